@@ -1,1 +1,71 @@
-//! Placeholder.
+//! Op traits, tensors and shape rules that every backend shares.
+//!
+//! Four nouns:
+//!
+//! * a [`Space`] says where bytes live;
+//! * a [`Backend`] is a cheap handle to a queue that computes on them;
+//! * an [`Op`] is a plain struct of options that knows its operands, its shape rule and the accuracy
+//!   it promises;
+//! * [`Execute`] joins the last two: `impl Execute<RmsNorm<f32>> for MyGpu` is a kernel.
+//!
+//! Users see none of the last one. They call methods of op families ([`ops`]) that every backend
+//! with the kernels has, and write functions over one bound:
+//!
+//! ```
+//! use ops_core::{Float, Ref, Result, TensorOf, View, model::Transformer, ops::*};
+//!
+//! /// The feed-forward half of a decoder layer, on any backend, in any float type.
+//! fn feed_forward<T: Float, B: Transformer<T>>(
+//!     b: &B,
+//!     x: Ref<'_, B, T>,
+//!     norm: Ref<'_, B, f32>,
+//!     [gate, up, down]: [Ref<'_, B, T>; 3],
+//! ) -> Result<TensorOf<B, T>> {
+//!     let h = b.rms_norm(x, norm, RmsNorm::eps(1e-5))?;
+//!     let (gate, up) = (b.linear(h.as_ref(), gate)?, b.linear(h.as_ref(), up)?);
+//!     let h = b.swiglu(gate.as_ref(), up.as_ref())?;
+//!     b.add(x, b.linear(h.as_ref(), down)?.as_ref())
+//! }
+//! ```
+//!
+//! Backends compose. [`Fallback`] runs on a second backend what the first one lacks, [`Checked`]
+//! runs every op twice and compares, [`Either`] chooses at run time: one implementation each, for
+//! every op there is or will be, those of other crates included.
+//!
+//! Checks happen here, once: [`Backend::run`] applies the op's shape rule and puts every view
+//! inside its memory before a kernel sees it. Nothing in this crate does I/O, starts a thread, or
+//! is unsafe.
+#![deny(unsafe_code)]
+
+mod backend;
+pub mod combine;
+mod dtype;
+mod error;
+mod layout;
+#[doc(hidden)]
+pub mod mirror;
+pub mod model;
+#[doc(hidden)]
+pub mod op;
+mod operands;
+pub mod ops;
+pub mod quant;
+mod shape;
+mod space;
+mod tensor;
+mod tolerance;
+
+pub use backend::{Backend, HostMemory, range};
+pub use combine::{Checked, Either, Fallback};
+pub use dtype::{DType, Element, F8E4M3, Float, Index, Mask, Num, Scalar, Wide, bf16, f16};
+pub use error::{Error, Reason, Result};
+pub use layout::{Layout, Positions};
+pub use op::{Call, Execute, Op, Operand, Operands, OutputVisitor, Role, Signature};
+pub use operands::Written;
+pub use shape::{MAX_RANK, Shape};
+pub use space::{Contains, Space};
+pub use tensor::{Mut, Ref, Tensor, TensorMut, TensorOf, TensorRef, View};
+pub use tolerance::{Tolerance, Verdict};
+
+#[doc(hidden)]
+pub use paste::paste as __paste;

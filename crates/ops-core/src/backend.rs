@@ -1,0 +1,171 @@
+//! A handle to a queue that computes.
+use crate::{Element, Error, Execute, Layout, Op, Result, Shape, Space, Tensor, TensorOf};
+use std::sync::Arc;
+
+/// Host memory with an owner, which a backend may use in place: a mapped file, for one.
+pub type HostMemory<T> = Arc<dyn AsRef<[T]> + Send + Sync>;
+
+/// A cheap, cloneable handle to one in-order queue on one device.
+///
+/// Operations are enqueued; only [`read`](Backend::read) and [`synchronize`](Backend::synchronize)
+/// wait. A backend whose calls return when they are done has nothing to do in `synchronize`,
+/// `record` and `wait`, and its `fork` is a clone.
+pub trait Backend: Clone + Send + Sync + 'static {
+    /// Where its tensors live.
+    type Space: Space;
+    /// A point in this queue that another queue of the same device can wait for.
+    type Event: Send + Sync + 'static;
+
+    /// The name in messages: `cpu`, `rocm`.
+    fn name(&self) -> &'static str;
+
+    /// Memory for `len` elements, of unspecified values.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`].
+    fn alloc<T: Element>(&self, len: usize) -> Result<<Self::Space as Space>::Buffer<T>>;
+
+    /// Copies `dst.len()` elements from `start` on to the host, when everything enqueued so far is done.
+    ///
+    /// # Errors
+    /// [`Error::Range`], a failed transfer, or an earlier failure of the queue.
+    fn read<T: Element>(
+        &self,
+        src: <Self::Space as Space>::Ref<'_, T>,
+        start: usize,
+        dst: &mut [T],
+    ) -> Result<()>;
+
+    /// Copies `src` to the elements from `start` on, in queue order. `src` is free again on return.
+    ///
+    /// # Errors
+    /// [`Error::Range`] or a failed transfer.
+    fn write<T: Element>(
+        &self,
+        src: &[T],
+        dst: <Self::Space as Space>::Mut<'_, T>,
+        start: usize,
+    ) -> Result<()>;
+
+    /// Waits until everything enqueued is done.
+    ///
+    /// # Errors
+    /// The first failure of anything enqueued since the last call.
+    fn synchronize(&self) -> Result<()>;
+    /// A new queue on the same device, ordered after everything enqueued here so far.
+    ///
+    /// # Errors
+    /// The device has no more queues.
+    fn fork(&self) -> Result<Self>;
+    /// Marks this point of the queue.
+    ///
+    /// # Errors
+    /// The device refuses.
+    fn record(&self) -> Result<Self::Event>;
+    /// Lets everything enqueued from here on wait for `event`.
+    ///
+    /// # Errors
+    /// The device refuses.
+    fn wait(&self, event: &Self::Event) -> Result<()>;
+
+    /// A buffer over `memory`, without a copy where the backend can compute on host memory.
+    ///
+    /// # Errors
+    /// As [`upload`](Backend::upload).
+    fn adopt<T: Element>(&self, memory: HostMemory<T>) -> Result<<Self::Space as Space>::Buffer<T>> {
+        self.upload((*memory).as_ref())
+    }
+
+    // Everything below is provided.
+
+    /// A buffer with a copy of `src`.
+    ///
+    /// # Errors
+    /// As [`alloc`](Backend::alloc) and [`write`](Backend::write).
+    fn upload<T: Element>(&self, src: &[T]) -> Result<<Self::Space as Space>::Buffer<T>> {
+        let mut buffer = self.alloc(src.len())?;
+        self.write(src, Self::Space::borrow_mut(&mut buffer), 0)?;
+        Ok(buffer)
+    }
+
+    /// `len` elements from `start` on, as a vector.
+    ///
+    /// # Errors
+    /// As [`read`](Backend::read).
+    fn read_vec<T: Element>(
+        &self,
+        src: <Self::Space as Space>::Ref<'_, T>,
+        start: usize,
+        len: usize,
+    ) -> Result<Vec<T>> {
+        range("read", start, len, Self::Space::len(src))?;
+        let mut host = host_vec(len)?;
+        self.read(src, start, &mut host)?;
+        Ok(host)
+    }
+
+    /// A tensor of unspecified values.
+    ///
+    /// # Errors
+    /// As [`alloc`](Backend::alloc).
+    fn empty<T: Element>(&self, shape: Shape) -> Result<TensorOf<Self, T>> {
+        Tensor::new(self.alloc(shape.len())?, Layout::of(shape))
+    }
+
+    /// A tensor of zeros.
+    ///
+    /// # Errors
+    /// As [`Shape::new`] and [`upload`](Backend::upload).
+    fn zeros<T: Element>(&self, dims: &[usize]) -> Result<TensorOf<Self, T>> {
+        let shape = Shape::new(dims)?;
+        Tensor::new(self.upload(&host_vec::<T>(shape.len())?)?, Layout::of(shape))
+    }
+
+    /// A tensor with these elements, in row-major order.
+    ///
+    /// # Errors
+    /// [`Error::Count`] where the extents want another number of elements, and as [`upload`](Backend::upload).
+    fn tensor<T: Element>(&self, dims: &[usize], data: &[T]) -> Result<TensorOf<Self, T>> {
+        let shape = Shape::new(dims)?;
+        if shape.len() != data.len() {
+            return Err(Error::Count { got: data.len(), shape });
+        }
+        Tensor::new(self.upload(data)?, Layout::of(shape))
+    }
+
+    /// Checks the arguments once, for every backend, then runs.
+    ///
+    /// # Errors
+    /// [`Error::Shape`], [`Error::OutOfBounds`] and [`Error::Overlap`] before anything ran;
+    /// [`Error::Unsupported`] with no output touched; and what the op itself reports.
+    #[inline]
+    fn run<O: Op>(&self, op: &O, mut args: O::Args<'_, Self::Space>) -> Result<()>
+    where
+        Self: Execute<O>,
+    {
+        crate::Call::check(op, &mut args).and_then(|call| self.execute(call))
+    }
+}
+
+/// Checks a transfer of `count` elements at `start` against a buffer of `len`.
+///
+/// # Errors
+/// [`Error::Range`].
+pub fn range(call: &'static str, start: usize, count: usize, len: usize) -> Result<()> {
+    match start.checked_add(count) {
+        Some(end) if end <= len => Ok(()),
+        _ => Err(Error::Range { call, start, count, len }),
+    }
+}
+
+/// Zeroed host memory, or an error where `Vec` would abort.
+fn host_vec<T: Element>(len: usize) -> Result<Vec<T>> {
+    let mut host = Vec::new();
+    host.try_reserve_exact(len).map_err(|_| Error::OutOfMemory {
+        backend: "host",
+        bytes: len.saturating_mul(size_of::<T>()),
+        detail: String::new(),
+    })?;
+    host.resize(len, T::zeroed());
+    Ok(host)
+}

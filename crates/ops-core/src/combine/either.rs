@@ -1,0 +1,193 @@
+//! A backend chosen at run time.
+use crate::{
+    Backend, Call, Contains, Element, Error, Execute, HostMemory, Op, Operands, Reason, Result, Space,
+};
+use core::marker::PhantomData;
+
+/// One of two backends, chosen at run time; each op is one `match`.
+#[derive(Clone, Copy, Debug)]
+pub enum Either<L, R> {
+    /// The one.
+    Left(L),
+    /// The other.
+    Right(R),
+}
+use Either::{Left, Right};
+
+/// The memory of an [`Either`]: each tensor is of one side.
+#[derive(Clone, Copy, Debug)]
+pub struct EitherSpace<L, R>(PhantomData<(L, R)>);
+/// Tells the sides of an [`EitherSpace`] apart.
+#[derive(Clone, Copy, Debug)]
+pub struct LeftSide;
+/// Tells the sides of an [`EitherSpace`] apart.
+#[derive(Clone, Copy, Debug)]
+pub struct RightSide;
+
+impl<L: Space, R: Space> Space for EitherSpace<L, R> {
+    type Buffer<T: Element> = Either<L::Buffer<T>, R::Buffer<T>>;
+    type Ref<'a, T: Element> = Either<L::Ref<'a, T>, R::Ref<'a, T>>;
+    type Mut<'a, T: Element> = Either<L::Mut<'a, T>, R::Mut<'a, T>>;
+
+    fn len<T: Element>(view: Self::Ref<'_, T>) -> usize {
+        match view {
+            Left(v) => L::len(v),
+            Right(v) => R::len(v),
+        }
+    }
+    fn borrow<T: Element>(buffer: &Self::Buffer<T>) -> Self::Ref<'_, T> {
+        match buffer {
+            Left(b) => Left(L::borrow(b)),
+            Right(b) => Right(R::borrow(b)),
+        }
+    }
+    fn borrow_mut<T: Element>(buffer: &mut Self::Buffer<T>) -> Self::Mut<'_, T> {
+        match buffer {
+            Left(b) => Left(L::borrow_mut(b)),
+            Right(b) => Right(R::borrow_mut(b)),
+        }
+    }
+    fn share<'s, T: Element>(view: &'s Self::Mut<'_, T>) -> Self::Ref<'s, T> {
+        match view {
+            Left(v) => Left(L::share(v)),
+            Right(v) => Right(R::share(v)),
+        }
+    }
+    fn reborrow<'s, T: Element>(view: &'s mut Self::Mut<'_, T>) -> Self::Mut<'s, T> {
+        match view {
+            Left(v) => Left(L::reborrow(v)),
+            Right(v) => Right(R::reborrow(v)),
+        }
+    }
+    fn shorten<'s, 'l: 's, T: Element>(view: Self::Ref<'l, T>) -> Self::Ref<'s, T> {
+        match view {
+            Left(v) => Left(L::shorten(v)),
+            Right(v) => Right(R::shorten(v)),
+        }
+    }
+    fn split_at<T: Element>(view: Self::Mut<'_, T>, mid: usize) -> (Self::Mut<'_, T>, Self::Mut<'_, T>) {
+        match view {
+            Left(v) => {
+                let (a, b) = L::split_at(v, mid);
+                (Left(a), Left(b))
+            }
+            Right(v) => {
+                let (a, b) = R::split_at(v, mid);
+                (Right(a), Right(b))
+            }
+        }
+    }
+}
+
+impl<L: Space, R: Space> Contains<L, LeftSide> for EitherSpace<L, R> {
+    fn get<'a, T: Element>(view: Self::Ref<'a, T>) -> Option<L::Ref<'a, T>> {
+        if let Left(v) = view { Some(v) } else { None }
+    }
+    fn get_mut<'a, T: Element>(view: Self::Mut<'a, T>) -> Option<L::Mut<'a, T>> {
+        if let Left(v) = view { Some(v) } else { None }
+    }
+}
+impl<L: Space, R: Space> Contains<R, RightSide> for EitherSpace<L, R> {
+    fn get<'a, T: Element>(view: Self::Ref<'a, T>) -> Option<R::Ref<'a, T>> {
+        if let Right(v) = view { Some(v) } else { None }
+    }
+    fn get_mut<'a, T: Element>(view: Self::Mut<'a, T>) -> Option<R::Mut<'a, T>> {
+        if let Right(v) = view { Some(v) } else { None }
+    }
+}
+
+impl<L: Backend, R: Backend> Backend for Either<L, R> {
+    type Space = EitherSpace<L::Space, R::Space>;
+    type Event = Either<L::Event, R::Event>;
+
+    fn name(&self) -> &'static str {
+        match self {
+            Left(b) => b.name(),
+            Right(b) => b.name(),
+        }
+    }
+    fn alloc<T: Element>(&self, len: usize) -> Result<<Self::Space as Space>::Buffer<T>> {
+        match self {
+            Left(b) => b.alloc(len).map(Left),
+            Right(b) => b.alloc(len).map(Right),
+        }
+    }
+    fn read<T: Element>(
+        &self,
+        src: <Self::Space as Space>::Ref<'_, T>,
+        start: usize,
+        dst: &mut [T],
+    ) -> Result<()> {
+        match (self, src) {
+            (Left(b), Left(src)) => b.read(src, start, dst),
+            (Right(b), Right(src)) => b.read(src, start, dst),
+            _ => Err(Error::WrongSide { call: "read" }),
+        }
+    }
+    fn write<T: Element>(
+        &self,
+        src: &[T],
+        dst: <Self::Space as Space>::Mut<'_, T>,
+        start: usize,
+    ) -> Result<()> {
+        match (self, dst) {
+            (Left(b), Left(dst)) => b.write(src, dst, start),
+            (Right(b), Right(dst)) => b.write(src, dst, start),
+            _ => Err(Error::WrongSide { call: "write" }),
+        }
+    }
+    fn synchronize(&self) -> Result<()> {
+        match self {
+            Left(b) => b.synchronize(),
+            Right(b) => b.synchronize(),
+        }
+    }
+    fn fork(&self) -> Result<Self> {
+        match self {
+            Left(b) => b.fork().map(Left),
+            Right(b) => b.fork().map(Right),
+        }
+    }
+    fn record(&self) -> Result<Self::Event> {
+        match self {
+            Left(b) => b.record().map(Left),
+            Right(b) => b.record().map(Right),
+        }
+    }
+    fn wait(&self, event: &Self::Event) -> Result<()> {
+        match (self, event) {
+            (Left(b), Left(e)) => b.wait(e),
+            (Right(b), Right(e)) => b.wait(e),
+            _ => Err(Error::WrongSide { call: "wait" }),
+        }
+    }
+    fn adopt<T: Element>(&self, memory: HostMemory<T>) -> Result<<Self::Space as Space>::Buffer<T>> {
+        match self {
+            Left(b) => b.adopt(memory).map(Left),
+            Right(b) => b.adopt(memory).map(Right),
+        }
+    }
+}
+
+impl<O: Op, L: Execute<O>, R: Execute<O>> Execute<O> for Either<L, R> {
+    fn support(&self, op: &O, on: &dyn Operands) -> Result<(), Reason> {
+        match self {
+            Left(b) => b.support(op, on),
+            Right(b) => b.support(op, on),
+        }
+    }
+    fn execute(&self, call: Call<'_, '_, O, Self::Space>) -> Result<()> {
+        let (op, args) = call.into_parts();
+        let wrong = Error::WrongSide { call: op.name() };
+        match self {
+            Left(b) => {
+                let mut args = O::side::<_, L::Space, LeftSide>(args).ok_or(wrong)?;
+                b.execute(Call::assume(op, &mut args))
+            }
+            Right(b) => {
+                let mut args = O::side::<_, R::Space, RightSide>(args).ok_or(wrong)?;
+                b.execute(Call::assume(op, &mut args))
+            }
+        }
+    }
+}

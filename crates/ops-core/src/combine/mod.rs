@@ -1,0 +1,66 @@
+//! Backends made of backends: one impl each, covering every op there is or will be.
+use crate::{Backend, Element, Result, Space};
+
+mod checked;
+mod either;
+mod fallback;
+
+pub use checked::{Checked, OnMismatch};
+pub use either::{Either, EitherSpace, LeftSide, RightSide};
+pub use fallback::{Fallback, FallbackEvent};
+
+/// A backend that stands in front of another and computes in its memory.
+///
+/// Whoever implements it is a [`Backend`] with the memory and the queue of [`inner`](Wrapper::inner),
+/// and has only [`Execute`](crate::Execute) to write.
+pub trait Wrapper: Clone + Send + Sync + 'static {
+    /// The backend in whose memory this one computes.
+    type Inner: Backend;
+    /// That backend.
+    fn inner(&self) -> &Self::Inner;
+    /// The same wrapper around another queue.
+    fn around(&self, inner: Self::Inner) -> Self;
+}
+
+impl<W: Wrapper> Backend for W {
+    type Space = <W::Inner as Backend>::Space;
+    type Event = <W::Inner as Backend>::Event;
+
+    fn name(&self) -> &'static str {
+        self.inner().name()
+    }
+    fn alloc<T: Element>(&self, len: usize) -> Result<<Self::Space as Space>::Buffer<T>> {
+        self.inner().alloc(len)
+    }
+    fn read<T: Element>(
+        &self,
+        src: <Self::Space as Space>::Ref<'_, T>,
+        start: usize,
+        dst: &mut [T],
+    ) -> Result<()> {
+        self.inner().read(src, start, dst)
+    }
+    fn write<T: Element>(
+        &self,
+        src: &[T],
+        dst: <Self::Space as Space>::Mut<'_, T>,
+        start: usize,
+    ) -> Result<()> {
+        self.inner().write(src, dst, start)
+    }
+    fn synchronize(&self) -> Result<()> {
+        self.inner().synchronize()
+    }
+    fn fork(&self) -> Result<Self> {
+        Ok(self.around(self.inner().fork()?))
+    }
+    fn record(&self) -> Result<Self::Event> {
+        self.inner().record()
+    }
+    fn wait(&self, event: &Self::Event) -> Result<()> {
+        self.inner().wait(event)
+    }
+    fn adopt<T: Element>(&self, memory: crate::HostMemory<T>) -> Result<<Self::Space as Space>::Buffer<T>> {
+        self.inner().adopt(memory)
+    }
+}

@@ -1,0 +1,244 @@
+//! Element types and the accumulation rule.
+//!
+//! The traits form a ladder, each rung adding what the ops on it need:
+//!
+//! | trait | adds | types |
+//! |---|---|---|
+//! | [`Element`] | can live in a backend's memory | all, and the block formats |
+//! | [`Scalar`] | one number: can be cast | integers, floats, [`F8E4M3`] |
+//! | [`Num`] | arithmetic | `u8 i8 i16 i32 i64 u32 f16 bf16 f32 f64` |
+//! | [`Float`] | an accumulator type | `f16 bf16 f32 f64` |
+//! | [`Index`] | may address rows and choose in `where` | `u8 u32 i32 i64` |
+//! | [`Mask`] | may mask attention | `u8` and the floats |
+use core::fmt::{self, Debug};
+
+mod float8;
+mod num;
+mod round;
+
+pub use float8::F8E4M3;
+pub use half::{bf16, f16};
+pub use num::{Float, Index, Mask, Num};
+
+/// The element type of a tensor, as a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum DType {
+    /// IEEE 754 binary64.
+    F64,
+    /// IEEE 754 binary32.
+    F32,
+    /// IEEE 754 binary16.
+    F16,
+    /// The upper half of a binary32.
+    BF16,
+    /// OCP 8-bit float, four exponent bits, no infinities, largest value 448.
+    F8E4M3,
+    /// 64-bit signed integer.
+    I64,
+    /// 32-bit signed integer.
+    I32,
+    /// 16-bit signed integer.
+    I16,
+    /// 8-bit signed integer.
+    I8,
+    /// 32-bit unsigned integer.
+    U32,
+    /// 8-bit unsigned integer.
+    U8,
+    /// A block of quantized values, by the name of its format (`"q8_0"`).
+    Block(&'static str),
+}
+
+impl DType {
+    /// The name used in commands, files and messages.
+    pub const fn name(self) -> &'static str {
+        match self {
+            DType::F64 => "f64",
+            DType::F32 => "f32",
+            DType::F16 => "f16",
+            DType::BF16 => "bf16",
+            DType::F8E4M3 => "f8e4m3",
+            DType::I64 => "i64",
+            DType::I32 => "i32",
+            DType::I16 => "i16",
+            DType::I8 => "i8",
+            DType::U32 => "u32",
+            DType::U8 => "u8",
+            DType::Block(name) => name,
+        }
+    }
+
+    /// Whether values are floating point.
+    pub const fn is_float(self) -> bool {
+        matches!(self, DType::F64 | DType::F32 | DType::F16 | DType::BF16 | DType::F8E4M3)
+    }
+
+    /// Significant bits of a float type, the implicit one included; `None` for everything else.
+    pub const fn precision(self) -> Option<u32> {
+        match self {
+            DType::F64 => Some(53),
+            DType::F32 => Some(24),
+            DType::F16 => Some(11),
+            DType::BF16 => Some(8),
+            DType::F8E4M3 => Some(4),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for DType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A value that can live in any backend's memory: plain bytes, copied as such.
+///
+/// There is no unsafe promise to make here: [`bytemuck::Pod`] already says that every bit pattern
+/// is a value and that there is no padding.
+pub trait Element: bytemuck::Pod + Debug + Send + Sync {
+    /// The type as a value.
+    const DTYPE: DType;
+
+    /// Equality as the exact tolerance means it: −0 equals 0, NaN equals NaN.
+    fn same(&self, other: &Self) -> bool;
+
+    /// The value for messages and error measures; `None` where one element is many numbers.
+    fn as_f64(&self) -> Option<f64>;
+}
+
+/// A number wide enough to hold any [`Scalar`] without loss.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Wide {
+    /// Any integer type's value.
+    Int(i64),
+    /// Any float type's value.
+    Float(f64),
+}
+
+/// One number.
+///
+/// The cast rules of the whole workspace are `B::from_wide(a.to_wide())`: float to integer truncates
+/// toward zero and saturates, NaN gives 0; integer to integer wraps; everything else rounds to
+/// nearest even once; [`F8E4M3`] saturates to ±448.
+pub trait Scalar: Element {
+    /// The exact value.
+    fn to_wide(self) -> Wide;
+    /// The nearest value of this type, by the cast rules.
+    fn from_wide(wide: Wide) -> Self;
+
+    /// The value as `f64`; exact for everything but large `i64`.
+    #[inline]
+    fn to_f64(self) -> f64 {
+        match self.to_wide() {
+            Wide::Int(v) => v as f64,
+            Wide::Float(v) => v,
+        }
+    }
+    /// `Self::from_wide(Wide::Float(v))`.
+    #[inline]
+    fn from_f64(v: f64) -> Self {
+        Self::from_wide(Wide::Float(v))
+    }
+}
+
+/// Implements [`Element`] and [`Scalar`] for integers.
+///
+/// `scalar_int!(u8 => U8)` says that `u8` is `DType::U8`; both casts are Rust's `as`, which wraps
+/// between integers and truncates with saturation from floats, as the contract wants.
+macro_rules! scalar_int {
+    ($($t:ty => $dtype:ident),+ $(,)?) => {$(
+        impl Element for $t {
+            const DTYPE: DType = DType::$dtype;
+            #[inline]
+            fn same(&self, other: &Self) -> bool { self == other }
+            #[inline]
+            fn as_f64(&self) -> Option<f64> { Some(*self as f64) }
+        }
+        impl Scalar for $t {
+            #[inline]
+            fn to_wide(self) -> Wide { Wide::Int(self.into()) }
+            #[inline]
+            fn from_wide(wide: Wide) -> Self {
+                match wide {
+                    Wide::Int(v) => v as $t,
+                    Wide::Float(v) => v as $t,
+                }
+            }
+        }
+    )+};
+}
+scalar_int!(u8 => U8, i8 => I8, i16 => I16, i32 => I32, i64 => I64, u32 => U32);
+
+/// Implements [`Element`] and [`Scalar`] for floats.
+///
+/// `scalar_float!(f16 => F16, int: |v| .., float: |v| ..)` gives the two roundings into the type.
+macro_rules! scalar_float {
+    ($($t:ty => $dtype:ident, int: |$i:ident| $int:expr, float: |$f:ident| $float:expr;)+) => {$(
+        impl Element for $t {
+            const DTYPE: DType = DType::$dtype;
+            #[inline]
+            fn same(&self, other: &Self) -> bool {
+                let (a, b) = (f64::from(*self), f64::from(*other));
+                a == b || (a.is_nan() && b.is_nan())
+            }
+            #[inline]
+            fn as_f64(&self) -> Option<f64> { Some(f64::from(*self)) }
+        }
+        impl Scalar for $t {
+            #[inline]
+            fn to_wide(self) -> Wide { Wide::Float(f64::from(self)) }
+            #[inline]
+            fn from_wide(wide: Wide) -> Self {
+                match wide { Wide::Int($i) => $int, Wide::Float($f) => $float }
+            }
+        }
+    )+};
+}
+scalar_float! {
+    f64 => F64, int: |v| v as f64, float: |v| v;
+    f32 => F32, int: |v| v as f32, float: |v| v as f32;
+    f16 => F16, int: |v| round::f16_from_f64(round::i64_to_odd_f64(v)), float: |v| round::f16_from_f64(v);
+    bf16 => BF16, int: |v| round::bf16_from_f64(round::i64_to_odd_f64(v)), float: |v| round::bf16_from_f64(v);
+    F8E4M3 => F8E4M3, int: |v| F8E4M3::from_f64(v as f64), float: |v| F8E4M3::from_f64(v);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cast<A: Scalar, B: Scalar>(a: A) -> B {
+        B::from_wide(a.to_wide())
+    }
+
+    #[test]
+    fn float_to_int_truncates_and_saturates() {
+        assert_eq!(cast::<f32, u8>(300.7), 255);
+        assert_eq!(cast::<f32, u8>(-1.0), 0);
+        assert_eq!(cast::<f64, i64>(f64::INFINITY), i64::MAX);
+        assert_eq!(cast::<f16, i32>(f16::NAN), 0);
+        assert_eq!(cast::<f32, i8>(-1.9), -1);
+    }
+
+    #[test]
+    fn int_to_int_wraps() {
+        assert_eq!(cast::<u32, u8>(300), 44);
+        assert_eq!(cast::<i64, u32>(-1), u32::MAX);
+        assert_eq!(cast::<u32, i32>(u32::MAX), -1);
+    }
+
+    #[test]
+    fn wide_integers_round_once_into_half_types() {
+        // One above a tie of bf16: rounding to f64 first would land on the tie and go down.
+        let tie = (1i64 << 62) + (1i64 << 54);
+        assert_eq!(cast::<i64, bf16>(tie + 1).to_f64(), ((1i64 << 62) + (1i64 << 55)) as f64);
+        assert_eq!(cast::<i64, bf16>(tie).to_f64(), (1i64 << 62) as f64);
+    }
+
+    #[test]
+    fn names_are_those_of_the_contract() {
+        assert_eq!(DType::F8E4M3.to_string(), "f8e4m3");
+        assert_eq!(DType::Block("q8_0").to_string(), "q8_0");
+    }
+}

@@ -1,0 +1,193 @@
+//! Arithmetic, accumulators and indices.
+use super::{Scalar, bf16, f16};
+
+/// A number with arithmetic, by the rules that hold for all ops: integers wrap, `x / 0` is 0 and
+/// `MIN / -1` is `MIN`; floats round once; NaN propagates through maximum, minimum and relu.
+pub trait Num: Scalar {
+    /// Whether this is a [`Float`].
+    const IS_FLOAT: bool;
+    /// `self + other`.
+    fn add(self, other: Self) -> Self;
+    /// `self - other`.
+    fn sub(self, other: Self) -> Self;
+    /// `self * other`.
+    fn mul(self, other: Self) -> Self;
+    /// `self / other`; integers truncate, and a zero divisor gives 0.
+    fn div(self, other: Self) -> Self;
+    /// The larger; NaN if either is NaN.
+    fn maximum(self, other: Self) -> Self;
+    /// The smaller; NaN if either is NaN.
+    fn minimum(self, other: Self) -> Self;
+    /// `-self`.
+    fn neg(self) -> Self;
+    /// The absolute value; `MIN` stays `MIN`.
+    fn abs(self) -> Self;
+    /// `max(self, 0)`.
+    fn relu(self) -> Self;
+    /// −1, 0 or 1; NaN gives 0.
+    fn sign(self) -> Self;
+    /// `mul * self + add`: integers compute in `f64` and cast back.
+    fn affine(self, mul: f64, add: f64) -> Self;
+}
+
+/// A floating-point element.
+///
+/// The accumulation rule of the whole workspace: load as `Self`, compute in [`Float::Acc`], store
+/// once with round to nearest even. `f16` and `bf16` accumulate in `f32`.
+pub trait Float: Num + Mask {
+    /// The type that sums and functions are computed in.
+    type Acc: Float<Acc = Self::Acc> + num_traits::Float + Default;
+    /// The value, widened.
+    fn acc(self) -> Self::Acc;
+    /// The nearest value.
+    fn from_acc(acc: Self::Acc) -> Self;
+}
+
+/// What an attention mask is made of: floats to add to the scores, or `u8` flags.
+pub trait Mask: Scalar {
+    /// Whether elements are flags (non-zero means visible) rather than values to add.
+    const FLAG: bool;
+    /// What is added to the score; −∞ hides.
+    #[inline]
+    fn bias(self) -> f64 {
+        match (Self::FLAG, self.to_f64()) {
+            (false, value) => value,
+            (true, 0.0) => f64::NEG_INFINITY,
+            (true, _) => 0.0,
+        }
+    }
+}
+impl Mask for u8 {
+    const FLAG: bool = true;
+}
+
+/// An integer that may address rows, and choose in `where`.
+pub trait Index: Num + Eq {
+    /// Where in `0..bound` this points: `Ok(None)` for the largest value of the type, which means
+    /// "no element"; `Err` with the value where it is out of range.
+    #[inline]
+    fn resolve(self, bound: usize) -> Result<Option<usize>, i64> {
+        if self == Self::NONE {
+            return Ok(None);
+        }
+        let at = self.to_i64();
+        usize::try_from(at).ok().filter(|at| *at < bound).map(Some).ok_or(at)
+    }
+    /// The value that means "no element".
+    const NONE: Self;
+    /// The value, widened.
+    fn to_i64(self) -> i64;
+}
+
+/// Implements [`Num`] for integers: wrapping arithmetic of the standard library.
+macro_rules! num_int {
+    ($($t:ty: |$n:ident| neg $neg:expr, abs $abs:expr, sign $sign:expr;)+) => {$(
+        impl Num for $t {
+            const IS_FLOAT: bool = false;
+            #[inline] fn add(self, o: Self) -> Self { self.wrapping_add(o) }
+            #[inline] fn sub(self, o: Self) -> Self { self.wrapping_sub(o) }
+            #[inline] fn mul(self, o: Self) -> Self { self.wrapping_mul(o) }
+            #[inline] fn div(self, o: Self) -> Self { if o == 0 { 0 } else { self.wrapping_div(o) } }
+            #[inline] fn maximum(self, o: Self) -> Self { self.max(o) }
+            #[inline] fn minimum(self, o: Self) -> Self { self.min(o) }
+            #[inline] fn neg(self) -> Self { let $n = self; $neg }
+            #[inline] fn abs(self) -> Self { let $n = self; $abs }
+            #[inline] fn relu(self) -> Self { self.max(0) }
+            #[inline] fn sign(self) -> Self { let $n = self; $sign }
+            #[inline] fn affine(self, mul: f64, add: f64) -> Self { (self as f64 * mul + add) as $t }
+        }
+    )+};
+}
+num_int! {
+    u8:  |x| neg x.wrapping_neg(), abs x, sign x.min(1);
+    u32: |x| neg x.wrapping_neg(), abs x, sign x.min(1);
+    i8:  |x| neg x.wrapping_neg(), abs x.wrapping_abs(), sign x.signum();
+    i16: |x| neg x.wrapping_neg(), abs x.wrapping_abs(), sign x.signum();
+    i32: |x| neg x.wrapping_neg(), abs x.wrapping_abs(), sign x.signum();
+    i64: |x| neg x.wrapping_neg(), abs x.wrapping_abs(), sign x.signum();
+}
+
+/// Implements [`Num`] and [`Float`] for a float and its accumulator.
+macro_rules! num_float {
+    ($($t:ty, $acc:ty: |$x:ident| $up:expr, |$y:ident| $down:expr;)+) => {$(
+        impl Num for $t {
+            const IS_FLOAT: bool = true;
+            #[inline] fn add(self, o: Self) -> Self { Self::from_acc(self.acc() + o.acc()) }
+            #[inline] fn sub(self, o: Self) -> Self { Self::from_acc(self.acc() - o.acc()) }
+            #[inline] fn mul(self, o: Self) -> Self { Self::from_acc(self.acc() * o.acc()) }
+            #[inline] fn div(self, o: Self) -> Self { Self::from_acc(self.acc() / o.acc()) }
+            #[inline] fn maximum(self, o: Self) -> Self {
+                let (a, b) = (self.acc(), o.acc());
+                if a.is_nan() || a > b { self } else { o }
+            }
+            #[inline] fn minimum(self, o: Self) -> Self {
+                let (a, b) = (self.acc(), o.acc());
+                if a.is_nan() || a < b { self } else { o }
+            }
+            #[inline] fn neg(self) -> Self { -self }
+            #[inline] fn abs(self) -> Self { Self::from_acc(self.acc().abs()) }
+            #[inline] fn relu(self) -> Self { if self.acc() < 0.0 { Self::from_acc(0.0) } else { self } }
+            #[inline] fn sign(self) -> Self {
+                let a = self.acc();
+                Self::from_acc(if a > 0.0 { 1.0 } else if a < 0.0 { -1.0 } else { 0.0 })
+            }
+            #[inline] fn affine(self, mul: f64, add: f64) -> Self { Self::from_f64(self.to_f64() * mul + add) }
+        }
+        impl Mask for $t {
+            const FLAG: bool = false;
+        }
+        impl Float for $t {
+            type Acc = $acc;
+            #[inline] fn acc(self) -> $acc { let $x = self; $up }
+            #[inline] fn from_acc($y: $acc) -> Self { $down }
+        }
+    )+};
+}
+num_float! {
+    f64, f64: |x| x, |y| y;
+    f32, f32: |x| x, |y| y;
+    f16, f32: |x| x.to_f32(), |y| f16::from_f32(y);
+    bf16, f32: |x| x.to_f32(), |y| bf16::from_f32(y);
+}
+
+/// Implements [`Index`]: the largest value of the type is the sentinel.
+macro_rules! index {
+    ($($t:ty),+) => {$(
+        impl Index for $t {
+            const NONE: Self = <$t>::MAX;
+            #[inline] fn to_i64(self) -> i64 { self.into() }
+        }
+    )+};
+}
+index!(u8, u32, i32, i64);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn integers_never_trap() {
+        assert_eq!(Num::div(7i32, 0), 0);
+        assert_eq!(Num::div(i32::MIN, -1), i32::MIN);
+        assert_eq!(Num::add(250u8, 10), 4);
+        assert_eq!(Num::abs(i64::MIN), i64::MIN);
+        assert_eq!(Num::neg(1u32), u32::MAX);
+    }
+
+    #[test]
+    fn nan_propagates_from_either_side() {
+        for (a, b) in [(f32::NAN, 1.0), (1.0, f32::NAN)] {
+            assert!(Num::maximum(a, b).is_nan() && Num::minimum(a, b).is_nan());
+        }
+        assert!(Num::relu(f16::NAN).is_nan());
+        assert_eq!(Num::sign(bf16::NAN).to_f32(), 0.0);
+    }
+
+    #[test]
+    fn indices_know_their_sentinel_and_bound() {
+        assert_eq!(3u8.resolve(4), Ok(Some(3)));
+        assert_eq!(u8::MAX.resolve(4), Ok(None));
+        assert_eq!(4u32.resolve(4), Err(4));
+        assert_eq!((-1i64).resolve(4), Err(-1));
+    }
+}

@@ -1,0 +1,281 @@
+//! Where the elements of a view lie in its buffer.
+use crate::{Error, MAX_RANK, Result, Shape};
+use core::fmt;
+use core::ops::Range;
+
+mod views;
+
+/// A strided view description: shape, stride of each axis and offset, all in elements.
+///
+/// `Copy` and without heap. Every reachable position of a `Layout` lies in `0..isize::MAX`: the
+/// constructors check it and the views keep it, so position arithmetic needs no checks of its own.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Layout {
+    shape: Shape,
+    strides: [isize; MAX_RANK],
+    offset: usize,
+}
+
+impl Layout {
+    /// Row-major, starting at 0.
+    #[inline]
+    pub fn of(shape: Shape) -> Self {
+        let mut strides = [0; MAX_RANK];
+        let mut step = 1usize;
+        for i in (0..shape.rank()).rev() {
+            strides[i] = step as isize;
+            step *= shape.dims()[i].max(1);
+        }
+        Layout { shape, strides, offset: 0 }
+    }
+
+    /// Row-major over these extents.
+    ///
+    /// # Errors
+    /// As [`Shape::new`].
+    #[inline]
+    pub fn contiguous(dims: &[usize]) -> Result<Self> {
+        Ok(Self::of(Shape::new(dims)?))
+    }
+
+    /// Any strides, 0 for a broadcast axis; negative strides walk backwards from `offset`.
+    ///
+    /// # Errors
+    /// As [`Shape::new`]; as many strides as extents are wanted, and no position below 0 or
+    /// beyond the address space.
+    pub fn strided(dims: &[usize], strides: &[isize], offset: usize) -> Result<Self> {
+        let shape = Shape::new(dims)?;
+        if strides.len() != dims.len() {
+            return Err(Error::Strides { shape, why: "as many strides as axes are needed" });
+        }
+        let mut layout = Layout { shape, strides: [0; MAX_RANK], offset };
+        layout.strides[..strides.len()].copy_from_slice(strides);
+        let (low, high) = layout.reach().ok_or(Error::Strides { shape, why: "positions overflow" })?;
+        if low < 0 || isize::try_from(high).is_err() {
+            return Err(Error::Strides { shape, why: "positions must lie between 0 and isize::MAX" });
+        }
+        Ok(layout)
+    }
+
+    /// The extents.
+    #[inline]
+    pub fn shape(&self) -> Shape {
+        self.shape
+    }
+    /// The extents as a slice.
+    #[inline]
+    pub fn dims(&self) -> &[usize] {
+        self.shape.dims()
+    }
+    /// Elements between neighbours along each axis.
+    #[inline]
+    pub fn strides(&self) -> &[isize] {
+        &self.strides[..self.rank()]
+    }
+    /// Position of the first element.
+    #[inline]
+    pub fn offset(&self) -> usize {
+        self.offset
+    }
+    /// Number of axes.
+    #[inline]
+    pub fn rank(&self) -> usize {
+        self.shape.rank()
+    }
+    /// Number of elements.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.shape.len()
+    }
+    /// Whether there are no elements.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.shape.is_empty()
+    }
+    /// The innermost extent; 1 for a scalar.
+    #[inline]
+    pub fn last(&self) -> usize {
+        self.shape.last()
+    }
+    /// The stride of the innermost axis; 1 for a scalar.
+    #[inline]
+    pub fn last_stride(&self) -> isize {
+        self.strides().last().copied().unwrap_or(1)
+    }
+
+    /// Whether the elements stand one after another in row-major order (from any offset).
+    #[inline]
+    pub fn is_contiguous(&self) -> bool {
+        let mut want = 1isize;
+        for (d, s) in self.dims().iter().zip(self.strides()).rev() {
+            if *d == 0 {
+                return true;
+            }
+            if *d != 1 {
+                if *s != want {
+                    return false;
+                }
+                want *= *d as isize;
+            }
+        }
+        true
+    }
+
+    /// Whether each row along the innermost axis stands in one piece.
+    #[inline]
+    pub fn is_last_contiguous(&self) -> bool {
+        self.last() <= 1 || self.last_stride() == 1
+    }
+
+    /// Lowest and highest position, `None` on overflow; both are the offset for an empty layout.
+    #[inline]
+    fn reach(&self) -> Option<(i128, i128)> {
+        let (mut low, mut high) = (self.offset as i128, self.offset as i128);
+        if self.is_empty() {
+            return Some((low, high));
+        }
+        for (d, s) in self.dims().iter().zip(self.strides()) {
+            let span = (*d as i128 - 1).checked_mul(*s as i128)?;
+            if span < 0 { low = low.checked_add(span)? } else { high = high.checked_add(span)? }
+        }
+        Some((low, high))
+    }
+
+    /// The positions from the lowest to one past the highest; empty for an empty layout.
+    #[inline]
+    pub fn extent(&self) -> Range<usize> {
+        if self.is_empty() {
+            return self.offset..self.offset;
+        }
+        let (mut low, mut high) = (self.offset, self.offset);
+        for (d, s) in self.dims().iter().zip(self.strides()) {
+            let span = (*d - 1) as isize * *s;
+            if span < 0 { low -= span.unsigned_abs() } else { high += span as usize }
+        }
+        low..high + 1
+    }
+
+    /// Whether every element lies in a buffer of `len` elements.
+    #[inline]
+    pub fn fits(&self, len: usize) -> bool {
+        self.extent().end <= len
+    }
+
+    /// Whether no two indices share an element, so that the view may be written.
+    ///
+    /// Sufficient, not necessary: strides, sorted, must each step over the span of the smaller ones.
+    #[inline]
+    pub fn is_injective(&self) -> bool {
+        if self.is_contiguous() {
+            return true;
+        }
+        let (mut axes, mut n) = ([(0usize, 0usize); MAX_RANK], 0);
+        for (d, s) in self.dims().iter().zip(self.strides()) {
+            if *d > 1 {
+                axes[n] = (s.unsigned_abs(), *d);
+                n += 1;
+            }
+        }
+        axes[..n].sort_unstable();
+        let mut span = 1u128;
+        axes[..n].iter().all(|(s, d)| {
+            let clear = *s as u128 >= span;
+            span += (*d as u128 - 1) * *s as u128;
+            clear
+        })
+    }
+
+    /// The position of the element at `index`, which must lie inside the shape.
+    #[inline]
+    pub fn position(&self, index: &[usize]) -> usize {
+        let steps = index.iter().zip(self.strides()).map(|(i, s)| *i as isize * s).sum::<isize>();
+        self.offset.wrapping_add_signed(steps)
+    }
+
+    /// The position of every element, in row-major order of the indices.
+    pub fn positions(&self) -> Positions {
+        Positions::new(self.shape, self.strides, self.offset)
+    }
+
+    /// The position of the first element of every row along the innermost axis, in order.
+    pub fn rows(&self) -> Positions {
+        let mut outer = *self.shape.padded();
+        if let Some(last) = self.rank().checked_sub(1) {
+            // A row of length 0 is still a row.
+            outer[last] = 1;
+        }
+        let shape = Shape::new(&outer[..self.rank()]).unwrap_or(self.shape);
+        Positions::new(shape, self.strides, self.offset)
+    }
+
+    /// The index of the `n`-th element in row-major order.
+    pub fn index_of(&self, n: usize) -> Vec<usize> {
+        let mut rest = n;
+        let mut index = vec![0; self.rank()];
+        for (i, d) in index.iter_mut().zip(self.dims()).rev() {
+            *i = rest % d.max(&1);
+            rest /= d.max(&1);
+        }
+        index
+    }
+}
+
+/// Iterator over the positions of a layout, see [`Layout::positions`].
+#[derive(Clone, Debug)]
+pub struct Positions {
+    dims: [usize; MAX_RANK],
+    strides: [isize; MAX_RANK],
+    index: [usize; MAX_RANK],
+    rank: usize,
+    next: usize,
+    left: usize,
+}
+
+impl Positions {
+    fn new(shape: Shape, strides: [isize; MAX_RANK], offset: usize) -> Self {
+        let (dims, rank) = (*shape.padded(), shape.rank());
+        Positions { dims, strides, index: [0; MAX_RANK], rank, next: offset, left: shape.len() }
+    }
+}
+
+impl Iterator for Positions {
+    type Item = usize;
+
+    #[inline]
+    fn next(&mut self) -> Option<usize> {
+        self.left = self.left.checked_sub(1)?;
+        let now = self.next;
+        for i in (0..self.rank).rev() {
+            self.index[i] += 1;
+            self.next = self.next.wrapping_add_signed(self.strides[i]);
+            if self.index[i] < self.dims[i] {
+                break;
+            }
+            self.index[i] = 0;
+            self.next = self.next.wrapping_add_signed(-(self.strides[i] * self.dims[i] as isize));
+        }
+        Some(now)
+    }
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left, Some(self.left))
+    }
+}
+impl ExactSizeIterator for Positions {}
+
+impl fmt::Debug for Layout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.shape)?;
+        if !self.is_contiguous() {
+            write!(f, " strides {:?}", self.strides())?;
+        }
+        if self.offset != 0 {
+            write!(f, " offset {}", self.offset)?;
+        }
+        Ok(())
+    }
+}
+impl fmt::Display for Layout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}

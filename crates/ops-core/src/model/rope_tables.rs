@@ -1,0 +1,226 @@
+//! Angles of rotary embeddings, computed on the host in f64.
+use crate::{Backend, Error, Result, TensorOf};
+use core::f64::consts::TAU;
+
+/// How positions beyond the trained context are mapped to angles.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum RopeScaling {
+    /// As trained.
+    None,
+    /// Positions divided by `factor`. Chen et al., "Extending Context Window via Positional Interpolation", 2023.
+    Linear {
+        /// Divides every position.
+        factor: f64,
+    },
+    /// Low frequencies divided by `factor`, high ones kept, a linear blend between: Llama 3.1.
+    Llama3 {
+        /// Divides low frequencies.
+        factor: f64,
+        /// Wavelengths beyond `original_context / low_freq_factor` are divided.
+        low_freq_factor: f64,
+        /// Wavelengths below `original_context / high_freq_factor` are kept.
+        high_freq_factor: f64,
+        /// Tokens of the trained context.
+        original_context: f64,
+    },
+    /// Peng et al., "YaRN: Efficient Context Window Extension of Large Language Models", 2023.
+    Yarn {
+        /// Divides low frequencies.
+        factor: f64,
+        /// Tokens of the trained context.
+        original_context: f64,
+        /// Rotations over the trained context above which a frequency is kept (32 in the paper).
+        beta_fast: f64,
+        /// Rotations below which a frequency is divided (1 in the paper).
+        beta_slow: f64,
+        /// Multiplies both tables; `0.1 ln(factor) + 1` if `None`.
+        attention_factor: Option<f64>,
+    },
+    /// One divisor for each of the `d/2` frequencies, as some model files carry them.
+    Factors(Vec<f32>),
+}
+
+/// Cosines and sines, `[tokens, d/2]` each, row-major.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RopeTables {
+    /// Cosines of the angles.
+    pub cos: Vec<f32>,
+    /// Sines of the angles.
+    pub sin: Vec<f32>,
+    /// Tokens and frequencies.
+    pub dims: [usize; 2],
+}
+
+impl RopeTables {
+    /// Tables for positions `0..tokens` and `d` rotated features: angle `p · base^(−2i/d)`, scaled.
+    ///
+    /// # Errors
+    /// [`Error::Param`] where `d` is odd, `base` or a factor is not positive, or factors are too few.
+    pub fn new(tokens: usize, d: usize, base: f64, scaling: &RopeScaling) -> Result<Self> {
+        let positive = |param, v: f64| match v > 0.0 && v.is_finite() {
+            true => Ok(v),
+            false => Err(Error::param("rope", param, v, "a positive number")),
+        };
+        if !d.is_multiple_of(2) {
+            return Err(Error::param("rope", "dimension", d, "an even number of features"));
+        }
+        let half = d / 2;
+        let count =
+            tokens.checked_mul(half).ok_or_else(|| Error::TooLarge { dims: [tokens, half].into() })?;
+        let base = positive("base", base)?;
+        let mut frequencies: Vec<f64> = (0..half).map(|i| base.powf(-2.0 * i as f64 / d as f64)).collect();
+        let magnitude = scaling.apply(&mut frequencies, base, positive)?;
+
+        let mut tables = RopeTables { cos: Vec::new(), sin: Vec::new(), dims: [tokens, half] };
+        for table in [&mut tables.cos, &mut tables.sin] {
+            table.try_reserve_exact(count).map_err(|_| Error::OutOfMemory {
+                backend: "host",
+                bytes: count.saturating_mul(size_of::<f32>()),
+                detail: "rope tables".into(),
+            })?;
+        }
+        for p in 0..tokens {
+            for f in &frequencies {
+                let (sin, cos) = (p as f64 * f).sin_cos();
+                tables.cos.push((cos * magnitude) as f32);
+                tables.sin.push((sin * magnitude) as f32);
+            }
+        }
+        Ok(tables)
+    }
+
+    /// The tables `(cos, sin)` in a backend's memory.
+    ///
+    /// # Errors
+    /// As [`Backend::tensor`].
+    pub fn upload<B: Backend>(&self, backend: &B) -> Result<(TensorOf<B, f32>, TensorOf<B, f32>)> {
+        Ok((backend.tensor(&self.dims, &self.cos)?, backend.tensor(&self.dims, &self.sin)?))
+    }
+}
+
+impl RopeScaling {
+    /// Changes the frequencies and answers what multiplies the tables.
+    fn apply(
+        &self,
+        frequencies: &mut [f64],
+        base: f64,
+        positive: impl Fn(&'static str, f64) -> Result<f64>,
+    ) -> Result<f64> {
+        match self {
+            RopeScaling::None => {}
+            RopeScaling::Linear { factor } => {
+                let factor = positive("factor", *factor)?;
+                frequencies.iter_mut().for_each(|f| *f /= factor);
+            }
+            RopeScaling::Llama3 { factor, low_freq_factor, high_freq_factor, original_context } => {
+                let (factor, context) =
+                    (positive("factor", *factor)?, positive("original_context", *original_context)?);
+                for f in frequencies {
+                    // Rotations over the trained context decide; between the two factors, blend.
+                    let rotations = context * *f / TAU;
+                    let kept = (rotations - low_freq_factor) / (high_freq_factor - low_freq_factor);
+                    let kept = if kept.is_nan() { 1.0 } else { kept.clamp(0.0, 1.0) };
+                    *f *= kept + (1.0 - kept) / factor;
+                }
+            }
+            RopeScaling::Yarn { factor, original_context, beta_fast, beta_slow, attention_factor } => {
+                let (factor, context) =
+                    (positive("factor", *factor)?, positive("original_context", *original_context)?);
+                let last = frequencies.len().saturating_sub(1) as f64;
+                // The (fractional) index of the frequency that makes `rotations` over the context.
+                let index = |rotations: f64| {
+                    (frequencies.len() as f64) * (context / (rotations * TAU)).ln() / base.ln()
+                };
+                let low = index(*beta_fast).floor().max(0.0);
+                let high = index(*beta_slow).ceil().min(last);
+                let width = (high - low).max(0.001);
+                for (i, f) in frequencies.iter_mut().enumerate() {
+                    let divided = ((i as f64 - low) / width).clamp(0.0, 1.0);
+                    *f *= divided / factor + (1.0 - divided);
+                }
+                return Ok(attention_factor.unwrap_or(if factor > 1.0 {
+                    0.1 * factor.ln() + 1.0
+                } else {
+                    1.0
+                }));
+            }
+            RopeScaling::Factors(factors) => {
+                if factors.len() != frequencies.len() {
+                    return Err(Error::param(
+                        "rope",
+                        "factors",
+                        factors.len(),
+                        format!("{} factors", frequencies.len()),
+                    ));
+                }
+                for (f, factor) in frequencies.iter_mut().zip(factors) {
+                    *f /= positive("factors", f64::from(*factor))?;
+                }
+            }
+        }
+        Ok(1.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frequencies(scaling: &RopeScaling) -> Vec<f64> {
+        let tables = RopeTables::new(2, 128, 500_000.0, scaling).unwrap();
+        tables.sin[64..]
+            .iter()
+            .zip(&tables.cos[64..])
+            .map(|(s, c)| f64::from(*s).atan2(f64::from(*c)))
+            .collect()
+    }
+
+    #[test]
+    fn unscaled_angles_fall_geometrically() {
+        let f = frequencies(&RopeScaling::None);
+        assert!((f[0] - 1.0).abs() < 1e-6);
+        assert!((f[32] - 500_000f64.powf(-0.5)).abs() < 1e-9);
+    }
+
+    #[test]
+    fn llama3_keeps_the_fast_and_divides_the_slow() {
+        let scaling = RopeScaling::Llama3 {
+            factor: 8.0,
+            low_freq_factor: 1.0,
+            high_freq_factor: 4.0,
+            original_context: 8192.0,
+        };
+        let (plain, scaled) = (frequencies(&RopeScaling::None), frequencies(&scaling));
+        assert!((scaled[0] / plain[0] - 1.0).abs() < 1e-6);
+        assert!((scaled[63] / plain[63] - 0.125).abs() < 1e-4);
+        // Values of the published rule at a blended frequency: i = 30, wavelength 2944.
+        let rotations = 8192.0 * plain[30] / TAU;
+        let kept = (rotations - 1.0) / 3.0;
+        assert!((0.0..1.0).contains(&kept));
+        assert!((scaled[30] / plain[30] - (kept + (1.0 - kept) / 8.0)).abs() < 1e-4);
+    }
+
+    #[test]
+    fn yarn_stretches_the_tables_too() {
+        let scaling = RopeScaling::Yarn {
+            factor: 4.0,
+            original_context: 4096.0,
+            beta_fast: 32.0,
+            beta_slow: 1.0,
+            attention_factor: None,
+        };
+        let tables = RopeTables::new(1, 128, 10_000.0, &scaling).unwrap();
+        assert!((f64::from(tables.cos[0]) - (0.1 * 4f64.ln() + 1.0)).abs() < 1e-6);
+    }
+
+    #[test]
+    fn nonsense_is_an_error() {
+        assert!(RopeTables::new(1, 7, 1e4, &RopeScaling::None).is_err());
+        assert!(RopeTables::new(1, 8, f64::NAN, &RopeScaling::None).is_err());
+        assert!(RopeTables::new(1, 8, 1e4, &RopeScaling::Linear { factor: 0.0 }).is_err());
+        assert!(RopeTables::new(1, 8, 1e4, &RopeScaling::Factors(vec![1.0; 3])).is_err());
+        assert!(RopeTables::new(usize::MAX, 8, 1e4, &RopeScaling::None).is_err());
+        assert!(RopeTables::new(usize::MAX / 64, 8, 1e4, &RopeScaling::None).is_err());
+    }
+}

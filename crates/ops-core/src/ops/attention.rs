@@ -1,0 +1,179 @@
+//! Scaled dot-product attention.
+use super::{extents, optional};
+use crate::{
+    DType, Error, Execute, Float, Mask, Mut, Op, Ref, Result, Shape, TensorOf, Tolerance, View, operands,
+};
+use core::marker::PhantomData;
+
+/// `o = softmax(scale · q kᵀ, with cap, bias and mask) · v`, head by head.
+///
+/// Operands: `q[b, h, t, d]`; `k` and `v[b, h_kv, s, d]` with `h` a multiple of `h_kv` (query head
+/// `i` reads key head `i / (h / h_kv)`); `mask[b, h, t, s]`, optional, added to the scores where it
+/// is of type `T`, or `u8` with non-zero meaning visible; `alibi[h]`, optional slopes; `o` as `q`.
+/// Query `i` stands at position `p = s − t + i`. In order:
+///
+/// 1. score `= scale · q·k`, scale `1/√d` unless given
+/// 2. softcap: `c · tanh(score / c)`
+/// 3. alibi: `+ slope · (j − p)`
+/// 4. mask
+/// 5. visibility: causal `j ≤ p`; window `p − left ≤ j ≤ p + right`
+///
+/// A row with nothing visible gives zeros. Extra memory is proportional to `t · d`.
+/// Vaswani et al., "Attention Is All You Need", 2017; Dao et al., "FlashAttention", 2022;
+/// Press et al., "Train Short, Test Long" (ALiBi), 2021.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Attention<T, M = T> {
+    /// Factor of the scores; `1/√d` if `None`.
+    pub scale: Option<f64>,
+    /// Whether a query sees only keys up to its position.
+    pub causal: bool,
+    /// Keys visible before and after the query's position; `None` leaves a side open.
+    pub window: (Option<usize>, Option<usize>),
+    /// Bound of the scores, before alibi and mask.
+    pub softcap: Option<f64>,
+    types: PhantomData<(T, M)>,
+}
+impl<T, M> Attention<T, M> {
+    /// Every key visible.
+    pub fn full() -> Self {
+        Attention { scale: None, causal: false, window: (None, None), softcap: None, types: PhantomData }
+    }
+    /// Keys up to the query's position visible.
+    pub fn causal() -> Self {
+        Attention { causal: true, ..Self::full() }
+    }
+    /// With this factor.
+    pub fn scale(self, scale: f64) -> Self {
+        Attention { scale: Some(scale), ..self }
+    }
+    /// With keys from `left` before to `right` after the query's position visible, inclusive.
+    pub fn window(self, left: Option<usize>, right: Option<usize>) -> Self {
+        Attention { window: (left, right), ..self }
+    }
+    /// With scores bounded to ±`cap`.
+    pub fn softcap(self, cap: f64) -> Self {
+        Attention { softcap: Some(cap), ..self }
+    }
+    /// The factor for heads of `d` features.
+    pub fn scale_for(&self, d: usize) -> f64 {
+        self.scale.unwrap_or_else(|| (d as f64).sqrt().recip())
+    }
+    /// The keys that query `i` of `t` may see among `s`, by causality and window.
+    pub fn visible(&self, i: usize, t: usize, s: usize) -> core::ops::Range<usize> {
+        // Positions can lie before the first key, when there are more queries than keys.
+        let p = s as i128 - t as i128 + i as i128;
+        let right = if self.causal { Some(0) } else { self.window.1 };
+        let right = self.window.1.map_or(right, |w| Some(right.map_or(w, |r: usize| r.min(w))));
+        let start = self.window.0.map_or(0, |left| (p - left as i128).clamp(0, s as i128));
+        let end = right.map_or(s as i128, |right| (p + right as i128 + 1).clamp(0, s as i128));
+        start as usize..end.max(start) as usize
+    }
+}
+
+operands!(Attention<T: Float, M: Mask> {
+    q: in T, k: in T, v: in T, mask: opt M, alibi: opt T, o: out T,
+});
+impl<T: Float, M: Mask> Op for Attention<T, M> {
+    fn name(&self) -> &'static str {
+        "attention"
+    }
+    fn infer(&self, on: &AttentionShapes<'_>) -> Result<[Shape; 1]> {
+        let op = self.name();
+        let &[b, h, t, d] = on.q.dims() else {
+            return Err(Error::shape(op, "q", on.q, "[b, h, t, d]"));
+        };
+        let s = match *on.k.dims() {
+            [kb, kh, s, kd] if kb == b && kd == d && (kh == h || kh > 0 && h % kh == 0) => s,
+            _ => return Err(Error::shape(op, "k", on.k, format!("[{b}, a divisor of {h}, s, {d}]"))),
+        };
+        extents(op, "v", on.v, on.k.dims())?;
+        optional(op, "mask", on.mask, &[b, h, t, s])?;
+        optional(op, "alibi", on.alibi, &[h])?;
+        if let Some(cap) = self.softcap.filter(|cap| cap.is_nan() || *cap <= 0.0) {
+            return Err(Error::param(op, "softcap", cap, "a positive number"));
+        }
+        Ok([on.q.shape()])
+    }
+    fn tolerance(&self, _: &'static str, dtype: DType) -> Tolerance {
+        Tolerance::attention(dtype)
+    }
+}
+
+/// Attention on `T`, with masks of `M`.
+pub trait AttentionOps<T: Float, M: Mask = T>: Execute<Attention<T, M>> {
+    /// [`Attention`] into `o`; the mask is broadcast to `[b, h, t, s]`.
+    ///
+    /// # Errors
+    /// [`Error::Shape`], [`Error::Broadcast`], [`Error::Param`] and what the backend reports.
+    #[allow(clippy::too_many_arguments)]
+    fn attention_into(
+        &self,
+        q: Ref<'_, Self, T>,
+        k: Ref<'_, Self, T>,
+        v: Ref<'_, Self, T>,
+        mask: Option<Ref<'_, Self, M>>,
+        alibi: Option<Ref<'_, Self, T>>,
+        mut o: Mut<'_, Self, T>,
+        op: Attention<T, M>,
+    ) -> Result<()> {
+        let mask = match (mask, q.dims(), k.dims()) {
+            (Some(mask), &[b, h, t, _], &[_, _, s, _]) => Some(mask.broadcast(&[b, h, t, s])?.shorten()),
+            (mask, ..) => mask.map(|m| m.shorten()),
+        };
+        let (q, k, v, alibi) = (q.shorten(), k.shorten(), v.shorten(), alibi.map(|a| a.shorten()));
+        self.run(&op, AttentionArgs { q, k, v, mask, alibi, o: o.reborrow() })
+    }
+    /// [`Attention`] without mask and alibi.
+    ///
+    /// # Errors
+    /// [`Error::Shape`], [`Error::Param`] and what the backend reports.
+    fn attention(
+        &self,
+        q: Ref<'_, Self, T>,
+        k: Ref<'_, Self, T>,
+        v: Ref<'_, Self, T>,
+        op: Attention<T, M>,
+    ) -> Result<TensorOf<Self, T>> {
+        let mut o = self.empty(q.shape())?;
+        self.attention_into(q, k, v, None, None, o.as_mut(), op)?;
+        Ok(o)
+    }
+    /// [`Attention`] with a mask that broadcasts to `[b, h, t, s]`.
+    ///
+    /// # Errors
+    /// [`Error::Shape`], [`Error::Broadcast`], [`Error::Param`] and what the backend reports.
+    fn attention_masked(
+        &self,
+        q: Ref<'_, Self, T>,
+        k: Ref<'_, Self, T>,
+        v: Ref<'_, Self, T>,
+        mask: Ref<'_, Self, M>,
+        op: Attention<T, M>,
+    ) -> Result<TensorOf<Self, T>> {
+        let mut o = self.empty(q.shape())?;
+        self.attention_into(q, k, v, Some(mask), None, o.as_mut(), op)?;
+        Ok(o)
+    }
+}
+impl<T: Float, M: Mask, B: Execute<Attention<T, M>>> AttentionOps<T, M> for B {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn visibility_is_causal_windowed_and_clipped() {
+        let causal = Attention::<f32>::causal();
+        assert_eq!(causal.visible(0, 3, 5), 0..3);
+        assert_eq!(causal.visible(0, 6, 4), 0..0, "a query before the first key sees nothing");
+        assert_eq!(causal.visible(2, 6, 4), 0..1);
+        assert_eq!(causal.window(Some(1), Some(4)).visible(2, 3, 5), 3..5);
+        assert_eq!(Attention::<f32>::full().visible(2, 3, 5), 0..5);
+        assert_eq!(Attention::<f32>::full().window(None, Some(1)).visible(0, 3, 5), 0..4);
+        assert_eq!(
+            Attention::<f32>::full().window(Some(usize::MAX), Some(usize::MAX)).visible(1, 3, 5),
+            0..5
+        );
+    }
+}

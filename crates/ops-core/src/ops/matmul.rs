@@ -1,0 +1,184 @@
+//! Products of matrices.
+use super::optional;
+use crate::{
+    DType, Error, Execute, Float, Layout, Mut, Op, Ref, Result, Shape, TensorOf, Tolerance, View, Written,
+    operands,
+};
+use core::marker::PhantomData;
+
+/// `c[.., i, j] = Σ_k a[.., i, k] · b[.., k, j]`.
+///
+/// Operands: `a[.., m, k]` and `b[.., k, n]` with equal batch extents (the methods of [`MatMulOps`]
+/// broadcast); `c[.., m, n]`. Transposed views are ordinary operands.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MatMul<T>(PhantomData<T>);
+impl<T> MatMul<T> {
+    /// The op: it has no options.
+    pub const OP: Self = MatMul(PhantomData);
+}
+operands!(MatMul<T: Float> { a: in T, b: in T, c: out T });
+impl<T: Float> Op for MatMul<T> {
+    fn name(&self) -> &'static str {
+        "matmul"
+    }
+    fn infer(&self, on: &MatMulShapes<'_>) -> Result<[Shape; 1]> {
+        let [batch @ .., _, k] = on.a.dims() else {
+            return Err(Error::shape(self.name(), "a", on.a, "[.., m, k]"));
+        };
+        match on.b.dims() {
+            [b @ .., rows, n] if b == batch && rows == k => Ok([on.a.shape().with_last(*n)?]),
+            _ => {
+                let batch: String = batch.iter().map(|d| format!("{d}, ")).collect();
+                Err(Error::shape(self.name(), "b", on.b, format!("[{batch}{k}, n]")))
+            }
+        }
+    }
+    fn tolerance(&self, _: &'static str, dtype: DType) -> Tolerance {
+        Tolerance::summed(dtype)
+    }
+}
+
+/// `y[.., j] = Σ_k x[.., k] · weight[j, k] + bias[j]`.
+///
+/// Operands: `x[.., k]`, `weight[n, k]` of any float type, `bias[n]` optional; `y[.., n]`.
+/// Quantized weights have [`QLinear`](super::QLinear).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Linear<T, W = T, A = T>(PhantomData<(T, W, A)>);
+impl<T, W, A> Linear<T, W, A> {
+    /// The op: it has no options.
+    pub const OP: Self = Linear(PhantomData);
+}
+operands!(Linear<T: Float, W: Float, A: Float> { x: in T, weight: in W, bias: opt A, y: out T });
+impl<T: Float, W: Float, A: Float> Op for Linear<T, W, A> {
+    fn name(&self) -> &'static str {
+        "linear"
+    }
+    fn infer(&self, on: &LinearShapes<'_>) -> Result<[Shape; 1]> {
+        let &[n, k] = on.weight.dims() else {
+            return Err(Error::shape(self.name(), "weight", on.weight, "[n, k]"));
+        };
+        optional(self.name(), "bias", on.bias, &[n])?;
+        Ok([rows_times(self.name(), on.x, n, k)?])
+    }
+    fn tolerance(&self, _: &'static str, dtype: DType) -> Tolerance {
+        Tolerance::summed(dtype)
+    }
+}
+
+/// The shape of `x[.., k]` times an `[n, k]` weight.
+pub(super) fn rows_times(op: &'static str, x: &Layout, n: usize, k: usize) -> Result<Shape> {
+    match x.dims() {
+        [.., last] if *last == k => x.shape().with_last(n),
+        _ => Err(Error::shape(op, "x", x, format!("[.., {k}]"))),
+    }
+}
+
+/// Products of matrices of `T`, with weights of `W`.
+pub trait MatMulOps<T: Float, W: Float = T>:
+    Execute<MatMul<T>> + Execute<Linear<T, W, T>> + Execute<Linear<T, W, f32>>
+{
+    /// [`MatMul`] into `c`, whose batch extents `a` and `b` are broadcast to.
+    ///
+    /// # Errors
+    /// [`Error::Broadcast`], [`Error::Shape`] and what the backend reports.
+    fn matmul_into(&self, a: Ref<'_, Self, T>, b: Ref<'_, Self, T>, mut c: Mut<'_, Self, T>) -> Result<()> {
+        let a = with_batch(a, c.dims())?;
+        let b = with_batch(b, c.dims())?;
+        self.run(&MatMul::OP, MatMulArgs { a: a.shorten(), b: b.shorten(), c: c.reborrow() })
+    }
+    /// [`MatMul`] of two stacks of matrices whose batch extents broadcast together.
+    ///
+    /// # Errors
+    /// [`Error::Broadcast`], [`Error::Shape`] and what the backend reports.
+    fn matmul(&self, a: Ref<'_, Self, T>, b: Ref<'_, Self, T>) -> Result<TensorOf<Self, T>> {
+        let mut c = self.empty(product_shape(a.layout(), b.layout())?)?;
+        self.matmul_into(a, b, c.as_mut())?;
+        Ok(c)
+    }
+
+    /// [`Linear`] without a bias, into `y`.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] and what the backend reports.
+    fn linear_into(
+        &self,
+        x: Ref<'_, Self, T>,
+        weight: Ref<'_, Self, W>,
+        mut y: Mut<'_, Self, T>,
+    ) -> Result<()> {
+        let (x, weight) = (x.shorten(), weight.shorten());
+        self.run(&Linear::<T, W, T>::OP, LinearArgs { x, weight, bias: None, y: y.reborrow() })
+    }
+    /// [`Linear`] without a bias.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] and what the backend reports.
+    fn linear(&self, x: Ref<'_, Self, T>, weight: Ref<'_, Self, W>) -> Result<TensorOf<Self, T>> {
+        let mut y = self.empty(linear_shape::<T, W>(x.layout(), weight.layout())?)?;
+        self.linear_into(x, weight, y.as_mut())?;
+        Ok(y)
+    }
+    /// [`Linear`] with a bias.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] and what the backend reports.
+    fn linear_bias(
+        &self,
+        x: Ref<'_, Self, T>,
+        weight: Ref<'_, Self, W>,
+        bias: Ref<'_, Self, T>,
+    ) -> Result<TensorOf<Self, T>> {
+        let mut y = self.empty(linear_shape::<T, W>(x.layout(), weight.layout())?)?;
+        let (x, weight, bias) = (x.shorten(), weight.shorten(), Some(bias.shorten()));
+        self.run(&Linear::<T, W, T>::OP, LinearArgs { x, weight, bias, y: y.as_mut() })?;
+        Ok(y)
+    }
+    /// [`Linear`] with a bias in f32.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] and what the backend reports.
+    fn linear_bias_f32(
+        &self,
+        x: Ref<'_, Self, T>,
+        weight: Ref<'_, Self, W>,
+        bias: Ref<'_, Self, f32>,
+    ) -> Result<TensorOf<Self, T>> {
+        let mut y = self.empty(linear_shape::<T, W>(x.layout(), weight.layout())?)?;
+        let (x, weight, bias) = (x.shorten(), weight.shorten(), Some(bias.shorten()));
+        self.run(&Linear::<T, W, f32>::OP, LinearArgs { x, weight, bias, y: y.as_mut() })?;
+        Ok(y)
+    }
+}
+impl<T: Float, W: Float, B> MatMulOps<T, W> for B where
+    B: Execute<MatMul<T>> + Execute<Linear<T, W, T>> + Execute<Linear<T, W, f32>>
+{
+}
+
+fn linear_shape<T: Float, W: Float>(x: &Layout, weight: &Layout) -> Result<Shape> {
+    let [shape] = Linear::<T, W, T>::OP.infer(&LinearShapes { x, weight, bias: None, y: Written })?;
+    Ok(shape)
+}
+
+/// The stack of matrices with the batch extents of `c`.
+fn with_batch<V: View>(x: V, c: &[usize]) -> Result<V> {
+    let (Some((_, matrix)), Some(batch)) =
+        (x.dims().split_at_checked(x.dims().len().wrapping_sub(2)), c.len().checked_sub(2))
+    else {
+        return Err(Error::shape("matmul", "c", x.layout(), "matrices: [.., m, k] times [.., k, n]"));
+    };
+    let dims = [&c[..batch], matrix].concat();
+    x.broadcast(&dims)
+}
+
+fn product_shape(a: &Layout, b: &Layout) -> Result<Shape> {
+    let matrix = |operand, x: &Layout, want| match x.dims() {
+        [batch @ .., m, n] => Ok((Shape::new(batch)?, *m, *n)),
+        _ => Err(Error::shape("matmul", operand, x, want)),
+    };
+    let (batch_a, m, k) = matrix("a", a, "[.., m, k]")?;
+    let (batch_b, rows, n) = matrix("b", b, "[.., k, n]")?;
+    if rows != k {
+        return Err(Error::shape("matmul", "b", b, format!("[.., {k}, n]")));
+    }
+    Shape::new(&[batch_a.broadcast_with(&batch_b)?.dims(), &[m, n]].concat())
+}

@@ -1,0 +1,273 @@
+//! Normalisation.
+use super::{extents, optional};
+use crate::{Error, Execute, Float, Mut, Op, Ref, Result, Shape, TensorOf, View, operands};
+use core::marker::PhantomData;
+
+/// `y = x / sqrt(mean(x²) + eps) · weight`, the mean over the last axis.
+///
+/// Operands: `x[.., n]`, `weight[n]` in the type of `x` or wider; `y` as `x`.
+/// Zhang and Sennrich, "Root Mean Square Layer Normalization", 2019.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct RmsNorm<T, W = T> {
+    /// Added to the mean square, inside the root.
+    pub eps: f64,
+    types: PhantomData<(T, W)>,
+}
+impl<T, W> RmsNorm<T, W> {
+    /// With this `eps`.
+    pub fn eps(eps: f64) -> Self {
+        RmsNorm { eps, types: PhantomData }
+    }
+}
+operands!(RmsNorm<T: Float, W: Float> { x: in T, weight: in W, y: out T });
+impl<T: Float, W: Float> Op for RmsNorm<T, W> {
+    fn name(&self) -> &'static str {
+        "rms_norm"
+    }
+    fn infer(&self, on: &RmsNormShapes<'_>) -> Result<[Shape; 1]> {
+        let n = last_axis(self.name(), on.x)?;
+        extents(self.name(), "weight", on.weight, &[n])?;
+        Ok([on.x.shape()])
+    }
+}
+
+/// `y = (x − mean) / sqrt(var + eps) · weight + bias` over the last axis, biased variance.
+///
+/// Operands: `x[.., n]`, `weight[n]` and `bias[n]`, both optional; `y` as `x`.
+/// Ba, Kiros and Hinton, "Layer Normalization", 2016.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct LayerNorm<T, W = T> {
+    /// Added to the variance, inside the root.
+    pub eps: f64,
+    types: PhantomData<(T, W)>,
+}
+impl<T, W> LayerNorm<T, W> {
+    /// With this `eps`.
+    pub fn eps(eps: f64) -> Self {
+        LayerNorm { eps, types: PhantomData }
+    }
+}
+operands!(LayerNorm<T: Float, W: Float> { x: in T, weight: opt W, bias: opt W, y: out T });
+impl<T: Float, W: Float> Op for LayerNorm<T, W> {
+    fn name(&self) -> &'static str {
+        "layer_norm"
+    }
+    fn infer(&self, on: &LayerNormShapes<'_>) -> Result<[Shape; 1]> {
+        let n = last_axis(self.name(), on.x)?;
+        optional(self.name(), "weight", on.weight, &[n])?;
+        optional(self.name(), "bias", on.bias, &[n])?;
+        Ok([on.x.shape()])
+    }
+}
+
+/// `sum = x + residual`, rounded to `T`; `y = rms_norm(sum)`: the step between two layers.
+///
+/// Operands: `x[.., n]`, `residual` as `x`, `weight[n]`; `y` and `sum` as `x`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct AddRmsNorm<T, W = T> {
+    /// Added to the mean square, inside the root.
+    pub eps: f64,
+    types: PhantomData<(T, W)>,
+}
+impl<T, W> AddRmsNorm<T, W> {
+    /// With this `eps`.
+    pub fn eps(eps: f64) -> Self {
+        AddRmsNorm { eps, types: PhantomData }
+    }
+}
+operands!(AddRmsNorm<T: Float, W: Float> { x: in T, residual: in T, weight: in W, y: out T, sum: out T });
+impl<T: Float, W: Float> Op for AddRmsNorm<T, W> {
+    fn name(&self) -> &'static str {
+        "add_rms_norm"
+    }
+    fn infer(&self, on: &AddRmsNormShapes<'_>) -> Result<[Shape; 2]> {
+        let n = last_axis(self.name(), on.x)?;
+        extents(self.name(), "residual", on.residual, on.x.dims())?;
+        extents(self.name(), "weight", on.weight, &[n])?;
+        Ok([on.x.shape(), on.x.shape()])
+    }
+}
+
+/// Layer norm over groups of channels: `x[b, c, ..]` is normalised over each run of `c / num_groups`
+/// channels and all inner axes, then scaled and shifted per channel.
+///
+/// Operands: `x[b, c, ..]`, `weight[c]` and `bias[c]`, both optional; `y` as `x`.
+/// Wu and He, "Group Normalization", 2018.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct GroupNorm<T, W = T> {
+    /// How many groups; divides the number of channels.
+    pub num_groups: usize,
+    /// Added to the variance, inside the root.
+    pub eps: f64,
+    types: PhantomData<(T, W)>,
+}
+impl<T, W> GroupNorm<T, W> {
+    /// With this many groups and `eps`.
+    pub fn new(num_groups: usize, eps: f64) -> Self {
+        GroupNorm { num_groups, eps, types: PhantomData }
+    }
+}
+operands!(GroupNorm<T: Float, W: Float> { x: in T, weight: opt W, bias: opt W, y: out T });
+impl<T: Float, W: Float> Op for GroupNorm<T, W> {
+    fn name(&self) -> &'static str {
+        "group_norm"
+    }
+    fn infer(&self, on: &GroupNormShapes<'_>) -> Result<[Shape; 1]> {
+        let &[_, c, ..] = on.x.dims() else {
+            return Err(Error::shape(self.name(), "x", on.x, "[b, c, ..]"));
+        };
+        if self.num_groups == 0 || c % self.num_groups != 0 {
+            return Err(Error::param(
+                self.name(),
+                "num_groups",
+                self.num_groups,
+                format!("a divisor of the {c} channels"),
+            ));
+        }
+        optional(self.name(), "weight", on.weight, &[c])?;
+        optional(self.name(), "bias", on.bias, &[c])?;
+        Ok([on.x.shape()])
+    }
+}
+
+fn last_axis(op: &'static str, x: &crate::Layout) -> Result<usize> {
+    x.dims().last().copied().ok_or_else(|| Error::shape(op, "x", x, "[.., n]"))
+}
+
+/// Normalisation of `T`, with weights of `W`.
+pub trait NormOps<T: Float, W: Float = T>:
+    Execute<RmsNorm<T, W>> + Execute<LayerNorm<T, W>> + Execute<AddRmsNorm<T, W>> + Execute<GroupNorm<T, W>>
+{
+    /// [`RmsNorm`] into `y`.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] and what the backend reports.
+    fn rms_norm_into(
+        &self,
+        x: Ref<'_, Self, T>,
+        weight: Ref<'_, Self, W>,
+        mut y: Mut<'_, Self, T>,
+        op: RmsNorm<T, W>,
+    ) -> Result<()> {
+        self.run(&op, RmsNormArgs { x: x.shorten(), weight: weight.shorten(), y: y.reborrow() })
+    }
+    /// [`RmsNorm`].
+    ///
+    /// # Errors
+    /// [`Error::Shape`] and what the backend reports.
+    fn rms_norm(
+        &self,
+        x: Ref<'_, Self, T>,
+        weight: Ref<'_, Self, W>,
+        op: RmsNorm<T, W>,
+    ) -> Result<TensorOf<Self, T>> {
+        let mut y = self.empty(x.shape())?;
+        self.rms_norm_into(x, weight, y.as_mut(), op)?;
+        Ok(y)
+    }
+
+    /// [`LayerNorm`] into `y`.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] and what the backend reports.
+    fn layer_norm_into(
+        &self,
+        x: Ref<'_, Self, T>,
+        weight: Option<Ref<'_, Self, W>>,
+        bias: Option<Ref<'_, Self, W>>,
+        mut y: Mut<'_, Self, T>,
+        op: LayerNorm<T, W>,
+    ) -> Result<()> {
+        let (weight, bias) = (weight.map(|w| w.shorten()), bias.map(|b| b.shorten()));
+        self.run(&op, LayerNormArgs { x: x.shorten(), weight, bias, y: y.reborrow() })
+    }
+    /// [`LayerNorm`].
+    ///
+    /// # Errors
+    /// [`Error::Shape`] and what the backend reports.
+    fn layer_norm(
+        &self,
+        x: Ref<'_, Self, T>,
+        weight: Option<Ref<'_, Self, W>>,
+        bias: Option<Ref<'_, Self, W>>,
+        op: LayerNorm<T, W>,
+    ) -> Result<TensorOf<Self, T>> {
+        let mut y = self.empty(x.shape())?;
+        self.layer_norm_into(x, weight, bias, y.as_mut(), op)?;
+        Ok(y)
+    }
+
+    /// [`AddRmsNorm`] into `y` and `sum`.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] and what the backend reports.
+    fn add_rms_norm_into(
+        &self,
+        x: Ref<'_, Self, T>,
+        residual: Ref<'_, Self, T>,
+        weight: Ref<'_, Self, W>,
+        mut y: Mut<'_, Self, T>,
+        mut sum: Mut<'_, Self, T>,
+        op: AddRmsNorm<T, W>,
+    ) -> Result<()> {
+        let (x, residual, weight) = (x.shorten(), residual.shorten(), weight.shorten());
+        self.run(&op, AddRmsNormArgs { x, residual, weight, y: y.reborrow(), sum: sum.reborrow() })
+    }
+    /// [`AddRmsNorm`]: the normalised rows and the sum.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] and what the backend reports.
+    fn add_rms_norm(
+        &self,
+        x: Ref<'_, Self, T>,
+        residual: Ref<'_, Self, T>,
+        weight: Ref<'_, Self, W>,
+        op: AddRmsNorm<T, W>,
+    ) -> Result<(TensorOf<Self, T>, TensorOf<Self, T>)> {
+        let (mut y, mut sum) = (self.empty(x.shape())?, self.empty(x.shape())?);
+        self.add_rms_norm_into(x, residual, weight, y.as_mut(), sum.as_mut(), op)?;
+        Ok((y, sum))
+    }
+
+    /// [`GroupNorm`] into `y`.
+    ///
+    /// # Errors
+    /// [`Error::Shape`], [`Error::Param`] and what the backend reports.
+    fn group_norm_into(
+        &self,
+        x: Ref<'_, Self, T>,
+        weight: Option<Ref<'_, Self, W>>,
+        bias: Option<Ref<'_, Self, W>>,
+        mut y: Mut<'_, Self, T>,
+        op: GroupNorm<T, W>,
+    ) -> Result<()> {
+        let (weight, bias) = (weight.map(|w| w.shorten()), bias.map(|b| b.shorten()));
+        self.run(&op, GroupNormArgs { x: x.shorten(), weight, bias, y: y.reborrow() })
+    }
+    /// [`GroupNorm`].
+    ///
+    /// # Errors
+    /// [`Error::Shape`], [`Error::Param`] and what the backend reports.
+    fn group_norm(
+        &self,
+        x: Ref<'_, Self, T>,
+        weight: Option<Ref<'_, Self, W>>,
+        bias: Option<Ref<'_, Self, W>>,
+        op: GroupNorm<T, W>,
+    ) -> Result<TensorOf<Self, T>> {
+        let mut y = self.empty(x.shape())?;
+        self.group_norm_into(x, weight, bias, y.as_mut(), op)?;
+        Ok(y)
+    }
+}
+impl<T: Float, W: Float, B> NormOps<T, W> for B where
+    B: Execute<RmsNorm<T, W>>
+        + Execute<LayerNorm<T, W>>
+        + Execute<AddRmsNorm<T, W>>
+        + Execute<GroupNorm<T, W>>
+{
+}

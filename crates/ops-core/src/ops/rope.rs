@@ -1,0 +1,159 @@
+//! Rotary position embedding.
+use super::extents;
+use crate::{Error, Execute, Float, Layout, Mut, Op, Ref, Result, Shape, TensorOf, View, operands};
+use core::marker::PhantomData;
+
+/// Which elements form a pair, and where tokens stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RopeForm {
+    /// `rope`: `x[b, h, t, d]`, pairs `(i, i + d/2)`; GPT-NeoX's form.
+    Half,
+    /// `rope_i`: `x[b, h, t, d]`, pairs `(2i, 2i + 1)`; the paper's form.
+    Interleaved,
+    /// `rope_thd`: `x[b, t, h, d]`, pairs `(i, i + d/2)`.
+    HalfThd,
+}
+
+/// Rotates pairs of features by an angle that grows with the position:
+/// `(y₁, y₂) = (x₁ cos − x₂ sin, x₁ sin + x₂ cos)`.
+///
+/// Operands: `x[b, h, t, d]` (`[b, t, h, d]` for [`RopeForm::HalfThd`]), `d` even; `cos` and `sin`,
+/// tables `[t', d/2]` or one for each batch `[b, t', d/2]`, with `t' ≥ start + t`, in the type of `x`
+/// or another float type; `y` as `x`.
+/// Su et al., "RoFormer: Enhanced Transformer with Rotary Position Embedding", 2021.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Rope<T, C = T> {
+    /// How features pair up.
+    pub form: RopeForm,
+    /// Row of the tables that belongs to the first token.
+    pub start: usize,
+    types: PhantomData<(T, C)>,
+}
+
+/// [`Rope`] in place: `x` is read and written.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct RopeInplace<T, C = T> {
+    /// How features pair up.
+    pub form: RopeForm,
+    /// Row of the tables that belongs to the first token.
+    pub start: usize,
+    types: PhantomData<(T, C)>,
+}
+
+impl<T, C> Rope<T, C> {
+    /// This form, from the first row of the tables.
+    pub fn new(form: RopeForm) -> Self {
+        Rope { form, start: 0, types: PhantomData }
+    }
+    /// From row `start` of the tables on.
+    pub fn start(self, start: usize) -> Self {
+        Rope { start, ..self }
+    }
+    /// The same rotation, in place.
+    pub fn inplace(self) -> RopeInplace<T, C> {
+        RopeInplace { form: self.form, start: self.start, types: PhantomData }
+    }
+}
+
+operands!(Rope<T: Float, C: Float> { x: in T, cos: in C, sin: in C, y: out T });
+operands!(RopeInplace<T: Float, C: Float> { x: inout T, cos: in C, sin: in C });
+
+impl<T: Float, C: Float> Op for Rope<T, C> {
+    fn name(&self) -> &'static str {
+        match self.form {
+            RopeForm::Half => "rope",
+            RopeForm::Interleaved => "rope_i",
+            RopeForm::HalfThd => "rope_thd",
+        }
+    }
+    fn infer(&self, on: &RopeShapes<'_>) -> Result<[Shape; 1]> {
+        self.tables(on.x, on.cos, on.sin)?;
+        Ok([on.x.shape()])
+    }
+}
+impl<T: Float, C: Float> Op for RopeInplace<T, C> {
+    fn name(&self) -> &'static str {
+        match self.form {
+            RopeForm::Half => "rope_inplace",
+            RopeForm::Interleaved => "rope_i_inplace",
+            RopeForm::HalfThd => "rope_thd_inplace",
+        }
+    }
+    fn infer(&self, on: &RopeInplaceShapes<'_>) -> Result<[Shape; 0]> {
+        Rope::<T, C>::new(self.form).start(self.start).tables(on.x, on.cos, on.sin)?;
+        Ok([])
+    }
+}
+
+impl<T: Float, C: Float> Rope<T, C> {
+    fn tables(&self, x: &Layout, cos: &Layout, sin: &Layout) -> Result<()> {
+        let (b, t, d) = match (self.form, x.dims()) {
+            (RopeForm::HalfThd, &[b, t, _, d]) if d % 2 == 0 => (b, t, d),
+            (RopeForm::HalfThd, _) => {
+                return Err(Error::shape(self.name(), "x", x, "[b, t, h, d] with d even"));
+            }
+            (_, &[b, _, t, d]) if d % 2 == 0 => (b, t, d),
+            _ => return Err(Error::shape(self.name(), "x", x, "[b, h, t, d] with d even")),
+        };
+        let enough = |rows: usize| self.start.checked_add(t).is_some_and(|end| end <= rows);
+        match *cos.dims() {
+            [rows, half] if half == d / 2 && enough(rows) => {}
+            [batch, rows, half] if batch == b && half == d / 2 && enough(rows) => {}
+            _ => {
+                let (start, half) = (self.start, d / 2);
+                let want = format!("[t', {half}] or [{b}, t', {half}] with t' ≥ start + t = {start} + {t}");
+                return Err(Error::shape(self.name(), "cos", cos, want));
+            }
+        }
+        extents(self.name(), "sin", sin, cos.dims())
+    }
+}
+
+/// Rotary embedding of `T`, with tables of `C`.
+pub trait RopeOps<T: Float, C: Float = T>: Execute<Rope<T, C>> + Execute<RopeInplace<T, C>> {
+    /// [`Rope`] into `y`.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] and what the backend reports.
+    fn rope_into(
+        &self,
+        x: Ref<'_, Self, T>,
+        cos: Ref<'_, Self, C>,
+        sin: Ref<'_, Self, C>,
+        mut y: Mut<'_, Self, T>,
+        op: Rope<T, C>,
+    ) -> Result<()> {
+        self.run(&op, RopeArgs { x: x.shorten(), cos: cos.shorten(), sin: sin.shorten(), y: y.reborrow() })
+    }
+    /// [`Rope`].
+    ///
+    /// # Errors
+    /// [`Error::Shape`] and what the backend reports.
+    fn rope(
+        &self,
+        x: Ref<'_, Self, T>,
+        cos: Ref<'_, Self, C>,
+        sin: Ref<'_, Self, C>,
+        op: Rope<T, C>,
+    ) -> Result<TensorOf<Self, T>> {
+        let mut y = self.empty(x.shape())?;
+        self.rope_into(x, cos, sin, y.as_mut(), op)?;
+        Ok(y)
+    }
+    /// [`RopeInplace`].
+    ///
+    /// # Errors
+    /// [`Error::Shape`] and what the backend reports.
+    fn rope_inplace(
+        &self,
+        mut x: Mut<'_, Self, T>,
+        cos: Ref<'_, Self, C>,
+        sin: Ref<'_, Self, C>,
+        op: Rope<T, C>,
+    ) -> Result<()> {
+        self.run(&op.inplace(), RopeInplaceArgs { x: x.reborrow(), cos: cos.shorten(), sin: sin.shorten() })
+    }
+}
+impl<T: Float, C: Float, B: Execute<Rope<T, C>> + Execute<RopeInplace<T, C>>> RopeOps<T, C> for B {}

@@ -1,0 +1,141 @@
+//! Functions of one element.
+use crate::{DType, Float, Num, Op, Result, Shape, Tolerance, operands};
+use core::marker::PhantomData;
+
+/// A function of one element.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum UnaryFn {
+    /// `1 / (1 + e⁻ˣ)`
+    Sigmoid,
+    /// `x / (1 + e⁻ˣ)`. Elfwing et al., 2017.
+    Silu,
+    /// `max(x, 0)`; NaN stays NaN.
+    Relu,
+    /// `x/2 · (1 + tanh(√(2/π) (x + 0.044715 x³)))`. Hendrycks and Gimpel, 2016.
+    Gelu,
+    /// `x/2 · (1 + erf(x/√2))`
+    GeluErf,
+    /// Hyperbolic tangent.
+    Tanh,
+    /// The error function.
+    Erf,
+    /// `eˣ`
+    Exp,
+    /// Natural logarithm.
+    Log,
+    /// Sine, of radians.
+    Sin,
+    /// Cosine, of radians.
+    Cos,
+    /// `√x`
+    Sqrt,
+    /// `1 / x`
+    Recip,
+    /// `−x`
+    Neg,
+    /// `|x|`
+    Abs,
+    /// `x²`
+    Sqr,
+    /// −1, 0 or 1.
+    Sign,
+    /// Largest integer not above.
+    Floor,
+    /// Smallest integer not below.
+    Ceil,
+    /// Nearest integer, halves away from zero.
+    Round,
+}
+
+impl UnaryFn {
+    /// All of them.
+    pub const ALL: [UnaryFn; 20] = {
+        use UnaryFn::*;
+        [
+            Sigmoid, Silu, Relu, Gelu, GeluErf, Tanh, Erf, Exp, Log, Sin, Cos, Sqrt, Recip, Neg, Abs, Sqr,
+            Sign, Floor, Ceil, Round,
+        ]
+    };
+
+    /// The name of the op.
+    pub const fn name(self) -> &'static str {
+        match self {
+            UnaryFn::Sigmoid => "sigmoid",
+            UnaryFn::Silu => "silu",
+            UnaryFn::Relu => "relu",
+            UnaryFn::Gelu => "gelu",
+            UnaryFn::GeluErf => "gelu_erf",
+            UnaryFn::Tanh => "tanh",
+            UnaryFn::Erf => "erf",
+            UnaryFn::Exp => "exp",
+            UnaryFn::Log => "log",
+            UnaryFn::Sin => "sin",
+            UnaryFn::Cos => "cos",
+            UnaryFn::Sqrt => "sqrt",
+            UnaryFn::Recip => "recip",
+            UnaryFn::Neg => "neg",
+            UnaryFn::Abs => "abs",
+            UnaryFn::Sqr => "sqr",
+            UnaryFn::Sign => "sign",
+            UnaryFn::Floor => "floor",
+            UnaryFn::Ceil => "ceil",
+            UnaryFn::Round => "round",
+        }
+    }
+
+    /// Whether integers have it too.
+    pub const fn on_integers(self) -> bool {
+        matches!(self, UnaryFn::Abs | UnaryFn::Neg | UnaryFn::Relu | UnaryFn::Sign | UnaryFn::Sqr)
+    }
+
+    /// Whether the result is one of the operand's own values, or an integer near it: no rounding.
+    const fn is_exact(self) -> bool {
+        use UnaryFn::*;
+        matches!(self, Neg | Abs | Relu | Sign | Floor | Ceil | Round)
+    }
+}
+
+/// `y = f(x)`, element by element.
+///
+/// Operands: `x` of any shape; `y` as `x`. Made by [`Unary::of`] for floats, and by
+/// [`Unary::of_num`] for what integers have too.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Unary<T> {
+    f: UnaryFn,
+    types: PhantomData<T>,
+}
+impl<T> Unary<T> {
+    /// The function.
+    pub fn function(&self) -> UnaryFn {
+        self.f
+    }
+}
+impl<T: Float> Unary<T> {
+    /// This function.
+    pub fn of(f: UnaryFn) -> Self {
+        Unary { f, types: PhantomData }
+    }
+}
+impl<T: Num> Unary<T> {
+    /// This function, if `T` has it: integers have [few](UnaryFn::on_integers).
+    pub fn of_num(f: UnaryFn) -> Option<Self> {
+        (T::IS_FLOAT || f.on_integers()).then_some(Unary { f, types: PhantomData })
+    }
+    pub(super) fn on_all(f: UnaryFn) -> Self {
+        debug_assert!(f.on_integers());
+        Unary { f, types: PhantomData }
+    }
+}
+operands!(Unary<T: Num> { x: in T, y: out T });
+impl<T: Num> Op for Unary<T> {
+    fn name(&self) -> &'static str {
+        self.f.name()
+    }
+    fn infer(&self, on: &UnaryShapes<'_>) -> Result<[Shape; 1]> {
+        Ok([on.x.shape()])
+    }
+    fn tolerance(&self, _: &'static str, dtype: DType) -> Tolerance {
+        if self.f.is_exact() { Tolerance::Exact } else { Tolerance::rounded(dtype) }
+    }
+}

@@ -1,0 +1,67 @@
+//! Choosing between two tensors.
+use super::extents;
+use crate::{
+    DType, Element, Execute, Index, Mut, Op, Ref, Result, Shape, TensorOf, Tolerance, View, operands,
+};
+use core::marker::PhantomData;
+
+/// `y = on_true` where `cond` is not zero, else `on_false`.
+///
+/// Operands: `cond`, `on_true` and `on_false` of equal extents and independent layouts (the methods
+/// of [`WhereOps`] broadcast); `y` as they are.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Where<T, I>(PhantomData<(T, I)>);
+impl<T, I> Where<T, I> {
+    /// The op: it has no options.
+    pub const OP: Self = Where(PhantomData);
+}
+operands!(Where<T: Element, I: Index> { cond: in I, on_true: in T, on_false: in T, y: out T });
+impl<T: Element, I: Index> Op for Where<T, I> {
+    fn name(&self) -> &'static str {
+        "where"
+    }
+    fn infer(&self, on: &WhereShapes<'_>) -> Result<[Shape; 1]> {
+        extents(self.name(), "on_true", on.on_true, on.cond.dims())?;
+        extents(self.name(), "on_false", on.on_false, on.cond.dims())?;
+        Ok([on.cond.shape()])
+    }
+    fn tolerance(&self, _: &'static str, _: DType) -> Tolerance {
+        Tolerance::Exact
+    }
+}
+
+/// Choosing elements of `T` by conditions of `I`.
+pub trait WhereOps<T: Element, I: Index = u8>: Execute<Where<T, I>> {
+    /// [`Where`] into `y`, whose extents the operands are broadcast to.
+    ///
+    /// # Errors
+    /// [`Error::Broadcast`](crate::Error::Broadcast) and what the backend reports.
+    fn where_into(
+        &self,
+        cond: Ref<'_, Self, I>,
+        on_true: Ref<'_, Self, T>,
+        on_false: Ref<'_, Self, T>,
+        mut y: Mut<'_, Self, T>,
+    ) -> Result<()> {
+        let cond = cond.broadcast(y.dims())?.shorten();
+        let (on_true, on_false) =
+            (on_true.broadcast(y.dims())?.shorten(), on_false.broadcast(y.dims())?.shorten());
+        self.run(&Where::OP, WhereArgs { cond, on_true, on_false, y: y.reborrow() })
+    }
+    /// [`Where`] of three tensors that broadcast together.
+    ///
+    /// # Errors
+    /// [`Error::Broadcast`](crate::Error::Broadcast) and what the backend reports.
+    fn where_(
+        &self,
+        cond: Ref<'_, Self, I>,
+        on_true: Ref<'_, Self, T>,
+        on_false: Ref<'_, Self, T>,
+    ) -> Result<TensorOf<Self, T>> {
+        let shape = cond.shape().broadcast_with(&on_true.shape())?.broadcast_with(&on_false.shape())?;
+        let mut y = self.empty(shape)?;
+        self.where_into(cond, on_true, on_false, y.as_mut())?;
+        Ok(y)
+    }
+}
+impl<T: Element, I: Index, B: Execute<Where<T, I>>> WhereOps<T, I> for B {}

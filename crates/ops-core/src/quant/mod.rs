@@ -1,0 +1,33 @@
+//! Quantized formats: a block is an element, so a quantized tensor is an ordinary tensor of blocks.
+//!
+//! Layouts are those of the public GGUF specification. Rows are not padded: the innermost extent of
+//! a tensor of values is a multiple of the block's length, and the tensor of blocks is shorter by
+//! that factor.
+use crate::Element;
+
+mod q4_0;
+mod q8_0;
+
+pub use q4_0::BlockQ4_0;
+pub use q8_0::BlockQ8_0;
+
+/// A run of values stored together.
+pub trait Block: Element {
+    /// Values in a block.
+    const LEN: usize;
+    /// The nearest block to the first [`LEN`](Block::LEN) values of `values`, bit for bit as the public reference makes it.
+    ///
+    /// Values beyond the end count as 0.
+    fn quantize(values: &[f32]) -> Self;
+    /// The values, into the first [`LEN`](Block::LEN) places of `values`.
+    fn dequantize(&self, values: &mut [f32]);
+}
+
+/// The first `N` values, padded with zeros: what every format starts from.
+fn padded<const N: usize>(values: &[f32]) -> [f32; N] {
+    let mut block = [0.0; N];
+    for (b, v) in block.iter_mut().zip(values) {
+        *b = *v;
+    }
+    block
+}

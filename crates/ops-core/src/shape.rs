@@ -1,0 +1,161 @@
+//! The extents of a tensor.
+use crate::{Error, Result};
+use core::fmt;
+
+/// The largest number of axes a tensor may have.
+pub const MAX_RANK: usize = 6;
+
+/// The extents of a tensor, outermost first: small, `Copy`, and never too large to count.
+///
+/// The product of the non-zero extents fits an `isize`, so strides and element counts derived from
+/// a `Shape` cannot overflow, whatever a file or a user asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Shape {
+    rank: u8,
+    dims: [usize; MAX_RANK],
+}
+
+impl Shape {
+    /// One element, no axes.
+    pub const SCALAR: Self = Shape { rank: 0, dims: [1; MAX_RANK] };
+
+    /// A shape of these extents.
+    ///
+    /// # Errors
+    /// More than [`MAX_RANK`] axes, or more elements than the address space holds.
+    #[inline]
+    pub fn new(dims: &[usize]) -> Result<Self> {
+        if dims.len() > MAX_RANK {
+            return Err(Error::Rank { got: dims.len(), max: MAX_RANK });
+        }
+        let mut shape = Shape { rank: dims.len() as u8, dims: [1; MAX_RANK] };
+        shape.dims[..dims.len()].copy_from_slice(dims);
+        let mut elements = 1usize;
+        for &d in dims {
+            elements = elements
+                .checked_mul(d.max(1))
+                .filter(|n| isize::try_from(*n).is_ok())
+                .ok_or_else(|| Error::TooLarge { dims: dims.into() })?;
+        }
+        Ok(shape)
+    }
+
+    /// Number of axes.
+    #[inline]
+    pub fn rank(&self) -> usize {
+        self.rank as usize
+    }
+
+    /// The extents, outermost first.
+    #[inline]
+    pub fn dims(&self) -> &[usize] {
+        &self.dims[..self.rank()]
+    }
+
+    /// Number of elements.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.dims.iter().product()
+    }
+
+    /// Whether some extent is 0.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.dims.contains(&0)
+    }
+
+    /// The innermost extent; 1 for a scalar.
+    #[inline]
+    pub fn last(&self) -> usize {
+        self.dims().last().copied().unwrap_or(1)
+    }
+
+    /// The shape with the innermost extent replaced.
+    ///
+    /// # Errors
+    /// As [`Shape::new`]; a scalar has no innermost axis.
+    #[inline]
+    pub fn with_last(&self, n: usize) -> Result<Self> {
+        let Some(outer) = self.rank().checked_sub(1) else {
+            return Err(Error::Axis { axis: -1, rank: 0 });
+        };
+        let mut dims = self.dims;
+        dims[outer] = n;
+        Shape::new(&dims[..self.rank()])
+    }
+
+    /// Turns an axis that may count from the end into an index.
+    ///
+    /// # Errors
+    /// The axis is not one of the shape's.
+    #[inline]
+    pub fn axis(&self, axis: isize) -> Result<usize> {
+        let from_start = if axis < 0 { axis + self.rank() as isize } else { axis };
+        usize::try_from(from_start)
+            .ok()
+            .filter(|a| *a < self.rank())
+            .ok_or(Error::Axis { axis, rank: self.rank() })
+    }
+
+    /// The shape that both can be broadcast to, axes aligned at the innermost.
+    ///
+    /// # Errors
+    /// Two extents differ and neither is 1.
+    pub fn broadcast_with(&self, other: &Shape) -> Result<Shape> {
+        let rank = self.rank().max(other.rank());
+        let mut dims = [1; MAX_RANK];
+        for (i, dim) in dims.iter_mut().enumerate().take(rank) {
+            let at = |s: &Shape| (i + s.rank()).checked_sub(rank).map_or(1, |j| s.dims[j]);
+            *dim = match (at(self), at(other)) {
+                (a, b) if a == b => a,
+                (1, b) => b,
+                (a, 1) => a,
+                _ => return Err(Error::Broadcast { from: *self, to: *other }),
+            };
+        }
+        Shape::new(&dims[..rank])
+    }
+
+    pub(crate) fn padded(&self) -> &[usize; MAX_RANK] {
+        &self.dims
+    }
+}
+
+impl core::ops::Deref for Shape {
+    type Target = [usize];
+    fn deref(&self) -> &[usize] {
+        self.dims()
+    }
+}
+impl fmt::Debug for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self.dims(), f)
+    }
+}
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self.dims(), f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn absurd_shapes_are_errors() {
+        assert!(Shape::new(&[usize::MAX, 2]).is_err());
+        assert!(Shape::new(&[0, usize::MAX, 2]).is_err(), "a zero must not hide an overflow");
+        assert!(Shape::new(&[1; MAX_RANK + 1]).is_err());
+        assert!(Shape::new(&[0, 5]).unwrap().is_empty());
+    }
+
+    #[test]
+    fn broadcasting_aligns_at_the_innermost_axis() {
+        let s = |d: &[usize]| Shape::new(d).unwrap();
+        assert_eq!(s(&[3, 1, 5]).broadcast_with(&s(&[4, 1])).unwrap(), s(&[3, 4, 5]));
+        assert_eq!(s(&[]).broadcast_with(&s(&[2])).unwrap(), s(&[2]));
+        assert_eq!(s(&[1]).broadcast_with(&s(&[0])).unwrap(), s(&[0]));
+        assert!(s(&[3]).broadcast_with(&s(&[4])).is_err());
+    }
+}

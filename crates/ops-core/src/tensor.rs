@@ -1,0 +1,337 @@
+//! Owned tensors and the two borrowed views that every op takes.
+use crate::{Backend, Contains, DType, Element, Error, Layout, Result, Shape, Space};
+use core::fmt;
+
+/// A buffer and the layout of its elements.
+pub struct Tensor<S: Space, T: Element> {
+    buffer: S::Buffer<T>,
+    layout: Layout,
+}
+
+/// A view for reading. `Copy`.
+pub struct TensorRef<'a, S: Space, T: Element> {
+    data: S::Ref<'a, T>,
+    layout: Layout,
+}
+
+/// A view for writing.
+pub struct TensorMut<'a, S: Space, T: Element> {
+    data: S::Mut<'a, T>,
+    layout: Layout,
+}
+
+/// The tensors of a backend.
+pub type TensorOf<B, T> = Tensor<<B as Backend>::Space, T>;
+/// What a backend reads.
+pub type Ref<'a, B, T> = TensorRef<'a, <B as Backend>::Space, T>;
+/// What a backend writes.
+pub type Mut<'a, B, T> = TensorMut<'a, <B as Backend>::Space, T>;
+
+/// The layout in memory that starts `by` elements later; an empty one stands at the start of anything.
+fn after(layout: Layout, by: usize) -> Layout {
+    if layout.is_empty() { Layout::of(layout.shape()) } else { layout.rebase(by) }
+}
+
+fn bounds(operand: &'static str, layout: &Layout, len: usize) -> Result<()> {
+    if layout.fits(len) {
+        return Ok(());
+    }
+    Err(Error::OutOfBounds { op: "view", operand, layout: Box::new(*layout), len })
+}
+
+impl<S: Space, T: Element> Tensor<S, T> {
+    /// A tensor over `buffer`.
+    ///
+    /// # Errors
+    /// The layout reaches beyond the buffer.
+    pub fn new(buffer: S::Buffer<T>, layout: Layout) -> Result<Self> {
+        bounds("tensor", &layout, S::len(S::borrow(&buffer)))?;
+        Ok(Tensor { buffer, layout })
+    }
+    /// The whole tensor, for reading.
+    #[inline]
+    pub fn as_ref(&self) -> TensorRef<'_, S, T> {
+        TensorRef { data: S::borrow(&self.buffer), layout: self.layout }
+    }
+    /// The whole tensor, for writing.
+    #[inline]
+    pub fn as_mut(&mut self) -> TensorMut<'_, S, T> {
+        TensorMut { data: S::borrow_mut(&mut self.buffer), layout: self.layout }
+    }
+    /// The layout.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+    /// The extents.
+    pub fn shape(&self) -> Shape {
+        self.layout.shape()
+    }
+    /// The extents as a slice.
+    pub fn dims(&self) -> &[usize] {
+        self.layout.dims()
+    }
+    /// The element type as a value.
+    pub fn dtype(&self) -> DType {
+        T::DTYPE
+    }
+    /// The memory.
+    pub fn buffer(&self) -> &S::Buffer<T> {
+        &self.buffer
+    }
+    /// The memory, without the layout.
+    pub fn into_buffer(self) -> S::Buffer<T> {
+        self.buffer
+    }
+    /// The same elements in the same order under other extents.
+    ///
+    /// # Errors
+    /// As [`Layout::reshape`].
+    pub fn reshape(self, dims: &[usize]) -> Result<Self> {
+        Ok(Tensor { layout: self.layout.reshape(dims)?, buffer: self.buffer })
+    }
+}
+
+/// The views that [`TensorRef`] and [`TensorMut`] have in common; each is the [`Layout`] method of its name.
+pub trait View: Sized {
+    /// Where the elements lie.
+    fn layout(&self) -> &Layout;
+    /// The same memory under another layout.
+    ///
+    /// # Errors
+    /// The layout reaches beyond the memory in view.
+    fn with_layout(self, layout: Layout) -> Result<Self>;
+
+    /// The extents.
+    fn shape(&self) -> Shape {
+        self.layout().shape()
+    }
+    /// The extents as a slice.
+    fn dims(&self) -> &[usize] {
+        self.layout().dims()
+    }
+    /// [`Layout::narrow`].
+    ///
+    /// # Errors
+    /// As there.
+    fn narrow(self, axis: isize, start: usize, len: usize) -> Result<Self> {
+        let layout = self.layout().narrow(axis, start, len)?;
+        self.with_layout(layout)
+    }
+    /// [`Layout::transpose`].
+    ///
+    /// # Errors
+    /// As there.
+    fn transpose(self, a: isize, b: isize) -> Result<Self> {
+        let layout = self.layout().transpose(a, b)?;
+        self.with_layout(layout)
+    }
+    /// [`Layout::permute`].
+    ///
+    /// # Errors
+    /// As there.
+    fn permute(self, order: &[usize]) -> Result<Self> {
+        let layout = self.layout().permute(order)?;
+        self.with_layout(layout)
+    }
+    /// [`Layout::reshape`].
+    ///
+    /// # Errors
+    /// As there.
+    fn reshape(self, dims: &[usize]) -> Result<Self> {
+        let layout = self.layout().reshape(dims)?;
+        self.with_layout(layout)
+    }
+    /// [`Layout::broadcast`].
+    ///
+    /// # Errors
+    /// As there.
+    fn broadcast(self, dims: &[usize]) -> Result<Self> {
+        let layout = self.layout().broadcast(dims)?;
+        self.with_layout(layout)
+    }
+    /// [`Layout::squeeze`].
+    ///
+    /// # Errors
+    /// As there.
+    fn squeeze(self, axis: isize) -> Result<Self> {
+        let layout = self.layout().squeeze(axis)?;
+        self.with_layout(layout)
+    }
+    /// [`Layout::unsqueeze`].
+    ///
+    /// # Errors
+    /// As there.
+    fn unsqueeze(self, axis: isize) -> Result<Self> {
+        let layout = self.layout().unsqueeze(axis)?;
+        self.with_layout(layout)
+    }
+}
+
+impl<S: Space, T: Element> View for TensorRef<'_, S, T> {
+    fn layout(&self) -> &Layout {
+        &self.layout
+    }
+    fn with_layout(self, layout: Layout) -> Result<Self> {
+        bounds("view", &layout, S::len(self.data))?;
+        Ok(TensorRef { layout, ..self })
+    }
+}
+impl<S: Space, T: Element> View for TensorMut<'_, S, T> {
+    fn layout(&self) -> &Layout {
+        &self.layout
+    }
+    fn with_layout(self, layout: Layout) -> Result<Self> {
+        bounds("view", &layout, S::len(S::share(&self.data)))?;
+        Ok(TensorMut { layout, ..self })
+    }
+}
+
+impl<S: Space, T: Element> Clone for TensorRef<'_, S, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<S: Space, T: Element> Copy for TensorRef<'_, S, T> {}
+
+impl<'a, S: Space, T: Element> TensorRef<'a, S, T> {
+    /// A view of memory that is not in a [`Tensor`]: on the host, any slice.
+    ///
+    /// # Errors
+    /// The layout reaches beyond the memory.
+    pub fn new(data: S::Ref<'a, T>, layout: Layout) -> Result<Self> {
+        bounds("view", &layout, S::len(data))?;
+        Ok(TensorRef { data, layout })
+    }
+    /// The memory that the layout refers to.
+    #[inline]
+    pub fn data(&self) -> S::Ref<'a, T> {
+        self.data
+    }
+    /// Elements of memory in view, used by the layout or not.
+    #[inline]
+    pub fn data_len(&self) -> usize {
+        S::len(self.data)
+    }
+    /// The same view, for a shorter time.
+    #[inline]
+    pub fn shorten<'s>(self) -> TensorRef<'s, S, T>
+    where
+        'a: 's,
+    {
+        TensorRef { data: S::shorten(self.data), layout: self.layout }
+    }
+    /// Two views that meet at `mid` along `axis`.
+    ///
+    /// # Errors
+    /// As [`Layout::split_at`].
+    pub fn split_at(self, axis: isize, mid: usize) -> Result<(Self, Self)> {
+        let (left, right) = self.layout.split_at(axis, mid)?;
+        Ok((TensorRef { layout: left, ..self }, TensorRef { layout: right, ..self }))
+    }
+    /// The elements in row-major order, on the host.
+    ///
+    /// # Errors
+    /// The transfer fails.
+    pub fn to_vec<B: Backend<Space = S>>(self, backend: &B) -> Result<Vec<T>> {
+        let extent = self.layout.extent();
+        let raw = backend.read_vec(self.data, extent.start, extent.len())?;
+        if self.layout.is_contiguous() {
+            return Ok(raw);
+        }
+        Ok(self.layout.positions().map(|p| raw[p - extent.start]).collect())
+    }
+    /// The view as one of another space, where its memory is of that space.
+    pub fn side<A: Space, Side>(self) -> Option<TensorRef<'a, A, T>>
+    where
+        S: Contains<A, Side>,
+    {
+        Some(TensorRef { data: S::get(self.data)?, layout: self.layout })
+    }
+}
+
+impl<'a, S: Space, T: Element> TensorMut<'a, S, T> {
+    /// A view of memory that is not in a [`Tensor`]: on the host, any slice.
+    ///
+    /// # Errors
+    /// The layout reaches beyond the memory.
+    pub fn new(data: S::Mut<'a, T>, layout: Layout) -> Result<Self> {
+        bounds("view", &layout, S::len(S::share(&data)))?;
+        Ok(TensorMut { data, layout })
+    }
+    /// The memory that the layout refers to.
+    #[inline]
+    pub fn data_mut(&mut self) -> S::Mut<'_, T> {
+        S::reborrow(&mut self.data)
+    }
+    /// Elements of memory in view, used by the layout or not.
+    #[inline]
+    pub fn data_len(&self) -> usize {
+        S::len(S::share(&self.data))
+    }
+    /// The same view, for reading.
+    #[inline]
+    pub fn as_ref(&self) -> TensorRef<'_, S, T> {
+        TensorRef { data: S::share(&self.data), layout: self.layout }
+    }
+    /// The same view, for a shorter time.
+    #[inline]
+    pub fn reborrow(&mut self) -> TensorMut<'_, S, T> {
+        TensorMut { data: S::reborrow(&mut self.data), layout: self.layout }
+    }
+    /// Two disjoint views that meet at `mid` along `axis`, both to be written.
+    ///
+    /// # Errors
+    /// As [`Layout::split_at`]; and the two halves must not interleave in memory, which holds for
+    /// the outermost axis of a contiguous tensor.
+    pub fn split_at(self, axis: isize, mid: usize) -> Result<(Self, Self)> {
+        let (left, right) = self.layout.split_at(axis, mid)?;
+        let (l, r) = (left.extent(), right.extent());
+        if l.is_empty() || r.is_empty() || l.end <= r.start {
+            let cut = if l.is_empty() { r.start } else { l.end };
+            let (low, high) = S::split_at(self.data, cut);
+            return Ok((
+                TensorMut { data: low, layout: after(left, 0) },
+                TensorMut { data: high, layout: after(right, cut) },
+            ));
+        }
+        if r.end <= l.start {
+            let (low, high) = S::split_at(self.data, l.start);
+            let (left, right) = (
+                TensorMut { data: high, layout: after(left, l.start) },
+                TensorMut { data: low, layout: right },
+            );
+            return Ok((left, right));
+        }
+        Err(Error::View {
+            view: "split_at",
+            layout: Box::new(self.layout),
+            why: format!(
+                "the halves along axis {axis} interleave in memory; split the outermost axis, or write one after the other"
+            ),
+        })
+    }
+    /// The view as one of another space, where its memory is of that space.
+    pub fn side<A: Space, Side>(self) -> Option<TensorMut<'a, A, T>>
+    where
+        S: Contains<A, Side>,
+    {
+        Some(TensorMut { data: S::get_mut(self.data)?, layout: self.layout })
+    }
+}
+
+// Debug shows the type and layout, never the elements: they may live on a device.
+impl<S: Space, T: Element> fmt::Debug for Tensor<S, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Tensor<{}> {}", T::DTYPE, self.layout)
+    }
+}
+impl<S: Space, T: Element> fmt::Debug for TensorRef<'_, S, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TensorRef<{}> {}", T::DTYPE, self.layout)
+    }
+}
+impl<S: Space, T: Element> fmt::Debug for TensorMut<'_, S, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TensorMut<{}> {}", T::DTYPE, self.layout)
+    }
+}

@@ -1,0 +1,222 @@
+//! How far a result may lie from the exact one: the promise of an op, as data.
+use crate::{DType, Element};
+
+/// The accuracy an op promises for one output.
+///
+/// A float output passes when `nmse(got, want) ≤ base + rounding · nmse(round(want), want)`: `want`
+/// is the exact result, `round` rounds it to the output's type, and `nmse` is the sum of squared
+/// errors over the sum of squares of `want`. The second term is what no result in that type can
+/// avoid. NaN positions and signed infinities (of the rounded result) must match and are left out
+/// of the sums.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Tolerance {
+    /// Equal values; −0 equals 0 and NaN equals NaN.
+    Exact,
+    /// Normalised mean squared error.
+    Nmse {
+        /// Error allowed beyond rounding.
+        base: f64,
+        /// Multiple of the rounding error of the output's type.
+        rounding: f64,
+    },
+}
+
+impl Tolerance {
+    /// For results computed wide and rounded once; exact for integers and blocks.
+    pub const fn rounded(dtype: DType) -> Self {
+        match dtype {
+            DType::F64 => Tolerance::Nmse { base: 1e-22, rounding: 2.0 },
+            d if d.is_float() => Tolerance::Nmse { base: 1e-11, rounding: 2.0 },
+            _ => Tolerance::Exact,
+        }
+    }
+
+    /// For long sums: products of matrices, convolutions, reductions.
+    pub const fn summed(dtype: DType) -> Self {
+        match Self::rounded(dtype) {
+            Tolerance::Exact => Tolerance::Exact,
+            Tolerance::Nmse { rounding, .. } => {
+                Tolerance::Nmse { base: if matches!(dtype, DType::F64) { 1e-20 } else { 1e-10 }, rounding }
+            }
+        }
+    }
+
+    /// For attention, whose probabilities may be rounded to the operands' type for matrix units.
+    pub const fn attention(dtype: DType) -> Self {
+        match Self::summed(dtype) {
+            Tolerance::Nmse { base, .. } => Tolerance::Nmse { base, rounding: 4.0 },
+            exact => exact,
+        }
+    }
+
+    /// Judges `got` against the exact result `want`; `rounded` is `want` in the output's type.
+    ///
+    /// All three have one element for each of the output.
+    pub fn judge(self, got: &[f64], want: &[f64], rounded: &[f64]) -> Verdict {
+        match self {
+            Tolerance::Exact => Verdict::exact(got.iter().zip(rounded).map(|(g, w)| g.same(w))),
+            Tolerance::Nmse { base, rounding } => {
+                let limit = base + rounding * nmse(rounded, want, rounded);
+                Verdict::measured(got, want, rounded, limit)
+            }
+        }
+    }
+
+    /// Judges one computed result against another: what a reference in the same type allows.
+    ///
+    /// Both results carry a rounding of their own, so the distance between them may be what
+    /// [`judge`](Tolerance::judge) allows and one more rounding: `(√limit + √ν)²`, with ν the mean
+    /// squared rounding error of the type at these values (an ulp squared over twelve).
+    pub fn judge_pair<T: Element>(self, got: &[T], want: &[T]) -> Verdict {
+        let wide = |v: &[T]| v.iter().map(Element::as_f64).collect::<Option<Vec<f64>>>();
+        match (self, wide(got), wide(want)) {
+            (Tolerance::Nmse { base, rounding }, Some(got), Some(want)) => {
+                let noise = rounding_noise(T::DTYPE, &want);
+                let limit = ((base + rounding * noise).sqrt() + noise.sqrt()).powi(2);
+                Verdict::measured(&got, &want, &want, limit)
+            }
+            _ => Verdict::exact(got.iter().zip(want).map(|(g, w)| g.same(w))),
+        }
+    }
+}
+
+/// What a [`Tolerance`] says of a result.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Verdict {
+    /// Error over the whole output; 0 for exact comparison.
+    pub nmse: f64,
+    /// What was allowed.
+    pub limit: f64,
+    /// The first bad element, counted in row-major order; `None` where the result passes.
+    pub bad: Option<usize>,
+}
+
+impl Verdict {
+    /// Whether the result is as promised.
+    pub fn passes(&self) -> bool {
+        self.bad.is_none()
+    }
+
+    fn exact(same: impl Iterator<Item = bool>) -> Self {
+        let mut same = same;
+        Verdict { nmse: 0.0, limit: 0.0, bad: same.position(|ok| !ok) }
+    }
+
+    fn measured(got: &[f64], want: &[f64], rounded: &[f64], limit: f64) -> Self {
+        let special = |g: f64, r: f64| !r.is_finite() && !g.same(&r) || r.is_finite() && !g.is_finite();
+        if let Some(bad) = got.iter().zip(rounded).position(|(g, r)| special(*g, *r)) {
+            return Verdict { nmse: f64::INFINITY, limit, bad: Some(bad) };
+        }
+        let nmse = nmse(got, want, rounded);
+        let bad = (nmse.is_nan() || nmse > limit).then(|| first_outlier(got, want, rounded, limit));
+        Verdict { nmse, limit, bad }
+    }
+}
+
+/// The first element whose own error is more than the limit allows on average.
+fn first_outlier(got: &[f64], want: &[f64], rounded: &[f64], limit: f64) -> usize {
+    let finite = || rounded.iter().enumerate().filter(|(_, r)| r.is_finite()).map(|(i, _)| i);
+    let count = finite().count().max(1) as f64;
+    let mean = finite().map(|i| want[i] * want[i]).sum::<f64>() / count;
+    let allowed = limit * if mean > 0.0 { mean } else { 1.0 };
+    finite().find(|&i| (got[i] - want[i]).powi(2) > allowed).unwrap_or(0)
+}
+
+/// Sum of squared errors over sum of squares of `want`; mean squared error where `want` is all zero.
+/// Elements whose `rounded` is not finite are left out.
+fn nmse(got: &[f64], want: &[f64], rounded: &[f64]) -> f64 {
+    let (mut error, mut signal, mut count) = (0.0, 0.0, 0usize);
+    for ((g, w), r) in got.iter().zip(want).zip(rounded) {
+        if r.is_finite() {
+            error += (g - w) * (g - w);
+            signal += w * w;
+            count += 1;
+        }
+    }
+    match (count, signal) {
+        (0, _) => 0.0,
+        (_, 0.0) => error / count as f64,
+        _ => error / signal,
+    }
+}
+
+/// The expected nmse of rounding values like these to `dtype`.
+fn rounding_noise(dtype: DType, values: &[f64]) -> f64 {
+    let Some(precision) = dtype.precision() else { return 0.0 };
+    // Below the smallest normal number the spacing stays as it is.
+    let lowest = match dtype {
+        DType::F64 => -1022,
+        DType::F16 => -14,
+        DType::F8E4M3 => -6,
+        _ => -126,
+    };
+    let (mut noise, mut signal) = (0.0, 0.0);
+    for v in values.iter().filter(|v| v.is_finite() && **v != 0.0) {
+        let exponent = v.abs().log2().floor().max(f64::from(lowest));
+        let ulp = (exponent - f64::from(precision - 1)).exp2();
+        noise += ulp * ulp / 12.0;
+        signal += v * v;
+    }
+    if signal == 0.0 { 0.0 } else { noise / signal }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Scalar as _;
+    use half::f16;
+
+    #[test]
+    fn one_rounding_passes_and_a_few_do_not() {
+        let want: Vec<f64> = (1..500).map(|i| (f64::from(i) * 0.7).sin() * 3.0).collect();
+        let once: Vec<f64> = want.iter().map(|v| f16::from_f64(*v).to_f64()).collect();
+        let coarse: Vec<f64> = want.iter().map(|v| (v * 256.0).round() / 256.0).collect();
+        let t = Tolerance::rounded(DType::F16);
+        assert!(t.judge(&once, &want, &once).passes());
+        assert!(!t.judge(&coarse, &want, &once).passes());
+    }
+
+    #[test]
+    fn infinities_and_nan_must_match() {
+        let t = Tolerance::rounded(DType::F32);
+        let (nan, inf) = (f64::NAN, f64::INFINITY);
+        assert!(t.judge(&[nan, inf, 1.0], &[nan, inf, 1.0], &[nan, inf, 1.0]).passes());
+        for wrong in [[0.0, inf, 1.0], [nan, -inf, 1.0], [nan, 1e30, 1.0], [nan, inf, nan], [nan, inf, inf]] {
+            assert!(!t.judge(&wrong, &[nan, inf, 1.0], &[nan, inf, 1.0]).passes(), "{wrong:?}");
+        }
+        // A result too large for the type is infinite there, whatever the exact value is.
+        assert!(Tolerance::rounded(DType::F16).judge(&[inf], &[1e6], &[inf]).passes());
+    }
+
+    #[test]
+    fn the_first_bad_element_is_named() {
+        let (mut got, want) = (vec![1.0f32; 100], vec![1.0f32; 100]);
+        got[41] = 1.5;
+        assert_eq!(Tolerance::rounded(DType::F32).judge_pair(&got, &want).bad, Some(41));
+        assert_eq!(Tolerance::Exact.judge_pair(&got, &want).bad, Some(41));
+    }
+
+    #[test]
+    fn neighbours_pass_as_a_pair_and_larger_errors_do_not() {
+        let value = |i: i32| f16::from_f64((f64::from(i) * 0.37).sin());
+        let want: Vec<f16> = (1..1000).map(value).collect();
+        // A tenth of the elements one ulp off: two results that round differently near ties.
+        let near: Vec<f16> = want
+            .iter()
+            .enumerate()
+            .map(|(i, v)| f16::from_bits(v.to_bits() + u16::from(i % 10 == 0)))
+            .collect();
+        let far: Vec<f16> = want.iter().map(|v| f16::from_bits(v.to_bits() + 2)).collect();
+        let t = Tolerance::rounded(DType::F16);
+        assert!(t.judge_pair(&near, &want).passes());
+        assert!(!t.judge_pair(&far, &want).passes());
+    }
+
+    #[test]
+    fn empty_and_zero_outputs() {
+        let t = Tolerance::rounded(DType::F32);
+        assert!(t.judge(&[], &[], &[]).passes());
+        assert!(t.judge(&[0.0, -0.0], &[0.0, 0.0], &[0.0, 0.0]).passes());
+        assert!(!t.judge(&[1e-3, 0.0], &[0.0, 0.0], &[0.0, 0.0]).passes());
+    }
+}
