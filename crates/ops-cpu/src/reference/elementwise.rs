@@ -8,25 +8,30 @@ use ops_core::ops::{
 };
 use ops_core::{Element, Float, Index, Num, Result, Scalar, View};
 
-pub(crate) fn sigmoid(x: f64) -> f64 {
+fn sigmoid(x: f64) -> f64 {
     1.0 / (1.0 + (-x).exp())
 }
-pub(crate) fn silu(x: f64) -> f64 {
+fn silu(x: f64) -> f64 {
     // x · 0 would be NaN at −∞.
     if x == f64::NEG_INFINITY { -0.0 } else { x * sigmoid(x) }
 }
-pub(crate) fn gelu(x: f64) -> f64 {
+fn gelu(x: f64) -> f64 {
     if x == f64::NEG_INFINITY {
         return -0.0;
     }
     0.5 * x * (1.0 + (FRAC_2_PI.sqrt() * (x + 0.044715 * x * x * x)).tanh())
 }
-pub(crate) fn gelu_erf(x: f64) -> f64 {
+fn gelu_erf(x: f64) -> f64 {
     if x == f64::NEG_INFINITY {
         return -0.0;
     }
     // erfc keeps its accuracy where 1 + erf cancels.
     0.5 * x * libm::erfc(-x * FRAC_1_SQRT_2)
+}
+
+/// A function of floats, computed in f64 and rounded once.
+pub(crate) fn unary_of<T: Num>(f: UnaryFn) -> impl Fn(T) -> T {
+    move |x| T::from_f64(unary(f, x.to_f64()))
 }
 
 /// The functions of floats, in f64.
@@ -62,7 +67,7 @@ impl<T: Num> Kernel<Unary<T>> for Reference {
                 UnaryFn::Sqr => x[p].mul(x[p]),
                 UnaryFn::Relu => x[p].relu(),
                 UnaryFn::Sign => x[p].sign(),
-                f => T::from_f64(unary(f, x[p].to_f64())),
+                f => unary_of(f)(x[p]),
             };
         }
         Ok(())

@@ -2,8 +2,8 @@
 //!
 //! Nothing here is fast, and nothing should become so: this is the code that everything else is
 //! compared with, so it reads like the definition of each op.
-use crate::host::{execute_kernels, host_backend};
 use crate::Host;
+use crate::host::{execute_kernels, host_backend};
 use ops_core::{Layout, Scalar, TensorMut, TensorRef, View};
 
 mod attention;
@@ -14,6 +14,9 @@ mod norm;
 mod quant;
 mod rope;
 mod softmax;
+
+pub(crate) use elementwise::{unary_of, unknown};
+pub(crate) use index::resolve;
 
 /// Computes every op in f64 with plain loops.
 #[derive(Clone, Copy, Debug, Default)]
