@@ -7,13 +7,12 @@
 //! Both compute in [`Host`] memory, so they share tensors, and any slice is a tensor:
 //!
 //! ```
-//! use ops_core::{Layout, TensorRef, ops::{NormOps, RmsNorm}};
+//! use ops_core::ops::{NormOps, RmsNorm};
 //! use ops_cpu::{Cpu, Host};
 //!
 //! # fn main() -> ops_core::Result<()> {
-//! let (x, weight) = ([3.0f32, 4.0], [1.0f32, 2.0]);
-//! let x = TensorRef::<Host, f32>::new(&x, Layout::contiguous(&[1, 2])?)?;
-//! let weight = TensorRef::new(&weight, Layout::contiguous(&[2])?)?;
+//! let x = Host::view(&[3.0f32, 4.0], &[1, 2])?;
+//! let weight = Host::view(&[1.0f32, 2.0], &[2])?;
 //! let y = Cpu::new().rms_norm(x, weight, RmsNorm::eps(0.0))?;
 //! assert_eq!(y.buffer()[0], 3.0 / 12.5f32.sqrt());
 //! # Ok(()) }

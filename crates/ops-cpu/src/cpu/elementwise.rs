@@ -6,7 +6,6 @@ use super::Cpu;
 use super::rows::{Rows, each_under};
 use crate::reference::unknown;
 use crate::{Host, Kernel};
-use num_traits::Float as _;
 use ops_core::ops::{
     Affine, AffineArgs, AffineInplace, AffineInplaceArgs, Binary, BinaryArgs, BinaryFn, Cast, CastArgs, Copy,
     CopyArgs, Fill, FillArgs, Glu, GluArgs, GluFn, Unary, UnaryArgs, UnaryFn, Where, WhereArgs,

@@ -8,7 +8,7 @@ use ops_core::ops::{
     Dequantize, DequantizeArgs, QEmbedding, QEmbeddingArgs, QLinear, QLinearArgs, Quantize, QuantizeArgs,
 };
 use ops_core::quant::Block;
-use ops_core::{Float, Index, Result, Scalar, View};
+use ops_core::{Float, Index, Result, View};
 
 impl<Q: Block> Kernel<Quantize<Q>> for Cpu {
     fn compute(&self, _: &Quantize<Q>, a: &mut QuantizeArgs<'_, Host, Q>) -> Result<()> {

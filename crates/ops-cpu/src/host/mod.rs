@@ -1,5 +1,5 @@
 //! Host memory as a [`Space`], and what the two backends in it share.
-use ops_core::{Backend, Element, Op, Result, Space};
+use ops_core::{Backend, Element, Error, Layout, Op, Result, Space, TensorMut, TensorRef};
 
 mod buffer;
 mod queue;
@@ -10,6 +10,29 @@ pub(crate) use queue::host_backend;
 /// The memory of this process.
 #[derive(Clone, Copy, Debug)]
 pub struct Host;
+
+impl Host {
+    /// A slice as a tensor, in row-major order, without a copy.
+    ///
+    /// # Errors
+    /// [`Error::Count`] where the extents want another number of elements.
+    pub fn view<'a, T: Element>(data: &'a [T], dims: &[usize]) -> Result<TensorRef<'a, Host, T>> {
+        TensorRef::new(data, layout_of(data.len(), dims)?)
+    }
+    /// A slice as a tensor to be written, in row-major order, without a copy.
+    ///
+    /// # Errors
+    /// [`Error::Count`] where the extents want another number of elements.
+    pub fn view_mut<'a, T: Element>(data: &'a mut [T], dims: &[usize]) -> Result<TensorMut<'a, Host, T>> {
+        let layout = layout_of(data.len(), dims)?;
+        TensorMut::new(data, layout)
+    }
+}
+
+fn layout_of(len: usize, dims: &[usize]) -> Result<Layout> {
+    let layout = Layout::contiguous(dims)?;
+    if layout.len() == len { Ok(layout) } else { Err(Error::Count { got: len, shape: layout.shape() }) }
+}
 
 impl Space for Host {
     type Buffer<T: Element> = HostBuffer<T>;
