@@ -1,1 +1,24 @@
-//! Facade.
+//! Transformer operations over one trait, for AMD GPUs and the CPU.
+//!
+//! This crate gathers the others: the traits, tensors and ops of [`ops_core`], the two CPU backends
+//! of [`ops_cpu`]. Write a function over `B: Backend`, or over an op family, and choose the backend
+//! where you call it:
+//!
+//! ```
+//! use rocm_ops::{Backend, Checked, Cpu, Reference, Result, ops::*};
+//!
+//! fn mix<B: MatMulOps<f32> + ActivationOps<f32>>(b: &B) -> Result<Vec<f32>> {
+//!     let x = b.tensor(&[2, 2], &[1.0, 2.0, 3.0, 4.0])?;
+//!     let y = b.silu(b.matmul(x.as_ref(), x.as_ref())?.as_ref())?;
+//!     y.as_ref().to_vec(b)
+//! }
+//!
+//! # fn main() -> Result<()> {
+//! let fast = mix(&Cpu::new())?;
+//! // The same function, every op compared with the reference as it runs.
+//! let checked = mix(&Checked::new(Cpu::new(), Reference::new()))?;
+//! assert_eq!(fast, checked);
+//! # Ok(()) }
+//! ```
+pub use ops_core::*;
+pub use ops_cpu::{Cpu, Host, HostBuffer, Kernel, Reference};

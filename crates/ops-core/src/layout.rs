@@ -279,3 +279,29 @@ impl fmt::Display for Layout {
         fmt::Debug::fmt(self, f)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn axes_merge_where_every_layout_walks_on() {
+        let a = Layout::contiguous(&[2, 1, 3, 4]).unwrap();
+        let [m] = Layout::merged([&a]);
+        assert_eq!((m.dims(), m.strides()), (&[24][..], &[1][..]));
+        // A gap after each row of the second keeps the rows apart in both.
+        let b = Layout::strided(&[2, 1, 3, 4], &[15, 15, 5, 1], 2).unwrap();
+        let [m, n] = Layout::merged([&a, &b]);
+        assert_eq!((m.dims(), m.strides()), (&[6, 4][..], &[4, 1][..]));
+        assert_eq!((n.dims(), n.strides(), n.offset()), (&[6, 4][..], &[5, 1][..], 2));
+        assert!(n.positions().eq(b.positions()));
+    }
+
+    #[test]
+    fn reshape_follows_strides_where_it_can() {
+        let t = Layout::contiguous(&[4, 6]).unwrap().narrow(1, 0, 4).unwrap();
+        assert_eq!(t.reshape(&[2, 2, 2, 2]).unwrap().strides(), &[12, 6, 2, 1]);
+        assert!(t.reshape(&[16]).is_err());
+        assert!(Layout::contiguous(&[2, 3]).unwrap().transpose(0, 1).unwrap().reshape(&[6]).is_err());
+    }
+}

@@ -1,1 +1,27 @@
-//! Placeholder.
+//! The CPU backends.
+//!
+//! * [`Reference`] computes everything in f64 with plain loops: the oracle that others are checked
+//!   against. It never gets clever.
+//! * [`Cpu`] is what people run: threaded and vectorised.
+//!
+//! Both compute in [`Host`] memory, so they share tensors, and any slice is a tensor:
+//!
+//! ```
+//! use ops_core::ops::{NormOps, RmsNorm};
+//! use ops_cpu::{Cpu, Host};
+//!
+//! # fn main() -> ops_core::Result<()> {
+//! let x = Host::view(&[3.0f32, 4.0], &[1, 2])?;
+//! let weight = Host::view(&[1.0f32, 2.0], &[2])?;
+//! let y = Cpu::new().rms_norm(x, weight, RmsNorm::eps(0.0))?;
+//! assert_eq!(y.buffer()[0], 3.0 / 12.5f32.sqrt());
+//! # Ok(()) }
+//! ```
+
+mod cpu;
+mod host;
+mod reference;
+
+pub use cpu::Cpu;
+pub use host::{Host, HostBuffer, Kernel};
+pub use reference::Reference;

@@ -172,6 +172,34 @@ impl Layout {
         Some(strides)
     }
 
+    /// The same elements in the same order with as few axes as all of `layouts` allow: axes of
+    /// extent 1 are dropped, and neighbours that every layout walks in one stride become one.
+    ///
+    /// All layouts have one shape, which the results share too.
+    pub fn merged<const N: usize>(layouts: [&Layout; N]) -> [Layout; N] {
+        let mut merged = layouts.map(|l| Layout { shape: Shape::SCALAR, ..*l });
+        let Some(first) = layouts.first() else { return merged };
+        let mut rank = 0;
+        let mut dims = [1; MAX_RANK];
+        for (axis, &d) in first.dims().iter().enumerate().filter(|(_, d)| **d != 1) {
+            let joins = rank > 0
+                && merged
+                    .iter()
+                    .zip(layouts)
+                    .all(|(m, l)| m.strides[rank - 1] == l.strides[axis] * d as isize);
+            if !joins {
+                rank += 1;
+            }
+            dims[rank - 1] *= d;
+            for (m, l) in merged.iter_mut().zip(layouts) {
+                m.strides[rank - 1] = l.strides[axis];
+            }
+        }
+        // A product of extents that fitted before fits still.
+        let shape = Shape::new(&dims[..rank]).unwrap_or(first.shape);
+        merged.map(|m| Layout { shape, ..m })
+    }
+
     /// The same view of a buffer that starts `by` elements later. Positions below `by` must not be in use.
     pub(crate) fn rebase(&self, by: usize) -> Self {
         Layout { offset: self.offset - by, ..*self }

@@ -1,0 +1,103 @@
+//! Host memory as a [`Space`], and what the two backends in it share.
+use ops_core::{Backend, Element, Error, Layout, Op, Result, Space, TensorMut, TensorRef};
+
+mod buffer;
+mod queue;
+
+pub use buffer::HostBuffer;
+pub(crate) use queue::host_backend;
+
+/// The memory of this process.
+#[derive(Clone, Copy, Debug)]
+pub struct Host;
+
+impl Host {
+    /// A slice as a tensor, in row-major order, without a copy.
+    ///
+    /// # Errors
+    /// [`Error::Count`] where the extents want another number of elements.
+    pub fn view<'a, T: Element>(data: &'a [T], dims: &[usize]) -> Result<TensorRef<'a, Host, T>> {
+        TensorRef::new(data, layout_of(data.len(), dims)?)
+    }
+    /// A slice as a tensor to be written, in row-major order, without a copy.
+    ///
+    /// # Errors
+    /// [`Error::Count`] where the extents want another number of elements.
+    pub fn view_mut<'a, T: Element>(data: &'a mut [T], dims: &[usize]) -> Result<TensorMut<'a, Host, T>> {
+        let layout = layout_of(data.len(), dims)?;
+        TensorMut::new(data, layout)
+    }
+}
+
+fn layout_of(len: usize, dims: &[usize]) -> Result<Layout> {
+    let layout = Layout::contiguous(dims)?;
+    if layout.len() == len { Ok(layout) } else { Err(Error::Count { got: len, shape: layout.shape() }) }
+}
+
+impl Space for Host {
+    type Buffer<T: Element> = HostBuffer<T>;
+    type Ref<'a, T: Element> = &'a [T];
+    type Mut<'a, T: Element> = &'a mut [T];
+
+    #[inline]
+    fn len<T: Element>(view: &[T]) -> usize {
+        view.len()
+    }
+    #[inline]
+    fn borrow<T: Element>(buffer: &HostBuffer<T>) -> &[T] {
+        buffer
+    }
+    #[inline]
+    fn borrow_mut<T: Element>(buffer: &mut HostBuffer<T>) -> &mut [T] {
+        buffer.as_mut_slice()
+    }
+    #[inline]
+    fn share<'s, T: Element>(view: &'s &mut [T]) -> &'s [T] {
+        view
+    }
+    #[inline]
+    fn reborrow<'s, T: Element>(view: &'s mut &mut [T]) -> &'s mut [T] {
+        view
+    }
+    #[inline]
+    fn shorten<'s, 'l: 's, T: Element>(view: &'l [T]) -> &'s [T] {
+        view
+    }
+    #[inline]
+    fn split_at<T: Element>(view: Self::Mut<'_, T>, mid: usize) -> (Self::Mut<'_, T>, Self::Mut<'_, T>) {
+        view.split_at_mut(mid)
+    }
+}
+
+/// A kernel on host memory that takes every layout: all that a CPU backend needs for an op.
+///
+/// [`Execute`](ops_core::Execute) follows from it. Crates with ops of their own implement it for
+/// [`Cpu`](crate::Cpu) and [`Reference`](crate::Reference) alike.
+pub trait Kernel<O: Op>: Backend<Space = Host> {
+    /// Computes the op. The arguments are checked: shapes fit, views lie inside their memory.
+    ///
+    /// # Errors
+    /// What the shape rule cannot see: [`ops_core::Error::Index`].
+    fn compute(&self, op: &O, args: &mut O::Args<'_, Host>) -> Result<()>;
+}
+
+/// Gives a backend [`Execute`] for everything it has a [`Kernel`] for.
+macro_rules! execute_kernels {
+    ($backend:ty) => {
+        impl<O: ops_core::Op> ops_core::Execute<O> for $backend
+        where
+            $backend: $crate::host::Kernel<O>,
+        {
+            #[inline]
+            fn support(&self, _: &O, _: &dyn ops_core::Operands) -> ops_core::Result<(), ops_core::Reason> {
+                Ok(())
+            }
+            #[inline]
+            fn execute(&self, call: ops_core::Call<'_, '_, O, $crate::host::Host>) -> ops_core::Result<()> {
+                let (op, args) = call.into_parts();
+                $crate::host::Kernel::compute(self, op, args)
+            }
+        }
+    };
+}
+pub(crate) use execute_kernels;

@@ -1,0 +1,60 @@
+//! [`Backend`](ops_core::Backend) for host memory: calls return when they are done.
+
+/// Implements [`Backend`](ops_core::Backend) for a backend that computes in [`Host`](crate::Host) memory at once.
+///
+/// `host_backend!(Cpu, "cpu")`: there is no queue, so `synchronize`, `record` and `wait` have
+/// nothing to do.
+macro_rules! host_backend {
+    ($backend:ty, $name:literal) => {
+        impl ops_core::Backend for $backend {
+            type Space = $crate::Host;
+            type Event = ();
+
+            fn name(&self) -> &'static str {
+                $name
+            }
+            fn alloc<T: ops_core::Element>(&self, len: usize) -> ops_core::Result<$crate::HostBuffer<T>> {
+                $crate::HostBuffer::zeroed(len, $name)
+            }
+            fn read<T: ops_core::Element>(
+                &self,
+                src: &[T],
+                start: usize,
+                dst: &mut [T],
+            ) -> ops_core::Result<()> {
+                ops_core::range("read", start, dst.len(), src.len())?;
+                dst.copy_from_slice(&src[start..][..dst.len()]);
+                Ok(())
+            }
+            fn write<T: ops_core::Element>(
+                &self,
+                src: &[T],
+                dst: &mut [T],
+                start: usize,
+            ) -> ops_core::Result<()> {
+                ops_core::range("write", start, src.len(), dst.len())?;
+                dst[start..][..src.len()].copy_from_slice(src);
+                Ok(())
+            }
+            fn synchronize(&self) -> ops_core::Result<()> {
+                Ok(())
+            }
+            fn fork(&self) -> ops_core::Result<Self> {
+                Ok(self.clone())
+            }
+            fn record(&self) -> ops_core::Result<()> {
+                Ok(())
+            }
+            fn wait(&self, (): &()) -> ops_core::Result<()> {
+                Ok(())
+            }
+            fn adopt<T: ops_core::Element>(
+                &self,
+                memory: ops_core::HostMemory<T>,
+            ) -> ops_core::Result<$crate::HostBuffer<T>> {
+                Ok($crate::HostBuffer::shared(memory))
+            }
+        }
+    };
+}
+pub(crate) use host_backend;
