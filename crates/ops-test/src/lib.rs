@@ -13,3 +13,5 @@ mod types;
 pub use array::Array;
 pub use case::{CallError, Case, Operand, Params, Ran};
 pub use dispatch::{BlockSuite, ElementSuite, FloatSuite, ScalarSuite, SuiteBackend, WeightSuite, call, op_names};
+
+pub mod golden;
