@@ -119,6 +119,15 @@ impl Gguf {
         })
     }
 
+    /// The tokenizer that the metadata describes.
+    ///
+    /// # Errors
+    /// As [`Tokenizer::from_metadata`](crate::Tokenizer::from_metadata).
+    #[cfg(feature = "tokenizer")]
+    pub fn tokenizer(&self) -> Result<crate::Tokenizer> {
+        crate::Tokenizer::from_metadata(self.metadata())
+    }
+
     fn with_data<'a>(&'a self, info: &'a TensorInfo) -> Tensor<'a> {
         Tensor { info, source: &self.source }
     }

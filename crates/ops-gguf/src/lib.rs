@@ -3,6 +3,8 @@
 //! - [`Gguf`] opens a file of version 2 or 3, checks its whole structure and hands out [`Metadata`] and [`Tensor`]s.
 //!   A tensor's data are used where they lie: [`Tensor::view`] borrows, [`Tensor::data`] shares the file's mapping.
 //! - [`Writer`] writes files of version 3, streaming and all or nothing.
+//! - [`Tokenizer`] turns text into token ids and back, with the vocabulary in the metadata (feature `tokenizer`, on by
+//!   default).
 //!
 //! The crate does input and output only and depends on no other crate of the workspace: element types are whatever
 //! [`bytemuck::Pod`] types the caller has. Files are little-endian, and so are the machines this builds for.
@@ -38,6 +40,8 @@ pub use ggml_type::{Block, GgmlType};
 pub use gguf::Gguf;
 pub use metadata::{Array, FromValue, Metadata, Strings, Value};
 pub use tensor::{Tensor, TensorData};
+#[cfg(feature = "tokenizer")]
+pub use tokenizer::{DecodeOptions, DecodeStream, EncodeOptions, TokenKind, Tokenizer};
 pub use writer::{AtomicFile, Body, Writer};
 
 mod cursor;
@@ -50,4 +54,6 @@ mod metadata;
 mod parse;
 mod source;
 mod tensor;
+#[cfg(feature = "tokenizer")]
+mod tokenizer;
 mod writer;
