@@ -74,7 +74,7 @@ impl Layout {
     /// An extent differs and is not 1, or `dims` has fewer axes.
     pub fn broadcast(&self, dims: &[usize]) -> Result<Self> {
         let shape = Shape::new(dims)?;
-        let wrong = || Error::Broadcast { from: self.shape, to: shape };
+        let wrong = || Error::broadcast(&self.shape, &shape);
         let new_axes = shape.rank().checked_sub(self.rank()).ok_or_else(wrong)?;
         let mut strides = [0; MAX_RANK];
         for (i, (d, s)) in self.dims().iter().zip(self.strides()).enumerate() {

@@ -1,0 +1,60 @@
+//! Catching a wrong kernel: `cargo run --example checked`.
+//!
+//! `Checked` runs every op on a second backend too and compares by the op's own tolerance. Here a
+//! backend forgets `eps`, which no one would see in the output by eye.
+use rocm_ops::combine::{OnMismatch, Wrapper};
+use rocm_ops::{Call, Checked, Cpu, Error, Execute, Operands, Reason, Reference, Result, Scalar, ops::*};
+
+/// The CPU, with a fault: it computes in the CPU's memory, so it is a wrapper around it.
+#[derive(Clone)]
+struct Faulty(Cpu);
+
+impl Wrapper for Faulty {
+    type Inner = Cpu;
+    fn inner(&self) -> &Cpu {
+        &self.0
+    }
+    fn around(&self, inner: Cpu) -> Self {
+        Faulty(inner)
+    }
+}
+
+impl Execute<RmsNorm<f32>> for Faulty {
+    fn support(&self, op: &RmsNorm<f32>, on: &dyn Operands) -> Result<(), Reason> {
+        self.0.support(op, on)
+    }
+    fn execute(&self, call: Call<'_, '_, RmsNorm<f32>, rocm_ops::Host>) -> Result<()> {
+        let (_, a) = call.into_parts();
+        let without_eps = RmsNorm::eps(0.0);
+        self.0.rms_norm_into(a.x, a.weight, a.y.reborrow(), without_eps)
+    }
+}
+
+fn normalise<B: Execute<RmsNorm<f32>>>(b: &B, size: f32) -> Result<()> {
+    let x = b.tensor(&[2, 3], &[size, -size, size, 2.0 * size, size, 0.0])?;
+    let weight = b.tensor(&[3], &[1.0f32; 3])?;
+    let mut y = b.zeros::<f32>(&[2, 3])?;
+    b.run(&RmsNorm::eps(1e-5), RmsNormArgs { x: x.as_ref(), weight: weight.as_ref(), y: y.as_mut() })?;
+    println!("  first output: {:?}", y.as_ref().to_vec(b)?[0].to_f64());
+    Ok(())
+}
+
+fn main() -> Result<()> {
+    println!("a right kernel, checked:");
+    normalise(&Checked::new(Cpu::new(), Reference::new()), 0.01)?;
+
+    println!("a wrong kernel, unchecked:");
+    normalise(&Faulty(Cpu::new()), 0.01)?;
+
+    println!("a wrong kernel, checked:");
+    match normalise(&Checked::new(Faulty(Cpu::new()), Reference::new()), 0.01) {
+        Err(error @ Error::Mismatch { .. }) => println!("  {error}"),
+        other => return Err(Error::param("example", "result", format!("{other:?}"), "a mismatch")),
+    }
+
+    println!("the same, logged instead of failing:");
+    let logging = Checked::new(Faulty(Cpu::new()), Reference::new()).on_mismatch(OnMismatch::Log);
+    normalise(&logging, 0.01)?;
+    println!("  {} mismatch in {} calls", logging.mismatches().len(), logging.calls());
+    Ok(())
+}

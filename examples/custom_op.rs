@@ -1,0 +1,77 @@
+//! An op of your own: `cargo run --example custom_op`.
+//!
+//! Gemma bounds its logits with `cap · tanh(x / cap)`. The op is a struct, a line of operands and a
+//! shape rule; a kernel for each backend follows, and every combinator takes it from there.
+use core::marker::PhantomData;
+use rocm_ops::{
+    Checked, Cpu, Execute, Float, Host, Kernel, Mut, Op, Ref, Reference, Result, Scalar, Shape, TensorOf,
+    View, f16, operands,
+};
+
+/// `y = cap · tanh(x / cap)`, element by element.
+#[derive(Clone, Copy, Debug)]
+struct SoftCap<T> {
+    cap: f64,
+    types: PhantomData<T>,
+}
+
+// Step 1: the operands.
+operands!(SoftCap<T: Float> { x: in T, y: out T });
+
+// Step 2: the name and the shape rule. The default tolerance is one rounding to T.
+impl<T: Float> Op for SoftCap<T> {
+    fn name(&self) -> &'static str {
+        "soft_cap"
+    }
+    fn infer(&self, on: &SoftCapShapes<'_>) -> Result<[Shape; 1]> {
+        Ok([on.x.shape()])
+    }
+}
+
+// Step 3: the definition, for the oracle. f64 inside, one rounding at the store.
+impl<T: Float> Kernel<SoftCap<T>> for Reference {
+    fn compute(&self, op: &SoftCap<T>, a: &mut SoftCapArgs<'_, Host, T>) -> Result<()> {
+        let (lx, ly, x, y) = (*a.x.layout(), *a.y.layout(), a.x.data(), a.y.data_mut());
+        for (p, q) in lx.positions().zip(ly.positions()) {
+            y[q] = T::from_f64(op.cap * (x[p].to_f64() / op.cap).tanh());
+        }
+        Ok(())
+    }
+}
+
+// Step 4: the kernel that people run. f32 inside for half types.
+impl<T: Float> Kernel<SoftCap<T>> for Cpu {
+    fn compute(&self, op: &SoftCap<T>, a: &mut SoftCapArgs<'_, Host, T>) -> Result<()> {
+        let (lx, ly, x, y) = (*a.x.layout(), *a.y.layout(), a.x.data(), a.y.data_mut());
+        let cap = T::Acc::from_f64(op.cap);
+        for (p, q) in lx.positions().zip(ly.positions()) {
+            y[q] = T::from_acc(cap * num_traits::Float::tanh(x[p].acc() / cap));
+        }
+        Ok(())
+    }
+}
+
+// Step 5: the method that users call, on every backend that has the kernel.
+trait SoftCapOps<T: Float>: Execute<SoftCap<T>> {
+    fn soft_cap_into(&self, x: Ref<'_, Self, T>, mut y: Mut<'_, Self, T>, cap: f64) -> Result<()> {
+        let op = SoftCap { cap, types: PhantomData };
+        self.run(&op, SoftCapArgs { x: x.shorten(), y: y.reborrow() })
+    }
+    fn soft_cap(&self, x: Ref<'_, Self, T>, cap: f64) -> Result<TensorOf<Self, T>> {
+        let mut y = self.empty(x.shape())?;
+        self.soft_cap_into(x, y.as_mut(), cap)?;
+        Ok(y)
+    }
+}
+impl<T: Float, B: Execute<SoftCap<T>>> SoftCapOps<T> for B {}
+
+fn bounded<B: SoftCapOps<f16>>(b: &B) -> Result<Vec<f16>> {
+    let x = b.tensor(&[4], &[0.1, 10.0, -99.0, 3e4].map(f16::from_f32))?;
+    b.soft_cap(x.as_ref(), 30.0)?.as_ref().to_vec(b)
+}
+
+fn main() -> Result<()> {
+    println!("on the CPU:        {:?}", bounded(&Cpu::new())?);
+    println!("checked as it ran: {:?}", bounded(&Checked::new(Cpu::new(), Reference::new()))?);
+    Ok(())
+}

@@ -1,0 +1,199 @@
+//! Text from a model, on any backend: `cargo run --release --example generate`.
+mod llama;
+mod sampler;
+
+use clap::{Parser, ValueEnum};
+use llama::{Llama, Result};
+use ops_gguf::{Gguf, Tokenizer};
+use rocm_ops::model::QuantTransformer;
+use rocm_ops::{Checked, Cpu, Float, Reference, bf16, f16};
+use sampler::{Sampler, Sampling};
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Instant;
+
+/// Generates text with a model of the Llama architecture in a GGUF file.
+///
+/// The text streams to standard output, a summary with tokens per second goes to standard error.
+#[derive(Parser)]
+struct Args {
+    /// The model; by default the small one that comes with this project.
+    #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/models/tiny-llama-kjv-q8_0.gguf"), hide_default_value = true)]
+    model: PathBuf,
+    /// The beginning of the text. Special tokens in it are plain text.
+    #[arg(long, default_value = "Genesis 1\n1 In the beginning")]
+    prompt: String,
+    /// How many tokens to generate at most.
+    #[arg(long, default_value_t = 128)]
+    max_tokens: usize,
+    /// 0 always takes the most likely token; 1 draws as the model says.
+    #[arg(long, default_value_t = 0.8)]
+    temperature: f32,
+    /// Draw from the most likely so many tokens only.
+    #[arg(long)]
+    top_k: Option<usize>,
+    /// Draw from the most likely tokens only whose probabilities sum to this.
+    #[arg(long)]
+    top_p: Option<f32>,
+    /// The same seed gives the same text.
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Where to compute; `checked` compares every op of the CPU with the reference.
+    #[arg(long, value_enum, default_value_t = On::Cpu)]
+    backend: On,
+    /// The type of activations; weights stay as the file has them.
+    #[arg(long, value_enum, default_value_t = Type::F32)]
+    dtype: Type,
+    /// Print the ids of the generated tokens, and nothing else, on standard output.
+    #[arg(long)]
+    ids: bool,
+    /// Print one JSON object with text, ids and timings instead of the text.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum On {
+    Cpu,
+    Reference,
+    Checked,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Type {
+    F32,
+    F16,
+    Bf16,
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    match run(&args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(args: &Args) -> Result<()> {
+    match args.backend {
+        On::Cpu => with_type(args, "cpu", &Cpu::new()),
+        On::Reference => with_type(args, "reference", &Reference::new()),
+        On::Checked => with_type(args, "checked", &Checked::new(Cpu::new(), Reference::new())),
+    }
+}
+
+/// The one place where the element type is chosen.
+fn with_type<B>(args: &Args, name: &str, backend: &B) -> Result<()>
+where
+    B: QuantTransformer<f32> + QuantTransformer<f16> + QuantTransformer<bf16>,
+{
+    match args.dtype {
+        Type::F32 => generate::<f32, B>(args, name, backend),
+        Type::F16 => generate::<f16, B>(args, name, backend),
+        Type::Bf16 => generate::<bf16, B>(args, name, backend),
+    }
+}
+
+/// Reads the prompt in one pass, then token by token what comes out.
+fn generate<T: Float, B: QuantTransformer<T>>(args: &Args, name: &str, backend: &B) -> Result<()> {
+    let gguf = Gguf::open(&args.model)?;
+    let tokenizer = gguf.tokenizer()?;
+    let prompt = tokenizer.encode(&args.prompt)?;
+    let context = llama::Config::new(gguf.metadata())?.context;
+    if prompt.is_empty() || prompt.len() > context {
+        return Err(format!("the prompt has {} tokens; the model reads 1 to {context}", prompt.len()).into());
+    }
+    // The last token generated is never read, so the cache need not hold it.
+    let capacity = context.min(prompt.len().saturating_add(args.max_tokens));
+    let model = Llama::load(backend, &gguf, capacity)?;
+    let mut state = model.state::<T, B>(backend, capacity)?;
+    let mut sampler = Sampler::new(Sampling {
+        temperature: args.temperature,
+        top_k: args.top_k,
+        top_p: args.top_p,
+        seed: args.seed,
+    });
+    let mut output = Output::new(args, &tokenizer, &prompt)?;
+
+    let begin = Instant::now();
+    let mut logits = model.forward(backend, &mut state, &prompt)?;
+    let prefill = begin.elapsed();
+    let mut full = false;
+    while output.ids.len() < args.max_tokens {
+        let token = sampler.next(&logits).ok_or("the model's logits are not numbers")?;
+        output.push(token)?;
+        full = state.len() == context;
+        if tokenizer.is_end(token) || full || output.ids.len() == args.max_tokens {
+            break;
+        }
+        logits = model.forward(backend, &mut state, &[token])?;
+    }
+    let decode = begin.elapsed() - prefill;
+    let rate = |n: usize, time: std::time::Duration| n as f64 / time.as_secs_f64().max(1e-9);
+    let (read, made) = (rate(prompt.len(), prefill), rate(output.ids.len().saturating_sub(1), decode));
+    output.finish(serde_json::json!({
+        "prompt_tokens": prompt.len(), "prefill_per_second": read, "decode_per_second": made,
+        "backend": name, "dtype": T::DTYPE.name(), "end_of_context": full,
+    }))?;
+    eprintln!(
+        "{} prompt tokens at {read:.0}/s, {} tokens at {made:.0}/s, on {name} in {}{}",
+        prompt.len(),
+        output.ids.len(),
+        T::DTYPE,
+        if full { format!("; stopped at the end of the context of {context} tokens") } else { String::new() },
+    );
+    Ok(())
+}
+
+/// Where the tokens go: text as it comes, or ids, or JSON at the end.
+struct Output<'a> {
+    args: &'a Args,
+    stream: ops_gguf::DecodeStream<'a>,
+    text: String,
+    ids: Vec<u32>,
+}
+
+impl<'a> Output<'a> {
+    fn new(args: &'a Args, tokenizer: &'a Tokenizer, prompt: &[u32]) -> Result<Self> {
+        let mut output = Output {
+            args,
+            stream: tokenizer.decode_stream_after(prompt)?,
+            text: String::new(),
+            ids: Vec::new(),
+        };
+        output.write(&args.prompt)?;
+        Ok(output)
+    }
+    fn push(&mut self, token: u32) -> Result<()> {
+        self.ids.push(token);
+        let piece = self.stream.push(token)?.unwrap_or_default();
+        self.write(&piece)
+    }
+    fn write(&mut self, piece: &str) -> Result<()> {
+        self.text.push_str(piece);
+        if !self.args.ids && !self.args.json {
+            let mut out = std::io::stdout().lock();
+            out.write_all(piece.as_bytes())?;
+            out.flush()?;
+        }
+        Ok(())
+    }
+    fn finish(&mut self, mut summary: serde_json::Value) -> Result<()> {
+        let mut out = std::io::stdout().lock();
+        if self.args.json {
+            summary["text"] = self.text.clone().into();
+            summary["ids"] = self.ids.clone().into();
+            writeln!(out, "{summary}")?;
+        } else if self.args.ids {
+            let ids: Vec<String> = self.ids.iter().map(u32::to_string).collect();
+            writeln!(out, "{}", ids.join(" "))?;
+        } else {
+            writeln!(out)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,151 @@
+//! A backend of your own, in memory of your own: `cargo run --example third_backend`.
+//!
+//! It has kernels for two ops in f32. A fallback makes it whole: a transformer that needs fifty ops
+//! runs on it, and says which ops ran elsewhere and why.
+use rocm_ops::model::Transformer;
+use rocm_ops::{
+    Backend, Call, Cpu, Element, Error, Execute, Fallback, Operands, Reason, Reference, Result, Space, View,
+    ops::*, range,
+};
+
+// Step 1: where the bytes live. A real device has a pointer and a length here.
+#[derive(Clone, Copy, Debug)]
+struct ToyMemory;
+
+impl Space for ToyMemory {
+    type Buffer<T: Element> = Vec<T>;
+    type Ref<'a, T: Element> = &'a [T];
+    type Mut<'a, T: Element> = &'a mut [T];
+
+    fn len<T: Element>(view: &[T]) -> usize {
+        view.len()
+    }
+    fn borrow<T: Element>(buffer: &Vec<T>) -> &[T] {
+        buffer
+    }
+    fn borrow_mut<T: Element>(buffer: &mut Vec<T>) -> &mut [T] {
+        buffer
+    }
+    fn share<'s, T: Element>(view: &'s &mut [T]) -> &'s [T] {
+        view
+    }
+    fn reborrow<'s, T: Element>(view: &'s mut &mut [T]) -> &'s mut [T] {
+        view
+    }
+    fn shorten<'s, 'l: 's, T: Element>(view: &'l [T]) -> &'s [T] {
+        view
+    }
+    fn split_at<T: Element>(view: Self::Mut<'_, T>, mid: usize) -> (Self::Mut<'_, T>, Self::Mut<'_, T>) {
+        view.split_at_mut(mid)
+    }
+}
+
+// Step 2: the handle to a queue. This one computes at once, so there is nothing to wait for.
+#[derive(Clone, Debug)]
+struct Toy;
+
+impl Backend for Toy {
+    type Space = ToyMemory;
+    type Event = ();
+
+    fn name(&self) -> &'static str {
+        "toy"
+    }
+    fn alloc<T: Element>(&self, len: usize) -> Result<Vec<T>> {
+        let mut memory = Vec::new();
+        memory.try_reserve_exact(len).map_err(|_| Error::OutOfMemory {
+            backend: "toy",
+            bytes: len.saturating_mul(size_of::<T>()),
+            detail: String::new(),
+        })?;
+        memory.resize(len, T::zeroed());
+        Ok(memory)
+    }
+    fn read<T: Element>(&self, src: &[T], start: usize, dst: &mut [T]) -> Result<()> {
+        range("read", start, dst.len(), src.len())?;
+        dst.copy_from_slice(&src[start..][..dst.len()]);
+        Ok(())
+    }
+    fn write<T: Element>(&self, src: &[T], dst: &mut [T], start: usize) -> Result<()> {
+        range("write", start, src.len(), dst.len())?;
+        dst[start..][..src.len()].copy_from_slice(src);
+        Ok(())
+    }
+    fn synchronize(&self) -> Result<()> {
+        Ok(())
+    }
+    fn fork(&self) -> Result<Self> {
+        Ok(self.clone())
+    }
+    fn record(&self) -> Result<()> {
+        Ok(())
+    }
+    fn wait(&self, (): &()) -> Result<()> {
+        Ok(())
+    }
+}
+
+// Step 3: a kernel for each op it has. Shapes are checked before `execute` sees them.
+impl Execute<RmsNorm<f32>> for Toy {
+    fn support(&self, _: &RmsNorm<f32>, on: &dyn Operands) -> Result<(), Reason> {
+        on.require_rows_contiguous()
+    }
+    fn execute(&self, call: Call<'_, '_, RmsNorm<f32>, ToyMemory>) -> Result<()> {
+        let (op, a) = call.into_parts();
+        let (n, y_layout) = (a.x.layout().last(), *a.y.layout());
+        let (x, weight, y) = (a.x.data(), a.weight.data(), a.y.data_mut());
+        let w0 = a.weight.layout().offset();
+        for (from, to) in a.x.layout().rows().zip(y_layout.rows()) {
+            let row = &x[from..from + n];
+            let scale = (row.iter().map(|v| v * v).sum::<f32>() / n as f32 + op.eps as f32).sqrt().recip();
+            for (i, v) in row.iter().enumerate() {
+                y[to + i] = v * scale * weight[w0 + i];
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Execute<Binary<f32>> for Toy {
+    fn support(&self, op: &Binary<f32>, _: &dyn Operands) -> Result<(), Reason> {
+        match op.function() {
+            BinaryFn::Add => Ok(()),
+            other => Err(Reason::Because(format!("the toy can only add, not {}", other.name()))),
+        }
+    }
+    fn execute(&self, call: Call<'_, '_, Binary<f32>, ToyMemory>) -> Result<()> {
+        let (_, args) = call.into_parts();
+        let (la, lb, ly) = (*args.a.layout(), *args.b.layout(), *args.y.layout());
+        let (a, b, y) = (args.a.data(), args.b.data(), args.y.data_mut());
+        for ((p, q), r) in la.positions().zip(lb.positions()).zip(ly.positions()) {
+            y[r] = a[p] + b[q];
+        }
+        Ok(())
+    }
+}
+
+// Step 4: what it leaves to a fallback.
+rocm_ops::unsupported!(Toy: LayerNorm<f32>, AddRmsNorm<f32>, GroupNorm<f32>, Rope<f32>, RopeInplace<f32>,
+    Softmax<f32>, Attention<f32>, Unary<f32>, Glu<f32>, Affine<f32>, AffineInplace<f32>, MatMul<f32>, Linear<f32>,
+    IndexSelect<f32, u32>, Copy<f32>, Fill<f32>);
+
+/// Any function over any backend.
+fn block<B: Transformer<f32>>(b: &B) -> Result<Vec<f32>> {
+    let x = b.tensor(&[2, 4], &[1.0, -2.0, 3.0, -4.0, 0.5, 0.25, -0.125, 2.0])?;
+    let weight = b.tensor(&[4], &[1.0f32; 4])?;
+    let h = b.rms_norm(x.as_ref(), weight.as_ref(), RmsNorm::eps(1e-5))?;
+    let h = b.silu(h.as_ref())?;
+    b.add(x.as_ref(), h.as_ref())?.as_ref().to_vec(b)
+}
+
+// Step 5: compose and check.
+fn main() -> Result<()> {
+    let toy = Fallback::new(Toy, Cpu::new());
+    let got = block(&toy)?;
+    for event in toy.events() {
+        println!("{} ran on {} ({} times): {}", event.op, event.on, event.count, event.reason);
+    }
+    block(&rocm_ops::Checked::new(toy, Reference::new()))?;
+    println!("every op agrees with the reference: {got:?}");
+    Ok(())
+}
