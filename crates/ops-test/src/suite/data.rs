@@ -94,6 +94,5 @@ mod tests {
         let (mean, n) = (of("a").iter().sum::<f64>() / 1000.0, of("a"));
         let variance = n.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / 1000.0;
         assert!((mean - 3.0).abs() < 0.3 && (variance - 4.0).abs() < 0.5, "{mean} {variance}");
-        assert!((0..1000).all(|i| Random::of(&i.to_string()).below(7) < 7));
     }
 }
