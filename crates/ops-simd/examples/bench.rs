@@ -7,6 +7,8 @@
 mod ceilings;
 #[path = "bench/elementwise.rs"]
 mod elementwise;
+#[path = "bench/gemm.rs"]
+mod gemm;
 
 use std::time::Instant;
 
@@ -19,6 +21,11 @@ pub(crate) struct Bench {
 }
 
 impl Bench {
+    /// Whether any line of a group may be wanted.
+    fn group(&self, name: &str) -> bool {
+        self.filters.is_empty() || self.filters.iter().any(|f| f.split('/').next() == Some(name))
+    }
+
     fn wanted(&self, name: &str) -> bool {
         self.filters.is_empty() || self.filters.iter().any(|f| name.starts_with(f.as_str()))
     }
@@ -62,5 +69,9 @@ fn main() {
     let bench = Bench { isa: Isa::best(), filters: std::env::args().skip(1).collect() };
     println!("{} of {:?}", bench.isa, Isa::available().iter().map(|isa| isa.name()).collect::<Vec<_>>());
     println!("FMA peak {:.1} GFLOP/s", ceilings::fma_peak(&bench));
-    elementwise::run(&bench);
+    for (name, run) in [("map", elementwise::run as fn(&Bench)), ("gemm", gemm::run)] {
+        if bench.group(name) {
+            run(&bench);
+        }
+    }
 }

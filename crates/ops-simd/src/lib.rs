@@ -12,6 +12,7 @@
 mod cast;
 mod element;
 mod error;
+pub mod gemm;
 mod isa;
 mod map;
 pub mod math;
@@ -25,5 +26,5 @@ pub use element::{Element, Same, View, ViewMut};
 pub use error::Error;
 pub use isa::Isa;
 pub use map::{Map, Store};
-pub use simd::{Kernel, MAX_LANES, Simd};
+pub use simd::{Kernel, MAX_LANES, Simd, TileKernel};
 pub use unary::{Unary, unary, unary_in_place};

@@ -8,6 +8,11 @@ use std::ops::{Deref, DerefMut};
 #[repr(C, align(64))]
 pub(crate) struct Line([u8; 64]);
 
+impl Line {
+    /// Sixty-four zero bytes.
+    pub(crate) const ZERO: Self = Self([0; 64]);
+}
+
 /// Arrays that a thread keeps; more than a call ever holds at once.
 const KEPT: usize = 4;
 
@@ -29,7 +34,7 @@ impl<T: bytemuck::Pod> Scratch<T> {
         let count = len.saturating_mul(size_of::<T>()).div_ceil(64);
         let mut lines = FREE.try_with(|free| free.borrow_mut().pop()).ok().flatten().unwrap_or_default();
         if lines.len() < count {
-            lines.resize(count, Line([0; 64]));
+            lines.resize(count, Line::ZERO);
         }
         Self { lines, len, of: std::marker::PhantomData }
     }

@@ -26,6 +26,19 @@ pub trait Kernel {
     fn run<S: Simd>(self, s: S) -> Self::Output;
 }
 
+/// A computation written over a register tile: `ROWS` rows of `WIDTH` vectors of accumulators for packed operands, and
+/// `DIRECT_ROWS` rows of `DIRECT_WIDTH` vectors for operands read in place, which need an address for each row.
+pub trait TileKernel {
+    /// What the computation returns.
+    type Output;
+
+    /// Computes with the vectors of `s`.
+    fn run<S: Simd, const ROWS: usize, const WIDTH: usize, const DIRECT_ROWS: usize, const DIRECT_WIDTH: usize>(
+        self,
+        s: S,
+    ) -> Self::Output;
+}
+
 /// Vectors of one instruction set.
 ///
 /// A value of an implementing type is proof that this processor has the instructions, so every method but
@@ -48,6 +61,9 @@ pub trait Simd: Copy + Send + Sync + 'static {
     type M: Copy;
     /// [`Simd::LANES_F64`] f64.
     type D: Copy;
+
+    /// Calls `kernel` with the register tiles that suit this instruction set's register file.
+    fn with_tile<K: TileKernel>(self, kernel: K) -> K::Output;
 
     /// Calls `kernel` in a function compiled for this instruction set.
     fn vectorize<K: Kernel>(self, kernel: K) -> K::Output;

@@ -27,37 +27,37 @@ fn for_type<T: Element>(bench: &Bench, rows: usize, store: Store) {
     let isa = bench.isa;
     println!("{} copy {copy:.1} GB/s", T::NAME);
     for op in Unary::ALL {
-        bench.bandwidth(&format!("{}/{}", op, T::NAME), bytes, copy, || {
+        bench.bandwidth(&format!("map/{}/{}", op, T::NAME), bytes, copy, || {
             unary(isa, op, black_box(&x), black_box(&mut y), store).expect("equal lengths");
         });
     }
     let weight = vec![1f32; N];
-    bench.bandwidth(&format!("rms_norm/{}", T::NAME), bytes, copy, || {
+    bench.bandwidth(&format!("map/rms_norm/{}", T::NAME), bytes, copy, || {
         rows::rms_norm(isa, black_box(&x), &weight, 1e-5, black_box(&mut y), store).expect("whole rows");
     });
-    bench.bandwidth(&format!("layer_norm/{}", T::NAME), bytes, copy, || {
+    bench.bandwidth(&format!("map/layer_norm/{}", T::NAME), bytes, copy, || {
         rows::layer_norm(isa, black_box(&x), &weight, Some(&weight), 1e-5, black_box(&mut y), store)
             .expect("whole rows");
     });
-    bench.bandwidth(&format!("softmax/{}", T::NAME), bytes, copy, || {
+    bench.bandwidth(&format!("map/softmax/{}", T::NAME), bytes, copy, || {
         rows::softmax(isa, black_box(&x), N, black_box(&mut y), store).expect("whole rows");
     });
-    bench.bandwidth(&format!("log_softmax/{}", T::NAME), bytes, copy, || {
+    bench.bandwidth(&format!("map/log_softmax/{}", T::NAME), bytes, copy, || {
         rows::log_softmax(isa, black_box(&x), N, black_box(&mut y), store).expect("whole rows");
     });
     let table = vec![0.5f32; n / 2 / 32];
     for pairs in [Pairs::Halves, Pairs::Adjacent] {
-        bench.bandwidth(&format!("rope_{pairs:?}/{}", T::NAME), bytes, copy, || {
+        bench.bandwidth(&format!("map/rope_{pairs:?}/{}", T::NAME), bytes, copy, || {
             // 32 heads share a token's table.
             rows::rope(isa, pairs, black_box(&x), 128, &table, &table, 32, black_box(&mut y))
                 .expect("whole rows");
         });
     }
     let mut sums = vec![0f32; rows];
-    bench.bandwidth(&format!("sum/{}", T::NAME), bytes / 2, copy, || {
+    bench.bandwidth(&format!("map/sum/{}", T::NAME), bytes / 2, copy, || {
         rows::sum(isa, black_box(&x), N, black_box(&mut sums)).expect("whole rows");
     });
-    bench.bandwidth(&format!("max/{}", T::NAME), bytes / 2, copy, || {
+    bench.bandwidth(&format!("map/max/{}", T::NAME), bytes / 2, copy, || {
         rows::max(isa, black_box(&x), N, black_box(&mut sums)).expect("whole rows");
     });
 }

@@ -2,7 +2,7 @@
 
 use core::arch::x86_64::*;
 
-use super::{Kernel, Simd};
+use super::{Kernel, Simd, TileKernel};
 
 /// Proof of AVX2, FMA, F16C, BMI.
 #[derive(Clone, Copy, Debug)]
@@ -45,6 +45,11 @@ impl Simd for Avx2 {
     #[inline(always)]
     fn vectorize<K: Kernel>(self, kernel: K) -> K::Output {
         pure!(self.call(kernel))
+    }
+
+    #[inline(always)]
+    fn with_tile<K: TileKernel>(self, kernel: K) -> K::Output {
+        kernel.run::<Self, 6, 2, 6, 2>(self)
     }
 
     #[inline(always)]

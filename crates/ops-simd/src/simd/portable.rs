@@ -2,7 +2,7 @@
 
 use core::array::from_fn;
 
-use super::{Kernel, Simd};
+use super::{Kernel, Simd, TileKernel};
 use crate::math;
 
 /// Four lanes in plain Rust.
@@ -77,6 +77,11 @@ impl Simd for Portable {
     #[inline(always)]
     fn vectorize<K: Kernel>(self, kernel: K) -> K::Output {
         kernel.run(self)
+    }
+
+    #[inline(always)]
+    fn with_tile<K: TileKernel>(self, kernel: K) -> K::Output {
+        kernel.run::<Self, 4, 2, 4, 2>(self)
     }
 
     #[inline(always)]
