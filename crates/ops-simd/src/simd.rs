@@ -268,6 +268,9 @@ pub trait Simd: Copy + Send + Sync + 'static {
     fn stream_copy(self, src: &[u8], dst: &mut [u8]) {
         dst.copy_from_slice(src);
     }
+    /// Asks for the cache line of an address, any address.
+    #[inline(always)]
+    fn prefetch<T>(self, _address: *const T) {}
     /// Orders streamed stores before later ones.
     #[inline(always)]
     fn fence(self) {}

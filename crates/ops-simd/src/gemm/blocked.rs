@@ -8,9 +8,9 @@ use crate::scratch::Scratch;
 use crate::simd::{Kernel, Simd, TileKernel};
 
 /// Depth of a block: a panel of B this deep stays in the first-level cache.
-pub(super) const DEPTH: usize = 256;
-/// Bytes of a block of A, which stays in the second-level cache.
-const A_BYTES: usize = 512 << 10;
+pub(super) const DEPTH: usize = 192;
+/// Most bytes of a block of A, which stays in the second-level cache.
+const A_BYTES: usize = 560 << 10;
 /// Bytes of a block of B, which stays in a share of the last-level cache.
 const B_BYTES: usize = 4 << 20;
 
@@ -59,12 +59,13 @@ impl<A: Input, B: Input<Acc = A::Acc>> TileKernel for Blocked<'_, A, B> {
 
 /// Room for a block of A.
 pub(super) fn a_block<A: Input, const ROWS: usize>(rows: usize, depth: usize) -> Scratch<A::Acc> {
-    Scratch::new(depth * a_rows::<A, ROWS>(depth).min(rows).next_multiple_of(ROWS))
+    Scratch::new(DEPTH.min(depth) * a_rows::<A, ROWS>(rows))
 }
 
-/// Rows of a block of A: whole panels.
-fn a_rows<A: Input, const ROWS: usize>(depth: usize) -> usize {
-    (A_BYTES / (depth.max(1) * size_of::<A::Acc>()) / ROWS * ROWS).max(ROWS)
+/// Rows of a block of A, whole panels: all blocks about as large.
+fn a_rows<A: Input, const ROWS: usize>(rows: usize) -> usize {
+    let most = (A_BYTES / (DEPTH * size_of::<A::Acc>()) / ROWS * ROWS).max(ROWS);
+    rows.div_ceil(rows.div_ceil(most).max(1)).next_multiple_of(ROWS)
 }
 
 /// Whether there is nothing to multiply; C is then cleared unless it is to be added to.
@@ -123,7 +124,7 @@ pub(super) fn sweep<S: Simd, A: Input, B: Input<Acc = A::Acc>, const ROWS: usize
     let Part { p, k, j, columns, accumulate } = part;
     let width = WIDTH * B::Acc::lanes::<S>();
     assert!(j + columns <= c.cols() && panels.len() >= k * columns.next_multiple_of(width));
-    let block_rows = a_rows::<A, ROWS>(k);
+    let block_rows = a_rows::<A, ROWS>(a.rows());
     for i in (0..a.rows()).step_by(block_rows) {
         let rows = block_rows.min(a.rows() - i);
         let packed = &mut packed[..k * rows.next_multiple_of(ROWS)];

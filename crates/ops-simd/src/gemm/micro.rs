@@ -33,6 +33,12 @@ pub(super) unsafe fn multiply<S: Simd, B: Input, const ROWS: usize, const WIDTH:
     let lanes = B::Acc::lanes::<S>();
     let zero = B::Acc::splat(s, B::Acc::default());
     let mut acc = [[zero; WIDTH]; ROWS];
+    // C is far away by now, and needed only after the loop.
+    for i in 0..tile.rows.min(ROWS) {
+        for j in (0..WIDTH * lanes).step_by(64 / size_of::<B::Acc>()) {
+            s.prefetch(tile.c.wrapping_add(i * tile.c_row + j));
+        }
+    }
     let (mut a, mut b) = (tile.a, tile.b);
     for _ in 0..tile.k {
         let mut row = [zero; WIDTH];

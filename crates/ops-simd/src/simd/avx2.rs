@@ -302,6 +302,10 @@ impl Simd for Avx2 {
         dst[tail..].copy_from_slice(&src[tail..]);
     }
     #[inline(always)]
+    fn prefetch<T>(self, address: *const T) {
+        pure!(_mm_prefetch::<_MM_HINT_T0>(address.cast()))
+    }
+    #[inline(always)]
     fn fence(self) {
         pure!(_mm_sfence())
     }
