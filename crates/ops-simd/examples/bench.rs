@@ -9,6 +9,8 @@ mod ceilings;
 mod elementwise;
 #[path = "bench/gemm.rs"]
 mod gemm;
+#[path = "bench/weights.rs"]
+mod weights;
 
 use ops_simd::Isa;
 
@@ -47,18 +49,21 @@ impl Bench {
         best
     }
 
-    /// Times `f`, which moves `bytes`, against a copy that moves as many.
-    fn bandwidth(&self, name: &str, bytes: usize, copy: f64, f: impl FnMut()) {
+    /// Times `f`, which moves `bytes`, against `most` GB/s.
+    fn bandwidth(&self, name: &str, bytes: usize, most: f64, f: impl FnMut()) {
         if !self.wanted(name) {
             return;
         }
         let t = self.best(f);
         let rate = bytes as f64 / t * 1e-9;
-        println!("{name:36} {:10.1} us {rate:7.1} GB/s {:5.0} % of copy", t * 1e6, rate / copy * 100.0);
+        println!(
+            "{name:36} {:10.1} us {rate:7.1} GB/s {:5.0} % of what memory gives",
+            t * 1e6,
+            rate / most * 100.0
+        );
     }
 
     /// Times `f`, which computes `flops`, against the peak.
-    #[allow(dead_code)]
     fn compute(&self, name: &str, flops: f64, peak: f64, f: impl FnMut()) {
         if !self.wanted(name) {
             return;
@@ -82,7 +87,9 @@ fn main() {
     let bench = Bench { isa: Isa::best(), filters: std::env::args().skip(1).collect() };
     println!("{} of {:?}", bench.isa, Isa::available().iter().map(|isa| isa.name()).collect::<Vec<_>>());
     println!("FMA peak {:.1} GFLOP/s", ceilings::fma_peak(&bench));
-    for (name, run) in [("map", elementwise::run as fn(&Bench)), ("gemm", gemm::run)] {
+    for (name, run) in
+        [("map", elementwise::run as fn(&Bench)), ("gemm", gemm::run), ("weights", weights::run)]
+    {
         if bench.group(name) {
             run(&bench);
         }

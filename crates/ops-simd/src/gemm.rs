@@ -2,7 +2,7 @@
 //!
 //! A product is cut in blocks that fit the caches. Blocks of A and B are copied to panels, converted to the type of C
 //! on the way, and a kernel that keeps a tile of C in registers runs over the panels. Operands small enough for
-//! the first-level cache are read in place instead. Callers split C by rows or columns and give each thread its part.
+//! the first-level cache are read in place instead, and so is a B that few rows of A meet, which is bound by reading it. Callers split C by rows or columns and give each thread its part.
 
 mod blocked;
 mod direct;
@@ -11,6 +11,7 @@ mod micro;
 mod pack;
 mod packed;
 mod scalar;
+mod skinny;
 
 pub use matrix::{Mat, MatMut};
 pub use packed::{Columns, PackedB, gemm_packed};

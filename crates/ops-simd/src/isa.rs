@@ -11,7 +11,7 @@ use crate::simd::{Kernel, Simd};
 pub struct Isa(Level);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Level {
+pub(crate) enum Level {
     Portable,
     #[cfg(target_arch = "x86_64")]
     Avx2,
@@ -60,6 +60,10 @@ impl Isa {
     /// Plain Rust, compiled for the target's baseline.
     pub fn portable() -> Self {
         Self(Level::Portable)
+    }
+
+    pub(crate) fn level(self) -> Level {
+        self.0
     }
 
     /// `scalar`, `avx2`, `avx512` or `avx512vnni`.

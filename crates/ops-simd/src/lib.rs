@@ -9,19 +9,24 @@
 //! compiled for the instruction set. The layer is our own and not `pulp` because it needs what pulp 0.22 lacks:
 //! f16 and bf16 vectors, scaling by powers of two, masked loads and stores of halves, interleaving, streamed stores.
 
+mod binary;
 mod cast;
+mod choose;
 mod element;
 mod error;
 pub mod gemm;
 mod isa;
 mod map;
 pub mod math;
+pub mod quant;
 pub mod rows;
 mod scratch;
 mod simd;
 mod unary;
 
+pub use binary::{Binary, affine, affine_in_place, binary, map};
 pub use cast::cast;
+pub use choose::choose;
 pub use element::{Element, Same, View, ViewMut};
 pub use error::Error;
 pub use isa::Isa;

@@ -33,7 +33,13 @@ pub trait TileKernel {
     type Output;
 
     /// Computes with the vectors of `s`.
-    fn run<S: Simd, const ROWS: usize, const WIDTH: usize, const DIRECT_ROWS: usize, const DIRECT_WIDTH: usize>(
+    fn run<
+        S: Simd,
+        const ROWS: usize,
+        const WIDTH: usize,
+        const DIRECT_ROWS: usize,
+        const DIRECT_WIDTH: usize,
+    >(
         self,
         s: S,
     ) -> Self::Output;

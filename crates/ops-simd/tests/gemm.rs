@@ -26,7 +26,10 @@ fn transpose<T: Copy>(x: &[T], rows: usize, cols: usize) -> Vec<T> {
     (0..cols).flat_map(|j| (0..rows).map(move |i| x[i * cols + j])).collect()
 }
 
-const SHAPES: [[usize; 3]; 16] = [
+const SHAPES: [[usize; 3]; 19] = [
+    [1, 300, 130],
+    [5, 129, 200],
+    [8, 140, 133],
     [1, 1, 1],
     [2, 3, 5],
     [6, 16, 64],
@@ -56,8 +59,10 @@ where
     let start: Vec<f32> = random.vec(m * n);
     let (ta, tb) = (transpose(&a, m, k), transpose(&b, k, n));
     for (i, accumulate) in [false, true, false, true].into_iter().enumerate() {
-        let a = if i & 1 == 0 { Mat::row_major(&a, m, k).unwrap() } else { Mat::new(&ta, m, k, 1, m).unwrap() };
-        let b = if i & 2 == 0 { Mat::row_major(&b, k, n).unwrap() } else { Mat::new(&tb, k, n, 1, k).unwrap() };
+        let a =
+            if i & 1 == 0 { Mat::row_major(&a, m, k).unwrap() } else { Mat::new(&ta, m, k, 1, m).unwrap() };
+        let b =
+            if i & 2 == 0 { Mat::row_major(&b, k, n).unwrap() } else { Mat::new(&tb, k, n, 1, k).unwrap() };
         let what = format!("{isa} {} {} {shape:?} case {i}", A::NAME, B::NAME);
         let zero = vec![0.0; m * n];
         let start64 = if accumulate { wide(&start) } else { zero };
@@ -170,7 +175,8 @@ fn errors_say_what_does_not_fit() {
     assert!(MatMut::new(&mut [0f32; 12], 3, 4, 3).is_err(), "rows overlap");
     let mat = Mat::row_major(&x, 3, 4).unwrap();
     assert!(mat.row_range(2, 4).is_err());
-    let error = gemm(Isa::best(), mat, mat, MatMut::new(&mut [0f32; 9], 3, 3, 3).unwrap(), false).unwrap_err();
+    let error =
+        gemm(Isa::best(), mat, mat, MatMut::new(&mut [0f32; 9], 3, 3, 3).unwrap(), false).unwrap_err();
     assert_eq!(error.to_string(), "rows of b has 3 elements, wanted 4");
     let packed = PackedB::new(Isa::best(), mat.transposed());
     let c = MatMut::new(&mut [0f32; 6], 3, 2, 2).unwrap().rows();

@@ -87,7 +87,6 @@ impl Kernel for Read<'_> {
 }
 
 /// GB/s of reading `bytes`.
-#[allow(dead_code)]
 pub(crate) fn read(bench: &Bench, bytes: usize) -> f64 {
     let x = vec![1f32; bytes / 4];
     let t = bench.best(|| {

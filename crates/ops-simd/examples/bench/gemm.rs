@@ -10,7 +10,9 @@ use crate::{Bench, ceilings};
 pub(crate) fn run(bench: &Bench) {
     println!("\nmatrix products, m k n");
     let peak = ceilings::fma_peak(bench);
-    for shape in [[512, 4096, 4096], [1024, 1024, 1024], [128, 128, 128], [64, 64, 64], [32, 32, 32], [8, 4096, 4096]] {
+    for shape in
+        [[512, 4096, 4096], [1024, 1024, 1024], [128, 128, 128], [64, 64, 64], [32, 32, 32], [8, 4096, 4096]]
+    {
         blocked::<f32>(bench, shape, peak, "f32");
         blocked::<f16>(bench, shape, peak, "f16");
         peer(bench, shape, peak);
@@ -46,7 +48,22 @@ fn peer(bench: &Bench, [m, k, n]: [usize; 3], peak: f64) {
         let (ks, ns) = (k as isize, n as isize);
         // SAFETY: the pointers are of m by k, k by n and m by n elements, rows adjacent.
         unsafe {
-            matrixmultiply::sgemm(m, k, n, 1.0, a.as_ptr(), ks, 1, b.as_ptr(), ns, 1, 0.0, c.as_mut_ptr(), ns, 1);
+            matrixmultiply::sgemm(
+                m,
+                k,
+                n,
+                1.0,
+                a.as_ptr(),
+                ks,
+                1,
+                b.as_ptr(),
+                ns,
+                1,
+                0.0,
+                c.as_mut_ptr(),
+                ns,
+                1,
+            );
         }
         black_box(&mut c);
     });

@@ -97,7 +97,9 @@ impl<B: Input> Direct<'_, B> {
     fn tile<S: Simd, const ROWS: usize, const WIDTH: usize>(&mut self, s: S, i: usize, j: usize) {
         let width = WIDTH * B::Acc::lanes::<S>();
         let (a, b, c) = (&self.a, &self.b, &mut self.c);
-        assert!(i + ROWS <= a.rows() && j + width <= b.cols() && c.rows() == a.rows() && c.cols() == b.cols());
+        assert!(
+            i + ROWS <= a.rows() && j + width <= b.cols() && c.rows() == a.rows() && c.cols() == b.cols()
+        );
         let tile = Tile {
             k: a.cols(),
             a: a.tail(i, 0).as_ptr(),

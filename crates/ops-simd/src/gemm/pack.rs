@@ -29,7 +29,13 @@ pub(super) fn pack_a<S: Simd, A: Input, const ROWS: usize>(s: S, a: Mat<'_, A>, 
 
 /// Row `i` of a panel.
 #[inline(always)]
-fn pack_row<S: Simd, A: Input, const ROWS: usize>(s: S, row: &[A], stride: usize, i: usize, out: &mut [A::Acc]) {
+fn pack_row<S: Simd, A: Input, const ROWS: usize>(
+    s: S,
+    row: &[A],
+    stride: usize,
+    i: usize,
+    out: &mut [A::Acc],
+) {
     let mut steps = out.chunks_exact_mut(ROWS);
     let mut at = 0;
     if stride == 1 {

@@ -88,7 +88,10 @@ impl<T: Input> TileKernel for Width<T> {
     type Output = usize;
 
     #[inline(always)]
-    fn run<S: Simd, const R: usize, const WIDTH: usize, const DR: usize, const DW: usize>(self, _: S) -> usize {
+    fn run<S: Simd, const R: usize, const WIDTH: usize, const DR: usize, const DW: usize>(
+        self,
+        _: S,
+    ) -> usize {
         WIDTH * T::Acc::lanes::<S>()
     }
 }

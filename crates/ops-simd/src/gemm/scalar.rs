@@ -7,8 +7,10 @@ use super::direct::{Direct, fits_direct};
 use super::matrix::{Mat, MatMut};
 use super::pack;
 use super::packed::{self, Columns, PackedB};
+use super::skinny::{self, Skinny};
 use crate::element::Element;
 use crate::isa::Isa;
+use crate::scratch::Scratch;
 use crate::simd::Simd;
 
 mod sealed {
@@ -46,13 +48,7 @@ pub trait Scalar: sealed::Sealed + bytemuck::Pod + Default + Send + Sync {
     fn mul_add<S: Simd>(s: S, a: Self::V<S>, b: Self::V<S>, c: Self::V<S>) -> Self::V<S>;
 
     /// C = A·B or C += A·B for dimensions that fit.
-    fn product(
-        isa: Isa,
-        a: Self::Operand<'_>,
-        b: Self::Operand<'_>,
-        c: MatMut<'_, Self>,
-        accumulate: bool,
-    );
+    fn product(isa: Isa, a: Self::Operand<'_>, b: Self::Operand<'_>, c: MatMut<'_, Self>, accumulate: bool);
 }
 
 /// A type that matrices are made of: f32, f16 and bf16, summed in f32, and f64, summed in f64.
@@ -140,12 +136,36 @@ impl Scalar for f32 {
     }
 }
 
-fn product_f32<A: Input<Acc = f32>>(isa: Isa, a: Mat<'_, A>, b: Operand<'_>, c: MatMut<'_, f32>, accumulate: bool) {
+fn product_f32<A: Input<Acc = f32> + Element>(
+    isa: Isa,
+    a: Mat<'_, A>,
+    b: Operand<'_>,
+    c: MatMut<'_, f32>,
+    accumulate: bool,
+) {
     match b {
-        Operand::F32(b) => product(isa, a, b, c, accumulate),
-        Operand::F16(b) => product(isa, a, b, c, accumulate),
-        Operand::Bf16(b) => product(isa, a, b, c, accumulate),
+        Operand::F32(b) => product_or_skinny(isa, a, b, c, accumulate),
+        Operand::F16(b) => product_or_skinny(isa, a, b, c, accumulate),
+        Operand::Bf16(b) => product_or_skinny(isa, a, b, c, accumulate),
     }
+}
+
+fn product_or_skinny<A, B>(isa: Isa, a: Mat<'_, A>, b: Mat<'_, B>, c: MatMut<'_, f32>, accumulate: bool)
+where
+    A: Input<Acc = f32> + Element,
+    B: Input<Acc = f32> + Element,
+{
+    let Some(order) = skinny::order(a.rows(), &b) else {
+        return product(isa, a, b, c, accumulate);
+    };
+    let k = a.cols();
+    let mut rows = Scratch::<f32>::new(a.rows() * k);
+    for (i, row) in rows.chunks_exact_mut(k).enumerate() {
+        for (p, x) in row.iter_mut().zip(a.tail(i, 0).iter().step_by(a.col_stride().max(1))) {
+            *p = x.to_f32();
+        }
+    }
+    isa.run(Skinny { a: &rows, b, c, accumulate, order });
 }
 
 fn product<A: Input, B: Input<Acc = A::Acc>>(
