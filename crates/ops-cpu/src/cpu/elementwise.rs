@@ -19,9 +19,7 @@ const RUN: usize = 4096;
 /// a remainder.
 fn runs<const N: usize>(layouts: [Layout; N], mut f: impl FnMut([Layout; N])) {
     let len = layouts[0].len();
-    if len <= RUN || !layouts.iter().all(|l| l.rank() == 1 && l.is_contiguous()) {
-        return f(layouts);
-    }
+    let flat = len > RUN && layouts.iter().all(|l| l.rank() == 1 && l.is_contiguous());
     let part = |start: usize, dims: [usize; 2]| -> Result<[Layout; N]> {
         let mut parts = layouts;
         for p in &mut parts {
@@ -30,7 +28,12 @@ fn runs<const N: usize>(layouts: [Layout; N], mut f: impl FnMut([Layout; N])) {
         Ok(parts)
     };
     let whole = len / RUN * RUN;
-    for parts in [part(0, [len / RUN, RUN]), part(whole, [1, len - whole])].into_iter().flatten() {
+    let parts = if flat {
+        [part(0, [len / RUN, RUN]).ok(), part(whole, [1, len - whole]).ok()]
+    } else {
+        [Some(layouts), None]
+    };
+    for parts in parts.into_iter().flatten() {
         f(parts);
     }
 }
