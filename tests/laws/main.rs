@@ -4,3 +4,4 @@ mod custom;
 mod device;
 mod everywhere;
 mod model;
+mod properties;

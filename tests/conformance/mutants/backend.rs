@@ -1,8 +1,8 @@
 //! The reference with one kernel made wrong.
 use rocm_ops::combine::Wrapper;
 use rocm_ops::{
-    Call, DType, Element, Error, Execute, Host, Op, Operands, OutputVisitor, Reason, Reference, Result, Tensor,
-    TensorMut, View,
+    Call, DType, Element, Error, Execute, Host, Op, Operands, OutputVisitor, Reason, Reference, Result,
+    Tensor, TensorMut, View,
 };
 use std::any::Any;
 use std::sync::Arc;
@@ -43,8 +43,9 @@ enum Fault {
 }
 
 impl Mutant {
-    pub(super) fn sound() -> Self {
-        Self::of("nothing", "", DType::F32, Fault::Sound)
+    /// No fault, the same detour.
+    pub(super) fn sound_in(op: &'static str) -> Self {
+        Self::of("nothing", op, DType::F32, Fault::Sound)
     }
     fn of(name: &'static str, op: &'static str, dtype: DType, fault: Fault) -> Self {
         Mutant { name, op, dtype, fault }
@@ -132,7 +133,8 @@ where
         if op.name() != self.0.op {
             return b.execute(call);
         }
-        let declined = || Error::Unsupported { op: call.op().name(), backend: "mutant", reason: Reason::Missing };
+        let declined =
+            || Error::Unsupported { op: call.op().name(), backend: "mutant", reason: Reason::Missing };
         // Whole copies, whose types a twist can name; an output's gaps come along.
         let mut operands = O::mirror(call.args(), &b, &b)?;
         let mut overrun = false;

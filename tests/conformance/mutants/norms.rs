@@ -26,7 +26,11 @@ fn mean_square(row: &[f64]) -> f64 {
 }
 
 /// A layer norm of rows, from their mean and variance.
-fn layer(o: &LayerNormOwned<rocm_ops::Host, f32, f32>, eps: f64, moments: fn(&[f64]) -> (f64, f64)) -> Vec<f64> {
+fn layer(
+    o: &LayerNormOwned<rocm_ops::Host, f32, f32>,
+    eps: f64,
+    moments: fn(&[f64]) -> (f64, f64),
+) -> Vec<f64> {
     let (x, n) = (values(&o.x), last(&o.x));
     let (weight, bias) = (optional(&o.weight), optional(&o.bias));
     let mut y = Vec::new();
@@ -87,12 +91,18 @@ fn rms_norms() -> Vec<Mutant> {
             };
             set(&mut o.y, rms(&values(&o.x), &values(&o.weight), in_half));
         }),
-        Mutant::instead::<AddRmsNorm<f16>>("sum not rounded before it is normalised", "add_rms_norm", F16, |op, o| {
-            let sum: Vec<f64> = values(&o.x).iter().zip(values(&o.residual)).map(|(a, b)| a + b).collect();
-            let eps = op.eps;
-            set(&mut o.y, rms(&sum, &values(&o.weight), |row| (mean_square(row) + eps).sqrt()));
-            set(&mut o.sum, sum);
-        }),
+        Mutant::instead::<AddRmsNorm<f16>>(
+            "sum not rounded before it is normalised",
+            "add_rms_norm",
+            F16,
+            |op, o| {
+                let sum: Vec<f64> =
+                    values(&o.x).iter().zip(values(&o.residual)).map(|(a, b)| a + b).collect();
+                let eps = op.eps;
+                set(&mut o.y, rms(&sum, &values(&o.weight), |row| (mean_square(row) + eps).sqrt()));
+                set(&mut o.sum, sum);
+            },
+        ),
         Mutant::after::<AddRmsNorm<f32>>("x stored instead of the sum", "add_rms_norm", F32, |_, o| {
             let x = values(&o.x);
             set(&mut o.sum, x);
@@ -130,7 +140,9 @@ fn layer_norms() -> Vec<Mutant> {
                 o.weight = None;
             }
         }),
-        Mutant::before::<GroupNorm<f32>>("one group for all channels", "group_norm", F32, |op, _| op.num_groups = 1),
+        Mutant::before::<GroupNorm<f32>>("one group for all channels", "group_norm", F32, |op, _| {
+            op.num_groups = 1
+        }),
         Mutant::before::<GroupNorm<f32>>("groups counted the other way", "group_norm", F32, |op, o| {
             op.num_groups = o.x.dims()[1] / op.num_groups.max(1);
             op.num_groups = op.num_groups.max(1);
@@ -151,25 +163,32 @@ fn ropes() -> Vec<Mutant> {
         Mutant::before::<Rope<f32>>("tables of the first batch for all", "rope", F32, |_, o| {
             for table in [&mut o.cos, &mut o.sin] {
                 relayout(table, |l| match (l.dims(), l.strides()) {
-                    (&[b, t, d], &[_, ts, ds]) => rocm_ops::Layout::strided(&[b, t, d], &[0, ts, ds], l.offset()).ok(),
+                    (&[b, t, d], &[_, ts, ds]) => {
+                        rocm_ops::Layout::strided(&[b, t, d], &[0, ts, ds], l.offset()).ok()
+                    }
                     _ => None,
                 });
             }
         }),
-        Mutant::instead::<RopeInplace<f32>>("in place, the second half from the first's result", "rope_inplace", F32, |op, o| {
-            let [b, h, t, d] = *o.x.dims() else { return };
-            let (mut x, cos, sin) = (values(&o.x), values(&o.cos), values(&o.sin));
-            let (rows, pairs) = (o.cos.dims()[o.cos.dims().len() - 2], d / 2);
-            for (head, at) in (0..b * h).flat_map(|head| (0..t).map(move |at| (head, at))) {
-                let batch = if o.cos.dims().len() == 3 { head / h } else { 0 };
-                for i in 0..pairs {
-                    let (row, table) = ((head * t + at) * d, (batch * rows + op.start + at) * pairs + i);
-                    x[row + i] = single(x[row + i] * cos[table] - x[row + i + pairs] * sin[table]);
-                    x[row + i + pairs] = x[row + i] * sin[table] + x[row + i + pairs] * cos[table];
+        Mutant::instead::<RopeInplace<f32>>(
+            "in place, the second half from the first's result",
+            "rope_inplace",
+            F32,
+            |op, o| {
+                let [b, h, t, d] = *o.x.dims() else { return };
+                let (mut x, cos, sin) = (values(&o.x), values(&o.cos), values(&o.sin));
+                let (rows, pairs) = (o.cos.dims()[o.cos.dims().len() - 2], d / 2);
+                for (head, at) in (0..b * h).flat_map(|head| (0..t).map(move |at| (head, at))) {
+                    let batch = if o.cos.dims().len() == 3 { head / h } else { 0 };
+                    for i in 0..pairs {
+                        let (row, table) = ((head * t + at) * d, (batch * rows + op.start + at) * pairs + i);
+                        x[row + i] = single(x[row + i] * cos[table] - x[row + i + pairs] * sin[table]);
+                        x[row + i + pairs] = x[row + i] * sin[table] + x[row + i + pairs] * cos[table];
+                    }
                 }
-            }
-            set(&mut o.x, x);
-        }),
+                set(&mut o.x, x);
+            },
+        ),
     ]
 }
 
@@ -187,7 +206,8 @@ fn softmaxes() -> Vec<Mutant> {
             return Mutant::after::<Softmax<f32>>(name, "softmax", F32, move |op, o| {
                 if op.axis == -1 {
                     let n = last(&o.x);
-                    let y: Vec<f64> = values(&o.x).chunks(n).flat_map(|row| softmax(row, exp, sum, shift)).collect();
+                    let y: Vec<f64> =
+                        values(&o.x).chunks(n).flat_map(|row| softmax(row, exp, sum, shift)).collect();
                     set(&mut o.y, y);
                 }
             });
@@ -195,18 +215,33 @@ fn softmaxes() -> Vec<Mutant> {
         Mutant::after::<Softmax<f16>>(name, "softmax", F16, move |op, o| {
             if op.axis == -1 {
                 let n = last(&o.x);
-                let y: Vec<f64> = values(&o.x).chunks(n).flat_map(|row| softmax(row, exp, sum, shift)).collect();
+                let y: Vec<f64> =
+                    values(&o.x).chunks(n).flat_map(|row| softmax(row, exp, sum, shift)).collect();
                 set(&mut o.y, y);
             }
         })
     };
     let total: fn(&[f64]) -> f64 = |powers| powers.iter().sum();
     vec![
-        kernel("maximum not taken off", F32, |v| single(v.exp()), |powers| single(powers.iter().sum()), false),
-        kernel("powers summed in f16", F16, f64::exp, |powers| sum_rounded(powers.iter().copied(), half), true),
+        kernel(
+            "maximum not taken off",
+            F32,
+            |v| single(v.exp()),
+            |powers| single(powers.iter().sum()),
+            false,
+        ),
+        kernel(
+            "powers summed in f16",
+            F16,
+            f64::exp,
+            |powers| sum_rounded(powers.iter().copied(), half),
+            true,
+        ),
         kernel("sum rounded to f16", F16, f64::exp, |powers| half(powers.iter().sum()), true),
         kernel("powers rounded to f16", F16, |v| half(v.exp()), total, true),
-        Mutant::before::<Softmax<f32>>("last axis whatever is asked for", "softmax", F32, |op, _| op.axis = -1),
+        Mutant::before::<Softmax<f32>>("last axis whatever is asked for", "softmax", F32, |op, _| {
+            op.axis = -1
+        }),
         Mutant::after::<Softmax<f32>>("a row of −∞ gives zeros", "softmax", F32, |_, o| {
             edit(&mut o.y, |_, v| if v.is_nan() { 0.0 } else { v });
         }),

@@ -1,5 +1,5 @@
 //! What mutants are written with: operands as rows of f64, and roundings to narrow types.
-use rocm_ops::{Backend, Element, Host, Layout, Reference, Scalar, Shape, Tensor, View, bf16, f16};
+use rocm_ops::{Backend, Element, Host, Layout, Reference, Scalar, Shape, Tensor, bf16, f16};
 
 /// The elements in row-major order, as f64.
 pub(super) fn values<T: Scalar>(x: &Tensor<Host, T>) -> Vec<f64> {
