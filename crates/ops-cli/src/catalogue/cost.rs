@@ -109,8 +109,7 @@ mod tests {
                 let given = BTreeMap::from([(entry.first().to_owned(), entry.small())]);
                 let spec = Spec::new(entry, types, &given).unwrap();
                 let engine = open(Choice::Cpu).unwrap();
-                let mut problem =
-                    engine.problem(spec).unwrap_or_else(|e| panic!("{} {dtype}: {e}", entry.name));
+                let problem = engine.problem(spec).unwrap_or_else(|e| panic!("{} {dtype}: {e}", entry.name));
                 assert!(problem.cost().bytes > 0 && problem.cost().values > 0, "{}", entry.name);
                 let axes = problem
                     .explain()
