@@ -10,20 +10,15 @@ use ops_core::{
 
 /// An op on a backend, without tensors.
 pub(super) trait Call {
-    /// Applies the op's shape rule to the inputs in the plan.
+    /// Shows the operands as the backend sees them, and gives the shapes of the outputs.
     ///
     /// # Errors
-    /// The shapes break it.
-    fn infer(&self, plan: &Plan) -> Result<Vec<Shape>>;
-    /// Shows the operands as the backend sees them.
-    ///
-    /// # Errors
-    /// The plan has no valid layouts.
-    fn see(&self, plan: &Plan, look: &mut dyn FnMut(&dyn Operands)) -> Result<()>;
+    /// The inputs in the plan break the op's shape rule.
+    fn look(&self, plan: &Plan, see: &mut dyn FnMut(&dyn Operands)) -> Result<Vec<Shape>>;
     /// Who would run it.
     ///
     /// # Errors
-    /// As [`see`](Call::see).
+    /// The plan has no valid layouts.
     fn candidates(&self, plan: &Plan) -> Result<Vec<Candidate>>;
     /// Memory and values for every operand of the plan.
     ///
@@ -57,13 +52,11 @@ impl<O: Op, B: Observing + Execute<O>> Call for Typed<'_, O, B>
 where
     HostBackend: Execute<O>,
 {
-    fn infer(&self, plan: &Plan) -> Result<Vec<Shape>> {
+    fn look(&self, plan: &Plan, see: &mut dyn FnMut(&dyn Operands)) -> Result<Vec<Shape>> {
         let mut owned = (self.make)(plan)?;
-        Ok(self.op.infer(&O::shapes(&O::lend(&mut owned)))?.as_ref().to_vec())
-    }
-    fn see(&self, plan: &Plan, look: &mut dyn FnMut(&dyn Operands)) -> Result<()> {
-        look(&O::lend(&mut (self.make)(plan)?));
-        Ok(())
+        let args = O::lend(&mut owned);
+        see(&args);
+        Ok(self.op.infer(&O::shapes(&args))?.as_ref().to_vec())
     }
     fn candidates(&self, plan: &Plan) -> Result<Vec<Candidate>> {
         // The answer is among the candidates.

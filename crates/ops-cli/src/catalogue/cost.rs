@@ -113,6 +113,7 @@ mod tests {
                 assert!(problem.cost().bytes > 0 && problem.cost().values > 0, "{}", entry.name);
                 let axes = problem
                     .explain()
+                    .unwrap()
                     .operands
                     .into_iter()
                     .filter(|o| entry.contract.axis(o.name, entry.cut, o.dims.len()).is_some());

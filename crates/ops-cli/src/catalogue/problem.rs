@@ -90,13 +90,12 @@ impl<'b> Problem<'b> {
             plan.push(name, Layout::contiguous(dims)?, fill(spec, name));
         }
         let mut operands = Vec::new();
-        call.see(&plan, &mut |on| operands = seen(on))?;
+        let shapes = call.look(&plan, &mut |on| operands = seen(on))?;
         let outputs = operands.iter().filter(|o| o.role == Role::Out).map(|o| o.name);
-        let shapes = call.infer(&plan)?;
         for (name, shape) in outputs.zip(shapes) {
             plan.push(name, Layout::of(shape), Fill::Signed);
         }
-        call.see(&plan, &mut |on| operands = seen(on))?;
+        call.look(&plan, &mut |on| operands = seen(on))?;
         Ok((plan, operands))
     }
 
