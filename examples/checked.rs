@@ -3,9 +3,7 @@
 //! `Checked` runs every op on a second backend too and compares by the op's own tolerance. Here a
 //! backend forgets `eps`, which no one would see in the output by eye.
 use rocm_ops::combine::{OnMismatch, Wrapper};
-use rocm_ops::{
-    Call, Checked, Cpu, Error, Execute, Operands, Reason, Reference, Result, Scalar, ops::*,
-};
+use rocm_ops::{Call, Checked, Cpu, Error, Execute, Operands, Reason, Reference, Result, Scalar, ops::*};
 
 /// The CPU, with a fault: it computes in the CPU's memory, so it is a wrapper around it.
 #[derive(Clone)]

@@ -26,7 +26,13 @@ fn replay<B: SuiteBackend>(backend: &B) {
         }
     }
     println!("{}: {ok} ok, {unknown} of ops that core does not have", Backend::name(backend));
-    assert!(wrong.is_empty(), "{} of {} cases:\n{}", wrong.len(), ok + unknown + wrong.len(), wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "{} of {} cases:\n{}",
+        wrong.len(),
+        ok + unknown + wrong.len(),
+        wrong.join("\n")
+    );
     assert!(ok >= 400, "only {ok} cases ran");
 }
 

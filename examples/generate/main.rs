@@ -6,7 +6,7 @@ use clap::{Parser, ValueEnum};
 use llama::{Llama, Result};
 use ops_gguf::{Gguf, Tokenizer};
 use rocm_ops::model::QuantTransformer;
-use rocm_ops::{Backend, Checked, Cpu, Float, Reference, bf16, f16};
+use rocm_ops::{Checked, Cpu, Float, Reference, bf16, f16};
 use sampler::{Sampler, Sampling};
 use std::io::Write;
 use std::path::PathBuf;

@@ -2,30 +2,30 @@
 
 /// How the next token is chosen from the logits.
 #[derive(Clone, Copy, Debug)]
-pub struct Sampling {
+pub(crate) struct Sampling {
     /// Divides the logits; 0 takes the largest.
-    pub temperature: f32,
+    pub(crate) temperature: f32,
     /// Only the most likely so many.
-    pub top_k: Option<usize>,
+    pub(crate) top_k: Option<usize>,
     /// Only the most likely whose probabilities sum to this.
-    pub top_p: Option<f32>,
+    pub(crate) top_p: Option<f32>,
     /// Start of the random numbers.
-    pub seed: u64,
+    pub(crate) seed: u64,
 }
 
 /// Draws tokens.
-pub struct Sampler {
+pub(crate) struct Sampler {
     sampling: Sampling,
     random: fastrand::Rng,
 }
 
 impl Sampler {
-    pub fn new(sampling: Sampling) -> Self {
+    pub(crate) fn new(sampling: Sampling) -> Self {
         Sampler { sampling, random: fastrand::Rng::with_seed(sampling.seed) }
     }
 
     /// The next token; `None` where no logit is a number.
-    pub fn next(&mut self, logits: &[f32]) -> Option<u32> {
+    pub(crate) fn next(&mut self, logits: &[f32]) -> Option<u32> {
         let mut order: Vec<u32> =
             (0..logits.len() as u32).filter(|i| !logits[*i as usize].is_nan()).collect();
         let logit = |i: &u32| logits[*i as usize];

@@ -1,1 +1,59 @@
-//! Placeholder.
+//! GGUF model files: reading without copies, writing, and the tokenizer they carry.
+//!
+//! - [`Gguf`] opens a file of version 2 or 3, checks its whole structure and hands out [`Metadata`] and [`Tensor`]s.
+//!   A tensor's data are used where they lie: [`Tensor::view`] borrows, [`Tensor::data`] shares the file's mapping.
+//! - [`Writer`] writes files of version 3, streaming and all or nothing.
+//! - [`Tokenizer`] turns text into token ids and back, with the vocabulary in the metadata (feature `tokenizer`, on by
+//!   default).
+//!
+//! The crate does input and output only and depends on no other crate of the workspace: element types are whatever
+//! [`bytemuck::Pod`] types the caller has. Files are little-endian, and so are the machines this builds for.
+//!
+//! ```
+//! use ops_gguf::{Gguf, GgmlType, Writer};
+//!
+//! # let path = std::env::temp_dir().join(format!("ops-gguf-doc-{}.gguf", std::process::id()));
+//! let mut writer = Writer::new();
+//! writer.set("general.architecture", "llama")?.set("llama.block_count", 2_u32)?;
+//! writer.tensor("output_norm.weight", GgmlType::F32, &[4])?;
+//! let mut body = writer.create(&path)?;
+//! body.write("output_norm.weight", &[1.0_f32, 2.0, 3.0, 4.0])?;
+//! body.commit()?;
+//!
+//! let gguf = Gguf::open(&path)?;
+//! assert_eq!(gguf.metadata().arch_u32("block_count")?, 2);
+//! let norm = gguf.tensor("output_norm.weight")?.data::<f32>()?;
+//! assert!(norm.is_shared()); // the mapping itself
+//! drop(gguf);
+//! assert_eq!(norm[..], [1.0, 2.0, 3.0, 4.0]);
+//! # std::fs::remove_file(&path).unwrap();
+//! # Ok::<(), ops_gguf::Error>(())
+//! ```
+
+#[cfg(target_endian = "big")]
+compile_error!(
+    "GGUF tensors are used where they lie in the file, which is little-endian: big-endian machines cannot"
+);
+
+pub use error::{Error, Result};
+pub use ggml_type::{Block, GgmlType};
+pub use gguf::Gguf;
+pub use metadata::{Array, FromValue, Metadata, Strings, Value};
+pub use tensor::{Tensor, TensorData};
+#[cfg(feature = "tokenizer")]
+pub use tokenizer::{DecodeOptions, DecodeStream, EncodeOptions, TokenKind, Tokenizer};
+pub use writer::{AtomicFile, Body, Writer};
+
+mod cursor;
+mod error;
+mod ggml_type;
+mod gguf;
+#[allow(unsafe_code)]
+mod mapping;
+mod metadata;
+mod parse;
+mod source;
+mod tensor;
+#[cfg(feature = "tokenizer")]
+mod tokenizer;
+mod writer;

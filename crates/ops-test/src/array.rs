@@ -47,7 +47,9 @@ impl Array {
         let size = Self::zeroed(dtype, 0)?.size;
         if !bytes.len().is_multiple_of(size) {
             let got = bytes.len();
-            return Err(CallError::Malformed(format!("{got} bytes are no whole number of {dtype} of {size}")));
+            return Err(CallError::Malformed(format!(
+                "{got} bytes are no whole number of {dtype} of {size}"
+            )));
         }
         let mut array = Self::zeroed(dtype, bytes.len() / size)?;
         array.bytes_mut().copy_from_slice(bytes);
@@ -91,7 +93,10 @@ impl Array {
         })?;
         if let Some(at) = wide.iter().zip(cast.to_wide()?).position(|(a, b)| !same(*a, b)) {
             let value = wide[at];
-            return Err(CallError::NotOffered(format!("{value:?} of {} has no equal in {dtype}", self.dtype)));
+            return Err(CallError::NotOffered(format!(
+                "{value:?} of {} has no equal in {dtype}",
+                self.dtype
+            )));
         }
         Ok(cast)
     }
@@ -115,6 +120,12 @@ impl Array {
     /// The stored bytes, to be changed.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         &mut bytemuck::cast_slice_mut(&mut self.words)[..self.len * self.size]
+    }
+    /// Sets every byte to a pattern, so that writes of any common value show.
+    pub(crate) fn fill_with_pattern(&mut self) {
+        for (i, byte) in self.bytes_mut().iter_mut().enumerate() {
+            *byte = 0xa5 ^ (i as u8).wrapping_mul(29);
+        }
     }
     /// The bytes of one element.
     pub fn element(&self, at: usize) -> &[u8] {

@@ -161,7 +161,9 @@ impl Params {
     /// A word.
     pub(crate) fn word(&self, name: &str) -> Result<Option<&str>, CallError> {
         self.get(name)
-            .map(|v| v.as_str().ok_or_else(|| CallError::Malformed(format!("`{name}` is {v}, wanted a word"))))
+            .map(|v| {
+                v.as_str().ok_or_else(|| CallError::Malformed(format!("`{name}` is {v}, wanted a word")))
+            })
             .transpose()
     }
     /// The two sides of a window, each a count or open.

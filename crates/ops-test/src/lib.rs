@@ -8,10 +8,13 @@
 mod array;
 mod case;
 mod dispatch;
+mod judge;
 mod types;
 
 pub use array::Array;
 pub use case::{CallError, Case, Operand, Params, Ran};
-pub use dispatch::{BlockSuite, ElementSuite, FloatSuite, ScalarSuite, SuiteBackend, WeightSuite, call, op_names};
+pub use dispatch::{
+    BlockSuite, ElementSuite, FloatSuite, ScalarSuite, SuiteBackend, WeightSuite, call, op_names,
+};
 
 pub mod golden;

@@ -5,34 +5,34 @@ use rocm_ops::model::RopeScaling;
 
 /// Extents and constants of a Llama model.
 #[derive(Clone, Debug)]
-pub struct Config {
+pub(crate) struct Config {
     /// Width of the residual stream.
-    pub dim: usize,
+    pub(crate) dim: usize,
     /// Decoder layers.
-    pub layers: usize,
+    pub(crate) layers: usize,
     /// Query heads.
-    pub heads: usize,
+    pub(crate) heads: usize,
     /// Key and value heads; divides `heads`.
-    pub kv_heads: usize,
+    pub(crate) kv_heads: usize,
     /// Features of a head.
-    pub head_dim: usize,
+    pub(crate) head_dim: usize,
     /// Features of a head that rotate; the rest pass.
-    pub rope_dim: usize,
+    pub(crate) rope_dim: usize,
     /// Base of the rotary frequencies.
-    pub rope_base: f64,
+    pub(crate) rope_base: f64,
     /// How positions map to angles.
-    pub rope_scaling: RopeScaling,
+    pub(crate) rope_scaling: RopeScaling,
     /// Width of the feed-forward layer.
-    pub ffn: usize,
+    pub(crate) ffn: usize,
     /// Tokens the model was made for.
-    pub context: usize,
+    pub(crate) context: usize,
     /// Under the root of every norm.
-    pub norm_eps: f64,
+    pub(crate) norm_eps: f64,
 }
 
 impl Config {
     /// From a file's metadata.
-    pub fn new(meta: &Metadata) -> Result<Self> {
+    pub(crate) fn new(meta: &Metadata) -> Result<Self> {
         let architecture = meta.architecture()?;
         if architecture != "llama" {
             return Err(format!(

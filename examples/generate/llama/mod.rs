@@ -8,10 +8,10 @@ use std::error::Error;
 mod config;
 mod load;
 
-pub use config::Config;
+pub(crate) use config::Config;
 
 /// Errors of files, of ops, and of this program's own.
-pub type Result<T> = core::result::Result<T, Box<dyn Error + Send + Sync>>;
+pub(crate) type Result<T> = core::result::Result<T, Box<dyn Error + Send + Sync>>;
 
 /// The weights of one layer.
 struct Layer<S: Space> {
@@ -27,9 +27,9 @@ struct Layer<S: Space> {
 }
 
 /// The model: its weights as the file has them, in a backend's memory.
-pub struct Llama<S: Space> {
+pub(crate) struct Llama<S: Space> {
     /// What the file says of the model.
-    pub config: Config,
+    pub(crate) config: Config,
     embedding: Weight<S>,
     layers: Vec<Layer<S>>,
     output_norm: Tensor<S, f32>,
@@ -40,13 +40,13 @@ pub struct Llama<S: Space> {
 }
 
 /// What the model remembers of a text.
-pub struct State<S: Space, T: Float> {
+pub(crate) struct State<S: Space, T: Float> {
     caches: Vec<KvCache<S, T>>,
 }
 
 impl<S: Space, T: Float> State<S, T> {
     /// Tokens seen so far.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.caches.first().map_or(0, KvCache::len)
     }
 }
@@ -55,23 +55,24 @@ impl<S: Space> Llama<S> {
     /// The model in `gguf`, for texts of up to `context` tokens.
     ///
     /// Weights are adopted where the backend can use the file's memory in place.
-    pub fn load<B: Backend<Space = S>>(backend: &B, gguf: &Gguf, context: usize) -> Result<Self> {
+    pub(crate) fn load<B: Backend<Space = S>>(backend: &B, gguf: &Gguf, context: usize) -> Result<Self> {
         load::load(backend, gguf, context)
     }
 
     /// An empty memory for `capacity` tokens.
-    pub fn state<T: Float, B: Backend<Space = S>>(
+    pub(crate) fn state<T: Float, B: Backend<Space = S>>(
         &self,
         backend: &B,
         capacity: usize,
     ) -> Result<State<S, T>> {
         let dims = [1, self.config.kv_heads, capacity, self.config.head_dim];
-        let caches = (0..self.layers.len()).map(|_| KvCache::new(backend, dims)).collect::<Result<_, _>>()?;
+        let caches =
+            (0..self.layers.len()).map(|_| Ok(KvCache::new(backend, dims)?)).collect::<Result<_>>()?;
         Ok(State { caches })
     }
 
     /// Reads `tokens` after what `state` holds and answers the logits of the token to come.
-    pub fn forward<T: Float, B: QuantTransformer<T> + Backend<Space = S>>(
+    pub(crate) fn forward<T: Float, B: QuantTransformer<T> + Backend<Space = S>>(
         &self,
         b: &B,
         state: &mut State<S, T>,

@@ -80,24 +80,30 @@ impl<'a, T: Element> Sink<'a, T> {
     unsafe fn row(&self, i: usize, scratch: &mut Vec<T>, f: impl FnOnce(&mut [T])) {
         let (first, n, stride) =
             (row_position(&self.layout, i), self.layout.last(), self.layout.last_stride());
-        if self.layout.is_last_contiguous() {
-            assert!(first + n <= self.len);
-            // SAFETY: the row lies inside the slice, as asserted; rows of a layout without repeated
-            // elements are disjoint, and the caller keeps calls for one row apart.
-            return f(unsafe { core::slice::from_raw_parts_mut(self.data.add(first), n) });
-        }
+        let in_place = self.layout.is_last_contiguous();
         let position = |j: usize| {
             let p = first.wrapping_add_signed(stride * j as isize);
             assert!(p < self.len);
             p
         };
-        scratch.clear();
-        // SAFETY: `position` is inside the slice; the element belongs to this row alone.
-        scratch.extend((0..n).map(|j| unsafe { self.data.add(position(j)).read() }));
-        f(scratch);
-        for (j, v) in scratch.iter().enumerate() {
-            // SAFETY: as above.
-            unsafe { self.data.add(position(j)).write(*v) };
+        // One call of `f` for both ways: its code need not be there twice.
+        let row = if in_place {
+            assert!(first + n <= self.len);
+            // SAFETY: the row lies inside the slice, as asserted; rows of a layout without repeated
+            // elements are disjoint, and the caller keeps calls for one row apart.
+            unsafe { core::slice::from_raw_parts_mut(self.data.add(first), n) }
+        } else {
+            scratch.clear();
+            // SAFETY: `position` is inside the slice; the element belongs to this row alone.
+            scratch.extend((0..n).map(|j| unsafe { self.data.add(position(j)).read() }));
+            &mut scratch[..]
+        };
+        f(row);
+        if !in_place {
+            for (j, v) in scratch.iter().enumerate() {
+                // SAFETY: as above.
+                unsafe { self.data.add(position(j)).write(*v) };
+            }
         }
     }
 }
@@ -125,7 +131,7 @@ pub(super) fn each_under<T: Element, S>(
     f: impl Fn(&mut S, usize, &mut [T]) + Sync,
 ) {
     let sink = Sink::new(y.data_mut(), layout);
-    threads::split(count(&layout), cost, |rows| {
+    threads::split(count(&layout), cost, &|rows| {
         let (mut state, mut scratch) = (state(), Vec::new());
         for i in rows {
             // SAFETY: `split` hands out every row once.
@@ -144,7 +150,7 @@ pub(super) fn each_pair<T: Element, S>(
 ) {
     let (ly, lz) = (*y.layout(), *z.layout());
     let (ys, zs) = (Sink::new(y.data_mut(), ly), Sink::new(z.data_mut(), lz));
-    threads::split(count(&ly), cost, |rows| {
+    threads::split(count(&ly), cost, &|rows| {
         let (mut state, mut a, mut b) = (state(), Vec::new(), Vec::new());
         for i in rows {
             // SAFETY: `split` hands out every row once; the two outputs are different slices.

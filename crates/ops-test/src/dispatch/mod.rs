@@ -5,7 +5,7 @@ use ops_core::ops::{
     QEmbedding, QuantOps, RopeOps, SoftmaxOps, UnaryFn, WhereOps,
 };
 use ops_core::quant::{Block, BlockQ4_0, BlockQ8_0};
-use ops_core::{Backend, Element, Execute, F8E4M3, Float, Num, Scalar, bf16, f16};
+use ops_core::{Backend, Element, Execute, F8E4M3, Float, Scalar, bf16, f16};
 
 mod caller;
 mod calls;
@@ -161,7 +161,10 @@ impl<T: Float, W: Float, B: NormOps<T, W> + RopeOps<T, W> + MatMulOps<T, W>> Wei
 
 /// The ops on blocks, with every type of index.
 pub trait BlockSuite<T: Float, Q: Block>:
-    QuantOps<T, Q> + Execute<QEmbedding<T, Q, u8>> + Execute<QEmbedding<T, Q, i32>> + Execute<QEmbedding<T, Q, i64>>
+    QuantOps<T, Q>
+    + Execute<QEmbedding<T, Q, u8>>
+    + Execute<QEmbedding<T, Q, i32>>
+    + Execute<QEmbedding<T, Q, i64>>
 {
 }
 impl<T: Float, Q: Block, B> BlockSuite<T, Q> for B where

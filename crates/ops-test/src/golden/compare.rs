@@ -1,95 +1,58 @@
-//! What a backend computed against what a file wants.
-use super::{Comparison, Status, Want};
-use crate::array::same;
-use crate::{Array, CallError, Case, Ran};
-use ops_core::{Error, Role, Tolerance, Verdict};
+//! How a case ended, from what the backend did.
+use super::{CaseResult, Golden, Status};
+use crate::judge::{Judged, Want, broken_promise, stray_write};
+use crate::{CallError, Case, Ran};
+use ops_core::Error;
 
-pub(super) fn compare(case: &Case, wants: &[Want], ran: &Ran) -> Comparison {
-    if let Some(touched) = stray_write(case, ran) {
-        return Comparison::ended(Status::Fail, touched);
+impl CaseResult {
+    fn ended(golden: &Golden, status: Status, reason: impl ToString) -> Self {
+        CaseResult { status, reason: Some(reason.to_string()), ..Self::passed(golden) }
     }
-    match (&ran.support, &ran.result) {
-        (Ok(()), Err(e @ Error::Unsupported { .. })) => {
-            Comparison::ended(Status::Fail, format!("support was promised, then: {e}"))
+    fn passed(golden: &Golden) -> Self {
+        CaseResult {
+            op: golden.op.clone(),
+            dtype: golden.dtype.clone(),
+            shape: golden.shape.clone(),
+            status: Status::Ok,
+            nmse: None,
+            limit: None,
+            reason: None,
         }
-        (_, Err(Error::Unsupported { reason, .. })) => {
-            Comparison::ended(Status::Unsupported, reason.to_string())
-        }
-        (_, Err(e)) => Comparison::ended(Status::Error, e.to_string()),
-        (Err(reason), Ok(())) => {
-            Comparison::ended(Status::Fail, format!("support was declined ({reason}), yet it ran"))
-        }
-        (Ok(()), Ok(())) => results(case, wants, ran).unwrap_or_else(|e| Comparison::of(&e)),
     }
-}
-
-/// The first sign of a write outside the views of the outputs; anywhere, if the backend declined.
-pub(crate) fn stray_write(case: &Case, ran: &Ran) -> Option<String> {
-    let declined = matches!(ran.result, Err(Error::Unsupported { .. }));
-    case.operands.iter().find_map(|o| {
-        let after = ran.buffer(&o.name)?;
-        if o.role == Role::In || declined {
-            let at = (0..after.len()).find(|&i| after.element(i) != o.array.element(i))?;
-            let why = if declined { "the op was declined" } else { "it is an input" };
-            return Some(format!("{}: element {at} of the buffer was written, though {why}", o.name));
+    pub(super) fn not_run(golden: &Golden, e: &CallError) -> Self {
+        let unsupported = matches!(e, CallError::NotOffered(_));
+        Self::ended(golden, if unsupported { Status::Unsupported } else { Status::Error }, e)
+    }
+    pub(super) fn of(golden: &Golden, case: &Case, wants: &[Want], ran: &Ran) -> Self {
+        if let Some(broken) = stray_write(case, ran).or_else(|| broken_promise(ran)) {
+            return Self::ended(golden, Status::Fail, broken);
         }
-        let at = o.array.first_change_outside(after, &o.layout)?;
-        Some(format!("{}: element {at} of the buffer was written, outside the view {}", o.name, o.layout))
-    })
-}
+        match &ran.result {
+            Err(Error::Unsupported { reason, .. }) => Self::ended(golden, Status::Unsupported, reason),
+            Err(e) => Self::ended(golden, Status::Error, e),
+            Ok(()) => {
+                let judged: Result<Vec<Judged>, _> = wants.iter().map(|w| w.judge(case, ran)).collect();
+                judged.map_or_else(|e| Self::not_run(golden, &e), |judged| Self::worst(golden, judged))
+            }
+        }
+    }
 
-fn results(case: &Case, wants: &[Want], ran: &Ran) -> Result<Comparison, CallError> {
-    let mut worst = Comparison { status: Status::Ok, nmse: None, limit: None, reason: None };
-    for want in wants {
-        let layout = case.expect(&want.name)?.layout;
-        let missing = || CallError::Malformed(format!("{} has no output `{}`", case.op, want.name));
-        let got = ran.buffer(&want.name).ok_or_else(missing)?.gather(&layout)?;
-        let verdict = judge(&got, &want.values, want.tolerance)?;
-        let excess = |nmse: Option<f64>, limit: Option<f64>| match (nmse, limit) {
-            (Some(nmse), Some(limit)) => nmse / limit.max(f64::MIN_POSITIVE),
-            _ => -1.0,
+    /// The worst output counts: a wrong one, else the one nearest its limit.
+    fn worst(golden: &Golden, judged: Vec<Judged>) -> Self {
+        let badness = |j: &Judged| match (&j.wrong, j.exact) {
+            (Some(_), _) => f64::INFINITY,
+            (None, false) => j.nmse / j.limit.max(f64::MIN_POSITIVE),
+            (None, true) => -1.0,
         };
-        let measured = (want.tolerance != Tolerance::Exact).then_some(verdict.nmse);
-        let limit = measured.map(|_| verdict.limit);
-        let worse = excess(measured, limit) > excess(worst.nmse, worst.limit);
-        if let Some(at) = verdict.bad {
-            let index = layout.index_of(at);
-            let (name, got, wanted) = (&want.name, show(&got, at), show(&want.values, at));
-            let reason = Some(format!("{name}{index:?} is {got}, wanted {wanted}"));
-            return Ok(Comparison { status: Status::Fail, nmse: measured, limit, reason });
+        let mut result = Self::passed(golden);
+        if let Some(worst) = judged.into_iter().max_by(|a, b| badness(a).total_cmp(&badness(b))) {
+            if !worst.exact {
+                (result.nmse, result.limit) = (Some(worst.nmse), Some(worst.limit));
+            }
+            if worst.wrong.is_some() {
+                (result.status, result.reason) = (Status::Fail, worst.wrong);
+            }
         }
-        if worse {
-            (worst.nmse, worst.limit) = (measured, limit);
-        }
-    }
-    Ok(worst)
-}
-
-/// Judges a result against values that need not be of its type.
-pub(crate) fn judge(got: &Array, want: &Array, tolerance: Tolerance) -> Result<Verdict, CallError> {
-    if got.len() != want.len() {
-        return Err(CallError::Malformed(format!("{} results for {} wanted", got.len(), want.len())));
-    }
-    if tolerance == Tolerance::Exact {
-        let bad = match (got.to_wide(), want.to_wide()) {
-            (Ok(got), Ok(want)) => got.iter().zip(want).position(|(g, w)| !same(*g, w)),
-            // Blocks have no values; their bytes decide.
-            _ => (0..got.len()).find(|&i| got.element(i) != want.element(i)),
-        };
-        return Ok(Verdict { nmse: 0.0, limit: 0.0, bad });
-    }
-    let exact = want.to_f64()?;
-    let rounded = Array::from_f64(got.dtype(), &exact)?.to_f64()?;
-    Ok(tolerance.judge(&got.to_f64()?, &exact, &rounded))
-}
-
-/// One element for a message.
-pub(crate) fn show(array: &Array, at: usize) -> String {
-    match array.to_wide() {
-        Ok(values) => match values[at] {
-            ops_core::Wide::Int(v) => v.to_string(),
-            ops_core::Wide::Float(v) => format!("{v:?}"),
-        },
-        Err(_) => format!("{:02x?}", array.element(at)),
+        result
     }
 }

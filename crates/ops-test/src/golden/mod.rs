@@ -18,8 +18,9 @@
 //!
 //! Nothing in a file is trusted: sizes and views are checked before use.
 use crate::dispatch::Runner;
+use crate::judge::Want;
 use crate::{CallError, Case, SuiteBackend};
-use ops_core::{DType, Tolerance};
+use ops_core::DType;
 use std::fmt;
 use std::path::Path;
 
@@ -48,14 +49,6 @@ pub struct Golden {
     dtype: String,
     shape: Vec<usize>,
     call: Result<(Case, Vec<Want>), CallError>,
-}
-
-/// What an output should hold, in row-major order.
-#[derive(Clone, Debug)]
-struct Want {
-    name: String,
-    values: crate::Array,
-    tolerance: Tolerance,
 }
 
 impl Golden {
@@ -94,21 +87,13 @@ impl Golden {
     }
 
     fn on(&self, backend: &dyn Runner) -> CaseResult {
-        let done = match &self.call {
-            Ok((case, wants)) => match backend.call(case) {
-                Ok(ran) => compare::compare(case, wants, &ran),
-                Err(e) => Comparison::of(&e),
-            },
-            Err(e) => Comparison::of(e),
+        let (case, wants) = match &self.call {
+            Ok(call) => call,
+            Err(e) => return CaseResult::not_run(self, e),
         };
-        CaseResult {
-            op: self.op.clone(),
-            dtype: self.dtype.clone(),
-            shape: self.shape.clone(),
-            status: done.status,
-            nmse: done.nmse,
-            limit: done.limit,
-            reason: done.reason,
+        match backend.call(case) {
+            Ok(ran) => CaseResult::of(self, case, wants, &ran),
+            Err(e) => CaseResult::not_run(self, &e),
         }
     }
 }
@@ -167,24 +152,6 @@ impl fmt::Display for CaseResult {
             Some(reason) => write!(f, " {reason}"),
             None => Ok(()),
         }
-    }
-}
-
-/// A [`CaseResult`] without the names.
-struct Comparison {
-    status: Status,
-    nmse: Option<f64>,
-    limit: Option<f64>,
-    reason: Option<String>,
-}
-
-impl Comparison {
-    fn ended(status: Status, reason: String) -> Self {
-        Comparison { status, nmse: None, limit: None, reason: Some(reason) }
-    }
-    fn of(e: &CallError) -> Self {
-        let status = if matches!(e, CallError::NotOffered(_)) { Status::Unsupported } else { Status::Error };
-        Self::ended(status, e.to_string())
     }
 }
 

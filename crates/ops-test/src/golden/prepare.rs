@@ -1,6 +1,7 @@
 //! From a file to a call: broadcasting, in-place forms, blocks, and types that are offered.
+use super::dtype;
 use super::file::{File, Tensor};
-use super::{Want, dtype};
+use crate::judge::Want;
 use crate::{Array, CallError, Case, Operand, Params};
 use ops_core::{DType, Layout, Role};
 
@@ -100,11 +101,11 @@ impl<'f> Builder<'f> {
         let len = len.unwrap_or(layout.extent().end);
         let mut array = Array::zeroed(self.output_type(name)?, len)?;
         if !layout.fits(len) {
-            return Err(CallError::Malformed(format!("{name}: the view {layout} reaches beyond {len} elements")));
+            return Err(CallError::Malformed(format!(
+                "{name}: the view {layout} reaches beyond {len} elements"
+            )));
         }
-        for (i, byte) in array.bytes_mut().iter_mut().enumerate() {
-            *byte = 0xa5 ^ (i as u8).wrapping_mul(29);
-        }
+        array.fill_with_pattern();
         self.case.operands.push(Operand { name: name.to_owned(), role: Role::Out, array, layout });
         Ok(layout)
     }

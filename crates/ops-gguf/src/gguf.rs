@@ -1,0 +1,145 @@
+//! A file and what it holds.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::metadata::Metadata;
+use crate::parse::{self, Front};
+use crate::source::Source;
+use crate::tensor::{Tensor, TensorInfo};
+
+/// A GGUF file: its metadata, its tensors by name, and their data where they lie.
+///
+/// Opening checks the whole structure: every length, count, offset and string against the file's size, every tensor's
+/// place against all others'. It does not touch the tensors' data.
+///
+/// ```no_run
+/// use ops_gguf::Gguf;
+///
+/// let gguf = Gguf::open("model.gguf")?;
+/// println!("{} with {} blocks", gguf.metadata().architecture()?, gguf.metadata().arch_u32("block_count")?);
+/// for tensor in gguf.tensors() {
+///     println!("{:40} {:6} {:?}", tensor.name(), tensor.ggml_type().to_string(), tensor.dims());
+/// }
+/// let norm = gguf.tensor("output_norm.weight")?.data::<f32>()?; // shares the mapping
+/// drop(gguf);
+/// println!("{}", norm[0]);
+/// # Ok::<(), ops_gguf::Error>(())
+/// ```
+pub struct Gguf {
+    front: Front,
+    source: Arc<Source>,
+}
+
+impl Gguf {
+    /// Opens a file by mapping it into memory: nothing is copied, and pages are read when they are first touched.
+    ///
+    /// A mapping shows the file as it is now, not as it was when it was opened. While a `Gguf` or anything taken from
+    /// it is alive, nobody may change the file in place. When another program truncates it, touching the lost pages
+    /// ends this process with a bus error; when another program writes into it, tensors change under the reader. To
+    /// replace a model, write the new one beside it and rename it over the old, as this crate's
+    /// [`Writer`](crate::Writer) and package managers do: the mapping then keeps the old file. Where that cannot be
+    /// relied on (a network share, an upload folder), use [`Gguf::read`].
+    ///
+    /// # Errors
+    /// [`Error::Io`] when the file cannot be opened or mapped, [`Error::Unsupported`] for other versions and byte
+    /// orders, [`Error::Malformed`] when the file does not hold together.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        Self::from_source(Source::map(path.as_ref())?)
+    }
+
+    /// Opens a file by reading it whole into memory: independent of what happens to the file afterwards.
+    ///
+    /// # Errors
+    /// As [`Gguf::open`].
+    pub fn read(path: impl AsRef<Path>) -> Result<Self> {
+        Self::from_source(Source::read(path.as_ref())?)
+    }
+
+    /// Takes a file's bytes that are already in memory.
+    ///
+    /// # Errors
+    /// As [`Gguf::open`].
+    pub fn from_bytes(bytes: impl Into<Vec<u8>>) -> Result<Self> {
+        Self::from_source(Source::Given(bytes.into()))
+    }
+
+    fn from_source(source: Source) -> Result<Self> {
+        let front = parse::front(source.bytes())?;
+        Ok(Self { front, source: Arc::new(source) })
+    }
+
+    /// The version of the format, 2 or 3.
+    pub fn version(&self) -> u32 {
+        self.front.version
+    }
+
+    /// What every tensor's place in the file is a multiple of.
+    pub fn alignment(&self) -> usize {
+        self.front.alignment
+    }
+
+    /// The file's size in bytes.
+    pub fn file_len(&self) -> u64 {
+        self.source.bytes().len() as u64
+    }
+
+    /// The key-value pairs.
+    pub fn metadata(&self) -> &Metadata {
+        &self.front.metadata
+    }
+
+    /// All tensors in the file's order.
+    pub fn tensors(&self) -> impl ExactSizeIterator<Item = Tensor<'_>> {
+        self.front.tensors.iter().map(|info| self.with_data(info))
+    }
+
+    /// The tensor of a name, if there is one.
+    pub fn find(&self, name: &str) -> Option<Tensor<'_>> {
+        let Front { tensors, by_name, .. } = &self.front;
+        let i = by_name.binary_search_by(|&i| (*tensors[i as usize].name).cmp(name)).ok()?;
+        Some(self.with_data(&tensors[by_name[i] as usize]))
+    }
+
+    /// The tensor of a name.
+    ///
+    /// # Errors
+    /// [`Error::MissingTensor`]; it says so when the file is one part of a split model.
+    pub fn tensor(&self, name: &str) -> Result<Tensor<'_>> {
+        self.find(name).ok_or_else(|| {
+            let parts = self.metadata().find::<u64>("split.count").ok().flatten().unwrap_or(1);
+            let hint = if parts > 1 {
+                format!("; the file is one of {parts} parts of a model")
+            } else {
+                String::new()
+            };
+            Error::MissingTensor { name: name.to_owned(), count: self.front.tensors.len(), hint }
+        })
+    }
+
+    /// The tokenizer that the metadata describes.
+    ///
+    /// # Errors
+    /// As [`Tokenizer::from_metadata`](crate::Tokenizer::from_metadata).
+    #[cfg(feature = "tokenizer")]
+    pub fn tokenizer(&self) -> Result<crate::Tokenizer> {
+        crate::Tokenizer::from_metadata(self.metadata())
+    }
+
+    fn with_data<'a>(&'a self, info: &'a TensorInfo) -> Tensor<'a> {
+        Tensor { info, source: &self.source }
+    }
+}
+
+impl fmt::Debug for Gguf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Gguf")
+            .field("version", &self.version())
+            .field("alignment", &self.alignment())
+            .field("metadata", self.metadata())
+            .field("tensors", &self.tensors().collect::<Vec<_>>())
+            .finish()
+    }
+}

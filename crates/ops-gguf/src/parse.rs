@@ -1,0 +1,226 @@
+//! The file's structure: header, metadata, tensor descriptions, and whether they fit together.
+
+use crate::cursor::Cursor;
+use crate::error::{Error, Result};
+use crate::ggml_type::GgmlType;
+use crate::metadata::{Metadata, parse as metadata_parse};
+use crate::tensor::{MAX_RANK, TensorInfo};
+
+/// The alignment when `general.alignment` says nothing.
+pub(crate) const DEFAULT_ALIGNMENT: usize = 32;
+
+/// The metadata key of the alignment.
+pub(crate) const ALIGNMENT_KEY: &str = "general.alignment";
+
+/// The least bytes a tensor's description takes: length of the name, rank, type, offset.
+const LEAST_TENSOR: usize = 8 + 4 + 4 + 8;
+
+/// All that the front of a file says.
+pub(crate) struct Front {
+    pub(crate) version: u32,
+    pub(crate) alignment: usize,
+    pub(crate) metadata: Metadata,
+    pub(crate) tensors: Vec<TensorInfo>,
+    /// Indices into `tensors`, sorted by name.
+    pub(crate) by_name: Vec<u32>,
+}
+
+pub(crate) fn front(bytes: &[u8]) -> Result<Front> {
+    let mut cur = Cursor::new(bytes);
+    let version = magic_and_version(&mut cur)?;
+    let tensor_count = cur.count(LEAST_TENSOR, "count of tensors")?;
+    let pair_count = metadata_parse::pair_count(&mut cur)?;
+    let metadata = metadata_parse::metadata(&mut cur, pair_count)?;
+    let alignment = alignment(&metadata)?;
+    let described = descriptions(&mut cur, tensor_count)?;
+    let by_name = sort_by_name(&described)?;
+    let data_start = cur.at().checked_next_multiple_of(alignment).unwrap_or(usize::MAX);
+    let tensors = place(described, data_start, alignment, bytes.len())?;
+    Ok(Front { version, alignment, metadata, tensors, by_name })
+}
+
+fn magic_and_version(cur: &mut Cursor<'_>) -> Result<u32> {
+    let magic: [u8; 4] = cur.number("magic")?;
+    match &magic {
+        b"GGUF" => {}
+        b"FUGG" => return Err(big_endian()),
+        _ => return Err(Error::malformed("magic", 0, format!("\"{}\"", magic.escape_ascii()), "\"GGUF\"")),
+    }
+    let version: u32 = cur.number("version")?;
+    match version {
+        2 | 3 => Ok(version),
+        // A small number read in the wrong byte order: its low half is empty.
+        n if n != 0 && n & 0xffff == 0 => Err(big_endian()),
+        n => Err(Error::Unsupported {
+            what: "GGUF version",
+            got: n.to_string(),
+            wanted: "2 or 3",
+            remedy: "convert the file with a current converter",
+        }),
+    }
+}
+
+fn big_endian() -> Error {
+    Error::Unsupported {
+        what: "byte order",
+        got: "big-endian".to_owned(),
+        wanted: "little-endian",
+        remedy: "convert the file for little-endian machines",
+    }
+}
+
+/// The alignment that the metadata asks for.
+pub(crate) fn alignment(metadata: &Metadata) -> Result<usize> {
+    let alignment = metadata.find::<u64>(ALIGNMENT_KEY)?.unwrap_or(DEFAULT_ALIGNMENT as u64);
+    match usize::try_from(alignment) {
+        Ok(n) if n.is_power_of_two() => Ok(n),
+        _ => Err(metadata.unwanted(ALIGNMENT_KEY, alignment.to_string(), "a power of two")),
+    }
+}
+
+/// A tensor as described, its place in the file not yet known.
+struct Described {
+    info: TensorInfo,
+    /// Where the description lies, for errors.
+    at: usize,
+    /// Where its offset lies, for errors.
+    offset_at: usize,
+    /// From the start of the data section.
+    offset: u64,
+}
+
+fn descriptions(cur: &mut Cursor<'_>, count: usize) -> Result<Vec<Described>> {
+    let mut tensors = Vec::new();
+    for i in 0..count {
+        tensors.push(description(cur, format_args!("name of tensor {i} of {count}"))?);
+    }
+    Ok(tensors)
+}
+
+fn description(cur: &mut Cursor<'_>, which: std::fmt::Arguments<'_>) -> Result<Described> {
+    let at = cur.at();
+    let name = cur.string(which)?;
+    let rank_at = cur.at();
+    let rank: u32 = cur.number(format_args!("rank of tensor `{name}`"))?;
+    let rank = usize::try_from(rank).ok().filter(|&r| r <= MAX_RANK).ok_or_else(|| {
+        Error::malformed(
+            format_args!("rank of tensor `{name}`"),
+            rank_at,
+            rank,
+            format!("at most {MAX_RANK}"),
+        )
+    })?;
+    let dims_at = cur.at();
+    let dims = dims(cur, rank, name)?;
+    let ty = GgmlType(cur.number(format_args!("type of tensor `{name}`"))?);
+    let len = data_len(ty, &dims[..rank], name, dims_at)?;
+    let offset_at = cur.at();
+    let offset = cur.number(format_args!("offset of tensor `{name}`"))?;
+    let info = TensorInfo { name: name.into(), ty, rank, dims, start: 0, len };
+    Ok(Described { info, at, offset_at, offset })
+}
+
+/// The dimensions, turned outermost first.
+fn dims(cur: &mut Cursor<'_>, rank: usize, name: &str) -> Result<[usize; MAX_RANK]> {
+    let mut dims = [0; MAX_RANK];
+    for i in 0..rank {
+        let at = cur.at();
+        let what = format_args!("dimension {i} of tensor `{name}`");
+        let dim: u64 = cur.number(what)?;
+        // The C library holds dimensions in signed numbers.
+        dims[rank - 1 - i] = usize::try_from(dim)
+            .ok()
+            .filter(|&d| isize::try_from(d).is_ok())
+            .ok_or_else(|| Error::malformed(what, at, dim, format!("at most {}", isize::MAX)))?;
+    }
+    Ok(dims)
+}
+
+/// Bytes of a tensor's data; `None` when the type is unknown.
+pub(crate) fn data_len(ty: GgmlType, dims: &[usize], name: &str, at: usize) -> Result<Option<usize>> {
+    let wrong = |got: String, wanted: &str| {
+        Err(Error::malformed(format_args!("dimensions of tensor `{name}`"), at, got, wanted))
+    };
+    let elements = dims.iter().try_fold(1_usize, |n, &d| n.checked_mul(d));
+    let Some(elements) = elements.filter(|&n| isize::try_from(n).is_ok()) else {
+        return wrong(format!("{dims:?}"), "a product that fits 63 bits");
+    };
+    let Some(block) = ty.block() else { return Ok(None) };
+    let row = dims.last().copied().unwrap_or(1);
+    if row % block.len != 0 {
+        return wrong(format!("rows of {row} elements"), &format!("a multiple of {} for {ty}", block.len));
+    }
+    match (elements / block.len).checked_mul(block.bytes) {
+        Some(len) => Ok(Some(len)),
+        None => wrong(format!("{dims:?} of {ty}"), "a size in bytes that fits 64 bits"),
+    }
+}
+
+fn sort_by_name(tensors: &[Described]) -> Result<Vec<u32>> {
+    let count = u32::try_from(tensors.len())
+        .map_err(|_| Error::malformed("count of tensors", 8, tensors.len(), "less than 2^32"))?;
+    let name = |i: u32| &tensors[i as usize].info.name;
+    let mut by_name: Vec<u32> = (0..count).collect();
+    by_name.sort_by(|&a, &b| name(a).cmp(name(b)));
+    for pair in by_name.windows(2) {
+        let (first, second) = (&tensors[pair[0] as usize], &tensors[pair[1] as usize]);
+        if first.info.name == second.info.name {
+            let what = format!("name of tensor `{}`", second.info.name);
+            let got = format!("a duplicate of the one at byte {}", first.at);
+            return Err(Error::malformed(what, second.at, got, "every name once"));
+        }
+    }
+    Ok(by_name)
+}
+
+/// Finds each tensor's place in the file: aligned, inside, and none on another's.
+fn place(
+    described: Vec<Described>,
+    data_start: usize,
+    alignment: usize,
+    end: usize,
+) -> Result<Vec<TensorInfo>> {
+    let mut tensors = Vec::with_capacity(described.len());
+    let mut places = Vec::with_capacity(described.len());
+    for (i, Described { mut info, offset_at, offset, .. }) in described.into_iter().enumerate() {
+        let what = format_args!("offset of tensor `{}`", info.name);
+        if offset % alignment as u64 != 0 {
+            return Err(Error::malformed(what, offset_at, offset, format!("a multiple of {alignment}")));
+        }
+        let len = info.len.unwrap_or(0);
+        let start = usize::try_from(offset).ok().and_then(|o| data_start.checked_add(o));
+        // A tensor without data needs no place: a file of descriptions alone may end before its aligned data section.
+        let start =
+            if len == 0 { start.filter(|&s| s <= data_start.max(end)).map(|s| s.min(end)) } else { start };
+        match start.and_then(|s| s.checked_add(len).map(|stop| (s, stop))) {
+            Some((start, stop)) if stop <= end => {
+                info.start = start;
+                places.push((start, stop, i, offset_at));
+            }
+            _ => {
+                let got = format!(
+                    "{len} bytes at offset {offset} of the data section, which starts at byte {data_start}"
+                );
+                let wanted = format!("an end within the file's {end} bytes (is it truncated?)");
+                return Err(Error::malformed(
+                    format_args!("data of tensor `{}`", info.name),
+                    offset_at,
+                    got,
+                    wanted,
+                ));
+            }
+        }
+        tensors.push(info);
+    }
+    places.sort_unstable();
+    for pair in places.windows(2) {
+        let ((start, stop, first, _), (next, _, second, at)) = (pair[0], pair[1]);
+        if next < stop {
+            let got =
+                format!("bytes from {next}, on those of `{}` from {start} to {stop}", tensors[first].name);
+            let what = format!("data of tensor `{}`", tensors[second].name);
+            return Err(Error::malformed(what, at, got, "a place of its own"));
+        }
+    }
+    Ok(tensors)
+}

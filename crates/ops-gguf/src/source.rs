@@ -1,0 +1,83 @@
+//! Where a file's bytes are held: a mapping or memory.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use bytemuck::{Pod, Zeroable};
+
+use crate::error::{Error, Result};
+use crate::mapping;
+
+/// The bytes of one file. Shared by everything that was read from it.
+pub(crate) enum Source {
+    Mapped(memmap2::Mmap),
+    Read(AlignedBytes),
+    Given(Vec<u8>),
+}
+
+impl Source {
+    pub(crate) fn map(path: &Path) -> Result<Self> {
+        let (file, _) = open(path)?;
+        mapping::map(&file).map(Self::Mapped).map_err(|e| Error::io("map", path, e))
+    }
+
+    pub(crate) fn read(path: &Path) -> Result<Self> {
+        let (mut file, len) = open(path)?;
+        let mut bytes = AlignedBytes::zeroed(len)
+            .ok_or_else(|| Error::io("allocate memory for", path, std::io::ErrorKind::OutOfMemory.into()))?;
+        file.read_exact(bytes.as_mut()).map_err(|e| Error::io("read", path, e))?;
+        Ok(Self::Read(bytes))
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Mapped(map) => map,
+            Self::Read(bytes) => bytes.as_ref(),
+            Self::Given(bytes) => bytes,
+        }
+    }
+}
+
+/// Opens a regular file and says its length. A pipe or a directory has none that could be relied on.
+fn open(path: &Path) -> Result<(File, u64)> {
+    let file = File::open(path).map_err(|e| Error::io("open", path, e))?;
+    let meta = file.metadata().map_err(|e| Error::io("inspect", path, e))?;
+    if !meta.is_file() {
+        let kind = std::io::Error::new(std::io::ErrorKind::InvalidInput, "not a regular file");
+        return Err(Error::io("open", path, kind));
+    }
+    Ok((file, meta.len()))
+}
+
+/// Heap memory that starts on a cache line, so that a tensor aligned in the file is aligned in memory.
+pub(crate) struct AlignedBytes {
+    lines: Vec<Line>,
+    len: usize,
+}
+
+#[repr(C, align(64))]
+#[derive(Clone, Copy, Pod, Zeroable)]
+struct Line([u8; 64]);
+
+impl AlignedBytes {
+    /// `None` when there is not so much memory.
+    fn zeroed(len: u64) -> Option<Self> {
+        let len = usize::try_from(len).ok()?;
+        let count = len.div_ceil(size_of::<Line>());
+        let mut lines = Vec::new();
+        lines.try_reserve_exact(count).ok()?;
+        lines.resize(count, Line::zeroed());
+        Some(Self { lines, len })
+    }
+
+    fn as_mut(&mut self) -> &mut [u8] {
+        &mut bytemuck::cast_slice_mut(&mut self.lines)[..self.len]
+    }
+}
+
+impl AsRef<[u8]> for AlignedBytes {
+    fn as_ref(&self) -> &[u8] {
+        &bytemuck::cast_slice(&self.lines)[..self.len]
+    }
+}

@@ -1,0 +1,164 @@
+//! Token ids back to text.
+
+use super::vocab::{TokenKind, byte_of};
+use super::{Engine, Tokenizer, byte_level, sentencepiece};
+use crate::error::{Error, Result};
+
+/// How to turn ids into text.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DecodeOptions {
+    /// Write control and unknown tokens as they stand in the vocabulary, as `</s>`; otherwise they have no text.
+    pub special: bool,
+}
+
+/// Turns ids into text as they come, holding back what is not yet a whole character.
+///
+/// The pieces, one after the other and with what [`DecodeStream::finish`] gives, are what [`Tokenizer::decode`] gives
+/// for all the ids at once.
+///
+/// ```no_run
+/// # let gguf = ops_gguf::Gguf::open("model.gguf")?;
+/// let tokenizer = gguf.tokenizer()?;
+/// let prompt = tokenizer.encode("In the beginning")?;
+/// let mut stream = tokenizer.decode_stream_after(&prompt)?;
+/// # let generated = [1_u32, 2, 3];
+/// for id in generated {
+///     if let Some(text) = stream.push(id)? {
+///         print!("{text}");
+///     }
+/// }
+/// print!("{}", stream.finish());
+/// # Ok::<(), ops_gguf::Error>(())
+/// ```
+pub struct DecodeStream<'t> {
+    tokenizer: &'t Tokenizer,
+    options: DecodeOptions,
+    /// Bytes that are not text yet: the front of a character.
+    pending: Vec<u8>,
+    /// Whether the next text is the first: a space put in front by the encoder is then taken away.
+    at_start: bool,
+}
+
+impl DecodeStream<'_> {
+    /// Takes the next id and gives the text that is complete with it, if any.
+    ///
+    /// # Errors
+    /// [`Error::TokenId`] when the vocabulary has no such id; the stream can go on.
+    pub fn push(&mut self, id: u32) -> Result<Option<String>> {
+        self.push_bytes(id)?;
+        let text = take_whole_characters(&mut self.pending);
+        Ok(Some(text).filter(|text| !text.is_empty()))
+    }
+
+    /// The rest: the character U+FFFD when the ids ended within a character, else nothing.
+    pub fn finish(self) -> String {
+        String::from_utf8_lossy(&self.pending).into_owned()
+    }
+
+    fn push_bytes(&mut self, id: u32) -> Result<()> {
+        let before = self.pending.len();
+        let is_text = self.tokenizer.append_bytes(id, self.options, &mut self.pending)?;
+        if is_text && std::mem::take(&mut self.at_start) && self.pending.get(before) == Some(&b' ') {
+            self.pending.remove(before);
+        }
+        Ok(())
+    }
+}
+
+/// Takes all but an unfinished character at the end; bytes that can be no text become U+FFFD, as in
+/// [`String::from_utf8_lossy`].
+fn take_whole_characters(bytes: &mut Vec<u8>) -> String {
+    let unfinished = bytes.utf8_chunks().last().map_or(0, |chunk| {
+        // Only at the very end can an invalid sequence still become valid.
+        match std::str::from_utf8(chunk.invalid()) {
+            Err(e) if e.error_len().is_none() => chunk.invalid().len(),
+            _ => 0,
+        }
+    });
+    let rest = bytes.split_off(bytes.len() - unfinished);
+    let whole = std::mem::replace(bytes, rest);
+    String::from_utf8(whole).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned())
+}
+
+impl Tokenizer {
+    /// The text of ids. Control tokens have none; bytes that are no UTF-8 become U+FFFD.
+    ///
+    /// # Errors
+    /// [`Error::TokenId`] when the vocabulary has no such id.
+    pub fn decode(&self, ids: &[u32]) -> Result<String> {
+        self.decode_with(ids, DecodeOptions::default())
+    }
+
+    /// [`Tokenizer::decode`] with options.
+    ///
+    /// # Errors
+    /// As [`Tokenizer::decode`].
+    pub fn decode_with(&self, ids: &[u32], options: DecodeOptions) -> Result<String> {
+        let mut stream = DecodeStream { options, ..self.decode_stream() };
+        ids.iter().try_for_each(|&id| stream.push_bytes(id))?;
+        Ok(stream.finish())
+    }
+
+    /// A stream that starts a text.
+    pub fn decode_stream(&self) -> DecodeStream<'_> {
+        let at_start = matches!(&self.engine, Engine::SentencePiece(sp) if sp.space_prefix);
+        DecodeStream { tokenizer: self, options: DecodeOptions::default(), pending: Vec::new(), at_start }
+    }
+
+    /// [`Tokenizer::decode_stream`] with options.
+    pub fn decode_stream_with(&self, options: DecodeOptions) -> DecodeStream<'_> {
+        DecodeStream { options, ..self.decode_stream() }
+    }
+
+    /// A stream that goes on after these ids, whose own text it does not give: for text generated after a prompt.
+    ///
+    /// # Errors
+    /// [`Error::TokenId`] when the vocabulary has no such id.
+    pub fn decode_stream_after(&self, ids: &[u32]) -> Result<DecodeStream<'_>> {
+        let mut stream = self.decode_stream();
+        ids.iter().try_for_each(|&id| stream.push(id).map(drop))?;
+        Ok(stream)
+    }
+
+    /// Appends the bytes of a token; whether it was text.
+    fn append_bytes(&self, id: u32, options: DecodeOptions, bytes: &mut Vec<u8>) -> Result<bool> {
+        let (Some(text), Some(kind)) = (self.vocab.text(id), self.vocab.kind(id)) else {
+            return Err(Error::TokenId { id, vocab_size: self.vocab.len() });
+        };
+        if kind.is_control() {
+            if options.special {
+                bytes.extend_from_slice(text.as_bytes());
+            }
+            return Ok(false);
+        }
+        match (kind, byte_of(text), &self.engine) {
+            (TokenKind::Byte, Some(byte), _) => bytes.push(byte),
+            (TokenKind::UserDefined, _, Engine::ByteLevel { .. }) => bytes.extend_from_slice(text.as_bytes()),
+            (_, _, Engine::ByteLevel { .. }) => byte_level::decode(text, bytes),
+            (_, _, Engine::SentencePiece(_)) => sentencepiece::decode(text, bytes),
+        }
+        Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn characters_are_given_when_they_are_whole() {
+        let mut pending = Vec::new();
+        let mut feed = |bytes: &[u8]| {
+            pending.extend_from_slice(bytes);
+            take_whole_characters(&mut pending)
+        };
+        assert_eq!(feed(b"a\xf0\x9f"), "a");
+        assert_eq!(feed(b"\x98"), "");
+        assert_eq!(feed(b"\x80b"), "😀b");
+        assert_eq!(feed(b"\xff"), "\u{fffd}");
+        assert_eq!(feed(b"\xe2\x96"), "");
+        assert_eq!(feed(b"x\xc3"), "\u{fffd}x");
+        assert_eq!(feed(b"\xa9"), "é");
+        assert_eq!(feed(b""), "");
+    }
+}

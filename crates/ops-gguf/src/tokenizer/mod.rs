@@ -1,0 +1,304 @@
+//! Text to token ids and back, with the vocabulary that a file carries.
+
+use std::fmt;
+
+use byte_level::ByteLevel;
+pub use decode::{DecodeOptions, DecodeStream};
+use matcher::Matcher;
+use pretokenizer::Rules;
+use sentencepiece::SentencePiece;
+pub use vocab::TokenKind;
+use vocab::Vocab;
+
+use crate::error::{Error, Result};
+use crate::metadata::Metadata;
+
+mod byte_level;
+mod decode;
+mod matcher;
+mod pretokenizer;
+mod sentencepiece;
+mod vocab;
+
+/// The tokenizer of a model.
+///
+/// Two kinds are known, by `tokenizer.ggml.model`: "gpt2", byte-level byte pair encoding with the word rules that
+/// `tokenizer.ggml.pre` names, and "llama", SentencePiece-style encoding with scores (or merges) and byte fallback.
+///
+/// Control tokens are structure: text that looks like one (`</s>` in a prompt) is encoded as the text it is, unless
+/// [`EncodeOptions::special`] asks for the token. Texts that a vocabulary was extended with (kind
+/// [`TokenKind::UserDefined`]) are part of its language and always recognised.
+///
+/// ```
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/tiny-llama-kjv-q8_0.gguf");
+/// let gguf = ops_gguf::Gguf::open(path)?;
+/// let tokenizer = gguf.tokenizer()?;
+///
+/// let ids = tokenizer.encode("In the beginning")?;
+/// assert_eq!(ids[0], tokenizer.bos().unwrap()); // the metadata ask for it
+/// assert_eq!(tokenizer.decode(&ids)?, "In the beginning");
+/// # Ok::<(), ops_gguf::Error>(())
+/// ```
+pub struct Tokenizer {
+    vocab: Vocab,
+    engine: Engine,
+    /// Control and unknown tokens by their text, for prompts that may hold them.
+    control: Matcher,
+    special: SpecialIds,
+    add_bos: bool,
+    add_eos: bool,
+    chat_template: Option<Box<str>>,
+}
+
+enum Engine {
+    ByteLevel { bpe: Box<ByteLevel>, added: Matcher },
+    SentencePiece(Box<SentencePiece>),
+}
+
+#[derive(Clone, Copy, Default)]
+struct SpecialIds {
+    bos: Option<u32>,
+    eos: Option<u32>,
+    eot: Option<u32>,
+    eom: Option<u32>,
+    unknown: Option<u32>,
+    padding: Option<u32>,
+}
+
+/// How to turn text into ids. The default is what the metadata ask for, with text as text.
+///
+/// ```
+/// use ops_gguf::EncodeOptions;
+///
+/// let middle_of_a_text = EncodeOptions { bos: Some(false), eos: Some(false), ..Default::default() };
+/// let rendered_chat = EncodeOptions { special: true, ..Default::default() };
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct EncodeOptions {
+    /// Whether BOS comes first; `None` as `tokenizer.ggml.add_bos_token` says.
+    pub bos: Option<bool>,
+    /// Whether EOS comes last; `None` as `tokenizer.ggml.add_eos_token` says.
+    pub eos: Option<bool>,
+    /// Turn the text of control tokens into these tokens. Only for text that is trusted, such as a rendered chat
+    /// template: whoever writes the text otherwise writes structure.
+    pub special: bool,
+}
+
+/// Control tokens that end a turn, in vocabularies whose metadata do not say which does.
+const END_OF_TURN: &[&str] = &[
+    "<|eot_id|>",
+    "<|im_end|>",
+    "<|end|>",
+    "<end_of_turn>",
+    "<|endoftext|>",
+    "<|end_of_text|>",
+    "<EOT>",
+    "[EOT]",
+    "<｜end▁of▁sentence｜>",
+    "<end_of_utterance>",
+];
+
+impl Tokenizer {
+    /// Builds the tokenizer that the metadata describe.
+    ///
+    /// # Errors
+    /// [`Error::MissingKey`] and [`Error::KeyType`] for the keys under `tokenizer.ggml`; [`Error::Tokenizer`] for a
+    /// model or pre-tokenizer that is not known (it lists those that are), and for a vocabulary that does not hold
+    /// together: duplicate tokens, merges of tokens that are not there, ids out of range, scores that are no numbers,
+    /// lists of different lengths.
+    pub fn from_metadata(meta: &Metadata) -> Result<Self> {
+        let model = meta.str("tokenizer.ggml.model")?;
+        if !["gpt2", "llama"].contains(&model) {
+            return Err(Error::tokenizer(
+                "`tokenizer.ggml.model`",
+                format_args!("{model:?}"),
+                "one of gpt2, llama",
+            ));
+        }
+        let vocab = Vocab::from_metadata(meta)?;
+        let special = SpecialIds::from_metadata(meta, &vocab)?;
+        let (engine, bos_default) = if model == "gpt2" {
+            let rules = Rules::named(meta.find("tokenizer.ggml.pre")?.unwrap_or("default"))?;
+            let added = vocab.iter().filter(|(_, _, kind)| *kind == TokenKind::UserDefined);
+            let added = Matcher::new(added.map(|(id, text, _)| (id, text.to_owned())));
+            let bpe = Box::new(ByteLevel::new(meta, &vocab, rules)?);
+            (Engine::ByteLevel { bpe, added }, rules.add_bos)
+        } else {
+            (Engine::SentencePiece(Box::new(SentencePiece::new(meta, &vocab, special.unknown)?)), true)
+        };
+        let control = vocab.iter().filter(|(_, _, kind)| kind.is_control());
+        Ok(Self {
+            control: Matcher::new(control.map(|(id, text, _)| (id, text.to_owned()))),
+            add_bos: added(meta, "bos", special.bos, bos_default)?,
+            add_eos: added(meta, "eos", special.eos, false)?,
+            chat_template: meta.find::<&str>("tokenizer.chat_template")?.map(Into::into),
+            vocab,
+            engine,
+            special,
+        })
+    }
+
+    /// The ids of a text, with BOS and EOS as the metadata ask.
+    ///
+    /// # Errors
+    /// [`Error::Encode`] when the vocabulary has no token for a part of the text.
+    pub fn encode(&self, text: &str) -> Result<Vec<u32>> {
+        self.encode_with(text, EncodeOptions::default())
+    }
+
+    /// [`Tokenizer::encode`] with options.
+    ///
+    /// # Errors
+    /// As [`Tokenizer::encode`], and [`Error::Tokenizer`] when BOS or EOS is asked for and the vocabulary has none.
+    pub fn encode_with(&self, text: &str, options: EncodeOptions) -> Result<Vec<u32>> {
+        let mut ids = Vec::new();
+        if options.bos.unwrap_or(self.add_bos) {
+            ids.push(self.special.bos.ok_or_else(|| absent("bos"))?);
+        }
+        if options.special {
+            for (range, id) in self.control.split(text) {
+                match id {
+                    Some(id) => ids.push(id),
+                    None => {
+                        let at = range.start;
+                        self.encode_text(&text[range], &mut ids).map_err(|e| shifted(e, at))?;
+                    }
+                }
+            }
+        } else {
+            self.encode_text(text, &mut ids)?;
+        }
+        if options.eos.unwrap_or(self.add_eos) {
+            ids.push(self.special.eos.ok_or_else(|| absent("eos"))?);
+        }
+        Ok(ids)
+    }
+
+    fn encode_text(&self, text: &str, ids: &mut Vec<u32>) -> Result<()> {
+        match &self.engine {
+            Engine::SentencePiece(sp) => sp.encode(text, ids),
+            Engine::ByteLevel { bpe, added } => added.split(text).try_for_each(|(range, id)| match id {
+                Some(id) => {
+                    ids.push(id);
+                    Ok(())
+                }
+                None => {
+                    let at = range.start;
+                    bpe.encode(&text[range], ids).map_err(|e| shifted(e, at))
+                }
+            }),
+        }
+    }
+
+    /// Number of tokens. The model may have more rows than that, for padding.
+    pub fn vocab_size(&self) -> usize {
+        self.vocab.len()
+    }
+
+    /// A token as it stands in the vocabulary (which is not the text it decodes to) and its kind.
+    pub fn token(&self, id: u32) -> Option<(&str, TokenKind)> {
+        Some((self.vocab.text(id)?, self.vocab.kind(id)?))
+    }
+
+    /// The id of a token as it stands in the vocabulary.
+    pub fn id(&self, token: &str) -> Option<u32> {
+        self.vocab.id(token)
+    }
+
+    /// The token that begins a text.
+    pub fn bos(&self) -> Option<u32> {
+        self.special.bos
+    }
+
+    /// The token that ends a text.
+    pub fn eos(&self) -> Option<u32> {
+        self.special.eos
+    }
+
+    /// The token that ends a turn of a conversation: from the metadata, else a control token of a well-known text.
+    pub fn eot(&self) -> Option<u32> {
+        self.special.eot
+    }
+
+    /// The token for what the vocabulary cannot express.
+    pub fn unknown(&self) -> Option<u32> {
+        self.special.unknown
+    }
+
+    /// The token that fills up.
+    pub fn padding(&self) -> Option<u32> {
+        self.special.padding
+    }
+
+    /// Whether generation is over with this token: it ends a text, a turn or a message.
+    pub fn is_end(&self, id: u32) -> bool {
+        let SpecialIds { eos, eot, eom, .. } = self.special;
+        [eos, eot, eom].contains(&Some(id))
+    }
+
+    /// Whether [`Tokenizer::encode`] puts BOS first.
+    pub fn adds_bos(&self) -> bool {
+        self.add_bos
+    }
+
+    /// Whether [`Tokenizer::encode`] puts EOS last.
+    pub fn adds_eos(&self) -> bool {
+        self.add_eos
+    }
+
+    /// The template, in Jinja, that turns a conversation into a prompt. Encode what it renders with
+    /// [`EncodeOptions::special`], and without BOS when the template writes it.
+    pub fn chat_template(&self) -> Option<&str> {
+        self.chat_template.as_deref()
+    }
+}
+
+impl SpecialIds {
+    fn from_metadata(meta: &Metadata, vocab: &Vocab) -> Result<Self> {
+        let id = |name| vocab.id_of_key(meta, &format!("tokenizer.ggml.{name}_token_id"));
+        let control = |text: &&str| vocab.id(text).filter(|&id| vocab.kind(id) == Some(TokenKind::Control));
+        Ok(Self {
+            bos: id("bos")?,
+            eos: id("eos")?,
+            eot: id("eot")?.or_else(|| END_OF_TURN.iter().find_map(control)),
+            eom: id("eom")?.or_else(|| control(&"<|eom_id|>")),
+            unknown: id("unknown")?,
+            padding: id("padding")?,
+        })
+    }
+}
+
+/// Whether a token is added to every text: as the metadata say, else by default where there is one.
+fn added(meta: &Metadata, name: &'static str, id: Option<u32>, default: bool) -> Result<bool> {
+    match meta.find::<bool>(&format!("tokenizer.ggml.add_{name}_token"))? {
+        Some(true) if id.is_none() => Err(absent(name)),
+        Some(add) => Ok(add),
+        None => Ok(default && id.is_some()),
+    }
+}
+
+fn absent(name: &'static str) -> Error {
+    Error::tokenizer(
+        format_args!("`tokenizer.ggml.{name}_token_id`"),
+        "no such key",
+        "the token that is to be added",
+    )
+}
+
+/// The error with its place counted from further back.
+fn shifted(error: Error, by: usize) -> Error {
+    match error {
+        Error::Encode { at, reason } => Error::Encode { at: at + by, reason },
+        other => other,
+    }
+}
+
+impl fmt::Debug for Tokenizer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = match self.engine {
+            Engine::ByteLevel { .. } => "byte-level",
+            Engine::SentencePiece(_) => "SentencePiece",
+        };
+        write!(f, "Tokenizer({kind}, {} tokens)", self.vocab_size())
+    }
+}

@@ -1,0 +1,253 @@
+//! Cutting text into words before byte pair encoding: the rules that each vocabulary was trained with.
+//!
+//! The names are those of `tokenizer.ggml.pre`; the patterns are the ones the models' authors published.
+
+use regex::Regex;
+
+use crate::error::{Error, Result};
+
+/// One way of cutting, and what else goes with the name.
+pub(super) struct Rules {
+    names: &'static [&'static str],
+    /// Applied one after the other: each cuts what the one before left into its matches and the text between them.
+    patterns: &'static [&'static str],
+    /// A word that is a token is that token, whatever the merges would make of it.
+    pub(super) ignore_merges: bool,
+    /// Whether a text starts with BOS when the metadata do not say.
+    pub(super) add_bos: bool,
+    /// Whether text is brought to Unicode normal form C first.
+    pub(super) nfc: bool,
+}
+
+const PLAIN: Rules = Rules { names: &[], patterns: &[], ignore_merges: false, add_bos: false, nfc: false };
+
+const GPT2: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
+
+const LLAMA3: &str = concat!(
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*",
+    r"|\s*[\r\n]+|\s+(?!\S)|\s+"
+);
+
+const QWEN2: &str = concat!(
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*",
+    r"|\s*[\r\n]+|\s+(?!\S)|\s+"
+);
+
+const QWEN35: &str = concat!(
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*",
+    r"|\s*[\r\n]+|\s+(?!\S)|\s+"
+);
+
+const TEKKEN: &str = concat!(
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+",
+    r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*",
+    r"|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+);
+
+const GPT4O: &str = concat!(
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
+    r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
+    r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+);
+
+/// Letters with case, of the Unicode version of the time. In escapes: several of them change under normalisation.
+const DEEPSEEK_LETTERS: &str = concat!(
+    r"\s?[A-Za-z\u{b5}\u{c0}-\u{d6}\u{d8}-\u{f6}\u{f8}-\u{1ba}\u{1bc}-\u{1bf}\u{1c4}-\u{293}\u{295}-\u{2af}",
+    r"\u{370}-\u{373}\u{376}\u{377}\u{37b}-\u{37d}\u{37f}\u{386}\u{388}-\u{38a}\u{38c}\u{38e}-\u{3a1}",
+    r"\u{3a3}-\u{3f5}\u{3f7}-\u{481}\u{48a}-\u{52f}\u{531}-\u{556}\u{10a0}-\u{10c5}\u{13a0}-\u{13f5}",
+    r"\u{13f8}-\u{13fd}\u{1c90}-\u{1cba}\u{1cbd}-\u{1cbf}\u{1d00}-\u{1d2b}\u{1d6b}-\u{1d77}",
+    r"\u{1d79}-\u{1d9a}\u{1e00}-\u{1f15}\u{1f18}-\u{1f1d}\u{1f20}-\u{1f45}\u{1f48}-\u{1f4d}",
+    r"\u{1f50}-\u{1f57}\u{1f59}\u{1f5b}\u{1f5d}\u{1f5f}-\u{1f7d}\u{1f80}-\u{1fb4}\u{1fb6}-\u{1fbc}\u{1fbe}",
+    r"\u{1fc2}-\u{1fc4}\u{1fc6}-\u{1fcc}\u{1fd0}-\u{1fd3}\u{1fd6}-\u{1fdb}\u{1fe0}-\u{1fec}",
+    r"\u{1ff2}-\u{1ff4}\u{1ff6}-\u{1ffc}\u{2102}\u{2107}\u{210a}-\u{2113}\u{2115}\u{2119}-\u{211d}\u{2124}",
+    r"\u{2126}\u{2128}\u{212a}-\u{212d}\u{212f}-\u{2134}\u{2139}\u{213c}-\u{213f}\u{2145}-\u{2149}\u{214e}",
+    r"\u{2183}\u{2184}\u{2c00}-\u{2c7b}\u{2c7e}-\u{2ce4}\u{2ceb}-\u{2cee}\u{2cf2}\u{2cf3}\u{a640}-\u{a66d}",
+    r"\u{a680}-\u{a69b}\u{a722}-\u{a76f}\u{a771}-\u{a787}\u{a78b}-\u{a78e}\u{ab70}-\u{abbf}",
+    r"\u{fb00}-\u{fb06}\u{fb13}-\u{fb17}\u{ff21}-\u{ff3a}\u{ff41}-\u{ff5a}\u{10400}-\u{1044f}",
+    r"\u{104b0}-\u{104d3}\u{104d8}-\u{104fb}\u{10c80}-\u{10cb2}\u{10cc0}-\u{10cf2}\u{118a0}-\u{118df}",
+    r"\u{1e900}-\u{1e943}]+",
+);
+
+const DEEPSEEK_CJK: &str = r"[\u{4e00}-\u{9fa5}\u{800}-\u{4e00}\u{ac00}-\u{d7ff}]+";
+
+const DEEPSEEK_V3: &str = concat!(
+    "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+",
+    r"|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+);
+
+const BAILING: &str = concat!(
+    r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*",
+    r"|\s*[\r\n]|\s+(?!\S)|\s+"
+);
+
+const KNOWN: &[Rules] = &[
+    Rules {
+        names: &["default"],
+        patterns: &[r"[\p{P}\$\+<=>\^~\|]+", GPT2, r"\p{N}+", "[0-9][0-9][0-9]"],
+        ..PLAIN
+    },
+    Rules {
+        names: &[
+            "gpt-2",
+            "phi-2",
+            "mpt",
+            "olmo",
+            "jais",
+            "trillion",
+            "exaone4",
+            "modern-bert",
+            "granite-docling",
+            "gigachat",
+            "mellum",
+            "a.x-4.0",
+        ],
+        patterns: &[GPT2],
+        ..PLAIN
+    },
+    Rules {
+        names: &["llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2"],
+        patterns: &[LLAMA3],
+        ignore_merges: true,
+        add_bos: true,
+        ..PLAIN
+    },
+    Rules { names: &["dbrx", "smaug-bpe", "chatglm-bpe", "glm4"], patterns: &[LLAMA3], ..PLAIN },
+    Rules { names: &["qwen2"], patterns: &[QWEN2], nfc: true, ..PLAIN },
+    Rules {
+        names: &["deepseek-r1-qwen", "stablelm2", "hunyuan", "megrez", "grok-2", "solar-open", "kormo"],
+        patterns: &[QWEN2],
+        ..PLAIN
+    },
+    Rules { names: &["qwen35"], patterns: &[QWEN35], nfc: true, ..PLAIN },
+    Rules {
+        names: &["deepseek-llm"],
+        patterns: &[
+            "[\r\n]",
+            DEEPSEEK_LETTERS,
+            r"\s?[!-/:-~\u{ff01}-\u{ff0f}\u{ff1a}-\u{ff5e}\u{2018}-\u{201f}\u{3000}-\u{3002}]+",
+            r"\s+$",
+            DEEPSEEK_CJK,
+            r"\p{N}+",
+        ],
+        ..PLAIN
+    },
+    Rules {
+        names: &["deepseek-coder"],
+        patterns: &["[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", DEEPSEEK_CJK, r"\p{N}"],
+        ..PLAIN
+    },
+    Rules {
+        names: &["deepseek-v3", "hunyuan-dense", "joyai-llm"],
+        patterns: &[r"\p{N}{1,3}", r"[\u{4e00}-\u{9fa5}\u{3040}-\u{309f}\u{30a0}-\u{30ff}]+", DEEPSEEK_V3],
+        ..PLAIN
+    },
+    Rules {
+        names: &[
+            "starcoder",
+            "refact",
+            "command-r",
+            "smollm",
+            "codeshell",
+            "exaone",
+            "minerva-7b",
+            "mellum2",
+        ],
+        patterns: &[r"\p{N}", GPT2],
+        ..PLAIN
+    },
+    Rules { names: &["falcon"], patterns: &[r"[\p{P}\$\+<=>\^~\|`]+", GPT2, "[0-9][0-9][0-9]"], ..PLAIN },
+    Rules { names: &["tekken"], patterns: &[TEKKEN], ignore_merges: true, add_bos: true, ..PLAIN },
+    Rules { names: &["gpt-4o", "llama4", "kanana2", "minimax-m2"], patterns: &[GPT4O], ..PLAIN },
+    Rules { names: &["bailingmoe", "bailingmoe2", "llada-moe"], patterns: &[BAILING], ..PLAIN },
+];
+
+impl Rules {
+    /// The rules of a name.
+    pub(super) fn named(name: &str) -> Result<&'static Self> {
+        KNOWN.iter().find(|rules| rules.names.contains(&name)).ok_or_else(|| {
+            let known: Vec<&str> = KNOWN.iter().flat_map(|rules| rules.names).copied().collect();
+            Error::tokenizer(
+                "`tokenizer.ggml.pre`",
+                format_args!("{name:?}"),
+                format_args!("one of {}", known.join(", ")),
+            )
+        })
+    }
+
+    /// The patterns, compiled.
+    pub(super) fn splitter(&self) -> Result<Splitter> {
+        Ok(Splitter { patterns: self.patterns.iter().map(|p| Pattern::new(p)).collect::<Result<_>>()? })
+    }
+}
+
+/// Compiled rules.
+pub(super) struct Splitter {
+    patterns: Vec<Pattern>,
+}
+
+impl Splitter {
+    /// Cuts `text` and hands over each word with its place, in order.
+    pub(super) fn split(&self, text: &str, word: &mut dyn FnMut(usize, &str) -> Result<()>) -> Result<()> {
+        split(&self.patterns, 0, text, word)
+    }
+}
+
+fn split(
+    patterns: &[Pattern],
+    at: usize,
+    text: &str,
+    word: &mut dyn FnMut(usize, &str) -> Result<()>,
+) -> Result<()> {
+    let Some((first, rest)) = patterns.split_first() else {
+        return if text.is_empty() { Ok(()) } else { word(at, text) };
+    };
+    let mut done = 0;
+    while let Some((start, end)) = first.find(text, done) {
+        split(rest, at + done, &text[done..start], word)?;
+        split(rest, at + start, &text[start..end], word)?;
+        done = end;
+    }
+    split(rest, at + done, &text[done..], word)
+}
+
+/// A pattern without lookahead, so that it runs in linear time and without limits on the text.
+///
+/// The one lookahead that the published patterns have is at their end, `\s+(?!\S)|\s+`: a run of spaces leaves its last
+/// one to the word that follows, unless it has but one. That is done here after matching `\s+`. Such a run is told from
+/// what the other alternatives match by being all spaces, and by not ending in a newline where one of them,
+/// `\s*[\r\n]+`, takes the spaces up to the last newline first.
+struct Pattern {
+    regex: Regex,
+    leaves_last_space: bool,
+    ends_at_newline: bool,
+}
+
+impl Pattern {
+    fn new(published: &str) -> Result<Self> {
+        let stem = published.strip_suffix(r"|\s+(?!\S)|\s+");
+        let regex = stem.map_or_else(|| Regex::new(published), |stem| Regex::new(&format!(r"{stem}|\s+")));
+        Ok(Self {
+            regex: regex.map_err(|e| Error::tokenizer("pre-tokenizer", e, "a pattern that compiles"))?,
+            leaves_last_space: stem.is_some(),
+            ends_at_newline: published.contains(r"|\s*[\r\n]"),
+        })
+    }
+
+    /// The first match from `from` on.
+    fn find(&self, text: &str, from: usize) -> Option<(usize, usize)> {
+        let found = self.regex.find_at(text, from)?;
+        let (start, end, found) = (found.start(), found.end(), found.as_str());
+        if !self.leaves_last_space || end == text.len() {
+            return Some((start, end));
+        }
+        let last = found.chars().next_back()?;
+        let by_newline = self.ends_at_newline && matches!(last, '\r' | '\n');
+        if by_newline || last.len_utf8() == found.len() || !found.chars().all(char::is_whitespace) {
+            return Some((start, end));
+        }
+        Some((start, end - last.len_utf8()))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,112 @@
+use std::sync::LazyLock;
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn words(pre: &str, text: &str) -> Vec<String> {
+    words_of(&Rules::named(pre).unwrap().splitter().unwrap(), text)
+}
+
+fn words_of(splitter: &Splitter, text: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut end = 0;
+    let mut word = |at: usize, w: &str| {
+        assert_eq!(at, end, "words follow each other");
+        end += w.len();
+        words.push(w.to_owned());
+        Ok(())
+    };
+    splitter.split(text, &mut word).unwrap();
+    assert_eq!(end, text.len(), "words cover the text");
+    words
+}
+
+#[test]
+fn every_pattern_compiles_and_every_name_occurs_once() {
+    let mut seen = std::collections::HashSet::new();
+    for rules in KNOWN {
+        rules.splitter().unwrap();
+        assert!(rules.names.iter().all(|name| seen.insert(name)));
+    }
+}
+
+#[test]
+fn known_cuts() {
+    assert_eq!(words("gpt-2", "don't  stop 12345"), ["don", "'t", " ", " stop", " 12345"]);
+    assert_eq!(words("llama-bpe", "DON'T 12345\n\nx"), ["DON", "'T", " ", "123", "45", "\n\n", "x"]);
+    assert_eq!(words("qwen2", "a 12"), ["a", " ", "1", "2"]);
+    assert_eq!(words("smollm", "ab 12 "), ["ab", " ", "1", "2", " "]);
+    assert_eq!(words("default", "x=1234;"), ["x", "=", "123", "4", ";"]);
+}
+
+#[test]
+fn a_long_run_of_spaces_is_no_trouble() {
+    // Longer than the regex engine's limit on backtracking, were each space to cost a step.
+    let text = " ".repeat(2_000_000) + "x";
+    for rules in KNOWN {
+        assert!(words(rules.names[0], &text).len() <= 2_000_001, "{}", rules.names[0]);
+    }
+}
+
+#[test]
+fn cuts_as_the_reference_does() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/byte_level.json");
+    let cases: serde_json::Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    let texts = cases["texts"].as_array().unwrap();
+    let mut compared = 0;
+    for (key, expected) in cases.as_object().unwrap() {
+        let Some(pre) = key.strip_prefix("words ") else { continue };
+        let splitter = Rules::named(pre).unwrap().splitter().unwrap();
+        for (text, expected) in texts.iter().zip(expected.as_array().unwrap()) {
+            let mut normal = tokenizers::NormalizedString::from(text.as_str().unwrap());
+            if Rules::named(pre).unwrap().nfc {
+                normal.nfc();
+            }
+            let lengths: Vec<usize> = words_of(&splitter, normal.get()).iter().map(String::len).collect();
+            assert_eq!(&serde_json::Value::from(lengths), expected, "{pre}: {text}");
+            compared += 1;
+        }
+    }
+    assert!(compared > 2_000, "{compared}");
+}
+
+/// The patterns as published, lookahead and all, in an engine that backtracks.
+fn words_by_lookahead(patterns: &[fancy_regex::Regex], text: &str) -> Vec<String> {
+    let mut pieces = vec![text.to_owned()];
+    for regex in patterns {
+        let mut next = Vec::new();
+        for piece in &pieces {
+            let mut done = 0;
+            for found in regex.find_iter(piece) {
+                let found = found.unwrap();
+                next.push(piece[done..found.start()].to_owned());
+                next.push(found.as_str().to_owned());
+                done = found.end();
+            }
+            next.push(piece[done..].to_owned());
+        }
+        pieces = next;
+    }
+    pieces.retain(|piece| !piece.is_empty());
+    pieces
+}
+
+/// Each set of rules, compiled both ways.
+static BOTH_WAYS: LazyLock<Vec<(Splitter, Vec<fancy_regex::Regex>)>> = LazyLock::new(|| {
+    let fancy = |p: &&str| fancy_regex::Regex::new(p).unwrap();
+    KNOWN
+        .iter()
+        .map(|rules| (rules.splitter().unwrap(), rules.patterns.iter().map(fancy).collect()))
+        .collect()
+});
+
+proptest! {
+    #[test]
+    fn lookahead_is_not_needed(text in "([ \n\r\t\u{a0}\u{3000}]{1,4}|[a-zA-Z'.!/é你٣0-9\u{301}]{1,3}|\\PC){0,24}") {
+        for ((splitter, fancy), rules) in BOTH_WAYS.iter().zip(KNOWN) {
+            let expected = words_by_lookahead(fancy, &text);
+            prop_assert_eq!(words_of(splitter, &text), expected, "{}", rules.names[0]);
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! A file that appears whole or not at all.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::error::{Error, Result};
+
+/// A file under a temporary name beside its destination, renamed when it is complete and removed when it is not.
+pub struct AtomicFile {
+    file: BufWriter<File>,
+    temporary: PathBuf,
+    destination: PathBuf,
+    committed: bool,
+}
+
+/// Tells apart the temporary files of one process.
+static COUNTER: AtomicU64 = AtomicU64::new(0);
+
+impl AtomicFile {
+    pub(super) fn create(destination: &Path) -> Result<Self> {
+        let Some(name) = destination.file_name() else {
+            let source = io::Error::new(io::ErrorKind::InvalidInput, "the path has no file name");
+            return Err(Error::io("create", destination, source));
+        };
+        let mut hidden = std::ffi::OsString::from(".");
+        hidden.push(name);
+        hidden.push(format!(".{}-{}.tmp", std::process::id(), COUNTER.fetch_add(1, Ordering::Relaxed)));
+        let temporary = destination.with_file_name(hidden);
+        // A new file only: whatever else has this name is not ours to overwrite.
+        let file = OpenOptions::new().write(true).create_new(true).open(&temporary);
+        let file = file.map_err(|e| Error::io("create", &temporary, e))?;
+        Ok(Self {
+            file: BufWriter::new(file),
+            temporary,
+            destination: destination.to_owned(),
+            committed: false,
+        })
+    }
+
+    pub(super) fn commit(mut self) -> Result<()> {
+        let failed = |e| Error::io("write", &self.destination, e);
+        self.file.flush().map_err(failed)?;
+        // On disk before it has its name: a crash leaves the old file or the new one.
+        self.file.get_ref().sync_all().map_err(failed)?;
+        fs::rename(&self.temporary, &self.destination).map_err(failed)?;
+        self.committed = true;
+        sync_folder(&self.destination);
+        Ok(())
+    }
+}
+
+/// Makes the new name itself durable, where the system can; the file is complete either way.
+fn sync_folder(path: &Path) {
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    if let Ok(folder) = File::open(folder) {
+        let _ = folder.sync_all();
+    }
+}
+
+impl Write for AtomicFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl Drop for AtomicFile {
+    fn drop(&mut self) {
+        if !self.committed {
+            // Nothing useful can be done about a failure here, and the destination is untouched.
+            let _ = fs::remove_file(&self.temporary);
+        }
+    }
+}

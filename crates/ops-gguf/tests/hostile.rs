@@ -1,0 +1,146 @@
+//! The bundled model cut short at many points and with bytes flipped: an error or a readable file, never a panic, and
+//! never more memory than the file's size can justify.
+#![cfg(unix)]
+
+mod common;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use common::{MODEL, scratch};
+use ops_gguf::Gguf;
+
+/// Counts the bytes that are live and keeps the highest count.
+struct Counting;
+
+static LIVE: AtomicUsize = AtomicUsize::new(0);
+static PEAK: AtomicUsize = AtomicUsize::new(0);
+
+fn grown(by: usize) {
+    PEAK.fetch_max(LIVE.fetch_add(by, Relaxed) + by, Relaxed);
+}
+
+// SAFETY: every call goes to the system's allocator unchanged; the counters touch no memory of theirs.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        grown(layout.size());
+        // SAFETY: the caller's promise is the system allocator's.
+        unsafe { System.alloc(layout) }
+    }
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        LIVE.fetch_sub(layout.size(), Relaxed);
+        // SAFETY: as above.
+        unsafe { System.dealloc(at, layout) }
+    }
+    unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        grown(size);
+        LIVE.fetch_sub(layout.size(), Relaxed);
+        // SAFETY: as above.
+        unsafe { System.realloc(at, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// A copy of the model on disk that is damaged in place: opened by mapping, so that nothing of its size is copied.
+struct Victim {
+    path: std::path::PathBuf,
+    file: File,
+    original: Vec<u8>,
+}
+
+impl Victim {
+    fn new() -> Self {
+        let path = scratch("hostile.gguf");
+        let original = std::fs::read(MODEL).unwrap();
+        std::fs::write(&path, &original).unwrap();
+        let file = OpenOptions::new().write(true).open(&path).unwrap();
+        Self { path, file, original }
+    }
+
+    /// Opens the file and uses everything in it. `damage` says what was done to it.
+    fn open(&self, damage: &dyn std::fmt::Display, tokenizer: bool) -> bool {
+        let before = LIVE.load(Relaxed);
+        PEAK.store(before, Relaxed);
+        let opened = catch_unwind(AssertUnwindSafe(|| use_all(&self.path, tokenizer)));
+        let peak = PEAK.load(Relaxed) - before;
+        assert!(peak <= 2 * self.original.len(), "{damage}: {peak} bytes of memory");
+        opened.unwrap_or_else(|_| panic!("{damage}: panicked"))
+    }
+}
+
+impl Drop for Victim {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// Whether the file opens; then every tensor that has data is looked at.
+fn use_all(path: &std::path::Path, tokenizer: bool) -> bool {
+    let Ok(gguf) = Gguf::open(path) else { return false };
+    for tensor in gguf.tensors() {
+        let bytes = tensor.bytes().map_or(0, <[u8]>::len);
+        let _ = tensor.view::<f32>().map(|w| assert_eq!(w.len() * 4, bytes));
+        assert!(bytes as u64 + tensor.offset() <= gguf.file_len());
+    }
+    #[cfg(feature = "tokenizer")]
+    if tokenizer && let Ok(tokenizer) = gguf.tokenizer() {
+        let all: Vec<u32> = (0..tokenizer.vocab_size() as u32).collect();
+        let text = tokenizer.decode(&all).unwrap();
+        // An error where the damage took a byte's token away.
+        let _ = tokenizer.encode(&text);
+        let _ = tokenizer.encode("In the beginning 12:3 \u{e9}\u{1f600}</s>");
+    }
+    let _ = tokenizer;
+    true
+}
+
+/// Where the tensors' data start: everything before is structure.
+fn front_len() -> usize {
+    Gguf::open(MODEL).unwrap().tensors().map(|t| t.offset()).min().unwrap() as usize
+}
+
+#[test]
+fn damaged_files_are_refused_or_read() {
+    let victim = Victim::new();
+    let front = front_len();
+    assert!(victim.open(&"undamaged", true));
+    truncated(&victim, front);
+    flipped(&victim, front);
+}
+
+/// Every length near the ends of the structure and of the file, and many between.
+fn truncated(victim: &Victim, front: usize) {
+    let whole = victim.original.len();
+    let inside = (0..front).step_by(173).chain(front.saturating_sub(300)..front + 300);
+    let data = (front..whole).step_by(9973).chain(whole - 100..whole);
+    let mut lengths: Vec<usize> = (0..700).chain(inside).chain(data).collect();
+    lengths.sort_unstable_by(|a, b| b.cmp(a));
+    for len in lengths {
+        victim.file.set_len(len as u64).unwrap();
+        assert!(!victim.open(&format_args!("truncated to {len} bytes"), false), "opened with {len} bytes");
+    }
+    victim.file.write_all_at(&victim.original, 0).unwrap();
+}
+
+/// Every byte of the first and the last stretch of the structure, and a sample of the vocabulary between; each with its
+/// lowest bit and with all bits turned.
+fn flipped(victim: &Victim, front: usize) {
+    let edge = 3_000.min(front / 2);
+    let points = (0..edge).chain((edge..front - edge).step_by(199)).chain(front - edge..front);
+    let mut opened = 0;
+    for (n, at) in points.enumerate() {
+        for mask in [0x01, 0xff] {
+            victim.file.write_all_at(&[victim.original[at] ^ mask], at as u64).unwrap();
+            let damage = format_args!("byte {at} turned by 0x{mask:02x}");
+            opened += usize::from(victim.open(&damage, n % 16 == 0));
+        }
+        victim.file.write_all_at(&[victim.original[at]], at as u64).unwrap();
+    }
+    assert!(opened > 100, "only {opened} flips left a readable file: texts and numbers are many");
+    assert!(victim.open(&"restored", true));
+}

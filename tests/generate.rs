@@ -1,0 +1,133 @@
+//! The decoder of `examples/generate`, against NumPy in float64 (`tools/greedy_reference.py`).
+#[path = "../examples/generate/llama/mod.rs"]
+mod llama;
+
+use llama::Llama;
+use ops_gguf::Gguf;
+use rocm_ops::model::QuantTransformer;
+use rocm_ops::{Checked, Cpu, Float, Reference};
+
+fn model(dtype: &str) -> Gguf {
+    let path = format!("{}/models/tiny-llama-kjv-{dtype}.gguf", env!("CARGO_MANIFEST_DIR"));
+    Gguf::open(path).expect("the model comes with the project")
+}
+
+/// What `tools/greedy_reference.py` wrote: prompts and the tokens that follow.
+fn expected() -> Vec<(Vec<u32>, Vec<u32>)> {
+    let cases: serde_json::Value = serde_json::from_str(include_str!("data/greedy.json")).unwrap();
+    let ids =
+        |v: &serde_json::Value| v.as_array().unwrap().iter().map(|id| id.as_u64().unwrap() as u32).collect();
+    cases.as_array().unwrap().iter().map(|case| (ids(&case["prompt_ids"]), ids(&case["ids"]))).collect()
+}
+
+fn largest(logits: &[f32]) -> u32 {
+    let better = |best: usize, (i, v): (usize, &f32)| if *v > logits[best] { i } else { best };
+    logits.iter().enumerate().fold(0, better) as u32
+}
+
+/// The most likely continuation, the prompt read in one pass or token by token.
+fn greedy<T: Float, B: QuantTransformer<T>>(
+    b: &B,
+    gguf: &Gguf,
+    prompt: &[u32],
+    n: usize,
+    one_pass: bool,
+) -> Vec<u32> {
+    let model = Llama::load(b, gguf, prompt.len() + n).unwrap();
+    let mut state = model.state::<T, B>(b, prompt.len() + n).unwrap();
+    let step = if one_pass { prompt.len() } else { 1 };
+    let mut logits = Vec::new();
+    for tokens in prompt.chunks(step) {
+        logits = model.forward(b, &mut state, tokens).unwrap();
+    }
+    let mut ids = vec![largest(&logits)];
+    while ids.len() < n {
+        logits = model.forward(b, &mut state, &ids[ids.len() - 1..]).unwrap();
+        ids.push(largest(&logits));
+    }
+    ids
+}
+
+fn check<B: QuantTransformer<f32>>(b: &B, cases: usize, tokens: usize) {
+    let gguf = model("f16");
+    for (prompt, want) in expected().into_iter().take(cases) {
+        let n = want.len().min(tokens);
+        for one_pass in [true, false] {
+            let got = greedy::<f32, B>(b, &gguf, &prompt, n, one_pass);
+            assert_eq!(got, want[..n], "{} one_pass={one_pass} prompt={prompt:?}", b.name());
+        }
+    }
+}
+
+#[test]
+fn greedy_tokens_are_those_of_float64_on_the_cpu() {
+    check(&Cpu::new(), usize::MAX, usize::MAX);
+}
+
+#[test]
+fn greedy_tokens_are_those_of_float64_on_the_reference() {
+    check(&Reference::new(), 2, 16);
+}
+
+#[test]
+fn greedy_tokens_are_those_of_float64_when_every_op_is_checked() {
+    let checked = Checked::new(Cpu::new(), Reference::new());
+    check(&checked, 2, 16);
+    assert!(checked.calls() > 1000);
+}
+
+#[test]
+fn the_tokenizer_gives_the_prompts_of_the_reference() {
+    let cases: serde_json::Value = serde_json::from_str(include_str!("data/greedy.json")).unwrap();
+    let tokenizer = model("f16").tokenizer().unwrap();
+    for (case, (ids, _)) in cases.as_array().unwrap().iter().zip(expected()) {
+        assert_eq!(tokenizer.encode(case["prompt"].as_str().unwrap()).unwrap(), ids);
+    }
+}
+
+/// Quantized weights change the model, not the arithmetic: against the same weights in f64 on the
+/// reference, the logits stay close.
+#[test]
+fn quantized_logits_stay_close_to_the_reference() {
+    for dtype in ["q8_0", "q4_0"] {
+        let gguf = model(dtype);
+        let (prompt, _) = &expected()[0];
+        let fast = forward_once(&Cpu::new(), &gguf, prompt);
+        let reference = forward_once(&Reference::new(), &gguf, prompt);
+        let error: f32 = fast.iter().zip(&reference).map(|(a, b)| (a - b) * (a - b)).sum();
+        let signal: f32 = reference.iter().map(|v| v * v).sum();
+        assert!(error / signal < 1e-3, "{dtype}: {}", error / signal);
+    }
+}
+
+fn forward_once<B: QuantTransformer<f32>>(b: &B, gguf: &Gguf, prompt: &[u32]) -> Vec<f32> {
+    let model = Llama::load(b, gguf, prompt.len()).unwrap();
+    let mut state = model.state::<f32, B>(b, prompt.len()).unwrap();
+    model.forward(b, &mut state, prompt).unwrap()
+}
+
+#[test]
+fn a_model_that_does_not_fit_is_an_error_that_names_what_is_wrong() {
+    let gguf = model("q8_0");
+    let rewritten = |change: Option<(&str, ops_gguf::Value)>, without: &str| {
+        let mut metadata = gguf.metadata().clone();
+        if let Some((key, value)) = change {
+            metadata.set(key, value).unwrap();
+        }
+        let mut writer = ops_gguf::Writer::with_metadata(metadata);
+        let kept = || gguf.tensors().filter(|t| t.name() != without);
+        for t in kept() {
+            writer.tensor(t.name(), t.ggml_type(), t.dims()).unwrap();
+        }
+        let mut body = writer.write_to(Vec::new()).unwrap();
+        kept().for_each(|t| body.write(t.name(), t.bytes().unwrap()).unwrap());
+        let file = Gguf::from_bytes(body.finish().unwrap()).unwrap();
+        Llama::load(&Cpu::new(), &file, 16).err().expect("refused").to_string()
+    };
+    let unknown = rewritten(Some(("general.architecture", "mamba".into())), "");
+    assert!(unknown.contains("mamba"), "{unknown}");
+    let missing = rewritten(None, "blk.3.ffn_up.weight");
+    assert!(missing.contains("blk.3.ffn_up.weight"), "{missing}");
+    let wider = rewritten(Some(("llama.feed_forward_length", 1000u32.into())), "");
+    assert!(wider.contains("ffn_gate") && wider.contains("1000"), "{wider}");
+}
