@@ -7,6 +7,7 @@ use host::EitherHost;
 use ops_core::Backend;
 use ops_test::SuiteBackend;
 use ops_test::golden::{CaseResult, Golden};
+use ops_test::suite::{self, Filter, Report};
 use std::time::Duration;
 
 mod candidates;
@@ -32,6 +33,8 @@ pub(crate) trait Engine {
     fn name(&self) -> &'static str;
     /// Runs a golden case.
     fn replay(&self, case: &Golden) -> CaseResult;
+    /// Runs the cases of the suite that pass the filter.
+    fn suite(&self, filter: &Filter) -> Report;
     /// A problem on this backend.
     ///
     /// # Errors
@@ -73,6 +76,9 @@ where
     }
     fn replay(&self, case: &Golden) -> CaseResult {
         case.replay(self)
+    }
+    fn suite(&self, filter: &Filter) -> Report {
+        suite::run(self, filter)
     }
     fn problem(&self, spec: Spec) -> Result<Problem<'_>, Failure> {
         Problem::new(self, spec)

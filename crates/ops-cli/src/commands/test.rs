@@ -153,8 +153,12 @@ impl Document {
             }
         }
         let declined = declined.into_iter();
-        self.unsupported
-            .extend(declined.map(|((op, dtype, reason), count)| Declined { op, dtype, reason, count }));
+        self.unsupported.extend(declined.map(|((op, dtype, reason), count)| Declined {
+            op,
+            dtype,
+            reason,
+            count,
+        }));
     }
 
     /// The table, what failed, and the counts.
@@ -164,7 +168,9 @@ impl Document {
         let mut rows: Vec<Vec<String>> = Vec::new();
         for row in &self.ops {
             if rows.last().is_none_or(|last| last[0] != row.op) {
-                rows.push(std::iter::once(row.op.clone()).chain(dtypes.iter().map(|_| String::new())).collect());
+                rows.push(
+                    std::iter::once(row.op.clone()).chain(dtypes.iter().map(|_| String::new())).collect(),
+                );
             }
             if let (Some(last), Some(at)) = (rows.last_mut(), dtypes.iter().position(|d| *d == row.dtype)) {
                 last[at + 1] = row.counts.to_string();
