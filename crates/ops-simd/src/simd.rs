@@ -277,6 +277,9 @@ pub trait Simd: Copy + Send + Sync + 'static {
     /// Asks for the cache line of an address, any address.
     #[inline(always)]
     fn prefetch<T>(self, _address: *const T) {}
+    /// The same, for later: into the second-level cache.
+    #[inline(always)]
+    fn prefetch_far<T>(self, _address: *const T) {}
     /// Orders streamed stores before later ones.
     #[inline(always)]
     fn fence(self) {}

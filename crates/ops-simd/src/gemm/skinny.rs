@@ -101,6 +101,8 @@ impl<B: Element> Skinny<'_, B> {
             *b = &self.b.tail(0, j + r)[..k];
         }
         let mut acc = [[s.splat(0.0); M]; N];
+        // The processor's own prefetch stops at every page; the next columns are known.
+        let ahead = N * self.b.col_stride();
         let mut at = 0;
         while k - at >= S::LANES {
             let mut x = [s.splat(0.0); M];
@@ -108,6 +110,7 @@ impl<B: Element> Skinny<'_, B> {
                 *x = s.load(&a[at..at + S::LANES]);
             }
             for (acc, b) in acc.iter_mut().zip(b) {
+                s.prefetch_far(b.as_ptr().wrapping_add(at + ahead));
                 let w = B::load(s, &b[at..at + S::LANES]);
                 for (acc, x) in acc.iter_mut().zip(x) {
                     *acc = s.mul_add(w, x, *acc);

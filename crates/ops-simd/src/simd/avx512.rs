@@ -335,6 +335,10 @@ impl Simd for Avx512 {
         pure!(_mm_prefetch::<_MM_HINT_T0>(address.cast()))
     }
     #[inline(always)]
+    fn prefetch_far<T>(self, address: *const T) {
+        pure!(_mm_prefetch::<_MM_HINT_T1>(address.cast()))
+    }
+    #[inline(always)]
     fn fence(self) {
         pure!(_mm_sfence())
     }
