@@ -191,6 +191,10 @@ impl Simd for Avx2 {
         pure!(_mm256_and_ps(a, b))
     }
     #[inline(always)]
+    fn all(self, m: __m256) -> bool {
+        pure!(_mm256_movemask_ps(m) == 0xff)
+    }
+    #[inline(always)]
     fn any(self, m: __m256) -> bool {
         pure!(_mm256_movemask_ps(m) != 0)
     }

@@ -132,17 +132,19 @@ impl Simd for Avx512 {
     fn bf16_to_f32(self, h: __m256i) -> __m512 {
         pure!(_mm512_castsi512_ps(_mm512_slli_epi32::<16>(_mm512_cvtepu16_epi32(h))))
     }
-    // Not vcvtneps2bf16: it takes subnormal inputs for zero.
+    // Not vcvtneps2bf16: it takes subnormal inputs for zero. Not vpmovdw: its store form is slow on Zen.
     #[inline(always)]
     fn f32_to_bf16(self, v: __m512) -> __m256i {
         pure!({
             let bits = _mm512_castps_si512(v);
             let odd = _mm512_and_si512(_mm512_srli_epi32::<16>(bits), _mm512_set1_epi32(1));
             let rounded = _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
-            let quiet = _mm512_or_si512(bits, _mm512_set1_epi32(0x0040_0000));
             let nan = _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(v, v);
-            let out = _mm512_mask_blend_epi32(nan, rounded, quiet);
-            _mm512_cvtepi32_epi16(_mm512_srli_epi32::<16>(out))
+            let out = _mm512_mask_or_epi32(rounded, nan, bits, _mm512_set1_epi32(0x0040_0000));
+            let out = _mm512_srli_epi32::<16>(out);
+            let packed =
+                _mm256_packus_epi32(_mm512_castsi512_si256(out), _mm512_extracti64x4_epi64::<1>(out));
+            _mm256_permute4x64_epi64::<0b11_01_10_00>(packed)
         })
     }
 
@@ -218,6 +220,10 @@ impl Simd for Avx512 {
     #[inline(always)]
     fn both(self, a: __mmask16, b: __mmask16) -> __mmask16 {
         a & b
+    }
+    #[inline(always)]
+    fn all(self, m: __mmask16) -> bool {
+        m == u16::MAX
     }
     #[inline(always)]
     fn any(self, m: __mmask16) -> bool {
