@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# Downloads packages of one Debian suite and unpacks them into DIR/root. Nothing is installed, and the system's own
+# package lists stay as they are. DIR/packages.txt lists what was unpacked, "name version" a line.
+#
+# Usage: tools/rocm-debs.sh SUITE DIR PACKAGE...      SUITE is sid (ROCm 6.4) or experimental (ROCm 7.2)
+# Needs Debian's apt and dpkg, and the Debian archive keyring.
+set -euo pipefail
+
+if [ $# -lt 3 ]; then sed -n '2,6s/^# \{0,1\}//p' "$0" >&2; exit 2; fi
+suite=$1 dir=$2; shift 2
+mkdir -p "$dir"
+dir=$(cd "$dir" && pwd)
+state=$dir/apt
+mkdir -p "$state/lists/partial" "$state/cache/archives/partial"
+
+# The mirror that this machine already uses.
+mirror=$(cat /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null \
+    | sed -nE 's,^(URIs:|deb( \[[^]]*\])?) *(https?://[^ ]+/debian)/?( .*)?$,\3,p' | awk 'NR == 1')
+if [ -z "$mirror" ]; then echo "no Debian mirror in /etc/apt/sources.list*" >&2; exit 1; fi
+echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror $suite main" > "$state/sources.list"
+
+isolated_apt() {
+    apt-get -qq -o Dir::Etc::sourcelist="$state/sources.list" -o Dir::Etc::sourceparts=- \
+        -o Dir::State::Lists="$state/lists" -o Dir::Cache="$state/cache" -o APT::Sandbox::User=root \
+        -o Acquire::Check-Valid-Until=false "$@"
+}
+
+isolated_apt update
+(cd "$state" && isolated_apt download "$@")
+: > "$dir/packages.txt"
+for deb in "$state"/*.deb; do
+    dpkg -x "$deb" "$dir/root"
+    dpkg-deb -W --showformat='${Package} ${Version}\n' "$deb" >> "$dir/packages.txt"
+done
