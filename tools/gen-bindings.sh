@@ -11,7 +11,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-check=no
+check=no differs=no
 if [ "${1:-}" = --check ]; then check=yes; shift; fi
 include=${1:-}
 if [ -z "$include" ]; then
@@ -64,7 +64,7 @@ generate() {
         echo "}"
     } > "$work/$list.rs"
     if [ "$check" = yes ]; then
-        diff -u "$output" "$work/$list.rs" || { echo "$output is not what tools/gen-bindings.sh makes" >&2; exit 1; }
+        diff -u "$output" "$work/$list.rs" || { echo "$output is not what tools/gen-bindings.sh makes" >&2; differs=yes; }
     else
         mkdir -p "$(dirname "$output")"
         cp "$work/$list.rs" "$output"
@@ -84,3 +84,4 @@ generate rocblas '#include <rocblas/rocblas.h>' 'hip_sys::functions' rocblas_sta
 generate miopen '#define MIOPEN_BETA_API 1\n#include <miopen/miopen.h>' 'hip_sys::functions' miopenStatus_t \
     crates/miopen-sys/src/generated.rs --blocklist-type 'i?hip.*' --raw-line "$hip_types" \
     --allowlist-type 'miopen(TensorArgumentId|ProblemDirection|MhaMask|NormMode|ActivationMode|Softmax.*|TensorOp|Reduce.*)_t'
+[ "$differs" = no ]

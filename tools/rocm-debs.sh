@@ -15,7 +15,7 @@ mkdir -p "$state/lists/partial" "$state/cache/archives/partial"
 
 # The mirror that this machine already uses.
 mirror=$(cat /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null \
-    | sed -nE 's,^(URIs:|deb( \[[^]]*\])?) *(https?://[^ ]+/debian)/?( .*)?$,\3,p' | awk 'NR == 1')
+    | sed -nE 's,^(URIs:|deb( \[[^]]*\])?) *(https?://[^ ]+/debian)/?( .*)?$,\3,p' | awk 'NR == 1') || true
 if [ -z "$mirror" ]; then echo "no Debian mirror in /etc/apt/sources.list*" >&2; exit 1; fi
 echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror $suite main" > "$state/sources.list"
 

@@ -268,10 +268,7 @@ pub(crate) fn is_bare(path: &Path) -> bool {
 
 /// Where the system's loader found the library: the file that the first of its functions is mapped from.
 fn place_of<F: Functions>(library: &libloading::Library) -> Option<PathBuf> {
-    F::SYMBOLS.iter().find_map(|name| {
-        // SAFETY: the address is looked at, and neither read nor called.
-        unsafe { symbol::<*const c_void>(library, name) }.and_then(resident::file_at)
-    })
+    F::SYMBOLS.iter().find_map(|name| resident::file_at(address(library, name)))
 }
 
 /// The loader's reason, or that there is no library of the name that it was given.
@@ -284,15 +281,11 @@ fn outcome(file: &Path, bare: bool, error: &libloading::Error) -> Outcome {
     if bare && reason.starts_with(&absent) { Outcome::Absent } else { Outcome::Refused(reason) }
 }
 
-/// A symbol of the library as a value of `T`, which is a pointer or a function pointer.
-///
-/// # Safety
-///
-/// `T` must be the symbol's type, and the value must not outlive the open library.
+/// The address of a symbol, null if the library lacks it.
 #[doc(hidden)]
-pub unsafe fn symbol<T: Copy>(library: &libloading::Library, name: &str) -> Option<T> {
-    // SAFETY: as this function's own.
-    unsafe { library.get::<T>(name) }.ok().map(|symbol| *symbol)
+pub fn address(library: &libloading::Library, symbol: &str) -> *const c_void {
+    // SAFETY: any symbol's value can be had as a pointer; it is not read through here.
+    unsafe { library.get::<*const c_void>(symbol) }.map_or(std::ptr::null(), |address| *address)
 }
 
 /// Makes the type `Functions`: a table of C functions that is filled when a library is opened, from their
@@ -316,8 +309,14 @@ macro_rules! functions {
             ) -> Self {
                 Functions {
                     library: path,
-                    // SAFETY: the declarations are those of the library's header, by the caller's promise.
-                    $($name: unsafe { $crate::loader::symbol(library, stringify!($name)) },)*
+                    // SAFETY: null is `None` of a function pointer, and the declaration is that of the library's
+                    // header by the caller's promise.
+                    $($name: unsafe {
+                        ::std::mem::transmute::<
+                            *const ::std::ffi::c_void,
+                            Option<unsafe extern "C" fn($($type),*) $(-> $result)?>,
+                        >($crate::loader::address(library, stringify!($name)))
+                    },)*
                 }
             }
 
@@ -339,6 +338,7 @@ macro_rules! functions {
                 /// # Safety
                 ///
                 /// What the C function asks for: valid pointers, live handles, sizes that fit.
+                #[inline]
                 pub unsafe fn $name(
                     &self, $($arg: $type),*
                 ) -> Result<$crate::functions!(@result $($result)?), $crate::MissingSymbol> {
