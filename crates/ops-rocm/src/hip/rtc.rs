@@ -6,7 +6,7 @@ use std::ptr::null_mut;
 use std::sync::Mutex;
 
 use hip_sys::hiprtc::{self as sys, HIPRTC_SUCCESS, hiprtcProgram, hiprtcResult};
-use hip_sys::{LoadError, MissingSymbol};
+use hip_sys::{LoadError, MissingSymbol, Search};
 
 use super::module::CodeObject;
 use super::{Gfx, Hip, lock};
@@ -60,10 +60,7 @@ impl Compiler {
     ///
     /// [`LoadError`] when there is none.
     pub fn load(hip: &Hip) -> Result<Compiler, LoadError> {
-        let lib = match sys::load() {
-            Ok(lib) if lib.rocm_major() == hip.lib().rocm_major() => lib,
-            _ => sys::load_from(hip.lib(), &hip_sys::Search::standard())?,
-        };
+        let lib = sys::load_from(hip.lib(), &Search::standard())?;
         Ok(Compiler { lib, one_at_a_time: Mutex::default() })
     }
 
