@@ -187,6 +187,50 @@ fn memory_is_not_given_out_again_before_other_streams_are_done_with_it() {
 }
 
 #[test]
+fn memory_is_not_given_to_another_stream_while_its_own_has_work_on_it() {
+    let variables = [("HIP_STANDIN_DELAY_US", "5000")];
+    with_standin(
+        "memory_is_not_given_to_another_stream_while_its_own_has_work_on_it",
+        &variables,
+        |standin| {
+            let (device, first) = standin.device_and_stream();
+            let second = device.stream().unwrap();
+            let mut memory = DeviceMemory::new(&second, 4096).unwrap();
+            for _ in 0..4 {
+                memory.fill(&second, 0, 4096, 1).unwrap();
+            }
+            drop(memory);
+            let mut next = DeviceMemory::new(&first, 4096).unwrap();
+            next.fill(&first, 0, 4096, 2).unwrap();
+            second.synchronize().unwrap();
+            assert!(next.read(&first, 0, 4096).unwrap() == [2; 4096], "the former owner wrote too late");
+        },
+    );
+}
+
+#[test]
+fn the_hosts_bytes_are_free_when_a_write_returns() {
+    with_standin(
+        "the_hosts_bytes_are_free_when_a_write_returns",
+        &[("HIP_STANDIN_DELAY_US", "1000")],
+        |standin| {
+            let (_device, stream) = standin.device_and_stream();
+            let mut memory = DeviceMemory::new(&stream, 40 * 100).unwrap();
+            let mut bytes = vec![0; 100];
+            // More writes than there are pieces of staging memory.
+            for number in 0..40 {
+                bytes.fill(number);
+                memory.write(&stream, usize::from(number) * 100, &bytes).unwrap();
+            }
+            bytes.fill(255);
+            let got = memory.read(&stream, 0, 4000).unwrap();
+            assert!(got.iter().enumerate().all(|(at, &byte)| usize::from(byte) == at / 100), "{got:?}");
+            assert!(standin.count("hipHostMalloc") <= 10, "{} pieces", standin.count("hipHostMalloc"));
+        },
+    );
+}
+
+#[test]
 fn a_fork_comes_after_what_was_there() {
     with_standin("a_fork_comes_after_what_was_there", &[("HIP_STANDIN_DELAY_US", "3000")], |standin| {
         let (_device, stream) = standin.device_and_stream();
