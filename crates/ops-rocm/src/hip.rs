@@ -67,3 +67,15 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everything_may_be_sent_to_and_shared_with_other_threads() {
+        fn shared<T: Send + Sync>() {}
+        shared::<(Device, Stream, Event, DeviceMemory, Access<'_>, Download)>();
+        shared::<(Module, Function, CodeObject, Compiler, IndexCheck<'_>, Error)>();
+    }
+}

@@ -10,15 +10,16 @@
 //! }
 //! ```
 //!
-//! **rocBLAS ends the process** when its Tensile library has no kernels for the device: look for
-//! `TensileLibrary*gfxNNN*` in `rocblas/library` beside the library, or in `ROCBLAS_TENSILE_LIBPATH`, before a handle is
-//! made. Matrices are column-major: a row-major product swaps its operands.
+//! **rocBLAS ends the process** when it has no kernels of its own for the device: ask [`tensile::kernels_for`] before a
+//! handle is made. Matrices are column-major: a row-major product swaps its operands.
 
 use std::ffi::{CStr, c_char};
 use std::sync::OnceLock;
 
 use hip_sys::loader::{self, Description, Library, Version};
 use hip_sys::{LoadError, Search, hip};
+
+pub mod tensile;
 
 #[allow(missing_docs, non_camel_case_types, non_snake_case, non_upper_case_globals, clippy::all)]
 #[rustfmt::skip]

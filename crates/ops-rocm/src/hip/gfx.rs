@@ -101,6 +101,11 @@ impl Gfx {
         Ok(Gfx { full: text.to_string() })
     }
 
+    /// All architectures that [`parse`](Self::parse) takes, without features.
+    pub fn known() -> impl Iterator<Item = Gfx> {
+        TARGETS.iter().map(|target| Gfx::of_device(target.name))
+    }
+
     /// What a device reported: the runtime knows the name, even if this table does not.
     pub(super) fn of_device(text: &str) -> Gfx {
         Gfx { full: text.trim().to_string() }
