@@ -46,8 +46,8 @@ typedef struct OpsHostApi {
     uint64_t (*ballot)(int predicate);
 
     // The block's memory for one static LDS array; every fiber of a block gets the same address,
-    // aligned to 16 bytes, poisoned when the block starts. A slot is unique within the module
-    // and always asks for the same number of bytes.
+    // aligned to 16 bytes, poisoned when the block starts. Within one launch a slot stands for
+    // one array and always asks for the same number of bytes.
     void* (*lds)(uint32_t slot, uint64_t bytes);
 
     // The block's dynamic LDS, of the size given at launch, aligned to 16 bytes and poisoned likewise.
