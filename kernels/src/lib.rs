@@ -1,0 +1,34 @@
+//! GPU kernels for transformer operations: sources, the table of their instances, and what a launch
+//! needs to know about them.
+//!
+//! The sources (`hip/*.hip`, `include/*.h`) compile unchanged with clang or hipRTC for AMD, with NVRTC
+//! for CUDA, and with a C++ compiler for the host. This crate embeds them and holds no device code of
+//! its own, so it builds anywhere.
+//!
+//! A kernel takes one plain struct by value. Each family's module has the Rust mirror of its structs,
+//! functions that choose an instance and its grid, and nothing else:
+//!
+//! 1. [`Shape`] and [`Operand`] describe memory (see [`elementwise`] and [`rows`]).
+//! 2. The family's `plan` gives a [`Launch`]: the [`Instance`], grid and block.
+//! 3. [`source::unit`] gives the text to compile, [`source::hiprtc_options`] and its like the compiler's flags.
+#![forbid(unsafe_code)]
+
+mod dtype;
+mod instances;
+mod launch;
+mod shape;
+pub mod source;
+
+pub mod binary;
+pub mod unary;
+
+pub use dtype::Dtype;
+pub use instances::{Arguments, Instance, by_symbol, find, instances};
+pub use launch::{Device, Launch};
+pub use shape::{MAX_RANK, Operand, Shape, View, elementwise, rows};
+pub use source::Family;
+
+fn declare_all(table: &mut instances::Table) {
+    unary::declare(table);
+    binary::declare(table);
+}
