@@ -84,7 +84,7 @@ template <typename F, typename T> OPS_DEVICE void unary(const UnaryArgs& args) {
 
 template <typename T> OPS_DEVICE void affine(const AffineArgs& args) {
     acc_t<T> mul = acc_t<T>(args.mul), add = acc_t<T>(args.add);
-    map<T, T>(args.shape, args.y, [=](T x) { return narrow<T>(fma(widen(x), mul, add)); }, args.x);
+    map<T, T>(args.shape, args.y, [=](T x) OPS_INLINE { return narrow<T>(fma(widen(x), mul, add)); }, args.x);
 }
 
 }  // namespace ops

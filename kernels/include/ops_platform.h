@@ -1,6 +1,7 @@
 // Maps one kernel source onto AMD (clang and hipRTC), CUDA (NVRTC) and a host C++ compiler.
 // Needs no other header on a device. The wave size is the build's to say: pass -DOPS_WAVE=32 or 64
-// (gfx9 64, gfx10 to gfx12 32, CUDA 32, host either). All launches are one-dimensional blocks.
+// (gfx9 64, gfx10 to gfx12 32, CUDA 32, host either). Blocks are one-dimensional and exactly as large
+// as OPS_KERNEL says.
 #pragma once
 
 #if !defined(OPS_WAVE) || (OPS_WAVE != 32 && OPS_WAVE != 64)
@@ -23,9 +24,12 @@
 #define OPS_DEVICE static __attribute__((device)) __attribute__((always_inline)) inline
 #define OPS_METHOD __attribute__((device)) __attribute__((always_inline)) inline
 #define OPS_TABLE static __attribute__((constant)) const
+// After a lambda's parameters: what captures by reference must be inlined to stay in registers.
+#define OPS_INLINE __attribute__((always_inline))
 #define OPS_LDS(type, name, count) __attribute__((shared)) static type name[count]
 #define OPS_KERNEL(name, Args, block) \
-    extern "C" __attribute__((global)) __attribute__((launch_bounds(block))) void name(Args args)
+    extern "C" __attribute__((global)) __attribute__((amdgpu_flat_work_group_size(block, block))) \
+    void name(Args args)
 #elif defined(OPS_CUDA)
 #define OPS_DEVICE static __device__ __forceinline__
 #define OPS_METHOD __device__ __forceinline__
@@ -50,6 +54,10 @@
     const uint64_t name##__args_size = sizeof(Args);                      \
     }                                                                     \
     extern "C" void name(Args args)
+#endif
+
+#if !defined(OPS_INLINE)
+#define OPS_INLINE
 #endif
 
 #if defined(OPS_HOST) && !defined(__clang__)
@@ -109,6 +117,15 @@ OPS_DEVICE u32 wave_id() { return thread_x() / OPS_WAVE; }
 // First index and step of a grid-stride loop; 64 bits, so that no count overflows.
 OPS_DEVICE u64 global_thread() { return u64(block_x()) * block_dim() + thread_x(); }
 OPS_DEVICE u64 global_threads() { return u64(grid_x()) * block_dim(); }
+
+// The same value, unknown to the optimiser: what depends on it stays inside the loop that asks for it.
+// Without this, address arithmetic of every path is hoisted out of row loops and fills the registers.
+OPS_DEVICE u32 opaque(u32 value) {
+#if defined(OPS_AMD)
+    asm volatile("" : "+v"(value));
+#endif
+    return value;
+}
 
 // ---- barriers and lanes -----------------------------------------------------
 

@@ -18,6 +18,16 @@ struct Shape {
     u64 count;  // product of the dimensions
 };
 
+// A divisor and its magic number, as in Shape.
+struct Divider {
+    u64 by;
+    u64 magic;
+    u64 shift;
+};
+OPS_DEVICE u64 divide(const Divider& d, u64 n) {
+    return d.by == 1 ? n : multiply_high(n, d.magic) >> u32(d.shift);
+}
+
 // Memory of one operand, its offset included, and strides in elements, aligned like the dimensions.
 struct Operand {
     void* data;
@@ -51,7 +61,7 @@ template <u32 LAST, typename F> OPS_DEVICE void unravel(const Shape& shape, u64 
 // The offset of a linear index over dim[0 ..= LAST].
 template <u32 LAST> OPS_DEVICE i64 offset_of(const Shape& shape, const Operand& operand, u64 index) {
     i64 offset = 0;
-    unravel<LAST>(shape, index, [&](u32 d, u64 at) { offset += i64(at) * operand.stride[d]; });
+    unravel<LAST>(shape, index, [&](u32 d, u64 at) OPS_INLINE { offset += i64(at) * operand.stride[d]; });
     return offset;
 }
 
@@ -120,7 +130,7 @@ template <u32 N, typename Y, typename F, typename... X> OPS_DEVICE Pack<Y, N> ma
 // f on `step` elements from a linear index on, fewer at the end.
 template <u32 N, typename Y, typename F, typename... X>
 OPS_DEVICE void map_at(const Shape& shape, u64 index, u64 step, F f, Cursor<Y> y, Cursor<X>... x) {
-    unravel<5>(shape, index, [&](u32 d, u64 at) {
+    unravel<5>(shape, index, [&](u32 d, u64 at) OPS_INLINE {
         y.move(d, at);
         (x.move(d, at), ...);
     });

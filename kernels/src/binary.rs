@@ -1,6 +1,7 @@
 //! Elementwise ops of two operands: `y = f(a, b)`, broadcast through stride 0; `y` may be `a` or `b`.
 use crate::instances::{Arguments, Table};
-use crate::{Device, Dtype, Family, Launch, Operand, Shape, find};
+use crate::launch::need;
+use crate::{Device, Dtype, Family, Launch, Operand, Refused, Shape, View, elementwise};
 
 const BLOCK: u32 = 256;
 
@@ -47,7 +48,14 @@ pub(crate) fn declare(table: &mut Table) {
     }
 }
 
-/// The launch of a binary op on a shape; `None` when there is no such kernel.
-pub fn plan(op: &str, dtype: Dtype, shape: &Shape, device: &Device) -> Option<Launch> {
-    Some(Launch::elementwise(find(op, "", &[dtype])?, shape, device))
+/// Prepares `y = op(a, b)`; all views have the shape `dims`, broadcast ones stride 0.
+pub fn prepare(
+    op: &str,
+    dims: &[u64],
+    [a, b, y]: [View<'_>; 3],
+    device: &Device,
+) -> Result<(Launch, BinaryArgs), Refused> {
+    let instance = need(op, "", &[a.dtype])?;
+    let (shape, [a, b, y]) = elementwise(dims, [a, b, y])?;
+    Ok((Launch::elementwise(instance, &shape, device), BinaryArgs { shape, a, b, y }))
 }

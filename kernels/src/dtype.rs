@@ -27,6 +27,8 @@ pub enum Dtype {
     B32,
     /// Any element of eight bytes, moved as bits.
     B64,
+    /// Any element of sixteen bytes, moved as bits.
+    B128,
 }
 
 use Dtype::*;
@@ -42,6 +44,9 @@ impl Dtype {
     pub const PLAIN: [Dtype; 11] = [U8, I8, I16, I32, I64, U32, F16, Bf16, F32, F64, F8E4M3];
     /// Block formats.
     pub const BLOCKS: [Dtype; 2] = [Q4_0, Q8_0];
+    /// A float and the type of its weights or tables: its own, or f32 beside a half.
+    pub const WEIGHTED: [[Dtype; 2]; 6] =
+        [[F16, F16], [F16, F32], [Bf16, Bf16], [Bf16, F32], [F32, F32], [F64, F64]];
     /// Elements moved as bits.
     pub const BITS: [Dtype; 4] = [B8, B16, B32, B64];
 
@@ -65,6 +70,7 @@ impl Dtype {
             B16 => "b16",
             B32 => "b32",
             B64 => "b64",
+            B128 => "b128",
         }
     }
 
@@ -88,6 +94,7 @@ impl Dtype {
             I16 | F16 | Bf16 | B16 => 2,
             I32 | U32 | F32 | B32 => 4,
             I64 | F64 | B64 => 8,
+            B128 => 16,
             Q4_0 => 18,
             Q8_0 => 34,
         }

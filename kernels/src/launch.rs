@@ -1,5 +1,6 @@
 //! What a launch is made of.
-use crate::{Instance, Shape};
+use crate::{Dtype, Instance, Shape, find};
+use std::fmt;
 
 /// What grids depend on.
 #[derive(Clone, Copy, Debug)]
@@ -46,4 +47,47 @@ impl Launch {
         let blocks = items.div_ceil(per_block.max(1)).min(most).min(u64::from(u32::MAX) / 1024);
         Launch { instance, grid: [blocks as u32, 1, 1], block: instance.block }
     }
+}
+
+/// Why a problem has no launch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// No kernel for this op and these types.
+    NoKernel {
+        /// The op asked for.
+        op: String,
+        /// The element types asked for.
+        types: Vec<Dtype>,
+    },
+    /// This many dimensions: more than a kernel walks after merging, too few, or not one stride each.
+    Rank(usize),
+    /// Element counts that do not fit 63 bits.
+    Size,
+    /// A size beyond what the kernel is written for.
+    Limit {
+        /// What is limited.
+        what: &'static str,
+        /// What was asked for.
+        got: u64,
+        /// The most there can be.
+        most: u64,
+    },
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refused::NoKernel { op, types } => write!(f, "no kernel of {op} for {types:?}"),
+            Refused::Rank(n) => write!(f, "{n} dimensions cannot be walked"),
+            Refused::Size => write!(f, "more than 2^63 elements"),
+            Refused::Limit { what, got, most } => write!(f, "{what} is {got}, at most {most}"),
+        }
+    }
+}
+
+impl std::error::Error for Refused {}
+
+/// The instance with these properties.
+pub(crate) fn need(op: &str, variant: &str, types: &[Dtype]) -> Result<&'static Instance, Refused> {
+    find(op, variant, types).ok_or_else(|| Refused::NoKernel { op: op.to_owned(), types: types.to_vec() })
 }

@@ -8,8 +8,9 @@
 //! A kernel takes one plain struct by value. Each family's module has the Rust mirror of its structs,
 //! functions that choose an instance and its grid, and nothing else:
 //!
-//! 1. [`Shape`] and [`Operand`] describe memory (see [`elementwise`] and [`rows`]).
-//! 2. The family's `plan` gives a [`Launch`]: the [`Instance`], grid and block.
+//! 1. The caller describes its operands as [`View`]s: device address, strides, element type.
+//! 2. The family's `prepare` gives a [`Launch`] ([`Instance`], grid, block) and the arguments, or says
+//!    why there is none.
 //! 3. [`source::unit`] gives the text to compile, [`source::hiprtc_options`] and its like the compiler's flags.
 #![forbid(unsafe_code)]
 
@@ -20,15 +21,21 @@ mod shape;
 pub mod source;
 
 pub mod binary;
+pub mod norm;
+pub mod rope;
+pub mod softmax;
 pub mod unary;
 
 pub use dtype::Dtype;
 pub use instances::{Arguments, Instance, by_symbol, find, instances};
-pub use launch::{Device, Launch};
-pub use shape::{MAX_RANK, Operand, Shape, View, elementwise, rows};
+pub use launch::{Device, Launch, Refused};
+pub use shape::{Divider, MAX_RANK, Operand, Shape, View, elementwise, rows};
 pub use source::Family;
 
 fn declare_all(table: &mut instances::Table) {
     unary::declare(table);
     binary::declare(table);
+    norm::declare(table);
+    softmax::declare(table);
+    rope::declare(table);
 }

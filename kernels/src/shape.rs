@@ -1,4 +1,5 @@
 //! Shapes and operands as the kernels read them.
+use crate::{Dtype, Refused};
 
 /// Dimensions a kernel can walk, after [`elementwise`] or [`rows`] merged what can be merged.
 pub const MAX_RANK: usize = 6;
@@ -39,7 +40,12 @@ impl Shape {
         self.dim[MAX_RANK - 1]
     }
 
-    fn new(dims: &[u64]) -> Option<Shape> {
+    /// The same shape, to be walked element by element.
+    pub(crate) fn unpacked(self) -> Shape {
+        Shape { pack: 1, ..self }
+    }
+
+    fn new(dims: &[u64]) -> Result<Shape, Refused> {
         let mut shape = Shape {
             dim: [1; MAX_RANK],
             magic: [0; MAX_RANK],
@@ -48,14 +54,14 @@ impl Shape {
             pack: 1,
             count: 1,
         };
-        let first = MAX_RANK.checked_sub(dims.len())?;
+        let first = MAX_RANK.checked_sub(dims.len()).ok_or(Refused::Rank(dims.len()))?;
         for (slot, &d) in (first..).zip(dims) {
             shape.dim[slot] = d;
-            shape.count = shape.count.checked_mul(d)?;
+            shape.count = shape.count.checked_mul(d).ok_or(Refused::Size)?;
             (shape.magic[slot], shape.shift[slot]) = magic(d);
         }
         shape.rank = dims.len() as u32;
-        (shape.count < 1 << 63).then_some(shape)
+        if shape.count < 1 << 63 { Ok(shape) } else { Err(Refused::Size) }
     }
 }
 
@@ -92,39 +98,63 @@ impl Operand {
     }
 }
 
-/// What [`elementwise`] and [`rows`] are told of an operand.
+/// An operand as a caller describes it.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
     /// Device address of the first element, offset included.
     pub data: u64,
     /// Strides in elements, one a dimension, 0 where broadcast.
     pub strides: &'a [i64],
-    /// Bytes of one element.
-    pub bytes: usize,
+    /// Element type.
+    pub dtype: Dtype,
+}
+
+/// A divisor with its magic number.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Divider {
+    by: u64,
+    magic: u64,
+    shift: u64,
+}
+
+impl Divider {
+    /// Divides by `by`, which is not 0, any number below 2^63.
+    pub fn new(by: u64) -> Divider {
+        let (magic, shift) = magic(by);
+        Divider { by, magic, shift: u64::from(shift) }
+    }
 }
 
 /// Merges dimensions of operands that all have shape `dims`, for a kernel that visits every element.
 ///
-/// `None` when more than [`MAX_RANK`] dimensions remain, when a stride list has not one entry a
+/// Refused when more than [`MAX_RANK`] dimensions remain, when a stride list has not one entry a
 /// dimension, or when the number of elements does not fit 63 bits.
-pub fn elementwise<const N: usize>(dims: &[u64], views: [View<'_>; N]) -> Option<(Shape, [Operand; N])> {
+pub fn elementwise<const N: usize>(
+    dims: &[u64],
+    views: [View<'_>; N],
+) -> Result<(Shape, [Operand; N]), Refused> {
     let (dims, strides) = merge(dims, &views, 0)?;
     let mut shape = Shape::new(&dims)?;
-    shape.pack = pack(&dims, &strides, &views);
-    Some((shape, operands(&views, &strides)))
+    shape.pack = pack(&dims, &strides, &views, true);
+    Ok((shape, operands(&views, &strides)))
 }
 
 /// Merges the leading dimensions, keeping the last `kept` as they are, for a kernel that visits rows.
 ///
-/// `None` as for [`elementwise`], or when there are fewer than `kept` dimensions.
+/// Refused as by [`elementwise`], or when there are fewer than `kept` dimensions. Packs are whole rows.
 pub fn rows<const N: usize>(
     dims: &[u64],
     kept: usize,
     views: [View<'_>; N],
-) -> Option<(Shape, [Operand; N])> {
+) -> Result<(Shape, [Operand; N]), Refused> {
     let (dims, strides) = merge(dims, &views, kept)?;
-    let shape = Shape::new(&dims)?;
-    Some((shape, operands(&views, &strides)))
+    let mut shape = Shape::new(&dims)?;
+    let packs = pack(&dims, &strides, &views, false);
+    if shape.inner().is_multiple_of(u64::from(packs)) {
+        shape.pack = packs;
+    }
+    Ok((shape, operands(&views, &strides)))
 }
 
 fn operands<const N: usize>(views: &[View<'_>; N], strides: &[Vec<i64>; N]) -> [Operand; N] {
@@ -137,11 +167,11 @@ fn merge<const N: usize>(
     dims: &[u64],
     views: &[View<'_>; N],
     kept: usize,
-) -> Option<(Vec<u64>, [Vec<i64>; N])> {
-    if views.iter().any(|v| v.strides.len() != dims.len()) {
-        return None;
+) -> Result<(Vec<u64>, [Vec<i64>; N]), Refused> {
+    if let Some(odd) = views.iter().find(|v| v.strides.len() != dims.len()) {
+        return Err(Refused::Rank(odd.strides.len()));
     }
-    let leading = dims.len().checked_sub(kept)?;
+    let leading = dims.len().checked_sub(kept).ok_or(Refused::Rank(dims.len()))?;
     let mut out_dims: Vec<u64> = Vec::with_capacity(dims.len());
     let mut out: [Vec<i64>; N] = std::array::from_fn(|_| Vec::with_capacity(dims.len()));
     for (d, &size) in dims.iter().enumerate() {
@@ -155,7 +185,7 @@ fn merge<const N: usize>(
                 .zip(&out)
                 .all(|(v, o)| o.last().copied() == v.strides[d].checked_mul(size as i64));
         match out_dims.last_mut() {
-            Some(last) if joins => *last = last.checked_mul(size)?,
+            Some(last) if joins => *last = last.checked_mul(size).ok_or(Refused::Size)?,
             _ => out_dims.push(size),
         }
         for (v, o) in views.iter().zip(&mut out) {
@@ -169,19 +199,24 @@ fn merge<const N: usize>(
         out_dims.push(1);
         out.iter_mut().for_each(|o| o.push(1));
     }
-    Some((out_dims, out))
+    Ok((out_dims, out))
 }
 
 /// Elements a 16-byte access of the widest operand takes, if every operand's address and strides allow
-/// it at every row: else 1. The first operand is not special; a broadcast one (stride 0) never objects.
-fn pack<const N: usize>(dims: &[u64], strides: &[Vec<i64>; N], views: &[View<'_>; N]) -> u32 {
-    let widest = views.iter().map(|v| v.bytes as u64).max().unwrap_or(PACK_BYTES);
+/// it at every row: else 1. With `broadcast`, one that repeats an element along the row never objects.
+fn pack<const N: usize>(
+    dims: &[u64],
+    strides: &[Vec<i64>; N],
+    views: &[View<'_>; N],
+    broadcast: bool,
+) -> u32 {
+    let widest = views.iter().map(|v| v.dtype.bytes() as u64).max().unwrap_or(PACK_BYTES);
     let n = PACK_BYTES / widest.max(1);
     let whole_rows = dims.len() <= 1 || dims.last().is_some_and(|d| d % n == 0);
     let fits = |view: &View<'_>, strides: &[i64]| match strides.split_last() {
-        Some((0, _)) => true,
+        Some((0, _)) => broadcast,
         Some((1, outer)) => {
-            view.data.is_multiple_of(n * view.bytes as u64) && outer.iter().all(|s| s % n as i64 == 0)
+            view.data.is_multiple_of(n * view.dtype.bytes() as u64) && outer.iter().all(|s| s % n as i64 == 0)
         }
         _ => false,
     };
@@ -207,28 +242,33 @@ mod tests {
         }
     }
 
-    fn view(data: u64, strides: &[i64], bytes: usize) -> View<'_> {
-        View { data, strides, bytes }
+    fn view(data: u64, strides: &[i64], dtype: Dtype) -> View<'_> {
+        View { data, strides, dtype }
     }
 
     #[test]
     fn merging() {
         let (shape, [a, b]) =
-            elementwise(&[2, 3, 4], [view(16, &[12, 4, 1], 4), view(32, &[12, 4, 1], 4)]).unwrap();
+            elementwise(&[2, 3, 4], [view(16, &[12, 4, 1], Dtype::F32), view(32, &[12, 4, 1], Dtype::F32)])
+                .unwrap();
         assert_eq!((shape.rank(), shape.count(), shape.pack()), (1, 24, 4));
         assert_eq!((a.stride[5], b.stride[5]), (1, 1));
         let (shape, [_, b]) =
-            elementwise(&[2, 3, 4], [view(16, &[12, 4, 1], 4), view(32, &[0, 0, 1], 4)]).unwrap();
+            elementwise(&[2, 3, 4], [view(16, &[12, 4, 1], Dtype::F32), view(32, &[0, 0, 1], Dtype::F32)])
+                .unwrap();
         assert_eq!((shape.rank(), shape.pack(), b.stride[4]), (2, 4, 0));
-        let (shape, _) = elementwise(&[2, 3, 4], [view(8, &[12, 4, 1], 4), view(32, &[0, 0, 1], 4)]).unwrap();
+        let (shape, _) =
+            elementwise(&[2, 3, 4], [view(8, &[12, 4, 1], Dtype::F32), view(32, &[0, 0, 1], Dtype::F32)])
+                .unwrap();
         assert_eq!(shape.pack(), 1, "address not a multiple of 16");
-        let (shape, _) = elementwise(&[2, 3], [view(0, &[3, 1], 2), view(0, &[4, 1], 2)]).unwrap();
+        let (shape, _) =
+            elementwise(&[2, 3], [view(0, &[3, 1], Dtype::F16), view(0, &[4, 1], Dtype::F16)]).unwrap();
         assert_eq!(shape.pack(), 1, "rows not whole packs");
-        let (shape, [s]) = elementwise(&[], [view(0, &[], 2)]).unwrap();
+        let (shape, [s]) = elementwise(&[], [view(0, &[], Dtype::F16)]).unwrap();
         assert_eq!((shape.rank(), shape.count(), s.stride[5]), (1, 1, 1));
-        let (shape, _) = rows(&[2, 3, 1, 8], 1, [view(0, &[24, 8, 8, 1], 2)]).unwrap();
+        let (shape, _) = rows(&[2, 3, 1, 8], 1, [view(0, &[24, 8, 8, 1], Dtype::F16)]).unwrap();
         assert_eq!((shape.rank(), shape.inner()), (2, 8));
-        assert!(elementwise(&[1 << 32, 1 << 32], [view(0, &[0, 0], 1)]).is_none());
-        assert!(elementwise(&[2; 7], [view(0, &[1, 3, 9, 27, 81, 243, 729], 1)]).is_none());
+        assert!(elementwise(&[1 << 32, 1 << 32], [view(0, &[0, 0], Dtype::U8)]).is_err());
+        assert!(elementwise(&[2; 7], [view(0, &[1, 3, 9, 27, 81, 243, 729], Dtype::U8)]).is_err());
     }
 }

@@ -8,17 +8,24 @@ use std::fmt::Write;
 pub enum Family {
     Unary,
     Binary,
+    Norm,
+    Softmax,
+    Rope,
 }
 
 impl Family {
     /// Every family.
-    pub const ALL: &'static [Family] = &[Family::Unary, Family::Binary];
+    pub const ALL: &'static [Family] =
+        &[Family::Unary, Family::Binary, Family::Norm, Family::Softmax, Family::Rope];
 
     /// Its name: `hip/NAME.hip` is the file.
     pub const fn name(self) -> &'static str {
         match self {
             Family::Unary => "unary",
             Family::Binary => "binary",
+            Family::Norm => "norm",
+            Family::Softmax => "softmax",
+            Family::Rope => "rope",
         }
     }
 
@@ -26,6 +33,9 @@ impl Family {
         match self {
             Family::Unary => include_str!("../hip/unary.hip"),
             Family::Binary => include_str!("../hip/binary.hip"),
+            Family::Norm => include_str!("../hip/norm.hip"),
+            Family::Softmax => include_str!("../hip/softmax.hip"),
+            Family::Rope => include_str!("../hip/rope.hip"),
         }
     }
 }
@@ -38,6 +48,7 @@ const HEADERS: &[(&str, &str)] = &[
     ("ops_trig.h", include_str!("../include/ops_trig.h")),
     ("ops_view.h", include_str!("../include/ops_view.h")),
     ("ops_reduce.h", include_str!("../include/ops_reduce.h")),
+    ("ops_row.h", include_str!("../include/ops_row.h")),
     ("ops_index.h", include_str!("../include/ops_index.h")),
 ];
 

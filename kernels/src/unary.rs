@@ -1,6 +1,7 @@
 //! Elementwise ops of one operand: `y = f(x)`, any shape and strides; `y` may be `x`.
 use crate::instances::{Arguments, Table};
-use crate::{Device, Dtype, Family, Launch, Operand, Shape, find};
+use crate::launch::need;
+use crate::{Device, Dtype, Family, Launch, Operand, Refused, Shape, View, elementwise};
 
 const BLOCK: u32 = 256;
 
@@ -81,7 +82,28 @@ pub(crate) fn declare(table: &mut Table) {
     }
 }
 
-/// The launch of a unary op (or `affine`) on a shape; `None` when there is no such kernel.
-pub fn plan(op: &str, dtype: Dtype, shape: &Shape, device: &Device) -> Option<Launch> {
-    Some(Launch::elementwise(find(op, "", &[dtype])?, shape, device))
+/// Prepares `y = op(x)`; both views have the shape `dims`.
+pub fn prepare(
+    op: &str,
+    dims: &[u64],
+    x: View<'_>,
+    y: View<'_>,
+    device: &Device,
+) -> Result<(Launch, UnaryArgs), Refused> {
+    let instance = need(op, "", &[x.dtype])?;
+    let (shape, [x, y]) = elementwise(dims, [x, y])?;
+    Ok((Launch::elementwise(instance, &shape, device), UnaryArgs { shape, x, y }))
+}
+
+/// Prepares `y = x * mul + add`.
+pub fn affine(
+    dims: &[u64],
+    x: View<'_>,
+    y: View<'_>,
+    (mul, add): (f64, f64),
+    device: &Device,
+) -> Result<(Launch, AffineArgs), Refused> {
+    let instance = need("affine", "", &[x.dtype])?;
+    let (shape, [x, y]) = elementwise(dims, [x, y])?;
+    Ok((Launch::elementwise(instance, &shape, device), AffineArgs { shape, x, y, mul, add }))
 }

@@ -1,6 +1,6 @@
 //! Test data: elements, guarded and misaligned buffers, strided views, and the tolerance rule.
 use half::{bf16, f16};
-use ops_kernels::Dtype;
+use ops_kernels::{Dtype, View};
 use std::cell::UnsafeCell;
 
 /// An element that tests can make from and compare as f64.
@@ -223,4 +223,24 @@ pub(crate) fn assert_exact<T: Element>(what: &str, got: &[T], want: &[T]) {
         let both_nan = g.to_f64().is_nan() && w.to_f64().is_nan();
         assert!(g == w || both_nan, "{what} {}: at {i}: got {g:?}, want {w:?}", T::DTYPE);
     }
+}
+
+/// A view of a buffer.
+pub(crate) fn view<'a, T: Element>(buffer: &Buffer<T>, layout: &'a Layout) -> View<'a> {
+    View { data: buffer.address(), strides: &layout.strides, dtype: T::DTYPE }
+}
+
+/// The elements of a view, in order.
+pub(crate) fn pick<T: Element>(buffer: &Buffer<T>, layout: &Layout) -> Vec<T> {
+    layout.offsets().iter().map(|&o| buffer.slice()[o]).collect()
+}
+
+/// Checks that only the elements of the view were written.
+#[track_caller]
+pub(crate) fn check_untouched<T: Element>(y: &Buffer<T>, layout: &Layout, untouched: T) {
+    y.check_guards();
+    let mut reached = vec![false; layout.len];
+    layout.offsets().iter().for_each(|&o| reached[o] = true);
+    let gaps = y.slice().iter().zip(reached).filter(|(_, r)| !r);
+    assert!(gaps.into_iter().all(|(&v, _)| v == untouched), "wrote between the elements of its view");
 }

@@ -1,10 +1,8 @@
 //! Unary and binary ops.
-use crate::data::{Buffer, Element, Layout, Random, assert_close, assert_exact};
+use crate::data::{Buffer, Element, Layout, Random, assert_close, assert_exact, check_untouched, pick, view};
 use crate::host::{WAVES, device, run};
 use half::{bf16, f16};
-use ops_kernels::binary::{self, BinaryArgs};
-use ops_kernels::unary::{self, AffineArgs, UnaryArgs};
-use ops_kernels::{View, elementwise};
+use ops_kernels::{binary, unary};
 
 /// Sizes round the pack and block sizes, and shapes with every kind of stride.
 fn layouts() -> Vec<[Layout; 3]> {
@@ -27,10 +25,6 @@ fn layouts() -> Vec<[Layout; 3]> {
     out
 }
 
-fn view<'a, T: Element>(buffer: &Buffer<T>, layout: &'a Layout) -> View<'a> {
-    View { data: buffer.address(), strides: &layout.strides, bytes: size_of::<T>() }
-}
-
 /// Runs `y = f(x)` over the layouts and hands the elements in and out to `check`.
 fn unary_cases<T: Element>(
     op: &str,
@@ -45,25 +39,15 @@ fn unary_cases<T: Element>(
             let x = Buffer::new(&x, offset);
             let untouched = T::from_f64(77.0);
             let y = Buffer::filled(untouched, y_layout.len, 2 * offset);
-            let (shape, [xo, yo]) =
-                elementwise(&x_layout.dims, [view(&x, x_layout), view(&y, y_layout)]).expect("it merges");
-            let launch = unary::plan(op, T::DTYPE, &shape, &device(wave)).expect("there is a kernel");
-            run(wave, &launch, &UnaryArgs { shape, x: xo, y: yo });
+            let views = (view(&x, x_layout), view(&y, y_layout));
+            let (launch, args) =
+                unary::prepare(op, &x_layout.dims, views.0, views.1, &device(wave)).expect("a kernel");
+            run(wave, &launch, &args);
             let what = format!("{op} {:?}", x_layout.dims);
-            let pick =
-                |b: &Buffer<T>, l: &Layout| l.offsets().iter().map(|&o| b.slice()[o]).collect::<Vec<_>>();
             check(&what, &pick(&x, x_layout), &pick(&y, y_layout));
             check_untouched(&y, y_layout, untouched);
         }
     }
-}
-
-fn check_untouched<T: Element>(y: &Buffer<T>, layout: &Layout, untouched: T) {
-    y.check_guards();
-    let mut reached = vec![false; layout.len];
-    layout.offsets().iter().for_each(|&o| reached[o] = true);
-    let gaps = y.slice().iter().zip(reached).filter(|(_, r)| !r);
-    assert!(gaps.into_iter().all(|(&v, _)| v == untouched), "wrote between the elements of its view");
 }
 
 /// A value from the ones that go wrong, or a random one.
@@ -108,8 +92,11 @@ fn gelu(x: f64) -> f64 {
     x * sigmoid(2.0 * u)
 }
 
+type Unary = fn(f64) -> f64;
+type Binary<R> = fn(f64, f64) -> R;
+
 /// f64 results that the f64 kernels are held to need care near cancellation; f32 ones do not.
-fn close_ops() -> Vec<(&'static str, fn(f64) -> f64)> {
+fn close_ops() -> Vec<(&'static str, Unary)> {
     vec![
         ("sigmoid", sigmoid),
         ("silu", |x| x * sigmoid(x)),
@@ -151,7 +138,7 @@ fn floats<T: Element>() {
             );
         }
     }
-    let exact: [(&str, fn(f64) -> f64); 6] = [
+    let exact: [(&str, Unary); 6] = [
         ("floor", f64::floor),
         ("ceil", f64::ceil),
         ("round", f64::round),
@@ -252,10 +239,8 @@ fn binary_cases<T: Element>(
         let untouched = T::from_f64(77.0);
         let y = Buffer::filled(untouched, y_layout.len, 8 * (case % 2));
         let views = [view(&a, a_layout), view(&b, b_layout), view(&y, y_layout)];
-        let (shape, [ao, bo, yo]) = elementwise(&a_layout.dims, views).expect("it merges");
-        let launch = binary::plan(op, T::DTYPE, &shape, &device(32)).expect("there is a kernel");
-        run(32, &launch, &BinaryArgs { shape, a: ao, b: bo, y: yo });
-        let pick = |b: &Buffer<T>, l: &Layout| l.offsets().iter().map(|&o| b.slice()[o]).collect::<Vec<_>>();
+        let (launch, args) = binary::prepare(op, &a_layout.dims, views, &device(32)).expect("a kernel");
+        run(32, &launch, &args);
         let what = format!("{op} {:?} {:?}", a_layout.dims, b_layout.strides);
         check(&what, &pick(&a, a_layout), &pick(&b, b_layout), &pick(&y, y_layout));
         check_untouched(&y, y_layout, untouched);
@@ -263,7 +248,7 @@ fn binary_cases<T: Element>(
 }
 
 fn binary_floats<T: Element>() {
-    let close: [(&str, fn(f64, f64) -> f64); 6] = [
+    let close: [(&str, Binary<f64>); 6] = [
         ("add", |a, b| a + b),
         ("sub", |a, b| a - b),
         ("mul", |a, b| a * b),
@@ -281,8 +266,8 @@ fn binary_floats<T: Element>() {
             },
         );
     }
-    let pick: [(&str, fn(f64, f64) -> bool); 2] = [("maximum", |a, b| a > b), ("minimum", |a, b| a < b)];
-    for (op, first) in pick {
+    let firsts: [(&str, Binary<bool>); 2] = [("maximum", |a, b| a > b), ("minimum", |a, b| a < b)];
+    for (op, first) in firsts {
         binary_cases::<T>(
             op,
             |r| T::from_f64(tricky(r, 3.0)),
@@ -334,9 +319,10 @@ fn affine_in_place() {
         let x: Vec<T> = (0..1003).map(|_| T::from_f64(random.normal())).collect();
         let buffer = Buffer::new(&x, 0);
         let layout = Layout::contiguous(&[17, 59]);
-        let (shape, [xo, yo]) = elementwise(&layout.dims, [view(&buffer, &layout); 2]).expect("it merges");
-        let launch = unary::plan("affine", T::DTYPE, &shape, &device(32)).expect("there is a kernel");
-        run(32, &launch, &AffineArgs { shape, x: xo, y: yo, mul: 0.1, add: -3.0 });
+        let x_view = view(&buffer, &layout);
+        let (launch, args) =
+            unary::affine(&layout.dims, x_view, x_view, (0.1, -3.0), &device(32)).expect("a kernel");
+        run(32, &launch, &args);
         let want: Vec<f64> = x.iter().map(|v| v.to_f64() * 0.1 - 3.0).collect();
         assert_close("affine", buffer.slice(), &want, false, 2.0);
         buffer.check_guards();

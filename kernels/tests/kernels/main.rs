@@ -4,3 +4,6 @@ mod data;
 mod elementwise;
 mod host;
 mod mirror;
+mod norm;
+mod rope;
+mod softmax;
