@@ -8,7 +8,7 @@ constexpr u32 MAX_RANK = 6;
 constexpr u32 PACK_BYTES = 16;
 
 // Dimensions, outermost first and right-aligned: the live ones are dim[6 - rank .. 6), those before are 1.
-// Division by a live dim[d] is a product: n / dim[d] = (n * magic[d] >> 64) >> shift[d] for n below 2^63.
+// Division by dim[d] is a product: n / dim[d] = (2 n * magic[d] >> 64) >> shift[d] for n below 2^63.
 struct Shape {
     u64 dim[6];
     u64 magic[6];
@@ -25,7 +25,7 @@ struct Divider {
     u64 shift;
 };
 OPS_DEVICE u64 divide(const Divider& d, u64 n) {
-    return d.by == 1 ? n : multiply_high(n, d.magic) >> u32(d.shift);
+    return multiply_high(n << 1, d.magic) >> u32(d.shift);
 }
 
 // Memory of one operand, its offset included, and strides in elements, aligned like the dimensions.
@@ -38,7 +38,7 @@ struct Operand {
 
 // n / dim[d]
 OPS_DEVICE u64 divide(const Shape& shape, u32 d, u64 n) {
-    return multiply_high(n, shape.magic[d]) >> shape.shift[d];
+    return multiply_high(n << 1, shape.magic[d]) >> shape.shift[d];
 }
 
 // Splits a linear index over dim[0 ..= LAST] into coordinates, innermost first, and hands each to

@@ -21,6 +21,9 @@ mod shape;
 pub mod source;
 
 pub mod binary;
+pub mod cast;
+pub mod copy;
+pub mod index;
 pub mod norm;
 pub mod rope;
 pub mod softmax;
@@ -38,4 +41,7 @@ fn declare_all(table: &mut instances::Table) {
     norm::declare(table);
     softmax::declare(table);
     rope::declare(table);
+    copy::declare(table);
+    cast::declare(table);
+    index::declare(table);
 }

@@ -65,14 +65,14 @@ impl Shape {
     }
 }
 
-/// `n / d == (n * magic >> 64) >> shift` for every `n < 2^63`, `d >= 2`.
+/// `n / d == (2 n * magic >> 64) >> shift` for every `n < 2^63`. A `d` of 0 divides nothing.
 fn magic(d: u64) -> (u64, u32) {
-    if d < 2 {
+    if d == 0 {
         return (0, 0);
     }
     let log = u64::BITS - (d - 1).leading_zeros();
     let magic = (1u128 << (63 + log)) / u128::from(d) + 1;
-    (magic as u64, log - 1)
+    (magic as u64, log)
 }
 
 /// One operand: a device address, offset included, and strides in elements, right-aligned.
@@ -223,6 +223,56 @@ fn pack<const N: usize>(
     if n > 1 && whole_rows && views.iter().zip(strides).all(|(v, s)| fits(v, s)) { n as u32 } else { 1 }
 }
 
+/// The dimension `axis` outermost and by itself, the others merged as for [`elementwise`].
+pub(crate) fn leading<const N: usize>(
+    dims: &[u64],
+    axis: usize,
+    views: [View<'_>; N],
+) -> Result<(Shape, [Operand; N]), Refused> {
+    if axis >= dims.len() || views.iter().any(|v| v.strides.len() != dims.len()) {
+        return Err(Refused::Rank(dims.len()));
+    }
+    let mut others = dims.to_vec();
+    let size = others.remove(axis);
+    let mut steps = [0; N];
+    let strides: [Vec<i64>; N] = std::array::from_fn(|i| {
+        let mut strides = views[i].strides.to_vec();
+        steps[i] = strides.remove(axis);
+        strides
+    });
+    let views: [View<'_>; N] = std::array::from_fn(|i| View { strides: &strides[i], ..views[i] });
+    let (mut dims, mut strides) = merge(&others, &views, 0)?;
+    dims.insert(0, size);
+    for (list, step) in strides.iter_mut().zip(steps) {
+        list.insert(0, step);
+    }
+    let mut shape = Shape::new(&dims)?;
+    shape.pack = pack(&dims, &strides, &views, false);
+    Ok((shape, operands(&views, &strides)))
+}
+
+/// A unit's type, the dimensions in units, and each view's strides in units.
+type Units<const N: usize> = (Dtype, Vec<u64>, [Vec<i64>; N]);
+
+/// What a view becomes when its elements are moved as bits: the unit's type, the dimensions and the
+/// strides in units. Types of 1, 2, 4 and 8 bytes are their own unit; blocks get a last dimension.
+pub(crate) fn as_units<const N: usize>(dims: &[u64], views: [View<'_>; N]) -> Result<Units<N>, Refused> {
+    let dtype = views.first().map_or(Dtype::U8, |v| v.dtype);
+    if let Some(bits) = dtype.bits() {
+        return Ok((bits, dims.to_vec(), std::array::from_fn(|i| views[i].strides.to_vec())));
+    }
+    let unit = if dtype.bytes().is_multiple_of(2) { Dtype::B16 } else { Dtype::B8 };
+    let units = (dtype.bytes() / unit.bytes()) as i64;
+    let mut strides: [Vec<i64>; N] = std::array::from_fn(|_| Vec::with_capacity(dims.len() + 1));
+    for (out, view) in strides.iter_mut().zip(&views) {
+        for s in view.strides {
+            out.push(s.checked_mul(units).ok_or(Refused::Size)?);
+        }
+        out.push(1);
+    }
+    Ok((unit, dims.iter().copied().chain([units as u64]).collect(), strides))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -236,7 +286,7 @@ mod tests {
             let tops = [(1u64 << 63) - 1, 1 << 62, (1 << 32) - 1, d, d - 1, d + 1, 2 * d - 1];
             let near = (1..50u64).map(|k| k.saturating_mul(d).min((1 << 63) - 1)).flat_map(|n| [n, n - 1]);
             for n in tops.into_iter().chain(near).filter(|&n| n < 1 << 63) {
-                let q = ((u128::from(n) * u128::from(m)) >> 64) as u64 >> s;
+                let q = ((u128::from(n << 1) * u128::from(m)) >> 64) as u64 >> s;
                 assert_eq!(q, n / d, "{n} / {d}");
             }
         }

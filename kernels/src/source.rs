@@ -11,6 +11,9 @@ pub enum Family {
     Norm,
     Softmax,
     Rope,
+    Copy,
+    Cast,
+    Index,
 }
 
 impl Family {
@@ -26,6 +29,9 @@ impl Family {
             Family::Norm => "norm",
             Family::Softmax => "softmax",
             Family::Rope => "rope",
+            Family::Copy => "copy",
+            Family::Cast => "cast",
+            Family::Index => "index",
         }
     }
 
@@ -36,6 +42,9 @@ impl Family {
             Family::Norm => include_str!("../hip/norm.hip"),
             Family::Softmax => include_str!("../hip/softmax.hip"),
             Family::Rope => include_str!("../hip/rope.hip"),
+            Family::Copy => include_str!("../hip/copy.hip"),
+            Family::Cast => include_str!("../hip/cast.hip"),
+            Family::Index => include_str!("../hip/index.hip"),
         }
     }
 }

@@ -10,6 +10,17 @@ pub(crate) trait Element: Copy + PartialEq + std::fmt::Debug + Default + 'static
     fn to_f64(self) -> f64;
 }
 
+/// An f64 as f32 with its last bit set where inexact, so that a half rounds it once. (`half`'s own
+/// conversions from f64 drop the low bits first, and miss near ties.)
+fn to_f32_odd(x: f64) -> f32 {
+    let near = x as f32;
+    let back = f64::from(near);
+    if back == x || x.is_nan() || near.to_bits() & 1 != 0 {
+        return near;
+    }
+    f32::from_bits(if back.abs() > x.abs() { near.to_bits() - 1 } else { near.to_bits() + 1 })
+}
+
 macro_rules! element {
     ($($t:ty, $d:ident, $from:expr, $to:expr;)*) => { $(
         impl Element for $t {
@@ -20,8 +31,8 @@ macro_rules! element {
     )* };
 }
 element! {
-    f16, F16, f16::from_f64, f16::to_f64;
-    bf16, Bf16, bf16::from_f64, bf16::to_f64;
+    f16, F16, |x| f16::from_f32(to_f32_odd(x)), f16::to_f64;
+    bf16, Bf16, |x| bf16::from_f32(to_f32_odd(x)), bf16::to_f64;
     f32, F32, |x| x as f32, f64::from;
     f64, F64, |x| x, |x| x;
     u8, U8, |x| x as u8, f64::from;
@@ -93,6 +104,11 @@ impl<T: Element> Buffer<T> {
     pub(crate) fn slice(&self) -> &[T] {
         // SAFETY: `new` made room for start + len elements, and every bit pattern of an element is valid.
         unsafe { std::slice::from_raw_parts(self.memory.as_ptr().cast::<T>().add(self.start), self.len) }
+    }
+    /// The payload's bytes.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        // SAFETY: any element is `size_of` initialised bytes.
+        unsafe { std::slice::from_raw_parts(self.slice().as_ptr().cast(), self.len * size_of::<T>()) }
     }
     pub(crate) fn slice_mut(&mut self) -> &mut [T] {
         // SAFETY: as above.
