@@ -1,2 +1,30 @@
-//! Project chores.
-fn main() {}
+//! Project chores: `cargo xtask COMMAND`.
+mod kernels;
+
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+usage: cargo xtask COMMAND
+
+  kernels [--gfx LIST] [--out DIR] [--record]   compile every kernel instance for every target";
+
+fn main() -> ExitCode {
+    let mut args = std::env::args().skip(1);
+    let command = args.next().unwrap_or_default();
+    let rest: Vec<String> = args.collect();
+    let done = match command.as_str() {
+        "kernels" => kernels::main(&rest),
+        "" | "help" | "-h" | "--help" => {
+            println!("{USAGE}");
+            return ExitCode::SUCCESS;
+        }
+        other => Err(format!("no command `{other}`\n\n{USAGE}")),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("{message}");
+            ExitCode::FAILURE
+        }
+    }
+}

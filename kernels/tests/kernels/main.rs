@@ -1,0 +1,11 @@
+//! Every kernel, compiled for the host with either wave size, against plain f64 loops: odd sizes,
+//! strides, misaligned addresses, guards round outputs, and the contract's rules for NaN and integers.
+mod cast;
+mod data;
+mod elementwise;
+mod host;
+mod mirror;
+mod moving;
+mod norm;
+mod rope;
+mod softmax;
