@@ -49,6 +49,6 @@ __attribute__((visibility("default"))) hipError_t check_device_range(const char*
                                                                      const void* ptr, size_t bytes);
 
 /// Keeps the shell of an object that was destroyed, so that its address is not handed out again.
-void retire(const void* handle);
+__attribute__((visibility("default"))) void retire(const void* handle);
 
 }  // namespace standin
