@@ -213,16 +213,17 @@ void* BlockRunner::note_fault(int signal, void* address) {
 }
 
 void BlockRunner::abandon_faulted() {
-  std::string what;
-  switch (fault_signal_) {
-    case SIGFPE: what = "integer division by zero"; break;
-    case SIGILL: what = "trap"; break;
-    default:
-      what = fault_address_
-                 ? "touched " + hexadecimal(fault_address_) + ": " + memory_table().describe(fault_address_)
-                 : "touched a null pointer, an address that no pointer can have, or misaligned memory with a wide access";
-  }
-  fail_current(hipErrorIllegalAddress, what);
+  fail_current(hipErrorIllegalAddress, describe_fault());
+}
+
+std::string BlockRunner::describe_fault() const {
+  if (fault_signal_ == SIGFPE) return "integer division by zero";
+  if (fault_signal_ == SIGILL) return "trap";
+  if (!fault_address_)  // the processor does not say which address was misaligned or impossible
+    return "touched a null pointer, an address that no pointer can have, or misaligned memory with a wide access";
+  if (current_->fiber->overflowed_at(fault_address_)) return "used more stack than a thread has";
+  if (shared_.contains(fault_address_)) return "touched shared memory outside all of its variables";
+  return "touched " + hexadecimal(fault_address_) + ": " + memory_table().describe(fault_address_);
 }
 
 void BlockRunner::clean_up() {

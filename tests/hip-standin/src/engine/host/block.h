@@ -69,6 +69,7 @@ class BlockRunner {
   void wait(State state);
   bool exchange(Thread* lanes, uint32_t count);
   void clean_up();
+  std::string describe_fault() const;
   /// Reports a failure of the current block, from either side.
   void fail(hipError_t error, const Thread* thread, const std::string& what);
   [[noreturn]] void fail_current(hipError_t error, const std::string& what);

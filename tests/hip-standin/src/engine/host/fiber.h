@@ -48,6 +48,8 @@ class Fiber {
 
   /// Where a signal handler can put the stack pointer to run code on this stack anew.
   void* fresh_stack_pointer() const;
+  /// Whether the address lies in the guard page, where an overflowing stack ends up.
+  bool overflowed_at(const void* address) const;
 
  private:
   char* stack_;

@@ -24,6 +24,10 @@ constexpr unsigned char red_zone = 0xa5;
 
 size_t round_up(size_t value) { return (value + 15) / 16 * 16; }
 
+bool intact(const char* begin, const char* end) {
+  return std::all_of(begin, end, [](char byte) { return static_cast<unsigned char>(byte) == red_zone; });
+}
+
 }  // namespace
 
 SharedMemory::SharedMemory() {
@@ -43,9 +47,13 @@ void SharedMemory::begin_block(size_t dynamic_bytes) {
   used_slots_.clear();
   next_ = map_ + page;
   used_bytes_ = dynamic_bytes;
-  char* end = map_ + map_bytes - page;
-  dynamic_ = dynamic_bytes ? end - round_up(dynamic_bytes) : nullptr;
-  if (dynamic_) std::memset(dynamic_, unwritten, dynamic_bytes);
+  dynamic_ = nullptr;
+  dynamic_bytes_ = dynamic_bytes;
+  if (dynamic_bytes == 0) return;
+  char* const end = map_ + map_bytes - page;
+  dynamic_ = end - round_up(dynamic_bytes);
+  std::memset(dynamic_, unwritten, dynamic_bytes);
+  std::memset(dynamic_ + dynamic_bytes, red_zone, size_t(end - dynamic_) - dynamic_bytes);
 }
 
 void* SharedMemory::variable(uint32_t slot, uint64_t bytes, std::string* reason) {
@@ -74,16 +82,16 @@ void* SharedMemory::variable(uint32_t slot, uint64_t bytes, std::string* reason)
   return v.ptr;
 }
 
+bool SharedMemory::contains(const void* address) const { return address >= map_ && address < map_ + map_bytes; }
+
 std::string SharedMemory::damage() const {
   for (const uint32_t slot : used_slots_) {
     const Variable& v = variables_[slot];
-    const char* const end = v.ptr + v.bytes;
-    const char* const gap_end = v.ptr + round_up(v.bytes) + gap;
-    const bool intact =
-        std::all_of(end, gap_end, [](char byte) { return static_cast<unsigned char>(byte) == red_zone; });
-    if (!intact)
+    if (!intact(v.ptr + v.bytes, v.ptr + round_up(v.bytes) + gap))
       return "wrote past the end of shared variable " + std::to_string(slot) + " (" + std::to_string(v.bytes) + " bytes)";
   }
+  if (dynamic_ && !intact(dynamic_ + dynamic_bytes_, dynamic_ + round_up(dynamic_bytes_)))
+    return "wrote past the end of its dynamic shared memory (" + std::to_string(dynamic_bytes_) + " bytes)";
   return "";
 }
 

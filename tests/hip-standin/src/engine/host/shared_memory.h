@@ -23,7 +23,9 @@ class SharedMemory {
   /// Null with a reason when the variable does not fit or was asked for before with another size.
   void* variable(uint32_t slot, uint64_t bytes, std::string* reason);
   void* dynamic() const { return dynamic_; }
-  /// Which variable was written past its end, or an empty text.
+  /// Whether the address is in shared memory or the pages that guard it.
+  bool contains(const void* address) const;
+  /// What was written past its end, or an empty text.
   std::string damage() const;
 
  private:
@@ -33,7 +35,8 @@ class SharedMemory {
   };
   char* map_;
   char* next_ = nullptr;
-  void* dynamic_ = nullptr;
+  char* dynamic_ = nullptr;
+  size_t dynamic_bytes_ = 0;
   size_t used_bytes_ = 0;
   std::vector<Variable> variables_;   // by slot
   std::vector<uint32_t> used_slots_;  // of this block
