@@ -104,6 +104,11 @@ void BlockRunner::resume(Thread& thread) {
   current_ = &thread;
   thread.fiber->enter();
   current_ = nullptr;
+  if (given_up_ != hipSuccess) {
+    fail(given_up_, &thread, reason_.empty() ? describe_fault(thread) : reason_);
+    given_up_ = hipSuccess;
+    reason_.clear();
+  }
   if (thread.state == State::Returned && thread.fiber) fibers_.give(std::move(thread.fiber));
 }
 
@@ -124,9 +129,10 @@ void BlockRunner::wait(State state) {
 void BlockRunner::barrier() { wait(State::Barrier); }
 
 uint64_t BlockRunner::shuffle(uint64_t value, uint32_t source_lane, uint32_t width) {
-  if (width == 0 || (width & (width - 1)) != 0 || width > launch_->wave_size)
-    fail_current(hipErrorLaunchFailure, "shuffle over " + std::to_string(width) + " lanes of a wave of " +
-                                            std::to_string(launch_->wave_size));
+  if (width == 0 || (width & (width - 1)) != 0 || width > launch_->wave_size) {
+    reason_ = "shuffle over " + std::to_string(width) + " lanes of a wave of " + std::to_string(launch_->wave_size);
+    give_up(hipErrorLaunchFailure);
+  }
   Thread& self = *current_;
   self.value = value;
   self.source = source_lane;
@@ -181,9 +187,8 @@ bool BlockRunner::exchange(Thread* lanes, uint32_t count) {
 }
 
 void* BlockRunner::shared(uint32_t slot, uint64_t bytes) {
-  std::string reason;
-  void* ptr = shared_.variable(slot, bytes, &reason);
-  if (!ptr) fail_current(hipErrorLaunchFailure, reason);
+  void* ptr = shared_.variable(slot, bytes, &reason_);
+  if (!ptr) give_up(hipErrorLaunchFailure);
   return ptr;
 }
 
@@ -199,8 +204,8 @@ void BlockRunner::fail(hipError_t error, const Thread* thread, const std::string
   if (config().abort_on_fault) std::abort();
 }
 
-void BlockRunner::fail_current(hipError_t error, const std::string& what) {
-  fail(error, current_, what);
+void BlockRunner::give_up(hipError_t error) {
+  given_up_ = error;
   current_->fiber->leave(true);
   std::abort();
 }
@@ -212,16 +217,14 @@ void* BlockRunner::note_fault(int signal, void* address) {
   return current_->fiber->fresh_stack_pointer();
 }
 
-void BlockRunner::abandon_faulted() {
-  fail_current(hipErrorIllegalAddress, describe_fault());
-}
+void BlockRunner::abandon_faulted() { give_up(hipErrorIllegalAddress); }
 
-std::string BlockRunner::describe_fault() const {
+std::string BlockRunner::describe_fault(const Thread& thread) const {
   if (fault_signal_ == SIGFPE) return "integer division by zero";
   if (fault_signal_ == SIGILL) return "trap";
   if (!fault_address_)  // the processor does not say which address was misaligned or impossible
     return "touched a null pointer, an address that no pointer can have, or misaligned memory with a wide access";
-  if (current_->fiber->overflowed_at(fault_address_)) return "used more stack than a thread has";
+  if (thread.fiber->overflowed_at(fault_address_)) return "used more stack than a thread has";
   if (shared_.contains(fault_address_)) return "touched shared memory outside all of its variables";
   return "touched " + hexadecimal(fault_address_) + ": " + memory_table().describe(fault_address_);
 }

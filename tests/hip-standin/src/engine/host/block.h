@@ -69,10 +69,12 @@ class BlockRunner {
   void wait(State state);
   bool exchange(Thread* lanes, uint32_t count);
   void clean_up();
-  std::string describe_fault() const;
-  /// Reports a failure of the current block, from either side.
+  std::string describe_fault(const Thread& thread) const;
+  /// Reports a failure of the current block.
   void fail(hipError_t error, const Thread* thread, const std::string& what);
-  [[noreturn]] void fail_current(hipError_t error, const std::string& what);
+  /// From a fiber, which does not go on: `resume` then reports `reason_`. Nothing may be left on the fiber's stack that
+  /// has to be destroyed, hence no argument for it.
+  [[noreturn]] void give_up(hipError_t error);
 
   KernelLaunch* launch_ = nullptr;
   bool descending_ = false;
@@ -82,6 +84,8 @@ class BlockRunner {
   Thread* current_ = nullptr;
   FiberPool fibers_;
   SharedMemory shared_;
+  hipError_t given_up_ = hipSuccess;
+  std::string reason_;  // empty for a fault
   int fault_signal_ = 0;
   void* fault_address_ = nullptr;
 };
