@@ -5,6 +5,7 @@
 
 namespace standin {
 
-rocblas_status run_on_cublas(const StreamTarget& stream, bool scalars_on_device, const Product& product);
+/// `reads_c` is false when beta is known to be zero.
+rocblas_status run_on_cublas(const StreamTarget& stream, bool scalars_on_device, bool reads_c, const Product& product);
 
 }  // namespace standin

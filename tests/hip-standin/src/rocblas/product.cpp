@@ -61,7 +61,7 @@ rocblas_status run(const _rocblas_handle& handle, const Product& product) {
     if (const hipError_t error = check_device_range(product.function, roles[i], ranges[i].ptr, ranges[i].bytes))
       return from_hip(error);
   }
-  if (config().engine == EngineKind::Cuda) return run_on_cublas(stream, scalars_on_device, product);
+  if (config().engine == EngineKind::Cuda) return run_on_cublas(stream, scalars_on_device, reads_c, product);
   return from_hip(engine().run_on_host(*stream.engine, ranges, [=](void* const* at) {
     Product p = product;
     p.a.data = at[0];
