@@ -1,4 +1,5 @@
 //! Project chores: `cargo xtask COMMAND`.
+mod check;
 mod kernels;
 mod standin;
 
@@ -7,14 +8,16 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
-  kernels [--gfx LIST] [--out DIR] [--record]   compile every kernel instance for every target
-  standin [--test]                              build the stand-in device; its folder is the last line";
+  check [--quick] [--from STEP] [--without STEP]   what CI runs; --quick leaves out the slow steps
+  kernels [--gfx LIST] [--out DIR] [--record]      compile every kernel instance for every target
+  standin [--test]                                 build the stand-in device; its folder is the last line";
 
 fn main() -> ExitCode {
     let mut args = std::env::args().skip(1);
     let command = args.next().unwrap_or_default();
     let rest: Vec<String> = args.collect();
     let done = match command.as_str() {
+        "check" => check::main(&rest),
         "kernels" => kernels::main(&rest),
         "standin" => return standin::main(rest),
         "" | "help" | "-h" | "--help" => {

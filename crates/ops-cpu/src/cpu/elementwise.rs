@@ -15,24 +15,24 @@ use ops_core::{Element, Float, Index, Layout, Num, Result, Scalar, TensorMut, Te
 /// Elements of a run: small enough for the first cache with its operands, large enough to hide the loop around it.
 const RUN: usize = 4096;
 
-/// One long row, cut into runs of equal length with the remainder as a second layout.
-fn runs<const N: usize>(layouts: [Layout; N]) -> Vec<[Layout; N]> {
-    let flat = layouts.iter().all(|l| l.rank() == 1 && l.is_contiguous());
+/// Calls `f` with the layouts to loop over: as they are, or a long row as runs of equal length and
+/// a remainder.
+fn runs<const N: usize>(layouts: [Layout; N], mut f: impl FnMut([Layout; N])) {
     let len = layouts[0].len();
-    if !flat || len <= RUN {
-        return vec![layouts];
+    if len <= RUN || !layouts.iter().all(|l| l.rank() == 1 && l.is_contiguous()) {
+        return f(layouts);
     }
-    let part = |start: usize, dims: &[usize]| {
-        let view = |l: &Layout| l.narrow(0, start, dims.iter().product())?.reshape(dims);
+    let part = |start: usize, dims: [usize; 2]| -> Result<[Layout; N]> {
         let mut parts = layouts;
-        for (p, l) in parts.iter_mut().zip(&layouts) {
-            *p = view(l).ok()?;
+        for p in &mut parts {
+            *p = p.narrow(0, start, dims[0] * dims[1])?.reshape(&dims)?;
         }
-        Some(parts)
+        Ok(parts)
     };
     let whole = len / RUN * RUN;
-    let parts = [part(0, &[len / RUN, RUN]), part(whole, &[len - whole])];
-    parts.into_iter().flatten().filter(|p| !p[0].is_empty()).collect()
+    for parts in [part(0, [len / RUN, RUN]), part(whole, [1, len - whole])].into_iter().flatten() {
+        f(parts);
+    }
 }
 
 /// `y = f(x)`.
@@ -42,14 +42,14 @@ fn map1<A: Element, B: Element>(
     cost: usize,
     f: impl Fn(A) -> B + Sync,
 ) {
-    for [lx, ly] in runs(Layout::merged([x.layout(), y.layout()])) {
+    runs(Layout::merged([x.layout(), y.layout()]), |[lx, ly]| {
         let rows = Rows::with(&x, lx);
         each_under(y, ly, ly.last() * cost, Vec::new, |scratch, i, out| {
             for (y, x) in out.iter_mut().zip(rows.get(i, scratch)) {
                 *y = f(*x);
             }
         });
-    }
+    });
 }
 
 /// `y = f(a, b)`.
@@ -60,21 +60,21 @@ fn map2<A: Element, B: Element, C: Element>(
     cost: usize,
     f: impl Fn(A, B) -> C + Sync,
 ) {
-    for [la, lb, ly] in runs(Layout::merged([a.layout(), b.layout(), y.layout()])) {
+    runs(Layout::merged([a.layout(), b.layout(), y.layout()]), |[la, lb, ly]| {
         let (ra, rb) = (Rows::with(&a, la), Rows::with(&b, lb));
         each_under(y, ly, ly.last() * cost, <(Vec<A>, Vec<B>)>::default, |(sa, sb), i, out| {
             for ((y, a), b) in out.iter_mut().zip(ra.get(i, sa)).zip(rb.get(i, sb)) {
                 *y = f(*a, *b);
             }
         });
-    }
+    });
 }
 
 /// `y = f(y)`.
 fn map_inplace<T: Element>(y: &mut TensorMut<'_, Host, T>, f: impl Fn(T) -> T + Sync) {
-    for [layout] in runs(Layout::merged([y.layout()])) {
+    runs(Layout::merged([y.layout()]), |[layout]| {
         each_under(y, layout, layout.last(), || (), |(), _, out| out.iter_mut().for_each(|v| *v = f(*v)));
-    }
+    });
 }
 
 fn sigmoid<A: num_traits::Float>(x: A) -> A {
@@ -172,7 +172,7 @@ impl<T: Element, I: Index> Kernel<Where<T, I>> for Cpu {
     fn compute(&self, _: &Where<T, I>, a: &mut WhereArgs<'_, Host, T, I>) -> Result<()> {
         let layouts =
             Layout::merged([a.cond.layout(), a.on_true.layout(), a.on_false.layout(), a.y.layout()]);
-        for [lc, lt, lf, ly] in runs(layouts) {
+        runs(layouts, |[lc, lt, lf, ly]| {
             let cond = Rows::with(&a.cond, lc);
             let (on_true, on_false) = (Rows::with(&a.on_true, lt), Rows::with(&a.on_false, lf));
             each_under(
@@ -188,7 +188,7 @@ impl<T: Element, I: Index> Kernel<Where<T, I>> for Cpu {
                     }
                 },
             );
-        }
+        });
         Ok(())
     }
 }

@@ -1,0 +1,76 @@
+//! `cargo xtask check`: what CI runs.
+use std::process::Command;
+use std::time::Instant;
+
+/// A step: its name, and the command line with its environment in front.
+struct Step {
+    name: &'static str,
+    env: &'static [(&'static str, &'static str)],
+    command: &'static [&'static str],
+    /// Left out by `--quick`.
+    slow: bool,
+}
+
+const fn step(name: &'static str, command: &'static [&'static str]) -> Step {
+    Step { name, env: &[], command, slow: false }
+}
+
+const STEPS: &[Step] = &[
+    step("test", &["cargo", "test", "--workspace"]),
+    step("format", &["cargo", "fmt", "--all", "--check"]),
+    step("clippy", &["cargo", "clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]),
+    Step {
+        env: &[("RUSTDOCFLAGS", "-D warnings")],
+        ..step("docs", &["cargo", "doc", "--workspace", "--no-deps"])
+    },
+    Step { slow: true, ..step("deny", &["cargo", "deny", "check", "licenses", "bans", "sources"]) },
+    step("example quickstart", &["cargo", "run", "--release", "--example", "quickstart"]),
+    step("example third_backend", &["cargo", "run", "--release", "--example", "third_backend"]),
+    step("example custom_op", &["cargo", "run", "--release", "--example", "custom_op"]),
+    step("example checked", &["cargo", "run", "--release", "--example", "checked"]),
+    step(
+        "example generate",
+        &["cargo", "run", "--release", "--example", "generate", "--", "--max-tokens", "32"],
+    ),
+    Step { slow: true, ..step("sanitizer", &["bash", "tools/sanitizer.sh"]) },
+    Step { slow: true, ..step("fuzz", &["bash", "tools/fuzz.sh", "20"]) },
+];
+
+/// Runs the steps; `--quick` leaves the slow ones out, `--from NAME` starts at one, `--without NAME` skips one.
+pub(crate) fn main(args: &[String]) -> Result<(), String> {
+    let value = |flag: &str| args.iter().position(|a| a == flag).and_then(|i| args.get(i + 1));
+    let quick = args.iter().any(|a| a == "--quick");
+    let begin = value("--from").map_or(Ok(0), |name| {
+        STEPS
+            .iter()
+            .position(|s| s.name == name)
+            .ok_or_else(|| format!("no step `{name}`; there are:{}", names()))
+    })?;
+    let started = Instant::now();
+    for s in
+        STEPS[begin..].iter().filter(|s| !(quick && s.slow) && value("--without").is_none_or(|w| w != s.name))
+    {
+        run(s)?;
+    }
+    println!("all checks passed in {:.0} s", started.elapsed().as_secs_f64());
+    Ok(())
+}
+
+fn run(s: &Step) -> Result<(), String> {
+    println!("== {}: {}", s.name, s.command.join(" "));
+    let started = Instant::now();
+    let status = Command::new(s.command[0])
+        .args(&s.command[1..])
+        .envs(s.env.iter().copied())
+        .status()
+        .map_err(|e| format!("{}: cannot start {}: {e}", s.name, s.command[0]))?;
+    if !status.success() {
+        return Err(format!("{}: failed ({status}); repeat with: {}", s.name, s.command.join(" ")));
+    }
+    println!("== {}: ok, {:.0} s", s.name, started.elapsed().as_secs_f64());
+    Ok(())
+}
+
+fn names() -> String {
+    STEPS.iter().map(|s| format!("\n  {}", s.name)).collect()
+}
