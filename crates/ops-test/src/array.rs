@@ -1,0 +1,239 @@
+//! Host memory for elements of a type that is known only at run time.
+use crate::CallError;
+use crate::types::on;
+use ops_core::{DType, Element, Layout, Scalar, Wide};
+
+/// Elements of one type, aligned for it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Array {
+    dtype: DType,
+    size: usize,
+    len: usize,
+    // Whole words, so that a slice of any element type is aligned.
+    words: Vec<u64>,
+}
+
+/// The most bytes that one array may take: far above any case, far below what hurts.
+const MOST_BYTES: usize = 1 << 30;
+
+impl Array {
+    /// `len` elements of which every byte is 0.
+    ///
+    /// # Errors
+    /// The type is not one of this build, or the array would exceed 1 GiB.
+    pub fn zeroed(dtype: DType, len: usize) -> Result<Self, CallError> {
+        let size = on!(elements, dtype, T => Ok(size_of::<T>()))?;
+        let too_large = || CallError::Malformed(format!("{len} elements of {dtype} exceed 1 GiB"));
+        let bytes = len.checked_mul(size).filter(|b| *b <= MOST_BYTES).ok_or_else(too_large)?;
+        let mut words = Vec::new();
+        words.try_reserve_exact(bytes.div_ceil(8)).map_err(|_| too_large())?;
+        words.resize(bytes.div_ceil(8), 0);
+        Ok(Array { dtype, size, len, words })
+    }
+
+    /// A copy of `elements`.
+    ///
+    /// # Errors
+    /// As [`Array::zeroed`].
+    pub fn from_slice<T: Element>(elements: &[T]) -> Result<Self, CallError> {
+        Self::from_bytes(T::DTYPE, bytemuck::cast_slice(elements))
+    }
+
+    /// A copy of stored elements.
+    ///
+    /// # Errors
+    /// As [`Array::zeroed`]; or the bytes are no whole number of elements.
+    pub fn from_bytes(dtype: DType, bytes: &[u8]) -> Result<Self, CallError> {
+        let size = Self::zeroed(dtype, 0)?.size;
+        if !bytes.len().is_multiple_of(size) {
+            let got = bytes.len();
+            return Err(CallError::Malformed(format!(
+                "{got} bytes are no whole number of {dtype} of {size}"
+            )));
+        }
+        let mut array = Self::zeroed(dtype, bytes.len() / size)?;
+        array.bytes_mut().copy_from_slice(bytes);
+        Ok(array)
+    }
+
+    /// The nearest values of a scalar type, by the cast rules.
+    ///
+    /// # Errors
+    /// As [`Array::zeroed`]; or the type is a block's.
+    pub fn from_f64(dtype: DType, values: &[f64]) -> Result<Self, CallError> {
+        on!(scalars, dtype, T => {
+            Self::from_slice(&values.iter().map(|v| T::from_f64(*v)).collect::<Vec<_>>())
+        })
+    }
+
+    /// The values, exact for all but large `i64`.
+    ///
+    /// # Errors
+    /// The elements are blocks.
+    pub fn to_f64(&self) -> Result<Vec<f64>, CallError> {
+        on!(scalars, self.dtype, T => Ok(self.slice::<T>()?.iter().map(|v| v.to_f64()).collect()))
+    }
+
+    /// The exact values.
+    ///
+    /// # Errors
+    /// The elements are blocks.
+    pub fn to_wide(&self) -> Result<Vec<Wide>, CallError> {
+        on!(scalars, self.dtype, T => Ok(self.slice::<T>()?.iter().map(|v| v.to_wide()).collect()))
+    }
+
+    /// The values in another type, if that changes none of them.
+    ///
+    /// # Errors
+    /// Some value has no equal in that type, or one of the types is a block's.
+    pub fn to_equal(&self, dtype: DType) -> Result<Self, CallError> {
+        let wide = self.to_wide()?;
+        let cast = on!(scalars, dtype, T => {
+            Self::from_slice(&wide.iter().map(|v| T::from_wide(*v)).collect::<Vec<_>>())
+        })?;
+        if let Some(at) = wide.iter().zip(cast.to_wide()?).position(|(a, b)| !same(*a, b)) {
+            let value = wide[at];
+            return Err(CallError::NotOffered(format!(
+                "{value:?} of {} has no equal in {dtype}",
+                self.dtype
+            )));
+        }
+        Ok(cast)
+    }
+
+    /// The element type.
+    pub fn dtype(&self) -> DType {
+        self.dtype
+    }
+    /// Number of elements.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+    /// Whether there are no elements.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+    /// The stored bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &bytemuck::cast_slice(&self.words)[..self.len * self.size]
+    }
+    /// The stored bytes, to be changed.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut bytemuck::cast_slice_mut(&mut self.words)[..self.len * self.size]
+    }
+    /// Sets every byte to a pattern, so that writes of any common value show.
+    pub(crate) fn fill_with_pattern(&mut self) {
+        for (i, byte) in self.bytes_mut().iter_mut().enumerate() {
+            *byte = 0xa5 ^ (i as u8).wrapping_mul(29);
+        }
+    }
+    /// The bytes of one element.
+    pub fn element(&self, at: usize) -> &[u8] {
+        &self.bytes()[at * self.size..][..self.size]
+    }
+    /// The bytes of one element, to be changed.
+    pub fn element_mut(&mut self, at: usize) -> &mut [u8] {
+        let size = self.size;
+        &mut self.bytes_mut()[at * size..][..size]
+    }
+
+    /// The elements, if they are of type `T`.
+    ///
+    /// # Errors
+    /// They are of another type.
+    pub fn slice<T: Element>(&self) -> Result<&[T], CallError> {
+        if T::DTYPE != self.dtype {
+            return Err(CallError::Malformed(format!("is {}, wanted {}", self.dtype, T::DTYPE)));
+        }
+        Ok(bytemuck::cast_slice(self.bytes()))
+    }
+
+    /// The elements of a view, in row-major order.
+    ///
+    /// # Errors
+    /// The view reaches beyond the array.
+    pub fn gather(&self, layout: &Layout) -> Result<Self, CallError> {
+        self.covers(layout)?;
+        let mut out = Self::zeroed(self.dtype, layout.len())?;
+        for (to, from) in layout.positions().enumerate() {
+            out.element_mut(to).copy_from_slice(self.element(from));
+        }
+        Ok(out)
+    }
+
+    /// Sets the elements of a view to `values`, given in row-major order.
+    ///
+    /// # Errors
+    /// The view reaches beyond the array, or has another number of elements or another type.
+    pub fn scatter(&mut self, layout: &Layout, values: &Self) -> Result<(), CallError> {
+        self.covers(layout)?;
+        if (values.dtype, values.len) != (self.dtype, layout.len()) {
+            let (got, dtype) = (values.len, values.dtype);
+            return Err(CallError::Malformed(format!("{got} elements of {dtype} for a view {layout}")));
+        }
+        for (from, to) in layout.positions().enumerate() {
+            self.element_mut(to).copy_from_slice(values.element(from));
+        }
+        Ok(())
+    }
+
+    /// The first element outside `layout` in which `self` and `other` differ.
+    pub fn first_change_outside(&self, other: &Self, layout: &Layout) -> Option<usize> {
+        let mut inside = vec![false; self.len];
+        layout.positions().for_each(|p| inside[p] = true);
+        (0..self.len).find(|&i| !inside[i] && self.element(i) != other.element(i))
+    }
+
+    fn covers(&self, layout: &Layout) -> Result<(), CallError> {
+        if layout.fits(self.len) {
+            return Ok(());
+        }
+        Err(CallError::Malformed(format!("the view {layout} reaches beyond {} elements", self.len)))
+    }
+}
+
+/// Equality as the exact tolerance means it, between types.
+pub(crate) fn same(a: Wide, b: Wide) -> bool {
+    match (a, b) {
+        (Wide::Int(a), Wide::Int(b)) => a == b,
+        (Wide::Float(a), Wide::Float(b)) => a == b || a.is_nan() && b.is_nan(),
+        // Every integer type's value but large i64 is exact in f64; those are compared as integers.
+        (Wide::Int(i), Wide::Float(f)) | (Wide::Float(f), Wide::Int(i)) => {
+            i as f64 == f && (f as i128) == i128::from(i)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn conversions_that_change_a_value_are_refused() {
+        let exact = Array::from_slice(&[1.5f32, -0.0, f32::INFINITY, f32::NAN]).unwrap();
+        assert_eq!(exact.to_equal(DType::F16).unwrap().to_f64().unwrap()[..3], [1.5, 0.0, f64::INFINITY]);
+        assert!(Array::from_slice(&[0.1f32]).unwrap().to_equal(DType::BF16).is_err());
+        assert!(Array::from_slice(&[i64::MAX]).unwrap().to_equal(DType::F64).is_err());
+    }
+
+    #[test]
+    fn absurd_sizes_are_errors() {
+        assert!(Array::zeroed(DType::F64, usize::MAX / 4).is_err());
+        assert!(Array::zeroed(DType::F64, 1 << 40).is_err());
+        assert!(Array::from_bytes(DType::Block("q8_0"), &[0; 35]).is_err());
+        assert!(Array::zeroed(DType::Block("q9_9"), 1).is_err());
+    }
+
+    #[test]
+    fn views_are_read_and_written_in_logical_order() {
+        let mut storage = Array::from_slice(&[0u8, 1, 2, 3, 4, 5, 6]).unwrap();
+        let view = Layout::strided(&[2, 2], &[1, 3], 1).unwrap();
+        assert_eq!(storage.gather(&view).unwrap().bytes(), [1, 4, 2, 5]);
+        let before = storage.clone();
+        storage.scatter(&view, &Array::from_slice(&[9u8; 4]).unwrap()).unwrap();
+        assert_eq!(storage.bytes(), [0, 9, 9, 3, 9, 9, 6]);
+        assert_eq!(before.first_change_outside(&storage, &view), None);
+        storage.bytes_mut()[6] = 0;
+        assert_eq!(before.first_change_outside(&storage, &view), Some(6));
+    }
+}

@@ -1,0 +1,222 @@
+//! One op call as data: what golden files hold, what the suite makes, what every backend can be
+//! asked to run.
+use crate::Array;
+use ops_core::{DType, Error, Layout, Reason, Role, Wide};
+use serde_json::{Map, Value};
+
+/// Why a case could not be run at all.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum CallError {
+    /// The case contradicts itself or the op's contract.
+    #[error("{0}")]
+    Malformed(String),
+    /// Core has no such op, or not in these types.
+    #[error("{0}")]
+    NotOffered(String),
+    /// Memory or transfers failed around the op.
+    #[error(transparent)]
+    Backend(#[from] Error),
+}
+
+impl CallError {
+    /// The same with the name of what it is about in front.
+    pub(crate) fn of(self, what: &str) -> Self {
+        match self {
+            CallError::Malformed(why) => CallError::Malformed(format!("{what}: {why}")),
+            CallError::NotOffered(why) => CallError::NotOffered(format!("{what}: {why}")),
+            backend => backend,
+        }
+    }
+}
+
+/// One tensor of a case: a whole buffer, and the view of it that the op gets.
+#[derive(Clone, Debug)]
+pub struct Operand {
+    /// The name in the op's contract.
+    pub name: String,
+    /// Whether it is read or written.
+    pub role: Role,
+    /// The buffer; for outputs, what it holds before the call.
+    pub array: Array,
+    /// The view.
+    pub layout: Layout,
+}
+
+/// One call: the op by its contract's name, its options, its operands.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// The op; in-place forms end in `_inplace`.
+    pub op: String,
+    /// The element type that the op runs in.
+    pub dtype: DType,
+    /// The options.
+    pub params: Params,
+    /// The operands that are given, outputs included.
+    pub operands: Vec<Operand>,
+}
+
+impl Case {
+    /// The operand of this name.
+    pub fn operand(&self, name: &str) -> Option<&Operand> {
+        self.operands.iter().find(|o| o.name == name)
+    }
+    pub(crate) fn operand_mut(&mut self, name: &str) -> Option<&mut Operand> {
+        self.operands.iter_mut().find(|o| o.name == name)
+    }
+    pub(crate) fn expect(&self, name: &str) -> Result<&Operand, CallError> {
+        let missing = || CallError::Malformed(format!("{} wants an operand `{name}`", self.op));
+        self.operand(name).ok_or_else(missing)
+    }
+    /// The element type of an operand.
+    pub(crate) fn dtype_of(&self, name: &str) -> Result<DType, CallError> {
+        Ok(self.expect(name)?.array.dtype())
+    }
+    /// What is written.
+    pub fn outputs(&self) -> impl Iterator<Item = &Operand> {
+        self.operands.iter().filter(|o| o.role != Role::In)
+    }
+    /// What is read.
+    pub fn inputs(&self) -> impl Iterator<Item = &Operand> {
+        self.operands.iter().filter(|o| o.role != Role::Out)
+    }
+}
+
+/// What a backend did with a case.
+#[derive(Clone, Debug)]
+pub struct Ran {
+    /// What it said beforehand; `Ok` where the operands broke the shape rule and it was not asked.
+    pub support: Result<(), Reason>,
+    /// How the call, or the wait for it, ended.
+    pub result: Result<(), Error>,
+    /// Every buffer after the call, by operand.
+    pub buffers: Vec<(&'static str, Array)>,
+}
+
+impl Ran {
+    /// The buffer of an operand after the call.
+    pub fn buffer(&self, name: &str) -> Option<&Array> {
+        self.buffers.iter().find(|(n, _)| *n == name).map(|(_, a)| a)
+    }
+}
+
+/// The options of an op: a JSON object with the contract's names.
+///
+/// Numbers that JSON lacks are the strings `"nan"`, `"inf"`, `"-inf"`. A missing or `null` option
+/// has the contract's default.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Params(pub Map<String, Value>);
+
+impl Params {
+    /// From a JSON value.
+    ///
+    /// # Errors
+    /// It is not an object.
+    pub fn new(value: Value) -> Result<Self, CallError> {
+        match value {
+            Value::Object(map) => Ok(Params(map)),
+            other => Err(CallError::Malformed(format!("params is {other}, wanted an object"))),
+        }
+    }
+
+    fn get(&self, name: &str) -> Option<&Value> {
+        self.0.get(name).filter(|v| !v.is_null())
+    }
+
+    fn read<T>(
+        &self,
+        name: &str,
+        want: &str,
+        f: impl Fn(&Value) -> Option<T>,
+    ) -> Result<Option<T>, CallError> {
+        let wrong = |v| CallError::Malformed(format!("`{name}` is {v}, wanted {want}"));
+        self.get(name).map(|v| f(v).ok_or_else(|| wrong(v))).transpose()
+    }
+
+    /// A number, if given.
+    pub(crate) fn number(&self, name: &str) -> Result<Option<f64>, CallError> {
+        self.read(name, "a number", |v| v.as_f64().or_else(|| v.as_str().and_then(special)))
+    }
+    /// A number that must be given.
+    pub(crate) fn f64(&self, name: &str) -> Result<f64, CallError> {
+        self.number(name)?.ok_or_else(|| CallError::Malformed(format!("`{name}` is missing")))
+    }
+    /// A value, without loss for integers.
+    pub(crate) fn wide(&self, name: &str) -> Result<Wide, CallError> {
+        let integer = self.get(name).and_then(Value::as_i64);
+        integer.map_or_else(|| self.f64(name).map(Wide::Float), |i| Ok(Wide::Int(i)))
+    }
+    /// A count.
+    pub(crate) fn count(&self, name: &str) -> Result<Option<usize>, CallError> {
+        self.read(name, "a count", |v| v.as_u64().and_then(|n| usize::try_from(n).ok()))
+    }
+    /// An axis.
+    pub(crate) fn axis(&self, name: &str, default: isize) -> Result<isize, CallError> {
+        let axis = self.read(name, "an axis", |v| v.as_i64().and_then(|n| isize::try_from(n).ok()))?;
+        Ok(axis.unwrap_or(default))
+    }
+    /// Yes or no.
+    pub(crate) fn flag(&self, name: &str) -> Result<bool, CallError> {
+        Ok(self.read(name, "true or false", Value::as_bool)?.unwrap_or(false))
+    }
+    /// A word.
+    pub(crate) fn word(&self, name: &str) -> Result<Option<&str>, CallError> {
+        self.get(name)
+            .map(|v| {
+                v.as_str().ok_or_else(|| CallError::Malformed(format!("`{name}` is {v}, wanted a word")))
+            })
+            .transpose()
+    }
+    /// The two sides of a window, each a count or open.
+    pub(crate) fn window(&self, name: &str) -> Result<(Option<usize>, Option<usize>), CallError> {
+        let side = |v: &Value| match v {
+            Value::Null => Some(None),
+            v => v.as_u64().and_then(|n| usize::try_from(n).ok()).map(Some),
+        };
+        let pair = |v: &Value| match v.as_array().map(Vec::as_slice) {
+            Some([left, right]) => Some((side(left)?, side(right)?)),
+            _ => None,
+        };
+        Ok(self.read(name, "[left or null, right or null]", pair)?.unwrap_or((None, None)))
+    }
+    /// An option that the op does not have would change its meaning: better not to run.
+    pub(crate) fn only(&self, known: &[&str]) -> Result<(), CallError> {
+        match self.0.keys().find(|k| !known.contains(&k.as_str())) {
+            Some(k) => Err(CallError::NotOffered(format!("option `{k}` is not known"))),
+            None => Ok(()),
+        }
+    }
+}
+
+fn special(word: &str) -> Option<f64> {
+    match word {
+        "nan" => Some(f64::NAN),
+        "inf" => Some(f64::INFINITY),
+        "-inf" => Some(f64::NEG_INFINITY),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn options_are_typed_and_have_defaults() {
+        let p = Params::new(json!({"eps": 1e-5, "window": [4, null], "value": "-inf", "start": -1})).unwrap();
+        assert_eq!(p.f64("eps").unwrap(), 1e-5);
+        assert_eq!(p.window("window").unwrap(), (Some(4), None));
+        assert_eq!(p.f64("value").unwrap(), f64::NEG_INFINITY);
+        assert_eq!(p.axis("axis", -1).unwrap(), -1);
+        assert!(p.count("start").is_err());
+        assert!(p.f64("scale").is_err());
+        assert!(p.only(&["eps", "window"]).is_err());
+        assert!(Params::new(json!([1])).is_err());
+    }
+
+    #[test]
+    fn large_integers_are_exact() {
+        let p = Params::new(json!({"value": i64::MAX})).unwrap();
+        assert_eq!(p.wide("value").unwrap(), Wide::Int(i64::MAX));
+    }
+}

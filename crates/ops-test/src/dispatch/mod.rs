@@ -1,0 +1,234 @@
+//! Running a case on a backend: from names and types as values to typed calls.
+use crate::{CallError, Case, Ran};
+use ops_core::ops::{
+    ActivationOps, AttentionOps, BinaryFn, CastOps, CopyOps, ElementwiseOps, IndexOps, MatMulOps, NormOps,
+    QEmbedding, QuantOps, RopeOps, SoftmaxOps, UnaryFn, WhereOps,
+};
+use ops_core::quant::{Block, BlockQ4_0, BlockQ8_0};
+use ops_core::{Backend, Element, Execute, F8E4M3, Float, Scalar, bf16, f16};
+
+mod caller;
+mod calls;
+
+/// What a backend must implement to run the suite: every op of core, in every type.
+///
+/// A backend without some kernel says so by [`Reason`](ops_core::Reason); what it need have is the
+/// `impl`, which may be generic over the types.
+pub trait SuiteBackend:
+    FloatSuite<f16>
+    + FloatSuite<bf16>
+    + FloatSuite<f32>
+    + FloatSuite<f64>
+    + ElementwiseOps<u8>
+    + ElementwiseOps<i8>
+    + ElementwiseOps<i16>
+    + ElementwiseOps<i32>
+    + ElementwiseOps<i64>
+    + ElementwiseOps<u32>
+    + ScalarSuite<u8>
+    + ScalarSuite<i8>
+    + ScalarSuite<i16>
+    + ScalarSuite<i32>
+    + ScalarSuite<i64>
+    + ScalarSuite<u32>
+    + ScalarSuite<f16>
+    + ScalarSuite<bf16>
+    + ScalarSuite<f32>
+    + ScalarSuite<f64>
+    + ScalarSuite<F8E4M3>
+    + ElementSuite<BlockQ4_0>
+    + ElementSuite<BlockQ8_0>
+{
+}
+impl<B> SuiteBackend for B where
+    B: FloatSuite<f16>
+        + FloatSuite<bf16>
+        + FloatSuite<f32>
+        + FloatSuite<f64>
+        + ElementwiseOps<u8>
+        + ElementwiseOps<i8>
+        + ElementwiseOps<i16>
+        + ElementwiseOps<i32>
+        + ElementwiseOps<i64>
+        + ElementwiseOps<u32>
+        + ScalarSuite<u8>
+        + ScalarSuite<i8>
+        + ScalarSuite<i16>
+        + ScalarSuite<i32>
+        + ScalarSuite<i64>
+        + ScalarSuite<u32>
+        + ScalarSuite<f16>
+        + ScalarSuite<bf16>
+        + ScalarSuite<f32>
+        + ScalarSuite<f64>
+        + ScalarSuite<F8E4M3>
+        + ElementSuite<BlockQ4_0>
+        + ElementSuite<BlockQ8_0>
+{
+}
+
+/// The ops that move elements of any type, blocks included.
+pub trait ElementSuite<T: Element>:
+    CopyOps<T>
+    + WhereOps<T, u8>
+    + WhereOps<T, u32>
+    + WhereOps<T, i32>
+    + WhereOps<T, i64>
+    + IndexOps<T, u8>
+    + IndexOps<T, u32>
+    + IndexOps<T, i32>
+    + IndexOps<T, i64>
+{
+}
+impl<T: Element, B> ElementSuite<T> for B where
+    B: CopyOps<T>
+        + WhereOps<T, u8>
+        + WhereOps<T, u32>
+        + WhereOps<T, i32>
+        + WhereOps<T, i64>
+        + IndexOps<T, u8>
+        + IndexOps<T, u32>
+        + IndexOps<T, i32>
+        + IndexOps<T, i64>
+{
+}
+
+/// [`ElementSuite`] and casts to every type.
+pub trait ScalarSuite<T: Scalar>:
+    ElementSuite<T>
+    + CastOps<T, u8>
+    + CastOps<T, i8>
+    + CastOps<T, i16>
+    + CastOps<T, i32>
+    + CastOps<T, i64>
+    + CastOps<T, u32>
+    + CastOps<T, f16>
+    + CastOps<T, bf16>
+    + CastOps<T, f32>
+    + CastOps<T, f64>
+    + CastOps<T, F8E4M3>
+{
+}
+impl<T: Scalar, B> ScalarSuite<T> for B where
+    B: ElementSuite<T>
+        + CastOps<T, u8>
+        + CastOps<T, i8>
+        + CastOps<T, i16>
+        + CastOps<T, i32>
+        + CastOps<T, i64>
+        + CastOps<T, u32>
+        + CastOps<T, f16>
+        + CastOps<T, bf16>
+        + CastOps<T, f32>
+        + CastOps<T, f64>
+        + CastOps<T, F8E4M3>
+{
+}
+
+/// The ops on floats, with weights and tables of every float type.
+pub trait FloatSuite<T: Float>:
+    WeightSuite<T, f16>
+    + WeightSuite<T, bf16>
+    + WeightSuite<T, f32>
+    + WeightSuite<T, f64>
+    + SoftmaxOps<T>
+    + ActivationOps<T>
+    + ElementwiseOps<T>
+    + AttentionOps<T, T>
+    + AttentionOps<T, u8>
+    + BlockSuite<T, BlockQ4_0>
+    + BlockSuite<T, BlockQ8_0>
+{
+}
+impl<T: Float, B> FloatSuite<T> for B where
+    B: WeightSuite<T, f16>
+        + WeightSuite<T, bf16>
+        + WeightSuite<T, f32>
+        + WeightSuite<T, f64>
+        + SoftmaxOps<T>
+        + ActivationOps<T>
+        + ElementwiseOps<T>
+        + AttentionOps<T, T>
+        + AttentionOps<T, u8>
+        + BlockSuite<T, BlockQ4_0>
+        + BlockSuite<T, BlockQ8_0>
+{
+}
+
+/// The ops that take a weight or a table of another float type.
+pub trait WeightSuite<T: Float, W: Float>: NormOps<T, W> + RopeOps<T, W> + MatMulOps<T, W> {}
+impl<T: Float, W: Float, B: NormOps<T, W> + RopeOps<T, W> + MatMulOps<T, W>> WeightSuite<T, W> for B {}
+
+/// The ops on blocks, with every type of index.
+pub trait BlockSuite<T: Float, Q: Block>:
+    QuantOps<T, Q>
+    + Execute<QEmbedding<T, Q, u8>>
+    + Execute<QEmbedding<T, Q, i32>>
+    + Execute<QEmbedding<T, Q, i64>>
+{
+}
+impl<T: Float, Q: Block, B> BlockSuite<T, Q> for B where
+    B: QuantOps<T, Q>
+        + Execute<QEmbedding<T, Q, u8>>
+        + Execute<QEmbedding<T, Q, i32>>
+        + Execute<QEmbedding<T, Q, i64>>
+{
+}
+
+/// A backend as seen by everything here that need not know its type, which keeps that compiled once.
+pub(crate) trait Runner {
+    /// The backend's name.
+    fn name(&self) -> &'static str;
+    /// Uploads the operands, asks for support, runs, waits, and reads every buffer back.
+    fn call(&self, case: &Case) -> Result<Ran, CallError>;
+}
+
+impl<B: SuiteBackend> Runner for B {
+    fn name(&self) -> &'static str {
+        Backend::name(self)
+    }
+    fn call(&self, case: &Case) -> Result<Ran, CallError> {
+        let mut caller = caller::Caller::new(case);
+        calls::dispatch(self, &mut caller)?;
+        caller.finish()
+    }
+}
+
+/// Runs one case on a backend.
+///
+/// # Errors
+/// The case is malformed or names an op or types that core lacks, or memory around the op failed.
+/// How the op itself ended is in the answer.
+pub fn call<B: SuiteBackend>(backend: &B, case: &Case) -> Result<Ran, CallError> {
+    Runner::call(backend, case)
+}
+
+/// The ops that a case may name, in-place forms left out.
+pub fn op_names() -> impl Iterator<Item = &'static str> {
+    const OTHERS: [&str; 22] = [
+        "rms_norm",
+        "layer_norm",
+        "add_rms_norm",
+        "group_norm",
+        "rope",
+        "rope_i",
+        "rope_thd",
+        "softmax",
+        "log_softmax",
+        "swiglu",
+        "geglu",
+        "affine",
+        "where",
+        "cast",
+        "copy",
+        "fill",
+        "matmul",
+        "linear",
+        "attention",
+        "index_select",
+        "quantize",
+        "dequantize",
+    ];
+    let named = OTHERS.into_iter().chain(["qlinear", "qembedding"]);
+    named.chain(UnaryFn::ALL.map(UnaryFn::name)).chain(BinaryFn::ALL.map(BinaryFn::name))
+}

@@ -1,0 +1,277 @@
+//! From a file to a call: broadcasting, in-place forms, blocks, and types that are offered.
+use super::dtype;
+use super::file::{File, Tensor};
+use crate::judge::Want;
+use crate::{Array, CallError, Case, Operand, Params};
+use ops_core::{DType, Layout, Role};
+
+/// Elements before and after an output that must stay as they are; a multiple of any vector.
+const GUARD: usize = 64;
+/// The most elements that a view may have: a broadcast costs a file nothing, but work.
+const MOST_ELEMENTS: usize = 1 << 28;
+
+/// The call that a file asks for, and what should come of it.
+pub(super) fn case(file: File) -> Result<(Case, Vec<Want>), CallError> {
+    let known = crate::op_names().any(|n| n == file.op.strip_suffix("_inplace").unwrap_or(&file.op));
+    if !known {
+        return Err(CallError::NotOffered(format!("`{}` is not an op of this build", file.op)));
+    }
+    let mut builder = Builder::new(&file)?;
+    for tensor in file.inputs() {
+        builder.input(tensor)?;
+    }
+    for tensor in file.outputs() {
+        builder.output(tensor)?;
+    }
+    let Builder { mut case, wants, .. } = builder;
+    inplace(&mut case);
+    broadcast(&mut case)?;
+    offered_types(&mut case)?;
+    Ok((case, wants))
+}
+
+struct Builder<'f> {
+    file: &'f File,
+    block: Option<DType>,
+    case: Case,
+    wants: Vec<Want>,
+}
+
+impl<'f> Builder<'f> {
+    fn new(file: &'f File) -> Result<Self, CallError> {
+        let mut params = file.params.clone()?;
+        let mut run_in = dtype(&file.dtype)?;
+        let mut block = None;
+        if matches!(file.op.as_str(), "quantize" | "dequantize" | "qlinear" | "qembedding") {
+            block = Some(block_format(&mut params, run_in)?);
+            if let DType::Block(_) = run_in {
+                // Named by its format: the type it runs in is that of the values.
+                run_in = values_type(file)?;
+            }
+        }
+        let case = Case { op: file.op.clone(), dtype: run_in, params, operands: Vec::new() };
+        Ok(Builder { file, block, case, wants: Vec::new() })
+    }
+
+    fn input(&mut self, tensor: &Tensor) -> Result<(), CallError> {
+        let (array, shape) = self.stored(tensor)?;
+        let layout = match tensor.place()? {
+            Some(place) => place.layout,
+            None => Layout::contiguous(&shape)?,
+        };
+        if !layout.fits(array.len()) || layout.len() > MOST_ELEMENTS {
+            let len = array.len();
+            return Err(CallError::Malformed(format!("{}: no view {layout} of {len} elements", tensor.name)));
+        }
+        let name = tensor.name.clone();
+        self.case.operands.push(Operand { name, role: Role::In, array, layout });
+        Ok(())
+    }
+
+    fn output(&mut self, tensor: &Tensor) -> Result<(), CallError> {
+        let (values, shape) = self.stored(tensor)?;
+        let name = tensor.name.as_str();
+        let place = tensor.place()?;
+        let layout = match (self.case.operand_mut(name), place) {
+            (Some(read), place) => {
+                read.role = Role::InOut;
+                if place.is_some_and(|p| p.layout != read.layout) {
+                    return Err(CallError::Malformed(format!("{name} is read and written, by unlike views")));
+                }
+                read.layout
+            }
+            (None, Some(place)) => self.storage(name, place.layout, place.len)?,
+            (None, None) => {
+                let contiguous = Layout::contiguous(&shape)?;
+                let strides = contiguous.strides().to_vec();
+                let layout = Layout::strided(&shape, &strides, GUARD)?;
+                self.storage(name, layout, Some(layout.extent().end.saturating_add(GUARD)))?
+            }
+        };
+        if layout.dims() != shape {
+            return Err(CallError::Malformed(format!("{name}: a view {layout} for results of {shape:?}")));
+        }
+        let tolerance = tensor.tolerance.clone()?;
+        self.wants.push(Want { name: name.to_owned(), values, tolerance });
+        Ok(())
+    }
+
+    /// Memory to be written through `layout`, filled with a pattern.
+    fn storage(&mut self, name: &str, layout: Layout, len: Option<usize>) -> Result<Layout, CallError> {
+        let len = len.unwrap_or(layout.extent().end);
+        let mut array = Array::zeroed(self.output_type(name)?, len)?;
+        if !layout.fits(len) {
+            return Err(CallError::Malformed(format!(
+                "{name}: the view {layout} reaches beyond {len} elements"
+            )));
+        }
+        array.fill_with_pattern();
+        self.case.operands.push(Operand { name: name.to_owned(), role: Role::Out, array, layout });
+        Ok(layout)
+    }
+
+    fn output_type(&self, name: &str) -> Result<DType, CallError> {
+        match (self.file.op.as_str(), self.block) {
+            ("cast", _) => {
+                let to = self.case.params.word("to")?;
+                dtype(to.ok_or_else(|| CallError::Malformed("`to` is missing".into()))?)
+            }
+            ("quantize", Some(block)) if name == "y" => Ok(block),
+            ("dequantize", _) => Ok(DType::F32),
+            _ => Ok(self.case.dtype),
+        }
+    }
+
+    /// The tensor as elements of its operand's type, and its shape in them.
+    fn stored(&self, tensor: &Tensor) -> Result<(Array, Vec<usize>), CallError> {
+        let array = tensor.array()?;
+        let holds_blocks = match self.file.op.as_str() {
+            "quantize" => tensor.name == "y",
+            "dequantize" => tensor.name == "x",
+            "qlinear" => tensor.name == "weight",
+            "qembedding" => tensor.name == "table",
+            _ => false,
+        };
+        match self.block {
+            Some(block) if holds_blocks => self.blocks(tensor, array, block),
+            _ => Ok((array.clone(), tensor.shape.clone())),
+        }
+    }
+
+    fn blocks(&self, tensor: &Tensor, array: &Array, block: DType) -> Result<(Array, Vec<usize>), CallError> {
+        let size = Array::zeroed(block, 1)?.bytes().len();
+        let blocks = Array::from_bytes(block, array.bytes()).map_err(|e| e.of(&tensor.name))?;
+        // As many axes as the values have; matrices for weights.
+        let other = self.file.tensors.iter().find(|t| t.name != tensor.name);
+        let rank = match self.file.op.as_str() {
+            "qlinear" | "qembedding" => 2,
+            _ => other.map_or(tensor.shape.len(), |t| match &t.view {
+                Some(Ok(place)) => place.layout.rank(),
+                _ => t.shape.len(),
+            }),
+        };
+        let mut shape = tensor.shape.clone();
+        match shape.pop() {
+            _ if tensor.view.is_some() => shape = vec![blocks.len()],
+            Some(last) if last == size && shape.len() == rank => {}
+            Some(last) if last % size == 0 => shape.push(last / size),
+            _ => {
+                let (name, shape) = (&tensor.name, &tensor.shape);
+                return Err(CallError::Malformed(format!("{name}: {shape:?} bytes hold no rows of {block}")));
+            }
+        }
+        Ok((blocks, shape))
+    }
+}
+
+fn block_format(params: &mut Params, run_in: DType) -> Result<DType, CallError> {
+    for key in ["format", "to"] {
+        if let Some(name) = params.word(key)?.map(str::to_owned) {
+            params.0.remove(key);
+            return dtype(&name);
+        }
+    }
+    match run_in {
+        DType::Block(_) => Ok(run_in),
+        _ => Err(CallError::Malformed("`format` is missing".into())),
+    }
+}
+
+fn values_type(file: &File) -> Result<DType, CallError> {
+    match file.op.as_str() {
+        "qlinear" => {
+            let missing = || CallError::Malformed("qlinear wants an operand `x`".into());
+            Ok(file.find(false, "x").ok_or_else(missing)?.array()?.dtype())
+        }
+        _ => Ok(DType::F32),
+    }
+}
+
+/// A case that writes what it reads runs the op's in-place form.
+fn inplace(case: &mut Case) {
+    let written = case.operand("x").is_some_and(|x| x.role == Role::InOut);
+    if written && !case.op.ends_with("_inplace") {
+        case.op.push_str("_inplace");
+    }
+}
+
+/// Repeats operands through stride 0, where the op's methods do.
+fn broadcast(case: &mut Case) -> Result<(), CallError> {
+    match case.op.as_str() {
+        "where" => to_output(case, &["cond", "on_true", "on_false"], "y"),
+        "attention" => {
+            let dims = |name| case.expect(name).map(|o| o.layout.dims().to_vec());
+            let (q, k) = (dims("q")?, dims("k")?);
+            let (&[b, h, t, _], &[_, _, s, _]) = (q.as_slice(), k.as_slice()) else { return Ok(()) };
+            match case.operand_mut("mask") {
+                Some(mask) => widen(mask, &[b, h, t, s]),
+                None => Ok(()),
+            }
+        }
+        "matmul" => {
+            let batch = case.expect("c")?.layout.dims().to_vec();
+            let batch = &batch[..batch.len().saturating_sub(2)];
+            for name in ["a", "b"] {
+                if let Some(operand) = case.operand_mut(name)
+                    && let [.., m, n] = *operand.layout.dims()
+                {
+                    widen(operand, &[batch, &[m, n]].concat())?;
+                }
+            }
+            Ok(())
+        }
+        _ if case.operand("a").is_some() && case.operand("b").is_some() => to_output(case, &["a", "b"], "y"),
+        _ => Ok(()),
+    }
+}
+
+fn to_output(case: &mut Case, names: &[&str], output: &str) -> Result<(), CallError> {
+    let dims = case.expect(output)?.layout.dims().to_vec();
+    names.iter().try_for_each(|name| case.operand_mut(name).map_or(Ok(()), |operand| widen(operand, &dims)))
+}
+
+fn widen(operand: &mut Operand, dims: &[usize]) -> Result<(), CallError> {
+    operand.layout = operand.layout.broadcast(dims)?;
+    Ok(())
+}
+
+/// Weights, tables and masks come in types that the op is offered in: where core has no such
+/// combination, the values are given in a type that it has, if that changes none of them.
+fn offered_types(case: &mut Case) -> Result<(), CallError> {
+    let run_in = case.dtype;
+    let has = |name: &str| case.operand(name).map(|o| o.array.dtype());
+    match case.op.as_str() {
+        "layer_norm" | "group_norm" => alike(case, "weight", "bias"),
+        op if op.starts_with("rope") => alike(case, "cos", "sin"),
+        "linear" if has("bias").is_some_and(|d| d != run_in && d != DType::F32) => {
+            give(case, "bias", DType::F32).or_else(|_| give(case, "bias", run_in))
+        }
+        "attention" => {
+            if has("mask").is_some_and(|d| d != DType::U8) {
+                give(case, "mask", run_in)?;
+            }
+            give(case, "alibi", run_in)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Two operands of one type: that of the one that can hold the other.
+fn alike(case: &mut Case, a: &str, b: &str) -> Result<(), CallError> {
+    let of = |name: &str| case.operand(name).map(|o| o.array.dtype());
+    let (Some(first), Some(second)) = (of(a), of(b)) else { return Ok(()) };
+    if first == second {
+        return Ok(());
+    }
+    give(case, b, first).or_else(|_| give(case, a, second)).or_else(|_| {
+        give(case, a, DType::F32)?;
+        give(case, b, DType::F32)
+    })
+}
+
+fn give(case: &mut Case, name: &str, dtype: DType) -> Result<(), CallError> {
+    if let Some(operand) = case.operand_mut(name) {
+        operand.array = operand.array.to_equal(dtype).map_err(|e| e.of(name))?;
+    }
+    Ok(())
+}

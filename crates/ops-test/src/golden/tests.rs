@@ -1,0 +1,185 @@
+//! Files that are no cases, cases that contradict themselves, and forms that the sample has none of.
+use super::*;
+use ops_cpu::Reference;
+use safetensors::tensor::TensorView;
+use serde_json::json;
+use std::collections::HashMap;
+
+/// A file in memory: tensors by name with type, shape and bytes, and metadata.
+struct Draft {
+    tensors: Vec<(String, safetensors::Dtype, Vec<usize>, Vec<u8>)>,
+    metadata: HashMap<String, String>,
+}
+
+impl Draft {
+    fn new(op: &str, dtype: &str, params: serde_json::Value) -> Self {
+        let words = [("op", op.to_owned()), ("dtype", dtype.to_owned()), ("params", params.to_string())];
+        Draft { tensors: Vec::new(), metadata: words.map(|(k, v)| (k.to_owned(), v)).into() }
+    }
+    fn raw(mut self, key: &str, dtype: safetensors::Dtype, shape: &[usize], bytes: Vec<u8>) -> Self {
+        self.tensors.push((key.into(), dtype, shape.to_vec(), bytes));
+        self
+    }
+    fn f32(self, key: &str, shape: &[usize], values: &[f32]) -> Self {
+        self.raw(key, safetensors::Dtype::F32, shape, bytemuck::cast_slice(values).to_vec())
+    }
+    fn f64(self, key: &str, shape: &[usize], values: &[f64]) -> Self {
+        self.raw(key, safetensors::Dtype::F64, shape, bytemuck::cast_slice(values).to_vec())
+    }
+    fn meta(mut self, key: &str, value: impl ToString) -> Self {
+        self.metadata.insert(key.into(), value.to_string());
+        self
+    }
+    fn bytes(&self) -> Vec<u8> {
+        let views = self.tensors.iter().map(|(name, dtype, shape, bytes)| {
+            (name.clone(), TensorView::new(*dtype, shape.clone(), bytes).expect("a tensor"))
+        });
+        safetensors::serialize(views, Some(self.metadata.clone())).expect("a file")
+    }
+    fn replay(&self) -> CaseResult {
+        Golden::parse(&self.bytes()).expect("a case").replay(&Reference::new())
+    }
+}
+
+fn neg() -> Draft {
+    Draft::new("neg", "f32", json!({})).f32("in.x", &[2], &[1.0, -2.0]).f64("out.y", &[2], &[-1.0, 2.0])
+}
+
+#[test]
+fn a_right_result_passes_and_a_wrong_one_is_named() {
+    assert_eq!(neg().meta("limit.y", "exact").replay().status, Status::Ok);
+    let wrong = Draft::new("neg", "f32", json!({})).f32("in.x", &[2], &[1.0, -2.0]);
+    let wrong = wrong.f64("out.y", &[2], &[-1.0, 2.5]).meta("limit.y", "exact").replay();
+    assert_eq!(wrong.to_string(), "neg f32 [2] fail y[1] is 2.0, wanted 2.5");
+}
+
+#[test]
+fn a_limit_is_needed_and_must_be_one() {
+    assert_eq!(neg().replay().status, Status::Error);
+    for nonsense in ["NaN", "inf", "-1", "loose"] {
+        assert_eq!(neg().meta("limit.y", nonsense).replay().status, Status::Error, "{nonsense}");
+    }
+}
+
+#[test]
+fn ops_and_types_that_core_lacks_are_unsupported() {
+    let other = Draft::new("argmax", "f32", json!({"axis": -1})).f32("in.x", &[2], &[1.0, 2.0]).replay();
+    assert_eq!(other.to_string(), "argmax f32 [2] unsupported `argmax` is not an op of this build");
+    let other = Draft::new("neg", "c64", json!({})).replay();
+    assert_eq!((other.status, other.shape.len()), (Status::Unsupported, 0));
+    let exp = Draft::new("exp", "i32", json!({})).raw("in.x", safetensors::Dtype::I32, &[1], vec![0; 4]);
+    let exp = exp.raw("out.y", safetensors::Dtype::I32, &[1], vec![0; 4]).meta("limit.y", "exact").replay();
+    assert_eq!(exp.status, Status::Unsupported);
+}
+
+#[test]
+fn an_unknown_option_is_not_ignored() {
+    let case = neg().meta("limit.y", "exact").meta("params", json!({"axis": 0}));
+    assert_eq!(case.replay().status, Status::Unsupported);
+}
+
+#[test]
+fn views_that_lead_outside_are_errors() {
+    let views = [
+        ("view.in.x", json!({"shape": [2], "strides": [1], "offset": 1})),
+        ("view.in.x", json!({"shape": [1, 2], "strides": [1], "offset": 0})),
+        ("view.in.x", json!({"shape": [2], "strides": [i64::MAX], "offset": u64::MAX})),
+        ("view.in.x", json!({"shape": [1u64 << 40, 1u64 << 40], "strides": [0, 0], "offset": 0})),
+        ("view.in.x", json!({"shape": [1u64 << 40], "strides": [0], "offset": 0})),
+        ("view.in.x", json!({"shape": "many"})),
+        ("view.out.y", json!({"shape": [2], "strides": [1], "offset": 0, "len": 1})),
+        ("view.out.y", json!({"shape": [2], "strides": [1], "offset": 0, "len": 1u64 << 60})),
+        ("view.out.y", json!({"shape": [2], "strides": [0], "offset": 0, "len": 4})),
+        ("view.out.y", json!({"shape": [3], "strides": [1], "offset": 0, "len": 4})),
+    ];
+    for (key, view) in views {
+        let result = neg().meta("limit.y", "exact").meta(key, &view).replay();
+        assert_eq!(result.status, Status::Error, "{key} {view}: {result}");
+    }
+}
+
+#[test]
+fn damaged_files_are_errors() {
+    let whole = neg().meta("limit.y", "exact").bytes();
+    for cut in 0..whole.len() {
+        assert!(Golden::parse(&whole[..cut]).is_err(), "{cut} bytes of {}", whole.len());
+    }
+    for (at, bit) in (0..whole.len()).flat_map(|at| (0..8).map(move |bit| (at, bit))) {
+        let mut flipped = whole.clone();
+        flipped[at] ^= 1 << bit;
+        if let Ok(golden) = Golden::parse(&flipped) {
+            golden.replay(&Reference::new());
+        }
+    }
+    assert!(matches!(Golden::load("no such file"), Err(FileError::Io(_))));
+    let nameless = safetensors::serialize(Vec::<(String, TensorView<'_>)>::new(), None).unwrap();
+    assert!(matches!(Golden::parse(&nameless), Err(FileError::Metadata(_))));
+}
+
+#[test]
+fn absent_operands_are_errors() {
+    let case = Draft::new("add", "f32", json!({})).f32("in.a", &[1], &[1.0]).f64("out.y", &[1], &[1.0]);
+    assert_eq!(case.meta("limit.y", "exact").replay().status, Status::Error);
+    assert_eq!(Draft::new("neg", "f32", json!({})).replay().status, Status::Error);
+}
+
+#[test]
+fn in_place_forms_are_known_by_their_output() {
+    let case = |op| {
+        let case = Draft::new(op, "f32", json!({"mul": 2.0, "add": 1.0}));
+        case.f32("in.x", &[4], &[1.0, 9.0, 2.0, 9.0]).f64("out.x", &[2], &[3.0, 5.0]).meta("limit.x", 1e-11)
+    };
+    let view = json!({"shape": [2], "strides": [2], "offset": 0});
+    for op in ["affine", "affine_inplace"] {
+        let result = case(op).meta("view.in.x", &view).replay();
+        assert_eq!(result.status, Status::Ok, "{result}");
+    }
+}
+
+#[test]
+fn biases_of_another_type_are_given_in_one_that_is_offered() {
+    let half =
+        |v: &[f32]| v.iter().flat_map(|v| ops_core::f16::from_f32(*v).to_le_bytes()).collect::<Vec<u8>>();
+    let case = |bias: f64| {
+        let case = Draft::new("linear", "f32", json!({})).f32("in.x", &[1, 1], &[3.0]);
+        let case = case.raw("in.weight", safetensors::Dtype::F16, &[1, 1], half(&[0.5]));
+        case.f64("in.bias", &[1], &[bias])
+            .f64("out.y", &[1, 1], &[1.5 + bias])
+            .meta("limit.y", 1e-10)
+            .replay()
+    };
+    assert_eq!(case(0.25).status, Status::Ok);
+    assert_eq!(case(0.1).status, Status::Unsupported, "0.1 has no equal in f32");
+}
+
+#[test]
+fn blocks_are_bytes_in_either_shape() {
+    use ops_core::quant::{Block, BlockQ8_0};
+    let values: Vec<f32> = (0..64).map(|i| i as f32 - 31.5).collect();
+    let blocks: Vec<BlockQ8_0> = values.chunks(32).map(BlockQ8_0::quantize).collect();
+    let bytes = bytemuck::cast_slice::<_, u8>(&blocks).to_vec();
+    let mut exact = [0f32; 64];
+    blocks.iter().zip(exact.chunks_mut(32)).for_each(|(b, e)| b.dequantize(e));
+    let exact = exact.map(f64::from);
+    let u8 = safetensors::Dtype::U8;
+
+    for shape in [&[1, 68][..], &[1, 2, 34]] {
+        let case = Draft::new("quantize", "f32", json!({"format": "q8_0"})).f32("in.x", &[1, 64], &values);
+        let case = case.raw("out.y", u8, shape, bytes.clone()).meta("limit.y", "exact").replay();
+        assert_eq!(case.status, Status::Ok, "{case}");
+
+        let case = Draft::new("dequantize", "q8_0", json!({})).raw("in.x", u8, shape, bytes.clone());
+        let case = case.f64("out.y", &[1, 64], &exact).meta("limit.y", "exact").replay();
+        assert_eq!(case.status, Status::Ok, "{case}");
+
+        let case = Draft::new("qlinear", "f32", json!({"format": "q8_0"})).f32("in.x", &[1, 64], &[1.0; 64]);
+        let case = case.raw("in.weight", u8, shape, bytes.clone());
+        let case = case.f64("out.y", &[1, 1], &[exact.iter().sum()]).meta("limit.y", 1e-10).replay();
+        assert_eq!(case.status, Status::Ok, "{case}");
+    }
+    let case =
+        Draft::new("qembedding", "f32", json!({"format": "q8_0"})).raw("in.table", u8, &[2, 34], bytes);
+    let case = case.raw("in.ids", safetensors::Dtype::U32, &[1], vec![1, 0, 0, 0]);
+    let case = case.f64("out.y", &[1, 32], &exact[32..]).meta("limit.y", 1e-11).replay();
+    assert_eq!(case.status, Status::Ok, "{case}");
+}

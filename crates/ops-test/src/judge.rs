@@ -1,0 +1,91 @@
+//! What a backend computed against what it should have.
+use crate::array::same;
+use crate::{Array, CallError, Case, Ran};
+use ops_core::{Error, Role, Tolerance, Verdict, Wide};
+
+/// What an output should hold, in row-major order, and how closely.
+#[derive(Clone, Debug)]
+pub(crate) struct Want {
+    pub(crate) name: String,
+    pub(crate) values: Array,
+    pub(crate) tolerance: Tolerance,
+}
+
+/// The verdict on one output.
+pub(crate) struct Judged {
+    pub(crate) nmse: f64,
+    pub(crate) limit: f64,
+    pub(crate) exact: bool,
+    /// The first bad element, in words.
+    pub(crate) wrong: Option<String>,
+}
+
+impl Want {
+    /// Judges the output after a call.
+    pub(crate) fn judge(&self, case: &Case, ran: &Ran) -> Result<Judged, CallError> {
+        let name = &self.name;
+        let layout = case.expect(name)?.layout;
+        let missing = || CallError::Malformed(format!("{} has no output `{name}`", case.op));
+        let got = ran.buffer(name).ok_or_else(missing)?.gather(&layout)?;
+        let verdict = judge(&got, &self.values, self.tolerance).map_err(|e| e.of(name))?;
+        let wrong = verdict.bad.map(|at| {
+            let (index, got, want) = (layout.index_of(at), show(&got, at), show(&self.values, at));
+            format!("{name}{index:?} is {got}, wanted {want}")
+        });
+        let exact = self.tolerance == Tolerance::Exact;
+        Ok(Judged { nmse: verdict.nmse, limit: verdict.limit, exact, wrong })
+    }
+}
+
+/// Judges values against others that need not be of their type.
+fn judge(got: &Array, want: &Array, tolerance: Tolerance) -> Result<Verdict, CallError> {
+    if got.len() != want.len() {
+        return Err(CallError::Malformed(format!("{} results for {} wanted", got.len(), want.len())));
+    }
+    if tolerance == Tolerance::Exact {
+        let bad = match (got.to_wide(), want.to_wide()) {
+            (Ok(got), Ok(want)) => got.iter().zip(want).position(|(g, w)| !same(*g, w)),
+            // Blocks have no values; their bytes decide.
+            _ => (0..got.len()).find(|&i| got.element(i) != want.element(i)),
+        };
+        return Ok(Verdict { nmse: 0.0, limit: 0.0, bad });
+    }
+    let exact = want.to_f64()?;
+    let rounded = Array::from_f64(got.dtype(), &exact)?.to_f64()?;
+    Ok(tolerance.judge(&got.to_f64()?, &exact, &rounded))
+}
+
+/// The first sign of a write where the op must not write: outside the views of the outputs, to an
+/// input, or anywhere if the backend declined.
+pub(crate) fn stray_write(case: &Case, ran: &Ran) -> Option<String> {
+    let declined = matches!(ran.result, Err(Error::Unsupported { .. }));
+    case.operands.iter().find_map(|o| {
+        let after = ran.buffer(&o.name)?;
+        if o.role == Role::In || declined {
+            let at = (0..after.len()).find(|&i| after.element(i) != o.array.element(i))?;
+            let why = if declined { "the op was declined" } else { "it is an input" };
+            return Some(format!("{}: element {at} of the buffer was written, though {why}", o.name));
+        }
+        let at = o.array.first_change_outside(after, &o.layout)?;
+        Some(format!("{}: element {at} of the buffer was written, outside the view {}", o.name, o.layout))
+    })
+}
+
+/// Whether the backend did what it said it would.
+pub(crate) fn broken_promise(ran: &Ran) -> Option<String> {
+    match (&ran.support, &ran.result) {
+        (Ok(()), Err(e @ Error::Unsupported { .. })) => Some(format!("support was promised, then: {e}")),
+        (Err(reason), Ok(())) => Some(format!("support was declined ({reason}), yet the op ran")),
+        _ => None,
+    }
+}
+
+fn show(array: &Array, at: usize) -> String {
+    match array.to_wide() {
+        Ok(values) => match values[at] {
+            Wide::Int(v) => v.to_string(),
+            Wide::Float(v) => format!("{v:?}"),
+        },
+        Err(_) => format!("{:02x?}", array.element(at)),
+    }
+}
