@@ -182,6 +182,16 @@ impl Device {
         Ok(self.inner.enter(call)?)
     }
 
+    /// Calls a library that works on the thread's current device, which is made this one.
+    pub(crate) fn as_current<R>(&self, call: impl FnOnce() -> R) -> Result<R> {
+        self.enter(|_| Ok(call()))
+    }
+
+    /// Keeps what a library said in a `Drop` for the next call.
+    pub(crate) fn defer_library(&self, error: Error) {
+        self.defer(error);
+    }
+
     /// Waits for all work without asking for what a `Drop` left.
     pub(super) fn wait_all(&self) -> Result<()> {
         Ok(self.inner.synchronize()?)

@@ -93,6 +93,14 @@ pub enum Error {
     /// A text is not the name of an architecture.
     #[error("{0:?} is not an architecture of an AMD GPU, such as gfx1100 or gfx90a:xnack-")]
     BadGfx(String),
+    /// A library that works on the device failed.
+    #[error("{call} failed with {status}")]
+    Library {
+        /// The function.
+        call: &'static str,
+        /// What it said.
+        status: String,
+    },
     /// hipRTC does not compile a source.
     #[error(transparent)]
     Compile(#[from] CompileError),

@@ -114,6 +114,11 @@ impl DeviceMemory {
     ///
     /// [`Error::Range`]; those of [`access`](Self::access).
     pub fn write(&mut self, stream: &Stream, offset: usize, bytes: &[u8]) -> Result<()> {
+        self.write_part(stream, offset, bytes)
+    }
+
+    /// The same for whoever holds one of several disjoint views of the memory.
+    pub(crate) fn write_part(&self, stream: &Stream, offset: usize, bytes: &[u8]) -> Result<()> {
         self.check_range("write", offset, bytes.len())?;
         let access = self.access(stream, Purpose::Write)?;
         // SAFETY: the range is within the memory, which is freed behind the stream's work.
