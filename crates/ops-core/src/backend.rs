@@ -128,7 +128,7 @@ pub trait Backend: Clone + Send + Sync + 'static {
     fn tensor<T: Element>(&self, dims: &[usize], data: &[T]) -> Result<TensorOf<Self, T>> {
         let shape = Shape::new(dims)?;
         if shape.len() != data.len() {
-            return Err(Error::Count { got: data.len(), shape });
+            return Err(Error::count(data.len(), shape));
         }
         Tensor::new(self.upload(data)?, Layout::of(shape))
     }

@@ -116,9 +116,9 @@ pub enum Error {
     #[error("shapes {from} and {to} do not broadcast: extents must be equal or 1, aligned at the last axis")]
     Broadcast {
         /// One shape.
-        from: Shape,
+        from: Box<Shape>,
         /// The other.
-        to: Shape,
+        to: Box<Shape>,
     },
     /// No such axis.
     #[error("axis {axis} does not exist in a tensor of rank {rank}")]
@@ -146,7 +146,7 @@ pub enum Error {
     #[error("bad strides for shape {shape}: {why}")]
     Strides {
         /// The extents.
-        shape: Shape,
+        shape: Box<Shape>,
         /// What is wrong.
         why: &'static str,
     },
@@ -156,7 +156,7 @@ pub enum Error {
         /// Elements given.
         got: usize,
         /// The shape.
-        shape: Shape,
+        shape: Box<Shape>,
     },
     /// A transfer outside its buffer.
     #[error("{call}: elements {start}..{start}+{count} lie outside a buffer of {len}")]
@@ -244,8 +244,26 @@ impl Error {
     pub fn shape(op: &'static str, operand: &'static str, got: &Layout, want: impl Into<String>) -> Self {
         Error::Shape { op, operand, got: Box::new(*got), want: want.into() }
     }
+    /// [`Error::Broadcast`] with less to write.
+    pub fn broadcast(from: &Shape, to: &Shape) -> Self {
+        Error::Broadcast { from: Box::new(*from), to: Box::new(*to) }
+    }
+    /// [`Error::Count`] with less to write.
+    pub fn count(got: usize, shape: Shape) -> Self {
+        Error::Count { got, shape: Box::new(shape) }
+    }
     /// [`Error::Param`] with less to write.
     pub fn param(op: &'static str, param: &'static str, got: impl ToString, want: impl Into<String>) -> Self {
         Error::Param { op, param, got: got.to_string(), want: want.into() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_are_small_enough_to_return_everywhere() {
+        assert!(size_of::<Error>() <= 120, "{}", size_of::<Error>());
     }
 }

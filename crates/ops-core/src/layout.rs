@@ -45,14 +45,15 @@ impl Layout {
     /// beyond the address space.
     pub fn strided(dims: &[usize], strides: &[isize], offset: usize) -> Result<Self> {
         let shape = Shape::new(dims)?;
+        let wrong = |why| Error::Strides { shape: Box::new(shape), why };
         if strides.len() != dims.len() {
-            return Err(Error::Strides { shape, why: "as many strides as axes are needed" });
+            return Err(wrong("as many strides as axes are needed"));
         }
         let mut layout = Layout { shape, strides: [0; MAX_RANK], offset };
         layout.strides[..strides.len()].copy_from_slice(strides);
-        let (low, high) = layout.reach().ok_or(Error::Strides { shape, why: "positions overflow" })?;
+        let (low, high) = layout.reach().ok_or_else(|| wrong("positions overflow"))?;
         if low < 0 || isize::try_from(high).is_err() {
-            return Err(Error::Strides { shape, why: "positions must lie between 0 and isize::MAX" });
+            return Err(wrong("positions must lie between 0 and isize::MAX"));
         }
         Ok(layout)
     }

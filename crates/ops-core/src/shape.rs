@@ -9,7 +9,7 @@ pub const MAX_RANK: usize = 6;
 ///
 /// The product of the non-zero extents fits an `isize`, so strides and element counts derived from
 /// a `Shape` cannot overflow, whatever a file or a user asked for.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Eq)]
 pub struct Shape {
     rank: u8,
     dims: [usize; MAX_RANK],
@@ -110,7 +110,7 @@ impl Shape {
                 (a, b) if a == b => a,
                 (1, b) => b,
                 (a, 1) => a,
-                _ => return Err(Error::Broadcast { from: *self, to: *other }),
+                _ => return Err(Error::broadcast(self, other)),
             };
         }
         Shape::new(&dims[..rank])
@@ -118,6 +118,20 @@ impl Shape {
 
     pub(crate) fn padded(&self) -> &[usize; MAX_RANK] {
         &self.dims
+    }
+}
+
+// Unused extents are 1, so all six compare at once; the derived form would call out to compare memory.
+impl PartialEq for Shape {
+    #[inline]
+    fn eq(&self, other: &Self) -> bool {
+        let differ = self.dims.iter().zip(&other.dims).fold(0, |d, (a, b)| d | (a ^ b));
+        self.rank == other.rank && differ == 0
+    }
+}
+impl core::hash::Hash for Shape {
+    fn hash<H: core::hash::Hasher>(&self, state: &mut H) {
+        self.dims().hash(state);
     }
 }
 

@@ -56,10 +56,12 @@ pub enum Error {
     },
 
     /// A metadata value has another type, or does not fit the type asked for.
-    #[error("metadata key `{key}`: got {got}, wanted {wanted}")]
+    #[error("metadata key `{key}`{}: got {got}, wanted {wanted}", at_byte(*at))]
     KeyType {
         /// The key that was looked up.
         key: String,
+        /// Where the pair lies in the file; `None` when the program set it.
+        at: Option<u64>,
         /// The stored value and its type.
         got: String,
         /// The type that was asked for.
@@ -133,6 +135,10 @@ pub enum Error {
 
 /// Result with this crate's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+fn at_byte(at: Option<u64>) -> String {
+    at.map_or_else(String::new, |at| format!(" at byte {at}"))
+}
 
 impl Error {
     /// An operating system error on a file.

@@ -3,7 +3,7 @@
 use crate::cursor::Cursor;
 use crate::error::{Error, Result};
 use crate::ggml_type::GgmlType;
-use crate::metadata::{Metadata, Value, parse as metadata_parse};
+use crate::metadata::{Metadata, parse as metadata_parse};
 use crate::tensor::{MAX_RANK, TensorInfo};
 
 /// The alignment when `general.alignment` says nothing.
@@ -74,11 +74,7 @@ pub(crate) fn alignment(metadata: &Metadata) -> Result<usize> {
     let alignment = metadata.find::<u64>(ALIGNMENT_KEY)?.unwrap_or(DEFAULT_ALIGNMENT as u64);
     match usize::try_from(alignment) {
         Ok(n) if n.is_power_of_two() => Ok(n),
-        _ => Err(Error::KeyType {
-            key: ALIGNMENT_KEY.to_owned(),
-            got: Value::from(alignment).to_string(),
-            wanted: "a power of two".to_owned(),
-        }),
+        _ => Err(metadata.unwanted(ALIGNMENT_KEY, alignment.to_string(), "a power of two")),
     }
 }
 

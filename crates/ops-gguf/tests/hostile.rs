@@ -1,5 +1,6 @@
 //! The bundled model cut short at many points and with bytes flipped: an error or a readable file, never a panic, and
 //! never more memory than the file's size can justify.
+#![cfg(unix)]
 
 mod common;
 
@@ -127,13 +128,13 @@ fn truncated(victim: &Victim, front: usize) {
 }
 
 /// Every byte of the first and the last stretch of the structure, and a sample of the vocabulary between; each with its
-/// lowest bit, its highest bit and all bits turned.
+/// lowest bit and with all bits turned.
 fn flipped(victim: &Victim, front: usize) {
     let edge = 3_000.min(front / 2);
     let points = (0..edge).chain((edge..front - edge).step_by(199)).chain(front - edge..front);
     let mut opened = 0;
     for (n, at) in points.enumerate() {
-        for mask in [0x01, 0x80, 0xff] {
+        for mask in [0x01, 0xff] {
             victim.file.write_all_at(&[victim.original[at] ^ mask], at as u64).unwrap();
             let damage = format_args!("byte {at} turned by 0x{mask:02x}");
             opened += usize::from(victim.open(&damage, n % 16 == 0));

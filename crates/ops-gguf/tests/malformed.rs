@@ -128,12 +128,15 @@ fn names_that_occur_twice() {
 fn alignments_that_are_none() {
     for n in [0, 3, 48] {
         let error = refusal(Raw::v3(0, 1).pair("general.alignment", n));
-        assert_eq!(error, format!("metadata key `general.alignment`: got {n}, wanted a power of two"));
+        assert_eq!(
+            error,
+            format!("metadata key `general.alignment` at byte 24: got {n}, wanted a power of two")
+        );
     }
     let huge = Raw::v3(1, 1).pair("general.alignment", 1 << 31).tensor("w", &[8], 0, 0).data(32, 64);
     assert!(refusal(huge).contains("is it truncated?"));
     let text = Raw::v3(0, 1).str("general.alignment").u32(8).str("32");
-    assert_eq!(refusal(text), "metadata key `general.alignment`: got string \"32\", wanted u64");
+    assert_eq!(refusal(text), "metadata key `general.alignment` at byte 24: got string \"32\", wanted u64");
 }
 
 #[test]

@@ -13,10 +13,12 @@ fn model() -> Gguf {
 }
 
 fn sentencepiece() -> Tokenizer {
-    Gguf::open(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/sentencepiece.gguf"))
-        .unwrap()
-        .tokenizer()
-        .unwrap()
+    data_tokenizer("sentencepiece.gguf")
+}
+
+fn data_tokenizer(name: &str) -> Tokenizer {
+    let path = format!("{}/tests/data/{name}", env!("CARGO_MANIFEST_DIR"));
+    Gguf::open(path).unwrap().tokenizer().unwrap()
 }
 
 const BARE: EncodeOptions = EncodeOptions { bos: Some(false), eos: Some(false), special: false };
@@ -115,6 +117,20 @@ fn sentencepiece_ids_and_texts_are_the_reference_ones() {
         let ids: Vec<u32> = ids.as_array().unwrap().iter().map(|id| id.as_u64().unwrap() as u32).collect();
         assert_eq!(tokenizer.decode(&ids).unwrap(), expected.as_str().unwrap(), "{text:?}");
     }
+}
+
+#[test]
+fn sentencepiece_without_bytes_has_one_unknown_token_for_a_run() {
+    let fixture = fixture("sentencepiece_unk.json");
+    let tokenizer = data_tokenizer("sentencepiece_unk.gguf");
+    let unknown = tokenizer.unknown().unwrap();
+    let mut with_unknown = 0;
+    for (text, expected) in cases(&fixture, "ids") {
+        let ids = tokenizer.encode_with(text, BARE).unwrap();
+        assert_eq!(&Json::from(ids.as_slice()), expected, "{text:?}");
+        with_unknown += usize::from(ids.contains(&unknown));
+    }
+    assert!(with_unknown > 20, "{with_unknown}");
 }
 
 #[test]
@@ -236,6 +252,36 @@ fn small_vocabularies_work() {
     meta.set("tokenizer.ggml.merges", ["b c", "a b"].as_slice()).unwrap();
     meta.set("tokenizer.ggml.tokens", ["a", "b", "c", "ab", "bc", "<end>", "Ġ", "é x"].as_slice()).unwrap();
     assert_eq!(Tokenizer::from_metadata(&meta).unwrap().encode("abc").unwrap(), [0, 4]);
+}
+
+#[test]
+fn a_word_that_is_a_token_needs_no_merges_in_llama_3() {
+    let mut meta = gpt2();
+    meta.set("tokenizer.ggml.merges", ["a b"].as_slice()).unwrap(); // none makes "abc"
+    assert_eq!(Tokenizer::from_metadata(&meta).unwrap().encode("abc").unwrap(), [3, 2]);
+    meta.set("tokenizer.ggml.pre", "llama-bpe").unwrap();
+    let tokenizer = Tokenizer::from_metadata(&meta).unwrap();
+    assert_eq!(tokenizer.encode("abc").unwrap(), [4]);
+    assert_eq!(tokenizer.encode("abcc").unwrap(), [3, 2, 2]);
+}
+
+#[test]
+fn qwen_text_is_composed_first() {
+    let mut meta = gpt2();
+    meta.set("tokenizer.ggml.tokens", ["e", "Ì", "ģ", "Ã", "©", "<end>", "x", "y"].as_slice()).unwrap();
+    meta.set("tokenizer.ggml.merges", [""; 0].as_slice()).unwrap();
+    assert_eq!(Tokenizer::from_metadata(&meta).unwrap().encode("e\u{301}").unwrap(), [0, 1, 2]);
+    meta.set("tokenizer.ggml.pre", "qwen2").unwrap();
+    assert_eq!(Tokenizer::from_metadata(&meta).unwrap().encode("e\u{301}").unwrap(), [3, 4]);
+}
+
+#[test]
+fn tokenizers_and_files_are_shared_between_threads() {
+    fn shared<T: Send + Sync + 'static>() {}
+    shared::<Tokenizer>();
+    shared::<Gguf>();
+    shared::<ops_gguf::TensorData<f32>>();
+    shared::<ops_gguf::Error>();
 }
 
 #[test]

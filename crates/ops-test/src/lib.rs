@@ -18,3 +18,4 @@ pub use dispatch::{
 };
 
 pub mod golden;
+pub mod suite;

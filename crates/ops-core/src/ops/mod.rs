@@ -53,8 +53,10 @@ pub use unary::{Unary, UnaryArgs, UnaryFn, UnaryOwned, UnaryShapes};
 pub use where_::{Where, WhereArgs, WhereOps, WhereOwned, WhereShapes};
 
 /// `operand` has exactly these extents.
+#[inline]
 fn extents(op: &'static str, operand: &'static str, got: &Layout, want: &[usize]) -> Result<()> {
-    if got.dims() == want { Ok(()) } else { Err(Error::shape(op, operand, got, format!("{want:?}"))) }
+    // Element by element: these are a few numbers, and comparing slices calls out to compare memory.
+    if got.dims().iter().eq(want) { Ok(()) } else { Err(Error::shape(op, operand, got, format!("{want:?}"))) }
 }
 
 /// `operand` has exactly these extents, if it was given.

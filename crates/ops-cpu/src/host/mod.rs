@@ -31,7 +31,7 @@ impl Host {
 
 fn layout_of(len: usize, dims: &[usize]) -> Result<Layout> {
     let layout = Layout::contiguous(dims)?;
-    if layout.len() == len { Ok(layout) } else { Err(Error::Count { got: len, shape: layout.shape() }) }
+    if layout.len() == len { Ok(layout) } else { Err(Error::count(len, layout.shape())) }
 }
 
 impl Space for Host {

@@ -43,8 +43,8 @@ pub struct Metadata {
 struct Entry {
     key: Box<str>,
     value: Value,
-    /// Where the pair lies in the file it was read from; 0 when it was set by the program.
-    at: usize,
+    /// Where the pair lies in the file it was read from; `None` when the program set it.
+    at: Option<u64>,
 }
 
 /// The longest key that the format allows, in bytes.
@@ -68,8 +68,9 @@ impl Metadata {
             let (first, second) = (&entries[pair[0] as usize], &entries[pair[1] as usize]);
             if first.key == second.key {
                 let what = format!("metadata key `{}`", second.key);
-                let got = format!("a duplicate of the one at byte {}", first.at);
-                return Err(Error::malformed(what, second.at, got, "every key once"));
+                let [first, second] = [first.at, second.at].map(|at| at.unwrap_or_default());
+                let got = format!("a duplicate of the one at byte {first}");
+                return Err(Error::Malformed { what, at: second, got, wanted: "every key once".to_owned() });
             }
         }
         Ok(Self { entries, by_key })
@@ -95,10 +96,20 @@ impl Metadata {
         self.entries.iter().map(|e| (&*e.key, &e.value))
     }
 
+    fn entry(&self, key: &str) -> Option<&Entry> {
+        let i = self.position(key).ok()?;
+        Some(&self.entries[self.by_key[i] as usize])
+    }
+
     /// The value of a key, of whatever type.
     pub fn value(&self, key: &str) -> Option<&Value> {
-        let i = self.position(key).ok()?;
-        Some(&self.entries[self.by_key[i] as usize].value)
+        self.entry(key).map(|entry| &entry.value)
+    }
+
+    /// The error for a value that is not what is wanted of it.
+    pub(crate) fn unwanted(&self, key: &str, got: String, wanted: &str) -> Error {
+        let at = self.entry(key).and_then(|entry| entry.at);
+        Error::KeyType { key: key.to_owned(), at, got, wanted: wanted.to_owned() }
     }
 
     /// Sets a key: in its place when it is there already, else at the end.
@@ -110,12 +121,15 @@ impl Metadata {
         let (key, value) = (key.as_ref(), value.into());
         check_pair(key, &value)?;
         match self.position(key) {
-            Ok(i) => self.entries[self.by_key[i] as usize].value = value,
+            Ok(i) => {
+                let entry = &mut self.entries[self.by_key[i] as usize];
+                (entry.value, entry.at) = (value, None);
+            }
             Err(i) => {
                 let last = u32::try_from(self.entries.len())
                     .map_err(|_| Error::write(format_args!("metadata key `{key}`"), "2^32 keys", "fewer"))?;
                 self.by_key.insert(i, last);
-                self.entries.push(Entry { key: key.into(), value, at: 0 });
+                self.entries.push(Entry { key: key.into(), value, at: None });
             }
         }
         Ok(self)
@@ -137,8 +151,7 @@ impl Metadata {
     /// [`Error::KeyType`] when the value is there and is no `T`.
     pub fn find<'a, T: FromValue<'a>>(&'a self, key: &str) -> Result<Option<T>> {
         let Some(value) = self.value(key) else { return Ok(None) };
-        let wrong = |got| Error::KeyType { key: key.to_owned(), got, wanted: T::WANTED.to_owned() };
-        T::from_value(value).map(Some).map_err(wrong)
+        T::from_value(value).map(Some).map_err(|got| self.unwanted(key, got, T::WANTED))
     }
 
     /// The value of a key as `T`.

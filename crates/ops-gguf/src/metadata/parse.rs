@@ -31,7 +31,7 @@ pub(crate) fn metadata(cur: &mut Cursor<'_>, count: usize) -> Result<Metadata> {
             ));
         }
         let value = value(cur, key)?;
-        entries.push(Entry { key: key.into(), value, at });
+        entries.push(Entry { key: key.into(), value, at: Some(at as u64) });
     }
     Metadata::from_entries(entries)
 }
@@ -87,7 +87,8 @@ fn array(cur: &mut Cursor<'_>, key: &str, depth: usize) -> Result<Array> {
         tag::ARRAY => {
             // An empty array takes its type and its length.
             let count = length(cur, key, 4 + 8)?;
-            let mut inner = Vec::with_capacity(count);
+            // No room is set aside for them: arrays within each other could each claim the rest of the file.
+            let mut inner = Vec::new();
             for _ in 0..count {
                 inner.push(array(cur, key, depth + 1)?);
             }

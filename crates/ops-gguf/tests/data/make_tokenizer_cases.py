@@ -1,9 +1,11 @@
-"""Writes byte_level.json, sentencepiece.json and sentencepiece.gguf: what the reference tokenizers make of some texts.
+"""Writes byte_level.json, sentencepiece.{json,gguf} and sentencepiece_unk.{json,gguf}: what the reference tokenizers make
+of some texts.
 
 Usage: python3 make_tokenizer_cases.py MODEL.gguf    (needs: pip install gguf tokenizers sentencepiece)
 
 byte_level.json: the vocabulary and merges of MODEL in Hugging Face's `tokenizers`, cut by each set of patterns (run by
-its C engine, Oniguruma). sentencepiece.gguf: a small vocabulary trained here, with Google's `sentencepiece` as judge.
+its C engine, Oniguruma). sentencepiece.gguf: a small vocabulary trained here, with Google's `sentencepiece` as judge;
+sentencepiece_unk.gguf: one without bytes to fall back to and without a space in front.
 """
 import io, json, random, sys
 from pathlib import Path
@@ -92,36 +94,45 @@ def byte_level(path):
     return tokens
 
 
-def sentence_piece(words):
+def corpus(words):
     plain = decoders.ByteLevel()
-    corpus = [plain.decode([w]) for w in words[2:] if len(w) > 1]
-    rng.shuffle(corpus)
-    lines = [" ".join(corpus[i : i + 12]) for i in range(0, len(corpus), 12)] + [t for t in TEXTS if "\x00" not in t]
+    words = [plain.decode([w]) for w in words[2:] if len(w) > 1]
+    rng.shuffle(words)
+    return [" ".join(words[i : i + 12]) for i in range(0, len(words), 12)] + [t for t in TEXTS if "\x00" not in t]
+
+
+def kind(sp, i, user_defined):
+    if sp.is_unknown(i): return TokenType.UNKNOWN
+    if sp.is_control(i): return TokenType.CONTROL
+    if sp.is_byte(i): return TokenType.BYTE
+    if sp.is_unused(i): return TokenType.UNUSED
+    return TokenType.USER_DEFINED if sp.id_to_piece(i) in user_defined else TokenType.NORMAL
+
+
+def sentence_piece(name, lines, vocab_size, bytes_and_prefix):
+    user_defined = ["<tool>", "\u2581\u2581\u2581\u2581"]
     model = io.BytesIO()
     spm.SentencePieceTrainer.train(
-        sentence_iterator=iter(lines), model_writer=model, model_type="bpe", vocab_size=1200, character_coverage=0.98,
-        byte_fallback=True, add_dummy_prefix=True, remove_extra_whitespaces=False, normalization_rule_name="identity",
-        split_digits=True, allow_whitespace_only_pieces=True, control_symbols=["<turn>"], user_defined_symbols=["<tool>", "\u2581\u2581\u2581\u2581"], minloglevel=2,
+        sentence_iterator=iter(lines), model_writer=model, model_type="bpe", vocab_size=vocab_size, character_coverage=0.98,
+        byte_fallback=bytes_and_prefix, add_dummy_prefix=bytes_and_prefix, remove_extra_whitespaces=False,
+        normalization_rule_name="identity", split_digits=True, allow_whitespace_only_pieces=True,
+        control_symbols=["<turn>"], user_defined_symbols=user_defined, minloglevel=2,
     )
     sp = spm.SentencePieceProcessor(model_proto=model.getvalue())
-    kinds = []
-    for i in range(sp.vocab_size()):
-        if sp.is_unknown(i): kinds.append(TokenType.UNKNOWN)
-        elif sp.is_control(i): kinds.append(TokenType.CONTROL)
-        elif sp.is_byte(i): kinds.append(TokenType.BYTE)
-        elif sp.is_unused(i): kinds.append(TokenType.UNUSED)
-        elif sp.id_to_piece(i) in ("<tool>", "\u2581\u2581\u2581\u2581"): kinds.append(TokenType.USER_DEFINED)
-        else: kinds.append(TokenType.NORMAL)
-    g = GGUFWriter(HERE / "sentencepiece.gguf", "llama")
+    every = range(sp.vocab_size())
+    g = GGUFWriter(HERE / f"{name}.gguf", "llama")
     g.add_tokenizer_model("llama"); g.add_tokenizer_pre("default")
-    g.add_token_list([sp.id_to_piece(i) for i in range(sp.vocab_size())])
-    g.add_token_scores([sp.get_score(i) for i in range(sp.vocab_size())]); g.add_token_types(kinds)
+    g.add_token_list([sp.id_to_piece(i) for i in every]); g.add_token_scores([sp.get_score(i) for i in every])
+    g.add_token_types([kind(sp, i, user_defined) for i in every])
     g.add_bos_token_id(sp.bos_id()); g.add_eos_token_id(sp.eos_id()); g.add_unk_token_id(sp.unk_id())
+    if not bytes_and_prefix: g.add_add_space_prefix(False)
     g.write_header_to_file(); g.write_kv_data_to_file(); g.write_tensors_to_file(); g.close()
     # SentencePiece reads a NUL as the end of the text.
     texts = [t for t in TEXTS if "\x00" not in t]
     ids = [sp.encode(t) for t in texts]
-    dump("sentencepiece.json", {"texts": texts, "ids": ids, "decoded": [sp.decode(i) for i in ids]})
+    dump(f"{name}.json", {"texts": texts, "ids": ids, "decoded": [sp.decode(i) for i in ids]})
 
 
-sentence_piece(byte_level(sys.argv[1]))
+lines = corpus(byte_level(sys.argv[1]))
+sentence_piece("sentencepiece", lines, 1200, True)
+sentence_piece("sentencepiece_unk", lines, 400, False)

@@ -1,4 +1,4 @@
-//! Every golden case, on both CPU backends: no failure, no error, and nothing unsupported that core has.
+//! Every golden case, on both CPU backends: no failure, no error, nothing unsupported that core has.
 use ops_test::SuiteBackend;
 use ops_test::golden::{Golden, Status};
 use rocm_ops::{Backend, Cpu, Reference};

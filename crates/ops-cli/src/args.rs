@@ -1,0 +1,164 @@
+//! The command line. Its help is the manual, so every command shows how it is used.
+use crate::backend::Choice;
+use clap::{Args, Parser, Subcommand};
+use std::path::PathBuf;
+
+/// Check, time and explain transformer ops on this machine
+#[derive(Debug, Parser)]
+#[command(name = "ops", version, after_help = EXAMPLES)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  ops info                                     what this build and machine are
+  ops test                                     check every op of the default backend
+  ops bench --quick                            see how fast it is, in a few seconds
+  ops explain linear --dtype f16 --shape 8,4096   who runs this, and why
+  ops replay tests/golden/*.safetensors        replay recorded cases
+
+Exit status: 0 fine, 1 a check failed, 2 bad usage or unreadable input.";
+
+/// What every command takes.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct Common {
+    /// Which backend to use
+    #[arg(long, global = true, value_enum, default_value_t)]
+    pub(crate) backend: Choice,
+    /// Write one JSON object a line instead of text
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Show progress on standard error even if it is no terminal
+    #[arg(long, global = true)]
+    pub(crate) progress: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Say what this build and this machine are
+    #[command(after_help = "Example:\n  ops info --json")]
+    Info,
+    /// Run the suite that every backend must pass
+    #[command(after_help = TEST_EXAMPLES)]
+    Test(TestArgs),
+    /// Time every op, set against what the machine can do
+    #[command(after_help = BENCH_EXAMPLES)]
+    Bench(BenchArgs),
+    /// Say who would run an op on given shapes, and why
+    #[command(after_help = EXPLAIN_EXAMPLES)]
+    Explain(ExplainArgs),
+    /// Replay golden cases: op calls in files, with results from another implementation
+    #[command(after_help = REPLAY_EXAMPLES)]
+    Replay(ReplayArgs),
+    /// Show which ops run in which element types, and by whom
+    #[command(after_help = "Examples:\n  ops support\n  ops support --op attention\n  ops support --json")]
+    Support(SupportArgs),
+}
+
+const TEST_EXAMPLES: &str = "\
+Examples:
+  ops test                             every op, against the reference
+  ops test --op softmax                one op
+  ops test --report cpu.json           and a file with machine, counts, failures, timings
+
+Every op runs on many shapes, strided views, all element types, and odd values. `unsupported` is what
+the backend declines to run; it is no failure. Exit status 1 if anything failed.";
+
+#[derive(Debug, Args)]
+pub(crate) struct TestArgs {
+    /// Only this op
+    #[arg(long, value_name = "NAME")]
+    pub(crate) op: Option<String>,
+    /// Write a JSON document with everything that was found
+    #[arg(long, value_name = "FILE")]
+    pub(crate) report: Option<PathBuf>,
+}
+
+const BENCH_EXAMPLES: &str = "\
+Examples:
+  ops bench                            every op, about a minute
+  ops bench --quick                    every op, one small size each
+  ops bench --op matmul --dtype f16    one op in one type
+  ops bench --op add --sizes 1K,1M,256M
+  ops bench --json > cpu.jsonl         one object a line, for comparing runs
+
+Each problem is first compared with the reference by the op's own tolerance (large ones in part), then
+timed: the median of many rounds, outputs allocated once, waiting for the backend included.
+
+GB/s count every input once and every output once. GFLOP/s count additions, multiplications,
+comparisons and elementary functions in the op's formula. The limit is whichever of the two takes
+longer at the ceilings, which are measured in the same run with as many threads as the backend uses:
+a copy that moves the same number of bytes (read and written together), and fused multiply-adds in
+registers, in f32 (in f64 for f64). Kernels that use dot-product instructions of narrow types may
+exceed the latter.";
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchArgs {
+    /// Only these ops
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub(crate) op: Vec<String>,
+    /// Only these element types (default: f32, and f16, bf16 and blocks where models use them)
+    #[arg(long, value_name = "TYPE", value_delimiter = ',')]
+    pub(crate) dtype: Vec<String>,
+    /// Bytes of a tensor, for ops bound by memory: 1K to 256M say (default: 64K,4M,64M)
+    #[arg(long, value_name = "SIZE", value_delimiter = ',')]
+    pub(crate) sizes: Vec<String>,
+    /// Small problems only, timed briefly
+    #[arg(long)]
+    pub(crate) quick: bool,
+}
+
+const EXPLAIN_EXAMPLES: &str = "\
+Examples:
+  ops explain rms_norm --dtype f16 --shape 8,4096
+  ops explain linear --dtype f32 --dtype weight=f16 --shape 1,4096 --shape weight=11008,4096
+  ops explain attention --dtype bf16 --shape 1,32,1,128 --shape k=1,8,4096,128
+
+A bare --shape is that of the first operand; the others follow from it, and --shape OPERAND=... sets
+one of them, or adds an optional one such as mask or bias. A bare --dtype is the type the op runs in.
+Nothing is allocated, so any shape can be asked about.";
+
+#[derive(Debug, Args)]
+pub(crate) struct ExplainArgs {
+    /// The op
+    #[arg(value_name = "OP")]
+    pub(crate) op: String,
+    /// Element type the op runs in; OPERAND=TYPE for an operand of another type
+    #[arg(long, value_name = "[OPERAND=]TYPE")]
+    pub(crate) dtype: Vec<String>,
+    /// Extents of the first operand; OPERAND=D,D,... for another one
+    #[arg(long, value_name = "[OPERAND=]D,D,...")]
+    pub(crate) shape: Vec<String>,
+    /// GPU to explain for, such as gfx942 (default: the device present, else gfx1100)
+    #[arg(long, value_name = "NAME")]
+    pub(crate) gfx: Option<String>,
+}
+
+const REPLAY_EXAMPLES: &str = "\
+Examples:
+  ops replay tests/golden/*.safetensors
+  ops replay --backend reference --strict case.safetensors
+
+One line a case: op, type, shape of the first operand, status, and for the worst output its error and
+what is allowed. The status is ok, fail, unsupported or error. The last line counts them.";
+
+#[derive(Debug, Args)]
+pub(crate) struct ReplayArgs {
+    /// Count unsupported cases as failures
+    #[arg(long)]
+    pub(crate) strict: bool,
+    /// Files with golden cases
+    #[arg(required = true, value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SupportArgs {
+    /// Only this op
+    #[arg(long, value_name = "NAME")]
+    pub(crate) op: Option<String>,
+}

@@ -1,0 +1,146 @@
+//! The unsafe part of the ceilings: instructions that not every processor has.
+//!
+//! Peak arithmetic is independent chains of fused multiply-adds in registers, enough of them to hide
+//! the latency. Streaming stores write without reading the line first, which plain copies of large
+//! buffers cannot avoid.
+
+/// Accumulators in flight: more than latency times units on anything current, fewer than registers.
+#[cfg(target_arch = "x86_64")]
+const CHAINS: usize = 12;
+
+/// Does about `steps` rounds of fused multiply-adds; returns how many operations that were and a
+/// value that depends on all of them.
+pub(super) fn multiply_add_f32(steps: usize) -> (f64, f64) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        if is_x86_feature_detected!("avx512f") {
+            // SAFETY: the processor has AVX-512F, as just detected.
+            return unsafe { x86::f32_avx512(steps) };
+        }
+        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+            // SAFETY: the processor has AVX2 and FMA, as just detected.
+            return unsafe { x86::f32_avx2(steps) };
+        }
+    }
+    portable(steps, 1.0f32, 0.0f32)
+}
+
+/// [`multiply_add_f32`] in f64.
+pub(super) fn multiply_add_f64(steps: usize) -> (f64, f64) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        if is_x86_feature_detected!("avx512f") {
+            // SAFETY: the processor has AVX-512F, as just detected.
+            return unsafe { x86::f64_avx512(steps) };
+        }
+        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+            // SAFETY: the processor has AVX2 and FMA, as just detected.
+            return unsafe { x86::f64_avx2(steps) };
+        }
+    }
+    portable(steps, 1.0f64, 0.0f64)
+}
+
+/// Copies with stores that bypass the caches, if the processor has such; says whether it did.
+pub(super) fn streaming_copy(src: &[u8], dst: &mut [u8]) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("avx512f") && src.len() == dst.len() {
+        // SAFETY: the processor has AVX-512F, as just detected.
+        unsafe { x86::stream_avx512(src, dst) };
+        return true;
+    }
+    let _ = (src, dst);
+    false
+}
+
+/// Products and sums that the compiler may turn into whatever vectors the target is known to have.
+fn portable<T>(steps: usize, one: T, zero: T) -> (f64, f64)
+where
+    T: Copy + core::ops::Mul<Output = T> + core::ops::Add<Output = T> + Into<f64>,
+{
+    const LANES: usize = 64;
+    let mut acc = [zero; LANES];
+    let (factor, term) = (std::hint::black_box(one), std::hint::black_box(one));
+    for _ in 0..steps {
+        for a in &mut acc {
+            *a = *a * factor + term;
+        }
+    }
+    (2.0 * (steps * LANES) as f64, acc.into_iter().map(Into::into).sum())
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use super::CHAINS;
+    use core::arch::x86_64::*;
+    use std::hint::black_box;
+
+    /// Writes a loop of fused multiply-adds: the vector's type, its broadcast, its fused operation,
+    /// its sum, and how many lanes it has.
+    macro_rules! chains {
+        ($name:ident, $feature:literal, $set:ident, $fma:ident, $t:ty, $lanes:literal, |$v:ident| $sum:expr) => {
+            #[target_feature(enable = $feature)]
+            pub(super) fn $name(steps: usize) -> (f64, f64) {
+                let (factor, term) = ($set(black_box(0.999)), $set(black_box(0.001)));
+                let mut acc = [$set(black_box(1.0)); CHAINS];
+                for _ in 0..steps {
+                    for a in &mut acc {
+                        *a = $fma(*a, factor, term);
+                    }
+                }
+                let sum = acc.into_iter().map(|$v| $sum).sum();
+                (2.0 * (steps * CHAINS * $lanes) as f64, sum)
+            }
+        };
+    }
+    chains!(f32_avx512, "avx512f", _mm512_set1_ps, _mm512_fmadd_ps, f32, 16, |v| f64::from(
+        _mm512_reduce_add_ps(v)
+    ));
+    chains!(f64_avx512, "avx512f", _mm512_set1_pd, _mm512_fmadd_pd, f64, 8, |v| _mm512_reduce_add_pd(v));
+    // One lane stands for all: they are equal.
+    chains!(f32_avx2, "avx2,fma", _mm256_set1_ps, _mm256_fmadd_ps, f32, 8, |v| f64::from(_mm256_cvtss_f32(
+        v
+    )));
+    chains!(f64_avx2, "avx2,fma", _mm256_set1_pd, _mm256_fmadd_pd, f64, 4, |v| _mm256_cvtsd_f64(v));
+
+    /// Copies one slice to another of the same length.
+    #[target_feature(enable = "avx512f")]
+    pub(super) fn stream_avx512(src: &[u8], dst: &mut [u8]) {
+        let head = dst.as_ptr().align_offset(64).min(dst.len());
+        let (src_head, src) = src.split_at(head);
+        let (dst_head, dst) = dst.split_at_mut(head);
+        dst_head.copy_from_slice(src_head);
+        let (src_lines, src_tail) = src.as_chunks::<64>();
+        let (dst_lines, dst_tail) = dst.as_chunks_mut::<64>();
+        for (s, d) in src_lines.iter().zip(dst_lines) {
+            // SAFETY: both are 64 bytes, and `d` is aligned to 64, as the head was cut for.
+            unsafe { _mm512_stream_si512(d.as_mut_ptr().cast(), _mm512_loadu_si512(s.as_ptr().cast())) };
+        }
+        dst_tail.copy_from_slice(src_tail);
+        _mm_sfence();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn streaming_copies_all_bytes_at_any_alignment() {
+        let src: Vec<u8> = (0..1000).map(|i| i as u8).collect();
+        for start in [0, 1, 63] {
+            let mut dst = vec![0; 1000];
+            if streaming_copy(&src[start..], &mut dst[start..]) {
+                assert_eq!(dst[start..], src[start..]);
+            }
+        }
+    }
+
+    #[test]
+    fn operations_are_counted() {
+        let (ops, sum) = multiply_add_f32(1000);
+        assert!(ops >= 2.0 * 1000.0 && sum.is_finite() && sum != 0.0);
+        let (ops, sum) = multiply_add_f64(1000);
+        assert!(ops >= 2.0 * 1000.0 && sum.is_finite() && sum != 0.0);
+    }
+}

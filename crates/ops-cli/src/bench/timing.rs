@@ -1,0 +1,67 @@
+//! Clocks.
+use ops_core::Result;
+use std::time::{Duration, Instant};
+
+/// Nanoseconds that a call takes: the median over rounds, each long enough for the clock.
+///
+/// Runs for about `budget`, and at least three rounds. The first call warms up and sets the rounds.
+///
+/// # Errors
+/// Those of `call`.
+pub(crate) fn median_ns(budget: Duration, mut call: impl FnMut() -> Result<()>) -> Result<f64> {
+    // A round of this length is five hundred times what reading the clock takes.
+    const ROUND: Duration = Duration::from_micros(25);
+    const MOST_ROUNDS: usize = 2001;
+
+    call()?;
+    let start = Instant::now();
+    call()?;
+    let once = start.elapsed().max(Duration::from_nanos(1));
+    let calls = (ROUND.as_nanos() / once.as_nanos()).clamp(1, 10_000) as u32;
+
+    let mut rounds = Vec::new();
+    let start = Instant::now();
+    while rounds.len() < 3 || (start.elapsed() < budget && rounds.len() < MOST_ROUNDS) {
+        let round = Instant::now();
+        for _ in 0..calls {
+            call()?;
+        }
+        rounds.push(round.elapsed().as_nanos() as f64 / f64::from(calls));
+    }
+    Ok(median(&mut rounds))
+}
+
+fn median(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    match values {
+        [] => 0.0,
+        v if v.len() % 2 == 1 => v[middle],
+        v => (v[middle - 1] + v[middle]) / 2.0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_is_the_middle() {
+        assert_eq!(median(&mut [3.0, 1.0, 2.0]), 2.0);
+        assert_eq!(median(&mut [4.0, 1.0, 2.0, 3.0]), 2.5);
+    }
+
+    #[test]
+    fn a_call_is_timed_and_its_error_returned() {
+        let mut calls = 0;
+        let ns = median_ns(Duration::ZERO, || {
+            calls += 1;
+            std::thread::sleep(Duration::from_millis(1));
+            Ok(())
+        });
+        assert!(ns.unwrap() >= 1e6);
+        assert_eq!(calls, 5, "one to warm up, one to set the rounds, three rounds");
+        let failing = || Err(ops_core::Error::Axis { axis: 3, rank: 1 });
+        assert!(median_ns(Duration::ZERO, failing).is_err());
+    }
+}

@@ -1,0 +1,145 @@
+//! The shapes that ops are timed on.
+use super::{Entry, Group, Sweep, Types, types};
+use ops_core::DType;
+use std::collections::BTreeMap;
+
+/// Shapes of a benchmark, before types.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Shapes {
+    /// By operand; the others follow.
+    pub(crate) given: BTreeMap<String, Vec<usize>>,
+    /// Whether attention is causal.
+    pub(crate) causal: bool,
+}
+
+/// Features of a layer, as in models of seven billion weights.
+const FEATURES: usize = 4096;
+
+impl Entry {
+    /// A small valid shape of the first operand.
+    pub(crate) fn small(&self) -> Vec<usize> {
+        match self.sweep {
+            Sweep::Rows | Sweep::Matrices => vec![4, 64],
+            Sweep::Heads | Sweep::TokensHeads | Sweep::Attention => vec![1, 2, 4, 64],
+            Sweep::Channels => vec![2, 64, 4],
+            Sweep::Blocks => vec![4, 2],
+        }
+    }
+
+    /// The shapes to time: for each size in bytes of a tensor of the type it runs in, or fixed ones,
+    /// of which a quick run has the small.
+    pub(crate) fn shapes(&self, types: &Types, sizes: &[usize], quick: bool) -> Vec<Shapes> {
+        let first =
+            |dims: Vec<usize>| Shapes { given: BTreeMap::from([(self.first().into(), dims)]), causal: false };
+        match self.sweep {
+            Sweep::Matrices if quick => vec![first(vec![64, 64]), first(vec![1, FEATURES])],
+            Sweep::Matrices => {
+                let rows = [1, 8, 512].map(|m| first(vec![m, FEATURES]));
+                rows.into_iter().chain([first(vec![64, 64])]).collect()
+            }
+            Sweep::Attention => {
+                let mut decode = first(vec![1, 32, 1, 128]);
+                decode.given.insert("k".into(), vec![1, 8, FEATURES, 128]);
+                let tokens = if quick { 64 } else { 512 };
+                vec![Shapes { causal: true, ..first(vec![1, 32, tokens, 128]) }, decode]
+            }
+            _ => sizes.iter().map(|size| first(self.sized(types, *size))).collect(),
+        }
+    }
+
+    /// The first operand's extents at a size.
+    fn sized(&self, types: &Types, size: usize) -> Vec<usize> {
+        let values = (size / types::bytes_of(types.runs_in)).max(2);
+        let over = |inner: usize| vec![values.div_ceil(inner.min(values)), inner.min(values)];
+        let heads = |d: usize| {
+            let rows = values.div_ceil(d).max(1);
+            let heads = rows.min(32);
+            (heads, rows.div_ceil(heads), d)
+        };
+        match self.sweep {
+            Sweep::Heads => {
+                let (h, t, d) = heads(128);
+                vec![1, h, t, d]
+            }
+            Sweep::TokensHeads => {
+                let (h, t, d) = heads(128);
+                vec![1, t, h, d]
+            }
+            Sweep::Channels => vec![1, 64, values.div_ceil(64).max(1)],
+            Sweep::Blocks => {
+                let block = self.block_operand().map_or(1, |o| types::values_in(types.get(self, o.name)));
+                let [rows, values] = over(FEATURES)[..] else { return Vec::new() };
+                vec![rows, values.div_ceil(block).max(1)]
+            }
+            // Whole blocks, where rows become blocks.
+            _ if self.others.iter().any(|o| o.group == Group::Blocks) => {
+                let rows = over(FEATURES);
+                vec![rows[0], rows[1].next_multiple_of(32)]
+            }
+            _ => over(FEATURES),
+        }
+    }
+
+    /// The types that are timed unless others are asked for.
+    pub(crate) fn timed_types(&self) -> Vec<Types> {
+        let named = |text: &str| Types::parse(self, &[text.to_owned()]).ok();
+        let texts: &[&str] = match self.name {
+            "matmul" | "attention" => &["f32", "f16", "bf16"],
+            "linear" => &["f32", "f16", "bf16", "f32,weight=f16"],
+            "cast" => &["f32,y=f16", "f32,y=bf16", "f16,y=f32", "bf16,y=f32"],
+            _ if self.block_operand().is_some() => &["q8_0", "q4_0"],
+            _ => &["f32"],
+        };
+        texts.iter().filter_map(|text| named(text)).collect()
+    }
+
+    /// The types to time when only some are asked for: of the usual ones those that run in such a
+    /// type or have an operand of it, else the plain one.
+    pub(crate) fn timed_types_in(&self, wanted: &[DType]) -> Vec<Types> {
+        let mut found = Vec::new();
+        for dtype in wanted {
+            let usual = self.timed_types().into_iter();
+            let of = |types: &Types| {
+                let block = self.block_operand().is_some_and(|o| types.get(self, o.name) == *dtype);
+                types.runs_in == *dtype || block
+            };
+            let mut matching: Vec<_> = usual.filter(of).collect();
+            if matching.is_empty() {
+                matching.extend(Types::of(self, *dtype).ok());
+            }
+            found.extend(matching.into_iter().filter(|types| !found.contains(types)).collect::<Vec<_>>());
+        }
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::catalogue::{Spec, entries};
+
+    #[test]
+    fn every_op_has_valid_shapes_at_every_size() {
+        for entry in entries() {
+            for types in entry.timed_types() {
+                let all = entry.shapes(&types, &[64, 1 << 10, 1 << 16, 1 << 22], false);
+                assert!(!all.is_empty());
+                for shapes in all {
+                    let spec = Spec::new(entry, types.clone(), &shapes.given);
+                    let spec = spec.unwrap_or_else(|e| panic!("{}: {e}", entry.name));
+                    let engine = crate::backend::open(crate::backend::Choice::Cpu).unwrap();
+                    let built = engine.problem(spec).map(drop);
+                    built.unwrap_or_else(|e| panic!("{}: {e}", entry.name));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn sizes_are_met() {
+        let add = crate::catalogue::find("add").unwrap();
+        let types = &add.timed_types()[0];
+        let shapes = add.shapes(types, &[1 << 10, 1 << 26], false);
+        assert_eq!(shapes[0].given["a"], [1, 256]);
+        assert_eq!(shapes[1].given["a"], [4096, 4096]);
+    }
+}

@@ -1,0 +1,135 @@
+//! `ops bench`: every op, checked and timed.
+use crate::args::{BenchArgs, Common};
+use crate::backend::Engine;
+use crate::bench::{Case, Measured, Row};
+use crate::catalogue::{entries, find_op, parse_dtype};
+use crate::exit::{Failure, Outcome};
+use crate::output::{Progress, Table, json_line};
+use ops_core::DType;
+use std::io::Write;
+use std::time::Duration;
+
+const TITLES: [&str; 10] =
+    ["op", "dtype", "shape", "provider", ">time", ">GB/s", ">GFLOP/s", ">ceiling", ">%", "limit"];
+/// In both caches, in the last one, in memory.
+const SIZES: [usize; 3] = [64 << 10, 4 << 20, 64 << 20];
+const LARGEST: usize = 4 << 30;
+
+pub(super) fn run(
+    engine: &dyn Engine,
+    common: Common,
+    args: &BenchArgs,
+    out: &mut dyn Write,
+) -> Result<Outcome, Failure> {
+    let cases = plan(args)?;
+    let budget = Duration::from_millis(if args.quick { 10 } else { 80 });
+    let mut ceilings = engine.ceilings(budget / 3);
+    let mut table = Table::new(&TITLES);
+    for case in &cases {
+        table.fit(&[case.entry.name, &case.types.notation(case.entry), &case.label()]);
+    }
+    table.fit(&["", "", "", engine.name(), "9999.99 ms", "9999.9", "9999.9", "9999.9", "999.9"]);
+    if !common.json {
+        writeln!(out, "{}", table.head())?;
+    }
+
+    let mut progress = Progress::new(common.progress);
+    let mut passed = true;
+    for (done, case) in cases.iter().enumerate() {
+        let what = format!("{} {} {}", case.entry.name, case.types.notation(case.entry), case.label());
+        progress.step(done, cases.len(), &what);
+        let measured = case.measure(engine, &mut *ceilings, budget)?;
+        progress.clear();
+        match measured {
+            Measured::Row(row) if common.json => json_line(&row, out)?,
+            Measured::Row(row) => writeln!(out, "{}", table.line(&cells(case, &row)))?,
+            Measured::Declined(reason) => eprintln!("ops: {what}: unsupported: {reason}"),
+            Measured::Failed(why) => {
+                passed = false;
+                eprintln!("ops: {what}: FAILED: {why}");
+            }
+        }
+        // Long runs are watched.
+        out.flush()?;
+    }
+    if !common.json {
+        let peak = ceilings.peak_gflops(DType::F32);
+        writeln!(
+            out,
+            "\nceilings: {}; f32 multiply-add {peak:.1} GFLOP/s; copies as in the rows",
+            ceilings.describe()
+        )?;
+    }
+    Ok(Outcome::of(passed))
+}
+
+/// What is to be timed, op by op.
+fn plan(args: &BenchArgs) -> Result<Vec<Case>, Failure> {
+    let chosen = match &args.op[..] {
+        [] => entries().iter().collect(),
+        names => names.iter().map(|name| find_op(name)).collect::<Result<Vec<_>, _>>()?,
+    };
+    let dtypes = args.dtype.iter().map(|name| parse_dtype(name)).collect::<Result<Vec<_>, _>>()?;
+    let sizes = match &args.sizes[..] {
+        [] if args.quick => vec![SIZES[0]],
+        [] => SIZES.to_vec(),
+        texts => texts.iter().map(|text| parse_size(text)).collect::<Result<_, _>>()?,
+    };
+    let mut cases = Vec::new();
+    for entry in chosen {
+        let types = if dtypes.is_empty() { entry.timed_types() } else { entry.timed_types_in(&dtypes) };
+        for types in types {
+            for shapes in entry.shapes(&types, &sizes, args.quick) {
+                cases.push(Case { entry, types: types.clone(), shapes });
+            }
+        }
+    }
+    if cases.is_empty() {
+        return Err(Failure::Usage(format!("no op to time is offered in {}", args.dtype.join(", "))));
+    }
+    Ok(cases)
+}
+
+/// `64K`, `4M`, `256MiB`, `1G` or a number of bytes.
+fn parse_size(text: &str) -> Result<usize, Failure> {
+    let wrong =
+        || Failure::Usage(format!("`{text}` is not a size: write bytes as 1K, 64K, 4M or 256M, up to 4G"));
+    let trimmed = text.trim().trim_end_matches(['B', 'b']).trim_end_matches('i');
+    let digits = trimmed.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match &trimmed[digits.len()..] {
+        "" => 1,
+        "K" | "k" => 1 << 10,
+        "M" | "m" => 1 << 20,
+        "G" | "g" => 1 << 30,
+        _ => return Err(wrong()),
+    };
+    let number: usize = digits.parse().map_err(|_| wrong())?;
+    number.checked_mul(unit).filter(|n| (1..=LARGEST).contains(n)).ok_or_else(wrong)
+}
+
+fn cells(case: &Case, row: &Row) -> Vec<String> {
+    let time = match row.ns {
+        ns if ns < 1e4 => format!("{ns:.1} ns"),
+        ns if ns < 1e7 => format!("{:.1} us", ns / 1e3),
+        ns => format!("{:.2} ms", ns / 1e6),
+    };
+    let mut cells = vec![row.op.to_owned(), row.dtype.clone(), case.label(), row.provider.to_owned(), time];
+    cells.extend([row.gbps, row.gflops, row.ceiling, row.percent].map(|v| format!("{v:.1}")));
+    cells.push(row.limit.to_owned());
+    cells
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_units() {
+        assert_eq!(parse_size("1K").unwrap(), 1024);
+        assert_eq!(parse_size("256MiB").unwrap(), 256 << 20);
+        assert_eq!(parse_size("100").unwrap(), 100);
+        for bad in ["", "K", "0", "-1K", "1.5M", "1T", "99999999999G", "x"] {
+            assert!(parse_size(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! `ops explain`: the candidates for an op on given shapes, in order, with reasons.
+use crate::args::{Common, ExplainArgs};
+use crate::backend::{Choice, Engine};
+use crate::catalogue::{Explanation, Spec, Types, find_op, notation};
+use crate::exit::{Failure, Outcome};
+use crate::output::{Table, json_line};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::io::Write;
+
+#[derive(Serialize)]
+struct Line<'a> {
+    op: &'a str,
+    dtype: &'a str,
+    shape: &'a [usize],
+    operands: BTreeMap<&'a str, &'a [usize]>,
+    backend: &'a str,
+    rank: usize,
+    provider: &'a str,
+    taken: bool,
+    reason: &'a str,
+}
+
+pub(super) fn run(
+    engine: &dyn Engine,
+    common: Common,
+    args: &ExplainArgs,
+    out: &mut dyn Write,
+) -> Result<Outcome, Failure> {
+    gfx(common.backend, args.gfx.as_deref())?;
+    let entry = find_op(&args.op)?;
+    let types = Types::parse(entry, &args.dtype)?;
+    let dtype = types.notation(entry);
+    let spec = Spec::parse(entry, types, &args.shape)?;
+    let Explanation { operands, candidates } = engine.problem(spec)?.explain();
+
+    if !common.json {
+        let list = operands.iter().map(|o| format!("{} {} {}", o.name, o.dtype, notation(&o.dims)));
+        writeln!(out, "{} on {}: {}", entry.name, engine.name(), list.collect::<Vec<_>>().join(", "))?;
+        let rows = candidates.iter().zip(1..).map(|(c, rank)| {
+            let verdict = if c.taken { "taken" } else { "passed over" };
+            vec![format!("{rank}."), c.provider.to_owned(), verdict.to_owned(), c.reason.clone()]
+        });
+        let mut rows: Vec<_> = rows.collect();
+        let mut table = Table::new(&["", "", "", ""]);
+        rows.iter().for_each(|row| table.fit(row));
+        rows.drain(..).try_for_each(|row| writeln!(out, "{}", table.line(&row)))?;
+        return Ok(Outcome::Fine);
+    }
+    for (candidate, rank) in candidates.iter().zip(1..) {
+        let line = Line {
+            op: entry.name,
+            dtype: &dtype,
+            shape: operands.first().map_or(&[], |o| &o.dims),
+            operands: operands.iter().map(|o| (o.name, &o.dims[..])).collect(),
+            backend: engine.name(),
+            rank,
+            provider: candidate.provider,
+            taken: candidate.taken,
+            reason: &candidate.reason,
+        };
+        json_line(&line, out)?;
+    }
+    Ok(Outcome::Fine)
+}
+
+/// A GPU is named for ROCm only; elsewhere it is said to have no effect.
+fn gfx(backend: Choice, name: Option<&str>) -> Result<(), Failure> {
+    let Some(name) = name else { return Ok(()) };
+    let digits = name.split(':').next().and_then(|n| n.strip_prefix("gfx")).unwrap_or_default();
+    let generic = digits.ends_with("-generic");
+    if !generic && (digits.len() < 3 || !digits.bytes().all(|b| b.is_ascii_hexdigit())) {
+        return Err(Failure::Usage(format!(
+            "`{name}` is not the name of a GPU; write it as gfx1100 or gfx942"
+        )));
+    }
+    if backend != Choice::Rocm {
+        eprintln!("ops: --gfx {name} has no effect: this backend runs on the CPU");
+    }
+    Ok(())
+}

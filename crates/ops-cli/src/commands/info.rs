@@ -1,0 +1,107 @@
+//! `ops info`: what this build and this machine are.
+use crate::backend::NO_ROCM;
+use crate::exit::{Failure, Outcome};
+use crate::output::json_line;
+use serde::Serialize;
+use std::io::Write;
+
+/// The machine that a result belongs to.
+#[derive(Debug, Serialize)]
+pub(crate) struct Machine {
+    pub(crate) os: &'static str,
+    pub(crate) arch: &'static str,
+    pub(crate) cpu: String,
+    pub(crate) features: Vec<&'static str>,
+    pub(crate) threads: usize,
+}
+
+impl Machine {
+    /// This one.
+    pub(crate) fn here() -> Self {
+        Machine {
+            os: std::env::consts::OS,
+            arch: std::env::consts::ARCH,
+            cpu: cpu_model().unwrap_or_else(|| "unknown".into()),
+            features: features(),
+            threads: rayon::current_num_threads(),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Info {
+    version: &'static str,
+    #[serde(flatten)]
+    machine: Machine,
+    backends: Vec<Backend>,
+}
+
+#[derive(Serialize)]
+struct Backend {
+    name: &'static str,
+    available: bool,
+    about: &'static str,
+}
+
+const BACKENDS: [Backend; 3] = [
+    Backend { name: "cpu", available: true, about: "threaded and vectorised" },
+    Backend {
+        name: "reference",
+        available: true,
+        about: "plain loops in f64, what others are checked against",
+    },
+    Backend { name: "rocm", available: false, about: NO_ROCM },
+];
+
+pub(super) fn run(json: bool, out: &mut dyn Write) -> Result<Outcome, Failure> {
+    let info =
+        Info { version: env!("CARGO_PKG_VERSION"), machine: Machine::here(), backends: BACKENDS.into() };
+    if json {
+        json_line(&info, out)?;
+        return Ok(Outcome::Fine);
+    }
+    let Machine { os, arch, cpu, features, threads } = &info.machine;
+    writeln!(out, "ops {}", info.version)?;
+    writeln!(out, "machine   {os} {arch}, {cpu}")?;
+    writeln!(
+        out,
+        "features  {}",
+        if features.is_empty() { "none detected".into() } else { features.join(" ") }
+    )?;
+    writeln!(out, "threads   {threads}")?;
+    for (i, Backend { name, available, about }) in info.backends.iter().enumerate() {
+        let title = if i == 0 { "backends" } else { "" };
+        let missing = if *available { "" } else { "not available: " };
+        writeln!(out, "{title:<8}  {name:<9}  {missing}{about}")?;
+    }
+    Ok(Outcome::Fine)
+}
+
+/// The processor's name, where the system tells it.
+fn cpu_model() -> Option<String> {
+    let text = std::fs::read_to_string("/proc/cpuinfo").ok()?;
+    let field = |name: &str| {
+        let line = text.lines().find(|l| l.split(':').next().is_some_and(|key| key.trim() == name))?;
+        Some(line.split_once(':')?.1.trim().to_owned())
+    };
+    field("model name").or_else(|| field("Processor")).filter(|name| !name.is_empty())
+}
+
+/// Writes the names of those features that the processor has.
+macro_rules! detected {
+    ($detect:ident: $($feature:tt)+) => {{
+        let mut found = Vec::new();
+        $(if std::arch::$detect!($feature) { found.push($feature); })+
+        found
+    }};
+}
+
+fn features() -> Vec<&'static str> {
+    #[cfg(target_arch = "x86_64")]
+    return detected!(is_x86_feature_detected: "sse4.2" "avx" "avx2" "fma" "f16c" "avxvnni" "avx512f" "avx512bw" "avx512vl"
+        "avx512vnni" "avx512bf16" "avx512fp16");
+    #[cfg(target_arch = "aarch64")]
+    return detected!(is_aarch64_feature_detected: "neon" "fp16" "dotprod" "bf16" "i8mm" "sve");
+    #[allow(unreachable_code)]
+    Vec::new()
+}

@@ -1,0 +1,31 @@
+//! One module for each command.
+use crate::args::{Cli, Command};
+use crate::backend::open;
+use crate::exit::{Failure, Outcome};
+use std::io::Write;
+
+mod bench;
+mod explain;
+mod info;
+mod replay;
+mod support;
+
+/// Runs the command that was asked for.
+///
+/// # Errors
+/// It cannot be done.
+pub(crate) fn run(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, Failure> {
+    let common = cli.common;
+    if let Command::Info = cli.command {
+        return info::run(common.json, out);
+    }
+    let engine = open(common.backend)?;
+    match &cli.command {
+        Command::Info => info::run(common.json, out),
+        Command::Test(_) => Err(Failure::Usage("the suite is not in this build".into())),
+        Command::Bench(args) => bench::run(&*engine, common, args, out),
+        Command::Explain(args) => explain::run(&*engine, common, args, out),
+        Command::Replay(args) => replay::run(&*engine, common, args, out),
+        Command::Support(args) => support::run(&*engine, common, args, out),
+    }
+}

@@ -1,0 +1,126 @@
+//! What goes to standard output, and the progress that goes to standard error.
+use std::io::{self, IsTerminal, Write};
+use std::time::{Duration, Instant};
+
+/// Columns of text, aligned for reading.
+pub(crate) struct Table {
+    columns: Vec<Column>,
+}
+
+struct Column {
+    title: &'static str,
+    width: usize,
+    right: bool,
+}
+
+impl Table {
+    /// Columns with these titles; a leading `>` aligns one to the right, as for numbers.
+    pub(crate) fn new(titles: &[&'static str]) -> Self {
+        let column = |title: &&'static str| {
+            let (right, title) = title.strip_prefix('>').map_or((false, *title), |t| (true, t));
+            Column { title, width: title.chars().count(), right }
+        };
+        Table { columns: titles.iter().map(column).collect() }
+    }
+
+    /// Makes room for a row that will be written.
+    pub(crate) fn fit<S: AsRef<str>>(&mut self, row: &[S]) {
+        for (column, cell) in self.columns.iter_mut().zip(row) {
+            column.width = column.width.max(cell.as_ref().chars().count());
+        }
+    }
+
+    /// The titles as a line.
+    pub(crate) fn head(&self) -> String {
+        self.line(&self.columns.iter().map(|c| c.title).collect::<Vec<_>>())
+    }
+
+    /// A row as a line.
+    pub(crate) fn line<S: AsRef<str>>(&self, row: &[S]) -> String {
+        let mut line = String::new();
+        for (column, cell) in self.columns.iter().zip(row) {
+            let (cell, width) = (cell.as_ref(), column.width);
+            line += &if column.right { format!("{cell:>width$}  ") } else { format!("{cell:<width$}  ") };
+        }
+        line.trim_end().to_owned()
+    }
+
+    /// All of it, with rows that are known.
+    ///
+    /// # Errors
+    /// The writer's.
+    pub(crate) fn print(
+        titles: &[&'static str],
+        rows: &[Vec<String>],
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        let mut table = Table::new(titles);
+        rows.iter().for_each(|row| table.fit(row));
+        writeln!(out, "{}", table.head())?;
+        rows.iter().try_for_each(|row| writeln!(out, "{}", table.line(row)))
+    }
+}
+
+/// A line on standard error that says how far a long run is.
+///
+/// Shown when standard error is a terminal or when asked for, after the first second.
+pub(crate) struct Progress {
+    shown: bool,
+    rewrites: bool,
+    start: Instant,
+    last: Option<Instant>,
+}
+
+impl Progress {
+    /// On a terminal, or anyhow if `always`.
+    pub(crate) fn new(always: bool) -> Self {
+        let rewrites = io::stderr().is_terminal();
+        Progress { shown: always || rewrites, rewrites, start: Instant::now(), last: None }
+    }
+
+    /// Says that `done` of `all` are through and `what` is next.
+    pub(crate) fn step(&mut self, done: usize, all: usize, what: &str) {
+        let now = Instant::now();
+        let soon = self.last.is_some_and(|last| now - last < Duration::from_millis(100));
+        if !self.shown || soon || now - self.start < Duration::from_secs(1) {
+            return;
+        }
+        self.last = Some(now);
+        let end = if self.rewrites { "" } else { "\n" };
+        eprint!("{}[{done}/{all}] {what}{end}", self.start_of_line());
+        let _ = io::stderr().flush();
+    }
+
+    /// Clears the line, before something else is written.
+    pub(crate) fn clear(&mut self) {
+        if self.last.take().is_some() {
+            eprint!("{}", self.start_of_line());
+        }
+    }
+
+    fn start_of_line(&self) -> &'static str {
+        if self.rewrites { "\r\x1b[K" } else { "" }
+    }
+}
+
+/// One object of the `--json` output, as a line.
+///
+/// # Errors
+/// The writer's.
+pub(crate) fn json_line(object: &impl serde::Serialize, out: &mut dyn Write) -> io::Result<()> {
+    serde_json::to_writer(&mut *out, object)?;
+    writeln!(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_align() {
+        let mut out = Vec::new();
+        let rows = [vec!["a".to_owned(), "1".to_owned()], vec!["long".to_owned(), "22".to_owned()]];
+        Table::print(&["op", ">n"], &rows, &mut out).unwrap();
+        assert_eq!(String::from_utf8(out).unwrap(), "op     n\na      1\nlong  22\n");
+    }
+}

@@ -1,0 +1,134 @@
+//! Functions of one element, and gated units.
+use super::data::{Draw, NORMAL, values_of};
+use super::draft::Draft;
+use super::place::{How, IN, OUT};
+use super::{FLOATS, INTEGERS, LENGTHS, Suite};
+use ops_core::DType;
+use ops_core::ops::UnaryFn;
+
+pub(super) fn cases(s: &mut Suite<'_>) {
+    for f in UnaryFn::ALL {
+        for dtype in s.asked(f.name(), FLOATS) {
+            shapes(s, f.name(), dtype, domain(f));
+            specials(s, f, dtype);
+        }
+        for dtype in s.asked(f.name(), INTEGERS.into_iter().filter(|_| f.on_integers())) {
+            shapes(s, f.name(), dtype, Draw::Bits);
+            let bounds = draft(f.name(), dtype, &[5], (How::Plain, How::Plain), Draw::Bits);
+            s.run(given(bounds, dtype, &super::elementwise::bounds(dtype)));
+        }
+    }
+    for op in ["swiglu", "geglu"] {
+        for dtype in s.asked(op, FLOATS) {
+            glu(s, op, dtype);
+        }
+    }
+}
+
+/// Numbers for which the function has something to say.
+fn domain(f: UnaryFn) -> Draw {
+    match f {
+        UnaryFn::Log | UnaryFn::Sqrt => Draw::Positive,
+        UnaryFn::Recip => Draw::Nonzero,
+        _ => Draw::Normal(0.0, 3.0),
+    }
+}
+
+fn draft(op: &str, dtype: DType, dims: &[usize], (x, y): (How, How), numbers: Draw) -> Draft {
+    Draft::new(op, dtype).read("x", dims, x, numbers).write("y", dims, y)
+}
+
+/// The draft with these values for `x`, in its place.
+fn given(draft: Draft, dtype: DType, values: &[f64]) -> Draft {
+    let op = draft.case.op;
+    let n = [values.len()];
+    Draft::new(&op, dtype)
+        .given("x", &values_of(dtype, values), &n, How::Plain)
+        .write("y", &n, How::Plain)
+        .note("chosen values")
+}
+
+fn shapes(s: &mut Suite<'_>, op: &str, dtype: DType, numbers: Draw) {
+    let plain = (How::Plain, How::Plain);
+    for n in LENGTHS {
+        s.run(draft(op, dtype, &[n], plain, numbers));
+    }
+    for dims in [&[][..], &[3, 65], &[2, 3, 129], &[0], &[3, 0], &[0, 3], &[2, 1, 3, 2, 2, 5]] {
+        s.run(draft(op, dtype, dims, plain, numbers));
+    }
+    for x in IN {
+        s.run(draft(op, dtype, &[3, 4, 33], (x, How::Plain), numbers));
+    }
+    for y in OUT {
+        s.run(draft(op, dtype, &[3, 4, 33], (How::Plain, y), numbers));
+        s.run(draft(op, dtype, &[3, 4, 33], (How::Transposed, y), numbers));
+    }
+}
+
+/// Values where functions and formats have their corners. Each group is judged by itself: beside
+/// large numbers the errors of small ones do not count.
+fn specials(s: &mut Suite<'_>, f: UnaryFn, dtype: DType) {
+    let (inf, nan) = (f64::INFINITY, f64::NAN);
+    let (largest, tiny) = match dtype {
+        DType::F16 => (65504.0, 2f64.powi(-24)),
+        DType::BF16 => (3.38e38, 2f64.powi(-133)),
+        DType::F32 => (3.4e38, 2f64.powi(-149)),
+        _ => (1.7e308, 5e-324),
+    };
+    let groups: [(&str, Vec<f64>); 7] = [
+        ("not finite", vec![nan, inf, -inf, 0.0, -0.0]),
+        (
+            "halves",
+            vec![0.5, 1.5, 2.5, -0.5, -1.5, -2.5, 3.0, -3.0, 0.499_999_97, -0.499_999_97, 7.75, -7.75],
+        ),
+        ("small", vec![1e-3, -1e-3, 3e-4, -2e-4, 1e-4, 5e-5]),
+        ("subnormal", vec![tiny, 3.0 * tiny, 7.0 * tiny, 200.0 * tiny, -tiny, -5.0 * tiny]),
+        ("moderate", vec![5.0, -5.0, 7.5, -7.5, 9.0, -9.0, 10.5]),
+        ("negative tail", vec![-3.0, -3.5, -4.0, -4.5, -5.0, -5.5]),
+        ("largest", vec![largest, -largest, largest / 2.0]),
+    ];
+    for (word, values) in groups {
+        let plain = draft(f.name(), dtype, &[1], (How::Plain, How::Plain), NORMAL);
+        s.run(given(plain, dtype, &values).note(word));
+    }
+    if matches!(f, UnaryFn::Sin | UnaryFn::Cos) {
+        for size in [1e2, 6e4, 1e8, 1e30] {
+            let plain = (How::Plain, How::Plain);
+            s.run(
+                draft(f.name(), dtype, &[127], plain, Draw::Between(-size, size))
+                    .note(&format!("up to {size:e}")),
+            );
+        }
+    }
+}
+
+fn glu(s: &mut Suite<'_>, op: &str, dtype: DType) {
+    let draft = |dims: &[usize], [gate, up, y]: [How; 3]| {
+        let numbers = Draw::Normal(0.0, 2.0);
+        Draft::new(op, dtype)
+            .read("gate", dims, gate, numbers)
+            .read("up", dims, up, numbers)
+            .write("y", dims, y)
+    };
+    for n in LENGTHS {
+        s.run(draft(&[n], [How::Plain; 3]));
+    }
+    for dims in [&[][..], &[3, 65], &[0], &[3, 0], &[2, 3, 129]] {
+        s.run(draft(dims, [How::Plain; 3]));
+    }
+    for how in IN {
+        s.run(draft(&[3, 4, 33], [how, How::Plain, How::Plain]));
+        s.run(draft(&[3, 4, 33], [How::Plain, how, How::Plain]));
+    }
+    for how in OUT {
+        s.run(draft(&[3, 4, 33], [How::Plain, How::Plain, how]));
+    }
+    // Gate and up as the halves of one projection.
+    s.run(draft(&[3, 4, 32], [How::Gaps; 3]));
+    let (inf, nan) = (f64::INFINITY, f64::NAN);
+    let gate = values_of(dtype, &[nan, inf, -inf, 0.0, 1.0, -200.0]);
+    let up = values_of(dtype, &[1.0, 2.0, 3.0, inf, nan, -2.0]);
+    let draft =
+        Draft::new(op, dtype).given("gate", &gate, &[6], How::Plain).given("up", &up, &[6], How::Plain);
+    s.run(draft.write("y", &[6], How::Plain).note("infinities and nan"));
+}

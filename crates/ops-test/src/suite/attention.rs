@@ -1,0 +1,181 @@
+//! Attention.
+use super::data::{Draw, NORMAL, values_of};
+use super::draft::Draft;
+use super::place::How;
+use super::{FLOATS, Suite};
+use ops_core::DType;
+use serde_json::{Value, json};
+
+/// `[b, h, h_kv, t, s, d]`
+type Dims = [usize; 6];
+
+fn shapes([b, h, kv, t, s, d]: Dims) -> ([usize; 4], [usize; 4]) {
+    ([b, h, t, d], [b, kv, s, d])
+}
+
+/// The head axis inside the token axis, as a projection leaves it.
+const THD: How = How::Order(&[0, 2, 1, 3]);
+
+fn draft(dtype: DType, dims: Dims, params: &[(&str, Value)]) -> Draft {
+    placed(dtype, dims, params, [How::Plain; 4], NORMAL)
+}
+
+fn placed(dtype: DType, dims: Dims, params: &[(&str, Value)], hows: [How; 4], scores: Draw) -> Draft {
+    let (q, k) = shapes(dims);
+    let mut draft = Draft::new("attention", dtype);
+    for (name, value) in params {
+        draft = draft.param(name, value.clone());
+    }
+    let draft = draft.read("q", &q, hows[0], scores).read("k", &k, hows[1], NORMAL);
+    draft.read("v", &k, hows[2], NORMAL).write("o", &q, hows[3])
+}
+
+pub(super) fn cases(s: &mut Suite<'_>) {
+    for dtype in s.asked("attention", FLOATS) {
+        sizes(s, dtype);
+        layouts(s, dtype);
+        options(s, dtype);
+        masks(s, dtype);
+        numbers(s, dtype);
+    }
+}
+
+fn sizes(s: &mut Suite<'_>, dtype: DType) {
+    for causal in [false, true] {
+        let causal = [("causal", json!(causal))];
+        for dims in [
+            [1, 1, 1, 1, 1, 1],
+            [1, 2, 2, 1, 33, 64],
+            [2, 4, 2, 5, 9, 32],
+            [1, 6, 2, 31, 31, 33],
+            [1, 4, 1, 33, 65, 80],
+            [1, 2, 1, 65, 130, 128],
+            [1, 1, 1, 3, 1025, 64],
+            [1, 1, 1, 129, 129, 16],
+            [1, 2, 2, 3, 7, 256],
+            // More queries than keys: the first see nothing when causal.
+            [1, 2, 1, 6, 4, 16],
+            [1, 1, 1, 70, 3, 64],
+        ] {
+            s.run(draft(dtype, dims, &causal));
+        }
+        for dims in [[0, 2, 2, 3, 3, 8], [2, 2, 1, 0, 3, 8], [1, 2, 2, 3, 0, 8], [1, 0, 0, 3, 3, 8]] {
+            s.run(draft(dtype, dims, &causal));
+        }
+    }
+}
+
+fn layouts(s: &mut Suite<'_>, dtype: DType) {
+    let (dims, causal) = ([2, 4, 2, 5, 9, 16], [("causal", json!(true))]);
+    for how in [How::Offset, How::Gaps, How::Strided, How::Transposed, How::Reversed, THD] {
+        for operand in 0..4 {
+            let mut hows = [How::Plain; 4];
+            hows[operand] = how;
+            s.run(placed(dtype, dims, &causal, hows, NORMAL));
+        }
+    }
+    s.run(placed(dtype, dims, &causal, [THD; 4], NORMAL));
+    s.run(placed(dtype, dims, &causal, [How::Plain, How::Repeated, How::Same, How::Plain], NORMAL));
+    s.run(cache(dtype, [2, 4, 2, 3, 11, 32], &causal));
+    s.run(cache(dtype, [1, 6, 3, 1, 7, 64], &causal));
+}
+
+/// Keys and values in a cache of more tokens than are filled, not read from its start.
+fn cache(dtype: DType, dims: Dims, params: &[(&str, Value)]) -> Draft {
+    let [b, _, kv, _, s, d] = dims;
+    let (capacity, skip) = (s + 9, 4);
+    let mut draft = draft(dtype, dims, params).note("in a cache");
+    for name in ["k", "v"] {
+        let whole = Draft::new("cache", dtype).read(name, &[b, kv, capacity, d], How::Plain, NORMAL).case;
+        if let (Some(slot), Some(whole)) = (draft.case.operand_mut(name), whole.operands.into_iter().next())
+            && let Ok(view) = whole.layout.narrow(2, skip, s)
+        {
+            (slot.array, slot.layout) = (whole.array, view);
+        }
+    }
+    draft
+}
+
+fn options(s: &mut Suite<'_>, dtype: DType) {
+    let dims = [1, 4, 2, 9, 13, 32];
+    for scale in [0.0, 1.0, 0.3, -0.5] {
+        s.run(draft(dtype, dims, &[("scale", json!(scale))]));
+    }
+    for window in
+        [json!([4, 0]), json!([0, 0]), json!([null, 2]), json!([3, null]), json!([2, 3]), json!([100, 100])]
+    {
+        for causal in [false, true] {
+            s.run(draft(dtype, dims, &[("causal", json!(causal)), ("window", window.clone())]));
+        }
+        // Queries that stand before the first key.
+        s.run(draft(dtype, [1, 2, 1, 9, 4, 8], &[("window", window)]));
+    }
+    s.run(draft(dtype, [1, 1, 1, 70, 200, 16], &[("causal", json!(true)), ("window", json!([17, null]))]));
+    // Caps that bite, and one that hardly does.
+    for cap in [0.5, 2.0, 50.0] {
+        s.run(draft(dtype, dims, &[("softcap", json!(cap))]));
+        s.run(draft(dtype, dims, &[("softcap", json!(cap)), ("causal", json!(true)), ("scale", json!(1.0))]));
+    }
+    let slopes = values_of(dtype, &[0.5, 0.25, 0.125, 0.0625]);
+    for causal in [false, true] {
+        for how in [How::Plain, How::Strided, How::Same] {
+            let draft = draft(dtype, dims, &[("causal", json!(causal))]).given("alibi", &slopes, &[4], how);
+            s.run(draft);
+        }
+    }
+    // Alibi comes after the cap: capped together they would be smaller.
+    let steep = values_of(dtype, &[4.0, 2.0, 1.0, 0.5]);
+    s.run(draft(dtype, dims, &[("softcap", json!(1.0))]).given("alibi", &steep, &[4], How::Plain));
+}
+
+fn masks(s: &mut Suite<'_>, dtype: DType) {
+    let dims @ [b, h, _, t, keys, _] = [2, 4, 2, 5, 9, 16];
+    let n = b * h * t * keys;
+    let visible: Vec<f64> = (0..n).map(|i| f64::from((i * 7 + i / 9) % 3 != 0)).collect();
+    // Nothing is visible for some rows.
+    let empty_rows: Vec<f64> = (0..n).map(|i| if i / keys % 4 == 0 { 0.0 } else { visible[i] }).collect();
+    let additive: Vec<f64> = (0..n).map(|i| ((i * 5 % 17) as f64 - 8.0) / 4.0).collect();
+    let hiding: Vec<f64> = empty_rows
+        .iter()
+        .zip(&additive)
+        .map(|(v, a)| if *v == 0.0 { f64::NEG_INFINITY } else { *a })
+        .collect();
+
+    for (word, dtype_of_mask, values) in [
+        ("flags", DType::U8, &visible),
+        ("flags, empty rows", DType::U8, &empty_rows),
+        ("additive", dtype, &additive),
+        ("hiding, empty rows", dtype, &hiding),
+    ] {
+        let mask = values_of(dtype_of_mask, values);
+        for params in [
+            &[][..],
+            &[("causal", json!(true))],
+            &[("causal", json!(true)), ("softcap", json!(0.5))],
+            &[("window", json!([3, 1])), ("scale", json!(0.4))],
+        ] {
+            let draft =
+                draft(dtype, dims, params).given("mask", &mask, &[b, h, t, keys], How::Plain).note(word);
+            s.run(draft);
+        }
+        for how in [How::Strided, How::Transposed, How::Gaps, How::Repeated, How::Same] {
+            let draft = draft(dtype, dims, &[]).given("mask", &mask, &[b, h, t, keys], how);
+            s.run(draft.note(word));
+        }
+    }
+    // Any flag but 0 means visible.
+    let flags: Vec<f64> = visible.iter().enumerate().map(|(i, v)| v * (1 + i % 255) as f64).collect();
+    let draft =
+        draft(dtype, dims, &[]).given("mask", &values_of(DType::U8, &flags), &[b, h, t, keys], How::Plain);
+    s.run(draft.note("flags of all values"));
+}
+
+fn numbers(s: &mut Suite<'_>, dtype: DType) {
+    let causal = [("causal", json!(true))];
+    // Scores up to some hundreds: without the maximum taken off, exp overflows.
+    let draft = |scores, dims| placed(dtype, dims, &causal, [How::Plain; 4], scores);
+    s.run(draft(Draw::Normal(0.0, 30.0), [1, 2, 1, 7, 19, 64]).note("large scores"));
+    s.run(draft(Draw::Normal(20.0, 1.0), [1, 2, 1, 7, 300, 64]).note("large scores"));
+    // Equal scores over many keys: sums in few bits stop growing.
+    s.run(draft(Draw::Between(0.0, 0.0), [1, 1, 1, 2, 4097, 8]).note("equal scores"));
+}

@@ -1,0 +1,98 @@
+//! Deterministic data: the same numbers for a case on every backend and machine.
+use crate::Array;
+use ops_core::DType;
+
+/// A small generator: xorshift with a multiplied output (Marsaglia 2003, Vigna 2016).
+pub(crate) struct Random(u64);
+
+impl Random {
+    /// From the name of what the numbers are for.
+    pub(crate) fn of(name: &str) -> Self {
+        // FNV-1a, then a bit that keeps the state from being 0.
+        let hash = name
+            .bytes()
+            .fold(0xcbf2_9ce4_8422_2325u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0000_0100_0000_01b3));
+        Random(hash | 1)
+    }
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+    /// In `0.0..1.0`.
+    pub(crate) fn unit(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1u64 << 53) as f64
+    }
+    /// Roughly normal, mean 0 and deviation 1, within ±3.5: a sum of uniforms.
+    pub(crate) fn normal(&mut self) -> f64 {
+        ((0..4).map(|_| self.unit()).sum::<f64>() - 2.0) * 3f64.sqrt()
+    }
+}
+
+/// Numbers to draw.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Draw {
+    /// Roughly normal: mean and deviation.
+    Normal(f64, f64),
+    /// Positive: 0.1 and more.
+    Positive,
+    /// Away from zero, of either sign.
+    Nonzero,
+    /// Uniform between two bounds.
+    Between(f64, f64),
+    /// Uniform over all bit patterns of an integer type.
+    Bits,
+}
+
+/// The usual numbers.
+pub(crate) const NORMAL: Draw = Draw::Normal(0.0, 1.0);
+
+/// `n` numbers of a scalar type.
+pub(crate) fn draw(random: &mut Random, dtype: DType, n: usize, numbers: Draw) -> Array {
+    let values: Vec<f64> = match numbers {
+        Draw::Bits => return bits(random, dtype, n),
+        Draw::Normal(mean, deviation) => (0..n).map(|_| mean + deviation * random.normal()).collect(),
+        Draw::Positive => (0..n).map(|_| 0.1 + random.normal().abs()).collect(),
+        Draw::Nonzero => (0..n).map(|_| nonzero(random)).collect(),
+        Draw::Between(low, high) => (0..n).map(|_| low + (high - low) * random.unit()).collect(),
+    };
+    values_of(dtype, &values)
+}
+
+fn nonzero(random: &mut Random) -> f64 {
+    let v = random.normal();
+    v + if v < 0.0 { -0.25 } else { 0.25 }
+}
+
+fn bits(random: &mut Random, dtype: DType, n: usize) -> Array {
+    let mut array = zeroed(dtype, n);
+    array.bytes_mut().iter_mut().for_each(|b| *b = random.next() as u8);
+    array
+}
+
+/// These values, rounded to a scalar type.
+pub(crate) fn values_of(dtype: DType, values: &[f64]) -> Array {
+    Array::from_f64(dtype, values).unwrap_or_else(|e| unreachable!("the suite's own data: {e}"))
+}
+
+/// `n` zeros.
+pub(crate) fn zeroed(dtype: DType, n: usize) -> Array {
+    Array::zeroed(dtype, n).unwrap_or_else(|e| unreachable!("the suite's own data: {e}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_reproducible_and_as_asked_for() {
+        let of =
+            |name| draw(&mut Random::of(name), DType::F64, 1000, Draw::Normal(3.0, 2.0)).to_f64().unwrap();
+        assert_eq!(of("a"), of("a"));
+        assert_ne!(of("a"), of("b"));
+        let (mean, n) = (of("a").iter().sum::<f64>() / 1000.0, of("a"));
+        let variance = n.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / 1000.0;
+        assert!((mean - 3.0).abs() < 0.3 && (variance - 4.0).abs() < 0.5, "{mean} {variance}");
+    }
+}

@@ -1,0 +1,107 @@
+//! Arithmetic, element by element.
+use super::data::{Draw, NORMAL, values_of};
+use super::draft::Draft;
+use super::place::{How, IN, OUT};
+use super::{FLOATS, INTEGERS, LENGTHS, Suite};
+use crate::Array;
+use ops_core::DType;
+use ops_core::ops::BinaryFn;
+
+pub(super) fn cases(s: &mut Suite<'_>) {
+    for dtype in FLOATS.into_iter().chain(INTEGERS) {
+        let numbers = if dtype.is_float() { NORMAL } else { Draw::Bits };
+        for f in BinaryFn::ALL {
+            if s.wants(f.name(), dtype) {
+                binary(s, f, dtype, numbers);
+            }
+        }
+        for op in ["affine", "affine_inplace"] {
+            if s.wants(op, dtype) {
+                affine(s, op, dtype, numbers);
+            }
+        }
+    }
+}
+
+/// Where integers have their corners: the ends of the range, and round zero.
+pub(super) fn bounds(dtype: DType) -> Vec<f64> {
+    let (low, high) = match dtype {
+        DType::U8 => (0.0, 255.0),
+        DType::U32 => (0.0, f64::from(u32::MAX)),
+        DType::I8 => (-128.0, 127.0),
+        DType::I16 => (-32768.0, 32767.0),
+        DType::I32 => (f64::from(i32::MIN), f64::from(i32::MAX)),
+        // The highest is not a double; from above, the cast saturates to it.
+        _ => (i64::MIN as f64, i64::MAX as f64),
+    };
+    vec![low, high, low / 2.0, high / 2.0, 0.0, 1.0, if low < 0.0 { -1.0 } else { 2.0 }, 3.0]
+}
+
+fn draft(f: BinaryFn, dtype: DType, dims: &[usize], [a, b, y]: [How; 3], numbers: Draw) -> Draft {
+    // Away from zero: the error of a quotient by nearly nothing would drown all others.
+    let divisor = if f == BinaryFn::Div && dtype.is_float() { Draw::Nonzero } else { numbers };
+    Draft::new(f.name(), dtype).read("a", dims, a, numbers).read("b", dims, b, divisor).write("y", dims, y)
+}
+
+fn binary(s: &mut Suite<'_>, f: BinaryFn, dtype: DType, numbers: Draw) {
+    let plain = [How::Plain; 3];
+    for n in LENGTHS {
+        s.run(draft(f, dtype, &[n], plain, numbers));
+    }
+    for dims in [&[][..], &[3, 65], &[2, 3, 129], &[0], &[3, 0], &[2, 1, 3, 2, 2, 5]] {
+        s.run(draft(f, dtype, dims, plain, numbers));
+    }
+    for how in IN {
+        s.run(draft(f, dtype, &[3, 4, 33], [how, How::Plain, How::Plain], numbers));
+        s.run(draft(f, dtype, &[3, 4, 33], [How::Plain, how, How::Plain], numbers));
+    }
+    for how in OUT {
+        s.run(draft(f, dtype, &[3, 4, 33], [How::Plain, How::Plain, how], numbers));
+    }
+    s.run(draft(f, dtype, &[3, 4, 33], [How::Transposed, How::Repeated, How::Strided], numbers));
+
+    // Every pair of corner values.
+    let corners = if dtype.is_float() {
+        let (inf, nan) = (f64::INFINITY, f64::NAN);
+        vec![nan, inf, -inf, 0.0, -0.0, 1.0, -1.0, 2.5]
+    } else {
+        bounds(dtype)
+    };
+    let n = corners.len();
+    let of = |i: fn(usize, usize) -> usize| -> Array {
+        values_of(dtype, &(0..n * n).map(|k| corners[i(k, n)]).collect::<Vec<_>>())
+    };
+    let draft = Draft::new(f.name(), dtype).given("a", &of(|k, n| k / n), &[n * n], How::Plain);
+    let draft = draft.given("b", &of(|k, n| k % n), &[n * n], How::Plain).write("y", &[n * n], How::Plain);
+    s.run(draft.note("pairs of corner values"));
+}
+
+fn affine(s: &mut Suite<'_>, op: &str, dtype: DType, numbers: Draw) {
+    let draft = |dims: &[usize], (x, y): (How, How), (mul, add): (f64, f64)| {
+        let draft = Draft::new(op, dtype).param("mul", mul).param("add", add);
+        let values = Draft::new(op, dtype).read("x", dims, x, numbers);
+        if op == "affine" {
+            return draft.read("x", dims, x, numbers).write("y", dims, y);
+        }
+        let logical = values.case.operands.first().and_then(|o| o.array.gather(&o.layout).ok());
+        draft.inout("x", &logical.unwrap_or_else(|| values_of(dtype, &[])), dims, y)
+    };
+    let (plain, usual) = ((How::Plain, How::Plain), (1.5, -0.25));
+    for n in LENGTHS {
+        s.run(draft(&[n], plain, usual));
+    }
+    for dims in [&[][..], &[3, 65], &[0], &[3, 0], &[2, 1, 3, 2, 2, 5]] {
+        s.run(draft(dims, plain, usual));
+    }
+    for y in OUT {
+        s.run(draft(&[3, 4, 33], (How::Plain, y), usual));
+    }
+    if op == "affine" {
+        for x in IN {
+            s.run(draft(&[3, 4, 33], (x, How::Plain), usual));
+        }
+    }
+    for (mul, add) in [(0.0, 3.0), (1.0, 0.0), (-2.0, 0.5), (0.1, 100.0), (1e-3, 0.0)] {
+        s.run(draft(&[65], plain, (mul, add)));
+    }
+}

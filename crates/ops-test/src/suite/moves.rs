@@ -1,0 +1,89 @@
+//! Copies, fills and choices: every element type, blocks included, and every pair of layouts.
+use super::data::{Draw, values_of};
+use super::draft::Draft;
+use super::place::{How, IN, OUT};
+use super::{INDICES, LENGTHS, Suite};
+use crate::types::{BLOCKS, SCALARS};
+use ops_core::DType;
+
+/// Every element type.
+pub(super) fn elements() -> impl Iterator<Item = DType> {
+    SCALARS.into_iter().chain(BLOCKS.map(DType::Block))
+}
+
+pub(super) fn cases(s: &mut Suite<'_>) {
+    for dtype in elements() {
+        if s.wants("copy", dtype) {
+            copy(s, dtype);
+        }
+        if s.wants("fill", dtype) && SCALARS.contains(&dtype) {
+            fill(s, dtype);
+        }
+        if s.wants("where", dtype) {
+            choose(s, dtype);
+        }
+    }
+}
+
+fn copy(s: &mut Suite<'_>, dtype: DType) {
+    let draft = |dims: &[usize], x: How, y: How| {
+        Draft::new("copy", dtype).read("x", dims, x, Draw::Bits).write("y", dims, y)
+    };
+    for n in LENGTHS {
+        s.run(draft(&[n], How::Plain, How::Plain));
+    }
+    for dims in [&[][..], &[0], &[3, 0], &[0, 3], &[2, 1, 3, 2, 2, 5], &[2, 3, 129]] {
+        s.run(draft(dims, How::Plain, How::Plain));
+    }
+    for x in IN {
+        for y in OUT {
+            s.run(draft(&[3, 4, 33], x, y));
+        }
+    }
+    for (x, y) in [(How::Order(&[1, 0, 2]), How::Plain), (How::Plain, How::Order(&[0, 2, 1]))] {
+        s.run(draft(&[5, 31, 33], x, y));
+    }
+}
+
+fn fill(s: &mut Suite<'_>, dtype: DType) {
+    let special = ["nan", "inf", "-inf"].map(serde_json::Value::from);
+    let (integers, floats) =
+        ([0, 1, 77].map(serde_json::Value::from), [0.1, -2.5].map(serde_json::Value::from));
+    let floats = floats.into_iter().chain(special).filter(|_| dtype.is_float());
+    for value in integers.into_iter().chain(floats) {
+        let draft =
+            |dims: &[usize], y| Draft::new("fill", dtype).param("value", value.clone()).write("y", dims, y);
+        for dims in [&[][..], &[1], &[65], &[4097], &[0], &[3, 0], &[2, 3, 129]] {
+            s.run(draft(dims, How::Plain));
+        }
+        for y in OUT {
+            s.run(draft(&[3, 4, 33], y));
+        }
+    }
+}
+
+fn choose(s: &mut Suite<'_>, dtype: DType) {
+    for condition in INDICES {
+        let draft = |dims: &[usize], [cond, on_true, on_false, y]: [How; 4]| {
+            let n: usize = dims.iter().product();
+            // Any value but 0 is true, the sentinel of indices included.
+            let chosen = [0.0, 1.0, 0.0, 2.0, 0.0, 255.0, -1.0, 0.0, i64::MAX as f64];
+            let chosen: Vec<f64> = (0..n).map(|i| chosen[(i * 5 + i / 7) % chosen.len()]).collect();
+            let draft = Draft::new("where", dtype).given("cond", &values_of(condition, &chosen), dims, cond);
+            let draft = draft.read("on_true", dims, on_true, Draw::Bits);
+            draft.read("on_false", dims, on_false, Draw::Bits).write("y", dims, y)
+        };
+        let plain = [How::Plain; 4];
+        for dims in [&[][..], &[1], &[31], &[65], &[4097], &[0], &[3, 0], &[2, 3, 129]] {
+            s.run(draft(dims, plain));
+        }
+        for operand in 0..4 {
+            for how in if operand == 3 { &OUT[..] } else { &IN[..] } {
+                let mut hows = plain;
+                hows[operand] = *how;
+                s.run(draft(&[3, 4, 33], hows));
+            }
+        }
+        s.run(draft(&[3, 4, 33], [How::Transposed, How::Same, How::Gaps, How::Strided]));
+    }
+}

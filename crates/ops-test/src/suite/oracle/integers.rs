@@ -1,0 +1,85 @@
+//! Arithmetic of integers, in `i128` and wrapped.
+use super::{Wants, exactly, logical};
+use crate::{Array, CallError, Case};
+use ops_core::{DType, Wide};
+
+/// Bits of an integer type, and whether it is signed.
+pub(super) fn width(dtype: DType) -> Option<(u32, bool)> {
+    Some(match dtype {
+        DType::U8 => (8, false),
+        DType::U32 => (32, false),
+        DType::I8 => (8, true),
+        DType::I16 => (16, true),
+        DType::I32 => (32, true),
+        DType::I64 => (64, true),
+        _ => return None,
+    })
+}
+
+/// The value modulo the type's range.
+pub(super) fn wrap(v: i128, (bits, signed): (u32, bool)) -> i64 {
+    let low = v.rem_euclid(1 << bits);
+    let over = signed && low >= 1 << (bits - 1);
+    (if over { low - (1 << bits) } else { low }) as i64
+}
+
+/// Values of an integer type, as an array.
+pub(super) fn array(dtype: DType, values: &[i64]) -> Result<Array, CallError> {
+    let size = width(dtype).map_or(8, |(bits, _)| bits / 8) as usize;
+    let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()[..size].to_vec()).collect();
+    Array::from_bytes(dtype, &bytes)
+}
+
+fn integers(case: &Case, name: &str) -> Result<Vec<i128>, CallError> {
+    let integer = |w| match w {
+        Wide::Int(v) => Ok(i128::from(v)),
+        Wide::Float(_) => Err(CallError::Malformed(format!("{name} holds no integers"))),
+    };
+    logical(case, name)?.to_wide()?.into_iter().map(integer).collect()
+}
+
+pub(super) fn wants(case: &Case) -> Wants {
+    let range = width(case.dtype);
+    let range = range.ok_or_else(|| CallError::Malformed(format!("no integers of {}", case.dtype)))?;
+    let results: Vec<i64> = match case.op.as_str() {
+        "affine" | "affine_inplace" => {
+            let (mul, add) = (case.params.f64("mul")?, case.params.f64("add")?);
+            let cast = |v: &i128| super::rounding::to_integer(*v as f64 * mul + add, range);
+            integers(case, "x")?.iter().map(cast).collect()
+        }
+        op if case.operand("x").is_some() => {
+            let f = unary(op)?;
+            integers(case, "x")?.iter().map(|v| wrap(f(*v), range)).collect()
+        }
+        op => {
+            let f = binary(op)?;
+            let (a, b) = (integers(case, "a")?, integers(case, "b")?);
+            a.iter().zip(b).map(|(a, b)| wrap(f(*a, b), range)).collect()
+        }
+    };
+    let output = if case.op.ends_with("_inplace") { "x" } else { "y" };
+    Ok(vec![exactly(output, array(case.dtype, &results)?)])
+}
+
+fn unary(op: &str) -> Result<fn(i128) -> i128, CallError> {
+    Ok(match op {
+        "neg" => |v| -v,
+        "abs" => i128::abs,
+        "sqr" => |v| v * v,
+        "relu" => |v| v.max(0),
+        "sign" => i128::signum,
+        _ => return Err(CallError::Malformed(format!("no integer {op}"))),
+    })
+}
+
+fn binary(op: &str) -> Result<fn(i128, i128) -> i128, CallError> {
+    Ok(match op {
+        "add" => |a, b| a + b,
+        "sub" => |a, b| a - b,
+        "mul" => |a, b| a * b,
+        "div" => |a, b| if b == 0 { 0 } else { a / b },
+        "maximum" => i128::max,
+        "minimum" => i128::min,
+        _ => return Err(CallError::Malformed(format!("no integer {op}"))),
+    })
+}

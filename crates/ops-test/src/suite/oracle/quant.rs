@@ -1,0 +1,67 @@
+//! Ops on blocks: dequantized exactly, then in f64.
+use super::{Wants, exactly, logical};
+use crate::judge::Want;
+use crate::types::on;
+use crate::{Array, CallError, Case};
+use ops_core::ops::{QEmbedding, QLinear};
+use ops_core::quant::{Block, BlockQ8_0};
+use ops_core::{Op, Wide};
+
+pub(super) fn wants(case: &Case) -> Wants {
+    match case.op.as_str() {
+        "quantize" => {
+            let x = logical(case, "x")?;
+            let y = on!(blocks, case.dtype_of("y")?, Q => {
+                let blocks: Vec<Q> = x.slice::<f32>()?.chunks(Q::LEN).map(Q::quantize).collect();
+                Array::from_slice(&blocks)
+            })?;
+            Ok(vec![exactly("y", y)])
+        }
+        "dequantize" => Ok(vec![exactly("y", Array::from_slice(&values(&logical(case, "x")?)?)?)]),
+        "qlinear" => {
+            let (x, weight) = (logical(case, "x")?.to_f64()?, values(&logical(case, "weight")?)?);
+            let k = case.expect("x")?.layout.last();
+            let y: Vec<f64> = match k {
+                0 => vec![0.0; case.expect("y")?.layout.len()],
+                k => x.chunks(k).flat_map(|row| weight.chunks(k).map(|w| dot(row, w))).collect(),
+            };
+            let tolerance = QLinear::<f64, BlockQ8_0>::OP.tolerance("y", case.dtype);
+            Ok(vec![Want { name: "y".into(), values: Array::from_slice(&y)?, tolerance }])
+        }
+        _ => embedding(case),
+    }
+}
+
+fn dot(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
+}
+
+/// The values of blocks: products of 11 bits by 8, so f64 holds what f32 holds.
+fn values(blocks: &Array) -> Result<Vec<f64>, CallError> {
+    on!(blocks, blocks.dtype(), Q => {
+        let mut row = vec![0f32; Q::LEN];
+        let mut all = Vec::new();
+        for block in blocks.slice::<Q>()? {
+            block.dequantize(&mut row);
+            all.extend(row.iter().map(|v| f64::from(*v)));
+        }
+        Ok(all)
+    })
+}
+
+fn embedding(case: &Case) -> Wants {
+    let (table, width) = (values(&logical(case, "table")?)?, case.expect("y")?.layout.last());
+    let ids = logical(case, "ids")?;
+    let rows = case.expect("table")?.layout.dims()[0];
+    let mut y = Vec::new();
+    for id in ids.to_wide()? {
+        // In a case without an index error, what lies outside means "no element".
+        let at = if let Wide::Int(id) = id { usize::try_from(id).ok().filter(|at| *at < rows) } else { None };
+        match at {
+            Some(at) => y.extend_from_slice(&table[at * width..][..width]),
+            None => y.extend(vec![0.0; width]),
+        }
+    }
+    let tolerance = QEmbedding::<f64, BlockQ8_0, u32>::OP.tolerance("y", case.dtype);
+    Ok(vec![Want { name: "y".into(), values: Array::from_slice(&y)?, tolerance }])
+}

@@ -1,0 +1,125 @@
+//! Products of matrices.
+use super::data::{Draw, NORMAL};
+use super::draft::Draft;
+use super::place::{How, IN, OUT};
+use super::{FLOATS, Suite};
+use ops_core::DType;
+
+pub(super) fn cases(s: &mut Suite<'_>) {
+    for dtype in FLOATS {
+        if s.wants("matmul", dtype) {
+            matmul(s, dtype);
+        }
+        if s.wants("linear", dtype) {
+            linear(s, dtype);
+        }
+    }
+}
+
+/// `m × k` times `k × n`.
+const SIZES: [(usize, usize, usize); 14] = [
+    (1, 1, 1),
+    (1, 33, 65),
+    (5, 7, 3),
+    (31, 33, 63),
+    (65, 127, 33),
+    (17, 16, 17),
+    (64, 64, 64),
+    (127, 1, 129),
+    (1, 4097, 1),
+    (3, 4097, 2),
+    (4097, 3, 1),
+    (2, 5, 4097),
+    (130, 31, 258),
+    (1, 257, 1025),
+];
+
+fn product(dtype: DType, a: &[usize], b: &[usize], hows: [How; 3]) -> Draft {
+    let draft = Draft::new("matmul", dtype).read("a", a, hows[0], NORMAL).read("b", b, hows[1], NORMAL);
+    let c = [&a[..a.len() - 1], &b[b.len() - 1..]].concat();
+    draft.write("c", &c, hows[2])
+}
+
+fn matmul(s: &mut Suite<'_>, dtype: DType) {
+    let plain = [How::Plain; 3];
+    for (m, k, n) in SIZES {
+        s.run(product(dtype, &[m, k], &[k, n], plain));
+    }
+    for (m, k, n) in [(0, 3, 4), (3, 0, 4), (3, 4, 0), (0, 0, 0)] {
+        s.run(product(dtype, &[m, k], &[k, n], plain));
+        s.run(product(dtype, &[2, m, k], &[2, k, n], plain));
+    }
+    for batch in [&[1][..], &[3], &[0], &[2, 3], &[2, 1, 2, 2]] {
+        s.run(product(dtype, &[batch, &[5, 33]].concat(), &[batch, &[33, 7]].concat(), plain));
+    }
+    for how in IN {
+        s.run(product(dtype, &[3, 9, 33], &[3, 33, 17], [how, How::Plain, How::Plain]));
+        s.run(product(dtype, &[3, 9, 33], &[3, 33, 17], [How::Plain, how, How::Plain]));
+        s.run(product(dtype, &[65, 40], &[40, 31], [how, how, How::Plain]));
+    }
+    for how in OUT {
+        s.run(product(dtype, &[3, 9, 33], &[3, 33, 17], [How::Plain, How::Plain, how]));
+    }
+    // Matrices whose inner two axes are swapped in memory, as a transposed view leaves them.
+    const SWAPPED: How = How::Order(&[0, 2, 1]);
+    for hows in [[SWAPPED, How::Plain, How::Plain], [How::Plain, SWAPPED, How::Plain], [SWAPPED; 3]] {
+        s.run(product(dtype, &[2, 34, 65], &[2, 65, 18], hows));
+    }
+    // A long sum of equal signs: kept in few bits, it stops growing.
+    let positive = |name, dims: &[usize], draft: Draft| draft.read(name, dims, How::Plain, Draw::Positive);
+    let draft = positive("a", &[2, 4097], Draft::new("matmul", dtype));
+    s.run(positive("b", &[4097, 3], draft).write("c", &[2, 3], How::Plain).note("positive"));
+}
+
+/// One case of `linear`: extents of `x` but the last, `k`, `n`.
+struct Linear<'a> {
+    dtype: DType,
+    rows: &'a [usize],
+    k: usize,
+    n: usize,
+    weight_type: DType,
+    bias: Option<DType>,
+    hows: [How; 4],
+}
+
+impl Linear<'_> {
+    fn draft(&self) -> Draft {
+        let [x, weight, bias, y] = self.hows;
+        let draft = Draft::new("linear", self.dtype).read("x", &[self.rows, &[self.k]].concat(), x, NORMAL);
+        let draft = draft.read_as("weight", self.weight_type, &[self.n, self.k], weight, NORMAL);
+        let draft = match self.bias {
+            Some(dtype) => draft.read_as("bias", dtype, &[self.n], bias, Draw::Normal(0.0, 3.0)),
+            None => draft,
+        };
+        draft.write("y", &[self.rows, &[self.n]].concat(), y)
+    }
+}
+
+fn linear(s: &mut Suite<'_>, dtype: DType) {
+    let plain = [How::Plain; 4];
+    for (m, k, n) in SIZES {
+        s.run(Linear { dtype, rows: &[m], k, n, weight_type: dtype, bias: None, hows: plain }.draft());
+        s.run(Linear { dtype, rows: &[m], k, n, weight_type: dtype, bias: Some(dtype), hows: plain }.draft());
+    }
+    for rows in [&[][..], &[3], &[2, 3], &[2, 1, 3], &[0], &[2, 0]] {
+        s.run(
+            Linear { dtype, rows, k: 33, n: 17, weight_type: dtype, bias: Some(dtype), hows: plain }.draft(),
+        );
+    }
+    for (k, n) in [(0, 3), (3, 0)] {
+        s.run(Linear { dtype, rows: &[2], k, n, weight_type: dtype, bias: Some(dtype), hows: plain }.draft());
+    }
+    for weight_type in FLOATS {
+        for bias in [None, Some(dtype), Some(DType::F32)] {
+            s.run(Linear { dtype, rows: &[2, 3], k: 65, n: 33, weight_type, bias, hows: plain }.draft());
+        }
+    }
+    for operand in 0..4 {
+        for how in if operand == 3 { &OUT[..] } else { &IN[..] } {
+            let mut hows = plain;
+            hows[operand] = *how;
+            let bias = Some(dtype);
+            s.run(Linear { dtype, rows: &[2, 4], k: 33, n: 18, weight_type: dtype, bias, hows }.draft());
+        }
+    }
+}

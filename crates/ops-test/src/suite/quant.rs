@@ -1,0 +1,146 @@
+//! Quantized tensors.
+use super::data::{Draw, NORMAL, Random, draw, values_of};
+use super::draft::Draft;
+use super::indices::{ids, sentinel};
+use super::place::{How, IN, OUT};
+use super::{Expect, FLOATS, INDICES, Suite};
+use crate::types::{BLOCKS, on};
+use crate::{Array, CallError};
+use ops_core::DType;
+use ops_core::quant::Block;
+
+pub(super) fn cases(s: &mut Suite<'_>) {
+    for format in BLOCKS.map(DType::Block) {
+        if s.wants("quantize", DType::F32) {
+            quantize(s, format);
+        }
+        if s.wants("dequantize", format) {
+            dequantize(s, format);
+        }
+        for dtype in FLOATS {
+            if s.wants("qlinear", dtype) {
+                linear(s, dtype, format);
+            }
+            if s.wants("qembedding", dtype) {
+                embedding(s, dtype, format);
+            }
+        }
+    }
+}
+
+fn len(format: DType) -> usize {
+    let len: Result<usize, CallError> = on!(blocks, format, Q => Ok(Q::LEN));
+    len.unwrap_or(1)
+}
+
+/// Blocks of drawn values.
+fn blocks(format: DType, n: usize) -> Array {
+    let values = draw(&mut Random::of(format.name()), DType::F32, n * len(format), NORMAL);
+    let values = values.slice::<f32>().unwrap_or_default();
+    let blocks = on!(blocks, format, Q => {
+        Array::from_slice(&values.chunks(Q::LEN).map(Q::quantize).collect::<Vec<_>>())
+    });
+    blocks.unwrap_or_else(|e| unreachable!("the suite's own data: {e}"))
+}
+
+fn quantize(s: &mut Suite<'_>, format: DType) {
+    let draft = |rows: &[usize], n: usize, x: How, y: How, numbers: Draw| {
+        let (values, blocks) = ([rows, &[n * len(format)]].concat(), [rows, &[n]].concat());
+        Draft::new("quantize", DType::F32).read("x", &values, x, numbers).write_as("y", format, &blocks, y)
+    };
+    for (rows, n) in [(&[][..], 1), (&[3], 1), (&[2], 33), (&[2, 3], 5), (&[0], 2), (&[3], 0), (&[1], 129)] {
+        s.run(draft(rows, n, How::Plain, How::Plain, NORMAL));
+    }
+    for numbers in
+        [Draw::Between(0.0, 0.0), Draw::Normal(0.0, 1e-6), Draw::Normal(0.0, 1e4), Draw::Normal(5.0, 0.1)]
+    {
+        s.run(draft(&[3], 4, How::Plain, How::Plain, numbers).note(&format!("{numbers:?}")));
+    }
+    for x in IN {
+        s.run(draft(&[3, 2], 3, x, How::Plain, NORMAL));
+    }
+    for y in OUT {
+        s.run(draft(&[3, 2], 3, How::Plain, y, NORMAL));
+    }
+    // Codes half-way between two integers, of both signs, and the extremes twice.
+    let n = len(format);
+    let steps: Vec<f64> = (0..4 * n).map(|i| (i % 31) as f64 * 0.5 - 7.5).collect();
+    let ends: Vec<f64> = (0..4 * n).map(|i| if i / n % 2 == i % 2 { -127.0 } else { 127.0 }).collect();
+    for (word, values) in [("halves", steps), ("equal extremes", ends)] {
+        let values = values_of(DType::F32, &values);
+        let draft =
+            Draft::new("quantize", DType::F32).given("x", &values, &[2, 2 * n], How::Plain).note(word);
+        s.run(draft.write_as("y", format, &[2, 2], How::Plain));
+    }
+}
+
+fn dequantize(s: &mut Suite<'_>, format: DType) {
+    let draft = |rows: &[usize], n: usize, x: How, y: How| {
+        let (stored, values) = ([rows, &[n]].concat(), [rows, &[n * len(format)]].concat());
+        let blocks = blocks(format, stored.iter().product());
+        Draft::new("dequantize", format).given("x", &blocks, &stored, x).write_as("y", DType::F32, &values, y)
+    };
+    for (rows, n) in [(&[][..], 1), (&[3], 1), (&[2], 33), (&[2, 3], 5), (&[0], 2), (&[3], 0), (&[1], 129)] {
+        s.run(draft(rows, n, How::Plain, How::Plain));
+    }
+    for x in IN {
+        s.run(draft(&[3, 2], 3, x, How::Plain));
+    }
+    for y in OUT {
+        s.run(draft(&[3, 2], 3, How::Plain, y));
+    }
+}
+
+fn linear(s: &mut Suite<'_>, dtype: DType, format: DType) {
+    let draft = |rows: &[usize], n: usize, k: usize, [x, weight, y]: [How; 3]| {
+        let draft = Draft::new("qlinear", dtype).read("x", &[rows, &[k * len(format)]].concat(), x, NORMAL);
+        let draft = draft.given("weight", &blocks(format, n * k), &[n, k], weight);
+        draft.write("y", &[rows, &[n]].concat(), y)
+    };
+    let plain = [How::Plain; 3];
+    for (rows, n, k) in
+        [(1, 1, 1), (1, 65, 3), (3, 33, 1), (7, 31, 5), (33, 17, 2), (2, 127, 33), (1, 1, 129)]
+    {
+        s.run(draft(&[rows], n, k, plain));
+    }
+    for (rows, n, k) in [(&[][..], 5, 2), (&[2, 3], 5, 2), (&[0], 3, 2), (&[2], 0, 2), (&[2], 3, 0)] {
+        s.run(draft(rows, n, k, plain));
+    }
+    for operand in 0..3 {
+        for how in if operand == 2 { &OUT[..] } else { &IN[..] } {
+            let mut hows = plain;
+            hows[operand] = *how;
+            s.run(draft(&[2, 4], 9, 3, hows));
+        }
+    }
+}
+
+fn embedding(s: &mut Suite<'_>, dtype: DType, format: DType) {
+    for index in INDICES {
+        let draft = |rows: usize, k: usize, wanted: &[i64], [table, i, y]: [How; 3]| {
+            let draft =
+                Draft::new("qembedding", dtype).given("table", &blocks(format, rows * k), &[rows, k], table);
+            let draft = draft.given("ids", &ids(index, wanted), &[wanted.len()], i);
+            draft.write("y", &[wanted.len(), k * len(format)], y)
+        };
+        let (plain, none) = ([How::Plain; 3], sentinel(index));
+        let some = [none, 3, 0, 2, 2, 4, none];
+        for k in [1, 3, 33] {
+            s.run(draft(5, k, &some, plain));
+        }
+        s.run(draft(5, 0, &some, plain));
+        s.run(draft(5, 2, &[], plain));
+        s.run(draft(0, 2, &[none], plain));
+        for how in IN {
+            s.run(draft(5, 3, &some, [how, How::Plain, How::Plain]));
+        }
+        s.run(draft(5, 3, &some, [How::Plain, How::Strided, How::Plain]));
+        for how in OUT {
+            s.run(draft(5, 3, &some, [How::Plain, How::Plain, how]));
+        }
+        for wrong in [5, 200] {
+            let draft = draft(5, 2, &[1, wrong, 0], plain).note("outside");
+            s.expect(draft, Expect::Index { operand: "ids", position: 1, index: wrong, bound: 5 });
+        }
+    }
+}

@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# Fuzzes the GGUF reader, writer and tokenizers for SECONDS (default 10), with AddressSanitizer, on a stable toolchain.
+# Needs no cargo-fuzz. New inputs go to fuzz/corpus, failing ones to fuzz/artifacts.
+# Usage: fuzz/run.sh [SECONDS] [libFuzzer options]
+set -euo pipefail
+cd "$(dirname "$0")"
+seconds=${1:-10}
+shift || true
+target=gguf
+host=$(rustc -vV | sed -n 's/^host: //p')
+mkdir -p "corpus/$target" "artifacts/$target"
+
+# The sanitizer is the one unstable flag. With --target, build scripts and macros are built without these flags.
+export RUSTC_BOOTSTRAP=1
+export RUSTFLAGS="--cfg fuzzing -Zsanitizer=address -Cpasses=sancov-module \
+-Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
+-Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares"
+
+# An input is at most 8 KiB: an allocation of 16 MiB for it would be one that the file talked the reader into.
+cargo run --quiet --release --target "$host" --bin "$target" -- \
+  "corpus/$target" "seeds/$target" -dict="$target.dict" -artifact_prefix="artifacts/$target/" \
+  -max_len=8192 -malloc_limit_mb=16 -rss_limit_mb=2048 -timeout=10 -max_total_time="$seconds" -print_final_stats=1 "$@"

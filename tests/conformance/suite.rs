@@ -1,0 +1,28 @@
+//! The suite on both CPU backends.
+use ops_test::SuiteBackend;
+use ops_test::suite::{Ended, Filter, run};
+use rocm_ops::{Cpu, Reference};
+
+fn passes<B: SuiteBackend>(backend: &B) {
+    let report = run(backend, &Filter::all());
+    println!("{}\n{}", report.backend, report.table());
+    let failures: Vec<String> = report
+        .failures()
+        .map(|o| format!("{}: {}", o.case, if let Ended::Fail(why) = &o.ended { why } else { "" }))
+        .collect();
+    let shown = failures.len().min(60);
+    assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), failures[..shown].join("\n"));
+    // Neither backend declines anything.
+    assert_eq!(report.total().unsupported, 0);
+    assert!(report.total().pass > 10_000, "only {} cases ran", report.total().pass);
+}
+
+#[test]
+fn reference_passes() {
+    passes(&Reference::new());
+}
+
+#[test]
+fn cpu_passes() {
+    passes(&Cpu::new());
+}
