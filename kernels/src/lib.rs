@@ -24,6 +24,7 @@ pub mod binary;
 pub mod cast;
 pub mod copy;
 pub mod index;
+pub mod matmul;
 pub mod norm;
 pub mod rope;
 pub mod softmax;
@@ -44,4 +45,5 @@ fn declare_all(table: &mut instances::Table) {
     copy::declare(table);
     cast::declare(table);
     index::declare(table);
+    matmul::declare(table);
 }

@@ -14,12 +14,22 @@ pub enum Family {
     Copy,
     Cast,
     Index,
+    Matmul,
 }
 
 impl Family {
     /// Every family.
-    pub const ALL: &'static [Family] =
-        &[Family::Unary, Family::Binary, Family::Norm, Family::Softmax, Family::Rope];
+    pub const ALL: &'static [Family] = &[
+        Family::Unary,
+        Family::Binary,
+        Family::Norm,
+        Family::Softmax,
+        Family::Rope,
+        Family::Copy,
+        Family::Cast,
+        Family::Index,
+        Family::Matmul,
+    ];
 
     /// Its name: `hip/NAME.hip` is the file.
     pub const fn name(self) -> &'static str {
@@ -32,6 +42,7 @@ impl Family {
             Family::Copy => "copy",
             Family::Cast => "cast",
             Family::Index => "index",
+            Family::Matmul => "matmul",
         }
     }
 
@@ -45,6 +56,7 @@ impl Family {
             Family::Copy => include_str!("../hip/copy.hip"),
             Family::Cast => include_str!("../hip/cast.hip"),
             Family::Index => include_str!("../hip/index.hip"),
+            Family::Matmul => include_str!("../hip/matmul.hip"),
         }
     }
 }

@@ -4,6 +4,7 @@ mod cast;
 mod data;
 mod elementwise;
 mod host;
+mod matmul;
 mod mirror;
 mod moving;
 mod norm;
