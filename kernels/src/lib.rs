@@ -20,6 +20,7 @@ mod launch;
 mod shape;
 pub mod source;
 
+pub mod attention;
 pub mod binary;
 pub mod cast;
 pub mod copy;
@@ -46,4 +47,5 @@ fn declare_all(table: &mut instances::Table) {
     cast::declare(table);
     index::declare(table);
     matmul::declare(table);
+    attention::declare(table);
 }

@@ -15,6 +15,8 @@ pub enum Family {
     Cast,
     Index,
     Matmul,
+    Attention,
+    AttentionDecode,
 }
 
 impl Family {
@@ -29,6 +31,8 @@ impl Family {
         Family::Cast,
         Family::Index,
         Family::Matmul,
+        Family::Attention,
+        Family::AttentionDecode,
     ];
 
     /// Its name: `hip/NAME.hip` is the file.
@@ -43,6 +47,8 @@ impl Family {
             Family::Cast => "cast",
             Family::Index => "index",
             Family::Matmul => "matmul",
+            Family::Attention => "attention",
+            Family::AttentionDecode => "attention_decode",
         }
     }
 
@@ -57,6 +63,8 @@ impl Family {
             Family::Cast => include_str!("../hip/cast.hip"),
             Family::Index => include_str!("../hip/index.hip"),
             Family::Matmul => include_str!("../hip/matmul.hip"),
+            Family::Attention => include_str!("../hip/attention.hip"),
+            Family::AttentionDecode => include_str!("../hip/attention_decode.hip"),
         }
     }
 }
@@ -70,6 +78,7 @@ const HEADERS: &[(&str, &str)] = &[
     ("ops_view.h", include_str!("../include/ops_view.h")),
     ("ops_reduce.h", include_str!("../include/ops_reduce.h")),
     ("ops_row.h", include_str!("../include/ops_row.h")),
+    ("ops_attention.h", include_str!("../include/ops_attention.h")),
     ("ops_index.h", include_str!("../include/ops_index.h")),
 ];
 
