@@ -128,5 +128,6 @@ mod tests {
     #[test]
     fn symbols_are_unique() {
         assert_eq!(BY_SYMBOL.len(), instances().len());
+        assert!(instances().iter().all(|k| Family::ALL.contains(&k.family)));
     }
 }

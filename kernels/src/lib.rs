@@ -20,10 +20,12 @@ mod launch;
 mod shape;
 pub mod source;
 
+pub mod attention;
 pub mod binary;
 pub mod cast;
 pub mod copy;
 pub mod index;
+pub mod matmul;
 pub mod norm;
 pub mod rope;
 pub mod softmax;
@@ -44,4 +46,6 @@ fn declare_all(table: &mut instances::Table) {
     copy::declare(table);
     cast::declare(table);
     index::declare(table);
+    matmul::declare(table);
+    attention::declare(table);
 }

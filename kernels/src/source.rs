@@ -14,12 +14,26 @@ pub enum Family {
     Copy,
     Cast,
     Index,
+    Matmul,
+    Attention,
+    AttentionDecode,
 }
 
 impl Family {
     /// Every family.
-    pub const ALL: &'static [Family] =
-        &[Family::Unary, Family::Binary, Family::Norm, Family::Softmax, Family::Rope];
+    pub const ALL: &'static [Family] = &[
+        Family::Unary,
+        Family::Binary,
+        Family::Norm,
+        Family::Softmax,
+        Family::Rope,
+        Family::Copy,
+        Family::Cast,
+        Family::Index,
+        Family::Matmul,
+        Family::Attention,
+        Family::AttentionDecode,
+    ];
 
     /// Its name: `hip/NAME.hip` is the file.
     pub const fn name(self) -> &'static str {
@@ -32,6 +46,9 @@ impl Family {
             Family::Copy => "copy",
             Family::Cast => "cast",
             Family::Index => "index",
+            Family::Matmul => "matmul",
+            Family::Attention => "attention",
+            Family::AttentionDecode => "attention_decode",
         }
     }
 
@@ -45,6 +62,9 @@ impl Family {
             Family::Copy => include_str!("../hip/copy.hip"),
             Family::Cast => include_str!("../hip/cast.hip"),
             Family::Index => include_str!("../hip/index.hip"),
+            Family::Matmul => include_str!("../hip/matmul.hip"),
+            Family::Attention => include_str!("../hip/attention.hip"),
+            Family::AttentionDecode => include_str!("../hip/attention_decode.hip"),
         }
     }
 }
@@ -58,6 +78,7 @@ const HEADERS: &[(&str, &str)] = &[
     ("ops_view.h", include_str!("../include/ops_view.h")),
     ("ops_reduce.h", include_str!("../include/ops_reduce.h")),
     ("ops_row.h", include_str!("../include/ops_row.h")),
+    ("ops_attention.h", include_str!("../include/ops_attention.h")),
     ("ops_index.h", include_str!("../include/ops_index.h")),
 ];
 
