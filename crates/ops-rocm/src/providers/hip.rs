@@ -4,14 +4,17 @@
 //! ([`HipOp::plan`]); the rest is common to all.
 mod affine;
 mod args;
+mod attention;
 mod bind;
 mod elementwise;
+mod matmul;
 mod moving;
 mod norm;
 mod rope;
 mod softmax;
 
 pub(crate) use affine::HipAffine;
+pub(crate) use attention::HipAttention;
 pub(crate) use moving::HipFill;
 
 use bind::{Bound, MOST, Problem, Slots, read, read_if, slots, write};

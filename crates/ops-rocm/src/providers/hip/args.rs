@@ -29,3 +29,7 @@ unsafe impl KernelArgs for k::norm::GroupNormArgs {}
 unsafe impl KernelArgs for k::rope::RopeArgs {}
 // SAFETY: as above.
 unsafe impl KernelArgs for k::softmax::SoftmaxArgs {}
+// SAFETY: as above.
+unsafe impl KernelArgs for k::matmul::MatmulArgs {}
+// SAFETY: as above.
+unsafe impl KernelArgs for k::attention::AttentionArgs {}
