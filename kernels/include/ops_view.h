@@ -67,7 +67,7 @@ template <u32 LAST> OPS_DEVICE i64 offset_of(const Shape& shape, const Operand& 
 
 // ---- packs: N elements moved as one access --------------------------------------
 
-template <typename T, u32 N> struct alignas(sizeof(T) * N) Pack {
+template <typename T, u32 N> struct alignas(sizeof(T) * N > PACK_BYTES ? PACK_BYTES : sizeof(T) * N) Pack {
     T v[N];
 };
 

@@ -27,6 +27,8 @@ pub mod copy;
 pub mod index;
 pub mod matmul;
 pub mod norm;
+pub mod qlinear;
+pub mod quant;
 pub mod rope;
 pub mod softmax;
 pub mod unary;
@@ -48,4 +50,6 @@ fn declare_all(table: &mut instances::Table) {
     index::declare(table);
     matmul::declare(table);
     attention::declare(table);
+    quant::declare(table);
+    qlinear::declare(table);
 }

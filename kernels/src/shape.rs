@@ -211,7 +211,7 @@ fn pack<const N: usize>(
     broadcast: bool,
 ) -> u32 {
     let widest = views.iter().map(|v| v.dtype.bytes() as u64).max().unwrap_or(PACK_BYTES);
-    let n = PACK_BYTES / widest.max(1);
+    let n = (PACK_BYTES / widest.max(1)).max(1);
     let whole_rows = dims.len() <= 1 || dims.last().is_some_and(|d| d % n == 0);
     let fits = |view: &View<'_>, strides: &[i64]| match strides.split_last() {
         Some((0, _)) => broadcast,

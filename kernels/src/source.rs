@@ -17,6 +17,8 @@ pub enum Family {
     Matmul,
     Attention,
     AttentionDecode,
+    Quant,
+    Qlinear,
 }
 
 impl Family {
@@ -33,6 +35,8 @@ impl Family {
         Family::Matmul,
         Family::Attention,
         Family::AttentionDecode,
+        Family::Quant,
+        Family::Qlinear,
     ];
 
     /// Its name: `hip/NAME.hip` is the file.
@@ -49,6 +53,8 @@ impl Family {
             Family::Matmul => "matmul",
             Family::Attention => "attention",
             Family::AttentionDecode => "attention_decode",
+            Family::Quant => "quant",
+            Family::Qlinear => "qlinear",
         }
     }
 
@@ -65,6 +71,8 @@ impl Family {
             Family::Matmul => include_str!("../hip/matmul.hip"),
             Family::Attention => include_str!("../hip/attention.hip"),
             Family::AttentionDecode => include_str!("../hip/attention_decode.hip"),
+            Family::Quant => include_str!("../hip/quant.hip"),
+            Family::Qlinear => include_str!("../hip/qlinear.hip"),
         }
     }
 }
@@ -79,6 +87,8 @@ const HEADERS: &[(&str, &str)] = &[
     ("ops_reduce.h", include_str!("../include/ops_reduce.h")),
     ("ops_row.h", include_str!("../include/ops_row.h")),
     ("ops_attention.h", include_str!("../include/ops_attention.h")),
+    ("ops_tile.h", include_str!("../include/ops_tile.h")),
+    ("ops_blocks.h", include_str!("../include/ops_blocks.h")),
     ("ops_index.h", include_str!("../include/ops_index.h")),
 ];
 

@@ -37,12 +37,12 @@ impl From<hip::Error> for Error {
 
 /// What to do about a status of HIP's, where something can be done.
 fn advice(code: u32) -> &'static str {
-    use hip_sys::hip::{hipErrorIllegalAddress, hipErrorLaunchFailure, hipErrorNoBinaryForGpu};
+    use hip_sys::hip as sys;
     match code {
-        hipErrorNoBinaryForGpu => {
+        sys::hipErrorNoBinaryForGpu => {
             "; the code is not for this GPU: unset HSA_OVERRIDE_GFX_VERSION, or clear the cache of compiled kernels"
         }
-        hipErrorIllegalAddress | hipErrorLaunchFailure => {
+        sys::hipErrorIllegalAddress | sys::hipErrorLaunchFailure => {
             "; a kernel failed and the process cannot use the GPU any more: please report the ops that ran"
         }
         _ => "",

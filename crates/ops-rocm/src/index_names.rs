@@ -26,6 +26,12 @@ impl IndexNames {
         let names = usize::try_from(fault.op).ok().and_then(|at| known.get(at));
         let (op, operand) = names.copied().unwrap_or(("an op of another queue", "an index"));
         let count = |value: u64| usize::try_from(value).unwrap_or(usize::MAX);
-        Error::Index { op, operand, position: count(fault.position), index: fault.index, bound: count(fault.bound) }
+        Error::Index {
+            op,
+            operand,
+            position: count(fault.position),
+            index: fault.index,
+            bound: count(fault.bound),
+        }
     }
 }

@@ -81,7 +81,8 @@ impl Kernels {
         }
         let (gfx, wave) = (&device.info().gfx, device.info().wave_size);
         if wave != gfx.wave_size() {
-            let why = format!("{gfx} has waves of {wave}, kernels for it are compiled for {}", gfx.wave_size());
+            let why =
+                format!("{gfx} has waves of {wave}, kernels for it are compiled for {}", gfx.wave_size());
             return Err(failed("choosing kernels", why));
         }
         Ok(Kernels {
@@ -185,7 +186,8 @@ impl Kernels {
 /// The compiler's options for an architecture, which it is given separately.
 fn options_for(gfx: &Gfx) -> Result<Vec<String>> {
     let options = ops_kernels::source::hiprtc_options(gfx.full());
-    let mut options = options.ok_or_else(|| failed("compiling a kernel", format!("there are no kernels for {gfx}")))?;
+    let mut options =
+        options.ok_or_else(|| failed("compiling a kernel", format!("there are no kernels for {gfx}")))?;
     options.retain(|option| !option.starts_with("--offload-arch"));
     Ok(options)
 }

@@ -34,8 +34,8 @@ mod rocm;
 mod space;
 
 pub use choice::{
-    Candidate, Decision, Denial, Library, Policy, PolicyError, Provider, ProviderId, Providers, Target, Verdict,
-    denials,
+    Candidate, Decision, Denial, Library, Policy, PolicyError, Provider, ProviderId, Providers, Target,
+    Verdict, denials,
 };
 pub use hip_sys::loader::Version;
 pub use kernels::{CacheFolder, KernelSource};

@@ -9,5 +9,6 @@ mod matmul;
 mod mirror;
 mod moving;
 mod norm;
+mod quant;
 mod rope;
 mod softmax;

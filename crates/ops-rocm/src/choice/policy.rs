@@ -102,9 +102,9 @@ impl Policy {
                 }
                 _ => None,
             };
-            let names = names.filter(|names| !names.is_empty()).ok_or_else(|| {
-                fail(format!("{op} wants a provider or a list of them, such as [\"hip\"]"))
-            })?;
+            let names = names
+                .filter(|names| !names.is_empty())
+                .ok_or_else(|| fail(format!("{op} wants a provider or a list of them, such as [\"hip\"]")))?;
             policy = policy.order(&op, names);
         }
         policy.check()?;
@@ -211,7 +211,11 @@ mod tests {
         assert_eq!(rank("matmul=hip", "linear"), (vec![0, 1], vec![]));
         assert_eq!(rank("*=hip;matmul=rocblas", "linear"), (vec![1], vec![0]));
         assert_eq!(rank("*=hip;matmul=rocblas", "matmul"), (vec![0], vec![1]));
-        assert_eq!(rank("*=miopen,hip", "matmul"), (vec![1], vec![0]), "a name that the op lacks is passed over");
+        assert_eq!(
+            rank("*=miopen,hip", "matmul"),
+            (vec![1], vec![0]),
+            "a name that the op lacks is passed over"
+        );
         assert_eq!(rank("*=miopen", "matmul"), (vec![], vec![0, 1]));
         assert_eq!(rank("matmul=hip,hip", "matmul"), (vec![1], vec![0]));
     }
@@ -237,7 +241,8 @@ mod tests {
         let path = std::env::temp_dir().join(format!("ops-rocm-policy-{}.toml", std::process::id()));
         std::fs::write(&path, "matmul = [\"hip\", \"rocblas\"]\n\"*\" = \"hip\"\n").unwrap();
         assert_eq!(Policy::from_file(&path).unwrap().rank("matmul", &ALL), (vec![1, 0], vec![]));
-        for bad in ["matmul = 3", "matmul = []", "matmul = [\"hip\", 2]", "matmul = [", "matmul = \"miopen\""] {
+        for bad in ["matmul = 3", "matmul = []", "matmul = [\"hip\", 2]", "matmul = [", "matmul = \"miopen\""]
+        {
             std::fs::write(&path, bad).unwrap();
             assert!(Policy::from_file(&path).is_err(), "{bad}");
         }

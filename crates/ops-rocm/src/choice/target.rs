@@ -34,8 +34,7 @@ impl Target {
     pub const ASSUMED_ROCM: Version = Version::new(7, 2, 0);
 
     pub(crate) fn of_device(hip: &Hip, info: &DeviceInfo) -> Self {
-        let kernels =
-            ops_kernels::Device { compute_units: info.compute_units, wave: info.gfx.wave_size() };
+        let kernels = ops_kernels::Device { compute_units: info.compute_units, wave: info.gfx.wave_size() };
         Self::new(info.gfx.clone(), kernels, hip.lib().version(), Some(hip.clone()))
     }
 

@@ -5,11 +5,12 @@
 mod affine;
 mod args;
 mod attention;
-mod bind;
+pub(crate) mod bind;
 mod elementwise;
 mod matmul;
 mod moving;
 mod norm;
+mod quant;
 mod rope;
 mod softmax;
 

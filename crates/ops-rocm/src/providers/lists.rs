@@ -3,12 +3,13 @@
 //! This project's kernels come first where they are at least as good: norms, rope, softmax, activations, everything that
 //! moves memory. rocBLAS comes first for products of matrices.
 use super::hip::{Hip, HipAffine, HipAttention, HipFill};
+use super::rocblas::RocBlas;
 use crate::Rocm;
 use crate::choice::{Provider, ProviderId, Providers};
 use ops_core::ops::{
-    AddRmsNorm, Affine, AffineInplace, Attention, Binary, BinaryFn, Cast, Copy, Dequantize, Fill, Glu, GroupNorm,
-    IndexSelect, LayerNorm, Linear, MatMul, QEmbedding, QLinear, Quantize, RmsNorm, Rope, RopeInplace, Softmax, Unary,
-    UnaryFn, Where,
+    AddRmsNorm, Affine, AffineInplace, Attention, Binary, BinaryFn, Cast, Copy, Dequantize, Fill, Glu,
+    GroupNorm, IndexSelect, LayerNorm, Linear, MatMul, QEmbedding, QLinear, Quantize, RmsNorm, Rope,
+    RopeInplace, Softmax, Unary, UnaryFn, Where,
 };
 use ops_core::quant::Block;
 use ops_core::{Element, Float, Index, Mask, Num, Scalar};
@@ -28,8 +29,8 @@ pub fn providers_of(op: &str) -> Option<&'static [ProviderId]> {
         "rope" | "rope_i" | "rope_thd" | "rope_inplace" | "rope_i_inplace" | "rope_thd_inplace" => HIP,
         "softmax" | "log_softmax" => HIP,
         "copy" | "fill" | "where" | "cast" | "index_select" => HIP,
-        "matmul" | "linear" => HIP,
-        "attention" => HIP,
+        "matmul" | "linear" => &[ProviderId::ROCBLAS, ProviderId::HIP],
+        "attention" | "quantize" | "dequantize" | "qlinear" | "qembedding" => HIP,
         _ if unary() || binary() => HIP,
         _ => return None,
     })
@@ -37,9 +38,9 @@ pub fn providers_of(op: &str) -> Option<&'static [ProviderId]> {
 
 /// Writes `impl Providers` for ops: their generic parameters, the op, its providers.
 macro_rules! lists {
-    ($(<$($g:ident: $bound:ident),+> $op:ty: $($provider:expr),*;)+) => {$(
+    ($(<$($g:ident: $bound:ident),+> $op:ty: $($provider:expr),+;)+) => {$(
         impl<$($g: $bound),+> Providers<$op> for Rocm {
-            const LIST: &'static [&'static dyn Provider<$op>] = &[$(&$provider),*];
+            const LIST: &'static [&'static dyn Provider<$op>] = &[$(&$provider),+];
         }
     )+};
 }
@@ -62,11 +63,11 @@ lists! {
     <T: Element, I: Index> Where<T, I>: Hip;
     <A: Scalar, B: Scalar> Cast<A, B>: Hip;
     <T: Element, I: Index> IndexSelect<T, I>: Hip;
-    <T: Float> MatMul<T>: Hip;
-    <T: Float, W: Float, A: Float> Linear<T, W, A>: Hip;
+    <T: Float> MatMul<T>: RocBlas, Hip;
+    <T: Float, W: Float, A: Float> Linear<T, W, A>: RocBlas, Hip;
     <T: Float, M: Mask> Attention<T, M>: HipAttention;
-    <Q: Block> Quantize<Q>: ;
-    <Q: Block> Dequantize<Q>: ;
-    <T: Float, Q: Block> QLinear<T, Q>: ;
-    <T: Float, Q: Block, I: Index> QEmbedding<T, Q, I>: ;
+    <Q: Block> Quantize<Q>: Hip;
+    <Q: Block> Dequantize<Q>: Hip;
+    <T: Float, Q: Block> QLinear<T, Q>: Hip;
+    <T: Float, Q: Block, I: Index> QEmbedding<T, Q, I>: Hip;
 }

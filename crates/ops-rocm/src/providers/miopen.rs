@@ -34,7 +34,11 @@ impl Vendor for MiOpenLibrary {
     }
 }
 
-fn check(lib: &Lib, call: &'static str, status: Result<miopenStatus_t, MissingSymbol>) -> Result<(), Failure> {
+fn check(
+    lib: &Lib,
+    call: &'static str,
+    status: Result<miopenStatus_t, MissingSymbol>,
+) -> Result<(), Failure> {
     let code = match status {
         Ok(sys::miopenStatusSuccess) => return Ok(()),
         Ok(code) => code,

@@ -1,4 +1,9 @@
 //! rocBLAS: products of matrices.
+mod plan;
+mod product;
+
+pub(crate) use product::RocBlas;
+
 use super::handle::{Failure, QueueHandle, Vendor};
 use crate::choice::Target;
 use crate::hip::Stream;
@@ -49,7 +54,11 @@ impl Vendor for RocBlasLibrary {
     }
 }
 
-fn check(lib: &Lib, call: &'static str, status: Result<rocblas_status, MissingSymbol>) -> Result<(), Failure> {
+fn check(
+    lib: &Lib,
+    call: &'static str,
+    status: Result<rocblas_status, MissingSymbol>,
+) -> Result<(), Failure> {
     let code = match status {
         Ok(sys::rocblas_status_success) => return Ok(()),
         Ok(code) => code,
@@ -57,6 +66,7 @@ fn check(lib: &Lib, call: &'static str, status: Result<rocblas_status, MissingSy
     };
     // SAFETY: takes a number; the text is static.
     let name = match unsafe { lib.rocblas_status_to_string(code) } {
+        // SAFETY: a text that ends in a zero.
         Ok(text) if !text.is_null() => unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned(),
         _ => "an unknown status".to_string(),
     };

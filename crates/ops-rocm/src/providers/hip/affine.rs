@@ -6,7 +6,7 @@ use crate::hip::{DeviceMemory, Purpose};
 use crate::{HipSpace, Result, Rocm};
 use ops_core::ops::{Affine, AffineInplace};
 use ops_core::{Call, Layout, Num, Op, Operands, Reason};
-use ops_kernels::{Device, Dtype, Refused, cast, unary};
+use ops_kernels::{Device, Dtype, Launch, Refused, cast, unary};
 
 /// [`Affine`] and [`AffineInplace`]. Integers go through f64, in memory of their own.
 #[derive(Clone, Copy, Debug)]
@@ -68,36 +68,48 @@ fn launch<O: Op>(
     let (x, y) = (p.at(0), p.at(y));
     let refuse = |refused| unsupported(op, refused, on);
     if is_float(x.dtype) {
-        let (launch, args) = unary::affine(x.dims(), x.view(), y.view(), factors, p.device()).map_err(refuse)?;
+        let (launch, args) =
+            unary::affine(x.dims(), x.view(), y.view(), factors, p.device()).map_err(refuse)?;
         // SAFETY: a call's views lie in their memory; the launch is made for them, and they are lent to the stream.
         return unsafe { rocm.kernels().launch(rocm.stream(), &launch, &args) };
     }
     let bytes = x.layout.len().saturating_mul(size_of::<f64>());
     let wide = DeviceMemory::new(rocm.stream(), bytes)?;
     let lent = wide.access(rocm.stream(), Purpose::Write)?;
-    let (widen, scale, narrow) =
+    let Steps { widen, scale, shift, narrow } =
         through_f64(x, y, lent.address() as u64, factors, p.device()).map_err(refuse)?;
-    // SAFETY: as above; the memory between them holds the shape's elements in f64.
+    // SAFETY: as above; the memory between the steps holds the shape's elements in f64.
     unsafe { rocm.kernels().launch(rocm.stream(), &widen.0, &widen.1) }?;
     // SAFETY: as above.
     unsafe { rocm.kernels().launch(rocm.stream(), &scale.0, &scale.1) }?;
     // SAFETY: as above.
+    unsafe { rocm.kernels().launch(rocm.stream(), &shift.0, &shift.1) }?;
+    // SAFETY: as above.
     unsafe { rocm.kernels().launch(rocm.stream(), &narrow.0, &narrow.1) }
 }
 
-type Cast = (ops_kernels::Launch, cast::CastArgs);
+/// The launches of an affine map of integers.
+struct Steps {
+    widen: (Launch, cast::CastArgs),
+    scale: (Launch, unary::AffineArgs),
+    shift: (Launch, unary::AffineArgs),
+    narrow: (Launch, cast::CastArgs),
+}
 
 fn through_f64(
     x: &Bound,
     y: &Bound,
     address: u64,
-    factors: (f64, f64),
+    (mul, add): (f64, f64),
     device: &Device,
-) -> Result<(Cast, (ops_kernels::Launch, unary::AffineArgs), Cast), Refused> {
+) -> Result<Steps, Refused> {
     let wide = Bound::new(address, Dtype::F64, &Layout::of(x.layout.shape()));
-    Ok((
-        cast::prepare(x.dims(), x.view(), wide.view(), device)?,
-        unary::affine(x.dims(), wide.view(), wide.view(), factors, device)?,
-        cast::prepare(x.dims(), wide.view(), y.view(), device)?,
-    ))
+    // The kernel rounds once; the op's integers are products and then sums of f64, each rounded.
+    let step = |factors| unary::affine(x.dims(), wide.view(), wide.view(), factors, device);
+    Ok(Steps {
+        widen: cast::prepare(x.dims(), x.view(), wide.view(), device)?,
+        scale: step((mul, 0.0))?,
+        shift: step((1.0, add))?,
+        narrow: cast::prepare(x.dims(), wide.view(), y.view(), device)?,
+    })
 }

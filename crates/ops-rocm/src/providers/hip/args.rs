@@ -33,3 +33,11 @@ unsafe impl KernelArgs for k::softmax::SoftmaxArgs {}
 unsafe impl KernelArgs for k::matmul::MatmulArgs {}
 // SAFETY: as above.
 unsafe impl KernelArgs for k::attention::AttentionArgs {}
+// SAFETY: as above.
+unsafe impl KernelArgs for k::quant::QuantizeArgs {}
+// SAFETY: as above.
+unsafe impl KernelArgs for k::quant::DequantizeArgs {}
+// SAFETY: as above.
+unsafe impl KernelArgs for k::quant::QEmbeddingArgs {}
+// SAFETY: as above.
+unsafe impl KernelArgs for k::qlinear::QLinearArgs {}

@@ -68,6 +68,15 @@ impl Bound {
     pub(crate) fn view(&self) -> View<'_> {
         View { data: self.address, strides: &self.strides[..self.layout.rank()], dtype: self.dtype }
     }
+    /// This and another operand with the same leading axes, as one matrix each where the strides of both allow it.
+    pub(crate) fn folded_with(&self, other: &Self) -> (Self, Self) {
+        let one_matrix = |operand: &Self| {
+            let (columns, leading) = operand.layout.dims().split_last()?;
+            let layout = operand.layout.reshape(&[leading.iter().product(), *columns]).ok()?;
+            Some(operand.relaid(&layout))
+        };
+        one_matrix(self).zip(one_matrix(other)).unwrap_or((*self, *other))
+    }
     /// The same memory under a layout derived from this one, whose offset is counted from the same place.
     pub(crate) fn relaid(&self, layout: &Layout) -> Self {
         let moved = layout.offset() as i64 - self.layout.offset() as i64;
@@ -103,7 +112,9 @@ impl Problem {
             }
         }
         let address = |at: usize| match (lent.get(at), slots.get(at)) {
-            (Some(Some(access)), Some(Some(slot))) => (access.address() as u64).wrapping_add(slot.offset as u64),
+            (Some(Some(access)), Some(Some(slot))) => {
+                (access.address() as u64).wrapping_add(slot.offset as u64)
+            }
             _ => 0,
         };
         let problem = Self::with(on, rocm.target().kernels(), address)

@@ -34,26 +34,13 @@ impl<T: Float, W: Float, A: Float> HipOp for Linear<T, W, A> {
         if let Some(bias) = bias.filter(|bias| bias.dtype != x.dtype && bias.dtype != Dtype::F32) {
             return Err(Refused::NoKernel { op: "linear".into(), types: vec![x.dtype, bias.dtype] });
         }
-        let (x, y) = folded(x, y);
+        let (x, y) = x.folded_with(y);
         let &[ref batch @ .., m, k] = x.dims() else { return Err(Refused::Rank(x.layout.rank())) };
         let &[n, _] = weight.dims() else { return Err(Refused::Rank(weight.layout.rank())) };
         let strides = transposed(weight, batch.len());
         let b = View { strides: &strides, ..weight.view() };
         let call = Matmul { batch, m, n, k, a: x.view(), b, c: y.view(), bias };
         matmul::prepare(&call, p.device())
-    }
-}
-
-/// Input and output as one matrix each where their strides allow it, else as batches of matrices.
-fn folded(x: &Bound, y: &Bound) -> (Bound, Bound) {
-    let one_matrix = |operand: &Bound| {
-        let columns = operand.layout.last();
-        let rows = operand.layout.len().checked_div(columns)?;
-        Some(operand.relaid(&operand.layout.reshape(&[rows, columns]).ok()?))
-    };
-    match (one_matrix(x), one_matrix(y)) {
-        (Some(x), Some(y)) if x.dims()[0] == y.dims()[0] => (x, y),
-        _ => (*x, *y),
     }
 }
 

@@ -3,10 +3,8 @@ use super::{Bound, HipOp, Problem, Slots, read, reason, slots, unsupported, writ
 use crate::choice::{Provider, ProviderId, Target};
 use crate::hip::{DeviceMemory, Purpose};
 use crate::{HipSpace, Result, Rocm};
-use ops_core::ops::{
-    Cast, CastArgs, Copy, CopyArgs, Fill, IndexSelect, IndexSelectArgs, Where, WhereArgs,
-};
-use ops_core::{Call, Element, Index, Layout, Op, Operands, Reason, Scalar, Shape};
+use ops_core::ops::{Cast, CastArgs, Copy, CopyArgs, Fill, IndexSelect, IndexSelectArgs, Where, WhereArgs};
+use ops_core::{Call, Element, Index, Layout, Operands, Reason, Scalar, Shape};
 use ops_kernels::{Dtype, Launch, Refused, View, cast, copy, index};
 
 impl<T: Element> HipOp for Copy<T> {
@@ -110,7 +108,8 @@ impl<T: Element> Provider<Fill<T>> for HipFill {
         let value = bytemuck::bytes_of(&op.value);
         if y.dtype.bits().is_some() {
             let bits = u64::from_le_bytes(std::array::from_fn(|i| value.get(i).copied().unwrap_or(0)));
-            let (launch, kernel_args) = copy::fill(y.dims(), y.view(), bits, problem.device()).map_err(refuse)?;
+            let (launch, kernel_args) =
+                copy::fill(y.dims(), y.view(), bits, problem.device()).map_err(refuse)?;
             // SAFETY: a call's views lie in their memory; the launch is made for them, and they are lent to the stream.
             return unsafe { rocm.kernels().launch(rocm.stream(), &launch, &kernel_args) };
         }
@@ -129,4 +128,3 @@ fn from_one(y: &Bound, one: u64, device: &ops_kernels::Device) -> Result<(Launch
     let everywhere = Layout::of(Shape::SCALAR).broadcast(y.layout.dims()).map_err(|_| Refused::Rank(rank))?;
     copy::copy(y.dims(), Bound::new(one, y.dtype, &everywhere).view(), y.view(), device)
 }
-

@@ -62,12 +62,8 @@ impl Side {
             let ld = if side.columns <= 1 { side.rows.max(1) as isize } else { side.column };
             (dense && apart).then(|| i32::try_from(ld).ok())?
         };
-        let matrix = |transposed, ld| Matrix {
-            operand: self.operand,
-            transposed,
-            ld,
-            stride: self.batch as i64,
-        };
+        let matrix =
+            |transposed, ld| Matrix { operand: self.operand, transposed, ld, stride: self.batch as i64 };
         let straight = by_columns(self).map(|ld| matrix(false, ld));
         straight.or_else(|| by_columns(self.transpose()).map(|ld| matrix(true, ld)))
     }
@@ -187,7 +183,10 @@ mod tests {
         let plan = plan(&contiguous(&[3, 5]), &contiguous(&[5, 7]), &contiguous(&[3, 7])).unwrap();
         assert_eq!((plan.m, plan.n, plan.k, plan.batch), (7, 3, 5, 1));
         let side = |m: Matrix| (m.operand, m.transposed, m.ld);
-        assert_eq!((side(plan.left), side(plan.right), side(plan.out)), ((1, false, 7), (0, false, 5), (2, false, 7)));
+        assert_eq!(
+            (side(plan.left), side(plan.right), side(plan.out)),
+            ((1, false, 7), (0, false, 5), (2, false, 7))
+        );
     }
 
     #[test]
@@ -198,7 +197,10 @@ mod tests {
         // A result that lies by columns is computed in place.
         let c = contiguous(&[7, 3]).transpose(0, 1).unwrap();
         let product = plan(&contiguous(&[3, 5]), &b, &c).unwrap();
-        assert_eq!((product.m, product.left.operand, product.left.transposed, product.left.ld), (3, 0, true, 5));
+        assert_eq!(
+            (product.m, product.left.operand, product.left.transposed, product.left.ld),
+            (3, 0, true, 5)
+        );
     }
 
     #[test]
@@ -206,8 +208,14 @@ mod tests {
         let (a, c) = (contiguous(&[3, 5]), contiguous(&[3, 7]));
         let gaps = Layout::strided(&[5, 7], &[14, 2], 0).unwrap();
         assert_eq!(plan(&a, &gaps, &c), Err(Reason::Stride("b")));
-        assert_eq!(plan(&Layout::strided(&[3, 5], &[0, 1], 0).unwrap(), &contiguous(&[5, 7]), &c), Err(Reason::Stride("a")));
-        assert_eq!(plan(&a, &contiguous(&[5, 7]), &Layout::strided(&[3, 7], &[14, 2], 0).unwrap()), Err(Reason::Stride("c")));
+        assert_eq!(
+            plan(&Layout::strided(&[3, 5], &[0, 1], 0).unwrap(), &contiguous(&[5, 7]), &c),
+            Err(Reason::Stride("a"))
+        );
+        assert_eq!(
+            plan(&a, &contiguous(&[5, 7]), &Layout::strided(&[3, 7], &[14, 2], 0).unwrap()),
+            Err(Reason::Stride("c"))
+        );
         let backwards = Layout::strided(&[5, 7], &[-7, 1], 28).unwrap();
         assert_eq!(plan(&a, &backwards, &c), Err(Reason::Stride("b")));
         // One row may lie anywhere.
@@ -217,8 +225,12 @@ mod tests {
 
     #[test]
     fn batches_are_strided_stacked_or_called_one_by_one() {
-        let product = plan(&contiguous(&[2, 4, 3, 5]), &contiguous(&[2, 4, 5, 7]), &contiguous(&[2, 4, 3, 7])).unwrap();
-        assert_eq!((product.batch, product.left.stride, product.right.stride, product.out.stride), (8, 35, 15, 21));
+        let product =
+            plan(&contiguous(&[2, 4, 3, 5]), &contiguous(&[2, 4, 5, 7]), &contiguous(&[2, 4, 3, 7])).unwrap();
+        assert_eq!(
+            (product.batch, product.left.stride, product.right.stride, product.out.stride),
+            (8, 35, 15, 21)
+        );
         let shared = contiguous(&[5, 7]).broadcast(&[2, 4, 5, 7]).unwrap();
         let product = plan(&contiguous(&[2, 4, 3, 5]), &shared, &contiguous(&[2, 4, 3, 7])).unwrap();
         assert_eq!((product.batch, product.n), (1, 24), "one tall product");

@@ -1,10 +1,10 @@
 //! matmul and linear.
+use super::check;
 use super::plan::{Matrix, Operands, Plan};
-use super::{RocBlasLibrary, check};
 use crate::choice::{Provider, ProviderId, Target, denied};
 use crate::error::{NAME, failed};
 use crate::hip::{DeviceMemory, Purpose};
-use crate::providers::handle::{Failure, Vendor};
+use crate::providers::handle::Failure;
 use crate::providers::hip::bind::{Bound, Problem, Slots, read, read_if, slots, write};
 use crate::{Error, HipSpace, Result, Rocm};
 use ops_core::ops::{Linear, LinearArgs, MatMul, MatMulArgs};
@@ -79,7 +79,10 @@ impl<T: Float, W: Float, A: Float> Provider<Linear<T, W, A>> for RocBlas {
             return Err(Reason::DType { operand: "weight", dtype: W::DTYPE });
         }
         let problem = Problem::assumed(on, target.kernels())?;
-        if problem.get(2).is_some() && A::DTYPE != T::DTYPE && (A::DTYPE != DType::F32 || T::DTYPE == DType::F64) {
+        if problem.get(2).is_some()
+            && A::DTYPE != T::DTYPE
+            && (A::DTYPE != DType::F32 || T::DTYPE == DType::F64)
+        {
             return Err(Reason::DType { operand: "bias", dtype: A::DTYPE });
         }
         linear_plan(&problem)?;
@@ -179,7 +182,8 @@ unsafe fn multiply(rocm: &Rocm, plan: &Plan, operands: [&Bound; 3], beta: f64) -
         return Ok(());
     }
     let type_of = |operand: &Bound| {
-        datatype(operand.dtype).ok_or_else(|| failed("a product", format!("rocBLAS has no {}", operand.dtype)))
+        datatype(operand.dtype)
+            .ok_or_else(|| failed("a product", format!("rocBLAS has no {}", operand.dtype)))
     };
     let [left, right, out] = [plan.left, plan.right, plan.out].map(|matrix| operands[matrix.operand]);
     let (left_type, right_type, out_type) = (type_of(left)?, type_of(right)?, type_of(out)?);
@@ -260,6 +264,3 @@ impl Factors {
         self.at(1)
     }
 }
-
-// The handle that `multiply` uses is of this library.
-const _: fn(&Target) -> Result<&rocblas_sys::Lib, Reason> = RocBlasLibrary::lib;
