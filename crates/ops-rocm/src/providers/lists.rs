@@ -3,6 +3,7 @@
 //! This project's kernels come first where they are at least as good: norms, rope, softmax, activations, everything that
 //! moves memory. rocBLAS comes first for products of matrices.
 use super::hip::{Hip, HipAffine, HipAttention, HipFill};
+use super::miopen::MiOpen;
 use super::rocblas::RocBlas;
 use crate::Rocm;
 use crate::choice::{Provider, ProviderId, Providers};
@@ -18,20 +19,23 @@ use ops_core::{Element, Float, Index, Mask, Num, Scalar};
 pub(crate) const KNOWN: &[ProviderId] = &[ProviderId::HIP, ProviderId::ROCBLAS, ProviderId::MIOPEN];
 
 const HIP: &[ProviderId] = &[ProviderId::HIP];
+const HIP_MIOPEN: &[ProviderId] = &[ProviderId::HIP, ProviderId::MIOPEN];
+const ROCBLAS_HIP: &[ProviderId] = &[ProviderId::ROCBLAS, ProviderId::HIP];
 
 /// The providers of an op that this crate computes, in their default order; `None` for any other name.
 pub fn providers_of(op: &str) -> Option<&'static [ProviderId]> {
     let unary = || UnaryFn::ALL.iter().any(|f| f.name() == op);
     let binary = || BinaryFn::ALL.iter().any(|f| f.name() == op);
     Some(match op {
-        "swiglu" | "geglu" | "affine" | "affine_inplace" => HIP,
-        "rms_norm" | "layer_norm" | "add_rms_norm" | "group_norm" => HIP,
-        "rope" | "rope_i" | "rope_thd" | "rope_inplace" | "rope_i_inplace" | "rope_thd_inplace" => HIP,
-        "softmax" | "log_softmax" => HIP,
+        "rms_norm" | "layer_norm" | "group_norm" | "rope" | "rope_i" | "rope_thd" => HIP_MIOPEN,
+        "softmax" | "log_softmax" => HIP_MIOPEN,
+        "matmul" | "linear" => ROCBLAS_HIP,
+        "swiglu" | "geglu" | "affine" | "affine_inplace" | "add_rms_norm" => HIP,
+        "rope_inplace" | "rope_i_inplace" | "rope_thd_inplace" | "attention" => HIP,
         "copy" | "fill" | "where" | "cast" | "index_select" => HIP,
-        "matmul" | "linear" => &[ProviderId::ROCBLAS, ProviderId::HIP],
-        "attention" | "quantize" | "dequantize" | "qlinear" | "qembedding" => HIP,
-        _ if unary() || binary() => HIP,
+        "quantize" | "dequantize" | "qlinear" | "qembedding" => HIP,
+        _ if unary() => HIP_MIOPEN,
+        _ if binary() => HIP,
         _ => return None,
     })
 }
@@ -46,18 +50,18 @@ macro_rules! lists {
 }
 
 lists! {
-    <T: Num> Unary<T>: Hip;
+    <T: Num> Unary<T>: Hip, MiOpen;
     <T: Num> Binary<T>: Hip;
     <T: Float> Glu<T>: Hip;
     <T: Num> Affine<T>: HipAffine;
     <T: Num> AffineInplace<T>: HipAffine;
-    <T: Float, W: Float> RmsNorm<T, W>: Hip;
-    <T: Float, W: Float> LayerNorm<T, W>: Hip;
+    <T: Float, W: Float> RmsNorm<T, W>: Hip, MiOpen;
+    <T: Float, W: Float> LayerNorm<T, W>: Hip, MiOpen;
     <T: Float, W: Float> AddRmsNorm<T, W>: Hip;
-    <T: Float, W: Float> GroupNorm<T, W>: Hip;
-    <T: Float, C: Float> Rope<T, C>: Hip;
+    <T: Float, W: Float> GroupNorm<T, W>: Hip, MiOpen;
+    <T: Float, C: Float> Rope<T, C>: Hip, MiOpen;
     <T: Float, C: Float> RopeInplace<T, C>: Hip;
-    <T: Float> Softmax<T>: Hip;
+    <T: Float> Softmax<T>: Hip, MiOpen;
     <T: Element> Copy<T>: Hip;
     <T: Element> Fill<T>: HipFill;
     <T: Element, I: Index> Where<T, I>: Hip;
