@@ -114,7 +114,8 @@ impl Layout {
             }
             if *d != 1 {
                 if *s != want {
-                    return false;
+                    // Of no elements, none stands apart.
+                    return self.is_empty();
                 }
                 want *= *d as isize;
             }
@@ -253,7 +254,9 @@ impl Iterator for Positions {
                 break;
             }
             self.index[i] = 0;
-            self.next = self.next.wrapping_add_signed(-(self.strides[i] * self.dims[i] as isize));
+            // Wrapping: back from one step beyond the last element, which need not be a position.
+            let span = self.strides[i].wrapping_mul(self.dims[i] as isize);
+            self.next = self.next.wrapping_add_signed(span.wrapping_neg());
         }
         Some(now)
     }

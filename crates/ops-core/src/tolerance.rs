@@ -163,7 +163,6 @@ fn rounding_noise(dtype: DType, values: &[f64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Scalar as _;
     use half::f16;
 
     #[test]

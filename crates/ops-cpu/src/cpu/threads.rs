@@ -7,7 +7,9 @@ use rayon::prelude::*;
 const SMALL: usize = 1 << 15;
 
 /// Calls `f` on ranges that cover `0..items`, in parallel where it pays; an item costs about `cost` elements.
-pub(super) fn split(items: usize, cost: usize, f: impl Fn(Range<usize>) + Sync) {
+///
+/// `f` is a trait object so that the pool's code is compiled once, not for every kernel and type.
+pub(super) fn split(items: usize, cost: usize, f: &(dyn Fn(Range<usize>) + Sync)) {
     let threads = rayon::current_num_threads();
     let work = items.saturating_mul(cost.max(1));
     if items <= 1 || threads <= 1 || work <= SMALL {
@@ -32,7 +34,7 @@ mod tests {
         for (items, cost) in [(0, 1), (1, 1 << 20), (7, 1 << 20), (1000, 100), (100_000, 1), (3, usize::MAX)]
         {
             let seen: Vec<AtomicUsize> = (0..items).map(|_| AtomicUsize::new(0)).collect();
-            split(items, cost, |range| {
+            split(items, cost, &|range: Range<usize>| {
                 range.for_each(|i| {
                     seen[i].fetch_add(1, Ordering::Relaxed);
                 })

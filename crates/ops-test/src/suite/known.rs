@@ -167,8 +167,8 @@ fn attention(s: &mut Suite<'_>, dtype: DType) {
     let causal = ("causal", json!(true));
     case(s, &[], 1, None, &[3.75]);
     // The last query sees all; the ones before it one key less each.
-    case(s, &[causal.clone()], 3, None, &[1.5, 7.0 / 3.0, 3.75]);
-    case(s, &[causal.clone()], 6, None, &[0.0, 0.0, 1.0, 1.5, 7.0 / 3.0, 3.75]);
+    case(s, core::slice::from_ref(&causal), 3, None, &[1.5, 7.0 / 3.0, 3.75]);
+    case(s, core::slice::from_ref(&causal), 6, None, &[0.0, 0.0, 1.0, 1.5, 7.0 / 3.0, 3.75]);
     case(s, &[("window", json!([1, 0]))], 3, None, &[1.5, 3.0, 6.0]);
     case(s, &[("window", json!([0, 1]))], 4, None, &[1.5, 3.0, 6.0, 8.0]);
     case(s, &[causal, ("window", json!([1, 1]))], 4, None, &[1.0, 1.5, 3.0, 6.0]);

@@ -1,0 +1,72 @@
+//! Products that are bound by reading weights, in percent of the rate at which this thread reads as many bytes.
+
+use std::hint::black_box;
+
+use half::{bf16, f16};
+use ops_simd::gemm::{Input, Mat, MatMut, gemm};
+use ops_simd::quant::{Activations, Format, Tiles, multiply};
+
+use crate::{Bench, ceilings};
+
+const N: usize = 4096;
+const K: usize = 4096;
+
+pub(crate) fn run(bench: &Bench) {
+    println!("\n{N} x {K} weights, 1 to 8 rows");
+    for m in [1, 2, 4, 8] {
+        floats::<f32>(bench, m, "f32");
+        floats::<f16>(bench, m, "f16");
+        floats::<bf16>(bench, m, "bf16");
+    }
+    let peak = ceilings::fma_peak(bench);
+    for (format, name) in [(Format::Q8_0, "q8_0"), (Format::Q4_0, "q4_0")] {
+        for m in [1, 2, 4, 8, 16, 512] {
+            quantized(bench, format, m, name, peak);
+        }
+    }
+}
+
+fn floats<T: Input<Acc = f32>>(bench: &Bench, m: usize, name: &str) {
+    let line = format!("weights/{name} {m}");
+    if !bench.wanted(&line) {
+        return;
+    }
+    let w = vec![T::default(); N * K];
+    let x = vec![0.5f32; m * K];
+    let mut y = vec![0f32; m * N];
+    let bytes = N * K * size_of::<T>();
+    let read = ceilings::read(bench, bytes);
+    let isa = bench.isa;
+    let x = Mat::row_major(&x, m, K).expect("in bounds");
+    for (order, w) in [("w", Mat::new(&w, K, N, 1, K)), ("transposed", Mat::row_major(&w, K, N))] {
+        let w = w.expect("in bounds");
+        bench.bandwidth(&format!("{line} {order}"), bytes, read, || {
+            let y = MatMut::new(black_box(&mut y), m, N, N).expect("in bounds");
+            gemm(isa, black_box(x), black_box(w), y, false).expect("fits");
+        });
+    }
+}
+
+fn quantized(bench: &Bench, format: Format, m: usize, name: &str, peak: f64) {
+    let line = format!("weights/{name} {m}");
+    if !bench.wanted(&line) {
+        return;
+    }
+    let isa = bench.isa;
+    let raw = vec![0x11u8; N * K / 32 * format.block_bytes()];
+    let tiles = Tiles::new(format, &raw, N, K).expect("whole blocks");
+    let x = vec![0.5f32; m * K];
+    let mut y = vec![0f32; m * N];
+    let mut activations = Activations::default();
+    let mut call = || {
+        activations.quantize(isa, black_box(&x), K).expect("whole blocks");
+        let y = MatMut::new(black_box(&mut y), m, N, N).expect("in bounds");
+        multiply(isa, black_box(&tiles), 0..tiles.count(), &activations, y).expect("fits");
+    };
+    if m <= 8 {
+        bench.bandwidth(&line, tiles.bytes(), ceilings::read(bench, tiles.bytes()), &mut call);
+    }
+    if m >= 8 {
+        bench.compute(&line, 2.0 * (m * N * K) as f64, peak, call);
+    }
+}

@@ -1,0 +1,224 @@
+//! Elementwise functions of two operands, gates and affine.
+
+use crate::element::{Element, Same};
+use crate::error::{Error, same_len};
+use crate::isa::Isa;
+use crate::map::{Elementwise, InPlace, Map, Store};
+use crate::math;
+use crate::simd::Simd;
+
+/// A function of two numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Binary {
+    /// a + b
+    Add,
+    /// a − b
+    Sub,
+    /// a · b
+    Mul,
+    /// a / b
+    Div,
+    /// The larger; NaN when either is.
+    Maximum,
+    /// The smaller; NaN when either is.
+    Minimum,
+    /// silu(a) · b
+    SwiGlu,
+    /// gelu(a) · b
+    GeGlu,
+}
+
+impl Binary {
+    /// All of them.
+    pub const ALL: [Self; 8] =
+        [Self::Add, Self::Sub, Self::Mul, Self::Div, Self::Maximum, Self::Minimum, Self::SwiGlu, Self::GeGlu];
+}
+
+/// y[i] = op(a[i], b[i])
+///
+/// # Errors
+/// [`Error::Length`] when the lengths differ.
+pub fn binary<T: Element>(
+    isa: Isa,
+    op: Binary,
+    a: &[T],
+    b: &[T],
+    y: &mut [T],
+    store: Store,
+) -> Result<(), Error> {
+    same_len("a", a.len(), y.len())?;
+    same_len("b", b.len(), y.len())?;
+    dispatch(isa, op, T::same([a, b], [y]), store);
+    Ok(())
+}
+
+// Not generic, so that the kernels are compiled with this crate.
+fn dispatch(isa: Isa, op: Binary, operands: Same<'_, 2, 1>, store: Store) {
+    match operands {
+        Same::F32(x, [y]) => by_op(isa, op, x, y, store),
+        Same::F16(x, [y]) => by_op(isa, op, x, y, store),
+        Same::Bf16(x, [y]) => by_op(isa, op, x, y, store),
+    }
+}
+
+fn by_op<T: Element>(isa: Isa, op: Binary, x: [&[T]; 2], y: &mut [T], store: Store) {
+    match op {
+        Binary::Add => isa.run(Elementwise { map: Add, x, y, store }),
+        Binary::Sub => isa.run(Elementwise { map: Sub, x, y, store }),
+        Binary::Mul => isa.run(Elementwise { map: Mul, x, y, store }),
+        Binary::Div => isa.run(Elementwise { map: Div, x, y, store }),
+        Binary::Maximum => isa.run(Elementwise { map: Maximum, x, y, store }),
+        Binary::Minimum => isa.run(Elementwise { map: Minimum, x, y, store }),
+        Binary::SwiGlu => isa.run(Elementwise { map: SwiGlu, x, y, store }),
+        Binary::GeGlu => isa.run(Elementwise { map: GeGlu, x, y, store }),
+    }
+}
+
+/// y[i] = x[i] · mul + add
+///
+/// # Errors
+/// [`Error::Length`] when the lengths differ.
+pub fn affine<T: Element>(
+    isa: Isa,
+    x: &[T],
+    mul: f32,
+    add: f32,
+    y: &mut [T],
+    store: Store,
+) -> Result<(), Error> {
+    same_len("x", x.len(), y.len())?;
+    affine_same(isa, Affine { mul, add }, T::same([x], [y]), store);
+    Ok(())
+}
+
+fn affine_same(isa: Isa, map: Affine, operands: Same<'_, 1, 1>, store: Store) {
+    match operands {
+        Same::F32(x, [y]) => isa.run(Elementwise { map, x, y, store }),
+        Same::F16(x, [y]) => isa.run(Elementwise { map, x, y, store }),
+        Same::Bf16(x, [y]) => isa.run(Elementwise { map, x, y, store }),
+    }
+}
+
+/// y[i] = y[i] · mul + add
+pub fn affine_in_place<T: Element>(isa: Isa, mul: f32, add: f32, y: &mut [T]) {
+    affine_in_place_same(isa, Affine { mul, add }, T::same([], [y]));
+}
+
+fn affine_in_place_same(isa: Isa, map: Affine, operands: Same<'_, 0, 1>) {
+    match operands {
+        Same::F32(_, [y]) => isa.run(InPlace { map, y }),
+        Same::F16(_, [y]) => isa.run(InPlace { map, y }),
+        Same::Bf16(_, [y]) => isa.run(InPlace { map, y }),
+    }
+}
+
+/// y[i] = map(x₀[i], x₁[i], ..), for functions that this crate has not.
+///
+/// # Errors
+/// [`Error::Length`] when the lengths differ.
+pub fn map<F: Map<N>, T: Element, const N: usize>(
+    isa: Isa,
+    map: F,
+    x: [&[T]; N],
+    y: &mut [T],
+    store: Store,
+) -> Result<(), Error> {
+    for x in x {
+        same_len("x", x.len(), y.len())?;
+    }
+    isa.run(Elementwise { map, x, y, store });
+    Ok(())
+}
+
+#[derive(Clone, Copy)]
+struct Add;
+
+impl Map<2> for Add {
+    #[inline(always)]
+    fn eval<S: Simd>(self, s: S, [a, b]: [S::F; 2]) -> S::F {
+        s.add(a, b)
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Sub;
+
+impl Map<2> for Sub {
+    #[inline(always)]
+    fn eval<S: Simd>(self, s: S, [a, b]: [S::F; 2]) -> S::F {
+        s.sub(a, b)
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Mul;
+
+impl Map<2> for Mul {
+    #[inline(always)]
+    fn eval<S: Simd>(self, s: S, [a, b]: [S::F; 2]) -> S::F {
+        s.mul(a, b)
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Div;
+
+impl Map<2> for Div {
+    #[inline(always)]
+    fn eval<S: Simd>(self, s: S, [a, b]: [S::F; 2]) -> S::F {
+        s.div(a, b)
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Maximum;
+
+impl Map<2> for Maximum {
+    #[inline(always)]
+    fn eval<S: Simd>(self, s: S, [a, b]: [S::F; 2]) -> S::F {
+        s.maximum(a, b)
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Minimum;
+
+impl Map<2> for Minimum {
+    #[inline(always)]
+    fn eval<S: Simd>(self, s: S, [a, b]: [S::F; 2]) -> S::F {
+        s.minimum(a, b)
+    }
+}
+
+#[derive(Clone, Copy)]
+struct SwiGlu;
+
+impl Map<2> for SwiGlu {
+    #[inline(always)]
+    fn eval<S: Simd>(self, s: S, [a, b]: [S::F; 2]) -> S::F {
+        s.mul(math::silu(s, a), b)
+    }
+}
+
+#[derive(Clone, Copy)]
+struct GeGlu;
+
+impl Map<2> for GeGlu {
+    #[inline(always)]
+    fn eval<S: Simd>(self, s: S, [a, b]: [S::F; 2]) -> S::F {
+        s.mul(math::gelu(s, a), b)
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Affine {
+    mul: f32,
+    add: f32,
+}
+
+impl Map<1> for Affine {
+    #[inline(always)]
+    fn eval<S: Simd>(self, s: S, [x]: [S::F; 1]) -> S::F {
+        s.mul_add(x, s.splat(self.mul), s.splat(self.add))
+    }
+}

@@ -1,0 +1,96 @@
+//! Casts between f32, f16 and bf16.
+
+use crate::element::{Element, View, ViewMut};
+use crate::error::{Error, same_len};
+use crate::isa::Isa;
+use crate::map::Store;
+use crate::simd::{Kernel, Simd};
+
+/// Elements converted at a time by operations on mixed types.
+const BLOCK: usize = 1024;
+
+/// y[i] = x[i], rounded to nearest, ties to even. NaN stays NaN, what is too large becomes infinite.
+///
+/// # Errors
+/// [`Error::Length`] when the lengths differ.
+pub fn cast<X: Element, Y: Element>(isa: Isa, x: &[X], y: &mut [Y], store: Store) -> Result<(), Error> {
+    same_len("x", x.len(), y.len())?;
+    cast_views(isa, X::view(x), Y::view_mut(y), store);
+    Ok(())
+}
+
+/// [`cast`] of equal lengths.
+pub(crate) fn cast_views(isa: Isa, x: View<'_>, y: ViewMut<'_>, store: Store) {
+    match x {
+        View::F32(x) => cast_from(isa, x, y, store),
+        View::F16(x) => cast_from(isa, x, y, store),
+        View::Bf16(x) => cast_from(isa, x, y, store),
+    }
+}
+
+fn cast_from<X: Element>(isa: Isa, x: &[X], y: ViewMut<'_>, store: Store) {
+    match y {
+        ViewMut::F32(y) => isa.run(Cast { x, y, store }),
+        ViewMut::F16(y) => isa.run(Cast { x, y, store }),
+        ViewMut::Bf16(y) => isa.run(Cast { x, y, store }),
+    }
+}
+
+struct Cast<'a, X, Y> {
+    x: &'a [X],
+    y: &'a mut [Y],
+    store: Store,
+}
+
+impl<X: Element, Y: Element> Kernel for Cast<'_, X, Y> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        if self.store == Store::Cached {
+            return convert(s, self.x, self.y);
+        }
+        let mut block = [Y::default(); BLOCK];
+        for (x, y) in self.x.chunks(BLOCK).zip(self.y.chunks_mut(BLOCK)) {
+            let block = &mut block[..x.len()];
+            convert(s, x, block);
+            s.stream_copy(bytemuck::cast_slice(block), bytemuck::cast_slice_mut(y));
+        }
+        s.fence();
+    }
+}
+
+/// y[i] = x[i] for the elements of `y`.
+#[inline(always)]
+pub(crate) fn convert<S: Simd, X: Element, Y: Element>(s: S, x: &[X], y: &mut [Y]) {
+    let n = y.len();
+    let x = &x[..n];
+    let mut at = 0;
+    while n - at >= S::LANES {
+        Y::store(s, &mut y[at..at + S::LANES], X::load(s, &x[at..at + S::LANES]));
+        at += S::LANES;
+    }
+    if at < n {
+        Y::store_partial(s, &mut y[at..], X::load_partial(s, &x[at..], 0.0));
+    }
+}
+
+/// Converts `x` to f32 a block at a time, lets `f` change the block, and converts it to `y`.
+pub(crate) fn through_f32(
+    isa: Isa,
+    x: View<'_>,
+    y: ViewMut<'_>,
+    store: Store,
+    mut f: impl FnMut(&mut [f32]),
+) {
+    let mut block = [0.0; BLOCK];
+    let mut y = y;
+    let n = y.len();
+    for at in (0..n).step_by(BLOCK) {
+        let end = n.min(at + BLOCK);
+        let block = &mut block[..end - at];
+        cast_views(isa, x.slice(at, end), ViewMut::F32(block), Store::Cached);
+        f(block);
+        cast_views(isa, View::F32(block), y.slice_mut(at, end), store);
+    }
+}

@@ -1,0 +1,81 @@
+//! Choice between two operands.
+
+use crate::error::{Error, same_len};
+use crate::isa::Isa;
+use crate::simd::{Kernel, Simd};
+
+/// y[i] = yes[i] where cond[i] is not 0, else no[i], for any type; those of 1, 2, 4 and 8 bytes in vectors.
+///
+/// # Errors
+/// [`Error::Length`] when the lengths differ.
+pub fn choose<T: bytemuck::Pod>(
+    isa: Isa,
+    cond: &[u8],
+    yes: &[T],
+    no: &[T],
+    y: &mut [T],
+) -> Result<(), Error> {
+    same_len("cond", cond.len(), y.len())?;
+    same_len("yes", yes.len(), y.len())?;
+    same_len("no", no.len(), y.len())?;
+    if !matches!(size_of::<T>(), 1 | 2 | 4 | 8) {
+        for (i, y) in y.iter_mut().enumerate() {
+            *y = if cond[i] != 0 { yes[i] } else { no[i] };
+        }
+        return Ok(());
+    }
+    let (yes, no, y) = (bytemuck::cast_slice(yes), bytemuck::cast_slice(no), bytemuck::cast_slice_mut(y));
+    bits(isa, cond, yes, no, y, size_of::<T>());
+    Ok(())
+}
+
+// Not generic, so that the kernels are compiled with this crate.
+fn bits(isa: Isa, cond: &[u8], yes: &[u8], no: &[u8], y: &mut [u8], size: usize) {
+    match size {
+        2 => isa.run(Choose {
+            cond,
+            yes: yes.as_chunks::<2>().0,
+            no: no.as_chunks().0,
+            y: y.as_chunks_mut().0,
+        }),
+        4 => isa.run(Choose {
+            cond,
+            yes: yes.as_chunks::<4>().0,
+            no: no.as_chunks().0,
+            y: y.as_chunks_mut().0,
+        }),
+        8 => isa.run(Choose {
+            cond,
+            yes: yes.as_chunks::<8>().0,
+            no: no.as_chunks().0,
+            y: y.as_chunks_mut().0,
+        }),
+        _ => isa.run(Choose {
+            cond,
+            yes: yes.as_chunks::<1>().0,
+            no: no.as_chunks().0,
+            y: y.as_chunks_mut().0,
+        }),
+    }
+}
+
+/// Elements as their bytes; the compiler vectorizes the loop for the instruction set it is inlined in.
+struct Choose<'a, const N: usize> {
+    cond: &'a [u8],
+    yes: &'a [[u8; N]],
+    no: &'a [[u8; N]],
+    y: &'a mut [[u8; N]],
+}
+
+impl<const N: usize> Kernel for Choose<'_, N> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) {
+        let n = self.y.len();
+        let (cond, yes, no) = (&self.cond[..n], &self.yes[..n], &self.no[..n]);
+        for i in 0..n {
+            self.y[i] = if cond[i] != 0 { yes[i] } else { no[i] };
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! Element types: f32, f16, bf16, computed in f32.
+
+use half::{bf16, f16};
+
+use crate::simd::{Simd, bf16_bits, f16_bits, portable};
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for f32 {}
+    impl Sealed for half::f16 {}
+    impl Sealed for half::bf16 {}
+}
+
+/// A float that kernels read and write, computing in f32 in between.
+pub trait Element:
+    sealed::Sealed + bytemuck::Pod + Default + PartialEq + std::fmt::Debug + Send + Sync
+{
+    /// `f32`, `f16` or `bf16`.
+    const NAME: &'static str;
+
+    /// The slice with its type as a value.
+    fn view(x: &[Self]) -> View<'_>;
+    /// The slice with its type as a value.
+    fn view_mut(x: &mut [Self]) -> ViewMut<'_>;
+    /// Slices of this type, the type as a value.
+    fn same<'a, const N: usize, const M: usize>(x: [&'a [Self]; N], y: [&'a mut [Self]; M])
+    -> Same<'a, N, M>;
+    /// To f32, exactly.
+    fn to_f32(self) -> f32;
+    /// From f32, to nearest, ties to even.
+    fn from_f32(x: f32) -> Self;
+
+    /// The first lanes of `src`. Panics when there are fewer than [`Simd::LANES`].
+    fn load<S: Simd>(s: S, src: &[Self]) -> S::F;
+    /// Writes to the first lanes of `dst`. Panics when there are fewer than [`Simd::LANES`].
+    fn store<S: Simd>(s: S, dst: &mut [Self], v: S::F);
+    /// `src` in the first lanes, `fill` (as near as the type can) in the rest.
+    fn load_partial<S: Simd>(s: S, src: &[Self], fill: f32) -> S::F;
+    /// Writes the first lanes of `v`, as many as `dst` has.
+    fn store_partial<S: Simd>(s: S, dst: &mut [Self], v: S::F);
+    /// [`Element::load`] without a length.
+    ///
+    /// # Safety
+    /// `src` must be readable for [`Simd::LANES`] elements, at any alignment.
+    unsafe fn load_ptr<S: Simd>(s: S, src: *const Self) -> S::F;
+}
+
+/// A slice whose element type is a value.
+#[derive(Clone, Copy, Debug)]
+pub enum View<'a> {
+    /// f32
+    F32(&'a [f32]),
+    /// f16
+    F16(&'a [f16]),
+    /// bf16
+    Bf16(&'a [bf16]),
+}
+
+/// A mutable slice whose element type is a value.
+#[derive(Debug)]
+pub enum ViewMut<'a> {
+    /// f32
+    F32(&'a mut [f32]),
+    /// f16
+    F16(&'a mut [f16]),
+    /// bf16
+    Bf16(&'a mut [bf16]),
+}
+
+/// Inputs and outputs of one element type.
+#[derive(Debug)]
+pub enum Same<'a, const N: usize, const M: usize> {
+    /// f32
+    F32([&'a [f32]; N], [&'a mut [f32]; M]),
+    /// f16
+    F16([&'a [f16]; N], [&'a mut [f16]; M]),
+    /// bf16
+    Bf16([&'a [bf16]; N], [&'a mut [bf16]; M]),
+}
+
+impl View<'_> {
+    /// Elements `start..end`.
+    pub(crate) fn slice(self, start: usize, end: usize) -> Self {
+        match self {
+            Self::F32(x) => Self::F32(&x[start..end]),
+            Self::F16(x) => Self::F16(&x[start..end]),
+            Self::Bf16(x) => Self::Bf16(&x[start..end]),
+        }
+    }
+}
+
+impl ViewMut<'_> {
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::F32(x) => x.len(),
+            Self::F16(x) => x.len(),
+            Self::Bf16(x) => x.len(),
+        }
+    }
+
+    /// Elements `start..end`.
+    pub(crate) fn slice_mut(&mut self, start: usize, end: usize) -> ViewMut<'_> {
+        match self {
+            Self::F32(x) => ViewMut::F32(&mut x[start..end]),
+            Self::F16(x) => ViewMut::F16(&mut x[start..end]),
+            Self::Bf16(x) => ViewMut::Bf16(&mut x[start..end]),
+        }
+    }
+}
+
+impl Element for f32 {
+    const NAME: &'static str = "f32";
+
+    #[inline(always)]
+    fn view(x: &[Self]) -> View<'_> {
+        View::F32(x)
+    }
+    #[inline(always)]
+    fn view_mut(x: &mut [Self]) -> ViewMut<'_> {
+        ViewMut::F32(x)
+    }
+    #[inline(always)]
+    fn same<'a, const N: usize, const M: usize>(
+        x: [&'a [Self]; N],
+        y: [&'a mut [Self]; M],
+    ) -> Same<'a, N, M> {
+        Same::F32(x, y)
+    }
+    #[inline(always)]
+    fn to_f32(self) -> f32 {
+        self
+    }
+    #[inline(always)]
+    fn from_f32(x: f32) -> Self {
+        x
+    }
+    #[inline(always)]
+    fn load<S: Simd>(s: S, src: &[Self]) -> S::F {
+        s.load(src)
+    }
+    #[inline(always)]
+    fn store<S: Simd>(s: S, dst: &mut [Self], v: S::F) {
+        s.store(dst, v);
+    }
+    #[inline(always)]
+    fn load_partial<S: Simd>(s: S, src: &[Self], fill: f32) -> S::F {
+        s.load_partial(src, fill)
+    }
+    #[inline(always)]
+    fn store_partial<S: Simd>(s: S, dst: &mut [Self], v: S::F) {
+        s.store_partial(dst, v);
+    }
+    #[inline(always)]
+    unsafe fn load_ptr<S: Simd>(s: S, src: *const Self) -> S::F {
+        // SAFETY: the caller's promise is the same.
+        unsafe { s.load_ptr(src) }
+    }
+}
+
+impl Element for f16 {
+    const NAME: &'static str = "f16";
+
+    #[inline(always)]
+    fn view(x: &[Self]) -> View<'_> {
+        View::F16(x)
+    }
+    #[inline(always)]
+    fn view_mut(x: &mut [Self]) -> ViewMut<'_> {
+        ViewMut::F16(x)
+    }
+    #[inline(always)]
+    fn same<'a, const N: usize, const M: usize>(
+        x: [&'a [Self]; N],
+        y: [&'a mut [Self]; M],
+    ) -> Same<'a, N, M> {
+        Same::F16(x, y)
+    }
+    #[inline(always)]
+    fn to_f32(self) -> f32 {
+        portable::f16_bits_to_f32(self.to_bits())
+    }
+    #[inline(always)]
+    fn from_f32(x: f32) -> Self {
+        Self::from_bits(portable::f32_to_f16_bits(x))
+    }
+    #[inline(always)]
+    fn load<S: Simd>(s: S, src: &[Self]) -> S::F {
+        s.f16_to_f32(s.load_half(f16_bits(src)))
+    }
+    #[inline(always)]
+    fn store<S: Simd>(s: S, dst: &mut [Self], v: S::F) {
+        s.store_half(bytemuck::cast_slice_mut(dst), s.f32_to_f16(v));
+    }
+    #[inline(always)]
+    fn load_partial<S: Simd>(s: S, src: &[Self], fill: f32) -> S::F {
+        s.f16_to_f32(s.load_half_partial(f16_bits(src), portable::f32_to_f16_bits(fill)))
+    }
+    #[inline(always)]
+    fn store_partial<S: Simd>(s: S, dst: &mut [Self], v: S::F) {
+        s.store_half_partial(bytemuck::cast_slice_mut(dst), s.f32_to_f16(v));
+    }
+    #[inline(always)]
+    unsafe fn load_ptr<S: Simd>(s: S, src: *const Self) -> S::F {
+        // SAFETY: an f16 is a u16 in memory; the caller's promise is the same.
+        s.f16_to_f32(unsafe { s.load_half_ptr(src.cast()) })
+    }
+}
+
+impl Element for bf16 {
+    const NAME: &'static str = "bf16";
+
+    #[inline(always)]
+    fn view(x: &[Self]) -> View<'_> {
+        View::Bf16(x)
+    }
+    #[inline(always)]
+    fn view_mut(x: &mut [Self]) -> ViewMut<'_> {
+        ViewMut::Bf16(x)
+    }
+    #[inline(always)]
+    fn same<'a, const N: usize, const M: usize>(
+        x: [&'a [Self]; N],
+        y: [&'a mut [Self]; M],
+    ) -> Same<'a, N, M> {
+        Same::Bf16(x, y)
+    }
+    #[inline(always)]
+    fn to_f32(self) -> f32 {
+        f32::from_bits(u32::from(self.to_bits()) << 16)
+    }
+    #[inline(always)]
+    fn from_f32(x: f32) -> Self {
+        Self::from_bits(portable::f32_to_bf16_bits(x))
+    }
+    #[inline(always)]
+    fn load<S: Simd>(s: S, src: &[Self]) -> S::F {
+        s.bf16_to_f32(s.load_half(bf16_bits(src)))
+    }
+    #[inline(always)]
+    fn store<S: Simd>(s: S, dst: &mut [Self], v: S::F) {
+        s.store_half(bytemuck::cast_slice_mut(dst), s.f32_to_bf16(v));
+    }
+    #[inline(always)]
+    fn load_partial<S: Simd>(s: S, src: &[Self], fill: f32) -> S::F {
+        s.bf16_to_f32(s.load_half_partial(bf16_bits(src), portable::f32_to_bf16_bits(fill)))
+    }
+    #[inline(always)]
+    fn store_partial<S: Simd>(s: S, dst: &mut [Self], v: S::F) {
+        s.store_half_partial(bytemuck::cast_slice_mut(dst), s.f32_to_bf16(v));
+    }
+    #[inline(always)]
+    unsafe fn load_ptr<S: Simd>(s: S, src: *const Self) -> S::F {
+        // SAFETY: a bf16 is a u16 in memory; the caller's promise is the same.
+        s.bf16_to_f32(unsafe { s.load_half_ptr(src.cast()) })
+    }
+}

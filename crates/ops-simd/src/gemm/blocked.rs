@@ -1,0 +1,172 @@
+//! Blocks that fit the caches.
+
+use super::matrix::{Mat, MatMut};
+use super::micro::{Tile, multiply};
+use super::pack::{pack_a, pack_b};
+use super::scalar::{Input, Scalar};
+use crate::scratch::Scratch;
+use crate::simd::{Kernel, Simd, TileKernel};
+
+/// Depth of a block: a panel of B this deep stays in the first-level cache.
+pub(super) const DEPTH: usize = 192;
+/// Most bytes of a block of A, which stays in the second-level cache.
+const A_BYTES: usize = 560 << 10;
+/// Bytes of a block of B, which stays in a share of the last-level cache.
+const B_BYTES: usize = 4 << 20;
+
+/// C = A·B or C += A·B through panels.
+pub(super) struct Blocked<'a, A: Input, B: Input<Acc = A::Acc>> {
+    pub(super) a: Mat<'a, A>,
+    pub(super) b: Mat<'a, B>,
+    pub(super) c: MatMut<'a, A::Acc>,
+    pub(super) accumulate: bool,
+}
+
+impl<A: Input, B: Input<Acc = A::Acc>> Kernel for Blocked<'_, A, B> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        s.with_tile(self);
+    }
+}
+
+impl<A: Input, B: Input<Acc = A::Acc>> TileKernel for Blocked<'_, A, B> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd, const ROWS: usize, const WIDTH: usize, const DR: usize, const DW: usize>(self, s: S) {
+        let width = WIDTH * B::Acc::lanes::<S>();
+        let Self { a, b, mut c, accumulate } = self;
+        if clear_if_empty(&mut c, a.cols(), accumulate) {
+            return;
+        }
+        let block_cols = (B_BYTES / (DEPTH * size_of::<B>()) / width * width).max(width);
+        let depth = a.cols().min(DEPTH);
+        let mut packed_b = Scratch::<B>::new(depth * b.cols().min(block_cols).next_multiple_of(width));
+        let mut packed_a = a_block::<A, ROWS>(a.rows(), depth);
+        for j in (0..b.cols()).step_by(block_cols) {
+            let columns = block_cols.min(b.cols() - j);
+            for p in (0..a.cols()).step_by(DEPTH) {
+                let k = DEPTH.min(a.cols() - p);
+                let panels = pack_panels(s, &b, p, k, j, columns, width, &mut packed_b);
+                let part = Part { p, k, j, columns, accumulate: accumulate || p > 0 };
+                sweep::<S, A, B, ROWS, WIDTH>(s, &a, panels, &mut c, part, &mut packed_a);
+            }
+        }
+    }
+}
+
+/// Room for a block of A.
+pub(super) fn a_block<A: Input, const ROWS: usize>(rows: usize, depth: usize) -> Scratch<A::Acc> {
+    Scratch::new(DEPTH.min(depth) * a_rows::<A, ROWS>(rows))
+}
+
+/// Rows of a block of A, whole panels: all blocks about as large.
+fn a_rows<A: Input, const ROWS: usize>(rows: usize) -> usize {
+    let most = (A_BYTES / (DEPTH * size_of::<A::Acc>()) / ROWS * ROWS).max(ROWS);
+    rows.div_ceil(rows.div_ceil(most).max(1)).next_multiple_of(ROWS)
+}
+
+/// Whether there is nothing to multiply; C is then cleared unless it is to be added to.
+#[inline(always)]
+pub(super) fn clear_if_empty<T: Scalar>(c: &mut MatMut<'_, T>, k: usize, accumulate: bool) -> bool {
+    if k == 0 && !accumulate {
+        for i in 0..c.rows() {
+            c.row_mut(i).fill(T::default());
+        }
+    }
+    k == 0 || c.rows() == 0 || c.cols() == 0
+}
+
+/// Rows p.. and columns j.. of B in panels.
+#[inline(always)]
+#[allow(clippy::too_many_arguments)]
+fn pack_panels<'a, S: Simd, B: Input>(
+    s: S,
+    b: &Mat<'_, B>,
+    p: usize,
+    k: usize,
+    j: usize,
+    columns: usize,
+    width: usize,
+    out: &'a mut [B],
+) -> &'a [B] {
+    let out = &mut out[..k * columns.next_multiple_of(width)];
+    for (panel, out) in out.chunks_exact_mut(k * width).enumerate() {
+        let first = j + panel * width;
+        let last = (first + width).min(j + columns);
+        pack_b(s, b.block(p, k, first, last - first), width, out);
+    }
+    out
+}
+
+/// A block of B in the product: rows p..p + k, columns j..j + columns.
+#[derive(Clone, Copy)]
+pub(super) struct Part {
+    pub(super) p: usize,
+    pub(super) k: usize,
+    pub(super) j: usize,
+    pub(super) columns: usize,
+    pub(super) accumulate: bool,
+}
+
+/// Multiplies all rows of A with a block of B in panels.
+#[inline(always)]
+pub(super) fn sweep<S: Simd, A: Input, B: Input<Acc = A::Acc>, const ROWS: usize, const WIDTH: usize>(
+    s: S,
+    a: &Mat<'_, A>,
+    panels: &[B],
+    c: &mut MatMut<'_, A::Acc>,
+    part: Part,
+    packed: &mut [A::Acc],
+) {
+    let Part { p, k, j, columns, accumulate } = part;
+    let width = WIDTH * B::Acc::lanes::<S>();
+    assert!(j + columns <= c.cols() && panels.len() >= k * columns.next_multiple_of(width));
+    let block_rows = a_rows::<A, ROWS>(a.rows());
+    for i in (0..a.rows()).step_by(block_rows) {
+        let rows = block_rows.min(a.rows() - i);
+        let packed = &mut packed[..k * rows.next_multiple_of(ROWS)];
+        pack_a::<S, A, ROWS>(s, a.block(i, rows, p, k), packed);
+        for (bj, b) in panels.chunks_exact(k * width).enumerate().take(columns.div_ceil(width)) {
+            for (ai, a) in packed.chunks_exact(k * ROWS).enumerate() {
+                let (row, col) = (ai * ROWS, bj * width);
+                let tile = Tile {
+                    k,
+                    a: a.as_ptr(),
+                    a_row: 1,
+                    a_col: ROWS,
+                    b: b.as_ptr(),
+                    b_row: width,
+                    // SAFETY: row i + `row` and column j + `col` are within C: checked above, and `gemm` checked C's rows.
+                    c: unsafe { c.as_mut_ptr().add((i + row) * c.row_stride() + j + col) },
+                    c_row: c.row_stride(),
+                    rows: ROWS.min(rows - row),
+                    cols: width.min(columns - col),
+                    accumulate,
+                };
+                // SAFETY: the panels hold k steps of `ROWS` and of `WIDTH` vectors; C as above.
+                unsafe { by_rows::<S, B, ROWS, WIDTH>(s, tile) }
+            }
+        }
+    }
+}
+
+/// The kernel with the fewest rows that the tile needs.
+///
+/// # Safety
+/// As for [`multiply`].
+#[inline(always)]
+unsafe fn by_rows<S: Simd, B: Input, const ROWS: usize, const WIDTH: usize>(s: S, tile: Tile<B>) {
+    // SAFETY: the caller's promise; a kernel of fewer rows needs less.
+    unsafe {
+        match tile.rows {
+            1 => multiply::<S, B, 1, WIDTH>(s, tile),
+            2 if ROWS > 2 => multiply::<S, B, 2, WIDTH>(s, tile),
+            3..=4 if ROWS > 4 => multiply::<S, B, 4, WIDTH>(s, tile),
+            5..=8 if ROWS > 8 => multiply::<S, B, 8, WIDTH>(s, tile),
+            _ => multiply::<S, B, ROWS, WIDTH>(s, tile),
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Copies of blocks to panels: the order in which the kernel reads them, padded with zeros. A is widened on the way;
+//! B keeps its type, and the kernel widens it as it loads.
+
+use super::matrix::Mat;
+use super::scalar::{Input, Scalar};
+use crate::element::Element;
+use crate::simd::{MAX_LANES, Simd};
+
+/// Panels of `ROWS` rows: panel, then depth, then row. `a` is the block; `out` holds whole panels.
+#[inline(always)]
+pub(super) fn pack_a<S: Simd, A: Input, const ROWS: usize>(s: S, a: Mat<'_, A>, out: &mut [A::Acc]) {
+    let k = a.cols();
+    if k == 0 {
+        return;
+    }
+    for (panel, out) in out.chunks_exact_mut(ROWS * k).enumerate() {
+        let first = panel * ROWS;
+        for i in 0..ROWS {
+            if first + i < a.rows() {
+                pack_row::<S, A, ROWS>(s, a.tail(first + i, 0), a.col_stride(), i, out);
+            } else {
+                for out in out.chunks_exact_mut(ROWS) {
+                    out[i] = A::Acc::default();
+                }
+            }
+        }
+    }
+}
+
+/// Row `i` of a panel.
+#[inline(always)]
+fn pack_row<S: Simd, A: Input, const ROWS: usize>(
+    s: S,
+    row: &[A],
+    stride: usize,
+    i: usize,
+    out: &mut [A::Acc],
+) {
+    let mut steps = out.chunks_exact_mut(ROWS);
+    let mut at = 0;
+    if stride == 1 {
+        let lanes = A::Acc::lanes::<S>();
+        let mut wide = [A::Acc::default(); MAX_LANES];
+        while steps.len() >= lanes && row.len() - at >= lanes {
+            // SAFETY: `lanes` elements of `row` are left, and the array is at least a vector.
+            unsafe { A::Acc::store_ptr(s, wide.as_mut_ptr(), A::load_wide(s, row.as_ptr().add(at))) };
+            for (out, x) in steps.by_ref().take(lanes).zip(wide) {
+                out[i] = x;
+            }
+            at += lanes;
+        }
+    }
+    for out in steps {
+        out[i] = row[at * stride].widen();
+        at += 1;
+    }
+}
+
+/// One panel of columns of `b`: depth, then column, `width` of them, the ones beyond `b` zero.
+#[inline(always)]
+pub(super) fn pack_b<S: Simd, B: Input>(s: S, b: Mat<'_, B>, width: usize, out: &mut [B]) {
+    let rows = out.chunks_exact_mut(width).take(b.rows());
+    if b.col_stride() == 1 && b.cols() == width {
+        for (p, out) in rows.enumerate() {
+            out.copy_from_slice(&b.tail(p, 0)[..width]);
+        }
+        return;
+    }
+    let mut done = 0;
+    if b.row_stride() == 1 && b.cols() == width && B::TRANSPOSES && width.is_multiple_of(S::LANES) {
+        done = b.rows() / S::LANES * S::LANES;
+        for p in (0..done).step_by(S::LANES) {
+            for j in (0..width).step_by(S::LANES) {
+                B::transpose(s, b.tail(p, j), b.col_stride(), &mut out[p * width + j..], width);
+            }
+        }
+    }
+    for (p, out) in out.chunks_exact_mut(width).enumerate().take(b.rows()).skip(done) {
+        let row = b.tail(p, 0);
+        for (j, out) in out.iter_mut().enumerate() {
+            *out = if j < b.cols() { row[j * b.col_stride()] } else { B::default() };
+        }
+    }
+}
+
+/// Transposes a square of a vector's lanes: element (p, j) from `x[j * stride + p]` to `out[p * width + j]`.
+/// Interleaving the first half of the rows with the second, once for each doubling of the lanes, transposes.
+#[inline(always)]
+pub(super) fn transpose<S: Simd, T: Element>(s: S, x: &[T], stride: usize, out: &mut [T], width: usize) {
+    let mut rows = [s.splat(0.0); MAX_SIDE];
+    for (j, row) in rows.iter_mut().enumerate().take(S::LANES) {
+        *row = T::load(s, &x[j * stride..]);
+    }
+    for _ in 0..S::LANES.ilog2() {
+        let old = rows;
+        for i in 0..S::LANES / 2 {
+            (rows[2 * i], rows[2 * i + 1]) = s.interleave(old[i], old[i + S::LANES / 2]);
+        }
+    }
+    for (p, row) in rows.into_iter().enumerate().take(S::LANES) {
+        T::store(s, &mut out[p * width..], row);
+    }
+}
+
+/// The most lanes of a register.
+const MAX_SIDE: usize = 16;

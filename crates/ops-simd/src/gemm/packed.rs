@@ -1,0 +1,216 @@
+//! A right-hand matrix packed once.
+
+use std::ops::Range;
+
+use super::blocked::{DEPTH, Part, a_block, clear_if_empty, sweep};
+use super::matrix::{Mat, MatMut};
+use super::pack::pack_b;
+use super::scalar::{Input, Scalar};
+use crate::error::{Error, same_len};
+use crate::isa::Isa;
+use crate::scratch::Line;
+use crate::simd::{Kernel, Simd, TileKernel};
+
+/// B `[k, n]` in the panels that the kernel reads, for weights that many products share. Elements keep their type;
+/// the size is k times n rounded up to [`PackedB::tile`].
+pub struct PackedB<T> {
+    isa: Isa,
+    k: usize,
+    n: usize,
+    tile: usize,
+    lines: Vec<Line>,
+    of: std::marker::PhantomData<T>,
+}
+
+impl<T: Input> PackedB<T> {
+    /// Copies `b` to panels for `isa`.
+    pub fn new(isa: Isa, b: Mat<'_, T>) -> Self {
+        let tile = T::panel_width(isa);
+        let padded = b.cols().next_multiple_of(tile);
+        let elements = b.rows().saturating_mul(padded);
+        let lines = vec![Line::ZERO; elements.saturating_mul(size_of::<T>()).div_ceil(64)];
+        let mut packed = Self { isa, k: b.rows(), n: b.cols(), tile, lines, of: std::marker::PhantomData };
+        if elements > 0 {
+            let out = &mut bytemuck::cast_slice_mut(&mut packed.lines)[..elements];
+            T::pack_panels(isa, b, tile, out);
+        }
+        packed
+    }
+
+    /// Rows of B.
+    pub fn rows(&self) -> usize {
+        self.k
+    }
+
+    /// Columns of B.
+    pub fn cols(&self) -> usize {
+        self.n
+    }
+
+    /// Columns of a panel: where ranges of columns begin.
+    pub fn tile(&self) -> usize {
+        self.tile
+    }
+
+    /// Bytes that it takes.
+    pub fn bytes(&self) -> usize {
+        self.lines.len() * 64
+    }
+
+    /// The panels of rows p..p + k and the columns from `start`, a panel's first, to `end`.
+    fn panels(&self, p: usize, k: usize, start: usize, end: usize) -> &[T] {
+        let padded = self.n.next_multiple_of(self.tile);
+        let from = p * padded + k * start;
+        let all: &[T] = bytemuck::cast_slice(&self.lines);
+        &all[from..from + k * (end - start).next_multiple_of(self.tile)]
+    }
+}
+
+impl<T> std::fmt::Debug for PackedB<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "PackedB({} x {}, {}, tiles of {})", self.k, self.n, self.isa, self.tile)
+    }
+}
+
+/// Columns of a panel of `T`.
+struct Width<T>(std::marker::PhantomData<T>);
+
+impl<T: Input> Kernel for Width<T> {
+    type Output = usize;
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) -> usize {
+        s.with_tile(self)
+    }
+}
+
+impl<T: Input> TileKernel for Width<T> {
+    type Output = usize;
+
+    #[inline(always)]
+    fn run<S: Simd, const R: usize, const WIDTH: usize, const DR: usize, const DW: usize>(
+        self,
+        _: S,
+    ) -> usize {
+        WIDTH * T::Acc::lanes::<S>()
+    }
+}
+
+/// Columns of a panel.
+pub(super) fn panel_width<T: Input>(isa: Isa) -> usize {
+    isa.run(Width::<T>(std::marker::PhantomData))
+}
+
+/// All of `b` in panels of `tile` columns.
+pub(super) fn pack_all<T: Input>(isa: Isa, b: Mat<'_, T>, tile: usize, out: &mut [T]) {
+    isa.run(PackAll { b, tile, out });
+}
+
+struct PackAll<'a, T> {
+    b: Mat<'a, T>,
+    tile: usize,
+    out: &'a mut [T],
+}
+
+impl<T: Input> Kernel for PackAll<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        let (b, tile) = (self.b, self.tile);
+        let padded = b.cols().next_multiple_of(tile);
+        for (block, out) in self.out.chunks_mut(DEPTH * padded).enumerate() {
+            let p = block * DEPTH;
+            let k = DEPTH.min(b.rows() - p);
+            for (panel, out) in out.chunks_exact_mut(k * tile).enumerate() {
+                let first = panel * tile;
+                pack_b(s, b.block(p, k, first, tile.min(b.cols() - first)), tile, out);
+            }
+        }
+    }
+}
+
+/// C = A·B or C += A·B for the columns `columns` of a packed B; C has as many columns. A range begins on a tile,
+/// and ends on one or with the last column.
+///
+/// # Errors
+/// [`Error::Length`] when the dimensions do not fit, [`Error::Range`] for a range that is not of whole tiles.
+pub fn gemm_packed<A: Input, B: Input<Acc = A::Acc>>(
+    a: Mat<'_, A>,
+    b: &PackedB<B>,
+    columns: Range<usize>,
+    c: MatMut<'_, A::Acc>,
+    accumulate: bool,
+) -> Result<(), Error> {
+    let Range { start, end } = columns;
+    same_len("rows of b", b.k, a.cols())?;
+    let whole = |at: usize| at.is_multiple_of(b.tile) || at == b.n;
+    if start > end || end > b.n || !whole(start) || !whole(end) {
+        return Err(Error::Range { operand: "columns", start, end, len: b.n });
+    }
+    same_len("rows of c", c.rows(), a.rows())?;
+    same_len("columns of c", c.cols(), end - start)?;
+    B::multiply_packed(b, A::operand(a), Columns { start, end }, c, accumulate);
+    Ok(())
+}
+
+/// Whole panels of a packed B.
+#[derive(Clone, Copy, Debug)]
+pub struct Columns {
+    start: usize,
+    end: usize,
+}
+
+/// The product for an `A` and a `B` whose dimensions fit.
+pub(super) fn product<A: Input, B: Input<Acc = A::Acc>>(
+    b: &PackedB<B>,
+    a: Mat<'_, A>,
+    columns: Columns,
+    c: MatMut<'_, A::Acc>,
+    accumulate: bool,
+) {
+    b.isa.run(Packed { a, b, columns, c, accumulate });
+}
+
+struct Packed<'a, A: Input, B: Input<Acc = A::Acc>> {
+    a: Mat<'a, A>,
+    b: &'a PackedB<B>,
+    columns: Columns,
+    c: MatMut<'a, A::Acc>,
+    accumulate: bool,
+}
+
+impl<A: Input, B: Input<Acc = A::Acc>> Kernel for Packed<'_, A, B> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        s.with_tile(self);
+    }
+}
+
+impl<A: Input, B: Input<Acc = A::Acc>> TileKernel for Packed<'_, A, B> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd, const ROWS: usize, const WIDTH: usize, const DR: usize, const DW: usize>(self, s: S) {
+        let Self { a, b, columns: Columns { start, end }, mut c, accumulate } = self;
+        if clear_if_empty(&mut c, a.cols(), accumulate) {
+            return;
+        }
+        let mut packed_a = a_block::<A, ROWS>(a.rows(), a.cols().min(DEPTH));
+        // Columns whose panels stay in a share of the last-level cache while all rows of A pass.
+        for j in (start..end).step_by(COLUMNS) {
+            let columns = COLUMNS.min(end - j);
+            for p in (0..a.cols()).step_by(DEPTH) {
+                let k = DEPTH.min(a.cols() - p);
+                let panels = b.panels(p, k, j, j + columns);
+                let part = Part { p, k, j: j - start, columns, accumulate: accumulate || p > 0 };
+                sweep::<S, A, B, ROWS, WIDTH>(s, &a, panels, &mut c, part, &mut packed_a);
+            }
+        }
+    }
+}
+
+/// A multiple of every tile.
+const COLUMNS: usize = 4096;

@@ -1,0 +1,402 @@
+//! What matrices are made of, and what products are summed in.
+
+use half::{bf16, f16};
+
+use super::blocked::Blocked;
+use super::direct::{Direct, fits_direct};
+use super::matrix::{Mat, MatMut};
+use super::pack;
+use super::packed::{self, Columns, PackedB};
+use super::skinny::{self, Skinny};
+use crate::element::Element;
+use crate::isa::Isa;
+use crate::scratch::Scratch;
+use crate::simd::Simd;
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for f32 {}
+    impl Sealed for f64 {}
+    impl Sealed for half::f16 {}
+    impl Sealed for half::bf16 {}
+}
+
+/// A type that products are summed in: f32 or f64.
+pub trait Scalar: sealed::Sealed + bytemuck::Pod + Default + Send + Sync {
+    /// A vector of it.
+    type V<S: Simd>: Copy;
+    /// An operand whose element type is a value.
+    type Operand<'a>: Copy;
+
+    /// Lanes in a vector.
+    fn lanes<S: Simd>() -> usize;
+    /// Every lane `x`.
+    fn splat<S: Simd>(s: S, x: Self) -> Self::V<S>;
+    /// The first lanes at `src`.
+    ///
+    /// # Safety
+    /// `src` must be readable for a vector's lanes, at any alignment.
+    unsafe fn load_ptr<S: Simd>(s: S, src: *const Self) -> Self::V<S>;
+    /// Writes the lanes to `dst`.
+    ///
+    /// # Safety
+    /// `dst` must be writable for a vector's lanes, at any alignment.
+    unsafe fn store_ptr<S: Simd>(s: S, dst: *mut Self, v: Self::V<S>);
+    /// a + b
+    fn add<S: Simd>(s: S, a: Self::V<S>, b: Self::V<S>) -> Self::V<S>;
+    /// a · b + c
+    fn mul_add<S: Simd>(s: S, a: Self::V<S>, b: Self::V<S>, c: Self::V<S>) -> Self::V<S>;
+
+    /// C = A·B or C += A·B for dimensions that fit.
+    fn product(isa: Isa, a: Self::Operand<'_>, b: Self::Operand<'_>, c: MatMut<'_, Self>, accumulate: bool);
+}
+
+/// A type that matrices are made of: f32, f16 and bf16, summed in f32, and f64, summed in f64.
+pub trait Input: sealed::Sealed + bytemuck::Pod + Default + Send + Sync {
+    /// What its products are summed in.
+    type Acc: Scalar;
+
+    /// To that type, exactly.
+    fn widen(self) -> Self::Acc;
+    /// The first lanes at `src`, widened.
+    ///
+    /// # Safety
+    /// `src` must be readable for a vector's lanes, at any alignment.
+    unsafe fn load_wide<S: Simd>(s: S, src: *const Self) -> <Self::Acc as Scalar>::V<S>;
+    /// Whether [`Input::transpose`] does anything.
+    const TRANSPOSES: bool;
+    /// Transposes a square of a vector's lanes: element (p, j) from `x[j * stride + p]` to `out[p * width + j]`.
+    fn transpose<S: Simd>(s: S, x: &[Self], stride: usize, out: &mut [Self], width: usize);
+    /// The same matrix, when its type is the one summed in.
+    fn wide(x: Mat<'_, Self>) -> Option<Mat<'_, Self::Acc>>;
+    /// Columns of a panel of B.
+    fn panel_width(isa: Isa) -> usize;
+    /// All of `b` in panels.
+    fn pack_panels(isa: Isa, b: Mat<'_, Self>, tile: usize, out: &mut [Self]);
+    /// C = A·B or C += A·B for dimensions that fit.
+    fn multiply_packed(
+        b: &PackedB<Self>,
+        a: <Self::Acc as Scalar>::Operand<'_>,
+        columns: Columns,
+        c: MatMut<'_, Self::Acc>,
+        accumulate: bool,
+    );
+    /// The matrix with its type as a value.
+    fn operand(x: Mat<'_, Self>) -> <Self::Acc as Scalar>::Operand<'_>;
+}
+
+/// A matrix of a type that is summed in f32.
+#[derive(Clone, Copy, Debug)]
+pub enum Operand<'a> {
+    /// f32
+    F32(Mat<'a, f32>),
+    /// f16
+    F16(Mat<'a, f16>),
+    /// bf16
+    Bf16(Mat<'a, bf16>),
+}
+
+impl Scalar for f32 {
+    type V<S: Simd> = S::F;
+    type Operand<'a> = Operand<'a>;
+
+    #[inline(always)]
+    fn lanes<S: Simd>() -> usize {
+        S::LANES
+    }
+    #[inline(always)]
+    fn splat<S: Simd>(s: S, x: f32) -> S::F {
+        s.splat(x)
+    }
+    #[inline(always)]
+    unsafe fn load_ptr<S: Simd>(s: S, src: *const f32) -> S::F {
+        // SAFETY: the caller's promise is the same.
+        unsafe { s.load_ptr(src) }
+    }
+    #[inline(always)]
+    unsafe fn store_ptr<S: Simd>(s: S, dst: *mut f32, v: S::F) {
+        // SAFETY: the caller's promise is the same.
+        unsafe { s.store_ptr(dst, v) }
+    }
+    #[inline(always)]
+    fn add<S: Simd>(s: S, a: S::F, b: S::F) -> S::F {
+        s.add(a, b)
+    }
+    #[inline(always)]
+    fn mul_add<S: Simd>(s: S, a: S::F, b: S::F, c: S::F) -> S::F {
+        s.mul_add(a, b, c)
+    }
+
+    fn product(isa: Isa, a: Operand<'_>, b: Operand<'_>, c: MatMut<'_, f32>, accumulate: bool) {
+        match a {
+            Operand::F32(a) => product_f32(isa, a, b, c, accumulate),
+            Operand::F16(a) => product_f32(isa, a, b, c, accumulate),
+            Operand::Bf16(a) => product_f32(isa, a, b, c, accumulate),
+        }
+    }
+}
+
+fn product_f32<A: Input<Acc = f32> + Element>(
+    isa: Isa,
+    a: Mat<'_, A>,
+    b: Operand<'_>,
+    c: MatMut<'_, f32>,
+    accumulate: bool,
+) {
+    match b {
+        Operand::F32(b) => product_or_skinny(isa, a, b, c, accumulate),
+        Operand::F16(b) => product_or_skinny(isa, a, b, c, accumulate),
+        Operand::Bf16(b) => product_or_skinny(isa, a, b, c, accumulate),
+    }
+}
+
+fn product_or_skinny<A, B>(isa: Isa, a: Mat<'_, A>, b: Mat<'_, B>, c: MatMut<'_, f32>, accumulate: bool)
+where
+    A: Input<Acc = f32> + Element,
+    B: Input<Acc = f32> + Element,
+{
+    let Some(order) = skinny::order(a.rows(), &b) else {
+        return product(isa, a, b, c, accumulate);
+    };
+    let k = a.cols();
+    let mut rows = Scratch::<f32>::new(a.rows() * k);
+    for (i, row) in rows.chunks_exact_mut(k).enumerate() {
+        for (p, x) in row.iter_mut().zip(a.tail(i, 0).iter().step_by(a.col_stride().max(1))) {
+            *p = x.to_f32();
+        }
+    }
+    isa.run(Skinny { a: &rows, b, c, accumulate, order });
+}
+
+fn product<A: Input, B: Input<Acc = A::Acc>>(
+    isa: Isa,
+    a: Mat<'_, A>,
+    b: Mat<'_, B>,
+    c: MatMut<'_, A::Acc>,
+    accumulate: bool,
+) {
+    match A::wide(a) {
+        Some(a) if fits_direct(isa, &a, &b) => isa.run(Direct { a, b, c, accumulate }),
+        _ => isa.run(Blocked { a, b, c, accumulate }),
+    }
+}
+
+fn packed_f32<B: Input<Acc = f32>>(
+    b: &PackedB<B>,
+    a: Operand<'_>,
+    columns: Columns,
+    c: MatMut<'_, f32>,
+    accumulate: bool,
+) {
+    match a {
+        Operand::F32(a) => packed::product(b, a, columns, c, accumulate),
+        Operand::F16(a) => packed::product(b, a, columns, c, accumulate),
+        Operand::Bf16(a) => packed::product(b, a, columns, c, accumulate),
+    }
+}
+
+impl Scalar for f64 {
+    type V<S: Simd> = S::D;
+    type Operand<'a> = Mat<'a, f64>;
+
+    #[inline(always)]
+    fn lanes<S: Simd>() -> usize {
+        S::LANES_F64
+    }
+    #[inline(always)]
+    fn splat<S: Simd>(s: S, x: f64) -> S::D {
+        s.splat_f64(x)
+    }
+    #[inline(always)]
+    unsafe fn load_ptr<S: Simd>(s: S, src: *const f64) -> S::D {
+        // SAFETY: the caller's promise is the same.
+        unsafe { s.load_f64_ptr(src) }
+    }
+    #[inline(always)]
+    unsafe fn store_ptr<S: Simd>(s: S, dst: *mut f64, v: S::D) {
+        // SAFETY: the caller's promise is the same.
+        unsafe { s.store_f64_ptr(dst, v) }
+    }
+    #[inline(always)]
+    fn add<S: Simd>(s: S, a: S::D, b: S::D) -> S::D {
+        s.add_f64(a, b)
+    }
+    #[inline(always)]
+    fn mul_add<S: Simd>(s: S, a: S::D, b: S::D, c: S::D) -> S::D {
+        s.mul_add_f64(a, b, c)
+    }
+
+    fn product(isa: Isa, a: Mat<'_, f64>, b: Mat<'_, f64>, c: MatMut<'_, f64>, accumulate: bool) {
+        product(isa, a, b, c, accumulate);
+    }
+}
+
+impl Input for f64 {
+    type Acc = f64;
+
+    #[inline(always)]
+    fn widen(self) -> f64 {
+        self
+    }
+    #[inline(always)]
+    unsafe fn load_wide<S: Simd>(s: S, src: *const f64) -> S::D {
+        // SAFETY: the caller's promise is the same.
+        unsafe { s.load_f64_ptr(src) }
+    }
+    const TRANSPOSES: bool = false;
+
+    #[inline(always)]
+    fn transpose<S: Simd>(_: S, _: &[Self], _: usize, _: &mut [Self], _: usize) {}
+    #[inline(always)]
+    fn wide(x: Mat<'_, Self>) -> Option<Mat<'_, Self::Acc>> {
+        Some(x)
+    }
+    fn panel_width(isa: Isa) -> usize {
+        packed::panel_width::<Self>(isa)
+    }
+    fn pack_panels(isa: Isa, b: Mat<'_, Self>, tile: usize, out: &mut [Self]) {
+        packed::pack_all(isa, b, tile, out);
+    }
+    fn multiply_packed(
+        b: &PackedB<Self>,
+        a: Mat<'_, f64>,
+        columns: Columns,
+        c: MatMut<'_, f64>,
+        accumulate: bool,
+    ) {
+        packed::product(b, a, columns, c, accumulate);
+    }
+    #[inline(always)]
+    fn operand(x: Mat<'_, f64>) -> Mat<'_, f64> {
+        x
+    }
+}
+
+impl Input for f32 {
+    type Acc = f32;
+
+    #[inline(always)]
+    fn widen(self) -> f32 {
+        self
+    }
+    #[inline(always)]
+    unsafe fn load_wide<S: Simd>(s: S, src: *const f32) -> S::F {
+        // SAFETY: the caller's promise is the same.
+        unsafe { s.load_ptr(src) }
+    }
+    const TRANSPOSES: bool = true;
+
+    #[inline(always)]
+    fn transpose<S: Simd>(s: S, x: &[Self], stride: usize, out: &mut [Self], width: usize) {
+        pack::transpose(s, x, stride, out, width);
+    }
+    #[inline(always)]
+    fn wide(x: Mat<'_, Self>) -> Option<Mat<'_, Self::Acc>> {
+        Some(x)
+    }
+    fn panel_width(isa: Isa) -> usize {
+        packed::panel_width::<Self>(isa)
+    }
+    fn pack_panels(isa: Isa, b: Mat<'_, Self>, tile: usize, out: &mut [Self]) {
+        packed::pack_all(isa, b, tile, out);
+    }
+    fn multiply_packed(
+        b: &PackedB<Self>,
+        a: Operand<'_>,
+        columns: Columns,
+        c: MatMut<'_, f32>,
+        accumulate: bool,
+    ) {
+        packed_f32(b, a, columns, c, accumulate);
+    }
+    #[inline(always)]
+    fn operand(x: Mat<'_, f32>) -> Operand<'_> {
+        Operand::F32(x)
+    }
+}
+
+impl Input for f16 {
+    type Acc = f32;
+
+    #[inline(always)]
+    fn widen(self) -> f32 {
+        Element::to_f32(self)
+    }
+    #[inline(always)]
+    unsafe fn load_wide<S: Simd>(s: S, src: *const f16) -> S::F {
+        // SAFETY: the caller's promise is the same.
+        unsafe { Element::load_ptr(s, src) }
+    }
+    const TRANSPOSES: bool = true;
+
+    #[inline(always)]
+    fn transpose<S: Simd>(s: S, x: &[Self], stride: usize, out: &mut [Self], width: usize) {
+        pack::transpose(s, x, stride, out, width);
+    }
+    #[inline(always)]
+    fn wide(_: Mat<'_, Self>) -> Option<Mat<'_, Self::Acc>> {
+        None
+    }
+    fn panel_width(isa: Isa) -> usize {
+        packed::panel_width::<Self>(isa)
+    }
+    fn pack_panels(isa: Isa, b: Mat<'_, Self>, tile: usize, out: &mut [Self]) {
+        packed::pack_all(isa, b, tile, out);
+    }
+    fn multiply_packed(
+        b: &PackedB<Self>,
+        a: Operand<'_>,
+        columns: Columns,
+        c: MatMut<'_, f32>,
+        accumulate: bool,
+    ) {
+        packed_f32(b, a, columns, c, accumulate);
+    }
+    #[inline(always)]
+    fn operand(x: Mat<'_, f16>) -> Operand<'_> {
+        Operand::F16(x)
+    }
+}
+
+impl Input for bf16 {
+    type Acc = f32;
+
+    #[inline(always)]
+    fn widen(self) -> f32 {
+        Element::to_f32(self)
+    }
+    #[inline(always)]
+    unsafe fn load_wide<S: Simd>(s: S, src: *const bf16) -> S::F {
+        // SAFETY: the caller's promise is the same.
+        unsafe { Element::load_ptr(s, src) }
+    }
+    const TRANSPOSES: bool = true;
+
+    #[inline(always)]
+    fn transpose<S: Simd>(s: S, x: &[Self], stride: usize, out: &mut [Self], width: usize) {
+        pack::transpose(s, x, stride, out, width);
+    }
+    #[inline(always)]
+    fn wide(_: Mat<'_, Self>) -> Option<Mat<'_, Self::Acc>> {
+        None
+    }
+    fn panel_width(isa: Isa) -> usize {
+        packed::panel_width::<Self>(isa)
+    }
+    fn pack_panels(isa: Isa, b: Mat<'_, Self>, tile: usize, out: &mut [Self]) {
+        packed::pack_all(isa, b, tile, out);
+    }
+    fn multiply_packed(
+        b: &PackedB<Self>,
+        a: Operand<'_>,
+        columns: Columns,
+        c: MatMut<'_, f32>,
+        accumulate: bool,
+    ) {
+        packed_f32(b, a, columns, c, accumulate);
+    }
+    #[inline(always)]
+    fn operand(x: Mat<'_, bf16>) -> Operand<'_> {
+        Operand::Bf16(x)
+    }
+}

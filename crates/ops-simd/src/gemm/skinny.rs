@@ -1,0 +1,180 @@
+//! Products with few rows in A, which are bound by reading B once.
+
+use super::matrix::{Mat, MatMut};
+use crate::element::Element;
+use crate::simd::{Kernel, Simd};
+
+/// Rows of A up to which B is read in place, at the speed of memory.
+pub(super) const ROWS: usize = 8;
+/// Depth from which on adding up a vector's lanes at the end of each dot product does not count.
+const DEPTH: usize = 128;
+/// Elements of B from which on it is not served better by blocks.
+const ELEMENTS: usize = 1 << 14;
+
+/// How B is read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Order {
+    /// Columns of B are adjacent elements: a dot product for each.
+    Columns,
+    /// Rows of B are adjacent elements: added up with the weights that A has for them.
+    Rows,
+}
+
+/// How the product is computed here, if it is better than in blocks.
+pub(super) fn order<B>(rows: usize, b: &Mat<'_, B>) -> Option<Order> {
+    if rows > ROWS || b.rows().saturating_mul(b.cols()) < ELEMENTS {
+        None
+    } else if b.row_stride() == 1 && b.rows() >= DEPTH {
+        Some(Order::Columns)
+    } else if b.col_stride() == 1 && b.cols() >= DEPTH {
+        Some(Order::Rows)
+    } else {
+        None
+    }
+}
+
+/// C = A·B or C += A·B for rows of A one after the other.
+pub(super) struct Skinny<'a, B> {
+    pub(super) a: &'a [f32],
+    pub(super) b: Mat<'a, B>,
+    pub(super) c: MatMut<'a, f32>,
+    pub(super) accumulate: bool,
+    pub(super) order: Order,
+}
+
+impl<B: Element> Kernel for Skinny<'_, B> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(mut self, s: S) {
+        match self.order {
+            Order::Columns => self.by_columns(s),
+            Order::Rows => self.by_rows(s),
+        }
+    }
+}
+
+impl<B: Element> Skinny<'_, B> {
+    #[inline(always)]
+    fn by_columns<S: Simd>(&mut self, s: S) {
+        let n = self.b.cols();
+        let mut j = 0;
+        while n - j >= 4 {
+            self.columns::<S, 4>(s, j);
+            j += 4;
+        }
+        while n > j {
+            self.columns::<S, 1>(s, j);
+            j += 1;
+        }
+    }
+
+    /// Columns `j..j + N` for all rows of A: as many rows at once as registers allow, B from the nearest cache after the
+    /// first.
+    #[inline(always)]
+    fn columns<S: Simd, const N: usize>(&mut self, s: S, j: usize) {
+        let m = self.c.rows();
+        let mut i = 0;
+        while m - i >= 4 && S::LANES == 16 {
+            self.dots::<S, 4, N>(s, i, j);
+            i += 4;
+        }
+        while m - i >= 2 {
+            self.dots::<S, 2, N>(s, i, j);
+            i += 2;
+        }
+        if m > i {
+            self.dots::<S, 1, N>(s, i, j);
+        }
+    }
+
+    #[inline(always)]
+    fn dots<S: Simd, const M: usize, const N: usize>(&mut self, s: S, i: usize, j: usize) {
+        let k = self.b.rows();
+        let mut a = [&self.a[..0]; M];
+        for (r, a) in a.iter_mut().enumerate() {
+            *a = &self.a[(i + r) * k..][..k];
+        }
+        let mut b = [self.b.tail(0, j); N];
+        for (r, b) in b.iter_mut().enumerate() {
+            *b = &self.b.tail(0, j + r)[..k];
+        }
+        let mut acc = [[s.splat(0.0); M]; N];
+        let mut at = 0;
+        while k - at >= S::LANES {
+            let mut x = [s.splat(0.0); M];
+            for (x, a) in x.iter_mut().zip(a) {
+                *x = s.load(&a[at..at + S::LANES]);
+            }
+            for (acc, b) in acc.iter_mut().zip(b) {
+                let w = B::load(s, &b[at..at + S::LANES]);
+                for (acc, x) in acc.iter_mut().zip(x) {
+                    *acc = s.mul_add(w, x, *acc);
+                }
+            }
+            at += S::LANES;
+        }
+        if at < k {
+            for (acc, b) in acc.iter_mut().zip(b) {
+                let w = B::load_partial(s, &b[at..], 0.0);
+                for (acc, a) in acc.iter_mut().zip(a) {
+                    *acc = s.mul_add(w, s.load_partial(&a[at..], 0.0), *acc);
+                }
+            }
+        }
+        for (q, acc) in acc.into_iter().enumerate() {
+            for (r, acc) in acc.into_iter().enumerate() {
+                let c = &mut self.c.row_mut(i + r)[j + q];
+                let sum = s.reduce_add(acc);
+                *c = if self.accumulate { *c + sum } else { sum };
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn by_rows<S: Simd>(&mut self, s: S) {
+        let k = self.b.rows();
+        if !self.accumulate {
+            for i in 0..self.c.rows() {
+                self.c.row_mut(i).fill(0.0);
+            }
+        }
+        let mut p = 0;
+        while k - p >= 8 {
+            self.add_rows::<S, 8>(s, p);
+            p += 8;
+        }
+        while k > p {
+            self.add_rows::<S, 1>(s, p);
+            p += 1;
+        }
+    }
+
+    /// Adds rows `p..p + N` of B.
+    #[inline(always)]
+    fn add_rows<S: Simd, const N: usize>(&mut self, s: S, p: usize) {
+        let (k, n) = (self.b.rows(), self.b.cols());
+        let mut b = [self.b.tail(p, 0); N];
+        for (r, b) in b.iter_mut().enumerate() {
+            *b = &self.b.tail(p + r, 0)[..n];
+        }
+        for i in 0..self.c.rows() {
+            let a = &self.a[i * k + p..][..N];
+            let c = &mut self.c.row_mut(i)[..n];
+            let mut at = 0;
+            while n - at >= S::LANES {
+                let mut sums = [s.load(&c[at..at + S::LANES]), s.splat(0.0)];
+                for (r, (b, &a)) in b.iter().zip(a).enumerate() {
+                    sums[r % 2] = s.mul_add(s.splat(a), B::load(s, &b[at..at + S::LANES]), sums[r % 2]);
+                }
+                s.store(&mut c[at..at + S::LANES], s.add(sums[0], sums[1]));
+                at += S::LANES;
+            }
+            for at in at..n {
+                for (b, a) in b.iter().zip(a) {
+                    c[at] += a * b[at].to_f32();
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Which instruction set to compute with.
+
+use std::fmt;
+use std::sync::OnceLock;
+
+use crate::simd::portable::Portable;
+use crate::simd::{Kernel, Simd};
+
+/// An instruction set that this processor has: a cheap, copyable handle that every kernel takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Isa(Level);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Level {
+    Portable,
+    #[cfg(target_arch = "x86_64")]
+    Avx2,
+    #[cfg(target_arch = "x86_64")]
+    Avx512,
+    #[cfg(target_arch = "x86_64")]
+    Avx512Vnni,
+}
+
+impl Isa {
+    /// The best this processor has, or what the environment variable `OPS_SIMD` names (`scalar`, `avx2`, `avx512`),
+    /// whichever is less. Both are looked at once per process.
+    pub fn best() -> Self {
+        static BEST: OnceLock<Isa> = OnceLock::new();
+        *BEST.get_or_init(|| {
+            let all = Self::available();
+            let wanted = std::env::var("OPS_SIMD").unwrap_or_default();
+            // "avx512" includes VNNI, so the last name that starts so.
+            let named = all.iter().rev().find(|isa| !wanted.is_empty() && isa.name().starts_with(&wanted));
+            *named.or(all.last()).unwrap_or(&Self::portable())
+        })
+    }
+
+    /// All that this processor has, from least to best.
+    pub fn available() -> Vec<Self> {
+        let mut all = vec![Self::portable()];
+        #[cfg(target_arch = "x86_64")]
+        {
+            let avx2 = is_x86_feature_detected!("avx2")
+                && is_x86_feature_detected!("fma")
+                && is_x86_feature_detected!("f16c")
+                && is_x86_feature_detected!("bmi1")
+                && is_x86_feature_detected!("bmi2");
+            let avx512 = avx2
+                && is_x86_feature_detected!("avx512f")
+                && is_x86_feature_detected!("avx512bw")
+                && is_x86_feature_detected!("avx512dq")
+                && is_x86_feature_detected!("avx512vl");
+            let vnni = avx512 && is_x86_feature_detected!("avx512vnni");
+            let found = [(avx2, Level::Avx2), (avx512, Level::Avx512), (vnni, Level::Avx512Vnni)];
+            all.extend(found.into_iter().filter(|(has, _)| *has).map(|(_, level)| Self(level)));
+        }
+        all
+    }
+
+    /// Plain Rust, compiled for the target's baseline.
+    pub fn portable() -> Self {
+        Self(Level::Portable)
+    }
+
+    pub(crate) fn level(self) -> Level {
+        self.0
+    }
+
+    /// `scalar`, `avx2`, `avx512` or `avx512vnni`.
+    pub fn name(self) -> &'static str {
+        match self.0 {
+            Level::Portable => "scalar",
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx2 => "avx2",
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx512 => "avx512",
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx512Vnni => "avx512vnni",
+        }
+    }
+
+    /// Runs `kernel` compiled for this instruction set.
+    #[inline]
+    pub fn run<K: Kernel>(self, kernel: K) -> K::Output {
+        match self.0 {
+            Level::Portable => Portable.vectorize(kernel),
+            // SAFETY: a level other than Portable is made only by `available`, after detection of its features.
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx2 => unsafe { crate::simd::avx2::Avx2::new_unchecked() }.vectorize(kernel),
+            // SAFETY: as above.
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx512 | Level::Avx512Vnni => {
+                // SAFETY: as above.
+                unsafe { crate::simd::avx512::Avx512::new_unchecked() }.vectorize(kernel)
+            }
+        }
+    }
+}
+
+impl fmt::Display for Isa {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}

@@ -1,0 +1,102 @@
+//! Elementwise drivers: one input or several, whole vectors then a partial one.
+
+use crate::element::Element;
+use crate::simd::{Kernel, Simd};
+
+/// How outputs are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Store {
+    /// Through the caches: for outputs that are read again soon, or fit the last-level cache.
+    #[default]
+    Cached,
+    /// Past the caches: saves reading lines that will be overwritten whole, for outputs larger than the last-level cache.
+    Stream,
+}
+
+/// A function of `N` vectors.
+pub trait Map<const N: usize>: Copy {
+    /// Its value.
+    fn eval<S: Simd>(self, s: S, x: [S::F; N]) -> S::F;
+}
+
+/// Elements that a streamed output is computed in, in a scratch array that stays in the first-level cache.
+const BLOCK: usize = 1024;
+
+/// y[i] = map(x₀[i], x₁[i], ..)
+pub(crate) struct Elementwise<'a, F, T, const N: usize> {
+    pub(crate) map: F,
+    pub(crate) x: [&'a [T]; N],
+    pub(crate) y: &'a mut [T],
+    pub(crate) store: Store,
+}
+
+impl<F: Map<N>, T: Element, const N: usize> Kernel for Elementwise<'_, F, T, N> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        match self.store {
+            Store::Cached => apply(s, self.map, self.x, self.y),
+            Store::Stream => apply_streamed(s, self.map, self.x, self.y),
+        }
+    }
+}
+
+#[inline(always)]
+fn apply<S: Simd, F: Map<N>, T: Element, const N: usize>(s: S, map: F, x: [&[T]; N], y: &mut [T]) {
+    let n = y.len();
+    // The one length lets the compiler drop the checks in the loop.
+    let x = x.map(|x| &x[..n]);
+    let mut at = 0;
+    while n - at >= S::LANES {
+        let mut v = [s.splat(0.0); N];
+        for (v, x) in v.iter_mut().zip(x) {
+            *v = T::load(s, &x[at..at + S::LANES]);
+        }
+        T::store(s, &mut y[at..at + S::LANES], map.eval(s, v));
+        at += S::LANES;
+    }
+    if at < n {
+        let mut v = [s.splat(0.0); N];
+        for (v, x) in v.iter_mut().zip(x) {
+            *v = T::load_partial(s, &x[at..], 1.0);
+        }
+        T::store_partial(s, &mut y[at..], map.eval(s, v));
+    }
+}
+
+#[inline(always)]
+fn apply_streamed<S: Simd, F: Map<N>, T: Element, const N: usize>(s: S, map: F, x: [&[T]; N], y: &mut [T]) {
+    let mut block = [T::default(); BLOCK];
+    for (i, y) in y.chunks_mut(BLOCK).enumerate() {
+        let block = &mut block[..y.len()];
+        let at = i * BLOCK;
+        apply(s, map, x.map(|x| &x[at..at + y.len()]), block);
+        s.stream_copy(bytemuck::cast_slice(block), bytemuck::cast_slice_mut(y));
+    }
+    s.fence();
+}
+
+/// y[i] = map(y[i])
+pub(crate) struct InPlace<'a, F, T> {
+    pub(crate) map: F,
+    pub(crate) y: &'a mut [T],
+}
+
+impl<F: Map<1>, T: Element> Kernel for InPlace<'_, F, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        let mut chunks = self.y.chunks_exact_mut(S::LANES);
+        for y in &mut chunks {
+            let v = T::load(s, y);
+            T::store(s, y, self.map.eval(s, [v]));
+        }
+        let y = chunks.into_remainder();
+        if !y.is_empty() {
+            let v = T::load_partial(s, y, 1.0);
+            T::store_partial(s, y, self.map.eval(s, [v]));
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! The natural logarithm.
+
+use super::exp::{LN2_HI, LN2_LO};
+use super::poly;
+use crate::simd::Simd;
+
+/// (ln(1 + r) − r + r²/2) / r³ for 1 + r in [√½, √2], to 8e-10.
+const LOG: [f32; 9] = [
+    0.333_333_13,
+    -0.250_000_1,
+    0.200_020_72,
+    -0.166_679_87,
+    0.142_203_64,
+    -0.124_062_73,
+    0.118_835_375,
+    -0.116_698_15,
+    0.067_489_274,
+];
+
+/// ln x: −∞ at ±0, NaN below, subnormal arguments included.
+#[inline(always)]
+pub fn log<S: Simd>(s: S, x: S::F) -> S::F {
+    let subnormal = s.lt(x, s.splat(f32::MIN_POSITIVE));
+    let scaled = s.select(subnormal, s.mul(x, s.splat(8_388_608.0)), x);
+    let bias = s.select(subnormal, s.splat(23.0), s.splat(0.0));
+
+    // The exponent that leaves a mantissa in [√½, √2).
+    let bits = s.sub_i(s.to_bits(scaled), s.splat_i(std::f32::consts::FRAC_1_SQRT_2.to_bits() as i32));
+    let exponent = s.shr_arith::<23>(bits);
+    let mantissa = s.from_bits(s.sub_i(s.to_bits(scaled), s.shl::<23>(exponent)));
+    let e = s.sub(s.from_i32(exponent), bias);
+
+    let r = s.sub(mantissa, s.splat(1.0));
+    let r2 = s.mul(r, r);
+    let tail = s.mul(s.mul(r, r2), poly(s, r, LOG));
+    let tail = s.mul_add(e, s.splat(LN2_LO), tail);
+    let tail = s.neg_mul_add(s.splat(0.5), r2, tail);
+    let y = s.mul_add(e, s.splat(LN2_HI), s.add(r, tail));
+
+    let y = s.select(s.eq(x, s.splat(f32::INFINITY)), x, y);
+    let y = s.select(s.eq(x, s.splat(0.0)), s.splat(f32::NEG_INFINITY), y);
+    s.select(s.le(s.splat(0.0), x), y, s.splat(f32::NAN))
+}

@@ -1,0 +1,101 @@
+//! A tile by rows of activations with AVX2: bytes are multiplied in pairs to 16 bits.
+
+use core::arch::x86_64::*;
+
+use super::activations::Row;
+use super::blocks::{BLOCK, Format};
+use super::tiles::{TILE_ROWS, Tile};
+
+/// Σ over blocks of scale · scale · Σ quant · quant, for sixteen rows of weights and `M` of activations.
+#[target_feature(enable = "avx2,fma,f16c")]
+pub(super) fn tile<const M: usize>(format: Format, tile: Tile<'_>, x: [Row<'_>; M]) -> [[f32; TILE_ROWS]; M] {
+    let mut out = [[0.0; TILE_ROWS]; M];
+    for half in 0..2 {
+        let sums = match format {
+            Format::Q8_0 => blocks::<M, true>(tile, x, half),
+            Format::Q4_0 => blocks::<M, false>(tile, x, half),
+        };
+        for (out, sums) in out.iter_mut().zip(sums) {
+            // SAFETY: eight f32 of sixteen, `half` being 0 or 1.
+            unsafe { _mm256_storeu_ps(out.as_mut_ptr().add(8 * half), sums) };
+        }
+    }
+    out
+}
+
+/// Eight rows of the tile.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+fn blocks<const M: usize, const WIDE: bool>(tile: Tile<'_>, x: [Row<'_>; M], half: usize) -> [__m256; M] {
+    let format = if WIDE { Format::Q8_0 } else { Format::Q4_0 };
+    let mut acc = [_mm256_setzero_ps(); M];
+    let count = tile.scales.len();
+    let x = x.map(|x| Row {
+        quants: &x.quants[..count * BLOCK],
+        scales: &x.scales[..count],
+        sums: &x.sums[..count],
+    });
+    for (b, quants) in tile.quants.chunks_exact(format.quant_bytes() * TILE_ROWS).enumerate().take(count) {
+        // SAFETY: eight f16 of sixteen.
+        let scales = unsafe { _mm_loadu_si128(tile.scales[b].as_ptr().add(8 * half).cast()) };
+        let scales = _mm256_cvtph_ps(scales);
+        for (acc, x) in acc.iter_mut().zip(&x) {
+            let four = &x.quants[b * BLOCK..][..BLOCK];
+            let sum = if WIDE {
+                signed_bytes(quants, half, four)
+            } else {
+                let offset = _mm256_set1_epi32(-format.offset() * x.sums[b]);
+                _mm256_add_epi32(offset, halves(quants, half, four))
+            };
+            let scale = _mm256_mul_ps(scales, _mm256_set1_ps(x.scales[b]));
+            *acc = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum), scale, *acc);
+        }
+    }
+    acc
+}
+
+/// Eight rows of one line of the tile.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn line(quants: &[u8], g: usize, half: usize) -> __m256i {
+    let bytes = &quants[64 * g + 32 * half..][..32];
+    // SAFETY: 32 bytes.
+    unsafe { _mm256_loadu_si256(bytes.as_ptr().cast()) }
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn four(x: &[i8], g: usize) -> __m256i {
+    _mm256_set1_epi32(i32::from_ne_bytes(
+        [x[4 * g], x[4 * g + 1], x[4 * g + 2], x[4 * g + 3]].map(|q| q as u8),
+    ))
+}
+
+/// q8_0: unsigned times signed would pass 16 bits with the offset, so the offset is taken off and signs are moved.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn signed_bytes(quants: &[u8], half: usize, x: &[i8]) -> __m256i {
+    let mut sum = _mm256_setzero_si256();
+    for g in 0..8 {
+        let w = _mm256_xor_si256(line(quants, g, half), _mm256_set1_epi8(i8::MIN));
+        // At most 128 · 127 · 2 in magnitude.
+        let pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(four(x, g), w));
+        sum = _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+    }
+    sum
+}
+
+/// q4_0: all eight products of pairs fit 16 bits together, 8 · 15 · 127 · 2 at most.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn halves(quants: &[u8], half: usize, x: &[i8]) -> __m256i {
+    let mask = _mm256_set1_epi8(15);
+    let mut pairs = _mm256_setzero_si256();
+    for g in 0..4 {
+        let v = line(quants, g, half);
+        let (low, high) = (_mm256_and_si256(v, mask), _mm256_and_si256(_mm256_srli_epi16::<4>(v), mask));
+        pairs = _mm256_add_epi16(pairs, _mm256_maddubs_epi16(low, four(x, g)));
+        pairs = _mm256_add_epi16(pairs, _mm256_maddubs_epi16(high, four(x, 4 + g)));
+    }
+    _mm256_madd_epi16(pairs, _mm256_set1_epi16(1))
+}

@@ -1,0 +1,82 @@
+//! A tile by rows of activations with AVX-512 VNNI.
+
+use core::arch::x86_64::*;
+
+use super::activations::Row;
+use super::blocks::{BLOCK, Format};
+use super::tiles::{TILE_ROWS, Tile};
+
+/// Σ over blocks of scale · scale · Σ quant · quant, for sixteen rows of weights and `M` of activations.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c")]
+pub(super) fn tile<const M: usize>(format: Format, tile: Tile<'_>, x: [Row<'_>; M]) -> [[f32; TILE_ROWS]; M] {
+    match format {
+        Format::Q8_0 => blocks::<M, true>(tile, x),
+        Format::Q4_0 => blocks::<M, false>(tile, x),
+    }
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c")]
+fn blocks<const M: usize, const WIDE: bool>(tile: Tile<'_>, x: [Row<'_>; M]) -> [[f32; TILE_ROWS]; M] {
+    let format = if WIDE { Format::Q8_0 } else { Format::Q4_0 };
+    let mut acc = [_mm512_setzero_ps(); M];
+    // One length for all lets the compiler drop the checks in the loop.
+    let count = tile.scales.len();
+    let x = x.map(|x| Row {
+        quants: &x.quants[..count * BLOCK],
+        scales: &x.scales[..count],
+        sums: &x.sums[..count],
+    });
+    for (b, quants) in tile.quants.chunks_exact(format.quant_bytes() * TILE_ROWS).enumerate().take(count) {
+        let weights = if WIDE { bytes(quants) } else { halves(quants) };
+        // SAFETY: sixteen f16, 32 bytes.
+        let scales = unsafe { _mm256_loadu_si256(tile.scales[b].as_ptr().cast()) };
+        let scales = _mm512_cvtph_ps(scales);
+        for (acc, x) in acc.iter_mut().zip(&x) {
+            let four = &x.quants[b * BLOCK..][..BLOCK];
+            // Two sums, so that one instruction need not wait for the last.
+            let mut sums = [_mm512_set1_epi32(-format.offset() * x.sums[b]), _mm512_setzero_si512()];
+            for (g, w) in weights.iter().enumerate() {
+                let q = i32::from_ne_bytes(
+                    [four[4 * g], four[4 * g + 1], four[4 * g + 2], four[4 * g + 3]].map(|q| q as u8),
+                );
+                sums[g % 2] = _mm512_dpbusd_epi32(sums[g % 2], *w, _mm512_set1_epi32(q));
+            }
+            let sum = _mm512_cvtepi32_ps(_mm512_add_epi32(sums[0], sums[1]));
+            *acc = _mm512_fmadd_ps(sum, _mm512_mul_ps(scales, _mm512_set1_ps(x.scales[b])), *acc);
+        }
+    }
+    let mut out = [[0.0; TILE_ROWS]; M];
+    for (out, acc) in out.iter_mut().zip(acc) {
+        // SAFETY: sixteen f32.
+        unsafe { _mm512_storeu_ps(out.as_mut_ptr(), acc) };
+    }
+    out
+}
+
+/// The 32 columns of a q8_0 block, four in a vector.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn bytes(quants: &[u8]) -> [__m512i; 8] {
+    let mut out = [_mm512_setzero_si512(); 8];
+    for (out, line) in out.iter_mut().zip(quants.chunks_exact(64)) {
+        // SAFETY: 64 bytes.
+        *out = unsafe { _mm512_loadu_si512(line.as_ptr().cast()) };
+    }
+    out
+}
+
+/// The 32 columns of a q4_0 block, four in a vector: low halves, then high.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn halves(quants: &[u8]) -> [__m512i; 8] {
+    let mask = _mm512_set1_epi8(15);
+    let mut out = [_mm512_setzero_si512(); 8];
+    for (g, line) in quants.chunks_exact(64).enumerate().take(4) {
+        // SAFETY: 64 bytes.
+        let v = unsafe { _mm512_loadu_si512(line.as_ptr().cast()) };
+        out[g] = _mm512_and_si512(v, mask);
+        out[4 + g] = _mm512_and_si512(_mm512_srli_epi16::<4>(v), mask);
+    }
+    out
+}

@@ -1,0 +1,85 @@
+//! The product over tiles.
+
+use std::ops::Range;
+
+use super::activations::{Activations, Row};
+use super::blocks::Format;
+use super::dot_portable;
+use super::tiles::{TILE_ROWS, Tile, Tiles};
+use crate::error::{Error, same_len};
+use crate::gemm::MatMut;
+use crate::isa::{Isa, Level};
+
+/// y = x·Wᵀ for tiles `tiles` of W: y `[rows of x, rows of W in the tiles]`. The weights of a tile are read from memory once
+/// for all rows of x; callers give each thread a range of tiles and, through [`MatMut::split_at_col`], the columns of y
+/// that are theirs.
+///
+/// # Errors
+/// [`Error::Length`] when the dimensions do not fit, [`Error::Range`] when there are fewer tiles.
+pub fn multiply(
+    isa: Isa,
+    weights: &Tiles,
+    tiles: Range<usize>,
+    x: &Activations,
+    mut y: MatMut<'_, f32>,
+) -> Result<(), Error> {
+    let Range { start, end } = tiles;
+    if start > end || end > weights.count() {
+        return Err(Error::Range { operand: "tiles", start, end, len: weights.count() });
+    }
+    let columns = weights.rows().min(end * TILE_ROWS) - start * TILE_ROWS;
+    same_len("x", x.k(), weights.cols())?;
+    same_len("rows of y", y.rows(), x.rows())?;
+    same_len("columns of y", y.cols(), columns)?;
+    for t in start..end {
+        let tile = weights.tile(t);
+        let column = (t - start) * TILE_ROWS;
+        let mut i = 0;
+        while x.rows() - i >= 8 {
+            part::<8>(isa, weights.format(), tile, x, i, column, &mut y);
+            i += 8;
+        }
+        while x.rows() - i >= 4 {
+            part::<4>(isa, weights.format(), tile, x, i, column, &mut y);
+            i += 4;
+        }
+        while x.rows() > i {
+            part::<1>(isa, weights.format(), tile, x, i, column, &mut y);
+            i += 1;
+        }
+    }
+    Ok(())
+}
+
+/// A tile by `M` rows of activations from `i` on, to columns of y from `column` on.
+fn part<const M: usize>(
+    isa: Isa,
+    format: Format,
+    tile: Tile<'_>,
+    x: &Activations,
+    i: usize,
+    column: usize,
+    y: &mut MatMut<'_, f32>,
+) {
+    let mut rows = [x.row(i); M];
+    for (r, row) in rows.iter_mut().enumerate() {
+        *row = x.row(i + r);
+    }
+    for (r, sums) in dot(isa, format, tile, rows).into_iter().enumerate() {
+        let y = &mut y.row_mut(i + r)[column..];
+        let n = y.len().min(TILE_ROWS);
+        y[..n].copy_from_slice(&sums[..n]);
+    }
+}
+
+fn dot<const M: usize>(isa: Isa, format: Format, tile: Tile<'_>, x: [Row<'_>; M]) -> [[f32; TILE_ROWS]; M] {
+    match isa.level() {
+        Level::Portable => dot_portable::tile(format, tile, x),
+        // SAFETY: these levels are made only after AVX2, FMA and F16C were detected.
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx2 | Level::Avx512 => unsafe { super::dot_avx2::tile(format, tile, x) },
+        // SAFETY: this level is made only after all of AVX-512 F, BW, DQ, VL and VNNI were detected.
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx512Vnni => unsafe { super::dot_avx512::tile(format, tile, x) },
+    }
+}

@@ -1,0 +1,59 @@
+//! The same products as plain loops over the blocks: integers exact, scales in f64.
+
+use half::f16;
+
+use super::activations::Activations;
+use super::blocks::{BLOCK, Format, check, scale_bits};
+use crate::error::{Error, same_len};
+
+/// The quantized weights of a block, the zero point taken off, and its scale.
+pub fn unpack(format: Format, block: &[u8]) -> ([i8; BLOCK], f32) {
+    let mut quants = [0; BLOCK];
+    match format {
+        Format::Q8_0 => {
+            for (quant, byte) in quants.iter_mut().zip(&block[2..]) {
+                *quant = *byte as i8;
+            }
+        }
+        Format::Q4_0 => {
+            for (i, byte) in block[2..].iter().enumerate() {
+                quants[i] = (byte & 15) as i8 - 8;
+                quants[16 + i] = (byte >> 4) as i8 - 8;
+            }
+        }
+    }
+    (quants, f16::from_bits(scale_bits(block)).to_f32())
+}
+
+/// y = x·Wᵀ for W of `n` rows in blocks, y `[rows of x, n]`.
+///
+/// # Errors
+/// [`Error::Length`] or [`Error::Multiple`] when the lengths do not fit together.
+pub fn multiply(format: Format, raw: &[u8], n: usize, x: &Activations) -> Result<Vec<f64>, Error> {
+    let blocks = check(format, raw.len(), n, x.k())?;
+    let row_bytes = blocks * format.block_bytes();
+    let mut y = Vec::with_capacity(n.saturating_mul(x.rows()));
+    for i in 0..x.rows() {
+        for j in 0..n {
+            y.push(dot(format, &raw[j * row_bytes..][..row_bytes], x, i)?);
+        }
+    }
+    Ok(y)
+}
+
+/// The dot product of a row of blocks with row `i` of the activations, which there must be.
+///
+/// # Errors
+/// [`Error::Length`] when the rows differ in length.
+pub fn dot(format: Format, row: &[u8], x: &Activations, i: usize) -> Result<f64, Error> {
+    let x = x.row(i);
+    same_len("row", row.len(), x.scales.len() * format.block_bytes())?;
+    let mut total = 0.0;
+    for (b, block) in row.chunks_exact(format.block_bytes()).enumerate() {
+        let (quants, scale) = unpack(format, block);
+        let x_quants = &x.quants[b * BLOCK..][..BLOCK];
+        let sum: i32 = quants.iter().zip(x_quants).map(|(w, x)| i32::from(*w) * i32::from(*x)).sum();
+        total += f64::from(sum) * f64::from(scale) * f64::from(x.scales[b]);
+    }
+    Ok(total)
+}

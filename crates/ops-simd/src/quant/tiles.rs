@@ -1,0 +1,111 @@
+//! Weights repacked for the kernels.
+
+use super::blocks::{BLOCK, Format, check, scale_bits};
+use crate::error::Error;
+use crate::scratch::Line;
+
+/// Rows of a tile.
+pub const TILE_ROWS: usize = 16;
+
+/// A matrix of quantized weights `[n, k]` in tiles of sixteen rows, in place of the blocks it was made from. It takes as many
+/// bytes as they, n rounded up to a multiple of 16 and each tile to 64 bytes.
+///
+/// A tile has, for each block of 32 columns, a 64-byte line for every four columns (q8_0) or eight (q4_0): four bytes of each
+/// row in turn. q8_0 bytes are offset by 128. The scales of all blocks follow, sixteen f16 for each.
+pub struct Tiles {
+    format: Format,
+    n: usize,
+    k: usize,
+    lines: Vec<Line>,
+}
+
+/// A tile.
+#[derive(Clone, Copy)]
+pub(super) struct Tile<'a> {
+    pub(super) quants: &'a [u8],
+    pub(super) scales: &'a [[u16; TILE_ROWS]],
+}
+
+impl Tiles {
+    /// Repacks `n` rows of `k` weights in blocks.
+    ///
+    /// # Errors
+    /// [`Error::Multiple`] when k is not a multiple of 32, [`Error::Length`] when `raw` is not as long as that takes.
+    pub fn new(format: Format, raw: &[u8], n: usize, k: usize) -> Result<Self, Error> {
+        let blocks = check(format, raw.len(), n, k)?;
+        let mut tiles = Self { format, n, k, lines: Vec::new() };
+        tiles.lines = vec![Line::ZERO; tiles.tile_lines() * n.div_ceil(TILE_ROWS)];
+        let row_bytes = blocks * format.block_bytes();
+        if row_bytes == 0 || n == 0 {
+            return Ok(tiles);
+        }
+        let tile_bytes = tiles.tile_lines() * 64;
+        let out = bytemuck::cast_slice_mut::<Line, u8>(&mut tiles.lines).chunks_exact_mut(tile_bytes);
+        for (out, rows) in out.zip(raw.chunks(TILE_ROWS * row_bytes)) {
+            let (quants, scales) = out.split_at_mut(blocks * format.quant_bytes() * TILE_ROWS);
+            for (r, row) in rows.chunks_exact(row_bytes).enumerate() {
+                pack_row(format, row, r, quants, scales);
+            }
+        }
+        Ok(tiles)
+    }
+
+    /// Rows.
+    pub fn rows(&self) -> usize {
+        self.n
+    }
+
+    /// Columns.
+    pub fn cols(&self) -> usize {
+        self.k
+    }
+
+    /// The format it was made from.
+    pub fn format(&self) -> Format {
+        self.format
+    }
+
+    /// Tiles, of which the last may have fewer rows.
+    pub fn count(&self) -> usize {
+        self.n.div_ceil(TILE_ROWS)
+    }
+
+    /// Bytes that it takes.
+    pub fn bytes(&self) -> usize {
+        self.lines.len() * 64
+    }
+
+    fn tile_lines(&self) -> usize {
+        (self.k / BLOCK * self.format.block_bytes() * TILE_ROWS).div_ceil(64)
+    }
+
+    /// Tile `i`, which there must be.
+    pub(super) fn tile(&self, i: usize) -> Tile<'_> {
+        let blocks = self.k / BLOCK;
+        let lines = &self.lines[i * self.tile_lines()..][..self.tile_lines()];
+        let bytes: &[u8] = bytemuck::cast_slice(lines);
+        let (quants, rest) = bytes.split_at(blocks * self.format.quant_bytes() * TILE_ROWS);
+        Tile { quants, scales: bytemuck::cast_slice(&rest[..blocks * 2 * TILE_ROWS]) }
+    }
+}
+
+/// Puts a row in its place in a tile.
+fn pack_row(format: Format, row: &[u8], r: usize, quants: &mut [u8], scales: &mut [u8]) {
+    let flip = if format == Format::Q8_0 { 0x80 } else { 0 };
+    let bytes = format.quant_bytes();
+    let tiles = quants.chunks_exact_mut(bytes * TILE_ROWS).zip(scales.chunks_exact_mut(2 * TILE_ROWS));
+    for (block, (quants, scales)) in row.chunks_exact(format.block_bytes()).zip(tiles) {
+        scales[2 * r..][..2].copy_from_slice(&scale_bits(block).to_ne_bytes());
+        for (four, line) in block[2..].chunks_exact(4).zip(quants.chunks_exact_mut(4 * TILE_ROWS)) {
+            for (out, q) in line[4 * r..][..4].iter_mut().zip(four) {
+                *out = q ^ flip;
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for Tiles {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Tiles({:?}, {} x {})", self.format, self.n, self.k)
+    }
+}

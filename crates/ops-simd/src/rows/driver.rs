@@ -1,0 +1,80 @@
+//! Rows to rows: the loop over rows, mixed types and streamed outputs.
+
+use crate::cast::{cast, cast_views};
+use crate::element::{Element, View, ViewMut};
+use crate::isa::Isa;
+use crate::map::Store;
+use crate::scratch::Scratch;
+use crate::simd::{Kernel, Simd};
+
+/// A row from a row.
+pub(crate) trait RowMap: Copy {
+    /// Writes `y` from `x`, of equal lengths. `scratch` is as long and holds anything.
+    fn row<S: Simd, T: Element>(self, s: S, x: &[T], y: &mut [T], scratch: &mut [f32]);
+}
+
+/// Applies `map` to every row of `n`; `x` and `y` hold the same whole number of rows.
+pub(crate) fn map_rows<F: RowMap>(isa: Isa, x: View<'_>, y: ViewMut<'_>, n: usize, store: Store, map: F) {
+    if n == 0 {
+        return;
+    }
+    match (x, y) {
+        (View::F32(x), ViewMut::F32(y)) => same_type(isa, x, y, n, store, map),
+        (View::F16(x), ViewMut::F16(y)) => same_type(isa, x, y, n, store, map),
+        (View::Bf16(x), ViewMut::Bf16(y)) => same_type(isa, x, y, n, store, map),
+        (x, mut y) => {
+            let (mut wide_x, mut wide_y) = (Scratch::<f32>::new(n), Scratch::<f32>::new(n));
+            for start in (0..y.len()).step_by(n) {
+                cast_views(isa, x.slice(start, start + n), ViewMut::F32(&mut wide_x), Store::Cached);
+                same_type::<f32, _>(isa, &wide_x, &mut wide_y, n, Store::Cached, map);
+                cast_views(isa, View::F32(&wide_y), y.slice_mut(start, start + n), store);
+            }
+        }
+    }
+}
+
+fn same_type<T: Element, F: RowMap>(isa: Isa, x: &[T], y: &mut [T], n: usize, store: Store, map: F) {
+    let mut scratch = Scratch::new(n);
+    let mut row = Scratch::new(if store == Store::Stream { n } else { 0 });
+    isa.run(MapRows { x, y, n, store, map, scratch: &mut scratch, row: &mut row });
+}
+
+struct MapRows<'a, T, F> {
+    x: &'a [T],
+    y: &'a mut [T],
+    n: usize,
+    store: Store,
+    map: F,
+    scratch: &'a mut [f32],
+    row: &'a mut [T],
+}
+
+impl<T: Element, F: RowMap> Kernel for MapRows<'_, T, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        let stream = self.store == Store::Stream;
+        for (x, y) in self.x.chunks_exact(self.n).zip(self.y.chunks_exact_mut(self.n)) {
+            let out = if stream { &mut *self.row } else { &mut *y };
+            self.map.row(s, x, out, self.scratch);
+            if stream {
+                s.stream_copy(bytemuck::cast_slice(self.row), bytemuck::cast_slice_mut(y));
+            }
+        }
+        if stream {
+            s.fence();
+        }
+    }
+}
+
+/// `x` as f32: itself, or converted in `scratch`.
+pub(crate) fn as_f32<'a, T: Element>(isa: Isa, x: &'a [T], scratch: &'a mut Scratch<f32>) -> &'a [f32] {
+    if let View::F32(x) = T::view(x) {
+        return x;
+    }
+    *scratch = Scratch::new(x.len());
+    // Equal lengths, the only thing that a cast can refuse.
+    let _ = cast(isa, x, scratch, Store::Cached);
+    scratch
+}

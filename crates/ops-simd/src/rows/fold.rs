@@ -1,0 +1,196 @@
+//! Reductions of a row to one number: four accumulators of vectors, so that additions do not wait for each other.
+
+use crate::element::Element;
+use crate::simd::Simd;
+
+/// How a vector is taken into an accumulator.
+pub(crate) trait Fold: Copy {
+    /// The accumulator's first value.
+    const START: f32;
+    /// What a vector that is not full holds in its other lanes, so that they change nothing.
+    fn fill(self) -> f32;
+    /// Takes in the elements of `x`, fewer than a vector.
+    #[inline(always)]
+    fn step_partial<S: Simd, T: Element>(self, s: S, acc: S::F, x: &[T]) -> S::F {
+        self.step(s, acc, T::load_partial(s, x, self.fill()))
+    }
+    /// Takes `x` in.
+    fn step<S: Simd>(self, s: S, acc: S::F, x: S::F) -> S::F;
+    /// Two accumulators in one.
+    fn join<S: Simd>(self, s: S, a: S::F, b: S::F) -> S::F;
+}
+
+/// The accumulator for all of `x`, the lanes still apart.
+#[inline(always)]
+pub(crate) fn fold<S: Simd, T: Element, F: Fold>(s: S, x: &[T], f: F) -> S::F {
+    let mut acc = [s.splat(F::START); 4];
+    let mut at = 0;
+    while x.len() - at >= 4 * S::LANES {
+        let x = &x[at..at + 4 * S::LANES];
+        acc[0] = f.step(s, acc[0], T::load(s, x));
+        acc[1] = f.step(s, acc[1], T::load(s, &x[S::LANES..]));
+        acc[2] = f.step(s, acc[2], T::load(s, &x[2 * S::LANES..]));
+        acc[3] = f.step(s, acc[3], T::load(s, &x[3 * S::LANES..]));
+        at += 4 * S::LANES;
+    }
+    while x.len() - at >= S::LANES {
+        acc[0] = f.step(s, acc[0], T::load(s, &x[at..at + S::LANES]));
+        at += S::LANES;
+    }
+    if at < x.len() {
+        acc[1] = f.step_partial(s, acc[1], &x[at..]);
+    }
+    f.join(s, f.join(s, acc[0], acc[2]), f.join(s, acc[1], acc[3]))
+}
+
+/// Elements whose lanes are summed in f32 before they go into an f64 total.
+const BLOCK: usize = 8192;
+
+/// The sum over `x` of what `f` adds, for accumulators that add.
+#[inline(always)]
+pub(crate) fn total<S: Simd, T: Element, F: Fold>(s: S, x: &[T], f: F) -> f64 {
+    let mut total = 0.0;
+    for block in x.chunks(BLOCK) {
+        total += f64::from(s.reduce_add(fold(s, block, f)));
+    }
+    total
+}
+
+/// acc + x
+#[derive(Clone, Copy)]
+pub(crate) struct Sum;
+
+impl Fold for Sum {
+    const START: f32 = 0.0;
+    #[inline(always)]
+    fn fill(self) -> f32 {
+        0.0
+    }
+    #[inline(always)]
+    fn step<S: Simd>(self, s: S, acc: S::F, x: S::F) -> S::F {
+        s.add(acc, x)
+    }
+    #[inline(always)]
+    fn join<S: Simd>(self, s: S, a: S::F, b: S::F) -> S::F {
+        s.add(a, b)
+    }
+}
+
+/// acc + (x − shift)
+#[derive(Clone, Copy)]
+pub(crate) struct SumFrom(pub(crate) f32);
+
+impl Fold for SumFrom {
+    const START: f32 = 0.0;
+    #[inline(always)]
+    fn fill(self) -> f32 {
+        self.0
+    }
+    #[inline(always)]
+    fn step<S: Simd>(self, s: S, acc: S::F, x: S::F) -> S::F {
+        s.add(acc, s.sub(x, s.splat(self.0)))
+    }
+    #[inline(always)]
+    fn join<S: Simd>(self, s: S, a: S::F, b: S::F) -> S::F {
+        s.add(a, b)
+    }
+}
+
+/// acc + ((x − first) − mean)², the mean being that of what remains when the first element is taken off.
+#[derive(Clone, Copy)]
+pub(crate) struct SquaresFrom {
+    pub(crate) first: f32,
+    pub(crate) mean: f32,
+}
+
+impl Fold for SquaresFrom {
+    const START: f32 = 0.0;
+    #[inline(always)]
+    fn fill(self) -> f32 {
+        self.first
+    }
+    // No fill makes every deviation zero, so the lanes beyond are multiplied away.
+    #[inline(always)]
+    fn step_partial<S: Simd, T: Element>(self, s: S, acc: S::F, x: &[T]) -> S::F {
+        const ONES: [f32; crate::MAX_LANES] = [1.0; crate::MAX_LANES];
+        let d = self.deviation(s, T::load_partial(s, x, self.first));
+        let d = s.mul(d, s.load_partial(&ONES[..x.len()], 0.0));
+        s.mul_add(d, d, acc)
+    }
+    #[inline(always)]
+    fn step<S: Simd>(self, s: S, acc: S::F, x: S::F) -> S::F {
+        let d = self.deviation(s, x);
+        s.mul_add(d, d, acc)
+    }
+    #[inline(always)]
+    fn join<S: Simd>(self, s: S, a: S::F, b: S::F) -> S::F {
+        s.add(a, b)
+    }
+}
+
+impl SquaresFrom {
+    #[inline(always)]
+    fn deviation<S: Simd>(self, s: S, x: S::F) -> S::F {
+        s.sub(s.sub(x, s.splat(self.first)), s.splat(self.mean))
+    }
+}
+
+/// acc + x²
+#[derive(Clone, Copy)]
+pub(crate) struct Squares;
+
+impl Fold for Squares {
+    const START: f32 = 0.0;
+    #[inline(always)]
+    fn fill(self) -> f32 {
+        0.0
+    }
+    #[inline(always)]
+    fn step<S: Simd>(self, s: S, acc: S::F, x: S::F) -> S::F {
+        s.mul_add(x, x, acc)
+    }
+    #[inline(always)]
+    fn join<S: Simd>(self, s: S, a: S::F, b: S::F) -> S::F {
+        s.add(a, b)
+    }
+}
+
+/// The larger; NaN when either is.
+#[derive(Clone, Copy)]
+pub(crate) struct Maximum;
+
+impl Fold for Maximum {
+    const START: f32 = f32::NEG_INFINITY;
+    #[inline(always)]
+    fn fill(self) -> f32 {
+        f32::NEG_INFINITY
+    }
+    #[inline(always)]
+    fn step<S: Simd>(self, s: S, acc: S::F, x: S::F) -> S::F {
+        s.maximum(x, acc)
+    }
+    #[inline(always)]
+    fn join<S: Simd>(self, s: S, a: S::F, b: S::F) -> S::F {
+        s.maximum(a, b)
+    }
+}
+
+/// The largest of those that are not NaN.
+#[derive(Clone, Copy)]
+pub(crate) struct LargestNumber;
+
+impl Fold for LargestNumber {
+    const START: f32 = f32::NEG_INFINITY;
+    #[inline(always)]
+    fn fill(self) -> f32 {
+        f32::NEG_INFINITY
+    }
+    #[inline(always)]
+    fn step<S: Simd>(self, s: S, acc: S::F, x: S::F) -> S::F {
+        s.max_raw(x, acc)
+    }
+    #[inline(always)]
+    fn join<S: Simd>(self, s: S, a: S::F, b: S::F) -> S::F {
+        s.max_raw(a, b)
+    }
+}

@@ -1,0 +1,213 @@
+//! Norms over rows.
+
+use super::driver::{RowMap, as_f32, map_rows};
+use super::fold::{Squares, total};
+use super::reduce::shifted_moments;
+use crate::element::{Element, Same, View, ViewMut};
+use crate::error::{Error, rows, same_len};
+use crate::isa::Isa;
+use crate::map::Store;
+use crate::scratch::Scratch;
+use crate::simd::{Kernel, Simd};
+
+/// y = x / √(mean(x²) + eps) · weight over rows as long as `weight`.
+///
+/// # Errors
+/// [`Error::Length`] when `x` and `y` differ, [`Error::Multiple`] when they are not whole rows.
+pub fn rms_norm<X: Element, W: Element, Y: Element>(
+    isa: Isa,
+    x: &[X],
+    weight: &[W],
+    eps: f32,
+    y: &mut [Y],
+    store: Store,
+) -> Result<(), Error> {
+    same_len("y", y.len(), x.len())?;
+    rows("x", x.len(), weight.len())?;
+    let mut wide = Scratch::new(0);
+    rms_norm_views(isa, X::view(x), as_f32(isa, weight, &mut wide), eps, Y::view_mut(y), store);
+    Ok(())
+}
+
+fn rms_norm_views(isa: Isa, x: View<'_>, weight: &[f32], eps: f32, y: ViewMut<'_>, store: Store) {
+    map_rows(isa, x, y, weight.len(), store, RmsNorm { weight, eps });
+}
+
+#[derive(Clone, Copy)]
+struct RmsNorm<'a> {
+    weight: &'a [f32],
+    eps: f32,
+}
+
+impl RowMap for RmsNorm<'_> {
+    #[inline(always)]
+    fn row<S: Simd, T: Element>(self, s: S, x: &[T], y: &mut [T], _scratch: &mut [f32]) {
+        scale_row(s, x, self.weight, rms_scale(total(s, x, Squares), x.len(), self.eps), y);
+    }
+}
+
+/// 1 / √(squares / n + eps)
+#[inline(always)]
+fn rms_scale(squares: f64, n: usize, eps: f32) -> f32 {
+    (1.0 / (squares / n as f64 + f64::from(eps)).sqrt()) as f32
+}
+
+/// y = x · scale · weight
+#[inline(always)]
+fn scale_row<S: Simd, T: Element>(s: S, x: &[T], weight: &[f32], scale: f32, y: &mut [T]) {
+    let n = y.len();
+    let (x, weight) = (&x[..n], &weight[..n]);
+    let scale = s.splat(scale);
+    let mut at = 0;
+    while n - at >= S::LANES {
+        let v = s.mul(T::load(s, &x[at..at + S::LANES]), scale);
+        T::store(s, &mut y[at..at + S::LANES], s.mul(v, s.load(&weight[at..at + S::LANES])));
+        at += S::LANES;
+    }
+    if at < n {
+        let v = s.mul(T::load_partial(s, &x[at..], 0.0), scale);
+        T::store_partial(s, &mut y[at..], s.mul(v, s.load_partial(&weight[at..], 0.0)));
+    }
+}
+
+/// sum = x + residual, rounded to `T`; y = rms_norm(sum).
+///
+/// # Errors
+/// [`Error::Length`] when the operands differ in length, [`Error::Multiple`] when they are not whole rows.
+pub fn add_rms_norm<T: Element, W: Element>(
+    isa: Isa,
+    x: &[T],
+    residual: &[T],
+    weight: &[W],
+    eps: f32,
+    y: &mut [T],
+    sum: &mut [T],
+) -> Result<(), Error> {
+    same_len("residual", residual.len(), x.len())?;
+    same_len("y", y.len(), x.len())?;
+    same_len("sum", sum.len(), x.len())?;
+    rows("x", x.len(), weight.len())?;
+    let mut wide = Scratch::new(0);
+    let weight = as_f32(isa, weight, &mut wide);
+    add_rms_norm_same(isa, weight, eps, T::same([x, residual], [y, sum]));
+    Ok(())
+}
+
+fn add_rms_norm_same(isa: Isa, weight: &[f32], eps: f32, operands: Same<'_, 2, 2>) {
+    match operands {
+        Same::F32([x, residual], [y, sum]) => isa.run(AddRmsNorm { x, residual, weight, eps, y, sum }),
+        Same::F16([x, residual], [y, sum]) => isa.run(AddRmsNorm { x, residual, weight, eps, y, sum }),
+        Same::Bf16([x, residual], [y, sum]) => isa.run(AddRmsNorm { x, residual, weight, eps, y, sum }),
+    }
+}
+
+struct AddRmsNorm<'a, T> {
+    x: &'a [T],
+    residual: &'a [T],
+    weight: &'a [f32],
+    eps: f32,
+    y: &'a mut [T],
+    sum: &'a mut [T],
+}
+
+impl<T: Element> Kernel for AddRmsNorm<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        let n = self.weight.len();
+        if n == 0 {
+            return;
+        }
+        let inputs = self.x.chunks_exact(n).zip(self.residual.chunks_exact(n));
+        let outputs = self.y.chunks_exact_mut(n).zip(self.sum.chunks_exact_mut(n));
+        for ((x, residual), (y, sum)) in inputs.zip(outputs) {
+            add_row(s, x, residual, sum);
+            scale_row(s, sum, self.weight, rms_scale(total(s, sum, Squares), n, self.eps), y);
+        }
+    }
+}
+
+#[inline(always)]
+fn add_row<S: Simd, T: Element>(s: S, a: &[T], b: &[T], y: &mut [T]) {
+    let n = y.len();
+    let (a, b) = (&a[..n], &b[..n]);
+    let mut at = 0;
+    while n - at >= S::LANES {
+        let v = s.add(T::load(s, &a[at..at + S::LANES]), T::load(s, &b[at..at + S::LANES]));
+        T::store(s, &mut y[at..at + S::LANES], v);
+        at += S::LANES;
+    }
+    if at < n {
+        let v = s.add(T::load_partial(s, &a[at..], 0.0), T::load_partial(s, &b[at..], 0.0));
+        T::store_partial(s, &mut y[at..], v);
+    }
+}
+
+/// y = (x − mean) / √(variance + eps) · weight + bias over rows as long as `weight`, the variance biased.
+///
+/// # Errors
+/// [`Error::Length`] when `x` and `y` or `weight` and `bias` differ, [`Error::Multiple`] when they are not whole rows.
+pub fn layer_norm<X: Element, W: Element, Y: Element>(
+    isa: Isa,
+    x: &[X],
+    weight: &[W],
+    bias: Option<&[W]>,
+    eps: f32,
+    y: &mut [Y],
+    store: Store,
+) -> Result<(), Error> {
+    same_len("y", y.len(), x.len())?;
+    rows("x", x.len(), weight.len())?;
+    let bias = bias.unwrap_or(&[]);
+    if !bias.is_empty() {
+        same_len("bias", bias.len(), weight.len())?;
+    }
+    let (mut wide_weight, mut wide_bias) = (Scratch::new(0), Scratch::new(0));
+    let weight = as_f32(isa, weight, &mut wide_weight);
+    let bias = as_f32(isa, bias, &mut wide_bias);
+    layer_norm_views(isa, X::view(x), LayerNorm { weight, bias, eps }, Y::view_mut(y), store);
+    Ok(())
+}
+
+fn layer_norm_views(isa: Isa, x: View<'_>, norm: LayerNorm<'_>, y: ViewMut<'_>, store: Store) {
+    map_rows(isa, x, y, norm.weight.len(), store, norm);
+}
+
+#[derive(Clone, Copy)]
+struct LayerNorm<'a> {
+    weight: &'a [f32],
+    /// Empty when there is none.
+    bias: &'a [f32],
+    eps: f32,
+}
+
+impl RowMap for LayerNorm<'_> {
+    #[inline(always)]
+    fn row<S: Simd, T: Element>(self, s: S, x: &[T], y: &mut [T], _scratch: &mut [f32]) {
+        let moments = shifted_moments(s, x);
+        let scale = (1.0 / (f64::from(moments.variance) + f64::from(self.eps)).sqrt()) as f32;
+        let (first, mean, scale) = (s.splat(moments.first), s.splat(moments.mean), s.splat(scale));
+        let n = y.len();
+        let (x, weight) = (&x[..n], &self.weight[..n]);
+        let mut at = 0;
+        while at < n {
+            let end = n.min(at + S::LANES);
+            let full = end - at == S::LANES;
+            let v = if full { T::load(s, &x[at..end]) } else { T::load_partial(s, &x[at..end], 0.0) };
+            let w = if full { s.load(&weight[at..end]) } else { s.load_partial(&weight[at..end], 0.0) };
+            let v = s.mul(s.mul(s.sub(s.sub(v, first), mean), scale), w);
+            let v = match self.bias.get(at..end) {
+                Some(b) if full => s.add(v, s.load(b)),
+                Some(b) => s.add(v, s.load_partial(b, 0.0)),
+                None => v,
+            };
+            if full {
+                T::store(s, &mut y[at..end], v)
+            } else {
+                T::store_partial(s, &mut y[at..end], v)
+            }
+            at = end;
+        }
+    }
+}

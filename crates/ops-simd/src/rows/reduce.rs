@@ -1,0 +1,143 @@
+//! Rows to numbers.
+
+use super::fold::{Maximum, Squares, SquaresFrom, Sum, SumFrom, fold, total};
+use crate::element::{Element, View};
+use crate::error::{Error, same_len};
+use crate::isa::Isa;
+use crate::simd::{Kernel, Simd};
+
+/// The mean of a row and the mean square deviation from it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Moments {
+    /// Σx / n
+    pub mean: f32,
+    /// Σ(x − mean)² / n
+    pub variance: f32,
+}
+
+/// y[r] = Σ x[r, i] over rows of `n`; 0 for empty rows.
+///
+/// # Errors
+/// [`Error::Length`] when `x` has not `n` elements for each of `y`.
+pub fn sum<T: Element>(isa: Isa, x: &[T], n: usize, y: &mut [f32]) -> Result<(), Error> {
+    check(x.len(), n, y.len())?;
+    each_row(isa, T::view(x), n, y, Total(Sum));
+    Ok(())
+}
+
+/// y[r] = Σ x[r, i]² over rows of `n`; 0 for empty rows.
+///
+/// # Errors
+/// [`Error::Length`] when `x` has not `n` elements for each of `y`.
+pub fn sum_of_squares<T: Element>(isa: Isa, x: &[T], n: usize, y: &mut [f32]) -> Result<(), Error> {
+    check(x.len(), n, y.len())?;
+    each_row(isa, T::view(x), n, y, Total(Squares));
+    Ok(())
+}
+
+/// y[r] = the largest of x[r, ..], NaN when any is; −∞ for empty rows.
+///
+/// # Errors
+/// [`Error::Length`] when `x` has not `n` elements for each of `y`.
+pub fn max<T: Element>(isa: Isa, x: &[T], n: usize, y: &mut [f32]) -> Result<(), Error> {
+    check(x.len(), n, y.len())?;
+    each_row(isa, T::view(x), n, y, Largest);
+    Ok(())
+}
+
+/// y[r] = mean and biased variance of x[r, ..]; NaN for empty rows. The row's first element is taken off
+/// before anything is summed, so a mean far larger than the deviation costs no precision.
+///
+/// # Errors
+/// [`Error::Length`] when `x` has not `n` elements for each of `y`.
+pub fn moments<T: Element>(isa: Isa, x: &[T], n: usize, y: &mut [Moments]) -> Result<(), Error> {
+    check(x.len(), n, y.len())?;
+    each_row(isa, T::view(x), n, y, MeanAndVariance);
+    Ok(())
+}
+
+fn check(len: usize, n: usize, rows: usize) -> Result<(), Error> {
+    same_len("x", len, n.saturating_mul(rows))
+}
+
+/// A number from a row.
+pub(crate) trait Row: Copy {
+    type Value;
+    fn row<S: Simd, T: Element>(self, s: S, x: &[T]) -> Self::Value;
+}
+
+fn each_row<R: Row>(isa: Isa, x: View<'_>, n: usize, y: &mut [R::Value], row: R) {
+    match x {
+        View::F32(x) => isa.run(EachRow { x, n, y, row }),
+        View::F16(x) => isa.run(EachRow { x, n, y, row }),
+        View::Bf16(x) => isa.run(EachRow { x, n, y, row }),
+    }
+}
+
+struct EachRow<'a, T, R: Row> {
+    x: &'a [T],
+    n: usize,
+    y: &'a mut [R::Value],
+    row: R,
+}
+
+impl<T: Element, R: Row> Kernel for EachRow<'_, T, R> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        for (r, y) in self.y.iter_mut().enumerate() {
+            *y = self.row.row(s, &self.x[r * self.n..][..self.n]);
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Total<F>(F);
+
+impl<F: super::fold::Fold> Row for Total<F> {
+    type Value = f32;
+    #[inline(always)]
+    fn row<S: Simd, T: Element>(self, s: S, x: &[T]) -> f32 {
+        total(s, x, self.0) as f32
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Largest;
+
+impl Row for Largest {
+    type Value = f32;
+    #[inline(always)]
+    fn row<S: Simd, T: Element>(self, s: S, x: &[T]) -> f32 {
+        s.reduce_maximum(fold(s, x, Maximum))
+    }
+}
+
+#[derive(Clone, Copy)]
+struct MeanAndVariance;
+
+impl Row for MeanAndVariance {
+    type Value = Moments;
+    #[inline(always)]
+    fn row<S: Simd, T: Element>(self, s: S, x: &[T]) -> Moments {
+        let shifted = shifted_moments(s, x);
+        Moments { mean: shifted.first + shifted.mean, variance: shifted.variance }
+    }
+}
+
+/// Moments of a row from which its first element was taken.
+pub(crate) struct Shifted {
+    pub(crate) first: f32,
+    pub(crate) mean: f32,
+    pub(crate) variance: f32,
+}
+
+#[inline(always)]
+pub(crate) fn shifted_moments<S: Simd, T: Element>(s: S, x: &[T]) -> Shifted {
+    let first = x.first().map_or(f32::NAN, |x| x.to_f32());
+    let n = x.len() as f64;
+    let mean = (total(s, x, SumFrom(first)) / n) as f32;
+    let variance = (total(s, x, SquaresFrom { first, mean }) / n) as f32;
+    Shifted { first, mean, variance }
+}

@@ -1,0 +1,150 @@
+//! Softmax over rows.
+
+use super::driver::{RowMap, map_rows};
+use super::fold::{Fold, LargestNumber, fold, total};
+use crate::element::{Element, View, ViewMut};
+use crate::error::{Error, rows, same_len};
+use crate::isa::Isa;
+use crate::map::Store;
+use crate::math::exp;
+use crate::simd::Simd;
+
+/// y = e^(x − m) / Σ e^(x − m), m the row's largest, over rows of `n`. A row of −∞, or with a NaN or +∞, gives NaN.
+///
+/// # Errors
+/// [`Error::Length`] when `x` and `y` differ, [`Error::Multiple`] when they are not whole rows.
+pub fn softmax<X: Element, Y: Element>(
+    isa: Isa,
+    x: &[X],
+    n: usize,
+    y: &mut [Y],
+    store: Store,
+) -> Result<(), Error> {
+    same_len("y", y.len(), x.len())?;
+    rows("x", x.len(), n)?;
+    softmax_views(isa, X::view(x), n, Y::view_mut(y), store);
+    Ok(())
+}
+
+/// y = x − m − ln Σ e^(x − m), m the row's largest, over rows of `n`.
+///
+/// # Errors
+/// [`Error::Length`] when `x` and `y` differ, [`Error::Multiple`] when they are not whole rows.
+pub fn log_softmax<X: Element, Y: Element>(
+    isa: Isa,
+    x: &[X],
+    n: usize,
+    y: &mut [Y],
+    store: Store,
+) -> Result<(), Error> {
+    same_len("y", y.len(), x.len())?;
+    rows("x", x.len(), n)?;
+    log_softmax_views(isa, X::view(x), n, Y::view_mut(y), store);
+    Ok(())
+}
+
+fn softmax_views(isa: Isa, x: View<'_>, n: usize, y: ViewMut<'_>, store: Store) {
+    map_rows(isa, x, y, n, store, Softmax);
+}
+
+fn log_softmax_views(isa: Isa, x: View<'_>, n: usize, y: ViewMut<'_>, store: Store) {
+    map_rows(isa, x, y, n, store, LogSoftmax);
+}
+
+#[derive(Clone, Copy)]
+struct Softmax;
+
+impl RowMap for Softmax {
+    #[inline(always)]
+    fn row<S: Simd, T: Element>(self, s: S, x: &[T], y: &mut [T], scratch: &mut [f32]) {
+        // A NaN need not be found here: it reaches the sum.
+        let largest = s.reduce_maximum(fold(s, x, LargestNumber));
+        let sum = exp_row(s, x, largest, scratch);
+        let scale = s.splat((1.0 / sum) as f32);
+        let n = y.len();
+        let scratch = &scratch[..n];
+        let mut at = 0;
+        while n - at >= S::LANES {
+            T::store(s, &mut y[at..at + S::LANES], s.mul(s.load(&scratch[at..at + S::LANES]), scale));
+            at += S::LANES;
+        }
+        if at < n {
+            T::store_partial(s, &mut y[at..], s.mul(s.load_partial(&scratch[at..], 0.0), scale));
+        }
+    }
+}
+
+/// Elements whose lanes are summed in f32 before they go into an f64 total.
+const BLOCK: usize = 8192;
+
+/// y = e^(x − largest), and the sum of it.
+#[inline(always)]
+fn exp_row<S: Simd, T: Element>(s: S, x: &[T], largest: f32, y: &mut [f32]) -> f64 {
+    let shift = s.splat(largest);
+    let mut sum = 0.0;
+    for (x, y) in x.chunks(BLOCK).zip(y.chunks_mut(BLOCK)) {
+        let n = x.len();
+        let y = &mut y[..n];
+        let mut acc = s.splat(0.0);
+        let mut at = 0;
+        while n - at >= S::LANES {
+            let e = exp(s, s.sub(T::load(s, &x[at..at + S::LANES]), shift));
+            s.store(&mut y[at..at + S::LANES], e);
+            acc = s.add(acc, e);
+            at += S::LANES;
+        }
+        sum += f64::from(s.reduce_add(acc));
+        if at < n {
+            let e = exp(s, s.sub(T::load_partial(s, &x[at..], f32::NEG_INFINITY), shift));
+            s.store_partial(&mut y[at..], e);
+            let mut lanes = [0.0; crate::MAX_LANES];
+            s.store(&mut lanes, e);
+            sum += lanes[..n - at].iter().map(|&e| f64::from(e)).sum::<f64>();
+        }
+    }
+    sum
+}
+
+#[derive(Clone, Copy)]
+struct LogSoftmax;
+
+impl RowMap for LogSoftmax {
+    #[inline(always)]
+    fn row<S: Simd, T: Element>(self, s: S, x: &[T], y: &mut [T], _scratch: &mut [f32]) {
+        let largest = s.reduce_maximum(fold(s, x, LargestNumber));
+        let log_sum = s.splat(total(s, x, SumExp(largest)).ln() as f32);
+        let shift = s.splat(largest);
+        let n = y.len();
+        let x = &x[..n];
+        let mut at = 0;
+        while n - at >= S::LANES {
+            let v = s.sub(s.sub(T::load(s, &x[at..at + S::LANES]), shift), log_sum);
+            T::store(s, &mut y[at..at + S::LANES], v);
+            at += S::LANES;
+        }
+        if at < n {
+            let v = s.sub(s.sub(T::load_partial(s, &x[at..], 0.0), shift), log_sum);
+            T::store_partial(s, &mut y[at..], v);
+        }
+    }
+}
+
+/// acc + e^(x − shift)
+#[derive(Clone, Copy)]
+struct SumExp(f32);
+
+impl Fold for SumExp {
+    const START: f32 = 0.0;
+    #[inline(always)]
+    fn fill(self) -> f32 {
+        f32::NEG_INFINITY
+    }
+    #[inline(always)]
+    fn step<S: Simd>(self, s: S, acc: S::F, x: S::F) -> S::F {
+        s.add(acc, exp(s, s.sub(x, s.splat(self.0))))
+    }
+    #[inline(always)]
+    fn join<S: Simd>(self, s: S, a: S::F, b: S::F) -> S::F {
+        s.add(a, b)
+    }
+}

@@ -1,0 +1,68 @@
+//! Scratch arrays that a thread keeps from call to call.
+
+use std::cell::RefCell;
+use std::ops::{Deref, DerefMut};
+
+/// A cache line, the alignment of every scratch array.
+#[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(C, align(64))]
+pub(crate) struct Line([u8; 64]);
+
+impl Line {
+    /// Sixty-four zero bytes.
+    pub(crate) const ZERO: Self = Self([0; 64]);
+}
+
+/// Arrays that a thread keeps; more than a call ever holds at once.
+const KEPT: usize = 4;
+
+thread_local! {
+    static FREE: RefCell<Vec<Vec<Line>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// An aligned array of `T` with unspecified contents, returned to its thread when dropped.
+pub(crate) struct Scratch<T> {
+    lines: Vec<Line>,
+    len: usize,
+    of: std::marker::PhantomData<T>,
+}
+
+impl<T: bytemuck::Pod> Scratch<T> {
+    /// An array of `len`.
+    pub(crate) fn new(len: usize) -> Self {
+        // A capacity beyond what the allocator can give is reported by `Vec`, like any other allocation.
+        let count = len.saturating_mul(size_of::<T>()).div_ceil(64);
+        let mut lines = FREE.try_with(|free| free.borrow_mut().pop()).ok().flatten().unwrap_or_default();
+        if lines.len() < count {
+            lines.resize(count, Line::ZERO);
+        }
+        Self { lines, len, of: std::marker::PhantomData }
+    }
+}
+
+impl<T> Drop for Scratch<T> {
+    fn drop(&mut self) {
+        let lines = std::mem::take(&mut self.lines);
+        // When the thread is ending there is nowhere to keep it.
+        let _ = FREE.try_with(|free| {
+            let mut free = free.borrow_mut();
+            if free.len() < KEPT {
+                free.push(lines);
+            }
+        });
+    }
+}
+
+impl<T: bytemuck::Pod> Deref for Scratch<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        &bytemuck::cast_slice(&self.lines)[..self.len]
+    }
+}
+
+impl<T: bytemuck::Pod> DerefMut for Scratch<T> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        &mut bytemuck::cast_slice_mut(&mut self.lines)[..self.len]
+    }
+}

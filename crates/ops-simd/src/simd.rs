@@ -1,0 +1,312 @@
+//! The vector layer: one trait, one token type per instruction set.
+
+use half::{bf16, f16};
+
+use crate::math;
+
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod avx2;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod avx512;
+pub(crate) mod portable;
+
+/// The widest [`Simd::LANES`] of any instruction set: the size of a scratch array that holds one vector.
+pub const MAX_LANES: usize = 16;
+
+/// A computation written once over [`Simd`] and compiled for every instruction set.
+///
+/// `run` and everything it calls down to the vector operations must be `#[inline(always)]`:
+/// the instruction set is enabled on the function that [`crate::Isa::run`] calls, and a callee
+/// left out of line would be compiled for the baseline. Closures are not inlined reliably; use structs.
+pub trait Kernel {
+    /// What the computation returns.
+    type Output;
+
+    /// Computes with the vectors of `s`.
+    fn run<S: Simd>(self, s: S) -> Self::Output;
+}
+
+/// A computation written over a register tile: `ROWS` rows of `WIDTH` vectors of accumulators for packed operands, and
+/// `DIRECT_ROWS` rows of `DIRECT_WIDTH` vectors for operands read in place, which need an address for each row.
+pub trait TileKernel {
+    /// What the computation returns.
+    type Output;
+
+    /// Computes with the vectors of `s`.
+    fn run<
+        S: Simd,
+        const ROWS: usize,
+        const WIDTH: usize,
+        const DIRECT_ROWS: usize,
+        const DIRECT_WIDTH: usize,
+    >(
+        self,
+        s: S,
+    ) -> Self::Output;
+}
+
+/// Vectors of one instruction set.
+///
+/// A value of an implementing type is proof that this processor has the instructions, so every method but
+/// the pointer ones is safe. Floats are f32; halves are carried as their bits in [`Simd::H`].
+pub trait Simd: Copy + Send + Sync + 'static {
+    /// f32 lanes in a vector.
+    const LANES: usize;
+    /// f64 lanes in a vector.
+    const LANES_F64: usize;
+    /// Whether [`Simd::mul_add`] rounds once.
+    const FUSED: bool;
+
+    /// [`Simd::LANES`] f32.
+    type F: Copy;
+    /// [`Simd::LANES`] i32.
+    type I: Copy;
+    /// [`Simd::LANES`] 16-bit patterns.
+    type H: Copy;
+    /// [`Simd::LANES`] truth values.
+    type M: Copy;
+    /// [`Simd::LANES_F64`] f64.
+    type D: Copy;
+
+    /// Calls `kernel` with the register tiles that suit this instruction set's register file.
+    fn with_tile<K: TileKernel>(self, kernel: K) -> K::Output;
+
+    /// Calls `kernel` in a function compiled for this instruction set.
+    fn vectorize<K: Kernel>(self, kernel: K) -> K::Output;
+
+    /// Every lane `x`.
+    fn splat(self, x: f32) -> Self::F;
+    /// The first lanes of `src`. Panics when there are fewer than [`Simd::LANES`].
+    fn load(self, src: &[f32]) -> Self::F;
+    /// Writes to the first lanes of `dst`. Panics when there are fewer than [`Simd::LANES`].
+    fn store(self, dst: &mut [f32], v: Self::F);
+    /// `src` in the first lanes, `fill` in the rest; at most [`Simd::LANES`] are read.
+    #[inline(always)]
+    fn load_partial(self, src: &[f32], fill: f32) -> Self::F {
+        let mut lanes = [fill; MAX_LANES];
+        let n = src.len().min(Self::LANES);
+        lanes[..n].copy_from_slice(&src[..n]);
+        self.load(&lanes)
+    }
+    /// Writes the first lanes of `v`, as many as `dst` has.
+    #[inline(always)]
+    fn store_partial(self, dst: &mut [f32], v: Self::F) {
+        let mut lanes = [0.0; MAX_LANES];
+        self.store(&mut lanes, v);
+        let n = dst.len().min(Self::LANES);
+        dst[..n].copy_from_slice(&lanes[..n]);
+    }
+    /// [`Simd::load`] without a length.
+    ///
+    /// # Safety
+    /// `src` must be readable for [`Simd::LANES`] f32, at any alignment.
+    unsafe fn load_ptr(self, src: *const f32) -> Self::F;
+    /// [`Simd::store`] without a length.
+    ///
+    /// # Safety
+    /// `dst` must be writable for [`Simd::LANES`] f32, at any alignment.
+    unsafe fn store_ptr(self, dst: *mut f32, v: Self::F);
+
+    /// The first 16-bit lanes of `src`. Panics when there are fewer than [`Simd::LANES`].
+    fn load_half(self, src: &[u16]) -> Self::H;
+    /// Writes to the first lanes of `dst`. Panics when there are fewer than [`Simd::LANES`].
+    fn store_half(self, dst: &mut [u16], v: Self::H);
+    /// [`Simd::load_half`] without a length.
+    ///
+    /// # Safety
+    /// `src` must be readable for [`Simd::LANES`] u16, at any alignment.
+    unsafe fn load_half_ptr(self, src: *const u16) -> Self::H;
+    /// `src` in the first lanes, `fill` in the rest; at most [`Simd::LANES`] are read.
+    #[inline(always)]
+    fn load_half_partial(self, src: &[u16], fill: u16) -> Self::H {
+        let mut lanes = [fill; MAX_LANES];
+        let n = src.len().min(Self::LANES);
+        lanes[..n].copy_from_slice(&src[..n]);
+        self.load_half(&lanes)
+    }
+    /// Writes the first lanes of `v`, as many as `dst` has.
+    #[inline(always)]
+    fn store_half_partial(self, dst: &mut [u16], v: Self::H) {
+        let mut lanes = [0; MAX_LANES];
+        self.store_half(&mut lanes, v);
+        let n = dst.len().min(Self::LANES);
+        dst[..n].copy_from_slice(&lanes[..n]);
+    }
+    /// f16 bits to f32, exactly; a signalling NaN becomes quiet.
+    fn f16_to_f32(self, h: Self::H) -> Self::F;
+    /// f32 to f16 bits, to nearest, ties to even.
+    fn f32_to_f16(self, v: Self::F) -> Self::H;
+    /// bf16 bits to f32, exactly.
+    fn bf16_to_f32(self, h: Self::H) -> Self::F;
+    /// f32 to bf16 bits, to nearest, ties to even; NaN stays NaN and becomes quiet.
+    fn f32_to_bf16(self, v: Self::F) -> Self::H;
+
+    /// a + b
+    fn add(self, a: Self::F, b: Self::F) -> Self::F;
+    /// a − b
+    fn sub(self, a: Self::F, b: Self::F) -> Self::F;
+    /// a · b
+    fn mul(self, a: Self::F, b: Self::F) -> Self::F;
+    /// a / b
+    fn div(self, a: Self::F, b: Self::F) -> Self::F;
+    /// a · b + c, rounded once where [`Simd::FUSED`].
+    fn mul_add(self, a: Self::F, b: Self::F, c: Self::F) -> Self::F;
+    /// c − a · b, rounded once where [`Simd::FUSED`].
+    fn neg_mul_add(self, a: Self::F, b: Self::F, c: Self::F) -> Self::F;
+    /// Square root; NaN for negative numbers.
+    fn sqrt(self, a: Self::F) -> Self::F;
+    /// `a < b ? a : b`: the second operand when either is NaN.
+    fn min_raw(self, a: Self::F, b: Self::F) -> Self::F;
+    /// `a > b ? a : b`: the second operand when either is NaN.
+    fn max_raw(self, a: Self::F, b: Self::F) -> Self::F;
+    /// To the nearest integer, ties to even.
+    fn round_even(self, a: Self::F) -> Self::F;
+    /// Down to an integer.
+    fn floor(self, a: Self::F) -> Self::F;
+    /// Up to an integer.
+    fn ceil(self, a: Self::F) -> Self::F;
+    /// x · 2ⁿ for integral n in [−300, 300], rounded once even when the result is subnormal, for x in [0.25, 4].
+    #[inline(always)]
+    fn scale_pow2(self, x: Self::F, n: Self::F) -> Self::F {
+        let n = self.to_i32(n);
+        let half = self.shr_arith::<1>(n);
+        let rest = self.sub_i(n, half);
+        let pow = |k| self.from_bits(self.shl::<23>(self.add_i(k, self.splat_i(127))));
+        self.mul(self.mul(x, pow(half)), pow(rest))
+    }
+    /// The remainder of `x` after the nearest multiple of π/2, in [−π/4, π/4], and that multiple.
+    /// For |x| ≤ 1e5.
+    #[inline(always)]
+    fn reduce_half_pi(self, x: Self::F) -> (Self::F, Self::I) {
+        math::trig::cody_waite(self, x)
+    }
+
+    /// a < b
+    fn lt(self, a: Self::F, b: Self::F) -> Self::M;
+    /// a ≤ b
+    fn le(self, a: Self::F, b: Self::F) -> Self::M;
+    /// a = b
+    fn eq(self, a: Self::F, b: Self::F) -> Self::M;
+    /// a is NaN
+    fn is_nan(self, a: Self::F) -> Self::M;
+    /// Both.
+    fn both(self, a: Self::M, b: Self::M) -> Self::M;
+    /// Whether any lane is true.
+    fn any(self, m: Self::M) -> bool;
+    /// `yes` where `m`, else `no`.
+    fn select(self, m: Self::M, yes: Self::F, no: Self::F) -> Self::F;
+    /// Whether each of the first lanes of `src` is not zero. Panics when there are fewer than [`Simd::LANES`].
+    fn load_mask(self, src: &[u8]) -> Self::M;
+
+    /// The bits of each lane.
+    fn to_bits(self, a: Self::F) -> Self::I;
+    /// Lanes from bits.
+    #[allow(clippy::wrong_self_convention)]
+    fn from_bits(self, a: Self::I) -> Self::F;
+    /// Every lane `x`.
+    fn splat_i(self, x: i32) -> Self::I;
+    /// a + b, wrapping.
+    fn add_i(self, a: Self::I, b: Self::I) -> Self::I;
+    /// a − b, wrapping.
+    fn sub_i(self, a: Self::I, b: Self::I) -> Self::I;
+    /// Bitwise and.
+    fn and_i(self, a: Self::I, b: Self::I) -> Self::I;
+    /// Bitwise or.
+    fn or_i(self, a: Self::I, b: Self::I) -> Self::I;
+    /// Bitwise exclusive or.
+    fn xor_i(self, a: Self::I, b: Self::I) -> Self::I;
+    /// Shift left by `N` bits.
+    fn shl<const N: u32>(self, a: Self::I) -> Self::I;
+    /// Shift right by `N` bits, keeping the sign.
+    fn shr_arith<const N: u32>(self, a: Self::I) -> Self::I;
+    /// a = b
+    fn eq_i(self, a: Self::I, b: Self::I) -> Self::M;
+    /// To the nearest integer, ties to even; unspecified out of range.
+    fn to_i32(self, a: Self::F) -> Self::I;
+    /// To the nearest f32.
+    #[allow(clippy::wrong_self_convention)]
+    fn from_i32(self, a: Self::I) -> Self::F;
+
+    /// |a|
+    #[inline(always)]
+    fn abs(self, a: Self::F) -> Self::F {
+        self.from_bits(self.and_i(self.to_bits(a), self.splat_i(0x7fff_ffff)))
+    }
+    /// −a
+    #[inline(always)]
+    fn neg(self, a: Self::F) -> Self::F {
+        self.from_bits(self.xor_i(self.to_bits(a), self.splat_i(i32::MIN)))
+    }
+    /// |magnitude| with the sign of `sign`; `magnitude` must not be negative.
+    #[inline(always)]
+    fn with_sign_of(self, magnitude: Self::F, sign: Self::F) -> Self::F {
+        let sign = self.and_i(self.to_bits(sign), self.splat_i(i32::MIN));
+        self.from_bits(self.or_i(self.to_bits(magnitude), sign))
+    }
+    /// The larger; NaN when either is.
+    #[inline(always)]
+    fn maximum(self, a: Self::F, b: Self::F) -> Self::F {
+        self.select(self.is_nan(a), a, self.max_raw(a, b))
+    }
+    /// The smaller; NaN when either is.
+    #[inline(always)]
+    fn minimum(self, a: Self::F, b: Self::F) -> Self::F {
+        self.select(self.is_nan(a), a, self.min_raw(a, b))
+    }
+
+    /// The sum of the lanes.
+    fn reduce_add(self, a: Self::F) -> f32;
+    /// The largest lane; NaN when any is.
+    #[inline(always)]
+    fn reduce_maximum(self, a: Self::F) -> f32 {
+        let mut lanes = [f32::NEG_INFINITY; MAX_LANES];
+        self.store(&mut lanes, a);
+        lanes.into_iter().fold(f32::NEG_INFINITY, |m, x| if x > m || x.is_nan() { x } else { m })
+    }
+    /// The lanes of even and of odd index of `a` followed by `b`.
+    fn deinterleave(self, a: Self::F, b: Self::F) -> (Self::F, Self::F);
+    /// The inverse of [`Simd::deinterleave`].
+    fn interleave(self, even: Self::F, odd: Self::F) -> (Self::F, Self::F);
+
+    /// Copies `src` to `dst` past the caches where the instruction set can. [`Simd::fence`] must follow the last one.
+    /// Panics when the lengths differ.
+    #[inline(always)]
+    fn stream_copy(self, src: &[u8], dst: &mut [u8]) {
+        dst.copy_from_slice(src);
+    }
+    /// Asks for the cache line of an address, any address.
+    #[inline(always)]
+    fn prefetch<T>(self, _address: *const T) {}
+    /// Orders streamed stores before later ones.
+    #[inline(always)]
+    fn fence(self) {}
+
+    /// Every lane `x`.
+    fn splat_f64(self, x: f64) -> Self::D;
+    /// The first lanes at `src`.
+    ///
+    /// # Safety
+    /// `src` must be readable for [`Simd::LANES_F64`] f64, at any alignment.
+    unsafe fn load_f64_ptr(self, src: *const f64) -> Self::D;
+    /// Writes the lanes to `dst`.
+    ///
+    /// # Safety
+    /// `dst` must be writable for [`Simd::LANES_F64`] f64, at any alignment.
+    unsafe fn store_f64_ptr(self, dst: *mut f64, v: Self::D);
+    /// a + b
+    fn add_f64(self, a: Self::D, b: Self::D) -> Self::D;
+    /// a · b + c
+    fn mul_add_f64(self, a: Self::D, b: Self::D, c: Self::D) -> Self::D;
+}
+
+/// The bits of a slice of f16.
+#[inline(always)]
+pub(crate) fn f16_bits(x: &[f16]) -> &[u16] {
+    bytemuck::cast_slice(x)
+}
+
+/// The bits of a slice of bf16.
+#[inline(always)]
+pub(crate) fn bf16_bits(x: &[bf16]) -> &[u16] {
+    bytemuck::cast_slice(x)
+}

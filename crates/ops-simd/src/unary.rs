@@ -1,0 +1,384 @@
+//! Elementwise functions of one operand.
+
+use std::fmt;
+
+use crate::cast::through_f32;
+use crate::element::{Element, View, ViewMut};
+use crate::error::{Error, same_len};
+use crate::isa::Isa;
+use crate::map::{Elementwise, InPlace, Map, Store};
+use crate::math;
+use crate::simd::Simd;
+
+/// A function of one number. NaN gives NaN, but for [`Unary::Sign`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Unary {
+    /// |x|
+    Abs,
+    /// −x
+    Neg,
+    /// x²
+    Sqr,
+    /// √x
+    Sqrt,
+    /// 1 / x
+    Recip,
+    /// max(x, 0)
+    Relu,
+    /// Down to an integer.
+    Floor,
+    /// Up to an integer.
+    Ceil,
+    /// To the nearest integer, halves away from zero.
+    Round,
+    /// −1, 0 or 1; 0 for NaN.
+    Sign,
+    /// eˣ
+    Exp,
+    /// ln x
+    Log,
+    /// sin x
+    Sin,
+    /// cos x
+    Cos,
+    /// tanh x
+    Tanh,
+    /// erf x
+    Erf,
+    /// 1 / (1 + e⁻ˣ)
+    Sigmoid,
+    /// x · sigmoid(x)
+    Silu,
+    /// ½x(1 + tanh(√(2/π)·(x + 0.044715x³)))
+    Gelu,
+    /// ½x(1 + erf(x/√2))
+    GeluErf,
+}
+
+impl Unary {
+    /// All of them.
+    pub const ALL: [Self; 20] = [
+        Self::Abs,
+        Self::Neg,
+        Self::Sqr,
+        Self::Sqrt,
+        Self::Recip,
+        Self::Relu,
+        Self::Floor,
+        Self::Ceil,
+        Self::Round,
+        Self::Sign,
+        Self::Exp,
+        Self::Log,
+        Self::Sin,
+        Self::Cos,
+        Self::Tanh,
+        Self::Erf,
+        Self::Sigmoid,
+        Self::Silu,
+        Self::Gelu,
+        Self::GeluErf,
+    ];
+}
+
+impl fmt::Display for Unary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
+
+/// y[i] = op(x[i])
+///
+/// # Errors
+/// [`Error::Length`] when the lengths differ.
+pub fn unary<X: Element, Y: Element>(
+    isa: Isa,
+    op: Unary,
+    x: &[X],
+    y: &mut [Y],
+    store: Store,
+) -> Result<(), Error> {
+    same_len("x", x.len(), y.len())?;
+    dispatch(isa, op, X::view(x), Y::view_mut(y), store);
+    Ok(())
+}
+
+/// y[i] = op(y[i])
+pub fn unary_in_place<T: Element>(isa: Isa, op: Unary, y: &mut [T]) {
+    dispatch_in_place(isa, op, T::view_mut(y));
+}
+
+// Not generic, so that the kernels are compiled with this crate.
+fn dispatch(isa: Isa, op: Unary, x: View<'_>, y: ViewMut<'_>, store: Store) {
+    match (x, y) {
+        (View::F32(x), ViewMut::F32(y)) => select(op, Apply { isa, x, y, store }),
+        (View::F16(x), ViewMut::F16(y)) => select(op, Apply { isa, x, y, store }),
+        (View::Bf16(x), ViewMut::Bf16(y)) => select(op, Apply { isa, x, y, store }),
+        (x, y) => through_f32(isa, x, y, store, |block| dispatch_in_place(isa, op, ViewMut::F32(block))),
+    }
+}
+
+fn dispatch_in_place(isa: Isa, op: Unary, y: ViewMut<'_>) {
+    match y {
+        ViewMut::F32(y) => select(op, ApplyInPlace { isa, y }),
+        ViewMut::F16(y) => select(op, ApplyInPlace { isa, y }),
+        ViewMut::Bf16(y) => select(op, ApplyInPlace { isa, y }),
+    }
+}
+
+/// Something to do with a function known by its type.
+trait Visitor {
+    fn visit<F: Map<1>>(self, map: F);
+}
+
+struct Apply<'a, T> {
+    isa: Isa,
+    x: &'a [T],
+    y: &'a mut [T],
+    store: Store,
+}
+
+impl<T: Element> Visitor for Apply<'_, T> {
+    fn visit<F: Map<1>>(self, map: F) {
+        self.isa.run(Elementwise { map, x: [self.x], y: self.y, store: self.store });
+    }
+}
+
+struct ApplyInPlace<'a, T> {
+    isa: Isa,
+    y: &'a mut [T],
+}
+
+impl<T: Element> Visitor for ApplyInPlace<'_, T> {
+    fn visit<F: Map<1>>(self, map: F) {
+        self.isa.run(InPlace { map, y: self.y });
+    }
+}
+
+fn select<V: Visitor>(op: Unary, v: V) {
+    match op {
+        Unary::Abs => v.visit(Abs),
+        Unary::Neg => v.visit(Neg),
+        Unary::Sqr => v.visit(Sqr),
+        Unary::Sqrt => v.visit(Sqrt),
+        Unary::Recip => v.visit(Recip),
+        Unary::Relu => v.visit(Relu),
+        Unary::Floor => v.visit(Floor),
+        Unary::Ceil => v.visit(Ceil),
+        Unary::Round => v.visit(Round),
+        Unary::Sign => v.visit(Sign),
+        Unary::Exp => v.visit(Exp),
+        Unary::Log => v.visit(Log),
+        Unary::Sin => v.visit(Sin),
+        Unary::Cos => v.visit(Cos),
+        Unary::Tanh => v.visit(Tanh),
+        Unary::Erf => v.visit(Erf),
+        Unary::Sigmoid => v.visit(Sigmoid),
+        Unary::Silu => v.visit(Silu),
+        Unary::Gelu => v.visit(Gelu),
+        Unary::GeluErf => v.visit(GeluErf),
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Abs;
+
+impl Map<1> for Abs {
+    #[inline(always)]
+    fn eval<S: Simd>(self, s: S, [x]: [S::F; 1]) -> S::F {
+        s.abs(x)
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Neg;
+
+impl Map<1> for Neg {
+    #[inline(always)]
+    fn eval<S: Simd>(self, s: S, [x]: [S::F; 1]) -> S::F {
+        s.neg(x)
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Sqr;
+
+impl Map<1> for Sqr {
+    #[inline(always)]
+    fn eval<S: Simd>(self, s: S, [x]: [S::F; 1]) -> S::F {
+        s.mul(x, x)
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Sqrt;
+
+impl Map<1> for Sqrt {
+    #[inline(always)]
+    fn eval<S: Simd>(self, s: S, [x]: [S::F; 1]) -> S::F {
+        s.sqrt(x)
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Recip;
+
+impl Map<1> for Recip {
+    #[inline(always)]
+    fn eval<S: Simd>(self, s: S, [x]: [S::F; 1]) -> S::F {
+        s.div(s.splat(1.0), x)
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Relu;
+
+impl Map<1> for Relu {
+    #[inline(always)]
+    fn eval<S: Simd>(self, s: S, [x]: [S::F; 1]) -> S::F {
+        s.maximum(x, s.splat(0.0))
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Floor;
+
+impl Map<1> for Floor {
+    #[inline(always)]
+    fn eval<S: Simd>(self, s: S, [x]: [S::F; 1]) -> S::F {
+        s.floor(x)
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Ceil;
+
+impl Map<1> for Ceil {
+    #[inline(always)]
+    fn eval<S: Simd>(self, s: S, [x]: [S::F; 1]) -> S::F {
+        s.ceil(x)
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Round;
+
+impl Map<1> for Round {
+    #[inline(always)]
+    fn eval<S: Simd>(self, s: S, [x]: [S::F; 1]) -> S::F {
+        // Adding almost a half, then cutting the fraction off, cannot reach the next integer from below a half.
+        let near = s.add(s.abs(x), s.splat(0.499_999_97));
+        s.with_sign_of(s.floor(near), x)
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Sign;
+
+impl Map<1> for Sign {
+    #[inline(always)]
+    fn eval<S: Simd>(self, s: S, [x]: [S::F; 1]) -> S::F {
+        let unit = s.with_sign_of(s.splat(1.0), x);
+        s.select(s.lt(s.splat(0.0), s.abs(x)), unit, s.splat(0.0))
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Exp;
+
+impl Map<1> for Exp {
+    #[inline(always)]
+    fn eval<S: Simd>(self, s: S, [x]: [S::F; 1]) -> S::F {
+        math::exp(s, x)
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Log;
+
+impl Map<1> for Log {
+    #[inline(always)]
+    fn eval<S: Simd>(self, s: S, [x]: [S::F; 1]) -> S::F {
+        math::log(s, x)
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Sin;
+
+impl Map<1> for Sin {
+    #[inline(always)]
+    fn eval<S: Simd>(self, s: S, [x]: [S::F; 1]) -> S::F {
+        math::sin(s, x)
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Cos;
+
+impl Map<1> for Cos {
+    #[inline(always)]
+    fn eval<S: Simd>(self, s: S, [x]: [S::F; 1]) -> S::F {
+        math::cos(s, x)
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Tanh;
+
+impl Map<1> for Tanh {
+    #[inline(always)]
+    fn eval<S: Simd>(self, s: S, [x]: [S::F; 1]) -> S::F {
+        math::tanh(s, x)
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Erf;
+
+impl Map<1> for Erf {
+    #[inline(always)]
+    fn eval<S: Simd>(self, s: S, [x]: [S::F; 1]) -> S::F {
+        math::erf(s, x)
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Sigmoid;
+
+impl Map<1> for Sigmoid {
+    #[inline(always)]
+    fn eval<S: Simd>(self, s: S, [x]: [S::F; 1]) -> S::F {
+        math::sigmoid(s, x)
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Silu;
+
+impl Map<1> for Silu {
+    #[inline(always)]
+    fn eval<S: Simd>(self, s: S, [x]: [S::F; 1]) -> S::F {
+        math::silu(s, x)
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Gelu;
+
+impl Map<1> for Gelu {
+    #[inline(always)]
+    fn eval<S: Simd>(self, s: S, [x]: [S::F; 1]) -> S::F {
+        math::gelu(s, x)
+    }
+}
+
+#[derive(Clone, Copy)]
+struct GeluErf;
+
+impl Map<1> for GeluErf {
+    #[inline(always)]
+    fn eval<S: Simd>(self, s: S, [x]: [S::F; 1]) -> S::F {
+        math::gelu_erf(s, x)
+    }
+}

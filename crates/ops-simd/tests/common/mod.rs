@@ -1,0 +1,58 @@
+//! What the tests share: data, references in f64, the tolerance.
+#![allow(dead_code, unreachable_pub)]
+
+use ops_simd::{Element, Isa};
+
+/// Numbers in [-1, 1) that look random and are the same every time.
+pub struct Random(u64);
+
+impl Random {
+    pub fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    pub fn bits(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    pub fn next(&mut self) -> f32 {
+        (self.bits() >> 40) as f32 / (1u32 << 23) as f32 - 1.0
+    }
+
+    pub fn vec<T: Element>(&mut self, n: usize) -> Vec<T> {
+        (0..n).map(|_| T::from_f32(self.next() * 4.0)).collect()
+    }
+}
+
+pub fn wide<T: Element>(x: &[T]) -> Vec<f64> {
+    x.iter().map(|x| f64::from(x.to_f32())).collect()
+}
+
+/// Σ (got − want)² / Σ want²
+pub fn nmse(got: &[f64], want: &[f64]) -> f64 {
+    assert_eq!(got.len(), want.len());
+    let error: f64 = got.iter().zip(want).map(|(g, w)| (g - w).powi(2)).sum();
+    let scale: f64 = want.iter().map(|w| w * w).sum();
+    if scale == 0.0 { error / want.len().max(1) as f64 } else { error / scale }
+}
+
+/// nmse(got, want) ≤ base + 2·nmse(round(want), want)
+pub fn assert_close<T: Element>(got: &[T], want: &[f64], base: f64, what: &str) {
+    let rounded: Vec<T> = want.iter().map(|&w| T::from_f32(w as f32)).collect();
+    let limit = base + 2.0 * nmse(&wide(&rounded), want);
+    let error = nmse(&wide(got), want);
+    assert!(error <= limit, "{what}: nmse {error:e} > {limit:e}");
+}
+
+/// Lengths around vector and unrolling boundaries.
+pub const LENGTHS: [usize; 19] =
+    [1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 33, 63, 64, 65, 100, 127, 255, 1000, 4099];
+
+pub fn each_isa(f: impl Fn(Isa)) {
+    for isa in Isa::available() {
+        f(isa);
+    }
+}

@@ -1,0 +1,117 @@
+//! Elementary functions against f64, in units in the last place.
+
+use ops_simd::{Isa, Store, Unary, unary};
+
+/// The distance of `got` from `want` in units of the last place that f32 has at `want`,
+/// beyond `slack` units of the smallest subnormal.
+fn ulp(got: f32, want: f64, slack: f64) -> f64 {
+    if want.is_nan() || got.is_nan() {
+        return if want.is_nan() && got.is_nan() { 0.0 } else { f64::INFINITY };
+    }
+    let rounded = want as f32;
+    if rounded.is_infinite() || got.is_infinite() {
+        // Just over the edge of the range either side is half a unit off.
+        let edge = f64::from(f32::MAX);
+        let off = |x: f64| x.signum() * x.abs().min(edge * (1.0 + 2f64.powi(-24)));
+        return (off(f64::from(got)) - off(want)).abs() / 2f64.powi(104);
+    }
+    let exponent = (want.abs().max(f64::from(f32::MIN_POSITIVE)).to_bits() >> 52) as i32 - 1023;
+    ((f64::from(got) - want).abs() - slack * 2f64.powi(-149)).max(0.0) / 2f64.powi(exponent - 23)
+}
+
+struct Case {
+    op: Unary,
+    reference: fn(f64) -> f64,
+    /// Largest error with a fused multiply-add, and without.
+    limit: (f64, f64),
+    /// Units of the smallest subnormal allowed besides: where a subnormal factor is multiplied.
+    slack: f64,
+}
+
+const PI: f64 = std::f64::consts::PI;
+
+fn gelu(x: f64) -> f64 {
+    // Written as a quotient: 1 + tanh would cancel.
+    x / (1.0 + (-2.0 * (2.0 / PI).sqrt() * (x + 0.044715 * x * x * x)).exp())
+}
+
+fn gelu_erf(x: f64) -> f64 {
+    0.5 * x * libm::erfc(-x / 2f64.sqrt())
+}
+
+fn sigmoid(x: f64) -> f64 {
+    if x < 0.0 { x.exp() / (1.0 + x.exp()) } else { 1.0 / (1.0 + (-x).exp()) }
+}
+
+fn silu(x: f64) -> f64 {
+    x / (1.0 + (-x).exp())
+}
+
+fn cases() -> Vec<Case> {
+    let case = |op, reference, fused, plain| Case { op, reference, limit: (fused, plain), slack: 0.0 };
+    vec![
+        case(Unary::Exp, f64::exp, 1.5, 1.5),
+        case(Unary::Log, f64::ln, 1.5, 1.5),
+        case(Unary::Tanh, f64::tanh, 3.0, 3.0),
+        case(Unary::Erf, libm::erf, 3.0, 3.0),
+        case(Unary::Sin, f64::sin, 2.0, 2.0),
+        case(Unary::Cos, f64::cos, 2.0, 2.0),
+        case(Unary::Sigmoid, sigmoid, 3.0, 3.0),
+        Case { slack: 128.0, ..case(Unary::Silu, silu, 4.0, 4.0) },
+        Case { slack: 128.0, ..case(Unary::Gelu, gelu, 150.0, 150.0) },
+        Case { slack: 128.0, ..case(Unary::GeluErf, gelu_erf, 8.0, 150.0) },
+    ]
+}
+
+/// The worst error of a case on each instruction set over every `step`-th f32, and where it was.
+fn worst(case: &Case, step: u32) -> Vec<(Isa, f64, f32)> {
+    const BLOCK: u64 = 4096;
+    let mut worst: Vec<_> = Isa::available().into_iter().map(|isa| (isa, 0.0, 0.0)).collect();
+    let end = u64::from(u32::MAX);
+    for start in (0..=end).step_by((BLOCK * u64::from(step)) as usize) {
+        let bits = (0..BLOCK).map(|i| start + i * u64::from(step)).take_while(|&b| b <= end);
+        let x: Vec<f32> = bits.map(|b| f32::from_bits(b as u32)).collect();
+        let want: Vec<f64> = x.iter().map(|&x| (case.reference)(f64::from(x))).collect();
+        let mut y = vec![0f32; x.len()];
+        for (isa, error, at) in &mut worst {
+            unary(*isa, case.op, &x, &mut y, Store::Cached).unwrap();
+            for i in 0..x.len() {
+                let e = ulp(y[i], want[i], case.slack);
+                if e > *error {
+                    (*error, *at) = (e, x[i]);
+                }
+            }
+        }
+    }
+    worst
+}
+
+fn check(step: u32) {
+    let mut failures = Vec::new();
+    for case in cases() {
+        for (isa, error, x) in worst(&case, step) {
+            let limit = if isa == Isa::portable() { case.limit.1 } else { case.limit.0 };
+            let line = format!(
+                "{:10} {:10} {error:.3} ulp at {x:e}, limit {limit}",
+                case.op.to_string(),
+                isa.name()
+            );
+            println!("{line}");
+            if error > limit {
+                failures.push(line);
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{failures:#?}");
+}
+
+#[test]
+fn sampled() {
+    check(10_007);
+}
+
+#[test]
+#[ignore = "every f32 for every function and instruction set: many minutes"]
+fn exhaustive() {
+    check(1);
+}

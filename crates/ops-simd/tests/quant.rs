@@ -1,0 +1,157 @@
+//! Quantized products against exact loops.
+
+mod common;
+
+use common::{Random, each_isa, nmse, wide};
+use half::f16;
+use ops_simd::Isa;
+use ops_simd::gemm::MatMut;
+use ops_simd::quant::{Activations, BLOCK, Format, TILE_ROWS, Tiles, multiply, reference};
+
+/// Rows of blocks with random weights, the extremes among them.
+fn weights(format: Format, n: usize, k: usize) -> Vec<u8> {
+    let mut random = Random::new((n * 17 + k) as u64);
+    let mut raw = Vec::new();
+    for _ in 0..n * k / BLOCK {
+        raw.extend(f16::from_f32(random.next() * 0.1).to_bits().to_le_bytes());
+        let extreme = random.bits() % 4 == 0;
+        for _ in 0..format.block_bytes() - 2 {
+            raw.push(if extreme {
+                [0x80, 0x7f, 0x00, 0xff][(random.bits() % 4) as usize]
+            } else {
+                random.bits() as u8
+            });
+        }
+    }
+    raw
+}
+
+fn activations(isa: Isa, m: usize, k: usize) -> Activations {
+    let mut x: Vec<f32> = Random::new(m as u64 + 5).vec(m * k);
+    // Whole blocks at the extremes: the largest sums of products.
+    for (i, x) in x.iter_mut().take(2 * BLOCK).enumerate() {
+        *x = if i % 2 == 0 || i < BLOCK { 3.0 } else { -3.0 };
+    }
+    Activations::new(isa, &x, k).unwrap()
+}
+
+#[test]
+fn products_match_the_exact_loops() {
+    each_isa(|isa| {
+        for format in [Format::Q8_0, Format::Q4_0] {
+            for (n, k) in [(1, 32), (16, 64), (17, 96), (40, 256), (33, 1024)] {
+                let raw = weights(format, n, k);
+                let tiles = Tiles::new(format, &raw, n, k).unwrap();
+                for m in [1, 2, 3, 4, 7, 8, 9, 16, 21] {
+                    let x = activations(isa, m, k);
+                    let want = reference::multiply(format, &raw, n, &x).unwrap();
+                    let mut y = vec![f32::NAN; m * n];
+                    let c = MatMut::new(&mut y, m, n, n).unwrap();
+                    multiply(isa, &tiles, 0..tiles.count(), &x, c).unwrap();
+                    let error = nmse(&wide(&y), &want);
+                    assert!(error <= 1e-12, "{isa} {format:?} {m} {n} {k}: {error:e}");
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn sums_of_integers_are_exact() {
+    // Scales of one, so that the result is the integer.
+    each_isa(|isa| {
+        for (format, byte, weight) in
+            [(Format::Q8_0, 0x80, -128i32), (Format::Q8_0, 0x7f, 127), (Format::Q4_0, 0xff, 7)]
+        {
+            let (n, k) = (TILE_ROWS, 64);
+            let mut block = f16::ONE.to_bits().to_le_bytes().to_vec();
+            block.resize(format.block_bytes(), byte);
+            let raw = block.repeat(n * k / BLOCK);
+            let tiles = Tiles::new(format, &raw, n, k).unwrap();
+            for sign in [1.0f32, -1.0] {
+                let x = Activations::new(isa, &vec![127.0 * sign; k], k).unwrap();
+                let mut y = vec![0f32; n];
+                multiply(isa, &tiles, 0..1, &x, MatMut::new(&mut y, 1, n, n).unwrap()).unwrap();
+                let want = (weight * 127 * k as i32) as f32 * sign;
+                assert!(y.iter().all(|y| *y == want), "{isa} {format:?} {byte:#x} {y:?} {want}");
+            }
+        }
+    });
+}
+
+#[test]
+fn activations_come_close_to_the_numbers() {
+    each_isa(|isa| {
+        let k = 128;
+        let x: Vec<f16> = Random::new(11).vec(3 * k);
+        // An identity matrix in q8_0 gives the activations back.
+        let mut raw = Vec::new();
+        for i in 0..k {
+            for b in 0..k / BLOCK {
+                raw.extend(f16::ONE.to_bits().to_le_bytes());
+                raw.extend((0..BLOCK).map(|j| u8::from(b * BLOCK + j == i)));
+            }
+        }
+        let tiles = Tiles::new(Format::Q8_0, &raw, k, k).unwrap();
+        let activations = Activations::new(isa, &x, k).unwrap();
+        let mut y = vec![0f32; 3 * k];
+        multiply(isa, &tiles, 0..tiles.count(), &activations, MatMut::new(&mut y, 3, k, k).unwrap()).unwrap();
+        for (x, y) in x.chunks(BLOCK).zip(y.chunks(BLOCK)) {
+            let largest = x.iter().fold(0f32, |m, x| m.max(x.to_f32().abs()));
+            for (x, y) in x.iter().zip(y) {
+                assert!((x.to_f32() - y).abs() <= largest / 127.0 * 0.501, "{isa} {x} {y}");
+            }
+        }
+    });
+}
+
+#[test]
+fn what_is_not_finite_reaches_the_result() {
+    each_isa(|isa| {
+        let tiles = Tiles::new(Format::Q4_0, &weights(Format::Q4_0, 16, 64), 16, 64).unwrap();
+        for special in [f32::NAN, f32::INFINITY] {
+            let mut x = vec![1f32; 64];
+            x[40] = special;
+            let x = Activations::new(isa, &x, 64).unwrap();
+            let mut y = vec![0f32; 16];
+            multiply(isa, &tiles, 0..1, &x, MatMut::new(&mut y, 1, 16, 16).unwrap()).unwrap();
+            assert!(y.iter().all(|y| y.is_nan()), "{isa}");
+        }
+        // Zeros and numbers too small to scale.
+        for tiny in [0.0, 1e-44, -1e-39] {
+            let x = Activations::new(isa, &[tiny; 64], 64).unwrap();
+            let mut y = vec![1f32; 16];
+            multiply(isa, &tiles, 0..1, &x, MatMut::new(&mut y, 1, 16, 16).unwrap()).unwrap();
+            assert!(y.iter().all(|y| y.abs() <= 1e-37), "{isa} {y:?}");
+        }
+    });
+}
+
+#[test]
+fn ranges_of_tiles_make_the_whole() {
+    let (isa, n, k, m) = (Isa::best(), 50, 96, 5);
+    let tiles = Tiles::new(Format::Q8_0, &weights(Format::Q8_0, n, k), n, k).unwrap();
+    let x = activations(isa, m, k);
+    let (mut whole, mut parts) = (vec![0f32; m * n], vec![0f32; m * n]);
+    multiply(isa, &tiles, 0..4, &x, MatMut::new(&mut whole, m, n, n).unwrap()).unwrap();
+    let (left, right) = MatMut::new(&mut parts, m, n, n).unwrap().split_at_col(32);
+    multiply(isa, &tiles, 0..2, &x, left).unwrap();
+    multiply(isa, &tiles, 2..4, &x, right).unwrap();
+    assert_eq!(whole, parts);
+    assert_eq!(tiles.bytes(), 64 * 96 / 32 * 34 + 4 * 32, "a tile is rounded up to a line");
+}
+
+#[test]
+fn wrong_lengths_are_errors() {
+    let error = Tiles::new(Format::Q8_0, &[0; 34], 1, 33).unwrap_err();
+    assert_eq!(error.to_string(), "k has 33 elements, wanted a multiple of 32");
+    let error = Tiles::new(Format::Q4_0, &[0; 17], 1, 32).unwrap_err();
+    assert_eq!(error.to_string(), "weight bytes has 17 elements, wanted 18");
+    assert!(Tiles::new(Format::Q4_0, &[0; 18], usize::MAX, 64).is_err());
+    assert!(Activations::new(Isa::best(), &[0f32; 40], 40).is_err());
+    let tiles = Tiles::new(Format::Q4_0, &[0; 18], 1, 32).unwrap();
+    let x = Activations::new(Isa::best(), &[0f32; 32], 32).unwrap();
+    let mut y = [0f32];
+    let error = multiply(Isa::best(), &tiles, 0..2, &x, MatMut::new(&mut y, 1, 1, 1).unwrap()).unwrap_err();
+    assert_eq!(error.to_string(), "tiles 0..2 is not a range of tiles within 1");
+}

@@ -1,0 +1,172 @@
+//! A device to test with: memory of its own, and orders to decline or to be wrong.
+use rocm_ops::{
+    Backend, Call, Element, Error, Execute, Op, Operands, OutputVisitor, Reason, Reference, Result, Space,
+    Tensor, TensorMut, View, range,
+};
+use std::ops::Range;
+use std::sync::{Arc, Mutex};
+
+/// Memory that the host cannot read: its views are types of their own.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DeviceMemory;
+
+pub(crate) struct Buffer<T>(Vec<T>);
+#[derive(Clone, Copy)]
+pub(crate) struct Shared<'a, T>(&'a [T]);
+pub(crate) struct Exclusive<'a, T>(&'a mut [T]);
+
+impl Space for DeviceMemory {
+    type Buffer<T: Element> = Buffer<T>;
+    type Ref<'a, T: Element> = Shared<'a, T>;
+    type Mut<'a, T: Element> = Exclusive<'a, T>;
+
+    fn len<T: Element>(view: Shared<'_, T>) -> usize {
+        view.0.len()
+    }
+    fn borrow<T: Element>(buffer: &Buffer<T>) -> Shared<'_, T> {
+        Shared(&buffer.0)
+    }
+    fn borrow_mut<T: Element>(buffer: &mut Buffer<T>) -> Exclusive<'_, T> {
+        Exclusive(&mut buffer.0)
+    }
+    fn share<'s, T: Element>(view: &'s Exclusive<'_, T>) -> Shared<'s, T> {
+        Shared(view.0)
+    }
+    fn reborrow<'s, T: Element>(view: &'s mut Exclusive<'_, T>) -> Exclusive<'s, T> {
+        Exclusive(view.0)
+    }
+    fn shorten<'s, 'l: 's, T: Element>(view: Shared<'l, T>) -> Shared<'s, T> {
+        view
+    }
+    fn split_at<T: Element>(view: Self::Mut<'_, T>, mid: usize) -> (Self::Mut<'_, T>, Self::Mut<'_, T>) {
+        let (low, high) = view.0.split_at_mut(mid);
+        (Exclusive(low), Exclusive(high))
+    }
+}
+
+/// Which calls a device declines.
+pub(crate) type Rule = fn(&'static str, &dyn Operands) -> Option<Reason>;
+
+/// A copy between host and device: which way, and which elements of the buffer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Transfer {
+    Read(Range<usize>),
+    Write(Range<usize>),
+}
+
+/// Computes like the reference, in its own memory.
+#[derive(Clone)]
+pub(crate) struct Device {
+    rule: Rule,
+    wrong: Option<&'static str>,
+    transfers: Arc<Mutex<Vec<Transfer>>>,
+}
+
+impl Device {
+    /// One that has every op.
+    pub(crate) fn new() -> Self {
+        Self::declining(|_, _| None)
+    }
+    pub(crate) fn declining(rule: Rule) -> Self {
+        Device { rule, wrong: None, transfers: Arc::default() }
+    }
+    /// Heads of up to 64 features; no ops on quantized tensors.
+    pub(crate) fn limited() -> Self {
+        Self::declining(|op, on| match on.operand(0).map(|x| x.layout.last()) {
+            Some(got) if op == "attention" && got > 64 => {
+                Some(Reason::Limit { what: "head_dim", got, max: 64 })
+            }
+            _ if op.starts_with('q') => Some(Reason::Missing),
+            _ => None,
+        })
+    }
+    /// Answers zero for the first element of every output of an op.
+    pub(crate) fn wrong(self, op: &'static str) -> Self {
+        Device { wrong: Some(op), ..self }
+    }
+    /// The transfers since the last time this was asked.
+    pub(crate) fn transfers(&self) -> Vec<Transfer> {
+        std::mem::take(&mut self.transfers.lock().unwrap())
+    }
+    fn note(&self, transfer: Transfer) {
+        self.transfers.lock().unwrap().push(transfer);
+    }
+}
+
+impl Backend for Device {
+    type Space = DeviceMemory;
+    type Event = ();
+
+    fn name(&self) -> &'static str {
+        "device"
+    }
+    fn alloc<T: Element>(&self, len: usize) -> Result<Buffer<T>> {
+        Ok(Buffer(vec![T::zeroed(); len]))
+    }
+    fn read<T: Element>(&self, src: Shared<'_, T>, start: usize, dst: &mut [T]) -> Result<()> {
+        range("read", start, dst.len(), src.0.len())?;
+        self.note(Transfer::Read(start..start + dst.len()));
+        dst.copy_from_slice(&src.0[start..][..dst.len()]);
+        Ok(())
+    }
+    fn write<T: Element>(&self, src: &[T], dst: Exclusive<'_, T>, start: usize) -> Result<()> {
+        range("write", start, src.len(), dst.0.len())?;
+        self.note(Transfer::Write(start..start + src.len()));
+        dst.0[start..][..src.len()].copy_from_slice(src);
+        Ok(())
+    }
+    fn synchronize(&self) -> Result<()> {
+        Ok(())
+    }
+    fn fork(&self) -> Result<Self> {
+        Ok(self.clone())
+    }
+    fn record(&self) -> Result<()> {
+        Ok(())
+    }
+    fn wait(&self, (): &()) -> Result<()> {
+        Ok(())
+    }
+}
+
+impl<O: Op> Execute<O> for Device
+where
+    Reference: Execute<O>,
+{
+    fn support(&self, op: &O, on: &dyn Operands) -> Result<(), Reason> {
+        (self.rule)(op.name(), on).map_or(Ok(()), Err)
+    }
+
+    fn execute(&self, call: Call<'_, '_, O, DeviceMemory>) -> Result<()> {
+        let op = call.op();
+        if let Err(reason) = self.support(op, call.operands()) {
+            return Err(Error::Unsupported { op: op.name(), backend: self.name(), reason });
+        }
+        // A device's own work is no transfer.
+        let quiet = Device { transfers: Arc::default(), ..self.clone() };
+        let mut computed = O::mirror(call.args(), &quiet, &Reference::new())?;
+        Reference::new().run(op, O::lend(&mut computed))?;
+        let mut store = Store { spoil: self.wrong == Some(op.name()) };
+        O::visit_outputs(call.into_parts().1, &computed, &mut store)
+    }
+}
+
+struct Store {
+    spoil: bool,
+}
+
+impl OutputVisitor<DeviceMemory, rocm_ops::Host> for Store {
+    fn output<T: Element>(
+        &mut self,
+        _: &'static str,
+        mut output: TensorMut<'_, DeviceMemory, T>,
+        computed: &Tensor<rocm_ops::Host, T>,
+    ) -> Result<()> {
+        let (layout, values) = (*output.layout(), computed.as_ref().to_vec(&Reference::new())?);
+        let memory = output.data_mut().0;
+        for (n, (at, value)) in layout.positions().zip(values).enumerate() {
+            memory[at] = if self.spoil && n == 0 { T::zeroed() } else { value };
+        }
+        Ok(())
+    }
+}

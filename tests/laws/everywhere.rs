@@ -1,0 +1,199 @@
+//! What one function gives on every backend and in every type.
+use crate::device::Device;
+use crate::model::{data, nmse, run, tensor, values};
+use rocm_ops::model::Weight;
+use rocm_ops::ops::*;
+use rocm_ops::quant::{Block, BlockQ4_0, BlockQ8_0};
+use rocm_ops::{
+    Backend, Checked, Cpu, DType, Either, Error, Execute, Fallback, Host, Layout, Op, Operands, Ref,
+    Reference, Result, Signature, TensorOf, TensorRef, View, bf16, f16,
+};
+
+#[test]
+fn one_function_on_every_backend_in_every_type() {
+    let passes = [5, 1];
+    let oracle = run::<f64, _>(&Reference::new(), &passes).unwrap();
+    for (name, got, limit) in [
+        ("reference f32", run::<f32, _>(&Reference::new(), &passes), 1e-11),
+        ("cpu f64", run::<f64, _>(&Cpu::new(), &passes), 1e-24),
+        ("cpu f32", run::<f32, _>(&Cpu::new(), &passes), 1e-11),
+        ("cpu f16", run::<f16, _>(&Cpu::new(), &passes), 1e-5),
+        ("cpu bf16", run::<bf16, _>(&Cpu::new(), &passes), 1e-3),
+        ("device bf16", run::<bf16, _>(&Device::new(), &passes), 1e-3),
+    ] {
+        let error = nmse(&got.unwrap(), &oracle);
+        assert!(error < limit, "{name}: {error:e}");
+    }
+}
+
+#[test]
+fn prefill_then_decode_equals_one_pass() {
+    let whole = run::<f64, _>(&Cpu::new(), &[6]).unwrap();
+    for passes in [&[5, 1][..], &[1; 6], &[2, 1, 3]] {
+        assert!(nmse(&run::<f64, _>(&Cpu::new(), passes).unwrap(), &whole) < 1e-24, "{passes:?}");
+    }
+    let whole = run::<f32, _>(&Cpu::new(), &[6]).unwrap();
+    assert!(nmse(&run::<f32, _>(&Cpu::new(), &[5, 1]).unwrap(), &whole) < 1e-11);
+}
+
+#[test]
+fn attention_reads_a_narrowed_cache_in_place() {
+    let b = Cpu::new();
+    let (k, v): (TensorOf<Cpu, f64>, TensorOf<Cpu, f64>) =
+        (tensor(&b, &[1, 2, 6, 8], 1), tensor(&b, &[1, 2, 6, 8], 2));
+    let q: TensorOf<Cpu, f64> = tensor(&b, &[1, 4, 6, 8], 3);
+    let full = b.attention(q.as_ref(), k.as_ref(), v.as_ref(), Attention::<f64>::causal()).unwrap();
+    let last = q.as_ref().narrow(2, 5, 1).unwrap();
+    let last = b.attention(last, k.as_ref(), v.as_ref(), Attention::<f64>::causal()).unwrap();
+    let want = values(&b, full.as_ref().narrow(2, 5, 1).unwrap());
+    assert!(nmse(&values(&b, last.as_ref()), &want) < 1e-24);
+}
+
+#[test]
+fn shape_errors_are_the_same_everywhere() {
+    fn message<B: NormOps<f32>>(b: &B) -> String {
+        let (x, w): (TensorOf<B, f32>, TensorOf<B, f32>) = (tensor(b, &[2, 8], 1), tensor(b, &[7], 2));
+        b.rms_norm(x.as_ref(), w.as_ref(), RmsNorm::eps(1e-5)).unwrap_err().to_string()
+    }
+    let want = "rms_norm: weight has shape [7], expected [8]";
+    assert_eq!(message(&Cpu::new()), want);
+    assert_eq!(message(&Reference::new()), want);
+    assert_eq!(message(&Device::limited()), want);
+    assert_eq!(message(&Fallback::new(Device::limited(), Cpu::new())), want);
+    assert_eq!(message(&Checked::new(Cpu::new(), Reference::new())), want);
+    assert_eq!(message(&Either::<Device, Cpu>::Left(Device::new())), want);
+}
+
+#[test]
+fn views_outside_their_memory_and_outputs_over_themselves_are_errors() {
+    let b = Cpu::new();
+    let (x, w) = (data::<f32>(8, 1), data::<f32>(4, 2));
+    let outside = TensorRef::<Host, f32>::new(&x, Layout::contiguous(&[1000, 4]).unwrap()).unwrap_err();
+    assert!(matches!(outside, Error::OutOfBounds { len: 8, .. }), "{outside}");
+    let view = Host::view(&x, &[2, 4]).unwrap();
+    assert!(view.with_layout(Layout::strided(&[3, 4], &[4, 1], 0).unwrap()).is_err());
+    assert!(Layout::strided(&[2], &[-1], 0).is_err(), "before the memory");
+
+    let mut y: TensorOf<Cpu, f32> = b.zeros(&[2, 4]).unwrap();
+    let same = y.as_mut().with_layout(Layout::strided(&[2, 4], &[0, 1], 0).unwrap()).unwrap();
+    let (x, w) = (Host::view(&x, &[2, 4]).unwrap(), Host::view(&w, &[4]).unwrap());
+    let overlap = b.rms_norm_into(x, w, same, RmsNorm::eps(1e-5)).unwrap_err();
+    assert!(matches!(&overlap, Error::Overlap { op: "rms_norm", operand: "y", .. }), "{overlap}");
+    assert_eq!(&y.buffer()[..], [0.0; 8], "on an error nothing was written");
+}
+
+#[test]
+fn optional_operands_are_absent_not_zero() {
+    fn go<B: MatMulOps<f32>>(b: &B) -> Vec<f64> {
+        let (x, w): (TensorOf<B, f32>, TensorOf<B, f32>) = (tensor(b, &[2, 4], 1), tensor(b, &[3, 4], 2));
+        let bias = b.tensor(&[3], &[10f32, 20., 30.]).unwrap();
+        let plain = values(b, b.linear(x.as_ref(), w.as_ref()).unwrap().as_ref());
+        let biased = values(b, b.linear_bias(x.as_ref(), w.as_ref(), bias.as_ref()).unwrap().as_ref());
+        assert!((biased[4] - plain[4] - 20.0).abs() < 1e-5);
+
+        let mut y = b.zeros::<f32>(&[2, 3]).unwrap();
+        let args =
+            LinearArgs { x: x.as_ref(), weight: w.as_ref(), bias: None::<Ref<'_, B, f32>>, y: y.as_mut() };
+        let on: &dyn Operands = &args;
+        assert_eq!(on.iter().map(|o| o.name).collect::<Vec<_>>(), ["x", "weight", "y"]);
+        assert_eq!((on.count(), on.get("bias").is_none(), on.get("y").unwrap().dtype), (4, true, DType::F32));
+        biased
+    }
+    let want = go(&Reference::new());
+    assert_eq!(want, go(&Device::new()));
+    assert_eq!(
+        want,
+        go(&Fallback::new(Device::declining(|_, _| Some(rocm_ops::Reason::Missing)), Reference::new()))
+    );
+    assert_eq!(want, go(&Checked::new(Device::new(), Reference::new())));
+    assert_eq!(want, go(&Either::<Device, Cpu>::Left(Device::new())));
+    assert!(nmse(&go(&Cpu::new()), &want) < 1e-12);
+}
+
+/// What a backend says it supports it runs, and what it declines it leaves alone.
+fn keeps_its_word<O: Op, B: Execute<O>>(b: &B, op: &O, mut owned: O::Owned<B::Space>) {
+    let said = b.support(op, &O::lend(&mut owned));
+    match (said, b.run(op, O::lend(&mut owned))) {
+        (Ok(()), Ok(())) | (Err(_), Err(Error::Unsupported { .. })) => {}
+        (said, did) => panic!("{} said {said:?} of {op:?} and did {did:?}", b.name()),
+    }
+}
+
+#[test]
+fn support_is_kept() {
+    fn all<B: AttentionOps<f32> + NormOps<f32> + QuantOps<f32, BlockQ8_0>>(b: &B) {
+        for d in [32, 64, 96] {
+            let cached = |seed| tensor(b, &[1, 2, 3, d], seed);
+            let o = b.zeros(&[1, 2, 3, d]).unwrap();
+            let owned =
+                AttentionOwned { q: cached(1), k: cached(2), v: cached(3), mask: None, alibi: None, o };
+            keeps_its_word(b, &Attention::<f32, f32>::full(), owned);
+            let (x, weight, y) = (tensor(b, &[4, d], 1), tensor(b, &[d], 2), b.zeros(&[4, d]).unwrap());
+            keeps_its_word(b, &RmsNorm::<f32>::eps(1e-5), RmsNormOwned { x, weight, y });
+            let weight =
+                b.tensor(&[2, d / 32], &vec![BlockQ8_0::quantize(&data(32, 5)); 2 * d / 32]).unwrap();
+            let (x, y) = (tensor(b, &[4, d], 1), b.zeros(&[4, 2]).unwrap());
+            keeps_its_word(b, &QLinear::<f32, BlockQ8_0>::OP, QLinearOwned { x, weight, y });
+        }
+    }
+    all(&Cpu::new());
+    all(&Reference::new());
+    all(&Device::limited());
+    all(&Fallback::new(Device::limited(), Cpu::new()));
+    all(&Fallback::new(Device::limited(), Cpu::new()).strict(true));
+    all(&Checked::new(Device::limited(), Reference::new()));
+    all(&Either::<Device, Cpu>::Left(Device::limited()));
+}
+
+#[test]
+fn quantized_weights_are_ordinary_tensors() {
+    let both = Fallback::new(Device::limited(), Cpu::new());
+    let (n, k) = (3, 64);
+    let (x, w) = (tensor::<_, bf16>(&both, &[2, k], 6), data::<f32>(n * k, 5));
+    let exact = {
+        let (b, x) = (Reference::new(), data::<bf16>(2 * k, 6));
+        let x = b.cast(Host::view(&x, &[2, k]).unwrap()).unwrap();
+        values::<_, f32>(
+            &b,
+            MatMulOps::<f32>::linear(&b, x.as_ref(), Host::view(&w, &[n, k]).unwrap()).unwrap().as_ref(),
+        )
+    };
+    fn blocks<Q: Block>(w: &[f32]) -> Vec<Q> {
+        w.chunks(Q::LEN).map(Q::quantize).collect()
+    }
+    let q8 = Weight::Q8_0(both.tensor(&[n, k / 32], &blocks::<BlockQ8_0>(&w)).unwrap());
+    let q4 = Weight::Q4_0(both.tensor(&[n, k / 32], &blocks::<BlockQ4_0>(&w)).unwrap());
+    for (weight, limit) in [(q8, 1e-3), (q4, 5e-2)] {
+        assert_eq!(weight.dims(), [n, k]);
+        let y = weight.linear(&both, x.as_ref()).unwrap();
+        let error = nmse(&values(&both, y.as_ref()), &exact);
+        assert!(error < limit, "{}: {error:e}", weight.dtype());
+    }
+    assert_eq!(both.events().len(), 1, "one op fell back, for one reason: {:?}", both.events());
+    // A view of blocks is a view like any other.
+    let rows = both.tensor(&[n, 2], &blocks::<BlockQ8_0>(&w)).unwrap();
+    let row = rows.as_ref().narrow(0, 2, 1).unwrap();
+    assert_eq!(both.contiguous(row).unwrap().as_ref().to_vec(&both).unwrap(), blocks::<BlockQ8_0>(&w)[4..]);
+}
+
+#[test]
+fn layouts_are_small_and_copied() {
+    fn copied<T: core::marker::Copy + Send + Sync>() {}
+    copied::<Layout>();
+    assert!(size_of::<Layout>() <= 112, "{}", size_of::<Layout>());
+}
+
+#[test]
+fn a_call_is_the_same_by_method_and_by_arguments() {
+    fn both_ways<B: NormOps<f32>>(b: &B) -> Result<()> {
+        let (x, weight): (TensorOf<B, f32>, TensorOf<B, f32>) = (tensor(b, &[2, 8], 1), tensor(b, &[8], 2));
+        let op = RmsNorm::eps(1e-5);
+        let by_method = b.rms_norm(x.as_ref(), weight.as_ref(), op)?;
+        let mut owned = RmsNormOwned { x, weight, y: b.zeros(&[2, 8])? };
+        b.run(&op, <RmsNorm<f32> as Signature>::lend(&mut owned))?;
+        assert_eq!(values(b, owned.y.as_ref()), values(b, by_method.as_ref()));
+        Ok(())
+    }
+    both_ways(&Cpu::new()).unwrap();
+    both_ways(&Device::new()).unwrap();
+}

@@ -1,0 +1,5 @@
+//! The laws that hold for every backend, combinator and op, from a user's side.
+mod combinators;
+mod device;
+mod everywhere;
+mod model;
