@@ -24,7 +24,11 @@ struct Gate {
   std::atomic<bool> open{false};
   void hold(hipStream_t stream) {
     must(hipLaunchHostFunc(
-        stream, [](void* self) { while (!static_cast<Gate*>(self)->open) std::this_thread::yield(); }, this));
+        stream,
+        [](void* self) {
+          while (!static_cast<Gate*>(self)->open) std::this_thread::yield();
+        },
+        this));
   }
 };
 
