@@ -103,13 +103,13 @@ void pinned_memory() {
 
 void streams_run_behind_the_caller() {
   hipStream_t stream = new_stream();
-  Gate gate;
-  gate.hold(stream);
-  check_equal(hipStreamQuery(stream), hipErrorNotReady, "busy");
   Buffer<int> buffer({1, 2, 3, 4});
   void* host = nullptr;
   must(hipHostMalloc(&host, 16, 0));
   std::memset(host, 0, 16);
+  Gate gate;
+  gate.hold(stream);
+  check_equal(hipStreamQuery(stream), hipErrorNotReady, "busy");
   must(hipMemcpyAsync(host, buffer.data(), 16, hipMemcpyDeviceToHost, stream));
   sleep_ms(5);
   check_equal(static_cast<int*>(host)[3], 0, "the copy waits its turn");
