@@ -1,6 +1,7 @@
 //! `cargo xtask standin`: builds the stand-in for ROCm's libraries with the C++ compiler and prints its folder.
 //!
 //! - `--test`: also builds and runs its self-tests, on both wave sizes
+//! - `--cuda`: runs them on the cuda engine instead, which needs an NVIDIA GPU
 //! - `--sanitize`: builds everything with AddressSanitizer, in a folder of its own
 //! - `--headers DIR`: checks every signature against ROCm's public headers in DIR; builds nothing
 //!
@@ -46,16 +47,20 @@ pub(crate) fn main(args: Vec<String>) -> ExitCode {
 
 fn run(args: &[String]) -> Result<()> {
     let mut test = false;
+    let mut cuda = false;
     let mut sanitize = false;
     let mut headers = None;
     let mut rest = args.iter();
     while let Some(arg) = rest.next() {
         match arg.as_str() {
             "--test" => test = true,
+            "--cuda" => (test, cuda) = (true, true),
             "--sanitize" => sanitize = true,
             "--headers" => headers = Some(rest.next().ok_or("--headers: a folder is wanted")?),
             other => {
-                return Err(format!("unknown option {other}; there are --test, --sanitize, --headers DIR"));
+                return Err(format!(
+                    "unknown option {other}; there are --test, --cuda, --sanitize, --headers DIR"
+                ));
             }
         }
     }
@@ -69,7 +74,7 @@ fn run(args: &[String]) -> Result<()> {
     build.libraries()?;
     let tests = if test { build.tests()? } else { Vec::new() };
     lock.unlock().map_err(at(&build.out))?;
-    run_tests(&tests)?;
+    run_tests(&tests, if cuda { &[("cuda", "32")] } else { &[("host", "32"), ("host", "64")] })?;
     println!("{}", build.out.display());
     Ok(())
 }
@@ -277,20 +282,22 @@ fn execute(mut command: Command, output: &Path) -> Result<()> {
     fs::write(&record, format!("{command:?}")).map_err(at(&record))
 }
 
-fn run_tests(programs: &[PathBuf]) -> Result<()> {
+/// Runs each program with each engine and wave size.
+fn run_tests(programs: &[PathBuf], configurations: &[(&str, &str)]) -> Result<()> {
     let mut failed = Vec::new();
     for program in programs {
-        for wave in ["32", "64"] {
+        for (engine, wave) in configurations {
             let mut command = Command::new(program);
-            // The tests set their own environment; only the wave size is theirs to be given.
+            // The tests set their own environment; only these two are theirs to be given.
             for (name, _) in
                 std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("HIP_STANDIN_"))
             {
                 command.env_remove(name);
             }
-            let status = command.env("HIP_STANDIN_WAVE", wave).status().map_err(at(program))?;
+            command.env("HIP_STANDIN_ENGINE", engine).env("HIP_STANDIN_WAVE", wave);
+            let status = command.status().map_err(at(program))?;
             if !status.success() {
-                failed.push(format!("{} with waves of {wave}: {status}", program.display()));
+                failed.push(format!("{} ({engine} engine, waves of {wave}): {status}", program.display()));
             }
         }
     }

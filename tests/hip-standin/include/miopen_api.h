@@ -1,5 +1,5 @@
-// The part of MIOpen's C interface that the stand-in implements, as published (with the beta functions). What it exports
-// beyond that is listed in src/miopen/absent.cpp.
+// The part of MIOpen's C interface that the stand-in implements, as published (with the beta functions). What it
+// exports beyond that is listed in src/miopen/absent.cpp.
 #pragma once
 
 #include <cstddef>
@@ -35,7 +35,12 @@ typedef enum {
   miopenInt64 = 9,
 } miopenDataType_t;
 
-typedef enum { miopenTensorNCHW = 0, miopenTensorNHWC = 1, miopenTensorNCDHW = 7, miopenTensorNDHWC = 8 } miopenTensorLayout_t;
+typedef enum {
+  miopenTensorNCHW = 0,
+  miopenTensorNHWC = 1,
+  miopenTensorNCDHW = 7,
+  miopenTensorNDHWC = 8
+} miopenTensorLayout_t;
 
 typedef enum {
   miopenActivationPASTHRU = 0,
@@ -126,28 +131,22 @@ miopenStatus_t miopenLayerNormForward(miopenHandle_t handle, miopenNormMode_t mo
                                       const int32_t normalized_dim, const miopenTensorDescriptor_t y_desc, void* y,
                                       const miopenTensorDescriptor_t mean_desc, void* mean,
                                       const miopenTensorDescriptor_t rstd_desc, void* rstd);
-miopenStatus_t miopenAddLayerNormForward(miopenHandle_t handle, miopenNormMode_t mode,
-                                         const miopenTensorDescriptor_t x_desc, const void* x,
-                                         const miopenTensorDescriptor_t x2_desc, const void* x2,
-                                         const miopenTensorDescriptor_t weight_desc, const void* weight,
-                                         const miopenTensorDescriptor_t bias_desc, const void* bias,
-                                         const float epsilon, const int32_t normalized_dim,
-                                         const miopenTensorDescriptor_t y_desc, void* y,
-                                         const miopenTensorDescriptor_t mean_desc, void* mean,
-                                         const miopenTensorDescriptor_t rstd_desc, void* rstd);
+miopenStatus_t miopenAddLayerNormForward(
+    miopenHandle_t handle, miopenNormMode_t mode, const miopenTensorDescriptor_t x_desc, const void* x,
+    const miopenTensorDescriptor_t x2_desc, const void* x2, const miopenTensorDescriptor_t weight_desc,
+    const void* weight, const miopenTensorDescriptor_t bias_desc, const void* bias, const float epsilon,
+    const int32_t normalized_dim, const miopenTensorDescriptor_t y_desc, void* y,
+    const miopenTensorDescriptor_t mean_desc, void* mean, const miopenTensorDescriptor_t rstd_desc, void* rstd);
 miopenStatus_t miopenT5LayerNormForward(miopenHandle_t handle, miopenNormMode_t mode,
                                         const miopenTensorDescriptor_t x_desc, const void* x,
                                         const miopenTensorDescriptor_t weight_desc, const void* weight,
                                         const float epsilon, const miopenTensorDescriptor_t y_desc, void* y,
                                         const miopenTensorDescriptor_t rstd_desc, void* rstd);
-miopenStatus_t miopenGroupNormForward(miopenHandle_t handle, miopenNormMode_t mode,
-                                      const miopenTensorDescriptor_t x_desc, const void* x,
-                                      const miopenTensorDescriptor_t weight_desc, const void* weight,
-                                      const miopenTensorDescriptor_t bias_desc, const void* bias,
-                                      const uint64_t num_groups, const float epsilon,
-                                      const miopenTensorDescriptor_t y_desc, void* y,
-                                      const miopenTensorDescriptor_t mean_desc, void* mean,
-                                      const miopenTensorDescriptor_t rstd_desc, void* rstd);
+miopenStatus_t miopenGroupNormForward(
+    miopenHandle_t handle, miopenNormMode_t mode, const miopenTensorDescriptor_t x_desc, const void* x,
+    const miopenTensorDescriptor_t weight_desc, const void* weight, const miopenTensorDescriptor_t bias_desc,
+    const void* bias, const uint64_t num_groups, const float epsilon, const miopenTensorDescriptor_t y_desc, void* y,
+    const miopenTensorDescriptor_t mean_desc, void* mean, const miopenTensorDescriptor_t rstd_desc, void* rstd);
 miopenStatus_t miopenRoPEForward(miopenHandle_t handle, const miopenTensorDescriptor_t x_desc, const void* x,
                                  const miopenTensorDescriptor_t cos_desc, const void* cos,
                                  const miopenTensorDescriptor_t sin_desc, const void* sin,

@@ -23,8 +23,9 @@ struct OpsHostApi {
   const OpsHostIndex* (*index)(void);
   /// Waits for all threads of the block that have not returned.
   void (*barrier)(void);
-  /// The value that lane `source_lane` of the caller's group of `width` lanes passed. `width` is a power of two, at most
-  /// the wave size; the source is taken modulo `width`. Every lane of the wave that has not returned must take part.
+  /// The value that lane `source_lane` of the caller's group of `width` lanes passed. `width` is a power of two, at
+  /// most the wave size; the source is taken modulo `width`. Every lane of the wave that has not returned must take
+  /// part.
   uint64_t (*shuffle)(uint64_t value, uint32_t source_lane, uint32_t width);
   /// Bit i set when lane i takes part with a true predicate.
   uint64_t (*ballot)(int predicate);

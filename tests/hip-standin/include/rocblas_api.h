@@ -104,11 +104,11 @@ rocblas_status rocblas_gemm_strided_batched_ex(
     rocblas_gemm_algo algo, int32_t solution, uint32_t flags);
 rocblas_status rocblas_gemm_batched_ex(rocblas_handle handle, rocblas_operation trans_a, rocblas_operation trans_b,
                                        rocblas_int m, rocblas_int n, rocblas_int k, const void* alpha, const void* a,
-                                       rocblas_datatype a_type, rocblas_int lda, const void* b,
-                                       rocblas_datatype b_type, rocblas_int ldb, const void* beta, const void* c,
-                                       rocblas_datatype c_type, rocblas_int ldc, void* d, rocblas_datatype d_type,
-                                       rocblas_int ldd, rocblas_int batch_count, rocblas_datatype compute_type,
-                                       rocblas_gemm_algo algo, int32_t solution, uint32_t flags);
+                                       rocblas_datatype a_type, rocblas_int lda, const void* b, rocblas_datatype b_type,
+                                       rocblas_int ldb, const void* beta, const void* c, rocblas_datatype c_type,
+                                       rocblas_int ldc, void* d, rocblas_datatype d_type, rocblas_int ldd,
+                                       rocblas_int batch_count, rocblas_datatype compute_type, rocblas_gemm_algo algo,
+                                       int32_t solution, uint32_t flags);
 
 rocblas_status rocblas_sgemm(rocblas_handle handle, rocblas_operation trans_a, rocblas_operation trans_b, rocblas_int m,
                              rocblas_int n, rocblas_int k, const float* alpha, const float* a, rocblas_int lda,

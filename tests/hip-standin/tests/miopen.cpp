@@ -193,7 +193,8 @@ void layer_norms() {
 void group_norm() {
   Handle handle;
   constexpr size_t channels = 4, pixels = 6, groups = 2, length = channels / groups * pixels;
-  const std::vector<float> x = wave(2 * channels * pixels, 2), weight = wave(channels, 1, 1), bias = wave(channels, 1, 3);
+  const std::vector<float> x = wave(2 * channels * pixels, 2), weight = wave(channels, 1, 1),
+                           bias = wave(channels, 1, 3);
   Descriptor shape(miopenFloat, {2, 4, 2, 3}), per_channel(miopenFloat, {4}), statistics(miopenFloat, {2, 2});
   Buffer<float> in(x), w(weight), b(bias), out(x), mean(std::vector<float>(4)), rstd(std::vector<float>(4));
   must_miopen(miopenGroupNormForward(handle, MIOPEN_WEIGHT_BIAS, shape, in.data(), per_channel, w.data(), per_channel,
@@ -262,9 +263,8 @@ void refusals() {
   must_miopen(miopenCreateTensorDescriptor(&descriptor));
   check_equal(miopenSet4dTensorDescriptor(descriptor, miopenFloat, 1, 0, 1, 1), miopenStatusBadParm, "empty tensor");
   must_miopen(miopenDestroyTensorDescriptor(descriptor));
-  check_misuse("a descriptor used after its end", [&] {
-    check_equal(miopenDestroyTensorDescriptor(descriptor), miopenStatusBadParm, "destroyed twice");
-  });
+  check_misuse("a descriptor used after its end",
+               [&] { check_equal(miopenDestroyTensorDescriptor(descriptor), miopenStatusBadParm, "destroyed twice"); });
   hipStream_t stream = nullptr, got = nullptr;
   must(hipStreamCreateWithFlags(&stream, hipStreamNonBlocking));
   must_miopen(miopenSetStream(handle, stream));

@@ -66,7 +66,9 @@ double decode(const void* at, rocblas_datatype type) {
     case rocblas_datatype_f32_r: std::memcpy(&single, at, 4); return single;
     case rocblas_datatype_i32_r: std::memcpy(&whole, at, 4); return whole;
     case rocblas_datatype_i8_r: std::memcpy(&small, at, 1); return small;
-    default: std::memcpy(&half, at, 2); return type == rocblas_datatype_f16_r ? f16_to_float(half) : bf16_to_float(half);
+    default:
+      std::memcpy(&half, at, 2);
+      return type == rocblas_datatype_f16_r ? f16_to_float(half) : bf16_to_float(half);
   }
 }
 
@@ -196,11 +198,11 @@ void vectors() {
     Operand x(numbers, rocblas_datatype_f16_r, in * incx, 1, 0, batches);
     Operand y(numbers, rocblas_datatype_f32_r, out * incy, 1, 0, batches);
     const float alpha = 2, beta = 1;
-    must_blas(rocblas_hssgemv_strided_batched(
-        handle, transposed ? rocblas_operation_transpose : rocblas_operation_none, m, n, &alpha,
-        reinterpret_cast<rocblas_half*>(a.device.data()), int(a.ld), a.stride,
-        reinterpret_cast<rocblas_half*>(x.device.data()), incx, x.stride, &beta,
-        reinterpret_cast<float*>(y.device.data()), incy, y.stride, batches));
+    must_blas(rocblas_hssgemv_strided_batched(handle, transposed ? rocblas_operation_transpose : rocblas_operation_none,
+                                              m, n, &alpha, reinterpret_cast<rocblas_half*>(a.device.data()), int(a.ld),
+                                              a.stride, reinterpret_cast<rocblas_half*>(x.device.data()), incx,
+                                              x.stride, &beta, reinterpret_cast<float*>(y.device.data()), incy,
+                                              y.stride, batches));
     const std::vector<char> got = y.device.read();
     for (int batch = 0; batch < batches; ++batch)
       for (int i = 0; i < out * incy; ++i) {

@@ -24,7 +24,11 @@ struct Gate {
   std::atomic<bool> open{false};
   void hold(hipStream_t stream) {
     must(hipLaunchHostFunc(
-        stream, [](void* self) { while (!static_cast<Gate*>(self)->open) std::this_thread::yield(); }, this));
+        stream,
+        [](void* self) {
+          while (!static_cast<Gate*>(self)->open) std::this_thread::yield();
+        },
+        this));
   }
 };
 
@@ -99,13 +103,13 @@ void pinned_memory() {
 
 void streams_run_behind_the_caller() {
   hipStream_t stream = new_stream();
-  Gate gate;
-  gate.hold(stream);
-  check_equal(hipStreamQuery(stream), hipErrorNotReady, "busy");
   Buffer<int> buffer({1, 2, 3, 4});
   void* host = nullptr;
   must(hipHostMalloc(&host, 16, 0));
   std::memset(host, 0, 16);
+  Gate gate;
+  gate.hold(stream);
+  check_equal(hipStreamQuery(stream), hipErrorNotReady, "busy");
   must(hipMemcpyAsync(host, buffer.data(), 16, hipMemcpyDeviceToHost, stream));
   sleep_ms(5);
   check_equal(static_cast<int*>(host)[3], 0, "the copy waits its turn");
@@ -130,9 +134,11 @@ void events_order_streams() {
   must(hipStreamWaitEvent(second, event, 0));
   must(hipMemsetD32Async(buffer.data(), 2, 1, second));
   must(hipEventRecord(done, second));
+  sleep_ms(20);
   check_equal(hipEventQuery(done), hipErrorNotReady, "the second stream waits for the first");
   gate.open = true;
   must(hipEventSynchronize(done));
+  must(hipDeviceSynchronize());
   check_equal(buffer.read()[0], 2, "the later write wins");
   float ms = 0;
   check_equal(hipEventElapsedTime(&ms, event, done), hipErrorInvalidHandle, "an event without timing");
@@ -167,11 +173,29 @@ void null_stream_waits_for_blocking_streams() {
     Gate gate;
     gate.hold(stream);
     must(hipMemsetAsync(buffer.data(), 1, 4, nullptr));
-    sleep_ms(5);
     hipEvent_t event = nullptr;
     must(hipEventCreateWithFlags(&event, 0));
     must(hipEventRecord(event, nullptr));
+    sleep_ms(20);
     if (blocking) check_equal(hipEventQuery(event), hipErrorNotReady, "the null stream waits");
+    if (!blocking) must(hipEventSynchronize(event));
+    gate.open = true;
+    must(hipDeviceSynchronize());
+    must(hipEventDestroy(event));
+    must(hipStreamDestroy(stream));
+  }
+}
+
+void blocking_streams_wait_for_the_null_stream() {
+  for (const bool blocking : {true, false}) {
+    hipStream_t stream = new_stream(blocking ? hipStreamDefault : hipStreamNonBlocking);
+    hipEvent_t event = nullptr;
+    must(hipEventCreateWithFlags(&event, 0));
+    Gate gate;
+    gate.hold(nullptr);
+    must(hipEventRecord(event, stream));
+    sleep_ms(20);
+    if (blocking) check_equal(hipEventQuery(event), hipErrorNotReady, "the stream waits");
     if (!blocking) must(hipEventSynchronize(event));
     gate.open = true;
     must(hipDeviceSynchronize());
@@ -256,6 +280,7 @@ int main() {
                     {"events_order_streams", events_order_streams},
                     {"events_measure_time", events_measure_time},
                     {"null_stream_waits_for_blocking_streams", null_stream_waits_for_blocking_streams},
+                    {"blocking_streams_wait_for_the_null_stream", blocking_streams_wait_for_the_null_stream},
                     {"stream_ordered_memory", stream_ordered_memory},
                     {"out_of_memory", out_of_memory},
                     {"callbacks", callbacks},

@@ -21,6 +21,7 @@ struct Config {
   EngineKind engine = EngineKind::Host;
   std::vector<DeviceChoice> devices;
   size_t memory_bytes = size_t(4) << 30;  // HIP_STANDIN_MEMORY, per device
+  size_t shown_bytes = 0;                 // HIP_STANDIN_MEMORY_SHOWN, when it is not what there is
   size_t alignment = 16;                  // HIP_STANDIN_ALIGN, of device allocations
   uint32_t threads = 2;                   // HIP_STANDIN_THREADS, that run a launch's blocks
   uint32_t delay_us = 0;                  // HIP_STANDIN_DELAY_US, before each piece of work on a stream

@@ -20,8 +20,7 @@ bool Faults::called(const char* function) {
   std::lock_guard<std::mutex> lock(mutex_);
   Counter& counter = counters_[function];
   ++counter.calls;
-  const bool fail =
-      counter.calls == counter.fail_at || (counter.fail_from != 0 && counter.calls >= counter.fail_from);
+  const bool fail = counter.calls == counter.fail_at || (counter.fail_from != 0 && counter.calls >= counter.fail_from);
   if (fail) std::fprintf(stderr, "hip-standin: injected: call %lu of %s fails\n", counter.calls, function);
   return fail;
 }

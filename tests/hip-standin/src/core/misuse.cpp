@@ -1,10 +1,10 @@
 #include "core/misuse.h"
 
+#include <unistd.h>
 #include <atomic>
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
-#include <unistd.h>
 
 #include "core/config.h"
 #include "core/live.h"

@@ -5,7 +5,8 @@
 
 namespace standin {
 
-/// Says what went wrong on standard error and counts it. In strict mode the process then exits with status 86 at its end.
+/// Says what went wrong on standard error and counts it. In strict mode the process then exits with status 86 at its
+/// end.
 __attribute__((visibility("default"), format(printf, 1, 2))) void misuse(const char* format, ...);
 
 uint64_t misuse_count();

@@ -1,5 +1,6 @@
-// What computes behind the HIP functions. The functions in src/hip check handles, pointers and sizes and keep the books;
-// an engine does the work. There are two: the host engine (threads and fibers) and the cuda engine (an NVIDIA GPU).
+// What computes behind the HIP functions. The functions in src/hip check handles, pointers and sizes and keep the
+// books; an engine does the work. There are two: the host engine (threads and fibers) and the cuda engine (an NVIDIA
+// GPU).
 #pragma once
 
 #include <cstddef>

@@ -43,8 +43,8 @@ hipError_t load(hipModule_t* out, const void* image, size_t bytes) {
 // A launch's shape against the limits that every AMD GPU has.
 hipError_t check_shape(const std::string& kernel, const LaunchShape& shape) {
   const auto reject = [&](const char* what) {
-    misuse("hipModuleLaunchKernel: %s: %s: grid (%u, %u, %u), block (%u, %u, %u), %u bytes of LDS", kernel.c_str(), what,
-           shape.grid[0], shape.grid[1], shape.grid[2], shape.block[0], shape.block[1], shape.block[2],
+    misuse("hipModuleLaunchKernel: %s: %s: grid (%u, %u, %u), block (%u, %u, %u), %u bytes of LDS", kernel.c_str(),
+           what, shape.grid[0], shape.grid[1], shape.grid[2], shape.block[0], shape.block[1], shape.block[2],
            shape.shared_bytes);
     return hipErrorInvalidConfiguration;
   };
@@ -53,7 +53,8 @@ hipError_t check_shape(const std::string& kernel, const LaunchShape& shape) {
     if (shape.grid[i] == 0 || shape.block[i] == 0) return reject("a size is zero");
     if (shape.grid[i] > max_grid[i]) return reject("the grid is too large");
     if (shape.block[i] > max_block_threads) return reject("the block is too large");
-    if (uint64_t(shape.grid[i]) * shape.block[i] > UINT32_MAX) return reject("more than 2^32 - 1 threads in a direction");
+    if (uint64_t(shape.grid[i]) * shape.block[i] > UINT32_MAX)
+      return reject("more than 2^32 - 1 threads in a direction");
     threads *= shape.block[i];
   }
   if (threads > max_block_threads) return reject("more than 1024 threads in a block");

@@ -10,8 +10,7 @@ extern "C" {
 __attribute__((visibility("default"))) miopenStatus_t standin_miopen_absent() { return miopenStatusNotImplemented; }
 
 // A second name for the function above. Only the preprocessor can make a symbol from a name.
-#define ABSENT(name) \
-  __attribute__((visibility("default"), alias("standin_miopen_absent"))) miopenStatus_t name();
+#define ABSENT(name) __attribute__((visibility("default"), alias("standin_miopen_absent"))) miopenStatus_t name();
 
 ABSENT(miopenBatchNormalizationForwardInference_V2)
 ABSENT(miopenCatForward)

@@ -29,11 +29,12 @@ miopenStatus_t create(const char* function, miopenHandle_t* out, hipStream_t str
 extern "C" {
 
 const char* miopenGetErrorString(miopenStatus_t status) {
-  static const char* const names[] = {
-      "miopenStatusSuccess",        "miopenStatusNotInitialized", "miopenStatusInvalidValue",
-      "miopenStatusBadParm",        "miopenStatusAllocFailed",    "miopenStatusInternalError",
-      "miopenStatusNotImplemented", "miopenStatusUnknownError",   "miopenStatusUnsupportedOp",
-      "miopenStatusGpuOperationsSkipped", "miopenStatusVersionMismatch"};
+  static const char* const names[] = {"miopenStatusSuccess",        "miopenStatusNotInitialized",
+                                      "miopenStatusInvalidValue",   "miopenStatusBadParm",
+                                      "miopenStatusAllocFailed",    "miopenStatusInternalError",
+                                      "miopenStatusNotImplemented", "miopenStatusUnknownError",
+                                      "miopenStatusUnsupportedOp",  "miopenStatusGpuOperationsSkipped",
+                                      "miopenStatusVersionMismatch"};
   return status >= 0 && status <= miopenStatusVersionMismatch ? names[status] : "Unknown error status";
 }
 

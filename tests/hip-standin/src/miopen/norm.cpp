@@ -62,7 +62,8 @@ miopenStatus_t check(const NormTensors& t, const NormData& d, bool scaled, bool 
   if (scaled && with_bias && (!t.bias || !d.bias || t.bias->count() != parameters)) return miopenStatusBadParm;
   if (t.mean && d.mean && t.mean->count() != rows) return miopenStatusBadParm;
   if (t.rstd && d.rstd && t.rstd->count() != rows) return miopenStatusBadParm;
-  const bool computable = same_packed_float({t.x, t.addend, scaled ? t.weight : nullptr, scaled ? t.bias : nullptr, t.y});
+  const bool computable =
+      same_packed_float({t.x, t.addend, scaled ? t.weight : nullptr, scaled ? t.bias : nullptr, t.y});
   return computable ? miopenStatusSuccess : miopenStatusNotImplemented;
 }
 
@@ -90,8 +91,9 @@ miopenStatus_t miopenLayerNormForward(miopenHandle_t handle, miopenNormMode_t mo
                                       const miopenTensorDescriptor_t rstd_desc, void* rstd) {
   return handle_call(__func__, handle, [&](MiopenHandle& h) {
     constexpr const char* f = "miopenLayerNormForward";
-    const NormTensors t{find(f, x_desc), nullptr,           find(f, weight_desc), find(f, bias_desc),
-                        find(f, y_desc), find(f, mean_desc), find(f, rstd_desc)};
+    const NormTensors t{find(f, x_desc),    nullptr,         find(f, weight_desc),
+                        find(f, bias_desc), find(f, y_desc), find(f, mean_desc),
+                        find(f, rstd_desc)};
     if (!t.x || !t.y || (mode != MIOPEN_ELEMENTWISE_AFFINE && mode != MIOPEN_WEIGHT_BIAS)) return miopenStatusBadParm;
     if (normalized_dim < 0 || size_t(normalized_dim) >= t.x->lengths.size()) return miopenStatusBadParm;
     return layer_norm(f, h, t, {x, nullptr, weight, bias, y, mean, rstd}, size_t(normalized_dim), epsilon,
@@ -99,15 +101,12 @@ miopenStatus_t miopenLayerNormForward(miopenHandle_t handle, miopenNormMode_t mo
   });
 }
 
-miopenStatus_t miopenAddLayerNormForward(miopenHandle_t handle, miopenNormMode_t mode,
-                                         const miopenTensorDescriptor_t x_desc, const void* x,
-                                         const miopenTensorDescriptor_t x2_desc, const void* x2,
-                                         const miopenTensorDescriptor_t weight_desc, const void* weight,
-                                         const miopenTensorDescriptor_t bias_desc, const void* bias,
-                                         const float epsilon, const int32_t normalized_dim,
-                                         const miopenTensorDescriptor_t y_desc, void* y,
-                                         const miopenTensorDescriptor_t mean_desc, void* mean,
-                                         const miopenTensorDescriptor_t rstd_desc, void* rstd) {
+miopenStatus_t miopenAddLayerNormForward(
+    miopenHandle_t handle, miopenNormMode_t mode, const miopenTensorDescriptor_t x_desc, const void* x,
+    const miopenTensorDescriptor_t x2_desc, const void* x2, const miopenTensorDescriptor_t weight_desc,
+    const void* weight, const miopenTensorDescriptor_t bias_desc, const void* bias, const float epsilon,
+    const int32_t normalized_dim, const miopenTensorDescriptor_t y_desc, void* y,
+    const miopenTensorDescriptor_t mean_desc, void* mean, const miopenTensorDescriptor_t rstd_desc, void* rstd) {
   return handle_call(__func__, handle, [&](MiopenHandle& h) {
     constexpr const char* f = "miopenAddLayerNormForward";
     const NormTensors t{find(f, x_desc), find(f, x2_desc),   find(f, weight_desc), find(f, bias_desc),
@@ -136,18 +135,16 @@ miopenStatus_t miopenT5LayerNormForward(miopenHandle_t handle, miopenNormMode_t 
   });
 }
 
-miopenStatus_t miopenGroupNormForward(miopenHandle_t handle, miopenNormMode_t mode,
-                                      const miopenTensorDescriptor_t x_desc, const void* x,
-                                      const miopenTensorDescriptor_t weight_desc, const void* weight,
-                                      const miopenTensorDescriptor_t bias_desc, const void* bias,
-                                      const uint64_t num_groups, const float epsilon,
-                                      const miopenTensorDescriptor_t y_desc, void* y,
-                                      const miopenTensorDescriptor_t mean_desc, void* mean,
-                                      const miopenTensorDescriptor_t rstd_desc, void* rstd) {
+miopenStatus_t miopenGroupNormForward(
+    miopenHandle_t handle, miopenNormMode_t mode, const miopenTensorDescriptor_t x_desc, const void* x,
+    const miopenTensorDescriptor_t weight_desc, const void* weight, const miopenTensorDescriptor_t bias_desc,
+    const void* bias, const uint64_t num_groups, const float epsilon, const miopenTensorDescriptor_t y_desc, void* y,
+    const miopenTensorDescriptor_t mean_desc, void* mean, const miopenTensorDescriptor_t rstd_desc, void* rstd) {
   return handle_call(__func__, handle, [&](MiopenHandle& h) {
     constexpr const char* f = "miopenGroupNormForward";
-    const NormTensors t{find(f, x_desc), nullptr,           find(f, weight_desc), find(f, bias_desc),
-                        find(f, y_desc), find(f, mean_desc), find(f, rstd_desc)};
+    const NormTensors t{find(f, x_desc),    nullptr,         find(f, weight_desc),
+                        find(f, bias_desc), find(f, y_desc), find(f, mean_desc),
+                        find(f, rstd_desc)};
     if (!t.x || !t.y || (mode != MIOPEN_ELEMENTWISE_AFFINE && mode != MIOPEN_WEIGHT_BIAS)) return miopenStatusBadParm;
     if (t.x->lengths.size() < 2 || num_groups == 0 || t.x->lengths[1] % num_groups != 0) return miopenStatusBadParm;
     const size_t channels = t.x->lengths[1];
@@ -158,9 +155,8 @@ miopenStatus_t miopenGroupNormForward(miopenHandle_t handle, miopenNormMode_t mo
     const NormData d{x, nullptr, weight, bias, y, mean, rstd};
     if (const miopenStatus_t status = check(t, d, scaled, true, channels, rows)) return status;
     return run(f, h, operands(t, d, scaled), [=](std::vector<Values>& v) {
-      normalize(v, length, epsilon, true, scaled, [=](size_t row, size_t i) {
-        return row % num_groups * (channels / num_groups) + i / channel_length;
-      });
+      normalize(v, length, epsilon, true, scaled,
+                [=](size_t row, size_t i) { return row % num_groups * (channels / num_groups) + i / channel_length; });
     });
   });
 }

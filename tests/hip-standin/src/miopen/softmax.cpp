@@ -10,7 +10,7 @@ namespace {
 struct Softmax {
   float alpha, beta;
   miopenSoftmaxAlgorithm_t algorithm;
-  size_t groups, length;        // independent softmaxes and elements in each
+  size_t groups, length;         // independent softmaxes and elements in each
   size_t inner, element_stride;  // group g starts at g / inner * inner * length + g % inner
 };
 

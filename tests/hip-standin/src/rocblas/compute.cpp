@@ -68,8 +68,8 @@ void multiply(const Product& p, Acc alpha, Acc beta) {
         const int64_t k = p.a.columns;
         Acc value = product ? Acc(alpha * dot(a.data() + i * k, b.data() + j * k, k)) : Acc(0);
         if (beta != Acc(0))
-          value += beta * load<Acc>(p.c.data, p.c.type,
-                                    i * p.c.row_stride + j * p.c.column_stride + batch * p.c.batch_stride);
+          value += beta *
+                   load<Acc>(p.c.data, p.c.type, i * p.c.row_stride + j * p.c.column_stride + batch * p.c.batch_stride);
         store(out, p.d.type, i * p.d.row_stride + j * p.d.column_stride + batch * p.d.batch_stride, value);
       }
   }

@@ -1,7 +1,7 @@
 #include "rocblas/cublas.h"
 
-#include <algorithm>
 #include <dlfcn.h>
+#include <algorithm>
 #include <map>
 #include <mutex>
 
@@ -65,8 +65,7 @@ struct BlasMatrix {
 };
 
 BlasMatrix tell(const Matrices& m) {
-  if (m.row_stride == 1 || m.rows == 1)
-    return {cublas_no_transpose, std::max({m.column_stride, m.rows, int64_t(1)})};
+  if (m.row_stride == 1 || m.rows == 1) return {cublas_no_transpose, std::max({m.column_stride, m.rows, int64_t(1)})};
   return {cublas_transpose, std::max({m.row_stride, m.columns, int64_t(1)})};
 }
 
@@ -80,7 +79,8 @@ hipError_t copy_c_to_d(EngineStream& stream, const Product& p) {
     for (int64_t j = 0; j < p.d.columns; ++j) {
       const int64_t at_c = (batch * p.c.batch_stride + j * p.c.column_stride) * bytes;
       const int64_t at_d = (batch * p.d.batch_stride + j * p.d.column_stride) * bytes;
-      if (const hipError_t error = engine().copy(stream, to + at_d, from + at_c, size_t(p.d.rows * bytes))) return error;
+      if (const hipError_t error = engine().copy(stream, to + at_d, from + at_c, size_t(p.d.rows * bytes)))
+        return error;
     }
   return hipSuccess;
 }
@@ -106,13 +106,12 @@ rocblas_status run_on_cublas(const StreamTarget& target, bool scalars_on_device,
   if (reads_c && copy_c_to_d(*target.engine, p) != hipSuccess) return rocblas_status_internal_error;
   const BlasMatrix a = tell(p.a), b = tell(p.b), d = tell(p.d);
   const int mode = scalars_on_device ? cublas_scalars_on_device : cublas_scalars_on_host;
-  const bool failed =
-      cublas->set_stream(handle, stream) != 0 || cublas->set_pointer_mode(handle, mode) != 0 ||
-      cublas->gemm(handle, a.transpose, b.transpose, int(p.d.rows), int(p.d.columns), int(p.a.columns), p.alpha,
-                   p.a.data, data_type(p.a.type), int(a.leading), p.a.batch_stride, p.b.data, data_type(p.b.type),
-                   int(b.leading), p.b.batch_stride, p.beta, const_cast<void*>(p.d.data), data_type(p.d.type),
-                   int(d.leading), p.d.batch_stride, int(p.batch_count), compute_type(p.compute),
-                   cublas_default_algorithm) != 0;
+  const bool failed = cublas->set_stream(handle, stream) != 0 || cublas->set_pointer_mode(handle, mode) != 0 ||
+                      cublas->gemm(handle, a.transpose, b.transpose, int(p.d.rows), int(p.d.columns), int(p.a.columns),
+                                   p.alpha, p.a.data, data_type(p.a.type), int(a.leading), p.a.batch_stride, p.b.data,
+                                   data_type(p.b.type), int(b.leading), p.b.batch_stride, p.beta,
+                                   const_cast<void*>(p.d.data), data_type(p.d.type), int(d.leading), p.d.batch_stride,
+                                   int(p.batch_count), compute_type(p.compute), cublas_default_algorithm) != 0;
   return failed ? rocblas_status_internal_error : rocblas_status_success;
 }
 

@@ -82,9 +82,8 @@ rocblas_status plain_gemm(const char* function, rocblas_handle handle, rocblas_d
                           const void* a, rocblas_int lda, const void* b, rocblas_int ldb, const void* beta, void* c,
                           rocblas_int ldc, rocblas_stride stride_a = 0, rocblas_stride stride_b = 0,
                           rocblas_stride stride_c = 0, rocblas_int batch_count = 1) {
-  return gemm(handle, {function, trans_a, trans_b,  m,    n, k,    alpha, a,        type, lda,  stride_a,    b,
-                       type,     ldb,     stride_b, beta, c, type, ldc,   stride_c, c,    type, ldc, stride_c,
-                       batch_count, type});
+  return gemm(handle, {function, trans_a,  trans_b, m, n,    k,   alpha,    a, type, lda, stride_a, b,           type,
+                       ldb,      stride_b, beta,    c, type, ldc, stride_c, c, type, ldc, stride_c, batch_count, type});
 }
 
 }  // namespace
@@ -97,9 +96,8 @@ rocblas_status rocblas_gemm_ex(rocblas_handle handle, rocblas_operation trans_a,
                                rocblas_int ldb, const void* beta, const void* c, rocblas_datatype c_type,
                                rocblas_int ldc, void* d, rocblas_datatype d_type, rocblas_int ldd,
                                rocblas_datatype compute_type, rocblas_gemm_algo, int32_t, uint32_t) {
-  return gemm(handle, {__func__, trans_a, trans_b, m,    n, k,      alpha, a, a_type, lda,    0,   b,
-                       b_type,   ldb,     0,       beta, c, c_type, ldc,   0, d,      d_type, ldd, 0,
-                       1,        compute_type});
+  return gemm(handle, {__func__, trans_a, trans_b, m, n,      k,   alpha, a, a_type, lda, 0, b, b_type,
+                       ldb,      0,       beta,    c, c_type, ldc, 0,     d, d_type, ldd, 0, 1, compute_type});
 }
 
 rocblas_status rocblas_gemm_strided_batched_ex(
@@ -107,11 +105,11 @@ rocblas_status rocblas_gemm_strided_batched_ex(
     rocblas_int k, const void* alpha, const void* a, rocblas_datatype a_type, rocblas_int lda, rocblas_stride stride_a,
     const void* b, rocblas_datatype b_type, rocblas_int ldb, rocblas_stride stride_b, const void* beta, const void* c,
     rocblas_datatype c_type, rocblas_int ldc, rocblas_stride stride_c, void* d, rocblas_datatype d_type,
-    rocblas_int ldd, rocblas_stride stride_d, rocblas_int batch_count, rocblas_datatype compute_type,
-    rocblas_gemm_algo, int32_t, uint32_t) {
-  return gemm(handle, {__func__,    trans_a, trans_b,  m,    n, k,      alpha, a,        a_type, lda,    stride_a, b,
-                       b_type,      ldb,     stride_b, beta, c, c_type, ldc,   stride_c, d,      d_type, ldd,      stride_d,
-                       batch_count, compute_type});
+    rocblas_int ldd, rocblas_stride stride_d, rocblas_int batch_count, rocblas_datatype compute_type, rocblas_gemm_algo,
+    int32_t, uint32_t) {
+  return gemm(handle, {__func__, trans_a,  trans_b, m,      n,   k,        alpha,       a,           a_type,
+                       lda,      stride_a, b,       b_type, ldb, stride_b, beta,        c,           c_type,
+                       ldc,      stride_c, d,       d_type, ldd, stride_d, batch_count, compute_type});
 }
 
 // Takes arrays of pointers, which nothing here calls for.

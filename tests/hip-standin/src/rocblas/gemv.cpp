@@ -11,9 +11,7 @@ struct Vectors {
   int64_t increment, stride;
 };
 
-Matrices column(const Vectors& v, int64_t length) {
-  return {v.data, v.type, length, 1, v.increment, 0, v.stride};
-}
+Matrices column(const Vectors& v, int64_t length) { return {v.data, v.type, length, 1, v.increment, 0, v.stride}; }
 
 rocblas_status gemv(const char* function, rocblas_handle handle, rocblas_operation trans, int64_t m, int64_t n,
                     rocblas_datatype compute, const void* alpha, const void* a, rocblas_datatype a_type, int64_t lda,

@@ -1,10 +1,10 @@
 // Handles, their settings, versions and status names.
 #include "rocblas/handle.h"
 
+#include <dlfcn.h>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <dlfcn.h>
 #include <filesystem>
 
 using namespace standin;

@@ -16,8 +16,8 @@ struct Matrices {
   Matrices transposed() const;
 };
 
-/// `a` and `b` are op(A) and op(B) already. `alpha` and `beta` have the type `compute` and lie where the handle's pointer
-/// mode says.
+/// `a` and `b` are op(A) and op(B) already. `alpha` and `beta` have the type `compute` and lie where the handle's
+/// pointer mode says.
 struct Product {
   const char* function;
   const void* alpha;

@@ -93,8 +93,8 @@ void CudaEngine::add_device(CUdevice device, int index) {
   info.integrated = attribute(cu_attribute_integrated) != 0;
   info.pci_bus = attribute(cu_attribute_pci_bus);
   if (index == 0)
-    architecture_ = "sm_" + std::to_string(attribute(cu_attribute_compute_major) * 10 +
-                                           attribute(cu_attribute_compute_minor));
+    architecture_ =
+        "sm_" + std::to_string(attribute(cu_attribute_compute_major) * 10 + attribute(cu_attribute_compute_minor));
   state->null_stream = std::make_unique<CudaStream>(int(infos_.size()), nullptr);
   infos_.push_back(std::move(info));
   devices_.push_back(std::move(state));
@@ -307,7 +307,8 @@ hipError_t CudaEngine::launch(EngineFunction& function, const LaunchShape& shape
     if (error) return from_cuda(error);
   }
   // As in HIP but for the end mark, which is 0 here.
-  void* extra[] = {reinterpret_cast<void*>(1), const_cast<void*>(arguments), reinterpret_cast<void*>(2), &bytes, nullptr};
+  void* extra[] = {reinterpret_cast<void*>(1), const_cast<void*>(arguments), reinterpret_cast<void*>(2), &bytes,
+                   nullptr};
   return from_cuda(cuda_.launch(f, shape.grid[0], shape.grid[1], shape.grid[2], shape.block[0], shape.block[1],
                                 shape.block[2], shape.shared_bytes, cuda(stream).stream, params,
                                 arguments ? extra : nullptr));

@@ -1,7 +1,7 @@
 #include "engine/cuda/driver.h"
 
-#include <cstdio>
 #include <dlfcn.h>
+#include <cstdio>
 #include <initializer_list>
 
 namespace standin {

@@ -39,7 +39,7 @@ CUdeviceptr GuardedMemory::take_back(void* ptr, CUstream stream) {
   const bool read = cuda.copy_async(CUdeviceptr(before), address - guard_bytes, guard_bytes, stream) == 0 &&
                     cuda.copy_async(CUdeviceptr(after), address + bytes, guard_bytes, stream) == 0 &&
                     cuda.stream_synchronize(stream) == 0;
-  const auto damaged = [](const unsigned char (&guard)[guard_bytes]) {
+  const auto damaged = [](const unsigned char(&guard)[guard_bytes]) {
     return std::any_of(guard, guard + guard_bytes, [](unsigned char byte) { return byte != red_zone; });
   };
   if (read && damaged(before)) misuse("device memory at %p (%zu bytes) was written before its start", ptr, bytes);

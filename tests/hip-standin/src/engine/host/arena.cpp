@@ -1,10 +1,10 @@
 #include "engine/host/arena.h"
 
+#include <sys/mman.h>
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <sys/mman.h>
 
 namespace standin {
 namespace {

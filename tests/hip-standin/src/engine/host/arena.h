@@ -46,7 +46,7 @@ class Arena {
   uintptr_t cursor_ = 0;
   size_t alignment_;
   mutable std::mutex mutex_;
-  std::map<uintptr_t, Slot> slots_;  // by data_begin
+  std::map<uintptr_t, Slot> slots_;          // by data_begin
   std::map<uintptr_t, uintptr_t> begin_of_;  // ptr -> data_begin
 };
 

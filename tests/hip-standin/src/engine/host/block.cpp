@@ -57,15 +57,17 @@ void BlockRunner::set_up(uint64_t block) {
   const uint32_t block_x = uint32_t(block % shape.grid[0]);
   const uint32_t block_y = uint32_t(block / shape.grid[0] % shape.grid[1]);
   const uint32_t block_z = uint32_t(block / shape.grid[0] / shape.grid[1]);
-  for (uint32_t t = 0; t < thread_count_; ++t) {
-    Thread& thread = threads_[t];
-    const uint32_t row = t / shape.block[0];
-    thread.index = {{t % shape.block[0], row % shape.block[1], row / shape.block[1]},
-                    {block_x, block_y, block_z},
-                    {shape.block[0], shape.block[1], shape.block[2]},
-                    {shape.grid[0], shape.grid[1], shape.grid[2]}};
-    thread.state = State::Fresh;
-  }
+  OpsHostIndex index = {{},
+                        {block_x, block_y, block_z},
+                        {shape.block[0], shape.block[1], shape.block[2]},
+                        {shape.grid[0], shape.grid[1], shape.grid[2]}};
+  Thread* thread = threads_.data();
+  for (index.thread[2] = 0; index.thread[2] < shape.block[2]; ++index.thread[2])
+    for (index.thread[1] = 0; index.thread[1] < shape.block[1]; ++index.thread[1])
+      for (index.thread[0] = 0; index.thread[0] < shape.block[0]; ++index.thread[0], ++thread) {
+        thread->index = index;
+        thread->state = State::Fresh;
+      }
   shared_.begin_block(shape.shared_bytes);
 }
 
@@ -86,8 +88,10 @@ void BlockRunner::run_threads() {
 }
 
 void BlockRunner::run_wave(uint32_t wave) {
-  Thread* lanes = &threads_[wave * launch_->wave_size];
+  Thread* const lanes = &threads_[wave * launch_->wave_size];
   const uint32_t count = std::min(launch_->wave_size, thread_count_ - wave * launch_->wave_size);
+  wave_begin_ = lanes;
+  wave_end_ = lanes + count;
   do {
     for (uint32_t i = 0; i < count && !failed_; ++i) {
       Thread& thread = lanes[descending_ ? count - 1 - i : i];
@@ -103,22 +107,35 @@ void BlockRunner::resume(Thread& thread) {
   }
   current_ = &thread;
   thread.fiber->enter();
+  Thread& left = *current_;  // this thread, or a later one that its fiber went on with
   current_ = nullptr;
   if (given_up_ != hipSuccess) {
-    fail(given_up_, &thread, reason_.empty() ? describe_fault(thread) : reason_);
+    fail(given_up_, &left, reason_.empty() ? describe_fault(left) : reason_);
     given_up_ = hipSuccess;
     reason_.clear();
   }
-  if (thread.state == State::Returned && thread.fiber) fibers_.give(std::move(thread.fiber));
+  if (left.state == State::Returned) fibers_.give(std::move(left.fiber));
 }
 
 void BlockRunner::fiber_entry() {
   BlockRunner& runner = *executing_runner;
   announce_arrival(*runner.current_->fiber);
-  runner.launch_->run(runner.launch_->arguments.data());
-  runner.current_->state = State::Returned;
+  do {
+    runner.launch_->run(runner.launch_->arguments.data());
+    runner.current_->state = State::Returned;
+  } while (runner.go_on_with_next_lane());
   runner.current_->fiber->leave(true);
   std::abort();  // a fiber that has finished is not entered again
+}
+
+// A thread that never waited leaves its stack as it found it: the next lane can start on it without a switch.
+bool BlockRunner::go_on_with_next_lane() {
+  if (current_ == (descending_ ? wave_begin_ : wave_end_ - 1)) return false;
+  Thread* const next = descending_ ? current_ - 1 : current_ + 1;
+  if (next->state != State::Fresh) return false;
+  next->fiber = std::move(current_->fiber);
+  current_ = next;
+  return true;
 }
 
 void BlockRunner::wait(State state) {
@@ -151,7 +168,7 @@ uint64_t BlockRunner::ballot(bool predicate) {
 
 // Completes the shuffle or ballot at which the wave stands; false when it stands at none.
 bool BlockRunner::exchange(Thread* lanes, uint32_t count) {
-  const Thread* first = nullptr;    // that waits for its wave
+  const Thread* first = nullptr;      // that waits for its wave
   const Thread* elsewhere = nullptr;  // that waits for its block
   for (uint32_t i = 0; i < count; ++i) {
     const Thread& lane = lanes[i];

@@ -21,7 +21,7 @@ struct KernelLaunch {
   std::vector<uint64_t> arguments;  // 64-bit words for their alignment
   LaunchShape shape{};
   uint32_t wave_size = 32;
-  std::atomic<int> error{0};    // hipError_t of the first block that failed; the blocks after it are left out
+  std::atomic<int> error{0};  // hipError_t of the first block that failed; the blocks after it are left out
 };
 
 class BlockRunner {
@@ -66,6 +66,7 @@ class BlockRunner {
   /// Until every thread of the wave waits at a barrier or has returned.
   void run_wave(uint32_t wave);
   void resume(Thread& thread);
+  bool go_on_with_next_lane();
   void wait(State state);
   bool exchange(Thread* lanes, uint32_t count);
   void clean_up();
@@ -82,6 +83,8 @@ class BlockRunner {
   std::vector<Thread> threads_;
   uint32_t thread_count_ = 0;
   Thread* current_ = nullptr;
+  Thread* wave_begin_ = nullptr;  // of the wave that is running
+  Thread* wave_end_ = nullptr;
   FiberPool fibers_;
   SharedMemory shared_;
   hipError_t given_up_ = hipSuccess;

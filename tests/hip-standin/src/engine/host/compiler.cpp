@@ -1,15 +1,15 @@
 #include "engine/host/compiler.h"
 
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <cstdlib>
 #include <cstring>
-#include <fcntl.h>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <spawn.h>
 #include <sstream>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "engine/code_object.h"
 #include "engine/rtc_options.h"
@@ -86,19 +86,12 @@ bool stays_inside(const std::string& name) {
 }
 
 std::vector<std::string> command_line(const RtcOptions& options, const fs::path& folder) {
-  std::vector<std::string> command = {config().compiler,
-                                      "-O2",
-                                      "-fPIC",
-                                      "-shared",
-                                      "-std=c++17",
-                                      "-fno-exceptions",
+  std::vector<std::string> command = {config().compiler, "-O2", "-fPIC", "-shared", "-std=c++17", "-fno-exceptions",
                                       "-fno-rtti",
                                       // GPU code reads LDS and vectors of values through pointers of other types.
                                       "-fno-strict-aliasing",
                                       // Such a symbol would keep the module loaded after its last dlclose.
-                                      "-fno-gnu-unique",
-                                      "-DOPS_HOST=1",
-                                      "-I" + (folder / "include").string()};
+                                      "-fno-gnu-unique", "-DOPS_HOST=1", "-I" + (folder / "include").string()};
   command.insert(command.end(), options.defines_and_includes.begin(), options.defines_and_includes.end());
   for (const std::string& flag : words(config().compiler_flags)) command.push_back(flag);
   for (const std::string& word : {std::string("-x"), std::string("c++"), (folder / "kernel.cpp").string(),

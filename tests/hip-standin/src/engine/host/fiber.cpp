@@ -1,9 +1,9 @@
 #include "engine/host/fiber.h"
 
+#include <sys/mman.h>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <sys/mman.h>
 
 #if __has_include(<valgrind/valgrind.h>)
 #include <valgrind/valgrind.h>
@@ -100,9 +100,7 @@ Fiber::~Fiber() {
 // As at a function's first instruction: 8 bytes past a multiple of 16.
 void* Fiber::fresh_stack_pointer() const { return stack_ + stack_bytes - 8; }
 
-bool Fiber::overflowed_at(const void* address) const {
-  return address < stack_ && address >= stack_ - guard_bytes;
-}
+bool Fiber::overflowed_at(const void* address) const { return address < stack_ && address >= stack_ - guard_bytes; }
 
 void Fiber::enter() {
   if (__sanitizer_start_switch_fiber) __sanitizer_start_switch_fiber(&scheduler_fake_stack_, stack_, stack_bytes);

@@ -22,7 +22,7 @@ DeviceInfo describe(const DeviceChoice& choice, int index) {
   info.name = std::string("Stand-in ") + (choice.integrated ? "integrated " : "") + bare_gfx(choice.gfx);
   info.gfx = choice.gfx;
   info.wave_size = choice.wave_size;
-  info.memory_bytes = config().memory_bytes;
+  info.memory_bytes = config().shown_bytes;
   info.multiprocessors = choice.integrated ? 2 : 16;
   info.clock_khz = 2000000;
   info.memory_clock_khz = 1000000;
@@ -51,7 +51,9 @@ HostEvent::Recording HostEvent::latest() const {
 }
 
 HostEngine::HostEngine()
-    : device_memory_(device_address_space, config().alignment), host_memory_(host_address_space, 64), pool_(config().threads) {
+    : device_memory_(device_address_space, config().alignment),
+      host_memory_(host_address_space, 64),
+      pool_(config().threads) {
   for (const DeviceChoice& choice : config().devices) {
     const int index = int(infos_.size());
     infos_.push_back(describe(choice, index));
@@ -146,7 +148,7 @@ hipError_t HostEngine::release_host(void* ptr) {
 }
 
 hipError_t HostEngine::memory_info(int device, size_t* free, size_t* total) {
-  *total = config().memory_bytes;
+  *total = config().shown_bytes;
   *free = *total - devices_[size_t(device)]->used;
   return hipSuccess;
 }

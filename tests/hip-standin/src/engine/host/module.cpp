@@ -1,11 +1,11 @@
 #include "engine/host/module.h"
 
-#include <cstdio>
-#include <cstdlib>
 #include <dlfcn.h>
-#include <filesystem>
 #include <link.h>
 #include <unistd.h>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
 
 #include "core/misuse.h"
 #include "engine/host/kernel_api.h"

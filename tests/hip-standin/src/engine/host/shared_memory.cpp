@@ -1,17 +1,17 @@
 #include "engine/host/shared_memory.h"
 
+#include <sys/mman.h>
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <sys/mman.h>
 
 namespace standin {
 namespace {
 
 constexpr size_t page = 4096;
-constexpr size_t gap = 64;  // watched, after each variable
-constexpr size_t slots = 1 << 16;            // slot numbers there may be in a module
+constexpr size_t gap = 64;                    // watched, after each variable
+constexpr size_t slots = 1 << 16;             // slot numbers there may be in a module
 constexpr size_t variables_in_a_block = 256;  // and those that one block may use
 constexpr size_t static_bytes = SharedMemory::limit + variables_in_a_block * (gap + 16);
 constexpr size_t static_pages = (static_bytes + page - 1) / page * page;
@@ -65,12 +65,13 @@ void* SharedMemory::variable(uint32_t slot, uint64_t bytes, std::string* reason)
   Variable& v = variables_[slot];
   if (v.ptr && v.bytes == bytes) return v.ptr;
   if (v.ptr) {
-    *reason = "shared variable " + std::to_string(slot) + " is " + std::to_string(v.bytes) + " bytes for one thread and " +
-              std::to_string(bytes) + " for another";
+    *reason = "shared variable " + std::to_string(slot) + " is " + std::to_string(v.bytes) +
+              " bytes for one thread and " + std::to_string(bytes) + " for another";
     return nullptr;
   }
   if (bytes > limit - std::min(used_bytes_, limit)) {
-    *reason = std::to_string(used_bytes_ + bytes) + " bytes of LDS are more than the " + std::to_string(limit) + " there are";
+    *reason =
+        std::to_string(used_bytes_ + bytes) + " bytes of LDS are more than the " + std::to_string(limit) + " there are";
     return nullptr;
   }
   v = {next_, size_t(bytes)};
@@ -88,7 +89,8 @@ std::string SharedMemory::damage() const {
   for (const uint32_t slot : used_slots_) {
     const Variable& v = variables_[slot];
     if (!intact(v.ptr + v.bytes, v.ptr + round_up(v.bytes) + gap))
-      return "wrote past the end of shared variable " + std::to_string(slot) + " (" + std::to_string(v.bytes) + " bytes)";
+      return "wrote past the end of shared variable " + std::to_string(slot) + " (" + std::to_string(v.bytes) +
+             " bytes)";
   }
   if (dynamic_ && !intact(dynamic_ + dynamic_bytes_, dynamic_ + round_up(dynamic_bytes_)))
     return "wrote past the end of its dynamic shared memory (" + std::to_string(dynamic_bytes_) + " bytes)";

@@ -1,5 +1,5 @@
-// A block's LDS: shared variables by slot, and the dynamic part. Fresh memory holds NaN patterns, gaps between variables
-// are watched, and the dynamic part ends at a page that cannot be touched.
+// A block's LDS: shared variables by slot, and the dynamic part. Fresh memory holds NaN patterns, gaps between
+// variables are watched, and the dynamic part ends at a page that cannot be touched.
 #pragma once
 
 #include <cstddef>

@@ -1,11 +1,11 @@
 #include "engine/host/signals.h"
 
-#include <csignal>
-#include <cstdio>
-#include <cstring>
 #include <sys/mman.h>
 #include <ucontext.h>
 #include <unistd.h>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
 
 #include "core/memory_table.h"
 #include "engine/host/block.h"
@@ -18,9 +18,7 @@ constexpr int handled[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
 struct sigaction previous[64];
 const Arena* device_arena = nullptr;
 
-void abandon() {
-  BlockRunner::executing()->abandon_faulted();
-}
+void abandon() { BlockRunner::executing()->abandon_faulted(); }
 
 // The process is about to end: what other threads hold locked no longer matters, hence no care for signal safety.
 void explain(int signal, const void* address) {
@@ -42,7 +40,7 @@ void pass_on(int signal, siginfo_t* info, void* context) {
     before.sa_handler(signal);
   } else {
     // Returning executes the faulting instruction again, now with the default action.
-    struct sigaction none {};
+    struct sigaction none{};
     none.sa_handler = SIG_DFL;
     sigaction(signal, &none, nullptr);
   }
@@ -69,7 +67,7 @@ void handle(int signal, siginfo_t* info, void* context) {
 void install_fault_handlers(const Arena* device_memory) {
   static const bool installed = [&] {
     device_arena = device_memory;
-    struct sigaction action {};
+    struct sigaction action{};
     action.sa_sigaction = handle;
     action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
     sigemptyset(&action.sa_mask);
