@@ -44,7 +44,7 @@ pub(crate) fn with_standin(test: &str, variables: &[(&str, &str)], body: impl Fn
 }
 
 /// The folder of the stand-in: the user's choice, else built.
-fn folder() -> Option<&'static PathBuf> {
+pub(crate) fn folder() -> Option<&'static PathBuf> {
     static FOLDER: OnceLock<Option<PathBuf>> = OnceLock::new();
     let is_standin = |path: PathBuf| path.join("libamdhip64.so.7").is_file().then_some(path);
     let build = || {
