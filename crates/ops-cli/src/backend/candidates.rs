@@ -20,28 +20,12 @@ pub(crate) trait Candidates<O: Op>: Execute<O> {
     fn candidates(&self, op: &O, on: &dyn Operands) -> Vec<Candidate>;
 }
 
-/// The one candidate of a backend that has one kernel for each op.
-fn only<O: Op, B: Execute<O>>(backend: &B, op: &O, on: &dyn Operands, reason: &str) -> Vec<Candidate> {
-    let support = backend.support(op, on);
-    let taken = support.is_ok();
-    let reason = support.map_or_else(|declined| declined.to_string(), |()| reason.to_owned());
-    vec![Candidate { provider: backend.name(), taken, reason }]
-}
-
-impl<O: Op> Candidates<O> for ops_cpu::Cpu
-where
-    ops_cpu::Cpu: Execute<O>,
-{
-    fn candidates(&self, op: &O, on: &dyn Operands) -> Vec<Candidate> {
-        only(self, op, on, "the only candidate: a kernel for every layout")
-    }
-}
-impl<O: Op> Candidates<O> for ops_cpu::Reference
-where
-    ops_cpu::Reference: Execute<O>,
-{
-    fn candidates(&self, op: &O, on: &dyn Operands) -> Vec<Candidate> {
-        only(self, op, on, "the only candidate: plain loops in f64")
+impl Candidate {
+    /// The one candidate of a backend that has one kernel for each op.
+    pub(crate) fn only(backend: &'static str, support: Result<(), Reason>, reason: &str) -> Self {
+        let taken = support.is_ok();
+        let reason = support.map_or_else(|declined| declined.to_string(), |()| reason.to_owned());
+        Candidate { provider: backend, taken, reason }
     }
 }
 

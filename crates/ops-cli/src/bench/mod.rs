@@ -75,8 +75,8 @@ impl Case {
         budget: Duration,
     ) -> Result<Measured, Failure> {
         let spec = Spec::new(self.entry, self.types.clone(), &self.shapes.given)?;
-        let mut problem = engine.problem(Spec { causal: self.shapes.causal, ..spec })?;
-        let candidates = problem.explain().candidates;
+        let problem = engine.problem(Spec { causal: self.shapes.causal, ..spec })?;
+        let candidates = problem.explain()?.candidates;
         let Some(taken) = candidates.iter().find(|c| c.taken) else {
             let reason = candidates.into_iter().next_back().map_or_else(String::new, |c| c.reason);
             return Ok(Measured::Declined(reason));

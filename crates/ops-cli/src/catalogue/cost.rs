@@ -109,11 +109,11 @@ mod tests {
                 let given = BTreeMap::from([(entry.first().to_owned(), entry.small())]);
                 let spec = Spec::new(entry, types, &given).unwrap();
                 let engine = open(Choice::Cpu).unwrap();
-                let mut problem =
-                    engine.problem(spec).unwrap_or_else(|e| panic!("{} {dtype}: {e}", entry.name));
+                let problem = engine.problem(spec).unwrap_or_else(|e| panic!("{} {dtype}: {e}", entry.name));
                 assert!(problem.cost().bytes > 0 && problem.cost().values > 0, "{}", entry.name);
                 let axes = problem
                     .explain()
+                    .unwrap()
                     .operands
                     .into_iter()
                     .filter(|o| entry.contract.axis(o.name, entry.cut, o.dims.len()).is_some());

@@ -1,11 +1,12 @@
 //! Every op of core: its operands, element types, arithmetic, and the problems it is timed on.
 //!
-//! One list, [`entries`], serves `explain`, `support` and `bench`. [`build`] turns a [`Spec`] (an op, its
-//! types and shapes, all as values) into a typed call of any backend.
+//! One list, [`entries`], serves `explain`, `support` and `bench`. [`Problem`] makes a [`Spec`] (an op, its
+//! types and shapes, all as values) a typed call of any backend.
 use crate::backend::Candidate;
 use ops_core::ops::{BinaryFn, GluFn, RopeForm, UnaryFn};
 use ops_core::{DType, Role};
 
+mod call;
 mod contract;
 mod cost;
 mod list;
@@ -22,7 +23,6 @@ pub(crate) use list::{entries, find};
 pub(crate) use problem::Problem;
 pub(crate) use spec::{Spec, Types, find_op, notation, parse_dtype};
 pub(crate) use sweep::Shapes;
-pub(crate) use typed::build;
 pub(crate) use types::{Group, columns};
 
 /// One op.

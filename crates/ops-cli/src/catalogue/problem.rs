@@ -1,41 +1,26 @@
-//! A typed call behind an untyped face: explained without memory, or loaded, checked and run.
-use super::synthetic::{Fill, Recipe, Rules, Synthetic};
+//! An op on tensors of given types and shapes: explained without memory, or loaded, checked and run.
+use super::call::{Call, Loaded};
+use super::synthetic::{Fill, Recipe, Rules};
+use super::typed::typed;
 use super::{Cost, Explanation, Kind, Operand, Spec};
 use crate::backend::Observing;
 use crate::exit::Failure;
 use ops_core::ops::{BinaryFn, UnaryFn};
-use ops_core::{
-    Backend, Element, Execute, Layout, Op, Operands, OutputVisitor, Result, Role, Space, Tensor, TensorMut,
-    View,
-};
-use ops_cpu::Reference;
+use ops_core::{Element, Layout, Operands, Result, Role, Tensor};
+use ops_test::SuiteBackend;
 
 /// A problem on a backend.
-pub(crate) trait Problem {
-    /// Its tensors, and who would run it. Allocates nothing.
-    fn explain(&mut self) -> Explanation;
-    /// Bytes and arithmetic.
-    fn cost(&self) -> Cost;
-    /// Gives it memory and values.
-    ///
-    /// # Errors
-    /// The backend has no room, or a transfer fails.
-    fn load(&mut self) -> Result<Box<dyn Loaded + '_>>;
+pub(crate) struct Problem<'b> {
+    call: Box<dyn Call + 'b>,
+    spec: Spec,
+    plan: Plan,
+    operands: Vec<Operand>,
 }
 
 /// A problem with memory.
-pub(crate) trait Loaded {
-    /// Runs it and waits.
-    ///
-    /// # Errors
-    /// What the op reports.
-    fn run(&mut self) -> Result<()>;
-    /// Runs it, once and first, and compares with the reference: all of it, or where that takes more
-    /// than about `most` operations, the last of its independent results.
-    ///
-    /// # Errors
-    /// What the op reports; a wrong result is in the answer.
-    fn check(&mut self, most: f64) -> Result<Checked>;
+pub(crate) struct Running<'p> {
+    problem: &'p Problem<'p>,
+    loaded: Box<dyn Loaded + 'p>,
 }
 
 /// What a comparison found.
@@ -69,6 +54,7 @@ pub(super) trait Slot: Sized {
     fn of(plan: &Plan, name: &str) -> Result<Self>;
 }
 impl<T: Element> Slot for Tensor<Rules, T> {
+    #[inline(never)]
     fn of(plan: &Plan, name: &str) -> Result<Self> {
         let scalar = (Layout::contiguous(&[])?, Recipe::new(1, name, Fill::Signed));
         // Outputs are not in the plan until the op has told their shapes.
@@ -82,52 +68,62 @@ impl<T: Element> Slot for Option<Tensor<Rules, T>> {
     }
 }
 
-/// A [`Problem`] of one op type.
-pub(super) struct Typed<'b, O: Op, B> {
-    backend: &'b B,
-    spec: Spec,
-    op: O,
-    make: fn(&Plan) -> Result<O::Owned<Rules>>,
-    plan: Plan,
-    owned: O::Owned<Rules>,
-    operands: Vec<Operand>,
-}
+impl<'b> Problem<'b> {
+    /// Finds the typed call and applies the op's shape rule.
+    ///
+    /// # Errors
+    /// The types are not offered together, or the shapes break the rule.
+    pub(crate) fn new<B: Observing + SuiteBackend>(backend: &'b B, spec: Spec) -> Result<Self, Failure> {
+        let call = typed(backend, &spec)?;
+        match Self::plan(&spec, &*call) {
+            Ok((plan, operands)) => Ok(Problem { call, spec, plan, operands }),
+            Err(e) => {
+                let (op, contract) = (spec.entry.name, spec.entry.contract.text());
+                Err(Failure::Usage(format!("{e}; the operands of {op} are {contract}")))
+            }
+        }
+    }
 
-impl<'b, O: Op, B> Typed<'b, O, B> {
-    /// Applies the op's shape rule.
-    pub(super) fn new(
-        backend: &'b B,
-        spec: Spec,
-        op: O,
-        make: fn(&Plan) -> Result<O::Owned<Rules>>,
-    ) -> Result<Self, Failure> {
-        let refuse = |e: ops_core::Error| {
-            Failure::Usage(format!(
-                "{e}; the operands of {} are {}",
-                spec.entry.name,
-                spec.entry.contract.text()
-            ))
-        };
+    fn plan(spec: &Spec, call: &dyn Call) -> Result<(Plan, Vec<Operand>)> {
         let mut plan = Plan::default();
         for (name, dims) in &spec.shapes {
-            plan.push(name, Layout::contiguous(dims).map_err(refuse)?, fill(&spec, name));
+            plan.push(name, Layout::contiguous(dims)?, fill(spec, name));
         }
-        let mut owned = make(&plan).map_err(refuse)?;
-        let args = O::lend(&mut owned);
-        let shapes = op.infer(&O::shapes(&args)).map_err(refuse)?;
-        let outputs: Vec<_> =
-            (&args as &dyn Operands).iter().filter(|o| o.role == Role::Out).map(|o| o.name).collect();
-        for (name, shape) in outputs.into_iter().zip(shapes.as_ref()) {
-            plan.push(name, Layout::of(*shape), Fill::Signed);
+        let mut operands = Vec::new();
+        let shapes = call.look(&plan, &mut |on| operands = seen(on))?;
+        let outputs = operands.iter().filter(|o| o.role == Role::Out).map(|o| o.name);
+        for (name, shape) in outputs.zip(shapes) {
+            plan.push(name, Layout::of(shape), Fill::Signed);
         }
-        let mut owned = make(&plan).map_err(refuse)?;
-        let operands = seen(&O::lend(&mut owned));
-        Ok(Typed { backend, spec, op, make, plan, owned, operands })
+        call.look(&plan, &mut |on| operands = seen(on))?;
+        Ok((plan, operands))
+    }
+
+    /// Its tensors, and who would run it. Allocates nothing.
+    ///
+    /// # Errors
+    /// The layouts cannot be made.
+    pub(crate) fn explain(&self) -> Result<Explanation> {
+        let candidates = self.call.candidates(&self.plan)?;
+        Ok(Explanation { operands: self.operands.clone(), candidates })
+    }
+
+    /// Bytes and arithmetic.
+    pub(crate) fn cost(&self) -> Cost {
+        Cost::of(&self.spec, &self.operands)
+    }
+
+    /// Gives it memory and values.
+    ///
+    /// # Errors
+    /// The backend has no room, or a transfer fails.
+    pub(crate) fn load(&self) -> Result<Running<'_>> {
+        Ok(Running { problem: self, loaded: self.call.load(&self.plan)? })
     }
 
     /// How many of the independent results, of how many, cost no more than `most`; `None` for all.
     fn keep(&self, most: f64) -> Option<usize> {
-        let cost = Cost::of(&self.spec, &self.operands);
+        let cost = self.cost();
         let first = self.operands.iter().find(|o| self.cut(o.name, o.dims.len()).is_some())?;
         let extent = first.dims[self.cut(first.name, first.dims.len())?];
         let work = cost.flops.max(cost.values as f64);
@@ -148,87 +144,29 @@ impl<'b, O: Op, B> Typed<'b, O, B> {
     }
 }
 
-impl<O: Op, B: Observing + Execute<O>> Problem for Typed<'_, O, B>
-where
-    Reference: Execute<O>,
-{
-    fn explain(&mut self) -> Explanation {
-        // The answer is among the candidates.
-        let _ = self.backend.support(&self.op, &O::lend(&mut self.owned));
-        Explanation { operands: self.operands.clone(), candidates: self.backend.last_candidates() }
-    }
-    fn cost(&self) -> Cost {
-        Cost::of(&self.spec, &self.operands)
-    }
-    fn load(&mut self) -> Result<Box<dyn Loaded + '_>> {
-        let owned = O::mirror(&O::lend(&mut self.owned), &Synthetic, self.backend)?;
-        Ok(Box::new(InMemory { problem: self, owned }))
-    }
-}
-
-struct InMemory<'t, 'b, O: Op, B: Backend> {
-    problem: &'t Typed<'b, O, B>,
-    owned: O::Owned<B::Space>,
-}
-
-impl<O: Op, B: Execute<O>> Loaded for InMemory<'_, '_, O, B>
-where
-    Reference: Execute<O>,
-{
-    fn run(&mut self) -> Result<()> {
-        let Typed { backend, op, .. } = self.problem;
-        backend.run(op, O::lend(&mut self.owned))?;
-        backend.synchronize()
+impl Running<'_> {
+    /// Runs it and waits.
+    ///
+    /// # Errors
+    /// What the op reports.
+    pub(crate) fn run(&mut self) -> Result<()> {
+        self.loaded.run()
     }
 
-    fn check(&mut self, most: f64) -> Result<Checked> {
+    /// Runs it, once and first, and compares with the reference: all of it, or where that takes more
+    /// than about `most` operations, the last of its independent results.
+    ///
+    /// # Errors
+    /// What the op reports; a wrong result is in the answer.
+    pub(crate) fn check(&mut self, most: f64) -> Result<Checked> {
         let problem = self.problem;
         let keep = problem.keep(most);
         let mut part = problem.plan.clone();
         for (name, layout, _) in &mut part.0 {
             *layout = problem.narrow(name, layout, keep)?;
         }
-        let mut part = (problem.make)(&part)?;
-        let mut reference = O::mirror(&O::lend(&mut part), &Synthetic, &Reference::new())?;
-        Reference::new().run(&problem.op, O::lend(&mut reference))?;
-
-        self.run()?;
-        let mut compare = Compare { problem, keep, found: Checked::default() };
-        O::visit_outputs(&mut O::lend(&mut self.owned), &reference, &mut compare)?;
-        Ok(compare.found)
-    }
-}
-
-/// Compares outputs with what the reference made of the same part.
-struct Compare<'c, 'b, O: Op, B> {
-    problem: &'c Typed<'b, O, B>,
-    keep: Option<usize>,
-    found: Checked,
-}
-
-impl<O: Op, B: Backend, Q: Space> OutputVisitor<B::Space, Q> for Compare<'_, '_, O, B>
-where
-    Reference: Backend<Space = Q>,
-{
-    fn output<T: Element>(
-        &mut self,
-        name: &'static str,
-        output: TensorMut<'_, B::Space, T>,
-        want: &Tensor<Q, T>,
-    ) -> Result<()> {
-        let layout = self.problem.narrow(name, output.layout(), self.keep)?;
-        let got = output.as_ref().with_layout(layout)?.to_vec(self.problem.backend)?;
-        let want = want.as_ref().to_vec(&Reference::new())?;
-        let verdict = self.problem.op.tolerance(name, T::DTYPE).judge_pair(&got, &want);
-        self.found.values += got.len();
-        if let (Some(at), None) = (verdict.bad, &self.found.mismatch) {
-            let index = layout.index_of(at);
-            self.found.mismatch = Some(format!(
-                "{name}{index:?} is {:?}, the reference has {:?} (nmse {:.3e}, limit {:.3e})",
-                got[at], want[at], verdict.nmse, verdict.limit
-            ));
-        }
-        Ok(())
+        self.loaded.run()?;
+        self.loaded.compare(&part, &|name, layout| problem.narrow(name, layout, keep))
     }
 }
 

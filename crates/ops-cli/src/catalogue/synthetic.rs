@@ -121,10 +121,10 @@ impl Space for Rules {
     fn borrow_mut<T: Element>(buffer: &mut Recipe) -> Recipe {
         *buffer
     }
-    fn share<'s, T: Element>(view: &'s Recipe) -> Recipe {
+    fn share<T: Element>(view: &Recipe) -> Recipe {
         *view
     }
-    fn reborrow<'s, T: Element>(view: &'s mut Recipe) -> Recipe {
+    fn reborrow<T: Element>(view: &mut Recipe) -> Recipe {
         *view
     }
     fn shorten<'s, 'l: 's, T: Element>(view: Recipe) -> Recipe {

@@ -32,7 +32,7 @@ pub(super) fn run(
     let types = Types::parse(entry, &args.dtype)?;
     let dtype = types.notation(entry);
     let spec = Spec::parse(entry, types, &args.shape)?;
-    let Explanation { operands, candidates } = engine.problem(spec)?.explain();
+    let Explanation { operands, candidates } = engine.problem(spec)?.explain()?;
 
     if !common.json {
         let list = operands.iter().map(|o| format!("{} {} {}", o.name, o.dtype, notation(&o.dims)));

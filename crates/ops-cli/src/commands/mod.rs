@@ -9,6 +9,7 @@ mod explain;
 mod info;
 mod replay;
 mod support;
+mod test;
 
 /// Runs the command that was asked for.
 ///
@@ -22,7 +23,7 @@ pub(crate) fn run(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, Failure> {
     let engine = open(common.backend)?;
     match &cli.command {
         Command::Info => info::run(common.json, out),
-        Command::Test(_) => Err(Failure::Usage("the suite is not in this build".into())),
+        Command::Test(args) => test::run(&*engine, common, args, out),
         Command::Bench(args) => bench::run(&*engine, common, args, out),
         Command::Explain(args) => explain::run(&*engine, common, args, out),
         Command::Replay(args) => replay::run(&*engine, common, args, out),

@@ -70,5 +70,5 @@ fn row(engine: &dyn Engine, entry: &'static Entry) -> Result<Vec<String>, Failur
 fn candidates(engine: &dyn Engine, entry: &'static Entry, dtype: DType) -> Result<Vec<Candidate>, Failure> {
     let given = BTreeMap::from([(entry.first().to_owned(), entry.small())]);
     let spec = Spec::new(entry, Types::of(entry, dtype)?, &given)?;
-    Ok(engine.problem(spec)?.explain().candidates)
+    Ok(engine.problem(spec)?.explain()?.candidates)
 }

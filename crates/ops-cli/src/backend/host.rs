@@ -1,0 +1,89 @@
+//! The two backends in host memory, as one type.
+//!
+//! Everything here is generic over backends, ops and element types, so it is compiled for each
+//! combination. [`Cpu`] and [`Reference`] share their memory, so one type can be either at run time,
+//! and halves that.
+use super::Choice;
+use super::candidates::{Candidate, Candidates};
+use ops_core::{Backend, Call, Element, Execute, Op, Operands, Reason, Result};
+use ops_cpu::{Cpu, Host, HostBuffer, Reference};
+
+/// [`Cpu`] or [`Reference`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum EitherHost {
+    Cpu,
+    Reference,
+}
+
+impl EitherHost {
+    /// That of this choice; the fast one unless it is the reference.
+    pub(super) fn of(choice: Choice) -> Self {
+        if choice == Choice::Reference { EitherHost::Reference } else { EitherHost::Cpu }
+    }
+}
+
+/// Memory is the same for both.
+impl Backend for EitherHost {
+    type Space = Host;
+    type Event = ();
+
+    fn name(&self) -> &'static str {
+        match self {
+            EitherHost::Cpu => Cpu.name(),
+            EitherHost::Reference => Reference.name(),
+        }
+    }
+    fn alloc<T: Element>(&self, len: usize) -> Result<HostBuffer<T>> {
+        Cpu.alloc(len)
+    }
+    fn read<T: Element>(&self, src: &[T], start: usize, dst: &mut [T]) -> Result<()> {
+        Cpu.read(src, start, dst)
+    }
+    fn write<T: Element>(&self, src: &[T], dst: &mut [T], start: usize) -> Result<()> {
+        Cpu.write(src, dst, start)
+    }
+    fn synchronize(&self) -> Result<()> {
+        Cpu.synchronize()
+    }
+    fn fork(&self) -> Result<Self> {
+        Ok(*self)
+    }
+    fn record(&self) -> Result<()> {
+        Cpu.record()
+    }
+    fn wait(&self, event: &()) -> Result<()> {
+        Cpu.wait(event)
+    }
+}
+
+impl<O: Op> Execute<O> for EitherHost
+where
+    Cpu: Execute<O>,
+    Reference: Execute<O>,
+{
+    fn support(&self, op: &O, on: &dyn Operands) -> Result<(), Reason> {
+        match self {
+            EitherHost::Cpu => Cpu.support(op, on),
+            EitherHost::Reference => Reference.support(op, on),
+        }
+    }
+    fn execute(&self, call: Call<'_, '_, O, Host>) -> Result<()> {
+        match self {
+            EitherHost::Cpu => Cpu.execute(call),
+            EitherHost::Reference => Reference.execute(call),
+        }
+    }
+}
+
+impl<O: Op> Candidates<O> for EitherHost
+where
+    EitherHost: Execute<O>,
+{
+    fn candidates(&self, op: &O, on: &dyn Operands) -> Vec<Candidate> {
+        let reason = match self {
+            EitherHost::Cpu => "the only candidate: a kernel for every layout",
+            EitherHost::Reference => "the only candidate: plain loops in f64",
+        };
+        vec![Candidate::only(self.name(), self.support(op, on), reason)]
+    }
+}

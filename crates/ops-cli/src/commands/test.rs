@@ -1,0 +1,203 @@
+//! `ops test`: the suite that every backend must pass.
+use super::info::Machine;
+use crate::args::{Common, TestArgs};
+use crate::backend::Engine;
+use crate::catalogue::{columns, entries, find_op};
+use crate::exit::{Failure, Outcome};
+use crate::output::{Progress, Table, json_line};
+use ops_core::DType;
+use ops_test::suite::{self, Counts, Ended, Filter};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+use std::time::Instant;
+
+/// Everything that was found: the file of `--report`.
+#[derive(Serialize)]
+struct Document {
+    version: &'static str,
+    machine: Machine,
+    backend: &'static str,
+    total: Cell,
+    ops: Vec<Row>,
+    failures: Vec<Case>,
+    unsupported: Vec<Declined>,
+    timings: Vec<Timing>,
+}
+
+/// Counts over some cases.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+struct Cell {
+    pass: usize,
+    fail: usize,
+    unsupported: usize,
+}
+
+/// One op in one type.
+#[derive(Clone, Debug, Serialize)]
+struct Row {
+    op: String,
+    dtype: &'static str,
+    #[serde(flatten)]
+    counts: Cell,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct Case {
+    op: String,
+    dtype: &'static str,
+    case: String,
+    message: String,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct Declined {
+    op: String,
+    dtype: &'static str,
+    reason: String,
+    count: usize,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct Timing {
+    op: &'static str,
+    seconds: f64,
+}
+
+impl From<Counts> for Cell {
+    fn from(Counts { pass, fail, unsupported }: Counts) -> Self {
+        Cell { pass, fail, unsupported }
+    }
+}
+
+pub(super) fn run(
+    engine: &dyn Engine,
+    common: Common,
+    args: &TestArgs,
+    out: &mut dyn Write,
+) -> Result<Outcome, Failure> {
+    // Before anything runs for long: whether the name is right and the file can be written.
+    let chosen = match &args.op {
+        Some(name) => std::slice::from_ref(find_op(name)?),
+        None => entries(),
+    };
+    let report = args.report.as_deref().map(create).transpose()?;
+
+    let mut document = Document::new(engine.name());
+    let mut progress = Progress::new(common.progress);
+    // The in-place form of an op comes with it, unless that alone is asked for.
+    let alone = |name: &str| args.op.is_some() || !name.ends_with("_inplace");
+    for (done, entry) in chosen.iter().enumerate().filter(|(_, e)| alone(e.name)) {
+        progress.step(done, chosen.len(), entry.name);
+        let start = Instant::now();
+        document.add(&engine.suite(&Filter::op(entry.name)));
+        document.timings.push(Timing { op: entry.name, seconds: start.elapsed().as_secs_f64() });
+    }
+    progress.clear();
+
+    if common.json {
+        document.ops.iter().try_for_each(|row| json_line(row, out))?;
+        document.failures.iter().try_for_each(|case| json_line(case, out))?;
+        json_line(&document.total, out)?;
+    } else {
+        document.write(out)?;
+    }
+    if let (Some(file), Some(path)) = (report, &args.report) {
+        document.save(file).map_err(|e| Failure::Write(path.display().to_string(), e))?;
+    }
+    Ok(Outcome::of(document.total.fail == 0))
+}
+
+fn create(path: &Path) -> Result<File, Failure> {
+    File::create(path).map_err(|e| Failure::Write(path.display().to_string(), e))
+}
+
+impl Document {
+    fn new(backend: &'static str) -> Self {
+        Document {
+            version: env!("CARGO_PKG_VERSION"),
+            machine: Machine::here(),
+            backend,
+            total: Cell::default(),
+            ops: Vec::new(),
+            failures: Vec::new(),
+            unsupported: Vec::new(),
+            timings: Vec::new(),
+        }
+    }
+
+    fn add(&mut self, report: &suite::Report) {
+        let Cell { pass, fail, unsupported } = report.total().into();
+        self.total.pass += pass;
+        self.total.fail += fail;
+        self.total.unsupported += unsupported;
+        for (op, cells) in report.table().rows {
+            let row = |(dtype, counts): (DType, Counts)| Row {
+                op: op.clone(),
+                dtype: dtype.name(),
+                counts: counts.into(),
+            };
+            self.ops.extend(cells.into_iter().map(row));
+        }
+        let mut declined: BTreeMap<(String, &'static str, String), usize> = BTreeMap::new();
+        for o in &report.outcomes {
+            let (op, dtype, case) = (o.op.clone(), o.dtype.name(), o.case.clone());
+            match &o.ended {
+                Ended::Pass => {}
+                Ended::Fail(message) => {
+                    self.failures.push(Case { op, dtype, case, message: message.clone() });
+                }
+                Ended::Unsupported(reason) => *declined.entry((op, dtype, reason.clone())).or_default() += 1,
+            }
+        }
+        let declined = declined.into_iter();
+        self.unsupported.extend(declined.map(|((op, dtype, reason), count)| Declined {
+            op,
+            dtype,
+            reason,
+            count,
+        }));
+    }
+
+    /// The table, what failed, and the counts.
+    fn write(&self, out: &mut dyn Write) -> Result<(), Failure> {
+        let dtypes: Vec<_> =
+            columns().map(|d| d.name()).filter(|d| self.ops.iter().any(|row| row.dtype == *d)).collect();
+        let mut rows: Vec<Vec<String>> = Vec::new();
+        for row in &self.ops {
+            if rows.last().is_none_or(|last| last[0] != row.op) {
+                rows.push(
+                    std::iter::once(row.op.clone()).chain(dtypes.iter().map(|_| String::new())).collect(),
+                );
+            }
+            if let (Some(last), Some(at)) = (rows.last_mut(), dtypes.iter().position(|d| *d == row.dtype)) {
+                last[at + 1] = row.counts.to_string();
+            }
+        }
+        let titles: Vec<&'static str> = std::iter::once("op").chain(dtypes).collect();
+        Table::print(&titles, &rows, out)?;
+        writeln!(out, "\nEach cell: passed, failed!, unsupported?")?;
+        for Case { case, message, .. } in &self.failures {
+            writeln!(out, "FAILED {case}: {message}")?;
+        }
+        let Cell { pass, fail, unsupported } = self.total;
+        Ok(writeln!(out, "{pass} pass, {fail} fail, {unsupported} unsupported")?)
+    }
+
+    fn save(&self, file: File) -> std::io::Result<()> {
+        let mut file = BufWriter::new(file);
+        serde_json::to_writer_pretty(&mut file, self)?;
+        writeln!(file)?;
+        file.flush()
+    }
+}
+
+impl std::fmt::Display for Cell {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let parts = [(self.pass, ""), (self.fail, "!"), (self.unsupported, "?")];
+        let parts = parts.iter().filter(|(n, _)| *n > 0).map(|(n, mark)| format!("{n}{mark}"));
+        f.write_str(&parts.collect::<Vec<_>>().join(" "))
+    }
+}

@@ -1,0 +1,61 @@
+//! `ops bench`, on problems so small that they take no time.
+use super::ops;
+use std::collections::BTreeSet;
+
+fn bench(args: &[&str]) -> super::Run {
+    ops(&[&["bench", "--quick"], args].concat())
+}
+
+#[test]
+fn json_has_every_number() {
+    let run = bench(&["--op", "add,softmax", "--sizes", "1K,2K", "--json"]);
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""));
+    let rows = run.json();
+    assert_eq!(rows.len(), 4);
+    for row in &rows {
+        for key in ["ns", "gbps", "gflops", "ceiling", "percent"] {
+            assert!(row[key].as_f64().unwrap() > 0.0, "{key} in {row}");
+        }
+        assert_eq!(
+            (&row["dtype"], &row["backend"], &row["provider"]),
+            (&"f32".into(), &"cpu".into(), &"cpu".into())
+        );
+        assert!(row["limit"] == "bandwidth" || row["limit"] == "compute");
+        assert!(row["checked"].as_u64().unwrap() >= 256);
+        let bytes: u64 = if row["op"] == "add" { 3 } else { 2 }
+            * row["shape"].as_array().unwrap().iter().map(|d| d.as_u64().unwrap()).product::<u64>()
+            * 4;
+        assert_eq!(row["bytes"].as_u64(), Some(bytes));
+        let gbps = bytes as f64 / row["ns"].as_f64().unwrap();
+        assert!((gbps - row["gbps"].as_f64().unwrap()).abs() <= 0.01 * gbps + 0.001);
+    }
+}
+
+#[test]
+fn text_is_a_table_with_the_ceilings_below() {
+    let run = bench(&["--op", "rms_norm", "--sizes", "4K", "--dtype", "f16,bf16", "--backend", "reference"]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    let lines = run.lines();
+    assert!(lines[0].starts_with("op") && lines[0].ends_with("limit"), "{}", lines[0]);
+    let columns = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(columns(lines[1])[..4], ["rms_norm", "f16", "1,2048", "reference"]);
+    assert_eq!(columns(lines[2])[1], "bf16");
+    assert!(run.last().starts_with("ceilings: 1 thread; f32 multiply-add "), "{}", run.last());
+}
+
+#[test]
+fn operands_of_other_types_are_told() {
+    let rows = bench(&["--op", "quantize,dequantize,qembedding,cast", "--sizes", "1K", "--json"]).json();
+    let dtypes: BTreeSet<_> = rows.iter().map(|r| r["dtype"].as_str().unwrap().to_owned()).collect();
+    for dtype in ["f32,y=q4_0", "f32,x=q8_0", "f32,table=q8_0", "bf16,y=f32"] {
+        assert!(dtypes.contains(dtype), "{dtype} in {dtypes:?}");
+    }
+}
+
+#[test]
+fn mistakes_are_explained() {
+    assert!(bench(&["--op", "nonesuch"]).refused().contains("known: rms_norm"));
+    assert!(bench(&["--sizes", "1T"]).refused().contains("256M"));
+    assert!(bench(&["--dtype", "f33"]).refused().contains("known: f64"));
+    assert!(bench(&["--op", "rms_norm", "--dtype", "u8"]).refused().contains("no op to time"));
+}

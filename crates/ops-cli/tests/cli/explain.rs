@@ -1,0 +1,66 @@
+//! `ops explain`.
+use super::ops;
+use serde_json::json;
+
+fn explain(args: &[&str]) -> super::Run {
+    ops(&[&["explain"], args].concat())
+}
+
+#[test]
+fn operands_follow_from_the_first() {
+    let run = explain(&["rms_norm", "--dtype", "f16", "--shape", "8,4096"]);
+    assert_eq!(run.code, 0);
+    assert!(run.stdout.contains("x f16 8,4096") && run.stdout.contains("weight f16 4096"), "{}", run.stdout);
+    assert!(run.last().contains("cpu") && run.last().contains("taken"), "{}", run.stdout);
+}
+
+#[test]
+fn given_operands_and_types_count() {
+    let args = ["attention", "--dtype", "bf16", "--shape", "1,32,1,128", "--shape", "k=1,8,4096,128"];
+    let json = explain(&[&args[..], &["--json"]].concat()).json();
+    let [line] = &json[..] else { panic!("one candidate") };
+    assert_eq!(line["operands"]["v"], json!([1, 8, 4096, 128]));
+    assert_eq!((&line["rank"], &line["taken"]), (&json!(1), &json!(true)));
+    assert_eq!(line["shape"], json!([1, 32, 1, 128]));
+
+    let args =
+        ["linear", "--dtype", "f32", "--dtype", "weight=f16", "--shape", "1,64", "--shape", "weight=10,64"];
+    let json = explain(&[&args[..], &["--backend", "reference", "--json"]].concat()).json();
+    assert_eq!((&json[0]["dtype"], &json[0]["backend"]), (&json!("f32,weight=f16"), &json!("reference")));
+    assert_eq!(json[0]["operands"]["y"], json!([1, 10]));
+}
+
+#[test]
+fn nothing_is_allocated() {
+    let run = explain(&["linear", "--dtype", "f32", "--shape", "1000000000,65536"]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+}
+
+#[test]
+fn mistakes_are_explained() {
+    let cases: [(&[&str], &str); 9] = [
+        (&["nonesuch", "--dtype", "f32", "--shape", "8"], "known: rms_norm"),
+        (&["add", "--dtype", "f33", "--shape", "8"], "known: f64, f32"),
+        (&["rms_norm", "--dtype", "u8", "--shape", "8"], "offered in f16, bf16, f32, f64"),
+        (&["rms_norm", "--shape", "8"], "wants --dtype"),
+        (&["rms_norm", "--dtype", "f32"], "wants --shape"),
+        (&["rope", "--dtype", "f32", "--shape", "8,64"], "expected [b,h,t,d]"),
+        (
+            &["rms_norm", "--dtype", "f32", "--shape", "8,9", "--shape", "weight=3"],
+            "weight has shape [3], expected [9]",
+        ),
+        (&["add", "--dtype", "f32", "--shape", "8,x9"], "such as 8,4096"),
+        (&["copy", "--dtype", "f32", "--shape", "99999999999,99999999999"], "more elements than memory"),
+    ];
+    for (args, message) in cases {
+        let run = explain(args);
+        assert!(run.refused().contains(message), "{args:?}: {}", run.stderr);
+    }
+}
+
+#[test]
+fn a_gpu_needs_a_name_like_one() {
+    let add = ["add", "--dtype", "f32", "--shape", "8", "--gfx"];
+    assert_eq!(explain(&[&add[..], &["gfx942"]].concat()).code, 0);
+    assert!(explain(&[&add[..], &["mi300"]].concat()).refused().contains("gfx1100"));
+}

@@ -1,0 +1,152 @@
+//! The `ops` command from outside: exit codes, last lines, JSON, messages.
+use serde_json::{Value, json};
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+mod bench;
+mod explain;
+mod replay;
+mod suite;
+
+/// A finished run.
+struct Run {
+    code: i32,
+    stdout: String,
+    stderr: String,
+}
+
+impl Run {
+    fn lines(&self) -> Vec<&str> {
+        self.stdout.lines().collect()
+    }
+    fn last(&self) -> &str {
+        self.stdout.lines().last().unwrap_or_default()
+    }
+    /// Every line of standard output, as JSON.
+    fn json(&self) -> Vec<Value> {
+        let parse = |line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"));
+        self.stdout.lines().map(parse).collect()
+    }
+    /// Bad usage: exit status 2, nothing on standard output, one line of explanation.
+    fn refused(&self) -> &str {
+        assert_eq!((self.code, self.stdout.as_str()), (2, ""), "{}", self.stderr);
+        assert_eq!(self.stderr.lines().count(), 1, "{}", self.stderr);
+        self.stderr.trim_end()
+    }
+}
+
+fn ops(args: &[&str]) -> Run {
+    let Output { status, stdout, stderr } =
+        Command::new(env!("CARGO_BIN_EXE_ops")).args(args).output().expect("the binary runs");
+    Run {
+        code: status.code().expect("it exits"),
+        stdout: String::from_utf8(stdout).expect("text"),
+        stderr: String::from_utf8(stderr).expect("text"),
+    }
+}
+
+/// A file of this test's own.
+fn scratch(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name)
+}
+
+#[test]
+fn help_teaches_by_example() {
+    let top = ops(&["--help"]);
+    assert_eq!(top.code, 0);
+    assert!(top.stdout.contains("Exit status: 0 fine, 1 a check failed, 2 bad usage or unreadable input"));
+    for command in ["info", "test", "bench", "explain", "replay", "support"] {
+        assert!(top.stdout.contains(command));
+        let help = ops(&[command, "--help"]);
+        assert_eq!(help.code, 0);
+        assert!(help.stdout.contains(&format!("  ops {command}")), "{command} shows no example");
+        assert!(help.stdout.contains("--backend") && help.stdout.contains("--json"));
+    }
+}
+
+#[test]
+fn bad_usage_ends_with_2() {
+    for args in [
+        &[][..],
+        &["frobnicate"],
+        &["explain"],
+        &["replay"],
+        &["info", "--backend", "tpu"],
+        &["bench", "--x"],
+    ] {
+        let run = ops(args);
+        assert_eq!((run.code, run.stdout.as_str()), (2, ""), "{args:?}");
+        assert!(!run.stderr.is_empty());
+    }
+}
+
+#[test]
+fn info_names_machine_and_backends() {
+    let run = ops(&["info"]);
+    assert_eq!(run.code, 0);
+    assert!(run.stdout.contains(env!("CARGO_PKG_VERSION")));
+    assert!(run.stdout.contains("rocm") && run.stdout.contains("no ROCm backend"));
+
+    let json = ops(&["info", "--json"]).json();
+    let [info] = &json[..] else { panic!("one object") };
+    assert!(info["threads"].as_u64().unwrap() >= 1);
+    assert!(info["features"].is_array() && info["cpu"].is_string());
+    let available = |name: &str| {
+        let backends = info["backends"].as_array().unwrap();
+        backends.iter().find(|b| b["name"] == name).unwrap()["available"].clone()
+    };
+    assert_eq!(
+        (available("cpu"), available("reference"), available("rocm")),
+        (json!(true), json!(true), json!(false))
+    );
+}
+
+#[test]
+fn rocm_is_refused_with_a_way_out() {
+    let commands: [&[&str]; 5] = [
+        &["test"],
+        &["bench", "--quick"],
+        &["support"],
+        &["replay", "some.safetensors"],
+        &["explain", "add", "--dtype", "f32", "--shape", "8"],
+    ];
+    for command in commands {
+        let run = ops(&[command, &["--backend", "rocm"]].concat());
+        let message = run.refused();
+        assert!(message.contains("no ROCm backend") && message.contains("--backend cpu"), "{message}");
+    }
+}
+
+#[test]
+fn support_is_a_table_of_ops_and_types() {
+    let run = ops(&["support"]);
+    assert_eq!(run.code, 0);
+    let head: Vec<_> = run.lines()[0].split_whitespace().collect();
+    assert_eq!(head[..3], ["op", "f64", "f32"]);
+    assert!(head.contains(&"q8_0") && head.contains(&"f8e4m3"));
+    let attention = run.lines().into_iter().find(|l| l.starts_with("attention")).unwrap().to_owned();
+    assert_eq!(attention.split_whitespace().collect::<Vec<_>>(), ["attention", "cpu", "cpu", "cpu", "cpu"]);
+
+    let json = ops(&["support", "--op", "qlinear", "--backend", "reference", "--json"]).json();
+    assert_eq!(json.len(), 6, "four floats and two formats");
+    for line in json {
+        assert_eq!((&line["op"], &line["provider"]), (&json!("qlinear"), &json!("reference")));
+        assert_eq!(line["supported"], json!(true));
+        assert!(line["dtype"].is_string() && line["reason"].is_string());
+    }
+    assert!(ops(&["support", "--op", "nonesuch"]).refused().contains("rms_norm"));
+}
+
+#[test]
+fn a_reader_that_leaves_is_no_error() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_ops"))
+        .args(["support", "--json"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary runs");
+    drop(child.stdout.take());
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+}

@@ -1,0 +1,40 @@
+//! `ops test`.
+use super::{ops, scratch};
+use serde_json::{Value, json};
+
+#[test]
+fn an_op_passes_and_is_reported() {
+    let path = scratch("report.json");
+    let run = ops(&["test", "--op", "copy", "--report", path.to_str().unwrap()]);
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stdout);
+    let words: Vec<_> = run.last().split(' ').collect();
+    let [pass, "pass,", "0", "fail,", "0", "unsupported"] = words[..] else { panic!("{}", run.last()) };
+    assert!(run.lines()[0].starts_with("op ") && run.lines()[1].starts_with("copy "), "{}", run.stdout);
+
+    let report: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    assert_eq!((&report["backend"], &report["version"]), (&json!("cpu"), &json!(env!("CARGO_PKG_VERSION"))));
+    assert!(report["machine"]["cpu"].is_string() && report["machine"]["threads"].is_u64());
+    assert_eq!(report["total"]["pass"].to_string(), pass);
+    let ops = report["ops"].as_array().unwrap();
+    assert!(ops.iter().all(|row| row["op"] == "copy" && row["dtype"].is_string() && row["fail"] == 0));
+    let sum: u64 = ops.iter().map(|row| row["pass"].as_u64().unwrap()).sum();
+    assert_eq!(sum.to_string(), pass);
+    assert_eq!(report["failures"], json!([]));
+    assert_eq!(report["timings"][0]["op"], "copy");
+    assert!(report["timings"][0]["seconds"].as_f64().unwrap() > 0.0);
+}
+
+#[test]
+fn json_is_an_object_a_line() {
+    let lines = ops(&["test", "--op", "neg", "--backend", "reference", "--json"]).json();
+    let (total, rows) = lines.split_last().unwrap();
+    assert!(rows.len() >= 4 && rows.iter().all(|row| row["op"] == "neg" && row["unsupported"] == 0));
+    assert!(total["pass"].as_u64().unwrap() > 0 && total["fail"] == 0);
+}
+
+#[test]
+fn mistakes_are_told_before_anything_runs() {
+    assert!(ops(&["test", "--op", "nonesuch"]).refused().contains("known: rms_norm"));
+    let run = ops(&["test", "--report", "/nonexistent/folder/report.json"]);
+    assert!(run.refused().contains("/nonexistent/folder/report.json"));
+}
