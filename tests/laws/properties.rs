@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use rocm_ops::ops::*;
 use rocm_ops::quant::{Block, BlockQ4_0, BlockQ8_0};
 use rocm_ops::{
-    Backend, Cpu, Element, Float, Host, HostBuffer, Layout, Scalar, Tensor, TensorOf, View, bf16, f16,
+    Backend, Cpu, DType, Element, Float, Host, HostBuffer, Layout, Scalar, Tensor, TensorOf, View, bf16, f16,
 };
 
 type On<T> = TensorOf<Cpu, T>;
@@ -32,8 +32,11 @@ fn softmax_sums_to_one<T: Float>(rows: usize, n: usize, x: &[f64], scale: f64) {
     let y = Cpu::new().softmax(fill::<T>(&[rows, n], &x).as_ref(), Softmax::axis(-1)).unwrap();
     for row in values(&Cpu::new(), y.as_ref()).chunks(n) {
         assert!(row.iter().all(|p| (0.0..=1.0).contains(p)));
-        // Each term is rounded once; in f16, small ones to a subnormal.
-        let allowed = 2.0 * half_ulp::<T>() + n as f64 * (-24f64).exp2() * half_ulp::<T>().min(1e-3) * 1e3;
+        // Terms of half types are rounded once, and no finer than a subnormal; wider types add the
+        // error of exp and of the sum.
+        let terms = if T::DTYPE.precision() < Some(24) { 2.0 } else { 16.0 };
+        let finest = if T::DTYPE == DType::F16 { (-25f64).exp2() } else { 0.0 };
+        let allowed = terms * half_ulp::<T>() + n as f64 * finest;
         let sum: f64 = row.iter().sum();
         assert!((sum - 1.0).abs() <= allowed, "{sum} over {n}, allowed {allowed:e}");
     }
@@ -233,10 +236,10 @@ proptest! {
         there_and_back::<u8, f16>(&bytes);
         there_and_back::<u8, bf16>(&bytes);
         there_and_back::<u8, i8>(&bytes);
-        let words: Vec<i32> = bits.iter().map(|b| i32::from(*b) * 65_537).collect();
+        let words: Vec<i32> = bits.iter().map(|b| i32::from(*b).wrapping_mul(65_537)).collect();
         there_and_back::<i32, f64>(&words);
         there_and_back::<i32, u32>(&words);
-        let singles: Vec<f32> = bits.iter().map(|b| f32::from_bits(u32::from(*b) * 65_537)).collect();
+        let singles: Vec<f32> = bits.iter().map(|b| f32::from_bits(u32::from(*b).wrapping_mul(65_537))).collect();
         there_and_back::<f32, f64>(&singles);
     }
 
@@ -277,11 +280,13 @@ proptest! {
             for (x, y) in x.chunks(Q::LEN).zip(y.chunks(Q::LEN)) {
                 let largest = x.iter().fold(0.0f64, |m, v| m.max(v.abs()));
                 // A step is the largest value over so many; the scale itself is rounded to f16.
-                assert!(x.iter().zip(y).all(|(x, y)| (x - y).abs() <= largest / steps));
+                for (x, y) in x.iter().zip(y) {
+                    assert!((x - y).abs() <= largest / steps, "{x} became {y} beside {largest}");
+                }
             }
         }
         let x: Vec<f64> = x.iter().map(|v| v * scale).collect();
-        go::<BlockQ8_0>(rows, blocks, &x, 240.0);
+        go::<BlockQ8_0>(rows, blocks, &x, 225.0);
         // Seven steps to one side, eight to the other: the farthest code is a whole step away.
         go::<BlockQ4_0>(rows, blocks, &x, 7.9);
     }

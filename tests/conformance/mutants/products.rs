@@ -38,7 +38,8 @@ pub(super) fn mutants() -> Vec<Mutant> {
 }
 
 fn matrices() -> Vec<Mutant> {
-    let (same, all): (fn(f64) -> f64, fn(usize) -> usize) = (|v| v, |k| k);
+    let same: fn(f64) -> f64 = |v| v;
+    let all: fn(usize) -> usize = |k| k;
     vec![
         Mutant::instead::<MatMul<f16>>("summed in f16", "matmul", F16, move |_, o| {
             matmul(o, same, half, all)
