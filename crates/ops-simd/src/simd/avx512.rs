@@ -147,7 +147,10 @@ impl Simd for Avx512 {
             let rounded = _mm512_mask_add_epi32(up, odd, up, _mm512_set1_epi32(1));
             let nan = _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(v, v);
             let out = _mm512_mask_or_epi32(rounded, nan, bits, _mm512_set1_epi32(0x0040_0000));
-            _mm512_castsi512_si256(_mm512_permutexvar_epi16(_mm512_loadu_si512(HIGH_WORDS.as_ptr().cast()), out))
+            _mm512_castsi512_si256(_mm512_permutexvar_epi16(
+                _mm512_loadu_si512(HIGH_WORDS.as_ptr().cast()),
+                out,
+            ))
         })
     }
 
