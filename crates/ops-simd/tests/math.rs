@@ -67,14 +67,14 @@ fn cases() -> Vec<Case> {
     vec![
         case(Unary::Exp, f64::exp, 1.1, 1.1),
         case(Unary::Log, f64::ln, 1.1, 1.1),
-        case(Unary::Tanh, f64::tanh, 2.5, 2.5),
-        case(Unary::Erf, libm::erf, 2.0, 2.5),
+        case(Unary::Tanh, f64::tanh, 3.0, 3.0),
+        case(Unary::Erf, libm::erf, 2.5, 3.0),
         case(Unary::Sin, f64::sin, 2.0, 2.0),
         case(Unary::Cos, f64::cos, 2.0, 2.0),
-        case(Unary::Sigmoid, sigmoid, 2.5, 2.5),
-        Case { slack: 128.0, ..case(Unary::Silu, silu, 3.0, 3.0) },
-        Case { slack: 128.0, tail: (160.0, 160.0), ..case(Unary::Gelu, gelu, 6.0, 6.0) },
-        Case { slack: 128.0, tail: (6.0, 160.0), ..case(Unary::GeluErf, gelu_erf, 6.0, 6.0) },
+        case(Unary::Sigmoid, sigmoid, 3.0, 3.0),
+        Case { slack: 128.0, ..case(Unary::Silu, silu, 4.0, 4.0) },
+        Case { slack: 128.0, tail: (250.0, 250.0), ..case(Unary::Gelu, gelu, 8.0, 8.0) },
+        Case { slack: 128.0, tail: (8.0, 250.0), ..case(Unary::GeluErf, gelu_erf, 8.0, 8.0) },
     ]
 }
 
