@@ -86,8 +86,8 @@ fn a_policy_from_the_environment_holds_and_replaces_that_in_code() {
             let rocm = Rocm::builder().policy(code).build().unwrap();
             let x = rocm.tensor(&[2, 2], &[1.0f32, 2.0, 3.0, 4.0]).unwrap();
             rocm.softmax(x.as_ref(), Softmax::axis(-1)).unwrap();
-            rocm.matmul(x.as_ref(), x.as_ref()).unwrap();
-            rocm.linear(x.as_ref(), x.as_ref()).unwrap();
+            MatMulOps::<f32>::matmul(&rocm, x.as_ref(), x.as_ref()).unwrap();
+            MatMulOps::<f32>::linear(&rocm, x.as_ref(), x.as_ref()).unwrap();
             let chosen: Vec<_> = rocm.decisions().iter().map(|d| (d.op, d.chosen.unwrap().name())).collect();
             assert_eq!(chosen, [("softmax", "miopen"), ("matmul", "hip"), ("linear", "hip")]);
             assert_eq!(standin.count("miopenSoftmaxForward_V2"), 1);
@@ -102,6 +102,10 @@ fn a_policy_that_names_a_provider_an_op_lacks_is_an_error() {
         let text = Rocm::new().unwrap_err().to_string();
         assert!(text.ends_with("policy: softmax has no provider \"rocblas\"; it has hip, miopen"), "{text}");
     });
+}
+
+#[test]
+fn a_policy_in_code_is_checked_before_a_device_is_opened() {
     let code = Policy::new().order("matmul", ["miopen"]);
     let text = Rocm::builder().policy(code).build().unwrap_err().to_string();
     assert!(text.ends_with("policy: matmul has no provider \"miopen\"; it has rocblas, hip"), "{text}");
@@ -133,7 +137,7 @@ fn strides_decide() {
         // Every second element of a row: no leading dimension says that.
         let wide = rocm.tensor(&[4, 4, 2], &[1.0f32; 32]).unwrap();
         let gaps = wide.as_ref().narrow(2, 0, 1).unwrap().squeeze(2).unwrap();
-        let y = rocm.matmul(x.as_ref(), gaps).unwrap();
+        let y = MatMulOps::<f32>::matmul(&rocm, x.as_ref(), gaps).unwrap();
         assert_eq!(y.as_ref().to_vec(&rocm).unwrap(), [4.0; 16]);
         let decision = &rocm.decisions()[0];
         assert_eq!(decision.chosen, Some(ProviderId::HIP));
