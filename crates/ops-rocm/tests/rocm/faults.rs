@@ -43,8 +43,10 @@ fn fail_each(standin: &Standin, functions: &[&str], at_least: u32) {
         // Where kernels come from disk, nothing is compiled.
         let cached = !function.starts_with("hiprtc");
         let before = standin.count(function);
-        step(&open(cached).unwrap()).unwrap();
+        let b = open(cached).unwrap();
+        step(&b).and_then(|_| b.synchronize()).unwrap();
         let calls = standin.count(function) - before;
+        drop(b);
         assert!(calls > 0, "{function} is not called");
         let most = if cached { MOST } else { 2 };
         for nth in (1..=calls).step_by(calls.div_ceil(most) as usize) {
