@@ -2,4 +2,5 @@
 //!
 //! One test program, since most of its build is each backend's every kernel.
 mod golden;
+mod mutants;
 mod suite;

@@ -14,7 +14,7 @@ fn weights(format: Format, n: usize, k: usize) -> Vec<u8> {
     let mut raw = Vec::new();
     for _ in 0..n * k / BLOCK {
         raw.extend(f16::from_f32(random.next() * 0.1).to_bits().to_le_bytes());
-        let extreme = random.bits() % 4 == 0;
+        let extreme = random.bits().is_multiple_of(4);
         for _ in 0..format.block_bytes() - 2 {
             raw.push(if extreme {
                 [0x80, 0x7f, 0x00, 0xff][(random.bits() % 4) as usize]

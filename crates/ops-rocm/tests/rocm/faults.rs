@@ -18,7 +18,7 @@ fn step(b: &Rocm) -> Result<Vec<f32>> {
     let q = b.linear_bias(h.as_ref(), weight.as_ref(), norm.as_ref())?;
     let k = b.qlinear(h.as_ref(), blocks.as_ref())?;
     let view = |t: &ops_core::TensorOf<Rocm, f32>| -> Result<_> {
-        Ok(ops_core::Tensor::new(b.upload(&t.as_ref().to_vec(b)?)?, *t.layout())?)
+        ops_core::Tensor::new(b.upload(&t.as_ref().to_vec(b)?)?, *t.layout())
     };
     let (q, k) = (view(&q)?.reshape(&[1, 2, 1, 64])?, view(&k)?.reshape(&[1, 1, 2, 64])?);
     let o = b.attention(q.as_ref(), k.as_ref(), k.as_ref(), Attention::<f32>::full())?;

@@ -59,9 +59,9 @@ fn halves_of_one_buffer_are_read_and_written_at_once() {
     });
 }
 
-fn block<B: Backend>(b: &B, seed: usize) -> Result<Vec<f32>>
+fn block<B>(b: &B, seed: usize) -> Result<Vec<f32>>
 where
-    B: MatMulOps<f32> + NormOps<f32> + SoftmaxOps<f32> + ElementwiseOps<f32> + AttentionOps<f32>,
+    B: Backend + MatMulOps<f32> + NormOps<f32> + SoftmaxOps<f32> + ElementwiseOps<f32> + AttentionOps<f32>,
 {
     let values =
         |n: usize| -> Vec<f32> { (0..n).map(|i| ((i * 31 + seed * 7) % 17) as f32 / 8.0 - 1.0).collect() };

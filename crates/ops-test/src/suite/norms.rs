@@ -181,7 +181,7 @@ fn sharp(s: &mut Suite<'_>, op: &str, dtype: DType) {
     if !matches!(dtype, DType::F16 | DType::BF16) || op == "add_rms_norm" {
         return;
     }
-    for n in [33, 64, 127] {
+    for n in [5, 17, 33, 64, 100, 127] {
         let dims = if op == "group_norm" { vec![1, n] } else { vec![n] };
         let norm = Norm {
             numbers: Draw::Nonzero,

@@ -62,9 +62,11 @@ fn quantize(s: &mut Suite<'_>, format: DType) {
     for y in OUT {
         s.run(draft(&[3, 2], 3, How::Plain, y, NORMAL));
     }
-    // Codes half-way between two integers, of both signs, and the extremes twice.
+    // Codes half-way between two integers, of both signs, at scales of one; and the extremes twice.
     let n = len(format);
-    let steps: Vec<f64> = (0..4 * n).map(|i| (i % 31) as f64 * 0.5 - 7.5).collect();
+    let first = |block: usize| [127.0, -8.0, -127.0, 8.0][block % 4];
+    let steps: Vec<f64> =
+        (0..4 * n).map(|i| if i % n == 0 { first(i / n) } else { (i % 31) as f64 * 0.5 - 7.5 }).collect();
     let ends: Vec<f64> = (0..4 * n).map(|i| if i / n % 2 == i % 2 { -127.0 } else { 127.0 }).collect();
     for (word, values) in [("halves", steps), ("equal extremes", ends)] {
         let values = values_of(DType::F32, &values);

@@ -61,6 +61,12 @@ fn numbers(s: &mut Suite<'_>, op: &str, dtype: DType) {
     }
     // A sum that stops growing where it is kept in few bits.
     s.run(draft(op, dtype, &[1, 4097], -1, plain, Draw::Normal(0.0, 0.01)).note("flat"));
+    // Powers with significands just above 1, whose rounding is large; results just below 2, whose
+    // rounding is small: a rounding of the powers shows.
+    let steps: Vec<f64> = (0..16).map(|i| if i == 0 { 0.0 } else { -0.6 - 0.0055 * f64::from(i) }).collect();
+    let row =
+        Draft::new(op, dtype).param("axis", -1).given("x", &values_of(dtype, &steps), &[1, 16], How::Plain);
+    s.run(row.write("y", &[1, 16], How::Plain).note("small rounding of results"));
     let (inf, nan) = (f64::INFINITY, f64::NAN);
     let rows = [
         [-inf, -inf, -inf, -inf, -inf],

@@ -4,7 +4,7 @@
 use crate::hip::KernelArgs;
 use ops_kernels as k;
 
-// SAFETY, for every line: `#[repr(C)]` of numbers and addresses, in whole words of eight bytes without a gap, and field by
+// SAFETY: for every line here, `#[repr(C)]` of numbers and addresses, in whole words of eight bytes without a gap, and field by
 // field the structure of the kernels that name it.
 unsafe impl KernelArgs for k::unary::UnaryArgs {}
 // SAFETY: as above.

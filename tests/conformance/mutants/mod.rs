@@ -1,0 +1,47 @@
+//! Wrong kernels, each of which the suite must catch.
+//!
+//! A suite is worth what it catches. Every mutant is the reference with one fault in one op and type;
+//! the suite's cases for that op and type must fail, and without a fault they must pass.
+use backend::{Mutant, Mutated};
+use ops_test::suite::{Ended, Filter, Outcome, run};
+
+mod attention;
+mod backend;
+mod elementwise;
+mod norms;
+mod products;
+mod tools;
+
+fn mutants() -> Vec<Mutant> {
+    [norms::mutants(), attention::mutants(), elementwise::mutants(), products::mutants()].concat()
+}
+
+#[test]
+fn every_wrong_kernel_is_caught() {
+    let mut escaped = Vec::new();
+    for mutant in mutants() {
+        let filter = Filter { op: Some(mutant.op.into()), dtype: Some(mutant.dtype), name: None };
+        let report = run(&Mutated(mutant.clone()), &filter);
+        let (failures, all) = (report.failures().count(), report.outcomes.len());
+        let label = format!("{} {}: {}", mutant.op, mutant.dtype, mutant.name);
+        match report.failures().next() {
+            Some(Outcome { case, .. }) => println!("{label} | {failures} of {all} | {case}"),
+            None => escaped.push(label),
+        }
+    }
+    assert!(escaped.is_empty(), "{} escaped:\n{}", escaped.len(), escaped.join("\n"));
+    assert!(mutants().len() >= 25);
+}
+
+#[test]
+fn without_a_fault_nothing_is_caught() {
+    for mutant in mutants() {
+        let filter = Filter { op: Some(mutant.op.into()), dtype: Some(mutant.dtype), name: None };
+        let report = run(&Mutated(Mutant::sound_in(mutant.op)), &filter);
+        let failure = report.failures().next().map(|o| match &o.ended {
+            Ended::Fail(why) => format!("{}: {why}", o.case),
+            _ => o.case.clone(),
+        });
+        assert_eq!(failure, None, "{} {}", mutant.op, mutant.dtype);
+    }
+}

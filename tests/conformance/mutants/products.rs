@@ -1,0 +1,207 @@
+//! Wrong products, look-ups and quantized ops.
+use super::backend::Mutant;
+use super::tools::*;
+use rocm_ops::ops::*;
+use rocm_ops::quant::{Block, BlockQ4_0, BlockQ8_0};
+use rocm_ops::{DType, Float, Host, Layout, Scalar, f16};
+
+const F32: DType = DType::F32;
+const F16: DType = DType::F16;
+
+/// A product of matrices from rounded operands, each sum rounded as it grows.
+fn matmul<T: Float>(
+    o: &mut MatMulOwned<Host, T>,
+    operand: fn(f64) -> f64,
+    sum: fn(f64) -> f64,
+    k_used: fn(usize) -> usize,
+) {
+    let ([.., m, k], [.., n]) = (o.a.dims(), o.b.dims()) else { return };
+    let (m, k, n) = (*m, *k, *n);
+    let (a, b) = (values(&o.a), values(&o.b));
+    let mut c = Vec::new();
+    for at in 0..o.c.layout().len() {
+        let (batch, i, j) = (at / (m * n), at / n % m, at % n);
+        let products =
+            (0..k_used(k)).map(|e| operand(a[(batch * m + i) * k + e]) * operand(b[(batch * k + e) * n + j]));
+        c.push(sum_rounded(products, sum));
+    }
+    set(&mut o.c, c);
+}
+
+/// Ten bits of a significand, as matrix units read f32.
+fn ten_bits(v: f64) -> f64 {
+    f64::from(f32::from_bits((v as f32).to_bits() & !0x1fff))
+}
+
+pub(super) fn mutants() -> Vec<Mutant> {
+    [matrices(), lookups(), quantized()].concat()
+}
+
+fn matrices() -> Vec<Mutant> {
+    let same: fn(f64) -> f64 = |v| v;
+    let all: fn(usize) -> usize = |k| k;
+    vec![
+        Mutant::instead::<MatMul<f16>>("summed in f16", "matmul", F16, move |_, o| {
+            matmul(o, same, half, all)
+        }),
+        Mutant::instead::<MatMul<f32>>("operands cut to ten bits", "matmul", F32, move |_, o| {
+            matmul(o, ten_bits, same, all)
+        }),
+        Mutant::instead::<MatMul<f32>>("last of odd products missed", "matmul", F32, move |_, o| {
+            matmul(o, same, same, |k| k & !1)
+        }),
+        Mutant::instead::<MatMul<f64>>("f64 summed in f32", "matmul", DType::F64, move |_, o| {
+            matmul(o, same, single, all)
+        }),
+        Mutant::before::<MatMul<f32>>("first matrix of b for every batch", "matmul", F32, |_, o| {
+            relayout(&mut o.b, |l| {
+                let mut strides = l.strides().to_vec();
+                let batch = strides.len() - 2;
+                strides[..batch].fill(0);
+                Layout::strided(l.dims(), &strides, l.offset()).ok()
+            });
+        }),
+        Mutant::before::<MatMul<f32>>("a transposed view read in memory order", "matmul", F32, |_, o| {
+            relayout(&mut o.a, forget_strides)
+        }),
+        Mutant::after::<MatMul<f32>>("last column of odd widths missed", "matmul", F32, |_, o| {
+            let n = last(&o.c);
+            edit(&mut o.c, |i, v| if n % 2 == 1 && i % n == n - 1 { 0.0 } else { v });
+        }),
+        Mutant::before::<Linear<f32>>("bias ignored", "linear", F32, |_, o| o.bias = None),
+        Mutant::after::<Linear<f16>>("bias added after the rounding", "linear", F16, |op, o| {
+            if let Some(bias) = optional(&o.bias) {
+                let n = last(&o.y);
+                o.bias = None;
+                let args =
+                    LinearArgs { x: o.x.as_ref(), weight: o.weight.as_ref(), bias: None, y: o.y.as_mut() };
+                rocm_ops::Backend::run(&rocm_ops::Reference::new(), op, args)
+                    .expect("the same call without a bias");
+                edit(&mut o.y, |i, v| Scalar::from_f64(v.to_f64() + bias[i % n]));
+            }
+        }),
+        Mutant::before::<Linear<f32, f16, f32>>("x rounded to the weight's type", "linear", F32, |_, o| {
+            edit(&mut o.x, |_, v| f16::from_f32(v).to_f32());
+        }),
+        Mutant::before::<Linear<f16, f32, f16>>("weight rounded to the type of x", "linear", F16, |_, o| {
+            edit(&mut o.weight, |_, v| f16::from_f32(v).to_f32());
+        }),
+    ]
+}
+
+fn lookups() -> Vec<Mutant> {
+    vec![
+        Mutant::before::<IndexSelect<f32, u32>>(
+            "\"no element\" is the last row",
+            "index_select",
+            F32,
+            |op, o| {
+                let axis = if op.axis < 0 { op.axis + o.x.dims().len() as isize } else { op.axis };
+                let n = o.x.dims()[axis as usize] as u32;
+                edit(&mut o.ids, |_, id| if id == u32::MAX && n > 0 { n - 1 } else { id });
+            },
+        ),
+        Mutant::before::<IndexSelect<f32, i64>>(
+            "indices outside are clamped",
+            "index_select",
+            F32,
+            |op, o| {
+                let axis = if op.axis < 0 { op.axis + o.x.dims().len() as isize } else { op.axis };
+                let n = o.x.dims()[axis as usize] as i64;
+                edit(&mut o.ids, |_, id| if id != i64::MAX && n > 0 { id.clamp(0, n - 1) } else { id });
+            },
+        ),
+        Mutant::before::<IndexSelect<f32, i32>>(
+            "negative indices count from the end",
+            "index_select",
+            F32,
+            |op, o| {
+                let axis = if op.axis < 0 { op.axis + o.x.dims().len() as isize } else { op.axis };
+                let n = o.x.dims()[axis as usize] as i32;
+                edit(&mut o.ids, |_, id| if id < 0 { id + n } else { id });
+            },
+        ),
+        Mutant::swallows_errors("index_select", F32),
+        Mutant::before::<QEmbedding<f32, BlockQ8_0, u32>>(
+            "\"no element\" is the last row",
+            "qembedding",
+            F32,
+            |_, o| {
+                let rows = o.table.dims()[0] as u32;
+                edit(&mut o.ids, |_, id| if id == u32::MAX && rows > 0 { rows - 1 } else { id });
+            },
+        ),
+    ]
+}
+
+fn nibbles_swapped(block: BlockQ4_0) -> BlockQ4_0 {
+    BlockQ4_0 { q: block.q.map(|b| b.rotate_left(4)), ..block }
+}
+
+fn quantized() -> Vec<Mutant> {
+    vec![
+        Mutant::before::<Dequantize<BlockQ4_0>>(
+            "halves of the bytes exchanged",
+            "dequantize",
+            DType::Block("q4_0"),
+            |_, o| {
+                edit(&mut o.x, |_, b| nibbles_swapped(b));
+            },
+        ),
+        Mutant::before::<QLinear<f32, BlockQ4_0>>("halves of the bytes exchanged", "qlinear", F32, |_, o| {
+            edit(&mut o.weight, |_, b| nibbles_swapped(b));
+        }),
+        Mutant::before::<QLinear<f32, BlockQ4_0>>("codes not centred", "qlinear", F32, |_, o| {
+            edit(&mut o.weight, |_, b| BlockQ4_0 { q: b.q.map(|q| q ^ 0x88), ..b });
+        }),
+        Mutant::before::<QLinear<f32, BlockQ8_0>>(
+            "one scale for a pair of blocks",
+            "qlinear",
+            F32,
+            |_, o| {
+                let n = last(&o.weight);
+                let scales: Vec<f16> =
+                    o.weight.layout().positions().map(|p| o.weight.buffer()[p].scale).collect();
+                edit(&mut o.weight, |i, b| BlockQ8_0 { scale: scales[i / n * n + i % n / 2 * 2], ..b });
+            },
+        ),
+        Mutant::before::<QLinear<f32, BlockQ8_0>>("last block of odd rows missed", "qlinear", F32, |_, o| {
+            let n = last(&o.weight);
+            let drop = move |i: usize| n > 1 && n % 2 == 1 && i % n == n - 1;
+            edit(&mut o.weight, |i, b| if drop(i) { BlockQ8_0 { scale: f16::ZERO, ..b } } else { b });
+        }),
+        Mutant::instead::<Quantize<BlockQ8_0>>("codes round half to even", "quantize", F32, |_, o| {
+            let x = values(&o.x);
+            let blocks: Vec<BlockQ8_0> = x
+                .chunks(32)
+                .map(|values| {
+                    let amax = values.iter().fold(0f32, |m, v| m.max((*v as f32).abs()));
+                    let (scale, inverse) = (amax / 127.0, if amax == 0.0 { 0.0 } else { 127.0 / amax });
+                    let code = |i: usize| (values[i] as f32 * inverse).round_ties_even() as i8;
+                    BlockQ8_0 { scale: f16::from_f32(scale), q: std::array::from_fn(code) }
+                })
+                .collect();
+            edit(&mut o.y, |i, _| blocks[i]);
+        }),
+        Mutant::instead::<Quantize<BlockQ4_0>>(
+            "scale from the magnitude, not the signed extreme",
+            "quantize",
+            F32,
+            |_, o| {
+                let x = values(&o.x);
+                let blocks: Vec<BlockQ4_0> = x
+                    .chunks(32)
+                    .map(|values| {
+                        // As if the extreme were negative: its sign is lost.
+                        let amax = values.iter().fold(0.0f64, |m, v| m.max(v.abs())) as f32;
+                        let mut block =
+                            BlockQ4_0::quantize(&values.iter().map(|v| *v as f32).collect::<Vec<_>>());
+                        block.scale = f16::from_f32(amax / 8.0);
+                        block
+                    })
+                    .collect();
+                edit(&mut o.y, |i, _| blocks[i]);
+            },
+        ),
+    ]
+}
