@@ -1,12 +1,15 @@
 #!/usr/bin/env bash
 # Fuzzes the GGUF reader, writer and tokenizers for SECONDS (default 10), with AddressSanitizer, on a stable toolchain.
 # Needs no cargo-fuzz. New inputs go to fuzz/corpus, failing ones to fuzz/artifacts.
-# Usage: fuzz/run.sh [SECONDS] [libFuzzer options]
+# Usage: fuzz/run.sh [SECONDS] [libFuzzer options]    or    fuzz/run.sh FILE...    to run inputs (paths from fuzz/) once each
 set -euo pipefail
 cd "$(dirname "$0")"
-seconds=${1:-10}
-shift || true
 target=gguf
+if [ -f "${1:-}" ]; then
+  work=("$@")
+else
+  work=("corpus/$target" "seeds/$target" -max_len=8192 -max_total_time="${1:-10}" -print_final_stats=1 "${@:2}")
+fi
 host=$(rustc -vV | sed -n 's/^host: //p')
 mkdir -p "corpus/$target" "artifacts/$target"
 
@@ -18,5 +21,5 @@ export RUSTFLAGS="--cfg fuzzing -Zsanitizer=address -Cpasses=sancov-module \
 
 # An input is at most 8 KiB: an allocation of 16 MiB for it would be one that the file talked the reader into.
 cargo run --quiet --release --target "$host" --bin "$target" -- \
-  "corpus/$target" "seeds/$target" -dict="$target.dict" -artifact_prefix="artifacts/$target/" \
-  -max_len=8192 -malloc_limit_mb=16 -rss_limit_mb=2048 -timeout=10 -max_total_time="$seconds" -print_final_stats=1 "$@"
+  -dict="$target.dict" -artifact_prefix="artifacts/$target/" -malloc_limit_mb=16 -rss_limit_mb=2048 -timeout=10 \
+  "${work[@]}"

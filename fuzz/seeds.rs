@@ -6,7 +6,11 @@ use ops_gguf::{Array, GgmlType, Metadata, Result, Writer};
 
 fn main() -> Result<()> {
     write("values", values()?, &[])?;
-    write("tensors", Metadata::new(), &[("a", GgmlType::F32, &[2, 3]), ("b.weight", GgmlType::Q8_0, &[1, 32]), ("c", GgmlType::BF16, &[])])?;
+    write(
+        "tensors",
+        Metadata::new(),
+        &[("a", GgmlType::F32, &[2, 3]), ("b.weight", GgmlType::Q8_0, &[1, 32]), ("c", GgmlType::BF16, &[])],
+    )?;
     write("gpt2", gpt2("gpt-2")?, &[("t", GgmlType::F16, &[1])])?;
     write("llama3", gpt2("llama-bpe")?, &[])?;
     write("default", gpt2("default")?, &[])?;
@@ -30,8 +34,17 @@ fn write(name: &str, metadata: Metadata, tensors: &[(&str, GgmlType, &[usize])])
 fn values() -> Result<Metadata> {
     let mut meta = Metadata::new();
     meta.set("general.architecture", "x")?.set("general.alignment", 64_u32)?;
-    meta.set("a", 1_u8)?.set("b", -1_i8)?.set("c", 1_u16)?.set("d", -1_i16)?.set("e", -1_i32)?.set("f", 1_u64)?;
-    meta.set("g", -1_i64)?.set("h", 1.5_f32)?.set("i", 1.5_f64)?.set("j", true)?.set("k", "text \u{1f600}")?;
+    meta.set("a", 1_u8)?
+        .set("b", -1_i8)?
+        .set("c", 1_u16)?
+        .set("d", -1_i16)?
+        .set("e", -1_i32)?
+        .set("f", 1_u64)?;
+    meta.set("g", -1_i64)?
+        .set("h", 1.5_f32)?
+        .set("i", 1.5_f64)?
+        .set("j", true)?
+        .set("k", "text \u{1f600}")?;
     meta.set("l", vec![1_u8, 2])?.set("m", vec![1.0_f32])?.set("n", vec![true, false])?;
     meta.set("o", ["", "two"].as_slice())?;
     meta.set("p", Array::Array([Array::U8([1].into()), Array::Array([].into())].into()))?;

@@ -1,4 +1,6 @@
 //! The decoder of `examples/generate`, against NumPy in float64 (`tools/greedy_reference.py`).
+// The example uses more of it than these tests do.
+#[allow(dead_code)]
 #[path = "../examples/generate/llama/mod.rs"]
 mod llama;
 

@@ -10,7 +10,7 @@ use std::os::unix::fs::FileExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use common::{MODEL, scratch};
+use common::{MODEL, Raw, scratch};
 use ops_gguf::Gguf;
 
 /// Counts the bytes that are live and keeps the highest count.
@@ -111,6 +111,40 @@ fn damaged_files_are_refused_or_read() {
     assert!(victim.open(&"undamaged", true));
     truncated(&victim, front);
     flipped(&victim, front);
+    claims();
+}
+
+/// Files of a mebibyte whose counts claim all that the file could hold, and hold nothing of it.
+fn claims() {
+    let whole = 1 << 20;
+    let left = |raw: &Raw, least: usize| ((whole - raw.0.len() - 8) / least) as u64;
+    let claim = |raw: Raw, least: usize| {
+        let count = left(&raw, least);
+        raw.u64(count)
+    };
+    let key = || Raw::v3(0, 1).str("k").u32(9);
+    let arrays_in_arrays = (0..8).fold(key(), |raw, _| claim(raw.u32(9), 12));
+    let files = [
+        ("tensors", claim(Raw::default().bytes(b"GGUF").u32(3), 24).u64(0)),
+        ("metadata keys", claim(Raw::default().bytes(b"GGUF").u32(3).u64(0), 13)),
+        ("strings", claim(key().u32(8), 8)),
+        ("numbers", claim(key().u32(10), 8)),
+        ("arrays in arrays", arrays_in_arrays),
+    ];
+    for (name, raw) in files {
+        let mut bytes = raw.0;
+        bytes.resize(whole, 0xff);
+        let before = LIVE.load(Relaxed);
+        PEAK.store(before, Relaxed);
+        let opened = catch_unwind(|| Gguf::from_bytes(bytes).map(drop));
+        let peak = PEAK.load(Relaxed) - before;
+        assert!(peak <= 2 * whole, "{name}: {peak} bytes of memory");
+        assert_eq!(
+            opened.unwrap_or_else(|_| panic!("{name}: panicked")).is_ok(),
+            name == "numbers",
+            "{name}"
+        );
+    }
 }
 
 /// Every length near the ends of the structure and of the file, and many between.

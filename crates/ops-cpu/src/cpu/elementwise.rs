@@ -1,197 +1,234 @@
 //! Everything that looks at one element of each operand.
-//!
-//! Layouts are merged to as few axes as all operands allow; a fully contiguous call becomes one
-//! long row, which is cut into runs.
 use super::Cpu;
-use super::rows::{Rows, each_under};
-use crate::reference::unknown;
+use super::rows::map;
+use super::vectors::{on_vector, store, sure};
+use crate::host::raw::{Raw, RawMut, on_num, on_scalar};
+use crate::reference::{of_num, unknown};
 use crate::{Host, Kernel};
+use bytemuck::{cast_slice, cast_slice_mut};
 use ops_core::ops::{
     Affine, AffineArgs, AffineInplace, AffineInplaceArgs, Binary, BinaryArgs, BinaryFn, Cast, CastArgs, Copy,
     CopyArgs, Fill, FillArgs, Glu, GluArgs, GluFn, Unary, UnaryArgs, UnaryFn, Where, WhereArgs,
 };
-use ops_core::{Element, Float, Index, Layout, Num, Result, Scalar, TensorMut, TensorRef, View};
+use ops_core::{DType, Element, Float, Index, Num, Result, Scalar};
+use ops_simd::{Isa, binary as vector_binary, unary as vector_unary};
 
-/// Elements of a run: small enough for the first cache with its operands, large enough to hide the loop around it.
-const RUN: usize = 4096;
+/// `y = f(x)` over slices of one type each.
+fn apply<A: Element, B: Element>(x: &[u8], y: &mut [u8], f: impl Fn(A) -> B) {
+    for (y, x) in cast_slice_mut::<u8, B>(y).iter_mut().zip(cast_slice::<u8, A>(x)) {
+        *y = f(*x);
+    }
+}
 
-/// Calls `f` with the layouts to loop over: as they are, or a long row as runs of equal length and
-/// a remainder.
-fn runs<const N: usize>(layouts: [Layout; N], mut f: impl FnMut([Layout; N])) {
-    let len = layouts[0].len();
-    let flat = len > RUN && layouts.iter().all(|l| l.rank() == 1 && l.is_contiguous());
-    let part = |start: usize, dims: [usize; 2]| -> Result<[Layout; N]> {
-        let mut parts = layouts;
-        for p in &mut parts {
-            *p = p.narrow(0, start, dims[0] * dims[1])?.reshape(&dims)?;
+/// `y = f(a, b)` over slices of one type.
+fn apply2<T: Element>(a: &[u8], b: &[u8], y: &mut [u8], f: impl Fn(T, T) -> T) {
+    let operands = cast_slice::<u8, T>(a).iter().zip(cast_slice::<u8, T>(b));
+    for (y, (a, b)) in cast_slice_mut::<u8, T>(y).iter_mut().zip(operands) {
+        *y = f(*a, *b);
+    }
+}
+
+/// The vector kernel's name of a function.
+fn vector_fn(f: UnaryFn) -> Option<ops_simd::Unary> {
+    use ops_simd::Unary as V;
+    Some(match f {
+        UnaryFn::Sigmoid => V::Sigmoid,
+        UnaryFn::Silu => V::Silu,
+        UnaryFn::Relu => V::Relu,
+        UnaryFn::Gelu => V::Gelu,
+        UnaryFn::GeluErf => V::GeluErf,
+        UnaryFn::Tanh => V::Tanh,
+        UnaryFn::Erf => V::Erf,
+        UnaryFn::Exp => V::Exp,
+        UnaryFn::Log => V::Log,
+        UnaryFn::Sin => V::Sin,
+        UnaryFn::Cos => V::Cos,
+        UnaryFn::Sqrt => V::Sqrt,
+        UnaryFn::Recip => V::Recip,
+        UnaryFn::Neg => V::Neg,
+        UnaryFn::Abs => V::Abs,
+        UnaryFn::Sqr => V::Sqr,
+        UnaryFn::Sign => V::Sign,
+        UnaryFn::Floor => V::Floor,
+        UnaryFn::Ceil => V::Ceil,
+        UnaryFn::Round => V::Round,
+        _ => return None,
+    })
+}
+
+fn unary(f: UnaryFn, x: Raw<'_>, y: RawMut<'_>) -> Result<()> {
+    let (isa, dtype, store) = (Isa::best(), x.dtype, store(y.bytes.len()));
+    let op = vector_fn(f).ok_or_else(|| unknown(f.name()))?;
+    let cost = if f.on_integers() { 1 } else { 4 };
+    map([x], y, 1, cost, &|[x], y| {
+        on_vector!(dtype, T => {
+            sure(vector_unary(isa, op, cast_slice::<u8, T>(x), cast_slice_mut::<u8, T>(y), store))
+        }, else on_num!(dtype, T => apply::<T, T>(x, y, |v| of_num(f, v)), else ()))
+    });
+    Ok(())
+}
+
+fn binary(f: BinaryFn, a: Raw<'_>, b: Raw<'_>, y: RawMut<'_>) -> Result<()> {
+    use ops_simd::Binary as V;
+    let (isa, dtype, store) = (Isa::best(), a.dtype, store(y.bytes.len()));
+    let op = match f {
+        BinaryFn::Add => V::Add,
+        BinaryFn::Sub => V::Sub,
+        BinaryFn::Mul => V::Mul,
+        BinaryFn::Div => V::Div,
+        BinaryFn::Maximum => V::Maximum,
+        BinaryFn::Minimum => V::Minimum,
+        other => return Err(unknown(other.name())),
+    };
+    map([a, b], y, 1, 1, &|[a, b], y| {
+        on_vector!(dtype, T => {
+            let (a, b) = (cast_slice::<u8, T>(a), cast_slice::<u8, T>(b));
+            sure(vector_binary(isa, op, a, b, cast_slice_mut::<u8, T>(y), store))
+        }, else on_num!(dtype, T => match op {
+            V::Add => apply2::<T>(a, b, y, T::add),
+            V::Sub => apply2::<T>(a, b, y, T::sub),
+            V::Mul => apply2::<T>(a, b, y, T::mul),
+            V::Div => apply2::<T>(a, b, y, T::div),
+            V::Maximum => apply2::<T>(a, b, y, <T as Num>::maximum),
+            _ => apply2::<T>(a, b, y, <T as Num>::minimum),
+        }, else ()))
+    });
+    Ok(())
+}
+
+fn glu(f: GluFn, gate: Raw<'_>, up: Raw<'_>, y: RawMut<'_>) -> Result<()> {
+    use ops_simd::Binary as V;
+    let (isa, dtype, store) = (Isa::best(), gate.dtype, store(y.bytes.len()));
+    let (op, wide) = match f {
+        GluFn::Swiglu => (V::SwiGlu, UnaryFn::Silu),
+        GluFn::Geglu => (V::GeGlu, UnaryFn::Gelu),
+        _ => return Err(unknown("glu")),
+    };
+    map([gate, up], y, 1, 4, &|[gate, up], y| {
+        on_vector!(dtype, T => {
+            let (gate, up) = (cast_slice::<u8, T>(gate), cast_slice::<u8, T>(up));
+            sure(vector_binary(isa, op, gate, up, cast_slice_mut::<u8, T>(y), store))
+        }, else apply2::<f64>(gate, up, y, |g, u| of_num(wide, g) * u))
+    });
+    Ok(())
+}
+
+fn affine(x: Raw<'_>, y: RawMut<'_>, mul: f64, add: f64) {
+    let (isa, dtype, store) = (Isa::best(), x.dtype, store(y.bytes.len()));
+    map([x], y, 1, 1, &|[x], y| {
+        on_vector!(dtype, T => {
+            let (x, y) = (cast_slice::<u8, T>(x), cast_slice_mut::<u8, T>(y));
+            sure(ops_simd::affine(isa, x, mul as f32, add as f32, y, store))
+        }, else on_num!(dtype, T => apply::<T, T>(x, y, |v| v.affine(mul, add)), else ()))
+    });
+}
+
+fn affine_inplace(y: RawMut<'_>, mul: f64, add: f64) {
+    let (isa, dtype) = (Isa::best(), y.dtype);
+    map([], y, 1, 1, &|[], y| {
+        on_vector!(dtype, T => ops_simd::affine_in_place(isa, mul as f32, add as f32, cast_slice_mut::<u8, T>(y)),
+            else on_num!(dtype, T => {
+                cast_slice_mut::<u8, T>(y).iter_mut().for_each(|v| *v = v.affine(mul, add))
+            }, else ()))
+    });
+}
+
+fn cast(x: Raw<'_>, y: RawMut<'_>) {
+    let (isa, from, to, store) = (Isa::best(), x.dtype, y.dtype, store(y.bytes.len()));
+    map([x], y, 1, 1, &|[x], y| {
+        on_vector!(from, A => on_vector!(to, B => {
+            return sure(ops_simd::cast(isa, cast_slice::<u8, A>(x), cast_slice_mut::<u8, B>(y), store))
+        }, else ()), else ());
+        on_scalar!(from, A => on_scalar!(to, B => {
+            apply::<A, B>(x, y, |v| B::from_wide(v.to_wide()))
+        }, else ()), else ());
+    });
+}
+
+fn copy(x: Raw<'_>, y: RawMut<'_>) {
+    map([x], y, 1, 1, &|[x], y| y.copy_from_slice(x));
+}
+
+fn fill(y: RawMut<'_>, value: &[u8]) {
+    map([], y, 1, 1, &|[], y| y.chunks_exact_mut(value.len()).for_each(|e| e.copy_from_slice(value)));
+}
+
+fn choose(cond: Raw<'_>, on_true: Raw<'_>, on_false: Raw<'_>, y: RawMut<'_>) {
+    let (isa, size, width) = (Isa::best(), y.size, cond.size);
+    map([cond, on_true, on_false], y, 1, 1, &|[cond, on_true, on_false], y| {
+        if width == 1 && matches!(size, 1 | 2 | 4 | 8) {
+            return choose_vector(isa, size, cond, on_true, on_false, y);
         }
-        Ok(parts)
-    };
-    let whole = len / RUN * RUN;
-    let parts = if flat {
-        [part(0, [len / RUN, RUN]).ok(), part(whole, [1, len - whole]).ok()]
-    } else {
-        [Some(layouts), None]
-    };
-    for parts in parts.into_iter().flatten() {
-        f(parts);
+        let choices = on_true.chunks_exact(size).zip(on_false.chunks_exact(size));
+        for ((y, c), (t, f)) in y.chunks_exact_mut(size).zip(cond.chunks_exact(width)).zip(choices) {
+            y.copy_from_slice(if c.iter().any(|b| *b != 0) { t } else { f });
+        }
+    });
+}
+
+/// [`choose`] by flags of one byte, for the usual sizes of elements.
+fn choose_vector(isa: Isa, size: usize, cond: &[u8], on_true: &[u8], on_false: &[u8], y: &mut [u8]) {
+    macro_rules! as_type {
+        ($T:ty) => {
+            ops_simd::choose::<$T>(isa, cond, cast_slice(on_true), cast_slice(on_false), cast_slice_mut(y))
+        };
     }
-}
-
-/// `y = f(x)`.
-fn map1<A: Element, B: Element>(
-    x: TensorRef<'_, Host, A>,
-    y: &mut TensorMut<'_, Host, B>,
-    cost: usize,
-    f: impl Fn(A) -> B + Sync,
-) {
-    runs(Layout::merged([x.layout(), y.layout()]), |[lx, ly]| {
-        let rows = Rows::with(&x, lx);
-        each_under(y, ly, ly.last() * cost, Vec::new, |scratch, i, out| {
-            for (y, x) in out.iter_mut().zip(rows.get(i, scratch)) {
-                *y = f(*x);
-            }
-        });
+    sure(match size {
+        1 => as_type!(u8),
+        2 => as_type!(u16),
+        4 => as_type!(u32),
+        _ => as_type!(u64),
     });
-}
-
-/// `y = f(a, b)`.
-fn map2<A: Element, B: Element, C: Element>(
-    a: TensorRef<'_, Host, A>,
-    b: TensorRef<'_, Host, B>,
-    y: &mut TensorMut<'_, Host, C>,
-    cost: usize,
-    f: impl Fn(A, B) -> C + Sync,
-) {
-    runs(Layout::merged([a.layout(), b.layout(), y.layout()]), |[la, lb, ly]| {
-        let (ra, rb) = (Rows::with(&a, la), Rows::with(&b, lb));
-        each_under(y, ly, ly.last() * cost, <(Vec<A>, Vec<B>)>::default, |(sa, sb), i, out| {
-            for ((y, a), b) in out.iter_mut().zip(ra.get(i, sa)).zip(rb.get(i, sb)) {
-                *y = f(*a, *b);
-            }
-        });
-    });
-}
-
-/// `y = f(y)`.
-fn map_inplace<T: Element>(y: &mut TensorMut<'_, Host, T>, f: impl Fn(T) -> T + Sync) {
-    runs(Layout::merged([y.layout()]), |[layout]| {
-        each_under(y, layout, layout.last(), || (), |(), _, out| out.iter_mut().for_each(|v| *v = f(*v)));
-    });
-}
-
-fn sigmoid<A: num_traits::Float>(x: A) -> A {
-    A::one() / (A::one() + (-x).exp())
-}
-fn silu<A: num_traits::Float>(x: A) -> A {
-    // x · 0 would be NaN at −∞.
-    if x == A::neg_infinity() { A::neg_zero() } else { x * sigmoid(x) }
-}
-fn gelu<A: Float<Acc = A> + num_traits::Float>(x: A) -> A {
-    if x == A::neg_infinity() {
-        return A::neg_zero();
-    }
-    let (half, slope, cubic) =
-        (A::from_f64(0.5), A::from_f64(0.797_884_560_802_865_4), A::from_f64(0.044715));
-    // tanh(u) + 1 cancels for large negative u; 2 / (1 + exp(−2u)) does not.
-    let u = slope * (x + cubic * x * x * x);
-    half * x * (A::one() + A::one()) * sigmoid(u + u)
 }
 
 impl<T: Num> Kernel<Unary<T>> for Cpu {
     fn compute(&self, op: &Unary<T>, a: &mut UnaryArgs<'_, Host, T>) -> Result<()> {
-        let (x, y) = (a.x, &mut a.y);
-        match op.function() {
-            UnaryFn::Neg => map1(x, y, 1, T::neg),
-            UnaryFn::Abs => map1(x, y, 1, T::abs),
-            UnaryFn::Sqr => map1(x, y, 1, |v| v.mul(v)),
-            UnaryFn::Relu => map1(x, y, 1, T::relu),
-            UnaryFn::Sign => map1(x, y, 1, T::sign),
-            f => map1(x, y, 16, crate::reference::unary_of::<T>(f)),
-        }
-        Ok(())
+        unary(op.function(), Raw::of(&a.x), RawMut::of(&mut a.y))
     }
 }
-
 impl<T: Num> Kernel<Binary<T>> for Cpu {
-    fn compute(&self, op: &Binary<T>, args: &mut BinaryArgs<'_, Host, T>) -> Result<()> {
-        let (a, b, y) = (args.a, args.b, &mut args.y);
-        match op.function() {
-            BinaryFn::Add => map2(a, b, y, 1, T::add),
-            BinaryFn::Sub => map2(a, b, y, 1, T::sub),
-            BinaryFn::Mul => map2(a, b, y, 1, T::mul),
-            BinaryFn::Div => map2(a, b, y, 1, T::div),
-            BinaryFn::Maximum => map2(a, b, y, 1, T::maximum),
-            BinaryFn::Minimum => map2(a, b, y, 1, T::minimum),
-            other => return Err(unknown(other.name())),
-        }
-        Ok(())
+    fn compute(&self, op: &Binary<T>, a: &mut BinaryArgs<'_, Host, T>) -> Result<()> {
+        binary(op.function(), Raw::of(&a.a), Raw::of(&a.b), RawMut::of(&mut a.y))
     }
 }
-
 impl<T: Float> Kernel<Glu<T>> for Cpu {
     fn compute(&self, op: &Glu<T>, a: &mut GluArgs<'_, Host, T>) -> Result<()> {
-        let (gate, up, y) = (a.gate, a.up, &mut a.y);
-        match op.function() {
-            GluFn::Swiglu => map2(gate, up, y, 16, |g: T, u: T| T::from_acc(silu(g.acc()) * u.acc())),
-            GluFn::Geglu => map2(gate, up, y, 16, |g: T, u: T| T::from_acc(gelu(g.acc()) * u.acc())),
-            _ => return Err(unknown("glu")),
-        }
-        Ok(())
+        glu(op.function(), Raw::of(&a.gate), Raw::of(&a.up), RawMut::of(&mut a.y))
     }
 }
-
 impl<T: Num> Kernel<Affine<T>> for Cpu {
     fn compute(&self, op: &Affine<T>, a: &mut AffineArgs<'_, Host, T>) -> Result<()> {
-        map1(a.x, &mut a.y, 1, |v: T| v.affine(op.mul, op.add));
+        affine(Raw::of(&a.x), RawMut::of(&mut a.y), op.mul, op.add);
         Ok(())
     }
 }
 impl<T: Num> Kernel<AffineInplace<T>> for Cpu {
     fn compute(&self, op: &AffineInplace<T>, a: &mut AffineInplaceArgs<'_, Host, T>) -> Result<()> {
-        map_inplace(&mut a.x, |v: T| v.affine(op.mul, op.add));
+        affine_inplace(RawMut::of(&mut a.x), op.mul, op.add);
         Ok(())
     }
 }
 impl<A: Scalar, B: Scalar> Kernel<Cast<A, B>> for Cpu {
     fn compute(&self, _: &Cast<A, B>, a: &mut CastArgs<'_, Host, A, B>) -> Result<()> {
-        map1(a.x, &mut a.y, 1, |v: A| B::from_wide(v.to_wide()));
+        cast(Raw::of(&a.x), RawMut::of(&mut a.y));
         Ok(())
     }
 }
 impl<T: Element> Kernel<Copy<T>> for Cpu {
     fn compute(&self, _: &Copy<T>, a: &mut CopyArgs<'_, Host, T>) -> Result<()> {
-        map1(a.x, &mut a.y, 1, |v: T| v);
+        copy(Raw::of(&a.x), RawMut::of(&mut a.y));
         Ok(())
     }
 }
 impl<T: Element> Kernel<Fill<T>> for Cpu {
     fn compute(&self, op: &Fill<T>, a: &mut FillArgs<'_, Host, T>) -> Result<()> {
-        map_inplace(&mut a.y, |_| op.value);
+        fill(RawMut::of(&mut a.y), bytemuck::bytes_of(&op.value));
         Ok(())
     }
 }
 impl<T: Element, I: Index> Kernel<Where<T, I>> for Cpu {
     fn compute(&self, _: &Where<T, I>, a: &mut WhereArgs<'_, Host, T, I>) -> Result<()> {
-        let layouts =
-            Layout::merged([a.cond.layout(), a.on_true.layout(), a.on_false.layout(), a.y.layout()]);
-        runs(layouts, |[lc, lt, lf, ly]| {
-            let cond = Rows::with(&a.cond, lc);
-            let (on_true, on_false) = (Rows::with(&a.on_true, lt), Rows::with(&a.on_false, lf));
-            each_under(
-                &mut a.y,
-                ly,
-                ly.last(),
-                <(Vec<I>, Vec<T>, Vec<T>)>::default,
-                |(sc, st, sf), i, out| {
-                    let chosen =
-                        cond.get(i, sc).iter().zip(on_true.get(i, st).iter().zip(on_false.get(i, sf)));
-                    for (y, (c, (t, f))) in out.iter_mut().zip(chosen) {
-                        *y = if c.to_i64() != 0 { *t } else { *f };
-                    }
-                },
-            );
-        });
+        choose(Raw::of(&a.cond), Raw::of(&a.on_true), Raw::of(&a.on_false), RawMut::of(&mut a.y));
         Ok(())
     }
 }

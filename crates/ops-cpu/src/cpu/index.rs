@@ -1,32 +1,46 @@
 //! Picking by index.
 use super::Cpu;
-use super::rows::{Rows, each_under};
-use crate::reference::resolve;
+use super::rows::{each, row};
+use crate::host::raw::{Raw, RawMut, resolve};
 use crate::{Host, Kernel};
 use ops_core::ops::{IndexSelect, IndexSelectArgs};
-use ops_core::{Element, Index, Result, View};
+use ops_core::{Element, Index, Result};
+
+fn index_select(x: Raw<'_>, ids: Raw<'_>, y: RawMut<'_>, axis: isize) -> Result<()> {
+    let axis = x.layout.shape().axis(axis)?;
+    let picked = resolve("index_select", ids, x.dims()[axis])?;
+    if axis + 1 == x.layout.rank() {
+        return pick_elements(x, &picked, y);
+    }
+    let (rows_x, ly) = (x.dims()[axis], y.layout);
+    let (rows_y, below) = (ly.dims()[axis], ly.dims()[axis + 1..ly.rank() - 1].iter().product::<usize>());
+    each(y, ly.last(), &|[scratch, ..], i, y| {
+        let (outer, along, rest) = (i / below / rows_y, i / below % rows_y, i % below);
+        match picked[along] {
+            Some(picked) => y.copy_from_slice(row(&x, (outer * rows_x + picked) * below + rest, scratch)),
+            None => y.fill(0),
+        }
+    });
+    Ok(())
+}
+
+/// Along the last axis.
+fn pick_elements(x: Raw<'_>, picked: &[Option<usize>], y: RawMut<'_>) -> Result<()> {
+    let size = x.size;
+    each(y, picked.len(), &|[scratch, ..], i, y| {
+        let from = row(&x, i, scratch);
+        for (to, picked) in y.chunks_exact_mut(size).zip(picked) {
+            match picked {
+                Some(p) => to.copy_from_slice(&from[p * size..][..size]),
+                None => to.fill(0),
+            }
+        }
+    });
+    Ok(())
+}
 
 impl<T: Element, I: Index> Kernel<IndexSelect<T, I>> for Cpu {
     fn compute(&self, op: &IndexSelect<T, I>, a: &mut IndexSelectArgs<'_, Host, T, I>) -> Result<()> {
-        let axis = a.x.shape().axis(op.axis)?;
-        let picked = resolve("index_select", &a.ids, a.x.dims()[axis])?;
-        // The last axis of `y` is copied row by row; picking along that axis itself, element by element.
-        let inner = axis + 1 < a.x.dims().len();
-        let (lx, ly) = if inner {
-            (*a.x.layout(), *a.y.layout())
-        } else {
-            (a.x.layout().unsqueeze(-1)?, a.y.layout().unsqueeze(-1)?)
-        };
-        let x = Rows::with(&a.x, lx);
-        let (rows_x, rows_y) = (lx.dims()[axis], ly.dims()[axis]);
-        let below: usize = ly.dims()[axis + 1..ly.rank() - 1].iter().product();
-        each_under(&mut a.y, ly, ly.last(), Vec::new, |scratch, i, y| {
-            let (outer, along, rest) = (i / below / rows_y, i / below % rows_y, i % below);
-            match picked[along] {
-                Some(row) => y.copy_from_slice(x.get((outer * rows_x + row) * below + rest, scratch)),
-                None => y.fill(T::zeroed()),
-            }
-        });
-        Ok(())
+        index_select(Raw::of(&a.x), Raw::of(&a.ids), RawMut::of(&mut a.y), op.axis)
     }
 }

@@ -1,8 +1,9 @@
-//! The fast backend: rows on threads.
+//! The fast backend: rows on threads, vectors in rows.
 //!
 //! Every kernel is a loop over rows of its output. [`rows`] finds the rows of any layout, hands
-//! them to threads, and gathers and scatters those that do not stand in one piece; the kernels see
-//! slices only.
+//! them to threads, and gathers and scatters those that do not stand in one piece; the arithmetic
+//! is that of `ops-simd`, on slices. Kernels take operands whose types are values, so they are
+//! compiled here and not in every program that calls them.
 use crate::host::{execute_kernels, host_backend};
 
 mod attention;
@@ -15,6 +16,8 @@ mod rope;
 mod rows;
 mod softmax;
 mod threads;
+mod vectors;
+mod wide;
 
 /// Threaded and vectorised.
 #[derive(Clone, Copy, Debug, Default)]

@@ -1,138 +1,167 @@
 //! Normalisation.
 use super::Cpu;
-use super::rows::{Rows, each, each_pair, packed, with_packed};
+use super::rows::{each, each_pair, map, packed, row, widened, zeros};
+use super::vectors::{on_vector, store, sure};
+use super::wide;
+use crate::host::raw::{Raw, RawMut};
 use crate::{Host, Kernel};
-use num_traits::Float as _;
+use bytemuck::{cast_slice, cast_slice_mut};
 use ops_core::ops::{
     AddRmsNorm, AddRmsNormArgs, GroupNorm, GroupNormArgs, LayerNorm, LayerNormArgs, RmsNorm, RmsNormArgs,
 };
-use ops_core::{Float, Layout, Result, Scalar, TensorMut, TensorRef, View};
+use ops_core::{DType, Float, Layout, Result, bf16, f16};
+use ops_simd::{Isa, rows as vector};
 
-/// Partial sums of a row, so that no running sum grows long and the loop can be vectorised.
-const LANES: usize = 16;
-
-/// `Σ f(x)` in the accumulator, pairwise over lanes.
-pub(super) fn sum<T: Float>(x: &[T], f: impl Fn(T::Acc) -> T::Acc) -> T::Acc {
-    let mut lanes = [T::Acc::default(); LANES];
-    let chunks = x.chunks_exact(LANES);
-    let tail = chunks.remainder();
-    for chunk in chunks {
-        for (lane, v) in lanes.iter_mut().zip(chunk) {
-            *lane = *lane + f(v.acc());
-        }
+fn rms_norm(x: Raw<'_>, weight: Raw<'_>, y: RawMut<'_>, eps: f64) -> Result<()> {
+    let (isa, n, dtype, store) = (Isa::best(), weight.layout.len(), x.dtype, store(y.bytes.len()));
+    if dtype == DType::F64 {
+        let w = weight.values();
+        map([x], y, n, 2, &|[x], y| wide::rms_norm(cast_slice(x), &w, eps, cast_slice_mut(y)));
+        return Ok(());
     }
-    for (lane, v) in lanes.iter_mut().zip(tail) {
-        *lane = *lane + f(v.acc());
+    let w = widened(&weight)?;
+    map([x], y, n, 2, &|[x], y| {
+        on_vector!(dtype, T => {
+            let (x, y) = (cast_slice::<u8, T>(x), cast_slice_mut::<u8, T>(y));
+            sure(vector::rms_norm(isa, x, &w, eps as f32, y, store))
+        }, else ())
+    });
+    Ok(())
+}
+
+fn layer_norm(
+    x: Raw<'_>,
+    weight: Option<Raw<'_>>,
+    bias: Option<Raw<'_>>,
+    y: RawMut<'_>,
+    eps: f64,
+) -> Result<()> {
+    let (isa, n, dtype, store) = (Isa::best(), x.layout.last(), x.dtype, store(y.bytes.len()));
+    if dtype == DType::F64 {
+        let w = weight.map_or_else(|| vec![1.0; n], |w| w.values());
+        let b = bias.map_or_else(|| vec![0.0; n], |b| b.values());
+        map([x], y, n, 3, &|[x], y| wide::layer_norm(cast_slice(x), &w, &b, eps, cast_slice_mut(y)));
+        return Ok(());
     }
-    let mut width = LANES / 2;
-    while width > 0 {
-        for i in 0..width {
-            lanes[i] = lanes[i] + lanes[i + width];
-        }
-        width /= 2;
+    let w = weight.map_or_else(|| Ok(vec![1.0; n].into()), |w| widened(&w))?;
+    let b = bias.map(|b| widened(&b)).transpose()?;
+    map([x], y, n, 3, &|[x], y| {
+        on_vector!(dtype, T => {
+            let (x, y) = (cast_slice::<u8, T>(x), cast_slice_mut::<u8, T>(y));
+            sure(vector::layer_norm(isa, x, &w, b.as_deref(), eps as f32, y, store))
+        }, else ())
+    });
+    Ok(())
+}
+
+fn add_rms_norm(
+    x: Raw<'_>,
+    residual: Raw<'_>,
+    weight: Raw<'_>,
+    y: RawMut<'_>,
+    sum: RawMut<'_>,
+    eps: f64,
+) -> Result<()> {
+    let (isa, n, dtype) = (Isa::best(), weight.layout.len(), x.dtype);
+    let (w, w64) =
+        if dtype == DType::F64 { (vec![].into(), weight.values()) } else { (widened(&weight)?, vec![]) };
+    each_pair(y, sum, 3 * n, &|[sx, sr, _], i, y, sum| {
+        let (x, r) = (row(&x, i, sx), row(&residual, i, sr));
+        on_vector!(dtype, T => {
+            let (x, r) = (cast_slice::<u8, T>(x), cast_slice::<u8, T>(r));
+            let (y, sum) = (cast_slice_mut::<u8, T>(y), cast_slice_mut::<u8, T>(sum));
+            sure(vector::add_rms_norm(isa, x, r, &w, eps as f32, y, sum))
+        }, else {
+            let sum = cast_slice_mut::<u8, f64>(sum);
+            let added = cast_slice::<u8, f64>(x).iter().zip(cast_slice::<u8, f64>(r)).map(|(x, r)| x + r);
+            sum.iter_mut().zip(added).for_each(|(s, v)| *s = v);
+            wide::rms_norm(sum, &w64, eps, cast_slice_mut(y));
+        })
+    });
+    Ok(())
+}
+
+/// What group norm does to each group.
+struct Groups {
+    /// A group is a row of this shape.
+    shape: Layout,
+    num_groups: usize,
+    /// Elements of a channel.
+    inner: usize,
+    weight: Vec<f64>,
+    bias: Vec<f64>,
+    eps: f64,
+}
+
+fn group_norm(groups: &Groups, x: Raw<'_>, y: RawMut<'_>) -> Result<()> {
+    match x.dtype {
+        DType::F16 => groups.normalise::<f16>(x, y),
+        DType::BF16 => groups.normalise::<bf16>(x, y),
+        DType::F32 => groups.normalise::<f32>(x, y),
+        _ => groups.normalise::<f64>(x, y),
     }
-    lanes[0]
 }
 
-fn count<A: Float>(n: usize) -> A {
-    A::from_f64(n as f64)
-}
+impl Groups {
+    fn new(x: &Raw<'_>, weight: Option<Raw<'_>>, bias: Option<Raw<'_>>, op: (usize, f64)) -> Result<Self> {
+        let (num_groups, eps) = op;
+        let (batch, channels) = (x.dims()[0], x.dims()[1]);
+        let inner = x.dims()[2..].iter().product::<usize>();
+        Ok(Groups {
+            shape: Layout::contiguous(&[batch * num_groups, channels / num_groups * inner])?,
+            num_groups,
+            inner,
+            weight: weight.map_or_else(|| vec![1.0; channels], |w| w.values()),
+            bias: bias.map_or_else(|| vec![0.0; channels], |b| b.values()),
+            eps,
+        })
+    }
 
-/// Factor of a row in RMS norm.
-fn rms_scale<T: Float>(x: &[T], eps: f64) -> T::Acc {
-    let mean = sum(x, |v| v * v) / count(x.len());
-    (mean + T::Acc::from_f64(eps)).sqrt().recip()
-}
-
-/// Mean and `1 / sqrt(var + eps)`, of values shifted by the first: a large mean costs no accuracy.
-fn moments<T: Float>(x: &[T], eps: f64) -> (T::Acc, T::Acc, T::Acc) {
-    let shift = x.first().map_or(T::Acc::default(), |v| v.acc());
-    let n = count(x.len());
-    let mean = sum(x, |v| v - shift) / n;
-    let var = sum(x, |v| (v - shift - mean) * (v - shift - mean)) / n;
-    (shift, mean, (var + T::Acc::from_f64(eps)).sqrt().recip())
-}
-
-/// A weight or bias in the accumulator's type.
-fn widened<A: Float, W: Float>(x: &TensorRef<'_, Host, W>) -> Vec<A> {
-    let data = x.data();
-    x.layout().positions().map(|p| A::from_f64(data[p].to_f64())).collect()
-}
-fn widened_or<A: Float, W: Float>(x: &Option<TensorRef<'_, Host, W>>, n: usize, otherwise: f64) -> Vec<A> {
-    x.as_ref().map_or_else(|| vec![A::from_f64(otherwise); n], widened)
+    fn normalise<T: Float>(&self, x: Raw<'_>, mut y: RawMut<'_>) -> Result<()> {
+        let (n, per_group) = (self.shape.last(), self.weight.len() / self.num_groups);
+        let x = packed::<T>(&x)?;
+        let mut out = zeros::<T>(x.len())?;
+        let raw = RawMut {
+            bytes: cast_slice_mut(&mut out),
+            size: size_of::<T>(),
+            dtype: T::DTYPE,
+            layout: self.shape,
+        };
+        each(raw, 3 * n, &|_, i, y| {
+            let x: Vec<f64> = x[i * n..][..n].iter().map(|v| v.to_f64()).collect();
+            let (shift, mean, scale) = wide::moments(&x, self.eps);
+            for (j, (y, x)) in cast_slice_mut::<u8, T>(y).iter_mut().zip(x).enumerate() {
+                let c = i % self.num_groups * per_group + j / self.inner;
+                *y = T::from_f64((x - shift - mean) * scale * self.weight[c] + self.bias[c]);
+            }
+        });
+        let (positions, to) = (y.layout.positions(), y.slice::<T>());
+        positions.zip(&out).for_each(|(p, v)| to[p] = *v);
+        Ok(())
+    }
 }
 
 impl<T: Float, W: Float> Kernel<RmsNorm<T, W>> for Cpu {
     fn compute(&self, op: &RmsNorm<T, W>, a: &mut RmsNormArgs<'_, Host, T, W>) -> Result<()> {
-        let (x, weight) = (Rows::of(&a.x), widened::<T::Acc, W>(&a.weight));
-        each(&mut a.y, 2 * weight.len(), Vec::new, |scratch, i, y| {
-            let x = x.get(i, scratch);
-            let scale = rms_scale(x, op.eps);
-            for ((y, x), w) in y.iter_mut().zip(x).zip(&weight) {
-                *y = T::from_acc(x.acc() * scale * *w);
-            }
-        });
-        Ok(())
+        rms_norm(Raw::of(&a.x), Raw::of(&a.weight), RawMut::of(&mut a.y), op.eps)
     }
 }
-
 impl<T: Float, W: Float> Kernel<LayerNorm<T, W>> for Cpu {
     fn compute(&self, op: &LayerNorm<T, W>, a: &mut LayerNormArgs<'_, Host, T, W>) -> Result<()> {
-        let (x, n) = (Rows::of(&a.x), a.x.layout().last());
-        let (weight, bias) =
-            (widened_or::<T::Acc, W>(&a.weight, n, 1.0), widened_or::<T::Acc, W>(&a.bias, n, 0.0));
-        each(&mut a.y, 3 * n, Vec::new, |scratch, i, y| {
-            let x = x.get(i, scratch);
-            let (shift, mean, scale) = moments(x, op.eps);
-            for ((y, x), (w, b)) in y.iter_mut().zip(x).zip(weight.iter().zip(&bias)) {
-                *y = T::from_acc((x.acc() - shift - mean) * scale * *w + *b);
-            }
-        });
-        Ok(())
+        let (weight, bias) = (Raw::optional(&a.weight), Raw::optional(&a.bias));
+        layer_norm(Raw::of(&a.x), weight, bias, RawMut::of(&mut a.y), op.eps)
     }
 }
-
 impl<T: Float, W: Float> Kernel<AddRmsNorm<T, W>> for Cpu {
     fn compute(&self, op: &AddRmsNorm<T, W>, a: &mut AddRmsNormArgs<'_, Host, T, W>) -> Result<()> {
-        let (x, residual, weight) = (Rows::of(&a.x), Rows::of(&a.residual), widened::<T::Acc, W>(&a.weight));
-        let cost = 3 * weight.len();
-        each_pair(&mut a.y, &mut a.sum, cost, <(Vec<T>, Vec<T>)>::default, |(sx, sr), i, y, sum| {
-            for ((sum, x), r) in sum.iter_mut().zip(x.get(i, sx)).zip(residual.get(i, sr)) {
-                *sum = x.add(*r);
-            }
-            // The norm is that of the rounded sum.
-            let scale = rms_scale(sum, op.eps);
-            for ((y, s), w) in y.iter_mut().zip(&*sum).zip(&weight) {
-                *y = T::from_acc(s.acc() * scale * *w);
-            }
-        });
-        Ok(())
+        let (x, residual, weight) = (Raw::of(&a.x), Raw::of(&a.residual), Raw::of(&a.weight));
+        add_rms_norm(x, residual, weight, RawMut::of(&mut a.y), RawMut::of(&mut a.sum), op.eps)
     }
 }
-
 impl<T: Float, W: Float> Kernel<GroupNorm<T, W>> for Cpu {
     fn compute(&self, op: &GroupNorm<T, W>, a: &mut GroupNormArgs<'_, Host, T, W>) -> Result<()> {
-        let &[batch, channels, ref inner @ ..] = a.x.dims() else { return Ok(()) };
-        let (per_group, inner) = (channels / op.num_groups, inner.iter().product::<usize>());
-        let (weight, bias) = (
-            widened_or::<T::Acc, W>(&a.weight, channels, 1.0),
-            widened_or::<T::Acc, W>(&a.bias, channels, 0.0),
-        );
-        // A group is a row of this shape.
-        let groups = Layout::contiguous(&[batch * op.num_groups, per_group * inner])?;
-        let x = packed(&a.x)?;
-        let x = TensorRef::<Host, T>::new(&x, groups)?;
-        with_packed(&mut a.y, |y| {
-            let x = Rows::of(&x);
-            each(&mut TensorMut::new(y, groups)?, 3 * groups.last(), Vec::new, |scratch, i, y| {
-                let x = x.get(i, scratch);
-                let (shift, mean, scale) = moments(x, op.eps);
-                for (j, (y, x)) in y.iter_mut().zip(x).enumerate() {
-                    let c = i % op.num_groups * per_group + j / inner;
-                    *y = T::from_acc((x.acc() - shift - mean) * scale * weight[c] + bias[c]);
-                }
-            });
-            Ok(())
-        })
+        let (weight, bias) = (Raw::optional(&a.weight), Raw::optional(&a.bias));
+        let x = Raw::of(&a.x);
+        group_norm(&Groups::new(&x, weight, bias, (op.num_groups, op.eps))?, x, RawMut::of(&mut a.y))
     }
 }

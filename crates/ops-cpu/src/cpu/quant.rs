@@ -1,73 +1,145 @@
 //! Quantized tensors.
 use super::Cpu;
-use super::matmul::{products, widened};
-use super::rows::{Rows, each, with_packed};
-use crate::reference::resolve;
+use super::matmul::{product, stored};
+use super::rows::{each, row, widened, zeros};
+use super::threads;
+use super::vectors::told;
+use crate::host::raw::{Format, Raw, RawMut, resolve};
 use crate::{Host, Kernel};
+use bytemuck::{cast_slice, cast_slice_mut};
 use ops_core::ops::{
     Dequantize, DequantizeArgs, QEmbedding, QEmbeddingArgs, QLinear, QLinearArgs, Quantize, QuantizeArgs,
 };
 use ops_core::quant::Block;
-use ops_core::{Float, Index, Result, View};
+use ops_core::{DType, Float, Index, Result, f16};
+use ops_simd::gemm::{Mat, MatMut};
+use std::sync::Mutex;
+
+/// Rows of the weight that are dequantized at a time.
+const PANEL: usize = 64;
+
+fn quantize(format: Format, x: Raw<'_>, y: RawMut<'_>) {
+    let size = y.size;
+    each(y, 4 * x.layout.last(), &|[scratch, ..], i, y| {
+        let values = cast_slice::<u8, f32>(row(&x, i, scratch)).chunks_exact(format.len);
+        y.chunks_exact_mut(size).zip(values).for_each(|(block, values)| (format.quantize)(values, block));
+    });
+}
+
+/// The values of a row of blocks.
+fn values(format: Format, blocks: &[u8], size: usize, y: &mut [f32]) {
+    let rows = y.chunks_exact_mut(format.len).zip(blocks.chunks_exact(size));
+    rows.for_each(|(values, block)| (format.dequantize)(block, values));
+}
+
+fn dequantize(format: Format, x: Raw<'_>, y: RawMut<'_>) {
+    let n = y.layout.last();
+    each(y, n, &|[scratch, ..], i, y| {
+        values(format, row(&x, i, scratch), x.size, cast_slice_mut(y));
+    });
+}
+
+/// Panels of the weight become f32 in a thread's cache and are multiplied from there.
+fn qlinear(format: Format, x: Raw<'_>, weight: Raw<'_>, y: RawMut<'_>) -> Result<()> {
+    let (k, n) = (x.layout.last(), y.layout.last());
+    let m = y.layout.len().checked_div(n).unwrap_or(0);
+    let x = widened(&x)?;
+    // Transposed, so that what a panel gives stands in one piece.
+    let mut sums = zeros::<f32>(n * m)?;
+    let failed = Mutex::new(Ok(()));
+    {
+        let panels = Mutex::new(sums.chunks_mut((PANEL * m).max(1)).map(Some).collect::<Vec<_>>());
+        threads::split(n.div_ceil(PANEL), PANEL * k * m.min(8), &|range| {
+            let mut wide = vec![0.0; PANEL * k];
+            let mut scratch = Default::default();
+            for p in range {
+                let taken =
+                    panels.lock().unwrap_or_else(|e| e.into_inner()).get_mut(p).and_then(Option::take);
+                let Some(out) = taken else { continue };
+                let rows = PANEL.min(n - p * PANEL);
+                for (j, wide) in wide.chunks_exact_mut(k.max(1)).take(rows).enumerate() {
+                    values(format, row(&weight, p * PANEL + j, &mut scratch), weight.size, wide);
+                }
+                let mut one = || {
+                    let (w, x) = (Mat::row_major(&wide, rows, k)?, Mat::row_major(&x, m, k)?);
+                    product(w, x.transposed(), MatMut::new(out, rows, m, m)?, 1)
+                };
+                if let Err(e) = one() {
+                    *failed.lock().unwrap_or_else(|e| e.into_inner()) = Err(e);
+                }
+            }
+        });
+    }
+    told("qlinear", failed.into_inner().unwrap_or_else(|e| e.into_inner()))?;
+    if m == 1 {
+        return stored(&sums, None, y);
+    }
+    let mut rows = zeros::<f32>(n * m)?;
+    for (i, v) in rows.iter_mut().enumerate() {
+        *v = sums[i % n * m + i / n];
+    }
+    stored(&rows, None, y)
+}
+
+/// In f64 there is no vector kernel to feed.
+fn qlinear_f64(format: Format, x: Raw<'_>, weight: Raw<'_>, mut y: RawMut<'_>) -> Result<()> {
+    let (k, n, x) = (x.layout.last(), y.layout.last(), x.values());
+    let (mut wide, mut sums, mut scratch) =
+        (zeros::<f32>(k)?, zeros::<f64>(y.layout.len())?, Default::default());
+    for j in 0..n {
+        values(format, row(&weight, j, &mut scratch), weight.size, &mut wide);
+        for (x, sums) in x.chunks_exact(k.max(1)).zip(sums.chunks_exact_mut(n)) {
+            sums[j] = x.iter().zip(&wide).map(|(x, w)| x * f64::from(*w)).sum();
+        }
+    }
+    y.scatter(y.layout.positions(), sums);
+    Ok(())
+}
+
+fn qembedding(format: Format, table: Raw<'_>, ids: Raw<'_>, y: RawMut<'_>) -> Result<()> {
+    let rows = resolve("qembedding", ids, table.dims()[0])?;
+    let (n, dtype) = (y.layout.last(), y.dtype);
+    each(y, n, &|[scratch, ..], i, y| {
+        let mut wide = vec![0.0f32; n];
+        if let Some(picked) = rows[i] {
+            values(format, row(&table, picked, scratch), table.size, &mut wide);
+        }
+        match dtype {
+            DType::F16 => narrow::<f16>(&wide, y),
+            DType::BF16 => narrow::<ops_core::bf16>(&wide, y),
+            DType::F32 => narrow::<f32>(&wide, y),
+            _ => narrow::<f64>(&wide, y),
+        }
+    });
+    Ok(())
+}
+
+fn narrow<T: Float>(x: &[f32], y: &mut [u8]) {
+    for (y, x) in cast_slice_mut::<u8, T>(y).iter_mut().zip(x) {
+        *y = T::from_f64(f64::from(*x));
+    }
+}
 
 impl<Q: Block> Kernel<Quantize<Q>> for Cpu {
     fn compute(&self, _: &Quantize<Q>, a: &mut QuantizeArgs<'_, Host, Q>) -> Result<()> {
-        let x = Rows::of(&a.x);
-        each(&mut a.y, 4 * a.x.layout().last(), Vec::new, |scratch, i, y| {
-            for (y, x) in y.iter_mut().zip(x.get(i, scratch).chunks_exact(Q::LEN)) {
-                *y = Q::quantize(x);
-            }
-        });
+        quantize(Format::of::<Q>(), Raw::of(&a.x), RawMut::of(&mut a.y));
         Ok(())
     }
 }
-
 impl<Q: Block> Kernel<Dequantize<Q>> for Cpu {
     fn compute(&self, _: &Dequantize<Q>, a: &mut DequantizeArgs<'_, Host, Q>) -> Result<()> {
-        let (x, n) = (Rows::of(&a.x), a.y.layout().last());
-        each(&mut a.y, n, Vec::new, |scratch, i, y| {
-            for (y, x) in y.chunks_exact_mut(Q::LEN).zip(x.get(i, scratch)) {
-                x.dequantize(y);
-            }
-        });
+        dequantize(Format::of::<Q>(), Raw::of(&a.x), RawMut::of(&mut a.y));
         Ok(())
     }
 }
-
-/// The values of a row of blocks, widened.
-fn values<A: Float, Q: Block>(blocks: &[Q], wide: &mut Vec<A>, block: &mut Vec<f32>) {
-    block.resize(Q::LEN, 0.0);
-    for b in blocks {
-        b.dequantize(block);
-        wide.extend(block.iter().map(|v| A::from_f64(f64::from(*v))));
-    }
-}
-
 impl<T: Float, Q: Block> Kernel<QLinear<T, Q>> for Cpu {
     fn compute(&self, _: &QLinear<T, Q>, a: &mut QLinearArgs<'_, Host, T, Q>) -> Result<()> {
-        let (x, k, n) = (widened::<T::Acc, T>(&a.x)?, a.x.layout().last(), a.y.layout().last());
-        let weight = Rows::of(&a.weight);
-        with_packed(&mut a.y, |y| {
-            products(&x, k, y, n, None, <(Vec<Q>, Vec<f32>)>::default, |(scratch, block), j, w| {
-                values(weight.get(j, scratch), w, block);
-            })
-        })
+        let kernel = if T::DTYPE == DType::F64 { qlinear_f64 } else { qlinear };
+        kernel(Format::of::<Q>(), Raw::of(&a.x), Raw::of(&a.weight), RawMut::of(&mut a.y))
     }
 }
-
 impl<T: Float, Q: Block, I: Index> Kernel<QEmbedding<T, Q, I>> for Cpu {
     fn compute(&self, _: &QEmbedding<T, Q, I>, a: &mut QEmbeddingArgs<'_, Host, T, Q, I>) -> Result<()> {
-        let rows = resolve("qembedding", &a.ids, a.table.dims()[0])?;
-        let (table, n) = (Rows::of(&a.table), a.y.layout().last());
-        let state = <(Vec<Q>, Vec<T::Acc>, Vec<f32>)>::default;
-        each(&mut a.y, n, state, |(scratch, wide, block), i, y| {
-            wide.clear();
-            if let Some(row) = rows[i] {
-                values(table.get(row, scratch), wide, block);
-            }
-            wide.resize(n, T::Acc::default());
-            y.iter_mut().zip(&*wide).for_each(|(y, v)| *y = T::from_acc(*v));
-        });
-        Ok(())
+        qembedding(Format::of::<Q>(), Raw::of(&a.table), Raw::of(&a.ids), RawMut::of(&mut a.y))
     }
 }

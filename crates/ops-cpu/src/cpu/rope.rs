@@ -1,79 +1,132 @@
 //! Rotary position embedding.
 use super::Cpu;
-use super::rows::{Rows, each};
+use super::rows::{each, row, widened};
+use super::vectors::{on_vector, sure};
+use crate::host::raw::{Raw, RawMut};
 use crate::{Host, Kernel};
+use bytemuck::cast_slice_mut;
 use ops_core::ops::{Rope, RopeArgs, RopeForm, RopeInplace, RopeInplaceArgs};
-use ops_core::{Float, Result, Scalar, Shape, TensorRef, View};
+use ops_core::{DType, Float, Layout, Result};
+use ops_simd::{Isa, rows as vector};
+use std::borrow::Cow;
 
-/// Finds the angles of a row of `x`.
-struct Angles<'a, C> {
-    cos: Rows<'a, C>,
-    sin: Rows<'a, C>,
-    /// Rows of the tables for each of the batch; 0 where the batch shares them.
-    batch_rows: usize,
+/// The rows of the tables that a call uses, and which of them a row of `x` turns by.
+struct Angles<'a> {
+    cos: Cow<'a, [f32]>,
+    sin: Cow<'a, [f32]>,
+    /// Both in f64, for rows of f64.
+    wide: Option<[Vec<f64>; 2]>,
     form: RopeForm,
-    start: usize,
-    dims: Shape,
+    /// Extents of `x`.
+    dims: [usize; 4],
+    /// Whether each of the batch has tables of its own.
+    batched: bool,
 }
 
-impl<'a, C: Float> Angles<'a, C> {
+impl<'a> Angles<'a> {
     fn new(
         form: RopeForm,
         start: usize,
-        dims: Shape,
-        cos: &TensorRef<'a, Host, C>,
-        sin: &TensorRef<'a, Host, C>,
-    ) -> Self {
-        let batch_rows = if let [_, rows, _] = *cos.dims() { rows } else { 0 };
-        Angles { cos: Rows::of(cos), sin: Rows::of(sin), batch_rows, form, start, dims }
+        x: &Layout,
+        dtype: DType,
+        cos: Raw<'a>,
+        sin: Raw<'a>,
+    ) -> Result<Self> {
+        let &[b, n1, n2, d] = x.dims() else {
+            return Err(ops_core::Error::shape("rope", "x", x, "four axes"));
+        };
+        let tokens = if form == RopeForm::HalfThd { n1 } else { n2 };
+        let used =
+            |table: Raw<'a>| Ok::<_, ops_core::Error>(table.under(table.layout.narrow(-2, start, tokens)?));
+        let (cos, sin) = (used(cos)?, used(sin)?);
+        let wide = (dtype == DType::F64).then(|| [cos.values(), sin.values()]);
+        let batched = cos.layout.rank() == 3;
+        Ok(Angles { cos: widened(&cos)?, sin: widened(&sin)?, wide, form, dims: [b, n1, n2, d], batched })
     }
-    /// The row of the tables for row `i` of `x`.
-    fn row(&self, i: usize) -> usize {
-        let (n1, n2) = (self.dims[1], self.dims[2]);
-        let token = if self.form == RopeForm::HalfThd { i / n2 % n1 } else { i % n2 };
-        i / (n1 * n2) * self.batch_rows + self.start + token
+
+    /// Where the angles of row `i` of `x` begin in the tables.
+    fn at(&self, i: usize) -> usize {
+        let [_, n1, n2, d] = self.dims;
+        let (token, tokens) = if self.form == RopeForm::HalfThd { (i / n2 % n1, n1) } else { (i % n2, n2) };
+        let batch = if self.batched { i / (n1 * n2) } else { 0 };
+        (batch * tokens + token) * (d / 2)
+    }
+
+    /// Turns rows in place, as many as the angles at `at` are for, `repeat` rows by each.
+    fn turn(&self, dtype: DType, at: usize, angles: usize, repeat: usize, y: &mut [u8]) {
+        let (isa, d) = (Isa::best(), self.dims[3]);
+        let pairs =
+            if self.form == RopeForm::Interleaved { vector::Pairs::Adjacent } else { vector::Pairs::Halves };
+        let range = at..at + angles * (d / 2);
+        on_vector!(dtype, T => {
+            let (cos, sin) = (&self.cos[range.clone()], &self.sin[range]);
+            sure(vector::rope_in_place(isa, pairs, cast_slice_mut::<u8, T>(y), d, cos, sin, repeat))
+        }, else if let Some([cos, sin]) = &self.wide {
+            for (r, y) in cast_slice_mut::<u8, f64>(y).chunks_exact_mut(d).enumerate() {
+                turn_wide(self.form, y, &cos[at + r / repeat * (d / 2)..], &sin[at + r / repeat * (d / 2)..]);
+            }
+        })
     }
 }
 
-/// Turns a row in place.
-fn turn<T: Float, C: Float>(form: RopeForm, row: &mut [T], cos: &[C], sin: &[C]) {
-    let rotate = |x1: T, x2: T, c: &C, s: &C| {
-        let (x1, x2) = (x1.acc(), x2.acc());
-        let (c, s) = (T::Acc::from_f64(c.to_f64()), T::Acc::from_f64(s.to_f64()));
-        (T::from_acc(x1 * c - x2 * s), T::from_acc(x1 * s + x2 * c))
-    };
-    let angles = cos.iter().zip(sin);
-    if form == RopeForm::Interleaved {
-        for (pair, (c, s)) in row.chunks_exact_mut(2).zip(angles) {
-            (pair[0], pair[1]) = rotate(pair[0], pair[1], c, s);
-        }
-    } else {
-        let (first, second) = row.split_at_mut(row.len() / 2);
-        for ((x1, x2), (c, s)) in first.iter_mut().zip(second).zip(angles) {
-            (*x1, *x2) = rotate(*x1, *x2, c, s);
-        }
+fn turn_wide(form: RopeForm, y: &mut [f64], cos: &[f64], sin: &[f64]) {
+    let half = y.len() / 2;
+    for j in 0..half {
+        let (p, q) = if form == RopeForm::Interleaved { (2 * j, 2 * j + 1) } else { (j, j + half) };
+        (y[p], y[q]) = (y[p] * cos[j] - y[q] * sin[j], y[p] * sin[j] + y[q] * cos[j]);
     }
+}
+
+/// Rotates from `x` into `y`; without `x`, in place.
+fn rope(
+    form: RopeForm,
+    start: usize,
+    x: Option<Raw<'_>>,
+    cos: Raw<'_>,
+    sin: Raw<'_>,
+    y: RawMut<'_>,
+) -> Result<()> {
+    let (layout, dtype) = (y.layout, y.dtype);
+    let angles = Angles::new(form, start, &layout, dtype, cos, sin)?;
+    let [b, n1, n2, d] = angles.dims;
+    if layout.is_empty() {
+        return Ok(());
+    }
+    // The two inner axes as one row, where they stand in one piece: rows of the tables follow them.
+    let block = [b, n1, n2 * d];
+    let blocks = |l: &Layout| l.reshape(&block).ok().filter(Layout::is_last_contiguous);
+    let by_block = match (x.map(|x| blocks(&x.layout)), blocks(&layout)) {
+        (Some(None), _) | (_, None) => None,
+        (Some(Some(lx)), Some(ly)) => Some((x.map(|x| x.under(lx)), ly)),
+        (None, Some(ly)) => Some((None, ly)),
+    };
+    if let Some((x, ly)) = by_block {
+        let (count, repeat) = if form == RopeForm::HalfThd { (1, n2) } else { (n2, 1) };
+        each(y.under(ly), 2 * n2 * d, &|[scratch, ..], i, y| {
+            if let Some(x) = &x {
+                y.copy_from_slice(row(x, i, scratch));
+            }
+            angles.turn(dtype, angles.at(i * n2), count, repeat, y);
+        });
+        return Ok(());
+    }
+    each(y, 2 * d, &|[scratch, ..], i, y| {
+        if let Some(x) = &x {
+            y.copy_from_slice(row(x, i, scratch));
+        }
+        angles.turn(dtype, angles.at(i), 1, 1, y);
+    });
+    Ok(())
 }
 
 impl<T: Float, C: Float> Kernel<Rope<T, C>> for Cpu {
     fn compute(&self, op: &Rope<T, C>, a: &mut RopeArgs<'_, Host, T, C>) -> Result<()> {
-        let (x, angles) = (Rows::of(&a.x), Angles::new(op.form, op.start, a.x.shape(), &a.cos, &a.sin));
-        let state = <(Vec<T>, Vec<C>, Vec<C>)>::default;
-        each(&mut a.y, 4 * a.x.layout().last(), state, |(sx, sc, ss), i, y| {
-            y.copy_from_slice(x.get(i, sx));
-            turn(op.form, y, angles.cos.get(angles.row(i), sc), angles.sin.get(angles.row(i), ss));
-        });
-        Ok(())
+        let (x, cos, sin) = (Raw::of(&a.x), Raw::of(&a.cos), Raw::of(&a.sin));
+        rope(op.form, op.start, Some(x), cos, sin, RawMut::of(&mut a.y))
     }
 }
-
 impl<T: Float, C: Float> Kernel<RopeInplace<T, C>> for Cpu {
     fn compute(&self, op: &RopeInplace<T, C>, a: &mut RopeInplaceArgs<'_, Host, T, C>) -> Result<()> {
-        let angles = Angles::new(op.form, op.start, a.x.shape(), &a.cos, &a.sin);
-        let cost = 4 * a.x.layout().last();
-        each(&mut a.x, cost, <(Vec<C>, Vec<C>)>::default, |(sc, ss), i, x| {
-            turn(op.form, x, angles.cos.get(angles.row(i), sc), angles.sin.get(angles.row(i), ss));
-        });
-        Ok(())
+        rope(op.form, op.start, None, Raw::of(&a.cos), Raw::of(&a.sin), RawMut::of(&mut a.x))
     }
 }

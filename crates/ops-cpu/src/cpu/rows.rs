@@ -1,41 +1,22 @@
-//! Rows of tensors as slices, on threads.
+//! Rows of operands as slices of bytes, on threads.
 //!
 //! The one unsafe part of this backend: threads write disjoint rows of one output. They are
-//! disjoint because an output's layout repeats no element and each row is visited once.
+//! disjoint because an output's layout repeats no element and each row is visited once. Nothing
+//! here is generic over element types, so it is compiled once.
 use super::threads;
-use crate::Host;
+use crate::host::raw::{Raw, RawMut};
 use core::marker::PhantomData;
-use ops_core::{Element, Error, Layout, Result, TensorMut, TensorRef, View};
+use ops_core::{Error, Layout, Result};
 use std::borrow::Cow;
 
-/// The rows along the last axis of an operand.
-pub(super) struct Rows<'a, T> {
-    data: &'a [T],
-    layout: Layout,
-}
+/// Memory for one row, aligned for every element.
+#[derive(Default)]
+pub(super) struct Scratch(Vec<u64>);
 
-impl<'a, T: Element> Rows<'a, T> {
-    pub(super) fn of(x: &TensorRef<'a, Host, T>) -> Self {
-        Self::with(x, *x.layout())
-    }
-
-    /// Under another layout that lies inside the operand's.
-    pub(super) fn with(x: &TensorRef<'a, Host, T>, layout: Layout) -> Self {
-        Rows { data: x.data(), layout }
-    }
-
-    /// Row `i`, in place where it stands in one piece, else gathered into `scratch`.
-    #[inline]
-    pub(super) fn get<'s>(&'s self, i: usize, scratch: &'s mut Vec<T>) -> &'s [T] {
-        let first = row_position(&self.layout, i);
-        let n = self.layout.last();
-        if self.layout.is_last_contiguous() {
-            return if n == 0 { &[] } else { &self.data[first..first + n] };
-        }
-        let stride = self.layout.last_stride();
-        scratch.clear();
-        scratch.extend((0..n).map(|j| self.data[first.wrapping_add_signed(stride * j as isize)]));
-        scratch
+impl Scratch {
+    fn bytes(&mut self, len: usize) -> &mut [u8] {
+        self.0.resize(len.div_ceil(8), 0);
+        &mut bytemuck::cast_slice_mut(&mut self.0)[..len]
     }
 }
 
@@ -56,144 +37,224 @@ pub(super) fn count(layout: &Layout) -> usize {
     if layout.is_empty() { 0 } else { layout.len() / layout.last() }
 }
 
+/// Row `i`, in place where it stands in one piece, else gathered into `scratch`.
+pub(super) fn row<'s>(x: &Raw<'s>, i: usize, scratch: &'s mut Scratch) -> &'s [u8] {
+    let (first, n, stride) = (row_position(&x.layout, i), x.layout.last(), x.layout.last_stride());
+    if x.layout.is_last_contiguous() {
+        return if n == 0 { &[] } else { &x.bytes[first * x.size..(first + n) * x.size] };
+    }
+    let gathered = scratch.bytes(n * x.size);
+    for (j, to) in gathered.chunks_exact_mut(x.size).enumerate() {
+        let p = first.wrapping_add_signed(stride * j as isize);
+        copy_element(to, &x.bytes[p * x.size..(p + 1) * x.size]);
+    }
+    gathered
+}
+
+/// Copies one element; the usual sizes without a call.
+#[inline]
+fn copy_element(to: &mut [u8], from: &[u8]) {
+    fn fixed<const N: usize>(to: &mut [u8], from: &[u8]) {
+        if let (Some(to), Some(from)) = (to.first_chunk_mut::<N>(), from.first_chunk::<N>()) {
+            *to = *from;
+        }
+    }
+    match to.len() {
+        1 => fixed::<1>(to, from),
+        2 => fixed::<2>(to, from),
+        4 => fixed::<4>(to, from),
+        8 => fixed::<8>(to, from),
+        _ => to.copy_from_slice(from),
+    }
+}
+
 /// An output whose rows are handed to threads.
-struct Sink<'a, T> {
-    data: *mut T,
+struct Sink<'a> {
+    data: *mut u8,
     len: usize,
+    size: usize,
     layout: Layout,
-    of: PhantomData<&'a mut [T]>,
+    of: PhantomData<&'a mut [u8]>,
 }
 // SAFETY: a `Sink` is an exclusive slice that is only reached row by row through `row`, whose
-// callers keep rows apart; `T` is plain data.
-unsafe impl<T: Element> Sync for Sink<'_, T> {}
+// callers keep rows apart; the elements are plain data.
+unsafe impl Sync for Sink<'_> {}
 
-impl<'a, T: Element> Sink<'a, T> {
-    fn new(y: &'a mut [T], layout: Layout) -> Self {
-        debug_assert!(layout.fits(y.len()) && layout.is_injective());
-        Sink { data: y.as_mut_ptr(), len: y.len(), layout, of: PhantomData }
+impl<'a> Sink<'a> {
+    fn new(y: RawMut<'a>) -> Self {
+        debug_assert!(y.layout.fits(y.bytes.len() / y.size) && y.layout.is_injective());
+        let (data, len) = (y.bytes.as_mut_ptr(), y.bytes.len());
+        Sink { data, len, size: y.size, layout: y.layout, of: PhantomData }
+    }
+
+    /// The bytes of `n` elements from position `p`.
+    ///
+    /// # Safety
+    /// The elements belong to a row that no other thread touches at the time.
+    #[allow(clippy::mut_from_ref)] // What a sink is for; see the safety contract.
+    unsafe fn elements(&self, p: usize, n: usize) -> &mut [u8] {
+        assert!((p + n) * self.size <= self.len);
+        // SAFETY: inside the slice, as asserted; exclusive, as the caller promises.
+        unsafe { core::slice::from_raw_parts_mut(self.data.add(p * self.size), n * self.size) }
     }
 
     /// Calls `f` with row `i`, through `scratch` where it does not stand in one piece.
     ///
     /// # Safety
     /// No two calls for the same row may overlap in time.
-    unsafe fn row(&self, i: usize, scratch: &mut Vec<T>, f: impl FnOnce(&mut [T])) {
+    unsafe fn row(&self, i: usize, scratch: &mut Scratch, f: &mut dyn FnMut(&mut [u8])) {
         let (first, n, stride) =
             (row_position(&self.layout, i), self.layout.last(), self.layout.last_stride());
-        let in_place = self.layout.is_last_contiguous();
-        let position = |j: usize| {
-            let p = first.wrapping_add_signed(stride * j as isize);
-            assert!(p < self.len);
-            p
-        };
-        // One call of `f` for both ways: its code need not be there twice.
-        let row = if in_place {
-            assert!(first + n <= self.len);
-            // SAFETY: the row lies inside the slice, as asserted; rows of a layout without repeated
-            // elements are disjoint, and the caller keeps calls for one row apart.
-            unsafe { core::slice::from_raw_parts_mut(self.data.add(first), n) }
-        } else {
-            scratch.clear();
-            // SAFETY: `position` is inside the slice; the element belongs to this row alone.
-            scratch.extend((0..n).map(|j| unsafe { self.data.add(position(j)).read() }));
-            &mut scratch[..]
-        };
-        f(row);
-        if !in_place {
-            for (j, v) in scratch.iter().enumerate() {
-                // SAFETY: as above.
-                unsafe { self.data.add(position(j)).write(*v) };
-            }
+        if self.layout.is_last_contiguous() {
+            // SAFETY: rows of a layout without repeated elements are disjoint; the caller keeps
+            // calls for one row apart.
+            return f(unsafe { self.elements(first, n) });
+        }
+        let position = |j: usize| first.wrapping_add_signed(stride * j as isize);
+        let gathered = scratch.bytes(n * self.size);
+        for (j, to) in gathered.chunks_exact_mut(self.size).enumerate() {
+            // SAFETY: the element belongs to this row alone.
+            copy_element(to, unsafe { self.elements(position(j), 1) });
+        }
+        f(gathered);
+        for (j, from) in gathered.chunks_exact(self.size).enumerate() {
+            // SAFETY: as above.
+            copy_element(unsafe { self.elements(position(j), 1) }, from);
         }
     }
 }
 
-/// Calls `f(state, i, row)` for every row of `y`, on threads where it pays.
-///
-/// A row costs about `cost` elements; `state` makes what a task keeps between rows. The row holds
-/// the output's present values.
-pub(super) fn each<T: Element, S>(
-    y: &mut TensorMut<'_, Host, T>,
-    cost: usize,
-    state: impl Fn() -> S + Sync,
-    f: impl Fn(&mut S, usize, &mut [T]) + Sync,
-) {
-    let layout = *y.layout();
-    each_under(y, layout, cost, state, f);
-}
+/// What is done with a row: its number and bytes, and memory for rows of other operands.
+type RowFn<'f> = &'f (dyn Fn(&mut [Scratch; 3], usize, &mut [u8]) + Sync);
+/// As [`RowFn`], for the rows of two outputs.
+type PairFn<'f> = &'f (dyn Fn(&mut [Scratch; 3], usize, &mut [u8], &mut [u8]) + Sync);
+/// What is done with a run of each input and of the output.
+type MapFn<'f, const N: usize> = &'f (dyn Fn([&[u8]; N], &mut [u8]) + Sync);
 
-/// [`each`], with the rows of another layout over the same elements.
-pub(super) fn each_under<T: Element, S>(
-    y: &mut TensorMut<'_, Host, T>,
-    layout: Layout,
-    cost: usize,
-    state: impl Fn() -> S + Sync,
-    f: impl Fn(&mut S, usize, &mut [T]) + Sync,
-) {
-    let sink = Sink::new(y.data_mut(), layout);
-    threads::split(count(&layout), cost, &|rows| {
-        let (mut state, mut scratch) = (state(), Vec::new());
-        for i in rows {
+/// Calls `f(i, row)` for every row of `y`, on threads where it pays; a row costs about `cost` elements.
+///
+/// The row holds the output's present values. The scratch memory is the task's own.
+pub(super) fn each(y: RawMut<'_>, cost: usize, f: RowFn<'_>) {
+    let rows = count(&y.layout);
+    let sink = Sink::new(y);
+    threads::split(rows, cost, &|range| {
+        let (mut own, mut lent) = (Scratch::default(), Default::default());
+        for i in range {
             // SAFETY: `split` hands out every row once.
-            unsafe { sink.row(i, &mut scratch, |row| f(&mut state, i, row)) };
+            unsafe { sink.row(i, &mut own, &mut |row| f(&mut lent, i, row)) };
         }
     });
 }
 
 /// [`each`] for two outputs of one shape: row `i` of both.
-pub(super) fn each_pair<T: Element, S>(
-    y: &mut TensorMut<'_, Host, T>,
-    z: &mut TensorMut<'_, Host, T>,
-    cost: usize,
-    state: impl Fn() -> S + Sync,
-    f: impl Fn(&mut S, usize, &mut [T], &mut [T]) + Sync,
-) {
-    let (ly, lz) = (*y.layout(), *z.layout());
-    let (ys, zs) = (Sink::new(y.data_mut(), ly), Sink::new(z.data_mut(), lz));
-    threads::split(count(&ly), cost, &|rows| {
-        let (mut state, mut a, mut b) = (state(), Vec::new(), Vec::new());
-        for i in rows {
+pub(super) fn each_pair(y: RawMut<'_>, z: RawMut<'_>, cost: usize, f: PairFn<'_>) {
+    let rows = count(&y.layout);
+    let (ys, zs) = (Sink::new(y), Sink::new(z));
+    threads::split(rows, cost, &|range| {
+        let (mut a, mut b, mut lent) = (Scratch::default(), Scratch::default(), Default::default());
+        for i in range {
             // SAFETY: `split` hands out every row once; the two outputs are different slices.
-            unsafe { ys.row(i, &mut a, |y| zs.row(i, &mut b, |z| f(&mut state, i, y, z))) };
+            unsafe { ys.row(i, &mut a, &mut |y| zs.row(i, &mut b, &mut |z| f(&mut lent, i, y, z))) };
         }
     });
 }
 
-/// The elements in row-major order: in place where they stand so, else a copy.
-pub(super) fn packed<'a, T: Element>(x: &TensorRef<'a, Host, T>) -> Result<Cow<'a, [T]>> {
-    let (layout, data) = (*x.layout(), x.data());
-    if layout.is_contiguous() {
-        return Ok(Cow::Borrowed(&data[layout.extent()]));
+/// Elements of a run: small enough for the first cache with its operands, large enough to hide the loop around it.
+const RUN: usize = 4096;
+
+/// Calls `f(x, y)` on runs of whole rows of `unit` elements, on threads where it pays; `cost` is that
+/// of an element.
+///
+/// A unit of 1 is for functions that look at one element of each operand: axes merge as far as all
+/// operands allow. Runs are longer than a row only where all operands are contiguous.
+pub(super) fn map<const N: usize>(
+    x: [Raw<'_>; N],
+    mut y: RawMut<'_>,
+    unit: usize,
+    cost: usize,
+    f: MapFn<'_, N>,
+) {
+    let len = y.layout.len();
+    let flat = y.layout.is_contiguous() && x.iter().all(|x| x.layout.is_contiguous());
+    if flat && len > 0 && unit > 0 {
+        let run = unit * (RUN / unit).max(1).min(len / unit);
+        let whole = len / run * run;
+        for (start, dims) in [(0, [len / run, run]), (whole, [1, len - whole])] {
+            let part = |l: &Layout| Layout::strided(&dims, &[dims[1] as isize, 1], l.extent().start + start);
+            let (Ok(ly), Ok(lx)) = (part(&y.layout), each_layout(&x, part)) else { return };
+            if !ly.is_empty() {
+                map_rows(core::array::from_fn(|i| x[i].under(lx[i])), y.reborrow().under(ly), cost, f);
+            }
+        }
+        return;
     }
-    let mut copy = scratch(layout.len())?;
-    copy.extend(layout.positions().map(|p| data[p]));
+    if unit != 1 {
+        return map_rows(x, y, cost, f);
+    }
+    let mut all = [&y.layout; 4];
+    for (slot, x) in all[1..].iter_mut().zip(&x) {
+        *slot = &x.layout;
+    }
+    let merged = Layout::merged(all);
+    let x = core::array::from_fn(|i| x[i].under(merged[i + 1]));
+    map_rows(x, y.under(merged[0]), cost, f);
+}
+
+fn each_layout<const N: usize>(
+    x: &[Raw<'_>; N],
+    part: impl Fn(&Layout) -> Result<Layout>,
+) -> Result<[Layout; N]> {
+    let mut layouts = x.map(|x| x.layout);
+    for l in &mut layouts {
+        *l = part(l)?;
+    }
+    Ok(layouts)
+}
+
+fn map_rows<const N: usize>(x: [Raw<'_>; N], y: RawMut<'_>, cost: usize, f: MapFn<'_, N>) {
+    let n = y.layout.last();
+    each(y, n.saturating_mul(cost), &|scratch, i, out| {
+        let mut free = scratch.iter_mut();
+        let rows = x.each_ref().map(|x| free.next().map_or(&[][..], |s| row(x, i, s)));
+        f(rows, out);
+    });
+}
+
+/// The elements in row-major order: in place where they stand so, else a copy, aligned as the original.
+pub(super) fn packed<'a, T: ops_core::Element>(x: &Raw<'a>) -> Result<Cow<'a, [T]>> {
+    let data = x.slice::<T>();
+    if x.layout.is_contiguous() {
+        return Ok(Cow::Borrowed(&data[x.layout.extent()]));
+    }
+    let mut copy = reserve(x.layout.len())?;
+    copy.extend(x.layout.positions().map(|p| data[p]));
     Ok(Cow::Owned(copy))
 }
 
-/// Lets `f` write the elements in row-major order: in place where they stand so, else through a copy.
-pub(super) fn with_packed<T: Element>(
-    y: &mut TensorMut<'_, Host, T>,
-    f: impl FnOnce(&mut [T]) -> Result<()>,
-) -> Result<()> {
-    let layout = *y.layout();
-    if layout.is_contiguous() {
-        return f(&mut y.data_mut()[layout.extent()]);
+/// The numbers as f32 in row-major order: in place where they are that already.
+pub(super) fn widened<'a>(x: &Raw<'a>) -> Result<Cow<'a, [f32]>> {
+    if x.dtype == ops_core::DType::F32 {
+        return packed::<f32>(x);
     }
-    let mut copy = scratch(layout.len())?;
-    copy.resize(layout.len(), T::zeroed());
-    f(&mut copy)?;
-    let data = y.data_mut();
-    layout.positions().zip(&copy).for_each(|(p, v)| data[p] = *v);
-    Ok(())
+    let mut wide = reserve(x.layout.len())?;
+    wide.extend(x.layout.positions().map(|p| x.f64(p) as f32));
+    Ok(Cow::Owned(wide))
 }
 
 /// Room for `len` elements, or an error where `Vec` would abort.
-pub(super) fn scratch<T: Element>(len: usize) -> Result<Vec<T>> {
+pub(super) fn reserve<T>(len: usize) -> Result<Vec<T>> {
     let mut v = Vec::new();
     v.try_reserve_exact(len).map_err(|_| Error::OutOfMemory {
         backend: "cpu",
         bytes: len.saturating_mul(size_of::<T>()),
         detail: "scratch memory".into(),
     })?;
+    Ok(v)
+}
+
+/// `len` zeros, or an error where `vec!` would abort.
+pub(super) fn zeros<T: ops_core::Element>(len: usize) -> Result<Vec<T>> {
+    let mut v = reserve(len)?;
+    v.resize(len, T::zeroed());
     Ok(v)
 }

@@ -3,6 +3,7 @@ use ops_core::{Backend, Element, Error, Layout, Op, Result, Space, TensorMut, Te
 
 mod buffer;
 mod queue;
+pub(crate) mod raw;
 
 pub use buffer::HostBuffer;
 pub(crate) use queue::host_backend;

@@ -1,10 +1,11 @@
 //! Products of matrices.
-use super::{Reference, vector};
+use super::Reference;
+use crate::host::raw::{Raw, RawMut};
 use crate::{Host, Kernel};
 use ops_core::ops::{Linear, LinearArgs, MatMul, MatMulArgs};
-use ops_core::{Float, Layout, Result, View};
+use ops_core::{Float, Layout, Result};
 
-/// The matrices of a stack: layouts of rank 2.
+/// The matrices of a stack: the position of the first element, and the steps to the next row and column.
 fn matrices(stack: &Layout) -> impl Iterator<Item = (usize, [isize; 2])> + use<> {
     let r = stack.rank();
     let steps = [stack.strides()[r - 2], stack.strides()[r - 1]];
@@ -18,53 +19,53 @@ fn at((first, [row, column]): (usize, [isize; 2]), i: usize, j: usize) -> usize 
     first.wrapping_add_signed(row * i as isize + column * j as isize)
 }
 
-impl<T: Float> Kernel<MatMul<T>> for Reference {
-    fn compute(&self, _: &MatMul<T>, args: &mut MatMulArgs<'_, Host, T>) -> Result<()> {
-        let (la, lb, lc) = (*args.a.layout(), *args.b.layout(), *args.c.layout());
-        let (a, b, c) = (args.a.data(), args.b.data(), args.c.data_mut());
-        let [.., m, n] = *lc.dims() else { return Ok(()) };
-        let k = la.last();
-        if k == 0 {
-            lc.positions().for_each(|p| c[p] = T::from_f64(0.0));
-            return Ok(());
+fn matmul(a: Raw<'_>, b: Raw<'_>, mut c: RawMut<'_>) {
+    let [.., m, n] = *c.layout.dims() else { return };
+    let k = a.layout.last();
+    if k == 0 {
+        return c.scatter(c.layout.positions(), core::iter::repeat(0.0));
+    }
+    for ((ma, mb), mc) in matrices(&a.layout).zip(matrices(&b.layout)).zip(matrices(&c.layout)) {
+        for (i, j) in (0..m).flat_map(|i| (0..n).map(move |j| (i, j))) {
+            let dot = (0..k).map(|l| a.f64(at(ma, i, l)) * b.f64(at(mb, l, j))).sum();
+            c.set(at(mc, i, j), dot);
         }
-        for ((ma, mb), mc) in matrices(&la).zip(matrices(&lb)).zip(matrices(&lc)) {
-            for (i, j) in (0..m).flat_map(|i| (0..n).map(move |j| (i, j))) {
-                let dot: f64 = (0..k).map(|l| a[at(ma, i, l)].to_f64() * b[at(mb, l, j)].to_f64()).sum();
-                c[at(mc, i, j)] = T::from_f64(dot);
-            }
-        }
-        Ok(())
     }
 }
 
-impl<T: Float, W: Float, A: Float> Kernel<Linear<T, W, A>> for Reference {
-    fn compute(&self, _: &Linear<T, W, A>, args: &mut LinearArgs<'_, Host, T, W, A>) -> Result<()> {
-        let bias = args.bias.as_ref().map(vector);
-        let (lw, weight) = (*args.weight.layout(), args.weight.data());
-        let row = |j: usize| lw.narrow(0, j, 1).map(|l| l.positions().map(|p| weight[p].to_f64()).collect());
-        dot_rows(args.x, &mut args.y, row, bias.as_deref())
-    }
+fn linear(x: Raw<'_>, weight: Raw<'_>, bias: Option<Raw<'_>>, y: RawMut<'_>) -> Result<()> {
+    let bias = bias.map(|b| b.values());
+    dot_rows(x, y, |j| Ok(weight.gather(weight.layout.narrow(0, j, 1)?.positions())), bias.as_deref())
 }
 
 /// `y[.., j] = x[.., :] · row(j) + bias[j]`: linear layers, whatever their rows are made of.
-pub(super) fn dot_rows<T: Float>(
-    x: super::In<'_, T>,
-    y: &mut super::Out<'_, T>,
+pub(super) fn dot_rows(
+    x: Raw<'_>,
+    mut y: RawMut<'_>,
     row: impl Fn(usize) -> Result<Vec<f64>>,
     bias: Option<&[f64]>,
 ) -> Result<()> {
-    let (lx, ly) = (*x.layout(), *y.layout());
-    let (xs, step_x, step_y, k) = (x.data(), lx.last_stride(), ly.last_stride(), lx.last());
-    let out = y.data_mut();
+    let (lx, ly) = (x.layout, y.layout);
+    let (step_x, step_y) = (lx.last_stride(), ly.last_stride());
     for j in 0..ly.last() {
-        let w = row(j)?;
-        let bias = bias.map_or(0.0, |b| b[j]);
+        let (w, bias) = (row(j)?, bias.map_or(0.0, |b| b[j]));
         for (px, py) in lx.rows().zip(ly.rows()) {
-            let dot: f64 =
-                (0..k).map(|l| xs[px.wrapping_add_signed(step_x * l as isize)].to_f64() * w[l]).sum();
-            out[py.wrapping_add_signed(step_y * j as isize)] = T::from_f64(dot + bias);
+            let value = |l: usize| x.f64(px.wrapping_add_signed(step_x * l as isize));
+            let dot: f64 = w.iter().enumerate().map(|(l, w)| value(l) * w).sum();
+            y.set(py.wrapping_add_signed(step_y * j as isize), dot + bias);
         }
     }
     Ok(())
+}
+
+impl<T: Float> Kernel<MatMul<T>> for Reference {
+    fn compute(&self, _: &MatMul<T>, a: &mut MatMulArgs<'_, Host, T>) -> Result<()> {
+        matmul(Raw::of(&a.a), Raw::of(&a.b), RawMut::of(&mut a.c));
+        Ok(())
+    }
+}
+impl<T: Float, W: Float, A: Float> Kernel<Linear<T, W, A>> for Reference {
+    fn compute(&self, _: &Linear<T, W, A>, a: &mut LinearArgs<'_, Host, T, W, A>) -> Result<()> {
+        linear(Raw::of(&a.x), Raw::of(&a.weight), Raw::optional(&a.bias), RawMut::of(&mut a.y))
+    }
 }

@@ -2,9 +2,8 @@
 //!
 //! Nothing here is fast, and nothing should become so: this is the code that everything else is
 //! compared with, so it reads like the definition of each op.
-use crate::Host;
 use crate::host::{execute_kernels, host_backend};
-use ops_core::{Layout, Scalar, TensorMut, TensorRef, View};
+use ops_core::Layout;
 
 mod attention;
 mod elementwise;
@@ -15,8 +14,7 @@ mod quant;
 mod rope;
 mod softmax;
 
-pub(crate) use elementwise::{unary_of, unknown};
-pub(crate) use index::resolve;
+pub(crate) use elementwise::{of_num, unknown};
 
 /// Computes every op in f64 with plain loops.
 #[derive(Clone, Copy, Debug, Default)]
@@ -31,32 +29,6 @@ impl Reference {
 
 host_backend!(Reference, "reference");
 execute_kernels!(Reference);
-
-type In<'a, T> = TensorRef<'a, Host, T>;
-type Out<'a, T> = TensorMut<'a, Host, T>;
-
-/// The values at these positions, widened.
-fn gather<T: Scalar>(x: &In<'_, T>, positions: impl Iterator<Item = usize>) -> Vec<f64> {
-    let data = x.data();
-    positions.map(|p| data[p].to_f64()).collect()
-}
-
-/// Stores values at these positions, each rounded once.
-fn scatter<T: Scalar>(
-    y: &mut Out<'_, T>,
-    positions: impl Iterator<Item = usize>,
-    values: impl IntoIterator<Item = f64>,
-) {
-    let data = y.data_mut();
-    for (p, v) in positions.zip(values) {
-        data[p] = T::from_f64(v);
-    }
-}
-
-/// A vector operand as f64.
-fn vector<T: Scalar>(x: &In<'_, T>) -> Vec<f64> {
-    gather(x, x.layout().positions())
-}
 
 /// The positions of one line along an axis, given the position of its first element.
 fn line(layout: &Layout, axis: usize, first: usize) -> impl Iterator<Item = usize> + Clone + use<> {
@@ -75,4 +47,9 @@ fn lines(layout: &Layout, axis: usize) -> impl Iterator<Item = usize> + use<> {
 fn mean(values: impl ExactSizeIterator<Item = f64>) -> f64 {
     let n = values.len() as f64;
     values.sum::<f64>() / n
+}
+
+/// The largest value; NaN if there is one.
+fn max(values: &[f64]) -> f64 {
+    values.iter().fold(f64::NEG_INFINITY, |m, v| if m.is_nan() || m > *v { m } else { *v })
 }

@@ -1,10 +1,11 @@
 //! Normalisation.
-use super::{In, Reference, gather, line, lines, mean, scatter, vector};
+use super::{Reference, line, lines, mean};
+use crate::host::raw::{Raw, RawMut};
 use crate::{Host, Kernel};
 use ops_core::ops::{
     AddRmsNorm, AddRmsNormArgs, GroupNorm, GroupNormArgs, LayerNorm, LayerNormArgs, RmsNorm, RmsNormArgs,
 };
-use ops_core::{Float, Result, Scalar, View};
+use ops_core::{Float, Layout, Result};
 
 /// `x / sqrt(mean(x²) + eps) · weight`
 fn rms_norm_row(x: &[f64], weight: &[f64], eps: f64) -> Vec<f64> {
@@ -19,75 +20,103 @@ fn moments(x: &[f64], eps: f64) -> (f64, f64) {
 }
 
 /// An optional weight or bias, or what stands for it.
-fn vector_or<W: Scalar>(x: &Option<In<'_, W>>, n: usize, otherwise: f64) -> Vec<f64> {
-    x.as_ref().map_or_else(|| vec![otherwise; n], vector)
+fn values_or(x: Option<Raw<'_>>, n: usize, otherwise: f64) -> Vec<f64> {
+    x.map_or_else(|| vec![otherwise; n], |x| x.values())
+}
+
+fn rms_norm(x: Raw<'_>, weight: Raw<'_>, mut y: RawMut<'_>, eps: f64) {
+    let (lx, ly, weight) = (x.layout, y.layout, weight.values());
+    let axis = lx.rank() - 1;
+    for (px, py) in lines(&lx, axis).zip(lines(&ly, axis)) {
+        let row = x.gather(line(&lx, axis, px));
+        y.scatter(line(&ly, axis, py), rms_norm_row(&row, &weight, eps));
+    }
+}
+
+fn layer_norm(x: Raw<'_>, weight: Option<Raw<'_>>, bias: Option<Raw<'_>>, mut y: RawMut<'_>, eps: f64) {
+    let (lx, ly) = (x.layout, y.layout);
+    let (axis, n) = (lx.rank() - 1, lx.last());
+    let (weight, bias) = (values_or(weight, n, 1.0), values_or(bias, n, 0.0));
+    for (px, py) in lines(&lx, axis).zip(lines(&ly, axis)) {
+        let row = x.gather(line(&lx, axis, px));
+        let (m, scale) = moments(&row, eps);
+        let normed = row.iter().zip(&weight).zip(&bias).map(|((v, w), b)| (v - m) * scale * w + b);
+        y.scatter(line(&ly, axis, py), normed);
+    }
+}
+
+fn add_rms_norm(
+    x: Raw<'_>,
+    residual: Raw<'_>,
+    weight: Raw<'_>,
+    mut y: RawMut<'_>,
+    mut sum: RawMut<'_>,
+    eps: f64,
+) {
+    let (lx, lr, ly, ls) = (x.layout, residual.layout, y.layout, sum.layout);
+    let (axis, weight) = (lx.rank() - 1, weight.values());
+    let firsts = lines(&lx, axis).zip(lines(&lr, axis)).zip(lines(&ly, axis).zip(lines(&ls, axis)));
+    for ((px, pr), (py, ps)) in firsts {
+        let (a, b) = (x.gather(line(&lx, axis, px)), residual.gather(line(&lr, axis, pr)));
+        // The sum is rounded to T, and the norm is that of the rounded sum.
+        let row: Vec<f64> = a.iter().zip(&b).map(|(a, b)| sum.rounded(a + b)).collect();
+        y.scatter(line(&ly, axis, py), rms_norm_row(&row, &weight, eps));
+        sum.scatter(line(&ls, axis, ps), row);
+    }
+}
+
+fn group_norm(
+    x: Raw<'_>,
+    weight: Option<Raw<'_>>,
+    bias: Option<Raw<'_>>,
+    mut y: RawMut<'_>,
+    num_groups: usize,
+    eps: f64,
+) -> Result<()> {
+    let (lx, ly) = (x.layout, y.layout);
+    let (batch, channels) = (lx.dims()[0], lx.dims()[1]);
+    let (weight, bias) = (values_or(weight, channels, 1.0), values_or(bias, channels, 0.0));
+    let per_group = channels / num_groups;
+    for b in 0..batch {
+        for first in (0..channels).step_by(per_group.max(1)) {
+            // One image, one group of channels, as a view.
+            let group = |l: &Layout| l.narrow(0, b, 1)?.narrow(1, first, per_group);
+            let (gx, gy) = (group(&lx)?, group(&ly)?);
+            let values = x.gather(gx.positions());
+            let (m, scale) = moments(&values, eps);
+            let inner = values.len() / per_group.max(1);
+            let channel = |i: usize| first + i / inner.max(1);
+            let normed = values.iter().enumerate();
+            let normed = normed.map(|(i, v)| (v - m) * scale * weight[channel(i)] + bias[channel(i)]);
+            y.scatter(gy.positions(), normed);
+        }
+    }
+    Ok(())
 }
 
 impl<T: Float, W: Float> Kernel<RmsNorm<T, W>> for Reference {
     fn compute(&self, op: &RmsNorm<T, W>, a: &mut RmsNormArgs<'_, Host, T, W>) -> Result<()> {
-        let (lx, ly, weight) = (*a.x.layout(), *a.y.layout(), vector(&a.weight));
-        let axis = lx.rank() - 1;
-        for (x, y) in lines(&lx, axis).zip(lines(&ly, axis)) {
-            let row = gather(&a.x, line(&lx, axis, x));
-            scatter(&mut a.y, line(&ly, axis, y), rms_norm_row(&row, &weight, op.eps));
-        }
+        rms_norm(Raw::of(&a.x), Raw::of(&a.weight), RawMut::of(&mut a.y), op.eps);
         Ok(())
     }
 }
-
 impl<T: Float, W: Float> Kernel<LayerNorm<T, W>> for Reference {
     fn compute(&self, op: &LayerNorm<T, W>, a: &mut LayerNormArgs<'_, Host, T, W>) -> Result<()> {
-        let (lx, ly) = (*a.x.layout(), *a.y.layout());
-        let (axis, n) = (lx.rank() - 1, lx.last());
-        let (weight, bias) = (vector_or(&a.weight, n, 1.0), vector_or(&a.bias, n, 0.0));
-        for (x, y) in lines(&lx, axis).zip(lines(&ly, axis)) {
-            let row = gather(&a.x, line(&lx, axis, x));
-            let (m, scale) = moments(&row, op.eps);
-            let normed = row.iter().zip(&weight).zip(&bias).map(|((v, w), b)| (v - m) * scale * w + b);
-            scatter(&mut a.y, line(&ly, axis, y), normed);
-        }
+        let (weight, bias) = (Raw::optional(&a.weight), Raw::optional(&a.bias));
+        layer_norm(Raw::of(&a.x), weight, bias, RawMut::of(&mut a.y), op.eps);
         Ok(())
     }
 }
-
 impl<T: Float, W: Float> Kernel<AddRmsNorm<T, W>> for Reference {
     fn compute(&self, op: &AddRmsNorm<T, W>, a: &mut AddRmsNormArgs<'_, Host, T, W>) -> Result<()> {
-        let (lx, lr, ly, ls) = (*a.x.layout(), *a.residual.layout(), *a.y.layout(), *a.sum.layout());
-        let (axis, weight) = (lx.rank() - 1, vector(&a.weight));
-        let firsts = lines(&lx, axis).zip(lines(&lr, axis)).zip(lines(&ly, axis).zip(lines(&ls, axis)));
-        for ((x, r), (y, s)) in firsts {
-            let (x, r) = (gather(&a.x, line(&lx, axis, x)), gather(&a.residual, line(&lr, axis, r)));
-            // The sum is rounded to T, and the norm is that of the rounded sum.
-            let sum: Vec<f64> = x.iter().zip(&r).map(|(x, r)| T::from_f64(x + r).to_f64()).collect();
-            scatter(&mut a.y, line(&ly, axis, y), rms_norm_row(&sum, &weight, op.eps));
-            scatter(&mut a.sum, line(&ls, axis, s), sum);
-        }
+        let (x, residual, weight) = (Raw::of(&a.x), Raw::of(&a.residual), Raw::of(&a.weight));
+        add_rms_norm(x, residual, weight, RawMut::of(&mut a.y), RawMut::of(&mut a.sum), op.eps);
         Ok(())
     }
 }
-
 impl<T: Float, W: Float> Kernel<GroupNorm<T, W>> for Reference {
     fn compute(&self, op: &GroupNorm<T, W>, a: &mut GroupNormArgs<'_, Host, T, W>) -> Result<()> {
-        let (lx, ly) = (*a.x.layout(), *a.y.layout());
-        let (batch, channels) = (lx.dims()[0], lx.dims()[1]);
-        let (weight, bias) = (vector_or(&a.weight, channels, 1.0), vector_or(&a.bias, channels, 0.0));
-        let per_group = channels / op.num_groups;
-        for b in 0..batch {
-            for first in (0..channels).step_by(per_group.max(1)) {
-                // One image, one group of channels, as a view.
-                let group = |l: &ops_core::Layout| l.narrow(0, b, 1)?.narrow(1, first, per_group);
-                let (gx, gy) = (group(&lx)?, group(&ly)?);
-                let x = gather(&a.x, gx.positions());
-                let (m, scale) = moments(&x, op.eps);
-                let inner = x.len() / per_group.max(1);
-                let channel = |i: usize| first + i / inner.max(1);
-                let normed = x
-                    .iter()
-                    .enumerate()
-                    .map(|(i, v)| (v - m) * scale * weight[channel(i)] + bias[channel(i)]);
-                scatter(&mut a.y, gy.positions(), normed);
-            }
-        }
-        Ok(())
+        let (weight, bias) = (Raw::optional(&a.weight), Raw::optional(&a.bias));
+        group_norm(Raw::of(&a.x), weight, bias, RawMut::of(&mut a.y), op.num_groups, op.eps)
     }
 }

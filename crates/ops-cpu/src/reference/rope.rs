@@ -1,8 +1,9 @@
 //! Rotary position embedding.
-use super::{In, Reference};
+use super::Reference;
+use crate::host::raw::{Raw, RawMut};
 use crate::{Host, Kernel};
 use ops_core::ops::{Rope, RopeArgs, RopeForm, RopeInplace, RopeInplaceArgs};
-use ops_core::{Float, Layout, Result, View};
+use ops_core::{Float, Layout, Result};
 
 /// Two elements of `x` and the angle they turn by: indices, not positions.
 struct Pair {
@@ -26,36 +27,34 @@ fn pairs(form: RopeForm, start: usize, x: &Layout) -> impl Iterator<Item = Pair>
 }
 
 /// The entry of a table, shared by the batch or one for each of it.
-fn entry<C: Float>(table: &In<'_, C>, angle: &[usize; 3]) -> f64 {
-    let index = &angle[3 - table.layout().rank()..];
-    table.data()[table.layout().position(index)].to_f64()
+fn entry(table: Raw<'_>, angle: &[usize; 3]) -> f64 {
+    table.f64(table.layout.position(&angle[3 - table.layout.rank()..]))
 }
 
-fn rotate<T: Float>(x1: T, x2: T, cos: f64, sin: f64) -> (T, T) {
-    let (x1, x2) = (x1.to_f64(), x2.to_f64());
-    (T::from_f64(x1 * cos - x2 * sin), T::from_f64(x1 * sin + x2 * cos))
+/// Rotates from `x` into `y`; without `x`, in place.
+fn rope(form: RopeForm, start: usize, x: Option<Raw<'_>>, cos: Raw<'_>, sin: Raw<'_>, mut y: RawMut<'_>) {
+    let ly = y.layout;
+    let lx = x.map_or(ly, |x| x.layout);
+    for pair in pairs(form, start, &lx) {
+        let (c, s) = (entry(cos, &pair.angle), entry(sin, &pair.angle));
+        let value =
+            |at: &[usize; 4]| x.map_or_else(|| y.as_raw().f64(lx.position(at)), |x| x.f64(lx.position(at)));
+        let (x1, x2) = (value(&pair.first), value(&pair.second));
+        y.set(ly.position(&pair.first), x1 * c - x2 * s);
+        y.set(ly.position(&pair.second), x1 * s + x2 * c);
+    }
 }
 
 impl<T: Float, C: Float> Kernel<Rope<T, C>> for Reference {
     fn compute(&self, op: &Rope<T, C>, a: &mut RopeArgs<'_, Host, T, C>) -> Result<()> {
-        let (lx, ly, x, y) = (*a.x.layout(), *a.y.layout(), a.x.data(), a.y.data_mut());
-        for pair in pairs(op.form, op.start, &lx) {
-            let (cos, sin) = (entry(&a.cos, &pair.angle), entry(&a.sin, &pair.angle));
-            let (y1, y2) = rotate(x[lx.position(&pair.first)], x[lx.position(&pair.second)], cos, sin);
-            (y[ly.position(&pair.first)], y[ly.position(&pair.second)]) = (y1, y2);
-        }
+        let (cos, sin, y) = (Raw::of(&a.cos), Raw::of(&a.sin), RawMut::of(&mut a.y));
+        rope(op.form, op.start, Some(Raw::of(&a.x)), cos, sin, y);
         Ok(())
     }
 }
-
 impl<T: Float, C: Float> Kernel<RopeInplace<T, C>> for Reference {
     fn compute(&self, op: &RopeInplace<T, C>, a: &mut RopeInplaceArgs<'_, Host, T, C>) -> Result<()> {
-        let (lx, x) = (*a.x.layout(), a.x.data_mut());
-        for pair in pairs(op.form, op.start, &lx) {
-            let (cos, sin) = (entry(&a.cos, &pair.angle), entry(&a.sin, &pair.angle));
-            let (p1, p2) = (lx.position(&pair.first), lx.position(&pair.second));
-            (x[p1], x[p2]) = rotate(x[p1], x[p2], cos, sin);
-        }
+        rope(op.form, op.start, None, Raw::of(&a.cos), Raw::of(&a.sin), RawMut::of(&mut a.x));
         Ok(())
     }
 }

@@ -1,0 +1,60 @@
+//! Rows of f64, in plain loops: a type for checks, not for speed.
+
+/// Partial sums of a row, so that no running sum grows long.
+const LANES: usize = 16;
+
+/// `Σ f(x)`, pairwise over lanes.
+pub(super) fn sum(x: &[f64], f: impl Fn(f64) -> f64) -> f64 {
+    let mut lanes = [0.0; LANES];
+    for chunk in x.chunks(LANES) {
+        for (lane, v) in lanes.iter_mut().zip(chunk) {
+            *lane += f(*v);
+        }
+    }
+    let mut width = LANES / 2;
+    while width > 0 {
+        for i in 0..width {
+            lanes[i] += lanes[i + width];
+        }
+        width /= 2;
+    }
+    lanes[0]
+}
+
+pub(super) fn rms_norm(x: &[f64], weight: &[f64], eps: f64, y: &mut [f64]) {
+    let n = weight.len();
+    for (x, y) in x.chunks_exact(n).zip(y.chunks_exact_mut(n)) {
+        let scale = 1.0 / (sum(x, |v| v * v) / n as f64 + eps).sqrt();
+        for ((y, x), w) in y.iter_mut().zip(x).zip(weight) {
+            *y = x * scale * w;
+        }
+    }
+}
+
+pub(super) fn layer_norm(x: &[f64], weight: &[f64], bias: &[f64], eps: f64, y: &mut [f64]) {
+    let n = weight.len();
+    for (x, y) in x.chunks_exact(n).zip(y.chunks_exact_mut(n)) {
+        let (shift, mean, scale) = moments(x, eps);
+        for ((y, x), (w, b)) in y.iter_mut().zip(x).zip(weight.iter().zip(bias)) {
+            *y = (x - shift - mean) * scale * w + b;
+        }
+    }
+}
+
+/// The first value, the mean beyond it, and `1 / sqrt(var + eps)`.
+pub(super) fn moments(x: &[f64], eps: f64) -> (f64, f64, f64) {
+    let (shift, n) = (x.first().copied().unwrap_or(0.0), x.len() as f64);
+    let mean = sum(x, |v| v - shift) / n;
+    let var = sum(x, |v| (v - shift - mean) * (v - shift - mean)) / n;
+    (shift, mean, 1.0 / (var + eps).sqrt())
+}
+
+pub(super) fn softmax(x: &[f64], n: usize, log: bool, y: &mut [f64]) {
+    for (x, y) in x.chunks_exact(n).zip(y.chunks_exact_mut(n)) {
+        let max = x.iter().fold(f64::NEG_INFINITY, |m, v| if m.is_nan() || m > *v { m } else { *v });
+        let total = sum(x, |v| (v - max).exp());
+        for (y, v) in y.iter_mut().zip(x) {
+            *y = if log { v - max - total.ln() } else { (v - max).exp() / total };
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! Operands with their element type as a value.
+//!
+//! Kernels on these are compiled once, with this crate, and not again for every type in every
+//! program that calls them: what is generic is a few lines that take a typed operand apart.
+use crate::Host;
+use ops_core::quant::Block;
+use ops_core::{DType, Element, Error, Layout, Result, Scalar, TensorMut, TensorRef, View, Wide};
+
+/// An operand to read.
+#[derive(Clone, Copy)]
+pub(crate) struct Raw<'a> {
+    pub(crate) bytes: &'a [u8],
+    /// Bytes of an element.
+    pub(crate) size: usize,
+    pub(crate) dtype: DType,
+    pub(crate) layout: Layout,
+}
+
+/// An operand to write.
+pub(crate) struct RawMut<'a> {
+    pub(crate) bytes: &'a mut [u8],
+    /// Bytes of an element.
+    pub(crate) size: usize,
+    pub(crate) dtype: DType,
+    pub(crate) layout: Layout,
+}
+
+/// Calls `$body` with `$T` standing for the type that `$dtype` names; blocks give `$otherwise`.
+macro_rules! on_scalar {
+    ($dtype:expr, $T:ident => $body:expr, else $otherwise:expr) => {
+        match $dtype {
+            DType::F64 => {
+                type $T = f64;
+                $body
+            }
+            DType::F32 => {
+                type $T = f32;
+                $body
+            }
+            DType::F16 => {
+                type $T = ops_core::f16;
+                $body
+            }
+            DType::BF16 => {
+                type $T = ops_core::bf16;
+                $body
+            }
+            DType::F8E4M3 => {
+                type $T = ops_core::F8E4M3;
+                $body
+            }
+            DType::I64 => {
+                type $T = i64;
+                $body
+            }
+            DType::I32 => {
+                type $T = i32;
+                $body
+            }
+            DType::I16 => {
+                type $T = i16;
+                $body
+            }
+            DType::I8 => {
+                type $T = i8;
+                $body
+            }
+            DType::U32 => {
+                type $T = u32;
+                $body
+            }
+            DType::U8 => {
+                type $T = u8;
+                $body
+            }
+            _ => $otherwise,
+        }
+    };
+}
+
+/// As [`on_scalar`], for types with arithmetic.
+macro_rules! on_num {
+    ($dtype:expr, $T:ident => $body:expr, else $otherwise:expr) => {
+        match $dtype {
+            DType::F64 => {
+                type $T = f64;
+                $body
+            }
+            DType::F32 => {
+                type $T = f32;
+                $body
+            }
+            DType::F16 => {
+                type $T = ops_core::f16;
+                $body
+            }
+            DType::BF16 => {
+                type $T = ops_core::bf16;
+                $body
+            }
+            DType::I64 => {
+                type $T = i64;
+                $body
+            }
+            DType::I32 => {
+                type $T = i32;
+                $body
+            }
+            DType::I16 => {
+                type $T = i16;
+                $body
+            }
+            DType::I8 => {
+                type $T = i8;
+                $body
+            }
+            DType::U32 => {
+                type $T = u32;
+                $body
+            }
+            DType::U8 => {
+                type $T = u8;
+                $body
+            }
+            _ => $otherwise,
+        }
+    };
+}
+pub(crate) use {on_num, on_scalar};
+
+/// The element of `T` at position `p`.
+fn read<T: Element>(bytes: &[u8], p: usize) -> T {
+    let size = size_of::<T>();
+    bytemuck::pod_read_unaligned(&bytes[p * size..][..size])
+}
+
+impl<'a> Raw<'a> {
+    pub(crate) fn of<T: Element>(x: &TensorRef<'a, Host, T>) -> Self {
+        let bytes = bytemuck::cast_slice(x.data());
+        Raw { bytes, size: size_of::<T>(), dtype: T::DTYPE, layout: *x.layout() }
+    }
+    pub(crate) fn optional<T: Element>(x: &Option<TensorRef<'a, Host, T>>) -> Option<Self> {
+        x.as_ref().map(Raw::of)
+    }
+    pub(crate) fn under(self, layout: Layout) -> Self {
+        Raw { layout, ..self }
+    }
+    pub(crate) fn dims(&self) -> &[usize] {
+        self.layout.dims()
+    }
+    /// The memory as elements of the type it holds.
+    pub(crate) fn slice<T: Element>(&self) -> &'a [T] {
+        bytemuck::cast_slice(self.bytes)
+    }
+    /// The bytes of the element at position `p`.
+    pub(crate) fn element(&self, p: usize) -> &'a [u8] {
+        &self.bytes[p * self.size..][..self.size]
+    }
+    /// The number at position `p`.
+    pub(crate) fn wide(&self, p: usize) -> Wide {
+        on_scalar!(self.dtype, T => read::<T>(self.bytes, p).to_wide(), else Wide::Float(f64::NAN))
+    }
+    /// The number at position `p`, widened.
+    pub(crate) fn f64(&self, p: usize) -> f64 {
+        match self.dtype {
+            DType::F32 => f64::from(read::<f32>(self.bytes, p)),
+            DType::F64 => read::<f64>(self.bytes, p),
+            _ => match self.wide(p) {
+                Wide::Float(v) => v,
+                Wide::Int(v) => v as f64,
+            },
+        }
+    }
+    /// The numbers at these positions, widened.
+    pub(crate) fn gather(&self, positions: impl Iterator<Item = usize>) -> Vec<f64> {
+        positions.map(|p| self.f64(p)).collect()
+    }
+    /// All numbers, widened, in row-major order.
+    pub(crate) fn values(&self) -> Vec<f64> {
+        self.gather(self.layout.positions())
+    }
+}
+
+impl<'a> RawMut<'a> {
+    pub(crate) fn of<T: Element>(y: &'a mut TensorMut<'_, Host, T>) -> Self {
+        let layout = *y.layout();
+        RawMut {
+            bytes: bytemuck::cast_slice_mut(y.data_mut()),
+            size: size_of::<T>(),
+            dtype: T::DTYPE,
+            layout,
+        }
+    }
+    pub(crate) fn under(self, layout: Layout) -> Self {
+        RawMut { layout, ..self }
+    }
+    pub(crate) fn reborrow(&mut self) -> RawMut<'_> {
+        RawMut { bytes: self.bytes, ..*self }
+    }
+    /// The same operand, to read.
+    pub(crate) fn as_raw(&self) -> Raw<'_> {
+        Raw { bytes: self.bytes, size: self.size, dtype: self.dtype, layout: self.layout }
+    }
+    /// The memory as elements of the type it holds.
+    pub(crate) fn slice<T: Element>(&mut self) -> &mut [T] {
+        bytemuck::cast_slice_mut(self.bytes)
+    }
+    /// The bytes of the element at position `p`.
+    pub(crate) fn element(&mut self, p: usize) -> &mut [u8] {
+        &mut self.bytes[p * self.size..][..self.size]
+    }
+    /// Stores a number by the cast rules.
+    pub(crate) fn set_wide(&mut self, p: usize, wide: Wide) {
+        on_scalar!(self.dtype, T => self.element(p).copy_from_slice(bytemuck::bytes_of(&T::from_wide(wide))), else ());
+    }
+    /// Stores a number, rounded once.
+    pub(crate) fn set(&mut self, p: usize, v: f64) {
+        self.set_wide(p, Wide::Float(v));
+    }
+    /// Stores numbers at these positions, each rounded once.
+    pub(crate) fn scatter(
+        &mut self,
+        positions: impl Iterator<Item = usize>,
+        values: impl IntoIterator<Item = f64>,
+    ) {
+        for (p, v) in positions.zip(values) {
+            self.set(p, v);
+        }
+    }
+    /// What a number becomes when it is stored here.
+    pub(crate) fn rounded(&self, v: f64) -> f64 {
+        on_scalar!(self.dtype, T => T::from_f64(v).to_f64(), else v)
+    }
+}
+
+/// A block format as values: what kernels on raw blocks need of it.
+#[derive(Clone, Copy)]
+pub(crate) struct Format {
+    /// Values in a block.
+    pub(crate) len: usize,
+    /// The values of the block in these bytes.
+    pub(crate) dequantize: fn(&[u8], &mut [f32]),
+    /// The nearest block, into these bytes.
+    pub(crate) quantize: fn(&[f32], &mut [u8]),
+}
+
+impl Format {
+    pub(crate) fn of<Q: Block>() -> Self {
+        Format {
+            len: Q::LEN,
+            dequantize: |bytes, values| bytemuck::pod_read_unaligned::<Q>(bytes).dequantize(values),
+            quantize: |values, bytes| bytes.copy_from_slice(bytemuck::bytes_of(&Q::quantize(values))),
+        }
+    }
+}
+
+/// The rows that `ids` names, `None` for "no element": all checked before anything is written.
+pub(crate) fn resolve(op: &'static str, ids: Raw<'_>, bound: usize) -> Result<Vec<Option<usize>>> {
+    let none = match ids.dtype {
+        DType::U8 => u8::MAX.into(),
+        DType::U32 => u32::MAX.into(),
+        DType::I32 => i32::MAX.into(),
+        _ => i64::MAX,
+    };
+    let row = |(position, p): (usize, usize)| {
+        let Wide::Int(index) = ids.wide(p) else { return Ok(None) };
+        if index == none {
+            return Ok(None);
+        }
+        let row = usize::try_from(index).ok().filter(|i| *i < bound);
+        row.map(Some).ok_or(Error::Index { op, operand: "ids", position, index, bound })
+    };
+    ids.layout.positions().enumerate().map(row).collect()
+}
