@@ -202,7 +202,7 @@ mod tests {
     use crate::backend::{Candidate, Choice, host};
     use ops_core::combine::Wrapper;
     use ops_core::ops::{Unary, UnaryArgs, UnaryOwned};
-    use ops_core::{Backend as _, Execute, Reason, View as _};
+    use ops_core::{Backend as _, Execute, Reason};
     use ops_cpu::Cpu;
     use std::collections::BTreeMap;
 
