@@ -1,8 +1,9 @@
 //! Transformer operations over one trait, for AMD GPUs and the CPU.
 //!
 //! This crate gathers the others: the traits, tensors and ops of [`ops_core`], the two CPU backends
-//! of [`ops_cpu`]. Write a function over `B: Backend`, or over an op family, and choose the backend
-//! where you call it:
+//! of [`ops_cpu`], and `Rocm` for AMD GPUs (feature `rocm`, on by default; ROCm is not needed to
+//! build). Write a function over `B: Backend`, or over an op family, and choose the backend where
+//! you call it:
 //!
 //! ```
 //! use rocm_ops::{Backend, Checked, Cpu, Reference, Result, ops::*};
@@ -22,3 +23,6 @@
 //! ```
 pub use ops_core::*;
 pub use ops_cpu::{Cpu, Host, HostBuffer, Kernel, Reference};
+
+#[cfg(feature = "rocm")]
+pub use ops_rocm::{self as rocm, Decision, Policy, Provider, ProviderId, Providers, Rocm};

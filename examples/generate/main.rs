@@ -39,7 +39,7 @@ struct Args {
     /// The same seed gives the same text.
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// Where to compute; `checked` compares every op of the CPU with the reference.
+    /// Where to compute; `checked` compares every op of the CPU with the reference, `rocm` is an AMD GPU.
     #[arg(long, value_enum, default_value_t = On::Cpu)]
     backend: On,
     /// The type of activations; weights stay as the file has them.
@@ -58,6 +58,8 @@ enum On {
     Cpu,
     Reference,
     Checked,
+    #[cfg(feature = "rocm")]
+    Rocm,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -83,6 +85,8 @@ fn run(args: &Args) -> Result<()> {
         On::Cpu => with_type(args, "cpu", &Cpu::new()),
         On::Reference => with_type(args, "reference", &Reference::new()),
         On::Checked => with_type(args, "checked", &Checked::new(Cpu::new(), Reference::new())),
+        #[cfg(feature = "rocm")]
+        On::Rocm => with_type(args, "rocm", &rocm_ops::Rocm::new()?),
     }
 }
 

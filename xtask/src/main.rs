@@ -1,12 +1,16 @@
 //! Project chores: `cargo xtask COMMAND`.
 mod check;
+mod kernels;
+mod standin;
 
 use std::process::ExitCode;
 
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
-  check [--quick] [--from STEP] [--without STEP]   what CI runs; --quick leaves out the slow steps";
+  check [--quick] [--from STEP] [--without STEP]   what CI runs; --quick leaves out the slow steps
+  kernels [--gfx LIST] [--out DIR] [--record]      compile every kernel instance for every target
+  standin [--test]                                 build the stand-in device; its folder is the last line";
 
 fn main() -> ExitCode {
     let mut args = std::env::args().skip(1);
@@ -14,6 +18,8 @@ fn main() -> ExitCode {
     let rest: Vec<String> = args.collect();
     let done = match command.as_str() {
         "check" => check::main(&rest),
+        "kernels" => kernels::main(&rest),
+        "standin" => return standin::main(rest),
         "" | "help" | "-h" | "--help" => {
             println!("{USAGE}");
             return ExitCode::SUCCESS;

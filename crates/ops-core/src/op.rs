@@ -222,7 +222,10 @@ pub trait Execute<O: Op>: Backend {
 #[macro_export]
 macro_rules! unsupported {
     (<$($g:ident: $bound:path),+> $backend:ty: $($op:ty),+ $(,)?) => {
-        $($crate::unsupported!(@one [$($g: $bound),+] $backend, $op);)+
+        $crate::unsupported!(@each [$($g: $bound),+] $backend: $($op),+);
+    };
+    (@each $generics:tt $backend:ty: $($op:ty),+) => {
+        $($crate::unsupported!(@one $generics $backend, $op);)+
     };
     (@one [$($g:ident: $bound:path),*] $backend:ty, $op:ty) => {
         impl<$($g: $bound),*> $crate::Execute<$op> for $backend {

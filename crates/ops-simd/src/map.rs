@@ -1,6 +1,7 @@
 //! Elementwise drivers: one input or several, whole vectors then a partial one.
 
 use crate::element::Element;
+use crate::simd::pair::Pair;
 use crate::simd::{Kernel, Simd};
 
 /// How outputs are written.
@@ -47,8 +48,17 @@ fn apply<S: Simd, F: Map<N>, T: Element, const N: usize>(s: S, map: F, x: [&[T];
     let n = y.len();
     // The one length lets the compiler drop the checks in the loop.
     let x = x.map(|x| &x[..n]);
+    let pair = Pair(s);
     let mut at = 0;
-    while n - at >= S::LANES {
+    while n - at >= 2 * S::LANES {
+        let mut v = [pair.splat(0.0); N];
+        for (v, x) in v.iter_mut().zip(x) {
+            *v = T::load(pair, &x[at..at + 2 * S::LANES]);
+        }
+        T::store(pair, &mut y[at..at + 2 * S::LANES], map.eval(pair, v));
+        at += 2 * S::LANES;
+    }
+    if n - at >= S::LANES {
         let mut v = [s.splat(0.0); N];
         for (v, x) in v.iter_mut().zip(x) {
             *v = T::load(s, &x[at..at + S::LANES]);

@@ -15,7 +15,7 @@ mod multiply;
 pub mod reference;
 mod tiles;
 
-pub use activations::{Activations, Row};
+pub use activations::Activations;
 pub use blocks::{BLOCK, Format, Q4_0_BYTES, Q8_0_BYTES};
 pub use multiply::multiply;
 pub use tiles::{TILE_ROWS, Tiles};

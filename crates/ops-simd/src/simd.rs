@@ -8,10 +8,11 @@ use crate::math;
 pub(crate) mod avx2;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod avx512;
+pub(crate) mod pair;
 pub(crate) mod portable;
 
-/// The widest [`Simd::LANES`] of any instruction set: the size of a scratch array that holds one vector.
-pub const MAX_LANES: usize = 16;
+/// The widest [`Simd::LANES`] of any implementation: the size of a scratch array that holds one vector.
+pub const MAX_LANES: usize = 32;
 
 /// A computation written once over [`Simd`] and compiled for every instruction set.
 ///
@@ -193,6 +194,8 @@ pub trait Simd: Copy + Send + Sync + 'static {
     fn both(self, a: Self::M, b: Self::M) -> Self::M;
     /// Whether any lane is true.
     fn any(self, m: Self::M) -> bool;
+    /// Whether every lane is true.
+    fn all(self, m: Self::M) -> bool;
     /// `yes` where `m`, else `no`.
     fn select(self, m: Self::M, yes: Self::F, no: Self::F) -> Self::F;
     /// Whether each of the first lanes of `src` is not zero. Panics when there are fewer than [`Simd::LANES`].
@@ -277,6 +280,9 @@ pub trait Simd: Copy + Send + Sync + 'static {
     /// Asks for the cache line of an address, any address.
     #[inline(always)]
     fn prefetch<T>(self, _address: *const T) {}
+    /// The same, for later: into the second-level cache.
+    #[inline(always)]
+    fn prefetch_far<T>(self, _address: *const T) {}
     /// Orders streamed stores before later ones.
     #[inline(always)]
     fn fence(self) {}

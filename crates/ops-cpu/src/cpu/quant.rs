@@ -62,7 +62,10 @@ fn qlinear(format: Format, x: Raw<'_>, weight: Raw<'_>, y: RawMut<'_>) -> Result
                 }
                 let mut one = || {
                     let (w, x) = (Mat::row_major(&wide, rows, k)?, Mat::row_major(&x, m, k)?);
-                    product(w, x.transposed(), MatMut::new(out, rows, m, m)?, 1)
+                    match m {
+                        1 => product(x, w.transposed(), MatMut::new(out, 1, rows, rows)?, 1),
+                        _ => product(w, x.transposed(), MatMut::new(out, rows, m, m)?, 1),
+                    }
                 };
                 if let Err(e) = one() {
                     *failed.lock().unwrap_or_else(|e| e.into_inner()) = Err(e);

@@ -3,6 +3,7 @@
 use std::hint::black_box;
 
 use half::f16;
+use ops_simd::Element;
 use ops_simd::gemm::{Input, Mat, MatMut, PackedB, gemm, gemm_packed};
 
 use crate::{Bench, ceilings};
@@ -19,9 +20,9 @@ pub(crate) fn run(bench: &Bench) {
     }
 }
 
-fn blocked<B: Input<Acc = f32>>(bench: &Bench, shape: [usize; 3], peak: f64, name: &str) {
+fn blocked<B: Input<Acc = f32> + Element>(bench: &Bench, shape: [usize; 3], peak: f64, name: &str) {
     let [m, k, n] = shape;
-    let (a, b) = (vec![0.5f32; m * k], vec![B::default(); k * n]);
+    let (a, b) = (vec![0.5f32; m * k], vec![B::from_f32(1.0); k * n]);
     let mut c = vec![0f32; m * n];
     let flops = 2.0 * (m * k * n) as f64;
     let isa = bench.isa;

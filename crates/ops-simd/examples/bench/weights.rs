@@ -3,6 +3,7 @@
 use std::hint::black_box;
 
 use half::{bf16, f16};
+use ops_simd::Element;
 use ops_simd::gemm::{Input, Mat, MatMut, gemm};
 use ops_simd::quant::{Activations, Format, Tiles, multiply};
 
@@ -26,12 +27,12 @@ pub(crate) fn run(bench: &Bench) {
     }
 }
 
-fn floats<T: Input<Acc = f32>>(bench: &Bench, m: usize, name: &str) {
+fn floats<T: Input<Acc = f32> + Element>(bench: &Bench, m: usize, name: &str) {
     let line = format!("weights/{name} {m}");
     if !bench.wanted(&line) {
         return;
     }
-    let w = vec![T::default(); N * K];
+    let w = vec![T::from_f32(1.0); N * K];
     let x = vec![0.5f32; m * K];
     let mut y = vec![0f32; m * N];
     let bytes = N * K * size_of::<T>();

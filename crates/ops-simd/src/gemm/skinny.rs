@@ -26,7 +26,8 @@ pub(super) fn order<B>(rows: usize, b: &Mat<'_, B>) -> Option<Order> {
         None
     } else if b.row_stride() == 1 && b.rows() >= DEPTH {
         Some(Order::Columns)
-    } else if b.col_stride() == 1 && b.cols() >= DEPTH {
+    } else if rows <= 2 && b.col_stride() == 1 && b.cols() >= DEPTH {
+        // With more rows, what is saved in copies of B is lost in passes over C.
         Some(Order::Rows)
     } else {
         None
@@ -100,6 +101,8 @@ impl<B: Element> Skinny<'_, B> {
             *b = &self.b.tail(0, j + r)[..k];
         }
         let mut acc = [[s.splat(0.0); M]; N];
+        // The processor's own prefetch stops at every page; the next columns are known.
+        let ahead = N * self.b.col_stride();
         let mut at = 0;
         while k - at >= S::LANES {
             let mut x = [s.splat(0.0); M];
@@ -107,6 +110,7 @@ impl<B: Element> Skinny<'_, B> {
                 *x = s.load(&a[at..at + S::LANES]);
             }
             for (acc, b) in acc.iter_mut().zip(b) {
+                s.prefetch_far(b.as_ptr().wrapping_add(at + ahead));
                 let w = B::load(s, &b[at..at + S::LANES]);
                 for (acc, x) in acc.iter_mut().zip(x) {
                     *acc = s.mul_add(w, x, *acc);
@@ -161,11 +165,15 @@ impl<B: Element> Skinny<'_, B> {
         for i in 0..self.c.rows() {
             let a = &self.a[i * k + p..][..N];
             let c = &mut self.c.row_mut(i)[..n];
+            let mut weights = [s.splat(0.0); N];
+            for (w, a) in weights.iter_mut().zip(a) {
+                *w = s.splat(*a);
+            }
             let mut at = 0;
             while n - at >= S::LANES {
                 let mut sums = [s.load(&c[at..at + S::LANES]), s.splat(0.0)];
-                for (r, (b, &a)) in b.iter().zip(a).enumerate() {
-                    sums[r % 2] = s.mul_add(s.splat(a), B::load(s, &b[at..at + S::LANES]), sums[r % 2]);
+                for (r, (b, w)) in b.iter().zip(weights).enumerate() {
+                    sums[r % 2] = s.mul_add(w, B::load(s, &b[at..at + S::LANES]), sums[r % 2]);
                 }
                 s.store(&mut c[at..at + S::LANES], s.add(sums[0], sums[1]));
                 at += S::LANES;

@@ -38,3 +38,14 @@ fn finish<S: Simd>(s: S, r: S::F, n: S::F) -> S::F {
     let p = s.mul_add(s.mul(r, r), poly(s, r, EXP), r);
     s.scale_pow2(s.add(p, s.splat(1.0)), n)
 }
+
+/// eˣ − 1 to the last bits near 0, for |x| ≤ 80.
+#[inline(always)]
+pub(crate) fn exp_minus_one<S: Simd>(s: S, x: S::F) -> S::F {
+    let n = s.round_even(s.mul(x, s.splat(std::f32::consts::LOG2_E)));
+    let r = s.neg_mul_add(n, s.splat(LN2_HI), x);
+    let r = s.neg_mul_add(n, s.splat(LN2_LO), r);
+    let p = s.mul_add(s.mul(r, r), poly(s, r, EXP), r);
+    let power = s.scale_pow2(s.splat(1.0), n);
+    s.mul_add(p, power, s.sub(power, s.splat(1.0)))
+}

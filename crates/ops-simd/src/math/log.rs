@@ -20,24 +20,33 @@ const LOG: [f32; 9] = [
 /// ln x: −∞ at ±0, NaN below, subnormal arguments included.
 #[inline(always)]
 pub fn log<S: Simd>(s: S, x: S::F) -> S::F {
+    let normal = s.both(s.le(s.splat(f32::MIN_POSITIVE), x), s.lt(x, s.splat(f32::INFINITY)));
+    if s.all(normal) { log_normal(s, x, s.splat(0.0)) } else { log_any(s, x) }
+}
+
+#[inline(always)]
+fn log_any<S: Simd>(s: S, x: S::F) -> S::F {
     let subnormal = s.lt(x, s.splat(f32::MIN_POSITIVE));
     let scaled = s.select(subnormal, s.mul(x, s.splat(8_388_608.0)), x);
-    let bias = s.select(subnormal, s.splat(23.0), s.splat(0.0));
+    let y = log_normal(s, scaled, s.select(subnormal, s.splat(-23.0), s.splat(0.0)));
+    let y = s.select(s.eq(x, s.splat(f32::INFINITY)), x, y);
+    let y = s.select(s.eq(x, s.splat(0.0)), s.splat(f32::NEG_INFINITY), y);
+    s.select(s.le(s.splat(0.0), x), y, s.splat(f32::NAN))
+}
 
+/// ln(x · 2^bias) for positive normal x.
+#[inline(always)]
+fn log_normal<S: Simd>(s: S, x: S::F, bias: S::F) -> S::F {
     // The exponent that leaves a mantissa in [√½, √2).
-    let bits = s.sub_i(s.to_bits(scaled), s.splat_i(std::f32::consts::FRAC_1_SQRT_2.to_bits() as i32));
+    let bits = s.sub_i(s.to_bits(x), s.splat_i(std::f32::consts::FRAC_1_SQRT_2.to_bits() as i32));
     let exponent = s.shr_arith::<23>(bits);
-    let mantissa = s.from_bits(s.sub_i(s.to_bits(scaled), s.shl::<23>(exponent)));
-    let e = s.sub(s.from_i32(exponent), bias);
+    let mantissa = s.from_bits(s.sub_i(s.to_bits(x), s.shl::<23>(exponent)));
+    let e = s.add(s.from_i32(exponent), bias);
 
     let r = s.sub(mantissa, s.splat(1.0));
     let r2 = s.mul(r, r);
     let tail = s.mul(s.mul(r, r2), poly(s, r, LOG));
     let tail = s.mul_add(e, s.splat(LN2_LO), tail);
     let tail = s.neg_mul_add(s.splat(0.5), r2, tail);
-    let y = s.mul_add(e, s.splat(LN2_HI), s.add(r, tail));
-
-    let y = s.select(s.eq(x, s.splat(f32::INFINITY)), x, y);
-    let y = s.select(s.eq(x, s.splat(0.0)), s.splat(f32::NEG_INFINITY), y);
-    s.select(s.le(s.splat(0.0), x), y, s.splat(f32::NAN))
+    s.mul_add(e, s.splat(LN2_HI), s.add(r, tail))
 }

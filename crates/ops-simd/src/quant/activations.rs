@@ -8,21 +8,55 @@ use crate::simd::{Kernel, MAX_LANES, Simd};
 
 /// Rows of activations, each block of 32 as signed bytes from −127 to 127 with an f32 scale. A block with a number that is
 /// not finite has a NaN for scale.
+///
+/// Rows lie in panels of eight, the last rows in panels of four, two and one; within a panel, a block of all its rows
+/// comes before the next.
 #[derive(Clone, Debug, Default)]
 pub struct Activations {
     k: usize,
-    quants: Vec<i8>,
+    rows: usize,
+    /// Words of four quants, the way the kernels spread them over a vector.
+    quants: Vec<[i32; WORDS]>,
     scales: Vec<f32>,
     /// The sum of a block's quants.
     sums: Vec<i32>,
 }
 
-/// A row of activations.
+/// Words in a block.
+pub(super) const WORDS: usize = BLOCK / 4;
+
+/// `M` rows of activations: for each block, that of every row.
 #[derive(Clone, Copy, Debug)]
-pub struct Row<'a> {
-    pub(crate) quants: &'a [i8],
-    pub(crate) scales: &'a [f32],
-    pub(crate) sums: &'a [i32],
+pub(super) struct Panel<'a, const M: usize> {
+    pub(super) quants: &'a [[[i32; WORDS]; M]],
+    pub(super) scales: &'a [[f32; M]],
+    pub(super) sums: &'a [[i32; M]],
+}
+
+/// A block of each row of a panel.
+#[derive(Clone, Copy)]
+pub(super) struct Block<'a, const M: usize> {
+    pub(super) quants: &'a [[i32; WORDS]; M],
+    pub(super) scales: &'a [f32; M],
+    pub(super) sums: &'a [i32; M],
+}
+
+impl<'a, const M: usize> Panel<'a, M> {
+    #[inline(always)]
+    pub(super) fn blocks(self) -> impl Iterator<Item = Block<'a, M>> {
+        let numbers = self.scales.iter().zip(self.sums);
+        self.quants.iter().zip(numbers).map(|(quants, (scales, sums))| Block { quants, scales, sums })
+    }
+}
+
+/// Rows of the panel that begins with row `i` of `m`.
+pub(super) fn panel_rows(i: usize, m: usize) -> usize {
+    match m - i {
+        8.. => 8,
+        4.. => 4,
+        2.. => 2,
+        rest => rest,
+    }
 }
 
 impl Activations {
@@ -45,10 +79,12 @@ impl Activations {
             return Err(Error::Multiple { operand: "k", got: k, of: BLOCK });
         }
         rows("x", x.len(), k)?;
+        let blocks = x.len() / BLOCK;
         self.k = k;
-        self.quants.resize(x.len(), 0);
-        self.scales.resize(x.len() / BLOCK, 0.0);
-        self.sums.resize(x.len() / BLOCK, 0);
+        self.rows = x.len().checked_div(k).unwrap_or(0);
+        self.quants.resize(blocks, [0; WORDS]);
+        self.scales.resize(blocks, 0.0);
+        self.sums.resize(blocks, 0);
         quantize_view(isa, T::view(x), self);
         Ok(())
     }
@@ -60,17 +96,33 @@ impl Activations {
 
     /// Rows.
     pub fn rows(&self) -> usize {
-        self.quants.len().checked_div(self.k).unwrap_or(0)
+        self.rows
     }
 
-    /// Row `i`, which there must be.
-    pub(crate) fn row(&self, i: usize) -> Row<'_> {
+    /// The `M` rows of the panel that begins with row `i`, which there must be.
+    pub(super) fn panel<const M: usize>(&self, i: usize) -> Panel<'_, M> {
         let blocks = self.k / BLOCK;
-        Row {
-            quants: &self.quants[i * self.k..][..self.k],
-            scales: &self.scales[i * blocks..][..blocks],
-            sums: &self.sums[i * blocks..][..blocks],
+        let all = i * blocks..(i + M) * blocks;
+        Panel {
+            quants: self.quants[all.clone()].as_chunks().0,
+            scales: self.scales[all.clone()].as_chunks().0,
+            sums: self.sums[all].as_chunks().0,
         }
+    }
+
+    /// Quants and scale of block `b` of row `i`, which there must be.
+    pub(super) fn block(&self, i: usize, b: usize) -> (&[i8], f32) {
+        let at = self.index(i, b);
+        (bytemuck::cast_slice(&self.quants[at]), self.scales[at])
+    }
+
+    /// Where block `b` of row `i` lies.
+    fn index(&self, i: usize, b: usize) -> usize {
+        let mut start = i / 8 * 8;
+        while start + panel_rows(start, self.rows) <= i {
+            start += panel_rows(start, self.rows);
+        }
+        start * (self.k / BLOCK) + b * panel_rows(start, self.rows) + i - start
     }
 }
 
@@ -92,12 +144,11 @@ impl<T: Element> Kernel for Quantize<'_, T> {
 
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        let Activations { quants, scales, sums, .. } = self.out;
-        let numbers = scales.iter_mut().zip(sums);
-        for ((x, quants), (scale, sum)) in
-            self.x.chunks_exact(BLOCK).zip(quants.chunks_exact_mut(BLOCK)).zip(numbers)
-        {
-            (*scale, *sum) = quantize_block(s, x, quants);
+        let blocks = self.out.k / BLOCK;
+        for (i, x) in self.x.chunks_exact(BLOCK).enumerate() {
+            let at = self.out.index(i / blocks, i % blocks);
+            (self.out.scales[at], self.out.sums[at]) =
+                quantize_block(s, x, bytemuck::cast_slice_mut(&mut self.out.quants[at]));
         }
     }
 }

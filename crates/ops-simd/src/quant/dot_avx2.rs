@@ -2,13 +2,13 @@
 
 use core::arch::x86_64::*;
 
-use super::activations::Row;
-use super::blocks::{BLOCK, Format};
+use super::activations::{Panel, WORDS};
+use super::blocks::Format;
 use super::tiles::{TILE_ROWS, Tile};
 
 /// Σ over blocks of scale · scale · Σ quant · quant, for sixteen rows of weights and `M` of activations.
 #[target_feature(enable = "avx2,fma,f16c")]
-pub(super) fn tile<const M: usize>(format: Format, tile: Tile<'_>, x: [Row<'_>; M]) -> [[f32; TILE_ROWS]; M] {
+pub(super) fn tile<const M: usize>(format: Format, tile: Tile<'_>, x: Panel<'_, M>) -> [[f32; TILE_ROWS]; M] {
     let mut out = [[0.0; TILE_ROWS]; M];
     for half in 0..2 {
         let sums = match format {
@@ -26,28 +26,21 @@ pub(super) fn tile<const M: usize>(format: Format, tile: Tile<'_>, x: [Row<'_>; 
 /// Eight rows of the tile.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
-fn blocks<const M: usize, const WIDE: bool>(tile: Tile<'_>, x: [Row<'_>; M], half: usize) -> [__m256; M] {
+fn blocks<const M: usize, const WIDE: bool>(tile: Tile<'_>, x: Panel<'_, M>, half: usize) -> [__m256; M] {
     let format = if WIDE { Format::Q8_0 } else { Format::Q4_0 };
     let mut acc = [_mm256_setzero_ps(); M];
-    let count = tile.scales.len();
-    let x = x.map(|x| Row {
-        quants: &x.quants[..count * BLOCK],
-        scales: &x.scales[..count],
-        sums: &x.sums[..count],
-    });
-    for (b, quants) in tile.quants.chunks_exact(format.quant_bytes() * TILE_ROWS).enumerate().take(count) {
-        // SAFETY: eight f16 of sixteen.
-        let scales = unsafe { _mm_loadu_si128(tile.scales[b].as_ptr().add(8 * half).cast()) };
-        let scales = _mm256_cvtph_ps(scales);
-        for (acc, x) in acc.iter_mut().zip(&x) {
-            let four = &x.quants[b * BLOCK..][..BLOCK];
+    let tiles = tile.quants.chunks_exact(format.quant_bytes() * TILE_ROWS).zip(tile.scales);
+    for ((quants, scales), x) in tiles.zip(x.blocks()) {
+        // SAFETY: eight f16 of sixteen, `half` being 0 or 1.
+        let scales = _mm256_cvtph_ps(unsafe { _mm_loadu_si128(scales.as_ptr().add(8 * half).cast()) });
+        for (r, acc) in acc.iter_mut().enumerate() {
             let sum = if WIDE {
-                signed_bytes(quants, half, four)
+                signed_bytes(quants, half, &x.quants[r])
             } else {
-                let offset = _mm256_set1_epi32(-format.offset() * x.sums[b]);
-                _mm256_add_epi32(offset, halves(quants, half, four))
+                let offset = _mm256_set1_epi32(-format.offset() * x.sums[r]);
+                _mm256_add_epi32(offset, halves(quants, half, &x.quants[r]))
             };
-            let scale = _mm256_mul_ps(scales, _mm256_set1_ps(x.scales[b]));
+            let scale = _mm256_mul_ps(scales, _mm256_set1_ps(x.scales[r]));
             *acc = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum), scale, *acc);
         }
     }
@@ -63,23 +56,15 @@ fn line(quants: &[u8], g: usize, half: usize) -> __m256i {
     unsafe { _mm256_loadu_si256(bytes.as_ptr().cast()) }
 }
 
-#[inline]
-#[target_feature(enable = "avx2")]
-fn four(x: &[i8], g: usize) -> __m256i {
-    _mm256_set1_epi32(i32::from_ne_bytes(
-        [x[4 * g], x[4 * g + 1], x[4 * g + 2], x[4 * g + 3]].map(|q| q as u8),
-    ))
-}
-
 /// q8_0: unsigned times signed would pass 16 bits with the offset, so the offset is taken off and signs are moved.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn signed_bytes(quants: &[u8], half: usize, x: &[i8]) -> __m256i {
+fn signed_bytes(quants: &[u8], half: usize, x: &[i32; WORDS]) -> __m256i {
     let mut sum = _mm256_setzero_si256();
     for g in 0..8 {
         let w = _mm256_xor_si256(line(quants, g, half), _mm256_set1_epi8(i8::MIN));
         // At most 128 · 127 · 2 in magnitude.
-        let pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(four(x, g), w));
+        let pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(_mm256_set1_epi32(x[g]), w));
         sum = _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
     }
     sum
@@ -88,14 +73,14 @@ fn signed_bytes(quants: &[u8], half: usize, x: &[i8]) -> __m256i {
 /// q4_0: all eight products of pairs fit 16 bits together, 8 · 15 · 127 · 2 at most.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn halves(quants: &[u8], half: usize, x: &[i8]) -> __m256i {
+fn halves(quants: &[u8], half: usize, x: &[i32; WORDS]) -> __m256i {
     let mask = _mm256_set1_epi8(15);
     let mut pairs = _mm256_setzero_si256();
     for g in 0..4 {
         let v = line(quants, g, half);
         let (low, high) = (_mm256_and_si256(v, mask), _mm256_and_si256(_mm256_srli_epi16::<4>(v), mask));
-        pairs = _mm256_add_epi16(pairs, _mm256_maddubs_epi16(low, four(x, g)));
-        pairs = _mm256_add_epi16(pairs, _mm256_maddubs_epi16(high, four(x, 4 + g)));
+        pairs = _mm256_add_epi16(pairs, _mm256_maddubs_epi16(low, _mm256_set1_epi32(x[g])));
+        pairs = _mm256_add_epi16(pairs, _mm256_maddubs_epi16(high, _mm256_set1_epi32(x[4 + g])));
     }
     _mm256_madd_epi16(pairs, _mm256_set1_epi16(1))
 }

@@ -2,13 +2,13 @@
 
 use core::arch::x86_64::*;
 
-use super::activations::Row;
-use super::blocks::{BLOCK, Format};
+use super::activations::Panel;
+use super::blocks::Format;
 use super::tiles::{TILE_ROWS, Tile};
 
 /// Σ over blocks of scale · scale · Σ quant · quant, for sixteen rows of weights and `M` of activations.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c")]
-pub(super) fn tile<const M: usize>(format: Format, tile: Tile<'_>, x: [Row<'_>; M]) -> [[f32; TILE_ROWS]; M] {
+pub(super) fn tile<const M: usize>(format: Format, tile: Tile<'_>, x: Panel<'_, M>) -> [[f32; TILE_ROWS]; M] {
     match format {
         Format::Q8_0 => blocks::<M, true>(tile, x),
         Format::Q4_0 => blocks::<M, false>(tile, x),
@@ -17,33 +17,22 @@ pub(super) fn tile<const M: usize>(format: Format, tile: Tile<'_>, x: [Row<'_>; 
 
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c")]
-fn blocks<const M: usize, const WIDE: bool>(tile: Tile<'_>, x: [Row<'_>; M]) -> [[f32; TILE_ROWS]; M] {
+fn blocks<const M: usize, const WIDE: bool>(tile: Tile<'_>, x: Panel<'_, M>) -> [[f32; TILE_ROWS]; M] {
     let format = if WIDE { Format::Q8_0 } else { Format::Q4_0 };
     let mut acc = [_mm512_setzero_ps(); M];
-    // One length for all lets the compiler drop the checks in the loop.
-    let count = tile.scales.len();
-    let x = x.map(|x| Row {
-        quants: &x.quants[..count * BLOCK],
-        scales: &x.scales[..count],
-        sums: &x.sums[..count],
-    });
-    for (b, quants) in tile.quants.chunks_exact(format.quant_bytes() * TILE_ROWS).enumerate().take(count) {
+    let tiles = tile.quants.chunks_exact(format.quant_bytes() * TILE_ROWS).zip(tile.scales);
+    for ((quants, scales), x) in tiles.zip(x.blocks()) {
         let weights = if WIDE { bytes(quants) } else { halves(quants) };
         // SAFETY: sixteen f16, 32 bytes.
-        let scales = unsafe { _mm256_loadu_si256(tile.scales[b].as_ptr().cast()) };
-        let scales = _mm512_cvtph_ps(scales);
-        for (acc, x) in acc.iter_mut().zip(&x) {
-            let four = &x.quants[b * BLOCK..][..BLOCK];
+        let scales = _mm512_cvtph_ps(unsafe { _mm256_loadu_si256(scales.as_ptr().cast()) });
+        for (r, acc) in acc.iter_mut().enumerate() {
             // Two sums, so that one instruction need not wait for the last.
-            let mut sums = [_mm512_set1_epi32(-format.offset() * x.sums[b]), _mm512_setzero_si512()];
+            let mut sums = [_mm512_set1_epi32(-format.offset() * x.sums[r]), _mm512_setzero_si512()];
             for (g, w) in weights.iter().enumerate() {
-                let q = i32::from_ne_bytes(
-                    [four[4 * g], four[4 * g + 1], four[4 * g + 2], four[4 * g + 3]].map(|q| q as u8),
-                );
-                sums[g % 2] = _mm512_dpbusd_epi32(sums[g % 2], *w, _mm512_set1_epi32(q));
+                sums[g % 2] = _mm512_dpbusd_epi32(sums[g % 2], *w, _mm512_set1_epi32(x.quants[r][g]));
             }
             let sum = _mm512_cvtepi32_ps(_mm512_add_epi32(sums[0], sums[1]));
-            *acc = _mm512_fmadd_ps(sum, _mm512_mul_ps(scales, _mm512_set1_ps(x.scales[b])), *acc);
+            *acc = _mm512_fmadd_ps(sum, _mm512_mul_ps(scales, _mm512_set1_ps(x.scales[r])), *acc);
         }
     }
     let mut out = [[0.0; TILE_ROWS]; M];

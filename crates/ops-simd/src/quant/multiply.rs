@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::activations::{Activations, Row};
+use super::activations::{Activations, Panel, panel_rows};
 use super::blocks::Format;
 use super::dot_portable;
 use super::tiles::{TILE_ROWS, Tile, Tiles};
@@ -35,17 +35,14 @@ pub fn multiply(
         let tile = weights.tile(t);
         let column = (t - start) * TILE_ROWS;
         let mut i = 0;
-        while x.rows() - i >= 8 {
-            part::<8>(isa, weights.format(), tile, x, i, column, &mut y);
-            i += 8;
-        }
-        while x.rows() - i >= 4 {
-            part::<4>(isa, weights.format(), tile, x, i, column, &mut y);
-            i += 4;
-        }
-        while x.rows() > i {
-            part::<1>(isa, weights.format(), tile, x, i, column, &mut y);
-            i += 1;
+        while i < x.rows() {
+            match panel_rows(i, x.rows()) {
+                8 => part::<8>(isa, weights.format(), tile, x, i, column, &mut y),
+                4 => part::<4>(isa, weights.format(), tile, x, i, column, &mut y),
+                2 => part::<2>(isa, weights.format(), tile, x, i, column, &mut y),
+                _ => part::<1>(isa, weights.format(), tile, x, i, column, &mut y),
+            }
+            i += panel_rows(i, x.rows());
         }
     }
     Ok(())
@@ -61,18 +58,14 @@ fn part<const M: usize>(
     column: usize,
     y: &mut MatMut<'_, f32>,
 ) {
-    let mut rows = [x.row(i); M];
-    for (r, row) in rows.iter_mut().enumerate() {
-        *row = x.row(i + r);
-    }
-    for (r, sums) in dot(isa, format, tile, rows).into_iter().enumerate() {
+    for (r, sums) in dot(isa, format, tile, x.panel::<M>(i)).into_iter().enumerate() {
         let y = &mut y.row_mut(i + r)[column..];
         let n = y.len().min(TILE_ROWS);
         y[..n].copy_from_slice(&sums[..n]);
     }
 }
 
-fn dot<const M: usize>(isa: Isa, format: Format, tile: Tile<'_>, x: [Row<'_>; M]) -> [[f32; TILE_ROWS]; M] {
+fn dot<const M: usize>(isa: Isa, format: Format, tile: Tile<'_>, x: Panel<'_, M>) -> [[f32; TILE_ROWS]; M] {
     match isa.level() {
         Level::Portable => dot_portable::tile(format, tile, x),
         // SAFETY: these levels are made only after AVX2, FMA and F16C were detected.

@@ -46,14 +46,13 @@ pub fn multiply(format: Format, raw: &[u8], n: usize, x: &Activations) -> Result
 /// # Errors
 /// [`Error::Length`] when the rows differ in length.
 pub fn dot(format: Format, row: &[u8], x: &Activations, i: usize) -> Result<f64, Error> {
-    let x = x.row(i);
-    same_len("row", row.len(), x.scales.len() * format.block_bytes())?;
+    same_len("row", row.len(), x.k() / BLOCK * format.block_bytes())?;
     let mut total = 0.0;
     for (b, block) in row.chunks_exact(format.block_bytes()).enumerate() {
         let (quants, scale) = unpack(format, block);
-        let x_quants = &x.quants[b * BLOCK..][..BLOCK];
+        let (x_quants, x_scale) = x.block(i, b);
         let sum: i32 = quants.iter().zip(x_quants).map(|(w, x)| i32::from(*w) * i32::from(*x)).sum();
-        total += f64::from(sum) * f64::from(scale) * f64::from(x.scales[b]);
+        total += f64::from(sum) * f64::from(scale) * f64::from(x_scale);
     }
     Ok(total)
 }

@@ -60,6 +60,8 @@ fn scale_row<S: Simd, T: Element>(s: S, x: &[T], weight: &[f32], scale: f32, y: 
     let scale = s.splat(scale);
     let mut at = 0;
     while n - at >= S::LANES {
+        // Rows are adjacent: the next one arrives while this one is written.
+        s.prefetch_far(x.as_ptr().wrapping_add(n + at));
         let v = s.mul(T::load(s, &x[at..at + S::LANES]), scale);
         T::store(s, &mut y[at..at + S::LANES], s.mul(v, s.load(&weight[at..at + S::LANES])));
         at += S::LANES;
@@ -194,6 +196,7 @@ impl RowMap for LayerNorm<'_> {
         while at < n {
             let end = n.min(at + S::LANES);
             let full = end - at == S::LANES;
+            s.prefetch_far(x.as_ptr().wrapping_add(n + at));
             let v = if full { T::load(s, &x[at..end]) } else { T::load_partial(s, &x[at..end], 0.0) };
             let w = if full { s.load(&weight[at..end]) } else { s.load_partial(&weight[at..end], 0.0) };
             let v = s.mul(s.mul(s.sub(s.sub(v, first), mean), scale), w);

@@ -8,6 +8,7 @@ use crate::isa::Isa;
 use crate::map::Store;
 use crate::math::exp;
 use crate::simd::Simd;
+use crate::simd::pair::Pair;
 
 /// y = e^(x − m) / Σ e^(x − m), m the row's largest, over rows of `n`. A row of −∞, or with a NaN or +∞, gives NaN.
 ///
@@ -65,6 +66,8 @@ impl RowMap for Softmax {
         let scratch = &scratch[..n];
         let mut at = 0;
         while n - at >= S::LANES {
+            // Rows are adjacent: the next one arrives while this one is written.
+            s.prefetch_far(x.as_ptr().wrapping_add(n + at));
             T::store(s, &mut y[at..at + S::LANES], s.mul(s.load(&scratch[at..at + S::LANES]), scale));
             at += S::LANES;
         }
@@ -85,9 +88,17 @@ fn exp_row<S: Simd, T: Element>(s: S, x: &[T], largest: f32, y: &mut [f32]) -> f
     for (x, y) in x.chunks(BLOCK).zip(y.chunks_mut(BLOCK)) {
         let n = x.len();
         let y = &mut y[..n];
-        let mut acc = s.splat(0.0);
+        let pair = Pair(s);
+        let mut sums = pair.splat(0.0);
         let mut at = 0;
-        while n - at >= S::LANES {
+        while n - at >= 2 * S::LANES {
+            let e = exp(pair, pair.sub(T::load(pair, &x[at..at + 2 * S::LANES]), [shift; 2]));
+            pair.store(&mut y[at..at + 2 * S::LANES], e);
+            sums = pair.add(sums, e);
+            at += 2 * S::LANES;
+        }
+        let mut acc = s.add(sums[0], sums[1]);
+        if n - at >= S::LANES {
             let e = exp(s, s.sub(T::load(s, &x[at..at + S::LANES]), shift));
             s.store(&mut y[at..at + S::LANES], e);
             acc = s.add(acc, e);
@@ -118,6 +129,7 @@ impl RowMap for LogSoftmax {
         let x = &x[..n];
         let mut at = 0;
         while n - at >= S::LANES {
+            s.prefetch_far(x.as_ptr().wrapping_add(n + at));
             let v = s.sub(s.sub(T::load(s, &x[at..at + S::LANES]), shift), log_sum);
             T::store(s, &mut y[at..at + S::LANES], v);
             at += S::LANES;

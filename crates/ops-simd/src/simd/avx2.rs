@@ -191,6 +191,10 @@ impl Simd for Avx2 {
         pure!(_mm256_and_ps(a, b))
     }
     #[inline(always)]
+    fn all(self, m: __m256) -> bool {
+        pure!(_mm256_movemask_ps(m) == 0xff)
+    }
+    #[inline(always)]
     fn any(self, m: __m256) -> bool {
         pure!(_mm256_movemask_ps(m) != 0)
     }
@@ -304,6 +308,10 @@ impl Simd for Avx2 {
     #[inline(always)]
     fn prefetch<T>(self, address: *const T) {
         pure!(_mm_prefetch::<_MM_HINT_T0>(address.cast()))
+    }
+    #[inline(always)]
+    fn prefetch_far<T>(self, address: *const T) {
+        pure!(_mm_prefetch::<_MM_HINT_T1>(address.cast()))
     }
     #[inline(always)]
     fn fence(self) {

@@ -130,19 +130,24 @@ impl Simd for Avx512 {
     }
     #[inline(always)]
     fn bf16_to_f32(self, h: __m256i) -> __m512 {
-        pure!(_mm512_castsi512_ps(_mm512_slli_epi32::<16>(_mm512_cvtepu16_epi32(h))))
+        // One instruction for widening and shifting: each word to the high half of a lane.
+        pure!({
+            let words = _mm512_loadu_si512(TO_HIGH_WORDS.as_ptr().cast());
+            let wide = _mm512_maskz_permutexvar_epi16(0xaaaa_aaaa, words, _mm512_castsi256_si512(h));
+            _mm512_castsi512_ps(wide)
+        })
     }
-    // Not vcvtneps2bf16: it takes subnormal inputs for zero.
+    // Not vcvtneps2bf16: it takes subnormal inputs for zero. Not vpmovdw: its store form is slow on Zen.
     #[inline(always)]
     fn f32_to_bf16(self, v: __m512) -> __m256i {
         pure!({
             let bits = _mm512_castps_si512(v);
-            let odd = _mm512_and_si512(_mm512_srli_epi32::<16>(bits), _mm512_set1_epi32(1));
-            let rounded = _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
-            let quiet = _mm512_or_si512(bits, _mm512_set1_epi32(0x0040_0000));
+            let odd = _mm512_test_epi32_mask(bits, _mm512_set1_epi32(0x1_0000));
+            let up = _mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff));
+            let rounded = _mm512_mask_add_epi32(up, odd, up, _mm512_set1_epi32(1));
             let nan = _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(v, v);
-            let out = _mm512_mask_blend_epi32(nan, rounded, quiet);
-            _mm512_cvtepi32_epi16(_mm512_srli_epi32::<16>(out))
+            let out = _mm512_mask_or_epi32(rounded, nan, bits, _mm512_set1_epi32(0x0040_0000));
+            _mm512_castsi512_si256(_mm512_permutexvar_epi16(_mm512_loadu_si512(HIGH_WORDS.as_ptr().cast()), out))
         })
     }
 
@@ -218,6 +223,10 @@ impl Simd for Avx512 {
     #[inline(always)]
     fn both(self, a: __mmask16, b: __mmask16) -> __mmask16 {
         a & b
+    }
+    #[inline(always)]
+    fn all(self, m: __mmask16) -> bool {
+        m == u16::MAX
     }
     #[inline(always)]
     fn any(self, m: __mmask16) -> bool {
@@ -335,6 +344,10 @@ impl Simd for Avx512 {
         pure!(_mm_prefetch::<_MM_HINT_T0>(address.cast()))
     }
     #[inline(always)]
+    fn prefetch_far<T>(self, address: *const T) {
+        pure!(_mm_prefetch::<_MM_HINT_T1>(address.cast()))
+    }
+    #[inline(always)]
     fn fence(self) {
         pure!(_mm_sfence())
     }
@@ -362,6 +375,28 @@ impl Simd for Avx512 {
         pure!(_mm512_fmadd_pd(a, b, c))
     }
 }
+
+/// The high word of each lane, then anything.
+static HIGH_WORDS: [u16; 32] = {
+    let mut words = [0; 32];
+    let mut i = 0;
+    while i < 16 {
+        words[i] = 2 * i as u16 + 1;
+        i += 1;
+    }
+    words
+};
+
+/// Word i to the high half of lane i.
+static TO_HIGH_WORDS: [u16; 32] = {
+    let mut words = [0; 32];
+    let mut i = 0;
+    while i < 32 {
+        words[i] = i as u16 / 2;
+        i += 1;
+    }
+    words
+};
 
 /// A mask of the first `n` lanes, n ≤ 16.
 #[inline(always)]

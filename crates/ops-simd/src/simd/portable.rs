@@ -219,6 +219,10 @@ impl Simd for Portable {
         zip(a, b, |a, b| a & b)
     }
     #[inline(always)]
+    fn all(self, m: [bool; N]) -> bool {
+        m.into_iter().fold(true, |all, m| all & m)
+    }
+    #[inline(always)]
     fn any(self, m: [bool; N]) -> bool {
         m.into_iter().fold(false, |any, m| any | m)
     }

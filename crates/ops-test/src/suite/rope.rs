@@ -57,7 +57,8 @@ impl<'a> Case<'a> {
     }
 
     fn tables(&self, n: usize) -> (Array, Array) {
-        let angles = draw(&mut Random::of("angles"), DType::F64, n, Draw::Between(0.0, core::f64::consts::TAU));
+        let angles =
+            draw(&mut Random::of("angles"), DType::F64, n, Draw::Between(0.0, core::f64::consts::TAU));
         let angles = angles.to_f64().unwrap_or_default();
         let table =
             |f: fn(f64) -> f64| values_of(self.table_type, &angles.iter().map(|a| f(*a)).collect::<Vec<_>>());

@@ -1,0 +1,155 @@
+//! What can go wrong while a library is opened, and while a function of it is called.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::loader::is_bare;
+
+/// A library could not be opened. The text is one line that names the library, every place that was searched with
+/// what was found there, and the way out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoadError(pub(crate) Box<Failure>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Failure {
+    pub(crate) library: &'static str,
+    pub(crate) sonames: Vec<String>,
+    pub(crate) kind: LoadErrorKind,
+    pub(crate) notes: Vec<String>,
+    pub(crate) attempts: Vec<Attempt>,
+    pub(crate) advice: String,
+}
+
+/// The kind of a [`LoadError`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LoadErrorKind {
+    /// No place holds the library.
+    NotFound,
+    /// The library is there, but the system's loader refuses it.
+    Unusable,
+    /// Opening the library would leave, or has left, two majors of the HIP runtime in the process.
+    TwoMajors {
+        /// The HIP runtime that the process holds.
+        loaded: PathBuf,
+        /// The HIP runtime of the other major.
+        other: PathBuf,
+    },
+    /// ROCm's libraries are opened on Linux only.
+    Platform,
+}
+
+/// One file, or one name given to the system's loader, that was tried.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attempt {
+    /// The file, or the bare soname where the system's loader was asked.
+    pub path: PathBuf,
+    /// What came of it.
+    pub outcome: Outcome,
+}
+
+/// What came of an [`Attempt`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// There is no such file.
+    Absent,
+    /// The file is there and was refused, with the loader's reason.
+    Refused(String),
+}
+
+impl LoadError {
+    /// What was to be opened, such as "the HIP runtime".
+    pub fn library(&self) -> &'static str {
+        self.0.library
+    }
+
+    /// The names that were looked for, preferred first.
+    pub fn sonames(&self) -> &[String] {
+        &self.0.sonames
+    }
+
+    /// Why it failed.
+    pub fn kind(&self) -> &LoadErrorKind {
+        &self.0.kind
+    }
+
+    /// Everything that was tried, in order.
+    pub fn attempts(&self) -> &[Attempt] {
+        &self.0.attempts
+    }
+
+    /// What to do about it.
+    pub fn advice(&self) -> &str {
+        &self.0.advice
+    }
+
+    /// The folders where no file of any wanted name was, each once.
+    fn empty_folders(&self) -> Vec<&Path> {
+        let mut folders: Vec<&Path> = Vec::new();
+        for attempt in self.0.attempts.iter().filter(|a| a.outcome == Outcome::Absent) {
+            if let Some(folder) = attempt.path.parent().filter(|f| !f.as_os_str().is_empty())
+                && !folders.contains(&folder)
+            {
+                folders.push(folder);
+            }
+        }
+        folders
+    }
+
+    fn findings(&self) -> Vec<String> {
+        let mut findings = self.0.notes.clone();
+        let folders: Vec<_> = self.empty_folders().iter().map(|f| f.display().to_string()).collect();
+        if !folders.is_empty() {
+            findings.push(format!("no such file in {}", folders.join(", ")));
+        }
+        if self.0.attempts.iter().any(|a| a.outcome == Outcome::Absent && is_bare(&a.path)) {
+            findings.push("the system's loader knows none".to_string());
+        }
+        for attempt in &self.0.attempts {
+            if let Outcome::Refused(reason) = &attempt.outcome {
+                findings.push(format!("{} does not load ({reason})", attempt.path.display()));
+            }
+        }
+        findings
+    }
+}
+
+impl fmt::Display for LoadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cannot load {} ({}): ", self.0.library, self.0.sonames.join(" or "))?;
+        match &self.0.kind {
+            LoadErrorKind::TwoMajors { loaded, other } => {
+                let (loaded, other) = (loaded.display(), other.display());
+                write!(f, "{other} is of another major version than {loaded}, which this process holds")?;
+            }
+            LoadErrorKind::Platform => write!(f, "this platform is {}", std::env::consts::OS)?,
+            LoadErrorKind::NotFound | LoadErrorKind::Unusable => f.write_str(&self.findings().join("; "))?,
+        }
+        write!(f, "; {}", self.0.advice)
+    }
+}
+
+impl std::error::Error for LoadError {}
+
+/// A library lacks a function that was called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MissingSymbol {
+    /// The function's name.
+    pub symbol: &'static str,
+    /// The library's file.
+    pub library: Arc<Path>,
+}
+
+impl fmt::Display for MissingSymbol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} does not export {}: a newer or more complete ROCm is needed for it",
+            self.library.display(),
+            self.symbol
+        )
+    }
+}
+
+impl std::error::Error for MissingSymbol {}

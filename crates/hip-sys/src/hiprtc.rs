@@ -1,0 +1,56 @@
+//! hipRTC, the compiler of HIP sources at run time, `libhiprtc`.
+//!
+//! Two traps of the real library: without `--offload-arch` it reports a compilation error with an empty log, and an
+//! architecture that it does not know ends the process. Check the name before compiling.
+
+use std::sync::OnceLock;
+
+use crate::loader::{self, Description, Library, Version};
+use crate::{LoadError, Search, hip};
+
+#[allow(missing_docs, non_camel_case_types, non_snake_case, non_upper_case_globals, clippy::all)]
+#[rustfmt::skip]
+mod generated;
+
+pub use generated::*;
+
+/// The open hipRTC.
+pub type Lib = Library<Functions>;
+
+/// Opens hipRTC of the major version of the HIP runtime, which is opened first. Once that has succeeded, later calls
+/// give the same library.
+///
+/// # Errors
+///
+/// [`LoadError`] when the runtime or hipRTC cannot be opened.
+pub fn load() -> Result<Lib, LoadError> {
+    static LIB: OnceLock<Lib> = OnceLock::new();
+    loader::once(&LIB, || load_from(&hip::load()?, &Search::standard()))
+}
+
+/// Opens hipRTC that belongs to a HIP runtime: from the runtime's folder, else by the search. ROCm 6 exports hipRTC from
+/// the runtime too, which serves when there is no `libhiprtc`.
+///
+/// # Errors
+///
+/// [`LoadError`] when there is none.
+pub fn load_from(hip: &hip::Lib, search: &Search) -> Result<Lib, LoadError> {
+    let major = hip.rocm_major();
+    let mut sonames = vec![(format!("libhiprtc.so.{major}"), major)];
+    if major == 6 {
+        sonames.push((hip.soname().to_string(), major));
+    }
+    let advice = format!(
+        "install hipRTC of ROCm {major} (AMD's package hip-runtime-amd, Debian's libhiprtc{major}) beside {}",
+        hip.path().display()
+    );
+    Description { name: "hipRTC", sonames, advice, version }.open(&search.after(hip.folders()))
+}
+
+fn version(hiprtc: &Functions) -> Option<Version> {
+    let (mut major, mut minor) = (0, 0);
+    // SAFETY: hiprtcVersion writes one int through each pointer.
+    let status = unsafe { hiprtc.hiprtcVersion(&mut major, &mut minor) };
+    let numbers = (u32::try_from(major).ok()?, u32::try_from(minor).ok()?);
+    (status == Ok(HIPRTC_SUCCESS)).then(|| Version::new(numbers.0, numbers.1, 0))
+}

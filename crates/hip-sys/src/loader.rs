@@ -1,0 +1,359 @@
+//! Opening a library and looking its functions up. `rocblas-sys` and `miopen-sys` are built on this too.
+
+use std::ffi::c_void;
+use std::fmt;
+use std::mem::ManuallyDrop;
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use crate::error::Failure;
+use crate::resident;
+use crate::search::{Folder, Search};
+use crate::{Attempt, LoadError, LoadErrorKind, Outcome};
+
+#[doc(hidden)]
+pub use libloading;
+
+/// A table of a library's functions, made by [`functions!`](crate::functions).
+pub trait Functions: Sized {
+    /// The names of all functions in the table.
+    const SYMBOLS: &'static [&'static str];
+
+    /// Looks every function up. One that is absent is an error of the call to it, not of this.
+    ///
+    /// # Safety
+    ///
+    /// The library must be the one whose header declares these functions, and must stay open while the table is used.
+    unsafe fn resolve(library: &libloading::Library, path: Arc<Path>) -> Self;
+
+    /// The functions that the library lacks.
+    fn missing(&self) -> Vec<&'static str>;
+}
+
+/// An open library with its functions, which are called through `Deref`: `hip.hipGetDeviceCount(..)`.
+///
+/// A copy is cheap and refers to the same library. The library stays open until the process ends.
+#[derive(Debug)]
+pub struct Library<F> {
+    inner: Arc<Inner<F>>,
+}
+
+#[derive(Debug)]
+struct Inner<F> {
+    functions: F,
+    path: Arc<Path>,
+    soname: String,
+    major: u32,
+    version: Option<Version>,
+    /// Never closed: ROCm's libraries start threads and register exit handlers, and do not survive being unloaded.
+    _library: ManuallyDrop<libloading::Library>,
+}
+
+impl<F> Library<F> {
+    /// The file that was opened.
+    pub fn path(&self) -> &Path {
+        &self.inner.path
+    }
+
+    /// The name by which it was found, such as `libamdhip64.so.7`.
+    pub fn soname(&self) -> &str {
+        &self.inner.soname
+    }
+
+    /// The major version of ROCm that it belongs to.
+    pub fn rocm_major(&self) -> u32 {
+        self.inner.major
+    }
+
+    /// The version that the library reports of itself; `None` if it does not.
+    pub fn version(&self) -> Option<Version> {
+        self.inner.version
+    }
+
+    /// The folder that holds the library, and the one that holds the file it is a link to, if they differ.
+    pub fn folders(&self) -> Vec<PathBuf> {
+        let mut folders: Vec<PathBuf> = Vec::new();
+        for file in
+            [Some(self.path().to_path_buf()), std::fs::canonicalize(self.path()).ok()].into_iter().flatten()
+        {
+            if let Some(folder) = file.parent()
+                && !folders.iter().any(|f| f == folder)
+            {
+                folders.push(folder.to_path_buf());
+            }
+        }
+        folders
+    }
+}
+
+impl<F> Clone for Library<F> {
+    fn clone(&self) -> Self {
+        Library { inner: self.inner.clone() }
+    }
+}
+
+impl<F> Deref for Library<F> {
+    type Target = F;
+
+    fn deref(&self) -> &F {
+        &self.inner.functions
+    }
+}
+
+/// A library's version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Version {
+    /// Major number.
+    pub major: u32,
+    /// Minor number.
+    pub minor: u32,
+    /// Patch number; for HIP its build number.
+    pub patch: u32,
+}
+
+impl Version {
+    /// A version from its three numbers.
+    pub const fn new(major: u32, minor: u32, patch: u32) -> Version {
+        Version { major, minor, patch }
+    }
+
+    /// A version from text such as `4.4.1.ab12cd`: numbers that are absent are 0, what follows the third is left out.
+    pub fn parse(text: &str) -> Option<Version> {
+        let mut parts = text.trim().split(['.', '-', '+', ' ']).map(|part| part.parse::<u32>().ok());
+        let major = parts.next()??;
+        let mut next = || parts.next().flatten().unwrap_or(0);
+        Some(Version::new(major, next(), next()))
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}.{}", self.major, self.minor, self.patch)
+    }
+}
+
+/// What a library is called and how it tells its version.
+#[derive(Clone, Debug)]
+pub struct Description<F> {
+    /// What messages call it, such as "the HIP runtime".
+    pub name: &'static str,
+    /// Its sonames, preferred first, each with the major version of ROCm that it belongs to.
+    pub sonames: Vec<(String, u32)>,
+    /// What a user can do when it cannot be opened.
+    pub advice: String,
+    /// Asks the open library for its version.
+    pub version: fn(&F) -> Option<Version>,
+}
+
+impl<F: Functions> Description<F> {
+    /// Opens the first of these libraries that the search finds.
+    ///
+    /// # Errors
+    ///
+    /// [`LoadError`] if no place holds the library, the system's loader refuses it, or it would bring a second major
+    /// of the HIP runtime into the process.
+    pub fn open(&self, search: &Search) -> Result<Library<F>, LoadError> {
+        let mut attempts = Vec::new();
+        let kind = match self.first(search, &mut attempts) {
+            Ok(Some(library)) => return Ok(library),
+            Ok(None) if attempts.iter().all(|a| a.outcome == Outcome::Absent) => LoadErrorKind::NotFound,
+            Ok(None) => LoadErrorKind::Unusable,
+            Err(kind) => kind,
+        };
+        let advice = match &kind {
+            LoadErrorKind::TwoMajors { loaded, .. } => {
+                format!("set OPS_ROCM_PATH to {}", loaded.parent().unwrap_or(loaded).display())
+            }
+            LoadErrorKind::Platform => "ROCm is supported on Linux only".to_string(),
+            LoadErrorKind::NotFound | LoadErrorKind::Unusable => self.advice.clone(),
+        };
+        let sonames = self.sonames.iter().map(|(soname, _)| soname.clone()).collect();
+        let notes = search.notes.clone();
+        Err(LoadError(Box::new(Failure { library: self.name, sonames, kind, notes, attempts, advice })))
+    }
+
+    /// The first library that opens. `None` if there is none; an error ends the search early.
+    fn first(&self, search: &Search, tried: &mut Vec<Attempt>) -> Result<Option<Library<F>>, LoadErrorKind> {
+        if !cfg!(target_os = "linux") {
+            return Err(LoadErrorKind::Platform);
+        }
+        for place in search.places() {
+            for (soname, major) in &self.sonames {
+                let file = place.map_or_else(|| PathBuf::from(soname), |folder| folder.path.join(soname));
+                let outcome = match self.attempt(place, file.clone(), soname, *major)? {
+                    Ok(library) => return Ok(Some(library)),
+                    Err(outcome) => outcome,
+                };
+                let broken_choice = outcome != Outcome::Absent && place.is_some_and(|folder| folder.chosen);
+                tried.push(Attempt { path: file, outcome });
+                if broken_choice {
+                    return Err(LoadErrorKind::Unusable);
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Opens one file of a folder, or asks the system's loader for the soname where there is none.
+    fn attempt(
+        &self,
+        place: Option<&Folder>,
+        file: PathBuf,
+        soname: &str,
+        major: u32,
+    ) -> Result<Result<Library<F>, Outcome>, LoadErrorKind> {
+        let mut file = file;
+        if place.is_some() {
+            if !file.exists() {
+                return Ok(Err(Outcome::Absent));
+            }
+            let resident = resident::hip_runtimes();
+            if let Some(other) = resident.iter().find(|runtime| runtime.major != major) {
+                return Err(LoadErrorKind::TwoMajors { loaded: other.path.clone(), other: file });
+            }
+            if let Some(same) = resident.first().filter(|_| resident::is_hip_runtime(soname)) {
+                file = same.path.clone();
+            }
+        }
+        // SAFETY: a file of one of ROCm's names in a place for ROCm's libraries, so its initialisers are ROCm's.
+        let library = match unsafe { libloading::Library::new(&file) } {
+            Ok(library) => library,
+            Err(error) => return Ok(Err(outcome(&file, place.is_none(), &error))),
+        };
+        // The library may have brought a runtime of its own. Leaving closes it again.
+        if let [first, others @ ..] = resident::hip_runtimes().as_slice()
+            && let Some(other) = others.iter().find(|runtime| runtime.major != first.major)
+        {
+            return Err(LoadErrorKind::TwoMajors { loaded: first.path.clone(), other: other.path.clone() });
+        }
+        Ok(Ok(self.describe(library, file, soname, major)))
+    }
+
+    /// Looks the functions up and asks for the version.
+    fn describe(&self, library: libloading::Library, file: PathBuf, soname: &str, major: u32) -> Library<F> {
+        let path: Arc<Path> = match place_of::<F>(&library).filter(|_| is_bare(&file)) {
+            Some(found) => found.into(),
+            None => file.into(),
+        };
+        // SAFETY: by its name this is the library of the table, and it is never closed.
+        let functions = unsafe { F::resolve(&library, path.clone()) };
+        let version = (self.version)(&functions);
+        let _library = ManuallyDrop::new(library);
+        Library {
+            inner: Arc::new(Inner { functions, path, soname: soname.to_string(), major, version, _library }),
+        }
+    }
+}
+
+/// The library that was opened first. A failure is not kept: the next call tries again.
+///
+/// # Errors
+///
+/// Those of `open`.
+pub fn once<F>(
+    cell: &OnceLock<Library<F>>,
+    open: impl FnOnce() -> Result<Library<F>, LoadError>,
+) -> Result<Library<F>, LoadError> {
+    match cell.get() {
+        Some(library) => Ok(library.clone()),
+        None => open().map(|library| cell.get_or_init(|| library).clone()),
+    }
+}
+
+/// Whether the path is a mere name, which the system's loader is to find.
+pub(crate) fn is_bare(path: &Path) -> bool {
+    path.parent().is_some_and(|folder| folder.as_os_str().is_empty())
+}
+
+/// Where the system's loader found the library: the file that the first of its functions is mapped from.
+fn place_of<F: Functions>(library: &libloading::Library) -> Option<PathBuf> {
+    F::SYMBOLS.iter().find_map(|name| resident::file_at(address(library, name)))
+}
+
+/// The loader's reason, or that there is no library of the name that it was given.
+fn outcome(file: &Path, bare: bool, error: &libloading::Error) -> Outcome {
+    let reason = match error {
+        libloading::Error::DlOpen { source } => source.to_string(),
+        other => other.to_string(),
+    };
+    let absent = format!("{}: cannot open shared object file: No such file", file.display());
+    if bare && reason.starts_with(&absent) { Outcome::Absent } else { Outcome::Refused(reason) }
+}
+
+/// The address of a symbol, null if the library lacks it.
+#[doc(hidden)]
+pub fn address(library: &libloading::Library, symbol: &str) -> *const c_void {
+    // SAFETY: any symbol's value can be had as a pointer; it is not read through here.
+    unsafe { library.get::<*const c_void>(symbol) }.map_or(std::ptr::null(), |address| *address)
+}
+
+/// Makes the type `Functions`: a table of C functions that is filled when a library is opened, from their
+/// declarations. A method of the same name and arguments calls the function, or says that the library lacks it.
+#[macro_export]
+macro_rules! functions {
+    ($(pub fn $name:ident($($arg:ident: $type:ty),* $(,)?) $(-> $result:ty)?;)*) => {
+        /// The functions of the library, each looked up when it was opened.
+        #[derive(Debug)]
+        pub struct Functions {
+            library: ::std::sync::Arc<::std::path::Path>,
+            $($name: Option<unsafe extern "C" fn($($type),*) $(-> $result)?>,)*
+        }
+
+        impl $crate::Functions for Functions {
+            const SYMBOLS: &'static [&'static str] = &[$(stringify!($name)),*];
+
+            unsafe fn resolve(
+                library: &$crate::loader::libloading::Library,
+                path: ::std::sync::Arc<::std::path::Path>,
+            ) -> Self {
+                Functions {
+                    library: path,
+                    // SAFETY: null is `None` of a function pointer, and the declaration is that of the library's
+                    // header by the caller's promise.
+                    $($name: unsafe {
+                        ::std::mem::transmute::<
+                            *const ::std::ffi::c_void,
+                            Option<unsafe extern "C" fn($($type),*) $(-> $result)?>,
+                        >($crate::loader::address(library, stringify!($name)))
+                    },)*
+                }
+            }
+
+            fn missing(&self) -> Vec<&'static str> {
+                let mut missing = Vec::new();
+                $(if self.$name.is_none() { missing.push(stringify!($name)); })*
+                missing
+            }
+        }
+
+        impl Functions {
+            $(
+                #[doc = concat!("Calls `", stringify!($name), "`.")]
+                ///
+                /// # Errors
+                ///
+                /// [`MissingSymbol`]($crate::MissingSymbol) if the library does not export the function.
+                ///
+                /// # Safety
+                ///
+                /// What the C function asks for: valid pointers, live handles, sizes that fit.
+                #[inline]
+                pub unsafe fn $name(
+                    &self, $($arg: $type),*
+                ) -> Result<$crate::functions!(@result $($result)?), $crate::MissingSymbol> {
+                    match self.$name {
+                        // SAFETY: the caller's promise.
+                        Some(function) => Ok(unsafe { function($($arg),*) }),
+                        None => Err($crate::MissingSymbol {
+                            symbol: stringify!($name),
+                            library: self.library.clone(),
+                        }),
+                    }
+                }
+            )*
+        }
+    };
+    (@result) => { () };
+    (@result $result:ty) => { $result };
+}

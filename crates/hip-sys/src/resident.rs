@@ -1,0 +1,96 @@
+//! What the process has mapped already: other code may have brought a HIP runtime of its own.
+
+use std::ffi::c_void;
+use std::path::{Path, PathBuf};
+
+/// A HIP runtime that the process holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Runtime {
+    pub(crate) path: PathBuf,
+    pub(crate) major: u32,
+}
+
+/// The HIP runtimes that the process holds, each file once. Empty where `/proc` cannot be read.
+pub(crate) fn hip_runtimes() -> Vec<Runtime> {
+    let mut runtimes: Vec<Runtime> = Vec::new();
+    for mapping in mappings().iter().filter_map(|line| Mapping::parse(line)) {
+        if let Some(major) = hip_major(&mapping.path)
+            && !runtimes.iter().any(|r| r.path == mapping.path)
+        {
+            runtimes.push(Runtime { path: mapping.path, major });
+        }
+    }
+    runtimes
+}
+
+/// The file that is mapped at an address.
+pub(crate) fn file_at(address: *const c_void) -> Option<PathBuf> {
+    let address = address as usize;
+    let of = |line: &String| Mapping::parse(line).filter(|m| m.start <= address && address < m.end);
+    mappings().iter().find_map(of).map(|m| m.path)
+}
+
+fn mappings() -> Vec<String> {
+    let text = std::fs::read("/proc/self/maps").unwrap_or_default();
+    String::from_utf8_lossy(&text).lines().map(str::to_string).collect()
+}
+
+/// Whether a soname is the HIP runtime's.
+pub(crate) fn is_hip_runtime(soname: &str) -> bool {
+    soname.starts_with(HIP_RUNTIME)
+}
+
+const HIP_RUNTIME: &str = "libamdhip64.so.";
+
+/// The major version in the name of a HIP runtime's file; `None` for any other file. Files without a version in the
+/// name, which some Python packages ship, cannot be told apart and are left out.
+fn hip_major(path: &Path) -> Option<u32> {
+    let name = path.file_name()?.to_str()?;
+    name.strip_prefix(HIP_RUNTIME)?.split('.').next()?.parse().ok()
+}
+
+struct Mapping {
+    start: usize,
+    end: usize,
+    path: PathBuf,
+}
+
+impl Mapping {
+    /// A line of `/proc/self/maps`: `start-end perms offset device inode   path`.
+    fn parse(line: &str) -> Option<Mapping> {
+        let path = &line[line.find('/')?..];
+        let path = PathBuf::from(path.strip_suffix(" (deleted)").unwrap_or(path));
+        let (start, end) = line.split(' ').next()?.split_once('-')?;
+        let address = |hex| usize::from_str_radix(hex, 16).ok();
+        Some(Mapping { start: address(start)?, end: address(end)?, path })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mapping_gives_its_range_and_path() {
+        let line = "7f10-7f30 r-xp 00000000 fe:00 42     /opt/my rocm/lib/libamdhip64.so.7.2.4 (deleted)";
+        let mapping = Mapping::parse(line).unwrap();
+        assert_eq!((mapping.start, mapping.end), (0x7f10, 0x7f30));
+        assert_eq!(mapping.path, Path::new("/opt/my rocm/lib/libamdhip64.so.7.2.4"));
+        assert!(Mapping::parse("7f10-7f30 rw-p 00000000 00:00 0     [heap]").is_none());
+    }
+
+    #[test]
+    fn only_a_versioned_hip_runtime_has_a_major() {
+        assert_eq!(hip_major(Path::new("/a/libamdhip64.so.6.4.43484")), Some(6));
+        assert_eq!(hip_major(Path::new("/a/libamdhip64.so")), None);
+        assert_eq!(hip_major(Path::new("/a/libhiprtc.so.6")), None);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn an_address_of_this_program_is_in_this_program() {
+        let here = an_address_of_this_program_is_in_this_program as *const c_void;
+        let program = std::env::current_exe().unwrap();
+        assert_eq!(file_at(here).and_then(|p| std::fs::canonicalize(p).ok()), Some(program));
+    }
+}

@@ -1,0 +1,11 @@
+// A kernel exists in f32, and is asked for in f64.
+use ops_core::{Execute, Float, ops::RmsNorm};
+#[path = "toy/mod.rs"]
+mod toy;
+
+fn norm<T: Float, B: Execute<RmsNorm<T>>>(_: &B) {}
+
+fn main() {
+    norm::<f32, _>(&toy::Toy);
+    norm::<f64, _>(&toy::Toy);
+}

@@ -1,0 +1,10 @@
+// A backend with one kernel, where a whole family is asked for.
+use ops_core::{Float, ops::NormOps};
+#[path = "toy/mod.rs"]
+mod toy;
+
+fn model<T: Float, B: NormOps<T>>(_: &B) {}
+
+fn main() {
+    model::<f32, _>(&toy::Toy);
+}

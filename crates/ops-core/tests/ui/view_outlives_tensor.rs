@@ -1,0 +1,13 @@
+// A view that would outlive its tensor.
+use ops_core::{Backend, Ref, ops::*};
+
+fn f<B: CopyOps<f32>>(b: &B) {
+    let view: Ref<'_, B, f32>;
+    {
+        let x = b.tensor(&[4], &[1f32; 4]).unwrap();
+        view = x.as_ref();
+    }
+    println!("{view:?}");
+}
+
+fn main() {}

@@ -1,0 +1,211 @@
+//! What was decided, and why.
+use super::ProviderId;
+use crate::fingerprint::Fingerprint;
+use ops_core::{Op, Operands, Reason};
+use std::any::TypeId;
+use std::collections::HashMap;
+use std::fmt::{self, Write as _};
+use std::hash::Hash;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+/// What became of a candidate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It computes the op.
+    Chosen,
+    /// It could, but comes after the chosen one.
+    Available,
+    /// It cannot, or may not.
+    Declined(Reason),
+}
+
+/// A provider and what became of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// Who.
+    pub provider: ProviderId,
+    /// What became of it.
+    pub verdict: Verdict,
+}
+
+/// Who computes an op for a problem, and why the others do not.
+#[derive(Clone, Debug)]
+pub struct Decision {
+    /// The op.
+    pub op: &'static str,
+    /// The operands, as `x f16 [2, 8], ..`: those of the first problem that was decided so.
+    pub problem: String,
+    /// Who computes it; `None` if nobody can.
+    pub chosen: Option<ProviderId>,
+    /// Every provider of the op, in the order in which they were asked.
+    pub candidates: Vec<Candidate>,
+    /// How many calls went this way.
+    pub calls: u64,
+}
+
+impl Decision {
+    /// Why nobody computes it: what the last resort says, which is the last candidate that was not forbidden.
+    pub fn reason(&self) -> Reason {
+        let declined = self.candidates.iter().rev().filter_map(|candidate| match &candidate.verdict {
+            Verdict::Declined(reason) => Some(reason),
+            _ => None,
+        });
+        let mut all: Vec<&Reason> = declined.collect();
+        all.sort_by_key(|reason| **reason == Reason::Policy);
+        all.first().map_or(Reason::Missing, |reason| (*reason).clone())
+    }
+}
+
+impl fmt::Display for Decision {
+    /// One line a candidate.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.op, self.problem)?;
+        for Candidate { provider, verdict } in &self.candidates {
+            match verdict {
+                Verdict::Chosen => write!(f, "\n  {provider}: chosen")?,
+                Verdict::Available => write!(f, "\n  {provider}: available, comes later")?,
+                Verdict::Declined(reason) => write!(f, "\n  {provider}: passed over: {reason}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The operands in words.
+pub(crate) fn describe(on: &dyn Operands) -> String {
+    let mut text = String::new();
+    for operand in on.iter() {
+        let separator = if text.is_empty() { "" } else { ", " };
+        // Writing to a String cannot fail.
+        let _ = write!(text, "{separator}{} {} {}", operand.name, operand.dtype, operand.layout);
+    }
+    text
+}
+
+/// The decisions of a device so far.
+#[derive(Debug, Default)]
+pub(crate) struct Decisions {
+    /// By op with its options, and operands with their types and layouts.
+    by_problem: RwLock<HashMap<u128, Made>>,
+    log: Mutex<Vec<Arc<Entry>>>,
+}
+
+/// A decision that was made, with the place of the chosen provider in the op's list.
+#[derive(Clone, Debug)]
+pub(crate) struct Made {
+    pub(crate) place: Option<usize>,
+    entry: Arc<Entry>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    decision: Decision,
+    types: u128,
+    calls: AtomicU64,
+}
+
+impl Made {
+    pub(crate) fn reason(&self) -> Reason {
+        self.entry.decision.reason()
+    }
+    pub(crate) fn count(&self) {
+        self.entry.calls.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Decisions {
+    /// So many problems are remembered: beyond that, all are decided anew, which costs microseconds.
+    const PROBLEMS: usize = 4096;
+    /// So many different decisions are listed.
+    const LISTED: usize = 1024;
+
+    /// The decision for a problem, made by `decide` if it is the first of its kind.
+    pub(crate) fn get<O: Op>(
+        &self,
+        op: &O,
+        on: &dyn Operands,
+        decide: impl FnOnce() -> (Option<usize>, Vec<Candidate>),
+    ) -> Made {
+        let problem = problem_of(op, on);
+        let known = self.by_problem.read().unwrap_or_else(PoisonError::into_inner).get(&problem).cloned();
+        known.unwrap_or_else(|| {
+            let (place, candidates) = decide();
+            let made = Made { place, entry: self.entry(op.name(), on, candidates) };
+            let mut problems = self.by_problem.write().unwrap_or_else(PoisonError::into_inner);
+            if problems.len() >= Self::PROBLEMS {
+                problems.clear();
+            }
+            problems.insert(problem, made.clone());
+            made
+        })
+    }
+
+    /// Lists the decision, unless the same was made for another shape of the same types.
+    fn entry(&self, op: &'static str, on: &dyn Operands, candidates: Vec<Candidate>) -> Arc<Entry> {
+        let types = types_of(on);
+        let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
+        let same = |entry: &&Arc<Entry>| {
+            entry.types == types && entry.decision.op == op && entry.decision.candidates == candidates
+        };
+        if let Some(entry) = log.iter().find(same) {
+            return entry.clone();
+        }
+        let chosen = candidates.iter().find(|c| c.verdict == Verdict::Chosen).map(|c| c.provider);
+        let decision = Decision { op, problem: describe(on), chosen, candidates, calls: 0 };
+        tell(&decision);
+        let entry = Arc::new(Entry { decision, types, calls: AtomicU64::new(0) });
+        if log.len() < Self::LISTED {
+            log.push(entry.clone());
+        }
+        entry
+    }
+
+    pub(crate) fn list(&self) -> Vec<Decision> {
+        let log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
+        let current = |entry: &Arc<Entry>| Decision {
+            calls: entry.calls.load(Ordering::Relaxed),
+            ..entry.decision.clone()
+        };
+        log.iter().map(current).collect()
+    }
+}
+
+fn tell(decision: &Decision) {
+    let Decision { op, problem, .. } = decision;
+    let passed_over: Vec<String> = decision
+        .candidates
+        .iter()
+        .filter_map(|candidate| match &candidate.verdict {
+            Verdict::Declined(reason) => Some(format!("{}: {reason}", candidate.provider)),
+            _ => None,
+        })
+        .collect();
+    let why = passed_over.join("; ");
+    match decision.chosen {
+        Some(provider) => tracing::info!(op, %provider, problem, why, "op has a provider"),
+        None => tracing::info!(op, problem, why, "op has no provider"),
+    }
+}
+
+/// What a decision may depend on: the op with its options, and every operand's type and layout.
+fn problem_of<O: Op>(op: &O, on: &dyn Operands) -> u128 {
+    let mut hash = Fingerprint::new();
+    TypeId::of::<O>().hash(&mut hash);
+    // Ops have no hash; their debug output shows every option in full. It cannot fail to be hashed.
+    let _ = write!(hash, "{op:?}");
+    for place in 0..on.count() {
+        if let Some(operand) = on.operand(place) {
+            (place, operand.dtype, operand.layout).hash(&mut hash);
+        }
+    }
+    hash.value()
+}
+
+fn types_of(on: &dyn Operands) -> u128 {
+    let mut hash = Fingerprint::new();
+    for operand in on.iter() {
+        (operand.name, operand.dtype).hash(&mut hash);
+    }
+    hash.value()
+}

@@ -1,0 +1,50 @@
+//! The HIP layer's errors as those of all backends.
+use crate::hip;
+use ops_core::Error;
+
+/// The backend's name in messages.
+pub(crate) const NAME: &str = "rocm";
+
+/// What a call of ours came to, with HIP's reason.
+pub(crate) fn failed(call: &'static str, why: impl ToString) -> Error {
+    Error::Device { backend: NAME, call, status: why.to_string() }
+}
+
+impl From<hip::Error> for Error {
+    fn from(error: hip::Error) -> Error {
+        let text = error.to_string();
+        match error {
+            hip::Error::OutOfMemory { wanted, free, total, in_use, cap } => {
+                let cap = cap.map_or(String::new(), |cap| format!(", cap {cap}"));
+                let detail = format!(
+                    "{free} of {total} free, {in_use} in use here{cap}; use a smaller model or context, or end other \
+                     programs on the GPU"
+                );
+                Error::OutOfMemory { backend: NAME, bytes: wanted, detail }
+            }
+            hip::Error::Load(_) => failed("opening ROCm", text),
+            hip::Error::NoDevice(_) | hip::Error::NoSuchDevice { .. } => failed("opening a device", text),
+            hip::Error::Hip(hip::HipError::Status { call, code, name }) => {
+                failed(call, format!("{name} ({code}){}", advice(code)))
+            }
+            hip::Error::Compile(_) => failed("compiling a kernel", text),
+            hip::Error::Module { .. } | hip::Error::NoKernel { .. } => failed("loading a kernel", text),
+            hip::Error::Launch { .. } => failed("launching a kernel", text),
+            _ => failed("a call of HIP", text),
+        }
+    }
+}
+
+/// What to do about a status of HIP's, where something can be done.
+fn advice(code: u32) -> &'static str {
+    use hip_sys::hip as sys;
+    match code {
+        sys::hipErrorNoBinaryForGpu => {
+            "; the code is not for this GPU: unset HSA_OVERRIDE_GFX_VERSION, or clear the cache of compiled kernels"
+        }
+        sys::hipErrorIllegalAddress | sys::hipErrorLaunchFailure => {
+            "; a kernel failed and the process cannot use the GPU any more: please report the ops that ran"
+        }
+        _ => "",
+    }
+}

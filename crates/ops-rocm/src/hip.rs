@@ -1,0 +1,81 @@
+//! Devices, streams, events, memory, modules and launches over the HIP runtime.
+//!
+//! Three layers: `hip-sys` is the C interface, [`result`] gives each of its functions a `Result`, and the types of this
+//! module own what they need to outlive.
+//!
+//! ```no_run
+//! use ops_rocm::hip::{Device, DeviceMemory};
+//!
+//! let device = Device::open_default()?;
+//! let stream = device.stream()?;
+//! let mut memory = DeviceMemory::new(&stream, 1024)?;
+//! memory.write(&stream, 0, &[7; 1024])?;
+//! assert_eq!(memory.read(&stream, 0, 1024)?, [7; 1024]);
+//! # Ok::<(), ops_rocm::hip::Error>(())
+//! ```
+//!
+//! # Order
+//!
+//! A stream runs its work in order; work on different streams is ordered by events. A [`DeviceMemory`] has a home
+//! stream. Used elsewhere it orders the other stream after its home, and its home after the other stream's use, so
+//! Rust's borrows are enough to keep programs free of races. Memory that is dropped goes back to a cache and is given out
+//! again on the same stream, whose order makes that right without waiting.
+//!
+//! # Errors
+//!
+//! No function of this module panics on what a device, a library or a caller does. A `Drop` cannot return its error: the
+//! device keeps it, and the next call that can fail returns it.
+//!
+//! # Threads
+//!
+//! HIP's functions may be called from any thread, with any handle. What is per thread is the current device: each call
+//! that depends on it sets it and puts the former one back. All types here are `Send` and `Sync`.
+
+mod allocator;
+mod device;
+mod diagnosis;
+mod error;
+mod event;
+mod gfx;
+mod index_record;
+mod info;
+mod memory;
+mod module;
+pub mod result;
+mod rtc;
+mod staging;
+mod stream;
+
+pub use allocator::MemoryStats;
+pub use device::Device;
+pub use diagnosis::remarks;
+pub use error::{Error, Result};
+pub use event::Event;
+pub use gfx::Gfx;
+pub use index_record::{IndexCheck, IndexFault};
+pub use info::DeviceInfo;
+pub use memory::{Access, DeviceMemory, Purpose};
+pub use module::{CodeObject, Dim, Function, KernelArgs, Launch, Module};
+pub use result::{Hip, HipError};
+pub use rtc::{CompileError, Compiler, Source};
+pub use staging::Download;
+pub use stream::Stream;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// A lock whose data stays consistent at every point, so that a panic elsewhere while it was held does no harm.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everything_may_be_sent_to_and_shared_with_other_threads() {
+        fn shared<T: Send + Sync>() {}
+        shared::<(Device, Stream, Event, DeviceMemory, Access<'_>, Download)>();
+        shared::<(Module, Function, CodeObject, Compiler, IndexCheck<'_>, Error)>();
+    }
+}

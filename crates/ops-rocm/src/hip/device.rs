@@ -1,0 +1,342 @@
+//! A device in use, with all that it owns.
+
+use std::ffi::{c_int, c_void};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use hip_sys::hip::hipEvent_t;
+
+use super::allocator::{Block, Cache, MemoryStats, Refusal, Source};
+use super::error::{Error, Result};
+use super::event::RawEvent;
+use super::index_record::IndexRecord;
+use super::result::{Hip, HipError};
+use super::staging::Pool;
+use super::stream::{RawStream, Stream};
+use super::{DeviceInfo, diagnosis, lock};
+
+pub(super) fn next_stream_id() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+/// A device in use: its cached memory, streams, events and staging memory, and the error that a `Drop` left. A copy refers
+/// to the same.
+#[derive(Clone, Debug)]
+pub struct Device {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    hip: Hip,
+    info: DeviceInfo,
+    cache: Mutex<Cache>,
+    streams: Mutex<Vec<RawStream>>,
+    events: Mutex<Vec<RawEvent>>,
+    staging: Pool,
+    index_record: IndexRecord,
+    deferred: Mutex<Option<Error>>,
+}
+
+impl Device {
+    /// Opens the HIP runtime and the preferred device.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Load`] without ROCm, [`Error::NoDevice`] without a device that is supported, HIP's.
+    pub fn open_default() -> Result<Device> {
+        let hip = Hip::load()?;
+        let devices = DeviceInfo::all(&hip)?;
+        for remark in diagnosis::remarks(&devices) {
+            tracing::warn!("{remark}");
+        }
+        match DeviceInfo::preferred(&devices) {
+            Some(info) => Ok(Device::new(&hip, info.clone())),
+            None => {
+                let names: Vec<_> =
+                    devices.iter().map(|device| format!("{} ({})", device.name, device.gfx)).collect();
+                Err(Error::NoDevice(format!("{} is not supported: gfx9 or later is", names.join(", "))))
+            }
+        }
+    }
+
+    /// Opens the HIP runtime and the device of this number.
+    ///
+    /// # Errors
+    ///
+    /// As [`open_default`](Self::open_default); [`Error::NoSuchDevice`].
+    pub fn open(ordinal: u32) -> Result<Device> {
+        let hip = Hip::load()?;
+        let devices = DeviceInfo::all(&hip)?;
+        match devices.get(ordinal as usize) {
+            Some(info) => Ok(Device::new(&hip, info.clone())),
+            None => Err(Error::NoSuchDevice { ordinal, count: devices.len() as u32 }),
+        }
+    }
+
+    /// The device that an entry of [`DeviceInfo::all`] describes. Each call makes one with a cache of its own.
+    pub fn new(hip: &Hip, info: DeviceInfo) -> Device {
+        let inner = Inner {
+            hip: hip.clone(),
+            info,
+            cache: Mutex::default(),
+            streams: Mutex::default(),
+            events: Mutex::default(),
+            staging: Pool::default(),
+            index_record: IndexRecord::default(),
+            deferred: Mutex::default(),
+        };
+        Device { inner: Arc::new(inner) }
+    }
+
+    /// What the device is.
+    pub fn info(&self) -> &DeviceInfo {
+        &self.inner.info
+    }
+
+    /// The HIP runtime that it is used through.
+    pub fn hip(&self) -> &Hip {
+        &self.inner.hip
+    }
+
+    /// A stream, which does not wait for other streams.
+    ///
+    /// # Errors
+    ///
+    /// An error that an earlier `Drop` left; HIP's.
+    pub fn stream(&self) -> Result<Stream> {
+        self.check()?;
+        let pooled = lock(&self.inner.streams).pop();
+        let raw = match pooled {
+            Some(raw) => raw,
+            None => RawStream { handle: self.inner.enter(|hip| hip.stream_create())?, id: next_stream_id() },
+        };
+        Ok(Stream::new(self, raw))
+    }
+
+    /// Waits for all work on the device, that of other programs' streams in this process included.
+    ///
+    /// # Errors
+    ///
+    /// An error that an earlier `Drop` left; HIP's, among them those of the work itself.
+    pub fn synchronize(&self) -> Result<()> {
+        self.check()?;
+        Ok(self.inner.synchronize()?)
+    }
+
+    /// Bytes free and in all. The free ones are the fewer of what HIP says, which does not count other programs'
+    /// graphics, and of what the kernel driver says.
+    ///
+    /// # Errors
+    ///
+    /// HIP's.
+    pub fn memory_info(&self) -> Result<(usize, usize)> {
+        let (free, total) = self.inner.enter(|hip| hip.mem_info())?;
+        let info = self.info();
+        let driver = match info.integrated || info.pci_bus_id.is_empty() {
+            true => None,
+            false => diagnosis::unused_video_memory(Path::new("/sys"), &info.pci_bus_id),
+        };
+        Ok((driver.map_or(free, |driver| free.min(driver)), total))
+    }
+
+    /// Counts of the device's memory.
+    pub fn memory_stats(&self) -> MemoryStats {
+        lock(&self.inner.cache).stats()
+    }
+
+    /// Limits the memory that is taken from HIP, in use and cached; `None` takes the limit away.
+    pub fn set_memory_cap(&self, cap: Option<usize>) {
+        lock(&self.inner.cache).set_cap(cap);
+    }
+
+    /// Waits for all work and gives cached memory back to HIP.
+    ///
+    /// # Errors
+    ///
+    /// An error that an earlier `Drop` left; HIP's. What could not be given back stays cached.
+    pub fn trim(&self) -> Result<()> {
+        self.check()?;
+        self.inner.synchronize()?;
+        lock(&self.inner.cache).trim(&*self.inner)?;
+        Ok(self.inner.staging.trim(&self.inner.hip, |event| self.put_event(event))?)
+    }
+}
+
+/// For the types that a device lends things to.
+impl Device {
+    /// The error that a `Drop` left, if there is one. It is returned once.
+    pub(super) fn check(&self) -> Result<()> {
+        lock(&self.inner.deferred).take().map_or(Ok(()), Err)
+    }
+
+    /// Keeps the error of a `Drop` for the next call. The first one counts: later ones are its consequences.
+    pub(super) fn defer(&self, error: impl Into<Error>) {
+        lock(&self.inner.deferred).get_or_insert_with(|| error.into());
+    }
+
+    /// Calls HIP with this device as the thread's current one.
+    pub(super) fn enter<R>(&self, call: impl FnOnce(&Hip) -> std::result::Result<R, HipError>) -> Result<R> {
+        Ok(self.inner.enter(call)?)
+    }
+
+    /// Calls a library that works on the thread's current device, which is made this one.
+    pub(crate) fn as_current<R>(&self, call: impl FnOnce() -> R) -> Result<R> {
+        self.enter(|_| Ok(call()))
+    }
+
+    /// Keeps what a library said in a `Drop` for the next call.
+    pub(crate) fn defer_library(&self, error: Error) {
+        self.defer(error);
+    }
+
+    /// Waits for all work without asking for what a `Drop` left.
+    pub(super) fn wait_all(&self) -> Result<()> {
+        Ok(self.inner.synchronize()?)
+    }
+
+    pub(super) fn staging(&self) -> &Pool {
+        &self.inner.staging
+    }
+
+    pub(super) fn index_record(&self) -> &IndexRecord {
+        &self.inner.index_record
+    }
+
+    pub(super) fn allocate(&self, stream: &Stream, bytes: usize) -> Result<Block> {
+        // The lock goes before HIP is asked what is free.
+        let refused = match lock(&self.inner.cache).allocate(&*self.inner, stream.id(), bytes) {
+            Ok(block) => return Ok(block),
+            Err(refused) => refused,
+        };
+        match refused {
+            Refusal::Hip(error) => Err(error.into()),
+            Refusal::Exhausted => {
+                let (free, total) = self.memory_info().unwrap_or((0, self.info().memory));
+                let cache = lock(&self.inner.cache);
+                Err(Error::OutOfMemory {
+                    wanted: bytes,
+                    free,
+                    total,
+                    in_use: cache.stats().in_use,
+                    cap: cache.cap(),
+                })
+            }
+        }
+    }
+
+    /// Takes a block back whose work is ordered before the stream's further work.
+    pub(super) fn release(&self, stream: &Stream, block: Block) {
+        lock(&self.inner.cache).release(stream.id(), block);
+    }
+
+    /// Takes a block back of which nobody knows when work on it ends: it is given out again after the next trim.
+    pub(super) fn quarantine(&self, block: Block) {
+        lock(&self.inner.cache).release(next_stream_id(), block);
+    }
+
+    /// Gives a block straight back to HIP.
+    pub(super) fn discard(&self, block: Option<Block>) {
+        if let Some(Err(error)) = block.map(|block| Source::free(&*self.inner, &block)) {
+            self.defer(error);
+        }
+    }
+
+    pub(super) fn take_event(&self) -> Result<RawEvent> {
+        let pooled = lock(&self.inner.events).pop();
+        pooled.map_or_else(|| self.new_event(false), Ok)
+    }
+
+    pub(super) fn new_event(&self, timed: bool) -> Result<RawEvent> {
+        self.enter(|hip| hip.event_create(timed)).map(RawEvent)
+    }
+
+    pub(super) fn put_event(&self, event: RawEvent) {
+        lock(&self.inner.events).push(event);
+    }
+
+    pub(super) fn destroy_event(&self, event: RawEvent) {
+        if let Err(error) = destroy_event(self.hip(), event.0) {
+            self.defer(error);
+        }
+    }
+
+    pub(super) fn put_stream(&self, stream: RawStream) {
+        lock(&self.inner.streams).push(stream);
+    }
+
+    /// Lets go of a stream that is not this crate's: no block may be kept for it.
+    pub(super) fn forget_stream(&self, stream: RawStream) {
+        // SAFETY: the stream's last copy is being dropped, up to which its lender keeps it alive.
+        let waited = unsafe { self.hip().stream_synchronize(stream.handle) };
+        let trimmed = lock(&self.inner.cache).trim(&*self.inner);
+        if let Err(error) = waited.and(trimmed) {
+            self.defer(error);
+        }
+    }
+}
+
+fn destroy_event(hip: &Hip, event: hipEvent_t) -> std::result::Result<(), HipError> {
+    // SAFETY: called by the event's owner, who lets go of it.
+    unsafe { hip.event_destroy(event) }
+}
+
+impl Inner {
+    /// Calls HIP with this device as the thread's current one, and puts the former one back.
+    fn enter<R>(
+        &self,
+        call: impl FnOnce(&Hip) -> std::result::Result<R, HipError>,
+    ) -> std::result::Result<R, HipError> {
+        let (former, device) = (self.hip.current_device()?, self.info.ordinal as c_int);
+        if former == device {
+            return call(&self.hip);
+        }
+        self.hip.set_device(device)?;
+        let result = call(&self.hip);
+        if let Err(error) = self.hip.set_device(former) {
+            lock(&self.deferred).get_or_insert(Error::Hip(error));
+        }
+        result
+    }
+}
+
+impl Source for Inner {
+    fn malloc(&self, bytes: usize) -> std::result::Result<Block, HipError> {
+        self.enter(|hip| hip.malloc(bytes)).map(|address| Block { address: address as usize, bytes })
+    }
+
+    fn free(&self, block: &Block) -> std::result::Result<(), HipError> {
+        // SAFETY: the block is of `malloc`, and the cache, which owns it, lets go of it once this has succeeded.
+        self.enter(|hip| unsafe { hip.free(block.address as *mut c_void) })
+    }
+
+    fn synchronize(&self) -> std::result::Result<(), HipError> {
+        self.enter(|hip| hip.device_synchronize())
+    }
+}
+
+impl Drop for Inner {
+    /// Gives everything back. Nothing refers to the device any more, so an error can only be told.
+    fn drop(&mut self) {
+        let cache = self.cache.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut cache = std::mem::take(cache);
+        let mut results = vec![Source::synchronize(self)];
+        if let Some(block) = self.index_record.take_memory() {
+            results.push(Source::free(self, &block));
+        }
+        results.push(cache.trim(self));
+        let events = std::mem::take(&mut *lock(&self.events));
+        let spent = Mutex::new(events);
+        results.push(self.staging.trim(&self.hip, |event| lock(&spent).push(event)));
+        results.extend(lock(&spent).drain(..).map(|event| destroy_event(&self.hip, event.0)));
+        for stream in lock(&self.streams).drain(..) {
+            // SAFETY: the stream was made by this device and has no owner left.
+            results.push(unsafe { self.hip.stream_destroy(stream.handle) });
+        }
+        for error in results.into_iter().filter_map(std::result::Result::err) {
+            tracing::warn!(device = self.info.ordinal, "while the device was closed: {error}");
+        }
+    }
+}

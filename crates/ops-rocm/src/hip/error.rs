@@ -1,0 +1,116 @@
+//! What can go wrong between a program and its device.
+
+use hip_sys::{LoadError, MissingSymbol};
+
+use super::result::HipError;
+use super::rtc::CompileError;
+
+/// An error of the HIP layer. The texts are one line each and say what to do where something can be done.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A library could not be opened.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// A HIP function failed, or the library lacks it.
+    #[error(transparent)]
+    Hip(#[from] HipError),
+    /// The HIP runtime is there and sees no device.
+    #[error("no AMD GPU: {0}")]
+    NoDevice(String),
+    /// There is no device of this number.
+    #[error("no device {ordinal}: the HIP runtime sees {count}, numbered from 0")]
+    NoSuchDevice {
+        /// The number that was asked for.
+        ordinal: u32,
+        /// How many devices there are.
+        count: u32,
+    },
+    /// Device memory is exhausted, and giving back what was cached did not help.
+    #[error(
+        "out of device memory: {wanted} bytes wanted, {free} of {total} free, {in_use} in use by this process through \
+         this device{}; use a smaller model or context, or end other programs on the GPU",
+        .cap.map_or(String::new(), |cap| format!(", its cap is {cap}"))
+    )]
+    OutOfMemory {
+        /// Bytes asked for.
+        wanted: usize,
+        /// Bytes free on the device.
+        free: usize,
+        /// Bytes the device has.
+        total: usize,
+        /// Bytes that live buffers of this device hold.
+        in_use: usize,
+        /// The cap set on the device's cache, if any.
+        cap: Option<usize>,
+    },
+    /// A part of a buffer reaches past its end.
+    #[error("{call}: bytes {offset} to {offset} + {bytes} are not within a buffer of {len} bytes")]
+    Range {
+        /// The operation.
+        call: &'static str,
+        /// First byte.
+        offset: usize,
+        /// Number of bytes.
+        bytes: usize,
+        /// Bytes that the buffer has.
+        len: usize,
+    },
+    /// Two things that must be of one device are not.
+    #[error("{call}: a stream of device {stream} was given for what belongs to device {owner}")]
+    OtherDevice {
+        /// The operation.
+        call: &'static str,
+        /// The stream's device.
+        stream: u32,
+        /// The other thing's device.
+        owner: u32,
+    },
+    /// A code object does not load on the device.
+    #[error("a code object does not load on {gfx}: {source}; compile it for {gfx}")]
+    Module {
+        /// The device's architecture.
+        gfx: String,
+        /// What HIP said.
+        source: HipError,
+    },
+    /// A module has no kernel of this name.
+    #[error("the module has no kernel {kernel}: {source}")]
+    NoKernel {
+        /// The kernel.
+        kernel: String,
+        /// What HIP said.
+        source: HipError,
+    },
+    /// A launch's sizes are not possible.
+    #[error("launch of {kernel}: {problem}")]
+    Launch {
+        /// The kernel.
+        kernel: String,
+        /// What is wrong, with the limit.
+        problem: String,
+    },
+    /// A text is not the name of an architecture.
+    #[error("{0:?} is not an architecture of an AMD GPU, such as gfx1100 or gfx90a:xnack-")]
+    BadGfx(String),
+    /// A library that works on the device failed.
+    #[error("{call} failed with {status}")]
+    Library {
+        /// The function.
+        call: &'static str,
+        /// What it said.
+        status: String,
+    },
+    /// hipRTC does not compile a source.
+    #[error(transparent)]
+    Compile(#[from] CompileError),
+}
+
+impl From<MissingSymbol> for Error {
+    fn from(missing: MissingSymbol) -> Error {
+        Error::Hip(HipError::Missing(missing))
+    }
+}
+
+/// The result of the HIP layer.
+pub type Result<T> = std::result::Result<T, Error>;

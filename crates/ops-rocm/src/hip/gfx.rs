@@ -1,0 +1,215 @@
+//! Names of AMD GPU architectures.
+
+use std::fmt;
+
+use super::error::{Error, Result};
+
+/// An architecture: `gfx1100`, `gfx90a:sramecc+:xnack-`, `gfx11-generic`.
+///
+/// hipRTC of ROCm 6 ends the process when it is given a name that it does not know, or a feature that the architecture
+/// does not have. A value of this type is one that both ROCm 6.4 and 7.2 know, or that a device reported of itself.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Gfx {
+    full: String,
+}
+
+/// An architecture that hipRTC of ROCm 6.4 and of 7.2 both compile for.
+struct Target {
+    name: &'static str,
+    /// The target that also covers its neighbours, if there is one.
+    generic: Option<&'static str>,
+    xnack: bool,
+    sramecc: bool,
+}
+
+const fn target(name: &'static str, generic: Option<&'static str>, xnack: bool, sramecc: bool) -> Target {
+    Target { name, generic, xnack, sramecc }
+}
+
+const TARGETS: &[Target] = &[
+    target("gfx900", Some("gfx9-generic"), true, false),
+    target("gfx902", Some("gfx9-generic"), true, false),
+    target("gfx904", Some("gfx9-generic"), true, false),
+    target("gfx906", Some("gfx9-generic"), true, true),
+    target("gfx908", None, true, true),
+    target("gfx909", Some("gfx9-generic"), true, false),
+    target("gfx90a", None, true, true),
+    target("gfx90c", Some("gfx9-generic"), true, false),
+    target("gfx942", Some("gfx9-4-generic"), true, true),
+    target("gfx950", Some("gfx9-4-generic"), true, true),
+    target("gfx1010", Some("gfx10-1-generic"), true, false),
+    target("gfx1011", Some("gfx10-1-generic"), true, false),
+    target("gfx1012", Some("gfx10-1-generic"), true, false),
+    target("gfx1013", Some("gfx10-1-generic"), true, false),
+    target("gfx1030", Some("gfx10-3-generic"), false, false),
+    target("gfx1031", Some("gfx10-3-generic"), false, false),
+    target("gfx1032", Some("gfx10-3-generic"), false, false),
+    target("gfx1033", Some("gfx10-3-generic"), false, false),
+    target("gfx1034", Some("gfx10-3-generic"), false, false),
+    target("gfx1035", Some("gfx10-3-generic"), false, false),
+    target("gfx1036", Some("gfx10-3-generic"), false, false),
+    target("gfx1100", Some("gfx11-generic"), false, false),
+    target("gfx1101", Some("gfx11-generic"), false, false),
+    target("gfx1102", Some("gfx11-generic"), false, false),
+    target("gfx1103", Some("gfx11-generic"), false, false),
+    target("gfx1150", Some("gfx11-generic"), false, false),
+    target("gfx1151", Some("gfx11-generic"), false, false),
+    target("gfx1152", Some("gfx11-generic"), false, false),
+    target("gfx1153", Some("gfx11-generic"), false, false),
+    target("gfx1200", Some("gfx12-generic"), false, false),
+    target("gfx1201", Some("gfx12-generic"), false, false),
+    target("gfx9-generic", None, true, false),
+    target("gfx9-4-generic", None, true, true),
+    target("gfx10-1-generic", None, true, false),
+    target("gfx10-3-generic", None, false, false),
+    target("gfx11-generic", None, false, false),
+    target("gfx12-generic", None, false, false),
+];
+
+impl Gfx {
+    /// An architecture by its name, with or without features.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::BadGfx`] if the name or one of its features is not known.
+    ///
+    /// ```
+    /// use ops_rocm::hip::Gfx;
+    /// assert_eq!(Gfx::parse("gfx90a:sramecc+:xnack-")?.name(), "gfx90a");
+    /// assert!(Gfx::parse("gxf1032").is_err());
+    /// # Ok::<(), ops_rocm::hip::Error>(())
+    /// ```
+    pub fn parse(text: &str) -> Result<Gfx> {
+        let bad = || Error::BadGfx(text.to_string());
+        let mut parts = text.split(':');
+        let name = parts.next().unwrap_or_default();
+        let target = TARGETS.iter().find(|target| target.name == name).ok_or_else(bad)?;
+        let mut seen = Vec::new();
+        for feature in parts {
+            let known = match feature.trim_end_matches(['+', '-']) {
+                "xnack" => target.xnack,
+                "sramecc" => target.sramecc,
+                _ => false,
+            };
+            let signed = feature.ends_with(['+', '-']) && feature.matches(['+', '-']).count() == 1;
+            let name = feature.trim_end_matches(['+', '-']);
+            if !known || !signed || seen.contains(&name) {
+                return Err(bad());
+            }
+            seen.push(name);
+        }
+        Ok(Gfx { full: text.to_string() })
+    }
+
+    /// All architectures that [`parse`](Self::parse) takes, without features.
+    pub fn known() -> impl Iterator<Item = Gfx> {
+        TARGETS.iter().map(|target| Gfx::of_device(target.name))
+    }
+
+    /// What a device reported: the runtime knows the name, even if this table does not.
+    pub(super) fn of_device(text: &str) -> Gfx {
+        Gfx { full: text.trim().to_string() }
+    }
+
+    /// The whole name with its features, for compilers.
+    pub fn full(&self) -> &str {
+        &self.full
+    }
+
+    /// The name without features, for looking things up.
+    pub fn name(&self) -> &str {
+        self.full.split(':').next().unwrap_or_default()
+    }
+
+    /// The generic target whose code objects run on it too.
+    pub fn generic(&self) -> Option<&'static str> {
+        TARGETS.iter().find(|target| target.name == self.name()).and_then(|target| target.generic)
+    }
+
+    /// The number of lanes of a wave that kernels are compiled for: 64 up to gfx9, then 32.
+    pub fn wave_size(&self) -> u32 {
+        if self.major() < 10 { 64 } else { 32 }
+    }
+
+    /// Whether kernels of this crate can be compiled for it: gfx9 and later.
+    pub fn is_supported(&self) -> bool {
+        self.major() >= 9
+    }
+
+    /// 9, 10, 11, 12; 0 for what is no architecture's name. The last two characters are minor version and stepping.
+    fn major(&self) -> u32 {
+        let Some(rest) = self.name().strip_prefix("gfx") else { return 0 };
+        let digits = match rest.split_once('-') {
+            Some((major, _)) => major,
+            None => rest.char_indices().nth_back(1).map_or("", |(end, _)| &rest[..end]),
+        };
+        digits.parse().unwrap_or(0)
+    }
+}
+
+impl fmt::Display for Gfx {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.full)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn features_are_cut_off_for_names_and_kept_for_compilers() {
+        let gfx = Gfx::parse("gfx942:sramecc+:xnack-").unwrap();
+        assert_eq!((gfx.name(), gfx.full()), ("gfx942", "gfx942:sramecc+:xnack-"));
+        assert_eq!(gfx.generic(), Some("gfx9-4-generic"));
+    }
+
+    #[test]
+    fn what_ends_the_process_in_hiprtc_is_refused() {
+        let refused = [
+            "",
+            "gxf1032",
+            "gfx1999",
+            "gfx940",
+            "gfx1250",
+            "gfx1100 ",
+            "gfx1100:xnack+",
+            "gfx90a:bogus+",
+            "gfx90a:xnack",
+            "gfx90a:xnack+-",
+            "gfx90a:xnack+:xnack-",
+            "gfx900:sramecc+",
+            "gfx90a:",
+            "1100",
+        ];
+        for text in refused {
+            assert!(matches!(Gfx::parse(text), Err(Error::BadGfx(_))), "{text:?} was taken");
+        }
+    }
+
+    #[test]
+    fn every_target_parses_and_its_generic_target_is_a_target() {
+        for target in TARGETS {
+            let gfx = Gfx::parse(target.name).unwrap();
+            assert!(gfx.is_supported(), "{gfx}");
+            assert!(
+                gfx.generic()
+                    .is_none_or(|generic| Gfx::parse(generic).unwrap().wave_size() == gfx.wave_size())
+            );
+        }
+    }
+
+    #[test]
+    fn waves_are_wide_up_to_gfx9() {
+        let wave = |name| Gfx::of_device(name).wave_size();
+        assert_eq!([wave("gfx906"), wave("gfx90a:xnack-"), wave("gfx9-4-generic")], [64; 3]);
+        assert_eq!([wave("gfx1030"), wave("gfx1201"), wave("gfx11-generic"), wave("gfx1250")], [32; 4]);
+    }
+
+    #[test]
+    fn old_and_odd_devices_are_not_supported() {
+        for name in ["gfx803", "gfx701", "", "gfx", "gfx1", "llvmpipe", "gfxé"] {
+            assert!(!Gfx::of_device(name).is_supported(), "{name}");
+        }
+    }
+}

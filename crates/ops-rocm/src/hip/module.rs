@@ -1,0 +1,275 @@
+//! Compiled kernels and their launch.
+
+use std::ffi::CString;
+use std::sync::Arc;
+
+use hip_sys::hip::{HIP_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, HIP_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES};
+use hip_sys::hip::{hipFunction_t, hipModule_t};
+
+use super::device::Device;
+use super::error::{Error, Result};
+use super::stream::Stream;
+
+/// A compiled code object, whole and aligned as the loader likes it.
+#[derive(Clone)]
+pub struct CodeObject {
+    words: Box<[u128]>,
+    bytes: usize,
+}
+
+impl CodeObject {
+    /// A copy of a code object that was made by a compiler for AMD GPUs, whatever way it came here.
+    ///
+    /// # Safety
+    ///
+    /// The bytes are what the compiler wrote, all of them: HIP is not told where they end, it believes what they say. A
+    /// file that could be damaged needs a checksum.
+    pub unsafe fn from_bytes(bytes: &[u8]) -> CodeObject {
+        let word =
+            |chunk: &[u8]| u128::from_ne_bytes(std::array::from_fn(|i| chunk.get(i).copied().unwrap_or(0)));
+        CodeObject { words: bytes.chunks(16).map(word).collect(), bytes: bytes.len() }
+    }
+
+    /// The bytes, as the compiler wrote them.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        self.words.iter().flat_map(|word| word.to_ne_bytes()).take(self.bytes).collect()
+    }
+}
+
+impl std::fmt::Debug for CodeObject {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "CodeObject of {} bytes", self.bytes)
+    }
+}
+
+/// A code object on a device. A copy refers to the same.
+#[derive(Clone, Debug)]
+pub struct Module {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    device: Device,
+    handle: hipModule_t,
+    /// HIP may go on reading it.
+    _code: CodeObject,
+}
+
+// SAFETY: HIP's functions take a module's handle from any thread; the pointer is never followed here.
+unsafe impl Send for Inner {}
+// SAFETY: as above.
+unsafe impl Sync for Inner {}
+
+impl Module {
+    /// Loads a code object.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Module`] if it is not for this device's architecture; an error that an earlier `Drop` left.
+    pub fn load(device: &Device, code: CodeObject) -> Result<Module> {
+        device.check()?;
+        // SAFETY: a whole code object, by its type, which the module keeps.
+        let loaded = device.enter(|hip| unsafe { hip.module_load_data(code.words.as_ptr().cast()) });
+        let handle = loaded.map_err(|error| match error {
+            Error::Hip(source) => Error::Module { gfx: device.info().gfx.to_string(), source },
+            other => other,
+        })?;
+        Ok(Module { inner: Arc::new(Inner { device: device.clone(), handle, _code: code }) })
+    }
+
+    /// A kernel of the module.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoKernel`] if it has none of this name; HIP's.
+    pub fn function(&self, name: &str) -> Result<Function> {
+        let device = &self.inner.device;
+        let no_kernel = |error| match error {
+            Error::Hip(source) => Error::NoKernel { kernel: name.to_string(), source },
+            other => other,
+        };
+        let problem = || "the name holds a zero".to_string();
+        let text =
+            CString::new(name).map_err(|_| Error::Launch { kernel: name.to_string(), problem: problem() })?;
+        // SAFETY: the module lives as long as `self`.
+        let handle = device
+            .enter(|hip| unsafe { hip.module_get_function(self.inner.handle, &text) })
+            .map_err(no_kernel)?;
+        let attribute = |attribute| -> Result<u32> {
+            // SAFETY: as above.
+            let value = unsafe { device.hip().func_get_attribute(handle, attribute) }?;
+            Ok(u32::try_from(value).unwrap_or(0))
+        };
+        Ok(Function {
+            module: self.clone(),
+            handle,
+            name: name.into(),
+            max_threads: attribute(HIP_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
+            static_lds: attribute(HIP_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)?,
+        })
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // A kernel of the module may be running still; HIP does not say that unloading waits for it.
+        let hip = self.device.hip();
+        // SAFETY: nothing refers to the module any more, and the device is idle.
+        let unloaded = self.device.wait_all().and_then(|()| Ok(unsafe { hip.module_unload(self.handle) }?));
+        if let Err(error) = unloaded {
+            self.device.defer(error);
+        }
+    }
+}
+
+/// A kernel, with the module that it is part of.
+#[derive(Clone, Debug)]
+pub struct Function {
+    module: Module,
+    handle: hipFunction_t,
+    name: Arc<str>,
+    max_threads: u32,
+    static_lds: u32,
+}
+
+// SAFETY: HIP's functions take a kernel's handle from any thread; the pointer is never followed here.
+unsafe impl Send for Function {}
+// SAFETY: as above.
+unsafe impl Sync for Function {}
+
+/// Sizes in the directions x, y and z.
+pub type Dim = [u32; 3];
+
+/// The sizes of a launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Launch {
+    /// Blocks in each direction.
+    pub grid: Dim,
+    /// Threads of a block in each direction.
+    pub block: Dim,
+    /// Bytes of LDS beyond what the kernel declares.
+    pub dynamic_lds: u32,
+}
+
+impl Launch {
+    /// A line of blocks, each a line of threads.
+    pub fn line(blocks: u32, threads: u32) -> Launch {
+        Launch { grid: [blocks, 1, 1], block: [threads, 1, 1], dynamic_lds: 0 }
+    }
+}
+
+/// The argument of a kernel: one structure, the same in Rust and in the kernel's source.
+///
+/// # Safety
+///
+/// The type is `#[repr(C)]` of numbers and addresses, with no padding, and field by field the structure of the kernels
+/// that it is given to.
+pub unsafe trait KernelArgs: Copy + 'static {}
+
+impl Function {
+    /// The kernel's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Bytes of LDS that the kernel declares.
+    pub fn static_lds(&self) -> u32 {
+        self.static_lds
+    }
+
+    /// Enqueues the kernel. Every launch of this crate is made here.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Launch`] if the sizes are beyond the device's or the kernel's limits; [`Error::OtherDevice`]; an error that
+    /// an earlier `Drop` left; HIP's.
+    ///
+    /// # Safety
+    ///
+    /// `A` is the kernel's argument structure. For these sizes and arguments the kernel stays within the memory that the
+    /// arguments point to, which is lent to the stream by an [`Access`](super::Access) until this has returned, for
+    /// writing where the kernel writes.
+    pub unsafe fn launch<A: KernelArgs>(&self, stream: &Stream, launch: Launch, args: &A) -> Result<()> {
+        let device = &self.module.inner.device;
+        let (owner, other) = (device.info().ordinal, stream.device().info().ordinal);
+        if owner != other {
+            return Err(Error::OtherDevice { call: "launch", stream: other, owner });
+        }
+        device.check()?;
+        if let Some(problem) = self.problem(device, launch) {
+            return Err(Error::Launch { kernel: self.name.to_string(), problem });
+        }
+        // SAFETY: the structure has no padding, by the trait's promise, so all its bytes are initialised.
+        let args =
+            unsafe { std::slice::from_raw_parts(std::ptr::from_ref(args).cast::<u8>(), size_of::<A>()) };
+        // SAFETY: module and stream live and are of one device, and the sizes are possible; the rest is the caller's
+        // promise.
+        device.enter(|hip| unsafe {
+            let Launch { grid, block, dynamic_lds } = launch;
+            hip.module_launch_kernel(self.handle, grid, block, dynamic_lds, stream.raw(), args)
+        })
+    }
+
+    /// Why these sizes cannot be launched, if so.
+    fn problem(&self, device: &Device, launch: Launch) -> Option<String> {
+        let info = device.info();
+        // A kernel that was compiled for fewer threads than the device allows says so; zero says nothing.
+        let allowed =
+            [info.max_block_threads, self.max_threads].into_iter().filter(|&n| n > 0).min().unwrap_or(1024);
+        let lds = u64::from(launch.dynamic_lds) + u64::from(self.static_lds);
+        size_problem(launch, allowed, info.max_grid).or_else(|| {
+            (lds > u64::from(info.lds_bytes))
+                .then(|| format!("{lds} bytes of LDS, a block has {}", info.lds_bytes))
+        })
+    }
+}
+
+fn size_problem(launch: Launch, max_threads: u32, max_grid: Dim) -> Option<String> {
+    let Launch { grid, block, .. } = launch;
+    if grid.contains(&0) || block.contains(&0) {
+        return Some(format!("a size is zero: grid {grid:?}, block {block:?}"));
+    }
+    let threads = block.iter().try_fold(1u32, |product, &n| product.checked_mul(n));
+    if threads.is_none_or(|threads| threads > max_threads) {
+        return Some(format!("a block of {block:?} threads, {max_threads} is the most"));
+    }
+    for axis in 0..3 {
+        // HIP counts the threads of a direction in 32 bits.
+        let threads = u64::from(grid[axis]) * u64::from(block[axis]);
+        if grid[axis] > max_grid[axis] || threads > u64::from(u32::MAX) {
+            return Some(format!(
+                "a grid of {grid:?} blocks of {block:?} threads, {max_grid:?} blocks and 2^32 - 1 threads \
+                                 in a direction are the most"
+            ));
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GRID: Dim = [i32::MAX as u32, 65536, 65536];
+
+    #[test]
+    fn impossible_sizes_are_told_with_their_limit() {
+        let launch = |grid, block| size_problem(Launch { grid, block, dynamic_lds: 0 }, 1024, GRID);
+        assert_eq!(launch([8, 1, 1], [256, 4, 1]), None);
+        assert!(launch([0, 1, 1], [256, 1, 1]).unwrap().contains("zero"));
+        assert!(launch([1, 1, 1], [256, 5, 1]).unwrap().contains("1024 is the most"));
+        assert!(launch([1, 1, 1], [65536, 65536, 2]).unwrap().contains("1024"));
+        assert!(launch([1, 65537, 1], [1, 1, 1]).unwrap().contains("65536"));
+        assert!(launch([1 << 24, 1, 1], [256, 1, 1]).unwrap().contains("2^32"));
+        assert_eq!(launch([(1 << 24) - 1, 1, 1], [256, 1, 1]), None);
+    }
+
+    #[test]
+    fn a_code_object_keeps_its_bytes() {
+        let bytes: Vec<u8> = (0..100).collect();
+        // SAFETY: it is not loaded.
+        let code = unsafe { CodeObject::from_bytes(&bytes) };
+        assert_eq!(code.to_bytes(), bytes);
+    }
+}

@@ -1,0 +1,81 @@
+//! Memory, copies and fills.
+
+use std::ffi::{c_int, c_void};
+use std::ptr::null_mut;
+
+use super::{Hip, Result, sys};
+
+/// Memory. Device memory is of the calling thread's current device.
+impl Hip {
+    /// Device memory of at least this size.
+    pub fn malloc(&self, bytes: usize) -> Result<*mut c_void> {
+        let mut memory = null_mut();
+        // SAFETY: writes one pointer.
+        self.check("hipMalloc", unsafe { self.lib.hipMalloc(&mut memory, bytes) })?;
+        Ok(memory)
+    }
+
+    /// Frees device memory.
+    ///
+    /// # Safety
+    ///
+    /// The memory is of [`malloc`](Self::malloc), not freed before, and no work on it is to come.
+    pub unsafe fn free(&self, memory: *mut c_void) -> Result<()> {
+        // SAFETY: the caller's promise.
+        self.check("hipFree", unsafe { self.lib.hipFree(memory) })
+    }
+
+    /// Host memory that copies can use without the host's help.
+    pub fn host_malloc(&self, bytes: usize) -> Result<*mut c_void> {
+        let mut memory = null_mut();
+        // SAFETY: writes one pointer.
+        let status = unsafe { self.lib.hipHostMalloc(&mut memory, bytes, sys::hipHostMallocPortable) };
+        self.check("hipHostMalloc", status)?;
+        Ok(memory)
+    }
+
+    /// Frees such host memory.
+    ///
+    /// # Safety
+    ///
+    /// The memory is of [`host_malloc`](Self::host_malloc), not freed before, and no copy from or to it is to come.
+    pub unsafe fn host_free(&self, memory: *mut c_void) -> Result<()> {
+        // SAFETY: the caller's promise.
+        self.check("hipHostFree", unsafe { self.lib.hipHostFree(memory) })
+    }
+
+    /// Enqueues a copy.
+    ///
+    /// # Safety
+    ///
+    /// Both places hold this many bytes, are what `kind` says, and stay valid until the stream has come past the copy.
+    pub unsafe fn memcpy_async(
+        &self,
+        to: *mut c_void,
+        from: *const c_void,
+        bytes: usize,
+        kind: sys::hipMemcpyKind,
+        stream: sys::hipStream_t,
+    ) -> Result<()> {
+        // SAFETY: the caller's promise.
+        self.check("hipMemcpyAsync", unsafe { self.lib.hipMemcpyAsync(to, from, bytes, kind, stream) })
+    }
+
+    /// Enqueues setting every byte to a value.
+    ///
+    /// # Safety
+    ///
+    /// The device memory holds this many bytes and stays valid until the stream has come past the call.
+    pub unsafe fn memset_async(
+        &self,
+        to: *mut c_void,
+        value: u8,
+        bytes: usize,
+        stream: sys::hipStream_t,
+    ) -> Result<()> {
+        // SAFETY: the caller's promise.
+        self.check("hipMemsetAsync", unsafe {
+            self.lib.hipMemsetAsync(to, c_int::from(value), bytes, stream)
+        })
+    }
+}

@@ -1,0 +1,46 @@
+//! Transformer operations on AMD GPUs.
+//!
+//! [`Rocm`] is a backend of [`ops_core`]: a queue on a device. ROCm's libraries are opened at run time, so the crate
+//! builds, documents and tests without ROCm; [`Rocm::new`] then answers with an error that says what was looked for and
+//! what to do.
+//!
+//! Each op has several providers: this project's kernels, and rocBLAS and MIOpen where they have the op. Which one
+//! computes is a matter of facts, stated with reasons, and of a [`Policy`]; nothing falls back silently, see [`Decision`].
+//!
+//! ```no_run
+//! # use ops_core::{Layout, Operand, Operands, Role, DType, ops::{Softmax, SoftmaxOps}, Backend};
+//! use ops_rocm::{Policy, Rocm};
+//!
+//! let gpu = Rocm::builder().policy(Policy::new().order("softmax", ["miopen", "hip"])).build()?;
+//! let x = gpu.zeros::<f32>(&[4, 1000])?;
+//! let y = gpu.softmax(x.as_ref(), Softmax::axis(-1))?;
+//! for decision in gpu.decisions() {
+//!     println!("{decision}");
+//! }
+//! # Ok::<(), ops_core::Error>(())
+//! ```
+//!
+//! [`hip`] is the layer below: devices, streams, events, memory, modules and launches over the HIP runtime.
+
+mod backend;
+mod choice;
+mod error;
+mod fingerprint;
+pub mod hip;
+mod index_names;
+mod kernels;
+mod providers;
+mod rocm;
+mod space;
+
+pub use choice::{
+    Candidate, Decision, Denial, Library, Policy, PolicyError, Provider, ProviderId, Providers, Target,
+    Verdict, denials,
+};
+pub use hip_sys::loader::Version;
+pub use kernels::{CacheFolder, KernelSource};
+pub use providers::providers_of;
+pub use rocm::{Rocm, RocmBuilder, explain};
+pub use space::{HipBuffer, HipMut, HipRef, HipSpace};
+
+use ops_core::{Error, Result};

@@ -1,0 +1,10 @@
+//! Who computes what: the lists, best first, and the providers.
+mod handle;
+pub(crate) mod hip;
+mod lists;
+pub(crate) mod miopen;
+pub(crate) mod rocblas;
+
+pub use lists::providers_of;
+
+pub(crate) use lists::KNOWN;

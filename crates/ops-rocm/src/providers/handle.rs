@@ -1,0 +1,100 @@
+//! A vendor library's handle for one queue.
+use crate::choice::Target;
+use crate::error::failed;
+use crate::hip::{self, Stream};
+use crate::{Result, Rocm};
+use ops_core::Reason;
+use std::fmt;
+use std::sync::{Mutex, PoisonError};
+
+/// A function of a library that failed, with its status in words.
+#[derive(Clone, Debug)]
+pub(crate) struct Failure {
+    pub(crate) call: &'static str,
+    pub(crate) status: String,
+}
+
+/// A library whose functions take a handle.
+pub(crate) trait Vendor: 'static {
+    /// Its functions.
+    type Lib: Clone + Send + Sync;
+    /// The handle, a pointer that only the library follows.
+    type Raw: Copy;
+
+    /// The library, if it can be used on this target.
+    fn lib(target: &Target) -> Result<&Self::Lib, Reason>;
+    /// A handle for a stream, whose device is the thread's current one.
+    fn create(lib: &Self::Lib, stream: &Stream) -> Result<Self::Raw, Failure>;
+    /// Destroys a handle.
+    ///
+    /// # Safety
+    /// The handle is of [`create`](Self::create), and used no more.
+    unsafe fn destroy(lib: &Self::Lib, raw: Self::Raw) -> Result<(), Failure>;
+}
+
+/// The handle of one queue, made on first use. Calls take turns: a handle has memory of its own.
+pub(crate) struct QueueHandle<V: Vendor> {
+    open: Mutex<Option<Open<V>>>,
+}
+
+struct Open<V: Vendor> {
+    lib: V::Lib,
+    raw: V::Raw,
+    /// The stream outlives the handle that works on it.
+    stream: Stream,
+}
+
+// SAFETY: the libraries take a handle from any thread as long as one uses it at a time, which the lock around it sees
+// to; the pointer is never followed here.
+unsafe impl<V: Vendor> Send for Open<V> {}
+
+impl<V: Vendor> QueueHandle<V> {
+    /// Calls the library with the queue's device as the current one.
+    pub(crate) fn with<R>(
+        &self,
+        rocm: &Rocm,
+        call: impl FnOnce(&V::Lib, V::Raw) -> Result<R, Failure>,
+    ) -> Result<R> {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let open = match &mut *open {
+            Some(open) => open,
+            place => place.insert(Self::open(rocm)?),
+        };
+        let done = rocm.device().as_current(|| call(&open.lib, open.raw))?;
+        done.map_err(|Failure { call, status }| failed(call, status))
+    }
+
+    fn open(rocm: &Rocm) -> Result<Open<V>> {
+        let lib = V::lib(rocm.target()).map_err(|why| failed("opening a library", why))?.clone();
+        let stream = rocm.stream().clone();
+        let raw = rocm.device().as_current(|| V::create(&lib, &stream))?;
+        let raw = raw.map_err(|Failure { call, status }| failed(call, status))?;
+        Ok(Open { lib, raw, stream })
+    }
+}
+
+impl<V: Vendor> Drop for Open<V> {
+    fn drop(&mut self) {
+        let device = self.stream.device();
+        // SAFETY: made by `create`, and let go of here.
+        let destroyed = device.as_current(|| unsafe { V::destroy(&self.lib, self.raw) });
+        let error = match destroyed {
+            Ok(Ok(())) => return,
+            Ok(Err(Failure { call, status })) => hip::Error::Library { call, status },
+            Err(error) => error,
+        };
+        device.defer_library(error);
+    }
+}
+
+impl<V: Vendor> Default for QueueHandle<V> {
+    fn default() -> Self {
+        QueueHandle { open: Mutex::new(None) }
+    }
+}
+
+impl<V: Vendor> fmt::Debug for QueueHandle<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(std::any::type_name::<V>())
+    }
+}

@@ -1,0 +1,93 @@
+//! This project's kernels.
+//!
+//! An op that one kernel computes says which operands it has ([`HipOp::slots`]) and which launch they make
+//! ([`HipOp::plan`]); the rest is common to all.
+mod affine;
+mod args;
+mod attention;
+pub(crate) mod bind;
+mod elementwise;
+mod matmul;
+mod moving;
+mod norm;
+mod quant;
+mod rope;
+mod softmax;
+
+pub(crate) use affine::HipAffine;
+pub(crate) use attention::HipAttention;
+pub(crate) use moving::HipFill;
+
+use bind::{Bound, MOST, Problem, Slots, read, read_if, slots, write};
+
+use crate::choice::{Provider, ProviderId, Target};
+use crate::error::NAME;
+use crate::hip::KernelArgs;
+use crate::{Error, HipSpace, Result, Rocm};
+use ops_core::{Call, Op, Operands, Reason};
+use ops_kernels::{Arguments, Launch, Refused};
+
+/// An op that one kernel computes.
+pub(crate) trait HipOp: Op {
+    /// The kernel's arguments.
+    type Kernel: KernelArgs + Arguments;
+
+    /// The operand of indices, if the kernel reports those that are out of range.
+    const INDICES: Option<&'static str> = None;
+
+    /// The operands' memory, in order of declaration.
+    fn slots<'s>(args: &'s Self::Args<'_, HipSpace>) -> Slots<'s>;
+    /// The launch for these operands.
+    fn plan(&self, problem: &Problem) -> Result<(Launch, Self::Kernel), Refused>;
+}
+
+/// Computes an op with one of this project's kernels.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Hip;
+
+impl<O: HipOp> Provider<O> for Hip {
+    fn id(&self) -> ProviderId {
+        ProviderId::HIP
+    }
+
+    fn applicable(&self, target: &Target, op: &O, on: &dyn Operands) -> Result<(), Reason> {
+        let problem = Problem::assumed(on, target.kernels())?;
+        op.plan(&problem).map(drop).map_err(|refused| reason(refused, on))
+    }
+
+    fn launch(&self, rocm: &Rocm, call: Call<'_, '_, O, HipSpace>) -> Result<()> {
+        let (op, args) = call.into_parts();
+        let args = &*args;
+        let (mut problem, _lent) = Problem::bind(args, &O::slots(args), rocm)?;
+        let check = O::INDICES.map(|_| rocm.stream().index_check()).transpose()?;
+        if let (Some(check), Some(operand)) = (&check, O::INDICES) {
+            problem.report_to(check, rocm.index_names().number(op.name(), operand));
+        }
+        let (launch, kernel_args) = op.plan(&problem).map_err(|refused| unsupported(op, refused, args))?;
+        // SAFETY: a call's views lie in their memory; the plan is made for them, and they are lent to the stream.
+        unsafe { rocm.kernels().launch(rocm.stream(), &launch, &kernel_args) }
+    }
+}
+
+/// A kernel that refuses what it was thought to take.
+pub(crate) fn unsupported<O: Op>(op: &O, refused: Refused, on: &dyn Operands) -> Error {
+    Error::Unsupported { op: op.name(), backend: NAME, reason: reason(refused, on) }
+}
+
+/// A refusal in the words of all backends.
+pub(crate) fn reason(refused: Refused, on: &dyn Operands) -> Reason {
+    let fits = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+    match refused {
+        Refused::NoKernel { .. } => {
+            // The types are wrong together: the odd one out is named, or the first if there is none.
+            let first = on.iter().next();
+            let odd = on.iter().find(|o| first.is_some_and(|first| o.dtype != first.dtype));
+            match odd.or(first) {
+                Some(operand) => Reason::DType { operand: operand.name, dtype: operand.dtype },
+                None => Reason::Missing,
+            }
+        }
+        Refused::Limit { what, got, most } => Reason::Limit { what, got: fits(got), max: fits(most) },
+        other => Reason::Because(other.to_string()),
+    }
+}

@@ -1,0 +1,43 @@
+//! The kernels' argument structures as what a launch may be given.
+//!
+//! `ops-kernels` mirrors each structure of its sources and tests that sizes and fields agree.
+use crate::hip::KernelArgs;
+use ops_kernels as k;
+
+// SAFETY, for every line: `#[repr(C)]` of numbers and addresses, in whole words of eight bytes without a gap, and field by
+// field the structure of the kernels that name it.
+unsafe impl KernelArgs for k::unary::UnaryArgs {}
+// SAFETY: as above.
+unsafe impl KernelArgs for k::unary::AffineArgs {}
+// SAFETY: as above.
+unsafe impl KernelArgs for k::binary::BinaryArgs {}
+// SAFETY: as above.
+unsafe impl KernelArgs for k::cast::CastArgs {}
+// SAFETY: as above.
+unsafe impl KernelArgs for k::copy::CopyArgs {}
+// SAFETY: as above.
+unsafe impl KernelArgs for k::copy::FillArgs {}
+// SAFETY: as above.
+unsafe impl KernelArgs for k::copy::WhereArgs {}
+// SAFETY: as above.
+unsafe impl KernelArgs for k::index::IndexSelectArgs {}
+// SAFETY: as above.
+unsafe impl KernelArgs for k::norm::NormArgs {}
+// SAFETY: as above.
+unsafe impl KernelArgs for k::norm::GroupNormArgs {}
+// SAFETY: as above.
+unsafe impl KernelArgs for k::rope::RopeArgs {}
+// SAFETY: as above.
+unsafe impl KernelArgs for k::softmax::SoftmaxArgs {}
+// SAFETY: as above.
+unsafe impl KernelArgs for k::matmul::MatmulArgs {}
+// SAFETY: as above.
+unsafe impl KernelArgs for k::attention::AttentionArgs {}
+// SAFETY: as above.
+unsafe impl KernelArgs for k::quant::QuantizeArgs {}
+// SAFETY: as above.
+unsafe impl KernelArgs for k::quant::DequantizeArgs {}
+// SAFETY: as above.
+unsafe impl KernelArgs for k::quant::QEmbeddingArgs {}
+// SAFETY: as above.
+unsafe impl KernelArgs for k::qlinear::QLinearArgs {}

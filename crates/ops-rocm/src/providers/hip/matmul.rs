@@ -1,0 +1,52 @@
+//! Products of matrices.
+use super::bind::Bound;
+use super::{HipOp, Problem, Slots, read, read_if, slots, write};
+use crate::HipSpace;
+use ops_core::Float;
+use ops_core::ops::{Linear, LinearArgs, MatMul, MatMulArgs};
+use ops_kernels::matmul::{self, Matmul, MatmulArgs};
+use ops_kernels::{Dtype, Launch, Refused, View};
+
+impl<T: Float> HipOp for MatMul<T> {
+    type Kernel = MatmulArgs;
+
+    fn slots<'s>(args: &'s MatMulArgs<'_, HipSpace, T>) -> Slots<'s> {
+        slots([read(&args.a), read(&args.b), write(&args.c)])
+    }
+    fn plan(&self, p: &Problem) -> Result<(Launch, MatmulArgs), Refused> {
+        let (a, b, c) = (p.at(0), p.at(1), p.at(2));
+        let &[ref batch @ .., m, k] = a.dims() else { return Err(Refused::Rank(a.layout.rank())) };
+        let n = c.dims().last().copied().unwrap_or(1);
+        let call = Matmul { batch, m, n, k, a: a.view(), b: b.view(), c: c.view(), bias: None };
+        matmul::prepare(&call, p.device())
+    }
+}
+
+impl<T: Float, W: Float, A: Float> HipOp for Linear<T, W, A> {
+    type Kernel = MatmulArgs;
+
+    fn slots<'s>(a: &'s LinearArgs<'_, HipSpace, T, W, A>) -> Slots<'s> {
+        slots([read(&a.x), read(&a.weight), read_if(&a.bias), write(&a.y)])
+    }
+    fn plan(&self, p: &Problem) -> Result<(Launch, MatmulArgs), Refused> {
+        let (x, weight, y) = (p.at(0), p.at(1), p.at(3));
+        let bias = p.get(2).map(Bound::view);
+        if let Some(bias) = bias.filter(|bias| bias.dtype != x.dtype && bias.dtype != Dtype::F32) {
+            return Err(Refused::NoKernel { op: "linear".into(), types: vec![x.dtype, bias.dtype] });
+        }
+        let (x, y) = x.folded_with(y);
+        let &[ref batch @ .., m, k] = x.dims() else { return Err(Refused::Rank(x.layout.rank())) };
+        let &[n, _] = weight.dims() else { return Err(Refused::Rank(weight.layout.rank())) };
+        let strides = transposed(weight, batch.len());
+        let b = View { strides: &strides, ..weight.view() };
+        let call = Matmul { batch, m, n, k, a: x.view(), b, c: y.view(), bias };
+        matmul::prepare(&call, p.device())
+    }
+}
+
+/// The strides of `weight[n, k]` as `[.., k, n]`, the same for the whole batch.
+fn transposed(weight: &Bound, batch: usize) -> Vec<i64> {
+    let strides = weight.view().strides;
+    let matrix = strides.iter().rev().copied();
+    std::iter::repeat_n(0, batch).chain(matrix).collect()
+}

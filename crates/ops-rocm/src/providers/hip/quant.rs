@@ -1,0 +1,62 @@
+//! Ops on blocks.
+use super::{HipOp, Problem, Slots, read, slots, write};
+use crate::HipSpace;
+use ops_core::ops::{
+    Dequantize, DequantizeArgs, QEmbedding, QEmbeddingArgs, QLinear, QLinearArgs, Quantize, QuantizeArgs,
+};
+use ops_core::quant::Block;
+use ops_core::{Float, Index};
+use ops_kernels::{Launch, Refused, qlinear, quant};
+
+impl<Q: Block> HipOp for Quantize<Q> {
+    type Kernel = quant::QuantizeArgs;
+
+    fn slots<'s>(a: &'s QuantizeArgs<'_, HipSpace, Q>) -> Slots<'s> {
+        slots([read(&a.x), write(&a.y)])
+    }
+    fn plan(&self, p: &Problem) -> Result<(Launch, Self::Kernel), Refused> {
+        let (x, y) = (p.at(0), p.at(1));
+        quant::quantize(y.dims(), x.view(), y.view(), p.device())
+    }
+}
+
+impl<Q: Block> HipOp for Dequantize<Q> {
+    type Kernel = quant::DequantizeArgs;
+
+    fn slots<'s>(a: &'s DequantizeArgs<'_, HipSpace, Q>) -> Slots<'s> {
+        slots([read(&a.x), write(&a.y)])
+    }
+    fn plan(&self, p: &Problem) -> Result<(Launch, Self::Kernel), Refused> {
+        let (x, y) = (p.at(0), p.at(1));
+        quant::dequantize(x.dims(), x.view(), y.view(), p.device())
+    }
+}
+
+impl<T: Float, Q: Block> HipOp for QLinear<T, Q> {
+    type Kernel = qlinear::QLinearArgs;
+
+    fn slots<'s>(a: &'s QLinearArgs<'_, HipSpace, T, Q>) -> Slots<'s> {
+        slots([read(&a.x), read(&a.weight), write(&a.y)])
+    }
+    fn plan(&self, p: &Problem) -> Result<(Launch, Self::Kernel), Refused> {
+        let (x, weight, y) = (p.at(0), p.at(1), p.at(2));
+        let n = weight.dims().first().copied().unwrap_or(0);
+        qlinear::prepare(x.dims(), n, [x.view(), weight.view(), y.view()], p.device())
+    }
+}
+
+impl<T: Float, Q: Block, I: Index> HipOp for QEmbedding<T, Q, I> {
+    type Kernel = quant::QEmbeddingArgs;
+    const INDICES: Option<&'static str> = Some("ids");
+
+    fn slots<'s>(a: &'s QEmbeddingArgs<'_, HipSpace, T, Q, I>) -> Slots<'s> {
+        slots([read(&a.table), read(&a.ids), write(&a.y)])
+    }
+    fn plan(&self, p: &Problem) -> Result<(Launch, Self::Kernel), Refused> {
+        let (table, ids, y) = (p.at(0), p.at(1), p.at(2));
+        let (&[bound, blocks], &[count]) = (table.dims(), ids.dims()) else {
+            return Err(Refused::Rank(table.layout.rank()));
+        };
+        quant::embedding([count, blocks, bound], [table.view(), ids.view(), y.view()], p.report(), p.device())
+    }
+}

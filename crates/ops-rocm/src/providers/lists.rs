@@ -1,0 +1,77 @@
+//! For each op its providers, best first.
+//!
+//! This project's kernels come first where they are at least as good: norms, rope, softmax, activations, everything that
+//! moves memory. rocBLAS comes first for products of matrices.
+use super::hip::{Hip, HipAffine, HipAttention, HipFill};
+use super::miopen::MiOpen;
+use super::rocblas::RocBlas;
+use crate::Rocm;
+use crate::choice::{Provider, ProviderId, Providers};
+use ops_core::ops::{
+    AddRmsNorm, Affine, AffineInplace, Attention, Binary, BinaryFn, Cast, Copy, Dequantize, Fill, Glu,
+    GroupNorm, IndexSelect, LayerNorm, Linear, MatMul, QEmbedding, QLinear, Quantize, RmsNorm, Rope,
+    RopeInplace, Softmax, Unary, UnaryFn, Where,
+};
+use ops_core::quant::Block;
+use ops_core::{Element, Float, Index, Mask, Num, Scalar};
+
+/// The providers of this crate.
+pub(crate) const KNOWN: &[ProviderId] = &[ProviderId::HIP, ProviderId::ROCBLAS, ProviderId::MIOPEN];
+
+const HIP: &[ProviderId] = &[ProviderId::HIP];
+const HIP_MIOPEN: &[ProviderId] = &[ProviderId::HIP, ProviderId::MIOPEN];
+const ROCBLAS_HIP: &[ProviderId] = &[ProviderId::ROCBLAS, ProviderId::HIP];
+
+/// The providers of an op that this crate computes, in their default order; `None` for any other name.
+pub fn providers_of(op: &str) -> Option<&'static [ProviderId]> {
+    let unary = || UnaryFn::ALL.iter().any(|f| f.name() == op);
+    let binary = || BinaryFn::ALL.iter().any(|f| f.name() == op);
+    Some(match op {
+        "rms_norm" | "layer_norm" | "group_norm" | "rope" | "rope_i" | "rope_thd" => HIP_MIOPEN,
+        "softmax" | "log_softmax" => HIP_MIOPEN,
+        "matmul" | "linear" => ROCBLAS_HIP,
+        "swiglu" | "geglu" | "affine" | "affine_inplace" | "add_rms_norm" => HIP,
+        "rope_inplace" | "rope_i_inplace" | "rope_thd_inplace" | "attention" => HIP,
+        "copy" | "fill" | "where" | "cast" | "index_select" => HIP,
+        "quantize" | "dequantize" | "qlinear" | "qembedding" => HIP,
+        _ if unary() => HIP_MIOPEN,
+        _ if binary() => HIP,
+        _ => return None,
+    })
+}
+
+/// Writes `impl Providers` for ops: their generic parameters, the op, its providers.
+macro_rules! lists {
+    ($(<$($g:ident: $bound:ident),+> $op:ty: $($provider:expr),+;)+) => {$(
+        impl<$($g: $bound),+> Providers<$op> for Rocm {
+            const LIST: &'static [&'static dyn Provider<$op>] = &[$(&$provider),+];
+        }
+    )+};
+}
+
+lists! {
+    <T: Num> Unary<T>: Hip, MiOpen;
+    <T: Num> Binary<T>: Hip;
+    <T: Float> Glu<T>: Hip;
+    <T: Num> Affine<T>: HipAffine;
+    <T: Num> AffineInplace<T>: HipAffine;
+    <T: Float, W: Float> RmsNorm<T, W>: Hip, MiOpen;
+    <T: Float, W: Float> LayerNorm<T, W>: Hip, MiOpen;
+    <T: Float, W: Float> AddRmsNorm<T, W>: Hip;
+    <T: Float, W: Float> GroupNorm<T, W>: Hip, MiOpen;
+    <T: Float, C: Float> Rope<T, C>: Hip, MiOpen;
+    <T: Float, C: Float> RopeInplace<T, C>: Hip;
+    <T: Float> Softmax<T>: Hip, MiOpen;
+    <T: Element> Copy<T>: Hip;
+    <T: Element> Fill<T>: HipFill;
+    <T: Element, I: Index> Where<T, I>: Hip;
+    <A: Scalar, B: Scalar> Cast<A, B>: Hip;
+    <T: Element, I: Index> IndexSelect<T, I>: Hip;
+    <T: Float> MatMul<T>: RocBlas, Hip;
+    <T: Float, W: Float, A: Float> Linear<T, W, A>: RocBlas, Hip;
+    <T: Float, M: Mask> Attention<T, M>: HipAttention;
+    <Q: Block> Quantize<Q>: Hip;
+    <Q: Block> Dequantize<Q>: Hip;
+    <T: Float, Q: Block> QLinear<T, Q>: Hip;
+    <T: Float, Q: Block, I: Index> QEmbedding<T, Q, I>: Hip;
+}

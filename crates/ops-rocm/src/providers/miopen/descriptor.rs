@@ -1,0 +1,77 @@
+//! MIOpen's descriptors, which live as long as the call that they are made for.
+use super::super::handle::Failure;
+use super::check;
+use miopen_sys::{self as sys, Lib, miopenDataType_t};
+use std::ptr::null_mut;
+
+/// A packed tensor's type and extents.
+pub(super) struct Tensor<'l> {
+    lib: &'l Lib,
+    pub(super) raw: sys::miopenTensorDescriptor_t,
+}
+
+impl<'l> Tensor<'l> {
+    pub(super) fn packed<const RANK: usize>(
+        lib: &'l Lib,
+        dtype: miopenDataType_t,
+        dims: [usize; RANK],
+    ) -> Result<Self, Failure> {
+        let mut strides = [1usize; RANK];
+        for axis in (1..RANK).rev() {
+            strides[axis - 1] = strides[axis].saturating_mul(dims[axis]);
+        }
+        let mut raw = null_mut();
+        // SAFETY: writes one descriptor.
+        let created = unsafe { lib.miopenCreateTensorDescriptor(&mut raw) };
+        check(lib, "miopenCreateTensorDescriptor", created)?;
+        let tensor = Tensor { lib, raw };
+        // SAFETY: the descriptor is live; as many extents and strides are read as there are.
+        let set = unsafe {
+            lib.miopenSetTensorDescriptorV2(raw, dtype, RANK as i32, dims.as_ptr(), strides.as_ptr())
+        };
+        check(lib, "miopenSetTensorDescriptorV2", set)?;
+        Ok(tensor)
+    }
+}
+
+impl Drop for Tensor<'_> {
+    fn drop(&mut self) {
+        // SAFETY: the descriptor is live, and used no more.
+        let destroyed = unsafe { self.lib.miopenDestroyTensorDescriptor(self.raw) };
+        if let Err(Failure { call, status }) = check(self.lib, "miopenDestroyTensorDescriptor", destroyed) {
+            tracing::warn!("{call} failed with {status}");
+        }
+    }
+}
+
+/// An activation function.
+pub(super) struct Activation<'l> {
+    lib: &'l Lib,
+    pub(super) raw: sys::miopenActivationDescriptor_t,
+}
+
+impl<'l> Activation<'l> {
+    /// Where the function has factors, they are 1.
+    pub(super) fn new(lib: &'l Lib, mode: sys::miopenActivationMode_t) -> Result<Self, Failure> {
+        let mut raw = null_mut();
+        // SAFETY: writes one descriptor.
+        let created = unsafe { lib.miopenCreateActivationDescriptor(&mut raw) };
+        check(lib, "miopenCreateActivationDescriptor", created)?;
+        let activation = Activation { lib, raw };
+        // SAFETY: the descriptor is live.
+        let set = unsafe { lib.miopenSetActivationDescriptor(raw, mode, 1.0, 1.0, 1.0) };
+        check(lib, "miopenSetActivationDescriptor", set)?;
+        Ok(activation)
+    }
+}
+
+impl Drop for Activation<'_> {
+    fn drop(&mut self) {
+        // SAFETY: the descriptor is live, and used no more.
+        let destroyed = unsafe { self.lib.miopenDestroyActivationDescriptor(self.raw) };
+        if let Err(Failure { call, status }) = check(self.lib, "miopenDestroyActivationDescriptor", destroyed)
+        {
+            tracing::warn!("{call} failed with {status}");
+        }
+    }
+}

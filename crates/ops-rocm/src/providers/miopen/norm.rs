@@ -1,0 +1,204 @@
+//! Layer norm, RMS norm (T5's layer norm) and group norm in f16, bf16 and f32.
+use super::descriptor::Tensor;
+use super::{ALL_SINGLE_AND_BELOW, MiOpen, check, datatype, pointer, suits};
+use crate::choice::{Provider, ProviderId, Target};
+use crate::hip::{DeviceMemory, Purpose};
+use crate::providers::hip::bind::{Bound, Problem, read, read_if, slots, write};
+use crate::{HipSpace, Result, Rocm};
+use miopen_sys as sys;
+use ops_core::ops::{GroupNorm, LayerNorm, RmsNorm};
+use ops_core::{Call, Float, Op, Operands, Reason};
+use std::ptr::null_mut;
+
+/// MIOpen takes weight and bias both, or neither.
+fn both_or_neither(on: &dyn Operands) -> Result<(), Reason> {
+    match (on.get("weight"), on.get("bias")) {
+        (Some(_), None) => Err(Reason::Because("MIOpen wants a bias beside the weight".to_string())),
+        (None, Some(_)) => Err(Reason::Because("MIOpen wants a weight beside the bias".to_string())),
+        _ => Ok(()),
+    }
+}
+
+/// Memory for statistics that MIOpen writes for each row, in the type of the operands.
+fn statistics(rocm: &Rocm, rows: usize, x: &Bound) -> Result<DeviceMemory> {
+    Ok(DeviceMemory::new(rocm.stream(), rows.saturating_mul(x.dtype.bytes()))?)
+}
+
+/// The extents of a row op: rows and their length.
+fn as_rows(x: &Bound) -> [usize; 2] {
+    let n = x.layout.last();
+    [x.layout.len() / n.max(1), n]
+}
+
+impl<T: Float, W: Float> Provider<RmsNorm<T, W>> for MiOpen {
+    fn id(&self) -> ProviderId {
+        ProviderId::MIOPEN
+    }
+
+    fn applicable(&self, target: &Target, op: &RmsNorm<T, W>, on: &dyn Operands) -> Result<(), Reason> {
+        suits(target, op.name(), on, ALL_SINGLE_AND_BELOW)
+    }
+
+    fn launch(&self, rocm: &Rocm, call: Call<'_, '_, RmsNorm<T, W>, HipSpace>) -> Result<()> {
+        let (op, args) = call.into_parts();
+        let args = &*args;
+        let memory = slots([read(&args.x), read(&args.weight), write(&args.y)]);
+        let (problem, _lent) = Problem::bind(args, &memory, rocm)?;
+        let (x, weight, y) = (problem.at(0), problem.at(1), problem.at(2));
+        if x.layout.is_empty() {
+            return Ok(());
+        }
+        let [rows, n] = as_rows(x);
+        let rstd = statistics(rocm, rows, x)?;
+        let rstd = rstd.access(rocm.stream(), Purpose::Write)?;
+        rocm.miopen().with(rocm, |lib, handle| {
+            let tensor = Tensor::packed(lib, datatype(x), [rows, n])?;
+            let (parameters, row) =
+                (Tensor::packed(lib, datatype(x), [n])?, Tensor::packed(lib, datatype(x), [rows])?);
+            // SAFETY: handle and descriptors are live; the operands are packed and of these extents, and lie in their
+            // memory, which is lent to the handle's stream.
+            let status = unsafe {
+                lib.miopenT5LayerNormForward(
+                    handle,
+                    sys::MIOPEN_WEIGHT_BIAS_T5,
+                    tensor.raw,
+                    pointer(x),
+                    parameters.raw,
+                    pointer(weight),
+                    op.eps as f32,
+                    tensor.raw,
+                    pointer(y),
+                    row.raw,
+                    rstd.address(),
+                )
+            };
+            check(lib, "miopenT5LayerNormForward", status)
+        })
+    }
+}
+
+impl<T: Float, W: Float> Provider<LayerNorm<T, W>> for MiOpen {
+    fn id(&self) -> ProviderId {
+        ProviderId::MIOPEN
+    }
+
+    fn applicable(&self, target: &Target, op: &LayerNorm<T, W>, on: &dyn Operands) -> Result<(), Reason> {
+        both_or_neither(on)?;
+        suits(target, op.name(), on, ALL_SINGLE_AND_BELOW)
+    }
+
+    fn launch(&self, rocm: &Rocm, call: Call<'_, '_, LayerNorm<T, W>, HipSpace>) -> Result<()> {
+        let (op, args) = call.into_parts();
+        let args = &*args;
+        let memory = slots([read(&args.x), read_if(&args.weight), read_if(&args.bias), write(&args.y)]);
+        let (problem, _lent) = Problem::bind(args, &memory, rocm)?;
+        let (x, y) = (problem.at(0), problem.at(3));
+        if x.layout.is_empty() {
+            return Ok(());
+        }
+        let [rows, n] = as_rows(x);
+        let (mean, rstd) = (statistics(rocm, rows, x)?, statistics(rocm, rows, x)?);
+        let (mean, rstd) =
+            (mean.access(rocm.stream(), Purpose::Write)?, rstd.access(rocm.stream(), Purpose::Write)?);
+        let Scaling { mode, weight, bias } = scaling(&problem);
+        rocm.miopen().with(rocm, |lib, handle| {
+            let tensor = Tensor::packed(lib, datatype(x), [rows, n])?;
+            let (parameters, row) =
+                (Tensor::packed(lib, datatype(x), [n])?, Tensor::packed(lib, datatype(x), [rows])?);
+            // SAFETY: as for the RMS norm.
+            let status = unsafe {
+                lib.miopenLayerNormForward(
+                    handle,
+                    mode,
+                    tensor.raw,
+                    pointer(x),
+                    parameters.raw,
+                    weight,
+                    parameters.raw,
+                    bias,
+                    op.eps as f32,
+                    1,
+                    tensor.raw,
+                    pointer(y),
+                    row.raw,
+                    mean.address(),
+                    row.raw,
+                    rstd.address(),
+                )
+            };
+            check(lib, "miopenLayerNormForward", status)
+        })
+    }
+}
+
+impl<T: Float, W: Float> Provider<GroupNorm<T, W>> for MiOpen {
+    fn id(&self) -> ProviderId {
+        ProviderId::MIOPEN
+    }
+
+    fn applicable(&self, target: &Target, op: &GroupNorm<T, W>, on: &dyn Operands) -> Result<(), Reason> {
+        both_or_neither(on)?;
+        suits(target, op.name(), on, ALL_SINGLE_AND_BELOW)
+    }
+
+    fn launch(&self, rocm: &Rocm, call: Call<'_, '_, GroupNorm<T, W>, HipSpace>) -> Result<()> {
+        let (op, args) = call.into_parts();
+        let args = &*args;
+        let memory = slots([read(&args.x), read_if(&args.weight), read_if(&args.bias), write(&args.y)]);
+        let (problem, _lent) = Problem::bind(args, &memory, rocm)?;
+        let (x, y) = (problem.at(0), problem.at(3));
+        let [batch, channels, ref image @ ..] = *x.layout.dims() else { return Ok(()) };
+        if x.layout.is_empty() {
+            return Ok(());
+        }
+        let groups = op.num_groups;
+        let rows = batch.saturating_mul(groups);
+        let (mean, rstd) = (statistics(rocm, rows, x)?, statistics(rocm, rows, x)?);
+        let (mean, rstd) =
+            (mean.access(rocm.stream(), Purpose::Write)?, rstd.access(rocm.stream(), Purpose::Write)?);
+        let Scaling { mode, weight, bias } = scaling(&problem);
+        rocm.miopen().with(rocm, |lib, handle| {
+            let tensor = Tensor::packed(lib, datatype(x), [batch, channels, image.iter().product(), 1])?;
+            let parameters = Tensor::packed(lib, datatype(x), [channels])?;
+            let group = Tensor::packed(lib, datatype(x), [batch, groups])?;
+            // SAFETY: as for the RMS norm.
+            let status = unsafe {
+                lib.miopenGroupNormForward(
+                    handle,
+                    mode,
+                    tensor.raw,
+                    pointer(x),
+                    parameters.raw,
+                    weight,
+                    parameters.raw,
+                    bias,
+                    groups as u64,
+                    op.eps as f32,
+                    tensor.raw,
+                    pointer(y),
+                    group.raw,
+                    mean.address(),
+                    group.raw,
+                    rstd.address(),
+                )
+            };
+            check(lib, "miopenGroupNormForward", status)
+        })
+    }
+}
+
+/// Weight and bias as MIOpen takes them: both, or neither.
+struct Scaling {
+    mode: sys::miopenNormMode_t,
+    weight: *mut std::ffi::c_void,
+    bias: *mut std::ffi::c_void,
+}
+
+fn scaling(problem: &Problem) -> Scaling {
+    match (problem.get(1), problem.get(2)) {
+        (Some(weight), Some(bias)) => {
+            Scaling { mode: sys::MIOPEN_WEIGHT_BIAS, weight: pointer(weight), bias: pointer(bias) }
+        }
+        _ => Scaling { mode: sys::MIOPEN_ELEMENTWISE_AFFINE, weight: null_mut(), bias: null_mut() },
+    }
+}

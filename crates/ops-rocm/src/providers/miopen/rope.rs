@@ -1,0 +1,88 @@
+//! Rope in the paper's form, in f16, bf16 and f32.
+//!
+//! MIOpen's tables have a value for every element, not for every pair, and one row for every token: they are made from
+//! the op's on each call.
+use super::descriptor::Tensor;
+use super::{ALL_SINGLE_AND_BELOW, MiOpen, check, datatype, pointer, suits};
+use crate::choice::{Provider, ProviderId, Target};
+use crate::error::failed;
+use crate::hip::{DeviceMemory, Purpose};
+use crate::providers::hip::bind::{Bound, Problem, read, slots, write};
+use crate::{HipSpace, Result, Rocm};
+use ops_core::ops::{Rope, RopeForm};
+use ops_core::{Call, Float, Layout, Op, Operands, Reason};
+use ops_kernels::copy;
+
+impl<T: Float, C: Float> Provider<Rope<T, C>> for MiOpen {
+    fn id(&self) -> ProviderId {
+        ProviderId::MIOPEN
+    }
+
+    fn applicable(&self, target: &Target, op: &Rope<T, C>, on: &dyn Operands) -> Result<(), Reason> {
+        if op.form != RopeForm::Interleaved {
+            return Err(Reason::Because("MIOpen pairs neighbours only".to_string()));
+        }
+        let batch = on.get("x").and_then(|x| x.layout.dims().first().copied()).unwrap_or(1);
+        if batch > 1 && on.get("cos").is_some_and(|cos| cos.layout.rank() == 3) {
+            return Err(Reason::Because("MIOpen has one table for the whole batch".to_string()));
+        }
+        suits(target, op.name(), on, ALL_SINGLE_AND_BELOW)
+    }
+
+    fn launch(&self, rocm: &Rocm, call: Call<'_, '_, Rope<T, C>, HipSpace>) -> Result<()> {
+        let (op, args) = call.into_parts();
+        let args = &*args;
+        let memory = slots([read(&args.x), read(&args.cos), read(&args.sin), write(&args.y)]);
+        let (problem, _lent) = Problem::bind(args, &memory, rocm)?;
+        let (x, y) = (problem.at(0), problem.at(3));
+        let &[batch, heads, t, d] = x.layout.dims() else { return Ok(()) };
+        if x.layout.is_empty() {
+            return Ok(());
+        }
+        let table = || DeviceMemory::new(rocm.stream(), t.saturating_mul(d).saturating_mul(x.dtype.bytes()));
+        let (cos, sin) = (table()?, table()?);
+        let (cos, sin) =
+            (cos.access(rocm.stream(), Purpose::Write)?, sin.access(rocm.stream(), Purpose::Write)?);
+        for (table, to) in [(problem.at(1), &cos), (problem.at(2), &sin)] {
+            // SAFETY: the table has these rows, by the op's rule, and the memory an element for each of `t · d`.
+            unsafe { spread(rocm, table, op.start, t, to.address() as u64) }?;
+        }
+        rocm.miopen().with(rocm, |lib, handle| {
+            let tensor = Tensor::packed(lib, datatype(x), [batch, heads, t, d])?;
+            let table = Tensor::packed(lib, datatype(x), [t, d])?;
+            // SAFETY: handle and descriptors are live; the operands are packed and of these extents, and lie in their
+            // memory, which is lent to the handle's stream.
+            let status = unsafe {
+                lib.miopenRoPEForward(
+                    handle,
+                    tensor.raw,
+                    pointer(x),
+                    table.raw,
+                    cos.address(),
+                    table.raw,
+                    sin.address(),
+                    tensor.raw,
+                    pointer(y),
+                )
+            };
+            check(lib, "miopenRoPEForward", status)
+        })
+    }
+}
+
+/// Copies rows of a table, each value twice.
+///
+/// # Safety
+/// The table has `t` rows from `start` on, in memory that is lent to the stream, as is memory for twice as many values.
+unsafe fn spread(rocm: &Rocm, table: &Bound, start: usize, t: usize, to: u64) -> Result<()> {
+    let rows = table.layout.narrow(-2, start, t)?;
+    let rows =
+        if rows.rank() == 3 { rows.squeeze(0).or_else(|_| rows.narrow(0, 0, 1)?.squeeze(0))? } else { rows };
+    let dims = [rows.dims()[0], rows.dims()[1], 2];
+    let twice = rows.unsqueeze(-1)?.broadcast(&dims)?;
+    let target = Bound::new(to, table.dtype, &Layout::contiguous(&dims)?);
+    let plan = copy::copy(target.dims(), table.relaid(&twice).view(), target.view(), rocm.target().kernels());
+    let (launch, args) = plan.map_err(|refused| failed("miopenRoPEForward", refused))?;
+    // SAFETY: the caller's promise.
+    unsafe { rocm.kernels().launch(rocm.stream(), &launch, &args) }
+}

@@ -1,0 +1,55 @@
+//! Softmax in f16 and f32. The kernel takes any other type's memory for f32.
+use super::descriptor::Tensor;
+use super::{HALF_AND_SINGLE, MiOpen, check, datatype, pointer, suits};
+use crate::choice::{Provider, ProviderId, Target};
+use crate::providers::hip::bind::{Problem, read, slots, write};
+use crate::{HipSpace, Result, Rocm};
+use miopen_sys as sys;
+use ops_core::ops::Softmax;
+use ops_core::{Call, Float, Op, Operands, Reason};
+use std::ptr::from_ref;
+
+impl<T: Float> Provider<Softmax<T>> for MiOpen {
+    fn id(&self) -> ProviderId {
+        ProviderId::MIOPEN
+    }
+
+    fn applicable(&self, target: &Target, op: &Softmax<T>, on: &dyn Operands) -> Result<(), Reason> {
+        suits(target, op.name(), on, HALF_AND_SINGLE)
+    }
+
+    fn launch(&self, rocm: &Rocm, call: Call<'_, '_, Softmax<T>, HipSpace>) -> Result<()> {
+        let (op, args) = call.into_parts();
+        let args = &*args;
+        let (problem, _lent) = Problem::bind(args, &slots([read(&args.x), write(&args.y)]), rocm)?;
+        let (x, y) = (problem.at(0), problem.at(1));
+        if x.layout.is_empty() {
+            return Ok(());
+        }
+        let axis = x.layout.shape().axis(op.axis)?;
+        let (outer, inner) = x.layout.dims().split_at(axis);
+        // Rows along the channels of an image.
+        let dims = [outer.iter().product(), inner[0], inner[1..].iter().product(), 1];
+        let algorithm = if op.log { sys::MIOPEN_SOFTMAX_LOG } else { sys::MIOPEN_SOFTMAX_ACCURATE };
+        let (one, zero) = (1.0f32, 0.0f32);
+        rocm.miopen().with(rocm, |lib, handle| {
+            let tensor = Tensor::packed(lib, datatype(x), dims)?;
+            // SAFETY: handle and descriptor are live; both operands are packed and of these extents, and lie in their
+            // memory, which is lent to the handle's stream.
+            let status = unsafe {
+                lib.miopenSoftmaxForward_V2(
+                    handle,
+                    from_ref(&one).cast(),
+                    tensor.raw,
+                    pointer(x),
+                    from_ref(&zero).cast(),
+                    tensor.raw,
+                    pointer(y),
+                    algorithm,
+                    sys::MIOPEN_SOFTMAX_MODE_CHANNEL,
+                )
+            };
+            check(lib, "miopenSoftmaxForward_V2", status)
+        })
+    }
+}

@@ -1,0 +1,266 @@
+//! matmul and linear.
+use super::check;
+use super::plan::{Matrix, Operands, Plan};
+use crate::choice::{Provider, ProviderId, Target, denied};
+use crate::error::{NAME, failed};
+use crate::hip::{DeviceMemory, Purpose};
+use crate::providers::handle::Failure;
+use crate::providers::hip::bind::{Bound, Problem, Slots, read, read_if, slots, write};
+use crate::{Error, HipSpace, Result, Rocm};
+use ops_core::ops::{Linear, LinearArgs, MatMul, MatMulArgs};
+use ops_core::{Call, DType, Float, Layout, Op, Reason};
+use ops_kernels::{Dtype, Refused, cast, copy};
+use rocblas_sys::{self as sys, rocblas_datatype, rocblas_operation};
+use std::ffi::c_void;
+
+/// Products by rocBLAS: f16 and bf16 with f32 sums, f32, f64.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RocBlas;
+
+fn datatype(dtype: Dtype) -> Option<rocblas_datatype> {
+    match dtype {
+        Dtype::F16 => Some(sys::rocblas_datatype_f16_r),
+        Dtype::Bf16 => Some(sys::rocblas_datatype_bf16_r),
+        Dtype::F32 => Some(sys::rocblas_datatype_f32_r),
+        Dtype::F64 => Some(sys::rocblas_datatype_f64_r),
+        _ => None,
+    }
+}
+
+/// A sum of no products is 0, and rocBLAS is not asked for it.
+fn some_products(plan: Plan) -> Result<Plan, Reason> {
+    if plan.k == 0 { Err(Reason::Because("there is nothing to sum".to_string())) } else { Ok(plan) }
+}
+
+impl<T: Float> Provider<MatMul<T>> for RocBlas {
+    fn id(&self) -> ProviderId {
+        ProviderId::ROCBLAS
+    }
+
+    fn applicable(&self, target: &Target, op: &MatMul<T>, on: &dyn ops_core::Operands) -> Result<(), Reason> {
+        let problem = Problem::assumed(on, target.kernels())?;
+        matmul_plan(&problem)?;
+        target.require_rocblas()?;
+        denied(target, ProviderId::ROCBLAS, op.name(), on)
+    }
+
+    fn launch(&self, rocm: &Rocm, call: Call<'_, '_, MatMul<T>, HipSpace>) -> Result<()> {
+        let (op, args) = call.into_parts();
+        let args = &*args;
+        let (problem, _lent) = Problem::bind(args, &matmul_slots(args), rocm)?;
+        let plan = matmul_plan(&problem).map_err(|reason| unsupported(op.name(), reason))?;
+        let bound = [problem.at(0), problem.at(1), problem.at(2)];
+        // SAFETY: a call's views lie in their memory, which is lent to the stream; the plan is made for them.
+        unsafe { multiply(rocm, &plan, bound, 0.0) }
+    }
+}
+
+fn matmul_slots<'s, T: Float>(args: &'s MatMulArgs<'_, HipSpace, T>) -> Slots<'s> {
+    slots([read(&args.a), read(&args.b), write(&args.c)])
+}
+
+fn matmul_plan(p: &Problem) -> Result<Plan, Reason> {
+    let layouts = [&p.at(0).layout, &p.at(1).layout, &p.at(2).layout];
+    some_products(Operands { layouts, names: ["a", "b", "c"] }.plan()?)
+}
+
+impl<T: Float, W: Float, A: Float> Provider<Linear<T, W, A>> for RocBlas {
+    fn id(&self) -> ProviderId {
+        ProviderId::ROCBLAS
+    }
+
+    fn applicable(
+        &self,
+        target: &Target,
+        op: &Linear<T, W, A>,
+        on: &dyn ops_core::Operands,
+    ) -> Result<(), Reason> {
+        if W::DTYPE != T::DTYPE {
+            return Err(Reason::DType { operand: "weight", dtype: W::DTYPE });
+        }
+        let problem = Problem::assumed(on, target.kernels())?;
+        if problem.get(2).is_some()
+            && A::DTYPE != T::DTYPE
+            && (A::DTYPE != DType::F32 || T::DTYPE == DType::F64)
+        {
+            return Err(Reason::DType { operand: "bias", dtype: A::DTYPE });
+        }
+        linear_plan(&problem)?;
+        target.require_rocblas()?;
+        denied(target, ProviderId::ROCBLAS, op.name(), on)
+    }
+
+    fn launch(&self, rocm: &Rocm, call: Call<'_, '_, Linear<T, W, A>, HipSpace>) -> Result<()> {
+        let (op, args) = call.into_parts();
+        let args = &*args;
+        let (problem, _lent) = Problem::bind(args, &linear_slots(args), rocm)?;
+        let LinearPlan { x, weight, y, plan } =
+            linear_plan(&problem).map_err(|reason| unsupported(op.name(), reason))?;
+        let Some(bias) = problem.get(2) else {
+            // SAFETY: a call's views lie in their memory, which is lent to the stream; the plan is made for them.
+            return unsafe { multiply(rocm, &plan, [&x, &weight, &y], 0.0) };
+        };
+        if bias.dtype == y.dtype {
+            // The product is added to what the output holds, and the sum rounded once.
+            // SAFETY: as above.
+            unsafe { spread(rocm, bias, problem.at(3)) }?;
+            // SAFETY: as above.
+            return unsafe { multiply(rocm, &plan, [&x, &weight, &y], 1.0) };
+        }
+        // A bias that is wider than the output: the sum is made in f32 elsewhere, and rounded on its way back.
+        let wide = DeviceMemory::new(rocm.stream(), y.layout.len().saturating_mul(size_of::<f32>()))?;
+        let lent = wide.access(rocm.stream(), Purpose::Write)?;
+        let address = lent.address() as u64;
+        let sums = |layout: &Layout| Bound::new(address, Dtype::F32, &Layout::of(layout.shape()));
+        let out = sums(&y.layout);
+        let plan = replan(&x, &weight, &out).map_err(|reason| unsupported(op.name(), reason))?;
+        // SAFETY: as above; the memory holds the output's elements in f32.
+        unsafe { spread(rocm, bias, &sums(&problem.at(3).layout)) }?;
+        // SAFETY: as above.
+        unsafe { multiply(rocm, &plan, [&x, &weight, &out], 1.0) }?;
+        let y = problem.at(3);
+        let narrow = cast::prepare(y.dims(), sums(&y.layout).view(), y.view(), problem.device());
+        let (launch, args) = narrow.map_err(|refused| failed("linear", refused))?;
+        // SAFETY: as above.
+        unsafe { rocm.kernels().launch(rocm.stream(), &launch, &args) }
+    }
+}
+
+fn linear_slots<'s, T: Float, W: Float, A: Float>(args: &'s LinearArgs<'_, HipSpace, T, W, A>) -> Slots<'s> {
+    slots([read(&args.x), read(&args.weight), read_if(&args.bias), write(&args.y)])
+}
+
+/// A linear layer as a product: input and output by rows, the weight transposed and shared by the batch.
+struct LinearPlan {
+    x: Bound,
+    weight: Bound,
+    y: Bound,
+    plan: Plan,
+}
+
+fn linear_plan(p: &Problem) -> Result<LinearPlan, Reason> {
+    let (x, y) = p.at(0).folded_with(p.at(3));
+    let batch = x.layout.dims().len().saturating_sub(2);
+    let shared = |weight: &Bound| {
+        let matrix = weight.layout.transpose(0, 1)?;
+        let dims = [&x.layout.dims()[..batch], matrix.dims()].concat();
+        matrix.broadcast(&dims)
+    };
+    let weight = shared(p.at(1)).map_err(|error| Reason::Because(error.to_string()))?;
+    let weight = p.at(1).relaid(&weight);
+    let plan = replan(&x, &weight, &y)?;
+    Ok(LinearPlan { x, weight, y, plan })
+}
+
+fn replan(x: &Bound, weight: &Bound, y: &Bound) -> Result<Plan, Reason> {
+    let layouts = [&x.layout, &weight.layout, &y.layout];
+    some_products(Operands { layouts, names: ["x", "weight", "y"] }.plan()?)
+}
+
+fn unsupported(op: &'static str, reason: Reason) -> Error {
+    Error::Unsupported { op, backend: NAME, reason }
+}
+
+/// Enqueues a copy of the bias to every row.
+///
+/// # Safety
+/// Both lie in memory that is lent to the stream.
+unsafe fn spread(rocm: &Rocm, bias: &Bound, y: &Bound) -> Result<()> {
+    let rows = bias.layout.broadcast(y.layout.dims())?;
+    let plan = copy::copy(y.dims(), bias.relaid(&rows).view(), y.view(), rocm.target().kernels());
+    let (launch, args) = plan.map_err(|refused: Refused| failed("linear", refused))?;
+    // SAFETY: the caller's promise.
+    unsafe { rocm.kernels().launch(rocm.stream(), &launch, &args) }
+}
+
+/// Enqueues `c = a · b + beta · c`.
+///
+/// # Safety
+/// The plan is made for these operands, which lie in memory that is lent to the stream.
+unsafe fn multiply(rocm: &Rocm, plan: &Plan, operands: [&Bound; 3], beta: f64) -> Result<()> {
+    if plan.m == 0 || plan.n == 0 || plan.batch == 0 {
+        return Ok(());
+    }
+    let type_of = |operand: &Bound| {
+        datatype(operand.dtype)
+            .ok_or_else(|| failed("a product", format!("rocBLAS has no {}", operand.dtype)))
+    };
+    let [left, right, out] = [plan.left, plan.right, plan.out].map(|matrix| operands[matrix.operand]);
+    let (left_type, right_type, out_type) = (type_of(left)?, type_of(right)?, type_of(out)?);
+    let compute = if left.dtype == Dtype::F64 { left_type } else { sys::rocblas_datatype_f32_r };
+    let factors = Factors::new(left.dtype, beta);
+    rocm.rocblas().with(rocm, |lib, handle| {
+        for start in &plan.calls {
+            let at = |matrix: Matrix| {
+                let operand = operands[matrix.operand];
+                let bytes = start[matrix.operand].wrapping_mul(operand.dtype.bytes() as i64);
+                operand.address.wrapping_add_signed(bytes) as *mut c_void
+            };
+            // SAFETY: handle and library belong together; the factors live on the host; sizes and leading dimensions
+            // describe the operands by the caller's promise.
+            let status = unsafe {
+                lib.rocblas_gemm_strided_batched_ex(
+                    handle,
+                    operation(plan.left),
+                    operation(plan.right),
+                    plan.m,
+                    plan.n,
+                    plan.k,
+                    factors.one(),
+                    at(plan.left),
+                    left_type,
+                    plan.left.ld,
+                    plan.left.stride,
+                    at(plan.right),
+                    right_type,
+                    plan.right.ld,
+                    plan.right.stride,
+                    factors.beta(),
+                    at(plan.out),
+                    out_type,
+                    plan.out.ld,
+                    plan.out.stride,
+                    at(plan.out),
+                    out_type,
+                    plan.out.ld,
+                    plan.out.stride,
+                    plan.batch,
+                    compute,
+                    sys::rocblas_gemm_algo_standard,
+                    0,
+                    0,
+                )
+            };
+            check(lib, "rocblas_gemm_strided_batched_ex", status)?;
+        }
+        Ok::<_, Failure>(())
+    })
+}
+
+fn operation(matrix: Matrix) -> rocblas_operation {
+    if matrix.transposed { sys::rocblas_operation_transpose } else { sys::rocblas_operation_none }
+}
+
+/// 1 and beta, in the type that products are summed in.
+enum Factors {
+    Single([f32; 2]),
+    Double([f64; 2]),
+}
+
+impl Factors {
+    fn new(dtype: Dtype, beta: f64) -> Self {
+        if dtype == Dtype::F64 { Factors::Double([1.0, beta]) } else { Factors::Single([1.0, beta as f32]) }
+    }
+    fn at(&self, place: usize) -> *const c_void {
+        match self {
+            Factors::Single(values) => std::ptr::from_ref(&values[place]).cast(),
+            Factors::Double(values) => std::ptr::from_ref(&values[place]).cast(),
+        }
+    }
+    fn one(&self) -> *const c_void {
+        self.at(0)
+    }
+    fn beta(&self) -> *const c_void {
+        self.at(1)
+    }
+}

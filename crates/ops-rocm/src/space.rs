@@ -1,0 +1,126 @@
+//! Tensors in the memory of an AMD GPU.
+use crate::hip::{DeviceMemory, Stream};
+use core::marker::PhantomData;
+use ops_core::{Element, Space};
+
+/// The memory of AMD GPUs.
+#[derive(Clone, Copy, Debug)]
+pub struct HipSpace;
+
+/// Owned device memory for elements. It is freed behind the work that uses it.
+#[derive(Debug)]
+pub struct HipBuffer<T> {
+    memory: DeviceMemory,
+    len: usize,
+    element: PhantomData<fn() -> T>,
+}
+
+/// A run of elements in device memory, for reading.
+#[derive(Debug)]
+pub struct HipRef<'a, T> {
+    memory: &'a DeviceMemory,
+    start: usize,
+    len: usize,
+    element: PhantomData<fn() -> T>,
+}
+
+/// A run of elements in device memory, for writing: no other view covers them.
+#[derive(Debug)]
+pub struct HipMut<'a, T> {
+    memory: &'a DeviceMemory,
+    start: usize,
+    len: usize,
+    element: PhantomData<fn() -> T>,
+}
+
+impl<T> Clone for HipRef<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T> Copy for HipRef<'_, T> {}
+
+impl<T: Element> HipBuffer<T> {
+    /// The memory as elements: as many as fit it.
+    pub fn new(memory: DeviceMemory) -> Self {
+        let len = memory.len() / size_of::<T>().max(1);
+        HipBuffer { memory, len, element: PhantomData }
+    }
+    /// The memory.
+    pub fn memory(&self) -> &DeviceMemory {
+        &self.memory
+    }
+    /// The memory, for bytes of any kind.
+    pub fn into_memory(self) -> DeviceMemory {
+        self.memory
+    }
+    /// Number of elements.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+    /// The stream on which use costs nothing extra.
+    pub fn home(&self) -> &Stream {
+        self.memory.home()
+    }
+}
+
+impl<'a, T: Element> HipRef<'a, T> {
+    /// The memory that the run lies in, to be lent to a kernel by [`DeviceMemory::access`].
+    pub fn memory(&self) -> &'a DeviceMemory {
+        self.memory
+    }
+    /// Where in it the run starts, in bytes.
+    pub fn offset(&self) -> usize {
+        self.start * size_of::<T>()
+    }
+    /// Number of elements.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+}
+
+impl<T: Element> HipMut<'_, T> {
+    pub(crate) fn write(&mut self, stream: &Stream, at: usize, elements: &[T]) -> crate::hip::Result<()> {
+        let offset = (self.start + at) * size_of::<T>();
+        self.memory.write_part(stream, offset, bytemuck::cast_slice(elements))
+    }
+}
+
+impl Space for HipSpace {
+    type Buffer<T: Element> = HipBuffer<T>;
+    type Ref<'a, T: Element> = HipRef<'a, T>;
+    type Mut<'a, T: Element> = HipMut<'a, T>;
+
+    fn len<T: Element>(view: HipRef<'_, T>) -> usize {
+        view.len
+    }
+    fn borrow<T: Element>(buffer: &HipBuffer<T>) -> HipRef<'_, T> {
+        HipRef { memory: &buffer.memory, start: 0, len: buffer.len, element: PhantomData }
+    }
+    fn borrow_mut<T: Element>(buffer: &mut HipBuffer<T>) -> HipMut<'_, T> {
+        HipMut { memory: &buffer.memory, start: 0, len: buffer.len, element: PhantomData }
+    }
+    fn share<'s, T: Element>(view: &'s HipMut<'_, T>) -> HipRef<'s, T> {
+        HipRef { memory: view.memory, start: view.start, len: view.len, element: PhantomData }
+    }
+    fn reborrow<'s, T: Element>(view: &'s mut HipMut<'_, T>) -> HipMut<'s, T> {
+        HipMut { memory: view.memory, start: view.start, len: view.len, element: PhantomData }
+    }
+    fn shorten<'s, 'l: 's, T: Element>(view: HipRef<'l, T>) -> HipRef<'s, T> {
+        view
+    }
+    fn split_at<T: Element>(view: Self::Mut<'_, T>, mid: usize) -> (Self::Mut<'_, T>, Self::Mut<'_, T>) {
+        // Beyond the end the second run is empty.
+        let mid = mid.min(view.len);
+        let part = |start, len| HipMut { memory: view.memory, start, len, element: PhantomData };
+        (part(view.start, mid), part(view.start + mid, view.len - mid))
+    }
+}

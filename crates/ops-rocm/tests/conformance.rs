@@ -1,0 +1,72 @@
+//! Golden cases and the suite on the stand-in for ROCm, with waves of 32 and of 64 lanes.
+
+mod standin;
+
+use ops_core::Backend;
+use ops_rocm::Rocm;
+use ops_test::golden::{Golden, Status};
+use ops_test::suite::{Ended, Filter, run};
+use standin::with_standin;
+use std::path::{Path, PathBuf};
+
+const WAVES_OF_64: &[(&str, &str)] = &[("HIP_STANDIN_WAVE", "64")];
+
+fn cases() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden");
+    let entries = std::fs::read_dir(folder).expect("the golden cases lie in tests/golden");
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("a readable folder").path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|e| e == "safetensors"));
+    paths.sort();
+    paths
+}
+
+fn replay() {
+    let rocm = Rocm::new().unwrap();
+    let known: Vec<&str> = ops_test::op_names().collect();
+    let (mut ok, mut unknown, mut wrong) = (0, 0, Vec::new());
+    for path in cases() {
+        let golden = Golden::load(&path).expect("a golden case");
+        let result = golden.replay(&rocm);
+        match result.status {
+            Status::Ok => ok += 1,
+            Status::Unsupported if !known.contains(&golden.op()) => unknown += 1,
+            _ => wrong.push(format!("{}: {result}", path.file_name().unwrap_or_default().display())),
+        }
+    }
+    println!("{ok} ok, {unknown} of ops that core does not have, decided by {}", rocm.decisions().len());
+    assert!(wrong.is_empty(), "{} wrong, {ok} ok:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(ok >= 400, "only {ok} cases ran");
+}
+
+fn suite() {
+    let rocm = Rocm::new().unwrap();
+    let filter = Filter { op: std::env::var("OPS_TEST_OP").ok(), ..Filter::all() };
+    let report = run(&rocm, &filter);
+    println!("{}\n{}", rocm.name(), report.table());
+    let failures: Vec<String> = report
+        .failures()
+        .map(|o| format!("{}: {}", o.case, if let Ended::Fail(why) = &o.ended { why } else { "" }))
+        .collect();
+    let shown = failures.len().min(60);
+    assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), failures[..shown].join("\n"));
+}
+
+#[test]
+fn golden_cases_on_waves_of_32() {
+    with_standin("golden_cases_on_waves_of_32", &[], |_| replay());
+}
+
+#[test]
+fn golden_cases_on_waves_of_64() {
+    with_standin("golden_cases_on_waves_of_64", WAVES_OF_64, |_| replay());
+}
+
+#[test]
+fn suite_on_waves_of_32() {
+    with_standin("suite_on_waves_of_32", &[], |_| suite());
+}
+
+#[test]
+fn suite_on_waves_of_64() {
+    with_standin("suite_on_waves_of_64", WAVES_OF_64, |_| suite());
+}

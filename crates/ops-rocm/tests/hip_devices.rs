@@ -1,0 +1,98 @@
+//! Which device is taken, several devices in one process, and streams of other code, on the stand-in.
+
+mod standin;
+
+use ops_rocm::hip::{Device, DeviceInfo, DeviceMemory, Error, Purpose, Stream, remarks};
+use standin::with_standin;
+
+const TWO: (&str, &str) = ("HIP_STANDIN_DEVICES", "gfx1036:integrated,gfx1100");
+
+#[test]
+fn the_default_is_not_the_integrated_device_that_comes_first() {
+    with_standin("the_default_is_not_the_integrated_device_that_comes_first", &[TWO], |standin| {
+        let devices = DeviceInfo::all(&standin.hip).unwrap();
+        let kinds: Vec<_> = devices.iter().map(|device| (device.gfx.name(), device.integrated)).collect();
+        assert_eq!(kinds, [("gfx1036", true), ("gfx1100", false)]);
+        assert!(remarks(&devices).iter().any(|remark| remark.contains("integrated")));
+        let device = Device::open_default().unwrap();
+        assert_eq!((device.info().ordinal, device.info().gfx.name()), (1, "gfx1100"));
+        assert_eq!(Device::open(0).unwrap().info().gfx.name(), "gfx1036");
+    });
+}
+
+#[test]
+fn a_machine_without_a_device_is_told_from_one_without_rocm() {
+    let none = [("HIP_STANDIN_DEVICES", "none")];
+    with_standin("a_machine_without_a_device_is_told_from_one_without_rocm", &none, |_| {
+        let error = Device::open_default().unwrap_err();
+        assert!(matches!(&error, Error::NoDevice(why) if why.contains("/dev/kfd")), "{error}");
+        assert!(!error.to_string().contains('\n'));
+    });
+}
+
+#[test]
+fn a_device_that_is_not_supported_is_no_default() {
+    let old = [("HIP_STANDIN_DEVICES", "gfx803")];
+    with_standin("a_device_that_is_not_supported_is_no_default", &old, |_| {
+        let error = Device::open_default().unwrap_err();
+        assert!(matches!(&error, Error::NoDevice(why) if why.contains("gfx803")), "{error}");
+    });
+}
+
+#[test]
+fn the_threads_current_device_is_as_it_was() {
+    with_standin("the_threads_current_device_is_as_it_was", &[TWO], |standin| {
+        let devices = DeviceInfo::all(&standin.hip).unwrap();
+        let (first, second) =
+            (Device::new(&standin.hip, devices[0].clone()), Device::new(&standin.hip, devices[1].clone()));
+        for (device, value) in [(&first, 1), (&second, 2)] {
+            let stream = device.stream().unwrap();
+            let mut memory = DeviceMemory::new(&stream, 100).unwrap();
+            memory.fill(&stream, 0, 100, value).unwrap();
+            assert_eq!(memory.read(&stream, 0, 100).unwrap(), [value; 100]);
+            assert_eq!(standin.hip.current_device(), Ok(0));
+        }
+        standin.hip.set_device(1).unwrap();
+        first.stream().unwrap().record().unwrap();
+        assert_eq!(standin.hip.current_device(), Ok(1));
+    });
+}
+
+#[test]
+fn a_stream_of_another_device_is_refused() {
+    with_standin("a_stream_of_another_device_is_refused", &[TWO], |standin| {
+        let devices = DeviceInfo::all(&standin.hip).unwrap();
+        let (first, second) =
+            (Device::new(&standin.hip, devices[0].clone()), Device::new(&standin.hip, devices[1].clone()));
+        let memory = DeviceMemory::new(&first.stream().unwrap(), 100).unwrap();
+        let error = memory.access(&second.stream().unwrap(), Purpose::Read).unwrap_err();
+        assert!(matches!(error, Error::OtherDevice { stream: 1, owner: 0, .. }), "{error}");
+        assert!(
+            error.to_string().contains("a stream of device 1 was given for what belongs to device 0"),
+            "{error}"
+        );
+    });
+}
+
+#[test]
+fn a_stream_of_other_code_is_used_and_left_alone() {
+    with_standin(
+        "a_stream_of_other_code_is_used_and_left_alone",
+        &[("HIP_STANDIN_DELAY_US", "2000")],
+        |standin| {
+            let device = standin.device();
+            let theirs = standin.hip.stream_create().unwrap();
+            {
+                // SAFETY: the stream is of the first device, and is destroyed after the last copy is gone.
+                let stream = unsafe { Stream::borrow_raw(&device, theirs) };
+                let mut memory = DeviceMemory::new(&stream, 1000).unwrap();
+                memory.fill(&stream, 0, 1000, 4).unwrap();
+                let other = device.stream().unwrap();
+                assert_eq!(memory.read(&other, 0, 1000).unwrap(), [4; 1000]);
+            }
+            assert_eq!(device.memory_stats().reserved(), 0);
+            // SAFETY: live, and used no more.
+            unsafe { standin.hip.stream_destroy(theirs) }.unwrap();
+        },
+    );
+}

@@ -1,0 +1,103 @@
+//! Compiled kernels on disk.
+use crate::standin::with_standin;
+use ops_core::ops::*;
+use ops_core::{Backend, Result};
+use ops_rocm::Rocm;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn empty_folder(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = fs::remove_dir_all(&folder);
+    folder
+}
+
+fn silu(rocm: &Rocm) -> Result<f32> {
+    let x = rocm.tensor(&[1], &[0.0f32])?;
+    Ok(rocm.silu(rocm.add(x.as_ref(), x.as_ref())?.as_ref())?.as_ref().to_vec(rocm)?[0])
+}
+
+#[test]
+fn kernels_are_compiled_once_and_found_again() {
+    with_standin("cache::kernels_are_compiled_once_and_found_again", &[], |standin| {
+        let folder = empty_folder("cache-found");
+        let open = || Rocm::builder().cache(&folder).build().unwrap();
+        let compiled = || standin.count("hiprtcCompileProgram");
+        let rocm = open();
+        assert_eq!(compiled(), 0, "nothing is compiled before it is used");
+        assert_eq!(silu(&rocm).unwrap(), 0.0);
+        assert_eq!(silu(&rocm.fork().unwrap()).unwrap(), 0.0);
+        assert_eq!(compiled(), 2, "unary and binary kernels of one type");
+        drop(rocm);
+        assert_eq!(silu(&open()).unwrap(), 0.0);
+        assert_eq!(compiled(), 2, "they were on disk");
+        assert_eq!(silu(&Rocm::builder().no_cache().build().unwrap()).unwrap(), 0.0);
+        assert_eq!(compiled(), 4);
+    });
+}
+
+#[test]
+fn damaged_foreign_and_empty_files_are_made_anew() {
+    with_standin("cache::damaged_foreign_and_empty_files_are_made_anew", &[], |standin| {
+        let folder = empty_folder("cache-damaged");
+        let open = || Rocm::builder().cache(&folder).build().unwrap();
+        silu(&open()).unwrap();
+        let files = || fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
+        let whole: Vec<(PathBuf, Vec<u8>)> =
+            files().map(|path| (path.clone(), fs::read(path).unwrap())).collect();
+        assert_eq!(whole.len(), 2);
+        let foreign = whole[1].1.clone();
+        type Damage<'d> = Box<dyn Fn(&[u8]) -> Vec<u8> + 'd>;
+        let damages: [Damage<'_>; 4] = [
+            Box::new(|_| Vec::new()),
+            Box::new(|bytes| bytes[..bytes.len() / 2].to_vec()),
+            Box::new(|bytes| {
+                bytes.iter().enumerate().map(|(i, b)| b ^ u8::from(i == bytes.len() / 2)).collect()
+            }),
+            Box::new(|_| foreign.clone()),
+        ];
+        for damage in damages {
+            let (path, bytes) = &whole[0];
+            fs::write(path, damage(bytes)).unwrap();
+            let before = standin.count("hiprtcCompileProgram");
+            assert_eq!(silu(&open()).unwrap(), 0.0);
+            assert_eq!(standin.count("hiprtcCompileProgram") - before, 1);
+            assert_eq!(&fs::read(path).unwrap()[..48], &bytes[..48], "the file was made anew");
+        }
+        assert_eq!(files().count(), 2, "nothing is left lying about");
+    });
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_does_no_harm() {
+    with_standin("cache::a_folder_that_cannot_be_written_does_no_harm", &[], |_| {
+        let file = empty_folder("cache-is-a-file");
+        fs::write(&file, "not a folder").unwrap();
+        assert_eq!(silu(&Rocm::builder().cache(&file).build().unwrap()).unwrap(), 0.0);
+        fs::remove_file(&file).unwrap();
+    });
+}
+
+#[test]
+fn threads_and_devices_share_a_folder() {
+    with_standin("cache::threads_and_devices_share_a_folder", &[], |standin| {
+        let folder = empty_folder("cache-shared");
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                let folder = &folder;
+                scope.spawn(move || {
+                    let rocm = Rocm::builder().cache(folder).build().unwrap();
+                    std::thread::scope(|scope| {
+                        for _ in 0..3 {
+                            let queue = rocm.fork().unwrap();
+                            scope.spawn(move || assert_eq!(silu(&queue).unwrap(), 0.0));
+                        }
+                    });
+                });
+            }
+        });
+        let compiled = standin.count("hiprtcCompileProgram");
+        assert!((2..=6).contains(&compiled), "{compiled}: at most once for each device opened");
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 2);
+    });
+}

@@ -1,0 +1,142 @@
+//! Policies, explanations, decisions.
+use crate::standin::with_standin;
+use ops_core::ops::*;
+use ops_core::{Backend, Element, Error, Execute, Fallback, Op, Operands, Reason, View, bf16};
+use ops_cpu::{Cpu, Host};
+use ops_rocm::hip::Gfx;
+use ops_rocm::{Decision, Policy, ProviderId, Providers, Rocm, Target, Verdict, explain};
+
+fn assumed<O: Op>(gfx: &str, policy: &str, op: &O, on: &dyn Operands) -> Decision
+where
+    Rocm: Providers<O>,
+{
+    explain(&Target::assumed(Gfx::parse(gfx).unwrap()), &Policy::parse(policy).unwrap(), op, on)
+}
+
+fn softmax<T: Element + ops_core::Float>(policy: &str) -> Decision {
+    let x = [T::zeroed(); 12];
+    let mut y = x;
+    let x = Host::view(&x, &[3, 4]).unwrap();
+    let y = Host::view_mut(&mut y, &[3, 4]).unwrap();
+    assumed("gfx1100", policy, &Softmax::<T>::axis(-1), &SoftmaxArgs::<Host, T> { x, y })
+}
+
+#[test]
+fn explanations_need_no_device() {
+    let decision = softmax::<f32>("");
+    assert_eq!(decision.chosen, Some(ProviderId::HIP));
+    assert_eq!(
+        decision.to_string(),
+        "softmax (x f32 [3, 4], y f32 [3, 4])\n  hip: chosen\n  miopen: available, comes later"
+    );
+    let decision = softmax::<bf16>("softmax=miopen");
+    assert_eq!(decision.chosen, None);
+    assert_eq!(decision.reason(), Reason::DType { operand: "x", dtype: ops_core::DType::BF16 });
+    let verdicts: Vec<_> = decision.candidates.iter().map(|c| (c.provider, &c.verdict)).collect();
+    assert_eq!(verdicts[1], (ProviderId::HIP, &Verdict::Declined(Reason::Policy)));
+}
+
+#[test]
+fn a_library_that_is_wrong_on_an_architecture_is_passed_over_with_the_report() {
+    let (a, b, mut c) = ([bf16::ZERO; 4], [bf16::ZERO; 4], [bf16::ZERO; 4]);
+    let view = |x| Host::view(x, &[2, 2]).unwrap();
+    let args =
+        MatMulArgs::<Host, bf16> { a: view(&a), b: view(&b), c: Host::view_mut(&mut c, &[2, 2]).unwrap() };
+    let on = |gfx| assumed(gfx, "", &MatMul::<bf16>::OP, &args);
+    assert_eq!(on("gfx1101").chosen, Some(ProviderId::ROCBLAS));
+    let denied = on("gfx1100");
+    assert_eq!(denied.chosen, Some(ProviderId::HIP));
+    assert!(
+        denied
+            .to_string()
+            .contains("rocblas: passed over: wrong bf16 products on gfx1100 (pytorch/pytorch#189394)")
+    );
+}
+
+#[test]
+fn decisions_are_made_once_and_counted() {
+    with_standin("choice::decisions_are_made_once_and_counted", &[], |_| {
+        let rocm = Rocm::new().unwrap();
+        let x = rocm.tensor(&[2, 3], &[1.0f32; 6]).unwrap();
+        for _ in 0..3 {
+            rocm.softmax(x.as_ref(), Softmax::axis(-1)).unwrap();
+        }
+        // Another shape, the same decision; another type, another.
+        rocm.softmax(rocm.tensor(&[5], &[1.0f32; 5]).unwrap().as_ref(), Softmax::axis(-1)).unwrap();
+        rocm.softmax(rocm.tensor(&[5], &[1.0f64; 5]).unwrap().as_ref(), Softmax::axis(-1)).unwrap();
+        let decisions = rocm.fork().unwrap().decisions();
+        let calls: Vec<_> = decisions.iter().map(|d| (d.op, d.chosen.unwrap().name(), d.calls)).collect();
+        assert_eq!(calls, [("softmax", "hip", 4), ("softmax", "hip", 1)]);
+        let mut y = rocm.zeros::<f32>(&[2, 3]).unwrap();
+        let args = SoftmaxArgs { x: x.as_ref(), y: y.as_mut() };
+        rocm.support(&Softmax::<f32>::axis(0), &args).unwrap();
+        assert_eq!(rocm.explain(&Softmax::<f32>::axis(0), &args).chosen, Some(ProviderId::HIP));
+        assert_eq!(rocm.decisions()[0].calls, 4, "asking is not calling");
+    });
+}
+
+#[test]
+fn a_policy_from_the_environment_holds_and_replaces_that_in_code() {
+    let policy = [("OPS_ROCM_POLICY", "softmax=miopen,hip; matmul=hip")];
+    with_standin(
+        "choice::a_policy_from_the_environment_holds_and_replaces_that_in_code",
+        &policy,
+        |standin| {
+            let code = Policy::new().order("softmax", ["hip"]).order("linear", ["hip"]);
+            let rocm = Rocm::builder().policy(code).build().unwrap();
+            let x = rocm.tensor(&[2, 2], &[1.0f32, 2.0, 3.0, 4.0]).unwrap();
+            rocm.softmax(x.as_ref(), Softmax::axis(-1)).unwrap();
+            rocm.matmul(x.as_ref(), x.as_ref()).unwrap();
+            rocm.linear(x.as_ref(), x.as_ref()).unwrap();
+            let chosen: Vec<_> = rocm.decisions().iter().map(|d| (d.op, d.chosen.unwrap().name())).collect();
+            assert_eq!(chosen, [("softmax", "miopen"), ("matmul", "hip"), ("linear", "hip")]);
+            assert_eq!(standin.count("miopenSoftmaxForward_V2"), 1);
+        },
+    );
+}
+
+#[test]
+fn a_policy_that_names_a_provider_an_op_lacks_is_an_error() {
+    let policy = [("OPS_ROCM_POLICY", "softmax=rocblas")];
+    with_standin("choice::a_policy_that_names_a_provider_an_op_lacks_is_an_error", &policy, |_| {
+        let text = Rocm::new().unwrap_err().to_string();
+        assert!(text.ends_with("policy: softmax has no provider \"rocblas\"; it has hip, miopen"), "{text}");
+    });
+    let code = Policy::new().order("matmul", ["miopen"]);
+    let text = Rocm::builder().policy(code).build().unwrap_err().to_string();
+    assert!(text.ends_with("policy: matmul has no provider \"miopen\"; it has rocblas, hip"), "{text}");
+}
+
+#[test]
+fn what_nobody_may_compute_is_unsupported_and_falls_back_only_on_request() {
+    with_standin(
+        "choice::what_nobody_may_compute_is_unsupported_and_falls_back_only_on_request",
+        &[],
+        |_| {
+            let rocm = Rocm::builder().policy(Policy::new().order("softmax", ["miopen"])).build().unwrap();
+            let x = rocm.tensor(&[1, 2], &[bf16::ONE; 2]).unwrap();
+            let error = rocm.softmax(x.as_ref(), Softmax::axis(-1)).unwrap_err();
+            assert!(matches!(error, Error::Unsupported { reason: Reason::DType { .. }, .. }), "{error}");
+            let fallback = Fallback::new(rocm, Cpu::new());
+            let y = fallback.softmax(x.as_ref(), Softmax::axis(-1)).unwrap();
+            assert_eq!(y.as_ref().to_vec(&fallback).unwrap(), [bf16::from_f32(0.5); 2]);
+            assert_eq!(fallback.events()[0].on, "cpu");
+        },
+    );
+}
+
+#[test]
+fn strides_decide() {
+    with_standin("choice::strides_decide", &[], |_| {
+        let rocm = Rocm::new().unwrap();
+        let x = rocm.tensor(&[4, 4], &[1.0f32; 16]).unwrap();
+        // Every second element of a row: no leading dimension says that.
+        let wide = rocm.tensor(&[4, 4, 2], &[1.0f32; 32]).unwrap();
+        let gaps = wide.as_ref().narrow(2, 0, 1).unwrap().squeeze(2).unwrap();
+        let y = rocm.matmul(x.as_ref(), gaps).unwrap();
+        assert_eq!(y.as_ref().to_vec(&rocm).unwrap(), [4.0; 16]);
+        let decision = &rocm.decisions()[0];
+        assert_eq!(decision.chosen, Some(ProviderId::HIP));
+        assert_eq!(decision.candidates[0].verdict, Verdict::Declined(Reason::Stride("b")));
+    });
+}

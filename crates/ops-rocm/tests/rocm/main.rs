@@ -1,0 +1,10 @@
+//! The backend on the stand-in for ROCm: choice, cache, index errors, faults, threads.
+#[path = "../standin/mod.rs"]
+mod standin;
+
+mod absent;
+mod cache;
+mod choice;
+mod faults;
+mod queues;
+mod smoke;

@@ -1,0 +1,133 @@
+//! The stand-in for ROCm's libraries, and tests that each have a process of their own: faults are injected, and objects
+//! counted, for the whole process.
+
+use std::ffi::{CString, c_char, c_int};
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::OnceLock;
+
+use hip_sys::Search;
+use ops_rocm::hip::{Device, DeviceInfo, Hip, Stream};
+
+/// Runs the body with the stand-in in a process of its own, and checks that it leaves nothing behind and misused nothing.
+pub(crate) fn with_standin(test: &str, variables: &[(&str, &str)], body: impl FnOnce(&Standin)) {
+    const INSIDE: &str = "OPS_ROCM_TEST_INSIDE";
+    if std::env::var_os(INSIDE).is_some() {
+        let standin = Standin::load();
+        body(&standin);
+        assert_eq!(standin.live(), 0, "the test leaves {} objects alive", standin.live());
+        assert_eq!(standin.misuses(), 0, "the test misused the runtime");
+        return;
+    }
+    let Some(folder) = folder() else {
+        assert!(
+            std::env::var_os("CI").is_none(),
+            "{test}: the stand-in for ROCm cannot be built: cargo xtask standin"
+        );
+        let _ = writeln!(
+            std::io::stderr(),
+            "SKIPPED: {test}: the stand-in for ROCm cannot be built (cargo xtask standin)"
+        );
+        return;
+    };
+    let mut child = Command::new(std::env::current_exe().expect("the test program has a path"));
+    child
+        .args([test, "--exact", "--nocapture", "--test-threads=1"])
+        .env(INSIDE, "1")
+        .env("OPS_ROCM_PATH", folder)
+        .env("OPS_ROCM_CACHE", concat!(env!("CARGO_TARGET_TMPDIR"), "/rocm-cache"));
+    let output = child.envs(variables.iter().copied()).output().expect("the test program can be started");
+    let said =
+        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() && said.contains("1 passed"), "in a process of its own:\n{said}");
+}
+
+/// The folder of the stand-in: the user's choice, else built.
+pub(crate) fn folder() -> Option<&'static PathBuf> {
+    static FOLDER: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let is_standin = |path: PathBuf| path.join("libamdhip64.so.7").is_file().then_some(path);
+    let build = || {
+        let output = Command::new(env!("CARGO")).args(["xtask", "standin"]).output().ok()?;
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        is_standin(text.lines().last()?.into())
+    };
+    FOLDER
+        .get_or_init(|| match std::env::var_os("OPS_ROCM_PATH") {
+            Some(path) => is_standin(path.into()),
+            None => build(),
+        })
+        .as_ref()
+}
+
+/// The stand-in's own functions.
+pub(crate) struct Standin {
+    pub(crate) hip: Hip,
+    library: libloading::Library,
+}
+
+#[allow(dead_code)]
+impl Standin {
+    fn load() -> Standin {
+        let hip = Hip::load_from(&Search::standard()).expect("the stand-in loads");
+        // SAFETY: the library is open already.
+        let library = unsafe { libloading::Library::new(hip.lib().path()) }.expect("the stand-in loads");
+        Standin { hip, library }
+    }
+
+    pub(crate) fn device(&self) -> Device {
+        let devices = DeviceInfo::all(&self.hip).expect("the stand-in has a device");
+        Device::new(&self.hip, devices[0].clone())
+    }
+
+    pub(crate) fn device_and_stream(&self) -> (Device, Stream) {
+        let device = self.device();
+        let stream = device.stream().expect("the device has a stream");
+        (device, stream)
+    }
+
+    /// The n-th call from now of a function fails, as `hipMalloc:2`; nothing fails with an empty text.
+    pub(crate) fn fail(&self, spec: &str) {
+        let text = CString::new(spec).unwrap();
+        // SAFETY: the function's declaration in the stand-in's header.
+        let result = unsafe {
+            let function =
+                self.library.get::<unsafe extern "C" fn(*const c_char) -> c_int>("standin_fail").unwrap();
+            function(text.as_ptr())
+        };
+        assert_eq!(result, 0, "{spec:?} is no list of faults");
+    }
+
+    /// Calls of a function so far.
+    pub(crate) fn count(&self, function: &str) -> u64 {
+        self.ask("standin_counts", function)
+    }
+
+    /// Objects alive of all kinds.
+    pub(crate) fn live(&self) -> u64 {
+        // SAFETY: as for `fail`.
+        unsafe {
+            let function =
+                self.library.get::<unsafe extern "C" fn(*const c_char) -> u64>("standin_live").unwrap();
+            function(std::ptr::null())
+        }
+    }
+
+    /// Objects alive of one kind.
+    pub(crate) fn live_of(&self, kind: &str) -> u64 {
+        self.ask("standin_live", kind)
+    }
+
+    pub(crate) fn misuses(&self) -> u64 {
+        // SAFETY: as for `fail`.
+        unsafe { self.library.get::<unsafe extern "C" fn() -> u64>("standin_misuses").unwrap()() }
+    }
+
+    fn ask(&self, function: &str, text: &str) -> u64 {
+        let text = CString::new(text).unwrap();
+        // SAFETY: as for `fail`.
+        unsafe {
+            self.library.get::<unsafe extern "C" fn(*const c_char) -> u64>(function).unwrap()(text.as_ptr())
+        }
+    }
+}

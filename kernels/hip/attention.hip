@@ -1,0 +1,243 @@
+// Attention for many queries: tiles of rows against tiles of keys, with the softmax kept online, so that
+// scores exist only tile by tile. The query heads of a key head share its tiles. Tiles of keys that no
+// row of a tile can see are not visited. Any head size up to DMAX, any strides.
+#include "ops_attention.h"
+
+namespace ops {
+
+constexpr u32 ATTENTION_BLOCK = 256;
+constexpr u32 DEPTH = 32;    // of d at a time in q k^T
+constexpr u32 V_KEYS = 16;   // keys at a time in p v
+constexpr u32 THREADS = 16;  // the block is THREADS x THREADS: rows by keys, or by columns of v
+
+// Rows, and keys, of a tile: what the registers hold of the output decides.
+template <typename A, u32 DMAX> constexpr u32 tile_size() { return (sizeof(A) == 8 ? 32 : 64) / (DMAX > 128 ? 2 : 1); }
+
+// LDS in elements of A: the operands' tile, used for q and k and then for v, and the probabilities.
+template <u32 SIZE, u32 DMAX> constexpr u32 operand_slots() {
+    return 2 * DEPTH * (SIZE + 4) > V_KEYS * (DMAX + 4) ? 2 * DEPTH * (SIZE + 4) : V_KEYS * (DMAX + 4);
+}
+template <u32 SIZE> constexpr u32 probability_slots() { return SIZE * (SIZE + 4); }
+
+// N neighbours in LDS; their address is a multiple of N elements.
+template <u32 N, typename A> OPS_DEVICE void read_lds(A (&out)[N], const A* from) {
+    Pack<A, N> values = load_slice<N>(from, 1, 0, N, true);
+    OPS_UNROLL
+    for (u32 i = 0; i < N; i++) out[i] = values.v[i];
+}
+
+// The state of the rows of one thread: R rows, R keys of a tile, COLUMNS columns of the output.
+template <typename T, u32 DMAX> struct Tile {
+    using A = acc_t<T>;
+    static constexpr u32 SIZE = tile_size<A, DMAX>(), R = SIZE / THREADS, PITCH = SIZE + 4;
+    static constexpr u32 STAGED = SIZE * DEPTH / ATTENTION_BLOCK;
+    static constexpr u32 COLUMNS = DMAX / THREADS, V_PITCH = DMAX + 4;
+
+    const AttentionArgs& args;
+    A* operands;
+    A* probabilities;  // [key][row]; a negative one is an invisible key
+    u64 batch, kv_head;
+    u32 tx, ty;
+    QueryRow row[R];
+    A most[R], sum[R], out[R][COLUMNS];
+
+    OPS_METHOD Tile(const AttentionArgs& a, A* o, A* p, u64 b, u64 kv, u64 first_row)
+        : args(a), operands(o), probabilities(p), batch(b), kv_head(kv) {
+        tx = thread_x() % THREADS;
+        ty = thread_x() / THREADS;
+        OPS_UNROLL
+        for (u32 i = 0; i < R; i++) {
+            row[i] = QueryRow(args, kv_head, first_row + ty * R + i);
+            most[i] = -A(infinity32());
+            sum[i] = 0;
+            OPS_UNROLL
+            for (u32 c = 0; c < COLUMNS; c++) out[i][c] = 0;
+        }
+    }
+
+    static OPS_METHOD u32 column(u32 tx, u32 c) { return (c / 4) * 64 + tx * 4 + c % 4; }
+
+    // Puts a [SIZE][DEPTH] piece of q or k into LDS as [DEPTH][PITCH].
+    OPS_METHOD void stage(A* to, const T* line, i64 stride, bool live, bool packs, u64 d0) const {
+        u32 at = opaque(thread_x()) * STAGED;
+        u64 end = live ? args.d : 0;
+        Pack<T, STAGED> held = load_slice<STAGED>(line, stride, d0 + at % DEPTH, end, packs);
+        OPS_UNROLL
+        for (u32 i = 0; i < STAGED; i++) to[(at % DEPTH + i) * PITCH + at / DEPTH] = A(widen(held.v[i]));
+    }
+
+    // dot = q k^T for the keys from k0 on.
+    OPS_METHOD void dots(A (&dot)[R][R], const T* q_line, bool q_live, bool q_packs, u64 k0, bool k_packs) {
+        u64 key = k0 + opaque(thread_x()) * STAGED / DEPTH;
+        bool k_live = key < args.s;
+        const T* k_line = static_cast<const T*>(args.k.data) + i64(batch) * args.k.stride[2] +
+                          i64(kv_head) * args.k.stride[3] + (k_live ? i64(key) : 0) * args.k.stride[4];
+        A* q_tile = operands;
+        A* k_tile = operands + DEPTH * PITCH;
+        OPS_NO_UNROLL
+        for (u64 d0 = 0; d0 < args.d; d0 += DEPTH) {
+            barrier();
+            stage(q_tile, q_line, args.q.stride[5], q_live, q_packs, d0);
+            stage(k_tile, k_line, args.k.stride[5], k_live, k_packs, d0);
+            barrier();
+            OPS_NO_UNROLL
+            for (u32 x = 0; x < DEPTH; x++) {
+                A left[R], right[R];
+                read_lds<R>(left, q_tile + x * PITCH + ty * R);
+                read_lds<R>(right, k_tile + x * PITCH + tx * R);
+                OPS_UNROLL
+                for (u32 i = 0; i < R; i++) {
+                    OPS_UNROLL
+                    for (u32 j = 0; j < R; j++) dot[i][j] = mad(left[i], right[j], dot[i][j]);
+                }
+            }
+        }
+    }
+
+    // Turns dot products into probabilities against the running maximum, and rescales what is there.
+    // The scores pass through LDS, where a thread reads only what it wrote: a loop that is not unrolled
+    // can then index them.
+    OPS_METHOD void soften(const A (&dot)[R][R], u64 k0) {
+        u32 column = opaque(tx) * R;
+        A* mine = probabilities + column * PITCH + ty * R;
+        u32 hidden = 0;
+        A highest[R];
+        OPS_UNROLL
+        for (u32 i = 0; i < R; i++) {
+            highest[i] = -A(infinity32());
+            OPS_UNROLL
+            for (u32 j = 0; j < R; j++) mine[j * PITCH + i] = dot[i][j];
+        }
+        OPS_NO_UNROLL
+        for (u32 j = 0; j < R; j++) {
+            OPS_UNROLL
+            for (u32 i = 0; i < R; i++) {
+                A* at = mine + j * PITCH + i;
+                Score<A> score = score_of<T>(args, batch, row[i], i64(k0 + column + j), *at);
+                *at = score.value;
+                hidden |= score.visible ? 0u : 1u << (j * R + i);
+                if (score.visible) highest[i] = maximum(highest[i], score.value);
+            }
+        }
+        A base[R];
+        OPS_UNROLL
+        for (u32 i = 0; i < R; i++) {
+            A now = maximum(most[i], reduce_lanes(highest[i], THREADS, Max()));
+            base[i] = finite_base(now);
+            A shrink = exp(most[i] - base[i]);
+            most[i] = now;
+            sum[i] *= shrink;
+            OPS_UNROLL
+            for (u32 c = 0; c < COLUMNS; c++) out[i][c] *= shrink;
+        }
+        OPS_NO_UNROLL
+        for (u32 j = 0; j < R; j++) {
+            OPS_UNROLL
+            for (u32 i = 0; i < R; i++) {
+                A* at = mine + j * PITCH + i;
+                bool visible = (hidden >> (j * R + i) & 1) == 0;
+                A p = exp(*at - base[i]);
+                if (visible) sum[i] += p;
+                *at = visible ? p : A(-1);
+            }
+        }
+    }
+
+    // out += p v for the keys from k0 on. PARTIAL: some keys are invisible to some rows, and whatever
+    // their values are, infinite or NaN, they take no part.
+    template <bool PARTIAL> OPS_METHOD void weigh(u64 k0, u64 end, bool packs) {
+        OPS_NO_UNROLL
+        for (u64 v0 = k0; v0 < k0 + SIZE && v0 < end; v0 += V_KEYS) {
+            barrier();
+            const T* from = static_cast<const T*>(args.v.data) + i64(batch) * args.v.stride[2] +
+                            i64(kv_head) * args.v.stride[3];
+            OPS_NO_UNROLL
+            for (u32 at = opaque(thread_x()) * 4; at < V_KEYS * DMAX; at += ATTENTION_BLOCK * 4) {
+                u64 key = v0 + at / DMAX;
+                bool live = key < args.s;
+                const T* line = from + (live ? i64(key) : 0) * args.v.stride[4];
+                u64 limit = live ? args.d : 0;
+                Pack<T, 4> held = load_slice<4>(line, args.v.stride[5], at % DMAX, limit, packs);
+                OPS_UNROLL
+                for (u32 i = 0; i < 4; i++) operands[at / DMAX * V_PITCH + at % DMAX + i] = A(widen(held.v[i]));
+            }
+            barrier();
+            OPS_NO_UNROLL
+            for (u32 x = 0; x < V_KEYS; x++) {
+                A p[R];
+                read_lds<R>(p, probabilities + (u32(v0 - k0) + x) * PITCH + ty * R);
+                OPS_UNROLL
+                for (u32 g = 0; g < COLUMNS / 4; g++) {
+                    A v[4];
+                    read_lds<4>(v, operands + x * V_PITCH + column(tx, g * 4));
+                    OPS_UNROLL
+                    for (u32 i = 0; i < R; i++) {
+                        OPS_UNROLL
+                        for (u32 c = 0; c < 4; c++) {
+                            A more = mad(p[i], v[c], out[i][g * 4 + c]);
+                            out[i][g * 4 + c] = PARTIAL && p[i] < A(0) ? out[i][g * 4 + c] : more;
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    OPS_METHOD void store(u64 rows, u64 first_row) const {
+        OPS_UNROLL
+        for (u32 i = 0; i < R; i++) {
+            A total = reduce_lanes(sum[i], THREADS, Sum());
+            if (first_row + ty * R + i >= rows) continue;
+            A factor = total == A(0) ? A(0) : A(1) / total;
+            T* to = static_cast<T*>(args.o.data) + row[i].offset(args.o, batch);
+            OPS_UNROLL
+            for (u32 c = 0; c < COLUMNS; c++) {
+                u32 at = column(tx, c);
+                if (at < args.d) to[i64(at) * args.o.stride[5]] = narrow<T>(out[i][c] * factor);
+            }
+        }
+    }
+};
+
+template <u32 DMAX, typename T> OPS_DEVICE void attention(const AttentionArgs& args) {
+    using A = acc_t<T>;
+    using Rows = Tile<T, DMAX>;
+    constexpr u32 SIZE = Rows::SIZE;
+    OPS_LDS(A, operands, (operand_slots<SIZE, DMAX>()));
+    OPS_LDS(A, probabilities, probability_slots<SIZE>());
+    u64 rows = args.t * args.group;
+    u64 tiles = (rows + SIZE - 1) / SIZE, all = tiles * args.batch * args.kv_heads;
+    bool q_packs = rows_take_packs<T>(args.q), k_packs = rows_take_packs<T>(args.k);
+    bool v_packs = rows_take_packs<T>(args.v);
+    for (u64 at = block_x(); at < all; at += grid_x()) {
+        // The last rows see the most keys when causal: they start first.
+        u64 first_row = (tiles - 1 - at % tiles) * SIZE;
+        u64 head = at / tiles, batch = head / args.kv_heads, kv_head = head % args.kv_heads;
+        u64 last_row = first_row + SIZE < rows ? first_row + SIZE - 1 : rows - 1;
+        QueryRow lowest(args, kv_head, first_row), highest(args, kv_head, last_row);
+        Rows tile(args, operands, probabilities, batch, kv_head, first_row);
+
+        u64 staged = first_row + thread_x() * Rows::STAGED / DEPTH;
+        bool q_live = staged < rows;
+        QueryRow of(args, kv_head, q_live ? staged : 0);
+        const T* q_line = static_cast<const T*>(args.q.data) + of.offset(args.q, batch);
+
+        i64 seen_by_all = highest.first_key(args), unseen = lowest.end_key(args), last = highest.end_key(args);
+        u64 first = u64(lowest.first_key(args)) / SIZE * SIZE, end = last > 0 ? u64(last) : 0;
+        for (u64 k0 = first; k0 < end; k0 += SIZE) {
+            A dot[Rows::R][Rows::R] = {};
+            tile.dots(dot, q_line, q_live, q_packs, k0, k_packs);
+            tile.soften(dot, k0);
+            bool whole = args.mask_kind != MASK_VISIBLE && i64(k0) >= seen_by_all && i64(k0 + SIZE) <= unseen;
+            if (whole) {
+                tile.template weigh<false>(k0, end, v_packs);
+            } else {
+                tile.template weigh<true>(k0, end, v_packs);
+            }
+        }
+        tile.store(rows, first_row);
+        barrier();
+    }
+}
+
+}  // namespace ops

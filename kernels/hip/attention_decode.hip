@@ -1,0 +1,217 @@
+// Attention for few queries: ROWS rows of one key head against a part of its keys, which are read once
+// for all of them. A group of lanes holds one key at a time, eight elements a lane, and keeps an online
+// softmax of its own; groups and waves are merged at the end. attention_combine merges the parts.
+#include "ops_attention.h"
+
+namespace ops {
+
+constexpr u32 DECODE_BLOCK = 256;
+constexpr u32 SLICE = 8;       // elements of d to a lane
+constexpr u32 DECODE_D = 256;  // largest head size
+constexpr u32 DECODE_WAVES = DECODE_BLOCK / 32;
+
+// LDS in accumulators: the output, maximum and sum of one row from every wave.
+constexpr u32 DECODE_SLOTS = DECODE_WAVES * (DECODE_D + 2);
+
+// The softmax so far of ROWS rows over the keys of one group of lanes. Every lane has SLICE columns of
+// all rows; a row's maximum and sum are kept by the lanes whose number is the row's modulo ROWS.
+template <typename A, u32 ROWS> struct Running {
+    u32 lanes;
+    A most, sum, out[ROWS][SLICE];
+
+    OPS_METHOD Running(u32 group) : lanes(group), most(-A(infinity32())), sum(0) {
+        OPS_UNROLL
+        for (u32 r = 0; r < ROWS; r++) {
+            OPS_UNROLL
+            for (u32 i = 0; i < SLICE; i++) out[r][i] = 0;
+        }
+    }
+    // Adds a key: `score` is that of this lane's own row.
+    OPS_METHOD void add(Score<A> score, const A (&v)[SLICE]) {
+        A highest = score.visible ? maximum(most, score.value) : most;
+        A base = finite_base(highest);
+        A shrink = exp(most - base), p = score.visible ? exp(score.value - base) : A(-1);
+        most = highest;
+        sum = sum * shrink + (score.visible ? p : A(0));
+        OPS_UNROLL
+        for (u32 r = 0; r < ROWS; r++) {
+            A weight = shuffle(p, r, lanes), factor = shuffle(shrink, r, lanes);
+            bool seen = !(weight < A(0));  // an invisible key takes no part, whatever its values are
+            OPS_UNROLL
+            for (u32 i = 0; i < SLICE; i++) {
+                A kept = out[r][i] * factor;
+                out[r][i] = seen ? mad(weight, v[i], kept) : kept;
+            }
+        }
+    }
+    // Merges the groups of the wave.
+    OPS_METHOD void merge() {
+        for (u32 mask = lanes; mask < OPS_WAVE; mask *= 2) {
+            A other = shuffle_xor(most, mask, OPS_WAVE);
+            A highest = maximum(most, other), base = finite_base(highest);
+            A mine = exp(most - base), theirs = exp(other - base);
+            most = highest;
+            sum = sum * mine + shuffle_xor(sum, mask, OPS_WAVE) * theirs;
+            OPS_UNROLL
+            for (u32 r = 0; r < ROWS; r++) {
+                A keep = shuffle(mine, r, lanes), take = shuffle(theirs, r, lanes);
+                OPS_UNROLL
+                for (u32 i = 0; i < SLICE; i++) {
+                    out[r][i] = out[r][i] * keep + shuffle_xor(out[r][i], mask, OPS_WAVE) * take;
+                }
+            }
+        }
+    }
+};
+
+// Sums `value` over a group of lanes; a lane gets the total of the row that is its number modulo ROWS.
+// Each step exchanges the half of the rows that the other lane keeps.
+template <u32 C, u32 ROWS, typename A> OPS_DEVICE A sum_rows(A (&value)[ROWS], u32 lanes) {
+    if constexpr (C > 1) {
+        bool upper = (lane_id() & (C / 2)) != 0;
+        OPS_UNROLL
+        for (u32 i = 0; i < C / 2; i++) {
+            A send = upper ? value[i] : value[i + C / 2];
+            A keep = upper ? value[i + C / 2] : value[i];
+            value[i] = keep + shuffle_xor(send, C / 2, lanes);
+        }
+        return sum_rows<C / 2>(value, lanes);
+    } else {
+        A total = value[0];
+        for (u32 mask = ROWS; mask < lanes; mask *= 2) total += shuffle_xor(total, mask, lanes);
+        return total;
+    }
+}
+
+// Merges the waves of the block for one row and writes its result, or its part of it.
+template <typename T, typename A>
+OPS_DEVICE void finish_row(const AttentionArgs& args, const A* scratch, u64 batch, u64 kv_head, u64 row, u64 split) {
+    constexpr u32 WAVES = DECODE_BLOCK / OPS_WAVE;
+    const A* lines = scratch + DECODE_WAVES * 2;
+    A most = -A(infinity32()), sum = 0, out = 0;
+    u32 at = thread_x();
+    for (u32 w = 0; w < WAVES; w++) most = maximum(most, scratch[w * 2]);
+    A base = finite_base(most);
+    for (u32 w = 0; w < WAVES; w++) {
+        A factor = exp(scratch[w * 2] - base);
+        sum = mad(scratch[w * 2 + 1], factor, sum);
+        if (at < args.d) out = mad(lines[w * DECODE_D + at], factor, out);
+    }
+    u64 rows = args.t * args.group;
+    if (row >= rows) return;
+    if (args.splits == 1) {
+        QueryRow of(args, kv_head, row);
+        T* to = static_cast<T*>(args.o.data) + of.offset(args.o, batch);
+        if (at < args.d) to[i64(at) * args.o.stride[5]] = narrow<T>(sum == A(0) ? A(0) : out / sum);
+        return;
+    }
+    u64 line = ((batch * args.kv_heads + kv_head) * rows + row) * args.splits + split;
+    A* to = static_cast<A*>(args.partial) + line * (args.d + 2);
+    if (at == 0) {
+        to[0] = most;
+        to[1] = sum;
+    }
+    if (at < args.d) to[2 + at] = out;
+}
+
+template <u32 ROWS, typename T> OPS_DEVICE void attention_decode(const AttentionArgs& args) {
+    using A = acc_t<T>;
+    OPS_LDS(A, scratch, DECODE_SLOTS);
+    u32 lanes = u32(args.lanes), groups = DECODE_BLOCK / lanes;
+    u32 slice = (lane_id() & (lanes - 1)) * SLICE;
+    u64 rows = args.t * args.group, row_blocks = (rows + ROWS - 1) / ROWS;
+    u64 all = args.batch * args.kv_heads * row_blocks * args.splits;
+    bool q_packs = rows_take_packs<T>(args.q), k_packs = rows_take_packs<T>(args.k);
+    bool v_packs = rows_take_packs<T>(args.v);
+    for (u64 at = block_x(); at < all; at += grid_x()) {
+        u64 split = at % args.splits, rest = at / args.splits;
+        u64 row0 = rest % row_blocks * ROWS, head = rest / row_blocks;
+        u64 batch = head / args.kv_heads, kv_head = head % args.kv_heads;
+        u64 last = row0 + ROWS < rows ? row0 + ROWS - 1 : rows - 1;
+        const T* k = static_cast<const T*>(args.k.data) + i64(batch) * args.k.stride[2] + i64(kv_head) * args.k.stride[3];
+        const T* v = static_cast<const T*>(args.v.data) + i64(batch) * args.v.stride[2] + i64(kv_head) * args.v.stride[3];
+        A q[ROWS][SLICE];
+        OPS_UNROLL
+        for (u32 r = 0; r < ROWS; r++) {
+            QueryRow row(args, kv_head, row0 + r < last ? row0 + r : last);
+            u32 column = opaque(slice);
+            const T* from = static_cast<const T*>(args.q.data) + row.offset(args.q, batch);
+            Pack<T, SLICE> held = load_slice<SLICE>(from, args.q.stride[5], column, args.d, q_packs);
+            OPS_UNROLL
+            for (u32 i = 0; i < SLICE; i++) q[r][i] = widen(held.v[i]);
+        }
+        u64 own = row0 + lane_id() % ROWS;
+        QueryRow row(args, kv_head, own < last ? own : last);
+        Running<A, ROWS> state(lanes);
+        // This part of the keys that any of the rows sees.
+        i64 first = QueryRow(args, kv_head, row0).first_key(args), end = QueryRow(args, kv_head, last).end_key(args);
+        if (end < first) end = first;
+        i64 share = (end - first + i64(args.splits) - 1) / i64(args.splits);
+        first += i64(split) * share;
+        end = first + share < end ? first + share : end;
+        OPS_NO_UNROLL
+        for (i64 k0 = first; k0 < end; k0 += groups) {
+            i64 key = k0 + i64(thread_x() / lanes);
+            bool live = key < end;
+            i64 line = live ? key : end - 1;
+            u32 column = opaque(slice);
+            Pack<T, SLICE> ks = load_slice<SLICE>(k + line * args.k.stride[4], args.k.stride[5], column, args.d, k_packs);
+            Pack<T, SLICE> vs = load_slice<SLICE>(v + line * args.v.stride[4], args.v.stride[5], column, args.d, v_packs);
+            A value[SLICE], dot[ROWS];
+            OPS_UNROLL
+            for (u32 i = 0; i < SLICE; i++) value[i] = widen(ks.v[i]);
+            OPS_UNROLL
+            for (u32 r = 0; r < ROWS; r++) {
+                dot[r] = 0;
+                OPS_UNROLL
+                for (u32 i = 0; i < SLICE; i++) dot[r] = mad(q[r][i], value[i], dot[r]);
+            }
+            Score<A> score = score_of<T>(args, batch, row, line, sum_rows<ROWS>(dot, lanes));
+            score.visible = score.visible && live;
+            OPS_UNROLL
+            for (u32 i = 0; i < SLICE; i++) value[i] = widen(vs.v[i]);
+            state.add(score, value);
+        }
+        state.merge();
+        OPS_UNROLL
+        for (u32 r = 0; r < ROWS; r++) {
+            if (lane_id() == r) {
+                scratch[wave_id() * 2] = state.most;
+                scratch[wave_id() * 2 + 1] = state.sum;
+            }
+            A* line = scratch + DECODE_WAVES * 2 + wave_id() * DECODE_D + slice;
+            OPS_UNROLL
+            for (u32 i = 0; i < SLICE; i++) {
+                if (lane_id() < lanes && slice < DECODE_D) line[i] = state.out[r][i];
+            }
+            barrier();
+            finish_row<T>(args, scratch, batch, kv_head, row0 + r, split);
+            barrier();
+        }
+    }
+}
+
+// A block to a row, a thread to a column.
+template <typename T> OPS_DEVICE void attention_combine(const AttentionArgs& args) {
+    using A = acc_t<T>;
+    u64 rows = args.t * args.group, all = args.batch * args.kv_heads * rows;
+    for (u64 at = block_x(); at < all; at += grid_x()) {
+        u64 head = at / rows;
+        QueryRow row(args, head % args.kv_heads, at % rows);
+        const A* parts = static_cast<const A*>(args.partial) + at * args.splits * (args.d + 2);
+        A most = -A(infinity32());
+        for (u64 s = 0; s < args.splits; s++) most = maximum(most, parts[s * (args.d + 2)]);
+        A base = finite_base(most), sum = 0, out = 0;
+        u32 column = thread_x();
+        for (u64 s = 0; s < args.splits; s++) {
+            const A* part = parts + s * (args.d + 2);
+            A factor = exp(part[0] - base);
+            sum = mad(part[1], factor, sum);
+            if (column < args.d) out = mad(part[2 + column], factor, out);
+        }
+        T* to = static_cast<T*>(args.o.data) + row.offset(args.o, head / args.kv_heads);
+        if (column < args.d) to[i64(column) * args.o.stride[5]] = narrow<T>(sum == A(0) ? A(0) : out / sum);
+    }
+}
+
+}  // namespace ops

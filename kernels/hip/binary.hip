@@ -1,0 +1,71 @@
+// Elementwise ops of two operands: y = f(a, b), broadcast through stride 0; y may be a or b itself.
+// NaN from either side wins in maximum and minimum. Integers wrap; x / 0 = 0 and MIN / -1 = MIN.
+#include "ops_view.h"
+#include "ops_math.h"
+
+namespace ops {
+
+struct BinaryArgs {
+    Shape shape;
+    Operand a;
+    Operand b;
+    Operand y;
+};
+
+template <typename T> using wrap_t = typename choose<sizeof(T) == 8, u64, u32>::type;
+
+struct Add {
+    template <typename A> static OPS_METHOD A floats(A a, A b) { return a + b; }
+    template <typename T> static OPS_METHOD T integers(T a, T b) { return T(wrap_t<T>(a) + wrap_t<T>(b)); }
+};
+struct Sub {
+    template <typename A> static OPS_METHOD A floats(A a, A b) { return a - b; }
+    template <typename T> static OPS_METHOD T integers(T a, T b) { return T(wrap_t<T>(a) - wrap_t<T>(b)); }
+};
+struct Mul {
+    template <typename A> static OPS_METHOD A floats(A a, A b) { return a * b; }
+    template <typename T> static OPS_METHOD T integers(T a, T b) { return T(wrap_t<T>(a) * wrap_t<T>(b)); }
+};
+struct Div {
+    template <typename A> static OPS_METHOD A floats(A a, A b) { return a / b; }
+    template <typename T> static OPS_METHOD T integers(T a, T b) {
+        if (b == T(0)) return T(0);
+        if (T(-1) < T(0) && b == T(-1)) return T(wrap_t<T>(0) - wrap_t<T>(a));
+        return T(a / b);
+    }
+};
+struct Maximum {
+    template <typename A> static OPS_METHOD A floats(A a, A b) { return maximum(a, b); }
+    template <typename T> static OPS_METHOD T integers(T a, T b) { return a > b ? a : b; }
+};
+struct Minimum {
+    template <typename A> static OPS_METHOD A floats(A a, A b) { return minimum(a, b); }
+    template <typename T> static OPS_METHOD T integers(T a, T b) { return a < b ? a : b; }
+};
+// silu(gate) * up
+struct SwiGlu {
+    template <typename A> static OPS_METHOD A floats(A gate, A up) { return gate * sigmoid(gate) * up; }
+};
+// gelu(gate) * up, gelu in its tanh form: 0.5 x (1 + tanh u) = x sigmoid(2u)
+struct GeGlu {
+    template <typename A> static OPS_METHOD A floats(A gate, A up) {
+        A u = A(0.79788456080286535588) * fma(A(0.044715) * gate * gate, gate, gate);
+        return gate * sigmoid(A(2) * u) * up;
+    }
+};
+
+template <typename T, typename F> struct Apply {
+    OPS_METHOD T operator()(T a, T b) const {
+        if constexpr (is_float<T>::value) {
+            return narrow<T>(F::floats(widen(a), widen(b)));
+        } else {
+            return F::integers(a, b);
+        }
+    }
+};
+
+template <typename F, typename T> OPS_DEVICE void binary(const BinaryArgs& args) {
+    map<T, T, T>(args.shape, args.y, Apply<T, F>(), args.a, args.b);
+}
+
+}  // namespace ops

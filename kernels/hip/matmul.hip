@@ -1,0 +1,142 @@
+// c[.., m, n] = a[.., m, k] b[.., k, n] (+ bias[n]), any strides: matmul, and linear with b the
+// transposed weight. a is T, b is W, c is T; sums are f32, or f64 when T or W is.
+// tile: square tiles through LDS. matvec: few rows of a, b contiguous along k, a wave to some columns.
+#include "ops_tile.h"
+
+namespace ops {
+
+// A batch of matrices: the batch's strides, then those of the matrix.
+struct Matrix {
+    Operand batch;
+    i64 row;
+    i64 column;
+};
+
+struct MatmulArgs {
+    Shape batches;
+    Matrix a;
+    Matrix b;
+    Matrix c;
+    u64 m;
+    u64 n;
+    u64 k;
+    const void* bias;  // null when absent
+    i64 bias_stride;
+    u64 bias_is_f32;  // else of type T
+};
+
+template <typename T, typename W> struct SumOf {
+    using type = typename choose<same<T, f64>::value || same<W, f64>::value, f64, f32>::type;
+};
+
+template <typename T, typename A> OPS_DEVICE A bias_at(const MatmulArgs& args, u64 n) {
+    if (args.bias == nullptr) return A(0);
+    i64 at = i64(n) * args.bias_stride;
+    if (args.bias_is_f32 != 0) return A(static_cast<const f32*>(args.bias)[at]);
+    return A(widen(static_cast<const T*>(args.bias)[at]));
+}
+
+template <typename T> OPS_DEVICE T* matrix_at(const Shape& batches, const Matrix& matrix, u64 batch) {
+    return static_cast<T*>(matrix.batch.data) + offset_of<5>(batches, matrix.batch, batch);
+}
+
+// ---- tiles ----------------------------------------------------------------------
+
+template <u32 GROUPS, typename T, typename W> OPS_DEVICE void matmul_tile(const MatmulArgs& args) {
+    using A = typename SumOf<T, W>::type;
+    constexpr u32 SIZE = GROUPS * 64, DEPTH = MATMUL_BLOCK * STAGED / SIZE;
+    using StageA = Stage<T, A, SIZE, DEPTH>;
+    using StageB = Stage<W, A, SIZE, DEPTH>;
+    OPS_LDS(A, tile_a, DEPTH * StageA::PITCH);
+    OPS_LDS(A, tile_b, DEPTH * StageB::PITCH);
+    u64 tiles_m = (args.m + SIZE - 1) / SIZE, tiles_n = (args.n + SIZE - 1) / SIZE;
+    u64 tiles = tiles_m * tiles_n * args.batches.count;
+    for (u64 tile = block_x(); tile < tiles; tile += grid_x()) {
+        u64 batch = tile / (tiles_m * tiles_n), in_batch = tile % (tiles_m * tiles_n);
+        u64 m0 = in_batch % tiles_m * SIZE, n0 = in_batch / tiles_m * SIZE;
+        StageA a(matrix_at<const T>(args.batches, args.a, batch), args.a.row, args.a.column, args.m, args.k);
+        StageB b(matrix_at<const W>(args.batches, args.b, batch), args.b.column, args.b.row, args.n, args.k);
+        T* c = matrix_at<T>(args.batches, args.c, batch);
+        multiply_tile<GROUPS>(tile_a, tile_b, a, b, m0, n0, args.k, [&](u64 m, u64 n, A sum) OPS_INLINE {
+            if (m >= args.m || n >= args.n) return;
+            c[i64(m) * args.c.row + i64(n) * args.c.column] = narrow<T>(sum + bias_at<T, A>(args, n));
+        });
+    }
+}
+
+// ---- few rows ---------------------------------------------------------------------
+
+// Step s along k: N neighbours, or one element at any stride.
+template <u32 N, typename T> OPS_DEVICE Pack<T, N> load_step(const T* from, i64 stride, u64 s) {
+    if constexpr (N == 1) {
+        return Pack<T, N>{{from[i64(s) * stride]}};
+    } else {
+        return load_parts<N>(from + s * N);
+    }
+}
+
+// ROWS rows of a by COLUMNS columns of b at a time, lanes along k, N elements a step.
+template <u32 ROWS, u32 COLUMNS, u32 N, typename T, typename W>
+OPS_DEVICE void matvec_columns(const MatmulArgs& args, const T* a, const W* b, T* c, u64 m0, u64 n0) {
+    using A = typename SumOf<T, W>::type;
+    A sum[ROWS][COLUMNS] = {};
+    // Rows and columns past the end repeat the last one, and are not stored.
+    const T* row[ROWS];
+    const W* column[COLUMNS];
+    OPS_UNROLL
+    for (u32 r = 0; r < ROWS; r++) row[r] = a + i64(m0 + r < args.m ? m0 + r : args.m - 1) * args.a.row;
+    OPS_UNROLL
+    for (u32 j = 0; j < COLUMNS; j++) column[j] = b + i64(n0 + j < args.n ? n0 + j : args.n - 1) * args.b.column;
+    u64 steps = args.k / N;
+    OPS_NO_UNROLL
+    for (u64 s = opaque(lane_id()); s < steps; s += OPS_WAVE) {
+        Pack<W, N> weights[COLUMNS];
+        OPS_UNROLL
+        for (u32 j = 0; j < COLUMNS; j++) weights[j] = load_step<N>(column[j], args.b.row, s);
+        OPS_UNROLL
+        for (u32 r = 0; r < ROWS; r++) {
+            Pack<T, N> x = load_step<N>(row[r], args.a.column, s);
+            OPS_UNROLL
+            for (u32 i = 0; i < N; i++) {
+                OPS_UNROLL
+                for (u32 j = 0; j < COLUMNS; j++) {
+                    sum[r][j] = mad(A(widen(x.v[i])), A(widen(weights[j].v[i])), sum[r][j]);
+                }
+            }
+        }
+    }
+    OPS_UNROLL
+    for (u32 r = 0; r < ROWS; r++) {
+        OPS_UNROLL
+        for (u32 j = 0; j < COLUMNS; j++) {
+            A value = reduce_lanes(sum[r][j], OPS_WAVE, Sum());
+            u64 m = m0 + r, n = n0 + j;
+            if (lane_id() == 0 && m < args.m && n < args.n) {
+                c[i64(m) * args.c.row + i64(n) * args.c.column] = narrow<T>(value + bias_at<T, A>(args, n));
+            }
+        }
+    }
+}
+
+template <u32 ROWS, typename T, typename W> OPS_DEVICE void matvec(const MatmulArgs& args) {
+    constexpr u32 COLUMNS = ROWS == 1 ? 4 : 2, N = PACK_BYTES / sizeof(W), WAVES = MATMUL_BLOCK / OPS_WAVE;
+    u64 groups_n = (args.n + COLUMNS - 1) / COLUMNS, groups_m = (args.m + ROWS - 1) / ROWS;
+    u64 groups = groups_n * groups_m * args.batches.count;
+    for (u64 g = u64(block_x()) * WAVES + wave_id(); g < groups; g += u64(grid_x()) * WAVES) {
+        u64 batch = g / (groups_n * groups_m), in_batch = g % (groups_n * groups_m);
+        // Rows of a vary fastest: waves side by side read the same columns of b.
+        u64 m0 = in_batch % groups_m * ROWS, n0 = in_batch / groups_m * COLUMNS;
+        const T* a = matrix_at<const T>(args.batches, args.a, batch);
+        const W* b = matrix_at<const W>(args.batches, args.b, batch);
+        T* c = matrix_at<T>(args.batches, args.c, batch);
+        bool packs = args.a.column == 1 && args.b.row == 1 && args.k % N == 0 && args.a.row % i64(N) == 0 &&
+                     args.b.column % i64(N) == 0 && is_aligned(a, PACK_BYTES) && is_aligned(b, PACK_BYTES);
+        if (packs) {
+            matvec_columns<ROWS, COLUMNS, N>(args, a, b, c, m0, n0);
+        } else {
+            matvec_columns<ROWS, COLUMNS, 1>(args, a, b, c, m0, n0);
+        }
+    }
+}
+
+}  // namespace ops

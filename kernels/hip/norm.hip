@@ -1,0 +1,232 @@
+// rms_norm, add_rms_norm, layer_norm over the last dimension; group_norm over groups of channels.
+// Weight and bias are of type W (x's own or f32) and may be absent. Rows are read in 16-byte packs where
+// shape.pack says that every operand, weight and bias included, allows it; else element by element.
+#include "ops_row.h"
+
+namespace ops {
+
+struct NormArgs {
+    Shape shape;  // the last dimension is the row
+    Operand x;
+    Operand residual;  // add_rms_norm only
+    Operand y;
+    Operand sum;         // add_rms_norm only
+    const void* weight;  // null when absent
+    const void* bias;
+    i64 weight_stride;
+    i64 bias_stride;
+    u64 rows;
+    u64 lanes;  // of a wave to a row, a power of two; the block variants ignore it
+    f64 eps;
+};
+
+struct GroupNormArgs {
+    Shape shape;  // x[b, c, ..], dimensions merged where they can be; one if it is to be read in packs
+    Operand x;
+    Operand y;
+    const void* weight;  // of groups * channels; null when absent
+    const void* bias;
+    i64 weight_stride;
+    i64 bias_stride;
+    Divider spatial;  // elements of a channel; whole packs if read in packs
+    u64 groups;       // of one batch entry
+    u64 group_rows;   // batch * groups
+    u64 channels;     // of a group
+    f64 eps;
+};
+
+constexpr u32 NORM_BLOCK = 256;
+
+// N parameters from element `at` on; `absent` where there are none.
+template <typename W, u32 N, typename A>
+OPS_DEVICE Pack<A, N> parameters(const void* data, i64 stride, u64 at, A absent) {
+    const W* from = static_cast<const W*>(data);
+    constexpr u32 PART = sizeof(W) * N > PACK_BYTES ? PACK_BYTES / sizeof(W) : N;
+    Pack<A, N> out;
+    OPS_UNROLL
+    for (u32 i = 0; i < N; i++) out.v[i] = absent;
+    if (from == nullptr) return out;
+    if constexpr (N == 1) {
+        out.v[0] = widen(from[i64(at) * stride]);
+    } else {
+        OPS_UNROLL
+        for (u32 p = 0; p < N; p += PART) {
+            Pack<W, PART> raw = load_pack<PART>(from + at + p);
+            OPS_UNROLL
+            for (u32 i = 0; i < PART; i++) out.v[p + i] = widen(raw.v[i]);
+        }
+    }
+    return out;
+}
+
+// ---- rms_norm, add_rms_norm -----------------------------------------------------
+
+template <bool ADD, typename W, u32 N, typename G, typename T>
+OPS_DEVICE void rms_norm_row(const NormArgs& args, G group, bool live, T* from, T* other, T* to, T* sum_to) {
+    using A = acc_t<T>;
+    Row<T, N> x{from, args.x.stride[5]}, residual{other, args.residual.stride[5]};
+    Row<T, N> y{to, args.y.stride[5]}, sum{sum_to, args.sum.stride[5]};
+    u64 n = args.shape.dim[5];
+    auto load = [&](u64 c) OPS_INLINE {
+        Pack<T, N> values = x.load(c);
+        if constexpr (ADD) {
+            Pack<T, N> added = residual.load(c);
+            OPS_UNROLL
+            for (u32 i = 0; i < N; i++) values.v[i] = narrow<T>(widen(values.v[i]) + widen(added.v[i]));
+        }
+        return values;
+    };
+    CachedRow<T, N, G> cached{group, n / N, {}};
+    A squares = 0;
+    cached.first_pass(load, [&](u64, const Pack<A, N>& v) OPS_INLINE {
+        OPS_UNROLL
+        for (u32 i = 0; i < N; i++) squares = mad(v.v[i], v.v[i], squares);
+    });
+    A inverse = A(1) / sqrt(group.reduce(squares, Sum()) / A(n) + A(args.eps));
+    if (!live) return;
+    cached.again(load, [&](u64 c, const Pack<A, N>& v) OPS_INLINE {
+        Pack<A, N> weight = parameters<W, N>(args.weight, args.weight_stride, c * N, A(1));
+        Pack<A, N> out;
+        OPS_UNROLL
+        for (u32 i = 0; i < N; i++) out.v[i] = v.v[i] * inverse * weight.v[i];
+        if constexpr (ADD) sum.store(c, narrow_pack<T, N>(v));
+        y.store(c, narrow_pack<T, N>(out));
+    });
+}
+
+template <bool WHOLE, bool ADD, typename T, typename W> OPS_DEVICE void rms_norm(const NormArgs& args) {
+    using A = acc_t<T>;
+    constexpr u32 N = row_pack<T>();
+    OPS_LDS(A, scratch, reduce_slots<NORM_BLOCK>());
+    using G = Group<A, NORM_BLOCK, WHOLE>;
+    for_rows<NORM_BLOCK, WHOLE>(args.rows, u32(args.lanes), [&](u64 row, bool live) OPS_INLINE {
+        T* x = static_cast<T*>(args.x.data) + offset_of<4>(args.shape, args.x, row);
+        T* y = static_cast<T*>(args.y.data) + offset_of<4>(args.shape, args.y, row);
+        T* residual = nullptr;
+        T* sum = nullptr;
+        if constexpr (ADD) {
+            residual = static_cast<T*>(args.residual.data) + offset_of<4>(args.shape, args.residual, row);
+            sum = static_cast<T*>(args.sum.data) + offset_of<4>(args.shape, args.sum, row);
+        }
+        if (N != 1 && args.shape.pack == N) {
+            rms_norm_row<ADD, W, N>(args, G(scratch, args.lanes), live, x, residual, y, sum);
+        } else {
+            rms_norm_row<ADD, W, 1>(args, G(scratch, args.lanes), live, x, residual, y, sum);
+        }
+    });
+}
+
+// ---- layer_norm and group_norm --------------------------------------------------
+
+// Mean and variance that survive a large mean: the sum of x - shift gives the mean as head + tail,
+// and deviations from that give the variance and what the mean still lacks.
+template <typename A> struct Moments {
+    A head, tail, inverse;
+    OPS_METHOD A deviation(A x) const { return (x - head) - tail; }
+};
+
+template <typename T, u32 N, typename G, typename L>
+OPS_DEVICE Moments<acc_t<T>> moments(CachedRow<T, N, G>& cached, acc_t<T> shift, u64 n, f64 eps, L load) {
+    using A = acc_t<T>;
+    A total = 0;
+    cached.first_pass(load, [&](u64, const Pack<A, N>& v) OPS_INLINE {
+        OPS_UNROLL
+        for (u32 i = 0; i < N; i++) total += v.v[i] - shift;
+    });
+    A mean = cached.group.reduce(total, Sum()) / A(n);
+    A head = shift + mean;
+    A part = head - shift;
+    Moments<A> m{head, (shift - (head - part)) + (mean - part), A(0)};
+    A sum = 0, squares = 0;
+    cached.again(load, [&](u64, const Pack<A, N>& v) OPS_INLINE {
+        OPS_UNROLL
+        for (u32 i = 0; i < N; i++) {
+            A e = m.deviation(v.v[i]);
+            sum += e;
+            squares = mad(e, e, squares);
+        }
+    });
+    sum = cached.group.reduce(sum, Sum()) / A(n);
+    A variance = cached.group.reduce(squares, Sum()) / A(n) - sum * sum;
+    m.tail += sum;
+    m.inverse = A(1) / sqrt((variance < A(0) ? A(0) : variance) + A(eps));
+    return m;
+}
+
+template <typename W, u32 N, typename G, typename T>
+OPS_DEVICE void layer_norm_row(const NormArgs& args, G group, bool live, T* from, T* to) {
+    using A = acc_t<T>;
+    Row<T, N> x{from, args.x.stride[5]}, y{to, args.y.stride[5]};
+    u64 n = args.shape.dim[5];
+    auto load = [&](u64 c) OPS_INLINE { return x.load(c); };
+    CachedRow<T, N, G> cached{group, n / N, {}};
+    Moments<A> m = moments(cached, A(widen(from[0])), n, args.eps, load);
+    if (!live) return;
+    cached.again(load, [&](u64 c, const Pack<A, N>& v) OPS_INLINE {
+        Pack<A, N> weight = parameters<W, N>(args.weight, args.weight_stride, c * N, A(1));
+        Pack<A, N> bias = parameters<W, N>(args.bias, args.bias_stride, c * N, A(0));
+        Pack<A, N> out;
+        OPS_UNROLL
+        for (u32 i = 0; i < N; i++) out.v[i] = fma(m.deviation(v.v[i]) * m.inverse, weight.v[i], bias.v[i]);
+        y.store(c, narrow_pack<T, N>(out));
+    });
+}
+
+template <bool WHOLE, typename T, typename W> OPS_DEVICE void layer_norm(const NormArgs& args) {
+    using A = acc_t<T>;
+    constexpr u32 N = row_pack<T>();
+    OPS_LDS(A, scratch, reduce_slots<NORM_BLOCK>());
+    using G = Group<A, NORM_BLOCK, WHOLE>;
+    if (args.shape.dim[5] == 0) return;
+    for_rows<NORM_BLOCK, WHOLE>(args.rows, u32(args.lanes), [&](u64 row, bool live) OPS_INLINE {
+        T* x = static_cast<T*>(args.x.data) + offset_of<4>(args.shape, args.x, row);
+        T* y = static_cast<T*>(args.y.data) + offset_of<4>(args.shape, args.y, row);
+        if (N != 1 && args.shape.pack == N) {
+            layer_norm_row<W, N>(args, G(scratch, args.lanes), live, x, y);
+        } else {
+            layer_norm_row<W, 1>(args, G(scratch, args.lanes), live, x, y);
+        }
+    });
+}
+
+// A group is a run of consecutive logical elements, whatever the strides.
+template <typename T, typename W, u32 N>
+OPS_DEVICE void group_norm_of(const GroupNormArgs& args, u64 at, acc_t<T>* scratch) {
+    using A = acc_t<T>;
+    using G = Group<A, NORM_BLOCK, true>;
+    u64 n = args.channels * args.spatial.by;
+    u64 first = at * n;
+    auto chunk_of = [&](const Operand& operand, u64 c) OPS_INLINE {
+        u64 element = first + c * N;
+        i64 offset = N == 1 ? offset_of<5>(args.shape, operand, element) : i64(element);
+        return Row<T, N>{static_cast<T*>(operand.data) + offset, 1};
+    };
+    auto load = [&](u64 c) OPS_INLINE { return chunk_of(args.x, c).load(0); };
+    CachedRow<T, N, G> cached{G(scratch, NORM_BLOCK), n / N, {}};
+    Moments<A> m = moments(cached, A(widen(load(0).v[0])), n, args.eps, load);
+    u64 channel = at % args.groups * args.channels;
+    cached.again(load, [&](u64 c, const Pack<A, N>& v) OPS_INLINE {
+        u64 of = channel + divide(args.spatial, c * N);
+        A weight = parameters<W, 1>(args.weight, args.weight_stride, of, A(1)).v[0];
+        A bias = parameters<W, 1>(args.bias, args.bias_stride, of, A(0)).v[0];
+        Pack<A, N> out;
+        OPS_UNROLL
+        for (u32 i = 0; i < N; i++) out.v[i] = fma(m.deviation(v.v[i]) * m.inverse, weight, bias);
+        chunk_of(args.y, c).store(0, narrow_pack<T, N>(out));
+    });
+}
+
+template <typename T, typename W> OPS_DEVICE void group_norm(const GroupNormArgs& args) {
+    constexpr u32 N = row_pack<T>();
+    OPS_LDS(acc_t<T>, scratch, reduce_slots<NORM_BLOCK>());
+    if (args.shape.count == 0) return;
+    for_rows<NORM_BLOCK, true>(args.group_rows, NORM_BLOCK, [&](u64 at, bool) OPS_INLINE {
+        if (N != 1 && args.shape.pack == N) {
+            group_norm_of<T, W, N>(args, at, scratch);
+        } else {
+            group_norm_of<T, W, 1>(args, at, scratch);
+        }
+    });
+}
+
+}  // namespace ops

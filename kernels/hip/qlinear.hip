@@ -1,0 +1,214 @@
+// y[.., n] = sum over k of x[.., k] weight[n, k], the weight in blocks of 32 along k.
+// rows*: few rows of x, some lanes of a wave to a few rows of the weight, a block to a lane at a time.
+// tile*: square tiles, the weight turned into numbers on its way to LDS.
+#include "ops_blocks.h"
+#include "ops_tile.h"
+
+namespace ops {
+
+struct QLinearArgs {
+    Shape shape;  // of x, its last dimension k
+    Operand x;
+    Operand y;  // its last stride is along n
+    const void* weight;
+    i64 weight_row;    // in blocks
+    i64 weight_block;  // in blocks
+    u64 rows;          // of x
+    u64 n;
+    u64 k;
+    u64 lanes;  // of a wave to a row of the weight; tiles ignore it
+};
+
+template <typename T> OPS_DEVICE T* row_at(const Shape& shape, const Operand& operand, u64 row) {
+    return static_cast<T*>(operand.data) + offset_of<4>(shape, operand, row);
+}
+
+// ---- few rows ---------------------------------------------------------------------
+
+template <typename T> OPS_DEVICE Pack<T, 4> load_four(const T* from, i64 stride, u64 at, bool packs) {
+    if (packs) return load_parts<4>(from + at);
+    Pack<T, 4> out;
+    OPS_UNROLL
+    for (u32 i = 0; i < 4; i++) out.v[i] = from[i64(at + i) * stride];
+    return out;
+}
+
+// ROWS rows of x by COLUMNS rows of the weight. Block sums are of q x, with the offset of the stored q
+// taken off once a block: d (sum q x - OFFSET sum x).
+template <u32 ROWS, u32 COLUMNS, typename B, typename T>
+OPS_DEVICE void qlinear_columns(const QLinearArgs& args, u64 m0, u64 n0) {
+    using A = acc_t<T>;
+    u32 lanes = u32(args.lanes);
+    const T* row[ROWS];
+    const B* column[COLUMNS];
+    bool packs = args.x.stride[5] == 1;
+    // Rows and columns past the end repeat the last one, and are not stored.
+    OPS_UNROLL
+    for (u32 r = 0; r < ROWS; r++) {
+        row[r] = row_at<const T>(args.shape, args.x, m0 + r < args.rows ? m0 + r : args.rows - 1);
+        packs = packs && is_aligned(row[r], sizeof(T) == 8 ? 16 : sizeof(T) * 4);
+    }
+    OPS_UNROLL
+    for (u32 j = 0; j < COLUMNS; j++) {
+        column[j] = static_cast<const B*>(args.weight) + i64(n0 + j < args.n ? n0 + j : args.n - 1) * args.weight_row;
+    }
+    A sum[ROWS][COLUMNS] = {};
+    u64 blocks = args.k / BLOCK_ELEMENTS;
+    OPS_NO_UNROLL
+    for (u64 b = opaque(lane_id()) & (lanes - 1); b < blocks; b += lanes) {
+        u32 words[COLUMNS][B::WORDS];
+        A d[COLUMNS];
+        OPS_UNROLL
+        for (u32 j = 0; j < COLUMNS; j++) {
+            const B* block = column[j] + i64(b) * args.weight_block;
+            load_words(words[j], block->qs);
+            d[j] = to_f32(f16{block->d});
+        }
+        A part[ROWS][COLUMNS] = {}, plain[ROWS] = {};
+        OPS_NO_UNROLL
+        for (u32 g = 0; g < 4; g++) {  // the words move up, so that no register is indexed by g
+            // Opaque, or every element of every row gets a pointer of its own to step along.
+            u32 at = opaque(u32(b) * BLOCK_ELEMENTS + B::first(g));
+            A q[COLUMNS][8];
+            OPS_UNROLL
+            for (u32 j = 0; j < COLUMNS; j++) {
+                B::unpack(q[j], words[j]);
+                OPS_UNROLL
+                for (u32 w = 0; w + B::STEP < B::WORDS; w++) words[j][w] = words[j][w + B::STEP];
+            }
+            OPS_UNROLL
+            for (u32 r = 0; r < ROWS; r++) {
+                Pack<T, 4> first = load_four(row[r], args.x.stride[5], at + B::first(0), packs);
+                Pack<T, 4> second = load_four(row[r], args.x.stride[5], at + B::second(0), packs);
+                OPS_UNROLL
+                for (u32 i = 0; i < 8; i++) {
+                    A x = widen(i < 4 ? first.v[i % 4] : second.v[i % 4]);
+                    if (B::OFFSET != 0) plain[r] += x;
+                    OPS_UNROLL
+                    for (u32 j = 0; j < COLUMNS; j++) part[r][j] = mad(q[j][i], x, part[r][j]);
+                }
+            }
+        }
+        OPS_UNROLL
+        for (u32 r = 0; r < ROWS; r++) {
+            OPS_UNROLL
+            for (u32 j = 0; j < COLUMNS; j++) {
+                sum[r][j] = mad(d[j], mad(A(-B::OFFSET), plain[r], part[r][j]), sum[r][j]);
+            }
+        }
+    }
+    OPS_UNROLL
+    for (u32 r = 0; r < ROWS; r++) {
+        OPS_UNROLL
+        for (u32 j = 0; j < COLUMNS; j++) {
+            A value = reduce_lanes(sum[r][j], lanes, Sum());
+            u64 m = m0 + r, n = n0 + j;
+            if ((lane_id() & (lanes - 1)) != 0 || m >= args.rows || n >= args.n) continue;
+            row_at<T>(args.shape, args.y, m)[i64(n) * args.y.stride[5]] = narrow<T>(value);
+        }
+    }
+}
+
+template <u32 ROWS, typename B, typename T> OPS_DEVICE void qlinear_rows(const QLinearArgs& args) {
+    constexpr u32 COLUMNS = ROWS == 1 ? 4 : 2;
+    u64 groups_m = (args.rows + ROWS - 1) / ROWS, groups_n = (args.n + COLUMNS - 1) / COLUMNS;
+    u64 groups = groups_m * groups_n;
+    u32 per_wave = OPS_WAVE / u32(args.lanes);
+    u64 first = (u64(block_x()) * (MATMUL_BLOCK / OPS_WAVE) + wave_id()) * per_wave;
+    u64 step = u64(grid_x()) * (MATMUL_BLOCK / OPS_WAVE) * per_wave;
+    for (; first < groups; first += step) {
+        // A group past the end works on columns past the end, which are not stored.
+        u64 at = first + lane_id() / u32(args.lanes);
+        qlinear_columns<ROWS, COLUMNS, B, T>(args, at % groups_m * ROWS, at / groups_m * COLUMNS);
+    }
+}
+
+// ---- tiles --------------------------------------------------------------------------
+
+// The weight's share of a tile: as Stage, of blocks.
+template <typename B, typename A, u32 SIZE, u32 DEPTH> struct StageBlocks {
+    static constexpr u32 PITCH = SIZE + 4;
+    const QLinearArgs& args;
+    u32 line, k;
+    A held[STAGED];
+
+    OPS_METHOD StageBlocks(const QLinearArgs& a) : args(a) {
+        u32 at = thread_x() * STAGED;
+        line = at / DEPTH;
+        k = at % DEPTH;
+    }
+    OPS_METHOD void load(u64 first_line, u64 first_k) {
+        u64 l = first_line + line, e = first_k + k;
+        bool inside = l < args.n && e < args.k;
+        OPS_UNROLL
+        for (u32 i = 0; i < STAGED; i++) held[i] = 0;
+        if (!inside) return;
+        const B* block = static_cast<const B*>(args.weight) + i64(l) * args.weight_row +
+                         i64(e / BLOCK_ELEMENTS) * args.weight_block;
+        B::eight(held, block, u32(e % BLOCK_ELEMENTS) / STAGED);
+        A d = to_f32(f16{block->d});
+        OPS_UNROLL
+        for (u32 i = 0; i < STAGED; i++) held[i] *= d;
+    }
+    OPS_METHOD void store(A* tile) const {
+        OPS_UNROLL
+        for (u32 i = 0; i < STAGED; i++) tile[(k + i) * PITCH + line] = held[i];
+    }
+};
+
+// x's share: a thread's row is looked up through the shape.
+template <typename T, typename A, u32 SIZE, u32 DEPTH> struct StageRows {
+    static constexpr u32 PITCH = SIZE + 4;
+    const QLinearArgs& args;
+    const T* row;
+    bool live, packs;
+    u32 line, k;
+    Pack<T, STAGED> held;
+
+    OPS_METHOD StageRows(const QLinearArgs& a, u64 m0) : args(a) {
+        u32 at = thread_x() * STAGED;
+        line = at / DEPTH;
+        k = at % DEPTH;
+        live = m0 + line < args.rows;
+        row = row_at<const T>(args.shape, args.x, live ? m0 + line : 0);
+        packs = args.x.stride[5] == 1 && is_aligned(row, PACK_BYTES);
+    }
+    OPS_METHOD void load(u64, u64 first_k) {
+        u64 e = first_k + k;
+        if (packs && live && e < args.k) {
+            held = load_parts<STAGED>(row + e);
+            return;
+        }
+        OPS_UNROLL
+        for (u32 i = 0; i < STAGED; i++) {
+            T value{};
+            if (live && e < args.k) value = row[i64(e + i) * args.x.stride[5]];
+            held.v[i] = value;
+        }
+    }
+    OPS_METHOD void store(A* tile) const {
+        OPS_UNROLL
+        for (u32 i = 0; i < STAGED; i++) tile[(k + i) * PITCH + line] = A(widen(held.v[i]));
+    }
+};
+
+template <u32 GROUPS, typename B, typename T> OPS_DEVICE void qlinear_tile(const QLinearArgs& args) {
+    using A = acc_t<T>;
+    constexpr u32 SIZE = GROUPS * 64, DEPTH = MATMUL_BLOCK * STAGED / SIZE;
+    using StageX = StageRows<T, A, SIZE, DEPTH>;
+    using StageW = StageBlocks<B, A, SIZE, DEPTH>;
+    OPS_LDS(A, tile_x, DEPTH * StageX::PITCH);
+    OPS_LDS(A, tile_w, DEPTH * StageW::PITCH);
+    u64 tiles_m = (args.rows + SIZE - 1) / SIZE, tiles = tiles_m * ((args.n + SIZE - 1) / SIZE);
+    for (u64 tile = block_x(); tile < tiles; tile += grid_x()) {
+        u64 m0 = tile % tiles_m * SIZE, n0 = tile / tiles_m * SIZE;
+        StageX x(args, m0);
+        StageW weight(args);
+        multiply_tile<GROUPS>(tile_x, tile_w, x, weight, m0, n0, args.k, [&](u64 m, u64 n, A sum) OPS_INLINE {
+            if (m >= args.rows || n >= args.n) return;
+            row_at<T>(args.shape, args.y, m)[i64(n) * args.y.stride[5]] = narrow<T>(sum);
+        });
+    }
+}
+
+}  // namespace ops

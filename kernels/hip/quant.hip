@@ -1,0 +1,168 @@
+// q4_0 and q8_0: quantize from f32, dequantize, and rows of a quantized table. Eight lanes to a block,
+// four elements each. quantize is bit-exact with the public reference: products and sums are not fused.
+#include "ops_blocks.h"
+#include "ops_index.h"
+#include "ops_reduce.h"
+
+namespace ops {
+
+struct QuantizeArgs {
+    Shape shape;   // of the blocks
+    Operand x;     // first elements of the blocks
+    Operand y;     // blocks
+    i64 x_stride;  // from one element of a block to the next
+};
+
+struct DequantizeArgs {
+    Shape shape;  // of the blocks
+    Operand x;    // blocks
+    Operand y;    // first elements of the blocks
+    i64 y_stride;
+};
+
+// Rows of a table of blocks; the table's row and block strides are x.stride[4] and [5].
+struct QEmbeddingArgs {
+    Shape shape;  // [ids, blocks of a row]
+    Operand x;
+    Operand y;  // strides of a row, and of a block's first element
+    i64 y_stride;
+    const void* ids;
+    i64 ids_stride;
+    u64 bound;           // rows of the table
+    ErrorRecord* error;  // null to record nothing
+    u32 ids_kind;
+    u32 op;
+    u32 operand;
+    u32 reserved;
+};
+
+constexpr u32 LANES = 8;
+
+// The value of the largest magnitude among the group's elements, the first of equals.
+OPS_DEVICE f32 extreme(const f32 (&x)[4]) {
+    f32 best = 0.0f;
+    OPS_UNROLL
+    for (u32 i = 0; i < 4; i++) best = abs(x[i]) > abs(best) ? x[i] : best;
+    for (u32 mask = 1; mask < LANES; mask *= 2) {
+        f32 other = shuffle_xor(best, mask, LANES);
+        bool later = (lane_id() & mask) == 0;  // the other lane's elements come after this one's
+        bool take = abs(other) > abs(best) || (!later && abs(other) == abs(best));
+        best = take ? other : best;
+    }
+    return best;
+}
+
+// Truncation to an 8-bit integer; NaN gives 0.
+OPS_DEVICE i32 to_byte(f32 x) { return x != x ? 0 : i32(x < -128.0f ? -128.0f : x > 127.0f ? 127.0f : x); }
+
+OPS_DEVICE void encode(Q4_0* y, const f32 (&x)[4], u32 lane, bool live) {
+    f32 d = extreme(x) / -8.0f;
+    f32 inverse = d != 0.0f ? 1.0f / d : 0.0f;
+    u32 codes = 0;
+    OPS_UNROLL
+    for (u32 i = 0; i < 4; i++) {
+        i32 q = to_byte(add_exact(multiply_exact(x[i], inverse), 8.5f));
+        codes |= u32(q < 15 ? q : 15) << (8 * i);
+    }
+    u32 upper = shuffle(codes, lane + 4, LANES);  // elements 16 further on share this lane's bytes
+    if (!live) return;
+    if (lane == 0) y->d = to_f16(d).bits;
+    if (lane >= 4) return;
+    u32 bytes = codes | upper << 4;
+    y->qs[lane * 2] = u16(bytes);
+    y->qs[lane * 2 + 1] = u16(bytes >> 16);
+}
+
+OPS_DEVICE void encode(Q8_0* y, const f32 (&x)[4], u32 lane, bool live) {
+    f32 d = abs(extreme(x)) / 127.0f;
+    f32 inverse = d != 0.0f ? 1.0f / d : 0.0f;
+    u32 bytes = 0;
+    OPS_UNROLL
+    for (u32 i = 0; i < 4; i++) bytes |= (u32(to_byte(round(multiply_exact(x[i], inverse)))) & 0xff) << (8 * i);
+    if (!live) return;
+    if (lane == 0) y->d = to_f16(d).bits;
+    y->qs[lane * 2] = u16(bytes);
+    y->qs[lane * 2 + 1] = u16(bytes >> 16);
+}
+
+// Calls visit(block, lane, live) for the blocks of the shape; all lanes take the same number of turns.
+template <typename F> OPS_DEVICE void for_blocks(u64 count, F visit) {
+    u64 step = global_threads() / LANES;
+    u32 lane = lane_id() % LANES;
+    for (u64 first = (global_thread() - lane_id()) / LANES; first < count; first += step) {
+        u64 at = first + lane_id() / LANES;
+        visit(at < count ? at : count - 1, lane, at < count);
+    }
+}
+
+template <typename B> OPS_DEVICE void quantize(const QuantizeArgs& args) {
+    for_blocks(args.shape.count, [&](u64 at, u32 lane, bool live) OPS_INLINE {
+        const f32* from = static_cast<const f32*>(args.x.data) + offset_of<5>(args.shape, args.x, at);
+        B* to = static_cast<B*>(args.y.data) + offset_of<5>(args.shape, args.y, at);
+        f32 x[4];
+        if (args.x_stride == 1 && is_aligned(from, 16)) {
+            Pack<f32, 4> four = load_pack<4>(from + lane * 4);
+            OPS_UNROLL
+            for (u32 i = 0; i < 4; i++) x[i] = four.v[i];
+        } else {
+            OPS_UNROLL
+            for (u32 i = 0; i < 4; i++) x[i] = from[i64(lane * 4 + i) * args.x_stride];
+        }
+        encode(to, x, lane, live);
+    });
+}
+
+// Four elements of a block, those of lane `lane`, written as T; zeros for a missing block.
+template <typename B, typename T>
+OPS_DEVICE void decode(T* to, i64 stride, const B* block, u32 lane) {
+    using A = acc_t<T>;
+    i32 q[4] = {};
+    A d = 0;
+    if (block != nullptr) {
+        B::four(q, block, lane);
+        d = to_f32(f16{block->d});
+    }
+    Pack<T, 4> out;
+    OPS_UNROLL
+    for (u32 i = 0; i < 4; i++) out.v[i] = narrow<T>(A(q[i]) * d);
+    to += i64(lane * 4) * stride;
+    constexpr u32 PART = sizeof(T) == 8 ? 2 : 4;
+    if (stride == 1 && is_aligned(to, sizeof(T) * PART)) {
+        OPS_UNROLL
+        for (u32 p = 0; p < 4; p += PART) {
+            Pack<T, PART> part;
+            OPS_UNROLL
+            for (u32 i = 0; i < PART; i++) part.v[i] = out.v[p + i];
+            store_pack<PART>(to + p, part);
+        }
+    } else {
+        OPS_UNROLL
+        for (u32 i = 0; i < 4; i++) to[i64(i) * stride] = out.v[i];
+    }
+}
+
+template <typename B, typename T> OPS_DEVICE void dequantize(const DequantizeArgs& args) {
+    for_blocks(args.shape.count, [&](u64 at, u32 lane, bool live) OPS_INLINE {
+        const B* block = static_cast<const B*>(args.x.data) + offset_of<5>(args.shape, args.x, at);
+        T* to = static_cast<T*>(args.y.data) + offset_of<5>(args.shape, args.y, at);
+        if (live) decode(to, args.y_stride, block, lane);
+    });
+}
+
+template <typename B, typename T> OPS_DEVICE void qembedding(const QEmbeddingArgs& args) {
+    for_blocks(args.shape.count, [&](u64 at, u32 lane, bool live) OPS_INLINE {
+        u64 row = divide(args.shape, 5, at), column = at - row * args.shape.dim[5];
+        Index index = read_index(args.ids, args.ids_kind, i64(row) * args.ids_stride);
+        bool present = !index.absent && index.value >= 0 && u64(index.value) < args.bound;
+        if (!live) return;
+        if (!present && !index.absent) {
+            record_index_error(args.error, args.op, args.operand, row, index.value, args.bound);
+        }
+        const B* table = static_cast<const B*>(args.x.data);
+        const B* block = present ? table + index.value * args.x.stride[4] + i64(column) * args.x.stride[5] : nullptr;
+        T* to = static_cast<T*>(args.y.data) + i64(row) * args.y.stride[4] + i64(column) * args.y.stride[5];
+        decode(to, args.y_stride, block, lane);
+    });
+}
+
+}  // namespace ops

@@ -1,0 +1,73 @@
+// Rotary position embedding: (a, b) -> (a cos - b sin, a sin + b cos) for every pair of every head.
+// The shape is that of the pairs; tables of type C (x's own or f32) are operands like any other, with
+// stride 0 along the heads. y may be x itself.
+#include "ops_math.h"
+#include "ops_view.h"
+
+namespace ops {
+
+struct RopeArgs {
+    Shape shape;  // [b, h, t, d / 2] or [b, t, h, d / 2], dimensions merged where they can be
+    Operand x;    // first elements of the pairs
+    Operand y;
+    Operand cos;
+    Operand sin;
+    i64 x_partner;  // from a pair's first element to its second
+    i64 y_partner;
+};
+
+template <typename A> OPS_DEVICE A turned_first(A a, A b, A cos, A sin) { return a * cos - b * sin; }
+template <typename A> OPS_DEVICE A turned_second(A a, A b, A cos, A sin) { return a * sin + b * cos; }
+
+// Pairs whose elements lie apart: rope and rope_thd, and rope_i at odd strides.
+template <typename T, typename C> OPS_DEVICE void rope(const RopeArgs& args) {
+    using A = acc_t<T>;
+    constexpr u32 N = PACK_BYTES / Widest<T, C>::bytes;
+    u64 step = args.shape.pack == N ? N : 1;
+    OPS_NO_UNROLL
+    for (u64 i = global_thread() * step; i < args.shape.count; i += global_threads() * step) {
+        Cursor<T> x(args.x), y(args.y);
+        Cursor<C> cos(args.cos), sin(args.sin);
+        unravel<5>(args.shape, i, [&](u32 d, u64 at) OPS_INLINE {
+            x.move(d, at);
+            y.move(d, at);
+            cos.move(d, at);
+            sin.move(d, at);
+        });
+        T* x2 = x.at + args.x_partner;
+        T* y2 = y.at + args.y_partner;
+        if (step == 1) {
+            A a = widen(*x.at), b = widen(*x2), c = widen(*cos.at), s = widen(*sin.at);
+            *y.at = narrow<T>(turned_first(a, b, c, s));
+            *y2 = narrow<T>(turned_second(a, b, c, s));
+            continue;
+        }
+        Pack<T, N> a = load_pack<N>(x.at), b = load_pack<N>(x2), first, second;
+        Pack<C, N> c = load_pack<N>(cos.at), s = load_pack<N>(sin.at);
+        OPS_UNROLL
+        for (u32 k = 0; k < N; k++) {
+            A one = widen(a.v[k]), two = widen(b.v[k]), ck = widen(c.v[k]), sk = widen(s.v[k]);
+            first.v[k] = narrow<T>(turned_first(one, two, ck, sk));
+            second.v[k] = narrow<T>(turned_second(one, two, ck, sk));
+        }
+        store_pack<N>(y.at, first);
+        store_pack<N>(y2, second);
+    }
+}
+
+template <typename T> struct Pair {
+    T first;
+    T second;
+};
+
+// Pairs of neighbours: strides count pairs.
+template <typename T, typename C> OPS_DEVICE void rope_pairs(const RopeArgs& args) {
+    using A = acc_t<T>;
+    auto turn = [](Pair<T> x, C cos, C sin) OPS_INLINE {
+        A a = widen(x.first), b = widen(x.second), c = widen(cos), s = widen(sin);
+        return Pair<T>{narrow<T>(turned_first(a, b, c, s)), narrow<T>(turned_second(a, b, c, s))};
+    };
+    map<Pair<T>, Pair<T>, C, C>(args.shape, args.y, turn, args.x, args.cos, args.sin);
+}
+
+}  // namespace ops

@@ -1,0 +1,90 @@
+// softmax and log_softmax along one dimension, which the caller makes the last one.
+// wave, block: a group of lanes to a row. column: a thread to a row, for rows that lie side by side.
+// The row's maximum is subtracted first; a row of -inf gives NaN, and so does any row with a NaN.
+#include "ops_row.h"
+
+namespace ops {
+
+struct SoftmaxArgs {
+    Shape shape;  // the last dimension is the one that sums to 1
+    Operand x;
+    Operand y;
+    u64 rows;
+    u64 lanes;  // of a wave to a row, a power of two; other variants ignore it
+};
+
+constexpr u32 SOFTMAX_BLOCK = 256;
+
+template <bool LOG, u32 N, typename G, typename T>
+OPS_DEVICE void softmax_row(const SoftmaxArgs& args, G group, bool live, T* from, T* to) {
+    using A = acc_t<T>;
+    Row<T, N> x{from, args.x.stride[5]}, y{to, args.y.stride[5]};
+    auto load = [&](u64 c) OPS_INLINE { return x.load(c); };
+    CachedRow<T, N, G> cached{group, args.shape.dim[5] / N, {}};
+    A most = -A(infinity32());
+    cached.first_pass(load, [&](u64, const Pack<A, N>& v) OPS_INLINE {
+        OPS_UNROLL
+        for (u32 i = 0; i < N; i++) most = maximum(most, v.v[i]);
+    });
+    most = group.reduce(most, Max());
+    A sum = 0;
+    cached.again(load, [&](u64, const Pack<A, N>& v) OPS_INLINE {
+        OPS_UNROLL
+        for (u32 i = 0; i < N; i++) sum += exp(v.v[i] - most);
+    });
+    sum = group.reduce(sum, Sum());
+    A factor = LOG ? log(sum) : A(1) / sum;
+    if (!live) return;
+    cached.again(load, [&](u64 c, const Pack<A, N>& v) OPS_INLINE {
+        Pack<A, N> out;
+        OPS_UNROLL
+        for (u32 i = 0; i < N; i++) {
+            A shifted = v.v[i] - most;
+            out.v[i] = LOG ? shifted - factor : exp(shifted) * factor;
+        }
+        y.store(c, narrow_pack<T, N>(out));
+    });
+}
+
+template <bool WHOLE, bool LOG, typename T> OPS_DEVICE void softmax(const SoftmaxArgs& args) {
+    using A = acc_t<T>;
+    constexpr u32 N = row_pack<T>();
+    OPS_LDS(A, scratch, reduce_slots<SOFTMAX_BLOCK>());
+    using G = Group<A, SOFTMAX_BLOCK, WHOLE>;
+    for_rows<SOFTMAX_BLOCK, WHOLE>(args.rows, u32(args.lanes), [&](u64 row, bool live) OPS_INLINE {
+        T* x = static_cast<T*>(args.x.data) + offset_of<4>(args.shape, args.x, row);
+        T* y = static_cast<T*>(args.y.data) + offset_of<4>(args.shape, args.y, row);
+        if (N != 1 && args.shape.pack == N) {
+            softmax_row<LOG, N>(args, G(scratch, args.lanes), live, x, y);
+        } else {
+            softmax_row<LOG, 1>(args, G(scratch, args.lanes), live, x, y);
+        }
+    });
+}
+
+// Maximum and sum in one pass, the sum rescaled when the maximum grows.
+template <bool LOG, typename T> OPS_DEVICE void softmax_column(const SoftmaxArgs& args) {
+    using A = acc_t<T>;
+    u64 n = args.shape.dim[5];
+    for (u64 row = global_thread(); row < args.rows; row += global_threads()) {
+        const T* x = static_cast<const T*>(args.x.data) + offset_of<4>(args.shape, args.x, row);
+        T* y = static_cast<T*>(args.y.data) + offset_of<4>(args.shape, args.y, row);
+        A most = -A(infinity32()), sum = 0;
+        OPS_NO_UNROLL
+        for (u64 i = 0; i < n; i++) {
+            A v = widen(x[i64(i) * args.x.stride[5]]);
+            A higher = maximum(most, v);
+            // While all is -inf there is nothing to sum; the differences would be NaN.
+            if (higher != -A(infinity32())) sum = sum * exp(most - higher) + exp(v - higher);
+            most = higher;
+        }
+        A factor = LOG ? log(sum) : A(1) / sum;
+        OPS_NO_UNROLL
+        for (u64 i = 0; i < n; i++) {
+            A shifted = A(widen(x[i64(i) * args.x.stride[5]])) - most;
+            y[i64(i) * args.y.stride[5]] = narrow<T>(LOG ? shifted - factor : exp(shifted) * factor);
+        }
+    }
+}
+
+}  // namespace ops

@@ -1,0 +1,90 @@
+// Elementwise ops of one operand: y = f(x), any shape and strides; y may be x itself.
+// Floats compute in their accumulator and round once; integers wrap.
+#include "ops_view.h"
+#include "ops_trig.h"
+
+namespace ops {
+
+struct UnaryArgs {
+    Shape shape;
+    Operand x;
+    Operand y;
+};
+
+// x * mul + add
+struct AffineArgs {
+    Shape shape;
+    Operand x;
+    Operand y;
+    f64 mul;
+    f64 add;
+};
+
+template <typename A> OPS_DEVICE A silu_of(A x) { return x * sigmoid(x); }
+// 0.5 x (1 + tanh u) is x sigmoid(2u), which keeps its accuracy for negative x.
+template <typename A> OPS_DEVICE A gelu_of(A x) {
+    A u = A(0.79788456080286535588) * fma(A(0.044715) * x * x, x, x);
+    return x * sigmoid(A(2) * u);
+}
+
+struct Sigmoid { template <typename A> static OPS_METHOD A of(A x) { return sigmoid(x); } };
+struct Silu { template <typename A> static OPS_METHOD A of(A x) { return silu_of(x); } };
+struct Gelu { template <typename A> static OPS_METHOD A of(A x) { return gelu_of(x); } };
+struct GeluErf { template <typename A> static OPS_METHOD A of(A x) { return x * normal_cdf(x); } };
+struct Tanh { template <typename A> static OPS_METHOD A of(A x) { return tanh(x); } };
+struct Erf { template <typename A> static OPS_METHOD A of(A x) { return erf(x); } };
+struct Exp { template <typename A> static OPS_METHOD A of(A x) { return exp(x); } };
+struct Log { template <typename A> static OPS_METHOD A of(A x) { return log(x); } };
+struct Sin { template <typename A> static OPS_METHOD A of(A x) { return sin(x); } };
+struct Cos { template <typename A> static OPS_METHOD A of(A x) { return cos(x); } };
+struct Sqrt { template <typename A> static OPS_METHOD A of(A x) { return sqrt(x); } };
+struct Recip { template <typename A> static OPS_METHOD A of(A x) { return A(1) / x; } };
+struct Floor { template <typename A> static OPS_METHOD A of(A x) { return floor(x); } };
+struct Ceil { template <typename A> static OPS_METHOD A of(A x) { return ceil(x); } };
+struct Round { template <typename A> static OPS_METHOD A of(A x) { return round(x); } };
+
+// Also on integers, whose arithmetic is done in an unsigned type so that it wraps.
+template <typename T> using wrap_t = typename choose<sizeof(T) == 8, u64, u32>::type;
+
+struct Neg {
+    static OPS_METHOD f32 of(f32 x) { return -x; }
+    static OPS_METHOD f64 of(f64 x) { return -x; }
+    template <typename T> static OPS_METHOD T of(T x) { return T(wrap_t<T>(0) - wrap_t<T>(x)); }
+};
+struct Abs {
+    static OPS_METHOD f32 of(f32 x) { return abs(x); }
+    static OPS_METHOD f64 of(f64 x) { return abs(x); }
+    template <typename T> static OPS_METHOD T of(T x) { return x < T(0) ? Neg::of(x) : x; }
+};
+struct Relu {
+    template <typename T> static OPS_METHOD T of(T x) { return x < T(0) ? T(0) : x; }
+};
+struct Sqr {
+    static OPS_METHOD f32 of(f32 x) { return x * x; }
+    static OPS_METHOD f64 of(f64 x) { return x * x; }
+    template <typename T> static OPS_METHOD T of(T x) { return T(wrap_t<T>(x) * wrap_t<T>(x)); }
+};
+struct Sign {  // NaN and both zeros stay as they are
+    template <typename T> static OPS_METHOD T of(T x) { return x > T(0) ? T(1) : x < T(0) ? T(-1) : x; }
+};
+
+template <typename T, typename F> struct Apply {
+    OPS_METHOD T operator()(T x) const {
+        if constexpr (is_float<T>::value) {
+            return narrow<T>(F::of(widen(x)));
+        } else {
+            return F::of(x);
+        }
+    }
+};
+
+template <typename F, typename T> OPS_DEVICE void unary(const UnaryArgs& args) {
+    map<T, T>(args.shape, args.y, Apply<T, F>(), args.x);
+}
+
+template <typename T> OPS_DEVICE void affine(const AffineArgs& args) {
+    acc_t<T> mul = acc_t<T>(args.mul), add = acc_t<T>(args.add);
+    map<T, T>(args.shape, args.y, [=](T x) OPS_INLINE { return narrow<T>(fma(widen(x), mul, add)); }, args.x);
+}
+
+}  // namespace ops

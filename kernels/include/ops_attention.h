@@ -1,0 +1,116 @@
+// What the attention kernels have in common: arguments, and the way from a dot product to a score.
+#pragma once
+#include "ops_row.h"
+
+namespace ops {
+
+enum MaskKind : u32 { MASK_NONE = 0, MASK_ADDED = 1, MASK_VISIBLE = 2 };
+
+// q, o [b, h, t, d]; k, v [b, h_kv, s, d]; mask [b, h, t, s]: strides [2] to [5] of the operands.
+// A "row" is one query of one head. The rows of a key head are numbered (query, head within the group).
+struct AttentionArgs {
+    Operand q;
+    Operand k;
+    Operand v;
+    Operand o;
+    Operand mask;
+    const void* slopes;  // alibi, of type T; null when absent
+    i64 slope_stride;
+    u64 batch;
+    u64 kv_heads;
+    u64 group;  // query heads to a key head
+    u64 t;
+    u64 s;
+    u64 d;
+    i64 left;   // keys pos - left .. pos + right are visible, pos = s - t + query; causal is right = 0
+    i64 right;
+    f64 scale;
+    f64 softcap;    // 0 when absent
+    u64 mask_kind;  // MaskKind
+    void* partial;  // decode: [rows][splits][d + 2] in the accumulator: maximum, sum, weighted values
+    u64 splits;     // decode: parts of the key range
+    u64 lanes;      // decode: lanes to a key, a power of two of at least d / 8
+};
+
+// Where one row stands. Keys pos - left .. pos + right are visible to it.
+struct QueryRow {
+    u32 query;
+    u32 head;
+
+    OPS_METHOD QueryRow() {}
+    OPS_METHOD QueryRow(const AttentionArgs& args, u64 kv_head, u64 row) {
+        query = u32(row / args.group);
+        head = u32(kv_head * args.group + (row - query * args.group));
+    }
+    OPS_METHOD i64 position(const AttentionArgs& args) const { return i64(args.s) - i64(args.t) + i64(query); }
+    OPS_METHOD i64 first_key(const AttentionArgs& args) const {
+        i64 first = position(args) - args.left;
+        return first > 0 ? first : 0;
+    }
+    OPS_METHOD i64 end_key(const AttentionArgs& args) const {
+        i64 end = position(args) + args.right + 1;
+        return end < i64(args.s) ? end : i64(args.s);
+    }
+    OPS_METHOD i64 offset(const Operand& operand, u64 batch) const {
+        return i64(batch) * operand.stride[2] + i64(head) * operand.stride[3] + i64(query) * operand.stride[4];
+    }
+};
+
+template <typename A> struct Score {
+    A value;
+    bool visible;
+};
+
+// scale, softcap, alibi, mask, visibility: in this order.
+template <typename T, typename A>
+OPS_DEVICE Score<A> score_of(const AttentionArgs& args, u64 batch, const QueryRow& row, i64 key, A dot) {
+    i64 distance = key - row.position(args);
+    Score<A> score{dot * A(args.scale), distance >= -args.left && distance <= args.right && key < i64(args.s)};
+    if (args.softcap != 0) score.value = A(args.softcap) * tanh(score.value / A(args.softcap));
+    if (args.slopes != nullptr) {
+        A slope = widen(static_cast<const T*>(args.slopes)[i64(row.head) * args.slope_stride]);
+        score.value = mad(slope, A(distance), score.value);
+    }
+    if (args.mask_kind != MASK_NONE && score.visible) {
+        i64 at = row.offset(args.mask, batch) + key * args.mask.stride[5];
+        if (args.mask_kind == MASK_ADDED) {
+            score.value += A(widen(static_cast<const T*>(args.mask.data)[at]));
+        } else {
+            score.visible = static_cast<const u8*>(args.mask.data)[at] != 0;
+        }
+    }
+    return score;
+}
+
+// A running maximum that exponentials may be taken against: zero while nothing has been seen.
+template <typename A> OPS_DEVICE A finite_base(A most) { return most == -A(infinity32()) ? A(0) : most; }
+
+// N elements of a row of d from `at` on, zeros past the end.
+template <u32 N, typename T>
+OPS_DEVICE Pack<T, N> load_slice(const T* row, i64 stride, u64 at, u64 d, bool packs) {
+    Pack<T, N> out{};
+    if (packs && at + N <= d) {
+        constexpr u32 PART = sizeof(T) * N > PACK_BYTES ? PACK_BYTES / sizeof(T) : N;
+        OPS_UNROLL
+        for (u32 p = 0; p < N; p += PART) {
+            Pack<T, PART> part = load_pack<PART>(row + at + p);
+            OPS_UNROLL
+            for (u32 i = 0; i < PART; i++) out.v[p + i] = part.v[i];
+        }
+        return out;
+    }
+    OPS_UNROLL
+    for (u32 i = 0; i < N; i++) {
+        if (at + i < d) out.v[i] = row[i64(at + i) * stride];
+    }
+    return out;
+}
+
+// Whether every row of an operand can be read in 16-byte packs along d.
+template <typename T> OPS_DEVICE bool rows_take_packs(const Operand& operand) {
+    constexpr i64 N = PACK_BYTES / sizeof(T);
+    return operand.stride[5] == 1 && is_aligned(operand.data, PACK_BYTES) && operand.stride[2] % N == 0 &&
+           operand.stride[3] % N == 0 && operand.stride[4] % N == 0;
+}
+
+}  // namespace ops

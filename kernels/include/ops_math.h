@@ -1,0 +1,250 @@
+// Elementary functions in plain arithmetic, the same bits of source on every target: what the host
+// tests measure is what a device runs. Errors against the true value, measured on the host:
+// f32 below 2 ulp, f64 below 4 ulp. No function flushes subnormals or assumes finite input.
+// Polynomials are minimax fits (the error bound stands beside each), made with Sollya and mpmath.
+#pragma once
+#include "ops_types.h"
+
+namespace ops {
+
+// ---- what the hardware has ----------------------------------------------------
+
+OPS_DEVICE f32 fma(f32 a, f32 b, f32 c) { return __builtin_fmaf(a, b, c); }
+OPS_DEVICE f64 fma(f64 a, f64 b, f64 c) { return __builtin_fma(a, b, c); }
+// a * b + c for long sums: fused where that is one instruction.
+#if defined(OPS_HOST)
+OPS_DEVICE f32 mad(f32 a, f32 b, f32 c) { return a * b + c; }
+OPS_DEVICE f64 mad(f64 a, f64 b, f64 c) { return a * b + c; }
+#else
+OPS_DEVICE f32 mad(f32 a, f32 b, f32 c) { return fma(a, b, c); }
+OPS_DEVICE f64 mad(f64 a, f64 b, f64 c) { return fma(a, b, c); }
+#endif
+OPS_DEVICE f32 sqrt(f32 x) { return __builtin_sqrtf(x); }
+OPS_DEVICE f64 sqrt(f64 x) { return __builtin_sqrt(x); }
+OPS_DEVICE f32 floor(f32 x) { return __builtin_floorf(x); }
+OPS_DEVICE f64 floor(f64 x) { return __builtin_floor(x); }
+OPS_DEVICE f32 ceil(f32 x) { return __builtin_ceilf(x); }
+OPS_DEVICE f64 ceil(f64 x) { return __builtin_ceil(x); }
+OPS_DEVICE f32 trunc(f32 x) { return __builtin_truncf(x); }
+OPS_DEVICE f64 trunc(f64 x) { return __builtin_trunc(x); }
+OPS_DEVICE f32 nearest_even(f32 x) { return __builtin_rintf(x); }
+OPS_DEVICE f64 nearest_even(f64 x) { return __builtin_rint(x); }
+
+OPS_DEVICE f32 abs(f32 x) { return bits_as<f32>(bits_as<u32>(x) & 0x7fffffffu); }
+OPS_DEVICE f64 abs(f64 x) { return bits_as<f64>(bits_as<u64>(x) & 0x7fffffffffffffffull); }
+OPS_DEVICE f32 with_sign_of(f32 x, f32 s) {
+    return bits_as<f32>((bits_as<u32>(x) & 0x7fffffffu) | (bits_as<u32>(s) & 0x80000000u));
+}
+OPS_DEVICE f64 with_sign_of(f64 x, f64 s) {
+    const u64 sign = 0x8000000000000000ull;
+    return bits_as<f64>((bits_as<u64>(x) & ~sign) | (bits_as<u64>(s) & sign));
+}
+// Halves away from zero.
+template <typename A> OPS_DEVICE A round(A x) {
+    A whole = trunc(x);
+    return abs(x - whole) >= A(0.5) ? whole + with_sign_of(A(1), x) : whole;
+}
+// NaN from either side wins.
+template <typename A> OPS_DEVICE A maximum(A a, A b) { return a > b || a != a ? a : b; }
+template <typename A> OPS_DEVICE A minimum(A a, A b) { return a < b || a != a ? a : b; }
+
+// Products and sums that no compiler may fuse, where the result must equal a reference bit for bit.
+OPS_DEVICE f32 multiply_exact(f32 a, f32 b) {
+#if defined(OPS_CUDA)
+    return __fmul_rn(a, b);
+#else
+#if defined(__clang__)
+#pragma clang fp contract(off)
+#endif
+    return a * b;
+#endif
+}
+OPS_DEVICE f32 add_exact(f32 a, f32 b) {
+#if defined(OPS_CUDA)
+    return __fadd_rn(a, b);
+#else
+#if defined(__clang__)
+#pragma clang fp contract(off)
+#endif
+    return a + b;
+#endif
+}
+
+// x * 2^n for |n| up to twice the exponent range, rounded once at the end.
+OPS_DEVICE f32 scale_by_power(f32 x, i32 n) {
+    i32 half = n >> 1;
+    return x * bits_as<f32>(u32(half + 127) << 23) * bits_as<f32>(u32(n - half + 127) << 23);
+}
+OPS_DEVICE f64 scale_by_power(f64 x, i32 n) {
+    i32 half = n >> 1;
+    return x * bits_as<f64>(u64(half + 1023) << 52) * bits_as<f64>(u64(n - half + 1023) << 52);
+}
+
+// c[0] + c[1] x + ... by Horner's rule.
+template <typename A> OPS_DEVICE A polynomial(A, A c) { return c; }
+template <typename A, typename... C> OPS_DEVICE A polynomial(A x, A c, C... rest) {
+    return fma(polynomial(x, rest...), x, c);
+}
+
+// ---- exp ----------------------------------------------------------------------
+
+OPS_DEVICE f32 exp(f32 x) {
+    if (!(x < 89.0f)) return is_nan(x) ? x : infinity32();
+    if (x < -104.0f) return 0.0f;
+    f32 n = nearest_even(x * 0x1.715476p+0f);
+    f32 r = fma(n, -0x1.62e430p-1f, x);
+    r = fma(n, 0x1.05c610p-29f, r);
+    // 2^-28 on |r| <= ln 2 / 2
+    f32 p = polynomial(r, 0x1.fffffap-2f, 0x1.55548ap-3f, 0x1.555a12p-5f, 0x1.123f7cp-7f, 0x1.696e4ep-10f);
+    return scale_by_power(1.0f + fma(r * r, p, r), i32(n));
+}
+
+OPS_DEVICE f64 exp(f64 x) {
+    if (!(x < 710.0)) return is_nan(x) ? x : infinity64();
+    if (x < -746.0) return 0.0;
+    f64 n = nearest_even(x * 0x1.71547652b82fep+0);
+    f64 r = fma(n, -0x1.62e42fefa39efp-1, x);
+    r = fma(n, -0x1.abc9e3b39803fp-56, r);
+    // 2^-57
+    f64 p = polynomial(r, 0x1.000000000000bp-1, 0x1.55555555554f5p-3, 0x1.555555555007p-5, 0x1.1111111128792p-7,
+                       0x1.6c16c185ec859p-10, 0x1.a01a0129149c2p-13, 0x1.a019953c73e0fp-16, 0x1.71df21f8e634ep-19,
+                       0x1.28b1f22b3d584p-22, 0x1.ad8e8edd255a1p-26);
+    return scale_by_power(1.0 + fma(r * r, p, r), i32(n));
+}
+
+// ---- log ----------------------------------------------------------------------
+
+OPS_DEVICE f32 log(f32 x) {
+    if (!(x > 0.0f)) return x == 0.0f ? -infinity32() : quiet_nan32();
+    if (x == infinity32()) return x;
+    i32 bias = -127;
+    if (x < 0x1p-126f) {
+        x *= 0x1p25f;
+        bias -= 25;
+    }
+    // x = 2^e m with m between sqrt(1/2) and sqrt(2)
+    u32 bits = bits_as<u32>(x) + (0x3f800000u - 0x3f3504f3u);
+    f32 e = f32(i32(bits >> 23) + bias);
+    f32 f = bits_as<f32>((bits & 0x7fffff) + 0x3f3504f3u) - 1.0f;
+    // 2^-26: log(1 + f) - f + f^2 / 2, over f^3
+    f32 p = polynomial(f, 0x1.55557p-2f, -0x1.000234p-2f, 0x1.99944ep-3f, -0x1.5466fep-3f, 0x1.239ce2p-3f,
+                       -0x1.0e96ccp-3f, 0x1.015974p-3f, -0x1.2a6f78p-4f);
+    f32 square = f * f;
+    f32 tail = fma(square * f, p, e * -0x1.05c610p-29f);
+    return fma(e, 0x1.62e430p-1f, f + fma(square, -0.5f, tail));
+}
+
+OPS_DEVICE f64 log(f64 x) {
+    if (!(x > 0.0)) return x == 0.0 ? -infinity64() : quiet_nan64();
+    if (x == infinity64()) return x;
+    i32 bias = -1023;
+    if (x < 0x1p-1022) {
+        x *= 0x1p54;
+        bias -= 54;
+    }
+    const u64 half_root = 0x3fe6a09e667f3bcdull;
+    u64 bits = bits_as<u64>(x) + (0x3ff0000000000000ull - half_root);
+    f64 e = f64(i32(bits >> 52) + bias);
+    f64 f = bits_as<f64>((bits & 0xfffffffffffffull) + half_root) - 1.0;
+    // log(1 + f) = 2 artanh(s), s = f / (2 + f); 2^-59
+    f64 s = f / (2.0 + f);
+    f64 z = s * s;
+    f64 p = z * polynomial(z, 0x1.5555555555592p-1, 0x1.999999997ff2bp-2, 0x1.24924941e082ap-2,
+                           0x1.c71c521481016p-3, 0x1.74663d045f9e1p-3, 0x1.39a1e2d9e1db6p-3, 0x1.2f041b9b27d8ep-3);
+    f64 tail = fma(e, 0x1.abc9e3b39803fp-56, -s * (f - p));
+    return fma(e, 0x1.62e42fefa39efp-1, f + tail);
+}
+
+// ---- tanh, logistic --------------------------------------------------------------
+
+OPS_DEVICE f32 tanh(f32 x) {
+    f32 a = abs(x);
+    if (a < 0.55f) {  // 2^-28
+        f32 z = x * x;
+        f32 p = polynomial(z, -0x1.55553ep-2f, 0x1.1109bep-3f, -0x1.b89abap-5f, 0x1.54c3c2p-6f, -0x1.828776p-8f);
+        return fma(x * z, p, x);
+    }
+    return is_nan(x) ? x : with_sign_of(1.0f - 2.0f / (exp(2.0f * a) + 1.0f), x);
+}
+
+OPS_DEVICE f64 tanh(f64 x) {
+    f64 a = abs(x);
+    if (a < 0.55) {  // 2^-62
+        f64 z = x * x;
+        f64 p = polynomial(z, -0x1.5555555555554p-2, 0x1.1111111110f01p-3, -0x1.ba1ba1b9f8abdp-5,
+                           0x1.664f4879878f2p-6, -0x1.226e33f208a9ap-7, 0x1.d6d3894008fbdp-9,
+                           -0x1.7d9eaf40cd0e6p-10, 0x1.3521d180aff8cp-11, -0x1.f21a2db5bbec5p-13,
+                           0x1.83ef1b2f7f5bap-14, -0x1.058dba2fac874p-15, 0x1.b475e45dc99f8p-18);
+        return fma(x * z, p, x);
+    }
+    return is_nan(x) ? x : with_sign_of(1.0 - 2.0 / (exp(2.0 * a) + 1.0), x);
+}
+
+// 1 / (1 + exp(-x)), with relative accuracy for negative x too.
+template <typename A> OPS_DEVICE A sigmoid(A x) {
+    A e = exp(-abs(x));
+    A r = A(1) / (A(1) + e);
+    return x < A(0) ? e * r : r;
+}
+
+// ---- erf ----------------------------------------------------------------------
+
+// (1 + 2a) exp(a^2) erfc(a) for a >= 0.85, as a polynomial in (a - k) / (a + k). 2^-33, 2^-57.
+OPS_DEVICE f32 erfc_scaled(f32 a) {
+    f32 t = (a - 2.0f) / (a + 2.0f);
+    return polynomial(t, 1.27697838153f, -0.0927638280106f, -0.166030390991f, 0.16405137851f, -0.0542203569962f,
+                      -0.00803574788412f, 0.00872939686806f, 0.00128014463889f, -0.00150809898494f,
+                      -0.000440409914585f, 0.00033997329779f);
+}
+OPS_DEVICE f64 erfc_scaled(f64 a) {
+    f64 t = (a - 4.0) / (a + 4.0);
+    return polynomial(t, 0x1.3ba5916e9fd7fp+0, -0x1.1df1ad154a28ep-3, 0x1.f7f5df66fdb76p-7, 0x1.16ecefcfa52bbp-4,
+                      -0x1.9ddb23c3eb3d1p-4, 0x1.7fee004e15825p-4, -0x1.0fb06dfe09a97p-4, 0x1.3079edf5d73fep-5,
+                      -0x1.09623893c00c8p-6, 0x1.49c672d45a4fbp-8, -0x1.8d4a8a5f2207cp-11, -0x1.a1df79fe0a9b1p-13,
+                      0x1.3bdefe836e60ep-13, -0x1.994b17c6138b9p-16, -0x1.7846129071761p-17, 0x1.7e6a155729ee8p-18,
+                      0x1.2b13c5de25963p-22, -0x1.aece10d9b20bbp-21, 0x1.80a574e617b12p-24, 0x1.6695d93e98476p-24,
+                      -0x1.830e8f1aed1ffp-26);
+}
+
+// erfc(a) for a >= 0.85: the rounding error of a * a is put back.
+template <typename A> OPS_DEVICE A erfc_tail(A a) {
+    A square = a * a;
+    A lost = fma(a, a, -square);
+    A e = exp(-square);
+    return fma(-e, lost, e) * erfc_scaled(a) / fma(A(2), a, A(1));
+}
+
+OPS_DEVICE f32 erf_near_zero(f32 x) {  // |x| < 0.9; 2^-26
+    f32 z = x * x;
+    f32 p = polynomial(z, 0x1.06eba8p-3f, -0x1.81274p-2f, 0x1.ce2d18p-4f, -0x1.b7f2dcp-6f, 0x1.5374bp-8f,
+                       -0x1.9c2daap-11f, 0x1.271f42p-14f);
+    return fma(x, p, x);
+}
+OPS_DEVICE f64 erf_near_zero(f64 x) {  // 2^-56
+    f64 z = x * x;
+    f64 p = polynomial(z, 0x1.06eba8214db69p-3, -0x1.812746b0379ffp-2, 0x1.ce2f21a043864p-4, -0x1.b82ce312b9ef1p-6,
+                       0x1.565bcd155a7dbp-8, -0x1.c02db53b97278p-11, 0x1.f9a34c13f17b8p-14, -0x1.f4d552dccdb25p-17,
+                       0x1.ba1005fe50877p-20, -0x1.60f29514dbccdp-23, 0x1.07192d5d3b60ap-26, -0x1.89040e69905ccp-30,
+                       0x1.01df39e4656fdp-33);
+    return fma(x, p, x);
+}
+
+template <typename A> OPS_DEVICE A erf(A x) {
+    A a = abs(x);
+    if (a < A(0.88)) return erf_near_zero(x);
+    if (is_nan(x)) return x;
+    A tail = a < A(6.5) ? erfc_tail(a) : A(0);
+    return with_sign_of(A(1) - tail, x);
+}
+
+// The normal distribution function, 0.5 erfc(-x / sqrt 2), with relative accuracy in the left tail.
+template <typename A> OPS_DEVICE A normal_cdf(A x) {
+    A z = x * A(0.70710678118654752440);
+    A a = abs(z);
+    if (a < A(0.88)) return fma(A(0.5), erf_near_zero(z), A(0.5));
+    if (is_nan(x)) return x;
+    A half_tail = a < A(27.5) ? A(0.5) * erfc_tail(a) : A(0);
+    return x < A(0) ? half_tail : A(1) - half_tail;
+}
+
+}  // namespace ops

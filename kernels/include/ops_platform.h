@@ -1,0 +1,254 @@
+// Maps one kernel source onto AMD (clang and hipRTC), CUDA (NVRTC) and a host C++ compiler.
+// Needs no other header on a device. The wave size is the build's to say: pass -DOPS_WAVE=32 or 64
+// (gfx9 64, gfx10 to gfx12 32, CUDA 32, host either). Blocks are one-dimensional and exactly as large
+// as OPS_KERNEL says.
+#pragma once
+
+#if !defined(OPS_WAVE) || (OPS_WAVE != 32 && OPS_WAVE != 64)
+#error "define OPS_WAVE as 32 or 64"
+#endif
+
+#if defined(__HIP__) || defined(__HIPCC_RTC__)
+#define OPS_AMD 1
+#elif defined(__CUDACC__)
+#define OPS_CUDA 1
+#else
+#define OPS_HOST 1
+#include "ops_host.h"
+#endif
+
+#if defined(OPS_AMD)
+#if defined(__GFX9__) ? OPS_WAVE != 64 : OPS_WAVE != 32
+#error "OPS_WAVE is not the wave size of this target"
+#endif
+#define OPS_DEVICE static __attribute__((device)) __attribute__((always_inline)) inline
+#define OPS_METHOD __attribute__((device)) __attribute__((always_inline)) inline
+#define OPS_TABLE static __attribute__((constant)) const
+// After a lambda's parameters: what captures by reference must be inlined to stay in registers.
+#define OPS_INLINE __attribute__((always_inline))
+#define OPS_LDS(type, name, count) __attribute__((shared)) static type name[count]
+#define OPS_KERNEL(name, Args, block) \
+    extern "C" __attribute__((global)) __attribute__((amdgpu_flat_work_group_size(block, block))) \
+    void name(Args args)
+#elif defined(OPS_CUDA)
+#define OPS_DEVICE static __device__ __forceinline__
+#define OPS_METHOD __device__ __forceinline__
+#define OPS_TABLE static __constant__ const
+#define OPS_LDS(type, name, count) __shared__ type name[count]
+#define OPS_KERNEL(name, Args, block) \
+    extern "C" __global__ __launch_bounds__(block) void name(Args args)
+#else
+#define OPS_DEVICE static inline
+#define OPS_METHOD inline
+#define OPS_TABLE static const
+// Only in a kernel's own body: each line that declares an array is one slot.
+#define OPS_LDS(type, name, count) \
+    type* const name = static_cast<type*>(ops::host_api->lds(__COUNTER__, sizeof(type) * (count)))
+#define OPS_KERNEL(name, Args, block)                                     \
+    extern "C" void name(Args args);                                      \
+    extern "C" void name##__run(const void* args) {                       \
+        name(*static_cast<const Args*>(args));                            \
+    }                                                                     \
+    extern "C" {                                                          \
+    extern const uint64_t name##__args_size;                              \
+    const uint64_t name##__args_size = sizeof(Args);                      \
+    }                                                                     \
+    extern "C" void name(Args args)
+#endif
+
+#if !defined(OPS_INLINE)
+#define OPS_INLINE
+#endif
+
+#if defined(OPS_HOST) && !defined(__clang__)
+#define OPS_UNROLL
+#define OPS_NO_UNROLL
+#else
+#define OPS_UNROLL _Pragma("unroll")
+#define OPS_NO_UNROLL _Pragma("unroll 1")
+#endif
+
+namespace ops {
+
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef signed char i8;
+typedef short i16;
+typedef int i32;
+typedef long long i64;
+typedef float f32;
+typedef double f64;
+
+template <typename A, typename B> struct same { static constexpr bool value = false; };
+template <typename A> struct same<A, A> { static constexpr bool value = true; };
+template <bool C, typename A, typename B> struct choose { using type = A; };
+template <typename A, typename B> struct choose<false, A, B> { using type = B; };
+
+// ---- where a thread stands --------------------------------------------------
+
+#if defined(OPS_AMD)
+OPS_DEVICE u32 thread_x() { return __builtin_amdgcn_workitem_id_x(); }
+OPS_DEVICE u32 block_x() { return __builtin_amdgcn_workgroup_id_x(); }
+OPS_DEVICE u32 block_y() { return __builtin_amdgcn_workgroup_id_y(); }
+OPS_DEVICE u32 block_z() { return __builtin_amdgcn_workgroup_id_z(); }
+OPS_DEVICE u32 block_dim() { return __builtin_amdgcn_workgroup_size_x(); }
+OPS_DEVICE u32 grid_x() { return __builtin_amdgcn_grid_size_x() / __builtin_amdgcn_workgroup_size_x(); }
+#elif defined(OPS_CUDA)
+OPS_DEVICE u32 thread_x() { return threadIdx.x; }
+OPS_DEVICE u32 block_x() { return blockIdx.x; }
+OPS_DEVICE u32 block_y() { return blockIdx.y; }
+OPS_DEVICE u32 block_z() { return blockIdx.z; }
+OPS_DEVICE u32 block_dim() { return blockDim.x; }
+OPS_DEVICE u32 grid_x() { return gridDim.x; }
+#else
+static const OpsHostApi* host_api;
+OPS_DEVICE u32 thread_x() { return host_api->index()->thread[0]; }
+OPS_DEVICE u32 block_x() { return host_api->index()->block[0]; }
+OPS_DEVICE u32 block_y() { return host_api->index()->block[1]; }
+OPS_DEVICE u32 block_z() { return host_api->index()->block[2]; }
+OPS_DEVICE u32 block_dim() { return host_api->index()->block_dim[0]; }
+OPS_DEVICE u32 grid_x() { return host_api->index()->grid_dim[0]; }
+#endif
+
+OPS_DEVICE u32 lane_id() { return thread_x() & (OPS_WAVE - 1); }
+OPS_DEVICE u32 wave_id() { return thread_x() / OPS_WAVE; }
+// First index and step of a grid-stride loop; 64 bits, so that no count overflows.
+OPS_DEVICE u64 global_thread() { return u64(block_x()) * block_dim() + thread_x(); }
+OPS_DEVICE u64 global_threads() { return u64(grid_x()) * block_dim(); }
+
+// The same value, unknown to the optimiser: what depends on it stays inside the loop that asks for it.
+// Without this, address arithmetic of every path is hoisted out of row loops and fills the registers.
+OPS_DEVICE u32 opaque(u32 value) {
+#if defined(OPS_AMD)
+    asm volatile("" : "+v"(value));
+#endif
+    return value;
+}
+
+// ---- barriers and lanes -----------------------------------------------------
+
+OPS_DEVICE void barrier() {
+#if defined(OPS_AMD)
+    __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
+    __builtin_amdgcn_s_barrier();
+    __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
+#elif defined(OPS_CUDA)
+    __syncthreads();
+#else
+    host_api->barrier();
+#endif
+}
+
+// The value of lane `source` within the caller's group of `width` lanes (a power of two).
+// Every lane of the wave must take part.
+OPS_DEVICE u32 shuffle_bits(u32 value, u32 source, u32 width) {
+#if defined(OPS_AMD)
+    u32 from = (lane_id() & ~(width - 1)) | (source & (width - 1));
+    return u32(__builtin_amdgcn_ds_bpermute(int(from << 2), int(value)));
+#elif defined(OPS_CUDA)
+    return __shfl_sync(0xffffffffu, value, int(source), int(width));
+#else
+    return u32(host_api->shuffle(value, source, width));
+#endif
+}
+
+OPS_DEVICE u64 shuffle_bits(u64 value, u32 source, u32 width) {
+#if defined(OPS_HOST)
+    return host_api->shuffle(value, source, width);
+#else
+    u32 low = shuffle_bits(u32(value), source, width);
+    u32 high = shuffle_bits(u32(value >> 32), source, width);
+    return u64(high) << 32 | low;
+#endif
+}
+
+// One bit for each lane of the wave.
+OPS_DEVICE u64 ballot(bool predicate) {
+#if defined(OPS_AMD) && OPS_WAVE == 64
+    return __builtin_amdgcn_ballot_w64(predicate);
+#elif defined(OPS_AMD)
+    return __builtin_amdgcn_ballot_w32(predicate);
+#elif defined(OPS_CUDA)
+    return __ballot_sync(0xffffffffu, predicate);
+#else
+    return host_api->ballot(predicate);
+#endif
+}
+
+// ---- bits -------------------------------------------------------------------
+
+template <typename To, typename From> OPS_DEVICE To bits_as(From from) {
+    static_assert(sizeof(To) == sizeof(From), "bits_as keeps the size");
+#if defined(OPS_CUDA)
+    union Both {
+        From from;
+        To to;
+        OPS_METHOD Both() {}
+    } both;
+    both.from = from;
+    return both.to;
+#else
+    return __builtin_bit_cast(To, from);
+#endif
+}
+
+OPS_DEVICE u32 shuffle(u32 v, u32 source, u32 width) { return shuffle_bits(v, source, width); }
+OPS_DEVICE i32 shuffle(i32 v, u32 source, u32 width) { return i32(shuffle_bits(u32(v), source, width)); }
+OPS_DEVICE u64 shuffle(u64 v, u32 source, u32 width) { return shuffle_bits(v, source, width); }
+OPS_DEVICE f32 shuffle(f32 v, u32 source, u32 width) {
+    return bits_as<f32>(shuffle_bits(bits_as<u32>(v), source, width));
+}
+OPS_DEVICE f64 shuffle(f64 v, u32 source, u32 width) {
+    return bits_as<f64>(shuffle_bits(bits_as<u64>(v), source, width));
+}
+// The value of the lane whose number differs in the bits of `mask`, which is below `width`.
+template <typename T> OPS_DEVICE T shuffle_xor(T v, u32 mask, u32 width) {
+    return shuffle(v, (lane_id() ^ mask) & (width - 1), width);
+}
+
+OPS_DEVICE u64 multiply_high(u64 a, u64 b) {
+#if defined(OPS_CUDA)
+    return __umul64hi(a, b);
+#else
+    return u64((unsigned __int128)a * b >> 64);
+#endif
+}
+
+OPS_DEVICE u32 leading_zeros(u64 v) {
+#if defined(OPS_CUDA)
+    return u32(__clzll((i64)v));
+#else
+    return v == 0 ? 64u : u32(__builtin_clzll(v));
+#endif
+}
+
+// ---- global atomics ---------------------------------------------------------
+
+OPS_DEVICE bool compare_and_swap(u32* at, u32 expected, u32 desired) {
+#if defined(OPS_CUDA)
+    return atomicCAS(at, expected, desired) == expected;
+#else
+    return __atomic_compare_exchange_n(at, &expected, desired, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+#endif
+}
+
+OPS_DEVICE void store_release(u32* at, u32 value) {
+#if defined(OPS_CUDA)
+    __threadfence_system();
+    *(volatile u32*)at = value;
+#else
+    __atomic_store_n(at, value, __ATOMIC_RELEASE);
+#endif
+}
+
+}  // namespace ops
+
+#if defined(OPS_HOST)
+extern "C" {
+extern const uint32_t ops_host_wave_size;
+const uint32_t ops_host_wave_size = OPS_WAVE;
+__attribute__((visibility("default"))) void ops_host_bind(const OpsHostApi* api) { ops::host_api = api; }
+}
+#endif

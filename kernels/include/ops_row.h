@@ -1,0 +1,119 @@
+// Rows: a run of n elements read and written N at a time by the lanes of a group, which is the whole
+// block for long rows and a part of a wave for short ones.
+#pragma once
+#include "ops_reduce.h"
+#include "ops_view.h"
+
+namespace ops {
+
+// Packs a lane keeps in registers between the passes over its row.
+constexpr u32 ROW_CACHE = 4;
+
+// N elements a step: whole 16-byte packs of contiguous memory, or single elements at any stride.
+template <typename T, u32 N> struct Row {
+    T* data;
+    i64 stride;
+
+    OPS_METHOD Pack<T, N> load(u64 chunk) const {
+        if constexpr (N == 1) {
+            return Pack<T, N>{{data[i64(chunk) * stride]}};
+        } else {
+            return load_pack<N>(data + chunk * N);
+        }
+    }
+    OPS_METHOD void store(u64 chunk, const Pack<T, N>& values) const {
+        if constexpr (N == 1) {
+            data[i64(chunk) * stride] = values.v[0];
+        } else {
+            store_pack<N>(data + chunk * N, values);
+        }
+    }
+};
+
+template <typename T, u32 N> OPS_DEVICE Pack<acc_t<T>, N> widen_pack(const Pack<T, N>& in) {
+    Pack<acc_t<T>, N> out;
+    OPS_UNROLL
+    for (u32 i = 0; i < N; i++) out.v[i] = widen(in.v[i]);
+    return out;
+}
+template <typename T, u32 N> OPS_DEVICE Pack<T, N> narrow_pack(const Pack<acc_t<T>, N>& in) {
+    Pack<T, N> out;
+    OPS_UNROLL
+    for (u32 i = 0; i < N; i++) out.v[i] = narrow<T>(in.v[i]);
+    return out;
+}
+
+// Elements of a pack in the row kernels. An f64 access is wide enough by itself, and one path is enough.
+template <typename T> constexpr u32 row_pack() { return sizeof(T) == 8 ? 1 : PACK_BYTES / sizeof(T); }
+
+template <typename T, u32 N>
+OPS_DEVICE Row<T, N> row_of(const Shape& shape, const Operand& operand, u64 row) {
+    return Row<T, N>{static_cast<T*>(operand.data) + offset_of<4>(shape, operand, row), operand.stride[5]};
+}
+
+// Lanes that share a row. WHOLE: the block. Otherwise `width` neighbouring lanes of a wave.
+template <typename A, u32 BLOCK, bool WHOLE> struct Group {
+    A* scratch;
+    u32 width;
+    u32 lane;
+
+    OPS_METHOD Group(A* s, u64 w) : scratch(s), width(u32(w)) {
+        lane = opaque(WHOLE ? thread_x() : lane_id() & (width - 1));
+    }
+    OPS_METHOD u32 lanes() const { return WHOLE ? BLOCK : width; }
+    template <typename F> OPS_METHOD A reduce(A value, F f) const {
+        if constexpr (WHOLE) {
+            return reduce_block<BLOCK>(value, scratch, f);
+        } else {
+            return reduce_lanes(value, width, f);
+        }
+    }
+};
+
+// Calls visit(row, live) for the rows of this group. All lanes of a wave take the same number of
+// turns; a group without a row of its own repeats the last one with live = false.
+template <u32 BLOCK, bool WHOLE, typename F> OPS_DEVICE void for_rows(u64 rows, u32 width, F visit) {
+    if constexpr (WHOLE) {
+        for (u64 row = block_x(); row < rows; row += grid_x()) visit(row, true);
+    } else {
+        u32 per_wave = OPS_WAVE / width;
+        u64 first = (u64(block_x()) * (BLOCK / OPS_WAVE) + wave_id()) * per_wave;
+        u64 step = u64(grid_x()) * (BLOCK / OPS_WAVE) * per_wave;
+        for (; first < rows; first += step) {
+            u64 row = first + lane_id() / width;
+            bool live = row < rows;
+            visit(live ? row : rows - 1, live);
+        }
+    }
+}
+
+// A row's chunks as one lane sees them: the first ROW_CACHE stay in registers, others are read again.
+template <typename T, u32 N, typename G> struct CachedRow {
+    using A = acc_t<T>;
+    G group;
+    u64 chunks;
+    Pack<T, N> cache[ROW_CACHE];
+
+    // f(chunk, values) for every chunk of this lane, got by load(chunk).
+    template <typename L, typename F> OPS_METHOD void first_pass(L load, F f) {
+        OPS_UNROLL
+        for (u32 k = 0; k < ROW_CACHE; k++) {
+            u64 c = group.lane + u64(k) * group.lanes();
+            if (c < chunks) cache[k] = load(c);
+        }
+        again(load, f);
+    }
+    template <typename L, typename F> OPS_METHOD void again(L load, F f) const {
+        OPS_UNROLL
+        for (u32 k = 0; k < ROW_CACHE; k++) {
+            u64 c = group.lane + u64(k) * group.lanes();
+            if (c < chunks) f(c, widen_pack<T, N>(cache[k]));
+        }
+        OPS_NO_UNROLL
+        for (u64 c = group.lane + u64(ROW_CACHE) * group.lanes(); c < chunks; c += group.lanes()) {
+            f(c, widen_pack<T, N>(load(c)));
+        }
+    }
+};
+
+}  // namespace ops

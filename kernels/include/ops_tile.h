@@ -1,0 +1,125 @@
+// The inner part of a tiled product: operands staged through LDS, sums in registers.
+#pragma once
+#include "ops_row.h"
+
+namespace ops {
+
+constexpr u32 MATMUL_BLOCK = 256;
+constexpr u32 STAGED = 8;  // elements of a tile that one thread brings to LDS
+
+// N elements in accesses of at most 16 bytes; the address is aligned for them.
+template <u32 N, typename T> OPS_DEVICE Pack<T, N> load_parts(const T* from) {
+    constexpr u32 PART = sizeof(T) * N > PACK_BYTES ? PACK_BYTES / sizeof(T) : N;
+    Pack<T, N> out;
+    OPS_UNROLL
+    for (u32 p = 0; p < N; p += PART) {
+        Pack<T, PART> part = load_pack<PART>(from + p);
+        OPS_UNROLL
+        for (u32 i = 0; i < PART; i++) out.v[p + i] = part.v[i];
+    }
+    return out;
+}
+
+// One operand's share of a tile: SIZE lines (rows of a, columns of b) by DEPTH along k, kept in LDS as
+// [DEPTH][SIZE + 4] in the accumulator type. A thread stages STAGED neighbours along whichever
+// direction is contiguous in memory.
+template <typename T, typename A, u32 SIZE, u32 DEPTH> struct Stage {
+    static constexpr u32 PITCH = SIZE + 4;
+    const T* from;
+    i64 line_stride, k_stride;
+    u64 lines, depth;  // in range
+    bool along_k, packs;
+    u32 line, k;  // of this thread's first element
+    Pack<T, STAGED> held;
+
+    OPS_METHOD Stage(const T* data, i64 by_line, i64 by_k, u64 line_count, u64 k_count)
+        : from(data), line_stride(by_line), k_stride(by_k), lines(line_count), depth(k_count) {
+        along_k = by_k == 1 || by_line != 1;
+        i64 along = along_k ? by_k : by_line, across = along_k ? by_line : by_k;
+        packs = along == 1 && across % i64(PACK_BYTES / sizeof(T)) == 0 && is_aligned(data, PACK_BYTES);
+        u32 at = thread_x() * STAGED;
+        line = along_k ? at / DEPTH : at % SIZE;
+        k = along_k ? at % DEPTH : at / SIZE;
+    }
+    // Reads this thread's elements of the tile at (first_line, first_k); zeros out of range.
+    OPS_METHOD void load(u64 first_line, u64 first_k) {
+        u64 l = first_line + line, d = first_k + k;
+        u64 last_l = along_k ? l : l + STAGED - 1, last_d = along_k ? d + STAGED - 1 : d;
+        i64 step = along_k ? k_stride : line_stride;
+        const T* at = from + i64(l) * line_stride + i64(d) * k_stride;
+        if (packs && last_l < lines && last_d < depth) {
+            held = load_parts<STAGED>(at);
+            return;
+        }
+        OPS_UNROLL
+        for (u32 i = 0; i < STAGED; i++) {
+            bool inside = along_k ? l < lines && d + i < depth : l + i < lines && d < depth;
+            T value{};
+            if (inside) value = at[i64(i) * step];
+            held.v[i] = value;
+        }
+    }
+    OPS_METHOD void store(A* tile) const {
+        u32 pitch = along_k ? PITCH : 1;
+        A* to = tile + k * PITCH + line;
+        OPS_UNROLL
+        for (u32 i = 0; i < STAGED; i++) to[i * pitch] = A(widen(held.v[i]));
+    }
+};
+
+// Lines a thread computes, in groups of 4 that lie 64 apart.
+OPS_DEVICE u32 line_of(u32 thread, u32 i) { return (i / 4) * 64 + thread * 4 + i % 4; }
+
+template <u32 GROUPS, typename A> OPS_DEVICE void read_lines(A (&out)[GROUPS * 4], const A* row, u32 thread) {
+    OPS_UNROLL
+    for (u32 g = 0; g < GROUPS; g++) {
+        Pack<A, 4> four = load_parts<4>(row + g * 64 + thread * 4);
+        OPS_UNROLL
+        for (u32 i = 0; i < 4; i++) out[g * 4 + i] = four.v[i];
+    }
+}
+
+// A tile of GROUPS * 64 squared outputs at (m0, n0): 256 threads as 16 x 16, each with GROUPS * 4
+// squared of them, handed to store(m, n, sum). a and b stage the operands.
+template <u32 GROUPS, typename A, typename StageA, typename StageB, typename F>
+OPS_DEVICE void multiply_tile(A* tile_a, A* tile_b, StageA& a, StageB& b, u64 m0, u64 n0, u64 k_count, F store) {
+    constexpr u32 SIZE = GROUPS * 64, DEPTH = MATMUL_BLOCK * STAGED / SIZE, LINES = GROUPS * 4, PITCH = SIZE + 4;
+    u32 tx = thread_x() % 16, ty = thread_x() / 16;
+    A total[LINES][LINES] = {};
+    a.load(m0, 0);
+    b.load(n0, 0);
+    for (u64 k0 = 0; k0 < k_count; k0 += DEPTH) {
+        barrier();
+        a.store(tile_a);
+        b.store(tile_b);
+        barrier();
+        if (k0 + DEPTH < k_count) {  // the next tile's elements travel while this one is used
+            a.load(m0, k0 + DEPTH);
+            b.load(n0, k0 + DEPTH);
+        }
+        A part[LINES][LINES] = {};  // sums of sums: rounding grows with the root of either length
+        OPS_NO_UNROLL
+        for (u32 k = 0; k < DEPTH; k++) {
+            A left[LINES], right[LINES];
+            read_lines<GROUPS>(left, tile_a + k * PITCH, ty);
+            read_lines<GROUPS>(right, tile_b + k * PITCH, tx);
+            OPS_UNROLL
+            for (u32 i = 0; i < LINES; i++) {
+                OPS_UNROLL
+                for (u32 j = 0; j < LINES; j++) part[i][j] = mad(left[i], right[j], part[i][j]);
+            }
+        }
+        OPS_UNROLL
+        for (u32 i = 0; i < LINES; i++) {
+            OPS_UNROLL
+            for (u32 j = 0; j < LINES; j++) total[i][j] += part[i][j];
+        }
+    }
+    OPS_UNROLL
+    for (u32 j = 0; j < LINES; j++) {
+        OPS_UNROLL
+        for (u32 i = 0; i < LINES; i++) store(m0 + line_of(ty, i), n0 + line_of(tx, j), total[i][j]);
+    }
+}
+
+}  // namespace ops

@@ -1,0 +1,213 @@
+//! Attention: tiles for many queries; for few, the keys in parts and a pass that combines them.
+use crate::instances::{Arguments, Table};
+use crate::launch::need;
+use crate::{Device, Dtype, Family, Launch, MAX_RANK, Operand, Refused, View};
+
+const BLOCK: u32 = 256;
+/// Largest head size.
+pub const MAX_HEAD: u64 = 256;
+/// Elements of a head to a lane in the decode kernels, `SLICE` in the source.
+const SLICE: u64 = 8;
+/// Rows of one key head up to which the decode kernels are taken.
+const FEW_ROWS: u64 = 16;
+/// Keys that a part of the range has at least, and parts there are at most.
+const KEYS_OF_A_PART: u64 = 128;
+const MOST_PARTS: u64 = 64;
+/// A window side without a limit.
+const OPEN: i64 = 1 << 61;
+
+/// Arguments of every attention kernel.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub struct AttentionArgs {
+    pub q: Operand,
+    pub k: Operand,
+    pub v: Operand,
+    pub o: Operand,
+    pub mask: Operand,
+    pub slopes: u64,
+    pub slope_stride: i64,
+    pub batch: u64,
+    pub kv_heads: u64,
+    pub group: u64,
+    pub t: u64,
+    pub s: u64,
+    pub d: u64,
+    pub left: i64,
+    pub right: i64,
+    pub scale: f64,
+    pub softcap: f64,
+    pub mask_kind: u64,
+    /// Device address of the workspace, [`Plan::workspace`] bytes, aligned to 8; unused with one part.
+    pub partial: u64,
+    pub splits: u64,
+    pub lanes: u64,
+}
+
+impl Arguments for AttentionArgs {
+    const NAME: &'static str = "AttentionArgs";
+}
+
+/// Elements of LDS of the tiled kernel for heads up to `most`: see `operand_slots` in the source.
+fn tile_lds(t: Dtype, most: u32) -> u32 {
+    let (bytes, whole) = if t == Dtype::F64 { (8, 32) } else { (4, 64) };
+    let size = if most > 128 { whole / 2 } else { whole };
+    let operands = (2 * 32 * (size + 4)).max(16 * (most + 4));
+    (operands + size * (size + 4)) * bytes
+}
+
+pub(crate) fn declare(table: &mut Table) {
+    let mut tiled = table.of::<AttentionArgs>(Family::Attention, BLOCK);
+    for t in Dtype::FLOATS {
+        for (variant, most) in [("head64", 64), ("head128", 128), ("head256", 256)] {
+            tiled.add_variant(
+                "attention",
+                variant,
+                &[t],
+                "attention",
+                &[&most.to_string()],
+                tile_lds(t, most),
+            );
+        }
+    }
+    let mut decode = table.of::<AttentionArgs>(Family::AttentionDecode, BLOCK);
+    for t in Dtype::FLOATS {
+        let lds = 8 * (256 + 2) * if t == Dtype::F64 { 8 } else { 4 };
+        decode.add_variant("attention", "rows1", &[t], "attention_decode", &["1"], lds);
+        if t != Dtype::F64 {
+            decode.add_variant("attention", "rows4", &[t], "attention_decode", &["4"], lds);
+        }
+        decode.add_variant("attention", "combine", &[t], "attention_combine", &[], 0);
+    }
+}
+
+/// An attention call: q, o\[b, h, t, d\]; k, v\[b, h_kv, s, d\]; mask\[b, h, t, s\] by strides.
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub struct Attention<'a> {
+    pub batch: u64,
+    pub heads: u64,
+    pub kv_heads: u64,
+    pub t: u64,
+    pub s: u64,
+    pub d: u64,
+    pub q: View<'a>,
+    pub k: View<'a>,
+    pub v: View<'a>,
+    pub o: View<'a>,
+    /// Of q's type, added; or u8, nonzero where visible.
+    pub mask: Option<View<'a>>,
+    /// Alibi slopes\[h\], of q's type.
+    pub slopes: Option<View<'a>>,
+    pub scale: f64,
+    pub causal: bool,
+    /// How far a query sees to the left and to the right of its position.
+    pub window: [Option<u64>; 2],
+    pub softcap: Option<f64>,
+}
+
+/// What an attention call launches: `main`, then `combine` if there is one, with the same arguments.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// The attention itself.
+    pub main: Launch,
+    /// Merges the parts, where the keys were taken in parts.
+    pub combine: Option<Launch>,
+    /// Bytes of device memory that `args.partial` must point to; 0 without a combine pass.
+    pub workspace: u64,
+    /// Arguments, `partial` still 0.
+    pub args: AttentionArgs,
+}
+
+/// Prepares an attention call; `kv_heads` divides `heads`.
+pub fn prepare(call: &Attention<'_>, device: &Device) -> Result<Plan, Refused> {
+    if call.d > MAX_HEAD {
+        return Err(Refused::Limit { what: "the head size", got: call.d, most: MAX_HEAD });
+    }
+    let most = u64::from(u32::MAX);
+    for (what, got) in [("t", call.t), ("s", call.s), ("the number of heads", call.heads)] {
+        if got >= most {
+            return Err(Refused::Limit { what, got, most });
+        }
+    }
+    let mut args = arguments(call)?;
+    let rows = call.t.checked_mul(args.group).ok_or(Refused::Size)?;
+    let heads = call.batch.checked_mul(call.kv_heads).ok_or(Refused::Size)?;
+    let (few, t) = (rows <= FEW_ROWS, call.q.dtype);
+    if !few {
+        let variant = if call.d <= 64 {
+            "head64"
+        } else if call.d <= 128 {
+            "head128"
+        } else {
+            "head256"
+        };
+        let size = if t == Dtype::F64 { 32 } else { 64 } / if call.d > 128 { 2 } else { 1 };
+        let tiles = rows.div_ceil(size).checked_mul(heads).ok_or(Refused::Size)?;
+        let main = Launch::over(need("attention", variant, &[t])?, tiles, 1, u64::MAX);
+        return Ok(Plan { main, combine: None, workspace: 0, args });
+    }
+    let (variant, together) = if rows == 1 || t == Dtype::F64 { ("rows1", 1) } else { ("rows4", 4) };
+    let blocks = rows.div_ceil(together).checked_mul(heads).ok_or(Refused::Size)?;
+    args.splits = parts(visible_keys(call, &args), blocks, device);
+    args.lanes = call.d.div_ceil(SLICE).max(together).next_power_of_two();
+    let main = Launch::over(need("attention", variant, &[t])?, blocks * args.splits, 1, u64::MAX);
+    if args.splits == 1 {
+        return Ok(Plan { main, combine: None, workspace: 0, args });
+    }
+    let lines = rows * heads;
+    let combine = Launch::over(need("attention", "combine", &[t])?, lines, 1, device.blocks(64));
+    let bytes = (call.d + 2) * if t == Dtype::F64 { 8 } else { 4 };
+    let workspace = lines.checked_mul(args.splits * bytes).ok_or(Refused::Size)?;
+    Ok(Plan { main, combine: Some(combine), workspace, args })
+}
+
+fn arguments(call: &Attention<'_>) -> Result<AttentionArgs, Refused> {
+    let operand = |v: View<'_>| match v.strides.len() {
+        4 => Ok(Operand::new(v.data, v.strides)),
+        other => Err(Refused::Rank(other)),
+    };
+    let side = |limit: Option<u64>| limit.map_or(OPEN, |n| i64::try_from(n).unwrap_or(OPEN).min(OPEN));
+    let right = side(call.window[1]);
+    let mask_kind = match call.mask {
+        None => 0,
+        Some(mask) if mask.dtype == Dtype::U8 => 2,
+        Some(_) => 1,
+    };
+    Ok(AttentionArgs {
+        q: operand(call.q)?,
+        k: operand(call.k)?,
+        v: operand(call.v)?,
+        o: operand(call.o)?,
+        mask: call.mask.map_or(Ok(Operand { data: 0, stride: [0; MAX_RANK] }), operand)?,
+        slopes: call.slopes.map_or(0, |v| v.data),
+        slope_stride: call.slopes.and_then(|v| v.strides.last().copied()).unwrap_or(0),
+        batch: call.batch,
+        kv_heads: call.kv_heads,
+        group: call.heads / call.kv_heads.max(1),
+        t: call.t,
+        s: call.s,
+        d: call.d,
+        left: side(call.window[0]),
+        right: if call.causal { right.min(0) } else { right },
+        scale: call.scale,
+        softcap: call.softcap.unwrap_or(0.0),
+        mask_kind,
+        partial: 0,
+        splits: 1,
+        lanes: 1,
+    })
+}
+
+/// Keys that some query sees, at most.
+fn visible_keys(call: &Attention<'_>, args: &AttentionArgs) -> u64 {
+    let reach = args.left.saturating_add(args.right).max(0) as u64;
+    call.s.min(reach.saturating_add(call.t))
+}
+
+/// Parts of the key range: enough to fill the device, none too short.
+fn parts(keys: u64, blocks: u64, device: &Device) -> u64 {
+    let wanted = device.blocks(4).div_ceil(blocks.max(1));
+    wanted.min(keys / KEYS_OF_A_PART).clamp(1, MOST_PARTS)
+}

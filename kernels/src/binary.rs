@@ -1,0 +1,61 @@
+//! Elementwise ops of two operands: `y = f(a, b)`, broadcast through stride 0; `y` may be `a` or `b`.
+use crate::instances::{Arguments, Table};
+use crate::launch::need;
+use crate::{Device, Dtype, Family, Launch, Operand, Refused, Shape, View, elementwise};
+
+const BLOCK: u32 = 256;
+
+/// Arguments of every binary kernel.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct BinaryArgs {
+    /// Shape of all operands, from [`crate::elementwise`].
+    pub shape: Shape,
+    /// First input; the gate in swiglu and geglu.
+    pub a: Operand,
+    /// Second input.
+    pub b: Operand,
+    /// Output.
+    pub y: Operand,
+}
+
+impl Arguments for BinaryArgs {
+    const NAME: &'static str = "BinaryArgs";
+}
+
+const NUMBER_OPS: [(&str, &str); 6] = [
+    ("add", "Add"),
+    ("sub", "Sub"),
+    ("mul", "Mul"),
+    ("div", "Div"),
+    ("maximum", "Maximum"),
+    ("minimum", "Minimum"),
+];
+
+const FLOAT_OPS: [(&str, &str); 2] = [("swiglu", "SwiGlu"), ("geglu", "GeGlu")];
+
+pub(crate) fn declare(table: &mut Table) {
+    let mut binary = table.of::<BinaryArgs>(Family::Binary, BLOCK);
+    for (op, function) in NUMBER_OPS {
+        for t in Dtype::FLOATS.into_iter().chain(Dtype::INTS) {
+            binary.add(op, &[t], "binary", &[function]);
+        }
+    }
+    for (op, function) in FLOAT_OPS {
+        for t in Dtype::FLOATS {
+            binary.add(op, &[t], "binary", &[function]);
+        }
+    }
+}
+
+/// Prepares `y = op(a, b)`; all views have the shape `dims`, broadcast ones stride 0.
+pub fn prepare(
+    op: &str,
+    dims: &[u64],
+    [a, b, y]: [View<'_>; 3],
+    device: &Device,
+) -> Result<(Launch, BinaryArgs), Refused> {
+    let instance = need(op, "", &[a.dtype])?;
+    let (shape, [a, b, y]) = elementwise(dims, [a, b, y])?;
+    Ok((Launch::elementwise(instance, &shape, device), BinaryArgs { shape, a, b, y }))
+}

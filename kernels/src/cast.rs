@@ -1,0 +1,41 @@
+//! cast between any two plain types.
+use crate::instances::{Arguments, Table};
+use crate::launch::need;
+use crate::{Device, Dtype, Family, Launch, Operand, Refused, Shape, View, elementwise};
+
+const BLOCK: u32 = 256;
+
+/// Arguments of every cast.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub struct CastArgs {
+    pub shape: Shape,
+    pub x: Operand,
+    pub y: Operand,
+}
+
+impl Arguments for CastArgs {
+    const NAME: &'static str = "CastArgs";
+}
+
+pub(crate) fn declare(table: &mut Table) {
+    let mut cast = table.of::<CastArgs>(Family::Cast, BLOCK);
+    for from in Dtype::PLAIN {
+        for to in Dtype::PLAIN {
+            cast.add("cast", &[from, to], "cast", &[]);
+        }
+    }
+}
+
+/// Prepares `y = x` converted to y's type.
+pub fn prepare(
+    dims: &[u64],
+    x: View<'_>,
+    y: View<'_>,
+    device: &Device,
+) -> Result<(Launch, CastArgs), Refused> {
+    let instance = need("cast", "", &[x.dtype, y.dtype])?;
+    let (shape, [x, y]) = elementwise(dims, [x, y])?;
+    Ok((Launch::elementwise(instance, &shape, device), CastArgs { shape, x, y }))
+}

@@ -1,0 +1,93 @@
+//! copy, fill and where: elements moved as bits.
+use crate::instances::{Arguments, Table};
+use crate::launch::need;
+use crate::shape::as_units;
+use crate::{Device, Dtype, Family, Launch, Operand, Refused, Shape, View, elementwise};
+
+const BLOCK: u32 = 256;
+
+/// Arguments of copy.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub struct CopyArgs {
+    pub shape: Shape,
+    pub x: Operand,
+    pub y: Operand,
+}
+
+/// Arguments of fill.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub struct FillArgs {
+    pub shape: Shape,
+    pub y: Operand,
+    /// The element's bits, in the low end.
+    pub value: u64,
+}
+
+/// Arguments of where.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub struct WhereArgs {
+    pub shape: Shape,
+    pub cond: Operand,
+    pub on_true: Operand,
+    pub on_false: Operand,
+    pub y: Operand,
+}
+
+impl Arguments for CopyArgs {
+    const NAME: &'static str = "CopyArgs";
+}
+impl Arguments for FillArgs {
+    const NAME: &'static str = "FillArgs";
+}
+impl Arguments for WhereArgs {
+    const NAME: &'static str = "WhereArgs";
+}
+
+pub(crate) fn declare(table: &mut Table) {
+    for t in Dtype::BITS {
+        table.of::<CopyArgs>(Family::Copy, BLOCK).add("copy", &[t], "copy", &[]);
+        table.of::<FillArgs>(Family::Copy, BLOCK).add("fill", &[t], "fill", &[]);
+        for cond in Dtype::INDICES {
+            table.of::<WhereArgs>(Family::Copy, BLOCK).add("where", &[cond, t], "where", &[]);
+        }
+    }
+}
+
+/// Prepares `y = x` for any type, block types included; strides count elements, of a block type blocks.
+pub fn copy(dims: &[u64], x: View<'_>, y: View<'_>, device: &Device) -> Result<(Launch, CopyArgs), Refused> {
+    let (unit, dims, [xs, ys]) = as_units(dims, [x, y])?;
+    let views = [View { strides: &xs, dtype: unit, ..x }, View { strides: &ys, dtype: unit, ..y }];
+    let instance = need("copy", "", &[unit])?;
+    let (shape, [x, y]) = elementwise(&dims, views)?;
+    Ok((Launch::elementwise(instance, &shape, device), CopyArgs { shape, x, y }))
+}
+
+/// Prepares `y = value`, given as the element's bits.
+pub fn fill(dims: &[u64], y: View<'_>, value: u64, device: &Device) -> Result<(Launch, FillArgs), Refused> {
+    let bits = bits_of("fill", y.dtype)?;
+    let instance = need("fill", "", &[bits])?;
+    let (shape, [y]) = elementwise(dims, [y])?;
+    Ok((Launch::elementwise(instance, &shape, device), FillArgs { shape, y, value }))
+}
+
+/// Prepares `y = cond != 0 ? on_true : on_false`.
+pub fn select(
+    dims: &[u64],
+    cond: View<'_>,
+    [on_true, on_false, y]: [View<'_>; 3],
+    device: &Device,
+) -> Result<(Launch, WhereArgs), Refused> {
+    let instance = need("where", "", &[cond.dtype, bits_of("where", y.dtype)?])?;
+    let (shape, [cond, on_true, on_false, y]) = elementwise(dims, [cond, on_true, on_false, y])?;
+    Ok((Launch::elementwise(instance, &shape, device), WhereArgs { shape, cond, on_true, on_false, y }))
+}
+
+fn bits_of(op: &str, t: Dtype) -> Result<Dtype, Refused> {
+    t.bits().ok_or_else(|| Refused::NoKernel { op: op.to_owned(), types: vec![t] })
+}

@@ -1,0 +1,111 @@
+//! index_select, index types, and the record of the first index that was out of range.
+use crate::instances::{Arguments, Table};
+use crate::launch::need;
+use crate::shape::{as_units, leading};
+use crate::{Device, Dtype, Family, Launch, Operand, Refused, Shape, View};
+
+const BLOCK: u32 = 256;
+
+/// The first index fault on a device: zeroed by the host, written once by a kernel, read after a
+/// synchronize.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ErrorRecord {
+    /// 0 while there is no fault, 2 when the record is complete.
+    pub state: u32,
+    /// As given in the launch's arguments.
+    pub op: u32,
+    /// As given in the launch's arguments.
+    pub operand: u32,
+    reserved: u32,
+    /// Where in the index operand.
+    pub position: u64,
+    /// The index found there.
+    pub index: i64,
+    /// The first value that is too large.
+    pub bound: u64,
+}
+
+/// Arguments of index_select.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub struct IndexSelectArgs {
+    pub shape: Shape,
+    pub x: Operand,
+    pub y: Operand,
+    pub ids: u64,
+    pub ids_stride: i64,
+    pub bound: u64,
+    pub error: u64,
+    pub ids_kind: u32,
+    pub op: u32,
+    pub operand: u32,
+    pub reserved: u32,
+}
+
+impl Arguments for IndexSelectArgs {
+    const NAME: &'static str = "IndexSelectArgs";
+}
+
+pub(crate) fn declare(table: &mut Table) {
+    let mut index = table.of::<IndexSelectArgs>(Family::Index, BLOCK);
+    for t in Dtype::BITS {
+        index.add("index_select", &[t], "index_select", &[]);
+    }
+}
+
+/// How kernels tell index types apart.
+pub(crate) fn kind_of(t: Dtype) -> Result<u32, Refused> {
+    match t {
+        Dtype::U8 => Ok(0),
+        Dtype::U32 => Ok(1),
+        Dtype::I32 => Ok(2),
+        Dtype::I64 => Ok(3),
+        other => Err(Refused::NoKernel { op: "an index".into(), types: vec![other] }),
+    }
+}
+
+/// Where a kernel reports an index out of range.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Report {
+    /// Device address of an [`ErrorRecord`]; 0 to report nothing.
+    pub error: u64,
+    /// What to write as the op.
+    pub op: u32,
+    /// What to write as the operand.
+    pub operand: u32,
+}
+
+/// Prepares `y[.., k, ..] = x[.., ids[k], ..]` along `axis`; `dims` are y's, `bound` is x's size along
+/// the axis, `ids` a view of one dimension. Any type, block types included.
+pub fn select(
+    dims: &[u64],
+    axis: usize,
+    bound: u64,
+    [x, ids, y]: [View<'_>; 3],
+    report: Report,
+    device: &Device,
+) -> Result<(Launch, IndexSelectArgs), Refused> {
+    if axis >= dims.len() {
+        return Err(Refused::Rank(dims.len()));
+    }
+    let (unit, dims, [xs, ys]) = as_units(dims, [x, y])?;
+    let views = [View { strides: &xs, dtype: unit, ..x }, View { strides: &ys, dtype: unit, ..y }];
+    let instance = need("index_select", "", &[unit])?;
+    let (shape, [x, y]) = leading(&dims, axis, views)?;
+    let args = IndexSelectArgs {
+        shape,
+        x,
+        y,
+        ids: ids.data,
+        ids_stride: ids.strides.last().copied().unwrap_or(1),
+        bound,
+        error: report.error,
+        ids_kind: kind_of(ids.dtype)?,
+        op: report.op,
+        operand: report.operand,
+        reserved: 0,
+    };
+    Ok((Launch::elementwise(instance, &shape, device), args))
+}

@@ -1,0 +1,133 @@
+//! The table of kernel instances: what exists, under which symbol, launched how.
+use crate::source::Family;
+use crate::{Dtype, declare_all};
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+/// The Rust mirror of a kernel's argument struct.
+pub trait Arguments: Copy {
+    /// Name of the struct in the source.
+    const NAME: &'static str;
+}
+
+/// One compiled kernel.
+#[derive(Clone, Debug)]
+pub struct Instance {
+    /// Name in the code object: op, variant and types, joined by `_`.
+    pub symbol: String,
+    /// The source file.
+    pub family: Family,
+    /// The op it serves.
+    pub op: &'static str,
+    /// Which way of doing it, where there are several; else empty.
+    pub variant: &'static str,
+    /// Element types, in the order of the template's parameters.
+    pub types: Vec<Dtype>,
+    /// Threads of a block: the kernel is compiled for exactly this many.
+    pub block: u32,
+    /// Static LDS in bytes, the same for either wave size.
+    pub lds: u32,
+    /// Name of the argument struct in the source, [`Arguments::NAME`].
+    pub args: &'static str,
+    /// Its size in bytes.
+    pub args_size: usize,
+    /// The template call that is the kernel's body.
+    pub(crate) body: String,
+}
+
+/// Every instance, by family and in order of declaration.
+pub fn instances() -> &'static [Instance] {
+    &TABLE.rows
+}
+
+/// The instance with these properties; `None` when there is none.
+pub fn find(op: &str, variant: &str, types: &[Dtype]) -> Option<&'static Instance> {
+    by_symbol(&symbol(op, variant, types))
+}
+
+/// The instance of this name; `None` when there is none.
+pub fn by_symbol(symbol: &str) -> Option<&'static Instance> {
+    BY_SYMBOL.get(symbol).map(|&i| &TABLE.rows[i])
+}
+
+static TABLE: LazyLock<Table> = LazyLock::new(|| {
+    let mut table = Table { rows: Vec::new() };
+    declare_all(&mut table);
+    table
+});
+
+static BY_SYMBOL: LazyLock<HashMap<&'static str, usize>> =
+    LazyLock::new(|| instances().iter().enumerate().map(|(i, k)| (k.symbol.as_str(), i)).collect());
+
+fn symbol(op: &str, variant: &str, types: &[Dtype]) -> String {
+    let mut out = op.to_owned();
+    for part in [variant].into_iter().filter(|v| !v.is_empty()).chain(types.iter().map(|t| t.name())) {
+        out.push('_');
+        out.push_str(part);
+    }
+    out
+}
+
+/// Where families declare their kernels.
+pub(crate) struct Table {
+    rows: Vec<Instance>,
+}
+
+impl Table {
+    /// Declares kernels of one family that take an `A` and run in blocks of `block` threads.
+    pub(crate) fn of<A: Arguments>(&mut self, family: Family, block: u32) -> Declare<'_> {
+        Declare { table: self, family, block, args: A::NAME, args_size: size_of::<A>() }
+    }
+}
+
+/// Declares kernels that have family, block and arguments in common.
+pub(crate) struct Declare<'t> {
+    table: &'t mut Table,
+    family: Family,
+    block: u32,
+    args: &'static str,
+    args_size: usize,
+}
+
+impl Declare<'_> {
+    /// The kernel `op`, whose body is the call `template<lead, types...>(args)`.
+    pub(crate) fn add(&mut self, op: &'static str, types: &[Dtype], template: &str, lead: &[&str]) {
+        self.add_variant(op, "", types, template, lead, 0);
+    }
+
+    /// The same for one of several ways of doing an op, with its LDS.
+    pub(crate) fn add_variant(
+        &mut self,
+        op: &'static str,
+        variant: &'static str,
+        types: &[Dtype],
+        template: &str,
+        lead: &[&str],
+        lds: u32,
+    ) {
+        let parameters: Vec<&str> = lead.iter().copied().chain(types.iter().map(|t| t.in_source())).collect();
+        self.table.rows.push(Instance {
+            symbol: symbol(op, variant, types),
+            family: self.family,
+            op,
+            variant,
+            types: types.to_vec(),
+            block: self.block,
+            lds,
+            args: self.args,
+            args_size: self.args_size,
+            body: format!("{template}<{}>(args);", parameters.join(", ")),
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn symbols_are_unique() {
+        assert_eq!(BY_SYMBOL.len(), instances().len());
+        assert!(instances().iter().all(|k| Family::ALL.contains(&k.family)));
+    }
+}

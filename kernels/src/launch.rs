@@ -1,0 +1,93 @@
+//! What a launch is made of.
+use crate::{Dtype, Instance, Shape, find};
+use std::fmt;
+
+/// What grids depend on.
+#[derive(Clone, Copy, Debug)]
+pub struct Device {
+    /// Compute units (multiprocessors).
+    pub compute_units: u32,
+    /// Threads of a wave: 32 or 64, as the instance was compiled.
+    pub wave: u32,
+}
+
+impl Device {
+    /// Blocks enough to fill the device `rounds` times over with small blocks.
+    pub(crate) fn blocks(&self, rounds: u32) -> u64 {
+        u64::from(self.compute_units.max(1)) * u64::from(rounds)
+    }
+}
+
+/// One kernel launch, but for its arguments. A grid of 0 blocks means there is nothing to do.
+#[derive(Clone, Copy, Debug)]
+pub struct Launch {
+    /// What to launch.
+    pub instance: &'static Instance,
+    /// Blocks in x, y and z.
+    pub grid: [u32; 3],
+    /// Threads of a block.
+    pub block: u32,
+}
+
+impl Launch {
+    /// Whether the problem is empty and no kernel needs to run.
+    pub fn is_empty(&self) -> bool {
+        self.grid.contains(&0)
+    }
+
+    /// The launch of an elementwise kernel.
+    pub(crate) fn elementwise(instance: &'static Instance, shape: &Shape, device: &Device) -> Launch {
+        let packs = shape.count().div_ceil(u64::from(shape.pack()));
+        Launch::over(instance, packs, u64::from(instance.block), device.blocks(32))
+    }
+
+    /// A one-dimensional grid for `items` units of work, `per_block` to a block, at most `most` blocks:
+    /// kernels step over what exceeds the grid.
+    pub(crate) fn over(instance: &'static Instance, items: u64, per_block: u64, most: u64) -> Launch {
+        let blocks = items.div_ceil(per_block.max(1)).min(most).min(u64::from(u32::MAX) / 1024);
+        Launch { instance, grid: [blocks as u32, 1, 1], block: instance.block }
+    }
+}
+
+/// Why a problem has no launch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// No kernel for this op and these types.
+    NoKernel {
+        /// The op asked for.
+        op: String,
+        /// The element types asked for.
+        types: Vec<Dtype>,
+    },
+    /// This many dimensions: more than a kernel walks after merging, too few, or not one stride each.
+    Rank(usize),
+    /// Element counts that do not fit 63 bits.
+    Size,
+    /// A size beyond what the kernel is written for.
+    Limit {
+        /// What is limited.
+        what: &'static str,
+        /// What was asked for.
+        got: u64,
+        /// The most there can be.
+        most: u64,
+    },
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refused::NoKernel { op, types } => write!(f, "no kernel of {op} for {types:?}"),
+            Refused::Rank(n) => write!(f, "{n} dimensions cannot be walked"),
+            Refused::Size => write!(f, "more than 2^63 elements"),
+            Refused::Limit { what, got, most } => write!(f, "{what} is {got}, at most {most}"),
+        }
+    }
+}
+
+impl std::error::Error for Refused {}
+
+/// The instance with these properties.
+pub(crate) fn need(op: &str, variant: &str, types: &[Dtype]) -> Result<&'static Instance, Refused> {
+    find(op, variant, types).ok_or_else(|| Refused::NoKernel { op: op.to_owned(), types: types.to_vec() })
+}

@@ -1,0 +1,138 @@
+//! matmul and linear: c = a b (+ bias), any strides, batched.
+use crate::instances::{Arguments, Table};
+use crate::launch::need;
+use crate::{Device, Dtype, Family, Launch, Operand, Refused, Shape, View, elementwise};
+
+const BLOCK: u32 = 256;
+/// Elements of a tile that a thread stages, `STAGED` in the source.
+const STAGED: u32 = 8;
+/// Rows of `a` up to which a wave is given to a few columns.
+const FEW_ROWS: u64 = 8;
+
+/// A batch of matrices, as the kernels read them.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub struct Matrix {
+    pub batch: Operand,
+    pub row: i64,
+    pub column: i64,
+}
+
+/// Arguments of every matmul kernel.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub struct MatmulArgs {
+    pub batches: Shape,
+    pub a: Matrix,
+    pub b: Matrix,
+    pub c: Matrix,
+    pub m: u64,
+    pub n: u64,
+    pub k: u64,
+    pub bias: u64,
+    pub bias_stride: i64,
+    pub bias_is_f32: u64,
+}
+
+impl Arguments for MatmulArgs {
+    const NAME: &'static str = "MatmulArgs";
+}
+
+/// Pairs of types that decoders multiply: these have every variant, other pairs the small tile.
+const COMMON: [[Dtype; 2]; 6] = [
+    [Dtype::F16, Dtype::F16],
+    [Dtype::Bf16, Dtype::Bf16],
+    [Dtype::F32, Dtype::F32],
+    [Dtype::F64, Dtype::F64],
+    [Dtype::F32, Dtype::F16],
+    [Dtype::F32, Dtype::Bf16],
+];
+
+pub(crate) fn declare(table: &mut Table) {
+    let mut matmul = table.of::<MatmulArgs>(Family::Matmul, BLOCK);
+    for a in Dtype::FLOATS {
+        for b in Dtype::FLOATS {
+            matmul.add_variant("matmul", "tile64", &[a, b], "matmul_tile", &["1"], tile_lds(64, [a, b]));
+        }
+    }
+    for types in COMMON {
+        matmul.add_variant("matmul", "rows1", &types, "matvec", &["1"], 0);
+        matmul.add_variant("matmul", "rows4", &types, "matvec", &["4"], 0);
+        if types[0] != Dtype::F64 {
+            matmul.add_variant("matmul", "tile128", &types, "matmul_tile", &["2"], tile_lds(128, types));
+        }
+    }
+}
+
+fn tile_lds(size: u32, types: [Dtype; 2]) -> u32 {
+    let depth = BLOCK * STAGED / size;
+    2 * depth * (size + 4) * if types.contains(&Dtype::F64) { 8 } else { 4 }
+}
+
+/// A product. Views have the dimensions `batch` followed by two more: a\[.., m, k\], b\[.., k, n\],
+/// c\[.., m, n\]; a linear layer's weight\[n, k\] is b with its last two strides exchanged. The bias has
+/// one dimension, n, and a's type or f32.
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub struct Matmul<'a> {
+    pub batch: &'a [u64],
+    pub m: u64,
+    pub n: u64,
+    pub k: u64,
+    pub a: View<'a>,
+    pub b: View<'a>,
+    pub c: View<'a>,
+    pub bias: Option<View<'a>>,
+}
+
+/// Prepares a product.
+pub fn prepare(problem: &Matmul<'_>, device: &Device) -> Result<(Launch, MatmulArgs), Refused> {
+    let &Matmul { batch, m, n, k, a, b, c, bias } = problem;
+    let types = [a.dtype, b.dtype];
+    let (a, a_strides) = split(a)?;
+    let (b, b_strides) = split(b)?;
+    let (c, c_strides) = split(c)?;
+    let (batches, [a, b, c]) = elementwise(batch, [a, b, c])?;
+    let matrix = |batch, [row, column]: [i64; 2]| Matrix { batch, row, column };
+    let args = MatmulArgs {
+        batches,
+        a: matrix(a, a_strides),
+        b: matrix(b, b_strides),
+        c: matrix(c, c_strides),
+        m,
+        n,
+        k,
+        bias: bias.map_or(0, |v| v.data),
+        bias_stride: bias.and_then(|v| v.strides.last().copied()).unwrap_or(0),
+        bias_is_f32: bias.map_or(0, |v| u64::from(v.dtype == Dtype::F32 && types[0] != Dtype::F32)),
+    };
+    Ok((launch(&args, types, device)?, args))
+}
+
+/// The view of a batch, and the strides of its matrices.
+fn split(view: View<'_>) -> Result<(View<'_>, [i64; 2]), Refused> {
+    match view.strides {
+        [batch @ .., row, column] => Ok((View { strides: batch, ..view }, [*row, *column])),
+        short => Err(Refused::Rank(short.len())),
+    }
+}
+
+fn launch(args: &MatmulArgs, types: [Dtype; 2], device: &Device) -> Result<Launch, Refused> {
+    let batches = args.batches.count();
+    let times = |a: u64, b: u64| a.checked_mul(b).ok_or(Refused::Size);
+    if args.m <= FEW_ROWS && args.b.row == 1 && COMMON.contains(&types) {
+        let (variant, rows, columns) = if args.m == 1 { ("rows1", 1, 4) } else { ("rows4", 4, 2) };
+        let instance = need("matmul", variant, &types)?;
+        let groups = times(times(args.m.div_ceil(rows), args.n.div_ceil(columns))?, batches)?;
+        return Ok(Launch::over(instance, groups, u64::from(BLOCK / device.wave), device.blocks(64)));
+    }
+    let tiles = |size| times(times(args.m.div_ceil(size), args.n.div_ceil(size))?, batches);
+    let large = crate::find("matmul", "tile128", &types);
+    let (instance, tiles) = match large {
+        Some(large) if tiles(128)? >= device.blocks(1) => (large, tiles(128)?),
+        _ => (need("matmul", "tile64", &types)?, tiles(64)?),
+    };
+    Ok(Launch::over(instance, tiles, 1, device.blocks(64)))
+}

@@ -1,0 +1,186 @@
+//! rms_norm, add_rms_norm and layer_norm over the last dimension; group_norm over groups of channels.
+use crate::instances::{Arguments, Table};
+use crate::launch::need;
+use crate::{Device, Divider, Dtype, Family, Launch, Operand, Refused, Shape, View, elementwise, rows};
+
+const BLOCK: u32 = 256;
+/// Packs a lane keeps in registers, `ROW_CACHE` in the source.
+const ROW_CACHE: u64 = 4;
+
+/// Arguments of rms_norm, add_rms_norm and layer_norm.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub struct NormArgs {
+    pub shape: Shape,
+    pub x: Operand,
+    pub residual: Operand,
+    pub y: Operand,
+    pub sum: Operand,
+    pub weight: u64,
+    pub bias: u64,
+    pub weight_stride: i64,
+    pub bias_stride: i64,
+    pub rows: u64,
+    pub lanes: u64,
+    pub eps: f64,
+}
+
+impl Arguments for NormArgs {
+    const NAME: &'static str = "NormArgs";
+}
+
+/// Arguments of group_norm.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub struct GroupNormArgs {
+    pub shape: Shape,
+    pub x: Operand,
+    pub y: Operand,
+    pub weight: u64,
+    pub bias: u64,
+    pub weight_stride: i64,
+    pub bias_stride: i64,
+    pub spatial: Divider,
+    pub groups: u64,
+    pub group_rows: u64,
+    pub channels: u64,
+    pub eps: f64,
+}
+
+impl Arguments for GroupNormArgs {
+    const NAME: &'static str = "GroupNormArgs";
+}
+
+pub(crate) fn declare(table: &mut Table) {
+    let mut norm = table.of::<NormArgs>(Family::Norm, BLOCK);
+    for [t, w] in Dtype::WEIGHTED {
+        let types = [t, w];
+        for (variant, whole, lds) in [("wave", "false", 0), ("block", "true", reduce_lds(t, BLOCK))] {
+            norm.add_variant("rms_norm", variant, &types, "rms_norm", &[whole, "false"], lds);
+            norm.add_variant("add_rms_norm", variant, &types, "rms_norm", &[whole, "true"], lds);
+            norm.add_variant("layer_norm", variant, &types, "layer_norm", &[whole], lds);
+        }
+    }
+    let mut group = table.of::<GroupNormArgs>(Family::Norm, BLOCK);
+    for [t, w] in Dtype::WEIGHTED {
+        group.add_variant("group_norm", "", &[t, w], "group_norm", &[], reduce_lds(t, BLOCK));
+    }
+}
+
+/// LDS of one block reduction in the accumulator of `t`.
+pub(crate) fn reduce_lds(t: Dtype, block: u32) -> u32 {
+    block / 32 * if t == Dtype::F64 { 8 } else { 4 }
+}
+
+/// Whether a short row goes to some lanes of a wave, and to how many; else it gets a block.
+pub(crate) fn lanes_for(row: u64, pack: u32, wave: u32) -> Option<u32> {
+    let chunks = row.div_ceil(u64::from(pack)).max(1);
+    let lanes = chunks.next_power_of_two().min(u64::from(wave)) as u32;
+    (chunks <= u64::from(lanes) * ROW_CACHE).then_some(lanes)
+}
+
+/// A row op: variant, grid and lanes for rows of the shape's last dimension.
+pub(crate) fn row_launch(
+    op: &str,
+    types: &[Dtype],
+    shape: &Shape,
+    device: &Device,
+) -> Result<(Launch, u64, u64), Refused> {
+    let count = if shape.inner() == 0 { 0 } else { shape.count() / shape.inner() };
+    // The row kernels read f64 one by one.
+    let pack = if types.first() == Some(&Dtype::F64) { 1 } else { shape.pack() };
+    let lanes = lanes_for(shape.inner(), pack, device.wave);
+    let instance = need(op, if lanes.is_some() { "wave" } else { "block" }, types)?;
+    let per_block = lanes.map_or(1, |l| u64::from(instance.block / l));
+    let launch = Launch::over(instance, count, per_block, device.blocks(64));
+    Ok((launch, count, u64::from(lanes.unwrap_or(device.wave))))
+}
+
+/// Operands of a norm; all of `x`, `y`, `residual` and `sum` have one shape, `weight` and `bias` that
+/// of its last dimension.
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub struct Norm<'a> {
+    pub x: View<'a>,
+    pub y: View<'a>,
+    pub weight: Option<View<'a>>,
+    pub bias: Option<View<'a>>,
+    /// add_rms_norm only.
+    pub residual: Option<View<'a>>,
+    /// add_rms_norm only.
+    pub sum: Option<View<'a>>,
+    pub eps: f64,
+}
+
+impl Norm<'_> {
+    /// The type of weight and bias; x's own where there are none.
+    fn parameter_type(&self) -> Dtype {
+        self.weight.or(self.bias).map_or(self.x.dtype, |v| v.dtype)
+    }
+
+    /// Whether weight and bias can be read in 16-byte packs.
+    fn parameters_pack(&self) -> bool {
+        let packs = |v: View<'_>| v.strides.last() == Some(&1) && v.data.is_multiple_of(16);
+        self.weight.is_none_or(packs) && self.bias.is_none_or(packs)
+    }
+}
+
+fn address(view: Option<View<'_>>) -> (u64, i64) {
+    view.map_or((0, 0), |v| (v.data, v.strides.last().copied().unwrap_or(0)))
+}
+
+/// Prepares `rms_norm`, `add_rms_norm` or `layer_norm` over the last of `dims`.
+pub fn prepare(
+    op: &str,
+    dims: &[u64],
+    norm: &Norm<'_>,
+    device: &Device,
+) -> Result<(Launch, NormArgs), Refused> {
+    let (residual, sum) = (norm.residual.unwrap_or(norm.x), norm.sum.unwrap_or(norm.y));
+    let (mut shape, [x, residual, y, sum]) = rows(dims, 1, [norm.x, residual, norm.y, sum])?;
+    if !norm.parameters_pack() {
+        shape = shape.unpacked();
+    }
+    let (launch, rows, lanes) = row_launch(op, &[norm.x.dtype, norm.parameter_type()], &shape, device)?;
+    let ((weight, weight_stride), (bias, bias_stride)) = (address(norm.weight), address(norm.bias));
+    let eps = norm.eps;
+    let args =
+        NormArgs { shape, x, residual, y, sum, weight, bias, weight_stride, bias_stride, rows, lanes, eps };
+    Ok((launch, args))
+}
+
+/// Prepares group_norm of x\[b, c, ..\]; `groups` divides `c`.
+pub fn group(
+    dims: &[u64],
+    groups: u64,
+    norm: &Norm<'_>,
+    device: &Device,
+) -> Result<(Launch, GroupNormArgs), Refused> {
+    let &[batch, channels, ref spatial @ ..] = dims else { return Err(Refused::Rank(dims.len())) };
+    let instance = need("group_norm", "", &[norm.x.dtype, norm.parameter_type()])?;
+    let (mut shape, [x, y]) = elementwise(dims, [norm.x, norm.y])?;
+    let spatial: u64 = spatial.iter().product();
+    let contiguous = shape.rank() == 1 && x.stride[5] == 1 && y.stride[5] == 1;
+    if !contiguous || !spatial.is_multiple_of(u64::from(shape.pack())) {
+        shape = shape.unpacked();
+    }
+    let group_rows = if shape.count() == 0 { 0 } else { batch * groups };
+    let ((weight, weight_stride), (bias, bias_stride)) = (address(norm.weight), address(norm.bias));
+    let args = GroupNormArgs {
+        shape,
+        x,
+        y,
+        weight,
+        bias,
+        weight_stride,
+        bias_stride,
+        spatial: Divider::new(spatial.max(1)),
+        groups,
+        group_rows,
+        channels: channels / groups.max(1),
+        eps: norm.eps,
+    };
+    Ok((Launch::over(instance, group_rows, 1, device.blocks(64)), args))
+}

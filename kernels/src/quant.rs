@@ -1,0 +1,144 @@
+//! q4_0 and q8_0: quantize, dequantize, and rows of a quantized table.
+use crate::index::{Report, kind_of};
+use crate::instances::{Arguments, Table};
+use crate::launch::need;
+use crate::{Device, Dtype, Family, Launch, Operand, Refused, Shape, View, elementwise, rows};
+
+const BLOCK: u32 = 256;
+/// Elements of a block.
+pub const BLOCK_ELEMENTS: u64 = 32;
+/// Lanes to a block, `LANES` in the source.
+const LANES: u32 = 8;
+
+/// Arguments of quantize.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub struct QuantizeArgs {
+    pub shape: Shape,
+    pub x: Operand,
+    pub y: Operand,
+    pub x_stride: i64,
+}
+
+/// Arguments of dequantize.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub struct DequantizeArgs {
+    pub shape: Shape,
+    pub x: Operand,
+    pub y: Operand,
+    pub y_stride: i64,
+}
+
+/// Arguments of qembedding.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub struct QEmbeddingArgs {
+    pub shape: Shape,
+    pub x: Operand,
+    pub y: Operand,
+    pub y_stride: i64,
+    pub ids: u64,
+    pub ids_stride: i64,
+    pub bound: u64,
+    pub error: u64,
+    pub ids_kind: u32,
+    pub op: u32,
+    pub operand: u32,
+    pub reserved: u32,
+}
+
+impl Arguments for QuantizeArgs {
+    const NAME: &'static str = "QuantizeArgs";
+}
+impl Arguments for DequantizeArgs {
+    const NAME: &'static str = "DequantizeArgs";
+}
+impl Arguments for QEmbeddingArgs {
+    const NAME: &'static str = "QEmbeddingArgs";
+}
+
+pub(crate) fn declare(table: &mut Table) {
+    for b in Dtype::BLOCKS {
+        table.of::<QuantizeArgs>(Family::Quant, BLOCK).add("quantize", &[b], "quantize", &[]);
+        for t in Dtype::FLOATS {
+            table.of::<DequantizeArgs>(Family::Quant, BLOCK).add("dequantize", &[b, t], "dequantize", &[]);
+            table.of::<QEmbeddingArgs>(Family::Quant, BLOCK).add("qembedding", &[b, t], "qembedding", &[]);
+        }
+    }
+}
+
+/// A float view as a view of the first elements of its blocks, and its element stride.
+fn by_block(view: View<'_>) -> Result<(Vec<i64>, i64), Refused> {
+    let mut strides = view.strides.to_vec();
+    let step = strides.last().copied().ok_or(Refused::Rank(0))?;
+    if let Some(last) = strides.last_mut() {
+        *last = step.checked_mul(BLOCK_ELEMENTS as i64).ok_or(Refused::Size)?;
+    }
+    Ok((strides, step))
+}
+
+fn launch(instance: &'static crate::Instance, shape: &Shape, device: &Device) -> Launch {
+    Launch::over(instance, shape.count(), u64::from(instance.block / LANES), device.blocks(64))
+}
+
+/// Prepares blocks `y` from f32 `x`; `dims` count blocks along the last dimension, and so do y's
+/// strides, x's count elements.
+pub fn quantize(
+    dims: &[u64],
+    x: View<'_>,
+    y: View<'_>,
+    device: &Device,
+) -> Result<(Launch, QuantizeArgs), Refused> {
+    if x.dtype != Dtype::F32 {
+        return Err(Refused::NoKernel { op: "quantize".into(), types: vec![x.dtype, y.dtype] });
+    }
+    let instance = need("quantize", "", &[y.dtype])?;
+    let (strides, x_stride) = by_block(x)?;
+    let (shape, [x, y]) = elementwise(dims, [View { strides: &strides, ..x }, y])?;
+    Ok((launch(instance, &shape, device), QuantizeArgs { shape, x, y, x_stride }))
+}
+
+/// Prepares floats `y` from blocks `x`; `dims` count blocks along the last dimension.
+pub fn dequantize(
+    dims: &[u64],
+    x: View<'_>,
+    y: View<'_>,
+    device: &Device,
+) -> Result<(Launch, DequantizeArgs), Refused> {
+    let instance = need("dequantize", "", &[x.dtype, y.dtype])?;
+    let (strides, y_stride) = by_block(y)?;
+    let (shape, [x, y]) = elementwise(dims, [x, View { strides: &strides, ..y }])?;
+    Ok((launch(instance, &shape, device), DequantizeArgs { shape, x, y, y_stride }))
+}
+
+/// Prepares rows `y[i] = table[ids[i]]`: `table` is \[bound, blocks\] of blocks, `ids` has one dimension of
+/// `count`, `y` is \[count, 32 blocks\].
+pub fn embedding(
+    [count, blocks, bound]: [u64; 3],
+    [table, ids, y]: [View<'_>; 3],
+    report: Report,
+    device: &Device,
+) -> Result<(Launch, QEmbeddingArgs), Refused> {
+    let instance = need("qembedding", "", &[table.dtype, y.dtype])?;
+    let (strides, y_stride) = by_block(y)?;
+    let (shape, [x, y]) = rows(&[count, blocks], 2, [table, View { strides: &strides, ..y }])?;
+    let args = QEmbeddingArgs {
+        shape,
+        x,
+        y,
+        y_stride,
+        ids: ids.data,
+        ids_stride: ids.strides.last().copied().unwrap_or(1),
+        bound,
+        error: report.error,
+        ids_kind: kind_of(ids.dtype)?,
+        op: report.op,
+        operand: report.operand,
+        reserved: 0,
+    };
+    Ok((launch(instance, &shape, device), args))
+}

@@ -1,0 +1,129 @@
+//! Rotary position embedding: rope, rope_thd and rope_i, out of place and in place.
+use crate::instances::{Arguments, Table};
+use crate::launch::need;
+use crate::{Device, Dtype, Family, Launch, Operand, Refused, Shape, View, elementwise};
+
+const BLOCK: u32 = 256;
+
+/// Arguments of every rope kernel.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub struct RopeArgs {
+    pub shape: Shape,
+    pub x: Operand,
+    pub y: Operand,
+    pub cos: Operand,
+    pub sin: Operand,
+    pub x_partner: i64,
+    pub y_partner: i64,
+}
+
+impl Arguments for RopeArgs {
+    const NAME: &'static str = "RopeArgs";
+}
+
+pub(crate) fn declare(table: &mut Table) {
+    let mut rope = table.of::<RopeArgs>(Family::Rope, BLOCK);
+    for types in Dtype::WEIGHTED {
+        rope.add("rope", &types, "rope", &[]);
+        rope.add_variant("rope", "pairs", &types, "rope_pairs", &[], 0);
+    }
+}
+
+/// Operands of a rope. `x` and `y` have the shape `dims` = [.., d] in any order of the leading
+/// dimensions; `cos` and `sin` the same but for the last dimension, which is d / 2: stride 0 along the
+/// heads, and along the batch where the table is shared. `start` is part of their addresses.
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub struct Rope<'a> {
+    pub x: View<'a>,
+    pub y: View<'a>,
+    pub cos: View<'a>,
+    pub sin: View<'a>,
+}
+
+/// Prepares rope and rope_thd: element i is turned with element i + d / 2.
+pub fn halves(dims: &[u64], rope: &Rope<'_>, device: &Device) -> Result<(Launch, RopeArgs), Refused> {
+    let (half, last) = half_of(dims, rope)?;
+    let (x_step, y_step) = (rope.x.strides[last], rope.y.strides[last]);
+    let partner = half as i64;
+    apart(dims, rope, [(x_step, partner * x_step), (y_step, partner * y_step)], device)
+}
+
+/// Prepares rope_i: element 2i is turned with element 2i + 1.
+pub fn neighbours(dims: &[u64], rope: &Rope<'_>, device: &Device) -> Result<(Launch, RopeArgs), Refused> {
+    let (half, last) = half_of(dims, rope)?;
+    let even = |v: View<'_>| v.strides[last] == 1 && v.strides[..last].iter().all(|s| s % 2 == 0);
+    if !even(rope.x) || !even(rope.y) {
+        let (x_step, y_step) = (rope.x.strides[last], rope.y.strides[last]);
+        return apart(dims, rope, [(2 * x_step, x_step), (2 * y_step, y_step)], device);
+    }
+    let in_pairs = |v: View<'_>| {
+        let mut strides: Vec<i64> = v.strides.iter().map(|s| s / 2).collect();
+        strides[last] = 1;
+        strides
+    };
+    let (xs, ys) = (in_pairs(rope.x), in_pairs(rope.y));
+    let pair = pair_type(rope.x.dtype)?;
+    let x = View { strides: &xs, dtype: pair, ..rope.x };
+    let y = View { strides: &ys, dtype: pair, ..rope.y };
+    let instance = need("rope", "pairs", &[rope.x.dtype, rope.cos.dtype])?;
+    let (shape, [x, y, cos, sin]) = elementwise(&pairs(dims, half), [x, y, rope.cos, rope.sin])?;
+    Ok((
+        Launch::elementwise(instance, &shape, device),
+        RopeArgs { shape, x, y, cos, sin, x_partner: 1, y_partner: 1 },
+    ))
+}
+
+/// The general kernel: (step to the next pair, distance of a pair's elements) for x and y.
+fn apart(
+    dims: &[u64],
+    rope: &Rope<'_>,
+    [(x_step, x_partner), (y_step, y_partner)]: [(i64, i64); 2],
+    device: &Device,
+) -> Result<(Launch, RopeArgs), Refused> {
+    let (half, last) = half_of(dims, rope)?;
+    let with_step = |v: View<'_>, step| {
+        let mut strides = v.strides.to_vec();
+        strides[last] = step;
+        strides
+    };
+    let (xs, ys) = (with_step(rope.x, x_step), with_step(rope.y, y_step));
+    let views = [View { strides: &xs, ..rope.x }, View { strides: &ys, ..rope.y }, rope.cos, rope.sin];
+    let instance = need("rope", "", &[rope.x.dtype, rope.cos.dtype])?;
+    let (mut shape, [x, y, cos, sin]) = elementwise(&pairs(dims, half), views)?;
+    let packs = i64::from(shape.pack());
+    let whole = [half as i64, x_partner, y_partner].iter().all(|n| n % packs == 0);
+    // The kernel reads both elements and both tables in packs.
+    if !whole || cos.stride[5] != 1 || sin.stride[5] != 1 || x.stride[5] != 1 {
+        shape = shape.unpacked();
+    }
+    Ok((
+        Launch::elementwise(instance, &shape, device),
+        RopeArgs { shape, x, y, cos, sin, x_partner, y_partner },
+    ))
+}
+
+/// d / 2 and the number of the last dimension.
+fn half_of(dims: &[u64], rope: &Rope<'_>) -> Result<(u64, usize), Refused> {
+    let views = [rope.x, rope.y, rope.cos, rope.sin];
+    match dims.split_last() {
+        Some((d, _)) if views.iter().all(|v| v.strides.len() == dims.len()) => Ok((d / 2, dims.len() - 1)),
+        _ => Err(Refused::Rank(dims.len())),
+    }
+}
+
+fn pairs(dims: &[u64], half: u64) -> Vec<u64> {
+    dims.iter().copied().take(dims.len() - 1).chain([half]).collect()
+}
+
+/// An element as large as two of `t`.
+fn pair_type(t: Dtype) -> Result<Dtype, Refused> {
+    match t.bytes() {
+        2 => Ok(Dtype::B32),
+        4 => Ok(Dtype::B64),
+        8 => Ok(Dtype::B128),
+        _ => Err(Refused::NoKernel { op: "rope".into(), types: vec![t] }),
+    }
+}

@@ -1,0 +1,324 @@
+//! Shapes and operands as the kernels read them.
+use crate::{Dtype, Refused};
+
+/// Dimensions a kernel can walk, after [`elementwise`] or [`rows`] merged what can be merged.
+pub const MAX_RANK: usize = 6;
+
+/// Bytes of the widest access.
+const PACK_BYTES: u64 = 16;
+
+/// Dimensions, outermost first and right-aligned; made by [`elementwise`] and [`rows`].
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    dim: [u64; MAX_RANK],
+    magic: [u64; MAX_RANK],
+    shift: [u32; MAX_RANK],
+    rank: u32,
+    pack: u32,
+    count: u64,
+}
+
+impl Shape {
+    /// Number of elements.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Live dimensions after merging.
+    pub fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    /// Elements one access takes: 1 when an operand's alignment or strides do not allow more.
+    pub fn pack(&self) -> u32 {
+        self.pack
+    }
+
+    /// Size of the last dimension.
+    pub fn inner(&self) -> u64 {
+        self.dim[MAX_RANK - 1]
+    }
+
+    /// The same shape, to be walked element by element.
+    pub(crate) fn unpacked(self) -> Shape {
+        Shape { pack: 1, ..self }
+    }
+
+    fn new(dims: &[u64]) -> Result<Shape, Refused> {
+        let mut shape = Shape {
+            dim: [1; MAX_RANK],
+            magic: [0; MAX_RANK],
+            shift: [0; MAX_RANK],
+            rank: 0,
+            pack: 1,
+            count: 1,
+        };
+        let first = MAX_RANK.checked_sub(dims.len()).ok_or(Refused::Rank(dims.len()))?;
+        for (slot, &d) in (first..).zip(dims) {
+            shape.dim[slot] = d;
+            shape.count = shape.count.checked_mul(d).ok_or(Refused::Size)?;
+            (shape.magic[slot], shape.shift[slot]) = magic(d);
+        }
+        shape.rank = dims.len() as u32;
+        if shape.count < 1 << 63 { Ok(shape) } else { Err(Refused::Size) }
+    }
+}
+
+/// `n / d == (2 n * magic >> 64) >> shift` for every `n < 2^63`. A `d` of 0 divides nothing.
+fn magic(d: u64) -> (u64, u32) {
+    if d == 0 {
+        return (0, 0);
+    }
+    let log = u64::BITS - (d - 1).leading_zeros();
+    let magic = (1u128 << (63 + log)) / u128::from(d) + 1;
+    (magic as u64, log)
+}
+
+/// One operand: a device address, offset included, and strides in elements, right-aligned.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Operand {
+    /// Device address of the first element.
+    pub data: u64,
+    /// Strides in elements; the last one belongs to the last dimension.
+    pub stride: [i64; MAX_RANK],
+}
+
+impl Operand {
+    /// An operand with strides for the last dimensions, outermost first; the others are 0.
+    ///
+    /// Strides beyond [`MAX_RANK`] are ignored: callers give at most that many.
+    pub fn new(data: u64, strides: &[i64]) -> Operand {
+        let mut stride = [0; MAX_RANK];
+        for (slot, &s) in stride.iter_mut().rev().zip(strides.iter().rev()) {
+            *slot = s;
+        }
+        Operand { data, stride }
+    }
+}
+
+/// An operand as a caller describes it.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'a> {
+    /// Device address of the first element, offset included.
+    pub data: u64,
+    /// Strides in elements, one a dimension, 0 where broadcast.
+    pub strides: &'a [i64],
+    /// Element type.
+    pub dtype: Dtype,
+}
+
+/// A divisor with its magic number.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Divider {
+    by: u64,
+    magic: u64,
+    shift: u64,
+}
+
+impl Divider {
+    /// Divides by `by`, which is not 0, any number below 2^63.
+    pub fn new(by: u64) -> Divider {
+        let (magic, shift) = magic(by);
+        Divider { by, magic, shift: u64::from(shift) }
+    }
+}
+
+/// Merges dimensions of operands that all have shape `dims`, for a kernel that visits every element.
+///
+/// Refused when more than [`MAX_RANK`] dimensions remain, when a stride list has not one entry a
+/// dimension, or when the number of elements does not fit 63 bits.
+pub fn elementwise<const N: usize>(
+    dims: &[u64],
+    views: [View<'_>; N],
+) -> Result<(Shape, [Operand; N]), Refused> {
+    let (dims, strides) = merge(dims, &views, 0)?;
+    let mut shape = Shape::new(&dims)?;
+    shape.pack = pack(&dims, &strides, &views, true);
+    Ok((shape, operands(&views, &strides)))
+}
+
+/// Merges the leading dimensions, keeping the last `kept` as they are, for a kernel that visits rows.
+///
+/// Refused as by [`elementwise`], or when there are fewer than `kept` dimensions. Packs are whole rows.
+pub fn rows<const N: usize>(
+    dims: &[u64],
+    kept: usize,
+    views: [View<'_>; N],
+) -> Result<(Shape, [Operand; N]), Refused> {
+    let (dims, strides) = merge(dims, &views, kept)?;
+    let mut shape = Shape::new(&dims)?;
+    let packs = pack(&dims, &strides, &views, false);
+    if shape.inner().is_multiple_of(u64::from(packs)) {
+        shape.pack = packs;
+    }
+    Ok((shape, operands(&views, &strides)))
+}
+
+fn operands<const N: usize>(views: &[View<'_>; N], strides: &[Vec<i64>; N]) -> [Operand; N] {
+    std::array::from_fn(|i| Operand::new(views[i].data, &strides[i]))
+}
+
+/// Drops dimensions of size 1 and joins neighbours that every operand walks as one, except the last
+/// `kept`. Something always remains: a scalar is one dimension of size 1.
+fn merge<const N: usize>(
+    dims: &[u64],
+    views: &[View<'_>; N],
+    kept: usize,
+) -> Result<(Vec<u64>, [Vec<i64>; N]), Refused> {
+    if let Some(odd) = views.iter().find(|v| v.strides.len() != dims.len()) {
+        return Err(Refused::Rank(odd.strides.len()));
+    }
+    let leading = dims.len().checked_sub(kept).ok_or(Refused::Rank(dims.len()))?;
+    let mut out_dims: Vec<u64> = Vec::with_capacity(dims.len());
+    let mut out: [Vec<i64>; N] = std::array::from_fn(|_| Vec::with_capacity(dims.len()));
+    for (d, &size) in dims.iter().enumerate() {
+        if d < leading && size == 1 {
+            continue;
+        }
+        let joins = d < leading
+            && !out_dims.is_empty()
+            && views
+                .iter()
+                .zip(&out)
+                .all(|(v, o)| o.last().copied() == v.strides[d].checked_mul(size as i64));
+        match out_dims.last_mut() {
+            Some(last) if joins => *last = last.checked_mul(size).ok_or(Refused::Size)?,
+            _ => out_dims.push(size),
+        }
+        for (v, o) in views.iter().zip(&mut out) {
+            if joins {
+                o.pop();
+            }
+            o.push(v.strides[d]);
+        }
+    }
+    if out_dims.is_empty() {
+        out_dims.push(1);
+        out.iter_mut().for_each(|o| o.push(1));
+    }
+    Ok((out_dims, out))
+}
+
+/// Elements a 16-byte access of the widest operand takes, if every operand's address and strides allow
+/// it at every row: else 1. With `broadcast`, one that repeats an element along the row never objects.
+fn pack<const N: usize>(
+    dims: &[u64],
+    strides: &[Vec<i64>; N],
+    views: &[View<'_>; N],
+    broadcast: bool,
+) -> u32 {
+    let widest = views.iter().map(|v| v.dtype.bytes() as u64).max().unwrap_or(PACK_BYTES);
+    let n = (PACK_BYTES / widest.max(1)).max(1);
+    let whole_rows = dims.len() <= 1 || dims.last().is_some_and(|d| d % n == 0);
+    let fits = |view: &View<'_>, strides: &[i64]| match strides.split_last() {
+        Some((0, _)) => broadcast,
+        Some((1, outer)) => {
+            view.data.is_multiple_of(n * view.dtype.bytes() as u64) && outer.iter().all(|s| s % n as i64 == 0)
+        }
+        _ => false,
+    };
+    if n > 1 && whole_rows && views.iter().zip(strides).all(|(v, s)| fits(v, s)) { n as u32 } else { 1 }
+}
+
+/// The dimension `axis` outermost and by itself, the others merged as for [`elementwise`].
+pub(crate) fn leading<const N: usize>(
+    dims: &[u64],
+    axis: usize,
+    views: [View<'_>; N],
+) -> Result<(Shape, [Operand; N]), Refused> {
+    if axis >= dims.len() || views.iter().any(|v| v.strides.len() != dims.len()) {
+        return Err(Refused::Rank(dims.len()));
+    }
+    let mut others = dims.to_vec();
+    let size = others.remove(axis);
+    let mut steps = [0; N];
+    let strides: [Vec<i64>; N] = std::array::from_fn(|i| {
+        let mut strides = views[i].strides.to_vec();
+        steps[i] = strides.remove(axis);
+        strides
+    });
+    let views: [View<'_>; N] = std::array::from_fn(|i| View { strides: &strides[i], ..views[i] });
+    let (mut dims, mut strides) = merge(&others, &views, 0)?;
+    dims.insert(0, size);
+    for (list, step) in strides.iter_mut().zip(steps) {
+        list.insert(0, step);
+    }
+    let mut shape = Shape::new(&dims)?;
+    shape.pack = pack(&dims, &strides, &views, false);
+    Ok((shape, operands(&views, &strides)))
+}
+
+/// A unit's type, the dimensions in units, and each view's strides in units.
+type Units<const N: usize> = (Dtype, Vec<u64>, [Vec<i64>; N]);
+
+/// What a view becomes when its elements are moved as bits: the unit's type, the dimensions and the
+/// strides in units. Types of 1, 2, 4 and 8 bytes are their own unit; blocks get a last dimension.
+pub(crate) fn as_units<const N: usize>(dims: &[u64], views: [View<'_>; N]) -> Result<Units<N>, Refused> {
+    let dtype = views.first().map_or(Dtype::U8, |v| v.dtype);
+    if let Some(bits) = dtype.bits() {
+        return Ok((bits, dims.to_vec(), std::array::from_fn(|i| views[i].strides.to_vec())));
+    }
+    let unit = if dtype.bytes().is_multiple_of(2) { Dtype::B16 } else { Dtype::B8 };
+    let units = (dtype.bytes() / unit.bytes()) as i64;
+    let mut strides: [Vec<i64>; N] = std::array::from_fn(|_| Vec::with_capacity(dims.len() + 1));
+    for (out, view) in strides.iter_mut().zip(&views) {
+        for s in view.strides {
+            out.push(s.checked_mul(units).ok_or(Refused::Size)?);
+        }
+        out.push(1);
+    }
+    Ok((unit, dims.iter().copied().chain([units as u64]).collect(), strides))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn magic_divides() {
+        let edges =
+            [2, 3, 5, 7, 10, 127, 128, 129, 4096, 4097, (1 << 31) - 1, 1 << 32, (1 << 32) + 1, (1 << 62) + 1];
+        for d in edges {
+            let (m, s) = magic(d);
+            let tops = [(1u64 << 63) - 1, 1 << 62, (1 << 32) - 1, d, d - 1, d + 1, 2 * d - 1];
+            let near = (1..50u64).map(|k| k.saturating_mul(d).min((1 << 63) - 1)).flat_map(|n| [n, n - 1]);
+            for n in tops.into_iter().chain(near).filter(|&n| n < 1 << 63) {
+                let q = ((u128::from(n << 1) * u128::from(m)) >> 64) as u64 >> s;
+                assert_eq!(q, n / d, "{n} / {d}");
+            }
+        }
+    }
+
+    fn view(data: u64, strides: &[i64], dtype: Dtype) -> View<'_> {
+        View { data, strides, dtype }
+    }
+
+    #[test]
+    fn merging() {
+        let (shape, [a, b]) =
+            elementwise(&[2, 3, 4], [view(16, &[12, 4, 1], Dtype::F32), view(32, &[12, 4, 1], Dtype::F32)])
+                .unwrap();
+        assert_eq!((shape.rank(), shape.count(), shape.pack()), (1, 24, 4));
+        assert_eq!((a.stride[5], b.stride[5]), (1, 1));
+        let (shape, [_, b]) =
+            elementwise(&[2, 3, 4], [view(16, &[12, 4, 1], Dtype::F32), view(32, &[0, 0, 1], Dtype::F32)])
+                .unwrap();
+        assert_eq!((shape.rank(), shape.pack(), b.stride[4]), (2, 4, 0));
+        let (shape, _) =
+            elementwise(&[2, 3, 4], [view(8, &[12, 4, 1], Dtype::F32), view(32, &[0, 0, 1], Dtype::F32)])
+                .unwrap();
+        assert_eq!(shape.pack(), 1, "address not a multiple of 16");
+        let (shape, _) =
+            elementwise(&[2, 3], [view(0, &[3, 1], Dtype::F16), view(0, &[4, 1], Dtype::F16)]).unwrap();
+        assert_eq!(shape.pack(), 1, "rows not whole packs");
+        let (shape, [s]) = elementwise(&[], [view(0, &[], Dtype::F16)]).unwrap();
+        assert_eq!((shape.rank(), shape.count(), s.stride[5]), (1, 1, 1));
+        let (shape, _) = rows(&[2, 3, 1, 8], 1, [view(0, &[24, 8, 8, 1], Dtype::F16)]).unwrap();
+        assert_eq!((shape.rank(), shape.inner()), (2, 8));
+        assert!(elementwise(&[1 << 32, 1 << 32], [view(0, &[0, 0], Dtype::U8)]).is_err());
+        assert!(elementwise(&[2; 7], [view(0, &[1, 3, 9, 27, 81, 243, 729], Dtype::U8)]).is_err());
+    }
+}

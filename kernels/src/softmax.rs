@@ -1,0 +1,70 @@
+//! softmax and log_softmax along any dimension.
+use crate::instances::{Arguments, Table};
+use crate::launch::need;
+use crate::norm::{reduce_lds, row_launch};
+use crate::{Device, Dtype, Family, Launch, Operand, Refused, Shape, View, rows};
+
+const BLOCK: u32 = 256;
+
+/// Arguments of every softmax kernel.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub struct SoftmaxArgs {
+    pub shape: Shape,
+    pub x: Operand,
+    pub y: Operand,
+    pub rows: u64,
+    pub lanes: u64,
+}
+
+impl Arguments for SoftmaxArgs {
+    const NAME: &'static str = "SoftmaxArgs";
+}
+
+pub(crate) fn declare(table: &mut Table) {
+    let mut softmax = table.of::<SoftmaxArgs>(Family::Softmax, BLOCK);
+    for (op, log) in [("softmax", "false"), ("log_softmax", "true")] {
+        for t in Dtype::FLOATS {
+            softmax.add_variant(op, "wave", &[t], "softmax", &["false", log], 0);
+            softmax.add_variant(op, "block", &[t], "softmax", &["true", log], reduce_lds(t, BLOCK));
+            softmax.add_variant(op, "column", &[t], "softmax_column", &[log], 0);
+        }
+    }
+}
+
+/// Rows side by side in memory from this many on get a thread each.
+const COLUMN_ROWS: u64 = 32;
+
+/// Prepares `softmax` or `log_softmax` along `axis` of `dims`.
+pub fn prepare(
+    op: &str,
+    dims: &[u64],
+    axis: usize,
+    x: View<'_>,
+    y: View<'_>,
+    device: &Device,
+) -> Result<(Launch, SoftmaxArgs), Refused> {
+    if axis >= dims.len() || x.strides.len() != dims.len() || y.strides.len() != dims.len() {
+        return Err(Refused::Rank(dims.len()));
+    }
+    let types = [x.dtype];
+    let (x_strides, y_strides) = (with_last(x.strides, axis), with_last(y.strides, axis));
+    let views = [View { strides: &x_strides, ..x }, View { strides: &y_strides, ..y }];
+    let (shape, [x, y]) = rows(&with_last(dims, axis), 1, views)?;
+    let (mut launch, rows, lanes) = row_launch(op, &types, &shape, device)?;
+    let side_by_side = x.stride[4] == 1 && x.stride[5] != 1;
+    if side_by_side && rows >= COLUMN_ROWS {
+        let instance = need(op, "column", &types)?;
+        launch = Launch::over(instance, rows, u64::from(instance.block), device.blocks(32));
+    }
+    Ok((launch, SoftmaxArgs { shape, x, y, rows, lanes }))
+}
+
+/// The list with one entry moved to the end.
+fn with_last<T: Copy>(list: &[T], last: usize) -> Vec<T> {
+    let mut out = list.to_vec();
+    let moved = out.remove(last);
+    out.push(moved);
+    out
+}

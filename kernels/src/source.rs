@@ -1,0 +1,234 @@
+//! Kernel sources as text, ready for a run-time compiler, and the flags to compile them with.
+use crate::Instance;
+use std::fmt::Write;
+
+/// A source file: kernels that share code and are compiled together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[allow(missing_docs)]
+pub enum Family {
+    Unary,
+    Binary,
+    Norm,
+    Softmax,
+    Rope,
+    Copy,
+    Cast,
+    Index,
+    Matmul,
+    Attention,
+    AttentionDecode,
+    Quant,
+    Qlinear,
+}
+
+impl Family {
+    /// Every family.
+    pub const ALL: &'static [Family] = &[
+        Family::Unary,
+        Family::Binary,
+        Family::Norm,
+        Family::Softmax,
+        Family::Rope,
+        Family::Copy,
+        Family::Cast,
+        Family::Index,
+        Family::Matmul,
+        Family::Attention,
+        Family::AttentionDecode,
+        Family::Quant,
+        Family::Qlinear,
+    ];
+
+    /// Its name: `hip/NAME.hip` is the file.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Family::Unary => "unary",
+            Family::Binary => "binary",
+            Family::Norm => "norm",
+            Family::Softmax => "softmax",
+            Family::Rope => "rope",
+            Family::Copy => "copy",
+            Family::Cast => "cast",
+            Family::Index => "index",
+            Family::Matmul => "matmul",
+            Family::Attention => "attention",
+            Family::AttentionDecode => "attention_decode",
+            Family::Quant => "quant",
+            Family::Qlinear => "qlinear",
+        }
+    }
+
+    const fn text(self) -> &'static str {
+        match self {
+            Family::Unary => include_str!("../hip/unary.hip"),
+            Family::Binary => include_str!("../hip/binary.hip"),
+            Family::Norm => include_str!("../hip/norm.hip"),
+            Family::Softmax => include_str!("../hip/softmax.hip"),
+            Family::Rope => include_str!("../hip/rope.hip"),
+            Family::Copy => include_str!("../hip/copy.hip"),
+            Family::Cast => include_str!("../hip/cast.hip"),
+            Family::Index => include_str!("../hip/index.hip"),
+            Family::Matmul => include_str!("../hip/matmul.hip"),
+            Family::Attention => include_str!("../hip/attention.hip"),
+            Family::AttentionDecode => include_str!("../hip/attention_decode.hip"),
+            Family::Quant => include_str!("../hip/quant.hip"),
+            Family::Qlinear => include_str!("../hip/qlinear.hip"),
+        }
+    }
+}
+
+const HEADERS: &[(&str, &str)] = &[
+    ("ops_host.h", include_str!("../include/ops_host.h")),
+    ("ops_platform.h", include_str!("../include/ops_platform.h")),
+    ("ops_types.h", include_str!("../include/ops_types.h")),
+    ("ops_math.h", include_str!("../include/ops_math.h")),
+    ("ops_trig.h", include_str!("../include/ops_trig.h")),
+    ("ops_view.h", include_str!("../include/ops_view.h")),
+    ("ops_reduce.h", include_str!("../include/ops_reduce.h")),
+    ("ops_row.h", include_str!("../include/ops_row.h")),
+    ("ops_attention.h", include_str!("../include/ops_attention.h")),
+    ("ops_tile.h", include_str!("../include/ops_tile.h")),
+    ("ops_blocks.h", include_str!("../include/ops_blocks.h")),
+    ("ops_index.h", include_str!("../include/ops_index.h")),
+];
+
+/// The header that a host engine includes to run modules compiled with [`host_options`].
+pub const HOST_HEADER: &str = include_str!("../include/ops_host.h");
+
+/// The whole family as one translation unit: every instance, no include path needed.
+pub fn source(family: Family) -> String {
+    unit(family, crate::instances().iter().filter(|k| k.family == family))
+}
+
+/// A translation unit with some instances of one family; those of another family are left out.
+pub fn unit<'a>(family: Family, instances: impl IntoIterator<Item = &'a Instance>) -> String {
+    let mut out = String::new();
+    let mut seen = Vec::new();
+    inline(&mut out, &mut seen, &format!("{}.hip", family.name()), family.text());
+    out.push_str("#line 1 \"instances\"\nnamespace ops {\n");
+    for k in instances.into_iter().filter(|k| k.family == family) {
+        // Writing to a String cannot fail.
+        let _ = writeln!(out, "OPS_KERNEL({}, {}, {}) {{ {} }}", k.symbol, k.args, k.block, k.body);
+    }
+    out.push_str("}  // namespace ops\n");
+    out
+}
+
+/// Appends a file with the headers it includes, each once, and line directives so that a compiler's
+/// messages name the file they mean.
+fn inline(out: &mut String, seen: &mut Vec<&'static str>, name: &str, text: &str) {
+    let _ = writeln!(out, "#line 1 \"{name}\"");
+    for (number, line) in text.lines().enumerate() {
+        let header = line
+            .strip_prefix("#include \"")
+            .and_then(|rest| rest.strip_suffix('"'))
+            .and_then(|wanted| HEADERS.iter().find(|(name, _)| *name == wanted));
+        match header {
+            Some((header, _)) if seen.contains(header) => out.push('\n'),
+            Some((header, body)) => {
+                seen.push(header);
+                inline(out, seen, header, body);
+                let _ = writeln!(out, "#line {} \"{name}\"", number + 2);
+            }
+            None if line == "#pragma once" => out.push('\n'),
+            None => {
+                out.push_str(line);
+                out.push('\n');
+            }
+        }
+    }
+}
+
+/// Targets compiled ahead of time and checked on every change.
+pub const TARGETS: &[&str] = &[
+    "gfx906",
+    "gfx90a",
+    "gfx942",
+    "gfx1030",
+    "gfx1100",
+    "gfx1101",
+    "gfx1151",
+    "gfx1200",
+    "gfx1201",
+    "gfx9-generic",
+    "gfx10-3-generic",
+    "gfx11-generic",
+    "gfx12-generic",
+];
+
+/// The wave size kernels for a target are built with; `None` for a name that is no gfx9 to gfx12 target.
+/// Feature suffixes such as `:xnack-` are allowed.
+pub fn wave_of(target: &str) -> Option<u32> {
+    let name = target.split(':').next().unwrap_or(target).strip_prefix("gfx")?;
+    let well_formed = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
+    match name.as_bytes() {
+        _ if !well_formed => None,
+        [b'9', ..] => Some(64),
+        [b'1', b'0'..=b'2', ..] => Some(32),
+        _ => None,
+    }
+}
+
+fn common(wave: u32) -> Vec<String> {
+    vec!["-std=c++17".into(), format!("-DOPS_WAVE={wave}")]
+}
+
+/// Flags for hipRTC; `None` for a target that [`wave_of`] does not know.
+pub fn hiprtc_options(target: &str) -> Option<Vec<String>> {
+    let mut out = common(wave_of(target)?);
+    out.extend(["-O3".into(), format!("--offload-arch={target}")]);
+    Some(out)
+}
+
+/// Flags for clang 19 or newer, without any ROCm files; `None` for an unknown target.
+pub fn clang_options(target: &str) -> Option<Vec<String>> {
+    let mut out = common(wave_of(target)?);
+    let fixed =
+        ["-x", "hip", "--cuda-device-only", "-O3", "-nogpuinc", "-nogpulib", "--no-gpu-bundle-output"];
+    out.extend(fixed.map(String::from));
+    out.push(format!("--offload-arch={target}"));
+    if target.ends_with("-generic") {
+        out.push("-mcode-object-version=6".into());
+    }
+    Some(out)
+}
+
+/// Flags for NVRTC, for an architecture such as `sm_90`.
+pub fn nvrtc_options(arch: &str) -> Vec<String> {
+    let mut out = common(32);
+    out.push(format!("--gpu-architecture={arch}"));
+    out
+}
+
+/// Flags for a host C++ compiler (g++ 12 or newer, clang++) that make a module for a host engine.
+pub fn host_options(wave: u32) -> Vec<String> {
+    let mut out = common(wave);
+    let fixed = ["-x", "c++", "-O1", "-fPIC", "-shared", "-ffp-contract=off", "-fno-strict-aliasing"];
+    out.extend(fixed.map(String::from));
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waves() {
+        for t in TARGETS {
+            assert_eq!(wave_of(t), Some(if t.starts_with("gfx9") { 64 } else { 32 }), "{t}");
+        }
+        assert_eq!(wave_of("gfx90a:sramecc+:xnack-"), Some(64));
+        assert_eq!(wave_of("gfx803"), None);
+        assert_eq!(wave_of("gfx"), None);
+        assert_eq!(wave_of("sm_90"), None);
+    }
+
+    #[test]
+    fn units_need_no_include_path() {
+        for &family in Family::ALL {
+            let text = source(family);
+            assert!(!text.contains("#include \""), "{}", family.name());
+            assert!(!text.contains("#pragma once"));
+        }
+    }
+}

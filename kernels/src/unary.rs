@@ -1,0 +1,109 @@
+//! Elementwise ops of one operand: `y = f(x)`, any shape and strides; `y` may be `x`.
+use crate::instances::{Arguments, Table};
+use crate::launch::need;
+use crate::{Device, Dtype, Family, Launch, Operand, Refused, Shape, View, elementwise};
+
+const BLOCK: u32 = 256;
+
+/// Arguments of every unary kernel but affine.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct UnaryArgs {
+    /// Shape of both operands, from [`crate::elementwise`].
+    pub shape: Shape,
+    /// Input.
+    pub x: Operand,
+    /// Output.
+    pub y: Operand,
+}
+
+impl Arguments for UnaryArgs {
+    const NAME: &'static str = "UnaryArgs";
+}
+
+/// Arguments of affine: `y = x * mul + add`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct AffineArgs {
+    /// Shape of both operands, from [`crate::elementwise`].
+    pub shape: Shape,
+    /// Input.
+    pub x: Operand,
+    /// Output.
+    pub y: Operand,
+    /// Factor.
+    pub mul: f64,
+    /// Summand.
+    pub add: f64,
+}
+
+impl Arguments for AffineArgs {
+    const NAME: &'static str = "AffineArgs";
+}
+
+/// Ops on floats only, with the name of the function object in the source.
+const FLOAT_OPS: [(&str, &str); 15] = [
+    ("sigmoid", "Sigmoid"),
+    ("silu", "Silu"),
+    ("gelu", "Gelu"),
+    ("gelu_erf", "GeluErf"),
+    ("tanh", "Tanh"),
+    ("erf", "Erf"),
+    ("exp", "Exp"),
+    ("log", "Log"),
+    ("sin", "Sin"),
+    ("cos", "Cos"),
+    ("sqrt", "Sqrt"),
+    ("recip", "Recip"),
+    ("floor", "Floor"),
+    ("ceil", "Ceil"),
+    ("round", "Round"),
+];
+
+/// Ops on floats and integers.
+const NUMBER_OPS: [(&str, &str); 5] =
+    [("neg", "Neg"), ("abs", "Abs"), ("relu", "Relu"), ("sqr", "Sqr"), ("sign", "Sign")];
+
+pub(crate) fn declare(table: &mut Table) {
+    let mut unary = table.of::<UnaryArgs>(Family::Unary, BLOCK);
+    for (op, function) in FLOAT_OPS.into_iter().chain(NUMBER_OPS) {
+        for t in Dtype::FLOATS {
+            unary.add(op, &[t], "unary", &[function]);
+        }
+    }
+    for (op, function) in NUMBER_OPS {
+        for t in Dtype::INTS {
+            unary.add(op, &[t], "unary", &[function]);
+        }
+    }
+    let mut affine = table.of::<AffineArgs>(Family::Unary, BLOCK);
+    for t in Dtype::FLOATS {
+        affine.add("affine", &[t], "affine", &[]);
+    }
+}
+
+/// Prepares `y = op(x)`; both views have the shape `dims`.
+pub fn prepare(
+    op: &str,
+    dims: &[u64],
+    x: View<'_>,
+    y: View<'_>,
+    device: &Device,
+) -> Result<(Launch, UnaryArgs), Refused> {
+    let instance = need(op, "", &[x.dtype])?;
+    let (shape, [x, y]) = elementwise(dims, [x, y])?;
+    Ok((Launch::elementwise(instance, &shape, device), UnaryArgs { shape, x, y }))
+}
+
+/// Prepares `y = x * mul + add`.
+pub fn affine(
+    dims: &[u64],
+    x: View<'_>,
+    y: View<'_>,
+    (mul, add): (f64, f64),
+    device: &Device,
+) -> Result<(Launch, AffineArgs), Refused> {
+    let instance = need("affine", "", &[x.dtype])?;
+    let (shape, [x, y]) = elementwise(dims, [x, y])?;
+    Ok((Launch::elementwise(instance, &shape, device), AffineArgs { shape, x, y, mul, add }))
+}

@@ -1,0 +1,286 @@
+//! Attention: tiles and decode parts against a plain loop, with every parameter of the contract.
+use crate::data::{Buffer, Element, Layout, Random, assert_close, check_untouched, pick, view};
+use crate::host::{WAVES, run};
+use half::{bf16, f16};
+use ops_kernels::Device;
+use ops_kernels::attention::{self, Attention};
+
+#[derive(Clone, Copy)]
+enum Mask {
+    None,
+    Added,
+    Visible,
+}
+
+#[derive(Clone)]
+struct Case {
+    /// b, h, h_kv, t, s, d
+    size: [u64; 6],
+    causal: bool,
+    window: [Option<u64>; 2],
+    softcap: Option<f64>,
+    alibi: bool,
+    mask: Mask,
+    strided: bool,
+    compute_units: u32,
+    variant: &'static str,
+    parts: bool,
+}
+
+impl Case {
+    fn new(size: [u64; 6], variant: &'static str) -> Case {
+        let (window, mask) = ([None, None], Mask::None);
+        let (causal, alibi, strided, parts) = (false, false, false, false);
+        Case { size, causal, window, softcap: None, alibi, mask, strided, compute_units: 1, variant, parts }
+    }
+}
+
+struct Inputs<T> {
+    q: Vec<T>,
+    k: Vec<T>,
+    v: Vec<T>,
+    added: Vec<T>,
+    visible: Vec<u8>,
+    slopes: Vec<T>,
+}
+
+fn random<T: Element>(n: usize, seed: u64) -> Vec<T> {
+    let mut random = Random::new(seed);
+    (0..n).map(|_| T::from_f64(random.normal())).collect()
+}
+
+/// The contract, one query at a time.
+fn reference<T: Element>(case: &Case, x: &Inputs<T>, scale: f64) -> Vec<f64> {
+    let [b, h, h_kv, t, s, d] = case.size.map(|n| n as usize);
+    let mut out = Vec::new();
+    for row in 0..b * h * t {
+        let (batch, head, i) = (row / t / h, row / t % h, row % t);
+        let kv = batch * h_kv + head / (h / h_kv.max(1));
+        let pos = s as i64 - t as i64 + i as i64;
+        let mut scores = Vec::new();
+        for j in 0..s {
+            let dot: f64 =
+                (0..d).map(|e| x.q[row * d + e].to_f64() * x.k[(kv * s + j) * d + e].to_f64()).sum();
+            let mut score = dot * scale;
+            if let Some(c) = case.softcap {
+                score = c * (score / c).tanh();
+            }
+            let distance = j as i64 - pos;
+            if case.alibi {
+                score += x.slopes[head].to_f64() * distance as f64;
+            }
+            let mut visible = !case.causal || distance <= 0;
+            visible &= case.window[0].is_none_or(|left| -distance <= left as i64);
+            visible &= case.window[1].is_none_or(|right| distance <= right as i64);
+            match case.mask {
+                Mask::None => {}
+                Mask::Added => score += x.added[row * s + j].to_f64(),
+                Mask::Visible => visible &= x.visible[row * s + j] != 0,
+            }
+            if visible {
+                scores.push((j, score));
+            }
+        }
+        let most = scores.iter().map(|s| s.1).fold(f64::NEG_INFINITY, f64::max);
+        let base = if most == f64::NEG_INFINITY { 0.0 } else { most };
+        let sum: f64 = scores.iter().map(|s| (s.1 - base).exp()).sum();
+        for e in 0..d {
+            let weighed: f64 = scores
+                .iter()
+                .map(|&(j, s)| (s - base).exp() * x.v[(kv * s_len(case) + j) * d + e].to_f64())
+                .sum();
+            out.push(if sum == 0.0 { 0.0 } else { weighed / sum });
+        }
+    }
+    out
+}
+
+fn s_len(case: &Case) -> usize {
+    case.size[4] as usize
+}
+
+/// Values in the order of the dimensions, laid out with the layout's strides.
+fn spread<T: Element>(values: &[T], layout: &Layout, offset: usize) -> Buffer<T> {
+    let mut out = vec![T::from_f64(f64::NAN); layout.len];
+    layout.offsets().iter().zip(values).for_each(|(&o, &v)| out[o] = v);
+    Buffer::new(&out, offset)
+}
+
+fn check<T: Element>(case: &Case) {
+    let [b, h, h_kv, t, s, d] = case.size;
+    let n = |dims: [u64; 4]| dims.iter().product::<u64>() as usize;
+    let (q_dims, k_dims, mask_dims) = ([b, h, t, d], [b, h_kv, s, d], [b, h, t, s]);
+    let mut coin = Random::new(77);
+    let mut x = Inputs::<T> {
+        q: random(n(q_dims), 1),
+        k: random(n(k_dims), 2),
+        v: random(n(k_dims), 3),
+        added: random(n(mask_dims), 4),
+        visible: (0..n(mask_dims)).map(|_| (coin.below(3) / 2) as u8).collect(),
+        slopes: random(h as usize, 5),
+    };
+    // A row that sees nothing, and -inf here and there.
+    for j in 0..s as usize {
+        x.added[j] = T::from_f64(f64::NEG_INFINITY);
+        x.visible[j] = 0;
+    }
+    (0..x.added.len()).step_by(7).for_each(|i| x.added[i] = T::from_f64(f64::NEG_INFINITY));
+    // A cache keeps heads apart by more than s rows, and may lie [b, s, h, d].
+    let cache = |dims: [u64; 4]| {
+        if !case.strided {
+            return Layout::contiguous(&dims);
+        }
+        let [_, heads, len, d] = dims.map(|n| n as i64);
+        Layout::new(&dims, vec![(len + 5) * heads * d, d, heads * d, 1])
+    };
+    let (q_layout, k_layout) = (cache(q_dims), cache(k_dims));
+    let v_layout = if case.strided { Layout::scattered(&k_dims) } else { k_layout.clone() };
+    let o_layout = if case.strided { Layout::padded(&q_dims, 3) } else { Layout::contiguous(&q_dims) };
+    let mask_layout = Layout::contiguous(&mask_dims);
+    let slope_layout = Layout::contiguous(&[h]);
+    let q = spread(&x.q, &q_layout, 0);
+    let (k, v) = (spread(&x.k, &k_layout, 0), spread(&x.v, &v_layout, 0));
+    let (added, visible) = (Buffer::new(&x.added, 0), Buffer::new(&x.visible, 0));
+    let slopes = Buffer::new(&x.slopes, 0);
+    let scale = 1.0 / (d as f64).sqrt();
+    let want = reference(case, &x, scale);
+    for wave in WAVES {
+        let untouched = T::from_f64(77.0);
+        let o = Buffer::filled(untouched, o_layout.len, 0);
+        let call = Attention {
+            batch: b,
+            heads: h,
+            kv_heads: h_kv,
+            t,
+            s,
+            d,
+            q: view(&q, &q_layout),
+            k: view(&k, &k_layout),
+            v: view(&v, &v_layout),
+            o: view(&o, &o_layout),
+            mask: match case.mask {
+                Mask::None => None,
+                Mask::Added => Some(view(&added, &mask_layout)),
+                Mask::Visible => Some(view(&visible, &mask_layout)),
+            },
+            slopes: case.alibi.then(|| view(&slopes, &slope_layout)),
+            scale,
+            causal: case.causal,
+            window: case.window,
+            softcap: case.softcap,
+        };
+        let mut plan =
+            attention::prepare(&call, &Device { compute_units: case.compute_units, wave }).expect("a kernel");
+        assert_eq!(plan.main.instance.variant, case.variant, "{:?}", case.size);
+        assert_eq!(plan.combine.is_some(), case.parts, "{:?}", case.size);
+        let partial = Buffer::filled(f64::NAN, plan.workspace.div_ceil(8) as usize, 0);
+        plan.args.partial = partial.address();
+        run(wave, &plan.main, &plan.args);
+        if let Some(combine) = &plan.combine {
+            run(wave, combine, &plan.args);
+        }
+        partial.check_guards();
+        let what = format!("attention {} {:?} wave {wave}", case.variant, case.size);
+        assert_close(&what, &pick(&o, &o_layout), &want, true, 4.0);
+        check_untouched(&o, &o_layout, untouched);
+    }
+}
+
+fn every_parameter<T: Element>(base: Case) {
+    check::<T>(&base);
+    check::<T>(&Case { causal: true, ..base.clone() });
+    check::<T>(&Case { causal: true, window: [Some(9), None], strided: true, ..base.clone() });
+    check::<T>(&Case { window: [Some(3), Some(2)], mask: Mask::Visible, ..base.clone() });
+    check::<T>(&Case { softcap: Some(1.5), alibi: true, mask: Mask::Added, causal: true, ..base.clone() });
+    check::<T>(&Case { mask: Mask::Added, strided: true, ..base });
+}
+
+fn sizes<T: Element>() {
+    let few = if T::DTYPE == ops_kernels::Dtype::F64 { "rows1" } else { "rows4" };
+    every_parameter::<T>(Case::new([2, 4, 2, 20, 37, 24], "head64"));
+    check::<T>(&Case { causal: true, ..Case::new([1, 2, 1, 70, 140, 64], "head64") });
+    check::<T>(&Case { causal: true, strided: true, ..Case::new([1, 3, 1, 25, 25, 100], "head128") });
+    check::<T>(&Case { causal: true, ..Case::new([1, 1, 1, 40, 40, 256], "head256") });
+    check::<T>(&Case { causal: true, ..Case::new([1, 1, 1, 30, 9, 16], "head64") });
+    every_parameter::<T>(Case::new([2, 6, 2, 1, 75, 64], few));
+    every_parameter::<T>(Case::new([1, 2, 2, 1, 33, 5], "rows1"));
+    check::<T>(&Case { causal: true, ..Case::new([1, 7, 1, 2, 50, 128], few) });
+    check::<T>(&Case { parts: true, compute_units: 8, ..Case::new([1, 4, 2, 1, 700, 256], few) });
+    check::<T>(&Case {
+        parts: true,
+        compute_units: 8,
+        causal: true,
+        strided: true,
+        ..Case::new([2, 1, 1, 3, 600, 40], few)
+    });
+    check::<T>(&Case {
+        parts: true,
+        compute_units: 8,
+        mask: Mask::Visible,
+        ..Case::new([1, 1, 1, 2, 300, 8], few)
+    });
+    check::<T>(&Case::new([1, 2, 1, 1, 0, 16], few));
+}
+
+#[test]
+fn f16_heads() {
+    sizes::<f16>();
+}
+#[test]
+fn bf16_heads() {
+    sizes::<bf16>();
+}
+#[test]
+fn f32_heads() {
+    sizes::<f32>();
+}
+#[test]
+fn f64_heads() {
+    sizes::<f64>();
+}
+
+/// Keys that a query cannot see may hold anything: NaN and infinities among them change nothing.
+#[test]
+fn invisible_keys_take_no_part() {
+    for (t, variant) in [(40, "head64"), (2, "rows4")] {
+        let (s, d) = (40u64, 32u64);
+        let layout = |n| Layout::contiguous(&[1, 1, n, d]);
+        let (q, mut k) = (random::<f32>((t * d) as usize, 1), random::<f32>((s * d) as usize, 2));
+        let mut v = random::<f32>((s * d) as usize, 3);
+        let run_with = |k: &[f32], v: &[f32]| {
+            let (q, k, v) = (Buffer::new(&q, 0), Buffer::new(k, 0), Buffer::new(v, 0));
+            let o = Buffer::filled(0f32, (t * d) as usize, 0);
+            let (rows, keys) = (layout(t), layout(s));
+            let call = Attention {
+                batch: 1,
+                heads: 1,
+                kv_heads: 1,
+                t,
+                s,
+                d,
+                q: view(&q, &rows),
+                k: view(&k, &keys),
+                v: view(&v, &keys),
+                o: view(&o, &rows),
+                mask: None,
+                slopes: None,
+                scale: 0.2,
+                causal: false,
+                window: [None, Some(0)],
+                softcap: None,
+            };
+            let plan = attention::prepare(&call, &Device { compute_units: 1, wave: 32 }).expect("a kernel");
+            assert_eq!(plan.main.instance.variant, variant);
+            run(32, &plan.main, &plan.args);
+            o.slice().to_vec()
+        };
+        let want = run_with(&k, &v);
+        // The last key is seen by the last query only.
+        let last = ((s - 1) * d) as usize;
+        (last..last + d as usize).for_each(|i| (k[i], v[i]) = (f32::NAN, f32::INFINITY));
+        let got = run_with(&k, &v);
+        let unaffected = ((t - 1) * d) as usize;
+        assert_eq!(got[..unaffected], want[..unaffected], "{variant}");
+        assert!(got[unaffected..].iter().all(|x| x.is_nan()), "{variant}");
+    }
+}

@@ -1,0 +1,105 @@
+//! Compiles kernel families with the host compiler and runs them on `tests/host/engine.cpp`.
+use libloading::{Library, Symbol};
+use ops_kernels::{Arguments, Device, Family, Launch, source};
+use std::collections::HashMap;
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Arc, LazyLock, Mutex, OnceLock};
+
+type Run = unsafe extern "C" fn(*const c_void);
+type EngineLaunch =
+    unsafe extern "C" fn(Run, *const c_void, *const u32, u32, u64, u32, *mut c_char, usize) -> c_int;
+
+/// Both wave sizes that kernels are built with.
+pub(crate) const WAVES: [u32; 2] = [32, 64];
+
+/// A device small enough that grid-stride loops take more than one step.
+pub(crate) fn device(wave: u32) -> Device {
+    Device { compute_units: 1, wave }
+}
+
+/// Compiles `text` unless a library of the same text and flags is there already.
+fn compile(stem: &str, text: &str, flags: &[String]) -> PathBuf {
+    let mut hasher = DefaultHasher::new();
+    (text, flags).hash(&mut hasher);
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let library = folder.join(format!("{stem}-{:016x}.so", hasher.finish()));
+    if library.exists() {
+        return library;
+    }
+    let cpp = library.with_extension("cpp");
+    let partial = library.with_extension(format!("{}.part", std::process::id()));
+    std::fs::write(&cpp, text).expect("the target folder is writable");
+    let compiler = std::env::var("CXX").unwrap_or_else(|_| "g++".into());
+    let warnings = ["-Wall", "-Wextra", "-Wno-unknown-pragmas"];
+    let out = Command::new(&compiler).args(flags).args(warnings).arg(&cpp).arg("-o").arg(&partial).output();
+    let out = out.unwrap_or_else(|e| panic!("{compiler}: {e}"));
+    let messages = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success(), "{stem}: {messages}");
+    assert!(messages.is_empty(), "{stem} compiles with warnings: {messages}");
+    std::fs::rename(&partial, &library).expect("the target folder is writable");
+    library
+}
+
+static ENGINE: LazyLock<Library> = LazyLock::new(|| {
+    let text = include_str!("../host/engine.cpp")
+        .replace("#include \"../../include/ops_host.h\"", &source::HOST_HEADER.replace("#pragma once", ""));
+    let flags = ["-std=c++17", "-O1", "-fPIC", "-shared"].map(String::from);
+    // SAFETY: the library has no constructors with effects beyond its own memory.
+    unsafe { Library::new(compile("engine", &text, &flags)) }.expect("the engine loads")
+});
+
+type Slot = Arc<OnceLock<Library>>;
+static MODULES: LazyLock<Mutex<HashMap<(Family, u32), Slot>>> = LazyLock::new(Mutex::default);
+
+/// The family compiled for a wave size, built on first use, other families not held up meanwhile.
+fn module(family: Family, wave: u32) -> Slot {
+    let slot = MODULES.lock().unwrap_or_else(|e| e.into_inner()).entry((family, wave)).or_default().clone();
+    slot.get_or_init(|| {
+        let stem = format!("{}-{wave}", family.name());
+        let path = compile(&stem, &source::source(family), &source::host_options(wave));
+        // SAFETY: as for the engine; ops_host_bind stores the pointer, which lives as long as the engine.
+        unsafe {
+            let library = Library::new(path).expect("the module loads");
+            let api: Symbol<'_, unsafe extern "C" fn(u32) -> *const c_void> =
+                ENGINE.get(b"engine_api").expect("the engine has an api");
+            let bind: Symbol<'_, unsafe extern "C" fn(*const c_void)> =
+                library.get(b"ops_host_bind").expect("a module can be bound");
+            bind(api(wave));
+            library
+        }
+    });
+    slot
+}
+
+/// Bytes that the module says a kernel's argument struct has.
+pub(crate) fn args_size(family: Family, wave: u32, symbol: &str) -> Option<u64> {
+    let slot = module(family, wave);
+    let name = format!("{symbol}__args_size");
+    // SAFETY: the symbol, where present, is a constant u64.
+    unsafe { slot.get()?.get::<*const u64>(name.as_bytes()).ok().map(|s| **s) }
+}
+
+/// Runs one launch; panics with the engine's message when the kernel misbehaves.
+pub(crate) fn run<A: Arguments>(wave: u32, launch: &Launch, args: &A) {
+    let k = launch.instance;
+    assert_eq!(k.args, A::NAME, "{}", k.symbol);
+    if launch.is_empty() {
+        return;
+    }
+    let slot = module(k.family, wave);
+    let library = slot.get().expect("built above");
+    let mut message = [0 as c_char; 200];
+    // SAFETY: the symbol takes the struct named by A::NAME; the addresses in it are the test's own buffers.
+    let failed = unsafe {
+        let run = library.get::<Run>(format!("{}__run", k.symbol).as_bytes()).expect("the instance exists");
+        let engine: Symbol<'_, EngineLaunch> = ENGINE.get(b"engine_launch").expect("the engine launches");
+        let args = std::ptr::from_ref(args).cast();
+        engine(*run, args, launch.grid.as_ptr(), launch.block, 0, wave, message.as_mut_ptr(), message.len())
+    };
+    // SAFETY: the engine leaves the last byte zero.
+    let message = unsafe { CStr::from_ptr(message.as_ptr()) };
+    assert_eq!(failed, 0, "{} on wave {wave}: {message:?}", k.symbol);
+}

@@ -1,0 +1,14 @@
+//! Every kernel, compiled for the host with either wave size, against plain f64 loops: odd sizes,
+//! strides, misaligned addresses, guards round outputs, and the contract's rules for NaN and integers.
+mod attention;
+mod cast;
+mod data;
+mod elementwise;
+mod host;
+mod matmul;
+mod mirror;
+mod moving;
+mod norm;
+mod quant;
+mod rope;
+mod softmax;

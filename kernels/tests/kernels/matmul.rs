@@ -1,0 +1,205 @@
+//! matmul and linear: every variant, transposes, strides, batches, bias, and tails in every dimension.
+use crate::data::{Buffer, Element, Layout, Random, assert_close, check_untouched, pick, view};
+use crate::host::{WAVES, run};
+use half::{bf16, f16};
+use ops_kernels::matmul::{self, Matmul};
+use ops_kernels::{Device, View};
+
+/// The strides of `[.., r, c]` stored as `[.., c, r]`.
+fn transposed(dims: &[u64]) -> Layout {
+    let mut swapped = dims.to_vec();
+    let rank = dims.len();
+    swapped.swap(rank - 2, rank - 1);
+    let mut strides = Layout::contiguous(&swapped).strides;
+    strides.swap(rank - 2, rank - 1);
+    Layout::new(dims, strides)
+}
+
+fn random<T: Element>(n: usize, seed: u64) -> Vec<T> {
+    let mut random = Random::new(seed);
+    (0..n).map(|_| T::from_f64(random.normal())).collect()
+}
+
+struct Case<'a> {
+    batch: &'a [u64],
+    size: [u64; 3],
+    a: Layout,
+    b: Layout,
+    c: Layout,
+    /// None, or whether the bias is f32.
+    bias: Option<bool>,
+    variant: &'a str,
+    compute_units: u32,
+}
+
+fn check<T: Element, W: Element>(case: &Case<'_>) {
+    let [m, n, k] = case.size;
+    let (a, b) = (Buffer::new(&random::<T>(case.a.len, 1), 0), Buffer::new(&random::<W>(case.b.len, 2), 0));
+    let (bias_t, bias_f32) =
+        (Buffer::new(&random::<T>(n as usize, 3), 1), Buffer::new(&random::<f32>(n as usize, 3), 1));
+    let row = Layout::contiguous(&[n]);
+    let bias: Option<View<'_>> =
+        case.bias.map(|wide| if wide { view(&bias_f32, &row) } else { view(&bias_t, &row) });
+    let (left, right) = (pick(&a, &case.a), pick(&b, &case.b));
+    let batches: u64 = case.batch.iter().product();
+    let mut want = Vec::new();
+    for batch in 0..batches as usize {
+        for i in 0..m as usize {
+            for j in 0..n as usize {
+                let mut sum = match case.bias {
+                    Some(true) => f64::from(bias_f32.slice()[j]),
+                    Some(false) => bias_t.slice()[j].to_f64(),
+                    None => 0.0,
+                };
+                for l in 0..k as usize {
+                    let at_a = (batch * m as usize + i) * k as usize + l;
+                    let at_b = (batch * k as usize + l) * n as usize + j;
+                    sum += left[at_a].to_f64() * right[at_b].to_f64();
+                }
+                want.push(sum);
+            }
+        }
+    }
+    for wave in WAVES {
+        let untouched = T::from_f64(77.0);
+        let c = Buffer::filled(untouched, case.c.len, 0);
+        let problem = Matmul {
+            batch: case.batch,
+            m,
+            n,
+            k,
+            a: view(&a, &case.a),
+            b: view(&b, &case.b),
+            c: view(&c, &case.c),
+            bias,
+        };
+        let device = Device { compute_units: case.compute_units, wave };
+        let (launch, args) = matmul::prepare(&problem, &device).expect("a kernel");
+        if !launch.is_empty() {
+            assert_eq!(launch.instance.variant, case.variant, "{:?}", case.size);
+        }
+        run(wave, &launch, &args);
+        let what = format!("{} {:?} {:?} wave {wave}", launch.instance.symbol, case.batch, case.size);
+        assert_close(&what, &pick(&c, &case.c), &want, true, 2.0);
+        check_untouched(&c, &case.c, untouched);
+    }
+}
+
+fn with_dims(batch: &[u64], rows: u64, columns: u64) -> Vec<u64> {
+    batch.iter().copied().chain([rows, columns]).collect()
+}
+
+fn tiles<T: Element, W: Element>(sizes: &[[u64; 3]], variant: &str, compute_units: u32) {
+    for (i, &size) in sizes.iter().enumerate() {
+        let [m, n, k] = size;
+        for (a_turned, b_turned, c_turned) in
+            [(false, false, false), (false, true, false), (true, false, true)]
+        {
+            let layout =
+                |dims: &[u64], turned| if turned { transposed(dims) } else { Layout::contiguous(dims) };
+            check::<T, W>(&Case {
+                batch: &[],
+                size,
+                a: layout(&[m, k], a_turned),
+                b: layout(&[k, n], b_turned),
+                c: layout(&[m, n], c_turned),
+                bias: [None, Some(false), Some(true)][i % 3],
+                variant,
+                compute_units,
+            });
+        }
+    }
+}
+
+const SMALL_TILE: [[u64; 3]; 5] = [[9, 1, 1], [33, 65, 40], [64, 64, 64], [70, 130, 31], [12, 5, 0]];
+
+#[test]
+fn small_tiles() {
+    tiles::<f16, f16>(&SMALL_TILE, "tile64", 1000);
+    tiles::<bf16, bf16>(&SMALL_TILE, "tile64", 1000);
+    tiles::<f32, f32>(&SMALL_TILE, "tile64", 1000);
+    tiles::<f64, f64>(&SMALL_TILE, "tile64", 1000);
+}
+
+#[test]
+fn every_weight_type() {
+    let sizes = [[33, 65, 40]];
+    tiles::<f16, bf16>(&sizes, "tile64", 1000);
+    tiles::<f16, f32>(&sizes, "tile64", 1000);
+    tiles::<f16, f64>(&sizes, "tile64", 1000);
+    tiles::<bf16, f16>(&sizes, "tile64", 1000);
+    tiles::<bf16, f32>(&sizes, "tile64", 1000);
+    tiles::<bf16, f64>(&sizes, "tile64", 1000);
+    tiles::<f32, f16>(&sizes, "tile64", 1000);
+    tiles::<f32, bf16>(&sizes, "tile64", 1000);
+    tiles::<f32, f64>(&sizes, "tile64", 1000);
+    tiles::<f64, f16>(&sizes, "tile64", 1000);
+    tiles::<f64, bf16>(&sizes, "tile64", 1000);
+    tiles::<f64, f32>(&sizes, "tile64", 1000);
+}
+
+#[test]
+fn large_tiles() {
+    let sizes = [[130, 140, 72], [128, 256, 33], [9, 129, 17]];
+    tiles::<f16, f16>(&sizes[..2], "tile128", 1);
+    tiles::<bf16, bf16>(&sizes[2..], "tile128", 1);
+    tiles::<f32, f32>(&sizes, "tile128", 1);
+    tiles::<f32, f16>(&sizes[2..], "tile128", 1);
+    tiles::<f32, bf16>(&sizes[2..], "tile128", 1);
+}
+
+fn few_rows<T: Element, W: Element>() {
+    for (m, variant) in [(1, "rows1"), (2, "rows4"), (7, "rows4")] {
+        for (n, k) in [(1, 8), (37, 1000), (18, 4104), (5, 33), (3, 0)] {
+            for padding in [0, 3] {
+                check::<T, W>(&Case {
+                    batch: &[],
+                    size: [m, n, k],
+                    a: Layout::padded(&[m, k], padding),
+                    b: Layout::new(&[k, n], vec![1, (k as i64 + padding).max(1)]),
+                    c: Layout::padded(&[m, n], padding),
+                    bias: [None, Some(false), Some(true)][m as usize % 3],
+                    variant,
+                    compute_units: 1,
+                });
+            }
+        }
+    }
+}
+
+#[test]
+fn few_rows_of_every_common_pair() {
+    few_rows::<f16, f16>();
+    few_rows::<bf16, bf16>();
+    few_rows::<f32, f32>();
+    few_rows::<f64, f64>();
+    few_rows::<f32, f16>();
+    few_rows::<f32, bf16>();
+}
+
+#[test]
+fn batches() {
+    let batch = [2, 3];
+    for (m, variant) in [(20, "tile64"), (3, "rows4")] {
+        let (n, k) = (35, 24);
+        let shared =
+            |rows, columns| Layout::new(&with_dims(&batch, rows, columns), vec![0, 0, columns as i64, 1]);
+        let turned = transposed(&with_dims(&batch, k, n));
+        for a in [
+            Layout::contiguous(&with_dims(&batch, m, k)),
+            shared(m, k),
+            Layout::scattered(&with_dims(&batch, m, k)),
+        ] {
+            check::<f32, f16>(&Case {
+                batch: &batch,
+                size: [m, n, k],
+                a,
+                b: turned.clone(),
+                c: Layout::scattered(&with_dims(&batch, m, n)),
+                bias: None,
+                variant,
+                compute_units: 1000,
+            });
+        }
+    }
+}

@@ -1,0 +1,99 @@
+#include "core/config.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <regex>
+#include <sstream>
+
+namespace standin {
+namespace {
+
+std::string text(const char* name, const char* otherwise = "") {
+  const char* value = std::getenv(name);
+  return value && *value ? value : otherwise;
+}
+
+// A setting that cannot be read must not be passed over: a test would then check nothing.
+[[noreturn]] void reject(const char* name, const std::string& value, const char* wanted) {
+  std::fprintf(stderr, "hip-standin: %s=%s cannot be read: %s\n", name, value.c_str(), wanted);
+  std::abort();
+}
+
+uint64_t number(const char* name, uint64_t otherwise, uint64_t least, uint64_t most) {
+  const std::string value = text(name);
+  if (value.empty()) return otherwise;
+  char* end = nullptr;
+  const uint64_t parsed = std::strtoull(value.c_str(), &end, 10);
+  if (*end != '\0' || parsed < least || parsed > most) reject(name, value, "a number in range is wanted");
+  return parsed;
+}
+
+bool choice(const char* name, const char* yes, const char* no) {
+  const std::string value = text(name, no);
+  if (value != yes && value != no) reject(name, value, (std::string(yes) + " or " + no + " is wanted").c_str());
+  return value == yes;
+}
+
+// HIP_STANDIN_DEVICES=gfx1036:integrated,gfx1100 lists several devices; `none` leaves the machine without one.
+std::vector<DeviceChoice> devices() {
+  const uint64_t wave = number("HIP_STANDIN_WAVE", 0, 32, 64);
+  if (wave != 0 && wave != 32 && wave != 64) reject("HIP_STANDIN_WAVE", std::to_string(wave), "32 or 64 is wanted");
+  const std::string gfx = text("HIP_STANDIN_GFX", wave == 64 ? "gfx90a:sramecc+:xnack-" : "gfx1100");
+  std::vector<DeviceChoice> list;
+  const std::string devices = text("HIP_STANDIN_DEVICES", gfx.c_str());
+  if (devices == "none") return list;
+  std::stringstream parts(devices);
+  for (std::string part; std::getline(parts, part, ',');) {
+    static const std::string marker = ":integrated";
+    const bool integrated =
+        part.size() > marker.size() && part.compare(part.size() - marker.size(), marker.size(), marker) == 0;
+    if (integrated) part.resize(part.size() - marker.size());
+    if (!plausible_gfx(part)) reject("HIP_STANDIN_DEVICES or HIP_STANDIN_GFX", part, "a target like gfx1100 is wanted");
+    list.push_back({part, wave ? uint32_t(wave) : natural_wave_size(part), integrated});
+  }
+  return list;
+}
+
+Config read() {
+  Config c;
+  c.engine = choice("HIP_STANDIN_ENGINE", "cuda", "host") ? EngineKind::Cuda : EngineKind::Host;
+  c.devices = devices();
+  c.memory_bytes = number("HIP_STANDIN_MEMORY", c.memory_bytes, 1 << 16, uint64_t(1) << 40);
+  c.shown_bytes = number("HIP_STANDIN_MEMORY_SHOWN", c.memory_bytes, 1 << 16, uint64_t(1) << 44);
+  c.alignment = number("HIP_STANDIN_ALIGN", c.alignment, 16, 4096);
+  if (c.alignment & (c.alignment - 1)) reject("HIP_STANDIN_ALIGN", std::to_string(c.alignment), "a power of two");
+  c.threads = uint32_t(number("HIP_STANDIN_THREADS", c.threads, 1, 256));
+  c.delay_us = uint32_t(number("HIP_STANDIN_DELAY_US", 0, 0, 10000000));
+  c.stub_launches = choice("HIP_STANDIN_LAUNCH", "stub", "run");
+  c.abort_on_fault = choice("HIP_STANDIN_FAULT", "abort", "error");
+  c.abort_on_bad_arch = choice("HIP_STANDIN_BAD_ARCH", "abort", "error");
+  c.report_leaks = choice("HIP_STANDIN_REPORT", "1", "0") || text("HIP_STANDIN_REPORT").empty();
+  c.strict = choice("HIP_STANDIN_STRICT", "1", "0");
+  c.no_tensile = choice("HIP_STANDIN_NO_TENSILE", "1", "0");
+  c.compiler = text("HIP_STANDIN_CXX", "g++");
+  c.compiler_flags = text("HIP_STANDIN_CXXFLAGS");
+  return c;
+}
+
+}  // namespace
+
+const Config& config() {
+  static const Config* const instance = new Config(read());  // never destroyed: streams outlive static destructors
+  return *instance;
+}
+
+std::string bare_gfx(const std::string& gfx) { return gfx.substr(0, gfx.find(':')); }
+
+uint32_t natural_wave_size(const std::string& gfx) {
+  const std::string bare = bare_gfx(gfx);
+  const bool gcn = bare.rfind("gfx9", 0) == 0 || (bare.size() == 6 && bare[3] < '9');
+  return gcn ? 64 : 32;
+}
+
+bool plausible_gfx(const std::string& gfx) {
+  static const auto* const pattern =
+      new std::regex("gfx([0-9a-f]{3,4}|[0-9]{1,2}(-[0-9])?-generic)(:(sramecc|xnack)[+-]){0,2}");
+  return std::regex_match(gfx, *pattern);
+}
+
+}  // namespace standin

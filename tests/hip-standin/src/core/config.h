@@ -1,0 +1,49 @@
+// What the environment asks of the stand-in, read once.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace standin {
+
+enum class EngineKind { Host, Cuda };
+
+/// One device that the host engine pretends to have.
+struct DeviceChoice {
+  std::string gfx;  // as gcnArchName, feature suffixes included
+  uint32_t wave_size;
+  bool integrated;
+};
+
+struct Config {
+  EngineKind engine = EngineKind::Host;
+  std::vector<DeviceChoice> devices;
+  size_t memory_bytes = size_t(4) << 30;  // HIP_STANDIN_MEMORY, per device
+  size_t shown_bytes = 0;                 // HIP_STANDIN_MEMORY_SHOWN, when it is not what there is
+  size_t alignment = 16;                  // HIP_STANDIN_ALIGN, of device allocations
+  uint32_t threads = 2;                   // HIP_STANDIN_THREADS, that run a launch's blocks
+  uint32_t delay_us = 0;                  // HIP_STANDIN_DELAY_US, before each piece of work on a stream
+  bool stub_launches = false;             // HIP_STANDIN_LAUNCH=stub
+  bool abort_on_fault = false;            // HIP_STANDIN_FAULT=abort
+  bool abort_on_bad_arch = false;         // HIP_STANDIN_BAD_ARCH=abort
+  bool report_leaks = true;               // HIP_STANDIN_REPORT=0 turns it off
+  bool strict = false;                    // HIP_STANDIN_STRICT=1
+  bool no_tensile = false;                // HIP_STANDIN_NO_TENSILE=1
+  std::string compiler = "g++";           // HIP_STANDIN_CXX
+  std::string compiler_flags;             // HIP_STANDIN_CXXFLAGS
+};
+
+__attribute__((visibility("default"))) const Config& config();
+
+/// `gfx90a:sramecc+:xnack-` without its feature suffixes.
+__attribute__((visibility("default"))) std::string bare_gfx(const std::string& gfx);
+
+/// 64 for gfx9 (GCN and CDNA), else 32.
+uint32_t natural_wave_size(const std::string& gfx);
+
+/// Whether `gfx` reads as a target, with or without feature suffixes: gfx1100, gfx90a:xnack-, gfx11-generic.
+bool plausible_gfx(const std::string& gfx);
+
+}  // namespace standin

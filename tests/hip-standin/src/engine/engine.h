@@ -1,0 +1,133 @@
+// What computes behind the HIP functions. The functions in src/hip check handles, pointers and sizes and keep the
+// books; an engine does the work. There are two: the host engine (threads and fibers) and the cuda engine (an NVIDIA
+// GPU).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/config.h"
+#include "hip_api.h"
+
+namespace standin {
+
+struct DeviceInfo {
+  std::string name;
+  std::string gfx;
+  uint32_t wave_size = 32;
+  size_t memory_bytes = 0;
+  int multiprocessors = 1;
+  int clock_khz = 0;
+  int memory_clock_khz = 0;
+  int memory_bus_bits = 0;
+  int l2_bytes = 0;
+  size_t lds_bytes = 64 << 10;
+  bool integrated = false;
+  int pci_bus = 0;
+};
+
+struct EngineStream {
+  virtual ~EngineStream() = default;
+};
+struct EngineEvent {
+  virtual ~EngineEvent() = default;
+};
+struct EngineFunction {
+  virtual ~EngineFunction() = default;
+  /// Bytes of the kernel's argument block; 0 when the engine cannot know.
+  size_t argument_bytes = 0;
+};
+struct EngineModule {
+  virtual ~EngineModule() = default;
+};
+
+struct LaunchShape {
+  uint32_t grid[3];
+  uint32_t block[3];
+  uint32_t shared_bytes;
+};
+
+/// A stretch of device memory that work done on the host reads and writes.
+struct DeviceRange {
+  void* ptr;
+  size_t bytes;
+};
+
+struct CompileRequest {
+  std::string source;
+  std::string name;
+  std::vector<std::pair<std::string, std::string>> headers;  // include name, text
+  std::vector<std::string> options;
+};
+
+struct CompileResult {
+  bool ok = false;
+  std::string log;
+  std::string code_object;
+};
+
+/// Work is ordered as on a GPU: each stream runs what it is given in order, the null stream waits for the device's
+/// blocking streams and they for it. A failure while work runs is reported by the next synchronizing call.
+class __attribute__((visibility("default"))) Engine {
+ public:
+  virtual ~Engine() = default;
+
+  virtual const std::vector<DeviceInfo>& devices() = 0;
+
+  virtual hipError_t allocate(int device, size_t bytes, void** out) = 0;
+  virtual hipError_t release(int device, void* ptr) = 0;
+  /// Usable by work that `stream` runs after this call, and by others that are ordered after it.
+  virtual hipError_t allocate_async(EngineStream& stream, size_t bytes, void** out) = 0;
+  virtual hipError_t release_async(EngineStream& stream, void* ptr) = 0;
+  virtual hipError_t allocate_host(size_t bytes, void** out) = 0;
+  virtual hipError_t release_host(void* ptr) = 0;
+  virtual hipError_t register_host(void* ptr, size_t bytes) = 0;
+  virtual hipError_t unregister_host(void* ptr) = 0;
+  virtual hipError_t memory_info(int device, size_t* free, size_t* total) = 0;
+
+  virtual hipError_t copy(EngineStream& stream, void* dst, const void* src, size_t bytes) = 0;
+  /// `count` elements of `width` (1, 2 or 4) bytes.
+  virtual hipError_t fill(EngineStream& stream, void* dst, uint32_t value, uint32_t width, size_t count) = 0;
+
+  virtual EngineStream& null_stream(int device) = 0;
+  virtual hipError_t create_stream(int device, bool blocking, int priority, std::unique_ptr<EngineStream>* out) = 0;
+  virtual hipError_t synchronize(EngineStream& stream) = 0;
+  virtual hipError_t query(EngineStream& stream) = 0;
+  virtual hipError_t wait_event(EngineStream& stream, EngineEvent& event) = 0;
+  virtual hipError_t call_host(EngineStream& stream, std::function<void()> function) = 0;
+  virtual hipError_t synchronize_device(int device) = 0;
+
+  virtual hipError_t create_event(int device, bool timing, std::unique_ptr<EngineEvent>* out) = 0;
+  virtual hipError_t record(EngineEvent& event, EngineStream& stream) = 0;
+  virtual hipError_t synchronize(EngineEvent& event) = 0;
+  virtual hipError_t query(EngineEvent& event) = 0;
+  virtual hipError_t elapsed(EngineEvent& start, EngineEvent& stop, float* milliseconds) = 0;
+
+  /// `bytes` is SIZE_MAX when only the image itself can say how long it is.
+  virtual hipError_t load(int device, const void* image, size_t bytes, std::unique_ptr<EngineModule>* out) = 0;
+  virtual hipError_t function(EngineModule& module, const char* name, std::unique_ptr<EngineFunction>* out) = 0;
+  virtual hipError_t global(EngineModule& module, const char* name, void** ptr, size_t* bytes) = 0;
+  /// Takes either `params` or `arguments`; never both.
+  virtual hipError_t launch(EngineFunction& function, const LaunchShape& shape, EngineStream& stream, void** params,
+                            const void* arguments, size_t argument_bytes) = 0;
+  virtual CompileResult compile(const CompileRequest& request) = 0;
+
+  /// Runs `work` on the host in stream order, with addresses through which the ranges can be read and written.
+  virtual hipError_t run_on_host(EngineStream& stream, std::vector<DeviceRange> ranges,
+                                 std::function<void(void* const*)> work) = 0;
+  /// The engine's own stream (a CUstream), for libraries that it forwards to; null for the host engine.
+  virtual void* native_stream(EngineStream& stream) = 0;
+};
+
+/// The engine that HIP_STANDIN_ENGINE names, made at the first call.
+__attribute__((visibility("default"))) Engine& engine();
+
+std::unique_ptr<Engine> make_host_engine();
+std::unique_ptr<Engine> make_cuda_engine();
+
+}  // namespace standin

@@ -1,0 +1,53 @@
+// Memory whose every overrun is seen: each allocation ends at a page that cannot be touched, what lies before it is
+// watched, and freed addresses stay unusable until the whole arena has been handed out once.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+
+namespace standin {
+
+class Arena {
+ public:
+  /// Reserves address space only. `alignment` is a power of two, at most a page.
+  Arena(size_t reserve_bytes, size_t alignment);
+
+  /// An address for `bytes` (at least 1) that faults until `commit`. Null when no gap is left. `owner` is kept.
+  void* reserve(size_t bytes, int owner);
+  /// Makes it usable, filled with 0xff: NaN in every float format, so that a read of memory never written is seen.
+  bool commit(void* ptr);
+  /// Makes it unusable again and checks that nothing was written around it. The owner, or nothing when `ptr` is not
+  /// the start of an allocation.
+  struct Released {
+    int owner;
+    size_t bytes;
+    const char* damage;  // where something was written that should not be, or null
+  };
+  std::optional<Released> release(void* ptr);
+
+  bool contains(const void* ptr) const;
+
+ private:
+  struct Slot {
+    uintptr_t data_begin;  // first page; the guard page follows data_end
+    uintptr_t data_end;
+    uintptr_t ptr;
+    size_t bytes;
+    int owner;
+    bool committed;
+  };
+  uintptr_t find_gap(size_t slot_bytes) const;
+
+  uintptr_t begin_ = 0;
+  uintptr_t end_ = 0;
+  uintptr_t cursor_ = 0;
+  size_t alignment_;
+  mutable std::mutex mutex_;
+  std::map<uintptr_t, Slot> slots_;          // by data_begin
+  std::map<uintptr_t, uintptr_t> begin_of_;  // ptr -> data_begin
+};
+
+}  // namespace standin

@@ -1,0 +1,96 @@
+// Runs one block of a kernel: its threads as fibers, its waves in step where they exchange values, its shared memory.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/engine.h"
+#include "engine/host/fiber.h"
+#include "engine/host/shared_memory.h"
+#include "ops_host_abi.h"
+
+namespace standin {
+
+/// A kernel that was launched, with its own copy of the arguments.
+struct KernelLaunch {
+  std::string name;
+  void (*run)(const void* arguments) = nullptr;
+  std::vector<uint64_t> arguments;  // 64-bit words for their alignment
+  LaunchShape shape{};
+  uint32_t wave_size = 32;
+  std::atomic<int> error{0};  // hipError_t of the first block that failed; the blocks after it are left out
+};
+
+class BlockRunner {
+ public:
+  /// The calling operating-system thread's own.
+  static BlockRunner& of_this_thread();
+  /// The one whose kernel the calling thread is executing right now, or null.
+  static BlockRunner* executing();
+
+  /// Runs block number `block` (x fastest), trying its threads in ascending or descending order: a missing barrier
+  /// that one order hides shows in the other. Failures go to `launch.error`, described on standard error.
+  void run(KernelLaunch& launch, uint64_t block, bool descending);
+
+  // What a kernel calls, on a fiber.
+  const OpsHostIndex* index() const { return &current_->index; }
+  void barrier();
+  uint64_t shuffle(uint64_t value, uint32_t source_lane, uint32_t width);
+  uint64_t ballot(bool predicate);
+  void* shared(uint32_t slot, uint64_t bytes);
+  void* dynamic_shared();
+
+  bool on_fiber() const { return current_ != nullptr; }
+  /// From a signal handler: the stack pointer at which `abandon_faulted` can run instead of the faulting code.
+  void* note_fault(int signal, void* address);
+  /// Ends the faulting thread and with it the block. Does not return.
+  void abandon_faulted();
+
+ private:
+  enum class State : uint8_t { Fresh, Ready, Barrier, Shuffle, Ballot, Returned };
+  struct Thread {
+    OpsHostIndex index;
+    State state;
+    uint32_t source;  // of a shuffle
+    uint32_t width;
+    uint64_t value;  // passed to a shuffle or ballot, then its result
+    std::unique_ptr<Fiber> fiber;
+  };
+
+  static void fiber_entry();
+  void set_up(uint64_t block);
+  void run_threads();
+  /// Until every thread of the wave waits at a barrier or has returned.
+  void run_wave(uint32_t wave);
+  void resume(Thread& thread);
+  bool go_on_with_next_lane();
+  void wait(State state);
+  bool exchange(Thread* lanes, uint32_t count);
+  void clean_up();
+  std::string describe_fault(const Thread& thread) const;
+  /// Reports a failure of the current block.
+  void fail(hipError_t error, const Thread* thread, const std::string& what);
+  /// From a fiber, which does not go on: `resume` then reports `reason_`. Nothing may be left on the fiber's stack that
+  /// has to be destroyed, hence no argument for it.
+  [[noreturn]] void give_up(hipError_t error);
+
+  KernelLaunch* launch_ = nullptr;
+  bool descending_ = false;
+  bool failed_ = false;
+  std::vector<Thread> threads_;
+  uint32_t thread_count_ = 0;
+  Thread* current_ = nullptr;
+  Thread* wave_begin_ = nullptr;  // of the wave that is running
+  Thread* wave_end_ = nullptr;
+  FiberPool fibers_;
+  SharedMemory shared_;
+  hipError_t given_up_ = hipSuccess;
+  std::string reason_;  // empty for a fault
+  int fault_signal_ = 0;
+  void* fault_address_ = nullptr;
+};
+
+}  // namespace standin

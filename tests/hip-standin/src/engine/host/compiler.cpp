@@ -1,0 +1,147 @@
+#include "engine/host/compiler.h"
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+
+#include "engine/code_object.h"
+#include "engine/rtc_options.h"
+
+extern char** environ;
+
+namespace standin {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A folder that goes away with its name.
+class ScratchFolder {
+ public:
+  ScratchFolder() {
+    std::string pattern = (fs::temp_directory_path() / "hip-standin-XXXXXX").string();
+    if (mkdtemp(pattern.data())) path_ = pattern;
+  }
+  ~ScratchFolder() {
+    std::error_code ignored;
+    if (!path_.empty()) fs::remove_all(path_, ignored);
+  }
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+std::string contents(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+bool write(const fs::path& path, const std::string& text) {
+  std::error_code ignored;
+  fs::create_directories(path.parent_path(), ignored);
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  return bool(file.flush());
+}
+
+// Runs a command with its output in `log`; its exit status, or -1 when it could not be started.
+int run(const std::vector<std::string>& command, const fs::path& log) {
+  std::vector<char*> arguments;
+  for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, 1, log.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  posix_spawn_file_actions_adddup2(&actions, 1, 2);
+  pid_t child = 0;
+  const int failed = posix_spawnp(&child, arguments[0], &actions, nullptr, arguments.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  if (failed) return -1;
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0)
+    if (errno != EINTR) return -1;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+std::vector<std::string> words(const std::string& text) {
+  std::istringstream stream(text);
+  return {std::istream_iterator<std::string>(stream), {}};
+}
+
+bool stays_inside(const std::string& name) {
+  const fs::path path(name);
+  if (name.empty() || path.is_absolute()) return false;
+  for (const fs::path& part : path)
+    if (part == "..") return false;
+  return true;
+}
+
+std::vector<std::string> command_line(const RtcOptions& options, const fs::path& folder) {
+  std::vector<std::string> command = {config().compiler, "-O2", "-fPIC", "-shared", "-std=c++17", "-fno-exceptions",
+                                      "-fno-rtti",
+                                      // GPU code reads LDS and vectors of values through pointers of other types.
+                                      "-fno-strict-aliasing",
+                                      // Such a symbol would keep the module loaded after its last dlclose.
+                                      "-fno-gnu-unique", "-DOPS_HOST=1", "-I" + (folder / "include").string()};
+  command.insert(command.end(), options.defines_and_includes.begin(), options.defines_and_includes.end());
+  for (const std::string& flag : words(config().compiler_flags)) command.push_back(flag);
+  for (const std::string& word : {std::string("-x"), std::string("c++"), (folder / "kernel.cpp").string(),
+                                  std::string("-o"), (folder / "kernel.so").string()})
+    command.push_back(word);
+  return command;
+}
+
+// The scratch folder's name means nothing to whoever reads the log.
+std::string without(std::string text, const std::string& unwanted) {
+  for (size_t at; (at = text.find(unwanted)) != std::string::npos;) text.erase(at, unwanted.size());
+  return text;
+}
+
+}  // namespace
+
+CompileResult compile_for_host(const CompileRequest& request) {
+  CompileResult result;
+  const RtcOptions options = read_rtc_options(request.options);
+  if (!options.problem.empty()) {
+    result.log = options.problem + "\n";
+    return result;
+  }
+  if (options.gfx.empty()) return result;  // like the real one: an error with an empty log
+  ScratchFolder folder;
+  if (folder.path().empty()) {
+    result.log = "error: cannot make a temporary folder\n";
+    return result;
+  }
+  bool written = write(folder.path() / "kernel.cpp", "#line 1 \"" + request.name + "\"\n" + request.source);
+  for (const auto& [name, text] : request.headers) {
+    if (!stays_inside(name)) {
+      result.log = "error: include name '" + name + "' leads out of the program\n";
+      return result;
+    }
+    written = written && write(folder.path() / "include" / name, text);
+  }
+  if (!written) {
+    result.log = "error: cannot write the program to a temporary folder\n";
+    return result;
+  }
+  const std::vector<std::string> command = command_line(options, folder.path());
+  const int status = run(command, folder.path() / "log");
+  result.log = without(contents(folder.path() / "log"), folder.path().string() + "/");
+  if (status < 0) result.log += "error: cannot run the C++ compiler '" + command[0] + "' (HIP_STANDIN_CXX names it)\n";
+  result.ok = status == 0;
+  if (result.ok)
+    result.code_object =
+        pack({EngineKind::Host, options.gfx, options.wave_size, contents(folder.path() / "kernel.so")});
+  return result;
+}
+
+}  // namespace standin

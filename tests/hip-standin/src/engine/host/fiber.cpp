@@ -1,0 +1,135 @@
+#include "engine/host/fiber.h"
+
+#include <sys/mman.h>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#if __has_include(<valgrind/valgrind.h>)
+#include <valgrind/valgrind.h>
+#else
+#define VALGRIND_STACK_REGISTER(begin, end) 0
+#define VALGRIND_STACK_DEREGISTER(id) (void)(id)
+#endif
+
+// Present when the program is built with AddressSanitizer, whether or not this library is.
+extern "C" {
+__attribute__((weak)) void __sanitizer_start_switch_fiber(void** fake_stack, const void* bottom, size_t bytes);
+__attribute__((weak)) void __sanitizer_finish_switch_fiber(void* fake_stack, const void** bottom, size_t* bytes);
+__attribute__((weak)) void __asan_unpoison_memory_region(const volatile void* begin, size_t bytes);
+}
+
+namespace standin {
+namespace {
+
+constexpr size_t guard_bytes = 4096;
+constexpr size_t stack_bytes = 128 << 10;
+
+}  // namespace
+
+#if defined(__x86_64__)
+
+// The System V calling convention leaves these registers to the callee; all others are the caller's to save.
+extern "C" __attribute__((visibility("hidden"))) void standin_switch(void** save, void* load);
+asm(R"(
+    .text
+    .p2align 4
+    .hidden standin_switch
+    .globl standin_switch
+    .type standin_switch, @function
+standin_switch:
+    pushq %rbp
+    pushq %rbx
+    pushq %r12
+    pushq %r13
+    pushq %r14
+    pushq %r15
+    movq %rsp, (%rdi)
+    movq %rsi, %rsp
+    popq %r15
+    popq %r14
+    popq %r13
+    popq %r12
+    popq %rbx
+    popq %rbp
+    ret
+    .size standin_switch, . - standin_switch
+)");
+
+void Context::switch_between(Context& from, Context& to) { standin_switch(&from.stack_pointer_, to.stack_pointer_); }
+
+void Fiber::prepare(Entry entry) {
+  // From the top: a return address of 0 where stack traces end, the entry for `ret`, six registers.
+  void** top = static_cast<void**>(fresh_stack_pointer());
+  top[0] = nullptr;
+  top[-1] = reinterpret_cast<void*>(entry);
+  for (int i = 2; i <= 7; ++i) top[-i] = nullptr;
+  own_.stack_pointer_ = top - 7;
+}
+
+#else
+
+void Context::switch_between(Context& from, Context& to) { swapcontext(&from.state_, &to.state_); }
+
+void Fiber::prepare(Entry entry) {
+  getcontext(&own_.state_);
+  own_.state_.uc_stack.ss_sp = stack_;
+  own_.state_.uc_stack.ss_size = stack_bytes;
+  own_.state_.uc_link = nullptr;
+  makecontext(&own_.state_, entry, 0);
+}
+
+#endif
+
+Fiber::Fiber() {
+  void* map = mmap(nullptr, guard_bytes + stack_bytes, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+  if (map == MAP_FAILED || mprotect(map, guard_bytes, PROT_NONE) != 0) {
+    std::fprintf(stderr, "hip-standin: no memory for a thread's stack\n");
+    std::abort();
+  }
+  stack_ = static_cast<char*>(map) + guard_bytes;
+  valgrind_id_ = VALGRIND_STACK_REGISTER(stack_, stack_ + stack_bytes);
+}
+
+Fiber::~Fiber() {
+  VALGRIND_STACK_DEREGISTER(valgrind_id_);
+  munmap(stack_ - guard_bytes, guard_bytes + stack_bytes);
+}
+
+// As at a function's first instruction: 8 bytes past a multiple of 16.
+void* Fiber::fresh_stack_pointer() const { return stack_ + stack_bytes - 8; }
+
+bool Fiber::overflowed_at(const void* address) const { return address < stack_ && address >= stack_ - guard_bytes; }
+
+void Fiber::enter() {
+  if (__sanitizer_start_switch_fiber) __sanitizer_start_switch_fiber(&scheduler_fake_stack_, stack_, stack_bytes);
+  Context::switch_between(scheduler_, own_);
+  if (__sanitizer_finish_switch_fiber) __sanitizer_finish_switch_fiber(scheduler_fake_stack_, nullptr, nullptr);
+}
+
+void Fiber::leave(bool finished) {
+  if (__sanitizer_start_switch_fiber)
+    __sanitizer_start_switch_fiber(finished ? nullptr : &own_fake_stack_, scheduler_stack_, scheduler_stack_bytes_);
+  Context::switch_between(own_, scheduler_);
+  if (__sanitizer_finish_switch_fiber)
+    __sanitizer_finish_switch_fiber(own_fake_stack_, &scheduler_stack_, &scheduler_stack_bytes_);
+}
+
+void announce_arrival(Fiber& fiber) {
+  if (__sanitizer_finish_switch_fiber)
+    __sanitizer_finish_switch_fiber(nullptr, &fiber.scheduler_stack_, &fiber.scheduler_stack_bytes_);
+}
+
+void Fiber::abandon() {
+  if (__asan_unpoison_memory_region) __asan_unpoison_memory_region(stack_, stack_bytes);
+}
+
+std::unique_ptr<Fiber> FiberPool::take() {
+  if (idle_.empty()) return std::make_unique<Fiber>();
+  std::unique_ptr<Fiber> fiber = std::move(idle_.back());
+  idle_.pop_back();
+  return fiber;
+}
+
+}  // namespace standin

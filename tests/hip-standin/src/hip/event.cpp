@@ -1,0 +1,77 @@
+// Events.
+#include "core/live.h"
+#include "engine/engine.h"
+#include "hip/api.h"
+#include "hip/objects.h"
+
+using namespace standin;
+
+namespace {
+
+// Calls `body` with the engine's event behind the handle.
+template <class Body>
+hipError_t event_call(const char* function, hipError_t injected, hipEvent_t event, Body&& body) {
+  return hip_call(function, injected, [&] {
+    if (const hipError_t error = check_event(function, event)) return error;
+    return body(*event->engine);
+  });
+}
+
+}  // namespace
+
+extern "C" {
+
+hipError_t hipEventCreateWithFlags(hipEvent_t* event, unsigned int flags) {
+  return hip_call(__func__, hipErrorOutOfMemory, [&] {
+    constexpr unsigned known = hipEventBlockingSync | hipEventDisableTiming;
+    const int device = current_device();
+    if (const hipError_t error = check_device(device)) return error;
+    if (!event || (flags & ~known) != 0) return hipErrorInvalidValue;
+    *event = nullptr;
+    auto created = std::make_unique<ihipEvent_t>();
+    created->device = device;
+    const bool timing = (flags & hipEventDisableTiming) == 0;
+    if (const hipError_t error = engine().create_event(device, timing, &created->engine)) return error;
+    live().add(Kind::Event, created.get(), "of device " + std::to_string(device));
+    *event = created.release();
+    return hipSuccess;
+  });
+}
+
+hipError_t hipEventDestroy(hipEvent_t event) {
+  return event_call(__func__, hipErrorInvalidHandle, event, [&](EngineEvent&) {
+    if (!live().remove(Kind::Event, event)) return hipErrorInvalidHandle;
+    event->engine.reset();
+    retire(event);
+    return hipSuccess;
+  });
+}
+
+hipError_t hipEventRecord(hipEvent_t event, hipStream_t stream) {
+  return event_call(__func__, hipErrorInvalidHandle, event, [&](EngineEvent& e) {
+    StreamTarget target;
+    if (const hipError_t error = resolve("hipEventRecord", stream, &target)) return error;
+    if (target.device != event->device) {
+      misuse("hipEventRecord: an event of device %d on a stream of device %d", event->device, target.device);
+      return hipErrorInvalidHandle;
+    }
+    return engine().record(e, *target.engine);
+  });
+}
+
+hipError_t hipEventSynchronize(hipEvent_t event) {
+  return event_call(__func__, hipErrorLaunchFailure, event, [](EngineEvent& e) { return engine().synchronize(e); });
+}
+
+hipError_t hipEventQuery(hipEvent_t event) {
+  return event_call(__func__, hipErrorLaunchFailure, event, [](EngineEvent& e) { return engine().query(e); });
+}
+
+hipError_t hipEventElapsedTime(float* milliseconds, hipEvent_t start, hipEvent_t stop) {
+  return event_call(__func__, hipErrorInvalidHandle, start, [&](EngineEvent& from) {
+    if (const hipError_t error = check_event("hipEventElapsedTime", stop)) return error;
+    return milliseconds ? engine().elapsed(from, *stop->engine, milliseconds) : hipErrorInvalidValue;
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,54 @@
+// What HIP's handles point to. A handle is checked against the list of live ones before it is followed, and its memory
+// is never used for another.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "engine/engine.h"
+
+struct ihipStream_t {
+  int device = 0;
+  std::unique_ptr<standin::EngineStream> engine;
+};
+
+struct ihipEvent_t {
+  int device = 0;
+  std::unique_ptr<standin::EngineEvent> engine;
+};
+
+struct ihipModule_t {
+  int device = 0;
+  std::unique_ptr<standin::EngineModule> engine;
+  std::mutex mutex;
+  std::vector<hipFunction_t> functions;  // they go with the module
+  std::vector<void*> globals;
+};
+
+struct ihipModuleSymbol_t {
+  int device = 0;
+  std::string name;
+  std::unique_ptr<standin::EngineFunction> engine;
+};
+
+namespace standin {
+
+/// The engine's stream and its device behind a handle: the null stream of the current device, or a live stream.
+struct StreamTarget {
+  EngineStream* engine = nullptr;
+  int device = 0;
+};
+__attribute__((visibility("default"))) hipError_t resolve(const char* function, hipStream_t stream, StreamTarget* out);
+
+hipError_t check_event(const char* function, hipEvent_t event);
+
+/// Checks that `bytes` at `ptr` are live memory that the device can reach.
+__attribute__((visibility("default"))) hipError_t check_device_range(const char* function, const char* role,
+                                                                     const void* ptr, size_t bytes);
+
+/// Keeps the shell of an object that was destroyed, so that its address is not handed out again.
+__attribute__((visibility("default"))) void retire(const void* handle);
+
+}  // namespace standin

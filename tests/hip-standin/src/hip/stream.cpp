@@ -1,0 +1,90 @@
+// Streams.
+#include "core/live.h"
+#include "engine/engine.h"
+#include "hip/api.h"
+#include "hip/objects.h"
+
+using namespace standin;
+
+namespace {
+
+hipError_t create(const char* function, hipStream_t* out, unsigned int flags, int priority) {
+  return hip_call(function, hipErrorOutOfMemory, [&] {
+    const int device = current_device();
+    if (const hipError_t error = check_device(device)) return error;
+    if (!out || (flags != hipStreamDefault && flags != hipStreamNonBlocking)) return hipErrorInvalidValue;
+    *out = nullptr;
+    auto stream = std::make_unique<ihipStream_t>();
+    stream->device = device;
+    const bool blocking = flags == hipStreamDefault;
+    if (const hipError_t error = engine().create_stream(device, blocking, priority, &stream->engine)) return error;
+    live().add(Kind::Stream, stream.get(), "of device " + std::to_string(device));
+    *out = stream.release();
+    return hipSuccess;
+  });
+}
+
+// Calls `body` with the engine's stream behind the handle.
+template <class Body>
+hipError_t stream_call(const char* function, hipError_t injected, hipStream_t stream, Body&& body) {
+  return hip_call(function, injected, [&] {
+    StreamTarget target;
+    if (const hipError_t error = resolve(function, stream, &target)) return error;
+    return body(*target.engine);
+  });
+}
+
+}  // namespace
+
+extern "C" {
+
+hipError_t hipStreamCreateWithFlags(hipStream_t* stream, unsigned int flags) {
+  return create(__func__, stream, flags, 0);
+}
+
+hipError_t hipStreamCreateWithPriority(hipStream_t* stream, unsigned int flags, int priority) {
+  return create(__func__, stream, flags, priority);
+}
+
+hipError_t hipStreamDestroy(hipStream_t stream) {
+  return stream_call(__func__, hipErrorInvalidHandle, stream, [&](EngineStream&) {
+    // False for the null stream, and for the loser when two threads destroy the same stream.
+    if (!live().remove(Kind::Stream, stream)) return hipErrorInvalidHandle;
+    stream->engine.reset();
+    retire(stream);
+    return hipSuccess;
+  });
+}
+
+hipError_t hipStreamSynchronize(hipStream_t stream) {
+  return stream_call(__func__, hipErrorLaunchFailure, stream,
+                     [](EngineStream& target) { return engine().synchronize(target); });
+}
+
+hipError_t hipStreamQuery(hipStream_t stream) {
+  return stream_call(__func__, hipErrorLaunchFailure, stream,
+                     [](EngineStream& target) { return engine().query(target); });
+}
+
+hipError_t hipStreamWaitEvent(hipStream_t stream, hipEvent_t event, unsigned int flags) {
+  return stream_call(__func__, hipErrorInvalidHandle, stream, [&](EngineStream& target) {
+    if (const hipError_t error = check_event("hipStreamWaitEvent", event)) return error;
+    return flags == 0 ? engine().wait_event(target, *event->engine) : hipErrorInvalidValue;
+  });
+}
+
+hipError_t hipStreamAddCallback(hipStream_t stream, hipStreamCallback_t callback, void* user_data, unsigned int flags) {
+  return stream_call(__func__, hipErrorOutOfMemory, stream, [&](EngineStream& target) {
+    if (!callback || flags != 0) return hipErrorInvalidValue;
+    return engine().call_host(target, [=] { callback(stream, hipSuccess, user_data); });
+  });
+}
+
+hipError_t hipLaunchHostFunc(hipStream_t stream, hipHostFn_t function, void* user_data) {
+  return stream_call(__func__, hipErrorOutOfMemory, stream, [&](EngineStream& target) {
+    if (!function) return hipErrorInvalidValue;
+    return engine().call_host(target, [=] { function(user_data); });
+  });
+}
+
+}  // extern "C"

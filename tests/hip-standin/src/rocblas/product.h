@@ -1,0 +1,39 @@
+// D = alpha * op(A) * op(B) + beta * C over batches, column-major: the one operation behind gemm and gemv.
+#pragma once
+
+#include "rocblas/handle.h"
+
+namespace standin {
+
+/// A batch of column-major matrices; element (i, j) of matrix b lies at i * row + j * column + b * batch.
+struct Matrices {
+  const void* data = nullptr;
+  rocblas_datatype type = rocblas_datatype_f32_r;
+  int64_t rows = 0, columns = 0;
+  int64_t row_stride = 1, column_stride = 0, batch_stride = 0;
+
+  /// op(.): the same memory with rows and columns exchanged.
+  Matrices transposed() const;
+};
+
+/// `a` and `b` are op(A) and op(B) already. `alpha` and `beta` have the type `compute` and lie where the handle's
+/// pointer mode says.
+struct Product {
+  const char* function;
+  const void* alpha;
+  const void* beta;
+  Matrices a, b, c, d;
+  int64_t batch_count = 1;
+  rocblas_datatype compute = rocblas_datatype_f32_r;
+};
+
+/// Bytes of an element; 0 for a type that the stand-in does not know.
+size_t element_bytes(rocblas_datatype type);
+
+/// Checks the operands' memory and puts the work on the handle's stream.
+rocblas_status run(const _rocblas_handle& handle, const Product& product);
+
+/// The arithmetic, on the host. Scalars are read from `alpha` and `beta`.
+void compute(const Product& product, const void* alpha, const void* beta);
+
+}  // namespace standin

@@ -1,0 +1,182 @@
+// Settings that concern a whole process: the program runs itself again with each of them and looks at how it ends.
+#include <spawn.h>
+#include <sys/wait.h>
+
+#include <csignal>
+#include <cstring>
+
+#include "program.h"
+#include "rocblas_api.h"
+
+extern char** environ;
+
+namespace {
+
+struct Args {
+  int* out;
+  int n;
+};
+
+const char* const source = R"(
+struct Args { int* out; int n; };
+KERNEL(write_at, Args) { args.out[args.n] = 1; }
+)";
+
+int leak() {
+  void* ptr = nullptr;
+  return hipMalloc(&ptr, 4);
+}
+
+int misuse() { return hipMemset(nullptr, 0, 4) == hipErrorInvalidValue ? 0 : 1; }
+
+int initialise() { return hipInit(0); }
+
+int without_devices() {
+  rocblas_handle handle = nullptr;
+  int count = -1;
+  const bool right = hipInit(0) == hipErrorNoDevice && hipGetDeviceCount(&count) == hipErrorNoDevice && count == 0 &&
+                     rocblas_create_handle(&handle) == rocblas_status_internal_error && !handle;
+  return right ? 0 : 1;
+}
+
+int two_devices() {
+  hipDeviceProp_tR0600 first, second;
+  must(hipGetDevicePropertiesR0600(&first, 0));
+  must(hipGetDevicePropertiesR0600(&second, 1));
+  must(hipSetDevice(1));
+  hipStream_t stream = nullptr;
+  must(hipStreamCreateWithFlags(&stream, 0));
+  must(hipSetDevice(0));
+  hipEvent_t event = nullptr;
+  must(hipEventCreateWithFlags(&event, 0));
+  const bool refused = hipEventRecord(event, stream) == hipErrorInvalidHandle;
+  return refused && first.integrated == 1 && !second.integrated && !std::strcmp(second.gcnArchName, "gfx942") ? 0 : 1;
+}
+
+int rocblas_handle_made() {
+  rocblas_handle handle = nullptr;
+  return rocblas_create_handle(&handle) == rocblas_status_success ? 0 : 1;
+}
+
+int kernel_past_the_end() {
+  Program program(source);
+  Buffer<int> out(std::vector<int>(4, 3));
+  must(launch(program.function("write_at"), 1, 1, Args{out.data(), 4}));
+  return hipDeviceSynchronize();
+}
+
+int bad_arch() { return compile("", {"--offload-arch=gfxnone"}).result; }
+
+int more_memory_shown() {
+  size_t free = 0, total = 0;
+  must(hipMemGetInfo(&free, &total));
+  void* ptr = nullptr;
+  return total == 1048576 && hipMalloc(&ptr, total / 2) == hipErrorOutOfMemory ? 0 : 1;
+}
+
+int freed_memory_on_the_host() {
+  void* ptr = nullptr;
+  must(hipMalloc(&ptr, 4));
+  must(hipFree(ptr));
+  return *static_cast<volatile int*>(ptr);
+}
+
+const std::vector<std::pair<std::string, int (*)()>> children = {
+    {"leak", leak},
+    {"misuse", misuse},
+    {"initialise", initialise},
+    {"without-devices", without_devices},
+    {"two-devices", two_devices},
+    {"rocblas", rocblas_handle_made},
+    {"past-the-end", kernel_past_the_end},
+    {"bad-arch", bad_arch},
+    {"memory-shown", more_memory_shown},
+    {"freed-memory", freed_memory_on_the_host},
+};
+
+int run_child(const std::string& name) {
+  for (const auto& [known, run] : children)
+    if (known == name) return run();
+  return 99;
+}
+
+// The wait status of this program run again as `child` with more settings.
+int wait_status(const char* child, const std::vector<std::string>& settings) {
+  std::vector<char*> environment;
+  for (char** entry = environ; *entry; ++entry) environment.push_back(*entry);
+  for (const std::string& setting : settings) environment.push_back(const_cast<char*>(setting.c_str()));
+  environment.push_back(nullptr);
+  char program[] = "/proc/self/exe";
+  char* arguments[] = {program, const_cast<char*>(child), nullptr};
+  pid_t pid = 0;
+  int status = -1;
+  if (posix_spawn(&pid, program, nullptr, nullptr, arguments, environment.data()) == 0) waitpid(pid, &status, 0);
+  return status;
+}
+
+void exits_with(int wanted, const char* child, const std::vector<std::string>& settings, int line = __builtin_LINE()) {
+  const int status = wait_status(child, settings);
+  check(WIFEXITED(status), child, __FILE__, line);
+  check_equal(WEXITSTATUS(status), wanted, child, __FILE__, line);
+}
+
+void aborts(const char* child, const std::vector<std::string>& settings, int line = __builtin_LINE()) {
+  const int status = wait_status(child, settings);
+  check(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT, child, __FILE__, line);
+}
+
+void strict() {
+  exits_with(86, "leak", {"HIP_STANDIN_STRICT=1"});
+  exits_with(86, "misuse", {"HIP_STANDIN_STRICT=1"});
+  exits_with(0, "leak", {});
+  exits_with(0, "misuse", {});
+  exits_with(0, "initialise", {"HIP_STANDIN_STRICT=1"});
+}
+
+void faults_from_the_environment() {
+  exits_with(hipErrorNotInitialized, "initialise", {"HIP_STANDIN_FAIL=hipInit:1"});
+  exits_with(0, "initialise", {"HIP_STANDIN_FAIL=hipInit:2"});
+}
+
+void unreadable_settings() {
+  aborts("initialise", {"HIP_STANDIN_FAIL=hipInit"});
+  aborts("initialise", {"HIP_STANDIN_GFX=bogus"});
+  aborts("initialise", {"HIP_STANDIN_MEMORY=lots"});
+  aborts("initialise", {"HIP_STANDIN_LAUNCH=sometimes"});
+}
+
+void devices() {
+  exits_with(0, "without-devices", {"HIP_STANDIN_DEVICES=none"});
+  exits_with(0, "two-devices", {"HIP_STANDIN_DEVICES=gfx1036:integrated,gfx942"});
+  exits_with(0, "memory-shown", {"HIP_STANDIN_MEMORY=262144", "HIP_STANDIN_MEMORY_SHOWN=1048576"});
+}
+
+void tensile_libraries() {
+  exits_with(0, "rocblas", {});
+  aborts("rocblas", {"HIP_STANDIN_NO_TENSILE=1"});
+  aborts("rocblas", {"HIP_STANDIN_GFX=gfx1031"});
+  aborts("rocblas", {"ROCBLAS_TENSILE_LIBPATH=/nonexistent"});
+}
+
+void faults_that_end_the_process() {
+  exits_with(hipErrorIllegalAddress % 256, "past-the-end", {});
+  exits_with(0, "past-the-end", {"HIP_STANDIN_LAUNCH=stub"});
+  aborts("past-the-end", {"HIP_STANDIN_FAULT=abort"});
+  exits_with(HIPRTC_ERROR_COMPILATION, "bad-arch", {});
+  aborts("bad-arch", {"HIP_STANDIN_BAD_ARCH=abort"});
+  const int status = wait_status("freed-memory", {});  // ends by a signal, or by the sanitizer's own exit
+  check(WIFSIGNALED(status) || WEXITSTATUS(status) != 0, "host code that touches freed device memory");
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  if (count > 1) return run_child(arguments[1]);
+  if (!on_host_engine()) return 0;  // about the host engine's devices
+  return run_tests({{"strict", strict},
+                    {"faults_from_the_environment", faults_from_the_environment},
+                    {"unreadable_settings", unreadable_settings},
+                    {"devices", devices},
+                    {"tensile_libraries", tensile_libraries},
+                    {"faults_that_end_the_process", faults_that_end_the_process}});
+}

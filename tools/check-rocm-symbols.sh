@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# Checks the bindings against the real libraries of ROCm 6.4 (Debian sid) and 7.2 (Debian experimental), without an
+# AMD GPU and without installing anything: every function that the bindings name must be exported by both, and the
+# headers of both must declare the same functions, types and constants.
+#
+# Usage: tools/check-rocm-symbols.sh [DIR]
+#   DIR  where packages are downloaded and unpacked (default target/rocm-check); what it holds already is used again
+# Needs Debian's apt and dpkg, nm, and for the comparison of headers what tools/gen-bindings.sh needs.
+# Downloads 800 MB, needs 8 GB. Prints what docs/hip-functions.md records. Exits 1 if anything is missing.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+dir=${1:-target/rocm-check}
+mkdir -p "$dir"
+dir=$(cd "$dir" && pwd)
+failed=0
+
+# fetch SUITE NAME OPTION PACKAGE...: unpacks packages into DIR/SUITE/NAME.
+fetch() {
+    local suite=$1 to=$dir/$1/$2 option=$3
+    shift 3
+    if [ ! -s "$to/packages.txt" ]; then
+        mkdir -p "$to"
+        tools/rocm-debs.sh $option "$suite" "$to" "$@" > "$to/log" 2>&1 || { cat "$to/log" >&2; exit 1; }
+    fi
+    for package in "$@"; do grep "^${package%%=*} " "$to/packages.txt" | sed "s/^/$suite: /"; done
+}
+
+# symbols SUITE SONAME LIST: every name in the list is a defined dynamic symbol of the library.
+symbols() {
+    local suite=$1 soname=$2 list=$3 library
+    library=$(find "$dir/$suite/libraries/root" -name "$soname" | head -n 1)
+    if [ -z "$library" ]; then echo "$suite: no $soname"; failed=1; return; fi
+    nm -D --defined-only "$library" | awk '{ sub("@.*", "", $NF); print $NF }' | sort -u > "$dir/exported"
+    sed -E 's/ *#.*//; /^$/d' "tools/bindings/$list.txt" | sort -u > "$dir/named"
+    local missing
+    missing=$(comm -13 "$dir/exported" "$dir/named" | paste -sd' ')
+    echo "$suite: $soname exports $(comm -12 "$dir/exported" "$dir/named" | wc -l) of $(wc -l < "$dir/named")${missing:+; lacks $missing}"
+    if [ -n "$missing" ]; then failed=1; fi
+}
+
+# open_them SUITE: this project's own code opens the libraries, with the C library that they were built for.
+open_them() {
+    local libraries=$dir/$1/libraries/root/usr/lib/x86_64-linux-gnu
+    OPS_ROCM_PATH=$libraries "$libraries/ld-linux-x86-64.so.2" --library-path "$libraries" \
+        target/debug/examples/libraries --compile | sed "s,$libraries/,,; s/^/$1: /" || failed=1
+}
+
+fetch sid libraries --all libamdhip64-6 libhiprtc6 librocblas4 libmiopen1
+fetch sid headers "" libamdhip64-dev librocblas-dev libmiopen-dev
+fetch experimental libraries --all libamdhip64-7 libhiprtc7 librocblas5 libmiopen1
+fetch experimental headers "" libamdhip64-dev librocblas-dev libmiopen-dev
+for check in "sid libamdhip64.so.6 hip" "sid libhiprtc.so.6 hiprtc" "sid librocblas.so.4 rocblas" "sid libMIOpen.so.1 miopen" \
+    "experimental libamdhip64.so.7 hip" "experimental libhiprtc.so.7 hiprtc" "experimental librocblas.so.5 rocblas" \
+    "experimental libMIOpen.so.1 miopen"; do
+    # shellcheck disable=SC2086 # three words each
+    symbols $check
+done
+cargo build --quiet --package ops-rocm --example libraries
+open_them sid
+open_them experimental
+
+# The bindings are those of 6.4; what 7.2 declares otherwise is shown for a person to judge.
+for suite in sid experimental; do
+    echo "declarations against $suite:"
+    if tools/gen-bindings.sh --check "$dir/$suite/headers/root/usr/include" > "$dir/$suite.diff" 2>&1; then
+        echo "  the same"
+    else
+        grep -E '^[-+][^-+]' "$dir/$suite.diff" | sed 's/^/  /' || cat "$dir/$suite.diff"
+    fi
+done
+exit $failed

@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# Downloads packages of one Debian suite and unpacks them into DIR/root. Nothing is installed, and the system's own
+# package lists stay as they are. DIR/packages.txt lists what was unpacked, "name version" a line.
+#
+# Usage: tools/rocm-debs.sh [--all] SUITE DIR PACKAGE...
+#   SUITE  sid (ROCm 6.4) or experimental (ROCm 7.2)
+#   --all  also everything that the packages need, down to the C library
+# Needs Debian's apt and dpkg, and the Debian archive keyring.
+set -euo pipefail
+
+all=no
+if [ "${1:-}" = --all ]; then all=yes; shift; fi
+if [ $# -lt 3 ]; then sed -n '2,8s/^# \{0,1\}//p' "$0" >&2; exit 2; fi
+suite=$1 dir=$2; shift 2
+mkdir -p "$dir"
+dir=$(cd "$dir" && pwd)
+state=$dir/apt
+mkdir -p "$state/lists/partial" "$state/debs/partial"
+
+# The mirror that this machine already uses.
+mirror=$(cat /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null \
+    | sed -nE 's,^(URIs:|deb( \[[^]]*\])?) *(https?://[^ ]+/debian)/?( .*)?$,\3,p' | awk 'NR == 1') || true
+if [ -z "$mirror" ]; then echo "no Debian mirror in /etc/apt/sources.list*" >&2; exit 1; fi
+for archive in $suite sid; do
+    echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror $archive main"
+done | sort -u > "$state/sources.list"
+: > "$state/status"
+
+isolated_apt() {
+    apt-get -qq -o Dir::Etc::sourcelist="$state/sources.list" -o Dir::Etc::sourceparts=- \
+        -o Dir::State::Lists="$state/lists" -o Dir::Cache="$state/cache" -o Dir::State::status="$state/status" \
+        -o Dir::Cache::archives="$state/debs" -o APT::Sandbox::User=root -o APT::Default-Release="$suite" \
+        -o Acquire::Check-Valid-Until=false "$@"
+}
+
+isolated_apt update
+# With nothing installed, by its status file, apt takes every package that another needs.
+if [ $all = yes ]; then
+    isolated_apt -y --no-install-recommends --download-only install "$@"
+else
+    (cd "$state/debs" && isolated_apt download "$@")
+fi
+: > "$dir/packages.txt"
+for deb in "$state"/debs/*.deb; do
+    dpkg -x "$deb" "$dir/root"
+    dpkg-deb -W --showformat='${Package} ${Version}\n' "$deb" >> "$dir/packages.txt"
+done
