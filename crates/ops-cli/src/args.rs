@@ -86,6 +86,11 @@ Examples:
   ops bench --op add --sizes 1K,1M,256M
   ops bench --json > cpu.jsonl         one object a line, for comparing runs
 
+Shapes and types are written as `ops explain` takes them: 1,4096 is the first operand, the others
+follow; f32,weight=q8_0 runs in f32 on a weight of q8_0. In JSON: op, dtype, shape (of the first
+operand), backend, provider, ns, gbps, gflops, ceiling (in the unit of the limit), percent (of it),
+limit (bandwidth or compute), bytes, flops, checked (values compared with the reference).
+
 Each problem is first compared with the reference by the op's own tolerance (large ones in part), then
 timed: the median of many rounds, outputs allocated once, waiting for the backend included.
 
@@ -144,7 +149,8 @@ Examples:
   ops replay --backend reference --strict case.safetensors
 
 One line a case: op, type, shape of the first operand, status, and for the worst output its error and
-what is allowed. The status is ok, fail, unsupported or error. The last line counts them.";
+what is allowed. The status is ok, fail, unsupported (by the backend, or an op of no backend) or error. The last line
+counts them. Exit status 1 if a case failed or ended in an error, 2 if a file cannot be read.";
 
 #[derive(Debug, Args)]
 pub(crate) struct ReplayArgs {

@@ -133,7 +133,10 @@ impl Kernels {
             match Module::load(&self.device, code) {
                 Ok(module) => return Ok(module),
                 // Whole, and yet not for this device: made anew.
-                Err(error) => tracing::warn!("a cached kernel does not load: {error}"),
+                Err(hip::Error::Module { source, .. }) if source.call() == "hipModuleLoadData" => {
+                    tracing::warn!("a cached kernel does not load: {source}");
+                }
+                Err(error) => return Err(error.into()),
             }
         }
         let name = unit.name();

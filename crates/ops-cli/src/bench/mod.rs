@@ -136,7 +136,25 @@ impl Case {
     }
 }
 
-/// Rounded to what is worth writing.
+/// Rounded to the five digits that are worth writing.
 fn digits(value: f64) -> f64 {
-    (value * 1e3).round() / 1e3
+    if value == 0.0 || !value.is_finite() {
+        return value;
+    }
+    let scale = 10f64.powi(4 - value.abs().log10().floor() as i32);
+    (value * scale).round() / scale
+}
+
+#[cfg(test)]
+mod tests {
+    use super::digits;
+
+    #[test]
+    fn five_digits_are_kept() {
+        assert_eq!(
+            [123_456.7, 1.234_567, 0.000_123_456_7, 0.0].map(digits),
+            [123_460.0, 1.2346, 0.000_123_46, 0.0]
+        );
+        assert!(digits(f64::NAN).is_nan());
+    }
 }

@@ -193,3 +193,82 @@ fn fill(spec: &Spec, operand: &str) -> Fill {
         _ => Fill::Signed,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::call::Typed;
+    use super::super::{Types, entries, find};
+    use super::*;
+    use crate::backend::{Candidate, Choice, host};
+    use ops_core::combine::Wrapper;
+    use ops_core::ops::{Unary, UnaryArgs, UnaryOwned};
+    use ops_core::{Backend as _, Execute, Reason};
+    use ops_cpu::Cpu;
+    use std::collections::BTreeMap;
+
+    fn small(op: &str, types: Types) -> Spec {
+        let entry = find(op).unwrap();
+        let given = BTreeMap::from([(entry.first().to_owned(), entry.small())]);
+        Spec::new(entry, types, &given).unwrap()
+    }
+
+    #[test]
+    fn every_op_is_right_in_whole_and_in_part() {
+        let backend = host(Choice::Cpu);
+        for entry in entries() {
+            for types in entry.timed_types() {
+                let problem = Problem::new(&backend, small(entry.name, types)).unwrap();
+                // Most that may be spent, and whether that is enough for everything.
+                let check = |most| problem.load().unwrap().check(most).unwrap();
+                let (whole, part) = (check(f64::INFINITY), check(1.0));
+                assert_eq!((&whole.mismatch, &part.mismatch), (&None, &None), "{}", entry.name);
+                assert!(part.values > 0 && part.values <= whole.values, "{}", entry.name);
+                if problem.keep(1.0).is_some() {
+                    assert!(part.values < whole.values, "{} was not cut", entry.name);
+                }
+            }
+        }
+    }
+
+    /// Negates, whatever it is asked for.
+    #[derive(Clone)]
+    struct Wrong(Cpu);
+    impl Wrapper for Wrong {
+        type Inner = Cpu;
+        fn inner(&self) -> &Cpu {
+            &self.0
+        }
+        fn around(&self, inner: Cpu) -> Self {
+            Wrong(inner)
+        }
+    }
+    impl Execute<Unary<f32>> for Wrong {
+        fn support(&self, _: &Unary<f32>, _: &dyn Operands) -> Result<(), Reason> {
+            Ok(())
+        }
+        fn execute(&self, call: ops_core::Call<'_, '_, Unary<f32>, ops_cpu::Host>) -> Result<()> {
+            let (_, args) = call.into_parts();
+            self.0.run(&Unary::of(UnaryFn::Neg), UnaryArgs { x: args.x.shorten(), y: args.y.reborrow() })
+        }
+    }
+    impl Observing for Wrong {
+        fn last_candidates(&self) -> Vec<Candidate> {
+            Vec::new()
+        }
+    }
+
+    #[test]
+    fn a_wrong_result_is_found() {
+        let spec = small("exp", find("exp").unwrap().timed_types().remove(0));
+        let backend = Wrong(Cpu::new());
+        let make = |plan: &Plan| Ok(UnaryOwned { x: plan.slot("x")?, y: plan.slot("y")? });
+        let call = Box::new(Typed { backend: &backend, op: Unary::<f32>::of(UnaryFn::Exp), make });
+        let (plan, operands) = Problem::plan(&spec, &*call).unwrap();
+        let problem = Problem { call, spec, plan, operands };
+        for most in [f64::INFINITY, 1.0] {
+            let found = problem.load().unwrap().check(most).unwrap();
+            let message = found.mismatch.expect("a mismatch");
+            assert!(message.starts_with("y[") && message.contains("the reference has"), "{message}");
+        }
+    }
+}

@@ -17,9 +17,6 @@ mod test;
 /// It cannot be done.
 pub(crate) fn run(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, Failure> {
     let common = cli.common;
-    if let Command::Info = cli.command {
-        return info::run(common.json, out);
-    }
     let engine = open(common.backend)?;
     match &cli.command {
         Command::Info => info::run(common.json, out),

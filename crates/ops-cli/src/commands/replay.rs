@@ -5,12 +5,13 @@ use crate::exit::{Failure, Outcome};
 use crate::output::{Progress, json_line};
 use ops_test::golden::{CaseResult, Golden, Status};
 use serde::Serialize;
+use std::borrow::Cow;
 use std::io::Write;
 use std::path::Path;
 
 #[derive(Serialize)]
 struct Line<'a> {
-    file: &'a Path,
+    file: Cow<'a, str>,
     op: &'a str,
     dtype: &'a str,
     shape: &'a [usize],
@@ -84,7 +85,7 @@ fn write(path: &Path, result: &CaseResult, json: bool, out: &mut dyn Write) -> R
     }
     let CaseResult { op, dtype, shape, status, nmse, limit, reason } = result;
     let line = Line {
-        file: path,
+        file: path.to_string_lossy(),
         op,
         dtype,
         shape,

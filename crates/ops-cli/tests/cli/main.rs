@@ -103,7 +103,8 @@ fn info_names_machine_and_backends() {
 
 #[test]
 fn rocm_is_refused_with_a_way_out() {
-    let commands: [&[&str]; 5] = [
+    let commands: [&[&str]; 6] = [
+        &["info"],
         &["test"],
         &["bench", "--quick"],
         &["support"],

@@ -75,3 +75,52 @@ lists! {
     <T: Float, Q: Block> QLinear<T, Q>: Hip;
     <T: Float, Q: Block, I: Index> QEmbedding<T, Q, I>: Hip;
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ops_core::Op;
+    use ops_core::ops::{BinaryFn, GluFn, RopeForm};
+    use ops_core::quant::BlockQ8_0;
+
+    fn agree<O: Op>(op: O)
+    where
+        Rocm: Providers<O>,
+    {
+        let list: Vec<_> = <Rocm as Providers<O>>::LIST.iter().map(|provider| provider.id()).collect();
+        assert_eq!(providers_of(op.name()), Some(&list[..]), "{}", op.name());
+        assert!(list.iter().all(|id| KNOWN.contains(id)));
+    }
+
+    #[test]
+    fn the_names_of_an_ops_providers_are_those_of_its_list() {
+        UnaryFn::ALL.map(|f| agree(Unary::<f32>::of(f)));
+        BinaryFn::ALL.map(|f| agree(Binary::<f32>::of(f)));
+        [GluFn::Swiglu, GluFn::Geglu].map(|f| agree(Glu::<f32>::of(f)));
+        agree(Affine::<f32>::new(1.0, 0.0));
+        agree(AffineInplace::<f32>::new(1.0, 0.0));
+        agree(RmsNorm::<f32>::eps(0.0));
+        agree(LayerNorm::<f32>::eps(0.0));
+        agree(AddRmsNorm::<f32>::eps(0.0));
+        agree(GroupNorm::<f32>::new(1, 0.0));
+        for form in [RopeForm::Half, RopeForm::Interleaved, RopeForm::HalfThd] {
+            agree(Rope::<f32>::new(form));
+            agree(Rope::<f32>::new(form).inplace());
+        }
+        agree(Softmax::<f32>::axis(0));
+        agree(Softmax::<f32>::axis(0).log());
+        agree(Copy::<f32>::OP);
+        agree(Fill::new(0.0f32));
+        agree(Where::<f32, u8>::OP);
+        agree(Cast::<f32, u8>::OP);
+        agree(IndexSelect::<f32, u32>::axis(0));
+        agree(MatMul::<f32>::OP);
+        agree(Linear::<f32>::OP);
+        agree(Attention::<f32>::full());
+        agree(Quantize::<BlockQ8_0>::OP);
+        agree(Dequantize::<BlockQ8_0>::OP);
+        agree(QLinear::<f32, BlockQ8_0>::OP);
+        agree(QEmbedding::<f32, BlockQ8_0, u32>::OP);
+        assert_eq!(providers_of("conv2d"), None);
+    }
+}

@@ -102,6 +102,10 @@ fn a_policy_that_names_a_provider_an_op_lacks_is_an_error() {
         let text = Rocm::new().unwrap_err().to_string();
         assert!(text.ends_with("policy: softmax has no provider \"rocblas\"; it has hip, miopen"), "{text}");
     });
+}
+
+#[test]
+fn a_policy_in_code_is_checked_before_a_device_is_opened() {
     let code = Policy::new().order("matmul", ["miopen"]);
     let text = Rocm::builder().policy(code).build().unwrap_err().to_string();
     assert!(text.ends_with("policy: matmul has no provider \"miopen\"; it has rocblas, hip"), "{text}");
