@@ -11,13 +11,13 @@ constexpr u32 V_KEYS = 16;   // keys at a time in p v
 constexpr u32 THREADS = 16;  // the block is THREADS x THREADS: rows by keys, or by columns of v
 
 // Rows, and keys, of a tile: what the registers hold of the output decides.
-template <typename A, u32 DMAX> constexpr u32 tile_size() { return (sizeof(A) == 8 ? 32 : 64) / (DMAX > 128 ? 2 : 1); }
+template <typename A, u32 DMAX> OPS_DEVICE constexpr u32 tile_size() { return (sizeof(A) == 8 ? 32 : 64) / (DMAX > 128 ? 2 : 1); }
 
 // LDS in elements of A: the operands' tile, used for q and k and then for v, and the probabilities.
-template <u32 SIZE, u32 DMAX> constexpr u32 operand_slots() {
+template <u32 SIZE, u32 DMAX> OPS_DEVICE constexpr u32 operand_slots() {
     return 2 * DEPTH * (SIZE + 4) > V_KEYS * (DMAX + 4) ? 2 * DEPTH * (SIZE + 4) : V_KEYS * (DMAX + 4);
 }
-template <u32 SIZE> constexpr u32 probability_slots() { return SIZE * (SIZE + 4); }
+template <u32 SIZE> OPS_DEVICE constexpr u32 probability_slots() { return SIZE * (SIZE + 4); }
 
 // N neighbours in LDS; their address is a multiple of N elements.
 template <u32 N, typename A> OPS_DEVICE void read_lds(A (&out)[N], const A* from) {

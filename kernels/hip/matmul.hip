@@ -57,10 +57,10 @@ template <u32 GROUPS, typename T, typename W> OPS_DEVICE void matmul_tile(const 
         StageA a(matrix_at<const T>(args.batches, args.a, batch), args.a.row, args.a.column, args.m, args.k);
         StageB b(matrix_at<const W>(args.batches, args.b, batch), args.b.column, args.b.row, args.n, args.k);
         T* c = matrix_at<T>(args.batches, args.c, batch);
-        multiply_tile<GROUPS>(tile_a, tile_b, a, b, m0, n0, args.k, [&](u64 m, u64 n, A sum) OPS_INLINE {
-            if (m >= args.m || n >= args.n) return;
-            c[i64(m) * args.c.row + i64(n) * args.c.column] = narrow<T>(sum + bias_at<T, A>(args, n));
-        });
+        auto row = [&](u64 m) OPS_INLINE { return c + i64(m) * args.c.row; };
+        auto bias = [&](u64 n) OPS_INLINE { return bias_at<T, A>(args, n); };
+        Extent extent{args.m, args.n, args.k, args.c.column};
+        multiply_tile<GROUPS>(tile_a, tile_b, a, b, m0, n0, extent, row, bias);
     }
 }
 

@@ -97,14 +97,15 @@ OPS_DEVICE void qlinear_columns(const QLinearArgs& args, u64 m0, u64 n0) {
             }
         }
     }
+    bool first_lane = (lane_id() & (lanes - 1)) == 0;
     OPS_UNROLL
     for (u32 r = 0; r < ROWS; r++) {
+        u64 m = m0 + r;
+        T* to = row_at<T>(args.shape, args.y, m < args.rows ? m : 0) + i64(n0) * args.y.stride[5];
         OPS_UNROLL
         for (u32 j = 0; j < COLUMNS; j++) {
             A value = reduce_lanes(sum[r][j], lanes, Sum());
-            u64 m = m0 + r, n = n0 + j;
-            if ((lane_id() & (lanes - 1)) != 0 || m >= args.rows || n >= args.n) continue;
-            row_at<T>(args.shape, args.y, m)[i64(n) * args.y.stride[5]] = narrow<T>(value);
+            if (first_lane && m < args.rows && n0 + j < args.n) to[i64(j) * args.y.stride[5]] = narrow<T>(value);
         }
     }
 }
@@ -204,10 +205,10 @@ template <u32 GROUPS, typename B, typename T> OPS_DEVICE void qlinear_tile(const
         u64 m0 = tile % tiles_m * SIZE, n0 = tile / tiles_m * SIZE;
         StageX x(args, m0);
         StageW weight(args);
-        multiply_tile<GROUPS>(tile_x, tile_w, x, weight, m0, n0, args.k, [&](u64 m, u64 n, A sum) OPS_INLINE {
-            if (m >= args.rows || n >= args.n) return;
-            row_at<T>(args.shape, args.y, m)[i64(n) * args.y.stride[5]] = narrow<T>(sum);
-        });
+        auto row = [&](u64 m) OPS_INLINE { return row_at<T>(args.shape, args.y, m); };
+        auto bias = [](u64) OPS_INLINE { return A(0); };
+        Extent extent{args.rows, args.n, args.k, args.y.stride[5]};
+        multiply_tile<GROUPS>(tile_x, tile_w, x, weight, m0, n0, extent, row, bias);
     }
 }
 

@@ -68,7 +68,20 @@ struct Sign {  // NaN and both zeros stay as they are
     template <typename T> static OPS_METHOD T of(T x) { return x > T(0) ? T(1) : x < T(0) ? T(-1) : x; }
 };
 
+template <typename F> struct is_long { static constexpr bool value = false; };
+template <> struct is_long<Sigmoid> { static constexpr bool value = true; };
+template <> struct is_long<Silu> { static constexpr bool value = true; };
+template <> struct is_long<Gelu> { static constexpr bool value = true; };
+template <> struct is_long<GeluErf> { static constexpr bool value = true; };
+template <> struct is_long<Tanh> { static constexpr bool value = true; };
+template <> struct is_long<Erf> { static constexpr bool value = true; };
+template <> struct is_long<Exp> { static constexpr bool value = true; };
+template <> struct is_long<Log> { static constexpr bool value = true; };
+template <> struct is_long<Sin> { static constexpr bool value = true; };
+template <> struct is_long<Cos> { static constexpr bool value = true; };
+
 template <typename T, typename F> struct Apply {
+    static constexpr bool in_turns = is_long<F>::value && sizeof(T) == 2;
     OPS_METHOD T operator()(T x) const {
         if constexpr (is_float<T>::value) {
             return narrow<T>(F::of(widen(x)));

@@ -18,7 +18,7 @@ template <typename F, typename A> OPS_DEVICE A reduce_lanes(A value, u32 width, 
 }
 
 // Slots of LDS that reduce_block wants, enough for either wave size.
-template <u32 BLOCK> constexpr u32 reduce_slots() { return BLOCK / 32; }
+template <u32 BLOCK> OPS_DEVICE constexpr u32 reduce_slots() { return BLOCK / 32; }
 
 // Every thread of the block gets the total. `scratch` holds reduce_slots<BLOCK>() values and may be
 // used again at once.

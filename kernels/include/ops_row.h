@@ -6,8 +6,9 @@
 
 namespace ops {
 
-// Packs a lane keeps in registers between the passes over its row.
-constexpr u32 ROW_CACHE = 4;
+// Packs a lane keeps in registers between the passes over its row. The path for odd strides and
+// alignments reads its row again instead.
+template <typename T, u32 N> OPS_DEVICE constexpr u32 row_cache() { return sizeof(T) * N < 8 ? 1 : 4; }
 
 // N elements a step: whole 16-byte packs of contiguous memory, or single elements at any stride.
 template <typename T, u32 N> struct Row {
@@ -44,7 +45,7 @@ template <typename T, u32 N> OPS_DEVICE Pack<T, N> narrow_pack(const Pack<acc_t<
 }
 
 // Elements of a pack in the row kernels. An f64 access is wide enough by itself, and one path is enough.
-template <typename T> constexpr u32 row_pack() { return sizeof(T) == 8 ? 1 : PACK_BYTES / sizeof(T); }
+template <typename T> OPS_DEVICE constexpr u32 row_pack() { return sizeof(T) == 8 ? 1 : PACK_BYTES / sizeof(T); }
 
 template <typename T, u32 N>
 OPS_DEVICE Row<T, N> row_of(const Shape& shape, const Operand& operand, u64 row) {
@@ -87,17 +88,18 @@ template <u32 BLOCK, bool WHOLE, typename F> OPS_DEVICE void for_rows(u64 rows, 
     }
 }
 
-// A row's chunks as one lane sees them: the first ROW_CACHE stay in registers, others are read again.
+// A row's chunks as one lane sees them: the first CACHED stay in registers, others are read again.
 template <typename T, u32 N, typename G> struct CachedRow {
     using A = acc_t<T>;
+    static constexpr u32 CACHED = row_cache<T, N>();
     G group;
     u64 chunks;
-    Pack<T, N> cache[ROW_CACHE];
+    Pack<T, N> cache[CACHED];
 
     // f(chunk, values) for every chunk of this lane, got by load(chunk).
     template <typename L, typename F> OPS_METHOD void first_pass(L load, F f) {
         OPS_UNROLL
-        for (u32 k = 0; k < ROW_CACHE; k++) {
+        for (u32 k = 0; k < CACHED; k++) {
             u64 c = group.lane + u64(k) * group.lanes();
             if (c < chunks) cache[k] = load(c);
         }
@@ -105,12 +107,12 @@ template <typename T, u32 N, typename G> struct CachedRow {
     }
     template <typename L, typename F> OPS_METHOD void again(L load, F f) const {
         OPS_UNROLL
-        for (u32 k = 0; k < ROW_CACHE; k++) {
+        for (u32 k = 0; k < CACHED; k++) {
             u64 c = group.lane + u64(k) * group.lanes();
             if (c < chunks) f(c, widen_pack<T, N>(cache[k]));
         }
         OPS_NO_UNROLL
-        for (u64 c = group.lane + u64(ROW_CACHE) * group.lanes(); c < chunks; c += group.lanes()) {
+        for (u64 c = group.lane + u64(CACHED) * group.lanes(); c < chunks; c += group.lanes()) {
             f(c, widen_pack<T, N>(load(c)));
         }
     }

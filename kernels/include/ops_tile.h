@@ -67,6 +67,8 @@ template <typename T, typename A, u32 SIZE, u32 DEPTH> struct Stage {
     }
 };
 
+template <typename T, typename A> OPS_DEVICE void store_element(T* to, A value) { *to = narrow<T>(value); }
+
 // Lines a thread computes, in groups of 4 that lie 64 apart.
 OPS_DEVICE u32 line_of(u32 thread, u32 i) { return (i / 4) * 64 + thread * 4 + i % 4; }
 
@@ -79,24 +81,36 @@ template <u32 GROUPS, typename A> OPS_DEVICE void read_lines(A (&out)[GROUPS * 4
     }
 }
 
+// Where a product goes: m_count rows of n_count, columns `step` apart.
+struct Extent {
+    u64 m_count, n_count, k_count;
+    i64 step;
+};
+
 // A tile of GROUPS * 64 squared outputs at (m0, n0): 256 threads as 16 x 16, each with GROUPS * 4
-// squared of them, handed to store(m, n, sum). a and b stage the operands.
-template <u32 GROUPS, typename A, typename StageA, typename StageB, typename F>
-OPS_DEVICE void multiply_tile(A* tile_a, A* tile_b, StageA& a, StageB& b, u64 m0, u64 n0, u64 k_count, F store) {
+// squared of them. a and b stage the operands; row(m) is where row m goes, bias(n) is added to column n.
+template <u32 GROUPS, typename A, typename StageA, typename StageB, typename R, typename F>
+OPS_DEVICE void multiply_tile(A* tile_a, A* tile_b, StageA& a, StageB& b, u64 m0, u64 n0, const Extent& extent, R row, F bias) {
     constexpr u32 SIZE = GROUPS * 64, DEPTH = MATMUL_BLOCK * STAGED / SIZE, LINES = GROUPS * 4, PITCH = SIZE + 4;
     u32 tx = thread_x() % 16, ty = thread_x() / 16;
     A total[LINES][LINES] = {};
-    a.load(m0, 0);
-    b.load(n0, 0);
-    for (u64 k0 = 0; k0 < k_count; k0 += DEPTH) {
-        barrier();
-        a.store(tile_a);
-        b.store(tile_b);
-        barrier();
-        if (k0 + DEPTH < k_count) {  // the next tile's elements travel while this one is used
-            a.load(m0, k0 + DEPTH);
-            b.load(n0, k0 + DEPTH);
+    // The first turn only loads; after that, a tile's elements travel while the one before is used.
+    u64 next = 0;
+    for (bool loaded = false; loaded || next < extent.k_count;) {
+        if (loaded) {
+            barrier();
+            a.store(tile_a);
+            b.store(tile_b);
+            barrier();
         }
+        bool use = loaded;
+        loaded = next < extent.k_count;
+        if (loaded) {
+            a.load(m0, next);
+            b.load(n0, next);
+            next += DEPTH;
+        }
+        if (!use) continue;
         A part[LINES][LINES] = {};  // sums of sums: rounding grows with the root of either length
         OPS_NO_UNROLL
         for (u32 k = 0; k < DEPTH; k++) {
@@ -115,10 +129,22 @@ OPS_DEVICE void multiply_tile(A* tile_a, A* tile_b, StageA& a, StageB& b, u64 m0
             for (u32 j = 0; j < LINES; j++) total[i][j] += part[i][j];
         }
     }
+    A added[LINES];
     OPS_UNROLL
     for (u32 j = 0; j < LINES; j++) {
+        u64 n = n0 + line_of(tx, j);
+        added[j] = n < extent.n_count ? bias(n) : A(0);
+    }
+    OPS_UNROLL
+    for (u32 i = 0; i < LINES; i++) {
+        u64 m = m0 + line_of(ty, i);
+        if (m >= extent.m_count) continue;
+        auto to = row(m) + i64(n0) * extent.step;
         OPS_UNROLL
-        for (u32 i = 0; i < LINES; i++) store(m0 + line_of(ty, i), n0 + line_of(tx, j), total[i][j]);
+        for (u32 j = 0; j < LINES; j++) {
+            u32 n = line_of(tx, j);
+            if (n0 + n < extent.n_count) store_element(to + i64(n) * extent.step, total[i][j] + added[j]);
+        }
     }
 }
 

@@ -127,6 +127,31 @@ template <u32 N, typename Y, typename F, typename... X> OPS_DEVICE Pack<Y, N> ma
     return out;
 }
 
+// The same for one operand of 16-bit elements and an f of many instructions, two elements a turn: the
+// words move up, so that no register is indexed.
+template <u32 N, typename Y, typename F, typename X> OPS_DEVICE Pack<Y, N> map_pack_in_turns(F f, const Pack<X, N>& in) {
+    constexpr u32 WORDS = N / 2;
+    Pack<u32, WORDS> from = bits_as<Pack<u32, WORDS>>(in), to{};
+    OPS_NO_UNROLL
+    for (u32 turn = 0; turn < WORDS; turn++) {
+        Pack<X, 2> two = bits_as<Pack<X, 2>>(from.v[0]);
+        u32 done = bits_as<u32>(Pack<Y, 2>{{f(two.v[0]), f(two.v[1])}});
+        OPS_UNROLL
+        for (u32 w = 0; w + 1 < WORDS; w++) {
+            from.v[w] = from.v[w + 1];
+            to.v[w] = to.v[w + 1];
+        }
+        to.v[WORDS - 1] = done;
+    }
+    return bits_as<Pack<Y, N>>(to);
+}
+
+// Whether f takes its pack in turns.
+template <typename F, typename = void> struct InTurns { static constexpr bool value = false; };
+template <typename F> struct InTurns<F, typename choose<F::in_turns, void, void>::type> {
+    static constexpr bool value = F::in_turns;
+};
+
 // f on `step` elements from a linear index on, fewer at the end.
 template <u32 N, typename Y, typename F, typename... X>
 OPS_DEVICE void map_at(const Shape& shape, u64 index, u64 step, F f, Cursor<Y> y, Cursor<X>... x) {
@@ -136,7 +161,11 @@ OPS_DEVICE void map_at(const Shape& shape, u64 index, u64 step, F f, Cursor<Y> y
     });
     u64 left = shape.count - index;
     if (step == N && left >= N) {
-        store_pack<N>(y.at, map_pack<N, Y>(f, x.template pack<N>()...));
+        if constexpr (InTurns<F>::value) {
+            store_pack<N>(y.at, map_pack_in_turns<N, Y>(f, x.template pack<N>()...));
+        } else {
+            store_pack<N>(y.at, map_pack<N, Y>(f, x.template pack<N>()...));
+        }
         return;
     }
     if (left > step) left = step;

@@ -4,8 +4,8 @@ use crate::launch::need;
 use crate::{Device, Divider, Dtype, Family, Launch, Operand, Refused, Shape, View, elementwise, rows};
 
 const BLOCK: u32 = 256;
-/// Packs a lane keeps in registers, `ROW_CACHE` in the source.
-const ROW_CACHE: u64 = 4;
+/// Steps a lane takes over a short row: what it keeps in registers.
+const SHORT_ROW: u64 = 4;
 
 /// Arguments of rms_norm, add_rms_norm and layer_norm.
 #[repr(C)]
@@ -78,7 +78,7 @@ pub(crate) fn reduce_lds(t: Dtype, block: u32) -> u32 {
 pub(crate) fn lanes_for(row: u64, pack: u32, wave: u32) -> Option<u32> {
     let chunks = row.div_ceil(u64::from(pack)).max(1);
     let lanes = chunks.next_power_of_two().min(u64::from(wave)) as u32;
-    (chunks <= u64::from(lanes) * ROW_CACHE).then_some(lanes)
+    (chunks <= u64::from(lanes) * SHORT_ROW).then_some(lanes)
 }
 
 /// A row op: variant, grid and lanes for rows of the shape's last dimension.

@@ -32,8 +32,6 @@ const STEPS: &[Step] = &[
         "example generate",
         &["cargo", "run", "--release", "--example", "generate", "--", "--max-tokens", "32"],
     ),
-    Step { slow: true, ..step("sanitizer", &["bash", "tools/sanitizer.sh"]) },
-    Step { slow: true, ..step("fuzz", &["bash", "tools/fuzz.sh", "20"]) },
 ];
 
 /// Runs the steps; `--quick` leaves the slow ones out, `--from NAME` starts at one, `--without NAME` skips one.

@@ -17,20 +17,20 @@
 #[macro_export]
 macro_rules! operands {
     ($Op:ident<$($G:ident: $Bound:path),+> { $($name:ident: $mode:tt $e:ty),+ $(,)? }) => { $crate::__paste! {
-        #[doc = concat!("The tensors of one call of [`", stringify!($Op), "`].")]
+        #[doc = concat!("The tensors of one call of [`", stringify!($Op), "`](struct@", stringify!($Op), ").")]
         #[allow(missing_docs)]
         pub struct [<$Op Args>]<'a, Here: $crate::Space, $($G: $Bound),+> {
             $(pub $name: $crate::operands!(@arg $mode, 'a, Here, $e)),+
         }
 
-        #[doc = concat!("The layouts that the shape rule of [`", stringify!($Op), "`] reads.")]
+        #[doc = concat!("The layouts that the shape rule of [`", stringify!($Op), "`](struct@", stringify!($Op), ") reads.")]
         #[allow(missing_docs)]
         #[derive(Clone, Copy, Debug)]
         pub struct [<$Op Shapes>]<'a> {
             $(pub $name: $crate::operands!(@shape $mode, 'a)),+
         }
 
-        #[doc = concat!("A tensor for every operand of [`", stringify!($Op), "`].")]
+        #[doc = concat!("A tensor for every operand of [`", stringify!($Op), "`](struct@", stringify!($Op), ").")]
         #[allow(missing_docs)]
         pub struct [<$Op Owned>]<Here: $crate::Space, $($G: $Bound),+> {
             $(pub $name: $crate::operands!(@owned $mode, Here, $e)),+

@@ -34,7 +34,7 @@ impl Binary {
         [Self::Add, Self::Sub, Self::Mul, Self::Div, Self::Maximum, Self::Minimum, Self::SwiGlu, Self::GeGlu];
 }
 
-/// y[i] = op(a[i], b[i])
+/// y\[i\] = op(a\[i\], b\[i\])
 ///
 /// # Errors
 /// [`Error::Length`] when the lengths differ.
@@ -74,7 +74,7 @@ fn by_op<T: Element>(isa: Isa, op: Binary, x: [&[T]; 2], y: &mut [T], store: Sto
     }
 }
 
-/// y[i] = x[i] · mul + add
+/// y\[i\] = x\[i\] · mul + add
 ///
 /// # Errors
 /// [`Error::Length`] when the lengths differ.
@@ -99,7 +99,7 @@ fn affine_same(isa: Isa, map: Affine, operands: Same<'_, 1, 1>, store: Store) {
     }
 }
 
-/// y[i] = y[i] · mul + add
+/// y\[i\] = y\[i\] · mul + add
 pub fn affine_in_place<T: Element>(isa: Isa, mul: f32, add: f32, y: &mut [T]) {
     affine_in_place_same(isa, Affine { mul, add }, T::same([], [y]));
 }
@@ -112,7 +112,7 @@ fn affine_in_place_same(isa: Isa, map: Affine, operands: Same<'_, 0, 1>) {
     }
 }
 
-/// y[i] = map(x₀[i], x₁[i], ..), for functions that this crate has not.
+/// y\[i\] = map(x₀\[i\], x₁\[i\], ..), for functions that this crate has not.
 ///
 /// # Errors
 /// [`Error::Length`] when the lengths differ.

@@ -9,7 +9,7 @@ use crate::simd::{Kernel, Simd};
 /// Elements converted at a time by operations on mixed types.
 const BLOCK: usize = 1024;
 
-/// y[i] = x[i], rounded to nearest, ties to even. NaN stays NaN, what is too large becomes infinite.
+/// y\[i\] = x\[i\], rounded to nearest, ties to even. NaN stays NaN, what is too large becomes infinite.
 ///
 /// # Errors
 /// [`Error::Length`] when the lengths differ.

@@ -4,7 +4,7 @@ use crate::error::{Error, same_len};
 use crate::isa::Isa;
 use crate::simd::{Kernel, Simd};
 
-/// y[i] = yes[i] where cond[i] is not 0, else no[i], for any type; those of 1, 2, 4 and 8 bytes in vectors.
+/// y\[i\] = yes\[i\] where cond\[i\] is not 0, else no\[i\], for any type; those of 1, 2, 4 and 8 bytes in vectors.
 ///
 /// # Errors
 /// [`Error::Length`] when the lengths differ.

@@ -37,7 +37,10 @@ impl Isa {
 
     /// All that this processor has, from least to best.
     pub fn available() -> Vec<Self> {
-        let mut all = vec![Self::portable()];
+        #[cfg(not(target_arch = "x86_64"))]
+        {
+            vec![Self::portable()]
+        }
         #[cfg(target_arch = "x86_64")]
         {
             let avx2 = is_x86_feature_detected!("avx2")
@@ -52,9 +55,9 @@ impl Isa {
                 && is_x86_feature_detected!("avx512vl");
             let vnni = avx512 && is_x86_feature_detected!("avx512vnni");
             let found = [(avx2, Level::Avx2), (avx512, Level::Avx512), (vnni, Level::Avx512Vnni)];
-            all.extend(found.into_iter().filter(|(has, _)| *has).map(|(_, level)| Self(level)));
+            let found = found.into_iter().filter(|(has, _)| *has).map(|(_, level)| Self(level));
+            std::iter::once(Self::portable()).chain(found).collect()
         }
-        all
     }
 
     /// Plain Rust, compiled for the target's baseline.

@@ -23,7 +23,7 @@ pub trait Map<const N: usize>: Copy {
 /// Elements that a streamed output is computed in, in a scratch array that stays in the first-level cache.
 const BLOCK: usize = 1024;
 
-/// y[i] = map(x₀[i], x₁[i], ..)
+/// y\[i\] = map(x₀\[i\], x₁\[i\], ..)
 pub(crate) struct Elementwise<'a, F, T, const N: usize> {
     pub(crate) map: F,
     pub(crate) x: [&'a [T]; N],
@@ -87,7 +87,7 @@ fn apply_streamed<S: Simd, F: Map<N>, T: Element, const N: usize>(s: S, map: F, 
     s.fence();
 }
 
-/// y[i] = map(y[i])
+/// y\[i\] = map(y\[i\])
 pub(crate) struct InPlace<'a, F, T> {
     pub(crate) map: F,
     pub(crate) y: &'a mut [T],

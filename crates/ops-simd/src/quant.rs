@@ -2,7 +2,7 @@
 //!
 //! Activations are quantized once per call, to 8 bits with a scale for every 32; the products of integers are exact in
 //! i32, and each block's sum is scaled in f32. Weights are repacked once at load: tiles of sixteen rows, so that a vector holds
-//! the same four columns of sixteen rows. [`reference`] has the same arithmetic as plain loops.
+//! the same four columns of sixteen rows. [`mod@reference`] has the same arithmetic as plain loops.
 
 mod activations;
 mod blocks;

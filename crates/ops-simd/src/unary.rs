@@ -87,7 +87,7 @@ impl fmt::Display for Unary {
     }
 }
 
-/// y[i] = op(x[i])
+/// y\[i\] = op(x\[i\])
 ///
 /// # Errors
 /// [`Error::Length`] when the lengths differ.
@@ -103,7 +103,7 @@ pub fn unary<X: Element, Y: Element>(
     Ok(())
 }
 
-/// y[i] = op(y[i])
+/// y\[i\] = op(y\[i\])
 pub fn unary_in_place<T: Element>(isa: Isa, op: Unary, y: &mut [T]) {
     dispatch_in_place(isa, op, T::view_mut(y));
 }

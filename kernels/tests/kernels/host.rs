@@ -43,6 +43,18 @@ fn compile(stem: &str, text: &str, flags: &[String]) -> PathBuf {
     library
 }
 
+/// Compiles and runs a program that includes kernel headers; what it printed.
+pub(crate) fn run_program(stem: &str, text: &str) -> String {
+    let include = concat!("-I", env!("CARGO_MANIFEST_DIR"), "/include");
+    let flags = ["-std=c++17", "-O2", "-x", "c++", include].map(String::from);
+    // The headers are not part of the text: their content is, so that a change compiles again.
+    let headers = source::source(Family::Unary).replace("*/", "* /");
+    let program = compile(stem, &format!("{text}\n/*{headers}*/"), &flags);
+    let out = Command::new(&program).output().unwrap_or_else(|e| panic!("{}: {e}", program.display()));
+    assert!(out.status.success(), "{stem} ended with {}", out.status);
+    String::from_utf8_lossy(&out.stdout).into_owned()
+}
+
 static ENGINE: LazyLock<Library> = LazyLock::new(|| {
     let text = include_str!("../host/engine.cpp")
         .replace("#include \"../../include/ops_host.h\"", &source::HOST_HEADER.replace("#pragma once", ""));

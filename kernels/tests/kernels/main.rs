@@ -5,6 +5,7 @@ mod cast;
 mod data;
 mod elementwise;
 mod host;
+mod math;
 mod matmul;
 mod mirror;
 mod moving;

@@ -3,7 +3,7 @@ use crate::data::{Buffer, Element, Layout, Random, assert_close, check_untouched
 use crate::host::{WAVES, run};
 use half::{bf16, f16};
 use ops_kernels::matmul::{self, Matmul};
-use ops_kernels::{Device, View};
+use ops_kernels::{Device, Dtype, View};
 
 /// The strides of `[.., r, c]` stored as `[.., c, r]`.
 fn transposed(dims: &[u64]) -> Layout {
@@ -20,6 +20,14 @@ fn random<T: Element>(n: usize, seed: u64) -> Vec<T> {
     (0..n).map(|_| T::from_f64(random.normal())).collect()
 }
 
+/// Random values where the layout has elements, NaN between them.
+fn filled<T: Element>(layout: &Layout, seed: u64) -> Buffer<T> {
+    let mut values = vec![T::from_f64(f64::NAN); layout.len];
+    let mut random = Random::new(seed);
+    layout.offsets().into_iter().for_each(|o| values[o] = T::from_f64(random.normal()));
+    Buffer::new(&values, 0)
+}
+
 struct Case<'a> {
     batch: &'a [u64],
     size: [u64; 3],
@@ -34,7 +42,7 @@ struct Case<'a> {
 
 fn check<T: Element, W: Element>(case: &Case<'_>) {
     let [m, n, k] = case.size;
-    let (a, b) = (Buffer::new(&random::<T>(case.a.len, 1), 0), Buffer::new(&random::<W>(case.b.len, 2), 0));
+    let (a, b) = (filled::<T>(&case.a, 1), filled::<W>(&case.b, 2));
     let (bias_t, bias_f32) =
         (Buffer::new(&random::<T>(n as usize, 3), 1), Buffer::new(&random::<f32>(n as usize, 3), 1));
     let row = Layout::contiguous(&[n]);
@@ -175,6 +183,37 @@ fn few_rows_of_every_common_pair() {
     few_rows::<f64, f64>();
     few_rows::<f32, f16>();
     few_rows::<f32, bf16>();
+}
+
+/// Rows that start on 16-byte boundaries and end within a pack: what lies behind the end is NaN, so that
+/// a pack read across it shows.
+#[test]
+fn aligned_rows_with_a_tail() {
+    fn case<T: Element>() {
+        for (m, n, variant) in [(33, 20, "tile64"), (40, 130, "tile128"), (3, 9, "rows4")] {
+            if variant == "tile128" && T::DTYPE == Dtype::F64 {
+                continue;
+            }
+            let k = 29;
+            let rows = |lines| Layout::new(&[lines, k], vec![48, 1]);
+            let columns = Layout::new(&[k, n], vec![1, 48]);
+            let compute_units = if variant == "tile128" { 1 } else { 1000 };
+            let a = [rows(m), Layout::new(&[m, k], vec![1, 48])];
+            let b = [columns, Layout::new(&[k, n], vec![144, 1])];
+            for (a, b) in a.into_iter().zip(b) {
+                if variant == "rows4" && b.strides[0] != 1 {
+                    continue;
+                }
+                let c = Layout::padded(&[m, n], 3);
+                let size = [m, n, k];
+                check::<T, T>(&Case { batch: &[], size, a, b, c, bias: None, variant, compute_units });
+            }
+        }
+    }
+    case::<f16>();
+    case::<bf16>();
+    case::<f32>();
+    case::<f64>();
 }
 
 #[test]

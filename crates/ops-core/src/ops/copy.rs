@@ -54,7 +54,7 @@ impl<T: Element> Op for Fill<T> {
 
 /// Moving and setting elements of any type.
 pub trait CopyOps<T: Element>: Execute<Copy<T>> + Execute<Fill<T>> {
-    /// [`Copy`] into `y`.
+    /// [`Copy`](struct@Copy) into `y`.
     ///
     /// # Errors
     /// [`Error::Shape`](crate::Error::Shape) and what the backend reports.

@@ -5,7 +5,7 @@ use super::poly;
 use crate::simd::Simd;
 
 /// 2/√π, the first coefficient of −ln(1 − erf(x)); the rest of it is the first of [`LOG_TAIL`].
-const FIRST: f32 = -core::f32::consts::FRAC_2_SQRT_PI;
+const FIRST: f32 = -std::f32::consts::FRAC_2_SQRT_PI;
 /// ln(1 − erf(x)) / x in powers of x on [0, 4], good to 4e-9 in erf.
 const LOG_TAIL: [f32; 9] = [
     5.863_538_3e-8,

@@ -61,11 +61,10 @@ fn line(quants: &[u8], g: usize, half: usize) -> __m256i {
 #[target_feature(enable = "avx2")]
 fn signed_bytes(quants: &[u8], half: usize, x: &[i32; WORDS]) -> __m256i {
     let mut sum = _mm256_setzero_si256();
-    #[allow(clippy::needless_range_loop)] // `g` counts registers of both operands.
-    for g in 0..8 {
+    for (g, x) in x.iter().enumerate() {
         let w = _mm256_xor_si256(line(quants, g, half), _mm256_set1_epi8(i8::MIN));
         // At most 128 · 127 · 2 in magnitude.
-        let pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(_mm256_set1_epi32(x[g]), w));
+        let pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(_mm256_set1_epi32(*x), w));
         sum = _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
     }
     sum

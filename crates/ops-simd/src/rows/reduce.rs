@@ -15,7 +15,7 @@ pub struct Moments {
     pub variance: f32,
 }
 
-/// y[r] = Σ x[r, i] over rows of `n`; 0 for empty rows.
+/// `y[r] = Σ x[r, i]` over rows of `n`; 0 for empty rows.
 ///
 /// # Errors
 /// [`Error::Length`] when `x` has not `n` elements for each of `y`.
@@ -25,7 +25,7 @@ pub fn sum<T: Element>(isa: Isa, x: &[T], n: usize, y: &mut [f32]) -> Result<(),
     Ok(())
 }
 
-/// y[r] = Σ x[r, i]² over rows of `n`; 0 for empty rows.
+/// `y[r] = Σ x[r, i]²` over rows of `n`; 0 for empty rows.
 ///
 /// # Errors
 /// [`Error::Length`] when `x` has not `n` elements for each of `y`.
@@ -35,7 +35,7 @@ pub fn sum_of_squares<T: Element>(isa: Isa, x: &[T], n: usize, y: &mut [f32]) ->
     Ok(())
 }
 
-/// y[r] = the largest of x[r, ..], NaN when any is; −∞ for empty rows.
+/// y\[r\] = the largest of x\[r, ..\], NaN when any is; −∞ for empty rows.
 ///
 /// # Errors
 /// [`Error::Length`] when `x` has not `n` elements for each of `y`.
@@ -45,7 +45,7 @@ pub fn max<T: Element>(isa: Isa, x: &[T], n: usize, y: &mut [f32]) -> Result<(),
     Ok(())
 }
 
-/// y[r] = mean and biased variance of x[r, ..]; NaN for empty rows. The row's first element is taken off
+/// y\[r\] = mean and biased variance of x\[r, ..\]; NaN for empty rows. The row's first element is taken off
 /// before anything is summed, so a mean far larger than the deviation costs no precision.
 ///
 /// # Errors

@@ -1,0 +1,12 @@
+//! The elementary functions that kernels compute with are as exact as their header says.
+use crate::host::run_program;
+
+#[test]
+fn errors_in_ulp() {
+    let printed = run_program("math", include_str!("../host/math.cpp"));
+    assert_eq!(printed.lines().count(), 20);
+    for line in printed.lines() {
+        let ulp = line.split_whitespace().nth(2).and_then(|u| u.parse::<f64>().ok());
+        assert!(ulp.is_some_and(|u| u < 2.5), "{line}");
+    }
+}
