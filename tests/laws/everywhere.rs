@@ -83,6 +83,32 @@ fn views_outside_their_memory_and_outputs_over_themselves_are_errors() {
 }
 
 #[test]
+fn halves_of_a_tensor_are_written_one_beside_the_other() {
+    let b = Cpu::new();
+    let split = |dims: &[usize], axis: isize, mid: usize, turned: bool| -> Result<Vec<f64>> {
+        let mut y: TensorOf<Cpu, f32> = b.zeros(dims)?;
+        let mut view = y.as_mut();
+        if turned {
+            let (rows, n) = (dims[0], dims[1] as isize);
+            view = view.with_layout(Layout::strided(dims, &[-n, 1], (rows - 1) * n as usize)?)?;
+        }
+        let (mut left, mut right) = view.split_at(axis, mid)?;
+        b.fill(left.reborrow(), 1.0)?;
+        b.fill(right.reborrow(), 2.0)?;
+        b.affine_inplace(left, 3.0, 0.0)?;
+        Ok(values(&b, y.as_ref()))
+    };
+    assert_eq!(split(&[3, 2], 0, 1, false).unwrap(), [3.0, 3.0, 2.0, 2.0, 2.0, 2.0]);
+    assert_eq!(split(&[3, 2], 0, 1, true).unwrap(), [2.0, 2.0, 2.0, 2.0, 3.0, 3.0]);
+    assert_eq!(split(&[1, 4], 1, 3, false).unwrap(), [3.0, 3.0, 3.0, 2.0]);
+    assert_eq!(split(&[2, 2], 0, 0, false).unwrap(), [2.0; 4]);
+    assert_eq!(split(&[2, 2], 0, 2, false).unwrap(), [3.0; 4]);
+    // Halves that interleave in memory cannot be lent at once; beyond the axis there is nothing.
+    assert!(matches!(split(&[2, 4], 1, 2, false), Err(Error::View { view: "split_at", .. })));
+    assert!(split(&[2, 4], 0, 3, false).is_err());
+}
+
+#[test]
 fn optional_operands_are_absent_not_zero() {
     fn go<B: MatMulOps<f32>>(b: &B) -> Vec<f64> {
         let (x, w): (TensorOf<B, f32>, TensorOf<B, f32>) = (tensor(b, &[2, 4], 1), tensor(b, &[3, 4], 2));

@@ -2,7 +2,15 @@
 //!
 //! Both work on a [`Case`], one op call as data. [`call`] runs a case on any backend, whatever its
 //! op and types are; [`golden`] reads cases from files with the results that another implementation
-//! computed in float64.
+//! computed in float64; [`suite`] makes thousands of its own.
+//!
+//! ```no_run
+//! use ops_test::suite::{Filter, run};
+//!
+//! let report = run(&ops_cpu::Cpu::new(), &Filter::op("rms_norm"));
+//! println!("{}", report.table());
+//! assert_eq!(report.failures().count(), 0);
+//! ```
 #![forbid(unsafe_code)]
 
 mod array;

@@ -13,8 +13,8 @@
 //! In-place forms are named `rope_inplace` and the like, or have the output `out.x`.
 //!
 //! Blocks are stored as `u8`, the bytes of a row of blocks as the last axis, or the bytes of each
-//! block as one more axis. Views of them count blocks. The format is the option `format`, or `to`
-//! for `quantize`, or else the case's `dtype`.
+//! block as one more axis. Views of them count blocks. The format is the option `format` (`to`,
+//! `type`, `qtype` and `block` are understood too), or else the case's `dtype`.
 //!
 //! Nothing in a file is trusted: sizes and views are checked before use.
 use crate::dispatch::Runner;

@@ -165,7 +165,7 @@ impl<'f> Builder<'f> {
 }
 
 fn block_format(params: &mut Params, run_in: DType) -> Result<DType, CallError> {
-    for key in ["format", "to"] {
+    for key in ["format", "to", "type", "qtype", "block"] {
         if let Some(name) = params.word(key)?.map(str::to_owned) {
             params.0.remove(key);
             return dtype(&name);
