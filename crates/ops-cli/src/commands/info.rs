@@ -57,8 +57,7 @@ fn backends() -> Vec<Backend> {
 }
 
 pub(super) fn run(json: bool, out: &mut dyn Write) -> Result<Outcome, Failure> {
-    let info =
-        Info { version: env!("CARGO_PKG_VERSION"), machine: Machine::here(), backends: backends() };
+    let info = Info { version: env!("CARGO_PKG_VERSION"), machine: Machine::here(), backends: backends() };
     if json {
         json_line(&info, out)?;
         return Ok(Outcome::Fine);
