@@ -71,7 +71,9 @@ fn every_field_of_every_argument_struct_lies_where_the_source_has_it() {
     );
     agree(
         Family::Index,
-        &[fields!(IndexSelectArgs: shape, x, y, ids, ids_stride, bound, error, ids_kind, op, operand, reserved)],
+        &[
+            fields!(IndexSelectArgs: shape, x, y, ids, ids_stride, bound, error, ids_kind, op, operand, reserved),
+        ],
     );
     agree(Family::Matmul, &[fields!(MatmulArgs: batches, a, b, c, m, n, k, bias, bias_stride, bias_is_f32)]);
     agree(
@@ -87,8 +89,10 @@ fn every_field_of_every_argument_struct_lies_where_the_source_has_it() {
     for family in [Family::Attention, Family::AttentionDecode] {
         agree(
             family,
-            &[fields!(AttentionArgs: q, k, v, o, mask, slopes, slope_stride, batch, kv_heads, group, t, s, d, left,
-                right, scale, softcap, mask_kind, partial, splits, lanes)],
+            &[
+                fields!(AttentionArgs: q, k, v, o, mask, slopes, slope_stride, batch, kv_heads, group, t, s, d, left,
+                right, scale, softcap, mask_kind, partial, splits, lanes),
+            ],
         );
     }
     agree(
