@@ -21,7 +21,7 @@ fn main() {
         let line = line.expect("a line");
         let (name, model) = line.split_once('\t').unwrap_or((&line, ""));
         let answer = if name.starts_with("generate") {
-            generate(model, name.ends_with("q8_0")).map(|us| format!("{us}"))
+            generate(model, false).map(|us| format!("{us}"))
         } else {
             // One case at a time: memory of the last is free again.
             if !cases.contains_key(name) {

@@ -80,8 +80,8 @@ struct Class {
 
 /// The class for a number of bytes; `None` beyond what memory can hold.
 fn class(bytes: usize) -> Option<Class> {
-    if bytes == 0 {
-        return Some(Class { index: 0, bytes: 0 });
+    if bytes == 0 || isize::try_from(bytes).is_err() {
+        return (bytes == 0).then_some(Class { index: 0, bytes: 0 });
     }
     // Quarters of the power of two below, a line at least.
     let step = (bytes.next_power_of_two() / 8).max(size_of::<Line>());
