@@ -156,6 +156,7 @@ def main():
         "THREADS": str(args.threads),
         "ABSENT": f"Not measured, because it could not be installed: {', '.join(absent)}." if absent else "",
         "TABLE": table(results, ceilings),
+        "NOTES": (ROOT / "peers/notes.md").read_text().strip(),
         "TOKENS": "\n".join(["| model | ours | candle | ratio |", "|---|---:|---:|---:|", *lines]),
     }.items():
         text = text.replace(f"@{key}@", value)

@@ -110,8 +110,11 @@ fn float<T: Float>(op: &str, dims: &[usize]) -> Result<Run> {
 }
 
 fn rows<T: Float>(op: &str, dims: &[usize]) -> Result<Run> {
-    let (x, w, bias) =
-        (random::<T>(1, dims)?, random::<T>(2, &dims[dims.len() - 1..])?, random::<T>(3, &dims[dims.len() - 1..])?);
+    let (x, w, bias) = (
+        random::<T>(1, dims)?,
+        random::<T>(2, &dims[dims.len() - 1..])?,
+        random::<T>(3, &dims[dims.len() - 1..])?,
+    );
     match op {
         "rms_norm" => checked!(b => b.rms_norm(x.as_ref(), w.as_ref(), RmsNorm::eps(1e-5))),
         "layer_norm" => {
@@ -147,7 +150,9 @@ fn product<T: Float>(op: &str, dims: &[usize]) -> Result<Run> {
 
 /// `[1, heads, t, d]` against `[1, kv_heads, s, d]`, causal.
 fn attention<T: Float>(dims: &[usize]) -> Result<Run> {
-    let &[h, hk, t, s, d] = dims else { return Err(ops_core::Error::param("attention", "dims", dims.len(), "5")) };
+    let &[h, hk, t, s, d] = dims else {
+        return Err(ops_core::Error::param("attention", "dims", dims.len(), "5"));
+    };
     let (q, k, v) =
         (random::<T>(1, &[1, h, t, d])?, random::<T>(2, &[1, hk, s, d])?, random::<T>(3, &[1, hk, s, d])?);
     checked!(b => b.attention(q.as_ref(), k.as_ref(), v.as_ref(), Attention::<T>::causal()))

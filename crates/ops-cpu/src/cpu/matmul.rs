@@ -1,7 +1,7 @@
 //! Products of matrices.
-use super::{Cpu, threads};
 use super::rows::{map, packed, scratch, widened, zeros};
 use super::vectors::{on_vector, store, sure, told};
+use super::{Cpu, threads};
 use crate::host::raw::{Raw, RawMut};
 use crate::{Host, Kernel};
 use bytemuck::{cast_slice, cast_slice_mut};

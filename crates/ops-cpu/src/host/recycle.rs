@@ -136,7 +136,10 @@ mod tests {
         let mut last = class(1).unwrap();
         for bytes in (1..1 << 14).chain((14..40).flat_map(|p| [(1 << p) - 1, 1 << p, (1 << p) + 1])) {
             let class = class(bytes).unwrap();
-            assert!(class.bytes >= bytes && class.bytes <= (bytes + 63).max(bytes + bytes / 4), "{bytes} {class:?}");
+            assert!(
+                class.bytes >= bytes && class.bytes <= (bytes + 63).max(bytes + bytes / 4),
+                "{bytes} {class:?}"
+            );
             assert!((class.index > last.index) == (class.bytes > last.bytes), "{last:?} {class:?}");
             assert_eq!(super::class(class.bytes), Some(class), "a class holds its own size");
             last = class;

@@ -73,8 +73,7 @@ fn step<const M: usize, const R: usize, const SIZE: usize>(
 #[target_feature(enable = "avx512f,avx2")]
 fn words(a: &[i32; WORDS], b: &[i32; WORDS]) -> __m512i {
     // SAFETY: 32 bytes each.
-    let (a, b) =
-        unsafe { (_mm256_loadu_si256(a.as_ptr().cast()), _mm256_loadu_si256(b.as_ptr().cast())) };
+    let (a, b) = unsafe { (_mm256_loadu_si256(a.as_ptr().cast()), _mm256_loadu_si256(b.as_ptr().cast())) };
     _mm512_inserti64x4::<1>(_mm512_castsi256_si512(a), b)
 }
 

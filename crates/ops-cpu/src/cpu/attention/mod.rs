@@ -37,7 +37,8 @@ fn attention(p: &Problem<'_>, batch: usize, o: RawMut<'_>) -> Result<()> {
     };
     let cost = (queries * p.group()).saturating_mul(p.s.saturating_mul(2 * p.d)) / PER_ELEMENT;
     let wanted = 2 * threads::count();
-    let pieces = wanted.div_ceil(units).min(p.s / (2 * KEYS)).min(units.saturating_mul(cost) / threads::SMALL);
+    let pieces =
+        wanted.div_ceil(units).min(p.s / (2 * KEYS)).min(units.saturating_mul(cost) / threads::SMALL);
     let out = Output { rows: Rows::new(o), dtype: p.q.dtype };
     if units < wanted && pieces > 1 && threads::count() > 1 {
         return (0..units).try_for_each(|unit| by_keys(p, &tile(unit), pieces, &out));
@@ -59,7 +60,12 @@ fn attention(p: &Problem<'_>, batch: usize, o: RawMut<'_>) -> Result<()> {
     told("attention", failed.into_inner().unwrap_or_else(|e| e.into_inner()))
 }
 
-fn run(p: &Problem<'_>, tile: &Tile, o: &mut [f32], running: &mut [Running]) -> core::result::Result<(), Error> {
+fn run(
+    p: &Problem<'_>,
+    tile: &Tile,
+    o: &mut [f32],
+    running: &mut [Running],
+) -> core::result::Result<(), Error> {
     on_vector!(p.q.dtype, T => p.run::<T>(tile, o, running), else Ok(()))
 }
 
