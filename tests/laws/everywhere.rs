@@ -179,10 +179,7 @@ fn quantized_weights_are_ordinary_tensors() {
     let exact = {
         let (b, x) = (Reference::new(), data::<bf16>(2 * k, 6));
         let x = b.cast(Host::view(&x, &[2, k]).unwrap()).unwrap();
-        values::<_, f32>(
-            &b,
-            MatMulOps::<f32>::linear(&b, x.as_ref(), Host::view(&w, &[n, k]).unwrap()).unwrap().as_ref(),
-        )
+        values::<_, f32>(&b, b.linear(x.as_ref(), Host::view(&w, &[n, k]).unwrap()).unwrap().as_ref())
     };
     fn blocks<Q: Block>(w: &[f32]) -> Vec<Q> {
         w.chunks(Q::LEN).map(Q::quantize).collect()

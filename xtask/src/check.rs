@@ -32,6 +32,13 @@ const STEPS: &[Step] = &[
         "example generate",
         &["cargo", "run", "--release", "--example", "generate", "--", "--max-tokens", "32"],
     ),
+    // What a call through the traits costs is a promise of the documentation.
+    step(
+        "overhead",
+        &["cargo", "run", "--release", "-p", "ops-cpu", "--example", "overhead", "--", "--check"],
+    ),
+    Step { slow: true, ..step("sanitizer", &["tools/sanitizer.sh"]) },
+    Step { slow: true, ..step("fuzz", &["fuzz/run.sh", "20"]) },
 ];
 
 /// Runs the steps; `--quick` leaves the slow ones out, `--from NAME` starts at one, `--without NAME` skips one.

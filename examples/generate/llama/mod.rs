@@ -127,7 +127,7 @@ impl<S: Space> Llama<S> {
         let q = q.as_ref().reshape(&by_head(heads))?.transpose(1, 2)?;
         let mut o = b.empty(Shape::new(&[t, heads * head_dim])?)?;
         let o_by_head = o.as_mut().reshape(&by_head(heads))?.transpose(1, 2)?;
-        b.attention_into(q, cache.keys()?, cache.values()?, None, None, o_by_head, Attention::<T>::causal())?;
+        b.attention_into(q, cache.keys()?, cache.values()?, o_by_head, Attention::<T>::causal())?;
         Ok(layer.o.linear(b, o.as_ref())?)
     }
 

@@ -1,7 +1,7 @@
 //! What decoder models share: one bound to ask for, weights of any type, the cache, rope tables.
 use crate::ops::{
-    ActivationOps, AttentionOps, CastOps, CopyOps, ElementwiseOps, IndexOps, MatMulOps, NormOps, QuantOps,
-    RopeOps, SoftmaxOps,
+    ActivationOps, AttentionOps, CastOps, CopyOps, ElementwiseOps, IndexOps, LinearOps, MatMulOps, NormOps,
+    QuantOps, RopeOps, SoftmaxOps,
 };
 use crate::quant::{BlockQ4_0, BlockQ8_0};
 use crate::{Float, bf16, f16};
@@ -49,9 +49,9 @@ impl<T: Float, B> Transformer<T> for B where
 /// A [`Transformer`] whose weights may be of any type a model file holds; see [`Weight`].
 pub trait QuantTransformer<T: Float>:
     Transformer<T>
-    + MatMulOps<T, f32>
-    + MatMulOps<T, f16>
-    + MatMulOps<T, bf16>
+    + LinearOps<T, f32>
+    + LinearOps<T, f16>
+    + LinearOps<T, bf16>
     + QuantOps<T, BlockQ4_0>
     + QuantOps<T, BlockQ8_0>
     + IndexOps<f32>
@@ -65,9 +65,9 @@ pub trait QuantTransformer<T: Float>:
 }
 impl<T: Float, B> QuantTransformer<T> for B where
     B: Transformer<T>
-        + MatMulOps<T, f32>
-        + MatMulOps<T, f16>
-        + MatMulOps<T, bf16>
+        + LinearOps<T, f32>
+        + LinearOps<T, f16>
+        + LinearOps<T, bf16>
         + QuantOps<T, BlockQ4_0>
         + QuantOps<T, BlockQ8_0>
         + IndexOps<f32>

@@ -1,6 +1,6 @@
 //! A weight of any type a model file holds.
 use super::QuantTransformer;
-use crate::ops::{CastOps, IndexOps, IndexSelect, MatMulOps, QuantOps};
+use crate::ops::{CastOps, IndexOps, IndexSelect, LinearOps, QuantOps};
 use crate::quant::{Block, BlockQ4_0, BlockQ8_0};
 use crate::{Backend, DType, Float, Ref, Result, Space, Tensor, TensorOf, bf16, f16};
 
@@ -62,9 +62,9 @@ impl<S: Space> Weight<S> {
         x: Ref<'_, B, T>,
     ) -> Result<TensorOf<B, T>> {
         match self {
-            Weight::F32(w) => MatMulOps::<T, f32>::linear(backend, x, w.as_ref()),
-            Weight::F16(w) => MatMulOps::<T, f16>::linear(backend, x, w.as_ref()),
-            Weight::BF16(w) => MatMulOps::<T, bf16>::linear(backend, x, w.as_ref()),
+            Weight::F32(w) => LinearOps::<T, f32>::linear(backend, x, w.as_ref()),
+            Weight::F16(w) => LinearOps::<T, f16>::linear(backend, x, w.as_ref()),
+            Weight::BF16(w) => LinearOps::<T, bf16>::linear(backend, x, w.as_ref()),
             Weight::Q8_0(w) => backend.qlinear(x, w.as_ref()),
             Weight::Q4_0(w) => backend.qlinear(x, w.as_ref()),
         }

@@ -100,14 +100,51 @@ impl<T: Float, M: Mask> Op for Attention<T, M> {
     }
 }
 
-/// Attention on `T`, with masks of `M`.
-pub trait AttentionOps<T: Float, M: Mask = T>: Execute<Attention<T, M>> {
+/// Attention on `T`.
+///
+/// Masks and slopes have [`MaskedAttentionOps`].
+pub trait AttentionOps<T: Float>: Execute<Attention<T>> {
+    /// [`Attention`] without mask and alibi, into `o`.
+    ///
+    /// # Errors
+    /// [`Error::Shape`], [`Error::Param`] and what the backend reports.
+    fn attention_into(
+        &self,
+        q: Ref<'_, Self, T>,
+        k: Ref<'_, Self, T>,
+        v: Ref<'_, Self, T>,
+        mut o: Mut<'_, Self, T>,
+        op: Attention<T>,
+    ) -> Result<()> {
+        let (q, k, v, o) = (q.shorten(), k.shorten(), v.shorten(), o.reborrow());
+        self.run(&op, AttentionArgs { q, k, v, mask: None, alibi: None, o })
+    }
+    /// [`Attention`] without mask and alibi.
+    ///
+    /// # Errors
+    /// [`Error::Shape`], [`Error::Param`] and what the backend reports.
+    fn attention(
+        &self,
+        q: Ref<'_, Self, T>,
+        k: Ref<'_, Self, T>,
+        v: Ref<'_, Self, T>,
+        op: Attention<T>,
+    ) -> Result<TensorOf<Self, T>> {
+        let mut o = self.empty(q.shape())?;
+        self.attention_into(q, k, v, o.as_mut(), op)?;
+        Ok(o)
+    }
+}
+impl<T: Float, B: Execute<Attention<T>>> AttentionOps<T> for B {}
+
+/// Attention on `T` with masks of `M` and slopes.
+pub trait MaskedAttentionOps<T: Float, M: Mask = T>: Execute<Attention<T, M>> {
     /// [`Attention`] into `o`; the mask is broadcast to `[b, h, t, s]`.
     ///
     /// # Errors
     /// [`Error::Shape`], [`Error::Broadcast`], [`Error::Param`] and what the backend reports.
     #[allow(clippy::too_many_arguments)]
-    fn attention_into(
+    fn attention_masked_into(
         &self,
         q: Ref<'_, Self, T>,
         k: Ref<'_, Self, T>,
@@ -124,21 +161,6 @@ pub trait AttentionOps<T: Float, M: Mask = T>: Execute<Attention<T, M>> {
         let (q, k, v, alibi) = (q.shorten(), k.shorten(), v.shorten(), alibi.map(|a| a.shorten()));
         self.run(&op, AttentionArgs { q, k, v, mask, alibi, o: o.reborrow() })
     }
-    /// [`Attention`] without mask and alibi.
-    ///
-    /// # Errors
-    /// [`Error::Shape`], [`Error::Param`] and what the backend reports.
-    fn attention(
-        &self,
-        q: Ref<'_, Self, T>,
-        k: Ref<'_, Self, T>,
-        v: Ref<'_, Self, T>,
-        op: Attention<T, M>,
-    ) -> Result<TensorOf<Self, T>> {
-        let mut o = self.empty(q.shape())?;
-        self.attention_into(q, k, v, None, None, o.as_mut(), op)?;
-        Ok(o)
-    }
     /// [`Attention`] with a mask that broadcasts to `[b, h, t, s]`.
     ///
     /// # Errors
@@ -152,11 +174,11 @@ pub trait AttentionOps<T: Float, M: Mask = T>: Execute<Attention<T, M>> {
         op: Attention<T, M>,
     ) -> Result<TensorOf<Self, T>> {
         let mut o = self.empty(q.shape())?;
-        self.attention_into(q, k, v, Some(mask), None, o.as_mut(), op)?;
+        self.attention_masked_into(q, k, v, Some(mask), None, o.as_mut(), op)?;
         Ok(o)
     }
 }
-impl<T: Float, M: Mask, B: Execute<Attention<T, M>>> AttentionOps<T, M> for B {}
+impl<T: Float, M: Mask, B: Execute<Attention<T, M>>> MaskedAttentionOps<T, M> for B {}
 
 #[cfg(test)]
 mod tests {

@@ -73,10 +73,10 @@ pub(super) fn rows_times(op: &'static str, x: &Layout, n: usize, k: usize) -> Re
     }
 }
 
-/// Products of matrices of `T`, with weights of `W`.
-pub trait MatMulOps<T: Float, W: Float = T>:
-    Execute<MatMul<T>> + Execute<Linear<T, W, T>> + Execute<Linear<T, W, f32>>
-{
+/// Products of matrices of `T`, and of rows with weights of `T`.
+///
+/// Weights of another type have [`LinearOps`].
+pub trait MatMulOps<T: Float>: Execute<MatMul<T>> + LinearOps<T> {
     /// [`MatMul`] into `c`, whose batch extents `a` and `b` are broadcast to.
     ///
     /// # Errors
@@ -95,7 +95,11 @@ pub trait MatMulOps<T: Float, W: Float = T>:
         self.matmul_into(a, b, c.as_mut())?;
         Ok(c)
     }
+}
+impl<T: Float, B: Execute<MatMul<T>> + LinearOps<T>> MatMulOps<T> for B {}
 
+/// Products of rows of `T` with weights of `W`.
+pub trait LinearOps<T: Float, W: Float = T>: Execute<Linear<T, W, T>> + Execute<Linear<T, W, f32>> {
     /// [`Linear`] without a bias, into `y`.
     ///
     /// # Errors
@@ -149,10 +153,7 @@ pub trait MatMulOps<T: Float, W: Float = T>:
         Ok(y)
     }
 }
-impl<T: Float, W: Float, B> MatMulOps<T, W> for B where
-    B: Execute<MatMul<T>> + Execute<Linear<T, W, T>> + Execute<Linear<T, W, f32>>
-{
-}
+impl<T: Float, W: Float, B: Execute<Linear<T, W, T>> + Execute<Linear<T, W, f32>>> LinearOps<T, W> for B {}
 
 fn linear_shape<T: Float, W: Float>(x: &Layout, weight: &Layout) -> Result<Shape> {
     let [shape] = Linear::<T, W, T>::OP.infer(&LinearShapes { x, weight, bias: None, y: Written })?;

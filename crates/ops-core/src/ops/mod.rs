@@ -23,7 +23,9 @@ mod unary;
 mod where_;
 
 pub use activation::{ActivationOps, Glu, GluArgs, GluFn, GluOwned, GluShapes};
-pub use attention::{Attention, AttentionArgs, AttentionOps, AttentionOwned, AttentionShapes};
+pub use attention::{
+    Attention, AttentionArgs, AttentionOps, AttentionOwned, AttentionShapes, MaskedAttentionOps,
+};
 pub use cast::{Cast, CastArgs, CastOps, CastOwned, CastShapes};
 pub use copy::{Copy, CopyArgs, CopyOps, CopyOwned, CopyShapes, Fill, FillArgs, FillOwned, FillShapes};
 pub use elementwise::{
@@ -32,7 +34,8 @@ pub use elementwise::{
 };
 pub use index::{IndexOps, IndexSelect, IndexSelectArgs, IndexSelectOwned, IndexSelectShapes};
 pub use matmul::{
-    Linear, LinearArgs, LinearOwned, LinearShapes, MatMul, MatMulArgs, MatMulOps, MatMulOwned, MatMulShapes,
+    Linear, LinearArgs, LinearOps, LinearOwned, LinearShapes, MatMul, MatMulArgs, MatMulOps, MatMulOwned,
+    MatMulShapes,
 };
 pub use norm::{
     AddRmsNorm, AddRmsNormArgs, AddRmsNormOwned, AddRmsNormShapes, GroupNorm, GroupNormArgs, GroupNormOwned,

@@ -86,8 +86,8 @@ fn a_policy_from_the_environment_holds_and_replaces_that_in_code() {
             let rocm = Rocm::builder().policy(code).build().unwrap();
             let x = rocm.tensor(&[2, 2], &[1.0f32, 2.0, 3.0, 4.0]).unwrap();
             rocm.softmax(x.as_ref(), Softmax::axis(-1)).unwrap();
-            MatMulOps::<f32>::matmul(&rocm, x.as_ref(), x.as_ref()).unwrap();
-            MatMulOps::<f32>::linear(&rocm, x.as_ref(), x.as_ref()).unwrap();
+            rocm.matmul(x.as_ref(), x.as_ref()).unwrap();
+            rocm.linear(x.as_ref(), x.as_ref()).unwrap();
             let chosen: Vec<_> = rocm.decisions().iter().map(|d| (d.op, d.chosen.unwrap().name())).collect();
             assert_eq!(chosen, [("softmax", "miopen"), ("matmul", "hip"), ("linear", "hip")]);
             assert_eq!(standin.count("miopenSoftmaxForward_V2"), 1);
@@ -137,7 +137,7 @@ fn strides_decide() {
         // Every second element of a row: no leading dimension says that.
         let wide = rocm.tensor(&[4, 4, 2], &[1.0f32; 32]).unwrap();
         let gaps = wide.as_ref().narrow(2, 0, 1).unwrap().squeeze(2).unwrap();
-        let y = MatMulOps::<f32>::matmul(&rocm, x.as_ref(), gaps).unwrap();
+        let y = rocm.matmul(x.as_ref(), gaps).unwrap();
         assert_eq!(y.as_ref().to_vec(&rocm).unwrap(), [4.0; 16]);
         let decision = &rocm.decisions()[0];
         assert_eq!(decision.chosen, Some(ProviderId::HIP));

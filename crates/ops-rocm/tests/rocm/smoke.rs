@@ -36,8 +36,8 @@ fn floats<T: Float>(b: &Checked<Rocm, Reference>) -> Result<()> {
     for form in [RopeForm::Interleaved, RopeForm::Half] {
         b.rope(x, table.as_ref(), table.as_ref(), Rope::new(form).start(2))?;
     }
-    MatMulOps::<T>::matmul(b, x, x.transpose(2, 3)?)?;
-    MatMulOps::<T>::matmul(b, x.transpose(1, 2)?.transpose(2, 3)?, x.transpose(1, 2)?)?;
+    b.matmul(x, x.transpose(2, 3)?)?;
+    b.matmul(x.transpose(1, 2)?.transpose(2, 3)?, x.transpose(1, 2)?)?;
     b.linear(x, weight.as_ref())?;
     b.linear_bias(x, weight.as_ref(), bias.as_ref())?;
     b.linear_bias_f32(x, weight.as_ref(), bias_f32.as_ref())?;

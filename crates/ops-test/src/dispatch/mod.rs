@@ -1,8 +1,8 @@
 //! Running a case on a backend: from names and types as values to typed calls.
 use crate::{CallError, Case, Ran};
 use ops_core::ops::{
-    ActivationOps, AttentionOps, BinaryFn, CastOps, CopyOps, ElementwiseOps, IndexOps, MatMulOps, NormOps,
-    QEmbedding, QuantOps, RopeOps, SoftmaxOps, UnaryFn, WhereOps,
+    ActivationOps, BinaryFn, CastOps, CopyOps, ElementwiseOps, IndexOps, LinearOps, MaskedAttentionOps,
+    MatMulOps, NormOps, QEmbedding, QuantOps, RopeOps, SoftmaxOps, UnaryFn, WhereOps,
 };
 use ops_core::quant::{Block, BlockQ4_0, BlockQ8_0};
 use ops_core::{Backend, Element, Execute, F8E4M3, Float, Scalar, bf16, f16};
@@ -131,11 +131,12 @@ pub trait FloatSuite<T: Float>:
     + WeightSuite<T, bf16>
     + WeightSuite<T, f32>
     + WeightSuite<T, f64>
+    + MatMulOps<T>
     + SoftmaxOps<T>
     + ActivationOps<T>
     + ElementwiseOps<T>
-    + AttentionOps<T, T>
-    + AttentionOps<T, u8>
+    + MaskedAttentionOps<T, T>
+    + MaskedAttentionOps<T, u8>
     + BlockSuite<T, BlockQ4_0>
     + BlockSuite<T, BlockQ8_0>
 {
@@ -145,19 +146,20 @@ impl<T: Float, B> FloatSuite<T> for B where
         + WeightSuite<T, bf16>
         + WeightSuite<T, f32>
         + WeightSuite<T, f64>
+        + MatMulOps<T>
         + SoftmaxOps<T>
         + ActivationOps<T>
         + ElementwiseOps<T>
-        + AttentionOps<T, T>
-        + AttentionOps<T, u8>
+        + MaskedAttentionOps<T, T>
+        + MaskedAttentionOps<T, u8>
         + BlockSuite<T, BlockQ4_0>
         + BlockSuite<T, BlockQ8_0>
 {
 }
 
 /// The ops that take a weight or a table of another float type.
-pub trait WeightSuite<T: Float, W: Float>: NormOps<T, W> + RopeOps<T, W> + MatMulOps<T, W> {}
-impl<T: Float, W: Float, B: NormOps<T, W> + RopeOps<T, W> + MatMulOps<T, W>> WeightSuite<T, W> for B {}
+pub trait WeightSuite<T: Float, W: Float>: NormOps<T, W> + RopeOps<T, W> + LinearOps<T, W> {}
+impl<T: Float, W: Float, B: NormOps<T, W> + RopeOps<T, W> + LinearOps<T, W>> WeightSuite<T, W> for B {}
 
 /// The ops on blocks, with every type of index.
 pub trait BlockSuite<T: Float, Q: Block>:

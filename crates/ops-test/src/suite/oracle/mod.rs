@@ -128,7 +128,7 @@ fn affine(case: &Case) -> Wants {
 
 fn matmul(case: &Case) -> Wants {
     let (a, b) = (exact(case, "a")?, exact(case, "b")?);
-    let c = MatMulOps::<f64>::matmul(&Reference::new(), a.as_ref(), b.as_ref())?;
+    let c = Reference::new().matmul(a.as_ref(), b.as_ref())?;
     Ok(vec![want(case, &MatMul::<f64>::OP, "c", &c)?])
 }
 
@@ -158,10 +158,10 @@ fn attention(case: &Case) -> Wants {
         (flagged.scale, flagged.causal) = (op.scale, op.causal);
         (flagged.window, flagged.softcap) = (op.window, op.softcap);
         let mask = b.tensor(case.expect("mask")?.layout.dims(), logical(case, "mask")?.slice::<u8>()?)?;
-        b.attention_into(q, k, v, Some(mask.as_ref()), view(&alibi), o.as_mut(), flagged)?;
+        b.attention_masked_into(q, k, v, Some(mask.as_ref()), view(&alibi), o.as_mut(), flagged)?;
     } else {
         let mask = optional(case, "mask")?;
-        b.attention_into(q, k, v, view(&mask), view(&alibi), o.as_mut(), op)?;
+        b.attention_masked_into(q, k, v, view(&mask), view(&alibi), o.as_mut(), op)?;
     }
     Ok(vec![want(case, &op, "o", &o)?])
 }
