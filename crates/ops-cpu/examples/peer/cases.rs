@@ -141,11 +141,11 @@ fn product<T: Float>(op: &str, dims: &[usize]) -> Result<Run> {
     let w = random::<T>(2, &if op == "matmul" { [k, n] } else { [n, k] })?;
     let some = x.as_ref().narrow(0, 0, m.min(CHECKED_ROWS))?;
     if op == "matmul" {
-        drop(MatMulOps::<T, T>::matmul(&checker(), some, w.as_ref())?);
-        return boxed(move || MatMulOps::<T, T>::matmul(&Cpu::new(), x.as_ref(), w.as_ref()));
+        drop(MatMulOps::<T>::matmul(&checker(), some, w.as_ref())?);
+        return boxed(move || MatMulOps::<T>::matmul(&Cpu::new(), x.as_ref(), w.as_ref()));
     }
-    drop(MatMulOps::<T, T>::linear(&checker(), some, w.as_ref())?);
-    boxed(move || MatMulOps::<T, T>::linear(&Cpu::new(), x.as_ref(), w.as_ref()))
+    drop(LinearOps::<T>::linear(&checker(), some, w.as_ref())?);
+    boxed(move || LinearOps::<T>::linear(&Cpu::new(), x.as_ref(), w.as_ref()))
 }
 
 /// `[1, heads, t, d]` against `[1, kv_heads, s, d]`, causal.
