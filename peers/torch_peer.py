@@ -86,19 +86,19 @@ def case(name):
 
 
 def measure(run):
-    """The median of a round, in microseconds."""
+    """The fastest calls of a round, in microseconds."""
     begin, times = time.perf_counter(), []
     run()
     start = time.perf_counter()
     run()
-    batch = max(1, int(50e-6 / (time.perf_counter() - start)) + 1)
+    batch = max(1, int(20e-6 / (time.perf_counter() - start)) + 1)
     while len(times) < 5 or time.perf_counter() - begin < ROUND:
         start = time.perf_counter()
         for _ in range(batch):
             run()
         times.append((time.perf_counter() - start) * 1e6 / batch)
-    times.sort()
-    return times[len(times) // 2]
+    # The fastest: on a machine with other work, what lies above it is theirs.
+    return min(times)
 
 
 def main():

@@ -37,13 +37,13 @@ fn main() {
     }
 }
 
-/// The median of a round, in microseconds.
+/// The fastest calls of a round, in microseconds.
 fn time(run: &mut Run) -> Result<f64> {
     let (begin, mut times) = (Instant::now(), Vec::new());
     run()?;
     let first = Instant::now();
     run()?;
-    let batch = (50e-6 / first.elapsed().as_secs_f64()).ceil().max(1.0) as u32;
+    let batch = (20e-6 / first.elapsed().as_secs_f64()).ceil().max(1.0) as u32;
     while times.len() < 5 || begin.elapsed() < ROUND {
         let start = Instant::now();
         for _ in 0..batch {
@@ -54,8 +54,8 @@ fn time(run: &mut Run) -> Result<f64> {
             break;
         }
     }
-    times.sort_by(f64::total_cmp);
-    Ok(times[times.len() / 2])
+    // The fastest: on a machine with other work, what lies above it is theirs.
+    Ok(times.into_iter().fold(f64::INFINITY, f64::min))
 }
 
 /// Greedy tokens of a model: microseconds a token.
