@@ -38,7 +38,7 @@ pub use choice::{
     Verdict, denials,
 };
 pub use hip_sys::loader::Version;
-pub use kernels::{CacheFolder, KernelSource};
+pub use kernels::{CacheFolder, CodeObjects, KernelSource};
 pub use providers::providers_of;
 pub use rocm::{Rocm, RocmBuilder, explain};
 pub use space::{HipBuffer, HipMut, HipRef, HipSpace};
