@@ -28,13 +28,13 @@ struct Args {
     #[arg(long, default_value_t = 128)]
     max_tokens: usize,
     /// 0 always takes the most likely token; 1 draws as the model says.
-    #[arg(long, default_value_t = 0.8)]
+    #[arg(long, default_value_t = 0.8, value_parser = temperature, allow_negative_numbers = true)]
     temperature: f32,
-    /// Draw from the most likely so many tokens only.
+    /// Draw from the most likely so many tokens only; 0 is all.
     #[arg(long)]
     top_k: Option<usize>,
     /// Draw from the most likely tokens only whose probabilities sum to this.
-    #[arg(long)]
+    #[arg(long, value_parser = probability, allow_negative_numbers = true)]
     top_p: Option<f32>,
     /// The same seed gives the same text.
     #[arg(long, default_value_t = 0)]
@@ -67,6 +67,16 @@ enum Type {
     F32,
     F16,
     Bf16,
+}
+
+fn temperature(text: &str) -> std::result::Result<f32, String> {
+    number(text, "a number from 0 up", |t| t >= 0.0 && t.is_finite())
+}
+fn probability(text: &str) -> std::result::Result<f32, String> {
+    number(text, "a number above 0, at most 1", |p| p > 0.0 && p <= 1.0)
+}
+fn number(text: &str, want: &str, fits: fn(f32) -> bool) -> std::result::Result<f32, String> {
+    text.parse().ok().filter(|n| fits(*n)).ok_or_else(|| format!("want {want}"))
 }
 
 fn main() -> ExitCode {

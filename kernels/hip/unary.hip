@@ -64,8 +64,8 @@ struct Sqr {
     static OPS_METHOD f64 of(f64 x) { return x * x; }
     template <typename T> static OPS_METHOD T of(T x) { return T(wrap_t<T>(x) * wrap_t<T>(x)); }
 };
-struct Sign {  // NaN and both zeros stay as they are
-    template <typename T> static OPS_METHOD T of(T x) { return x > T(0) ? T(1) : x < T(0) ? T(-1) : x; }
+struct Sign {  // of NaN, 0
+    template <typename T> static OPS_METHOD T of(T x) { return x > T(0) ? T(1) : x < T(0) ? T(-1) : T(0); }
 };
 
 template <typename F> struct is_long { static constexpr bool value = false; };

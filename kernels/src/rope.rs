@@ -54,8 +54,10 @@ pub fn halves(dims: &[u64], rope: &Rope<'_>, device: &Device) -> Result<(Launch,
 /// Prepares rope_i: element 2i is turned with element 2i + 1.
 pub fn neighbours(dims: &[u64], rope: &Rope<'_>, device: &Device) -> Result<(Launch, RopeArgs), Refused> {
     let (half, last) = half_of(dims, rope)?;
+    // A pair of f64 is one 16-byte access, whatever the pack.
+    let whole = |v: View<'_>| v.dtype.bytes() < 8 || v.data % 16 == 0;
     let even = |v: View<'_>| v.strides[last] == 1 && v.strides[..last].iter().all(|s| s % 2 == 0);
-    if !even(rope.x) || !even(rope.y) {
+    if ![rope.x, rope.y].into_iter().all(|v| even(v) && whole(v)) {
         let (x_step, y_step) = (rope.x.strides[last], rope.y.strides[last]);
         return apart(dims, rope, [(2 * x_step, x_step), (2 * y_step, y_step)], device);
     }

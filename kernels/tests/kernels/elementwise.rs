@@ -121,7 +121,7 @@ fn sign(x: f64) -> f64 {
     } else if x < 0.0 {
         -1.0
     } else {
-        x
+        0.0
     }
 }
 

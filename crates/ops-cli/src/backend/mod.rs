@@ -1,5 +1,5 @@
 //! The backends of this build, behind one face.
-use crate::bench::{Ceilings, HostCeilings};
+use crate::bench::{Ceilings, GpuCeilings, HostCeilings};
 use crate::catalogue::{Problem, Spec};
 use crate::exit::Failure;
 use clap::ValueEnum;
@@ -12,8 +12,10 @@ use std::time::Duration;
 
 mod candidates;
 mod host;
+mod rocm;
 
 pub(crate) use candidates::{Candidate, Observed, Observing};
+pub(crate) use rocm::{Gpu, devices};
 
 /// The backends that can be asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -88,17 +90,28 @@ where
     }
 }
 
-/// Why there is no ROCm here, and what to do.
-pub(crate) const NO_ROCM: &str = "this build has no ROCm backend; use --backend cpu or --backend reference, \
-                                  or a build of `ops` that includes ops-rocm";
+impl Machine for Gpu {
+    fn ceilings(&self, budget: Duration) -> Box<dyn Ceilings> {
+        Box::new(GpuCeilings::new(self.clone(), budget))
+    }
+}
+
+/// What a command wants of a backend.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Wanted<'a> {
+    /// To compute.
+    Results,
+    /// To say who would compute, on the GPU of this name or on the one at hand.
+    Answers(Option<&'a str>),
+}
 
 /// Opens a backend: one arm for each kind of memory.
 ///
 /// # Errors
-/// This build lacks it.
-pub(crate) fn open(choice: Choice) -> Result<Box<dyn Engine>, Failure> {
+/// The device cannot be opened, or there is no GPU of that name.
+pub(crate) fn open(choice: Choice, wanted: Wanted<'_>) -> Result<Box<dyn Engine>, Failure> {
     match choice {
         Choice::Cpu | Choice::Reference => Ok(Box::new(host(choice))),
-        Choice::Rocm => Err(Failure::Usage(NO_ROCM.into())),
+        Choice::Rocm => Ok(Box::new(Observed::new(Gpu::open(wanted)?))),
     }
 }

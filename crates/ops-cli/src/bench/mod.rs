@@ -8,9 +8,11 @@ use std::time::Duration;
 mod ceilings;
 #[allow(unsafe_code)]
 mod fma;
+mod gpu;
 mod timing;
 
 pub(crate) use ceilings::{Ceilings, HostCeilings};
+pub(crate) use gpu::GpuCeilings;
 
 /// One problem to time.
 pub(crate) struct Case {

@@ -27,7 +27,6 @@ pub(super) fn run(
     args: &ExplainArgs,
     out: &mut dyn Write,
 ) -> Result<Outcome, Failure> {
-    gfx(common.backend, args.gfx.as_deref())?;
     let entry = find_op(&args.op)?;
     let types = Types::parse(entry, &args.dtype)?;
     let dtype = types.notation(entry);
@@ -65,7 +64,7 @@ pub(super) fn run(
 }
 
 /// A GPU is named for ROCm only; elsewhere it is said to have no effect.
-fn gfx(backend: Choice, name: Option<&str>) -> Result<(), Failure> {
+pub(super) fn check_gfx(backend: Choice, name: Option<&str>) -> Result<(), Failure> {
     let Some(name) = name else { return Ok(()) };
     let digits = name.split(':').next().and_then(|n| n.strip_prefix("gfx")).unwrap_or_default();
     let generic = digits.ends_with("-generic");

@@ -1,5 +1,5 @@
 //! `ops info`: what this build and this machine are.
-use crate::backend::NO_ROCM;
+use crate::backend::devices;
 use crate::exit::{Failure, Outcome};
 use crate::output::json_line;
 use serde::Serialize;
@@ -40,22 +40,25 @@ struct Info {
 struct Backend {
     name: &'static str,
     available: bool,
-    about: &'static str,
+    about: String,
 }
 
-const BACKENDS: [Backend; 3] = [
-    Backend { name: "cpu", available: true, about: "threaded and vectorised" },
-    Backend {
-        name: "reference",
-        available: true,
-        about: "plain loops in f64, what others are checked against",
-    },
-    Backend { name: "rocm", available: false, about: NO_ROCM },
-];
+fn backends() -> Vec<Backend> {
+    let host = |name, about: &str| Backend { name, available: true, about: about.to_owned() };
+    let rocm = match devices() {
+        Ok(devices) => Backend { name: "rocm", available: true, about: devices },
+        Err(why) => Backend { name: "rocm", available: false, about: why.to_string() },
+    };
+    vec![
+        host("cpu", "threaded and vectorised"),
+        host("reference", "plain loops in f64, what others are checked against"),
+        rocm,
+    ]
+}
 
 pub(super) fn run(json: bool, out: &mut dyn Write) -> Result<Outcome, Failure> {
     let info =
-        Info { version: env!("CARGO_PKG_VERSION"), machine: Machine::here(), backends: BACKENDS.into() };
+        Info { version: env!("CARGO_PKG_VERSION"), machine: Machine::here(), backends: backends() };
     if json {
         json_line(&info, out)?;
         return Ok(Outcome::Fine);

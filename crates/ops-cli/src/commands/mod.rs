@@ -1,6 +1,6 @@
 //! One module for each command.
 use crate::args::{Cli, Command};
-use crate::backend::open;
+use crate::backend::{Choice, Wanted, open};
 use crate::exit::{Failure, Outcome};
 use std::io::Write;
 
@@ -17,7 +17,17 @@ mod test;
 /// It cannot be done.
 pub(crate) fn run(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, Failure> {
     let common = cli.common;
-    let engine = open(common.backend)?;
+    let wanted = match &cli.command {
+        // It tells of every backend, also of those that cannot be opened.
+        Command::Info => return info::run(common.json, out),
+        Command::Explain(args) => {
+            explain::check_gfx(common.backend, args.gfx.as_deref())?;
+            Wanted::Answers(args.gfx.as_deref().filter(|_| common.backend == Choice::Rocm))
+        }
+        Command::Support(_) => Wanted::Answers(None),
+        _ => Wanted::Results,
+    };
+    let engine = open(common.backend, wanted)?;
     match &cli.command {
         Command::Info => info::run(common.json, out),
         Command::Test(args) => test::run(&*engine, common, args, out),

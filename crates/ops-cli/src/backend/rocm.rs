@@ -1,0 +1,152 @@
+//! AMD GPUs: the one at hand, or one that is only asked about.
+use super::Wanted;
+use super::candidates::{Candidate, Candidates};
+use crate::exit::Failure;
+use ops_core::{Backend, Call, Element, Error, Execute, Op, Operands, Reason, Result};
+use ops_rocm::hip::{Event, Gfx};
+use ops_rocm::{Decision, HipBuffer, HipMut, HipRef, HipSpace, Policy, Providers, Rocm, Target, Verdict};
+use std::sync::Arc;
+
+/// The GPU that is assumed where there is none.
+const ASSUMED: &str = "gfx1100";
+
+/// A GPU that computes, or one that only answers who would.
+#[derive(Clone, Debug)]
+pub(crate) enum Gpu {
+    /// It is here.
+    Present(Rocm),
+    /// It is assumed, with ROCm and all its libraries, under this policy.
+    Assumed(Arc<(Target, Policy)>),
+}
+
+impl Gpu {
+    /// Opens the GPU at hand, or assumes one; says on standard error which one is assumed and why.
+    ///
+    /// # Errors
+    /// There is no GPU where one is to compute; there is none of this name; the policy cannot be read.
+    pub(super) fn open(wanted: Wanted<'_>) -> Result<Self, Failure> {
+        match wanted {
+            Wanted::Results => Ok(Gpu::Present(Rocm::new()?)),
+            Wanted::Answers(Some(name)) => Gpu::assume(name),
+            Wanted::Answers(None) => match Rocm::new() {
+                Ok(rocm) => Ok(Gpu::Present(rocm)),
+                Err(why) => {
+                    let version = Target::ASSUMED_ROCM;
+                    eprintln!("ops: answers are for {ASSUMED} with ROCm {version}; no GPU here: {why}");
+                    Gpu::assume(ASSUMED)
+                }
+            },
+        }
+    }
+
+    fn assume(name: &str) -> Result<Self, Failure> {
+        let gfx = Gfx::parse(name).map_err(|error| Failure::Usage(error.to_string()))?;
+        let policy = Policy::from_env().map_err(|error| Failure::Usage(error.to_string()))?;
+        policy.check().map_err(|error| Failure::Usage(error.to_string()))?;
+        Ok(Gpu::Assumed(Arc::new((Target::assumed(gfx), policy))))
+    }
+
+    /// The GPU, to compute on.
+    ///
+    /// # Errors
+    /// It is assumed only.
+    pub(crate) fn rocm(&self) -> Result<&Rocm> {
+        match self {
+            Gpu::Present(rocm) => Ok(rocm),
+            Gpu::Assumed(_) => Err(Error::Device {
+                backend: "rocm",
+                call: "computing",
+                status: "the GPU is assumed, not present".into(),
+            }),
+        }
+    }
+
+    fn decide<O: Op>(&self, op: &O, on: &dyn Operands) -> Decision
+    where
+        Rocm: Providers<O>,
+    {
+        match self {
+            Gpu::Present(rocm) => rocm.explain(op, on),
+            Gpu::Assumed(assumed) => ops_rocm::explain(&assumed.0, &assumed.1, op, on),
+        }
+    }
+}
+
+/// The devices in words.
+///
+/// # Errors
+/// There are none, or no ROCm.
+pub(crate) fn devices() -> Result<String> {
+    let devices = Rocm::devices()?;
+    let words = devices.iter().map(|d| format!("{} ({}, {} MiB)", d.name, d.gfx, d.memory >> 20));
+    Ok(words.collect::<Vec<_>>().join(", "))
+}
+
+impl Backend for Gpu {
+    type Space = HipSpace;
+    type Event = Event;
+
+    fn name(&self) -> &'static str {
+        "rocm"
+    }
+    fn alloc<T: Element>(&self, len: usize) -> Result<HipBuffer<T>> {
+        self.rocm()?.alloc(len)
+    }
+    fn read<T: Element>(&self, src: HipRef<'_, T>, start: usize, dst: &mut [T]) -> Result<()> {
+        self.rocm()?.read(src, start, dst)
+    }
+    fn write<T: Element>(&self, src: &[T], dst: HipMut<'_, T>, start: usize) -> Result<()> {
+        self.rocm()?.write(src, dst, start)
+    }
+    fn synchronize(&self) -> Result<()> {
+        self.rocm()?.synchronize()
+    }
+    fn fork(&self) -> Result<Self> {
+        Ok(Gpu::Present(self.rocm()?.fork()?))
+    }
+    fn record(&self) -> Result<Event> {
+        self.rocm()?.record()
+    }
+    fn wait(&self, event: &Event) -> Result<()> {
+        self.rocm()?.wait(event)
+    }
+}
+
+impl<O: Op> Execute<O> for Gpu
+where
+    Rocm: Providers<O>,
+{
+    fn support(&self, op: &O, on: &dyn Operands) -> Result<(), Reason> {
+        match self {
+            Gpu::Present(rocm) => rocm.support(op, on),
+            Gpu::Assumed(_) => {
+                let decision = self.decide(op, on);
+                decision.chosen.map(|_| ()).ok_or_else(|| decision.reason())
+            }
+        }
+    }
+    fn execute(&self, call: Call<'_, '_, O, HipSpace>) -> Result<()> {
+        self.rocm()?.execute(call)
+    }
+}
+
+impl<O: Op> Candidates<O> for Gpu
+where
+    Rocm: Providers<O>,
+{
+    fn candidates(&self, op: &O, on: &dyn Operands) -> Vec<Candidate> {
+        let decision = self.decide(op, on);
+        let mut passed = false;
+        let candidates = decision.candidates.iter().map(|candidate| {
+            let (taken, reason) = match &candidate.verdict {
+                Verdict::Chosen if passed => (true, "the first in order that can compute it".to_owned()),
+                Verdict::Chosen => (true, "first in order, and it can compute it".to_owned()),
+                Verdict::Available => (false, "it could compute it, but comes later in order".to_owned()),
+                Verdict::Declined(reason) => (false, reason.to_string()),
+            };
+            passed = true;
+            Candidate { provider: candidate.provider.name(), taken, reason }
+        });
+        candidates.collect()
+    }
+}
