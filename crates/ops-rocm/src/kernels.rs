@@ -1,8 +1,10 @@
 //! This project's kernels on a device: compiled with the program, or on first use and then kept in memory and on disk.
+mod count;
 mod disk;
 mod embedded;
 mod select;
 
+pub use count::KernelCount;
 pub use disk::CacheFolder;
 pub use embedded::CodeObjects;
 

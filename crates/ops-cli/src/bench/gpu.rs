@@ -39,11 +39,16 @@ impl Ceilings for GpuCeilings {
     }
 
     fn describe(&self) -> String {
-        let device = self.gpu.rocm().map_or_else(|error| error.to_string(), |rocm| {
-            let info = rocm.device().info();
-            format!("{} ({})", info.name, info.gfx)
-        });
-        format!("{device}, its runtime's copies and its fastest products of matrices, each with the wait inside")
+        let device = self.gpu.rocm().map_or_else(
+            |error| error.to_string(),
+            |rocm| {
+                let info = rocm.device().info();
+                format!("{} ({})", info.name, info.gfx)
+            },
+        );
+        format!(
+            "{device}, its runtime's copies and its fastest products of matrices, each with the wait inside"
+        )
     }
 }
 
