@@ -113,7 +113,7 @@ impl Kernels {
     fn module(&self, unit: Unit) -> Result<Module> {
         let place = {
             let mut units = self.units.lock().unwrap_or_else(PoisonError::into_inner);
-            units.entry(unit.clone()).or_default().clone()
+            units.entry(unit).or_default().clone()
         };
         let mut place = place.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(module) = &*place {
