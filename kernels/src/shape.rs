@@ -19,6 +19,17 @@ pub struct Shape {
     count: u64,
 }
 
+// Where `ops_view.h` has them; the test of argument structs has the same numbers for the source.
+const _: () = {
+    use std::mem::offset_of;
+    assert!(offset_of!(Shape, dim) == 0 && offset_of!(Shape, magic) == 48 && offset_of!(Shape, shift) == 96);
+    assert!(offset_of!(Shape, rank) == 120 && offset_of!(Shape, pack) == 124);
+    assert!(offset_of!(Shape, count) == 128 && size_of::<Shape>() == 136);
+    assert!(offset_of!(Divider, by) == 0 && offset_of!(Divider, magic) == 8);
+    assert!(offset_of!(Divider, shift) == 16 && size_of::<Divider>() == 24);
+    assert!(offset_of!(Operand, data) == 0 && offset_of!(Operand, stride) == 8 && size_of::<Operand>() == 56);
+};
+
 impl Shape {
     /// Number of elements.
     pub fn count(&self) -> u64 {

@@ -1,6 +1,18 @@
 //! The Rust side and the sources agree on what exists and how it is laid out.
-use crate::host::{WAVES, args_size};
-use ops_kernels::instances;
+use crate::host::{WAVES, args_size, run_program};
+use ops_kernels::attention::AttentionArgs;
+use ops_kernels::binary::BinaryArgs;
+use ops_kernels::cast::CastArgs;
+use ops_kernels::copy::{CopyArgs, FillArgs, WhereArgs};
+use ops_kernels::index::IndexSelectArgs;
+use ops_kernels::matmul::MatmulArgs;
+use ops_kernels::norm::{GroupNormArgs, NormArgs};
+use ops_kernels::qlinear::QLinearArgs;
+use ops_kernels::quant::{DequantizeArgs, QEmbeddingArgs, QuantizeArgs};
+use ops_kernels::rope::RopeArgs;
+use ops_kernels::softmax::SoftmaxArgs;
+use ops_kernels::unary::{AffineArgs, UnaryArgs};
+use ops_kernels::{Family, instances, source};
 
 #[test]
 fn every_instance_is_in_its_module_with_the_same_argument_size() {
@@ -9,4 +21,91 @@ fn every_instance_is_in_its_module_with_the_same_argument_size() {
             assert_eq!(args_size(k.family, wave, &k.symbol), Some(k.args_size as u64), "{}", k.symbol);
         }
     }
+}
+
+/// Fields of a struct of arguments with their offsets in Rust; does not compile when one is left out.
+macro_rules! fields {
+    ($name:ident: $($field:ident),+) => {{
+        let _complete = |args: $name| { let $name { $($field: _),+ } = args; };
+        (stringify!($name), vec![$((stringify!($field), std::mem::offset_of!($name, $field))),+])
+    }};
+}
+
+type Fields = (&'static str, Vec<(&'static str, usize)>);
+
+/// Compiles a family's structs for the host and compares what the compiler says of every field.
+fn agree(family: Family, structs: &[Fields]) {
+    let mut text = String::from("#define OPS_WAVE 32\n");
+    text += &source::unit(family, []);
+    text += "#include <stddef.h>\n#include <stdio.h>\nint main() {\n";
+    let mut want = String::new();
+    for (name, fields) in structs {
+        for (field, offset) in fields {
+            text += &format!("    printf(\"{name}.{field} %zu\\n\", offsetof(ops::{name}, {field}));\n");
+            want += &format!("{name}.{field} {offset}\n");
+        }
+    }
+    // What is private in Rust is asserted there, with these numbers.
+    text += "    using ops::Shape; using ops::Divider; using ops::Operand;
+    static_assert(offsetof(Shape, dim) == 0 && offsetof(Shape, magic) == 48 && offsetof(Shape, shift) == 96, \"\");
+    static_assert(offsetof(Shape, rank) == 120 && offsetof(Shape, pack) == 124 && offsetof(Shape, count) == 128, \"\");
+    static_assert(sizeof(Shape) == 136 && sizeof(Divider) == 24 && sizeof(Operand) == 56, \"\");
+    static_assert(offsetof(Divider, magic) == 8 && offsetof(Divider, shift) == 16, \"\");
+    static_assert(offsetof(Operand, data) == 0 && offsetof(Operand, stride) == 8, \"\");
+}\n";
+    assert_eq!(run_program(&format!("fields-{}", family.name()), &text), want);
+}
+
+#[test]
+fn every_field_of_every_argument_struct_lies_where_the_source_has_it() {
+    agree(Family::Unary, &[fields!(UnaryArgs: shape, x, y), fields!(AffineArgs: shape, x, y, mul, add)]);
+    agree(Family::Binary, &[fields!(BinaryArgs: shape, a, b, y)]);
+    agree(Family::Cast, &[fields!(CastArgs: shape, x, y)]);
+    agree(
+        Family::Copy,
+        &[
+            fields!(CopyArgs: shape, x, y),
+            fields!(FillArgs: shape, y, value),
+            fields!(WhereArgs: shape, cond, on_true, on_false, y),
+        ],
+    );
+    agree(
+        Family::Index,
+        &[
+            fields!(IndexSelectArgs: shape, x, y, ids, ids_stride, bound, error, ids_kind, op, operand, reserved),
+        ],
+    );
+    agree(Family::Matmul, &[fields!(MatmulArgs: batches, a, b, c, m, n, k, bias, bias_stride, bias_is_f32)]);
+    agree(
+        Family::Norm,
+        &[
+            fields!(NormArgs: shape, x, residual, y, sum, weight, bias, weight_stride, bias_stride, rows, lanes, eps),
+            fields!(GroupNormArgs: shape, x, y, weight, bias, weight_stride, bias_stride, spatial, groups, group_rows,
+                channels, eps),
+        ],
+    );
+    agree(Family::Softmax, &[fields!(SoftmaxArgs: shape, x, y, rows, lanes)]);
+    agree(Family::Rope, &[fields!(RopeArgs: shape, x, y, cos, sin, x_partner, y_partner)]);
+    for family in [Family::Attention, Family::AttentionDecode] {
+        agree(
+            family,
+            &[
+                fields!(AttentionArgs: q, k, v, o, mask, slopes, slope_stride, batch, kv_heads, group, t, s, d, left,
+                right, scale, softcap, mask_kind, partial, splits, lanes),
+            ],
+        );
+    }
+    agree(
+        Family::Quant,
+        &[
+            fields!(QuantizeArgs: shape, x, y, x_stride),
+            fields!(DequantizeArgs: shape, x, y, y_stride),
+            fields!(QEmbeddingArgs: shape, x, y, y_stride, ids, ids_stride, bound, error, ids_kind, op, operand,
+                reserved),
+        ],
+    );
+    agree(
+        Family::Qlinear,
+        &[fields!(QLinearArgs: shape, x, y, weight, weight_row, weight_block, rows, n, k, lanes)],
+    );
 }

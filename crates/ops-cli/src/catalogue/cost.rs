@@ -78,7 +78,7 @@ mod tests {
         let texts: Vec<_> = shapes.iter().map(|s| s.to_string()).collect();
         let types = Types::parse(entry, &[dtype.to_owned()]).unwrap();
         let spec = Spec { causal, ..Spec::parse(entry, types, &texts).unwrap() };
-        open(Choice::Cpu).unwrap().problem(spec).unwrap().cost()
+        open(Choice::Cpu, crate::backend::Wanted::Results).unwrap().problem(spec).unwrap().cost()
     }
 
     #[test]
@@ -108,7 +108,7 @@ mod tests {
                 let types = Types::of(entry, dtype).unwrap();
                 let given = BTreeMap::from([(entry.first().to_owned(), entry.small())]);
                 let spec = Spec::new(entry, types, &given).unwrap();
-                let engine = open(Choice::Cpu).unwrap();
+                let engine = open(Choice::Cpu, crate::backend::Wanted::Results).unwrap();
                 let problem = engine.problem(spec).unwrap_or_else(|e| panic!("{} {dtype}: {e}", entry.name));
                 assert!(problem.cost().bytes > 0 && problem.cost().values > 0, "{}", entry.name);
                 let axes = problem

@@ -126,7 +126,9 @@ mod tests {
                 for shapes in all {
                     let spec = Spec::new(entry, types.clone(), &shapes.given);
                     let spec = spec.unwrap_or_else(|e| panic!("{}: {e}", entry.name));
-                    let engine = crate::backend::open(crate::backend::Choice::Cpu).unwrap();
+                    let engine =
+                        crate::backend::open(crate::backend::Choice::Cpu, crate::backend::Wanted::Results)
+                            .unwrap();
                     let built = engine.problem(spec).map(drop);
                     built.unwrap_or_else(|e| panic!("{}: {e}", entry.name));
                 }

@@ -64,3 +64,24 @@ fn a_gpu_needs_a_name_like_one() {
     assert_eq!(explain(&[&add[..], &["gfx942"]].concat()).code, 0);
     assert!(explain(&[&add[..], &["mi300"]].concat()).refused().contains("gfx1100"));
 }
+
+#[test]
+fn a_gpu_that_is_not_here_has_candidates_all_the_same() {
+    let softmax = ["softmax", "--dtype", "bf16", "--shape", "8,4096", "--backend", "rocm"];
+    let run = explain(&softmax);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert!(run.stderr.contains("answers are for gfx1100"), "{}", run.stderr);
+    let line = |name: &str| run.lines().into_iter().find(|l| l.contains(name)).unwrap().to_owned();
+    assert!(line("hip").contains("taken") && line("miopen").contains("passed over"), "{}", run.stdout);
+    assert!(line("miopen").contains("bf16"), "{}", run.stdout);
+
+    let matmul = ["matmul", "--dtype", "bf16", "--shape", "64,64", "--backend", "rocm", "--json"];
+    let taken = |gfx| {
+        let run = explain(&[&matmul[..], &["--gfx", gfx]].concat());
+        assert_eq!(run.stderr, "");
+        run.json().into_iter().find(|l| l["taken"] == json!(true)).unwrap()["provider"].clone()
+    };
+    assert_eq!((taken("gfx1101"), taken("gfx1100")), (json!("rocblas"), json!("hip")));
+    let support = ops(&["support", "--op", "softmax", "--backend", "rocm"]);
+    assert!(support.stdout.contains("hip"), "{}", support.stdout);
+}

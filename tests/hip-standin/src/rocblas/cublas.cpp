@@ -14,11 +14,14 @@ using CublasHandle = struct cublasContext*;
 enum { cublas_no_transpose = 0, cublas_transpose = 1 };
 enum { cublas_scalars_on_host = 0, cublas_scalars_on_device = 1 };
 constexpr int cublas_default_algorithm = -1;
+// Partial sums of halves stay in f32, as in rocBLAS with compute type f32.
+constexpr int cublas_disallow_reduced_precision_reduction = 16;
 
 struct Cublas {
   int (*create)(CublasHandle*);
   int (*set_stream)(CublasHandle, void* stream);
   int (*set_pointer_mode)(CublasHandle, int mode);
+  int (*set_math_mode)(CublasHandle, int mode);
   int (*gemm)(CublasHandle, int trans_a, int trans_b, int m, int n, int k, const void* alpha, const void* a, int a_type,
               int lda, long long stride_a, const void* b, int b_type, int ldb, long long stride_b, const void* beta,
               void* c, int c_type, int ldc, long long stride_c, int batch_count, int compute, int algorithm);
@@ -32,8 +35,9 @@ const Cublas* load() {
     c.create = reinterpret_cast<decltype(c.create)>(dlsym(library, "cublasCreate_v2"));
     c.set_stream = reinterpret_cast<decltype(c.set_stream)>(dlsym(library, "cublasSetStream_v2"));
     c.set_pointer_mode = reinterpret_cast<decltype(c.set_pointer_mode)>(dlsym(library, "cublasSetPointerMode_v2"));
+    c.set_math_mode = reinterpret_cast<decltype(c.set_math_mode)>(dlsym(library, "cublasSetMathMode"));
     c.gemm = reinterpret_cast<decltype(c.gemm)>(dlsym(library, "cublasGemmStridedBatchedEx"));
-    if (c.create && c.set_stream && c.set_pointer_mode && c.gemm) return &c;
+    if (c.create && c.set_stream && c.set_pointer_mode && c.set_math_mode && c.gemm) return &c;
   }
   return nullptr;
 }
@@ -107,6 +111,7 @@ rocblas_status run_on_cublas(const StreamTarget& target, bool scalars_on_device,
   const BlasMatrix a = tell(p.a), b = tell(p.b), d = tell(p.d);
   const int mode = scalars_on_device ? cublas_scalars_on_device : cublas_scalars_on_host;
   const bool failed = cublas->set_stream(handle, stream) != 0 || cublas->set_pointer_mode(handle, mode) != 0 ||
+                      cublas->set_math_mode(handle, cublas_disallow_reduced_precision_reduction) != 0 ||
                       cublas->gemm(handle, a.transpose, b.transpose, int(p.d.rows), int(p.d.columns), int(p.a.columns),
                                    p.alpha, p.a.data, data_type(p.a.type), int(a.leading), p.a.batch_stride, p.b.data,
                                    data_type(p.b.type), int(b.leading), p.b.batch_stride, p.beta,

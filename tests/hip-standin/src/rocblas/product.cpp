@@ -61,7 +61,10 @@ rocblas_status run(const _rocblas_handle& handle, const Product& product) {
     if (const hipError_t error = check_device_range(product.function, roles[i], ranges[i].ptr, ranges[i].bytes))
       return from_hip(error);
   }
-  if (config().engine == EngineKind::Cuda) return run_on_cublas(stream, scalars_on_device, reads_c, product);
+  // rocBLAS adds C in the compute type and rounds the sum once. cuBLAS rounds the product to a half first.
+  const bool rounds_early = reads_c && element_bytes(product.d.type) < element_bytes(product.compute);
+  if (config().engine == EngineKind::Cuda && !rounds_early)
+    return run_on_cublas(stream, scalars_on_device, reads_c, product);
   return from_hip(engine().run_on_host(*stream.engine, ranges, [=](void* const* at) {
     Product p = product;
     p.a.data = at[0];

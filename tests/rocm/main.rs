@@ -1,0 +1,102 @@
+//! The decoder of `examples/generate` on the stand-in for ROCm, with waves of 32 and of 64 lanes.
+#![cfg(feature = "rocm")]
+// The example uses more of it than these tests do.
+#[allow(dead_code)]
+#[path = "../../examples/generate/llama/mod.rs"]
+mod llama;
+#[allow(dead_code)]
+#[path = "../../crates/ops-rocm/tests/standin/mod.rs"]
+mod standin;
+
+use llama::Llama;
+use ops_gguf::Gguf;
+use rocm_ops::model::QuantTransformer;
+use rocm_ops::{Checked, Cpu, Float, Reference, Rocm, f16};
+use standin::with_standin;
+
+const WAVES_OF_64: &[(&str, &str)] = &[("HIP_STANDIN_WAVE", "64")];
+
+fn model(dtype: &str) -> Gguf {
+    let path = format!("{}/models/tiny-llama-kjv-{dtype}.gguf", env!("CARGO_MANIFEST_DIR"));
+    Gguf::open(path).expect("the model comes with the project")
+}
+
+/// A prompt and the tokens that follow, from `tools/greedy_reference.py`.
+fn expected() -> (Vec<u32>, Vec<u32>) {
+    let cases: serde_json::Value = serde_json::from_str(include_str!("../data/greedy.json")).unwrap();
+    let ids = |v: &serde_json::Value| -> Vec<u32> {
+        v.as_array().unwrap().iter().map(|id| id.as_u64().unwrap() as u32).collect()
+    };
+    (ids(&cases[0]["prompt_ids"]), ids(&cases[0]["ids"]))
+}
+
+fn largest(logits: &[f32]) -> u32 {
+    let better = |best: usize, (i, v): (usize, &f32)| if *v > logits[best] { i } else { best };
+    logits.iter().enumerate().fold(0, better) as u32
+}
+
+/// The logits of every step, each fed the tokens that ought to follow.
+fn forced<T: Float, B: QuantTransformer<T>>(b: &B, gguf: &Gguf, steps: usize) -> Vec<Vec<f32>> {
+    let (prompt, ids) = expected();
+    let model = Llama::load(b, gguf, prompt.len() + steps).unwrap();
+    let mut state = model.state::<T, B>(b, prompt.len() + steps).unwrap();
+    let mut logits = vec![model.forward(b, &mut state, &prompt).unwrap()];
+    for id in &ids[..steps - 1] {
+        logits.push(model.forward(b, &mut state, &[*id]).unwrap());
+    }
+    logits
+}
+
+/// Each step is fed the right token, so one wrong choice does not hide behind another.
+fn tokens() {
+    let (_, ids) = expected();
+    let (gguf, rocm) = (model("f16"), Rocm::new().unwrap());
+    let got = |logits: Vec<Vec<f32>>| -> Vec<u32> { logits.iter().map(|l| largest(l)).collect() };
+    assert_eq!(got(forced::<f32, _>(&rocm, &gguf, 6)), ids[..6]);
+    // Activations in f16 give the tokens of f64 as long as no two are nearly as likely.
+    assert_eq!(got(forced::<f16, _>(&rocm, &gguf, 3)), ids[..3]);
+}
+
+#[test]
+fn greedy_tokens_are_those_of_float64_on_waves_of_32() {
+    with_standin("greedy_tokens_are_those_of_float64_on_waves_of_32", &[], |_| tokens());
+}
+
+#[test]
+fn greedy_tokens_are_those_of_float64_on_waves_of_64() {
+    with_standin("greedy_tokens_are_those_of_float64_on_waves_of_64", WAVES_OF_64, |_| tokens());
+}
+
+/// Against the same blocks in f64 on the reference, fed the same tokens.
+fn quantized() {
+    let rocm = Rocm::new().unwrap();
+    for dtype in ["q8_0", "q4_0"] {
+        let gguf = model(dtype);
+        let got = forced::<f32, _>(&rocm, &gguf, 3);
+        let want = forced::<f64, _>(&Reference::new(), &gguf, 3);
+        for (step, (got, want)) in got.iter().zip(&want).enumerate() {
+            let difference: f32 = got.iter().zip(want).map(|(a, b)| (a - b) * (a - b)).sum();
+            let nmse = difference / want.iter().map(|v| v * v).sum::<f32>();
+            assert!(nmse <= 1e-3, "{dtype}, step {step}: {nmse}");
+        }
+    }
+}
+
+#[test]
+fn quantized_logits_are_close_to_float64_on_waves_of_32() {
+    with_standin("quantized_logits_are_close_to_float64_on_waves_of_32", &[], |_| quantized());
+}
+
+#[test]
+fn quantized_logits_are_close_to_float64_on_waves_of_64() {
+    with_standin("quantized_logits_are_close_to_float64_on_waves_of_64", WAVES_OF_64, |_| quantized());
+}
+
+#[test]
+fn every_op_of_a_model_agrees_with_the_cpu() {
+    with_standin("every_op_of_a_model_agrees_with_the_cpu", &[], |_| {
+        let checked = Checked::new(Rocm::new().unwrap(), Cpu::new());
+        forced::<f32, _>(&checked, &model("q8_0"), 2);
+        assert!(checked.calls() > 100, "only {} calls", checked.calls());
+    });
+}

@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# The suite, the golden cases, the decoder and a table of bandwidths on an NVIDIA GPU, through the stand-in's cuda
+# engine. Needs the driver, libnvrtc and libcublas there, and no Rust, compiler or network:
+#
+#   tools/cuda-run.sh pack FILE.tar.xz   here: builds, and packs what the other machine needs
+#   tools/cuda-run.sh run FILE.tar.xz [LOGS]   there, in the project's folder
+set -euo pipefail
+cd "$(dirname "$0")/.."
+usage() { sed -n '5,6s/^# *//p' "$0" >&2; exit 2; }
+[ $# -ge 2 ] || usage
+
+pack() {
+    cargo build --release -p ops-cli
+    cargo build --release --example generate
+    standin=$(cargo xtask standin | tail -1)
+    kit=$(mktemp -d)
+    cp target/release/ops target/release/examples/generate "$kit"
+    strip "$kit"/ops "$kit"/generate
+    cp -r "$standin"/lib*.so.* "$standin"/rocblas "$kit"
+    tar -C "$kit" -cJf "$1" .
+    rm -r "$kit"
+    ls -l "$1"
+}
+
+run() {
+    kit=$(mktemp -d) logs=${2:-$kit/logs}
+    mkdir -p "$logs"
+    tar -C "$kit" -xJf "$1"
+    for folder in /usr/local/nvidia/lib64 /usr/local/cuda/lib64 \
+        $(python3 -c 'import nvidia; print(*nvidia.__path__)' 2>/dev/null | xargs -r -n1 -I{} find {} -name lib -type d); do
+        LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$folder
+    done
+    export LD_LIBRARY_PATH OPS_ROCM_PATH=$kit OPS_ROCM_CACHE=$kit/cache HIP_STANDIN_ENGINE=cuda
+    date -u
+    nvidia-smi --query-gpu=name,driver_version --format=csv,noheader || true
+    failed=0
+    step() { # name, seconds, lines shown, command
+        local name=$1 limit=$2 lines=$3 begin=$SECONDS rc=0
+        shift 3
+        timeout "$limit" "$@" >"$logs/$name.txt" 2>&1 || rc=$?
+        [ "$rc" = 0 ] || failed=1
+        echo "== $name: exit $rc after $((SECONDS - begin)) s"
+        tail -n "$lines" "$logs/$name.txt"
+    }
+    step info 20 8 "$kit/ops" info --backend rocm
+    HIP_STANDIN_STRICT=1 step golden 150 3 "$kit/ops" replay --backend rocm tests/golden/*.safetensors
+    { grep -E ' (fail|error)( |$)' "$logs/golden.txt" || true; } | head -20
+    HIP_STANDIN_STRICT=1 step suite 150 60 "$kit/ops" test --backend rocm
+    for backend in cpu rocm; do
+        step "generate-$backend" 60 2 "$kit/generate" --backend "$backend" --model models/tiny-llama-kjv-f16.gguf \
+            --prompt "And it came to pass" --temperature 0 --ids --max-tokens 32
+    done
+    step bench 200 200 "$kit/ops" bench --backend rocm --dtype f16 --dtype f32 --sizes 256M
+    exit "$failed"
+}
+
+case $1 in
+pack) pack "$2" ;;
+run) run "$2" "${3:-}" ;;
+*) usage ;;
+esac
