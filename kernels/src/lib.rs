@@ -11,7 +11,7 @@
 //! 1. The caller describes its operands as [`View`]s: device address, strides, element type.
 //! 2. The family's `prepare` gives a [`Launch`] ([`Instance`], grid, block) and the arguments, or says
 //!    why there is none.
-//! 3. [`source::unit`] gives the text to compile, [`source::hiprtc_options`] and its like the compiler's flags.
+//! 3. [`Unit::text`] gives the text to compile, [`source::hiprtc_options`] and its like the compiler's flags.
 #![forbid(unsafe_code)]
 
 mod dtype;
@@ -19,6 +19,7 @@ mod instances;
 mod launch;
 mod shape;
 pub mod source;
+mod unit;
 
 pub mod attention;
 pub mod binary;
@@ -38,6 +39,7 @@ pub use instances::{Arguments, Instance, by_symbol, find, instances};
 pub use launch::{Device, Launch, Refused};
 pub use shape::{Divider, MAX_RANK, Operand, Shape, View, elementwise, rows};
 pub use source::Family;
+pub use unit::Unit;
 
 fn declare_all(table: &mut instances::Table) {
     unary::declare(table);

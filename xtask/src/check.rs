@@ -23,6 +23,19 @@ const STEPS: &[Step] = &[
         env: &[("RUSTDOCFLAGS", "-D warnings")],
         ..step("docs", &["cargo", "doc", "--workspace", "--no-deps"])
     },
+    // rocm-rs finds no ROCm where this runs, so nothing is linked.
+    Step {
+        env: &[("SKIP_BINDGEN", "1")],
+        ..step(
+            "bridge",
+            &["cargo", "clippy", "-p", "ops-rocm", "--features", "rocm-rs", "--", "-D", "warnings"],
+        )
+    },
+    Step {
+        slow: true,
+        env: &[("OPS_ROCM_AOT", "gfx1100,gfx9-generic")],
+        ..step("aot", &["cargo", "test", "-p", "ops-rocm", "--features", "aot", "--lib", "kernels::"])
+    },
     Step { slow: true, ..step("deny", &["cargo", "deny", "check", "licenses", "bans", "sources"]) },
     step("example quickstart", &["cargo", "run", "--release", "--example", "quickstart"]),
     step("example third_backend", &["cargo", "run", "--release", "--example", "third_backend"]),

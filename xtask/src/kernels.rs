@@ -2,7 +2,10 @@
 //! registers, LDS and occupancy of each against the committed `kernels/resources.tsv`.
 //!
 //! Scratch and spills fail, and so does any figure that differs from the table until `--record`
-//! rewrites it. Needs `clang-19` and `lld-19` (`CLANG` names another compiler) and no ROCm.
+//! rewrites it. `kernels.json` beside the code objects says how to launch them. Needs `clang-19` and `lld-19` (`CLANG` names another compiler) and no ROCm.
+mod layouts;
+mod table;
+
 use ops_kernels::source::{self, Family};
 use ops_kernels::{Instance, instances};
 use std::collections::BTreeMap;
@@ -45,6 +48,7 @@ pub(crate) fn main(args: &[String]) -> Result<(), String> {
     let version = compiler_version(&options.clang)?;
     let started = Instant::now();
     let measured = compile_all(&options)?;
+    table::write(&options.clang, &version, &options.targets, &options.out)?;
     let mut faults = faults(&measured, &options.targets);
     let table = root().join("kernels/resources.tsv");
     if options.record {
@@ -162,7 +166,12 @@ fn compile(options: &Options, target: &str, family: Family) -> Result<Vec<(Strin
     let flags = source::clang_options(target).ok_or_else(|| format!("{target}: unknown target"))?;
     let out = Command::new(&options.clang)
         .args(flags)
-        .args(["-Rpass-analysis=kernel-resource-usage", "-Wall", "-Wno-unused-function"])
+        .args([
+            "-Rpass-analysis=kernel-resource-usage",
+            "-Wall",
+            "-Wno-unused-function",
+            "-Wno-unused-const-variable",
+        ])
         .arg(&input)
         .arg("-o")
         .arg(&output)

@@ -1,25 +1,30 @@
-//! This project's kernels on a device: compiled on first use, kept in memory and on disk.
-//!
-//! A unit of compilation is one family for one set of element types, so that a program waits only for what it uses.
+//! This project's kernels on a device: compiled with the program, or on first use and then kept in memory and on disk.
+mod count;
 mod disk;
+mod embedded;
+mod select;
 
+pub use count::KernelCount;
 pub use disk::CacheFolder;
+pub use embedded::CodeObjects;
 
 use crate::error::failed;
 use crate::hip::{self, Compiler, Device, Function, Gfx, KernelArgs, Launch, Module, Source, Stream};
 use disk::Disk;
 use ops_core::Result;
-use ops_kernels::{Arguments, Dtype, Family, Instance};
+use ops_kernels::{Arguments, Instance, Unit};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 /// Where compiled kernels come from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum KernelSource {
-    /// hipRTC compiles them for the device on first use; code objects are cached on disk.
+    /// As [`Aot`](KernelSource::Aot) where this program has code for the device, else as [`Jit`](KernelSource::Jit).
     #[default]
+    Either,
+    /// hipRTC compiles them for the device on first use; code objects are cached on disk.
     Jit,
-    /// They were compiled with this program.
+    /// They were compiled with this program, by feature `aot`, for the device or for its generic target.
     Aot,
 }
 
@@ -27,17 +32,34 @@ impl KernelSource {
     /// What `OPS_ROCM_KERNELS` says.
     pub(crate) fn from_env() -> Result<Self> {
         match std::env::var("OPS_ROCM_KERNELS").as_deref() {
-            Ok("jit" | "") | Err(_) => Ok(KernelSource::Jit),
+            Ok("") | Err(_) => Ok(KernelSource::Either),
+            Ok("jit") => Ok(KernelSource::Jit),
             Ok("aot") => Ok(KernelSource::Aot),
             Ok(other) => Err(failed("reading OPS_ROCM_KERNELS", format!("{other:?} is neither jit nor aot"))),
         }
     }
 }
 
+const AHEAD_OF_TIME: &str = "loading kernels compiled ahead of time";
+
+/// What to say where a program has no code for a device.
+fn absent(objects: &CodeObjects, gfx: &Gfx) -> String {
+    if objects.is_empty() {
+        return "this program embeds no kernels: build it with feature `aot`".into();
+    }
+    let targets = objects.targets().join(", ");
+    let name = gfx.generic().unwrap_or(gfx.name());
+    format!(
+        "this program embeds kernels for {targets}, and none of them runs on {gfx}: build it with OPS_ROCM_AOT={name}"
+    )
+}
+
 /// The kernels of a device.
 #[derive(Debug)]
 pub(crate) struct Kernels {
     device: Device,
+    source: KernelSource,
+    objects: CodeObjects,
     compiler: OnceLock<Compiler>,
     disk: OnceLock<Option<Disk>>,
     folder: CacheFolder,
@@ -45,39 +67,16 @@ pub(crate) struct Kernels {
     units: Mutex<HashMap<Unit, Arc<Mutex<Option<Module>>>>>,
 }
 
-/// What is compiled together.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Unit {
-    family: Family,
-    types: &'static [Dtype],
-}
-
-impl Unit {
-    fn of(instance: &'static Instance) -> Self {
-        // Casts are many and small.
-        let types = match instance.family {
-            Family::Cast => &instance.types[..1],
-            _ => &instance.types[..],
-        };
-        Unit { family: instance.family, types }
-    }
-
-    fn name(&self) -> String {
-        let types: Vec<&str> = self.types.iter().map(|t| t.name()).collect();
-        format!("{}-{}.hip", self.family.name(), types.join("-"))
-    }
-
-    fn text(&self) -> String {
-        let mine = |k: &&Instance| k.family == self.family && k.types.starts_with(self.types);
-        ops_kernels::source::unit(self.family, ops_kernels::instances().iter().filter(mine))
-    }
-}
-
 impl Kernels {
-    pub(crate) fn new(device: &Device, source: KernelSource, folder: CacheFolder) -> Result<Self> {
-        if source == KernelSource::Aot {
-            let why = "this program was built without kernels; set OPS_ROCM_KERNELS=jit";
-            return Err(failed("loading kernels compiled ahead of time", why));
+    pub(crate) fn new(
+        device: &Device,
+        source: KernelSource,
+        objects: CodeObjects,
+        folder: CacheFolder,
+    ) -> Result<Self> {
+        if source == KernelSource::Aot && objects.target_for(&device.info().gfx).is_none() {
+            let why = format!("{}, or set OPS_ROCM_KERNELS=jit", absent(&objects, &device.info().gfx));
+            return Err(failed(AHEAD_OF_TIME, why));
         }
         let (gfx, wave) = (&device.info().gfx, device.info().wave_size);
         if wave != gfx.wave_size() {
@@ -87,6 +86,8 @@ impl Kernels {
         }
         Ok(Kernels {
             device: device.clone(),
+            source,
+            objects,
             compiler: OnceLock::new(),
             disk: OnceLock::new(),
             folder,
@@ -112,7 +113,7 @@ impl Kernels {
     fn module(&self, unit: Unit) -> Result<Module> {
         let place = {
             let mut units = self.units.lock().unwrap_or_else(PoisonError::into_inner);
-            units.entry(unit.clone()).or_default().clone()
+            units.entry(unit).or_default().clone()
         };
         let mut place = place.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(module) = &*place {
@@ -122,9 +123,52 @@ impl Kernels {
     }
 
     fn load(&self, unit: &Unit) -> Result<Module> {
+        let refused = match self.source {
+            KernelSource::Jit => None,
+            _ => match self.embedded(unit)? {
+                Ok(module) => return Ok(module),
+                Err(why) => Some(why),
+            },
+        };
+        match (self.source, refused) {
+            (KernelSource::Aot, Some(why)) => Err(failed(AHEAD_OF_TIME, why)),
+            (_, refused) => {
+                let compiler = self.compiler().map_err(|error| match refused {
+                    Some(why) => failed("loading kernels", format!("{why}; {error}")),
+                    None => failed("opening hipRTC", error),
+                })?;
+                self.compile(unit, compiler)
+            }
+        }
+    }
+
+    /// The module compiled with the program, or why there is none that can be used.
+    fn embedded(&self, unit: &Unit) -> Result<Result<Module, String>> {
+        let gfx = &self.device.info().gfx;
+        let Some(found) = self.objects.find(unit, gfx) else { return Ok(Err(absent(&self.objects, gfx))) };
+        let loaded = found.read().map(|code| Module::load(&self.device, code));
+        let why = match loaded {
+            Ok(Ok(module)) => return Ok(Ok(module)),
+            Ok(Err(hip::Error::Module { source, .. })) if source.call() == "hipModuleLoadData" => {
+                source.to_string()
+            }
+            Ok(Err(error)) => return Err(error.into()),
+            Err(why) => why,
+        };
+        let why = format!(
+            "the code of {} that was compiled for {} does not load: {why}",
+            unit.name(),
+            found.target
+        );
+        if self.source != KernelSource::Aot {
+            tracing::warn!("{why}; hipRTC is to compile it");
+        }
+        Ok(Err(why))
+    }
+
+    fn compile(&self, unit: &Unit, compiler: &Compiler) -> Result<Module> {
         let gfx = &self.device.info().gfx;
         let (text, options) = (unit.text(), options_for(gfx)?);
-        let compiler = self.compiler()?;
         let disk = self.disk.get_or_init(|| Disk::new(&self.folder, compiler));
         let key = disk.as_ref().map(|disk| disk.key(gfx, &options, &text));
         if let (Some(disk), Some(key)) = (disk, key)
@@ -139,7 +183,7 @@ impl Kernels {
                 Err(error) => return Err(error.into()),
             }
         }
-        let name = unit.name();
+        let name = unit.name() + ".hip";
         let options: Vec<&str> = options.iter().map(String::as_str).collect();
         let code = compiler.compile(Source { name: &name, text: &text, headers: &[] }, gfx, &options);
         let code = code.map_err(hip::Error::from)?;
@@ -149,11 +193,11 @@ impl Kernels {
         Ok(Module::load(&self.device, code)?)
     }
 
-    fn compiler(&self) -> Result<&Compiler> {
+    fn compiler(&self) -> std::result::Result<&Compiler, hip_sys::LoadError> {
         if let Some(compiler) = self.compiler.get() {
             return Ok(compiler);
         }
-        let compiler = Compiler::load(self.device.hip()).map_err(|error| failed("opening hipRTC", error))?;
+        let compiler = Compiler::load(self.device.hip())?;
         Ok(self.compiler.get_or_init(|| compiler))
     }
 

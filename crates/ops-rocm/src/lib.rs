@@ -23,6 +23,8 @@
 //! [`hip`] is the layer below: devices, streams, events, memory, modules and launches over the HIP runtime.
 
 mod backend;
+#[cfg(feature = "rocm-rs")]
+pub mod bridge;
 mod choice;
 mod error;
 mod fingerprint;
@@ -32,15 +34,17 @@ mod kernels;
 mod providers;
 mod rocm;
 mod space;
+mod survey;
 
 pub use choice::{
     Candidate, Decision, Denial, Library, Policy, PolicyError, Provider, ProviderId, Providers, Target,
     Verdict, denials,
 };
 pub use hip_sys::loader::Version;
-pub use kernels::{CacheFolder, KernelSource};
+pub use kernels::{CacheFolder, CodeObjects, KernelCount, KernelSource};
 pub use providers::providers_of;
 pub use rocm::{Rocm, RocmBuilder, explain};
 pub use space::{HipBuffer, HipMut, HipRef, HipSpace};
+pub use survey::{Survey, SurveyedDevice, SurveyedLibrary};
 
 use ops_core::{Error, Result};

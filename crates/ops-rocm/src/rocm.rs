@@ -3,7 +3,7 @@ use crate::choice::{Decision, Decisions, Policy, Providers, Target, decide, desc
 use crate::error::{NAME, failed};
 use crate::hip::{Device, DeviceInfo, Hip, MemoryStats, Stream};
 use crate::index_names::IndexNames;
-use crate::kernels::{CacheFolder, KernelSource, Kernels};
+use crate::kernels::{CacheFolder, CodeObjects, KernelSource, Kernels};
 use crate::providers::{miopen, rocblas};
 use crate::{Error, HipSpace, Result};
 use ops_core::{Call, Execute, Op, Operands, Reason};
@@ -209,6 +209,7 @@ pub struct RocmBuilder {
     ordinal: Option<u32>,
     policy: Policy,
     kernels: Option<KernelSource>,
+    objects: Option<CodeObjects>,
     cache: CacheFolder,
 }
 
@@ -225,9 +226,13 @@ impl RocmBuilder {
     pub fn policy(self, policy: Policy) -> Self {
         RocmBuilder { policy, ..self }
     }
-    /// With kernels from there; otherwise as `OPS_ROCM_KERNELS` says, `jit` or `aot`.
+    /// With kernels from there; otherwise as `OPS_ROCM_KERNELS` says, `jit` or `aot`, or from either.
     pub fn kernels(self, source: KernelSource) -> Self {
         RocmBuilder { kernels: Some(source), ..self }
+    }
+    /// With these code objects instead of those that the program was built with.
+    pub fn code_objects(self, objects: CodeObjects) -> Self {
+        RocmBuilder { objects: Some(objects), ..self }
     }
     /// With compiled kernels kept in this folder.
     pub fn cache(self, folder: impl Into<PathBuf>) -> Self {
@@ -257,7 +262,8 @@ impl RocmBuilder {
             (None, None) => Device::open_default()?,
         };
         let target = Target::of_device(device.hip(), device.info());
-        let kernels = Kernels::new(&device, source, self.cache)?;
+        let objects = self.objects.unwrap_or_else(CodeObjects::embedded);
+        let kernels = Kernels::new(&device, source, objects, self.cache)?;
         let stream = device.stream()?;
         let decisions = Decisions::default();
         let index_names = IndexNames::default();

@@ -15,7 +15,7 @@ mod host;
 mod rocm;
 
 pub(crate) use candidates::{Candidate, Observed, Observing};
-pub(crate) use rocm::{Gpu, devices};
+pub(crate) use rocm::Gpu;
 
 /// The backends that can be asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]

@@ -72,16 +72,6 @@ impl Gpu {
     }
 }
 
-/// The devices in words.
-///
-/// # Errors
-/// There are none, or no ROCm.
-pub(crate) fn devices() -> Result<String> {
-    let devices = Rocm::devices()?;
-    let words = devices.iter().map(|d| format!("{} ({}, {} MiB)", d.name, d.gfx, d.memory >> 20));
-    Ok(words.collect::<Vec<_>>().join(", "))
-}
-
 impl Backend for Gpu {
     type Space = HipSpace;
     type Event = Event;

@@ -1,5 +1,5 @@
 //! `ops info`: what this build and this machine are.
-use crate::backend::devices;
+use super::gpus::Gpus;
 use crate::exit::{Failure, Outcome};
 use crate::output::json_line;
 use serde::Serialize;
@@ -34,6 +34,7 @@ struct Info {
     #[serde(flatten)]
     machine: Machine,
     backends: Vec<Backend>,
+    rocm: Gpus,
 }
 
 #[derive(Serialize)]
@@ -43,21 +44,24 @@ struct Backend {
     about: String,
 }
 
-fn backends() -> Vec<Backend> {
+fn backends(gpus: &Gpus) -> Vec<Backend> {
     let host = |name, about: &str| Backend { name, available: true, about: about.to_owned() };
-    let rocm = match devices() {
-        Ok(devices) => Backend { name: "rocm", available: true, about: devices },
-        Err(why) => Backend { name: "rocm", available: false, about: why.to_string() },
-    };
+    let (available, about) = gpus.summary();
     vec![
         host("cpu", "threaded and vectorised"),
         host("reference", "plain loops in f64, what others are checked against"),
-        rocm,
+        Backend { name: "rocm", available, about },
     ]
 }
 
 pub(super) fn run(json: bool, out: &mut dyn Write) -> Result<Outcome, Failure> {
-    let info = Info { version: env!("CARGO_PKG_VERSION"), machine: Machine::here(), backends: backends() };
+    let rocm = Gpus::here();
+    let info = Info {
+        version: env!("CARGO_PKG_VERSION"),
+        machine: Machine::here(),
+        backends: backends(&rocm),
+        rocm,
+    };
     if json {
         json_line(&info, out)?;
         return Ok(Outcome::Fine);
@@ -76,6 +80,7 @@ pub(super) fn run(json: bool, out: &mut dyn Write) -> Result<Outcome, Failure> {
         let missing = if *available { "" } else { "not available: " };
         writeln!(out, "{title:<8}  {name:<9}  {missing}{about}")?;
     }
+    info.rocm.write(out)?;
     Ok(Outcome::Fine)
 }
 

@@ -6,6 +6,7 @@ use std::io::Write;
 
 mod bench;
 mod explain;
+mod gpus;
 mod info;
 mod replay;
 mod support;

@@ -1,4 +1,5 @@
 //! `ops test`: the suite that every backend must pass.
+use super::gpus::Gpus;
 use super::info::Machine;
 use crate::args::{Common, TestArgs};
 use crate::backend::Engine;
@@ -19,7 +20,14 @@ use std::time::Instant;
 struct Document {
     version: &'static str,
     machine: Machine,
+    /// For a backend on AMD GPUs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rocm: Option<Gpus>,
     backend: &'static str,
+    /// The op whose cases were running when this was written: the one at fault if the process ended there.
+    running: Option<&'static str>,
+    /// Whether everything that was asked for has run.
+    complete: bool,
     total: Cell,
     ops: Vec<Row>,
     failures: Vec<Case>,
@@ -83,19 +91,22 @@ pub(super) fn run(
         Some(name) => std::slice::from_ref(find_op(name)?),
         None => entries(),
     };
-    let report = args.report.as_deref().map(create).transpose()?;
-
     let mut document = Document::new(engine.name());
+    document.save(args.report.as_deref())?;
     let mut progress = Progress::new(common.progress);
     // The in-place form of an op comes with it, unless that alone is asked for.
     let alone = |name: &str| args.op.is_some() || !name.ends_with("_inplace");
     for (done, entry) in chosen.iter().enumerate().filter(|(_, e)| alone(e.name)) {
         progress.step(done, chosen.len(), entry.name);
+        document.running = Some(entry.name);
+        document.save(args.report.as_deref())?;
         let start = Instant::now();
         document.add(&engine.suite(&Filter::op(entry.name)));
         document.timings.push(Timing { op: entry.name, seconds: start.elapsed().as_secs_f64() });
     }
     progress.clear();
+    (document.running, document.complete) = (None, true);
+    document.save(args.report.as_deref())?;
 
     if common.json {
         document.ops.iter().try_for_each(|row| json_line(row, out))?;
@@ -104,14 +115,7 @@ pub(super) fn run(
     } else {
         document.write(out)?;
     }
-    if let (Some(file), Some(path)) = (report, &args.report) {
-        document.save(file).map_err(|e| Failure::Write(path.display().to_string(), e))?;
-    }
     Ok(Outcome::of(document.total.fail == 0))
-}
-
-fn create(path: &Path) -> Result<File, Failure> {
-    File::create(path).map_err(|e| Failure::Write(path.display().to_string(), e))
 }
 
 impl Document {
@@ -119,7 +123,10 @@ impl Document {
         Document {
             version: env!("CARGO_PKG_VERSION"),
             machine: Machine::here(),
+            rocm: (backend == "rocm").then(Gpus::here),
             backend,
+            running: None,
+            complete: false,
             total: Cell::default(),
             ops: Vec::new(),
             failures: Vec::new(),
@@ -186,11 +193,16 @@ impl Document {
         Ok(writeln!(out, "{pass} pass, {fail} fail, {unsupported} unsupported")?)
     }
 
-    fn save(&self, file: File) -> std::io::Result<()> {
-        let mut file = BufWriter::new(file);
-        serde_json::to_writer_pretty(&mut file, self)?;
-        writeln!(file)?;
-        file.flush()
+    /// Writes what is known so far, before each op: a GPU's fault may end the process.
+    fn save(&self, path: Option<&Path>) -> Result<(), Failure> {
+        let Some(path) = path else { return Ok(()) };
+        let write = || {
+            let mut file = BufWriter::new(File::create(path)?);
+            serde_json::to_writer_pretty(&mut file, self)?;
+            writeln!(file)?;
+            file.flush()
+        };
+        write().map_err(|e| Failure::Write(path.display().to_string(), e))
     }
 }
 

@@ -89,6 +89,17 @@ fn info_names_machine_and_backends() {
     assert_eq!(run.code, 0);
     assert!(run.stdout.contains(env!("CARGO_PKG_VERSION")));
     assert!(run.stdout.contains("rocm") && run.stdout.contains("OPS_ROCM_PATH"), "{}", run.stdout);
+    for library in ["HIP", "hipRTC", "rocBLAS", "MIOpen"] {
+        assert!(
+            run.lines().iter().any(|line| line
+                .get(8..)
+                .unwrap_or_default()
+                .trim_start()
+                .starts_with(library)),
+            "{}",
+            run.stdout
+        );
+    }
 
     let json = ops(&["info", "--json"]).json();
     let [info] = &json[..] else { panic!("one object") };
@@ -98,10 +109,12 @@ fn info_names_machine_and_backends() {
         let backends = info["backends"].as_array().unwrap();
         backends.iter().find(|b| b["name"] == name).unwrap()["available"].clone()
     };
-    assert_eq!(
-        (available("cpu"), available("reference"), available("rocm")),
-        (json!(true), json!(true), json!(false))
-    );
+    assert_eq!((available("cpu"), available("reference")), (json!(true), json!(true)));
+    let devices = info["rocm"]["devices"].as_array().unwrap();
+    assert_eq!(available("rocm"), json!(devices.iter().any(|d| d["supported"] == true)));
+    for library in info["rocm"]["libraries"].as_array().unwrap() {
+        assert_ne!(library["path"].is_string(), library["absent"].is_string(), "{library}");
+    }
 }
 
 #[test]

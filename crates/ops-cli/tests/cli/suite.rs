@@ -20,6 +20,8 @@ fn an_op_passes_and_is_reported() {
     let sum: u64 = ops.iter().map(|row| row["pass"].as_u64().unwrap()).sum();
     assert_eq!(sum.to_string(), pass);
     assert_eq!(report["failures"], json!([]));
+    assert_eq!((&report["running"], &report["complete"]), (&Value::Null, &json!(true)));
+    assert!(report.get("rocm").is_none(), "the CPU needs no libraries");
     assert_eq!(report["timings"][0]["op"], "copy");
     assert!(report["timings"][0]["seconds"].as_f64().unwrap() > 0.0);
 }

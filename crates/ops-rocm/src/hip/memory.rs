@@ -22,6 +22,8 @@ pub struct DeviceMemory {
     /// `None` for no bytes, and once dropped.
     block: Option<Block>,
     bytes: usize,
+    /// Not this crate's to free or to give out again.
+    borrowed: bool,
     home: Stream,
     /// The last uses on other streams that the home stream does not come after yet.
     uses: Mutex<Vec<Use>>,
@@ -54,7 +56,18 @@ impl DeviceMemory {
     pub fn new(home: &Stream, bytes: usize) -> Result<DeviceMemory> {
         home.device().check()?;
         let block = if bytes == 0 { None } else { Some(home.device().allocate(home, bytes)?) };
-        Ok(DeviceMemory { block, bytes, home: home.clone(), uses: Mutex::default() })
+        Ok(DeviceMemory { block, bytes, borrowed: false, home: home.clone(), uses: Mutex::default() })
+    }
+
+    /// Memory that other code made and keeps. When the value is dropped, its home stream comes after all uses of it.
+    ///
+    /// # Safety
+    ///
+    /// So many bytes at the address are memory of the stream's device. They stay that, and no one else changes them, until
+    /// the value is gone and the work that used it is over.
+    pub unsafe fn borrow_raw(home: &Stream, address: *mut c_void, bytes: usize) -> DeviceMemory {
+        let block = (bytes > 0).then_some(Block { address: address as usize, bytes });
+        DeviceMemory { block, bytes, borrowed: true, home: home.clone(), uses: Mutex::default() }
     }
 
     /// The number of bytes that were asked for.
@@ -220,7 +233,11 @@ impl DeviceMemory {
 impl Drop for DeviceMemory {
     fn drop(&mut self) {
         let Some(block) = self.block.take() else { return };
-        match self.join() {
+        let joined = self.join();
+        if self.borrowed {
+            return joined.err().into_iter().for_each(|error| self.device().defer(error));
+        }
+        match joined {
             Ok(()) => self.device().release(&self.home, block),
             Err(error) => {
                 self.device().quarantine(block);

@@ -72,6 +72,11 @@ impl Disk {
         self.folder.join(format!("{hash:032x}.co"))
     }
 
+    /// Whether there is a file of this key, whole or not.
+    pub(super) fn holds(&self, key: Key) -> bool {
+        self.file(key).is_file()
+    }
+
     /// The code of a file that is whole and of this key.
     pub(super) fn read(&self, key: Key) -> Option<CodeObject> {
         let file = self.file(key);

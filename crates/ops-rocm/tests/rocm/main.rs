@@ -3,6 +3,7 @@
 mod standin;
 
 mod absent;
+mod aot;
 mod cache;
 mod choice;
 mod faults;

@@ -41,6 +41,10 @@ __attribute__((visibility("default"))) const Config& config();
 /// `gfx90a:sramecc+:xnack-` without its feature suffixes.
 __attribute__((visibility("default"))) std::string bare_gfx(const std::string& gfx);
 
+/// Whether code compiled for `target` runs on `device`: the same or a generic target that covers it, and every feature
+/// that the target names is as the device has it.
+bool code_runs_on(const std::string& target, const std::string& device);
+
 /// 64 for gfx9 (GCN and CDNA), else 32.
 uint32_t natural_wave_size(const std::string& gfx);
 

@@ -265,7 +265,7 @@ hipError_t CudaEngine::elapsed(EngineEvent& start, EngineEvent& stop, float* mil
 hipError_t CudaEngine::load(int device, const void* image, size_t bytes, std::unique_ptr<EngineModule>* out) {
   CodeObject object;
   if (const hipError_t error = unpack(image, bytes, EngineKind::Cuda, &object)) return error;
-  if (bare_gfx(object.gfx) != bare_gfx(infos_[size_t(device)].gfx)) return hipErrorNoBinaryForGpu;
+  if (!code_runs_on(object.gfx, infos_[size_t(device)].gfx)) return hipErrorNoBinaryForGpu;
   if (const hipError_t error = use(device)) return error;
   CUmodule module = nullptr;
   if (const CUresult error = cuda_.module_load(&module, object.payload.data())) return from_cuda(error);

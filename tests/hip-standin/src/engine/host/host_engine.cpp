@@ -265,7 +265,7 @@ hipError_t HostEngine::load(int device, const void* image, size_t bytes, std::un
   CodeObject object;
   if (const hipError_t error = unpack(image, bytes, EngineKind::Host, &object)) return error;
   const DeviceInfo& info = infos_[size_t(device)];
-  if (bare_gfx(object.gfx) != bare_gfx(info.gfx) || object.wave_size != info.wave_size) {
+  if (!code_runs_on(object.gfx, info.gfx) || object.wave_size != info.wave_size) {
     std::fprintf(stderr, "hip-standin: hipModuleLoadData: code for %s with waves of %u, the device is %s with %u\n",
                  object.gfx.c_str(), object.wave_size, info.gfx.c_str(), info.wave_size);
     return hipErrorNoBinaryForGpu;

@@ -1,0 +1,166 @@
+//! What this machine has for AMD GPUs, for `ops info` and for reports.
+use ops_rocm::{Survey, SurveyedDevice, SurveyedLibrary};
+use serde::Serialize;
+use std::io::{self, Write};
+
+/// [`Survey`], as it is written.
+#[derive(Debug, Serialize)]
+pub(crate) struct Gpus {
+    libraries: Vec<Library>,
+    devices: Vec<Device>,
+    embedded: Embedded,
+    cache: Option<String>,
+    warnings: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct Library {
+    name: &'static str,
+    path: Option<String>,
+    version: Option<String>,
+    /// Why it cannot be used.
+    absent: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct Device {
+    ordinal: u32,
+    name: String,
+    gfx: String,
+    memory: usize,
+    wave: u32,
+    compute_units: u32,
+    integrated: bool,
+    supported: bool,
+    /// Whether it is the one used unless another is named.
+    preferred: bool,
+    /// Of a supported device.
+    kernels: Option<Kernels>,
+}
+
+/// Units of kernels, by where the device has them from.
+#[derive(Debug, Serialize)]
+struct Kernels {
+    embedded: usize,
+    /// The target whose embedded code it loads.
+    target: Option<String>,
+    cached: usize,
+    to_compile: usize,
+}
+
+#[derive(Debug, Serialize)]
+struct Embedded {
+    targets: Vec<String>,
+    bytes: usize,
+}
+
+impl Gpus {
+    /// Of this machine.
+    pub(crate) fn here() -> Self {
+        let Survey { libraries, devices, targets, embedded_bytes, cache, warnings } = Survey::here();
+        Gpus {
+            libraries: libraries.into_iter().map(Library::of).collect(),
+            devices: devices.into_iter().map(Device::of).collect(),
+            embedded: Embedded { targets, bytes: embedded_bytes },
+            cache: cache.map(|path| path.display().to_string()),
+            warnings,
+        }
+    }
+
+    /// Whether there is a device that can compute, and which; else why not.
+    pub(super) fn summary(&self) -> (bool, String) {
+        let devices = self.devices.iter().map(|d| format!("{} ({}, {} MiB)", d.name, d.gfx, d.memory >> 20));
+        let devices: Vec<String> = devices.collect();
+        if self.devices.iter().any(|d| d.supported) {
+            return (true, devices.join(", "));
+        }
+        let no_hip = self.libraries.iter().any(|l| l.name == "HIP" && l.absent.is_some());
+        let why = if no_hip { "there is no HIP runtime" } else { "HIP sees no supported GPU" };
+        (false, format!("{why}; see below"))
+    }
+
+    /// The libraries, devices and kernels as text.
+    ///
+    /// # Errors
+    /// The writer's.
+    pub(super) fn write(&self, out: &mut dyn Write) -> io::Result<()> {
+        let mut title = "rocm";
+        for Library { name, path, version, absent } in &self.libraries {
+            let version = version.as_deref().unwrap_or("of unknown version");
+            let what = match (path, absent) {
+                (Some(path), _) => format!("{version}, {path}"),
+                (None, absent) => format!("not available: {}", absent.as_deref().unwrap_or("not found")),
+            };
+            writeln!(out, "{:<8}  {name:<9}  {what}", std::mem::take(&mut title))?;
+        }
+        for d in &self.devices {
+            let kind = if d.integrated { "integrated" } else { "discrete" };
+            let marks = [(d.preferred, ", the default"), (!d.supported, ", not supported")];
+            let marks: String = marks.iter().filter(|(holds, _)| *holds).map(|(_, text)| *text).collect();
+            writeln!(
+                out,
+                "device {}  {}: {}, {} MiB, waves of {}, {} compute units, {kind}{marks}",
+                d.ordinal,
+                d.name,
+                d.gfx,
+                d.memory >> 20,
+                d.wave,
+                d.compute_units
+            )?;
+            let Some(Kernels { embedded, target, cached, to_compile }) = &d.kernels else { continue };
+            let of =
+                target.as_ref().filter(|_| *embedded > 0).map_or(String::new(), |t| format!(" (for {t})"));
+            writeln!(
+                out,
+                "{:<8}  {:<9}  units: {embedded} embedded{of}, {cached} cached, {to_compile} to be compiled on first use",
+                "", "kernels"
+            )?;
+        }
+        let Embedded { targets, bytes } = &self.embedded;
+        let embedded = match &targets[..] {
+            [] => "none; feature `aot` embeds kernels in the program".to_owned(),
+            targets => format!("{} ({} KiB)", targets.join(" "), bytes >> 10),
+        };
+        writeln!(out, "kernels   embedded   {embedded}")?;
+        let cache = self.cache.as_deref().unwrap_or("nowhere: every process compiles what it uses");
+        writeln!(out, "{:<8}  {:<9}  {cache}", "", "cache")?;
+        self.warnings.iter().try_for_each(|warning| writeln!(out, "warning   {warning}"))
+    }
+}
+
+impl Library {
+    fn of(SurveyedLibrary { name, found }: SurveyedLibrary) -> Self {
+        match found {
+            Ok((path, version)) => Library {
+                name,
+                path: Some(path.display().to_string()),
+                version: version.map(|v| v.to_string()),
+                absent: None,
+            },
+            Err(why) => Library { name, path: None, version: None, absent: Some(why) },
+        }
+    }
+}
+
+impl Device {
+    fn of(SurveyedDevice { info, preferred, target, kernels }: SurveyedDevice) -> Self {
+        let supported = info.gfx.is_supported();
+        Device {
+            ordinal: info.ordinal,
+            gfx: info.gfx.to_string(),
+            name: info.name,
+            memory: info.memory,
+            wave: info.wave_size,
+            compute_units: info.compute_units,
+            integrated: info.integrated,
+            supported,
+            preferred,
+            kernels: supported.then_some(Kernels {
+                embedded: kernels.embedded,
+                target,
+                cached: kernels.cached,
+                to_compile: kernels.to_compile,
+            }),
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! Compiles every unit of kernels for every target, and packs what comes out for `include_bytes!`.
+//!
+//! `OPS_ROCM_AOT` lists the targets, else they are those that every change is checked on; `CLANG` names the compiler,
+//! else it is clang-19. No ROCm is needed. Objects are kept by what they were made of, so a change compiles again what
+//! it concerns.
+use crate::fingerprint::Fingerprint;
+use ops_kernels::{Unit, source};
+use std::collections::{HashMap, HashSet};
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+type Result<T> = std::result::Result<T, String>;
+
+/// Objects of one unit are nearly alike, so they are packed together; a program unpacks as far as it needs.
+const LEVEL: i32 = 19;
+
+pub(crate) fn main() -> Result<()> {
+    println!("cargo::rerun-if-changed=build");
+    println!("cargo::rerun-if-changed=src/fingerprint.rs");
+    for variable in ["OPS_ROCM_AOT", "CLANG"] {
+        println!("cargo::rerun-if-env-changed={variable}");
+    }
+    let out = PathBuf::from(std::env::var_os("OUT_DIR").ok_or("OUT_DIR is not set")?).join("kernels");
+    for folder in ["objects", "packed"] {
+        create(&out.join(folder))?;
+    }
+    let compiler = Compiler::find()?;
+    let targets = targets()?;
+    for target in &targets {
+        compiler.check(target, &out)?;
+    }
+    let units = Unit::all();
+    let jobs: Vec<Job> = units
+        .iter()
+        .flat_map(|unit| targets.iter().map(|target| compiler.job(*unit, target, &out)))
+        .collect::<Result<_>>()?;
+    compile_all(&compiler, &jobs)?;
+    remove_old(&out.join("objects"), &jobs)?;
+    let mut table = String::from("pub(super) static PARTS: &[Part] = &[\n");
+    for (unit, jobs) in units.iter().zip(jobs.chunks(targets.len())) {
+        table += &pack(unit, jobs, &out)?;
+    }
+    table += "];\n";
+    fs::write(out.join("embedded.rs"), table).map_err(at(&out))
+}
+
+/// The targets that are asked for, each once.
+fn targets() -> Result<Vec<String>> {
+    let asked = std::env::var("OPS_ROCM_AOT").unwrap_or_default();
+    let mut list: Vec<String> =
+        asked.split(',').map(str::trim).filter(|t| !t.is_empty()).map(String::from).collect();
+    if list.is_empty() {
+        list = source::TARGETS.iter().map(|t| t.to_string()).collect();
+    }
+    let mut seen = HashSet::new();
+    list.retain(|target| seen.insert(target.clone()));
+    match list.iter().find(|target| source::wave_of(target).is_none()) {
+        Some(unknown) => Err(format!(
+            "OPS_ROCM_AOT names `{unknown}`, which is no gfx9 to gfx12 target; the default is {}",
+            source::TARGETS.join(",")
+        )),
+        None => Ok(list),
+    }
+}
+
+struct Compiler {
+    program: String,
+    version: String,
+}
+
+/// One unit for one target.
+struct Job {
+    unit: Unit,
+    target: String,
+    flags: Vec<String>,
+    object: PathBuf,
+}
+
+impl Compiler {
+    fn find() -> Result<Compiler> {
+        let named = std::env::var("CLANG").ok().filter(|name| !name.is_empty());
+        let program = named.unwrap_or_else(|| "clang-19".into());
+        let advice = "feature `aot` compiles GPU kernels with clang 19 or newer and its lld: \
+                      `apt-get install clang-19 lld-19`, or name another clang in CLANG, or build without `aot` and \
+                      let hipRTC compile where the program runs";
+        let output = Command::new(&program).arg("--version").output();
+        let output = output.map_err(|error| format!("{program}: {error}\n{advice}"))?;
+        let version = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+        if !output.status.success() || !version.contains("clang version") {
+            return Err(format!("{program} --version names no clang\n{advice}"));
+        }
+        Ok(Compiler { program, version })
+    }
+
+    /// Whether it knows a target and can link for it, before hundreds of units fail one by one.
+    fn check(&self, target: &str, out: &Path) -> Result<()> {
+        let (source, object) = (out.join("nothing.hip"), out.join("nothing.hsaco"));
+        fs::write(&source, "").map_err(at(&source))?;
+        self.run(target, &source, &object, &flags(target)?)
+    }
+
+    fn job(&self, unit: Unit, target: &str, out: &Path) -> Result<Job> {
+        let flags = flags(target)?;
+        let mut hash = Fingerprint::new();
+        for part in [&self.version, &flags.join("\n"), &unit.text()] {
+            hash.text(part);
+        }
+        let object = out.join("objects").join(format!("{}-{:032x}.hsaco", unit.name(), hash.value()));
+        Ok(Job { unit, target: target.to_owned(), flags, object })
+    }
+
+    fn compile(&self, job: &Job) -> Result<()> {
+        let (source, part) = (job.object.with_extension("hip"), job.object.with_extension("part"));
+        fs::write(&source, job.unit.text()).map_err(at(&source))?;
+        self.run(&job.target, &source, &part, &job.flags)?;
+        fs::remove_file(&source).map_err(at(&source))?;
+        // A build that is stopped leaves no half of an object under its name.
+        fs::rename(&part, &job.object).map_err(at(&part))
+    }
+
+    fn run(&self, target: &str, source: &Path, object: &Path, flags: &[String]) -> Result<()> {
+        let output = Command::new(&self.program).args(flags).arg(source).arg("-o").arg(object).output();
+        let output = output.map_err(|error| format!("{}: {error}", self.program))?;
+        if output.status.success() {
+            return Ok(());
+        }
+        let messages = String::from_utf8_lossy(&output.stderr);
+        let errors: Vec<&str> = messages.lines().filter(|line| line.contains("error")).take(5).collect();
+        let version = self.version.lines().next().unwrap_or_default();
+        Err(format!("{} ({version}) does not compile for {target}:\n{}", self.program, errors.join("\n")))
+    }
+}
+
+fn flags(target: &str) -> Result<Vec<String>> {
+    source::clang_options(target).ok_or_else(|| format!("there are no kernels for {target}"))
+}
+
+/// Compiles what is not there yet, in as many processes as cargo allows.
+fn compile_all(compiler: &Compiler, jobs: &[Job]) -> Result<()> {
+    // SAFETY: nothing in this process has touched the descriptors that cargo handed down.
+    let tokens = unsafe { jobserver::Client::from_env() };
+    let threads = std::env::var("NUM_JOBS").ok().and_then(|n| n.parse().ok()).unwrap_or(1usize).max(1);
+    let wanted: Vec<&Job> = jobs.iter().filter(|job| !job.object.exists()).collect();
+    let next = AtomicUsize::new(0);
+    let failure: Mutex<Option<String>> = Mutex::default();
+    let failed = || failure.lock().unwrap_or_else(|e| e.into_inner());
+    let work = |number: usize| {
+        loop {
+            // The first thread uses the token that every process has.
+            let _token = match (&tokens, number) {
+                (Some(tokens), 1..) => tokens.acquire().ok(),
+                _ => None,
+            };
+            let Some(job) = wanted.get(next.fetch_add(1, Ordering::Relaxed)) else { return };
+            if failed().is_some() {
+                return;
+            }
+            if let Err(message) = compiler.compile(job) {
+                failed().get_or_insert(message);
+            }
+        }
+    };
+    let threads = threads.min(wanted.len());
+    std::thread::scope(|scope| (0..threads).for_each(|number| drop(scope.spawn(move || work(number)))));
+    failure.into_inner().unwrap_or_else(|e| e.into_inner()).map_or(Ok(()), Err)
+}
+
+/// Objects of earlier sources.
+fn remove_old(folder: &Path, jobs: &[Job]) -> Result<()> {
+    let current: HashSet<&Path> = jobs.iter().map(|job| job.object.as_path()).collect();
+    for entry in fs::read_dir(folder).map_err(at(folder))? {
+        let path = entry.map_err(at(folder))?.path();
+        if !current.contains(path.as_path()) {
+            fs::remove_file(&path).map_err(at(&path))?;
+        }
+    }
+    Ok(())
+}
+
+/// Packs a unit's objects one after the other, and says where each lies.
+fn pack(unit: &Unit, jobs: &[Job], out: &Path) -> Result<String> {
+    let mut bytes = Vec::new();
+    let mut known: HashMap<u128, (usize, usize)> = HashMap::new();
+    let mut objects = String::new();
+    for job in jobs {
+        let code = fs::read(&job.object).map_err(at(&job.object))?;
+        let hash = Fingerprint::of(&code);
+        let (start, len) = *known.entry(hash).or_insert((bytes.len(), code.len()));
+        if start == bytes.len() {
+            bytes.extend_from_slice(&code);
+        }
+        let _ = write!(
+            objects,
+            "Object {{ target: Cow::Borrowed({:?}), start: {start}, len: {len}, hash: {hash:#x} }}, ",
+            job.target
+        );
+    }
+    let name = unit.name();
+    let packed = zstd::bulk::compress(&bytes, LEVEL).map_err(|error| format!("packing {name}: {error}"))?;
+    let file = out.join("packed").join(format!("{name}.zst"));
+    fs::write(&file, packed).map_err(at(&file))?;
+    Ok(format!(
+        "Part {{ unit: Cow::Borrowed({name:?}), packed: true, objects: Cow::Borrowed(&[{objects}]), \
+         data: Cow::Borrowed(include_bytes!(concat!(env!(\"OUT_DIR\"), \"/kernels/packed/{name}.zst\"))) }},\n"
+    ))
+}
+
+fn create(folder: &Path) -> Result<()> {
+    fs::create_dir_all(folder).map_err(at(folder))
+}
+
+fn at(path: &Path) -> impl Fn(std::io::Error) -> String {
+    let path = path.display().to_string();
+    move |error| format!("{path}: {error}")
+}

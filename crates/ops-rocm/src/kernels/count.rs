@@ -1,0 +1,49 @@
+//! How a device would come by its kernels.
+use super::disk::Disk;
+use super::{CacheFolder, CodeObjects, KernelSource, options_for};
+use crate::hip::{Compiler, Gfx};
+use ops_kernels::Unit;
+
+/// Units of kernels by where a device has them from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KernelCount {
+    /// Compiled with this program.
+    pub embedded: usize,
+    /// Compiled earlier, and kept on disk.
+    pub cached: usize,
+    /// To be compiled by hipRTC when they are first used.
+    pub to_compile: usize,
+}
+
+impl KernelCount {
+    pub(crate) fn of(
+        gfx: &Gfx,
+        source: KernelSource,
+        objects: &CodeObjects,
+        compiler: Option<&Compiler>,
+    ) -> Self {
+        let disk = compiler.and_then(|compiler| Disk::new(&CacheFolder::Standard, compiler));
+        let options = options_for(gfx).ok();
+        let cached = |unit: &Unit| match (&disk, &options) {
+            (Some(disk), Some(options)) => disk.holds(disk.key(gfx, options, &unit.text())),
+            _ => false,
+        };
+        let mut count = KernelCount::default();
+        for unit in Unit::all() {
+            let place = if source != KernelSource::Jit && objects.find(&unit, gfx).is_some() {
+                &mut count.embedded
+            } else if cached(&unit) {
+                &mut count.cached
+            } else {
+                &mut count.to_compile
+            };
+            *place += 1;
+        }
+        count
+    }
+
+    /// Of all kinds.
+    pub fn total(&self) -> usize {
+        self.embedded + self.cached + self.to_compile
+    }
+}

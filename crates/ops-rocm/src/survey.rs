@@ -1,0 +1,136 @@
+//! What a machine has for AMD GPUs: libraries, devices, kernels, and what is amiss.
+use crate::hip::{Compiler, DeviceInfo, Hip, remarks};
+use crate::kernels::{CacheFolder, CodeObjects, KernelCount, KernelSource};
+use crate::{Policy, Version};
+use hip_sys::Search;
+use std::path::PathBuf;
+
+/// What there is for AMD GPUs, found out without running anything. It never fails: what is absent is part of the answer.
+#[derive(Clone, Debug)]
+pub struct Survey {
+    /// HIP, hipRTC, rocBLAS and MIOpen.
+    pub libraries: Vec<SurveyedLibrary>,
+    /// Every device that HIP sees.
+    pub devices: Vec<SurveyedDevice>,
+    /// Targets of the kernels that were compiled with this program.
+    pub targets: Vec<String>,
+    /// Bytes that these take.
+    pub embedded_bytes: usize,
+    /// The folder of kernels that hipRTC compiled.
+    pub cache: Option<PathBuf>,
+    /// What is amiss, each with the way out.
+    pub warnings: Vec<String>,
+}
+
+/// A library of ROCm's.
+#[derive(Clone, Debug)]
+pub struct SurveyedLibrary {
+    /// As people call it.
+    pub name: &'static str,
+    /// The file and the version it tells, or why it cannot be used.
+    pub found: Result<(PathBuf, Option<Version>), String>,
+}
+
+/// A device with its kernels.
+#[derive(Clone, Debug)]
+pub struct SurveyedDevice {
+    /// What it is.
+    pub info: DeviceInfo,
+    /// Whether it is the one used unless another is named.
+    pub preferred: bool,
+    /// The target whose embedded code it would load.
+    pub target: Option<String>,
+    /// How it comes by its kernels.
+    pub kernels: KernelCount,
+}
+
+impl Survey {
+    /// Of this machine, in this environment.
+    pub fn here() -> Survey {
+        let objects = CodeObjects::embedded();
+        let mut survey = Survey {
+            libraries: Vec::new(),
+            devices: Vec::new(),
+            targets: objects.targets().into_iter().map(String::from).collect(),
+            embedded_bytes: objects.size(),
+            cache: CacheFolder::Standard.path(),
+            warnings: Vec::new(),
+        };
+        let source = KernelSource::from_env().unwrap_or_else(|error| {
+            survey.warnings.push(error.to_string());
+            KernelSource::default()
+        });
+        let policy = Policy::from_env().and_then(|policy| policy.check());
+        survey.warnings.extend(policy.err().map(|error| error.to_string()));
+        match Hip::load() {
+            Ok(hip) => survey.with_hip(&hip, source, &objects),
+            Err(error) => {
+                survey.libraries.push(SurveyedLibrary { name: "HIP", found: Err(error.to_string()) });
+                let needs = || Err("not looked for without HIP".to_owned());
+                let others = ["hipRTC", "rocBLAS", "MIOpen"];
+                survey.libraries.extend(others.map(|name| SurveyedLibrary { name, found: needs() }));
+            }
+        }
+        survey
+    }
+
+    fn with_hip(&mut self, hip: &Hip, source: KernelSource, objects: &CodeObjects) {
+        let mut library = |name, found: Result<(PathBuf, Option<Version>), String>| {
+            self.libraries.push(SurveyedLibrary { name, found });
+        };
+        library("HIP", Ok((hip.lib().path().to_path_buf(), hip.lib().version())));
+        let compiler = Compiler::load(hip).map_err(|error| error.to_string());
+        let found = compiler.as_ref().map(|c| (c.lib().path().to_path_buf(), c.lib().version()));
+        library("hipRTC", found.map_err(String::clone));
+        let rocblas =
+            rocblas_sys::load_from(hip.lib(), &Search::standard()).map_err(|error| error.to_string());
+        let found = rocblas.as_ref().map(|lib| (lib.path().to_path_buf(), lib.version()));
+        library("rocBLAS", found.map_err(String::clone));
+        let miopen = miopen_sys::load_from(hip.lib()).map_err(|error| error.to_string());
+        library("MIOpen", miopen.map(|lib| (lib.path().to_path_buf(), lib.version())));
+
+        let devices = match DeviceInfo::all(hip) {
+            Ok(devices) => devices,
+            Err(error) => return self.warnings.push(error.to_string()),
+        };
+        self.warnings.extend(remarks(&devices));
+        let preferred = DeviceInfo::preferred(&devices).map(|device| device.ordinal);
+        for info in devices {
+            let kernels = KernelCount::of(&info.gfx, source, objects, compiler.as_ref().ok());
+            let preferred = preferred == Some(info.ordinal);
+            if info.gfx.is_supported() {
+                self.check_kernels(&info, &kernels, source, compiler.is_ok());
+                if let Ok(lib) = &rocblas
+                    && let Err(error) = rocblas_sys::tensile::kernels_for(lib, info.gfx.name())
+                {
+                    self.warnings.push(format!("rocBLAS is not used on device {}: {error}", info.ordinal));
+                }
+            }
+            let target = objects.target_for(&info.gfx).map(String::from);
+            self.devices.push(SurveyedDevice { info, preferred, target, kernels });
+        }
+    }
+
+    /// Whether the device can have all its kernels.
+    fn check_kernels(
+        &mut self,
+        info: &DeviceInfo,
+        kernels: &KernelCount,
+        source: KernelSource,
+        compiler: bool,
+    ) {
+        let (ordinal, gfx) = (info.ordinal, &info.gfx);
+        let target = gfx.generic().unwrap_or(gfx.name());
+        if source == KernelSource::Aot && kernels.embedded < kernels.total() {
+            self.warnings.push(format!(
+                "OPS_ROCM_KERNELS=aot, and this program embeds no kernels for device {ordinal} ({gfx}): build it with \
+                 feature `aot` and OPS_ROCM_AOT={target}, or unset OPS_ROCM_KERNELS"
+            ));
+        } else if kernels.to_compile > 0 && !compiler {
+            self.warnings.push(format!(
+                "device {ordinal} ({gfx}) cannot have its kernels: there is no hipRTC to compile them; install it, or \
+                 build this program with feature `aot` and OPS_ROCM_AOT={target}"
+            ));
+        }
+    }
+}
