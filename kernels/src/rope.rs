@@ -55,7 +55,7 @@ pub fn halves(dims: &[u64], rope: &Rope<'_>, device: &Device) -> Result<(Launch,
 pub fn neighbours(dims: &[u64], rope: &Rope<'_>, device: &Device) -> Result<(Launch, RopeArgs), Refused> {
     let (half, last) = half_of(dims, rope)?;
     // A pair of f64 is one 16-byte access, whatever the pack.
-    let whole = |v: View<'_>| v.dtype.bytes() < 8 || v.data % 16 == 0;
+    let whole = |v: View<'_>| v.dtype.bytes() < 8 || v.data.is_multiple_of(16);
     let even = |v: View<'_>| v.strides[last] == 1 && v.strides[..last].iter().all(|s| s % 2 == 0);
     if ![rope.x, rope.y].into_iter().all(|v| even(v) && whole(v)) {
         let (x_step, y_step) = (rope.x.strides[last], rope.y.strides[last]);
