@@ -26,15 +26,15 @@ impl Sampler {
 
     /// The next token; `None` where no logit is a number.
     pub(crate) fn next(&mut self, logits: &[f32]) -> Option<u32> {
+        if self.sampling.temperature <= 0.0 {
+            return most_likely(logits);
+        }
         let mut order: Vec<u32> =
             (0..logits.len() as u32).filter(|i| !logits[*i as usize].is_nan()).collect();
         let logit = |i: &u32| logits[*i as usize];
         // Stable: the lowest id wins among equals.
         order.sort_by(|a, b| logit(b).total_cmp(&logit(a)));
         let most_likely = *order.first()?;
-        if self.sampling.temperature <= 0.0 {
-            return Some(most_likely);
-        }
         order.truncate(self.sampling.top_k.filter(|k| *k > 0).unwrap_or(order.len()));
         let max = logit(&most_likely);
         let mut weights: Vec<f32> =
@@ -62,4 +62,10 @@ impl Sampler {
             .unwrap_or(weights.len() - 1);
         Some(order[drawn])
     }
+}
+
+/// The largest logit's id, the lowest among equals; NaN aside.
+fn most_likely(logits: &[f32]) -> Option<u32> {
+    let numbers = logits.iter().zip(0..).filter(|(v, _)| !v.is_nan());
+    numbers.reduce(|best, next| if next.0.total_cmp(best.0).is_gt() { next } else { best }).map(|(_, i)| i)
 }

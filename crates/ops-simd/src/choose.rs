@@ -59,6 +59,44 @@ fn bits(isa: Isa, cond: &[u8], yes: &[u8], no: &[u8], y: &mut [u8], size: usize)
     }
 }
 
+/// An element as its bytes.
+trait Bits: Copy {
+    /// `yes` where `cond` is not 0, else `no`; without a branch, so that the compiler vectorizes a loop of it.
+    fn blend(cond: u8, yes: Self, no: Self) -> Self;
+}
+
+impl Bits for [u8; 1] {
+    #[inline(always)]
+    fn blend(cond: u8, yes: Self, no: Self) -> Self {
+        let mask = u8::from(cond != 0).wrapping_neg();
+        [no[0] ^ ((yes[0] ^ no[0]) & mask)]
+    }
+}
+impl Bits for [u8; 2] {
+    #[inline(always)]
+    fn blend(cond: u8, yes: Self, no: Self) -> Self {
+        let (yes, no, mask) =
+            (u16::from_ne_bytes(yes), u16::from_ne_bytes(no), u16::from(cond != 0).wrapping_neg());
+        (no ^ ((yes ^ no) & mask)).to_ne_bytes()
+    }
+}
+impl Bits for [u8; 4] {
+    #[inline(always)]
+    fn blend(cond: u8, yes: Self, no: Self) -> Self {
+        let (yes, no, mask) =
+            (u32::from_ne_bytes(yes), u32::from_ne_bytes(no), u32::from(cond != 0).wrapping_neg());
+        (no ^ ((yes ^ no) & mask)).to_ne_bytes()
+    }
+}
+impl Bits for [u8; 8] {
+    #[inline(always)]
+    fn blend(cond: u8, yes: Self, no: Self) -> Self {
+        let (yes, no, mask) =
+            (u64::from_ne_bytes(yes), u64::from_ne_bytes(no), u64::from(cond != 0).wrapping_neg());
+        (no ^ ((yes ^ no) & mask)).to_ne_bytes()
+    }
+}
+
 /// Elements as their bytes; the compiler vectorizes the loop for the instruction set it is inlined in.
 struct Choose<'a, const N: usize> {
     cond: &'a [u8],
@@ -67,7 +105,10 @@ struct Choose<'a, const N: usize> {
     y: &'a mut [[u8; N]],
 }
 
-impl<const N: usize> Kernel for Choose<'_, N> {
+impl<const N: usize> Kernel for Choose<'_, N>
+where
+    [u8; N]: Bits,
+{
     type Output = ();
 
     #[inline(always)]
@@ -75,7 +116,7 @@ impl<const N: usize> Kernel for Choose<'_, N> {
         let n = self.y.len();
         let (cond, yes, no) = (&self.cond[..n], &self.yes[..n], &self.no[..n]);
         for i in 0..n {
-            self.y[i] = if cond[i] != 0 { yes[i] } else { no[i] };
+            self.y[i] = Bits::blend(cond[i], yes[i], no[i]);
         }
     }
 }

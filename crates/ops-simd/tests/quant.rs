@@ -6,7 +6,7 @@ use common::{Random, each_isa, nmse, wide};
 use half::f16;
 use ops_simd::Isa;
 use ops_simd::gemm::MatMut;
-use ops_simd::quant::{Activations, BLOCK, Format, TILE_ROWS, Tiles, multiply, reference};
+use ops_simd::quant::{Activations, BLOCK, Format, TILE_ROWS, Tiles, multiply, multiply_rows, reference};
 
 /// Rows of blocks with random weights, the extremes among them.
 fn weights(format: Format, n: usize, k: usize) -> Vec<u8> {
@@ -50,6 +50,10 @@ fn products_match_the_exact_loops() {
                     multiply(isa, &tiles, 0..tiles.count(), &x, c).unwrap();
                     let error = nmse(&wide(&y), &want);
                     assert!(error <= 1e-12, "{isa} {format:?} {m} {n} {k}: {error:e}");
+                    y.fill(f32::NAN);
+                    multiply_rows(isa, format, &raw, &x, MatMut::new(&mut y, m, n, n).unwrap()).unwrap();
+                    let error = nmse(&wide(&y), &want);
+                    assert!(error <= 1e-12, "in place, {isa} {format:?} {m} {n} {k}: {error:e}");
                 }
             }
         }
@@ -74,6 +78,8 @@ fn sums_of_integers_are_exact() {
                 multiply(isa, &tiles, 0..1, &x, MatMut::new(&mut y, 1, n, n).unwrap()).unwrap();
                 let want = (weight * 127 * k as i32) as f32 * sign;
                 assert!(y.iter().all(|y| *y == want), "{isa} {format:?} {byte:#x} {y:?} {want}");
+                multiply_rows(isa, format, &raw, &x, MatMut::new(&mut y, 1, n, n).unwrap()).unwrap();
+                assert!(y.iter().all(|y| *y == want), "in place, {isa} {format:?} {byte:#x} {y:?} {want}");
             }
         }
     });
@@ -108,7 +114,8 @@ fn activations_come_close_to_the_numbers() {
 #[test]
 fn what_is_not_finite_reaches_the_result() {
     each_isa(|isa| {
-        let tiles = Tiles::new(Format::Q4_0, &weights(Format::Q4_0, 16, 64), 16, 64).unwrap();
+        let raw = weights(Format::Q4_0, 16, 64);
+        let tiles = Tiles::new(Format::Q4_0, &raw, 16, 64).unwrap();
         for special in [f32::NAN, f32::INFINITY] {
             let mut x = vec![1f32; 64];
             x[40] = special;
@@ -116,6 +123,9 @@ fn what_is_not_finite_reaches_the_result() {
             let mut y = vec![0f32; 16];
             multiply(isa, &tiles, 0..1, &x, MatMut::new(&mut y, 1, 16, 16).unwrap()).unwrap();
             assert!(y.iter().all(|y| y.is_nan()), "{isa}");
+            y.fill(0.0);
+            multiply_rows(isa, Format::Q4_0, &raw, &x, MatMut::new(&mut y, 1, 16, 16).unwrap()).unwrap();
+            assert!(y.iter().all(|y| y.is_nan()), "in place, {isa}");
         }
         // Zeros and numbers too small to scale.
         for tiny in [0.0, 1e-44, -1e-39] {
@@ -142,7 +152,27 @@ fn ranges_of_tiles_make_the_whole() {
 }
 
 #[test]
+fn tiles_are_repacked_in_place() {
+    let (isa, k) = (Isa::best(), 64);
+    let mut tiles = Tiles::new(Format::Q8_0, &weights(Format::Q8_0, 40, k), 40, k).unwrap();
+    // Fewer rows than before, of another format, the last tile not full.
+    let (n, raw) = (17, weights(Format::Q4_0, 17, k));
+    tiles.repack(Format::Q4_0, &raw, n, k).unwrap();
+    let x = activations(isa, 3, k);
+    let mut y = vec![0f32; 3 * n];
+    multiply(isa, &tiles, 0..tiles.count(), &x, MatMut::new(&mut y, 3, n, n).unwrap()).unwrap();
+    let want = reference::multiply(Format::Q4_0, &raw, n, &x).unwrap();
+    assert!(nmse(&wide(&y), &want) <= 1e-12);
+}
+
+#[test]
 fn wrong_lengths_are_errors() {
+    let x = Activations::new(Isa::best(), &[0f32; 32], 32).unwrap();
+    let mut y = [0f32; 2];
+    let mut refused = |raw: &[u8]| {
+        multiply_rows(Isa::best(), Format::Q4_0, raw, &x, MatMut::new(&mut y, 1, 2, 2).unwrap()).unwrap_err()
+    };
+    assert_eq!(refused(&[0; 35]).to_string(), "weight bytes has 35 elements, wanted 36");
     let error = Tiles::new(Format::Q8_0, &[0; 34], 1, 33).unwrap_err();
     assert_eq!(error.to_string(), "k has 33 elements, wanted a multiple of 32");
     let error = Tiles::new(Format::Q4_0, &[0; 17], 1, 32).unwrap_err();

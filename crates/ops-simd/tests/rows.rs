@@ -218,6 +218,41 @@ fn a_large_mean_costs_no_precision() {
 }
 
 #[test]
+fn a_softmax_in_pieces_is_the_softmax_of_the_whole() {
+    each_isa(|isa| {
+        for (n, piece) in [(1, 1), (5, 2), (40, 16), (129, 64), (300, 7)] {
+            let x: Vec<f32> = Random::new(n as u64).vec::<f32>(n).iter().map(|v| v * 30.0).collect();
+            let want = softmax_f64(&wide(&x));
+            let (mut running, mut weights) = ([rows::Running::START], Vec::new());
+            for x in x.chunks(piece) {
+                let (n, mut x, mut factor) = (x.len(), x.to_vec(), [f32::NAN]);
+                rows::online_softmax(isa, &mut x, n, &mut running, &mut factor).unwrap();
+                weights.iter_mut().for_each(|w| *w *= factor[0]);
+                weights.append(&mut x);
+            }
+            for (w, want) in weights.iter().zip(want) {
+                let got = f64::from(w / running[0].total);
+                assert!((got - want).abs() <= 1e-6 * want + 1e-30, "{isa} {n} {piece}: {got:e} {want:e}");
+            }
+        }
+    });
+}
+
+#[test]
+fn pieces_of_nothing_and_of_what_is_no_number() {
+    each_isa(|isa| {
+        let (mut running, mut factors) = ([rows::Running::START; 3], [0.0; 3]);
+        let mut x = vec![f32::NEG_INFINITY; 9];
+        (x[4], x[7], x[8]) = (f32::NAN, 1.0, 2.0);
+        rows::online_softmax(isa, &mut x, 3, &mut running, &mut factors).unwrap();
+        assert_eq!((running[0], &x[..3], factors[0]), (rows::Running::START, &[0.0; 3][..], 1.0));
+        assert!(running[1].total.is_nan(), "{isa}");
+        assert_eq!((running[2].largest, x[6], x[8]), (2.0, 0.0, 1.0));
+        assert!(rows::online_softmax(isa, &mut x, 4, &mut running, &mut factors).is_err());
+    });
+}
+
+#[test]
 fn special_values() {
     const INF: f32 = f32::INFINITY;
     each_isa(|isa| {

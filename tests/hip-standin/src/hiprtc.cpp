@@ -6,6 +6,7 @@
 #include <cstring>
 #include <set>
 
+#include "core/config.h"
 #include "core/faults.h"
 #include "core/live.h"
 #include "core/misuse.h"
@@ -44,6 +45,14 @@ hiprtcResult program_call(const char* function, hiprtcResult injected, hiprtcPro
 
 hiprtcResult refuse(const char* function) {
   return rtc_call(function, HIPRTC_ERROR_LINKING, [] { return HIPRTC_ERROR_LINKING; });
+}
+
+// The source with the fault that HIP_STANDIN_REPLACE plants.
+std::string edited(std::string source) {
+  const std::string &from = config().replaced, &to = config().replacement;
+  for (size_t at = 0; !from.empty() && (at = source.find(from, at)) != std::string::npos; at += to.size())
+    source.replace(at, from.size(), to);
+  return source;
 }
 
 }  // namespace
@@ -85,7 +94,7 @@ hiprtcResult hiprtcCreateProgram(hiprtcProgram* program, const char* source, con
     if (!program || !source || header_count < 0) return HIPRTC_ERROR_INVALID_INPUT;
     if (header_count > 0 && (!headers || !include_names)) return HIPRTC_ERROR_INVALID_INPUT;
     auto created = std::make_unique<_hiprtcProgram>();
-    created->request.source = source;
+    created->request.source = edited(source);
     created->request.name = name ? name : "CompileSource";
     for (int i = 0; i < header_count; ++i) created->request.headers.emplace_back(include_names[i], headers[i]);
     live().add(Kind::Program, created.get(), created->request.name);

@@ -1,7 +1,7 @@
 //! Products of matrices.
-use super::Cpu;
-use super::rows::{map, packed, widened, zeros};
+use super::rows::{map, packed, scratch, widened, zeros};
 use super::vectors::{on_vector, store, sure, told};
+use super::{Cpu, threads};
 use crate::host::raw::{Raw, RawMut};
 use crate::{Host, Kernel};
 use bytemuck::{cast_slice, cast_slice_mut};
@@ -14,41 +14,54 @@ use std::borrow::Cow;
 /// Multiplications below which a product stays on the caller's thread.
 const SMALL: usize = 1 << 18;
 
+/// Rows of the first factor up to which a product is bound by reading the second.
+const FEW: usize = 8;
+
 /// Columns of a task are a multiple of this: whole vectors, whole cache lines.
 const COLUMNS: usize = 64;
 
-/// `c = a · b`, cut over threads by the longer side of `c`.
+/// `c = a · b`, cut over threads.
 pub(super) fn product<A: Input, B: Input<Acc = A::Acc>>(
     a: Mat<'_, A>,
     b: Mat<'_, B>,
     c: MatMut<'_, A::Acc>,
-    tasks: usize,
 ) -> core::result::Result<(), ops_simd::Error> {
-    let (m, k, n) = (a.rows(), a.cols(), b.cols());
-    if tasks <= 1 || m.saturating_mul(k).saturating_mul(n) <= SMALL {
+    let work = a.rows().saturating_mul(a.cols()).saturating_mul(b.cols());
+    if work <= SMALL || threads::count() <= 1 {
         return gemm(Isa::best(), a, b, c, false);
     }
-    if n >= m && n >= 2 * COLUMNS {
-        let mid = (n / 2).next_multiple_of(COLUMNS);
-        let (left, right) = c.split_at_col(mid);
-        let (bl, br) = (b.col_range(0, mid)?, b.col_range(mid, n)?);
-        let (l, r) =
-            rayon::join(|| product(a, bl, left, tasks / 2), || product(a, br, right, tasks - tasks / 2));
-        return l.and(r);
-    }
-    if m < 2 {
-        return gemm(Isa::best(), a, b, c, false);
-    }
-    let mid = m / 2;
-    let (top, bottom) = c.split_at_row(mid);
-    let (at, ab) = (a.row_range(0, mid)?, a.row_range(mid, m)?);
-    let (t, d) = rayon::join(|| product(at, b, top, tasks / 2), || product(ab, b, bottom, tasks - tasks / 2));
-    t.and(d)
+    // Few rows are read once and need no balance of copies: more pieces, so that a slow thread does not hold up all.
+    let pieces = threads::count() * if a.rows() <= FEW { 4 } else { 1 };
+    let mut parts = Vec::new();
+    cut((a, b, c), pieces.min(work / (SMALL / 4)), &mut parts)?;
+    threads::each_part(parts, &|(a, b, c)| gemm(Isa::best(), a, b, c, false))
 }
 
-/// As many tasks as threads.
-pub(super) fn tasks() -> usize {
-    rayon::current_num_threads()
+/// Factors and product.
+type Part<'a, A, B, C> = (Mat<'a, A>, Mat<'a, B>, MatMut<'a, C>);
+
+/// Halves the longer side of `c` until there are `pieces`.
+fn cut<'a, A: Input, B: Input<Acc = A::Acc>>(
+    (a, b, c): Part<'a, A, B, A::Acc>,
+    pieces: usize,
+    parts: &mut Vec<Part<'a, A, B, A::Acc>>,
+) -> core::result::Result<(), ops_simd::Error> {
+    let (m, n) = (a.rows(), b.cols());
+    let (first, second) = (pieces / 2, pieces - pieces / 2);
+    if pieces > 1 && n >= m && n >= 2 * COLUMNS {
+        let mid = (n * first / pieces).next_multiple_of(COLUMNS).min(n);
+        let (left, right) = c.split_at_col(mid);
+        cut((a, b.col_range(0, mid)?, left), first, parts)?;
+        return cut((a, b.col_range(mid, n)?, right), second, parts);
+    }
+    if pieces > 1 && m > 1 {
+        let mid = (m * first / pieces).max(1);
+        let (top, bottom) = c.split_at_row(mid);
+        cut((a.row_range(0, mid)?, b, top), first, parts)?;
+        return cut((a.row_range(mid, m)?, b, bottom), second, parts);
+    }
+    parts.push((a, b, c));
+    Ok(())
 }
 
 /// Matrices of a stack, in place where their strides allow it, else copied.
@@ -84,31 +97,43 @@ impl<'a, T: Element> Stack<'a, T> {
 }
 
 /// `c[..] = a[..] · b[..]` for stacks whose products are summed in `A::Acc`.
-fn stacked<T: Input<Acc: Element> + Element>(a: &Raw<'_>, b: &Raw<'_>, c: RawMut<'_>) -> Result<()> {
-    let &[ref batch @ .., m, n] = c.layout.dims() else { return Ok(()) };
-    let (a, b) = (Stack::<T>::of(a)?, Stack::<T>::of(b)?);
-    let mut out = zeros::<T::Acc>(c.layout.len())?;
-    if out.is_empty() {
+fn stacked<T: Input<Acc: Element> + Element>(a: &Raw<'_>, b: &Raw<'_>, mut c: RawMut<'_>) -> Result<()> {
+    if c.layout.is_empty() {
         return Ok(());
     }
-    let count: usize = batch.iter().product();
-    let one = |i: usize, c: &mut [T::Acc], tasks: usize| {
-        product(a.get(i)?, b.get(i)?, MatMut::new(c, m, n, n)?, tasks)
-    };
-    if count >= tasks() && m * n * a.dims[1] <= SMALL * 8 {
-        // Many products: each on one thread.
-        use rayon::prelude::*;
-        let cut = count.div_ceil(tasks() * 4);
-        let done = out.par_chunks_mut(m * n * cut).enumerate().map(|(t, c)| {
-            c.chunks_exact_mut(m * n).enumerate().try_for_each(|(i, c)| one(t * cut + i, c, 1))
-        });
-        told("matmul", done.reduce(|| Ok(()), |a, b| a.and(b)))?;
-    } else {
-        for (i, c) in out.chunks_exact_mut(m * n).enumerate() {
-            told("matmul", one(i, c, tasks()))?;
-        }
+    if c.dtype == T::Acc::DTYPE && c.layout.is_contiguous() {
+        let extent = c.layout.extent();
+        return stack_into::<T>(a, b, &mut c.slice::<T::Acc>()[extent]);
     }
+    let mut out = scratch::<T::Acc>(c.layout.len())?;
+    stack_into::<T>(a, b, out.as_mut_slice())?;
     stored(&out, None, c)
+}
+
+fn stack_into<T: Input<Acc: Element> + Element>(a: &Raw<'_>, b: &Raw<'_>, out: &mut [T::Acc]) -> Result<()> {
+    let (a, b) = (Stack::<T>::of(a)?, Stack::<T>::of(b)?);
+    let (m, k, n) = (a.dims[0], a.dims[1], b.dims[1]);
+    let count = out.len() / (m * n);
+    if count >= threads::count() && m * n * k <= SMALL * 8 {
+        // Many products: each on one thread.
+        let chunk = count.div_ceil(threads::count() * 4);
+        let chunks = out.chunks_mut(m * n * chunk).enumerate();
+        let one = |i: usize, c: &mut [T::Acc]| {
+            gemm(Isa::best(), a.get(i)?, b.get(i)?, MatMut::new(c, m, n, n)?, false)
+        };
+        let some = |(t, c): (usize, &mut [T::Acc])| {
+            c.chunks_exact_mut(m * n).enumerate().try_for_each(|(i, c)| one(t * chunk + i, c))
+        };
+        return match m * n * k * count <= SMALL {
+            true => told("matmul", chunks.into_iter().try_for_each(some)),
+            false => told("matmul", threads::each_part(chunks.collect(), &some)),
+        };
+    }
+    for (i, c) in out.chunks_exact_mut(m * n).enumerate() {
+        let done = MatMut::new(c, m, n, n).and_then(|c| product(a.get(i)?, b.get(i)?, c));
+        told("matmul", done)?;
+    }
+    Ok(())
 }
 
 /// Sums as elements of `y`, with a bias along the last axis, each rounded once.
@@ -155,17 +180,15 @@ fn linear<T: Input<Acc = f32> + Element, W: Input<Acc = f32> + Element>(
     let x = packed::<T>(x)?;
     let weight = Stack::<W>::of(weight)?;
     let multiply = |c: &mut [f32]| {
-        let mut product = || {
-            product(Mat::row_major(&x, m, k)?, weight.get(0)?.transposed(), MatMut::new(c, m, n, n)?, tasks())
-        };
-        told("linear", product())
+        let c = MatMut::new(c, m, n, n);
+        told("linear", c.and_then(|c| product(Mat::row_major(&x, m, k)?, weight.get(0)?.transposed(), c)))
     };
     if y.dtype == DType::F32 && bias.is_none() && y.layout.is_contiguous() {
         let extent = y.layout.extent();
         return multiply(&mut y.slice::<f32>()[extent]);
     }
-    let mut sums = zeros::<f32>(y.layout.len())?;
-    multiply(&mut sums)?;
+    let mut sums = scratch::<f32>(y.layout.len())?;
+    multiply(sums.as_mut_slice())?;
     stored(&sums, bias, y)
 }
 
@@ -191,7 +214,7 @@ fn linear_f64(x: Raw<'_>, weight: Raw<'_>, bias: Option<Raw<'_>>, mut y: RawMut<
     let mut sums = zeros::<f64>(y.layout.len())?;
     let mut product = || {
         let (a, w) = (Mat::row_major(&x[..], m, k)?, Mat::row_major(&weight[..], n, k)?);
-        product(a, w.transposed(), MatMut::new(&mut sums, m, n, n)?, tasks())
+        product(a, w.transposed(), MatMut::new(&mut sums, m, n, n)?)
     };
     told("linear", product())?;
     let bias = |i: usize| bias.as_ref().map_or(0.0, |b| b[i % n]);

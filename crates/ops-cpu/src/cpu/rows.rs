@@ -8,6 +8,7 @@ use crate::host::raw::{Raw, RawMut};
 use core::marker::PhantomData;
 use ops_core::{Error, Layout, Result};
 use std::borrow::Cow;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Memory for one row, aligned for every element.
 #[derive(Default)]
@@ -120,6 +121,29 @@ impl<'a> Sink<'a> {
         for (j, from) in gathered.chunks_exact(self.size).enumerate() {
             // SAFETY: as above.
             copy_element(unsafe { self.elements(position(j), 1) }, from);
+        }
+    }
+}
+
+/// An output whose rows tasks write in any order, each once.
+pub(super) struct Rows<'a> {
+    sink: Sink<'a>,
+    taken: Vec<AtomicBool>,
+}
+
+impl<'a> Rows<'a> {
+    pub(super) fn new(y: RawMut<'a>) -> Self {
+        let taken = (0..count(&y.layout)).map(|_| AtomicBool::new(false)).collect();
+        Rows { sink: Sink::new(y), taken }
+    }
+
+    /// Calls `f` with row `i`, through `scratch` where it does not stand in one piece. A row that was written before is left alone.
+    pub(super) fn write(&self, i: usize, scratch: &mut Scratch, f: &mut dyn FnMut(&mut [u8])) {
+        let first = self.taken.get(i).is_some_and(|taken| !taken.swap(true, Ordering::AcqRel));
+        debug_assert!(first, "row {i} is written twice, or there is none");
+        if first {
+            // SAFETY: the flag lets every row pass once.
+            unsafe { self.sink.row(i, scratch, f) };
         }
     }
 }
@@ -250,6 +274,11 @@ pub(super) fn reserve<T>(len: usize) -> Result<Vec<T>> {
         detail: "scratch memory".into(),
     })?;
     Ok(v)
+}
+
+/// Memory for `len` elements of unspecified values, kept for the next call when it is dropped.
+pub(super) fn scratch<T: ops_core::Element>(len: usize) -> Result<crate::HostBuffer<T>> {
+    crate::HostBuffer::new(len, "cpu")
 }
 
 /// `len` zeros, or an error where `vec!` would abort.

@@ -1,31 +1,26 @@
 //! Owned host memory.
-use bytemuck::{Pod, Zeroable};
+use super::recycle::Chunk;
 use core::marker::PhantomData;
 use core::ops::Deref;
 use ops_core::{Element, Error, HostMemory, Result};
 
-/// A cache line: the unit, and the alignment, of owned memory.
-#[derive(Clone, Copy, Pod, Zeroable)]
-#[repr(C, align(64))]
-struct Line([u8; 64]);
-
 /// Elements in host memory, aligned to 64 bytes; or memory that is shared with others.
 ///
-/// Shared memory is copied when it is first written.
+/// Owned memory is kept for the next buffers when it is dropped, up to 1 GiB in all. Shared memory is
+/// copied when it is first written.
 pub struct HostBuffer<T: Element>(Memory<T>);
 
 enum Memory<T: Element> {
-    Owned { lines: Vec<Line>, len: usize, of: PhantomData<T> },
+    Owned { chunk: Chunk, len: usize, of: PhantomData<T> },
     Shared(HostMemory<T>),
 }
 
 impl<T: Element> HostBuffer<T> {
-    /// `len` zeros, on behalf of `backend`.
-    pub(crate) fn zeroed(len: usize, backend: &'static str) -> Result<Self> {
+    /// `len` elements of unspecified values, on behalf of `backend`.
+    pub(crate) fn new(len: usize, backend: &'static str) -> Result<Self> {
         let bytes = len.saturating_mul(size_of::<T>());
-        let lines = bytemuck::try_zeroed_vec(bytes.div_ceil(size_of::<Line>()))
-            .map_err(|()| Error::OutOfMemory { backend, bytes, detail: String::new() })?;
-        Ok(HostBuffer(Memory::Owned { lines, len, of: PhantomData }))
+        let chunk = Chunk::new(bytes).ok_or(Error::OutOfMemory { backend, bytes, detail: String::new() })?;
+        Ok(HostBuffer(Memory::Owned { chunk, len, of: PhantomData }))
     }
 
     /// Memory that others may read too.
@@ -37,9 +32,7 @@ impl<T: Element> HostBuffer<T> {
     #[inline]
     pub fn as_slice(&self) -> &[T] {
         match &self.0 {
-            Memory::Owned { lines, len, .. } => {
-                bytemuck::cast_slice(&bytemuck::cast_slice::<Line, u8>(lines)[..len * size_of::<T>()])
-            }
+            Memory::Owned { chunk, len, .. } => bytemuck::cast_slice(&chunk.bytes()[..len * size_of::<T>()]),
             Memory::Shared(memory) => (**memory).as_ref(),
         }
     }
@@ -50,7 +43,7 @@ impl<T: Element> HostBuffer<T> {
     pub fn as_mut_slice(&mut self) -> &mut [T] {
         if let Memory::Shared(memory) = &self.0 {
             let source = (**memory).as_ref();
-            match Self::zeroed(source.len(), "host") {
+            match Self::new(source.len(), "host") {
                 Ok(mut own) => {
                     own.as_mut_slice().copy_from_slice(source);
                     *self = own;
@@ -59,10 +52,18 @@ impl<T: Element> HostBuffer<T> {
             }
         }
         match &mut self.0 {
-            Memory::Owned { lines, len, .. } => bytemuck::cast_slice_mut(
-                &mut bytemuck::cast_slice_mut::<Line, u8>(lines)[..*len * size_of::<T>()],
-            ),
+            Memory::Owned { chunk, len, .. } => {
+                bytemuck::cast_slice_mut(&mut chunk.bytes_mut()[..*len * size_of::<T>()])
+            }
             Memory::Shared(_) => &mut [],
+        }
+    }
+}
+
+impl<T: Element> Drop for HostBuffer<T> {
+    fn drop(&mut self) {
+        if let Memory::Owned { chunk, .. } = &mut self.0 {
+            core::mem::replace(chunk, Chunk::Lines(Vec::new())).recycle();
         }
     }
 }
@@ -82,17 +83,17 @@ mod tests {
     use std::sync::Arc;
 
     #[test]
-    fn memory_is_aligned_and_zero_for_every_element() {
-        let b = HostBuffer::<f32>::zeroed(5, "test").unwrap();
-        assert_eq!((&b[..], b.as_ptr() as usize % 64), (&[0.0; 5][..], 0));
-        assert_eq!(HostBuffer::<BlockQ8_0>::zeroed(3, "test").unwrap().len(), 3);
-        assert!(HostBuffer::<f64>::zeroed(0, "test").unwrap().is_empty());
+    fn memory_is_aligned_for_every_element() {
+        let b = HostBuffer::<f32>::new(5, "test").unwrap();
+        assert_eq!((b.len(), b.as_ptr() as usize % 64), (5, 0));
+        assert_eq!(HostBuffer::<BlockQ8_0>::new(3, "test").unwrap().len(), 3);
+        assert!(HostBuffer::<f64>::new(0, "test").unwrap().is_empty());
     }
 
     #[test]
     fn absurd_sizes_are_errors() {
         for len in [usize::MAX, usize::MAX / 8, isize::MAX as usize] {
-            assert!(matches!(HostBuffer::<f64>::zeroed(len, "test"), Err(Error::OutOfMemory { .. })));
+            assert!(matches!(HostBuffer::<f64>::new(len, "test"), Err(Error::OutOfMemory { .. })));
         }
     }
 

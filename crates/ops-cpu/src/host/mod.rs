@@ -4,6 +4,7 @@ use ops_core::{Backend, Element, Error, Layout, Op, Result, Space, TensorMut, Te
 mod buffer;
 mod queue;
 pub(crate) mod raw;
+mod recycle;
 
 pub use buffer::HostBuffer;
 pub(crate) use queue::host_backend;

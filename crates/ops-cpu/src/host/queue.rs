@@ -14,7 +14,7 @@ macro_rules! host_backend {
                 $name
             }
             fn alloc<T: ops_core::Element>(&self, len: usize) -> ops_core::Result<$crate::HostBuffer<T>> {
-                $crate::HostBuffer::zeroed(len, $name)
+                $crate::HostBuffer::new(len, $name)
             }
             fn read<T: ops_core::Element>(
                 &self,

@@ -6,10 +6,12 @@ use crate::simd::{Kernel, Simd};
 
 /// Rows of A up to which B is read in place, at the speed of memory.
 pub(super) const ROWS: usize = 8;
-/// Depth from which on adding up a vector's lanes at the end of each dot product does not count.
-const DEPTH: usize = 128;
+/// Depth from which on adding up a vector's lanes at the end of each dot product costs less than copies of B would.
+const DEPTH: usize = 64;
+/// Columns from which on passes over C do not count.
+const WIDTH: usize = 128;
 /// Elements of B from which on it is not served better by blocks.
-const ELEMENTS: usize = 1 << 14;
+const ELEMENTS: usize = 1 << 12;
 
 /// How B is read.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -26,7 +28,7 @@ pub(super) fn order<B>(rows: usize, b: &Mat<'_, B>) -> Option<Order> {
         None
     } else if b.row_stride() == 1 && b.rows() >= DEPTH {
         Some(Order::Columns)
-    } else if rows <= 2 && b.col_stride() == 1 && b.cols() >= DEPTH {
+    } else if rows <= 2 && b.col_stride() == 1 && b.cols() >= WIDTH {
         // With more rows, what is saved in copies of B is lost in passes over C.
         Some(Order::Rows)
     } else {

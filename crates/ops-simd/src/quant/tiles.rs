@@ -32,22 +32,32 @@ impl Tiles {
     /// # Errors
     /// [`Error::Multiple`] when k is not a multiple of 32, [`Error::Length`] when `raw` is not as long as that takes.
     pub fn new(format: Format, raw: &[u8], n: usize, k: usize) -> Result<Self, Error> {
+        let mut tiles = Self { format, n: 0, k: 0, lines: Vec::new() };
+        tiles.repack(format, raw, n, k)?;
+        Ok(tiles)
+    }
+
+    /// As [`Tiles::new`], in the memory of the tiles that were there before.
+    ///
+    /// # Errors
+    /// As [`Tiles::new`].
+    pub fn repack(&mut self, format: Format, raw: &[u8], n: usize, k: usize) -> Result<(), Error> {
         let blocks = check(format, raw.len(), n, k)?;
-        let mut tiles = Self { format, n, k, lines: Vec::new() };
-        tiles.lines = vec![Line::ZERO; tiles.tile_lines() * n.div_ceil(TILE_ROWS)];
+        (self.format, self.n, self.k) = (format, n, k);
+        self.lines.resize(self.tile_lines() * n.div_ceil(TILE_ROWS), Line::ZERO);
         let row_bytes = blocks * format.block_bytes();
         if row_bytes == 0 || n == 0 {
-            return Ok(tiles);
+            return Ok(());
         }
-        let tile_bytes = tiles.tile_lines() * 64;
-        let out = bytemuck::cast_slice_mut::<Line, u8>(&mut tiles.lines).chunks_exact_mut(tile_bytes);
+        let tile_bytes = self.tile_lines() * 64;
+        let out = bytemuck::cast_slice_mut::<Line, u8>(&mut self.lines).chunks_exact_mut(tile_bytes);
         for (out, rows) in out.zip(raw.chunks(TILE_ROWS * row_bytes)) {
             let (quants, scales) = out.split_at_mut(blocks * format.quant_bytes() * TILE_ROWS);
             for (r, row) in rows.chunks_exact(row_bytes).enumerate() {
                 pack_row(format, row, r, quants, scales);
             }
         }
-        Ok(tiles)
+        Ok(())
     }
 
     /// Rows.

@@ -71,6 +71,14 @@ Config read() {
   c.report_leaks = choice("HIP_STANDIN_REPORT", "1", "0") || text("HIP_STANDIN_REPORT").empty();
   c.strict = choice("HIP_STANDIN_STRICT", "1", "0");
   c.no_tensile = choice("HIP_STANDIN_NO_TENSILE", "1", "0");
+  const std::string edit = text("HIP_STANDIN_REPLACE");
+  if (const size_t arrow = edit.find("=>"); arrow != std::string::npos && arrow > 0) {
+    c.replaced = edit.substr(0, arrow);
+    c.replacement = edit.substr(arrow + 2);
+  } else if (!edit.empty()) {
+    std::fprintf(stderr, "hip-standin: HIP_STANDIN_REPLACE=%s: TEXT=>TEXT is wanted\n", edit.c_str());
+    std::abort();
+  }
   c.compiler = text("HIP_STANDIN_CXX", "g++");
   c.compiler_flags = text("HIP_STANDIN_CXXFLAGS");
   return c;

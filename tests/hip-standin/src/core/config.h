@@ -31,6 +31,7 @@ struct Config {
   bool report_leaks = true;               // HIP_STANDIN_REPORT=0 turns it off
   bool strict = false;                    // HIP_STANDIN_STRICT=1
   bool no_tensile = false;                // HIP_STANDIN_NO_TENSILE=1
+  std::string replaced, replacement;      // HIP_STANDIN_REPLACE=TEXT=>TEXT, in every source compiled
   std::string compiler = "g++";           // HIP_STANDIN_CXX
   std::string compiler_flags;             // HIP_STANDIN_CXXFLAGS
 };

@@ -1,7 +1,7 @@
 //! Quantized tensors.
 use super::Cpu;
-use super::matmul::{product, stored};
-use super::rows::{each, row, widened, zeros};
+use super::matmul::stored;
+use super::rows::{each, row, scratch, widened, zeros};
 use super::threads;
 use super::vectors::told;
 use crate::host::raw::{Format, Raw, RawMut, resolve};
@@ -12,8 +12,10 @@ use ops_core::ops::{
 };
 use ops_core::quant::Block;
 use ops_core::{DType, Float, Index, Result, f16};
-use ops_simd::gemm::{Mat, MatMut};
-use std::sync::Mutex;
+use ops_simd::Isa;
+use ops_simd::gemm::{Mat, MatMut, gemm};
+
+mod blocks;
 
 /// Rows of the weight that are dequantized at a time.
 const PANEL: usize = 64;
@@ -39,49 +41,50 @@ fn dequantize(format: Format, x: Raw<'_>, y: RawMut<'_>) {
     });
 }
 
-/// Panels of the weight become f32 in a thread's cache and are multiplied from there.
-fn qlinear(format: Format, x: Raw<'_>, weight: Raw<'_>, y: RawMut<'_>) -> Result<()> {
-    let (k, n) = (x.layout.last(), y.layout.last());
-    let m = y.layout.len().checked_div(n).unwrap_or(0);
-    let x = widened(&x)?;
-    // Transposed, so that what a panel gives stands in one piece.
-    let mut sums = zeros::<f32>(n * m)?;
-    let failed = Mutex::new(Ok(()));
-    {
-        let panels = Mutex::new(sums.chunks_mut((PANEL * m).max(1)).map(Some).collect::<Vec<_>>());
-        threads::split(n.div_ceil(PANEL), PANEL * k * m.min(8), &|range| {
-            let mut wide = vec![0.0; PANEL * k];
-            let mut scratch = Default::default();
-            for p in range {
-                let taken =
-                    panels.lock().unwrap_or_else(|e| e.into_inner()).get_mut(p).and_then(Option::take);
-                let Some(out) = taken else { continue };
-                let rows = PANEL.min(n - p * PANEL);
-                for (j, wide) in wide.chunks_exact_mut(k.max(1)).take(rows).enumerate() {
-                    values(format, row(&weight, p * PANEL + j, &mut scratch), weight.size, wide);
-                }
-                let mut one = || {
-                    let (w, x) = (Mat::row_major(&wide, rows, k)?, Mat::row_major(&x, m, k)?);
-                    match m {
-                        1 => product(x, w.transposed(), MatMut::new(out, 1, rows, rows)?, 1),
-                        _ => product(w, x.transposed(), MatMut::new(out, rows, m, m)?, 1),
-                    }
-                };
-                if let Err(e) = one() {
-                    *failed.lock().unwrap_or_else(|e| e.into_inner()) = Err(e);
-                }
-            }
-        });
+/// `y = x · weightᵀ`: integer products for the formats that have them, else through f32.
+fn qlinear(format: Format, x: Raw<'_>, weight: Raw<'_>, mut y: RawMut<'_>) -> Result<()> {
+    let multiply = |y: &mut [f32]| match blocks::known(weight.dtype) {
+        Some(known) => blocks::multiply(known, &x, &weight, y),
+        None => panels(format, &x, &weight, y),
+    };
+    if y.dtype == DType::F32 && y.layout.is_contiguous() {
+        let extent = y.layout.extent();
+        return multiply(&mut y.slice::<f32>()[extent]);
     }
-    told("qlinear", failed.into_inner().unwrap_or_else(|e| e.into_inner()))?;
-    if m == 1 {
-        return stored(&sums, None, y);
+    let mut sums = scratch::<f32>(y.layout.len())?;
+    multiply(sums.as_mut_slice())?;
+    stored(&sums, None, y)
+}
+
+/// A part of the product: the first row of the weight, and its columns of y.
+type Part<'a> = (usize, MatMut<'a, f32>);
+
+/// The columns of `y[m, n]` in parts of `PANEL`.
+fn parts(y: &mut [f32], m: usize, n: usize) -> core::result::Result<Vec<Part<'_>>, ops_simd::Error> {
+    let (mut parts, mut rest, mut first) = (Vec::new(), MatMut::new(y, m, n, n)?, 0);
+    while rest.cols() > 0 {
+        let (part, after) = rest.split_at_col(PANEL);
+        parts.push((first, part));
+        (rest, first) = (after, first + PANEL);
     }
-    let mut rows = zeros::<f32>(n * m)?;
-    for (i, v) in rows.iter_mut().enumerate() {
-        *v = sums[i % n * m + i / n];
-    }
-    stored(&rows, None, y)
+    Ok(parts)
+}
+
+/// Panels of the weight become f32 in a thread's cache and are multiplied from there: for formats of other crates.
+fn panels(format: Format, x: &Raw<'_>, weight: &Raw<'_>, y: &mut [f32]) -> Result<()> {
+    let (k, n) = (x.layout.last(), weight.layout.dims()[0]);
+    let m = y.len().checked_div(n).unwrap_or(0);
+    let x = widened(x)?;
+    let one = |(first, y): Part<'_>| {
+        let (rows, mut lent) = (y.cols(), Default::default());
+        let mut wide = vec![0.0; rows * k];
+        for (j, wide) in wide.chunks_exact_mut(k.max(1)).enumerate() {
+            values(format, row(weight, first + j, &mut lent), weight.size, wide);
+        }
+        let w = Mat::row_major(&wide, rows, k)?;
+        gemm(Isa::best(), Mat::row_major(&x, m, k)?, w.transposed(), y, false)
+    };
+    told("qlinear", parts(y, m, n).and_then(|parts| threads::each_part(parts, &one)))
 }
 
 /// In f64 there is no vector kernel to feed.

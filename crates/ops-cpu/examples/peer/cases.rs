@@ -1,0 +1,182 @@
+//! The cases, by name: `OP DIMS DTYPE`.
+use ops_core::combine::Checked;
+use ops_core::ops::*;
+use ops_core::quant::{Block, BlockQ4_0, BlockQ8_0};
+use ops_core::{Backend, Element, Float, Result, TensorOf, View, bf16, f16};
+use ops_cpu::{Cpu, Reference};
+use rayon::prelude::*;
+use std::hint::black_box;
+use std::sync::Mutex;
+
+/// Runs a case once.
+pub(crate) type Run = Box<dyn Fn() -> core::result::Result<(), String>>;
+/// The CPU, every op compared with the reference.
+type Checker = Checked<Cpu, Reference>;
+type Tensor<T> = TensorOf<Cpu, T>;
+
+/// Rows of a product's first factor that are checked: the reference is slow. They take the path that all take.
+const CHECKED_ROWS: usize = 32;
+
+/// The case of this name, its result checked.
+pub(crate) fn case(name: &str) -> core::result::Result<Run, String> {
+    let mut words = name.split(' ');
+    let (op, dims, dtype) =
+        (words.next().unwrap_or(""), words.next().unwrap_or(""), words.next().unwrap_or(""));
+    let dims: Vec<usize> = dims.split('x').filter_map(|d| d.parse().ok()).collect();
+    let run = match (op, dtype) {
+        ("copy", _) => Ok(copy(dims[0])),
+        ("cast", "f32>bf16") => cast::<f32, bf16>(&dims),
+        ("cast", "f32>f16") => cast::<f32, f16>(&dims),
+        ("cast", "bf16>f32") => cast::<bf16, f32>(&dims),
+        ("cast", _) => cast::<f16, f32>(&dims),
+        ("linear", "q8_0") => qlinear::<BlockQ8_0>(&dims),
+        ("linear", "q4_0") => qlinear::<BlockQ4_0>(&dims),
+        (_, "bf16") => float::<bf16>(op, &dims),
+        (_, "f16") => float::<f16>(op, &dims),
+        _ => float::<f32>(op, &dims),
+    };
+    run.map_err(|e| e.to_string())
+}
+
+/// Numbers about as a normal distribution has them, the same in every run.
+fn random<T: Float>(seed: u64, dims: &[usize]) -> Result<Tensor<T>> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut uniform = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 40) as f64 / (1u64 << 24) as f64
+    };
+    let count = dims.iter().product();
+    let data: Vec<T> =
+        (0..count).map(|_| T::from_f64((uniform() + uniform() + uniform() - 1.5) * 2.0)).collect();
+    Cpu::new().tensor(dims, &data)
+}
+
+fn checker() -> Checker {
+    Checked::new(Cpu::new(), Reference::new())
+}
+
+fn boxed<T: Element>(run: impl Fn() -> Result<Tensor<T>> + 'static) -> Result<Run> {
+    Ok(Box::new(move || run().map(|y| drop(black_box(y))).map_err(|e| e.to_string())))
+}
+
+/// Checks `$body` with the checked backend as `$b`, then answers a run of it with the plain one.
+macro_rules! checked {
+    ($b:ident => $body:expr) => {{
+        {
+            let $b = &checker();
+            drop($body?);
+        }
+        boxed(move || {
+            let $b = &Cpu::new();
+            $body
+        })
+    }};
+}
+
+/// What memory gives: copies that read and write `bytes` in all, a part on every thread.
+fn copy(bytes: usize) -> Run {
+    let (x, y) = (vec![1u64; bytes / 16], vec![0u64; bytes / 16]);
+    let (y, step) = (Mutex::new(y), (bytes / 16).div_ceil(rayon::current_num_threads()).max(1));
+    Box::new(move || {
+        let mut y = y.lock().map_err(|e| e.to_string())?;
+        let parts = y.par_chunks_mut(step).zip(x.par_chunks(step));
+        parts.for_each(|(y, x)| y.copy_from_slice(black_box(x)));
+        Ok(())
+    })
+}
+
+fn cast<A: Float, B: Float>(dims: &[usize]) -> Result<Run> {
+    let x = random::<A>(1, dims)?;
+    checked!(b => CastOps::<A, B>::cast(b, x.as_ref()))
+}
+
+fn qlinear<Q: Block>(dims: &[usize]) -> Result<Run> {
+    let (x, w) = (random::<f32>(1, &[dims[0], dims[1]])?, random::<f32>(2, &[dims[2], dims[1]])?);
+    let w = QuantOps::<f32, Q>::quantize(&Cpu::new(), w.as_ref())?;
+    drop(checker().qlinear(x.as_ref().narrow(0, 0, dims[0].min(CHECKED_ROWS))?, w.as_ref())?);
+    boxed(move || Cpu::new().qlinear(x.as_ref(), w.as_ref()))
+}
+
+fn float<T: Float>(op: &str, dims: &[usize]) -> Result<Run> {
+    match op {
+        "rms_norm" | "layer_norm" | "softmax" => rows::<T>(op, dims),
+        "rope_neox" | "rope_interleaved" | "rope_thd" => rope::<T>(op, dims),
+        "matmul" | "linear" => product::<T>(op, dims),
+        "attention" => attention::<T>(dims),
+        _ => elementwise::<T>(op, dims),
+    }
+}
+
+fn rows<T: Float>(op: &str, dims: &[usize]) -> Result<Run> {
+    let (x, w, bias) = (
+        random::<T>(1, dims)?,
+        random::<T>(2, &dims[dims.len() - 1..])?,
+        random::<T>(3, &dims[dims.len() - 1..])?,
+    );
+    match op {
+        "rms_norm" => checked!(b => b.rms_norm(x.as_ref(), w.as_ref(), RmsNorm::eps(1e-5))),
+        "layer_norm" => {
+            checked!(b => b.layer_norm(x.as_ref(), Some(w.as_ref()), Some(bias.as_ref()), LayerNorm::eps(1e-5)))
+        }
+        _ => checked!(b => b.softmax(x.as_ref(), Softmax::axis(-1))),
+    }
+}
+
+fn rope<T: Float>(op: &str, dims: &[usize]) -> Result<Run> {
+    let form = match op {
+        "rope_neox" => RopeForm::Half,
+        "rope_thd" => RopeForm::HalfThd,
+        _ => RopeForm::Interleaved,
+    };
+    let tables = [dims[if op == "rope_thd" { 1 } else { 2 }], dims[3] / 2];
+    let (x, cos, sin) = (random::<T>(1, dims)?, random::<T>(2, &tables)?, random::<T>(3, &tables)?);
+    checked!(b => b.rope(x.as_ref(), cos.as_ref(), sin.as_ref(), Rope::new(form)))
+}
+
+fn product<T: Float>(op: &str, dims: &[usize]) -> Result<Run> {
+    let (m, k, n) = (dims[0], dims[1], dims[2]);
+    let x = random::<T>(1, &[m, k])?;
+    let w = random::<T>(2, &if op == "matmul" { [k, n] } else { [n, k] })?;
+    let some = x.as_ref().narrow(0, 0, m.min(CHECKED_ROWS))?;
+    if op == "matmul" {
+        drop(MatMulOps::<T>::matmul(&checker(), some, w.as_ref())?);
+        return boxed(move || MatMulOps::<T>::matmul(&Cpu::new(), x.as_ref(), w.as_ref()));
+    }
+    drop(LinearOps::<T>::linear(&checker(), some, w.as_ref())?);
+    boxed(move || LinearOps::<T>::linear(&Cpu::new(), x.as_ref(), w.as_ref()))
+}
+
+/// `[1, heads, t, d]` against `[1, kv_heads, s, d]`, causal.
+fn attention<T: Float>(dims: &[usize]) -> Result<Run> {
+    let &[h, hk, t, s, d] = dims else {
+        return Err(ops_core::Error::param("attention", "dims", dims.len(), "5"));
+    };
+    let (q, k, v) =
+        (random::<T>(1, &[1, h, t, d])?, random::<T>(2, &[1, hk, s, d])?, random::<T>(3, &[1, hk, s, d])?);
+    checked!(b => b.attention(q.as_ref(), k.as_ref(), v.as_ref(), Attention::<T>::causal()))
+}
+
+fn elementwise<T: Float>(op: &str, dims: &[usize]) -> Result<Run> {
+    let (x, y) = (random::<T>(1, dims)?, random::<T>(2, dims)?);
+    let unary = |f: UnaryFn| {
+        let x = random::<T>(1, dims)?;
+        checked!(b => b.unary(x.as_ref(), f))
+    };
+    match op {
+        "silu" => unary(UnaryFn::Silu),
+        "gelu" => unary(UnaryFn::Gelu),
+        "gelu_erf" => unary(UnaryFn::GeluErf),
+        "sigmoid" => unary(UnaryFn::Sigmoid),
+        "affine" => checked!(b => b.affine(x.as_ref(), 2.0, 1.0)),
+        "add" => checked!(b => b.add(x.as_ref(), y.as_ref())),
+        "swiglu" => checked!(b => b.swiglu(x.as_ref(), y.as_ref())),
+        "where" => {
+            let flags: Vec<u8> = x.buffer().iter().map(|v| u8::from(v.to_f64() >= 0.0)).collect();
+            let cond: TensorOf<Cpu, u8> = Cpu::new().tensor(dims, &flags)?;
+            checked!(b => b.where_(cond.as_ref(), x.as_ref(), y.as_ref()))
+        }
+        other => Err(ops_core::Error::param("peer", "op", 0, format!("a known op, not {other}"))),
+    }
+}

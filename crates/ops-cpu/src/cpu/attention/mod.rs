@@ -1,0 +1,162 @@
+//! Scaled dot-product attention in tiles: keys and values are read in place, once for all query
+//! heads of a group, and no more than a tile of scores exists at a time.
+//!
+//! Dao et al., "FlashAttention", 2022; Milakov and Gimelshein, "Online normalizer calculation for
+//! softmax", 2018; Dao et al., "Flash-Decoding", 2023, for the split over keys.
+use super::rows::{Rows, Scratch, packed, scratch};
+use super::vectors::{on_vector, sure, told};
+use super::{Cpu, threads};
+use crate::Reference;
+use crate::host::raw::{Raw, RawMut};
+use crate::{Host, Kernel};
+use bytemuck::cast_slice_mut;
+use ops_core::ops::{Attention, AttentionArgs};
+use ops_core::{DType, Float, Mask, Result};
+use ops_simd::rows::Running;
+use ops_simd::{Error, Isa, Store};
+use std::sync::Mutex;
+use tile::{KEYS, Problem, Tile};
+
+mod tile;
+
+/// Query rows of a tile, all heads of a group counted.
+const ROWS: usize = 64;
+/// Multiplications that take about as long as touching an element does.
+const PER_ELEMENT: usize = 8;
+
+/// Cuts the call into tiles: by heads and queries, and where that gives too few, by keys.
+fn attention(p: &Problem<'_>, batch: usize, o: RawMut<'_>) -> Result<()> {
+    let queries = (ROWS / p.group()).clamp(1, p.t);
+    let runs = p.t.div_ceil(queries);
+    let units = batch * p.kv_heads * runs;
+    let tile = |unit: usize| {
+        let start = unit % runs * queries;
+        let queries = start..p.t.min(start + queries);
+        let (batch, kv_head) = (unit / runs / p.kv_heads, unit / runs % p.kv_heads);
+        Tile { batch, kv_head, keys: p.seen(queries.clone()), queries }
+    };
+    let cost = (queries * p.group()).saturating_mul(p.s.saturating_mul(2 * p.d)) / PER_ELEMENT;
+    let wanted = 2 * threads::count();
+    let pieces =
+        wanted.div_ceil(units).min(p.s / (2 * KEYS)).min(units.saturating_mul(cost) / threads::SMALL);
+    let out = Output { rows: Rows::new(o), dtype: p.q.dtype };
+    if units < wanted && pieces > 1 && threads::count() > 1 {
+        return (0..units).try_for_each(|unit| by_keys(p, &tile(unit), pieces, &out));
+    }
+    let failed = Mutex::new(Ok(()));
+    threads::split(units, cost, &|units| {
+        let (mut sums, mut running) = (Vec::new(), Vec::new());
+        for tile in units.map(tile) {
+            let rows = tile.queries.len() * p.group();
+            sums.clear();
+            running.clear();
+            sums.resize(rows * p.d, 0.0);
+            running.resize(rows, Running::START);
+            match run(p, &tile, &mut sums, &mut running) {
+                Ok(()) => out.store(p, &tile, &mut sums, &running),
+                Err(e) => *failed.lock().unwrap_or_else(|e| e.into_inner()) = Err(e),
+            }
+        }
+    });
+    told("attention", failed.into_inner().unwrap_or_else(|e| e.into_inner()))
+}
+
+fn run(
+    p: &Problem<'_>,
+    tile: &Tile,
+    o: &mut [f32],
+    running: &mut [Running],
+) -> core::result::Result<(), Error> {
+    on_vector!(p.q.dtype, T => p.run::<T>(tile, o, running), else Ok(()))
+}
+
+/// One tile, its keys in `pieces` on threads, whose sums are then joined.
+fn by_keys(p: &Problem<'_>, tile: &Tile, pieces: usize, out: &Output<'_>) -> Result<()> {
+    let rows = tile.queries.len() * p.group();
+    let step = tile.keys.len().div_ceil(pieces).next_multiple_of(KEYS);
+    let starts: Vec<usize> = tile.keys.clone().step_by(step).collect();
+    let mut sums = scratch::<f32>((starts.len() + 1) * rows * p.d)?;
+    let (total, sums) = sums.as_mut_slice().split_at_mut(rows * p.d);
+    sums.fill(0.0);
+    let mut running = vec![Running::START; starts.len() * rows];
+    let parts = starts.iter().zip(sums.chunks_exact_mut(rows * p.d)).zip(running.chunks_exact_mut(rows));
+    let one = |((start, o), running): ((&usize, &mut [f32]), &mut [Running])| {
+        let keys = *start..tile.keys.end.min(start + step);
+        run(p, &Tile { keys, ..tile.clone() }, o, running)
+    };
+    told("attention", threads::each_part(parts.collect(), &one))?;
+
+    let mut all = vec![Running::START; rows];
+    for (r, (all, total)) in all.iter_mut().zip(total.chunks_exact_mut(p.d)).enumerate() {
+        let parts = || running.chunks_exact(rows).map(|part| part[r]).zip(sums.chunks_exact(rows * p.d));
+        all.largest = parts().fold(f32::NEG_INFINITY, |m, (part, _)| m.max(part.largest));
+        total.fill(0.0);
+        for (part, sums) in parts() {
+            let factor = part.factor(all.largest);
+            all.total += factor * part.total;
+            total.iter_mut().zip(&sums[r * p.d..]).for_each(|(t, s)| *t += factor * s);
+        }
+    }
+    out.store(p, tile, total, &all);
+    Ok(())
+}
+
+/// Where finished rows go.
+struct Output<'a> {
+    rows: Rows<'a>,
+    dtype: DType,
+}
+
+impl Output<'_> {
+    /// Divides sums by their totals and stores them, rounded once. Rows that saw no key are zeros.
+    fn store(&self, p: &Problem<'_>, tile: &Tile, sums: &mut [f32], running: &[Running]) {
+        let mut own = Scratch::default();
+        for (r, (sums, running)) in sums.chunks_exact_mut(p.d).zip(running).enumerate() {
+            let factor = if running.total == 0.0 { 0.0 } else { 1.0 / running.total };
+            sums.iter_mut().for_each(|s| *s *= factor);
+            self.rows.write(p.row_number(tile, r), &mut own, &mut |y| {
+                on_vector!(self.dtype, T => {
+                    sure(ops_simd::cast(Isa::best(), sums, cast_slice_mut::<u8, T>(y), Store::Cached))
+                }, else ())
+            });
+        }
+    }
+}
+
+impl<T: Float, M: Mask> Kernel<Attention<T, M>> for Cpu {
+    fn compute(&self, op: &Attention<T, M>, a: &mut AttentionArgs<'_, Host, T, M>) -> Result<()> {
+        let (q, mut k, mut v) = (Raw::of(&a.q), Raw::of(&a.k), Raw::of(&a.v));
+        let &[batch, heads, t, d] = q.dims() else { return Ok(()) };
+        let (kv_heads, s) = (k.dims()[1], k.dims()[2]);
+        if q.layout.is_empty() {
+            return Ok(());
+        }
+        if T::DTYPE == DType::F64 {
+            return Kernel::compute(&Reference::new(), op, a);
+        }
+        let backwards = |x: &Raw<'_>| x.layout.strides().iter().any(|s| *s < 0);
+        let (packed_k, packed_v);
+        if backwards(&k) || backwards(&v) {
+            (packed_k, packed_v) = (packed::<T>(&k)?, packed::<T>(&v)?);
+            let whole = ops_core::Layout::of(k.layout.shape());
+            (k.bytes, k.layout) = (bytemuck::cast_slice(&packed_k), whole);
+            (v.bytes, v.layout) = (bytemuck::cast_slice(&packed_v), whole);
+        }
+        let problem = Problem {
+            q,
+            k,
+            v,
+            mask: Raw::optional(&a.mask),
+            alibi: Raw::optional(&a.alibi),
+            scale: op.scale_for(d) as f32,
+            softcap: op.softcap.map(|c| c as f32),
+            visible: &|i| op.visible(i, t, s),
+            heads,
+            kv_heads,
+            t,
+            s,
+            d,
+        };
+        attention(&problem, batch, RawMut::of(&mut a.o))
+    }
+}

@@ -1,0 +1,145 @@
+//! One tile: some query rows of a group of heads against some keys.
+use super::super::rows::{Scratch, row};
+use crate::host::raw::Raw;
+use core::ops::Range;
+use ops_core::{DType, Element};
+use ops_simd::gemm::{Input, Mat, MatMut, gemm};
+use ops_simd::rows::{Running, online_softmax};
+use ops_simd::{Error, Isa, Store, Unary, unary_in_place};
+
+/// Keys that are scored at a time.
+pub(super) const KEYS: usize = 128;
+
+/// A call: operands, options, extents.
+pub(super) struct Problem<'a> {
+    pub(super) q: Raw<'a>,
+    pub(super) k: Raw<'a>,
+    pub(super) v: Raw<'a>,
+    pub(super) mask: Option<Raw<'a>>,
+    pub(super) alibi: Option<Raw<'a>>,
+    pub(super) scale: f32,
+    pub(super) softcap: Option<f32>,
+    pub(super) visible: &'a (dyn Fn(usize) -> Range<usize> + Sync),
+    pub(super) heads: usize,
+    pub(super) kv_heads: usize,
+    pub(super) t: usize,
+    pub(super) s: usize,
+    pub(super) d: usize,
+}
+
+/// A piece of work: one group of heads, a run of queries, and the keys it sees or some of them.
+#[derive(Clone)]
+pub(super) struct Tile {
+    pub(super) batch: usize,
+    pub(super) kv_head: usize,
+    pub(super) queries: Range<usize>,
+    pub(super) keys: Range<usize>,
+}
+
+impl Problem<'_> {
+    pub(super) fn group(&self) -> usize {
+        self.heads / self.kv_heads
+    }
+    /// The query head and token of a row of a tile.
+    fn row(&self, tile: &Tile, r: usize) -> (usize, usize) {
+        let queries = tile.queries.len();
+        (tile.kv_head * self.group() + r / queries, tile.queries.start + r % queries)
+    }
+    /// The row of the queries, and of the output, that a row of a tile is.
+    pub(super) fn row_number(&self, tile: &Tile, r: usize) -> usize {
+        let (h, i) = self.row(tile, r);
+        (tile.batch * self.heads + h) * self.t + i
+    }
+    /// The keys that any of the queries sees.
+    pub(super) fn seen(&self, queries: Range<usize>) -> Range<usize> {
+        let ranges = queries.map(|i| (self.visible)(i)).filter(|r| !r.is_empty());
+        ranges.reduce(|a, b| a.start.min(b.start)..a.end.max(b.end)).unwrap_or(0..0)
+    }
+
+    /// The keys or values of one head, from `keys.start` on, as a matrix over the memory they stand in.
+    fn kv<'m, T: Element>(&self, x: &Raw<'m>, tile: &Tile, keys: &Range<usize>) -> Result<Mat<'m, T>, Error> {
+        // Strides that point backwards were packed away before tiles were cut.
+        let backwards = Error::Bounds { operand: "keys", len: 0, need: usize::MAX };
+        let [_, _, step, feature] = x.layout.strides() else { return Err(backwards) };
+        let (Ok(step), Ok(feature)) = (usize::try_from(*step), usize::try_from(*feature)) else {
+            return Err(backwards);
+        };
+        let first = x.layout.position(&[tile.batch, tile.kv_head, keys.start, 0]);
+        Mat::new(&x.slice::<T>()[first..], keys.len(), self.d, step, feature)
+    }
+
+    /// Adds alibi and mask to a row of scores and hides what the query does not see.
+    fn bias(&self, tile: &Tile, (h, i): (usize, usize), keys: &Range<usize>, scores: &mut [f32]) {
+        let visible = (self.visible)(i);
+        let start = visible.start.clamp(keys.start, keys.end);
+        let end = visible.end.clamp(start, keys.end);
+        scores[..start - keys.start].fill(f32::NEG_INFINITY);
+        scores[end - keys.start..].fill(f32::NEG_INFINITY);
+        let scores = &mut scores[start - keys.start..end - keys.start];
+        if let Some(slopes) = self.alibi {
+            let slope = slopes.f64(slopes.layout.position(&[h])) as f32;
+            let position = self.s as f32 - self.t as f32 + i as f32;
+            for (j, score) in (start..end).zip(scores.iter_mut()) {
+                *score += slope * (j as f32 - position);
+            }
+        }
+        if let Some(mask) = self.mask {
+            for (j, score) in (start..end).zip(scores) {
+                let value = mask.f64(mask.layout.position(&[tile.batch, h, i, j])) as f32;
+                match (mask.dtype == DType::U8, value == 0.0) {
+                    (false, _) => *score += value,
+                    (true, true) => *score = f32::NEG_INFINITY,
+                    (true, false) => {}
+                }
+            }
+        }
+    }
+
+    /// The query rows of a tile in f32, scaled.
+    fn queries<T: Input + ops_simd::Element>(&self, tile: &Tile, q: &mut [f32]) -> Result<(), Error> {
+        let mut scratch = Scratch::default();
+        for (r, q) in q.chunks_exact_mut(self.d).enumerate() {
+            let x = row(&self.q, self.row_number(tile, r), &mut scratch);
+            ops_simd::cast(Isa::best(), bytemuck::cast_slice::<u8, T>(x), q, Store::Cached)?;
+            q.iter_mut().for_each(|q| *q *= self.scale);
+        }
+        Ok(())
+    }
+
+    /// Weighted sums of values into `o[rows, d]`, zeros before, and the totals that they are to be divided by.
+    pub(super) fn run<T: Input<Acc = f32> + Element + ops_simd::Element>(
+        &self,
+        tile: &Tile,
+        o: &mut [f32],
+        running: &mut [Running],
+    ) -> Result<(), Error> {
+        let (isa, d, rows) = (Isa::best(), self.d, running.len());
+        let mut q = vec![0.0; rows * d];
+        self.queries::<T>(tile, &mut q)?;
+        let q = Mat::row_major(&q, rows, d)?;
+        let (mut factors, mut all) = (vec![1.0; rows], vec![0.0; rows * KEYS.min(tile.keys.len())]);
+        for start in tile.keys.clone().step_by(KEYS) {
+            let keys = start..tile.keys.end.min(start + KEYS);
+            let n = keys.len();
+            let scores = &mut all[..rows * n];
+            let k = self.kv::<T>(&self.k, tile, &keys)?.transposed();
+            gemm(isa, q, k, MatMut::new(scores, rows, n, n)?, false)?;
+            if let Some(cap) = self.softcap {
+                scores.iter_mut().for_each(|s| *s /= cap);
+                unary_in_place(isa, Unary::Tanh, scores);
+                scores.iter_mut().for_each(|s| *s *= cap);
+            }
+            for (r, scores) in scores.chunks_exact_mut(n).enumerate() {
+                self.bias(tile, self.row(tile, r), &keys, scores);
+            }
+            online_softmax(isa, scores, n, running, &mut factors)?;
+            // A new maximum rescales what has been summed so far.
+            for (o, factor) in o.chunks_exact_mut(d).zip(&factors).filter(|(_, f)| **f != 1.0) {
+                o.iter_mut().for_each(|o| *o *= factor);
+            }
+            let v = self.kv::<T>(&self.v, tile, &keys)?;
+            gemm(isa, Mat::row_major(scores, rows, n)?, v, MatMut::new(o, rows, d, d)?, true)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,85 @@
+//! The suite finds faults: kernels are compiled with one planted in their source, and cases must fail.
+
+mod standin;
+
+use ops_core::{Backend, DType};
+use ops_rocm::Rocm;
+use ops_test::suite::{Filter, run};
+use standin::with_standin;
+
+/// Runs an op's cases in f32 on this project's kernels as they are, then with `from` replaced by `to` in their source.
+fn is_found(test: &str, op: &str, from: &str, to: &str) {
+    assert!(
+        ops_kernels::Family::ALL.iter().any(|f| ops_kernels::source::source(*f).contains(from)),
+        "{from}"
+    );
+    let edit = format!("{from}=>{to}");
+    let variables =
+        [("HIP_STANDIN_REPLACE", edit.as_str()), ("OPS_ROCM_CACHE", ""), ("OPS_ROCM_POLICY", "*=hip")];
+    with_standin(test, &variables, |_| {
+        let filter = Filter { op: Some(op.to_owned()), dtype: Some(DType::F32), ..Filter::all() };
+        let rocm = Rocm::new().unwrap();
+        let report = run(&rocm, &filter);
+        assert!(report.failures().count() > 0, "nobody noticed on {}:\n{}", rocm.name(), report.table());
+    });
+}
+
+#[test]
+fn a_norm_without_its_epsilon() {
+    is_found("a_norm_without_its_epsilon", "rms_norm", "/ A(n) + A(args.eps))", "/ A(n))");
+}
+
+#[test]
+fn a_softmax_that_does_not_subtract_the_maximum() {
+    is_found(
+        "a_softmax_that_does_not_subtract_the_maximum",
+        "softmax",
+        "sum += exp(v.v[i] - most)",
+        "sum += exp(v.v[i])",
+    );
+}
+
+#[test]
+fn a_rotation_the_wrong_way_round() {
+    is_found("a_rotation_the_wrong_way_round", "rope", "a * sin + b * cos", "a * sin - b * cos");
+}
+
+#[test]
+fn attention_that_misses_the_last_key() {
+    is_found(
+        "attention_that_misses_the_last_key",
+        "attention",
+        "position(args) + args.right + 1",
+        "position(args) + args.right",
+    );
+}
+
+#[test]
+fn a_difference_the_wrong_way_round() {
+    is_found("a_difference_the_wrong_way_round", "sub", "return a - b; }", "return b - a; }");
+}
+
+#[test]
+fn a_quantizer_with_the_wrong_sign() {
+    is_found("a_quantizer_with_the_wrong_sign", "quantize", "extreme(x) / -8.0f", "extreme(x) / 8.0f");
+}
+
+#[test]
+fn a_product_that_forgets_what_it_summed() {
+    let from = "sum[r][j] = mad(A(widen(x.v[i])), A(widen(weights[j].v[i])), sum[r][j])";
+    let to = "sum[r][j] = mad(A(widen(x.v[i])), A(widen(weights[j].v[i])), A(0))";
+    is_found("a_product_that_forgets_what_it_summed", "linear", from, to);
+}
+
+#[test]
+fn without_a_fault_nothing_fails() {
+    let variables = [("OPS_ROCM_POLICY", "*=hip")];
+    with_standin("without_a_fault_nothing_fails", &variables, |_| {
+        let rocm = Rocm::new().unwrap();
+        for op in ["rms_norm", "softmax", "rope", "attention", "sub", "quantize", "linear"] {
+            let filter = Filter { op: Some(op.to_owned()), dtype: Some(DType::F32), ..Filter::all() };
+            let report = run(&rocm, &filter);
+            assert_eq!(report.failures().count(), 0, "{}", report.table());
+        }
+    });
+}

@@ -1,0 +1,102 @@
+//! The product over rows of blocks as files have them, for few rows of activations.
+
+use super::activations::{Activations, Panel, panel_rows};
+use super::blocks::{Format, Q4_0_BYTES, Q8_0_BYTES, check};
+use super::rows_portable;
+use crate::error::{Error, same_len};
+use crate::gemm::MatMut;
+use crate::isa::{Isa, Level};
+
+/// Rows of weights that are multiplied together.
+const ROWS: usize = 4;
+
+/// y = x·Wᵀ for W in blocks as files have them, `raw` being as many rows as y has columns. The weights are read in place, once
+/// for all rows of x. Up to eight rows of x this is as fast as memory; for more, [`Tiles`](super::Tiles) pay.
+///
+/// # Errors
+/// [`Error::Length`] or [`Error::Multiple`] when the lengths do not fit together.
+pub fn multiply_rows(
+    isa: Isa,
+    format: Format,
+    raw: &[u8],
+    x: &Activations,
+    mut y: MatMut<'_, f32>,
+) -> Result<(), Error> {
+    let row_bytes = check(format, raw.len(), y.cols(), x.k())? * format.block_bytes();
+    same_len("rows of y", y.rows(), x.rows())?;
+    if row_bytes == 0 {
+        (0..y.rows()).for_each(|i| y.row_mut(i).fill(0.0));
+        return Ok(());
+    }
+    for (g, rows) in raw.chunks(ROWS * row_bytes).enumerate() {
+        let mut i = 0;
+        while i < x.rows() {
+            let (rows, at) = (rows.chunks_exact(row_bytes), (i, g * ROWS));
+            match panel_rows(i, x.rows()) {
+                8 => part::<8, 2>(isa, format, rows, x.panel(i), at, &mut y),
+                4 => part::<4, 4>(isa, format, rows, x.panel(i), at, &mut y),
+                2 => part::<2, 4>(isa, format, rows, x.panel(i), at, &mut y),
+                _ => part::<1, 4>(isa, format, rows, x.panel(i), at, &mut y),
+            }
+            i += panel_rows(i, x.rows());
+        }
+    }
+    Ok(())
+}
+
+/// Rows of weights by `M` rows of activations, `R` of the weights at a time, to y from row and column `at` on.
+fn part<'a, const M: usize, const R: usize>(
+    isa: Isa,
+    format: Format,
+    mut rows: impl ExactSizeIterator<Item = &'a [u8]>,
+    x: Panel<'_, M>,
+    (i, mut j): (usize, usize),
+    y: &mut MatMut<'_, f32>,
+) {
+    let mut store = |j: usize, sums: [f32; M]| {
+        for (r, sum) in sums.into_iter().enumerate() {
+            y.row_mut(i + r)[j] = sum;
+        }
+    };
+    while rows.len() >= R {
+        let mut taken = [&[][..]; R];
+        taken.iter_mut().zip(&mut rows).for_each(|(taken, row)| *taken = row);
+        for (r, sums) in dot(isa, format, taken, x).into_iter().enumerate() {
+            store(j + r, sums);
+        }
+        j += R;
+    }
+    for row in rows {
+        let [sums] = dot(isa, format, [row], x);
+        store(j, sums);
+        j += 1;
+    }
+}
+
+fn dot<const M: usize, const R: usize>(
+    isa: Isa,
+    format: Format,
+    rows: [&[u8]; R],
+    x: Panel<'_, M>,
+) -> [[f32; M]; R] {
+    match format {
+        Format::Q8_0 => dot_sized::<M, R, Q8_0_BYTES>(isa, rows, x),
+        Format::Q4_0 => dot_sized::<M, R, Q4_0_BYTES>(isa, rows, x),
+    }
+}
+
+fn dot_sized<const M: usize, const R: usize, const SIZE: usize>(
+    isa: Isa,
+    rows: [&[u8]; R],
+    x: Panel<'_, M>,
+) -> [[f32; M]; R] {
+    match isa.level() {
+        Level::Portable => rows_portable::rows::<M, R, SIZE>(rows, x),
+        // SAFETY: these levels are made only after AVX2, FMA and F16C were detected.
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx2 | Level::Avx512 => unsafe { super::rows_avx2::rows::<M, R, SIZE>(rows, x) },
+        // SAFETY: this level is made only after all of AVX-512 F, BW, DQ, VL and VNNI were detected.
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx512Vnni => unsafe { super::rows_avx512::rows::<M, R, SIZE>(rows, x) },
+    }
+}
