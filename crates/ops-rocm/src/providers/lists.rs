@@ -94,9 +94,9 @@ mod tests {
 
     #[test]
     fn the_names_of_an_ops_providers_are_those_of_its_list() {
-        UnaryFn::ALL.map(|f| agree(Unary::<f32>::of(f)));
-        BinaryFn::ALL.map(|f| agree(Binary::<f32>::of(f)));
-        [GluFn::Swiglu, GluFn::Geglu].map(|f| agree(Glu::<f32>::of(f)));
+        UnaryFn::ALL.into_iter().for_each(|f| agree(Unary::<f32>::of(f)));
+        BinaryFn::ALL.into_iter().for_each(|f| agree(Binary::<f32>::of(f)));
+        [GluFn::Swiglu, GluFn::Geglu].into_iter().for_each(|f| agree(Glu::<f32>::of(f)));
         agree(Affine::<f32>::new(1.0, 0.0));
         agree(AffineInplace::<f32>::new(1.0, 0.0));
         agree(RmsNorm::<f32>::eps(0.0));
