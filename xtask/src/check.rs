@@ -31,6 +31,7 @@ const STEPS: &[Step] = &[
             &["cargo", "clippy", "-p", "ops-rocm", "--features", "rocm-rs", "--", "-D", "warnings"],
         )
     },
+    Step { slow: true, ..step("bridge on the stand-in", &["tools/bridge.sh"]) },
     Step {
         slow: true,
         env: &[("OPS_ROCM_AOT", "gfx1100,gfx9-generic")],

@@ -3,6 +3,7 @@
 //!
 //! Scratch and spills fail, and so does any figure that differs from the table until `--record`
 //! rewrites it. `kernels.json` beside the code objects says how to launch them. Needs `clang-19` and `lld-19` (`CLANG` names another compiler) and no ROCm.
+mod document;
 mod layouts;
 mod table;
 
@@ -44,6 +45,9 @@ struct Options {
 
 /// Runs the command.
 pub(crate) fn main(args: &[String]) -> Result<(), String> {
+    if args == ["--document"] {
+        return document::write(&root());
+    }
     let options = parse(args)?;
     let version = compiler_version(&options.clang)?;
     let started = Instant::now();
@@ -91,7 +95,7 @@ fn parse(args: &[String]) -> Result<Options, String> {
             "--record" => options.record = true,
             other => {
                 return Err(format!(
-                    "kernels: no option `{other}`; there are --gfx LIST, --out DIR, --record"
+                    "kernels: no option `{other}`; there are --gfx LIST, --out DIR, --record, --document"
                 ));
             }
         }

@@ -10,6 +10,7 @@ usage: cargo xtask COMMAND
 
   check [--quick] [--from STEP] [--without STEP]   what CI runs; --quick leaves out the slow steps
   kernels [--gfx LIST] [--out DIR] [--record]      compile every kernel instance for every target
+  kernels --document                               registers and occupancy into docs/kernels.md
   standin [--test]                                 build the stand-in device; its folder is the last line";
 
 fn main() -> ExitCode {

@@ -129,7 +129,8 @@ fn code_that_does_not_load_is_compiled_or_an_error() {
         let good = compile(standin, "gfx1100");
         let real_gpu = |_: &[u8]| [b"\x7fELF".as_slice(), &[0; 400]].concat();
         let flipped = |code: &[u8]| code.iter().enumerate().map(|(i, b)| b ^ u8::from(i == 200)).collect();
-        let damages: [&dyn Fn(&[u8]) -> Vec<u8>; 2] = [&real_gpu, &flipped];
+        type Damage = fn(&[u8]) -> Vec<u8>;
+        let damages: [Damage; 2] = [real_gpu, flipped];
         for damage in damages {
             let bad: Vec<_> = good.iter().map(|(unit, code)| (*unit, damage(code))).collect();
             let objects = bundle("gfx1100", &bad);
