@@ -48,7 +48,8 @@ fn attention(p: &Problem<'_>, batch: usize, o: RawMut<'_>) -> Result<()> {
         let (mut sums, mut running) = (Vec::new(), Vec::new());
         for tile in units.map(tile) {
             let rows = tile.queries.len() * p.group();
-            (sums.clear(), running.clear());
+            sums.clear();
+            running.clear();
             sums.resize(rows * p.d, 0.0);
             running.resize(rows, Running::START);
             match run(p, &tile, &mut sums, &mut running) {
