@@ -9,7 +9,6 @@ import json
 import os
 import pathlib
 import platform
-import statistics
 import subprocess
 
 from chart import chart
@@ -65,16 +64,16 @@ class Peer:
 
 
 def in_turns(peers, name):
-    """The median of the rounds for every peer, in microseconds."""
+    """The best of the rounds for every peer, in microseconds."""
     times = {peer: [] for peer in peers}
     for _ in range(ROUNDS):
         for peer, program in peers.items():
             times[peer].append(program.ask(name))
-    return {peer: None if None in t else statistics.median(t) for peer, t in times.items()}
+    return {peer: None if None in t else min(t) for peer, t in times.items()}
 
 
 def tokens(generate, candle, model):
-    """Tokens per second of greedy decoding, ours and candle's, in turns."""
+    """Tokens per second of greedy decoding, ours and candle's, in turns, the best of the rounds."""
     ours, theirs = [], []
     for _ in range(ROUNDS):
         command = [generate, "--model", model, "--temperature", "0", "--max-tokens", "200", "--json"]
@@ -82,7 +81,7 @@ def tokens(generate, candle, model):
         ours.append(json.loads(done.stdout)["decode_per_second"])
         if candle:
             theirs.append(1e6 / candle.ask(f"generate\t{model}"))
-    return statistics.median(ours), statistics.median(theirs) if theirs else None
+    return max(ours), max(theirs) if theirs else None
 
 
 def figure(value, digits=0):
@@ -135,7 +134,7 @@ def main():
             continue
         if case[1] and case[1] not in ceilings:
             copies = [peers["ours"].ask(f"copy {int(case[1])} f32") for _ in range(ROUNDS)]
-            ceilings[case[1]] = statistics.median(copies)
+            ceilings[case[1]] = min(copies)
         results.append((case, in_turns(peers, case[0])))
         print(case[0], results[-1][1], flush=True)
     rates = {
@@ -154,6 +153,7 @@ def main():
         "DATE": datetime.date.today().isoformat(),
         "MACHINE": cpu(),
         "THREADS": str(args.threads),
+        "LOAD": f"{os.getloadavg()[2]:.1f}",
         "ABSENT": f"Not measured, because it could not be installed: {', '.join(absent)}." if absent else "",
         "TABLE": table(results, ceilings),
         "NOTES": (ROOT / "peers/notes.md").read_text().strip(),
