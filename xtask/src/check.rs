@@ -37,6 +37,7 @@ const STEPS: &[Step] = &[
         env: &[("OPS_ROCM_AOT", "gfx1100,gfx9-generic")],
         ..step("aot", &["cargo", "test", "-p", "ops-rocm", "--features", "aot", "--lib", "kernels::"])
     },
+    Step { slow: true, ..step("kernels", &["cargo", "xtask", "kernels"]) },
     Step { slow: true, ..step("deny", &["cargo", "deny", "check", "licenses", "bans", "sources"]) },
     step("example quickstart", &["cargo", "run", "--release", "--example", "quickstart"]),
     step("example third_backend", &["cargo", "run", "--release", "--example", "third_backend"]),

@@ -41,11 +41,15 @@ fn dequantize(format: Format, x: Raw<'_>, y: RawMut<'_>) {
     });
 }
 
+/// Outputs fewer than these are computed without rounding `x`: the error of a rounded `x` is small beside the mean of
+/// many sums, and not beside one sum that cancels.
+const FEW: usize = 16;
+
 /// `y = x · weightᵀ`: integer products for the formats that have them, else through f32.
 fn qlinear(format: Format, x: Raw<'_>, weight: Raw<'_>, mut y: RawMut<'_>) -> Result<()> {
     let multiply = |y: &mut [f32]| match blocks::known(weight.dtype) {
-        Some(known) => blocks::multiply(known, &x, &weight, y),
-        None => panels(format, &x, &weight, y),
+        Some(known) if y.len() >= FEW => blocks::multiply(known, &x, &weight, y),
+        _ => panels(format, &x, &weight, y),
     };
     if y.dtype == DType::F32 && y.layout.is_contiguous() {
         let extent = y.layout.extent();
@@ -70,7 +74,8 @@ fn parts(y: &mut [f32], m: usize, n: usize) -> core::result::Result<Vec<Part<'_>
     Ok(parts)
 }
 
-/// Panels of the weight become f32 in a thread's cache and are multiplied from there: for formats of other crates.
+/// Panels of the weight become f32 in a thread's cache and are multiplied from there: for few outputs, and for formats
+/// of other crates.
 fn panels(format: Format, x: &Raw<'_>, weight: &Raw<'_>, y: &mut [f32]) -> Result<()> {
     let (k, n) = (x.layout.last(), weight.layout.dims()[0]);
     let m = y.len().checked_div(n).unwrap_or(0);
