@@ -1,8 +1,8 @@
 //! `cargo xtask kernels`: compiles every kernel instance for every target with clang, and holds the
 //! registers, LDS and occupancy of each against the committed `kernels/resources.tsv`.
 //!
-//! Scratch and spills fail, and so does any figure that differs from the table until `--record`
-//! rewrites it. `kernels.json` beside the code objects says how to launch them. Needs `clang-19` and `lld-19` (`CLANG` names another compiler) and no ROCm.
+//! Scratch and spilled vector registers fail, and so does any figure that differs from the table until `--record`
+//! rewrites it. Scalar registers that the compiler keeps in lanes of a vector register are recorded. `kernels.json` beside the code objects says how to launch them. Needs `clang-19` and `lld-19` (`CLANG` names another compiler) and no ROCm.
 mod document;
 mod layouts;
 mod table;
@@ -24,12 +24,15 @@ struct Figures {
     occupancy: u32,
     lds: u32,
     scratch: u32,
+    /// Vector registers that went to memory.
     spills: u32,
+    /// Scalar registers that went to lanes of a vector register: moves, no memory.
+    lanes: u32,
 }
 
 impl Figures {
     fn cell(&self) -> String {
-        format!("{}/{}/{}", self.vgprs, self.sgprs, self.occupancy)
+        format!("{}/{}/{}/{}", self.vgprs, self.sgprs, self.occupancy, self.lanes)
     }
 }
 
@@ -70,7 +73,7 @@ pub(crate) fn main(args: &[String]) -> Result<(), String> {
     }
     let compiled = measured.values().map(BTreeMap::len).sum::<usize>();
     println!(
-        "{compiled} kernels compiled ({} instances, {} targets) in {:.0} s, no scratch, no spills: {}",
+        "{compiled} kernels compiled ({} instances, {} targets) in {:.0} s, no scratch, no vector register spilled: {}",
         measured.len(),
         options.targets.len(),
         started.elapsed().as_secs_f64(),
@@ -208,7 +211,8 @@ fn read_remarks(messages: &str) -> Vec<(String, Figures)> {
             "Occupancy" => figures.occupancy = number,
             "LDS Size" => figures.lds = number,
             "ScratchSize" => figures.scratch = number,
-            "SGPRs Spill" | "VGPRs Spill" => figures.spills += number,
+            "VGPRs Spill" => figures.spills = number,
+            "SGPRs Spill" => figures.lanes = number,
             _ => {}
         }
     }
@@ -233,7 +237,7 @@ fn faults(measured: &Measured, targets: &[String]) -> Vec<String> {
 fn fault(k: &Instance, target: &str, f: &Figures) -> Option<String> {
     if f.scratch > 0 || f.spills > 0 {
         return Some(format!(
-            "{} on {target}: {} bytes of scratch, {} spills",
+            "{} on {target}: {} bytes of scratch, {} vector registers spilled",
             k.symbol, f.scratch, f.spills
         ));
     }
@@ -244,7 +248,9 @@ fn fault(k: &Instance, target: &str, f: &Figures) -> Option<String> {
 
 /// The table: a line with the compiler, a heading, a line a kernel.
 fn render(measured: &Measured, version: &str) -> String {
-    let mut out = format!("# clang {version}; cells: VGPRs/SGPRs/occupancy in waves per SIMD\n");
+    let mut out = format!(
+        "# clang {version}; cells: VGPRs/SGPRs/occupancy in waves per SIMD/SGPRs kept in lanes of a VGPR\n"
+    );
     out += &format!("kernel\tlds\tscratch\t{}\n", source::TARGETS.join("\t"));
     for k in instances() {
         let empty = BTreeMap::new();
@@ -304,5 +310,5 @@ fn report(what: &str, faults: &[String]) -> String {
     if faults.len() > SHOWN {
         out += &format!("\n  ... and {} more", faults.len() - SHOWN);
     }
-    out + "\n`cargo xtask kernels --record` records new figures; scratch, spills and wrong LDS sizes need a better kernel"
+    out + "\n`cargo xtask kernels --record` records new figures; scratch, spilled vector registers and wrong LDS sizes need a better kernel"
 }
