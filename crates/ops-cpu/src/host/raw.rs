@@ -25,60 +25,7 @@ pub(crate) struct RawMut<'a> {
     pub(crate) layout: Layout,
 }
 
-/// Calls `$body` with `$T` standing for the type that `$dtype` names; blocks give `$otherwise`.
-macro_rules! on_scalar {
-    ($dtype:expr, $T:ident => $body:expr, else $otherwise:expr) => {
-        match $dtype {
-            DType::F64 => {
-                type $T = f64;
-                $body
-            }
-            DType::F32 => {
-                type $T = f32;
-                $body
-            }
-            DType::F16 => {
-                type $T = ops_core::f16;
-                $body
-            }
-            DType::BF16 => {
-                type $T = ops_core::bf16;
-                $body
-            }
-            DType::F8E4M3 => {
-                type $T = ops_core::F8E4M3;
-                $body
-            }
-            DType::I64 => {
-                type $T = i64;
-                $body
-            }
-            DType::I32 => {
-                type $T = i32;
-                $body
-            }
-            DType::I16 => {
-                type $T = i16;
-                $body
-            }
-            DType::I8 => {
-                type $T = i8;
-                $body
-            }
-            DType::U32 => {
-                type $T = u32;
-                $body
-            }
-            DType::U8 => {
-                type $T = u8;
-                $body
-            }
-            _ => $otherwise,
-        }
-    };
-}
-
-/// As [`on_scalar`], for types with arithmetic.
+/// Calls `$body` with `$T` standing for the type with arithmetic that `$dtype` names; others give `$otherwise`.
 macro_rules! on_num {
     ($dtype:expr, $T:ident => $body:expr, else $otherwise:expr) => {
         match $dtype {
@@ -123,6 +70,19 @@ macro_rules! on_num {
                 $body
             }
             _ => $otherwise,
+        }
+    };
+}
+
+/// As [`on_num`], for every type but blocks.
+macro_rules! on_scalar {
+    ($dtype:expr, $T:ident => $body:expr, else $otherwise:expr) => {
+        match $dtype {
+            DType::F8E4M3 => {
+                type $T = ops_core::F8E4M3;
+                $body
+            }
+            dtype => $crate::host::raw::on_num!(dtype, $T => $body, else $otherwise),
         }
     };
 }

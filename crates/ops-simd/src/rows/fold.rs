@@ -8,7 +8,10 @@ pub(crate) trait Fold: Copy {
     /// The accumulator's first value.
     const START: f32;
     /// What a vector that is not full holds in its other lanes, so that they change nothing.
-    fn fill(self) -> f32;
+    #[inline(always)]
+    fn fill(self) -> f32 {
+        Self::START
+    }
     /// Takes in the elements of `x`, fewer than a vector.
     #[inline(always)]
     fn step_partial<S: Simd, T: Element>(self, s: S, acc: S::F, x: &[T]) -> S::F {
@@ -62,10 +65,6 @@ pub(crate) struct Sum;
 
 impl Fold for Sum {
     const START: f32 = 0.0;
-    #[inline(always)]
-    fn fill(self) -> f32 {
-        0.0
-    }
     #[inline(always)]
     fn step<S: Simd>(self, s: S, acc: S::F, x: S::F) -> S::F {
         s.add(acc, x)
@@ -142,10 +141,6 @@ pub(crate) struct Squares;
 impl Fold for Squares {
     const START: f32 = 0.0;
     #[inline(always)]
-    fn fill(self) -> f32 {
-        0.0
-    }
-    #[inline(always)]
     fn step<S: Simd>(self, s: S, acc: S::F, x: S::F) -> S::F {
         s.mul_add(x, x, acc)
     }
@@ -162,10 +157,6 @@ pub(crate) struct Maximum;
 impl Fold for Maximum {
     const START: f32 = f32::NEG_INFINITY;
     #[inline(always)]
-    fn fill(self) -> f32 {
-        f32::NEG_INFINITY
-    }
-    #[inline(always)]
     fn step<S: Simd>(self, s: S, acc: S::F, x: S::F) -> S::F {
         s.maximum(x, acc)
     }
@@ -181,10 +172,6 @@ pub(crate) struct LargestNumber;
 
 impl Fold for LargestNumber {
     const START: f32 = f32::NEG_INFINITY;
-    #[inline(always)]
-    fn fill(self) -> f32 {
-        f32::NEG_INFINITY
-    }
     #[inline(always)]
     fn step<S: Simd>(self, s: S, acc: S::F, x: S::F) -> S::F {
         s.max_raw(x, acc)
