@@ -23,6 +23,7 @@ const STEPS: &[Step] = &[
         env: &[("RUSTDOCFLAGS", "-D warnings")],
         ..step("docs", &["cargo", "doc", "--workspace", "--no-deps"])
     },
+    step("functions", &["tools/list-hip-functions.sh", "--check"]),
     // rocm-rs finds no ROCm where this runs, so nothing is linked.
     Step {
         env: &[("SKIP_BINDGEN", "1")],

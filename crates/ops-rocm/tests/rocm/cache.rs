@@ -5,6 +5,7 @@ use ops_core::{Backend, Result};
 use ops_rocm::Rocm;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 fn empty_folder(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
@@ -99,5 +100,37 @@ fn threads_and_devices_share_a_folder() {
         let compiled = standin.count("hiprtcCompileProgram");
         assert!((2..=6).contains(&compiled), "{compiled}: at most once for each device opened");
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 2);
+    });
+}
+
+#[test]
+fn processes_share_a_folder() {
+    const TEST: &str = "cache::processes_share_a_folder";
+    const FOLDER: &str = "OPS_ROCM_TEST_CACHE";
+    with_standin(TEST, &[], |standin| {
+        if let Some(folder) = std::env::var_os(FOLDER) {
+            let rocm = Rocm::builder().cache(folder).build().unwrap();
+            assert_eq!(silu(&rocm).unwrap(), 0.0);
+            return;
+        }
+        // Each round finds one file damaged, which the processes read and replace at once.
+        let folder = empty_folder("cache-processes");
+        for round in 0..3 {
+            let process = |_| {
+                let mut child = Command::new(std::env::current_exe().unwrap());
+                child.args([TEST, "--exact", "--nocapture", "--test-threads=1"]).env(FOLDER, &folder);
+                child.spawn().unwrap()
+            };
+            let children: Vec<_> = (0..6).map(process).collect();
+            for mut child in children {
+                assert!(child.wait().unwrap().success(), "round {round}");
+            }
+            let files: Vec<PathBuf> =
+                fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+            assert_eq!(files.len(), 2, "two kernels and nothing else: {files:?}");
+            assert_eq!(silu(&Rocm::builder().cache(&folder).build().unwrap()).unwrap(), 0.0);
+            assert_eq!(standin.count("hiprtcCompileProgram"), 0, "what they left is whole");
+            fs::write(&files[0], "cut short").unwrap();
+        }
     });
 }
