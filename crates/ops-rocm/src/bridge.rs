@@ -38,12 +38,12 @@ pub use tensor::{Borrowed, BorrowedMut};
 
 use crate::error::failed;
 use crate::hip::{Device, Stream};
+use crate::sync::Mutex;
 use crate::{Result, Rocm};
 use ops_core::{Element, Layout};
 use rocm_rs::hip::{self as theirs, DeviceMemory};
 use std::collections::HashMap;
 use std::marker::PhantomData;
-use std::sync::{Mutex, PoisonError};
 
 /// A queue on a stream of `rocm-rs`. When it is dropped, it waits for the stream.
 #[derive(Clone, Debug)]
@@ -99,7 +99,7 @@ fn device() -> Result<Rocm> {
     static DEVICES: Mutex<Option<HashMap<i32, Rocm>>> = Mutex::new(None);
     let current =
         theirs::Device::current().map_err(|error| failed("asking rocm-rs for its device", error))?.id();
-    let mut devices = DEVICES.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut devices = DEVICES.lock();
     let devices = devices.get_or_insert_default();
     if let Some(rocm) = devices.get(&current) {
         return Ok(rocm.clone());
@@ -119,7 +119,7 @@ fn queue(stream: &theirs::Stream) -> Result<Rocm> {
     let rocm = device()?;
     let handle = stream.as_raw();
     let key = (rocm.device().info().ordinal, handle as usize);
-    let mut queues = QUEUES.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut queues = QUEUES.lock();
     let queues = queues.get_or_insert_default();
     let queue = queues.entry(key).or_insert_with(|| {
         // SAFETY: the stream is live for this call, and later calls come here only with a live stream of this handle; the

@@ -61,13 +61,6 @@ pub use rtc::{CompileError, Compiler, Source};
 pub use staging::Download;
 pub use stream::Stream;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-/// A lock whose data stays consistent at every point, so that a panic elsewhere while it was held does no harm.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,7 +1,7 @@
 //! Numbers for what kernels can only name by number: an index operand of an op.
 use crate::hip::IndexFault;
+use crate::sync::Mutex;
 use ops_core::Error;
-use std::sync::{Mutex, PoisonError};
 
 /// The index operands of ops that ran so far.
 #[derive(Debug, Default)]
@@ -12,7 +12,7 @@ pub(crate) struct IndexNames {
 impl IndexNames {
     /// The number of an op's index operand.
     pub(crate) fn number(&self, op: &'static str, operand: &'static str) -> u32 {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock();
         let at = known.iter().position(|names| *names == (op, operand)).unwrap_or_else(|| {
             known.push((op, operand));
             known.len() - 1
@@ -22,7 +22,7 @@ impl IndexNames {
 
     /// What a kernel recorded, as an error.
     pub(crate) fn error(&self, fault: IndexFault) -> Error {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.known.lock();
         let names = usize::try_from(fault.op).ok().and_then(|at| known.get(at));
         let (op, operand) = names.copied().unwrap_or(("an op of another queue", "an index"));
         let count = |value: u64| usize::try_from(value).unwrap_or(usize::MAX);

@@ -10,11 +10,12 @@ pub use embedded::CodeObjects;
 
 use crate::error::failed;
 use crate::hip::{self, Compiler, Device, Function, Gfx, KernelArgs, Launch, Module, Source, Stream};
+use crate::sync::{Mutex, RwLock};
 use disk::Disk;
 use ops_core::Result;
 use ops_kernels::{Arguments, Instance, Unit};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock};
 
 /// Where compiled kernels come from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -99,23 +100,23 @@ impl Kernels {
     /// The kernel of an instance, compiled if it was not yet.
     fn function(&self, instance: &'static Instance) -> Result<Function> {
         let symbol = instance.symbol.as_str();
-        let functions = self.functions.read().unwrap_or_else(PoisonError::into_inner);
+        let functions = self.functions.read();
         if let Some(function) = functions.get(symbol) {
             return Ok(function.clone());
         }
         drop(functions);
         let function = self.module(Unit::of(instance))?.function(symbol)?;
-        let mut functions = self.functions.write().unwrap_or_else(PoisonError::into_inner);
+        let mut functions = self.functions.write();
         Ok(functions.entry(symbol).or_insert(function).clone())
     }
 
     /// The module of a unit. Of several threads that want the same one, the first makes it.
     fn module(&self, unit: Unit) -> Result<Module> {
         let place = {
-            let mut units = self.units.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut units = self.units.lock();
             units.entry(unit).or_default().clone()
         };
-        let mut place = place.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut place = place.lock();
         if let Some(module) = &*place {
             return Ok(module.clone());
         }

@@ -35,6 +35,7 @@ mod providers;
 mod rocm;
 mod space;
 mod survey;
+mod sync;
 
 pub use choice::{
     Candidate, Decision, Denial, Library, Policy, PolicyError, Provider, ProviderId, Providers, Target,

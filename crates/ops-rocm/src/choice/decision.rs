@@ -1,13 +1,14 @@
 //! What was decided, and why.
 use super::ProviderId;
 use crate::fingerprint::Fingerprint;
+use crate::sync::{Mutex, RwLock};
 use ops_core::{Op, Operands, Reason};
 use std::any::TypeId;
 use std::collections::HashMap;
 use std::fmt::{self, Write as _};
 use std::hash::Hash;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 /// What became of a candidate.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -128,11 +129,11 @@ impl Decisions {
         decide: impl FnOnce() -> (Option<usize>, Vec<Candidate>),
     ) -> Made {
         let problem = problem_of(op, on);
-        let known = self.by_problem.read().unwrap_or_else(PoisonError::into_inner).get(&problem).cloned();
+        let known = self.by_problem.read().get(&problem).cloned();
         known.unwrap_or_else(|| {
             let (place, candidates) = decide();
             let made = Made { place, entry: self.entry(op.name(), on, candidates) };
-            let mut problems = self.by_problem.write().unwrap_or_else(PoisonError::into_inner);
+            let mut problems = self.by_problem.write();
             if problems.len() >= Self::PROBLEMS {
                 problems.clear();
             }
@@ -144,7 +145,7 @@ impl Decisions {
     /// Lists the decision, unless the same was made for another shape of the same types.
     fn entry(&self, op: &'static str, on: &dyn Operands, candidates: Vec<Candidate>) -> Arc<Entry> {
         let types = types_of(on);
-        let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut log = self.log.lock();
         let same = |entry: &&Arc<Entry>| {
             entry.types == types && entry.decision.op == op && entry.decision.candidates == candidates
         };
@@ -162,7 +163,7 @@ impl Decisions {
     }
 
     pub(crate) fn list(&self) -> Vec<Decision> {
-        let log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
+        let log = self.log.lock();
         let current = |entry: &Arc<Entry>| Decision {
             calls: entry.calls.load(Ordering::Relaxed),
             ..entry.decision.clone()

@@ -1,9 +1,10 @@
 //! A device in use, with all that it owns.
 
+use crate::sync::Mutex;
 use std::ffi::{c_int, c_void};
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 
 use hip_sys::hip::hipEvent_t;
 
@@ -14,7 +15,7 @@ use super::index_record::IndexRecord;
 use super::result::{Hip, HipError};
 use super::staging::Pool;
 use super::stream::{RawStream, Stream};
-use super::{DeviceInfo, diagnosis, lock};
+use super::{DeviceInfo, diagnosis};
 
 pub(super) fn next_stream_id() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -108,7 +109,7 @@ impl Device {
     /// An error that an earlier `Drop` left; HIP's.
     pub fn stream(&self) -> Result<Stream> {
         self.check()?;
-        let pooled = lock(&self.inner.streams).pop();
+        let pooled = self.inner.streams.lock().pop();
         let raw = match pooled {
             Some(raw) => raw,
             None => RawStream { handle: self.inner.enter(|hip| hip.stream_create())?, id: next_stream_id() },
@@ -144,12 +145,12 @@ impl Device {
 
     /// Counts of the device's memory.
     pub fn memory_stats(&self) -> MemoryStats {
-        lock(&self.inner.cache).stats()
+        self.inner.cache.lock().stats()
     }
 
     /// Limits the memory that is taken from HIP, in use and cached; `None` takes the limit away.
     pub fn set_memory_cap(&self, cap: Option<usize>) {
-        lock(&self.inner.cache).set_cap(cap);
+        self.inner.cache.lock().set_cap(cap);
     }
 
     /// Waits for all work and gives cached memory back to HIP.
@@ -160,7 +161,7 @@ impl Device {
     pub fn trim(&self) -> Result<()> {
         self.check()?;
         self.inner.synchronize()?;
-        lock(&self.inner.cache).trim(&*self.inner)?;
+        self.inner.cache.lock().trim(&*self.inner)?;
         Ok(self.inner.staging.trim(&self.inner.hip, |event| self.put_event(event))?)
     }
 }
@@ -169,12 +170,12 @@ impl Device {
 impl Device {
     /// The error that a `Drop` left, if there is one. It is returned once.
     pub(super) fn check(&self) -> Result<()> {
-        lock(&self.inner.deferred).take().map_or(Ok(()), Err)
+        self.inner.deferred.lock().take().map_or(Ok(()), Err)
     }
 
     /// Keeps the error of a `Drop` for the next call. The first one counts: later ones are its consequences.
     pub(super) fn defer(&self, error: impl Into<Error>) {
-        lock(&self.inner.deferred).get_or_insert_with(|| error.into());
+        self.inner.deferred.lock().get_or_insert_with(|| error.into());
     }
 
     /// Calls HIP with this device as the thread's current one.
@@ -207,7 +208,7 @@ impl Device {
 
     pub(super) fn allocate(&self, stream: &Stream, bytes: usize) -> Result<Block> {
         // The lock goes before HIP is asked what is free.
-        let refused = match lock(&self.inner.cache).allocate(&*self.inner, stream.id(), bytes) {
+        let refused = match self.inner.cache.lock().allocate(&*self.inner, stream.id(), bytes) {
             Ok(block) => return Ok(block),
             Err(refused) => refused,
         };
@@ -215,7 +216,7 @@ impl Device {
             Refusal::Hip(error) => Err(error.into()),
             Refusal::Exhausted => {
                 let (free, total) = self.memory_info().unwrap_or((0, self.info().memory));
-                let cache = lock(&self.inner.cache);
+                let cache = self.inner.cache.lock();
                 Err(Error::OutOfMemory {
                     wanted: bytes,
                     free,
@@ -229,12 +230,12 @@ impl Device {
 
     /// Takes a block back whose work is ordered before the stream's further work.
     pub(super) fn release(&self, stream: &Stream, block: Block) {
-        lock(&self.inner.cache).release(stream.id(), block);
+        self.inner.cache.lock().release(stream.id(), block);
     }
 
     /// Takes a block back of which nobody knows when work on it ends: it is given out again after the next trim.
     pub(super) fn quarantine(&self, block: Block) {
-        lock(&self.inner.cache).release(next_stream_id(), block);
+        self.inner.cache.lock().release(next_stream_id(), block);
     }
 
     /// Gives a block straight back to HIP.
@@ -245,7 +246,7 @@ impl Device {
     }
 
     pub(super) fn take_event(&self) -> Result<RawEvent> {
-        let pooled = lock(&self.inner.events).pop();
+        let pooled = self.inner.events.lock().pop();
         pooled.map_or_else(|| self.new_event(false), Ok)
     }
 
@@ -254,7 +255,7 @@ impl Device {
     }
 
     pub(super) fn put_event(&self, event: RawEvent) {
-        lock(&self.inner.events).push(event);
+        self.inner.events.lock().push(event);
     }
 
     pub(super) fn destroy_event(&self, event: RawEvent) {
@@ -264,14 +265,14 @@ impl Device {
     }
 
     pub(super) fn put_stream(&self, stream: RawStream) {
-        lock(&self.inner.streams).push(stream);
+        self.inner.streams.lock().push(stream);
     }
 
     /// Lets go of a stream that is not this crate's: no block may be kept for it.
     pub(super) fn forget_stream(&self, stream: RawStream) {
         // SAFETY: the stream's last copy is being dropped, up to which its lender keeps it alive.
         let waited = unsafe { self.hip().stream_synchronize(stream.handle) };
-        let trimmed = lock(&self.inner.cache).trim(&*self.inner);
+        let trimmed = self.inner.cache.lock().trim(&*self.inner);
         if let Err(error) = waited.and(trimmed) {
             self.defer(error);
         }
@@ -296,7 +297,7 @@ impl Inner {
         self.hip.set_device(device)?;
         let result = call(&self.hip);
         if let Err(error) = self.hip.set_device(former) {
-            lock(&self.deferred).get_or_insert(Error::Hip(error));
+            self.deferred.lock().get_or_insert(Error::Hip(error));
         }
         result
     }
@@ -320,18 +321,17 @@ impl Source for Inner {
 impl Drop for Inner {
     /// Gives everything back. Nothing refers to the device any more, so an error can only be told.
     fn drop(&mut self) {
-        let cache = self.cache.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let mut cache = std::mem::take(cache);
+        let mut cache = std::mem::take(self.cache.get_mut());
         let mut results = vec![Source::synchronize(self)];
         if let Some(block) = self.index_record.take_memory() {
             results.push(Source::free(self, &block));
         }
         results.push(cache.trim(self));
-        let events = std::mem::take(&mut *lock(&self.events));
+        let events = std::mem::take(&mut *self.events.lock());
         let spent = Mutex::new(events);
-        results.push(self.staging.trim(&self.hip, |event| lock(&spent).push(event)));
-        results.extend(lock(&spent).drain(..).map(|event| destroy_event(&self.hip, event.0)));
-        for stream in lock(&self.streams).drain(..) {
+        results.push(self.staging.trim(&self.hip, |event| spent.lock().push(event)));
+        results.extend(spent.lock().drain(..).map(|event| destroy_event(&self.hip, event.0)));
+        for stream in self.streams.lock().drain(..) {
             // SAFETY: the stream was made by this device and has no owner left.
             results.push(unsafe { self.hip.stream_destroy(stream.handle) });
         }

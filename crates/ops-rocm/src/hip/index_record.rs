@@ -3,13 +3,12 @@
 //! A kernel cannot fail. It treats the offending element as absent and writes down the first such index; the host reads
 //! the record when it waits for the device anyway.
 
+use crate::sync::Mutex;
 use std::ffi::c_void;
-use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 
 use super::allocator::Block;
 use super::error::Result;
-use super::lock;
 use super::staging::{fill, read};
 use super::stream::Stream;
 
@@ -42,12 +41,12 @@ pub(super) struct IndexRecord {
 impl IndexRecord {
     /// Memory that is to be given back when the device is closed.
     pub(super) fn take_memory(&self) -> Option<Block> {
-        lock(&self.memory).take()
+        self.memory.lock().take()
     }
 
     /// The record's address, which stays the same until the device is closed.
     fn address(&self, stream: &Stream) -> Result<usize> {
-        let mut memory = lock(&self.memory);
+        let mut memory = self.memory.lock();
         if let Some(block) = &*memory {
             return Ok(block.address);
         }

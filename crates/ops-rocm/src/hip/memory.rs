@@ -1,7 +1,7 @@
 //! Device memory that owns itself.
 
+use crate::sync::Mutex;
 use std::ffi::c_void;
-use std::sync::Mutex;
 
 use hip_sys::hip::hipMemcpyDeviceToDevice;
 
@@ -9,7 +9,6 @@ use super::allocator::Block;
 use super::device::Device;
 use super::error::{Error, Result};
 use super::event::Event;
-use super::lock;
 use super::staging::{self, Download};
 use super::stream::Stream;
 
@@ -107,7 +106,7 @@ impl DeviceMemory {
             return Err(Error::OtherDevice { call: "access", stream, owner });
         }
         owner.check()?;
-        let mut uses = lock(&self.uses);
+        let mut uses = self.uses.lock();
         let matters = |earlier: &Use| earlier.writes || purpose == Purpose::Write;
         if *stream != self.home {
             stream.wait(&self.home.record()?)?;
@@ -222,7 +221,7 @@ impl DeviceMemory {
 
     /// Lets the home stream come after all uses on others.
     fn join(&self) -> Result<()> {
-        for earlier in lock(&self.uses).drain(..) {
+        for earlier in self.uses.lock().drain(..) {
             // If the stream cannot wait, the host does.
             self.home.wait(&earlier.event).or_else(|error| earlier.event.synchronize().and(Err(error)))?;
         }
@@ -273,7 +272,7 @@ impl Drop for Access<'_> {
         if self.stream == self.memory.home {
             return;
         }
-        let mut uses = lock(&self.memory.uses);
+        let mut uses = self.memory.uses.lock();
         let earlier =
             uses.iter().position(|earlier| earlier.stream == self.stream.id()).map(|at| uses.swap_remove(at));
         let writes = self.purpose == Purpose::Write || earlier.is_some_and(|earlier| earlier.writes);

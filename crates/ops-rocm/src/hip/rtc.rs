@@ -1,15 +1,15 @@
 //! Compiling kernels at run time with hipRTC.
 
+use crate::sync::Mutex;
 use std::ffi::{CStr, CString, c_char};
 use std::fmt;
 use std::ptr::null_mut;
-use std::sync::Mutex;
 
 use hip_sys::hiprtc::{self as sys, HIPRTC_SUCCESS, hiprtcProgram, hiprtcResult};
 use hip_sys::{LoadError, MissingSymbol, Search};
 
 use super::module::CodeObject;
-use super::{Gfx, Hip, lock};
+use super::{Gfx, Hip};
 
 /// hipRTC does not compile a source, or fails in another way.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,7 +96,7 @@ impl Compiler {
             (c_strings(&names)?, c_strings(&texts)?, c_strings(&options)?);
         let source_texts = c_strings(&[source.text, source.name])?;
 
-        let _one = lock(&self.one_at_a_time);
+        let _one = self.one_at_a_time.lock();
         let mut handle = null_mut();
         // SAFETY: all texts end in a zero and outlive the program.
         let created = unsafe {

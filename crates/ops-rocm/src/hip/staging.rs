@@ -4,16 +4,15 @@
 //! are copied to or from pinned memory that the device owns, and a piece of it is used again only when the event behind
 //! its last copy has been reached.
 
+use crate::sync::Mutex;
 use std::collections::VecDeque;
 use std::ffi::c_void;
-use std::sync::Mutex;
 
 use hip_sys::hip::{hipMemcpyDeviceToHost, hipMemcpyHostToDevice};
 
 use super::device::Device;
 use super::error::Result;
 use super::event::{Event, RawEvent};
-use super::lock;
 use super::result::{Hip, HipError};
 use super::stream::Stream;
 
@@ -55,7 +54,7 @@ impl Pool {
 
     /// A kept piece whose copy is done, or the oldest of many, whose copy is waited for.
     fn take_idle(&self, device: &Device, size: usize) -> Result<Option<Piece>> {
-        let mut idle = lock(&self.idle);
+        let mut idle = self.idle.lock();
         let places: Vec<usize> = (0..idle.len()).filter(|&at| idle[at].bytes == size).collect();
         for &at in &places {
             let Some(event) = idle[at].after else { return Ok(idle.remove(at)) };
@@ -72,7 +71,7 @@ impl Pool {
         if let Some(event) = piece.after {
             // SAFETY: as above.
             if let Err(error) = unsafe { device.hip().event_synchronize(event.0) } {
-                lock(&self.lost).push(piece);
+                self.lost.lock().push(piece);
                 return Err(error.into());
             }
         }
@@ -95,15 +94,15 @@ impl Pool {
         let error = match recorded {
             Ok(event) => {
                 piece.after = Some(event);
-                lock(&self.idle).push_back(piece);
+                self.idle.lock().push_back(piece);
                 return Ok(());
             }
             Err(error) => error,
         };
         // Without an event the end of the copy has to be waited for.
         match stream.wait_idle() {
-            Ok(()) => lock(&self.idle).push_back(piece),
-            Err(_) => lock(&self.lost).push(piece),
+            Ok(()) => self.idle.lock().push_back(piece),
+            Err(_) => self.lost.lock().push(piece),
         }
         Err(error)
     }
@@ -111,7 +110,7 @@ impl Pool {
     /// Gives kept pieces back to HIP. The device must be idle.
     pub(super) fn trim(&self, hip: &Hip, put_event: impl Fn(RawEvent)) -> std::result::Result<(), HipError> {
         let mut first_error = Ok(());
-        let (idle, lost) = (std::mem::take(&mut *lock(&self.idle)), std::mem::take(&mut *lock(&self.lost)));
+        let (idle, lost) = (std::mem::take(&mut *self.idle.lock()), std::mem::take(&mut *self.lost.lock()));
         for mut piece in idle.into_iter().chain(lost) {
             if let Some(event) = piece.after.take() {
                 put_event(event);
@@ -119,7 +118,7 @@ impl Pool {
             // SAFETY: the piece is of `host_malloc`, and its copies are done since the device is idle.
             if let Err(error) = unsafe { hip.host_free(piece.pointer()) } {
                 first_error = first_error.and(Err(error));
-                lock(&self.lost).push(piece);
+                self.lost.lock().push(piece);
             }
         }
         first_error
@@ -263,7 +262,7 @@ impl Drop for Download {
     fn drop(&mut self) {
         for (piece, _) in self.pieces.drain(..) {
             if self.done {
-                lock(&self.stream.device().staging().idle).push_back(piece);
+                self.stream.device().staging().idle.lock().push_back(piece);
             } else if let Err(error) = self.stream.device().staging().put(&self.stream, piece) {
                 self.stream.device().defer(error);
             }

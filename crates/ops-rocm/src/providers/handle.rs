@@ -2,10 +2,10 @@
 use crate::choice::Target;
 use crate::error::failed;
 use crate::hip::{self, Stream};
+use crate::sync::Mutex;
 use crate::{Result, Rocm};
 use ops_core::Reason;
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
 
 /// A function of a library that failed, with its status in words.
 #[derive(Clone, Debug)]
@@ -55,7 +55,7 @@ impl<V: Vendor> QueueHandle<V> {
         rocm: &Rocm,
         call: impl FnOnce(&V::Lib, V::Raw) -> Result<R, Failure>,
     ) -> Result<R> {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = self.open.lock();
         let open = match &mut *open {
             Some(open) => open,
             place => place.insert(Self::open(rocm)?),

@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# Four threads use the ROCm backend on the stand-in, launches being stubs, under valgrind's drd, which reports data that
+# two threads use with no order between them. Needs valgrind.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+command -v valgrind >/dev/null || { echo "tools/threads.sh: no valgrind (Debian: apt-get install valgrind)" >&2; exit 1; }
+OPS_ROCM_PATH=$(cargo xtask standin | tail -n 1)
+target=${CARGO_TARGET_DIR:-target}
+export OPS_ROCM_PATH OPS_ROCM_CACHE=$target/threads-cache HIP_STANDIN_LAUNCH=stub
+cargo build -p ops-rocm --example threads
+program=$target/debug/examples/threads
+"$program" # compiles the kernels, which valgrind need not watch
+watched() {
+    valgrind --quiet --tool=drd --error-exitcode=9 --suppressions=tools/threads.supp --log-file="$target/threads.log" \
+        "$program" "$@"
+}
+watched || { cat "$target/threads.log"; exit 1; }
+# A check that cannot fail is none.
+if watched --race; then
+    echo "tools/threads.sh: the planted race was not seen" >&2
+    exit 1
+fi
+echo "no race; the planted one was seen"
