@@ -55,6 +55,7 @@ const STEPS: &[Step] = &[
     ),
     Step { slow: true, ..step("threads", &["tools/threads.sh"]) },
     Step { slow: true, ..step("sanitizer", &["tools/sanitizer.sh"]) },
+    Step { slow: true, ..step("sanitizer of the stand-in", &["tools/sanitizer-rocm.sh"]) },
     Step { slow: true, ..step("fuzz", &["fuzz/run.sh", "20"]) },
 ];
 
