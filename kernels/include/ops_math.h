@@ -201,14 +201,22 @@ OPS_DEVICE f32 erfc_scaled(f32 a) {
                       -0.00803574788412f, 0.00872939686806f, 0.00128014463889f, -0.00150809898494f,
                       -0.000440409914585f, 0.00033997329779f);
 }
+// Highest first. In a table, read seven at a time: as constants they would fill the scalar registers.
+OPS_TABLE f64 erfc_coefficients[21] = {
+    -0x1.830e8f1aed1ffp-26, 0x1.6695d93e98476p-24,  0x1.80a574e617b12p-24,  -0x1.aece10d9b20bbp-21,
+    0x1.2b13c5de25963p-22,  0x1.7e6a155729ee8p-18,  -0x1.7846129071761p-17, -0x1.994b17c6138b9p-16,
+    0x1.3bdefe836e60ep-13,  -0x1.a1df79fe0a9b1p-13, -0x1.8d4a8a5f2207cp-11, 0x1.49c672d45a4fbp-8,
+    -0x1.09623893c00c8p-6,  0x1.3079edf5d73fep-5,   -0x1.0fb06dfe09a97p-4,  0x1.7fee004e15825p-4,
+    -0x1.9ddb23c3eb3d1p-4,  0x1.16ecefcfa52bbp-4,   0x1.f7f5df66fdb76p-7,   -0x1.1df1ad154a28ep-3,
+    0x1.3ba5916e9fd7fp+0};
 OPS_DEVICE f64 erfc_scaled(f64 a) {
-    f64 t = (a - 4.0) / (a + 4.0);
-    return polynomial(t, 0x1.3ba5916e9fd7fp+0, -0x1.1df1ad154a28ep-3, 0x1.f7f5df66fdb76p-7, 0x1.16ecefcfa52bbp-4,
-                      -0x1.9ddb23c3eb3d1p-4, 0x1.7fee004e15825p-4, -0x1.0fb06dfe09a97p-4, 0x1.3079edf5d73fep-5,
-                      -0x1.09623893c00c8p-6, 0x1.49c672d45a4fbp-8, -0x1.8d4a8a5f2207cp-11, -0x1.a1df79fe0a9b1p-13,
-                      0x1.3bdefe836e60ep-13, -0x1.994b17c6138b9p-16, -0x1.7846129071761p-17, 0x1.7e6a155729ee8p-18,
-                      0x1.2b13c5de25963p-22, -0x1.aece10d9b20bbp-21, 0x1.80a574e617b12p-24, 0x1.6695d93e98476p-24,
-                      -0x1.830e8f1aed1ffp-26);
+    f64 t = (a - 4.0) / (a + 4.0), sum = 0;
+    OPS_NO_UNROLL
+    for (u32 first = 0; first < 21; first += 7) {
+        OPS_UNROLL
+        for (u32 i = 0; i < 7; i++) sum = fma(sum, t, erfc_coefficients[first + i]);
+    }
+    return sum;
 }
 
 // erfc(a) for a >= 0.85: the rounding error of a * a is put back.
