@@ -114,16 +114,18 @@ OPS_DEVICE void finish_row(const AttentionArgs& args, const A* scratch, u64 batc
     if (at < args.d) to[2 + at] = out;
 }
 
-template <u32 ROWS, typename T> OPS_DEVICE void attention_decode(const AttentionArgs& args) {
+template <u32 ROWS, typename T> OPS_DEVICE void attention_decode(const AttentionArgs& all_args) {
     using A = acc_t<T>;
     OPS_LDS(A, scratch, DECODE_SLOTS);
-    u32 lanes = u32(args.lanes), groups = DECODE_BLOCK / lanes;
+    u32 lanes = u32(all_args.lanes), groups = DECODE_BLOCK / lanes;
     u32 slice = (lane_id() & (lanes - 1)) * SLICE;
-    u64 rows = args.t * args.group, row_blocks = (rows + ROWS - 1) / ROWS;
-    u64 all = args.batch * args.kv_heads * row_blocks * args.splits;
-    bool q_packs = rows_take_packs<T>(args.q), k_packs = rows_take_packs<T>(args.k);
-    bool v_packs = rows_take_packs<T>(args.v);
-    for (u64 at = block_x(); at < all; at += grid_x()) {
+    bool q_packs = rows_take_packs<T>(all_args.q), k_packs = rows_take_packs<T>(all_args.k);
+    bool v_packs = rows_take_packs<T>(all_args.v);
+    OPS_NO_UNROLL
+    for (u64 at = block_x();; at += grid_x()) {
+        const AttentionArgs& args = reread(all_args);
+        u64 rows = args.t * args.group, row_blocks = (rows + ROWS - 1) / ROWS;
+        if (at >= args.batch * args.kv_heads * row_blocks * args.splits) break;
         u64 split = at % args.splits, rest = at / args.splits;
         u64 row0 = rest % row_blocks * ROWS, head = rest / row_blocks;
         u64 batch = head / args.kv_heads, kv_head = head % args.kv_heads;
@@ -185,7 +187,7 @@ template <u32 ROWS, typename T> OPS_DEVICE void attention_decode(const Attention
                 if (lane_id() < lanes && slice < DECODE_D) line[i] = state.out[r][i];
             }
             barrier();
-            finish_row<T>(args, scratch, batch, kv_head, row0 + r, split);
+            finish_row<T>(reread(args), scratch, batch, kv_head, row0 + r, split);
             barrier();
         }
     }
@@ -195,6 +197,7 @@ template <u32 ROWS, typename T> OPS_DEVICE void attention_decode(const Attention
 template <typename T> OPS_DEVICE void attention_combine(const AttentionArgs& args) {
     using A = acc_t<T>;
     u64 rows = args.t * args.group, all = args.batch * args.kv_heads * rows;
+    OPS_NO_UNROLL
     for (u64 at = block_x(); at < all; at += grid_x()) {
         u64 head = at / rows;
         QueryRow row(args, head % args.kv_heads, at % rows);

@@ -101,9 +101,12 @@ OPS_DEVICE Pack<T, N> load_slice(const T* row, i64 stride, u64 at, u64 d, bool p
         }
         return out;
     }
+    u64 left = at < d ? d - at : 0;
+    u32 room = left < N ? u32(left) : N;
+    row += i64(at) * stride;
     OPS_UNROLL
     for (u32 i = 0; i < N; i++) {
-        if (at + i < d) out.v[i] = row[i64(at + i) * stride];
+        if (i < room) out.v[i] = row[i64(i) * stride];
     }
     return out;
 }

@@ -92,6 +92,19 @@ template <typename A, typename... C> OPS_DEVICE A polynomial(A x, A c, C... rest
     return fma(polynomial(x, rest...), x, c);
 }
 
+// The same from a table, highest power first, read AT_ONCE at a time: as constants, those of a long
+// polynomial of f64 would be kept for a whole loop and fill the scalar registers.
+template <u32 AT_ONCE, u32 COUNT> OPS_DEVICE f64 table_polynomial(f64 x, const f64 (&c)[COUNT]) {
+    static_assert(COUNT % AT_ONCE == 0, "whole turns");
+    f64 sum = 0;
+    OPS_NO_UNROLL
+    for (u32 first = 0; first < COUNT; first += AT_ONCE) {
+        OPS_UNROLL
+        for (u32 i = 0; i < AT_ONCE; i++) sum = fma(sum, x, c[first + i]);
+    }
+    return sum;
+}
+
 // ---- exp ----------------------------------------------------------------------
 
 OPS_DEVICE f32 exp(f32 x) {
@@ -105,16 +118,17 @@ OPS_DEVICE f32 exp(f32 x) {
     return scale_by_power(1.0f + fma(r * r, p, r), i32(n));
 }
 
+// exp(r) = 1 + r + r^2 p(r), 2^-57
+OPS_TABLE f64 exp_coefficients[10] = {
+    0x1.ad8e8edd255a1p-26, 0x1.28b1f22b3d584p-22, 0x1.71df21f8e634ep-19, 0x1.a019953c73e0fp-16, 0x1.a01a0129149c2p-13,
+    0x1.6c16c185ec859p-10, 0x1.1111111128792p-7,  0x1.555555555007p-5,   0x1.55555555554f5p-3,  0x1.000000000000bp-1};
 OPS_DEVICE f64 exp(f64 x) {
     if (!(x < 710.0)) return is_nan(x) ? x : infinity64();
     if (x < -746.0) return 0.0;
     f64 n = nearest_even(x * 0x1.71547652b82fep+0);
     f64 r = fma(n, -0x1.62e42fefa39efp-1, x);
     r = fma(n, -0x1.abc9e3b39803fp-56, r);
-    // 2^-57
-    f64 p = polynomial(r, 0x1.000000000000bp-1, 0x1.55555555554f5p-3, 0x1.555555555007p-5, 0x1.1111111128792p-7,
-                       0x1.6c16c185ec859p-10, 0x1.a01a0129149c2p-13, 0x1.a019953c73e0fp-16, 0x1.71df21f8e634ep-19,
-                       0x1.28b1f22b3d584p-22, 0x1.ad8e8edd255a1p-26);
+    f64 p = table_polynomial<5>(r, exp_coefficients);
     return scale_by_power(1.0 + fma(r * r, p, r), i32(n));
 }
 
@@ -173,16 +187,13 @@ OPS_DEVICE f32 tanh(f32 x) {
     return is_nan(x) ? x : with_sign_of(1.0f - 2.0f / (exp(2.0f * a) + 1.0f), x);
 }
 
+OPS_TABLE f64 tanh_coefficients[12] = {
+    0x1.b475e45dc99f8p-18,  -0x1.058dba2fac874p-15, 0x1.83ef1b2f7f5bap-14,  -0x1.f21a2db5bbec5p-13,
+    0x1.3521d180aff8cp-11,  -0x1.7d9eaf40cd0e6p-10, 0x1.d6d3894008fbdp-9,   -0x1.226e33f208a9ap-7,
+    0x1.664f4879878f2p-6,   -0x1.ba1ba1b9f8abdp-5,  0x1.1111111110f01p-3,   -0x1.5555555555554p-2};
 OPS_DEVICE f64 tanh(f64 x) {
     f64 a = abs(x);
-    if (a < 0.55) {  // 2^-62
-        f64 z = x * x;
-        f64 p = polynomial(z, -0x1.5555555555554p-2, 0x1.1111111110f01p-3, -0x1.ba1ba1b9f8abdp-5,
-                           0x1.664f4879878f2p-6, -0x1.226e33f208a9ap-7, 0x1.d6d3894008fbdp-9,
-                           -0x1.7d9eaf40cd0e6p-10, 0x1.3521d180aff8cp-11, -0x1.f21a2db5bbec5p-13,
-                           0x1.83ef1b2f7f5bap-14, -0x1.058dba2fac874p-15, 0x1.b475e45dc99f8p-18);
-        return fma(x * z, p, x);
-    }
+    if (a < 0.55) return fma(x * (x * x), table_polynomial<6>(x * x, tanh_coefficients), x);  // 2^-62
     return is_nan(x) ? x : with_sign_of(1.0 - 2.0 / (exp(2.0 * a) + 1.0), x);
 }
 
@@ -201,7 +212,6 @@ OPS_DEVICE f32 erfc_scaled(f32 a) {
                       -0.00803574788412f, 0.00872939686806f, 0.00128014463889f, -0.00150809898494f,
                       -0.000440409914585f, 0.00033997329779f);
 }
-// Highest first. In a table, read seven at a time: as constants they would fill the scalar registers.
 OPS_TABLE f64 erfc_coefficients[21] = {
     -0x1.830e8f1aed1ffp-26, 0x1.6695d93e98476p-24,  0x1.80a574e617b12p-24,  -0x1.aece10d9b20bbp-21,
     0x1.2b13c5de25963p-22,  0x1.7e6a155729ee8p-18,  -0x1.7846129071761p-17, -0x1.994b17c6138b9p-16,
@@ -210,13 +220,7 @@ OPS_TABLE f64 erfc_coefficients[21] = {
     -0x1.9ddb23c3eb3d1p-4,  0x1.16ecefcfa52bbp-4,   0x1.f7f5df66fdb76p-7,   -0x1.1df1ad154a28ep-3,
     0x1.3ba5916e9fd7fp+0};
 OPS_DEVICE f64 erfc_scaled(f64 a) {
-    f64 t = (a - 4.0) / (a + 4.0), sum = 0;
-    OPS_NO_UNROLL
-    for (u32 first = 0; first < 21; first += 7) {
-        OPS_UNROLL
-        for (u32 i = 0; i < 7; i++) sum = fma(sum, t, erfc_coefficients[first + i]);
-    }
-    return sum;
+    return table_polynomial<7>((a - 4.0) / (a + 4.0), erfc_coefficients);
 }
 
 // erfc(a) for a >= 0.85: the rounding error of a * a is put back.
