@@ -119,8 +119,8 @@ template <u32 ROWS, typename T> OPS_DEVICE void attention_decode(const Attention
     OPS_LDS(A, scratch, DECODE_SLOTS);
     u32 lanes = u32(all_args.lanes), groups = DECODE_BLOCK / lanes;
     u32 slice = (lane_id() & (lanes - 1)) * SLICE;
-    bool q_packs = rows_take_packs<T>(all_args.q), k_packs = rows_take_packs<T>(all_args.k);
-    bool v_packs = rows_take_packs<T>(all_args.v);
+    bool q_packs = rows_take_packs<T>(all_args.q);
+    bool packs = rows_take_packs<T>(all_args.k) && rows_take_packs<T>(all_args.v);
     OPS_NO_UNROLL
     for (u64 at = block_x();; at += grid_x()) {
         const AttentionArgs& args = reread(all_args);
@@ -157,8 +157,8 @@ template <u32 ROWS, typename T> OPS_DEVICE void attention_decode(const Attention
             bool live = key < end;
             i64 line = live ? key : end - 1;
             u32 column = opaque(slice);
-            Pack<T, SLICE> ks = load_slice<SLICE>(k + line * args.k.stride[4], args.k.stride[5], column, args.d, k_packs);
-            Pack<T, SLICE> vs = load_slice<SLICE>(v + line * args.v.stride[4], args.v.stride[5], column, args.d, v_packs);
+            Pack<T, SLICE> ks = load_slice<SLICE>(k + line * args.k.stride[4], args.k.stride[5], column, args.d, packs);
+            Pack<T, SLICE> vs = load_slice<SLICE>(v + line * args.v.stride[4], args.v.stride[5], column, args.d, packs);
             A value[SLICE], dot[ROWS];
             OPS_UNROLL
             for (u32 i = 0; i < SLICE; i++) value[i] = widen(ks.v[i]);
