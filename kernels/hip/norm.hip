@@ -85,7 +85,7 @@ OPS_DEVICE void rms_norm_row(const NormArgs& args, G group, bool live, T* from, 
         OPS_UNROLL
         for (u32 i = 0; i < N; i++) squares = mad(v.v[i], v.v[i], squares);
     });
-    A inverse = A(1) / sqrt(group.reduce(squares, Sum()) / A(n) + A(args.eps));
+    A inverse = A(1) / sqrt(group.template reduce<0>(squares, Sum()) / A(n) + A(args.eps));
     if (!live) return;
     cached.again(load, [&](u64 c, const Pack<A, N>& v) OPS_INLINE {
         Pack<A, N> weight = parameters<W, N>(args.weight, args.weight_stride, c * N, A(1));
@@ -100,9 +100,11 @@ OPS_DEVICE void rms_norm_row(const NormArgs& args, G group, bool live, T* from, 
 template <bool WHOLE, bool ADD, typename T, typename W> OPS_DEVICE void rms_norm(const NormArgs& args) {
     using A = acc_t<T>;
     constexpr u32 N = row_pack<T>();
-    OPS_LDS(A, scratch, reduce_slots<NORM_BLOCK>());
+    OPS_LDS(A, scratch, turns_slots<NORM_BLOCK>());
     using G = Group<A, NORM_BLOCK, WHOLE>;
+    A* slots = scratch;  // a row has one reduction: the halves of scratch are for rows in turn
     for_rows<NORM_BLOCK, WHOLE>(args.rows, u32(args.lanes), [&](u64 row, bool live) OPS_INLINE {
+        slots = slots == scratch ? scratch + reduce_slots<NORM_BLOCK>() : scratch;
         T* x = static_cast<T*>(args.x.data) + offset_of<4>(args.shape, args.x, row);
         T* y = static_cast<T*>(args.y.data) + offset_of<4>(args.shape, args.y, row);
         T* residual = nullptr;
@@ -112,9 +114,9 @@ template <bool WHOLE, bool ADD, typename T, typename W> OPS_DEVICE void rms_norm
             sum = static_cast<T*>(args.sum.data) + offset_of<4>(args.shape, args.sum, row);
         }
         if (N != 1 && args.shape.pack == N) {
-            rms_norm_row<ADD, W, N>(args, G(scratch, args.lanes), live, x, residual, y, sum);
+            rms_norm_row<ADD, W, N>(args, G(slots, args.lanes), live, x, residual, y, sum);
         } else {
-            rms_norm_row<ADD, W, 1>(args, G(scratch, args.lanes), live, x, residual, y, sum);
+            rms_norm_row<ADD, W, 1>(args, G(slots, args.lanes), live, x, residual, y, sum);
         }
     });
 }
@@ -145,19 +147,20 @@ OPS_DEVICE Moments<acc_t<T>> moments(CachedRow<T, N, G>& cached, acc_t<T> shift,
         for (u32 i = 0; i < N; i++) total += v.v[i] - shift;
     });
     A share = A(1) / A(n);
-    Moments<A> m = moments_at(shift, cached.group.reduce(total, Sum()) * share);
-    A sum = 0, squares = 0;
+    Moments<A> m = moments_at(shift, cached.group.template reduce<0>(total, Sum()) * share);
+    A sums[2] = {};  // of deviations, and of their squares
     cached.again(load, [&](u64, const Pack<A, N>& v) OPS_INLINE {
         OPS_UNROLL
         for (u32 i = 0; i < N; i++) {
             A e = m.deviation(v.v[i]);
-            sum += e;
-            squares = mad(e, e, squares);
+            sums[0] += e;
+            sums[1] = mad(e, e, sums[1]);
         }
     });
-    sum = cached.group.reduce(sum, Sum()) * share;
-    m.variance = cached.group.reduce(squares, Sum()) * share - sum * sum;
-    m.tail += sum;
+    cached.group.template reduce_all<1>(sums, Sum());
+    A rest = sums[0] * share;
+    m.variance = sums[1] * share - rest * rest;
+    m.tail += rest;
     return m;
 }
 
@@ -184,7 +187,7 @@ OPS_DEVICE void layer_norm_row(const NormArgs& args, G group, bool live, T* from
 template <bool WHOLE, typename T, typename W> OPS_DEVICE void layer_norm(const NormArgs& args) {
     using A = acc_t<T>;
     constexpr u32 N = row_pack<T>();
-    OPS_LDS(A, scratch, reduce_slots<NORM_BLOCK>());
+    OPS_LDS(A, scratch, turns_slots<NORM_BLOCK>());
     using G = Group<A, NORM_BLOCK, WHOLE>;
     if (args.shape.dim[5] == 0) return;
     for_rows<NORM_BLOCK, WHOLE>(args.rows, u32(args.lanes), [&](u64 row, bool live) OPS_INLINE {
@@ -240,7 +243,7 @@ OPS_DEVICE void group_norm_of(const GroupNormArgs& args, u64 at, acc_t<T>* scrat
 
 template <typename T, typename W> OPS_DEVICE void group_norm(const GroupNormArgs& args) {
     constexpr u32 N = row_pack<T>();
-    OPS_LDS(acc_t<T>, scratch, reduce_slots<NORM_BLOCK>());
+    OPS_LDS(acc_t<T>, scratch, turns_slots<NORM_BLOCK>());
     if (args.shape.count == 0) return;
     for_rows<NORM_BLOCK, true>(args.group_rows, NORM_BLOCK, [&](u64 at, bool) OPS_INLINE {
         if (N != 1 && args.shape.pack == N) {
@@ -270,7 +273,7 @@ OPS_DEVICE void group_part_of(const GroupNormArgs& args, u64 first, u64 n, Momen
 template <typename T, typename W> OPS_DEVICE void group_norm_parts(const GroupNormArgs& args) {
     using A = acc_t<T>;
     constexpr u32 N = row_pack<T>();
-    OPS_LDS(A, scratch, reduce_slots<NORM_BLOCK>());
+    OPS_LDS(A, scratch, turns_slots<NORM_BLOCK>());
     for_rows<NORM_BLOCK, true>(args.group_rows * args.parts, NORM_BLOCK, [&](u64 at, bool) OPS_INLINE {
         u64 n = args.channels * args.spatial.by, group = at / args.parts;
         u64 start = (at - group * args.parts) * GROUP_PART;
@@ -293,13 +296,13 @@ OPS_DEVICE Moments<A> merged(const Moments<A>* parts, u64 count, u64 n, const G&
     for (u64 p = group.lane; p < count; p += NORM_BLOCK) {
         total = mad(weight(p), (parts[p].head - shift) + parts[p].tail, total);
     }
-    Moments<A> m = moments_at(shift, group.reduce(total, Sum()));
+    Moments<A> m = moments_at(shift, group.template reduce<0>(total, Sum()));
     OPS_NO_UNROLL
     for (u64 p = group.lane; p < count; p += NORM_BLOCK) {
         A apart = ((parts[p].head - m.head) - m.tail) + parts[p].tail;
         squares = mad(weight(p), mad(apart, apart, parts[p].variance), squares);
     }
-    m.variance = group.reduce(squares, Sum());
+    m.variance = group.template reduce<1>(squares, Sum());
     return m;
 }
 
@@ -319,7 +322,7 @@ template <typename T, typename W> OPS_DEVICE void group_norm_apply(const GroupNo
     using A = acc_t<T>;
     using G = Group<A, NORM_BLOCK, true>;
     constexpr u32 N = row_pack<T>();
-    OPS_LDS(A, scratch, reduce_slots<NORM_BLOCK>());
+    OPS_LDS(A, scratch, turns_slots<NORM_BLOCK>());
     for_rows<NORM_BLOCK, true>(args.group_rows * args.shares, NORM_BLOCK, [&](u64 at, bool) OPS_INLINE {
         u64 n = args.channels * args.spatial.by, group = at / args.shares, share = at - group * args.shares;
         u64 length = (args.parts + args.shares - 1) / args.shares * GROUP_PART;

@@ -80,9 +80,9 @@ pub(crate) fn declare(table: &mut Table) {
     }
 }
 
-/// LDS of one block reduction in the accumulator of `t`.
+/// LDS of a loop of block reductions in the accumulator of `t`: two halves of two values a wave.
 pub(crate) fn reduce_lds(t: Dtype, block: u32) -> u32 {
-    block / 32 * if t == Dtype::F64 { 8 } else { 4 }
+    4 * (block / 32) * if t == Dtype::F64 { 8 } else { 4 }
 }
 
 /// Whether a short row goes to some lanes of a wave, and to how many; else it gets a block.
