@@ -121,8 +121,9 @@ template <u32 ROWS, typename T> OPS_DEVICE void attention_decode(const Attention
     u32 slice = (lane_id() & (lanes - 1)) * SLICE;
     bool q_packs = rows_take_packs<T>(all_args.q);
     bool packs = rows_take_packs<T>(all_args.k) && rows_take_packs<T>(all_args.v);
+    u32 blocks = grid_x();
     OPS_NO_UNROLL
-    for (u64 at = block_x();; at += grid_x()) {
+    for (u64 at = block_x();; at += blocks) {
         const AttentionArgs& args = reread(all_args);
         u64 rows = args.t * args.group, row_blocks = (rows + ROWS - 1) / ROWS;
         if (at >= args.batch * args.kv_heads * row_blocks * args.splits) break;
@@ -151,14 +152,25 @@ template <u32 ROWS, typename T> OPS_DEVICE void attention_decode(const Attention
         i64 share = (end - first + i64(args.splits) - 1) / i64(args.splits);
         first += i64(split) * share;
         end = first + share < end ? first + share : end;
+        // The next key of this group travels while one is used; past the end the last one is read again.
+        Pack<T, SLICE> ks, vs, next_k, next_v;
+        auto fetch = [&](i64 key) OPS_INLINE {
+            i64 line = key < end ? key : end - 1;
+            u32 column = opaque(slice);
+            next_k = load_slice<SLICE>(k + line * args.k.stride[4], args.k.stride[5], column, args.d, packs);
+            next_v = load_slice<SLICE>(v + line * args.v.stride[4], args.v.stride[5], column, args.d, packs);
+        };
+        i64 key = first + i64(thread_x() / lanes);
+        if (first < end) fetch(key);
         OPS_NO_UNROLL
         for (i64 k0 = first; k0 < end; k0 += groups) {
-            i64 key = k0 + i64(thread_x() / lanes);
+            const AttentionArgs& now = reread(args);
             bool live = key < end;
             i64 line = live ? key : end - 1;
-            u32 column = opaque(slice);
-            Pack<T, SLICE> ks = load_slice<SLICE>(k + line * args.k.stride[4], args.k.stride[5], column, args.d, packs);
-            Pack<T, SLICE> vs = load_slice<SLICE>(v + line * args.v.stride[4], args.v.stride[5], column, args.d, packs);
+            ks = next_k;
+            vs = next_v;
+            key += groups;
+            fetch(key);
             A value[SLICE], dot[ROWS];
             OPS_UNROLL
             for (u32 i = 0; i < SLICE; i++) value[i] = widen(ks.v[i]);
@@ -168,7 +180,7 @@ template <u32 ROWS, typename T> OPS_DEVICE void attention_decode(const Attention
                 OPS_UNROLL
                 for (u32 i = 0; i < SLICE; i++) dot[r] = mad(q[r][i], value[i], dot[r]);
             }
-            Score<A> score = score_of<T>(args, batch, row, line, sum_rows<ROWS>(dot, lanes));
+            Score<A> score = score_of<T>(now, batch, row, line, sum_rows<ROWS>(dot, lanes));
             score.visible = score.visible && live;
             OPS_UNROLL
             for (u32 i = 0; i < SLICE; i++) value[i] = widen(vs.v[i]);
