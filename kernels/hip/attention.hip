@@ -33,7 +33,7 @@ template <typename T, u32 DMAX> struct Tile {
     static constexpr u32 STAGED = SIZE * DEPTH / ATTENTION_BLOCK;
     static constexpr u32 COLUMNS = DMAX / THREADS, V_PITCH = DMAX + 4;
 
-    const AttentionArgs& args;
+    const AttentionArgs& arguments;
     A* operands;
     A* probabilities;  // [key][row]; a negative one is an invisible key
     u64 batch, kv_head;
@@ -42,12 +42,12 @@ template <typename T, u32 DMAX> struct Tile {
     A most[R], sum[R], out[R][COLUMNS];
 
     OPS_METHOD Tile(const AttentionArgs& a, A* o, A* p, u64 b, u64 kv, u64 first_row)
-        : args(a), operands(o), probabilities(p), batch(b), kv_head(kv) {
+        : arguments(a), operands(o), probabilities(p), batch(b), kv_head(kv) {
         tx = thread_x() % THREADS;
         ty = thread_x() / THREADS;
         OPS_UNROLL
         for (u32 i = 0; i < R; i++) {
-            row[i] = QueryRow(args, kv_head, first_row + ty * R + i);
+            row[i] = QueryRow(a, kv_head, first_row + ty * R + i);
             most[i] = -A(infinity32());
             sum[i] = 0;
             OPS_UNROLL
@@ -58,9 +58,8 @@ template <typename T, u32 DMAX> struct Tile {
     static OPS_METHOD u32 column(u32 tx, u32 c) { return (c / 4) * 64 + tx * 4 + c % 4; }
 
     // Puts a [SIZE][DEPTH] piece of q or k into LDS as [DEPTH][PITCH].
-    OPS_METHOD void stage(A* to, const T* line, i64 stride, bool live, bool packs, u64 d0) const {
+    OPS_METHOD void stage(A* to, const T* line, i64 stride, u64 end, bool packs, u64 d0) const {
         u32 at = opaque(thread_x()) * STAGED;
-        u64 end = live ? args.d : 0;
         Pack<T, STAGED> held = load_slice<STAGED>(line, stride, d0 + at % DEPTH, end, packs);
         OPS_UNROLL
         for (u32 i = 0; i < STAGED; i++) to[(at % DEPTH + i) * PITCH + at / DEPTH] = A(widen(held.v[i]));
@@ -68,6 +67,7 @@ template <typename T, u32 DMAX> struct Tile {
 
     // dot = q k^T for the keys from k0 on.
     OPS_METHOD void dots(A (&dot)[R][R], const T* q_line, bool q_live, bool q_packs, u64 k0, bool k_packs) {
+        const AttentionArgs& args = reread(arguments);
         u64 key = k0 + opaque(thread_x()) * STAGED / DEPTH;
         bool k_live = key < args.s;
         const T* k_line = static_cast<const T*>(args.k.data) + i64(batch) * args.k.stride[2] +
@@ -77,8 +77,9 @@ template <typename T, u32 DMAX> struct Tile {
         OPS_NO_UNROLL
         for (u64 d0 = 0; d0 < args.d; d0 += DEPTH) {
             barrier();
-            stage(q_tile, q_line, args.q.stride[5], q_live, q_packs, d0);
-            stage(k_tile, k_line, args.k.stride[5], k_live, k_packs, d0);
+            const AttentionArgs& now = reread(arguments);
+            stage(q_tile, q_line, now.q.stride[5], q_live ? now.d : 0, q_packs, d0);
+            stage(k_tile, k_line, now.k.stride[5], k_live ? now.d : 0, k_packs, d0);
             barrier();
             OPS_NO_UNROLL
             for (u32 x = 0; x < DEPTH; x++) {
@@ -110,6 +111,7 @@ template <typename T, u32 DMAX> struct Tile {
         }
         OPS_NO_UNROLL
         for (u32 j = 0; j < R; j++) {
+            const AttentionArgs& args = reread(arguments);
             OPS_UNROLL
             for (u32 i = 0; i < R; i++) {
                 A* at = mine + j * PITCH + i;
@@ -149,6 +151,7 @@ template <typename T, u32 DMAX> struct Tile {
         OPS_NO_UNROLL
         for (u64 v0 = k0; v0 < k0 + SIZE && v0 < end; v0 += V_KEYS) {
             barrier();
+            const AttentionArgs& args = reread(arguments);
             const T* from = static_cast<const T*>(args.v.data) + i64(batch) * args.v.stride[2] +
                             i64(kv_head) * args.v.stride[3];
             OPS_NO_UNROLL
@@ -183,7 +186,9 @@ template <typename T, u32 DMAX> struct Tile {
         }
     }
 
-    OPS_METHOD void store(u64 rows, u64 first_row) const {
+    OPS_METHOD void store(u64 first_row) const {
+        const AttentionArgs& args = reread(arguments);
+        u64 rows = args.t * args.group;
         OPS_UNROLL
         for (u32 i = 0; i < R; i++) {
             A total = reduce_lanes(sum[i], THREADS, Sum());
@@ -199,17 +204,19 @@ template <typename T, u32 DMAX> struct Tile {
     }
 };
 
-template <u32 DMAX, typename T> OPS_DEVICE void attention(const AttentionArgs& args) {
+template <u32 DMAX, typename T> OPS_DEVICE void attention(const AttentionArgs& all_args) {
     using A = acc_t<T>;
     using Rows = Tile<T, DMAX>;
     constexpr u32 SIZE = Rows::SIZE;
     OPS_LDS(A, operands, (operand_slots<SIZE, DMAX>()));
     OPS_LDS(A, probabilities, probability_slots<SIZE>());
-    u64 rows = args.t * args.group;
-    u64 tiles = (rows + SIZE - 1) / SIZE, all = tiles * args.batch * args.kv_heads;
-    bool q_packs = rows_take_packs<T>(args.q), k_packs = rows_take_packs<T>(args.k);
-    bool v_packs = rows_take_packs<T>(args.v);
-    for (u64 at = block_x(); at < all; at += grid_x()) {
+    bool q_packs = rows_take_packs<T>(all_args.q), k_packs = rows_take_packs<T>(all_args.k);
+    bool v_packs = rows_take_packs<T>(all_args.v);
+    OPS_NO_UNROLL
+    for (u64 at = block_x();; at += grid_x()) {
+        const AttentionArgs& args = reread(all_args);
+        u64 rows = args.t * args.group, tiles = (rows + SIZE - 1) / SIZE;
+        if (at >= tiles * args.batch * args.kv_heads) break;
         // The last rows see the most keys when causal: they start first.
         u64 first_row = (tiles - 1 - at % tiles) * SIZE;
         u64 head = at / tiles, batch = head / args.kv_heads, kv_head = head % args.kv_heads;
@@ -235,7 +242,7 @@ template <u32 DMAX, typename T> OPS_DEVICE void attention(const AttentionArgs& a
                 tile.template weigh<true>(k0, end, v_packs);
             }
         }
-        tile.store(rows, first_row);
+        tile.store(first_row);
         barrier();
     }
 }

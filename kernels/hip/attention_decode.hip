@@ -114,16 +114,19 @@ OPS_DEVICE void finish_row(const AttentionArgs& args, const A* scratch, u64 batc
     if (at < args.d) to[2 + at] = out;
 }
 
-template <u32 ROWS, typename T> OPS_DEVICE void attention_decode(const AttentionArgs& args) {
+template <u32 ROWS, typename T> OPS_DEVICE void attention_decode(const AttentionArgs& all_args) {
     using A = acc_t<T>;
     OPS_LDS(A, scratch, DECODE_SLOTS);
-    u32 lanes = u32(args.lanes), groups = DECODE_BLOCK / lanes;
+    u32 lanes = u32(all_args.lanes), groups = DECODE_BLOCK / lanes;
     u32 slice = (lane_id() & (lanes - 1)) * SLICE;
-    u64 rows = args.t * args.group, row_blocks = (rows + ROWS - 1) / ROWS;
-    u64 all = args.batch * args.kv_heads * row_blocks * args.splits;
-    bool q_packs = rows_take_packs<T>(args.q), k_packs = rows_take_packs<T>(args.k);
-    bool v_packs = rows_take_packs<T>(args.v);
-    for (u64 at = block_x(); at < all; at += grid_x()) {
+    bool q_packs = rows_take_packs<T>(all_args.q);
+    bool packs = rows_take_packs<T>(all_args.k) && rows_take_packs<T>(all_args.v);
+    u32 blocks = grid_x();
+    OPS_NO_UNROLL
+    for (u64 at = block_x();; at += blocks) {
+        const AttentionArgs& args = reread(all_args);
+        u64 rows = args.t * args.group, row_blocks = (rows + ROWS - 1) / ROWS;
+        if (at >= args.batch * args.kv_heads * row_blocks * args.splits) break;
         u64 split = at % args.splits, rest = at / args.splits;
         u64 row0 = rest % row_blocks * ROWS, head = rest / row_blocks;
         u64 batch = head / args.kv_heads, kv_head = head % args.kv_heads;
@@ -149,14 +152,25 @@ template <u32 ROWS, typename T> OPS_DEVICE void attention_decode(const Attention
         i64 share = (end - first + i64(args.splits) - 1) / i64(args.splits);
         first += i64(split) * share;
         end = first + share < end ? first + share : end;
+        // The next key of this group travels while one is used; past the end the last one is read again.
+        Pack<T, SLICE> ks, vs, next_k, next_v;
+        auto fetch = [&](i64 key) OPS_INLINE {
+            i64 line = key < end ? key : end - 1;
+            u32 column = opaque(slice);
+            next_k = load_slice<SLICE>(k + line * args.k.stride[4], args.k.stride[5], column, args.d, packs);
+            next_v = load_slice<SLICE>(v + line * args.v.stride[4], args.v.stride[5], column, args.d, packs);
+        };
+        i64 key = first + i64(thread_x() / lanes);
+        if (first < end) fetch(key);
         OPS_NO_UNROLL
         for (i64 k0 = first; k0 < end; k0 += groups) {
-            i64 key = k0 + i64(thread_x() / lanes);
+            const AttentionArgs& now = reread(args);
             bool live = key < end;
             i64 line = live ? key : end - 1;
-            u32 column = opaque(slice);
-            Pack<T, SLICE> ks = load_slice<SLICE>(k + line * args.k.stride[4], args.k.stride[5], column, args.d, k_packs);
-            Pack<T, SLICE> vs = load_slice<SLICE>(v + line * args.v.stride[4], args.v.stride[5], column, args.d, v_packs);
+            ks = next_k;
+            vs = next_v;
+            key += groups;
+            fetch(key);
             A value[SLICE], dot[ROWS];
             OPS_UNROLL
             for (u32 i = 0; i < SLICE; i++) value[i] = widen(ks.v[i]);
@@ -166,7 +180,7 @@ template <u32 ROWS, typename T> OPS_DEVICE void attention_decode(const Attention
                 OPS_UNROLL
                 for (u32 i = 0; i < SLICE; i++) dot[r] = mad(q[r][i], value[i], dot[r]);
             }
-            Score<A> score = score_of<T>(args, batch, row, line, sum_rows<ROWS>(dot, lanes));
+            Score<A> score = score_of<T>(now, batch, row, line, sum_rows<ROWS>(dot, lanes));
             score.visible = score.visible && live;
             OPS_UNROLL
             for (u32 i = 0; i < SLICE; i++) value[i] = widen(vs.v[i]);
@@ -185,7 +199,7 @@ template <u32 ROWS, typename T> OPS_DEVICE void attention_decode(const Attention
                 if (lane_id() < lanes && slice < DECODE_D) line[i] = state.out[r][i];
             }
             barrier();
-            finish_row<T>(args, scratch, batch, kv_head, row0 + r, split);
+            finish_row<T>(reread(args), scratch, batch, kv_head, row0 + r, split);
             barrier();
         }
     }
@@ -195,6 +209,7 @@ template <u32 ROWS, typename T> OPS_DEVICE void attention_decode(const Attention
 template <typename T> OPS_DEVICE void attention_combine(const AttentionArgs& args) {
     using A = acc_t<T>;
     u64 rows = args.t * args.group, all = args.batch * args.kv_heads * rows;
+    OPS_NO_UNROLL
     for (u64 at = block_x(); at < all; at += grid_x()) {
         u64 head = at / rows;
         QueryRow row(args, head % args.kv_heads, at % rows);

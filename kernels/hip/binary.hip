@@ -49,8 +49,8 @@ struct SwiGlu {
 // gelu(gate) * up, gelu in its tanh form: 0.5 x (1 + tanh u) = x sigmoid(2u)
 struct GeGlu {
     template <typename A> static OPS_METHOD A floats(A gate, A up) {
-        A u = A(0.79788456080286535588) * fma(A(0.044715) * gate * gate, gate, gate);
-        return gate * sigmoid(A(2) * u) * up;
+        A twice_u = gate * fma(gate * gate, A(2 * 0.79788456080286535588 * 0.044715), A(2 * 0.79788456080286535588));
+        return gate * sigmoid(twice_u) * up;
     }
 };
 

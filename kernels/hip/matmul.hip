@@ -49,17 +49,22 @@ template <u32 GROUPS, typename T, typename W> OPS_DEVICE void matmul_tile(const 
     using StageB = Stage<W, A, SIZE, DEPTH>;
     OPS_LDS(A, tile_a, DEPTH * StageA::PITCH);
     OPS_LDS(A, tile_b, DEPTH * StageB::PITCH);
-    u64 tiles_m = (args.m + SIZE - 1) / SIZE, tiles_n = (args.n + SIZE - 1) / SIZE;
-    u64 tiles = tiles_m * tiles_n * args.batches.count;
-    for (u64 tile = block_x(); tile < tiles; tile += grid_x()) {
+    OPS_NO_UNROLL
+    for (u64 tile = block_x();; tile += grid_x()) {
+        const MatmulArgs& now = reread(args);
+        u64 tiles_m = (now.m + SIZE - 1) / SIZE, tiles_n = (now.n + SIZE - 1) / SIZE;
+        if (tile >= tiles_m * tiles_n * now.batches.count) break;
         u64 batch = tile / (tiles_m * tiles_n), in_batch = tile % (tiles_m * tiles_n);
         u64 m0 = in_batch % tiles_m * SIZE, n0 = in_batch / tiles_m * SIZE;
-        StageA a(matrix_at<const T>(args.batches, args.a, batch), args.a.row, args.a.column, args.m, args.k);
-        StageB b(matrix_at<const W>(args.batches, args.b, batch), args.b.column, args.b.row, args.n, args.k);
-        T* c = matrix_at<T>(args.batches, args.c, batch);
-        auto row = [&](u64 m) OPS_INLINE { return c + i64(m) * args.c.row; };
-        auto bias = [&](u64 n) OPS_INLINE { return bias_at<T, A>(args, n); };
-        Extent extent{args.m, args.n, args.k, args.c.column};
+        StageA a(matrix_at<const T>(now.batches, now.a, batch), now.a.row, now.a.column, now.m, now.k);
+        StageB b(matrix_at<const W>(now.batches, now.b, batch), now.b.column, now.b.row, now.n, now.k);
+        T* c = matrix_at<T>(now.batches, now.c, batch);
+        auto row = [&](u64 m) OPS_INLINE { return c + i64(m) * reread(now).c.row; };
+        auto bias = [&](u64 n) OPS_INLINE { return bias_at<T, A>(reread(now), n); };
+        auto extent = [&]() OPS_INLINE {
+            const MatmulArgs& again = reread(now);
+            return Extent{again.m, again.n, again.k, again.c.column};
+        };
         multiply_tile<GROUPS>(tile_a, tile_b, a, b, m0, n0, extent, row, bias);
     }
 }
@@ -120,21 +125,23 @@ OPS_DEVICE void matvec_columns(const MatmulArgs& args, const T* a, const W* b, T
 
 template <u32 ROWS, typename T, typename W> OPS_DEVICE void matvec(const MatmulArgs& args) {
     constexpr u32 COLUMNS = ROWS == 1 ? 4 : 2, N = PACK_BYTES / sizeof(W), WAVES = MATMUL_BLOCK / OPS_WAVE;
-    u64 groups_n = (args.n + COLUMNS - 1) / COLUMNS, groups_m = (args.m + ROWS - 1) / ROWS;
-    u64 groups = groups_n * groups_m * args.batches.count;
-    for (u64 g = u64(block_x()) * WAVES + wave_id(); g < groups; g += u64(grid_x()) * WAVES) {
+    OPS_NO_UNROLL
+    for (u64 g = u64(block_x()) * WAVES + wave_id();; g += u64(grid_x()) * WAVES) {
+        const MatmulArgs& now = reread(args);
+        u64 groups_n = (now.n + COLUMNS - 1) / COLUMNS, groups_m = (now.m + ROWS - 1) / ROWS;
+        if (g >= groups_n * groups_m * now.batches.count) break;
         u64 batch = g / (groups_n * groups_m), in_batch = g % (groups_n * groups_m);
         // Rows of a vary fastest: waves side by side read the same columns of b.
         u64 m0 = in_batch % groups_m * ROWS, n0 = in_batch / groups_m * COLUMNS;
-        const T* a = matrix_at<const T>(args.batches, args.a, batch);
-        const W* b = matrix_at<const W>(args.batches, args.b, batch);
-        T* c = matrix_at<T>(args.batches, args.c, batch);
-        bool packs = args.a.column == 1 && args.b.row == 1 && args.k % N == 0 && args.a.row % i64(N) == 0 &&
-                     args.b.column % i64(N) == 0 && is_aligned(a, PACK_BYTES) && is_aligned(b, PACK_BYTES);
+        const T* a = matrix_at<const T>(now.batches, now.a, batch);
+        const W* b = matrix_at<const W>(now.batches, now.b, batch);
+        T* c = matrix_at<T>(now.batches, now.c, batch);
+        bool packs = now.a.column == 1 && now.b.row == 1 && now.k % N == 0 && now.a.row % i64(N) == 0 &&
+                     now.b.column % i64(N) == 0 && is_aligned(a, PACK_BYTES) && is_aligned(b, PACK_BYTES);
         if (packs) {
-            matvec_columns<ROWS, COLUMNS, N>(args, a, b, c, m0, n0);
+            matvec_columns<ROWS, COLUMNS, N>(now, a, b, c, m0, n0);
         } else {
-            matvec_columns<ROWS, COLUMNS, 1>(args, a, b, c, m0, n0);
+            matvec_columns<ROWS, COLUMNS, 1>(now, a, b, c, m0, n0);
         }
     }
 }

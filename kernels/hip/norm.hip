@@ -33,6 +33,9 @@ struct GroupNormArgs {
     u64 group_rows;   // batch * groups
     u64 channels;     // of a group
     f64 eps;
+    void* partial;  // [group_rows][parts] of Moments; parts and apply only
+    u64 parts;      // of GROUP_PART elements, the last one shorter
+    u64 shares;     // apply: blocks to a group
 };
 
 constexpr u32 NORM_BLOCK = 256;
@@ -82,7 +85,7 @@ OPS_DEVICE void rms_norm_row(const NormArgs& args, G group, bool live, T* from, 
         OPS_UNROLL
         for (u32 i = 0; i < N; i++) squares = mad(v.v[i], v.v[i], squares);
     });
-    A inverse = A(1) / sqrt(group.reduce(squares, Sum()) / A(n) + A(args.eps));
+    A inverse = A(1) / sqrt(group.template reduce<0>(squares, Sum()) / A(n) + A(args.eps));
     if (!live) return;
     cached.again(load, [&](u64 c, const Pack<A, N>& v) OPS_INLINE {
         Pack<A, N> weight = parameters<W, N>(args.weight, args.weight_stride, c * N, A(1));
@@ -97,9 +100,11 @@ OPS_DEVICE void rms_norm_row(const NormArgs& args, G group, bool live, T* from, 
 template <bool WHOLE, bool ADD, typename T, typename W> OPS_DEVICE void rms_norm(const NormArgs& args) {
     using A = acc_t<T>;
     constexpr u32 N = row_pack<T>();
-    OPS_LDS(A, scratch, reduce_slots<NORM_BLOCK>());
+    OPS_LDS(A, scratch, turns_slots<NORM_BLOCK>());
     using G = Group<A, NORM_BLOCK, WHOLE>;
+    A* slots = scratch;  // a row has one reduction: the halves of scratch are for rows in turn
     for_rows<NORM_BLOCK, WHOLE>(args.rows, u32(args.lanes), [&](u64 row, bool live) OPS_INLINE {
+        slots = slots == scratch ? scratch + reduce_slots<NORM_BLOCK>() : scratch;
         T* x = static_cast<T*>(args.x.data) + offset_of<4>(args.shape, args.x, row);
         T* y = static_cast<T*>(args.y.data) + offset_of<4>(args.shape, args.y, row);
         T* residual = nullptr;
@@ -109,9 +114,9 @@ template <bool WHOLE, bool ADD, typename T, typename W> OPS_DEVICE void rms_norm
             sum = static_cast<T*>(args.sum.data) + offset_of<4>(args.shape, args.sum, row);
         }
         if (N != 1 && args.shape.pack == N) {
-            rms_norm_row<ADD, W, N>(args, G(scratch, args.lanes), live, x, residual, y, sum);
+            rms_norm_row<ADD, W, N>(args, G(slots, args.lanes), live, x, residual, y, sum);
         } else {
-            rms_norm_row<ADD, W, 1>(args, G(scratch, args.lanes), live, x, residual, y, sum);
+            rms_norm_row<ADD, W, 1>(args, G(slots, args.lanes), live, x, residual, y, sum);
         }
     });
 }
@@ -121,35 +126,41 @@ template <bool WHOLE, bool ADD, typename T, typename W> OPS_DEVICE void rms_norm
 // Mean and variance that survive a large mean: the sum of x - shift gives the mean as head + tail,
 // and deviations from that give the variance and what the mean still lacks.
 template <typename A> struct Moments {
-    A head, tail, inverse;
+    A head, tail, variance;
     OPS_METHOD A deviation(A x) const { return (x - head) - tail; }
+    OPS_METHOD A inverse(f64 eps) const { return A(1) / sqrt((variance < A(0) ? A(0) : variance) + A(eps)); }
 };
 
+// shift + mean as head + tail
+template <typename A> OPS_DEVICE Moments<A> moments_at(A shift, A mean) {
+    A head = shift + mean;
+    A part = head - shift;
+    return Moments<A>{head, (shift - (head - part)) + (mean - part), A(0)};
+}
+
 template <typename T, u32 N, typename G, typename L>
-OPS_DEVICE Moments<acc_t<T>> moments(CachedRow<T, N, G>& cached, acc_t<T> shift, u64 n, f64 eps, L load) {
+OPS_DEVICE Moments<acc_t<T>> moments(CachedRow<T, N, G>& cached, acc_t<T> shift, u64 n, L load) {
     using A = acc_t<T>;
     A total = 0;
     cached.first_pass(load, [&](u64, const Pack<A, N>& v) OPS_INLINE {
         OPS_UNROLL
         for (u32 i = 0; i < N; i++) total += v.v[i] - shift;
     });
-    A mean = cached.group.reduce(total, Sum()) / A(n);
-    A head = shift + mean;
-    A part = head - shift;
-    Moments<A> m{head, (shift - (head - part)) + (mean - part), A(0)};
-    A sum = 0, squares = 0;
+    A share = A(1) / A(n);
+    Moments<A> m = moments_at(shift, cached.group.template reduce<0>(total, Sum()) * share);
+    A sums[2] = {};  // of deviations, and of their squares
     cached.again(load, [&](u64, const Pack<A, N>& v) OPS_INLINE {
         OPS_UNROLL
         for (u32 i = 0; i < N; i++) {
             A e = m.deviation(v.v[i]);
-            sum += e;
-            squares = mad(e, e, squares);
+            sums[0] += e;
+            sums[1] = mad(e, e, sums[1]);
         }
     });
-    sum = cached.group.reduce(sum, Sum()) / A(n);
-    A variance = cached.group.reduce(squares, Sum()) / A(n) - sum * sum;
-    m.tail += sum;
-    m.inverse = A(1) / sqrt((variance < A(0) ? A(0) : variance) + A(eps));
+    cached.group.template reduce_all<1>(sums, Sum());
+    A rest = sums[0] * share;
+    m.variance = sums[1] * share - rest * rest;
+    m.tail += rest;
     return m;
 }
 
@@ -160,14 +171,15 @@ OPS_DEVICE void layer_norm_row(const NormArgs& args, G group, bool live, T* from
     u64 n = args.shape.dim[5];
     auto load = [&](u64 c) OPS_INLINE { return x.load(c); };
     CachedRow<T, N, G> cached{group, n / N, {}};
-    Moments<A> m = moments(cached, A(widen(from[0])), n, args.eps, load);
+    Moments<A> m = moments(cached, A(widen(from[0])), n, load);
+    A inverse = m.inverse(args.eps);
     if (!live) return;
     cached.again(load, [&](u64 c, const Pack<A, N>& v) OPS_INLINE {
         Pack<A, N> weight = parameters<W, N>(args.weight, args.weight_stride, c * N, A(1));
         Pack<A, N> bias = parameters<W, N>(args.bias, args.bias_stride, c * N, A(0));
         Pack<A, N> out;
         OPS_UNROLL
-        for (u32 i = 0; i < N; i++) out.v[i] = fma(m.deviation(v.v[i]) * m.inverse, weight.v[i], bias.v[i]);
+        for (u32 i = 0; i < N; i++) out.v[i] = fma(m.deviation(v.v[i]) * inverse, weight.v[i], bias.v[i]);
         y.store(c, narrow_pack<T, N>(out));
     });
 }
@@ -175,7 +187,7 @@ OPS_DEVICE void layer_norm_row(const NormArgs& args, G group, bool live, T* from
 template <bool WHOLE, typename T, typename W> OPS_DEVICE void layer_norm(const NormArgs& args) {
     using A = acc_t<T>;
     constexpr u32 N = row_pack<T>();
-    OPS_LDS(A, scratch, reduce_slots<NORM_BLOCK>());
+    OPS_LDS(A, scratch, turns_slots<NORM_BLOCK>());
     using G = Group<A, NORM_BLOCK, WHOLE>;
     if (args.shape.dim[5] == 0) return;
     for_rows<NORM_BLOCK, WHOLE>(args.rows, u32(args.lanes), [&](u64 row, bool live) OPS_INLINE {
@@ -189,42 +201,138 @@ template <bool WHOLE, typename T, typename W> OPS_DEVICE void layer_norm(const N
     });
 }
 
-// A group is a run of consecutive logical elements, whatever the strides.
+// A run of consecutive logical elements, whatever the strides: a group, or a part of one.
+template <typename T, u32 N> struct Run {
+    const GroupNormArgs& args;
+    u64 first;
+
+    OPS_METHOD Row<T, N> chunk(const Operand& operand, u64 c) const {
+        u64 element = first + c * N;
+        i64 offset = N == 1 ? offset_of<5>(args.shape, operand, element) : i64(element);
+        return Row<T, N>{static_cast<T*>(operand.data) + offset, 1};
+    }
+    OPS_METHOD Pack<T, N> load(u64 c) const { return chunk(args.x, c).load(0); }
+    // Writes chunk c, normalised; `start` is where the run starts within its group.
+    template <typename W, typename A>
+    OPS_METHOD void store(u64 c, const Pack<A, N>& v, const Moments<A>& m, A inverse, u64 channel, u64 start) const {
+        u64 of = channel + divide(args.spatial, start + c * N);
+        A weight = parameters<W, 1>(args.weight, args.weight_stride, of, A(1)).v[0];
+        A bias = parameters<W, 1>(args.bias, args.bias_stride, of, A(0)).v[0];
+        Pack<A, N> out;
+        OPS_UNROLL
+        for (u32 i = 0; i < N; i++) out.v[i] = fma(m.deviation(v.v[i]) * inverse, weight, bias);
+        chunk(args.y, c).store(0, narrow_pack<T, N>(out));
+    }
+};
+
 template <typename T, typename W, u32 N>
 OPS_DEVICE void group_norm_of(const GroupNormArgs& args, u64 at, acc_t<T>* scratch) {
     using A = acc_t<T>;
     using G = Group<A, NORM_BLOCK, true>;
     u64 n = args.channels * args.spatial.by;
-    u64 first = at * n;
-    auto chunk_of = [&](const Operand& operand, u64 c) OPS_INLINE {
-        u64 element = first + c * N;
-        i64 offset = N == 1 ? offset_of<5>(args.shape, operand, element) : i64(element);
-        return Row<T, N>{static_cast<T*>(operand.data) + offset, 1};
-    };
-    auto load = [&](u64 c) OPS_INLINE { return chunk_of(args.x, c).load(0); };
+    Run<T, N> run{args, at * n};
+    auto load = [&](u64 c) OPS_INLINE { return run.load(c); };
     CachedRow<T, N, G> cached{G(scratch, NORM_BLOCK), n / N, {}};
-    Moments<A> m = moments(cached, A(widen(load(0).v[0])), n, args.eps, load);
+    Moments<A> m = moments(cached, A(widen(load(0).v[0])), n, load);
+    A inverse = m.inverse(args.eps);
     u64 channel = at % args.groups * args.channels;
     cached.again(load, [&](u64 c, const Pack<A, N>& v) OPS_INLINE {
-        u64 of = channel + divide(args.spatial, c * N);
-        A weight = parameters<W, 1>(args.weight, args.weight_stride, of, A(1)).v[0];
-        A bias = parameters<W, 1>(args.bias, args.bias_stride, of, A(0)).v[0];
-        Pack<A, N> out;
-        OPS_UNROLL
-        for (u32 i = 0; i < N; i++) out.v[i] = fma(m.deviation(v.v[i]) * m.inverse, weight, bias);
-        chunk_of(args.y, c).store(0, narrow_pack<T, N>(out));
+        run.template store<W>(c, v, m, inverse, channel, 0);
     });
 }
 
 template <typename T, typename W> OPS_DEVICE void group_norm(const GroupNormArgs& args) {
     constexpr u32 N = row_pack<T>();
-    OPS_LDS(acc_t<T>, scratch, reduce_slots<NORM_BLOCK>());
+    OPS_LDS(acc_t<T>, scratch, turns_slots<NORM_BLOCK>());
     if (args.shape.count == 0) return;
     for_rows<NORM_BLOCK, true>(args.group_rows, NORM_BLOCK, [&](u64 at, bool) OPS_INLINE {
         if (N != 1 && args.shape.pack == N) {
             group_norm_of<T, W, N>(args, at, scratch);
         } else {
             group_norm_of<T, W, 1>(args, at, scratch);
+        }
+    });
+}
+
+// ---- group_norm of few large groups: parts, then apply ----------------------------
+
+constexpr u32 GROUP_PART = 4096;  // elements whose moments a block takes at once, from registers
+
+template <typename T, u32 N>
+OPS_DEVICE void group_part_of(const GroupNormArgs& args, u64 first, u64 n, Moments<acc_t<T>>* to, acc_t<T>* scratch) {
+    using A = acc_t<T>;
+    using G = Group<A, NORM_BLOCK, true>;
+    Run<T, N> run{args, first};
+    auto load = [&](u64 c) OPS_INLINE { return run.load(c); };
+    CachedRow<T, N, G> cached{G(scratch, NORM_BLOCK), n / N, {}};
+    Moments<A> m = moments(cached, A(widen(load(0).v[0])), n, load);
+    if (thread_x() == 0) *to = m;
+}
+
+// The moments of every part of every group.
+template <typename T, typename W> OPS_DEVICE void group_norm_parts(const GroupNormArgs& args) {
+    using A = acc_t<T>;
+    constexpr u32 N = row_pack<T>();
+    OPS_LDS(A, scratch, turns_slots<NORM_BLOCK>());
+    for_rows<NORM_BLOCK, true>(args.group_rows * args.parts, NORM_BLOCK, [&](u64 at, bool) OPS_INLINE {
+        u64 n = args.channels * args.spatial.by, group = at / args.parts;
+        u64 start = (at - group * args.parts) * GROUP_PART;
+        u64 length = n - start < GROUP_PART ? n - start : GROUP_PART;
+        Moments<A>* to = static_cast<Moments<A>*>(args.partial) + at;
+        if (N != 1 && args.shape.pack == N) {
+            group_part_of<T, N>(args, group * n + start, length, to, scratch);
+        } else {
+            group_part_of<T, 1>(args, group * n + start, length, to, scratch);
+        }
+    });
+}
+
+// The moments of a group from those of its parts: deviations from the first part's mean, then from all's.
+template <typename A, typename G>
+OPS_DEVICE Moments<A> merged(const Moments<A>* parts, u64 count, u64 n, const G& group) {
+    A shift = parts[0].head, total = 0, squares = 0;
+    auto weight = [&](u64 p) OPS_INLINE { return A(p + 1 < count ? GROUP_PART : n - p * GROUP_PART) / A(n); };
+    OPS_NO_UNROLL
+    for (u64 p = group.lane; p < count; p += NORM_BLOCK) {
+        total = mad(weight(p), (parts[p].head - shift) + parts[p].tail, total);
+    }
+    Moments<A> m = moments_at(shift, group.template reduce<0>(total, Sum()));
+    OPS_NO_UNROLL
+    for (u64 p = group.lane; p < count; p += NORM_BLOCK) {
+        A apart = ((parts[p].head - m.head) - m.tail) + parts[p].tail;
+        squares = mad(weight(p), mad(apart, apart, parts[p].variance), squares);
+    }
+    m.variance = group.template reduce<1>(squares, Sum());
+    return m;
+}
+
+template <typename T, typename W, u32 N, typename A>
+OPS_DEVICE void group_apply_to(const GroupNormArgs& args, u64 group, u64 start, u64 end, const Moments<A>& m) {
+    Run<T, N> run{args, group * args.channels * args.spatial.by + start};
+    A inverse = m.inverse(args.eps);
+    u64 channel = group % args.groups * args.channels;
+    OPS_NO_UNROLL
+    for (u64 c = thread_x(); c < (end - start) / N; c += NORM_BLOCK) {
+        run.template store<W>(c, widen_pack<T, N>(run.load(c)), m, inverse, channel, start);
+    }
+}
+
+// Normalises with them: a block to each of a group's shares, which are whole parts.
+template <typename T, typename W> OPS_DEVICE void group_norm_apply(const GroupNormArgs& args) {
+    using A = acc_t<T>;
+    using G = Group<A, NORM_BLOCK, true>;
+    constexpr u32 N = row_pack<T>();
+    OPS_LDS(A, scratch, turns_slots<NORM_BLOCK>());
+    for_rows<NORM_BLOCK, true>(args.group_rows * args.shares, NORM_BLOCK, [&](u64 at, bool) OPS_INLINE {
+        u64 n = args.channels * args.spatial.by, group = at / args.shares, share = at - group * args.shares;
+        u64 length = (args.parts + args.shares - 1) / args.shares * GROUP_PART;
+        u64 start = share * length < n ? share * length : n, end = n - start < length ? n : start + length;
+        const Moments<A>* parts = static_cast<const Moments<A>*>(args.partial) + group * args.parts;
+        Moments<A> m = merged(parts, args.parts, n, G(scratch, NORM_BLOCK));
+        if (N != 1 && args.shape.pack == N) {
+            group_apply_to<T, W, N>(args, group, start, end, m);
+        } else {
+            group_apply_to<T, W, 1>(args, group, start, end, m);
         }
     });
 }

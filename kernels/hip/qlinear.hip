@@ -120,7 +120,7 @@ template <u32 ROWS, typename B, typename T> OPS_DEVICE void qlinear_rows(const Q
     for (; first < groups; first += step) {
         // A group past the end works on columns past the end, which are not stored.
         u64 at = first + lane_id() / u32(args.lanes);
-        qlinear_columns<ROWS, COLUMNS, B, T>(args, at % groups_m * ROWS, at / groups_m * COLUMNS);
+        qlinear_columns<ROWS, COLUMNS, B, T>(reread(args), at % groups_m * ROWS, at / groups_m * COLUMNS);
     }
 }
 
@@ -200,14 +200,20 @@ template <u32 GROUPS, typename B, typename T> OPS_DEVICE void qlinear_tile(const
     using StageW = StageBlocks<B, A, SIZE, DEPTH>;
     OPS_LDS(A, tile_x, DEPTH * StageX::PITCH);
     OPS_LDS(A, tile_w, DEPTH * StageW::PITCH);
-    u64 tiles_m = (args.rows + SIZE - 1) / SIZE, tiles = tiles_m * ((args.n + SIZE - 1) / SIZE);
-    for (u64 tile = block_x(); tile < tiles; tile += grid_x()) {
+    OPS_NO_UNROLL
+    for (u64 tile = block_x();; tile += grid_x()) {
+        const QLinearArgs& now = reread(args);
+        u64 tiles_m = (now.rows + SIZE - 1) / SIZE;
+        if (tile >= tiles_m * ((now.n + SIZE - 1) / SIZE)) break;
         u64 m0 = tile % tiles_m * SIZE, n0 = tile / tiles_m * SIZE;
-        StageX x(args, m0);
-        StageW weight(args);
-        auto row = [&](u64 m) OPS_INLINE { return row_at<T>(args.shape, args.y, m); };
+        StageX x(now, m0);
+        StageW weight(now);
+        auto row = [&](u64 m) OPS_INLINE { return row_at<T>(now.shape, now.y, m); };
         auto bias = [](u64) OPS_INLINE { return A(0); };
-        Extent extent{args.rows, args.n, args.k, args.y.stride[5]};
+        auto extent = [&]() OPS_INLINE {
+            const QLinearArgs& again = reread(now);
+            return Extent{again.rows, again.n, again.k, again.y.stride[5]};
+        };
         multiply_tile<GROUPS>(tile_x, tile_w, x, weight, m0, n0, extent, row, bias);
     }
 }

@@ -21,18 +21,18 @@ OPS_DEVICE void softmax_row(const SoftmaxArgs& args, G group, bool live, T* from
     Row<T, N> x{from, args.x.stride[5]}, y{to, args.y.stride[5]};
     auto load = [&](u64 c) OPS_INLINE { return x.load(c); };
     CachedRow<T, N, G> cached{group, args.shape.dim[5] / N, {}};
-    A most = -A(infinity32());
+    A most = -A(infinity32());  // of what is a number: a NaN shows in the sum
     cached.first_pass(load, [&](u64, const Pack<A, N>& v) OPS_INLINE {
         OPS_UNROLL
-        for (u32 i = 0; i < N; i++) most = maximum(most, v.v[i]);
+        for (u32 i = 0; i < N; i++) most = larger(most, v.v[i]);
     });
-    most = group.reduce(most, Max());
+    most = group.template reduce<0>(most, Larger());
     A sum = 0;
     cached.again(load, [&](u64, const Pack<A, N>& v) OPS_INLINE {
         OPS_UNROLL
         for (u32 i = 0; i < N; i++) sum += exp(v.v[i] - most);
     });
-    sum = group.reduce(sum, Sum());
+    sum = group.template reduce<1>(sum, Sum());
     A factor = LOG ? log(sum) : A(1) / sum;
     if (!live) return;
     cached.again(load, [&](u64 c, const Pack<A, N>& v) OPS_INLINE {
@@ -49,7 +49,7 @@ OPS_DEVICE void softmax_row(const SoftmaxArgs& args, G group, bool live, T* from
 template <bool WHOLE, bool LOG, typename T> OPS_DEVICE void softmax(const SoftmaxArgs& args) {
     using A = acc_t<T>;
     constexpr u32 N = row_pack<T>();
-    OPS_LDS(A, scratch, reduce_slots<SOFTMAX_BLOCK>());
+    OPS_LDS(A, scratch, turns_slots<SOFTMAX_BLOCK>());
     using G = Group<A, SOFTMAX_BLOCK, WHOLE>;
     for_rows<SOFTMAX_BLOCK, WHOLE>(args.rows, u32(args.lanes), [&](u64 row, bool live) OPS_INLINE {
         T* x = static_cast<T*>(args.x.data) + offset_of<4>(args.shape, args.x, row);

@@ -23,8 +23,8 @@ struct AffineArgs {
 template <typename A> OPS_DEVICE A silu_of(A x) { return x * sigmoid(x); }
 // 0.5 x (1 + tanh u) is x sigmoid(2u), which keeps its accuracy for negative x.
 template <typename A> OPS_DEVICE A gelu_of(A x) {
-    A u = A(0.79788456080286535588) * fma(A(0.044715) * x * x, x, x);
-    return x * sigmoid(A(2) * u);
+    A twice_u = x * fma(x * x, A(2 * 0.79788456080286535588 * 0.044715), A(2 * 0.79788456080286535588));
+    return x * sigmoid(twice_u);
 }
 
 struct Sigmoid { template <typename A> static OPS_METHOD A of(A x) { return sigmoid(x); } };
@@ -69,14 +69,6 @@ struct Sign {  // of NaN, 0
 };
 
 template <typename F> struct is_long { static constexpr bool value = false; };
-template <> struct is_long<Sigmoid> { static constexpr bool value = true; };
-template <> struct is_long<Silu> { static constexpr bool value = true; };
-template <> struct is_long<Gelu> { static constexpr bool value = true; };
-template <> struct is_long<GeluErf> { static constexpr bool value = true; };
-template <> struct is_long<Tanh> { static constexpr bool value = true; };
-template <> struct is_long<Erf> { static constexpr bool value = true; };
-template <> struct is_long<Exp> { static constexpr bool value = true; };
-template <> struct is_long<Log> { static constexpr bool value = true; };
 template <> struct is_long<Sin> { static constexpr bool value = true; };
 template <> struct is_long<Cos> { static constexpr bool value = true; };
 

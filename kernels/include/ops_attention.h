@@ -68,15 +68,17 @@ OPS_DEVICE Score<A> score_of(const AttentionArgs& args, u64 batch, const QueryRo
     Score<A> score{dot * A(args.scale), distance >= -args.left && distance <= args.right && key < i64(args.s)};
     if (args.softcap != 0) score.value = A(args.softcap) * tanh(score.value / A(args.softcap));
     if (args.slopes != nullptr) {
-        A slope = widen(static_cast<const T*>(args.slopes)[i64(row.head) * args.slope_stride]);
+        const AttentionArgs& here = reread(args);
+        A slope = widen(static_cast<const T*>(here.slopes)[i64(row.head) * here.slope_stride]);
         score.value = mad(slope, A(distance), score.value);
     }
     if (args.mask_kind != MASK_NONE && score.visible) {
-        i64 at = row.offset(args.mask, batch) + key * args.mask.stride[5];
+        const Operand& mask = reread(args).mask;
+        i64 at = row.offset(mask, batch) + key * mask.stride[5];
         if (args.mask_kind == MASK_ADDED) {
-            score.value += A(widen(static_cast<const T*>(args.mask.data)[at]));
+            score.value += A(widen(static_cast<const T*>(mask.data)[at]));
         } else {
-            score.visible = static_cast<const u8*>(args.mask.data)[at] != 0;
+            score.visible = static_cast<const u8*>(mask.data)[at] != 0;
         }
     }
     return score;
@@ -99,9 +101,12 @@ OPS_DEVICE Pack<T, N> load_slice(const T* row, i64 stride, u64 at, u64 d, bool p
         }
         return out;
     }
+    u64 left = at < d ? d - at : 0;
+    u32 room = left < N ? u32(left) : N;
+    row += i64(at) * stride;
     OPS_UNROLL
     for (u32 i = 0; i < N; i++) {
-        if (at + i < d) out.v[i] = row[i64(at + i) * stride];
+        if (i < room) out.v[i] = row[i64(i) * stride];
     }
     return out;
 }

@@ -1,7 +1,10 @@
-// Elementary functions in plain arithmetic, the same bits of source on every target: what the host
-// tests measure is what a device runs. Their largest error is below 2.5 ulp, in f32 and in f64 (of
-// normal_cdf: besides what rounding x / sqrt 2 does to it). No function flushes subnormals or assumes
-// finite input. Polynomials are minimax fits made with Sollya and mpmath; their error stands beside each.
+// Elementary functions in plain arithmetic, the same source on every target but for what GPUs have an
+// instruction for: 2^x, 1 / x and log of f32. The largest error on the host, which the tests measure, is
+// below 2.5 ulp, in f32 and in f64, and 6 for f32's normal_cdf; f64's has besides what rounding x / sqrt 2
+// does to it. On AMD both instructions are exact to 1 ulp (ISA documents, V_EXP_F32 and V_RCP_F32), which
+// is what the host's polynomial for 2^x is, and a quotient is corrected; so the limits hold there too. No
+// function flushes subnormals or assumes finite input. Those of f32 have no branches, so that neighbours
+// overlap; sin and cos have one, for large arguments. Polynomials are minimax fits with their error beside.
 #pragma once
 #include "ops_types.h"
 
@@ -52,6 +55,13 @@ template <typename A> OPS_DEVICE A round(A x) {
 }
 // NaN from either side wins.
 template <typename A> OPS_DEVICE A maximum(A a, A b) { return a > b || a != a ? a : b; }
+// NaN loses: one instruction.
+#if defined(OPS_HOST)
+template <typename A> OPS_DEVICE A larger(A a, A b) { return a > b || b != b ? a : b; }
+#else
+OPS_DEVICE f32 larger(f32 a, f32 b) { return OPS_MATH(fmaxf)(a, b); }
+OPS_DEVICE f64 larger(f64 a, f64 b) { return OPS_MATH(fmax)(a, b); }
+#endif
 template <typename A> OPS_DEVICE A minimum(A a, A b) { return a < b || a != a ? a : b; }
 
 // Products and sums that no compiler may fuse, where the result must equal a reference bit for bit.
@@ -78,8 +88,12 @@ OPS_DEVICE f32 add_exact(f32 a, f32 b) {
 
 // x * 2^n for |n| up to twice the exponent range, rounded once at the end.
 OPS_DEVICE f32 scale_by_power(f32 x, i32 n) {
+#if defined(OPS_AMD)
+    return __builtin_ldexpf(x, n);
+#else
     i32 half = n >> 1;
     return x * bits_as<f32>(u32(half + 127) << 23) * bits_as<f32>(u32(n - half + 127) << 23);
+#endif
 }
 OPS_DEVICE f64 scale_by_power(f64 x, i32 n) {
     i32 half = n >> 1;
@@ -92,35 +106,95 @@ template <typename A, typename... C> OPS_DEVICE A polynomial(A x, A c, C... rest
     return fma(polynomial(x, rest...), x, c);
 }
 
-// ---- exp ----------------------------------------------------------------------
-
-OPS_DEVICE f32 exp(f32 x) {
-    if (!(x < 89.0f)) return is_nan(x) ? x : infinity32();
-    if (x < -104.0f) return 0.0f;
-    f32 n = nearest_even(x * 0x1.715476p+0f);
-    f32 r = fma(n, -0x1.62e430p-1f, x);
-    r = fma(n, 0x1.05c610p-29f, r);
-    // 2^-28 on |r| <= ln 2 / 2
-    f32 p = polynomial(r, 0x1.fffffap-2f, 0x1.55548ap-3f, 0x1.555a12p-5f, 0x1.123f7cp-7f, 0x1.696e4ep-10f);
-    return scale_by_power(1.0f + fma(r * r, p, r), i32(n));
+// The same from a table, highest power first, read AT_ONCE at a time: as constants, those of a long
+// polynomial of f64 would be kept for a whole loop and fill the scalar registers.
+template <u32 AT_ONCE, u32 COUNT> OPS_DEVICE f64 table_polynomial(f64 x, const f64 (&c)[COUNT]) {
+    static_assert(COUNT % AT_ONCE == 0, "whole turns");
+    f64 sum = 0;
+    OPS_NO_UNROLL
+    for (u32 first = 0; first < COUNT; first += AT_ONCE) {
+        OPS_UNROLL
+        for (u32 i = 0; i < AT_ONCE; i++) sum = fma(sum, x, c[first + i]);
+    }
+    return sum;
 }
 
+// a / b for 1 <= b < 2^64 and a not above b: the instruction's reciprocal, and one correction.
+OPS_DEVICE f32 quotient(f32 a, f32 b) {
+#if defined(OPS_HOST)
+    return a / b;
+#else
+#if defined(OPS_AMD)
+    f32 inverse = __builtin_amdgcn_rcpf(b);
+#else
+    f32 inverse;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(b));
+#endif
+    f32 q = a * inverse;
+    return fma(fma(-b, q, a), inverse, q);
+#endif
+}
+OPS_DEVICE f64 quotient(f64 a, f64 b) { return a / b; }
+
+// ---- exp ----------------------------------------------------------------------
+
+// 2^x where that is a normal number; less than the smallest of those may come as zero.
+OPS_DEVICE f32 exp2_normal(f32 x) {
+#if defined(OPS_AMD)
+    return __builtin_amdgcn_exp2f(x);
+#elif defined(OPS_CUDA)
+    f32 out;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(out) : "f"(x));
+    return out;
+#else
+    if (x < -126.0f) return 0.0f;
+    if (x >= 128.0f) return infinity32();
+    f32 n = nearest_even(x), f = x - n;
+    // 2^-28
+    f32 p = polynomial(f, 0x1.62e430p-1f, 0x1.ebfbdcp-3f, 0x1.c6aee8p-5f, 0x1.3b2d4cp-7f, 0x1.5f3e52p-10f, 0x1.41fbbcp-13f);
+    return scale_by_power(fma(f, p, 1.0f), is_nan(x) ? 0 : i32(n));
+#endif
+}
+
+// The nearest integer between -151 and 129, which is as far as exponents go; any for NaN.
+OPS_DEVICE f32 nearest_exponent(f32 x) {
+#if defined(OPS_AMD)
+    return nearest_even(__builtin_amdgcn_fmed3f(x, -151.0f, 129.0f));
+#elif defined(OPS_CUDA)
+    return (fminf(fmaxf(x, -151.0f), 129.0f) + 0x1.8p23f) - 0x1.8p23f;
+#else
+    return nearest_even(x < 129.0f ? x > -151.0f ? x : -151.0f : 129.0f);
+#endif
+}
+
+// x log2(e) is split into an integer and the rest, which keeps what the product lost.
+OPS_DEVICE f32 exp(f32 x) {
+    f32 n = nearest_exponent(x * 0x1.715476p+0f);
+    f32 f = fma(x, 0x1.4ae0c0p-26f, fma(x, 0x1.715476p+0f, -n));
+    return scale_by_power(exp2_normal(f), i32(n));
+}
+
+// exp(r) = 1 + r + r^2 p(r), 2^-57
+OPS_TABLE f64 exp_coefficients[10] = {
+    0x1.ad8e8edd255a1p-26, 0x1.28b1f22b3d584p-22, 0x1.71df21f8e634ep-19, 0x1.a019953c73e0fp-16, 0x1.a01a0129149c2p-13,
+    0x1.6c16c185ec859p-10, 0x1.1111111128792p-7,  0x1.555555555007p-5,   0x1.55555555554f5p-3,  0x1.000000000000bp-1};
 OPS_DEVICE f64 exp(f64 x) {
     if (!(x < 710.0)) return is_nan(x) ? x : infinity64();
     if (x < -746.0) return 0.0;
     f64 n = nearest_even(x * 0x1.71547652b82fep+0);
     f64 r = fma(n, -0x1.62e42fefa39efp-1, x);
     r = fma(n, -0x1.abc9e3b39803fp-56, r);
-    // 2^-57
-    f64 p = polynomial(r, 0x1.000000000000bp-1, 0x1.55555555554f5p-3, 0x1.555555555007p-5, 0x1.1111111128792p-7,
-                       0x1.6c16c185ec859p-10, 0x1.a01a0129149c2p-13, 0x1.a019953c73e0fp-16, 0x1.71df21f8e634ep-19,
-                       0x1.28b1f22b3d584p-22, 0x1.ad8e8edd255a1p-26);
+    f64 p = table_polynomial<5>(r, exp_coefficients);
     return scale_by_power(1.0 + fma(r * r, p, r), i32(n));
 }
 
 // ---- log ----------------------------------------------------------------------
 
+// On a device the compiler's: one instruction (1 ulp on AMD) and a product in two parts.
 OPS_DEVICE f32 log(f32 x) {
+#if !defined(OPS_HOST)
+    return OPS_MATH(logf)(x);
+#else
     if (!(x > 0.0f)) return x == 0.0f ? -infinity32() : quiet_nan32();
     if (x == infinity32()) return x;
     i32 bias = -127;
@@ -138,6 +212,7 @@ OPS_DEVICE f32 log(f32 x) {
     f32 square = f * f;
     f32 tail = fma(square * f, p, e * -0x1.05c610p-29f);
     return fma(e, 0x1.62e430p-1f, f + fma(square, -0.5f, tail));
+#endif
 }
 
 OPS_DEVICE f64 log(f64 x) {
@@ -164,59 +239,50 @@ OPS_DEVICE f64 log(f64 x) {
 // ---- tanh, logistic --------------------------------------------------------------
 
 OPS_DEVICE f32 tanh(f32 x) {
-    f32 a = abs(x);
-    if (a < 0.55f) {  // 2^-28
-        f32 z = x * x;
-        f32 p = polynomial(z, -0x1.55553ep-2f, 0x1.1109bep-3f, -0x1.b89abap-5f, 0x1.54c3c2p-6f, -0x1.828776p-8f);
-        return fma(x * z, p, x);
-    }
-    return is_nan(x) ? x : with_sign_of(1.0f - 2.0f / (exp(2.0f * a) + 1.0f), x);
+    f32 a = abs(x), z = x * x;
+    // 2^-28 below 0.55
+    f32 p = polynomial(z, -0x1.55553ep-2f, 0x1.1109bep-3f, -0x1.b89abap-5f, 0x1.54c3c2p-6f, -0x1.828776p-8f);
+    f32 e = exp(-2.0f * a);
+    f32 far = with_sign_of(quotient(1.0f - e, 1.0f + e), x);
+    return a < 0.55f ? fma(x * z, p, x) : far;
 }
 
+OPS_TABLE f64 tanh_coefficients[12] = {
+    0x1.b475e45dc99f8p-18,  -0x1.058dba2fac874p-15, 0x1.83ef1b2f7f5bap-14,  -0x1.f21a2db5bbec5p-13,
+    0x1.3521d180aff8cp-11,  -0x1.7d9eaf40cd0e6p-10, 0x1.d6d3894008fbdp-9,   -0x1.226e33f208a9ap-7,
+    0x1.664f4879878f2p-6,   -0x1.ba1ba1b9f8abdp-5,  0x1.1111111110f01p-3,   -0x1.5555555555554p-2};
 OPS_DEVICE f64 tanh(f64 x) {
     f64 a = abs(x);
-    if (a < 0.55) {  // 2^-62
-        f64 z = x * x;
-        f64 p = polynomial(z, -0x1.5555555555554p-2, 0x1.1111111110f01p-3, -0x1.ba1ba1b9f8abdp-5,
-                           0x1.664f4879878f2p-6, -0x1.226e33f208a9ap-7, 0x1.d6d3894008fbdp-9,
-                           -0x1.7d9eaf40cd0e6p-10, 0x1.3521d180aff8cp-11, -0x1.f21a2db5bbec5p-13,
-                           0x1.83ef1b2f7f5bap-14, -0x1.058dba2fac874p-15, 0x1.b475e45dc99f8p-18);
-        return fma(x * z, p, x);
-    }
+    if (a < 0.55) return fma(x * (x * x), table_polynomial<6>(x * x, tanh_coefficients), x);  // 2^-62
     return is_nan(x) ? x : with_sign_of(1.0 - 2.0 / (exp(2.0 * a) + 1.0), x);
 }
 
 // 1 / (1 + exp(-x)), with relative accuracy for negative x too.
 template <typename A> OPS_DEVICE A sigmoid(A x) {
     A e = exp(-abs(x));
-    return (x < A(0) ? e : A(1)) / (A(1) + e);
+    return quotient(x < A(0) ? e : A(1), A(1) + e);
 }
 
 // ---- erf ----------------------------------------------------------------------
 
-// (1 + 2a) exp(a^2) erfc(a) for a >= 0.85, as a polynomial in (a - k) / (a + k). 2^-33, 2^-57.
-OPS_DEVICE f32 erfc_scaled(f32 a) {
-    f32 t = (a - 2.0f) / (a + 2.0f);
-    return polynomial(t, 1.27697838153f, -0.0927638280106f, -0.166030390991f, 0.16405137851f, -0.0542203569962f,
-                      -0.00803574788412f, 0.00872939686806f, 0.00128014463889f, -0.00150809898494f,
-                      -0.000440409914585f, 0.00033997329779f);
-}
+// (1 + 2a) exp(a^2) erfc(a) for a >= 0.85, as a polynomial in (a - 4) / (a + 4). 2^-57.
+OPS_TABLE f64 erfc_coefficients[21] = {
+    -0x1.830e8f1aed1ffp-26, 0x1.6695d93e98476p-24,  0x1.80a574e617b12p-24,  -0x1.aece10d9b20bbp-21,
+    0x1.2b13c5de25963p-22,  0x1.7e6a155729ee8p-18,  -0x1.7846129071761p-17, -0x1.994b17c6138b9p-16,
+    0x1.3bdefe836e60ep-13,  -0x1.a1df79fe0a9b1p-13, -0x1.8d4a8a5f2207cp-11, 0x1.49c672d45a4fbp-8,
+    -0x1.09623893c00c8p-6,  0x1.3079edf5d73fep-5,   -0x1.0fb06dfe09a97p-4,  0x1.7fee004e15825p-4,
+    -0x1.9ddb23c3eb3d1p-4,  0x1.16ecefcfa52bbp-4,   0x1.f7f5df66fdb76p-7,   -0x1.1df1ad154a28ep-3,
+    0x1.3ba5916e9fd7fp+0};
 OPS_DEVICE f64 erfc_scaled(f64 a) {
-    f64 t = (a - 4.0) / (a + 4.0);
-    return polynomial(t, 0x1.3ba5916e9fd7fp+0, -0x1.1df1ad154a28ep-3, 0x1.f7f5df66fdb76p-7, 0x1.16ecefcfa52bbp-4,
-                      -0x1.9ddb23c3eb3d1p-4, 0x1.7fee004e15825p-4, -0x1.0fb06dfe09a97p-4, 0x1.3079edf5d73fep-5,
-                      -0x1.09623893c00c8p-6, 0x1.49c672d45a4fbp-8, -0x1.8d4a8a5f2207cp-11, -0x1.a1df79fe0a9b1p-13,
-                      0x1.3bdefe836e60ep-13, -0x1.994b17c6138b9p-16, -0x1.7846129071761p-17, 0x1.7e6a155729ee8p-18,
-                      0x1.2b13c5de25963p-22, -0x1.aece10d9b20bbp-21, 0x1.80a574e617b12p-24, 0x1.6695d93e98476p-24,
-                      -0x1.830e8f1aed1ffp-26);
+    return table_polynomial<7>((a - 4.0) / (a + 4.0), erfc_coefficients);
 }
 
 // erfc(a) for a >= 0.85: the rounding error of a * a is put back.
-template <typename A> OPS_DEVICE A erfc_tail(A a) {
-    A square = a * a;
-    A lost = fma(a, a, -square);
-    A e = exp(-square);
-    return fma(-e, lost, e) * erfc_scaled(a) / fma(A(2), a, A(1));
+OPS_DEVICE f64 erfc_tail(f64 a) {
+    f64 square = a * a;
+    f64 lost = fma(a, a, -square);
+    f64 e = exp(-square);
+    return fma(-e, lost, e) * erfc_scaled(a) / fma(2.0, a, 1.0);
 }
 
 OPS_DEVICE f32 erf_near_zero(f32 x) {  // |x| < 0.9; 2^-26
@@ -234,22 +300,45 @@ OPS_DEVICE f64 erf_near_zero(f64 x) {  // 2^-56
     return fma(x, p, x);
 }
 
-template <typename A> OPS_DEVICE A erf(A x) {
-    A a = abs(x);
-    if (a < A(0.88)) return erf_near_zero(x);
+OPS_DEVICE f32 erf(f32 x) {
+    f32 a = abs(x), b = a > 4.0f ? 4.0f : a;  // NaN stays; from 4 on 1 is nearest
+    // log2 of erfc from 0.86 to 4: 2^-28 of erf
+    f32 p = polynomial(b, -0x1.5e1010p-13f, -0x1.a09bdep+0f, -0x1.d63bd2p-1f, -0x1.349b80p-3f, 0x1.09af38p-5f,
+                       -0x1.25d618p-8f, 0x1.328392p-12f);
+    f32 far = with_sign_of(1.0f - exp2_normal(p), x);
+    return a < 0.88f ? erf_near_zero(x) : far;
+}
+OPS_DEVICE f64 erf(f64 x) {
+    f64 a = abs(x);
+    if (a < 0.88) return erf_near_zero(x);
     if (is_nan(x)) return x;
-    A tail = a < A(6.5) ? erfc_tail(a) : A(0);
-    return with_sign_of(A(1) - tail, x);
+    f64 tail = a < 6.5 ? erfc_tail(a) : 0.0;
+    return with_sign_of(1.0 - tail, x);
 }
 
 // The normal distribution function, 0.5 erfc(-x / sqrt 2), with relative accuracy in the left tail.
-template <typename A> OPS_DEVICE A normal_cdf(A x) {
-    A z = x * A(0.70710678118654752440);
-    A a = abs(z);
-    if (a < A(0.88)) return fma(A(0.5), erf_near_zero(z), A(0.5));
+// f32: of a = |x|, it is exp(-b^2) r s((b - 3) r) or 1 less that, with b = a / sqrt 2 and r = 1 / (b + 3).
+OPS_DEVICE f32 normal_cdf(f32 x) {
+    f32 a = abs(x);
+    a = a > 14.5f ? 14.5f : a;  // NaN stays; there the function is below the smallest number
+    f32 half = 0.5f * a, square = half * a, lost = fma(half, a, -square);
+    f32 b = a * 0x1.6a09e6p-1f, r = quotient(1.0f, b + 3.0f);
+    // 2^-28
+    f32 s = polynomial((b - 3.0f) * r, 0x1.12f21ep-1f, -0x1.c44c48p-2f, 0x1.2e3268p-2f, -0x1.3deacap-3f,
+                       0x1.e9976cp-5f, -0x1.b7bf60p-7f, -0x1.41a9a6p-11f, 0x1.93c70cp-10f, -0x1.f9687ap-13f,
+                       -0x1.547e3cp-13f);
+    f32 n = nearest_exponent(square * -0x1.715476p+0f);
+    f32 f = fma(square, -0x1.4ae0c0p-26f, fma(square, -0x1.715476p+0f, -n));
+    f32 tail = scale_by_power(exp2_normal(fma(lost, -0x1.715476p+0f, f)) * (r * s), i32(n));
+    return x < 0.0f ? tail : 1.0f - tail;
+}
+OPS_DEVICE f64 normal_cdf(f64 x) {
+    f64 z = x * 0.70710678118654752440;
+    f64 a = abs(z);
+    if (a < 0.88) return fma(0.5, erf_near_zero(z), 0.5);
     if (is_nan(x)) return x;
-    A half_tail = a < A(27.5) ? A(0.5) * erfc_tail(a) : A(0);
-    return x < A(0) ? half_tail : A(1) - half_tail;
+    f64 half_tail = a < 27.5 ? 0.5 * erfc_tail(a) : 0.0;
+    return x < 0.0 ? half_tail : 1.0 - half_tail;
 }
 
 }  // namespace ops

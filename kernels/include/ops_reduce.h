@@ -10,6 +10,9 @@ struct Sum {
 struct Max {
     template <typename A> OPS_METHOD A operator()(A a, A b) const { return maximum(a, b); }
 };
+struct Larger {
+    template <typename A> OPS_METHOD A operator()(A a, A b) const { return larger(a, b); }
+};
 
 // Every lane of each aligned group of `width` lanes gets the group's total. All lanes of the wave take part.
 template <typename F, typename A> OPS_DEVICE A reduce_lanes(A value, u32 width, F f) {
@@ -17,21 +20,29 @@ template <typename F, typename A> OPS_DEVICE A reduce_lanes(A value, u32 width, 
     return value;
 }
 
-// Slots of LDS that reduce_block wants, enough for either wave size.
-template <u32 BLOCK> OPS_DEVICE constexpr u32 reduce_slots() { return BLOCK / 32; }
+// Slots of LDS that a reduction of at most two values wants, enough for either wave size; and the slots
+// for a loop of reductions, which take the two halves in turns.
+template <u32 BLOCK> OPS_DEVICE constexpr u32 reduce_slots() { return 2 * BLOCK / 32; }
+template <u32 BLOCK> OPS_DEVICE constexpr u32 turns_slots() { return 2 * reduce_slots<BLOCK>(); }
 
-// Every thread of the block gets the total. `scratch` holds reduce_slots<BLOCK>() values and may be
-// used again at once.
-template <u32 BLOCK, typename F, typename A> OPS_DEVICE A reduce_block(A value, A* scratch, F f) {
+// Every thread of the block gets the totals of VALUES values. The block must pass another barrier before
+// `scratch` is used again: a reduction in the other half is one.
+template <u32 BLOCK, u32 VALUES, typename F, typename A>
+OPS_DEVICE void reduce_block(A (&value)[VALUES], A* scratch, F f) {
+    static_assert(VALUES <= 2, "what reduce_slots counts");
     constexpr u32 waves = BLOCK / OPS_WAVE;
-    value = reduce_lanes(value, OPS_WAVE, f);
-    if (waves == 1) return value;
-    if (lane_id() == 0) scratch[wave_id()] = value;
+    OPS_UNROLL
+    for (u32 i = 0; i < VALUES; i++) {
+        value[i] = reduce_lanes(value[i], OPS_WAVE, f);
+        if (waves > 1 && lane_id() == 0) scratch[wave_id() * VALUES + i] = value[i];
+    }
+    if (waves == 1) return;
     barrier();
-    value = scratch[0];
-    for (u32 w = 1; w < waves; w++) value = f(value, scratch[w]);
-    barrier();
-    return value;
+    OPS_UNROLL
+    for (u32 i = 0; i < VALUES; i++) {
+        value[i] = scratch[i];
+        for (u32 w = 1; w < waves; w++) value[i] = f(value[i], scratch[w * VALUES + i]);
+    }
 }
 
 }  // namespace ops

@@ -53,6 +53,8 @@ OPS_DEVICE Row<T, N> row_of(const Shape& shape, const Operand& operand, u64 row)
 }
 
 // Lanes that share a row. WHOLE: the block. Otherwise `width` neighbouring lanes of a wave.
+// Reductions one after the other, those of the next row included, must name TURN 0 and 1 alternately:
+// so one barrier each is enough.
 template <typename A, u32 BLOCK, bool WHOLE> struct Group {
     A* scratch;
     u32 width;
@@ -62,11 +64,17 @@ template <typename A, u32 BLOCK, bool WHOLE> struct Group {
         lane = opaque(WHOLE ? thread_x() : lane_id() & (width - 1));
     }
     OPS_METHOD u32 lanes() const { return WHOLE ? BLOCK : width; }
-    template <typename F> OPS_METHOD A reduce(A value, F f) const {
+    template <u32 TURN, typename F> OPS_METHOD A reduce(A value, F f) const {
+        A one[1] = {value};
+        reduce_all<TURN>(one, f);
+        return one[0];
+    }
+    template <u32 TURN, u32 VALUES, typename F> OPS_METHOD void reduce_all(A (&value)[VALUES], F f) const {
         if constexpr (WHOLE) {
-            return reduce_block<BLOCK>(value, scratch, f);
+            reduce_block<BLOCK>(value, scratch + TURN * reduce_slots<BLOCK>(), f);
         } else {
-            return reduce_lanes(value, width, f);
+            OPS_UNROLL
+            for (u32 i = 0; i < VALUES; i++) value[i] = reduce_lanes(value[i], width, f);
         }
     }
 };

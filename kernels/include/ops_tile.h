@@ -44,18 +44,19 @@ template <typename T, typename A, u32 SIZE, u32 DEPTH> struct Stage {
     // Reads this thread's elements of the tile at (first_line, first_k); zeros out of range.
     OPS_METHOD void load(u64 first_line, u64 first_k) {
         u64 l = first_line + line, d = first_k + k;
-        u64 last_l = along_k ? l : l + STAGED - 1, last_d = along_k ? d + STAGED - 1 : d;
         i64 step = along_k ? k_stride : line_stride;
         const T* at = from + i64(l) * line_stride + i64(d) * k_stride;
-        if (packs && last_l < lines && last_d < depth) {
+        // Elements from this one on that are in range.
+        u64 left = l < lines && d < depth ? (along_k ? depth - d : lines - l) : 0;
+        if (packs && left >= STAGED) {
             held = load_parts<STAGED>(at);
             return;
         }
+        u32 room = left < STAGED ? u32(left) : STAGED;
         OPS_UNROLL
         for (u32 i = 0; i < STAGED; i++) {
-            bool inside = along_k ? l < lines && d + i < depth : l + i < lines && d < depth;
             T value{};
-            if (inside) value = at[i64(i) * step];
+            if (i < room) value = at[i64(i) * step];
             held.v[i] = value;
         }
     }
@@ -89,14 +90,15 @@ struct Extent {
 
 // A tile of GROUPS * 64 squared outputs at (m0, n0): 256 threads as 16 x 16, each with GROUPS * 4
 // squared of them. a and b stage the operands; row(m) is where row m goes, bias(n) is added to column n.
-template <u32 GROUPS, typename A, typename StageA, typename StageB, typename R, typename F>
-OPS_DEVICE void multiply_tile(A* tile_a, A* tile_b, StageA& a, StageB& b, u64 m0, u64 n0, const Extent& extent, R row, F bias) {
+// extent() is asked again at the end, so that nothing of it is kept through the product.
+template <u32 GROUPS, typename A, typename StageA, typename StageB, typename E, typename R, typename F>
+OPS_DEVICE void multiply_tile(A* tile_a, A* tile_b, StageA& a, StageB& b, u64 m0, u64 n0, E extent, R row, F bias) {
     constexpr u32 SIZE = GROUPS * 64, DEPTH = MATMUL_BLOCK * STAGED / SIZE, LINES = GROUPS * 4, PITCH = SIZE + 4;
     u32 tx = thread_x() % 16, ty = thread_x() / 16;
     A total[LINES][LINES] = {};
     // The first turn only loads; after that, a tile's elements travel while the one before is used.
-    u64 next = 0;
-    for (bool loaded = false; loaded || next < extent.k_count;) {
+    u64 next = 0, k_count = extent().k_count;
+    for (bool loaded = false; loaded || next < k_count;) {
         if (loaded) {
             barrier();
             a.store(tile_a);
@@ -104,7 +106,7 @@ OPS_DEVICE void multiply_tile(A* tile_a, A* tile_b, StageA& a, StageB& b, u64 m0
             barrier();
         }
         bool use = loaded;
-        loaded = next < extent.k_count;
+        loaded = next < k_count;
         if (loaded) {
             a.load(m0, next);
             b.load(n0, next);
@@ -129,21 +131,25 @@ OPS_DEVICE void multiply_tile(A* tile_a, A* tile_b, StageA& a, StageB& b, u64 m0
             for (u32 j = 0; j < LINES; j++) total[i][j] += part[i][j];
         }
     }
+    Extent to_fill = extent();
+    u64 past = to_fill.n_count - n0;
+    u32 columns = past < SIZE ? u32(past) : SIZE;  // of this tile in range
     A added[LINES];
     OPS_UNROLL
     for (u32 j = 0; j < LINES; j++) {
-        u64 n = n0 + line_of(tx, j);
-        added[j] = n < extent.n_count ? bias(n) : A(0);
+        u32 n = line_of(tx, j);
+        added[j] = n < columns ? bias(n0 + n) : A(0);
     }
     OPS_UNROLL
     for (u32 i = 0; i < LINES; i++) {
         u64 m = m0 + line_of(ty, i);
-        if (m >= extent.m_count) continue;
-        auto to = row(m) + i64(n0) * extent.step;
+        if (m >= to_fill.m_count) continue;
+        auto to = row(m) + i64(n0) * to_fill.step;
+        u32 mine = opaque(tx);  // or the columns' comparisons are all kept for the rows to come
         OPS_UNROLL
         for (u32 j = 0; j < LINES; j++) {
-            u32 n = line_of(tx, j);
-            if (n0 + n < extent.n_count) store_element(to + i64(n) * extent.step, total[i][j] + added[j]);
+            u32 n = line_of(mine, j);
+            if (n < columns) store_element(to + i64(n) * to_fill.step, total[i][j] + added[j]);
         }
     }
 }

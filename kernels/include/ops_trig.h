@@ -12,9 +12,9 @@ OPS_TABLE u64 two_over_pi[20] = {
     0x7527bac7ebe5f17bull, 0x3d0739f78a5292eaull, 0x6bfb5fb11f8d5d08ull, 0x56033046fc7b6babull, 0xf0cfbc209af4361dull};
 
 // An argument less its multiple of pi / 2: value plus a correction, and the multiple modulo 4.
-template <typename A> struct Reduced {
-    A value;
-    A correction;
+struct Reduced {
+    f64 value;
+    f64 correction;
     u32 quadrant;
 };
 
@@ -30,7 +30,7 @@ OPS_DEVICE u64 two_over_pi_bits(i32 from) {
 
 // Payne and Hanek: x = m 2^e with a 53-bit integer m; of m 2^e (2 / pi) only the two bits before the
 // binary point and 126 after it matter, so three words of 2 / pi starting at bit e - 2 are multiplied.
-OPS_DEVICE Reduced<f64> reduce_large(f64 x) {
+OPS_DEVICE Reduced reduce_large(f64 x) {
     u64 bits = bits_as<u64>(x);
     u64 m = (bits & 0xfffffffffffffull) | 0x10000000000000ull;
     i32 e = i32(bits >> 52 & 0x7ff) - 1075;
@@ -70,10 +70,10 @@ OPS_DEVICE Reduced<f64> reduce_large(f64 x) {
     if (x < 0) quadrant = 0 - quadrant;
     f64 sum = value + correction;
     correction = correction - (sum - value);
-    return Reduced<f64>{flip ? -sum : sum, flip ? -correction : correction, quadrant & 3};
+    return Reduced{flip ? -sum : sum, flip ? -correction : correction, quadrant & 3};
 }
 
-OPS_DEVICE Reduced<f64> reduce(f64 x) {
+OPS_DEVICE Reduced reduce(f64 x) {
     if (!(abs(x) < 1048576.0)) return reduce_large(x);
     f64 n = nearest_even(x * 0x1.45f306dc9c883p-1);
     // pi / 2 in three parts; the first two products are exact under fma
@@ -83,38 +83,34 @@ OPS_DEVICE Reduced<f64> reduce(f64 x) {
     f64 value = a - product;
     f64 correction = (a - value) - product;
     correction = fma(n, 0x1.f1976b7ed8fbcp-110, correction - lost);
-    return Reduced<f64>{value, correction, u32(i32(n)) & 3};
+    return Reduced{value, correction, u32(i32(n)) & 3};
 }
 
-OPS_DEVICE Reduced<f32> reduce(f32 x) {
+// The same for f32, whose products with each part of pi / 2 are fused: one value is enough.
+OPS_DEVICE f32 reduce(f32 x, u32& quadrant) {
     if (!(abs(x) < 65536.0f)) {
-        Reduced<f64> wide = reduce_large(f64(x));
-        f32 value = f32(wide.value);
-        return Reduced<f32>{value, f32(wide.value - value), wide.quadrant};
+        if (!(abs(x) < infinity32())) return x - x;  // NaN
+        Reduced wide = reduce_large(f64(x));
+        quadrant = wide.quadrant;
+        return f32(wide.value);
     }
     f32 n = nearest_even(x * 0x1.45f306p-1f);
-    f32 a = fma(n, -0x1.921fb6p+0f, x);
-    f32 product = n * 0x1.777a5cp-25f;
-    f32 lost = fma(n, 0x1.777a5cp-25f, -product);
-    f32 value = a + product;
-    f32 correction = (a - value) + product;
-    correction = fma(n, 0x1.ee59dap-50f, correction + lost);
-    return Reduced<f32>{value, correction, u32(i32(n)) & 3};
+    quadrant = u32(i32(n));
+    f32 r = fma(n, -0x1.921fb6p+0f, x);  // exact
+    return fma(n, 0x1.ee59dap-50f, fma(n, 0x1.777a5cp-25f, r));
 }
 
-// sin(r + c) and cos(r + c) for |r| <= pi / 4 and a tiny c. 2^-32 and 2^-36; 2^-57 and 2^-63.
-OPS_DEVICE f32 sin_reduced(f32 r, f32 c) {
+// sin and cos of |r| <= pi / 4; 2^-28 and 2^-33.
+OPS_DEVICE f32 sin_reduced(f32 r) {
     f32 z = r * r;
-    f32 p = polynomial(z, -0x1.555556p-3f, 0x1.111162p-7f, -0x1.a045f2p-13f, 0x1.772d18p-19f);
-    return r + fma(r * z, p, c);
+    return fma(r * z, polynomial(z, -0x1.555546p-3f, 0x1.110754p-7f, -0x1.994a4ep-13f), r);
 }
-OPS_DEVICE f32 cos_reduced(f32 r, f32 c) {
+OPS_DEVICE f32 cos_reduced(f32 r) {
     f32 z = r * r;
-    f32 p = polynomial(z, 0x1.555556p-5f, -0x1.6c174ep-10f, 0x1.a061b8p-16f, -0x1.322c78p-22f);
-    f32 half = 0.5f * z;
-    f32 head = 1.0f - half;
-    return head + (((1.0f - head) - half) + fma(z * z, p, -r * c));
+    return fma(z, polynomial(z, -0.5f, 0x1.55553cp-5f, -0x1.6c07dep-10f, 0x1.9912p-16f), 1.0f);
 }
+
+// sin(r + c) and cos(r + c) for |r| <= pi / 4 and a tiny c. 2^-57 and 2^-63.
 OPS_DEVICE f64 sin_reduced(f64 r, f64 c) {
     f64 z = r * r;
     f64 p = polynomial(z, -0x1.5555555555547p-3, 0x1.111111110f575p-7, -0x1.a01a019badf62p-13, 0x1.71de351f67b1p-19,
@@ -130,11 +126,18 @@ OPS_DEVICE f64 cos_reduced(f64 r, f64 c) {
     return head + (((1.0 - head) - half) + fma(z * z, p, -r * c));
 }
 
-template <typename A> OPS_DEVICE A sin_at_quadrant(A x, u32 offset) {
-    if (!(abs(x) < A(infinity32()))) return x - x;  // infinity and NaN
-    Reduced<A> r = reduce(x);
+OPS_DEVICE f32 sin_at_quadrant(f32 x, u32 offset) {
+    u32 quadrant = 0;
+    f32 r = reduce(x, quadrant);
+    quadrant += offset;
+    f32 odd = cos_reduced(r), even = sin_reduced(r);  // both: lanes of a wave differ
+    return bits_as<f32>(bits_as<u32>((quadrant & 1) != 0 ? odd : even) ^ (quadrant & 2) << 30);
+}
+OPS_DEVICE f64 sin_at_quadrant(f64 x, u32 offset) {
+    if (!(abs(x) < infinity64())) return x - x;  // infinity and NaN
+    Reduced r = reduce(x);
     u32 quadrant = r.quadrant + offset;
-    A out = (quadrant & 1) != 0 ? cos_reduced(r.value, r.correction) : sin_reduced(r.value, r.correction);
+    f64 out = (quadrant & 1) != 0 ? cos_reduced(r.value, r.correction) : sin_reduced(r.value, r.correction);
     return (quadrant & 2) != 0 ? -out : out;
 }
 template <typename A> OPS_DEVICE A sin(A x) { return x == A(0) ? x : sin_at_quadrant(x, 0); }

@@ -42,20 +42,16 @@ OPS_DEVICE u64 divide(const Shape& shape, u32 d, u64 n) {
 }
 
 // Splits a linear index over dim[0 ..= LAST] into coordinates, innermost first, and hands each to
-// visit(dimension, coordinate).
+// visit(dimension, coordinate). A loop on purpose: what it reads of a dimension is gone with its turn.
 template <u32 LAST, typename F> OPS_DEVICE void unravel(const Shape& shape, u64 index, F visit) {
-    OPS_UNROLL
-    for (u32 step = 0; step <= LAST; step++) {
-        u32 d = LAST - step;
-        if (d + shape.rank < MAX_RANK) continue;  // before the live dimensions
-        if (d + shape.rank == MAX_RANK || d == 0) {
-            visit(d, index);  // the outermost: what remains is its coordinate
-        } else {
-            u64 rest = divide(shape, d, index);
-            visit(d, index - rest * shape.dim[d]);
-            index = rest;
-        }
+    u32 first = MAX_RANK - shape.rank;
+    OPS_NO_UNROLL
+    for (u32 d = LAST; d > first; d--) {
+        u64 rest = divide(shape, d, index);
+        visit(d, index - rest * shape.dim[d]);
+        index = rest;
     }
+    if (first <= LAST) visit(first, index);  // the outermost: what remains is its coordinate
 }
 
 // The offset of a linear index over dim[0 ..= LAST].

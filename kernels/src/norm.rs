@@ -6,6 +6,10 @@ use crate::{Device, Divider, Dtype, Family, Launch, Operand, Refused, Shape, Vie
 const BLOCK: u32 = 256;
 /// Steps a lane takes over a short row: what it keeps in registers.
 const SHORT_ROW: u64 = 4;
+/// Elements of a part of a group, `GROUP_PART` in the source.
+const GROUP_PART: u64 = 4096;
+/// Accumulators that a part's moments take.
+const MOMENTS: u64 = 3;
 
 /// Arguments of rms_norm, add_rms_norm and layer_norm.
 #[repr(C)]
@@ -47,6 +51,10 @@ pub struct GroupNormArgs {
     pub group_rows: u64,
     pub channels: u64,
     pub eps: f64,
+    /// Address of the workspace that the plan asks for.
+    pub partial: u64,
+    pub parts: u64,
+    pub shares: u64,
 }
 
 impl Arguments for GroupNormArgs {
@@ -65,13 +73,16 @@ pub(crate) fn declare(table: &mut Table) {
     }
     let mut group = table.of::<GroupNormArgs>(Family::Norm, BLOCK);
     for [t, w] in Dtype::WEIGHTED {
-        group.add_variant("group_norm", "", &[t, w], "group_norm", &[], reduce_lds(t, BLOCK));
+        let lds = reduce_lds(t, BLOCK);
+        group.add_variant("group_norm", "", &[t, w], "group_norm", &[], lds);
+        group.add_variant("group_norm", "parts", &[t, w], "group_norm_parts", &[], lds);
+        group.add_variant("group_norm", "apply", &[t, w], "group_norm_apply", &[], lds);
     }
 }
 
-/// LDS of one block reduction in the accumulator of `t`.
+/// LDS of a loop of block reductions in the accumulator of `t`: two halves of two values a wave.
 pub(crate) fn reduce_lds(t: Dtype, block: u32) -> u32 {
-    block / 32 * if t == Dtype::F64 { 8 } else { 4 }
+    4 * (block / 32) * if t == Dtype::F64 { 8 } else { 4 }
 }
 
 /// Whether a short row goes to some lanes of a wave, and to how many; else it gets a block.
@@ -151,15 +162,23 @@ pub fn prepare(
     Ok((launch, args))
 }
 
+/// What group_norm launches: `main`, then `apply` if there is one, with the same arguments.
+#[derive(Clone, Copy, Debug)]
+pub struct GroupPlan {
+    /// The norm itself, or the moments of the groups' parts.
+    pub main: Launch,
+    /// Normalises with the moments of the parts, where groups are few and large.
+    pub apply: Option<Launch>,
+    /// Bytes of device memory that `args.partial` must point to; 0 without `apply`.
+    pub workspace: u64,
+    /// Arguments, `partial` still 0.
+    pub args: GroupNormArgs,
+}
+
 /// Prepares group_norm of x\[b, c, ..\]; `groups` divides `c`.
-pub fn group(
-    dims: &[u64],
-    groups: u64,
-    norm: &Norm<'_>,
-    device: &Device,
-) -> Result<(Launch, GroupNormArgs), Refused> {
+pub fn group(dims: &[u64], groups: u64, norm: &Norm<'_>, device: &Device) -> Result<GroupPlan, Refused> {
     let &[batch, channels, ref spatial @ ..] = dims else { return Err(Refused::Rank(dims.len())) };
-    let instance = need("group_norm", "", &[norm.x.dtype, norm.parameter_type()])?;
+    let types = [norm.x.dtype, norm.parameter_type()];
     let (mut shape, [x, y]) = elementwise(dims, [norm.x, norm.y])?;
     let spatial: u64 = spatial.iter().product();
     let contiguous = shape.rank() == 1 && x.stride[5] == 1 && y.stride[5] == 1;
@@ -168,7 +187,7 @@ pub fn group(
     }
     let group_rows = if shape.count() == 0 { 0 } else { batch * groups };
     let ((weight, weight_stride), (bias, bias_stride)) = (address(norm.weight), address(norm.bias));
-    let args = GroupNormArgs {
+    let mut args = GroupNormArgs {
         shape,
         x,
         y,
@@ -181,6 +200,21 @@ pub fn group(
         group_rows,
         channels: channels / groups.max(1),
         eps: norm.eps,
+        partial: 0,
+        parts: 1,
+        shares: 1,
     };
-    Ok((Launch::over(instance, group_rows, 1, device.blocks(64)), args))
+    let parts = (shape.count() / group_rows.max(1)).div_ceil(GROUP_PART);
+    // Blocks to a group that fill the device, none of them for less than two parts.
+    let shares = (device.blocks(8) / group_rows.max(1)).min(parts / 2);
+    if shares < 2 {
+        let main = Launch::over(need("group_norm", "", &types)?, group_rows, 1, device.blocks(64));
+        return Ok(GroupPlan { main, apply: None, workspace: 0, args });
+    }
+    (args.parts, args.shares) = (parts, shares);
+    let all = group_rows * parts;
+    let main = Launch::over(need("group_norm", "parts", &types)?, all, 1, device.blocks(64));
+    let apply = Launch::over(need("group_norm", "apply", &types)?, group_rows * shares, 1, device.blocks(64));
+    let workspace = all * MOMENTS * if norm.x.dtype == Dtype::F64 { 8 } else { 4 };
+    Ok(GroupPlan { main, apply: Some(apply), workspace, args })
 }

@@ -1,8 +1,9 @@
 //! `cargo xtask kernels`: compiles every kernel instance for every target with clang, and holds the
 //! registers, LDS and occupancy of each against the committed `kernels/resources.tsv`.
 //!
-//! Scratch and spilled vector registers fail, and so does any figure that differs from the table until `--record`
-//! rewrites it. Scalar registers that the compiler keeps in lanes of a vector register are recorded. `kernels.json` beside the code objects says how to launch them. Needs `clang-19` and `lld-19` (`CLANG` names another compiler) and no ROCm.
+//! Scratch and spilled registers fail, scalar ones that went to lanes of a vector register among them, and so does any
+//! figure that differs from the table until `--record` rewrites it. `kernels.json` beside the code objects says how to
+//! launch them. Needs `clang-19` and `lld-19` (`CLANG` names another compiler) and no ROCm.
 mod document;
 mod layouts;
 mod table;
@@ -25,14 +26,14 @@ struct Figures {
     lds: u32,
     scratch: u32,
     /// Vector registers that went to memory.
-    spills: u32,
-    /// Scalar registers that went to lanes of a vector register: moves, no memory.
-    lanes: u32,
+    vector_spills: u32,
+    /// Scalar registers that went to lanes of a vector register.
+    scalar_spills: u32,
 }
 
 impl Figures {
     fn cell(&self) -> String {
-        format!("{}/{}/{}/{}", self.vgprs, self.sgprs, self.occupancy, self.lanes)
+        format!("{}/{}/{}", self.vgprs, self.sgprs, self.occupancy)
     }
 }
 
@@ -41,6 +42,7 @@ type Measured = BTreeMap<String, BTreeMap<String, Figures>>;
 
 struct Options {
     targets: Vec<String>,
+    families: Vec<Family>,
     out: PathBuf,
     record: bool,
     clang: String,
@@ -55,25 +57,29 @@ pub(crate) fn main(args: &[String]) -> Result<(), String> {
     let version = compiler_version(&options.clang)?;
     let started = Instant::now();
     let measured = compile_all(&options)?;
-    table::write(&options.clang, &version, &options.targets, &options.out)?;
-    let mut faults = faults(&measured, &options.targets);
+    if options.families.len() == Family::ALL.len() {
+        table::write(&options.clang, &version, &options.targets, &options.out)?;
+    }
+    let mut faults = faults(&measured, &options);
     let table = root().join("kernels/resources.tsv");
     if options.record {
         if !faults.is_empty() {
             return Err(report("not recorded", &faults));
         }
-        std::fs::write(&table, render(&measured, &version))
+        let kept =
+            if options.families.len() == Family::ALL.len() { String::new() } else { kept(&table, &version)? };
+        std::fs::write(&table, render(&measured, &options.families, &kept, &version))
             .map_err(|e| format!("{}: {e}", table.display()))?;
         println!("recorded in {}", table.display());
     } else {
-        faults.extend(differences(&measured, &options.targets, &table, &version)?);
+        faults.extend(differences(&measured, &options, &table, &version)?);
     }
     if !faults.is_empty() {
         return Err(report("kernels differ from what is allowed or recorded", &faults));
     }
     let compiled = measured.values().map(BTreeMap::len).sum::<usize>();
     println!(
-        "{compiled} kernels compiled ({} instances, {} targets) in {:.0} s, no scratch, no vector register spilled: {}",
+        "{compiled} kernels compiled ({} instances, {} targets) in {:.0} s, no scratch, no register spilled: {}",
         measured.len(),
         options.targets.len(),
         started.elapsed().as_secs_f64(),
@@ -85,6 +91,7 @@ pub(crate) fn main(args: &[String]) -> Result<(), String> {
 fn parse(args: &[String]) -> Result<Options, String> {
     let mut options = Options {
         targets: source::TARGETS.iter().map(|t| t.to_string()).collect(),
+        families: Family::ALL.to_vec(),
         out: root().join("target/kernels"),
         record: false,
         clang: std::env::var("CLANG").unwrap_or_else(|_| "clang-19".into()),
@@ -94,11 +101,12 @@ fn parse(args: &[String]) -> Result<Options, String> {
         let mut value = || args.next().ok_or_else(|| format!("{arg} wants a value"));
         match arg.as_str() {
             "--gfx" => options.targets = value()?.split(',').map(|t| t.trim().to_owned()).collect(),
+            "--family" => options.families = value()?.split(',').map(family_of).collect::<Result<_, _>>()?,
             "--out" => options.out = PathBuf::from(value()?),
             "--record" => options.record = true,
             other => {
                 return Err(format!(
-                    "kernels: no option `{other}`; there are --gfx LIST, --out DIR, --record, --document"
+                    "kernels: no option `{other}`; there are --gfx LIST, --family LIST, --out DIR, --record, --document"
                 ));
             }
         }
@@ -115,6 +123,12 @@ fn parse(args: &[String]) -> Result<Options, String> {
     Ok(options)
 }
 
+fn family_of(name: &str) -> Result<Family, String> {
+    let known = || Family::ALL.iter().map(|f| f.name()).collect::<Vec<_>>().join(", ");
+    let found = Family::ALL.iter().find(|f| f.name() == name.trim());
+    found.copied().ok_or_else(|| format!("kernels: no family `{name}`; there are {}", known()))
+}
+
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new(".")).to_path_buf()
 }
@@ -127,17 +141,17 @@ fn compiler_version(clang: &str) -> Result<String, String> {
     version.map(str::to_owned).ok_or_else(|| format!("{clang} --version does not name a version; {advice}"))
 }
 
-/// Compiles every family for every target on all cores.
+/// Compiles the families for the targets on all cores.
 fn compile_all(options: &Options) -> Result<Measured, String> {
     let mut jobs: Vec<(&str, Family)> = Vec::new();
-    for &family in Family::ALL {
+    for &family in &options.families {
         jobs.extend(options.targets.iter().map(|t| (t.as_str(), family)));
     }
     for target in &options.targets {
         let folder = options.out.join(target);
         std::fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
     }
-    for &family in Family::ALL {
+    for &family in &options.families {
         let path = options.out.join(format!("{}.hip", family.name()));
         std::fs::write(&path, source::source(family)).map_err(|e| format!("{}: {e}", path.display()))?;
     }
@@ -211,8 +225,8 @@ fn read_remarks(messages: &str) -> Vec<(String, Figures)> {
             "Occupancy" => figures.occupancy = number,
             "LDS Size" => figures.lds = number,
             "ScratchSize" => figures.scratch = number,
-            "VGPRs Spill" => figures.spills = number,
-            "SGPRs Spill" => figures.lanes = number,
+            "VGPRs Spill" => figures.vector_spills = number,
+            "SGPRs Spill" => figures.scalar_spills = number,
             _ => {}
         }
     }
@@ -220,11 +234,11 @@ fn read_remarks(messages: &str) -> Vec<(String, Figures)> {
 }
 
 /// What no record can excuse.
-fn faults(measured: &Measured, targets: &[String]) -> Vec<String> {
+fn faults(measured: &Measured, options: &Options) -> Vec<String> {
     let mut out = Vec::new();
-    for k in instances() {
+    for k in instances().iter().filter(|k| options.families.contains(&k.family)) {
         let by_target = measured.get(&k.symbol);
-        for target in targets {
+        for target in &options.targets {
             match by_target.and_then(|m| m.get(target)) {
                 None => out.push(format!("{} on {target}: not in the code object", k.symbol)),
                 Some(f) => out.extend(fault(k, target, f)),
@@ -235,10 +249,10 @@ fn faults(measured: &Measured, targets: &[String]) -> Vec<String> {
 }
 
 fn fault(k: &Instance, target: &str, f: &Figures) -> Option<String> {
-    if f.scratch > 0 || f.spills > 0 {
+    if f.scratch > 0 || f.vector_spills > 0 || f.scalar_spills > 0 {
         return Some(format!(
-            "{} on {target}: {} bytes of scratch, {} vector registers spilled",
-            k.symbol, f.scratch, f.spills
+            "{} on {target}: {} bytes of scratch, {} vector and {} scalar registers spilled",
+            k.symbol, f.scratch, f.vector_spills, f.scalar_spills
         ));
     }
     (f.lds != k.lds).then(|| {
@@ -246,13 +260,31 @@ fn fault(k: &Instance, target: &str, f: &Figures) -> Option<String> {
     })
 }
 
-/// The table: a line with the compiler, a heading, a line a kernel.
-fn render(measured: &Measured, version: &str) -> String {
-    let mut out = format!(
-        "# clang {version}; cells: VGPRs/SGPRs/occupancy in waves per SIMD/SGPRs kept in lanes of a VGPR\n"
-    );
+/// The recorded table, for the rows of families that are not compiled now.
+fn kept(table: &Path, version: &str) -> Result<String, String> {
+    let text = std::fs::read_to_string(table).map_err(|e| format!("{}: {e}", table.display()))?;
+    if text.lines().next() == Some(&heading(version)) {
+        Ok(text)
+    } else {
+        Err("the table is of another compiler or form, so every family must be recorded: leave --family out"
+            .into())
+    }
+}
+
+fn heading(version: &str) -> String {
+    format!("# clang {version}; cells: VGPRs/SGPRs/occupancy in waves per SIMD")
+}
+
+/// The table: a line with the compiler, a heading, a line a kernel. Kernels of other families are as in `kept`.
+fn render(measured: &Measured, families: &[Family], kept: &str, version: &str) -> String {
+    let kept: BTreeMap<&str, &str> = kept.lines().filter_map(|l| Some((l.split('\t').next()?, l))).collect();
+    let mut out = heading(version) + "\n";
     out += &format!("kernel\tlds\tscratch\t{}\n", source::TARGETS.join("\t"));
     for k in instances() {
+        if !families.contains(&k.family) {
+            out.extend(kept.get(k.symbol.as_str()).iter().flat_map(|line| [line, "\n"]));
+            continue;
+        }
         let empty = BTreeMap::new();
         let by_target = measured.get(&k.symbol).unwrap_or(&empty);
         let scratch = by_target.values().map(|f| f.scratch).max().unwrap_or_default();
@@ -266,7 +298,7 @@ fn render(measured: &Measured, version: &str) -> String {
 /// Where the recorded table says otherwise.
 fn differences(
     measured: &Measured,
-    targets: &[String],
+    options: &Options,
     table: &Path,
     version: &str,
 ) -> Result<Vec<String>, String> {
@@ -285,12 +317,12 @@ fn differences(
     let rows: BTreeMap<&str, Vec<&str>> =
         text.lines().skip(2).map(|l| l.split('\t').collect::<Vec<_>>()).map(|r| (r[0], r)).collect();
     let mut out = Vec::new();
-    for k in instances() {
+    for k in instances().iter().filter(|k| options.families.contains(&k.family)) {
         let Some(row) = rows.get(k.symbol.as_str()) else {
             out.push(format!("{}: not recorded", k.symbol));
             continue;
         };
-        for target in targets {
+        for target in &options.targets {
             let Some(column) = heading.iter().position(|h| h == target) else { continue };
             let recorded = row.get(column).copied().unwrap_or("-");
             let now = measured.get(&k.symbol).and_then(|m| m.get(target)).map_or("-".into(), Figures::cell);
@@ -310,5 +342,68 @@ fn report(what: &str, faults: &[String]) -> String {
     if faults.len() > SHOWN {
         out += &format!("\n  ... and {} more", faults.len() - SHOWN);
     }
-    out + "\n`cargo xtask kernels --record` records new figures; scratch, spilled vector registers and wrong LDS sizes need a better kernel"
+    out + "\n`cargo xtask kernels --record` records new figures; scratch, spilled registers and wrong LDS sizes need a better kernel"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const REMARKS: &str = "k.hip:1:1: remark: Function Name: sigmoid_f16 [-Rpass-analysis=kernel-resource-usage]\n\
+        k.hip:1:1: remark:     TotalSGPRs: 30 [-Rpass-analysis=kernel-resource-usage]\n\
+        k.hip:1:1: remark:     VGPRs: 20 [-Rpass-analysis=kernel-resource-usage]\n\
+        k.hip:1:1: remark:     AGPRs: 4 [-Rpass-analysis=kernel-resource-usage]\n\
+        k.hip:1:1: remark:     ScratchSize [bytes/lane]: 0 [-Rpass-analysis=kernel-resource-usage]\n\
+        k.hip:1:1: remark:     Occupancy [waves/SIMD]: 8 [-Rpass-analysis=kernel-resource-usage]\n\
+        k.hip:1:1: remark:     SGPRs Spill: 7 [-Rpass-analysis=kernel-resource-usage]\n\
+        k.hip:1:1: remark:     VGPRs Spill: 0 [-Rpass-analysis=kernel-resource-usage]\n\
+        k.hip:1:1: remark:     LDS Size [bytes/block]: 0 [-Rpass-analysis=kernel-resource-usage]\n";
+
+    #[test]
+    fn remarks_are_read() {
+        let read = read_remarks(REMARKS);
+        let [(name, f)] = &read[..] else { panic!("{read:?}") };
+        assert_eq!((name.as_str(), f.cell().as_str()), ("sigmoid_f16", "24/30/8"));
+        assert_eq!((f.scalar_spills, f.vector_spills, f.scratch, f.lds), (7, 0, 0, 0));
+    }
+
+    #[test]
+    fn a_spill_of_either_kind_or_scratch_or_other_lds_is_a_fault() {
+        let k = ops_kernels::by_symbol("sigmoid_f16").unwrap();
+        let clean = Figures { vgprs: 20, sgprs: 30, occupancy: 8, ..Figures::default() };
+        assert_eq!(fault(k, "gfx90a", &clean), None);
+        let spoiled = [
+            Figures { scalar_spills: 1, ..clean.clone() },
+            Figures { vector_spills: 1, ..clean.clone() },
+            Figures { scratch: 4, ..clean.clone() },
+            Figures { lds: 16, ..clean },
+        ];
+        for f in spoiled {
+            assert!(fault(k, "gfx90a", &f).is_some_and(|m| m.contains("sigmoid_f16 on gfx90a")), "{f:?}");
+        }
+    }
+
+    #[test]
+    fn a_record_is_of_every_target() {
+        let of = |args: &[&str]| parse(&args.iter().map(|a| a.to_string()).collect::<Vec<_>>());
+        assert!(of(&["--record"]).is_ok());
+        assert!(of(&["--record", "--gfx", "gfx90a"]).is_err());
+        assert_eq!(of(&["--family", "unary,norm"]).unwrap().families, [Family::Unary, Family::Norm]);
+        assert!(of(&["--family", "unary,nrom"]).is_err());
+    }
+
+    #[test]
+    fn a_record_of_one_family_keeps_the_others_rows() {
+        let figures = |vgprs| Figures { vgprs, ..Figures::default() };
+        let measured = |vgprs| -> Measured {
+            let by_target = || BTreeMap::from([("gfx906".to_owned(), figures(vgprs))]);
+            instances().iter().map(|k| (k.symbol.clone(), by_target())).collect()
+        };
+        let whole = render(&measured(5), Family::ALL, "", "19");
+        let text = render(&measured(7), &[Family::Norm], &whole, "19");
+        let row =
+            |name: &str| text.lines().find(|l| l.starts_with(name)).unwrap().split('\t').nth(3).unwrap();
+        assert_eq!((row("sigmoid_f16"), row("layer_norm_wave_f16_f16")), ("5/0/0", "7/0/0"));
+        assert_eq!(text.lines().count(), whole.lines().count());
+    }
 }

@@ -9,7 +9,8 @@ const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
   check [--quick] [--from STEP] [--without STEP]   what CI runs; --quick leaves out the slow steps
-  kernels [--gfx LIST] [--out DIR] [--record]      compile every kernel instance for every target
+  kernels [--gfx LIST] [--family LIST] [--out DIR] [--record]
+                                                   compile every kernel instance for every target
   kernels --document                               registers and occupancy into docs/kernels.md
   standin [--test]                                 build the stand-in device; its folder is the last line";
 

@@ -60,6 +60,8 @@ int main() {
     BOTH(tanh, tanhl(x), -12.0f, 12.0f, -25.0, 25.0)
     BOTH(sigmoid, 1 / (1 + expl(-x)), -103.0f, 90.0f, -740.0, 90.0)
     BOTH(erf, erfl(x), -5.0f, 5.0f, -7.0, 7.0)
+    measure<float, uint32_t>("normal_cdf", [](float x) { return ops::normal_cdf(x); },
+                             [](long double x) { return erfcl(-x / sqrtl(2)) / 2; }, -14.5f, 6.0f);
     BOTH(sin, sinl(x), -70000.0f, 70000.0f, -1048577.0, 1048577.0)
     BOTH(cos, cosl(x), -70000.0f, 70000.0f, -1048577.0, 1048577.0)
     BOTH(sin, sinl(x), -1e18f, 1e18f, -1e18, 1e18)

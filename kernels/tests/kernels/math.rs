@@ -4,9 +4,10 @@ use crate::host::run_program;
 #[test]
 fn errors_in_ulp() {
     let printed = run_program("math", include_str!("../host/math.cpp"));
-    assert_eq!(printed.lines().count(), 20);
+    assert_eq!(printed.lines().count(), 21);
     for line in printed.lines() {
         let ulp = line.split_whitespace().nth(2).and_then(|u| u.parse::<f64>().ok());
-        assert!(ulp.is_some_and(|u| u < 2.5), "{line}");
+        let limit = if line.starts_with("normal_cdf") { 6.0 } else { 2.5 };
+        assert!(ulp.is_some_and(|u| u < limit), "{line}");
     }
 }

@@ -81,7 +81,7 @@ fn every_field_of_every_argument_struct_lies_where_the_source_has_it() {
         &[
             fields!(NormArgs: shape, x, residual, y, sum, weight, bias, weight_stride, bias_stride, rows, lanes, eps),
             fields!(GroupNormArgs: shape, x, y, weight, bias, weight_stride, bias_stride, spatial, groups, group_rows,
-                channels, eps),
+                channels, eps, partial, parts, shares),
         ],
     );
     agree(Family::Softmax, &[fields!(SoftmaxArgs: shape, x, y, rows, lanes)]);

@@ -173,14 +173,50 @@ fn layer_norm_survives_a_large_mean() {
     }
 }
 
+/// Runs group_norm, its workspace full of NaN.
+fn run_group(dims: &[u64], groups: u64, norm: &Norm<'_>, wave: u32) -> norm::GroupPlan {
+    let mut plan = norm::group(dims, groups, norm, &device(wave)).expect("a kernel");
+    let partial = Buffer::filled(f64::NAN, plan.workspace.div_ceil(8) as usize, 0);
+    plan.args.partial = partial.address();
+    run(wave, &plan.main, &plan.args);
+    if let Some(apply) = &plan.apply {
+        run(wave, apply, &plan.args);
+    }
+    plan
+}
+
+/// As for layer_norm: the mean of the parts' means must not lose what their deviations need.
+#[test]
+fn group_norm_in_parts_survives_a_large_mean() {
+    let dims = [1, 2, 20000];
+    let mut x = random::<f32>(40000, 9, 1000.0, 1.0);
+    x[0] = -3e4;
+    let layout = Layout::contiguous(&dims);
+    let (x, y) = (Buffer::new(&x, 0), Buffer::filled(0f32, 40000, 0));
+    let norm = Norm {
+        x: view(&x, &layout),
+        y: view(&y, &layout),
+        weight: None,
+        bias: None,
+        residual: None,
+        sum: None,
+        eps: EPS,
+    };
+    assert!(run_group(&dims, 1, &norm, 64).apply.is_some());
+    assert_close("group_norm", y.slice(), &standardised(&values(x.slice()), 40000), false, 2.0);
+}
+
 fn group_cases<T: Element, W: Element>() {
-    let shapes: [(&[u64], u64); 6] = [
+    let shapes: [(&[u64], u64); 8] = [
         (&[2, 6, 5, 7], 3),
         (&[1, 8, 16], 2),
         (&[2, 4, 1031], 4),
         (&[3, 5], 1),
         (&[1, 2, 40, 41], 1),
         (&[2, 4, 0], 2),
+        // Few large groups go in parts, of 4096 elements; whole packs and not.
+        (&[1, 4, 9000], 1),
+        (&[2, 2, 131, 131], 1),
     ];
     for (dims, groups) in shapes {
         for (x_layout, y_layout) in [
@@ -211,8 +247,8 @@ fn group_cases<T: Element, W: Element>() {
             let group = (channels / groups * spatial) as usize;
             let want: Vec<f64> = standardised(&xs, group).into_iter().enumerate().map(affine).collect();
             for wave in WAVES {
-                let (launch, args) = norm::group(dims, groups, &norm, &device(wave)).expect("a kernel");
-                run(wave, &launch, &args);
+                let plan = run_group(dims, groups, &norm, wave);
+                assert_eq!(plan.apply.is_some(), group > 4 * 4096, "{dims:?}");
                 assert_close(&format!("group_norm {dims:?}"), &pick(&y, &y_layout), &want, false, 2.0);
                 check_untouched(&y, &y_layout, T::from_f64(77.0));
             }

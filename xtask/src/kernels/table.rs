@@ -69,7 +69,7 @@ const fn grid(family: Family) -> Grid {
         }
         Family::Norm => (
             "rows of a block each, or a wave's lanes to a row: ceil(rows / rows of a block); group_norm: one for each \
-             group of a batch",
+             group of a batch; `parts`: group_rows * parts; `apply`: group_rows * shares",
             "64 for each compute unit",
         ),
         Family::Softmax => (

@@ -17,6 +17,7 @@ mod softmax;
 pub(crate) use affine::HipAffine;
 pub(crate) use attention::HipAttention;
 pub(crate) use moving::HipFill;
+pub(crate) use norm::HipGroupNorm;
 
 use bind::{Bound, MOST, Problem, Slots, read, read_if, slots, write};
 

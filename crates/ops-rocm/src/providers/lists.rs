@@ -2,7 +2,7 @@
 //!
 //! This project's kernels come first where they are at least as good: norms, rope, softmax, activations, everything that
 //! moves memory. rocBLAS comes first for products of matrices.
-use super::hip::{Hip, HipAffine, HipAttention, HipFill};
+use super::hip::{Hip, HipAffine, HipAttention, HipFill, HipGroupNorm};
 use super::miopen::MiOpen;
 use super::rocblas::RocBlas;
 use crate::Rocm;
@@ -58,7 +58,7 @@ lists! {
     <T: Float, W: Float> RmsNorm<T, W>: Hip, MiOpen;
     <T: Float, W: Float> LayerNorm<T, W>: Hip, MiOpen;
     <T: Float, W: Float> AddRmsNorm<T, W>: Hip;
-    <T: Float, W: Float> GroupNorm<T, W>: Hip, MiOpen;
+    <T: Float, W: Float> GroupNorm<T, W>: HipGroupNorm, MiOpen;
     <T: Float, C: Float> Rope<T, C>: Hip, MiOpen;
     <T: Float, C: Float> RopeInplace<T, C>: Hip;
     <T: Float> Softmax<T>: Hip, MiOpen;

@@ -1,11 +1,14 @@
-//! Norms over rows, and over groups of channels.
-use super::{Bound, HipOp, Problem, Slots, read, read_if, slots, write};
-use crate::HipSpace;
+//! Norms over rows, and over groups of channels, with memory for parts of the groups where those are few.
+use super::{Bound, HipOp, Problem, Slots, read, read_if, reason, slots, unsupported, write};
+use crate::choice::{Provider, ProviderId, Target};
+use crate::hip::{DeviceMemory, Purpose};
+use crate::{HipSpace, Result, Rocm};
 use ops_core::ops::{
     AddRmsNorm, AddRmsNormArgs, GroupNorm, GroupNormArgs, LayerNorm, LayerNormArgs, RmsNorm, RmsNormArgs,
 };
-use ops_core::{Float, Op};
-use ops_kernels::{Launch, Refused, norm};
+use ops_core::{Call, Float, Op, Operands, Reason};
+use ops_kernels::norm::{self, GroupPlan};
+use ops_kernels::{Launch, Refused};
 
 /// A norm's operands by their places; those that the op does not have are beyond the last.
 struct Places {
@@ -66,15 +69,47 @@ impl<T: Float, W: Float> HipOp for AddRmsNorm<T, W> {
     }
 }
 
-impl<T: Float, W: Float> HipOp for GroupNorm<T, W> {
-    type Kernel = norm::GroupNormArgs;
+/// [`GroupNorm`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HipGroupNorm;
 
-    fn slots<'s>(a: &'s GroupNormArgs<'_, HipSpace, T, W>) -> Slots<'s> {
-        slots([read(&a.x), read_if(&a.weight), read_if(&a.bias), write(&a.y)])
+fn group_slots<'s, T: Float, W: Float>(a: &'s GroupNormArgs<'_, HipSpace, T, W>) -> Slots<'s> {
+    slots([read(&a.x), read_if(&a.weight), read_if(&a.bias), write(&a.y)])
+}
+
+fn group_plan<T: Float, W: Float>(op: &GroupNorm<T, W>, p: &Problem) -> Result<GroupPlan, Refused> {
+    let places = Places { weight: 1, bias: 2, residual: NONE, y: 3, sum: NONE };
+    norm::group(p.at(0).dims(), op.num_groups as u64, &operands(p, &places, op.eps), p.device())
+}
+
+impl<T: Float, W: Float> Provider<GroupNorm<T, W>> for HipGroupNorm {
+    fn id(&self) -> ProviderId {
+        ProviderId::HIP
     }
-    fn plan(&self, p: &Problem) -> Result<(Launch, Self::Kernel), Refused> {
-        let places = Places { weight: 1, bias: 2, residual: NONE, y: 3, sum: NONE };
-        let norm = operands(p, &places, self.eps);
-        norm::group(p.at(0).dims(), self.num_groups as u64, &norm, p.device())
+
+    fn applicable(&self, target: &Target, op: &GroupNorm<T, W>, on: &dyn Operands) -> Result<(), Reason> {
+        let problem = Problem::assumed(on, target.kernels())?;
+        group_plan(op, &problem).map(drop).map_err(|refused| reason(refused, on))
+    }
+
+    fn launch(&self, rocm: &Rocm, call: Call<'_, '_, GroupNorm<T, W>, HipSpace>) -> Result<()> {
+        let (op, args) = call.into_parts();
+        let args = &*args;
+        let (problem, _lent) = Problem::bind(args, &group_slots(args), rocm)?;
+        let GroupPlan { main, apply, workspace, args: mut kernel_args } =
+            group_plan(op, &problem).map_err(|refused| unsupported(op, refused, args))?;
+        let Some(apply) = apply else {
+            // SAFETY: a call's views lie in their memory; the plan is made for them, and they are lent to the stream.
+            return unsafe { rocm.kernels().launch(rocm.stream(), &main, &kernel_args) };
+        };
+        let workspace = usize::try_from(workspace).unwrap_or(usize::MAX);
+        let parts = DeviceMemory::new(rocm.stream(), workspace)?;
+        let lent = parts.access(rocm.stream(), Purpose::Write)?;
+        kernel_args.partial = lent.address() as u64;
+        // SAFETY: as above; the workspace is lent too, and has the size that the plan asks for.
+        unsafe {
+            rocm.kernels().launch(rocm.stream(), &main, &kernel_args)?;
+            rocm.kernels().launch(rocm.stream(), &apply, &kernel_args)
+        }
     }
 }
