@@ -170,7 +170,8 @@ fn check<T: Element>(case: &Case) {
             softcap: case.softcap,
         };
         let mut plan =
-            attention::prepare(&call, &Device { compute_units: case.compute_units, wave }).expect("a kernel");
+            attention::prepare(&call, &Device { compute_units: case.compute_units, wave, matrix: None })
+                .expect("a kernel");
         assert_eq!(plan.main.instance.variant, case.variant, "{:?}", case.size);
         assert_eq!(plan.combine.is_some(), case.parts, "{:?}", case.size);
         let partial = Buffer::filled(f64::NAN, plan.workspace.div_ceil(8) as usize, 0);
@@ -269,7 +270,8 @@ fn invisible_keys_take_no_part() {
                 window: [None, Some(0)],
                 softcap: None,
             };
-            let plan = attention::prepare(&call, &Device { compute_units: 1, wave: 32 }).expect("a kernel");
+            let plan = attention::prepare(&call, &Device { compute_units: 1, wave: 32, matrix: None })
+                .expect("a kernel");
             assert_eq!(plan.main.instance.variant, variant);
             run(32, &plan.main, &plan.args);
             o.slice().to_vec()

@@ -81,7 +81,7 @@ fn check<T: Element, W: Element>(case: &Case<'_>) {
             c: view(&c, &case.c),
             bias,
         };
-        let device = Device { compute_units: case.compute_units, wave };
+        let device = Device { compute_units: case.compute_units, wave, matrix: None };
         let (launch, args) = matmul::prepare(&problem, &device).expect("a kernel");
         if !launch.is_empty() {
             assert_eq!(launch.instance.variant, case.variant, "{:?}", case.size);
