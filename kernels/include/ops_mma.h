@@ -4,6 +4,11 @@
 // column and some rows. The build says which units there are: -DOPS_MATRIX=11, 12, 90 or 94.
 // Where there are none of the hardware, on the host and on CUDA, ops_mma_plain.h stands in for them.
 #pragma once
+#if defined(__GFX9__)
+// With 256 registers at most, sums of MFMA stay in VGPRs. With more, clang 19 puts them into AGPRs and
+// copies all of them from and to VGPRs in every turn of a loop.
+#define OPS_REGISTERS __attribute__((amdgpu_waves_per_eu(2)))
+#endif
 #include "ops_tile.h"
 
 #if !defined(OPS_MATRIX)
@@ -108,12 +113,7 @@ template <typename T, u32 SIZE_ = 16, u32 STEPS = 1> struct Mma {
     // Reads lines that lie `pitch` elements apart, k contiguous; a lane's first element is aligned to
     // its elements' size, 16 bytes at most.
     static OPS_METHOD Lines load(const T* at, u32 pitch) {
-        constexpr u32 ALL = HELD * STEPS;
-        Pack<T, ALL> all = load_parts<ALL>(at + line() * pitch + first());
-        Lines out;
-        OPS_UNROLL
-        for (u32 i = 0; i < ALL; i++) out.step[i / HELD].line.v[i % HELD] = all.v[i];
-        return out;
+        return bits_as<Lines>(load_parts<HELD * STEPS>(at + line() * pitch + first()));
     }
 
     // c += a b; every lane of the wave takes part.

@@ -27,16 +27,24 @@
 // After a lambda's parameters: what captures by reference must be inlined to stay in registers.
 #define OPS_INLINE __attribute__((always_inline))
 #define OPS_LDS(type, name, count) __attribute__((shared)) static type name[count]
+// A family may ask for no more registers than so many waves to a SIMD have.
+#if !defined(OPS_REGISTERS)
+#define OPS_REGISTERS
+#endif
 #define OPS_KERNEL(name, Args, block) \
+    OPS_DEVICE void name##_body(const Args& args);                                               \
     extern "C" __attribute__((global)) __attribute__((amdgpu_flat_work_group_size(block, block))) \
-    void name(Args args)
+    OPS_REGISTERS void name(Args) {                                                                             \
+        name##_body(*(const Args*)__builtin_amdgcn_kernarg_segment_ptr());                        \
+    }                                                                                             \
+    OPS_DEVICE void name##_body(const Args& args)
 #elif defined(OPS_CUDA)
 #define OPS_DEVICE static __device__ __forceinline__
 #define OPS_METHOD __device__ __forceinline__
 #define OPS_TABLE static __constant__ const
 #define OPS_LDS(type, name, count) __shared__ type name[count]
 #define OPS_KERNEL(name, Args, block) \
-    extern "C" __global__ __launch_bounds__(block) void name(Args args)
+    extern "C" __global__ __launch_bounds__(block) void name(const __grid_constant__ Args args)
 #else
 #define OPS_DEVICE static inline
 #define OPS_METHOD inline
@@ -125,6 +133,20 @@ OPS_DEVICE u32 opaque(u32 value) {
     asm volatile("" : "+v"(value));
 #endif
     return value;
+}
+
+// The same argument of a launch, its address unknown to the optimiser: what is read through it is read
+// where it is used. Without this, every stride and size that a loop's body may want is read before the
+// loop and kept, and there are not enough scalar registers for them.
+template <typename T> OPS_DEVICE const T& reread(const T& argument) {
+#if defined(OPS_AMD)
+    typedef const __attribute__((address_space(4))) T Constant;
+    Constant* at = (Constant*)&argument;
+    asm volatile("" : "+s"(at));
+    return *(const T*)at;
+#else
+    return argument;
+#endif
 }
 
 // ---- barriers and lanes -----------------------------------------------------

@@ -20,6 +20,7 @@ pub enum Family {
     Quant,
     Qlinear,
     MmaUnit,
+    MatmulMma,
 }
 
 impl Family {
@@ -39,6 +40,7 @@ impl Family {
         Family::Quant,
         Family::Qlinear,
         Family::MmaUnit,
+        Family::MatmulMma,
     ];
 
     /// Its name: `hip/NAME.hip` is the file.
@@ -58,12 +60,13 @@ impl Family {
             Family::Quant => "quant",
             Family::Qlinear => "qlinear",
             Family::MmaUnit => "mma_unit",
+            Family::MatmulMma => "matmul_mma",
         }
     }
 
     /// Whether its kernels are for targets with matrix units only.
     pub const fn needs_matrix(self) -> bool {
-        matches!(self, Family::MmaUnit)
+        matches!(self, Family::MmaUnit | Family::MatmulMma)
     }
 
     const fn text(self) -> &'static str {
@@ -82,6 +85,7 @@ impl Family {
             Family::Quant => include_str!("../hip/quant.hip"),
             Family::Qlinear => include_str!("../hip/qlinear.hip"),
             Family::MmaUnit => include_str!("../hip/mma_unit.hip"),
+            Family::MatmulMma => include_str!("../hip/matmul_mma.hip"),
         }
     }
 }
@@ -98,9 +102,11 @@ const HEADERS: &[(&str, &str)] = &[
     ("ops_attention.h", include_str!("../include/ops_attention.h")),
     ("ops_tile.h", include_str!("../include/ops_tile.h")),
     ("ops_blocks.h", include_str!("../include/ops_blocks.h")),
+    ("ops_matmul.h", include_str!("../include/ops_matmul.h")),
     ("ops_mma.h", include_str!("../include/ops_mma.h")),
     ("ops_mma_amd.h", include_str!("../include/ops_mma_amd.h")),
     ("ops_mma_plain.h", include_str!("../include/ops_mma_plain.h")),
+    ("ops_mma_stage.h", include_str!("../include/ops_mma_stage.h")),
     ("ops_index.h", include_str!("../include/ops_index.h")),
 ];
 

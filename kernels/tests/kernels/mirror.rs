@@ -81,7 +81,9 @@ fn every_field_of_every_argument_struct_lies_where_the_source_has_it() {
             fields!(IndexSelectArgs: shape, x, y, ids, ids_stride, bound, error, ids_kind, op, operand, reserved),
         ],
     );
-    agree(Family::Matmul, &[fields!(MatmulArgs: batches, a, b, c, m, n, k, bias, bias_stride, bias_is_f32)]);
+    for family in [Family::Matmul, Family::MatmulMma] {
+        agree(family, &[fields!(MatmulArgs: batches, a, b, c, m, n, k, bias, bias_stride, bias_is_f32)]);
+    }
     agree(
         Family::Norm,
         &[

@@ -78,6 +78,7 @@ const fn grid(family: Family) -> Grid {
             "contiguous axis: ceil(rows / rows of a block); `column`: ceil(rows / block), a thread to a row",
             "64 for each compute unit; `column` 32",
         ),
+        Family::MatmulMma => ("ceil(m / tile) * ceil(n / tile) * batch", "64 for each compute unit"),
         Family::Matmul => (
             "tiles: ceil(m / tile) * ceil(n / tile) * batch; `rows*`: ceil(groups of columns / waves of a block)",
             "64 for each compute unit",
