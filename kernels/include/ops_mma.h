@@ -51,7 +51,6 @@ template <typename T, u32 SIZE> OPS_DEVICE constexpr u32 mma_held() {
 template <u32 SIZE> OPS_DEVICE constexpr u32 mma_groups() { return OPS_MATRIX == 11 ? 1 : OPS_WAVE / SIZE; }
 
 template <typename T, u32 SIZE> struct MmaFragment { Pack<T, mma_held<T, SIZE>()> line; };
-template <typename T, u32 SIZE> struct MmaSums { typename MmaSum<T>::type v[SIZE * SIZE / OPS_WAVE]; };
 
 }  // namespace ops
 

@@ -92,12 +92,13 @@ template <> struct MatrixUnit<i8, 32> {
 #undef OPS_MFMA_I8
 #endif
 
+// A vector, not an array: its registers then stay together where paths meet.
+template <typename T, u32 SIZE> struct MmaSums { typename MatrixUnit<T, SIZE>::Sums v; };
+
 template <typename T, u32 SIZE>
 OPS_DEVICE void mma(const MmaFragment<T, SIZE>& a, const MmaFragment<T, SIZE>& b, MmaSums<T, SIZE>& c) {
     using Unit = MatrixUnit<T, SIZE>;
-    auto sums = Unit::run(bits_as<typename Unit::Operand>(a), bits_as<typename Unit::Operand>(b),
-                          bits_as<typename Unit::Sums>(c));
-    c = bits_as<MmaSums<T, SIZE>>(sums);
+    c.v = Unit::run(bits_as<typename Unit::Operand>(a), bits_as<typename Unit::Operand>(b), c.v);
 }
 
 }  // namespace ops

@@ -6,6 +6,8 @@
 
 namespace ops {
 
+template <typename T, u32 SIZE> struct MmaSums { typename MmaSum<T>::type v[SIZE * SIZE / OPS_WAVE]; };
+
 OPS_DEVICE f32 mma_product(f16 a, f16 b, f32 sum) { return fma(to_f32(a), to_f32(b), sum); }
 OPS_DEVICE f32 mma_product(bf16 a, bf16 b, f32 sum) { return fma(to_f32(a), to_f32(b), sum); }
 OPS_DEVICE i32 mma_product(i8 a, i8 b, i32 sum) { return i32(u32(sum) + u32(i32(a) * i32(b))); }

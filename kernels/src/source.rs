@@ -21,6 +21,7 @@ pub enum Family {
     Qlinear,
     MmaUnit,
     MatmulMma,
+    AttentionMma,
 }
 
 impl Family {
@@ -41,6 +42,7 @@ impl Family {
         Family::Qlinear,
         Family::MmaUnit,
         Family::MatmulMma,
+        Family::AttentionMma,
     ];
 
     /// Its name: `hip/NAME.hip` is the file.
@@ -61,12 +63,13 @@ impl Family {
             Family::Qlinear => "qlinear",
             Family::MmaUnit => "mma_unit",
             Family::MatmulMma => "matmul_mma",
+            Family::AttentionMma => "attention_mma",
         }
     }
 
     /// Whether its kernels are for targets with matrix units only.
     pub const fn needs_matrix(self) -> bool {
-        matches!(self, Family::MmaUnit | Family::MatmulMma)
+        matches!(self, Family::MmaUnit | Family::MatmulMma | Family::AttentionMma)
     }
 
     const fn text(self) -> &'static str {
@@ -86,6 +89,7 @@ impl Family {
             Family::Qlinear => include_str!("../hip/qlinear.hip"),
             Family::MmaUnit => include_str!("../hip/mma_unit.hip"),
             Family::MatmulMma => include_str!("../hip/matmul_mma.hip"),
+            Family::AttentionMma => include_str!("../hip/attention_mma.hip"),
         }
     }
 }

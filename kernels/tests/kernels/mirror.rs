@@ -94,7 +94,7 @@ fn every_field_of_every_argument_struct_lies_where_the_source_has_it() {
     );
     agree(Family::Softmax, &[fields!(SoftmaxArgs: shape, x, y, rows, lanes)]);
     agree(Family::Rope, &[fields!(RopeArgs: shape, x, y, cos, sin, x_partner, y_partner)]);
-    for family in [Family::Attention, Family::AttentionDecode] {
+    for family in [Family::Attention, Family::AttentionDecode, Family::AttentionMma] {
         agree(
             family,
             &[

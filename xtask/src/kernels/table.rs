@@ -83,6 +83,7 @@ const fn grid(family: Family) -> Grid {
             "tiles: ceil(m / tile) * ceil(n / tile) * batch; `rows*`: ceil(groups of columns / waves of a block)",
             "64 for each compute unit",
         ),
+        Family::AttentionMma => ("ceil(t * group / 128) * batch * kv_heads", "all of them"),
         Family::Attention => ("ceil(t * group / tile rows) * batch * kv_heads", "all of them"),
         Family::AttentionDecode => (
             "rows*: ceil(t * group / rows) * batch * kv_heads * splits; combine: batch * heads * t",
