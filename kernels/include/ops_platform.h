@@ -27,10 +27,14 @@
 // After a lambda's parameters: what captures by reference must be inlined to stay in registers.
 #define OPS_INLINE __attribute__((always_inline))
 #define OPS_LDS(type, name, count) __attribute__((shared)) static type name[count]
+// A family may ask for no more registers than so many waves to a SIMD have.
+#if !defined(OPS_REGISTERS)
+#define OPS_REGISTERS
+#endif
 #define OPS_KERNEL(name, Args, block) \
     OPS_DEVICE void name##_body(const Args& args);                                               \
     extern "C" __attribute__((global)) __attribute__((amdgpu_flat_work_group_size(block, block))) \
-    void name(Args) {                                                                             \
+    OPS_REGISTERS void name(Args) {                                                                             \
         name##_body(*(const Args*)__builtin_amdgcn_kernarg_segment_ptr());                        \
     }                                                                                             \
     OPS_DEVICE void name##_body(const Args& args)

@@ -1,6 +1,7 @@
 //! Attention: tiles for many queries; for few, the keys in parts and a pass that combines them.
 use crate::instances::{Arguments, Table};
 use crate::launch::need;
+use crate::matmul::{MMA_TYPES, mma_lds};
 use crate::{Device, Dtype, Family, Launch, MAX_RANK, Operand, Refused, View};
 
 const BLOCK: u32 = 256;
@@ -57,7 +58,22 @@ fn tile_lds(t: Dtype, most: u32) -> u32 {
     (operands + size * (size + 4)) * bytes
 }
 
+/// Largest head size and rows of a block on matrix units.
+const MMA_HEAD: u64 = 128;
+const MMA_ROWS: u64 = 128;
+
+fn declare_mma(table: &mut Table) {
+    let mut tiled = table.of::<AttentionArgs>(Family::AttentionMma, BLOCK);
+    for t in MMA_TYPES {
+        for (variant, most) in [("mma64", 64), ("mma128", 128)] {
+            let lds = mma_lds(most) + 4;
+            tiled.add_variant("attention", variant, &[t], "attention_mma", &[&most.to_string()], lds);
+        }
+    }
+}
+
 pub(crate) fn declare(table: &mut Table) {
+    declare_mma(table);
     let mut tiled = table.of::<AttentionArgs>(Family::Attention, BLOCK);
     for t in Dtype::FLOATS {
         for (variant, most) in [("head64", 64), ("head128", 128), ("head256", 256)] {
@@ -135,6 +151,12 @@ pub fn prepare(call: &Attention<'_>, device: &Device) -> Result<Plan, Refused> {
     let rows = call.t.checked_mul(args.group).ok_or(Refused::Size)?;
     let heads = call.batch.checked_mul(call.kv_heads).ok_or(Refused::Size)?;
     let (few, t) = (rows <= FEW_ROWS, call.q.dtype);
+    if !few && device.matrix.is_some() && MMA_TYPES.contains(&t) && call.d <= MMA_HEAD {
+        let variant = if call.d <= 64 { "mma64" } else { "mma128" };
+        let tiles = rows.div_ceil(MMA_ROWS).checked_mul(heads).ok_or(Refused::Size)?;
+        let main = Launch::over(need("attention", variant, &[t])?, tiles, 1, u64::MAX);
+        return Ok(Plan { main, combine: None, workspace: 0, args });
+    }
     if !few {
         let variant = if call.d <= 64 {
             "head64"

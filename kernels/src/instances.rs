@@ -1,6 +1,6 @@
 //! The table of kernel instances: what exists, under which symbol, launched how.
 use crate::source::Family;
-use crate::{Dtype, declare_all};
+use crate::{Dtype, Matrix, declare_all};
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
@@ -31,8 +31,34 @@ pub struct Instance {
     pub args: &'static str,
     /// Its size in bytes.
     pub args_size: usize,
+    /// What it asks of a target.
+    pub(crate) needs: Needs,
     /// The template call that is the kernel's body.
     pub(crate) body: String,
+}
+
+/// What a kernel asks of a target beyond its wave size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Needs {
+    Nothing,
+    Matrix,
+    Mfma,
+}
+
+impl Instance {
+    /// Whether it can be compiled for a target: some need matrix units.
+    pub fn runs_on(&self, target: &str) -> bool {
+        self.runs_with(Matrix::of(target))
+    }
+
+    /// Whether these matrix units, or none, are enough for it.
+    pub fn runs_with(&self, matrix: Option<Matrix>) -> bool {
+        match self.needs {
+            Needs::Nothing => true,
+            Needs::Matrix => matrix.is_some(),
+            Needs::Mfma => matrix.is_some_and(Matrix::is_mfma),
+        }
+    }
 }
 
 /// Every instance, by family and in order of declaration.
@@ -76,7 +102,8 @@ pub(crate) struct Table {
 impl Table {
     /// Declares kernels of one family that take an `A` and run in blocks of `block` threads.
     pub(crate) fn of<A: Arguments>(&mut self, family: Family, block: u32) -> Declare<'_> {
-        Declare { table: self, family, block, args: A::NAME, args_size: size_of::<A>() }
+        let needs = if family.needs_matrix() { Needs::Matrix } else { Needs::Nothing };
+        Declare { table: self, family, block, args: A::NAME, args_size: size_of::<A>(), needs }
     }
 }
 
@@ -87,9 +114,15 @@ pub(crate) struct Declare<'t> {
     block: u32,
     args: &'static str,
     args_size: usize,
+    needs: Needs,
 }
 
 impl Declare<'_> {
+    /// Kernels that ask this of a target.
+    pub(crate) fn needs(self, needs: Needs) -> Self {
+        Declare { needs, ..self }
+    }
+
     /// The kernel `op`, whose body is the call `template<lead, types...>(args)`.
     pub(crate) fn add(&mut self, op: &'static str, types: &[Dtype], template: &str, lead: &[&str]) {
         self.add_variant(op, "", types, template, lead, 0);
@@ -116,6 +149,7 @@ impl Declare<'_> {
             lds,
             args: self.args,
             args_size: self.args_size,
+            needs: self.needs,
             body: format!("{template}<{}>(args);", parameters.join(", ")),
         });
     }

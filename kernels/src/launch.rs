@@ -1,5 +1,5 @@
 //! What a launch is made of.
-use crate::{Dtype, Instance, Shape, find};
+use crate::{Dtype, Instance, Matrix, Shape, find};
 use std::fmt;
 
 /// What grids depend on.
@@ -9,6 +9,8 @@ pub struct Device {
     pub compute_units: u32,
     /// Threads of a wave: 32 or 64, as the instance was compiled.
     pub wave: u32,
+    /// The matrix units to use, if any.
+    pub matrix: Option<Matrix>,
 }
 
 impl Device {

@@ -27,6 +27,7 @@ pub mod cast;
 pub mod copy;
 pub mod index;
 pub mod matmul;
+pub mod matrix;
 pub mod norm;
 pub mod qlinear;
 pub mod quant;
@@ -37,6 +38,7 @@ pub mod unary;
 pub use dtype::Dtype;
 pub use instances::{Arguments, Instance, by_symbol, find, instances};
 pub use launch::{Device, Launch, Refused};
+pub use matrix::Matrix;
 pub use shape::{Divider, MAX_RANK, Operand, Shape, View, elementwise, rows};
 pub use source::Family;
 pub use unit::Unit;
@@ -54,4 +56,5 @@ fn declare_all(table: &mut instances::Table) {
     attention::declare(table);
     quant::declare(table);
     qlinear::declare(table);
+    matrix::declare(table);
 }

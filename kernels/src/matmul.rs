@@ -51,6 +51,7 @@ const COMMON: [[Dtype; 2]; 6] = [
 ];
 
 pub(crate) fn declare(table: &mut Table) {
+    declare_mma(table);
     let mut matmul = table.of::<MatmulArgs>(Family::Matmul, BLOCK);
     for a in Dtype::FLOATS {
         for b in Dtype::FLOATS {
@@ -62,6 +63,24 @@ pub(crate) fn declare(table: &mut Table) {
         matmul.add_variant("matmul", "rows4", &types, "matvec", &["4"], 0);
         if types[0] != Dtype::F64 {
             matmul.add_variant("matmul", "tile128", &types, "matmul_tile", &["2"], tile_lds(128, types));
+        }
+    }
+}
+
+/// Types that matrix units multiply, each with itself, and the tiles there are for them.
+pub(crate) const MMA_TYPES: [Dtype; 2] = [Dtype::F16, Dtype::Bf16];
+const MMA_TILES: [(&str, u64); 2] = [("mma128", 128), ("mma64", 64)];
+
+/// Bytes of LDS for two tiles of so many lines of halves: see `MMA_PITCH` in the source.
+pub(crate) fn mma_lds(lines: u64) -> u32 {
+    2 * lines as u32 * (32 + 8) * 2
+}
+
+fn declare_mma(table: &mut Table) {
+    let mut matmul = table.of::<MatmulArgs>(Family::MatmulMma, BLOCK);
+    for t in MMA_TYPES {
+        for (variant, tile) in MMA_TILES {
+            matmul.add_variant("matmul", variant, &[t, t], "matmul_mma", &[&tile.to_string()], mma_lds(tile));
         }
     }
 }
@@ -129,6 +148,11 @@ fn launch(args: &MatmulArgs, types: [Dtype; 2], device: &Device) -> Result<Launc
         return Ok(Launch::over(instance, groups, u64::from(BLOCK / device.wave), device.blocks(64)));
     }
     let tiles = |size| times(times(args.m.div_ceil(size), args.n.div_ceil(size))?, batches);
+    if device.matrix.is_some() && types[0] == types[1] && MMA_TYPES.contains(&types[0]) {
+        let [(large, wide), (small, narrow)] = MMA_TILES;
+        let (variant, tile) = if tiles(wide)? >= device.blocks(1) { (large, wide) } else { (small, narrow) };
+        return Ok(Launch::over(need("matmul", variant, &types)?, tiles(tile)?, 1, device.blocks(64)));
+    }
     let large = crate::find("matmul", "tile128", &types);
     let (instance, tiles) = match large {
         Some(large) if tiles(128)? >= device.blocks(1) => (large, tiles(128)?),

@@ -1,5 +1,5 @@
 //! Kernel sources as text, ready for a run-time compiler, and the flags to compile them with.
-use crate::Instance;
+use crate::{Instance, Matrix};
 use std::fmt::Write;
 
 /// A source file: kernels that share code and are compiled together.
@@ -19,6 +19,9 @@ pub enum Family {
     AttentionDecode,
     Quant,
     Qlinear,
+    MmaUnit,
+    MatmulMma,
+    AttentionMma,
 }
 
 impl Family {
@@ -37,6 +40,9 @@ impl Family {
         Family::AttentionDecode,
         Family::Quant,
         Family::Qlinear,
+        Family::MmaUnit,
+        Family::MatmulMma,
+        Family::AttentionMma,
     ];
 
     /// Its name: `hip/NAME.hip` is the file.
@@ -55,7 +61,15 @@ impl Family {
             Family::AttentionDecode => "attention_decode",
             Family::Quant => "quant",
             Family::Qlinear => "qlinear",
+            Family::MmaUnit => "mma_unit",
+            Family::MatmulMma => "matmul_mma",
+            Family::AttentionMma => "attention_mma",
         }
+    }
+
+    /// Whether its kernels are for targets with matrix units only.
+    pub const fn needs_matrix(self) -> bool {
+        matches!(self, Family::MmaUnit | Family::MatmulMma | Family::AttentionMma)
     }
 
     const fn text(self) -> &'static str {
@@ -73,6 +87,9 @@ impl Family {
             Family::AttentionDecode => include_str!("../hip/attention_decode.hip"),
             Family::Quant => include_str!("../hip/quant.hip"),
             Family::Qlinear => include_str!("../hip/qlinear.hip"),
+            Family::MmaUnit => include_str!("../hip/mma_unit.hip"),
+            Family::MatmulMma => include_str!("../hip/matmul_mma.hip"),
+            Family::AttentionMma => include_str!("../hip/attention_mma.hip"),
         }
     }
 }
@@ -89,6 +106,11 @@ const HEADERS: &[(&str, &str)] = &[
     ("ops_attention.h", include_str!("../include/ops_attention.h")),
     ("ops_tile.h", include_str!("../include/ops_tile.h")),
     ("ops_blocks.h", include_str!("../include/ops_blocks.h")),
+    ("ops_matmul.h", include_str!("../include/ops_matmul.h")),
+    ("ops_mma.h", include_str!("../include/ops_mma.h")),
+    ("ops_mma_amd.h", include_str!("../include/ops_mma_amd.h")),
+    ("ops_mma_plain.h", include_str!("../include/ops_mma_plain.h")),
+    ("ops_mma_stage.h", include_str!("../include/ops_mma_stage.h")),
     ("ops_index.h", include_str!("../include/ops_index.h")),
 ];
 
@@ -98,6 +120,11 @@ pub const HOST_HEADER: &str = include_str!("../include/ops_host.h");
 /// The whole family as one translation unit: every instance, no include path needed.
 pub fn source(family: Family) -> String {
     unit(family, crate::instances().iter().filter(|k| k.family == family))
+}
+
+/// The family as one translation unit for a target: the instances that can run there.
+pub fn source_for(family: Family, target: &str) -> String {
+    unit(family, crate::instances().iter().filter(|k| k.family == family && k.runs_on(target)))
 }
 
 /// A translation unit with some instances of one family; those of another family are left out.
@@ -169,20 +196,21 @@ pub fn wave_of(target: &str) -> Option<u32> {
     }
 }
 
-fn common(wave: u32) -> Vec<String> {
-    vec!["-std=c++17".into(), format!("-DOPS_WAVE={wave}")]
+fn common(wave: u32, matrix: Option<Matrix>) -> Vec<String> {
+    let units = matrix.map(|matrix| format!("-DOPS_MATRIX={}", matrix.define()));
+    ["-std=c++17".into(), format!("-DOPS_WAVE={wave}")].into_iter().chain(units).collect()
 }
 
 /// Flags for hipRTC; `None` for a target that [`wave_of`] does not know.
 pub fn hiprtc_options(target: &str) -> Option<Vec<String>> {
-    let mut out = common(wave_of(target)?);
+    let mut out = common(wave_of(target)?, Matrix::of(target));
     out.extend(["-O3".into(), format!("--offload-arch={target}")]);
     Some(out)
 }
 
 /// Flags for clang 19 or newer, without any ROCm files; `None` for an unknown target.
 pub fn clang_options(target: &str) -> Option<Vec<String>> {
-    let mut out = common(wave_of(target)?);
+    let mut out = common(wave_of(target)?, Matrix::of(target));
     let fixed =
         ["-x", "hip", "--cuda-device-only", "-O3", "-nogpuinc", "-nogpulib", "--no-gpu-bundle-output"];
     out.extend(fixed.map(String::from));
@@ -195,15 +223,16 @@ pub fn clang_options(target: &str) -> Option<Vec<String>> {
 
 /// Flags for NVRTC, for an architecture such as `sm_90`.
 pub fn nvrtc_options(arch: &str) -> Vec<String> {
-    let mut out = common(32);
+    let mut out = common(32, Some(Matrix::Wmma11));
     // 186: a comparison that is pointless for unsigned instances of a template.
     out.extend([format!("--gpu-architecture={arch}"), "--diag-suppress=186".into()]);
     out
 }
 
-/// Flags for a host C++ compiler (g++ 12 or newer, clang++) that make a module for a host engine.
-pub fn host_options(wave: u32) -> Vec<String> {
-    let mut out = common(wave);
+/// Flags for a host C++ compiler (g++ 12 or newer, clang++) that make a module for a host engine, which
+/// imitates `matrix` for families that need it.
+pub fn host_options(wave: u32, matrix: Option<Matrix>) -> Vec<String> {
+    let mut out = common(wave, matrix);
     let fixed = ["-x", "c++", "-O1", "-fPIC", "-shared", "-ffp-contract=off", "-fno-strict-aliasing"];
     out.extend(fixed.map(String::from));
     out

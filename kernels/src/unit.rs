@@ -43,9 +43,14 @@ impl Unit {
         instances().iter().filter(move |k| Unit::of(k) == unit)
     }
 
-    /// Its translation unit, see [`source::unit`].
-    pub fn text(&self) -> String {
-        source::unit(self.family, self.instances())
+    /// Whether any of its instances can run on a target.
+    pub fn runs_on(&self, target: &str) -> bool {
+        self.instances().any(|k| k.runs_on(target))
+    }
+
+    /// Its translation unit for a target, see [`source::unit`].
+    pub fn text(&self, target: &str) -> String {
+        source::unit(self.family, self.instances().filter(|k| k.runs_on(target)))
     }
 }
 

@@ -9,7 +9,7 @@ mod layouts;
 mod table;
 
 use ops_kernels::source::{self, Family};
-use ops_kernels::{Instance, instances};
+use ops_kernels::{Instance, Matrix, instances};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -145,15 +145,12 @@ fn compiler_version(clang: &str) -> Result<String, String> {
 fn compile_all(options: &Options) -> Result<Measured, String> {
     let mut jobs: Vec<(&str, Family)> = Vec::new();
     for &family in &options.families {
-        jobs.extend(options.targets.iter().map(|t| (t.as_str(), family)));
+        let with = |target: &&String| !family.needs_matrix() || Matrix::of(target).is_some();
+        jobs.extend(options.targets.iter().filter(with).map(|t| (t.as_str(), family)));
     }
     for target in &options.targets {
         let folder = options.out.join(target);
         std::fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
-    }
-    for &family in &options.families {
-        let path = options.out.join(format!("{}.hip", family.name()));
-        std::fs::write(&path, source::source(family)).map_err(|e| format!("{}: {e}", path.display()))?;
     }
     let next = AtomicUsize::new(0);
     let done = AtomicUsize::new(0);
@@ -182,7 +179,9 @@ fn compile_all(options: &Options) -> Result<Measured, String> {
 
 /// Compiles one family for one target and reads the compiler's remarks.
 fn compile(options: &Options, target: &str, family: Family) -> Result<Vec<(String, Figures)>, String> {
-    let input = options.out.join(format!("{}.hip", family.name()));
+    let input = options.out.join(target).join(format!("{}.hip", family.name()));
+    std::fs::write(&input, source::source_for(family, target))
+        .map_err(|e| format!("{}: {e}", input.display()))?;
     let output = options.out.join(target).join(format!("{}.hsaco", family.name()));
     let flags = source::clang_options(target).ok_or_else(|| format!("{target}: unknown target"))?;
     let out = Command::new(&options.clang)
@@ -238,7 +237,7 @@ fn faults(measured: &Measured, options: &Options) -> Vec<String> {
     let mut out = Vec::new();
     for k in instances().iter().filter(|k| options.families.contains(&k.family)) {
         let by_target = measured.get(&k.symbol);
-        for target in &options.targets {
+        for target in options.targets.iter().filter(|target| k.runs_on(target)) {
             match by_target.and_then(|m| m.get(target)) {
                 None => out.push(format!("{} on {target}: not in the code object", k.symbol)),
                 Some(f) => out.extend(fault(k, target, f)),

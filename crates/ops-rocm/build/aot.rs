@@ -33,15 +33,16 @@ pub(crate) fn main() -> Result<()> {
     for target in &targets {
         compiler.check(target, &out)?;
     }
-    let units = Unit::all();
+    let mut units = Unit::all();
+    units.retain(|unit| targets.iter().any(|target| unit.runs_on(target)));
     let jobs: Vec<Job> = units
         .iter()
-        .flat_map(|unit| targets.iter().map(|target| compiler.job(*unit, target, &out)))
+        .flat_map(|unit| targets.iter().filter(|t| unit.runs_on(t)).map(|t| compiler.job(*unit, t, &out)))
         .collect::<Result<_>>()?;
     compile_all(&compiler, &jobs)?;
     remove_old(&out.join("objects"), &jobs)?;
     let mut table = String::from("pub(super) static PARTS: &[Part] = &[\n");
-    for (unit, jobs) in units.iter().zip(jobs.chunks(targets.len())) {
+    for (unit, jobs) in units.iter().zip(jobs.chunk_by(|a, b| a.unit == b.unit)) {
         table += &pack(unit, jobs, &out)?;
     }
     table += "];\n";
@@ -106,7 +107,7 @@ impl Compiler {
     fn job(&self, unit: Unit, target: &str, out: &Path) -> Result<Job> {
         let flags = flags(target)?;
         let mut hash = Fingerprint::new();
-        for part in [&self.version, &flags.join("\n"), &unit.text()] {
+        for part in [&self.version, &flags.join("\n"), &unit.text(target)] {
             hash.text(part);
         }
         let object = out.join("objects").join(format!("{}-{:032x}.hsaco", unit.name(), hash.value()));
@@ -115,7 +116,7 @@ impl Compiler {
 
     fn compile(&self, job: &Job) -> Result<()> {
         let (source, part) = (job.object.with_extension("hip"), job.object.with_extension("part"));
-        fs::write(&source, job.unit.text()).map_err(at(&source))?;
+        fs::write(&source, job.unit.text(&job.target)).map_err(at(&source))?;
         self.run(&job.target, &source, &part, &job.flags)?;
         fs::remove_file(&source).map_err(at(&source))?;
         // A build that is stopped leaves no half of an object under its name.

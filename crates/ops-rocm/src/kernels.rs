@@ -169,7 +169,7 @@ impl Kernels {
 
     fn compile(&self, unit: &Unit, compiler: &Compiler) -> Result<Module> {
         let gfx = &self.device.info().gfx;
-        let (text, options) = (unit.text(), options_for(gfx)?);
+        let (text, options) = (unit.text(gfx.full()), options_for(gfx)?);
         let disk = self.disk.get_or_init(|| Disk::new(&self.folder, compiler));
         let key = disk.as_ref().map(|disk| disk.key(gfx, &options, &text));
         if let (Some(disk), Some(key)) = (disk, key)

@@ -1,9 +1,10 @@
 //! Attention: tiles and decode parts against a plain loop, with every parameter of the contract.
 use crate::data::{Buffer, Element, Layout, Random, assert_close, check_untouched, pick, view};
-use crate::host::{WAVES, run};
+use crate::host::{WAVES, run_on};
+use crate::matrix::device as matrix_device;
 use half::{bf16, f16};
-use ops_kernels::Device;
 use ops_kernels::attention::{self, Attention};
+use ops_kernels::{Device, Matrix};
 
 #[derive(Clone, Copy)]
 enum Mask {
@@ -144,7 +145,12 @@ fn check<T: Element>(case: &Case) {
     let slopes = Buffer::new(&x.slopes, 0);
     let scale = 1.0 / (d as f64).sqrt();
     let want = reference(case, &x, scale);
-    for wave in WAVES {
+    let mut devices =
+        WAVES.map(|wave| Device { compute_units: case.compute_units, wave, matrix: None }).to_vec();
+    if case.variant.starts_with("mma") {
+        devices = Matrix::ALL.map(|matrix| matrix_device(matrix, case.compute_units)).to_vec();
+    }
+    for device in devices {
         let untouched = T::from_f64(77.0);
         let o = Buffer::filled(untouched, o_layout.len, 0);
         let call = Attention {
@@ -169,18 +175,17 @@ fn check<T: Element>(case: &Case) {
             window: case.window,
             softcap: case.softcap,
         };
-        let mut plan =
-            attention::prepare(&call, &Device { compute_units: case.compute_units, wave }).expect("a kernel");
+        let mut plan = attention::prepare(&call, &device).expect("a kernel");
         assert_eq!(plan.main.instance.variant, case.variant, "{:?}", case.size);
         assert_eq!(plan.combine.is_some(), case.parts, "{:?}", case.size);
         let partial = Buffer::filled(f64::NAN, plan.workspace.div_ceil(8) as usize, 0);
         plan.args.partial = partial.address();
-        run(wave, &plan.main, &plan.args);
+        run_on(&device, &plan.main, &plan.args);
         if let Some(combine) = &plan.combine {
-            run(wave, combine, &plan.args);
+            run_on(&device, combine, &plan.args);
         }
         partial.check_guards();
-        let what = format!("attention {} {:?} wave {wave}", case.variant, case.size);
+        let what = format!("attention {} {:?} {device:?}", case.variant, case.size);
         assert_close(&what, &pick(&o, &o_layout), &want, true, 4.0);
         check_untouched(&o, &o_layout, untouched);
     }
@@ -239,48 +244,94 @@ fn f64_heads() {
     sizes::<f64>();
 }
 
+fn matrix_units<T: Element>() {
+    every_parameter::<T>(Case::new([2, 4, 2, 20, 37, 24], "mma64"));
+    check::<T>(&Case { causal: true, ..Case::new([1, 2, 1, 70, 140, 64], "mma64") });
+    check::<T>(&Case { causal: true, strided: true, ..Case::new([1, 3, 1, 25, 25, 100], "mma128") });
+    check::<T>(&Case { causal: true, ..Case::new([1, 1, 1, 150, 150, 128], "mma128") });
+    check::<T>(&Case { causal: true, ..Case::new([1, 1, 1, 30, 9, 16], "mma64") });
+    check::<T>(&Case {
+        causal: true,
+        window: [Some(20), None],
+        ..Case::new([1, 2, 2, 140, 200, 40], "mma64")
+    });
+}
+
+#[test]
+fn f16_heads_on_matrix_units() {
+    matrix_units::<f16>();
+}
+#[test]
+fn bf16_heads_on_matrix_units() {
+    matrix_units::<bf16>();
+}
+
+/// Each query sees the keys up to its own place.
+fn causal<T: Element>(device: &Device, variant: &str, [t, s, d]: [u64; 3], x: [&[T]; 3]) -> Vec<f64> {
+    let layout = |n| Layout::contiguous(&[1, 1, n, d]);
+    let [q, k, v] = x.map(|values| Buffer::new(values, 0));
+    let o = Buffer::filled(T::from_f64(0.0), (t * d) as usize, 0);
+    let (rows, keys) = (layout(t), layout(s));
+    let call = Attention {
+        batch: 1,
+        heads: 1,
+        kv_heads: 1,
+        t,
+        s,
+        d,
+        q: view(&q, &rows),
+        k: view(&k, &keys),
+        v: view(&v, &keys),
+        o: view(&o, &rows),
+        mask: None,
+        slopes: None,
+        scale: 0.2,
+        causal: false,
+        window: [None, Some(0)],
+        softcap: None,
+    };
+    let plan = attention::prepare(&call, device).expect("a kernel");
+    assert_eq!(plan.main.instance.variant, variant);
+    run_on(device, &plan.main, &plan.args);
+    o.slice().iter().map(|x| x.to_f64()).collect()
+}
+
 /// Keys that a query cannot see may hold anything: NaN and infinities among them change nothing.
+fn invisible<T: Element>(device: &Device, variant: &str, t: u64) {
+    let (s, d) = (40u64, 32u64);
+    let q = random::<T>((t * d) as usize, 1);
+    let (mut k, mut v) = (random::<T>((s * d) as usize, 2), random::<T>((s * d) as usize, 3));
+    let run = |k: &[T], v: &[T]| causal(device, variant, [t, s, d], [&q, k, v]);
+    let want = run(&k, &v);
+    let row = |n: u64| (n * d) as usize..((n + 1) * d) as usize;
+    let same = |got: &[f64], until: u64| {
+        let end = (until * d) as usize;
+        assert_eq!(got[..end], want[..end], "{variant} {device:?}");
+    };
+    // The last key is seen by the last query only, the one before it by the last two.
+    row(s - 1).for_each(|i| v[i] = T::from_f64(f64::INFINITY));
+    let got = run(&k, &v);
+    same(&got, t - 1);
+    assert!(got[row(t - 1)].iter().all(|x| *x == f64::INFINITY), "{variant} {device:?}");
+    row(s - 2).for_each(|i| v[i] = T::from_f64(f64::NEG_INFINITY));
+    let got = run(&k, &v);
+    same(&got, t - 2);
+    assert!(got[row(t - 2)].iter().all(|x| *x == f64::NEG_INFINITY), "{variant} {device:?}");
+    assert!(got[row(t - 1)].iter().all(|x| x.is_nan()), "{variant} {device:?}");
+    row(s - 1).for_each(|i| k[i] = T::from_f64(f64::NAN));
+    let got = run(&k, &v);
+    same(&got, t - 2);
+    assert!(got[row(t - 2)].iter().all(|x| *x == f64::NEG_INFINITY), "{variant} {device:?}");
+    assert!(got[row(t - 1)].iter().all(|x| x.is_nan()), "{variant} {device:?}");
+}
+
 #[test]
 fn invisible_keys_take_no_part() {
-    for (t, variant) in [(40, "head64"), (2, "rows4")] {
-        let (s, d) = (40u64, 32u64);
-        let layout = |n| Layout::contiguous(&[1, 1, n, d]);
-        let (q, mut k) = (random::<f32>((t * d) as usize, 1), random::<f32>((s * d) as usize, 2));
-        let mut v = random::<f32>((s * d) as usize, 3);
-        let run_with = |k: &[f32], v: &[f32]| {
-            let (q, k, v) = (Buffer::new(&q, 0), Buffer::new(k, 0), Buffer::new(v, 0));
-            let o = Buffer::filled(0f32, (t * d) as usize, 0);
-            let (rows, keys) = (layout(t), layout(s));
-            let call = Attention {
-                batch: 1,
-                heads: 1,
-                kv_heads: 1,
-                t,
-                s,
-                d,
-                q: view(&q, &rows),
-                k: view(&k, &keys),
-                v: view(&v, &keys),
-                o: view(&o, &rows),
-                mask: None,
-                slopes: None,
-                scale: 0.2,
-                causal: false,
-                window: [None, Some(0)],
-                softcap: None,
-            };
-            let plan = attention::prepare(&call, &Device { compute_units: 1, wave: 32 }).expect("a kernel");
-            assert_eq!(plan.main.instance.variant, variant);
-            run(32, &plan.main, &plan.args);
-            o.slice().to_vec()
-        };
-        let want = run_with(&k, &v);
-        // The last key is seen by the last query only.
-        let last = ((s - 1) * d) as usize;
-        (last..last + d as usize).for_each(|i| (k[i], v[i]) = (f32::NAN, f32::INFINITY));
-        let got = run_with(&k, &v);
-        let unaffected = ((t - 1) * d) as usize;
-        assert_eq!(got[..unaffected], want[..unaffected], "{variant}");
-        assert!(got[unaffected..].iter().all(|x| x.is_nan()), "{variant}");
+    let portable = Device { compute_units: 1, wave: 32, matrix: None };
+    invisible::<f32>(&portable, "head64", 40);
+    invisible::<f32>(&portable, "rows4", 2);
+    for matrix in Matrix::ALL {
+        invisible::<f16>(&matrix_device(matrix, 1), "mma64", 40);
+        invisible::<bf16>(&matrix_device(matrix, 1), "mma64", 40);
     }
 }

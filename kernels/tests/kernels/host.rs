@@ -1,6 +1,6 @@
 //! Compiles kernel families with the host compiler and runs them on `tests/host/engine.cpp`.
 use libloading::{Library, Symbol};
-use ops_kernels::{Arguments, Device, Family, Launch, source};
+use ops_kernels::{Arguments, Device, Family, Launch, Matrix, instances, source};
 use std::collections::HashMap;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -17,7 +17,7 @@ pub(crate) const WAVES: [u32; 2] = [32, 64];
 
 /// A device small enough that grid-stride loops take more than one step.
 pub(crate) fn device(wave: u32) -> Device {
-    Device { compute_units: 1, wave }
+    Device { compute_units: 1, wave, matrix: None }
 }
 
 /// Compiles `text` unless a library of the same text and flags is there already.
@@ -64,14 +64,16 @@ static ENGINE: LazyLock<Library> = LazyLock::new(|| {
 });
 
 type Slot = Arc<OnceLock<Library>>;
-static MODULES: LazyLock<Mutex<HashMap<(Family, u32), Slot>>> = LazyLock::new(Mutex::default);
+static MODULES: LazyLock<Mutex<HashMap<(Family, u32, Option<Matrix>), Slot>>> = LazyLock::new(Mutex::default);
 
-/// The family compiled for a wave size, built on first use, other families not held up meanwhile.
-fn module(family: Family, wave: u32) -> Slot {
-    let slot = MODULES.lock().unwrap_or_else(|e| e.into_inner()).entry((family, wave)).or_default().clone();
+/// The family compiled for a wave size and matrix units, built on first use, other families not held up meanwhile.
+fn module(family: Family, wave: u32, matrix: Option<Matrix>) -> Slot {
+    let slot =
+        MODULES.lock().unwrap_or_else(|e| e.into_inner()).entry((family, wave, matrix)).or_default().clone();
     slot.get_or_init(|| {
-        let stem = format!("{}-{wave}", family.name());
-        let path = compile(&stem, &source::source(family), &source::host_options(wave));
+        let stem = format!("{}-{}", family.name(), matrix.map_or(wave.to_string(), |m| format!("{m:?}")));
+        let text = source::unit(family, instances().iter().filter(|k| k.runs_with(matrix)));
+        let path = compile(&stem, &text, &source::host_options(wave, matrix));
         // SAFETY: as for the engine; ops_host_bind stores the pointer, which lives as long as the engine.
         unsafe {
             let library = Library::new(path).expect("the module loads");
@@ -87,8 +89,8 @@ fn module(family: Family, wave: u32) -> Slot {
 }
 
 /// Bytes that the module says a kernel's argument struct has.
-pub(crate) fn args_size(family: Family, wave: u32, symbol: &str) -> Option<u64> {
-    let slot = module(family, wave);
+pub(crate) fn args_size(family: Family, wave: u32, matrix: Option<Matrix>, symbol: &str) -> Option<u64> {
+    let slot = module(family, wave, matrix);
     let name = format!("{symbol}__args_size");
     // SAFETY: the symbol, where present, is a constant u64.
     unsafe { slot.get()?.get::<*const u64>(name.as_bytes()).ok().map(|s| **s) }
@@ -96,12 +98,19 @@ pub(crate) fn args_size(family: Family, wave: u32, symbol: &str) -> Option<u64> 
 
 /// Runs one launch; panics with the engine's message when the kernel misbehaves.
 pub(crate) fn run<A: Arguments>(wave: u32, launch: &Launch, args: &A) {
+    run_on(&Device { compute_units: 1, wave, matrix: None }, launch, args);
+}
+
+/// The same, with the device's matrix units.
+pub(crate) fn run_on<A: Arguments>(device: &Device, launch: &Launch, args: &A) {
+    let wave = device.wave;
     let k = launch.instance;
     assert_eq!(k.args, A::NAME, "{}", k.symbol);
     if launch.is_empty() {
         return;
     }
-    let slot = module(k.family, wave);
+    let matrix = device.matrix.filter(|_| k.family.needs_matrix());
+    let slot = module(k.family, wave, matrix);
     let library = slot.get().expect("built above");
     let mut message = [0 as c_char; 200];
     // SAFETY: the symbol takes the struct named by A::NAME; the addresses in it are the test's own buffers.
@@ -113,5 +122,5 @@ pub(crate) fn run<A: Arguments>(wave: u32, launch: &Launch, args: &A) {
     };
     // SAFETY: the engine leaves the last byte zero.
     let message = unsafe { CStr::from_ptr(message.as_ptr()) };
-    assert_eq!(failed, 0, "{} on wave {wave}: {message:?}", k.symbol);
+    assert_eq!(failed, 0, "{} on wave {wave}, {matrix:?}: {message:?}", k.symbol);
 }

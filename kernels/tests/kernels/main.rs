@@ -7,6 +7,7 @@ mod elementwise;
 mod host;
 mod math;
 mod matmul;
+mod matrix;
 mod mirror;
 mod moving;
 mod norm;

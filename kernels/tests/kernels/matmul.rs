@@ -1,9 +1,10 @@
 //! matmul and linear: every variant, transposes, strides, batches, bias, and tails in every dimension.
 use crate::data::{Buffer, Element, Layout, Random, assert_close, check_untouched, pick, view};
-use crate::host::{WAVES, run};
+use crate::host::{WAVES, run_on};
+use crate::matrix::device as matrix_device;
 use half::{bf16, f16};
 use ops_kernels::matmul::{self, Matmul};
-use ops_kernels::{Device, Dtype, View};
+use ops_kernels::{Device, Dtype, Matrix, View};
 
 /// The strides of `[.., r, c]` stored as `[.., c, r]`.
 fn transposed(dims: &[u64]) -> Layout {
@@ -68,7 +69,12 @@ fn check<T: Element, W: Element>(case: &Case<'_>) {
             }
         }
     }
-    for wave in WAVES {
+    let devices: Vec<Device> = if case.variant.starts_with("mma") {
+        Matrix::ALL.map(|matrix| matrix_device(matrix, case.compute_units)).to_vec()
+    } else {
+        WAVES.map(|wave| Device { compute_units: case.compute_units, wave, matrix: None }).to_vec()
+    };
+    for device in devices {
         let untouched = T::from_f64(77.0);
         let c = Buffer::filled(untouched, case.c.len, 0);
         let problem = Matmul {
@@ -81,13 +87,12 @@ fn check<T: Element, W: Element>(case: &Case<'_>) {
             c: view(&c, &case.c),
             bias,
         };
-        let device = Device { compute_units: case.compute_units, wave };
         let (launch, args) = matmul::prepare(&problem, &device).expect("a kernel");
         if !launch.is_empty() {
             assert_eq!(launch.instance.variant, case.variant, "{:?}", case.size);
         }
-        run(wave, &launch, &args);
-        let what = format!("{} {:?} {:?} wave {wave}", launch.instance.symbol, case.batch, case.size);
+        run_on(&device, &launch, &args);
+        let what = format!("{} {:?} {:?} {device:?}", launch.instance.symbol, case.batch, case.size);
         assert_close(&what, &pick(&c, &case.c), &want, true, 2.0);
         check_untouched(&c, &case.c, untouched);
     }
@@ -156,6 +161,19 @@ fn large_tiles() {
     tiles::<f32, bf16>(&sizes[2..], "tile128", 1);
 }
 
+#[test]
+fn small_tiles_on_matrix_units() {
+    tiles::<f16, f16>(&SMALL_TILE, "mma64", 1000);
+    tiles::<bf16, bf16>(&SMALL_TILE, "mma64", 1000);
+}
+
+#[test]
+fn large_tiles_on_matrix_units() {
+    let sizes = [[130, 140, 72], [128, 256, 33], [9, 129, 17], [12, 150, 0]];
+    tiles::<f16, f16>(&sizes, "mma128", 1);
+    tiles::<bf16, bf16>(&sizes[..2], "mma128", 1);
+}
+
 fn few_rows<T: Element, W: Element>() {
     for (m, variant) in [(1, "rows1"), (2, "rows4"), (7, "rows4")] {
         for (n, k) in [(1, 8), (37, 1000), (18, 4104), (5, 33), (3, 0)] {
@@ -190,14 +208,22 @@ fn few_rows_of_every_common_pair() {
 #[test]
 fn aligned_rows_with_a_tail() {
     fn case<T: Element>() {
-        for (m, n, variant) in [(33, 20, "tile64"), (40, 130, "tile128"), (3, 9, "rows4")] {
-            if variant == "tile128" && T::DTYPE == Dtype::F64 {
+        let sizes = [
+            (33, 20, "tile64"),
+            (40, 130, "tile128"),
+            (3, 9, "rows4"),
+            (33, 20, "mma64"),
+            (40, 130, "mma128"),
+        ];
+        for (m, n, variant) in sizes {
+            let half = matches!(T::DTYPE, Dtype::F16 | Dtype::Bf16);
+            if variant == "tile128" && T::DTYPE == Dtype::F64 || variant.starts_with("mma") && !half {
                 continue;
             }
             let k = 29;
             let rows = |lines| Layout::new(&[lines, k], vec![48, 1]);
             let columns = Layout::new(&[k, n], vec![1, 48]);
-            let compute_units = if variant == "tile128" { 1 } else { 1000 };
+            let compute_units = if variant.ends_with("128") { 1 } else { 1000 };
             let a = [rows(m), Layout::new(&[m, k], vec![1, 48])];
             let b = [columns, Layout::new(&[k, n], vec![144, 1])];
             for (a, b) in a.into_iter().zip(b) {
@@ -218,8 +244,13 @@ fn aligned_rows_with_a_tail() {
 
 #[test]
 fn batches() {
+    batched::<f32, f16>(&[(20, "tile64"), (3, "rows4")]);
+    batched::<f16, f16>(&[(20, "mma64")]);
+}
+
+fn batched<T: Element, W: Element>(sizes: &[(u64, &str)]) {
     let batch = [2, 3];
-    for (m, variant) in [(20, "tile64"), (3, "rows4")] {
+    for &(m, variant) in sizes {
         let (n, k) = (35, 24);
         let shared =
             |rows, columns| Layout::new(&with_dims(&batch, rows, columns), vec![0, 0, columns as i64, 1]);
@@ -229,7 +260,7 @@ fn batches() {
             shared(m, k),
             Layout::scattered(&with_dims(&batch, m, k)),
         ] {
-            check::<f32, f16>(&Case {
+            check::<T, W>(&Case {
                 batch: &batch,
                 size: [m, n, k],
                 a,

@@ -6,19 +6,25 @@ use ops_kernels::cast::CastArgs;
 use ops_kernels::copy::{CopyArgs, FillArgs, WhereArgs};
 use ops_kernels::index::IndexSelectArgs;
 use ops_kernels::matmul::MatmulArgs;
+use ops_kernels::matrix::MmaUnitArgs;
 use ops_kernels::norm::{GroupNormArgs, NormArgs};
 use ops_kernels::qlinear::QLinearArgs;
 use ops_kernels::quant::{DequantizeArgs, QEmbeddingArgs, QuantizeArgs};
 use ops_kernels::rope::RopeArgs;
 use ops_kernels::softmax::SoftmaxArgs;
 use ops_kernels::unary::{AffineArgs, UnaryArgs};
-use ops_kernels::{Family, instances, source};
+use ops_kernels::{Family, Instance, Matrix, instances, source};
 
 #[test]
 fn every_instance_is_in_its_module_with_the_same_argument_size() {
-    for wave in WAVES {
-        for k in instances() {
-            assert_eq!(args_size(k.family, wave, &k.symbol), Some(k.args_size as u64), "{}", k.symbol);
+    let size = |k: &Instance, wave, matrix| args_size(k.family, wave, matrix, &k.symbol);
+    for k in instances() {
+        let want = Some(k.args_size as u64);
+        if k.family.needs_matrix() {
+            let units = Matrix::ALL.into_iter().filter(|matrix| k.runs_with(Some(*matrix)));
+            units.for_each(|m| assert_eq!(size(k, m.wave(), Some(m)), want, "{} {m:?}", k.symbol));
+        } else {
+            WAVES.into_iter().for_each(|wave| assert_eq!(size(k, wave, None), want, "{}", k.symbol));
         }
     }
 }
@@ -35,7 +41,7 @@ type Fields = (&'static str, Vec<(&'static str, usize)>);
 
 /// Compiles a family's structs for the host and compares what the compiler says of every field.
 fn agree(family: Family, structs: &[Fields]) {
-    let mut text = String::from("#define OPS_WAVE 32\n");
+    let mut text = String::from("#define OPS_WAVE 32\n#define OPS_MATRIX 11\n");
     text += &source::unit(family, []);
     text += "#include <stddef.h>\n#include <stdio.h>\nint main() {\n";
     let mut want = String::new();
@@ -75,7 +81,9 @@ fn every_field_of_every_argument_struct_lies_where_the_source_has_it() {
             fields!(IndexSelectArgs: shape, x, y, ids, ids_stride, bound, error, ids_kind, op, operand, reserved),
         ],
     );
-    agree(Family::Matmul, &[fields!(MatmulArgs: batches, a, b, c, m, n, k, bias, bias_stride, bias_is_f32)]);
+    for family in [Family::Matmul, Family::MatmulMma] {
+        agree(family, &[fields!(MatmulArgs: batches, a, b, c, m, n, k, bias, bias_stride, bias_is_f32)]);
+    }
     agree(
         Family::Norm,
         &[
@@ -86,7 +94,7 @@ fn every_field_of_every_argument_struct_lies_where_the_source_has_it() {
     );
     agree(Family::Softmax, &[fields!(SoftmaxArgs: shape, x, y, rows, lanes)]);
     agree(Family::Rope, &[fields!(RopeArgs: shape, x, y, cos, sin, x_partner, y_partner)]);
-    for family in [Family::Attention, Family::AttentionDecode] {
+    for family in [Family::Attention, Family::AttentionDecode, Family::AttentionMma] {
         agree(
             family,
             &[
@@ -104,6 +112,7 @@ fn every_field_of_every_argument_struct_lies_where_the_source_has_it() {
                 reserved),
         ],
     );
+    agree(Family::MmaUnit, &[fields!(MmaUnitArgs: a, b, c, d)]);
     agree(
         Family::Qlinear,
         &[fields!(QLinearArgs: shape, x, y, weight, weight_row, weight_block, rows, n, k, lanes)],

@@ -196,7 +196,8 @@ fn product<T: Element>(format: Dtype, case: &Case) {
             let y = Buffer::filled(T::from_f64(77.0), y_layout.len, 0);
             let views = [view(&x, &x_layout), blocks_view(&weight, &strides, format), view(&y, &y_layout)];
             let (launch, args) =
-                qlinear::prepare(&[rows, k], n, views, &Device { compute_units, wave }).expect("a kernel");
+                qlinear::prepare(&[rows, k], n, views, &Device { compute_units, wave, matrix: None })
+                    .expect("a kernel");
             assert_eq!(launch.instance.variant, variant, "{rows} {n} {k}");
             run(wave, &launch, &args);
             let what = format!("{} {rows} {n} {k} wave {wave}", launch.instance.symbol);

@@ -1,5 +1,5 @@
 //! The kernels' argument structs as the compiler lays them out.
-use ops_kernels::{Family, instances, source};
+use ops_kernels::{Family, Matrix, instances, source};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -23,10 +23,16 @@ pub(super) struct Field {
 }
 
 /// Every argument struct, by name. A size that differs from the Rust mirror's is an error.
-pub(super) fn of_all(clang: &str, target: &str, folder: &Path) -> Result<BTreeMap<String, Layout>, String> {
+pub(super) fn of_all(
+    clang: &str,
+    targets: &[String],
+    folder: &Path,
+) -> Result<BTreeMap<String, Layout>, String> {
     let mut all = BTreeMap::new();
     for &family in Family::ALL {
-        let input = folder.join(format!("{}.hip", family.name()));
+        let with = |target: &&String| !family.needs_matrix() || Matrix::of(target).is_some();
+        let Some(target) = targets.iter().find(with) else { continue };
+        let input = folder.join(target).join(format!("{}.hip", family.name()));
         let flags = source::clang_options(target).ok_or_else(|| format!("{target}: unknown target"))?;
         let out = Command::new(clang)
             .args(flags)

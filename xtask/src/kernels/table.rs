@@ -13,7 +13,7 @@ struct Table<'t> {
     launch: &'static [&'static str],
     targets: Vec<Target<'t>>,
     families: Vec<Grid>,
-    kernels: Vec<Kernel>,
+    kernels: Vec<Kernel<'t>>,
     structs: BTreeMap<String, Layout>,
 }
 
@@ -35,7 +35,7 @@ struct Grid {
 }
 
 #[derive(Serialize)]
-struct Kernel {
+struct Kernel<'t> {
     symbol: &'static str,
     family: &'static str,
     op: &'static str,
@@ -45,6 +45,8 @@ struct Kernel {
     lds: u32,
     args: &'static str,
     args_size: usize,
+    /// The targets of this table that have it: some kernels need matrix units.
+    targets: Vec<&'t str>,
 }
 
 const LAUNCH: &[&str] = &[
@@ -76,10 +78,12 @@ const fn grid(family: Family) -> Grid {
             "contiguous axis: ceil(rows / rows of a block); `column`: ceil(rows / block), a thread to a row",
             "64 for each compute unit; `column` 32",
         ),
+        Family::MatmulMma => ("ceil(m / tile) * ceil(n / tile) * batch", "64 for each compute unit"),
         Family::Matmul => (
             "tiles: ceil(m / tile) * ceil(n / tile) * batch; `rows*`: ceil(groups of columns / waves of a block)",
             "64 for each compute unit",
         ),
+        Family::AttentionMma => ("ceil(t * group / 128) * batch * kv_heads", "all of them"),
         Family::Attention => ("ceil(t * group / tile rows) * batch * kv_heads", "all of them"),
         Family::AttentionDecode => (
             "rows*: ceil(t * group / rows) * batch * kv_heads * splits; combine: batch * heads * t",
@@ -88,6 +92,7 @@ const fn grid(family: Family) -> Grid {
         Family::Quant => {
             ("ceil(shape.count / (block / 8)): eight lanes to a block of values", "64 for each compute unit")
         }
+        Family::MmaUnit => ("1", "1"),
         Family::Qlinear => (
             "tile*: ceil(rows / tile) * ceil(n / tile); rows*: ceil(groups of columns * lanes / block)",
             "64 for each compute unit",
@@ -96,7 +101,7 @@ const fn grid(family: Family) -> Grid {
     Grid { family: name, blocks, most }
 }
 
-fn kernel(k: &'static Instance) -> Kernel {
+fn kernel<'t>(k: &'static Instance, targets: &'t [String]) -> Kernel<'t> {
     Kernel {
         symbol: &k.symbol,
         family: k.family.name(),
@@ -107,12 +112,15 @@ fn kernel(k: &'static Instance) -> Kernel {
         lds: k.lds,
         args: k.args,
         args_size: k.args_size,
+        targets: targets.iter().map(String::as_str).filter(|target| k.runs_on(target)).collect(),
     }
 }
 
 /// Writes the table for code objects that lie in `folder`.
 pub(super) fn write(clang: &str, version: &str, targets: &[String], folder: &Path) -> Result<(), String> {
-    let Some(first) = targets.first() else { return Ok(()) };
+    if targets.is_empty() {
+        return Ok(());
+    }
     let table = Table {
         compiler: format!("clang {version}"),
         launch: LAUNCH,
@@ -121,8 +129,8 @@ pub(super) fn write(clang: &str, version: &str, targets: &[String], folder: &Pat
             .map(|t| Target { name: t, wave: source::wave_of(t).unwrap_or_default(), folder: t })
             .collect(),
         families: Family::ALL.iter().map(|&family| grid(family)).collect(),
-        kernels: instances().iter().map(kernel).collect(),
-        structs: layouts::of_all(clang, first, folder)?,
+        kernels: instances().iter().map(|k| kernel(k, targets)).collect(),
+        structs: layouts::of_all(clang, targets, folder)?,
     };
     let path = folder.join("kernels.json");
     let text = serde_json::to_string_pretty(&table).map_err(|e| e.to_string())?;

@@ -34,13 +34,13 @@ impl Target {
     pub const ASSUMED_ROCM: Version = Version::new(7, 2, 0);
 
     pub(crate) fn of_device(hip: &Hip, info: &DeviceInfo) -> Self {
-        let kernels = ops_kernels::Device { compute_units: info.compute_units, wave: info.gfx.wave_size() };
+        let kernels = kernels_device(&info.gfx, info.compute_units);
         Self::new(info.gfx.clone(), kernels, hip.lib().version(), Some(hip.clone()))
     }
 
     /// An architecture with ROCm 7.2 and all its libraries, for questions without a device.
     pub fn assumed(gfx: Gfx) -> Self {
-        let kernels = ops_kernels::Device { compute_units: 64, wave: gfx.wave_size() };
+        let kernels = kernels_device(&gfx, 64);
         Self::new(gfx, kernels, Some(Self::ASSUMED_ROCM), None)
     }
 
@@ -111,6 +111,11 @@ impl Target {
         let before = denial.until.is_none_or(|until| self.rocm.is_none_or(|rocm| rocm < until));
         denial.library == library && gfx && after && before
     }
+}
+
+fn kernels_device(gfx: &Gfx, compute_units: u32) -> ops_kernels::Device {
+    let matrix = ops_kernels::Matrix::of(gfx.name());
+    ops_kernels::Device { compute_units, wave: gfx.wave_size(), matrix }
 }
 
 fn opened<'l, L>(

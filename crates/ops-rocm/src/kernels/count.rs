@@ -25,11 +25,11 @@ impl KernelCount {
         let disk = compiler.and_then(|compiler| Disk::new(&CacheFolder::Standard, compiler));
         let options = options_for(gfx).ok();
         let cached = |unit: &Unit| match (&disk, &options) {
-            (Some(disk), Some(options)) => disk.holds(disk.key(gfx, options, &unit.text())),
+            (Some(disk), Some(options)) => disk.holds(disk.key(gfx, options, &unit.text(gfx.full()))),
             _ => false,
         };
         let mut count = KernelCount::default();
-        for unit in Unit::all() {
+        for unit in Unit::all().into_iter().filter(|unit| unit.runs_on(gfx.full())) {
             let place = if source != KernelSource::Jit && objects.find(&unit, gfx).is_some() {
                 &mut count.embedded
             } else if cached(&unit) {

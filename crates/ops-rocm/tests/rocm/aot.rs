@@ -22,7 +22,7 @@ fn compile(standin: &Standin, target: &str) -> Vec<(Unit, Vec<u8>)> {
     let options: Vec<&str> = options.iter().map(String::as_str).filter(|o| !o.starts_with("--off")).collect();
     let gfx = Gfx::parse(target).unwrap();
     let code = |unit: Unit| {
-        let source = Source { name: "unit.hip", text: &unit.text(), headers: &[] };
+        let source = Source { name: "unit.hip", text: &unit.text(target), headers: &[] };
         (unit, compiler.compile(source, &gfx, &options).unwrap().to_bytes())
     };
     units().map(code).collect()

@@ -1,0 +1,404 @@
+// Attention for many queries on matrix units, for halves and heads up to DMAX: a block has 128 rows, a
+// wave 16 or 32 of them, and all waves go through the keys together, 32 at a time, which pass through LDS.
+// Products are taken with keys down and queries across: k q^T, then v^T p. A lane then has one query's
+// scores in both, so its maximum and sum are its own, and what the softmax leaves in the registers of the
+// first product is an operand of the second. Scores are in units of log 2.
+#include "ops_mma_stage.h"
+#include "ops_attention.h"
+
+namespace ops {
+
+constexpr u32 MMA_ROWS = 128;  // of a block
+constexpr u32 MMA_KEYS = 32;   // at a time
+constexpr f32 LOG2_E = 0x1.715476p+0f;
+
+OPS_DEVICE f32 exp2_near(f32 x) {
+#if defined(OPS_AMD)
+    return __builtin_amdgcn_exp2f(x);
+#else
+    return exp(x * 0x1.62e430p-1f);
+#endif
+}
+
+// Probabilities are kept this many powers of 2 larger, so that small ones are not subnormal in T, which
+// gfx90a reads as zero; their sum is larger by as much.
+template <typename T> OPS_DEVICE constexpr f32 probability_shift() { return same<T, f16>::value ? 15.0f : 0.0f; }
+
+template <typename T> OPS_DEVICE bool not_finite(T x) {
+    constexpr u16 EXPONENT = same<T, f16>::value ? 0x7c00 : 0x7f80;
+    return (x.bits & EXPONENT) == EXPONENT;
+}
+
+// Between keys in LDS.
+template <u32 DMAX> OPS_DEVICE constexpr u32 mma_key_pitch() { return DMAX + 8; }
+static_assert(MMA_KEYS * mma_key_pitch<64>() <= 64 * MMA_PITCH, "keys fit where kinds of values go");
+
+// A value that all lanes have, as one.
+OPS_DEVICE u32 same_in_wave(u32 value) {
+#if defined(OPS_AMD)
+    return __builtin_amdgcn_readfirstlane(value);
+#else
+    return value;
+#endif
+}
+
+// Nothing moves from one side of it to the other: registers that one side needs are free on the other.
+OPS_DEVICE void keep_order() {
+#if defined(OPS_AMD)
+    __builtin_amdgcn_sched_barrier(0);
+#endif
+}
+// Nothing times an infinite value is not nothing: where such a value is not seen by all rows, it is set
+// apart, and its kind counted only where it is seen. Values of +infinity count 1, of -infinity
+// COUNT_MINUS, more than there are keys; NaN, and what is multiplied by a probability of nothing,
+// COUNT_NAN, more than all infinities of a kind.
+constexpr f32 COUNT_MINUS = 64.0f, COUNT_NAN = 4096.0f;
+OPS_DEVICE f32 sum_of_counted(f32 count) {
+    u32 n = u32(count);
+    f32 plus = n % 64 != 0 ? infinity32() : 0.0f, minus = n / 64 % 64 != 0 ? -infinity32() : 0.0f;
+    return plus + minus + (n / 4096 != 0 ? quiet_nan32() : 0.0f);
+}
+// Makes two of the tile of values: what is finite, and the kinds of what is not.
+template <typename T> OPS_DEVICE void set_apart(T* values, T* kinds, u32 slots) {
+    OPS_NO_UNROLL
+    for (u32 at = thread_x(); at < slots; at += MATMUL_BLOCK) {
+        T value = values[at];
+        f32 wide = widen(value);
+        f32 kind = is_nan(wide) ? COUNT_NAN : wide > 0.0f ? 1.0f : COUNT_MINUS;
+        kinds[at] = narrow<T>(not_finite(value) ? kind : 0.0f);
+        if (not_finite(value)) values[at] = T{};
+    }
+}
+
+// A thread's part of the next keys and values, on the way to LDS: some of one key, and some of two values.
+template <typename T, u32 DMAX> struct MmaKeys {
+    static constexpr u32 OF_KEY = DMAX / 8, OF_VALUE = DMAX / 16;
+    Pack<T, OF_KEY> key;
+    Pack<T, OF_VALUE> value[2];
+
+    OPS_METHOD void load(const AttentionArgs& args, u64 batch, u64 kv_head, u64 k0, bool k_packs, bool v_packs) {
+        u32 thread = opaque(thread_x());
+        i64 at = i64(k0 + thread / 8);
+        bool live = at < i64(args.s);
+        const T* k = static_cast<const T*>(args.k.data) + i64(batch) * args.k.stride[2] + i64(kv_head) * args.k.stride[3];
+        key = load_slice<OF_KEY>(k + (live ? at : 0) * args.k.stride[4], args.k.stride[5], thread % 8 * OF_KEY,
+                                 live ? args.d : 0, k_packs);
+        const T* v = static_cast<const T*>(args.v.data) + i64(batch) * args.v.stride[2] + i64(kv_head) * args.v.stride[3];
+        OPS_UNROLL
+        for (u32 i = 0; i < 2; i++) {
+            at = i64(k0 + thread % 16 * 2 + i);
+            live = at < i64(args.s);
+            value[i] = load_slice<OF_VALUE>(v + (live ? at : 0) * args.v.stride[4], args.v.stride[5],
+                                            thread / 16 * OF_VALUE, live ? args.d : 0, v_packs);
+        }
+    }
+    // Keys as [MMA_KEYS][DMAX], values as [DMAX][MMA_KEYS] in the order that sums stand in.
+    OPS_METHOD void store(T* keys, T* values) const {
+        u32 thread = opaque(thread_x());
+        T* to = keys + thread / 8 * mma_key_pitch<DMAX>() + thread % 8 * OF_KEY;
+        OPS_UNROLL
+        for (u32 p = 0; p < OF_KEY; p += 8) {
+            Pack<T, 8> pack;
+            OPS_UNROLL
+            for (u32 i = 0; i < 8; i++) pack.v[i] = key.v[p + i];
+            store_pack(to + p, pack);
+        }
+        to = values + thread / 16 * OF_VALUE * MMA_PITCH + MmaPiece<T>::place(thread % 16 * 2);
+        OPS_UNROLL
+        for (u32 i = 0; i < OF_VALUE; i++) store_pack(to + i * MMA_PITCH, Pack<T, 2>{{value[0].v[i], value[1].v[i]}});
+    }
+    OPS_METHOD bool any_value_not_finite() const {
+        bool any = false;
+        OPS_UNROLL
+        for (u32 i = 0; i < OF_VALUE; i++) any = any || not_finite(value[0].v[i]) || not_finite(value[1].v[i]);
+        return any;
+    }
+};
+
+// The rows of a wave, TILES times 16; a lane has one of each.
+template <typename T, u32 DMAX> struct MmaQueries {
+    using Piece = MmaPiece<T>;
+    using Product = typename Piece::Product;
+    static constexpr u32 TILES = OPS_WAVE / 32, OF_ROW = 2 * Piece::SUMS;  // scores of a row that a lane has
+
+    const AttentionArgs& args;
+    u64 batch;
+    QueryRow row[TILES];
+    bool live[TILES];
+    typename Piece::Lines query[TILES][DMAX / MMA_DEPTH];
+    Product out[TILES][DMAX / 16];
+    f32 most[TILES], sum[TILES];
+    Product scores[TILES][2];
+    u32 hidden[TILES];
+
+    OPS_METHOD MmaQueries(const AttentionArgs& a, u64 b, u64 kv_head, u64 first_row, u64 rows, bool packs) : args(a), batch(b) {
+        OPS_UNROLL
+        for (u32 t = 0; t < TILES; t++) {
+            u64 at = first_row + t * 16 + Piece::column();
+            live[t] = at < rows;
+            row[t] = QueryRow(args, kv_head, live[t] ? at : rows - 1);
+            most[t] = -infinity32();
+            sum[t] = 0;
+            const T* line = static_cast<const T*>(args.q.data) + row[t].offset(args.q, batch);
+            constexpr u32 SPAN = Piece::HELD * (MMA_DEPTH / (Piece::HELD * Piece::GROUPS));
+            OPS_UNROLL
+            for (u32 p = 0; p < DMAX / MMA_DEPTH; p++) {
+                keep_order();
+                query[t][p] = bits_as<typename Piece::Lines>(load_slice<SPAN>(
+                    line, args.q.stride[5], opaque(p * MMA_DEPTH) + Piece::first(), live[t] ? args.d : 0, packs));
+            }
+            OPS_UNROLL
+            for (u32 c = 0; c < DMAX / 16; c++) out[t][c].fill(0);
+        }
+    }
+
+    // The key of a lane's score i, counted from the tile's first.
+    static OPS_METHOD u32 key_of(u32 i) { return i / Piece::SUMS * 16 + Piece::row(i % Piece::SUMS); }
+
+    // A lane's score i of its row t.
+    OPS_METHOD f32 score(u32 t, u32 i) const { return scores[t][i / Piece::SUMS].v[i % Piece::SUMS]; }
+    OPS_METHOD void set_score(u32 t, u32 i, f32 value) { scores[t][i / Piece::SUMS].v[i % Piece::SUMS] = value; }
+
+    OPS_METHOD void dots(const T* keys) {
+        OPS_UNROLL
+        for (u32 half = 0; half < 2; half++) {
+            OPS_UNROLL
+            for (u32 t = 0; t < TILES; t++) scores[t][half].fill(0);
+            OPS_UNROLL
+            for (u32 p = 0; p < DMAX / MMA_DEPTH; p++) {
+                typename Piece::Lines key =
+                    Piece::load(keys + half * 16 * mma_key_pitch<DMAX>() + p * MMA_DEPTH, mma_key_pitch<DMAX>());
+                OPS_UNROLL
+                for (u32 t = 0; t < TILES; t++) Piece::multiply_add(key, query[t][p], scores[t][half]);
+                if (p % 2 == 1) keep_order();
+            }
+        }
+    }
+
+    // Dot products become scores; those of invisible keys -infinity, and their bits are set in `hidden`.
+    OPS_METHOD void judge(u64 k0, bool plain, bool whole) {
+        f32 scale = f32(args.scale) * LOG2_E;
+        if (!plain) {
+            judge_each(0, k0);
+            // No loop: it would not be unrolled round the one inside, and its registers be indexed.
+            if constexpr (TILES == 2) judge_each(1, k0);
+            return;
+        }
+        OPS_UNROLL
+        for (u32 t = 0; t < TILES; t++) {
+            hidden[t] = 0;
+            OPS_UNROLL
+            for (u32 i = 0; i < OF_ROW; i++) set_score(t, i, score(t, i) * scale);
+            if (whole) continue;
+            i64 from = row[t].first_key(args) - i64(k0), to = row[t].end_key(args) - i64(k0);
+            i32 first = from > 0 ? (from < MMA_KEYS ? i32(from) : i32(MMA_KEYS)) : 0;
+            i32 end = to < MMA_KEYS ? (to > 0 ? i32(to) : 0) : i32(MMA_KEYS);
+            OPS_UNROLL
+            for (u32 i = 0; i < OF_ROW; i++) hide(t, i, i32(key_of(i)) >= first && i32(key_of(i)) < end);
+        }
+    }
+    OPS_METHOD void hide(u32 t, u32 i, bool visible) {
+        set_score(t, i, visible ? score(t, i) : -infinity32());
+        hidden[t] |= visible ? 0u : 1u << i;
+    }
+    // The same with all that attention may ask for. The scores move up, so that no register is indexed.
+    OPS_METHOD void judge_each(u32 t, u64 k0) {
+        u32 unseen = 0;
+        OPS_NO_UNROLL
+        for (u32 i = 0; i < OF_ROW; i++) {
+            Score<f32> found = score_of<T>(reread(args), batch, row[t], i64(k0 + key_of(i)), score(t, 0));
+            OPS_UNROLL
+            for (u32 w = 0; w + 1 < OF_ROW; w++) set_score(t, w, score(t, w + 1));
+            set_score(t, OF_ROW - 1, found.visible ? found.value * LOG2_E : -infinity32());
+            unseen |= found.visible ? 0u : 1u << i;
+        }
+        hidden[t] = unseen;
+    }
+
+    // Scores become probabilities against the running maximum; what there is already is scaled to match.
+    OPS_METHOD void soften() {
+        OPS_UNROLL
+        for (u32 t = 0; t < TILES; t++) {
+            f32 highest = score(t, 0);
+            OPS_UNROLL
+            for (u32 i = 1; i < OF_ROW; i++) highest = maximum(highest, score(t, i));
+            OPS_UNROLL
+            for (u32 mask = 16; mask < OPS_WAVE; mask *= 2) highest = maximum(highest, shuffle_xor(highest, mask, OPS_WAVE));
+            f32 now = maximum(most[t], highest);
+            f32 base = finite_base(now), shrink = exp2_near(most[t] - base);
+            most[t] = now;
+            f32 added = 0;
+            OPS_UNROLL
+            for (u32 i = 0; i < OF_ROW; i++) {
+                f32 p = exp2_near(score(t, i) - (base - probability_shift<T>()));
+                set_score(t, i, p);
+                added += p;
+            }
+            sum[t] = mad(sum[t], shrink, added);
+            if (ballot(shrink != 1.0f) != 0) {
+                OPS_UNROLL
+                for (u32 c = 0; c < DMAX / 16; c++) out[t][c].scale_rows([&](u32) OPS_INLINE { return shrink; });
+            }
+        }
+    }
+
+    // A lane's probabilities as its part of the second product's operand.
+    OPS_METHOD typename Piece::Lines lines_of(u32 t) const {
+        typename Piece::Lines lines;
+        OPS_UNROLL
+        for (u32 half = 0; half < 2; half++) {
+            Pack<T, Piece::SUMS> own;
+            OPS_UNROLL
+            for (u32 i = 0; i < Piece::SUMS; i++) own.v[i] = narrow<T>(scores[t][half].v[i]);
+            if constexpr (Piece::GROUPS > 1) {
+                lines.step[half] = bits_as<MmaFragment<T, 16>>(own);
+            } else {
+                // Each half of the wave has every other key, and both want all.
+                bool odd = lane_id() >= 16;
+                Pack<u32, 4> words = bits_as<Pack<u32, 4>>(own);
+                Pack<u32, 8> all;
+                OPS_UNROLL
+                for (u32 w = 0; w < 4; w++) {
+                    u32 other = shuffle_xor(words.v[w], 16, 32);
+                    u32 even_keys = odd ? other : words.v[w], odd_keys = odd ? words.v[w] : other;
+                    all.v[2 * w] = (even_keys & 0xffff) | odd_keys << 16;
+                    all.v[2 * w + 1] = even_keys >> 16 | (odd_keys & 0xffff0000);
+                }
+                lines.step[half] = bits_as<MmaFragment<T, 16>>(all);
+            }
+        }
+        return lines;
+    }
+    OPS_METHOD void weigh(const T* values) {
+        typename Piece::Lines weights[TILES];
+        OPS_UNROLL
+        for (u32 t = 0; t < TILES; t++) weights[t] = lines_of(t);
+        OPS_UNROLL
+        for (u32 c = 0; c < DMAX / 16; c++) {
+            typename Piece::Lines value = Piece::load(values + c * 16 * MMA_PITCH, MMA_PITCH);
+            OPS_UNROLL
+            for (u32 t = 0; t < TILES; t++) Piece::multiply_add(value, weights[t], out[t][c]);
+            if (c % 2 == 1) keep_order();
+        }
+    }
+    // What the kinds of values that `set_apart` counted add to the rows that see them.
+    OPS_METHOD void weigh_kinds(const T* kinds) {
+        OPS_UNROLL
+        for (u32 t = 0; t < TILES; t++) {
+            OPS_UNROLL
+            for (u32 i = 0; i < OF_ROW; i++) {
+                f32 counted = score(t, i) == 0.0f ? COUNT_NAN : 1.0f;
+                set_score(t, i, (hidden[t] >> i & 1) != 0 ? 0.0f : counted);
+            }
+            typename Piece::Lines seen = lines_of(t);
+            OPS_UNROLL
+            for (u32 c = 0; c < DMAX / 16; c++) {
+                Product count;
+                count.fill(0);
+                Piece::multiply_add(Piece::load(kinds + opaque(c * 16) * MMA_PITCH, MMA_PITCH), seen, count);
+                OPS_UNROLL
+                for (u32 i = 0; i < Piece::SUMS; i++) count.v[i] = sum_of_counted(count.v[i]);
+                keep_order();
+                OPS_UNROLL
+                for (u32 i = 0; i < Piece::SUMS; i++) out[t][c].v[i] += count.v[i];
+                keep_order();
+            }
+        }
+    }
+
+    OPS_METHOD void store(bool packs) const {
+        constexpr u32 RUN = OPS_MATRIX == 11 ? 1 : OPS_MATRIX == 12 ? 8 : 4;  // neighbours among a lane's sums
+        const AttentionArgs& here = reread(args);
+        OPS_UNROLL
+        for (u32 t = 0; t < TILES; t++) {
+            f32 total = sum[t];
+            OPS_UNROLL
+            for (u32 mask = 16; mask < OPS_WAVE; mask *= 2) total += shuffle_xor(total, mask, OPS_WAVE);
+            f32 factor = total == 0.0f ? 0.0f : 1.0f / total;
+            if (!live[t]) continue;
+            T* to = static_cast<T*>(here.o.data) + row[t].offset(here.o, batch);
+            OPS_UNROLL
+            for (u32 c = 0; c < DMAX / 16; c++) {
+                OPS_UNROLL
+                for (u32 i = 0; i < Piece::SUMS; i += RUN) {
+                    u32 at = opaque(c * 16) + Piece::row(i);
+                    Pack<T, RUN> run;
+                    OPS_UNROLL
+                    for (u32 j = 0; j < RUN; j++) run.v[j] = narrow<T>(out[t][c].v[i + j] * factor);
+                    if (packs && at + RUN <= here.d) {
+                        store_pack(to + at, run);
+                        continue;
+                    }
+                    OPS_UNROLL
+                    for (u32 j = 0; j < RUN; j++) {
+                        if (at + j < here.d) to[i64(at + j) * here.o.stride[5]] = run.v[j];
+                    }
+                }
+            }
+        }
+    }
+};
+
+template <u32 DMAX, typename T> OPS_DEVICE void attention_mma(const AttentionArgs& args) {
+    using Queries = MmaQueries<T, DMAX>;
+    constexpr u32 OF_WAVE = Queries::TILES * 16;
+    OPS_LDS(T, keys, DMAX * MMA_PITCH);  // of which keys take MMA_KEYS * mma_key_pitch
+    OPS_LDS(T, values, DMAX * MMA_PITCH);
+    OPS_LDS(u32, strange, 1);  // 1 + the first key of the last tile with a value that is not finite
+    OPS_NO_UNROLL
+    for (u64 at = block_x();; at += grid_x()) {
+        const AttentionArgs& now = reread(args);
+        u64 rows = now.t * now.group, tiles = (rows + MMA_ROWS - 1) / MMA_ROWS;
+        if (at >= tiles * now.batch * now.kv_heads) break;
+        // The last rows see the most keys when causal: they start first.
+        u64 first_row = (tiles - 1 - at % tiles) * MMA_ROWS;
+        u64 head = at / tiles, batch = head / now.kv_heads, kv_head = head % now.kv_heads;
+        u64 last_row = first_row + MMA_ROWS < rows ? first_row + MMA_ROWS - 1 : rows - 1;
+        QueryRow lowest(now, kv_head, first_row), highest(now, kv_head, last_row);
+        i64 seen_by_all = highest.first_key(now), unseen = lowest.end_key(now), last = highest.end_key(now);
+        u64 first = u64(lowest.first_key(now)) / MMA_KEYS * MMA_KEYS, end = last > 0 ? u64(last) : 0;
+
+        u64 my_first = first_row + same_in_wave(wave_id()) * OF_WAVE, my_last = my_first + OF_WAVE - 1;
+        bool q_packs = rows_take_packs<T>(now.q), k_packs = rows_take_packs<T>(now.k);
+        bool v_packs = rows_take_packs<T>(now.v);
+        bool plain = now.softcap == 0 && now.slopes == nullptr && now.mask_kind == MASK_NONE;
+        Queries queries(now, batch, kv_head, my_first, rows, q_packs);
+        QueryRow my_lowest(now, kv_head, my_first < rows ? my_first : rows - 1);
+        QueryRow my_highest(now, kv_head, my_last < rows ? my_last : rows - 1);
+        i64 my_begin = my_lowest.first_key(now), my_end = my_first < rows ? my_highest.end_key(now) : 0;
+        i64 my_seen = my_highest.first_key(now), my_unseen = my_lowest.end_key(now);
+
+        MmaKeys<T, DMAX> next;
+        if (first < end) next.load(now, batch, kv_head, first, k_packs, v_packs);
+        OPS_NO_UNROLL
+        for (u64 k0 = first; k0 < end; k0 += MMA_KEYS) {
+            bool partial = now.mask_kind == MASK_VISIBLE || i64(k0) < seen_by_all || i64(k0 + MMA_KEYS) > unseen;
+            bool odd = partial && next.any_value_not_finite();
+            barrier();
+            next.store(keys, values);
+            if (odd) strange[0] = u32(k0) + 1;
+            barrier();
+            if (k0 + MMA_KEYS < end) next.load(reread(now), batch, kv_head, k0 + MMA_KEYS, k_packs, v_packs);
+            // The same for all lanes of a wave: a tile that none of its rows sees takes no time.
+            bool visited = ballot(i64(k0) < my_end && i64(k0 + MMA_KEYS) > my_begin) != 0;
+            bool apart = partial && ballot(strange[0] == u32(k0) + 1) != 0;
+            if (visited) {
+                bool whole = ballot(i64(k0) < my_seen || i64(k0 + MMA_KEYS) > my_unseen) == 0;
+                queries.dots(keys);
+                queries.judge(k0, plain, whole);
+                queries.soften();
+            }
+            if (apart) {
+                barrier();
+                set_apart(values, keys, DMAX * MMA_PITCH);
+                barrier();
+            }
+            if (visited) queries.weigh(values);
+            if (visited && apart) queries.weigh_kinds(keys);
+        }
+        queries.store(rows_take_packs<T>(reread(now).o));
+        barrier();
+    }
+}
+
+}  // namespace ops

@@ -1,0 +1,55 @@
+// matmul and linear on matrix units: c = a b (+ bias) as matmul.hip has it, for a and b of one half type,
+// sums in f32. A block's tile of c is shared out among its waves, in pieces of 16 x 16; a and b pass
+// through LDS as lines with k contiguous, MMA_DEPTH of it at a time, whichever way they lie in memory.
+#include "ops_mma_stage.h"
+#include "ops_matmul.h"
+
+namespace ops {
+
+template <u32 TILE, typename T, typename W> OPS_DEVICE void matmul_mma(const MatmulArgs& args) {
+    static_assert(same<T, W>::value, "one type for both");
+    using Share = MmaShare<TILE, T>;
+    OPS_LDS(T, tile_a, TILE * MMA_PITCH);
+    OPS_LDS(T, tile_b, TILE * MMA_PITCH);
+    OPS_NO_UNROLL
+    for (u64 tile = block_x();; tile += grid_x()) {
+        const MatmulArgs& now = reread(args);
+        u64 tiles_m = (now.m + TILE - 1) / TILE, tiles_n = (now.n + TILE - 1) / TILE;
+        if (tile >= tiles_m * tiles_n * now.batches.count) break;
+        u64 batch = tile / (tiles_m * tiles_n), in_batch = tile % (tiles_m * tiles_n);
+        u64 m0 = in_batch % tiles_m * TILE, n0 = in_batch / tiles_m * TILE;
+        MmaStage<T, TILE> a(matrix_at<const T>(now.batches, now.a, batch), now.a.row, now.a.column, m0, now.m);
+        MmaStage<T, TILE> b(matrix_at<const T>(now.batches, now.b, batch), now.b.column, now.b.row, n0, now.n);
+        Share share;
+        u64 depth = now.k;
+        a.load(0, depth);
+        b.load(0, depth);
+        OPS_NO_UNROLL
+        for (u64 k = 0; k < depth; k += MMA_DEPTH) {
+            barrier();
+            a.store(tile_a);
+            b.store(tile_b);
+            barrier();
+            // The next elements travel while these are multiplied; behind the end there are none.
+            a.load(k + MMA_DEPTH, depth);
+            b.load(k + MMA_DEPTH, depth);
+            share.multiply(tile_a, tile_b);
+        }
+        const MatmulArgs& again = reread(now);
+        T* c = matrix_at<T>(again.batches, again.c, batch) + i64(m0) * again.c.row + i64(n0) * again.c.column;
+        u64 rows = again.m - m0, columns = again.n - n0;
+        i64 by_row = again.c.row, by_column = again.c.column;
+        OPS_UNROLL
+        for (u32 j = 0; j < Share::ACROSS; j++) {
+            u32 n = share.column(j);
+            if (n >= columns) continue;
+            f32 added = bias_at<T, f32>(reread(again), n0 + n);
+            T* to = c + i64(n) * by_column;
+            share.each_row(j, [&](u32 m, f32 sum) OPS_INLINE {
+                if (m < rows) to[i64(m) * by_row] = narrow<T>(sum + added);
+            });
+        }
+    }
+}
+
+}  // namespace ops

@@ -1,0 +1,42 @@
+// What the kernels of products have in common: arguments, and where a batch's matrices and the bias lie.
+#pragma once
+#include "ops_tile.h"
+
+namespace ops {
+
+// A batch of matrices: the batch's strides, then those of the matrix.
+struct Matrix {
+    Operand batch;
+    i64 row;
+    i64 column;
+};
+
+struct MatmulArgs {
+    Shape batches;
+    Matrix a;
+    Matrix b;
+    Matrix c;
+    u64 m;
+    u64 n;
+    u64 k;
+    const void* bias;  // null when absent
+    i64 bias_stride;
+    u64 bias_is_f32;  // else of type T
+};
+
+template <typename T, typename W> struct SumOf {
+    using type = typename choose<same<T, f64>::value || same<W, f64>::value, f64, f32>::type;
+};
+
+template <typename T, typename A> OPS_DEVICE A bias_at(const MatmulArgs& args, u64 n) {
+    if (args.bias == nullptr) return A(0);
+    i64 at = i64(n) * args.bias_stride;
+    if (args.bias_is_f32 != 0) return A(static_cast<const f32*>(args.bias)[at]);
+    return A(widen(static_cast<const T*>(args.bias)[at]));
+}
+
+template <typename T> OPS_DEVICE T* matrix_at(const Shape& batches, const Matrix& matrix, u64 batch) {
+    return static_cast<T*>(matrix.batch.data) + offset_of<5>(batches, matrix.batch, batch);
+}
+
+}  // namespace ops

@@ -1,0 +1,125 @@
+// One tile type over the matrix units: WMMA of gfx11 and gfx12, MFMA of gfx90a and gfx94x.
+// A wave multiplies A [SIZE][DEPTH] by B [DEPTH][SIZE] and adds to C [SIZE][SIZE]. A lane holds one line
+// of each operand (a row of A, a column of B) and some neighbours along k; of the product it holds one
+// column and some rows. The build says which units there are: -DOPS_MATRIX=11, 12, 90 or 94.
+// Where there are none of the hardware, on the host and on CUDA, ops_mma_plain.h stands in for them.
+#pragma once
+#if defined(__GFX9__)
+// With 256 registers at most, sums of MFMA stay in VGPRs. With more, clang 19 puts them into AGPRs and
+// copies all of them from and to VGPRs in every turn of a loop.
+#define OPS_REGISTERS __attribute__((amdgpu_waves_per_eu(2)))
+#endif
+#include "ops_tile.h"
+
+#if !defined(OPS_MATRIX)
+#error "define OPS_MATRIX as 11, 12, 90 or 94"
+#elif OPS_MATRIX != 11 && OPS_MATRIX != 12 && OPS_MATRIX != 90 && OPS_MATRIX != 94
+#error "OPS_MATRIX is 11, 12, 90 or 94"
+#elif (OPS_MATRIX >= 90) != (OPS_WAVE == 64)
+#error "WMMA is for waves of 32, MFMA for waves of 64"
+#endif
+#if defined(OPS_AMD)
+#if OPS_MATRIX == 11 && !defined(__GFX11__)
+#error "OPS_MATRIX=11 is for gfx11"
+#elif OPS_MATRIX == 12 && !defined(__GFX12__)
+#error "OPS_MATRIX=12 is for gfx12"
+#elif OPS_MATRIX == 90 && !defined(__gfx90a__)
+#error "OPS_MATRIX=90 is for gfx90a"
+#endif
+#endif
+
+namespace ops {
+
+// What products of T are summed in.
+template <typename T> struct MmaSum { using type = f32; };
+template <> struct MmaSum<i8> { using type = i32; };
+
+// Elements of one line that a lane hands to one instruction.
+template <typename T, u32 SIZE> OPS_DEVICE constexpr u32 mma_held() {
+#if OPS_MATRIX == 11
+    return 16;  // the whole line, in both halves of the wave
+#elif OPS_MATRIX == 12
+    return 8;
+#elif OPS_MATRIX == 90
+    return 4;
+#else
+    return sizeof(T) == 1 ? 8 : 4;
+#endif
+}
+
+// Groups of lanes that hold different parts of a line.
+template <u32 SIZE> OPS_DEVICE constexpr u32 mma_groups() { return OPS_MATRIX == 11 ? 1 : OPS_WAVE / SIZE; }
+
+template <typename T, u32 SIZE> struct MmaFragment { Pack<T, mma_held<T, SIZE>()> line; };
+
+}  // namespace ops
+
+#if defined(OPS_AMD)
+#include "ops_mma_amd.h"
+#else
+#include "ops_mma_plain.h"
+#endif
+
+namespace ops {
+
+// SIZE is 16, or 32 with MFMA. STEPS instructions are taken together along k: a lane then reads its
+// elements for all of them from one place, which puts k in another order, the same for A and B.
+template <typename T, u32 SIZE_ = 16, u32 STEPS = 1> struct Mma {
+    static_assert(SIZE_ == 16 || (SIZE_ == 32 && OPS_MATRIX >= 90), "no such instruction");
+    static constexpr u32 SIZE = SIZE_;
+    static constexpr u32 HELD = mma_held<T, SIZE>(), GROUPS = mma_groups<SIZE>();
+    static constexpr u32 DEPTH = HELD * GROUPS * STEPS;
+    static constexpr u32 SUMS = SIZE * SIZE / OPS_WAVE;
+    using Sum = typename MmaSum<T>::type;
+
+    // One operand's SIZE lines.
+    struct Lines { MmaFragment<T, SIZE> step[STEPS]; };
+    struct Product : MmaSums<T, SIZE> {
+        using MmaSums<T, SIZE>::v;
+        OPS_METHOD void fill(Sum value) {
+            OPS_UNROLL
+            for (u32 i = 0; i < SUMS; i++) v[i] = value;
+        }
+        // Multiplies row r by factor(r).
+        template <typename F> OPS_METHOD void scale_rows(F factor) {
+            OPS_UNROLL
+            for (u32 i = 0; i < SUMS; i++) v[i] *= factor(row(i));
+        }
+    };
+
+    // The line of A and of B that this lane holds, and its first element along k.
+    static OPS_METHOD u32 line() { return lane_id() % SIZE; }
+    static OPS_METHOD u32 group() { return GROUPS == 1 ? 0 : lane_id() / SIZE; }
+    static OPS_METHOD u32 first() { return group() * (HELD * STEPS); }
+
+    // Where element i of this lane's sums belongs in the product.
+    static OPS_METHOD u32 column() { return lane_id() % SIZE; }
+    static OPS_METHOD u32 row(u32 i) {
+        u32 part = lane_id() / SIZE;
+        if (OPS_MATRIX == 11) return 2 * i + part;
+        if (OPS_MATRIX == 12) return 8 * part + i;
+        return i / 4 * (4 * OPS_WAVE / SIZE) + 4 * part + i % 4;
+    }
+
+    // Where lines that are to meet Lines made of sums, not loaded ones, must have element k: a lane's
+    // sums of STEPS products, one below the other, are then its elements in order.
+    static OPS_METHOD u32 place(u32 k) {
+        if (GROUPS == 1) return k;
+        u32 step = k / (HELD * GROUPS), in_step = k % (HELD * GROUPS);
+        return (in_step / HELD * STEPS + step) * HELD + in_step % HELD;
+    }
+
+    // Reads lines that lie `pitch` elements apart, k contiguous; a lane's first element is aligned to
+    // its elements' size, 16 bytes at most.
+    static OPS_METHOD Lines load(const T* at, u32 pitch) {
+        return bits_as<Lines>(load_parts<HELD * STEPS>(at + line() * pitch + first()));
+    }
+
+    // c += a b; every lane of the wave takes part.
+    static OPS_METHOD void multiply_add(const Lines& a, const Lines& b, Product& c) {
+        OPS_UNROLL
+        for (u32 s = 0; s < STEPS; s++) mma<T, SIZE>(a.step[s], b.step[s], c);
+    }
+};
+
+}  // namespace ops

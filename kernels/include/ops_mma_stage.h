@@ -1,0 +1,130 @@
+// Tiles for matrix units: their way into LDS, and a block's waves that multiply them.
+#pragma once
+#include "ops_mma.h"
+
+namespace ops {
+
+constexpr u32 MMA_DEPTH = 32;  // of k that a tile in LDS has
+// Between lines in LDS, in halves: 16 bytes more than a line, so that 16 lines read at once start in
+// different banks, eight by eight.
+constexpr u32 MMA_PITCH = MMA_DEPTH + 8;
+
+// Instructions along k that make MMA_DEPTH.
+template <typename T> using MmaPiece = Mma<T, 16, MMA_DEPTH / (mma_held<T, 16>() * mma_groups<16>())>;
+
+// One operand's share of a tile: TILE lines (rows of a, columns of b) by MMA_DEPTH along k, in LDS as
+// [TILE][MMA_PITCH]. A thread brings COUNT elements: where k is contiguous in memory packs of 8 along a
+// line, else neighbours of two steps of k, so that it writes pairs.
+template <typename T, u32 TILE> struct MmaStage {
+    static constexpr u32 COUNT = TILE * MMA_DEPTH / MATMUL_BLOCK, HALF = COUNT / 2, PACKS = COUNT / 8;
+    static_assert(sizeof(T) == 2 && PACKS * 8 == COUNT, "whole packs of halves");
+    const T* from;  // the first line of the tile
+    i64 line_stride, k_stride;
+    u32 lines;  // of the tile in range
+    bool along_k, packs;
+    Pack<T, COUNT> held;
+
+    OPS_METHOD MmaStage(const T* data, i64 by_line, i64 by_k, u64 first_line, u64 line_count)
+        : from(data + i64(first_line) * by_line), line_stride(by_line), k_stride(by_k) {
+        lines = line_count - first_line < TILE ? u32(line_count - first_line) : TILE;
+        along_k = by_k == 1 || by_line != 1;
+        i64 along = along_k ? by_k : by_line, across = along_k ? by_line : by_k;
+        packs = along == 1 && across % 8 == 0 && is_aligned(data, PACK_BYTES);
+    }
+    // N neighbours, `count` of them in range; zeros for the rest. They stand at `to` in what is held.
+    template <u32 N> OPS_METHOD void read(u32 to, const T* at, i64 step, u32 count) {
+        if (packs && count >= N) {
+            Pack<T, N> pack = load_pack<N>(at);
+            OPS_UNROLL
+            for (u32 i = 0; i < N; i++) held.v[to + i] = pack.v[i];
+            return;
+        }
+        OPS_UNROLL
+        for (u32 i = 0; i < N; i++) {
+            T value{};
+            if (i < count) value = at[i64(i) * step];
+            held.v[to + i] = value;
+        }
+    }
+    // Reads this thread's elements of the tile that begins at first_k; zeros behind `depth`.
+    OPS_METHOD void load(u64 first_k, u64 depth) {
+        u32 thread = opaque(thread_x());
+        u64 behind = first_k < depth ? depth - first_k : 0;
+        u32 left = behind < MMA_DEPTH ? u32(behind) : MMA_DEPTH;
+        const T* tile = from + i64(first_k) * k_stride;
+        if (along_k) {
+            OPS_UNROLL
+            for (u32 p = 0; p < PACKS; p++) {
+                u32 line = thread / 4 + p * (MATMUL_BLOCK / 4), k = thread % 4 * 8;
+                u32 count = line < lines && k < left ? left - k : 0;
+                read<8>(p * 8, tile + i64(line) * line_stride + i64(k) * k_stride, k_stride, count);
+            }
+        } else {
+            OPS_UNROLL
+            for (u32 p = 0; p < 2; p++) {
+                u32 line = thread / 16 * HALF, k = thread % 16 * 2 + p;
+                u32 count = line < lines && k < left ? lines - line : 0;
+                read<HALF>(p * HALF, tile + i64(line) * line_stride + i64(k) * k_stride, line_stride, count);
+            }
+        }
+    }
+    OPS_METHOD void store(T* tile) const {
+        u32 thread = opaque(thread_x());
+        if (along_k) {
+            OPS_UNROLL
+            for (u32 p = 0; p < PACKS; p++) {
+                Pack<T, 8> pack;
+                OPS_UNROLL
+                for (u32 i = 0; i < 8; i++) pack.v[i] = held.v[p * 8 + i];
+                store_pack(tile + (thread / 4 + p * (MATMUL_BLOCK / 4)) * MMA_PITCH + thread % 4 * 8, pack);
+            }
+        } else {
+            T* to = tile + thread / 16 * HALF * MMA_PITCH + thread % 16 * 2;
+            OPS_UNROLL
+            for (u32 i = 0; i < HALF; i++) store_pack(to + i * MMA_PITCH, Pack<T, 2>{{held.v[i], held.v[HALF + i]}});
+        }
+    }
+};
+
+// A wave's share of a block's tile of TILE x TILE sums: DOWN by ACROSS pieces of 16 x 16. The waves stand
+// two below one another, the others beside them.
+template <u32 TILE, typename T> struct MmaShare {
+    using Piece = MmaPiece<T>;
+    static constexpr u32 WAVES = MATMUL_BLOCK / OPS_WAVE, BESIDE = WAVES / 2;
+    static constexpr u32 DOWN = TILE / 2 / 16, ACROSS = TILE / BESIDE / 16;
+    u32 row0, column0;
+    typename Piece::Product sums[DOWN][ACROSS];
+
+    OPS_METHOD MmaShare() {
+        row0 = wave_id() % 2 * (TILE / 2);
+        column0 = wave_id() / 2 * (TILE / BESIDE);
+        OPS_UNROLL
+        for (u32 i = 0; i < DOWN; i++) {
+            OPS_UNROLL
+            for (u32 j = 0; j < ACROSS; j++) sums[i][j].fill(0);
+        }
+    }
+    OPS_METHOD void multiply(const T* tile_a, const T* tile_b) {
+        typename Piece::Lines right[ACROSS];
+        OPS_UNROLL
+        for (u32 j = 0; j < ACROSS; j++) right[j] = Piece::load(tile_b + (column0 + j * 16) * MMA_PITCH, MMA_PITCH);
+        OPS_UNROLL
+        for (u32 i = 0; i < DOWN; i++) {
+            typename Piece::Lines left = Piece::load(tile_a + (row0 + i * 16) * MMA_PITCH, MMA_PITCH);
+            OPS_UNROLL
+            for (u32 j = 0; j < ACROSS; j++) Piece::multiply_add(left, right[j], sums[i][j]);
+        }
+    }
+    // The column of the tile that this lane has of the pieces j.
+    OPS_METHOD u32 column(u32 j) const { return column0 + j * 16 + Piece::column(); }
+    // Calls visit(row of the tile, sum) for every sum of this lane in that column.
+    template <typename F> OPS_METHOD void each_row(u32 j, F visit) const {
+        OPS_UNROLL
+        for (u32 i = 0; i < DOWN; i++) {
+            OPS_UNROLL
+            for (u32 e = 0; e < Piece::SUMS; e++) visit(row0 + i * 16 + Piece::row(e), sums[i][j].v[e]);
+        }
+    }
+};
+
+}  // namespace ops

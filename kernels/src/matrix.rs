@@ -1,0 +1,139 @@
+//! Matrix units: which targets have them, and the kernels that show whether their layouts are understood.
+use crate::instances::{Arguments, Needs, Table};
+use crate::launch::need;
+use crate::{Device, Dtype, Family, Launch, Refused};
+
+/// The matrix units of an architecture, by the layout of their operands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Matrix {
+    /// WMMA of gfx11: both halves of a wave hold every operand.
+    Wmma11,
+    /// WMMA of gfx12.
+    Wmma12,
+    /// MFMA of gfx90a; it reads subnormal halves as zero.
+    Mfma90a,
+    /// MFMA of gfx940 and later, with longer products of bytes.
+    Mfma940,
+}
+
+impl Matrix {
+    /// All of them.
+    pub const ALL: [Matrix; 4] = [Matrix::Wmma11, Matrix::Wmma12, Matrix::Mfma90a, Matrix::Mfma940];
+
+    /// Those that kernels for a target use; `None` where there are none, or none that these sources know.
+    /// Feature suffixes such as `:xnack-` are allowed.
+    pub fn of(target: &str) -> Option<Matrix> {
+        Some(match target.split(':').next().unwrap_or(target) {
+            "gfx90a" => Matrix::Mfma90a,
+            "gfx940" | "gfx941" | "gfx942" | "gfx950" | "gfx9-4-generic" => Matrix::Mfma940,
+            "gfx1200" | "gfx1201" | "gfx12-generic" => Matrix::Wmma12,
+            "gfx11-generic" => Matrix::Wmma11,
+            gfx11 if gfx11.starts_with("gfx110") || gfx11.starts_with("gfx115") => Matrix::Wmma11,
+            _ => return None,
+        })
+    }
+
+    /// What the sources are told, `OPS_MATRIX`.
+    pub(crate) const fn define(self) -> u32 {
+        match self {
+            Matrix::Wmma11 => 11,
+            Matrix::Wmma12 => 12,
+            Matrix::Mfma90a => 90,
+            Matrix::Mfma940 => 94,
+        }
+    }
+
+    /// The wave size that its kernels are built with.
+    pub const fn wave(self) -> u32 {
+        if self.is_mfma() { 64 } else { 32 }
+    }
+
+    /// Whether it is MFMA, which also has products of 32 × 32.
+    pub const fn is_mfma(self) -> bool {
+        matches!(self, Matrix::Mfma90a | Matrix::Mfma940)
+    }
+
+    /// The name of its instructions.
+    pub const fn name(self) -> &'static str {
+        if self.is_mfma() { "MFMA" } else { "WMMA" }
+    }
+
+    /// How many elements along k one instruction takes of `t` for a product of `size` × `size`.
+    pub const fn depth(self, t: Dtype, size: u64) -> u64 {
+        match (self, t) {
+            (Matrix::Wmma11 | Matrix::Wmma12, _) => 16,
+            (Matrix::Mfma940, Dtype::I8) => 512 / size,
+            _ => 256 / size,
+        }
+    }
+}
+
+/// Arguments of the unit kernels: d = a b + c.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub struct MmaUnitArgs {
+    pub a: u64,
+    pub b: u64,
+    pub c: u64,
+    pub d: u64,
+}
+
+impl Arguments for MmaUnitArgs {
+    const NAME: &'static str = "MmaUnitArgs";
+}
+
+/// Types that the units multiply.
+pub const TYPES: [Dtype; 3] = [Dtype::F16, Dtype::Bf16, Dtype::I8];
+
+pub(crate) fn declare(table: &mut Table) {
+    for t in TYPES {
+        let lds = 2 * 32 * (32 * t.bytes() as u32 + 16);
+        let mut unit = table.of::<MmaUnitArgs>(Family::MmaUnit, 64);
+        unit.add_variant("mma_unit", "16", &[t], "mma_unit", &["16"], lds);
+        let mut unit = table.of::<MmaUnitArgs>(Family::MmaUnit, 64).needs(Needs::Mfma);
+        unit.add_variant("mma_unit", "32", &[t], "mma_unit", &["32"], lds);
+    }
+}
+
+/// Prepares the unit kernel of one instruction: d\[size, size\] = a\[size, depth\] b\[depth, size\] + c, row
+/// by row, c and d in f32, or i32 for products of i8. `size` is 16, or 32 with MFMA; depth is
+/// [`Matrix::depth`].
+pub fn prepare_unit(t: Dtype, size: u64, device: &Device) -> Result<Launch, Refused> {
+    let variant = match (device.matrix, size) {
+        (Some(_), 16) => "16",
+        (Some(matrix), 32) if matrix.is_mfma() => "32",
+        _ => return Err(Refused::NoKernel { op: "mma_unit".into(), types: vec![t] }),
+    };
+    Ok(Launch::over(need("mma_unit", variant, &[t])?, 1, 1, 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source;
+
+    #[test]
+    fn targets_with_matrix_units() {
+        let with: Vec<&str> =
+            source::TARGETS.iter().copied().filter(|target| Matrix::of(target).is_some()).collect();
+        let expected = [
+            "gfx90a",
+            "gfx942",
+            "gfx1100",
+            "gfx1101",
+            "gfx1151",
+            "gfx1200",
+            "gfx1201",
+            "gfx11-generic",
+            "gfx12-generic",
+        ];
+        assert_eq!(with, expected);
+        for target in with {
+            assert_eq!(Matrix::of(target).map(Matrix::wave), source::wave_of(target), "{target}");
+        }
+        assert_eq!(Matrix::of("gfx90a:sramecc+:xnack-"), Some(Matrix::Mfma90a));
+        assert_eq!(Matrix::of("gfx1250"), None, "its instructions are others");
+        assert_eq!(Matrix::of("gfx908"), None, "its bf16 products are shorter");
+    }
+}
