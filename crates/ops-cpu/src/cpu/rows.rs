@@ -4,6 +4,7 @@
 //! disjoint because an output's layout repeats no element and each row is visited once. Nothing
 //! here is generic over element types, so it is compiled once.
 use super::threads;
+use super::vectors::{on_vector, told};
 use crate::host::raw::{Raw, RawMut};
 use core::marker::PhantomData;
 use ops_core::{Error, Layout, Result};
@@ -260,9 +261,15 @@ pub(super) fn widened<'a>(x: &Raw<'a>) -> Result<Cow<'a, [f32]>> {
     if x.dtype == ops_core::DType::F32 {
         return packed::<f32>(x);
     }
-    let mut wide = reserve(x.layout.len())?;
-    wide.extend(x.layout.positions().map(|p| x.f64(p) as f32));
-    Ok(Cow::Owned(wide))
+    on_vector!(x.dtype, T => {
+        let mut wide = zeros::<f32>(x.layout.len())?;
+        told("cast", ops_simd::cast(ops_simd::Isa::best(), &packed::<T>(x)?, &mut wide, ops_simd::Store::Cached))?;
+        Ok(Cow::Owned(wide))
+    }, else {
+        let mut wide = reserve(x.layout.len())?;
+        wide.extend(x.layout.positions().map(|p| x.f64(p) as f32));
+        Ok(Cow::Owned(wide))
+    })
 }
 
 /// Room for `len` elements, or an error where `Vec` would abort.
