@@ -184,8 +184,17 @@ pub(super) fn each_pair(y: RawMut<'_>, z: RawMut<'_>, cost: usize, f: PairFn<'_>
     });
 }
 
-/// Elements of a run: small enough for the first cache with its operands, large enough to hide the loop around it.
+/// Elements of a run at least: enough to hide the loop around it.
 const RUN: usize = 4096;
+/// Elements of a run at most.
+const LONGEST: usize = 1 << 16;
+
+/// Units of a run, of `units` of `unit` elements: runs enough for all tasks, and little left over.
+fn run_length(units: usize, unit: usize) -> usize {
+    let tasks = threads::tasks();
+    let runs = tasks * (units.saturating_mul(unit)).div_ceil(LONGEST * tasks);
+    (units / runs).max(RUN / unit).clamp(1, units)
+}
 
 /// Calls `f(x, y)` on runs of whole rows of `unit` elements, on threads where it pays; `cost` is that
 /// of an element.
@@ -202,7 +211,7 @@ pub(super) fn map<const N: usize>(
     let len = y.layout.len();
     let flat = y.layout.is_contiguous() && x.iter().all(|x| x.layout.is_contiguous());
     if flat && len > 0 && unit > 0 {
-        let run = unit * (RUN / unit).max(1).min(len / unit);
+        let run = unit * run_length(len / unit, unit);
         let whole = len / run * run;
         for (start, dims) in [(0, [len / run, run]), (whole, [1, len - whole])] {
             let part = |l: &Layout| Layout::strided(&dims, &[dims[1] as isize, 1], l.extent().start + start);
