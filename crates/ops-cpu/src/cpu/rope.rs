@@ -53,7 +53,14 @@ impl<'a> Angles<'a> {
     }
 
     /// Turns rows from `x` to `y`, without `x` in place, as many as the angles at `at` are for, `repeat` rows by each.
-    fn turn(&self, dtype: DType, at: usize, (angles, repeat): (usize, usize), x: Option<&[u8]>, y: &mut [u8]) {
+    fn turn(
+        &self,
+        dtype: DType,
+        at: usize,
+        (angles, repeat): (usize, usize),
+        x: Option<&[u8]>,
+        y: &mut [u8],
+    ) {
         let (isa, d) = (Isa::best(), self.dims[3]);
         let pairs =
             if self.form == RopeForm::Interleaved { vector::Pairs::Adjacent } else { vector::Pairs::Halves };
