@@ -135,7 +135,7 @@ struct Add;
 
 impl Map<2> for Add {
     #[inline(always)]
-    fn eval<S: Simd>(self, s: S, [a, b]: [S::F; 2]) -> S::F {
+    fn eval<S: Simd, T: Element>(self, s: S, [a, b]: [S::F; 2]) -> S::F {
         s.add(a, b)
     }
 }
@@ -145,7 +145,7 @@ struct Sub;
 
 impl Map<2> for Sub {
     #[inline(always)]
-    fn eval<S: Simd>(self, s: S, [a, b]: [S::F; 2]) -> S::F {
+    fn eval<S: Simd, T: Element>(self, s: S, [a, b]: [S::F; 2]) -> S::F {
         s.sub(a, b)
     }
 }
@@ -155,7 +155,7 @@ struct Mul;
 
 impl Map<2> for Mul {
     #[inline(always)]
-    fn eval<S: Simd>(self, s: S, [a, b]: [S::F; 2]) -> S::F {
+    fn eval<S: Simd, T: Element>(self, s: S, [a, b]: [S::F; 2]) -> S::F {
         s.mul(a, b)
     }
 }
@@ -165,7 +165,7 @@ struct Div;
 
 impl Map<2> for Div {
     #[inline(always)]
-    fn eval<S: Simd>(self, s: S, [a, b]: [S::F; 2]) -> S::F {
+    fn eval<S: Simd, T: Element>(self, s: S, [a, b]: [S::F; 2]) -> S::F {
         s.div(a, b)
     }
 }
@@ -175,7 +175,7 @@ struct Maximum;
 
 impl Map<2> for Maximum {
     #[inline(always)]
-    fn eval<S: Simd>(self, s: S, [a, b]: [S::F; 2]) -> S::F {
+    fn eval<S: Simd, T: Element>(self, s: S, [a, b]: [S::F; 2]) -> S::F {
         s.maximum(a, b)
     }
 }
@@ -185,7 +185,7 @@ struct Minimum;
 
 impl Map<2> for Minimum {
     #[inline(always)]
-    fn eval<S: Simd>(self, s: S, [a, b]: [S::F; 2]) -> S::F {
+    fn eval<S: Simd, T: Element>(self, s: S, [a, b]: [S::F; 2]) -> S::F {
         s.minimum(a, b)
     }
 }
@@ -194,9 +194,10 @@ impl Map<2> for Minimum {
 struct SwiGlu;
 
 impl Map<2> for SwiGlu {
+    const NEAR: bool = true;
     #[inline(always)]
-    fn eval<S: Simd>(self, s: S, [a, b]: [S::F; 2]) -> S::F {
-        s.mul(math::silu(s, a), b)
+    fn eval<S: Simd, T: Element>(self, s: S, [a, b]: [S::F; 2]) -> S::F {
+        s.mul(math::silu::<S, T>(s, a), b)
     }
 }
 
@@ -204,9 +205,10 @@ impl Map<2> for SwiGlu {
 struct GeGlu;
 
 impl Map<2> for GeGlu {
+    const NEAR: bool = true;
     #[inline(always)]
-    fn eval<S: Simd>(self, s: S, [a, b]: [S::F; 2]) -> S::F {
-        s.mul(math::gelu(s, a), b)
+    fn eval<S: Simd, T: Element>(self, s: S, [a, b]: [S::F; 2]) -> S::F {
+        s.mul(math::gelu::<S, T>(s, a), b)
     }
 }
 
@@ -218,7 +220,7 @@ struct Affine {
 
 impl Map<1> for Affine {
     #[inline(always)]
-    fn eval<S: Simd>(self, s: S, [x]: [S::F; 1]) -> S::F {
+    fn eval<S: Simd, T: Element>(self, s: S, [x]: [S::F; 1]) -> S::F {
         s.mul_add(x, s.splat(self.mul), s.splat(self.add))
     }
 }

@@ -17,6 +17,8 @@ pub trait Element:
 {
     /// `f32`, `f16` or `bf16`.
     const NAME: &'static str;
+    /// Bits of the significand, the leading one among them: 24, 11 or 8.
+    const DIGITS: u32;
 
     /// The slice with its type as a value.
     fn view(x: &[Self]) -> View<'_>;
@@ -34,6 +36,29 @@ pub trait Element:
     fn load<S: Simd>(s: S, src: &[Self]) -> S::F;
     /// Writes to the first lanes of `dst`. Panics when there are fewer than [`Simd::LANES`].
     fn store<S: Simd>(s: S, dst: &mut [Self], v: S::F);
+    /// The first elements of `src`, two vectors of them, in an order of the implementation's own.
+    /// Panics when there are fewer than twice [`Simd::LANES`].
+    #[inline(always)]
+    fn load_two<S: Simd>(s: S, src: &[Self]) -> [S::F; 2] {
+        [Self::load(s, src), Self::load(s, &src[S::LANES..])]
+    }
+    /// Writes vectors in the order of [`Element::load_two`].
+    #[inline(always)]
+    fn store_two<S: Simd>(s: S, dst: &mut [Self], v: [S::F; 2]) {
+        Self::store(s, dst, v[0]);
+        Self::store(s, &mut dst[S::LANES..], v[1]);
+    }
+    /// The same for numbers that are no more than near to what is meant: ties go either way, and NaN must have come from
+    /// arithmetic on numbers of this type.
+    #[inline(always)]
+    fn store_two_near<S: Simd>(s: S, dst: &mut [Self], v: [S::F; 2]) {
+        Self::store_two(s, dst, v);
+    }
+    /// What [`Element::store_two_near`] makes of a vector, or what [`Element::store`] makes that of.
+    #[inline(always)]
+    fn near<S: Simd>(_s: S, v: S::F) -> S::F {
+        v
+    }
     /// `src` in the first lanes, `fill` (as near as the type can) in the rest.
     fn load_partial<S: Simd>(s: S, src: &[Self], fill: f32) -> S::F;
     /// Writes the first lanes of `v`, as many as `dst` has.
@@ -110,6 +135,7 @@ impl ViewMut<'_> {
 
 impl Element for f32 {
     const NAME: &'static str = "f32";
+    const DIGITS: u32 = 24;
 
     #[inline(always)]
     fn view(x: &[Self]) -> View<'_> {
@@ -159,6 +185,7 @@ impl Element for f32 {
 
 impl Element for f16 {
     const NAME: &'static str = "f16";
+    const DIGITS: u32 = 11;
 
     #[inline(always)]
     fn view(x: &[Self]) -> View<'_> {
@@ -208,6 +235,7 @@ impl Element for f16 {
 
 impl Element for bf16 {
     const NAME: &'static str = "bf16";
+    const DIGITS: u32 = 8;
 
     #[inline(always)]
     fn view(x: &[Self]) -> View<'_> {
@@ -239,6 +267,22 @@ impl Element for bf16 {
     #[inline(always)]
     fn store<S: Simd>(s: S, dst: &mut [Self], v: S::F) {
         s.store_half(bytemuck::cast_slice_mut(dst), s.f32_to_bf16(v));
+    }
+    #[inline(always)]
+    fn load_two<S: Simd>(s: S, src: &[Self]) -> [S::F; 2] {
+        s.load_two_bf16(bf16_bits(src))
+    }
+    #[inline(always)]
+    fn store_two<S: Simd>(s: S, dst: &mut [Self], v: [S::F; 2]) {
+        s.store_two_bf16(bytemuck::cast_slice_mut(dst), v);
+    }
+    #[inline(always)]
+    fn store_two_near<S: Simd>(s: S, dst: &mut [Self], v: [S::F; 2]) {
+        s.store_two_near_bf16(bytemuck::cast_slice_mut(dst), v);
+    }
+    #[inline(always)]
+    fn near<S: Simd>(s: S, v: S::F) -> S::F {
+        s.near_bf16(v)
     }
     #[inline(always)]
     fn load_partial<S: Simd>(s: S, src: &[Self], fill: f32) -> S::F {

@@ -13,6 +13,8 @@ pub struct Isa(Level);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Level {
     Portable,
+    #[cfg(target_arch = "aarch64")]
+    Neon,
     #[cfg(target_arch = "x86_64")]
     Avx2,
     #[cfg(target_arch = "x86_64")]
@@ -22,7 +24,7 @@ pub(crate) enum Level {
 }
 
 impl Isa {
-    /// The best this processor has, or what the environment variable `OPS_SIMD` names (`scalar`, `avx2`, `avx512`),
+    /// The best this processor has, or what the environment variable `OPS_SIMD` names (`scalar`, `neon`, `avx2`, `avx512`),
     /// whichever is less. Both are looked at once per process.
     pub fn best() -> Self {
         static BEST: OnceLock<Isa> = OnceLock::new();
@@ -37,9 +39,15 @@ impl Isa {
 
     /// All that this processor has, from least to best.
     pub fn available() -> Vec<Self> {
-        #[cfg(not(target_arch = "x86_64"))]
+        #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
         {
             vec![Self::portable()]
+        }
+        #[cfg(target_arch = "aarch64")]
+        {
+            let neon = std::arch::is_aarch64_feature_detected!("neon");
+            let found = neon.then_some(Self(Level::Neon));
+            std::iter::once(Self::portable()).chain(found).collect()
         }
         #[cfg(target_arch = "x86_64")]
         {
@@ -69,10 +77,12 @@ impl Isa {
         self.0
     }
 
-    /// `scalar`, `avx2`, `avx512` or `avx512vnni`.
+    /// `scalar`, `neon`, `avx2`, `avx512` or `avx512vnni`.
     pub fn name(self) -> &'static str {
         match self.0 {
             Level::Portable => "scalar",
+            #[cfg(target_arch = "aarch64")]
+            Level::Neon => "neon",
             #[cfg(target_arch = "x86_64")]
             Level::Avx2 => "avx2",
             #[cfg(target_arch = "x86_64")]
@@ -88,6 +98,9 @@ impl Isa {
         match self.0 {
             Level::Portable => Portable.vectorize(kernel),
             // SAFETY: a level other than Portable is made only by `available`, after detection of its features.
+            #[cfg(target_arch = "aarch64")]
+            Level::Neon => unsafe { crate::simd::neon::Neon::new_unchecked() }.vectorize(kernel),
+            // SAFETY: as above.
             #[cfg(target_arch = "x86_64")]
             Level::Avx2 => unsafe { crate::simd::avx2::Avx2::new_unchecked() }.vectorize(kernel),
             // SAFETY: as above.

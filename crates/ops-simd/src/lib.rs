@@ -11,7 +11,8 @@
 //!
 //! | [`Isa::name`] | needs | lanes of f32 |
 //! |---|---|---:|
-//! | `scalar` | nothing: plain Rust for the target's baseline (SSE2, NEON) | 4 |
+//! | `scalar` | nothing: plain Rust for the target's baseline | 4 |
+//! | `neon` | NEON, which every 64-bit ARM processor has; [`quant`] is plain Rust on it | 4 |
 //! | `avx2` | AVX2, FMA, F16C, BMI | 8 |
 //! | `avx512` | AVX-512 F, BW, DQ, VL besides | 16 |
 //! | `avx512vnni` | VNNI besides, for [`quant`] | 16 |

@@ -16,8 +16,10 @@ pub enum Store {
 
 /// A function of `N` vectors.
 pub trait Map<const N: usize>: Copy {
-    /// Its value.
-    fn eval<S: Simd>(self, s: S, x: [S::F; N]) -> S::F;
+    /// Whether values are no more than near to what is meant, so that of two halves as near either may be stored.
+    const NEAR: bool = false;
+    /// Its value, to be rounded to `T`: it need not be much better than that.
+    fn eval<S: Simd, T: Element>(self, s: S, x: [S::F; N]) -> S::F;
 }
 
 /// Elements that a streamed output is computed in, in a scratch array that stays in the first-level cache.
@@ -48,22 +50,26 @@ fn apply<S: Simd, F: Map<N>, T: Element, const N: usize>(s: S, map: F, x: [&[T];
     let n = y.len();
     // The one length lets the compiler drop the checks in the loop.
     let x = x.map(|x| &x[..n]);
-    let pair = Pair(s);
+    // Four vectors side by side: the processor has others to work on while one waits.
+    let quad = Pair(Pair(s));
     let mut at = 0;
-    while n - at >= 2 * S::LANES {
-        let mut v = [pair.splat(0.0); N];
+    while n - at >= 4 * S::LANES {
+        let (middle, end) = (at + 2 * S::LANES, at + 4 * S::LANES);
+        let mut v = [quad.splat(0.0); N];
         for (v, x) in v.iter_mut().zip(x) {
-            *v = T::load(pair, &x[at..at + 2 * S::LANES]);
+            *v = [T::load_two(s, &x[at..middle]), T::load_two(s, &x[middle..end])];
         }
-        T::store(pair, &mut y[at..at + 2 * S::LANES], map.eval(pair, v));
-        at += 2 * S::LANES;
+        let [a, b] = map.eval::<_, T>(quad, v);
+        store_two::<S, F, T, N>(s, &mut y[at..middle], a);
+        store_two::<S, F, T, N>(s, &mut y[middle..end], b);
+        at = end;
     }
-    if n - at >= S::LANES {
+    while n - at >= S::LANES {
         let mut v = [s.splat(0.0); N];
         for (v, x) in v.iter_mut().zip(x) {
             *v = T::load(s, &x[at..at + S::LANES]);
         }
-        T::store(s, &mut y[at..at + S::LANES], map.eval(s, v));
+        T::store(s, &mut y[at..at + S::LANES], value::<S, F, T, N>(s, map, v));
         at += S::LANES;
     }
     if at < n {
@@ -71,8 +77,20 @@ fn apply<S: Simd, F: Map<N>, T: Element, const N: usize>(s: S, map: F, x: [&[T];
         for (v, x) in v.iter_mut().zip(x) {
             *v = T::load_partial(s, &x[at..], 1.0);
         }
-        T::store_partial(s, &mut y[at..], map.eval(s, v));
+        T::store_partial(s, &mut y[at..], value::<S, F, T, N>(s, map, v));
     }
+}
+
+/// One vector of values, which rounds as two do.
+#[inline(always)]
+fn value<S: Simd, F: Map<N>, T: Element, const N: usize>(s: S, map: F, x: [S::F; N]) -> S::F {
+    let v = map.eval::<_, T>(s, x);
+    if F::NEAR { T::near(s, v) } else { v }
+}
+
+#[inline(always)]
+fn store_two<S: Simd, F: Map<N>, T: Element, const N: usize>(s: S, y: &mut [T], v: [S::F; 2]) {
+    if F::NEAR { T::store_two_near(s, y, v) } else { T::store_two(s, y, v) }
 }
 
 #[inline(always)]
@@ -101,12 +119,12 @@ impl<F: Map<1>, T: Element> Kernel for InPlace<'_, F, T> {
         let mut chunks = self.y.chunks_exact_mut(S::LANES);
         for y in &mut chunks {
             let v = T::load(s, y);
-            T::store(s, y, self.map.eval(s, [v]));
+            T::store(s, y, value::<S, F, T, 1>(s, self.map, [v]));
         }
         let y = chunks.into_remainder();
         if !y.is_empty() {
             let v = T::load_partial(s, y, 1.0);
-            T::store_partial(s, y, self.map.eval(s, [v]));
+            T::store_partial(s, y, value::<S, F, T, 1>(s, self.map, [v]));
         }
     }
 }

@@ -8,11 +8,13 @@ use crate::math;
 pub(crate) mod avx2;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod avx512;
+#[cfg(target_arch = "aarch64")]
+pub(crate) mod neon;
 pub(crate) mod pair;
 pub(crate) mod portable;
 
 /// The widest [`Simd::LANES`] of any implementation: the size of a scratch array that holds one vector.
-pub const MAX_LANES: usize = 32;
+pub const MAX_LANES: usize = 64;
 
 /// A computation written once over [`Simd`] and compiled for every instruction set.
 ///
@@ -141,6 +143,29 @@ pub trait Simd: Copy + Send + Sync + 'static {
     fn bf16_to_f32(self, h: Self::H) -> Self::F;
     /// f32 to bf16 bits, to nearest, ties to even; NaN stays NaN and becomes quiet.
     fn f32_to_bf16(self, v: Self::F) -> Self::H;
+    /// The first bf16 of `src`, two vectors of them, in an order of the implementation's own.
+    /// Panics when there are fewer than twice [`Simd::LANES`].
+    #[inline(always)]
+    fn load_two_bf16(self, src: &[u16]) -> [Self::F; 2] {
+        [self.bf16_to_f32(self.load_half(src)), self.bf16_to_f32(self.load_half(&src[Self::LANES..]))]
+    }
+    /// Writes vectors in the order of [`Simd::load_two_bf16`], rounded as by [`Simd::f32_to_bf16`].
+    #[inline(always)]
+    fn store_two_bf16(self, dst: &mut [u16], v: [Self::F; 2]) {
+        self.store_half(dst, self.f32_to_bf16(v[0]));
+        self.store_half(&mut dst[Self::LANES..], self.f32_to_bf16(v[1]));
+    }
+    /// The same for numbers that are no more than near to what is meant: ties go either way, and NaN must have come from
+    /// arithmetic on bf16, which leaves the lower half of its bits zero.
+    #[inline(always)]
+    fn store_two_near_bf16(self, dst: &mut [u16], v: [Self::F; 2]) {
+        self.store_two_bf16(dst, v);
+    }
+    /// What [`Simd::store_two_near_bf16`] makes of a vector, or what [`Simd::f32_to_bf16`] makes that of.
+    #[inline(always)]
+    fn near_bf16(self, v: Self::F) -> Self::F {
+        v
+    }
 
     /// a + b
     fn add(self, a: Self::F, b: Self::F) -> Self::F;
@@ -154,6 +179,11 @@ pub trait Simd: Copy + Send + Sync + 'static {
     fn mul_add(self, a: Self::F, b: Self::F, c: Self::F) -> Self::F;
     /// c − a · b, rounded once where [`Simd::FUSED`].
     fn neg_mul_add(self, a: Self::F, b: Self::F, c: Self::F) -> Self::F;
+    /// 1 / a within 2⁻¹⁴ of it; 0 for ±∞, ±∞ for ±0.
+    #[inline(always)]
+    fn reciprocal_estimate(self, a: Self::F) -> Self::F {
+        self.div(self.splat(1.0), a)
+    }
     /// Square root; NaN for negative numbers.
     fn sqrt(self, a: Self::F) -> Self::F;
     /// `a < b ? a : b`: the second operand when either is NaN.
@@ -166,7 +196,15 @@ pub trait Simd: Copy + Send + Sync + 'static {
     fn floor(self, a: Self::F) -> Self::F;
     /// Up to an integer.
     fn ceil(self, a: Self::F) -> Self::F;
-    /// x · 2ⁿ for integral n in [−300, 300], rounded once even when the result is subnormal, for x in [0.25, 4].
+    /// x as a fraction in [0, 1) and what [`Simd::scale_pow2`] takes for the rest, for results within the range of f32.
+    #[inline(always)]
+    fn split(self, x: Self::F) -> (Self::F, Self::F) {
+        // NaN passes as the second operand.
+        let x = self.max_raw(self.splat(-200.0), self.min_raw(self.splat(200.0), x));
+        let whole = self.floor(x);
+        (self.sub(x, whole), whole)
+    }
+    /// x · 2ⁿ for integral n in [−250, 250], rounded once even when the result is subnormal, for x in [0.25, 4].
     #[inline(always)]
     fn scale_pow2(self, x: Self::F, n: Self::F) -> Self::F {
         let n = self.to_i32(n);

@@ -185,7 +185,7 @@ struct Abs;
 
 impl Map<1> for Abs {
     #[inline(always)]
-    fn eval<S: Simd>(self, s: S, [x]: [S::F; 1]) -> S::F {
+    fn eval<S: Simd, T: Element>(self, s: S, [x]: [S::F; 1]) -> S::F {
         s.abs(x)
     }
 }
@@ -195,7 +195,7 @@ struct Neg;
 
 impl Map<1> for Neg {
     #[inline(always)]
-    fn eval<S: Simd>(self, s: S, [x]: [S::F; 1]) -> S::F {
+    fn eval<S: Simd, T: Element>(self, s: S, [x]: [S::F; 1]) -> S::F {
         s.neg(x)
     }
 }
@@ -205,7 +205,7 @@ struct Sqr;
 
 impl Map<1> for Sqr {
     #[inline(always)]
-    fn eval<S: Simd>(self, s: S, [x]: [S::F; 1]) -> S::F {
+    fn eval<S: Simd, T: Element>(self, s: S, [x]: [S::F; 1]) -> S::F {
         s.mul(x, x)
     }
 }
@@ -215,7 +215,7 @@ struct Sqrt;
 
 impl Map<1> for Sqrt {
     #[inline(always)]
-    fn eval<S: Simd>(self, s: S, [x]: [S::F; 1]) -> S::F {
+    fn eval<S: Simd, T: Element>(self, s: S, [x]: [S::F; 1]) -> S::F {
         s.sqrt(x)
     }
 }
@@ -225,7 +225,7 @@ struct Recip;
 
 impl Map<1> for Recip {
     #[inline(always)]
-    fn eval<S: Simd>(self, s: S, [x]: [S::F; 1]) -> S::F {
+    fn eval<S: Simd, T: Element>(self, s: S, [x]: [S::F; 1]) -> S::F {
         s.div(s.splat(1.0), x)
     }
 }
@@ -235,7 +235,7 @@ struct Relu;
 
 impl Map<1> for Relu {
     #[inline(always)]
-    fn eval<S: Simd>(self, s: S, [x]: [S::F; 1]) -> S::F {
+    fn eval<S: Simd, T: Element>(self, s: S, [x]: [S::F; 1]) -> S::F {
         s.maximum(x, s.splat(0.0))
     }
 }
@@ -245,7 +245,7 @@ struct Floor;
 
 impl Map<1> for Floor {
     #[inline(always)]
-    fn eval<S: Simd>(self, s: S, [x]: [S::F; 1]) -> S::F {
+    fn eval<S: Simd, T: Element>(self, s: S, [x]: [S::F; 1]) -> S::F {
         s.floor(x)
     }
 }
@@ -255,7 +255,7 @@ struct Ceil;
 
 impl Map<1> for Ceil {
     #[inline(always)]
-    fn eval<S: Simd>(self, s: S, [x]: [S::F; 1]) -> S::F {
+    fn eval<S: Simd, T: Element>(self, s: S, [x]: [S::F; 1]) -> S::F {
         s.ceil(x)
     }
 }
@@ -265,7 +265,7 @@ struct Round;
 
 impl Map<1> for Round {
     #[inline(always)]
-    fn eval<S: Simd>(self, s: S, [x]: [S::F; 1]) -> S::F {
+    fn eval<S: Simd, T: Element>(self, s: S, [x]: [S::F; 1]) -> S::F {
         // Adding almost a half, then cutting the fraction off, cannot reach the next integer from below a half.
         let near = s.add(s.abs(x), s.splat(0.499_999_97));
         s.with_sign_of(s.floor(near), x)
@@ -277,7 +277,7 @@ struct Sign;
 
 impl Map<1> for Sign {
     #[inline(always)]
-    fn eval<S: Simd>(self, s: S, [x]: [S::F; 1]) -> S::F {
+    fn eval<S: Simd, T: Element>(self, s: S, [x]: [S::F; 1]) -> S::F {
         let unit = s.with_sign_of(s.splat(1.0), x);
         s.select(s.lt(s.splat(0.0), s.abs(x)), unit, s.splat(0.0))
     }
@@ -287,9 +287,10 @@ impl Map<1> for Sign {
 struct Exp;
 
 impl Map<1> for Exp {
+    const NEAR: bool = true;
     #[inline(always)]
-    fn eval<S: Simd>(self, s: S, [x]: [S::F; 1]) -> S::F {
-        math::exp(s, x)
+    fn eval<S: Simd, T: Element>(self, s: S, [x]: [S::F; 1]) -> S::F {
+        math::exp::<S, T>(s, x)
     }
 }
 
@@ -298,7 +299,7 @@ struct Log;
 
 impl Map<1> for Log {
     #[inline(always)]
-    fn eval<S: Simd>(self, s: S, [x]: [S::F; 1]) -> S::F {
+    fn eval<S: Simd, T: Element>(self, s: S, [x]: [S::F; 1]) -> S::F {
         math::log(s, x)
     }
 }
@@ -308,7 +309,7 @@ struct Sin;
 
 impl Map<1> for Sin {
     #[inline(always)]
-    fn eval<S: Simd>(self, s: S, [x]: [S::F; 1]) -> S::F {
+    fn eval<S: Simd, T: Element>(self, s: S, [x]: [S::F; 1]) -> S::F {
         math::sin(s, x)
     }
 }
@@ -318,7 +319,7 @@ struct Cos;
 
 impl Map<1> for Cos {
     #[inline(always)]
-    fn eval<S: Simd>(self, s: S, [x]: [S::F; 1]) -> S::F {
+    fn eval<S: Simd, T: Element>(self, s: S, [x]: [S::F; 1]) -> S::F {
         math::cos(s, x)
     }
 }
@@ -328,7 +329,7 @@ struct Tanh;
 
 impl Map<1> for Tanh {
     #[inline(always)]
-    fn eval<S: Simd>(self, s: S, [x]: [S::F; 1]) -> S::F {
+    fn eval<S: Simd, T: Element>(self, s: S, [x]: [S::F; 1]) -> S::F {
         math::tanh(s, x)
     }
 }
@@ -338,7 +339,7 @@ struct Erf;
 
 impl Map<1> for Erf {
     #[inline(always)]
-    fn eval<S: Simd>(self, s: S, [x]: [S::F; 1]) -> S::F {
+    fn eval<S: Simd, T: Element>(self, s: S, [x]: [S::F; 1]) -> S::F {
         math::erf(s, x)
     }
 }
@@ -347,9 +348,10 @@ impl Map<1> for Erf {
 struct Sigmoid;
 
 impl Map<1> for Sigmoid {
+    const NEAR: bool = true;
     #[inline(always)]
-    fn eval<S: Simd>(self, s: S, [x]: [S::F; 1]) -> S::F {
-        math::sigmoid(s, x)
+    fn eval<S: Simd, T: Element>(self, s: S, [x]: [S::F; 1]) -> S::F {
+        math::sigmoid::<S, T>(s, x)
     }
 }
 
@@ -357,9 +359,10 @@ impl Map<1> for Sigmoid {
 struct Silu;
 
 impl Map<1> for Silu {
+    const NEAR: bool = true;
     #[inline(always)]
-    fn eval<S: Simd>(self, s: S, [x]: [S::F; 1]) -> S::F {
-        math::silu(s, x)
+    fn eval<S: Simd, T: Element>(self, s: S, [x]: [S::F; 1]) -> S::F {
+        math::silu::<S, T>(s, x)
     }
 }
 
@@ -367,9 +370,10 @@ impl Map<1> for Silu {
 struct Gelu;
 
 impl Map<1> for Gelu {
+    const NEAR: bool = true;
     #[inline(always)]
-    fn eval<S: Simd>(self, s: S, [x]: [S::F; 1]) -> S::F {
-        math::gelu(s, x)
+    fn eval<S: Simd, T: Element>(self, s: S, [x]: [S::F; 1]) -> S::F {
+        math::gelu::<S, T>(s, x)
     }
 }
 
@@ -377,8 +381,9 @@ impl Map<1> for Gelu {
 struct GeluErf;
 
 impl Map<1> for GeluErf {
+    const NEAR: bool = true;
     #[inline(always)]
-    fn eval<S: Simd>(self, s: S, [x]: [S::F; 1]) -> S::F {
-        math::gelu_erf(s, x)
+    fn eval<S: Simd, T: Element>(self, s: S, [x]: [S::F; 1]) -> S::F {
+        math::gelu_erf::<S, T>(s, x)
     }
 }

@@ -4,7 +4,7 @@ use super::rows::{each, row, widened};
 use super::vectors::{on_vector, sure};
 use crate::host::raw::{Raw, RawMut};
 use crate::{Host, Kernel};
-use bytemuck::cast_slice_mut;
+use bytemuck::{cast_slice, cast_slice_mut};
 use ops_core::ops::{Rope, RopeArgs, RopeForm, RopeInplace, RopeInplaceArgs};
 use ops_core::{DType, Float, Layout, Result};
 use ops_simd::{Isa, rows as vector};
@@ -52,16 +52,30 @@ impl<'a> Angles<'a> {
         (batch * tokens + token) * (d / 2)
     }
 
-    /// Turns rows in place, as many as the angles at `at` are for, `repeat` rows by each.
-    fn turn(&self, dtype: DType, at: usize, angles: usize, repeat: usize, y: &mut [u8]) {
+    /// Turns rows from `x` to `y`, without `x` in place, as many as the angles at `at` are for, `repeat` rows by each.
+    fn turn(
+        &self,
+        dtype: DType,
+        at: usize,
+        (angles, repeat): (usize, usize),
+        x: Option<&[u8]>,
+        y: &mut [u8],
+    ) {
         let (isa, d) = (Isa::best(), self.dims[3]);
         let pairs =
             if self.form == RopeForm::Interleaved { vector::Pairs::Adjacent } else { vector::Pairs::Halves };
         let range = at..at + angles * (d / 2);
         on_vector!(dtype, T => {
             let (cos, sin) = (&self.cos[range.clone()], &self.sin[range]);
-            sure(vector::rope_in_place(isa, pairs, cast_slice_mut::<u8, T>(y), d, cos, sin, repeat))
+            let y = cast_slice_mut::<u8, T>(y);
+            sure(match x {
+                Some(x) => vector::rope(isa, pairs, cast_slice::<u8, T>(x), d, cos, sin, repeat, y),
+                None => vector::rope_in_place(isa, pairs, y, d, cos, sin, repeat),
+            })
         }, else if let Some([cos, sin]) = &self.wide {
+            if let Some(x) = x {
+                y.copy_from_slice(x);
+            }
             for (r, y) in cast_slice_mut::<u8, f64>(y).chunks_exact_mut(d).enumerate() {
                 turn_wide(self.form, y, &cos[at + r / repeat * (d / 2)..], &sin[at + r / repeat * (d / 2)..]);
             }
@@ -103,18 +117,14 @@ fn rope(
     if let Some((x, ly)) = by_block {
         let (count, repeat) = if form == RopeForm::HalfThd { (1, n2) } else { (n2, 1) };
         each(y.under(ly), 2 * n2 * d, &|[scratch, ..], i, y| {
-            if let Some(x) = &x {
-                y.copy_from_slice(row(x, i, scratch));
-            }
-            angles.turn(dtype, angles.at(i * n2), count, repeat, y);
+            let x = x.as_ref().map(|x| row(x, i, scratch));
+            angles.turn(dtype, angles.at(i * n2), (count, repeat), x, y);
         });
         return Ok(());
     }
     each(y, 2 * d, &|[scratch, ..], i, y| {
-        if let Some(x) = &x {
-            y.copy_from_slice(row(x, i, scratch));
-        }
-        angles.turn(dtype, angles.at(i), 1, 1, y);
+        let x = x.as_ref().map(|x| row(x, i, scratch));
+        angles.turn(dtype, angles.at(i), (1, 1), x, y);
     });
     Ok(())
 }

@@ -4,6 +4,7 @@
 //! disjoint because an output's layout repeats no element and each row is visited once. Nothing
 //! here is generic over element types, so it is compiled once.
 use super::threads;
+use super::vectors::{on_vector, told};
 use crate::host::raw::{Raw, RawMut};
 use core::marker::PhantomData;
 use ops_core::{Error, Layout, Result};
@@ -183,8 +184,17 @@ pub(super) fn each_pair(y: RawMut<'_>, z: RawMut<'_>, cost: usize, f: PairFn<'_>
     });
 }
 
-/// Elements of a run: small enough for the first cache with its operands, large enough to hide the loop around it.
+/// Elements of a run at least: enough to hide the loop around it.
 const RUN: usize = 4096;
+/// Elements of a run at most.
+const LONGEST: usize = 1 << 16;
+
+/// Units of a run, of `units` of `unit` elements: runs enough for all tasks, and little left over.
+fn run_length(units: usize, unit: usize) -> usize {
+    let tasks = threads::tasks();
+    let runs = tasks * (units.saturating_mul(unit)).div_ceil(LONGEST * tasks);
+    (units / runs).max(RUN / unit).clamp(1, units)
+}
 
 /// Calls `f(x, y)` on runs of whole rows of `unit` elements, on threads where it pays; `cost` is that
 /// of an element.
@@ -201,7 +211,7 @@ pub(super) fn map<const N: usize>(
     let len = y.layout.len();
     let flat = y.layout.is_contiguous() && x.iter().all(|x| x.layout.is_contiguous());
     if flat && len > 0 && unit > 0 {
-        let run = unit * (RUN / unit).max(1).min(len / unit);
+        let run = unit * run_length(len / unit, unit);
         let whole = len / run * run;
         for (start, dims) in [(0, [len / run, run]), (whole, [1, len - whole])] {
             let part = |l: &Layout| Layout::strided(&dims, &[dims[1] as isize, 1], l.extent().start + start);
@@ -260,9 +270,15 @@ pub(super) fn widened<'a>(x: &Raw<'a>) -> Result<Cow<'a, [f32]>> {
     if x.dtype == ops_core::DType::F32 {
         return packed::<f32>(x);
     }
-    let mut wide = reserve(x.layout.len())?;
-    wide.extend(x.layout.positions().map(|p| x.f64(p) as f32));
-    Ok(Cow::Owned(wide))
+    on_vector!(x.dtype, T => {
+        let mut wide = zeros::<f32>(x.layout.len())?;
+        told("cast", ops_simd::cast(ops_simd::Isa::best(), &packed::<T>(x)?, &mut wide, ops_simd::Store::Cached))?;
+        Ok(Cow::Owned(wide))
+    }, else {
+        let mut wide = reserve(x.layout.len())?;
+        wide.extend(x.layout.positions().map(|p| x.f64(p) as f32));
+        Ok(Cow::Owned(wide))
+    })
 }
 
 /// Room for `len` elements, or an error where `Vec` would abort.

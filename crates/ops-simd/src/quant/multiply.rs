@@ -74,5 +74,7 @@ fn dot<const M: usize>(isa: Isa, format: Format, tile: Tile<'_>, x: Panel<'_, M>
         // SAFETY: this level is made only after all of AVX-512 F, BW, DQ, VL and VNNI were detected.
         #[cfg(target_arch = "x86_64")]
         Level::Avx512Vnni => unsafe { super::dot_avx512::tile(format, tile, x) },
+        #[cfg(target_arch = "aarch64")]
+        Level::Neon => dot_portable::tile(format, tile, x),
     }
 }

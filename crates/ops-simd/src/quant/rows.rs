@@ -98,5 +98,7 @@ fn dot_sized<const M: usize, const R: usize, const SIZE: usize>(
         // SAFETY: this level is made only after all of AVX-512 F, BW, DQ, VL and VNNI were detected.
         #[cfg(target_arch = "x86_64")]
         Level::Avx512Vnni => unsafe { super::rows_avx512::rows::<M, R, SIZE>(rows, x) },
+        #[cfg(target_arch = "aarch64")]
+        Level::Neon => rows_portable::rows::<M, R, SIZE>(rows, x),
     }
 }

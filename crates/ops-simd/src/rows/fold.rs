@@ -30,10 +30,13 @@ pub(crate) fn fold<S: Simd, T: Element, F: Fold>(s: S, x: &[T], f: F) -> S::F {
     let mut at = 0;
     while x.len() - at >= 4 * S::LANES {
         let x = &x[at..at + 4 * S::LANES];
-        acc[0] = f.step(s, acc[0], T::load(s, x));
-        acc[1] = f.step(s, acc[1], T::load(s, &x[S::LANES..]));
-        acc[2] = f.step(s, acc[2], T::load(s, &x[2 * S::LANES..]));
-        acc[3] = f.step(s, acc[3], T::load(s, &x[3 * S::LANES..]));
+        // The order of the lanes does not matter here.
+        let [a, b] = T::load_two(s, x);
+        let [c, d] = T::load_two(s, &x[2 * S::LANES..]);
+        acc[0] = f.step(s, acc[0], a);
+        acc[1] = f.step(s, acc[1], b);
+        acc[2] = f.step(s, acc[2], c);
+        acc[3] = f.step(s, acc[3], d);
         at += 4 * S::LANES;
     }
     while x.len() - at >= S::LANES {

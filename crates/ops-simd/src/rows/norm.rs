@@ -8,6 +8,7 @@ use crate::error::{Error, rows, same_len};
 use crate::isa::Isa;
 use crate::map::Store;
 use crate::scratch::Scratch;
+use crate::simd::pair::Pair;
 use crate::simd::{Kernel, Simd};
 
 /// y = x / √(mean(x²) + eps) · weight over rows as long as `weight`.
@@ -55,20 +56,58 @@ fn rms_scale(squares: f64, n: usize, eps: f32) -> f32 {
 /// y = x · scale · weight
 #[inline(always)]
 fn scale_row<S: Simd, T: Element>(s: S, x: &[T], weight: &[f32], scale: f32, y: &mut [T]) {
+    write_row(s, x, [weight], y, Scaled { scale });
+}
+
+/// An element of a row from that of another and those of weights.
+trait Weighted<const N: usize>: Copy {
+    fn eval<S: Simd>(self, s: S, x: S::F, weights: [S::F; N]) -> S::F;
+}
+
+#[derive(Clone, Copy)]
+struct Scaled {
+    scale: f32,
+}
+
+impl Weighted<1> for Scaled {
+    #[inline(always)]
+    fn eval<S: Simd>(self, s: S, x: S::F, [weight]: [S::F; 1]) -> S::F {
+        s.mul(s.mul(x, s.splat(self.scale)), weight)
+    }
+}
+
+/// y\[i\] = f(x\[i\], weights\[..\]\[i\])
+#[inline(always)]
+fn write_row<S: Simd, T: Element, F: Weighted<N>, const N: usize>(
+    s: S,
+    x: &[T],
+    weights: [&[f32]; N],
+    y: &mut [T],
+    f: F,
+) {
     let n = y.len();
-    let (x, weight) = (&x[..n], &weight[..n]);
-    let scale = s.splat(scale);
+    let (x, pair) = (&x[..n], Pair(s));
     let mut at = 0;
-    while n - at >= S::LANES {
+    while n - at >= 2 * S::LANES {
+        let end = at + 2 * S::LANES;
         // Rows are adjacent: the next one arrives while this one is written.
         s.prefetch_far(x.as_ptr().wrapping_add(n + at));
-        let v = s.mul(T::load(s, &x[at..at + S::LANES]), scale);
-        T::store(s, &mut y[at..at + S::LANES], s.mul(v, s.load(&weight[at..at + S::LANES])));
-        at += S::LANES;
+        s.prefetch_far(x.as_ptr().wrapping_add(n + at + S::LANES));
+        let mut w = [pair.splat(0.0); N];
+        for (w, weight) in w.iter_mut().zip(weights) {
+            *w = pair.load(&weight[at..end]);
+        }
+        T::store(pair, &mut y[at..end], f.eval(pair, T::load(pair, &x[at..end]), w));
+        at = end;
     }
-    if at < n {
-        let v = s.mul(T::load_partial(s, &x[at..], 0.0), scale);
-        T::store_partial(s, &mut y[at..], s.mul(v, s.load_partial(&weight[at..], 0.0)));
+    while at < n {
+        let end = n.min(at + S::LANES);
+        let mut w = [s.splat(0.0); N];
+        for (w, weight) in w.iter_mut().zip(weights) {
+            *w = s.load_partial(&weight[at..end], 0.0);
+        }
+        T::store_partial(s, &mut y[at..end], f.eval(s, T::load_partial(s, &x[at..end], 0.0), w));
+        at = end;
     }
 }
 
@@ -189,28 +228,40 @@ impl RowMap for LayerNorm<'_> {
     fn row<S: Simd, T: Element>(self, s: S, x: &[T], y: &mut [T], _scratch: &mut [f32]) {
         let moments = shifted_moments(s, x);
         let scale = (1.0 / (f64::from(moments.variance) + f64::from(self.eps)).sqrt()) as f32;
-        let (first, mean, scale) = (s.splat(moments.first), s.splat(moments.mean), s.splat(scale));
-        let n = y.len();
-        let (x, weight) = (&x[..n], &self.weight[..n]);
-        let mut at = 0;
-        while at < n {
-            let end = n.min(at + S::LANES);
-            let full = end - at == S::LANES;
-            s.prefetch_far(x.as_ptr().wrapping_add(n + at));
-            let v = if full { T::load(s, &x[at..end]) } else { T::load_partial(s, &x[at..end], 0.0) };
-            let w = if full { s.load(&weight[at..end]) } else { s.load_partial(&weight[at..end], 0.0) };
-            let v = s.mul(s.mul(s.sub(s.sub(v, first), mean), scale), w);
-            let v = match self.bias.get(at..end) {
-                Some(b) if full => s.add(v, s.load(b)),
-                Some(b) => s.add(v, s.load_partial(b, 0.0)),
-                None => v,
-            };
-            if full {
-                T::store(s, &mut y[at..end], v)
-            } else {
-                T::store_partial(s, &mut y[at..end], v)
-            }
-            at = end;
+        let f = Normalised { first: moments.first, mean: moments.mean, scale };
+        if self.bias.is_empty() {
+            write_row(s, x, [self.weight], y, f);
+        } else {
+            write_row(s, x, [self.weight, self.bias], y, f);
         }
+    }
+}
+
+/// What layer norm makes of an element, with a weight alone or a bias too.
+#[derive(Clone, Copy)]
+struct Normalised {
+    first: f32,
+    mean: f32,
+    scale: f32,
+}
+
+impl Normalised {
+    #[inline(always)]
+    fn unweighted<S: Simd>(self, s: S, x: S::F) -> S::F {
+        s.mul(s.sub(s.sub(x, s.splat(self.first)), s.splat(self.mean)), s.splat(self.scale))
+    }
+}
+
+impl Weighted<1> for Normalised {
+    #[inline(always)]
+    fn eval<S: Simd>(self, s: S, x: S::F, [weight]: [S::F; 1]) -> S::F {
+        s.mul(self.unweighted(s, x), weight)
+    }
+}
+
+impl Weighted<2> for Normalised {
+    #[inline(always)]
+    fn eval<S: Simd>(self, s: S, x: S::F, [weight, bias]: [S::F; 2]) -> S::F {
+        s.mul_add(self.unweighted(s, x), weight, bias)
     }
 }

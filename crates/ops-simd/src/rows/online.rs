@@ -3,7 +3,7 @@
 use super::fold::{LargestNumber, fold};
 use crate::error::{Error, same_len};
 use crate::isa::Isa;
-use crate::math::exp;
+use crate::math::exp_down;
 use crate::simd::{Kernel, Simd};
 
 /// What a softmax keeps of the pieces of a row that it has seen.
@@ -85,7 +85,8 @@ fn exp_in_place<S: Simd>(s: S, x: &mut [f32], largest: f32) -> f32 {
     let mut at = 0;
     while x.len() - at >= 2 * S::LANES {
         let (a, b) = x[at..at + 2 * S::LANES].split_at_mut(S::LANES);
-        let e = [exp(s, s.sub(s.load(a), shift)), exp(s, s.sub(s.load(b), shift))];
+        let e =
+            [exp_down::<S, f32>(s, s.sub(s.load(a), shift)), exp_down::<S, f32>(s, s.sub(s.load(b), shift))];
         s.store(a, e[0]);
         s.store(b, e[1]);
         sums = [s.add(sums[0], e[0]), s.add(sums[1], e[1])];
@@ -93,7 +94,7 @@ fn exp_in_place<S: Simd>(s: S, x: &mut [f32], largest: f32) -> f32 {
     }
     while at < x.len() {
         let end = x.len().min(at + S::LANES);
-        let e = exp(s, s.sub(s.load_partial(&x[at..end], f32::NEG_INFINITY), shift));
+        let e = exp_down::<S, f32>(s, s.sub(s.load_partial(&x[at..end], f32::NEG_INFINITY), shift));
         s.store_partial(&mut x[at..end], e);
         sums[0] = s.add(sums[0], e);
         at = end;

@@ -6,7 +6,7 @@ use crate::element::{Element, View, ViewMut};
 use crate::error::{Error, rows, same_len};
 use crate::isa::Isa;
 use crate::map::Store;
-use crate::math::exp;
+use crate::math::exp_down;
 use crate::simd::Simd;
 use crate::simd::pair::Pair;
 
@@ -62,55 +62,64 @@ impl RowMap for Softmax {
         let largest = s.reduce_maximum(fold(s, x, LargestNumber));
         let sum = exp_row(s, x, largest, scratch);
         let scale = s.splat((1.0 / sum) as f32);
-        let n = y.len();
-        let scratch = &scratch[..n];
-        let mut at = 0;
-        while n - at >= S::LANES {
-            // Rows are adjacent: the next one arrives while this one is written.
-            s.prefetch_far(x.as_ptr().wrapping_add(n + at));
-            T::store(s, &mut y[at..at + S::LANES], s.mul(s.load(&scratch[at..at + S::LANES]), scale));
-            at += S::LANES;
+        scale_row(s, &scratch[..y.len()], scale, x, y);
+    }
+}
+
+/// y = x · scale, x in the order that [`exp_row`] leaves. `next` is where the row came from: the one after it arrives meanwhile.
+#[inline(always)]
+fn scale_row<S: Simd, T: Element>(s: S, x: &[f32], scale: S::F, next: &[T], y: &mut [T]) {
+    let n = y.len();
+    let x = &x[..n];
+    let mut at = 0;
+    while n - at >= 4 * S::LANES {
+        for half in [at, at + 2 * S::LANES] {
+            s.prefetch_far(next.as_ptr().wrapping_add(n + half));
+            s.prefetch_far(next.as_ptr().wrapping_add(n + half + S::LANES));
+            let (x, y) = (&x[half..half + 2 * S::LANES], &mut y[half..half + 2 * S::LANES]);
+            T::store_two_near(s, y, [s.mul(s.load(x), scale), s.mul(s.load(&x[S::LANES..]), scale)]);
         }
-        if at < n {
-            T::store_partial(s, &mut y[at..], s.mul(s.load_partial(&scratch[at..], 0.0), scale));
-        }
+        at += 4 * S::LANES;
+    }
+    while at < n {
+        let end = n.min(at + S::LANES);
+        let v = s.mul(s.load_partial(&x[at..end], 0.0), scale);
+        T::store_partial(s, &mut y[at..end], T::near(s, v));
+        at = end;
     }
 }
 
 /// Elements whose lanes are summed in f32 before they go into an f64 total.
 const BLOCK: usize = 8192;
 
-/// y = e^(x − largest), and the sum of it.
+/// y = e^(x − largest), and the sum of it. Four vectors at a time y is in the order of [`Element::load_two`].
 #[inline(always)]
 fn exp_row<S: Simd, T: Element>(s: S, x: &[T], largest: f32, y: &mut [f32]) -> f64 {
     let shift = s.splat(largest);
+    let quad = Pair(Pair(s));
     let mut sum = 0.0;
     for (x, y) in x.chunks(BLOCK).zip(y.chunks_mut(BLOCK)) {
         let n = x.len();
         let y = &mut y[..n];
-        let pair = Pair(s);
-        let mut sums = pair.splat(0.0);
+        let mut sums = quad.splat(0.0);
         let mut at = 0;
-        while n - at >= 2 * S::LANES {
-            let e = exp(pair, pair.sub(T::load(pair, &x[at..at + 2 * S::LANES]), [shift; 2]));
-            pair.store(&mut y[at..at + 2 * S::LANES], e);
-            sums = pair.add(sums, e);
-            at += 2 * S::LANES;
+        while n - at >= 4 * S::LANES {
+            let (middle, end) = (at + 2 * S::LANES, at + 4 * S::LANES);
+            let v = [T::load_two(s, &x[at..middle]), T::load_two(s, &x[middle..end])];
+            let e = exp_down::<_, T>(quad, quad.sub(v, [[shift; 2]; 2]));
+            quad.store(&mut y[at..end], e);
+            sums = quad.add(sums, e);
+            at = end;
         }
-        let mut acc = s.add(sums[0], sums[1]);
-        if n - at >= S::LANES {
-            let e = exp(s, s.sub(T::load(s, &x[at..at + S::LANES]), shift));
-            s.store(&mut y[at..at + S::LANES], e);
-            acc = s.add(acc, e);
-            at += S::LANES;
-        }
-        sum += f64::from(s.reduce_add(acc));
-        if at < n {
-            let e = exp(s, s.sub(T::load_partial(s, &x[at..], f32::NEG_INFINITY), shift));
-            s.store_partial(&mut y[at..], e);
+        sum += f64::from(quad.reduce_add(sums));
+        while at < n {
+            let end = n.min(at + S::LANES);
+            let e = exp_down::<_, T>(s, s.sub(T::load_partial(s, &x[at..end], f32::NEG_INFINITY), shift));
+            s.store_partial(&mut y[at..end], e);
             let mut lanes = [0.0; crate::MAX_LANES];
             s.store(&mut lanes, e);
-            sum += lanes[..n - at].iter().map(|&e| f64::from(e)).sum::<f64>();
+            sum += lanes[..end - at].iter().map(|&e| f64::from(e)).sum::<f64>();
+            at = end;
         }
     }
     sum
@@ -153,7 +162,7 @@ impl Fold for SumExp {
     }
     #[inline(always)]
     fn step<S: Simd>(self, s: S, acc: S::F, x: S::F) -> S::F {
-        s.add(acc, exp(s, s.sub(x, s.splat(self.0))))
+        s.add(acc, exp_down::<S, f32>(s, s.sub(x, s.splat(self.0))))
     }
     #[inline(always)]
     fn join<S: Simd>(self, s: S, a: S::F, b: S::F) -> S::F {

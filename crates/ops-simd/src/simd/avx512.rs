@@ -130,28 +130,40 @@ impl Simd for Avx512 {
     }
     #[inline(always)]
     fn bf16_to_f32(self, h: __m256i) -> __m512 {
-        // One instruction for widening and shifting: each word to the high half of a lane.
-        pure!({
-            let words = _mm512_loadu_si512(TO_HIGH_WORDS.as_ptr().cast());
-            let wide = _mm512_maskz_permutexvar_epi16(0xaaaa_aaaa, words, _mm512_castsi256_si512(h));
-            _mm512_castsi512_ps(wide)
-        })
+        pure!(_mm512_castsi512_ps(_mm512_slli_epi32::<16>(_mm512_cvtepu16_epi32(h))))
     }
     // Not vcvtneps2bf16: it takes subnormal inputs for zero. Not vpmovdw: its store form is slow on Zen.
     #[inline(always)]
     fn f32_to_bf16(self, v: __m512) -> __m256i {
         pure!({
-            let bits = _mm512_castps_si512(v);
-            let odd = _mm512_test_epi32_mask(bits, _mm512_set1_epi32(0x1_0000));
-            let up = _mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff));
-            let rounded = _mm512_mask_add_epi32(up, odd, up, _mm512_set1_epi32(1));
-            let nan = _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(v, v);
-            let out = _mm512_mask_or_epi32(rounded, nan, bits, _mm512_set1_epi32(0x0040_0000));
-            _mm512_castsi512_si256(_mm512_permutexvar_epi16(
-                _mm512_loadu_si512(HIGH_WORDS.as_ptr().cast()),
-                out,
-            ))
+            let words = _mm512_loadu_si512(HIGH_WORDS.as_ptr().cast());
+            _mm512_castsi512_si256(_mm512_permutexvar_epi16(words, round_to_bf16(v)))
         })
+    }
+
+    // Words of even index become one vector and those of odd index the other: a shift and a mask widen, a shift and a blend narrow.
+    #[inline(always)]
+    fn load_two_bf16(self, src: &[u16]) -> [__m512; 2] {
+        assert!(src.len() >= 32);
+        // SAFETY: 32 u16 are readable, checked above; `self` proves the features.
+        let words = unsafe { _mm512_loadu_si512(src.as_ptr().cast()) };
+        pure!({
+            let odd = _mm512_and_si512(words, _mm512_set1_epi32(!0xffff));
+            [_mm512_castsi512_ps(_mm512_slli_epi32::<16>(words)), _mm512_castsi512_ps(odd)]
+        })
+    }
+    #[inline(always)]
+    fn store_two_bf16(self, dst: &mut [u16], v: [__m512; 2]) {
+        store_high_words(dst, [round_to_bf16(v[0]), round_to_bf16(v[1])]);
+    }
+    #[inline(always)]
+    fn store_two_near_bf16(self, dst: &mut [u16], v: [__m512; 2]) {
+        // A zero lower half, which infinity and such a NaN have, does not carry.
+        store_high_words(dst, [half_up(v[0]), half_up(v[1])]);
+    }
+    #[inline(always)]
+    fn near_bf16(self, v: __m512) -> __m512 {
+        pure!(_mm512_castsi512_ps(_mm512_and_si512(half_up(v), _mm512_set1_epi32(!0xffff))))
     }
 
     #[inline(always)]
@@ -179,6 +191,10 @@ impl Simd for Avx512 {
         pure!(_mm512_fnmadd_ps(a, b, c))
     }
     #[inline(always)]
+    fn reciprocal_estimate(self, a: __m512) -> __m512 {
+        pure!(_mm512_rcp14_ps(a))
+    }
+    #[inline(always)]
     fn sqrt(self, a: __m512) -> __m512 {
         pure!(_mm512_sqrt_ps(a))
     }
@@ -201,6 +217,11 @@ impl Simd for Avx512 {
     #[inline(always)]
     fn ceil(self, a: __m512) -> __m512 {
         pure!(_mm512_roundscale_ps::<{ _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC }>(a))
+    }
+    // The instruction that scales rounds down, and takes any number.
+    #[inline(always)]
+    fn split(self, x: __m512) -> (__m512, __m512) {
+        pure!((_mm512_reduce_ps::<{ _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC }>(x), x))
     }
     #[inline(always)]
     fn scale_pow2(self, x: __m512, n: __m512) -> __m512 {
@@ -379,23 +400,44 @@ impl Simd for Avx512 {
     }
 }
 
+/// Rounded to bf16, to nearest, ties to even, in the upper half of each lane.
+#[inline(always)]
+fn round_to_bf16(v: __m512) -> __m512i {
+    // SAFETY: only inlined in methods of a token that proves the features; no memory is touched.
+    unsafe {
+        let bits = _mm512_castps_si512(v);
+        let odd = _mm512_test_epi32_mask(bits, _mm512_set1_epi32(0x1_0000));
+        let up = _mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff));
+        let rounded = _mm512_mask_add_epi32(up, odd, up, _mm512_set1_epi32(1));
+        let nan = _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(v, v);
+        _mm512_mask_or_epi32(rounded, nan, bits, _mm512_set1_epi32(0x0040_0000))
+    }
+}
+
+/// Rounded to bf16, to nearest, ties away from zero, in the upper half of each lane; for NaN with a zero lower half.
+#[inline(always)]
+fn half_up(v: __m512) -> __m512i {
+    // SAFETY: only inlined in methods of a token that proves the features; no memory is touched.
+    unsafe { _mm512_add_epi32(_mm512_castps_si512(v), _mm512_set1_epi32(0x8000)) }
+}
+
+/// Writes the upper halves of the lanes, those of the first vector to even places, of the second to odd ones.
+#[inline(always)]
+fn store_high_words(dst: &mut [u16], v: [__m512i; 2]) {
+    assert!(dst.len() >= 32);
+    // SAFETY: 32 u16 are writable, checked above; only inlined in methods of a token that proves the features.
+    unsafe {
+        let words = _mm512_mask_blend_epi16(0xaaaa_aaaa, _mm512_srli_epi32::<16>(v[0]), v[1]);
+        _mm512_storeu_si512(dst.as_mut_ptr().cast(), words);
+    }
+}
+
 /// The high word of each lane, then anything.
 static HIGH_WORDS: [u16; 32] = {
     let mut words = [0; 32];
     let mut i = 0;
     while i < 16 {
         words[i] = 2 * i as u16 + 1;
-        i += 1;
-    }
-    words
-};
-
-/// Word i to the high half of lane i.
-static TO_HIGH_WORDS: [u16; 32] = {
-    let mut words = [0; 32];
-    let mut i = 0;
-    while i < 32 {
-        words[i] = i as u16 / 2;
         i += 1;
     }
     words

@@ -68,6 +68,15 @@ impl<S: Simd> Simd for Pair<S> {
         unsafe { [self.0.load_half_ptr(src), self.0.load_half_ptr(src.add(S::LANES))] }
     }
     #[inline(always)]
+    fn split(self, x: Self::F) -> (Self::F, Self::F) {
+        let ((a, m), (b, n)) = (self.0.split(x[0]), self.0.split(x[1]));
+        ([a, b], [m, n])
+    }
+    #[inline(always)]
+    fn reciprocal_estimate(self, a: Self::F) -> Self::F {
+        [self.0.reciprocal_estimate(a[0]), self.0.reciprocal_estimate(a[1])]
+    }
+    #[inline(always)]
     fn load_mask(self, src: &[u8]) -> Self::M {
         let (a, b) = src[..Self::LANES].split_at(S::LANES);
         [self.0.load_mask(a), self.0.load_mask(b)]

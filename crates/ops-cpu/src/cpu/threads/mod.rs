@@ -17,6 +17,11 @@ pub(super) fn count() -> usize {
     rayon::current_num_threads()
 }
 
+/// Tasks that a large call is cut into: a few a thread, so that one that is slowed down does not hold up all.
+pub(super) fn tasks() -> usize {
+    count() * 4
+}
+
 /// Calls `f` on ranges that cover `0..items`, in parallel where it pays; an item costs about `cost` elements.
 ///
 /// `f` is a trait object so that the pool's code is compiled once, not for every kernel and type.
@@ -28,8 +33,7 @@ pub(super) fn split(items: usize, cost: usize, f: &(dyn Fn(Range<usize>) + Sync)
     if items == 1 || work <= SMALL || count() <= 1 {
         return f(0..items);
     }
-    // A few tasks a thread, so that one that is slowed down does not hold up all.
-    let tasks = (count() * 4).min(items).min(work.div_ceil(SMALL / 4));
+    let tasks = tasks().min(items).min(work.div_ceil(SMALL / 4));
     let step = items.div_ceil(tasks);
     crew::run(items.div_ceil(step), count(), &|t| f(t * step..items.min((t + 1) * step)));
 }
