@@ -21,6 +21,8 @@ mod rows;
 mod rows_avx2;
 #[cfg(target_arch = "x86_64")]
 mod rows_avx512;
+#[cfg(target_arch = "aarch64")]
+mod rows_neon;
 mod rows_portable;
 mod tiles;
 

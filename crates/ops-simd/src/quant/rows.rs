@@ -11,7 +11,7 @@ use crate::isa::{Isa, Level};
 const ROWS: usize = 4;
 
 /// y = x·Wᵀ for W in blocks as files have them, `raw` being as many rows as y has columns. The weights are read in place, once
-/// for all rows of x. Up to eight rows of x this is as fast as memory; for more, [`Tiles`](super::Tiles) pay.
+/// for all rows of x. One row of x is as fast as memory; from some sixteen on, [`Tiles`](super::Tiles) pay.
 ///
 /// # Errors
 /// [`Error::Length`] or [`Error::Multiple`] when the lengths do not fit together.
@@ -98,6 +98,10 @@ fn dot_sized<const M: usize, const R: usize, const SIZE: usize>(
     rows: [&[u8]; R],
     x: Panel<'_, M>,
 ) -> [[f32; M]; R] {
+    #[cfg(target_arch = "aarch64")]
+    if isa.name() == "neon" {
+        return super::rows_neon::rows::<M, R, SIZE>(rows, x);
+    }
     match isa.level() {
         Level::Portable => rows_portable::rows::<M, R, SIZE>(rows, x),
         // SAFETY: these levels are made only after AVX2, FMA and F16C were detected.

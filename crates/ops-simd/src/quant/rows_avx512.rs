@@ -40,13 +40,13 @@ pub(super) fn rows<const M: usize, const SIZE: usize>(
             let scales =
                 _mm512_cvtph_ps(unsafe { _mm256_loadu_si256(scales[now][b - start].as_ptr().cast()) });
             for (r, acc) in acc.iter_mut().enumerate() {
-                // Two sums, so that one instruction need not wait for the last.
-                let mut sums = [_mm512_set1_epi32(-offset * x.sums[b][r]), _mm512_setzero_si512()];
-                for (g, w) in weights.iter().enumerate() {
-                    sums[g % 2] = _mm512_dpbusd_epi32(sums[g % 2], *w, _mm512_set1_epi32(x.quants[b][r][g]));
+                // The rows of activations are independent: enough to do while one instruction waits for the last.
+                let mut sum = _mm512_set1_epi32(-offset * x.sums[b][r]);
+                for (w, x) in weights.iter().zip(x.quants[b][r]) {
+                    sum = _mm512_dpbusd_epi32(sum, *w, _mm512_set1_epi32(x));
                 }
-                let sum = _mm512_cvtepi32_ps(_mm512_add_epi32(sums[0], sums[1]));
-                *acc = _mm512_fmadd_ps(sum, _mm512_mul_ps(scales, _mm512_set1_ps(x.scales[b][r])), *acc);
+                let scale = _mm512_mul_ps(scales, _mm512_set1_ps(x.scales[b][r]));
+                *acc = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum), scale, *acc);
             }
         }
         now = 1 - now;
@@ -57,6 +57,30 @@ pub(super) fn rows<const M: usize, const SIZE: usize>(
         unsafe { _mm512_storeu_ps(out.as_mut_ptr(), acc) };
     }
     out
+}
+
+/// Sixteen rows of blocks as a tile: for each block its lines, and its scales.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq")]
+pub(super) fn pack<const SIZE: usize>(group: &[u8], quants: &mut [u8], scales: &mut [u8]) {
+    let group = group.as_chunks::<SIZE>().0;
+    let blocks = group.len() / TILE_ROWS;
+    let flip = _mm512_set1_epi8(if SIZE == Q8_0_BYTES { i8::MIN } else { 0 });
+    let scales = scales.as_chunks_mut::<{ 2 * TILE_ROWS }>().0;
+    let tiles = quants.chunks_exact_mut((SIZE - 2) * TILE_ROWS).zip(scales);
+    for (b, (quants, scales)) in (0..blocks).zip(tiles) {
+        let mut bits = [0; TILE_ROWS];
+        // SAFETY: fifteen rows of `blocks` blocks and `b` of one more are within the group.
+        unsafe { collect(group.as_ptr().add(b), blocks, &mut bits) };
+        scales.copy_from_slice(bytemuck::cast_slice(&bits));
+        for (sixteen, lines) in quants.chunks_exact_mut(16 * TILE_ROWS).enumerate() {
+            // SAFETY: as above; a block has sixteen bytes after its scale for every sixteen lines' bytes.
+            let words = unsafe { turned(group.as_ptr().add(b), blocks, 2 + 16 * sixteen) };
+            for (line, words) in lines.chunks_exact_mut(64).zip(words) {
+                // SAFETY: 64 bytes.
+                unsafe { _mm512_storeu_si512(line.as_mut_ptr().cast(), _mm512_xor_si512(words, flip)) };
+            }
+        }
+    }
 }
 
 /// The scales of sixteen blocks.
@@ -80,14 +104,9 @@ unsafe fn collect<const SIZE: usize>(first: *const [u8; SIZE], stride: usize, ou
 unsafe fn columns<const SIZE: usize>(first: *const [u8; SIZE], stride: usize) -> [__m512i; 8] {
     let mut out = [_mm512_setzero_si512(); 8];
     if SIZE == Q8_0_BYTES {
-        for half in 0..2 {
-            // SAFETY: a block has 32 bytes after its scale.
-            let words = unsafe { turned(first, stride, 2 + 16 * half) };
-            for (out, words) in out[4 * half..].iter_mut().zip(words) {
-                *out = _mm512_xor_si512(words, _mm512_set1_epi8(i8::MIN));
-            }
-        }
-        return out;
+        // SAFETY: a block has 32 bytes after its scale.
+        let words = unsafe { turned_twice(first, stride, 2) };
+        return words.map(|words| _mm512_xor_si512(words, _mm512_set1_epi8(i8::MIN)));
     }
     let mask = _mm512_set1_epi8(15);
     // SAFETY: a block has 16 bytes after its scale.
@@ -104,11 +123,7 @@ unsafe fn columns<const SIZE: usize>(first: *const [u8; SIZE], stride: usize) ->
 /// As for [`collect`]; `at` + 16 ≤ `SIZE`.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq")]
-pub(super) unsafe fn turned<const SIZE: usize>(
-    first: *const [u8; SIZE],
-    stride: usize,
-    at: usize,
-) -> [__m512i; 4] {
+unsafe fn turned<const SIZE: usize>(first: *const [u8; SIZE], stride: usize, at: usize) -> [__m512i; 4] {
     let mut v = [_mm512_setzero_si512(); 4];
     for (i, v) in v.iter_mut().enumerate() {
         // SAFETY: row r < 16, and its sixteen bytes, as the caller promises.
@@ -118,6 +133,44 @@ pub(super) unsafe fn turned<const SIZE: usize>(
         let third = _mm512_mask_broadcast_i32x4(low, 0x0f00, row(i + 8));
         *v = _mm512_mask_broadcast_i32x4(third, 0xf000, row(i + 12));
     }
+    squares(v)
+}
+
+/// Thirty-two bytes from byte `at` on of sixteen blocks, as [`turned`] has sixteen, by half of the loads.
+///
+/// # Safety
+/// As for [`collect`]; `at` + 32 ≤ `SIZE`.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq")]
+unsafe fn turned_twice<const SIZE: usize>(
+    first: *const [u8; SIZE],
+    stride: usize,
+    at: usize,
+) -> [__m512i; 8] {
+    let mut v = [[_mm512_setzero_si512(); 4]; 2];
+    for (half, v) in v.iter_mut().enumerate() {
+        for (i, v) in v.iter_mut().enumerate() {
+            // SAFETY: row r < 16, and its 32 bytes, as the caller promises.
+            let row =
+                |r: usize| unsafe { _mm256_loadu_si256(first.add(r * stride).cast::<u8>().add(at).cast()) };
+            let low = _mm512_castsi256_si512(row(8 * half + i));
+            *v = _mm512_inserti64x4::<1>(low, row(8 * half + i + 4));
+        }
+    }
+    // Quarters: four rows, columns 4g..; the same rows, columns 16 + 4g..; the next four rows, as before.
+    let (a, b) = (squares(v[0]), squares(v[1]));
+    let mut out = [_mm512_setzero_si512(); 8];
+    for g in 0..4 {
+        out[g] = _mm512_shuffle_i32x4::<0x88>(a[g], b[g]);
+        out[4 + g] = _mm512_shuffle_i32x4::<0xdd>(a[g], b[g]);
+    }
+    out
+}
+
+/// In each quarter, the square of four by four words transposed.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn squares(v: [__m512i; 4]) -> [__m512i; 4] {
     let (a, b) = (_mm512_unpacklo_epi32(v[0], v[1]), _mm512_unpackhi_epi32(v[0], v[1]));
     let (c, d) = (_mm512_unpacklo_epi32(v[2], v[3]), _mm512_unpackhi_epi32(v[2], v[3]));
     [
