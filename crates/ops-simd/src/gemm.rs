@@ -4,6 +4,8 @@
 //! on the way, and a kernel that keeps a tile of C in registers runs over the panels. Operands small enough for
 //! the first-level cache are read in place instead, and so is a B that few rows of A meet, which is bound by reading it. Callers split C by rows or columns and give each thread its part.
 
+#[cfg(target_arch = "x86_64")]
+mod bf16_avx512;
 mod blocked;
 mod direct;
 mod matrix;

@@ -12,6 +12,8 @@ mod dot_avx2;
 #[cfg(target_arch = "x86_64")]
 mod dot_avx512;
 mod dot_portable;
+#[cfg(target_arch = "x86_64")]
+mod matvec_avx512;
 mod multiply;
 pub mod reference;
 mod rows;
@@ -19,6 +21,8 @@ mod rows;
 mod rows_avx2;
 #[cfg(target_arch = "x86_64")]
 mod rows_avx512;
+#[cfg(target_arch = "aarch64")]
+mod rows_neon;
 mod rows_portable;
 mod tiles;
 

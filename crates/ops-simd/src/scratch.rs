@@ -13,6 +13,11 @@ impl Line {
     pub(crate) const ZERO: Self = Self([0; 64]);
 }
 
+/// Lines that `len` elements take.
+fn lines<T>(len: usize) -> usize {
+    len.saturating_mul(size_of::<T>()).div_ceil(64)
+}
+
 /// Arrays that a thread keeps; more than a call ever holds at once.
 const KEPT: usize = 4;
 
@@ -20,7 +25,8 @@ thread_local! {
     static FREE: RefCell<Vec<Vec<Line>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// An aligned array of `T` with unspecified contents, returned to its thread when dropped.
+/// An aligned array of `T`, whose size divides a line's or is a multiple of it, with unspecified contents; returned to its
+/// thread when dropped.
 pub(crate) struct Scratch<T> {
     lines: Vec<Line>,
     len: usize,
@@ -31,12 +37,12 @@ impl<T: bytemuck::Pod> Scratch<T> {
     /// An array of `len`.
     pub(crate) fn new(len: usize) -> Self {
         // A capacity beyond what the allocator can give is reported by `Vec`, like any other allocation.
-        let count = len.saturating_mul(size_of::<T>()).div_ceil(64);
-        let mut lines = FREE.try_with(|free| free.borrow_mut().pop()).ok().flatten().unwrap_or_default();
-        if lines.len() < count {
-            lines.resize(count, Line::ZERO);
+        let count = lines::<T>(len);
+        let mut kept = FREE.try_with(|free| free.borrow_mut().pop()).ok().flatten().unwrap_or_default();
+        if kept.len() < count {
+            kept.resize(count, Line::ZERO);
         }
-        Self { lines, len, of: std::marker::PhantomData }
+        Self { lines: kept, len, of: std::marker::PhantomData }
     }
 }
 
@@ -57,12 +63,12 @@ impl<T: bytemuck::Pod> Deref for Scratch<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
-        &bytemuck::cast_slice(&self.lines)[..self.len]
+        &bytemuck::cast_slice(&self.lines[..lines::<T>(self.len)])[..self.len]
     }
 }
 
 impl<T: bytemuck::Pod> DerefMut for Scratch<T> {
     fn deref_mut(&mut self) -> &mut [T] {
-        &mut bytemuck::cast_slice_mut(&mut self.lines)[..self.len]
+        &mut bytemuck::cast_slice_mut(&mut self.lines[..lines::<T>(self.len)])[..self.len]
     }
 }

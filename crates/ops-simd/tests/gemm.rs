@@ -110,6 +110,56 @@ fn half_products() {
     });
 }
 
+/// Shapes beyond a block in each direction, and ragged in each.
+#[test]
+fn bf16_products_of_many_rows() {
+    for shape in [[40, 1601, 70], [9, 64, 2800], [401, 800, 40], [15, 33, 32], [28, 96, 100]] {
+        let [m, k, n] = shape;
+        let mut random = Random::new((m + k + n) as u64);
+        let (a, b): (Vec<bf16>, Vec<bf16>) = (random.vec(m * k), random.vec(k * n));
+        let (ta, tb) = (transpose(&a, m, k), transpose(&b, k, n));
+        let want = product(&wide(&a), &wide(&b), &vec![0.0; m * n], shape);
+        each_isa(|isa| {
+            for a in [Mat::row_major(&a, m, k).unwrap(), Mat::new(&ta, m, k, 1, m).unwrap()] {
+                for b in [Mat::row_major(&b, k, n).unwrap(), Mat::new(&tb, k, n, 1, k).unwrap()] {
+                    let mut c = vec![7f32; m * n];
+                    gemm(isa, a, b, MatMut::new(&mut c, m, n, n).unwrap(), false).unwrap();
+                    assert_close(&c, &want, BASE, &format!("{isa} {shape:?}"));
+                }
+            }
+        });
+    }
+}
+
+/// Instructions that take subnormal numbers for zero must not show.
+#[test]
+fn tiny_and_infinite_bf16() {
+    let shape = [24, 64, 40];
+    let [m, k, n] = shape;
+    let mut random = Random::new(5);
+    let (mut a, mut b): (Vec<bf16>, Vec<bf16>) = (random.vec(m * k), random.vec(k * n));
+    let mut scale = |i: usize, by: f32| {
+        a[i * k..][..k].iter_mut().for_each(|x| *x = bf16::from_f32(x.to_f32() * by));
+    };
+    scale(3, 1e-25);
+    scale(4, 1e-38);
+    scale(5, 1e-39);
+    scale(9, 0.0);
+    a[7 * k] = bf16::from_bits(1);
+    b[0] = bf16::INFINITY;
+    let want = product(&wide(&a), &wide(&b), &vec![0.0; m * n], shape);
+    each_isa(|isa| {
+        let mut c = vec![7f32; m * n];
+        let (a, b) = (Mat::row_major(&a, m, k).unwrap(), Mat::row_major(&b, k, n).unwrap());
+        gemm(isa, a, b, MatMut::new(&mut c, m, n, n).unwrap(), false).unwrap();
+        for (i, (c, want)) in c.chunks(n).zip(want.chunks(n)).enumerate() {
+            let first = (f64::from(c[0]), want[0]);
+            assert!(first.0 == first.1 || first.0.is_nan() && first.1.is_nan(), "{isa} row {i}: {first:?}");
+            assert_close(&c[1..], &want[1..], BASE, &format!("{isa} row {i}"));
+        }
+    });
+}
+
 #[test]
 fn f64_products() {
     each_isa(|isa| {

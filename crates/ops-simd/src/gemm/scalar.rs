@@ -2,6 +2,8 @@
 
 use half::{bf16, f16};
 
+#[cfg(target_arch = "x86_64")]
+use super::bf16_avx512;
 use super::blocked::Blocked;
 use super::direct::{Direct, fits_direct};
 use super::matrix::{Mat, MatMut};
@@ -128,11 +130,29 @@ impl Scalar for f32 {
     }
 
     fn product(isa: Isa, a: Operand<'_>, b: Operand<'_>, c: MatMut<'_, f32>, accumulate: bool) {
+        #[cfg(target_arch = "x86_64")]
+        if let (Operand::Bf16(a), Operand::Bf16(b), false) = (a, b, accumulate)
+            && bf16_avx512::suits(isa, &a, &b)
+        {
+            return product_bf16(isa, a, b, c);
+        }
         match a {
             Operand::F32(a) => product_f32(isa, a, b, c, accumulate),
             Operand::F16(a) => product_f32(isa, a, b, c, accumulate),
             Operand::Bf16(a) => product_f32(isa, a, b, c, accumulate),
         }
+    }
+}
+
+/// By pairs, then again in f32 the rows for which that is not enough.
+#[cfg(target_arch = "x86_64")]
+fn product_bf16(isa: Isa, a: Mat<'_, bf16>, b: Mat<'_, bf16>, mut c: MatMut<'_, f32>) {
+    bf16_avx512::product(a, b, &mut c);
+    let mut from = 0;
+    while let Some(rows) = bf16_avx512::doubtful(&a, &mut c, from) {
+        let part = c.reborrow().split_at_row(rows.start).1.split_at_row(rows.len()).0;
+        product_or_skinny(isa, a.block(rows.start, rows.len(), 0, a.cols()), b, part, false);
+        from = rows.end;
     }
 }
 

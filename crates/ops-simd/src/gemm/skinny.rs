@@ -10,6 +10,8 @@ pub(super) const ROWS: usize = 8;
 const DEPTH: usize = 64;
 /// Columns from which on passes over C do not count.
 const WIDTH: usize = 128;
+/// Bytes from a load of a column to the line that is asked for.
+const AHEAD: usize = 8 << 10;
 /// Elements of B from which on it is not served better by blocks.
 const ELEMENTS: usize = 1 << 12;
 
@@ -62,6 +64,10 @@ impl<B: Element> Skinny<'_, B> {
     fn by_columns<S: Simd>(&mut self, s: S) {
         let n = self.b.cols();
         let mut j = 0;
+        while n > j && size_of::<B>() < 4 && self.c.rows() == 1 {
+            self.dot(s, j);
+            j += 1;
+        }
         while n - j >= 4 {
             self.columns::<S, 4>(s, j);
             j += 4;
@@ -91,6 +97,33 @@ impl<B: Element> Skinny<'_, B> {
         }
     }
 
+    /// Column `j` for the one row of A, in four sums: a column of halves after the other is read faster than four side by
+    /// side.
+    #[inline(always)]
+    fn dot<S: Simd>(&mut self, s: S, j: usize) {
+        let k = self.b.rows();
+        let (a, b) = (&self.a[..k], &self.b.tail(0, j)[..k]);
+        let mut acc = [s.splat(0.0); 4];
+        let mut steps = (a.chunks_exact(4 * S::LANES), b.chunks_exact(4 * S::LANES));
+        for (a, b) in steps.0.by_ref().zip(steps.1.by_ref()) {
+            for line in (0..4 * S::LANES).step_by(64 / size_of::<B>()) {
+                s.prefetch(b.as_ptr().wrapping_add(line + AHEAD / size_of::<B>()));
+            }
+            for (q, acc) in acc.iter_mut().enumerate() {
+                let at = q * S::LANES..(q + 1) * S::LANES;
+                *acc = s.mul_add(B::load(s, &b[at.clone()]), s.load(&a[at]), *acc);
+            }
+        }
+        let (a, b) = (steps.0.remainder(), steps.1.remainder());
+        for (q, (a, b)) in a.chunks(S::LANES).zip(b.chunks(S::LANES)).enumerate() {
+            let w = B::load_partial(s, b, 0.0);
+            acc[q] = s.mul_add(w, s.load_partial(a, 0.0), acc[q]);
+        }
+        let sum = s.reduce_add(s.add(s.add(acc[0], acc[1]), s.add(acc[2], acc[3])));
+        let c = &mut self.c.row_mut(0)[j];
+        *c = if self.accumulate { *c + sum } else { sum };
+    }
+
     #[inline(always)]
     fn dots<S: Simd, const M: usize, const N: usize>(&mut self, s: S, i: usize, j: usize) {
         let k = self.b.rows();
@@ -103,7 +136,8 @@ impl<B: Element> Skinny<'_, B> {
             *b = &self.b.tail(0, j + r)[..k];
         }
         let mut acc = [[s.splat(0.0); M]; N];
-        // The processor's own prefetch stops at every page; the next columns are known.
+        // The processor's own prefetch stops at every page; the next columns are known. With one row of A, four columns at a
+        // time are streams enough, and hints cost more than they give.
         let ahead = N * self.b.col_stride();
         let mut at = 0;
         while k - at >= S::LANES {
@@ -112,7 +146,9 @@ impl<B: Element> Skinny<'_, B> {
                 *x = s.load(&a[at..at + S::LANES]);
             }
             for (acc, b) in acc.iter_mut().zip(b) {
-                s.prefetch_far(b.as_ptr().wrapping_add(at + ahead));
+                if M > 1 {
+                    s.prefetch_far(b.as_ptr().wrapping_add(at + ahead));
+                }
                 let w = B::load(s, &b[at..at + S::LANES]);
                 for (acc, x) in acc.iter_mut().zip(x) {
                     *acc = s.mul_add(w, x, *acc);

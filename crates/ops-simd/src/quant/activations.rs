@@ -4,7 +4,7 @@ use super::blocks::BLOCK;
 use crate::element::{Element, View};
 use crate::error::{Error, rows};
 use crate::isa::Isa;
-use crate::simd::{Kernel, MAX_LANES, Simd};
+use crate::simd::{Kernel, Simd};
 
 /// Rows of activations, each block of 32 as signed bytes from −127 to 127 with an f32 scale. A block with a number that is
 /// not finite has a NaN for scale.
@@ -156,11 +156,12 @@ impl<T: Element> Kernel for Quantize<'_, T> {
 /// Writes the quants of a block and returns its scale and their sum.
 #[inline(always)]
 fn quantize_block<S: Simd, T: Element>(s: S, x: &[T], quants: &mut [i8]) -> (f32, i32) {
-    let mut largest = s.splat(0.0);
-    for x in x.chunks_exact(S::LANES) {
-        largest = s.maximum(s.abs(T::load(s, x)), largest);
+    let mut wide = [0.0f32; BLOCK];
+    for (x, wide) in x.chunks_exact(S::LANES).zip(wide.chunks_exact_mut(S::LANES)) {
+        s.store(wide, s.abs(T::load(s, x)));
     }
-    let largest = s.reduce_maximum(largest);
+    // As integers, magnitudes order as they do as numbers, and every NaN comes after infinity.
+    let largest = f32::from_bits(wide.iter().fold(0, |most, x| most.max(x.to_bits())));
     if !largest.is_finite() {
         quants.fill(1);
         return (f32::NAN, BLOCK as i32);
@@ -168,16 +169,14 @@ fn quantize_block<S: Simd, T: Element>(s: S, x: &[T], quants: &mut [i8]) -> (f32
     let scale = largest / 127.0;
     // The reciprocal of a subnormal scale may overflow: then all quants are 0, and the block far below f32's precision.
     let inverse = if largest > 127.0 * f32::MIN_POSITIVE { 127.0 / largest } else { 0.0 };
-    let mut sum = s.splat(0.0);
-    for (x, quants) in x.chunks_exact(S::LANES).zip(quants.chunks_exact_mut(S::LANES)) {
-        let q = s.round_even(s.mul(T::load(s, x), s.splat(inverse)));
-        sum = s.add(sum, q);
-        let mut lanes = [0.0; MAX_LANES];
-        s.store(&mut lanes, q);
-        for (quant, q) in quants.iter_mut().zip(lanes) {
-            *quant = q as i8;
-        }
+    for (x, wide) in x.chunks_exact(S::LANES).zip(wide.chunks_exact_mut(S::LANES)) {
+        // Integers as bits of f32, to store them.
+        s.store(wide, s.from_bits(s.to_i32(s.mul(T::load(s, x), s.splat(inverse)))));
     }
-    // Integers far below 2²⁴: the f32 sum is exact.
-    (scale, s.reduce_add(sum) as i32)
+    let mut sum = 0;
+    for (quant, q) in quants.iter_mut().zip(wide) {
+        *quant = q.to_bits() as i8;
+        sum += q.to_bits() as i32;
+    }
+    (scale, sum)
 }

@@ -11,7 +11,7 @@ use crate::isa::{Isa, Level};
 const ROWS: usize = 4;
 
 /// y = x·Wᵀ for W in blocks as files have them, `raw` being as many rows as y has columns. The weights are read in place, once
-/// for all rows of x. Up to eight rows of x this is as fast as memory; for more, [`Tiles`](super::Tiles) pay.
+/// for all rows of x. One row of x is as fast as memory; from some sixteen on, [`Tiles`](super::Tiles) pay.
 ///
 /// # Errors
 /// [`Error::Length`] or [`Error::Multiple`] when the lengths do not fit together.
@@ -26,6 +26,14 @@ pub fn multiply_rows(
     same_len("rows of y", y.rows(), x.rows())?;
     if row_bytes == 0 {
         (0..y.rows()).for_each(|i| y.row_mut(i).fill(0.0));
+        return Ok(());
+    }
+    #[cfg(target_arch = "x86_64")]
+    if isa.level() == Level::Avx512Vnni {
+        match format {
+            Format::Q8_0 => vnni::multiply::<Q8_0_BYTES>(raw, row_bytes, x, &mut y),
+            Format::Q4_0 => vnni::multiply::<Q4_0_BYTES>(raw, row_bytes, x, &mut y),
+        }
         return Ok(());
     }
     for (g, rows) in raw.chunks(ROWS * row_bytes).enumerate() {
@@ -94,11 +102,91 @@ fn dot_sized<const M: usize, const R: usize, const SIZE: usize>(
         Level::Portable => rows_portable::rows::<M, R, SIZE>(rows, x),
         // SAFETY: these levels are made only after AVX2, FMA and F16C were detected.
         #[cfg(target_arch = "x86_64")]
-        Level::Avx2 | Level::Avx512 => unsafe { super::rows_avx2::rows::<M, R, SIZE>(rows, x) },
-        // SAFETY: this level is made only after all of AVX-512 F, BW, DQ, VL and VNNI were detected.
-        #[cfg(target_arch = "x86_64")]
-        Level::Avx512Vnni => unsafe { super::rows_avx512::rows::<M, R, SIZE>(rows, x) },
+        Level::Avx2 | Level::Avx512 | Level::Avx512Vnni => unsafe {
+            super::rows_avx2::rows::<M, R, SIZE>(rows, x)
+        },
         #[cfg(target_arch = "aarch64")]
-        Level::Neon => rows_portable::rows::<M, R, SIZE>(rows, x),
+        Level::Neon => super::rows_neon::rows::<M, R, SIZE>(rows, x),
+    }
+}
+
+/// The kernels of AVX-512 VNNI: one row of activations meets four rows of weights at a time, more meet sixteen.
+#[cfg(target_arch = "x86_64")]
+mod vnni {
+    use super::super::activations::{Activations, panel_rows};
+    use super::super::matvec_avx512::{self, Spread};
+    use super::super::rows_avx512;
+    use super::super::tiles::TILE_ROWS;
+    use super::ROWS;
+    use crate::gemm::MatMut;
+    use crate::scratch::Scratch;
+
+    /// The product for rows of blocks of `SIZE` bytes, on a processor that was found to have AVX-512 F, BW, DQ, VL and VNNI.
+    pub(super) fn multiply<const SIZE: usize>(
+        raw: &[u8],
+        row_bytes: usize,
+        x: &Activations,
+        y: &mut MatMut<'_, f32>,
+    ) {
+        // A row of activations that is left over, or alone.
+        let odd = (x.rows() % 2 == 1).then(|| matvec_avx512::spread::<SIZE>(x.panel(x.rows() - 1)));
+        let group_bytes = TILE_ROWS * row_bytes;
+        let filled = if x.rows() > 1 && !raw.len().is_multiple_of(group_bytes) { group_bytes } else { 0 };
+        let mut padded = Scratch::<u8>::new(filled);
+        for (g, rows) in raw.chunks(group_bytes).enumerate() {
+            let column = g * TILE_ROWS;
+            if let Some(odd) = &odd {
+                one::<SIZE>(rows, row_bytes, odd, &mut y.row_mut(x.rows() - 1)[column..]);
+            }
+            let mut group = rows;
+            if x.rows() > 1 && rows.len() < group_bytes {
+                padded[..rows.len()].copy_from_slice(rows);
+                padded[rows.len()..].fill(0);
+                group = &padded;
+            }
+            let mut i = 0;
+            while i + 1 < x.rows() {
+                match panel_rows(i, x.rows()) {
+                    8 => some::<8, SIZE>(group, x, i, column, y),
+                    4 => some::<4, SIZE>(group, x, i, column, y),
+                    _ => some::<2, SIZE>(group, x, i, column, y),
+                }
+                i += panel_rows(i, x.rows());
+            }
+        }
+    }
+
+    /// Sixteen rows of weights by `M` of activations from `i` on.
+    fn some<const M: usize, const SIZE: usize>(
+        group: &[u8],
+        x: &Activations,
+        i: usize,
+        column: usize,
+        y: &mut MatMut<'_, f32>,
+    ) {
+        // SAFETY: the features were detected.
+        let sums = unsafe { rows_avx512::rows::<M, SIZE>(group, x.panel(i)) };
+        for (r, sums) in sums.iter().enumerate() {
+            let y = &mut y.row_mut(i + r)[column..];
+            let n = y.len().min(TILE_ROWS);
+            y[..n].copy_from_slice(&sums[..n]);
+        }
+    }
+
+    /// Rows of weights by one of activations.
+    fn one<const SIZE: usize>(rows: &[u8], row_bytes: usize, x: &[Spread], y: &mut [f32]) {
+        for (rows, y) in rows.chunks(ROWS * row_bytes).zip(y.chunks_mut(ROWS)) {
+            if y.len() == ROWS && rows.len() == ROWS * row_bytes {
+                let mut each = [rows; ROWS];
+                each.iter_mut().zip(rows.chunks_exact(row_bytes)).for_each(|(each, row)| *each = row);
+                // SAFETY: the features were detected.
+                y.copy_from_slice(&unsafe { matvec_avx512::rows::<ROWS, SIZE>(each, x) });
+                continue;
+            }
+            for (row, y) in rows.chunks_exact(row_bytes).zip(y) {
+                // SAFETY: as above.
+                [*y] = unsafe { matvec_avx512::rows::<1, SIZE>([row], x) };
+            }
+        }
     }
 }

@@ -1,109 +1,182 @@
-//! Rows of blocks by rows of activations with AVX-512 VNNI, two blocks in a vector.
+//! Rows of blocks as files have them by rows of activations with AVX-512 VNNI: the blocks of sixteen rows are turned in
+//! registers, so that a vector holds the same four columns of sixteen rows, and a lane sums a row's products alone.
 
 use core::arch::x86_64::*;
 
-use super::activations::{Panel, WORDS};
-use super::blocks::{Q8_0_BYTES, scale_bits};
+use super::activations::Panel;
+use super::blocks::{Format, Q8_0_BYTES, scale_bits};
+use super::tiles::TILE_ROWS;
 
-/// Σ over blocks of scale · scale · Σ quant · quant, for `R` rows of blocks of `SIZE` bytes and `M` of activations.
+/// Blocks of a row whose scales are collected at a time, one chunk ahead: stores of words take a while to be readable as a vector.
+const CHUNK: usize = 8;
+
+/// Σ over blocks of scale · scale · Σ quant · quant, for sixteen rows of blocks of `SIZE` bytes, one after the other in
+/// `group`, and `M` of activations.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c")]
-pub(super) fn rows<const M: usize, const R: usize, const SIZE: usize>(
-    rows: [&[u8]; R],
+pub(super) fn rows<const M: usize, const SIZE: usize>(
+    group: &[u8],
     x: Panel<'_, M>,
-) -> [[f32; M]; R] {
-    let rows = rows.map(|row| row.as_chunks::<SIZE>().0);
-    let blocks = rows.iter().fold(x.scales.len(), |n, row| n.min(row.len()));
-    let (quants, scales, rows) = (&x.quants[..blocks], &x.scales[..blocks], rows.map(|row| &row[..blocks]));
-    let mut acc = [[_mm512_setzero_ps(); M]; R];
-    let mut b = 0;
-    while b + 1 < blocks {
-        let mut pair = [(&rows[0][0], &rows[0][0]); R];
-        for (pair, row) in pair.iter_mut().zip(rows) {
-            // The next rows are known: the processor's own prefetch stops at every page.
-            _mm_prefetch::<_MM_HINT_T1>(row[b].as_ptr().wrapping_add(R * blocks * SIZE).cast());
-            *pair = (&row[b], &row[b + 1]);
+) -> [[f32; TILE_ROWS]; M] {
+    let blocks = x.scales.len();
+    let group = group.as_chunks::<SIZE>().0;
+    assert!(group.len() == TILE_ROWS * blocks && x.quants.len() == blocks && x.sums.len() == blocks);
+    let offset = if SIZE == Q8_0_BYTES { Format::Q8_0 } else { Format::Q4_0 }.offset();
+    let mut acc = [_mm512_setzero_ps(); M];
+    let mut scales = [[[0; TILE_ROWS]; CHUNK]; 2];
+    let mut now = 0;
+    for (b, scales) in (0..blocks).zip(&mut scales[now]) {
+        // SAFETY: fifteen rows of `blocks` blocks and `b` of one more are within the group.
+        unsafe { collect(group.as_ptr().add(b), blocks, scales) };
+    }
+    for start in (0..blocks).step_by(CHUNK) {
+        for b in start..blocks.min(start + CHUNK) {
+            if b + CHUNK < blocks {
+                // SAFETY: as above.
+                unsafe { collect(group.as_ptr().add(b + CHUNK), blocks, &mut scales[1 - now][b - start]) };
+            }
+            // SAFETY: as above.
+            let weights = unsafe { columns::<SIZE>(group.as_ptr().add(b), blocks) };
+            // SAFETY: sixteen f16, 32 bytes.
+            let scales =
+                _mm512_cvtph_ps(unsafe { _mm256_loadu_si256(scales[now][b - start].as_ptr().cast()) });
+            for (r, acc) in acc.iter_mut().enumerate() {
+                // The rows of activations are independent: enough to do while one instruction waits for the last.
+                let mut sum = _mm512_set1_epi32(-offset * x.sums[b][r]);
+                for (w, x) in weights.iter().zip(x.quants[b][r]) {
+                    sum = _mm512_dpbusd_epi32(sum, *w, _mm512_set1_epi32(x));
+                }
+                let scale = _mm512_mul_ps(scales, _mm512_set1_ps(x.scales[b][r]));
+                *acc = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum), scale, *acc);
+            }
         }
-        step(&mut acc, pair, (&quants[b], &quants[b + 1]), (&scales[b], &scales[b + 1]));
-        b += 2;
+        now = 1 - now;
     }
-    if b < blocks {
-        let pair = rows.map(|row| (&row[b], &[0; SIZE]));
-        step(&mut acc, pair, (&quants[b], &[[0; WORDS]; M]), (&scales[b], &[0.0; M]));
-    }
-    let mut out = [[0.0; M]; R];
-    for (out, acc) in out.as_flattened_mut().iter_mut().zip(acc.as_flattened()) {
-        *out = _mm512_reduce_add_ps(*acc);
+    let mut out = [[0.0; TILE_ROWS]; M];
+    for (out, acc) in out.iter_mut().zip(acc) {
+        // SAFETY: sixteen f32.
+        unsafe { _mm512_storeu_ps(out.as_mut_ptr(), acc) };
     }
     out
 }
 
-/// Adds the products of two blocks of every row.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c")]
-fn step<const M: usize, const R: usize, const SIZE: usize>(
-    acc: &mut [[__m512; M]; R],
-    rows: [(&[u8; SIZE], &[u8; SIZE]); R],
-    quants: (&[[i32; WORDS]; M], &[[i32; WORDS]; M]),
-    scales: (&[f32; M], &[f32; M]),
-) {
-    let zero_point = _mm512_set1_epi8(if SIZE == Q8_0_BYTES { i8::MIN } else { 8 });
-    let (mut x, mut offset, mut x_scale) =
-        ([_mm512_setzero_si512(); M], [_mm512_setzero_si512(); M], [_mm512_setzero_ps(); M]);
-    for i in 0..M {
-        x[i] = words(&quants.0[i], &quants.1[i]);
-        // Weights are made unsigned by adding the zero point, whose share is known before them.
-        let share = _mm512_dpbusd_epi32(_mm512_setzero_si512(), zero_point, x[i]);
-        offset[i] = _mm512_sub_epi32(_mm512_setzero_si512(), share);
-        let first = _mm512_set1_ps(scales.0[i]);
-        x_scale[i] = _mm512_mask_mov_ps(first, 0xff00, _mm512_set1_ps(scales.1[i]));
-    }
-    for (row, acc) in rows.into_iter().zip(acc) {
-        let w = unsigned(row.0, row.1);
-        let bits = |block: &[u8; SIZE]| scale_bits(block) as i16;
-        let both = _mm256_mask_set1_epi16(_mm256_set1_epi16(bits(row.0)), 0xff00, bits(row.1));
-        let scale = _mm512_cvtph_ps(both);
-        for (i, acc) in acc.iter_mut().enumerate() {
-            let sums = _mm512_cvtepi32_ps(_mm512_dpbusd_epi32(offset[i], w, x[i]));
-            *acc = _mm512_fmadd_ps(sums, _mm512_mul_ps(scale, x_scale[i]), *acc);
+/// Sixteen rows of blocks as a tile: for each block its lines, and its scales.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq")]
+pub(super) fn pack<const SIZE: usize>(group: &[u8], quants: &mut [u8], scales: &mut [u8]) {
+    let group = group.as_chunks::<SIZE>().0;
+    let blocks = group.len() / TILE_ROWS;
+    let flip = _mm512_set1_epi8(if SIZE == Q8_0_BYTES { i8::MIN } else { 0 });
+    let scales = scales.as_chunks_mut::<{ 2 * TILE_ROWS }>().0;
+    let tiles = quants.chunks_exact_mut((SIZE - 2) * TILE_ROWS).zip(scales);
+    for (b, (quants, scales)) in (0..blocks).zip(tiles) {
+        let mut bits = [0; TILE_ROWS];
+        // SAFETY: fifteen rows of `blocks` blocks and `b` of one more are within the group.
+        unsafe { collect(group.as_ptr().add(b), blocks, &mut bits) };
+        scales.copy_from_slice(bytemuck::cast_slice(&bits));
+        for (sixteen, lines) in quants.chunks_exact_mut(16 * TILE_ROWS).enumerate() {
+            // SAFETY: as above; a block has sixteen bytes after its scale for every sixteen lines' bytes.
+            let words = unsafe { turned(group.as_ptr().add(b), blocks, 2 + 16 * sixteen) };
+            for (line, words) in lines.chunks_exact_mut(64).zip(words) {
+                // SAFETY: 64 bytes.
+                unsafe { _mm512_storeu_si512(line.as_mut_ptr().cast(), _mm512_xor_si512(words, flip)) };
+            }
         }
     }
 }
 
-#[inline]
-#[target_feature(enable = "avx512f,avx2")]
-fn words(a: &[i32; WORDS], b: &[i32; WORDS]) -> __m512i {
-    // SAFETY: 32 bytes each.
-    let (a, b) = unsafe { (_mm256_loadu_si256(a.as_ptr().cast()), _mm256_loadu_si256(b.as_ptr().cast())) };
-    _mm512_inserti64x4::<1>(_mm512_castsi256_si512(a), b)
+/// The scales of sixteen blocks.
+///
+/// # Safety
+/// `first` must be readable, and so must fifteen blocks more, `stride` blocks apart.
+#[inline(always)]
+unsafe fn collect<const SIZE: usize>(first: *const [u8; SIZE], stride: usize, out: &mut [u16; TILE_ROWS]) {
+    for (r, out) in out.iter_mut().enumerate() {
+        // SAFETY: block r of sixteen, as the caller promises.
+        *out = scale_bits(unsafe { &*first.add(r * stride) });
+    }
 }
 
-/// The quants of two blocks, the zero point added.
+/// The 32 columns of a block of sixteen rows, four in a vector, the zero point added.
+///
+/// # Safety
+/// As for [`collect`].
 #[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx2")]
-fn unsigned<const SIZE: usize>(a: &[u8; SIZE], b: &[u8; SIZE]) -> __m512i {
+#[target_feature(enable = "avx512f,avx512bw,avx512dq")]
+unsafe fn columns<const SIZE: usize>(first: *const [u8; SIZE], stride: usize) -> [__m512i; 8] {
+    let mut out = [_mm512_setzero_si512(); 8];
     if SIZE == Q8_0_BYTES {
-        let (a, b): (&[u8], &[u8]) = (&a[2..34], &b[2..34]);
-        // SAFETY: 32 bytes each.
-        let (a, b) =
-            unsafe { (_mm256_loadu_si256(a.as_ptr().cast()), _mm256_loadu_si256(b.as_ptr().cast())) };
-        let w = _mm512_inserti64x4::<1>(_mm512_castsi256_si512(a), b);
-        return _mm512_xor_si512(w, _mm512_set1_epi8(i8::MIN));
+        // SAFETY: a block has 32 bytes after its scale.
+        let words = unsafe { turned_twice(first, stride, 2) };
+        return words.map(|words| _mm512_xor_si512(words, _mm512_set1_epi8(i8::MIN)));
     }
-    let (a, b): (&[u8], &[u8]) = (&a[2..18], &b[2..18]);
-    // SAFETY: 16 bytes each.
-    let (a, b) = unsafe { (_mm_loadu_si128(a.as_ptr().cast()), _mm_loadu_si128(b.as_ptr().cast())) };
-    let (a, b) = (_mm256_broadcastsi128_si256(a), _mm256_broadcastsi128_si256(b));
-    let w = _mm512_inserti64x4::<1>(_mm512_castsi256_si512(a), b);
-    // Low halves in the even quarters, high halves in the odd.
-    let shifts = _mm512_set_epi64(
-        0x0004_0004_0004_0004,
-        0x0004_0004_0004_0004,
-        0,
-        0,
-        0x0004_0004_0004_0004,
-        0x0004_0004_0004_0004,
-        0,
-        0,
-    );
-    _mm512_and_si512(_mm512_srlv_epi16(w, shifts), _mm512_set1_epi8(15))
+    let mask = _mm512_set1_epi8(15);
+    // SAFETY: a block has 16 bytes after its scale.
+    for (g, words) in unsafe { turned(first, stride, 2) }.into_iter().enumerate() {
+        out[g] = _mm512_and_si512(words, mask);
+        out[4 + g] = _mm512_and_si512(_mm512_srli_epi16::<4>(words), mask);
+    }
+    out
+}
+
+/// Sixteen bytes from byte `at` on of sixteen blocks: four in a vector, block r in lane r.
+///
+/// # Safety
+/// As for [`collect`]; `at` + 16 ≤ `SIZE`.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq")]
+unsafe fn turned<const SIZE: usize>(first: *const [u8; SIZE], stride: usize, at: usize) -> [__m512i; 4] {
+    let mut v = [_mm512_setzero_si512(); 4];
+    for (i, v) in v.iter_mut().enumerate() {
+        // SAFETY: row r < 16, and its sixteen bytes, as the caller promises.
+        let row = |r: usize| unsafe { _mm_loadu_si128(first.add(r * stride).cast::<u8>().add(at).cast()) };
+        // Rows i, i + 4, i + 8, i + 12.
+        let low = _mm512_mask_broadcast_i32x4(_mm512_castsi128_si512(row(i)), 0x00f0, row(i + 4));
+        let third = _mm512_mask_broadcast_i32x4(low, 0x0f00, row(i + 8));
+        *v = _mm512_mask_broadcast_i32x4(third, 0xf000, row(i + 12));
+    }
+    squares(v)
+}
+
+/// Thirty-two bytes from byte `at` on of sixteen blocks, as [`turned`] has sixteen, by half of the loads.
+///
+/// # Safety
+/// As for [`collect`]; `at` + 32 ≤ `SIZE`.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq")]
+unsafe fn turned_twice<const SIZE: usize>(
+    first: *const [u8; SIZE],
+    stride: usize,
+    at: usize,
+) -> [__m512i; 8] {
+    let mut v = [[_mm512_setzero_si512(); 4]; 2];
+    for (half, v) in v.iter_mut().enumerate() {
+        for (i, v) in v.iter_mut().enumerate() {
+            // SAFETY: row r < 16, and its 32 bytes, as the caller promises.
+            let row =
+                |r: usize| unsafe { _mm256_loadu_si256(first.add(r * stride).cast::<u8>().add(at).cast()) };
+            let low = _mm512_castsi256_si512(row(8 * half + i));
+            *v = _mm512_inserti64x4::<1>(low, row(8 * half + i + 4));
+        }
+    }
+    // Quarters: four rows, columns 4g..; the same rows, columns 16 + 4g..; the next four rows, as before.
+    let (a, b) = (squares(v[0]), squares(v[1]));
+    let mut out = [_mm512_setzero_si512(); 8];
+    for g in 0..4 {
+        out[g] = _mm512_shuffle_i32x4::<0x88>(a[g], b[g]);
+        out[4 + g] = _mm512_shuffle_i32x4::<0xdd>(a[g], b[g]);
+    }
+    out
+}
+
+/// In each quarter, the square of four by four words transposed.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn squares(v: [__m512i; 4]) -> [__m512i; 4] {
+    let (a, b) = (_mm512_unpacklo_epi32(v[0], v[1]), _mm512_unpackhi_epi32(v[0], v[1]));
+    let (c, d) = (_mm512_unpacklo_epi32(v[2], v[3]), _mm512_unpackhi_epi32(v[2], v[3]));
+    [
+        _mm512_unpacklo_epi64(a, c),
+        _mm512_unpackhi_epi64(a, c),
+        _mm512_unpacklo_epi64(b, d),
+        _mm512_unpackhi_epi64(b, d),
+    ]
 }

@@ -1,7 +1,13 @@
 //! Weights repacked for the kernels.
 
 use super::blocks::{BLOCK, Format, check, scale_bits};
+#[cfg(target_arch = "x86_64")]
+use super::blocks::{Q4_0_BYTES, Q8_0_BYTES};
+#[cfg(target_arch = "x86_64")]
+use super::rows_avx512;
 use crate::error::Error;
+#[cfg(target_arch = "x86_64")]
+use crate::isa::{Isa, Level};
 use crate::scratch::Line;
 
 /// Rows of a tile.
@@ -53,6 +59,17 @@ impl Tiles {
         let out = bytemuck::cast_slice_mut::<Line, u8>(&mut self.lines).chunks_exact_mut(tile_bytes);
         for (out, rows) in out.zip(raw.chunks(TILE_ROWS * row_bytes)) {
             let (quants, scales) = out.split_at_mut(blocks * format.quant_bytes() * TILE_ROWS);
+            #[cfg(target_arch = "x86_64")]
+            if Isa::best().level() == Level::Avx512Vnni && rows.len() == TILE_ROWS * row_bytes {
+                // SAFETY: this level is made only after all of AVX-512 F, BW, DQ, VL and VNNI were detected.
+                unsafe {
+                    match format {
+                        Format::Q8_0 => rows_avx512::pack::<Q8_0_BYTES>(rows, quants, scales),
+                        Format::Q4_0 => rows_avx512::pack::<Q4_0_BYTES>(rows, quants, scales),
+                    }
+                }
+                continue;
+            }
             for (r, row) in rows.chunks_exact(row_bytes).enumerate() {
                 pack_row(format, row, r, quants, scales);
             }

@@ -17,7 +17,7 @@ use std::cell::RefCell;
 /// Multiplications below which a product stays on the caller's thread.
 const SMALL: usize = 1 << 19;
 /// Rows of activations up to which the weight's blocks are multiplied in place.
-const FEW: usize = 8;
+const FEW: usize = 16;
 /// Rows of the weight that are repacked at a time: with a panel of activations they fit the second cache.
 const REPACKED: usize = 4 * TILE_ROWS;
 

@@ -1,0 +1,294 @@
+//! bf16 by bf16 for many rows with AVX-512 BF16: an instruction multiplies pairs of neighbours along the depth and adds
+//! both products to f32 sums, twice the work of an f32 one.
+//!
+//! The instruction takes numbers below 2⁻¹²⁶, read or computed, for zero. Beside sums of ordinary size that is far below their
+//! rounding; [`doubtful`] names the rows where it may not be, to be computed in f32.
+
+use core::arch::x86_64::*;
+use std::ops::Range;
+use std::sync::OnceLock;
+
+use half::bf16;
+
+use super::matrix::{Mat, MatMut};
+use crate::isa::{Isa, Level};
+use crate::scratch::Scratch;
+
+/// Rows and columns of the register tile.
+const ROWS: usize = 14;
+const COLS: usize = 32;
+/// Lanes of a vector.
+const LANES: usize = 16;
+/// Pairs in the depth of a block: long, since a tile of C is read and written once for each.
+const DEPTH: usize = 384;
+/// Most bytes of a block of A, which stays in the second-level cache, and of B, in a share of the last.
+const A_BYTES: usize = 560 << 10;
+const B_BYTES: usize = 4 << 20;
+/// Rows up to which B is better read in place.
+const FEW: usize = 8;
+/// Where the largest sum of a row is at least this, what was taken for zero is beyond the precision of the sums.
+const ORDINARY: f32 = 1.0 / (1u128 << 64) as f32;
+
+/// Whether the product gains by the instruction, and the processor has it at twice the rate of f32.
+pub(super) fn suits(isa: Isa, a: &Mat<'_, bf16>, b: &Mat<'_, bf16>) -> bool {
+    static FAST: OnceLock<bool> = OnceLock::new();
+    let large = a.rows() > FEW && b.cols() >= COLS && a.cols() >= COLS;
+    large && isa.level() == Level::Avx512Vnni && *FAST.get_or_init(fast)
+}
+
+/// AMD's cores have it at twice the rate of f32, Intel's at half of that.
+fn fast() -> bool {
+    let vendor = __cpuid(0);
+    let name = [vendor.ebx, vendor.edx, vendor.ecx].map(u32::to_le_bytes);
+    name.as_flattened() == b"AuthenticAMD" && is_x86_feature_detected!("avx512bf16")
+}
+
+/// C = A·B for operands that [`suits`] approved and dimensions that fit.
+pub(super) fn product(a: Mat<'_, bf16>, b: Mat<'_, bf16>, c: &mut MatMut<'_, f32>) {
+    // SAFETY: `suits` found AVX-512 F, BW, DQ, VL, VNNI and BF16.
+    unsafe { blocked(a, b, c) }
+}
+
+/// The next rows of C, from `from` on, where a number taken for zero may show: the sums are not finite, or tiny, and not for
+/// a row of zeros.
+pub(super) fn doubtful(a: &Mat<'_, bf16>, c: &mut MatMut<'_, f32>, from: usize) -> Option<Range<usize>> {
+    let mut doubt = |i: usize| {
+        // As integers, magnitudes order as they do as numbers, and every NaN comes after infinity.
+        let largest = c.row_mut(i).iter().fold(0, |most, x| most.max(x.abs().to_bits()));
+        let largest = f32::from_bits(largest);
+        let ordinary = largest >= ORDINARY && largest.is_finite();
+        let zero = |p: usize| a.get(i, p).is_none_or(|x| x == bf16::ZERO);
+        !ordinary && (largest != 0.0 || !(0..a.cols()).all(zero))
+    };
+    let start = (from..a.rows()).find(|i| doubt(*i))?;
+    let end = (start..a.rows()).find(|i| !doubt(*i)).unwrap_or(a.rows());
+    Some(start..end)
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")]
+fn blocked(a: Mat<'_, bf16>, b: Mat<'_, bf16>, c: &mut MatMut<'_, f32>) {
+    let (m, n, pairs) = (a.rows(), b.cols(), a.cols().div_ceil(2));
+    let depth = pairs.min(DEPTH);
+    let block_cols = B_BYTES / (4 * DEPTH) / COLS * COLS;
+    let most = A_BYTES / (4 * DEPTH) / ROWS * ROWS;
+    let block_rows = m.div_ceil(m.div_ceil(most)).next_multiple_of(ROWS);
+    let mut packed_a = Scratch::<u32>::new(depth * block_rows);
+    let mut packed_b = Scratch::<u32>::new(depth * n.min(block_cols).next_multiple_of(COLS));
+    for j in (0..n).step_by(block_cols) {
+        let cols = block_cols.min(n - j);
+        for p in (0..pairs).step_by(DEPTH) {
+            let k = DEPTH.min(pairs - p);
+            for (panel, out) in packed_b.chunks_exact_mut(k * COLS).take(cols.div_ceil(COLS)).enumerate() {
+                let at = j + panel * COLS;
+                pack::<COLS>(&b.transposed(), at..n.min(at + COLS), p, out);
+            }
+            for i in (0..m).step_by(block_rows) {
+                let rows = block_rows.min(m - i);
+                for (panel, out) in packed_a.chunks_exact_mut(k * ROWS).take(rows.div_ceil(ROWS)).enumerate()
+                {
+                    let at = i + panel * ROWS;
+                    pack::<ROWS>(&a, at..m.min(at + ROWS), p, out);
+                }
+                sweep(k, &packed_a, &packed_b, (i..i + rows, j..j + cols), c, p > 0);
+            }
+        }
+    }
+}
+
+/// All tiles of a block of A and a block of B, `k` pairs deep.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")]
+fn sweep(
+    k: usize,
+    a: &[u32],
+    b: &[u32],
+    (rows, cols): (Range<usize>, Range<usize>),
+    c: &mut MatMut<'_, f32>,
+    accumulate: bool,
+) {
+    assert!(rows.end <= c.rows() && cols.end <= c.cols());
+    let stride = c.row_stride();
+    for (b, j) in b.chunks_exact(k * COLS).zip(cols.clone().step_by(COLS)) {
+        let width = COLS.min(cols.end - j);
+        for (a, i) in a.chunks_exact(k * ROWS).zip(rows.clone().step_by(ROWS)) {
+            let height = ROWS.min(rows.end - i);
+            // SAFETY: rows i..i + height and columns j..j + width are within C, checked above.
+            unsafe {
+                let c = c.as_mut_ptr().add(i * stride + j);
+                match height {
+                    1..=4 => tile::<4>(a, b, c, stride, height, width, accumulate),
+                    5..=8 => tile::<8>(a, b, c, stride, height, width, accumulate),
+                    _ => tile::<ROWS>(a, b, c, stride, height, width, accumulate),
+                }
+            }
+        }
+    }
+}
+
+/// `R` rows of two vectors of sums over panels of A and B, of which `height` rows and `width` columns are stored.
+///
+/// # Safety
+/// `c` must be readable and writable for `height` ≤ `R` rows, `stride` apart, of `width` ≤ 32 columns.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")]
+unsafe fn tile<const R: usize>(
+    a: &[u32],
+    b: &[u32],
+    c: *mut f32,
+    stride: usize,
+    height: usize,
+    width: usize,
+    accumulate: bool,
+) {
+    // C is far away by now, and needed only after the loop.
+    for i in 0..height {
+        for j in [0, LANES] {
+            _mm_prefetch::<_MM_HINT_T0>(c.wrapping_add(i * stride + j).cast());
+        }
+    }
+    let mut acc = [[_mm512_setzero_ps(); 2]; R];
+    for (a, b) in a.as_chunks::<ROWS>().0.iter().zip(b.as_chunks::<COLS>().0) {
+        // SAFETY: 32 words.
+        let b = unsafe { [_mm512_loadu_ps(b.as_ptr().cast()), _mm512_loadu_ps(b[LANES..].as_ptr().cast())] };
+        for (acc, a) in acc.iter_mut().zip(a) {
+            let x = pairs(_mm512_castsi512_ps(_mm512_set1_epi32(*a as i32)));
+            acc[0] = _mm512_dpbf16_ps(acc[0], x, pairs(b[0]));
+            acc[1] = _mm512_dpbf16_ps(acc[1], x, pairs(b[1]));
+        }
+    }
+    let masks = [first(width.min(LANES)), first(width.saturating_sub(LANES))];
+    for (i, acc) in acc.into_iter().enumerate().take(height) {
+        for (j, (mask, sums)) in masks.into_iter().zip(acc).enumerate() {
+            // SAFETY: row i < height, and the mask is of columns below `width`.
+            unsafe {
+                let c = c.wrapping_add(i * stride + j * LANES);
+                let before = if accumulate { _mm512_maskz_loadu_ps(mask, c) } else { _mm512_setzero_ps() };
+                _mm512_mask_storeu_ps(c, mask, _mm512_add_ps(before, sums));
+            }
+        }
+    }
+}
+
+/// The same bits as pairs of bf16.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bf16")]
+fn pairs(v: __m512) -> __m512bh {
+    // SAFETY: both are 64 bytes, and any bits are pairs of bf16.
+    unsafe { core::mem::transmute(v) }
+}
+
+/// A mask of the first `n` lanes, n ≤ 16.
+fn first(n: usize) -> __mmask16 {
+    ((1u32 << n) - 1) as __mmask16
+}
+
+/// A panel of `x`: pairs from `p` on of the depth, its columns, for rows `rows` in turn, zeros for those that a panel of `N`
+/// has beyond them.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")]
+fn pack<const N: usize>(x: &Mat<'_, bf16>, rows: Range<usize>, p: usize, out: &mut [u32]) {
+    let out = out.as_chunks_mut::<N>().0;
+    let whole = (x.cols() / 2).saturating_sub(p).min(out.len());
+    let mut done = 0;
+    if x.col_stride() == 1 {
+        done = whole / LANES * LANES;
+        for q in (0..done).step_by(LANES) {
+            for first in (0..N).step_by(LANES) {
+                turn(x, rows.start + first..rows.end, 2 * (p + q), &mut out[q..q + LANES], first);
+            }
+        }
+    } else if x.row_stride() == 1 && rows.len() == N && N == COLS {
+        done = whole;
+        for (q, out) in out[..done].iter_mut().enumerate() {
+            let at = |p: usize| x.tail(rows.start, p).first_chunk::<COLS>();
+            if let (Some(even), Some(odd)) = (at(2 * (p + q)), at(2 * (p + q) + 1)) {
+                interleave(even, odd, out.as_mut_slice());
+            }
+        }
+    }
+    let bits = |i: usize, p: usize| x.get(i, p).map_or(0, |x| u32::from(x.to_bits()));
+    for (q, out) in out.iter_mut().enumerate().skip(done) {
+        for (r, out) in out.iter_mut().enumerate() {
+            let (i, p) = (rows.start + r, 2 * (p + q));
+            *out = if i < rows.end { bits(i, p) | bits(i, p + 1) << 16 } else { 0 };
+        }
+    }
+}
+
+/// Sixteen pairs, from column `p` on, of up to sixteen rows of adjacent elements: pair q of row r to `out[q][first + r]`.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")]
+fn turn<const N: usize>(
+    x: &Mat<'_, bf16>,
+    rows: Range<usize>,
+    p: usize,
+    out: &mut [[u32; N]],
+    first_row: usize,
+) {
+    let mut v = [_mm512_setzero_si512(); LANES];
+    for (v, i) in v.iter_mut().zip(rows) {
+        let pairs: &[bf16] = &x.tail(i, p)[..2 * LANES];
+        // The next panel's rows are known: the processor's own prefetch does not follow so many.
+        _mm_prefetch::<_MM_HINT_T1>(pairs.as_ptr().wrapping_add(N * x.row_stride()).cast());
+        // SAFETY: 64 bytes.
+        *v = unsafe { _mm512_loadu_si512(pairs.as_ptr().cast()) };
+    }
+    // Squares of two, of four, then the quarters of the vectors.
+    let mut twos = v;
+    for (out, v) in twos.as_chunks_mut::<2>().0.iter_mut().zip(v.as_chunks::<2>().0) {
+        *out = [_mm512_unpacklo_epi32(v[0], v[1]), _mm512_unpackhi_epi32(v[0], v[1])];
+    }
+    let mut fours = twos;
+    for (out, v) in fours.as_chunks_mut::<4>().0.iter_mut().zip(twos.as_chunks::<4>().0) {
+        *out = [
+            _mm512_unpacklo_epi64(v[0], v[2]),
+            _mm512_unpackhi_epi64(v[0], v[2]),
+            _mm512_unpacklo_epi64(v[1], v[3]),
+            _mm512_unpackhi_epi64(v[1], v[3]),
+        ];
+    }
+    let mask = first(N.saturating_sub(first_row).min(LANES));
+    for w in 0..4 {
+        let (a, b) = (fours[w], fours[4 + w]);
+        let (c, d) = (fours[8 + w], fours[12 + w]);
+        let even = (_mm512_shuffle_i32x4::<0x88>(a, b), _mm512_shuffle_i32x4::<0x88>(c, d));
+        let odd = (_mm512_shuffle_i32x4::<0xdd>(a, b), _mm512_shuffle_i32x4::<0xdd>(c, d));
+        let columns = [
+            (w, _mm512_shuffle_i32x4::<0x88>(even.0, even.1)),
+            (4 + w, _mm512_shuffle_i32x4::<0x88>(odd.0, odd.1)),
+            (8 + w, _mm512_shuffle_i32x4::<0xdd>(even.0, even.1)),
+            (12 + w, _mm512_shuffle_i32x4::<0xdd>(odd.0, odd.1)),
+        ];
+        for (q, column) in columns {
+            let out = &mut out[q][first_row..];
+            // SAFETY: the mask is of no more lanes than `out` has.
+            unsafe { _mm512_mask_storeu_epi32(out.as_mut_ptr().cast(), mask, column) };
+        }
+    }
+}
+
+/// Two rows of adjacent elements as pairs.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")]
+fn interleave(even: &[bf16; COLS], odd: &[bf16; COLS], out: &mut [u32]) {
+    /// Words of the lower and of the upper half, those of the second vector from 32 on.
+    static ORDER: [[u16; 32]; 2] = {
+        let mut order = [[0; 32]; 2];
+        let mut i = 0;
+        while i < 64 {
+            order[i / 32][i % 32] = (i / 2 + i % 2 * 32) as u16;
+            i += 1;
+        }
+        order
+    };
+    let out = &mut out[..COLS];
+    for (half, order) in ORDER.iter().enumerate() {
+        // SAFETY: 64 bytes each; sixteen words of `out` for each half.
+        unsafe {
+            let (even, odd) =
+                (_mm512_loadu_si512(even.as_ptr().cast()), _mm512_loadu_si512(odd.as_ptr().cast()));
+            let pairs = _mm512_permutex2var_epi16(even, _mm512_loadu_si512(order.as_ptr().cast()), odd);
+            _mm512_storeu_si512(out[half * LANES..].as_mut_ptr().cast(), pairs);
+        }
+    }
+}
