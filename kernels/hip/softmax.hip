@@ -1,6 +1,7 @@
 // softmax and log_softmax along one dimension, which the caller makes the last one.
 // wave, block: a group of lanes to a row. column: a thread to a row, for rows that lie side by side.
 // The row's maximum is subtracted first; a row of -inf gives NaN, and so does any row with a NaN.
+#include "ops_f16_math.h"
 #include "ops_row.h"
 
 namespace ops {
@@ -14,6 +15,15 @@ struct SoftmaxArgs {
 };
 
 constexpr u32 SOFTMAX_BLOCK = 256;
+
+// exp of at most 0, for a result of type T.
+template <typename T> OPS_DEVICE acc_t<T> power(acc_t<T> x) {
+    if constexpr (same<T, f16>::value) {
+        return exp_f16(x);
+    } else {
+        return exp(x);
+    }
+}
 
 template <bool LOG, u32 N, typename G, typename T>
 OPS_DEVICE void softmax_row(const SoftmaxArgs& args, G group, bool live, T* from, T* to) {
@@ -30,7 +40,7 @@ OPS_DEVICE void softmax_row(const SoftmaxArgs& args, G group, bool live, T* from
     A sum = 0;
     cached.again(load, [&](u64, const Pack<A, N>& v) OPS_INLINE {
         OPS_UNROLL
-        for (u32 i = 0; i < N; i++) sum += exp(v.v[i] - most);
+        for (u32 i = 0; i < N; i++) sum += power<T>(v.v[i] - most);
     });
     sum = group.template reduce<1>(sum, Sum());
     A factor = LOG ? log(sum) : A(1) / sum;
@@ -40,7 +50,7 @@ OPS_DEVICE void softmax_row(const SoftmaxArgs& args, G group, bool live, T* from
         OPS_UNROLL
         for (u32 i = 0; i < N; i++) {
             A shifted = v.v[i] - most;
-            out.v[i] = LOG ? shifted - factor : exp(shifted) * factor;
+            out.v[i] = LOG ? shifted - factor : power<T>(shifted) * factor;
         }
         y.store(c, narrow_pack<T, N>(out));
     });
@@ -75,14 +85,14 @@ template <bool LOG, typename T> OPS_DEVICE void softmax_column(const SoftmaxArgs
             A v = widen(x[i64(i) * args.x.stride[5]]);
             A higher = maximum(most, v);
             // While all is -inf there is nothing to sum; the differences would be NaN.
-            if (higher != -A(infinity32())) sum = sum * exp(most - higher) + exp(v - higher);
+            if (higher != -A(infinity32())) sum = sum * power<T>(most - higher) + power<T>(v - higher);
             most = higher;
         }
         A factor = LOG ? log(sum) : A(1) / sum;
         OPS_NO_UNROLL
         for (u64 i = 0; i < n; i++) {
             A shifted = A(widen(x[i64(i) * args.x.stride[5]])) - most;
-            y[i64(i) * args.y.stride[5]] = narrow<T>(LOG ? shifted - factor : exp(shifted) * factor);
+            y[i64(i) * args.y.stride[5]] = narrow<T>(LOG ? shifted - factor : power<T>(shifted) * factor);
         }
     }
 }

@@ -1,7 +1,7 @@
 // Elementwise ops of one operand: y = f(x), any shape and strides; y may be x itself.
 // Floats compute in their accumulator and round once; integers wrap.
 #include "ops_view.h"
-#include "ops_trig.h"
+#include "ops_f16_math.h"
 
 namespace ops {
 
@@ -22,10 +22,10 @@ struct AffineArgs {
 
 template <typename A> OPS_DEVICE A silu_of(A x) { return x * sigmoid(x); }
 // 0.5 x (1 + tanh u) is x sigmoid(2u), which keeps its accuracy for negative x.
-template <typename A> OPS_DEVICE A gelu_of(A x) {
-    A twice_u = x * fma(x * x, A(2 * 0.79788456080286535588 * 0.044715), A(2 * 0.79788456080286535588));
-    return x * sigmoid(twice_u);
+template <typename A> OPS_DEVICE A gelu_exponent(A x) {
+    return x * fma(x * x, A(2 * 0.79788456080286535588 * 0.044715), A(2 * 0.79788456080286535588));
 }
+template <typename A> OPS_DEVICE A gelu_of(A x) { return x * sigmoid(gelu_exponent(x)); }
 
 struct Sigmoid { template <typename A> static OPS_METHOD A of(A x) { return sigmoid(x); } };
 struct Silu { template <typename A> static OPS_METHOD A of(A x) { return silu_of(x); } };
@@ -68,14 +68,25 @@ struct Sign {  // of NaN, 0
     template <typename T> static OPS_METHOD T of(T x) { return x > T(0) ? T(1) : x < T(0) ? T(-1) : T(0); }
 };
 
-template <typename F> struct is_long { static constexpr bool value = false; };
-template <> struct is_long<Sin> { static constexpr bool value = true; };
-template <> struct is_long<Cos> { static constexpr bool value = true; };
+// f of an f16, before it is rounded: the shorter way where there is one.
+template <typename F> OPS_DEVICE f32 of_f16(F, f32 x) { return F::of(x); }
+OPS_DEVICE f32 of_f16(Sigmoid, f32 x) { return sigmoid_f16(x); }
+OPS_DEVICE f32 of_f16(Silu, f32 x) { return x * sigmoid_f16(x); }
+OPS_DEVICE f32 of_f16(Gelu, f32 x) { return x * sigmoid_f16(gelu_exponent(x)); }
+OPS_DEVICE f32 of_f16(GeluErf, f32 x) { return x * normal_cdf_f16(x); }
+OPS_DEVICE f32 of_f16(Tanh, f32 x) { return tanh_f16(x); }
+OPS_DEVICE f32 of_f16(Exp, f32 x) { return exp_f16(x); }
+OPS_DEVICE f32 of_f16(Sin, f32 x) { return sin_f16(x); }
+OPS_DEVICE f32 of_f16(Cos, f32 x) { return cos_f16(x); }
+
+template <typename F> struct is_long { static constexpr bool value = same<F, Sin>::value || same<F, Cos>::value; };
 
 template <typename T, typename F> struct Apply {
-    static constexpr bool in_turns = is_long<F>::value && sizeof(T) == 2;
+    static constexpr bool in_turns = is_long<F>::value && same<T, bf16>::value;
     OPS_METHOD T operator()(T x) const {
-        if constexpr (is_float<T>::value) {
+        if constexpr (same<T, f16>::value) {
+            return narrow<T>(of_f16(F(), widen(x)));
+        } else if constexpr (is_float<T>::value) {
             return narrow<T>(F::of(widen(x)));
         } else {
             return F::of(x);

@@ -100,6 +100,7 @@ const HEADERS: &[(&str, &str)] = &[
     ("ops_types.h", include_str!("../include/ops_types.h")),
     ("ops_math.h", include_str!("../include/ops_math.h")),
     ("ops_trig.h", include_str!("../include/ops_trig.h")),
+    ("ops_f16_math.h", include_str!("../include/ops_f16_math.h")),
     ("ops_view.h", include_str!("../include/ops_view.h")),
     ("ops_reduce.h", include_str!("../include/ops_reduce.h")),
     ("ops_row.h", include_str!("../include/ops_row.h")),
