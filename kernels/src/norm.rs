@@ -94,7 +94,7 @@ pub(crate) fn row_launch(
     let lanes = lanes_for(shape.inner(), pack, device.wave);
     let instance = need(op, if lanes.is_some() { "wave" } else { "block" }, types)?;
     let per_block = lanes.map_or(1, |l| u64::from(instance.block / l));
-    let launch = Launch::over(instance, count, per_block, device.blocks(64));
+    let launch = Launch::over(instance, count, per_block, device.row_blocks());
     Ok((launch, count, u64::from(lanes.unwrap_or(device.wave))))
 }
 
@@ -182,5 +182,5 @@ pub fn group(
         channels: channels / groups.max(1),
         eps: norm.eps,
     };
-    Ok((Launch::over(instance, group_rows, 1, device.blocks(64)), args))
+    Ok((Launch::over(instance, group_rows, 1, device.row_blocks()), args))
 }

@@ -35,6 +35,7 @@ mod providers;
 mod rocm;
 mod space;
 mod survey;
+mod tuned;
 
 pub use choice::{
     Candidate, Decision, Denial, Library, Policy, PolicyError, Provider, ProviderId, Providers, Target,
@@ -46,5 +47,7 @@ pub use providers::providers_of;
 pub use rocm::{Rocm, RocmBuilder, explain};
 pub use space::{HipBuffer, HipMut, HipRef, HipSpace};
 pub use survey::{Survey, SurveyedDevice, SurveyedLibrary};
+
+pub use ops_kernels::{KNOBS, Knob, Tuning};
 
 use ops_core::{Error, Result};

@@ -4,7 +4,7 @@ use crate::host::{WAVES, device, run, run_on};
 use crate::matrix::device as matrix_device;
 use half::{bf16, f16};
 use ops_kernels::index::Report;
-use ops_kernels::{Device, Dtype, Matrix, View, qlinear, quant};
+use ops_kernels::{Device, Dtype, Matrix, Tuning, View, qlinear, quant};
 
 const FORMATS: [Dtype; 2] = [Dtype::Q4_0, Dtype::Q8_0];
 
@@ -193,7 +193,9 @@ fn product<T: Element>(format: Dtype, case: &Case) {
                 weights.chunks(k.max(1) as usize).map(move |w| w.iter().zip(row).map(|(w, x)| w * x).sum())
             })
             .collect();
-        let mut devices = WAVES.map(|wave| Device { compute_units, wave, matrix: None }).to_vec();
+        let mut devices = WAVES
+            .map(|wave| Device { compute_units, wave, matrix: None, tuning: Tuning::default() })
+            .to_vec();
         if variant.starts_with("mma") {
             devices = Matrix::ALL.map(|matrix| matrix_device(matrix, compute_units)).to_vec();
         }
