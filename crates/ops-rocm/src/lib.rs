@@ -31,6 +31,7 @@ mod fingerprint;
 pub mod hip;
 mod index_names;
 mod kernels;
+mod matrix_check;
 mod providers;
 mod rocm;
 mod space;
@@ -43,6 +44,7 @@ pub use choice::{
 };
 pub use hip_sys::loader::Version;
 pub use kernels::{CacheFolder, CodeObjects, KernelCount, KernelSource};
+pub use matrix_check::MatrixCheck;
 pub use providers::providers_of;
 pub use rocm::{Rocm, RocmBuilder, explain};
 pub use space::{HipBuffer, HipMut, HipRef, HipSpace};

@@ -59,6 +59,13 @@ fn suite_of(op: Option<String>) {
     assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), failures[..shown].join("\n"));
 }
 
+/// Every matrix instruction multiplies as the kernels expect.
+fn instructions(rocm: &Rocm) -> usize {
+    let checks = rocm.check_matrix_units().unwrap();
+    checks.iter().for_each(|check| assert_eq!(check.wrong, None, "{}", check.instruction));
+    checks.len()
+}
+
 /// Products and attention on one target, and that matrix units were used where there are any.
 fn products(gfx: &str) {
     for op in ["matmul", "linear", "attention", "qlinear"] {
@@ -66,6 +73,12 @@ fn products(gfx: &str) {
     }
     replay();
     let rocm = Rocm::new().unwrap();
+    let expected = match gfx {
+        "gfx90a" | "gfx942" => 6,
+        "gfx1030" | "gfx906" => 0,
+        _ => 3,
+    };
+    assert_eq!(instructions(&rocm), expected);
     let (a, b) = (rocm.tensor(&[40, 24], &[f16::ONE; 960]), rocm.tensor(&[24, 9], &[f16::ONE; 216]));
     let c = rocm.matmul(a.unwrap().as_ref(), b.unwrap().as_ref()).unwrap();
     assert!(c.as_ref().to_vec(&rocm).unwrap().iter().all(|x| x.to_f32() == 24.0));

@@ -54,6 +54,7 @@ pub(super) fn run(common: Common, args: &TuneArgs, out: &mut dyn Write) -> Outco
     if !common.json {
         writeln!(out, "{device}, {} compute units", info.compute_units)?;
     }
+    check_matrix_units(&rocm)?;
     let mut best = *rocm.tuning();
     let mut found = Vec::new();
     for (knob, number) in knobs.iter().zip(1..) {
@@ -110,6 +111,21 @@ pub(super) fn run(common: Common, args: &TuneArgs, out: &mut dyn Write) -> Outco
         None => writeln!(out, "nothing is worth changing, so nothing is stored")?,
     }
     Ok(Outcome::Fine)
+}
+
+/// Kernels that compute something else are not worth timing.
+fn check_matrix_units(rocm: &Rocm) -> std::result::Result<(), Failure> {
+    for check in rocm.check_matrix_units().map_err(Failure::Op)? {
+        if let Some(wrong) = check.wrong {
+            let status = format!("{} is wrong on this device: {wrong}; please report it", check.instruction);
+            return Err(Failure::Op(ops_core::Error::Device {
+                backend: "rocm",
+                call: "checking matrix units",
+                status,
+            }));
+        }
+    }
+    Ok(())
 }
 
 type Outcomes = std::result::Result<Outcome, Failure>;
