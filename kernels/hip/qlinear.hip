@@ -2,26 +2,10 @@
 // rows*: few rows of x, some lanes of a wave to a few rows of the weight, a block to a lane at a time.
 // tile*: square tiles, the weight turned into numbers on its way to LDS.
 #include "ops_blocks.h"
+#include "ops_qlinear.h"
 #include "ops_tile.h"
 
 namespace ops {
-
-struct QLinearArgs {
-    Shape shape;  // of x, its last dimension k
-    Operand x;
-    Operand y;  // its last stride is along n
-    const void* weight;
-    i64 weight_row;    // in blocks
-    i64 weight_block;  // in blocks
-    u64 rows;          // of x
-    u64 n;
-    u64 k;
-    u64 lanes;  // of a wave to a row of the weight; tiles ignore it
-};
-
-template <typename T> OPS_DEVICE T* row_at(const Shape& shape, const Operand& operand, u64 row) {
-    return static_cast<T*>(operand.data) + offset_of<4>(shape, operand, row);
-}
 
 // ---- few rows ---------------------------------------------------------------------
 

@@ -115,6 +115,46 @@ template <u32 TILE, typename T> struct MmaShare {
             for (u32 j = 0; j < ACROSS; j++) Piece::multiply_add(left, right[j], sums[i][j]);
         }
     }
+    // Adds the product of PARTS tiles of a, `apart` elements from one to the next, with b, its columns
+    // multiplied by `scales`.
+    template <u32 PARTS> OPS_METHOD void multiply_scaled(const T* tile_a, u32 apart, const T* tile_b, const f32* scales) {
+        typename Piece::Lines right[ACROSS];
+        f32 scale[ACROSS];
+        OPS_UNROLL
+        for (u32 j = 0; j < ACROSS; j++) {
+            right[j] = Piece::load(tile_b + (column0 + j * 16) * MMA_PITCH, MMA_PITCH);
+            scale[j] = scales[column(j)];
+        }
+        OPS_UNROLL
+        for (u32 i = 0; i < DOWN; i++) {
+            typename Piece::Lines left[PARTS];
+            OPS_UNROLL
+            for (u32 c = 0; c < PARTS; c++) {
+                left[c] = Piece::load(tile_a + c * apart + (row0 + i * 16) * MMA_PITCH, MMA_PITCH);
+            }
+            OPS_UNROLL
+            for (u32 j = 0; j < ACROSS; j++) {
+                typename Piece::Product part;
+                part.fill(0);
+                OPS_UNROLL
+                for (u32 c = 0; c < PARTS; c++) Piece::multiply_add(left[c], right[j], part);
+                OPS_UNROLL
+                for (u32 e = 0; e < Piece::SUMS; e++) sums[i][j].v[e] = mad(part.v[e], scale[j], sums[i][j].v[e]);
+            }
+        }
+    }
+    // Calls store(begin(row of the tile), column of the tile, sum) for every sum of this lane, row by row.
+    template <typename B, typename F> OPS_METHOD void each(B begin, F store) const {
+        OPS_UNROLL
+        for (u32 i = 0; i < DOWN; i++) {
+            OPS_UNROLL
+            for (u32 e = 0; e < Piece::SUMS; e++) {
+                auto line = begin(opaque(row0) + i * 16 + Piece::row(e));
+                OPS_UNROLL
+                for (u32 j = 0; j < ACROSS; j++) store(line, column(j), sums[i][j].v[e]);
+            }
+        }
+    }
     // The column of the tile that this lane has of the pieces j.
     OPS_METHOD u32 column(u32 j) const { return column0 + j * 16 + Piece::column(); }
     // Calls visit(row of the tile, sum) for every sum of this lane in that column.

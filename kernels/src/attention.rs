@@ -11,8 +11,7 @@ pub const MAX_HEAD: u64 = 256;
 const SLICE: u64 = 8;
 /// Rows of one key head up to which the decode kernels are taken.
 const FEW_ROWS: u64 = 16;
-/// Keys that a part of the range has at least, and parts there are at most.
-const KEYS_OF_A_PART: u64 = 128;
+/// Parts of the range of keys that there are at most.
 const MOST_PARTS: u64 = 64;
 /// A window side without a limit.
 const OPEN: i64 = 1 << 61;
@@ -179,7 +178,7 @@ pub fn prepare(call: &Attention<'_>, device: &Device) -> Result<Plan, Refused> {
         return Ok(Plan { main, combine: None, workspace: 0, args });
     }
     let lines = rows * heads;
-    let combine = Launch::over(need("attention", "combine", &[t])?, lines, 1, device.blocks(64));
+    let combine = Launch::over(need("attention", "combine", &[t])?, lines, 1, device.row_blocks());
     let bytes = (call.d + 2) * if t == Dtype::F64 { 8 } else { 4 };
     let workspace = lines.checked_mul(args.splits * bytes).ok_or(Refused::Size)?;
     Ok(Plan { main, combine: Some(combine), workspace, args })
@@ -230,6 +229,6 @@ fn visible_keys(call: &Attention<'_>, args: &AttentionArgs) -> u64 {
 
 /// Parts of the key range: enough to fill the device, none too short.
 fn parts(keys: u64, blocks: u64, device: &Device) -> u64 {
-    let wanted = device.blocks(4).div_ceil(blocks.max(1));
-    wanted.min(keys / KEYS_OF_A_PART).clamp(1, MOST_PARTS)
+    let wanted = device.blocks(device.tuning.decode_blocks()).div_ceil(blocks.max(1));
+    wanted.min(keys / device.tuning.decode_keys()).clamp(1, MOST_PARTS)
 }

@@ -1,5 +1,5 @@
 //! What a launch is made of.
-use crate::{Dtype, Instance, Matrix, Shape, find};
+use crate::{Dtype, Instance, Matrix, Shape, Tuning, find};
 use std::fmt;
 
 /// What grids depend on.
@@ -11,9 +11,21 @@ pub struct Device {
     pub wave: u32,
     /// The matrix units to use, if any.
     pub matrix: Option<Matrix>,
+    /// Numbers that are chosen for it.
+    pub tuning: Tuning,
 }
 
 impl Device {
+    /// Blocks at most for kernels that take rows.
+    pub(crate) fn row_blocks(&self) -> u64 {
+        self.blocks(self.tuning.row_blocks())
+    }
+
+    /// Whether so many large tiles are enough for the device.
+    pub(crate) fn takes_large(&self, tiles: u64) -> bool {
+        tiles.saturating_mul(100) >= self.blocks(1).saturating_mul(self.tuning.large_tiles())
+    }
+
     /// Blocks enough to fill the device `rounds` times over with small blocks.
     pub(crate) fn blocks(&self, rounds: u32) -> u64 {
         u64::from(self.compute_units.max(1)) * u64::from(rounds)
@@ -40,7 +52,12 @@ impl Launch {
     /// The launch of an elementwise kernel.
     pub(crate) fn elementwise(instance: &'static Instance, shape: &Shape, device: &Device) -> Launch {
         let packs = shape.count().div_ceil(u64::from(shape.pack()));
-        Launch::over(instance, packs, u64::from(instance.block), device.blocks(32))
+        Launch::over(
+            instance,
+            packs,
+            u64::from(instance.block),
+            device.blocks(device.tuning.element_blocks()),
+        )
     }
 
     /// A one-dimensional grid for `items` units of work, `per_block` to a block, at most `most` blocks:

@@ -33,6 +33,7 @@ pub mod qlinear;
 pub mod quant;
 pub mod rope;
 pub mod softmax;
+mod tuning;
 pub mod unary;
 
 pub use dtype::Dtype;
@@ -41,6 +42,7 @@ pub use launch::{Device, Launch, Refused};
 pub use matrix::Matrix;
 pub use shape::{Divider, MAX_RANK, Operand, Shape, View, elementwise, rows};
 pub use source::Family;
+pub use tuning::{KNOBS, Knob, Tuning};
 pub use unit::Unit;
 
 fn declare_all(table: &mut instances::Table) {

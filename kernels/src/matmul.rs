@@ -6,8 +6,6 @@ use crate::{Device, Dtype, Family, Launch, Operand, Refused, Shape, View, elemen
 const BLOCK: u32 = 256;
 /// Elements of a tile that a thread stages, `STAGED` in the source.
 const STAGED: u32 = 8;
-/// Rows of `a` up to which a wave is given to a few columns.
-const FEW_ROWS: u64 = 8;
 
 /// A batch of matrices, as the kernels read them.
 #[repr(C)]
@@ -141,22 +139,22 @@ fn split(view: View<'_>) -> Result<(View<'_>, [i64; 2]), Refused> {
 fn launch(args: &MatmulArgs, types: [Dtype; 2], device: &Device) -> Result<Launch, Refused> {
     let batches = args.batches.count();
     let times = |a: u64, b: u64| a.checked_mul(b).ok_or(Refused::Size);
-    if args.m <= FEW_ROWS && args.b.row == 1 && COMMON.contains(&types) {
+    if args.m <= device.tuning.product_rows() && args.b.row == 1 && COMMON.contains(&types) {
         let (variant, rows, columns) = if args.m == 1 { ("rows1", 1, 4) } else { ("rows4", 4, 2) };
         let instance = need("matmul", variant, &types)?;
         let groups = times(times(args.m.div_ceil(rows), args.n.div_ceil(columns))?, batches)?;
-        return Ok(Launch::over(instance, groups, u64::from(BLOCK / device.wave), device.blocks(64)));
+        return Ok(Launch::over(instance, groups, u64::from(BLOCK / device.wave), device.row_blocks()));
     }
     let tiles = |size| times(times(args.m.div_ceil(size), args.n.div_ceil(size))?, batches);
     if device.matrix.is_some() && types[0] == types[1] && MMA_TYPES.contains(&types[0]) {
         let [(large, wide), (small, narrow)] = MMA_TILES;
-        let (variant, tile) = if tiles(wide)? >= device.blocks(1) { (large, wide) } else { (small, narrow) };
-        return Ok(Launch::over(need("matmul", variant, &types)?, tiles(tile)?, 1, device.blocks(64)));
+        let (variant, tile) = if device.takes_large(tiles(wide)?) { (large, wide) } else { (small, narrow) };
+        return Ok(Launch::over(need("matmul", variant, &types)?, tiles(tile)?, 1, device.row_blocks()));
     }
     let large = crate::find("matmul", "tile128", &types);
     let (instance, tiles) = match large {
-        Some(large) if tiles(128)? >= device.blocks(1) => (large, tiles(128)?),
+        Some(large) if device.takes_large(tiles(128)?) => (large, tiles(128)?),
         _ => (need("matmul", "tile64", &types)?, tiles(64)?),
     };
-    Ok(Launch::over(instance, tiles, 1, device.blocks(64)))
+    Ok(Launch::over(instance, tiles, 1, device.row_blocks()))
 }

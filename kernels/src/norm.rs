@@ -105,7 +105,7 @@ pub(crate) fn row_launch(
     let lanes = lanes_for(shape.inner(), pack, device.wave);
     let instance = need(op, if lanes.is_some() { "wave" } else { "block" }, types)?;
     let per_block = lanes.map_or(1, |l| u64::from(instance.block / l));
-    let launch = Launch::over(instance, count, per_block, device.blocks(64));
+    let launch = Launch::over(instance, count, per_block, device.row_blocks());
     Ok((launch, count, u64::from(lanes.unwrap_or(device.wave))))
 }
 
@@ -208,13 +208,14 @@ pub fn group(dims: &[u64], groups: u64, norm: &Norm<'_>, device: &Device) -> Res
     // Blocks to a group that fill the device, none of them for less than two parts.
     let shares = (device.blocks(8) / group_rows.max(1)).min(parts / 2);
     if shares < 2 {
-        let main = Launch::over(need("group_norm", "", &types)?, group_rows, 1, device.blocks(64));
+        let main = Launch::over(need("group_norm", "", &types)?, group_rows, 1, device.row_blocks());
         return Ok(GroupPlan { main, apply: None, workspace: 0, args });
     }
     (args.parts, args.shares) = (parts, shares);
     let all = group_rows * parts;
-    let main = Launch::over(need("group_norm", "parts", &types)?, all, 1, device.blocks(64));
-    let apply = Launch::over(need("group_norm", "apply", &types)?, group_rows * shares, 1, device.blocks(64));
+    let main = Launch::over(need("group_norm", "parts", &types)?, all, 1, device.row_blocks());
+    let apply =
+        Launch::over(need("group_norm", "apply", &types)?, group_rows * shares, 1, device.row_blocks());
     let workspace = all * MOMENTS * if norm.x.dtype == Dtype::F64 { 8 } else { 4 };
     Ok(GroupPlan { main, apply: Some(apply), workspace, args })
 }

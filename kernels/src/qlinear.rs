@@ -1,12 +1,11 @@
 //! qlinear: rows of floats times a quantized weight.
 use crate::instances::{Arguments, Table};
 use crate::launch::need;
+use crate::matmul::mma_lds;
 use crate::quant::BLOCK_ELEMENTS;
 use crate::{Device, Dtype, Family, Launch, Operand, Refused, Shape, View, rows};
 
 const BLOCK: u32 = 256;
-/// Rows of x up to which lanes are given to rows of the weight.
-const FEW_ROWS: u64 = 8;
 
 /// Arguments of every qlinear kernel.
 #[repr(C)]
@@ -33,7 +32,24 @@ fn tile_lds(size: u32, t: Dtype) -> u32 {
     2 * (BLOCK * 8 / size) * (size + 4) * if t == Dtype::F64 { 8 } else { 4 }
 }
 
+/// Tiles on matrix units, and their LDS: x in as many parts as its type has, the weight, its scales.
+const MMA_TILES: [(&str, u64); 2] = [("mma128", 128), ("mma64", 64)];
+
+fn declare_mma(table: &mut Table) {
+    let mut qlinear = table.of::<QLinearArgs>(Family::QlinearMma, BLOCK);
+    for b in Dtype::BLOCKS {
+        for t in [Dtype::F16, Dtype::Bf16, Dtype::F32] {
+            for (variant, tile) in MMA_TILES {
+                let parts = if t == Dtype::F32 { 2 } else { 1 };
+                let lds = mma_lds(tile) / 2 * (parts + 1) + 4 * tile as u32;
+                qlinear.add_variant("qlinear", variant, &[b, t], "qlinear_mma", &[&tile.to_string()], lds);
+            }
+        }
+    }
+}
+
 pub(crate) fn declare(table: &mut Table) {
+    declare_mma(table);
     let mut qlinear = table.of::<QLinearArgs>(Family::Qlinear, BLOCK);
     for b in Dtype::BLOCKS {
         for t in Dtype::FLOATS {
@@ -74,7 +90,7 @@ pub fn prepare(
 
 fn launch(args: &QLinearArgs, types: [Dtype; 2], device: &Device) -> Result<Launch, Refused> {
     let times = |a: u64, b: u64| a.checked_mul(b).ok_or(Refused::Size);
-    if args.rows <= FEW_ROWS {
+    if args.rows <= device.tuning.qlinear_rows() {
         let wide = crate::find("qlinear", "rows8", &types).filter(|_| args.rows > 4);
         let (instance, together, columns) = match (args.rows, wide) {
             (0 | 1, _) => (need("qlinear", "rows1", &types)?, 1, 4),
@@ -82,12 +98,17 @@ fn launch(args: &QLinearArgs, types: [Dtype; 2], device: &Device) -> Result<Laun
             _ => (need("qlinear", "rows4", &types)?, 4, 2),
         };
         let groups = times(args.rows.div_ceil(together), args.n.div_ceil(columns))?;
-        return Ok(Launch::over(instance, groups, u64::from(BLOCK) / args.lanes.max(1), device.blocks(64)));
+        return Ok(Launch::over(instance, groups, u64::from(BLOCK) / args.lanes.max(1), device.row_blocks()));
     }
     let tiles = |size| times(args.rows.div_ceil(size), args.n.div_ceil(size));
+    if device.matrix.is_some() && types[1] != Dtype::F64 {
+        let [(large, wide), (small, narrow)] = MMA_TILES;
+        let (variant, tile) = if device.takes_large(tiles(wide)?) { (large, wide) } else { (small, narrow) };
+        return Ok(Launch::over(need("qlinear", variant, &types)?, tiles(tile)?, 1, device.row_blocks()));
+    }
     let (instance, tiles) = match crate::find("qlinear", "tile128", &types) {
-        Some(large) if tiles(128)? >= device.blocks(1) => (large, tiles(128)?),
+        Some(large) if device.takes_large(tiles(128)?) => (large, tiles(128)?),
         _ => (need("qlinear", "tile64", &types)?, tiles(64)?),
     };
-    Ok(Launch::over(instance, tiles, 1, device.blocks(64)))
+    Ok(Launch::over(instance, tiles, 1, device.row_blocks()))
 }

@@ -82,7 +82,7 @@ fn by_block(view: View<'_>) -> Result<(Vec<i64>, i64), Refused> {
 }
 
 fn launch(instance: &'static crate::Instance, shape: &Shape, device: &Device) -> Launch {
-    Launch::over(instance, shape.count(), u64::from(instance.block / LANES), device.blocks(64))
+    Launch::over(instance, shape.count(), u64::from(instance.block / LANES), device.row_blocks())
 }
 
 /// Prepares blocks `y` from f32 `x`; `dims` count blocks along the last dimension, and so do y's

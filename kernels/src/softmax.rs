@@ -56,7 +56,12 @@ pub fn prepare(
     let side_by_side = x.stride[4] == 1 && x.stride[5] != 1;
     if side_by_side && rows >= COLUMN_ROWS {
         let instance = need(op, "column", &types)?;
-        launch = Launch::over(instance, rows, u64::from(instance.block), device.blocks(32));
+        launch = Launch::over(
+            instance,
+            rows,
+            u64::from(instance.block),
+            device.blocks(device.tuning.element_blocks()),
+        );
     }
     Ok((launch, SoftmaxArgs { shape, x, y, rows, lanes }))
 }

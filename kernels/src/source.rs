@@ -22,6 +22,7 @@ pub enum Family {
     MmaUnit,
     MatmulMma,
     AttentionMma,
+    QlinearMma,
 }
 
 impl Family {
@@ -43,6 +44,7 @@ impl Family {
         Family::MmaUnit,
         Family::MatmulMma,
         Family::AttentionMma,
+        Family::QlinearMma,
     ];
 
     /// Its name: `hip/NAME.hip` is the file.
@@ -64,12 +66,13 @@ impl Family {
             Family::MmaUnit => "mma_unit",
             Family::MatmulMma => "matmul_mma",
             Family::AttentionMma => "attention_mma",
+            Family::QlinearMma => "qlinear_mma",
         }
     }
 
     /// Whether its kernels are for targets with matrix units only.
     pub const fn needs_matrix(self) -> bool {
-        matches!(self, Family::MmaUnit | Family::MatmulMma | Family::AttentionMma)
+        matches!(self, Family::MmaUnit | Family::MatmulMma | Family::AttentionMma | Family::QlinearMma)
     }
 
     const fn text(self) -> &'static str {
@@ -90,6 +93,7 @@ impl Family {
             Family::MmaUnit => include_str!("../hip/mma_unit.hip"),
             Family::MatmulMma => include_str!("../hip/matmul_mma.hip"),
             Family::AttentionMma => include_str!("../hip/attention_mma.hip"),
+            Family::QlinearMma => include_str!("../hip/qlinear_mma.hip"),
         }
     }
 }
@@ -107,6 +111,7 @@ const HEADERS: &[(&str, &str)] = &[
     ("ops_attention.h", include_str!("../include/ops_attention.h")),
     ("ops_tile.h", include_str!("../include/ops_tile.h")),
     ("ops_blocks.h", include_str!("../include/ops_blocks.h")),
+    ("ops_qlinear.h", include_str!("../include/ops_qlinear.h")),
     ("ops_matmul.h", include_str!("../include/ops_matmul.h")),
     ("ops_mma.h", include_str!("../include/ops_mma.h")),
     ("ops_mma_amd.h", include_str!("../include/ops_mma_amd.h")),

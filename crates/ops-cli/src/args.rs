@@ -54,6 +54,9 @@ pub(crate) enum Command {
     /// Replay golden cases: op calls in files, with results from another implementation
     #[command(after_help = REPLAY_EXAMPLES)]
     Replay(ReplayArgs),
+    /// Measure, on the GPU at hand, the numbers that launches depend on, and keep what is faster
+    #[command(after_help = TUNE_EXAMPLES)]
+    Tune(TuneArgs),
     /// Show which ops run in which element types, and by whom
     #[command(after_help = "Examples:\n  ops support\n  ops support --op attention\n  ops support --json")]
     Support(SupportArgs),
@@ -160,6 +163,31 @@ pub(crate) struct ReplayArgs {
     /// Files with golden cases
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
+}
+
+const TUNE_EXAMPLES: &str = "\
+Examples:
+  ops tune --backend rocm                      everything, about a minute
+  ops tune --backend rocm --op attention       the values that attention depends on
+  ops tune --backend rocm --dry-run --json     measure only
+
+Values come from a table by architecture. Each candidate is timed on this project's kernels, sizes grown until
+they fill the time given; another value is kept if it is faster by 3 %. What is kept lies beside the compiled
+kernels (OPS_ROCM_CACHE), for this device and this version only; delete the file to return to the table.
+In JSON: knob, op, what, before, before_ns, after, after_ns, measured (value and ns of each candidate),
+device, stored (the file, or null).";
+
+#[derive(Debug, Args)]
+pub(crate) struct TuneArgs {
+    /// Only the values that this op's time depends on
+    #[arg(long, value_name = "NAME")]
+    pub(crate) op: Option<String>,
+    /// Measure, and store nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Milliseconds to time each candidate for
+    #[arg(long, value_name = "MS", default_value_t = 500)]
+    pub(crate) budget_ms: u64,
 }
 
 #[derive(Debug, Args)]

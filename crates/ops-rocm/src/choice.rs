@@ -61,6 +61,11 @@ pub trait Provider<O: Op>: Sync {
     /// Why not.
     fn applicable(&self, target: &Target, op: &O, on: &dyn Operands) -> Result<(), Reason>;
 
+    /// How it would compute a problem that it can, where there is something to tell.
+    fn how(&self, _target: &Target, _op: &O, _on: &dyn Operands) -> Option<String> {
+        None
+    }
+
     /// Enqueues the op. It was found applicable.
     ///
     /// # Errors
@@ -101,9 +106,12 @@ pub(crate) fn decide<O: Op>(
             Ok(()) => Verdict::Available,
             Err(reason) => Verdict::Declined(reason),
         };
-        candidates.push(Candidate { provider: ids[at], verdict });
+        let can = !matches!(verdict, Verdict::Declined(_));
+        let how = if can { list[at].how(target, op, on) } else { None };
+        candidates.push(Candidate { provider: ids[at], verdict, how });
     }
-    let refused = |at: usize| Candidate { provider: ids[at], verdict: Verdict::Declined(Reason::Policy) };
+    let refused =
+        |at: usize| Candidate { provider: ids[at], verdict: Verdict::Declined(Reason::Policy), how: None };
     candidates.extend(forbidden.into_iter().map(refused));
     (chosen, candidates)
 }

@@ -31,11 +31,13 @@ mod fingerprint;
 pub mod hip;
 mod index_names;
 mod kernels;
+mod matrix_check;
 mod providers;
 mod rocm;
 mod space;
 mod survey;
 mod sync;
+mod tuned;
 
 pub use choice::{
     Candidate, Decision, Denial, Library, Policy, PolicyError, Provider, ProviderId, Providers, Target,
@@ -43,9 +45,12 @@ pub use choice::{
 };
 pub use hip_sys::loader::Version;
 pub use kernels::{CacheFolder, CodeObjects, KernelCount, KernelSource};
+pub use matrix_check::MatrixCheck;
 pub use providers::providers_of;
 pub use rocm::{Rocm, RocmBuilder, explain};
 pub use space::{HipBuffer, HipMut, HipRef, HipSpace};
 pub use survey::{Survey, SurveyedDevice, SurveyedLibrary};
+
+pub use ops_kernels::{KNOBS, Knob, Tuning};
 
 use ops_core::{Error, Result};

@@ -5,8 +5,10 @@ use crate::hip::{Device, DeviceInfo, Hip, MemoryStats, Stream};
 use crate::index_names::IndexNames;
 use crate::kernels::{CacheFolder, CodeObjects, KernelSource, Kernels};
 use crate::providers::{miopen, rocblas};
+use crate::tuned;
 use crate::{Error, HipSpace, Result};
 use ops_core::{Call, Execute, Op, Operands, Reason};
+use ops_kernels::Tuning;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -131,6 +133,18 @@ impl Rocm {
         self.shared.decisions.list()
     }
 
+    /// The values that launches depend on.
+    pub fn tuning(&self) -> &Tuning {
+        &self.target().kernels().tuning
+    }
+    /// Keeps values for this device, for programs that are started later; returns where.
+    ///
+    /// # Errors
+    /// The file cannot be written, or `OPS_ROCM_CACHE` is empty.
+    pub fn keep_tuning(&self, tuning: &Tuning) -> Result<PathBuf> {
+        tuned::store(&CacheFolder::Standard, self.device().info(), tuning)
+    }
+
     pub(crate) fn kernels(&self) -> &Kernels {
         &self.shared.kernels
     }
@@ -211,6 +225,7 @@ pub struct RocmBuilder {
     kernels: Option<KernelSource>,
     objects: Option<CodeObjects>,
     cache: CacheFolder,
+    tuning: Option<Tuning>,
 }
 
 impl RocmBuilder {
@@ -233,6 +248,10 @@ impl RocmBuilder {
     /// With these code objects instead of those that the program was built with.
     pub fn code_objects(self, objects: CodeObjects) -> Self {
         RocmBuilder { objects: Some(objects), ..self }
+    }
+    /// With these values for launches, instead of what the table and measurements on the device say.
+    pub fn tuning(self, tuning: Tuning) -> Self {
+        RocmBuilder { tuning: Some(tuning), ..self }
     }
     /// With compiled kernels kept in this folder.
     pub fn cache(self, folder: impl Into<PathBuf>) -> Self {
@@ -261,7 +280,8 @@ impl RocmBuilder {
             (None, Some(ordinal)) => Device::open(ordinal)?,
             (None, None) => Device::open_default()?,
         };
-        let target = Target::of_device(device.hip(), device.info());
+        let tuning = self.tuning.unwrap_or_else(|| tuned::load(&self.cache, device.info()));
+        let target = Target::of_device(device.hip(), device.info()).tuned(tuning);
         let objects = self.objects.unwrap_or_else(CodeObjects::embedded);
         let kernels = Kernels::new(&device, source, objects, self.cache)?;
         let stream = device.stream()?;

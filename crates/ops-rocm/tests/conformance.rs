@@ -3,11 +3,15 @@
 mod standin;
 
 use ops_core::Backend;
+use ops_core::f16;
+use ops_core::ops::MatMulOps;
 use ops_rocm::Rocm;
 use ops_test::golden::{Golden, Status};
 use ops_test::suite::{Ended, Filter, run};
 use standin::with_standin;
 use std::path::{Path, PathBuf};
+
+const OWN_PRODUCTS: (&str, &str) = ("OPS_ROCM_POLICY", "matmul=hip;linear=hip");
 
 const WAVES_OF_64: &[(&str, &str)] = &[("HIP_STANDIN_WAVE", "64")];
 
@@ -39,8 +43,12 @@ fn replay() {
 }
 
 fn suite() {
+    suite_of(std::env::var("OPS_TEST_OP").ok());
+}
+
+fn suite_of(op: Option<String>) {
     let rocm = Rocm::new().unwrap();
-    let filter = Filter { op: std::env::var("OPS_TEST_OP").ok(), ..Filter::all() };
+    let filter = Filter { op, ..Filter::all() };
     let report = run(&rocm, &filter);
     println!("{}\n{}", rocm.name(), report.table());
     let failures: Vec<String> = report
@@ -49,6 +57,38 @@ fn suite() {
         .collect();
     let shown = failures.len().min(60);
     assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), failures[..shown].join("\n"));
+}
+
+/// Every matrix instruction multiplies as the kernels expect.
+fn instructions(rocm: &Rocm) -> usize {
+    let checks = rocm.check_matrix_units().unwrap();
+    checks.iter().for_each(|check| assert_eq!(check.wrong, None, "{}", check.instruction));
+    checks.len()
+}
+
+/// Products and attention on one target, and that matrix units were used where there are any.
+fn products(gfx: &str) {
+    for op in ["matmul", "linear", "attention", "qlinear"] {
+        suite_of(Some(op.to_owned()));
+    }
+    replay();
+    let rocm = Rocm::new().unwrap();
+    let expected = match gfx {
+        "gfx90a" | "gfx942" => 6,
+        "gfx1030" | "gfx906" => 0,
+        _ => 3,
+    };
+    assert_eq!(instructions(&rocm), expected);
+    let (a, b) = (rocm.tensor(&[40, 24], &[f16::ONE; 960]), rocm.tensor(&[24, 9], &[f16::ONE; 216]));
+    let c = rocm.matmul(a.unwrap().as_ref(), b.unwrap().as_ref()).unwrap();
+    assert!(c.as_ref().to_vec(&rocm).unwrap().iter().all(|x| x.to_f32() == 24.0));
+    let [decision] = &rocm.decisions()[..] else { panic!("one decision: {:?}", rocm.decisions()) };
+    let matrix = !["gfx1030", "gfx906"].contains(&gfx);
+    assert_eq!(decision.to_string().contains("chosen, on matrix units"), matrix, "{decision}");
+}
+
+fn products_on(test: &str, gfx: &str) {
+    with_standin(test, &[OWN_PRODUCTS, ("HIP_STANDIN_GFX", gfx)], |_| products(gfx));
 }
 
 #[test]
@@ -69,4 +109,35 @@ fn suite_on_waves_of_32() {
 #[test]
 fn suite_on_waves_of_64() {
     with_standin("suite_on_waves_of_64", WAVES_OF_64, |_| suite());
+}
+
+// Every layout of matrix units, and targets without any: the same ops by other kernels.
+#[test]
+fn products_on_gfx1100() {
+    products_on("products_on_gfx1100", "gfx1100");
+}
+
+#[test]
+fn products_on_gfx1201() {
+    products_on("products_on_gfx1201", "gfx1201");
+}
+
+#[test]
+fn products_on_gfx90a() {
+    products_on("products_on_gfx90a", "gfx90a");
+}
+
+#[test]
+fn products_on_gfx942() {
+    products_on("products_on_gfx942", "gfx942");
+}
+
+#[test]
+fn products_on_gfx1030() {
+    products_on("products_on_gfx1030", "gfx1030");
+}
+
+#[test]
+fn products_on_gfx906() {
+    products_on("products_on_gfx906", "gfx906");
 }

@@ -4,7 +4,7 @@ use crate::host::{WAVES, run_on};
 use crate::matrix::device as matrix_device;
 use half::{bf16, f16};
 use ops_kernels::attention::{self, Attention};
-use ops_kernels::{Device, Matrix};
+use ops_kernels::{Device, Matrix, Tuning};
 
 #[derive(Clone, Copy)]
 enum Mask {
@@ -145,8 +145,14 @@ fn check<T: Element>(case: &Case) {
     let slopes = Buffer::new(&x.slopes, 0);
     let scale = 1.0 / (d as f64).sqrt();
     let want = reference(case, &x, scale);
-    let mut devices =
-        WAVES.map(|wave| Device { compute_units: case.compute_units, wave, matrix: None }).to_vec();
+    let mut devices = WAVES
+        .map(|wave| Device {
+            compute_units: case.compute_units,
+            wave,
+            matrix: None,
+            tuning: Tuning::default(),
+        })
+        .to_vec();
     if case.variant.starts_with("mma") {
         devices = Matrix::ALL.map(|matrix| matrix_device(matrix, case.compute_units)).to_vec();
     }
@@ -327,7 +333,7 @@ fn invisible<T: Element>(device: &Device, variant: &str, t: u64) {
 
 #[test]
 fn invisible_keys_take_no_part() {
-    let portable = Device { compute_units: 1, wave: 32, matrix: None };
+    let portable = Device { compute_units: 1, wave: 32, matrix: None, tuning: Tuning::default() };
     invisible::<f32>(&portable, "head64", 40);
     invisible::<f32>(&portable, "rows4", 2);
     for matrix in Matrix::ALL {

@@ -1,6 +1,6 @@
 //! Compiles kernel families with the host compiler and runs them on `tests/host/engine.cpp`.
 use libloading::{Library, Symbol};
-use ops_kernels::{Arguments, Device, Family, Launch, Matrix, instances, source};
+use ops_kernels::{Arguments, Device, Family, Launch, Matrix, Tuning, instances, source};
 use std::collections::HashMap;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -17,7 +17,7 @@ pub(crate) const WAVES: [u32; 2] = [32, 64];
 
 /// A device small enough that grid-stride loops take more than one step.
 pub(crate) fn device(wave: u32) -> Device {
-    Device { compute_units: 1, wave, matrix: None }
+    Device { compute_units: 1, wave, matrix: None, tuning: Tuning::default() }
 }
 
 /// Compiles `text` unless a library of the same text and flags is there already.
@@ -98,7 +98,7 @@ pub(crate) fn args_size(family: Family, wave: u32, matrix: Option<Matrix>, symbo
 
 /// Runs one launch; panics with the engine's message when the kernel misbehaves.
 pub(crate) fn run<A: Arguments>(wave: u32, launch: &Launch, args: &A) {
-    run_on(&Device { compute_units: 1, wave, matrix: None }, launch, args);
+    run_on(&Device { compute_units: 1, wave, matrix: None, tuning: Tuning::default() }, launch, args);
 }
 
 /// The same, with the device's matrix units.

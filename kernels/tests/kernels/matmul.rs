@@ -4,7 +4,7 @@ use crate::host::{WAVES, run_on};
 use crate::matrix::device as matrix_device;
 use half::{bf16, f16};
 use ops_kernels::matmul::{self, Matmul};
-use ops_kernels::{Device, Dtype, Matrix, View};
+use ops_kernels::{Device, Dtype, Matrix, Tuning, View};
 
 /// The strides of `[.., r, c]` stored as `[.., c, r]`.
 fn transposed(dims: &[u64]) -> Layout {
@@ -72,7 +72,14 @@ fn check<T: Element, W: Element>(case: &Case<'_>) {
     let devices: Vec<Device> = if case.variant.starts_with("mma") {
         Matrix::ALL.map(|matrix| matrix_device(matrix, case.compute_units)).to_vec()
     } else {
-        WAVES.map(|wave| Device { compute_units: case.compute_units, wave, matrix: None }).to_vec()
+        WAVES
+            .map(|wave| Device {
+                compute_units: case.compute_units,
+                wave,
+                matrix: None,
+                tuning: Tuning::default(),
+            })
+            .to_vec()
     };
     for device in devices {
         let untouched = T::from_f64(77.0);

@@ -113,8 +113,10 @@ fn every_field_of_every_argument_struct_lies_where_the_source_has_it() {
         ],
     );
     agree(Family::MmaUnit, &[fields!(MmaUnitArgs: a, b, c, d)]);
-    agree(
-        Family::Qlinear,
-        &[fields!(QLinearArgs: shape, x, y, weight, weight_row, weight_block, rows, n, k, lanes)],
-    );
+    for family in [Family::Qlinear, Family::QlinearMma] {
+        agree(
+            family,
+            &[fields!(QLinearArgs: shape, x, y, weight, weight_row, weight_block, rows, n, k, lanes)],
+        );
+    }
 }

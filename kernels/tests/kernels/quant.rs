@@ -1,9 +1,10 @@
 //! q4_0 and q8_0: quantize bit for bit, dequantize, qembedding, qlinear.
 use crate::data::{Buffer, Element, Layout, Random, assert_close, assert_exact, check_untouched, pick, view};
-use crate::host::{WAVES, device, run};
+use crate::host::{WAVES, device, run, run_on};
+use crate::matrix::device as matrix_device;
 use half::{bf16, f16};
 use ops_kernels::index::Report;
-use ops_kernels::{Device, Dtype, View, qlinear, quant};
+use ops_kernels::{Device, Dtype, Matrix, Tuning, View, qlinear, quant};
 
 const FORMATS: [Dtype; 2] = [Dtype::Q4_0, Dtype::Q8_0];
 
@@ -192,15 +193,19 @@ fn product<T: Element>(format: Dtype, case: &Case) {
                 weights.chunks(k.max(1) as usize).map(move |w| w.iter().zip(row).map(|(w, x)| w * x).sum())
             })
             .collect();
-        for wave in WAVES {
+        let mut devices = WAVES
+            .map(|wave| Device { compute_units, wave, matrix: None, tuning: Tuning::default() })
+            .to_vec();
+        if variant.starts_with("mma") {
+            devices = Matrix::ALL.map(|matrix| matrix_device(matrix, compute_units)).to_vec();
+        }
+        for device in devices {
             let y = Buffer::filled(T::from_f64(77.0), y_layout.len, 0);
             let views = [view(&x, &x_layout), blocks_view(&weight, &strides, format), view(&y, &y_layout)];
-            let (launch, args) =
-                qlinear::prepare(&[rows, k], n, views, &Device { compute_units, wave, matrix: None })
-                    .expect("a kernel");
+            let (launch, args) = qlinear::prepare(&[rows, k], n, views, &device).expect("a kernel");
             assert_eq!(launch.instance.variant, variant, "{rows} {n} {k}");
-            run(wave, &launch, &args);
-            let what = format!("{} {rows} {n} {k} wave {wave}", launch.instance.symbol);
+            run_on(&device, &launch, &args);
+            let what = format!("{} {rows} {n} {k} {device:?}", launch.instance.symbol);
             assert_close(&what, &pick(&y, &y_layout), &want, true, 2.0);
             check_untouched(&y, &y_layout, T::from_f64(77.0));
         }
@@ -223,9 +228,13 @@ fn products<T: Element>() {
         }
         for (rows, n, k) in [(9, 5, 32), (66, 70, 96)] {
             product::<T>(format, &Case { rows, n, k, variant: "tile64", compute_units: 1000 });
+            if !double {
+                product::<T>(format, &Case { rows, n, k, variant: "mma64", compute_units: 1000 });
+            }
         }
         if !double {
             product::<T>(format, &Case { rows: 130, n: 135, k: 96, variant: "tile128", compute_units: 1 });
+            product::<T>(format, &Case { rows: 130, n: 135, k: 96, variant: "mma128", compute_units: 1 });
         }
     }
 }

@@ -93,6 +93,7 @@ const fn grid(family: Family) -> Grid {
             ("ceil(shape.count / (block / 8)): eight lanes to a block of values", "64 for each compute unit")
         }
         Family::MmaUnit => ("1", "1"),
+        Family::QlinearMma => ("ceil(rows / tile) * ceil(n / tile)", "64 for each compute unit"),
         Family::Qlinear => (
             "tile*: ceil(rows / tile) * ceil(n / tile); rows*: ceil(groups of columns * lanes / block)",
             "64 for each compute unit",

@@ -5,6 +5,7 @@ use crate::exit::Failure;
 use clap::ValueEnum;
 use host::EitherHost;
 use ops_core::Backend;
+use ops_rocm::MatrixCheck;
 use ops_test::SuiteBackend;
 use ops_test::golden::{CaseResult, Golden};
 use ops_test::suite::{self, Filter, Report};
@@ -44,12 +45,21 @@ pub(crate) trait Engine {
     fn problem(&self, spec: Spec) -> Result<Problem<'_>, Failure>;
     /// How fast this backend's machine can copy and multiply, each measured for about `budget`.
     fn ceilings(&self, budget: Duration) -> Box<dyn Ceilings>;
+    /// What the backend's matrix instructions make of known products; nothing where there are none.
+    ///
+    /// # Errors
+    /// They cannot be run.
+    fn matrix_units(&self) -> Result<Vec<MatrixCheck>, Failure>;
 }
 
 /// A backend whose machine's speed can be measured.
 pub(crate) trait Machine: Backend {
     /// See [`Engine::ceilings`].
     fn ceilings(&self, budget: Duration) -> Box<dyn Ceilings>;
+    /// See [`Engine::matrix_units`].
+    fn matrix_units(&self) -> ops_core::Result<Vec<MatrixCheck>> {
+        Ok(Vec::new())
+    }
 }
 impl Machine for EitherHost {
     fn ceilings(&self, budget: Duration) -> Box<dyn Ceilings> {
@@ -88,11 +98,17 @@ where
     fn ceilings(&self, budget: Duration) -> Box<dyn Ceilings> {
         self.inside().ceilings(budget)
     }
+    fn matrix_units(&self) -> Result<Vec<MatrixCheck>, Failure> {
+        self.inside().matrix_units().map_err(Failure::Op)
+    }
 }
 
 impl Machine for Gpu {
     fn ceilings(&self, budget: Duration) -> Box<dyn Ceilings> {
         Box::new(GpuCeilings::new(self.clone(), budget))
+    }
+    fn matrix_units(&self) -> ops_core::Result<Vec<MatrixCheck>> {
+        self.rocm()?.check_matrix_units()
     }
 }
 

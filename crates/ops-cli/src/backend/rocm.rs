@@ -138,6 +138,8 @@ where
                 Verdict::Declined(reason) => (false, reason.to_string()),
             };
             passed = true;
+            let how = candidate.how.iter().map(|how| format!(", {how}"));
+            let reason = std::iter::once(reason).chain(how).collect();
             Candidate { provider: candidate.provider.name(), taken, reason }
         });
         candidates.collect()

@@ -11,6 +11,8 @@ mod fma;
 mod gpu;
 mod timing;
 
+pub(crate) use timing::median_ns;
+
 pub(crate) use ceilings::{Ceilings, HostCeilings};
 pub(crate) use gpu::GpuCeilings;
 
@@ -89,7 +91,7 @@ impl Case {
             if checked.mismatch.is_some() {
                 return Ok((checked, 0.0));
             }
-            Ok((checked, timing::median_ns(budget, || loaded.run())?))
+            Ok((checked, median_ns(budget, || loaded.run())?))
         });
         Ok(match timed {
             Err(e) => Measured::Failed(e.to_string()),

@@ -11,6 +11,7 @@ mod info;
 mod replay;
 mod support;
 mod test;
+mod tune;
 
 /// Runs the command that was asked for.
 ///
@@ -21,6 +22,8 @@ pub(crate) fn run(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, Failure> {
     let wanted = match &cli.command {
         // It tells of every backend, also of those that cannot be opened.
         Command::Info => return info::run(common.json, out),
+        // It opens its device several times, each with other values.
+        Command::Tune(args) => return tune::run(common, args, out),
         Command::Explain(args) => {
             explain::check_gfx(common.backend, args.gfx.as_deref())?;
             Wanted::Answers(args.gfx.as_deref().filter(|_| common.backend == Choice::Rocm))
@@ -31,6 +34,7 @@ pub(crate) fn run(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, Failure> {
     let engine = open(common.backend, wanted)?;
     match &cli.command {
         Command::Info => info::run(common.json, out),
+        Command::Tune(args) => tune::run(common, args, out),
         Command::Test(args) => test::run(&*engine, common, args, out),
         Command::Bench(args) => bench::run(&*engine, common, args, out),
         Command::Explain(args) => explain::run(&*engine, common, args, out),

@@ -7,6 +7,7 @@ use crate::catalogue::{columns, entries, find_op};
 use crate::exit::{Failure, Outcome};
 use crate::output::{Progress, Table, json_line};
 use ops_core::DType;
+use ops_rocm::MatrixCheck;
 use ops_test::suite::{self, Counts, Ended, Filter};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -80,6 +81,9 @@ impl From<Counts> for Cell {
     }
 }
 
+/// Ops that matrix units compute.
+const MULTIPLY: [&str; 4] = ["matmul", "linear", "attention", "qlinear"];
+
 pub(super) fn run(
     engine: &dyn Engine,
     common: Common,
@@ -94,6 +98,9 @@ pub(super) fn run(
     let mut document = Document::new(engine.name());
     document.save(args.report.as_deref())?;
     let mut progress = Progress::new(common.progress);
+    if args.op.as_deref().is_none_or(|op| MULTIPLY.contains(&op)) {
+        document.add_units(engine.matrix_units()?);
+    }
     // The in-place form of an op comes with it, unless that alone is asked for.
     let alone = |name: &str| args.op.is_some() || !name.ends_with("_inplace");
     for (done, entry) in chosen.iter().enumerate().filter(|(_, e)| alone(e.name)) {
@@ -132,6 +139,27 @@ impl Document {
             failures: Vec::new(),
             unsupported: Vec::new(),
             timings: Vec::new(),
+        }
+    }
+
+    /// Matrix instructions count as cases of an op of their own.
+    fn add_units(&mut self, checks: Vec<MatrixCheck>) {
+        for MatrixCheck { instruction, dtype, wrong } in checks {
+            let fail = usize::from(wrong.is_some());
+            let counts = Cell { pass: 1 - fail, fail, unsupported: 0 };
+            self.total.pass += counts.pass;
+            self.total.fail += fail;
+            let op = "matrix_units".to_owned();
+            if let Some(message) = wrong {
+                self.failures.push(Case { op: op.clone(), dtype, case: instruction, message });
+            }
+            match self.ops.iter_mut().find(|row| row.op == op && row.dtype == dtype) {
+                Some(row) => {
+                    row.counts.pass += counts.pass;
+                    row.counts.fail += fail;
+                }
+                None => self.ops.push(Row { op, dtype, counts }),
+            }
         }
     }
 

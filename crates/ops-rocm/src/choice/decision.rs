@@ -28,6 +28,8 @@ pub struct Candidate {
     pub provider: ProviderId,
     /// What became of it.
     pub verdict: Verdict,
+    /// How it would compute the op, where there is something to tell.
+    pub how: Option<String>,
 }
 
 /// Who computes an op for a problem, and why the others do not.
@@ -62,10 +64,11 @@ impl fmt::Display for Decision {
     /// One line a candidate.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ({})", self.op, self.problem)?;
-        for Candidate { provider, verdict } in &self.candidates {
+        for Candidate { provider, verdict, how } in &self.candidates {
+            let how = how.as_ref().map_or(String::new(), |how| format!(", {how}"));
             match verdict {
-                Verdict::Chosen => write!(f, "\n  {provider}: chosen")?,
-                Verdict::Available => write!(f, "\n  {provider}: available, comes later")?,
+                Verdict::Chosen => write!(f, "\n  {provider}: chosen{how}")?,
+                Verdict::Available => write!(f, "\n  {provider}: available, comes later{how}")?,
                 Verdict::Declined(reason) => write!(f, "\n  {provider}: passed over: {reason}")?,
             }
         }

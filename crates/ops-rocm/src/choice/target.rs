@@ -61,6 +61,12 @@ impl Target {
         &self.kernels
     }
 
+    /// With values that were measured on the device.
+    pub(crate) fn tuned(mut self, tuning: ops_kernels::Tuning) -> Self {
+        self.kernels.tuning = tuning;
+        self
+    }
+
     /// rocBLAS, opened on first use.
     pub fn rocblas(&self) -> Library {
         self.library(|| self.rocblas_lib().map(|lib| lib.version()))
@@ -115,7 +121,8 @@ impl Target {
 
 fn kernels_device(gfx: &Gfx, compute_units: u32) -> ops_kernels::Device {
     let matrix = ops_kernels::Matrix::of(gfx.name());
-    ops_kernels::Device { compute_units, wave: gfx.wave_size(), matrix }
+    let tuning = ops_kernels::Tuning::of(gfx.name());
+    ops_kernels::Device { compute_units, wave: gfx.wave_size(), matrix, tuning }
 }
 
 fn opened<'l, L>(

@@ -26,7 +26,7 @@ use crate::error::NAME;
 use crate::hip::KernelArgs;
 use crate::{Error, HipSpace, Result, Rocm};
 use ops_core::{Call, Op, Operands, Reason};
-use ops_kernels::{Arguments, Launch, Refused};
+use ops_kernels::{Arguments, Instance, Launch, Matrix, Refused};
 
 /// An op that one kernel computes.
 pub(crate) trait HipOp: Op {
@@ -56,6 +56,11 @@ impl<O: HipOp> Provider<O> for Hip {
         op.plan(&problem).map(drop).map_err(|refused| reason(refused, on))
     }
 
+    fn how(&self, target: &Target, op: &O, on: &dyn Operands) -> Option<String> {
+        let problem = Problem::assumed(on, target.kernels()).ok()?;
+        units(target, op.plan(&problem).ok()?.0.instance)
+    }
+
     fn launch(&self, rocm: &Rocm, call: Call<'_, '_, O, HipSpace>) -> Result<()> {
         let (op, args) = call.into_parts();
         let args = &*args;
@@ -68,6 +73,28 @@ impl<O: HipOp> Provider<O> for Hip {
         // SAFETY: a call's views lie in their memory; the plan is made for them, and they are lent to the stream.
         unsafe { rocm.kernels().launch(rocm.stream(), &launch, &kernel_args) }
     }
+}
+
+/// Which units of the device multiply, for ops whose kernels come for either.
+pub(crate) fn units(target: &Target, instance: &Instance) -> Option<String> {
+    if let (true, Some(matrix)) = (instance.family.needs_matrix(), target.kernels().matrix) {
+        return Some(format!("on matrix units ({})", matrix.name()));
+    }
+    let why = match instance.op {
+        "matmul" | "attention" | "qlinear" if Matrix::of(target.gfx().name()).is_none() => {
+            format!("{} has no matrix units that these kernels know", target.gfx().name())
+        }
+        "matmul" | "attention" | "qlinear" if target.kernels().matrix.is_none() => {
+            "matrix units are off".into()
+        }
+        "matmul" | "attention" | "qlinear" if instance.variant.starts_with("rows") => {
+            "memory is the limit with so few rows".into()
+        }
+        "attention" if instance.variant == "head256" => "heads of more than 128 elements".into(),
+        "matmul" | "attention" => "matrix units take operands of one type, f16 or bf16".into(),
+        _ => return None,
+    };
+    Some(format!("on vector units: {why}"))
 }
 
 /// A kernel that refuses what it was thought to take.

@@ -32,6 +32,8 @@ unsafe impl KernelArgs for k::softmax::SoftmaxArgs {}
 // SAFETY: as above.
 unsafe impl KernelArgs for k::matmul::MatmulArgs {}
 // SAFETY: as above.
+unsafe impl KernelArgs for k::matrix::MmaUnitArgs {}
+// SAFETY: as above.
 unsafe impl KernelArgs for k::attention::AttentionArgs {}
 // SAFETY: as above.
 unsafe impl KernelArgs for k::quant::QuantizeArgs {}

@@ -1,6 +1,6 @@
 //! Attention, with memory for parts of the key range where there are few queries.
 use super::bind::Bound;
-use super::{Problem, Slots, read, read_if, reason, slots, unsupported, write};
+use super::{Problem, Slots, read, read_if, reason, slots, units, unsupported, write};
 use crate::choice::{Provider, ProviderId, Target};
 use crate::hip::{DeviceMemory, Purpose};
 use crate::{HipSpace, Result, Rocm};
@@ -55,6 +55,11 @@ impl<T: Float, M: Mask> Provider<Attention<T, M>> for HipAttention {
     fn applicable(&self, target: &Target, op: &Attention<T, M>, on: &dyn Operands) -> Result<(), Reason> {
         let problem = Problem::assumed(on, target.kernels())?;
         plan(op, &problem).map(drop).map_err(|refused| reason(refused, on))
+    }
+
+    fn how(&self, target: &Target, op: &Attention<T, M>, on: &dyn Operands) -> Option<String> {
+        let problem = Problem::assumed(on, target.kernels()).ok()?;
+        units(target, plan(op, &problem).ok()?.main.instance)
     }
 
     fn launch(&self, rocm: &Rocm, call: Call<'_, '_, Attention<T, M>, HipSpace>) -> Result<()> {

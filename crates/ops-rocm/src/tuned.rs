@@ -1,0 +1,140 @@
+//! What was measured on a device, in a file beside the compiled kernels.
+//!
+//! One file a device, in TOML; it names the device and the version of this crate that measured it, and is passed over,
+//! with a warning, where either is another.
+use crate::error::failed;
+use crate::hip::DeviceInfo;
+use crate::kernels::CacheFolder;
+use ops_core::Result;
+use ops_kernels::{KNOBS, Tuning};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Where the values of a device are kept; `None` where nothing is kept.
+pub(crate) fn file(folder: &CacheFolder, info: &DeviceInfo) -> Option<PathBuf> {
+    let name = format!("tuning-{}-{}.toml", info.gfx.name(), info.compute_units);
+    folder.path().map(|folder| folder.join(name))
+}
+
+/// The table's values for a device, with those that were measured on it.
+pub(crate) fn load(folder: &CacheFolder, info: &DeviceInfo) -> Tuning {
+    let table = Tuning::of(info.gfx.name());
+    let Some(path) = file(folder, info) else { return table };
+    let text = match fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return table,
+        Err(error) => return passed_over(&path, &error.to_string(), table),
+    };
+    read(&text, info, table).unwrap_or_else(|why| passed_over(&path, &why, table))
+}
+
+fn passed_over(path: &Path, why: &str, table: Tuning) -> Tuning {
+    tracing::warn!("{} is passed over: {why}; `ops tune --backend rocm` writes it anew", path.display());
+    table
+}
+
+fn read(text: &str, info: &DeviceInfo, mut tuning: Tuning) -> std::result::Result<Tuning, String> {
+    let file: toml::Table = text.parse().map_err(|error: toml::de::Error| error.message().to_owned())?;
+    let word = |key: &str| file.get(key).and_then(toml::Value::as_str).unwrap_or_default();
+    if word("version") != VERSION {
+        return Err(format!("version {:?} measured it, this is {VERSION}", word("version")));
+    }
+    let compute_units = file.get("compute_units").and_then(toml::Value::as_integer).unwrap_or_default();
+    let there = (word("device"), word("gfx"), compute_units);
+    let here = (info.name.as_str(), info.gfx.name(), i64::from(info.compute_units));
+    if here != there {
+        return Err(format!("it was measured on {there:?}, this is {here:?}"));
+    }
+    let values = file.get("values").and_then(toml::Value::as_table).ok_or("it has no table `values`")?;
+    for (knob, value) in values {
+        let number = value.as_integer().and_then(|n| u32::try_from(n).ok()).unwrap_or_default();
+        if !tuning.set(knob, number) {
+            return Err(format!("there is nothing to set `{knob}` to {value:?}"));
+        }
+    }
+    Ok(tuning)
+}
+
+/// Keeps values for a device; where.
+pub(crate) fn store(folder: &CacheFolder, info: &DeviceInfo, tuning: &Tuning) -> Result<PathBuf> {
+    let doing = "keeping what was measured";
+    let path =
+        file(folder, info).ok_or_else(|| failed(doing, "OPS_ROCM_CACHE is empty: it names the folder"))?;
+    let part = path.with_extension(format!("part-{}", std::process::id()));
+    let written = fs::create_dir_all(path.parent().unwrap_or(Path::new(".")))
+        .and_then(|()| fs::write(&part, render(info, tuning)))
+        .and_then(|()| fs::rename(&part, &path));
+    written.map_err(|error| {
+        let _gone = fs::remove_file(&part);
+        failed(doing, format!("{}: {error}; OPS_ROCM_CACHE names another folder", path.display()))
+    })?;
+    Ok(path)
+}
+
+fn render(info: &DeviceInfo, tuning: &Tuning) -> String {
+    let DeviceInfo { name: device, gfx, compute_units, .. } = info;
+    let gfx = gfx.name();
+    let mut out = format!(
+        "# Measured by `ops tune`; without this file the table's values hold.\nversion = {VERSION:?}\n\
+         device = {device:?}\ngfx = {gfx:?}\ncompute_units = {compute_units}\n\n[values]\n"
+    );
+    for knob in &KNOBS {
+        out += &format!("{} = {}\n", knob.name, tuning.get(knob.name).unwrap_or(knob.value));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hip::Gfx;
+
+    fn info(name: &str) -> DeviceInfo {
+        DeviceInfo {
+            ordinal: 0,
+            name: name.into(),
+            gfx: Gfx::parse("gfx90a:sramecc+:xnack-").unwrap(),
+            memory: 1 << 34,
+            wave_size: 64,
+            integrated: false,
+            compute_units: 104,
+            lds_bytes: 65536,
+            max_block_threads: 1024,
+            max_grid: [1; 3],
+            pci_bus_id: String::new(),
+        }
+    }
+
+    #[test]
+    fn what_is_stored_is_read_again_and_what_is_foreign_is_passed_over() {
+        let path = std::env::temp_dir().join(format!("ops-rocm-tuned-{}", std::process::id()));
+        let folder = CacheFolder::At(path.clone());
+        let (one, other) = (info("one"), info("other"));
+        let table = Tuning::of("gfx90a");
+        assert_eq!(load(&folder, &one), table, "nothing is stored");
+        let mut tuning = table;
+        assert!(tuning.set("decode_blocks", 7));
+        let stored = store(&folder, &one, &tuning).unwrap();
+        assert_eq!(load(&folder, &one), tuning);
+        assert_eq!(load(&folder, &other), table, "of another device");
+        assert_eq!(fs::read_dir(&path).unwrap().count(), 1, "no part of a file is left");
+        let text = fs::read_to_string(&stored).unwrap();
+        let damaged = [
+            text.replace(VERSION, "0.0.0"),
+            text.replace("decode_blocks", "no_such_knob"),
+            text.replace("= 7", "= 0"),
+            text.replace("= 7", "= -7"),
+            text.replace("[values]", "[other]"),
+            text.replace("104", "103"),
+            "not = [toml".to_owned(),
+        ];
+        for text in damaged {
+            fs::write(&stored, &text).unwrap();
+            assert_eq!(load(&folder, &one), table, "{text}");
+        }
+        fs::remove_dir_all(path).unwrap();
+        assert!(store(&CacheFolder::Nowhere, &one, &tuning).is_err());
+    }
+}

@@ -1,0 +1,190 @@
+//! Numbers that launches depend on beside the problem: a table by architecture, with the reason for each value, which
+//! measurements on a device may replace.
+
+/// Values of all [`KNOBS`] for a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Tuning {
+    values: [u32; KNOBS.len()],
+}
+
+/// A number that can be chosen.
+#[derive(Clone, Copy, Debug)]
+pub struct Knob {
+    /// Its name, in files and tables.
+    pub name: &'static str,
+    /// The op whose time tells which value is best.
+    pub op: &'static str,
+    /// What it decides.
+    pub what: &'static str,
+    /// Its value unless a device's architecture says otherwise.
+    pub value: u32,
+    /// Why.
+    pub reason: &'static str,
+    /// Values worth measuring, in ascending order. Results are right with any value from 1.
+    pub candidates: &'static [u32],
+}
+
+/// Everything that can be chosen.
+pub const KNOBS: [Knob; 7] = [
+    Knob {
+        name: "element_blocks",
+        op: "add",
+        what: "blocks of an elementwise kernel for each compute unit, at most",
+        value: 32,
+        reason: "256 threads each: what is resident (8 blocks of RDNA, 8 to 10 waves per SIMD of gfx9) four times over, so \
+                 that the last ones end together and constants are loaded once for many elements",
+        candidates: &[8, 16, 32, 64],
+    },
+    Knob {
+        name: "row_blocks",
+        op: "rms_norm",
+        what: "blocks of a kernel that takes rows for each compute unit, at most",
+        value: 64,
+        reason: "rows differ little, and a block that steps on loads its weight again: more blocks than for elements",
+        candidates: &[8, 16, 32, 64, 128],
+    },
+    Knob {
+        name: "product_rows",
+        op: "linear",
+        what: "rows of x up to which a wave is given to some columns of the weight",
+        value: 8,
+        reason: "the weight is read once for four rows, and a tile of 64 rows with 8 in it computes eight times too much",
+        candidates: &[2, 4, 8, 16],
+    },
+    Knob {
+        name: "qlinear_rows",
+        op: "qlinear",
+        what: "rows of x up to which lanes are given to rows of a quantized weight",
+        value: 8,
+        reason: "one pass over the weight serves eight rows",
+        candidates: &[2, 4, 8, 16],
+    },
+    Knob {
+        name: "large_tiles",
+        op: "matmul",
+        what: "tiles of 128 are taken where there are as many as this percentage of the compute units",
+        value: 100,
+        reason: "a tile of 128 reads half as much for each product as one of 64, if every compute unit has one",
+        candidates: &[25, 50, 100, 200],
+    },
+    Knob {
+        name: "decode_blocks",
+        op: "attention",
+        what: "blocks for each compute unit that the keys of few queries are split for",
+        value: 4,
+        reason: "what is resident at once by its registers: 5 or 3 blocks of gfx90a and gfx942, 4 or 2 of RDNA",
+        candidates: &[1, 2, 4, 8],
+    },
+    Knob {
+        name: "decode_keys",
+        op: "attention",
+        what: "keys that a part of the split has at least",
+        value: 128,
+        reason: "32 KB of keys and values of f16 and heads of 128 outlast the merge of a part, some 500 bytes",
+        candidates: &[64, 128, 256, 512],
+    },
+];
+
+/// What an architecture does otherwise.
+struct Exception {
+    /// Beginnings of its names.
+    gfx: &'static [&'static str],
+    knob: &'static str,
+    value: u32,
+    reason: &'static str,
+}
+
+const EXCEPTIONS: &[Exception] = &[Exception {
+    gfx: &["gfx900", "gfx902", "gfx904", "gfx906", "gfx909", "gfx90c", "gfx9-generic"],
+    knob: "decode_blocks",
+    value: 2,
+    reason: "256 registers to a lane hold one block for four rows, three for one",
+}];
+
+impl Tuning {
+    /// The table's values for an architecture.
+    pub fn of(gfx: &str) -> Tuning {
+        let mut tuning = Tuning { values: KNOBS.map(|knob| knob.value) };
+        for exception in EXCEPTIONS.iter().filter(|e| e.gfx.iter().any(|name| gfx.starts_with(name))) {
+            let _known = tuning.set(exception.knob, exception.value);
+        }
+        tuning
+    }
+
+    /// Why the table has this value for a knob on an architecture.
+    pub fn reason(gfx: &str, knob: &Knob) -> &'static str {
+        let mut own = EXCEPTIONS.iter().filter(|e| e.knob == knob.name);
+        own.find(|e| e.gfx.iter().any(|name| gfx.starts_with(name))).map_or(knob.reason, |e| e.reason)
+    }
+
+    /// The value of a knob; `None` for another name.
+    pub fn get(&self, knob: &str) -> Option<u32> {
+        KNOBS.iter().position(|k| k.name == knob).map(|at| self.values[at])
+    }
+
+    /// Sets a knob; `false` for another name, and for 0.
+    pub fn set(&mut self, knob: &str, value: u32) -> bool {
+        let place = KNOBS.iter().position(|k| k.name == knob).filter(|_| value > 0);
+        place.map(|at| self.values[at] = value).is_some()
+    }
+
+    pub(crate) fn element_blocks(&self) -> u32 {
+        self.values[0]
+    }
+    pub(crate) fn row_blocks(&self) -> u32 {
+        self.values[1]
+    }
+    pub(crate) fn product_rows(&self) -> u64 {
+        self.values[2].into()
+    }
+    pub(crate) fn qlinear_rows(&self) -> u64 {
+        self.values[3].into()
+    }
+    pub(crate) fn large_tiles(&self) -> u64 {
+        self.values[4].into()
+    }
+    pub(crate) fn decode_blocks(&self) -> u32 {
+        self.values[5]
+    }
+    pub(crate) fn decode_keys(&self) -> u64 {
+        self.values[6].into()
+    }
+}
+
+impl Default for Tuning {
+    /// The values that hold unless an architecture's are known.
+    fn default() -> Self {
+        Tuning::of("")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_the_values() {
+        let mut tuning = Tuning::default();
+        for (knob, value) in KNOBS.iter().zip(1000..) {
+            assert!(tuning.set(knob.name, value) && knob.candidates.contains(&knob.value), "{}", knob.name);
+            assert!(knob.candidates.is_sorted(), "{}", knob.name);
+        }
+        assert_eq!((tuning.element_blocks(), tuning.get("element_blocks")), (1000, Some(1000)));
+        assert_eq!((tuning.row_blocks(), tuning.get("row_blocks")), (1001, Some(1001)));
+        assert_eq!((tuning.product_rows(), tuning.get("product_rows")), (1002, Some(1002)));
+        assert_eq!((tuning.qlinear_rows(), tuning.get("qlinear_rows")), (1003, Some(1003)));
+        assert_eq!((tuning.large_tiles(), tuning.get("large_tiles")), (1004, Some(1004)));
+        assert_eq!((tuning.decode_blocks(), tuning.get("decode_blocks")), (1005, Some(1005)));
+        assert_eq!((tuning.decode_keys(), tuning.get("decode_keys")), (1006, Some(1006)));
+        assert!(!tuning.set("no such knob", 1) && !tuning.set("row_blocks", 0));
+        assert_eq!(tuning.get("no such knob"), None);
+    }
+
+    #[test]
+    fn an_architecture_may_have_values_of_its_own() {
+        assert_eq!(Tuning::of("gfx906").decode_blocks(), 2);
+        assert_eq!(Tuning::of("gfx90a:xnack-").decode_blocks(), 4);
+        let knob = KNOBS.iter().find(|k| k.name == "decode_blocks").unwrap();
+        assert_ne!(Tuning::reason("gfx906", knob), Tuning::reason("gfx942", knob));
+    }
+}
