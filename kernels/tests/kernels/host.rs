@@ -64,7 +64,8 @@ static ENGINE: LazyLock<Library> = LazyLock::new(|| {
 });
 
 type Slot = Arc<OnceLock<Library>>;
-static MODULES: LazyLock<Mutex<HashMap<(Family, u32, Option<Matrix>), Slot>>> = LazyLock::new(Mutex::default);
+type Key = (Family, u32, Option<Matrix>);
+static MODULES: LazyLock<Mutex<HashMap<Key, Slot>>> = LazyLock::new(Mutex::default);
 
 /// The family compiled for a wave size and matrix units, built on first use, other families not held up meanwhile.
 fn module(family: Family, wave: u32, matrix: Option<Matrix>) -> Slot {
