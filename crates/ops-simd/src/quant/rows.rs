@@ -30,9 +30,12 @@ pub fn multiply_rows(
     }
     #[cfg(target_arch = "x86_64")]
     if isa.level() == Level::Avx512Vnni {
-        match format {
-            Format::Q8_0 => vnni::multiply::<Q8_0_BYTES>(raw, row_bytes, x, &mut y),
-            Format::Q4_0 => vnni::multiply::<Q4_0_BYTES>(raw, row_bytes, x, &mut y),
+        // SAFETY: this level is made only after all of AVX-512 F, BW, DQ, VL and VNNI were detected.
+        unsafe {
+            match format {
+                Format::Q8_0 => vnni::multiply::<Q8_0_BYTES>(raw, row_bytes, x, &mut y),
+                Format::Q4_0 => vnni::multiply::<Q4_0_BYTES>(raw, row_bytes, x, &mut y),
+            }
         }
         return Ok(());
     }
@@ -121,8 +124,11 @@ mod vnni {
     use crate::gemm::MatMut;
     use crate::scratch::Scratch;
 
-    /// The product for rows of blocks of `SIZE` bytes, on a processor that was found to have AVX-512 F, BW, DQ, VL and VNNI.
-    pub(super) fn multiply<const SIZE: usize>(
+    /// The product for rows of blocks of `SIZE` bytes.
+    ///
+    /// # Safety
+    /// The processor must have AVX-512 F, BW, DQ, VL and VNNI.
+    pub(super) unsafe fn multiply<const SIZE: usize>(
         raw: &[u8],
         row_bytes: usize,
         x: &Activations,
@@ -136,7 +142,8 @@ mod vnni {
         for (g, rows) in raw.chunks(group_bytes).enumerate() {
             let column = g * TILE_ROWS;
             if let Some(odd) = &odd {
-                one::<SIZE>(rows, row_bytes, odd, &mut y.row_mut(x.rows() - 1)[column..]);
+                // SAFETY: as for this function.
+                unsafe { one::<SIZE>(rows, row_bytes, odd, &mut y.row_mut(x.rows() - 1)[column..]) };
             }
             let mut group = rows;
             if x.rows() > 1 && rows.len() < group_bytes {
@@ -146,10 +153,13 @@ mod vnni {
             }
             let mut i = 0;
             while i + 1 < x.rows() {
-                match panel_rows(i, x.rows()) {
-                    8 => some::<8, SIZE>(group, x, i, column, y),
-                    4 => some::<4, SIZE>(group, x, i, column, y),
-                    _ => some::<2, SIZE>(group, x, i, column, y),
+                // SAFETY: as for this function.
+                unsafe {
+                    match panel_rows(i, x.rows()) {
+                        8 => some::<8, SIZE>(group, x, i, column, y),
+                        4 => some::<4, SIZE>(group, x, i, column, y),
+                        _ => some::<2, SIZE>(group, x, i, column, y),
+                    }
                 }
                 i += panel_rows(i, x.rows());
             }
@@ -157,14 +167,17 @@ mod vnni {
     }
 
     /// Sixteen rows of weights by `M` of activations from `i` on.
-    fn some<const M: usize, const SIZE: usize>(
+    ///
+    /// # Safety
+    /// As for [`multiply`].
+    unsafe fn some<const M: usize, const SIZE: usize>(
         group: &[u8],
         x: &Activations,
         i: usize,
         column: usize,
         y: &mut MatMut<'_, f32>,
     ) {
-        // SAFETY: the features were detected.
+        // SAFETY: the caller's promise.
         let sums = unsafe { rows_avx512::rows::<M, SIZE>(group, x.panel(i)) };
         for (r, sums) in sums.iter().enumerate() {
             let y = &mut y.row_mut(i + r)[column..];
@@ -174,12 +187,15 @@ mod vnni {
     }
 
     /// Rows of weights by one of activations.
-    fn one<const SIZE: usize>(rows: &[u8], row_bytes: usize, x: &[Spread], y: &mut [f32]) {
+    ///
+    /// # Safety
+    /// As for [`multiply`].
+    unsafe fn one<const SIZE: usize>(rows: &[u8], row_bytes: usize, x: &[Spread], y: &mut [f32]) {
         for (rows, y) in rows.chunks(ROWS * row_bytes).zip(y.chunks_mut(ROWS)) {
             if y.len() == ROWS && rows.len() == ROWS * row_bytes {
                 let mut each = [rows; ROWS];
                 each.iter_mut().zip(rows.chunks_exact(row_bytes)).for_each(|(each, row)| *each = row);
-                // SAFETY: the features were detected.
+                // SAFETY: the caller's promise.
                 y.copy_from_slice(&unsafe { matvec_avx512::rows::<ROWS, SIZE>(each, x) });
                 continue;
             }
