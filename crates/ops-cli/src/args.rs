@@ -112,7 +112,8 @@ pub(crate) struct BenchArgs {
     /// Only these element types (default: f32, and f16, bf16 and blocks where models use them)
     #[arg(long, value_name = "TYPE", value_delimiter = ',')]
     pub(crate) dtype: Vec<String>,
-    /// Bytes of a tensor, for ops bound by memory: 1K to 256M say (default: 64K,4M,64M)
+    /// Bytes of a tensor, 1K to 256M say; of a matrix for products, of the keys for attention (default: 64K,4M,64M,
+    /// and fixed shapes of products and attention)
     #[arg(long, value_name = "SIZE", value_delimiter = ',')]
     pub(crate) sizes: Vec<String>,
     /// Small problems only, timed briefly

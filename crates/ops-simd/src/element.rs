@@ -54,6 +54,18 @@ pub trait Element:
     fn store_two_near<S: Simd>(s: S, dst: &mut [Self], v: [S::F; 2]) {
         Self::store_two(s, dst, v);
     }
+    /// The first elements of `src` of even and of odd index. Panics when there are fewer than twice [`Simd::LANES`].
+    #[inline(always)]
+    fn load_deinterleaved<S: Simd>(s: S, src: &[Self]) -> (S::F, S::F) {
+        s.deinterleave(Self::load(s, src), Self::load(s, &src[S::LANES..]))
+    }
+    /// The inverse of [`Element::load_deinterleaved`].
+    #[inline(always)]
+    fn store_interleaved<S: Simd>(s: S, dst: &mut [Self], even: S::F, odd: S::F) {
+        let (low, high) = s.interleave(even, odd);
+        Self::store(s, dst, low);
+        Self::store(s, &mut dst[S::LANES..], high);
+    }
     /// What [`Element::store_two_near`] makes of a vector, or what [`Element::store`] makes that of.
     #[inline(always)]
     fn near<S: Simd>(_s: S, v: S::F) -> S::F {
@@ -279,6 +291,23 @@ impl Element for bf16 {
     #[inline(always)]
     fn store_two_near<S: Simd>(s: S, dst: &mut [Self], v: [S::F; 2]) {
         s.store_two_near_bf16(bytemuck::cast_slice_mut(dst), v);
+    }
+    #[inline(always)]
+    fn load_deinterleaved<S: Simd>(s: S, src: &[Self]) -> (S::F, S::F) {
+        if S::TWO_DEINTERLEAVED {
+            let [even, odd] = s.load_two_bf16(bf16_bits(src));
+            return (even, odd);
+        }
+        s.deinterleave(Self::load(s, src), Self::load(s, &src[S::LANES..]))
+    }
+    #[inline(always)]
+    fn store_interleaved<S: Simd>(s: S, dst: &mut [Self], even: S::F, odd: S::F) {
+        if S::TWO_DEINTERLEAVED {
+            return s.store_two_bf16(bytemuck::cast_slice_mut(dst), [even, odd]);
+        }
+        let (low, high) = s.interleave(even, odd);
+        Self::store(s, dst, low);
+        Self::store(s, &mut dst[S::LANES..], high);
     }
     #[inline(always)]
     fn near<S: Simd>(s: S, v: S::F) -> S::F {

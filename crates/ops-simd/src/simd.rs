@@ -155,6 +155,8 @@ pub trait Simd: Copy + Send + Sync + 'static {
         self.store_half(dst, self.f32_to_bf16(v[0]));
         self.store_half(&mut dst[Self::LANES..], self.f32_to_bf16(v[1]));
     }
+    /// Whether the order of [`Simd::load_two_bf16`] is that of [`Simd::deinterleave`].
+    const TWO_DEINTERLEAVED: bool = false;
     /// The same for numbers that are no more than near to what is meant: ties go either way, and NaN must have come from
     /// arithmetic on bf16, which leaves the lower half of its bits zero.
     #[inline(always)]

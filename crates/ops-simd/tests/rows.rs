@@ -218,6 +218,27 @@ fn a_large_mean_costs_no_precision() {
 }
 
 #[test]
+fn moments_do_not_depend_on_the_first_element() {
+    each_isa(|isa| {
+        let n = 4096;
+        // The mean, in deviations, and what the first element is besides: all the ways that a row is taken.
+        for (mean, first) in [(0.0, 0.0), (3.0, 0.0), (6.0, 0.0), (0.0, 50.0), (3.0, -50.0)] {
+            let mut random = Random::new(3);
+            let mut x: Vec<f32> = (0..n).map(|_| mean + (0..3).map(|_| random.next()).sum::<f32>()).collect();
+            x[0] += first;
+            let (mean64, variance) = moments_f64(&wide(&x));
+            let mut y = vec![0f32; n];
+            rows::layer_norm(isa, &x, &vec![1f32; n], None, 1e-5, &mut y, Store::Cached).unwrap();
+            let want: Vec<f64> = wide(&x).iter().map(|x| (x - mean64) / (variance + 1e-5).sqrt()).collect();
+            assert_close(&y, &want, BASE, &format!("{isa} mean {mean} first {first}"));
+            let mut m = [Moments::default()];
+            rows::moments(isa, &x, n, &mut m).unwrap();
+            assert_close(&[m[0].variance], &[variance], BASE, &format!("{isa} variance {mean} {first}"));
+        }
+    });
+}
+
+#[test]
 fn a_softmax_in_pieces_is_the_softmax_of_the_whole() {
     each_isa(|isa| {
         for (n, piece) in [(1, 1), (5, 2), (40, 16), (129, 64), (300, 7)] {

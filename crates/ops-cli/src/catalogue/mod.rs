@@ -22,7 +22,7 @@ pub(crate) use cost::Cost;
 pub(crate) use list::{entries, find};
 pub(crate) use problem::Problem;
 pub(crate) use spec::{Spec, Types, find_op, notation, parse_dtype};
-pub(crate) use sweep::Shapes;
+pub(crate) use sweep::{Fixed, Shapes};
 pub(crate) use types::{Group, columns};
 
 /// One op.

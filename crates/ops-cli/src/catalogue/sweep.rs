@@ -12,6 +12,17 @@ pub(crate) struct Shapes {
     pub(crate) causal: bool,
 }
 
+/// Which shapes products and attention have.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Fixed {
+    /// Those of models.
+    Usual,
+    /// Small ones.
+    Small,
+    /// None: by the sizes, as all ops. Square matrices, and keys of one token's attention.
+    None,
+}
+
 /// Features of a layer, as in models of seven billion weights.
 const FEATURES: usize = 4096;
 
@@ -26,22 +37,29 @@ impl Entry {
         }
     }
 
-    /// The shapes to time: for each size in bytes of a tensor of the type it runs in, or fixed ones,
-    /// of which a quick run has the small.
-    pub(crate) fn shapes(&self, types: &Types, sizes: &[usize], quick: bool) -> Vec<Shapes> {
+    /// The shapes to time: for each size in bytes of a tensor of the type it runs in; of products and attention
+    /// `fixed` ones.
+    pub(crate) fn shapes(&self, types: &Types, sizes: &[usize], fixed: Fixed) -> Vec<Shapes> {
         let first =
             |dims: Vec<usize>| Shapes { given: BTreeMap::from([(self.first().into(), dims)]), causal: false };
-        match self.sweep {
-            Sweep::Matrices if quick => vec![first(vec![64, 64]), first(vec![1, FEATURES])],
-            Sweep::Matrices => {
+        let decode = |keys: usize| {
+            let mut decode = first(vec![1, 32, 1, 128]);
+            decode.given.insert("k".into(), vec![1, 8, keys, 128]);
+            decode
+        };
+        match (self.sweep, fixed) {
+            (Sweep::Matrices, Fixed::Small) => vec![first(vec![64, 64]), first(vec![1, FEATURES])],
+            (Sweep::Matrices, Fixed::Usual) => {
                 let rows = [1, 8, 512].map(|m| first(vec![m, FEATURES]));
                 rows.into_iter().chain([first(vec![64, 64])]).collect()
             }
-            Sweep::Attention => {
-                let mut decode = first(vec![1, 32, 1, 128]);
-                decode.given.insert("k".into(), vec![1, 8, FEATURES, 128]);
-                let tokens = if quick { 64 } else { 512 };
-                vec![Shapes { causal: true, ..first(vec![1, 32, tokens, 128]) }, decode]
+            (Sweep::Attention, Fixed::None) => {
+                let keys = |size: &usize| size / types::bytes_of(types.runs_in) / (8 * 128);
+                sizes.iter().map(|size| decode(keys(size).max(1))).collect()
+            }
+            (Sweep::Attention, _) => {
+                let tokens = if fixed == Fixed::Small { 64 } else { 512 };
+                vec![Shapes { causal: true, ..first(vec![1, 32, tokens, 128]) }, decode(FEATURES)]
             }
             _ => sizes.iter().map(|size| first(self.sized(types, *size))).collect(),
         }
@@ -64,6 +82,11 @@ impl Entry {
             Sweep::TokensHeads => {
                 let (h, t, d) = heads(128);
                 vec![1, t, h, d]
+            }
+            // Whole blocks in a row of the other factor.
+            Sweep::Matrices => {
+                let side = values.isqrt().next_multiple_of(32);
+                vec![side, side]
             }
             Sweep::Channels => vec![1, 64, values.div_ceil(64).max(1)],
             Sweep::Blocks => {
@@ -115,15 +138,17 @@ impl Entry {
 
 #[cfg(test)]
 mod tests {
+    use super::Fixed;
     use crate::catalogue::{Spec, entries};
 
     #[test]
     fn every_op_has_valid_shapes_at_every_size() {
         for entry in entries() {
             for types in entry.timed_types() {
-                let all = entry.shapes(&types, &[64, 1 << 10, 1 << 16, 1 << 22], false);
-                assert!(!all.is_empty());
-                for shapes in all {
+                let sizes = [64, 1 << 10, 1 << 16, 1 << 22];
+                let all = [Fixed::Usual, Fixed::Small, Fixed::None].map(|f| entry.shapes(&types, &sizes, f));
+                assert!(all[2].len() == sizes.len() && !all[0].is_empty() && !all[1].is_empty());
+                for shapes in all.into_iter().flatten() {
                     let spec = Spec::new(entry, types.clone(), &shapes.given);
                     let spec = spec.unwrap_or_else(|e| panic!("{}: {e}", entry.name));
                     let engine =
@@ -140,7 +165,7 @@ mod tests {
     fn sizes_are_met() {
         let add = crate::catalogue::find("add").unwrap();
         let types = &add.timed_types()[0];
-        let shapes = add.shapes(types, &[1 << 10, 1 << 26], false);
+        let shapes = add.shapes(types, &[1 << 10, 1 << 26], Fixed::Usual);
         assert_eq!(shapes[0].given["a"], [1, 256]);
         assert_eq!(shapes[1].given["a"], [4096, 4096]);
     }

@@ -2,7 +2,7 @@
 use crate::args::{BenchArgs, Common};
 use crate::backend::Engine;
 use crate::bench::{Case, Measured, Row};
-use crate::catalogue::{entries, find_op, parse_dtype};
+use crate::catalogue::{Fixed, entries, find_op, parse_dtype};
 use crate::exit::{Failure, Outcome};
 use crate::output::{Progress, Table, json_line};
 use ops_core::DType;
@@ -70,6 +70,11 @@ fn plan(args: &BenchArgs) -> Result<Vec<Case>, Failure> {
         names => names.iter().map(|name| find_op(name)).collect::<Result<Vec<_>, _>>()?,
     };
     let dtypes = args.dtype.iter().map(|name| parse_dtype(name)).collect::<Result<Vec<_>, _>>()?;
+    let fixed = match &args.sizes[..] {
+        [] if args.quick => Fixed::Small,
+        [] => Fixed::Usual,
+        _ => Fixed::None,
+    };
     let sizes = match &args.sizes[..] {
         [] if args.quick => vec![SIZES[0]],
         [] => SIZES.to_vec(),
@@ -79,7 +84,7 @@ fn plan(args: &BenchArgs) -> Result<Vec<Case>, Failure> {
     for entry in chosen {
         let types = if dtypes.is_empty() { entry.timed_types() } else { entry.timed_types_in(&dtypes) };
         for types in types {
-            for shapes in entry.shapes(&types, &sizes, args.quick) {
+            for shapes in entry.shapes(&types, &sizes, fixed) {
                 cases.push(Case { entry, types: types.clone(), shapes });
             }
         }

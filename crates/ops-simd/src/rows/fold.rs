@@ -2,6 +2,7 @@
 
 use crate::element::Element;
 use crate::simd::Simd;
+use crate::simd::pair::Pair;
 
 /// How a vector is taken into an accumulator.
 pub(crate) trait Fold: Copy {
@@ -78,24 +79,33 @@ impl Fold for Sum {
     }
 }
 
-/// acc + (x − shift)
-#[derive(Clone, Copy)]
-pub(crate) struct SumFrom(pub(crate) f32);
-
-impl Fold for SumFrom {
-    const START: f32 = 0.0;
-    #[inline(always)]
-    fn fill(self) -> f32 {
-        self.0
+/// The sums of x − shift and of its square.
+#[inline(always)]
+pub(crate) fn totals_from<S: Simd, T: Element>(s: S, x: &[T], shift: f32) -> [f64; 2] {
+    let quad = Pair(Pair(s));
+    let from = quad.splat(shift);
+    let mut totals = [0.0; 2];
+    for x in x.chunks(BLOCK) {
+        let mut acc = [quad.splat(0.0); 2];
+        let mut at = 0;
+        while x.len() - at >= 4 * S::LANES {
+            let (middle, end) = (at + 2 * S::LANES, at + 4 * S::LANES);
+            // The order of the lanes does not matter here.
+            let d = quad.sub([T::load_two(s, &x[at..middle]), T::load_two(s, &x[middle..end])], from);
+            acc = [quad.add(acc[0], d), quad.mul_add(d, d, acc[1])];
+            at = end;
+        }
+        while at < x.len() {
+            let end = x.len().min(at + S::LANES);
+            let d = s.sub(T::load_partial(s, &x[at..end], shift), s.splat(shift));
+            acc[0][0][0] = s.add(acc[0][0][0], d);
+            acc[1][0][0] = s.mul_add(d, d, acc[1][0][0]);
+            at = end;
+        }
+        totals[0] += f64::from(quad.reduce_add(acc[0]));
+        totals[1] += f64::from(quad.reduce_add(acc[1]));
     }
-    #[inline(always)]
-    fn step<S: Simd>(self, s: S, acc: S::F, x: S::F) -> S::F {
-        s.add(acc, s.sub(x, s.splat(self.0)))
-    }
-    #[inline(always)]
-    fn join<S: Simd>(self, s: S, a: S::F, b: S::F) -> S::F {
-        s.add(a, b)
-    }
+    totals
 }
 
 /// acc + ((x − first) − mean)², the mean being that of what remains when the first element is taken off.

@@ -56,7 +56,7 @@ fn rms_scale(squares: f64, n: usize, eps: f32) -> f32 {
 /// y = x · scale · weight
 #[inline(always)]
 fn scale_row<S: Simd, T: Element>(s: S, x: &[T], weight: &[f32], scale: f32, y: &mut [T]) {
-    write_row(s, x, [weight], y, Scaled { scale });
+    write_row(s, x, [weight], y, Times(scale));
 }
 
 /// An element of a row from that of another and those of weights.
@@ -64,15 +64,14 @@ trait Weighted<const N: usize>: Copy {
     fn eval<S: Simd>(self, s: S, x: S::F, weights: [S::F; N]) -> S::F;
 }
 
+/// x · scale
 #[derive(Clone, Copy)]
-struct Scaled {
-    scale: f32,
-}
+struct Times(f32);
 
-impl Weighted<1> for Scaled {
+impl Unweighted for Times {
     #[inline(always)]
-    fn eval<S: Simd>(self, s: S, x: S::F, [weight]: [S::F; 1]) -> S::F {
-        s.mul(s.mul(x, s.splat(self.scale)), weight)
+    fn unweighted<S: Simd>(self, s: S, x: S::F) -> S::F {
+        s.mul(x, s.splat(self.0))
     }
 }
 
@@ -228,7 +227,19 @@ impl RowMap for LayerNorm<'_> {
     fn row<S: Simd, T: Element>(self, s: S, x: &[T], y: &mut [T], _scratch: &mut [f32]) {
         let moments = shifted_moments(s, x);
         let scale = (1.0 / (f64::from(moments.variance) + f64::from(self.eps)).sqrt()) as f32;
-        let f = Normalised { first: moments.first, mean: moments.mean, scale };
+        // Near to 0 the mean may be taken off after scaling; far from it the difference has to come first.
+        let offset = -(f64::from(moments.first) + f64::from(moments.mean)) * f64::from(scale);
+        if offset.abs() <= 4.0 {
+            self.write(s, x, y, Scaled { scale, offset: offset as f32 });
+        } else {
+            self.write(s, x, y, Normalised { first: moments.first, mean: moments.mean, scale });
+        }
+    }
+}
+
+impl LayerNorm<'_> {
+    #[inline(always)]
+    fn write<S: Simd, T: Element, F: Unweighted>(self, s: S, x: &[T], y: &mut [T], f: F) {
         if self.bias.is_empty() {
             write_row(s, x, [self.weight], y, f);
         } else {
@@ -237,7 +248,26 @@ impl RowMap for LayerNorm<'_> {
     }
 }
 
-/// What layer norm makes of an element, with a weight alone or a bias too.
+/// An element of a row before weight and bias.
+trait Unweighted: Copy {
+    fn unweighted<S: Simd>(self, s: S, x: S::F) -> S::F;
+}
+
+/// x · scale + offset
+#[derive(Clone, Copy)]
+struct Scaled {
+    scale: f32,
+    offset: f32,
+}
+
+impl Unweighted for Scaled {
+    #[inline(always)]
+    fn unweighted<S: Simd>(self, s: S, x: S::F) -> S::F {
+        s.mul_add(x, s.splat(self.scale), s.splat(self.offset))
+    }
+}
+
+/// ((x − first) − mean) · scale
 #[derive(Clone, Copy)]
 struct Normalised {
     first: f32,
@@ -245,21 +275,21 @@ struct Normalised {
     scale: f32,
 }
 
-impl Normalised {
+impl Unweighted for Normalised {
     #[inline(always)]
     fn unweighted<S: Simd>(self, s: S, x: S::F) -> S::F {
         s.mul(s.sub(s.sub(x, s.splat(self.first)), s.splat(self.mean)), s.splat(self.scale))
     }
 }
 
-impl Weighted<1> for Normalised {
+impl<F: Unweighted> Weighted<1> for F {
     #[inline(always)]
     fn eval<S: Simd>(self, s: S, x: S::F, [weight]: [S::F; 1]) -> S::F {
         s.mul(self.unweighted(s, x), weight)
     }
 }
 
-impl Weighted<2> for Normalised {
+impl<F: Unweighted> Weighted<2> for F {
     #[inline(always)]
     fn eval<S: Simd>(self, s: S, x: S::F, [weight, bias]: [S::F; 2]) -> S::F {
         s.mul_add(self.unweighted(s, x), weight, bias)

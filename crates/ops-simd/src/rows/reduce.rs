@@ -1,6 +1,6 @@
 //! Rows to numbers.
 
-use super::fold::{Maximum, Squares, SquaresFrom, Sum, SumFrom, fold, total};
+use super::fold::{Maximum, Squares, SquaresFrom, Sum, fold, total, totals_from};
 use crate::element::{Element, View};
 use crate::error::{Error, same_len};
 use crate::isa::Isa;
@@ -137,7 +137,12 @@ pub(crate) struct Shifted {
 pub(crate) fn shifted_moments<S: Simd, T: Element>(s: S, x: &[T]) -> Shifted {
     let first = x.first().map_or(f32::NAN, |x| x.to_f32());
     let n = x.len() as f64;
-    let mean = (total(s, x, SumFrom(first)) / n) as f32;
-    let variance = (total(s, x, SquaresFrom { first, mean }) / n) as f32;
-    Shifted { first, mean, variance }
+    let [sum, squares] = totals_from(s, x, first);
+    let mean = sum / n;
+    let variance = squares / n - mean * mean;
+    // The difference keeps its bits unless the first element is far from the others, or the numbers are at an end of their range.
+    let near = mean * mean <= 4.0 * variance && squares < f64::from(f32::MAX) && variance > 1e-30;
+    let mean = mean as f32;
+    let variance = if near { variance } else { total(s, x, SquaresFrom { first, mean }) / n };
+    Shifted { first, mean, variance: variance as f32 }
 }

@@ -152,13 +152,9 @@ fn adjacent<S: Simd, T: Element>(s: S, x: Option<&[T]>, y: &mut [T], cos: &[f32]
     while half - at >= S::LANES {
         let end = at + S::LANES;
         let x = x.unwrap_or(y);
-        let middle = 2 * at + S::LANES;
-        let (low, high) = (T::load(s, &x[2 * at..middle]), T::load(s, &x[middle..2 * end]));
-        let (a, b) = s.deinterleave(low, high);
+        let (a, b) = T::load_deinterleaved(s, &x[2 * at..2 * end]);
         let (a, b) = turn(s, a, b, s.load(&cos[at..end]), s.load(&sin[at..end]));
-        let (low, high) = s.interleave(a, b);
-        T::store(s, &mut y[2 * at..middle], low);
-        T::store(s, &mut y[middle..2 * end], high);
+        T::store_interleaved(s, &mut y[2 * at..2 * end], a, b);
         at = end;
     }
     for i in at..half {

@@ -60,10 +60,29 @@ impl RowMap for Softmax {
     fn row<S: Simd, T: Element>(self, s: S, x: &[T], y: &mut [T], scratch: &mut [f32]) {
         // A NaN need not be found here: it reaches the sum.
         let largest = s.reduce_maximum(fold(s, x, LargestNumber));
+        if let ViewMut::F32(y) = T::view_mut(y) {
+            // Powers in f32 need no place of their own.
+            let sum = exp_row(s, x, largest, y);
+            return scale_in_place(s, y, s.splat((1.0 / sum) as f32), x);
+        }
         let sum = exp_row(s, x, largest, scratch);
-        let scale = s.splat((1.0 / sum) as f32);
-        scale_row(s, &scratch[..y.len()], scale, x, y);
+        scale_row(s, &scratch[..y.len()], s.splat((1.0 / sum) as f32), x, y);
     }
+}
+
+/// y = y · scale. `next` is where the row came from: the one after it arrives meanwhile.
+#[inline(always)]
+fn scale_in_place<S: Simd, T: Element>(s: S, y: &mut [f32], scale: S::F, next: &[T]) {
+    let n = y.len();
+    let mut at = 0;
+    while n - at >= S::LANES {
+        s.prefetch_far(next.as_ptr().wrapping_add(n + at));
+        let y = &mut y[at..at + S::LANES];
+        s.store(y, s.mul(s.load(y), scale));
+        at += S::LANES;
+    }
+    let y = &mut y[at..];
+    s.store_partial(y, s.mul(s.load_partial(y, 0.0), scale));
 }
 
 /// y = x · scale, x in the order that [`exp_row`] leaves. `next` is where the row came from: the one after it arrives meanwhile.

@@ -35,6 +35,7 @@ impl Simd for Avx512 {
     const LANES: usize = 16;
     const LANES_F64: usize = 8;
     const FUSED: bool = true;
+    const TWO_DEINTERLEAVED: bool = true;
 
     type F = __m512;
     type I = __m512i;

@@ -39,6 +39,7 @@ impl Simd for Neon {
     const LANES: usize = 4;
     const LANES_F64: usize = 2;
     const FUSED: bool = true;
+    const TWO_DEINTERLEAVED: bool = true;
 
     type F = float32x4_t;
     type I = int32x4_t;
