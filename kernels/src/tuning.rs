@@ -187,4 +187,23 @@ mod tests {
         let knob = KNOBS.iter().find(|k| k.name == "decode_blocks").unwrap();
         assert_ne!(Tuning::reason("gfx906", knob), Tuning::reason("gfx942", knob));
     }
+
+    #[test]
+    fn launches_follow_it() {
+        use crate::matmul::{self, Matmul};
+        use crate::{Device, Dtype, View};
+        let with = |knob: &str, value: u32, m: u64, n: u64| {
+            let mut tuning = Tuning::default();
+            assert!(tuning.set(knob, value), "{knob}");
+            let device = Device { compute_units: 4, wave: 32, matrix: None, tuning };
+            let view = |strides| View { data: 0, strides, dtype: Dtype::F16 };
+            let (a, b, c) = (view(&[64, 1]), view(&[1, 64]), view(&[64, 1]));
+            let product = Matmul { batch: &[], m, n, k: 64, a, b, c, bias: None };
+            matmul::prepare(&product, &device).unwrap().0.instance.variant
+        };
+        assert_eq!(with("product_rows", 8, 5, 64), "rows4");
+        assert_eq!(with("product_rows", 4, 5, 64), "tile64");
+        assert_eq!(with("large_tiles", 100, 256, 256), "tile128");
+        assert_eq!(with("large_tiles", 101, 256, 256), "tile64");
+    }
 }

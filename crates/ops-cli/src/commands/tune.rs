@@ -147,9 +147,21 @@ fn measure(
         let mut with = *tuning;
         with.set(knob.name, value);
         let call = problems(&own(rocm, with)?, knob.op, scale)?;
-        Ok(Measured { value, ns: median_ns(budget, call)? })
+        Ok(Measured { value, ns: median_ns(budget / 2, call)? })
     };
-    values.into_iter().map(|value| time(value).map_err(Failure::Op)).collect()
+    // Twice, one after the other, and the better of both: whatever else runs slows one pass, not all of a value's.
+    let mut best: Vec<Measured> = Vec::with_capacity(values.len());
+    for pass in 0..2 {
+        for (at, value) in values.iter().enumerate() {
+            let now = time(*value).map_err(Failure::Op)?;
+            match best.get_mut(at).filter(|_| pass > 0) {
+                Some(before) if now.ns < before.ns => *before = now,
+                Some(_) => {}
+                None => best.push(now),
+            }
+        }
+    }
+    Ok(best)
 }
 
 /// A queue on the same device whose products are this project's kernels, launched with these values.

@@ -153,3 +153,10 @@ fn a_reader_that_leaves_is_no_error() {
     assert_eq!(output.status.code(), Some(0));
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");
 }
+
+#[test]
+fn only_gpus_are_tuned() {
+    assert!(ops(&["tune"]).refused().contains("--backend rocm"));
+    let run = ops(&["tune", "--backend", "rocm", "--op", "softmax"]);
+    assert!(run.refused().contains("attention"), "{}", run.stderr);
+}

@@ -1,7 +1,7 @@
 //! Policies, explanations, decisions.
 use crate::standin::with_standin;
 use ops_core::ops::*;
-use ops_core::{Backend, Element, Error, Execute, Fallback, Op, Operands, Reason, View, bf16};
+use ops_core::{Backend, Element, Error, Execute, Fallback, Op, Operands, Reason, View, bf16, f16};
 use ops_cpu::{Cpu, Host};
 use ops_rocm::hip::Gfx;
 use ops_rocm::{Decision, Policy, ProviderId, Providers, Rocm, Target, Verdict, explain};
@@ -143,4 +143,22 @@ fn strides_decide() {
         assert_eq!(decision.chosen, Some(ProviderId::HIP));
         assert_eq!(decision.candidates[0].verdict, Verdict::Declined(Reason::Stride("b")));
     });
+}
+
+#[test]
+fn a_decision_tells_which_units_multiply_and_why() {
+    let (a, b, mut c) = ([f16::ZERO; 1024], [f16::ZERO; 1024], [f16::ZERO; 1024]);
+    let view = |x| Host::view(x, &[32, 32]).unwrap();
+    let args =
+        MatMulArgs::<Host, f16> { a: view(&a), b: view(&b), c: Host::view_mut(&mut c, &[32, 32]).unwrap() };
+    let on = |gfx| assumed(gfx, "matmul=hip", &MatMul::<f16>::OP, &args).to_string();
+    assert!(on("gfx942").contains("hip: chosen, on matrix units (MFMA)"), "{}", on("gfx942"));
+    assert!(on("gfx1201").contains("hip: chosen, on matrix units (WMMA)"), "{}", on("gfx1201"));
+    assert!(on("gfx1030").contains("on vector units: gfx1030 has no matrix units"), "{}", on("gfx1030"));
+    let (a, b, mut c) = ([0f32; 1024], [0f32; 1024], [0f32; 1024]);
+    let view = |x| Host::view(x, &[32, 32]).unwrap();
+    let args =
+        MatMulArgs::<Host, f32> { a: view(&a), b: view(&b), c: Host::view_mut(&mut c, &[32, 32]).unwrap() };
+    let wide = assumed("gfx942", "matmul=hip", &MatMul::<f32>::OP, &args).to_string();
+    assert!(wide.contains("on vector units: matrix units take operands of one type, f16 or bf16"), "{wide}");
 }
