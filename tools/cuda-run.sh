@@ -31,6 +31,8 @@ run() {
         LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$folder
     done
     export LD_LIBRARY_PATH OPS_ROCM_PATH=$kit OPS_ROCM_CACHE=$kit/cache HIP_STANDIN_ENGINE=cuda
+    # A target without matrix units: here those are imitated lane by lane, which says something of results, none of speed.
+    export HIP_STANDIN_GFX=gfx1030
     date -u
     nvidia-smi --query-gpu=name,driver_version --format=csv,noheader || true
     failed=0
@@ -46,6 +48,10 @@ run() {
     HIP_STANDIN_STRICT=1 step golden 150 3 "$kit/ops" replay --backend rocm tests/golden/*.safetensors
     { grep -E ' (fail|error)( |$)' "$logs/golden.txt" || true; } | head -20
     HIP_STANDIN_STRICT=1 step suite 150 60 "$kit/ops" test --backend rocm
+    for op in matmul linear attention; do
+        HIP_STANDIN_GFX=gfx1100 HIP_STANDIN_STRICT=1 OPS_ROCM_POLICY='*=hip' \
+            step "matrix-$op" 60 4 "$kit/ops" test --backend rocm --op "$op"
+    done
     for backend in cpu rocm; do
         step "generate-$backend" 60 2 "$kit/generate" --backend "$backend" --model models/tiny-llama-kjv-f16.gguf \
             --prompt "And it came to pass" --temperature 0 --ids --max-tokens 32
