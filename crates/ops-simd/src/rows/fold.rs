@@ -108,45 +108,6 @@ pub(crate) fn totals_from<S: Simd, T: Element>(s: S, x: &[T], shift: f32) -> [f6
     totals
 }
 
-/// acc + ((x − first) − mean)², the mean being that of what remains when the first element is taken off.
-#[derive(Clone, Copy)]
-pub(crate) struct SquaresFrom {
-    pub(crate) first: f32,
-    pub(crate) mean: f32,
-}
-
-impl Fold for SquaresFrom {
-    const START: f32 = 0.0;
-    #[inline(always)]
-    fn fill(self) -> f32 {
-        self.first
-    }
-    // No fill makes every deviation zero, so the lanes beyond are multiplied away.
-    #[inline(always)]
-    fn step_partial<S: Simd, T: Element>(self, s: S, acc: S::F, x: &[T]) -> S::F {
-        const ONES: [f32; crate::MAX_LANES] = [1.0; crate::MAX_LANES];
-        let d = self.deviation(s, T::load_partial(s, x, self.first));
-        let d = s.mul(d, s.load_partial(&ONES[..x.len()], 0.0));
-        s.mul_add(d, d, acc)
-    }
-    #[inline(always)]
-    fn step<S: Simd>(self, s: S, acc: S::F, x: S::F) -> S::F {
-        let d = self.deviation(s, x);
-        s.mul_add(d, d, acc)
-    }
-    #[inline(always)]
-    fn join<S: Simd>(self, s: S, a: S::F, b: S::F) -> S::F {
-        s.add(a, b)
-    }
-}
-
-impl SquaresFrom {
-    #[inline(always)]
-    fn deviation<S: Simd>(self, s: S, x: S::F) -> S::F {
-        s.sub(s.sub(x, s.splat(self.first)), s.splat(self.mean))
-    }
-}
-
 /// acc + x²
 #[derive(Clone, Copy)]
 pub(crate) struct Squares;

@@ -1,6 +1,6 @@
 //! Rows to numbers.
 
-use super::fold::{Maximum, Squares, SquaresFrom, Sum, fold, total, totals_from};
+use super::fold::{Maximum, Squares, Sum, fold, total, totals_from};
 use crate::element::{Element, View};
 use crate::error::{Error, same_len};
 use crate::isa::Isa;
@@ -136,13 +136,20 @@ pub(crate) struct Shifted {
 #[inline(always)]
 pub(crate) fn shifted_moments<S: Simd, T: Element>(s: S, x: &[T]) -> Shifted {
     let first = x.first().map_or(f32::NAN, |x| x.to_f32());
+    let (shifted, near) = moments_from(s, x, first);
+    // Far from the others the first element is no good to start from; what came of it is.
+    if near { shifted } else { moments_from(s, x, shifted.first + shifted.mean).0 }
+}
+
+/// The moments taken from `shift`, and whether it is near enough to the mean for the variance to keep its bits.
+#[inline(always)]
+fn moments_from<S: Simd, T: Element>(s: S, x: &[T], shift: f32) -> (Shifted, bool) {
     let n = x.len() as f64;
-    let [sum, squares] = totals_from(s, x, first);
+    let [sum, squares] = totals_from(s, x, shift);
     let mean = sum / n;
     let variance = squares / n - mean * mean;
-    // The difference keeps its bits unless the first element is far from the others, or the numbers are at an end of their range.
-    let near = mean * mean <= 4.0 * variance && squares < f64::from(f32::MAX) && variance > 1e-30;
-    let mean = mean as f32;
-    let variance = if near { variance } else { total(s, x, SquaresFrom { first, mean }) / n };
-    Shifted { first, mean, variance: variance as f32 }
+    let near = mean * mean <= 4.0 * variance;
+    // A difference of equals may come out below 0; NaN stays.
+    let variance = if variance < 0.0 { 0.0 } else { variance };
+    (Shifted { first: shift, mean: mean as f32, variance: variance as f32 }, near)
 }
