@@ -56,7 +56,7 @@ const STEPS: &[Step] = &[
     Step { slow: true, ..step("threads", &["tools/threads.sh"]) },
     Step { slow: true, ..step("sanitizer", &["tools/sanitizer.sh"]) },
     Step { slow: true, ..step("sanitizer of the stand-in", &["tools/sanitizer-rocm.sh"]) },
-    Step { slow: true, ..step("fuzz", &["fuzz/run.sh", "20"]) },
+    Step { slow: true, ..step("fuzz", &["fuzz/run.sh", "10"]) },
 ];
 
 /// Runs the steps; `--quick` leaves the slow ones out, `--from NAME` starts at one, `--without NAME` skips one.
