@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The ROCm backend's suite (waves of 32) and golden cases (waves of 64) on the stand-in, with the stand-in and every kernel
-# under AddressSanitizer; then a kernel with a planted overrun, which must be seen.
+# The ROCm backend's suite on the stand-in (waves of 32; with --all also the golden cases on waves of 64), the stand-in and
+# every kernel under AddressSanitizer; then a kernel with a planted overrun, which must be seen.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
@@ -15,8 +15,10 @@ program=$(cargo test -p ops-rocm --test conformance --no-run --message-format=js
 export OPS_ROCM_PATH OPS_ROCM_CACHE=$target/sanitizer-cache HIP_STANDIN_CXXFLAGS=-fsanitize=address
 # The suite asks for absurd sizes, which must be errors of the program; what is left alive the stand-in tells.
 export ASAN_OPTIONS="allocator_may_return_null=1:detect_leaks=0:${ASAN_OPTIONS:-}"
+tests=(suite_on_waves_of_32)
+[ "${1:-}" != --all ] || tests+=(golden_cases_on_waves_of_64)
 cd crates/ops-rocm
-LD_PRELOAD=$library "$program" suite_on_waves_of_32 golden_cases_on_waves_of_64
+LD_PRELOAD=$library "$program" "${tests[@]}"
 
 log=$target/sanitizer-rocm.log
 if OPS_TEST_OP=silu OPS_ROCM_CACHE='' \
