@@ -44,6 +44,13 @@ pub enum Error {
         /// The dimension's length.
         len: usize,
     },
+    /// Memory for repacked weights is too small, or does not begin on a cache line.
+    Memory {
+        /// Its bytes.
+        got: usize,
+        /// Bytes needed.
+        want: usize,
+    },
 }
 
 impl fmt::Display for Error {
@@ -58,6 +65,9 @@ impl fmt::Display for Error {
             }
             Self::Range { operand, start, end, len } => {
                 write!(f, "{operand} {start}..{end} is not a range of tiles within {len}")
+            }
+            Self::Memory { got, want } => {
+                write!(f, "memory of {got} bytes, wanted {want} that begin on a line of 64")
             }
         }
     }

@@ -125,10 +125,20 @@ fn bf16_products_of_many_rows() {
                     let mut c = vec![7f32; m * n];
                     gemm(isa, a, b, MatMut::new(&mut c, m, n, n).unwrap(), false).unwrap();
                     assert_close(&c, &want, BASE, &format!("{isa} {shape:?}"));
+                    assert_close(&packed(isa, a, b), &want, BASE, &format!("{isa} {shape:?} packed"));
                 }
             }
         });
     }
+}
+
+/// The product with a B in panels.
+fn packed(isa: Isa, a: Mat<'_, bf16>, b: Mat<'_, bf16>) -> Vec<f32> {
+    let (m, n) = (a.rows(), b.cols());
+    let mut c = vec![7f32; m * n];
+    let panels = PackedB::new(isa, b);
+    gemm_packed(a, &panels, 0..n, MatMut::new(&mut c, m, n, n).unwrap(), false).unwrap();
+    c
 }
 
 /// Instructions that take subnormal numbers for zero must not show.
@@ -152,10 +162,15 @@ fn tiny_and_infinite_bf16() {
         let mut c = vec![7f32; m * n];
         let (a, b) = (Mat::row_major(&a, m, k).unwrap(), Mat::row_major(&b, k, n).unwrap());
         gemm(isa, a, b, MatMut::new(&mut c, m, n, n).unwrap(), false).unwrap();
-        for (i, (c, want)) in c.chunks(n).zip(want.chunks(n)).enumerate() {
-            let first = (f64::from(c[0]), want[0]);
-            assert!(first.0 == first.1 || first.0.is_nan() && first.1.is_nan(), "{isa} row {i}: {first:?}");
-            assert_close(&c[1..], &want[1..], BASE, &format!("{isa} row {i}"));
+        for c in [c, packed(isa, a, b)] {
+            for (i, (c, want)) in c.chunks(n).zip(want.chunks(n)).enumerate() {
+                let first = (f64::from(c[0]), want[0]);
+                assert!(
+                    first.0 == first.1 || first.0.is_nan() && first.1.is_nan(),
+                    "{isa} row {i}: {first:?}"
+                );
+                assert_close(&c[1..], &want[1..], BASE, &format!("{isa} row {i}"));
+            }
         }
     });
 }
@@ -229,6 +244,8 @@ fn errors_say_what_does_not_fit() {
         gemm(Isa::best(), mat, mat, MatMut::new(&mut [0f32; 9], 3, 3, 3).unwrap(), false).unwrap_err();
     assert_eq!(error.to_string(), "rows of b has 3 elements, wanted 4");
     let packed = PackedB::new(Isa::best(), mat.transposed());
+    let error = PackedB::in_memory(Isa::best(), mat, Box::new([0u8; 64])).unwrap_err();
+    assert!(error.to_string().starts_with("memory of 64 bytes, wanted "), "{error}");
     let c = MatMut::new(&mut [0f32; 6], 3, 2, 2).unwrap().rows();
     assert_eq!(c, 3);
     let mut out = [0f32; 6];

@@ -10,7 +10,9 @@ use std::sync::OnceLock;
 
 use half::bf16;
 
+use super::blocked;
 use super::matrix::{Mat, MatMut};
+use super::packed::{Columns, PackedB};
 use crate::isa::{Isa, Level};
 use crate::scratch::Scratch;
 
@@ -21,11 +23,15 @@ const COLS: usize = 32;
 const LANES: usize = 16;
 /// Pairs in the depth of a block: long, since a tile of C is read and written once for each.
 const DEPTH: usize = 384;
+/// Blocks of a packed B that are as deep together.
+const PARTS: usize = 2 * DEPTH / blocked::DEPTH;
 /// Most bytes of a block of A, which stays in the second-level cache, and of B, in a share of the last.
 const A_BYTES: usize = 560 << 10;
 const B_BYTES: usize = 4 << 20;
 /// Rows up to which B is better read in place.
 const FEW: usize = 8;
+/// Rows from which on pairs are faster than f32 over panels.
+const FEWEST: usize = 4;
 /// Where the largest sum of a row is at least this, what was taken for zero is beyond the precision of the sums.
 const ORDINARY: f32 = 1.0 / (1u128 << 64) as f32;
 
@@ -33,6 +39,13 @@ const ORDINARY: f32 = 1.0 / (1u128 << 64) as f32;
 pub(super) fn suits(isa: Isa, a: &Mat<'_, bf16>, b: &Mat<'_, bf16>) -> bool {
     static FAST: OnceLock<bool> = OnceLock::new();
     let large = a.rows() > FEW && b.cols() >= COLS && a.cols() >= COLS;
+    large && isa.level() == Level::Avx512Vnni && *FAST.get_or_init(fast)
+}
+
+/// As [`suits`], for a B in panels of rows, of which the tile makes pairs.
+pub(super) fn suits_packed(isa: Isa, a: &Mat<'_, bf16>) -> bool {
+    static FAST: OnceLock<bool> = OnceLock::new();
+    let large = a.rows() >= FEWEST && a.cols() >= COLS && a.cols().is_multiple_of(2);
     large && isa.level() == Level::Avx512Vnni && *FAST.get_or_init(fast)
 }
 
@@ -47,6 +60,12 @@ fn fast() -> bool {
 pub(super) fn product(a: Mat<'_, bf16>, b: Mat<'_, bf16>, c: &mut MatMut<'_, f32>) {
     // SAFETY: `suits` found AVX-512 F, BW, DQ, VL, VNNI and BF16.
     unsafe { blocked(a, b, c) }
+}
+
+/// C = A·B for columns of a packed B, for an A that [`suits_packed`] approved and dimensions that fit.
+pub(super) fn product_packed(a: Mat<'_, bf16>, b: &PackedB<bf16>, columns: Columns, c: &mut MatMut<'_, f32>) {
+    // SAFETY: `suits_packed` found AVX-512 F, BW, DQ, VL, VNNI and BF16.
+    unsafe { over_panels(a, b, columns, c) }
 }
 
 /// The next rows of C, from `from` on, where a number taken for zero may show: the sums are not finite, or tiny, and not for
@@ -78,62 +97,100 @@ fn blocked(a: Mat<'_, bf16>, b: Mat<'_, bf16>, c: &mut MatMut<'_, f32>) {
         let cols = block_cols.min(n - j);
         for p in (0..pairs).step_by(DEPTH) {
             let k = DEPTH.min(pairs - p);
-            for (panel, out) in packed_b.chunks_exact_mut(k * COLS).take(cols.div_ceil(COLS)).enumerate() {
+            let packed_b = &mut packed_b[..k * cols.next_multiple_of(COLS)];
+            for (panel, out) in packed_b.chunks_exact_mut(k * COLS).enumerate() {
                 let at = j + panel * COLS;
                 pack::<COLS>(&b.transposed(), at..n.min(at + COLS), p, out);
             }
             for i in (0..m).step_by(block_rows) {
                 let rows = block_rows.min(m - i);
-                for (panel, out) in packed_a.chunks_exact_mut(k * ROWS).take(rows.div_ceil(ROWS)).enumerate()
-                {
-                    let at = i + panel * ROWS;
-                    pack::<ROWS>(&a, at..m.min(at + ROWS), p, out);
-                }
-                sweep(k, &packed_a, &packed_b, (i..i + rows, j..j + cols), c, p > 0);
+                pack_panels(&a, i..i + rows, p, k, &mut packed_a);
+                sweep::<1, false>(k, &packed_a, [packed_b], (i..i + rows, j..j + cols), c, p > 0);
             }
         }
     }
 }
 
-/// All tiles of a block of A and a block of B, `k` pairs deep.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")]
+fn over_panels(a: Mat<'_, bf16>, b: &PackedB<bf16>, columns: Columns, c: &mut MatMut<'_, f32>) {
+    let (m, n, pairs) = (a.rows(), c.cols(), a.cols() / 2);
+    let part = blocked::DEPTH / 2;
+    let block_cols = B_BYTES / (4 * DEPTH) / COLS * COLS;
+    let most = A_BYTES / (4 * DEPTH) / ROWS * ROWS;
+    let block_rows = m.div_ceil(m.div_ceil(most)).next_multiple_of(ROWS);
+    let mut packed_a = Scratch::<u32>::new(pairs.min(DEPTH) * block_rows);
+    for j in (0..n).step_by(block_cols) {
+        let cols = block_cols.min(n - j);
+        for p in (0..pairs).step_by(DEPTH) {
+            let k = DEPTH.min(pairs - p);
+            let mut parts: [&[u32]; PARTS] = [&[]; PARTS];
+            for (q, out) in (p..p + k).step_by(part).zip(&mut parts) {
+                let rows = 2 * part.min(pairs - q);
+                *out = bytemuck::cast_slice(b.block(2 * q, rows, columns, j..j + cols));
+            }
+            for i in (0..m).step_by(block_rows) {
+                let rows = block_rows.min(m - i);
+                pack_panels(&a, i..i + rows, p, k, &mut packed_a);
+                sweep::<PARTS, true>(k, &packed_a, parts, (i..i + rows, j..j + cols), c, p > 0);
+            }
+        }
+    }
+}
+
+/// Rows of A in panels, `k` pairs from `p` on.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")]
-fn sweep(
+fn pack_panels(a: &Mat<'_, bf16>, rows: Range<usize>, p: usize, k: usize, out: &mut [u32]) {
+    for (i, out) in rows.clone().step_by(ROWS).zip(out.chunks_exact_mut(k * ROWS)) {
+        pack::<ROWS>(a, i..rows.end.min(i + ROWS), p, out);
+    }
+}
+
+/// All tiles of a block of A and a block of B, `k` pairs deep. B, in `N` parts of the depth, is in pairs, or in `PLAIN` rows.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")]
+fn sweep<const N: usize, const PLAIN: bool>(
     k: usize,
     a: &[u32],
-    b: &[u32],
+    b: [&[u32]; N],
     (rows, cols): (Range<usize>, Range<usize>),
     c: &mut MatMut<'_, f32>,
     accumulate: bool,
 ) {
     assert!(rows.end <= c.rows() && cols.end <= c.cols());
     let stride = c.row_stride();
-    for (b, j) in b.chunks_exact(k * COLS).zip(cols.clone().step_by(COLS)) {
+    let panels = cols.len().div_ceil(COLS);
+    for (panel, j) in cols.clone().step_by(COLS).enumerate() {
         let width = COLS.min(cols.end - j);
+        let b = b.map(|part| {
+            let size = part.len() / panels;
+            &part[panel * size..][..size]
+        });
         for (a, i) in a.chunks_exact(k * ROWS).zip(rows.clone().step_by(ROWS)) {
             let height = ROWS.min(rows.end - i);
             // SAFETY: rows i..i + height and columns j..j + width are within C, checked above.
             unsafe {
                 let c = c.as_mut_ptr().add(i * stride + j);
                 match height {
-                    1..=4 => tile::<4>(a, b, c, stride, height, width, accumulate),
-                    5..=8 => tile::<8>(a, b, c, stride, height, width, accumulate),
-                    _ => tile::<ROWS>(a, b, c, stride, height, width, accumulate),
+                    1..=4 => tile::<4, N, PLAIN>(a, b, c, stride, height, width, accumulate),
+                    5..=8 => tile::<8, N, PLAIN>(a, b, c, stride, height, width, accumulate),
+                    _ => tile::<ROWS, N, PLAIN>(a, b, c, stride, height, width, accumulate),
                 }
             }
         }
     }
 }
 
-/// `R` rows of two vectors of sums over panels of A and B, of which `height` rows and `width` columns are stored.
+/// `R` rows of two vectors of sums over panels of A and B, of which `height` rows and `width` columns are stored. Of `PLAIN`
+/// rows of B, two become pairs by unpacking, which leaves fours of columns in turn to the one vector and the other.
 ///
 /// # Safety
 /// `c` must be readable and writable for `height` ≤ `R` rows, `stride` apart, of `width` ≤ 32 columns.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")]
-unsafe fn tile<const R: usize>(
+unsafe fn tile<const R: usize, const N: usize, const PLAIN: bool>(
     a: &[u32],
-    b: &[u32],
+    b: [&[u32]; N],
     c: *mut f32,
     stride: usize,
     height: usize,
@@ -147,14 +204,32 @@ unsafe fn tile<const R: usize>(
         }
     }
     let mut acc = [[_mm512_setzero_ps(); 2]; R];
-    for (a, b) in a.as_chunks::<ROWS>().0.iter().zip(b.as_chunks::<COLS>().0) {
-        // SAFETY: 32 words.
-        let b = unsafe { [_mm512_loadu_ps(b.as_ptr().cast()), _mm512_loadu_ps(b[LANES..].as_ptr().cast())] };
-        for (acc, a) in acc.iter_mut().zip(a) {
-            let x = pairs(_mm512_castsi512_ps(_mm512_set1_epi32(*a as i32)));
-            acc[0] = _mm512_dpbf16_ps(acc[0], x, pairs(b[0]));
-            acc[1] = _mm512_dpbf16_ps(acc[1], x, pairs(b[1]));
+    let mut steps = a.as_chunks::<ROWS>().0.iter();
+    for b in b {
+        let size = b.len();
+        for (b, a) in b.as_chunks::<COLS>().0.iter().zip(steps.by_ref()) {
+            let (first, second) = b.split_at(LANES);
+            // The next panel comes as this one is read: few rows of A leave the processor's own prefetch no time.
+            _mm_prefetch::<_MM_HINT_T1>(first.as_ptr().wrapping_add(size).cast());
+            _mm_prefetch::<_MM_HINT_T1>(second.as_ptr().wrapping_add(size).cast());
+            // SAFETY: 16 words each.
+            let b = unsafe {
+                [_mm512_loadu_si512(first.as_ptr().cast()), _mm512_loadu_si512(second.as_ptr().cast())]
+            };
+            let b = if PLAIN {
+                [_mm512_unpacklo_epi16(b[0], b[1]), _mm512_unpackhi_epi16(b[0], b[1])]
+            } else {
+                b
+            };
+            for (acc, a) in acc.iter_mut().zip(a) {
+                let x = pairs(_mm512_set1_epi32(*a as i32));
+                acc[0] = _mm512_dpbf16_ps(acc[0], x, pairs(b[0]));
+                acc[1] = _mm512_dpbf16_ps(acc[1], x, pairs(b[1]));
+            }
         }
+    }
+    if PLAIN {
+        acc.iter_mut().for_each(|acc| *acc = in_order(*acc));
     }
     let masks = [first(width.min(LANES)), first(width.saturating_sub(LANES))];
     for (i, acc) in acc.into_iter().enumerate().take(height) {
@@ -169,10 +244,19 @@ unsafe fn tile<const R: usize>(
     }
 }
 
+/// The columns of a row whose vectors hold fours of columns in turn.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn in_order([a, b]: [__m512; 2]) -> [__m512; 2] {
+    let first = _mm512_setr_epi32(0, 1, 2, 3, 16, 17, 18, 19, 4, 5, 6, 7, 20, 21, 22, 23);
+    let second = _mm512_add_epi32(first, _mm512_set1_epi32(8));
+    [_mm512_permutex2var_ps(a, first, b), _mm512_permutex2var_ps(a, second, b)]
+}
+
 /// The same bits as pairs of bf16.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bf16")]
-fn pairs(v: __m512) -> __m512bh {
+fn pairs(v: __m512i) -> __m512bh {
     // SAFETY: both are 64 bytes, and any bits are pairs of bf16.
     unsafe { core::mem::transmute(v) }
 }

@@ -1,7 +1,7 @@
 //! Blocks that fit the caches.
 
 use super::matrix::{Mat, MatMut};
-use super::micro::{Tile, multiply};
+use super::micro::{Tile, multiply, multiply_in};
 use super::pack::{pack_a, pack_b};
 use super::scalar::{Input, Scalar};
 use crate::scratch::Scratch;
@@ -50,7 +50,7 @@ impl<A: Input, B: Input<Acc = A::Acc>> TileKernel for Blocked<'_, A, B> {
             for p in (0..a.cols()).step_by(DEPTH) {
                 let k = DEPTH.min(a.cols() - p);
                 let panels = pack_panels(s, &b, p, k, j, columns, width, &mut packed_b);
-                let part = Part { p, k, j, columns, accumulate: accumulate || p > 0 };
+                let part = Part { p, k, j, columns, accumulate: accumulate || p > 0, chains: false };
                 sweep::<S, A, B, ROWS, WIDTH>(s, &a, panels, &mut c, part, &mut packed_a);
             }
         }
@@ -109,6 +109,8 @@ pub(super) struct Part {
     pub(super) j: usize,
     pub(super) columns: usize,
     pub(super) accumulate: bool,
+    /// Whether one or two rows may be summed in another order than beside others.
+    pub(super) chains: bool,
 }
 
 /// Multiplies all rows of A with a block of B in panels.
@@ -121,7 +123,7 @@ pub(super) fn sweep<S: Simd, A: Input, B: Input<Acc = A::Acc>, const ROWS: usize
     part: Part,
     packed: &mut [A::Acc],
 ) {
-    let Part { p, k, j, columns, accumulate } = part;
+    let Part { p, k, j, columns, accumulate, chains } = part;
     let width = WIDTH * B::Acc::lanes::<S>();
     assert!(j + columns <= c.cols() && panels.len() >= k * columns.next_multiple_of(width));
     let block_rows = a_rows::<A, ROWS>(a.rows());
@@ -139,6 +141,8 @@ pub(super) fn sweep<S: Simd, A: Input, B: Input<Acc = A::Acc>, const ROWS: usize
                     a_col: ROWS,
                     b: b.as_ptr(),
                     b_row: width,
+                    // The processor's own prefetch stops at pages, and few rows of A leave it no time.
+                    ahead: if ai == 0 { k * width } else { 0 },
                     // SAFETY: row i + `row` and column j + `col` are within C: checked above, and `gemm` checked C's rows.
                     c: unsafe { c.as_mut_ptr().add((i + row) * c.row_stride() + j + col) },
                     c_row: c.row_stride(),
@@ -147,7 +151,7 @@ pub(super) fn sweep<S: Simd, A: Input, B: Input<Acc = A::Acc>, const ROWS: usize
                     accumulate,
                 };
                 // SAFETY: the panels hold k steps of `ROWS` and of `WIDTH` vectors; C as above.
-                unsafe { by_rows::<S, B, ROWS, WIDTH>(s, tile) }
+                unsafe { by_rows::<S, B, ROWS, WIDTH>(s, tile, chains) }
             }
         }
     }
@@ -158,10 +162,16 @@ pub(super) fn sweep<S: Simd, A: Input, B: Input<Acc = A::Acc>, const ROWS: usize
 /// # Safety
 /// As for [`multiply`].
 #[inline(always)]
-unsafe fn by_rows<S: Simd, B: Input, const ROWS: usize, const WIDTH: usize>(s: S, tile: Tile<B>) {
+unsafe fn by_rows<S: Simd, B: Input, const ROWS: usize, const WIDTH: usize>(
+    s: S,
+    tile: Tile<B>,
+    chains: bool,
+) {
     // SAFETY: the caller's promise; a kernel of fewer rows needs less.
     unsafe {
         match tile.rows {
+            1 if chains => multiply_in::<S, B, 1, WIDTH, 4>(s, tile),
+            2 if chains => multiply_in::<S, B, 2, WIDTH, 2>(s, tile),
             1 => multiply::<S, B, 1, WIDTH>(s, tile),
             2 if ROWS > 2 => multiply::<S, B, 2, WIDTH>(s, tile),
             3..=4 if ROWS > 4 => multiply::<S, B, 4, WIDTH>(s, tile),

@@ -107,6 +107,7 @@ impl<B: Input> Direct<'_, B> {
             a_col: a.col_stride(),
             b: b.tail(0, j).as_ptr(),
             b_row: b.row_stride(),
+            ahead: 0,
             // SAFETY: row i and column j are within C, checked above.
             c: unsafe { c.as_mut_ptr().add(i * c.row_stride() + j) },
             c_row: c.row_stride(),

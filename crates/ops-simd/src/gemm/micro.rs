@@ -13,6 +13,8 @@ pub(super) struct Tile<B: Input> {
     pub(super) a_col: usize,
     pub(super) b: *const B,
     pub(super) b_row: usize,
+    /// From a row of B to what is to be in the second cache after this tile; 0 where nothing is.
+    pub(super) ahead: usize,
     pub(super) c: *mut B::Acc,
     pub(super) c_row: usize,
     /// Rows to store.
@@ -30,34 +32,86 @@ pub(super) struct Tile<B: Input> {
 /// `c` readable and writable at i·c_row + j for i < rows, j < cols, by nobody else. rows ≤ `ROWS`, cols ≤ `WIDTH` vectors.
 #[inline(always)]
 pub(super) unsafe fn multiply<S: Simd, B: Input, const ROWS: usize, const WIDTH: usize>(s: S, tile: Tile<B>) {
+    // SAFETY: the caller's promises are the same.
+    unsafe { multiply_in::<S, B, ROWS, WIDTH, 1>(s, tile) }
+}
+
+/// As [`multiply`], with sums of its own for every `CHAINS`th step of the depth: those of few rows would wait for each other.
+///
+/// # Safety
+/// As for [`multiply`].
+#[inline(always)]
+pub(super) unsafe fn multiply_in<
+    S: Simd,
+    B: Input,
+    const ROWS: usize,
+    const WIDTH: usize,
+    const CHAINS: usize,
+>(
+    s: S,
+    tile: Tile<B>,
+) {
     let lanes = B::Acc::lanes::<S>();
-    let zero = B::Acc::splat(s, B::Acc::default());
-    let mut acc = [[zero; WIDTH]; ROWS];
+    let mut chains = [[[B::Acc::splat(s, B::Acc::default()); WIDTH]; ROWS]; CHAINS];
     // C is far away by now, and needed only after the loop.
     for i in 0..tile.rows.min(ROWS) {
         for j in (0..WIDTH * lanes).step_by(64 / size_of::<B::Acc>()) {
             s.prefetch(tile.c.wrapping_add(i * tile.c_row + j));
         }
     }
-    let (mut a, mut b) = (tile.a, tile.b);
-    for _ in 0..tile.k {
-        let mut row = [zero; WIDTH];
-        for (j, row) in row.iter_mut().enumerate() {
-            // SAFETY: the caller promises `WIDTH` vectors in each of k rows of `b`.
-            *row = unsafe { B::load_wide(s, b.add(j * lanes)) };
+    let mut now = tile;
+    for _ in 0..tile.k / CHAINS {
+        for acc in &mut chains {
+            // SAFETY: the caller promises k steps.
+            unsafe { step(s, &mut now, acc) }
         }
-        for (i, acc) in acc.iter_mut().enumerate() {
-            // SAFETY: the caller promises `ROWS` numbers in each of k columns of `a`.
-            let x = B::Acc::splat(s, unsafe { *a.add(i * tile.a_row) });
-            for (acc, row) in acc.iter_mut().zip(row) {
-                *acc = B::Acc::mul_add(s, x, row, *acc);
+    }
+    for acc in chains.iter_mut().take(tile.k % CHAINS) {
+        // SAFETY: the caller promises k steps, of which these are left.
+        unsafe { step(s, &mut now, acc) }
+    }
+    let mut acc = chains[0];
+    for chain in &chains[1..] {
+        for (acc, chain) in acc.iter_mut().zip(chain) {
+            for (acc, chain) in acc.iter_mut().zip(chain) {
+                *acc = B::Acc::add(s, *acc, *chain);
             }
         }
-        a = a.wrapping_add(tile.a_col);
-        b = b.wrapping_add(tile.b_row);
     }
     // SAFETY: the caller promises rows · cols of `c`.
     unsafe { store(s, acc, tile) }
+}
+
+/// One step of the depth, and on to the next.
+///
+/// # Safety
+/// As for [`multiply`]; a step must be left.
+#[inline(always)]
+unsafe fn step<S: Simd, B: Input, const ROWS: usize, const WIDTH: usize>(
+    s: S,
+    tile: &mut Tile<B>,
+    acc: &mut [[<B::Acc as Scalar>::V<S>; WIDTH]; ROWS],
+) {
+    let lanes = B::Acc::lanes::<S>();
+    if tile.ahead > 0 {
+        for j in (0..WIDTH * lanes).step_by(64 / size_of::<B>()) {
+            s.prefetch_far(tile.b.wrapping_add(tile.ahead + j));
+        }
+    }
+    let mut row = [B::Acc::splat(s, B::Acc::default()); WIDTH];
+    for (j, row) in row.iter_mut().enumerate() {
+        // SAFETY: the caller promises `WIDTH` vectors in each of k rows of `b`.
+        *row = unsafe { B::load_wide(s, tile.b.add(j * lanes)) };
+    }
+    for (i, acc) in acc.iter_mut().enumerate() {
+        // SAFETY: the caller promises `ROWS` numbers in each of k columns of `a`.
+        let x = B::Acc::splat(s, unsafe { *tile.a.add(i * tile.a_row) });
+        for (acc, row) in acc.iter_mut().zip(row) {
+            *acc = B::Acc::mul_add(s, x, row, *acc);
+        }
+    }
+    tile.a = tile.a.wrapping_add(tile.a_col);
+    tile.b = tile.b.wrapping_add(tile.b_row);
 }
 
 /// # Safety

@@ -8,7 +8,7 @@ use super::pack::pack_b;
 use super::scalar::{Input, Scalar};
 use crate::error::{Error, same_len};
 use crate::isa::Isa;
-use crate::scratch::Line;
+use crate::memory::{Lines, Memory, fit};
 use crate::simd::{Kernel, Simd, TileKernel};
 
 /// B `[k, n]` in the panels that the kernel reads, for weights that many products share. Elements keep their type;
@@ -18,23 +18,38 @@ pub struct PackedB<T> {
     k: usize,
     n: usize,
     tile: usize,
-    lines: Vec<Line>,
+    memory: Box<dyn Memory>,
     of: std::marker::PhantomData<T>,
 }
 
 impl<T: Input> PackedB<T> {
     /// Copies `b` to panels for `isa`.
     pub fn new(isa: Isa, b: Mat<'_, T>) -> Self {
-        let tile = T::panel_width(isa);
-        let padded = b.cols().next_multiple_of(tile);
-        let elements = b.rows().saturating_mul(padded);
-        let lines = vec![Line::ZERO; elements.saturating_mul(size_of::<T>()).div_ceil(64)];
-        let mut packed = Self { isa, k: b.rows(), n: b.cols(), tile, lines, of: std::marker::PhantomData };
-        if elements > 0 {
-            let out = &mut bytemuck::cast_slice_mut(&mut packed.lines)[..elements];
-            T::pack_panels(isa, b, tile, out);
+        let memory = Lines::boxed(Self::size(isa, b.rows(), b.cols()));
+        Self::pack(isa, b, memory)
+    }
+
+    /// As [`PackedB::new`], in `memory` of at least [`PackedB::size`] bytes.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] when it is smaller, or not aligned.
+    pub fn in_memory(isa: Isa, b: Mat<'_, T>, memory: Box<dyn Memory>) -> Result<Self, Error> {
+        Ok(Self::pack(isa, b, fit(memory, Self::size(isa, b.rows(), b.cols()))?))
+    }
+
+    /// Bytes that a B `[k, n]` takes, saturated.
+    pub fn size(isa: Isa, k: usize, n: usize) -> usize {
+        let padded = n.div_ceil(T::panel_width(isa)).saturating_mul(T::panel_width(isa));
+        padded.saturating_mul(k).saturating_mul(size_of::<T>())
+    }
+
+    fn pack(isa: Isa, b: Mat<'_, T>, mut memory: Box<dyn Memory>) -> Self {
+        let (k, n, tile) = (b.rows(), b.cols(), T::panel_width(isa));
+        let bytes = Self::size(isa, k, n);
+        if bytes > 0 {
+            T::pack_panels(isa, b, tile, bytemuck::cast_slice_mut(&mut (*memory).as_mut()[..bytes]));
         }
-        packed
+        Self { isa, k, n, tile, memory, of: std::marker::PhantomData }
     }
 
     /// Rows of B.
@@ -54,15 +69,25 @@ impl<T: Input> PackedB<T> {
 
     /// Bytes that it takes.
     pub fn bytes(&self) -> usize {
-        self.lines.len() * 64
+        Self::size(self.isa, self.k, self.n)
+    }
+
+    /// What the panels are made for.
+    pub(super) fn isa(&self) -> Isa {
+        self.isa
+    }
+
+    /// The panels of rows p..p + k, a block of the depth, and of the part `range` of `columns`.
+    pub(super) fn block(&self, p: usize, k: usize, columns: Columns, range: Range<usize>) -> &[T] {
+        self.panels(p, k, columns.start + range.start, columns.start + range.end)
     }
 
     /// The panels of rows p..p + k and the columns from `start`, a panel's first, to `end`.
     fn panels(&self, p: usize, k: usize, start: usize, end: usize) -> &[T] {
         let padded = self.n.next_multiple_of(self.tile);
         let from = p * padded + k * start;
-        let all: &[T] = bytemuck::cast_slice(&self.lines);
-        &all[from..from + k * (end - start).next_multiple_of(self.tile)]
+        let to = from + k * (end - start).next_multiple_of(self.tile);
+        bytemuck::cast_slice(&(*self.memory).as_ref()[from * size_of::<T>()..to * size_of::<T>()])
     }
 }
 
@@ -205,7 +230,8 @@ impl<A: Input, B: Input<Acc = A::Acc>> TileKernel for Packed<'_, A, B> {
             for p in (0..a.cols()).step_by(DEPTH) {
                 let k = DEPTH.min(a.cols() - p);
                 let panels = b.panels(p, k, j, j + columns);
-                let part = Part { p, k, j: j - start, columns, accumulate: accumulate || p > 0 };
+                let accumulate = accumulate || p > 0;
+                let part = Part { p, k, j: j - start, columns, accumulate, chains: a.rows() <= 2 };
                 sweep::<S, A, B, ROWS, WIDTH>(s, &a, panels, &mut c, part, &mut packed_a);
             }
         }

@@ -148,10 +148,23 @@ impl Scalar for f32 {
 #[cfg(target_arch = "x86_64")]
 fn product_bf16(isa: Isa, a: Mat<'_, bf16>, b: Mat<'_, bf16>, mut c: MatMut<'_, f32>) {
     bf16_avx512::product(a, b, &mut c);
+    again(a, c, |a, c| product_or_skinny(isa, a, b, c, false));
+}
+
+/// As [`product_bf16`].
+#[cfg(target_arch = "x86_64")]
+fn packed_bf16(b: &PackedB<bf16>, a: Mat<'_, bf16>, columns: Columns, mut c: MatMut<'_, f32>) {
+    bf16_avx512::product_packed(a, b, columns, &mut c);
+    again(a, c, |a, c| packed::product(b, a, columns, c, false));
+}
+
+/// Computes the doubtful rows of a product by pairs once more.
+#[cfg(target_arch = "x86_64")]
+fn again(a: Mat<'_, bf16>, mut c: MatMut<'_, f32>, product: impl Fn(Mat<'_, bf16>, MatMut<'_, f32>)) {
     let mut from = 0;
     while let Some(rows) = bf16_avx512::doubtful(&a, &mut c, from) {
         let part = c.reborrow().split_at_row(rows.start).1.split_at_row(rows.len()).0;
-        product_or_skinny(isa, a.block(rows.start, rows.len(), 0, a.cols()), b, part, false);
+        product(a.block(rows.start, rows.len(), 0, a.cols()), part);
         from = rows.end;
     }
 }
@@ -413,6 +426,12 @@ impl Input for bf16 {
         c: MatMut<'_, f32>,
         accumulate: bool,
     ) {
+        #[cfg(target_arch = "x86_64")]
+        if let (Operand::Bf16(a), false) = (a, accumulate)
+            && bf16_avx512::suits_packed(b.isa(), &a)
+        {
+            return packed_bf16(b, a, columns, c);
+        }
         packed_f32(b, a, columns, c, accumulate);
     }
     #[inline(always)]

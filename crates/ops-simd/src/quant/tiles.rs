@@ -8,7 +8,7 @@ use super::rows_avx512;
 use crate::error::Error;
 #[cfg(target_arch = "x86_64")]
 use crate::isa::{Isa, Level};
-use crate::scratch::Line;
+use crate::memory::{Lines, Memory, fit};
 
 /// Rows of a tile.
 pub const TILE_ROWS: usize = 16;
@@ -22,7 +22,7 @@ pub struct Tiles {
     format: Format,
     n: usize,
     k: usize,
-    lines: Vec<Line>,
+    memory: Box<dyn Memory>,
 }
 
 /// A tile.
@@ -38,7 +38,21 @@ impl Tiles {
     /// # Errors
     /// [`Error::Multiple`] when k is not a multiple of 32, [`Error::Length`] when `raw` is not as long as that takes.
     pub fn new(format: Format, raw: &[u8], n: usize, k: usize) -> Result<Self, Error> {
-        let mut tiles = Self { format, n: 0, k: 0, lines: Vec::new() };
+        Self::in_memory(format, raw, n, k, Lines::boxed(0))
+    }
+
+    /// As [`Tiles::new`], in `memory` of at least [`Tiles::size`] bytes; other memory takes its place if it has fewer.
+    ///
+    /// # Errors
+    /// As [`Tiles::new`]; [`Error::Memory`] for memory that does not begin on a cache line.
+    pub fn in_memory(
+        format: Format,
+        raw: &[u8],
+        n: usize,
+        k: usize,
+        memory: Box<dyn Memory>,
+    ) -> Result<Self, Error> {
+        let mut tiles = Self { format, n: 0, k: 0, memory: fit(memory, 0)? };
         tiles.repack(format, raw, n, k)?;
         Ok(tiles)
     }
@@ -50,14 +64,20 @@ impl Tiles {
     pub fn repack(&mut self, format: Format, raw: &[u8], n: usize, k: usize) -> Result<(), Error> {
         let blocks = check(format, raw.len(), n, k)?;
         (self.format, self.n, self.k) = (format, n, k);
-        self.lines.resize(self.tile_lines() * n.div_ceil(TILE_ROWS), Line::ZERO);
         let row_bytes = blocks * format.block_bytes();
         if row_bytes == 0 || n == 0 {
             return Ok(());
         }
-        let tile_bytes = self.tile_lines() * 64;
-        let out = bytemuck::cast_slice_mut::<Line, u8>(&mut self.lines).chunks_exact_mut(tile_bytes);
+        let (tile_bytes, size) = (tile_bytes(format, k), Self::size(format, n, k));
+        if (*self.memory).as_ref().len() < size {
+            self.memory = Lines::boxed(size);
+        }
+        let out = (*self.memory).as_mut()[..size].chunks_exact_mut(tile_bytes);
         for (out, rows) in out.zip(raw.chunks(TILE_ROWS * row_bytes)) {
+            // A last tile that is not full keeps nothing of what the memory held.
+            if rows.len() < TILE_ROWS * row_bytes {
+                out.fill(0);
+            }
             let (quants, scales) = out.split_at_mut(blocks * format.quant_bytes() * TILE_ROWS);
             #[cfg(target_arch = "x86_64")]
             if Isa::best().level() == Level::Avx512Vnni && rows.len() == TILE_ROWS * row_bytes {
@@ -99,21 +119,27 @@ impl Tiles {
 
     /// Bytes that it takes.
     pub fn bytes(&self) -> usize {
-        self.lines.len() * 64
+        Self::size(self.format, self.n, self.k)
     }
 
-    fn tile_lines(&self) -> usize {
-        (self.k / BLOCK * self.format.block_bytes() * TILE_ROWS).div_ceil(64)
+    /// Bytes that `n` rows of `k` weights take, saturated.
+    pub fn size(format: Format, n: usize, k: usize) -> usize {
+        n.div_ceil(TILE_ROWS).saturating_mul(tile_bytes(format, k))
     }
 
     /// Tile `i`, which there must be.
     pub(super) fn tile(&self, i: usize) -> Tile<'_> {
         let blocks = self.k / BLOCK;
-        let lines = &self.lines[i * self.tile_lines()..][..self.tile_lines()];
-        let bytes: &[u8] = bytemuck::cast_slice(lines);
+        let size = tile_bytes(self.format, self.k);
+        let bytes = &(*self.memory).as_ref()[i * size..][..size];
         let (quants, rest) = bytes.split_at(blocks * self.format.quant_bytes() * TILE_ROWS);
         Tile { quants, scales: bytemuck::cast_slice(&rest[..blocks * 2 * TILE_ROWS]) }
     }
+}
+
+/// Bytes of a tile, whole lines.
+fn tile_bytes(format: Format, k: usize) -> usize {
+    (k / BLOCK).saturating_mul(format.block_bytes() * TILE_ROWS).div_ceil(64).saturating_mul(64)
 }
 
 /// Puts a row in its place in a tile.
