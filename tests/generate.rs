@@ -6,7 +6,7 @@ mod llama;
 
 use llama::Llama;
 use ops_gguf::Gguf;
-use rocm_ops::model::QuantTransformer;
+use rocm_ops::model::PackWeights;
 use rocm_ops::{Checked, Cpu, Float, Reference};
 
 fn model(dtype: &str) -> Gguf {
@@ -28,15 +28,15 @@ fn largest(logits: &[f32]) -> u32 {
 }
 
 /// The most likely continuation, the prompt read in one pass or token by token.
-fn greedy<T: Float, B: QuantTransformer<T>>(
+fn greedy<T: Float, B: PackWeights<T>>(
     b: &B,
     gguf: &Gguf,
     prompt: &[u32],
     n: usize,
     one_pass: bool,
 ) -> Vec<u32> {
-    let model = Llama::load(b, gguf, prompt.len() + n).unwrap();
-    let mut state = model.state::<T, B>(b, prompt.len() + n).unwrap();
+    let model = Llama::<T, B>::load(b, gguf, prompt.len() + n).unwrap();
+    let mut state = model.state(b, prompt.len() + n).unwrap();
     let step = if one_pass { prompt.len() } else { 1 };
     let mut logits = Vec::new();
     for tokens in prompt.chunks(step) {
@@ -50,7 +50,7 @@ fn greedy<T: Float, B: QuantTransformer<T>>(
     ids
 }
 
-fn check<B: QuantTransformer<f32>>(b: &B, cases: usize, tokens: usize) {
+fn check<B: PackWeights<f32>>(b: &B, cases: usize, tokens: usize) {
     let gguf = model("f16");
     for (prompt, want) in expected().into_iter().take(cases) {
         let n = want.len().min(tokens);
@@ -102,9 +102,9 @@ fn quantized_logits_stay_close_to_the_reference() {
     }
 }
 
-fn forward_once<B: QuantTransformer<f32>>(b: &B, gguf: &Gguf, prompt: &[u32]) -> Vec<f32> {
-    let model = Llama::load(b, gguf, prompt.len()).unwrap();
-    let mut state = model.state::<f32, B>(b, prompt.len()).unwrap();
+fn forward_once<B: PackWeights<f32>>(b: &B, gguf: &Gguf, prompt: &[u32]) -> Vec<f32> {
+    let model = Llama::<f32, B>::load(b, gguf, prompt.len()).unwrap();
+    let mut state = model.state(b, prompt.len()).unwrap();
     model.forward(b, &mut state, prompt).unwrap()
 }
 
@@ -124,7 +124,7 @@ fn a_model_that_does_not_fit_is_an_error_that_names_what_is_wrong() {
         let mut body = writer.write_to(Vec::new()).unwrap();
         kept().for_each(|t| body.write(t.name(), t.bytes().unwrap()).unwrap());
         let file = Gguf::from_bytes(body.finish().unwrap()).unwrap();
-        Llama::load(&Cpu::new(), &file, 16).err().expect("refused").to_string()
+        Llama::<f32, Cpu>::load(&Cpu::new(), &file, 16).err().expect("refused").to_string()
     };
     let unknown = rewritten(Some(("general.architecture", "mamba".into())), "");
     assert!(unknown.contains("mamba"), "{unknown}");

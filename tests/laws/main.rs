@@ -4,4 +4,5 @@ mod custom;
 mod device;
 mod everywhere;
 mod model;
+mod packed;
 mod properties;

@@ -10,7 +10,7 @@ mod standin;
 
 use llama::Llama;
 use ops_gguf::Gguf;
-use rocm_ops::model::QuantTransformer;
+use rocm_ops::model::PackWeights;
 use rocm_ops::{Checked, Cpu, Float, Reference, Rocm, f16};
 use standin::with_standin;
 
@@ -36,10 +36,10 @@ fn largest(logits: &[f32]) -> u32 {
 }
 
 /// The logits of every step, each fed the tokens that ought to follow.
-fn forced<T: Float, B: QuantTransformer<T>>(b: &B, gguf: &Gguf, steps: usize) -> Vec<Vec<f32>> {
+fn forced<T: Float, B: PackWeights<T>>(b: &B, gguf: &Gguf, steps: usize) -> Vec<Vec<f32>> {
     let (prompt, ids) = expected();
-    let model = Llama::load(b, gguf, prompt.len() + steps).unwrap();
-    let mut state = model.state::<T, B>(b, prompt.len() + steps).unwrap();
+    let model = Llama::<T, B>::load(b, gguf, prompt.len() + steps).unwrap();
+    let mut state = model.state(b, prompt.len() + steps).unwrap();
     let mut logits = vec![model.forward(b, &mut state, &prompt).unwrap()];
     for id in &ids[..steps - 1] {
         logits.push(model.forward(b, &mut state, &[*id]).unwrap());

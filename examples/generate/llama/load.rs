@@ -1,17 +1,19 @@
 //! Tensors of a file as weights.
-use super::{Config, Layer, Llama, Result};
+use super::{Config, Failure, Layer, Llama, Result};
 use ops_gguf::{GgmlType, Gguf, Tensor as FileTensor};
-use rocm_ops::model::{RopeScaling, RopeTables, Weight};
+use rocm_ops::model::{PackWeights, RopeScaling, RopeTables, Weight};
 use rocm_ops::quant::{BlockQ4_0, BlockQ8_0};
-use rocm_ops::{Backend, Element, Layout, Tensor, TensorOf, bf16, f16};
+use rocm_ops::{Backend, Element, Float, Layout, Tensor, TensorOf, bf16, f16};
 use std::sync::Arc;
 
-pub(super) fn load<B: Backend>(b: &B, gguf: &Gguf, context: usize) -> Result<Llama<B::Space>> {
+pub(super) fn load<T: Float, B: PackWeights<T>>(b: &B, gguf: &Gguf, context: usize) -> Result<Llama<T, B>> {
     let mut config = Config::new(gguf.metadata())?;
     let Config { dim, ffn, heads, kv_heads, head_dim, .. } = config;
     let (q, kv) = (product(heads, head_dim)?, product(kv_heads, head_dim)?);
-    let layer = |i: usize| -> Result<Layer<B::Space>> {
-        let weight = |part: &str, dims| weight(b, &gguf.tensor(&format!("blk.{i}.{part}.weight"))?, dims);
+    let layer = |i: usize| -> Result<Layer<T, B>> {
+        let weight = |part: &str, dims| {
+            Ok::<_, Failure>(b.pack(weight(b, &gguf.tensor(&format!("blk.{i}.{part}.weight"))?, dims)?)?)
+        };
         let norm = |part: &str| norm(b, &gguf.tensor(&format!("blk.{i}.{part}.weight"))?, dim);
         Ok(Layer {
             attn_norm: norm("attn_norm")?,
@@ -48,7 +50,10 @@ pub(super) fn load<B: Backend>(b: &B, gguf: &Gguf, context: usize) -> Result<Lla
         embedding: weight(b, &embedding, [vocab, dim])?,
         layers: (0..config.layers).map(layer).collect::<Result<_>>()?,
         output_norm: norm(b, &gguf.tensor("output_norm.weight")?, dim)?,
-        output: gguf.find("output.weight").map(|t| weight(b, &t, [vocab, dim])).transpose()?,
+        output: gguf
+            .find("output.weight")
+            .map(|t| Ok::<_, Failure>(b.pack(weight(b, &t, [vocab, dim])?)?))
+            .transpose()?,
         config,
         cos,
         sin,

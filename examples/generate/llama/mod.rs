@@ -1,8 +1,8 @@
 //! A decoder of the Llama architecture, written once for every backend and float type.
 use ops_gguf::Gguf;
-use rocm_ops::model::{KvCache, QuantTransformer, Weight};
+use rocm_ops::model::{KvCache, PackWeights, Weight};
 use rocm_ops::ops::*;
-use rocm_ops::{Backend, Float, Ref, Shape, Space, Tensor, TensorOf, View};
+use rocm_ops::{Float, Ref, Shape, Space, TensorOf, View};
 use std::error::Error;
 
 mod config;
@@ -11,32 +11,34 @@ mod load;
 pub(crate) use config::Config;
 
 /// Errors of files, of ops, and of this program's own.
-pub(crate) type Result<T> = core::result::Result<T, Box<dyn Error + Send + Sync>>;
+pub(crate) type Failure = Box<dyn Error + Send + Sync>;
+pub(crate) type Result<T> = core::result::Result<T, Failure>;
 
 /// The weights of one layer.
-struct Layer<S: Space> {
-    attn_norm: Tensor<S, f32>,
-    q: Weight<S>,
-    k: Weight<S>,
-    v: Weight<S>,
-    o: Weight<S>,
-    ffn_norm: Tensor<S, f32>,
-    gate: Weight<S>,
-    up: Weight<S>,
-    down: Weight<S>,
+struct Layer<T: Float, B: PackWeights<T>> {
+    attn_norm: TensorOf<B, f32>,
+    q: B::Packed,
+    k: B::Packed,
+    v: B::Packed,
+    o: B::Packed,
+    ffn_norm: TensorOf<B, f32>,
+    gate: B::Packed,
+    up: B::Packed,
+    down: B::Packed,
 }
 
-/// The model: its weights as the file has them, in a backend's memory.
-pub(crate) struct Llama<S: Space> {
+/// The model in a backend's memory, its matrices in the order that the backend reads them in.
+pub(crate) struct Llama<T: Float, B: PackWeights<T>> {
     /// What the file says of the model.
     pub(crate) config: Config,
-    embedding: Weight<S>,
-    layers: Vec<Layer<S>>,
-    output_norm: Tensor<S, f32>,
+    /// A table to look rows up in, and so as the file has it.
+    embedding: Weight<B::Space>,
+    layers: Vec<Layer<T, B>>,
+    output_norm: TensorOf<B, f32>,
     /// Absent where the embedding serves for both ends.
-    output: Option<Weight<S>>,
-    cos: Tensor<S, f32>,
-    sin: Tensor<S, f32>,
+    output: Option<B::Packed>,
+    cos: TensorOf<B, f32>,
+    sin: TensorOf<B, f32>,
 }
 
 /// What the model remembers of a text.
@@ -51,20 +53,16 @@ impl<S: Space, T: Float> State<S, T> {
     }
 }
 
-impl<S: Space> Llama<S> {
+impl<T: Float, B: PackWeights<T>> Llama<T, B> {
     /// The model in `gguf`, for texts of up to `context` tokens.
     ///
-    /// Weights are adopted where the backend can use the file's memory in place.
-    pub(crate) fn load<B: Backend<Space = S>>(backend: &B, gguf: &Gguf, context: usize) -> Result<Self> {
+    /// What is not packed is adopted where the backend can use the file's memory in place.
+    pub(crate) fn load(backend: &B, gguf: &Gguf, context: usize) -> Result<Self> {
         load::load(backend, gguf, context)
     }
 
     /// An empty memory for `capacity` tokens.
-    pub(crate) fn state<T: Float, B: Backend<Space = S>>(
-        &self,
-        backend: &B,
-        capacity: usize,
-    ) -> Result<State<S, T>> {
+    pub(crate) fn state(&self, backend: &B, capacity: usize) -> Result<State<B::Space, T>> {
         let dims = [1, self.config.kv_heads, capacity, self.config.head_dim];
         let caches =
             (0..self.layers.len()).map(|_| Ok(KvCache::new(backend, dims)?)).collect::<Result<_>>()?;
@@ -72,12 +70,7 @@ impl<S: Space> Llama<S> {
     }
 
     /// Reads `tokens` after what `state` holds and answers the logits of the token to come.
-    pub(crate) fn forward<T: Float, B: QuantTransformer<T> + Backend<Space = S>>(
-        &self,
-        b: &B,
-        state: &mut State<S, T>,
-        tokens: &[u32],
-    ) -> Result<Vec<f32>> {
+    pub(crate) fn forward(&self, b: &B, state: &mut State<B::Space, T>, tokens: &[u32]) -> Result<Vec<f32>> {
         let ids = b.tensor(&[tokens.len()], tokens)?;
         let mut x: TensorOf<B, T> = self.embedding.rows(b, ids.as_ref())?;
         let mut h = match self.layers.first() {
@@ -94,17 +87,20 @@ impl<S: Space> Llama<S> {
             (h, x) = b.add_rms_norm(f.as_ref(), x2.as_ref(), norm.as_ref(), self.add_rms_norm())?;
         }
         let last = h.as_ref().narrow(0, tokens.len() - 1, 1)?;
-        let logits: TensorOf<B, T> = self.output.as_ref().unwrap_or(&self.embedding).linear(b, last)?;
+        let logits = match &self.output {
+            Some(output) => b.linear_packed(last, output)?,
+            None => self.embedding.linear(b, last)?,
+        };
         let logits: TensorOf<B, f32> = b.cast(logits.as_ref())?;
         Ok(logits.as_ref().to_vec(b)?)
     }
 
     /// Attention over everything seen so far, `h[t, dim]`.
-    fn attention<T: Float, B: QuantTransformer<T> + Backend<Space = S>>(
+    fn attention(
         &self,
         b: &B,
-        layer: &Layer<S>,
-        cache: &mut KvCache<S, T>,
+        layer: &Layer<T, B>,
+        cache: &mut KvCache<B::Space, T>,
         h: Ref<'_, B, T>,
     ) -> Result<TensorOf<B, T>> {
         let Config { heads, kv_heads, head_dim, rope_dim, .. } = self.config;
@@ -112,9 +108,9 @@ impl<S: Space> Llama<S> {
         // [t, heads · d] seen as [1, heads, t, d]: views, no copies.
         let by_head = |heads: usize| [1, t, heads, head_dim];
 
-        let mut q: TensorOf<B, T> = layer.q.linear(b, h)?;
-        let mut k: TensorOf<B, T> = layer.k.linear(b, h)?;
-        let v: TensorOf<B, T> = layer.v.linear(b, h)?;
+        let mut q = b.linear_packed(h, &layer.q)?;
+        let mut k = b.linear_packed(h, &layer.k)?;
+        let v = b.linear_packed(h, &layer.v)?;
         for (x, heads) in [(&mut q, heads), (&mut k, kv_heads)] {
             let x = x.as_mut().reshape(&by_head(heads))?.transpose(1, 2)?.narrow(-1, 0, rope_dim)?;
             let rope = Rope::new(RopeForm::Interleaved).start(start);
@@ -128,25 +124,20 @@ impl<S: Space> Llama<S> {
         let mut o = b.empty(Shape::new(&[t, heads * head_dim])?)?;
         let o_by_head = o.as_mut().reshape(&by_head(heads))?.transpose(1, 2)?;
         b.attention_into(q, cache.keys()?, cache.values()?, o_by_head, Attention::<T>::causal())?;
-        Ok(layer.o.linear(b, o.as_ref())?)
+        Ok(b.linear_packed(o.as_ref(), &layer.o)?)
     }
 
-    fn feed_forward<T: Float, B: QuantTransformer<T> + Backend<Space = S>>(
-        &self,
-        b: &B,
-        layer: &Layer<S>,
-        h: Ref<'_, B, T>,
-    ) -> Result<TensorOf<B, T>> {
-        let gate: TensorOf<B, T> = layer.gate.linear(b, h)?;
-        let up: TensorOf<B, T> = layer.up.linear(b, h)?;
+    fn feed_forward(&self, b: &B, layer: &Layer<T, B>, h: Ref<'_, B, T>) -> Result<TensorOf<B, T>> {
+        let gate = b.linear_packed(h, &layer.gate)?;
+        let up = b.linear_packed(h, &layer.up)?;
         let f = b.swiglu(gate.as_ref(), up.as_ref())?;
-        Ok(layer.down.linear(b, f.as_ref())?)
+        Ok(b.linear_packed(f.as_ref(), &layer.down)?)
     }
 
-    fn rms_norm<T: Float>(&self) -> RmsNorm<T, f32> {
+    fn rms_norm(&self) -> RmsNorm<T, f32> {
         RmsNorm::eps(self.config.norm_eps)
     }
-    fn add_rms_norm<T: Float>(&self) -> AddRmsNorm<T, f32> {
+    fn add_rms_norm(&self) -> AddRmsNorm<T, f32> {
         AddRmsNorm::eps(self.config.norm_eps)
     }
 }

@@ -1,8 +1,8 @@
 //! Every op twice, compared.
 use super::Wrapper;
 use crate::{
-    Backend, Call, Element, Error, Execute, Op, Operands, OutputVisitor, Reason, Result, Tensor, TensorMut,
-    View,
+    Backend, Call, Element, Error, Execute, Op, Operands, OutputVisitor, Reason, Ref, Result, Tensor,
+    TensorMut, TensorOf, Tolerance, View,
 };
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -64,6 +64,15 @@ impl<P, R> Checked<P, R> {
         self.mismatches.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// The backend that it is checked against.
+    pub fn reference(&self) -> &R {
+        &self.reference
+    }
+    /// Counts a call, and tells whether it is one to be checked.
+    pub(crate) fn next_is_checked(&self) -> bool {
+        self.calls.fetch_add(1, Ordering::Relaxed).is_multiple_of(self.every)
+    }
+
     fn report(&self, mismatch: Error) -> Result<()> {
         match self.on_mismatch {
             OnMismatch::Fail => Err(mismatch),
@@ -74,6 +83,43 @@ impl<P, R> Checked<P, R> {
             }
         }
     }
+}
+
+impl<P: Backend, R: Backend> Checked<P, R> {
+    /// Reports where `got` is farther from `want` than `tolerance`.
+    pub(crate) fn compare<T: Element>(
+        &self,
+        op: &'static str,
+        output: &'static str,
+        tolerance: Tolerance,
+        got: Ref<'_, P, T>,
+        want: &TensorOf<R, T>,
+    ) -> Result<()> {
+        let mismatch = mismatch(op, output, tolerance, (&self.primary, got), (&self.reference, want))?;
+        mismatch.map_or(Ok(()), |mismatch| self.report(mismatch))
+    }
+}
+
+/// Where the one is farther from the other than `tolerance`.
+fn mismatch<P: Backend, R: Backend, T: Element>(
+    op: &'static str,
+    output: &'static str,
+    tolerance: Tolerance,
+    (primary, got): (&P, Ref<'_, P, T>),
+    (reference, want): (&R, &TensorOf<R, T>),
+) -> Result<Option<Error>> {
+    let layout = *got.layout();
+    let (got, want) = (got.to_vec(primary)?, want.as_ref().to_vec(reference)?);
+    let verdict = tolerance.judge_pair(&got, &want);
+    Ok(verdict.bad.map(|at| Error::Mismatch {
+        op,
+        output,
+        index: layout.index_of(at),
+        got: format!("{:?}", got[at]),
+        want: format!("{:?}", want[at]),
+        nmse: verdict.nmse,
+        limit: verdict.limit,
+    }))
 }
 
 impl<P: Backend, R: Backend> Wrapper for Checked<P, R> {
@@ -94,7 +140,7 @@ impl<O: Op, P: Execute<O>, R: Execute<O>> Execute<O> for Checked<P, R> {
 
     fn execute(&self, mut call: Call<'_, '_, O, P::Space>) -> Result<()> {
         let op = call.op();
-        if !self.calls.fetch_add(1, Ordering::Relaxed).is_multiple_of(self.every) {
+        if !self.next_is_checked() {
             return self.primary.execute(call);
         }
         // Before the primary: operands that are read and written are still unchanged.
@@ -124,18 +170,9 @@ impl<O: Op, P: Backend, R: Backend> OutputVisitor<P::Space, R::Space> for Compar
         if self.mismatch.is_some() {
             return Ok(());
         }
-        let got = output.as_ref().to_vec(self.primary)?;
-        let want = mirrored.as_ref().to_vec(self.reference)?;
-        let verdict = self.op.tolerance(name, T::DTYPE).judge_pair(&got, &want);
-        self.mismatch = verdict.bad.map(|at| Error::Mismatch {
-            op: self.op.name(),
-            output: name,
-            index: output.layout().index_of(at),
-            got: format!("{:?}", got[at]),
-            want: format!("{:?}", want[at]),
-            nmse: verdict.nmse,
-            limit: verdict.limit,
-        });
+        let tolerance = self.op.tolerance(name, T::DTYPE);
+        let (got, want) = ((self.primary, output.as_ref()), (self.reference, mirrored));
+        self.mismatch = mismatch(self.op.name(), name, tolerance, got, want)?;
         Ok(())
     }
 }

@@ -7,10 +7,12 @@ use crate::quant::{BlockQ4_0, BlockQ8_0};
 use crate::{Float, bf16, f16};
 
 mod kv_cache;
+mod packed;
 mod rope_tables;
 mod weight;
 
 pub use kv_cache::KvCache;
+pub use packed::{CheckedWeight, PackWeights, matrix};
 pub use rope_tables::{RopeScaling, RopeTables};
 pub use weight::Weight;
 

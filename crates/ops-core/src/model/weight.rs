@@ -1,5 +1,6 @@
 //! A weight of any type a model file holds.
 use super::QuantTransformer;
+use crate::mirror;
 use crate::ops::{CastOps, IndexOps, IndexSelect, LinearOps, QuantOps};
 use crate::quant::{Block, BlockQ4_0, BlockQ8_0};
 use crate::{Backend, DType, Float, Ref, Result, Space, Tensor, TensorOf, bf16, f16};
@@ -50,6 +51,34 @@ impl<S: Space> Weight<S> {
             Weight::Q8_0(w) => values(w),
             Weight::Q4_0(w) => values(w),
         }
+    }
+
+    /// Bytes of its elements.
+    pub fn bytes(&self) -> usize {
+        fn bytes<S: Space, T: crate::Element>(w: &Tensor<S, T>) -> usize {
+            w.layout().len().saturating_mul(size_of::<T>())
+        }
+        match self {
+            Weight::F32(w) => bytes(w),
+            Weight::F16(w) => bytes(w),
+            Weight::BF16(w) => bytes(w),
+            Weight::Q8_0(w) => bytes(w),
+            Weight::Q4_0(w) => bytes(w),
+        }
+    }
+
+    /// A copy in another backend's memory.
+    ///
+    /// # Errors
+    /// A transfer or an allocation fails.
+    pub fn mirror<P: Backend<Space = S>, Q: Backend>(&self, from: &P, to: &Q) -> Result<Weight<Q::Space>> {
+        Ok(match self {
+            Weight::F32(w) => Weight::F32(mirror::copy(w.as_ref(), from, to)?),
+            Weight::F16(w) => Weight::F16(mirror::copy(w.as_ref(), from, to)?),
+            Weight::BF16(w) => Weight::BF16(mirror::copy(w.as_ref(), from, to)?),
+            Weight::Q8_0(w) => Weight::Q8_0(mirror::copy(w.as_ref(), from, to)?),
+            Weight::Q4_0(w) => Weight::Q4_0(mirror::copy(w.as_ref(), from, to)?),
+        })
     }
 
     /// `y[.., j] = Σ_k x[.., k] · self[j, k]`.

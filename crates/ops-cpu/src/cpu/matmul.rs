@@ -37,6 +37,27 @@ pub(super) fn product<A: Input, B: Input<Acc = A::Acc>>(
     threads::each_part(parts, &|(a, b, c)| gemm(Isa::best(), a, b, c, false))
 }
 
+/// `c`, whose every column costs `work` multiplications, in parts of whole `tile`s of columns, some `each` for a thread, with
+/// their first columns. With more than one, a thread that is slowed down does not hold up all.
+pub(super) fn columns(
+    c: MatMut<'_, f32>,
+    work: usize,
+    tile: usize,
+    each: usize,
+) -> Vec<(usize, MatMut<'_, f32>)> {
+    let (n, all) = (c.cols(), work.saturating_mul(c.cols()));
+    let few = all <= SMALL || threads::count() <= 1;
+    let pieces = if few { 1 } else { (threads::count() * each).min(all / (SMALL / 4)) };
+    let step = n.div_ceil(pieces).next_multiple_of(tile).max(1);
+    let (mut parts, mut rest, mut first) = (Vec::new(), c, 0);
+    while rest.cols() > 0 {
+        let (part, after) = rest.split_at_col(step);
+        parts.push((first, part));
+        (rest, first) = (after, first + step);
+    }
+    parts
+}
+
 /// Factors and product.
 type Part<'a, A, B, C> = (Mat<'a, A>, Mat<'a, B>, MatMut<'a, C>);
 
@@ -65,7 +86,7 @@ fn cut<'a, A: Input, B: Input<Acc = A::Acc>>(
 }
 
 /// Matrices of a stack, in place where their strides allow it, else copied.
-struct Stack<'a, T: Clone> {
+pub(super) struct Stack<'a, T: Clone> {
     data: Cow<'a, [T]>,
     /// First elements.
     firsts: Vec<usize>,
@@ -74,7 +95,7 @@ struct Stack<'a, T: Clone> {
 }
 
 impl<'a, T: Element> Stack<'a, T> {
-    fn of(x: &Raw<'a>) -> Result<Self> {
+    pub(super) fn of(x: &Raw<'a>) -> Result<Self> {
         let l = x.layout;
         let split = l.rank() - 2;
         let dims = [l.dims()[split], l.dims()[split + 1]];
@@ -89,7 +110,7 @@ impl<'a, T: Element> Stack<'a, T> {
         let firsts = (0..count).map(|i| i * size).collect();
         Ok(Stack { data: packed(x)?, firsts, dims, strides: [dims[1], 1] })
     }
-    fn get(&self, i: usize) -> core::result::Result<Mat<'_, T>, ops_simd::Error> {
+    pub(super) fn get(&self, i: usize) -> core::result::Result<Mat<'_, T>, ops_simd::Error> {
         let [m, n] = self.dims;
         let data = if m == 0 || n == 0 { &[][..] } else { &self.data[self.firsts[i]..] };
         Mat::new(data, m, n, self.strides[0], self.strides[1])

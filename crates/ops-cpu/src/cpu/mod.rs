@@ -11,6 +11,7 @@ mod elementwise;
 mod index;
 mod matmul;
 mod norm;
+mod packed;
 mod quant;
 mod rope;
 mod rows;
@@ -18,6 +19,8 @@ mod softmax;
 mod threads;
 mod vectors;
 mod wide;
+
+pub use packed::CpuWeight;
 
 /// Threaded and vectorised.
 #[derive(Clone, Copy, Debug, Default)]

@@ -3,6 +3,7 @@
 //! Activations become 8 bits once per call. The weight stays as the file has it: for few rows of
 //! activations its blocks are multiplied in place, at the speed of memory; for many, a thread repacks
 //! a few rows at a time into tiles in its cache, which all activations then meet.
+use super::super::matmul::columns;
 use super::super::rows::{packed, row};
 use super::super::threads;
 use super::super::vectors::{on_vector, told};
@@ -14,15 +15,13 @@ use ops_simd::{Error, Isa, quant};
 use std::borrow::Cow;
 use std::cell::RefCell;
 
-/// Multiplications below which a product stays on the caller's thread.
-const SMALL: usize = 1 << 19;
 /// Rows of activations up to which the weight's blocks are multiplied in place.
 const FEW: usize = 16;
 /// Rows of the weight that are repacked at a time: with a panel of activations they fit the second cache.
 const REPACKED: usize = 4 * TILE_ROWS;
 
 /// The kernels' name of a block format, if they know it.
-pub(super) fn known(dtype: DType) -> Option<Format> {
+pub(in crate::cpu) fn known(dtype: DType) -> Option<Format> {
     match dtype {
         DType::Block("q8_0") => Some(Format::Q8_0),
         DType::Block("q4_0") => Some(Format::Q4_0),
@@ -37,7 +36,7 @@ thread_local! {
 }
 
 /// The weight's rows one after the other: in place where they stand so.
-fn bytes<'a>(weight: &Raw<'a>) -> Cow<'a, [u8]> {
+pub(in crate::cpu) fn bytes<'a>(weight: &Raw<'a>) -> Cow<'a, [u8]> {
     if weight.layout.is_contiguous() {
         let extent = weight.layout.extent();
         return Cow::Borrowed(&weight.bytes[extent.start * weight.size..extent.end * weight.size]);
@@ -56,12 +55,20 @@ pub(super) fn multiply(format: Format, x: &Raw<'_>, weight: &Raw<'_>, y: &mut [f
         return Ok(());
     }
     let raw = bytes(weight);
+    with_activations(x, |x| product(format, &raw, n, x, y))
+}
+
+/// What `product` makes of the rows of `x` in 8 bits.
+pub(in crate::cpu) fn with_activations(
+    x: &Raw<'_>,
+    product: impl FnOnce(&Activations) -> core::result::Result<(), Error>,
+) -> Result<()> {
     // Taken, not borrowed: a job of another caller may run on this thread while it waits.
     let mut activations = ACTIVATIONS.take();
     let quantized = on_vector!(x.dtype, T => {
-        activations.quantize(Isa::best(), &packed::<T>(x)?, k)
+        activations.quantize(Isa::best(), &packed::<T>(x)?, x.layout.last())
     }, else Ok(()));
-    let done = quantized.and_then(|()| product(format, &raw, n, &activations, y));
+    let done = quantized.and_then(|()| product(&activations));
     ACTIVATIONS.set(activations);
     told("qlinear", done)
 }
@@ -74,23 +81,10 @@ fn product(
     y: &mut [f32],
 ) -> core::result::Result<(), Error> {
     let (m, row_bytes) = (x.rows(), raw.len() / n);
-    let one = |(first, y): (usize, MatMut<'_, f32>)| {
+    let parts = columns(MatMut::new(y, m, n, n)?, m.saturating_mul(x.k()), TILE_ROWS, 4);
+    threads::each_part(parts, &|(first, y): (usize, MatMut<'_, f32>)| {
         part(format, &raw[first * row_bytes..][..y.cols() * row_bytes], row_bytes, x, y)
-    };
-    let y = MatMut::new(y, m, n, n)?;
-    let work = m.saturating_mul(n).saturating_mul(x.k());
-    if work <= SMALL || threads::count() <= 1 {
-        return one((0, y));
-    }
-    // A few pieces a thread, so that one that is slowed down does not hold up all.
-    let step = n.div_ceil((threads::count() * 4).min(work / (SMALL / 4))).next_multiple_of(TILE_ROWS);
-    let (mut parts, mut rest, mut first) = (Vec::new(), y, 0);
-    while rest.cols() > 0 {
-        let (part, after) = rest.split_at_col(step);
-        parts.push((first, part));
-        (rest, first) = (after, first + step);
-    }
-    threads::each_part(parts, &one)
+    })
 }
 
 /// The rows of `raw` against all activations, on this thread.

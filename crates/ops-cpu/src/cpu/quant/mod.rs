@@ -15,7 +15,7 @@ use ops_core::{DType, Float, Index, Result, f16};
 use ops_simd::Isa;
 use ops_simd::gemm::{Mat, MatMut, gemm};
 
-mod blocks;
+pub(super) mod blocks;
 
 /// Rows of the weight that are dequantized at a time.
 const PANEL: usize = 64;
