@@ -12,8 +12,12 @@ use ops_simd::gemm::{Input, Mat, MatMut, PackedB, gemm_packed};
 use ops_simd::quant::{BLOCK, TILE_ROWS, Tiles, multiply};
 use ops_simd::{Error as SimdError, Isa, Memory};
 
-/// Weights of fewer elements or outputs stay as they are.
+/// Weights of fewer blocks' values stay as they are.
 const SMALL: usize = 1 << 12;
+/// Floats of no more bytes stay as they are: in the second cache, one row of x reads them as fast, and many rows order them at
+/// little cost.
+const CACHED: usize = 1 << 20;
+/// Weights of fewer outputs stay as they are.
 const NARROW: usize = 16;
 /// Rows of x from which on threads get one part each.
 const MANY: usize = 32;
@@ -153,8 +157,9 @@ impl<T: Float> PackWeights<T> for Cpu {
     fn pack(&self, weight: Weight<Host>) -> Result<CpuWeight> {
         let weight = matrix(weight)?;
         let (dims, values) = (weight.dims(), weight.dims().iter().product::<usize>());
+        let blocks = matches!(weight.dtype(), DType::Block(_));
         // Kernels in panels and tiles sum in f32.
-        let small = values < SMALL || dims[0] < NARROW;
+        let small = dims[0] < NARROW || if blocks { values < SMALL } else { weight.bytes() <= CACHED };
         let form = if small || T::DTYPE == DType::F64 { None } else { form(&weight) };
         Ok(CpuWeight(form.unwrap_or(Form::Plain(weight))))
     }
