@@ -44,6 +44,16 @@ struct Q4_0 {
             out[4 + i] = A(byte_of(high, i));
         }
     }
+    // All as bytes, in order, with OFFSET.
+    static OPS_METHOD void bytes(u32 (&out)[8], const Q4_0* block) {
+        u32 words[WORDS];
+        load_words(words, block->qs);
+        OPS_UNROLL
+        for (u32 i = 0; i < WORDS; i++) {
+            out[i] = words[i] & 0x0f0f0f0fu;
+            out[WORDS + i] = words[i] >> 4 & 0x0f0f0f0fu;
+        }
+    }
     // The 8 elements from 8 part on, less OFFSET.
     template <typename A> static OPS_METHOD void eight(A (&out)[8], const Q4_0* block, u32 part) {
         u32 words[2];
@@ -76,6 +86,7 @@ struct Q8_0 {
         OPS_UNROLL
         for (u32 i = 0; i < 8; i++) out[i] = A(i32(i8(byte_of(words[i / 4], i % 4))));
     }
+    static OPS_METHOD void bytes(u32 (&out)[8], const Q8_0* block) { load_words(out, block->qs); }
     template <typename A> static OPS_METHOD void eight(A (&out)[8], const Q8_0* block, u32 part) {
         u32 words[2];
         load_words(words, block->qs + part * 4);

@@ -121,8 +121,9 @@ impl Target {
 
 fn kernels_device(gfx: &Gfx, compute_units: u32) -> ops_kernels::Device {
     let matrix = ops_kernels::Matrix::of(gfx.name());
+    let dot4 = ops_kernels::Dot4::of(gfx.name());
     let tuning = ops_kernels::Tuning::of(gfx.name());
-    ops_kernels::Device { compute_units, wave: gfx.wave_size(), matrix, tuning }
+    ops_kernels::Device { compute_units, wave: gfx.wave_size(), matrix, dot4, tuning }
 }
 
 fn opened<'l, L>(
