@@ -164,7 +164,9 @@ OPS_DEVICE void dot_columns(const QLinearArgs& args, u64 m0, u64 n0) {
         u32 at = u32(m0) * row_bytes + block_at<T>(b);
         OPS_UNROLL
         for (u32 r = 0; r < ROWS; r++) {
-            const u8* row = static_cast<const u8*>(args.planes) + u64(r * row_bytes) + at;
+            // One row's digits travel while another's are multiplied; all at once would fill the registers.
+            u32 from = r < 2 ? at : opaque_after(at, sum[r - 2][COLUMNS - 1]);
+            const u8* row = static_cast<const u8*>(args.planes) + u64(r * row_bytes) + from;
             Head head = bits_as<Head>(load_pack<4>(reinterpret_cast<const u32*>(row)));
             Pack<u32, 4> x[2 * DIGITS];
             OPS_UNROLL

@@ -10,7 +10,7 @@ pub enum Dot4 {
 }
 
 impl Dot4 {
-    /// That of a target; `None` where there is none, and plain instructions do the same. Feature suffixes such as
+    /// That of a target; `None` where there is none. Feature suffixes such as
     /// `:xnack-` are allowed.
     pub fn of(target: &str) -> Option<Dot4> {
         let name = target.split(':').next().unwrap_or(target);

@@ -78,6 +78,16 @@ impl Family {
         matches!(self, Family::MmaUnit | Family::MatmulMma | Family::AttentionMma | Family::QlinearMma)
     }
 
+    /// Whether it has kernels for a target: some need instructions that not all have.
+    pub fn runs_on(self, target: &str) -> bool {
+        (!self.needs_matrix() || Matrix::of(target).is_some()) && (!self.needs_dot4() || Dot4::of(target).is_some())
+    }
+
+    /// Whether its kernels are for targets with products of bytes only.
+    pub const fn needs_dot4(self) -> bool {
+        matches!(self, Family::QlinearDot)
+    }
+
     const fn text(self) -> &'static str {
         match self {
             Family::Unary => include_str!("../hip/unary.hip"),
