@@ -133,10 +133,12 @@ OPS_DEVICE f32 dot_block(const u32 (&w)[8], const Pack<u32, 4> (&x)[2 * DIGITS],
     sum = i32(u32(sum) << 8) + (offset ? head.upper : 0);
     OPS_UNROLL
     for (u32 i = 0; i < 8; i++) sum = dot4(w[i], x[2 + i / 4].v[i % 4], sum);
-    if constexpr (DIGITS == 2) return f32(sum);
-    OPS_UNROLL
-    for (u32 i = 0; i < 8 && DIGITS > 2; i++) last = dot4(w[i], x[DIGITS * 2 - 2 + i / 4].v[i % 4], last);
-    return mad(f32(sum), 256.0f, f32(last));
+    if constexpr (DIGITS == 3) {
+        OPS_UNROLL
+        for (u32 i = 0; i < 8; i++) last = dot4(w[i], x[4 + i / 4].v[i % 4], last);
+        return mad(f32(sum), 256.0f, f32(last));
+    }
+    return f32(sum);
 }
 
 // ROWS rows of x by COLUMNS rows of the weight.

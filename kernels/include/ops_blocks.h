@@ -7,10 +7,18 @@ namespace ops {
 constexpr u32 BLOCK_ELEMENTS = 32;
 
 #if defined(OPS_CUDA)
-// Loads must be aligned: 16 bits at a time.
+// Loads must be aligned. Where these are not, words begin with the two bytes before, which are of the block too,
+// for its scale comes first, and pairs of words are shifted.
 template <u32 N> OPS_DEVICE void load_words(u32 (&out)[N], const u16* from) {
+    u64 address = reinterpret_cast<u64>(from);
+    u32 shift = u32(address & 2) * 8;
+    const u32* words = reinterpret_cast<const u32*>(address - (address & 2));
+    u32 word[N + 1];
     OPS_UNROLL
-    for (u32 i = 0; i < N; i++) out[i] = from[2 * i] | u32(from[2 * i + 1]) << 16;
+    for (u32 i = 0; i < N; i++) word[i] = words[i];
+    word[N] = shift == 0 ? 0 : *reinterpret_cast<const u16*>(words + N);
+    OPS_UNROLL
+    for (u32 i = 0; i < N; i++) out[i] = __funnelshift_r(word[i], word[i + 1], shift);
 }
 #else
 // The hardware takes 32-bit loads at any address; the type says that these are aligned to 2 bytes.
