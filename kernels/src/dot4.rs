@@ -48,7 +48,8 @@ mod tests {
 
     #[test]
     fn targets_without_it() {
-        let without: Vec<&str> = TARGETS.iter().copied().filter(|target| Dot4::of(target).is_none()).collect();
+        let without: Vec<&str> =
+            TARGETS.iter().copied().filter(|target| Dot4::of(target).is_none()).collect();
         assert_eq!(without, ["gfx9-generic"]);
         for plain in ["gfx900", "gfx902", "gfx909", "gfx90c", "gfx1010", "gfx10-1-generic", "gfx1250"] {
             assert_eq!(Dot4::of(plain), None, "{plain}");

@@ -80,7 +80,8 @@ impl Family {
 
     /// Whether it has kernels for a target: some need instructions that not all have.
     pub fn runs_on(self, target: &str) -> bool {
-        (!self.needs_matrix() || Matrix::of(target).is_some()) && (!self.needs_dot4() || Dot4::of(target).is_some())
+        (!self.needs_matrix() || Matrix::of(target).is_some())
+            && (!self.needs_dot4() || Dot4::of(target).is_some())
     }
 
     /// Whether its kernels are for targets with products of bytes only.

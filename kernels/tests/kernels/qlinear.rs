@@ -159,14 +159,21 @@ fn what_is_not_finite_reaches_the_sum() {
             for (i, y) in by_bytes(format, &x, &weight, n).into_iter().enumerate() {
                 let (row, column) = (&x[i / n * k..][..k], &weights[i % n * k..][..k]);
                 let want: f32 = row.iter().zip(column).map(|(x, w)| x * w).sum();
-                let same = if want.is_finite() { (y - want).abs() <= 1e-4 } else { y.total_cmp(&want).is_eq() };
-                assert!(same || (y.is_nan() && want.is_nan()), "{format} {bad} at {at}: {i} is {y}, not {want}");
+                let same =
+                    if want.is_finite() { (y - want).abs() <= 1e-4 } else { y.total_cmp(&want).is_eq() };
+                assert!(
+                    same || (y.is_nan() && want.is_nan()),
+                    "{format} {bad} at {at}: {i} is {y}, not {want}"
+                );
             }
         }
         let mut x = vec![1.0f32; 2 * k];
         (x[3], x[5], x[k + 1], x[k + 2]) = (f32::NAN, f32::INFINITY, f32::INFINITY, f32::NEG_INFINITY);
         let y = by_bytes(format, &x, &weight, n);
-        assert!(y[..n].iter().all(|y| y.is_nan()) && y[n..].iter().all(|y| !y.is_finite()), "{format}: {y:?}");
+        assert!(
+            y[..n].iter().all(|y| y.is_nan()) && y[n..].iter().all(|y| !y.is_finite()),
+            "{format}: {y:?}"
+        );
     }
 }
 

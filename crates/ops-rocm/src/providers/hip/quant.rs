@@ -1,9 +1,7 @@
 //! Ops on blocks.
 use super::{HipOp, Problem, Slots, read, slots, write};
 use crate::HipSpace;
-use ops_core::ops::{
-    Dequantize, DequantizeArgs, QEmbedding, QEmbeddingArgs, Quantize, QuantizeArgs,
-};
+use ops_core::ops::{Dequantize, DequantizeArgs, QEmbedding, QEmbeddingArgs, Quantize, QuantizeArgs};
 use ops_core::quant::Block;
 use ops_core::{Float, Index};
 use ops_kernels::{Launch, Refused, quant};
