@@ -64,7 +64,8 @@ pub const KNOBS: [Knob; 8] = [
         op: "qlinear",
         what: "rows of x from which a quantized weight is multiplied as bytes, four to an instruction, where there is one",
         value: 2,
-        reason: "memory is the limit of one row, and splitting x another launch; from two rows on multiplications are",
+        reason: "one row waits for memory, by the count of instructions, and splitting x is another launch; for more rows \
+                 floats have as many instructions as memory leaves time for, or several times as many",
         candidates: &[1, 2, 3, 5, 17],
     },
     Knob {
