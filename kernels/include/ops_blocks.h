@@ -7,10 +7,18 @@ namespace ops {
 constexpr u32 BLOCK_ELEMENTS = 32;
 
 #if defined(OPS_CUDA)
-// Loads must be aligned: 16 bits at a time.
+// Loads must be aligned. Where these are not, words begin with the two bytes before, which are of the block too,
+// for its scale comes first, and pairs of words are shifted.
 template <u32 N> OPS_DEVICE void load_words(u32 (&out)[N], const u16* from) {
+    u64 address = reinterpret_cast<u64>(from);
+    u32 shift = u32(address & 2) * 8;
+    const u32* words = reinterpret_cast<const u32*>(address - (address & 2));
+    u32 word[N + 1];
     OPS_UNROLL
-    for (u32 i = 0; i < N; i++) out[i] = from[2 * i] | u32(from[2 * i + 1]) << 16;
+    for (u32 i = 0; i < N; i++) word[i] = words[i];
+    word[N] = shift == 0 ? 0 : *reinterpret_cast<const u16*>(words + N);
+    OPS_UNROLL
+    for (u32 i = 0; i < N; i++) out[i] = __funnelshift_r(word[i], word[i + 1], shift);
 }
 #else
 // The hardware takes 32-bit loads at any address; the type says that these are aligned to 2 bytes.
@@ -42,6 +50,16 @@ struct Q4_0 {
         for (u32 i = 0; i < 4; i++) {
             out[i] = A(byte_of(low, i));
             out[4 + i] = A(byte_of(high, i));
+        }
+    }
+    // All as bytes, in order, with OFFSET.
+    static OPS_METHOD void bytes(u32 (&out)[8], const Q4_0* block) {
+        u32 words[WORDS];
+        load_words(words, block->qs);
+        OPS_UNROLL
+        for (u32 i = 0; i < WORDS; i++) {
+            out[i] = words[i] & 0x0f0f0f0fu;
+            out[WORDS + i] = words[i] >> 4 & 0x0f0f0f0fu;
         }
     }
     // The 8 elements from 8 part on, less OFFSET.
@@ -76,6 +94,7 @@ struct Q8_0 {
         OPS_UNROLL
         for (u32 i = 0; i < 8; i++) out[i] = A(i32(i8(byte_of(words[i / 4], i % 4))));
     }
+    static OPS_METHOD void bytes(u32 (&out)[8], const Q8_0* block) { load_words(out, block->qs); }
     template <typename A> static OPS_METHOD void eight(A (&out)[8], const Q8_0* block, u32 part) {
         u32 words[2];
         load_words(words, block->qs + part * 4);

@@ -135,6 +135,16 @@ OPS_DEVICE u32 opaque(u32 value) {
     return value;
 }
 
+// The same again, not known before `result` is: what depends on it waits for that.
+OPS_DEVICE u32 opaque_after(u32 value, f32& result) {
+#if defined(OPS_AMD)
+    asm volatile("" : "+v"(value), "+v"(result));
+#else
+    (void)result;
+#endif
+    return value;
+}
+
 // The same argument of a launch, its address unknown to the optimiser: what is read through it is read
 // where it is used. Without this, every stride and size that a loop's body may want is read before the
 // loop and kept, and there are not enough scalar registers for them.

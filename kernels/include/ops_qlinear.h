@@ -15,6 +15,8 @@ struct QLinearArgs {
     u64 n;
     u64 k;
     u64 lanes;  // of a wave to a row of the weight; tiles ignore it
+    void* planes;    // x in digits, where products are of bytes
+    u64 plane_rows;  // rows of it, with those past the end that products take along
 };
 
 template <typename T> OPS_DEVICE T* row_at(const Shape& shape, const Operand& operand, u64 row) {

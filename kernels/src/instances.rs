@@ -46,9 +46,9 @@ pub(crate) enum Needs {
 }
 
 impl Instance {
-    /// Whether it can be compiled for a target: some need matrix units.
+    /// Whether it can be compiled for a target: some need instructions that not all have.
     pub fn runs_on(&self, target: &str) -> bool {
-        self.runs_with(Matrix::of(target))
+        self.family.runs_on(target) && self.runs_with(Matrix::of(target))
     }
 
     /// Whether these matrix units, or none, are enough for it.

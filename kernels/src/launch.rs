@@ -1,5 +1,5 @@
 //! What a launch is made of.
-use crate::{Dtype, Instance, Matrix, Shape, Tuning, find};
+use crate::{Dot4, Dtype, Instance, Matrix, Shape, Tuning, find};
 use std::fmt;
 
 /// What grids depend on.
@@ -11,6 +11,8 @@ pub struct Device {
     pub wave: u32,
     /// The matrix units to use, if any.
     pub matrix: Option<Matrix>,
+    /// The instruction that multiplies bytes, if any.
+    pub dot4: Option<Dot4>,
     /// Numbers that are chosen for it.
     pub tuning: Tuning,
 }

@@ -14,6 +14,7 @@
 //! 3. [`Unit::text`] gives the text to compile, [`source::hiprtc_options`] and its like the compiler's flags.
 #![forbid(unsafe_code)]
 
+mod dot4;
 mod dtype;
 mod instances;
 mod launch;
@@ -36,6 +37,7 @@ pub mod softmax;
 mod tuning;
 pub mod unary;
 
+pub use dot4::Dot4;
 pub use dtype::Dtype;
 pub use instances::{Arguments, Instance, by_symbol, find, instances};
 pub use launch::{Device, Launch, Refused};

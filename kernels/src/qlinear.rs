@@ -22,6 +22,9 @@ pub struct QLinearArgs {
     pub n: u64,
     pub k: u64,
     pub lanes: u64,
+    /// The plan's workspace.
+    pub planes: u64,
+    pub plane_rows: u64,
 }
 
 impl Arguments for QLinearArgs {
@@ -48,8 +51,28 @@ fn declare_mma(table: &mut Table) {
     }
 }
 
+/// Products of bytes, and the rows of x that each takes together.
+const DOTS: [(&str, u64); 4] = [("dot1", 1), ("dot2", 2), ("dot4", 4), ("dot8", 8)];
+/// Rows of the weight that they take together.
+const DOT_COLUMNS: u64 = 4;
+/// Lanes to a block of x in the kernel that splits it.
+const SPLIT_LANES: u32 = 8;
+
+fn declare_dot(table: &mut Table) {
+    let mut qlinear = table.of::<QLinearArgs>(Family::QlinearDot, BLOCK);
+    for b in Dtype::BLOCKS {
+        for t in [Dtype::F16, Dtype::Bf16, Dtype::F32] {
+            qlinear.add_variant("qlinear", "split", &[b, t], "qlinear_split", &[], 0);
+            for (variant, rows) in DOTS {
+                qlinear.add_variant("qlinear", variant, &[b, t], "qlinear_dot", &[&rows.to_string()], 0);
+            }
+        }
+    }
+}
+
 pub(crate) fn declare(table: &mut Table) {
     declare_mma(table);
+    declare_dot(table);
     let mut qlinear = table.of::<QLinearArgs>(Family::Qlinear, BLOCK);
     for b in Dtype::BLOCKS {
         for t in Dtype::FLOATS {
@@ -65,6 +88,19 @@ pub(crate) fn declare(table: &mut Table) {
     }
 }
 
+/// What a product takes.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// Splits x into digits in the workspace, where products are of bytes.
+    pub split: Option<Launch>,
+    /// The product.
+    pub main: Launch,
+    /// Bytes whose address [`QLinearArgs::planes`] wants before a launch; 0 for none.
+    pub workspace: u64,
+    /// Arguments of both.
+    pub args: QLinearArgs,
+}
+
 /// Prepares `y[.., n] = x[.., k] weight[n, k]`: `dims` are x's, a whole number of blocks along the last;
 /// `weight` is \[n, k / 32\] of blocks; y has x's leading dimensions.
 pub fn prepare(
@@ -72,7 +108,7 @@ pub fn prepare(
     n: u64,
     [x, weight, y]: [View<'_>; 3],
     device: &Device,
-) -> Result<(Launch, QLinearArgs), Refused> {
+) -> Result<Plan, Refused> {
     let types = [weight.dtype, x.dtype];
     let (shape, [x, y]) = rows(dims, 1, [x, y])?;
     let k = shape.inner();
@@ -83,22 +119,68 @@ pub fn prepare(
     let &[weight_row, weight_block] = weight.strides else { return Err(Refused::Rank(weight.strides.len())) };
     let count: u64 = dims.iter().rev().skip(1).product();
     let lanes = (k / BLOCK_ELEMENTS).next_power_of_two().min(u64::from(device.wave));
+    let (weight, rows) = (weight.data, count);
+    let (planes, plane_rows) = (0, 0);
     let args =
-        QLinearArgs { shape, x, y, weight: weight.data, weight_row, weight_block, rows: count, n, k, lanes };
-    Ok((launch(&args, types, device)?, args))
+        QLinearArgs { shape, x, y, weight, weight_row, weight_block, rows, n, k, lanes, planes, plane_rows };
+    if let Some(plan) = dot(args, types, device)? {
+        return Ok(plan);
+    }
+    Ok(Plan { split: None, main: launch(&args, types, device)?, workspace: 0, args })
+}
+
+fn times(a: u64, b: u64) -> Result<u64, Refused> {
+    a.checked_mul(b).ok_or(Refused::Size)
+}
+
+/// Bytes of a row in digits: for every block, rounded up to groups of 32, a head and each plane.
+fn split_row_bytes(k: u64, t: Dtype) -> u64 {
+    let digits = if t == Dtype::F32 { 3 } else { 2 };
+    (k / BLOCK_ELEMENTS).next_multiple_of(32) * 16 * (1 + 2 * digits)
+}
+
+/// The product by products of bytes, where the device has these, for a few rows.
+fn dot(mut args: QLinearArgs, types: [Dtype; 2], device: &Device) -> Result<Option<Plan>, Refused> {
+    let few = device.tuning.qlinear_dot_rows()..=device.tuning.qlinear_rows();
+    if device.dot4.is_none() || types[1] == Dtype::F64 || !few.contains(&args.rows) || args.k == 0 {
+        return Ok(None);
+    }
+    let [.., widest] = DOTS;
+    let (variant, together) = DOTS.into_iter().find(|(_, rows)| args.rows <= *rows).unwrap_or(widest);
+    args.plane_rows = args.rows.next_multiple_of(together);
+    let workspace = times(args.plane_rows, split_row_bytes(args.k, types[1]))?;
+    if workspace > u64::from(u32::MAX) {
+        return Ok(None); // the kernels count its bytes in 32 bits
+    }
+    let blocks = times(args.plane_rows, args.k / BLOCK_ELEMENTS)?;
+    let per_block = u64::from(BLOCK / SPLIT_LANES);
+    let split = Launch::over(need("qlinear", "split", &types)?, blocks, per_block, device.row_blocks());
+    let main = groups(variant, &args, types, (together, DOT_COLUMNS), device)?;
+    Ok(Some(Plan { split: Some(split), main, workspace, args }))
+}
+
+/// A launch that gives lanes of a wave to so many rows of x and of the weight.
+fn groups(
+    variant: &str,
+    args: &QLinearArgs,
+    types: [Dtype; 2],
+    (rows, columns): (u64, u64),
+    device: &Device,
+) -> Result<Launch, Refused> {
+    let instance = need("qlinear", variant, &types)?;
+    let groups = times(args.rows.div_ceil(rows), args.n.div_ceil(columns))?;
+    Ok(Launch::over(instance, groups, u64::from(BLOCK) / args.lanes.max(1), device.row_blocks()))
 }
 
 fn launch(args: &QLinearArgs, types: [Dtype; 2], device: &Device) -> Result<Launch, Refused> {
-    let times = |a: u64, b: u64| a.checked_mul(b).ok_or(Refused::Size);
     if args.rows <= device.tuning.qlinear_rows() {
-        let wide = crate::find("qlinear", "rows8", &types).filter(|_| args.rows > 4);
-        let (instance, together, columns) = match (args.rows, wide) {
-            (0 | 1, _) => (need("qlinear", "rows1", &types)?, 1, 4),
-            (_, Some(wide)) => (wide, 8, 2),
-            _ => (need("qlinear", "rows4", &types)?, 4, 2),
+        let wide = args.rows > 4 && types[1] != Dtype::F64;
+        let (variant, together) = match args.rows {
+            0 | 1 => ("rows1", (1, 4)),
+            _ if wide => ("rows8", (8, 2)),
+            _ => ("rows4", (4, 2)),
         };
-        let groups = times(args.rows.div_ceil(together), args.n.div_ceil(columns))?;
-        return Ok(Launch::over(instance, groups, u64::from(BLOCK) / args.lanes.max(1), device.row_blocks()));
+        return groups(variant, args, types, together, device);
     }
     let tiles = |size| times(args.rows.div_ceil(size), args.n.div_ceil(size));
     if device.matrix.is_some() && types[1] != Dtype::F64 {

@@ -1,5 +1,5 @@
 //! Kernel sources as text, ready for a run-time compiler, and the flags to compile them with.
-use crate::{Instance, Matrix};
+use crate::{Dot4, Instance, Matrix};
 use std::fmt::Write;
 
 /// A source file: kernels that share code and are compiled together.
@@ -19,6 +19,7 @@ pub enum Family {
     AttentionDecode,
     Quant,
     Qlinear,
+    QlinearDot,
     MmaUnit,
     MatmulMma,
     AttentionMma,
@@ -41,6 +42,7 @@ impl Family {
         Family::AttentionDecode,
         Family::Quant,
         Family::Qlinear,
+        Family::QlinearDot,
         Family::MmaUnit,
         Family::MatmulMma,
         Family::AttentionMma,
@@ -63,6 +65,7 @@ impl Family {
             Family::AttentionDecode => "attention_decode",
             Family::Quant => "quant",
             Family::Qlinear => "qlinear",
+            Family::QlinearDot => "qlinear_dot",
             Family::MmaUnit => "mma_unit",
             Family::MatmulMma => "matmul_mma",
             Family::AttentionMma => "attention_mma",
@@ -73,6 +76,17 @@ impl Family {
     /// Whether its kernels are for targets with matrix units only.
     pub const fn needs_matrix(self) -> bool {
         matches!(self, Family::MmaUnit | Family::MatmulMma | Family::AttentionMma | Family::QlinearMma)
+    }
+
+    /// Whether it has kernels for a target: some need instructions that not all have.
+    pub fn runs_on(self, target: &str) -> bool {
+        (!self.needs_matrix() || Matrix::of(target).is_some())
+            && (!self.needs_dot4() || Dot4::of(target).is_some())
+    }
+
+    /// Whether its kernels are for targets with products of bytes only.
+    pub const fn needs_dot4(self) -> bool {
+        matches!(self, Family::QlinearDot)
     }
 
     const fn text(self) -> &'static str {
@@ -90,6 +104,7 @@ impl Family {
             Family::AttentionDecode => include_str!("../hip/attention_decode.hip"),
             Family::Quant => include_str!("../hip/quant.hip"),
             Family::Qlinear => include_str!("../hip/qlinear.hip"),
+            Family::QlinearDot => include_str!("../hip/qlinear_dot.hip"),
             Family::MmaUnit => include_str!("../hip/mma_unit.hip"),
             Family::MatmulMma => include_str!("../hip/matmul_mma.hip"),
             Family::AttentionMma => include_str!("../hip/attention_mma.hip"),
@@ -112,6 +127,7 @@ const HEADERS: &[(&str, &str)] = &[
     ("ops_tile.h", include_str!("../include/ops_tile.h")),
     ("ops_blocks.h", include_str!("../include/ops_blocks.h")),
     ("ops_qlinear.h", include_str!("../include/ops_qlinear.h")),
+    ("ops_dot4.h", include_str!("../include/ops_dot4.h")),
     ("ops_matmul.h", include_str!("../include/ops_matmul.h")),
     ("ops_mma.h", include_str!("../include/ops_mma.h")),
     ("ops_mma_amd.h", include_str!("../include/ops_mma_amd.h")),
@@ -207,16 +223,22 @@ fn common(wave: u32, matrix: Option<Matrix>) -> Vec<String> {
     ["-std=c++17".into(), format!("-DOPS_WAVE={wave}")].into_iter().chain(units).collect()
 }
 
+/// The same for an AMD target; `None` for one that [`wave_of`] does not know.
+fn common_for(target: &str) -> Option<Vec<String>> {
+    let dot4 = Dot4::of(target).map(|dot4| format!("-DOPS_DOT4={}", dot4.define()));
+    Some(common(wave_of(target)?, Matrix::of(target)).into_iter().chain(dot4).collect())
+}
+
 /// Flags for hipRTC; `None` for a target that [`wave_of`] does not know.
 pub fn hiprtc_options(target: &str) -> Option<Vec<String>> {
-    let mut out = common(wave_of(target)?, Matrix::of(target));
+    let mut out = common_for(target)?;
     out.extend(["-O3".into(), format!("--offload-arch={target}")]);
     Some(out)
 }
 
 /// Flags for clang 19 or newer, without any ROCm files; `None` for an unknown target.
 pub fn clang_options(target: &str) -> Option<Vec<String>> {
-    let mut out = common(wave_of(target)?, Matrix::of(target));
+    let mut out = common_for(target)?;
     let fixed =
         ["-x", "hip", "--cuda-device-only", "-O3", "-nogpuinc", "-nogpulib", "--no-gpu-bundle-output"];
     out.extend(fixed.map(String::from));

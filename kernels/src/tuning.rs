@@ -25,7 +25,7 @@ pub struct Knob {
 }
 
 /// Everything that can be chosen.
-pub const KNOBS: [Knob; 7] = [
+pub const KNOBS: [Knob; 8] = [
     Knob {
         name: "element_blocks",
         op: "add",
@@ -58,6 +58,15 @@ pub const KNOBS: [Knob; 7] = [
         value: 8,
         reason: "one pass over the weight serves eight rows",
         candidates: &[2, 4, 8, 16],
+    },
+    Knob {
+        name: "qlinear_dot_rows",
+        op: "qlinear",
+        what: "rows of x from which a quantized weight is multiplied as bytes, four to an instruction, where there is one",
+        value: 2,
+        reason: "one row waits for memory, by the count of instructions, and splitting x is another launch; for more rows \
+                 floats have as many instructions as memory leaves time for, or several times as many",
+        candidates: &[1, 2, 3, 5, 17],
     },
     Knob {
         name: "large_tiles",
@@ -140,14 +149,17 @@ impl Tuning {
     pub(crate) fn qlinear_rows(&self) -> u64 {
         self.values[3].into()
     }
-    pub(crate) fn large_tiles(&self) -> u64 {
+    pub(crate) fn qlinear_dot_rows(&self) -> u64 {
         self.values[4].into()
     }
+    pub(crate) fn large_tiles(&self) -> u64 {
+        self.values[5].into()
+    }
     pub(crate) fn decode_blocks(&self) -> u32 {
-        self.values[5]
+        self.values[6]
     }
     pub(crate) fn decode_keys(&self) -> u64 {
-        self.values[6].into()
+        self.values[7].into()
     }
 }
 
@@ -173,9 +185,10 @@ mod tests {
         assert_eq!((tuning.row_blocks(), tuning.get("row_blocks")), (1001, Some(1001)));
         assert_eq!((tuning.product_rows(), tuning.get("product_rows")), (1002, Some(1002)));
         assert_eq!((tuning.qlinear_rows(), tuning.get("qlinear_rows")), (1003, Some(1003)));
-        assert_eq!((tuning.large_tiles(), tuning.get("large_tiles")), (1004, Some(1004)));
-        assert_eq!((tuning.decode_blocks(), tuning.get("decode_blocks")), (1005, Some(1005)));
-        assert_eq!((tuning.decode_keys(), tuning.get("decode_keys")), (1006, Some(1006)));
+        assert_eq!((tuning.qlinear_dot_rows(), tuning.get("qlinear_dot_rows")), (1004, Some(1004)));
+        assert_eq!((tuning.large_tiles(), tuning.get("large_tiles")), (1005, Some(1005)));
+        assert_eq!((tuning.decode_blocks(), tuning.get("decode_blocks")), (1006, Some(1006)));
+        assert_eq!((tuning.decode_keys(), tuning.get("decode_keys")), (1007, Some(1007)));
         assert!(!tuning.set("no such knob", 1) && !tuning.set("row_blocks", 0));
         assert_eq!(tuning.get("no such knob"), None);
     }
@@ -195,7 +208,7 @@ mod tests {
         let with = |knob: &str, value: u32, m: u64, n: u64| {
             let mut tuning = Tuning::default();
             assert!(tuning.set(knob, value), "{knob}");
-            let device = Device { compute_units: 4, wave: 32, matrix: None, tuning };
+            let device = Device { compute_units: 4, wave: 32, matrix: None, dot4: None, tuning };
             let view = |strides| View { data: 0, strides, dtype: Dtype::F16 };
             let (a, b, c) = (view(&[64, 1]), view(&[1, 64]), view(&[64, 1]));
             let product = Matmul { batch: &[], m, n, k: 64, a, b, c, bias: None };

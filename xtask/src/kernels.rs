@@ -9,7 +9,7 @@ mod layouts;
 mod table;
 
 use ops_kernels::source::{self, Family};
-use ops_kernels::{Instance, Matrix, instances};
+use ops_kernels::{Instance, instances};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -145,7 +145,7 @@ fn compiler_version(clang: &str) -> Result<String, String> {
 fn compile_all(options: &Options) -> Result<Measured, String> {
     let mut jobs: Vec<(&str, Family)> = Vec::new();
     for &family in &options.families {
-        let with = |target: &&String| !family.needs_matrix() || Matrix::of(target).is_some();
+        let with = |target: &&String| family.runs_on(target);
         jobs.extend(options.targets.iter().filter(with).map(|t| (t.as_str(), family)));
     }
     for target in &options.targets {

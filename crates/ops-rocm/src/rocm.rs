@@ -281,8 +281,11 @@ impl RocmBuilder {
             (None, None) => Device::open_default()?,
         };
         let tuning = self.tuning.unwrap_or_else(|| tuned::load(&self.cache, device.info()));
-        let target = Target::of_device(device.hip(), device.info()).tuned(tuning);
         let objects = self.objects.unwrap_or_else(CodeObjects::embedded);
+        let gfx = &device.info().gfx;
+        let embedded = if source == KernelSource::Jit { None } else { objects.target_for(gfx) };
+        let code = embedded.unwrap_or(gfx.name());
+        let target = Target::of_device(device.hip(), device.info(), code).tuned(tuning);
         let kernels = Kernels::new(&device, source, objects, self.cache)?;
         let stream = device.stream()?;
         let decisions = Decisions::default();

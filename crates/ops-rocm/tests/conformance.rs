@@ -4,7 +4,8 @@ mod standin;
 
 use ops_core::Backend;
 use ops_core::f16;
-use ops_core::ops::MatMulOps;
+use ops_core::ops::{MatMulOps, QuantOps};
+use ops_core::quant::BlockQ8_0;
 use ops_rocm::Rocm;
 use ops_test::golden::{Golden, Status};
 use ops_test::suite::{Ended, Filter, run};
@@ -89,6 +90,40 @@ fn products(gfx: &str) {
 
 fn products_on(test: &str, gfx: &str) {
     with_standin(test, &[OWN_PRODUCTS, ("HIP_STANDIN_GFX", gfx)], |_| products(gfx));
+}
+
+/// Products with quantized weights, and whether a few rows are multiplied as bytes.
+fn qlinear(bytes: Option<&str>) {
+    suite_of(Some("qlinear".to_owned()));
+    let rocm = Rocm::new().unwrap();
+    let ones = rocm.tensor(&[5, 64], &[1.0f32; 320]).unwrap();
+    let weight = QuantOps::<f16, BlockQ8_0>::quantize(&rocm, ones.as_ref()).unwrap();
+    for rows in [1, 3] {
+        let x = rocm.tensor(&[rows, 64], &vec![f16::ONE; rows * 64]).unwrap();
+        let y = rocm.qlinear(x.as_ref(), weight.as_ref()).unwrap();
+        assert!(y.as_ref().to_vec(&rocm).unwrap().iter().all(|y| (y.to_f32() - 64.0).abs() < 0.1));
+        let decisions = rocm.decisions();
+        let last = decisions.last().map(ToString::to_string).unwrap_or_default();
+        let instruction = bytes.filter(|_| rows > 1).unwrap_or("no matrix units");
+        assert!(last.contains(instruction), "{last}");
+    }
+}
+
+#[test]
+fn qlinear_on_gfx1030() {
+    with_standin("qlinear_on_gfx1030", &[("HIP_STANDIN_GFX", "gfx1030")], |_| qlinear(Some("v_dot4_i32_i8")));
+}
+
+#[test]
+fn qlinear_on_gfx1010_without_products_of_bytes() {
+    let test = "qlinear_on_gfx1010_without_products_of_bytes";
+    with_standin(test, &[("HIP_STANDIN_GFX", "gfx1010")], |_| qlinear(None));
+}
+
+#[test]
+fn qlinear_on_gfx900_without_products_of_bytes() {
+    let test = "qlinear_on_gfx900_without_products_of_bytes";
+    with_standin(test, &[("HIP_STANDIN_GFX", "gfx900")], |_| qlinear(None));
 }
 
 #[test]

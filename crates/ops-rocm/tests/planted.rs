@@ -72,11 +72,18 @@ fn a_product_that_forgets_what_it_summed() {
 }
 
 #[test]
+fn a_quantized_product_of_the_first_digits_alone() {
+    let from = "sum = dot4(w[i], x[2 + i / 4].v[i % 4], sum)";
+    let to = "sum = dot4(0u, x[2 + i / 4].v[i % 4], sum)";
+    is_found("a_quantized_product_of_the_first_digits_alone", "qlinear", from, to);
+}
+
+#[test]
 fn without_a_fault_nothing_fails() {
     let variables = [("OPS_ROCM_POLICY", "*=hip")];
     with_standin("without_a_fault_nothing_fails", &variables, |_| {
         let rocm = Rocm::new().unwrap();
-        for op in ["rms_norm", "softmax", "rope", "attention", "sub", "quantize", "linear"] {
+        for op in ["rms_norm", "softmax", "rope", "attention", "sub", "quantize", "linear", "qlinear"] {
             let filter = Filter { op: Some(op.to_owned()), dtype: Some(DType::F32), ..Filter::all() };
             let report = run(&rocm, &filter);
             assert_eq!(report.failures().count(), 0, "{}", report.table());

@@ -150,6 +150,7 @@ fn check<T: Element>(case: &Case) {
             compute_units: case.compute_units,
             wave,
             matrix: None,
+            dot4: None,
             tuning: Tuning::default(),
         })
         .to_vec();
@@ -333,7 +334,7 @@ fn invisible<T: Element>(device: &Device, variant: &str, t: u64) {
 
 #[test]
 fn invisible_keys_take_no_part() {
-    let portable = Device { compute_units: 1, wave: 32, matrix: None, tuning: Tuning::default() };
+    let portable = Device { compute_units: 1, wave: 32, matrix: None, dot4: None, tuning: Tuning::default() };
     invisible::<f32>(&portable, "head64", 40);
     invisible::<f32>(&portable, "rows4", 2);
     for matrix in Matrix::ALL {

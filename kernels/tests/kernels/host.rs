@@ -17,7 +17,7 @@ pub(crate) const WAVES: [u32; 2] = [32, 64];
 
 /// A device small enough that grid-stride loops take more than one step.
 pub(crate) fn device(wave: u32) -> Device {
-    Device { compute_units: 1, wave, matrix: None, tuning: Tuning::default() }
+    Device { compute_units: 1, wave, matrix: None, dot4: None, tuning: Tuning::default() }
 }
 
 /// Compiles `text` unless a library of the same text and flags is there already.
@@ -99,7 +99,11 @@ pub(crate) fn args_size(family: Family, wave: u32, matrix: Option<Matrix>, symbo
 
 /// Runs one launch; panics with the engine's message when the kernel misbehaves.
 pub(crate) fn run<A: Arguments>(wave: u32, launch: &Launch, args: &A) {
-    run_on(&Device { compute_units: 1, wave, matrix: None, tuning: Tuning::default() }, launch, args);
+    run_on(
+        &Device { compute_units: 1, wave, matrix: None, dot4: None, tuning: Tuning::default() },
+        launch,
+        args,
+    );
 }
 
 /// The same, with the device's matrix units.

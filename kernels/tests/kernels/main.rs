@@ -11,6 +11,7 @@ mod matrix;
 mod mirror;
 mod moving;
 mod norm;
+mod qlinear;
 mod quant;
 mod rope;
 mod softmax;

@@ -77,6 +77,7 @@ fn check<T: Element, W: Element>(case: &Case<'_>) {
                 compute_units: case.compute_units,
                 wave,
                 matrix: None,
+                dot4: None,
                 tuning: Tuning::default(),
             })
             .to_vec()

@@ -8,7 +8,7 @@ use ops_kernels::{Device, Dtype, Matrix, Tuning};
 
 /// A device with these units.
 pub(crate) fn device(matrix: Matrix, compute_units: u32) -> Device {
-    Device { compute_units, wave: matrix.wave(), matrix: Some(matrix), tuning: Tuning::default() }
+    Device { compute_units, wave: matrix.wave(), matrix: Some(matrix), dot4: None, tuning: Tuning::default() }
 }
 
 /// Every sum is exact in S: small integers, different in every row and column.
@@ -51,7 +51,7 @@ fn every_instruction_multiplies_in_its_layout() {
 
 #[test]
 fn there_is_no_unit_kernel_without_units() {
-    let none = Device { compute_units: 1, wave: 32, matrix: None, tuning: Tuning::default() };
+    let none = Device { compute_units: 1, wave: 32, matrix: None, dot4: None, tuning: Tuning::default() };
     assert!(matrix::prepare_unit(Dtype::F16, 16, &none).is_err());
     assert!(matrix::prepare_unit(Dtype::F16, 32, &device(Matrix::Wmma11, 1)).is_err());
     assert!(matrix::prepare_unit(Dtype::F32, 16, &device(Matrix::Wmma11, 1)).is_err());

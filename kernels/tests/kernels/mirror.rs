@@ -113,10 +113,11 @@ fn every_field_of_every_argument_struct_lies_where_the_source_has_it() {
         ],
     );
     agree(Family::MmaUnit, &[fields!(MmaUnitArgs: a, b, c, d)]);
-    for family in [Family::Qlinear, Family::QlinearMma] {
+    for family in [Family::Qlinear, Family::QlinearDot, Family::QlinearMma] {
         agree(
             family,
-            &[fields!(QLinearArgs: shape, x, y, weight, weight_row, weight_block, rows, n, k, lanes)],
+            &[fields!(QLinearArgs: shape, x, y, weight, weight_row, weight_block, rows, n, k, lanes, planes,
+                plane_rows)],
         );
     }
 }

@@ -1,12 +1,11 @@
-//! q4_0 and q8_0: quantize bit for bit, dequantize, qembedding, qlinear.
-use crate::data::{Buffer, Element, Layout, Random, assert_close, assert_exact, check_untouched, pick, view};
-use crate::host::{WAVES, device, run, run_on};
-use crate::matrix::device as matrix_device;
+//! q4_0 and q8_0: quantize bit for bit, dequantize, qembedding.
+use crate::data::{Buffer, Element, Layout, Random, assert_exact, check_untouched, pick, view};
+use crate::host::{WAVES, device, run};
 use half::{bf16, f16};
 use ops_kernels::index::Report;
-use ops_kernels::{Device, Dtype, Matrix, Tuning, View, qlinear, quant};
+use ops_kernels::{Dtype, View, quant};
 
-const FORMATS: [Dtype; 2] = [Dtype::Q4_0, Dtype::Q8_0];
+pub(crate) const FORMATS: [Dtype; 2] = [Dtype::Q4_0, Dtype::Q8_0];
 
 /// The public reference, one block at a time.
 fn encode(format: Dtype, x: &[f32]) -> Vec<u8> {
@@ -23,7 +22,7 @@ fn encode(format: Dtype, x: &[f32]) -> Vec<u8> {
     out
 }
 
-fn decode(format: Dtype, block: &[u8]) -> Vec<f32> {
+pub(crate) fn decode(format: Dtype, block: &[u8]) -> Vec<f32> {
     let d = f16::from_le_bytes([block[0], block[1]]).to_f32();
     let q = |i: usize| match format {
         Dtype::Q4_0 if i < 16 => i32::from(block[2 + i] & 15) - 8,
@@ -40,13 +39,13 @@ fn random_row(n: usize, seed: u64) -> Vec<f32> {
 }
 
 /// Blocks of random values, `rows` by `blocks`.
-fn random_blocks(format: Dtype, blocks: usize, seed: u64) -> Vec<u8> {
+pub(crate) fn random_blocks(format: Dtype, blocks: usize, seed: u64) -> Vec<u8> {
     let mut random = Random::new(seed);
     let x: Vec<f32> = (0..blocks * 32).map(|_| random.normal() as f32).collect();
     x.chunks(32).flat_map(|b| encode(format, b)).collect()
 }
 
-fn blocks_view<'a>(buffer: &Buffer<u8>, strides: &'a [i64], format: Dtype) -> View<'a> {
+pub(crate) fn blocks_view<'a>(buffer: &Buffer<u8>, strides: &'a [i64], format: Dtype) -> View<'a> {
     View { data: buffer.address(), strides, dtype: format }
 }
 
@@ -160,98 +159,4 @@ fn qembedding_is_exact() {
     embeddings::<i64, bf16>(i64::MAX);
     embeddings::<i32, f32>(i32::MAX);
     embeddings::<u8, f64>(u8::MAX);
-}
-
-struct Case {
-    rows: u64,
-    n: u64,
-    k: u64,
-    variant: &'static str,
-    compute_units: u32,
-}
-
-fn product<T: Element>(format: Dtype, case: &Case) {
-    let &Case { rows, n, k, variant, compute_units } = case;
-    let blocks = k / 32;
-    let bytes = random_blocks(format, (n * blocks) as usize, 6);
-    let weights: Vec<f64> =
-        bytes.chunks(format.bytes()).flat_map(|b| decode(format, b)).map(f64::from).collect();
-    let mut random = Random::new(7);
-    let strides = [blocks as i64, 1];
-    let weight = Buffer::new(&bytes, 2);
-    for (x_layout, y_layout) in [
-        (Layout::contiguous(&[rows, k]), Layout::contiguous(&[rows, n])),
-        (Layout::padded(&[rows, k], 1), Layout::scattered(&[rows, n])),
-        (Layout::scattered(&[rows, k]), Layout::contiguous(&[rows, n])),
-    ] {
-        let x: Vec<T> = (0..x_layout.len).map(|_| T::from_f64(random.normal())).collect();
-        let x = Buffer::new(&x, 0);
-        let xs: Vec<f64> = pick(&x, &x_layout).iter().map(|v| v.to_f64()).collect();
-        let want: Vec<f64> = (0..rows as usize)
-            .flat_map(|m| {
-                let row = &xs[m * k as usize..][..k as usize];
-                weights.chunks(k.max(1) as usize).map(move |w| w.iter().zip(row).map(|(w, x)| w * x).sum())
-            })
-            .collect();
-        let mut devices = WAVES
-            .map(|wave| Device { compute_units, wave, matrix: None, tuning: Tuning::default() })
-            .to_vec();
-        if variant.starts_with("mma") {
-            devices = Matrix::ALL.map(|matrix| matrix_device(matrix, compute_units)).to_vec();
-        }
-        for device in devices {
-            let y = Buffer::filled(T::from_f64(77.0), y_layout.len, 0);
-            let views = [view(&x, &x_layout), blocks_view(&weight, &strides, format), view(&y, &y_layout)];
-            let (launch, args) = qlinear::prepare(&[rows, k], n, views, &device).expect("a kernel");
-            assert_eq!(launch.instance.variant, variant, "{rows} {n} {k}");
-            run_on(&device, &launch, &args);
-            let what = format!("{} {rows} {n} {k} {device:?}", launch.instance.symbol);
-            assert_close(&what, &pick(&y, &y_layout), &want, true, 2.0);
-            check_untouched(&y, &y_layout, T::from_f64(77.0));
-        }
-    }
-}
-
-fn products<T: Element>() {
-    let double = T::DTYPE == Dtype::F64;
-    for format in FORMATS {
-        for (rows, n, k) in
-            [(1, 9, 32), (1, 37, 1120), (1, 6, 4096), (2, 5, 64), (4, 11, 2080), (7, 6, 352), (8, 9, 96)]
-        {
-            let variant = match rows {
-                1 => "rows1",
-                2..=4 => "rows4",
-                _ if double => "rows4",
-                _ => "rows8",
-            };
-            product::<T>(format, &Case { rows, n, k, variant, compute_units: 1 });
-        }
-        for (rows, n, k) in [(9, 5, 32), (66, 70, 96)] {
-            product::<T>(format, &Case { rows, n, k, variant: "tile64", compute_units: 1000 });
-            if !double {
-                product::<T>(format, &Case { rows, n, k, variant: "mma64", compute_units: 1000 });
-            }
-        }
-        if !double {
-            product::<T>(format, &Case { rows: 130, n: 135, k: 96, variant: "tile128", compute_units: 1 });
-            product::<T>(format, &Case { rows: 130, n: 135, k: 96, variant: "mma128", compute_units: 1 });
-        }
-    }
-}
-
-#[test]
-fn qlinear_f16() {
-    products::<f16>();
-}
-#[test]
-fn qlinear_bf16() {
-    products::<bf16>();
-}
-#[test]
-fn qlinear_f32() {
-    products::<f32>();
-}
-#[test]
-fn qlinear_f64() {
-    products::<f64>();
 }

@@ -1,5 +1,5 @@
 //! The kernels' argument structs as the compiler lays them out.
-use ops_kernels::{Family, Matrix, instances, source};
+use ops_kernels::{Family, instances, source};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -30,7 +30,7 @@ pub(super) fn of_all(
 ) -> Result<BTreeMap<String, Layout>, String> {
     let mut all = BTreeMap::new();
     for &family in Family::ALL {
-        let with = |target: &&String| !family.needs_matrix() || Matrix::of(target).is_some();
+        let with = |target: &&String| family.runs_on(target);
         let Some(target) = targets.iter().find(with) else { continue };
         let input = folder.join(target).join(format!("{}.hip", family.name()));
         let flags = source::clang_options(target).ok_or_else(|| format!("{target}: unknown target"))?;

@@ -45,7 +45,7 @@ struct Kernel<'t> {
     lds: u32,
     args: &'static str,
     args_size: usize,
-    /// The targets of this table that have it: some kernels need matrix units.
+    /// The targets of this table that have it: some kernels need instructions that not all have.
     targets: Vec<&'t str>,
 }
 
@@ -94,6 +94,10 @@ const fn grid(family: Family) -> Grid {
         }
         Family::MmaUnit => ("1", "1"),
         Family::QlinearMma => ("ceil(rows / tile) * ceil(n / tile)", "64 for each compute unit"),
+        Family::QlinearDot => (
+            "`split`: ceil(plane_rows * k / 32 / (block / 8)), before any other; dot*: ceil(groups of columns * lanes / block)",
+            "64 for each compute unit",
+        ),
         Family::Qlinear => (
             "tile*: ceil(rows / tile) * ceil(n / tile); rows*: ceil(groups of columns * lanes / block)",
             "64 for each compute unit",

@@ -219,8 +219,8 @@ fn problems(rocm: &Rocm, op: &str, scale: u32) -> Result<Call> {
         }
         "qlinear" => {
             let weight = gpu.zeros::<BlockQ8_0>(&[unit, unit / BlockQ8_0::LEN])?;
-            let xs =
-                [2, 4, 8, 16].map(|rows| tensor(&[rows, unit])).into_iter().collect::<Result<Vec<_>>>()?;
+            let rows = [1, 2, 4, 8, 16];
+            let xs = rows.map(|rows| tensor(&[rows, unit])).into_iter().collect::<Result<Vec<_>>>()?;
             Box::new(move || {
                 xs.iter().try_for_each(|x| gpu.qlinear(x.as_ref(), weight.as_ref()).map(drop))?;
                 gpu.synchronize()

@@ -33,14 +33,15 @@ impl Target {
     /// The version of ROCm that assumed targets have.
     pub const ASSUMED_ROCM: Version = Version::new(7, 2, 0);
 
-    pub(crate) fn of_device(hip: &Hip, info: &DeviceInfo) -> Self {
-        let kernels = kernels_device(&info.gfx, info.compute_units);
+    /// A device with kernels compiled for `code`, its own architecture or its generic target.
+    pub(crate) fn of_device(hip: &Hip, info: &DeviceInfo, code: &str) -> Self {
+        let kernels = kernels_device(&info.gfx, code, info.compute_units);
         Self::new(info.gfx.clone(), kernels, hip.lib().version(), Some(hip.clone()))
     }
 
     /// An architecture with ROCm 7.2 and all its libraries, for questions without a device.
     pub fn assumed(gfx: Gfx) -> Self {
-        let kernels = kernels_device(&gfx, 64);
+        let kernels = kernels_device(&gfx, gfx.name(), 64);
         Self::new(gfx, kernels, Some(Self::ASSUMED_ROCM), None)
     }
 
@@ -119,10 +120,12 @@ impl Target {
     }
 }
 
-fn kernels_device(gfx: &Gfx, compute_units: u32) -> ops_kernels::Device {
+fn kernels_device(gfx: &Gfx, code: &str, compute_units: u32) -> ops_kernels::Device {
     let matrix = ops_kernels::Matrix::of(gfx.name());
+    // A generic target may be without what the device has.
+    let dot4 = ops_kernels::Dot4::of(gfx.name()).filter(|_| ops_kernels::Dot4::of(code).is_some());
     let tuning = ops_kernels::Tuning::of(gfx.name());
-    ops_kernels::Device { compute_units, wave: gfx.wave_size(), matrix, tuning }
+    ops_kernels::Device { compute_units, wave: gfx.wave_size(), matrix, dot4, tuning }
 }
 
 fn opened<'l, L>(

@@ -10,6 +10,7 @@ mod elementwise;
 mod matmul;
 mod moving;
 mod norm;
+mod qlinear;
 mod quant;
 mod rope;
 mod softmax;
@@ -18,6 +19,7 @@ pub(crate) use affine::HipAffine;
 pub(crate) use attention::HipAttention;
 pub(crate) use moving::HipFill;
 pub(crate) use norm::HipGroupNorm;
+pub(crate) use qlinear::HipQLinear;
 
 use bind::{Bound, MOST, Problem, Slots, read, read_if, slots, write};
 
@@ -26,7 +28,7 @@ use crate::error::NAME;
 use crate::hip::KernelArgs;
 use crate::{Error, HipSpace, Result, Rocm};
 use ops_core::{Call, Op, Operands, Reason};
-use ops_kernels::{Arguments, Instance, Launch, Matrix, Refused};
+use ops_kernels::{Arguments, Family, Instance, Launch, Matrix, Refused};
 
 /// An op that one kernel computes.
 pub(crate) trait HipOp: Op {
@@ -79,6 +81,9 @@ impl<O: HipOp> Provider<O> for Hip {
 pub(crate) fn units(target: &Target, instance: &Instance) -> Option<String> {
     if let (true, Some(matrix)) = (instance.family.needs_matrix(), target.kernels().matrix) {
         return Some(format!("on matrix units ({})", matrix.name()));
+    }
+    if let (Family::QlinearDot, Some(dot4)) = (instance.family, target.kernels().dot4) {
+        return Some(format!("on vector units, four products of bytes to an instruction ({})", dot4.name()));
     }
     let why = match instance.op {
         "matmul" | "attention" | "qlinear" if Matrix::of(target.gfx().name()).is_none() => {

@@ -2,7 +2,7 @@
 //!
 //! This project's kernels come first where they are at least as good: norms, rope, softmax, activations, everything that
 //! moves memory. rocBLAS comes first for products of matrices.
-use super::hip::{Hip, HipAffine, HipAttention, HipFill, HipGroupNorm};
+use super::hip::{Hip, HipAffine, HipAttention, HipFill, HipGroupNorm, HipQLinear};
 use super::miopen::MiOpen;
 use super::rocblas::RocBlas;
 use crate::Rocm;
@@ -72,7 +72,7 @@ lists! {
     <T: Float, M: Mask> Attention<T, M>: HipAttention;
     <Q: Block> Quantize<Q>: Hip;
     <Q: Block> Dequantize<Q>: Hip;
-    <T: Float, Q: Block> QLinear<T, Q>: Hip;
+    <T: Float, Q: Block> QLinear<T, Q>: HipQLinear;
     <T: Float, Q: Block, I: Index> QEmbedding<T, Q, I>: Hip;
 }
 

@@ -2,6 +2,7 @@
 //! code objects are those of its own hipRTC, brought by the test.
 use crate::standin::{Standin, folder, with_standin};
 use ops_core::ops::*;
+use ops_core::quant::BlockQ8_0;
 use ops_core::{Backend, Result};
 use ops_kernels::{Unit, source};
 use ops_rocm::hip::{Compiler, Gfx, Source};
@@ -173,4 +174,23 @@ fn neither_hiprtc_nor_rocblas_nor_miopen_is_needed() {
             }
         });
     }
+}
+
+/// The card has products of bytes, the generic target that its code was compiled for has not.
+#[test]
+fn instructions_that_the_generic_target_lacks_are_not_asked_for() {
+    let test = "aot::instructions_that_the_generic_target_lacks_are_not_asked_for";
+    with_standin(test, &[("HIP_STANDIN_GFX", "gfx906:sramecc+:xnack-")], |standin| {
+        let objects = bundle("gfx9-generic", &compile(standin, "gfx9-generic"));
+        let by_bytes = |builder: RocmBuilder| {
+            let rocm = builder.build().unwrap();
+            let x = rocm.tensor(&[3, 32], &[1.0f32; 96]).unwrap();
+            let weight = QuantOps::<f32, BlockQ8_0>::quantize(&rocm, x.as_ref()).unwrap();
+            rocm.qlinear(x.as_ref(), weight.as_ref()).unwrap();
+            rocm.decisions().iter().any(|decision| decision.to_string().contains("v_dot4_i32_i8"))
+        };
+        assert!(!by_bytes(open(&objects)));
+        assert!(by_bytes(open(&objects).kernels(KernelSource::Jit)));
+        assert!(by_bytes(open(&bundle("gfx906", &compile(standin, "gfx906")))));
+    });
 }

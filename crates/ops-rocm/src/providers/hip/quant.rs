@@ -1,12 +1,10 @@
 //! Ops on blocks.
 use super::{HipOp, Problem, Slots, read, slots, write};
 use crate::HipSpace;
-use ops_core::ops::{
-    Dequantize, DequantizeArgs, QEmbedding, QEmbeddingArgs, QLinear, QLinearArgs, Quantize, QuantizeArgs,
-};
+use ops_core::ops::{Dequantize, DequantizeArgs, QEmbedding, QEmbeddingArgs, Quantize, QuantizeArgs};
 use ops_core::quant::Block;
 use ops_core::{Float, Index};
-use ops_kernels::{Launch, Refused, qlinear, quant};
+use ops_kernels::{Launch, Refused, quant};
 
 impl<Q: Block> HipOp for Quantize<Q> {
     type Kernel = quant::QuantizeArgs;
@@ -29,19 +27,6 @@ impl<Q: Block> HipOp for Dequantize<Q> {
     fn plan(&self, p: &Problem) -> Result<(Launch, Self::Kernel), Refused> {
         let (x, y) = (p.at(0), p.at(1));
         quant::dequantize(x.dims(), x.view(), y.view(), p.device())
-    }
-}
-
-impl<T: Float, Q: Block> HipOp for QLinear<T, Q> {
-    type Kernel = qlinear::QLinearArgs;
-
-    fn slots<'s>(a: &'s QLinearArgs<'_, HipSpace, T, Q>) -> Slots<'s> {
-        slots([read(&a.x), read(&a.weight), write(&a.y)])
-    }
-    fn plan(&self, p: &Problem) -> Result<(Launch, Self::Kernel), Refused> {
-        let (x, weight, y) = (p.at(0), p.at(1), p.at(2));
-        let n = weight.dims().first().copied().unwrap_or(0);
-        qlinear::prepare(x.dims(), n, [x.view(), weight.view(), y.view()], p.device())
     }
 }
 

@@ -1,0 +1,199 @@
+//! Products with a quantized weight: by lanes, by tiles, by products of bytes, on matrix units.
+use crate::data::{Buffer, Element, Layout, Random, assert_close, check_untouched, pick, view};
+use crate::host::{WAVES, run_on};
+use crate::matrix::device as matrix_device;
+use crate::quant::{FORMATS, blocks_view, decode, random_blocks};
+use half::{bf16, f16};
+use ops_kernels::qlinear::{self, Plan};
+use ops_kernels::{Device, Dot4, Dtype, Matrix, Tuning};
+
+struct Case {
+    rows: u64,
+    n: u64,
+    k: u64,
+    variant: &'static str,
+    compute_units: u32,
+}
+
+/// Both launches of a plan.
+fn run_plan(device: &Device, plan: &Plan) {
+    let Plan { split, main, workspace, mut args } = *plan;
+    let planes = Buffer::filled(0x5au8, workspace as usize, 0);
+    args.planes = planes.address();
+    if let Some(split) = split {
+        run_on(device, &split, &args);
+    }
+    run_on(device, &main, &args);
+    planes.check_guards();
+}
+
+/// A device of either wave size that multiplies bytes from one row on.
+fn dot_devices(compute_units: u32) -> Vec<Device> {
+    let mut tuning = Tuning::default();
+    assert!(tuning.set("qlinear_dot_rows", 1) && tuning.set("qlinear_rows", 12));
+    WAVES.map(|wave| Device { compute_units, wave, matrix: None, dot4: Some(Dot4::Signed), tuning }).to_vec()
+}
+
+fn devices(case: &Case) -> Vec<Device> {
+    let &Case { variant, compute_units, .. } = case;
+    if variant.starts_with("mma") {
+        return Matrix::ALL.map(|matrix| matrix_device(matrix, compute_units)).to_vec();
+    }
+    if variant.starts_with("dot") {
+        return dot_devices(compute_units);
+    }
+    let plain = |wave| Device { compute_units, wave, matrix: None, dot4: None, tuning: Tuning::default() };
+    WAVES.map(plain).to_vec()
+}
+
+fn product<T: Element>(format: Dtype, case: &Case) {
+    let &Case { rows, n, k, variant, .. } = case;
+    let blocks = k / 32;
+    let bytes = random_blocks(format, (n * blocks) as usize, 6);
+    let weights: Vec<f64> =
+        bytes.chunks(format.bytes()).flat_map(|b| decode(format, b)).map(f64::from).collect();
+    let mut random = Random::new(7);
+    let strides = [blocks as i64, 1];
+    let weight = Buffer::new(&bytes, 2);
+    for (x_layout, y_layout) in [
+        (Layout::contiguous(&[rows, k]), Layout::contiguous(&[rows, n])),
+        (Layout::padded(&[rows, k], 1), Layout::scattered(&[rows, n])),
+        (Layout::scattered(&[rows, k]), Layout::contiguous(&[rows, n])),
+    ] {
+        let x: Vec<T> = (0..x_layout.len).map(|_| T::from_f64(random.normal())).collect();
+        let x = Buffer::new(&x, 0);
+        let xs: Vec<f64> = pick(&x, &x_layout).iter().map(|v| v.to_f64()).collect();
+        let want: Vec<f64> = (0..rows as usize)
+            .flat_map(|m| {
+                let row = &xs[m * k as usize..][..k as usize];
+                weights.chunks(k.max(1) as usize).map(move |w| w.iter().zip(row).map(|(w, x)| w * x).sum())
+            })
+            .collect();
+        for device in devices(case) {
+            let y = Buffer::filled(T::from_f64(77.0), y_layout.len, 0);
+            let views = [view(&x, &x_layout), blocks_view(&weight, &strides, format), view(&y, &y_layout)];
+            let plan = qlinear::prepare(&[rows, k], n, views, &device).expect("a kernel");
+            assert_eq!(plan.main.instance.variant, variant, "{rows} {n} {k}");
+            run_plan(&device, &plan);
+            let what = format!("{} {rows} {n} {k} {device:?}", plan.main.instance.symbol);
+            assert_close(&what, &pick(&y, &y_layout), &want, true, 2.0);
+            check_untouched(&y, &y_layout, T::from_f64(77.0));
+        }
+    }
+}
+
+fn products<T: Element>() {
+    let double = T::DTYPE == Dtype::F64;
+    for format in FORMATS {
+        for (rows, n, k) in
+            [(1, 9, 32), (1, 37, 1120), (1, 6, 4096), (2, 5, 64), (4, 11, 2080), (7, 6, 352), (8, 9, 96)]
+        {
+            let (variant, dot) = match rows {
+                1 => ("rows1", "dot1"),
+                2 => ("rows4", "dot2"),
+                ..=4 => ("rows4", "dot4"),
+                _ if double => ("rows4", ""),
+                _ => ("rows8", "dot8"),
+            };
+            product::<T>(format, &Case { rows, n, k, variant, compute_units: 1 });
+            if !double {
+                product::<T>(format, &Case { rows, n, k, variant: dot, compute_units: 1 });
+            }
+        }
+        for (rows, n, k) in [(9, 5, 32), (66, 70, 96)] {
+            product::<T>(format, &Case { rows, n, k, variant: "tile64", compute_units: 1000 });
+            if !double {
+                product::<T>(format, &Case { rows, n, k, variant: "mma64", compute_units: 1000 });
+            }
+        }
+        if !double {
+            product::<T>(format, &Case { rows: 12, n: 5, k: 64, variant: "dot8", compute_units: 1 });
+            product::<T>(format, &Case { rows: 130, n: 135, k: 96, variant: "tile128", compute_units: 1 });
+            product::<T>(format, &Case { rows: 130, n: 135, k: 96, variant: "mma128", compute_units: 1 });
+        }
+    }
+}
+
+#[test]
+fn qlinear_f16() {
+    products::<f16>();
+}
+#[test]
+fn qlinear_bf16() {
+    products::<bf16>();
+}
+#[test]
+fn qlinear_f32() {
+    products::<f32>();
+}
+#[test]
+fn qlinear_f64() {
+    products::<f64>();
+}
+
+/// One product of two rows by products of bytes, in f32 of f32.
+fn by_bytes(format: Dtype, x: &[f32], weight: &[u8], n: usize) -> Vec<f32> {
+    let k = x.len() as u64 / 2;
+    let (x_layout, y_layout) = (Layout::contiguous(&[2, k]), Layout::contiguous(&[2, n as u64]));
+    let (x, weight, y) = (Buffer::new(x, 0), Buffer::new(weight, 0), Buffer::filled(0f32, 2 * n, 0));
+    let strides = [(k / 32) as i64, 1];
+    let views = [view(&x, &x_layout), blocks_view(&weight, &strides, format), view(&y, &y_layout)];
+    let device = &dot_devices(1)[0];
+    let plan = qlinear::prepare(&[2, k], n as u64, views, device).expect("a kernel");
+    assert_eq!(plan.main.instance.variant, "dot2");
+    run_plan(device, &plan);
+    y.slice().to_vec()
+}
+
+/// What is not finite in x is not lost in its integers: it comes out as the sum of products has it, and rows
+/// without it stay as they are.
+#[test]
+fn what_is_not_finite_reaches_the_sum() {
+    for format in FORMATS {
+        let (n, k) = (9, 96);
+        let weight = random_blocks(format, n * k / 32, 3);
+        let weights: Vec<f32> = weight.chunks(format.bytes()).flat_map(|b| decode(format, b)).collect();
+        for (at, bad) in [(0, f32::INFINITY), (37, f32::NEG_INFINITY), (95, f32::NAN), (64, f32::INFINITY)] {
+            let mut x: Vec<f32> = (0..2 * k).map(|i| (i % 13) as f32 - 6.0).collect();
+            x[at] = bad;
+            for (i, y) in by_bytes(format, &x, &weight, n).into_iter().enumerate() {
+                let (row, column) = (&x[i / n * k..][..k], &weights[i % n * k..][..k]);
+                let want: f32 = row.iter().zip(column).map(|(x, w)| x * w).sum();
+                let same =
+                    if want.is_finite() { (y - want).abs() <= 1e-4 } else { y.total_cmp(&want).is_eq() };
+                assert!(
+                    same || (y.is_nan() && want.is_nan()),
+                    "{format} {bad} at {at}: {i} is {y}, not {want}"
+                );
+            }
+        }
+        let mut x = vec![1.0f32; 2 * k];
+        (x[3], x[5], x[k + 1], x[k + 2]) = (f32::NAN, f32::INFINITY, f32::INFINITY, f32::NEG_INFINITY);
+        let y = by_bytes(format, &x, &weight, n);
+        assert!(
+            y[..n].iter().all(|y| y.is_nan()) && y[n..].iter().all(|y| !y.is_finite()),
+            "{format}: {y:?}"
+        );
+    }
+}
+
+/// Blocks of the smallest and the largest numbers are as exact as others.
+#[test]
+fn blocks_of_any_magnitude_keep_their_digits() {
+    for format in FORMATS {
+        let weight = random_blocks(format, 3, 9);
+        let weights: Vec<f32> = weight.chunks(format.bytes()).flat_map(|b| decode(format, b)).collect();
+        for scale in [1e-38f32, 3e-36, 1e-20, 1.0, 1.999_999_9, 255.0 / 128.0, 1e20, 1e35] {
+            let mut random = Random::new(11);
+            let mut x: Vec<f32> = (0..64).map(|_| random.unit() as f32 * scale).collect();
+            x[7] = scale;
+            let y = by_bytes(format, &x, &weight, 3);
+            for (i, y) in y.into_iter().enumerate() {
+                let (row, column) = (&x[i / 3 * 32..][..32], &weights[i % 3 * 32..][..32]);
+                let want: f64 = row.iter().zip(column).map(|(x, w)| f64::from(*x) * f64::from(*w)).sum();
+                let error = (f64::from(y) - want).abs() / f64::from(scale);
+                assert!(error < 4e-6, "{format} {scale}: {y}, not {want}");
+            }
+        }
+    }
+}
