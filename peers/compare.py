@@ -40,6 +40,11 @@ def cases():
         for dtype in (*FLOATS, "q8_0", "q4_0"):
             flops = 2 * m * 4096 * 4096
             out.append((f"linear {m}x4096x4096 {dtype}", 4096 * 4096 * SIZE[dtype] if m == 1 else 0, flops))
+    for m in (1, 8, 16, 512):
+        for dtype in (*FLOATS, "q8_0", "q4_0"):
+            flops = 2 * m * 4096 * 4096
+            nbytes = 4096 * 4096 * SIZE[dtype] if m == 1 else 0
+            out.append((f"linear_packed {m}x4096x4096 {dtype}", nbytes, flops))
     out.append(("matmul 512x4096x4096 f32", 0, 2 * 512 * 4096 * 4096))
     out.append(("matmul 64x64x64 f32", 0, 2 * 64**3))
     for dtype in FLOATS:

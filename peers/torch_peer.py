@@ -61,6 +61,19 @@ def elementwise(op, dims, dtype):
     }[op]
 
 
+def packed(m, k, n, dtype):
+    """A linear layer whose weight oneDNN has ordered before, where it does that for the type."""
+    x, w = torch.randn(m, k).to(dtype), torch.randn(n, k).to(dtype)
+    ordered = torch.ops.mkldnn._reorder_linear_weight
+    multiply = torch.ops.mkldnn._linear_pointwise
+    try:
+        held = ordered(w.to_mkldnn(), m)
+        multiply(x, held, None, "none", [], "")
+    except RuntimeError:
+        return lambda: F.linear(x, w)
+    return lambda: multiply(x, held, None, "none", [], "")
+
+
 def case(name):
     op, dims, dtype = name.split(" ")
     dims = [int(d) for d in dims.split("x")]
@@ -77,6 +90,8 @@ def case(name):
         return rope(op, dims, dtype)
     if op == "attention":
         return attention(*dims, dtype)
+    if op == "linear_packed":
+        return packed(*dims, dtype)
     if op in ("matmul", "linear"):
         m, k, n = dims
         x = torch.randn(m, k).to(dtype)

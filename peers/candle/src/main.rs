@@ -146,13 +146,13 @@ fn case(name: &str) -> Result<Option<Run>> {
             let (a, b) = (random(&[dims[0], dims[1]], float)?, random(&[dims[1], dims[2]], float)?);
             run!(a.matmul(&b)?)
         }
-        "linear" if dtype.starts_with('q') => {
+        "linear" | "linear_packed" if dtype.starts_with('q') => {
             let format = if dtype == "q8_0" { GgmlDType::Q8_0 } else { GgmlDType::Q4_0 };
             let x = random(&[dims[0], dims[1]], DType::F32)?;
             let w = QMatMul::from_qtensor(QTensor::quantize(&random(&[dims[2], dims[1]], DType::F32)?, format)?)?;
             run!(w.forward(&x)?)
         }
-        "linear" => {
+        "linear" | "linear_packed" => {
             let (x, w) = (random(&[dims[0], dims[1]], float)?, random(&[dims[2], dims[1]], float)?);
             let w = w.t()?;
             run!(x.matmul(&w)?)

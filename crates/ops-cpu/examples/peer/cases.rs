@@ -1,9 +1,10 @@
 //! The cases, by name: `OP DIMS DTYPE`.
 use ops_core::combine::Checked;
+use ops_core::model::{PackWeights, Weight};
 use ops_core::ops::*;
 use ops_core::quant::{Block, BlockQ4_0, BlockQ8_0};
 use ops_core::{Backend, Element, Float, Result, TensorOf, View, bf16, f16};
-use ops_cpu::{Cpu, Reference};
+use ops_cpu::{Cpu, Host, Reference};
 use rayon::prelude::*;
 use std::hint::black_box;
 use std::sync::Mutex;
@@ -31,6 +32,7 @@ pub(crate) fn case(name: &str) -> core::result::Result<Run, String> {
         ("cast", _) => cast::<f16, f32>(&dims),
         ("linear", "q8_0") => qlinear::<BlockQ8_0>(&dims),
         ("linear", "q4_0") => qlinear::<BlockQ4_0>(&dims),
+        ("linear_packed", _) => held(&dims, dtype),
         (_, "bf16") => float::<bf16>(op, &dims),
         (_, "f16") => float::<f16>(op, &dims),
         _ => float::<f32>(op, &dims),
@@ -97,6 +99,30 @@ fn qlinear<Q: Block>(dims: &[usize]) -> Result<Run> {
     let w = QuantOps::<f32, Q>::quantize(&Cpu::new(), w.as_ref())?;
     drop(checker().qlinear(x.as_ref().narrow(0, 0, dims[0].min(CHECKED_ROWS))?, w.as_ref())?);
     boxed(move || Cpu::new().qlinear(x.as_ref(), w.as_ref()))
+}
+
+/// A linear layer whose weight was packed before; x of the weight's type, f32 for blocks.
+fn held(dims: &[usize], dtype: &str) -> Result<Run> {
+    fn blocks<Q: Block>(w: Tensor<f32>) -> Result<Tensor<Q>> {
+        QuantOps::<f32, Q>::quantize(&Cpu::new(), w.as_ref())
+    }
+    let (k, n) = (dims[1], dims[2]);
+    match dtype {
+        "f16" => held_by::<f16>(dims, &|| random(2, &[n, k]).map(Weight::F16)),
+        "bf16" => held_by::<bf16>(dims, &|| random(2, &[n, k]).map(Weight::BF16)),
+        "q8_0" => held_by::<f32>(dims, &|| blocks(random(2, &[n, k])?).map(Weight::Q8_0)),
+        "q4_0" => held_by::<f32>(dims, &|| blocks(random(2, &[n, k])?).map(Weight::Q4_0)),
+        _ => held_by::<f32>(dims, &|| random(2, &[n, k]).map(Weight::F32)),
+    }
+}
+
+fn held_by<T: Float>(dims: &[usize], weight: &dyn Fn() -> Result<Weight<Host>>) -> Result<Run> {
+    let x = random::<T>(1, &dims[..2])?;
+    let some = x.as_ref().narrow(0, 0, dims[0].min(CHECKED_ROWS))?;
+    let checked = PackWeights::<T>::pack(&checker(), weight()?)?;
+    drop(checker().linear_packed(some, &checked)?);
+    let packed = PackWeights::<T>::pack(&Cpu::new(), weight()?)?;
+    boxed(move || Cpu::new().linear_packed(x.as_ref(), &packed))
 }
 
 fn float<T: Float>(op: &str, dims: &[usize]) -> Result<Run> {
