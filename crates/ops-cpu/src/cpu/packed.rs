@@ -39,11 +39,10 @@ enum Form {
 /// Memory of the backend, huge pages where it is large; none is an answer.
 struct Held(HostBuffer<u8>);
 
-impl Held {
-    fn new(bytes: usize) -> Option<Box<dyn Memory>> {
-        Some(Box::new(Held(scratch(bytes).ok()?)))
-    }
+fn memory(bytes: usize) -> Option<Box<dyn Memory>> {
+    Some(Box::new(Held(scratch(bytes).ok()?)))
 }
+
 impl AsRef<[u8]> for Held {
     fn as_ref(&self) -> &[u8] {
         self.0.as_slice()
@@ -58,13 +57,13 @@ impl AsMut<[u8]> for Held {
 fn floats<W: Input<Acc = f32> + Element>(weight: &Tensor<Host, W>) -> Option<PackedB<W>> {
     let stack = Stack::<W>::of(&Raw::of(&weight.as_ref())).ok()?;
     let b = stack.get(0).ok()?.transposed();
-    PackedB::in_memory(Isa::best(), b, Held::new(PackedB::<W>::size(Isa::best(), b.rows(), b.cols()))?).ok()
+    PackedB::in_memory(Isa::best(), b, memory(PackedB::<W>::size(Isa::best(), b.rows(), b.cols()))?).ok()
 }
 
 fn tiles(weight: &Raw<'_>) -> Option<Tiles> {
     let (format, [n, blocks]) = (blocks::known(weight.dtype)?, weight.dims().try_into().ok()?);
     let k = blocks * BLOCK;
-    Tiles::in_memory(format, &blocks::bytes(weight), n, k, Held::new(Tiles::size(format, n, k))?).ok()
+    Tiles::in_memory(format, &blocks::bytes(weight), n, k, memory(Tiles::size(format, n, k))?).ok()
 }
 
 /// The weight in the kernels' order; `None` where there is no memory for it.
