@@ -53,7 +53,7 @@ fn agrees<T: Float, B: PackWeights<T>>(b: &B, [m, k, n]: [usize; 3]) {
     for (held, plain) in weights(b, n, k).into_iter().zip(weights(&reference, n, k)) {
         let what = format!("{} {} x {} [{m}, {k}] [{n}, {k}]", b.name(), T::DTYPE, held.dtype());
         let (x, bytes) = (data::<T>(m * k, 7), held.bytes());
-        let limit = match held.dtype().name().as_ref() {
+        let limit = match held.dtype().name() {
             "q8_0" | "q4_0" => 1e-4,
             _ => 1e-10 + rounding * rounding,
         };
