@@ -53,6 +53,11 @@ fn sizes(s: &mut Suite<'_>, dtype: DType) {
             [1, 1, 1, 3, 1025, 64],
             [1, 1, 1, 129, 129, 16],
             [1, 2, 2, 3, 7, 256],
+            // Heads over 128, of which some kernels take half at a time.
+            [1, 2, 1, 35, 41, 160],
+            [1, 2, 2, 17, 66, 192],
+            [1, 1, 1, 70, 37, 256],
+            [2, 2, 1, 20, 33, 250],
             // More queries than keys: the first see nothing when causal.
             [1, 2, 1, 6, 4, 16],
             [1, 1, 1, 70, 3, 64],
