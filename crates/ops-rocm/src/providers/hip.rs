@@ -26,7 +26,7 @@ use crate::error::NAME;
 use crate::hip::{DeviceMemory, KernelArgs, Purpose};
 use crate::{Error, HipSpace, Result, Rocm};
 use ops_core::{Call, Op, Operands, Reason};
-use ops_kernels::{Arguments, Instance, Launch, Matrix, Refused};
+use ops_kernels::{Arguments, Dtype, Instance, Launch, Matrix, Refused};
 
 /// An op that one kernel computes.
 pub(crate) trait HipOp: Op {
@@ -81,7 +81,8 @@ pub(crate) fn units(target: &Target, instance: &Instance) -> Option<String> {
         return Some(format!("on matrix units ({})", matrix.name()));
     }
     let types = match instance.op {
-        "matmul" | "attention" => "matrix units take operands of one type, f16 or bf16",
+        "matmul" => "matrix units take f16 and bf16, each with itself or with f32 on the left",
+        "attention" => "matrix units take f16 and bf16",
         "qlinear" => "matrix units take x of f16, bf16 or f32",
         _ => return None,
     };
@@ -91,6 +92,8 @@ pub(crate) fn units(target: &Target, instance: &Instance) -> Option<String> {
         "matrix units are off".into()
     } else if instance.variant.starts_with("rows") {
         "memory is the limit with so few rows".into()
+    } else if instance.types == [Dtype::F32, Dtype::F16] {
+        "these matrix units read subnormal halves as zero".into()
     } else {
         types.into()
     };
