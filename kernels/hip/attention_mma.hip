@@ -32,6 +32,9 @@ OPS_DEVICE u32 same_in_wave(u32 value) {
 #endif
 }
 
+// A key that all lanes have, and no key for those before the first: there are fewer than 2^32.
+OPS_DEVICE u32 key_in_wave(i64 key) { return same_in_wave(key > 0 ? u32(key) : 0); }
+
 // The rows of a wave, TILES times 16; a lane has one of each. SHARES waves share them, with HEAD elements
 // of the head each.
 template <typename T, u32 DMAX> struct MmaQueries {
@@ -101,19 +104,20 @@ template <typename T, u32 DMAX> struct MmaQueries {
     // Dot products of this wave's share of the head become those of the whole: show, a barrier, add_shown.
     // Both waves add the same two numbers, so that they go on with the same scores.
     OPS_METHOD void show(f32* shown) const {
+        shown += opaque(thread_x()) * 4;
         OPS_UNROLL
         for (u32 n = 0; n < SCORES; n += 4) {
             Pack<f32, 4> four;
             OPS_UNROLL
             for (u32 i = 0; i < 4; i++) four.v[i] = score((n + i) / OF_ROW, (n + i) % OF_ROW);
-            store_pack(shown + (n * MATMUL_BLOCK + thread_x() * 4), four);
+            store_pack(shown + n * MATMUL_BLOCK, four);
         }
     }
     OPS_METHOD void add_shown(const f32* shown) {
-        u32 other = thread_x() ^ OPS_WAVE;
+        shown += (opaque(thread_x()) ^ OPS_WAVE) * 4;
         OPS_UNROLL
         for (u32 n = 0; n < SCORES; n += 4) {
-            Pack<f32, 4> four = load_pack<4>(shown + (n * MATMUL_BLOCK + other * 4));
+            Pack<f32, 4> four = load_pack<4>(shown + n * MATMUL_BLOCK);
             OPS_UNROLL
             for (u32 i = 0; i < 4; i++) {
                 u32 t = (n + i) / OF_ROW, at = (n + i) % OF_ROW;
@@ -299,7 +303,8 @@ template <u32 DMAX, typename T> OPS_DEVICE void attention_mma(const AttentionArg
     OPS_LDS(T, keys, DMAX * MMA_PITCH);  // of which keys take MMA_KEYS * mma_key_pitch
     OPS_LDS(T, values, DMAX * MMA_PITCH);
     OPS_LDS(u32, strange, 1);  // 1 + the first key of the last tile with a value that is not finite
-    OPS_LDS(f32, shown, Queries::SHARES == 1 ? 1 : Queries::SCORES * MATMUL_BLOCK);  // unused by one share
+    f32* shown = reinterpret_cast<f32*>(keys);  // scores that waves exchange, when all are done with the keys
+    static_assert(!IN_TURNS || Queries::SCORES * MATMUL_BLOCK * sizeof(f32) <= DMAX * MMA_PITCH * sizeof(T), "they fit");
     if (thread_x() == 0) strange[0] = 0;
     OPS_NO_UNROLL
     for (u64 at = block_x();; at += grid_x()) {
@@ -321,8 +326,9 @@ template <u32 DMAX, typename T> OPS_DEVICE void attention_mma(const AttentionArg
         Queries queries(now, batch, kv_head, my_first, rows, q_packs);
         QueryRow my_lowest(now, kv_head, my_first < rows ? my_first : rows - 1);
         QueryRow my_highest(now, kv_head, my_last < rows ? my_last : rows - 1);
-        i64 my_begin = my_lowest.first_key(now), my_end = my_first < rows ? my_highest.end_key(now) : 0;
-        i64 my_seen = my_highest.first_key(now), my_unseen = my_lowest.end_key(now);
+        u32 my_begin = key_in_wave(my_lowest.first_key(now)), my_seen = key_in_wave(my_highest.first_key(now));
+        u32 my_end = my_first < rows ? key_in_wave(my_highest.end_key(now)) : 0;
+        u32 my_unseen = key_in_wave(my_lowest.end_key(now));
 
         MmaKeys<T, DMAX> next;
         if (first < end) {
@@ -334,7 +340,7 @@ template <u32 DMAX, typename T> OPS_DEVICE void attention_mma(const AttentionArg
             bool partial = now.mask_kind == MASK_VISIBLE || i64(k0) < seen_by_all || i64(k0 + MMA_KEYS) > unseen;
             bool more = k0 + MMA_KEYS < end;
             // The same for all lanes of a wave: a tile that none of its rows sees takes no time.
-            bool visited = ballot(i64(k0) < my_end && i64(k0 + MMA_KEYS) > my_begin) != 0;
+            bool visited = ballot(k0 < my_end && k0 + MMA_KEYS > my_begin) != 0;
             auto put_values = [&]() OPS_INLINE {
                 if (partial && next.any_value_not_finite()) strange[0] = u32(k0) + 1;
                 next.store_values(values);
@@ -345,10 +351,9 @@ template <u32 DMAX, typename T> OPS_DEVICE void attention_mma(const AttentionArg
             barrier();
             if constexpr (IN_TURNS) {
                 next.load_values(reread(now), batch, kv_head, k0, v_packs);
-                if (visited) {
-                    queries.dots(keys);
-                    queries.show(shown);
-                }
+                if (visited) queries.dots(keys);
+                barrier();
+                if (visited) queries.show(shown);
                 put_values();
                 barrier();
                 if (visited) queries.add_shown(shown);
@@ -359,7 +364,7 @@ template <u32 DMAX, typename T> OPS_DEVICE void attention_mma(const AttentionArg
             }
             bool apart = partial && ballot(strange[0] == u32(k0) + 1) != 0;
             if (visited) {
-                bool whole = ballot(i64(k0) < my_seen || i64(k0 + MMA_KEYS) > my_unseen) == 0;
+                bool whole = ballot(k0 < my_seen || k0 + MMA_KEYS > my_unseen) == 0;
                 queries.judge(k0, plain, whole);
                 queries.soften();
             }

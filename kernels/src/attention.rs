@@ -63,10 +63,8 @@ const MMA_VARIANTS: [(&str, u64, u64); 3] = [("mma64", 64, 128), ("mma128", 128,
 fn declare_mma(table: &mut Table) {
     let mut tiled = table.of::<AttentionArgs>(Family::AttentionMma, BLOCK);
     for t in MMA_TYPES {
-        for (variant, most, rows) in MMA_VARIANTS {
-            // Scores that two waves exchange: 32 keys for each row, from either.
-            let shown = if rows < 128 { 2 * 32 * rows as u32 * 4 } else { 0 };
-            let lds = mma_lds(most) + 4 + shown;
+        for (variant, most, _) in MMA_VARIANTS {
+            let lds = mma_lds(most) + 4;
             tiled.add_variant("attention", variant, &[t], "attention_mma", &[&most.to_string()], lds);
         }
     }
