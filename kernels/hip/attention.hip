@@ -45,9 +45,12 @@ template <typename T, u32 DMAX> struct Tile {
         : arguments(a), operands(o), probabilities(p), batch(b), kv_head(kv) {
         tx = thread_x() % THREADS;
         ty = thread_x() / THREADS;
+        u64 last = a.t * a.group - 1;
         OPS_UNROLL
         for (u32 i = 0; i < R; i++) {
-            row[i] = QueryRow(a, kv_head, first_row + ty * R + i);
+            // Rows past the end repeat the last one, and are not stored: a mask has no more.
+            u64 at = first_row + ty * R + i;
+            row[i] = QueryRow(a, kv_head, at < last ? at : last);
             most[i] = -A(infinity32());
             sum[i] = 0;
             OPS_UNROLL

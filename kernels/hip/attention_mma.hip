@@ -1,15 +1,14 @@
 // Attention for many queries on matrix units, for halves and heads up to DMAX: a block has 128 rows, a
 // wave 16 or 32 of them, and all waves go through the keys together, 32 at a time, which pass through LDS.
+// Of heads over 128 a wave has half, which is what its registers hold: two waves share their rows, add
+// their halves' scores through LDS, and write half of the output each; a block then has 64 rows.
 // Products are taken with keys down and queries across: k q^T, then v^T p. A lane then has one query's
 // scores in both, so its maximum and sum are its own, and what the softmax leaves in the registers of the
 // first product is an operand of the second. Scores are in units of log 2.
-#include "ops_mma_stage.h"
-#include "ops_attention.h"
+#include "ops_mma_keys.h"
 
 namespace ops {
 
-constexpr u32 MMA_ROWS = 128;  // of a block
-constexpr u32 MMA_KEYS = 32;   // at a time
 constexpr f32 LOG2_E = 0x1.715476p+0f;
 
 OPS_DEVICE f32 exp2_near(f32 x) {
@@ -24,15 +23,6 @@ OPS_DEVICE f32 exp2_near(f32 x) {
 // gfx90a reads as zero; their sum is larger by as much.
 template <typename T> OPS_DEVICE constexpr f32 probability_shift() { return same<T, f16>::value ? 15.0f : 0.0f; }
 
-template <typename T> OPS_DEVICE bool not_finite(T x) {
-    constexpr u16 EXPONENT = same<T, f16>::value ? 0x7c00 : 0x7f80;
-    return (x.bits & EXPONENT) == EXPONENT;
-}
-
-// Between keys in LDS.
-template <u32 DMAX> OPS_DEVICE constexpr u32 mma_key_pitch() { return DMAX + 8; }
-static_assert(MMA_KEYS * mma_key_pitch<64>() <= 64 * MMA_PITCH, "keys fit where kinds of values go");
-
 // A value that all lanes have, as one.
 OPS_DEVICE u32 same_in_wave(u32 value) {
 #if defined(OPS_AMD)
@@ -42,96 +32,32 @@ OPS_DEVICE u32 same_in_wave(u32 value) {
 #endif
 }
 
-// Nothing moves from one side of it to the other: registers that one side needs are free on the other.
-OPS_DEVICE void keep_order() {
-#if defined(OPS_AMD)
-    __builtin_amdgcn_sched_barrier(0);
-#endif
-}
-// Nothing times an infinite value is not nothing: where such a value is not seen by all rows, it is set
-// apart, and its kind counted only where it is seen. Values of +infinity count 1, of -infinity
-// COUNT_MINUS, more than there are keys; NaN, and what is multiplied by a probability of nothing,
-// COUNT_NAN, more than all infinities of a kind.
-constexpr f32 COUNT_MINUS = 64.0f, COUNT_NAN = 4096.0f;
-OPS_DEVICE f32 sum_of_counted(f32 count) {
-    u32 n = u32(count);
-    f32 plus = n % 64 != 0 ? infinity32() : 0.0f, minus = n / 64 % 64 != 0 ? -infinity32() : 0.0f;
-    return plus + minus + (n / 4096 != 0 ? quiet_nan32() : 0.0f);
-}
-// Makes two of the tile of values: what is finite, and the kinds of what is not.
-template <typename T> OPS_DEVICE void set_apart(T* values, T* kinds, u32 slots) {
-    OPS_NO_UNROLL
-    for (u32 at = thread_x(); at < slots; at += MATMUL_BLOCK) {
-        T value = values[at];
-        f32 wide = widen(value);
-        f32 kind = is_nan(wide) ? COUNT_NAN : wide > 0.0f ? 1.0f : COUNT_MINUS;
-        kinds[at] = narrow<T>(not_finite(value) ? kind : 0.0f);
-        if (not_finite(value)) values[at] = T{};
-    }
-}
+// A key that all lanes have, and no key for those before the first: there are fewer than 2^32.
+OPS_DEVICE u32 key_in_wave(i64 key) { return same_in_wave(key > 0 ? u32(key) : 0); }
 
-// A thread's part of the next keys and values, on the way to LDS: some of one key, and some of two values.
-template <typename T, u32 DMAX> struct MmaKeys {
-    static constexpr u32 OF_KEY = DMAX / 8, OF_VALUE = DMAX / 16;
-    Pack<T, OF_KEY> key;
-    Pack<T, OF_VALUE> value[2];
-
-    OPS_METHOD void load(const AttentionArgs& args, u64 batch, u64 kv_head, u64 k0, bool k_packs, bool v_packs) {
-        u32 thread = opaque(thread_x());
-        i64 at = i64(k0 + thread / 8);
-        bool live = at < i64(args.s);
-        const T* k = static_cast<const T*>(args.k.data) + i64(batch) * args.k.stride[2] + i64(kv_head) * args.k.stride[3];
-        key = load_slice<OF_KEY>(k + (live ? at : 0) * args.k.stride[4], args.k.stride[5], thread % 8 * OF_KEY,
-                                 live ? args.d : 0, k_packs);
-        const T* v = static_cast<const T*>(args.v.data) + i64(batch) * args.v.stride[2] + i64(kv_head) * args.v.stride[3];
-        OPS_UNROLL
-        for (u32 i = 0; i < 2; i++) {
-            at = i64(k0 + thread % 16 * 2 + i);
-            live = at < i64(args.s);
-            value[i] = load_slice<OF_VALUE>(v + (live ? at : 0) * args.v.stride[4], args.v.stride[5],
-                                            thread / 16 * OF_VALUE, live ? args.d : 0, v_packs);
-        }
-    }
-    // Keys as [MMA_KEYS][DMAX], values as [DMAX][MMA_KEYS] in the order that sums stand in.
-    OPS_METHOD void store(T* keys, T* values) const {
-        u32 thread = opaque(thread_x());
-        T* to = keys + thread / 8 * mma_key_pitch<DMAX>() + thread % 8 * OF_KEY;
-        OPS_UNROLL
-        for (u32 p = 0; p < OF_KEY; p += 8) {
-            Pack<T, 8> pack;
-            OPS_UNROLL
-            for (u32 i = 0; i < 8; i++) pack.v[i] = key.v[p + i];
-            store_pack(to + p, pack);
-        }
-        to = values + thread / 16 * OF_VALUE * MMA_PITCH + MmaPiece<T>::place(thread % 16 * 2);
-        OPS_UNROLL
-        for (u32 i = 0; i < OF_VALUE; i++) store_pack(to + i * MMA_PITCH, Pack<T, 2>{{value[0].v[i], value[1].v[i]}});
-    }
-    OPS_METHOD bool any_value_not_finite() const {
-        bool any = false;
-        OPS_UNROLL
-        for (u32 i = 0; i < OF_VALUE; i++) any = any || not_finite(value[0].v[i]) || not_finite(value[1].v[i]);
-        return any;
-    }
-};
-
-// The rows of a wave, TILES times 16; a lane has one of each.
+// The rows of a wave, TILES times 16; a lane has one of each. SHARES waves share them, with HEAD elements
+// of the head each.
 template <typename T, u32 DMAX> struct MmaQueries {
     using Piece = MmaPiece<T>;
     using Product = typename Piece::Product;
     static constexpr u32 TILES = OPS_WAVE / 32, OF_ROW = 2 * Piece::SUMS;  // scores of a row that a lane has
+    static constexpr u32 SHARES = DMAX > 128 ? 2 : 1, HEAD = DMAX / SHARES;
+    static constexpr u32 SCORES = TILES * OF_ROW;  // of a lane
+    static constexpr u32 ROWS = MATMUL_BLOCK / 64 * 32 / SHARES;  // of a block
 
     const AttentionArgs& args;
     u64 batch;
     QueryRow row[TILES];
     bool live[TILES];
-    typename Piece::Lines query[TILES][DMAX / MMA_DEPTH];
-    Product out[TILES][DMAX / 16];
+    u32 share;  // first element of the head that this wave has
+    typename Piece::Lines query[TILES][HEAD / MMA_DEPTH];
+    Product out[TILES][HEAD / 16];
     f32 most[TILES], sum[TILES];
     Product scores[TILES][2];
     u32 hidden[TILES];
 
     OPS_METHOD MmaQueries(const AttentionArgs& a, u64 b, u64 kv_head, u64 first_row, u64 rows, bool packs) : args(a), batch(b) {
+        share = SHARES == 1 ? 0 : same_in_wave(wave_id()) % SHARES * HEAD;
         OPS_UNROLL
         for (u32 t = 0; t < TILES; t++) {
             u64 at = first_row + t * 16 + Piece::column();
@@ -142,35 +68,60 @@ template <typename T, u32 DMAX> struct MmaQueries {
             const T* line = static_cast<const T*>(args.q.data) + row[t].offset(args.q, batch);
             constexpr u32 SPAN = Piece::HELD * (MMA_DEPTH / (Piece::HELD * Piece::GROUPS));
             OPS_UNROLL
-            for (u32 p = 0; p < DMAX / MMA_DEPTH; p++) {
+            for (u32 p = 0; p < HEAD / MMA_DEPTH; p++) {
                 keep_order();
                 query[t][p] = bits_as<typename Piece::Lines>(load_slice<SPAN>(
-                    line, args.q.stride[5], opaque(p * MMA_DEPTH) + Piece::first(), live[t] ? args.d : 0, packs));
+                    line, args.q.stride[5], share + opaque(p * MMA_DEPTH) + Piece::first(), live[t] ? args.d : 0, packs));
             }
             OPS_UNROLL
-            for (u32 c = 0; c < DMAX / 16; c++) out[t][c].fill(0);
+            for (u32 c = 0; c < HEAD / 16; c++) out[t][c].fill(0);
         }
     }
 
-    // The key of a lane's score i, counted from the tile's first.
-    static OPS_METHOD u32 key_of(u32 i) { return i / Piece::SUMS * 16 + Piece::row(i % Piece::SUMS); }
+    // The key of a lane's score i, counted from that of its first, which is Piece::first_row() in the tile.
+    static OPS_METHOD constexpr i32 keys_on(u32 i) { return i32(i / Piece::SUMS * 16 + Piece::rows_on(i % Piece::SUMS)); }
 
     // A lane's score i of its row t.
     OPS_METHOD f32 score(u32 t, u32 i) const { return scores[t][i / Piece::SUMS].v[i % Piece::SUMS]; }
     OPS_METHOD void set_score(u32 t, u32 i, f32 value) { scores[t][i / Piece::SUMS].v[i % Piece::SUMS] = value; }
 
     OPS_METHOD void dots(const T* keys) {
+        keys = Piece::mine(keys + share, mma_key_pitch<DMAX>());
         OPS_UNROLL
         for (u32 half = 0; half < 2; half++) {
             OPS_UNROLL
             for (u32 t = 0; t < TILES; t++) scores[t][half].fill(0);
             OPS_UNROLL
-            for (u32 p = 0; p < DMAX / MMA_DEPTH; p++) {
-                typename Piece::Lines key =
-                    Piece::load(keys + half * 16 * mma_key_pitch<DMAX>() + p * MMA_DEPTH, mma_key_pitch<DMAX>());
+            for (u32 p = 0; p < HEAD / MMA_DEPTH; p++) {
+                typename Piece::Lines key = Piece::load_mine(keys + half * 16 * mma_key_pitch<DMAX>() + p * MMA_DEPTH);
                 OPS_UNROLL
                 for (u32 t = 0; t < TILES; t++) Piece::multiply_add(key, query[t][p], scores[t][half]);
                 if (p % 2 == 1) keep_order();
+            }
+        }
+    }
+
+    // Dot products of this wave's share of the head become those of the whole: show, a barrier, add_shown.
+    // Both waves add the same two numbers, so that they go on with the same scores.
+    OPS_METHOD void show(f32* shown) const {
+        shown += opaque(thread_x()) * 4;
+        OPS_UNROLL
+        for (u32 n = 0; n < SCORES; n += 4) {
+            Pack<f32, 4> four;
+            OPS_UNROLL
+            for (u32 i = 0; i < 4; i++) four.v[i] = score((n + i) / OF_ROW, (n + i) % OF_ROW);
+            store_pack(shown + n * MATMUL_BLOCK, four);
+        }
+    }
+    OPS_METHOD void add_shown(const f32* shown) {
+        shown += (opaque(thread_x()) ^ OPS_WAVE) * 4;
+        OPS_UNROLL
+        for (u32 n = 0; n < SCORES; n += 4) {
+            Pack<f32, 4> four = load_pack<4>(shown + n * MATMUL_BLOCK);
+            OPS_UNROLL
+            for (u32 i = 0; i < 4; i++) {
+                u32 t = (n + i) / OF_ROW, at = (n + i) % OF_ROW;
+                set_score(t, at, score(t, at) + four.v[i]);
             }
         }
     }
@@ -193,8 +144,10 @@ template <typename T, u32 DMAX> struct MmaQueries {
             i64 from = row[t].first_key(args) - i64(k0), to = row[t].end_key(args) - i64(k0);
             i32 first = from > 0 ? (from < MMA_KEYS ? i32(from) : i32(MMA_KEYS)) : 0;
             i32 end = to < MMA_KEYS ? (to > 0 ? i32(to) : 0) : i32(MMA_KEYS);
+            first -= i32(Piece::first_row());
+            end -= i32(Piece::first_row());
             OPS_UNROLL
-            for (u32 i = 0; i < OF_ROW; i++) hide(t, i, i32(key_of(i)) >= first && i32(key_of(i)) < end);
+            for (u32 i = 0; i < OF_ROW; i++) hide(t, i, keys_on(i) >= first && keys_on(i) < end);
         }
     }
     OPS_METHOD void hide(u32 t, u32 i, bool visible) {
@@ -206,7 +159,7 @@ template <typename T, u32 DMAX> struct MmaQueries {
         u32 unseen = 0;
         OPS_NO_UNROLL
         for (u32 i = 0; i < OF_ROW; i++) {
-            Score<f32> found = score_of<T>(reread(args), batch, row[t], i64(k0 + key_of(i)), score(t, 0));
+            Score<f32> found = score_of<T>(reread(args), batch, row[t], i64(k0 + Piece::first_row()) + keys_on(i), score(t, 0));
             OPS_UNROLL
             for (u32 w = 0; w + 1 < OF_ROW; w++) set_score(t, w, score(t, w + 1));
             set_score(t, OF_ROW - 1, found.visible ? found.value * LOG2_E : -infinity32());
@@ -237,7 +190,7 @@ template <typename T, u32 DMAX> struct MmaQueries {
             sum[t] = mad(sum[t], shrink, added);
             if (ballot(shrink != 1.0f) != 0) {
                 OPS_UNROLL
-                for (u32 c = 0; c < DMAX / 16; c++) out[t][c].scale_rows([&](u32) OPS_INLINE { return shrink; });
+                for (u32 c = 0; c < HEAD / 16; c++) out[t][c].scale_rows([&](u32) OPS_INLINE { return shrink; });
             }
         }
     }
@@ -270,12 +223,13 @@ template <typename T, u32 DMAX> struct MmaQueries {
         return lines;
     }
     OPS_METHOD void weigh(const T* values) {
+        values = Piece::mine(values + share * MMA_PITCH, MMA_PITCH);
         typename Piece::Lines weights[TILES];
         OPS_UNROLL
         for (u32 t = 0; t < TILES; t++) weights[t] = lines_of(t);
         OPS_UNROLL
-        for (u32 c = 0; c < DMAX / 16; c++) {
-            typename Piece::Lines value = Piece::load(values + c * 16 * MMA_PITCH, MMA_PITCH);
+        for (u32 c = 0; c < HEAD / 16; c++) {
+            typename Piece::Lines value = Piece::load_mine(values + c * 16 * MMA_PITCH);
             OPS_UNROLL
             for (u32 t = 0; t < TILES; t++) Piece::multiply_add(value, weights[t], out[t][c]);
             if (c % 2 == 1) keep_order();
@@ -283,6 +237,7 @@ template <typename T, u32 DMAX> struct MmaQueries {
     }
     // What the kinds of values that `set_apart` counted add to the rows that see them.
     OPS_METHOD void weigh_kinds(const T* kinds) {
+        kinds = Piece::mine(kinds + share * MMA_PITCH, MMA_PITCH);
         OPS_UNROLL
         for (u32 t = 0; t < TILES; t++) {
             OPS_UNROLL
@@ -292,10 +247,10 @@ template <typename T, u32 DMAX> struct MmaQueries {
             }
             typename Piece::Lines seen = lines_of(t);
             OPS_UNROLL
-            for (u32 c = 0; c < DMAX / 16; c++) {
+            for (u32 c = 0; c < HEAD / 16; c++) {
                 Product count;
                 count.fill(0);
-                Piece::multiply_add(Piece::load(kinds + opaque(c * 16) * MMA_PITCH, MMA_PITCH), seen, count);
+                Piece::multiply_add(Piece::load_mine(kinds + opaque(c * 16) * MMA_PITCH), seen, count);
                 OPS_UNROLL
                 for (u32 i = 0; i < Piece::SUMS; i++) count.v[i] = sum_of_counted(count.v[i]);
                 keep_order();
@@ -318,10 +273,10 @@ template <typename T, u32 DMAX> struct MmaQueries {
             if (!live[t]) continue;
             T* to = static_cast<T*>(here.o.data) + row[t].offset(here.o, batch);
             OPS_UNROLL
-            for (u32 c = 0; c < DMAX / 16; c++) {
+            for (u32 c = 0; c < HEAD / 16; c++) {
                 OPS_UNROLL
                 for (u32 i = 0; i < Piece::SUMS; i += RUN) {
-                    u32 at = opaque(c * 16) + Piece::row(i);
+                    u32 at = share + opaque(c * 16) + Piece::row(i);
                     Pack<T, RUN> run;
                     OPS_UNROLL
                     for (u32 j = 0; j < RUN; j++) run.v[j] = narrow<T>(out[t][c].v[i + j] * factor);
@@ -341,10 +296,16 @@ template <typename T, u32 DMAX> struct MmaQueries {
 
 template <u32 DMAX, typename T> OPS_DEVICE void attention_mma(const AttentionArgs& args) {
     using Queries = MmaQueries<T, DMAX>;
-    constexpr u32 OF_WAVE = Queries::TILES * 16;
+    constexpr u32 OF_WAVE = Queries::TILES * 16, MMA_ROWS = Queries::ROWS;
+    // Where waves share rows, they wait for each other's scores in the middle: values travel until then, and
+    // the next keys from then on, in fewer registers than both at once.
+    constexpr bool IN_TURNS = Queries::SHARES == 2;
     OPS_LDS(T, keys, DMAX * MMA_PITCH);  // of which keys take MMA_KEYS * mma_key_pitch
     OPS_LDS(T, values, DMAX * MMA_PITCH);
     OPS_LDS(u32, strange, 1);  // 1 + the first key of the last tile with a value that is not finite
+    f32* shown = reinterpret_cast<f32*>(keys);  // scores that waves exchange, when all are done with the keys
+    static_assert(!IN_TURNS || Queries::SCORES * MATMUL_BLOCK * sizeof(f32) <= DMAX * MMA_PITCH * sizeof(T), "they fit");
+    if (thread_x() == 0) strange[0] = 0;
     OPS_NO_UNROLL
     for (u64 at = block_x();; at += grid_x()) {
         const AttentionArgs& now = reread(args);
@@ -358,41 +319,61 @@ template <u32 DMAX, typename T> OPS_DEVICE void attention_mma(const AttentionArg
         i64 seen_by_all = highest.first_key(now), unseen = lowest.end_key(now), last = highest.end_key(now);
         u64 first = u64(lowest.first_key(now)) / MMA_KEYS * MMA_KEYS, end = last > 0 ? u64(last) : 0;
 
-        u64 my_first = first_row + same_in_wave(wave_id()) * OF_WAVE, my_last = my_first + OF_WAVE - 1;
+        u64 my_first = first_row + same_in_wave(wave_id()) / Queries::SHARES * OF_WAVE, my_last = my_first + OF_WAVE - 1;
         bool q_packs = rows_take_packs<T>(now.q), k_packs = rows_take_packs<T>(now.k);
         bool v_packs = rows_take_packs<T>(now.v);
         bool plain = now.softcap == 0 && now.slopes == nullptr && now.mask_kind == MASK_NONE;
         Queries queries(now, batch, kv_head, my_first, rows, q_packs);
         QueryRow my_lowest(now, kv_head, my_first < rows ? my_first : rows - 1);
         QueryRow my_highest(now, kv_head, my_last < rows ? my_last : rows - 1);
-        i64 my_begin = my_lowest.first_key(now), my_end = my_first < rows ? my_highest.end_key(now) : 0;
-        i64 my_seen = my_highest.first_key(now), my_unseen = my_lowest.end_key(now);
+        u32 my_begin = key_in_wave(my_lowest.first_key(now)), my_seen = key_in_wave(my_highest.first_key(now));
+        u32 my_end = my_first < rows ? key_in_wave(my_highest.end_key(now)) : 0;
+        u32 my_unseen = key_in_wave(my_lowest.end_key(now));
 
         MmaKeys<T, DMAX> next;
-        if (first < end) next.load(now, batch, kv_head, first, k_packs, v_packs);
+        if (first < end) {
+            next.load_keys(now, batch, kv_head, first, k_packs);
+            if (!IN_TURNS) next.load_values(now, batch, kv_head, first, v_packs);
+        }
         OPS_NO_UNROLL
         for (u64 k0 = first; k0 < end; k0 += MMA_KEYS) {
             bool partial = now.mask_kind == MASK_VISIBLE || i64(k0) < seen_by_all || i64(k0 + MMA_KEYS) > unseen;
-            bool odd = partial && next.any_value_not_finite();
-            barrier();
-            next.store(keys, values);
-            if (odd) strange[0] = u32(k0) + 1;
-            barrier();
-            if (k0 + MMA_KEYS < end) next.load(reread(now), batch, kv_head, k0 + MMA_KEYS, k_packs, v_packs);
+            bool more = k0 + MMA_KEYS < end;
             // The same for all lanes of a wave: a tile that none of its rows sees takes no time.
-            bool visited = ballot(i64(k0) < my_end && i64(k0 + MMA_KEYS) > my_begin) != 0;
+            bool visited = ballot(k0 < my_end && k0 + MMA_KEYS > my_begin) != 0;
+            auto put_values = [&]() OPS_INLINE {
+                if (partial && next.any_value_not_finite()) strange[0] = u32(k0) + 1;
+                next.store_values(values);
+            };
+            barrier();
+            next.store_keys(keys);
+            if (!IN_TURNS) put_values();
+            barrier();
+            if constexpr (IN_TURNS) {
+                next.load_values(reread(now), batch, kv_head, k0, v_packs);
+                if (visited) queries.dots(keys);
+                barrier();
+                if (visited) queries.show(shown);
+                put_values();
+                barrier();
+                if (visited) queries.add_shown(shown);
+            } else {
+                if (more) next.load_keys(reread(now), batch, kv_head, k0 + MMA_KEYS, k_packs);
+                if (more) next.load_values(reread(now), batch, kv_head, k0 + MMA_KEYS, v_packs);
+                if (visited) queries.dots(keys);
+            }
             bool apart = partial && ballot(strange[0] == u32(k0) + 1) != 0;
             if (visited) {
-                bool whole = ballot(i64(k0) < my_seen || i64(k0 + MMA_KEYS) > my_unseen) == 0;
-                queries.dots(keys);
+                bool whole = ballot(k0 < my_seen || k0 + MMA_KEYS > my_unseen) == 0;
                 queries.judge(k0, plain, whole);
                 queries.soften();
             }
             if (apart) {
                 barrier();
-                set_apart(values, keys, DMAX * MMA_PITCH);
+                set_apart<DMAX>(values, keys);
                 barrier();
             }
+            if (IN_TURNS && more) next.load_keys(reread(now), batch, kv_head, k0 + MMA_KEYS, k_packs);
             if (visited) queries.weigh(values);
             if (visited && apart) queries.weigh_kinds(keys);
         }
@@ -402,3 +383,8 @@ template <u32 DMAX, typename T> OPS_DEVICE void attention_mma(const AttentionArg
 }
 
 }  // namespace ops
+
+#if defined(__GFX9__)
+// Two waves to a SIMD are asked for the sake of registers (ops_mma.h); the LDS of heads over 128 lets one in.
+#pragma clang diagnostic ignored "-Wpass-failed"
+#endif

@@ -46,12 +46,9 @@ struct Minimum {
 struct SwiGlu {
     template <typename A> static OPS_METHOD A floats(A gate, A up) { return gate * sigmoid(gate) * up; }
 };
-// gelu(gate) * up, gelu in its tanh form: 0.5 x (1 + tanh u) = x sigmoid(2u)
+// gelu(gate) * up
 struct GeGlu {
-    template <typename A> static OPS_METHOD A floats(A gate, A up) {
-        A twice_u = gate * fma(gate * gate, A(2 * 0.79788456080286535588 * 0.044715), A(2 * 0.79788456080286535588));
-        return gate * sigmoid(twice_u) * up;
-    }
+    template <typename A> static OPS_METHOD A floats(A gate, A up) { return gate * sigmoid(gelu_exponent(gate)) * up; }
 };
 
 template <typename T, typename F> struct Apply {

@@ -1,16 +1,19 @@
-// matmul and linear on matrix units: c = a b (+ bias) as matmul.hip has it, for a and b of one half type,
-// sums in f32. A block's tile of c is shared out among its waves, in pieces of 16 x 16; a and b pass
+// matmul and linear on matrix units: c = a b (+ bias) as matmul.hip has it, for a and b of one half type
+// or a of f32, which is multiplied in two parts of b's type (ops_mma_parts.h); sums in f32. A block's tile of c is shared out among its waves, in pieces of 16 x 16; a and b pass
 // through LDS as lines with k contiguous, MMA_DEPTH of it at a time, whichever way they lie in memory.
-#include "ops_mma_stage.h"
+#include "ops_mma_parts.h"
 #include "ops_matmul.h"
 
 namespace ops {
 
 template <u32 TILE, typename T, typename W> OPS_DEVICE void matmul_mma(const MatmulArgs& args) {
-    static_assert(same<T, W>::value, "one type for both");
-    using Share = MmaShare<TILE, T>;
-    OPS_LDS(T, tile_a, TILE * MMA_PITCH);
-    OPS_LDS(T, tile_b, TILE * MMA_PITCH);
+    constexpr bool IN_PARTS = same<T, f32>::value;
+    static_assert(IN_PARTS || same<T, W>::value, "a of f32, or of b's type");
+    using StageA = typename choose<IN_PARTS, MmaStageParts<W, TILE>, MmaStage<T, TILE>>::type;
+    using Share = MmaShare<TILE, W>;
+    OPS_LDS(W, tile_a, (IN_PARTS ? 2 : 1) * TILE * MMA_PITCH);
+    OPS_LDS(W, tile_b, TILE * MMA_PITCH);
+    OPS_LDS(f32, scales, TILE);  // of the lines of a, where its parts have any
     OPS_NO_UNROLL
     for (u64 tile = block_x();; tile += grid_x()) {
         const MatmulArgs& now = reread(args);
@@ -18,8 +21,8 @@ template <u32 TILE, typename T, typename W> OPS_DEVICE void matmul_mma(const Mat
         if (tile >= tiles_m * tiles_n * now.batches.count) break;
         u64 batch = tile / (tiles_m * tiles_n), in_batch = tile % (tiles_m * tiles_n);
         u64 m0 = in_batch % tiles_m * TILE, n0 = in_batch / tiles_m * TILE;
-        MmaStage<T, TILE> a(matrix_at<const T>(now.batches, now.a, batch), now.a.row, now.a.column, m0, now.m);
-        MmaStage<T, TILE> b(matrix_at<const T>(now.batches, now.b, batch), now.b.column, now.b.row, n0, now.n);
+        StageA a(matrix_at<const T>(now.batches, now.a, batch), now.a.row, now.a.column, m0, now.m);
+        MmaStage<W, TILE> b(matrix_at<const W>(now.batches, now.b, batch), now.b.column, now.b.row, n0, now.n);
         Share share;
         u64 depth = now.k;
         a.load(0, depth);
@@ -27,13 +30,21 @@ template <u32 TILE, typename T, typename W> OPS_DEVICE void matmul_mma(const Mat
         OPS_NO_UNROLL
         for (u64 k = 0; k < depth; k += MMA_DEPTH) {
             barrier();
-            a.store(tile_a);
+            if constexpr (IN_PARTS) {
+                a.store(tile_a, scales);
+            } else {
+                a.store(tile_a);
+            }
             b.store(tile_b);
             barrier();
             // The next elements travel while these are multiplied; behind the end there are none.
             a.load(k + MMA_DEPTH, depth);
             b.load(k + MMA_DEPTH, depth);
-            share.multiply(tile_a, tile_b);
+            if constexpr (IN_PARTS) {
+                share.template multiply_parts<MmaParts<W>::SCALED>(tile_a, tile_b, scales);
+            } else {
+                share.multiply(tile_a, tile_b);
+            }
         }
         const MatmulArgs& again = reread(now);
         T* c = matrix_at<T>(again.batches, again.c, batch) + i64(m0) * again.c.row + i64(n0) * again.c.column;

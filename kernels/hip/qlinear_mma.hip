@@ -2,7 +2,7 @@
 // the weight. What is multiplied are the weight's stored integers, which every half holds exactly; a
 // block's sums are multiplied by its scale in f32. So nothing of the weight is rounded, and nothing of x
 // where it is a half; x of f32 is multiplied in two parts of bf16, which keep 16 bits of it.
-#include "ops_mma_stage.h"
+#include "ops_mma_parts.h"
 #include "ops_blocks.h"
 #include "ops_qlinear.h"
 
@@ -11,20 +11,18 @@ namespace ops {
 static_assert(MMA_DEPTH == BLOCK_ELEMENTS, "a step along k is a block");
 
 // What x is multiplied in, and how many parts of it.
-template <typename T> struct MmaParts {
+template <typename T> struct RowParts {
     using Half = T;
     static constexpr u32 COUNT = 1;
     static OPS_METHOD void split(Half (&out)[COUNT], T x) { out[0] = x; }
 };
-template <> struct MmaParts<f32> {
+template <> struct RowParts<f32> {
     using Half = bf16;
     static constexpr u32 COUNT = 2;
-    // The first is cut off, so that it is finite where x is.
     static OPS_METHOD void split(Half (&out)[COUNT], f32 x) {
-        u32 high = bits_as<u32>(x) & 0xffff0000u;
-        bool finite = (high & 0x7f800000u) != 0x7f800000u;
-        out[0] = is_nan(x) ? bf16{0x7fc0} : bf16{u16(high >> 16)};
-        out[1] = finite ? to_bf16(x - bits_as<f32>(high)) : bf16{0};
+        MmaSplit<bf16> parts = MmaParts<bf16>::split(x, 1.0f);
+        out[0] = parts.high;
+        out[1] = parts.low;
     }
 };
 
@@ -82,7 +80,7 @@ template <typename B, typename H, u32 TILE> struct MmaStageBlocks {
 // A thread's part of x's share: its rows are looked up through the shape.
 template <typename T, u32 TILE> struct MmaStageRows {
     static constexpr u32 PACKS = TILE * MMA_DEPTH / MATMUL_BLOCK / 8;
-    using Parts = MmaParts<T>;
+    using Parts = RowParts<T>;
     using H = typename Parts::Half;
     const T* row[PACKS];
     i64 step;
@@ -133,7 +131,7 @@ template <typename T, u32 TILE> struct MmaStageRows {
 };
 
 template <u32 TILE, typename B, typename T> OPS_DEVICE void qlinear_mma(const QLinearArgs& args) {
-    using Parts = MmaParts<T>;
+    using Parts = RowParts<T>;
     using H = typename Parts::Half;
     using Share = MmaShare<TILE, H>;
     OPS_LDS(H, tile_x, Parts::COUNT * TILE * MMA_PITCH);

@@ -21,10 +21,6 @@ struct AffineArgs {
 };
 
 template <typename A> OPS_DEVICE A silu_of(A x) { return x * sigmoid(x); }
-// 0.5 x (1 + tanh u) is x sigmoid(2u), which keeps its accuracy for negative x.
-template <typename A> OPS_DEVICE A gelu_exponent(A x) {
-    return x * fma(x * x, A(2 * 0.79788456080286535588 * 0.044715), A(2 * 0.79788456080286535588));
-}
 template <typename A> OPS_DEVICE A gelu_of(A x) { return x * sigmoid(gelu_exponent(x)); }
 
 struct Sigmoid { template <typename A> static OPS_METHOD A of(A x) { return sigmoid(x); } };

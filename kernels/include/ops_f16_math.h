@@ -6,18 +6,6 @@
 
 namespace ops {
 
-OPS_DEVICE f32 reciprocal_estimate(f32 x) {
-#if defined(OPS_AMD)
-    return __builtin_amdgcn_rcpf(x);
-#elif defined(OPS_CUDA)
-    f32 out;
-    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(out) : "f"(x));
-    return out;
-#else
-    return 1.0f / x;
-#endif
-}
-
 OPS_DEVICE f32 exp_f16(f32 x) { return exp2_normal(x * 0x1.715476p+0f); }
 
 OPS_DEVICE f32 sigmoid_f16(f32 x) {

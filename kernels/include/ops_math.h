@@ -119,18 +119,25 @@ template <u32 AT_ONCE, u32 COUNT> OPS_DEVICE f64 table_polynomial(f64 x, const f
     return sum;
 }
 
-// a / b for 1 <= b < 2^64 and a not above b: the instruction's reciprocal, and one correction.
+// 1 / x by the instruction, within 1 ulp of it.
+OPS_DEVICE f32 reciprocal_estimate(f32 x) {
+#if defined(OPS_AMD)
+    return __builtin_amdgcn_rcpf(x);
+#elif defined(OPS_CUDA)
+    f32 out;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(out) : "f"(x));
+    return out;
+#else
+    return 1.0f / x;
+#endif
+}
+
+// a / b for 1 <= b < 2^64 and a not above b: the estimate, and one correction.
 OPS_DEVICE f32 quotient(f32 a, f32 b) {
 #if defined(OPS_HOST)
     return a / b;
 #else
-#if defined(OPS_AMD)
-    f32 inverse = __builtin_amdgcn_rcpf(b);
-#else
-    f32 inverse;
-    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(b));
-#endif
-    f32 q = a * inverse;
+    f32 inverse = reciprocal_estimate(b), q = a * inverse;
     return fma(fma(-b, q, a), inverse, q);
 #endif
 }
@@ -261,6 +268,11 @@ OPS_DEVICE f64 tanh(f64 x) {
 template <typename A> OPS_DEVICE A sigmoid(A x) {
     A e = exp(-abs(x));
     return quotient(x < A(0) ? e : A(1), A(1) + e);
+}
+
+// gelu in its tanh form, 0.5 x (1 + tanh u), is x sigmoid(2u), which keeps its accuracy for negative x: 2u.
+template <typename A> OPS_DEVICE A gelu_exponent(A x) {
+    return x * fma(x * x, A(2 * 0.79788456080286535588 * 0.044715), A(2 * 0.79788456080286535588));
 }
 
 // ---- erf ----------------------------------------------------------------------

@@ -94,11 +94,16 @@ template <typename T, u32 SIZE_ = 16, u32 STEPS = 1> struct Mma {
 
     // Where element i of this lane's sums belongs in the product.
     static OPS_METHOD u32 column() { return lane_id() % SIZE; }
-    static OPS_METHOD u32 row(u32 i) {
-        u32 part = lane_id() / SIZE;
-        if (OPS_MATRIX == 11) return 2 * i + part;
-        if (OPS_MATRIX == 12) return 8 * part + i;
-        return i / 4 * (4 * OPS_WAVE / SIZE) + 4 * part + i % 4;
+    static OPS_METHOD u32 row(u32 i) { return first_row() + rows_on(i); }
+    // The first row, and how far sum i is from it, which is the same in every lane.
+    static OPS_METHOD u32 first_row() {
+        constexpr u32 APART = OPS_MATRIX == 11 ? 1 : OPS_MATRIX == 12 ? 8 : 4;
+        return lane_id() / SIZE * APART;
+    }
+    static OPS_METHOD constexpr u32 rows_on(u32 i) {
+        if (OPS_MATRIX == 11) return 2 * i;
+        if (OPS_MATRIX == 12) return i;
+        return i / 4 * (4 * OPS_WAVE / SIZE) + i % 4;
     }
 
     // Where lines that are to meet Lines made of sums, not loaded ones, must have element k: a lane's
@@ -111,9 +116,13 @@ template <typename T, u32 SIZE_ = 16, u32 STEPS = 1> struct Mma {
 
     // Reads lines that lie `pitch` elements apart, k contiguous; a lane's first element is aligned to
     // its elements' size, 16 bytes at most.
-    static OPS_METHOD Lines load(const T* at, u32 pitch) {
-        return bits_as<Lines>(load_parts<HELD * STEPS>(at + line() * pitch + first()));
+    static OPS_METHOD Lines load(const T* at, u32 pitch) { return load_mine(at + line() * pitch + first()); }
+    // The same in two: where this lane's part begins, found anew and not kept through a loop; and the rest.
+    static OPS_METHOD const T* mine(const T* at, u32 pitch) {
+        u32 lane = opaque(lane_id());
+        return at + lane % SIZE * pitch + (GROUPS == 1 ? 0 : lane / SIZE * (HELD * STEPS));
     }
+    static OPS_METHOD Lines load_mine(const T* at) { return bits_as<Lines>(load_parts<HELD * STEPS>(at)); }
 
     // c += a b; every lane of the wave takes part.
     static OPS_METHOD void multiply_add(const Lines& a, const Lines& b, Product& c) {

@@ -6,99 +6,67 @@ namespace ops {
 
 template <typename E, u32 N> using Lanes = E __attribute__((ext_vector_type(N)));
 
-template <typename T, u32 SIZE> struct MatrixUnit;
+// What a lane hands to the instructions for operands of T, and which instruction that is: the functions
+// mma_run differ in what their operands and sums are made of.
+template <typename T> struct MmaOperand;
 
 #if OPS_MATRIX == 11 || OPS_MATRIX == 12
-using WmmaF32 = Lanes<float, 8>;
-using WmmaI32 = Lanes<int, 8>;
 #if OPS_MATRIX == 11
 #define OPS_WMMA(name) __builtin_amdgcn_wmma_##name##_w32
-constexpr u32 WMMA_HELD = 16;
 #else
 #define OPS_WMMA(name) __builtin_amdgcn_wmma_##name##_w32_gfx12
-constexpr u32 WMMA_HELD = 8;
 #endif
-
-template <> struct MatrixUnit<f16, 16> {
-    using Operand = Lanes<_Float16, WMMA_HELD>;
-    using Sums = WmmaF32;
-    static OPS_METHOD Sums run(Operand a, Operand b, Sums c) { return OPS_WMMA(f32_16x16x16_f16)(a, b, c); }
-};
-template <> struct MatrixUnit<bf16, 16> {
-    using Operand = Lanes<short, WMMA_HELD>;
-    using Sums = WmmaF32;
-    static OPS_METHOD Sums run(Operand a, Operand b, Sums c) { return OPS_WMMA(f32_16x16x16_bf16)(a, b, c); }
-};
-template <> struct MatrixUnit<i8, 16> {
-    using Operand = Lanes<int, WMMA_HELD / 4>;
-    using Sums = WmmaI32;
-    // Both operands signed, sums not clamped.
-    static OPS_METHOD Sums run(Operand a, Operand b, Sums c) {
-        return OPS_WMMA(i32_16x16x16_iu8)(true, a, true, b, c, false);
-    }
-};
+using Halves = Lanes<_Float16, mma_held<f16, 16>()>;
+using Bfloats = Lanes<short, mma_held<bf16, 16>()>;
+using Bytes = Lanes<int, mma_held<i8, 16>() / 4>;
+using Floats = Lanes<float, 8>;
+using Ints = Lanes<int, 8>;
+OPS_DEVICE Floats mma_run(Halves a, Halves b, Floats c) { return OPS_WMMA(f32_16x16x16_f16)(a, b, c); }
+OPS_DEVICE Floats mma_run(Bfloats a, Bfloats b, Floats c) { return OPS_WMMA(f32_16x16x16_bf16)(a, b, c); }
+// Both operands signed, sums not clamped.
+OPS_DEVICE Ints mma_run(Bytes a, Bytes b, Ints c) { return OPS_WMMA(i32_16x16x16_iu8)(true, a, true, b, c, false); }
 #undef OPS_WMMA
 #else
-// The last three arguments broadcast and permute blocks; one block needs none of it.
-template <> struct MatrixUnit<f16, 16> {
-    using Operand = Lanes<_Float16, 4>;
-    using Sums = Lanes<float, 4>;
-    static OPS_METHOD Sums run(Operand a, Operand b, Sums c) {
-        return __builtin_amdgcn_mfma_f32_16x16x16f16(a, b, c, 0, 0, 0);
-    }
-};
-template <> struct MatrixUnit<f16, 32> {
-    using Operand = Lanes<_Float16, 4>;
-    using Sums = Lanes<float, 16>;
-    static OPS_METHOD Sums run(Operand a, Operand b, Sums c) {
-        return __builtin_amdgcn_mfma_f32_32x32x8f16(a, b, c, 0, 0, 0);
-    }
-};
-template <> struct MatrixUnit<bf16, 16> {
-    using Operand = Lanes<short, 4>;
-    using Sums = Lanes<float, 4>;
-    static OPS_METHOD Sums run(Operand a, Operand b, Sums c) {
-        return __builtin_amdgcn_mfma_f32_16x16x16bf16_1k(a, b, c, 0, 0, 0);
-    }
-};
-template <> struct MatrixUnit<bf16, 32> {
-    using Operand = Lanes<short, 4>;
-    using Sums = Lanes<float, 16>;
-    static OPS_METHOD Sums run(Operand a, Operand b, Sums c) {
-        return __builtin_amdgcn_mfma_f32_32x32x8bf16_1k(a, b, c, 0, 0, 0);
-    }
-};
+using Halves = Lanes<_Float16, 4>;
+using Bfloats = Lanes<short, 4>;
 #if OPS_MATRIX == 90
 #define OPS_MFMA_I8(wide, narrow) __builtin_amdgcn_mfma_i32_##narrow##i8
-using MfmaI8 = int;
+using Bytes = int;
 #else
 #define OPS_MFMA_I8(wide, narrow) __builtin_amdgcn_mfma_i32_##wide##_i8
-using MfmaI8 = long;
+using Bytes = long;
 #endif
-template <> struct MatrixUnit<i8, 16> {
-    using Operand = MfmaI8;
-    using Sums = Lanes<int, 4>;
-    static OPS_METHOD Sums run(Operand a, Operand b, Sums c) {
-        return OPS_MFMA_I8(16x16x32, 16x16x16)(a, b, c, 0, 0, 0);
-    }
-};
-template <> struct MatrixUnit<i8, 32> {
-    using Operand = MfmaI8;
-    using Sums = Lanes<int, 16>;
-    static OPS_METHOD Sums run(Operand a, Operand b, Sums c) {
-        return OPS_MFMA_I8(32x32x16, 32x32x8)(a, b, c, 0, 0, 0);
-    }
-};
+using Floats = Lanes<float, 4>;  // of 16 x 16
+using Ints = Lanes<int, 4>;
+using ManyFloats = Lanes<float, 16>;  // of 32 x 32
+using ManyInts = Lanes<int, 16>;
+// The last three arguments broadcast and permute blocks; one block needs none of it.
+OPS_DEVICE Floats mma_run(Halves a, Halves b, Floats c) { return __builtin_amdgcn_mfma_f32_16x16x16f16(a, b, c, 0, 0, 0); }
+OPS_DEVICE ManyFloats mma_run(Halves a, Halves b, ManyFloats c) {
+    return __builtin_amdgcn_mfma_f32_32x32x8f16(a, b, c, 0, 0, 0);
+}
+OPS_DEVICE Floats mma_run(Bfloats a, Bfloats b, Floats c) {
+    return __builtin_amdgcn_mfma_f32_16x16x16bf16_1k(a, b, c, 0, 0, 0);
+}
+OPS_DEVICE ManyFloats mma_run(Bfloats a, Bfloats b, ManyFloats c) {
+    return __builtin_amdgcn_mfma_f32_32x32x8bf16_1k(a, b, c, 0, 0, 0);
+}
+OPS_DEVICE Ints mma_run(Bytes a, Bytes b, Ints c) { return OPS_MFMA_I8(16x16x32, 16x16x16)(a, b, c, 0, 0, 0); }
+OPS_DEVICE ManyInts mma_run(Bytes a, Bytes b, ManyInts c) { return OPS_MFMA_I8(32x32x16, 32x32x8)(a, b, c, 0, 0, 0); }
 #undef OPS_MFMA_I8
 #endif
 
+template <> struct MmaOperand<f16> { using type = Halves; };
+template <> struct MmaOperand<bf16> { using type = Bfloats; };
+template <> struct MmaOperand<i8> { using type = Bytes; };
+
 // A vector, not an array: its registers then stay together where paths meet.
-template <typename T, u32 SIZE> struct MmaSums { typename MatrixUnit<T, SIZE>::Sums v; };
+template <typename T, u32 SIZE> struct MmaSums { Lanes<typename MmaSum<T>::type, SIZE * SIZE / OPS_WAVE> v; };
 
 template <typename T, u32 SIZE>
 OPS_DEVICE void mma(const MmaFragment<T, SIZE>& a, const MmaFragment<T, SIZE>& b, MmaSums<T, SIZE>& c) {
-    using Unit = MatrixUnit<T, SIZE>;
-    c.v = Unit::run(bits_as<typename Unit::Operand>(a), bits_as<typename Unit::Operand>(b), c.v);
+    using Operand = typename MmaOperand<T>::type;
+    c.v = mma_run(bits_as<Operand>(a), bits_as<Operand>(b), c.v);
 }
 
 }  // namespace ops

@@ -9,15 +9,22 @@ constexpr u32 MMA_DEPTH = 32;  // of k that a tile in LDS has
 // different banks, eight by eight.
 constexpr u32 MMA_PITCH = MMA_DEPTH + 8;
 
+// Nothing moves from one side of it to the other: registers that one side needs are free on the other.
+OPS_DEVICE void keep_order() {
+#if defined(OPS_AMD)
+    __builtin_amdgcn_sched_barrier(0);
+#endif
+}
+
 // Instructions along k that make MMA_DEPTH.
 template <typename T> using MmaPiece = Mma<T, 16, MMA_DEPTH / (mma_held<T, 16>() * mma_groups<16>())>;
 
 // One operand's share of a tile: TILE lines (rows of a, columns of b) by MMA_DEPTH along k, in LDS as
 // [TILE][MMA_PITCH]. A thread brings COUNT elements: where k is contiguous in memory packs of 8 along a
-// line, else neighbours of two steps of k, so that it writes pairs.
+// line, else neighbours of two steps of k, so that it writes pairs. T is a half, or f32 for ops_mma_parts.h.
 template <typename T, u32 TILE> struct MmaStage {
     static constexpr u32 COUNT = TILE * MMA_DEPTH / MATMUL_BLOCK, HALF = COUNT / 2, PACKS = COUNT / 8;
-    static_assert(sizeof(T) == 2 && PACKS * 8 == COUNT, "whole packs of halves");
+    static_assert(sizeof(T) <= 4 && PACKS * 8 == COUNT, "whole packs");
     const T* from;  // the first line of the tile
     i64 line_stride, k_stride;
     u32 lines;  // of the tile in range
@@ -34,7 +41,7 @@ template <typename T, u32 TILE> struct MmaStage {
     // N neighbours, `count` of them in range; zeros for the rest. They stand at `to` in what is held.
     template <u32 N> OPS_METHOD void read(u32 to, const T* at, i64 step, u32 count) {
         if (packs && count >= N) {
-            Pack<T, N> pack = load_pack<N>(at);
+            Pack<T, N> pack = load_parts<N>(at);
             OPS_UNROLL
             for (u32 i = 0; i < N; i++) held.v[to + i] = pack.v[i];
             return;
@@ -42,8 +49,9 @@ template <typename T, u32 TILE> struct MmaStage {
         OPS_UNROLL
         for (u32 i = 0; i < N; i++) {
             T value{};
-            if (i < count) value = at[i64(i) * step];
+            if (i < count) value = *at;
             held.v[to + i] = value;
+            at += step;  // and not a product kept for each element
         }
     }
     // Reads this thread's elements of the tile that begins at first_k; zeros behind `depth`.
@@ -113,6 +121,33 @@ template <u32 TILE, typename T> struct MmaShare {
             typename Piece::Lines left = Piece::load(tile_a + (row0 + i * 16) * MMA_PITCH, MMA_PITCH);
             OPS_UNROLL
             for (u32 j = 0; j < ACROSS; j++) Piece::multiply_add(left, right[j], sums[i][j]);
+        }
+    }
+    // Adds the product of two tiles of a, one behind the other, with b, its rows multiplied by `scales` where
+    // it is SCALED.
+    template <bool SCALED> OPS_METHOD void multiply_parts(const T* tile_a, const T* tile_b, const f32* scales) {
+        typename Piece::Lines right[ACROSS];
+        OPS_UNROLL
+        for (u32 j = 0; j < ACROSS; j++) right[j] = Piece::load(tile_b + (column0 + j * 16) * MMA_PITCH, MMA_PITCH);
+        OPS_UNROLL
+        for (u32 i = 0; i < DOWN; i++) {
+            keep_order();
+            typename Piece::Lines high = Piece::load(tile_a + (row0 + i * 16) * MMA_PITCH, MMA_PITCH);
+            typename Piece::Lines low = Piece::load(tile_a + (TILE + row0 + i * 16) * MMA_PITCH, MMA_PITCH);
+            f32 scale[Piece::SUMS];
+            OPS_UNROLL
+            for (u32 e = 0; e < Piece::SUMS; e++) scale[e] = SCALED ? scales[row0 + i * 16 + Piece::row(e)] : 1.0f;
+            OPS_UNROLL
+            for (u32 j = 0; j < ACROSS; j++) {
+                typename Piece::Product part = sums[i][j];
+                if (SCALED) part.fill(0);
+                Piece::multiply_add(low, right[j], part);
+                Piece::multiply_add(high, right[j], part);
+                OPS_UNROLL
+                for (u32 e = 0; e < Piece::SUMS; e++) {
+                    sums[i][j].v[e] = SCALED ? mad(part.v[e], scale[e], sums[i][j].v[e]) : part.v[e];
+                }
+            }
         }
     }
     // Adds the product of PARTS tiles of a, `apart` elements from one to the next, with b, its columns

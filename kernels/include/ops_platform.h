@@ -26,7 +26,8 @@
 #define OPS_TABLE static __attribute__((constant)) const
 // After a lambda's parameters: what captures by reference must be inlined to stay in registers.
 #define OPS_INLINE __attribute__((always_inline))
-#define OPS_LDS(type, name, count) __attribute__((shared)) static type name[count]
+// Aligned for accesses of 16 bytes.
+#define OPS_LDS(type, name, count) __attribute__((shared)) __attribute__((aligned(16))) static type name[count]
 // A family may ask for no more registers than so many waves to a SIMD have.
 #if !defined(OPS_REGISTERS)
 #define OPS_REGISTERS
@@ -42,7 +43,7 @@
 #define OPS_DEVICE static __device__ __forceinline__
 #define OPS_METHOD __device__ __forceinline__
 #define OPS_TABLE static __constant__ const
-#define OPS_LDS(type, name, count) __shared__ type name[count]
+#define OPS_LDS(type, name, count) __shared__ __align__(16) type name[count]
 #define OPS_KERNEL(name, Args, block) \
     extern "C" __global__ __launch_bounds__(block) void name(const __grid_constant__ Args args)
 #else

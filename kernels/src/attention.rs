@@ -57,14 +57,13 @@ fn tile_lds(t: Dtype, most: u32) -> u32 {
     (operands + size * (size + 4)) * bytes
 }
 
-/// Largest head size and rows of a block on matrix units.
-const MMA_HEAD: u64 = 128;
-const MMA_ROWS: u64 = 128;
+/// On matrix units: largest head size, and rows of a block. Of the largest heads two waves share a row.
+const MMA_VARIANTS: [(&str, u64, u64); 3] = [("mma64", 64, 128), ("mma128", 128, 128), ("mma256", 256, 64)];
 
 fn declare_mma(table: &mut Table) {
     let mut tiled = table.of::<AttentionArgs>(Family::AttentionMma, BLOCK);
     for t in MMA_TYPES {
-        for (variant, most) in [("mma64", 64), ("mma128", 128)] {
+        for (variant, most, _) in MMA_VARIANTS {
             let lds = mma_lds(most) + 4;
             tiled.add_variant("attention", variant, &[t], "attention_mma", &[&most.to_string()], lds);
         }
@@ -150,9 +149,10 @@ pub fn prepare(call: &Attention<'_>, device: &Device) -> Result<Plan, Refused> {
     let rows = call.t.checked_mul(args.group).ok_or(Refused::Size)?;
     let heads = call.batch.checked_mul(call.kv_heads).ok_or(Refused::Size)?;
     let (few, t) = (rows <= FEW_ROWS, call.q.dtype);
-    if !few && device.matrix.is_some() && MMA_TYPES.contains(&t) && call.d <= MMA_HEAD {
-        let variant = if call.d <= 64 { "mma64" } else { "mma128" };
-        let tiles = rows.div_ceil(MMA_ROWS).checked_mul(heads).ok_or(Refused::Size)?;
+    let on_matrix = MMA_VARIANTS.iter().find(|(_, most, _)| call.d <= *most);
+    let on_matrix = on_matrix.filter(|_| !few && device.matrix.is_some() && MMA_TYPES.contains(&t));
+    if let Some(&(variant, _, together)) = on_matrix {
+        let tiles = rows.div_ceil(together).checked_mul(heads).ok_or(Refused::Size)?;
         let main = Launch::over(need("attention", variant, &[t])?, tiles, 1, u64::MAX);
         return Ok(Plan { main, combine: None, workspace: 0, args });
     }

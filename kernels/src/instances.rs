@@ -43,6 +43,8 @@ pub(crate) enum Needs {
     Nothing,
     Matrix,
     Mfma,
+    /// Matrix units that do not read subnormal halves as zero.
+    Subnormals,
 }
 
 impl Instance {
@@ -57,6 +59,7 @@ impl Instance {
             Needs::Nothing => true,
             Needs::Matrix => matrix.is_some(),
             Needs::Mfma => matrix.is_some_and(Matrix::is_mfma),
+            Needs::Subnormals => matrix.is_some_and(|m| m != Matrix::Mfma90a),
         }
     }
 }

@@ -1,5 +1,5 @@
 //! matmul and linear: c = a b (+ bias), any strides, batched.
-use crate::instances::{Arguments, Table};
+use crate::instances::{Arguments, Needs, Table};
 use crate::launch::need;
 use crate::{Device, Dtype, Family, Launch, Operand, Refused, Shape, View, elementwise};
 
@@ -65,7 +65,7 @@ pub(crate) fn declare(table: &mut Table) {
     }
 }
 
-/// Types that matrix units multiply, each with itself, and the tiles there are for them.
+/// Types that matrix units multiply, each with itself or with a of f32, and the tiles there are for them.
 pub(crate) const MMA_TYPES: [Dtype; 2] = [Dtype::F16, Dtype::Bf16];
 const MMA_TILES: [(&str, u64); 2] = [("mma128", 128), ("mma64", 64)];
 
@@ -79,6 +79,15 @@ fn declare_mma(table: &mut Table) {
     for t in MMA_TYPES {
         for (variant, tile) in MMA_TILES {
             matmul.add_variant("matmul", variant, &[t, t], "matmul_mma", &[&tile.to_string()], mma_lds(tile));
+        }
+    }
+    // a of f32 is two tiles of halves; with f16 its rows have scales, and halves that are subnormal count.
+    for (t, scales, needs) in [(Dtype::F16, 4, Needs::Subnormals), (Dtype::Bf16, 0, Needs::Matrix)] {
+        let mut matmul = table.of::<MatmulArgs>(Family::MatmulMma, BLOCK).needs(needs);
+        for (variant, tile) in MMA_TILES {
+            let lds = mma_lds(tile) / 2 * 3 + scales * tile as u32;
+            let types = [Dtype::F32, t];
+            matmul.add_variant("matmul", variant, &types, "matmul_mma", &[&tile.to_string()], lds);
         }
     }
 }
@@ -146,10 +155,11 @@ fn launch(args: &MatmulArgs, types: [Dtype; 2], device: &Device) -> Result<Launc
         return Ok(Launch::over(instance, groups, u64::from(BLOCK / device.wave), device.row_blocks()));
     }
     let tiles = |size| times(times(args.m.div_ceil(size), args.n.div_ceil(size))?, batches);
-    if device.matrix.is_some() && types[0] == types[1] && MMA_TYPES.contains(&types[0]) {
-        let [(large, wide), (small, narrow)] = MMA_TILES;
-        let (variant, tile) = if device.takes_large(tiles(wide)?) { (large, wide) } else { (small, narrow) };
-        return Ok(Launch::over(need("matmul", variant, &types)?, tiles(tile)?, 1, device.row_blocks()));
+    let [(large, wide), (small, narrow)] = MMA_TILES;
+    let (variant, tile) = if device.takes_large(tiles(wide)?) { (large, wide) } else { (small, narrow) };
+    let on_matrix = crate::find("matmul", variant, &types).filter(|k| k.runs_with(device.matrix));
+    if let Some(instance) = on_matrix {
+        return Ok(Launch::over(instance, tiles(tile)?, 1, device.row_blocks()));
     }
     let large = crate::find("matmul", "tile128", &types);
     let (instance, tiles) = match large {

@@ -133,6 +133,8 @@ const HEADERS: &[(&str, &str)] = &[
     ("ops_mma_amd.h", include_str!("../include/ops_mma_amd.h")),
     ("ops_mma_plain.h", include_str!("../include/ops_mma_plain.h")),
     ("ops_mma_stage.h", include_str!("../include/ops_mma_stage.h")),
+    ("ops_mma_parts.h", include_str!("../include/ops_mma_parts.h")),
+    ("ops_mma_keys.h", include_str!("../include/ops_mma_keys.h")),
     ("ops_index.h", include_str!("../include/ops_index.h")),
 ];
 

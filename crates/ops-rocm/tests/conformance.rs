@@ -146,6 +146,13 @@ fn suite_on_waves_of_64() {
     with_standin("suite_on_waves_of_64", WAVES_OF_64, |_| suite());
 }
 
+/// No result depends on which wave is first anywhere.
+#[test]
+fn suite_with_waves_in_any_order() {
+    let variables = [OWN_PRODUCTS, ("HIP_STANDIN_GFX", "gfx1201"), ("HIP_STANDIN_ORDER", "shuffled")];
+    with_standin("suite_with_waves_in_any_order", &variables, |_| suite());
+}
+
 // Every layout of matrix units, and targets without any: the same ops by other kernels.
 #[test]
 fn products_on_gfx1100() {

@@ -30,6 +30,17 @@ fn a_norm_without_its_epsilon() {
 }
 
 #[test]
+fn a_reduction_that_does_not_wait_for_the_other_waves() {
+    let from = "if (waves == 1) return;\n    barrier();";
+    is_found(
+        "a_reduction_that_does_not_wait_for_the_other_waves",
+        "rms_norm",
+        from,
+        "if (waves == 1) return;",
+    );
+}
+
+#[test]
 fn a_softmax_that_does_not_subtract_the_maximum() {
     is_found(
         "a_softmax_that_does_not_subtract_the_maximum",

@@ -257,6 +257,10 @@ fn matrix_units<T: Element>() {
     check::<T>(&Case { causal: true, strided: true, ..Case::new([1, 3, 1, 25, 25, 100], "mma128") });
     check::<T>(&Case { causal: true, ..Case::new([1, 1, 1, 150, 150, 128], "mma128") });
     check::<T>(&Case { causal: true, ..Case::new([1, 1, 1, 30, 9, 16], "mma64") });
+    every_parameter::<T>(Case::new([1, 2, 1, 20, 37, 160], "mma256"));
+    check::<T>(&Case { causal: true, strided: true, ..Case::new([1, 1, 1, 70, 90, 192], "mma256") });
+    check::<T>(&Case { causal: true, ..Case::new([2, 1, 1, 80, 80, 256], "mma256") });
+    check::<T>(&Case { causal: true, strided: true, ..Case::new([1, 1, 1, 17, 40, 250], "mma256") });
     check::<T>(&Case {
         causal: true,
         window: [Some(20), None],
@@ -304,8 +308,8 @@ fn causal<T: Element>(device: &Device, variant: &str, [t, s, d]: [u64; 3], x: [&
 }
 
 /// Keys that a query cannot see may hold anything: NaN and infinities among them change nothing.
-fn invisible<T: Element>(device: &Device, variant: &str, t: u64) {
-    let (s, d) = (40u64, 32u64);
+fn invisible<T: Element>(device: &Device, variant: &str, [t, d]: [u64; 2]) {
+    let s = 40u64;
     let q = random::<T>((t * d) as usize, 1);
     let (mut k, mut v) = (random::<T>((s * d) as usize, 2), random::<T>((s * d) as usize, 3));
     let run = |k: &[T], v: &[T]| causal(device, variant, [t, s, d], [&q, k, v]);
@@ -335,10 +339,13 @@ fn invisible<T: Element>(device: &Device, variant: &str, t: u64) {
 #[test]
 fn invisible_keys_take_no_part() {
     let portable = Device { compute_units: 1, wave: 32, matrix: None, dot4: None, tuning: Tuning::default() };
-    invisible::<f32>(&portable, "head64", 40);
-    invisible::<f32>(&portable, "rows4", 2);
+    invisible::<f32>(&portable, "head64", [40, 32]);
+    invisible::<f32>(&portable, "head256", [40, 160]);
+    invisible::<f32>(&portable, "rows4", [2, 32]);
     for matrix in Matrix::ALL {
-        invisible::<f16>(&matrix_device(matrix, 1), "mma64", 40);
-        invisible::<bf16>(&matrix_device(matrix, 1), "mma64", 40);
+        for (variant, d) in [("mma64", 32), ("mma256", 160)] {
+            invisible::<f16>(&matrix_device(matrix, 1), variant, [40, d]);
+            invisible::<bf16>(&matrix_device(matrix, 1), variant, [40, d]);
+        }
     }
 }

@@ -2,6 +2,7 @@
 use crate::data::{Buffer, Element, Layout, Random, assert_close, assert_exact, check_untouched, pick, view};
 use crate::host::{WAVES, device, run};
 use half::{bf16, f16};
+use ops_kernels::View;
 use ops_kernels::norm::{self, Norm};
 
 const EPS: f64 = 1e-5;
@@ -138,6 +139,11 @@ fn f64_rows() {
     cases::<f64, f64>();
 }
 
+/// A norm without parameters.
+fn plain<'a>(x: View<'a>, y: View<'a>) -> Norm<'a> {
+    Norm { x, y, weight: None, bias: None, residual: None, sum: None, eps: EPS }
+}
+
 /// f32 with mean 1000 and deviation 1, and a first element far from all others: a variance by
 /// E[x^2] - E[x]^2 or without a correction of the mean misses the limit.
 #[test]
@@ -150,15 +156,7 @@ fn layer_norm_survives_a_large_mean() {
             }
             let layout = Layout::contiguous(&[1, n as u64]);
             let (x, y) = (Buffer::new(&x, 0), Buffer::filled(0f32, n, 0));
-            let norm = Norm {
-                x: view(&x, &layout),
-                y: view(&y, &layout),
-                weight: None,
-                bias: None,
-                residual: None,
-                sum: None,
-                eps: EPS,
-            };
+            let norm = plain(view(&x, &layout), view(&y, &layout));
             let (launch, args) =
                 norm::prepare("layer_norm", &layout.dims, &norm, &device(64)).expect("a kernel");
             run(64, &launch, &args);
@@ -193,15 +191,7 @@ fn group_norm_in_parts_survives_a_large_mean() {
     x[0] = -3e4;
     let layout = Layout::contiguous(&dims);
     let (x, y) = (Buffer::new(&x, 0), Buffer::filled(0f32, 40000, 0));
-    let norm = Norm {
-        x: view(&x, &layout),
-        y: view(&y, &layout),
-        weight: None,
-        bias: None,
-        residual: None,
-        sum: None,
-        eps: EPS,
-    };
+    let norm = plain(view(&x, &layout), view(&y, &layout));
     assert!(run_group(&dims, 1, &norm, 64).apply.is_some());
     assert_close("group_norm", y.slice(), &standardised(&values(x.slice()), 40000), false, 2.0);
 }

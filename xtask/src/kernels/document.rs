@@ -73,8 +73,9 @@ fn parse(cell: &str) -> Option<Cell> {
     Some(Cell { vgprs, occupancy })
 }
 
+/// Of those that the target has: not every kernel of a line is for every target.
 fn worse(a: Option<Cell>, b: Option<Cell>) -> Option<Cell> {
-    let (a, b) = (a?, b?);
+    let (Some(a), Some(b)) = (a, b) else { return a.or(b) };
     Some(Cell { vgprs: a.vgprs.max(b.vgprs), occupancy: a.occupancy.min(b.occupancy) })
 }
 

@@ -25,10 +25,10 @@ use bind::{Bound, MOST, Problem, Slots, read, read_if, slots, write};
 
 use crate::choice::{Provider, ProviderId, Target};
 use crate::error::NAME;
-use crate::hip::KernelArgs;
+use crate::hip::{DeviceMemory, KernelArgs, Purpose};
 use crate::{Error, HipSpace, Result, Rocm};
 use ops_core::{Call, Op, Operands, Reason};
-use ops_kernels::{Arguments, Family, Instance, Launch, Matrix, Refused};
+use ops_kernels::{Arguments, Dtype, Family, Instance, Launch, Matrix, Refused};
 
 /// An op that one kernel computes.
 pub(crate) trait HipOp: Op {
@@ -85,21 +85,51 @@ pub(crate) fn units(target: &Target, instance: &Instance) -> Option<String> {
     if let (Family::QlinearDot, Some(dot4)) = (instance.family, target.kernels().dot4) {
         return Some(format!("on vector units, four products of bytes to an instruction ({})", dot4.name()));
     }
-    let why = match instance.op {
-        "matmul" | "attention" | "qlinear" if Matrix::of(target.gfx().name()).is_none() => {
-            format!("{} has no matrix units that these kernels know", target.gfx().name())
-        }
-        "matmul" | "attention" | "qlinear" if target.kernels().matrix.is_none() => {
-            "matrix units are off".into()
-        }
-        "matmul" | "attention" | "qlinear" if instance.variant.starts_with("rows") => {
-            "memory is the limit with so few rows".into()
-        }
-        "attention" if instance.variant == "head256" => "heads of more than 128 elements".into(),
-        "matmul" | "attention" => "matrix units take operands of one type, f16 or bf16".into(),
+    let types = match instance.op {
+        "matmul" => "matrix units take f16 and bf16, each with itself or with f32 on the left",
+        "attention" => "matrix units take f16 and bf16",
+        "qlinear" => "matrix units take x of f16, bf16 or f32",
         _ => return None,
     };
+    let why = if Matrix::of(target.gfx().name()).is_none() {
+        format!("{} has no matrix units that these kernels know", target.gfx().name())
+    } else if target.kernels().matrix.is_none() {
+        "matrix units are off".into()
+    } else if instance.variant.starts_with("rows") {
+        "memory is the limit with so few rows".into()
+    } else if instance.types == [Dtype::F32, Dtype::F16] {
+        "these matrix units read subnormal halves as zero".into()
+    } else {
+        types.into()
+    };
     Some(format!("on vector units: {why}"))
+}
+
+/// Launches a kernel and, if there is one, a second that goes on from what the first left in `workspace` bytes of
+/// memory, whose address `place` puts into the arguments.
+///
+/// # Safety
+/// As for [`launch`](crate::kernels::Kernels::launch), for both; the kernels use no more than the workspace.
+pub(crate) unsafe fn launch_both<A: KernelArgs + Arguments>(
+    rocm: &Rocm,
+    first: &Launch,
+    second: Option<&Launch>,
+    mut args: A,
+    workspace: u64,
+    place: impl Fn(&mut A) -> &mut u64,
+) -> Result<()> {
+    let Some(second) = second else {
+        // SAFETY: the caller's promise.
+        return unsafe { rocm.kernels().launch(rocm.stream(), first, &args) };
+    };
+    let memory = DeviceMemory::new(rocm.stream(), usize::try_from(workspace).unwrap_or(usize::MAX))?;
+    let lent = memory.access(rocm.stream(), Purpose::Write)?;
+    *place(&mut args) = lent.address() as u64;
+    // SAFETY: the caller's promise; the workspace has the size that both were planned for, and is lent too.
+    unsafe {
+        rocm.kernels().launch(rocm.stream(), first, &args)?;
+        rocm.kernels().launch(rocm.stream(), second, &args)
+    }
 }
 
 /// A kernel that refuses what it was thought to take.

@@ -160,5 +160,10 @@ fn a_decision_tells_which_units_multiply_and_why() {
     let args =
         MatMulArgs::<Host, f32> { a: view(&a), b: view(&b), c: Host::view_mut(&mut c, &[32, 32]).unwrap() };
     let wide = assumed("gfx942", "matmul=hip", &MatMul::<f32>::OP, &args).to_string();
-    assert!(wide.contains("on vector units: matrix units take operands of one type, f16 or bf16"), "{wide}");
+    assert!(
+        wide.contains(
+            "on vector units: matrix units take f16 and bf16, each with itself or with f32 on the left"
+        ),
+        "{wide}"
+    );
 }

@@ -53,6 +53,11 @@ fn sizes(s: &mut Suite<'_>, dtype: DType) {
             [1, 1, 1, 3, 1025, 64],
             [1, 1, 1, 129, 129, 16],
             [1, 2, 2, 3, 7, 256],
+            // Heads over 128, of which some kernels take half at a time.
+            [1, 2, 1, 35, 41, 160],
+            [1, 2, 2, 17, 66, 192],
+            [1, 1, 1, 70, 37, 256],
+            [2, 2, 1, 20, 33, 250],
             // More queries than keys: the first see nothing when causal.
             [1, 2, 1, 6, 4, 16],
             [1, 1, 1, 70, 3, 64],
@@ -129,7 +134,13 @@ fn options(s: &mut Suite<'_>, dtype: DType) {
 }
 
 fn masks(s: &mut Suite<'_>, dtype: DType) {
-    let dims @ [b, h, _, t, keys, _] = [2, 4, 2, 5, 9, 16];
+    // Few queries, and enough for kernels that take tiles of them; a mask ends with its last query.
+    masks_of(s, dtype, [2, 4, 2, 5, 9, 16]);
+    masks_of(s, dtype, [1, 2, 1, 20, 33, 16]);
+}
+
+fn masks_of(s: &mut Suite<'_>, dtype: DType, dims: Dims) {
+    let [b, h, _, t, keys, _] = dims;
     let n = b * h * t * keys;
     let visible: Vec<f64> = (0..n).map(|i| f64::from((i * 7 + i / 9) % 3 != 0)).collect();
     // Nothing is visible for some rows.

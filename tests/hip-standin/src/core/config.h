@@ -24,6 +24,7 @@ struct Config {
   size_t shown_bytes = 0;                 // HIP_STANDIN_MEMORY_SHOWN, when it is not what there is
   size_t alignment = 16;                  // HIP_STANDIN_ALIGN, of device allocations
   uint32_t threads = 2;                   // HIP_STANDIN_THREADS, that run a launch's blocks
+  bool shuffled = false;                  // HIP_STANDIN_ORDER=shuffled
   uint32_t delay_us = 0;                  // HIP_STANDIN_DELAY_US, before each piece of work on a stream
   bool stub_launches = false;             // HIP_STANDIN_LAUNCH=stub
   bool abort_on_fault = false;            // HIP_STANDIN_FAULT=abort

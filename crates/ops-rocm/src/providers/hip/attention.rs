@@ -1,8 +1,7 @@
 //! Attention, with memory for parts of the key range where there are few queries.
 use super::bind::Bound;
-use super::{Problem, Slots, read, read_if, reason, slots, units, unsupported, write};
+use super::{Problem, Slots, launch_both, read, read_if, reason, slots, units, unsupported, write};
 use crate::choice::{Provider, ProviderId, Target};
-use crate::hip::{DeviceMemory, Purpose};
 use crate::{HipSpace, Result, Rocm};
 use ops_core::ops::{Attention, AttentionArgs};
 use ops_core::{Call, Float, Mask, Operands, Reason};
@@ -66,19 +65,10 @@ impl<T: Float, M: Mask> Provider<Attention<T, M>> for HipAttention {
         let (op, args) = call.into_parts();
         let args = &*args;
         let (problem, _lent) = Problem::bind(args, &slots_of(args), rocm)?;
-        let Plan { main, combine, workspace, args: mut kernel_args } =
+        let Plan { main, combine, workspace, args: kernel_args } =
             plan(op, &problem).map_err(|refused| unsupported(op, refused, args))?;
-        let workspace = usize::try_from(workspace).unwrap_or(usize::MAX);
-        let parts = DeviceMemory::new(rocm.stream(), workspace)?;
-        let lent = parts.access(rocm.stream(), Purpose::Write)?;
-        kernel_args.partial = lent.address() as u64;
-        // SAFETY: a call's views lie in their memory, the launch is made for them, and they are lent to the stream; so is
-        // the workspace, which has the size that the plan asks for.
-        unsafe { rocm.kernels().launch(rocm.stream(), &main, &kernel_args) }?;
-        match combine {
-            // SAFETY: as above.
-            Some(combine) => unsafe { rocm.kernels().launch(rocm.stream(), &combine, &kernel_args) },
-            None => Ok(()),
-        }
+        // SAFETY: a call's views lie in their memory; the plan and its workspace are made for them, and they are lent to
+        // the stream.
+        unsafe { launch_both(rocm, &main, combine.as_ref(), kernel_args, workspace, |a| &mut a.partial) }
     }
 }

@@ -1,7 +1,6 @@
 //! Norms over rows, and over groups of channels, with memory for parts of the groups where those are few.
-use super::{Bound, HipOp, Problem, Slots, read, read_if, reason, slots, unsupported, write};
+use super::{Bound, HipOp, Problem, Slots, launch_both, read, read_if, reason, slots, unsupported, write};
 use crate::choice::{Provider, ProviderId, Target};
-use crate::hip::{DeviceMemory, Purpose};
 use crate::{HipSpace, Result, Rocm};
 use ops_core::ops::{
     AddRmsNorm, AddRmsNormArgs, GroupNorm, GroupNormArgs, LayerNorm, LayerNormArgs, RmsNorm, RmsNormArgs,
@@ -96,20 +95,10 @@ impl<T: Float, W: Float> Provider<GroupNorm<T, W>> for HipGroupNorm {
         let (op, args) = call.into_parts();
         let args = &*args;
         let (problem, _lent) = Problem::bind(args, &group_slots(args), rocm)?;
-        let GroupPlan { main, apply, workspace, args: mut kernel_args } =
+        let GroupPlan { main, apply, workspace, args: kernel_args } =
             group_plan(op, &problem).map_err(|refused| unsupported(op, refused, args))?;
-        let Some(apply) = apply else {
-            // SAFETY: a call's views lie in their memory; the plan is made for them, and they are lent to the stream.
-            return unsafe { rocm.kernels().launch(rocm.stream(), &main, &kernel_args) };
-        };
-        let workspace = usize::try_from(workspace).unwrap_or(usize::MAX);
-        let parts = DeviceMemory::new(rocm.stream(), workspace)?;
-        let lent = parts.access(rocm.stream(), Purpose::Write)?;
-        kernel_args.partial = lent.address() as u64;
-        // SAFETY: as above; the workspace is lent too, and has the size that the plan asks for.
-        unsafe {
-            rocm.kernels().launch(rocm.stream(), &main, &kernel_args)?;
-            rocm.kernels().launch(rocm.stream(), &apply, &kernel_args)
-        }
+        // SAFETY: a call's views lie in their memory; the plan and its workspace are made for them, and they are lent to
+        // the stream.
+        unsafe { launch_both(rocm, &main, apply.as_ref(), kernel_args, workspace, |a| &mut a.partial) }
     }
 }

@@ -1,8 +1,10 @@
 #include "engine/host/block.h"
 
+#include <algorithm>
 #include <csignal>
 #include <cstdlib>
 
+#include "core/config.h"
 #include "core/memory_table.h"
 #include "core/misuse.h"
 
@@ -39,6 +41,7 @@ void BlockRunner::run(KernelLaunch& launch, uint64_t block, bool descending) {
   launch_ = &launch;
   descending_ = descending;
   failed_ = false;
+  random_.seed(uint32_t(block));  // the same order each time the kernel is run
   set_up(block);
   executing_runner = this;
   run_threads();
@@ -74,7 +77,13 @@ void BlockRunner::set_up(uint64_t block) {
 void BlockRunner::run_threads() {
   const uint32_t waves = (thread_count_ + launch_->wave_size - 1) / launch_->wave_size;
   for (;;) {
-    for (uint32_t i = 0; i < waves && !failed_; ++i) run_wave(descending_ ? waves - 1 - i : i);
+    order_.resize(waves);
+    for (uint32_t i = 0; i < waves; ++i) order_[i] = descending_ ? waves - 1 - i : i;
+    if (config().shuffled) std::shuffle(order_.begin(), order_.end(), random_);
+    for (uint32_t i = 0; i < waves && !failed_; ++i) {
+      if (config().shuffled) descending_ = random_() % 2 != 0;
+      run_wave(order_[i]);
+    }
     if (failed_) return;
     // Every wave now stands at the barrier or has ended.
     bool waiting = false;

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -81,6 +82,8 @@ class BlockRunner {
   bool descending_ = false;
   bool failed_ = false;
   std::vector<Thread> threads_;
+  std::vector<uint32_t> order_;  // in which the waves run until the next barrier
+  std::minstd_rand random_;
   uint32_t thread_count_ = 0;
   Thread* current_ = nullptr;
   Thread* wave_begin_ = nullptr;  // of the wave that is running

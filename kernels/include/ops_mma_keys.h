@@ -1,0 +1,93 @@
+// Keys and values of attention on matrix units: their way into LDS, and what of the values is not finite.
+#pragma once
+#include "ops_mma_stage.h"
+#include "ops_attention.h"
+
+namespace ops {
+
+constexpr u32 MMA_KEYS = 32;  // at a time
+
+template <typename T> OPS_DEVICE bool not_finite(T x) {
+    constexpr u16 EXPONENT = same<T, f16>::value ? 0x7c00 : 0x7f80;
+    return (x.bits & EXPONENT) == EXPONENT;
+}
+
+// Between keys in LDS.
+template <u32 DMAX> OPS_DEVICE constexpr u32 mma_key_pitch() { return DMAX + 8; }
+static_assert(MMA_KEYS * mma_key_pitch<64>() <= 64 * MMA_PITCH, "keys fit where kinds of values go");
+
+// Nothing times an infinite value is not nothing: where such a value is not seen by all rows, it is set
+// apart, and its kind counted only where it is seen. Values of +infinity count 1, of -infinity
+// COUNT_MINUS, more than there are keys; NaN, and what is multiplied by a probability of nothing,
+// COUNT_NAN, more than all infinities of a kind.
+constexpr f32 COUNT_MINUS = 64.0f, COUNT_NAN = 4096.0f;
+OPS_DEVICE f32 sum_of_counted(f32 count) {
+    u32 n = u32(count);
+    f32 plus = n % 64 != 0 ? infinity32() : 0.0f, minus = n / 64 % 64 != 0 ? -infinity32() : 0.0f;
+    return plus + minus + (n / 4096 != 0 ? quiet_nan32() : 0.0f);
+}
+// Makes two of the tile of values: what is finite, and the kinds of what is not.
+template <u32 DMAX, typename T> OPS_DEVICE void set_apart(T* values, T* kinds) {
+    u32 thread = opaque(thread_x());
+    OPS_NO_UNROLL
+    for (u32 at = thread / MMA_KEYS * MMA_PITCH + thread % MMA_KEYS; at < DMAX * MMA_PITCH;
+         at += MATMUL_BLOCK / MMA_KEYS * MMA_PITCH) {
+        T value = values[at];
+        f32 wide = widen(value);
+        f32 kind = is_nan(wide) ? COUNT_NAN : wide > 0.0f ? 1.0f : COUNT_MINUS;
+        kinds[at] = narrow<T>(not_finite(value) ? kind : 0.0f);
+        if (not_finite(value)) values[at] = T{};
+    }
+}
+
+// A thread's part of the next keys and values, on the way to LDS: some of one key, and some of two values.
+template <typename T, u32 DMAX> struct MmaKeys {
+    static constexpr u32 KEY_PACKS = DMAX / 64, OF_VALUE = DMAX / 16;
+    Pack<T, 8> key[KEY_PACKS];
+    Pack<T, OF_VALUE> value[2];
+
+    OPS_METHOD void load_keys(const AttentionArgs& args, u64 batch, u64 kv_head, u64 k0, bool packs) {
+        u32 thread = opaque(thread_x());
+        i64 at = i64(k0 + thread / 8);
+        bool live = at < i64(args.s);
+        const T* k = static_cast<const T*>(args.k.data) + i64(batch) * args.k.stride[2] + i64(kv_head) * args.k.stride[3];
+        k += (live ? at : 0) * args.k.stride[4];
+        OPS_UNROLL
+        for (u32 p = 0; p < KEY_PACKS; p++) {
+            key[p] = load_slice<8>(k, args.k.stride[5], p * 64 + thread % 8 * 8, live ? args.d : 0, packs);
+        }
+    }
+    OPS_METHOD void load_values(const AttentionArgs& args, u64 batch, u64 kv_head, u64 k0, bool packs) {
+        u32 thread = opaque(thread_x());
+        const T* v = static_cast<const T*>(args.v.data) + i64(batch) * args.v.stride[2] + i64(kv_head) * args.v.stride[3];
+        OPS_UNROLL
+        for (u32 i = 0; i < 2; i++) {
+            i64 at = i64(k0 + thread % 16 * 2 + i);
+            bool live = at < i64(args.s);
+            value[i] = load_slice<OF_VALUE>(v + (live ? at : 0) * args.v.stride[4], args.v.stride[5],
+                                            thread / 16 * OF_VALUE, live ? args.d : 0, packs);
+        }
+    }
+    // As [MMA_KEYS][DMAX].
+    OPS_METHOD void store_keys(T* keys) const {
+        u32 thread = opaque(thread_x());
+        T* to = keys + thread / 8 * mma_key_pitch<DMAX>() + thread % 8 * 8;
+        OPS_UNROLL
+        for (u32 p = 0; p < KEY_PACKS; p++) store_pack(to + p * 64, key[p]);
+    }
+    // As [DMAX][MMA_KEYS] in the order that sums stand in.
+    OPS_METHOD void store_values(T* values) const {
+        u32 thread = opaque(thread_x());
+        T* to = values + thread / 16 * OF_VALUE * MMA_PITCH + MmaPiece<T>::place(thread % 16 * 2);
+        OPS_UNROLL
+        for (u32 i = 0; i < OF_VALUE; i++) store_pack(to + i * MMA_PITCH, Pack<T, 2>{{value[0].v[i], value[1].v[i]}});
+    }
+    OPS_METHOD bool any_value_not_finite() const {
+        bool any = false;
+        OPS_UNROLL
+        for (u32 i = 0; i < OF_VALUE; i++) any = any || not_finite(value[0].v[i]) || not_finite(value[1].v[i]);
+        return any;
+    }
+};
+
+}  // namespace ops
