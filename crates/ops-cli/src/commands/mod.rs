@@ -19,26 +19,20 @@ mod tune;
 /// It cannot be done.
 pub(crate) fn run(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, Failure> {
     let common = cli.common;
-    let wanted = match &cli.command {
+    let backend = |wanted| open(common.backend, wanted);
+    match &cli.command {
         // It tells of every backend, also of those that cannot be opened.
-        Command::Info => return info::run(common.json, out),
+        Command::Info => info::run(common.json, out),
         // It opens its device several times, each with other values.
-        Command::Tune(args) => return tune::run(common, args, out),
+        Command::Tune(args) => tune::run(common, args, out),
+        Command::Test(args) => test::run(&*backend(Wanted::Results)?, common, args, out),
+        Command::Bench(args) => bench::run(&*backend(Wanted::Results)?, common, args, out),
+        Command::Replay(args) => replay::run(&*backend(Wanted::Results)?, common, args, out),
+        Command::Support(args) => support::run(&*backend(Wanted::Answers(None))?, common, args, out),
         Command::Explain(args) => {
             explain::check_gfx(common.backend, args.gfx.as_deref())?;
-            Wanted::Answers(args.gfx.as_deref().filter(|_| common.backend == Choice::Rocm))
+            let gfx = args.gfx.as_deref().filter(|_| common.backend == Choice::Rocm);
+            explain::run(&*backend(Wanted::Answers(gfx))?, common, args, out)
         }
-        Command::Support(_) => Wanted::Answers(None),
-        _ => Wanted::Results,
-    };
-    let engine = open(common.backend, wanted)?;
-    match &cli.command {
-        Command::Info => info::run(common.json, out),
-        Command::Tune(args) => tune::run(common, args, out),
-        Command::Test(args) => test::run(&*engine, common, args, out),
-        Command::Bench(args) => bench::run(&*engine, common, args, out),
-        Command::Explain(args) => explain::run(&*engine, common, args, out),
-        Command::Replay(args) => replay::run(&*engine, common, args, out),
-        Command::Support(args) => support::run(&*engine, common, args, out),
     }
 }

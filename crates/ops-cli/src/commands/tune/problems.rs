@@ -1,0 +1,102 @@
+//! What is timed for each op: sizes that a decoder has at the largest scale, of which there are several where the value
+//! is a limit between two ways.
+use ops_core::ops::{
+    Attention, AttentionOps, ElementwiseOps, LinearOps, MatMulOps, NormOps, QuantOps, RmsNorm,
+};
+use ops_core::quant::{Block, BlockQ8_0};
+use ops_core::{Backend, Error, Reason, Result, TensorOf, f16};
+use ops_rocm::Rocm;
+
+/// Launches a problem and waits until it is done.
+pub(super) type Call = Box<dyn FnMut() -> Result<()>>;
+
+type Half = TensorOf<Rocm, f16>;
+
+/// Sets up a problem of a size.
+type SetUp = fn(&Rocm, usize) -> Result<Call>;
+
+/// Of every op that has knobs.
+const PROBLEMS: [(&str, SetUp); 6] = [
+    ("add", add),
+    ("rms_norm", rms_norm),
+    ("linear", linear),
+    ("qlinear", qlinear),
+    ("matmul", matmul),
+    ("attention", attention),
+];
+
+/// The problem of an op.
+pub(super) fn of(rocm: &Rocm, op: &'static str, scale: u32) -> Result<Call> {
+    let missing = || Error::Unsupported {
+        op,
+        backend: "rocm",
+        reason: Reason::Because("no problem is known to time it with".into()),
+    };
+    let (_, set_up) = PROBLEMS.iter().find(|(name, _)| *name == op).ok_or_else(missing)?;
+    set_up(rocm, 64 << scale)
+}
+
+/// Calls `f` with each of `operands`, then waits.
+fn call<T: 'static>(rocm: &Rocm, operands: Vec<T>, f: impl Fn(&Rocm, &T) -> Result<Half> + 'static) -> Call {
+    let gpu = rocm.clone();
+    Box::new(move || {
+        operands.iter().try_for_each(|operand| f(&gpu, operand).map(drop))?;
+        gpu.synchronize()
+    })
+}
+
+/// Rows of activations, as many as each of `counts`.
+fn activations(rocm: &Rocm, counts: &[usize], width: usize) -> Result<Vec<Half>> {
+    counts.iter().map(|&rows| rocm.zeros(&[rows, width])).collect()
+}
+
+fn add(rocm: &Rocm, unit: usize) -> Result<Call> {
+    let pair = (rocm.zeros(&[unit, unit])?, rocm.zeros(&[unit, unit])?);
+    Ok(call(rocm, vec![pair], |gpu, (a, b): &(Half, Half)| gpu.add(a.as_ref(), b.as_ref())))
+}
+
+fn rms_norm(rocm: &Rocm, unit: usize) -> Result<Call> {
+    let weight: Half = rocm.zeros(&[unit])?;
+    let x = activations(rocm, &[unit], unit)?;
+    Ok(call(rocm, x, move |gpu, x| gpu.rms_norm(x.as_ref(), weight.as_ref(), RmsNorm::eps(1e-5))))
+}
+
+fn linear(rocm: &Rocm, unit: usize) -> Result<Call> {
+    let weight: Half = rocm.zeros(&[unit, unit])?;
+    let x = activations(rocm, &[2, 4, 8, 16], unit)?;
+    Ok(call(rocm, x, move |gpu, x| gpu.linear(x.as_ref(), weight.as_ref())))
+}
+
+fn qlinear(rocm: &Rocm, unit: usize) -> Result<Call> {
+    let weight = rocm.zeros::<BlockQ8_0>(&[unit, unit / BlockQ8_0::LEN])?;
+    let x = activations(rocm, &[1, 2, 4, 8, 16], unit)?;
+    Ok(call(rocm, x, move |gpu, x| gpu.qlinear(x.as_ref(), weight.as_ref())))
+}
+
+fn matmul(rocm: &Rocm, unit: usize) -> Result<Call> {
+    let pair = |n| Ok((rocm.zeros(&[n, n])?, rocm.zeros(&[n, n])?));
+    let pairs = [unit / 2, unit / 4 * 3, unit].into_iter().map(pair).collect::<Result<Vec<_>>>()?;
+    Ok(call(rocm, pairs, |gpu, (a, b): &(Half, Half)| gpu.matmul(a.as_ref(), b.as_ref())))
+}
+
+fn attention(rocm: &Rocm, unit: usize) -> Result<Call> {
+    let q: Half = rocm.zeros(&[1, 8, 1, 128])?;
+    let cache = |keys| rocm.zeros(&[1, 2, keys, 128]);
+    let caches: Vec<Half> = [unit, unit * 4].into_iter().map(cache).collect::<Result<_>>()?;
+    Ok(call(rocm, caches, move |gpu, kv| {
+        gpu.attention(q.as_ref(), kv.as_ref(), kv.as_ref(), Attention::causal())
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::PROBLEMS;
+    use ops_rocm::KNOBS;
+
+    #[test]
+    fn every_knob_has_a_problem() {
+        for knob in &KNOBS {
+            assert!(PROBLEMS.iter().any(|(op, _)| *op == knob.op), "{} of {}", knob.name, knob.op);
+        }
+    }
+}
