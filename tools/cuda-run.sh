@@ -50,7 +50,7 @@ run() {
     HIP_STANDIN_STRICT=1 step suite 150 60 "$kit/ops" test --backend rocm
     for op in matmul linear attention; do
         HIP_STANDIN_GFX=gfx1100 HIP_STANDIN_STRICT=1 OPS_ROCM_POLICY='*=hip' \
-            step "matrix-$op" 60 4 "$kit/ops" test --backend rocm --op "$op"
+            step "matrix-$op" 120 4 "$kit/ops" test --backend rocm --op "$op"
     done
     for backend in cpu rocm; do
         step "generate-$backend" 60 2 "$kit/generate" --backend "$backend" --model models/tiny-llama-kjv-f16.gguf \

@@ -116,6 +116,14 @@ pub enum Same<'a, const N: usize, const M: usize> {
 }
 
 impl View<'_> {
+    pub(crate) fn len(self) -> usize {
+        match self {
+            Self::F32(x) => x.len(),
+            Self::F16(x) => x.len(),
+            Self::Bf16(x) => x.len(),
+        }
+    }
+
     /// Elements `start..end`.
     pub(crate) fn slice(self, start: usize, end: usize) -> Self {
         match self {

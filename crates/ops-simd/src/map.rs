@@ -50,19 +50,24 @@ fn apply<S: Simd, F: Map<N>, T: Element, const N: usize>(s: S, map: F, x: [&[T];
     let n = y.len();
     // The one length lets the compiler drop the checks in the loop.
     let x = x.map(|x| &x[..n]);
-    // Four vectors side by side: the processor has others to work on while one waits.
-    let quad = Pair(Pair(s));
+    // Eight vectors side by side: the processor has others to work on while one waits.
+    let wide = Pair(Pair(Pair(s)));
+    let two = |k: usize| 2 * k * S::LANES..2 * (k + 1) * S::LANES;
     let mut at = 0;
-    while n - at >= 4 * S::LANES {
-        let (middle, end) = (at + 2 * S::LANES, at + 4 * S::LANES);
-        let mut v = [quad.splat(0.0); N];
+    while n - at >= 8 * S::LANES {
+        let block = at..at + 8 * S::LANES;
+        let mut v = [wide.splat(0.0); N];
         for (v, x) in v.iter_mut().zip(x) {
-            *v = [T::load_two(s, &x[at..middle]), T::load_two(s, &x[middle..end])];
+            let x = &x[block.clone()];
+            let load = |k| T::load_two(s, &x[two(k)]);
+            *v = [[load(0), load(1)], [load(2), load(3)]];
         }
-        let [a, b] = map.eval::<_, T>(quad, v);
-        store_two::<S, F, T, N>(s, &mut y[at..middle], a);
-        store_two::<S, F, T, N>(s, &mut y[middle..end], b);
-        at = end;
+        let [[a, b], [c, d]] = map.eval::<_, T>(wide, v);
+        let y = &mut y[block];
+        for (k, v) in [a, b, c, d].into_iter().enumerate() {
+            store_two::<S, F, T, N>(s, &mut y[two(k)], v);
+        }
+        at += 8 * S::LANES;
     }
     while n - at >= S::LANES {
         let mut v = [s.splat(0.0); N];

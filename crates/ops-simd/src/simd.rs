@@ -14,7 +14,7 @@ pub(crate) mod pair;
 pub(crate) mod portable;
 
 /// The widest [`Simd::LANES`] of any implementation: the size of a scratch array that holds one vector.
-pub const MAX_LANES: usize = 64;
+pub const MAX_LANES: usize = 128;
 
 /// A computation written once over [`Simd`] and compiled for every instruction set.
 ///

@@ -11,6 +11,28 @@ use ops_core::ops::{
 };
 use ops_core::{DType, Float, Layout, Result, bf16, f16};
 use ops_simd::{Isa, rows as vector};
+use std::borrow::Cow;
+
+/// What rows are multiplied by, and what is added where there is that.
+enum Weights<'a> {
+    /// In the type of the rows, where they stand.
+    Same(&'a [u8], Option<&'a [u8]>),
+    /// As f32.
+    Wide(Cow<'a, [f32]>, Option<Cow<'a, [f32]>>),
+}
+
+impl<'a> Weights<'a> {
+    /// For rows of `dtype`.
+    fn of(dtype: DType, weight: Raw<'a>, bias: Option<Raw<'a>>) -> Result<Self> {
+        let same = |w: &Raw<'a>| if w.dtype == dtype { w.contiguous() } else { None };
+        match (same(&weight), bias.as_ref().map(same)) {
+            (Some(weight), None) => return Ok(Self::Same(weight, None)),
+            (Some(weight), Some(Some(bias))) => return Ok(Self::Same(weight, Some(bias))),
+            _ => {}
+        }
+        Ok(Self::Wide(widened(&weight)?, bias.map(|b| widened(&b)).transpose()?))
+    }
+}
 
 fn rms_norm(x: Raw<'_>, weight: Raw<'_>, y: RawMut<'_>, eps: f64) -> Result<()> {
     let (isa, n, dtype, store) = (Isa::best(), weight.layout.len(), x.dtype, store(y.bytes.len()));
@@ -19,11 +41,15 @@ fn rms_norm(x: Raw<'_>, weight: Raw<'_>, y: RawMut<'_>, eps: f64) -> Result<()> 
         map([x], y, n, 2, &|[x], y| wide::rms_norm(cast_slice(x), &w, eps, cast_slice_mut(y)));
         return Ok(());
     }
-    let w = widened(&weight)?;
+    let eps = eps as f32;
+    let w = Weights::of(dtype, weight, None)?;
     map([x], y, n, 2, &|[x], y| {
         on_vector!(dtype, T => {
             let (x, y) = (cast_slice::<u8, T>(x), cast_slice_mut::<u8, T>(y));
-            sure(vector::rms_norm(isa, x, &w, eps as f32, y, store))
+            sure(match &w {
+                Weights::Same(w, _) => vector::rms_norm(isa, x, cast_slice::<u8, T>(w), eps, y, store),
+                Weights::Wide(w, _) => vector::rms_norm(isa, x, w, eps, y, store),
+            })
         }, else ())
     });
     Ok(())
@@ -43,12 +69,21 @@ fn layer_norm(
         map([x], y, n, 3, &|[x], y| wide::layer_norm(cast_slice(x), &w, &b, eps, cast_slice_mut(y)));
         return Ok(());
     }
-    let w = weight.map_or_else(|| Ok(vec![1.0; n].into()), |w| widened(&w))?;
-    let b = bias.map(|b| widened(&b)).transpose()?;
+    let eps = eps as f32;
+    let weights = match weight {
+        Some(weight) => Weights::of(dtype, weight, bias)?,
+        None => Weights::Wide(vec![1.0; n].into(), bias.map(|b| widened(&b)).transpose()?),
+    };
     map([x], y, n, 3, &|[x], y| {
         on_vector!(dtype, T => {
             let (x, y) = (cast_slice::<u8, T>(x), cast_slice_mut::<u8, T>(y));
-            sure(vector::layer_norm(isa, x, &w, b.as_deref(), eps as f32, y, store))
+            sure(match &weights {
+                Weights::Same(w, b) => {
+                    let b = b.map(cast_slice::<u8, T>);
+                    vector::layer_norm(isa, x, cast_slice::<u8, T>(w), b, eps, y, store)
+                }
+                Weights::Wide(w, b) => vector::layer_norm(isa, x, w, b.as_deref(), eps, y, store),
+            })
         }, else ())
     });
     Ok(())
@@ -63,14 +98,22 @@ fn add_rms_norm(
     eps: f64,
 ) -> Result<()> {
     let (isa, n, dtype) = (Isa::best(), weight.layout.len(), x.dtype);
-    let (w, w64) =
-        if dtype == DType::F64 { (vec![].into(), weight.values()) } else { (widened(&weight)?, vec![]) };
+    let (w, w64) = if dtype == DType::F64 {
+        (Weights::Same(&[], None), weight.values())
+    } else {
+        (Weights::of(dtype, weight, None)?, vec![])
+    };
     each_pair(y, sum, 3 * n, &|[sx, sr, _], i, y, sum| {
         let (x, r) = (row(&x, i, sx), row(&residual, i, sr));
         on_vector!(dtype, T => {
             let (x, r) = (cast_slice::<u8, T>(x), cast_slice::<u8, T>(r));
             let (y, sum) = (cast_slice_mut::<u8, T>(y), cast_slice_mut::<u8, T>(sum));
-            sure(vector::add_rms_norm(isa, x, r, &w, eps as f32, y, sum))
+            sure(match &w {
+                Weights::Same(w, _) => {
+                    vector::add_rms_norm(isa, x, r, cast_slice::<u8, T>(w), eps as f32, y, sum)
+                }
+                Weights::Wide(w, _) => vector::add_rms_norm(isa, x, r, w, eps as f32, y, sum),
+            })
         }, else {
             let sum = cast_slice_mut::<u8, f64>(sum);
             let added = cast_slice::<u8, f64>(x).iter().zip(cast_slice::<u8, f64>(r)).map(|(x, r)| x + r);

@@ -112,6 +112,11 @@ impl<'a> Raw<'a> {
     pub(crate) fn slice<T: Element>(&self) -> &'a [T] {
         bytemuck::cast_slice(self.bytes)
     }
+    /// The bytes of all elements, if they stand side by side in row-major order.
+    pub(crate) fn contiguous(&self) -> Option<&'a [u8]> {
+        let extent = self.layout.extent();
+        self.layout.is_contiguous().then(|| &self.bytes[extent.start * self.size..extent.end * self.size])
+    }
     /// The bytes of the element at position `p`.
     pub(crate) fn element(&self, p: usize) -> &'a [u8] {
         &self.bytes[p * self.size..][..self.size]

@@ -31,12 +31,16 @@ fn for_type<T: Element>(bench: &Bench, rows: usize, store: Store) {
             unary(isa, op, black_box(&x), black_box(&mut y), store).expect("equal lengths");
         });
     }
-    let weight = vec![1f32; N];
+    let (weight, wide) = (vec![T::from_f32(1.0); N], vec![1f32; N]);
     bench.bandwidth(&format!("map/rms_norm/{}", T::NAME), bytes, copy, || {
         rows::rms_norm(isa, black_box(&x), &weight, 1e-5, black_box(&mut y), store).expect("whole rows");
     });
     bench.bandwidth(&format!("map/layer_norm/{}", T::NAME), bytes, copy, || {
         rows::layer_norm(isa, black_box(&x), &weight, Some(&weight), 1e-5, black_box(&mut y), store)
+            .expect("whole rows");
+    });
+    bench.bandwidth(&format!("map/layer_norm/{} by f32", T::NAME), bytes, copy, || {
+        rows::layer_norm(isa, black_box(&x), &wide, Some(&wide), 1e-5, black_box(&mut y), store)
             .expect("whole rows");
     });
     bench.bandwidth(&format!("map/softmax/{}", T::NAME), bytes, copy, || {

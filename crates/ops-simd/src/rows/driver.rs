@@ -1,6 +1,6 @@
 //! Rows to rows: the loop over rows, mixed types and streamed outputs.
 
-use crate::cast::{cast, cast_views};
+use crate::cast::cast_views;
 use crate::element::{Element, View, ViewMut};
 use crate::isa::Isa;
 use crate::map::Store;
@@ -33,7 +33,15 @@ pub(crate) fn map_rows<F: RowMap>(isa: Isa, x: View<'_>, y: ViewMut<'_>, n: usiz
     }
 }
 
-fn same_type<T: Element, F: RowMap>(isa: Isa, x: &[T], y: &mut [T], n: usize, store: Store, map: F) {
+/// [`map_rows`] where all are of one type.
+pub(crate) fn same_type<T: Element, F: RowMap>(
+    isa: Isa,
+    x: &[T],
+    y: &mut [T],
+    n: usize,
+    store: Store,
+    map: F,
+) {
     let mut scratch = Scratch::new(n);
     let mut row = Scratch::new(if store == Store::Stream { n } else { 0 });
     isa.run(MapRows { x, y, n, store, map, scratch: &mut scratch, row: &mut row });
@@ -69,12 +77,11 @@ impl<T: Element, F: RowMap> Kernel for MapRows<'_, T, F> {
 }
 
 /// `x` as f32: itself, or converted in `scratch`.
-pub(crate) fn as_f32<'a, T: Element>(isa: Isa, x: &'a [T], scratch: &'a mut Scratch<f32>) -> &'a [f32] {
-    if let View::F32(x) = T::view(x) {
+pub(crate) fn as_f32<'a>(isa: Isa, x: View<'a>, scratch: &'a mut Scratch<f32>) -> &'a [f32] {
+    if let View::F32(x) = x {
         return x;
     }
     *scratch = Scratch::new(x.len());
-    // Equal lengths, the only thing that a cast can refuse.
-    let _ = cast(isa, x, scratch, Store::Cached);
+    cast_views(isa, x, ViewMut::F32(scratch), Store::Cached);
     scratch
 }

@@ -1,6 +1,6 @@
 //! Norms over rows.
 
-use super::driver::{RowMap, as_f32, map_rows};
+use super::driver::{RowMap, as_f32, map_rows, same_type};
 use super::fold::{Squares, total};
 use super::reduce::shifted_moments;
 use crate::element::{Element, Same, View, ViewMut};
@@ -25,22 +25,34 @@ pub fn rms_norm<X: Element, W: Element, Y: Element>(
 ) -> Result<(), Error> {
     same_len("y", y.len(), x.len())?;
     rows("x", x.len(), weight.len())?;
-    let mut wide = Scratch::new(0);
-    rms_norm_views(isa, X::view(x), as_f32(isa, weight, &mut wide), eps, Y::view_mut(y), store);
+    rms_norm_views(isa, X::view(x), W::view(weight), eps, Y::view_mut(y), store);
     Ok(())
 }
 
-fn rms_norm_views(isa: Isa, x: View<'_>, weight: &[f32], eps: f32, y: ViewMut<'_>, store: Store) {
-    map_rows(isa, x, y, weight.len(), store, RmsNorm { weight, eps });
+// Halves meet weights of their own type as they are: widened ones would leave no room for the row in the first cache.
+fn rms_norm_views(isa: Isa, x: View<'_>, weight: View<'_>, eps: f32, y: ViewMut<'_>, store: Store) {
+    let n = weight.len();
+    match (x, weight, y) {
+        (View::F16(x), View::F16(weight), ViewMut::F16(y)) => {
+            same_type(isa, x, y, n, store, RmsNorm { weight, eps })
+        }
+        (View::Bf16(x), View::Bf16(weight), ViewMut::Bf16(y)) => {
+            same_type(isa, x, y, n, store, RmsNorm { weight, eps })
+        }
+        (x, weight, y) => {
+            let mut wide = Scratch::new(0);
+            map_rows(isa, x, y, n, store, RmsNorm { weight: as_f32(isa, weight, &mut wide), eps })
+        }
+    }
 }
 
 #[derive(Clone, Copy)]
-struct RmsNorm<'a> {
-    weight: &'a [f32],
+struct RmsNorm<'a, W> {
+    weight: &'a [W],
     eps: f32,
 }
 
-impl RowMap for RmsNorm<'_> {
+impl<W: Element> RowMap for RmsNorm<'_, W> {
     #[inline(always)]
     fn row<S: Simd, T: Element>(self, s: S, x: &[T], y: &mut [T], _scratch: &mut [f32]) {
         scale_row(s, x, self.weight, rms_scale(total(s, x, Squares), x.len(), self.eps), y);
@@ -55,7 +67,7 @@ fn rms_scale(squares: f64, n: usize, eps: f32) -> f32 {
 
 /// y = x · scale · weight
 #[inline(always)]
-fn scale_row<S: Simd, T: Element>(s: S, x: &[T], weight: &[f32], scale: f32, y: &mut [T]) {
+fn scale_row<S: Simd, T: Element, W: Element>(s: S, x: &[T], weight: &[W], scale: f32, y: &mut [T]) {
     write_row(s, x, [weight], y, Times(scale));
 }
 
@@ -75,15 +87,17 @@ impl Unweighted for Times {
     }
 }
 
-/// y\[i\] = f(x\[i\], weights\[..\]\[i\])
+/// y\[i\] = f(x\[i\], weights\[..\]\[i\]), the weights of the row's type or wider.
 #[inline(always)]
-fn write_row<S: Simd, T: Element, F: Weighted<N>, const N: usize>(
+fn write_row<S: Simd, T: Element, W: Element, F: Weighted<N>, const N: usize>(
     s: S,
     x: &[T],
-    weights: [&[f32]; N],
+    weights: [&[W]; N],
     y: &mut [T],
     f: F,
 ) {
+    // In an order of the type's own where all have it. NaN in a wider weight may have bits that the quick way to round loses.
+    let same = T::DIGITS == W::DIGITS;
     let n = y.len();
     let (x, pair) = (&x[..n], Pair(s));
     let mut at = 0;
@@ -94,18 +108,25 @@ fn write_row<S: Simd, T: Element, F: Weighted<N>, const N: usize>(
         s.prefetch_far(x.as_ptr().wrapping_add(n + at + S::LANES));
         let mut w = [pair.splat(0.0); N];
         for (w, weight) in w.iter_mut().zip(weights) {
-            *w = pair.load(&weight[at..end]);
+            let weight = &weight[at..end];
+            *w = if same { W::load_two(s, weight) } else { W::load(pair, weight) };
         }
-        T::store(pair, &mut y[at..end], f.eval(pair, T::load(pair, &x[at..end]), w));
+        let (x, y) = (&x[at..end], &mut y[at..end]);
+        if same {
+            T::store_two_near(s, y, f.eval(pair, T::load_two(s, x), w));
+        } else {
+            T::store(pair, y, f.eval(pair, T::load(pair, x), w));
+        }
         at = end;
     }
     while at < n {
         let end = n.min(at + S::LANES);
         let mut w = [s.splat(0.0); N];
         for (w, weight) in w.iter_mut().zip(weights) {
-            *w = s.load_partial(&weight[at..end], 0.0);
+            *w = W::load_partial(s, &weight[at..end], 0.0);
         }
-        T::store_partial(s, &mut y[at..end], f.eval(s, T::load_partial(s, &x[at..end], 0.0), w));
+        let v = f.eval(s, T::load_partial(s, &x[at..end], 0.0), w);
+        T::store_partial(s, &mut y[at..end], if same { T::near(s, v) } else { v });
         at = end;
     }
 }
@@ -127,13 +148,26 @@ pub fn add_rms_norm<T: Element, W: Element>(
     same_len("y", y.len(), x.len())?;
     same_len("sum", sum.len(), x.len())?;
     rows("x", x.len(), weight.len())?;
-    let mut wide = Scratch::new(0);
-    let weight = as_f32(isa, weight, &mut wide);
-    add_rms_norm_same(isa, weight, eps, T::same([x, residual], [y, sum]));
+    add_rms_norm_views(isa, W::view(weight), eps, T::same([x, residual], [y, sum]));
     Ok(())
 }
 
-fn add_rms_norm_same(isa: Isa, weight: &[f32], eps: f32, operands: Same<'_, 2, 2>) {
+fn add_rms_norm_views(isa: Isa, weight: View<'_>, eps: f32, operands: Same<'_, 2, 2>) {
+    match (operands, weight) {
+        (Same::F16([x, residual], [y, sum]), View::F16(weight)) => {
+            isa.run(AddRmsNorm { x, residual, weight, eps, y, sum })
+        }
+        (Same::Bf16([x, residual], [y, sum]), View::Bf16(weight)) => {
+            isa.run(AddRmsNorm { x, residual, weight, eps, y, sum })
+        }
+        (operands, weight) => {
+            let mut wide = Scratch::new(0);
+            add_rms_norm_wide(isa, as_f32(isa, weight, &mut wide), eps, operands)
+        }
+    }
+}
+
+fn add_rms_norm_wide(isa: Isa, weight: &[f32], eps: f32, operands: Same<'_, 2, 2>) {
     match operands {
         Same::F32([x, residual], [y, sum]) => isa.run(AddRmsNorm { x, residual, weight, eps, y, sum }),
         Same::F16([x, residual], [y, sum]) => isa.run(AddRmsNorm { x, residual, weight, eps, y, sum }),
@@ -141,16 +175,16 @@ fn add_rms_norm_same(isa: Isa, weight: &[f32], eps: f32, operands: Same<'_, 2, 2
     }
 }
 
-struct AddRmsNorm<'a, T> {
+struct AddRmsNorm<'a, T, W> {
     x: &'a [T],
     residual: &'a [T],
-    weight: &'a [f32],
+    weight: &'a [W],
     eps: f32,
     y: &'a mut [T],
     sum: &'a mut [T],
 }
 
-impl<T: Element> Kernel for AddRmsNorm<'_, T> {
+impl<T: Element, W: Element> Kernel for AddRmsNorm<'_, T, W> {
     type Output = ();
 
     #[inline(always)]
@@ -203,26 +237,37 @@ pub fn layer_norm<X: Element, W: Element, Y: Element>(
     if !bias.is_empty() {
         same_len("bias", bias.len(), weight.len())?;
     }
-    let (mut wide_weight, mut wide_bias) = (Scratch::new(0), Scratch::new(0));
-    let weight = as_f32(isa, weight, &mut wide_weight);
-    let bias = as_f32(isa, bias, &mut wide_bias);
-    layer_norm_views(isa, X::view(x), LayerNorm { weight, bias, eps }, Y::view_mut(y), store);
+    layer_norm_views(isa, X::view(x), [W::view(weight), W::view(bias)], eps, Y::view_mut(y), store);
     Ok(())
 }
 
-fn layer_norm_views(isa: Isa, x: View<'_>, norm: LayerNorm<'_>, y: ViewMut<'_>, store: Store) {
-    map_rows(isa, x, y, norm.weight.len(), store, norm);
+fn layer_norm_views(isa: Isa, x: View<'_>, by: [View<'_>; 2], eps: f32, y: ViewMut<'_>, store: Store) {
+    let n = by[0].len();
+    match (x, by, y) {
+        (View::F16(x), [View::F16(weight), View::F16(bias)], ViewMut::F16(y)) => {
+            same_type(isa, x, y, n, store, LayerNorm { weight, bias, eps })
+        }
+        (View::Bf16(x), [View::Bf16(weight), View::Bf16(bias)], ViewMut::Bf16(y)) => {
+            same_type(isa, x, y, n, store, LayerNorm { weight, bias, eps })
+        }
+        (x, [weight, bias], y) => {
+            let mut wide = [Scratch::new(0), Scratch::new(0)];
+            let [a, b] = &mut wide;
+            let (weight, bias) = (as_f32(isa, weight, a), as_f32(isa, bias, b));
+            map_rows(isa, x, y, n, store, LayerNorm { weight, bias, eps })
+        }
+    }
 }
 
 #[derive(Clone, Copy)]
-struct LayerNorm<'a> {
-    weight: &'a [f32],
+struct LayerNorm<'a, W> {
+    weight: &'a [W],
     /// Empty when there is none.
-    bias: &'a [f32],
+    bias: &'a [W],
     eps: f32,
 }
 
-impl RowMap for LayerNorm<'_> {
+impl<W: Element> RowMap for LayerNorm<'_, W> {
     #[inline(always)]
     fn row<S: Simd, T: Element>(self, s: S, x: &[T], y: &mut [T], _scratch: &mut [f32]) {
         let moments = shifted_moments(s, x);
@@ -237,7 +282,7 @@ impl RowMap for LayerNorm<'_> {
     }
 }
 
-impl LayerNorm<'_> {
+impl<W: Element> LayerNorm<'_, W> {
     #[inline(always)]
     fn write<S: Simd, T: Element, F: Unweighted>(self, s: S, x: &[T], y: &mut [T], f: F) {
         if self.bias.is_empty() {

@@ -37,7 +37,7 @@ pub fn rope<T: Element, C: Element>(
     same_len("y", y.len(), x.len())?;
     check(x.len(), d, cos.len(), sin.len(), repeat)?;
     let (mut wide_cos, mut wide_sin) = (Scratch::new(0), Scratch::new(0));
-    let (cos, sin) = (as_f32(isa, cos, &mut wide_cos), as_f32(isa, sin, &mut wide_sin));
+    let (cos, sin) = (as_f32(isa, C::view(cos), &mut wide_cos), as_f32(isa, C::view(sin), &mut wide_sin));
     dispatch(isa, Turn { pairs, d, cos, sin, repeat }, T::same([x], [y]));
     Ok(())
 }
@@ -57,7 +57,7 @@ pub fn rope_in_place<T: Element, C: Element>(
 ) -> Result<(), Error> {
     check(y.len(), d, cos.len(), sin.len(), repeat)?;
     let (mut wide_cos, mut wide_sin) = (Scratch::new(0), Scratch::new(0));
-    let (cos, sin) = (as_f32(isa, cos, &mut wide_cos), as_f32(isa, sin, &mut wide_sin));
+    let (cos, sin) = (as_f32(isa, C::view(cos), &mut wide_cos), as_f32(isa, C::view(sin), &mut wide_sin));
     dispatch(isa, Turn { pairs, d, cos, sin, repeat }, T::same([&[]], [y]));
     Ok(())
 }
