@@ -50,24 +50,20 @@ fn apply<S: Simd, F: Map<N>, T: Element, const N: usize>(s: S, map: F, x: [&[T];
     let n = y.len();
     // The one length lets the compiler drop the checks in the loop.
     let x = x.map(|x| &x[..n]);
-    // Eight vectors side by side: the processor has others to work on while one waits.
-    let wide = Pair(Pair(Pair(s)));
-    let two = |k: usize| 2 * k * S::LANES..2 * (k + 1) * S::LANES;
     let mut at = 0;
-    while n - at >= 8 * S::LANES {
-        let block = at..at + 8 * S::LANES;
-        let mut v = [wide.splat(0.0); N];
-        for (v, x) in v.iter_mut().zip(x) {
-            let x = &x[block.clone()];
-            let load = |k| T::load_two(s, &x[two(k)]);
-            *v = [[load(0), load(1)], [load(2), load(3)]];
+    // Vectors side by side: the processor has others to work on while one waits. Halves take long enough for eight; f32 in so
+    // large steps comes slower from memory.
+    if T::DIGITS <= 11 && N == 1 {
+        while n - at >= 8 * S::LANES {
+            let end = at + 8 * S::LANES;
+            eight(s, map, x.map(|x| &x[at..end]), &mut y[at..end]);
+            at = end;
         }
-        let [[a, b], [c, d]] = map.eval::<_, T>(wide, v);
-        let y = &mut y[block];
-        for (k, v) in [a, b, c, d].into_iter().enumerate() {
-            store_two::<S, F, T, N>(s, &mut y[two(k)], v);
-        }
-        at += 8 * S::LANES;
+    }
+    while n - at >= 4 * S::LANES {
+        let end = at + 4 * S::LANES;
+        four(s, map, x.map(|x| &x[at..end]), &mut y[at..end]);
+        at = end;
     }
     while n - at >= S::LANES {
         let mut v = [s.splat(0.0); N];
@@ -86,16 +82,49 @@ fn apply<S: Simd, F: Map<N>, T: Element, const N: usize>(s: S, map: F, x: [&[T];
     }
 }
 
+/// Eight vectors.
+#[inline(always)]
+fn eight<S: Simd, F: Map<N>, T: Element, const N: usize>(s: S, map: F, x: [&[T]; N], y: &mut [T]) {
+    let wide = Pair(Pair(Pair(s)));
+    let mut v = [wide.splat(0.0); N];
+    for (v, x) in v.iter_mut().zip(x) {
+        *v = [load_four(s, x), load_four(s, &x[4 * S::LANES..])];
+    }
+    let [a, b] = map.eval::<_, T>(wide, v);
+    let (low, high) = y.split_at_mut(4 * S::LANES);
+    store_four::<S, F, T, N>(s, low, a);
+    store_four::<S, F, T, N>(s, high, b);
+}
+
+/// Four vectors.
+#[inline(always)]
+fn four<S: Simd, F: Map<N>, T: Element, const N: usize>(s: S, map: F, x: [&[T]; N], y: &mut [T]) {
+    let quad = Pair(Pair(s));
+    let mut v = [quad.splat(0.0); N];
+    for (v, x) in v.iter_mut().zip(x) {
+        *v = load_four(s, x);
+    }
+    store_four::<S, F, T, N>(s, y, map.eval::<_, T>(quad, v));
+}
+
+#[inline(always)]
+fn load_four<S: Simd, T: Element>(s: S, x: &[T]) -> [[S::F; 2]; 2] {
+    [T::load_two(s, x), T::load_two(s, &x[2 * S::LANES..])]
+}
+
+#[inline(always)]
+fn store_four<S: Simd, F: Map<N>, T: Element, const N: usize>(s: S, y: &mut [T], v: [[S::F; 2]; 2]) {
+    let (low, high) = y.split_at_mut(2 * S::LANES);
+    for (y, v) in [low, high].into_iter().zip(v) {
+        if F::NEAR { T::store_two_near(s, y, v) } else { T::store_two(s, y, v) }
+    }
+}
+
 /// One vector of values, which rounds as two do.
 #[inline(always)]
 fn value<S: Simd, F: Map<N>, T: Element, const N: usize>(s: S, map: F, x: [S::F; N]) -> S::F {
     let v = map.eval::<_, T>(s, x);
     if F::NEAR { T::near(s, v) } else { v }
-}
-
-#[inline(always)]
-fn store_two<S: Simd, F: Map<N>, T: Element, const N: usize>(s: S, y: &mut [T], v: [S::F; 2]) {
-    if F::NEAR { T::store_two_near(s, y, v) } else { T::store_two(s, y, v) }
 }
 
 #[inline(always)]
