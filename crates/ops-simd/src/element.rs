@@ -66,6 +66,11 @@ pub trait Element:
         Self::store(s, dst, low);
         Self::store(s, &mut dst[S::LANES..], high);
     }
+    /// The same for numbers that are no more than near to what is meant, as for [`Element::store_two_near`].
+    #[inline(always)]
+    fn store_interleaved_near<S: Simd>(s: S, dst: &mut [Self], even: S::F, odd: S::F) {
+        Self::store_interleaved(s, dst, even, odd);
+    }
     /// What [`Element::store_two_near`] makes of a vector, or what [`Element::store`] makes that of.
     #[inline(always)]
     fn near<S: Simd>(_s: S, v: S::F) -> S::F {
@@ -316,6 +321,13 @@ impl Element for bf16 {
         let (low, high) = s.interleave(even, odd);
         Self::store(s, dst, low);
         Self::store(s, &mut dst[S::LANES..], high);
+    }
+    #[inline(always)]
+    fn store_interleaved_near<S: Simd>(s: S, dst: &mut [Self], even: S::F, odd: S::F) {
+        if S::TWO_DEINTERLEAVED {
+            return s.store_two_near_bf16(bytemuck::cast_slice_mut(dst), [even, odd]);
+        }
+        Self::store_interleaved(s, dst, even, odd);
     }
     #[inline(always)]
     fn near<S: Simd>(s: S, v: S::F) -> S::F {

@@ -1,6 +1,6 @@
 //! Normalisation.
 use super::Cpu;
-use super::rows::{each, each_pair, map, packed, row, widened, zeros};
+use super::rows::{Beside, each, each_pair, map, packed, row, zeros};
 use super::vectors::{on_vector, store, sure};
 use super::wide;
 use crate::host::raw::{Raw, RawMut};
@@ -11,28 +11,6 @@ use ops_core::ops::{
 };
 use ops_core::{DType, Float, Layout, Result, bf16, f16};
 use ops_simd::{Isa, rows as vector};
-use std::borrow::Cow;
-
-/// What rows are multiplied by, and what is added where there is that.
-enum Weights<'a> {
-    /// In the type of the rows, where they stand.
-    Same(&'a [u8], Option<&'a [u8]>),
-    /// As f32.
-    Wide(Cow<'a, [f32]>, Option<Cow<'a, [f32]>>),
-}
-
-impl<'a> Weights<'a> {
-    /// For rows of `dtype`.
-    fn of(dtype: DType, weight: Raw<'a>, bias: Option<Raw<'a>>) -> Result<Self> {
-        let same = |w: &Raw<'a>| if w.dtype == dtype { w.contiguous() } else { None };
-        match (same(&weight), bias.as_ref().map(same)) {
-            (Some(weight), None) => return Ok(Self::Same(weight, None)),
-            (Some(weight), Some(Some(bias))) => return Ok(Self::Same(weight, Some(bias))),
-            _ => {}
-        }
-        Ok(Self::Wide(widened(&weight)?, bias.map(|b| widened(&b)).transpose()?))
-    }
-}
 
 fn rms_norm(x: Raw<'_>, weight: Raw<'_>, y: RawMut<'_>, eps: f64) -> Result<()> {
     let (isa, n, dtype, store) = (Isa::best(), weight.layout.len(), x.dtype, store(y.bytes.len()));
@@ -42,13 +20,13 @@ fn rms_norm(x: Raw<'_>, weight: Raw<'_>, y: RawMut<'_>, eps: f64) -> Result<()> 
         return Ok(());
     }
     let eps = eps as f32;
-    let w = Weights::of(dtype, weight, None)?;
+    let beside = Beside::of(dtype, [Some(weight)])?;
     map([x], y, n, 2, &|[x], y| {
         on_vector!(dtype, T => {
             let (x, y) = (cast_slice::<u8, T>(x), cast_slice_mut::<u8, T>(y));
-            sure(match &w {
-                Weights::Same(w, _) => vector::rms_norm(isa, x, cast_slice::<u8, T>(w), eps, y, store),
-                Weights::Wide(w, _) => vector::rms_norm(isa, x, w, eps, y, store),
+            sure(match &beside {
+                Beside::Same([w]) => vector::rms_norm(isa, x, cast_slice::<u8, T>(w), eps, y, store),
+                Beside::Wide([w]) => vector::rms_norm(isa, x, w, eps, y, store),
             })
         }, else ())
     });
@@ -70,19 +48,20 @@ fn layer_norm(
         return Ok(());
     }
     let eps = eps as f32;
-    let weights = match weight {
-        Some(weight) => Weights::of(dtype, weight, bias)?,
-        None => Weights::Wide(vec![1.0; n].into(), bias.map(|b| widened(&b)).transpose()?),
-    };
+    let ones = vec![1f32; if weight.is_none() { n } else { 0 }];
+    let weight = weight.map_or_else(|| Raw::row(&ones), Ok)?;
+    let beside = Beside::of(dtype, [Some(weight), bias])?;
     map([x], y, n, 3, &|[x], y| {
         on_vector!(dtype, T => {
             let (x, y) = (cast_slice::<u8, T>(x), cast_slice_mut::<u8, T>(y));
-            sure(match &weights {
-                Weights::Same(w, b) => {
-                    let b = b.map(cast_slice::<u8, T>);
-                    vector::layer_norm(isa, x, cast_slice::<u8, T>(w), b, eps, y, store)
+            sure(match &beside {
+                Beside::Same([w, b]) => {
+                    let (w, b) = (cast_slice::<u8, T>(w), cast_slice::<u8, T>(b));
+                    vector::layer_norm(isa, x, w, Some(b).filter(|b| !b.is_empty()), eps, y, store)
                 }
-                Weights::Wide(w, b) => vector::layer_norm(isa, x, w, b.as_deref(), eps, y, store),
+                Beside::Wide([w, b]) => {
+                    vector::layer_norm(isa, x, w, Some(&**b).filter(|b| !b.is_empty()), eps, y, store)
+                }
             })
         }, else ())
     });
@@ -98,21 +77,18 @@ fn add_rms_norm(
     eps: f64,
 ) -> Result<()> {
     let (isa, n, dtype) = (Isa::best(), weight.layout.len(), x.dtype);
-    let (w, w64) = if dtype == DType::F64 {
-        (Weights::Same(&[], None), weight.values())
-    } else {
-        (Weights::of(dtype, weight, None)?, vec![])
-    };
+    let w64 = if dtype == DType::F64 { weight.values() } else { vec![] };
+    let beside = Beside::of(dtype, [Some(weight)])?;
     each_pair(y, sum, 3 * n, &|[sx, sr, _], i, y, sum| {
         let (x, r) = (row(&x, i, sx), row(&residual, i, sr));
         on_vector!(dtype, T => {
             let (x, r) = (cast_slice::<u8, T>(x), cast_slice::<u8, T>(r));
             let (y, sum) = (cast_slice_mut::<u8, T>(y), cast_slice_mut::<u8, T>(sum));
-            sure(match &w {
-                Weights::Same(w, _) => {
+            sure(match &beside {
+                Beside::Same([w]) => {
                     vector::add_rms_norm(isa, x, r, cast_slice::<u8, T>(w), eps as f32, y, sum)
                 }
-                Weights::Wide(w, _) => vector::add_rms_norm(isa, x, r, w, eps as f32, y, sum),
+                Beside::Wide([w]) => vector::add_rms_norm(isa, x, r, w, eps as f32, y, sum),
             })
         }, else {
             let sum = cast_slice_mut::<u8, f64>(sum);

@@ -1,6 +1,6 @@
 //! Rotary position embedding.
 use super::Cpu;
-use super::rows::{each, row, widened};
+use super::rows::{Beside, each, row};
 use super::vectors::{on_vector, sure};
 use crate::host::raw::{Raw, RawMut};
 use crate::{Host, Kernel};
@@ -8,12 +8,11 @@ use bytemuck::{cast_slice, cast_slice_mut};
 use ops_core::ops::{Rope, RopeArgs, RopeForm, RopeInplace, RopeInplaceArgs};
 use ops_core::{DType, Float, Layout, Result};
 use ops_simd::{Isa, rows as vector};
-use std::borrow::Cow;
 
 /// The rows of the tables that a call uses, and which of them a row of `x` turns by.
 struct Angles<'a> {
-    cos: Cow<'a, [f32]>,
-    sin: Cow<'a, [f32]>,
+    /// Cosines and sines.
+    tables: Beside<'a, 2>,
     /// Both in f64, for rows of f64.
     wide: Option<[Vec<f64>; 2]>,
     form: RopeForm,
@@ -41,7 +40,8 @@ impl<'a> Angles<'a> {
         let (cos, sin) = (used(cos)?, used(sin)?);
         let wide = (dtype == DType::F64).then(|| [cos.values(), sin.values()]);
         let batched = cos.layout.rank() == 3;
-        Ok(Angles { cos: widened(&cos)?, sin: widened(&sin)?, wide, form, dims: [b, n1, n2, d], batched })
+        let tables = Beside::of(dtype, [Some(cos), Some(sin)])?;
+        Ok(Angles { tables, wide, form, dims: [b, n1, n2, d], batched })
     }
 
     /// Where the angles of row `i` of `x` begin in the tables.
@@ -66,11 +66,16 @@ impl<'a> Angles<'a> {
             if self.form == RopeForm::Interleaved { vector::Pairs::Adjacent } else { vector::Pairs::Halves };
         let range = at..at + angles * (d / 2);
         on_vector!(dtype, T => {
-            let (cos, sin) = (&self.cos[range.clone()], &self.sin[range]);
-            let y = cast_slice_mut::<u8, T>(y);
-            sure(match x {
-                Some(x) => vector::rope(isa, pairs, cast_slice::<u8, T>(x), d, cos, sin, repeat, y),
-                None => vector::rope_in_place(isa, pairs, y, d, cos, sin, repeat),
+            let (x, y) = (x.map(cast_slice::<u8, T>), cast_slice_mut::<u8, T>(y));
+            sure(match &self.tables {
+                Beside::Same(tables) => {
+                    let tables = tables.map(|table| &cast_slice::<u8, T>(table)[range.clone()]);
+                    turn_rows(isa, pairs, x, d, tables, repeat, y)
+                }
+                Beside::Wide(tables) => {
+                    let tables = tables.each_ref().map(|table| &table[range.clone()]);
+                    turn_rows(isa, pairs, x, d, tables, repeat, y)
+                }
             })
         }, else if let Some([cos, sin]) = &self.wide {
             if let Some(x) = x {
@@ -80,6 +85,22 @@ impl<'a> Angles<'a> {
                 turn_wide(self.form, y, &cos[at + r / repeat * (d / 2)..], &sin[at + r / repeat * (d / 2)..]);
             }
         })
+    }
+}
+
+/// Turns rows of `d` from `x` to `y`, without `x` in place.
+fn turn_rows<T: ops_simd::Element, C: ops_simd::Element>(
+    isa: Isa,
+    pairs: vector::Pairs,
+    x: Option<&[T]>,
+    d: usize,
+    [cos, sin]: [&[C]; 2],
+    repeat: usize,
+    y: &mut [T],
+) -> core::result::Result<(), ops_simd::Error> {
+    match x {
+        Some(x) => vector::rope(isa, pairs, x, d, cos, sin, repeat, y),
+        None => vector::rope_in_place(isa, pairs, y, d, cos, sin, repeat),
     }
 }
 

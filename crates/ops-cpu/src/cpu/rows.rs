@@ -281,6 +281,35 @@ pub(super) fn widened<'a>(x: &Raw<'a>) -> Result<Cow<'a, [f32]>> {
     })
 }
 
+/// Small operands that every row of a call meets.
+pub(super) enum Beside<'a, const N: usize> {
+    /// In the type of the rows, where they stand.
+    Same([&'a [u8]; N]),
+    /// As f32.
+    Wide([Cow<'a, [f32]>; N]),
+}
+
+impl<'a, const N: usize> Beside<'a, N> {
+    /// Beside rows of `dtype`; of an operand that is left out, nothing.
+    pub(super) fn of(dtype: ops_core::DType, operands: [Option<Raw<'a>>; N]) -> Result<Self> {
+        let same = operands.each_ref().map(|operand| match operand {
+            Some(operand) if operand.dtype == dtype => operand.contiguous(),
+            Some(_) => None,
+            None => Some(&[][..]),
+        });
+        if same.iter().all(Option::is_some) {
+            return Ok(Self::Same(same.map(Option::unwrap_or_default)));
+        }
+        let mut wide = [const { Cow::Owned(Vec::new()) }; N];
+        for (wide, operand) in wide.iter_mut().zip(&operands) {
+            if let Some(operand) = operand {
+                *wide = widened(operand)?;
+            }
+        }
+        Ok(Self::Wide(wide))
+    }
+}
+
 /// Room for `len` elements, or an error where `Vec` would abort.
 pub(super) fn reserve<T>(len: usize) -> Result<Vec<T>> {
     let mut v = Vec::new();

@@ -99,6 +99,11 @@ impl<'a> Raw<'a> {
         let bytes = bytemuck::cast_slice(x.data());
         Raw { bytes, size: size_of::<T>(), dtype: T::DTYPE, layout: *x.layout() }
     }
+    /// One row of elements.
+    pub(crate) fn row<T: Element>(x: &'a [T]) -> Result<Self> {
+        let layout = Layout::contiguous(&[x.len()])?;
+        Ok(Raw { bytes: bytemuck::cast_slice(x), size: size_of::<T>(), dtype: T::DTYPE, layout })
+    }
     pub(crate) fn optional<T: Element>(x: &Option<TensorRef<'a, Host, T>>) -> Option<Self> {
         x.as_ref().map(Raw::of)
     }

@@ -74,16 +74,18 @@ fn gated_near<S: Simd, T: Element>(s: S, y: S::F, x: S::F, slope: S::F) -> S::F 
 /// ½x(1 + erf(x/√2)); NaN for −∞, as the formula has it.
 #[inline(always)]
 pub fn gelu_erf<S: Simd, T: Element>(s: S, x: S::F) -> S::F {
-    // Φ(−a) for a = |x| as e^(−a²/2) times a slow function; beyond 16 it is 0 anyway.
-    let a = s.min_raw(s.splat(16.0), s.abs(x));
+    // Φ(−a) for a = |x| as e^(−a²/2) times a slow function.
+    let a = s.abs(x);
     let tail = if T::DIGITS <= 11 { tail_near::<S, T>(s, a) } else { tail(s, a) };
     let share = s.select(s.lt(x, s.splat(0.0)), tail, s.sub(s.splat(1.0), tail));
     s.mul(x, share)
 }
 
-/// Φ(−a) for a in [0, 16].
+/// Φ(−a) for a not negative, or NaN.
 #[inline(always)]
 fn tail<S: Simd>(s: S, a: S::F) -> S::F {
+    // Beyond 16 it is 0 anyway. NaN passes as the second operand.
+    let a = s.min_raw(s.splat(16.0), a);
     let half = s.mul(a, s.splat(-0.5));
     let exponent = s.mul(half, a);
     // What the product lost; nothing without a fused multiply-add.
@@ -92,7 +94,7 @@ fn tail<S: Simd>(s: S, a: S::F) -> S::F {
     s.div(s.mul(e, poly(s, a, TAIL)), poly(s, a, TAIL_DIVISOR))
 }
 
-/// Φ(−a) for a half in [0, 16]: its square is exact.
+/// Φ(−a) for a half that is not negative, or NaN: its square is exact or infinite.
 #[inline(always)]
 fn tail_near<S: Simd, T: Element>(s: S, a: S::F) -> S::F {
     let e = exp2_near::<S, T>(s, s.mul(s.mul(a, a), s.splat(-0.5 * LOG2_E)));

@@ -1,10 +1,11 @@
 //! Rotary position embedding over rows.
 
 use super::driver::as_f32;
-use crate::element::{Element, Same};
+use crate::element::{Element, Same, View};
 use crate::error::{Error, rows, same_len};
 use crate::isa::Isa;
 use crate::scratch::Scratch;
+use crate::simd::pair::Pair;
 use crate::simd::{Kernel, Simd};
 
 /// Which elements of a row of d turn together.
@@ -17,8 +18,8 @@ pub enum Pairs {
 }
 
 /// Turns each pair (a, b) of a row to (a·cos − b·sin, b·cos + a·sin). Rows of `x` and `y` have `d` elements, rows of the
-/// tables d/2; row r uses row r / `repeat` of the tables. Tables in f32 are used as they are, others are converted
-/// once per call.
+/// tables d/2; row r uses row r / `repeat` of the tables. Tables in f32 or in the type of the rows
+/// are used as they are, others are converted once per call.
 ///
 /// # Errors
 /// [`Error::Multiple`] when d is odd, `x` not whole rows or `repeat` does not divide them;
@@ -36,9 +37,7 @@ pub fn rope<T: Element, C: Element>(
 ) -> Result<(), Error> {
     same_len("y", y.len(), x.len())?;
     check(x.len(), d, cos.len(), sin.len(), repeat)?;
-    let (mut wide_cos, mut wide_sin) = (Scratch::new(0), Scratch::new(0));
-    let (cos, sin) = (as_f32(isa, C::view(cos), &mut wide_cos), as_f32(isa, C::view(sin), &mut wide_sin));
-    dispatch(isa, Turn { pairs, d, cos, sin, repeat }, T::same([x], [y]));
+    dispatch(isa, Shape { pairs, d, repeat }, [C::view(cos), C::view(sin)], T::same([x], [y]));
     Ok(())
 }
 
@@ -56,9 +55,7 @@ pub fn rope_in_place<T: Element, C: Element>(
     repeat: usize,
 ) -> Result<(), Error> {
     check(y.len(), d, cos.len(), sin.len(), repeat)?;
-    let (mut wide_cos, mut wide_sin) = (Scratch::new(0), Scratch::new(0));
-    let (cos, sin) = (as_f32(isa, C::view(cos), &mut wide_cos), as_f32(isa, C::view(sin), &mut wide_sin));
-    dispatch(isa, Turn { pairs, d, cos, sin, repeat }, T::same([&[]], [y]));
+    dispatch(isa, Shape { pairs, d, repeat }, [C::view(cos), C::view(sin)], T::same([&[]], [y]));
     Ok(())
 }
 
@@ -72,41 +69,54 @@ fn check(len: usize, d: usize, cos: usize, sin: usize, repeat: usize) -> Result<
 }
 
 #[derive(Clone, Copy)]
-struct Turn<'a> {
+struct Shape {
     pairs: Pairs,
     d: usize,
-    cos: &'a [f32],
-    sin: &'a [f32],
     repeat: usize,
 }
 
-fn dispatch(isa: Isa, turn: Turn<'_>, operands: Same<'_, 1, 1>) {
-    match operands {
-        Same::F32([x], [y]) => isa.run(Rope { turn, x, y }),
-        Same::F16([x], [y]) => isa.run(Rope { turn, x, y }),
-        Same::Bf16([x], [y]) => isa.run(Rope { turn, x, y }),
+// Halves turn by tables of their own type as they are: half the bytes, and nothing to convert before the first row.
+fn dispatch(isa: Isa, shape: Shape, tables: [View<'_>; 2], operands: Same<'_, 1, 1>) {
+    match (operands, tables) {
+        (Same::F16([x], [y]), [View::F16(cos), View::F16(sin)]) => isa.run(Rope { shape, cos, sin, x, y }),
+        (Same::Bf16([x], [y]), [View::Bf16(cos), View::Bf16(sin)]) => isa.run(Rope { shape, cos, sin, x, y }),
+        (operands, [cos, sin]) => {
+            let (mut wide_cos, mut wide_sin) = (Scratch::new(0), Scratch::new(0));
+            let (cos, sin) = (as_f32(isa, cos, &mut wide_cos), as_f32(isa, sin, &mut wide_sin));
+            by_f32(isa, shape, cos, sin, operands);
+        }
     }
 }
 
-struct Rope<'a, T> {
-    turn: Turn<'a>,
+fn by_f32(isa: Isa, shape: Shape, cos: &[f32], sin: &[f32], operands: Same<'_, 1, 1>) {
+    match operands {
+        Same::F32([x], [y]) => isa.run(Rope { shape, cos, sin, x, y }),
+        Same::F16([x], [y]) => isa.run(Rope { shape, cos, sin, x, y }),
+        Same::Bf16([x], [y]) => isa.run(Rope { shape, cos, sin, x, y }),
+    }
+}
+
+struct Rope<'a, T, C> {
+    shape: Shape,
+    cos: &'a [C],
+    sin: &'a [C],
     /// Empty when `y` is turned in place.
     x: &'a [T],
     y: &'a mut [T],
 }
 
-impl<T: Element> Kernel for Rope<'_, T> {
+impl<T: Element, C: Element> Kernel for Rope<'_, T, C> {
     type Output = ();
 
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        let Turn { pairs, d, cos, sin, repeat } = self.turn;
+        let Shape { pairs, d, repeat } = self.shape;
         if d == 0 {
             return;
         }
         for (r, y) in self.y.chunks_exact_mut(d).enumerate() {
             let at = r / repeat * (d / 2);
-            let (cos, sin) = (&cos[at..at + d / 2], &sin[at..at + d / 2]);
+            let (cos, sin) = (&self.cos[at..at + d / 2], &self.sin[at..at + d / 2]);
             let x = if self.x.is_empty() { None } else { Some(&self.x[r * d..][..d]) };
             match pairs {
                 Pairs::Halves => halves(s, x, y, cos, sin),
@@ -121,46 +131,72 @@ fn turn<S: Simd>(s: S, a: S::F, b: S::F, c: S::F, t: S::F) -> (S::F, S::F) {
     (s.neg_mul_add(b, t, s.mul(a, c)), s.mul_add(a, t, s.mul(b, c)))
 }
 
-#[inline(always)]
-fn halves<S: Simd, T: Element>(s: S, x: Option<&[T]>, y: &mut [T], cos: &[f32], sin: &[f32]) {
-    let half = cos.len();
-    let mut at = 0;
-    while at < half {
-        let end = half.min(at + S::LANES);
-        let x = x.unwrap_or(y);
-        if end - at == S::LANES {
-            let (a, b) = (T::load(s, &x[at..end]), T::load(s, &x[half + at..half + end]));
-            let (a, b) = turn(s, a, b, s.load(&cos[at..end]), s.load(&sin[at..end]));
-            T::store(s, &mut y[at..end], a);
-            T::store(s, &mut y[half + at..half + end], b);
-        } else {
-            let a = T::load_partial(s, &x[at..end], 0.0);
-            let b = T::load_partial(s, &x[half + at..half + end], 0.0);
-            let (c, t) = (s.load_partial(&cos[at..end], 0.0), s.load_partial(&sin[at..end], 0.0));
-            let (a, b) = turn(s, a, b, c, t);
-            T::store_partial(s, &mut y[at..end], a);
-            T::store_partial(s, &mut y[half + at..half + end], b);
-        }
-        at = end;
-    }
+/// Whether tables of `C` are of the rows' type: then all may be in its own order, and NaN has bits that the quick way to round keeps.
+const fn same<T: Element, C: Element>() -> bool {
+    T::DIGITS == C::DIGITS
 }
 
 #[inline(always)]
-fn adjacent<S: Simd, T: Element>(s: S, x: Option<&[T]>, y: &mut [T], cos: &[f32], sin: &[f32]) {
+fn halves<S: Simd, T: Element, C: Element>(s: S, x: Option<&[T]>, y: &mut [T], cos: &[C], sin: &[C]) {
+    let half = cos.len();
+    let pair = Pair(s);
+    let mut at = 0;
+    while same::<T, C>() && half - at >= 2 * S::LANES {
+        let end = at + 2 * S::LANES;
+        let x = x.unwrap_or(y);
+        let (a, b) = (T::load_two(s, &x[at..end]), T::load_two(s, &x[half + at..half + end]));
+        let (a, b) = turn(pair, a, b, C::load_two(s, &cos[at..end]), C::load_two(s, &sin[at..end]));
+        T::store_two_near(s, &mut y[at..end], a);
+        T::store_two_near(s, &mut y[half + at..half + end], b);
+        at = end;
+    }
+    while half - at >= S::LANES {
+        let end = at + S::LANES;
+        let x = x.unwrap_or(y);
+        let (a, b) = (T::load(s, &x[at..end]), T::load(s, &x[half + at..half + end]));
+        let (a, b) = turn(s, a, b, C::load(s, &cos[at..end]), C::load(s, &sin[at..end]));
+        T::store(s, &mut y[at..end], near::<S, T, C>(s, a));
+        T::store(s, &mut y[half + at..half + end], near::<S, T, C>(s, b));
+        at = end;
+    }
+    if at < half {
+        let x = x.unwrap_or(y);
+        let (a, b) = (T::load_partial(s, &x[at..half], 0.0), T::load_partial(s, &x[half + at..], 0.0));
+        let (c, t) = (C::load_partial(s, &cos[at..], 0.0), C::load_partial(s, &sin[at..], 0.0));
+        let (a, b) = turn(s, a, b, c, t);
+        T::store_partial(s, &mut y[at..half], near::<S, T, C>(s, a));
+        T::store_partial(s, &mut y[half + at..], near::<S, T, C>(s, b));
+    }
+}
+
+/// `v` as two vectors side by side would round it.
+#[inline(always)]
+fn near<S: Simd, T: Element, C: Element>(s: S, v: S::F) -> S::F {
+    if same::<T, C>() { T::near(s, v) } else { v }
+}
+
+#[inline(always)]
+fn adjacent<S: Simd, T: Element, C: Element>(s: S, x: Option<&[T]>, y: &mut [T], cos: &[C], sin: &[C]) {
     let half = cos.len();
     let mut at = 0;
     while half - at >= S::LANES {
         let end = at + S::LANES;
         let x = x.unwrap_or(y);
         let (a, b) = T::load_deinterleaved(s, &x[2 * at..2 * end]);
-        let (a, b) = turn(s, a, b, s.load(&cos[at..end]), s.load(&sin[at..end]));
-        T::store_interleaved(s, &mut y[2 * at..2 * end], a, b);
+        let (a, b) = turn(s, a, b, C::load(s, &cos[at..end]), C::load(s, &sin[at..end]));
+        let y = &mut y[2 * at..2 * end];
+        if same::<T, C>() {
+            T::store_interleaved_near(s, y, a, b)
+        } else {
+            T::store_interleaved(s, y, a, b)
+        }
         at = end;
     }
     for i in at..half {
         let x = x.unwrap_or(y);
         let (a, b) = (x[2 * i].to_f32(), x[2 * i + 1].to_f32());
-        y[2 * i] = T::from_f32(a * cos[i] - b * sin[i]);
-        y[2 * i + 1] = T::from_f32(b * cos[i] + a * sin[i]);
+        let (c, t) = (cos[i].to_f32(), sin[i].to_f32());
+        y[2 * i] = T::from_f32(a * c - b * t);
+        y[2 * i + 1] = T::from_f32(b * c + a * t);
     }
 }
