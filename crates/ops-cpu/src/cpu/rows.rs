@@ -295,7 +295,8 @@ impl<'a, const N: usize> Beside<'a, N> {
         let same = operands.each_ref().map(|operand| match operand {
             Some(operand) if operand.dtype == dtype => operand.contiguous(),
             Some(_) => None,
-            None => Some(&[][..]),
+            // Aligned as elements of any type are.
+            None => Some(bytemuck::cast_slice::<u64, u8>(&[])),
         });
         if same.iter().all(Option::is_some) {
             return Ok(Self::Same(same.map(Option::unwrap_or_default)));
