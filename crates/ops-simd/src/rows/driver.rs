@@ -85,3 +85,16 @@ pub(crate) fn as_f32<'a>(isa: Isa, x: View<'a>, scratch: &'a mut Scratch<f32>) -
     cast_views(isa, x, ViewMut::F32(scratch), Store::Cached);
     scratch
 }
+
+/// Whether operands of `W` beside rows of `T` are of their type: then all may be in its own order ([`Element::load_two`]), and
+/// NaN has bits that [`Element::store_two_near`] keeps.
+#[inline(always)]
+pub(crate) const fn same<T: Element, W: Element>() -> bool {
+    T::DIGITS == W::DIGITS
+}
+
+/// `v` as two vectors side by side would round it.
+#[inline(always)]
+pub(crate) fn near<S: Simd, T: Element, W: Element>(s: S, v: S::F) -> S::F {
+    if same::<T, W>() { T::near(s, v) } else { v }
+}

@@ -1,6 +1,6 @@
 //! Norms over rows.
 
-use super::driver::{RowMap, as_f32, map_rows, same_type};
+use super::driver::{RowMap, as_f32, map_rows, near, same, same_type};
 use super::fold::{Squares, total};
 use super::reduce::shifted_moments;
 use crate::element::{Element, Same, View, ViewMut};
@@ -96,8 +96,7 @@ fn write_row<S: Simd, T: Element, W: Element, F: Weighted<N>, const N: usize>(
     y: &mut [T],
     f: F,
 ) {
-    // In an order of the type's own where all have it. NaN in a wider weight may have bits that the quick way to round loses.
-    let same = T::DIGITS == W::DIGITS;
+    let same = same::<T, W>();
     let n = y.len();
     let (x, pair) = (&x[..n], Pair(s));
     let mut at = 0;
@@ -126,7 +125,7 @@ fn write_row<S: Simd, T: Element, W: Element, F: Weighted<N>, const N: usize>(
             *w = W::load_partial(s, &weight[at..end], 0.0);
         }
         let v = f.eval(s, T::load_partial(s, &x[at..end], 0.0), w);
-        T::store_partial(s, &mut y[at..end], if same { T::near(s, v) } else { v });
+        T::store_partial(s, &mut y[at..end], near::<S, T, W>(s, v));
         at = end;
     }
 }

@@ -1,6 +1,6 @@
 //! Rotary position embedding over rows.
 
-use super::driver::as_f32;
+use super::driver::{as_f32, near, same};
 use crate::element::{Element, Same, View};
 use crate::error::{Error, rows, same_len};
 use crate::isa::Isa;
@@ -131,11 +131,6 @@ fn turn<S: Simd>(s: S, a: S::F, b: S::F, c: S::F, t: S::F) -> (S::F, S::F) {
     (s.neg_mul_add(b, t, s.mul(a, c)), s.mul_add(a, t, s.mul(b, c)))
 }
 
-/// Whether tables of `C` are of the rows' type: then all may be in its own order, and NaN has bits that the quick way to round keeps.
-const fn same<T: Element, C: Element>() -> bool {
-    T::DIGITS == C::DIGITS
-}
-
 #[inline(always)]
 fn halves<S: Simd, T: Element, C: Element>(s: S, x: Option<&[T]>, y: &mut [T], cos: &[C], sin: &[C]) {
     let half = cos.len();
@@ -167,12 +162,6 @@ fn halves<S: Simd, T: Element, C: Element>(s: S, x: Option<&[T]>, y: &mut [T], c
         T::store_partial(s, &mut y[at..half], near::<S, T, C>(s, a));
         T::store_partial(s, &mut y[half + at..], near::<S, T, C>(s, b));
     }
-}
-
-/// `v` as two vectors side by side would round it.
-#[inline(always)]
-fn near<S: Simd, T: Element, C: Element>(s: S, v: S::F) -> S::F {
-    if same::<T, C>() { T::near(s, v) } else { v }
 }
 
 #[inline(always)]
