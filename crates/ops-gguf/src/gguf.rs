@@ -23,7 +23,7 @@ use crate::tensor::{Tensor, TensorInfo};
 /// for tensor in gguf.tensors() {
 ///     println!("{:40} {:6} {:?}", tensor.name(), tensor.ggml_type().to_string(), tensor.dims());
 /// }
-/// let norm = gguf.tensor("output_norm.weight")?.data::<f32>()?; // shares the mapping
+/// let norm = gguf.tensor("output_norm.weight")?.data::<f32>()?; // shares the memory
 /// drop(gguf);
 /// println!("{}", norm[0]);
 /// # Ok::<(), ops_gguf::Error>(())
@@ -34,28 +34,44 @@ pub struct Gguf {
 }
 
 impl Gguf {
-    /// Opens a file by mapping it into memory: nothing is copied, and pages are read when they are first touched.
+    /// Opens a file by reading it whole into memory. What happens to the file afterwards does not matter.
     ///
-    /// A mapping shows the file as it is now, not as it was when it was opened. While a `Gguf` or anything taken from
-    /// it is alive, nobody may change the file in place. When another program truncates it, touching the lost pages
-    /// ends this process with a bus error; when another program writes into it, tensors change under the reader. To
-    /// replace a model, write the new one beside it and rename it over the old, as this crate's
-    /// [`Writer`](crate::Writer) and package managers do: the mapping then keeps the old file. Where that cannot be
-    /// relied on (a network share, an upload folder), use [`Gguf::read`].
+    /// [`Gguf::map`] reads no more than is used and shares memory between processes.
     ///
     /// # Errors
-    /// [`Error::Io`] when the file cannot be opened or mapped, [`Error::Unsupported`] for other versions and byte
+    /// [`Error::Io`] when the file cannot be opened or read, [`Error::Unsupported`] for other versions and byte
     /// orders, [`Error::Malformed`] when the file does not hold together.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
-        Self::from_source(Source::map(path.as_ref())?)
+        Self::from_source(Source::read(path.as_ref())?)
     }
 
-    /// Opens a file by reading it whole into memory: independent of what happens to the file afterwards.
+    /// Opens a file by mapping it into memory: nothing is copied, pages are read when they are first touched, and
+    /// processes that map the same file share its memory.
+    ///
+    /// To replace a model, write the new file beside it and rename it over the old one, as this crate's
+    /// [`Writer`](crate::Writer) and package managers do: the mapping then keeps the old file.
+    ///
+    /// # Safety
+    /// While the `Gguf` or anything taken from it is alive, nobody may change the file in place. If another program
+    /// truncates it, touching the lost pages ends this process with a bus error. If another program writes into it,
+    /// bytes change that the compiler takes for constant, which is undefined behaviour. Where that cannot be ruled out
+    /// (a network share, an upload folder), use [`Gguf::open`].
     ///
     /// # Errors
     /// As [`Gguf::open`].
-    pub fn read(path: impl AsRef<Path>) -> Result<Self> {
-        Self::from_source(Source::read(path.as_ref())?)
+    ///
+    /// ```compile_fail,E0133
+    /// let gguf = ops_gguf::Gguf::map("model.gguf")?; // the promise is missing
+    /// # Ok::<(), ops_gguf::Error>(())
+    /// ```
+    /// ```no_run
+    /// // SAFETY: the file is installed with the program, and updates rename a new one over it.
+    /// let gguf = unsafe { ops_gguf::Gguf::map("/usr/share/models/model.gguf")? };
+    /// # Ok::<(), ops_gguf::Error>(())
+    /// ```
+    pub unsafe fn map(path: impl AsRef<Path>) -> Result<Self> {
+        // SAFETY: the caller's promise.
+        Self::from_source(unsafe { Source::map(path.as_ref())? })
     }
 
     /// Takes a file's bytes that are already in memory.

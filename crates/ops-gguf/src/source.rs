@@ -17,9 +17,12 @@ pub(crate) enum Source {
 }
 
 impl Source {
-    pub(crate) fn map(path: &Path) -> Result<Self> {
+    /// # Safety
+    /// As [`mapping::map`].
+    pub(crate) unsafe fn map(path: &Path) -> Result<Self> {
         let (file, _) = open(path)?;
-        mapping::map(&file).map(Self::Mapped).map_err(|e| Error::io("map", path, e))
+        // SAFETY: the caller's promise.
+        unsafe { mapping::map(&file) }.map(Self::Mapped).map_err(|e| Error::io("map", path, e))
     }
 
     pub(crate) fn read(path: &Path) -> Result<Self> {
@@ -65,9 +68,8 @@ impl AlignedBytes {
     fn zeroed(len: u64) -> Option<Self> {
         let len = usize::try_from(len).ok()?;
         let count = len.div_ceil(size_of::<Line>());
-        let mut lines = Vec::new();
-        lines.try_reserve_exact(count).ok()?;
-        lines.resize(count, Line::zeroed());
+        // Zeroed by the system, page by page, as the file is read into it.
+        let lines = bytemuck::allocation::try_zeroed_vec(count).ok()?;
         Some(Self { lines, len })
     }
 

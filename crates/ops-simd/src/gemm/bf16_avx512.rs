@@ -28,6 +28,8 @@ const PARTS: usize = 2 * DEPTH / blocked::DEPTH;
 /// Most bytes of a block of A, which stays in the second-level cache, and of B, in a share of the last.
 const A_BYTES: usize = 560 << 10;
 const B_BYTES: usize = 4 << 20;
+/// Columns of a block of B.
+const BLOCK_COLS: usize = B_BYTES / (4 * DEPTH) / COLS * COLS;
 /// Rows up to which B is better read in place.
 const FEW: usize = 8;
 /// Rows from which on pairs are faster than f32 over panels.
@@ -35,37 +37,52 @@ const FEWEST: usize = 4;
 /// Where the largest sum of a row is at least this, what was taken for zero is beyond the precision of the sums.
 const ORDINARY: f32 = 1.0 / (1u128 << 64) as f32;
 
-/// Whether the product gains by the instruction, and the processor has it at twice the rate of f32.
-pub(super) fn suits(isa: Isa, a: &Mat<'_, bf16>, b: &Mat<'_, bf16>) -> bool {
-    static FAST: OnceLock<bool> = OnceLock::new();
-    let large = a.rows() > FEW && b.cols() >= COLS && a.cols() >= COLS;
-    large && isa.level() == Level::Avx512Vnni && *FAST.get_or_init(fast)
-}
+/// The processor has AVX-512 F, BW, DQ, VL and BF16: only [`Bf16Pairs::detect`] makes one.
+#[derive(Clone, Copy)]
+pub(super) struct Bf16Pairs(());
 
-/// As [`suits`], for a B in panels of rows, of which the tile makes pairs.
-pub(super) fn suits_packed(isa: Isa, a: &Mat<'_, bf16>) -> bool {
-    static FAST: OnceLock<bool> = OnceLock::new();
-    let large = a.rows() >= FEWEST && a.cols() >= COLS && a.cols().is_multiple_of(2);
-    large && isa.level() == Level::Avx512Vnni && *FAST.get_or_init(fast)
-}
+impl Bf16Pairs {
+    /// The instruction, where the processor has it at twice the rate of f32: AMD's cores do, Intel's run it at half of that.
+    fn detect(isa: Isa) -> Option<Self> {
+        static FAST: OnceLock<bool> = OnceLock::new();
+        let fast = *FAST.get_or_init(|| {
+            let vendor = __cpuid(0);
+            let name = [vendor.ebx, vendor.edx, vendor.ecx].map(u32::to_le_bytes);
+            name.as_flattened() == b"AuthenticAMD" && is_x86_feature_detected!("avx512bf16")
+        });
+        // This level says F, BW, DQ and VL.
+        (fast && isa.level() == Level::Avx512Vnni).then_some(Bf16Pairs(()))
+    }
 
-/// AMD's cores have it at twice the rate of f32, Intel's at half of that.
-fn fast() -> bool {
-    let vendor = __cpuid(0);
-    let name = [vendor.ebx, vendor.edx, vendor.ecx].map(u32::to_le_bytes);
-    name.as_flattened() == b"AuthenticAMD" && is_x86_feature_detected!("avx512bf16")
-}
+    /// The instruction, where A·B gains by it.
+    pub(super) fn for_product(isa: Isa, a: &Mat<'_, bf16>, b: &Mat<'_, bf16>) -> Option<Self> {
+        let large = a.rows() > FEW && b.cols() >= COLS && a.cols() >= COLS;
+        Self::detect(isa).filter(|_| large)
+    }
 
-/// C = A·B for operands that [`suits`] approved and dimensions that fit.
-pub(super) fn product(a: Mat<'_, bf16>, b: Mat<'_, bf16>, c: &mut MatMut<'_, f32>) {
-    // SAFETY: `suits` found AVX-512 F, BW, DQ, VL, VNNI and BF16.
-    unsafe { blocked(a, b, c) }
-}
+    /// As [`for_product`](Self::for_product), for a B in panels of rows, of which the tile makes pairs.
+    pub(super) fn for_packed(isa: Isa, a: &Mat<'_, bf16>) -> Option<Self> {
+        let large = a.rows() >= FEWEST && a.cols() >= COLS && a.cols().is_multiple_of(2);
+        Self::detect(isa).filter(|_| large)
+    }
 
-/// C = A·B for columns of a packed B, for an A that [`suits_packed`] approved and dimensions that fit.
-pub(super) fn product_packed(a: Mat<'_, bf16>, b: &PackedB<bf16>, columns: Columns, c: &mut MatMut<'_, f32>) {
-    // SAFETY: `suits_packed` found AVX-512 F, BW, DQ, VL, VNNI and BF16.
-    unsafe { over_panels(a, b, columns, c) }
+    /// C = A·B for dimensions that fit.
+    pub(super) fn product(self, a: Mat<'_, bf16>, b: Mat<'_, bf16>, c: &mut MatMut<'_, f32>) {
+        // SAFETY: the processor has the instructions, as `self` shows.
+        unsafe { blocked(a, b, c) }
+    }
+
+    /// C = A·B for columns of a packed B and dimensions that fit.
+    pub(super) fn product_packed(
+        self,
+        a: Mat<'_, bf16>,
+        b: &PackedB<bf16>,
+        columns: Columns,
+        c: &mut MatMut<'_, f32>,
+    ) {
+        // SAFETY: the processor has the instructions, as `self` shows.
+        unsafe { over_panels(a, b, columns, c) }
+    }
 }
 
 /// The next rows of C, from `from` on, where a number taken for zero may show: the sums are not finite, or tiny, and not for
@@ -88,13 +105,11 @@ pub(super) fn doubtful(a: &Mat<'_, bf16>, c: &mut MatMut<'_, f32>, from: usize) 
 fn blocked(a: Mat<'_, bf16>, b: Mat<'_, bf16>, c: &mut MatMut<'_, f32>) {
     let (m, n, pairs) = (a.rows(), b.cols(), a.cols().div_ceil(2));
     let depth = pairs.min(DEPTH);
-    let block_cols = B_BYTES / (4 * DEPTH) / COLS * COLS;
-    let most = A_BYTES / (4 * DEPTH) / ROWS * ROWS;
-    let block_rows = m.div_ceil(m.div_ceil(most)).next_multiple_of(ROWS);
+    let block_rows = block_rows(m);
     let mut packed_a = Scratch::<u32>::new(depth * block_rows);
-    let mut packed_b = Scratch::<u32>::new(depth * n.min(block_cols).next_multiple_of(COLS));
-    for j in (0..n).step_by(block_cols) {
-        let cols = block_cols.min(n - j);
+    let mut packed_b = Scratch::<u32>::new(depth * n.min(BLOCK_COLS).next_multiple_of(COLS));
+    for j in (0..n).step_by(BLOCK_COLS) {
+        let cols = BLOCK_COLS.min(n - j);
         for p in (0..pairs).step_by(DEPTH) {
             let k = DEPTH.min(pairs - p);
             let packed_b = &mut packed_b[..k * cols.next_multiple_of(COLS)];
@@ -115,12 +130,10 @@ fn blocked(a: Mat<'_, bf16>, b: Mat<'_, bf16>, c: &mut MatMut<'_, f32>) {
 fn over_panels(a: Mat<'_, bf16>, b: &PackedB<bf16>, columns: Columns, c: &mut MatMut<'_, f32>) {
     let (m, n, pairs) = (a.rows(), c.cols(), a.cols() / 2);
     let part = blocked::DEPTH / 2;
-    let block_cols = B_BYTES / (4 * DEPTH) / COLS * COLS;
-    let most = A_BYTES / (4 * DEPTH) / ROWS * ROWS;
-    let block_rows = m.div_ceil(m.div_ceil(most)).next_multiple_of(ROWS);
+    let block_rows = block_rows(m);
     let mut packed_a = Scratch::<u32>::new(pairs.min(DEPTH) * block_rows);
-    for j in (0..n).step_by(block_cols) {
-        let cols = block_cols.min(n - j);
+    for j in (0..n).step_by(BLOCK_COLS) {
+        let cols = BLOCK_COLS.min(n - j);
         for p in (0..pairs).step_by(DEPTH) {
             let k = DEPTH.min(pairs - p);
             let mut parts: [&[u32]; PARTS] = [&[]; PARTS];
@@ -135,6 +148,12 @@ fn over_panels(a: Mat<'_, bf16>, b: &PackedB<bf16>, columns: Columns, c: &mut Ma
             }
         }
     }
+}
+
+/// Rows of a block of A, for `m` in blocks of about one size.
+fn block_rows(m: usize) -> usize {
+    let most = A_BYTES / (4 * DEPTH) / ROWS * ROWS;
+    m.div_ceil(m.div_ceil(most)).next_multiple_of(ROWS)
 }
 
 /// Rows of A in panels, `k` pairs from `p` on.

@@ -3,7 +3,7 @@
 use half::{bf16, f16};
 
 #[cfg(target_arch = "x86_64")]
-use super::bf16_avx512;
+use super::bf16_avx512::{self, Bf16Pairs};
 use super::blocked::Blocked;
 use super::direct::{Direct, fits_direct};
 use super::matrix::{Mat, MatMut};
@@ -132,9 +132,9 @@ impl Scalar for f32 {
     fn product(isa: Isa, a: Operand<'_>, b: Operand<'_>, c: MatMut<'_, f32>, accumulate: bool) {
         #[cfg(target_arch = "x86_64")]
         if let (Operand::Bf16(a), Operand::Bf16(b), false) = (a, b, accumulate)
-            && bf16_avx512::suits(isa, &a, &b)
+            && let Some(pairs) = Bf16Pairs::for_product(isa, &a, &b)
         {
-            return product_bf16(isa, a, b, c);
+            return product_bf16(isa, pairs, a, b, c);
         }
         match a {
             Operand::F32(a) => product_f32(isa, a, b, c, accumulate),
@@ -146,15 +146,21 @@ impl Scalar for f32 {
 
 /// By pairs, then again in f32 the rows for which that is not enough.
 #[cfg(target_arch = "x86_64")]
-fn product_bf16(isa: Isa, a: Mat<'_, bf16>, b: Mat<'_, bf16>, mut c: MatMut<'_, f32>) {
-    bf16_avx512::product(a, b, &mut c);
+fn product_bf16(isa: Isa, pairs: Bf16Pairs, a: Mat<'_, bf16>, b: Mat<'_, bf16>, mut c: MatMut<'_, f32>) {
+    pairs.product(a, b, &mut c);
     again(a, c, |a, c| product_or_skinny(isa, a, b, c, false));
 }
 
 /// As [`product_bf16`].
 #[cfg(target_arch = "x86_64")]
-fn packed_bf16(b: &PackedB<bf16>, a: Mat<'_, bf16>, columns: Columns, mut c: MatMut<'_, f32>) {
-    bf16_avx512::product_packed(a, b, columns, &mut c);
+fn packed_bf16(
+    pairs: Bf16Pairs,
+    b: &PackedB<bf16>,
+    a: Mat<'_, bf16>,
+    columns: Columns,
+    mut c: MatMut<'_, f32>,
+) {
+    pairs.product_packed(a, b, columns, &mut c);
     again(a, c, |a, c| packed::product(b, a, columns, c, false));
 }
 
@@ -428,9 +434,9 @@ impl Input for bf16 {
     ) {
         #[cfg(target_arch = "x86_64")]
         if let (Operand::Bf16(a), false) = (a, accumulate)
-            && bf16_avx512::suits_packed(b.isa(), &a)
+            && let Some(pairs) = Bf16Pairs::for_packed(b.isa(), &a)
         {
-            return packed_bf16(b, a, columns, c);
+            return packed_bf16(pairs, b, a, columns, c);
         }
         packed_f32(b, a, columns, c, accumulate);
     }
