@@ -4,8 +4,8 @@
 //! shape rule; a kernel for each backend follows, and every combinator takes it from there.
 use core::marker::PhantomData;
 use rocm_ops::{
-    Checked, Cpu, Execute, Float, Host, Kernel, Mut, Op, Ref, Reference, Result, Scalar, Shape, TensorOf,
-    View, f16, operands,
+    Call, Checked, Cpu, Execute, Float, Host, Kernel, Mut, Op, Ref, Reference, Result, Scalar, Shape,
+    TensorOf, View, f16, operands,
 };
 
 /// `y = cap · tanh(x / cap)`, element by element.
@@ -30,7 +30,8 @@ impl<T: Float> Op for SoftCap<T> {
 
 // Step 3: the definition, for the oracle. f64 inside, one rounding at the store.
 impl<T: Float> Kernel<SoftCap<T>> for Reference {
-    fn compute(&self, op: &SoftCap<T>, a: &mut SoftCapArgs<'_, Host, T>) -> Result<()> {
+    fn compute(&self, call: Call<'_, '_, SoftCap<T>, Host>) -> Result<()> {
+        let (op, a) = call.into_parts();
         let (lx, ly, x, y) = (*a.x.layout(), *a.y.layout(), a.x.data(), a.y.data_mut());
         for (p, q) in lx.positions().zip(ly.positions()) {
             y[q] = T::from_f64(op.cap * (x[p].to_f64() / op.cap).tanh());
@@ -41,7 +42,8 @@ impl<T: Float> Kernel<SoftCap<T>> for Reference {
 
 // Step 4: the kernel that people run. f32 inside for half types.
 impl<T: Float> Kernel<SoftCap<T>> for Cpu {
-    fn compute(&self, op: &SoftCap<T>, a: &mut SoftCapArgs<'_, Host, T>) -> Result<()> {
+    fn compute(&self, call: Call<'_, '_, SoftCap<T>, Host>) -> Result<()> {
+        let (op, a) = call.into_parts();
         let (lx, ly, x, y) = (*a.x.layout(), *a.y.layout(), a.x.data(), a.y.data_mut());
         let cap = T::Acc::from_f64(op.cap);
         for (p, q) in lx.positions().zip(ly.positions()) {

@@ -4,8 +4,8 @@ use crate::model::{data, run, tensor, values};
 use rocm_ops::combine::OnMismatch;
 use rocm_ops::ops::*;
 use rocm_ops::{
-    Backend, Checked, Cpu, Either, Error, Fallback, Layout, Reason, Reference, Result, Tensor, TensorOf,
-    View, bf16, f16,
+    Backend, Checked, Cpu, Either, Element, Error, Fallback, Layout, Reason, Reference, Result, Space,
+    Tensor, TensorOf, View, bf16, f16,
 };
 
 /// Attention with heads of `d` features.
@@ -219,4 +219,115 @@ fn queues_fork_through_every_combinator() {
     fork(&Fallback::new(Device::limited(), Cpu::new()));
     fork(&Checked::new(Device::limited(), Cpu::new()));
     fork(&pick(true));
+}
+
+/// What `zeros` costs in transfers, as another backend's `tensor` of 1 MiB shows it.
+fn zeros_written<B: Backend>(b: &B, device: &Device) -> Vec<Transfer> {
+    device.transfers();
+    let x = b.zeros::<f32>(&[1 << 18]).unwrap();
+    assert!(values(b, x.as_ref()).iter().all(|v| *v == 0.0));
+    device.transfers().into_iter().filter(|t| matches!(t, Transfer::Write(_))).collect()
+}
+
+#[test]
+fn zeros_are_made_where_they_lie() {
+    // A device that fills memory by itself keeps doing so behind every combinator.
+    let device = Device::new();
+    assert_eq!(zeros_written(&device, &device), []);
+    assert_eq!(zeros_written(&Fallback::new(device.clone(), Cpu::new()), &device), []);
+    assert_eq!(zeros_written(&Checked::new(device.clone(), Reference::new()), &device), []);
+    assert_eq!(zeros_written(&Either::<Device, Cpu>::Left(device.clone()), &device), []);
+    assert_eq!(zeros_written(&Either::<Cpu, Device>::Right(device.clone()), &device), []);
+}
+
+#[test]
+fn memory_from_a_combinator_is_what_its_backend_gives() {
+    fn all<B: Backend>(b: &B) {
+        let x = b.tensor(&[2, 3], &[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0]).unwrap();
+        assert_eq!(b.read_vec(x.as_ref().data(), 2, 3).unwrap(), [3.0, 4.0, 5.0]);
+        assert_eq!(b.empty::<u8>(x.shape()).unwrap().dims(), [2, 3]);
+        assert_eq!(b.zeros::<f64>(&[0, 4]).unwrap().dims(), [0, 4]);
+        assert!(b.zeros::<f64>(&[usize::MAX, 2]).is_err() && b.tensor(&[3], &[1u8]).is_err());
+        assert_eq!(values(b, b.zeros::<i64>(&[3]).unwrap().as_ref()), [0.0; 3]);
+    }
+    let device = Device::new();
+    all(&Cpu::new());
+    all(&device);
+    all(&Fallback::new(device.clone(), Cpu::new()));
+    all(&Checked::new(device.clone(), Reference::new()));
+    all(&Either::<Device, Cpu>::Left(device.clone()));
+    all(&Either::<Device, Cpu>::Right(Cpu::new()));
+    // Of two sides, the memory is the chosen one's.
+    let (l, r) = (Either::<Device, Cpu>::Left(device), Either::<Device, Cpu>::Right(Cpu::new()));
+    let x = l.tensor(&[1], &[1.0f32]).unwrap();
+    assert!(matches!(r.read_vec(x.as_ref().data(), 0, 1), Err(Error::WrongSide { .. })));
+}
+
+/// A backend that has only what a backend must have.
+#[derive(Clone)]
+struct Bare(Device);
+
+impl Backend for Bare {
+    type Space = DeviceMemory;
+    type Event = ();
+
+    fn name(&self) -> &'static str {
+        "bare"
+    }
+    fn alloc<T: Element>(&self, len: usize) -> Result<<DeviceMemory as Space>::Buffer<T>> {
+        // Not zero, so that a zero was written.
+        self.0.upload(&vec![all_ones::<T>(); len])
+    }
+    fn read<T: Element>(
+        &self,
+        src: <DeviceMemory as Space>::Ref<'_, T>,
+        start: usize,
+        dst: &mut [T],
+    ) -> Result<()> {
+        self.0.read(src, start, dst)
+    }
+    fn write<T: Element>(
+        &self,
+        src: &[T],
+        dst: <DeviceMemory as Space>::Mut<'_, T>,
+        start: usize,
+    ) -> Result<()> {
+        self.0.write(src, dst, start)
+    }
+    fn synchronize(&self) -> Result<()> {
+        Ok(())
+    }
+    fn fork(&self) -> Result<Self> {
+        Ok(self.clone())
+    }
+    fn record(&self) -> Result<()> {
+        Ok(())
+    }
+    fn wait(&self, (): &()) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// An element whose every bit is set.
+fn all_ones<T: Element>() -> T {
+    let mut one = T::zeroed();
+    bytemuck::bytes_of_mut(&mut one).fill(0xff);
+    one
+}
+
+#[test]
+fn zeros_by_default_need_little_host_memory() {
+    let device = Device::new();
+    let bare = Bare(device.clone());
+    for len in [0usize, 1, 5, 1 << 14, (1 << 18) + 3] {
+        device.transfers();
+        let x = bare.zeros::<f32>(&[len]).unwrap();
+        let writes = device.transfers().into_iter().filter_map(|t| match t {
+            Transfer::Write(range) => Some(range.len()),
+            Transfer::Read(_) => None,
+        });
+        // The first is this backend's own, which fills fresh memory with ones.
+        assert!(writes.skip(1).all(|len| len <= (64 << 10) / 4 + 1), "{len}");
+        assert_eq!(values(&bare, x.as_ref()), vec![0.0; len]);
+    }
 }

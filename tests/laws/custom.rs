@@ -54,13 +54,15 @@ fn compute<T: Float, G: Float>(op: &Leak<T, G>, a: &mut LeakArgs<'_, Host, T, G>
 }
 
 impl<T: Float, G: Float> Kernel<Leak<T, G>> for Cpu {
-    fn compute(&self, op: &Leak<T, G>, args: &mut LeakArgs<'_, Host, T, G>) -> Result<()> {
+    fn compute(&self, call: Call<'_, '_, Leak<T, G>, Host>) -> Result<()> {
+        let (op, args) = call.into_parts();
         compute(op, args);
         Ok(())
     }
 }
 impl<T: Float, G: Float> Kernel<Leak<T, G>> for Reference {
-    fn compute(&self, op: &Leak<T, G>, args: &mut LeakArgs<'_, Host, T, G>) -> Result<()> {
+    fn compute(&self, call: Call<'_, '_, Leak<T, G>, Host>) -> Result<()> {
+        let (op, args) = call.into_parts();
         compute(op, args);
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! A device to test with: memory of its own, and orders to decline or to be wrong.
 use rocm_ops::{
-    Backend, Call, Element, Error, Execute, Op, Operands, OutputVisitor, Reason, Reference, Result, Space,
-    Tensor, TensorMut, View, range,
+    Backend, Call, Element, Error, Execute, Layout, Op, Operands, OutputVisitor, Reason, Reference, Result,
+    Shape, Space, Tensor, TensorMut, TensorOf, View, range,
 };
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
@@ -126,6 +126,11 @@ impl Backend for Device {
     }
     fn wait(&self, (): &()) -> Result<()> {
         Ok(())
+    }
+    /// Without a transfer, as a device that can fill memory does it.
+    fn zeros<T: Element>(&self, dims: &[usize]) -> Result<TensorOf<Self, T>> {
+        let shape = Shape::new(dims)?;
+        Tensor::new(self.alloc(shape.len())?, Layout::of(shape))
     }
 }
 

@@ -1,30 +1,14 @@
 //! Weights packed once compute what they computed before.
-use crate::device::{Device, DeviceMemory};
+use crate::device::Device;
 use crate::model::{data, nmse, values};
-use rocm_ops::model::{PackWeights, QuantTransformer, Weight, matrix};
+use rocm_ops::model::{KeepsWeights, PackWeights, Weight};
 use rocm_ops::quant::{Block, BlockQ4_0, BlockQ8_0};
 use rocm_ops::{
-    Backend, Checked, Cpu, DType, Either, Error, Fallback, Float, Host, Ref, Reference, Result, TensorOf,
-    View, bf16, f16,
+    Backend, Checked, Cpu, DType, Either, Error, Fallback, Float, Host, Reference, View, bf16, f16,
 };
 
 /// The least a backend does for its users' weights: it keeps them.
-impl<T: Float> PackWeights<T> for Device
-where
-    Device: QuantTransformer<T>,
-{
-    type Packed = Weight<DeviceMemory>;
-
-    fn pack(&self, weight: Self::Packed) -> Result<Self::Packed> {
-        matrix(weight)
-    }
-    fn packed_bytes(&self, weight: &Self::Packed) -> usize {
-        weight.bytes()
-    }
-    fn linear_packed(&self, x: Ref<'_, Self, T>, weight: &Self::Packed) -> Result<TensorOf<Self, T>> {
-        weight.linear(self, x)
-    }
-}
+impl KeepsWeights for Device {}
 
 /// Every kind of weight with the same values, rounded to the kind.
 fn weights<B: Backend>(b: &B, n: usize, k: usize) -> Vec<Weight<B::Space>> {

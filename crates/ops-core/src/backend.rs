@@ -114,11 +114,20 @@ pub trait Backend: Clone + Send + Sync + 'static {
 
     /// A tensor of zeros.
     ///
+    /// The default writes them from a small piece of host memory, over and over. Backends that can fill memory where it is
+    /// should.
+    ///
     /// # Errors
-    /// As [`Shape::new`] and [`upload`](Backend::upload).
+    /// As [`Shape::new`], [`alloc`](Backend::alloc) and [`write`](Backend::write).
     fn zeros<T: Element>(&self, dims: &[usize]) -> Result<TensorOf<Self, T>> {
         let shape = Shape::new(dims)?;
-        Tensor::new(self.upload(&host_vec::<T>(shape.len())?)?, Layout::of(shape))
+        let mut buffer = self.alloc::<T>(shape.len())?;
+        let piece = host_vec::<T>(shape.len().min(ZEROS / size_of::<T>().max(1) + 1))?;
+        for start in (0..shape.len()).step_by(piece.len().max(1)) {
+            let len = piece.len().min(shape.len() - start);
+            self.write(&piece[..len], Self::Space::borrow_mut(&mut buffer), start)?;
+        }
+        Tensor::new(buffer, Layout::of(shape))
     }
 
     /// A tensor with these elements, in row-major order.
@@ -146,6 +155,9 @@ pub trait Backend: Clone + Send + Sync + 'static {
         crate::Call::check(op, &mut args).and_then(|call| self.execute(call))
     }
 }
+
+/// Bytes of the host memory that the default [`Backend::zeros`] writes from.
+const ZEROS: usize = 64 << 10;
 
 /// Checks a transfer of `count` elements at `start` against a buffer of `len`.
 ///

@@ -57,7 +57,7 @@ mod tolerance;
 
 pub use backend::{Backend, HostMemory, range};
 pub use combine::{Checked, Either, Fallback};
-pub use dtype::{DType, Element, F8E4M3, Float, Index, Mask, Num, Scalar, Wide, bf16, f16};
+pub use dtype::{BlockInfo, DType, Element, F8E4M3, Float, Index, Mask, Num, Scalar, Wide, bf16, f16};
 pub use error::{Error, Reason, Result};
 pub use layout::{Layout, Positions};
 pub use op::{Call, Execute, Op, Operand, Operands, OutputVisitor, Role, Signature};

@@ -46,7 +46,7 @@ macro_rules! operands {
                 let (name, role, dtype, layout) = [$((
                     stringify!($name),
                     $crate::operands!(@role $mode),
-                    <$e as $crate::Element>::DTYPE,
+                    $crate::DType::of::<$e>(),
                     $crate::operands!(@layout $mode, self.$name),
                 )),+].get(index).copied()?;
                 Some($crate::Operand { name, role, dtype, layout: layout? })

@@ -72,7 +72,7 @@ impl<S: Space, T: Element> Tensor<S, T> {
     }
     /// The element type as a value.
     pub fn dtype(&self) -> DType {
-        T::DTYPE
+        DType::of::<T>()
     }
     /// The memory.
     pub fn buffer(&self) -> &S::Buffer<T> {

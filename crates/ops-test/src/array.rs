@@ -36,7 +36,7 @@ impl Array {
     /// # Errors
     /// As [`Array::zeroed`].
     pub fn from_slice<T: Element>(elements: &[T]) -> Result<Self, CallError> {
-        Self::from_bytes(T::DTYPE, bytemuck::cast_slice(elements))
+        Self::from_bytes(DType::of::<T>(), bytemuck::cast_slice(elements))
     }
 
     /// A copy of stored elements.
@@ -207,6 +207,7 @@ pub(crate) fn same(a: Wide, b: Wide) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ops_core::{BlockInfo, quant};
 
     #[test]
     fn conversions_that_change_a_value_are_refused() {
@@ -220,8 +221,9 @@ mod tests {
     fn absurd_sizes_are_errors() {
         assert!(Array::zeroed(DType::F64, usize::MAX / 4).is_err());
         assert!(Array::zeroed(DType::F64, 1 << 40).is_err());
-        assert!(Array::from_bytes(DType::Block("q8_0"), &[0; 35]).is_err());
-        assert!(Array::zeroed(DType::Block("q9_9"), 1).is_err());
+        assert!(Array::from_bytes(DType::Block(&quant::Q8_0), &[0; 35]).is_err());
+        static OTHER: BlockInfo = BlockInfo::of::<quant::BlockQ8_0>("q9_9");
+        assert!(Array::zeroed(DType::Block(&OTHER), 1).is_err());
     }
 
     #[test]

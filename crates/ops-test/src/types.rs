@@ -25,8 +25,8 @@ macro_rules! on {
     };
     (blocks, $dtype:expr, $T:ident => $body:expr) => {
         match $dtype {
-            ops_core::DType::Block("q4_0") => { type $T = ops_core::quant::BlockQ4_0; $body }
-            ops_core::DType::Block("q8_0") => { type $T = ops_core::quant::BlockQ8_0; $body }
+            ops_core::DType::Block(info) if *info == ops_core::quant::Q4_0 => { type $T = ops_core::quant::BlockQ4_0; $body }
+            ops_core::DType::Block(info) if *info == ops_core::quant::Q8_0 => { type $T = ops_core::quant::BlockQ8_0; $body }
             other => Err($crate::CallError::NotOffered(format!("{other} is not a block format of this build"))),
         }
     };
@@ -46,9 +46,12 @@ macro_rules! on {
 pub(crate) use on;
 
 use ops_core::DType;
+use ops_core::quant::FORMATS;
 
-/// The formats of blocks, by name.
-pub(crate) const BLOCKS: [&str; 2] = ["q4_0", "q8_0"];
+/// The block formats.
+pub(crate) fn block_types() -> impl Iterator<Item = DType> {
+    FORMATS.into_iter().map(DType::Block)
+}
 
 /// The scalar types.
 pub(crate) const SCALARS: [DType; 11] = [
@@ -67,6 +70,5 @@ pub(crate) const SCALARS: [DType; 11] = [
 
 /// The element type of this name.
 pub(crate) fn parse(name: &str) -> Option<DType> {
-    let block = || BLOCKS.into_iter().find(|b| *b == name).map(DType::Block);
-    SCALARS.into_iter().find(|d| d.name() == name).or_else(block)
+    SCALARS.into_iter().chain(block_types()).find(|d| d.name() == name)
 }

@@ -3,7 +3,7 @@ use super::backend::Mutant;
 use super::tools::*;
 use rocm_ops::ops::*;
 use rocm_ops::quant::{Block, BlockQ4_0, BlockQ8_0};
-use rocm_ops::{DType, Float, Host, Layout, Scalar, f16};
+use rocm_ops::{DType, Element, Float, Host, Layout, Scalar, f16};
 
 const F32: DType = DType::F32;
 const F16: DType = DType::F16;
@@ -143,7 +143,7 @@ fn quantized() -> Vec<Mutant> {
         Mutant::before::<Dequantize<BlockQ4_0>>(
             "halves of the bytes exchanged",
             "dequantize",
-            DType::Block("q4_0"),
+            BlockQ4_0::DTYPE,
             |_, o| {
                 edit(&mut o.x, |_, b| nibbles_swapped(b));
             },

@@ -1,5 +1,4 @@
 //! What a problem costs at least: bytes to move, operations to do.
-use super::types::{bytes_of, values_in};
 use super::{Flops, Kind, Operand, Spec};
 use ops_core::Role;
 use ops_core::ops::Attention;
@@ -29,11 +28,11 @@ fn elements(operand: &Operand) -> usize {
 }
 
 fn values(operand: &Operand) -> usize {
-    elements(operand).saturating_mul(values_in(operand.dtype))
+    elements(operand).saturating_mul(operand.dtype.values())
 }
 
 fn bytes(spec: &Spec, operand: &Operand, all: &[Operand]) -> usize {
-    let size = |elements: usize| elements.saturating_mul(bytes_of(operand.dtype));
+    let size = |elements: usize| elements.saturating_mul(operand.dtype.size());
     let looked_up = || all.iter().find(|o| o.name == "ids").map_or(0, elements);
     let row = || operand.dims.iter().skip(1).product::<usize>();
     match (spec.entry.kind, operand.role, operand.name) {

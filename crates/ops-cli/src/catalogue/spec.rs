@@ -123,7 +123,7 @@ impl Spec {
         types: Types,
         given: &BTreeMap<String, Vec<usize>>,
     ) -> Result<Self, Failure> {
-        let block = entry.block_operand().map_or(1, |o| types::values_in(types.get(entry, o.name)));
+        let block = entry.block_operand().map_or(1, |o| types.get(entry, o.name).values());
         let shapes = entry.contract.shapes(given, block);
         let shapes = shapes.map_err(|why| {
             let (op, contract) = (entry.name, entry.contract.text());
@@ -236,7 +236,7 @@ mod tests {
         assert_eq!(t.notation(find_op("qlinear").unwrap()), "f32,weight=q4_0");
         let t = types("qlinear", &["f16"]).unwrap();
         assert_eq!(t.notation(find_op("qlinear").unwrap()), "f16,weight=q8_0");
-        assert_eq!(types("copy", &["q4_0"]).unwrap().runs_in, DType::Block("q4_0"));
+        assert_eq!(types("copy", &["q4_0"]).unwrap().runs_in, DType::Block(&ops_core::quant::Q4_0));
     }
 
     #[test]

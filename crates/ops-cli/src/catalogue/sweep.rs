@@ -54,7 +54,7 @@ impl Entry {
                 rows.into_iter().chain([first(vec![64, 64])]).collect()
             }
             (Sweep::Attention, Fixed::None) => {
-                let keys = |size: &usize| size / types::bytes_of(types.runs_in) / (8 * 128);
+                let keys = |size: &usize| size / types.runs_in.size() / (8 * 128);
                 sizes.iter().map(|size| decode(keys(size).max(1))).collect()
             }
             (Sweep::Attention, _) => {
@@ -67,7 +67,7 @@ impl Entry {
 
     /// The first operand's extents at a size.
     fn sized(&self, types: &Types, size: usize) -> Vec<usize> {
-        let values = (size / types::bytes_of(types.runs_in)).max(2);
+        let values = (size / types.runs_in.size()).max(2);
         let over = |inner: usize| vec![values.div_ceil(inner.min(values)), inner.min(values)];
         let heads = |d: usize| {
             let rows = values.div_ceil(d).max(1);
@@ -90,7 +90,7 @@ impl Entry {
             }
             Sweep::Channels => vec![1, 64, values.div_ceil(64).max(1)],
             Sweep::Blocks => {
-                let block = self.block_operand().map_or(1, |o| types::values_in(types.get(self, o.name)));
+                let block = self.block_operand().map_or(1, |o| types.get(self, o.name).values());
                 let [rows, values] = over(FEATURES)[..] else { return Vec::new() };
                 vec![rows, values.div_ceil(block).max(1)]
             }

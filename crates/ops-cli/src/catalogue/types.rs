@@ -1,6 +1,6 @@
 //! Element types: groups of them, their names, and the way from a value to a type.
 use ops_core::DType;
-use ops_core::quant::{Block as _, BlockQ4_0, BlockQ8_0};
+use ops_core::quant;
 
 /// Element types that ops are offered in together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,8 +21,8 @@ pub(crate) enum Group {
     F32,
 }
 
-const Q4_0: DType = DType::Block("q4_0");
-const Q8_0: DType = DType::Block("q8_0");
+const Q4_0: DType = DType::Block(&quant::Q4_0);
+const Q8_0: DType = DType::Block(&quant::Q8_0);
 
 /// Everything, in the order of tables; the groups are runs of it but for `Indices`.
 const ALL: [DType; 13] = [
@@ -72,27 +72,6 @@ pub(crate) fn names(types: &[DType]) -> String {
     types.iter().map(|d| d.name()).collect::<Vec<_>>().join(", ")
 }
 
-/// Values in an element: more than one in a block.
-pub(crate) fn values_in(dtype: DType) -> usize {
-    match dtype {
-        Q4_0 => BlockQ4_0::LEN,
-        Q8_0 => BlockQ8_0::LEN,
-        _ => 1,
-    }
-}
-
-/// Bytes of an element.
-pub(crate) fn bytes_of(dtype: DType) -> usize {
-    match dtype {
-        Q4_0 => size_of::<BlockQ4_0>(),
-        Q8_0 => size_of::<BlockQ8_0>(),
-        DType::F64 | DType::I64 => 8,
-        DType::F32 | DType::I32 | DType::U32 => 4,
-        DType::F16 | DType::BF16 | DType::I16 => 2,
-        _ => 1,
-    }
-}
-
 /// Runs an expression with a type alias for what a [`DType`] names.
 ///
 /// `with_type!(floats dtype, T => f::<T>())` is `f::<f32>()` for `DType::F32`, and so on for the
@@ -116,8 +95,8 @@ macro_rules! with_type {
     };
     (blocks $dtype:expr, $T:ident => $body:expr) => {
         match $dtype {
-            ops_core::DType::Block("q4_0") => { type $T = ops_core::quant::BlockQ4_0; $body }
-            ops_core::DType::Block("q8_0") => { type $T = ops_core::quant::BlockQ8_0; $body }
+            ops_core::DType::Block(info) if *info == ops_core::quant::Q4_0 => { type $T = ops_core::quant::BlockQ4_0; $body }
+            ops_core::DType::Block(info) if *info == ops_core::quant::Q8_0 => { type $T = ops_core::quant::BlockQ8_0; $body }
             other => Err(format!("{other} is not a block format of this build").into()),
         }
     };
@@ -155,7 +134,7 @@ mod tests {
     fn sizes_are_those_of_the_types() {
         for dtype in ALL {
             let size: Result<usize, String> = with_type!(elements dtype, T => Ok(size_of::<T>()));
-            assert_eq!(size, Ok(bytes_of(dtype)), "{dtype}");
+            assert_eq!(size, Ok(dtype.size()), "{dtype}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Every op twice, compared.
 use super::Wrapper;
 use crate::{
-    Backend, Call, Element, Error, Execute, Op, Operands, OutputVisitor, Reason, Ref, Result, Tensor,
+    Backend, Call, DType, Element, Error, Execute, Op, Operands, OutputVisitor, Reason, Ref, Result, Tensor,
     TensorMut, TensorOf, Tolerance, View,
 };
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -170,7 +170,7 @@ impl<O: Op, P: Backend, R: Backend> OutputVisitor<P::Space, R::Space> for Compar
         if self.mismatch.is_some() {
             return Ok(());
         }
-        let tolerance = self.op.tolerance(name, T::DTYPE);
+        let tolerance = self.op.tolerance(name, DType::of::<T>());
         let (got, want) = ((self.primary, output.as_ref()), (self.reference, mirrored));
         self.mismatch = mismatch(self.op.name(), name, tolerance, got, want)?;
         Ok(())

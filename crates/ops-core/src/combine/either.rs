@@ -1,6 +1,7 @@
 //! A backend chosen at run time.
 use crate::{
-    Backend, Call, Contains, Element, Error, Execute, HostMemory, Op, Operands, Reason, Result, Space,
+    Backend, Call, Contains, Element, Error, Execute, HostMemory, Op, Operands, Reason, Result, Shape, Space,
+    Tensor, TensorOf,
 };
 use core::marker::PhantomData;
 
@@ -167,6 +168,56 @@ impl<L: Backend, R: Backend> Backend for Either<L, R> {
             Right(b) => b.adopt(memory).map(Right),
         }
     }
+
+    // The provided methods too: the chosen backend may have better ones.
+    fn upload<T: Element>(&self, src: &[T]) -> Result<<Self::Space as Space>::Buffer<T>> {
+        match self {
+            Left(b) => b.upload(src).map(Left),
+            Right(b) => b.upload(src).map(Right),
+        }
+    }
+    fn read_vec<T: Element>(
+        &self,
+        src: <Self::Space as Space>::Ref<'_, T>,
+        start: usize,
+        len: usize,
+    ) -> Result<Vec<T>> {
+        match (self, src) {
+            (Left(b), Left(src)) => b.read_vec(src, start, len),
+            (Right(b), Right(src)) => b.read_vec(src, start, len),
+            _ => Err(Error::WrongSide { call: "read" }),
+        }
+    }
+    fn empty<T: Element>(&self, shape: Shape) -> Result<TensorOf<Self, T>> {
+        match self {
+            Left(b) => left(b.empty(shape)?),
+            Right(b) => right(b.empty(shape)?),
+        }
+    }
+    fn zeros<T: Element>(&self, dims: &[usize]) -> Result<TensorOf<Self, T>> {
+        match self {
+            Left(b) => left(b.zeros(dims)?),
+            Right(b) => right(b.zeros(dims)?),
+        }
+    }
+    fn tensor<T: Element>(&self, dims: &[usize], data: &[T]) -> Result<TensorOf<Self, T>> {
+        match self {
+            Left(b) => left(b.tensor(dims, data)?),
+            Right(b) => right(b.tensor(dims, data)?),
+        }
+    }
+}
+
+/// A tensor of the left side.
+fn left<L: Space, R: Space, T: Element>(x: Tensor<L, T>) -> Result<Tensor<EitherSpace<L, R>, T>> {
+    let layout = *x.layout();
+    Tensor::new(Left(x.into_buffer()), layout)
+}
+
+/// A tensor of the right side.
+fn right<L: Space, R: Space, T: Element>(x: Tensor<R, T>) -> Result<Tensor<EitherSpace<L, R>, T>> {
+    let layout = *x.layout();
+    Tensor::new(Right(x.into_buffer()), layout)
 }
 
 impl<O: Op, L: Execute<O>, R: Execute<O>> Execute<O> for Either<L, R> {

@@ -1,5 +1,5 @@
 //! Backends made of backends: one impl each, covering every op there is or will be.
-use crate::{Backend, Element, Result, Space};
+use crate::{Backend, Element, Result, Shape, Space, TensorOf};
 
 mod checked;
 mod either;
@@ -62,5 +62,27 @@ impl<W: Wrapper> Backend for W {
     }
     fn adopt<T: Element>(&self, memory: crate::HostMemory<T>) -> Result<<Self::Space as Space>::Buffer<T>> {
         self.inner().adopt(memory)
+    }
+
+    // The provided methods too: the inner backend may have better ones.
+    fn upload<T: Element>(&self, src: &[T]) -> Result<<Self::Space as Space>::Buffer<T>> {
+        self.inner().upload(src)
+    }
+    fn read_vec<T: Element>(
+        &self,
+        src: <Self::Space as Space>::Ref<'_, T>,
+        start: usize,
+        len: usize,
+    ) -> Result<Vec<T>> {
+        self.inner().read_vec(src, start, len)
+    }
+    fn empty<T: Element>(&self, shape: Shape) -> Result<TensorOf<Self, T>> {
+        self.inner().empty(shape)
+    }
+    fn zeros<T: Element>(&self, dims: &[usize]) -> Result<TensorOf<Self, T>> {
+        self.inner().zeros(dims)
+    }
+    fn tensor<T: Element>(&self, dims: &[usize], data: &[T]) -> Result<TensorOf<Self, T>> {
+        self.inner().tensor(dims, data)
     }
 }

@@ -4,18 +4,20 @@
 //!
 //! | trait | adds | types |
 //! |---|---|---|
-//! | [`Element`] | can live in a backend's memory | all, and the block formats |
-//! | [`Scalar`] | one number: can be cast | integers, floats, [`F8E4M3`] |
+//! | [`Element`] | can live in a backend's memory | all, the block formats, and types of other crates |
+//! | [`Scalar`] | one number: can be cast | integers, floats, [`F8E4M3`]; sealed, as all below |
 //! | [`Num`] | arithmetic | `u8 i8 i16 i32 i64 u32 f16 bf16 f32 f64` |
 //! | [`Float`] | an accumulator type | `f16 bf16 f32 f64` |
 //! | [`Index`] | may address rows and choose in `where` | `u8 u32 i32 i64` |
 //! | [`Mask`] | may mask attention | `u8` and the floats |
 use core::fmt::{self, Debug};
 
+mod block;
 mod float8;
 mod num;
 mod round;
 
+pub use block::BlockInfo;
 pub use float8::F8E4M3;
 pub use half::{bf16, f16};
 pub use num::{Float, Index, Mask, Num};
@@ -46,8 +48,8 @@ pub enum DType {
     U32,
     /// 8-bit unsigned integer.
     U8,
-    /// A block of quantized values, by the name of its format (`"q8_0"`).
-    Block(&'static str),
+    /// A block of quantized values. Everything there is to know of its format is data.
+    Block(&'static BlockInfo),
 }
 
 impl DType {
@@ -65,7 +67,51 @@ impl DType {
             DType::I8 => "i8",
             DType::U32 => "u32",
             DType::U8 => "u8",
-            DType::Block(name) => name,
+            DType::Block(info) => info.name,
+        }
+    }
+
+    /// The type of the elements `T`, where `T` tells the truth about itself.
+    ///
+    /// Everything that turns a typed view into an untyped one asks here. An element type of another crate whose `DTYPE` has
+    /// another size or a smaller alignment than the type itself does not compile: kernels on a device size memory by the
+    /// `DType`, buffers are sized by the type.
+    #[inline(always)]
+    pub const fn of<T: Element>() -> DType {
+        const {
+            assert!(T::DTYPE.size() == size_of::<T>(), "Element::DTYPE has another size than the type");
+            assert!(
+                T::DTYPE.align() >= align_of::<T>(),
+                "Element::DTYPE has a smaller alignment than the type"
+            );
+        }
+        T::DTYPE
+    }
+
+    /// Bytes of an element.
+    pub const fn size(self) -> usize {
+        match self {
+            DType::F64 | DType::I64 => 8,
+            DType::F32 | DType::I32 | DType::U32 => 4,
+            DType::F16 | DType::BF16 | DType::I16 => 2,
+            DType::F8E4M3 | DType::I8 | DType::U8 => 1,
+            DType::Block(info) => info.bytes,
+        }
+    }
+
+    /// What the address of an element is a multiple of.
+    pub const fn align(self) -> usize {
+        match self {
+            DType::Block(info) => info.align,
+            number => number.size(),
+        }
+    }
+
+    /// Values in an element: 1, except for blocks.
+    pub const fn values(self) -> usize {
+        match self {
+            DType::Block(info) => info.values,
+            _ => 1,
         }
     }
 
@@ -98,7 +144,7 @@ impl fmt::Display for DType {
 /// There is no unsafe promise to make here: [`bytemuck::Pod`] already says that every bit pattern
 /// is a value and that there is no padding.
 pub trait Element: bytemuck::Pod + Debug + Send + Sync {
-    /// The type as a value.
+    /// The type as a value. Its size must be that of the type, and its alignment no smaller: see [`DType::of`].
     const DTYPE: DType;
 
     /// Equality as the exact tolerance means it: −0 equals 0, NaN equals NaN.
@@ -117,12 +163,18 @@ pub enum Wide {
     Float(f64),
 }
 
-/// One number.
+/// The traits of numbers are sealed: backends list their members, so a number of another crate would have no kernels.
+mod sealed {
+    /// Implemented by this crate's numbers only.
+    pub trait Sealed {}
+}
+
+/// One number. Sealed, and with it [`Num`], [`Float`], [`Index`] and [`Mask`]: backends list the members.
 ///
 /// The cast rules of the whole workspace are `B::from_wide(a.to_wide())`: float to integer truncates
 /// toward zero and saturates, NaN gives 0; integer to integer wraps; everything else rounds to
 /// nearest even once; [`F8E4M3`] saturates to ±448.
-pub trait Scalar: Element {
+pub trait Scalar: Element + sealed::Sealed {
     /// The exact value.
     fn to_wide(self) -> Wide;
     /// The nearest value of this type, by the cast rules.
@@ -156,6 +208,7 @@ macro_rules! scalar_int {
             #[inline]
             fn as_f64(&self) -> Option<f64> { Some(*self as f64) }
         }
+        impl sealed::Sealed for $t {}
         impl Scalar for $t {
             #[inline]
             fn to_wide(self) -> Wide { Wide::Int(self.into()) }
@@ -186,6 +239,7 @@ macro_rules! scalar_float {
             #[inline]
             fn as_f64(&self) -> Option<f64> { Some(f64::from(*self)) }
         }
+        impl sealed::Sealed for $t {}
         impl Scalar for $t {
             #[inline]
             fn to_wide(self) -> Wide { Wide::Float(f64::from(self)) }
@@ -239,6 +293,6 @@ mod tests {
     #[test]
     fn names_are_those_of_the_contract() {
         assert_eq!(DType::F8E4M3.to_string(), "f8e4m3");
-        assert_eq!(DType::Block("q8_0").to_string(), "q8_0");
+        assert_eq!(DType::of::<crate::quant::BlockQ8_0>().to_string(), "q8_0");
     }
 }

@@ -12,7 +12,7 @@ mod rope_tables;
 mod weight;
 
 pub use kv_cache::KvCache;
-pub use packed::{CheckedWeight, PackWeights, matrix};
+pub use packed::{CheckedWeight, KeepsWeights, PackWeights, matrix};
 pub use rope_tables::{RopeScaling, RopeTables};
 pub use weight::Weight;
 

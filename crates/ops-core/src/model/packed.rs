@@ -1,10 +1,10 @@
 //! Weights in the order that a backend reads them in.
 use super::{QuantTransformer, Weight};
-use crate::combine::{Checked, Either, EitherSpace, Fallback};
+use crate::combine::{Checked, Either, Fallback};
 use crate::mirror;
 use crate::ops::{Linear, QLinear};
 use crate::quant::BlockQ8_0;
-use crate::{DType, Error, Float, Op, Ref, Result, Space, TensorOf, Tolerance};
+use crate::{Backend, DType, Error, Float, Op, Ref, Result, Space, TensorOf, Tolerance};
 use core::fmt::Debug;
 
 /// Linear layers whose weights are packed once, when a model is loaded, and held.
@@ -12,7 +12,7 @@ use core::fmt::Debug;
 /// Kernels read a weight fastest in an order of their own, which [`linear`](crate::ops::LinearOps::linear) has to make anew in
 /// every call of more than a few rows. A weight packed once is not the tensor that it was any more: only the backend that
 /// packed it reads it, and only [`linear_packed`](PackWeights::linear_packed) does. A backend without an order of its own
-/// keeps the weight as it is.
+/// [keeps](KeepsWeights) the weight as it is.
 ///
 /// ```
 /// use ops_core::{Float, Ref, Result, TensorOf, model::{PackWeights, Weight}};
@@ -99,32 +99,24 @@ fn tolerance<T: Float>(dtype: DType) -> Tolerance {
     }
 }
 
-/// Weights stay as they are, since either backend may have to read them.
-impl<T: Float, P: QuantTransformer<T>, S: QuantTransformer<T>> PackWeights<T> for Fallback<P, S> {
-    type Packed = Weight<P::Space>;
+/// A backend whose kernels read weights in the order that files have: it [packs](PackWeights) them by keeping them as they are.
+pub trait KeepsWeights: Backend {}
 
-    fn pack(&self, weight: Weight<Self::Space>) -> Result<Self::Packed> {
+impl<T: Float, B: KeepsWeights + QuantTransformer<T>> PackWeights<T> for B {
+    type Packed = Weight<B::Space>;
+
+    fn pack(&self, weight: Weight<B::Space>) -> Result<Self::Packed> {
         matrix(weight)
     }
     fn packed_bytes(&self, weight: &Self::Packed) -> usize {
         weight.bytes()
     }
-    fn linear_packed(&self, x: Ref<'_, Self, T>, weight: &Self::Packed) -> Result<TensorOf<Self, T>> {
+    fn linear_packed(&self, x: Ref<'_, B, T>, weight: &Self::Packed) -> Result<TensorOf<B, T>> {
         weight.linear(self, x)
     }
 }
 
-/// Weights stay as they are.
-impl<T: Float, L: QuantTransformer<T>, R: QuantTransformer<T>> PackWeights<T> for Either<L, R> {
-    type Packed = Weight<EitherSpace<L::Space, R::Space>>;
+/// Either backend may have to read them.
+impl<P: Backend, S: Backend> KeepsWeights for Fallback<P, S> {}
 
-    fn pack(&self, weight: Weight<Self::Space>) -> Result<Self::Packed> {
-        matrix(weight)
-    }
-    fn packed_bytes(&self, weight: &Self::Packed) -> usize {
-        weight.bytes()
-    }
-    fn linear_packed(&self, x: Ref<'_, Self, T>, weight: &Self::Packed) -> Result<TensorOf<Self, T>> {
-        weight.linear(self, x)
-    }
-}
+impl<L: Backend, R: Backend> KeepsWeights for Either<L, R> {}

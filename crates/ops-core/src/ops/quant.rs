@@ -23,8 +23,8 @@ impl<Q: Block> Op for Quantize<Q> {
     }
     fn infer(&self, on: &QuantizeShapes<'_>) -> Result<[Shape; 1]> {
         match on.x.dims() {
-            [.., k] if k % Q::LEN == 0 => Ok([on.x.shape().with_last(k / Q::LEN)?]),
-            _ => Err(Error::shape(self.name(), "x", on.x, format!("[.., a multiple of {}]", Q::LEN))),
+            [.., k] if k % len::<Q>() == 0 => Ok([on.x.shape().with_last(k / len::<Q>())?]),
+            _ => Err(Error::shape(self.name(), "x", on.x, format!("[.., a multiple of {}]", len::<Q>()))),
         }
     }
     fn tolerance(&self, _: &'static str, _: DType) -> Tolerance {
@@ -71,7 +71,7 @@ impl<T: Float, Q: Block> Op for QLinear<T, Q> {
     }
     fn infer(&self, on: &QLinearShapes<'_>) -> Result<[Shape; 1]> {
         let &[n, _] = on.weight.dims() else {
-            return Err(Error::shape(self.name(), "weight", on.weight, format!("[n, k / {}]", Q::LEN)));
+            return Err(Error::shape(self.name(), "weight", on.weight, format!("[n, k / {}]", len::<Q>())));
         };
         Ok([rows_times(self.name(), on.x, n, values::<Q>(self.name(), "weight", on.weight)?)?])
     }
@@ -102,7 +102,7 @@ impl<T: Float, Q: Block, I: Index> Op for QEmbedding<T, Q, I> {
     }
     fn infer(&self, on: &QEmbeddingShapes<'_>) -> Result<[Shape; 1]> {
         let &[_, _] = on.table.dims() else {
-            return Err(Error::shape(self.name(), "table", on.table, format!("[rows, k / {}]", Q::LEN)));
+            return Err(Error::shape(self.name(), "table", on.table, format!("[rows, k / {}]", len::<Q>())));
         };
         let &[n] = on.ids.dims() else {
             return Err(Error::shape(self.name(), "ids", on.ids, "[n]"));
@@ -111,10 +111,15 @@ impl<T: Float, Q: Block, I: Index> Op for QEmbedding<T, Q, I> {
     }
 }
 
+/// Values in a block, as kernels know it: by the type's [`BlockInfo`](crate::BlockInfo).
+const fn len<Q: Block>() -> usize {
+    DType::of::<Q>().values()
+}
+
 /// Values along the last axis of a tensor of blocks.
 fn values<Q: Block>(op: &'static str, operand: &'static str, x: &Layout) -> Result<usize> {
     let blocks = x.dims().last().ok_or_else(|| Error::shape(op, operand, x, "[.., n]"))?;
-    blocks.checked_mul(Q::LEN).ok_or_else(|| Error::TooLarge { dims: x.dims().into() })
+    blocks.checked_mul(len::<Q>()).ok_or_else(|| Error::TooLarge { dims: x.dims().into() })
 }
 
 /// Quantized tensors of `Q` beside activations of `T`.

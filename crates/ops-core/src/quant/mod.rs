@@ -3,13 +3,16 @@
 //! Layouts are those of the public GGUF specification. Rows are not padded: the innermost extent of
 //! a tensor of values is a multiple of the block's length, and the tensor of blocks is shorter by
 //! that factor.
-use crate::Element;
+use crate::{BlockInfo, Element};
 
 mod q4_0;
 mod q8_0;
 
-pub use q4_0::BlockQ4_0;
-pub use q8_0::BlockQ8_0;
+pub use q4_0::{BlockQ4_0, Q4_0};
+pub use q8_0::{BlockQ8_0, Q8_0};
+
+/// The formats of this crate, by name. Those of other crates are as good, but no file or command names them.
+pub static FORMATS: [&BlockInfo; 2] = [&Q4_0, &Q8_0];
 
 /// A run of values stored together.
 pub trait Block: Element {

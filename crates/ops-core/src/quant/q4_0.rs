@@ -1,6 +1,6 @@
 //! `q4_0`: 32 four-bit values and a scale.
 use super::{Block, padded};
-use crate::{DType, Element, f16};
+use crate::{BlockInfo, DType, Element, f16};
 
 /// 32 values `scale · (q − 8)`, `q` in 0..=15; low halves of the bytes first, then high halves.
 #[derive(Clone, Copy, Debug, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
@@ -12,8 +12,11 @@ pub struct BlockQ4_0 {
     pub q: [u8; 16],
 }
 
+/// The format of [`BlockQ4_0`].
+pub static Q4_0: BlockInfo = BlockInfo::of::<BlockQ4_0>("q4_0");
+
 impl Element for BlockQ4_0 {
-    const DTYPE: DType = DType::Block("q4_0");
+    const DTYPE: DType = DType::Block(&Q4_0);
     fn same(&self, other: &Self) -> bool {
         bytemuck::bytes_of(self) == bytemuck::bytes_of(other)
     }

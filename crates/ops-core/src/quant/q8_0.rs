@@ -1,6 +1,6 @@
 //! `q8_0`: 32 signed bytes and a scale.
 use super::{Block, padded};
-use crate::{DType, Element, f16};
+use crate::{BlockInfo, DType, Element, f16};
 
 /// 32 values `scale · q`, `q` in −127..=127.
 #[derive(Clone, Copy, Debug, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
@@ -12,8 +12,11 @@ pub struct BlockQ8_0 {
     pub q: [i8; 32],
 }
 
+/// The format of [`BlockQ8_0`].
+pub static Q8_0: BlockInfo = BlockInfo::of::<BlockQ8_0>("q8_0");
+
 impl Element for BlockQ8_0 {
-    const DTYPE: DType = DType::Block("q8_0");
+    const DTYPE: DType = DType::Block(&Q8_0);
     fn same(&self, other: &Self) -> bool {
         bytemuck::bytes_of(self) == bytemuck::bytes_of(other)
     }

@@ -1,31 +1,32 @@
 //! Everything that looks at one element of each operand.
 use super::Cpu;
 use super::rows::map;
-use super::vectors::{on_vector, store, sure};
+use super::vectors::{Done, no_code, on_vector, only_f64, store};
 use crate::host::raw::{Raw, RawMut, on_num, on_scalar};
 use crate::reference::{of_num, unknown};
 use crate::{Host, Kernel};
 use bytemuck::{cast_slice, cast_slice_mut};
 use ops_core::ops::{
-    Affine, AffineArgs, AffineInplace, AffineInplaceArgs, Binary, BinaryArgs, BinaryFn, Cast, CastArgs, Copy,
-    CopyArgs, Fill, FillArgs, Glu, GluArgs, GluFn, Unary, UnaryArgs, UnaryFn, Where, WhereArgs,
+    Affine, AffineInplace, Binary, BinaryFn, Cast, Copy, Fill, Glu, GluFn, Unary, UnaryFn, Where,
 };
-use ops_core::{DType, Element, Float, Index, Num, Result, Scalar};
+use ops_core::{Call, DType, Element, Float, Index, Num, Result, Scalar};
 use ops_simd::{Isa, binary as vector_binary, unary as vector_unary};
 
 /// `y = f(x)` over slices of one type each.
-fn apply<A: Element, B: Element>(x: &[u8], y: &mut [u8], f: impl Fn(A) -> B) {
+fn apply<A: Element, B: Element>(x: &[u8], y: &mut [u8], f: impl Fn(A) -> B) -> Done {
     for (y, x) in cast_slice_mut::<u8, B>(y).iter_mut().zip(cast_slice::<u8, A>(x)) {
         *y = f(*x);
     }
+    Ok(())
 }
 
 /// `y = f(a, b)` over slices of one type.
-fn apply2<T: Element>(a: &[u8], b: &[u8], y: &mut [u8], f: impl Fn(T, T) -> T) {
+fn apply2<T: Element>(a: &[u8], b: &[u8], y: &mut [u8], f: impl Fn(T, T) -> T) -> Done {
     let operands = cast_slice::<u8, T>(a).iter().zip(cast_slice::<u8, T>(b));
     for (y, (a, b)) in cast_slice_mut::<u8, T>(y).iter_mut().zip(operands) {
         *y = f(*a, *b);
     }
+    Ok(())
 }
 
 /// The vector kernel's name of a function.
@@ -56,19 +57,21 @@ fn vector_fn(f: UnaryFn) -> Option<ops_simd::Unary> {
     })
 }
 
-fn unary(f: UnaryFn, x: Raw<'_>, y: RawMut<'_>) -> Result<()> {
+pub(super) fn unary(f: UnaryFn, x: Raw<'_>, y: RawMut<'_>) -> Result<()> {
     let (isa, dtype, store) = (Isa::best(), x.dtype, store(y.bytes.len()));
     let op = vector_fn(f).ok_or_else(|| unknown(f.name()))?;
     let cost = if f.on_integers() { 1 } else { 4 };
-    map([x], y, 1, cost, &|[x], y| {
+    map(f.name(), [x], y, 1, cost, &|[x], y| {
         on_vector!(dtype, T => {
-            sure(vector_unary(isa, op, cast_slice::<u8, T>(x), cast_slice_mut::<u8, T>(y), store))
-        }, else on_num!(dtype, T => apply::<T, T>(x, y, |v| of_num(f, v)), else ()))
-    });
-    Ok(())
+            Ok(vector_unary(isa, op, cast_slice::<u8, T>(x), cast_slice_mut::<u8, T>(y), store)?)
+        }, else on_num!(dtype, T => {
+            let f = of_num::<T>(f).ok_or("a function without a definition")?;
+            apply::<T, T>(x, y, f)
+        }, else Err(no_code(dtype))))
+    })
 }
 
-fn binary(f: BinaryFn, a: Raw<'_>, b: Raw<'_>, y: RawMut<'_>) -> Result<()> {
+pub(super) fn binary(f: BinaryFn, a: Raw<'_>, b: Raw<'_>, y: RawMut<'_>) -> Result<()> {
     use ops_simd::Binary as V;
     let (isa, dtype, store) = (Isa::best(), a.dtype, store(y.bytes.len()));
     let op = match f {
@@ -80,23 +83,23 @@ fn binary(f: BinaryFn, a: Raw<'_>, b: Raw<'_>, y: RawMut<'_>) -> Result<()> {
         BinaryFn::Minimum => V::Minimum,
         other => return Err(unknown(other.name())),
     };
-    map([a, b], y, 1, 1, &|[a, b], y| {
+    map(f.name(), [a, b], y, 1, 1, &|[a, b], y| {
         on_vector!(dtype, T => {
             let (a, b) = (cast_slice::<u8, T>(a), cast_slice::<u8, T>(b));
-            sure(vector_binary(isa, op, a, b, cast_slice_mut::<u8, T>(y), store))
+            Ok(vector_binary(isa, op, a, b, cast_slice_mut::<u8, T>(y), store)?)
         }, else on_num!(dtype, T => match op {
             V::Add => apply2::<T>(a, b, y, T::add),
             V::Sub => apply2::<T>(a, b, y, T::sub),
             V::Mul => apply2::<T>(a, b, y, T::mul),
             V::Div => apply2::<T>(a, b, y, T::div),
             V::Maximum => apply2::<T>(a, b, y, <T as Num>::maximum),
-            _ => apply2::<T>(a, b, y, <T as Num>::minimum),
-        }, else ()))
-    });
-    Ok(())
+            V::Minimum => apply2::<T>(a, b, y, <T as Num>::minimum),
+            V::SwiGlu | V::GeGlu => Err("a gate is no function of two numbers".into()),
+        }, else Err(no_code(dtype))))
+    })
 }
 
-fn glu(f: GluFn, gate: Raw<'_>, up: Raw<'_>, y: RawMut<'_>) -> Result<()> {
+pub(super) fn glu(f: GluFn, gate: Raw<'_>, up: Raw<'_>, y: RawMut<'_>) -> Result<()> {
     use ops_simd::Binary as V;
     let (isa, dtype, store) = (Isa::best(), gate.dtype, store(y.bytes.len()));
     let (op, wide) = match f {
@@ -104,58 +107,70 @@ fn glu(f: GluFn, gate: Raw<'_>, up: Raw<'_>, y: RawMut<'_>) -> Result<()> {
         GluFn::Geglu => (V::GeGlu, UnaryFn::Gelu),
         _ => return Err(unknown("glu")),
     };
-    map([gate, up], y, 1, 4, &|[gate, up], y| {
+    let wide = of_num::<f64>(wide).ok_or_else(|| unknown("glu"))?;
+    map("glu", [gate, up], y, 1, 4, &|[gate, up], y| {
         on_vector!(dtype, T => {
             let (gate, up) = (cast_slice::<u8, T>(gate), cast_slice::<u8, T>(up));
-            sure(vector_binary(isa, op, gate, up, cast_slice_mut::<u8, T>(y), store))
-        }, else apply2::<f64>(gate, up, y, |g, u| of_num(wide, g) * u))
-    });
-    Ok(())
+            Ok(vector_binary(isa, op, gate, up, cast_slice_mut::<u8, T>(y), store)?)
+        }, else {
+            only_f64(dtype)?;
+            apply2::<f64>(gate, up, y, |g, u| wide(g) * u)
+        })
+    })
 }
 
-fn affine(x: Raw<'_>, y: RawMut<'_>, mul: f64, add: f64) {
+pub(super) fn affine(x: Raw<'_>, y: RawMut<'_>, mul: f64, add: f64) -> Result<()> {
     let (isa, dtype, store) = (Isa::best(), x.dtype, store(y.bytes.len()));
-    map([x], y, 1, 1, &|[x], y| {
+    map("affine", [x], y, 1, 1, &|[x], y| {
         on_vector!(dtype, T => {
             let (x, y) = (cast_slice::<u8, T>(x), cast_slice_mut::<u8, T>(y));
-            sure(ops_simd::affine(isa, x, mul as f32, add as f32, y, store))
-        }, else on_num!(dtype, T => apply::<T, T>(x, y, |v| v.affine(mul, add)), else ()))
-    });
+            Ok(ops_simd::affine(isa, x, mul as f32, add as f32, y, store)?)
+        }, else on_num!(dtype, T => apply::<T, T>(x, y, |v| v.affine(mul, add)), else Err(no_code(dtype))))
+    })
 }
 
-fn affine_inplace(y: RawMut<'_>, mul: f64, add: f64) {
+pub(super) fn affine_inplace(y: RawMut<'_>, mul: f64, add: f64) -> Result<()> {
     let (isa, dtype) = (Isa::best(), y.dtype);
-    map([], y, 1, 1, &|[], y| {
-        on_vector!(dtype, T => ops_simd::affine_in_place(isa, mul as f32, add as f32, cast_slice_mut::<u8, T>(y)),
-            else on_num!(dtype, T => {
-                cast_slice_mut::<u8, T>(y).iter_mut().for_each(|v| *v = v.affine(mul, add))
-            }, else ()))
-    });
+    map("affine_inplace", [], y, 1, 1, &|[], y| {
+        on_vector!(dtype, T => {
+            ops_simd::affine_in_place(isa, mul as f32, add as f32, cast_slice_mut::<u8, T>(y));
+            Ok(())
+        }, else on_num!(dtype, T => {
+            cast_slice_mut::<u8, T>(y).iter_mut().for_each(|v| *v = v.affine(mul, add));
+            Ok(())
+        }, else Err(no_code(dtype))))
+    })
 }
 
-fn cast(x: Raw<'_>, y: RawMut<'_>) {
+pub(super) fn cast(x: Raw<'_>, y: RawMut<'_>) -> Result<()> {
     let (isa, from, to, store) = (Isa::best(), x.dtype, y.dtype, store(y.bytes.len()));
-    map([x], y, 1, 1, &|[x], y| {
+    map("cast", [x], y, 1, 1, &|[x], y| {
         on_vector!(from, A => on_vector!(to, B => {
-            return sure(ops_simd::cast(isa, cast_slice::<u8, A>(x), cast_slice_mut::<u8, B>(y), store))
-        }, else ()), else ());
+            return Ok(ops_simd::cast(isa, cast_slice::<u8, A>(x), cast_slice_mut::<u8, B>(y), store)?);
+        }, else {}), else {});
         on_scalar!(from, A => on_scalar!(to, B => {
             apply::<A, B>(x, y, |v| B::from_wide(v.to_wide()))
-        }, else ()), else ());
-    });
+        }, else Err(no_code(to))), else Err(no_code(from)))
+    })
 }
 
-fn copy(x: Raw<'_>, y: RawMut<'_>) {
-    map([x], y, 1, 1, &|[x], y| y.copy_from_slice(x));
+fn copy(x: Raw<'_>, y: RawMut<'_>) -> Result<()> {
+    map("copy", [x], y, 1, 1, &|[x], y| {
+        y.copy_from_slice(x);
+        Ok(())
+    })
 }
 
-fn fill(y: RawMut<'_>, value: &[u8]) {
-    map([], y, 1, 1, &|[], y| y.chunks_exact_mut(value.len()).for_each(|e| e.copy_from_slice(value)));
+fn fill(y: RawMut<'_>, value: &[u8]) -> Result<()> {
+    map("fill", [], y, 1, 1, &|[], y| {
+        y.chunks_exact_mut(value.len()).for_each(|e| e.copy_from_slice(value));
+        Ok(())
+    })
 }
 
-fn choose(cond: Raw<'_>, on_true: Raw<'_>, on_false: Raw<'_>, y: RawMut<'_>) {
+fn choose(cond: Raw<'_>, on_true: Raw<'_>, on_false: Raw<'_>, y: RawMut<'_>) -> Result<()> {
     let (isa, size, width) = (Isa::best(), y.size, cond.size);
-    map([cond, on_true, on_false], y, 1, 1, &|[cond, on_true, on_false], y| {
+    map("where", [cond, on_true, on_false], y, 1, 1, &|[cond, on_true, on_false], y| {
         if width == 1 && matches!(size, 1 | 2 | 4 | 8) {
             return choose_vector(isa, size, cond, on_true, on_false, y);
         }
@@ -163,72 +178,77 @@ fn choose(cond: Raw<'_>, on_true: Raw<'_>, on_false: Raw<'_>, y: RawMut<'_>) {
         for ((y, c), (t, f)) in y.chunks_exact_mut(size).zip(cond.chunks_exact(width)).zip(choices) {
             y.copy_from_slice(if c.iter().any(|b| *b != 0) { t } else { f });
         }
-    });
+        Ok(())
+    })
 }
 
 /// [`choose`] by flags of one byte, for the usual sizes of elements.
-fn choose_vector(isa: Isa, size: usize, cond: &[u8], on_true: &[u8], on_false: &[u8], y: &mut [u8]) {
+fn choose_vector(isa: Isa, size: usize, cond: &[u8], on_true: &[u8], on_false: &[u8], y: &mut [u8]) -> Done {
     macro_rules! as_type {
         ($T:ty) => {
             ops_simd::choose::<$T>(isa, cond, cast_slice(on_true), cast_slice(on_false), cast_slice_mut(y))
         };
     }
-    sure(match size {
+    Ok(match size {
         1 => as_type!(u8),
         2 => as_type!(u16),
         4 => as_type!(u32),
-        _ => as_type!(u64),
-    });
+        8 => as_type!(u64),
+        _ => return Err("no vectors of elements of this size".into()),
+    }?)
 }
 
 impl<T: Num> Kernel<Unary<T>> for Cpu {
-    fn compute(&self, op: &Unary<T>, a: &mut UnaryArgs<'_, Host, T>) -> Result<()> {
+    fn compute(&self, call: Call<'_, '_, Unary<T>, Host>) -> Result<()> {
+        let (op, a) = call.into_parts();
         unary(op.function(), Raw::of(&a.x), RawMut::of(&mut a.y))
     }
 }
 impl<T: Num> Kernel<Binary<T>> for Cpu {
-    fn compute(&self, op: &Binary<T>, a: &mut BinaryArgs<'_, Host, T>) -> Result<()> {
+    fn compute(&self, call: Call<'_, '_, Binary<T>, Host>) -> Result<()> {
+        let (op, a) = call.into_parts();
         binary(op.function(), Raw::of(&a.a), Raw::of(&a.b), RawMut::of(&mut a.y))
     }
 }
 impl<T: Float> Kernel<Glu<T>> for Cpu {
-    fn compute(&self, op: &Glu<T>, a: &mut GluArgs<'_, Host, T>) -> Result<()> {
+    fn compute(&self, call: Call<'_, '_, Glu<T>, Host>) -> Result<()> {
+        let (op, a) = call.into_parts();
         glu(op.function(), Raw::of(&a.gate), Raw::of(&a.up), RawMut::of(&mut a.y))
     }
 }
 impl<T: Num> Kernel<Affine<T>> for Cpu {
-    fn compute(&self, op: &Affine<T>, a: &mut AffineArgs<'_, Host, T>) -> Result<()> {
-        affine(Raw::of(&a.x), RawMut::of(&mut a.y), op.mul, op.add);
-        Ok(())
+    fn compute(&self, call: Call<'_, '_, Affine<T>, Host>) -> Result<()> {
+        let (op, a) = call.into_parts();
+        affine(Raw::of(&a.x), RawMut::of(&mut a.y), op.mul, op.add)
     }
 }
 impl<T: Num> Kernel<AffineInplace<T>> for Cpu {
-    fn compute(&self, op: &AffineInplace<T>, a: &mut AffineInplaceArgs<'_, Host, T>) -> Result<()> {
-        affine_inplace(RawMut::of(&mut a.x), op.mul, op.add);
-        Ok(())
+    fn compute(&self, call: Call<'_, '_, AffineInplace<T>, Host>) -> Result<()> {
+        let (op, a) = call.into_parts();
+        affine_inplace(RawMut::of(&mut a.x), op.mul, op.add)
     }
 }
 impl<A: Scalar, B: Scalar> Kernel<Cast<A, B>> for Cpu {
-    fn compute(&self, _: &Cast<A, B>, a: &mut CastArgs<'_, Host, A, B>) -> Result<()> {
-        cast(Raw::of(&a.x), RawMut::of(&mut a.y));
-        Ok(())
+    fn compute(&self, call: Call<'_, '_, Cast<A, B>, Host>) -> Result<()> {
+        let (_, a) = call.into_parts();
+        cast(Raw::of(&a.x), RawMut::of(&mut a.y))
     }
 }
 impl<T: Element> Kernel<Copy<T>> for Cpu {
-    fn compute(&self, _: &Copy<T>, a: &mut CopyArgs<'_, Host, T>) -> Result<()> {
-        copy(Raw::of(&a.x), RawMut::of(&mut a.y));
-        Ok(())
+    fn compute(&self, call: Call<'_, '_, Copy<T>, Host>) -> Result<()> {
+        let (_, a) = call.into_parts();
+        copy(Raw::of(&a.x), RawMut::of(&mut a.y))
     }
 }
 impl<T: Element> Kernel<Fill<T>> for Cpu {
-    fn compute(&self, op: &Fill<T>, a: &mut FillArgs<'_, Host, T>) -> Result<()> {
-        fill(RawMut::of(&mut a.y), bytemuck::bytes_of(&op.value));
-        Ok(())
+    fn compute(&self, call: Call<'_, '_, Fill<T>, Host>) -> Result<()> {
+        let (op, a) = call.into_parts();
+        fill(RawMut::of(&mut a.y), bytemuck::bytes_of(&op.value))
     }
 }
 impl<T: Element, I: Index> Kernel<Where<T, I>> for Cpu {
-    fn compute(&self, _: &Where<T, I>, a: &mut WhereArgs<'_, Host, T, I>) -> Result<()> {
-        choose(Raw::of(&a.cond), Raw::of(&a.on_true), Raw::of(&a.on_false), RawMut::of(&mut a.y));
-        Ok(())
+    fn compute(&self, call: Call<'_, '_, Where<T, I>, Host>) -> Result<()> {
+        let (_, a) = call.into_parts();
+        choose(Raw::of(&a.cond), Raw::of(&a.on_true), Raw::of(&a.on_false), RawMut::of(&mut a.y))
     }
 }

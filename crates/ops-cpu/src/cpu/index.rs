@@ -3,10 +3,10 @@ use super::Cpu;
 use super::rows::{each, row};
 use crate::host::raw::{Raw, RawMut, resolve};
 use crate::{Host, Kernel};
-use ops_core::ops::{IndexSelect, IndexSelectArgs};
-use ops_core::{Element, Index, Result};
+use ops_core::ops::IndexSelect;
+use ops_core::{Call, Element, Index, Result};
 
-fn index_select(x: Raw<'_>, ids: Raw<'_>, y: RawMut<'_>, axis: isize) -> Result<()> {
+pub(super) fn index_select(x: Raw<'_>, ids: Raw<'_>, y: RawMut<'_>, axis: isize) -> Result<()> {
     let axis = x.layout.shape().axis(axis)?;
     let picked = resolve("index_select", ids, x.dims()[axis])?;
     if axis + 1 == x.layout.rank() {
@@ -14,20 +14,20 @@ fn index_select(x: Raw<'_>, ids: Raw<'_>, y: RawMut<'_>, axis: isize) -> Result<
     }
     let (rows_x, ly) = (x.dims()[axis], y.layout);
     let (rows_y, below) = (ly.dims()[axis], ly.dims()[axis + 1..ly.rank() - 1].iter().product::<usize>());
-    each(y, ly.last(), &|[scratch, ..], i, y| {
+    each("index_select", y, ly.last(), &|[scratch, ..], i, y| {
         let (outer, along, rest) = (i / below / rows_y, i / below % rows_y, i % below);
         match picked[along] {
             Some(picked) => y.copy_from_slice(row(&x, (outer * rows_x + picked) * below + rest, scratch)),
             None => y.fill(0),
         }
-    });
-    Ok(())
+        Ok(())
+    })
 }
 
 /// Along the last axis.
 fn pick_elements(x: Raw<'_>, picked: &[Option<usize>], y: RawMut<'_>) -> Result<()> {
     let size = x.size;
-    each(y, picked.len(), &|[scratch, ..], i, y| {
+    each("index_select", y, picked.len(), &|[scratch, ..], i, y| {
         let from = row(&x, i, scratch);
         for (to, picked) in y.chunks_exact_mut(size).zip(picked) {
             match picked {
@@ -35,12 +35,13 @@ fn pick_elements(x: Raw<'_>, picked: &[Option<usize>], y: RawMut<'_>) -> Result<
                 None => to.fill(0),
             }
         }
-    });
-    Ok(())
+        Ok(())
+    })
 }
 
 impl<T: Element, I: Index> Kernel<IndexSelect<T, I>> for Cpu {
-    fn compute(&self, op: &IndexSelect<T, I>, a: &mut IndexSelectArgs<'_, Host, T, I>) -> Result<()> {
+    fn compute(&self, call: Call<'_, '_, IndexSelect<T, I>, Host>) -> Result<()> {
+        let (op, a) = call.into_parts();
         index_select(Raw::of(&a.x), Raw::of(&a.ids), RawMut::of(&mut a.y), op.axis)
     }
 }

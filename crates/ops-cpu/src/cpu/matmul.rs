@@ -1,12 +1,12 @@
 //! Products of matrices.
 use super::rows::{map, packed, scratch, widened, zeros};
-use super::vectors::{on_vector, store, sure, told};
+use super::vectors::{no_code, on_vector, only_f64, report, store};
 use super::{Cpu, threads};
 use crate::host::raw::{Raw, RawMut};
 use crate::{Host, Kernel};
 use bytemuck::{cast_slice, cast_slice_mut};
-use ops_core::ops::{Linear, LinearArgs, MatMul, MatMulArgs};
-use ops_core::{DType, Element, Error, Float, Layout, Result};
+use ops_core::ops::{Linear, MatMul};
+use ops_core::{Call, DType, Element, Float, Layout, Result};
 use ops_simd::Isa;
 use ops_simd::gemm::{Input, Mat, MatMut, gemm};
 use std::borrow::Cow;
@@ -146,13 +146,13 @@ fn stack_into<T: Input<Acc: Element> + Element>(a: &Raw<'_>, b: &Raw<'_>, out: &
             c.chunks_exact_mut(m * n).enumerate().try_for_each(|(i, c)| one(t * chunk + i, c))
         };
         return match m * n * k * count <= SMALL {
-            true => told("matmul", chunks.into_iter().try_for_each(some)),
-            false => told("matmul", threads::each_part(chunks.collect(), &some)),
+            true => report("matmul", chunks.into_iter().try_for_each(some)),
+            false => report("matmul", threads::each_part(chunks.collect(), &some)),
         };
     }
     for (i, c) in out.chunks_exact_mut(m * n).enumerate() {
         let done = MatMut::new(c, m, n, n).and_then(|c| product(a.get(i)?, b.get(i)?, c));
-        told("matmul", done)?;
+        report("matmul", done)?;
     }
     Ok(())
 }
@@ -162,11 +162,11 @@ pub(super) fn stored<A: Element>(sums: &[A], bias: Option<&[f32]>, y: RawMut<'_>
     let sums_layout = Layout::of(y.layout.shape());
     let x = Raw { bytes: cast_slice(sums), size: size_of::<A>(), dtype: A::DTYPE, layout: sums_layout };
     let (isa, dtype, n, store) = (Isa::best(), y.dtype, y.layout.last(), store(y.bytes.len()));
-    map([x], y, n, 1, &|[x], y| {
+    map("linear", [x], y, n, 1, &|[x], y| {
         on_vector!(dtype, T => {
             let x = cast_slice::<u8, f32>(x);
             match bias {
-                None => sure(ops_simd::cast(isa, x, cast_slice_mut::<u8, T>(y), store)),
+                None => ops_simd::cast(isa, x, cast_slice_mut::<u8, T>(y), store)?,
                 Some(bias) => {
                     let rows = x.chunks_exact(n).zip(cast_slice_mut::<u8, T>(y).chunks_exact_mut(n));
                     for (x, y) in rows {
@@ -175,17 +175,22 @@ pub(super) fn stored<A: Element>(sums: &[A], bias: Option<&[f32]>, y: RawMut<'_>
                     }
                 }
             }
-        }, else y.copy_from_slice(x))
-    });
-    Ok(())
+            Ok(())
+        }, else {
+            only_f64(dtype)?;
+            y.copy_from_slice(x);
+            Ok(())
+        })
+    })
 }
 
-fn matmul(a: Raw<'_>, b: Raw<'_>, c: RawMut<'_>) -> Result<()> {
+pub(super) fn matmul(a: Raw<'_>, b: Raw<'_>, c: RawMut<'_>) -> Result<()> {
     match a.dtype {
         DType::F32 => stacked::<f32>(&a, &b, c),
         DType::F16 => stacked::<ops_core::f16>(&a, &b, c),
         DType::BF16 => stacked::<ops_core::bf16>(&a, &b, c),
-        _ => stacked::<f64>(&a, &b, c),
+        DType::F64 => stacked::<f64>(&a, &b, c),
+        dtype => report("matmul", Err(no_code(dtype))),
     }
 }
 
@@ -202,7 +207,7 @@ fn linear<T: Input<Acc = f32> + Element, W: Input<Acc = f32> + Element>(
     let weight = Stack::<W>::of(weight)?;
     let multiply = |c: &mut [f32]| {
         let c = MatMut::new(c, m, n, n);
-        told("linear", c.and_then(|c| product(Mat::row_major(&x, m, k)?, weight.get(0)?.transposed(), c)))
+        report("linear", c.and_then(|c| product(Mat::row_major(&x, m, k)?, weight.get(0)?.transposed(), c)))
     };
     if y.dtype == DType::F32 && bias.is_none() && y.layout.is_contiguous() {
         let extent = y.layout.extent();
@@ -213,18 +218,14 @@ fn linear<T: Input<Acc = f32> + Element, W: Input<Acc = f32> + Element>(
     stored(&sums, bias, y)
 }
 
-fn linear_of(x: Raw<'_>, weight: Raw<'_>, bias: Option<Raw<'_>>, y: RawMut<'_>) -> Result<()> {
+pub(super) fn linear_of(x: Raw<'_>, weight: Raw<'_>, bias: Option<Raw<'_>>, y: RawMut<'_>) -> Result<()> {
     if x.dtype == DType::F64 || weight.dtype == DType::F64 {
         return linear_f64(x, weight, bias, y);
     }
     let bias = bias.map(|b| widened(&b)).transpose()?;
     on_vector!(x.dtype, T => on_vector!(weight.dtype, W => {
         linear::<T, W>(&x, &weight, bias.as_deref(), y)
-    }, else Err(no_kernel("weight", weight.dtype))), else Err(no_kernel("x", x.dtype)))
-}
-
-fn no_kernel(operand: &'static str, dtype: DType) -> Error {
-    Error::Unsupported { op: "linear", backend: "cpu", reason: ops_core::Reason::DType { operand, dtype } }
+    }, else report("linear", Err(no_code(weight.dtype)))), else report("linear", Err(no_code(x.dtype))))
 }
 
 /// With an operand of f64, everything in f64.
@@ -237,19 +238,21 @@ fn linear_f64(x: Raw<'_>, weight: Raw<'_>, bias: Option<Raw<'_>>, mut y: RawMut<
         let (a, w) = (Mat::row_major(&x[..], m, k)?, Mat::row_major(&weight[..], n, k)?);
         product(a, w.transposed(), MatMut::new(&mut sums, m, n, n)?)
     };
-    told("linear", product())?;
+    report("linear", product())?;
     let bias = |i: usize| bias.as_ref().map_or(0.0, |b| b[i % n]);
     y.scatter(y.layout.positions(), sums.iter().enumerate().map(|(i, v)| v + bias(i)));
     Ok(())
 }
 
 impl<T: Float> Kernel<MatMul<T>> for Cpu {
-    fn compute(&self, _: &MatMul<T>, a: &mut MatMulArgs<'_, Host, T>) -> Result<()> {
+    fn compute(&self, call: Call<'_, '_, MatMul<T>, Host>) -> Result<()> {
+        let (_, a) = call.into_parts();
         matmul(Raw::of(&a.a), Raw::of(&a.b), RawMut::of(&mut a.c))
     }
 }
 impl<T: Float, W: Float, A: Float> Kernel<Linear<T, W, A>> for Cpu {
-    fn compute(&self, _: &Linear<T, W, A>, a: &mut LinearArgs<'_, Host, T, W, A>) -> Result<()> {
+    fn compute(&self, call: Call<'_, '_, Linear<T, W, A>, Host>) -> Result<()> {
+        let (_, a) = call.into_parts();
         linear_of(Raw::of(&a.x), Raw::of(&a.weight), Raw::optional(&a.bias), RawMut::of(&mut a.y))
     }
 }

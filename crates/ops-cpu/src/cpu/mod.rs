@@ -17,6 +17,8 @@ mod rope;
 mod rows;
 mod softmax;
 mod threads;
+#[cfg(test)]
+mod unknown_types;
 mod vectors;
 mod wide;
 

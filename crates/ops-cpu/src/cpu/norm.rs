@@ -1,39 +1,38 @@
 //! Normalisation.
 use super::Cpu;
 use super::rows::{Beside, each, each_pair, map, packed, row, zeros};
-use super::vectors::{on_vector, store, sure};
+use super::vectors::{no_code, on_vector, only_f64, report, store};
 use super::wide;
-use crate::host::raw::{Raw, RawMut};
+use crate::host::raw::{Raw, RawMut, on_float};
 use crate::{Host, Kernel};
 use bytemuck::{cast_slice, cast_slice_mut};
-use ops_core::ops::{
-    AddRmsNorm, AddRmsNormArgs, GroupNorm, GroupNormArgs, LayerNorm, LayerNormArgs, RmsNorm, RmsNormArgs,
-};
-use ops_core::{DType, Float, Layout, Result, bf16, f16};
+use ops_core::ops::{AddRmsNorm, GroupNorm, LayerNorm, RmsNorm};
+use ops_core::{Call, DType, Float, Layout, Result};
 use ops_simd::{Isa, rows as vector};
 
-fn rms_norm(x: Raw<'_>, weight: Raw<'_>, y: RawMut<'_>, eps: f64) -> Result<()> {
+pub(super) fn rms_norm(x: Raw<'_>, weight: Raw<'_>, y: RawMut<'_>, eps: f64) -> Result<()> {
     let (isa, n, dtype, store) = (Isa::best(), weight.layout.len(), x.dtype, store(y.bytes.len()));
     if dtype == DType::F64 {
         let w = weight.values();
-        map([x], y, n, 2, &|[x], y| wide::rms_norm(cast_slice(x), &w, eps, cast_slice_mut(y)));
-        return Ok(());
+        return map("rms_norm", [x], y, n, 2, &|[x], y| {
+            wide::rms_norm(cast_slice(x), &w, eps, cast_slice_mut(y));
+            Ok(())
+        });
     }
     let eps = eps as f32;
     let beside = Beside::of(dtype, [Some(weight)])?;
-    map([x], y, n, 2, &|[x], y| {
+    map("rms_norm", [x], y, n, 2, &|[x], y| {
         on_vector!(dtype, T => {
             let (x, y) = (cast_slice::<u8, T>(x), cast_slice_mut::<u8, T>(y));
-            sure(match &beside {
+            Ok(match &beside {
                 Beside::Same([w]) => vector::rms_norm(isa, x, cast_slice::<u8, T>(w), eps, y, store),
                 Beside::Wide([w]) => vector::rms_norm(isa, x, w, eps, y, store),
-            })
-        }, else ())
-    });
-    Ok(())
+            }?)
+        }, else Err(no_code(dtype)))
+    })
 }
 
-fn layer_norm(
+pub(super) fn layer_norm(
     x: Raw<'_>,
     weight: Option<Raw<'_>>,
     bias: Option<Raw<'_>>,
@@ -44,17 +43,19 @@ fn layer_norm(
     if dtype == DType::F64 {
         let w = weight.map_or_else(|| vec![1.0; n], |w| w.values());
         let b = bias.map_or_else(|| vec![0.0; n], |b| b.values());
-        map([x], y, n, 3, &|[x], y| wide::layer_norm(cast_slice(x), &w, &b, eps, cast_slice_mut(y)));
-        return Ok(());
+        return map("layer_norm", [x], y, n, 3, &|[x], y| {
+            wide::layer_norm(cast_slice(x), &w, &b, eps, cast_slice_mut(y));
+            Ok(())
+        });
     }
     let eps = eps as f32;
     let ones = vec![1f32; if weight.is_none() { n } else { 0 }];
     let weight = weight.map_or_else(|| Raw::row(&ones), Ok)?;
     let beside = Beside::of(dtype, [Some(weight), bias])?;
-    map([x], y, n, 3, &|[x], y| {
+    map("layer_norm", [x], y, n, 3, &|[x], y| {
         on_vector!(dtype, T => {
             let (x, y) = (cast_slice::<u8, T>(x), cast_slice_mut::<u8, T>(y));
-            sure(match &beside {
+            Ok(match &beside {
                 Beside::Same([w, b]) => {
                     let (w, b) = (cast_slice::<u8, T>(w), cast_slice::<u8, T>(b));
                     vector::layer_norm(isa, x, w, Some(b).filter(|b| !b.is_empty()), eps, y, store)
@@ -62,10 +63,9 @@ fn layer_norm(
                 Beside::Wide([w, b]) => {
                     vector::layer_norm(isa, x, w, Some(&**b).filter(|b| !b.is_empty()), eps, y, store)
                 }
-            })
-        }, else ())
-    });
-    Ok(())
+            }?)
+        }, else Err(no_code(dtype)))
+    })
 }
 
 fn add_rms_norm(
@@ -79,25 +79,26 @@ fn add_rms_norm(
     let (isa, n, dtype) = (Isa::best(), weight.layout.len(), x.dtype);
     let w64 = if dtype == DType::F64 { weight.values() } else { vec![] };
     let beside = Beside::of(dtype, [Some(weight)])?;
-    each_pair(y, sum, 3 * n, &|[sx, sr, _], i, y, sum| {
+    each_pair("add_rms_norm", y, sum, 3 * n, &|[sx, sr, _], i, y, sum| {
         let (x, r) = (row(&x, i, sx), row(&residual, i, sr));
         on_vector!(dtype, T => {
             let (x, r) = (cast_slice::<u8, T>(x), cast_slice::<u8, T>(r));
             let (y, sum) = (cast_slice_mut::<u8, T>(y), cast_slice_mut::<u8, T>(sum));
-            sure(match &beside {
+            Ok(match &beside {
                 Beside::Same([w]) => {
                     vector::add_rms_norm(isa, x, r, cast_slice::<u8, T>(w), eps as f32, y, sum)
                 }
                 Beside::Wide([w]) => vector::add_rms_norm(isa, x, r, w, eps as f32, y, sum),
-            })
+            }?)
         }, else {
+            only_f64(dtype)?;
             let sum = cast_slice_mut::<u8, f64>(sum);
             let added = cast_slice::<u8, f64>(x).iter().zip(cast_slice::<u8, f64>(r)).map(|(x, r)| x + r);
             sum.iter_mut().zip(added).for_each(|(s, v)| *s = v);
             wide::rms_norm(sum, &w64, eps, cast_slice_mut(y));
+            Ok(())
         })
-    });
-    Ok(())
+    })
 }
 
 /// What group norm does to each group.
@@ -113,12 +114,8 @@ struct Groups {
 }
 
 fn group_norm(groups: &Groups, x: Raw<'_>, y: RawMut<'_>) -> Result<()> {
-    match x.dtype {
-        DType::F16 => groups.normalise::<f16>(x, y),
-        DType::BF16 => groups.normalise::<bf16>(x, y),
-        DType::F32 => groups.normalise::<f32>(x, y),
-        _ => groups.normalise::<f64>(x, y),
-    }
+    let dtype = x.dtype;
+    on_float!(dtype, T => groups.normalise::<T>(x, y), else report("group_norm", Err(no_code(dtype))))
 }
 
 impl Groups {
@@ -146,14 +143,15 @@ impl Groups {
             dtype: T::DTYPE,
             layout: self.shape,
         };
-        each(raw, 3 * n, &|_, i, y| {
+        each("group_norm", raw, 3 * n, &|_, i, y| {
             let x: Vec<f64> = x[i * n..][..n].iter().map(|v| v.to_f64()).collect();
             let (shift, mean, scale) = wide::moments(&x, self.eps);
             for (j, (y, x)) in cast_slice_mut::<u8, T>(y).iter_mut().zip(x).enumerate() {
                 let c = i % self.num_groups * per_group + j / self.inner;
                 *y = T::from_f64((x - shift - mean) * scale * self.weight[c] + self.bias[c]);
             }
-        });
+            Ok(())
+        })?;
         let (positions, to) = (y.layout.positions(), y.slice::<T>());
         positions.zip(&out).for_each(|(p, v)| to[p] = *v);
         Ok(())
@@ -161,24 +159,28 @@ impl Groups {
 }
 
 impl<T: Float, W: Float> Kernel<RmsNorm<T, W>> for Cpu {
-    fn compute(&self, op: &RmsNorm<T, W>, a: &mut RmsNormArgs<'_, Host, T, W>) -> Result<()> {
+    fn compute(&self, call: Call<'_, '_, RmsNorm<T, W>, Host>) -> Result<()> {
+        let (op, a) = call.into_parts();
         rms_norm(Raw::of(&a.x), Raw::of(&a.weight), RawMut::of(&mut a.y), op.eps)
     }
 }
 impl<T: Float, W: Float> Kernel<LayerNorm<T, W>> for Cpu {
-    fn compute(&self, op: &LayerNorm<T, W>, a: &mut LayerNormArgs<'_, Host, T, W>) -> Result<()> {
+    fn compute(&self, call: Call<'_, '_, LayerNorm<T, W>, Host>) -> Result<()> {
+        let (op, a) = call.into_parts();
         let (weight, bias) = (Raw::optional(&a.weight), Raw::optional(&a.bias));
         layer_norm(Raw::of(&a.x), weight, bias, RawMut::of(&mut a.y), op.eps)
     }
 }
 impl<T: Float, W: Float> Kernel<AddRmsNorm<T, W>> for Cpu {
-    fn compute(&self, op: &AddRmsNorm<T, W>, a: &mut AddRmsNormArgs<'_, Host, T, W>) -> Result<()> {
+    fn compute(&self, call: Call<'_, '_, AddRmsNorm<T, W>, Host>) -> Result<()> {
+        let (op, a) = call.into_parts();
         let (x, residual, weight) = (Raw::of(&a.x), Raw::of(&a.residual), Raw::of(&a.weight));
         add_rms_norm(x, residual, weight, RawMut::of(&mut a.y), RawMut::of(&mut a.sum), op.eps)
     }
 }
 impl<T: Float, W: Float> Kernel<GroupNorm<T, W>> for Cpu {
-    fn compute(&self, op: &GroupNorm<T, W>, a: &mut GroupNormArgs<'_, Host, T, W>) -> Result<()> {
+    fn compute(&self, call: Call<'_, '_, GroupNorm<T, W>, Host>) -> Result<()> {
+        let (op, a) = call.into_parts();
         let (weight, bias) = (Raw::optional(&a.weight), Raw::optional(&a.bias));
         let x = Raw::of(&a.x);
         group_norm(&Groups::new(&x, weight, bias, (op.num_groups, op.eps))?, x, RawMut::of(&mut a.y))

@@ -2,11 +2,11 @@
 use super::matmul::{Stack, columns, stored};
 use super::quant::blocks;
 use super::rows::{packed, scratch};
-use super::vectors::{on_vector, told};
+use super::vectors::{no_code, on_vector, report};
 use super::{Cpu, threads};
 use crate::host::raw::{Raw, RawMut};
 use crate::{Host, HostBuffer, Reference};
-use ops_core::model::{PackWeights, Weight, matrix};
+use ops_core::model::{KeepsWeights, PackWeights, Weight, matrix};
 use ops_core::{Backend, DType, Element, Error, Float, Ref, Result, Tensor, TensorOf, View, bf16, f16};
 use ops_simd::gemm::{Input, Mat, MatMut, PackedB, gemm_packed};
 use ops_simd::quant::{BLOCK, TILE_ROWS, Tiles, multiply};
@@ -112,10 +112,11 @@ fn by_tiles(x: &Raw<'_>, weight: &Tiles, y: &mut [f32]) -> Result<()> {
 /// The product with a weight that is not plain.
 fn product(x: &Raw<'_>, weight: &Form, y: &mut [f32]) -> Result<()> {
     fn floats<W: Input<Acc = f32>>(x: &Raw<'_>, weight: &PackedB<W>, y: &mut [f32]) -> Result<()> {
-        on_vector!(x.dtype, T => told("linear_packed", by_panels::<T, W>(&packed::<T>(x)?, weight, y)), else Ok(()))
+        on_vector!(x.dtype, T => report("linear_packed", by_panels::<T, W>(&packed::<T>(x)?, weight, y)),
+            else report("linear_packed", Err(no_code(x.dtype))))
     }
     match weight {
-        Form::Plain(_) => Ok(()),
+        Form::Plain(_) => unreachable!("a plain weight goes through `linear`"),
         Form::F32(w) => floats(x, w, y),
         Form::F16(w) => floats(x, w, y),
         Form::Bf16(w) => floats(x, w, y),
@@ -141,7 +142,7 @@ impl CpuWeight {
     /// Extents, counted in values.
     fn dims(&self) -> [usize; 2] {
         match &self.0 {
-            Form::Plain(w) => w.dims().try_into().unwrap_or_default(),
+            Form::Plain(_) => unreachable!("a plain weight goes through `linear`"),
             Form::F32(w) => [w.cols(), w.rows()],
             Form::F16(w) => [w.cols(), w.rows()],
             Form::Bf16(w) => [w.cols(), w.rows()],
@@ -188,17 +189,4 @@ impl<T: Float> PackWeights<T> for Cpu {
     }
 }
 
-/// Weights stay as they are.
-impl<T: Float> PackWeights<T> for Reference {
-    type Packed = Weight<Host>;
-
-    fn pack(&self, weight: Weight<Host>) -> Result<Weight<Host>> {
-        matrix(weight)
-    }
-    fn packed_bytes(&self, weight: &Weight<Host>) -> usize {
-        weight.bytes()
-    }
-    fn linear_packed(&self, x: Ref<'_, Self, T>, weight: &Weight<Host>) -> Result<TensorOf<Self, T>> {
-        weight.linear(self, x)
-    }
-}
+impl KeepsWeights for Reference {}

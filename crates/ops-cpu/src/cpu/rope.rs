@@ -1,12 +1,12 @@
 //! Rotary position embedding.
 use super::Cpu;
 use super::rows::{Beside, each, row};
-use super::vectors::{on_vector, sure};
+use super::vectors::{Done, no_code, on_vector};
 use crate::host::raw::{Raw, RawMut};
 use crate::{Host, Kernel};
 use bytemuck::{cast_slice, cast_slice_mut};
-use ops_core::ops::{Rope, RopeArgs, RopeForm, RopeInplace, RopeInplaceArgs};
-use ops_core::{DType, Float, Layout, Result};
+use ops_core::ops::{Rope, RopeForm, RopeInplace};
+use ops_core::{Call, DType, Float, Layout, Result};
 use ops_simd::{Isa, rows as vector};
 
 /// The rows of the tables that a call uses, and which of them a row of `x` turns by.
@@ -60,14 +60,14 @@ impl<'a> Angles<'a> {
         (angles, repeat): (usize, usize),
         x: Option<&[u8]>,
         y: &mut [u8],
-    ) {
+    ) -> Done {
         let (isa, d) = (Isa::best(), self.dims[3]);
         let pairs =
             if self.form == RopeForm::Interleaved { vector::Pairs::Adjacent } else { vector::Pairs::Halves };
         let range = at..at + angles * (d / 2);
         on_vector!(dtype, T => {
             let (x, y) = (x.map(cast_slice::<u8, T>), cast_slice_mut::<u8, T>(y));
-            sure(match &self.tables {
+            Ok(match &self.tables {
                 Beside::Same(tables) => {
                     let tables = tables.map(|table| &cast_slice::<u8, T>(table)[range.clone()]);
                     turn_rows(isa, pairs, x, d, tables, repeat, y)
@@ -76,14 +76,16 @@ impl<'a> Angles<'a> {
                     let tables = tables.each_ref().map(|table| &table[range.clone()]);
                     turn_rows(isa, pairs, x, d, tables, repeat, y)
                 }
-            })
-        }, else if let Some([cos, sin]) = &self.wide {
+            }?)
+        }, else {
+            let Some([cos, sin]) = &self.wide else { return Err(no_code(dtype)) };
             if let Some(x) = x {
                 y.copy_from_slice(x);
             }
             for (r, y) in cast_slice_mut::<u8, f64>(y).chunks_exact_mut(d).enumerate() {
                 turn_wide(self.form, y, &cos[at + r / repeat * (d / 2)..], &sin[at + r / repeat * (d / 2)..]);
             }
+            Ok(())
         })
     }
 }
@@ -113,7 +115,7 @@ fn turn_wide(form: RopeForm, y: &mut [f64], cos: &[f64], sin: &[f64]) {
 }
 
 /// Rotates from `x` into `y`; without `x`, in place.
-fn rope(
+pub(super) fn rope(
     form: RopeForm,
     start: usize,
     x: Option<Raw<'_>>,
@@ -137,27 +139,27 @@ fn rope(
     };
     if let Some((x, ly)) = by_block {
         let (count, repeat) = if form == RopeForm::HalfThd { (1, n2) } else { (n2, 1) };
-        each(y.under(ly), 2 * n2 * d, &|[scratch, ..], i, y| {
+        return each("rope", y.under(ly), 2 * n2 * d, &|[scratch, ..], i, y| {
             let x = x.as_ref().map(|x| row(x, i, scratch));
-            angles.turn(dtype, angles.at(i * n2), (count, repeat), x, y);
+            angles.turn(dtype, angles.at(i * n2), (count, repeat), x, y)
         });
-        return Ok(());
     }
-    each(y, 2 * d, &|[scratch, ..], i, y| {
+    each("rope", y, 2 * d, &|[scratch, ..], i, y| {
         let x = x.as_ref().map(|x| row(x, i, scratch));
-        angles.turn(dtype, angles.at(i), (1, 1), x, y);
-    });
-    Ok(())
+        angles.turn(dtype, angles.at(i), (1, 1), x, y)
+    })
 }
 
 impl<T: Float, C: Float> Kernel<Rope<T, C>> for Cpu {
-    fn compute(&self, op: &Rope<T, C>, a: &mut RopeArgs<'_, Host, T, C>) -> Result<()> {
+    fn compute(&self, call: Call<'_, '_, Rope<T, C>, Host>) -> Result<()> {
+        let (op, a) = call.into_parts();
         let (x, cos, sin) = (Raw::of(&a.x), Raw::of(&a.cos), Raw::of(&a.sin));
         rope(op.form, op.start, Some(x), cos, sin, RawMut::of(&mut a.y))
     }
 }
 impl<T: Float, C: Float> Kernel<RopeInplace<T, C>> for Cpu {
-    fn compute(&self, op: &RopeInplace<T, C>, a: &mut RopeInplaceArgs<'_, Host, T, C>) -> Result<()> {
+    fn compute(&self, call: Call<'_, '_, RopeInplace<T, C>, Host>) -> Result<()> {
+        let (op, a) = call.into_parts();
         rope(op.form, op.start, None, Raw::of(&a.cos), Raw::of(&a.sin), RawMut::of(&mut a.x))
     }
 }

@@ -4,7 +4,7 @@
 //! disjoint because an output's layout repeats no element and each row is visited once. Nothing
 //! here is generic over element types, so it is compiled once.
 use super::threads;
-use super::vectors::{on_vector, told};
+use super::vectors::{Done, Fault, on_vector, report};
 use crate::host::raw::{Raw, RawMut};
 use core::marker::PhantomData;
 use ops_core::{Error, Layout, Result};
@@ -83,10 +83,14 @@ struct Sink<'a> {
 unsafe impl Sync for Sink<'_> {}
 
 impl<'a> Sink<'a> {
-    fn new(y: RawMut<'a>) -> Self {
-        debug_assert!(y.layout.fits(y.bytes.len() / y.size) && y.layout.is_injective());
+    /// An output that lies in its memory and repeats no element. The gate has checked this for the operand as the caller
+    /// gave it; here it is checked of the layout that the kernel made of it, since the safety of threads rests on it.
+    fn new(y: RawMut<'a>) -> core::result::Result<Self, Fault> {
+        if y.size == 0 || !y.layout.fits(y.bytes.len() / y.size) || !y.layout.is_injective() {
+            return Err("an output reaches beyond its memory or repeats an element".into());
+        }
         let (data, len) = (y.bytes.as_mut_ptr(), y.bytes.len());
-        Sink { data, len, size: y.size, layout: y.layout, of: PhantomData }
+        Ok(Sink { data, len, size: y.size, layout: y.layout, of: PhantomData })
     }
 
     /// The bytes of `n` elements from position `p`.
@@ -104,7 +108,7 @@ impl<'a> Sink<'a> {
     ///
     /// # Safety
     /// No two calls for the same row may overlap in time.
-    unsafe fn row(&self, i: usize, scratch: &mut Scratch, f: &mut dyn FnMut(&mut [u8])) {
+    unsafe fn row(&self, i: usize, scratch: &mut Scratch, f: &mut dyn FnMut(&mut [u8]) -> Done) -> Done {
         let (first, n, stride) =
             (row_position(&self.layout, i), self.layout.last(), self.layout.last_stride());
         if self.layout.is_last_contiguous() {
@@ -118,11 +122,12 @@ impl<'a> Sink<'a> {
             // SAFETY: the element belongs to this row alone.
             copy_element(to, unsafe { self.elements(position(j), 1) });
         }
-        f(gathered);
+        f(gathered)?;
         for (j, from) in gathered.chunks_exact(self.size).enumerate() {
             // SAFETY: as above.
             copy_element(unsafe { self.elements(position(j), 1) }, from);
         }
+        Ok(())
     }
 }
 
@@ -133,55 +138,78 @@ pub(super) struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    pub(super) fn new(y: RawMut<'a>) -> Self {
+    pub(super) fn new(y: RawMut<'a>) -> core::result::Result<Self, Fault> {
         let taken = (0..count(&y.layout)).map(|_| AtomicBool::new(false)).collect();
-        Rows { sink: Sink::new(y), taken }
+        Ok(Rows { sink: Sink::new(y)?, taken })
     }
 
-    /// Calls `f` with row `i`, through `scratch` where it does not stand in one piece. A row that was written before is left alone.
-    pub(super) fn write(&self, i: usize, scratch: &mut Scratch, f: &mut dyn FnMut(&mut [u8])) {
-        let first = self.taken.get(i).is_some_and(|taken| !taken.swap(true, Ordering::AcqRel));
-        debug_assert!(first, "row {i} is written twice, or there is none");
-        if first {
-            // SAFETY: the flag lets every row pass once.
-            unsafe { self.sink.row(i, scratch, f) };
+    /// Calls `f` with row `i`, through `scratch` where it does not stand in one piece. Each row can be written once.
+    pub(super) fn write(
+        &self,
+        i: usize,
+        scratch: &mut Scratch,
+        f: &mut dyn FnMut(&mut [u8]) -> Done,
+    ) -> Done {
+        if self.taken.get(i).is_none_or(|taken| taken.swap(true, Ordering::AcqRel)) {
+            return Err("a row of the output is written twice, or there is none".into());
         }
+        // SAFETY: the flag lets every row pass once.
+        unsafe { self.sink.row(i, scratch, f) }
     }
 }
 
 /// What is done with a row: its number and bytes, and memory for rows of other operands.
-type RowFn<'f> = &'f (dyn Fn(&mut [Scratch; 3], usize, &mut [u8]) + Sync);
+type RowFn<'f> = &'f (dyn Fn(&mut [Scratch; 3], usize, &mut [u8]) -> Done + Sync);
 /// As [`RowFn`], for the rows of two outputs.
-type PairFn<'f> = &'f (dyn Fn(&mut [Scratch; 3], usize, &mut [u8], &mut [u8]) + Sync);
+type PairFn<'f> = &'f (dyn Fn(&mut [Scratch; 3], usize, &mut [u8], &mut [u8]) -> Done + Sync);
 /// What is done with a run of each input and of the output.
-type MapFn<'f, const N: usize> = &'f (dyn Fn([&[u8]; N], &mut [u8]) + Sync);
+type MapFn<'f, const N: usize> = &'f (dyn Fn([&[u8]; N], &mut [u8]) -> Done + Sync);
 
 /// Calls `f(i, row)` for every row of `y`, on threads where it pays; a row costs about `cost` elements.
 ///
 /// The row holds the output's present values. The scratch memory is the task's own.
-pub(super) fn each(y: RawMut<'_>, cost: usize, f: RowFn<'_>) {
+pub(super) fn each(op: &'static str, y: RawMut<'_>, cost: usize, f: RowFn<'_>) -> Result<()> {
+    report(op, each_row(y, cost, f))
+}
+
+fn each_row(y: RawMut<'_>, cost: usize, f: RowFn<'_>) -> Done {
     let rows = count(&y.layout);
-    let sink = Sink::new(y);
+    let sink = Sink::new(y)?;
     threads::split(rows, cost, &|range| {
         let (mut own, mut lent) = (Scratch::default(), Default::default());
         for i in range {
             // SAFETY: `split` hands out every row once.
-            unsafe { sink.row(i, &mut own, &mut |row| f(&mut lent, i, row)) };
+            unsafe { sink.row(i, &mut own, &mut |row| f(&mut lent, i, row)) }?;
         }
-    });
+        Ok(())
+    })
 }
 
 /// [`each`] for two outputs of one shape: row `i` of both.
-pub(super) fn each_pair(y: RawMut<'_>, z: RawMut<'_>, cost: usize, f: PairFn<'_>) {
+pub(super) fn each_pair(
+    op: &'static str,
+    y: RawMut<'_>,
+    z: RawMut<'_>,
+    cost: usize,
+    f: PairFn<'_>,
+) -> Result<()> {
+    report(op, each_row_pair(y, z, cost, f))
+}
+
+fn each_row_pair(y: RawMut<'_>, z: RawMut<'_>, cost: usize, f: PairFn<'_>) -> Done {
+    if y.layout.shape() != z.layout.shape() {
+        return Err("two outputs that should have one shape have two".into());
+    }
     let rows = count(&y.layout);
-    let (ys, zs) = (Sink::new(y), Sink::new(z));
+    let (ys, zs) = (Sink::new(y)?, Sink::new(z)?);
     threads::split(rows, cost, &|range| {
         let (mut a, mut b, mut lent) = (Scratch::default(), Scratch::default(), Default::default());
         for i in range {
             // SAFETY: `split` hands out every row once; the two outputs are different slices.
-            unsafe { ys.row(i, &mut a, &mut |y| zs.row(i, &mut b, &mut |z| f(&mut lent, i, y, z))) };
+            unsafe { ys.row(i, &mut a, &mut |y| zs.row(i, &mut b, &mut |z| f(&mut lent, i, y, z))) }?;
         }
-    });
+        Ok(())
+    })
 }
 
 /// Elements of a run at least: enough to hide the loop around it.
@@ -202,12 +230,13 @@ fn run_length(units: usize, unit: usize) -> usize {
 /// A unit of 1 is for functions that look at one element of each operand: axes merge as far as all
 /// operands allow. Runs are longer than a row only where all operands are contiguous.
 pub(super) fn map<const N: usize>(
+    op: &'static str,
     x: [Raw<'_>; N],
     mut y: RawMut<'_>,
     unit: usize,
     cost: usize,
     f: MapFn<'_, N>,
-) {
+) -> Result<()> {
     let len = y.layout.len();
     let flat = y.layout.is_contiguous() && x.iter().all(|x| x.layout.is_contiguous());
     if flat && len > 0 && unit > 0 {
@@ -215,15 +244,16 @@ pub(super) fn map<const N: usize>(
         let whole = len / run * run;
         for (start, dims) in [(0, [len / run, run]), (whole, [1, len - whole])] {
             let part = |l: &Layout| Layout::strided(&dims, &[dims[1] as isize, 1], l.extent().start + start);
-            let (Ok(ly), Ok(lx)) = (part(&y.layout), each_layout(&x, part)) else { return };
+            let (ly, lx) = (part(&y.layout)?, each_layout(&x, part)?);
             if !ly.is_empty() {
-                map_rows(core::array::from_fn(|i| x[i].under(lx[i])), y.reborrow().under(ly), cost, f);
+                let x = core::array::from_fn(|i| x[i].under(lx[i]));
+                map_rows(op, x, y.reborrow().under(ly), cost, f)?;
             }
         }
-        return;
+        return Ok(());
     }
     if unit != 1 {
-        return map_rows(x, y, cost, f);
+        return map_rows(op, x, y, cost, f);
     }
     let mut all = [&y.layout; 4];
     for (slot, x) in all[1..].iter_mut().zip(&x) {
@@ -231,7 +261,7 @@ pub(super) fn map<const N: usize>(
     }
     let merged = Layout::merged(all);
     let x = core::array::from_fn(|i| x[i].under(merged[i + 1]));
-    map_rows(x, y.under(merged[0]), cost, f);
+    map_rows(op, x, y.under(merged[0]), cost, f)
 }
 
 fn each_layout<const N: usize>(
@@ -245,13 +275,20 @@ fn each_layout<const N: usize>(
     Ok(layouts)
 }
 
-fn map_rows<const N: usize>(x: [Raw<'_>; N], y: RawMut<'_>, cost: usize, f: MapFn<'_, N>) {
+fn map_rows<const N: usize>(
+    op: &'static str,
+    x: [Raw<'_>; N],
+    y: RawMut<'_>,
+    cost: usize,
+    f: MapFn<'_, N>,
+) -> Result<()> {
+    const { assert!(N <= 3, "a task has scratch memory for rows of three operands") }
     let n = y.layout.last();
-    each(y, n.saturating_mul(cost), &|scratch, i, out| {
+    each(op, y, n.saturating_mul(cost), &|scratch, i, out| {
         let mut free = scratch.iter_mut();
         let rows = x.each_ref().map(|x| free.next().map_or(&[][..], |s| row(x, i, s)));
-        f(rows, out);
-    });
+        f(rows, out)
+    })
 }
 
 /// The elements in row-major order: in place where they stand so, else a copy, aligned as the original.
@@ -272,7 +309,7 @@ pub(super) fn widened<'a>(x: &Raw<'a>) -> Result<Cow<'a, [f32]>> {
     }
     on_vector!(x.dtype, T => {
         let mut wide = zeros::<f32>(x.layout.len())?;
-        told("cast", ops_simd::cast(ops_simd::Isa::best(), &packed::<T>(x)?, &mut wide, ops_simd::Store::Cached))?;
+        report("cast", ops_simd::cast(ops_simd::Isa::best(), &packed::<T>(x)?, &mut wide, ops_simd::Store::Cached))?;
         Ok(Cow::Owned(wide))
     }, else {
         let mut wide = reserve(x.layout.len())?;
@@ -332,4 +369,59 @@ pub(super) fn zeros<T: ops_core::Element>(len: usize) -> Result<Vec<T>> {
     let mut v = reserve(len)?;
     v.resize(len, T::zeroed());
     Ok(v)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ops_core::DType;
+
+    fn output<'a>(bytes: &'a mut [u8], dims: &[usize], strides: &[isize]) -> RawMut<'a> {
+        let layout = Layout::strided(dims, strides, 0).unwrap();
+        RawMut { bytes, size: 1, dtype: DType::U8, layout }
+    }
+
+    #[test]
+    fn an_output_whose_rows_coincide_is_refused_before_any_thread_sees_it() {
+        let mut bytes = [7u8; 64];
+        let untouched =
+            |_: &mut [Scratch; 3], _: usize, _: &mut [u8]| -> Done { unreachable!("a row was handed out") };
+        // A broadcast output: all rows are one. And rows that share elements, and rows outside the memory.
+        for (dims, strides) in [([64, 8], [0, 1]), ([8, 8], [4, 1]), ([9, 8], [8, 1])] {
+            let done = each("copy", output(&mut bytes, &dims, &strides), 1 << 20, &untouched);
+            assert!(
+                matches!(done, Err(Error::Device { call: "copy", .. })),
+                "{dims:?} {strides:?}: {done:?}"
+            );
+        }
+        let other = |_: &mut [Scratch; 3], _: usize, _: &mut [u8], _: &mut [u8]| -> Done { unreachable!() };
+        let mut more = [7u8; 64];
+        let (y, z) = (output(&mut bytes, &[8, 8], &[8, 1]), output(&mut more, &[4, 16], &[16, 1]));
+        assert!(each_pair("add_rms_norm", y, z, 1 << 20, &other).is_err(), "outputs of two shapes");
+    }
+
+    #[test]
+    fn a_row_is_written_once() {
+        let mut bytes = [0u8; 16];
+        let rows = Rows::new(output(&mut bytes, &[2, 8], &[8, 1])).unwrap();
+        let fill = |i: usize| {
+            rows.write(i, &mut Scratch::default(), &mut |row| {
+                row.fill(1);
+                Ok(())
+            })
+        };
+        assert!(fill(1).is_ok() && fill(1).is_err() && fill(2).is_err() && fill(0).is_ok());
+    }
+
+    #[test]
+    fn a_fault_in_a_row_is_the_error_of_the_call() {
+        let mut bytes = [0u8; 64];
+        let x =
+            Raw { bytes: &[1; 64], size: 1, dtype: DType::U8, layout: Layout::contiguous(&[8, 8]).unwrap() };
+        for strides in [[8, 1], [1, 8]] {
+            let done =
+                map("silu", [x], output(&mut bytes, &[8, 8], &strides), 8, 1 << 20, &|_, _| Err("no".into()));
+            assert!(matches!(done, Err(Error::Device { call: "silu", .. })), "{done:?}");
+        }
+    }
 }

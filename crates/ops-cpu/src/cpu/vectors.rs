@@ -1,5 +1,5 @@
 //! The border to the vector kernels: their types, their errors, how outputs are stored.
-use ops_core::{Error, Result};
+use ops_core::{DType, Error, Result};
 use ops_simd::Store;
 
 /// Calls `$body` with `$T` standing for the type that `$dtype` names, if vector kernels have it.
@@ -32,12 +32,37 @@ pub(super) fn store(bytes: usize) -> Store {
     if bytes >= STREAMED { Store::Stream } else { Store::Cached }
 }
 
-/// Vector kernels check the lengths that this backend computed; a refusal is a fault here, told as such.
-pub(super) fn told(op: &'static str, result: core::result::Result<(), ops_simd::Error>) -> Result<()> {
-    result.map_err(|e| Error::Device { backend: "cpu", call: op, status: e.to_string() })
+/// A bug of this backend that a kernel noticed: lengths that do not fit, a type that the op's rule does not allow.
+///
+/// It reaches the caller as [`Error::Device`], since an output that was not written must not look like a result.
+#[derive(Debug)]
+pub(super) struct Fault(String);
+
+impl From<ops_simd::Error> for Fault {
+    fn from(e: ops_simd::Error) -> Self {
+        Fault(e.to_string())
+    }
+}
+impl From<&'static str> for Fault {
+    fn from(what: &'static str) -> Self {
+        Fault(what.into())
+    }
 }
 
-/// As [`told`], in loops on threads: the lengths are right by construction.
-pub(super) fn sure(result: core::result::Result<(), ops_simd::Error>) {
-    debug_assert!(result.is_ok(), "{result:?}");
+/// What a task on a thread returns.
+pub(super) type Done = core::result::Result<(), Fault>;
+
+/// The kernel has no code for elements of this type.
+pub(super) fn no_code(dtype: DType) -> Fault {
+    Fault(format!("no code for elements of {dtype}"))
+}
+
+/// For code that takes what it does not know for f64.
+pub(super) fn only_f64(dtype: DType) -> Done {
+    if dtype == DType::F64 { Ok(()) } else { Err(no_code(dtype)) }
+}
+
+/// A fault as the error of the op's call.
+pub(super) fn report<T>(op: &'static str, result: core::result::Result<T, impl Into<Fault>>) -> Result<T> {
+    result.map_err(|e| Error::Device { backend: "cpu", call: op, status: e.into().0 })
 }

@@ -1,5 +1,5 @@
 //! Host memory as a [`Space`], and what the two backends in it share.
-use ops_core::{Backend, Element, Error, Layout, Op, Result, Space, TensorMut, TensorRef};
+use ops_core::{Backend, Call, Element, Error, Layout, Op, Result, Space, TensorMut, TensorRef};
 
 mod buffer;
 mod queue;
@@ -76,11 +76,12 @@ impl Space for Host {
 /// [`Execute`](ops_core::Execute) follows from it. Crates with ops of their own implement it for
 /// [`Cpu`](crate::Cpu) and [`Reference`](crate::Reference) alike.
 pub trait Kernel<O: Op>: Backend<Space = Host> {
-    /// Computes the op. The arguments are checked: shapes fit, views lie inside their memory.
+    /// Computes the op. The arguments are checked: shapes fit, views lie inside their memory, no output overlaps itself.
+    /// Only the gate, [`Backend::run`], makes a [`Call`], so no program reaches a kernel with other arguments.
     ///
     /// # Errors
     /// What the shape rule cannot see: [`ops_core::Error::Index`].
-    fn compute(&self, op: &O, args: &mut O::Args<'_, Host>) -> Result<()>;
+    fn compute(&self, call: Call<'_, '_, O, Host>) -> Result<()>;
 }
 
 /// Gives a backend [`Execute`] for everything it has a [`Kernel`] for.
@@ -96,8 +97,7 @@ macro_rules! execute_kernels {
             }
             #[inline]
             fn execute(&self, call: ops_core::Call<'_, '_, O, $crate::host::Host>) -> ops_core::Result<()> {
-                let (op, args) = call.into_parts();
-                $crate::host::Kernel::compute(self, op, args)
+                $crate::host::Kernel::compute(self, call)
             }
         }
     };

@@ -3,8 +3,7 @@
 //! Kernels on these are compiled once, with this crate, and not again for every type in every
 //! program that calls them: what is generic is a few lines that take a typed operand apart.
 use crate::Host;
-use ops_core::quant::Block;
-use ops_core::{DType, Element, Error, Layout, Result, Scalar, TensorMut, TensorRef, View, Wide};
+use ops_core::{BlockInfo, DType, Element, Error, Layout, Result, Scalar, TensorMut, TensorRef, View, Wide};
 
 /// An operand to read.
 #[derive(Clone, Copy)]
@@ -74,6 +73,31 @@ macro_rules! on_num {
     };
 }
 
+/// As [`on_num`], for the float types that are computed in.
+macro_rules! on_float {
+    ($dtype:expr, $T:ident => $body:expr, else $otherwise:expr) => {
+        match $dtype {
+            ops_core::DType::F64 => {
+                type $T = f64;
+                $body
+            }
+            ops_core::DType::F32 => {
+                type $T = f32;
+                $body
+            }
+            ops_core::DType::F16 => {
+                type $T = ops_core::f16;
+                $body
+            }
+            ops_core::DType::BF16 => {
+                type $T = ops_core::bf16;
+                $body
+            }
+            _ => $otherwise,
+        }
+    };
+}
+
 /// As [`on_num`], for every type but blocks.
 macro_rules! on_scalar {
     ($dtype:expr, $T:ident => $body:expr, else $otherwise:expr) => {
@@ -86,7 +110,13 @@ macro_rules! on_scalar {
         }
     };
 }
-pub(crate) use {on_num, on_scalar};
+pub(crate) use {on_float, on_num, on_scalar};
+
+/// What kernels of numbers say of an element that is none: no op's rule lets one through, since [`Scalar`] is sealed.
+#[cold]
+fn no_number(dtype: DType) -> ! {
+    unreachable!("{dtype} is no number, and operands of numbers are of a `Scalar`, which is sealed")
+}
 
 /// The element of `T` at position `p`.
 fn read<T: Element>(bytes: &[u8], p: usize) -> T {
@@ -97,12 +127,12 @@ fn read<T: Element>(bytes: &[u8], p: usize) -> T {
 impl<'a> Raw<'a> {
     pub(crate) fn of<T: Element>(x: &TensorRef<'a, Host, T>) -> Self {
         let bytes = bytemuck::cast_slice(x.data());
-        Raw { bytes, size: size_of::<T>(), dtype: T::DTYPE, layout: *x.layout() }
+        Raw { bytes, size: size_of::<T>(), dtype: DType::of::<T>(), layout: *x.layout() }
     }
     /// One row of elements.
     pub(crate) fn row<T: Element>(x: &'a [T]) -> Result<Self> {
         let layout = Layout::contiguous(&[x.len()])?;
-        Ok(Raw { bytes: bytemuck::cast_slice(x), size: size_of::<T>(), dtype: T::DTYPE, layout })
+        Ok(Raw { bytes: bytemuck::cast_slice(x), size: size_of::<T>(), dtype: DType::of::<T>(), layout })
     }
     pub(crate) fn optional<T: Element>(x: &Option<TensorRef<'a, Host, T>>) -> Option<Self> {
         x.as_ref().map(Raw::of)
@@ -128,7 +158,7 @@ impl<'a> Raw<'a> {
     }
     /// The number at position `p`.
     pub(crate) fn wide(&self, p: usize) -> Wide {
-        on_scalar!(self.dtype, T => read::<T>(self.bytes, p).to_wide(), else Wide::Float(f64::NAN))
+        on_scalar!(self.dtype, T => read::<T>(self.bytes, p).to_wide(), else no_number(self.dtype))
     }
     /// The number at position `p`, widened.
     pub(crate) fn f64(&self, p: usize) -> f64 {
@@ -157,7 +187,7 @@ impl<'a> RawMut<'a> {
         RawMut {
             bytes: bytemuck::cast_slice_mut(y.data_mut()),
             size: size_of::<T>(),
-            dtype: T::DTYPE,
+            dtype: DType::of::<T>(),
             layout,
         }
     }
@@ -181,7 +211,7 @@ impl<'a> RawMut<'a> {
     }
     /// Stores a number by the cast rules.
     pub(crate) fn set_wide(&mut self, p: usize, wide: Wide) {
-        on_scalar!(self.dtype, T => self.element(p).copy_from_slice(bytemuck::bytes_of(&T::from_wide(wide))), else ());
+        on_scalar!(self.dtype, T => self.element(p).copy_from_slice(bytemuck::bytes_of(&T::from_wide(wide))), else no_number(self.dtype));
     }
     /// Stores a number, rounded once.
     pub(crate) fn set(&mut self, p: usize, v: f64) {
@@ -199,27 +229,16 @@ impl<'a> RawMut<'a> {
     }
     /// What a number becomes when it is stored here.
     pub(crate) fn rounded(&self, v: f64) -> f64 {
-        on_scalar!(self.dtype, T => T::from_f64(v).to_f64(), else v)
+        on_scalar!(self.dtype, T => T::from_f64(v).to_f64(), else no_number(self.dtype))
     }
 }
 
-/// A block format as values: what kernels on raw blocks need of it.
-#[derive(Clone, Copy)]
-pub(crate) struct Format {
-    /// Values in a block.
-    pub(crate) len: usize,
-    /// The values of the block in these bytes.
-    pub(crate) dequantize: fn(&[u8], &mut [f32]),
-    /// The nearest block, into these bytes.
-    pub(crate) quantize: fn(&[f32], &mut [u8]),
-}
-
-impl Format {
-    pub(crate) fn of<Q: Block>() -> Self {
-        Format {
-            len: Q::LEN,
-            dequantize: |bytes, values| bytemuck::pod_read_unaligned::<Q>(bytes).dequantize(values),
-            quantize: |values, bytes| bytes.copy_from_slice(bytemuck::bytes_of(&Q::quantize(values))),
+/// The format of an operand of blocks.
+pub(crate) fn block_info(op: &'static str, dtype: DType) -> Result<&'static BlockInfo> {
+    match dtype {
+        DType::Block(info) => Ok(info),
+        other => {
+            Err(Error::Device { backend: "cpu", call: op, status: format!("{other} is no block format") })
         }
     }
 }
@@ -230,10 +249,11 @@ pub(crate) fn resolve(op: &'static str, ids: Raw<'_>, bound: usize) -> Result<Ve
         DType::U8 => u8::MAX.into(),
         DType::U32 => u32::MAX.into(),
         DType::I32 => i32::MAX.into(),
-        _ => i64::MAX,
+        DType::I64 => i64::MAX,
+        dtype => unreachable!("{dtype} is no index type, and indices are of an `Index`, which is sealed"),
     };
     let row = |(position, p): (usize, usize)| {
-        let Wide::Int(index) = ids.wide(p) else { return Ok(None) };
+        let Wide::Int(index) = ids.wide(p) else { no_number(ids.dtype) };
         if index == none {
             return Ok(None);
         }

@@ -3,8 +3,8 @@ use super::{Reference, line, max};
 use crate::host::raw::{Raw, RawMut};
 use crate::{Host, Kernel};
 use core::ops::Range;
-use ops_core::ops::{Attention, AttentionArgs};
-use ops_core::{DType, Float, Mask, Result};
+use ops_core::ops::Attention;
+use ops_core::{Call, DType, Error, Float, Mask, Result};
 
 /// What attention reads.
 struct Operands<'a> {
@@ -32,8 +32,10 @@ fn bias(mask: Raw<'_>, index: [usize; 4]) -> f64 {
     }
 }
 
-fn attention(a: &Operands<'_>, visible: impl Fn(usize) -> Range<usize>, mut o: RawMut<'_>) {
-    let &[batch, heads, t, d] = a.q.dims() else { return };
+fn attention(a: &Operands<'_>, visible: impl Fn(usize) -> Range<usize>, mut o: RawMut<'_>) -> Result<()> {
+    let &[batch, heads, t, d] = a.q.dims() else {
+        return Err(Error::shape("attention", "q", &a.q.layout, "[b, h, t, d]"));
+    };
     let (s, group, lo) = (a.k.dims()[2], heads / a.k.dims()[1].max(1), o.layout);
     for (b, h, i) in (0..batch).flat_map(|b| (0..heads).flat_map(move |h| (0..t).map(move |i| (b, h, i)))) {
         let q = features(a.q, [b, h, i]);
@@ -58,16 +60,17 @@ fn attention(a: &Operands<'_>, visible: impl Fn(usize) -> Range<usize>, mut o: R
         }
         o.scatter(line(&lo, 3, lo.position(&[b, h, i])), sum);
     }
+    Ok(())
 }
 
 impl<T: Float, M: Mask> Kernel<Attention<T, M>> for Reference {
-    fn compute(&self, op: &Attention<T, M>, a: &mut AttentionArgs<'_, Host, T, M>) -> Result<()> {
+    fn compute(&self, call: Call<'_, '_, Attention<T, M>, Host>) -> Result<()> {
+        let (op, a) = call.into_parts();
         let (q, k, v) = (Raw::of(&a.q), Raw::of(&a.k), Raw::of(&a.v));
         let (mask, alibi) = (Raw::optional(&a.mask), Raw::optional(&a.alibi));
         let operands =
             Operands { q, k, v, mask, alibi, scale: op.scale_for(q.layout.last()), softcap: op.softcap };
         let (t, s) = (q.dims()[2], k.dims()[2]);
-        attention(&operands, |i| op.visible(i, t, s), RawMut::of(&mut a.o));
-        Ok(())
+        attention(&operands, |i| op.visible(i, t, s), RawMut::of(&mut a.o))
     }
 }

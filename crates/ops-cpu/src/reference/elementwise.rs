@@ -4,10 +4,9 @@ use crate::host::raw::{Raw, RawMut, on_num};
 use crate::{Host, Kernel};
 use core::f64::consts::{FRAC_1_SQRT_2, FRAC_2_PI};
 use ops_core::ops::{
-    Affine, AffineArgs, AffineInplace, AffineInplaceArgs, Binary, BinaryArgs, BinaryFn, Cast, CastArgs, Copy,
-    CopyArgs, Fill, FillArgs, Glu, GluArgs, GluFn, Unary, UnaryArgs, UnaryFn, Where, WhereArgs,
+    Affine, AffineInplace, Binary, BinaryFn, Cast, Copy, Fill, Glu, GluFn, Unary, UnaryFn, Where,
 };
-use ops_core::{DType, Element, Error, Float, Index, Num, Reason, Result, Scalar, Wide};
+use ops_core::{Call, DType, Element, Error, Float, Index, Num, Reason, Result, Scalar, Wide};
 
 fn sigmoid(x: f64) -> f64 {
     1.0 / (1.0 + (-x).exp())
@@ -29,44 +28,52 @@ pub(crate) fn unknown(op: &'static str) -> Error {
     Error::Unsupported { op, backend: "cpu", reason: Reason::Missing }
 }
 
-/// The functions that only floats have.
-fn of_float(f: UnaryFn, x: f64) -> f64 {
-    match f {
-        UnaryFn::Sigmoid => sigmoid(x),
-        UnaryFn::Silu => silu(x),
-        UnaryFn::Gelu => gelu(x),
-        UnaryFn::GeluErf => gelu_erf(x),
-        UnaryFn::Tanh => x.tanh(),
-        UnaryFn::Erf => libm::erf(x),
-        UnaryFn::Exp => x.exp(),
-        UnaryFn::Log => x.ln(),
-        UnaryFn::Sin => x.sin(),
-        UnaryFn::Cos => x.cos(),
-        UnaryFn::Sqrt => x.sqrt(),
-        UnaryFn::Recip => 1.0 / x,
-        UnaryFn::Floor => x.floor(),
-        UnaryFn::Ceil => x.ceil(),
-        UnaryFn::Round => x.round(),
-        _ => f64::NAN,
-    }
+/// The functions that only floats have; `None` for one that this backend does not know.
+fn of_float(f: UnaryFn) -> Option<fn(f64) -> f64> {
+    Some(match f {
+        UnaryFn::Sigmoid => sigmoid,
+        UnaryFn::Silu => silu,
+        UnaryFn::Gelu => gelu,
+        UnaryFn::GeluErf => gelu_erf,
+        UnaryFn::Tanh => f64::tanh,
+        UnaryFn::Erf => libm::erf,
+        UnaryFn::Exp => f64::exp,
+        UnaryFn::Log => f64::ln,
+        UnaryFn::Sin => f64::sin,
+        UnaryFn::Cos => f64::cos,
+        UnaryFn::Sqrt => f64::sqrt,
+        UnaryFn::Recip => f64::recip,
+        UnaryFn::Floor => f64::floor,
+        UnaryFn::Ceil => f64::ceil,
+        UnaryFn::Round => f64::round,
+        _ => return None,
+    })
 }
 
-pub(crate) fn of_num<T: Num>(f: UnaryFn, x: T) -> T {
-    match f {
-        UnaryFn::Neg => x.neg(),
-        UnaryFn::Abs => x.abs(),
-        UnaryFn::Sqr => x.mul(x),
-        UnaryFn::Relu => x.relu(),
-        UnaryFn::Sign => x.sign(),
-        f => T::from_f64(of_float(f, x.to_f64())),
-    }
+/// The function on `T`; `None` for one that this backend does not know.
+pub(crate) fn of_num<T: Num>(f: UnaryFn) -> Option<impl Fn(T) -> T> {
+    let number: Option<fn(T) -> T> = match f {
+        UnaryFn::Neg => Some(T::neg),
+        UnaryFn::Abs => Some(T::abs),
+        UnaryFn::Sqr => Some(|x| x.mul(x)),
+        UnaryFn::Relu => Some(T::relu),
+        UnaryFn::Sign => Some(T::sign),
+        _ => None,
+    };
+    let float = if number.is_none() { Some(of_float(f)?) } else { None };
+    Some(move |x: T| match (number, float) {
+        (Some(number), _) => number(x),
+        (None, Some(float)) => T::from_f64(float(x.to_f64())),
+        (None, None) => unreachable!("one of the two is there, as checked above"),
+    })
 }
 
 fn unary(f: UnaryFn, x: Raw<'_>, mut y: RawMut<'_>) -> Result<()> {
     let positions = x.layout.positions().zip(y.layout.positions());
     on_num!(x.dtype, T => {
+        let f = of_num::<T>(f).ok_or_else(|| unknown(f.name()))?;
         let (x, y) = (x.slice::<T>(), y.slice::<T>());
-        positions.for_each(|(p, q)| y[q] = of_num(f, x[p]));
+        positions.for_each(|(p, q)| y[q] = f(x[p]));
         Ok(())
     }, else Err(unknown(f.name())))
 }
@@ -137,52 +144,61 @@ fn choose(cond: Raw<'_>, on_true: Raw<'_>, on_false: Raw<'_>, mut y: RawMut<'_>)
 }
 
 impl<T: Num> Kernel<Unary<T>> for Reference {
-    fn compute(&self, op: &Unary<T>, a: &mut UnaryArgs<'_, Host, T>) -> Result<()> {
+    fn compute(&self, call: Call<'_, '_, Unary<T>, Host>) -> Result<()> {
+        let (op, a) = call.into_parts();
         unary(op.function(), Raw::of(&a.x), RawMut::of(&mut a.y))
     }
 }
 impl<T: Num> Kernel<Binary<T>> for Reference {
-    fn compute(&self, op: &Binary<T>, a: &mut BinaryArgs<'_, Host, T>) -> Result<()> {
+    fn compute(&self, call: Call<'_, '_, Binary<T>, Host>) -> Result<()> {
+        let (op, a) = call.into_parts();
         binary(op.function(), Raw::of(&a.a), Raw::of(&a.b), RawMut::of(&mut a.y))
     }
 }
 impl<T: Float> Kernel<Glu<T>> for Reference {
-    fn compute(&self, op: &Glu<T>, a: &mut GluArgs<'_, Host, T>) -> Result<()> {
+    fn compute(&self, call: Call<'_, '_, Glu<T>, Host>) -> Result<()> {
+        let (op, a) = call.into_parts();
         glu(op.function(), Raw::of(&a.gate), Raw::of(&a.up), RawMut::of(&mut a.y))
     }
 }
 impl<T: Num> Kernel<Affine<T>> for Reference {
-    fn compute(&self, op: &Affine<T>, a: &mut AffineArgs<'_, Host, T>) -> Result<()> {
+    fn compute(&self, call: Call<'_, '_, Affine<T>, Host>) -> Result<()> {
+        let (op, a) = call.into_parts();
         affine(Some(Raw::of(&a.x)), RawMut::of(&mut a.y), op.mul, op.add);
         Ok(())
     }
 }
 impl<T: Num> Kernel<AffineInplace<T>> for Reference {
-    fn compute(&self, op: &AffineInplace<T>, a: &mut AffineInplaceArgs<'_, Host, T>) -> Result<()> {
+    fn compute(&self, call: Call<'_, '_, AffineInplace<T>, Host>) -> Result<()> {
+        let (op, a) = call.into_parts();
         affine(None, RawMut::of(&mut a.x), op.mul, op.add);
         Ok(())
     }
 }
 impl<A: Scalar, B: Scalar> Kernel<Cast<A, B>> for Reference {
-    fn compute(&self, _: &Cast<A, B>, a: &mut CastArgs<'_, Host, A, B>) -> Result<()> {
+    fn compute(&self, call: Call<'_, '_, Cast<A, B>, Host>) -> Result<()> {
+        let (_, a) = call.into_parts();
         cast(Raw::of(&a.x), RawMut::of(&mut a.y));
         Ok(())
     }
 }
 impl<T: Element> Kernel<Copy<T>> for Reference {
-    fn compute(&self, _: &Copy<T>, a: &mut CopyArgs<'_, Host, T>) -> Result<()> {
+    fn compute(&self, call: Call<'_, '_, Copy<T>, Host>) -> Result<()> {
+        let (_, a) = call.into_parts();
         copy(Raw::of(&a.x), RawMut::of(&mut a.y));
         Ok(())
     }
 }
 impl<T: Element> Kernel<Fill<T>> for Reference {
-    fn compute(&self, op: &Fill<T>, a: &mut FillArgs<'_, Host, T>) -> Result<()> {
+    fn compute(&self, call: Call<'_, '_, Fill<T>, Host>) -> Result<()> {
+        let (op, a) = call.into_parts();
         fill(RawMut::of(&mut a.y), bytemuck::bytes_of(&op.value));
         Ok(())
     }
 }
 impl<T: Element, I: Index> Kernel<Where<T, I>> for Reference {
-    fn compute(&self, _: &Where<T, I>, a: &mut WhereArgs<'_, Host, T, I>) -> Result<()> {
+    fn compute(&self, call: Call<'_, '_, Where<T, I>, Host>) -> Result<()> {
+        let (_, a) = call.into_parts();
         choose(Raw::of(&a.cond), Raw::of(&a.on_true), Raw::of(&a.on_false), RawMut::of(&mut a.y));
         Ok(())
     }

@@ -2,8 +2,8 @@
 use super::Reference;
 use crate::host::raw::{Raw, RawMut, resolve};
 use crate::{Host, Kernel};
-use ops_core::ops::{IndexSelect, IndexSelectArgs};
-use ops_core::{Element, Index, Result};
+use ops_core::ops::IndexSelect;
+use ops_core::{Call, Element, Index, Result};
 
 fn index_select(x: Raw<'_>, ids: Raw<'_>, mut y: RawMut<'_>, axis: isize) -> Result<()> {
     let axis = x.layout.shape().axis(axis)? as isize;
@@ -21,7 +21,8 @@ fn index_select(x: Raw<'_>, ids: Raw<'_>, mut y: RawMut<'_>, axis: isize) -> Res
 }
 
 impl<T: Element, I: Index> Kernel<IndexSelect<T, I>> for Reference {
-    fn compute(&self, op: &IndexSelect<T, I>, a: &mut IndexSelectArgs<'_, Host, T, I>) -> Result<()> {
+    fn compute(&self, call: Call<'_, '_, IndexSelect<T, I>, Host>) -> Result<()> {
+        let (op, a) = call.into_parts();
         index_select(Raw::of(&a.x), Raw::of(&a.ids), RawMut::of(&mut a.y), op.axis)
     }
 }

@@ -2,8 +2,8 @@
 use super::Reference;
 use crate::host::raw::{Raw, RawMut};
 use crate::{Host, Kernel};
-use ops_core::ops::{Linear, LinearArgs, MatMul, MatMulArgs};
-use ops_core::{Float, Layout, Result};
+use ops_core::ops::{Linear, MatMul};
+use ops_core::{Call, Error, Float, Layout, Result};
 
 /// The matrices of a stack: the position of the first element, and the steps to the next row and column.
 fn matrices(stack: &Layout) -> impl Iterator<Item = (usize, [isize; 2])> + use<> {
@@ -19,11 +19,14 @@ fn at((first, [row, column]): (usize, [isize; 2]), i: usize, j: usize) -> usize 
     first.wrapping_add_signed(row * i as isize + column * j as isize)
 }
 
-fn matmul(a: Raw<'_>, b: Raw<'_>, mut c: RawMut<'_>) {
-    let [.., m, n] = *c.layout.dims() else { return };
+fn matmul(a: Raw<'_>, b: Raw<'_>, mut c: RawMut<'_>) -> Result<()> {
+    let [.., m, n] = *c.layout.dims() else {
+        return Err(Error::shape("matmul", "c", &c.layout, "[.., m, n]"));
+    };
     let k = a.layout.last();
     if k == 0 {
-        return c.scatter(c.layout.positions(), core::iter::repeat(0.0));
+        c.scatter(c.layout.positions(), core::iter::repeat(0.0));
+        return Ok(());
     }
     for ((ma, mb), mc) in matrices(&a.layout).zip(matrices(&b.layout)).zip(matrices(&c.layout)) {
         for (i, j) in (0..m).flat_map(|i| (0..n).map(move |j| (i, j))) {
@@ -31,6 +34,7 @@ fn matmul(a: Raw<'_>, b: Raw<'_>, mut c: RawMut<'_>) {
             c.set(at(mc, i, j), dot);
         }
     }
+    Ok(())
 }
 
 fn linear(x: Raw<'_>, weight: Raw<'_>, bias: Option<Raw<'_>>, y: RawMut<'_>) -> Result<()> {
@@ -59,13 +63,14 @@ pub(super) fn dot_rows(
 }
 
 impl<T: Float> Kernel<MatMul<T>> for Reference {
-    fn compute(&self, _: &MatMul<T>, a: &mut MatMulArgs<'_, Host, T>) -> Result<()> {
-        matmul(Raw::of(&a.a), Raw::of(&a.b), RawMut::of(&mut a.c));
-        Ok(())
+    fn compute(&self, call: Call<'_, '_, MatMul<T>, Host>) -> Result<()> {
+        let (_, a) = call.into_parts();
+        matmul(Raw::of(&a.a), Raw::of(&a.b), RawMut::of(&mut a.c))
     }
 }
 impl<T: Float, W: Float, A: Float> Kernel<Linear<T, W, A>> for Reference {
-    fn compute(&self, _: &Linear<T, W, A>, a: &mut LinearArgs<'_, Host, T, W, A>) -> Result<()> {
+    fn compute(&self, call: Call<'_, '_, Linear<T, W, A>, Host>) -> Result<()> {
+        let (_, a) = call.into_parts();
         linear(Raw::of(&a.x), Raw::of(&a.weight), Raw::optional(&a.bias), RawMut::of(&mut a.y))
     }
 }

@@ -2,10 +2,8 @@
 use super::{Reference, line, lines, mean};
 use crate::host::raw::{Raw, RawMut};
 use crate::{Host, Kernel};
-use ops_core::ops::{
-    AddRmsNorm, AddRmsNormArgs, GroupNorm, GroupNormArgs, LayerNorm, LayerNormArgs, RmsNorm, RmsNormArgs,
-};
-use ops_core::{Float, Layout, Result};
+use ops_core::ops::{AddRmsNorm, GroupNorm, LayerNorm, RmsNorm};
+use ops_core::{Call, Float, Layout, Result};
 
 /// `x / sqrt(mean(x²) + eps) · weight`
 fn rms_norm_row(x: &[f64], weight: &[f64], eps: f64) -> Vec<f64> {
@@ -95,27 +93,31 @@ fn group_norm(
 }
 
 impl<T: Float, W: Float> Kernel<RmsNorm<T, W>> for Reference {
-    fn compute(&self, op: &RmsNorm<T, W>, a: &mut RmsNormArgs<'_, Host, T, W>) -> Result<()> {
+    fn compute(&self, call: Call<'_, '_, RmsNorm<T, W>, Host>) -> Result<()> {
+        let (op, a) = call.into_parts();
         rms_norm(Raw::of(&a.x), Raw::of(&a.weight), RawMut::of(&mut a.y), op.eps);
         Ok(())
     }
 }
 impl<T: Float, W: Float> Kernel<LayerNorm<T, W>> for Reference {
-    fn compute(&self, op: &LayerNorm<T, W>, a: &mut LayerNormArgs<'_, Host, T, W>) -> Result<()> {
+    fn compute(&self, call: Call<'_, '_, LayerNorm<T, W>, Host>) -> Result<()> {
+        let (op, a) = call.into_parts();
         let (weight, bias) = (Raw::optional(&a.weight), Raw::optional(&a.bias));
         layer_norm(Raw::of(&a.x), weight, bias, RawMut::of(&mut a.y), op.eps);
         Ok(())
     }
 }
 impl<T: Float, W: Float> Kernel<AddRmsNorm<T, W>> for Reference {
-    fn compute(&self, op: &AddRmsNorm<T, W>, a: &mut AddRmsNormArgs<'_, Host, T, W>) -> Result<()> {
+    fn compute(&self, call: Call<'_, '_, AddRmsNorm<T, W>, Host>) -> Result<()> {
+        let (op, a) = call.into_parts();
         let (x, residual, weight) = (Raw::of(&a.x), Raw::of(&a.residual), Raw::of(&a.weight));
         add_rms_norm(x, residual, weight, RawMut::of(&mut a.y), RawMut::of(&mut a.sum), op.eps);
         Ok(())
     }
 }
 impl<T: Float, W: Float> Kernel<GroupNorm<T, W>> for Reference {
-    fn compute(&self, op: &GroupNorm<T, W>, a: &mut GroupNormArgs<'_, Host, T, W>) -> Result<()> {
+    fn compute(&self, call: Call<'_, '_, GroupNorm<T, W>, Host>) -> Result<()> {
+        let (op, a) = call.into_parts();
         let (weight, bias) = (Raw::optional(&a.weight), Raw::optional(&a.bias));
         group_norm(Raw::of(&a.x), weight, bias, RawMut::of(&mut a.y), op.num_groups, op.eps)
     }

@@ -1,37 +1,39 @@
 //! Quantized tensors.
 use super::Reference;
 use super::matmul::dot_rows;
-use crate::host::raw::{Format, Raw, RawMut, resolve};
+use crate::host::raw::{Raw, RawMut, block_info, resolve};
 use crate::{Host, Kernel};
-use ops_core::ops::{
-    Dequantize, DequantizeArgs, QEmbedding, QEmbeddingArgs, QLinear, QLinearArgs, Quantize, QuantizeArgs,
-};
+use ops_core::ops::{Dequantize, QEmbedding, QLinear, Quantize};
 use ops_core::quant::Block;
-use ops_core::{Float, Index, Layout, Result};
+use ops_core::{BlockInfo, Call, Float, Index, Layout, Result};
 
 /// The values of the blocks of a view, in order.
-fn values(format: Format, x: Raw<'_>, layout: &Layout) -> Vec<f64> {
-    let mut block = vec![0.0; format.len];
+fn values(format: &BlockInfo, x: Raw<'_>, layout: &Layout) -> Vec<f64> {
+    let mut block = vec![0.0; format.values()];
     let blocks = layout.positions().flat_map(|p| {
-        (format.dequantize)(x.element(p), &mut block);
+        format.decode(x.element(p), &mut block);
         block.iter().copied().map(f64::from).collect::<Vec<_>>()
     });
     blocks.collect()
 }
 
-fn quantize(format: Format, x: Raw<'_>, mut y: RawMut<'_>) {
+fn quantize(x: Raw<'_>, mut y: RawMut<'_>) -> Result<()> {
+    let format = block_info("quantize", y.dtype)?;
     let mut positions = x.layout.positions();
     for q in y.layout.positions() {
-        let block: Vec<f32> = positions.by_ref().take(format.len).map(|p| x.f64(p) as f32).collect();
-        (format.quantize)(&block, y.element(q));
+        let block: Vec<f32> = positions.by_ref().take(format.values()).map(|p| x.f64(p) as f32).collect();
+        format.encode(&block, y.element(q));
     }
+    Ok(())
 }
 
-fn qlinear(format: Format, x: Raw<'_>, weight: Raw<'_>, y: RawMut<'_>) -> Result<()> {
+fn qlinear(x: Raw<'_>, weight: Raw<'_>, y: RawMut<'_>) -> Result<()> {
+    let format = block_info("qlinear", weight.dtype)?;
     dot_rows(x, y, |j| Ok(values(format, weight, &weight.layout.narrow(0, j, 1)?)), None)
 }
 
-fn qembedding(format: Format, table: Raw<'_>, ids: Raw<'_>, mut y: RawMut<'_>) -> Result<()> {
+fn qembedding(table: Raw<'_>, ids: Raw<'_>, mut y: RawMut<'_>) -> Result<()> {
+    let format = block_info("qembedding", table.dtype)?;
     for (i, row) in resolve("qembedding", ids, table.dims()[0])?.into_iter().enumerate() {
         let row = match row {
             Some(row) => values(format, table, &table.layout.narrow(0, row, 1)?),
@@ -43,25 +45,28 @@ fn qembedding(format: Format, table: Raw<'_>, ids: Raw<'_>, mut y: RawMut<'_>) -
 }
 
 impl<Q: Block> Kernel<Quantize<Q>> for Reference {
-    fn compute(&self, _: &Quantize<Q>, a: &mut QuantizeArgs<'_, Host, Q>) -> Result<()> {
-        quantize(Format::of::<Q>(), Raw::of(&a.x), RawMut::of(&mut a.y));
-        Ok(())
+    fn compute(&self, call: Call<'_, '_, Quantize<Q>, Host>) -> Result<()> {
+        let (_, a) = call.into_parts();
+        quantize(Raw::of(&a.x), RawMut::of(&mut a.y))
     }
 }
 impl<Q: Block> Kernel<Dequantize<Q>> for Reference {
-    fn compute(&self, _: &Dequantize<Q>, a: &mut DequantizeArgs<'_, Host, Q>) -> Result<()> {
+    fn compute(&self, call: Call<'_, '_, Dequantize<Q>, Host>) -> Result<()> {
+        let (_, a) = call.into_parts();
         let (x, mut y) = (Raw::of(&a.x), RawMut::of(&mut a.y));
-        y.scatter(y.layout.positions(), values(Format::of::<Q>(), x, &x.layout));
+        y.scatter(y.layout.positions(), values(block_info("dequantize", x.dtype)?, x, &x.layout));
         Ok(())
     }
 }
 impl<T: Float, Q: Block> Kernel<QLinear<T, Q>> for Reference {
-    fn compute(&self, _: &QLinear<T, Q>, a: &mut QLinearArgs<'_, Host, T, Q>) -> Result<()> {
-        qlinear(Format::of::<Q>(), Raw::of(&a.x), Raw::of(&a.weight), RawMut::of(&mut a.y))
+    fn compute(&self, call: Call<'_, '_, QLinear<T, Q>, Host>) -> Result<()> {
+        let (_, a) = call.into_parts();
+        qlinear(Raw::of(&a.x), Raw::of(&a.weight), RawMut::of(&mut a.y))
     }
 }
 impl<T: Float, Q: Block, I: Index> Kernel<QEmbedding<T, Q, I>> for Reference {
-    fn compute(&self, _: &QEmbedding<T, Q, I>, a: &mut QEmbeddingArgs<'_, Host, T, Q, I>) -> Result<()> {
-        qembedding(Format::of::<Q>(), Raw::of(&a.table), Raw::of(&a.ids), RawMut::of(&mut a.y))
+    fn compute(&self, call: Call<'_, '_, QEmbedding<T, Q, I>, Host>) -> Result<()> {
+        let (_, a) = call.into_parts();
+        qembedding(Raw::of(&a.table), Raw::of(&a.ids), RawMut::of(&mut a.y))
     }
 }

@@ -2,8 +2,8 @@
 use super::Reference;
 use crate::host::raw::{Raw, RawMut};
 use crate::{Host, Kernel};
-use ops_core::ops::{Rope, RopeArgs, RopeForm, RopeInplace, RopeInplaceArgs};
-use ops_core::{Float, Layout, Result};
+use ops_core::ops::{Rope, RopeForm, RopeInplace};
+use ops_core::{Call, Float, Layout, Result};
 
 /// Two elements of `x` and the angle they turn by: indices, not positions.
 struct Pair {
@@ -46,14 +46,16 @@ fn rope(form: RopeForm, start: usize, x: Option<Raw<'_>>, cos: Raw<'_>, sin: Raw
 }
 
 impl<T: Float, C: Float> Kernel<Rope<T, C>> for Reference {
-    fn compute(&self, op: &Rope<T, C>, a: &mut RopeArgs<'_, Host, T, C>) -> Result<()> {
+    fn compute(&self, call: Call<'_, '_, Rope<T, C>, Host>) -> Result<()> {
+        let (op, a) = call.into_parts();
         let (cos, sin, y) = (Raw::of(&a.cos), Raw::of(&a.sin), RawMut::of(&mut a.y));
         rope(op.form, op.start, Some(Raw::of(&a.x)), cos, sin, y);
         Ok(())
     }
 }
 impl<T: Float, C: Float> Kernel<RopeInplace<T, C>> for Reference {
-    fn compute(&self, op: &RopeInplace<T, C>, a: &mut RopeInplaceArgs<'_, Host, T, C>) -> Result<()> {
+    fn compute(&self, call: Call<'_, '_, RopeInplace<T, C>, Host>) -> Result<()> {
+        let (op, a) = call.into_parts();
         rope(op.form, op.start, None, Raw::of(&a.cos), Raw::of(&a.sin), RawMut::of(&mut a.x));
         Ok(())
     }

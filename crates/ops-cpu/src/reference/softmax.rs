@@ -2,8 +2,8 @@
 use super::{Reference, line, lines, max};
 use crate::host::raw::{Raw, RawMut};
 use crate::{Host, Kernel};
-use ops_core::ops::{Softmax, SoftmaxArgs};
-use ops_core::{Float, Result};
+use ops_core::ops::Softmax;
+use ops_core::{Call, Float, Result};
 
 fn softmax(x: Raw<'_>, mut y: RawMut<'_>, axis: usize, log: bool) {
     let (lx, ly) = (x.layout, y.layout);
@@ -17,7 +17,8 @@ fn softmax(x: Raw<'_>, mut y: RawMut<'_>, axis: usize, log: bool) {
 }
 
 impl<T: Float> Kernel<Softmax<T>> for Reference {
-    fn compute(&self, op: &Softmax<T>, a: &mut SoftmaxArgs<'_, Host, T>) -> Result<()> {
+    fn compute(&self, call: Call<'_, '_, Softmax<T>, Host>) -> Result<()> {
+        let (op, a) = call.into_parts();
         let x = Raw::of(&a.x);
         softmax(x, RawMut::of(&mut a.y), x.layout.shape().axis(op.axis)?, op.log);
         Ok(())

@@ -3,12 +3,12 @@ use super::data::{Draw, values_of};
 use super::draft::Draft;
 use super::place::{How, IN, OUT};
 use super::{INDICES, LENGTHS, Suite};
-use crate::types::{BLOCKS, SCALARS};
+use crate::types::{SCALARS, block_types};
 use ops_core::DType;
 
 /// Every element type.
 pub(super) fn elements() -> impl Iterator<Item = DType> {
-    SCALARS.into_iter().chain(BLOCKS.map(DType::Block))
+    SCALARS.into_iter().chain(block_types())
 }
 
 pub(super) fn cases(s: &mut Suite<'_>) {

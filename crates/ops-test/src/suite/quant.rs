@@ -4,13 +4,13 @@ use super::draft::Draft;
 use super::indices::{ids, sentinel};
 use super::place::{How, IN, OUT};
 use super::{Expect, FLOATS, INDICES, Suite};
-use crate::types::{BLOCKS, on};
+use crate::types::{block_types, on};
 use crate::{Array, CallError};
 use ops_core::DType;
 use ops_core::quant::Block;
 
 pub(super) fn cases(s: &mut Suite<'_>) {
-    for format in BLOCKS.map(DType::Block) {
+    for format in block_types() {
         if s.wants("quantize", DType::F32) {
             quantize(s, format);
         }

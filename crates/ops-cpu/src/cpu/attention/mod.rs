@@ -4,17 +4,16 @@
 //! Dao et al., "FlashAttention", 2022; Milakov and Gimelshein, "Online normalizer calculation for
 //! softmax", 2018; Dao et al., "Flash-Decoding", 2023, for the split over keys.
 use super::rows::{Rows, Scratch, packed, scratch};
-use super::vectors::{on_vector, sure, told};
+use super::vectors::{Done, no_code, on_vector, report};
 use super::{Cpu, threads};
 use crate::Reference;
 use crate::host::raw::{Raw, RawMut};
 use crate::{Host, Kernel};
 use bytemuck::cast_slice_mut;
-use ops_core::ops::{Attention, AttentionArgs};
-use ops_core::{DType, Float, Mask, Result};
+use ops_core::ops::Attention;
+use ops_core::{Call, DType, Float, Mask, Result};
 use ops_simd::rows::Running;
-use ops_simd::{Error, Isa, Store};
-use std::sync::Mutex;
+use ops_simd::{Isa, Store};
 use tile::{KEYS, Problem, Tile};
 
 mod tile;
@@ -39,12 +38,11 @@ fn attention(p: &Problem<'_>, batch: usize, o: RawMut<'_>) -> Result<()> {
     let wanted = 2 * threads::count();
     let pieces =
         wanted.div_ceil(units).min(p.s / (2 * KEYS)).min(units.saturating_mul(cost) / threads::SMALL);
-    let out = Output { rows: Rows::new(o), dtype: p.q.dtype };
+    let out = Output { rows: report("attention", Rows::new(o))?, dtype: p.q.dtype };
     if units < wanted && pieces > 1 && threads::count() > 1 {
         return (0..units).try_for_each(|unit| by_keys(p, &tile(unit), pieces, &out));
     }
-    let failed = Mutex::new(Ok(()));
-    threads::split(units, cost, &|units| {
+    let done = threads::split(units, cost, &|units| {
         let (mut sums, mut running) = (Vec::new(), Vec::new());
         for tile in units.map(tile) {
             let rows = tile.queries.len() * p.group();
@@ -52,22 +50,16 @@ fn attention(p: &Problem<'_>, batch: usize, o: RawMut<'_>) -> Result<()> {
             running.clear();
             sums.resize(rows * p.d, 0.0);
             running.resize(rows, Running::START);
-            match run(p, &tile, &mut sums, &mut running) {
-                Ok(()) => out.store(p, &tile, &mut sums, &running),
-                Err(e) => *failed.lock().unwrap_or_else(|e| e.into_inner()) = Err(e),
-            }
+            run(p, &tile, &mut sums, &mut running)?;
+            out.store(p, &tile, &mut sums, &running)?;
         }
+        Ok(())
     });
-    told("attention", failed.into_inner().unwrap_or_else(|e| e.into_inner()))
+    report("attention", done)
 }
 
-fn run(
-    p: &Problem<'_>,
-    tile: &Tile,
-    o: &mut [f32],
-    running: &mut [Running],
-) -> core::result::Result<(), Error> {
-    on_vector!(p.q.dtype, T => p.run::<T>(tile, o, running), else Ok(()))
+fn run(p: &Problem<'_>, tile: &Tile, o: &mut [f32], running: &mut [Running]) -> Done {
+    on_vector!(p.q.dtype, T => Ok(p.run::<T>(tile, o, running)?), else Err(no_code(p.q.dtype)))
 }
 
 /// One tile, its keys in `pieces` on threads, whose sums are then joined.
@@ -84,7 +76,7 @@ fn by_keys(p: &Problem<'_>, tile: &Tile, pieces: usize, out: &Output<'_>) -> Res
         let keys = *start..tile.keys.end.min(start + step);
         run(p, &Tile { keys, ..tile.clone() }, o, running)
     };
-    told("attention", threads::each_part(parts.collect(), &one))?;
+    report("attention", threads::each_part(parts.collect(), &one))?;
 
     let mut all = vec![Running::START; rows];
     for (r, (all, total)) in all.iter_mut().zip(total.chunks_exact_mut(p.d)).enumerate() {
@@ -97,8 +89,7 @@ fn by_keys(p: &Problem<'_>, tile: &Tile, pieces: usize, out: &Output<'_>) -> Res
             total.iter_mut().zip(&sums[r * p.d..]).for_each(|(t, s)| *t += factor * s);
         }
     }
-    out.store(p, tile, total, &all);
-    Ok(())
+    report("attention", out.store(p, tile, total, &all))
 }
 
 /// Where finished rows go.
@@ -109,30 +100,34 @@ struct Output<'a> {
 
 impl Output<'_> {
     /// Divides sums by their totals and stores them, rounded once. Rows that saw no key are zeros.
-    fn store(&self, p: &Problem<'_>, tile: &Tile, sums: &mut [f32], running: &[Running]) {
+    fn store(&self, p: &Problem<'_>, tile: &Tile, sums: &mut [f32], running: &[Running]) -> Done {
         let mut own = Scratch::default();
         for (r, (sums, running)) in sums.chunks_exact_mut(p.d).zip(running).enumerate() {
             let factor = if running.total == 0.0 { 0.0 } else { 1.0 / running.total };
             sums.iter_mut().for_each(|s| *s *= factor);
             self.rows.write(p.row_number(tile, r), &mut own, &mut |y| {
                 on_vector!(self.dtype, T => {
-                    sure(ops_simd::cast(Isa::best(), sums, cast_slice_mut::<u8, T>(y), Store::Cached))
-                }, else ())
-            });
+                    Ok(ops_simd::cast(Isa::best(), sums, cast_slice_mut::<u8, T>(y), Store::Cached)?)
+                }, else Err(no_code(self.dtype)))
+            })?;
         }
+        Ok(())
     }
 }
 
 impl<T: Float, M: Mask> Kernel<Attention<T, M>> for Cpu {
-    fn compute(&self, op: &Attention<T, M>, a: &mut AttentionArgs<'_, Host, T, M>) -> Result<()> {
+    fn compute(&self, call: Call<'_, '_, Attention<T, M>, Host>) -> Result<()> {
+        if T::DTYPE == DType::F64 {
+            return Reference::new().compute(call);
+        }
+        let (op, a) = call.into_parts();
         let (q, mut k, mut v) = (Raw::of(&a.q), Raw::of(&a.k), Raw::of(&a.v));
-        let &[batch, heads, t, d] = q.dims() else { return Ok(()) };
+        let &[batch, heads, t, d] = q.dims() else {
+            return Err(ops_core::Error::shape("attention", "q", &q.layout, "[b, h, t, d]"));
+        };
         let (kv_heads, s) = (k.dims()[1], k.dims()[2]);
         if q.layout.is_empty() {
             return Ok(());
-        }
-        if T::DTYPE == DType::F64 {
-            return Kernel::compute(&Reference::new(), op, a);
         }
         let backwards = |x: &Raw<'_>| x.layout.strides().iter().any(|s| *s < 0);
         let (packed_k, packed_v);
@@ -159,4 +154,28 @@ impl<T: Float, M: Mask> Kernel<Attention<T, M>> for Cpu {
         };
         attention(&problem, batch, RawMut::of(&mut a.o))
     }
+}
+
+/// Every key visible to every query, of any element type: for tests.
+#[cfg(test)]
+pub(super) fn attend_all(q: Raw<'_>, k: Raw<'_>, v: Raw<'_>, o: RawMut<'_>) -> Result<()> {
+    let &[batch, heads, t, d] = q.dims() else { unreachable!("four axes") };
+    let s = k.dims()[2];
+    let visible = |_: usize| 0..s;
+    let problem = Problem {
+        q,
+        k,
+        v,
+        mask: None,
+        alibi: None,
+        scale: 1.0,
+        softcap: None,
+        visible: &visible,
+        heads,
+        kv_heads: heads,
+        t,
+        s,
+        d,
+    };
+    attention(&problem, batch, o)
 }

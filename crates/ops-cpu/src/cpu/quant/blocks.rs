@@ -6,7 +6,7 @@
 use super::super::matmul::columns;
 use super::super::rows::{packed, row};
 use super::super::threads;
-use super::super::vectors::{on_vector, told};
+use super::super::vectors::{Fault, no_code, on_vector, report};
 use crate::host::raw::Raw;
 use ops_core::{DType, Result};
 use ops_simd::gemm::MatMut;
@@ -23,8 +23,8 @@ const REPACKED: usize = 4 * TILE_ROWS;
 /// The kernels' name of a block format, if they know it.
 pub(in crate::cpu) fn known(dtype: DType) -> Option<Format> {
     match dtype {
-        DType::Block("q8_0") => Some(Format::Q8_0),
-        DType::Block("q4_0") => Some(Format::Q4_0),
+        DType::Block(info) if *info == ops_core::quant::Q8_0 => Some(Format::Q8_0),
+        DType::Block(info) if *info == ops_core::quant::Q4_0 => Some(Format::Q4_0),
         _ => None,
     }
 }
@@ -66,11 +66,12 @@ pub(in crate::cpu) fn with_activations(
     // Taken, not borrowed: a job of another caller may run on this thread while it waits.
     let mut activations = ACTIVATIONS.take();
     let quantized = on_vector!(x.dtype, T => {
-        activations.quantize(Isa::best(), &packed::<T>(x)?, x.layout.last())
-    }, else Ok(()));
-    let done = quantized.and_then(|()| product(&activations));
+        let rows = packed::<T>(x)?;
+        activations.quantize(Isa::best(), &rows, x.layout.last()).map_err(Fault::from)
+    }, else Err(no_code(x.dtype)));
+    let done = quantized.and_then(|()| Ok(product(&activations)?));
     ACTIVATIONS.set(activations);
-    told("qlinear", done)
+    report("qlinear", done)
 }
 
 fn product(

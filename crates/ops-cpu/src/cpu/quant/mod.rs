@@ -3,15 +3,13 @@ use super::Cpu;
 use super::matmul::stored;
 use super::rows::{each, row, scratch, widened, zeros};
 use super::threads;
-use super::vectors::told;
-use crate::host::raw::{Format, Raw, RawMut, resolve};
+use super::vectors::{no_code, report};
+use crate::host::raw::{Raw, RawMut, block_info, on_float, resolve};
 use crate::{Host, Kernel};
 use bytemuck::{cast_slice, cast_slice_mut};
-use ops_core::ops::{
-    Dequantize, DequantizeArgs, QEmbedding, QEmbeddingArgs, QLinear, QLinearArgs, Quantize, QuantizeArgs,
-};
+use ops_core::ops::{Dequantize, QEmbedding, QLinear, Quantize};
 use ops_core::quant::Block;
-use ops_core::{DType, Float, Index, Result, f16};
+use ops_core::{BlockInfo, Call, DType, Float, Index, Result};
 use ops_simd::Isa;
 use ops_simd::gemm::{Mat, MatMut, gemm};
 
@@ -20,25 +18,29 @@ pub(super) mod blocks;
 /// Rows of the weight that are dequantized at a time.
 const PANEL: usize = 64;
 
-fn quantize(format: Format, x: Raw<'_>, y: RawMut<'_>) {
-    let size = y.size;
-    each(y, 4 * x.layout.last(), &|[scratch, ..], i, y| {
-        let values = cast_slice::<u8, f32>(row(&x, i, scratch)).chunks_exact(format.len);
-        y.chunks_exact_mut(size).zip(values).for_each(|(block, values)| (format.quantize)(values, block));
-    });
+pub(super) fn quantize(x: Raw<'_>, y: RawMut<'_>) -> Result<()> {
+    let format = block_info("quantize", y.dtype)?;
+    each("quantize", y, 4 * x.layout.last(), &|[scratch, ..], i, y| {
+        let values = cast_slice::<u8, f32>(row(&x, i, scratch)).chunks_exact(format.values());
+        y.chunks_exact_mut(format.bytes())
+            .zip(values)
+            .for_each(|(block, values)| format.encode(values, block));
+        Ok(())
+    })
 }
 
 /// The values of a row of blocks.
-fn values(format: Format, blocks: &[u8], size: usize, y: &mut [f32]) {
-    let rows = y.chunks_exact_mut(format.len).zip(blocks.chunks_exact(size));
-    rows.for_each(|(values, block)| (format.dequantize)(block, values));
+fn values(format: &BlockInfo, blocks: &[u8], y: &mut [f32]) {
+    let rows = y.chunks_exact_mut(format.values()).zip(blocks.chunks_exact(format.bytes()));
+    rows.for_each(|(values, block)| format.decode(block, values));
 }
 
-fn dequantize(format: Format, x: Raw<'_>, y: RawMut<'_>) {
-    let n = y.layout.last();
-    each(y, n, &|[scratch, ..], i, y| {
-        values(format, row(&x, i, scratch), x.size, cast_slice_mut(y));
-    });
+pub(super) fn dequantize(x: Raw<'_>, y: RawMut<'_>) -> Result<()> {
+    let (n, format) = (y.layout.last(), block_info("dequantize", x.dtype)?);
+    each("dequantize", y, n, &|[scratch, ..], i, y| {
+        values(format, row(&x, i, scratch), cast_slice_mut(y));
+        Ok(())
+    })
 }
 
 /// Outputs fewer than these are computed without rounding `x`: the error of a rounded `x` is small beside the mean of
@@ -46,10 +48,13 @@ fn dequantize(format: Format, x: Raw<'_>, y: RawMut<'_>) {
 const FEW: usize = 16;
 
 /// `y = x · weightᵀ`: integer products for the formats that have them, else through f32.
-fn qlinear(format: Format, x: Raw<'_>, weight: Raw<'_>, mut y: RawMut<'_>) -> Result<()> {
+fn qlinear(x: Raw<'_>, weight: Raw<'_>, mut y: RawMut<'_>) -> Result<()> {
+    if x.dtype == DType::F64 {
+        return qlinear_f64(x, weight, y);
+    }
     let multiply = |y: &mut [f32]| match blocks::known(weight.dtype) {
         Some(known) if y.len() >= FEW => blocks::multiply(known, &x, &weight, y),
-        _ => panels(format, &x, &weight, y),
+        _ => panels(&x, &weight, y),
     };
     if y.dtype == DType::F32 && y.layout.is_contiguous() {
         let extent = y.layout.extent();
@@ -76,7 +81,8 @@ fn parts(y: &mut [f32], m: usize, n: usize) -> core::result::Result<Vec<Part<'_>
 
 /// Panels of the weight become f32 in a thread's cache and are multiplied from there: for few outputs, and for formats
 /// of other crates.
-fn panels(format: Format, x: &Raw<'_>, weight: &Raw<'_>, y: &mut [f32]) -> Result<()> {
+fn panels(x: &Raw<'_>, weight: &Raw<'_>, y: &mut [f32]) -> Result<()> {
+    let format = block_info("qlinear", weight.dtype)?;
     let (k, n) = (x.layout.last(), weight.layout.dims()[0]);
     let m = y.len().checked_div(n).unwrap_or(0);
     let x = widened(x)?;
@@ -84,21 +90,22 @@ fn panels(format: Format, x: &Raw<'_>, weight: &Raw<'_>, y: &mut [f32]) -> Resul
         let (rows, mut lent) = (y.cols(), Default::default());
         let mut wide = vec![0.0; rows * k];
         for (j, wide) in wide.chunks_exact_mut(k.max(1)).enumerate() {
-            values(format, row(weight, first + j, &mut lent), weight.size, wide);
+            values(format, row(weight, first + j, &mut lent), wide);
         }
         let w = Mat::row_major(&wide, rows, k)?;
         gemm(Isa::best(), Mat::row_major(&x, m, k)?, w.transposed(), y, false)
     };
-    told("qlinear", parts(y, m, n).and_then(|parts| threads::each_part(parts, &one)))
+    report("qlinear", parts(y, m, n).and_then(|parts| threads::each_part(parts, &one)))
 }
 
 /// In f64 there is no vector kernel to feed.
-fn qlinear_f64(format: Format, x: Raw<'_>, weight: Raw<'_>, mut y: RawMut<'_>) -> Result<()> {
+fn qlinear_f64(x: Raw<'_>, weight: Raw<'_>, mut y: RawMut<'_>) -> Result<()> {
+    let format = block_info("qlinear", weight.dtype)?;
     let (k, n, x) = (x.layout.last(), y.layout.last(), x.values());
     let (mut wide, mut sums, mut scratch) =
         (zeros::<f32>(k)?, zeros::<f64>(y.layout.len())?, Default::default());
     for j in 0..n {
-        values(format, row(&weight, j, &mut scratch), weight.size, &mut wide);
+        values(format, row(&weight, j, &mut scratch), &mut wide);
         for (x, sums) in x.chunks_exact(k.max(1)).zip(sums.chunks_exact_mut(n)) {
             sums[j] = x.iter().zip(&wide).map(|(x, w)| x * f64::from(*w)).sum();
         }
@@ -107,22 +114,17 @@ fn qlinear_f64(format: Format, x: Raw<'_>, weight: Raw<'_>, mut y: RawMut<'_>) -
     Ok(())
 }
 
-fn qembedding(format: Format, table: Raw<'_>, ids: Raw<'_>, y: RawMut<'_>) -> Result<()> {
+fn qembedding(table: Raw<'_>, ids: Raw<'_>, y: RawMut<'_>) -> Result<()> {
     let rows = resolve("qembedding", ids, table.dims()[0])?;
-    let (n, dtype) = (y.layout.last(), y.dtype);
-    each(y, n, &|[scratch, ..], i, y| {
+    let (n, dtype, format) = (y.layout.last(), y.dtype, block_info("qembedding", table.dtype)?);
+    each("qembedding", y, n, &|[scratch, ..], i, y| {
         let mut wide = vec![0.0f32; n];
         if let Some(picked) = rows[i] {
-            values(format, row(&table, picked, scratch), table.size, &mut wide);
+            values(format, row(&table, picked, scratch), &mut wide);
         }
-        match dtype {
-            DType::F16 => narrow::<f16>(&wide, y),
-            DType::BF16 => narrow::<ops_core::bf16>(&wide, y),
-            DType::F32 => narrow::<f32>(&wide, y),
-            _ => narrow::<f64>(&wide, y),
-        }
-    });
-    Ok(())
+        on_float!(dtype, T => narrow::<T>(&wide, y), else return Err(no_code(dtype)));
+        Ok(())
+    })
 }
 
 fn narrow<T: Float>(x: &[f32], y: &mut [u8]) {
@@ -132,25 +134,26 @@ fn narrow<T: Float>(x: &[f32], y: &mut [u8]) {
 }
 
 impl<Q: Block> Kernel<Quantize<Q>> for Cpu {
-    fn compute(&self, _: &Quantize<Q>, a: &mut QuantizeArgs<'_, Host, Q>) -> Result<()> {
-        quantize(Format::of::<Q>(), Raw::of(&a.x), RawMut::of(&mut a.y));
-        Ok(())
+    fn compute(&self, call: Call<'_, '_, Quantize<Q>, Host>) -> Result<()> {
+        let (_, a) = call.into_parts();
+        quantize(Raw::of(&a.x), RawMut::of(&mut a.y))
     }
 }
 impl<Q: Block> Kernel<Dequantize<Q>> for Cpu {
-    fn compute(&self, _: &Dequantize<Q>, a: &mut DequantizeArgs<'_, Host, Q>) -> Result<()> {
-        dequantize(Format::of::<Q>(), Raw::of(&a.x), RawMut::of(&mut a.y));
-        Ok(())
+    fn compute(&self, call: Call<'_, '_, Dequantize<Q>, Host>) -> Result<()> {
+        let (_, a) = call.into_parts();
+        dequantize(Raw::of(&a.x), RawMut::of(&mut a.y))
     }
 }
 impl<T: Float, Q: Block> Kernel<QLinear<T, Q>> for Cpu {
-    fn compute(&self, _: &QLinear<T, Q>, a: &mut QLinearArgs<'_, Host, T, Q>) -> Result<()> {
-        let kernel = if T::DTYPE == DType::F64 { qlinear_f64 } else { qlinear };
-        kernel(Format::of::<Q>(), Raw::of(&a.x), Raw::of(&a.weight), RawMut::of(&mut a.y))
+    fn compute(&self, call: Call<'_, '_, QLinear<T, Q>, Host>) -> Result<()> {
+        let (_, a) = call.into_parts();
+        qlinear(Raw::of(&a.x), Raw::of(&a.weight), RawMut::of(&mut a.y))
     }
 }
 impl<T: Float, Q: Block, I: Index> Kernel<QEmbedding<T, Q, I>> for Cpu {
-    fn compute(&self, _: &QEmbedding<T, Q, I>, a: &mut QEmbeddingArgs<'_, Host, T, Q, I>) -> Result<()> {
-        qembedding(Format::of::<Q>(), Raw::of(&a.table), Raw::of(&a.ids), RawMut::of(&mut a.y))
+    fn compute(&self, call: Call<'_, '_, QEmbedding<T, Q, I>, Host>) -> Result<()> {
+        let (_, a) = call.into_parts();
+        qembedding(Raw::of(&a.table), Raw::of(&a.ids), RawMut::of(&mut a.y))
     }
 }

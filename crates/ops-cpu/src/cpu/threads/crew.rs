@@ -54,8 +54,19 @@ impl Job {
             let f = unsafe { &*self.f };
             if let Err(payload) = catch_unwind(AssertUnwindSafe(|| f(t))) {
                 self.next.store(self.tasks, Ordering::Relaxed);
-                *self.panic.lock().unwrap_or_else(|e| e.into_inner()) = Some(payload);
+                self.keep(payload);
             }
+        }
+    }
+
+    /// Keeps the first panic's payload for the caller. Nothing here unwinds: the job is borrowed, and whoever unwound past
+    /// it would leave others working on it.
+    fn keep(&self, payload: Box<dyn Any + Send>) {
+        let mut kept = self.panic.lock().unwrap_or_else(|e| e.into_inner());
+        match *kept {
+            None => *kept = Some(payload),
+            // Dropping a payload runs code of whoever panicked, which may panic again; a leak may not.
+            Some(_) => core::mem::forget(payload),
         }
     }
 
@@ -135,6 +146,34 @@ mod tests {
             done.fetch_add(1, Ordering::Relaxed);
         });
         assert_eq!(done.into_inner(), 8);
+    }
+
+    #[test]
+    fn a_payload_that_panics_when_dropped_unwinds_past_nobody() {
+        /// Panics when it is dropped, except while the thread panics already.
+        struct Bomb;
+        impl Drop for Bomb {
+            fn drop(&mut self) {
+                if !std::thread::panicking() {
+                    panic!("dropped");
+                }
+            }
+        }
+        for _ in 0..20 {
+            // Both threads are inside their tasks before either panics, so there are two payloads.
+            let inside = AtomicUsize::new(0);
+            let panicked = catch_unwind(|| {
+                run(2, 2, &|_| {
+                    inside.fetch_add(1, Ordering::AcqRel);
+                    while inside.load(Ordering::Acquire) < 2 {
+                        std::thread::yield_now();
+                    }
+                    std::panic::panic_any(Bomb);
+                })
+            });
+            // One arrives, the other is never dropped: had it been, this thread would not come here.
+            core::mem::forget(panicked.expect_err("both tasks panicked"));
+        }
     }
 
     #[test]

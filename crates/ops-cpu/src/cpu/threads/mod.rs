@@ -3,6 +3,7 @@
 //! The pool is rayon's: the one that the caller runs in, else the global one, whose size
 //! `RAYON_NUM_THREADS` and `rayon::ThreadPoolBuilder` set. The caller works too: on a busy machine it
 //! may well be done before a helper wakes, and then waits for none.
+use super::vectors::Done;
 use core::ops::Range;
 use std::sync::Mutex;
 
@@ -22,23 +23,46 @@ pub(super) fn tasks() -> usize {
     count() * 4
 }
 
-/// Calls `f` on ranges that cover `0..items`, in parallel where it pays; an item costs about `cost` elements.
+/// Calls `f` on ranges that cover `0..items`, in parallel where it pays; an item costs about `cost` elements. Returns the
+/// first fault; the ranges after it may not have been visited.
 ///
 /// `f` is a trait object so that the pool's code is compiled once, not for every kernel and type.
-pub(super) fn split(items: usize, cost: usize, f: &(dyn Fn(Range<usize>) + Sync)) {
+pub(super) fn split(items: usize, cost: usize, f: &(dyn Fn(Range<usize>) -> Done + Sync)) -> Done {
     let work = items.saturating_mul(cost.max(1));
     if items == 0 {
-        return;
+        return Ok(());
     }
     if items == 1 || work <= SMALL || count() <= 1 {
         return f(0..items);
     }
     let tasks = tasks().min(items).min(work.div_ceil(SMALL / 4));
     let step = items.div_ceil(tasks);
-    crew::run(items.div_ceil(step), count(), &|t| f(t * step..items.min((t + 1) * step)));
+    let first = First::default();
+    crew::run(items.div_ceil(step), count(), &|t| first.keep(f(t * step..items.min((t + 1) * step))));
+    first.into_result()
 }
 
-/// Calls `f` with each of `parts`, on threads; answers the first refusal.
+/// The first error of several threads.
+struct First<E>(Mutex<Option<E>>);
+
+impl<E> Default for First<E> {
+    fn default() -> Self {
+        First(Mutex::new(None))
+    }
+}
+
+impl<E> First<E> {
+    fn keep(&self, done: Result<(), E>) {
+        if let Err(e) = done {
+            self.0.lock().unwrap_or_else(|e| e.into_inner()).get_or_insert(e);
+        }
+    }
+    fn into_result(self) -> Result<(), E> {
+        self.0.into_inner().unwrap_or_else(|e| e.into_inner()).map_or(Ok(()), Err)
+    }
+}
+
+/// Calls `f` with each of `parts`, on threads; returns the first error.
 pub(super) fn each_part<P: Send, E: Send>(
     parts: Vec<P>,
     f: &(dyn Fn(P) -> Result<(), E> + Sync),
@@ -46,22 +70,20 @@ pub(super) fn each_part<P: Send, E: Send>(
     if parts.len() <= 1 || count() <= 1 {
         return parts.into_iter().try_for_each(f);
     }
-    let refused = Mutex::new(Ok(()));
+    let first = First::default();
     let slots: Vec<Mutex<Option<P>>> = parts.into_iter().map(|p| Mutex::new(Some(p))).collect();
     crew::run(slots.len(), count(), &|t| {
         let part = slots[t].lock().unwrap_or_else(|e| e.into_inner()).take();
-        if let Some(Err(e)) = part.map(f) {
-            let mut refused = refused.lock().unwrap_or_else(|e| e.into_inner());
-            if refused.is_ok() {
-                *refused = Err(e);
-            }
+        if let Some(part) = part {
+            first.keep(f(part));
         }
     });
-    refused.into_inner().unwrap_or_else(|e| e.into_inner())
+    first.into_result()
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::vectors::Fault;
     use super::*;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -73,9 +95,21 @@ mod tests {
             split(items, cost, &|range: Range<usize>| {
                 range.for_each(|i| {
                     seen[i].fetch_add(1, Ordering::Relaxed);
-                })
-            });
+                });
+                Ok(())
+            })
+            .unwrap();
             assert!(seen.iter().all(|n| n.load(Ordering::Relaxed) == 1), "{items} × {cost}");
+        }
+    }
+
+    #[test]
+    fn a_fault_on_any_thread_is_returned() {
+        for (items, cost) in [(1, 1), (7, 1 << 20), (1000, 100)] {
+            let done = split(items, cost, &|range| {
+                if range.contains(&(items - 1)) { Err(Fault::from("the last")) } else { Ok(()) }
+            });
+            assert!(done.is_err(), "{items} × {cost}");
         }
     }
 

@@ -1,7 +1,7 @@
 //! Operands as the kernels' crate sees them: addresses, strides and types.
 use crate::hip::{Access, DeviceMemory, IndexCheck, Purpose};
 use crate::{HipSpace, Result, Rocm};
-use ops_core::{DType, Element, Layout, MAX_RANK, Operands, Reason, TensorMut, TensorRef};
+use ops_core::{DType, Element, Layout, MAX_RANK, Operands, Reason, TensorMut, TensorRef, quant};
 use ops_kernels::index::Report;
 use ops_kernels::{Dtype, View};
 
@@ -174,8 +174,8 @@ pub(crate) fn dtype_of(dtype: DType) -> Option<Dtype> {
         DType::I8 => Dtype::I8,
         DType::U32 => Dtype::U32,
         DType::U8 => Dtype::U8,
-        DType::Block("q4_0") => Dtype::Q4_0,
-        DType::Block("q8_0") => Dtype::Q8_0,
+        DType::Block(info) if *info == quant::Q4_0 => Dtype::Q4_0,
+        DType::Block(info) if *info == quant::Q8_0 => Dtype::Q8_0,
         _ => return None,
     })
 }

@@ -1,0 +1,102 @@
+//! Block formats as data.
+use crate::quant::Block;
+use core::cmp::Ordering;
+use core::fmt::{self, Debug};
+use core::hash::{Hash, Hasher};
+
+/// A block format as a value: what core, the reference and the combinators need to know of it.
+///
+/// A format is one `static` of this type and one [`Block`]; no trait, bound or `match` of this crate names it.
+/// [`BlockInfo::of`] is the only way to make one, so its numbers are those of the type.
+///
+/// ```
+/// use ops_core::{DType, quant::BlockQ8_0};
+///
+/// let DType::Block(info) = DType::of::<BlockQ8_0>() else { unreachable!("a block format") };
+/// assert_eq!((info.name(), info.values(), info.bytes()), ("q8_0", 32, 34));
+/// ```
+pub struct BlockInfo {
+    pub(super) name: &'static str,
+    pub(super) values: usize,
+    pub(super) bytes: usize,
+    pub(super) align: usize,
+    decode: fn(&[u8], &mut [f32]),
+    encode: fn(&[f32], &mut [u8]),
+}
+
+impl BlockInfo {
+    /// The format of `Q`, under this name.
+    pub const fn of<Q: Block>(name: &'static str) -> Self {
+        const { assert!(Q::LEN > 0 && size_of::<Q>() > 0, "a block has no values or no bytes") }
+        BlockInfo {
+            name,
+            values: Q::LEN,
+            bytes: size_of::<Q>(),
+            align: align_of::<Q>(),
+            decode: |bytes, values| bytemuck::pod_read_unaligned::<Q>(bytes).dequantize(values),
+            encode: |values, bytes| bytes.copy_from_slice(bytemuck::bytes_of(&Q::quantize(values))),
+        }
+    }
+    /// The name in commands, files and messages: `"q8_0"`.
+    pub const fn name(&self) -> &'static str {
+        self.name
+    }
+    /// Values in a block; never 0.
+    pub const fn values(&self) -> usize {
+        self.values
+    }
+    /// Bytes of a block; never 0.
+    pub const fn bytes(&self) -> usize {
+        self.bytes
+    }
+    /// Alignment of a block in bytes.
+    pub const fn align(&self) -> usize {
+        self.align
+    }
+    /// The values of the block in `block`, into the first [`values`](BlockInfo::values) places of `values`.
+    ///
+    /// # Panics
+    /// Where `block` has not [`bytes`](BlockInfo::bytes) bytes.
+    pub fn decode(&self, block: &[u8], values: &mut [f32]) {
+        (self.decode)(block, values);
+    }
+    /// The nearest block to `values`, into `block`. Missing values count as 0.
+    ///
+    /// # Panics
+    /// Where `block` has not [`bytes`](BlockInfo::bytes) bytes.
+    pub fn encode(&self, values: &[f32], block: &mut [u8]) {
+        (self.encode)(values, block);
+    }
+
+    fn key(&self) -> (&'static str, usize, usize, usize) {
+        (self.name, self.values, self.bytes, self.align)
+    }
+}
+
+// One address is one format, but two addresses may be too, since a `static` may be in a program twice.
+impl PartialEq for BlockInfo {
+    fn eq(&self, other: &Self) -> bool {
+        core::ptr::eq(self, other) || self.key() == other.key()
+    }
+}
+impl Eq for BlockInfo {}
+impl PartialOrd for BlockInfo {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for BlockInfo {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.key().cmp(&other.key())
+    }
+}
+impl Hash for BlockInfo {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.key().hash(state);
+    }
+}
+impl Debug for BlockInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}

@@ -1,0 +1,61 @@
+//! What kernels do with element types that they have no code for: never `Ok` over memory that was not written.
+use super::{attention, elementwise, index, matmul, norm, rope, softmax};
+use crate::host::raw::{Raw, RawMut};
+use ops_core::ops::{BinaryFn, GluFn, RopeForm, UnaryFn};
+use ops_core::quant::Q8_0;
+use ops_core::{DType, Layout, Result};
+
+/// Bytes for any of the operands below, aligned for every element.
+static MEMORY: [u64; 1024] = [0; 1024];
+const BLOCKS: DType = DType::Block(&Q8_0);
+
+fn read(dtype: DType, dims: &[usize]) -> Raw<'static> {
+    let bytes = bytemuck::cast_slice(&MEMORY);
+    Raw { bytes, size: dtype.size(), dtype, layout: Layout::contiguous(dims).unwrap() }
+}
+
+/// Runs a kernel on an output of `dtype`, which must refuse it and leave the output alone.
+fn refused(name: &str, dtype: DType, dims: &[usize], kernel: impl FnOnce(RawMut<'_>) -> Result<()>) {
+    let mut memory = [u64::MAX; 1024];
+    let layout = Layout::contiguous(dims).unwrap();
+    let y = RawMut { bytes: bytemuck::cast_slice_mut(&mut memory), size: dtype.size(), dtype, layout };
+    let done = kernel(y);
+    assert!(done.is_err(), "{name} of {dtype}: {done:?}");
+    assert!(memory.iter().all(|word| *word == u64::MAX), "{name} of {dtype} wrote");
+}
+
+#[test]
+fn kernels_refuse_what_they_have_no_code_for() {
+    for dtype in [DType::I32, DType::F8E4M3, BLOCKS] {
+        let (x, w) = (read(dtype, &[2, 8]), read(DType::F32, &[8]));
+        let dims = &[2, 8];
+        refused("softmax", dtype, dims, |y| softmax::softmax(x, y, -1, false));
+        refused("rms_norm", dtype, dims, |y| norm::rms_norm(x, w, y, 1e-5));
+        refused("layer_norm", dtype, dims, |y| norm::layer_norm(x, Some(w), None, y, 1e-5));
+        refused("swiglu", dtype, dims, |y| elementwise::glu(GluFn::Swiglu, x, x, y));
+        refused("linear", dtype, dims, |y| matmul::linear_of(x, read(DType::F32, &[8, 8]), None, y));
+        refused("linear", DType::F32, dims, |y| {
+            matmul::linear_of(read(DType::F32, &[2, 8]), read(dtype, &[8, 8]), None, y)
+        });
+        refused("matmul", dtype, &[2, 2], |y| matmul::matmul(x, read(dtype, &[8, 2]), y));
+        let (cos, x4) = (read(DType::F32, &[2, 4]), read(dtype, &[1, 1, 2, 8]));
+        refused("rope", dtype, &[1, 1, 2, 8], |y| rope::rope(RopeForm::Half, 0, Some(x4), cos, cos, y));
+        refused("attention", dtype, &[1, 1, 2, 8], |y| attention::attend_all(x4, x4, x4, y));
+    }
+    for dtype in [DType::F8E4M3, BLOCKS] {
+        let x = read(dtype, &[2, 8]);
+        refused("silu", dtype, &[2, 8], |y| elementwise::unary(UnaryFn::Silu, x, y));
+        refused("add", dtype, &[2, 8], |y| elementwise::binary(BinaryFn::Add, x, x, y));
+        refused("affine", dtype, &[2, 8], |y| elementwise::affine(x, y, 2.0, 1.0));
+        refused("affine_inplace", dtype, &[2, 8], |y| elementwise::affine_inplace(y, 2.0, 1.0));
+    }
+    refused("cast", BLOCKS, &[2, 8], |y| elementwise::cast(read(DType::F32, &[2, 8]), y));
+    refused("cast", DType::F32, &[2, 8], |y| elementwise::cast(read(BLOCKS, &[2, 8]), y));
+    refused("quantize", DType::F32, &[2, 1], |y| super::quant::quantize(read(DType::F32, &[2, 32]), y));
+    refused("dequantize", DType::F32, &[2, 32], |y| super::quant::dequantize(read(DType::F32, &[2, 1]), y));
+    // Moves know no types, only sizes.
+    let mut memory = [1u64; 1024];
+    let layout = Layout::contiguous(&[2, 8]).unwrap();
+    let y = RawMut { bytes: bytemuck::cast_slice_mut(&mut memory), size: 34, dtype: BLOCKS, layout };
+    index::index_select(read(BLOCKS, &[4, 8]), read(DType::U32, &[2]), y, 0).unwrap();
+}

@@ -1,0 +1,26 @@
+// A number of another crate: backends list the numbers that they have kernels for.
+use ops_core::{DType, Element, Scalar, Wide};
+
+#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(transparent)]
+struct Mine(f32);
+
+impl Element for Mine {
+    const DTYPE: DType = DType::F32;
+    fn same(&self, other: &Self) -> bool {
+        self.0 == other.0
+    }
+    fn as_f64(&self) -> Option<f64> {
+        Some(self.0.into())
+    }
+}
+impl Scalar for Mine {
+    fn to_wide(self) -> Wide {
+        Wide::Float(self.0.into())
+    }
+    fn from_wide(_: Wide) -> Self {
+        Mine(0.0)
+    }
+}
+
+fn main() {}
