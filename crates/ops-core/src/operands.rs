@@ -70,6 +70,8 @@ macro_rules! operands {
                 args: &Self::Args<'_, Here>,
                 outputs: &Self::Outputs,
             ) -> $crate::Result<()> {
+                // An element that lies about its size does not compile.
+                $(let _ = $crate::DType::of::<$e>();)+
                 let mut outputs = outputs.iter();
                 $($crate::operands!(@check $mode, op, stringify!($name), args.$name, outputs);)+
                 Ok(())

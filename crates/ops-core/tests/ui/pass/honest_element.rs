@@ -1,0 +1,26 @@
+// An element of another crate, one byte as it says.
+use ops_core::{Backend, DType, Element, ops::*, unsupported};
+#[path = "../toy/mod.rs"]
+mod toy;
+
+#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(transparent)]
+struct Mine(u8);
+
+impl Element for Mine {
+    const DTYPE: DType = DType::U8;
+    fn same(&self, other: &Self) -> bool {
+        self.0 == other.0
+    }
+    fn as_f64(&self) -> Option<f64> {
+        None
+    }
+}
+
+unsupported!(<T: Element> toy::Toy: Copy<T>, Fill<T>);
+
+fn main() {
+    let b = toy::Toy;
+    let x = b.tensor(&[2], &[Mine(1), Mine(2)]).unwrap();
+    assert!(b.contiguous(x.as_ref()).is_err());
+}
