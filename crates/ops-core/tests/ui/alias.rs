@@ -1,5 +1,5 @@
 // One tensor as operand and result.
-use ops_core::{Backend, ops::*};
+use ops_core::ops::*;
 
 fn f<B: NormOps<f32>>(b: &B) {
     let mut x = b.tensor(&[1, 4], &[1f32; 4]).unwrap();

@@ -1,5 +1,5 @@
 // A view that would outlive its tensor.
-use ops_core::{Backend, Ref, ops::*};
+use ops_core::{Ref, ops::*};
 
 fn f<B: CopyOps<f32>>(b: &B) {
     let view: Ref<'_, B, f32>;
