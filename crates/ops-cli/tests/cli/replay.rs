@@ -14,9 +14,14 @@ fn golden(part: &str) -> Vec<String> {
 
 /// A case of `silu` on zeros, wanting `want`.
 fn silu_of_zeros(name: &str, op: &str, want: [f64; 2]) -> PathBuf {
+    case(name, op, "{}", "in.x", want)
+}
+
+/// A case of an op on zeros, given as one input.
+fn case(name: &str, op: &str, params: &str, input: &str, want: [f64; 2]) -> PathBuf {
     let header = json!({
-        "__metadata__": {"op": op, "dtype": "f32", "params": "{}", "limit.y": "1e-11"},
-        "in.x": {"dtype": "F32", "shape": [1, 2], "data_offsets": [0, 8]},
+        "__metadata__": {"op": op, "dtype": "f32", "params": params, "limit.y": "1e-11"},
+        input: {"dtype": "F32", "shape": [1, 2], "data_offsets": [0, 8]},
         "out.y": {"dtype": "F64", "shape": [1, 2], "data_offsets": [8, 24]},
     });
     let mut header = header.to_string();
@@ -88,6 +93,21 @@ fn unsupported_counts_only_if_strict() {
     assert_eq!((run.code, run.last()), (0, "0 ok, 0 fail, 1 unsupported, 0 error"), "{}", run.stdout);
     assert!(run.lines()[0].starts_with("nonesuch f32 [1,2] unsupported "));
     assert_eq!(replay(&["--strict"], &text(&path)).code, 1);
+}
+
+#[test]
+fn what_this_build_does_not_know_is_named_and_not_run() {
+    let fill = |name, params, input| case(name, "fill", params, input, [0.0, 0.0]);
+    let parameter = case("parameter.safetensors", "silu", r#"{"beta": 2.0}"#, "in.x", [0.0, 0.0]);
+    let operand = fill("operand.safetensors", r#"{"value": 0.0}"#, "in.pattern");
+    let run = replay(&[], &[text(&parameter), text(&operand)].concat());
+    assert_eq!((run.code, run.last()), (0, "0 ok, 0 fail, 2 unsupported, 0 error"), "{}", run.stdout);
+    let lines = [
+        "silu f32 [1,2] unsupported `silu` of this build has no parameter `beta`",
+        "fill f32 [1,2] unsupported `fill` of this build has no operand `pattern`",
+    ];
+    assert_eq!(run.lines()[..2], lines);
+    assert_eq!(replay(&["--strict"], &text(&operand)).code, 1);
 }
 
 #[test]

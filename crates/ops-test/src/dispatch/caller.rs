@@ -1,17 +1,22 @@
 //! One case on its way through a backend.
-use crate::{Array, CallError, Case, Ran};
-use ops_core::{Backend, Element, Execute, Op, Tensor, TensorOf};
+//!
+//! No op can ignore part of a case: parameters are read through [`Caller::param`], which remembers their
+//! names, and operands through a [`Launch`], which is only made once every parameter of the case was read
+//! and every operand is one that the op takes. What is left over is why the case is unsupported.
+use crate::{Array, CallError, Case, Params, Ran};
+use ops_core::{Backend, DType, Element, Execute, Op, Operands, Role, Tensor, TensorOf};
 
-/// Uploads operands, runs the op, keeps what the buffers hold afterwards.
+/// A case whose op is being made from its parameters.
 pub(super) struct Caller<'c> {
-    pub(super) case: &'c Case,
+    case: &'c Case,
+    read: Vec<&'static str>,
     ran: Option<Ran>,
     failed: Option<CallError>,
 }
 
 impl<'c> Caller<'c> {
     pub(super) fn new(case: &'c Case) -> Self {
-        Caller { case, ran: None, failed: None }
+        Caller { case, read: Vec::new(), ran: None, failed: None }
     }
 
     pub(super) fn finish(self) -> Result<Ran, CallError> {
@@ -19,30 +24,104 @@ impl<'c> Caller<'c> {
         self.failed.map_or_else(|| self.ran.ok_or_else(did_not_run), Err)
     }
 
+    /// The op's name.
+    pub(super) fn op(&self) -> &'c str {
+        &self.case.op
+    }
+    /// The element type that the op runs in.
+    pub(super) fn dtype(&self) -> DType {
+        self.case.dtype
+    }
+    /// The element type of an operand.
+    pub(super) fn dtype_of(&self, name: &str) -> Result<DType, CallError> {
+        self.case.dtype_of(name)
+    }
+    /// The element type of an operand that may be absent.
+    pub(super) fn given(&self, name: &str) -> Option<DType> {
+        self.case.operand(name).map(|o| o.array.dtype())
+    }
+
+    /// Reads a parameter.
+    pub(super) fn param<T>(
+        &mut self,
+        name: &'static str,
+        read: impl FnOnce(&Params, &str) -> Result<T, CallError>,
+    ) -> Result<T, CallError> {
+        self.read.push(name);
+        read(&self.case.params, name)
+    }
+
+    /// Goes on to the operands.
+    ///
+    /// # Errors
+    /// The case has an operand that is not one of `operands`, or a parameter that was not read.
+    pub(super) fn launch(&mut self, operands: &[&str]) -> Result<Launch<'_, 'c>, CallError> {
+        let Case { op, params, operands: given, .. } = self.case;
+        let unknown = given.iter().filter(|o| !operands.contains(&o.name.as_str()));
+        let unread = params.0.keys().filter(|name| !self.read.contains(&name.as_str()));
+        let left_over: Vec<String> = unknown
+            .map(|o| format!("operand `{}`", o.name))
+            .chain(unread.map(|name| format!("parameter `{name}`")))
+            .collect();
+        if !left_over.is_empty() {
+            let left_over = left_over.join(", ");
+            return Err(CallError::NotOffered(format!("`{op}` of this build has no {left_over}")));
+        }
+        Ok(Launch { caller: self })
+    }
+
+    /// An operand to be written must be one that the op writes.
+    fn check_roles(&self, args: &dyn Operands) -> Result<(), CallError> {
+        let read = (0..args.count()).filter_map(|i| args.operand(i)).filter(|o| o.role == Role::In);
+        for operand in read {
+            if self.case.operand(operand.name).is_some_and(|o| o.role != Role::In) {
+                let (op, name) = (&self.case.op, operand.name);
+                let reason = format!("`{op}` of this build does not write operand `{name}`");
+                return Err(CallError::NotOffered(reason));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A case of which everything is known to the op: uploads operands, runs the op, keeps what the buffers
+/// hold afterwards.
+pub(super) struct Launch<'l, 'c> {
+    caller: &'l mut Caller<'c>,
+}
+
+impl Launch<'_, '_> {
     /// The operand as what the op takes: a tensor, or perhaps none.
     pub(super) fn upload<B: Backend, S: Slot<B>>(&self, b: &B, name: &str) -> Result<S, CallError> {
-        S::upload(b, self.case, name)
+        S::upload(b, self.caller.case, name)
     }
 
     /// Asks for support, runs and waits.
-    pub(super) fn run<O: Op, B: Execute<O>>(&mut self, b: &B, op: &O, owned: &mut O::Owned<B::Space>) {
+    pub(super) fn run<O: Op, B: Execute<O>>(
+        &mut self,
+        b: &B,
+        op: &O,
+        owned: &mut O::Owned<B::Space>,
+    ) -> Result<(), CallError> {
         let mut support = Ok(());
         let args = O::lend(owned);
+        self.caller.check_roles(&args)?;
         // Backends are promised checked operands.
         if op.infer(&O::shapes(&args)).is_ok() {
             support = b.support(op, &args);
         }
         let result = b.run(op, args).and_then(|()| b.synchronize());
-        self.ran = Some(Ran { support, result, buffers: Vec::new() });
+        self.caller.ran = Some(Ran { support, result, buffers: Vec::new() });
+        Ok(())
     }
 
     /// Reads a buffer back. A failure is kept for [`finish`](Caller::finish): hundreds of callers have
     /// that much less to compile.
     #[inline(never)]
     pub(super) fn keep<B: Backend, S: Slot<B>>(&mut self, b: &B, name: &'static str, slot: &S) {
-        match (slot.download(b), &mut self.ran) {
+        match (slot.download(b), &mut self.caller.ran) {
             (Ok(Some(array)), Some(ran)) => ran.buffers.push((name, array)),
-            (Err(e), _) => self.failed = Some(e),
+            (Err(e), _) => self.caller.failed = Some(e),
             _ => {}
         }
     }
@@ -76,7 +155,14 @@ impl<B: Backend, T: Element> Slot<B> for Option<Tensor<B::Space, T>> {
 #[inline(never)]
 fn tensor<B: Backend, T: Element>(b: &B, case: &Case, name: &str) -> Result<TensorOf<B, T>, CallError> {
     let operand = case.expect(name)?;
-    let buffer = b.upload(operand.array.slice::<T>().map_err(|e| e.of(name))?)?;
+    let (want, got) = (T::DTYPE, operand.array.dtype());
+    if got != want {
+        let Case { op, dtype, .. } = case;
+        return Err(CallError::NotOffered(format!(
+            "`{op}` in {dtype} takes `{name}` in {want}, not in {got}"
+        )));
+    }
+    let buffer = b.upload(operand.array.slice::<T>()?)?;
     Ok(Tensor::new(buffer, operand.layout)?)
 }
 
@@ -86,13 +172,15 @@ fn array<B: Backend, T: Element>(b: &B, tensor: &TensorOf<B, T>) -> Result<Array
     Array::from_slice(&b.read_vec(data.data(), 0, data.data_len())?)
 }
 
-/// Writes the body of a call: uploads every operand into the op's `Owned`, runs, reads all back.
+/// Writes the body of a call: uploads every operand into the op's `Owned`, runs, reads all back. The op is
+/// made first, since that reads the parameters.
 macro_rules! launch {
     ($b:expr, $c:expr, $op:expr, $Owned:ident { $($name:ident),+ $(,)? }) => {{
         let op = $op;
-        let mut owned = $Owned { $($name: $c.upload($b, stringify!($name))?),+ };
-        $c.run($b, &op, &mut owned);
-        $($c.keep($b, stringify!($name), &owned.$name);)+
+        let mut launch = $c.launch(&[$(stringify!($name)),+])?;
+        let mut owned = $Owned { $($name: launch.upload($b, stringify!($name))?),+ };
+        launch.run($b, &op, &mut owned)?;
+        $(launch.keep($b, stringify!($name), &owned.$name);)+
         Ok(())
     }};
 }

@@ -1,8 +1,8 @@
 //! For each op, its options and operands; for each family, the types it is offered in.
 use super::SuiteBackend;
 use super::caller::{Caller, launch};
-use crate::CallError;
 use crate::types::on;
+use crate::{CallError, Params};
 use ops_core::ops::*;
 use ops_core::quant::Block;
 use ops_core::{DType, Element, Execute, Float, Index, Mask, Num, Scalar};
@@ -10,8 +10,8 @@ use ops_core::{DType, Element, Execute, Float, Index, Mask, Num, Scalar};
 type Done = Result<(), CallError>;
 
 pub(super) fn dispatch<B: SuiteBackend>(b: &B, c: &mut Caller<'_>) -> Done {
-    let dtype = c.case.dtype;
-    match c.case.op.as_str() {
+    let dtype = c.dtype();
+    match c.op() {
         "rms_norm" | "layer_norm" | "add_rms_norm" | "group_norm" => norms(b, c, dtype),
         "rope" | "rope_inplace" => ropes(b, c, RopeForm::Half),
         "rope_i" | "rope_i_inplace" => ropes(b, c, RopeForm::Interleaved),
@@ -30,10 +30,16 @@ pub(super) fn dispatch<B: SuiteBackend>(b: &B, c: &mut Caller<'_>) -> Done {
         "fill" => on!(scalars, dtype, T => fill::<T, B>(b, c)),
         "where" => choices(b, c, dtype),
         "index_select" => selections(b, c, dtype),
-        "quantize" => on!(blocks, c.case.dtype_of("y")?, Q => quantize::<Q, B>(b, c)),
-        "dequantize" => on!(blocks, c.case.dtype_of("x")?, Q => dequantize::<Q, B>(b, c)),
+        "quantize" if dtype == DType::F32 => on!(blocks, c.dtype_of("y")?, Q => quantize::<Q, B>(b, c)),
+        // Suites name it by its blocks.
+        "dequantize" if dtype == DType::F32 || dtype == c.dtype_of("x")? => {
+            on!(blocks, c.dtype_of("x")?, Q => dequantize::<Q, B>(b, c))
+        }
         "qlinear" => qlinears(b, c, dtype),
         "qembedding" => qembeddings(b, c, dtype),
+        op @ ("quantize" | "dequantize") => {
+            Err(CallError::NotOffered(format!("`{op}` is not offered in {dtype}")))
+        }
         name => by_function(b, c, dtype, name),
     }
 }
@@ -50,9 +56,8 @@ fn by_function<B: SuiteBackend>(b: &B, c: &mut Caller<'_>, dtype: DType, name: &
 
 fn norms<B: SuiteBackend>(b: &B, c: &mut Caller<'_>, dtype: DType) -> Done {
     // Absent weights have some type too.
-    let given = c.case.operand("weight").or(c.case.operand("bias"));
-    let weight = given.map_or(dtype, |w| w.array.dtype());
-    on!(floats, dtype, T => on!(floats, weight, W => match c.case.op.as_str() {
+    let weight = c.given("weight").or(c.given("bias")).unwrap_or(dtype);
+    on!(floats, dtype, T => on!(floats, weight, W => match c.op() {
         "rms_norm" => rms_norm::<T, W, B>(b, c),
         "layer_norm" => layer_norm::<T, W, B>(b, c),
         "add_rms_norm" => add_rms_norm::<T, W, B>(b, c),
@@ -61,37 +66,32 @@ fn norms<B: SuiteBackend>(b: &B, c: &mut Caller<'_>, dtype: DType) -> Done {
 }
 
 fn rms_norm<T: Float, W: Float, B: Execute<RmsNorm<T, W>>>(b: &B, c: &mut Caller<'_>) -> Done {
-    c.case.params.only(&["eps"])?;
-    launch!(b, c, RmsNorm::<T, W>::eps(c.case.params.f64("eps")?), RmsNormOwned { x, weight, y })
+    launch!(b, c, RmsNorm::<T, W>::eps(c.param("eps", Params::f64)?), RmsNormOwned { x, weight, y })
 }
 fn layer_norm<T: Float, W: Float, B: Execute<LayerNorm<T, W>>>(b: &B, c: &mut Caller<'_>) -> Done {
-    c.case.params.only(&["eps"])?;
-    launch!(b, c, LayerNorm::<T, W>::eps(c.case.params.f64("eps")?), LayerNormOwned { x, weight, bias, y })
+    launch!(b, c, LayerNorm::<T, W>::eps(c.param("eps", Params::f64)?), LayerNormOwned { x, weight, bias, y })
 }
 fn add_rms_norm<T: Float, W: Float, B: Execute<AddRmsNorm<T, W>>>(b: &B, c: &mut Caller<'_>) -> Done {
-    c.case.params.only(&["eps"])?;
-    let op = AddRmsNorm::<T, W>::eps(c.case.params.f64("eps")?);
+    let op = AddRmsNorm::<T, W>::eps(c.param("eps", Params::f64)?);
     launch!(b, c, op, AddRmsNormOwned { x, residual, weight, y, sum })
 }
 fn group_norm<T: Float, W: Float, B: Execute<GroupNorm<T, W>>>(b: &B, c: &mut Caller<'_>) -> Done {
-    c.case.params.only(&["eps", "num_groups"])?;
-    let groups = c.case.params.count("num_groups")?;
+    let groups = c.param("num_groups", Params::count)?;
     let groups = groups.ok_or_else(|| CallError::Malformed("`num_groups` is missing".into()))?;
-    let op = GroupNorm::<T, W>::new(groups, c.case.params.f64("eps")?);
+    let op = GroupNorm::<T, W>::new(groups, c.param("eps", Params::f64)?);
     launch!(b, c, op, GroupNormOwned { x, weight, bias, y })
 }
 
 fn ropes<B: SuiteBackend>(b: &B, c: &mut Caller<'_>, form: RopeForm) -> Done {
-    c.case.params.only(&["start"])?;
-    let table = c.case.dtype_of("cos")?;
-    let inplace = c.case.op.ends_with("_inplace");
-    on!(floats, c.case.dtype, T => on!(floats, table, C => match inplace {
+    let table = c.dtype_of("cos")?;
+    let inplace = c.op().ends_with("_inplace");
+    on!(floats, c.dtype(), T => on!(floats, table, C => match inplace {
         false => rope::<T, C, B>(b, c, form),
         true => rope_inplace::<T, C, B>(b, c, form),
     }))
 }
 fn rope<T: Float, C: Float, B: Execute<Rope<T, C>>>(b: &B, c: &mut Caller<'_>, form: RopeForm) -> Done {
-    let start = c.case.params.count("start")?.unwrap_or(0);
+    let start = c.param("start", Params::count)?.unwrap_or(0);
     launch!(b, c, Rope::<T, C>::new(form).start(start), RopeOwned { x, cos, sin, y })
 }
 fn rope_inplace<T: Float, C: Float, B: Execute<RopeInplace<T, C>>>(
@@ -99,48 +99,40 @@ fn rope_inplace<T: Float, C: Float, B: Execute<RopeInplace<T, C>>>(
     c: &mut Caller<'_>,
     form: RopeForm,
 ) -> Done {
-    let start = c.case.params.count("start")?.unwrap_or(0);
+    let start = c.param("start", Params::count)?.unwrap_or(0);
     launch!(b, c, Rope::<T, C>::new(form).start(start).inplace(), RopeInplaceOwned { x, cos, sin })
 }
 
 fn softmax<T: Float, B: Execute<Softmax<T>>>(b: &B, c: &mut Caller<'_>, log: bool) -> Done {
-    c.case.params.only(&["axis"])?;
-    let op = Softmax::<T>::axis(c.case.params.axis("axis", -1)?);
+    let op = Softmax::<T>::axis(c.param("axis", |p, name| p.axis(name, -1))?);
     launch!(b, c, if log { op.log() } else { op }, SoftmaxOwned { x, y })
 }
 
 fn unary<T: Num, B: Execute<Unary<T>>>(b: &B, c: &mut Caller<'_>, f: UnaryFn) -> Done {
-    c.case.params.only(&[])?;
     let missing = || CallError::NotOffered(format!("{} is not offered in {}", f.name(), T::DTYPE));
     launch!(b, c, Unary::<T>::of_num(f).ok_or_else(missing)?, UnaryOwned { x, y })
 }
 fn glu<T: Float, B: Execute<Glu<T>>>(b: &B, c: &mut Caller<'_>, f: GluFn) -> Done {
-    c.case.params.only(&[])?;
     launch!(b, c, Glu::<T>::of(f), GluOwned { gate, up, y })
 }
 fn binary<T: Num, B: Execute<Binary<T>>>(b: &B, c: &mut Caller<'_>, f: BinaryFn) -> Done {
-    c.case.params.only(&[])?;
     launch!(b, c, Binary::<T>::of(f), BinaryOwned { a, b, y })
 }
 fn affine<T: Num, B: Execute<Affine<T>>>(b: &B, c: &mut Caller<'_>) -> Done {
-    c.case.params.only(&["mul", "add"])?;
-    let (mul, add) = (c.case.params.f64("mul")?, c.case.params.f64("add")?);
+    let (mul, add) = (c.param("mul", Params::f64)?, c.param("add", Params::f64)?);
     launch!(b, c, Affine::<T>::new(mul, add), AffineOwned { x, y })
 }
 fn affine_inplace<T: Num, B: Execute<AffineInplace<T>>>(b: &B, c: &mut Caller<'_>) -> Done {
-    c.case.params.only(&["mul", "add"])?;
-    let (mul, add) = (c.case.params.f64("mul")?, c.case.params.f64("add")?);
+    let (mul, add) = (c.param("mul", Params::f64)?, c.param("add", Params::f64)?);
     launch!(b, c, AffineInplace::<T>::new(mul, add), AffineInplaceOwned { x })
 }
 
 fn matmul<T: Float, B: Execute<MatMul<T>>>(backend: &B, caller: &mut Caller<'_>) -> Done {
-    caller.case.params.only(&[])?;
     launch!(backend, caller, MatMul::<T>::OP, MatMulOwned { a, b, c })
 }
 fn linears<B: SuiteBackend>(b: &B, c: &mut Caller<'_>, dtype: DType) -> Done {
-    c.case.params.only(&[])?;
-    let weight = c.case.dtype_of("weight")?;
-    let bias = c.case.operand("bias").map_or(dtype, |b| b.array.dtype());
+    let weight = c.dtype_of("weight")?;
+    let bias = c.given("bias").unwrap_or(dtype);
     on!(floats, dtype, T => on!(floats, weight, W => match bias {
         bias if bias == dtype => linear::<T, W, T, B>(b, c),
         DType::F32 => linear::<T, W, f32, B>(b, c),
@@ -152,52 +144,46 @@ fn linear<T: Float, W: Float, A: Float, B: Execute<Linear<T, W, A>>>(b: &B, c: &
 }
 
 fn attentions<B: SuiteBackend>(b: &B, c: &mut Caller<'_>, dtype: DType) -> Done {
-    c.case.params.only(&["scale", "causal", "window", "softcap"])?;
-    let flags = c.case.operand("mask").is_some_and(|m| m.array.dtype() == DType::U8);
+    let flags = c.given("mask") == Some(DType::U8);
     on!(floats, dtype, T => match flags {
         true => attention::<T, u8, B>(b, c),
         false => attention::<T, T, B>(b, c),
     })
 }
 fn attention<T: Float, M: Mask, B: Execute<Attention<T, M>>>(b: &B, c: &mut Caller<'_>) -> Done {
-    let params = &c.case.params;
     let mut op = Attention::<T, M>::full();
-    op.scale = params.number("scale")?;
-    op.causal = params.flag("causal")?;
-    op.window = params.window("window")?;
-    op.softcap = params.number("softcap")?;
+    op.scale = c.param("scale", Params::number)?;
+    op.causal = c.param("causal", Params::flag)?;
+    op.window = c.param("window", Params::window)?;
+    op.softcap = c.param("softcap", Params::number)?;
     launch!(b, c, op, AttentionOwned { q, k, v, mask, alibi, o })
 }
 
 fn casts<B: SuiteBackend>(b: &B, c: &mut Caller<'_>, dtype: DType) -> Done {
-    c.case.params.only(&["to"])?;
-    on!(scalars, dtype, T => on!(scalars, c.case.dtype_of("y")?, U => cast::<T, U, B>(b, c)))
+    let to = c.param("to", Params::dtype)?.map_or_else(|| c.dtype_of("y"), Ok)?;
+    on!(scalars, dtype, T => on!(scalars, to, U => cast::<T, U, B>(b, c)))
 }
 fn cast<T: Scalar, U: Scalar, B: Execute<Cast<T, U>>>(b: &B, c: &mut Caller<'_>) -> Done {
     launch!(b, c, Cast::<T, U>::OP, CastOwned { x, y })
 }
 fn copy<T: Element, B: Execute<Copy<T>>>(b: &B, c: &mut Caller<'_>) -> Done {
-    c.case.params.only(&[])?;
     launch!(b, c, Copy::<T>::OP, CopyOwned { x, y })
 }
 fn fill<T: Scalar, B: Execute<Fill<T>>>(b: &B, c: &mut Caller<'_>) -> Done {
-    c.case.params.only(&["value"])?;
-    launch!(b, c, Fill::new(T::from_wide(c.case.params.wide("value")?)), FillOwned { y })
+    launch!(b, c, Fill::new(T::from_wide(c.param("value", Params::wide)?)), FillOwned { y })
 }
 
 fn choices<B: SuiteBackend>(b: &B, c: &mut Caller<'_>, dtype: DType) -> Done {
-    c.case.params.only(&[])?;
-    on!(elements, dtype, T => on!(indices, c.case.dtype_of("cond")?, I => choice::<T, I, B>(b, c)))
+    on!(elements, dtype, T => on!(indices, c.dtype_of("cond")?, I => choice::<T, I, B>(b, c)))
 }
 fn choice<T: Element, I: Index, B: Execute<Where<T, I>>>(b: &B, c: &mut Caller<'_>) -> Done {
     launch!(b, c, Where::<T, I>::OP, WhereOwned { cond, on_true, on_false, y })
 }
 fn selections<B: SuiteBackend>(b: &B, c: &mut Caller<'_>, dtype: DType) -> Done {
-    c.case.params.only(&["axis"])?;
-    on!(elements, dtype, T => on!(indices, c.case.dtype_of("ids")?, I => select::<T, I, B>(b, c)))
+    on!(elements, dtype, T => on!(indices, c.dtype_of("ids")?, I => select::<T, I, B>(b, c)))
 }
 fn select<T: Element, I: Index, B: Execute<IndexSelect<T, I>>>(b: &B, c: &mut Caller<'_>) -> Done {
-    let axis = c.case.params.axis("axis", 0)?;
+    let axis = c.param("axis", |p, name| p.axis(name, 0))?;
     launch!(b, c, IndexSelect::<T, I>::axis(axis), IndexSelectOwned { x, ids, y })
 }
 
@@ -208,13 +194,13 @@ fn dequantize<Q: Block, B: Execute<Dequantize<Q>>>(b: &B, c: &mut Caller<'_>) ->
     launch!(b, c, Dequantize::<Q>::OP, DequantizeOwned { x, y })
 }
 fn qlinears<B: SuiteBackend>(b: &B, c: &mut Caller<'_>, dtype: DType) -> Done {
-    on!(floats, dtype, T => on!(blocks, c.case.dtype_of("weight")?, Q => qlinear::<T, Q, B>(b, c)))
+    on!(floats, dtype, T => on!(blocks, c.dtype_of("weight")?, Q => qlinear::<T, Q, B>(b, c)))
 }
 fn qlinear<T: Float, Q: Block, B: Execute<QLinear<T, Q>>>(b: &B, c: &mut Caller<'_>) -> Done {
     launch!(b, c, QLinear::<T, Q>::OP, QLinearOwned { x, weight, y })
 }
 fn qembeddings<B: SuiteBackend>(b: &B, c: &mut Caller<'_>, dtype: DType) -> Done {
-    let (table, ids) = (c.case.dtype_of("table")?, c.case.dtype_of("ids")?);
+    let (table, ids) = (c.dtype_of("table")?, c.dtype_of("ids")?);
     on!(floats, dtype, T => on!(blocks, table, Q => on!(indices, ids, I => qembedding::<T, Q, I, B>(b, c))))
 }
 fn qembedding<T: Float, Q: Block, I: Index, B: Execute<QEmbedding<T, Q, I>>>(

@@ -12,6 +12,8 @@ pub(super) struct File {
     pub(super) dtype: String,
     pub(super) params: Result<Params, CallError>,
     pub(super) tensors: Vec<Tensor>,
+    /// Names of tensors that are neither inputs nor outputs.
+    pub(super) others: Vec<String>,
 }
 
 /// One tensor and what the metadata says of it.
@@ -44,8 +46,15 @@ impl File {
             op: word("op")?,
             dtype: word("dtype")?,
             params: params(metadata.get("params")),
-            tensors: tensors.iter().filter_map(|(name, t)| Tensor::parse(name, &t, &metadata)).collect(),
+            tensors: Vec::new(),
+            others: Vec::new(),
         };
+        for (name, tensor) in tensors.iter() {
+            match Tensor::parse(name, &tensor, &metadata) {
+                Some(tensor) => file.tensors.push(tensor),
+                None => file.others.push(name.to_owned()),
+            }
+        }
         file.tensors.sort_by(|a, b| (a.output, &a.name).cmp(&(b.output, &b.name)));
         Ok(file)
     }
@@ -143,6 +152,10 @@ fn tolerance(name: &str, text: Option<&String>) -> Result<Tolerance, CallError> 
 fn place(text: &str) -> Result<Place, CallError> {
     let malformed = |why: String| CallError::Malformed(format!("view: {why}"));
     let value: Value = serde_json::from_str(text).map_err(|e| malformed(e.to_string()))?;
+    const KEYS: [&str; 4] = ["shape", "strides", "offset", "len"];
+    if let Some(key) = value.as_object().and_then(|view| view.keys().find(|k| !KEYS.contains(&k.as_str()))) {
+        return Err(CallError::NotOffered(format!("view: `{key}` is not known")));
+    }
     let list = |key: &str| {
         value.get(key).and_then(Value::as_array).ok_or_else(|| malformed(format!("`{key}` is no list")))
     };

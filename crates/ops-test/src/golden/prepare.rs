@@ -3,6 +3,7 @@ use super::dtype;
 use super::file::{File, Tensor};
 use crate::judge::Want;
 use crate::{Array, CallError, Case, Operand, Params};
+use ops_core::ops::BinaryFn;
 use ops_core::{DType, Layout, Role};
 
 /// Elements before and after an output that must stay as they are; a multiple of any vector.
@@ -15,6 +16,9 @@ pub(super) fn case(file: File) -> Result<(Case, Vec<Want>), CallError> {
     let known = crate::op_names().any(|n| n == file.op.strip_suffix("_inplace").unwrap_or(&file.op));
     if !known {
         return Err(CallError::NotOffered(format!("`{}` is not an op of this build", file.op)));
+    }
+    if let Some(name) = file.others.first() {
+        return Err(CallError::NotOffered(format!("tensor `{name}` is neither `in.` nor `out.`")));
     }
     let mut builder = Builder::new(&file)?;
     for tensor in file.inputs() {
@@ -113,8 +117,8 @@ impl<'f> Builder<'f> {
     fn output_type(&self, name: &str) -> Result<DType, CallError> {
         match (self.file.op.as_str(), self.block) {
             ("cast", _) => {
-                let to = self.case.params.word("to")?;
-                dtype(to.ok_or_else(|| CallError::Malformed("`to` is missing".into()))?)
+                let to = self.case.params.dtype("to")?;
+                to.ok_or_else(|| CallError::Malformed("`to` is missing".into()))
             }
             ("quantize", Some(block)) if name == "y" => Ok(block),
             ("dequantize", _) => Ok(DType::F32),
@@ -166,9 +170,9 @@ impl<'f> Builder<'f> {
 
 fn block_format(params: &mut Params, run_in: DType) -> Result<DType, CallError> {
     for key in ["format", "to", "type", "qtype", "block"] {
-        if let Some(name) = params.word(key)?.map(str::to_owned) {
+        if let Some(format) = params.dtype(key)? {
             params.0.remove(key);
-            return dtype(&name);
+            return Ok(format);
         }
     }
     match run_in {
@@ -220,7 +224,7 @@ fn broadcast(case: &mut Case) -> Result<(), CallError> {
             }
             Ok(())
         }
-        _ if case.operand("a").is_some() && case.operand("b").is_some() => to_output(case, &["a", "b"], "y"),
+        op if BinaryFn::ALL.iter().any(|f| f.name() == op) => to_output(case, &["a", "b"], "y"),
         _ => Ok(()),
     }
 }

@@ -1,11 +1,13 @@
 //! Files that are no cases, cases that contradict themselves, and forms that the sample has none of.
 use super::*;
 use ops_cpu::Reference;
+use safetensors::SafeTensors;
 use safetensors::tensor::TensorView;
 use serde_json::json;
 use std::collections::HashMap;
 
 /// A file in memory: tensors by name with type, shape and bytes, and metadata.
+#[derive(Clone)]
 struct Draft {
     tensors: Vec<(String, safetensors::Dtype, Vec<usize>, Vec<u8>)>,
     metadata: HashMap<String, String>,
@@ -72,10 +74,155 @@ fn ops_and_types_that_core_lacks_are_unsupported() {
     assert_eq!(exp.status, Status::Unsupported);
 }
 
+/// The reason why a case is unsupported.
+fn unsupported(draft: &Draft) -> String {
+    let result = draft.replay();
+    assert_eq!(result.status, Status::Unsupported, "{result}");
+    result.reason.expect("a reason")
+}
+
 #[test]
-fn an_unknown_option_is_not_ignored() {
-    let case = neg().meta("limit.y", "exact").meta("params", json!({"axis": 0}));
-    assert_eq!(case.replay().status, Status::Unsupported);
+fn an_unknown_parameter_is_not_ignored() {
+    let case = |params| neg().meta("limit.y", "exact").meta("params", params);
+    assert_eq!(unsupported(&case(json!({"axis": 0}))), "`neg` of this build has no parameter `axis`");
+    assert_eq!(unsupported(&case(json!({"axis": null}))), "`neg` of this build has no parameter `axis`");
+}
+
+#[test]
+fn an_unknown_operand_is_not_ignored() {
+    let case = || neg().meta("limit.y", "exact");
+    let read = case().f32("in.sinks", &[1], &[0.0]);
+    assert_eq!(unsupported(&read), "`neg` of this build has no operand `sinks`");
+    let written = case().f64("out.lse", &[2], &[-1.0, 2.0]).meta("limit.lse", "exact");
+    assert_eq!(unsupported(&written), "`neg` of this build has no operand `lse`");
+    let all = written.f32("in.sinks", &[1], &[0.0]).meta("params", json!({"axis": 0}));
+    let reason = "`neg` of this build has no operand `sinks`, operand `lse`, parameter `axis`";
+    assert_eq!(unsupported(&all), reason);
+    // Operands that other ops broadcast.
+    let others = case().f32("in.a", &[3], &[0.0; 3]).f32("in.b", &[5], &[0.0; 5]);
+    assert_eq!(unsupported(&others), "`neg` of this build has no operand `a`, operand `b`");
+}
+
+#[test]
+fn an_input_that_the_op_would_have_to_write_is_not_ignored() {
+    let one = |case: Draft, name: &str| case.f32(name, &[1, 1], &[3.0]);
+    let case = one(one(Draft::new("add_rms_norm", "f32", json!({"eps": 0.0})), "in.x"), "in.residual");
+    let case = case.f32("in.weight", &[1], &[1.0]).f64("out.y", &[1, 1], &[1.0]).meta("limit.y", 1e-11);
+    let case = case.f64("out.sum", &[1, 1], &[6.0]).meta("limit.sum", 1e-11);
+    assert_eq!(case.replay().status, Status::Ok);
+    let case = case.f64("out.residual", &[1, 1], &[3.0]).meta("limit.residual", "exact");
+    assert_eq!(unsupported(&case), "`add_rms_norm` of this build does not write operand `residual`");
+}
+
+#[test]
+fn tensors_and_views_in_no_known_form_are_not_ignored() {
+    let case = || neg().meta("limit.y", "exact");
+    for name in ["state", "inout.state", "scratch.x"] {
+        assert_eq!(
+            unsupported(&case().f32(name, &[1], &[0.0])),
+            format!("tensor `{name}` is neither `in.` nor `out.`")
+        );
+    }
+    let view = json!({"shape": [2], "strides": [1], "offset": 0, "modulo": 2});
+    assert_eq!(unsupported(&case().meta("view.in.x", view)), "in.x: view: `modulo` is not known");
+}
+
+#[test]
+fn unknown_words_and_types_are_named() {
+    let cast = |to: &str| {
+        let case = Draft::new("cast", "f32", json!({"to": to})).f32("in.x", &[1], &[1.0]);
+        case.f64("out.y", &[1], &[1.0]).meta("limit.y", "exact")
+    };
+    assert_eq!(cast("f64").replay().status, Status::Ok);
+    assert_eq!(unsupported(&cast("f4e2m1")), "`to` is `f4e2m1`, which this build does not know");
+
+    let u8 = safetensors::Dtype::U8;
+    let quantize = |format: &str, dtype| {
+        let case = Draft::new("quantize", dtype, json!({"format": format})).f32("in.x", &[1, 32], &[0.0; 32]);
+        case.raw("out.y", u8, &[1, 34], vec![0; 34]).meta("limit.y", "exact")
+    };
+    assert_eq!(quantize("q8_0", "f32").replay().status, Status::Ok);
+    assert_eq!(unsupported(&quantize("q9_9", "f32")), "`format` is `q9_9`, which this build does not know");
+    assert_eq!(unsupported(&quantize("q8_0", "f16")), "`quantize` is not offered in f16");
+    let dequantize = Draft::new("dequantize", "bf16", json!({"format": "q8_0"}));
+    let dequantize = dequantize.raw("in.x", u8, &[1, 34], vec![0; 34]);
+    let dequantize = dequantize.f64("out.y", &[1, 32], &[0.0; 32]).meta("limit.y", "exact");
+    assert_eq!(unsupported(&dequantize), "`dequantize` is not offered in bf16");
+
+    let stored = neg().meta("limit.y", "exact").raw("in.z", safetensors::Dtype::F8_E5M2, &[1], vec![0]);
+    assert_eq!(unsupported(&stored), "z: not offered in F8_E5M2");
+    let mixed = Draft::new("add", "f32", json!({})).f32("in.a", &[1], &[1.0]).f64("in.b", &[1], &[1.0]);
+    let mixed = mixed.f64("out.y", &[1], &[2.0]).meta("limit.y", 1e-11);
+    assert_eq!(unsupported(&mixed), "`add` in f32 takes `b` in f32, not in f64");
+}
+
+/// A recorded case of every op, read from files.
+fn recorded() -> HashMap<String, Draft> {
+    let mut drafts = HashMap::new();
+    for set in ["golden", "golden-2"] {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests").join(set);
+        let mut paths: Vec<_> = std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().path()).collect();
+        paths.sort();
+        for path in paths.iter().filter(|p| p.extension().is_some_and(|e| e == "safetensors")) {
+            let bytes = std::fs::read(path).unwrap();
+            let (file, (_, header)) =
+                (SafeTensors::deserialize(&bytes).unwrap(), SafeTensors::read_metadata(&bytes).unwrap());
+            let metadata = header.metadata().clone().unwrap();
+            let op = metadata["op"].clone();
+            if drafts.contains_key(&op)
+                || Golden::parse(&bytes).unwrap().replay(&Reference::new()).status != Status::Ok
+            {
+                continue;
+            }
+            let tensors =
+                file.iter().map(|(name, t)| (name.into(), t.dtype(), t.shape().to_vec(), t.data().to_vec()));
+            drafts.insert(op, Draft { tensors: tensors.collect(), metadata });
+        }
+    }
+    drafts
+}
+
+/// Cases of the ops that no recorded case runs.
+fn made_up() -> impl Iterator<Item = Draft> {
+    let rope = |op| {
+        let case = Draft::new(op, "f32", json!({})).f32("in.x", &[1, 1, 1, 2], &[3.0, 4.0]);
+        let case = case.f32("in.cos", &[1, 1], &[1.0]).f32("in.sin", &[1, 1], &[0.0]);
+        case.f64("out.x", &[1, 1, 1, 2], &[3.0, 4.0]).meta("limit.x", "exact")
+    };
+    let y = |case: Draft| case.f64("out.y", &[1], &[0.0]).meta("limit.y", "exact");
+    let x = |op, params| Draft::new(op, "f32", params).f32("in.x", &[1], &[0.0]);
+    let affine = x("affine_inplace", json!({"mul": 2.0, "add": 0.0}));
+    [
+        y(x("round", json!({}))),
+        y(Draft::new("geglu", "f32", json!({})).f32("in.gate", &[1], &[0.0]).f32("in.up", &[1], &[0.0])),
+        y(Draft::new("fill", "f32", json!({"value": 0.0}))),
+        affine.f64("out.x", &[1], &[0.0]).meta("limit.x", "exact"),
+        rope("rope_inplace"),
+        rope("rope_i_inplace"),
+        rope("rope_thd_inplace"),
+    ]
+    .into_iter()
+}
+
+#[test]
+fn no_op_ignores_an_operand_or_a_parameter() {
+    let mut drafts = recorded();
+    for draft in made_up() {
+        assert_eq!(draft.replay().status, Status::Ok, "{}", draft.replay());
+        drafts.entry(draft.metadata["op"].clone()).or_insert(draft);
+    }
+    let missing: Vec<_> = crate::op_names().filter(|op| !drafts.contains_key(*op)).collect();
+    assert!(missing.is_empty(), "no case of {missing:?}");
+    for (op, draft) in drafts {
+        let read = draft.clone().f32("in.unheard_of", &[1], &[0.0]);
+        assert_eq!(unsupported(&read), format!("`{op}` of this build has no operand `unheard_of`"));
+        let written = draft.clone().f64("out.unheard_of", &[1], &[0.0]).meta("limit.unheard_of", "exact");
+        assert_eq!(unsupported(&written), format!("`{op}` of this build has no operand `unheard_of`"));
+        let mut params: serde_json::Value = serde_json::from_str(&draft.metadata["params"]).unwrap();
+        params["unheard_of"] = json!(0);
+        let option = draft.meta("params", params);
+        assert_eq!(unsupported(&option), format!("`{op}` of this build has no parameter `unheard_of`"));
+    }
 }
 
 #[test]
