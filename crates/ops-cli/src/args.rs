@@ -19,7 +19,7 @@ Examples:
   ops test                                     check every op of the default backend
   ops bench --quick                            see how fast it is, in a few seconds
   ops explain linear --dtype f16 --shape 8,4096   who runs this, and why
-  ops replay tests/golden/*.safetensors        replay recorded cases
+  ops replay tests/golden*/*.safetensors       replay recorded cases
 
 Exit status: 0 fine, 1 a check failed, 2 bad usage or unreadable input.";
 
@@ -149,7 +149,7 @@ pub(crate) struct ExplainArgs {
 
 const REPLAY_EXAMPLES: &str = "\
 Examples:
-  ops replay tests/golden/*.safetensors
+  ops replay tests/golden*/*.safetensors
   ops replay --backend reference --strict case.safetensors
 
 One line a case: op, type, shape of the first operand, status, and for the worst output its error and

@@ -16,6 +16,10 @@
 //! block as one more axis. Views of them count blocks. The format is the option `format` (`to`,
 //! `type`, `qtype` and `block` are understood too), or else the case's `dtype`.
 //!
+//! A case with an operand, parameter, element type or block format that this build does not know is
+//! unsupported, and its reason names what is not known: it is never run without it. Other metadata, such as
+//! `source`, are notes.
+//!
 //! Nothing in a file is trusted: sizes and views are checked before use.
 use crate::dispatch::Runner;
 use crate::judge::Want;
@@ -27,6 +31,9 @@ use std::path::Path;
 mod compare;
 mod file;
 mod prepare;
+mod tally;
+
+pub use tally::Tally;
 
 /// Why a file holds no case.
 #[derive(Debug, thiserror::Error)]

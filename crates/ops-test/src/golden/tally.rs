@@ -1,0 +1,57 @@
+//! A folder of cases on one backend, counted.
+use super::{FileError, Golden, Status};
+use crate::SuiteBackend;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// How the cases of a folder ended; `Display` writes all of it.
+#[derive(Debug, Default)]
+pub struct Tally {
+    ok: usize,
+    /// Cases by what this build does not have.
+    unsupported: BTreeMap<String, usize>,
+    fail: Vec<String>,
+    error: Vec<String>,
+}
+
+impl Tally {
+    /// Replays every case of a folder, in the order of their names.
+    ///
+    /// # Errors
+    /// The folder or one of its cases cannot be read.
+    pub fn of<B: SuiteBackend>(backend: &B, folder: &Path) -> Result<Self, FileError> {
+        let paths: Result<Vec<PathBuf>, _> = std::fs::read_dir(folder)?.map(|e| Ok(e?.path())).collect();
+        let mut paths = paths.map_err(FileError::Io)?;
+        paths.retain(|p| p.extension().is_some_and(|e| e == "safetensors"));
+        paths.sort();
+        let mut tally = Tally::default();
+        for path in paths {
+            let result = Golden::load(&path)?.replay(backend);
+            let name = || format!("{}: {result}", path.file_stem().unwrap_or_default().display());
+            match result.status {
+                Status::Ok => tally.ok += 1,
+                Status::Fail => tally.fail.push(name()),
+                Status::Error => tally.error.push(name()),
+                Status::Unsupported => {
+                    let reason = result.reason.as_deref().unwrap_or_default();
+                    *tally.unsupported.entry(format!("{}: {reason}", result.op)).or_default() += 1;
+                }
+            }
+        }
+        Ok(tally)
+    }
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{} ok", self.ok)?;
+        writeln!(f, "{} unsupported", self.unsupported.values().sum::<usize>())?;
+        self.unsupported.iter().try_for_each(|(reason, count)| writeln!(f, "  {count} {reason}"))?;
+        for (word, cases) in [("fail", &self.fail), ("error", &self.error)] {
+            writeln!(f, "{} {word}", cases.len())?;
+            cases.iter().try_for_each(|case| writeln!(f, "  {case}"))?;
+        }
+        Ok(())
+    }
+}
