@@ -1,7 +1,8 @@
 //! The suite: every op of core, in every type, over odd sizes and all layouts.
 //!
-//! Each result is judged by the op's own [`Tolerance`](ops_core::Tolerance) against float64, in
-//! which the same op is computed from the same operands. Outputs lie in guarded buffers, of which
+//! Each result is judged by the op's own [`Tolerance`](ops_core::Tolerance) against an oracle that
+//! calls no backend and computes the same op from the same operands in double-double arithmetic.
+//! Outputs lie in guarded buffers, of which
 //! nothing outside the view may change. A backend that declines must have said so beforehand and
 //! must not have touched an output; one that accepts must not decline later.
 //!
@@ -66,8 +67,8 @@ const LENGTHS: [usize; 7] = [1, 31, 33, 63, 65, 127, 4097];
 
 /// What should come of a case.
 enum Expect {
-    /// What float64 gives.
-    Float64,
+    /// What the oracle gives, as near as the op promises.
+    Near,
     /// These values.
     Values(Vec<Want>),
     /// [`Error::Index`] for this value at this position, against this bound.
@@ -92,9 +93,9 @@ impl Suite<'_> {
         types.into_iter().filter(|d| self.wants(op, *d)).collect()
     }
 
-    /// Runs a case against float64.
+    /// Runs a case against the oracle.
     fn run(&mut self, draft: Draft) {
-        self.expect(draft, Expect::Float64);
+        self.expect(draft, Expect::Near);
     }
 
     /// Runs a case.
@@ -125,7 +126,7 @@ fn ended(case: &Case, expect: &Expect, ran: &Ran) -> Result<Ended, CallError> {
             return Ok(index_error(case, ran, (operand, *position, *index, *bound)));
         }
         Expect::Values(wants) => wants,
-        Expect::Float64 => &oracle::wants(case)?,
+        Expect::Near => &oracle::wants(case)?,
     };
     if let Err(e) = &ran.result {
         return Ok(Ended::Fail(e.to_string()));

@@ -1,4 +1,5 @@
-//! Ops on blocks: dequantized exactly, then in f64.
+//! Ops on blocks: dequantized exactly, then in double-double arithmetic.
+use super::double::Double;
 use super::{Wants, exactly, logical};
 use crate::judge::Want;
 use crate::types::on;
@@ -33,7 +34,7 @@ pub(super) fn wants(case: &Case) -> Wants {
 }
 
 fn dot(a: &[f64], b: &[f64]) -> f64 {
-    a.iter().zip(b).map(|(a, b)| a * b).sum()
+    Double::dot(a.iter().copied().zip(b.iter().copied())).nearest()
 }
 
 /// The values of blocks: products of 11 bits by 8, so f64 holds what f32 holds.

@@ -1,0 +1,100 @@
+//! Attention, one query at a time.
+use super::double::Double;
+use super::{Values, Wants, logical, optional, values, want};
+use crate::{Array, CallError, Case};
+use core::iter::zip;
+use ops_core::DType;
+use ops_core::ops::Attention;
+
+/// The options and operands beside `q`, `k` and `v`.
+struct Rules {
+    scale: Double,
+    softcap: Option<Double>,
+    causal: bool,
+    window: (Option<usize>, Option<usize>),
+    /// What is added for each query and key; −∞ hides a key.
+    mask: Option<Vec<f64>>,
+    slopes: Option<Values>,
+}
+
+impl Rules {
+    fn of(case: &Case, d: usize) -> Result<Self, CallError> {
+        let scale = match case.params.number("scale")? {
+            Some(scale) => Double::of(scale),
+            None => Double::ONE / Double::of(d as f64).sqrt(),
+        };
+        let mask = case.operand("mask").map(|_| additive(&logical(case, "mask")?)).transpose()?;
+        Ok(Rules {
+            scale,
+            softcap: case.params.number("softcap")?.map(Double::of),
+            causal: case.params.flag("causal")?,
+            window: case.params.window("window")?,
+            mask,
+            slopes: optional(case, "alibi")?,
+        })
+    }
+
+    /// Whether a key that lies so far behind the query (negative: ahead of it) may be seen.
+    fn sees(&self, behind: i64) -> bool {
+        let within = |distance: i64, limit: Option<usize>| limit.is_none_or(|l| distance <= l as i64);
+        (!self.causal || behind >= 0) && within(behind, self.window.0) && within(-behind, self.window.1)
+    }
+}
+
+/// A mask as numbers to add: of flags, 0 hides.
+fn additive(mask: &Array) -> Result<Vec<f64>, CallError> {
+    let values = mask.to_f64()?;
+    Ok(match mask.dtype() {
+        DType::U8 => values.iter().map(|v| if *v == 0.0 { f64::NEG_INFINITY } else { 0.0 }).collect(),
+        _ => values,
+    })
+}
+
+pub(super) fn wants(case: &Case) -> Wants {
+    let (q, k, v) = (values(case, "q")?, values(case, "k")?, values(case, "v")?);
+    let (&[_, h, t, d], &[_, kv, s, _]) = (q.dims.as_slice(), k.dims.as_slice()) else {
+        unreachable!("attention takes four axes")
+    };
+    let rules = Rules::of(case, d)?;
+    let mut o = vec![Double::ZERO; q.of.len()];
+    for (row, o) in o.chunks_mut(d.max(1)).enumerate() {
+        let (batch, head, query) = (row / t / h, row / t % h, row % t);
+        // Each run of h / h_kv query heads reads one head of keys.
+        let first = (batch * kv + head * kv / h) * s;
+        let mut seen: Vec<(usize, Double)> = Vec::new();
+        for key in 0..s {
+            // The last query stands at the last key.
+            let behind = (s as i64 - t as i64 + query as i64) - key as i64;
+            if !rules.sees(behind) {
+                continue;
+            }
+            let features = zip(&q.of[row * d..][..d], &k.of[(first + key) * d..][..d]);
+            let mut score = rules.scale * Double::dot(features.map(|(q, k)| (*q, *k)));
+            if let Some(cap) = rules.softcap {
+                score = cap * (score / cap).tanh();
+            }
+            if let Some(slopes) = &rules.slopes {
+                score = score - Double::of(slopes.of[head]) * Double::of(behind as f64);
+            }
+            if let Some(mask) = &rules.mask {
+                score = score + Double::of(mask[row * s + key]);
+            }
+            if score.nearest() != f64::NEG_INFINITY {
+                seen.push((first + key, score));
+            }
+        }
+        let Some(highest) = seen.iter().map(|(_, score)| *score).reduce(larger) else { continue };
+        for (_, score) in &mut seen {
+            *score = (*score - highest).exp();
+        }
+        let total = Double::total(seen.iter().map(|(_, weight)| *weight));
+        for (e, o) in o.iter_mut().enumerate() {
+            *o = Double::weighted(seen.iter().map(|(at, weight)| (*weight, v.of[at * d + e]))) / total;
+        }
+    }
+    Ok(vec![want(case, &Attention::<f64>::full(), "o", &o)?])
+}
+
+fn larger(a: Double, b: Double) -> Double {
+    if b.nearest() > a.nearest() { b } else { a }
+}
