@@ -1,8 +1,8 @@
 //! The suite: every op of core, in every type, over odd sizes and all layouts.
 //!
 //! Each result is judged by the op's own [`Tolerance`](ops_core::Tolerance) against an oracle that
-//! calls no backend and computes the same op from the same operands in double-double arithmetic.
-//! Outputs lie in guarded buffers, of which
+//! calls no backend and computes the same op from the same operands in double-double arithmetic. In
+//! exact mode, cases that are named so, operands are small integers and results must be equal. Outputs lie in guarded buffers, of which
 //! nothing outside the view may change. A backend that declines must have said so beforehand and
 //! must not have touched an output; one that accepts must not decline later.
 //!
@@ -19,6 +19,7 @@ mod casts;
 mod data;
 mod draft;
 mod elementwise;
+mod exact;
 mod indices;
 mod known;
 mod moves;
@@ -53,6 +54,7 @@ fn run_on(runner: &dyn Runner, filter: &Filter) -> Report {
     indices::cases(&mut suite);
     quant::cases(&mut suite);
     known::cases(&mut suite);
+    exact::cases(&mut suite);
     suite.report
 }
 
@@ -69,6 +71,8 @@ const LENGTHS: [usize; 7] = [1, 31, 33, 63, 65, 127, 4097];
 enum Expect {
     /// What the oracle gives, as near as the op promises.
     Near,
+    /// What the oracle gives, which the output's type must hold exactly.
+    Exactly,
     /// These values.
     Values(Vec<Want>),
     /// [`Error::Index`] for this value at this position, against this bound.
@@ -127,6 +131,7 @@ fn ended(case: &Case, expect: &Expect, ran: &Ran) -> Result<Ended, CallError> {
         }
         Expect::Values(wants) => wants,
         Expect::Near => &oracle::wants(case)?,
+        Expect::Exactly => &oracle::exact_wants(case)?,
     };
     if let Err(e) = &ran.result {
         return Ok(Ended::Fail(e.to_string()));

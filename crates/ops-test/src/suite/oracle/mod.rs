@@ -43,6 +43,15 @@ pub(super) fn wants(case: &Case) -> Wants {
     }
 }
 
+/// The outputs of a case whose operands are chosen so that no result needs rounding.
+pub(super) fn exact_wants(case: &Case) -> Wants {
+    let exactly = |want: Want| {
+        let values = want.values.to_equal(case.dtype_of(&want.name)?)?;
+        Ok(Want { values, tolerance: Tolerance::Exact, ..want })
+    };
+    wants(case)?.into_iter().map(exactly).collect()
+}
+
 /// An operand's elements, in row-major order.
 fn logical(case: &Case, name: &str) -> Result<Array, CallError> {
     let operand = case.expect(name)?;
