@@ -8,12 +8,22 @@ use ops_test::suite::{Ended, Filter, Outcome, run};
 mod attention;
 mod backend;
 mod elementwise;
+mod exact;
+mod float64;
 mod norms;
 mod products;
 mod tools;
 
 fn mutants() -> Vec<Mutant> {
-    [norms::mutants(), attention::mutants(), elementwise::mutants(), products::mutants()].concat()
+    [
+        norms::mutants(),
+        attention::mutants(),
+        elementwise::mutants(),
+        products::mutants(),
+        float64::mutants(),
+        exact::mutants(),
+    ]
+    .concat()
 }
 
 #[test]
@@ -47,5 +57,20 @@ fn without_a_fault_nothing_is_caught() {
             _ => o.case.clone(),
         });
         assert_eq!(failure, None, "{} {}", mutant.op, mutant.dtype);
+    }
+}
+
+/// Faults that stay within the tolerance of every drawn case, and that integers show.
+#[test]
+fn only_exact_mode_catches_these() {
+    for mutant in exact::mutants() {
+        let filter = Filter { op: Some(mutant.op.into()), dtype: Some(mutant.dtype), name: None };
+        let report = run(&Mutated(mutant.clone()), &filter);
+        let (exact, drawn): (Vec<&Outcome>, Vec<&Outcome>) =
+            report.failures().partition(|o| o.case.contains(", exact,"));
+        let drawn: Vec<&str> = drawn.iter().map(|o| o.case.as_str()).collect();
+        println!("{} {}: {} | {} exact cases", mutant.op, mutant.dtype, mutant.name, exact.len());
+        assert!(!exact.is_empty(), "{} {}: {}", mutant.op, mutant.dtype, mutant.name);
+        assert!(drawn.is_empty(), "{} {}: {} also fails {drawn:?}", mutant.op, mutant.dtype, mutant.name);
     }
 }
