@@ -96,6 +96,11 @@ pub(super) fn mutants() -> Vec<Mutant> {
             attention(op, o, knobs)
         })
     };
+    let wide = |name, knobs: Knobs| {
+        Mutant::instead::<Attention<f64, f64>>(name, "attention", DType::F64, move |op, o| {
+            attention(op, o, knobs)
+        })
+    };
     vec![
         before("softcap ignored", |op, _| op.softcap = None),
         before("scale forgotten", |op, _| op.scale = op.scale.or(Some(1.0))),
@@ -145,6 +150,26 @@ pub(super) fn mutants() -> Vec<Mutant> {
         flags("flags inverted", Knobs { visible: |flag| flag == 0.0, ..RIGHT }),
         half("values summed in f16", Knobs { accumulate: super::tools::half, ..RIGHT }),
         half("probabilities rounded to bf16 in f16", Knobs { probability: brain, ..RIGHT }),
+        wide(
+            "softcap after alibi and mask in f64",
+            Knobs {
+                score: |score, alibi, mask, cap| {
+                    let score = score + alibi + mask;
+                    cap.map_or(score, |c| c * (score / c).tanh())
+                },
+                ..RIGHT
+            },
+        ),
+        wide(
+            "alibi grows towards the query in f64",
+            Knobs {
+                score: |score, alibi, mask, cap| cap.map_or(score, |c| c * (score / c).tanh()) - alibi + mask,
+                ..RIGHT
+            },
+        ),
+        wide("queries counted from the first key in f64", Knobs { position: |i, _, _| i as isize, ..RIGHT }),
+        wide("powers of f64 in f32", Knobs { exp: |z| f64::from((z as f32).exp()), ..RIGHT }),
+        Mutant::before::<Attention<f64, f64>>("mask ignored", "attention", DType::F64, |_, o| o.mask = None),
         Mutant::after::<F>("last query of odd numbers missed", "attention", F32, |_, o| {
             let &[_, _, t, d] = o.o.dims() else { return };
             edit(&mut o.o, |i, v| if t % 2 == 1 && t > 1 && i / d % t == t - 1 { 0.0 } else { v });

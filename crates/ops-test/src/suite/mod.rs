@@ -2,9 +2,9 @@
 //!
 //! Each result is judged by the op's own [`Tolerance`](ops_core::Tolerance) against an oracle that
 //! calls no backend and computes the same op from the same operands in double-double arithmetic. In
-//! exact mode, cases that are named so, operands are small integers and results must be equal. Outputs lie in guarded buffers, of which
-//! nothing outside the view may change. A backend that declines must have said so beforehand and
-//! must not have touched an output; one that accepts must not decline later.
+//! cases named `exact`, operands are small integers and results must be equal. Outputs lie in guarded
+//! buffers, of which nothing outside the view may change. A backend that declines must have said so
+//! beforehand and must not have touched an output; one that accepts must not decline later.
 //!
 //! Backends are seen through [`Backend`](ops_core::Backend) alone, wherever they compute.
 use crate::dispatch::Runner;
