@@ -1,5 +1,7 @@
-//! Wrong kernels in f64, where a suite that took its expected values from the reference in f64 would
-//! compare the reference with itself.
+//! Wrong kernels in f64.
+//!
+//! Each stands for a fault of the reference itself: the suite's oracle shares no code with it, and
+//! computes with more precision than f64 has.
 use super::backend::Mutant;
 use super::tools::*;
 use rocm_ops::DType;

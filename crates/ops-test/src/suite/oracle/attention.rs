@@ -1,6 +1,6 @@
 //! Attention, one query at a time.
 use super::double::Double;
-use super::{Values, Wants, logical, optional, values, want};
+use super::{Values, Wants, dot, exp, logical, optional, values, want};
 use crate::{Array, CallError, Case};
 use core::iter::zip;
 use ops_core::DType;
@@ -69,7 +69,7 @@ pub(super) fn wants(case: &Case) -> Wants {
                 continue;
             }
             let features = zip(&q.of[row * d..][..d], &k.of[(first + key) * d..][..d]);
-            let mut score = rules.scale * Double::dot(features.map(|(q, k)| (*q, *k)));
+            let mut score = rules.scale * dot(case.dtype, features.map(|(q, k)| (*q, *k)));
             if let Some(cap) = rules.softcap {
                 score = cap * (score / cap).tanh();
             }
@@ -85,11 +85,16 @@ pub(super) fn wants(case: &Case) -> Wants {
         }
         let Some(highest) = seen.iter().map(|(_, score)| *score).reduce(larger) else { continue };
         for (_, score) in &mut seen {
-            *score = (*score - highest).exp();
+            *score = exp(case.dtype, *score - highest);
         }
         let total = Double::total(seen.iter().map(|(_, weight)| *weight));
         for (e, o) in o.iter_mut().enumerate() {
-            *o = Double::weighted(seen.iter().map(|(at, weight)| (*weight, v.of[at * d + e]))) / total;
+            let seen = seen.iter().map(|(at, weight)| (*weight, v.of[at * d + e]));
+            let sum = match case.dtype {
+                DType::F64 => Double::weighted(seen),
+                dtype => dot(dtype, seen.map(|(weight, v)| (weight.nearest(), v))),
+            };
+            *o = sum / total;
         }
     }
     Ok(vec![want(case, &Attention::<f64>::full(), "o", &o)?])

@@ -1,5 +1,5 @@
 //! Functions of one number, in double-double arithmetic, from their definitions and series.
-use super::double::{Double, PI};
+use super::double::{Double, INVERSE, PI};
 use std::sync::LazyLock;
 
 /// The function of this name in the ops' contract.
@@ -107,14 +107,12 @@ fn erfc(x: Double) -> Double {
 
 /// `2/√π · e^(−x²) · Σ 2ⁿ x²ⁿ⁺¹ / (2n + 1)!!`: no term is negative, so nothing cancels.
 fn erf_near(x: Double) -> Double {
-    static INVERSE_ODD: LazyLock<Vec<Double>> =
-        LazyLock::new(|| (0..160).map(|n| Double::ONE / of(f64::from(2 * n + 1))).collect());
     if x.nearest().abs() < 1e-100 || x.nearest().is_nan() {
         return x * of(2.0) / PI.sqrt();
     }
     let double_square = of(2.0) * x.squared();
     let (mut term, mut sum) = (x, x);
-    for inverse in &INVERSE_ODD[1..] {
+    for inverse in INVERSE[3..].iter().step_by(2) {
         term = term * double_square * *inverse;
         sum = sum + term;
         if term.nearest().abs() < 1e-30 * sum.nearest().abs() {
@@ -142,12 +140,12 @@ fn sine(x: Double, ahead: usize) -> Double {
 }
 
 /// `Σ (−1)ⁿ first · x²ⁿ / ((power + 1) … (power + 2n))`, for |x| up to a quarter of π.
-fn taylor(first: Double, x: Double, power: u32) -> Double {
+fn taylor(first: Double, x: Double, power: usize) -> Double {
     let square = x.squared();
     let (mut term, mut sum) = (first, first);
     for n in 0..14 {
-        let below = f64::from((power + 2 * n + 1) * (power + 2 * n + 2));
-        term = -(term * square / of(below));
+        let below = (power + 2 * n + 1) * (power + 2 * n + 2);
+        term = -(term * square * INVERSE[below]);
         sum = sum + term;
     }
     sum

@@ -1,14 +1,14 @@
 //! What a case should give, computed here from the definitions of the ops.
 //!
 //! Nothing in this module calls a backend: a suite that takes its expected values from the code
-//! under test cannot fail. Float ops are computed in double-double arithmetic, also where they run
-//! in f64; integers, casts and moves of elements are exact. Accuracies come from the ops, as
+//! under test cannot fail. Float ops are computed in double-double arithmetic (long sums of types below
+//! f64 in f64); integers, casts and moves of elements are exact. Accuracies come from the ops, as
 //! [`Tolerance`]; blocks are read by `ops_core::quant`.
 use crate::judge::Want;
 use crate::{Array, CallError, Case};
 use double::Double;
 use ops_core::ops::*;
-use ops_core::{Op, Tolerance};
+use ops_core::{DType, Op, Tolerance};
 
 mod attention;
 mod double;
@@ -71,6 +71,16 @@ fn values(case: &Case, name: &str) -> Result<Values, CallError> {
 
 fn optional(case: &Case, name: &str) -> Result<Option<Values>, CallError> {
     case.operand(name).map(|_| values(case, name)).transpose()
+}
+
+/// `Σ a · b`. Below f64, plain f64 is far more precise than the type, and several times faster.
+fn dot(dtype: DType, terms: impl Iterator<Item = (f64, f64)>) -> Double {
+    if dtype == DType::F64 { Double::dot(terms) } else { Double::of(terms.map(|(a, b)| a * b).sum()) }
+}
+
+/// `eˣ`, with as much precision as [`dot`].
+fn exp(dtype: DType, x: Double) -> Double {
+    if dtype == DType::F64 { x.exp() } else { Double::of(x.nearest().exp()) }
 }
 
 /// A computed output, and what the op promises of it in the output's type.

@@ -1,6 +1,6 @@
 //! Products of matrices.
 use super::double::Double;
-use super::{Wants, optional, values, want};
+use super::{Wants, dot, optional, values, want};
 use crate::Case;
 use core::iter::zip;
 use ops_core::ops::{Linear, MatMul};
@@ -18,7 +18,7 @@ pub(super) fn wants(case: &Case) -> Wants {
     for batch in 0..case.expect("c")?.layout.len() / (m * n).max(1) {
         let (a, b) = (&a.of[batch * m * k..][..m * k], &b.of[batch * k * n..][..k * n]);
         for (i, j) in (0..m).flat_map(|i| (0..n).map(move |j| (i, j))) {
-            c.push(Double::dot((0..k).map(|l| (a[i * k + l], b[l * n + j]))));
+            c.push(dot(case.dtype, (0..k).map(|l| (a[i * k + l], b[l * n + j]))));
         }
     }
     Ok(vec![want(case, &MatMul::<f64>::OP, "c", &c)?])
@@ -30,9 +30,9 @@ fn linear(case: &Case) -> Wants {
     let mut y = Vec::new();
     for row in 0..case.expect("y")?.layout.len() / n.max(1) {
         for j in 0..n {
-            let dot =
-                Double::dot(zip(&x.of[row * k..][..k], &weight.of[j * k..][..k]).map(|(x, w)| (*x, *w)));
-            y.push(dot + Double::of(bias.as_ref().map_or(0.0, |b| b.of[j])));
+            let product =
+                dot(case.dtype, zip(&x.of[row * k..][..k], &weight.of[j * k..][..k]).map(|(x, w)| (*x, *w)));
+            y.push(product + Double::of(bias.as_ref().map_or(0.0, |b| b.of[j])));
         }
     }
     Ok(vec![want(case, &Linear::<f64>::OP, "y", &y)?])

@@ -1,6 +1,6 @@
 //! Softmax and its logarithm.
 use super::double::Double;
-use super::{Wants, values, want};
+use super::{Wants, exp, values, want};
 use crate::Case;
 use ops_core::ops::Softmax;
 
@@ -16,7 +16,7 @@ pub(super) fn wants(case: &Case) -> Wants {
             let highest = line().map(|at| x.of[at]).fold(f64::NEG_INFINITY, f64::max);
             // A line of −∞ gives −∞ − −∞, and NaN as does a NaN.
             let shifted: Vec<Double> = line().map(|at| Double::of(x.of[at]) - Double::of(highest)).collect();
-            let powers: Vec<Double> = shifted.iter().map(|v| v.exp()).collect();
+            let powers: Vec<Double> = shifted.iter().map(|v| exp(case.dtype, *v)).collect();
             let sum = Double::total(powers.iter().copied());
             let logarithm = sum.ln();
             for (i, at) in line().enumerate() {
