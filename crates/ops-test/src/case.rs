@@ -215,7 +215,7 @@ mod tests {
     fn words_are_known_or_not_offered() {
         let p = Params::new(json!({"to": "f16", "format": "q8_0", "type": "f4e2m1", "block": 32})).unwrap();
         assert_eq!(p.dtype("to").unwrap(), Some(DType::F16));
-        assert_eq!(p.dtype("format").unwrap(), Some(DType::Block("q8_0")));
+        assert_eq!(p.dtype("format").unwrap(), Some(DType::Block(&ops_core::quant::Q8_0)));
         assert_eq!(p.dtype("absent").unwrap(), None);
         assert!(matches!(p.dtype("type"), Err(CallError::NotOffered(_))));
         assert!(matches!(p.dtype("block"), Err(CallError::Malformed(_))));
