@@ -1,5 +1,5 @@
 //! The shapes that ops are timed on.
-use super::{Entry, Group, Sweep, Types, types};
+use super::{Entry, Group, Sweep, Types};
 use ops_core::DType;
 use std::collections::BTreeMap;
 
