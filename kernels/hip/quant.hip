@@ -38,16 +38,23 @@ struct QEmbeddingArgs {
 
 constexpr u32 LANES = 8;
 
-// The value of the largest magnitude among the group's elements, the first of equals.
+// The value of the largest magnitude among the group's elements, the first of equals. Its magnitude is a variable of its
+// own: from abs(x) > abs(best) ? x : best, LLVM 19.1.7 drops the second abs.
 OPS_DEVICE f32 extreme(const f32 (&x)[4]) {
-    f32 best = 0.0f;
+    f32 best = 0.0f, most = 0.0f;
     OPS_UNROLL
-    for (u32 i = 0; i < 4; i++) best = abs(x[i]) > abs(best) ? x[i] : best;
+    for (u32 i = 0; i < 4; i++) {
+        f32 magnitude = abs(x[i]);
+        bool take = magnitude > most;
+        best = take ? x[i] : best;
+        most = take ? magnitude : most;
+    }
     for (u32 mask = 1; mask < LANES; mask *= 2) {
-        f32 other = shuffle_xor(best, mask, LANES);
+        f32 other = shuffle_xor(best, mask, LANES), magnitude = abs(other);
         bool later = (lane_id() & mask) == 0;  // the other lane's elements come after this one's
-        bool take = abs(other) > abs(best) || (!later && abs(other) == abs(best));
+        bool take = magnitude > most || (!later && magnitude == most);
         best = take ? other : best;
+        most = take ? magnitude : most;
     }
     return best;
 }

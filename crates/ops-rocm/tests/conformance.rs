@@ -9,8 +9,8 @@ use ops_core::quant::BlockQ8_0;
 use ops_rocm::Rocm;
 use ops_test::golden::Tally;
 use ops_test::suite::{Ended, Filter, run};
-use standin::with_standin;
-use std::path::Path;
+use standin::{has_program, with_standin};
+use std::path::{Path, PathBuf};
 
 const OWN_PRODUCTS: (&str, &str) = ("OPS_ROCM_POLICY", "matmul=hip;linear=hip");
 
@@ -129,6 +129,21 @@ fn suite_on_waves_of_32() {
 #[test]
 fn suite_on_waves_of_64() {
     with_standin("suite_on_waves_of_64", WAVES_OF_64, |_| suite());
+}
+
+/// The suite with kernels compiled by the LLVM that a ROCm release has, as optimised as hipRTC has them: what this compiler
+/// gets wrong on the host, it may get wrong for a GPU too.
+fn suite_by_clang(test: &str, wave: &str) {
+    const CLANG: &str = "clang++-19";
+    if has_program(test, CLANG) {
+        let compiler = [("HIP_STANDIN_CXX", CLANG), ("HIP_STANDIN_CXXFLAGS", "-O3")];
+        with_standin(test, &[compiler[0], compiler[1], ("HIP_STANDIN_WAVE", wave)], |_| suite());
+    }
+}
+
+#[test]
+fn suite_compiled_by_clang_on_waves_of_32() {
+    suite_by_clang("suite_compiled_by_clang_on_waves_of_32", "32");
 }
 
 /// No result depends on which wave is first anywhere.

@@ -1,5 +1,5 @@
 //! Compiled kernels on disk.
-use crate::standin::with_standin;
+use crate::standin::{cache, with_standin};
 use ops_core::ops::*;
 use ops_core::{Backend, Result};
 use ops_rocm::Rocm;
@@ -35,6 +35,22 @@ fn kernels_are_compiled_once_and_found_again() {
         assert_eq!(silu(&Rocm::builder().no_cache().build().unwrap()).unwrap(), 0.0);
         assert_eq!(compiled(), 4);
     });
+}
+
+/// A key names hipRTC, which is one file whatever C++ compiler the stand-in runs.
+#[test]
+fn compilers_behind_the_stand_in_do_not_share_a_folder() {
+    let folder = |variables: &[(&str, &str)]| cache(variables);
+    let cxx = |name| ("HIP_STANDIN_CXX", name);
+    let folders = [
+        folder(&[("HIP_STANDIN_WAVE", "64")]),
+        folder(&[cxx("clang++-19")]),
+        folder(&[cxx("clang++-19"), ("HIP_STANDIN_CXXFLAGS", "-O3")]),
+        folder(&[("HIP_STANDIN_CXXFLAGS", "-O3")]),
+    ];
+    for (i, one) in folders.iter().enumerate() {
+        assert!(folders[i + 1..].iter().all(|other| one != other), "{folders:?}");
+    }
 }
 
 #[test]

@@ -36,13 +36,46 @@ pub(crate) fn with_standin(test: &str, variables: &[(&str, &str)], body: impl Fn
         .args([test, "--exact", "--nocapture", "--test-threads=1"])
         .env(INSIDE, "1")
         .env("OPS_ROCM_PATH", folder);
-    if std::env::var_os("OPS_ROCM_CACHE").is_none() {
-        child.env("OPS_ROCM_CACHE", concat!(env!("CARGO_TARGET_TMPDIR"), "/rocm-cache"));
+    if let Some(cache) = cache(variables) {
+        child.env("OPS_ROCM_CACHE", cache);
     }
     let output = child.envs(variables.iter().copied()).output().expect("the test program can be started");
     let said =
         format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success() && said.contains("1 passed"), "in a process of its own:\n{said}");
+}
+
+/// The folder of compiled kernels: the user's choice, else one below the target folder. Kernels that another compiler or
+/// other options made go into a subfolder of their own, because the key of a kernel names hipRTC and not the C++ compiler
+/// behind the stand-in's. `None`, for the user's choice as it is, where that choice is to have no cache.
+pub(crate) fn cache(variables: &[(&str, &str)]) -> Option<PathBuf> {
+    let chosen = std::env::var_os("OPS_ROCM_CACHE");
+    if chosen.as_ref().is_some_and(|path| path.is_empty()) {
+        return None;
+    }
+    let folder =
+        chosen.map_or_else(|| concat!(env!("CARGO_TARGET_TMPDIR"), "/rocm-cache").into(), PathBuf::from);
+    let setting = |name| {
+        let own = variables.iter().find(|(variable, _)| *variable == name);
+        own.map_or_else(|| std::env::var(name).unwrap_or_default(), |(_, value)| (*value).to_owned())
+    };
+    let compiler = ["HIP_STANDIN_CXX", "HIP_STANDIN_CXXFLAGS"].map(setting);
+    if compiler.iter().all(String::is_empty) {
+        return Some(folder);
+    }
+    let plain = |c: char| if c.is_ascii_alphanumeric() || "+-=.,_".contains(c) { c } else { '_' };
+    Some(folder.join(compiler.join("_").chars().map(plain).collect::<String>()))
+}
+
+/// Whether a program can be started. Where it cannot, the test that needs it is skipped; in CI that is a failure.
+#[allow(dead_code)]
+pub(crate) fn has_program(test: &str, program: &str) -> bool {
+    let found = Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success());
+    if !found {
+        assert!(std::env::var_os("CI").is_none(), "{test}: {program} cannot be started");
+        let _ = writeln!(std::io::stderr(), "SKIPPED: {test}: {program} cannot be started");
+    }
+    found
 }
 
 /// The folder of the stand-in: the user's choice, else built.

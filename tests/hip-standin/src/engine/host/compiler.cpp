@@ -85,13 +85,23 @@ bool stays_inside(const std::string& name) {
   return true;
 }
 
+// Whether the compiler for kernels is clang, whatever it is called.
+bool compiler_is_clang() {
+  static const bool is_clang = [] {
+    const ScratchFolder folder;
+    return !folder.path().empty() && run({config().compiler, "--version"}, folder.path() / "version") == 0 &&
+           contents(folder.path() / "version").find("clang") != std::string::npos;
+  }();
+  return is_clang;
+}
+
 std::vector<std::string> command_line(const RtcOptions& options, const fs::path& folder) {
   std::vector<std::string> command = {config().compiler, "-O2", "-fPIC", "-shared", "-std=c++17", "-fno-exceptions",
                                       "-fno-rtti",
                                       // GPU code reads LDS and vectors of values through pointers of other types.
-                                      "-fno-strict-aliasing",
-                                      // Such a symbol would keep the module loaded after its last dlclose.
-                                      "-fno-gnu-unique", "-DOPS_HOST=1", "-I" + (folder / "include").string()};
+                                      "-fno-strict-aliasing", "-DOPS_HOST=1", "-I" + (folder / "include").string()};
+  // A unique symbol would keep the module loaded after its last dlclose. clang emits none and rejects the option.
+  if (!compiler_is_clang()) command.push_back("-fno-gnu-unique");
   command.insert(command.end(), options.defines_and_includes.begin(), options.defines_and_includes.end());
   for (const std::string& flag : words(config().compiler_flags)) command.push_back(flag);
   for (const std::string& word : {std::string("-x"), std::string("c++"), (folder / "kernel.cpp").string(),
