@@ -2,10 +2,9 @@
 
 mod standin;
 
-use ops_core::Backend;
-use ops_core::f16;
 use ops_core::ops::{MatMulOps, QuantOps};
 use ops_core::quant::BlockQ8_0;
+use ops_core::{Backend, DType, f16};
 use ops_rocm::Rocm;
 use ops_test::golden::Tally;
 use ops_test::suite::{Ended, Filter, run};
@@ -33,9 +32,11 @@ fn suite() {
 }
 
 fn suite_of(op: Option<String>) {
-    let rocm = Rocm::new().unwrap();
-    let filter = Filter { op, ..Filter::all() };
-    let report = run(&rocm, &filter);
+    suite_on(&Rocm::new().unwrap(), &Filter { op, ..Filter::all() });
+}
+
+fn suite_on(rocm: &Rocm, filter: &Filter) {
+    let report = run(rocm, filter);
     println!("{}\n{}", rocm.name(), report.table());
     let failures: Vec<String> = report
         .failures()
@@ -129,6 +130,24 @@ fn suite_on_waves_of_32() {
 #[test]
 fn suite_on_waves_of_64() {
     with_standin("suite_on_waves_of_64", WAVES_OF_64, |_| suite());
+}
+
+/// Every op in one type, on both of two devices at once, from threads whose current device is the first.
+#[test]
+fn suite_on_two_devices_at_once() {
+    let two = [("HIP_STANDIN_DEVICES", "gfx1036:integrated,gfx1100")];
+    with_standin("suite_on_two_devices_at_once", &two, |standin| {
+        std::thread::scope(|scope| {
+            for ordinal in [0, 1] {
+                scope.spawn(move || {
+                    let rocm = Rocm::builder().ordinal(ordinal).build().unwrap();
+                    let op = std::env::var("OPS_TEST_OP").ok();
+                    suite_on(&rocm, &Filter { op, dtype: Some(DType::F32), ..Filter::all() });
+                    assert_eq!(standin.hip.current_device(), Ok(0));
+                });
+            }
+        });
+    });
 }
 
 /// The suite with kernels compiled by the LLVM that a ROCm release has, as optimised as hipRTC has them: what this compiler

@@ -3,8 +3,8 @@
 mod standin;
 
 use ops_rocm::hip::{
-    CodeObject, Compiler, Device, DeviceMemory, Error, Function, Gfx, IndexFault, KernelArgs, Launch, Module,
-    Purpose, Result, Source, Stream,
+    CodeObject, Compiler, Device, DeviceInfo, DeviceMemory, Error, Function, Gfx, IndexFault, KernelArgs,
+    Launch, Module, Purpose, Result, Source, Stream,
 };
 use standin::{Standin, with_standin};
 
@@ -62,9 +62,12 @@ fn scale(
 }
 
 fn launch_and_compare(standin: &Standin) {
-    let (device, stream) = standin.device_and_stream();
-    let other = device.stream().unwrap();
-    let module = Module::load(&device, code(standin, &device)).unwrap();
+    launch_and_compare_on(standin, &standin.device());
+}
+
+fn launch_and_compare_on(standin: &Standin, device: &Device) {
+    let (stream, other) = (device.stream().unwrap(), device.stream().unwrap());
+    let module = Module::load(device, code(standin, device)).unwrap();
     let function = module.function("scale").unwrap();
     drop(module);
     let values: Vec<f32> = (0..1000).map(|i| i as f32 - 500.0).collect();
@@ -80,6 +83,26 @@ fn launch_and_compare(standin: &Standin) {
 fn a_kernel_is_compiled_loaded_and_launched_on_waves_of_32() {
     let variables = [("HIP_STANDIN_WAVE", "32"), ("HIP_STANDIN_DELAY_US", "2000")];
     with_standin("a_kernel_is_compiled_loaded_and_launched_on_waves_of_32", &variables, launch_and_compare);
+}
+
+/// Whichever device is current: AMD's runtime crashes when it is asked about a kernel of another one.
+#[test]
+fn kernels_run_on_both_devices_whichever_is_current() {
+    let variables = [("HIP_STANDIN_DEVICES", "gfx1036:integrated,gfx1100"), ("HIP_STANDIN_DELAY_US", "2000")];
+    with_standin("kernels_run_on_both_devices_whichever_is_current", &variables, |standin| {
+        let devices = DeviceInfo::all(&standin.hip).unwrap();
+        let devices: Vec<_> = devices.into_iter().map(|info| Device::new(&standin.hip, info)).collect();
+        std::thread::scope(|scope| {
+            for (device, current) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+                let device = &devices[device];
+                scope.spawn(move || {
+                    standin.hip.set_device(current).unwrap();
+                    launch_and_compare_on(standin, device);
+                    assert_eq!(standin.hip.current_device(), Ok(current));
+                });
+            }
+        });
+    });
 }
 
 #[test]

@@ -53,6 +53,34 @@ int two_devices() {
   return refused && first.integrated == 1 && !second.integrated && !std::strcmp(second.gcnArchName, "gfx942") ? 0 : 1;
 }
 
+// All that AMD's runtime answers for the thread's current device, asked while that is not the module's.
+int module_of_another_device() {
+  Program program(source);
+  Buffer<int> out(std::vector<int>(1, 3));
+  const hipFunction_t function = program.function("write_at");
+  hipStream_t stream = nullptr;
+  must(hipStreamCreateWithFlags(&stream, 0));
+  must(hipSetDevice(1));
+  int value = 0;
+  hipFunction_t again = nullptr;
+  hipDeviceptr_t global = nullptr;
+  const std::pair<const char*, std::function<hipError_t()>> calls[] = {
+      {"hipModuleGetFunction", [&] { return hipModuleGetFunction(&again, program.module(), "write_at"); }},
+      {"hipModuleGetGlobal", [&] { return hipModuleGetGlobal(&global, nullptr, program.module(), "any"); }},
+      {"hipFuncGetAttribute",
+       [&] { return hipFuncGetAttribute(&value, HIP_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, function); }},
+      {"hipModuleOccupancyMaxActiveBlocksPerMultiprocessor",
+       [&] { return hipModuleOccupancyMaxActiveBlocksPerMultiprocessor(&value, function, 64, 0); }},
+      {"hipModuleLaunchKernel", [&] { return launch(function, 1, 1, Args{out.data(), 0}, stream); }},
+  };
+  for (const auto& [name, call] : calls)
+    check_misuse(name, [&, call = call, name = name] { check_equal(call(), hipErrorInvalidContext, name); });
+  must(hipSetDevice(0));
+  must(hipStreamDestroy(stream));
+  check_equal(out.read()[0], 3, "nothing was launched");
+  return failures;
+}
+
 int rocblas_handle_made() {
   rocblas_handle handle = nullptr;
   return rocblas_create_handle(&handle) == rocblas_status_success ? 0 : 1;
@@ -87,6 +115,7 @@ const std::vector<std::pair<std::string, int (*)()>> children = {
     {"initialise", initialise},
     {"without-devices", without_devices},
     {"two-devices", two_devices},
+    {"module-elsewhere", module_of_another_device},
     {"rocblas", rocblas_handle_made},
     {"past-the-end", kernel_past_the_end},
     {"bad-arch", bad_arch},
@@ -148,6 +177,7 @@ void unreadable_settings() {
 void devices() {
   exits_with(0, "without-devices", {"HIP_STANDIN_DEVICES=none"});
   exits_with(0, "two-devices", {"HIP_STANDIN_DEVICES=gfx1036:integrated,gfx942"});
+  exits_with(0, "module-elsewhere", {"HIP_STANDIN_DEVICES=" + device_gfx() + "," + device_gfx()});
   exits_with(0, "memory-shown", {"HIP_STANDIN_MEMORY=262144", "HIP_STANDIN_MEMORY_SHOWN=1048576"});
 }
 

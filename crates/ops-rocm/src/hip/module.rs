@@ -96,9 +96,10 @@ impl Module {
         let handle = device
             .enter(|hip| unsafe { hip.module_get_function(self.inner.handle, &text) })
             .map_err(no_kernel)?;
+        // AMD's runtime answers for the current device, without a test whether the kernel is loaded there.
         let attribute = |attribute| -> Result<u32> {
             // SAFETY: as above.
-            let value = unsafe { device.hip().func_get_attribute(handle, attribute) }?;
+            let value = device.enter(|hip| unsafe { hip.func_get_attribute(handle, attribute) })?;
             Ok(u32::try_from(value).unwrap_or(0))
         };
         Ok(Function {
@@ -114,9 +115,10 @@ impl Module {
 impl Drop for Inner {
     fn drop(&mut self) {
         // A kernel of the module may be running still; HIP does not say that unloading waits for it.
-        let hip = self.device.hip();
-        // SAFETY: nothing refers to the module any more, and the device is idle.
-        let unloaded = self.device.wait_all().and_then(|()| Ok(unsafe { hip.module_unload(self.handle) }?));
+        let unloaded = self.device.wait_all().and_then(|()| {
+            // SAFETY: nothing refers to the module any more, and the device is idle.
+            self.device.enter(|hip| unsafe { hip.module_unload(self.handle) })
+        });
         if let Err(error) = unloaded {
             self.device.defer(error);
         }

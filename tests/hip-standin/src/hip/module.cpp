@@ -28,6 +28,24 @@ hipError_t check_function(const char* caller, hipFunction_t function) {
   return hipErrorInvalidHandle;
 }
 
+// AMD's runtime answers these functions for the thread's current device, without a test whether the module is loaded
+// there: it follows a null pointer.
+hipError_t check_current(const char* caller, const char* what, int device) {
+  if (current_device() == device) return hipSuccess;
+  misuse("%s: %s was loaded on device %d, and device %d is current", caller, what, device, current_device());
+  return hipErrorInvalidContext;
+}
+
+hipError_t check_module_here(const char* caller, hipModule_t module) {
+  if (const hipError_t error = check_module(caller, module)) return error;
+  return check_current(caller, "the module", module->device);
+}
+
+hipError_t check_function_here(const char* caller, hipFunction_t function) {
+  if (const hipError_t error = check_function(caller, function)) return error;
+  return check_current(caller, function->name.c_str(), function->device);
+}
+
 hipError_t load(hipModule_t* out, const void* image, size_t bytes) {
   const int device = current_device();
   if (const hipError_t error = check_device(device)) return error;
@@ -136,7 +154,7 @@ hipError_t hipModuleUnload(hipModule_t module) {
 
 hipError_t hipModuleGetFunction(hipFunction_t* function, hipModule_t module, const char* name) {
   return hip_call(__func__, hipErrorNotFound, [&] {
-    if (const hipError_t error = check_module("hipModuleGetFunction", module)) return error;
+    if (const hipError_t error = check_module_here("hipModuleGetFunction", module)) return error;
     if (!function || !name) return hipErrorInvalidValue;
     auto found = std::make_unique<ihipModuleSymbol_t>();
     found->device = module->device;
@@ -152,7 +170,7 @@ hipError_t hipModuleGetFunction(hipFunction_t* function, hipModule_t module, con
 
 hipError_t hipModuleGetGlobal(hipDeviceptr_t* ptr, size_t* bytes, hipModule_t module, const char* name) {
   return hip_call(__func__, hipErrorNotFound, [&] {
-    if (const hipError_t error = check_module("hipModuleGetGlobal", module)) return error;
+    if (const hipError_t error = check_module_here("hipModuleGetGlobal", module)) return error;
     if (!name) return hipErrorInvalidValue;
     void* address = nullptr;
     size_t size = 0;
@@ -170,7 +188,7 @@ hipError_t hipModuleGetGlobal(hipDeviceptr_t* ptr, size_t* bytes, hipModule_t mo
 
 hipError_t hipFuncGetAttribute(int* value, hipFunction_attribute attribute, hipFunction_t function) {
   return hip_call(__func__, hipErrorInvalidHandle, [&] {
-    if (const hipError_t error = check_function("hipFuncGetAttribute", function)) return error;
+    if (const hipError_t error = check_function_here("hipFuncGetAttribute", function)) return error;
     if (!value) return hipErrorInvalidValue;
     switch (attribute) {
       case HIP_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK: *value = int(max_block_threads); return hipSuccess;
@@ -193,7 +211,7 @@ hipError_t hipModuleLaunchKernel(hipFunction_t function, unsigned int grid_x, un
                                  unsigned int block_x, unsigned int block_y, unsigned int block_z,
                                  unsigned int shared_bytes, hipStream_t stream, void** params, void** extra) {
   return hip_call(__func__, hipErrorLaunchFailure, [&] {
-    if (const hipError_t error = check_function("hipModuleLaunchKernel", function)) return error;
+    if (const hipError_t error = check_function_here("hipModuleLaunchKernel", function)) return error;
     StreamTarget target;
     if (const hipError_t error = resolve("hipModuleLaunchKernel", stream, &target)) return error;
     if (target.device != function->device) {
@@ -218,7 +236,7 @@ hipError_t hipModuleOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, hipFu
                                                               size_t shared_bytes) {
   return hip_call(__func__, hipErrorInvalidValue, [&] {
     constexpr int threads_at_once = 2048;
-    if (const hipError_t error = check_function("hipModuleOccupancyMaxActiveBlocksPerMultiprocessor", function))
+    if (const hipError_t error = check_function_here("hipModuleOccupancyMaxActiveBlocksPerMultiprocessor", function))
       return error;
     const size_t lds = engine().devices()[size_t(function->device)].lds_bytes;
     if (!blocks || block_size <= 0 || uint64_t(block_size) > max_block_threads) return hipErrorInvalidValue;

@@ -50,7 +50,7 @@ impl Hip {
     ///
     /// # Safety
     ///
-    /// The kernel's module is live.
+    /// The kernel's module is live and of the current device: HIP follows it there without a test.
     pub unsafe fn func_get_attribute(
         &self,
         function: sys::hipFunction_t,
