@@ -82,10 +82,16 @@ pub(crate) fn has_program(test: &str, program: &str) -> bool {
 pub(crate) fn folder() -> Option<&'static PathBuf> {
     static FOLDER: OnceLock<Option<PathBuf>> = OnceLock::new();
     let is_standin = |path: PathBuf| path.join("libamdhip64.so.7").is_file().then_some(path);
+    // In this process: `cargo xtask standin` would wait for any other cargo that is running.
     let build = || {
-        let output = Command::new(env!("CARGO")).args(["xtask", "standin"]).output().ok()?;
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        is_standin(text.lines().last()?.into())
+        let built = hip_standin::Build::new(false).and_then(|build| Ok(build.libraries()?.to_path_buf()));
+        match built {
+            Ok(folder) => is_standin(folder),
+            Err(message) => {
+                let _ = writeln!(std::io::stderr(), "{message}");
+                None
+            }
+        }
     };
     FOLDER
         .get_or_init(|| match std::env::var_os("OPS_ROCM_PATH") {
