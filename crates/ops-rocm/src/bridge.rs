@@ -1,8 +1,8 @@
 //! These ops on streams and memory of the crate `rocm-rs`, without copies: feature `rocm-rs`.
 //!
-//! A [`Bridge`] is a backend on a stream of `rocm_rs::hip`; [`tensor`](Bridge::tensor) and
-//! [`tensor_mut`](Bridge::tensor_mut) are views of its `DeviceMemory`, which stays where it is and stays its owner's.
-//! The functions of this module are the five most asked for, with plain argument lists.
+//! A [`Bridge`] lends a backend on a stream of `rocm_rs::hip` for a [`scope`](Bridge::scope);
+//! [`tensor`](Bridge::tensor) and [`tensor_mut`](Bridge::tensor_mut) are views of its `DeviceMemory`, which stays where
+//! it is and stays its owner's. The functions of this module are the five most asked for, with plain argument lists.
 //!
 //! ```no_run
 //! use ops_core::ops::{NormOps, RmsNorm};
@@ -14,10 +14,11 @@
 //! let (x, w) = (DeviceMemory::<f32>::new(8 * 4096)?, DeviceMemory::<f32>::new(4096)?);
 //! let mut y = DeviceMemory::<f32>::new(8 * 4096)?;
 //!
-//! let bridge = Bridge::new(&stream)?;
-//! let (x, w) = (bridge.tensor(&x, &[8, 4096])?, bridge.tensor(&w, &[4096])?);
-//! bridge.backend().rms_norm_into(x.view()?, w.view()?, bridge.tensor_mut(&mut y, &[8, 4096])?.view()?, RmsNorm::eps(1e-5))?;
-//! stream.synchronize()?;
+//! Bridge::scope(&stream, |bridge| {
+//!     let (x, w) = (bridge.tensor(&x, &[8, 4096])?, bridge.tensor(&w, &[4096])?);
+//!     let mut y = bridge.tensor_mut(&mut y, &[8, 4096])?;
+//!     bridge.backend().rms_norm_into(x.view()?, w.view()?, y.view()?, RmsNorm::eps(1e-5))
+//! })??;
 //! # Ok(())
 //! # }
 //! ```
@@ -43,25 +44,31 @@ use crate::{Result, Rocm};
 use ops_core::{Element, Layout};
 use rocm_rs::hip::{self as theirs, DeviceMemory};
 use std::collections::HashMap;
-use std::marker::PhantomData;
 
-/// A queue on a stream of `rocm-rs`. When it is dropped, it waits for the stream.
-#[derive(Clone, Debug)]
-pub struct Bridge<'s> {
+/// A queue on a stream of `rocm-rs`, in a [`scope`](Bridge::scope).
+#[derive(Debug)]
+pub struct Bridge {
     rocm: Rocm,
-    stream: PhantomData<&'s theirs::Stream>,
 }
 
-impl<'s> Bridge<'s> {
-    /// On a stream of the thread's current device.
+impl Bridge {
+    /// Calls `work` with a queue on a stream of the thread's current device, then waits for the stream.
+    ///
+    /// What `work` keeps of the queue outlives the scope, and is of no use after it: a clone of the backend, an event or
+    /// memory gives an error instead of using the stream. Tensors of the backend's own can be used on other queues.
     ///
     /// # Errors
-    /// As [`Rocm::new`].
-    pub fn new(stream: &'s theirs::Stream) -> Result<Bridge<'s>> {
-        let rocm = device()?;
-        // SAFETY: the stream is the current device's, as its owner says, and is borrowed for as long as this lives.
-        let stream = unsafe { Stream::borrow_raw(rocm.device(), stream.as_raw().cast()) };
-        Ok(Bridge { rocm: rocm.with_stream(stream), stream: PhantomData })
+    /// As [`Rocm::new`]; those of the work on the stream.
+    pub fn scope<R>(stream: &theirs::Stream, work: impl FnOnce(&Bridge) -> R) -> Result<R> {
+        let device = device()?;
+        // SAFETY: the stream is the current device's, as its owner says. It is borrowed until this function is left, and
+        // no way out of here, return or panic, leads past the end of the loan: `open` is a local variable that `work`
+        // never owns, so that nobody can forget it.
+        let stream = unsafe { Stream::borrow_raw(device.device(), stream.as_raw().cast()) };
+        let open = Open(Bridge { rocm: device.with_stream(stream) });
+        let value = work(&open.0);
+        open.0.rocm.end_loan()?;
+        Ok(value)
     }
 
     /// The backend, for calling ops.
@@ -91,6 +98,18 @@ impl<'s> Bridge<'s> {
         dims: &[usize],
     ) -> Result<BorrowedMut<'m, T>> {
         BorrowedMut::new(self.rocm.stream(), memory, Layout::contiguous(dims)?)
+    }
+}
+
+/// A bridge in its scope.
+struct Open(Bridge);
+
+impl Drop for Open {
+    /// Ends the loan when `work` panics; else it has ended. Whoever catches the panic has an error already.
+    fn drop(&mut self) {
+        if let Err(error) = self.0.rocm.end_loan() {
+            tracing::warn!("while a stream of rocm-rs was given back: {error}");
+        }
     }
 }
 

@@ -39,6 +39,7 @@ mod event;
 mod gfx;
 mod index_record;
 mod info;
+mod loan;
 mod memory;
 mod module;
 pub mod result;
@@ -59,6 +60,7 @@ pub use module::{CodeObject, Dim, Function, KernelArgs, Launch, Module};
 pub use result::{Hip, HipError};
 pub use rtc::{CompileError, Compiler, Source};
 pub use staging::Download;
+pub(crate) use stream::LeasedStream;
 pub use stream::Stream;
 
 #[cfg(test)]

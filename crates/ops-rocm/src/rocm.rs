@@ -162,6 +162,16 @@ impl Rocm {
         Rocm { shared: self.shared.clone(), queue: Arc::new(Queue::new(stream)) }
     }
 
+    /// Ends the loan of a queue's borrowed stream: waits for its work, after which clones of the queue give errors.
+    #[cfg(feature = "rocm-rs")]
+    pub(crate) fn end_loan(&self) -> Result<()> {
+        let queue = &*self.queue;
+        Ok(queue.stream.end_loan_after(|| {
+            queue.rocblas.close();
+            queue.miopen.close();
+        })?)
+    }
+
     fn choose<O: Op>(&self, op: &O, on: &dyn Operands) -> crate::choice::Made
     where
         Rocm: Providers<O>,

@@ -4,7 +4,7 @@
 //! With debug assertions they tell valgrind's drd what happens before what. It sees the locks of C, and takes these, which
 //! are made of atomics and futexes, for none. Outside valgrind what they tell it is a few instructions that do nothing.
 use std::ops::{Deref, DerefMut};
-use std::sync::{self, PoisonError};
+use std::sync::{self, PoisonError, TryLockError};
 
 /// A [`sync::Mutex`] that is never poisoned.
 #[derive(Debug, Default)]
@@ -29,9 +29,22 @@ impl<T> Mutex<T> {
 #[derive(Debug, Default)]
 pub(crate) struct RwLock<T>(sync::RwLock<T>);
 
+/// An [`RwLock`] that is held for reading.
+pub(crate) type ReadGuard<'l, T> = Guard<sync::RwLockReadGuard<'l, T>>;
+
 impl<T> RwLock<T> {
-    pub(crate) fn read(&self) -> Guard<sync::RwLockReadGuard<'_, T>> {
+    pub(crate) fn read(&self) -> ReadGuard<'_, T> {
         Guard::new(self, self.0.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// `None` while a writer holds the lock or waits for it.
+    pub(crate) fn try_read(&self) -> Option<ReadGuard<'_, T>> {
+        let held = match self.0.try_read() {
+            Ok(held) => held,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        Some(Guard::new(self, held))
     }
 
     pub(crate) fn write(&self) -> Guard<sync::RwLockWriteGuard<'_, T>> {
@@ -40,6 +53,7 @@ impl<T> RwLock<T> {
 }
 
 /// A lock that is held.
+#[derive(Debug)]
 pub(crate) struct Guard<G> {
     held: G,
     lock: *const (),

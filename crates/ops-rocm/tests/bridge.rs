@@ -3,6 +3,7 @@
 use ops_core::ops::*;
 use ops_core::{Backend, View};
 use ops_cpu::Reference;
+use ops_rocm::Rocm;
 use ops_rocm::bridge::{self, Bridge};
 use rocm_rs::hip::{Device, DeviceMemory, Stream, stream_flags};
 
@@ -91,13 +92,124 @@ fn any_op_runs_on_their_memory_and_stream() {
     let stream = Device::current().unwrap().get_stream_with_flags(stream_flags::NON_BLOCKING).unwrap();
     let x = values(LEN);
     let (dx, mut dy) = (memory(&x), memory(&[0.0; LEN]));
-    let bridge = Bridge::new(&stream).unwrap();
-    let view = bridge.tensor(&dx, &[30, 8]).unwrap();
-    let turned = view.view().unwrap().transpose(0, 1).unwrap();
-    let mut out = bridge.tensor_mut(&mut dy, &[8, 30]).unwrap();
-    bridge.backend().copy_into(turned, out.view().unwrap()).unwrap();
-    assert!(bridge.tensor(&dx, &[31, 8]).is_err(), "there is no room for it");
-    drop(bridge);
+    Bridge::scope(&stream, |bridge| {
+        let view = bridge.tensor(&dx, &[30, 8]).unwrap();
+        let turned = view.view().unwrap().transpose(0, 1).unwrap();
+        let mut out = bridge.tensor_mut(&mut dy, &[8, 30]).unwrap();
+        bridge.backend().copy_into(turned, out.view().unwrap()).unwrap();
+        assert!(bridge.tensor(&dx, &[31, 8]).is_err(), "there is no room for it");
+    })
+    .unwrap();
     let want: Vec<f32> = (0..LEN).map(|i| x[i % 30 * 8 + i / 30]).collect();
     check(&dy, &want, &stream);
+}
+
+unsafe extern "C" {
+    /// Of the stand-in.
+    safe fn standin_misuses() -> u64;
+}
+
+fn new_stream() -> Stream {
+    Device::current().unwrap().get_stream_with_flags(stream_flags::NON_BLOCKING).unwrap()
+}
+
+fn is_over<T: std::fmt::Debug>(result: ops_core::Result<T>) {
+    let error = result.unwrap_err().to_string();
+    assert!(error.contains("the loan has ended"), "{error}");
+}
+
+#[test]
+fn nothing_of_a_scope_uses_the_stream_after_it() {
+    let before = standin_misuses();
+    let product = |b: &Rocm| {
+        let a = b.tensor(&[8, 8], &values(64)).unwrap();
+        b.matmul(a.as_ref(), a.as_ref()).unwrap()
+    };
+    let (rocm, other, kept, foreign, event) = {
+        let stream = new_stream();
+        Bridge::scope(&stream, |bridge| {
+            let rocm = bridge.backend().clone();
+            let other = rocm.fork().unwrap();
+            // A library's handle, a buffer, one that both queues used, and an event.
+            let kept = product(&rocm);
+            let foreign = product(&other);
+            rocm.add(foreign.as_ref(), kept.as_ref()).unwrap();
+            let event = rocm.record().unwrap();
+            (rocm, other, kept, foreign, event)
+        })
+        .unwrap()
+    };
+    is_over(rocm.tensor(&[8], &values(8)));
+    is_over(rocm.add(kept.as_ref(), kept.as_ref()));
+    is_over(rocm.matmul(kept.as_ref(), kept.as_ref()));
+    is_over(rocm.synchronize());
+    is_over(rocm.record().map(drop));
+    is_over(rocm.fork().map(drop));
+    is_over(kept.as_ref().to_vec(&rocm));
+    // The results are there for a queue that lives.
+    assert!(event.is_reached().unwrap());
+    event.synchronize().unwrap();
+    other.wait(&event).unwrap();
+    let sum = other.add(kept.as_ref(), foreign.as_ref()).unwrap();
+    let (sum, want) = (sum.as_ref().to_vec(&other).unwrap(), kept.as_ref().to_vec(&other).unwrap());
+    assert!(sum.iter().zip(&want).all(|(sum, want)| *sum == 2.0 * want));
+    drop((kept, foreign, event, rocm));
+    other.synchronize().unwrap();
+    drop(other);
+    assert_eq!(standin_misuses(), before);
+}
+
+#[test]
+fn a_scope_ends_by_a_panic_too() {
+    let (before, mut escaped) = (standin_misuses(), None);
+    let stream = new_stream();
+    let work = std::panic::AssertUnwindSafe(|| {
+        Bridge::scope(&stream, |bridge| {
+            escaped = Some(bridge.backend().clone());
+            panic!("in the scope");
+        })
+    });
+    assert!(std::panic::catch_unwind(work).is_err());
+    drop(stream);
+    is_over(escaped.unwrap().tensor(&[8], &values(8)));
+    assert_eq!(standin_misuses(), before);
+}
+
+/// Threads use a clone while the scope ends and the stream is destroyed.
+#[test]
+fn a_scope_ends_while_other_threads_use_its_queue() {
+    let (before, mut rounds) = (standin_misuses(), 0);
+    for round in 0..20 {
+        let mut threads = Vec::new();
+        let stream = new_stream();
+        Bridge::scope(&stream, |bridge| {
+            for _ in 0..3 {
+                let rocm = bridge.backend().clone();
+                threads.push(std::thread::spawn(move || {
+                    let other = rocm.fork();
+                    let run = |done: &mut usize| -> ops_core::Result<()> {
+                        loop {
+                            let x = rocm.tensor(&[64], &values(64))?;
+                            let y = rocm.add(x.as_ref(), x.as_ref())?;
+                            if let Ok(other) = &other {
+                                other.mul(y.as_ref(), y.as_ref())?;
+                            }
+                            rocm.record()?.is_reached()?;
+                            y.as_ref().to_vec(&rocm)?;
+                            *done += 1;
+                        }
+                    };
+                    let mut done = 0;
+                    is_over(run(&mut done));
+                    done
+                }));
+            }
+            std::thread::sleep(std::time::Duration::from_millis(1 + round % 5));
+        })
+        .unwrap();
+        drop(stream);
+        rounds += threads.into_iter().map(|thread| thread.join().unwrap()).sum::<usize>();
+    }
+    assert!(rounds > 0, "no thread used the queue while it was open");
+    assert_eq!(standin_misuses(), before);
 }

@@ -96,3 +96,52 @@ fn a_stream_of_other_code_is_used_and_left_alone() {
         },
     );
 }
+
+#[test]
+fn nothing_uses_a_stream_after_its_loan() {
+    let slow = [("HIP_STANDIN_DELAY_US", "2000")];
+    with_standin("nothing_uses_a_stream_after_its_loan", &slow, |standin| {
+        let device = standin.device();
+        let (own, theirs) = (device.stream().unwrap(), standin.hip.stream_create().unwrap());
+        // SAFETY: the stream is of the first device, and is destroyed after its loan has ended.
+        let lent = unsafe { Stream::borrow_raw(&device, theirs) };
+        let mut at_home = DeviceMemory::new(&lent, 1000).unwrap();
+        let mut elsewhere = DeviceMemory::new(&own, 1000).unwrap();
+        at_home.write(&lent, 0, &[4; 1000]).unwrap();
+        elsewhere.copy_from(&lent, 0, &at_home, 0, 1000).unwrap();
+        let (event, download) = (lent.record().unwrap(), at_home.download(&lent, 0, 1000).unwrap());
+        let dropped = at_home.download(&lent, 0, 1000).unwrap();
+        lent.end_loan().unwrap();
+        // SAFETY: live, and used no more.
+        unsafe { standin.hip.stream_destroy(theirs) }.unwrap();
+
+        let refused = [
+            lent.synchronize(),
+            lent.is_idle().map(drop),
+            lent.record().map(drop),
+            lent.fork().map(drop),
+            lent.wait(&own.record().unwrap()),
+            at_home.write(&lent, 0, &[1]),
+            at_home.fill(&lent, 0, 1, 1),
+            at_home.read(&lent, 0, 1).map(drop),
+            elsewhere.copy_from(&lent, 0, &at_home, 0, 1),
+            DeviceMemory::new(&lent, 1).map(drop),
+        ];
+        for result in refused {
+            assert!(matches!(result, Err(Error::LoanEnded { .. })), "{result:?}");
+        }
+        // What the stream did is done, and other streams go on with it.
+        assert!(event.is_reached().unwrap());
+        event.synchronize().unwrap();
+        own.wait(&event).unwrap();
+        drop(dropped);
+        assert_eq!(download.finish().unwrap(), [4; 1000]);
+        assert_eq!(at_home.read(&own, 0, 1000).unwrap(), [4; 1000]);
+        assert_eq!(elsewhere.read(&own, 0, 1000).unwrap(), [4; 1000]);
+        at_home.fill(&own, 0, 1000, 5).unwrap();
+        lent.end_loan().unwrap();
+        drop((at_home, elsewhere, event, lent));
+        device.trim().unwrap();
+        assert_eq!(device.memory_stats().reserved(), 0);
+    });
+}

@@ -174,6 +174,14 @@ void handles() {
   hipEvent_t event = nullptr;
   must(hipEventCreateWithFlags(&event, 0));
   must(hipEventDestroy(event));
+  hipStream_t short_lived = nullptr;
+  must(hipStreamCreateWithFlags(&short_lived, hipStreamDefault));
+  hipEvent_t recorded = nullptr;
+  must(hipEventCreateWithFlags(&recorded, 0));
+  must(hipEventRecord(recorded, short_lived));
+  must(hipStreamSynchronize(short_lived));
+  must(hipEventQuery(recorded));
+  must(hipStreamDestroy(short_lived));
   hipModule_t module = reinterpret_cast<hipModule_t>(&module);
   const auto stale = [](const char* what, hipError_t (*call)(void*), void* handle) {
     check_misuse(what, [&] { check_equal(call(handle), hipErrorInvalidHandle, what); });
@@ -182,6 +190,11 @@ void handles() {
   stale("stream destroyed twice", [](void* h) { return hipStreamDestroy(hipStream_t(h)); }, stream);
   stale("destroyed event", [](void* h) { return hipEventRecord(hipEvent_t(h), nullptr); }, event);
   stale("event destroyed twice", [](void* h) { return hipEventDestroy(hipEvent_t(h)); }, event);
+  stale("event of a destroyed stream", [](void* h) { return hipEventQuery(hipEvent_t(h)); }, recorded);
+  must(hipEventRecord(recorded, nullptr));
+  must(hipEventSynchronize(recorded));
+  must(hipEventQuery(recorded));
+  must(hipEventDestroy(recorded));
   stale("not a module", [](void* h) { return hipModuleUnload(hipModule_t(h)); }, module);
   check_equal(hipStreamDestroy(nullptr), hipErrorInvalidHandle, "the null stream cannot be destroyed");
   hipFunction_t function = nullptr;

@@ -268,14 +268,12 @@ impl Device {
         self.inner.streams.lock().push(stream);
     }
 
-    /// Lets go of a stream that is not this crate's: no block may be kept for it.
-    pub(super) fn forget_stream(&self, stream: RawStream) {
-        // SAFETY: the stream's last copy is being dropped, up to which its lender keeps it alive.
+    /// Waits for a stream that is not this crate's, and gives back the blocks that are kept for it. Called as its loan
+    /// ends.
+    pub(super) fn forget_stream(&self, stream: RawStream) -> std::result::Result<(), HipError> {
+        // SAFETY: the lender keeps the stream alive until the loan has ended.
         let waited = unsafe { self.hip().stream_synchronize(stream.handle) };
-        let trimmed = self.inner.cache.lock().trim(&*self.inner);
-        if let Err(error) = waited.and(trimmed) {
-            self.defer(error);
-        }
+        waited.and(self.inner.cache.lock().trim(&*self.inner))
     }
 }
 

@@ -66,6 +66,14 @@ pub enum Error {
         /// The other thing's device.
         owner: u32,
     },
+    /// The stream was another code's, and the time is over for which it was lent.
+    #[error(
+        "{call}: the stream was borrowed and the loan has ended; fork a queue of your own before it does"
+    )]
+    LoanEnded {
+        /// The operation.
+        call: &'static str,
+    },
     /// A code object does not load on the device.
     #[error("a code object does not load on {gfx}: {source}; compile it for {gfx}")]
     Module {

@@ -3,7 +3,9 @@
 use hip_sys::hip::hipEvent_t;
 
 use super::device::Device;
-use super::error::Result;
+use super::error::{Error, Result};
+use super::loan::Loan;
+use super::result::{Hip, HipError};
 
 /// HIP's handle of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,23 +16,49 @@ unsafe impl Send for RawEvent {}
 // SAFETY: as above.
 unsafe impl Sync for RawEvent {}
 
+/// An event that was recorded. HIP follows it to its stream, so whoever asks for it takes care that the stream lives.
+#[derive(Debug)]
+pub(super) struct Recorded {
+    pub(super) event: RawEvent,
+    /// The stream's.
+    pub(super) loan: Loan,
+}
+
+impl Recorded {
+    /// Whether the stream has come to this point. No lease of the stream may be held.
+    pub(super) fn is_reached(&self, hip: &Hip) -> std::result::Result<bool, HipError> {
+        let Some(_lease) = self.loan.lease_or_wait() else { return Ok(true) };
+        // SAFETY: the event belongs to this value, and its stream lives.
+        unsafe { hip.event_query(self.event.0) }
+    }
+
+    /// Waits until the stream has come to this point. No lease of the stream may be held.
+    pub(super) fn synchronize(&self, hip: &Hip) -> std::result::Result<(), HipError> {
+        let Some(_lease) = self.loan.lease_or_wait() else { return Ok(()) };
+        // SAFETY: as above.
+        unsafe { hip.event_synchronize(self.event.0) }
+    }
+}
+
 /// A point in a stream's work, which other streams and the host can wait for. Made by
 /// [`Stream::record`](super::Stream::record).
 #[derive(Debug)]
 pub struct Event {
     device: Device,
-    raw: RawEvent,
+    recorded: Recorded,
     timed: bool,
 }
 
 impl Event {
-    pub(super) fn new(device: &Device, timed: bool) -> Result<Event> {
-        let raw = if timed { device.new_event(true)? } else { device.take_event()? };
-        Ok(Event { device: device.clone(), raw, timed })
+    /// An event that is to be recorded on a stream with this loan.
+    pub(super) fn new(device: &Device, loan: &Loan, timed: bool) -> Result<Event> {
+        let event = if timed { device.new_event(true)? } else { device.take_event()? };
+        let recorded = Recorded { event, loan: loan.clone() };
+        Ok(Event { device: device.clone(), recorded, timed })
     }
 
-    pub(super) fn raw(&self) -> RawEvent {
-        self.raw
+    pub(super) fn recorded(&self) -> &Recorded {
+        &self.recorded
     }
 
     /// Waits until the stream has come to this point.
@@ -39,8 +67,7 @@ impl Event {
     ///
     /// HIP's, among them those of work that the stream ran before.
     pub fn synchronize(&self) -> Result<()> {
-        // SAFETY: the event lives as long as `self`.
-        Ok(unsafe { self.device.hip().event_synchronize(self.raw.0) }?)
+        Ok(self.recorded.synchronize(self.device.hip())?)
     }
 
     /// Whether the stream has come to this point.
@@ -49,8 +76,7 @@ impl Event {
     ///
     /// As for [`synchronize`](Self::synchronize).
     pub fn is_reached(&self) -> Result<bool> {
-        // SAFETY: the event lives as long as `self`.
-        Ok(unsafe { self.device.hip().event_query(self.raw.0) }?)
+        Ok(self.recorded.is_reached(self.device.hip())?)
     }
 
     /// Milliseconds since an earlier event. Both must have been made by
@@ -58,20 +84,23 @@ impl Event {
     ///
     /// # Errors
     ///
-    /// HIP's, among them those of events without a time stamp.
+    /// HIP's, among them those of events without a time stamp; [`Error::LoanEnded`] for events on a borrowed stream.
     pub fn milliseconds_since(&self, start: &Event) -> Result<f32> {
         self.synchronize()?;
-        // SAFETY: both live as long as the borrows, and were recorded when they were made.
-        Ok(unsafe { self.device.hip().event_elapsed_time(start.raw.0, self.raw.0) }?)
+        let ended = || Error::LoanEnded { call: "milliseconds_since" };
+        let _from = start.recorded.loan.lease().ok_or_else(ended)?;
+        let _to = self.recorded.loan.lease().ok_or_else(ended)?;
+        // SAFETY: both live as long as the borrows, and were recorded on streams that live when they were made.
+        Ok(unsafe { self.device.hip().event_elapsed_time(start.recorded.event.0, self.recorded.event.0) }?)
     }
 }
 
 impl Drop for Event {
     fn drop(&mut self) {
         if self.timed {
-            self.device.destroy_event(self.raw);
+            self.device.destroy_event(self.recorded.event);
         } else {
-            self.device.put_event(self.raw);
+            self.device.put_event(self.recorded.event);
         }
     }
 }

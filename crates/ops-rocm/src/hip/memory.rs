@@ -54,6 +54,7 @@ impl DeviceMemory {
     /// [`Error::OutOfMemory`]; an error that an earlier `Drop` left; HIP's.
     pub fn new(home: &Stream, bytes: usize) -> Result<DeviceMemory> {
         home.device().check()?;
+        drop(home.lease("alloc")?);
         let block = if bytes == 0 { None } else { Some(home.device().allocate(home, bytes)?) };
         Ok(DeviceMemory { block, bytes, borrowed: false, home: home.clone(), uses: Mutex::default() })
     }
@@ -109,7 +110,12 @@ impl DeviceMemory {
         let mut uses = self.uses.lock();
         let matters = |earlier: &Use| earlier.writes || purpose == Purpose::Write;
         if *stream != self.home {
-            stream.wait(&self.home.record()?)?;
+            match self.home.record() {
+                Ok(event) => stream.wait(&event)?,
+                // The home stream's work is over.
+                Err(Error::LoanEnded { .. }) => self.home.loan().wait_for_end(),
+                Err(error) => return Err(error),
+            }
         }
         for earlier in uses.iter().filter(|earlier| matters(earlier) && earlier.stream != stream.id()) {
             stream.wait(&earlier.event)?;
@@ -169,10 +175,11 @@ impl DeviceMemory {
             return Ok(());
         }
         let (to, from) = (to.at(offset) as *mut c_void, from.at(from_offset) as *const c_void);
+        let leased = stream.lease("copy_from")?;
         // SAFETY: both ranges are within their memory, which is freed behind the stream's work, and they are of two
-        // buffers since one is borrowed for writing.
+        // buffers since one is borrowed for writing; the stream is leased.
         self.device()
-            .enter(|hip| unsafe { hip.memcpy_async(to, from, bytes, hipMemcpyDeviceToDevice, stream.raw()) })
+            .enter(|hip| unsafe { hip.memcpy_async(to, from, bytes, hipMemcpyDeviceToDevice, leased.handle) })
     }
 
     /// Copies bytes to the host, and waits for them.
@@ -223,7 +230,11 @@ impl DeviceMemory {
     fn join(&self) -> Result<()> {
         for earlier in self.uses.lock().drain(..) {
             // If the stream cannot wait, the host does.
-            self.home.wait(&earlier.event).or_else(|error| earlier.event.synchronize().and(Err(error)))?;
+            match self.home.wait(&earlier.event) {
+                Ok(()) => {}
+                Err(Error::LoanEnded { .. }) => earlier.event.synchronize()?,
+                Err(error) => return earlier.event.synchronize().and(Err(error)),
+            }
         }
         Ok(())
     }
@@ -278,6 +289,8 @@ impl Drop for Access<'_> {
         let writes = self.purpose == Purpose::Write || earlier.is_some_and(|earlier| earlier.writes);
         match self.stream.record() {
             Ok(event) => uses.push(Use { stream: self.stream.id(), event, writes }),
+            // The stream's work is over.
+            Err(Error::LoanEnded { .. }) => self.stream.loan().wait_for_end(),
             Err(error) => {
                 // Without an event, later uses are in order only if the work is over.
                 let waited = self.stream.wait_idle();

@@ -205,11 +205,12 @@ impl Function {
         // SAFETY: the structure has no padding, by the trait's promise, so all its bytes are initialised.
         let args =
             unsafe { std::slice::from_raw_parts(std::ptr::from_ref(args).cast::<u8>(), size_of::<A>()) };
-        // SAFETY: module and stream live and are of one device, and the sizes are possible; the rest is the caller's
-        // promise.
+        let leased = stream.lease("launch")?;
+        // SAFETY: the module lives, the stream is leased, both are of one device, and the sizes are possible; the rest is
+        // the caller's promise.
         device.enter(|hip| unsafe {
             let Launch { grid, block, dynamic_lds } = launch;
-            hip.module_launch_kernel(self.handle, grid, block, dynamic_lds, stream.raw(), args)
+            hip.module_launch_kernel(self.handle, grid, block, dynamic_lds, leased.handle, args)
         })
     }
 

@@ -11,8 +11,8 @@ use std::ffi::c_void;
 use hip_sys::hip::{hipMemcpyDeviceToHost, hipMemcpyHostToDevice};
 
 use super::device::Device;
-use super::error::Result;
-use super::event::{Event, RawEvent};
+use super::error::{Error, Result};
+use super::event::{Event, RawEvent, Recorded};
 use super::result::{Hip, HipError};
 use super::stream::Stream;
 
@@ -28,7 +28,7 @@ struct Piece {
     address: usize,
     bytes: usize,
     /// Reached when the last copy from or to the piece is done.
-    after: Option<RawEvent>,
+    after: Option<Recorded>,
 }
 
 /// The pieces of a device that no copy holds, oldest first.
@@ -57,9 +57,8 @@ impl Pool {
         let mut idle = self.idle.lock();
         let places: Vec<usize> = (0..idle.len()).filter(|&at| idle[at].bytes == size).collect();
         for &at in &places {
-            let Some(event) = idle[at].after else { return Ok(idle.remove(at)) };
-            // SAFETY: the event belongs to the piece.
-            if unsafe { device.hip().event_query(event.0) }? {
+            let Some(copied) = &idle[at].after else { return Ok(idle.remove(at)) };
+            if copied.is_reached(device.hip())? {
                 return Ok(idle.remove(at).map(|piece| piece.done(device)));
             }
         }
@@ -68,12 +67,9 @@ impl Pool {
         }
         let Some(piece) = idle.remove(places[0]) else { return Ok(None) };
         drop(idle);
-        if let Some(event) = piece.after {
-            // SAFETY: as above.
-            if let Err(error) = unsafe { device.hip().event_synchronize(event.0) } {
-                self.lost.lock().push(piece);
-                return Err(error.into());
-            }
+        if let Some(Err(error)) = piece.after.as_ref().map(|copied| copied.synchronize(device.hip())) {
+            self.lost.lock().push(piece);
+            return Err(error.into());
         }
         Ok(Some(piece.done(device)))
     }
@@ -82,18 +78,27 @@ impl Pool {
     fn put(&self, stream: &Stream, mut piece: Piece) -> Result<()> {
         let device = stream.device();
         let recorded = device.take_event().and_then(|event| {
-            // SAFETY: both live, and the event was made on the stream's device.
-            match unsafe { device.hip().event_record(event.0, stream.raw()) } {
+            let recorded = stream.lease("record").and_then(|stream| {
+                // SAFETY: the event is live and was made on the stream's device; the stream is leased.
+                Ok(unsafe { device.hip().event_record(event.0, stream.handle) }?)
+            });
+            match recorded {
                 Ok(()) => Ok(event),
                 Err(error) => {
                     device.put_event(event);
-                    Err(error.into())
+                    Err(error)
                 }
             }
         });
         let error = match recorded {
             Ok(event) => {
-                piece.after = Some(event);
+                piece.after = Some(Recorded { event, loan: stream.loan().clone() });
+                self.idle.lock().push_back(piece);
+                return Ok(());
+            }
+            Err(Error::LoanEnded { .. }) => {
+                // The stream's work was waited for.
+                stream.loan().wait_for_end();
                 self.idle.lock().push_back(piece);
                 return Ok(());
             }
@@ -112,8 +117,8 @@ impl Pool {
         let mut first_error = Ok(());
         let (idle, lost) = (std::mem::take(&mut *self.idle.lock()), std::mem::take(&mut *self.lost.lock()));
         for mut piece in idle.into_iter().chain(lost) {
-            if let Some(event) = piece.after.take() {
-                put_event(event);
+            if let Some(copied) = piece.after.take() {
+                put_event(copied.event);
             }
             // SAFETY: the piece is of `host_malloc`, and its copies are done since the device is idle.
             if let Err(error) = unsafe { hip.host_free(piece.pointer()) } {
@@ -131,8 +136,8 @@ impl Piece {
     }
 
     fn done(mut self, device: &Device) -> Piece {
-        if let Some(event) = self.after.take() {
-            device.put_event(event);
+        if let Some(copied) = self.after.take() {
+            device.put_event(copied.event);
         }
         self
     }
@@ -147,8 +152,9 @@ pub(super) unsafe fn fill(stream: &Stream, to: usize, value: u8, bytes: usize) -
     if bytes == 0 {
         return Ok(());
     }
-    // SAFETY: the caller's promise.
-    stream.device().enter(|hip| unsafe { hip.memset_async(to as *mut c_void, value, bytes, stream.raw()) })
+    let leased = stream.lease("fill")?;
+    // SAFETY: the caller's promise; the stream is leased.
+    stream.device().enter(|hip| unsafe { hip.memset_async(to as *mut c_void, value, bytes, leased.handle) })
 }
 
 /// Enqueues a copy of host bytes, which are free again when this returns.
@@ -163,9 +169,12 @@ pub(super) unsafe fn write(stream: &Stream, to: usize, bytes: &[u8]) -> Result<(
         // SAFETY: the piece is at least as large as the chunk and nobody else's.
         unsafe { std::ptr::copy_nonoverlapping(chunk.as_ptr(), piece.address as *mut u8, chunk.len()) };
         let to = (to + at * LARGE) as *mut c_void;
-        // SAFETY: the piece is kept until the copy is done; the device memory is the caller's promise.
-        let copied = device.enter(|hip| unsafe {
-            hip.memcpy_async(to, piece.pointer(), chunk.len(), hipMemcpyHostToDevice, stream.raw())
+        let copied = stream.lease("write").and_then(|stream| {
+            // SAFETY: the piece is kept until the copy is done, and the stream is leased; the device memory is the caller's
+            // promise.
+            device.enter(|hip| unsafe {
+                hip.memcpy_async(to, piece.pointer(), chunk.len(), hipMemcpyHostToDevice, stream.handle)
+            })
         });
         device.staging().put(stream, piece).and(copied)?;
     }
@@ -218,10 +227,13 @@ impl Download {
             let piece = device.staging().take(device, part)?;
             let (to, from) = (piece.pointer(), (from + at) as *const c_void);
             download.pieces.push((piece, part));
-            // SAFETY: the piece is kept until the copy is done; the device memory is the caller's promise.
+            let leased = stream.lease("read")?;
+            // SAFETY: the piece is kept until the copy is done, and the stream is leased; the device memory is the caller's
+            // promise.
             device.enter(|hip| unsafe {
-                hip.memcpy_async(to, from, part, hipMemcpyDeviceToHost, stream.raw())
+                hip.memcpy_async(to, from, part, hipMemcpyDeviceToHost, leased.handle)
             })?;
+            drop(leased);
             at += part;
         }
         download.ready = Some(stream.record()?);

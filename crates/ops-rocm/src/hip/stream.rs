@@ -6,8 +6,9 @@ use std::sync::atomic::AtomicBool;
 use hip_sys::hip::hipStream_t;
 
 use super::device::Device;
-use super::error::Result;
+use super::error::{Error, Result};
 use super::event::Event;
+use super::loan::{Lease, Loan};
 
 /// HIP's handle of a stream, with a number that no other stream of the process has or had.
 #[derive(Clone, Copy, Debug)]
@@ -32,30 +33,51 @@ pub struct Stream {
 struct Inner {
     device: Device,
     raw: RawStream,
-    /// Not this crate's to destroy or to give out again.
-    borrowed: bool,
+    /// A borrowed stream is not this crate's to destroy or to give out again.
+    loan: Loan,
     /// A kernel that checks indices was launched since the last look at the device's record.
     index_checked: AtomicBool,
 }
 
 impl Stream {
     pub(super) fn new(device: &Device, raw: RawStream) -> Stream {
-        Stream::of(device, raw, false)
+        Stream::of(device, raw, Loan::default())
     }
 
-    fn of(device: &Device, raw: RawStream, borrowed: bool) -> Stream {
+    fn of(device: &Device, raw: RawStream, loan: Loan) -> Stream {
         let index_checked = AtomicBool::new(false);
-        Stream { inner: Arc::new(Inner { device: device.clone(), raw, borrowed, index_checked }) }
+        Stream { inner: Arc::new(Inner { device: device.clone(), raw, loan, index_checked }) }
     }
 
     /// A stream that other code made and keeps.
     ///
     /// # Safety
     ///
-    /// The handle is a live stream of this device, and stays one until the last copy of the result is gone.
+    /// The handle is a live stream of this device, and stays one until the last copy of the result is gone or
+    /// [`end_loan`](Self::end_loan) has returned.
     pub unsafe fn borrow_raw(device: &Device, handle: hipStream_t) -> Stream {
         let raw = RawStream { handle, id: super::device::next_stream_id() };
-        Stream::of(device, raw, true)
+        Stream::of(device, raw, Loan::borrowed())
+    }
+
+    /// Ends the loan of a borrowed stream: waits for calls that use it and for its work, after which its owner may destroy
+    /// it. Every later use of a copy of it is [`Error::LoanEnded`]. Does nothing to a stream of this crate's.
+    ///
+    /// # Errors
+    ///
+    /// HIP's, among them those of the work itself. The loan has ended all the same.
+    pub fn end_loan(&self) -> Result<()> {
+        self.end_loan_after(|| ())
+    }
+
+    /// The same, after destroying what works on the stream. `destroy` may use the handle, but take no lease.
+    pub(crate) fn end_loan_after(&self, destroy: impl FnOnce()) -> Result<()> {
+        let mut waited = Ok(());
+        self.inner.loan.end(|| {
+            destroy();
+            waited = self.inner.device.forget_stream(self.inner.raw);
+        });
+        Ok(waited?)
     }
 
     /// The stream's device.
@@ -63,9 +85,19 @@ impl Stream {
         &self.inner.device
     }
 
-    /// HIP's handle, valid as long as this value or a copy of it.
+    /// HIP's handle, valid as long as this value or a copy of it, and while the loan of a borrowed stream lasts.
     pub fn raw(&self) -> hipStream_t {
         self.inner.raw.handle
+    }
+
+    /// The handle for one call of HIP or of a library that works on it. The stream lives as long as the result.
+    pub(crate) fn lease(&self, call: &'static str) -> Result<LeasedStream<'_>> {
+        let lease = self.inner.loan.lease().ok_or(Error::LoanEnded { call })?;
+        Ok(LeasedStream { handle: self.inner.raw.handle, _lease: lease })
+    }
+
+    pub(super) fn loan(&self) -> &Loan {
+        &self.inner.loan
     }
 
     /// A number that no other stream of the process has.
@@ -89,8 +121,9 @@ impl Stream {
 
     /// Waits without asking for what a `Drop` left.
     pub(super) fn wait_idle(&self) -> Result<()> {
-        // SAFETY: the stream lives as long as `self`.
-        Ok(unsafe { self.device().hip().stream_synchronize(self.raw()) }?)
+        let stream = self.lease("synchronize")?;
+        // SAFETY: the stream is leased.
+        Ok(unsafe { self.device().hip().stream_synchronize(stream.handle) }?)
     }
 
     /// Whether all work so far is done.
@@ -99,8 +132,9 @@ impl Stream {
     ///
     /// HIP's, among them those of the work itself.
     pub fn is_idle(&self) -> Result<bool> {
-        // SAFETY: the stream lives as long as `self`.
-        Ok(unsafe { self.device().hip().stream_query(self.raw()) }?)
+        let stream = self.lease("is_idle")?;
+        // SAFETY: the stream is leased.
+        Ok(unsafe { self.device().hip().stream_query(stream.handle) }?)
     }
 
     /// An event behind all work so far.
@@ -122,9 +156,10 @@ impl Stream {
     }
 
     fn record_as(&self, timed: bool) -> Result<Event> {
-        let event = Event::new(self.device(), timed)?;
-        // SAFETY: both live, and the event was made on the stream's device.
-        unsafe { self.device().hip().event_record(event.raw().0, self.raw()) }?;
+        let event = Event::new(self.device(), self.loan(), timed)?;
+        let stream = self.lease("record")?;
+        // SAFETY: the event is live and was made on the stream's device; the stream is leased.
+        unsafe { self.device().hip().event_record(event.recorded().event.0, stream.handle) }?;
         Ok(event)
     }
 
@@ -134,8 +169,12 @@ impl Stream {
     ///
     /// HIP's.
     pub fn wait(&self, event: &Event) -> Result<()> {
-        // SAFETY: both live.
-        Ok(unsafe { self.device().hip().stream_wait_event(self.raw(), event.raw().0) }?)
+        // Where there is no lease, the work before the event is over.
+        let recorded = event.recorded();
+        let Some(_source) = recorded.loan.lease_or_wait() else { return Ok(()) };
+        let stream = self.lease("wait")?;
+        // SAFETY: the event is live, and the streams are leased.
+        Ok(unsafe { self.device().hip().stream_wait_event(stream.handle, recorded.event.0) }?)
     }
 
     /// A stream on the same device whose work comes after all work so far on this one.
@@ -150,6 +189,13 @@ impl Stream {
     }
 }
 
+/// A stream's handle that may be used while this value lives.
+#[derive(Debug)]
+pub(crate) struct LeasedStream<'s> {
+    pub(crate) handle: hipStream_t,
+    _lease: Lease<'s>,
+}
+
 impl PartialEq for Stream {
     fn eq(&self, other: &Stream) -> bool {
         self.id() == other.id()
@@ -160,8 +206,13 @@ impl Eq for Stream {}
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        if self.borrowed {
-            self.device.forget_stream(self.raw);
+        if self.loan.is_borrowed() {
+            let mut waited = Ok(());
+            // This is the last copy, up to which the lender keeps the stream alive if the loan has not ended before.
+            self.loan.end(|| waited = self.device.forget_stream(self.raw));
+            if let Err(error) = waited {
+                self.device.defer(error);
+            }
         } else {
             self.device.put_stream(self.raw);
         }

@@ -1,9 +1,10 @@
 //! A vendor library's handle for one queue.
 use crate::choice::Target;
 use crate::error::failed;
-use crate::hip::{self, Stream};
+use crate::hip::{self, LeasedStream, Stream};
 use crate::sync::Mutex;
 use crate::{Result, Rocm};
+use hip_sys::hip::hipStream_t;
 use ops_core::Reason;
 use std::fmt;
 
@@ -24,7 +25,10 @@ pub(crate) trait Vendor: 'static {
     /// The library, if it can be used on this target.
     fn lib(target: &Target) -> Result<&Self::Lib, Reason>;
     /// A handle for a stream, whose device is the thread's current one.
-    fn create(lib: &Self::Lib, stream: &Stream) -> Result<Self::Raw, Failure>;
+    ///
+    /// # Safety
+    /// The stream lives as long as the handle.
+    unsafe fn create(lib: &Self::Lib, stream: hipStream_t) -> Result<Self::Raw, Failure>;
     /// Destroys a handle.
     ///
     /// # Safety
@@ -42,6 +46,7 @@ struct Open<V: Vendor> {
     raw: V::Raw,
     /// The stream outlives the handle that works on it.
     stream: Stream,
+    destroyed: bool,
 }
 
 // SAFETY: the libraries take a handle from any thread as long as one uses it at a time, which the lock around it sees
@@ -56,25 +61,40 @@ impl<V: Vendor> QueueHandle<V> {
         call: impl FnOnce(&V::Lib, V::Raw) -> Result<R, Failure>,
     ) -> Result<R> {
         let mut open = self.open.lock();
+        // The library works on the stream. The lock is held already, which `close` takes when no lease is left.
+        let stream = rocm.stream().lease("a call of a library")?;
         let open = match &mut *open {
             Some(open) => open,
-            place => place.insert(Self::open(rocm)?),
+            place => place.insert(Self::open(rocm, &stream)?),
         };
         let done = rocm.device().as_current(|| call(&open.lib, open.raw))?;
         done.map_err(|Failure { call, status }| failed(call, status))
     }
 
-    fn open(rocm: &Rocm) -> Result<Open<V>> {
+    fn open(rocm: &Rocm, stream: &LeasedStream<'_>) -> Result<Open<V>> {
         let lib = V::lib(rocm.target()).map_err(|why| failed("opening a library", why))?.clone();
-        let stream = rocm.stream().clone();
-        let raw = rocm.device().as_current(|| V::create(&lib, &stream))?;
+        // SAFETY: the result keeps the stream. Of a borrowed one, the handle is used and destroyed under a lease, or by
+        // `close` before the loan ends.
+        let raw = rocm.device().as_current(|| unsafe { V::create(&lib, stream.handle) })?;
         let raw = raw.map_err(|Failure { call, status }| failed(call, status))?;
-        Ok(Open { lib, raw, stream })
+        Ok(Open { lib, raw, stream: rocm.stream().clone(), destroyed: false })
+    }
+
+    /// Destroys the handle, as the loan of the queue's stream ends: no other is made.
+    #[cfg(feature = "rocm-rs")]
+    pub(crate) fn close(&self) {
+        if let Some(mut open) = self.open.lock().take() {
+            open.destroy();
+        }
     }
 }
 
-impl<V: Vendor> Drop for Open<V> {
-    fn drop(&mut self) {
+impl<V: Vendor> Open<V> {
+    /// Destroys the handle, whose stream lives.
+    fn destroy(&mut self) {
+        if std::mem::replace(&mut self.destroyed, true) {
+            return;
+        }
         let device = self.stream.device();
         // SAFETY: made by `create`, and let go of here.
         let destroyed = device.as_current(|| unsafe { V::destroy(&self.lib, self.raw) });
@@ -84,6 +104,16 @@ impl<V: Vendor> Drop for Open<V> {
             Err(error) => error,
         };
         device.defer_library(error);
+    }
+}
+
+impl<V: Vendor> Drop for Open<V> {
+    fn drop(&mut self) {
+        // The handle of a stream that was given back without `close` is left alone: the stream may be gone.
+        let stream = self.stream.clone();
+        if let Ok(_lease) = stream.lease("destroying a handle") {
+            self.destroy();
+        }
     }
 }
 

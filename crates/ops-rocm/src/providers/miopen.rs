@@ -11,8 +11,8 @@ mod softmax;
 use super::handle::{Failure, QueueHandle, Vendor};
 use super::hip::bind::Bound;
 use crate::choice::{ProviderId, Target, denied};
-use crate::hip::Stream;
 use hip_sys::MissingSymbol;
+use hip_sys::hip::hipStream_t;
 use miopen_sys::{self as sys, Lib, miopenDataType_t, miopenHandle_t, miopenStatus_t};
 use ops_core::{DType, Operands, Reason};
 use ops_kernels::Dtype;
@@ -36,10 +36,10 @@ impl Vendor for MiOpenLibrary {
         target.miopen_lib()
     }
 
-    fn create(lib: &Lib, stream: &Stream) -> Result<miopenHandle_t, Failure> {
+    unsafe fn create(lib: &Lib, stream: hipStream_t) -> Result<miopenHandle_t, Failure> {
         let mut handle = null_mut();
         // SAFETY: writes one handle; the stream is live and of the current device.
-        let created = unsafe { lib.miopenCreateWithStream(&mut handle, stream.raw()) };
+        let created = unsafe { lib.miopenCreateWithStream(&mut handle, stream) };
         check(lib, "miopenCreateWithStream", created).map(|()| handle)
     }
 

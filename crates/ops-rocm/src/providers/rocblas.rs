@@ -6,8 +6,8 @@ pub(crate) use product::RocBlas;
 
 use super::handle::{Failure, QueueHandle, Vendor};
 use crate::choice::Target;
-use crate::hip::Stream;
 use hip_sys::MissingSymbol;
+use hip_sys::hip::hipStream_t;
 use ops_core::Reason;
 use rocblas_sys::{self as sys, Lib, rocblas_handle, rocblas_status};
 use std::ffi::CStr;
@@ -26,12 +26,12 @@ impl Vendor for RocBlasLibrary {
         target.rocblas_lib()
     }
 
-    fn create(lib: &Lib, stream: &Stream) -> Result<rocblas_handle, Failure> {
+    unsafe fn create(lib: &Lib, stream: hipStream_t) -> Result<rocblas_handle, Failure> {
         let mut handle = null_mut();
         // SAFETY: writes one handle. There are kernels for the device, so that the process lives on.
         check(lib, "rocblas_create_handle", unsafe { lib.rocblas_create_handle(&mut handle) })?;
         // SAFETY: handle and stream are live and of one device.
-        let set = check(lib, "rocblas_set_stream", unsafe { lib.rocblas_set_stream(handle, stream.raw()) })
+        let set = check(lib, "rocblas_set_stream", unsafe { lib.rocblas_set_stream(handle, stream) })
             // Sums that several blocks add to in memory are rounded on the way, and differ from run to run.
             .and_then(|()| {
                 // SAFETY: the handle is live.

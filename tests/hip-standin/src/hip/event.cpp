@@ -55,6 +55,7 @@ hipError_t hipEventRecord(hipEvent_t event, hipStream_t stream) {
       misuse("hipEventRecord: an event of device %d on a stream of device %d", event->device, target.device);
       return hipErrorInvalidHandle;
     }
+    event->stream = stream;
     return engine().record(e, *target.engine);
   });
 }
@@ -64,7 +65,16 @@ hipError_t hipEventSynchronize(hipEvent_t event) {
 }
 
 hipError_t hipEventQuery(hipEvent_t event) {
-  return event_call(__func__, hipErrorLaunchFailure, event, [](EngineEvent& e) { return engine().query(e); });
+  return event_call(__func__, hipErrorLaunchFailure, event, [&](EngineEvent& e) {
+    const hipStream_t stream = event->stream;
+    if (stream && stream != hipStreamLegacy && !live().contains(Kind::Stream, stream)) {
+      // AMD's runtime follows the event to its stream.
+      misuse("hipEventQuery: %p was recorded on stream %p, which was destroyed", static_cast<void*>(event),
+             static_cast<void*>(stream));
+      return hipErrorInvalidHandle;
+    }
+    return engine().query(e);
+  });
 }
 
 hipError_t hipEventElapsedTime(float* milliseconds, hipEvent_t start, hipEvent_t stop) {

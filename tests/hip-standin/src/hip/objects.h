@@ -2,6 +2,7 @@
 // is never used for another.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -16,6 +17,7 @@ struct ihipStream_t {
 
 struct ihipEvent_t {
   int device = 0;
+  std::atomic<hipStream_t> stream{nullptr};  // that it was recorded on last; null for the null stream
   std::unique_ptr<standin::EngineEvent> engine;
 };
 

@@ -1,0 +1,103 @@
+//! Streams that other code owns, and until when they may be used.
+//!
+//! Whoever made a stream may destroy it when the loan ends, though copies of it are still about: in queues, in events, in
+//! memory. So every call that passes a borrowed stream to HIP, or an event that was recorded on one, holds a [`Lease`].
+//! The end of the loan waits for all leases and for the stream's work; from then on there are none.
+
+use std::sync::Arc;
+
+use crate::sync::{ReadGuard, RwLock};
+
+/// Whether a stream may be used: all of this crate's own, and those of other code until the loan ends.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Loan {
+    /// Of other code's stream: whether the loan has ended.
+    ended: Option<Arc<RwLock<bool>>>,
+}
+
+/// While it lives, the loan does not end. Hold it for one call of HIP or of a library, and take no other lock meanwhile.
+#[derive(Debug)]
+pub(super) struct Lease<'l> {
+    _open: Option<ReadGuard<'l, bool>>,
+}
+
+impl Loan {
+    /// Of a stream that other code made and keeps.
+    pub(super) fn borrowed() -> Loan {
+        Loan { ended: Some(Arc::default()) }
+    }
+
+    pub(super) fn is_borrowed(&self) -> bool {
+        self.ended.is_some()
+    }
+
+    /// Leave to use the stream; `None` if the loan has ended or is about to.
+    ///
+    /// It never waits, so that a lease may be taken while another is held: only the end of the loan locks for writing, so
+    /// a lock that cannot be had at once means that the end has come.
+    pub(super) fn lease(&self) -> Option<Lease<'_>> {
+        let Some(ended) = &self.ended else { return Some(Lease { _open: None }) };
+        let guard = ended.try_read()?;
+        (!*guard).then_some(Lease { _open: Some(guard) })
+    }
+
+    /// The same; where there is none, the stream's work is over when this returns. No lease of the stream may be held.
+    pub(super) fn lease_or_wait(&self) -> Option<Lease<'_>> {
+        self.lease().or_else(|| {
+            self.wait_for_end();
+            None
+        })
+    }
+
+    /// Waits for an end that has begun.
+    pub(super) fn wait_for_end(&self) {
+        if let Some(ended) = &self.ended {
+            drop(ended.read());
+        }
+    }
+
+    /// Ends the loan: waits for all leases, then calls `finish`, which is to wait for the stream's work, unless the loan
+    /// has ended before.
+    pub(super) fn end(&self, finish: impl FnOnce()) {
+        if let Some(ended) = &self.ended {
+            let mut ended = ended.write();
+            if !*ended {
+                finish();
+                *ended = true;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::Duration;
+
+    #[test]
+    fn the_end_waits_for_leases_and_none_begins_meanwhile() {
+        let (loan, over) = (Loan::borrowed(), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            let lease = loan.lease().unwrap();
+            scope.spawn(|| loan.end(|| over.store(true, Ordering::SeqCst)));
+            // A second lease of the same thread is refused and does not wait, once the other thread is at the end.
+            while loan.lease().is_some() {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            assert!(!over.load(Ordering::SeqCst), "a lease is held");
+            drop(lease);
+            assert!(loan.lease_or_wait().is_none());
+            assert!(over.load(Ordering::SeqCst));
+        });
+        loan.end(|| unreachable!("it has ended"));
+        assert!(loan.lease().is_none());
+    }
+
+    #[test]
+    fn a_stream_of_this_crate_is_not_lent() {
+        let loan = Loan::default();
+        loan.end(|| unreachable!("there is no loan"));
+        assert!(loan.lease().is_some());
+    }
+}
