@@ -9,7 +9,7 @@ use ops_rocm::Rocm;
 use ops_test::golden::Tally;
 use ops_test::suite::{Ended, Filter, run};
 use standin::{has_program, with_standin};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 const OWN_PRODUCTS: (&str, &str) = ("OPS_ROCM_POLICY", "matmul=hip;linear=hip");
 

@@ -9,7 +9,8 @@ pub(crate) const FORMATS: [Dtype; 2] = [Dtype::Q4_0, Dtype::Q8_0];
 
 /// The public reference, one block at a time.
 fn encode(format: Dtype, x: &[f32]) -> Vec<u8> {
-    let larger = |(best, most): (f32, f32), &v: &f32| if v.abs() > most { (v, v.abs()) } else { (best, most) };
+    let larger =
+        |(best, most): (f32, f32), &v: &f32| if v.abs() > most { (v, v.abs()) } else { (best, most) };
     let (extreme, _) = x.iter().fold((0.0, 0.0), larger);
     let d = if format == Dtype::Q4_0 { extreme / -8.0 } else { extreme.abs() / 127.0 };
     let inverse = if d != 0.0 { 1.0 / d } else { 0.0 };
