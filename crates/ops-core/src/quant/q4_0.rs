@@ -31,7 +31,11 @@ impl Block for BlockQ4_0 {
     fn quantize(values: &[f32]) -> Self {
         let x = padded::<32>(values);
         // The value of largest magnitude, with its sign, becomes -8: the range is -8..=7.
-        let extreme = x.iter().fold(0.0f32, |m, v| if v.abs() > m.abs() { *v } else { m });
+        // The magnitude is carried along, as LLVM 19 drops the second `abs` from `v.abs() > extreme.abs()`.
+        let larger = |(extreme, most): (f32, f32), v: &f32| {
+            if v.abs() > most { (*v, v.abs()) } else { (extreme, most) }
+        };
+        let (extreme, _) = x.iter().fold((0.0, 0.0), larger);
         let scale = extreme / -8.0;
         let inverse = if scale == 0.0 { 0.0 } else { 1.0 / scale };
         let code = |v: f32| ((v * inverse + 8.5) as u8).min(15);
