@@ -2,29 +2,59 @@
 //!
 //! It has kernels for two ops in f32. A fallback makes it whole: a transformer that needs fifty ops
 //! runs on it, and says which ops ran elsewhere and why.
+use core::marker::PhantomData;
 use rocm_ops::model::Transformer;
 use rocm_ops::{
-    Backend, Call, Cpu, Element, Error, Execute, Fallback, Operands, Reason, Reference, Result, Space, View,
-    ops::*, range,
+    Backend, Call, Cpu, DType, Element, Error, Execute, Fallback, Op, Operands, Reason, Reference, Result,
+    Space, View, ops::*, range,
 };
 
 // Step 1: where the bytes live. A real device has a pointer and a length here.
+/// Memory for elements, made of whole words so that it is aligned for every type: a tensor may forget its type and be bytes.
+struct Words<T> {
+    words: Vec<u64>,
+    len: usize,
+    of: PhantomData<T>,
+}
+
+impl<T: Element> Words<T> {
+    fn zeroed(len: usize) -> Result<Self> {
+        let bytes = len.saturating_mul(size_of::<T>());
+        let mut words = Vec::new();
+        let full = |_| Error::OutOfMemory { backend: "toy", bytes, detail: String::new() };
+        words.try_reserve_exact(bytes.div_ceil(8)).map_err(full)?;
+        words.resize(bytes.div_ceil(8), 0);
+        Ok(Words { words, len, of: PhantomData })
+    }
+    fn as_slice(&self) -> &[T] {
+        bytemuck::cast_slice(&bytemuck::cast_slice::<u64, u8>(&self.words)[..self.len * size_of::<T>()])
+    }
+    fn as_mut_slice(&mut self) -> &mut [T] {
+        bytemuck::cast_slice_mut(
+            &mut bytemuck::cast_slice_mut::<u64, u8>(&mut self.words)[..self.len * size_of::<T>()],
+        )
+    }
+    fn into_bytes(self) -> Words<u8> {
+        Words { words: self.words, len: self.len * size_of::<T>(), of: PhantomData }
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 struct ToyMemory;
 
 impl Space for ToyMemory {
-    type Buffer<T: Element> = Vec<T>;
+    type Buffer<T: Element> = Words<T>;
     type Ref<'a, T: Element> = &'a [T];
     type Mut<'a, T: Element> = &'a mut [T];
 
     fn len<T: Element>(view: &[T]) -> usize {
         view.len()
     }
-    fn borrow<T: Element>(buffer: &Vec<T>) -> &[T] {
-        buffer
+    fn borrow<T: Element>(buffer: &Words<T>) -> &[T] {
+        buffer.as_slice()
     }
-    fn borrow_mut<T: Element>(buffer: &mut Vec<T>) -> &mut [T] {
-        buffer
+    fn borrow_mut<T: Element>(buffer: &mut Words<T>) -> &mut [T] {
+        buffer.as_mut_slice()
     }
     fn share<'s, T: Element>(view: &'s &mut [T]) -> &'s [T] {
         view
@@ -37,6 +67,24 @@ impl Space for ToyMemory {
     }
     fn split_at<T: Element>(view: Self::Mut<'_, T>, mid: usize) -> (Self::Mut<'_, T>, Self::Mut<'_, T>) {
         view.split_at_mut(mid)
+    }
+    fn bytes<'a, T: Element>(view: Self::Ref<'a, T>) -> Self::Ref<'a, u8> {
+        bytemuck::cast_slice(view)
+    }
+    fn bytes_mut<'a, T: Element>(view: Self::Mut<'a, T>) -> Self::Mut<'a, u8> {
+        bytemuck::cast_slice_mut(view)
+    }
+    fn typed<'a, T: Element>(bytes: Self::Ref<'a, u8>) -> Option<Self::Ref<'a, T>> {
+        bytemuck::try_cast_slice(bytes).ok()
+    }
+    fn typed_mut<'a, T: Element>(bytes: Self::Mut<'a, u8>) -> Option<Self::Mut<'a, T>> {
+        bytemuck::try_cast_slice_mut(bytes).ok()
+    }
+    fn into_bytes<T: Element>(buffer: Words<T>) -> Words<u8> {
+        buffer.into_bytes()
+    }
+    fn aligned(bytes: Self::Ref<'_, u8>, align: usize) -> bool {
+        bytes.as_ptr().addr().is_multiple_of(align)
     }
 }
 
@@ -51,15 +99,8 @@ impl Backend for Toy {
     fn name(&self) -> &'static str {
         "toy"
     }
-    fn alloc<T: Element>(&self, len: usize) -> Result<Vec<T>> {
-        let mut memory = Vec::new();
-        memory.try_reserve_exact(len).map_err(|_| Error::OutOfMemory {
-            backend: "toy",
-            bytes: len.saturating_mul(size_of::<T>()),
-            detail: String::new(),
-        })?;
-        memory.resize(len, T::zeroed());
-        Ok(memory)
+    fn alloc<T: Element>(&self, len: usize) -> Result<Words<T>> {
+        Words::zeroed(len)
     }
     fn read<T: Element>(&self, src: &[T], start: usize, dst: &mut [T]) -> Result<()> {
         range("read", start, dst.len(), src.len())?;
@@ -88,13 +129,20 @@ impl Backend for Toy {
 // Step 3: a kernel for each op it has. Shapes are checked before `execute` sees them.
 impl Execute<RmsNorm<f32>> for Toy {
     fn support(&self, _: &RmsNorm<f32>, on: &dyn Operands) -> Result<(), Reason> {
+        // The op takes weights of any float type; this kernel takes one.
+        on.require_dtype("weight", DType::F32)?;
         on.require_rows_contiguous()
     }
     fn execute(&self, call: Call<'_, '_, RmsNorm<f32>, ToyMemory>) -> Result<()> {
         let (op, a) = call.into_parts();
         let (n, y_layout) = (a.x.layout().last(), *a.y.layout());
-        let (x, weight, y) = (a.x.data(), a.weight.data(), a.y.data_mut());
-        let w0 = a.weight.layout().offset();
+        let weight = a.weight.typed::<f32>().ok_or_else(|| Error::Unsupported {
+            op: op.name(),
+            backend: self.name(),
+            reason: Reason::DType { operand: "weight", dtype: a.weight.dtype() },
+        })?;
+        let w0 = weight.layout().offset();
+        let (x, weight, y) = (a.x.data(), weight.data(), a.y.data_mut());
         for (from, to) in a.x.layout().rows().zip(y_layout.rows()) {
             let row = &x[from..from + n];
             let scale = (row.iter().map(|v| v * v).sum::<f32>() / n as f32 + op.eps as f32).sqrt().recip();
@@ -127,7 +175,7 @@ impl Execute<Binary<f32>> for Toy {
 // Step 4: what it leaves to a fallback.
 rocm_ops::unsupported!(Toy: LayerNorm<f32>, AddRmsNorm<f32>, GroupNorm<f32>, Rope<f32>, RopeInplace<f32>,
     Softmax<f32>, Attention<f32>, Unary<f32>, Glu<f32>, Affine<f32>, AffineInplace<f32>, MatMul<f32>, Linear<f32>,
-    IndexSelect<f32, u32>, Copy<f32>, Fill<f32>);
+    IndexSelect<f32>, Copy<f32>, Fill<f32>);
 
 /// Any function over any backend.
 fn block<B: Transformer<f32>>(b: &B) -> Result<Vec<f32>> {

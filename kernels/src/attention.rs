@@ -145,10 +145,16 @@ pub fn prepare(call: &Attention<'_>, device: &Device) -> Result<Plan, Refused> {
             return Err(Refused::Limit { what, got, most });
         }
     }
+    let t = call.q.dtype;
+    let mask = call.mask.map(|v| v.dtype).filter(|mask| *mask != t && *mask != Dtype::U8);
+    let slopes = call.slopes.map(|v| v.dtype).filter(|slopes| *slopes != t);
+    if let Some(other) = mask.or(slopes) {
+        return Err(Refused::NoKernel { op: "attention".into(), types: vec![t, other] });
+    }
     let mut args = arguments(call)?;
     let rows = call.t.checked_mul(args.group).ok_or(Refused::Size)?;
     let heads = call.batch.checked_mul(call.kv_heads).ok_or(Refused::Size)?;
-    let (few, t) = (rows <= FEW_ROWS, call.q.dtype);
+    let few = rows <= FEW_ROWS;
     let on_matrix = MMA_VARIANTS.iter().find(|(_, most, _)| call.d <= *most);
     let on_matrix = on_matrix.filter(|_| !few && device.matrix.is_some() && MMA_TYPES.contains(&t));
     if let Some(&(variant, _, together)) = on_matrix {

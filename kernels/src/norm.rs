@@ -126,9 +126,14 @@ pub struct Norm<'a> {
 }
 
 impl Norm<'_> {
-    /// The type of weight and bias; x's own where there are none.
-    fn parameter_type(&self) -> Dtype {
-        self.weight.or(self.bias).map_or(self.x.dtype, |v| v.dtype)
+    /// The one type of weight and bias; x's own where there are none.
+    fn parameter_type(&self, op: &str) -> Result<Dtype, Refused> {
+        match (self.weight.map(|v| v.dtype), self.bias.map(|v| v.dtype)) {
+            (Some(weight), Some(bias)) if weight != bias => {
+                Err(Refused::NoKernel { op: op.to_owned(), types: vec![self.x.dtype, weight, bias] })
+            }
+            (weight, bias) => Ok(weight.or(bias).unwrap_or(self.x.dtype)),
+        }
     }
 
     /// Whether weight and bias can be read in 16-byte packs.
@@ -154,7 +159,7 @@ pub fn prepare(
     if !norm.parameters_pack() {
         shape = shape.unpacked();
     }
-    let (launch, rows, lanes) = row_launch(op, &[norm.x.dtype, norm.parameter_type()], &shape, device)?;
+    let (launch, rows, lanes) = row_launch(op, &[norm.x.dtype, norm.parameter_type(op)?], &shape, device)?;
     let ((weight, weight_stride), (bias, bias_stride)) = (address(norm.weight), address(norm.bias));
     let eps = norm.eps;
     let args =
@@ -178,7 +183,7 @@ pub struct GroupPlan {
 /// Prepares group_norm of x\[b, c, ..\]; `groups` divides `c`.
 pub fn group(dims: &[u64], groups: u64, norm: &Norm<'_>, device: &Device) -> Result<GroupPlan, Refused> {
     let &[batch, channels, ref spatial @ ..] = dims else { return Err(Refused::Rank(dims.len())) };
-    let types = [norm.x.dtype, norm.parameter_type()];
+    let types = [norm.x.dtype, norm.parameter_type("group_norm")?];
     let (mut shape, [x, y]) = elementwise(dims, [norm.x, norm.y])?;
     let spatial: u64 = spatial.iter().product();
     let contiguous = shape.rank() == 1 && x.stride[5] == 1 && y.stride[5] == 1;

@@ -70,7 +70,7 @@ pub fn neighbours(dims: &[u64], rope: &Rope<'_>, device: &Device) -> Result<(Lau
     let pair = pair_type(rope.x.dtype)?;
     let x = View { strides: &xs, dtype: pair, ..rope.x };
     let y = View { strides: &ys, dtype: pair, ..rope.y };
-    let instance = need("rope", "pairs", &[rope.x.dtype, rope.cos.dtype])?;
+    let instance = need("rope", "pairs", &[rope.x.dtype, table_type(rope)?])?;
     let (shape, [x, y, cos, sin]) = elementwise(&pairs(dims, half), [x, y, rope.cos, rope.sin])?;
     Ok((
         Launch::elementwise(instance, &shape, device),
@@ -93,7 +93,7 @@ fn apart(
     };
     let (xs, ys) = (with_step(rope.x, x_step), with_step(rope.y, y_step));
     let views = [View { strides: &xs, ..rope.x }, View { strides: &ys, ..rope.y }, rope.cos, rope.sin];
-    let instance = need("rope", "", &[rope.x.dtype, rope.cos.dtype])?;
+    let instance = need("rope", "", &[rope.x.dtype, table_type(rope)?])?;
     let (mut shape, [x, y, cos, sin]) = elementwise(&pairs(dims, half), views)?;
     let packs = i64::from(shape.pack());
     let whole = [half as i64, x_partner, y_partner].iter().all(|n| n % packs == 0);
@@ -105,6 +105,16 @@ fn apart(
         Launch::elementwise(instance, &shape, device),
         RopeArgs { shape, x, y, cos, sin, x_partner, y_partner },
     ))
+}
+
+/// The one type of both tables.
+fn table_type(rope: &Rope<'_>) -> Result<Dtype, Refused> {
+    let (cos, sin) = (rope.cos.dtype, rope.sin.dtype);
+    if cos == sin {
+        Ok(cos)
+    } else {
+        Err(Refused::NoKernel { op: "rope".into(), types: vec![rope.x.dtype, cos, sin] })
+    }
 }
 
 /// d / 2 and the number of the last dimension.

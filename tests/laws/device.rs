@@ -3,6 +3,7 @@ use rocm_ops::{
     Backend, Call, Element, Error, Execute, Layout, Op, Operands, OutputVisitor, Reason, Reference, Result,
     Shape, Space, Tensor, TensorMut, TensorOf, View, range,
 };
+use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
@@ -10,7 +11,26 @@ use std::sync::{Arc, Mutex};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DeviceMemory;
 
-pub(crate) struct Buffer<T>(Vec<T>);
+/// Whole words, so that it is aligned for every type: a tensor may forget its type and be bytes.
+pub(crate) struct Buffer<T> {
+    words: Vec<u64>,
+    len: usize,
+    of: PhantomData<T>,
+}
+
+impl<T: Element> Buffer<T> {
+    fn zeroed(len: usize) -> Self {
+        Buffer { words: vec![0; (len * size_of::<T>()).div_ceil(8)], len, of: PhantomData }
+    }
+    fn as_slice(&self) -> &[T] {
+        bytemuck::cast_slice(&bytemuck::cast_slice::<u64, u8>(&self.words)[..self.len * size_of::<T>()])
+    }
+    fn as_mut_slice(&mut self) -> &mut [T] {
+        bytemuck::cast_slice_mut(
+            &mut bytemuck::cast_slice_mut::<u64, u8>(&mut self.words)[..self.len * size_of::<T>()],
+        )
+    }
+}
 #[derive(Clone, Copy)]
 pub(crate) struct Shared<'a, T>(&'a [T]);
 pub(crate) struct Exclusive<'a, T>(&'a mut [T]);
@@ -24,10 +44,10 @@ impl Space for DeviceMemory {
         view.0.len()
     }
     fn borrow<T: Element>(buffer: &Buffer<T>) -> Shared<'_, T> {
-        Shared(&buffer.0)
+        Shared(buffer.as_slice())
     }
     fn borrow_mut<T: Element>(buffer: &mut Buffer<T>) -> Exclusive<'_, T> {
-        Exclusive(&mut buffer.0)
+        Exclusive(buffer.as_mut_slice())
     }
     fn share<'s, T: Element>(view: &'s Exclusive<'_, T>) -> Shared<'s, T> {
         Shared(view.0)
@@ -41,6 +61,24 @@ impl Space for DeviceMemory {
     fn split_at<T: Element>(view: Self::Mut<'_, T>, mid: usize) -> (Self::Mut<'_, T>, Self::Mut<'_, T>) {
         let (low, high) = view.0.split_at_mut(mid);
         (Exclusive(low), Exclusive(high))
+    }
+    fn bytes<'a, T: Element>(view: Self::Ref<'a, T>) -> Self::Ref<'a, u8> {
+        Shared(bytemuck::cast_slice(view.0))
+    }
+    fn bytes_mut<'a, T: Element>(view: Self::Mut<'a, T>) -> Self::Mut<'a, u8> {
+        Exclusive(bytemuck::cast_slice_mut(view.0))
+    }
+    fn typed<'a, T: Element>(bytes: Self::Ref<'a, u8>) -> Option<Self::Ref<'a, T>> {
+        bytemuck::try_cast_slice(bytes.0).ok().map(Shared)
+    }
+    fn typed_mut<'a, T: Element>(bytes: Self::Mut<'a, u8>) -> Option<Self::Mut<'a, T>> {
+        bytemuck::try_cast_slice_mut(bytes.0).ok().map(Exclusive)
+    }
+    fn into_bytes<T: Element>(buffer: Buffer<T>) -> Buffer<u8> {
+        Buffer { words: buffer.words, len: buffer.len * size_of::<T>(), of: PhantomData }
+    }
+    fn aligned(bytes: Self::Ref<'_, u8>, align: usize) -> bool {
+        bytes.0.as_ptr().addr().is_multiple_of(align)
     }
 }
 
@@ -101,7 +139,7 @@ impl Backend for Device {
         "device"
     }
     fn alloc<T: Element>(&self, len: usize) -> Result<Buffer<T>> {
-        Ok(Buffer(vec![T::zeroed(); len]))
+        Ok(Buffer::zeroed(len))
     }
     fn read<T: Element>(&self, src: Shared<'_, T>, start: usize, dst: &mut [T]) -> Result<()> {
         range("read", start, dst.len(), src.0.len())?;

@@ -5,7 +5,7 @@ use rocm_ops::model::Weight;
 use rocm_ops::ops::*;
 use rocm_ops::quant::{Block, BlockQ4_0, BlockQ8_0};
 use rocm_ops::{
-    Backend, Checked, Cpu, DType, Either, Error, Execute, Fallback, Host, Layout, Op, Operands, Ref,
+    Backend, Checked, Cpu, DType, Either, Error, Execute, Fallback, Host, Layout, Op, Operands,
     Reference, Result, Signature, TensorOf, TensorRef, View, bf16, f16,
 };
 
@@ -118,8 +118,7 @@ fn optional_operands_are_absent_not_zero() {
         assert!((biased[4] - plain[4] - 20.0).abs() < 1e-5);
 
         let mut y = b.zeros::<f32>(&[2, 3]).unwrap();
-        let args =
-            LinearArgs { x: x.as_ref(), weight: w.as_ref(), bias: None::<Ref<'_, B, f32>>, y: y.as_mut() };
+        let args = LinearArgs { x: x.as_ref(), weight: w.as_ref().any(), bias: None, y: y.as_mut() };
         let on: &dyn Operands = &args;
         assert_eq!(on.iter().map(|o| o.name).collect::<Vec<_>>(), ["x", "weight", "y"]);
         assert_eq!((on.count(), on.get("bias").is_none(), on.get("y").unwrap().dtype), (4, true, DType::F32));
@@ -153,9 +152,10 @@ fn support_is_kept() {
             let o = b.zeros(&[1, 2, 3, d]).unwrap();
             let owned =
                 AttentionOwned { q: cached(1), k: cached(2), v: cached(3), mask: None, alibi: None, o };
-            keeps_its_word(b, &Attention::<f32, f32>::full(), owned);
-            let (x, weight, y) = (tensor(b, &[4, d], 1), tensor(b, &[d], 2), b.zeros(&[4, d]).unwrap());
-            keeps_its_word(b, &RmsNorm::<f32>::eps(1e-5), RmsNormOwned { x, weight, y });
+            keeps_its_word(b, &Attention::<f32>::full(), owned);
+            let (x, y) = (tensor(b, &[4, d], 1), b.zeros(&[4, d]).unwrap());
+            let weight: TensorOf<B, f32> = tensor(b, &[d], 2);
+            keeps_its_word(b, &RmsNorm::<f32>::eps(1e-5), RmsNormOwned { x, weight: weight.into(), y });
             let weight =
                 b.tensor(&[2, d / 32], &vec![BlockQ8_0::quantize(&data(32, 5)); 2 * d / 32]).unwrap();
             let (x, y) = (tensor(b, &[4, d], 1), b.zeros(&[4, 2]).unwrap());
@@ -212,7 +212,7 @@ fn a_call_is_the_same_by_method_and_by_arguments() {
         let (x, weight): (TensorOf<B, f32>, TensorOf<B, f32>) = (tensor(b, &[2, 8], 1), tensor(b, &[8], 2));
         let op = RmsNorm::eps(1e-5);
         let by_method = b.rms_norm(x.as_ref(), weight.as_ref(), op)?;
-        let mut owned = RmsNormOwned { x, weight, y: b.zeros(&[2, 8])? };
+        let mut owned = RmsNormOwned { x, weight: weight.into(), y: b.zeros(&[2, 8])? };
         b.run(&op, <RmsNorm<f32> as Signature>::lend(&mut owned))?;
         assert_eq!(values(b, owned.y.as_ref()), values(b, by_method.as_ref()));
         Ok(())

@@ -66,6 +66,18 @@ pub enum Error {
         /// What the rule asks for.
         want: String,
     },
+    /// An operand's element type breaks the op's rule; the same on every backend.
+    #[error("{op}: {operand} is of {got}, expected {want}")]
+    DType {
+        /// The op.
+        op: &'static str,
+        /// Which operand.
+        operand: &'static str,
+        /// Its element type.
+        got: DType,
+        /// The types that the op takes.
+        want: &'static str,
+    },
     /// An option of the op is out of its range.
     #[error("{op}: {param} is {got}, expected {want}")]
     Param {
@@ -89,6 +101,14 @@ pub enum Error {
         layout: Box<Layout>,
         /// The buffer's length.
         len: usize,
+    },
+    /// Bytes do not start where an element of the type may start.
+    #[error("{operand}: the memory is not aligned for elements of {dtype}, {} bytes", dtype.align())]
+    Align {
+        /// What was to be made.
+        operand: &'static str,
+        /// The element type.
+        dtype: DType,
     },
     /// A view to be written names some element twice.
     #[error(

@@ -37,6 +37,7 @@
 //! is unsafe.
 #![deny(unsafe_code)]
 
+mod any;
 mod backend;
 pub mod combine;
 mod dtype;
@@ -55,6 +56,7 @@ mod space;
 mod tensor;
 mod tolerance;
 
+pub use any::{AnyMut, AnyOf, AnyRef, AnyTensor, AsAny};
 pub use backend::{Backend, HostMemory, range};
 pub use combine::{Checked, Either, Fallback};
 pub use dtype::{BlockInfo, DType, Element, F8E4M3, Float, Index, Mask, Num, Scalar, Wide, bf16, f16};

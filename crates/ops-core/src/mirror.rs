@@ -1,5 +1,7 @@
 //! Copies of tensors in another backend's memory, for the combinators.
-use crate::{Backend, Element, Result, Tensor, TensorMut, TensorOf, TensorRef, View};
+use crate::{
+    AnyOf, AnyRef, AnyTensor, Backend, Element, Result, Tensor, TensorMut, TensorOf, TensorRef, View,
+};
 
 /// The extent of a view, copied into `to`'s memory under the same strides.
 ///
@@ -13,6 +15,16 @@ pub fn copy<P: Backend, Q: Backend, T: Element>(
     let extent = x.layout().extent();
     let host = from.read_vec(x.data(), extent.start, extent.len())?;
     Tensor::new(to.upload(&host)?, x.layout().rebase(extent.start))
+}
+
+/// As [`copy`], of a view whose element type is a value.
+///
+/// # Errors
+/// A transfer or an allocation fails.
+pub fn copy_any<P: Backend, Q: Backend>(x: AnyRef<'_, P::Space>, from: &P, to: &Q) -> Result<AnyOf<Q>> {
+    let (extent, size) = (x.layout().extent(), x.dtype().size());
+    let host = from.read_vec(x.bytes(), extent.start * size, extent.len() * size)?;
+    AnyTensor::new(to.upload(&host)?, x.dtype(), x.layout().rebase(extent.start))
 }
 
 /// Memory in `to` under the strides of a view that is to be written: a copy where the view has gaps,

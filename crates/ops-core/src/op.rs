@@ -1,7 +1,7 @@
 //! Ops, their arguments, and what joins them to backends.
 use crate::{
-    Backend, Contains, DType, Element, Error, Layout, Reason, Result, Shape, Space, Tensor, TensorMut,
-    Tolerance,
+    AnyRef, Backend, Contains, DType, Element, Error, Layout, Reason, Result, Shape, Space, Tensor,
+    TensorMut, Tolerance, View,
 };
 use core::fmt::Debug;
 
@@ -29,6 +29,8 @@ pub trait Signature {
         args: &Self::Args<'_, S>,
         outputs: &Self::Outputs,
     ) -> Result<()>;
+    /// Shows every operand that was given, in order: its place in the declaration, its use, and its memory without the type.
+    fn views<'s, S: Space>(args: &'s Self::Args<'_, S>, see: &mut dyn FnMut(usize, Role, AnyRef<'s, S>));
     /// The same arguments for a shorter time.
     fn reborrow<'s, S: Space>(args: &'s mut Self::Args<'_, S>) -> Self::Args<'s, S>;
     /// The arguments as living in `A`, if every tensor does.
@@ -115,6 +117,33 @@ pub struct Operand<'a> {
     pub layout: &'a Layout,
 }
 
+impl Operand<'_> {
+    /// The extents, counted in elements.
+    pub fn dims(&self) -> &[usize] {
+        self.layout.dims()
+    }
+    /// The rule "an element type that `allowed` allows", which `want` says in words.
+    ///
+    /// # Errors
+    /// [`Error::DType`].
+    #[inline]
+    pub fn require(&self, op: &'static str, allowed: fn(DType) -> bool, want: &'static str) -> Result<()> {
+        if allowed(self.dtype) {
+            return Ok(());
+        }
+        Err(Error::DType { op, operand: self.name, got: self.dtype, want })
+    }
+}
+
+// What the code of `operands!` calls.
+#[doc(hidden)]
+impl<S: Space> AnyRef<'_, S> {
+    #[inline]
+    pub fn operand(&self, name: &'static str) -> Operand<'_> {
+        Operand { name, role: Role::In, dtype: self.dtype(), layout: View::layout(self) }
+    }
+}
+
 /// The tensors of one call, seen without their types: enough to choose a kernel, nothing copied.
 pub trait Operands {
     /// Number of declared operands, given or not.
@@ -131,6 +160,16 @@ impl<'o> dyn Operands + 'o {
     /// By name.
     pub fn get(&self, name: &str) -> Option<Operand<'_>> {
         self.iter().find(|o| o.name == name)
+    }
+    /// The usual refusal of a kernel for one type: the operand is given and of another.
+    ///
+    /// # Errors
+    /// [`Reason::DType`].
+    pub fn require_dtype(&self, operand: &'static str, dtype: DType) -> Result<(), Reason> {
+        match self.get(operand) {
+            Some(given) if given.dtype != dtype => Err(Reason::DType { operand, dtype: given.dtype }),
+            _ => Ok(()),
+        }
     }
     /// The usual refusal: some operand is strided inside its rows.
     ///

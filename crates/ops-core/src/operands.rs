@@ -4,19 +4,25 @@
 
 /// Declares the tensors of an op.
 ///
-/// `operands!(RmsNorm<T: Float, W: Float> { x: in T, weight: in W, y: out T })` writes
+/// `operands!(RmsNorm<T: Float> { x: in T, weight: in any, y: out T })` writes
 ///
-/// * `RmsNormArgs<'a, S, T, W>`: the tensors of one call, a view for each operand;
-/// * `RmsNormShapes<'a>`: the layouts of what is read, which [`Op::infer`](crate::Op::infer) gets;
-/// * `RmsNormOwned<S, T, W>`: a tensor for each operand, which combinators use for copies;
-/// * `impl Signature for RmsNorm<T, W>`, the plumbing between the three.
+/// * `RmsNormArgs<'a, S, T>`: the tensors of one call, a view for each operand;
+/// * `RmsNormShapes<'a>`: what the rule, [`Op::infer`](crate::Op::infer), gets of those that are read;
+/// * `RmsNormOwned<S, T>`: a tensor for each operand, which combinators use for copies;
+/// * `impl Signature for RmsNorm<T>`, the plumbing between the three.
 ///
-/// The modes are `in` (read), `opt` (read, may be absent), `out` (written) and `inout`. Operands
-/// stand in the order of the op's contract, and every type parameter is used by some operand.
-/// Optional operands come with `Option<..>` fields.
+/// The modes are `in` (read), `opt` (read, may be absent), `out` (written) and `inout`. The type of an operand is a parameter
+/// of the op, a fixed element type, or, for what is read, `any`: a value, which the rule checks ([`Operand::require`]). Of
+/// an operand of `any` type the rule gets an [`Operand`], of others the [`Layout`](crate::Layout).
+///
+/// Operands stand in the order of the op's contract, and every type parameter is used by some operand. Optional operands
+/// come with `Option<..>` fields.
+///
+/// [`Operand`]: crate::Operand
+/// [`Operand::require`]: crate::Operand::require
 #[macro_export]
 macro_rules! operands {
-    ($Op:ident<$($G:ident: $Bound:path),+> { $($name:ident: $mode:tt $e:ty),+ $(,)? }) => { $crate::__paste! {
+    ($Op:ident<$($G:ident: $Bound:path),+> { $($name:ident: $mode:tt $e:tt),+ $(,)? }) => { $crate::__paste! {
         #[doc = concat!("The tensors of one call of [`", stringify!($Op), "`](struct@", stringify!($Op), ").")]
         #[allow(missing_docs)]
         pub struct [<$Op Args>]<'a, Here: $crate::Space, $($G: $Bound),+> {
@@ -27,7 +33,7 @@ macro_rules! operands {
         #[allow(missing_docs)]
         #[derive(Clone, Copy, Debug)]
         pub struct [<$Op Shapes>]<'a> {
-            $(pub $name: $crate::operands!(@shape $mode, 'a)),+
+            $(pub $name: $crate::operands!(@shape $mode $e, 'a)),+
         }
 
         #[doc = concat!("A tensor for every operand of [`", stringify!($Op), "`](struct@", stringify!($Op), ").")]
@@ -43,13 +49,13 @@ macro_rules! operands {
             }
             #[inline]
             fn operand(&self, index: usize) -> Option<$crate::Operand<'_>> {
-                let (name, role, dtype, layout) = [$((
+                let (name, role, seen) = [$((
                     stringify!($name),
                     $crate::operands!(@role $mode),
-                    $crate::DType::of::<$e>(),
-                    $crate::operands!(@layout $mode, self.$name),
+                    $crate::operands!(@seen $mode $e, self.$name),
                 )),+].get(index).copied()?;
-                Some($crate::Operand { name, role, dtype, layout: layout? })
+                let (dtype, layout) = seen?;
+                Some($crate::Operand { name, role, dtype, layout })
             }
         }
 
@@ -61,7 +67,7 @@ macro_rules! operands {
 
             #[inline]
             fn shapes<'s, Here: $crate::Space>(args: &'s Self::Args<'_, Here>) -> Self::Shapes<'s> {
-                [<$Op Shapes>] { $($name: $crate::operands!(@view $mode, args.$name)),+ }
+                [<$Op Shapes>] { $($name: $crate::operands!(@view $mode $e, $name, args.$name)),+ }
             }
             #[inline]
             #[allow(unused_variables, unused_mut)]
@@ -71,10 +77,21 @@ macro_rules! operands {
                 outputs: &Self::Outputs,
             ) -> $crate::Result<()> {
                 // An element that lies about its size does not compile.
-                $(let _ = $crate::DType::of::<$e>();)+
+                $($crate::operands!(@honest $e);)+
                 let mut outputs = outputs.iter();
                 $($crate::operands!(@check $mode, op, stringify!($name), args.$name, outputs);)+
                 Ok(())
+            }
+            #[allow(unused_assignments)]
+            fn views<'s, Here: $crate::Space>(
+                args: &'s Self::Args<'_, Here>,
+                see: &mut dyn FnMut(usize, $crate::Role, $crate::AnyRef<'s, Here>),
+            ) {
+                let mut place = 0;
+                $(
+                    $crate::operands!(@show $mode $e, args.$name, place, see);
+                    place += 1;
+                )+
             }
             #[inline]
             fn reborrow<'s, Here: $crate::Space>(args: &'s mut Self::Args<'_, Here>) -> Self::Args<'s, Here> {
@@ -91,7 +108,7 @@ macro_rules! operands {
                 from: &FromBackend,
                 to: &ToBackend,
             ) -> $crate::Result<Self::Owned<ToBackend::Space>> {
-                Ok([<$Op Owned>] { $($name: $crate::operands!(@mirror $mode, args.$name, from, to)),+ })
+                Ok([<$Op Owned>] { $($name: $crate::operands!(@mirror $mode $e, args.$name, from, to)),+ })
             }
             fn lend<Here: $crate::Space>(owned: &mut Self::Owned<Here>) -> Self::Args<'_, Here> {
                 [<$Op Args>] { $($name: $crate::operands!(@lend $mode, owned.$name)),+ }
@@ -108,27 +125,46 @@ macro_rules! operands {
         }
     } };
 
+    (@honest any) => {};
+    (@honest $e:ty) => { let _ = $crate::DType::of::<$e>(); };
+
+    (@arg in, $a:lifetime, $S:ident, any) => { $crate::AnyRef<$a, $S> };
     (@arg in, $a:lifetime, $S:ident, $e:ty) => { $crate::TensorRef<$a, $S, $e> };
-    (@arg opt, $a:lifetime, $S:ident, $e:ty) => { Option<$crate::TensorRef<$a, $S, $e>> };
+    (@arg opt, $a:lifetime, $S:ident, $e:tt) => { Option<$crate::operands!(@arg in, $a, $S, $e)> };
     (@arg $written:ident, $a:lifetime, $S:ident, $e:ty) => { $crate::TensorMut<$a, $S, $e> };
 
-    (@shape opt, $a:lifetime) => { Option<&$a $crate::Layout> };
-    (@shape out, $a:lifetime) => { $crate::Written };
-    (@shape $read:tt, $a:lifetime) => { &$a $crate::Layout };
+    (@shape in any, $a:lifetime) => { $crate::Operand<$a> };
+    (@shape opt $e:tt, $a:lifetime) => { Option<$crate::operands!(@shape in $e, $a)> };
+    (@shape out $e:tt, $a:lifetime) => { $crate::Written };
+    (@shape $read:tt $e:tt, $a:lifetime) => { &$a $crate::Layout };
 
-    (@owned opt, $S:ident, $e:ty) => { Option<$crate::Tensor<$S, $e>> };
+    (@owned in, $S:ident, any) => { $crate::AnyTensor<$S> };
+    (@owned opt, $S:ident, $e:tt) => { Option<$crate::operands!(@owned in, $S, $e)> };
     (@owned $given:tt, $S:ident, $e:ty) => { $crate::Tensor<$S, $e> };
 
     (@role out) => { $crate::Role::Out };
     (@role inout) => { $crate::Role::InOut };
     (@role $read:tt) => { $crate::Role::In };
 
-    (@layout opt, $x:expr) => { $x.as_ref().map(|t| $crate::View::layout(t)) };
-    (@layout $given:tt, $x:expr) => { Some($crate::View::layout(&$x)) };
+    (@seen in any, $x:expr) => { Some(($x.dtype(), $crate::View::layout(&$x))) };
+    (@seen opt any, $x:expr) => { $x.as_ref().map(|t| (t.dtype(), $crate::View::layout(t))) };
+    (@seen opt $e:ty, $x:expr) => { $x.as_ref().map(|t| ($crate::DType::of::<$e>(), $crate::View::layout(t))) };
+    (@seen $given:tt $e:ty, $x:expr) => { Some(($crate::DType::of::<$e>(), $crate::View::layout(&$x))) };
 
-    (@view opt, $x:expr) => { $x.as_ref().map(|t| $crate::View::layout(t)) };
-    (@view out, $x:expr) => { $crate::Written };
-    (@view $read:tt, $x:expr) => { $crate::View::layout(&$x) };
+    (@view in any, $name:ident, $x:expr) => { $x.operand(stringify!($name)) };
+    (@view opt any, $name:ident, $x:expr) => { $x.as_ref().map(|t| t.operand(stringify!($name))) };
+    (@view opt $e:ty, $name:ident, $x:expr) => { $x.as_ref().map(|t| $crate::View::layout(t)) };
+    (@view out $e:ty, $name:ident, $x:expr) => { $crate::Written };
+    (@view $read:tt $e:ty, $name:ident, $x:expr) => { $crate::View::layout(&$x) };
+
+    (@show in any, $x:expr, $place:ident, $see:ident) => { $see($place, $crate::Role::In, $x.shorten()) };
+    (@show in $e:ty, $x:expr, $place:ident, $see:ident) => { $see($place, $crate::Role::In, $x.shorten().any()) };
+    (@show opt $e:tt, $x:expr, $place:ident, $see:ident) => {
+        if let Some(t) = $x { $crate::operands!(@show in $e, t, $place, $see) }
+    };
+    (@show $written:tt $e:ty, $x:expr, $place:ident, $see:ident) => {
+        $see($place, $crate::operands!(@role $written), $x.as_ref().any())
+    };
 
     (@count out) => { 1 };
     (@count $other:tt) => { 0 };
@@ -158,12 +194,13 @@ macro_rules! operands {
     };
     (@side $written:tt, $x:expr, $A:ident, $Side:ident) => { $x.reborrow().side::<$A, $Side>()? };
 
-    (@mirror in, $x:expr, $from:ident, $to:ident) => { $crate::mirror::copy($x, $from, $to)? };
-    (@mirror opt, $x:expr, $from:ident, $to:ident) => {
-        match $x { Some(t) => Some($crate::mirror::copy(t, $from, $to)?), None => None }
+    (@mirror in any, $x:expr, $from:ident, $to:ident) => { $crate::mirror::copy_any($x, $from, $to)? };
+    (@mirror in $e:ty, $x:expr, $from:ident, $to:ident) => { $crate::mirror::copy($x, $from, $to)? };
+    (@mirror opt $e:tt, $x:expr, $from:ident, $to:ident) => {
+        match $x { Some(t) => Some($crate::operands!(@mirror in $e, t, $from, $to)), None => None }
     };
-    (@mirror inout, $x:expr, $from:ident, $to:ident) => { $crate::mirror::copy($x.as_ref(), $from, $to)? };
-    (@mirror out, $x:expr, $from:ident, $to:ident) => { $crate::mirror::like($x.as_ref(), $from, $to)? };
+    (@mirror inout $e:ty, $x:expr, $from:ident, $to:ident) => { $crate::mirror::copy($x.as_ref(), $from, $to)? };
+    (@mirror out $e:ty, $x:expr, $from:ident, $to:ident) => { $crate::mirror::like($x.as_ref(), $from, $to)? };
 
     (@lend in, $x:expr) => { $x.as_ref() };
     (@lend opt, $x:expr) => { $x.as_ref().map(|t| t.as_ref()) };

@@ -32,7 +32,7 @@ fn after(layout: Layout, by: usize) -> Layout {
     if layout.is_empty() { Layout::of(layout.shape()) } else { layout.rebase(by) }
 }
 
-fn bounds(operand: &'static str, layout: &Layout, len: usize) -> Result<()> {
+pub(crate) fn bounds(operand: &'static str, layout: &Layout, len: usize) -> Result<()> {
     if layout.fits(len) {
         return Ok(());
     }
@@ -262,6 +262,11 @@ impl<'a, S: Space, T: Element> TensorMut<'a, S, T> {
     #[inline]
     pub fn data_mut(&mut self) -> S::Mut<'_, T> {
         S::reborrow(&mut self.data)
+    }
+    /// The memory that the layout refers to, for as long as the view holds it.
+    #[inline]
+    pub(crate) fn into_data(self) -> S::Mut<'a, T> {
+        self.data
     }
     /// Elements of memory in view, used by the layout or not.
     #[inline]

@@ -4,7 +4,7 @@
 use ops_core::combine::Wrapper;
 use ops_core::ops::{AddRmsNorm, GroupNorm, LayerNorm};
 use ops_core::ops::{NormOps, RmsNorm};
-use ops_core::{Backend, Call, Execute, Layout, Operands, Reason, Result, View, unsupported};
+use ops_core::{Backend, Call, DType, Execute, Layout, Operands, Reason, Result, View, unsupported};
 use ops_cpu::{Cpu, Host};
 use std::hint::black_box;
 use std::process::ExitCode;
@@ -39,13 +39,15 @@ impl Wrapper for Bare {
 impl Execute<RmsNorm<f32>> for Bare {
     #[inline]
     fn support(&self, _: &RmsNorm<f32>, on: &dyn Operands) -> Result<(), Reason> {
+        on.require_dtype("weight", DType::F32)?;
         on.require_rows_contiguous()
     }
     #[inline]
     fn execute(&self, call: Call<'_, '_, RmsNorm<f32>, Host>) -> Result<()> {
         let (op, a) = call.into_parts();
         let ly = *a.y.layout();
-        rms_norm(a.x.data(), a.x.layout(), a.weight.data(), op.eps as f32, a.y.data_mut(), &ly);
+        let weight = a.weight.typed::<f32>().expect("as `support` says");
+        rms_norm(a.x.data(), a.x.layout(), weight.data(), op.eps as f32, a.y.data_mut(), &ly);
         Ok(())
     }
 }

@@ -123,4 +123,33 @@ impl Space for HipSpace {
         let part = |start, len| HipMut { memory: view.memory, start, len, element: PhantomData };
         (part(view.start, mid), part(view.start + mid, view.len - mid))
     }
+    fn bytes<'a, T: Element>(view: Self::Ref<'a, T>) -> Self::Ref<'a, u8> {
+        let size = size_of::<T>();
+        HipRef { memory: view.memory, start: view.start * size, len: view.len * size, element: PhantomData }
+    }
+    fn bytes_mut<'a, T: Element>(view: Self::Mut<'a, T>) -> Self::Mut<'a, u8> {
+        let size = size_of::<T>();
+        HipMut { memory: view.memory, start: view.start * size, len: view.len * size, element: PhantomData }
+    }
+    fn typed<'a, T: Element>(bytes: Self::Ref<'a, u8>) -> Option<Self::Ref<'a, T>> {
+        let (start, len) = elements::<T>(bytes.start, bytes.len)?;
+        Some(HipRef { memory: bytes.memory, start, len, element: PhantomData })
+    }
+    fn typed_mut<'a, T: Element>(bytes: Self::Mut<'a, u8>) -> Option<Self::Mut<'a, T>> {
+        let (start, len) = elements::<T>(bytes.start, bytes.len)?;
+        Some(HipMut { memory: bytes.memory, start, len, element: PhantomData })
+    }
+    fn into_bytes<T: Element>(buffer: HipBuffer<T>) -> HipBuffer<u8> {
+        HipBuffer::new(buffer.into_memory())
+    }
+    fn aligned(bytes: Self::Ref<'_, u8>, align: usize) -> bool {
+        // An allocation starts at a multiple of 16 or more, which is enough for every element.
+        bytes.start.is_multiple_of(align)
+    }
+}
+
+/// A run of bytes as one of elements, where it starts and ends with one.
+fn elements<T: Element>(start: usize, len: usize) -> Option<(usize, usize)> {
+    let size = size_of::<T>().max(1);
+    (start.is_multiple_of(size) && len.is_multiple_of(size)).then_some((start / size, len / size))
 }

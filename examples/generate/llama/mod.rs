@@ -134,10 +134,10 @@ impl<T: Float, B: PackWeights<T>> Llama<T, B> {
         Ok(b.linear_packed(f.as_ref(), &layer.down)?)
     }
 
-    fn rms_norm(&self) -> RmsNorm<T, f32> {
+    fn rms_norm(&self) -> RmsNorm<T> {
         RmsNorm::eps(self.config.norm_eps)
     }
-    fn add_rms_norm(&self) -> AddRmsNorm<T, f32> {
+    fn add_rms_norm(&self) -> AddRmsNorm<T> {
         AddRmsNorm::eps(self.config.norm_eps)
     }
 }

@@ -2,7 +2,7 @@
 use super::backend::Mutant;
 use super::tools::*;
 use rocm_ops::ops::{Attention, AttentionOwned};
-use rocm_ops::{DType, Float, Host, Mask, f16};
+use rocm_ops::{DType, Float, Host, f16};
 
 const F32: DType = DType::F32;
 
@@ -38,9 +38,10 @@ const RIGHT: Knobs = Knobs {
     accumulate: |v| v,
 };
 
-fn attention<T: Float, M: Mask>(op: &Attention<T, M>, o: &mut AttentionOwned<Host, T, M>, k: Knobs) {
+fn attention<T: Float>(op: &Attention<T>, o: &mut AttentionOwned<Host, T>, k: Knobs) {
     let (&[b, h, t, d], &[_, kv, s, _]) = (o.q.dims(), o.k.dims()) else { return };
     let (q, keys, v) = (values(&o.q), values(&o.k), values(&o.v));
+    let flags = o.mask.as_ref().is_some_and(|mask| mask.dtype() == DType::U8);
     let (mask, alibi) = (optional(&o.mask), optional(&o.alibi));
     let mut out = Vec::new();
     for (row, (head, i)) in (0..b * h).flat_map(|head| (0..t).map(move |i| (head, i))).enumerate() {
@@ -49,7 +50,7 @@ fn attention<T: Float, M: Mask>(op: &Attention<T, M>, o: &mut AttentionOwned<Hos
         let score = |j: usize| {
             let dot: f64 = (0..d).map(|e| q[row * d + e] * keys[(at + j) * d + e]).sum();
             let alibi = alibi.as_ref().map_or(0.0, |a| a[head % h] * (j as isize - position) as f64);
-            let mask = mask.as_ref().map_or(0.0, |m| match (M::FLAG, m[row * s + j]) {
+            let mask = mask.as_ref().map_or(0.0, |m| match (flags, m[row * s + j]) {
                 (true, flag) if (k.visible)(flag) => 0.0,
                 (true, _) => f64::NEG_INFINITY,
                 (false, value) => value,
@@ -81,25 +82,20 @@ fn attention<T: Float, M: Mask>(op: &Attention<T, M>, o: &mut AttentionOwned<Hos
 }
 
 pub(super) fn mutants() -> Vec<Mutant> {
-    type F = Attention<f32, f32>;
-    let before = |name, f: fn(&mut F, &mut AttentionOwned<Host, f32, f32>)| {
-        Mutant::before::<F>(name, "attention", F32, f)
-    };
+    type F = Attention<f32>;
+    let before =
+        |name, f: fn(&mut F, &mut AttentionOwned<Host, f32>)| Mutant::before::<F>(name, "attention", F32, f);
     let knobs = |name, knobs: Knobs| {
         Mutant::instead::<F>(name, "attention", F32, move |op, o| attention(op, o, knobs))
     };
     let flags = |name, knobs: Knobs| {
-        Mutant::instead::<Attention<f32, u8>>(name, "attention", F32, move |op, o| attention(op, o, knobs))
+        Mutant::instead::<F>(name, "attention", F32, move |op, o| attention(op, o, knobs))
     };
     let half = |name, knobs: Knobs| {
-        Mutant::instead::<Attention<f16, f16>>(name, "attention", DType::F16, move |op, o| {
-            attention(op, o, knobs)
-        })
+        Mutant::instead::<Attention<f16>>(name, "attention", DType::F16, move |op, o| attention(op, o, knobs))
     };
     let wide = |name, knobs: Knobs| {
-        Mutant::instead::<Attention<f64, f64>>(name, "attention", DType::F64, move |op, o| {
-            attention(op, o, knobs)
-        })
+        Mutant::instead::<Attention<f64>>(name, "attention", DType::F64, move |op, o| attention(op, o, knobs))
     };
     vec![
         before("softcap ignored", |op, _| op.softcap = None),
@@ -117,7 +113,7 @@ pub(super) fn mutants() -> Vec<Mutant> {
         before("alibi ignored", |_, o| o.alibi = None),
         before("mask of the first head for all", |_, o| {
             if let Some(mask) = &mut o.mask {
-                relayout(mask, |l| {
+                relayout_any(mask, |l| {
                     let strides = [&[l.strides()[0], 0], &l.strides()[2..]].concat();
                     rocm_ops::Layout::strided(l.dims(), &strides, l.offset()).ok()
                 });
@@ -169,7 +165,7 @@ pub(super) fn mutants() -> Vec<Mutant> {
         ),
         wide("queries counted from the first key in f64", Knobs { position: |i, _, _| i as isize, ..RIGHT }),
         wide("powers of f64 in f32", Knobs { exp: |z| f64::from((z as f32).exp()), ..RIGHT }),
-        Mutant::before::<Attention<f64, f64>>("mask ignored", "attention", DType::F64, |_, o| o.mask = None),
+        Mutant::before::<Attention<f64>>("mask ignored", "attention", DType::F64, |_, o| o.mask = None),
         Mutant::after::<F>("last query of odd numbers missed", "attention", F32, |_, o| {
             let &[_, _, t, d] = o.o.dims() else { return };
             edit(&mut o.o, |i, v| if t % 2 == 1 && t > 1 && i / d % t == t - 1 { 0.0 } else { v });

@@ -150,9 +150,10 @@ fn arithmetic() -> Vec<Mutant> {
 
 fn casts() -> Vec<Mutant> {
     fn wrong<A: Scalar, B: Scalar>(name: &'static str, f: fn(A) -> B) -> Mutant {
-        Mutant::instead::<Cast<A, B>>(name, "cast", A::DTYPE, move |_, o| {
+        Mutant::after::<Cast<B>>(name, "cast", A::DTYPE, move |_, o| {
             let (lx, ly) = (*o.x.layout(), *o.y.layout());
-            let results: Vec<B> = lx.positions().map(|p| f(o.x.buffer()[p])).collect();
+            let Some(x) = o.x.as_ref().typed::<A>() else { return };
+            let results: Vec<B> = lx.positions().map(|p| f(x.data()[p])).collect();
             let mut y = o.y.as_mut();
             for (p, v) in ly.positions().zip(results) {
                 y.data_mut()[p] = v;
@@ -201,11 +202,11 @@ fn moves() -> Vec<Mutant> {
         }),
         Mutant::overrun("copy", DType::U8),
         Mutant::overrun("silu", F16),
-        Mutant::instead::<Where<f32, u8>>("only 1 is true", "where", F32, |_, o| {
+        Mutant::instead::<Where<f32>>("only 1 is true", "where", F32, |_, o| {
             let (c, t, f) = (values(&o.cond), values(&o.on_true), values(&o.on_false));
             set(&mut o.y, (0..c.len()).map(|i| if c[i] == 1.0 { t[i] } else { f[i] }));
         }),
-        Mutant::instead::<Where<f32, i32>>("only positive is true", "where", F32, |_, o| {
+        Mutant::instead::<Where<f32>>("only positive is true", "where", F32, |_, o| {
             let (c, t, f) = (values(&o.cond), values(&o.on_true), values(&o.on_false));
             set(&mut o.y, (0..c.len()).map(|i| if c[i] > 0.0 { t[i] } else { f[i] }));
         }),

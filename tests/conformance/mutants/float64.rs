@@ -42,8 +42,8 @@ pub(super) fn mutants() -> Vec<Mutant> {
             set(&mut o.y, y);
         }),
         Mutant::before::<Rope<f64>>("tables rounded to f32", "rope", F64, |_, o| {
-            edit(&mut o.cos, |_, v| single(v));
-            edit(&mut o.sin, |_, v| single(v));
+            edit_floats(&mut o.cos, single);
+            edit_floats(&mut o.sin, single);
         }),
         Mutant::instead::<Unary<f64>>("factor of the cube cut to three digits", "gelu", F64, |_, o| {
             let gelu = |x: f64| {
@@ -64,7 +64,7 @@ pub(super) fn mutants() -> Vec<Mutant> {
         }),
         Mutant::before::<Linear<f64>>("bias rounded to f32", "linear", F64, |_, o| {
             if let Some(bias) = &mut o.bias {
-                edit(bias, |_, v| single(v));
+                edit_floats(bias, single);
             }
         }),
     ]

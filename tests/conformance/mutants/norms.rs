@@ -8,7 +8,7 @@ const F32: DType = DType::F32;
 const F16: DType = DType::F16;
 
 type Rms = RmsNorm<f32>;
-type HalfRms = RmsNorm<f16, f32>;
+type HalfRms = RmsNorm<f16>;
 type Layer = LayerNorm<f32>;
 
 /// A root mean square norm of rows, from what is under the fraction's line.
@@ -26,11 +26,7 @@ fn mean_square(row: &[f64]) -> f64 {
 }
 
 /// A layer norm of rows, from their mean and variance.
-fn layer(
-    o: &LayerNormOwned<rocm_ops::Host, f32, f32>,
-    eps: f64,
-    moments: fn(&[f64]) -> (f64, f64),
-) -> Vec<f64> {
+fn layer(o: &LayerNormOwned<rocm_ops::Host, f32>, eps: f64, moments: fn(&[f64]) -> (f64, f64)) -> Vec<f64> {
     let (x, n) = (values(&o.x), last(&o.x));
     let (weight, bias) = (optional(&o.weight), optional(&o.bias));
     let mut y = Vec::new();
@@ -73,7 +69,7 @@ fn rms_norms() -> Vec<Mutant> {
         kernel("sum over one element less", |row, eps| {
             (row[..row.len() - 1].iter().map(|v| v * v).sum::<f64>() / row.len() as f64 + eps).sqrt()
         }),
-        Mutant::before::<Rms>("weight ignored", "rms_norm", F32, |_, o| edit(&mut o.weight, |_, _| 1.0)),
+        Mutant::before::<Rms>("weight ignored", "rms_norm", F32, |_, o| edit_floats(&mut o.weight, |_| 1.0)),
         Mutant::after::<Rms>("last element of odd rows missed", "rms_norm", F32, |_, o| {
             let n = last(&o.y);
             edit(&mut o.y, |i, v| if n % 4 != 0 && i % n == n - 1 { 0.0 } else { v });
@@ -152,7 +148,9 @@ fn layer_norms() -> Vec<Mutant> {
 
 fn ropes() -> Vec<Mutant> {
     vec![
-        Mutant::before::<Rope<f32>>("turned the other way", "rope", F32, |_, o| edit(&mut o.sin, |_, v| -v)),
+        Mutant::before::<Rope<f32>>("turned the other way", "rope", F32, |_, o| {
+            edit_floats(&mut o.sin, |v| -v)
+        }),
         Mutant::before::<Rope<f32>>("neighbours paired instead of halves", "rope", F32, |op, _| {
             op.form = RopeForm::Interleaved;
         }),
@@ -162,7 +160,7 @@ fn ropes() -> Vec<Mutant> {
         Mutant::before::<Rope<f32>>("start ignored", "rope", F32, |op, _| op.start = 0),
         Mutant::before::<Rope<f32>>("tables of the first batch for all", "rope", F32, |_, o| {
             for table in [&mut o.cos, &mut o.sin] {
-                relayout(table, |l| match (l.dims(), l.strides()) {
+                relayout_any(table, |l| match (l.dims(), l.strides()) {
                     (&[b, t, d], &[_, ts, ds]) => {
                         rocm_ops::Layout::strided(&[b, t, d], &[0, ts, ds], l.offset()).ok()
                     }

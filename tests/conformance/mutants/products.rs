@@ -80,45 +80,37 @@ fn matrices() -> Vec<Mutant> {
                 edit(&mut o.y, |i, v| Scalar::from_f64(v.to_f64() + bias[i % n]));
             }
         }),
-        Mutant::before::<Linear<f32, f16, f32>>("x rounded to the weight's type", "linear", F32, |_, o| {
-            edit(&mut o.x, |_, v| f16::from_f32(v).to_f32());
+        Mutant::before::<Linear<f32>>("x rounded to the weight's type", "linear", F32, |_, o| {
+            if o.weight.dtype() == F16 {
+                edit(&mut o.x, |_, v| f16::from_f32(v).to_f32());
+            }
         }),
-        Mutant::before::<Linear<f16, f32, f16>>("weight rounded to the type of x", "linear", F16, |_, o| {
-            edit(&mut o.weight, |_, v| f16::from_f32(v).to_f32());
+        Mutant::before::<Linear<f16>>("weight rounded to the type of x", "linear", F16, |_, o| {
+            edit_floats(&mut o.weight, half);
         }),
     ]
 }
 
 fn lookups() -> Vec<Mutant> {
     vec![
-        Mutant::before::<IndexSelect<f32, u32>>(
-            "\"no element\" is the last row",
-            "index_select",
-            F32,
-            |op, o| {
-                let axis = if op.axis < 0 { op.axis + o.x.dims().len() as isize } else { op.axis };
-                let n = o.x.dims()[axis as usize] as u32;
-                edit(&mut o.ids, |_, id| if id == u32::MAX && n > 0 { n - 1 } else { id });
-            },
-        ),
-        Mutant::before::<IndexSelect<f32, i64>>(
-            "indices outside are clamped",
-            "index_select",
-            F32,
-            |op, o| {
-                let axis = if op.axis < 0 { op.axis + o.x.dims().len() as isize } else { op.axis };
-                let n = o.x.dims()[axis as usize] as i64;
-                edit(&mut o.ids, |_, id| if id != i64::MAX && n > 0 { id.clamp(0, n - 1) } else { id });
-            },
-        ),
-        Mutant::before::<IndexSelect<f32, i32>>(
+        Mutant::before::<IndexSelect<f32>>("\"no element\" is the last row", "index_select", F32, |op, o| {
+            let axis = if op.axis < 0 { op.axis + o.x.dims().len() as isize } else { op.axis };
+            let n = o.x.dims()[axis as usize] as u32;
+            edit_if::<u32>(&mut o.ids, |_, id| if id == u32::MAX && n > 0 { n - 1 } else { id });
+        }),
+        Mutant::before::<IndexSelect<f32>>("indices outside are clamped", "index_select", F32, |op, o| {
+            let axis = if op.axis < 0 { op.axis + o.x.dims().len() as isize } else { op.axis };
+            let n = o.x.dims()[axis as usize] as i64;
+            edit_if::<i64>(&mut o.ids, |_, id| if id != i64::MAX && n > 0 { id.clamp(0, n - 1) } else { id });
+        }),
+        Mutant::before::<IndexSelect<f32>>(
             "negative indices count from the end",
             "index_select",
             F32,
             |op, o| {
                 let axis = if op.axis < 0 { op.axis + o.x.dims().len() as isize } else { op.axis };
                 let n = o.x.dims()[axis as usize] as i32;
-                edit(&mut o.ids, |_, id| if id < 0 { id + n } else { id });
+                edit_if::<i32>(&mut o.ids, |_, id| if id < 0 { id + n } else { id });
             },
         ),
         Mutant::swallows_errors("index_select", F32),

@@ -6,7 +6,7 @@ use super::{Cost, Explanation, Kind, Operand, Spec};
 use crate::backend::Observing;
 use crate::exit::Failure;
 use ops_core::ops::{BinaryFn, UnaryFn};
-use ops_core::{Element, Layout, Operands, Result, Role, Tensor};
+use ops_core::{AnyTensor, DType, Element, Error, Layout, Operands, Result, Role, Tensor};
 use ops_test::SuiteBackend;
 
 /// A problem on a backend.
@@ -34,14 +34,23 @@ pub(crate) struct Checked {
 
 /// Where each operand lies and what it holds.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Plan(Vec<(&'static str, Layout, Recipe)>);
+pub(super) struct Plan(Vec<Planned>);
+
+/// An operand of a plan.
+#[derive(Clone, Debug)]
+struct Planned {
+    name: &'static str,
+    dtype: DType,
+    layout: Layout,
+    recipe: Recipe,
+}
 
 impl Plan {
-    fn get(&self, name: &str) -> Option<&(&'static str, Layout, Recipe)> {
-        self.0.iter().find(|(n, ..)| *n == name)
+    fn get(&self, name: &str) -> Option<&Planned> {
+        self.0.iter().find(|planned| planned.name == name)
     }
-    fn push(&mut self, name: &'static str, layout: Layout, fill: Fill) {
-        self.0.push((name, layout, Recipe::new(layout.extent().end, name, fill)));
+    fn push(&mut self, name: &'static str, dtype: DType, layout: Layout, fill: Fill) {
+        self.0.push(Planned { name, dtype, layout, recipe: Recipe::new(layout.extent().end, name, fill) });
     }
     /// The operand of this name, as the op's `Owned` wants it.
     pub(super) fn slot<S: Slot>(&self, name: &str) -> Result<S> {
@@ -58,11 +67,18 @@ impl<T: Element> Slot for Tensor<Rules, T> {
     fn of(plan: &Plan, name: &str) -> Result<Self> {
         let scalar = (Layout::contiguous(&[])?, Recipe::new(1, name, Fill::Signed));
         // Outputs are not in the plan until the op has told their shapes.
-        let (layout, recipe) = plan.get(name).map_or(scalar, |(_, layout, recipe)| (*layout, *recipe));
+        let (layout, recipe) = plan.get(name).map_or(scalar, |planned| (planned.layout, planned.recipe));
         Tensor::new(recipe, layout)
     }
 }
-impl<T: Element> Slot for Option<Tensor<Rules, T>> {
+impl Slot for AnyTensor<Rules> {
+    fn of(plan: &Plan, name: &str) -> Result<Self> {
+        let none = || Error::param("plan", "operand", name, "an operand that the plan has");
+        let Planned { dtype, layout, recipe, .. } = plan.get(name).ok_or_else(none)?;
+        AnyTensor::new(recipe.as_bytes(*dtype), *dtype, *layout)
+    }
+}
+impl<S: Slot> Slot for Option<S> {
     fn of(plan: &Plan, name: &str) -> Result<Self> {
         plan.get(name).map(|_| Slot::of(plan, name)).transpose()
     }
@@ -87,13 +103,14 @@ impl<'b> Problem<'b> {
     fn plan(spec: &Spec, call: &dyn Call) -> Result<(Plan, Vec<Operand>)> {
         let mut plan = Plan::default();
         for (name, dims) in &spec.shapes {
-            plan.push(name, Layout::contiguous(dims)?, fill(spec, name));
+            let dtype = spec.types.get(spec.entry, name);
+            plan.push(name, dtype, Layout::contiguous(dims)?, fill(spec, name));
         }
         let mut operands = Vec::new();
         let shapes = call.look(&plan, &mut |on| operands = seen(on))?;
         let outputs = operands.iter().filter(|o| o.role == Role::Out).map(|o| o.name);
         for (name, shape) in outputs.zip(shapes) {
-            plan.push(name, Layout::of(shape), Fill::Signed);
+            plan.push(name, spec.types.get(spec.entry, name), Layout::of(shape), Fill::Signed);
         }
         call.look(&plan, &mut |on| operands = seen(on))?;
         Ok((plan, operands))
@@ -162,8 +179,8 @@ impl Running<'_> {
         let problem = self.problem;
         let keep = problem.keep(most);
         let mut part = problem.plan.clone();
-        for (name, layout, _) in &mut part.0 {
-            *layout = problem.narrow(name, layout, keep)?;
+        for planned in &mut part.0 {
+            planned.layout = problem.narrow(planned.name, &planned.layout, keep)?;
         }
         self.loaded.run()?;
         self.loaded.compare(&part, &|name, layout| problem.narrow(name, layout, keep))

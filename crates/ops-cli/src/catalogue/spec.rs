@@ -92,6 +92,13 @@ impl Types {
 
     /// The type of an operand.
     pub(crate) fn get(&self, entry: &Entry, operand: &str) -> DType {
+        let named = |name| entry.others.iter().any(|o| o.name == name);
+        // What comes in pairs is of one type, unless it has a name of its own in the list.
+        let operand = match operand {
+            "sin" if named("cos") => "cos",
+            "bias" if named("weight") && !named("bias") => "weight",
+            operand => operand,
+        };
         let given = self.others.iter().find(|(name, _)| *name == operand).map(|(_, dtype)| *dtype);
         let default = || match entry.others.iter().find(|o| o.name == operand)?.default {
             // A cast to the same type would be a copy.

@@ -5,7 +5,7 @@
 //! part of a tensor, since each follows from its position.
 use super::types::with_type;
 use ops_core::quant::Block;
-use ops_core::{Backend, Element, Error, Result, Scalar, Space};
+use ops_core::{Backend, DType, Element, Error, Result, Scalar, Space};
 use rayon::prelude::*;
 
 /// What the elements of a tensor are.
@@ -32,6 +32,8 @@ pub(crate) struct Recipe {
     len: usize,
     seed: u64,
     fill: Fill,
+    /// Of bytes: the type of the elements that they make up. `start` and `len` then count bytes.
+    bytes_of: Option<DType>,
 }
 
 impl Recipe {
@@ -40,7 +42,7 @@ impl Recipe {
         let name = if matches!(fill, Fill::Cos | Fill::Sin) { "angle" } else { operand };
         let seed =
             name.bytes().fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3));
-        Recipe { start: 0, len, seed, fill }
+        Recipe { start: 0, len, seed, fill, bytes_of: None }
     }
 
     /// The value at a position, `integer` for a type of whole numbers.
@@ -74,13 +76,40 @@ impl Recipe {
         }
     }
 
+    /// The same elements as bytes.
+    pub(crate) fn as_bytes(self, dtype: DType) -> Self {
+        let size = dtype.size();
+        Recipe { start: self.start * size, len: self.len * size, bytes_of: Some(dtype), ..self }
+    }
+
+    /// The bytes of this recipe as elements of `T`, where they are that.
+    fn as_elements<T: Element>(self) -> Option<Self> {
+        let size = size_of::<T>();
+        if self.bytes_of != Some(DType::of::<T>()) {
+            return None;
+        }
+        Some(Recipe { start: self.start / size, len: self.len / size, bytes_of: None, ..self })
+    }
+
+    /// The bytes from `start` on, of which whole elements are asked for.
+    fn make_bytes(&self, dtype: DType, start: usize, dst: &mut [u8]) -> Result<(), String> {
+        let first = (self.start + start) / dtype.size();
+        let typed = Recipe { start: 0, bytes_of: None, ..*self };
+        with_type!(elements dtype, T => {
+            let mut elements = vec![<T as bytemuck::Zeroable>::zeroed(); dst.len() / size_of::<T>()];
+            typed.make::<T>(first, &mut elements);
+            dst.copy_from_slice(bytemuck::cast_slice(&elements));
+            Ok(())
+        })
+    }
+
     /// The elements from `start` on.
     fn make<T: Element>(&self, start: usize, dst: &mut [T]) {
         const PIECE: usize = 1 << 16;
         dst.par_chunks_mut(PIECE).enumerate().for_each(|(i, piece)| {
             let at = self.start + start + i * PIECE;
             let made: Result<(), String> = match T::DTYPE {
-                block @ ops_core::DType::Block(_) => {
+                block @ DType::Block(_) => {
                     with_type!(blocks block, Q => { self.blocks::<Q>(at, bytemuck::cast_slice_mut(piece)); Ok(()) })
                 }
                 scalar => {
@@ -134,6 +163,24 @@ impl Space for Rules {
         let right = Recipe { start: view.start + mid, len: view.len - mid, ..view };
         (Recipe { len: mid, ..view }, right)
     }
+    fn bytes<'a, T: Element>(view: Recipe) -> Self::Ref<'a, u8> {
+        view.as_bytes(DType::of::<T>())
+    }
+    fn bytes_mut<'a, T: Element>(view: Recipe) -> Self::Mut<'a, u8> {
+        view.as_bytes(DType::of::<T>())
+    }
+    fn typed<'a, T: Element>(bytes: Recipe) -> Option<Self::Ref<'a, T>> {
+        bytes.as_elements::<T>()
+    }
+    fn typed_mut<'a, T: Element>(bytes: Recipe) -> Option<Self::Mut<'a, T>> {
+        bytes.as_elements::<T>()
+    }
+    fn into_bytes<T: Element>(buffer: Recipe) -> Recipe {
+        buffer.as_bytes(DType::of::<T>())
+    }
+    fn aligned(_: Recipe, _: usize) -> bool {
+        true
+    }
 }
 
 /// Reads from rules. It runs no op.
@@ -152,7 +199,12 @@ impl Backend for Synthetic {
     }
     fn read<T: Element>(&self, src: Recipe, start: usize, dst: &mut [T]) -> Result<()> {
         ops_core::range("read", start, dst.len(), src.len)?;
-        src.make(start, dst);
+        match src.bytes_of {
+            None => src.make(start, dst),
+            Some(dtype) => src
+                .make_bytes(dtype, start, bytemuck::cast_slice_mut(dst))
+                .map_err(|status| Error::Device { backend: "synthetic", call: "read", status })?,
+        }
         Ok(())
     }
     fn write<T: Element>(&self, _: &[T], _: Recipe, _: usize) -> Result<()> {

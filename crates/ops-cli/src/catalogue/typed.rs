@@ -6,7 +6,7 @@ use crate::backend::Observing;
 use crate::exit::Failure;
 use ops_core::ops::*;
 use ops_core::quant::Block;
-use ops_core::{DType, Element, Execute, Float, Index, Mask, Num, Op, Scalar};
+use ops_core::{Element, Execute, Float, Index, Num, Op, Scalar};
 use ops_test::SuiteBackend;
 
 type Built<'b> = Result<Box<dyn Call + 'b>, Failure>;
@@ -33,13 +33,9 @@ pub(super) fn typed<'b, B: Observing + SuiteBackend>(b: &'b B, spec: &Spec) -> B
     let dtype = spec.types.runs_in;
     let of = |operand| spec.types.get(spec.entry, operand);
     match spec.entry.kind {
-        Kind::RmsNorm | Kind::LayerNorm | Kind::AddRmsNorm | Kind::GroupNorm => norms(b, spec, of("weight")),
-        Kind::Rope(form) => {
-            with_type!(floats dtype, T => with_type!(floats of("cos"), C => rope::<T, C, B>(b, form)))
-        }
-        Kind::RopeInplace(form) => {
-            with_type!(floats dtype, T => with_type!(floats of("cos"), C => rope_inplace::<T, C, B>(b, form)))
-        }
+        Kind::RmsNorm | Kind::LayerNorm | Kind::AddRmsNorm | Kind::GroupNorm => norms(b, spec),
+        Kind::Rope(form) => with_type!(floats dtype, T => rope::<T, B>(b, form)),
+        Kind::RopeInplace(form) => with_type!(floats dtype, T => rope_inplace::<T, B>(b, form)),
         Kind::Softmax { log } => with_type!(floats dtype, T => softmax::<T, B>(b, log)),
         Kind::Unary(f) => with_type!(numbers dtype, T => unary::<T, B>(b, f)),
         Kind::Glu(f) => with_type!(floats dtype, T => glu::<T, B>(b, f)),
@@ -47,17 +43,13 @@ pub(super) fn typed<'b, B: Observing + SuiteBackend>(b: &'b B, spec: &Spec) -> B
         Kind::Affine => with_type!(numbers dtype, T => affine::<T, B>(b)),
         Kind::AffineInplace => with_type!(numbers dtype, T => affine_inplace::<T, B>(b)),
         Kind::MatMul => with_type!(floats dtype, T => matmul::<T, B>(b)),
-        Kind::Linear => linears(b, dtype, of("weight"), of("bias")),
-        Kind::Attention => attentions(b, spec, of("mask")),
-        Kind::Cast => with_type!(scalars dtype, T => with_type!(scalars of("y"), U => cast::<T, U, B>(b))),
+        Kind::Linear => with_type!(floats dtype, T => linear::<T, B>(b)),
+        Kind::Attention => with_type!(floats dtype, T => attention::<T, B>(b, spec)),
+        Kind::Cast => with_type!(scalars of("y"), T => cast::<T, B>(b)),
         Kind::Copy => with_type!(elements dtype, T => copy::<T, B>(b)),
         Kind::Fill => with_type!(scalars dtype, T => fill::<T, B>(b)),
-        Kind::Where => {
-            with_type!(elements dtype, T => with_type!(indices of("cond"), I => choose::<T, I, B>(b)))
-        }
-        Kind::IndexSelect => {
-            with_type!(elements dtype, T => with_type!(indices of("ids"), I => select::<T, I, B>(b)))
-        }
+        Kind::Where => with_type!(elements dtype, T => choose::<T, B>(b)),
+        Kind::IndexSelect => with_type!(elements dtype, T => select::<T, B>(b)),
         Kind::Quantize => with_type!(blocks of("y"), Q => quantize::<Q, B>(b)),
         Kind::Dequantize => with_type!(blocks of("x"), Q => dequantize::<Q, B>(b)),
         Kind::QLinear => {
@@ -69,35 +61,35 @@ pub(super) fn typed<'b, B: Observing + SuiteBackend>(b: &'b B, spec: &Spec) -> B
     }
 }
 
-fn norms<'b, B: Observing + SuiteBackend>(b: &'b B, spec: &Spec, weight: DType) -> Built<'b> {
-    with_type!(floats spec.types.runs_in, T => with_type!(floats weight, W => match spec.entry.kind {
-        Kind::RmsNorm => rms_norm::<T, W, B>(b),
-        Kind::LayerNorm => layer_norm::<T, W, B>(b),
-        Kind::AddRmsNorm => add_rms_norm::<T, W, B>(b),
-        _ => group_norm::<T, W, B>(b, spec),
-    }))
+fn norms<'b, B: Observing + SuiteBackend>(b: &'b B, spec: &Spec) -> Built<'b> {
+    with_type!(floats spec.types.runs_in, T => match spec.entry.kind {
+        Kind::RmsNorm => rms_norm::<T, B>(b),
+        Kind::LayerNorm => layer_norm::<T, B>(b),
+        Kind::AddRmsNorm => add_rms_norm::<T, B>(b),
+        _ => group_norm::<T, B>(b, spec),
+    })
 }
-fn rms_norm<T: Float, W: Float, B: Runs<RmsNorm<T, W>>>(b: &B) -> Built<'_> {
-    call!(b, RmsNorm::<T, W>::eps(EPS), RmsNormOwned { x, weight, y })
+fn rms_norm<T: Float, B: Runs<RmsNorm<T>>>(b: &B) -> Built<'_> {
+    call!(b, RmsNorm::<T>::eps(EPS), RmsNormOwned { x, weight, y })
 }
-fn layer_norm<T: Float, W: Float, B: Runs<LayerNorm<T, W>>>(b: &B) -> Built<'_> {
-    call!(b, LayerNorm::<T, W>::eps(EPS), LayerNormOwned { x, weight, bias, y })
+fn layer_norm<T: Float, B: Runs<LayerNorm<T>>>(b: &B) -> Built<'_> {
+    call!(b, LayerNorm::<T>::eps(EPS), LayerNormOwned { x, weight, bias, y })
 }
-fn add_rms_norm<T: Float, W: Float, B: Runs<AddRmsNorm<T, W>>>(b: &B) -> Built<'_> {
-    call!(b, AddRmsNorm::<T, W>::eps(EPS), AddRmsNormOwned { x, residual, weight, y, sum })
+fn add_rms_norm<T: Float, B: Runs<AddRmsNorm<T>>>(b: &B) -> Built<'_> {
+    call!(b, AddRmsNorm::<T>::eps(EPS), AddRmsNormOwned { x, residual, weight, y, sum })
 }
-fn group_norm<'b, T: Float, W: Float, B: Runs<GroupNorm<T, W>>>(b: &'b B, spec: &Spec) -> Built<'b> {
+fn group_norm<'b, T: Float, B: Runs<GroupNorm<T>>>(b: &'b B, spec: &Spec) -> Built<'b> {
     // 32 groups, as most models have; as many as can be where there are other channels.
     let channels = spec.shape("x").and_then(|dims| dims.get(1).copied()).unwrap_or(1);
     let groups = (1..=32).rev().find(|g| channels.is_multiple_of(*g)).unwrap_or(1);
-    call!(b, GroupNorm::<T, W>::new(groups, EPS), GroupNormOwned { x, weight, bias, y })
+    call!(b, GroupNorm::<T>::new(groups, EPS), GroupNormOwned { x, weight, bias, y })
 }
 
-fn rope<T: Float, C: Float, B: Runs<Rope<T, C>>>(b: &B, form: RopeForm) -> Built<'_> {
-    call!(b, Rope::<T, C>::new(form), RopeOwned { x, cos, sin, y })
+fn rope<T: Float, B: Runs<Rope<T>>>(b: &B, form: RopeForm) -> Built<'_> {
+    call!(b, Rope::<T>::new(form), RopeOwned { x, cos, sin, y })
 }
-fn rope_inplace<T: Float, C: Float, B: Runs<RopeInplace<T, C>>>(b: &B, form: RopeForm) -> Built<'_> {
-    call!(b, Rope::<T, C>::new(form).inplace(), RopeInplaceOwned { x, cos, sin })
+fn rope_inplace<T: Float, B: Runs<RopeInplace<T>>>(b: &B, form: RopeForm) -> Built<'_> {
+    call!(b, Rope::<T>::new(form).inplace(), RopeInplaceOwned { x, cos, sin })
 }
 
 fn softmax<T: Float, B: Runs<Softmax<T>>>(b: &B, log: bool) -> Built<'_> {
@@ -125,32 +117,17 @@ fn affine_inplace<T: Num, B: Runs<AffineInplace<T>>>(b: &B) -> Built<'_> {
 fn matmul<T: Float, B: Runs<MatMul<T>>>(backend: &B) -> Built<'_> {
     call!(backend, MatMul::<T>::OP, MatMulOwned { a, b, c })
 }
-fn linears<B: Observing + SuiteBackend>(b: &B, dtype: DType, weight: DType, bias: DType) -> Built<'_> {
-    with_type!(floats dtype, T => with_type!(floats weight, W => match bias {
-        bias if bias == dtype => linear::<T, W, T, B>(b),
-        DType::F32 => linear::<T, W, f32, B>(b),
-        other => Err(Failure::Usage(format!("linear in {dtype} has no bias of {other}; it may be {dtype} or f32"))),
-    }))
-}
-fn linear<T: Float, W: Float, A: Float, B: Runs<Linear<T, W, A>>>(b: &B) -> Built<'_> {
-    call!(b, Linear::<T, W, A>::OP, LinearOwned { x, weight, bias, y })
+fn linear<T: Float, B: Runs<Linear<T>>>(b: &B) -> Built<'_> {
+    call!(b, Linear::<T>::OP, LinearOwned { x, weight, bias, y })
 }
 
-fn attentions<'b, B: Observing + SuiteBackend>(b: &'b B, spec: &Spec, mask: DType) -> Built<'b> {
-    let dtype = spec.types.runs_in;
-    with_type!(floats dtype, T => match mask {
-        DType::U8 => attention::<T, u8, B>(b, spec),
-        mask if mask == dtype => attention::<T, T, B>(b, spec),
-        other => Err(Failure::Usage(format!("attention in {dtype} has no mask of {other}; it may be {dtype} or u8"))),
-    })
-}
-fn attention<'b, T: Float, M: Mask, B: Runs<Attention<T, M>>>(b: &'b B, spec: &Spec) -> Built<'b> {
-    let op = if spec.causal { Attention::<T, M>::causal() } else { Attention::full() };
+fn attention<'b, T: Float, B: Runs<Attention<T>>>(b: &'b B, spec: &Spec) -> Built<'b> {
+    let op = if spec.causal { Attention::<T>::causal() } else { Attention::full() };
     call!(b, op, AttentionOwned { q, k, v, mask, alibi, o })
 }
 
-fn cast<T: Scalar, U: Scalar, B: Runs<Cast<T, U>>>(b: &B) -> Built<'_> {
-    call!(b, Cast::<T, U>::OP, CastOwned { x, y })
+fn cast<T: Scalar, B: Runs<Cast<T>>>(b: &B) -> Built<'_> {
+    call!(b, Cast::<T>::OP, CastOwned { x, y })
 }
 fn copy<T: Element, B: Runs<Copy<T>>>(b: &B) -> Built<'_> {
     call!(b, Copy::<T>::OP, CopyOwned { x, y })
@@ -158,11 +135,11 @@ fn copy<T: Element, B: Runs<Copy<T>>>(b: &B) -> Built<'_> {
 fn fill<T: Scalar, B: Runs<Fill<T>>>(b: &B) -> Built<'_> {
     call!(b, Fill::new(T::from_f64(1.0)), FillOwned { y })
 }
-fn choose<T: Element, I: Index, B: Runs<Where<T, I>>>(b: &B) -> Built<'_> {
-    call!(b, Where::<T, I>::OP, WhereOwned { cond, on_true, on_false, y })
+fn choose<T: Element, B: Runs<Where<T>>>(b: &B) -> Built<'_> {
+    call!(b, Where::<T>::OP, WhereOwned { cond, on_true, on_false, y })
 }
-fn select<T: Element, I: Index, B: Runs<IndexSelect<T, I>>>(b: &B) -> Built<'_> {
-    call!(b, IndexSelect::<T, I>::axis(0), IndexSelectOwned { x, ids, y })
+fn select<T: Element, B: Runs<IndexSelect<T>>>(b: &B) -> Built<'_> {
+    call!(b, IndexSelect::<T>::axis(0), IndexSelectOwned { x, ids, y })
 }
 
 fn quantize<Q: Block, B: Runs<Quantize<Q>>>(b: &B) -> Built<'_> {

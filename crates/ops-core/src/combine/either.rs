@@ -78,6 +78,42 @@ impl<L: Space, R: Space> Space for EitherSpace<L, R> {
             }
         }
     }
+    fn bytes<'a, T: Element>(view: Self::Ref<'a, T>) -> Self::Ref<'a, u8> {
+        match view {
+            Left(v) => Left(L::bytes(v)),
+            Right(v) => Right(R::bytes(v)),
+        }
+    }
+    fn bytes_mut<'a, T: Element>(view: Self::Mut<'a, T>) -> Self::Mut<'a, u8> {
+        match view {
+            Left(v) => Left(L::bytes_mut(v)),
+            Right(v) => Right(R::bytes_mut(v)),
+        }
+    }
+    fn typed<'a, T: Element>(bytes: Self::Ref<'a, u8>) -> Option<Self::Ref<'a, T>> {
+        match bytes {
+            Left(v) => L::typed(v).map(Left),
+            Right(v) => R::typed(v).map(Right),
+        }
+    }
+    fn typed_mut<'a, T: Element>(bytes: Self::Mut<'a, u8>) -> Option<Self::Mut<'a, T>> {
+        match bytes {
+            Left(v) => L::typed_mut(v).map(Left),
+            Right(v) => R::typed_mut(v).map(Right),
+        }
+    }
+    fn into_bytes<T: Element>(buffer: Self::Buffer<T>) -> Self::Buffer<u8> {
+        match buffer {
+            Left(b) => Left(L::into_bytes(b)),
+            Right(b) => Right(R::into_bytes(b)),
+        }
+    }
+    fn aligned(bytes: Self::Ref<'_, u8>, align: usize) -> bool {
+        match bytes {
+            Left(v) => L::aligned(v, align),
+            Right(v) => R::aligned(v, align),
+        }
+    }
 }
 
 impl<L: Space, R: Space> Contains<L, LeftSide> for EitherSpace<L, R> {

@@ -120,6 +120,16 @@ impl DType {
         matches!(self, DType::F64 | DType::F32 | DType::F16 | DType::BF16 | DType::F8E4M3)
     }
 
+    /// Whether this is a type that ops compute in, a [`Float`]: f16, bf16, f32 or f64.
+    pub const fn is_computed(self) -> bool {
+        matches!(self, DType::F64 | DType::F32 | DType::F16 | DType::BF16)
+    }
+
+    /// Whether elements may address rows and choose in `where`, an [`Index`].
+    pub const fn is_index(self) -> bool {
+        matches!(self, DType::I64 | DType::I32 | DType::U32 | DType::U8)
+    }
+
     /// Significant bits of a float type, the implicit one included; `None` for everything else.
     pub const fn precision(self) -> Option<u32> {
         match self {

@@ -91,9 +91,9 @@ impl<S: Space> Weight<S> {
         x: Ref<'_, B, T>,
     ) -> Result<TensorOf<B, T>> {
         match self {
-            Weight::F32(w) => LinearOps::<T, f32>::linear(backend, x, w.as_ref()),
-            Weight::F16(w) => LinearOps::<T, f16>::linear(backend, x, w.as_ref()),
-            Weight::BF16(w) => LinearOps::<T, bf16>::linear(backend, x, w.as_ref()),
+            Weight::F32(w) => LinearOps::<T>::linear(backend, x, w),
+            Weight::F16(w) => LinearOps::<T>::linear(backend, x, w),
+            Weight::BF16(w) => LinearOps::<T>::linear(backend, x, w),
             Weight::Q8_0(w) => backend.qlinear(x, w.as_ref()),
             Weight::Q4_0(w) => backend.qlinear(x, w.as_ref()),
         }
@@ -108,7 +108,7 @@ impl<S: Space> Weight<S> {
         backend: &B,
         ids: Ref<'_, B, u32>,
     ) -> Result<TensorOf<B, T>> {
-        fn float<T: Float, W: Float, B: IndexOps<W> + CastOps<W, T>>(
+        fn float<T: Float, W: Float, B: IndexOps<W> + CastOps<T>>(
             backend: &B,
             table: &TensorOf<B, W>,
             ids: Ref<'_, B, u32>,

@@ -1,15 +1,16 @@
 //! Scaled dot-product attention.
-use super::{extents, optional};
+use super::extents;
 use crate::{
-    DType, Error, Execute, Float, Mask, Mut, Op, Ref, Result, Shape, TensorOf, Tolerance, View, operands,
+    AnyRef, AsAny, DType, Error, Execute, Float, Mut, Op, Ref, Result, Shape, TensorOf, Tolerance, View,
+    operands,
 };
 use core::marker::PhantomData;
 
 /// `o = softmax(scale · q kᵀ, with cap, bias and mask) · v`, head by head.
 ///
 /// Operands: `q[b, h, t, d]`; `k` and `v[b, h_kv, s, d]` with `h` a multiple of `h_kv` (query head
-/// `i` reads key head `i / (h / h_kv)`); `mask[b, h, t, s]`, optional, added to the scores where it
-/// is of type `T`, or `u8` with non-zero meaning visible; `alibi[h]`, optional slopes; `o` as `q`.
+/// `i` reads key head `i / (h / h_kv)`); `mask[b, h, t, s]`, optional: of a float type,
+/// added to the scores, or of `u8`, where non-zero means visible; `alibi[h]`, optional slopes of a float type; `o` as `q`.
 /// Query `i` stands at position `p = s − t + i`. In order:
 ///
 /// 1. score `= scale · q·k`, scale `1/√d` unless given
@@ -23,7 +24,7 @@ use core::marker::PhantomData;
 /// Press et al., "Train Short, Test Long" (ALiBi), 2021.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct Attention<T, M = T> {
+pub struct Attention<T> {
     /// Factor of the scores; `1/√d` if `None`.
     pub scale: Option<f64>,
     /// Whether a query sees only keys up to its position.
@@ -32,9 +33,9 @@ pub struct Attention<T, M = T> {
     pub window: (Option<usize>, Option<usize>),
     /// Bound of the scores, before alibi and mask.
     pub softcap: Option<f64>,
-    types: PhantomData<(T, M)>,
+    types: PhantomData<T>,
 }
-impl<T, M> Attention<T, M> {
+impl<T> Attention<T> {
     /// Every key visible.
     pub fn full() -> Self {
         Attention { scale: None, causal: false, window: (None, None), softcap: None, types: PhantomData }
@@ -71,10 +72,10 @@ impl<T, M> Attention<T, M> {
     }
 }
 
-operands!(Attention<T: Float, M: Mask> {
-    q: in T, k: in T, v: in T, mask: opt M, alibi: opt T, o: out T,
+operands!(Attention<T: Float> {
+    q: in T, k: in T, v: in T, mask: opt any, alibi: opt any, o: out T,
 });
-impl<T: Float, M: Mask> Op for Attention<T, M> {
+impl<T: Float> Op for Attention<T> {
     fn name(&self) -> &'static str {
         "attention"
     }
@@ -88,8 +89,15 @@ impl<T: Float, M: Mask> Op for Attention<T, M> {
             _ => return Err(Error::shape(op, "k", on.k, format!("[{b}, a divisor of {h}, s, {d}]"))),
         };
         extents(op, "v", on.v, on.k.dims())?;
-        optional(op, "mask", on.mask, &[b, h, t, s])?;
-        optional(op, "alibi", on.alibi, &[h])?;
+        if let Some(mask) = on.mask {
+            let allowed = |dtype: DType| dtype.is_computed() || dtype == DType::U8;
+            mask.require(op, allowed, "f16, bf16, f32, f64 or u8")?;
+            extents(op, "mask", mask.layout, &[b, h, t, s])?;
+        }
+        if let Some(alibi) = on.alibi {
+            alibi.require(op, DType::is_computed, "f16, bf16, f32 or f64")?;
+            extents(op, "alibi", alibi.layout, &[h])?;
+        }
         if let Some(cap) = self.softcap.filter(|cap| cap.is_nan() || *cap <= 0.0) {
             return Err(Error::param(op, "softcap", cap, "a positive number"));
         }
@@ -101,8 +109,6 @@ impl<T: Float, M: Mask> Op for Attention<T, M> {
 }
 
 /// Attention on `T`.
-///
-/// Masks and slopes have [`MaskedAttentionOps`].
 pub trait AttentionOps<T: Float>: Execute<Attention<T>> {
     /// [`Attention`] without mask and alibi, into `o`.
     ///
@@ -134,11 +140,6 @@ pub trait AttentionOps<T: Float>: Execute<Attention<T>> {
         self.attention_into(q, k, v, o.as_mut(), op)?;
         Ok(o)
     }
-}
-impl<T: Float, B: Execute<Attention<T>>> AttentionOps<T> for B {}
-
-/// Attention on `T` with masks of `M` and slopes.
-pub trait MaskedAttentionOps<T: Float, M: Mask = T>: Execute<Attention<T, M>> {
     /// [`Attention`] into `o`; the mask is broadcast to `[b, h, t, s]`.
     ///
     /// # Errors
@@ -149,10 +150,10 @@ pub trait MaskedAttentionOps<T: Float, M: Mask = T>: Execute<Attention<T, M>> {
         q: Ref<'_, Self, T>,
         k: Ref<'_, Self, T>,
         v: Ref<'_, Self, T>,
-        mask: Option<Ref<'_, Self, M>>,
-        alibi: Option<Ref<'_, Self, T>>,
+        mask: Option<AnyRef<'_, Self::Space>>,
+        alibi: Option<AnyRef<'_, Self::Space>>,
         mut o: Mut<'_, Self, T>,
-        op: Attention<T, M>,
+        op: Attention<T>,
     ) -> Result<()> {
         let mask = match (mask, q.dims(), k.dims()) {
             (Some(mask), &[b, h, t, _], &[_, _, s, _]) => Some(mask.broadcast(&[b, h, t, s])?.shorten()),
@@ -170,15 +171,15 @@ pub trait MaskedAttentionOps<T: Float, M: Mask = T>: Execute<Attention<T, M>> {
         q: Ref<'_, Self, T>,
         k: Ref<'_, Self, T>,
         v: Ref<'_, Self, T>,
-        mask: Ref<'_, Self, M>,
-        op: Attention<T, M>,
+        mask: impl AsAny<Self::Space>,
+        op: Attention<T>,
     ) -> Result<TensorOf<Self, T>> {
         let mut o = self.empty(q.shape())?;
-        self.attention_masked_into(q, k, v, Some(mask), None, o.as_mut(), op)?;
+        self.attention_masked_into(q, k, v, Some(mask.any_view()), None, o.as_mut(), op)?;
         Ok(o)
     }
 }
-impl<T: Float, M: Mask, B: Execute<Attention<T, M>>> MaskedAttentionOps<T, M> for B {}
+impl<T: Float, B: Execute<Attention<T>>> AttentionOps<T> for B {}
 
 #[cfg(test)]
 mod tests {

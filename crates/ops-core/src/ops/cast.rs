@@ -1,47 +1,48 @@
 //! Conversion between element types.
-use crate::{DType, Execute, Mut, Op, Ref, Result, Scalar, Shape, TensorOf, Tolerance, View, operands};
+use crate::{AsAny, DType, Execute, Mut, Op, Result, Scalar, Shape, TensorOf, Tolerance, View, operands};
 use core::marker::PhantomData;
 
 /// `y = x` in another type, by the rules of [`Scalar`]: float to integer truncates and saturates,
 /// integer to integer wraps, everything else rounds to nearest even once.
 ///
-/// Operands: `x` of any shape; `y` as `x`.
+/// Operands: `x` of any shape and type of numbers; `y` as `x`.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Cast<A, B>(PhantomData<(A, B)>);
-impl<A, B> Cast<A, B> {
+pub struct Cast<T>(PhantomData<T>);
+impl<T> Cast<T> {
     /// The op: it has no options.
     pub const OP: Self = Cast(PhantomData);
 }
-operands!(Cast<A: Scalar, B: Scalar> { x: in A, y: out B });
-impl<A: Scalar, B: Scalar> Op for Cast<A, B> {
+operands!(Cast<T: Scalar> { x: in any, y: out T });
+impl<T: Scalar> Op for Cast<T> {
     fn name(&self) -> &'static str {
         "cast"
     }
     fn infer(&self, on: &CastShapes<'_>) -> Result<[Shape; 1]> {
-        Ok([on.x.shape()])
+        on.x.require(self.name(), |dtype| !matches!(dtype, DType::Block(_)), "a type of single numbers")?;
+        Ok([on.x.layout.shape()])
     }
     fn tolerance(&self, _: &'static str, _: DType) -> Tolerance {
         Tolerance::Exact
     }
 }
 
-/// Casts from `A` to `B`.
-pub trait CastOps<A: Scalar, B: Scalar>: Execute<Cast<A, B>> {
+/// Casts to `T`.
+pub trait CastOps<T: Scalar>: Execute<Cast<T>> {
     /// [`Cast`] into `y`.
     ///
     /// # Errors
     /// [`Error::Shape`](crate::Error::Shape) and what the backend reports.
-    fn cast_into(&self, x: Ref<'_, Self, A>, mut y: Mut<'_, Self, B>) -> Result<()> {
-        self.run(&Cast::OP, CastArgs { x: x.shorten(), y: y.reborrow() })
+    fn cast_into(&self, x: impl AsAny<Self::Space>, mut y: Mut<'_, Self, T>) -> Result<()> {
+        self.run(&Cast::OP, CastArgs { x: x.any_view(), y: y.reborrow() })
     }
     /// [`Cast`].
     ///
     /// # Errors
     /// What the backend reports.
-    fn cast(&self, x: Ref<'_, Self, A>) -> Result<TensorOf<Self, B>> {
-        let mut y = self.empty(x.shape())?;
+    fn cast(&self, x: impl AsAny<Self::Space>) -> Result<TensorOf<Self, T>> {
+        let mut y = self.empty(x.any_view().shape())?;
         self.cast_into(x, y.as_mut())?;
         Ok(y)
     }
 }
-impl<A: Scalar, B: Scalar, K: Execute<Cast<A, B>>> CastOps<A, B> for K {}
+impl<T: Scalar, B: Execute<Cast<T>>> CastOps<T> for B {}

@@ -1,37 +1,38 @@
 //! Picking by index.
 use crate::{
-    DType, Element, Error, Execute, Index, Mut, Op, Ref, Result, Shape, TensorOf, Tolerance, View, Written,
+    AsAny, DType, Element, Error, Execute, Mut, Op, Ref, Result, Shape, TensorOf, Tolerance, View, Written,
     operands,
 };
 use core::marker::PhantomData;
 
 /// `y[.., i, ..] = x[.., ids[i], ..]` along an axis: an embedding lookup for axis 0.
 ///
-/// Operands: `x` of any shape, `ids[n]`; `y` as `x` with `n` along the axis. The largest value of
+/// Operands: `x` of any shape, `ids[n]` of an index type; `y` as `x` with `n` along the axis. The largest value of
 /// the index type means "no element" and gives zeros; any other index outside is [`Error::Index`],
 /// at the latest when the queue is next waited for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct IndexSelect<T, I> {
+pub struct IndexSelect<T> {
     /// Along which axis; negative counts from the end.
     pub axis: isize,
-    types: PhantomData<(T, I)>,
+    types: PhantomData<T>,
 }
-impl<T, I> IndexSelect<T, I> {
+impl<T> IndexSelect<T> {
     /// Along this axis.
     pub fn axis(axis: isize) -> Self {
         IndexSelect { axis, types: PhantomData }
     }
 }
-operands!(IndexSelect<T: Element, I: Index> { x: in T, ids: in I, y: out T });
-impl<T: Element, I: Index> Op for IndexSelect<T, I> {
+operands!(IndexSelect<T: Element> { x: in T, ids: in any, y: out T });
+impl<T: Element> Op for IndexSelect<T> {
     fn name(&self) -> &'static str {
         "index_select"
     }
     fn infer(&self, on: &IndexSelectShapes<'_>) -> Result<[Shape; 1]> {
         let axis = on.x.shape().axis(self.axis)?;
+        on.ids.require(self.name(), DType::is_index, "u8, u32, i32 or i64")?;
         let &[n] = on.ids.dims() else {
-            return Err(Error::shape(self.name(), "ids", on.ids, "[n]"));
+            return Err(Error::shape(self.name(), "ids", on.ids.layout, "[n]"));
         };
         let mut dims = on.x.dims().to_vec();
         dims[axis] = n;
@@ -42,8 +43,8 @@ impl<T: Element, I: Index> Op for IndexSelect<T, I> {
     }
 }
 
-/// Picking elements of `T` by indices of `I`.
-pub trait IndexOps<T: Element, I: Index = u32>: Execute<IndexSelect<T, I>> {
+/// Picking elements of `T` by indices of any index type.
+pub trait IndexOps<T: Element>: Execute<IndexSelect<T>> {
     /// [`IndexSelect`] into `y`.
     ///
     /// # Errors
@@ -51,11 +52,11 @@ pub trait IndexOps<T: Element, I: Index = u32>: Execute<IndexSelect<T, I>> {
     fn index_select_into(
         &self,
         x: Ref<'_, Self, T>,
-        ids: Ref<'_, Self, I>,
+        ids: impl AsAny<Self::Space>,
         mut y: Mut<'_, Self, T>,
-        op: IndexSelect<T, I>,
+        op: IndexSelect<T>,
     ) -> Result<()> {
-        self.run(&op, IndexSelectArgs { x: x.shorten(), ids: ids.shorten(), y: y.reborrow() })
+        self.run(&op, IndexSelectArgs { x: x.shorten(), ids: ids.any_view(), y: y.reborrow() })
     }
     /// [`IndexSelect`].
     ///
@@ -64,13 +65,14 @@ pub trait IndexOps<T: Element, I: Index = u32>: Execute<IndexSelect<T, I>> {
     fn index_select(
         &self,
         x: Ref<'_, Self, T>,
-        ids: Ref<'_, Self, I>,
-        op: IndexSelect<T, I>,
+        ids: impl AsAny<Self::Space>,
+        op: IndexSelect<T>,
     ) -> Result<TensorOf<Self, T>> {
-        let [shape] = op.infer(&IndexSelectShapes { x: x.layout(), ids: ids.layout(), y: Written })?;
+        let ids = ids.any_view();
+        let [shape] = op.infer(&IndexSelectShapes { x: x.layout(), ids: ids.operand("ids"), y: Written })?;
         let mut y = self.empty(shape)?;
         self.index_select_into(x, ids, y.as_mut(), op)?;
         Ok(y)
     }
 }
-impl<T: Element, I: Index, B: Execute<IndexSelect<T, I>>> IndexOps<T, I> for B {}
+impl<T: Element, B: Execute<IndexSelect<T>>> IndexOps<T> for B {}

@@ -1,8 +1,8 @@
 //! Products of matrices.
-use super::optional;
+use super::extents;
 use crate::{
-    DType, Error, Execute, Float, Layout, Mut, Op, Ref, Result, Shape, TensorOf, Tolerance, View, Written,
-    operands,
+    AsAny, DType, Error, Execute, Float, Layout, Mut, Op, Operand, Ref, Result, Shape, TensorOf, Tolerance,
+    View, Written, operands,
 };
 use core::marker::PhantomData;
 
@@ -40,24 +40,29 @@ impl<T: Float> Op for MatMul<T> {
 
 /// `y[.., j] = Σ_k x[.., k] · weight[j, k] + bias[j]`.
 ///
-/// Operands: `x[.., k]`, `weight[n, k]` of any float type, `bias[n]` optional; `y[.., n]`.
+/// Operands: `x[.., k]`, `weight[n, k]` of any float type, `bias[n]` of any float type,
+/// optional; `y[.., n]`.
 /// Quantized weights have [`QLinear`](super::QLinear).
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Linear<T, W = T, A = T>(PhantomData<(T, W, A)>);
-impl<T, W, A> Linear<T, W, A> {
+pub struct Linear<T>(PhantomData<T>);
+impl<T> Linear<T> {
     /// The op: it has no options.
     pub const OP: Self = Linear(PhantomData);
 }
-operands!(Linear<T: Float, W: Float, A: Float> { x: in T, weight: in W, bias: opt A, y: out T });
-impl<T: Float, W: Float, A: Float> Op for Linear<T, W, A> {
+operands!(Linear<T: Float> { x: in T, weight: in any, bias: opt any, y: out T });
+impl<T: Float> Op for Linear<T> {
     fn name(&self) -> &'static str {
         "linear"
     }
     fn infer(&self, on: &LinearShapes<'_>) -> Result<[Shape; 1]> {
+        on.weight.require(self.name(), DType::is_computed, "f16, bf16, f32 or f64")?;
         let &[n, k] = on.weight.dims() else {
-            return Err(Error::shape(self.name(), "weight", on.weight, "[n, k]"));
+            return Err(Error::shape(self.name(), "weight", on.weight.layout, "[n, k]"));
         };
-        optional(self.name(), "bias", on.bias, &[n])?;
+        if let Some(bias) = on.bias {
+            bias.require(self.name(), DType::is_computed, "f16, bf16, f32 or f64")?;
+            extents(self.name(), "bias", bias.layout, &[n])?;
+        }
         Ok([rows_times(self.name(), on.x, n, k)?])
     }
     fn tolerance(&self, _: &'static str, dtype: DType) -> Tolerance {
@@ -73,9 +78,7 @@ pub(super) fn rows_times(op: &'static str, x: &Layout, n: usize, k: usize) -> Re
     }
 }
 
-/// Products of matrices of `T`, and of rows with weights of `T`.
-///
-/// Weights of another type have [`LinearOps`].
+/// Products of matrices of `T`.
 pub trait MatMulOps<T: Float>: Execute<MatMul<T>> + LinearOps<T> {
     /// [`MatMul`] into `c`, whose batch extents `a` and `b` are broadcast to.
     ///
@@ -98,8 +101,8 @@ pub trait MatMulOps<T: Float>: Execute<MatMul<T>> + LinearOps<T> {
 }
 impl<T: Float, B: Execute<MatMul<T>> + LinearOps<T>> MatMulOps<T> for B {}
 
-/// Products of rows of `T` with weights of `W`.
-pub trait LinearOps<T: Float, W: Float = T>: Execute<Linear<T, W, T>> + Execute<Linear<T, W, f32>> {
+/// Products of rows of `T` with weights and biases of any float type.
+pub trait LinearOps<T: Float>: Execute<Linear<T>> {
     /// [`Linear`] without a bias, into `y`.
     ///
     /// # Errors
@@ -107,18 +110,18 @@ pub trait LinearOps<T: Float, W: Float = T>: Execute<Linear<T, W, T>> + Execute<
     fn linear_into(
         &self,
         x: Ref<'_, Self, T>,
-        weight: Ref<'_, Self, W>,
+        weight: impl AsAny<Self::Space>,
         mut y: Mut<'_, Self, T>,
     ) -> Result<()> {
-        let (x, weight) = (x.shorten(), weight.shorten());
-        self.run(&Linear::<T, W, T>::OP, LinearArgs { x, weight, bias: None, y: y.reborrow() })
+        let (x, weight) = (x.shorten(), weight.any_view());
+        self.run(&Linear::<T>::OP, LinearArgs { x, weight, bias: None, y: y.reborrow() })
     }
     /// [`Linear`] without a bias.
     ///
     /// # Errors
     /// [`Error::Shape`] and what the backend reports.
-    fn linear(&self, x: Ref<'_, Self, T>, weight: Ref<'_, Self, W>) -> Result<TensorOf<Self, T>> {
-        let mut y = self.empty(linear_shape::<T, W>(x.layout(), weight.layout())?)?;
+    fn linear(&self, x: Ref<'_, Self, T>, weight: impl AsAny<Self::Space>) -> Result<TensorOf<Self, T>> {
+        let mut y = self.empty(linear_shape::<T>(x.layout(), weight.any_view().operand("weight"))?)?;
         self.linear_into(x, weight, y.as_mut())?;
         Ok(y)
     }
@@ -129,34 +132,19 @@ pub trait LinearOps<T: Float, W: Float = T>: Execute<Linear<T, W, T>> + Execute<
     fn linear_bias(
         &self,
         x: Ref<'_, Self, T>,
-        weight: Ref<'_, Self, W>,
-        bias: Ref<'_, Self, T>,
+        weight: impl AsAny<Self::Space>,
+        bias: impl AsAny<Self::Space>,
     ) -> Result<TensorOf<Self, T>> {
-        let mut y = self.empty(linear_shape::<T, W>(x.layout(), weight.layout())?)?;
-        let (x, weight, bias) = (x.shorten(), weight.shorten(), Some(bias.shorten()));
-        self.run(&Linear::<T, W, T>::OP, LinearArgs { x, weight, bias, y: y.as_mut() })?;
-        Ok(y)
-    }
-    /// [`Linear`] with a bias in f32.
-    ///
-    /// # Errors
-    /// [`Error::Shape`] and what the backend reports.
-    fn linear_bias_f32(
-        &self,
-        x: Ref<'_, Self, T>,
-        weight: Ref<'_, Self, W>,
-        bias: Ref<'_, Self, f32>,
-    ) -> Result<TensorOf<Self, T>> {
-        let mut y = self.empty(linear_shape::<T, W>(x.layout(), weight.layout())?)?;
-        let (x, weight, bias) = (x.shorten(), weight.shorten(), Some(bias.shorten()));
-        self.run(&Linear::<T, W, f32>::OP, LinearArgs { x, weight, bias, y: y.as_mut() })?;
+        let mut y = self.empty(linear_shape::<T>(x.layout(), weight.any_view().operand("weight"))?)?;
+        let (x, weight, bias) = (x.shorten(), weight.any_view(), Some(bias.any_view()));
+        self.run(&Linear::<T>::OP, LinearArgs { x, weight, bias, y: y.as_mut() })?;
         Ok(y)
     }
 }
-impl<T: Float, W: Float, B: Execute<Linear<T, W, T>> + Execute<Linear<T, W, f32>>> LinearOps<T, W> for B {}
+impl<T: Float, B: Execute<Linear<T>>> LinearOps<T> for B {}
 
-fn linear_shape<T: Float, W: Float>(x: &Layout, weight: &Layout) -> Result<Shape> {
-    let [shape] = Linear::<T, W, T>::OP.infer(&LinearShapes { x, weight, bias: None, y: Written })?;
+fn linear_shape<T: Float>(x: &Layout, weight: Operand<'_>) -> Result<Shape> {
+    let [shape] = Linear::<T>::OP.infer(&LinearShapes { x, weight, bias: None, y: Written })?;
     Ok(shape)
 }
 

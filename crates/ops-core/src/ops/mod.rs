@@ -23,9 +23,7 @@ mod unary;
 mod where_;
 
 pub use activation::{ActivationOps, Glu, GluArgs, GluFn, GluOwned, GluShapes};
-pub use attention::{
-    Attention, AttentionArgs, AttentionOps, AttentionOwned, AttentionShapes, MaskedAttentionOps,
-};
+pub use attention::{Attention, AttentionArgs, AttentionOps, AttentionOwned, AttentionShapes};
 pub use cast::{Cast, CastArgs, CastOps, CastOwned, CastShapes};
 pub use copy::{Copy, CopyArgs, CopyOps, CopyOwned, CopyShapes, Fill, FillArgs, FillOwned, FillShapes};
 pub use elementwise::{
@@ -60,9 +58,4 @@ pub use where_::{Where, WhereArgs, WhereOps, WhereOwned, WhereShapes};
 fn extents(op: &'static str, operand: &'static str, got: &Layout, want: &[usize]) -> Result<()> {
     // Element by element: these are a few numbers, and comparing slices calls out to compare memory.
     if got.dims().iter().eq(want) { Ok(()) } else { Err(Error::shape(op, operand, got, format!("{want:?}"))) }
-}
-
-/// `operand` has exactly these extents, if it was given.
-fn optional(op: &'static str, operand: &'static str, got: Option<&Layout>, want: &[usize]) -> Result<()> {
-    got.map_or(Ok(()), |got| extents(op, operand, got, want))
 }

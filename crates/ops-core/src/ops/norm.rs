@@ -1,92 +1,95 @@
 //! Normalisation.
-use super::{extents, optional};
-use crate::{Error, Execute, Float, Mut, Op, Ref, Result, Shape, TensorOf, View, operands};
+use super::extents;
+use crate::{
+    AnyRef, AsAny, DType, Error, Execute, Float, Mut, Op, Operand, Ref, Result, Shape, TensorOf, View,
+    operands,
+};
 use core::marker::PhantomData;
 
 /// `y = x / sqrt(mean(x²) + eps) · weight`, the mean over the last axis.
 ///
-/// Operands: `x[.., n]`, `weight[n]` in the type of `x` or wider; `y` as `x`.
+/// Operands: `x[.., n]`, `weight[n]` of any float type; `y` as `x`.
 /// Zhang and Sennrich, "Root Mean Square Layer Normalization", 2019.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct RmsNorm<T, W = T> {
+pub struct RmsNorm<T> {
     /// Added to the mean square, inside the root.
     pub eps: f64,
-    types: PhantomData<(T, W)>,
+    types: PhantomData<T>,
 }
-impl<T, W> RmsNorm<T, W> {
+impl<T> RmsNorm<T> {
     /// With this `eps`.
     pub fn eps(eps: f64) -> Self {
         RmsNorm { eps, types: PhantomData }
     }
 }
-operands!(RmsNorm<T: Float, W: Float> { x: in T, weight: in W, y: out T });
-impl<T: Float, W: Float> Op for RmsNorm<T, W> {
+operands!(RmsNorm<T: Float> { x: in T, weight: in any, y: out T });
+impl<T: Float> Op for RmsNorm<T> {
     fn name(&self) -> &'static str {
         "rms_norm"
     }
     fn infer(&self, on: &RmsNormShapes<'_>) -> Result<[Shape; 1]> {
         let n = last_axis(self.name(), on.x)?;
-        extents(self.name(), "weight", on.weight, &[n])?;
+        weights(self.name(), Some(on.weight), n)?;
         Ok([on.x.shape()])
     }
 }
 
 /// `y = (x − mean) / sqrt(var + eps) · weight + bias` over the last axis, biased variance.
 ///
-/// Operands: `x[.., n]`, `weight[n]` and `bias[n]`, both optional; `y` as `x`.
+/// Operands: `x[.., n]`, `weight[n]` and `bias[n]` of any float types, both optional; `y` as `x`.
 /// Ba, Kiros and Hinton, "Layer Normalization", 2016.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct LayerNorm<T, W = T> {
+pub struct LayerNorm<T> {
     /// Added to the variance, inside the root.
     pub eps: f64,
-    types: PhantomData<(T, W)>,
+    types: PhantomData<T>,
 }
-impl<T, W> LayerNorm<T, W> {
+impl<T> LayerNorm<T> {
     /// With this `eps`.
     pub fn eps(eps: f64) -> Self {
         LayerNorm { eps, types: PhantomData }
     }
 }
-operands!(LayerNorm<T: Float, W: Float> { x: in T, weight: opt W, bias: opt W, y: out T });
-impl<T: Float, W: Float> Op for LayerNorm<T, W> {
+operands!(LayerNorm<T: Float> { x: in T, weight: opt any, bias: opt any, y: out T });
+impl<T: Float> Op for LayerNorm<T> {
     fn name(&self) -> &'static str {
         "layer_norm"
     }
     fn infer(&self, on: &LayerNormShapes<'_>) -> Result<[Shape; 1]> {
         let n = last_axis(self.name(), on.x)?;
-        optional(self.name(), "weight", on.weight, &[n])?;
-        optional(self.name(), "bias", on.bias, &[n])?;
+        weights(self.name(), on.weight, n)?;
+        weights(self.name(), on.bias, n)?;
         Ok([on.x.shape()])
     }
 }
 
 /// `sum = x + residual`, rounded to `T`; `y = rms_norm(sum)`: the step between two layers.
 ///
-/// Operands: `x[.., n]`, `residual` as `x`, `weight[n]`; `y` and `sum` as `x`.
+/// Operands: `x[.., n]`, `residual` as `x`, `weight[n]` of any float type; `y` and `sum` as `x`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct AddRmsNorm<T, W = T> {
+pub struct AddRmsNorm<T> {
     /// Added to the mean square, inside the root.
     pub eps: f64,
-    types: PhantomData<(T, W)>,
+    types: PhantomData<T>,
 }
-impl<T, W> AddRmsNorm<T, W> {
+impl<T> AddRmsNorm<T> {
     /// With this `eps`.
     pub fn eps(eps: f64) -> Self {
         AddRmsNorm { eps, types: PhantomData }
     }
 }
-operands!(AddRmsNorm<T: Float, W: Float> { x: in T, residual: in T, weight: in W, y: out T, sum: out T });
-impl<T: Float, W: Float> Op for AddRmsNorm<T, W> {
+operands!(AddRmsNorm<T: Float> { x: in T, residual: in T, weight: in any, y: out T, sum: out T });
+impl<T: Float> Op for AddRmsNorm<T> {
     fn name(&self) -> &'static str {
         "add_rms_norm"
     }
     fn infer(&self, on: &AddRmsNormShapes<'_>) -> Result<[Shape; 2]> {
         let n = last_axis(self.name(), on.x)?;
         extents(self.name(), "residual", on.residual, on.x.dims())?;
-        extents(self.name(), "weight", on.weight, &[n])?;
+        weights(self.name(), Some(on.weight), n)?;
         Ok([on.x.shape(), on.x.shape()])
     }
 }
@@ -94,25 +97,25 @@ impl<T: Float, W: Float> Op for AddRmsNorm<T, W> {
 /// Layer norm over groups of channels: `x[b, c, ..]` is normalised over each run of `c / num_groups`
 /// channels and all inner axes, then scaled and shifted per channel.
 ///
-/// Operands: `x[b, c, ..]`, `weight[c]` and `bias[c]`, both optional; `y` as `x`.
+/// Operands: `x[b, c, ..]`, `weight[c]` and `bias[c]` of any float types, both optional; `y` as `x`.
 /// Wu and He, "Group Normalization", 2018.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct GroupNorm<T, W = T> {
+pub struct GroupNorm<T> {
     /// How many groups; divides the number of channels.
     pub num_groups: usize,
     /// Added to the variance, inside the root.
     pub eps: f64,
-    types: PhantomData<(T, W)>,
+    types: PhantomData<T>,
 }
-impl<T, W> GroupNorm<T, W> {
+impl<T> GroupNorm<T> {
     /// With this many groups and `eps`.
     pub fn new(num_groups: usize, eps: f64) -> Self {
         GroupNorm { num_groups, eps, types: PhantomData }
     }
 }
-operands!(GroupNorm<T: Float, W: Float> { x: in T, weight: opt W, bias: opt W, y: out T });
-impl<T: Float, W: Float> Op for GroupNorm<T, W> {
+operands!(GroupNorm<T: Float> { x: in T, weight: opt any, bias: opt any, y: out T });
+impl<T: Float> Op for GroupNorm<T> {
     fn name(&self) -> &'static str {
         "group_norm"
     }
@@ -128,8 +131,8 @@ impl<T: Float, W: Float> Op for GroupNorm<T, W> {
                 format!("a divisor of the {c} channels"),
             ));
         }
-        optional(self.name(), "weight", on.weight, &[c])?;
-        optional(self.name(), "bias", on.bias, &[c])?;
+        weights(self.name(), on.weight, c)?;
+        weights(self.name(), on.bias, c)?;
         Ok([on.x.shape()])
     }
 }
@@ -138,9 +141,16 @@ fn last_axis(op: &'static str, x: &crate::Layout) -> Result<usize> {
     x.dims().last().copied().ok_or_else(|| Error::shape(op, "x", x, "[.., n]"))
 }
 
-/// Normalisation of `T`, with weights of `W`.
-pub trait NormOps<T: Float, W: Float = T>:
-    Execute<RmsNorm<T, W>> + Execute<LayerNorm<T, W>> + Execute<AddRmsNorm<T, W>> + Execute<GroupNorm<T, W>>
+/// A weight or a bias: `n` numbers of a type that is computed in, if it was given.
+fn weights(op: &'static str, given: Option<Operand<'_>>, n: usize) -> Result<()> {
+    let Some(given) = given else { return Ok(()) };
+    given.require(op, DType::is_computed, "f16, bf16, f32 or f64")?;
+    extents(op, given.name, given.layout, &[n])
+}
+
+/// Normalisation of `T`, with weights of any float type.
+pub trait NormOps<T: Float>:
+    Execute<RmsNorm<T>> + Execute<LayerNorm<T>> + Execute<AddRmsNorm<T>> + Execute<GroupNorm<T>>
 {
     /// [`RmsNorm`] into `y`.
     ///
@@ -149,11 +159,11 @@ pub trait NormOps<T: Float, W: Float = T>:
     fn rms_norm_into(
         &self,
         x: Ref<'_, Self, T>,
-        weight: Ref<'_, Self, W>,
+        weight: impl AsAny<Self::Space>,
         mut y: Mut<'_, Self, T>,
-        op: RmsNorm<T, W>,
+        op: RmsNorm<T>,
     ) -> Result<()> {
-        self.run(&op, RmsNormArgs { x: x.shorten(), weight: weight.shorten(), y: y.reborrow() })
+        self.run(&op, RmsNormArgs { x: x.shorten(), weight: weight.any_view(), y: y.reborrow() })
     }
     /// [`RmsNorm`].
     ///
@@ -162,8 +172,8 @@ pub trait NormOps<T: Float, W: Float = T>:
     fn rms_norm(
         &self,
         x: Ref<'_, Self, T>,
-        weight: Ref<'_, Self, W>,
-        op: RmsNorm<T, W>,
+        weight: impl AsAny<Self::Space>,
+        op: RmsNorm<T>,
     ) -> Result<TensorOf<Self, T>> {
         let mut y = self.empty(x.shape())?;
         self.rms_norm_into(x, weight, y.as_mut(), op)?;
@@ -177,10 +187,10 @@ pub trait NormOps<T: Float, W: Float = T>:
     fn layer_norm_into(
         &self,
         x: Ref<'_, Self, T>,
-        weight: Option<Ref<'_, Self, W>>,
-        bias: Option<Ref<'_, Self, W>>,
+        weight: Option<AnyRef<'_, Self::Space>>,
+        bias: Option<AnyRef<'_, Self::Space>>,
         mut y: Mut<'_, Self, T>,
-        op: LayerNorm<T, W>,
+        op: LayerNorm<T>,
     ) -> Result<()> {
         let (weight, bias) = (weight.map(|w| w.shorten()), bias.map(|b| b.shorten()));
         self.run(&op, LayerNormArgs { x: x.shorten(), weight, bias, y: y.reborrow() })
@@ -192,9 +202,9 @@ pub trait NormOps<T: Float, W: Float = T>:
     fn layer_norm(
         &self,
         x: Ref<'_, Self, T>,
-        weight: Option<Ref<'_, Self, W>>,
-        bias: Option<Ref<'_, Self, W>>,
-        op: LayerNorm<T, W>,
+        weight: Option<AnyRef<'_, Self::Space>>,
+        bias: Option<AnyRef<'_, Self::Space>>,
+        op: LayerNorm<T>,
     ) -> Result<TensorOf<Self, T>> {
         let mut y = self.empty(x.shape())?;
         self.layer_norm_into(x, weight, bias, y.as_mut(), op)?;
@@ -209,12 +219,12 @@ pub trait NormOps<T: Float, W: Float = T>:
         &self,
         x: Ref<'_, Self, T>,
         residual: Ref<'_, Self, T>,
-        weight: Ref<'_, Self, W>,
+        weight: impl AsAny<Self::Space>,
         mut y: Mut<'_, Self, T>,
         mut sum: Mut<'_, Self, T>,
-        op: AddRmsNorm<T, W>,
+        op: AddRmsNorm<T>,
     ) -> Result<()> {
-        let (x, residual, weight) = (x.shorten(), residual.shorten(), weight.shorten());
+        let (x, residual, weight) = (x.shorten(), residual.shorten(), weight.any_view());
         self.run(&op, AddRmsNormArgs { x, residual, weight, y: y.reborrow(), sum: sum.reborrow() })
     }
     /// [`AddRmsNorm`]: the normalised rows and the sum.
@@ -225,8 +235,8 @@ pub trait NormOps<T: Float, W: Float = T>:
         &self,
         x: Ref<'_, Self, T>,
         residual: Ref<'_, Self, T>,
-        weight: Ref<'_, Self, W>,
-        op: AddRmsNorm<T, W>,
+        weight: impl AsAny<Self::Space>,
+        op: AddRmsNorm<T>,
     ) -> Result<(TensorOf<Self, T>, TensorOf<Self, T>)> {
         let (mut y, mut sum) = (self.empty(x.shape())?, self.empty(x.shape())?);
         self.add_rms_norm_into(x, residual, weight, y.as_mut(), sum.as_mut(), op)?;
@@ -240,10 +250,10 @@ pub trait NormOps<T: Float, W: Float = T>:
     fn group_norm_into(
         &self,
         x: Ref<'_, Self, T>,
-        weight: Option<Ref<'_, Self, W>>,
-        bias: Option<Ref<'_, Self, W>>,
+        weight: Option<AnyRef<'_, Self::Space>>,
+        bias: Option<AnyRef<'_, Self::Space>>,
         mut y: Mut<'_, Self, T>,
-        op: GroupNorm<T, W>,
+        op: GroupNorm<T>,
     ) -> Result<()> {
         let (weight, bias) = (weight.map(|w| w.shorten()), bias.map(|b| b.shorten()));
         self.run(&op, GroupNormArgs { x: x.shorten(), weight, bias, y: y.reborrow() })
@@ -255,19 +265,16 @@ pub trait NormOps<T: Float, W: Float = T>:
     fn group_norm(
         &self,
         x: Ref<'_, Self, T>,
-        weight: Option<Ref<'_, Self, W>>,
-        bias: Option<Ref<'_, Self, W>>,
-        op: GroupNorm<T, W>,
+        weight: Option<AnyRef<'_, Self::Space>>,
+        bias: Option<AnyRef<'_, Self::Space>>,
+        op: GroupNorm<T>,
     ) -> Result<TensorOf<Self, T>> {
         let mut y = self.empty(x.shape())?;
         self.group_norm_into(x, weight, bias, y.as_mut(), op)?;
         Ok(y)
     }
 }
-impl<T: Float, W: Float, B> NormOps<T, W> for B where
-    B: Execute<RmsNorm<T, W>>
-        + Execute<LayerNorm<T, W>>
-        + Execute<AddRmsNorm<T, W>>
-        + Execute<GroupNorm<T, W>>
+impl<T: Float, B> NormOps<T> for B where
+    B: Execute<RmsNorm<T>> + Execute<LayerNorm<T>> + Execute<AddRmsNorm<T>> + Execute<GroupNorm<T>>
 {
 }

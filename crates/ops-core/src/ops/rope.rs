@@ -1,6 +1,9 @@
 //! Rotary position embedding.
 use super::extents;
-use crate::{Error, Execute, Float, Layout, Mut, Op, Ref, Result, Shape, TensorOf, View, operands};
+use crate::{
+    AsAny, DType, Error, Execute, Float, Layout, Mut, Op, Operand, Ref, Result, Shape, TensorOf, View,
+    operands,
+};
 use core::marker::PhantomData;
 
 /// Which elements form a pair, and where tokens stand.
@@ -18,31 +21,31 @@ pub enum RopeForm {
 /// `(y₁, y₂) = (x₁ cos − x₂ sin, x₁ sin + x₂ cos)`.
 ///
 /// Operands: `x[b, h, t, d]` (`[b, t, h, d]` for [`RopeForm::HalfThd`]), `d` even; `cos` and `sin`,
-/// tables `[t', d/2]` or one for each batch `[b, t', d/2]`, with `t' ≥ start + t`, in the type of `x`
-/// or another float type; `y` as `x`.
+/// tables `[t', d/2]` or one for each batch `[b, t', d/2]`, with `t' ≥ start + t`, of any float type;
+/// `y` as `x`.
 /// Su et al., "RoFormer: Enhanced Transformer with Rotary Position Embedding", 2021.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct Rope<T, C = T> {
+pub struct Rope<T> {
     /// How features pair up.
     pub form: RopeForm,
     /// Row of the tables that belongs to the first token.
     pub start: usize,
-    types: PhantomData<(T, C)>,
+    types: PhantomData<T>,
 }
 
 /// [`Rope`] in place: `x` is read and written.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct RopeInplace<T, C = T> {
+pub struct RopeInplace<T> {
     /// How features pair up.
     pub form: RopeForm,
     /// Row of the tables that belongs to the first token.
     pub start: usize,
-    types: PhantomData<(T, C)>,
+    types: PhantomData<T>,
 }
 
-impl<T, C> Rope<T, C> {
+impl<T> Rope<T> {
     /// This form, from the first row of the tables.
     pub fn new(form: RopeForm) -> Self {
         Rope { form, start: 0, types: PhantomData }
@@ -52,15 +55,15 @@ impl<T, C> Rope<T, C> {
         Rope { start, ..self }
     }
     /// The same rotation, in place.
-    pub fn inplace(self) -> RopeInplace<T, C> {
+    pub fn inplace(self) -> RopeInplace<T> {
         RopeInplace { form: self.form, start: self.start, types: PhantomData }
     }
 }
 
-operands!(Rope<T: Float, C: Float> { x: in T, cos: in C, sin: in C, y: out T });
-operands!(RopeInplace<T: Float, C: Float> { x: inout T, cos: in C, sin: in C });
+operands!(Rope<T: Float> { x: in T, cos: in any, sin: in any, y: out T });
+operands!(RopeInplace<T: Float> { x: inout T, cos: in any, sin: in any });
 
-impl<T: Float, C: Float> Op for Rope<T, C> {
+impl<T: Float> Op for Rope<T> {
     fn name(&self) -> &'static str {
         match self.form {
             RopeForm::Half => "rope",
@@ -69,11 +72,11 @@ impl<T: Float, C: Float> Op for Rope<T, C> {
         }
     }
     fn infer(&self, on: &RopeShapes<'_>) -> Result<[Shape; 1]> {
-        self.tables(on.x, on.cos, on.sin)?;
+        self.tables(on.x, &on.cos, &on.sin)?;
         Ok([on.x.shape()])
     }
 }
-impl<T: Float, C: Float> Op for RopeInplace<T, C> {
+impl<T: Float> Op for RopeInplace<T> {
     fn name(&self) -> &'static str {
         match self.form {
             RopeForm::Half => "rope_inplace",
@@ -82,13 +85,16 @@ impl<T: Float, C: Float> Op for RopeInplace<T, C> {
         }
     }
     fn infer(&self, on: &RopeInplaceShapes<'_>) -> Result<[Shape; 0]> {
-        Rope::<T, C>::new(self.form).start(self.start).tables(on.x, on.cos, on.sin)?;
+        Rope::<T>::new(self.form).start(self.start).tables(on.x, &on.cos, &on.sin)?;
         Ok([])
     }
 }
 
-impl<T: Float, C: Float> Rope<T, C> {
-    fn tables(&self, x: &Layout, cos: &Layout, sin: &Layout) -> Result<()> {
+impl<T: Float> Rope<T> {
+    fn tables(&self, x: &Layout, cos: &Operand<'_>, sin: &Operand<'_>) -> Result<()> {
+        for table in [cos, sin] {
+            table.require(self.name(), DType::is_computed, "f16, bf16, f32 or f64")?;
+        }
         let (b, t, d) = match (self.form, x.dims()) {
             (RopeForm::HalfThd, &[b, t, _, d]) if d % 2 == 0 => (b, t, d),
             (RopeForm::HalfThd, _) => {
@@ -104,15 +110,15 @@ impl<T: Float, C: Float> Rope<T, C> {
             _ => {
                 let (start, half) = (self.start, d / 2);
                 let want = format!("[t', {half}] or [{b}, t', {half}] with t' ≥ start + t = {start} + {t}");
-                return Err(Error::shape(self.name(), "cos", cos, want));
+                return Err(Error::shape(self.name(), "cos", cos.layout, want));
             }
         }
-        extents(self.name(), "sin", sin, cos.dims())
+        extents(self.name(), "sin", sin.layout, cos.dims())
     }
 }
 
-/// Rotary embedding of `T`, with tables of `C`.
-pub trait RopeOps<T: Float, C: Float = T>: Execute<Rope<T, C>> + Execute<RopeInplace<T, C>> {
+/// Rotary embedding of `T`, with tables of any float type.
+pub trait RopeOps<T: Float>: Execute<Rope<T>> + Execute<RopeInplace<T>> {
     /// [`Rope`] into `y`.
     ///
     /// # Errors
@@ -120,12 +126,12 @@ pub trait RopeOps<T: Float, C: Float = T>: Execute<Rope<T, C>> + Execute<RopeInp
     fn rope_into(
         &self,
         x: Ref<'_, Self, T>,
-        cos: Ref<'_, Self, C>,
-        sin: Ref<'_, Self, C>,
+        cos: impl AsAny<Self::Space>,
+        sin: impl AsAny<Self::Space>,
         mut y: Mut<'_, Self, T>,
-        op: Rope<T, C>,
+        op: Rope<T>,
     ) -> Result<()> {
-        self.run(&op, RopeArgs { x: x.shorten(), cos: cos.shorten(), sin: sin.shorten(), y: y.reborrow() })
+        self.run(&op, RopeArgs { x: x.shorten(), cos: cos.any_view(), sin: sin.any_view(), y: y.reborrow() })
     }
     /// [`Rope`].
     ///
@@ -134,9 +140,9 @@ pub trait RopeOps<T: Float, C: Float = T>: Execute<Rope<T, C>> + Execute<RopeInp
     fn rope(
         &self,
         x: Ref<'_, Self, T>,
-        cos: Ref<'_, Self, C>,
-        sin: Ref<'_, Self, C>,
-        op: Rope<T, C>,
+        cos: impl AsAny<Self::Space>,
+        sin: impl AsAny<Self::Space>,
+        op: Rope<T>,
     ) -> Result<TensorOf<Self, T>> {
         let mut y = self.empty(x.shape())?;
         self.rope_into(x, cos, sin, y.as_mut(), op)?;
@@ -149,11 +155,11 @@ pub trait RopeOps<T: Float, C: Float = T>: Execute<Rope<T, C>> + Execute<RopeInp
     fn rope_inplace(
         &self,
         mut x: Mut<'_, Self, T>,
-        cos: Ref<'_, Self, C>,
-        sin: Ref<'_, Self, C>,
-        op: Rope<T, C>,
+        cos: impl AsAny<Self::Space>,
+        sin: impl AsAny<Self::Space>,
+        op: Rope<T>,
     ) -> Result<()> {
-        self.run(&op.inplace(), RopeInplaceArgs { x: x.reborrow(), cos: cos.shorten(), sin: sin.shorten() })
+        self.run(&op.inplace(), RopeInplaceArgs { x: x.reborrow(), cos: cos.any_view(), sin: sin.any_view() })
     }
 }
-impl<T: Float, C: Float, B: Execute<Rope<T, C>> + Execute<RopeInplace<T, C>>> RopeOps<T, C> for B {}
+impl<T: Float, B: Execute<Rope<T>> + Execute<RopeInplace<T>>> RopeOps<T> for B {}

@@ -91,7 +91,7 @@ fn copy(bytes: usize) -> Run {
 
 fn cast<A: Float, B: Float>(dims: &[usize]) -> Result<Run> {
     let x = random::<A>(1, dims)?;
-    checked!(b => CastOps::<A, B>::cast(b, x.as_ref()))
+    checked!(b => CastOps::<B>::cast(b, &x))
 }
 
 fn qlinear<Q: Block>(dims: &[usize]) -> Result<Run> {
@@ -144,7 +144,7 @@ fn rows<T: Float>(op: &str, dims: &[usize]) -> Result<Run> {
     match op {
         "rms_norm" => checked!(b => b.rms_norm(x.as_ref(), w.as_ref(), RmsNorm::eps(1e-5))),
         "layer_norm" => {
-            checked!(b => b.layer_norm(x.as_ref(), Some(w.as_ref()), Some(bias.as_ref()), LayerNorm::eps(1e-5)))
+            checked!(b => b.layer_norm(x.as_ref(), Some((&w).into()), Some((&bias).into()), LayerNorm::eps(1e-5)))
         }
         _ => checked!(b => b.softmax(x.as_ref(), Softmax::axis(-1))),
     }

@@ -9,7 +9,7 @@ use bytemuck::{cast_slice, cast_slice_mut};
 use ops_core::ops::{
     Affine, AffineInplace, Binary, BinaryFn, Cast, Copy, Fill, Glu, GluFn, Unary, UnaryFn, Where,
 };
-use ops_core::{Call, DType, Element, Float, Index, Num, Result, Scalar};
+use ops_core::{Call, DType, Element, Float, Num, Result, Scalar};
 use ops_simd::{Isa, binary as vector_binary, unary as vector_unary};
 
 /// `y = f(x)` over slices of one type each.
@@ -228,10 +228,10 @@ impl<T: Num> Kernel<AffineInplace<T>> for Cpu {
         affine_inplace(RawMut::of(&mut a.x), op.mul, op.add)
     }
 }
-impl<A: Scalar, B: Scalar> Kernel<Cast<A, B>> for Cpu {
-    fn compute(&self, call: Call<'_, '_, Cast<A, B>, Host>) -> Result<()> {
+impl<T: Scalar> Kernel<Cast<T>> for Cpu {
+    fn compute(&self, call: Call<'_, '_, Cast<T>, Host>) -> Result<()> {
         let (_, a) = call.into_parts();
-        cast(Raw::of(&a.x), RawMut::of(&mut a.y))
+        cast(Raw::any(&a.x), RawMut::of(&mut a.y))
     }
 }
 impl<T: Element> Kernel<Copy<T>> for Cpu {
@@ -246,9 +246,9 @@ impl<T: Element> Kernel<Fill<T>> for Cpu {
         fill(RawMut::of(&mut a.y), bytemuck::bytes_of(&op.value))
     }
 }
-impl<T: Element, I: Index> Kernel<Where<T, I>> for Cpu {
-    fn compute(&self, call: Call<'_, '_, Where<T, I>, Host>) -> Result<()> {
+impl<T: Element> Kernel<Where<T>> for Cpu {
+    fn compute(&self, call: Call<'_, '_, Where<T>, Host>) -> Result<()> {
         let (_, a) = call.into_parts();
-        choose(Raw::of(&a.cond), Raw::of(&a.on_true), Raw::of(&a.on_false), RawMut::of(&mut a.y))
+        choose(Raw::any(&a.cond), Raw::of(&a.on_true), Raw::of(&a.on_false), RawMut::of(&mut a.y))
     }
 }

@@ -4,7 +4,7 @@ use super::rows::{each, row};
 use crate::host::raw::{Raw, RawMut, resolve};
 use crate::{Host, Kernel};
 use ops_core::ops::IndexSelect;
-use ops_core::{Call, Element, Index, Result};
+use ops_core::{Call, Element, Result};
 
 pub(super) fn index_select(x: Raw<'_>, ids: Raw<'_>, y: RawMut<'_>, axis: isize) -> Result<()> {
     let axis = x.layout.shape().axis(axis)?;
@@ -39,9 +39,9 @@ fn pick_elements(x: Raw<'_>, picked: &[Option<usize>], y: RawMut<'_>) -> Result<
     })
 }
 
-impl<T: Element, I: Index> Kernel<IndexSelect<T, I>> for Cpu {
-    fn compute(&self, call: Call<'_, '_, IndexSelect<T, I>, Host>) -> Result<()> {
+impl<T: Element> Kernel<IndexSelect<T>> for Cpu {
+    fn compute(&self, call: Call<'_, '_, IndexSelect<T>, Host>) -> Result<()> {
         let (op, a) = call.into_parts();
-        index_select(Raw::of(&a.x), Raw::of(&a.ids), RawMut::of(&mut a.y), op.axis)
+        index_select(Raw::of(&a.x), Raw::any(&a.ids), RawMut::of(&mut a.y), op.axis)
     }
 }

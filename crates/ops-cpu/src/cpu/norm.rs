@@ -158,30 +158,30 @@ impl Groups {
     }
 }
 
-impl<T: Float, W: Float> Kernel<RmsNorm<T, W>> for Cpu {
-    fn compute(&self, call: Call<'_, '_, RmsNorm<T, W>, Host>) -> Result<()> {
+impl<T: Float> Kernel<RmsNorm<T>> for Cpu {
+    fn compute(&self, call: Call<'_, '_, RmsNorm<T>, Host>) -> Result<()> {
         let (op, a) = call.into_parts();
-        rms_norm(Raw::of(&a.x), Raw::of(&a.weight), RawMut::of(&mut a.y), op.eps)
+        rms_norm(Raw::of(&a.x), Raw::any(&a.weight), RawMut::of(&mut a.y), op.eps)
     }
 }
-impl<T: Float, W: Float> Kernel<LayerNorm<T, W>> for Cpu {
-    fn compute(&self, call: Call<'_, '_, LayerNorm<T, W>, Host>) -> Result<()> {
+impl<T: Float> Kernel<LayerNorm<T>> for Cpu {
+    fn compute(&self, call: Call<'_, '_, LayerNorm<T>, Host>) -> Result<()> {
         let (op, a) = call.into_parts();
-        let (weight, bias) = (Raw::optional(&a.weight), Raw::optional(&a.bias));
+        let (weight, bias) = (Raw::any_if(&a.weight), Raw::any_if(&a.bias));
         layer_norm(Raw::of(&a.x), weight, bias, RawMut::of(&mut a.y), op.eps)
     }
 }
-impl<T: Float, W: Float> Kernel<AddRmsNorm<T, W>> for Cpu {
-    fn compute(&self, call: Call<'_, '_, AddRmsNorm<T, W>, Host>) -> Result<()> {
+impl<T: Float> Kernel<AddRmsNorm<T>> for Cpu {
+    fn compute(&self, call: Call<'_, '_, AddRmsNorm<T>, Host>) -> Result<()> {
         let (op, a) = call.into_parts();
-        let (x, residual, weight) = (Raw::of(&a.x), Raw::of(&a.residual), Raw::of(&a.weight));
+        let (x, residual, weight) = (Raw::of(&a.x), Raw::of(&a.residual), Raw::any(&a.weight));
         add_rms_norm(x, residual, weight, RawMut::of(&mut a.y), RawMut::of(&mut a.sum), op.eps)
     }
 }
-impl<T: Float, W: Float> Kernel<GroupNorm<T, W>> for Cpu {
-    fn compute(&self, call: Call<'_, '_, GroupNorm<T, W>, Host>) -> Result<()> {
+impl<T: Float> Kernel<GroupNorm<T>> for Cpu {
+    fn compute(&self, call: Call<'_, '_, GroupNorm<T>, Host>) -> Result<()> {
         let (op, a) = call.into_parts();
-        let (weight, bias) = (Raw::optional(&a.weight), Raw::optional(&a.bias));
+        let (weight, bias) = (Raw::any_if(&a.weight), Raw::any_if(&a.bias));
         let x = Raw::of(&a.x);
         group_norm(&Groups::new(&x, weight, bias, (op.num_groups, op.eps))?, x, RawMut::of(&mut a.y))
     }

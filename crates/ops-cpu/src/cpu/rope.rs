@@ -150,16 +150,16 @@ pub(super) fn rope(
     })
 }
 
-impl<T: Float, C: Float> Kernel<Rope<T, C>> for Cpu {
-    fn compute(&self, call: Call<'_, '_, Rope<T, C>, Host>) -> Result<()> {
+impl<T: Float> Kernel<Rope<T>> for Cpu {
+    fn compute(&self, call: Call<'_, '_, Rope<T>, Host>) -> Result<()> {
         let (op, a) = call.into_parts();
-        let (x, cos, sin) = (Raw::of(&a.x), Raw::of(&a.cos), Raw::of(&a.sin));
+        let (x, cos, sin) = (Raw::of(&a.x), Raw::any(&a.cos), Raw::any(&a.sin));
         rope(op.form, op.start, Some(x), cos, sin, RawMut::of(&mut a.y))
     }
 }
-impl<T: Float, C: Float> Kernel<RopeInplace<T, C>> for Cpu {
-    fn compute(&self, call: Call<'_, '_, RopeInplace<T, C>, Host>) -> Result<()> {
+impl<T: Float> Kernel<RopeInplace<T>> for Cpu {
+    fn compute(&self, call: Call<'_, '_, RopeInplace<T>, Host>) -> Result<()> {
         let (op, a) = call.into_parts();
-        rope(op.form, op.start, None, Raw::of(&a.cos), Raw::of(&a.sin), RawMut::of(&mut a.x))
+        rope(op.form, op.start, None, Raw::any(&a.cos), Raw::any(&a.sin), RawMut::of(&mut a.x))
     }
 }

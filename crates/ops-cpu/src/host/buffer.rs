@@ -28,6 +28,18 @@ impl<T: Element> HostBuffer<T> {
         HostBuffer(Memory::Shared(memory))
     }
 
+    /// The same memory as bytes.
+    pub(crate) fn into_bytes(mut self) -> HostBuffer<u8> {
+        HostBuffer(match &mut self.0 {
+            Memory::Owned { chunk, len, .. } => {
+                let chunk = core::mem::replace(chunk, Chunk::Lines(Vec::new()));
+                let len = core::mem::take(len) * size_of::<T>();
+                Memory::Owned { chunk, len, of: PhantomData }
+            }
+            Memory::Shared(memory) => Memory::Shared(std::sync::Arc::new(AsBytes(memory.clone()))),
+        })
+    }
+
     /// The elements.
     #[inline]
     pub fn as_slice(&self) -> &[T] {
@@ -60,6 +72,15 @@ impl<T: Element> HostBuffer<T> {
     }
 }
 
+/// Shared elements, seen as bytes.
+struct AsBytes<T: Element>(HostMemory<T>);
+
+impl<T: Element> AsRef<[u8]> for AsBytes<T> {
+    fn as_ref(&self) -> &[u8] {
+        bytemuck::cast_slice((*self.0).as_ref())
+    }
+}
+
 impl<T: Element> Drop for HostBuffer<T> {
     fn drop(&mut self) {
         if let Memory::Owned { chunk, .. } = &mut self.0 {
@@ -88,6 +109,18 @@ mod tests {
         assert_eq!((b.len(), b.as_ptr() as usize % 64), (5, 0));
         assert_eq!(HostBuffer::<BlockQ8_0>::new(3, "test").unwrap().len(), 3);
         assert!(HostBuffer::<f64>::new(0, "test").unwrap().is_empty());
+    }
+
+    #[test]
+    fn bytes_of_memory_are_the_same_memory() {
+        let mut b = HostBuffer::<f32>::new(3, "test").unwrap();
+        b.as_mut_slice().copy_from_slice(&[1.0, 2.0, 3.0]);
+        let at = b.as_ptr().cast::<u8>();
+        let bytes = b.into_bytes();
+        assert_eq!((bytes.as_ptr(), bytes.len()), (at, 12));
+        let owner = Arc::new(vec![1.0f32, 2.0]);
+        let bytes = HostBuffer::shared(owner.clone()).into_bytes();
+        assert_eq!((bytes.as_ptr(), bytes.len()), (owner.as_ptr().cast(), 8));
     }
 
     #[test]

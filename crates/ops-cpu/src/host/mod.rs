@@ -69,6 +69,29 @@ impl Space for Host {
     fn split_at<T: Element>(view: Self::Mut<'_, T>, mid: usize) -> (Self::Mut<'_, T>, Self::Mut<'_, T>) {
         view.split_at_mut(mid)
     }
+    #[inline]
+    fn bytes<'a, T: Element>(view: Self::Ref<'a, T>) -> Self::Ref<'a, u8> {
+        bytemuck::cast_slice(view)
+    }
+    #[inline]
+    fn bytes_mut<'a, T: Element>(view: Self::Mut<'a, T>) -> Self::Mut<'a, u8> {
+        bytemuck::cast_slice_mut(view)
+    }
+    #[inline]
+    fn typed<'a, T: Element>(bytes: Self::Ref<'a, u8>) -> Option<Self::Ref<'a, T>> {
+        bytemuck::try_cast_slice(bytes).ok()
+    }
+    #[inline]
+    fn typed_mut<'a, T: Element>(bytes: Self::Mut<'a, u8>) -> Option<Self::Mut<'a, T>> {
+        bytemuck::try_cast_slice_mut(bytes).ok()
+    }
+    fn into_bytes<T: Element>(buffer: HostBuffer<T>) -> HostBuffer<u8> {
+        buffer.into_bytes()
+    }
+    #[inline]
+    fn aligned(bytes: Self::Ref<'_, u8>, align: usize) -> bool {
+        bytes.as_ptr().addr().is_multiple_of(align)
+    }
 }
 
 /// A kernel on host memory that takes every layout: all that a CPU backend needs for an op.

@@ -3,7 +3,9 @@
 //! Kernels on these are compiled once, with this crate, and not again for every type in every
 //! program that calls them: what is generic is a few lines that take a typed operand apart.
 use crate::Host;
-use ops_core::{BlockInfo, DType, Element, Error, Layout, Result, Scalar, TensorMut, TensorRef, View, Wide};
+use ops_core::{
+    AnyRef, BlockInfo, DType, Element, Error, Layout, Result, Scalar, TensorMut, TensorRef, View, Wide,
+};
 
 /// An operand to read.
 #[derive(Clone, Copy)]
@@ -125,6 +127,14 @@ fn read<T: Element>(bytes: &[u8], p: usize) -> T {
 }
 
 impl<'a> Raw<'a> {
+    /// An operand whose type is a value already.
+    pub(crate) fn any(x: &AnyRef<'a, Host>) -> Self {
+        Raw { bytes: x.bytes(), size: x.dtype().size(), dtype: x.dtype(), layout: *x.layout() }
+    }
+    /// As [`any`](Self::any), if it was given.
+    pub(crate) fn any_if(x: &Option<AnyRef<'a, Host>>) -> Option<Self> {
+        x.as_ref().map(Raw::any)
+    }
     pub(crate) fn of<T: Element>(x: &TensorRef<'a, Host, T>) -> Self {
         let bytes = bytemuck::cast_slice(x.data());
         Raw { bytes, size: size_of::<T>(), dtype: DType::of::<T>(), layout: *x.layout() }
@@ -133,9 +143,6 @@ impl<'a> Raw<'a> {
     pub(crate) fn row<T: Element>(x: &'a [T]) -> Result<Self> {
         let layout = Layout::contiguous(&[x.len()])?;
         Ok(Raw { bytes: bytemuck::cast_slice(x), size: size_of::<T>(), dtype: DType::of::<T>(), layout })
-    }
-    pub(crate) fn optional<T: Element>(x: &Option<TensorRef<'a, Host, T>>) -> Option<Self> {
-        x.as_ref().map(Raw::of)
     }
     pub(crate) fn under(self, layout: Layout) -> Self {
         Raw { layout, ..self }

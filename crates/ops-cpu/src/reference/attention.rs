@@ -4,7 +4,7 @@ use crate::host::raw::{Raw, RawMut};
 use crate::{Host, Kernel};
 use core::ops::Range;
 use ops_core::ops::Attention;
-use ops_core::{Call, DType, Error, Float, Mask, Result};
+use ops_core::{Call, DType, Error, Float, Result};
 
 /// What attention reads.
 struct Operands<'a> {
@@ -63,11 +63,11 @@ fn attention(a: &Operands<'_>, visible: impl Fn(usize) -> Range<usize>, mut o: R
     Ok(())
 }
 
-impl<T: Float, M: Mask> Kernel<Attention<T, M>> for Reference {
-    fn compute(&self, call: Call<'_, '_, Attention<T, M>, Host>) -> Result<()> {
+impl<T: Float> Kernel<Attention<T>> for Reference {
+    fn compute(&self, call: Call<'_, '_, Attention<T>, Host>) -> Result<()> {
         let (op, a) = call.into_parts();
         let (q, k, v) = (Raw::of(&a.q), Raw::of(&a.k), Raw::of(&a.v));
-        let (mask, alibi) = (Raw::optional(&a.mask), Raw::optional(&a.alibi));
+        let (mask, alibi) = (Raw::any_if(&a.mask), Raw::any_if(&a.alibi));
         let operands =
             Operands { q, k, v, mask, alibi, scale: op.scale_for(q.layout.last()), softcap: op.softcap };
         let (t, s) = (q.dims()[2], k.dims()[2]);

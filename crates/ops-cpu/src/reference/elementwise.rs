@@ -6,7 +6,7 @@ use core::f64::consts::{FRAC_1_SQRT_2, FRAC_2_PI};
 use ops_core::ops::{
     Affine, AffineInplace, Binary, BinaryFn, Cast, Copy, Fill, Glu, GluFn, Unary, UnaryFn, Where,
 };
-use ops_core::{Call, DType, Element, Error, Float, Index, Num, Reason, Result, Scalar, Wide};
+use ops_core::{Call, DType, Element, Error, Float, Num, Reason, Result, Scalar, Wide};
 
 fn sigmoid(x: f64) -> f64 {
     1.0 / (1.0 + (-x).exp())
@@ -175,10 +175,10 @@ impl<T: Num> Kernel<AffineInplace<T>> for Reference {
         Ok(())
     }
 }
-impl<A: Scalar, B: Scalar> Kernel<Cast<A, B>> for Reference {
-    fn compute(&self, call: Call<'_, '_, Cast<A, B>, Host>) -> Result<()> {
+impl<T: Scalar> Kernel<Cast<T>> for Reference {
+    fn compute(&self, call: Call<'_, '_, Cast<T>, Host>) -> Result<()> {
         let (_, a) = call.into_parts();
-        cast(Raw::of(&a.x), RawMut::of(&mut a.y));
+        cast(Raw::any(&a.x), RawMut::of(&mut a.y));
         Ok(())
     }
 }
@@ -196,10 +196,10 @@ impl<T: Element> Kernel<Fill<T>> for Reference {
         Ok(())
     }
 }
-impl<T: Element, I: Index> Kernel<Where<T, I>> for Reference {
-    fn compute(&self, call: Call<'_, '_, Where<T, I>, Host>) -> Result<()> {
+impl<T: Element> Kernel<Where<T>> for Reference {
+    fn compute(&self, call: Call<'_, '_, Where<T>, Host>) -> Result<()> {
         let (_, a) = call.into_parts();
-        choose(Raw::of(&a.cond), Raw::of(&a.on_true), Raw::of(&a.on_false), RawMut::of(&mut a.y));
+        choose(Raw::any(&a.cond), Raw::of(&a.on_true), Raw::of(&a.on_false), RawMut::of(&mut a.y));
         Ok(())
     }
 }

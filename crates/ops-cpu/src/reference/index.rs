@@ -3,7 +3,7 @@ use super::Reference;
 use crate::host::raw::{Raw, RawMut, resolve};
 use crate::{Host, Kernel};
 use ops_core::ops::IndexSelect;
-use ops_core::{Call, Element, Index, Result};
+use ops_core::{Call, Element, Result};
 
 fn index_select(x: Raw<'_>, ids: Raw<'_>, mut y: RawMut<'_>, axis: isize) -> Result<()> {
     let axis = x.layout.shape().axis(axis)? as isize;
@@ -20,9 +20,9 @@ fn index_select(x: Raw<'_>, ids: Raw<'_>, mut y: RawMut<'_>, axis: isize) -> Res
     Ok(())
 }
 
-impl<T: Element, I: Index> Kernel<IndexSelect<T, I>> for Reference {
-    fn compute(&self, call: Call<'_, '_, IndexSelect<T, I>, Host>) -> Result<()> {
+impl<T: Element> Kernel<IndexSelect<T>> for Reference {
+    fn compute(&self, call: Call<'_, '_, IndexSelect<T>, Host>) -> Result<()> {
         let (op, a) = call.into_parts();
-        index_select(Raw::of(&a.x), Raw::of(&a.ids), RawMut::of(&mut a.y), op.axis)
+        index_select(Raw::of(&a.x), Raw::any(&a.ids), RawMut::of(&mut a.y), op.axis)
     }
 }

@@ -68,9 +68,9 @@ impl<T: Float> Kernel<MatMul<T>> for Reference {
         matmul(Raw::of(&a.a), Raw::of(&a.b), RawMut::of(&mut a.c))
     }
 }
-impl<T: Float, W: Float, A: Float> Kernel<Linear<T, W, A>> for Reference {
-    fn compute(&self, call: Call<'_, '_, Linear<T, W, A>, Host>) -> Result<()> {
+impl<T: Float> Kernel<Linear<T>> for Reference {
+    fn compute(&self, call: Call<'_, '_, Linear<T>, Host>) -> Result<()> {
         let (_, a) = call.into_parts();
-        linear(Raw::of(&a.x), Raw::of(&a.weight), Raw::optional(&a.bias), RawMut::of(&mut a.y))
+        linear(Raw::of(&a.x), Raw::any(&a.weight), Raw::any_if(&a.bias), RawMut::of(&mut a.y))
     }
 }

@@ -45,18 +45,18 @@ fn rope(form: RopeForm, start: usize, x: Option<Raw<'_>>, cos: Raw<'_>, sin: Raw
     }
 }
 
-impl<T: Float, C: Float> Kernel<Rope<T, C>> for Reference {
-    fn compute(&self, call: Call<'_, '_, Rope<T, C>, Host>) -> Result<()> {
+impl<T: Float> Kernel<Rope<T>> for Reference {
+    fn compute(&self, call: Call<'_, '_, Rope<T>, Host>) -> Result<()> {
         let (op, a) = call.into_parts();
-        let (cos, sin, y) = (Raw::of(&a.cos), Raw::of(&a.sin), RawMut::of(&mut a.y));
+        let (cos, sin, y) = (Raw::any(&a.cos), Raw::any(&a.sin), RawMut::of(&mut a.y));
         rope(op.form, op.start, Some(Raw::of(&a.x)), cos, sin, y);
         Ok(())
     }
 }
-impl<T: Float, C: Float> Kernel<RopeInplace<T, C>> for Reference {
-    fn compute(&self, call: Call<'_, '_, RopeInplace<T, C>, Host>) -> Result<()> {
+impl<T: Float> Kernel<RopeInplace<T>> for Reference {
+    fn compute(&self, call: Call<'_, '_, RopeInplace<T>, Host>) -> Result<()> {
         let (op, a) = call.into_parts();
-        rope(op.form, op.start, None, Raw::of(&a.cos), Raw::of(&a.sin), RawMut::of(&mut a.x));
+        rope(op.form, op.start, None, Raw::any(&a.cos), Raw::any(&a.sin), RawMut::of(&mut a.x));
         Ok(())
     }
 }

@@ -1,7 +1,6 @@
 //! This project's kernels.
 //!
-//! An op that one kernel computes says which operands it has ([`HipOp::slots`]) and which launch they make
-//! ([`HipOp::plan`]); the rest is common to all.
+//! An op that one kernel computes says which launch its operands make ([`HipOp::plan`]); the rest is common to all.
 mod affine;
 mod args;
 mod attention;
@@ -21,7 +20,7 @@ pub(crate) use moving::HipFill;
 pub(crate) use norm::HipGroupNorm;
 pub(crate) use qlinear::HipQLinear;
 
-use bind::{Bound, MOST, Problem, Slots, read, read_if, slots, write};
+use bind::{Bound, MOST, Problem};
 
 use crate::choice::{Provider, ProviderId, Target};
 use crate::error::NAME;
@@ -38,8 +37,6 @@ pub(crate) trait HipOp: Op {
     /// The operand of indices, if the kernel reports those that are out of range.
     const INDICES: Option<&'static str> = None;
 
-    /// The operands' memory, in order of declaration.
-    fn slots<'s>(args: &'s Self::Args<'_, HipSpace>) -> Slots<'s>;
     /// The launch for these operands.
     fn plan(&self, problem: &Problem) -> Result<(Launch, Self::Kernel), Refused>;
 }
@@ -66,7 +63,7 @@ impl<O: HipOp> Provider<O> for Hip {
     fn launch(&self, rocm: &Rocm, call: Call<'_, '_, O, HipSpace>) -> Result<()> {
         let (op, args) = call.into_parts();
         let args = &*args;
-        let (mut problem, _lent) = Problem::bind(args, &O::slots(args), rocm)?;
+        let (mut problem, _lent) = Problem::bind::<O>(args, rocm)?;
         let check = O::INDICES.map(|_| rocm.stream().index_check()).transpose()?;
         if let (Some(check), Some(operand)) = (&check, O::INDICES) {
             problem.report_to(check, rocm.index_names().number(op.name(), operand));

@@ -13,7 +13,7 @@ use ops_core::ops::{
     RopeInplace, Softmax, Unary, UnaryFn, Where,
 };
 use ops_core::quant::Block;
-use ops_core::{Element, Float, Index, Mask, Num, Scalar};
+use ops_core::{Element, Float, Index, Num, Scalar};
 
 /// The providers of this crate.
 pub(crate) const KNOWN: &[ProviderId] = &[ProviderId::HIP, ProviderId::ROCBLAS, ProviderId::MIOPEN];
@@ -55,21 +55,21 @@ lists! {
     <T: Float> Glu<T>: Hip;
     <T: Num> Affine<T>: HipAffine;
     <T: Num> AffineInplace<T>: HipAffine;
-    <T: Float, W: Float> RmsNorm<T, W>: Hip, MiOpen;
-    <T: Float, W: Float> LayerNorm<T, W>: Hip, MiOpen;
-    <T: Float, W: Float> AddRmsNorm<T, W>: Hip;
-    <T: Float, W: Float> GroupNorm<T, W>: HipGroupNorm, MiOpen;
-    <T: Float, C: Float> Rope<T, C>: Hip, MiOpen;
-    <T: Float, C: Float> RopeInplace<T, C>: Hip;
+    <T: Float> RmsNorm<T>: Hip, MiOpen;
+    <T: Float> LayerNorm<T>: Hip, MiOpen;
+    <T: Float> AddRmsNorm<T>: Hip;
+    <T: Float> GroupNorm<T>: HipGroupNorm, MiOpen;
+    <T: Float> Rope<T>: Hip, MiOpen;
+    <T: Float> RopeInplace<T>: Hip;
     <T: Float> Softmax<T>: Hip, MiOpen;
     <T: Element> Copy<T>: Hip;
     <T: Element> Fill<T>: HipFill;
-    <T: Element, I: Index> Where<T, I>: Hip;
-    <A: Scalar, B: Scalar> Cast<A, B>: Hip;
-    <T: Element, I: Index> IndexSelect<T, I>: Hip;
+    <T: Element> Where<T>: Hip;
+    <T: Scalar> Cast<T>: Hip;
+    <T: Element> IndexSelect<T>: Hip;
     <T: Float> MatMul<T>: RocBlas, Hip;
-    <T: Float, W: Float, A: Float> Linear<T, W, A>: RocBlas, Hip;
-    <T: Float, M: Mask> Attention<T, M>: HipAttention;
+    <T: Float> Linear<T>: RocBlas, Hip;
+    <T: Float> Attention<T>: HipAttention;
     <Q: Block> Quantize<Q>: Hip;
     <Q: Block> Dequantize<Q>: Hip;
     <T: Float, Q: Block> QLinear<T, Q>: HipQLinear;
@@ -111,9 +111,9 @@ mod tests {
         agree(Softmax::<f32>::axis(0).log());
         agree(Copy::<f32>::OP);
         agree(Fill::new(0.0f32));
-        agree(Where::<f32, u8>::OP);
-        agree(Cast::<f32, u8>::OP);
-        agree(IndexSelect::<f32, u32>::axis(0));
+        agree(Where::<f32>::OP);
+        agree(Cast::<u8>::OP);
+        agree(IndexSelect::<f32>::axis(0));
         agree(MatMul::<f32>::OP);
         agree(Linear::<f32>::OP);
         agree(Attention::<f32>::full());

@@ -4,7 +4,7 @@
 //! names, and operands through a [`Launch`], which is only made once every parameter of the case was read
 //! and every operand is one that the op takes. What is left over is why the case is unsupported.
 use crate::{Array, CallError, Case, Params, Ran};
-use ops_core::{Backend, DType, Element, Execute, Op, Operands, Role, Tensor, TensorOf};
+use ops_core::{AnyOf, AnyTensor, Backend, DType, Element, Execute, Op, Operands, Role, Tensor, TensorOf};
 
 /// A case whose op is being made from its parameters.
 pub(super) struct Caller<'c> {
@@ -35,10 +35,6 @@ impl<'c> Caller<'c> {
     /// The element type of an operand.
     pub(super) fn dtype_of(&self, name: &str) -> Result<DType, CallError> {
         self.case.dtype_of(name)
-    }
-    /// The element type of an operand that may be absent.
-    pub(super) fn given(&self, name: &str) -> Option<DType> {
-        self.case.operand(name).map(|o| o.array.dtype())
     }
 
     /// Reads a parameter.
@@ -142,12 +138,21 @@ impl<B: Backend, T: Element> Slot<B> for Tensor<B::Space, T> {
     }
 }
 
-impl<B: Backend, T: Element> Slot<B> for Option<Tensor<B::Space, T>> {
+impl<B: Backend> Slot<B> for AnyTensor<B::Space> {
     fn upload(b: &B, case: &Case, name: &str) -> Result<Self, CallError> {
-        case.operand(name).map(|_| tensor(b, case, name)).transpose()
+        any_tensor(b, case, name)
     }
     fn download(&self, b: &B) -> Result<Option<Array>, CallError> {
-        self.as_ref().map(|t| array(b, t)).transpose()
+        any_array(b, self).map(Some)
+    }
+}
+
+impl<B: Backend, S: Slot<B>> Slot<B> for Option<S> {
+    fn upload(b: &B, case: &Case, name: &str) -> Result<Self, CallError> {
+        case.operand(name).map(|_| S::upload(b, case, name)).transpose()
+    }
+    fn download(&self, b: &B) -> Result<Option<Array>, CallError> {
+        self.as_ref().map_or(Ok(None), |slot| slot.download(b))
     }
 }
 
@@ -164,6 +169,20 @@ fn tensor<B: Backend, T: Element>(b: &B, case: &Case, name: &str) -> Result<Tens
     }
     let buffer = b.upload(operand.array.slice::<T>()?)?;
     Ok(Tensor::new(buffer, operand.layout)?)
+}
+
+#[inline(never)]
+fn any_tensor<B: Backend>(b: &B, case: &Case, name: &str) -> Result<AnyOf<B>, CallError> {
+    let operand = case.expect(name)?;
+    let buffer = b.upload(operand.array.bytes())?;
+    Ok(AnyTensor::new(buffer, operand.array.dtype(), operand.layout)?)
+}
+
+#[inline(never)]
+fn any_array<B: Backend>(b: &B, tensor: &AnyOf<B>) -> Result<Array, CallError> {
+    let data = tensor.as_ref();
+    let size = data.data_len() * data.dtype().size();
+    Array::from_bytes(data.dtype(), &b.read_vec(data.bytes(), 0, size)?)
 }
 
 #[inline(never)]

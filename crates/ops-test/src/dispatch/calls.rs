@@ -5,7 +5,7 @@ use crate::types::on;
 use crate::{CallError, Params};
 use ops_core::ops::*;
 use ops_core::quant::Block;
-use ops_core::{DType, Element, Execute, Float, Index, Mask, Num, Scalar};
+use ops_core::{DType, Element, Execute, Float, Index, Num, Scalar};
 
 type Done = Result<(), CallError>;
 
@@ -23,8 +23,8 @@ pub(super) fn dispatch<B: SuiteBackend>(b: &B, c: &mut Caller<'_>) -> Done {
         "affine" => on!(numbers, dtype, T => affine::<T, B>(b, c)),
         "affine_inplace" => on!(numbers, dtype, T => affine_inplace::<T, B>(b, c)),
         "matmul" => on!(floats, dtype, T => matmul::<T, B>(b, c)),
-        "linear" => linears(b, c, dtype),
-        "attention" => attentions(b, c, dtype),
+        "linear" => on!(floats, dtype, T => linear::<T, B>(b, c)),
+        "attention" => on!(floats, dtype, T => attention::<T, B>(b, c)),
         "cast" => casts(b, c, dtype),
         "copy" => on!(elements, dtype, T => copy::<T, B>(b, c)),
         "fill" => on!(scalars, dtype, T => fill::<T, B>(b, c)),
@@ -55,52 +55,45 @@ fn by_function<B: SuiteBackend>(b: &B, c: &mut Caller<'_>, dtype: DType, name: &
 }
 
 fn norms<B: SuiteBackend>(b: &B, c: &mut Caller<'_>, dtype: DType) -> Done {
-    // Absent weights have some type too.
-    let weight = c.given("weight").or(c.given("bias")).unwrap_or(dtype);
-    on!(floats, dtype, T => on!(floats, weight, W => match c.op() {
-        "rms_norm" => rms_norm::<T, W, B>(b, c),
-        "layer_norm" => layer_norm::<T, W, B>(b, c),
-        "add_rms_norm" => add_rms_norm::<T, W, B>(b, c),
-        _ => group_norm::<T, W, B>(b, c),
-    }))
+    on!(floats, dtype, T => match c.op() {
+        "rms_norm" => rms_norm::<T, B>(b, c),
+        "layer_norm" => layer_norm::<T, B>(b, c),
+        "add_rms_norm" => add_rms_norm::<T, B>(b, c),
+        _ => group_norm::<T, B>(b, c),
+    })
 }
 
-fn rms_norm<T: Float, W: Float, B: Execute<RmsNorm<T, W>>>(b: &B, c: &mut Caller<'_>) -> Done {
-    launch!(b, c, RmsNorm::<T, W>::eps(c.param("eps", Params::f64)?), RmsNormOwned { x, weight, y })
+fn rms_norm<T: Float, B: Execute<RmsNorm<T>>>(b: &B, c: &mut Caller<'_>) -> Done {
+    launch!(b, c, RmsNorm::<T>::eps(c.param("eps", Params::f64)?), RmsNormOwned { x, weight, y })
 }
-fn layer_norm<T: Float, W: Float, B: Execute<LayerNorm<T, W>>>(b: &B, c: &mut Caller<'_>) -> Done {
-    launch!(b, c, LayerNorm::<T, W>::eps(c.param("eps", Params::f64)?), LayerNormOwned { x, weight, bias, y })
+fn layer_norm<T: Float, B: Execute<LayerNorm<T>>>(b: &B, c: &mut Caller<'_>) -> Done {
+    launch!(b, c, LayerNorm::<T>::eps(c.param("eps", Params::f64)?), LayerNormOwned { x, weight, bias, y })
 }
-fn add_rms_norm<T: Float, W: Float, B: Execute<AddRmsNorm<T, W>>>(b: &B, c: &mut Caller<'_>) -> Done {
-    let op = AddRmsNorm::<T, W>::eps(c.param("eps", Params::f64)?);
+fn add_rms_norm<T: Float, B: Execute<AddRmsNorm<T>>>(b: &B, c: &mut Caller<'_>) -> Done {
+    let op = AddRmsNorm::<T>::eps(c.param("eps", Params::f64)?);
     launch!(b, c, op, AddRmsNormOwned { x, residual, weight, y, sum })
 }
-fn group_norm<T: Float, W: Float, B: Execute<GroupNorm<T, W>>>(b: &B, c: &mut Caller<'_>) -> Done {
+fn group_norm<T: Float, B: Execute<GroupNorm<T>>>(b: &B, c: &mut Caller<'_>) -> Done {
     let groups = c.param("num_groups", Params::count)?;
     let groups = groups.ok_or_else(|| CallError::Malformed("`num_groups` is missing".into()))?;
-    let op = GroupNorm::<T, W>::new(groups, c.param("eps", Params::f64)?);
+    let op = GroupNorm::<T>::new(groups, c.param("eps", Params::f64)?);
     launch!(b, c, op, GroupNormOwned { x, weight, bias, y })
 }
 
 fn ropes<B: SuiteBackend>(b: &B, c: &mut Caller<'_>, form: RopeForm) -> Done {
-    let table = c.dtype_of("cos")?;
     let inplace = c.op().ends_with("_inplace");
-    on!(floats, c.dtype(), T => on!(floats, table, C => match inplace {
-        false => rope::<T, C, B>(b, c, form),
-        true => rope_inplace::<T, C, B>(b, c, form),
-    }))
+    on!(floats, c.dtype(), T => match inplace {
+        false => rope::<T, B>(b, c, form),
+        true => rope_inplace::<T, B>(b, c, form),
+    })
 }
-fn rope<T: Float, C: Float, B: Execute<Rope<T, C>>>(b: &B, c: &mut Caller<'_>, form: RopeForm) -> Done {
+fn rope<T: Float, B: Execute<Rope<T>>>(b: &B, c: &mut Caller<'_>, form: RopeForm) -> Done {
     let start = c.param("start", Params::count)?.unwrap_or(0);
-    launch!(b, c, Rope::<T, C>::new(form).start(start), RopeOwned { x, cos, sin, y })
+    launch!(b, c, Rope::<T>::new(form).start(start), RopeOwned { x, cos, sin, y })
 }
-fn rope_inplace<T: Float, C: Float, B: Execute<RopeInplace<T, C>>>(
-    b: &B,
-    c: &mut Caller<'_>,
-    form: RopeForm,
-) -> Done {
+fn rope_inplace<T: Float, B: Execute<RopeInplace<T>>>(b: &B, c: &mut Caller<'_>, form: RopeForm) -> Done {
     let start = c.param("start", Params::count)?.unwrap_or(0);
-    launch!(b, c, Rope::<T, C>::new(form).start(start).inplace(), RopeInplaceOwned { x, cos, sin })
+    launch!(b, c, Rope::<T>::new(form).start(start).inplace(), RopeInplaceOwned { x, cos, sin })
 }
 
 fn softmax<T: Float, B: Execute<Softmax<T>>>(b: &B, c: &mut Caller<'_>, log: bool) -> Done {
@@ -130,28 +123,12 @@ fn affine_inplace<T: Num, B: Execute<AffineInplace<T>>>(b: &B, c: &mut Caller<'_
 fn matmul<T: Float, B: Execute<MatMul<T>>>(backend: &B, caller: &mut Caller<'_>) -> Done {
     launch!(backend, caller, MatMul::<T>::OP, MatMulOwned { a, b, c })
 }
-fn linears<B: SuiteBackend>(b: &B, c: &mut Caller<'_>, dtype: DType) -> Done {
-    let weight = c.dtype_of("weight")?;
-    let bias = c.given("bias").unwrap_or(dtype);
-    on!(floats, dtype, T => on!(floats, weight, W => match bias {
-        bias if bias == dtype => linear::<T, W, T, B>(b, c),
-        DType::F32 => linear::<T, W, f32, B>(b, c),
-        other => Err(CallError::NotOffered(format!("linear in {dtype} has no bias of {other}"))),
-    }))
-}
-fn linear<T: Float, W: Float, A: Float, B: Execute<Linear<T, W, A>>>(b: &B, c: &mut Caller<'_>) -> Done {
-    launch!(b, c, Linear::<T, W, A>::OP, LinearOwned { x, weight, bias, y })
+fn linear<T: Float, B: Execute<Linear<T>>>(b: &B, c: &mut Caller<'_>) -> Done {
+    launch!(b, c, Linear::<T>::OP, LinearOwned { x, weight, bias, y })
 }
 
-fn attentions<B: SuiteBackend>(b: &B, c: &mut Caller<'_>, dtype: DType) -> Done {
-    let flags = c.given("mask") == Some(DType::U8);
-    on!(floats, dtype, T => match flags {
-        true => attention::<T, u8, B>(b, c),
-        false => attention::<T, T, B>(b, c),
-    })
-}
-fn attention<T: Float, M: Mask, B: Execute<Attention<T, M>>>(b: &B, c: &mut Caller<'_>) -> Done {
-    let mut op = Attention::<T, M>::full();
+fn attention<T: Float, B: Execute<Attention<T>>>(b: &B, c: &mut Caller<'_>) -> Done {
+    let mut op = Attention::<T>::full();
     op.scale = c.param("scale", Params::number)?;
     op.causal = c.param("causal", Params::flag)?;
     op.window = c.param("window", Params::window)?;
@@ -161,10 +138,13 @@ fn attention<T: Float, M: Mask, B: Execute<Attention<T, M>>>(b: &B, c: &mut Call
 
 fn casts<B: SuiteBackend>(b: &B, c: &mut Caller<'_>, dtype: DType) -> Done {
     let to = c.param("to", Params::dtype)?.map_or_else(|| c.dtype_of("y"), Ok)?;
-    on!(scalars, dtype, T => on!(scalars, to, U => cast::<T, U, B>(b, c)))
+    if c.dtype_of("x")? != dtype {
+        return Err(CallError::NotOffered(format!("`cast` of {dtype} takes no `x` of {}", c.dtype_of("x")?)));
+    }
+    on!(scalars, to, T => cast::<T, B>(b, c))
 }
-fn cast<T: Scalar, U: Scalar, B: Execute<Cast<T, U>>>(b: &B, c: &mut Caller<'_>) -> Done {
-    launch!(b, c, Cast::<T, U>::OP, CastOwned { x, y })
+fn cast<T: Scalar, B: Execute<Cast<T>>>(b: &B, c: &mut Caller<'_>) -> Done {
+    launch!(b, c, Cast::<T>::OP, CastOwned { x, y })
 }
 fn copy<T: Element, B: Execute<Copy<T>>>(b: &B, c: &mut Caller<'_>) -> Done {
     launch!(b, c, Copy::<T>::OP, CopyOwned { x, y })
@@ -174,17 +154,17 @@ fn fill<T: Scalar, B: Execute<Fill<T>>>(b: &B, c: &mut Caller<'_>) -> Done {
 }
 
 fn choices<B: SuiteBackend>(b: &B, c: &mut Caller<'_>, dtype: DType) -> Done {
-    on!(elements, dtype, T => on!(indices, c.dtype_of("cond")?, I => choice::<T, I, B>(b, c)))
+    on!(elements, dtype, T => choice::<T, B>(b, c))
 }
-fn choice<T: Element, I: Index, B: Execute<Where<T, I>>>(b: &B, c: &mut Caller<'_>) -> Done {
-    launch!(b, c, Where::<T, I>::OP, WhereOwned { cond, on_true, on_false, y })
+fn choice<T: Element, B: Execute<Where<T>>>(b: &B, c: &mut Caller<'_>) -> Done {
+    launch!(b, c, Where::<T>::OP, WhereOwned { cond, on_true, on_false, y })
 }
 fn selections<B: SuiteBackend>(b: &B, c: &mut Caller<'_>, dtype: DType) -> Done {
-    on!(elements, dtype, T => on!(indices, c.dtype_of("ids")?, I => select::<T, I, B>(b, c)))
+    on!(elements, dtype, T => select::<T, B>(b, c))
 }
-fn select<T: Element, I: Index, B: Execute<IndexSelect<T, I>>>(b: &B, c: &mut Caller<'_>) -> Done {
+fn select<T: Element, B: Execute<IndexSelect<T>>>(b: &B, c: &mut Caller<'_>) -> Done {
     let axis = c.param("axis", |p, name| p.axis(name, 0))?;
-    launch!(b, c, IndexSelect::<T, I>::axis(axis), IndexSelectOwned { x, ids, y })
+    launch!(b, c, IndexSelect::<T>::axis(axis), IndexSelectOwned { x, ids, y })
 }
 
 fn quantize<Q: Block, B: Execute<Quantize<Q>>>(b: &B, c: &mut Caller<'_>) -> Done {

@@ -1,8 +1,8 @@
 //! Running a case on a backend: from names and types as values to typed calls.
 use crate::{CallError, Case, Ran};
 use ops_core::ops::{
-    ActivationOps, BinaryFn, CastOps, CopyOps, ElementwiseOps, IndexOps, LinearOps, MaskedAttentionOps,
-    MatMulOps, NormOps, QEmbedding, QuantOps, RopeOps, SoftmaxOps, UnaryFn, WhereOps,
+    ActivationOps, AttentionOps, BinaryFn, CastOps, CopyOps, ElementwiseOps, IndexOps, LinearOps, MatMulOps,
+    NormOps, QEmbedding, QuantOps, RopeOps, SoftmaxOps, UnaryFn, WhereOps,
 };
 use ops_core::quant::{Block, BlockQ4_0, BlockQ8_0};
 use ops_core::{Backend, Element, Execute, F8E4M3, Float, Scalar, bf16, f16};
@@ -68,98 +68,40 @@ impl<B> SuiteBackend for B where
 }
 
 /// The ops that move elements of any type, blocks included.
-pub trait ElementSuite<T: Element>:
-    CopyOps<T>
-    + WhereOps<T, u8>
-    + WhereOps<T, u32>
-    + WhereOps<T, i32>
-    + WhereOps<T, i64>
-    + IndexOps<T, u8>
-    + IndexOps<T, u32>
-    + IndexOps<T, i32>
-    + IndexOps<T, i64>
-{
-}
-impl<T: Element, B> ElementSuite<T> for B where
-    B: CopyOps<T>
-        + WhereOps<T, u8>
-        + WhereOps<T, u32>
-        + WhereOps<T, i32>
-        + WhereOps<T, i64>
-        + IndexOps<T, u8>
-        + IndexOps<T, u32>
-        + IndexOps<T, i32>
-        + IndexOps<T, i64>
-{
-}
+pub trait ElementSuite<T: Element>: CopyOps<T> + WhereOps<T> + IndexOps<T> {}
+impl<T: Element, B> ElementSuite<T> for B where B: CopyOps<T> + WhereOps<T> + IndexOps<T> {}
 
-/// [`ElementSuite`] and casts to every type.
-pub trait ScalarSuite<T: Scalar>:
-    ElementSuite<T>
-    + CastOps<T, u8>
-    + CastOps<T, i8>
-    + CastOps<T, i16>
-    + CastOps<T, i32>
-    + CastOps<T, i64>
-    + CastOps<T, u32>
-    + CastOps<T, f16>
-    + CastOps<T, bf16>
-    + CastOps<T, f32>
-    + CastOps<T, f64>
-    + CastOps<T, F8E4M3>
-{
-}
-impl<T: Scalar, B> ScalarSuite<T> for B where
-    B: ElementSuite<T>
-        + CastOps<T, u8>
-        + CastOps<T, i8>
-        + CastOps<T, i16>
-        + CastOps<T, i32>
-        + CastOps<T, i64>
-        + CastOps<T, u32>
-        + CastOps<T, f16>
-        + CastOps<T, bf16>
-        + CastOps<T, f32>
-        + CastOps<T, f64>
-        + CastOps<T, F8E4M3>
-{
-}
+/// [`ElementSuite`] and casts.
+pub trait ScalarSuite<T: Scalar>: ElementSuite<T> + CastOps<T> {}
+impl<T: Scalar, B> ScalarSuite<T> for B where B: ElementSuite<T> + CastOps<T> {}
 
-/// The ops on floats, with weights and tables of every float type.
+/// The ops on floats.
 pub trait FloatSuite<T: Float>:
-    WeightSuite<T, f16>
-    + WeightSuite<T, bf16>
-    + WeightSuite<T, f32>
-    + WeightSuite<T, f64>
+    NormOps<T>
+    + RopeOps<T>
+    + LinearOps<T>
     + MatMulOps<T>
     + SoftmaxOps<T>
     + ActivationOps<T>
     + ElementwiseOps<T>
-    + MaskedAttentionOps<T, T>
-    + MaskedAttentionOps<T, u8>
+    + AttentionOps<T>
     + BlockSuite<T, BlockQ4_0>
     + BlockSuite<T, BlockQ8_0>
 {
 }
 impl<T: Float, B> FloatSuite<T> for B where
-    B: WeightSuite<T, f16>
-        + WeightSuite<T, bf16>
-        + WeightSuite<T, f32>
-        + WeightSuite<T, f64>
+    B: NormOps<T>
+        + RopeOps<T>
+        + LinearOps<T>
         + MatMulOps<T>
         + SoftmaxOps<T>
         + ActivationOps<T>
         + ElementwiseOps<T>
-        + MaskedAttentionOps<T, T>
-        + MaskedAttentionOps<T, u8>
+        + AttentionOps<T>
         + BlockSuite<T, BlockQ4_0>
         + BlockSuite<T, BlockQ8_0>
 {
 }
-
-/// The ops that take a weight or a table of another float type.
-pub trait WeightSuite<T: Float, W: Float>: NormOps<T, W> + RopeOps<T, W> + LinearOps<T, W> {}
-impl<T: Float, W: Float, B: NormOps<T, W> + RopeOps<T, W> + LinearOps<T, W>> WeightSuite<T, W> for B {}
 
 /// The ops on blocks, with every type of index.
 pub trait BlockSuite<T: Float, Q: Block>:

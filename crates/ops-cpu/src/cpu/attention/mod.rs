@@ -11,7 +11,7 @@ use crate::host::raw::{Raw, RawMut};
 use crate::{Host, Kernel};
 use bytemuck::cast_slice_mut;
 use ops_core::ops::Attention;
-use ops_core::{Call, DType, Float, Mask, Result};
+use ops_core::{Call, DType, Float, Result};
 use ops_simd::rows::Running;
 use ops_simd::{Isa, Store};
 use tile::{KEYS, Problem, Tile};
@@ -115,8 +115,8 @@ impl Output<'_> {
     }
 }
 
-impl<T: Float, M: Mask> Kernel<Attention<T, M>> for Cpu {
-    fn compute(&self, call: Call<'_, '_, Attention<T, M>, Host>) -> Result<()> {
+impl<T: Float> Kernel<Attention<T>> for Cpu {
+    fn compute(&self, call: Call<'_, '_, Attention<T>, Host>) -> Result<()> {
         if T::DTYPE == DType::F64 {
             return Reference::new().compute(call);
         }
@@ -141,8 +141,8 @@ impl<T: Float, M: Mask> Kernel<Attention<T, M>> for Cpu {
             q,
             k,
             v,
-            mask: Raw::optional(&a.mask),
-            alibi: Raw::optional(&a.alibi),
+            mask: Raw::any_if(&a.mask),
+            alibi: Raw::any_if(&a.alibi),
             scale: op.scale_for(d) as f32,
             softcap: op.softcap.map(|c| c as f32),
             visible: &|i| op.visible(i, t, s),

@@ -1,6 +1,6 @@
 //! `x · mul + add`.
 use super::bind::Bound;
-use super::{Problem, Slots, read, reason, slots, unsupported, write};
+use super::{Problem, reason, unsupported};
 use crate::choice::{Provider, ProviderId, Target};
 use crate::hip::{DeviceMemory, Purpose};
 use crate::{HipSpace, Result, Rocm};
@@ -22,7 +22,7 @@ impl<T: Num> Provider<Affine<T>> for HipAffine {
     fn launch(&self, rocm: &Rocm, call: Call<'_, '_, Affine<T>, HipSpace>) -> Result<()> {
         let (op, args) = call.into_parts();
         let args = &*args;
-        launch(rocm, op, (op.mul, op.add), args, slots([read(&args.x), write(&args.y)]), 1)
+        launch(rocm, op, (op.mul, op.add), args, 1)
     }
 }
 
@@ -36,7 +36,7 @@ impl<T: Num> Provider<AffineInplace<T>> for HipAffine {
     fn launch(&self, rocm: &Rocm, call: Call<'_, '_, AffineInplace<T>, HipSpace>) -> Result<()> {
         let (op, args) = call.into_parts();
         let args = &*args;
-        launch(rocm, op, (op.mul, op.add), args, slots([write(&args.x)]), 0)
+        launch(rocm, op, (op.mul, op.add), args, 0)
     }
 }
 
@@ -60,11 +60,10 @@ fn launch<O: Op>(
     rocm: &Rocm,
     op: &O,
     factors: (f64, f64),
-    on: &dyn Operands,
-    slots: Slots<'_>,
+    on: &O::Args<'_, HipSpace>,
     y: usize,
 ) -> Result<()> {
-    let (p, _lent) = Problem::bind(on, &slots, rocm)?;
+    let (p, _lent) = Problem::bind::<O>(on, rocm)?;
     let (x, y) = (p.at(0), p.at(y));
     let refuse = |refused| unsupported(op, refused, on);
     if is_float(x.dtype) {

@@ -1,7 +1,7 @@
 //! Operands as the kernels' crate sees them: addresses, strides and types.
 use crate::hip::{Access, DeviceMemory, IndexCheck, Purpose};
 use crate::{HipSpace, Result, Rocm};
-use ops_core::{DType, Element, Layout, MAX_RANK, Operands, Reason, TensorMut, TensorRef, quant};
+use ops_core::{DType, Layout, MAX_RANK, Op, Operands, Reason, Role, quant};
 use ops_kernels::index::Report;
 use ops_kernels::{Dtype, View};
 
@@ -10,37 +10,10 @@ pub(super) const MOST: usize = 6;
 
 /// The memory of an operand, and what for.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Slot<'s> {
+struct Slot<'s> {
     memory: &'s DeviceMemory,
     offset: usize,
     purpose: Purpose,
-}
-
-/// The memory of every operand in order of declaration, `None` where one was not given.
-pub(crate) type Slots<'s> = [Option<Slot<'s>>; MOST];
-
-/// The slots of an op with fewer operands than the most.
-pub(crate) fn slots<'s, const N: usize>(given: [Option<Slot<'s>>; N]) -> Slots<'s> {
-    let mut slots = [None; MOST];
-    slots[..N].copy_from_slice(&given);
-    slots
-}
-
-/// An operand that is read.
-pub(crate) fn read<'s, T: Element>(x: &'s TensorRef<'_, HipSpace, T>) -> Option<Slot<'s>> {
-    let run = x.data();
-    Some(Slot { memory: run.memory(), offset: run.offset(), purpose: Purpose::Read })
-}
-
-/// An operand that is read if it was given.
-pub(crate) fn read_if<'s, T: Element>(x: &'s Option<TensorRef<'_, HipSpace, T>>) -> Option<Slot<'s>> {
-    x.as_ref().and_then(read)
-}
-
-/// An operand that is written, or read and written.
-pub(crate) fn write<'s, T: Element>(x: &'s TensorMut<'_, HipSpace, T>) -> Option<Slot<'s>> {
-    let run = x.as_ref().data();
-    Some(Slot { memory: run.memory(), offset: run.offset(), purpose: Purpose::Write })
 }
 
 /// An operand: where its first element lies, and how to walk from there.
@@ -100,13 +73,17 @@ impl Problem {
     }
 
     /// For a launch: the memory is lent to the stream as long as the second value lives.
-    pub(crate) fn bind<'s>(
-        on: &dyn Operands,
-        slots: &Slots<'s>,
+    pub(crate) fn bind<'s, O: Op>(
+        args: &'s O::Args<'_, HipSpace>,
         rocm: &Rocm,
     ) -> Result<(Self, [Option<Access<'s>>; MOST])> {
-        let mut lent = [const { None }; MOST];
-        for (place, slot) in lent.iter_mut().zip(slots) {
+        let (mut slots, mut lent) = ([None; MOST], [const { None }; MOST]);
+        O::views(args, &mut |place, role, view| {
+            let run = view.bytes();
+            let purpose = if role == Role::In { Purpose::Read } else { Purpose::Write };
+            slots[place] = Some(Slot { memory: run.memory(), offset: run.offset(), purpose });
+        });
+        for (place, slot) in lent.iter_mut().zip(&slots) {
             if let Some(slot) = slot {
                 *place = Some(slot.memory.access(rocm.stream(), slot.purpose)?);
             }
@@ -117,7 +94,7 @@ impl Problem {
             }
             _ => 0,
         };
-        let problem = Self::with(on, rocm.target().kernels(), address)
+        let problem = Self::with(args, rocm.target().kernels(), address)
             .map_err(|why| crate::error::failed("launching a kernel", why))?;
         Ok((problem, lent))
     }

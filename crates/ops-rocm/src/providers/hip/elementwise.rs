@@ -1,16 +1,12 @@
 //! Ops that look at one element of each operand.
-use super::{HipOp, Problem, Slots, read, slots, write};
-use crate::HipSpace;
-use ops_core::ops::{Binary, BinaryArgs, Glu, GluArgs, Unary, UnaryArgs};
+use super::{HipOp, Problem};
+use ops_core::ops::{Binary, Glu, Unary};
 use ops_core::{Float, Num, Op};
 use ops_kernels::{Launch, Refused, binary, unary};
 
 impl<T: Num> HipOp for Unary<T> {
     type Kernel = unary::UnaryArgs;
 
-    fn slots<'s>(a: &'s UnaryArgs<'_, HipSpace, T>) -> Slots<'s> {
-        slots([read(&a.x), write(&a.y)])
-    }
     fn plan(&self, p: &Problem) -> Result<(Launch, Self::Kernel), Refused> {
         let (x, y) = (p.at(0), p.at(1));
         unary::prepare(self.name(), x.dims(), x.view(), y.view(), p.device())
@@ -20,9 +16,6 @@ impl<T: Num> HipOp for Unary<T> {
 impl<T: Num> HipOp for Binary<T> {
     type Kernel = binary::BinaryArgs;
 
-    fn slots<'s>(args: &'s BinaryArgs<'_, HipSpace, T>) -> Slots<'s> {
-        slots([read(&args.a), read(&args.b), write(&args.y)])
-    }
     fn plan(&self, p: &Problem) -> Result<(Launch, Self::Kernel), Refused> {
         plan_binary(self.name(), p)
     }
@@ -31,9 +24,6 @@ impl<T: Num> HipOp for Binary<T> {
 impl<T: Float> HipOp for Glu<T> {
     type Kernel = binary::BinaryArgs;
 
-    fn slots<'s>(a: &'s GluArgs<'_, HipSpace, T>) -> Slots<'s> {
-        slots([read(&a.gate), read(&a.up), write(&a.y)])
-    }
     fn plan(&self, p: &Problem) -> Result<(Launch, Self::Kernel), Refused> {
         plan_binary(self.name(), p)
     }

@@ -1,18 +1,14 @@
 //! Products of matrices.
 use super::bind::Bound;
-use super::{HipOp, Problem, Slots, read, read_if, slots, write};
-use crate::HipSpace;
+use super::{HipOp, Problem};
 use ops_core::Float;
-use ops_core::ops::{Linear, LinearArgs, MatMul, MatMulArgs};
+use ops_core::ops::{Linear, MatMul};
 use ops_kernels::matmul::{self, Matmul, MatmulArgs};
 use ops_kernels::{Dtype, Launch, Refused, View};
 
 impl<T: Float> HipOp for MatMul<T> {
     type Kernel = MatmulArgs;
 
-    fn slots<'s>(args: &'s MatMulArgs<'_, HipSpace, T>) -> Slots<'s> {
-        slots([read(&args.a), read(&args.b), write(&args.c)])
-    }
     fn plan(&self, p: &Problem) -> Result<(Launch, MatmulArgs), Refused> {
         let (a, b, c) = (p.at(0), p.at(1), p.at(2));
         let &[ref batch @ .., m, k] = a.dims() else { return Err(Refused::Rank(a.layout.rank())) };
@@ -22,12 +18,9 @@ impl<T: Float> HipOp for MatMul<T> {
     }
 }
 
-impl<T: Float, W: Float, A: Float> HipOp for Linear<T, W, A> {
+impl<T: Float> HipOp for Linear<T> {
     type Kernel = MatmulArgs;
 
-    fn slots<'s>(a: &'s LinearArgs<'_, HipSpace, T, W, A>) -> Slots<'s> {
-        slots([read(&a.x), read(&a.weight), read_if(&a.bias), write(&a.y)])
-    }
     fn plan(&self, p: &Problem) -> Result<(Launch, MatmulArgs), Refused> {
         let (x, weight, y) = (p.at(0), p.at(1), p.at(3));
         let bias = p.get(2).map(Bound::view);

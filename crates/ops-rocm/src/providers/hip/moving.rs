@@ -1,43 +1,34 @@
 //! Ops that move elements: copy, fill, where, cast, index_select.
-use super::{Bound, HipOp, Problem, Slots, read, reason, slots, unsupported, write};
+use super::{Bound, HipOp, Problem, reason, unsupported};
 use crate::choice::{Provider, ProviderId, Target};
 use crate::hip::{DeviceMemory, Purpose};
 use crate::{HipSpace, Result, Rocm};
-use ops_core::ops::{Cast, CastArgs, Copy, CopyArgs, Fill, IndexSelect, IndexSelectArgs, Where, WhereArgs};
-use ops_core::{Call, Element, Index, Layout, Operands, Reason, Scalar, Shape};
+use ops_core::ops::{Cast, Copy, Fill, IndexSelect, Where};
+use ops_core::{Call, Element, Layout, Operands, Reason, Scalar, Shape};
 use ops_kernels::{Dtype, Launch, Refused, View, cast, copy, index};
 
 impl<T: Element> HipOp for Copy<T> {
     type Kernel = copy::CopyArgs;
 
-    fn slots<'s>(a: &'s CopyArgs<'_, HipSpace, T>) -> Slots<'s> {
-        slots([read(&a.x), write(&a.y)])
-    }
     fn plan(&self, p: &Problem) -> Result<(Launch, Self::Kernel), Refused> {
         let (x, y) = (p.at(0), p.at(1));
         copy::copy(x.dims(), x.view(), y.view(), p.device())
     }
 }
 
-impl<A: Scalar, B: Scalar> HipOp for Cast<A, B> {
+impl<T: Scalar> HipOp for Cast<T> {
     type Kernel = cast::CastArgs;
 
-    fn slots<'s>(a: &'s CastArgs<'_, HipSpace, A, B>) -> Slots<'s> {
-        slots([read(&a.x), write(&a.y)])
-    }
     fn plan(&self, p: &Problem) -> Result<(Launch, Self::Kernel), Refused> {
         let (x, y) = (p.at(0), p.at(1));
         cast::prepare(x.dims(), x.view(), y.view(), p.device())
     }
 }
 
-impl<T: Element, I: Index> HipOp for IndexSelect<T, I> {
+impl<T: Element> HipOp for IndexSelect<T> {
     type Kernel = index::IndexSelectArgs;
     const INDICES: Option<&'static str> = Some("ids");
 
-    fn slots<'s>(a: &'s IndexSelectArgs<'_, HipSpace, T, I>) -> Slots<'s> {
-        slots([read(&a.x), read(&a.ids), write(&a.y)])
-    }
     fn plan(&self, p: &Problem) -> Result<(Launch, Self::Kernel), Refused> {
         let (x, ids, y) = (p.at(0), p.at(1), p.at(2));
         let rank = x.layout.rank();
@@ -47,12 +38,9 @@ impl<T: Element, I: Index> HipOp for IndexSelect<T, I> {
     }
 }
 
-impl<T: Element, I: Index> HipOp for Where<T, I> {
+impl<T: Element> HipOp for Where<T> {
     type Kernel = copy::WhereArgs;
 
-    fn slots<'s>(a: &'s WhereArgs<'_, HipSpace, T, I>) -> Slots<'s> {
-        slots([read(&a.cond), read(&a.on_true), read(&a.on_false), write(&a.y)])
-    }
     fn plan(&self, p: &Problem) -> Result<(Launch, Self::Kernel), Refused> {
         let (cond, moved) = (p.at(0), [p.at(1), p.at(2), p.at(3)]);
         if p.at(3).dtype.bits().is_some() {
@@ -102,7 +90,7 @@ impl<T: Element> Provider<Fill<T>> for HipFill {
     fn launch(&self, rocm: &Rocm, call: Call<'_, '_, Fill<T>, HipSpace>) -> Result<()> {
         let (op, args) = call.into_parts();
         let args = &*args;
-        let (problem, _lent) = Problem::bind(args, &slots([write(&args.y)]), rocm)?;
+        let (problem, _lent) = Problem::bind::<Fill<T>>(args, rocm)?;
         let y = problem.at(0);
         let refuse = |refused| unsupported(op, refused, args);
         let value = bytemuck::bytes_of(&op.value);

@@ -1,10 +1,8 @@
 //! Norms over rows, and over groups of channels, with memory for parts of the groups where those are few.
-use super::{Bound, HipOp, Problem, Slots, launch_both, read, read_if, reason, slots, unsupported, write};
+use super::{Bound, HipOp, Problem, launch_both, reason, unsupported};
 use crate::choice::{Provider, ProviderId, Target};
 use crate::{HipSpace, Result, Rocm};
-use ops_core::ops::{
-    AddRmsNorm, AddRmsNormArgs, GroupNorm, GroupNormArgs, LayerNorm, LayerNormArgs, RmsNorm, RmsNormArgs,
-};
+use ops_core::ops::{AddRmsNorm, GroupNorm, LayerNorm, RmsNorm};
 use ops_core::{Call, Float, Op, Operands, Reason};
 use ops_kernels::norm::{self, GroupPlan};
 use ops_kernels::{Launch, Refused};
@@ -32,36 +30,27 @@ fn operands<'p>(p: &'p Problem, at: &Places, eps: f64) -> norm::Norm<'p> {
     }
 }
 
-impl<T: Float, W: Float> HipOp for RmsNorm<T, W> {
+impl<T: Float> HipOp for RmsNorm<T> {
     type Kernel = norm::NormArgs;
 
-    fn slots<'s>(a: &'s RmsNormArgs<'_, HipSpace, T, W>) -> Slots<'s> {
-        slots([read(&a.x), read(&a.weight), write(&a.y)])
-    }
     fn plan(&self, p: &Problem) -> Result<(Launch, Self::Kernel), Refused> {
         let places = Places { weight: 1, bias: NONE, residual: NONE, y: 2, sum: NONE };
         norm::prepare(self.name(), p.at(0).dims(), &operands(p, &places, self.eps), p.device())
     }
 }
 
-impl<T: Float, W: Float> HipOp for LayerNorm<T, W> {
+impl<T: Float> HipOp for LayerNorm<T> {
     type Kernel = norm::NormArgs;
 
-    fn slots<'s>(a: &'s LayerNormArgs<'_, HipSpace, T, W>) -> Slots<'s> {
-        slots([read(&a.x), read_if(&a.weight), read_if(&a.bias), write(&a.y)])
-    }
     fn plan(&self, p: &Problem) -> Result<(Launch, Self::Kernel), Refused> {
         let places = Places { weight: 1, bias: 2, residual: NONE, y: 3, sum: NONE };
         norm::prepare(self.name(), p.at(0).dims(), &operands(p, &places, self.eps), p.device())
     }
 }
 
-impl<T: Float, W: Float> HipOp for AddRmsNorm<T, W> {
+impl<T: Float> HipOp for AddRmsNorm<T> {
     type Kernel = norm::NormArgs;
 
-    fn slots<'s>(a: &'s AddRmsNormArgs<'_, HipSpace, T, W>) -> Slots<'s> {
-        slots([read(&a.x), read(&a.residual), read(&a.weight), write(&a.y), write(&a.sum)])
-    }
     fn plan(&self, p: &Problem) -> Result<(Launch, Self::Kernel), Refused> {
         let places = Places { weight: 2, bias: NONE, residual: 1, y: 3, sum: 4 };
         norm::prepare(self.name(), p.at(0).dims(), &operands(p, &places, self.eps), p.device())
@@ -72,29 +61,25 @@ impl<T: Float, W: Float> HipOp for AddRmsNorm<T, W> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HipGroupNorm;
 
-fn group_slots<'s, T: Float, W: Float>(a: &'s GroupNormArgs<'_, HipSpace, T, W>) -> Slots<'s> {
-    slots([read(&a.x), read_if(&a.weight), read_if(&a.bias), write(&a.y)])
-}
-
-fn group_plan<T: Float, W: Float>(op: &GroupNorm<T, W>, p: &Problem) -> Result<GroupPlan, Refused> {
+fn group_plan<T: Float>(op: &GroupNorm<T>, p: &Problem) -> Result<GroupPlan, Refused> {
     let places = Places { weight: 1, bias: 2, residual: NONE, y: 3, sum: NONE };
     norm::group(p.at(0).dims(), op.num_groups as u64, &operands(p, &places, op.eps), p.device())
 }
 
-impl<T: Float, W: Float> Provider<GroupNorm<T, W>> for HipGroupNorm {
+impl<T: Float> Provider<GroupNorm<T>> for HipGroupNorm {
     fn id(&self) -> ProviderId {
         ProviderId::HIP
     }
 
-    fn applicable(&self, target: &Target, op: &GroupNorm<T, W>, on: &dyn Operands) -> Result<(), Reason> {
+    fn applicable(&self, target: &Target, op: &GroupNorm<T>, on: &dyn Operands) -> Result<(), Reason> {
         let problem = Problem::assumed(on, target.kernels())?;
         group_plan(op, &problem).map(drop).map_err(|refused| reason(refused, on))
     }
 
-    fn launch(&self, rocm: &Rocm, call: Call<'_, '_, GroupNorm<T, W>, HipSpace>) -> Result<()> {
+    fn launch(&self, rocm: &Rocm, call: Call<'_, '_, GroupNorm<T>, HipSpace>) -> Result<()> {
         let (op, args) = call.into_parts();
         let args = &*args;
-        let (problem, _lent) = Problem::bind(args, &group_slots(args), rocm)?;
+        let (problem, _lent) = Problem::bind::<GroupNorm<T>>(args, rocm)?;
         let GroupPlan { main, apply, workspace, args: kernel_args } =
             group_plan(op, &problem).map_err(|refused| unsupported(op, refused, args))?;
         // SAFETY: a call's views lie in their memory; the plan and its workspace are made for them, and they are lent to

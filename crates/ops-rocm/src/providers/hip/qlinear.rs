@@ -1,9 +1,9 @@
 //! Products with a quantized weight, with memory for the activations in digits where products are of bytes.
-use super::{Problem, Slots, read, reason, slots, units, unsupported, write};
+use super::{Problem, reason, units, unsupported};
 use crate::choice::{Provider, ProviderId, Target};
 use crate::hip::{DeviceMemory, Purpose};
 use crate::{HipSpace, Result, Rocm};
-use ops_core::ops::{QLinear, QLinearArgs};
+use ops_core::ops::QLinear;
 use ops_core::quant::Block;
 use ops_core::{Call, Float, Operands, Reason};
 use ops_kernels::Refused;
@@ -12,10 +12,6 @@ use ops_kernels::qlinear::{self, Plan};
 /// [`QLinear`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HipQLinear;
-
-fn slots_of<'s, T: Float, Q: Block>(a: &'s QLinearArgs<'_, HipSpace, T, Q>) -> Slots<'s> {
-    slots([read(&a.x), read(&a.weight), write(&a.y)])
-}
 
 fn plan(p: &Problem) -> Result<Plan, Refused> {
     let (x, weight, y) = (p.at(0), p.at(1), p.at(2));
@@ -41,7 +37,7 @@ impl<T: Float, Q: Block> Provider<QLinear<T, Q>> for HipQLinear {
     fn launch(&self, rocm: &Rocm, call: Call<'_, '_, QLinear<T, Q>, HipSpace>) -> Result<()> {
         let (op, args) = call.into_parts();
         let args = &*args;
-        let (problem, _lent) = Problem::bind(args, &slots_of(args), rocm)?;
+        let (problem, _lent) = Problem::bind::<QLinear<T, Q>>(args, rocm)?;
         let Plan { split, main, workspace, args: mut kernel_args } =
             plan(&problem).map_err(|refused| unsupported(op, refused, args))?;
         let Some(split) = split else {

@@ -1,7 +1,6 @@
 //! Ops on blocks.
-use super::{HipOp, Problem, Slots, read, slots, write};
-use crate::HipSpace;
-use ops_core::ops::{Dequantize, DequantizeArgs, QEmbedding, QEmbeddingArgs, Quantize, QuantizeArgs};
+use super::{HipOp, Problem};
+use ops_core::ops::{Dequantize, QEmbedding, Quantize};
 use ops_core::quant::Block;
 use ops_core::{Float, Index};
 use ops_kernels::{Launch, Refused, quant};
@@ -9,9 +8,6 @@ use ops_kernels::{Launch, Refused, quant};
 impl<Q: Block> HipOp for Quantize<Q> {
     type Kernel = quant::QuantizeArgs;
 
-    fn slots<'s>(a: &'s QuantizeArgs<'_, HipSpace, Q>) -> Slots<'s> {
-        slots([read(&a.x), write(&a.y)])
-    }
     fn plan(&self, p: &Problem) -> Result<(Launch, Self::Kernel), Refused> {
         let (x, y) = (p.at(0), p.at(1));
         quant::quantize(y.dims(), x.view(), y.view(), p.device())
@@ -21,9 +17,6 @@ impl<Q: Block> HipOp for Quantize<Q> {
 impl<Q: Block> HipOp for Dequantize<Q> {
     type Kernel = quant::DequantizeArgs;
 
-    fn slots<'s>(a: &'s DequantizeArgs<'_, HipSpace, Q>) -> Slots<'s> {
-        slots([read(&a.x), write(&a.y)])
-    }
     fn plan(&self, p: &Problem) -> Result<(Launch, Self::Kernel), Refused> {
         let (x, y) = (p.at(0), p.at(1));
         quant::dequantize(x.dims(), x.view(), y.view(), p.device())
@@ -34,9 +27,6 @@ impl<T: Float, Q: Block, I: Index> HipOp for QEmbedding<T, Q, I> {
     type Kernel = quant::QEmbeddingArgs;
     const INDICES: Option<&'static str> = Some("ids");
 
-    fn slots<'s>(a: &'s QEmbeddingArgs<'_, HipSpace, T, Q, I>) -> Slots<'s> {
-        slots([read(&a.table), read(&a.ids), write(&a.y)])
-    }
     fn plan(&self, p: &Problem) -> Result<(Launch, Self::Kernel), Refused> {
         let (table, ids, y) = (p.at(0), p.at(1), p.at(2));
         let (&[bound, blocks], &[count]) = (table.dims(), ids.dims()) else {

@@ -1,27 +1,20 @@
 //! Rotary position embedding.
-use super::{Bound, HipOp, Problem, Slots, read, slots, write};
-use crate::HipSpace;
-use ops_core::ops::{Rope, RopeArgs, RopeForm, RopeInplace, RopeInplaceArgs};
+use super::{Bound, HipOp, Problem};
+use ops_core::ops::{Rope, RopeForm, RopeInplace};
 use ops_core::{Float, Layout, Result};
 use ops_kernels::{Launch, Refused, rope};
 
-impl<T: Float, C: Float> HipOp for Rope<T, C> {
+impl<T: Float> HipOp for Rope<T> {
     type Kernel = rope::RopeArgs;
 
-    fn slots<'s>(a: &'s RopeArgs<'_, HipSpace, T, C>) -> Slots<'s> {
-        slots([read(&a.x), read(&a.cos), read(&a.sin), write(&a.y)])
-    }
     fn plan(&self, p: &Problem) -> Result<(Launch, Self::Kernel), Refused> {
         plan((self.form, self.start), p, p.at(3))
     }
 }
 
-impl<T: Float, C: Float> HipOp for RopeInplace<T, C> {
+impl<T: Float> HipOp for RopeInplace<T> {
     type Kernel = rope::RopeArgs;
 
-    fn slots<'s>(a: &'s RopeInplaceArgs<'_, HipSpace, T, C>) -> Slots<'s> {
-        slots([write(&a.x), read(&a.cos), read(&a.sin)])
-    }
     fn plan(&self, p: &Problem) -> Result<(Launch, Self::Kernel), Refused> {
         plan((self.form, self.start), p, p.at(0))
     }

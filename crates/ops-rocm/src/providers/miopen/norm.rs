@@ -3,7 +3,7 @@ use super::descriptor::Tensor;
 use super::{ALL_SINGLE_AND_BELOW, MiOpen, check, datatype, pointer, suits};
 use crate::choice::{Provider, ProviderId, Target};
 use crate::hip::{DeviceMemory, Purpose};
-use crate::providers::hip::bind::{Bound, Problem, read, read_if, slots, write};
+use crate::providers::hip::bind::{Bound, Problem};
 use crate::{HipSpace, Result, Rocm};
 use miopen_sys as sys;
 use ops_core::ops::{GroupNorm, LayerNorm, RmsNorm};
@@ -30,20 +30,19 @@ fn as_rows(x: &Bound) -> [usize; 2] {
     [x.layout.len() / n.max(1), n]
 }
 
-impl<T: Float, W: Float> Provider<RmsNorm<T, W>> for MiOpen {
+impl<T: Float> Provider<RmsNorm<T>> for MiOpen {
     fn id(&self) -> ProviderId {
         ProviderId::MIOPEN
     }
 
-    fn applicable(&self, target: &Target, op: &RmsNorm<T, W>, on: &dyn Operands) -> Result<(), Reason> {
+    fn applicable(&self, target: &Target, op: &RmsNorm<T>, on: &dyn Operands) -> Result<(), Reason> {
         suits(target, op.name(), on, ALL_SINGLE_AND_BELOW)
     }
 
-    fn launch(&self, rocm: &Rocm, call: Call<'_, '_, RmsNorm<T, W>, HipSpace>) -> Result<()> {
+    fn launch(&self, rocm: &Rocm, call: Call<'_, '_, RmsNorm<T>, HipSpace>) -> Result<()> {
         let (op, args) = call.into_parts();
         let args = &*args;
-        let memory = slots([read(&args.x), read(&args.weight), write(&args.y)]);
-        let (problem, _lent) = Problem::bind(args, &memory, rocm)?;
+        let (problem, _lent) = Problem::bind::<RmsNorm<T>>(args, rocm)?;
         let (x, weight, y) = (problem.at(0), problem.at(1), problem.at(2));
         if x.layout.is_empty() {
             return Ok(());
@@ -77,21 +76,20 @@ impl<T: Float, W: Float> Provider<RmsNorm<T, W>> for MiOpen {
     }
 }
 
-impl<T: Float, W: Float> Provider<LayerNorm<T, W>> for MiOpen {
+impl<T: Float> Provider<LayerNorm<T>> for MiOpen {
     fn id(&self) -> ProviderId {
         ProviderId::MIOPEN
     }
 
-    fn applicable(&self, target: &Target, op: &LayerNorm<T, W>, on: &dyn Operands) -> Result<(), Reason> {
+    fn applicable(&self, target: &Target, op: &LayerNorm<T>, on: &dyn Operands) -> Result<(), Reason> {
         both_or_neither(on)?;
         suits(target, op.name(), on, ALL_SINGLE_AND_BELOW)
     }
 
-    fn launch(&self, rocm: &Rocm, call: Call<'_, '_, LayerNorm<T, W>, HipSpace>) -> Result<()> {
+    fn launch(&self, rocm: &Rocm, call: Call<'_, '_, LayerNorm<T>, HipSpace>) -> Result<()> {
         let (op, args) = call.into_parts();
         let args = &*args;
-        let memory = slots([read(&args.x), read_if(&args.weight), read_if(&args.bias), write(&args.y)]);
-        let (problem, _lent) = Problem::bind(args, &memory, rocm)?;
+        let (problem, _lent) = Problem::bind::<LayerNorm<T>>(args, rocm)?;
         let (x, y) = (problem.at(0), problem.at(3));
         if x.layout.is_empty() {
             return Ok(());
@@ -131,21 +129,20 @@ impl<T: Float, W: Float> Provider<LayerNorm<T, W>> for MiOpen {
     }
 }
 
-impl<T: Float, W: Float> Provider<GroupNorm<T, W>> for MiOpen {
+impl<T: Float> Provider<GroupNorm<T>> for MiOpen {
     fn id(&self) -> ProviderId {
         ProviderId::MIOPEN
     }
 
-    fn applicable(&self, target: &Target, op: &GroupNorm<T, W>, on: &dyn Operands) -> Result<(), Reason> {
+    fn applicable(&self, target: &Target, op: &GroupNorm<T>, on: &dyn Operands) -> Result<(), Reason> {
         both_or_neither(on)?;
         suits(target, op.name(), on, ALL_SINGLE_AND_BELOW)
     }
 
-    fn launch(&self, rocm: &Rocm, call: Call<'_, '_, GroupNorm<T, W>, HipSpace>) -> Result<()> {
+    fn launch(&self, rocm: &Rocm, call: Call<'_, '_, GroupNorm<T>, HipSpace>) -> Result<()> {
         let (op, args) = call.into_parts();
         let args = &*args;
-        let memory = slots([read(&args.x), read_if(&args.weight), read_if(&args.bias), write(&args.y)]);
-        let (problem, _lent) = Problem::bind(args, &memory, rocm)?;
+        let (problem, _lent) = Problem::bind::<GroupNorm<T>>(args, rocm)?;
         let (x, y) = (problem.at(0), problem.at(3));
         let [batch, channels, ref image @ ..] = *x.layout.dims() else { return Ok(()) };
         if x.layout.is_empty() {

@@ -7,18 +7,18 @@ use super::{ALL_SINGLE_AND_BELOW, MiOpen, check, datatype, pointer, suits};
 use crate::choice::{Provider, ProviderId, Target};
 use crate::error::failed;
 use crate::hip::{DeviceMemory, Purpose};
-use crate::providers::hip::bind::{Bound, Problem, read, slots, write};
+use crate::providers::hip::bind::{Bound, Problem};
 use crate::{HipSpace, Result, Rocm};
 use ops_core::ops::{Rope, RopeForm};
 use ops_core::{Call, Float, Layout, Op, Operands, Reason};
 use ops_kernels::copy;
 
-impl<T: Float, C: Float> Provider<Rope<T, C>> for MiOpen {
+impl<T: Float> Provider<Rope<T>> for MiOpen {
     fn id(&self) -> ProviderId {
         ProviderId::MIOPEN
     }
 
-    fn applicable(&self, target: &Target, op: &Rope<T, C>, on: &dyn Operands) -> Result<(), Reason> {
+    fn applicable(&self, target: &Target, op: &Rope<T>, on: &dyn Operands) -> Result<(), Reason> {
         if op.form != RopeForm::Interleaved {
             return Err(Reason::Because("MIOpen pairs neighbours only".to_string()));
         }
@@ -29,11 +29,10 @@ impl<T: Float, C: Float> Provider<Rope<T, C>> for MiOpen {
         suits(target, op.name(), on, ALL_SINGLE_AND_BELOW)
     }
 
-    fn launch(&self, rocm: &Rocm, call: Call<'_, '_, Rope<T, C>, HipSpace>) -> Result<()> {
+    fn launch(&self, rocm: &Rocm, call: Call<'_, '_, Rope<T>, HipSpace>) -> Result<()> {
         let (op, args) = call.into_parts();
         let args = &*args;
-        let memory = slots([read(&args.x), read(&args.cos), read(&args.sin), write(&args.y)]);
-        let (problem, _lent) = Problem::bind(args, &memory, rocm)?;
+        let (problem, _lent) = Problem::bind::<Rope<T>>(args, rocm)?;
         let (x, y) = (problem.at(0), problem.at(3));
         let &[batch, heads, t, d] = x.layout.dims() else { return Ok(()) };
         if x.layout.is_empty() {

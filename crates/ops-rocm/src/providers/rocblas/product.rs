@@ -5,9 +5,9 @@ use crate::choice::{Provider, ProviderId, Target, denied};
 use crate::error::{NAME, failed};
 use crate::hip::{DeviceMemory, Purpose};
 use crate::providers::handle::Failure;
-use crate::providers::hip::bind::{Bound, Problem, Slots, read, read_if, slots, write};
+use crate::providers::hip::bind::{Bound, Problem};
 use crate::{Error, HipSpace, Result, Rocm};
-use ops_core::ops::{Linear, LinearArgs, MatMul, MatMulArgs};
+use ops_core::ops::{Linear, MatMul};
 use ops_core::{Call, DType, Float, Layout, Op, Reason};
 use ops_kernels::{Dtype, Refused, cast, copy};
 use rocblas_sys::{self as sys, rocblas_datatype, rocblas_operation};
@@ -47,7 +47,7 @@ impl<T: Float> Provider<MatMul<T>> for RocBlas {
     fn launch(&self, rocm: &Rocm, call: Call<'_, '_, MatMul<T>, HipSpace>) -> Result<()> {
         let (op, args) = call.into_parts();
         let args = &*args;
-        let (problem, _lent) = Problem::bind(args, &matmul_slots(args), rocm)?;
+        let (problem, _lent) = Problem::bind::<MatMul<T>>(args, rocm)?;
         let plan = matmul_plan(&problem).map_err(|reason| unsupported(op.name(), reason))?;
         let bound = [problem.at(0), problem.at(1), problem.at(2)];
         // SAFETY: a call's views lie in their memory, which is lent to the stream; the plan is made for them.
@@ -55,45 +55,34 @@ impl<T: Float> Provider<MatMul<T>> for RocBlas {
     }
 }
 
-fn matmul_slots<'s, T: Float>(args: &'s MatMulArgs<'_, HipSpace, T>) -> Slots<'s> {
-    slots([read(&args.a), read(&args.b), write(&args.c)])
-}
-
 fn matmul_plan(p: &Problem) -> Result<Plan, Reason> {
     let layouts = [&p.at(0).layout, &p.at(1).layout, &p.at(2).layout];
     some_products(Operands { layouts, names: ["a", "b", "c"] }.plan()?)
 }
 
-impl<T: Float, W: Float, A: Float> Provider<Linear<T, W, A>> for RocBlas {
+impl<T: Float> Provider<Linear<T>> for RocBlas {
     fn id(&self) -> ProviderId {
         ProviderId::ROCBLAS
     }
 
-    fn applicable(
-        &self,
-        target: &Target,
-        op: &Linear<T, W, A>,
-        on: &dyn ops_core::Operands,
-    ) -> Result<(), Reason> {
-        if W::DTYPE != T::DTYPE {
-            return Err(Reason::DType { operand: "weight", dtype: W::DTYPE });
+    fn applicable(&self, target: &Target, op: &Linear<T>, on: &dyn ops_core::Operands) -> Result<(), Reason> {
+        if let Some(weight) = on.get("weight").filter(|weight| weight.dtype != T::DTYPE) {
+            return Err(Reason::DType { operand: "weight", dtype: weight.dtype });
+        }
+        let added = |dtype| dtype == T::DTYPE || (dtype == DType::F32 && T::DTYPE != DType::F64);
+        if let Some(bias) = on.get("bias").filter(|bias| !added(bias.dtype)) {
+            return Err(Reason::DType { operand: "bias", dtype: bias.dtype });
         }
         let problem = Problem::assumed(on, target.kernels())?;
-        if problem.get(2).is_some()
-            && A::DTYPE != T::DTYPE
-            && (A::DTYPE != DType::F32 || T::DTYPE == DType::F64)
-        {
-            return Err(Reason::DType { operand: "bias", dtype: A::DTYPE });
-        }
         linear_plan(&problem)?;
         target.require_rocblas()?;
         denied(target, ProviderId::ROCBLAS, op.name(), on)
     }
 
-    fn launch(&self, rocm: &Rocm, call: Call<'_, '_, Linear<T, W, A>, HipSpace>) -> Result<()> {
+    fn launch(&self, rocm: &Rocm, call: Call<'_, '_, Linear<T>, HipSpace>) -> Result<()> {
         let (op, args) = call.into_parts();
         let args = &*args;
-        let (problem, _lent) = Problem::bind(args, &linear_slots(args), rocm)?;
+        let (problem, _lent) = Problem::bind::<Linear<T>>(args, rocm)?;
         let LinearPlan { x, weight, y, plan } =
             linear_plan(&problem).map_err(|reason| unsupported(op.name(), reason))?;
         let Some(bias) = problem.get(2) else {
@@ -124,10 +113,6 @@ impl<T: Float, W: Float, A: Float> Provider<Linear<T, W, A>> for RocBlas {
         // SAFETY: as above.
         unsafe { rocm.kernels().launch(rocm.stream(), &launch, &args) }
     }
-}
-
-fn linear_slots<'s, T: Float, W: Float, A: Float>(args: &'s LinearArgs<'_, HipSpace, T, W, A>) -> Slots<'s> {
-    slots([read(&args.x), read(&args.weight), read_if(&args.bias), write(&args.y)])
 }
 
 /// A linear layer as a product: input and output by rows, the weight transposed and shared by the batch.
