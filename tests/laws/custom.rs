@@ -32,7 +32,7 @@ impl<T: Float, G: Float> Op for Leak<T, G> {
         }
         Ok([Shape::new(&[rows])?])
     }
-    fn tolerance(&self, output: &'static str, dtype: DType) -> Tolerance {
+    fn tolerance(&self, output: &'static str, dtype: DType, _: &dyn Operands) -> Tolerance {
         if output == "peak" { Tolerance::Exact } else { Tolerance::rounded(dtype) }
     }
 }

@@ -177,19 +177,19 @@ where
     Reference: Execute<O>,
 {
     fn support(&self, op: &O, on: &dyn Operands) -> Result<(), Reason> {
-        (self.rule)(op.name(), on).map_or(Ok(()), Err)
+        (self.rule)(op.name_on(on), on).map_or(Ok(()), Err)
     }
 
     fn execute(&self, call: Call<'_, '_, O, DeviceMemory>) -> Result<()> {
         let op = call.op();
         if let Err(reason) = self.support(op, call.operands()) {
-            return Err(Error::Unsupported { op: op.name(), backend: self.name(), reason });
+            return Err(Error::Unsupported { op: call.name(), backend: self.name(), reason });
         }
         // A device's own work is no transfer.
         let quiet = Device { transfers: Arc::default(), ..self.clone() };
         let mut computed = O::mirror(call.args(), &quiet, &Reference::new())?;
         Reference::new().run(op, O::lend(&mut computed))?;
-        let mut store = Store { spoil: self.wrong == Some(op.name()) };
+        let mut store = Store { spoil: self.wrong == Some(call.name()) };
         O::visit_outputs(call.into_parts().1, &computed, &mut store)
     }
 }

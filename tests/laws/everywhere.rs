@@ -5,8 +5,8 @@ use rocm_ops::model::Weight;
 use rocm_ops::ops::*;
 use rocm_ops::quant::{Block, BlockQ4_0, BlockQ8_0};
 use rocm_ops::{
-    Backend, Checked, Cpu, DType, Either, Error, Execute, Fallback, Host, Layout, Op, Operands,
-    Reference, Result, Signature, TensorOf, TensorRef, View, bf16, f16,
+    AnyOf, Backend, Checked, Cpu, DType, Either, Error, Execute, Fallback, Float, Host, Layout, Op, Operands,
+    Reference, Result, Scalar, Signature, TensorOf, TensorRef, View, bf16, f16,
 };
 
 #[test]
@@ -146,7 +146,7 @@ fn keeps_its_word<O: Op, B: Execute<O>>(b: &B, op: &O, mut owned: O::Owned<B::Sp
 
 #[test]
 fn support_is_kept() {
-    fn all<B: AttentionOps<f32> + NormOps<f32> + QuantOps<f32, BlockQ8_0>>(b: &B) {
+    fn all<B: AttentionOps<f32> + NormOps<f32> + LinearOps<f32>>(b: &B) {
         for d in [32, 64, 96] {
             let cached = |seed| tensor(b, &[1, 2, 3, d], seed);
             let o = b.zeros(&[1, 2, 3, d]).unwrap();
@@ -159,7 +159,7 @@ fn support_is_kept() {
             let weight =
                 b.tensor(&[2, d / 32], &vec![BlockQ8_0::quantize(&data(32, 5)); 2 * d / 32]).unwrap();
             let (x, y) = (tensor(b, &[4, d], 1), b.zeros(&[4, 2]).unwrap());
-            keeps_its_word(b, &QLinear::<f32, BlockQ8_0>::OP, QLinearOwned { x, weight, y });
+            keeps_its_word(b, &Linear::<f32>::OP, LinearOwned { x, weight: weight.into(), bias: None, y });
         }
     }
     all(&Cpu::new());
@@ -184,11 +184,11 @@ fn quantized_weights_are_ordinary_tensors() {
     fn blocks<Q: Block>(w: &[f32]) -> Vec<Q> {
         w.chunks(Q::LEN).map(Q::quantize).collect()
     }
-    let q8 = Weight::Q8_0(both.tensor(&[n, k / 32], &blocks::<BlockQ8_0>(&w)).unwrap());
-    let q4 = Weight::Q4_0(both.tensor(&[n, k / 32], &blocks::<BlockQ4_0>(&w)).unwrap());
+    let q8 = Weight::from(both.tensor(&[n, k / 32], &blocks::<BlockQ8_0>(&w)).unwrap());
+    let q4 = Weight::from(both.tensor(&[n, k / 32], &blocks::<BlockQ4_0>(&w)).unwrap());
     for (weight, limit) in [(q8, 1e-3), (q4, 5e-2)] {
-        assert_eq!(weight.dims(), [n, k]);
-        let y = weight.linear(&both, x.as_ref()).unwrap();
+        assert_eq!(weight.value_dims(), [n, k]);
+        let y = both.linear(x.as_ref(), &weight).unwrap();
         let error = nmse(&values(&both, y.as_ref()), &exact);
         assert!(error < limit, "{}: {error:e}", weight.dtype());
     }
@@ -219,4 +219,111 @@ fn a_call_is_the_same_by_method_and_by_arguments() {
     }
     both_ways(&Cpu::new()).unwrap();
     both_ways(&Device::new()).unwrap();
+}
+
+/// A table of four rows of 32 in every type, and the rows that each says it has.
+fn tables<B: Backend>(b: &B) -> Vec<(AnyOf<B>, Vec<f32>)> {
+    fn of<B: Backend, W: Scalar>(b: &B, w: &[f32]) -> (AnyOf<B>, Vec<f32>) {
+        let w: Vec<W> = w.iter().map(|v| W::from_f64((*v).into())).collect();
+        (b.tensor(&[4, 32], &w).unwrap().into(), w.iter().map(|v| v.to_f64() as f32).collect())
+    }
+    fn in_blocks<B: Backend, Q: Block>(b: &B, w: &[f32]) -> (AnyOf<B>, Vec<f32>) {
+        let blocks: Vec<Q> = w.chunks(Q::LEN).map(Q::quantize).collect();
+        let mut values = vec![0.0; w.len()];
+        values.chunks_mut(Q::LEN).zip(&blocks).for_each(|(values, block)| block.dequantize(values));
+        (b.tensor(&[4, 32 / Q::LEN], &blocks).unwrap().into(), values)
+    }
+    let w = data::<f32>(4 * 32, 9);
+    vec![
+        of::<B, f16>(b, &w),
+        of::<B, bf16>(b, &w),
+        of::<B, f32>(b, &w),
+        of::<B, f64>(b, &w),
+        in_blocks::<B, BlockQ8_0>(b, &w),
+        in_blocks::<B, BlockQ4_0>(b, &w),
+    ]
+}
+
+#[test]
+fn tables_of_any_type_are_looked_up_by_any_index() {
+    fn go<T: Float, B: EmbeddingOps<T>>(b: &B) {
+        for (table, rows) in tables(b) {
+            let picked = [2usize, 0, 3, 2];
+            let want: Vec<f64> = picked
+                .iter()
+                .flat_map(|i| &rows[32 * i..][..32])
+                .map(|v| T::from_f64((*v).into()).to_f64())
+                .collect();
+            let ids: [AnyOf<B>; 4] = [
+                b.tensor(&[4], &picked.map(|i| i as u8)).unwrap().into(),
+                b.tensor(&[4], &picked.map(|i| i as u32)).unwrap().into(),
+                b.tensor(&[4], &picked.map(|i| i as i32)).unwrap().into(),
+                b.tensor(&[4], &picked.map(|i| i as i64)).unwrap().into(),
+            ];
+            for ids in ids {
+                let y = b.embedding(&table, &ids).unwrap();
+                let what = format!("{} as {} by {} on {}", table.dtype(), T::DTYPE, ids.dtype(), b.name());
+                assert_eq!((y.dims(), values(b, y.as_ref())), (&[4, 32][..], want.clone()), "{what}");
+            }
+            let none = b.tensor(&[1], &[u32::MAX]).unwrap();
+            assert_eq!(values(b, b.embedding(&table, &none).unwrap().as_ref()), [0.0; 32]);
+            let outside = b.tensor(&[1], &[4u32]).unwrap();
+            let error = b.embedding(&table, &outside).map(drop).and_then(|()| b.synchronize()).unwrap_err();
+            assert!(matches!(error, Error::Index { index: 4, bound: 4, .. }), "{error}");
+        }
+        let (table, _) = tables(b).swap_remove(0);
+        let floats = b.tensor(&[1], &[1.0f32]).unwrap();
+        let error = b.embedding(&table, &floats).unwrap_err();
+        assert_eq!(error.to_string(), "index_select: ids is of f32, expected u8, u32, i32 or i64");
+    }
+    fn all<B: EmbeddingOps<f16> + EmbeddingOps<bf16> + EmbeddingOps<f32> + EmbeddingOps<f64>>(b: &B) {
+        go::<f16, B>(b);
+        go::<bf16, B>(b);
+        go::<f32, B>(b);
+        go::<f64, B>(b);
+    }
+    all(&Reference::new());
+    all(&Cpu::new());
+    all(&Device::new());
+    all(&Fallback::new(Device::declining(|_, _| Some(rocm_ops::Reason::Missing)), Cpu::new()));
+    all(&Checked::new(Cpu::new(), Reference::new()));
+    all(&Either::<Device, Cpu>::Right(Cpu::new()));
+}
+
+#[test]
+fn a_weight_of_a_wrong_type_is_named() {
+    let b = Cpu::new();
+    let x = b.tensor(&[1, 32], &[1.0f32; 32]).unwrap();
+    let integers = b.tensor(&[4, 32], &[1i32; 128]).unwrap();
+    let error = b.linear(x.as_ref(), &integers).unwrap_err();
+    assert_eq!(error.to_string(), "linear: weight is of i32, expected f16, bf16, f32, f64 or a block format");
+    let blocks = b.zeros::<BlockQ8_0>(&[4]).unwrap();
+    let error = b.linear(x.as_ref(), &blocks).unwrap_err();
+    assert_eq!(error.to_string(), "qlinear: weight has shape [4], expected [n, k / 32]");
+    let error = b.rms_norm(x.as_ref(), &b.zeros::<u8>(&[32]).unwrap(), RmsNorm::eps(0.0)).unwrap_err();
+    assert_eq!(error.to_string(), "rms_norm: weight is of u8, expected f16, bf16, f32 or f64");
+}
+
+#[test]
+fn a_bias_is_added_beside_any_weight() {
+    fn go<T: Float>() {
+        let (cpu, reference) = (Cpu::new(), Reference::new());
+        let x: TensorOf<Cpu, T> = tensor(&cpu, &[3, 64], 1);
+        let bias = cpu.tensor(&[20], &data::<f32>(20, 4)).unwrap();
+        let w = data::<f32>(20 * 64, 5);
+        let blocks: Vec<BlockQ8_0> = w.chunks(32).map(Block::quantize).collect();
+        let weights: [AnyOf<Cpu>; 2] =
+            [cpu.tensor(&[20, 64], &w).unwrap().into(), cpu.tensor(&[20, 2], &blocks).unwrap().into()];
+        for weight in weights {
+            let got = values(&cpu, cpu.linear_bias(x.as_ref(), &weight, &bias).unwrap().as_ref());
+            let want =
+                values(&reference, reference.linear_bias(x.as_ref(), &weight, &bias).unwrap().as_ref());
+            assert!(nmse(&got, &want) < 1e-4, "{} beside {}", T::DTYPE, weight.dtype());
+            let plain = values(&reference, reference.linear(x.as_ref(), &weight).unwrap().as_ref());
+            assert!(nmse(&plain, &want) > 1e-2, "the bias counts");
+        }
+    }
+    go::<f16>();
+    go::<f32>();
+    go::<f64>();
 }

@@ -2,6 +2,7 @@
 use crate::device::Device;
 use crate::model::{data, nmse, values};
 use rocm_ops::model::{KeepsWeights, PackWeights, Weight};
+use rocm_ops::ops::LinearOps;
 use rocm_ops::quant::{Block, BlockQ4_0, BlockQ8_0};
 use rocm_ops::{
     Backend, Checked, Cpu, DType, Either, Error, Fallback, Float, Host, Reference, View, bf16, f16,
@@ -18,11 +19,11 @@ fn weights<B: Backend>(b: &B, n: usize, k: usize) -> Vec<Weight<B::Space>> {
         w.chunks(Q::LEN).map(Q::quantize).collect()
     }
     vec![
-        Weight::F32(b.tensor(&[n, k], &w).unwrap()),
-        Weight::F16(b.tensor(&[n, k], &w16).unwrap()),
-        Weight::BF16(b.tensor(&[n, k], &wb).unwrap()),
-        Weight::Q8_0(b.tensor(&[n, k / 32], &blocks::<BlockQ8_0>(&w)).unwrap()),
-        Weight::Q4_0(b.tensor(&[n, k / 32], &blocks::<BlockQ4_0>(&w)).unwrap()),
+        b.tensor(&[n, k], &w).unwrap().into(),
+        b.tensor(&[n, k], &w16).unwrap().into(),
+        b.tensor(&[n, k], &wb).unwrap().into(),
+        b.tensor(&[n, k / 32], &blocks::<BlockQ8_0>(&w)).unwrap().into(),
+        b.tensor(&[n, k / 32], &blocks::<BlockQ4_0>(&w)).unwrap().into(),
     ]
 }
 
@@ -49,7 +50,7 @@ fn agrees<T: Float, B: PackWeights<T>>(b: &B, [m, k, n]: [usize; 3]) {
         let got = b.linear_packed(given.as_ref(), &packed).unwrap();
         assert_eq!(got.dims(), [m, n], "{what}");
         let want: Vec<f64> = {
-            let want = plain.linear(&reference, Host::view(&x, &[m, k]).unwrap()).unwrap();
+            let want = reference.linear(Host::view(&x, &[m, k]).unwrap(), &plain).unwrap();
             values::<_, T>(&reference, want.as_ref())
         };
         if m > 0 {
@@ -88,7 +89,7 @@ fn packed_weights_compute_what_they_did() {
 fn checked_compares_packed_products() {
     let wrong = || Checked::new(Device::new().wrong("linear"), Reference::new());
     let go = |b: &Checked<Device, Reference>| {
-        let weight = Weight::F32(b.tensor(&[64, 64], &data::<f32>(4096, 1)).unwrap());
+        let weight: Weight<_> = b.tensor(&[64, 64], &data::<f32>(4096, 1)).unwrap().into();
         let packed = PackWeights::<f32>::pack(b, weight).unwrap();
         let x = b.tensor(&[1, 64], &data::<f32>(64, 2)).unwrap();
         b.linear_packed(x.as_ref(), &packed).map(drop)
@@ -104,12 +105,12 @@ fn checked_compares_packed_products() {
 fn only_matrices_are_packed() {
     let b = Cpu::new();
     for dims in [&[4096usize][..], &[2, 64, 64], &[]] {
-        let weight = Weight::F32(b.zeros::<f32>(dims).unwrap());
+        let weight: Weight<_> = b.zeros::<f32>(dims).unwrap().into();
         let error = PackWeights::<f32>::pack(&b, weight).unwrap_err();
         assert!(error.to_string().contains("[n, k]"), "{error}");
     }
     for dims in [[0, 64], [64, 0]] {
-        let packed = PackWeights::<f32>::pack(&b, Weight::F32(b.zeros::<f32>(&dims).unwrap())).unwrap();
+        let packed = PackWeights::<f32>::pack(&b, b.zeros::<f32>(&dims).unwrap().into()).unwrap();
         let x = b.zeros::<f32>(&[3, dims[1]]).unwrap();
         assert_eq!(b.linear_packed(x.as_ref(), &packed).unwrap().dims(), [3, dims[0]]);
     }

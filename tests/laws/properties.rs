@@ -273,9 +273,9 @@ proptest! {
     fn quantized_values_are_within_half_a_step(rows in 1usize..4, blocks in 1usize..5, x in numbers(), scale in 0.01f64..100.0) {
         fn go<Q: Block>(rows: usize, blocks: usize, x: &[f64], steps: f64) {
             let (b, x) = (Cpu::new(), fill::<f32>(&[rows, blocks * Q::LEN], x));
-            let stored = QuantOps::<f32, Q>::quantize(&b, x.as_ref()).unwrap();
+            let stored = QuantOps::<Q>::quantize(&b, x.as_ref()).unwrap();
             assert_eq!(stored.dims(), [rows, blocks]);
-            let y = QuantOps::<f32, Q>::dequantize(&b, stored.as_ref()).unwrap();
+            let y = QuantOps::<Q>::dequantize(&b, stored.as_ref()).unwrap();
             let (x, y) = (values(&b, x.as_ref()), values(&b, y.as_ref()));
             for (x, y) in x.chunks(Q::LEN).zip(y.chunks(Q::LEN)) {
                 let largest = x.iter().fold(0.0f64, |m, v| m.max(v.abs()));

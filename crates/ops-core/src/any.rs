@@ -77,6 +77,21 @@ impl<S: Space> AnyTensor<S> {
     pub fn dims(&self) -> &[usize] {
         self.layout.dims()
     }
+    /// The extents counted in values, of which a block has many.
+    pub fn value_dims(&self) -> Vec<usize> {
+        let mut dims = self.dims().to_vec();
+        if let Some(last) = dims.last_mut() {
+            *last = last.saturating_mul(self.dtype.values());
+        }
+        dims
+    }
+    /// A copy in another backend's memory.
+    ///
+    /// # Errors
+    /// A transfer or an allocation fails.
+    pub fn mirror<P: Backend<Space = S>, Q: Backend>(&self, from: &P, to: &Q) -> Result<AnyOf<Q>> {
+        crate::mirror::copy_any(self.as_ref(), from, to)
+    }
     /// Bytes of its elements.
     pub fn bytes(&self) -> usize {
         self.layout.len().saturating_mul(self.dtype.size())

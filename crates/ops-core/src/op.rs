@@ -86,9 +86,15 @@ pub trait Op: Signature + Clone + Debug + Send + Sync + 'static {
     /// # Errors
     /// [`Error::Shape`], [`Error::Param`] and other mistakes of the caller.
     fn infer(&self, on: &Self::Shapes<'_>) -> Result<Self::Outputs>;
-    /// How far a result may lie from the exact one.
-    fn tolerance(&self, output: &'static str, dtype: DType) -> Tolerance {
-        let _ = output;
+    /// The name for a call on these operands: [`name`](Op::name), except where files and policies tell kinds of call of one op
+    /// apart. A product with a weight in blocks is `qlinear` there.
+    fn name_on(&self, on: &dyn Operands) -> &'static str {
+        let _ = on;
+        self.name()
+    }
+    /// How far a result, the `output` of this type, may lie from the exact one, in a call on these operands.
+    fn tolerance(&self, output: &'static str, dtype: DType, on: &dyn Operands) -> Tolerance {
+        let _ = (output, on);
         Tolerance::rounded(dtype)
     }
 }
@@ -121,6 +127,14 @@ impl Operand<'_> {
     /// The extents, counted in elements.
     pub fn dims(&self) -> &[usize] {
         self.layout.dims()
+    }
+    /// The last extent counted in values, of which a block has many.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`].
+    pub fn last_values(&self) -> Result<usize> {
+        let values = self.layout.last().checked_mul(self.dtype.values());
+        values.ok_or_else(|| Error::TooLarge { dims: self.dims().into() })
     }
     /// The rule "an element type that `allowed` allows", which `want` says in words.
     ///
@@ -210,6 +224,11 @@ impl<'c, 'a, O: Op, S: Space> Call<'c, 'a, O, S> {
     pub fn op(&self) -> &'c O {
         self.op
     }
+    /// The op's name for this call.
+    #[inline]
+    pub fn name(&self) -> &'static str {
+        self.op.name_on(self.operands())
+    }
     /// The arguments, to look at.
     #[inline]
     pub fn args(&self) -> &O::Args<'a, S> {
@@ -273,7 +292,7 @@ macro_rules! unsupported {
             }
             fn execute(&self, call: $crate::Call<'_, '_, $op, <Self as $crate::Backend>::Space>) -> $crate::Result<()> {
                 Err($crate::Error::Unsupported {
-                    op: $crate::Op::name(call.op()),
+                    op: call.name(),
                     backend: $crate::Backend::name(self),
                     reason: $crate::Reason::Missing,
                 })

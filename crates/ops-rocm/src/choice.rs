@@ -94,7 +94,7 @@ pub(crate) fn decide<O: Op>(
     on: &dyn Operands,
 ) -> (Option<usize>, Vec<Candidate>) {
     let ids: Vec<ProviderId> = list.iter().map(|provider| provider.id()).collect();
-    let (ranked, forbidden) = policy.rank(op.name(), &ids);
+    let (ranked, forbidden) = policy.rank(op.name_on(on), &ids);
     let mut chosen = None;
     let mut candidates = Vec::with_capacity(list.len());
     for at in ranked {

@@ -181,7 +181,7 @@ impl Rocm {
     }
 
     /// A policy in code or for an op of another crate is checked when the op is first asked for.
-    fn check_policy<O: Op>(&self, op: &O) -> Result<(), String>
+    fn check_policy<O: Op>(&self, op: &O, on: &dyn Operands) -> Result<(), String>
     where
         Rocm: Providers<O>,
     {
@@ -189,7 +189,7 @@ impl Rocm {
             return Ok(());
         }
         let ids: Vec<_> = <Rocm as Providers<O>>::LIST.iter().map(|provider| provider.id()).collect();
-        self.policy().check_names(op.name(), &ids).map_err(|error| error.to_string())
+        self.policy().check_names(op.name_on(on), &ids).map_err(|error| error.to_string())
     }
 }
 
@@ -200,7 +200,7 @@ where
 {
     let (place, candidates) = decide(<Rocm as Providers<O>>::LIST, policy, target, op, on);
     let chosen = place.map(|place| <Rocm as Providers<O>>::LIST[place].id());
-    Decision { op: op.name(), problem: describe(on), chosen, candidates, calls: 0 }
+    Decision { op: op.name_on(on), problem: describe(on), chosen, candidates, calls: 0 }
 }
 
 impl<O: Op> Execute<O> for Rocm
@@ -208,19 +208,19 @@ where
     Rocm: Providers<O>,
 {
     fn support(&self, op: &O, on: &dyn Operands) -> Result<(), Reason> {
-        self.check_policy(op).map_err(Reason::Because)?;
+        self.check_policy(op, on).map_err(Reason::Because)?;
         let made = self.choose(op, on);
         if made.place.is_some() { Ok(()) } else { Err(made.reason()) }
     }
 
     fn execute(&self, call: Call<'_, '_, O, HipSpace>) -> Result<()> {
         let op = call.op();
-        self.check_policy(op).map_err(|why| failed("choosing a provider", why))?;
+        self.check_policy(op, call.operands()).map_err(|why| failed("choosing a provider", why))?;
         let made = self.choose(op, call.operands());
         made.count();
         match made.place {
             Some(place) => <Rocm as Providers<O>>::LIST[place].launch(self, call),
-            None => Err(Error::Unsupported { op: op.name(), backend: NAME, reason: made.reason() }),
+            None => Err(Error::Unsupported { op: call.name(), backend: NAME, reason: made.reason() }),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 mod standin;
 
-use ops_core::ops::{MatMulOps, QuantOps};
+use ops_core::ops::{LinearOps, MatMulOps, QuantOps};
 use ops_core::quant::BlockQ8_0;
 use ops_core::{Backend, DType, f16};
 use ops_rocm::Rocm;
@@ -83,10 +83,10 @@ fn qlinear(bytes: Option<&str>) {
     suite_of(Some("qlinear".to_owned()));
     let rocm = Rocm::new().unwrap();
     let ones = rocm.tensor(&[5, 64], &[1.0f32; 320]).unwrap();
-    let weight = QuantOps::<f16, BlockQ8_0>::quantize(&rocm, ones.as_ref()).unwrap();
+    let weight = QuantOps::<BlockQ8_0>::quantize(&rocm, ones.as_ref()).unwrap();
     for rows in [1, 3] {
         let x = rocm.tensor(&[rows, 64], &vec![f16::ONE; rows * 64]).unwrap();
-        let y = rocm.qlinear(x.as_ref(), weight.as_ref()).unwrap();
+        let y = rocm.linear(x.as_ref(), weight.as_ref()).unwrap();
         assert!(y.as_ref().to_vec(&rocm).unwrap().iter().all(|y| (y.to_f32() - 64.0).abs() < 0.1));
         let decisions = rocm.decisions();
         let last = decisions.last().map(ToString::to_string).unwrap_or_default();

@@ -21,7 +21,7 @@ mod types;
 
 pub use array::Array;
 pub use case::{CallError, Case, Operand, Params, Ran};
-pub use dispatch::{BlockSuite, ElementSuite, FloatSuite, ScalarSuite, SuiteBackend, call, op_names};
+pub use dispatch::{ElementSuite, FloatSuite, ScalarSuite, SuiteBackend, call, op_names};
 
 pub mod golden;
 pub mod suite;

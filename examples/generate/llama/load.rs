@@ -70,11 +70,11 @@ fn product(heads: usize, head_dim: usize) -> Result<usize> {
 fn weight<B: Backend>(b: &B, t: &FileTensor<'_>, dims: [usize; 2]) -> Result<Weight<B::Space>> {
     expect(t, &dims)?;
     Ok(match t.ggml_type() {
-        GgmlType::F32 => Weight::F32(adopt(b, t)?),
-        GgmlType::F16 => Weight::F16(adopt(b, t)?),
-        GgmlType::BF16 => Weight::BF16(adopt(b, t)?),
-        GgmlType::Q8_0 => Weight::Q8_0(adopt::<BlockQ8_0, B>(b, t)?),
-        GgmlType::Q4_0 => Weight::Q4_0(adopt::<BlockQ4_0, B>(b, t)?),
+        GgmlType::F32 => adopt::<f32, B>(b, t)?.into(),
+        GgmlType::F16 => adopt::<f16, B>(b, t)?.into(),
+        GgmlType::BF16 => adopt::<bf16, B>(b, t)?.into(),
+        GgmlType::Q8_0 => adopt::<BlockQ8_0, B>(b, t)?.into(),
+        GgmlType::Q4_0 => adopt::<BlockQ4_0, B>(b, t)?.into(),
         other => {
             let known = "f32, f16, bf16, q8_0 and q4_0";
             return Err(format!("tensor {} is of type {other}; this program reads {known}", t.name()).into());

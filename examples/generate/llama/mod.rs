@@ -72,7 +72,7 @@ impl<T: Float, B: PackWeights<T>> Llama<T, B> {
     /// Reads `tokens` after what `state` holds and answers the logits of the token to come.
     pub(crate) fn forward(&self, b: &B, state: &mut State<B::Space, T>, tokens: &[u32]) -> Result<Vec<f32>> {
         let ids = b.tensor(&[tokens.len()], tokens)?;
-        let mut x: TensorOf<B, T> = self.embedding.rows(b, ids.as_ref())?;
+        let mut x: TensorOf<B, T> = b.embedding(&self.embedding, &ids)?;
         let mut h = match self.layers.first() {
             Some(first) => b.rms_norm(x.as_ref(), first.attn_norm.as_ref(), self.rms_norm())?,
             None => b.contiguous(x.as_ref())?,
@@ -89,7 +89,7 @@ impl<T: Float, B: PackWeights<T>> Llama<T, B> {
         let last = h.as_ref().narrow(0, tokens.len() - 1, 1)?;
         let logits = match &self.output {
             Some(output) => b.linear_packed(last, output)?,
-            None => self.embedding.linear(b, last)?,
+            None => b.linear(last, &self.embedding)?,
         };
         let logits: TensorOf<B, f32> = b.cast(logits.as_ref())?;
         Ok(logits.as_ref().to_vec(b)?)

@@ -120,9 +120,9 @@ impl<O: Op> Execute<O> for Mutated
 where
     Reference: Execute<O>,
 {
-    fn support(&self, op: &O, _: &dyn Operands) -> Result<(), Reason> {
+    fn support(&self, op: &O, on: &dyn Operands) -> Result<(), Reason> {
         match self.0.fault {
-            Fault::DeclinesLate if op.name() == self.0.op => Err(Reason::Missing),
+            Fault::DeclinesLate if op.name_on(on) == self.0.op => Err(Reason::Missing),
             _ => Ok(()),
         }
     }
@@ -130,11 +130,11 @@ where
     fn execute(&self, call: Call<'_, '_, O, Host>) -> Result<()> {
         let b = Reference::new();
         let mut op = call.op().clone();
-        if op.name() != self.0.op {
+        let name = call.name();
+        if name != self.0.op {
             return b.execute(call);
         }
-        let declined =
-            || Error::Unsupported { op: call.op().name(), backend: "mutant", reason: Reason::Missing };
+        let declined = || Error::Unsupported { op: name, backend: "mutant", reason: Reason::Missing };
         // Whole copies, whose types a twist can name; an output's gaps come along.
         let mut operands = O::mirror(call.args(), &b, &b)?;
         let mut overrun = false;

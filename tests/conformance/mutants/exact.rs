@@ -2,7 +2,6 @@
 use super::backend::Mutant;
 use super::tools::*;
 use rocm_ops::ops::*;
-use rocm_ops::quant::BlockQ8_0;
 use rocm_ops::{DType, bf16, f16};
 
 const F32: DType = DType::F32;
@@ -59,7 +58,7 @@ pub(super) fn mutants() -> Vec<Mutant> {
         Mutant::after::<Attention<f32>>("approximate reciprocal of the total", "attention", F32, |_, o| {
             edit(&mut o.o, |_, v| v * (1.0 - 2e-6));
         }),
-        Mutant::after::<QLinear<f32, BlockQ8_0>>("sums rounded to bf16", "qlinear", F32, |_, o| {
+        Mutant::after::<Linear<f32>>("sums rounded to bf16", "qlinear", F32, |_, o| {
             edit(&mut o.y, |_, v| brain(v.into()) as f32);
         }),
     ]

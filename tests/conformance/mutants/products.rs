@@ -114,15 +114,10 @@ fn lookups() -> Vec<Mutant> {
             },
         ),
         Mutant::swallows_errors("index_select", F32),
-        Mutant::before::<QEmbedding<f32, BlockQ8_0, u32>>(
-            "\"no element\" is the last row",
-            "qembedding",
-            F32,
-            |_, o| {
-                let rows = o.table.dims()[0] as u32;
-                edit(&mut o.ids, |_, id| if id == u32::MAX && rows > 0 { rows - 1 } else { id });
-            },
-        ),
+        Mutant::before::<Embedding<f32>>("\"no element\" is the last row", "qembedding", F32, |_, o| {
+            let rows = o.table.dims()[0] as u32;
+            edit_if::<u32>(&mut o.ids, |_, id| if id == u32::MAX && rows > 0 { rows - 1 } else { id });
+        }),
     ]
 }
 
@@ -140,27 +135,27 @@ fn quantized() -> Vec<Mutant> {
                 edit(&mut o.x, |_, b| nibbles_swapped(b));
             },
         ),
-        Mutant::before::<QLinear<f32, BlockQ4_0>>("halves of the bytes exchanged", "qlinear", F32, |_, o| {
-            edit(&mut o.weight, |_, b| nibbles_swapped(b));
+        Mutant::before::<Linear<f32>>("halves of the bytes exchanged", "qlinear", F32, |_, o| {
+            edit_if::<BlockQ4_0>(&mut o.weight, |_, b| nibbles_swapped(b));
         }),
-        Mutant::before::<QLinear<f32, BlockQ4_0>>("codes not centred", "qlinear", F32, |_, o| {
-            edit(&mut o.weight, |_, b| BlockQ4_0 { q: b.q.map(|q| q ^ 0x88), ..b });
+        Mutant::before::<Linear<f32>>("codes not centred", "qlinear", F32, |_, o| {
+            edit_if::<BlockQ4_0>(&mut o.weight, |_, b| BlockQ4_0 { q: b.q.map(|q| q ^ 0x88), ..b });
         }),
-        Mutant::before::<QLinear<f32, BlockQ8_0>>(
-            "one scale for a pair of blocks",
-            "qlinear",
-            F32,
-            |_, o| {
-                let n = last(&o.weight);
-                let scales: Vec<f16> =
-                    o.weight.layout().positions().map(|p| o.weight.buffer()[p].scale).collect();
-                edit(&mut o.weight, |i, b| BlockQ8_0 { scale: scales[i / n * n + i % n / 2 * 2], ..b });
-            },
-        ),
-        Mutant::before::<QLinear<f32, BlockQ8_0>>("last block of odd rows missed", "qlinear", F32, |_, o| {
-            let n = last(&o.weight);
+        Mutant::before::<Linear<f32>>("one scale for a pair of blocks", "qlinear", F32, |_, o| {
+            let n = o.weight.layout().last().max(1);
+            let Some(weight) = o.weight.as_ref().typed::<BlockQ8_0>() else { return };
+            let scales: Vec<f16> = o.weight.layout().positions().map(|p| weight.data()[p].scale).collect();
+            edit_if::<BlockQ8_0>(&mut o.weight, |i, b| BlockQ8_0 {
+                scale: scales[i / n * n + i % n / 2 * 2],
+                ..b
+            });
+        }),
+        Mutant::before::<Linear<f32>>("last block of odd rows missed", "qlinear", F32, |_, o| {
+            let n = o.weight.layout().last().max(1);
             let drop = move |i: usize| n > 1 && n % 2 == 1 && i % n == n - 1;
-            edit(&mut o.weight, |i, b| if drop(i) { BlockQ8_0 { scale: f16::ZERO, ..b } } else { b });
+            edit_if::<BlockQ8_0>(&mut o.weight, |i, b| {
+                if drop(i) { BlockQ8_0 { scale: f16::ZERO, ..b } } else { b }
+            });
         }),
         Mutant::instead::<Quantize<BlockQ8_0>>("codes round half to even", "quantize", F32, |_, o| {
             let x = values(&o.x);

@@ -88,7 +88,9 @@ where
         let reference = host(Choice::Reference);
         let mut want = O::mirror(&O::lend(&mut make(part)?), &Synthetic, &reference)?;
         reference.run(op, O::lend(&mut want))?;
-        let tolerance = &|name, dtype| op.tolerance(name, dtype);
+        let seen = &mut make(part)?;
+        let on = O::lend(seen);
+        let tolerance = &|name, dtype| op.tolerance(name, dtype, &on);
         let mut compare = Compare { backend: *backend, tolerance, narrow, found: Checked::default() };
         O::visit_outputs(&mut O::lend(&mut self.owned), &want, &mut compare)?;
         Ok(compare.found)

@@ -6,7 +6,7 @@ use crate::backend::Observing;
 use crate::exit::Failure;
 use ops_core::ops::*;
 use ops_core::quant::Block;
-use ops_core::{Element, Execute, Float, Index, Num, Op, Scalar};
+use ops_core::{Element, Execute, Float, Num, Op, Scalar};
 use ops_test::SuiteBackend;
 
 type Built<'b> = Result<Box<dyn Call + 'b>, Failure>;
@@ -43,7 +43,7 @@ pub(super) fn typed<'b, B: Observing + SuiteBackend>(b: &'b B, spec: &Spec) -> B
         Kind::Affine => with_type!(numbers dtype, T => affine::<T, B>(b)),
         Kind::AffineInplace => with_type!(numbers dtype, T => affine_inplace::<T, B>(b)),
         Kind::MatMul => with_type!(floats dtype, T => matmul::<T, B>(b)),
-        Kind::Linear => with_type!(floats dtype, T => linear::<T, B>(b)),
+        Kind::Linear | Kind::QLinear => with_type!(floats dtype, T => linear::<T, B>(b)),
         Kind::Attention => with_type!(floats dtype, T => attention::<T, B>(b, spec)),
         Kind::Cast => with_type!(scalars of("y"), T => cast::<T, B>(b)),
         Kind::Copy => with_type!(elements dtype, T => copy::<T, B>(b)),
@@ -52,12 +52,7 @@ pub(super) fn typed<'b, B: Observing + SuiteBackend>(b: &'b B, spec: &Spec) -> B
         Kind::IndexSelect => with_type!(elements dtype, T => select::<T, B>(b)),
         Kind::Quantize => with_type!(blocks of("y"), Q => quantize::<Q, B>(b)),
         Kind::Dequantize => with_type!(blocks of("x"), Q => dequantize::<Q, B>(b)),
-        Kind::QLinear => {
-            with_type!(floats dtype, T => with_type!(blocks of("weight"), Q => qlinear::<T, Q, B>(b)))
-        }
-        Kind::QEmbedding => with_type!(floats dtype, T => with_type!(blocks of("table"), Q => {
-            with_type!(indices of("ids"), I => qembedding::<T, Q, I, B>(b))
-        })),
+        Kind::QEmbedding => with_type!(floats dtype, T => embedding::<T, B>(b)),
     }
 }
 
@@ -148,9 +143,6 @@ fn quantize<Q: Block, B: Runs<Quantize<Q>>>(b: &B) -> Built<'_> {
 fn dequantize<Q: Block, B: Runs<Dequantize<Q>>>(b: &B) -> Built<'_> {
     call!(b, Dequantize::<Q>::OP, DequantizeOwned { x, y })
 }
-fn qlinear<T: Float, Q: Block, B: Runs<QLinear<T, Q>>>(b: &B) -> Built<'_> {
-    call!(b, QLinear::<T, Q>::OP, QLinearOwned { x, weight, y })
-}
-fn qembedding<T: Float, Q: Block, I: Index, B: Runs<QEmbedding<T, Q, I>>>(b: &B) -> Built<'_> {
-    call!(b, QEmbedding::<T, Q, I>::OP, QEmbeddingOwned { table, ids, y })
+fn embedding<T: Float, B: Runs<Embedding<T>>>(b: &B) -> Built<'_> {
+    call!(b, Embedding::<T>::OP, EmbeddingOwned { table, ids, y })
 }

@@ -264,8 +264,8 @@ impl<O: Op, L: Execute<O>, R: Execute<O>> Execute<O> for Either<L, R> {
         }
     }
     fn execute(&self, call: Call<'_, '_, O, Self::Space>) -> Result<()> {
+        let wrong = Error::WrongSide { call: call.name() };
         let (op, args) = call.into_parts();
-        let wrong = Error::WrongSide { call: op.name() };
         match self {
             Left(b) => {
                 let mut args = O::side::<_, L::Space, LeftSide>(args).ok_or(wrong)?;

@@ -90,14 +90,14 @@ impl<O: Op, P: Execute<O>, S: Execute<O>> Execute<O> for Fallback<P, S> {
             return self.primary.execute(call);
         };
         if self.strict {
-            return Err(Error::Unsupported { op: op.name(), backend: self.primary.name(), reason });
+            return Err(Error::Unsupported { op: call.name(), backend: self.primary.name(), reason });
         }
         self.secondary.support(op, call.operands()).map_err(|second| Error::Unsupported {
-            op: op.name(),
+            op: call.name(),
             backend: self.secondary.name(),
             reason: second,
         })?;
-        self.note(op.name(), self.secondary.name(), reason);
+        self.note(call.name(), self.secondary.name(), reason);
 
         let mut staged = O::mirror(call.args(), &self.primary, &self.secondary)?;
         self.secondary.execute(Call::assume(op, &mut O::lend(&mut staged)))?;

@@ -125,6 +125,17 @@ impl DType {
         matches!(self, DType::F64 | DType::F32 | DType::F16 | DType::BF16)
     }
 
+    /// Whether an element is a block of quantized values.
+    pub const fn is_block(self) -> bool {
+        matches!(self, DType::Block(_))
+    }
+
+    /// Whether elements hold real numbers that a weight may be made of: a type that is [computed in](DType::is_computed), or
+    /// blocks.
+    pub const fn is_real(self) -> bool {
+        self.is_computed() || self.is_block()
+    }
+
     /// Whether elements may address rows and choose in `where`, an [`Index`].
     pub const fn is_index(self) -> bool {
         matches!(self, DType::I64 | DType::I32 | DType::U32 | DType::U8)

@@ -1,10 +1,9 @@
 //! What decoder models share: one bound to ask for, weights of any type, the cache, rope tables.
+use crate::Float;
 use crate::ops::{
-    ActivationOps, AttentionOps, CastOps, CopyOps, ElementwiseOps, IndexOps, LinearOps, MatMulOps, NormOps,
-    QuantOps, RopeOps, SoftmaxOps,
+    ActivationOps, AttentionOps, CastOps, CopyOps, ElementwiseOps, EmbeddingOps, IndexOps, LinearOps,
+    MatMulOps, NormOps, RopeOps, SoftmaxOps,
 };
-use crate::quant::{BlockQ4_0, BlockQ8_0};
-use crate::{Float, bf16, f16};
 
 mod kv_cache;
 mod packed;
@@ -28,6 +27,9 @@ pub trait Transformer<T: Float>:
     + ElementwiseOps<T>
     + MatMulOps<T>
     + LinearOps<T>
+    + EmbeddingOps<T>
+    + CastOps<T>
+    + CastOps<f32>
     + IndexOps<T>
     + CopyOps<T>
 {
@@ -41,31 +43,10 @@ impl<T: Float, B> Transformer<T> for B where
         + ElementwiseOps<T>
         + MatMulOps<T>
         + LinearOps<T>
-        + IndexOps<T>
-        + CopyOps<T>
-{
-}
-
-/// A [`Transformer`] whose weights may be of any type a model file holds; see [`Weight`].
-pub trait QuantTransformer<T: Float>:
-    Transformer<T>
-    + QuantOps<T, BlockQ4_0>
-    + QuantOps<T, BlockQ8_0>
-    + IndexOps<f32>
-    + IndexOps<f16>
-    + IndexOps<bf16>
-    + CastOps<T>
-    + CastOps<f32>
-{
-}
-impl<T: Float, B> QuantTransformer<T> for B where
-    B: Transformer<T>
-        + QuantOps<T, BlockQ4_0>
-        + QuantOps<T, BlockQ8_0>
-        + IndexOps<f32>
-        + IndexOps<f16>
-        + IndexOps<bf16>
+        + EmbeddingOps<T>
         + CastOps<T>
         + CastOps<f32>
+        + IndexOps<T>
+        + CopyOps<T>
 {
 }

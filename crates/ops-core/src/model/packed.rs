@@ -1,10 +1,12 @@
 //! Weights in the order that a backend reads them in.
-use super::{QuantTransformer, Weight};
+use super::{Transformer, Weight};
 use crate::combine::{Checked, Either, Fallback};
 use crate::mirror;
-use crate::ops::{Linear, QLinear};
-use crate::quant::BlockQ8_0;
-use crate::{Backend, DType, Error, Float, Op, Ref, Result, Space, TensorOf, Tolerance};
+use crate::ops::Linear;
+use crate::{
+    Backend, DType, Error, Float, Layout, Op, Operand, Operands, Ref, Result, Role, Space, TensorOf,
+    Tolerance,
+};
 use core::fmt::Debug;
 
 /// Linear layers whose weights are packed once, when a model is loaded, and held.
@@ -28,7 +30,7 @@ use core::fmt::Debug;
 ///     }
 /// }
 /// ```
-pub trait PackWeights<T: Float>: QuantTransformer<T> {
+pub trait PackWeights<T: Float>: Transformer<T> {
     /// A weight as this backend holds it.
     type Packed: Debug + Send + Sync + 'static;
 
@@ -42,7 +44,7 @@ pub trait PackWeights<T: Float>: QuantTransformer<T> {
     /// Bytes that the weight takes as it is held.
     fn packed_bytes(&self, weight: &Self::Packed) -> usize;
 
-    /// `y[.., j] = Σ_k x[.., k] · weight[j, k]`, as exact as [`Linear`], or as [`QLinear`] where the weight is quantized.
+    /// `y[.., j] = Σ_k x[.., k] · weight[j, k]`, as exact as [`Linear`].
     ///
     /// # Errors
     /// [`Error::Shape`] and what the backend reports.
@@ -54,9 +56,9 @@ pub trait PackWeights<T: Float>: QuantTransformer<T> {
 /// # Errors
 /// [`Error::Shape`].
 pub fn matrix<S: Space>(weight: Weight<S>) -> Result<Weight<S>> {
-    match weight.dims().as_slice() {
+    match weight.dims() {
         [_, _] => Ok(weight),
-        dims => Err(Error::shape("pack", "weight", &crate::Layout::contiguous(dims)?, "[n, k]")),
+        _ => Err(Error::shape("pack", "weight", weight.layout(), "[n, k]")),
     }
 }
 
@@ -93,16 +95,24 @@ impl<T: Float, P: PackWeights<T>, R: PackWeights<T>> PackWeights<T> for Checked<
 
 /// How far from each other products with a weight of `dtype` may lie.
 fn tolerance<T: Float>(dtype: DType) -> Tolerance {
-    match dtype {
-        DType::Block(_) => QLinear::<T, BlockQ8_0>::OP.tolerance("y", T::DTYPE),
-        _ => Linear::<T>::OP.tolerance("y", T::DTYPE),
+    /// What the tolerance of a product depends on.
+    struct Weights(DType, Layout);
+    impl Operands for Weights {
+        fn count(&self) -> usize {
+            1
+        }
+        fn operand(&self, index: usize) -> Option<Operand<'_>> {
+            let (dtype, layout) = (self.0, &self.1);
+            (index == 0).then_some(Operand { name: "weight", role: Role::In, dtype, layout })
+        }
     }
+    Linear::<T>::OP.tolerance("y", T::DTYPE, &Weights(dtype, Layout::of(crate::Shape::SCALAR)))
 }
 
 /// A backend whose kernels read weights in the order that files have: it [packs](PackWeights) them by keeping them as they are.
 pub trait KeepsWeights: Backend {}
 
-impl<T: Float, B: KeepsWeights + QuantTransformer<T>> PackWeights<T> for B {
+impl<T: Float, B: KeepsWeights + Transformer<T>> PackWeights<T> for B {
     type Packed = Weight<B::Space>;
 
     fn pack(&self, weight: Weight<B::Space>) -> Result<Self::Packed> {
@@ -112,7 +122,7 @@ impl<T: Float, B: KeepsWeights + QuantTransformer<T>> PackWeights<T> for B {
         weight.bytes()
     }
     fn linear_packed(&self, x: Ref<'_, B, T>, weight: &Self::Packed) -> Result<TensorOf<B, T>> {
-        weight.linear(self, x)
+        self.linear(x, weight)
     }
 }
 

@@ -1,8 +1,8 @@
 //! Scaled dot-product attention.
 use super::extents;
 use crate::{
-    AnyRef, AsAny, DType, Error, Execute, Float, Mut, Op, Ref, Result, Shape, TensorOf, Tolerance, View,
-    operands,
+    AnyRef, AsAny, DType, Error, Execute, Float, Mut, Op, Operands, Ref, Result, Shape, TensorOf, Tolerance,
+    View, operands,
 };
 use core::marker::PhantomData;
 
@@ -103,7 +103,7 @@ impl<T: Float> Op for Attention<T> {
         }
         Ok([on.q.shape()])
     }
-    fn tolerance(&self, _: &'static str, dtype: DType) -> Tolerance {
+    fn tolerance(&self, _: &'static str, dtype: DType, _: &dyn Operands) -> Tolerance {
         Tolerance::attention(dtype)
     }
 }

@@ -1,5 +1,7 @@
 //! Conversion between element types.
-use crate::{AsAny, DType, Execute, Mut, Op, Result, Scalar, Shape, TensorOf, Tolerance, View, operands};
+use crate::{
+    AsAny, DType, Execute, Mut, Op, Operands, Result, Scalar, Shape, TensorOf, Tolerance, View, operands,
+};
 use core::marker::PhantomData;
 
 /// `y = x` in another type, by the rules of [`Scalar`]: float to integer truncates and saturates,
@@ -21,7 +23,7 @@ impl<T: Scalar> Op for Cast<T> {
         on.x.require(self.name(), |dtype| !matches!(dtype, DType::Block(_)), "a type of single numbers")?;
         Ok([on.x.layout.shape()])
     }
-    fn tolerance(&self, _: &'static str, _: DType) -> Tolerance {
+    fn tolerance(&self, _: &'static str, _: DType, _: &dyn Operands) -> Tolerance {
         Tolerance::Exact
     }
 }

@@ -1,5 +1,7 @@
 //! Moving and setting elements.
-use crate::{DType, Element, Execute, Mut, Op, Ref, Result, Shape, TensorOf, Tolerance, View, operands};
+use crate::{
+    DType, Element, Execute, Mut, Op, Operands, Ref, Result, Shape, TensorOf, Tolerance, View, operands,
+};
 use core::marker::PhantomData;
 
 /// `y = x`, from any strides to any strides.
@@ -19,7 +21,7 @@ impl<T: Element> Op for Copy<T> {
     fn infer(&self, on: &CopyShapes<'_>) -> Result<[Shape; 1]> {
         Ok([on.x.shape()])
     }
-    fn tolerance(&self, _: &'static str, _: DType) -> Tolerance {
+    fn tolerance(&self, _: &'static str, _: DType, _: &dyn Operands) -> Tolerance {
         Tolerance::Exact
     }
 }
@@ -47,7 +49,7 @@ impl<T: Element> Op for Fill<T> {
     fn infer(&self, _: &FillShapes<'_>) -> Result<[Shape; 0]> {
         Ok([])
     }
-    fn tolerance(&self, _: &'static str, _: DType) -> Tolerance {
+    fn tolerance(&self, _: &'static str, _: DType, _: &dyn Operands) -> Tolerance {
         Tolerance::Exact
     }
 }

@@ -1,7 +1,9 @@
 //! Arithmetic, element by element.
 use super::extents;
 use super::unary::{Unary, UnaryArgs, UnaryFn};
-use crate::{DType, Execute, Mut, Num, Op, Ref, Result, Shape, TensorOf, Tolerance, View, operands};
+use crate::{
+    DType, Execute, Mut, Num, Op, Operands, Ref, Result, Shape, TensorOf, Tolerance, View, operands,
+};
 use core::marker::PhantomData;
 
 /// A function of two elements.
@@ -66,7 +68,7 @@ impl<T: Num> Op for Binary<T> {
         extents(self.name(), "b", on.b, on.a.dims())?;
         Ok([on.a.shape()])
     }
-    fn tolerance(&self, _: &'static str, dtype: DType) -> Tolerance {
+    fn tolerance(&self, _: &'static str, dtype: DType, _: &dyn Operands) -> Tolerance {
         match self.f {
             BinaryFn::Maximum | BinaryFn::Minimum => Tolerance::Exact,
             _ => Tolerance::rounded(dtype),

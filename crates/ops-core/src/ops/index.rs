@@ -1,7 +1,7 @@
 //! Picking by index.
 use crate::{
-    AsAny, DType, Element, Error, Execute, Mut, Op, Ref, Result, Shape, TensorOf, Tolerance, View, Written,
-    operands,
+    AsAny, DType, Element, Error, Execute, Float, Mut, Op, Operands, Ref, Result, Shape, TensorOf, Tolerance,
+    View, Written, operands,
 };
 use core::marker::PhantomData;
 
@@ -38,7 +38,7 @@ impl<T: Element> Op for IndexSelect<T> {
         dims[axis] = n;
         Ok([Shape::new(&dims)?])
     }
-    fn tolerance(&self, _: &'static str, _: DType) -> Tolerance {
+    fn tolerance(&self, _: &'static str, _: DType, _: &dyn Operands) -> Tolerance {
         Tolerance::Exact
     }
 }
@@ -76,3 +76,79 @@ pub trait IndexOps<T: Element>: Execute<IndexSelect<T>> {
     }
 }
 impl<T: Element, B: Execute<IndexSelect<T>>> IndexOps<T> for B {}
+
+/// `y[i] = table[ids[i]]` as `T`: an embedding lookup.
+///
+/// Operands: `table[rows, k]` of any float type or block format (of blocks the extent is `k` over the values of one),
+/// `ids[n]` of an index type; `y[n, k]`. Indices as in [`IndexSelect`]. Files and policies name the op `qembedding` where the
+/// table is in blocks, else `index_select`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Embedding<T>(PhantomData<T>);
+impl<T> Embedding<T> {
+    /// The op: it has no options.
+    pub const OP: Self = Embedding(PhantomData);
+}
+operands!(Embedding<T: Float> { table: in any, ids: in any, y: out T });
+impl<T: Float> Op for Embedding<T> {
+    fn name(&self) -> &'static str {
+        "embedding"
+    }
+    fn name_on(&self, on: &dyn Operands) -> &'static str {
+        on.get("table").map_or(self.name(), |table| embedding_by(table.dtype))
+    }
+    fn infer(&self, on: &EmbeddingShapes<'_>) -> Result<[Shape; 1]> {
+        let name = embedding_by(on.table.dtype);
+        on.table.require(name, DType::is_real, "f16, bf16, f32, f64 or a block format")?;
+        on.ids.require(name, DType::is_index, "u8, u32, i32 or i64")?;
+        let &[_, _] = on.table.dims() else {
+            let want = match on.table.dtype.values() {
+                1 => "[rows, k]".to_owned(),
+                values => format!("[rows, k / {values}]"),
+            };
+            return Err(Error::shape(name, "table", on.table.layout, want));
+        };
+        let &[n] = on.ids.dims() else {
+            return Err(Error::shape(name, "ids", on.ids.layout, "[n]"));
+        };
+        Ok([Shape::new(&[n, on.table.last_values()?])?])
+    }
+}
+
+/// What files and policies call a look-up in such a table.
+const fn embedding_by(table: DType) -> &'static str {
+    if table.is_block() { "qembedding" } else { "index_select" }
+}
+
+/// Rows of tables of any float type or block format, as `T`.
+pub trait EmbeddingOps<T: Float>: Execute<Embedding<T>> {
+    /// [`Embedding`] into `y`.
+    ///
+    /// # Errors
+    /// [`Error::Shape`], [`Error::DType`], [`Error::Index`] and what the backend reports.
+    fn embedding_into(
+        &self,
+        table: impl AsAny<Self::Space>,
+        ids: impl AsAny<Self::Space>,
+        mut y: Mut<'_, Self, T>,
+    ) -> Result<()> {
+        let (table, ids) = (table.any_view(), ids.any_view());
+        self.run(&Embedding::OP, EmbeddingArgs { table, ids, y: y.reborrow() })
+    }
+    /// [`Embedding`].
+    ///
+    /// # Errors
+    /// [`Error::Shape`], [`Error::DType`], [`Error::Index`] and what the backend reports.
+    fn embedding(
+        &self,
+        table: impl AsAny<Self::Space>,
+        ids: impl AsAny<Self::Space>,
+    ) -> Result<TensorOf<Self, T>> {
+        let (table, ids) = (table.any_view(), ids.any_view());
+        let on = EmbeddingShapes { table: table.operand("table"), ids: ids.operand("ids"), y: Written };
+        let [shape] = Embedding::<T>::OP.infer(&on)?;
+        let mut y = self.empty(shape)?;
+        self.embedding_into(table, ids, y.as_mut())?;
+        Ok(y)
+    }
+}
+impl<T: Float, B: Execute<Embedding<T>>> EmbeddingOps<T> for B {}

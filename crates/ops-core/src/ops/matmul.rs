@@ -1,8 +1,8 @@
 //! Products of matrices.
 use super::extents;
 use crate::{
-    AsAny, DType, Error, Execute, Float, Layout, Mut, Op, Operand, Ref, Result, Shape, TensorOf, Tolerance,
-    View, Written, operands,
+    AsAny, DType, Error, Execute, Float, Layout, Mut, Op, Operand, Operands, Ref, Result, Shape, TensorOf,
+    Tolerance, View, Written, operands,
 };
 use core::marker::PhantomData;
 
@@ -33,16 +33,16 @@ impl<T: Float> Op for MatMul<T> {
             }
         }
     }
-    fn tolerance(&self, _: &'static str, dtype: DType) -> Tolerance {
+    fn tolerance(&self, _: &'static str, dtype: DType, _: &dyn Operands) -> Tolerance {
         Tolerance::summed(dtype)
     }
 }
 
 /// `y[.., j] = Σ_k x[.., k] · weight[j, k] + bias[j]`.
 ///
-/// Operands: `x[.., k]`, `weight[n, k]` of any float type, `bias[n]` of any float type,
-/// optional; `y[.., n]`.
-/// Quantized weights have [`QLinear`](super::QLinear).
+/// Operands: `x[.., k]`, `weight[n, k]` of any float type or block format (of blocks the extent is `k` over the values of
+/// one), `bias[n]` of any float type, optional; `y[.., n]`. Beside a weight in blocks, a backend may round the activations to
+/// 8 bits per block of 32, as the tolerance says; files and policies name such a product `qlinear`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Linear<T>(PhantomData<T>);
 impl<T> Linear<T> {
@@ -55,23 +55,42 @@ impl<T: Float> Op for Linear<T> {
         "linear"
     }
     fn infer(&self, on: &LinearShapes<'_>) -> Result<[Shape; 1]> {
-        on.weight.require(self.name(), DType::is_computed, "f16, bf16, f32 or f64")?;
-        let &[n, k] = on.weight.dims() else {
-            return Err(Error::shape(self.name(), "weight", on.weight.layout, "[n, k]"));
+        let name = name_by(on.weight.dtype);
+        on.weight.require(name, DType::is_real, "f16, bf16, f32, f64 or a block format")?;
+        let &[n, _] = on.weight.dims() else {
+            let want = match on.weight.dtype.values() {
+                1 => "[n, k]".to_owned(),
+                values => format!("[n, k / {values}]"),
+            };
+            return Err(Error::shape(name, "weight", on.weight.layout, want));
         };
         if let Some(bias) = on.bias {
-            bias.require(self.name(), DType::is_computed, "f16, bf16, f32 or f64")?;
-            extents(self.name(), "bias", bias.layout, &[n])?;
+            bias.require(name, DType::is_computed, "f16, bf16, f32 or f64")?;
+            extents(name, "bias", bias.layout, &[n])?;
         }
-        Ok([rows_times(self.name(), on.x, n, k)?])
+        Ok([rows_times(name, on.x, n, on.weight.last_values()?)?])
     }
-    fn tolerance(&self, _: &'static str, dtype: DType) -> Tolerance {
-        Tolerance::summed(dtype)
+    fn name_on(&self, on: &dyn Operands) -> &'static str {
+        on.get("weight").map_or(self.name(), |weight| name_by(weight.dtype))
+    }
+    fn tolerance(&self, _: &'static str, dtype: DType, on: &dyn Operands) -> Tolerance {
+        let blocks = on.get("weight").is_some_and(|weight| weight.dtype.is_block());
+        match Tolerance::summed(dtype) {
+            // Eight-bit activations: 1/127 of the block's largest, uniformly rounded, for values
+            // whose mean square is a tenth of their largest square or more.
+            Tolerance::Nmse { rounding, .. } if blocks => Tolerance::Nmse { base: 1e-4, rounding },
+            summed => summed,
+        }
     }
 }
 
+/// What files and policies call a product with such a weight.
+const fn name_by(weight: DType) -> &'static str {
+    if weight.is_block() { "qlinear" } else { "linear" }
+}
+
 /// The shape of `x[.., k]` times an `[n, k]` weight.
-pub(super) fn rows_times(op: &'static str, x: &Layout, n: usize, k: usize) -> Result<Shape> {
+fn rows_times(op: &'static str, x: &Layout, n: usize, k: usize) -> Result<Shape> {
     match x.dims() {
         [.., last] if *last == k => x.shape().with_last(n),
         _ => Err(Error::shape(op, "x", x, format!("[.., {k}]"))),
@@ -101,7 +120,7 @@ pub trait MatMulOps<T: Float>: Execute<MatMul<T>> + LinearOps<T> {
 }
 impl<T: Float, B: Execute<MatMul<T>> + LinearOps<T>> MatMulOps<T> for B {}
 
-/// Products of rows of `T` with weights and biases of any float type.
+/// Products of rows of `T` with weights of any float type or block format.
 pub trait LinearOps<T: Float>: Execute<Linear<T>> {
     /// [`Linear`] without a bias, into `y`.
     ///

@@ -30,7 +30,10 @@ pub use elementwise::{
     Affine, AffineArgs, AffineInplace, AffineInplaceArgs, AffineInplaceOwned, AffineInplaceShapes,
     AffineOwned, AffineShapes, Binary, BinaryArgs, BinaryFn, BinaryOwned, BinaryShapes, ElementwiseOps,
 };
-pub use index::{IndexOps, IndexSelect, IndexSelectArgs, IndexSelectOwned, IndexSelectShapes};
+pub use index::{
+    Embedding, EmbeddingArgs, EmbeddingOps, EmbeddingOwned, EmbeddingShapes, IndexOps, IndexSelect,
+    IndexSelectArgs, IndexSelectOwned, IndexSelectShapes,
+};
 pub use matmul::{
     Linear, LinearArgs, LinearOps, LinearOwned, LinearShapes, MatMul, MatMulArgs, MatMulOps, MatMulOwned,
     MatMulShapes,
@@ -41,9 +44,8 @@ pub use norm::{
     RmsNormArgs, RmsNormOwned, RmsNormShapes,
 };
 pub use quant::{
-    Dequantize, DequantizeArgs, DequantizeOwned, DequantizeShapes, QEmbedding, QEmbeddingArgs,
-    QEmbeddingOwned, QEmbeddingShapes, QLinear, QLinearArgs, QLinearOwned, QLinearShapes, QuantOps, Quantize,
-    QuantizeArgs, QuantizeOwned, QuantizeShapes,
+    Dequantize, DequantizeArgs, DequantizeOwned, DequantizeShapes, QuantOps, Quantize, QuantizeArgs,
+    QuantizeOwned, QuantizeShapes,
 };
 pub use rope::{
     Rope, RopeArgs, RopeForm, RopeInplace, RopeInplaceArgs, RopeInplaceOwned, RopeInplaceShapes, RopeOps,

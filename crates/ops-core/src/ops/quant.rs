@@ -1,9 +1,8 @@
 //! Ops on quantized tensors, whose elements are [`Block`]s.
-use super::matmul::rows_times;
 use crate::quant::Block;
 use crate::{
-    DType, Error, Execute, Float, Index, Layout, Mut, Op, Ref, Result, Shape, TensorOf, Tolerance, View,
-    Written, operands,
+    DType, Error, Execute, Layout, Op, Operands, Ref, Result, Shape, TensorOf, Tolerance, View, Written,
+    operands,
 };
 use core::marker::PhantomData;
 
@@ -27,7 +26,7 @@ impl<Q: Block> Op for Quantize<Q> {
             _ => Err(Error::shape(self.name(), "x", on.x, format!("[.., a multiple of {}]", len::<Q>()))),
         }
     }
-    fn tolerance(&self, _: &'static str, _: DType) -> Tolerance {
+    fn tolerance(&self, _: &'static str, _: DType, _: &dyn Operands) -> Tolerance {
         Tolerance::Exact
     }
 }
@@ -49,65 +48,8 @@ impl<Q: Block> Op for Dequantize<Q> {
     fn infer(&self, on: &DequantizeShapes<'_>) -> Result<[Shape; 1]> {
         Ok([on.x.shape().with_last(values::<Q>(self.name(), "x", on.x)?)?])
     }
-    fn tolerance(&self, _: &'static str, _: DType) -> Tolerance {
+    fn tolerance(&self, _: &'static str, _: DType, _: &dyn Operands) -> Tolerance {
         Tolerance::Exact
-    }
-}
-
-/// [`Linear`](super::Linear) with a quantized weight: `y[.., j] = Σ_k x[.., k] · weight[j, k]`.
-///
-/// Operands: `x[.., k]`, `weight[n, k / length]` of blocks; `y[.., n]`. A backend may round the
-/// activations to 8 bits per block of 32, as the tolerance says.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct QLinear<T, Q>(PhantomData<(T, Q)>);
-impl<T, Q> QLinear<T, Q> {
-    /// The op: it has no options.
-    pub const OP: Self = QLinear(PhantomData);
-}
-operands!(QLinear<T: Float, Q: Block> { x: in T, weight: in Q, y: out T });
-impl<T: Float, Q: Block> Op for QLinear<T, Q> {
-    fn name(&self) -> &'static str {
-        "qlinear"
-    }
-    fn infer(&self, on: &QLinearShapes<'_>) -> Result<[Shape; 1]> {
-        let &[n, _] = on.weight.dims() else {
-            return Err(Error::shape(self.name(), "weight", on.weight, format!("[n, k / {}]", len::<Q>())));
-        };
-        Ok([rows_times(self.name(), on.x, n, values::<Q>(self.name(), "weight", on.weight)?)?])
-    }
-    fn tolerance(&self, _: &'static str, dtype: DType) -> Tolerance {
-        match Tolerance::summed(dtype) {
-            // Eight-bit activations: 1/127 of the block's largest, uniformly rounded, for values
-            // whose mean square is a tenth of their largest square or more.
-            Tolerance::Nmse { rounding, .. } => Tolerance::Nmse { base: 1e-4, rounding },
-            exact => exact,
-        }
-    }
-}
-
-/// `y[i] = table[ids[i]]`, dequantized: an embedding lookup in a quantized table.
-///
-/// Operands: `table[rows, k / length]` of blocks, `ids[n]`; `y[n, k]`. Indices as in
-/// [`IndexSelect`](super::IndexSelect).
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct QEmbedding<T, Q, I>(PhantomData<(T, Q, I)>);
-impl<T, Q, I> QEmbedding<T, Q, I> {
-    /// The op: it has no options.
-    pub const OP: Self = QEmbedding(PhantomData);
-}
-operands!(QEmbedding<T: Float, Q: Block, I: Index> { table: in Q, ids: in I, y: out T });
-impl<T: Float, Q: Block, I: Index> Op for QEmbedding<T, Q, I> {
-    fn name(&self) -> &'static str {
-        "qembedding"
-    }
-    fn infer(&self, on: &QEmbeddingShapes<'_>) -> Result<[Shape; 1]> {
-        let &[_, _] = on.table.dims() else {
-            return Err(Error::shape(self.name(), "table", on.table, format!("[rows, k / {}]", len::<Q>())));
-        };
-        let &[n] = on.ids.dims() else {
-            return Err(Error::shape(self.name(), "ids", on.ids, "[n]"));
-        };
-        Ok([Shape::new(&[n, values::<Q>(self.name(), "table", on.table)?])?])
     }
 }
 
@@ -122,10 +64,9 @@ fn values<Q: Block>(op: &'static str, operand: &'static str, x: &Layout) -> Resu
     blocks.checked_mul(len::<Q>()).ok_or_else(|| Error::TooLarge { dims: x.dims().into() })
 }
 
-/// Quantized tensors of `Q` beside activations of `T`.
-pub trait QuantOps<T: Float, Q: Block>:
-    Execute<Quantize<Q>> + Execute<Dequantize<Q>> + Execute<QLinear<T, Q>> + Execute<QEmbedding<T, Q, u32>>
-{
+/// Values to blocks of `Q` and back. Products with blocks are [`Linear`](super::Linear), look-ups
+/// [`Embedding`](super::Embedding).
+pub trait QuantOps<Q: Block>: Execute<Quantize<Q>> + Execute<Dequantize<Q>> {
     /// [`Quantize`].
     ///
     /// # Errors
@@ -148,45 +89,5 @@ pub trait QuantOps<T: Float, Q: Block>:
         self.run(&op, DequantizeArgs { x: x.shorten(), y: y.as_mut() })?;
         Ok(y)
     }
-    /// [`QLinear`] into `y`.
-    ///
-    /// # Errors
-    /// [`Error::Shape`] and what the backend reports.
-    fn qlinear_into(
-        &self,
-        x: Ref<'_, Self, T>,
-        weight: Ref<'_, Self, Q>,
-        mut y: Mut<'_, Self, T>,
-    ) -> Result<()> {
-        self.run(&QLinear::OP, QLinearArgs { x: x.shorten(), weight: weight.shorten(), y: y.reborrow() })
-    }
-    /// [`QLinear`].
-    ///
-    /// # Errors
-    /// [`Error::Shape`] and what the backend reports.
-    fn qlinear(&self, x: Ref<'_, Self, T>, weight: Ref<'_, Self, Q>) -> Result<TensorOf<Self, T>> {
-        let shapes = QLinearShapes { x: x.layout(), weight: weight.layout(), y: Written };
-        let [shape] = QLinear::<T, Q>::OP.infer(&shapes)?;
-        let mut y = self.empty(shape)?;
-        self.qlinear_into(x, weight, y.as_mut())?;
-        Ok(y)
-    }
-    /// [`QEmbedding`].
-    ///
-    /// # Errors
-    /// [`Error::Shape`], [`Error::Index`] and what the backend reports.
-    fn qembedding(&self, table: Ref<'_, Self, Q>, ids: Ref<'_, Self, u32>) -> Result<TensorOf<Self, T>> {
-        let op = QEmbedding::<T, Q, u32>::OP;
-        let [shape] = op.infer(&QEmbeddingShapes { table: table.layout(), ids: ids.layout(), y: Written })?;
-        let mut y = self.empty(shape)?;
-        self.run(&op, QEmbeddingArgs { table: table.shorten(), ids: ids.shorten(), y: y.as_mut() })?;
-        Ok(y)
-    }
 }
-impl<T: Float, Q: Block, B> QuantOps<T, Q> for B where
-    B: Execute<Quantize<Q>>
-        + Execute<Dequantize<Q>>
-        + Execute<QLinear<T, Q>>
-        + Execute<QEmbedding<T, Q, u32>>
-{
-}
+impl<Q: Block, B: Execute<Quantize<Q>> + Execute<Dequantize<Q>>> QuantOps<Q> for B {}

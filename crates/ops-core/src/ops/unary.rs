@@ -1,5 +1,5 @@
 //! Functions of one element.
-use crate::{DType, Float, Num, Op, Result, Shape, Tolerance, operands};
+use crate::{DType, Float, Num, Op, Operands, Result, Shape, Tolerance, operands};
 use core::marker::PhantomData;
 
 /// A function of one element.
@@ -135,7 +135,7 @@ impl<T: Num> Op for Unary<T> {
     fn infer(&self, on: &UnaryShapes<'_>) -> Result<[Shape; 1]> {
         Ok([on.x.shape()])
     }
-    fn tolerance(&self, _: &'static str, dtype: DType) -> Tolerance {
+    fn tolerance(&self, _: &'static str, dtype: DType, _: &dyn Operands) -> Tolerance {
         if self.f.is_exact() { Tolerance::Exact } else { Tolerance::rounded(dtype) }
     }
 }

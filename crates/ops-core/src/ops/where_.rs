@@ -1,7 +1,8 @@
 //! Choosing between two tensors.
 use super::extents;
 use crate::{
-    AsAny, DType, Element, Execute, Mut, Op, Ref, Result, Shape, TensorOf, Tolerance, View, operands,
+    AsAny, DType, Element, Execute, Mut, Op, Operands, Ref, Result, Shape, TensorOf, Tolerance, View,
+    operands,
 };
 use core::marker::PhantomData;
 
@@ -26,7 +27,7 @@ impl<T: Element> Op for Where<T> {
         extents(self.name(), "on_false", on.on_false, on.cond.dims())?;
         Ok([on.cond.layout.shape()])
     }
-    fn tolerance(&self, _: &'static str, _: DType) -> Tolerance {
+    fn tolerance(&self, _: &'static str, _: DType, _: &dyn Operands) -> Tolerance {
         Tolerance::Exact
     }
 }

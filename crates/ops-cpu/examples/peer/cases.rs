@@ -96,23 +96,27 @@ fn cast<A: Float, B: Float>(dims: &[usize]) -> Result<Run> {
 
 fn qlinear<Q: Block>(dims: &[usize]) -> Result<Run> {
     let (x, w) = (random::<f32>(1, &[dims[0], dims[1]])?, random::<f32>(2, &[dims[2], dims[1]])?);
-    let w = QuantOps::<f32, Q>::quantize(&Cpu::new(), w.as_ref())?;
-    drop(checker().qlinear(x.as_ref().narrow(0, 0, dims[0].min(CHECKED_ROWS))?, w.as_ref())?);
-    boxed(move || Cpu::new().qlinear(x.as_ref(), w.as_ref()))
+    let w = QuantOps::<Q>::quantize(&Cpu::new(), w.as_ref())?;
+    drop(LinearOps::<f32>::linear(
+        &checker(),
+        x.as_ref().narrow(0, 0, dims[0].min(CHECKED_ROWS))?,
+        w.as_ref(),
+    )?);
+    boxed(move || LinearOps::<f32>::linear(&Cpu::new(), x.as_ref(), w.as_ref()))
 }
 
 /// A linear layer whose weight was packed before; x of the weight's type, f32 for blocks.
 fn held(dims: &[usize], dtype: &str) -> Result<Run> {
     fn blocks<Q: Block>(w: Tensor<f32>) -> Result<Tensor<Q>> {
-        QuantOps::<f32, Q>::quantize(&Cpu::new(), w.as_ref())
+        QuantOps::<Q>::quantize(&Cpu::new(), w.as_ref())
     }
     let (k, n) = (dims[1], dims[2]);
     match dtype {
-        "f16" => held_by::<f16>(dims, &|| random(2, &[n, k]).map(Weight::F16)),
-        "bf16" => held_by::<bf16>(dims, &|| random(2, &[n, k]).map(Weight::BF16)),
-        "q8_0" => held_by::<f32>(dims, &|| blocks(random(2, &[n, k])?).map(Weight::Q8_0)),
-        "q4_0" => held_by::<f32>(dims, &|| blocks(random(2, &[n, k])?).map(Weight::Q4_0)),
-        _ => held_by::<f32>(dims, &|| random(2, &[n, k]).map(Weight::F32)),
+        "f16" => held_by::<f16>(dims, &|| random::<f16>(2, &[n, k]).map(Weight::from)),
+        "bf16" => held_by::<bf16>(dims, &|| random::<bf16>(2, &[n, k]).map(Weight::from)),
+        "q8_0" => held_by::<f32>(dims, &|| blocks::<BlockQ8_0>(random(2, &[n, k])?).map(Weight::from)),
+        "q4_0" => held_by::<f32>(dims, &|| blocks::<BlockQ4_0>(random(2, &[n, k])?).map(Weight::from)),
+        _ => held_by::<f32>(dims, &|| random::<f32>(2, &[n, k]).map(Weight::from)),
     }
 }
 

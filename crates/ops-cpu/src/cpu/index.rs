@@ -1,10 +1,11 @@
 //! Picking by index.
 use super::Cpu;
+use super::quant::embedding;
 use super::rows::{each, row};
 use crate::host::raw::{Raw, RawMut, resolve};
 use crate::{Host, Kernel};
-use ops_core::ops::IndexSelect;
-use ops_core::{Call, Element, Result};
+use ops_core::ops::{Embedding, IndexSelect};
+use ops_core::{Call, Element, Float, Result};
 
 pub(super) fn index_select(x: Raw<'_>, ids: Raw<'_>, y: RawMut<'_>, axis: isize) -> Result<()> {
     let axis = x.layout.shape().axis(axis)?;
@@ -39,6 +40,13 @@ fn pick_elements(x: Raw<'_>, picked: &[Option<usize>], y: RawMut<'_>) -> Result<
     })
 }
 
+impl<T: Float> Kernel<Embedding<T>> for Cpu {
+    fn compute(&self, call: Call<'_, '_, Embedding<T>, Host>) -> Result<()> {
+        let name = call.name();
+        let (_, a) = call.into_parts();
+        embedding(Raw::any(&a.table), Raw::any(&a.ids), RawMut::of(&mut a.y), name)
+    }
+}
 impl<T: Element> Kernel<IndexSelect<T>> for Cpu {
     fn compute(&self, call: Call<'_, '_, IndexSelect<T>, Host>) -> Result<()> {
         let (op, a) = call.into_parts();

@@ -1,4 +1,5 @@
 //! Products of matrices.
+use super::quant::qlinear;
 use super::rows::{map, packed, scratch, widened, zeros};
 use super::vectors::{no_code, on_vector, only_f64, report, store};
 use super::{Cpu, threads};
@@ -219,6 +220,9 @@ fn linear<T: Input<Acc = f32> + Element, W: Input<Acc = f32> + Element>(
 }
 
 pub(super) fn linear_of(x: Raw<'_>, weight: Raw<'_>, bias: Option<Raw<'_>>, y: RawMut<'_>) -> Result<()> {
+    if weight.dtype.is_block() {
+        return qlinear(x, weight, bias, y);
+    }
     if x.dtype == DType::F64 || weight.dtype == DType::F64 {
         return linear_f64(x, weight, bias, y);
     }

@@ -7,7 +7,8 @@ use super::{Cpu, threads};
 use crate::host::raw::{Raw, RawMut};
 use crate::{Host, HostBuffer, Reference};
 use ops_core::model::{KeepsWeights, PackWeights, Weight, matrix};
-use ops_core::{Backend, DType, Element, Error, Float, Ref, Result, Tensor, TensorOf, View, bf16, f16};
+use ops_core::ops::LinearOps;
+use ops_core::{Backend, DType, Element, Error, Float, Ref, Result, TensorOf, View, bf16, f16};
 use ops_simd::gemm::{Input, Mat, MatMut, PackedB, gemm_packed};
 use ops_simd::quant::{BLOCK, TILE_ROWS, Tiles, multiply};
 use ops_simd::{Error as SimdError, Isa, Memory};
@@ -54,8 +55,8 @@ impl AsMut<[u8]> for Held {
     }
 }
 
-fn floats<W: Input<Acc = f32> + Element>(weight: &Tensor<Host, W>) -> Option<PackedB<W>> {
-    let stack = Stack::<W>::of(&Raw::of(&weight.as_ref())).ok()?;
+fn floats<W: Input<Acc = f32> + Element>(weight: &Raw<'_>) -> Option<PackedB<W>> {
+    let stack = Stack::<W>::of(weight).ok()?;
     let b = stack.get(0).ok()?.transposed();
     PackedB::in_memory(Isa::best(), b, memory(PackedB::<W>::size(Isa::best(), b.rows(), b.cols()))?).ok()
 }
@@ -68,12 +69,12 @@ fn tiles(weight: &Raw<'_>) -> Option<Tiles> {
 
 /// The weight in the kernels' order; `None` where there is no memory for it.
 fn form(weight: &Weight<Host>) -> Option<Form> {
-    Some(match weight {
-        Weight::F32(w) => Form::F32(floats(w)?),
-        Weight::F16(w) => Form::F16(floats(w)?),
-        Weight::BF16(w) => Form::Bf16(floats(w)?),
-        Weight::Q8_0(w) => Form::Blocks(tiles(&Raw::of(&w.as_ref()))?),
-        Weight::Q4_0(w) => Form::Blocks(tiles(&Raw::of(&w.as_ref()))?),
+    let raw = Raw::any(&weight.as_ref());
+    Some(match weight.dtype() {
+        DType::F32 => Form::F32(floats(&raw)?),
+        DType::F16 => Form::F16(floats(&raw)?),
+        DType::BF16 => Form::Bf16(floats(&raw)?),
+        DType::Block(_) => Form::Blocks(tiles(&raw)?),
         _ => return None,
     })
 }
@@ -156,8 +157,8 @@ impl<T: Float> PackWeights<T> for Cpu {
 
     fn pack(&self, weight: Weight<Host>) -> Result<CpuWeight> {
         let weight = matrix(weight)?;
-        let (dims, values) = (weight.dims(), weight.dims().iter().product::<usize>());
-        let blocks = matches!(weight.dtype(), DType::Block(_));
+        let (dims, values) = (weight.value_dims(), weight.value_dims().iter().product::<usize>());
+        let blocks = weight.dtype().is_block();
         // Kernels in panels and tiles sum in f32.
         let small = dims[0] < NARROW || if blocks { values < SMALL } else { weight.bytes() <= CACHED };
         let form = if small || T::DTYPE == DType::F64 { None } else { form(&weight) };
@@ -174,7 +175,7 @@ impl<T: Float> PackWeights<T> for Cpu {
     }
     fn linear_packed(&self, x: Ref<'_, Self, T>, weight: &CpuWeight) -> Result<TensorOf<Self, T>> {
         if let Form::Plain(plain) = &weight.0 {
-            return plain.linear(self, x);
+            return self.linear(x, plain);
         }
         let [n, k] = weight.dims();
         match x.dims() {

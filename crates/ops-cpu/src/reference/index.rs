@@ -1,9 +1,10 @@
 //! Picking by index.
 use super::Reference;
+use super::quant::values;
 use crate::host::raw::{Raw, RawMut, resolve};
 use crate::{Host, Kernel};
-use ops_core::ops::IndexSelect;
-use ops_core::{Call, Element, Result};
+use ops_core::ops::{Embedding, IndexSelect};
+use ops_core::{Call, DType, Element, Float, Result};
 
 fn index_select(x: Raw<'_>, ids: Raw<'_>, mut y: RawMut<'_>, axis: isize) -> Result<()> {
     let axis = x.layout.shape().axis(axis)? as isize;
@@ -20,6 +21,25 @@ fn index_select(x: Raw<'_>, ids: Raw<'_>, mut y: RawMut<'_>, axis: isize) -> Res
     Ok(())
 }
 
+fn embedding(table: Raw<'_>, ids: Raw<'_>, mut y: RawMut<'_>, name: &'static str) -> Result<()> {
+    for (i, row) in resolve(name, ids, table.dims()[0])?.into_iter().enumerate() {
+        let row = match (row, table.dtype) {
+            (Some(row), DType::Block(format)) => values(format, table, &table.layout.narrow(0, row, 1)?),
+            (Some(row), _) => table.gather(table.layout.narrow(0, row, 1)?.positions()),
+            (None, _) => vec![0.0; y.layout.last()],
+        };
+        y.scatter(y.layout.narrow(0, i, 1)?.positions(), row);
+    }
+    Ok(())
+}
+
+impl<T: Float> Kernel<Embedding<T>> for Reference {
+    fn compute(&self, call: Call<'_, '_, Embedding<T>, Host>) -> Result<()> {
+        let name = call.name();
+        let (_, a) = call.into_parts();
+        embedding(Raw::any(&a.table), Raw::any(&a.ids), RawMut::of(&mut a.y), name)
+    }
+}
 impl<T: Element> Kernel<IndexSelect<T>> for Reference {
     fn compute(&self, call: Call<'_, '_, IndexSelect<T>, Host>) -> Result<()> {
         let (op, a) = call.into_parts();

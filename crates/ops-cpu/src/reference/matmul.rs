@@ -1,9 +1,10 @@
 //! Products of matrices.
 use super::Reference;
+use super::quant::values;
 use crate::host::raw::{Raw, RawMut};
 use crate::{Host, Kernel};
 use ops_core::ops::{Linear, MatMul};
-use ops_core::{Call, Error, Float, Layout, Result};
+use ops_core::{Call, DType, Error, Float, Layout, Result};
 
 /// The matrices of a stack: the position of the first element, and the steps to the next row and column.
 fn matrices(stack: &Layout) -> impl Iterator<Item = (usize, [isize; 2])> + use<> {
@@ -39,11 +40,18 @@ fn matmul(a: Raw<'_>, b: Raw<'_>, mut c: RawMut<'_>) -> Result<()> {
 
 fn linear(x: Raw<'_>, weight: Raw<'_>, bias: Option<Raw<'_>>, y: RawMut<'_>) -> Result<()> {
     let bias = bias.map(|b| b.values());
-    dot_rows(x, y, |j| Ok(weight.gather(weight.layout.narrow(0, j, 1)?.positions())), bias.as_deref())
+    let row = |j| {
+        let row = weight.layout.narrow(0, j, 1)?;
+        Ok(match weight.dtype {
+            DType::Block(format) => values(format, weight, &row),
+            _ => weight.gather(row.positions()),
+        })
+    };
+    dot_rows(x, y, row, bias.as_deref())
 }
 
 /// `y[.., j] = x[.., :] · row(j) + bias[j]`: linear layers, whatever their rows are made of.
-pub(super) fn dot_rows(
+fn dot_rows(
     x: Raw<'_>,
     mut y: RawMut<'_>,
     row: impl Fn(usize) -> Result<Vec<f64>>,

@@ -135,7 +135,7 @@ impl Decisions {
         let known = self.by_problem.read().get(&problem).cloned();
         known.unwrap_or_else(|| {
             let (place, candidates) = decide();
-            let made = Made { place, entry: self.entry(op.name(), on, candidates) };
+            let made = Made { place, entry: self.entry(op.name_on(on), on, candidates) };
             let mut problems = self.by_problem.write();
             if problems.len() >= Self::PROBLEMS {
                 problems.clear();

@@ -6,19 +6,21 @@ mod args;
 mod attention;
 pub(crate) mod bind;
 mod elementwise;
+mod embedding;
+mod linear;
 mod matmul;
 mod moving;
 mod norm;
-mod qlinear;
 mod quant;
 mod rope;
 mod softmax;
 
 pub(crate) use affine::HipAffine;
 pub(crate) use attention::HipAttention;
+pub(crate) use embedding::HipEmbedding;
+pub(crate) use linear::HipLinear;
 pub(crate) use moving::HipFill;
 pub(crate) use norm::HipGroupNorm;
-pub(crate) use qlinear::HipQLinear;
 
 use bind::{Bound, MOST, Problem};
 
@@ -66,7 +68,7 @@ impl<O: HipOp> Provider<O> for Hip {
         let (mut problem, _lent) = Problem::bind::<O>(args, rocm)?;
         let check = O::INDICES.map(|_| rocm.stream().index_check()).transpose()?;
         if let (Some(check), Some(operand)) = (&check, O::INDICES) {
-            problem.report_to(check, rocm.index_names().number(op.name(), operand));
+            problem.report_to(check, rocm.index_names().number(op.name_on(args), operand));
         }
         let (launch, kernel_args) = op.plan(&problem).map_err(|refused| unsupported(op, refused, args))?;
         // SAFETY: a call's views lie in their memory; the plan is made for them, and they are lent to the stream.
@@ -131,7 +133,7 @@ pub(crate) unsafe fn launch_both<A: KernelArgs + Arguments>(
 
 /// A kernel that refuses what it was thought to take.
 pub(crate) fn unsupported<O: Op>(op: &O, refused: Refused, on: &dyn Operands) -> Error {
-    Error::Unsupported { op: op.name(), backend: NAME, reason: reason(refused, on) }
+    Error::Unsupported { op: op.name_on(on), backend: NAME, reason: reason(refused, on) }
 }
 
 /// A refusal in the words of all backends.

@@ -2,18 +2,18 @@
 //!
 //! This project's kernels come first where they are at least as good: norms, rope, softmax, activations, everything that
 //! moves memory. rocBLAS comes first for products of matrices.
-use super::hip::{Hip, HipAffine, HipAttention, HipFill, HipGroupNorm, HipQLinear};
+use super::hip::{Hip, HipAffine, HipAttention, HipEmbedding, HipFill, HipGroupNorm, HipLinear};
 use super::miopen::MiOpen;
 use super::rocblas::RocBlas;
 use crate::Rocm;
 use crate::choice::{Provider, ProviderId, Providers};
 use ops_core::ops::{
-    AddRmsNorm, Affine, AffineInplace, Attention, Binary, BinaryFn, Cast, Copy, Dequantize, Fill, Glu,
-    GroupNorm, IndexSelect, LayerNorm, Linear, MatMul, QEmbedding, QLinear, Quantize, RmsNorm, Rope,
-    RopeInplace, Softmax, Unary, UnaryFn, Where,
+    AddRmsNorm, Affine, AffineInplace, Attention, Binary, BinaryFn, Cast, Copy, Dequantize, Embedding, Fill,
+    Glu, GroupNorm, IndexSelect, LayerNorm, Linear, MatMul, Quantize, RmsNorm, Rope, RopeInplace, Softmax,
+    Unary, UnaryFn, Where,
 };
 use ops_core::quant::Block;
-use ops_core::{Element, Float, Index, Num, Scalar};
+use ops_core::{Element, Float, Num, Scalar};
 
 /// The providers of this crate.
 pub(crate) const KNOWN: &[ProviderId] = &[ProviderId::HIP, ProviderId::ROCBLAS, ProviderId::MIOPEN];
@@ -29,11 +29,11 @@ pub fn providers_of(op: &str) -> Option<&'static [ProviderId]> {
     Some(match op {
         "rms_norm" | "layer_norm" | "group_norm" | "rope" | "rope_i" | "rope_thd" => HIP_MIOPEN,
         "softmax" | "log_softmax" => HIP_MIOPEN,
-        "matmul" | "linear" => ROCBLAS_HIP,
+        "matmul" | "linear" | "qlinear" => ROCBLAS_HIP,
         "swiglu" | "geglu" | "affine" | "affine_inplace" | "add_rms_norm" => HIP,
         "rope_inplace" | "rope_i_inplace" | "rope_thd_inplace" | "attention" => HIP,
         "copy" | "fill" | "where" | "cast" | "index_select" => HIP,
-        "quantize" | "dequantize" | "qlinear" | "qembedding" => HIP,
+        "quantize" | "dequantize" | "qembedding" | "embedding" => HIP,
         _ if unary() => HIP_MIOPEN,
         _ if binary() => HIP,
         _ => return None,
@@ -68,12 +68,11 @@ lists! {
     <T: Scalar> Cast<T>: Hip;
     <T: Element> IndexSelect<T>: Hip;
     <T: Float> MatMul<T>: RocBlas, Hip;
-    <T: Float> Linear<T>: RocBlas, Hip;
+    <T: Float> Linear<T>: RocBlas, HipLinear;
     <T: Float> Attention<T>: HipAttention;
     <Q: Block> Quantize<Q>: Hip;
     <Q: Block> Dequantize<Q>: Hip;
-    <T: Float, Q: Block> QLinear<T, Q>: HipQLinear;
-    <T: Float, Q: Block, I: Index> QEmbedding<T, Q, I>: Hip;
+    <T: Float> Embedding<T>: HipEmbedding;
 }
 
 #[cfg(test)]
@@ -119,8 +118,7 @@ mod tests {
         agree(Attention::<f32>::full());
         agree(Quantize::<BlockQ8_0>::OP);
         agree(Dequantize::<BlockQ8_0>::OP);
-        agree(QLinear::<f32, BlockQ8_0>::OP);
-        agree(QEmbedding::<f32, BlockQ8_0, u32>::OP);
+        agree(Embedding::<f32>::OP);
         assert_eq!(providers_of("conv2d"), None);
     }
 }

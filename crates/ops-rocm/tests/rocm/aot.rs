@@ -185,8 +185,8 @@ fn instructions_that_the_generic_target_lacks_are_not_asked_for() {
         let by_bytes = |builder: RocmBuilder| {
             let rocm = builder.build().unwrap();
             let x = rocm.tensor(&[3, 32], &[1.0f32; 96]).unwrap();
-            let weight = QuantOps::<f32, BlockQ8_0>::quantize(&rocm, x.as_ref()).unwrap();
-            rocm.qlinear(x.as_ref(), weight.as_ref()).unwrap();
+            let weight = QuantOps::<BlockQ8_0>::quantize(&rocm, x.as_ref()).unwrap();
+            rocm.linear(x.as_ref(), weight.as_ref()).unwrap();
             rocm.decisions().iter().any(|decision| decision.to_string().contains("v_dot4_i32_i8"))
         };
         assert!(!by_bytes(open(&objects)));

@@ -14,9 +14,9 @@ fn step(b: &Rocm) -> Result<Vec<f32>> {
     let norm = b.tensor(&[64], &ramp(64))?;
     let h = b.rms_norm(x.as_ref(), norm.as_ref(), RmsNorm::eps(1e-5))?;
     let weight = b.tensor(&[64, 64], &ramp(4096))?;
-    let blocks = QuantOps::<f32, BlockQ8_0>::quantize(b, weight.as_ref())?;
+    let blocks = QuantOps::<BlockQ8_0>::quantize(b, weight.as_ref())?;
     let q = b.linear_bias(h.as_ref(), weight.as_ref(), norm.as_ref())?;
-    let k = b.qlinear(h.as_ref(), blocks.as_ref())?;
+    let k = b.linear(h.as_ref(), blocks.as_ref())?;
     let view = |t: &ops_core::TensorOf<Rocm, f32>| -> Result<_> {
         ops_core::Tensor::new(b.upload(&t.as_ref().to_vec(b)?)?, *t.layout())
     };

@@ -5,7 +5,7 @@ use crate::types::on;
 use crate::{CallError, Params};
 use ops_core::ops::*;
 use ops_core::quant::Block;
-use ops_core::{DType, Element, Execute, Float, Index, Num, Scalar};
+use ops_core::{DType, Element, Execute, Float, Num, Scalar};
 
 type Done = Result<(), CallError>;
 
@@ -23,7 +23,7 @@ pub(super) fn dispatch<B: SuiteBackend>(b: &B, c: &mut Caller<'_>) -> Done {
         "affine" => on!(numbers, dtype, T => affine::<T, B>(b, c)),
         "affine_inplace" => on!(numbers, dtype, T => affine_inplace::<T, B>(b, c)),
         "matmul" => on!(floats, dtype, T => matmul::<T, B>(b, c)),
-        "linear" => on!(floats, dtype, T => linear::<T, B>(b, c)),
+        "linear" | "qlinear" => linears(b, c, dtype),
         "attention" => on!(floats, dtype, T => attention::<T, B>(b, c)),
         "cast" => casts(b, c, dtype),
         "copy" => on!(elements, dtype, T => copy::<T, B>(b, c)),
@@ -35,8 +35,7 @@ pub(super) fn dispatch<B: SuiteBackend>(b: &B, c: &mut Caller<'_>) -> Done {
         "dequantize" if dtype == DType::F32 || dtype == c.dtype_of("x")? => {
             on!(blocks, c.dtype_of("x")?, Q => dequantize::<Q, B>(b, c))
         }
-        "qlinear" => qlinears(b, c, dtype),
-        "qembedding" => qembeddings(b, c, dtype),
+        "qembedding" => embeddings(b, c, dtype),
         op @ ("quantize" | "dequantize") => {
             Err(CallError::NotOffered(format!("`{op}` is not offered in {dtype}")))
         }
@@ -173,19 +172,21 @@ fn quantize<Q: Block, B: Execute<Quantize<Q>>>(b: &B, c: &mut Caller<'_>) -> Don
 fn dequantize<Q: Block, B: Execute<Dequantize<Q>>>(b: &B, c: &mut Caller<'_>) -> Done {
     launch!(b, c, Dequantize::<Q>::OP, DequantizeOwned { x, y })
 }
-fn qlinears<B: SuiteBackend>(b: &B, c: &mut Caller<'_>, dtype: DType) -> Done {
-    on!(floats, dtype, T => on!(blocks, c.dtype_of("weight")?, Q => qlinear::<T, Q, B>(b, c)))
+/// The weight or table must be of the kind that the name says.
+fn expect_kind(c: &Caller<'_>, operand: &str, blocks: bool) -> Done {
+    match c.dtype_of(operand)? {
+        dtype if dtype.is_block() == blocks => Ok(()),
+        dtype => Err(CallError::NotOffered(format!("`{}` takes no `{operand}` of {dtype}", c.op()))),
+    }
 }
-fn qlinear<T: Float, Q: Block, B: Execute<QLinear<T, Q>>>(b: &B, c: &mut Caller<'_>) -> Done {
-    launch!(b, c, QLinear::<T, Q>::OP, QLinearOwned { x, weight, y })
+fn linears<B: SuiteBackend>(b: &B, c: &mut Caller<'_>, dtype: DType) -> Done {
+    expect_kind(c, "weight", c.op() == "qlinear")?;
+    on!(floats, dtype, T => linear::<T, B>(b, c))
 }
-fn qembeddings<B: SuiteBackend>(b: &B, c: &mut Caller<'_>, dtype: DType) -> Done {
-    let (table, ids) = (c.dtype_of("table")?, c.dtype_of("ids")?);
-    on!(floats, dtype, T => on!(blocks, table, Q => on!(indices, ids, I => qembedding::<T, Q, I, B>(b, c))))
+fn embeddings<B: SuiteBackend>(b: &B, c: &mut Caller<'_>, dtype: DType) -> Done {
+    expect_kind(c, "table", true)?;
+    on!(floats, dtype, T => embedding::<T, B>(b, c))
 }
-fn qembedding<T: Float, Q: Block, I: Index, B: Execute<QEmbedding<T, Q, I>>>(
-    b: &B,
-    c: &mut Caller<'_>,
-) -> Done {
-    launch!(b, c, QEmbedding::<T, Q, I>::OP, QEmbeddingOwned { table, ids, y })
+fn embedding<T: Float, B: Execute<Embedding<T>>>(b: &B, c: &mut Caller<'_>) -> Done {
+    launch!(b, c, Embedding::<T>::OP, EmbeddingOwned { table, ids, y })
 }

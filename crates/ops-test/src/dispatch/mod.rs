@@ -1,11 +1,11 @@
 //! Running a case on a backend: from names and types as values to typed calls.
 use crate::{CallError, Case, Ran};
 use ops_core::ops::{
-    ActivationOps, AttentionOps, BinaryFn, CastOps, CopyOps, ElementwiseOps, IndexOps, LinearOps, MatMulOps,
-    NormOps, QEmbedding, QuantOps, RopeOps, SoftmaxOps, UnaryFn, WhereOps,
+    ActivationOps, AttentionOps, BinaryFn, CastOps, CopyOps, ElementwiseOps, EmbeddingOps, IndexOps,
+    LinearOps, MatMulOps, NormOps, QuantOps, RopeOps, SoftmaxOps, UnaryFn, WhereOps,
 };
-use ops_core::quant::{Block, BlockQ4_0, BlockQ8_0};
-use ops_core::{Backend, Element, Execute, F8E4M3, Float, Scalar, bf16, f16};
+use ops_core::quant::{BlockQ4_0, BlockQ8_0};
+use ops_core::{Backend, Element, F8E4M3, Float, Scalar, bf16, f16};
 
 mod caller;
 mod calls;
@@ -38,6 +38,8 @@ pub trait SuiteBackend:
     + ScalarSuite<F8E4M3>
     + ElementSuite<BlockQ4_0>
     + ElementSuite<BlockQ8_0>
+    + QuantOps<BlockQ4_0>
+    + QuantOps<BlockQ8_0>
 {
 }
 impl<B> SuiteBackend for B where
@@ -64,6 +66,8 @@ impl<B> SuiteBackend for B where
         + ScalarSuite<F8E4M3>
         + ElementSuite<BlockQ4_0>
         + ElementSuite<BlockQ8_0>
+        + QuantOps<BlockQ4_0>
+        + QuantOps<BlockQ8_0>
 {
 }
 
@@ -85,8 +89,7 @@ pub trait FloatSuite<T: Float>:
     + ActivationOps<T>
     + ElementwiseOps<T>
     + AttentionOps<T>
-    + BlockSuite<T, BlockQ4_0>
-    + BlockSuite<T, BlockQ8_0>
+    + EmbeddingOps<T>
 {
 }
 impl<T: Float, B> FloatSuite<T> for B where
@@ -98,24 +101,7 @@ impl<T: Float, B> FloatSuite<T> for B where
         + ActivationOps<T>
         + ElementwiseOps<T>
         + AttentionOps<T>
-        + BlockSuite<T, BlockQ4_0>
-        + BlockSuite<T, BlockQ8_0>
-{
-}
-
-/// The ops on blocks, with every type of index.
-pub trait BlockSuite<T: Float, Q: Block>:
-    QuantOps<T, Q>
-    + Execute<QEmbedding<T, Q, u8>>
-    + Execute<QEmbedding<T, Q, i32>>
-    + Execute<QEmbedding<T, Q, i64>>
-{
-}
-impl<T: Float, Q: Block, B> BlockSuite<T, Q> for B where
-    B: QuantOps<T, Q>
-        + Execute<QEmbedding<T, Q, u8>>
-        + Execute<QEmbedding<T, Q, i32>>
-        + Execute<QEmbedding<T, Q, i64>>
+        + EmbeddingOps<T>
 {
 }
 

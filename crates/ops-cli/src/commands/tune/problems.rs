@@ -1,8 +1,6 @@
 //! What is timed for each op: sizes that a decoder has at the largest scale, of which there are several where the value
 //! is a limit between two ways.
-use ops_core::ops::{
-    Attention, AttentionOps, ElementwiseOps, LinearOps, MatMulOps, NormOps, QuantOps, RmsNorm,
-};
+use ops_core::ops::{Attention, AttentionOps, ElementwiseOps, LinearOps, MatMulOps, NormOps, RmsNorm};
 use ops_core::quant::{Block, BlockQ8_0};
 use ops_core::{Backend, Error, Reason, Result, TensorOf, f16};
 use ops_rocm::Rocm;
@@ -70,7 +68,7 @@ fn linear(rocm: &Rocm, unit: usize) -> Result<Call> {
 fn qlinear(rocm: &Rocm, unit: usize) -> Result<Call> {
     let weight = rocm.zeros::<BlockQ8_0>(&[unit, unit / BlockQ8_0::LEN])?;
     let x = activations(rocm, &[1, 2, 4, 8, 16], unit)?;
-    Ok(call(rocm, x, move |gpu, x| gpu.qlinear(x.as_ref(), weight.as_ref())))
+    Ok(call(rocm, x, move |gpu, x| gpu.linear(x.as_ref(), &weight)))
 }
 
 fn matmul(rocm: &Rocm, unit: usize) -> Result<Call> {

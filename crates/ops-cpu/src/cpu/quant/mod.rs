@@ -7,9 +7,9 @@ use super::vectors::{no_code, report};
 use crate::host::raw::{Raw, RawMut, block_info, on_float, resolve};
 use crate::{Host, Kernel};
 use bytemuck::{cast_slice, cast_slice_mut};
-use ops_core::ops::{Dequantize, QEmbedding, QLinear, Quantize};
+use ops_core::ops::{Dequantize, Quantize};
 use ops_core::quant::Block;
-use ops_core::{BlockInfo, Call, DType, Float, Index, Result};
+use ops_core::{BlockInfo, Call, DType, Float, Result, Scalar};
 use ops_simd::Isa;
 use ops_simd::gemm::{Mat, MatMut, gemm};
 
@@ -48,21 +48,22 @@ pub(super) fn dequantize(x: Raw<'_>, y: RawMut<'_>) -> Result<()> {
 const FEW: usize = 16;
 
 /// `y = x · weightᵀ`: integer products for the formats that have them, else through f32.
-fn qlinear(x: Raw<'_>, weight: Raw<'_>, mut y: RawMut<'_>) -> Result<()> {
+pub(super) fn qlinear(x: Raw<'_>, weight: Raw<'_>, bias: Option<Raw<'_>>, mut y: RawMut<'_>) -> Result<()> {
     if x.dtype == DType::F64 {
-        return qlinear_f64(x, weight, y);
+        return qlinear_f64(x, weight, bias, y);
     }
+    let bias = bias.map(|b| widened(&b)).transpose()?;
     let multiply = |y: &mut [f32]| match blocks::known(weight.dtype) {
         Some(known) if y.len() >= FEW => blocks::multiply(known, &x, &weight, y),
         _ => panels(&x, &weight, y),
     };
-    if y.dtype == DType::F32 && y.layout.is_contiguous() {
+    if y.dtype == DType::F32 && bias.is_none() && y.layout.is_contiguous() {
         let extent = y.layout.extent();
         return multiply(&mut y.slice::<f32>()[extent]);
     }
     let mut sums = scratch::<f32>(y.layout.len())?;
     multiply(sums.as_mut_slice())?;
-    stored(&sums, None, y)
+    stored(&sums, bias.as_deref(), y)
 }
 
 /// A part of the product: the first row of the weight, and its columns of y.
@@ -99,7 +100,7 @@ fn panels(x: &Raw<'_>, weight: &Raw<'_>, y: &mut [f32]) -> Result<()> {
 }
 
 /// In f64 there is no vector kernel to feed.
-fn qlinear_f64(x: Raw<'_>, weight: Raw<'_>, mut y: RawMut<'_>) -> Result<()> {
+fn qlinear_f64(x: Raw<'_>, weight: Raw<'_>, bias: Option<Raw<'_>>, mut y: RawMut<'_>) -> Result<()> {
     let format = block_info("qlinear", weight.dtype)?;
     let (k, n, x) = (x.layout.last(), y.layout.last(), x.values());
     let (mut wide, mut sums, mut scratch) =
@@ -110,19 +111,34 @@ fn qlinear_f64(x: Raw<'_>, weight: Raw<'_>, mut y: RawMut<'_>) -> Result<()> {
             sums[j] = x.iter().zip(&wide).map(|(x, w)| x * f64::from(*w)).sum();
         }
     }
-    y.scatter(y.layout.positions(), sums);
+    let bias = bias.map(|b| b.values());
+    let added = |i: usize| bias.as_ref().map_or(0.0, |b| b[i % n]);
+    y.scatter(y.layout.positions(), sums.iter().enumerate().map(|(i, v)| v + added(i)));
     Ok(())
 }
 
-fn qembedding(table: Raw<'_>, ids: Raw<'_>, y: RawMut<'_>) -> Result<()> {
-    let rows = resolve("qembedding", ids, table.dims()[0])?;
-    let (n, dtype, format) = (y.layout.last(), y.dtype, block_info("qembedding", table.dtype)?);
-    each("qembedding", y, n, &|[scratch, ..], i, y| {
-        let mut wide = vec![0.0f32; n];
-        if let Some(picked) = rows[i] {
-            values(format, row(&table, picked, scratch), &mut wide);
+/// Rows of a table of floats or of blocks. `name` is that of the call.
+pub(super) fn embedding(table: Raw<'_>, ids: Raw<'_>, y: RawMut<'_>, name: &'static str) -> Result<()> {
+    let rows = resolve(name, ids, table.dims()[0])?;
+    let (n, dtype) = (y.layout.last(), y.dtype);
+    each(name, y, n, &|[scratch, ..], i, y| {
+        let Some(picked) = rows[i] else {
+            y.fill(0);
+            return Ok(());
+        };
+        let row = row(&table, picked, scratch);
+        match table.dtype {
+            same if same == dtype => y.copy_from_slice(row),
+            DType::Block(format) => {
+                let mut wide = vec![0.0f32; n];
+                values(format, row, &mut wide);
+                on_float!(dtype, T => narrow::<T>(&wide, y), else return Err(no_code(dtype)));
+            }
+            other => on_float!(other, W => on_float!(dtype, T => {
+                let row = cast_slice::<u8, W>(row);
+                cast_slice_mut::<u8, T>(y).iter_mut().zip(row).for_each(|(y, w)| *y = T::from_wide(w.to_wide()));
+            }, else return Err(no_code(dtype))), else return Err(no_code(other))),
         }
-        on_float!(dtype, T => narrow::<T>(&wide, y), else return Err(no_code(dtype)));
         Ok(())
     })
 }
@@ -143,17 +159,5 @@ impl<Q: Block> Kernel<Dequantize<Q>> for Cpu {
     fn compute(&self, call: Call<'_, '_, Dequantize<Q>, Host>) -> Result<()> {
         let (_, a) = call.into_parts();
         dequantize(Raw::of(&a.x), RawMut::of(&mut a.y))
-    }
-}
-impl<T: Float, Q: Block> Kernel<QLinear<T, Q>> for Cpu {
-    fn compute(&self, call: Call<'_, '_, QLinear<T, Q>, Host>) -> Result<()> {
-        let (_, a) = call.into_parts();
-        qlinear(Raw::of(&a.x), Raw::of(&a.weight), RawMut::of(&mut a.y))
-    }
-}
-impl<T: Float, Q: Block, I: Index> Kernel<QEmbedding<T, Q, I>> for Cpu {
-    fn compute(&self, call: Call<'_, '_, QEmbedding<T, Q, I>, Host>) -> Result<()> {
-        let (_, a) = call.into_parts();
-        qembedding(Raw::of(&a.table), Raw::of(&a.ids), RawMut::of(&mut a.y))
     }
 }

@@ -2,7 +2,7 @@
 use super::bind::Bound;
 use super::{HipOp, Problem};
 use ops_core::Float;
-use ops_core::ops::{Linear, MatMul};
+use ops_core::ops::MatMul;
 use ops_kernels::matmul::{self, Matmul, MatmulArgs};
 use ops_kernels::{Dtype, Launch, Refused, View};
 
@@ -18,23 +18,20 @@ impl<T: Float> HipOp for MatMul<T> {
     }
 }
 
-impl<T: Float> HipOp for Linear<T> {
-    type Kernel = MatmulArgs;
-
-    fn plan(&self, p: &Problem) -> Result<(Launch, MatmulArgs), Refused> {
-        let (x, weight, y) = (p.at(0), p.at(1), p.at(3));
-        let bias = p.get(2).map(Bound::view);
-        if let Some(bias) = bias.filter(|bias| bias.dtype != x.dtype && bias.dtype != Dtype::F32) {
-            return Err(Refused::NoKernel { op: "linear".into(), types: vec![x.dtype, bias.dtype] });
-        }
-        let (x, y) = x.folded_with(y);
-        let &[ref batch @ .., m, k] = x.dims() else { return Err(Refused::Rank(x.layout.rank())) };
-        let &[n, _] = weight.dims() else { return Err(Refused::Rank(weight.layout.rank())) };
-        let strides = transposed(weight, batch.len());
-        let b = View { strides: &strides, ..weight.view() };
-        let call = Matmul { batch, m, n, k, a: x.view(), b, c: y.view(), bias };
-        matmul::prepare(&call, p.device())
+/// The launch of a product with a weight of floats.
+pub(super) fn linear(p: &Problem) -> Result<(Launch, MatmulArgs), Refused> {
+    let (x, weight, y) = (p.at(0), p.at(1), p.at(3));
+    let bias = p.get(2).map(Bound::view);
+    if let Some(bias) = bias.filter(|bias| bias.dtype != x.dtype && bias.dtype != Dtype::F32) {
+        return Err(Refused::NoKernel { op: "linear".into(), types: vec![x.dtype, bias.dtype] });
     }
+    let (x, y) = x.folded_with(y);
+    let &[ref batch @ .., m, k] = x.dims() else { return Err(Refused::Rank(x.layout.rank())) };
+    let &[n, _] = weight.dims() else { return Err(Refused::Rank(weight.layout.rank())) };
+    let strides = transposed(weight, batch.len());
+    let b = View { strides: &strides, ..weight.view() };
+    let call = Matmul { batch, m, n, k, a: x.view(), b, c: y.view(), bias };
+    matmul::prepare(&call, p.device())
 }
 
 /// The strides of `weight[n, k]` as `[.., k, n]`, the same for the whole batch.

@@ -8,7 +8,7 @@ use crate::judge::Want;
 use crate::{Array, CallError, Case};
 use double::Double;
 use ops_core::ops::*;
-use ops_core::{DType, Op, Tolerance};
+use ops_core::{DType, Layout, Op, Operand, Operands, Role, Tolerance};
 
 mod attention;
 mod double;
@@ -85,9 +85,27 @@ fn exp(dtype: DType, x: Double) -> Double {
 
 /// A computed output, and what the op promises of it in the output's type.
 fn want(case: &Case, op: &impl Op, name: &'static str, values: &[Double]) -> Result<Want, CallError> {
-    let tolerance = op.tolerance(name, case.dtype_of(name)?);
+    let tolerance = op.tolerance(name, case.dtype_of(name)?, &Weight::of(case));
     let values: Vec<f64> = values.iter().map(|v| v.nearest()).collect();
     Ok(Want { name: name.into(), values: Array::from_slice(&values)?, tolerance })
+}
+
+/// What a tolerance may depend on: the weight, if the case has one.
+struct Weight(Option<(DType, Layout)>);
+
+impl Weight {
+    fn of(case: &Case) -> Self {
+        Weight(case.operand("weight").map(|weight| (weight.array.dtype(), weight.layout)))
+    }
+}
+impl Operands for Weight {
+    fn count(&self) -> usize {
+        1
+    }
+    fn operand(&self, index: usize) -> Option<Operand<'_>> {
+        let (dtype, layout) = self.0.as_ref().filter(|_| index == 0)?;
+        Some(Operand { name: "weight", role: Role::In, dtype: *dtype, layout })
+    }
 }
 
 /// An output that must match element for element.

@@ -1,11 +1,11 @@
 //! Ops on blocks: dequantized exactly, then in double-double arithmetic.
 use super::double::Double;
-use super::{Wants, exactly, logical};
+use super::{Wants, Weight, exactly, logical};
 use crate::judge::Want;
 use crate::types::on;
 use crate::{Array, CallError, Case};
-use ops_core::ops::{QEmbedding, QLinear};
-use ops_core::quant::{Block, BlockQ8_0};
+use ops_core::ops::{Embedding, Linear};
+use ops_core::quant::Block;
 use ops_core::{Op, Wide};
 
 pub(super) fn wants(case: &Case) -> Wants {
@@ -26,7 +26,7 @@ pub(super) fn wants(case: &Case) -> Wants {
                 0 => vec![0.0; case.expect("y")?.layout.len()],
                 k => x.chunks(k).flat_map(|row| weight.chunks(k).map(|w| dot(row, w))).collect(),
             };
-            let tolerance = QLinear::<f64, BlockQ8_0>::OP.tolerance("y", case.dtype);
+            let tolerance = Linear::<f64>::OP.tolerance("y", case.dtype, &Weight::of(case));
             Ok(vec![Want { name: "y".into(), values: Array::from_slice(&y)?, tolerance }])
         }
         _ => embedding(case),
@@ -63,6 +63,6 @@ fn embedding(case: &Case) -> Wants {
             None => y.extend(vec![0.0; width]),
         }
     }
-    let tolerance = QEmbedding::<f64, BlockQ8_0, u32>::OP.tolerance("y", case.dtype);
+    let tolerance = Embedding::<f64>::OP.tolerance("y", case.dtype, &Weight::of(case));
     Ok(vec![Want { name: "y".into(), values: Array::from_slice(&y)?, tolerance }])
 }

@@ -1,0 +1,83 @@
+//! Rows of a table by index: of blocks, dequantized; of floats, through memory of the table's type where the output has another.
+use super::{Bound, Problem, reason, unsupported};
+use crate::choice::{Provider, ProviderId, Target};
+use crate::hip::{DeviceMemory, Purpose};
+use crate::{HipSpace, Result, Rocm};
+use ops_core::ops::Embedding;
+use ops_core::{Call, Float, Layout, Op, Operands, Reason};
+use ops_kernels::cast::{self, CastArgs};
+use ops_kernels::index::{self, IndexSelectArgs};
+use ops_kernels::quant::{self, QEmbeddingArgs};
+use ops_kernels::{Dtype, Launch, Refused};
+
+/// [`Embedding`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HipEmbedding;
+
+/// What a look-up launches.
+enum LookUp {
+    Blocks(Launch, QEmbeddingArgs),
+    Floats(Launch, IndexSelectArgs),
+    /// Rows in memory between, then cast.
+    Cast((Launch, IndexSelectArgs), (Launch, CastArgs)),
+}
+
+impl LookUp {
+    /// `between` is the address of memory for the rows in the table's type.
+    fn plan(p: &Problem, between: u64) -> Result<LookUp, Refused> {
+        let (table, ids, y) = (p.at(0), p.at(1), p.at(2));
+        let (&[bound, width], &[count]) = (table.dims(), ids.dims()) else {
+            return Err(Refused::Rank(table.layout.rank()));
+        };
+        if Dtype::BLOCKS.contains(&table.dtype) {
+            let views = [table.view(), ids.view(), y.view()];
+            let (launch, args) = quant::embedding([count, width, bound], views, p.report(), p.device())?;
+            return Ok(LookUp::Blocks(launch, args));
+        }
+        let select = |to: &Bound| {
+            index::select(to.dims(), 0, bound, [table.view(), ids.view(), to.view()], p.report(), p.device())
+        };
+        if table.dtype == y.dtype {
+            return select(y).map(|(launch, args)| LookUp::Floats(launch, args));
+        }
+        let rows = Bound::new(between, table.dtype, &Layout::of(y.layout.shape()));
+        Ok(LookUp::Cast(select(&rows)?, cast::prepare(y.dims(), rows.view(), y.view(), p.device())?))
+    }
+}
+
+impl<T: Float> Provider<Embedding<T>> for HipEmbedding {
+    fn id(&self) -> ProviderId {
+        ProviderId::HIP
+    }
+
+    fn applicable(&self, target: &Target, _: &Embedding<T>, on: &dyn Operands) -> Result<(), Reason> {
+        let problem = Problem::assumed(on, target.kernels())?;
+        LookUp::plan(&problem, 0).map(drop).map_err(|refused| reason(refused, on))
+    }
+
+    fn launch(&self, rocm: &Rocm, call: Call<'_, '_, Embedding<T>, HipSpace>) -> Result<()> {
+        let (op, args) = call.into_parts();
+        let args = &*args;
+        let (mut problem, _lent) = Problem::bind::<Embedding<T>>(args, rocm)?;
+        let check = rocm.stream().index_check()?;
+        problem.report_to(&check, rocm.index_names().number(op.name_on(args), "ids"));
+        let (table, y) = (problem.at(0), problem.at(2));
+        let direct = Dtype::BLOCKS.contains(&table.dtype) || table.dtype == y.dtype;
+        let bytes = if direct { 0 } else { y.layout.len().saturating_mul(table.dtype.bytes()) };
+        let between = DeviceMemory::new(rocm.stream(), bytes)?;
+        let lent = between.access(rocm.stream(), Purpose::Write)?;
+        let plan = LookUp::plan(&problem, lent.address() as u64);
+        let (kernels, stream) = (rocm.kernels(), rocm.stream());
+        match plan.map_err(|refused| unsupported(op, refused, args))? {
+            // SAFETY: a call's views lie in their memory; the plan is made for them, and they are lent to the stream.
+            LookUp::Blocks(launch, args) => unsafe { kernels.launch(stream, &launch, &args) },
+            // SAFETY: as above.
+            LookUp::Floats(launch, args) => unsafe { kernels.launch(stream, &launch, &args) },
+            // SAFETY: as above; the memory between has room for the rows in the table's type, and is lent too.
+            LookUp::Cast(select, cast) => unsafe {
+                kernels.launch(stream, &select.0, &select.1)?;
+                kernels.launch(stream, &cast.0, &cast.1)
+            },
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Products with a weight, of floats or of blocks; with memory for the activations in digits where products are of bytes.
+use super::matmul::linear;
+use super::{Bound, Problem, reason, units, unsupported};
+use crate::choice::{Provider, ProviderId, Target};
+use crate::hip::{DeviceMemory, Purpose};
+use crate::{HipSpace, Result, Rocm};
+use ops_core::ops::Linear;
+use ops_core::{Call, Float, Operands, Reason};
+use ops_kernels::matmul::MatmulArgs;
+use ops_kernels::qlinear::{self, Plan};
+use ops_kernels::{Dtype, Instance, Launch, Refused};
+
+/// [`Linear`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HipLinear;
+
+/// What a product launches.
+enum Product {
+    Floats(Launch, MatmulArgs),
+    Blocks(Plan),
+}
+
+impl Product {
+    fn plan(p: &Problem) -> Result<Product, Refused> {
+        let (x, weight, y) = (p.at(0), p.at(1), p.at(3));
+        if !Dtype::BLOCKS.contains(&weight.dtype) {
+            return linear(p).map(|(launch, args)| Product::Floats(launch, args));
+        }
+        let n = weight.dims().first().copied().unwrap_or(0);
+        qlinear::prepare(x.dims(), n, [x.view(), weight.view(), y.view()], p.device()).map(Product::Blocks)
+    }
+
+    fn instance(&self) -> &'static Instance {
+        match self {
+            Product::Floats(launch, _) => launch.instance,
+            Product::Blocks(plan) => plan.main.instance,
+        }
+    }
+}
+
+/// A kernel of blocks adds no bias.
+fn without_bias(p: &Problem) -> Result<(), Reason> {
+    let blocks = |weight: &Bound| Dtype::BLOCKS.contains(&weight.dtype);
+    if p.get(2).is_some() && p.get(1).is_some_and(blocks) {
+        return Err(Reason::Because("no kernel adds a bias to a product with blocks".to_owned()));
+    }
+    Ok(())
+}
+
+impl<T: Float> Provider<Linear<T>> for HipLinear {
+    fn id(&self) -> ProviderId {
+        ProviderId::HIP
+    }
+
+    fn applicable(&self, target: &Target, _: &Linear<T>, on: &dyn Operands) -> Result<(), Reason> {
+        let problem = Problem::assumed(on, target.kernels())?;
+        without_bias(&problem)?;
+        Product::plan(&problem).map(drop).map_err(|refused| reason(refused, on))
+    }
+
+    fn how(&self, target: &Target, _: &Linear<T>, on: &dyn Operands) -> Option<String> {
+        let problem = Problem::assumed(on, target.kernels()).ok()?;
+        units(target, Product::plan(&problem).ok()?.instance())
+    }
+
+    fn launch(&self, rocm: &Rocm, call: Call<'_, '_, Linear<T>, HipSpace>) -> Result<()> {
+        let (op, args) = call.into_parts();
+        let args = &*args;
+        let (problem, _lent) = Problem::bind::<Linear<T>>(args, rocm)?;
+        let plan = match Product::plan(&problem).map_err(|refused| unsupported(op, refused, args))? {
+            // SAFETY: a call's views lie in their memory; the plan is made for them, and they are lent to the stream.
+            Product::Floats(launch, args) => {
+                return unsafe { rocm.kernels().launch(rocm.stream(), &launch, &args) };
+            }
+            Product::Blocks(plan) => plan,
+        };
+        let Plan { split, main, workspace, args: mut kernel_args } = plan;
+        let Some(split) = split else {
+            // SAFETY: as above.
+            return unsafe { rocm.kernels().launch(rocm.stream(), &main, &kernel_args) };
+        };
+        let workspace = usize::try_from(workspace).unwrap_or(usize::MAX);
+        let digits = DeviceMemory::new(rocm.stream(), workspace)?;
+        let lent = digits.access(rocm.stream(), Purpose::Write)?;
+        kernel_args.planes = lent.address() as u64;
+        // SAFETY: as above; the workspace is lent too, and has the size that the plan asks for.
+        unsafe {
+            rocm.kernels().launch(rocm.stream(), &split, &kernel_args)?;
+            rocm.kernels().launch(rocm.stream(), &main, &kernel_args)
+        }
+    }
+}
