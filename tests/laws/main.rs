@@ -6,3 +6,4 @@ mod everywhere;
 mod model;
 mod packed;
 mod properties;
+mod untyped;

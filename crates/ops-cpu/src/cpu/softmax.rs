@@ -16,7 +16,8 @@ pub(super) fn softmax(x: Raw<'_>, y: RawMut<'_>, axis: isize, log: bool) -> Resu
     map("softmax", [x.under(lx)], y.under(ly), n, 16, &|[x], y| {
         on_vector!(dtype, T => {
             let (x, y) = (cast_slice::<u8, T>(x), cast_slice_mut::<u8, T>(y));
-            Ok(if log { vector::log_softmax(isa, x, n, y, store)? } else { vector::softmax(isa, x, n, y, store)? })
+            let rows = if log { vector::log_softmax } else { vector::softmax };
+            Ok(rows(isa, x, n, y, store)?)
         }, else {
             only_f64(dtype)?;
             wide::softmax(cast_slice(x), n, log, cast_slice_mut(y));

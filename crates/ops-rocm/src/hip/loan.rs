@@ -34,7 +34,8 @@ impl Loan {
     /// Leave to use the stream; `None` if the loan has ended or is about to.
     ///
     /// It never waits, so that a lease may be taken while another is held: only the end of the loan locks for writing, so
-    /// a lock that cannot be had at once means that the end has come.
+    /// a lock that cannot be had at once means that the end has begun. While that waits for other leases, a later try may
+    /// succeed.
     pub(super) fn lease(&self) -> Option<Lease<'_>> {
         let Some(ended) = &self.ended else { return Some(Lease { _open: None }) };
         let guard = ended.try_read()?;
@@ -51,8 +52,10 @@ impl Loan {
 
     /// Waits for an end that has begun.
     pub(super) fn wait_for_end(&self) {
-        if let Some(ended) = &self.ended {
-            drop(ended.read());
+        let Some(ended) = &self.ended else { return };
+        // A reader may overtake the end that waits for the lock.
+        while !*ended.read() {
+            std::thread::yield_now();
         }
     }
 
@@ -62,8 +65,8 @@ impl Loan {
         if let Some(ended) = &self.ended {
             let mut ended = ended.write();
             if !*ended {
-                finish();
                 *ended = true;
+                finish();
             }
         }
     }
@@ -87,7 +90,11 @@ mod tests {
             }
             assert!(!over.load(Ordering::SeqCst), "a lease is held");
             drop(lease);
-            assert!(loan.lease_or_wait().is_none());
+            // Until the other thread has the lock, there may be leases again.
+            while let Some(lease) = loan.lease_or_wait() {
+                drop(lease);
+                std::thread::yield_now();
+            }
             assert!(over.load(Ordering::SeqCst));
         });
         loan.end(|| unreachable!("it has ended"));

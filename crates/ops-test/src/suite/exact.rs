@@ -14,7 +14,7 @@ use super::place::How;
 use super::{Expect, FLOATS, Suite};
 use crate::Array;
 use ops_core::quant::{BlockQ4_0, BlockQ8_0};
-use ops_core::{DType, f16};
+use ops_core::{DType, Tolerance, f16};
 use serde_json::json;
 
 pub(super) fn cases(s: &mut Suite<'_>) {
@@ -227,6 +227,9 @@ fn attention(s: &mut Suite<'_>, dtype: DType) {
 /// The scale of a block of activations rounded to 8 bits is its largest magnitude over 127. The
 /// first of each block is ±127, so the scale is one and rounding changes nothing; the weights of
 /// those are zero, so that sums stay small.
+///
+/// A kernel may compute that scale by a reciprocal and be off by an ulp of f32. Halves hide that; f32 shows it. So f32 results
+/// are judged as those of a product of floats, whose tolerance is a millionth of what blocks are allowed.
 fn quantized(s: &mut Suite<'_>, dtype: DType) {
     const LEN: usize = 32;
     for format in ["q4_0", "q8_0"] {
@@ -244,7 +247,11 @@ fn quantized(s: &mut Suite<'_>, dtype: DType) {
             let weight = blocks_of(format, &mut random, n * blocks, most.weight);
             let draft = draft("qlinear", dtype).given("x", &values_of(dtype, &x), &[m, k], How::Plain);
             let draft = draft.given("weight", &weight, &[n, blocks], How::Plain);
-            run(s, draft.write("y", &[m, n], How::Plain));
+            let near = match dtype {
+                DType::F32 => Expect::Within(Tolerance::summed(dtype)),
+                _ => Expect::Exactly,
+            };
+            s.expect(draft.write("y", &[m, n], How::Plain), near);
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::dispatch::Runner;
 use crate::judge::{Want, broken_promise, stray_write};
 use crate::{CallError, Case, Ran, SuiteBackend};
 use draft::Draft;
-use ops_core::{DType, Error};
+use ops_core::{DType, Error, Tolerance};
 
 mod activations;
 mod attention;
@@ -73,6 +73,8 @@ enum Expect {
     Near,
     /// What the oracle gives, which the output's type must hold exactly.
     Exactly,
+    /// What the oracle gives, nearer than the op promises.
+    Within(Tolerance),
     /// These values.
     Values(Vec<Want>),
     /// [`Error::Index`] for this value at this position, against this bound.
@@ -132,6 +134,7 @@ fn ended(case: &Case, expect: &Expect, ran: &Ran) -> Result<Ended, CallError> {
         Expect::Values(wants) => wants,
         Expect::Near => &oracle::wants(case)?,
         Expect::Exactly => &oracle::exact_wants(case)?,
+        Expect::Within(tolerance) => &oracle::wants_within(case, *tolerance)?,
     };
     if let Err(e) = &ran.result {
         return Ok(Ended::Fail(e.to_string()));

@@ -15,6 +15,7 @@ use ops_kernels::{Dtype, Launch, Refused};
 pub(crate) struct HipEmbedding;
 
 /// What a look-up launches.
+#[allow(clippy::large_enum_variant, reason = "lives on the stack for one call, which must not allocate")]
 enum LookUp {
     Blocks(Launch, QEmbeddingArgs),
     Floats(Launch, IndexSelectArgs),

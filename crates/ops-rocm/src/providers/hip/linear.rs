@@ -68,8 +68,8 @@ impl<T: Float> Provider<Linear<T>> for HipLinear {
         let args = &*args;
         let (problem, _lent) = Problem::bind::<Linear<T>>(args, rocm)?;
         let plan = match Product::plan(&problem).map_err(|refused| unsupported(op, refused, args))? {
-            // SAFETY: a call's views lie in their memory; the plan is made for them, and they are lent to the stream.
             Product::Floats(launch, args) => {
+                // SAFETY: a call's views lie in their memory; the plan is made for them, and they are lent to the stream.
                 return unsafe { rocm.kernels().launch(rocm.stream(), &launch, &args) };
             }
             Product::Blocks(plan) => plan,

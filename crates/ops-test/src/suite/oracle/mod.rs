@@ -52,6 +52,11 @@ pub(super) fn exact_wants(case: &Case) -> Wants {
     wants(case)?.into_iter().map(exactly).collect()
 }
 
+/// The outputs of a case, each to be as near as `tolerance` says.
+pub(super) fn wants_within(case: &Case, tolerance: Tolerance) -> Wants {
+    Ok(wants(case)?.into_iter().map(|want| Want { tolerance, ..want }).collect())
+}
+
 /// An operand's elements, in row-major order.
 fn logical(case: &Case, name: &str) -> Result<Array, CallError> {
     let operand = case.expect(name)?;
