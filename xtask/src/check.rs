@@ -59,8 +59,26 @@ const STEPS: &[Step] = &[
     Step { slow: true, ..step("fuzz", &["fuzz/run.sh", "10"]) },
 ];
 
+const USAGE: &str = "cargo xtask check [--quick] [--from STEP] [--without STEP]
+
+Runs what CI runs, step by step, and stops at the first that fails.
+--quick         leaves out the slow steps
+--from STEP     starts at a step
+--without STEP  leaves out one step";
+
 /// Runs the steps; `--quick` leaves the slow ones out, `--from NAME` starts at one, `--without NAME` skips one.
 pub(crate) fn main(args: &[String]) -> Result<(), String> {
+    if args.iter().any(|a| matches!(a.as_str(), "-h" | "--help" | "help")) {
+        println!("{USAGE}\n\nsteps:{}", names());
+        return Ok(());
+    }
+    let known = |(i, a): (usize, &String)| {
+        let after_flag = i > 0 && matches!(args[i - 1].as_str(), "--from" | "--without");
+        after_flag || matches!(a.as_str(), "--quick" | "--from" | "--without")
+    };
+    if let Some((_, unknown)) = args.iter().enumerate().find(|at| !known(*at)) {
+        return Err(format!("`{unknown}` is not an option of check\n{USAGE}"));
+    }
     let value = |flag: &str| args.iter().position(|a| a == flag).and_then(|i| args.get(i + 1));
     let quick = args.iter().any(|a| a == "--quick");
     let begin = value("--from").map_or(Ok(0), |name| {

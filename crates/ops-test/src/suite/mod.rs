@@ -1,6 +1,6 @@
 //! The suite: every op of core, in every type, over odd sizes and all layouts.
 //!
-//! Each result is judged by the op's own [`Tolerance`](ops_core::Tolerance) against an oracle that
+//! Each result is judged by the op's own [`Tolerance`] against an oracle that
 //! calls no backend and computes the same op from the same operands in double-double arithmetic. In
 //! cases named `exact`, operands are small integers and results must be equal. Outputs lie in guarded
 //! buffers, of which nothing outside the view may change. A backend that declines must have said so
