@@ -31,7 +31,7 @@ pub fn layer_norm_f32(
     );
     let mut y = BorrowedMut::new(home, output, rows)?;
     let op = LayerNorm::<f32>::eps(eps.into());
-    rocm.layer_norm_into(x.view()?, Some(gamma.view()?), Some(beta.view()?), y.view()?, op)
+    rocm.layer_norm_into(x.view()?, Some(gamma.view()?.any()), Some(beta.view()?.any()), y.view()?, op)
 }
 
 /// `output = input / sqrt(mean(input²) + eps) * alpha` over each of `n_rows` rows of `n_cols`.
