@@ -34,7 +34,10 @@ fn normalise<B: Execute<RmsNorm<f32>>>(b: &B, size: f32) -> Result<()> {
     let x = b.tensor(&[2, 3], &[size, -size, size, 2.0 * size, size, 0.0])?;
     let weight = b.tensor(&[3], &[1.0f32; 3])?;
     let mut y = b.zeros::<f32>(&[2, 3])?;
-    b.run(&RmsNorm::eps(1e-5), RmsNormArgs { x: x.as_ref(), weight: weight.as_ref().any(), y: y.as_mut() })?;
+    b.run(
+        &RmsNorm::eps(1e-5),
+        rms_norm::Args { x: x.as_ref(), weight: weight.as_ref().any(), y: y.as_mut() },
+    )?;
     println!("  first output: {:?}", y.as_ref().to_vec(b)?[0].to_f64());
     Ok(())
 }

@@ -16,14 +16,14 @@ struct SoftCap<T> {
 }
 
 // Step 1: the operands.
-operands!(SoftCap<T: Float> { x: in T, y: out T });
+operands!(mod soft_cap: SoftCap<T: Float> { x: in T, y: out T });
 
 // Step 2: the name and the shape rule. The default tolerance is one rounding to T.
 impl<T: Float> Op for SoftCap<T> {
     fn name(&self) -> &'static str {
         "soft_cap"
     }
-    fn infer(&self, on: &SoftCapShapes<'_>) -> Result<[Shape; 1]> {
+    fn infer(&self, on: &soft_cap::Shapes<'_>) -> Result<[Shape; 1]> {
         Ok([on.x.shape()])
     }
 }
@@ -57,7 +57,7 @@ impl<T: Float> Kernel<SoftCap<T>> for Cpu {
 trait SoftCapOps<T: Float>: Execute<SoftCap<T>> {
     fn soft_cap_into(&self, x: Ref<'_, Self, T>, mut y: Mut<'_, Self, T>, cap: f64) -> Result<()> {
         let op = SoftCap { cap, types: PhantomData };
-        self.run(&op, SoftCapArgs { x: x.shorten(), y: y.reborrow() })
+        self.run(&op, soft_cap::Args { x: x.shorten(), y: y.reborrow() })
     }
     fn soft_cap(&self, x: Ref<'_, Self, T>, cap: f64) -> Result<TensorOf<Self, T>> {
         let mut y = self.empty(x.shape())?;

@@ -6,7 +6,7 @@ mod llama;
 
 use llama::Llama;
 use ops_gguf::Gguf;
-use rocm_ops::model::PackWeights;
+use rocm_ops::model::Transformer;
 use rocm_ops::{Checked, Cpu, Float, Reference};
 
 fn model(dtype: &str) -> Gguf {
@@ -28,7 +28,7 @@ fn largest(logits: &[f32]) -> u32 {
 }
 
 /// The most likely continuation, the prompt read in one pass or token by token.
-fn greedy<T: Float, B: PackWeights<T>>(
+fn greedy<T: Float, B: Transformer<T>>(
     b: &B,
     gguf: &Gguf,
     prompt: &[u32],
@@ -50,7 +50,7 @@ fn greedy<T: Float, B: PackWeights<T>>(
     ids
 }
 
-fn check<B: PackWeights<f32>>(b: &B, cases: usize, tokens: usize) {
+fn check<B: Transformer<f32>>(b: &B, cases: usize, tokens: usize) {
     let gguf = model("f16");
     for (prompt, want) in expected().into_iter().take(cases) {
         let n = want.len().min(tokens);
@@ -102,7 +102,7 @@ fn quantized_logits_stay_close_to_the_reference() {
     }
 }
 
-fn forward_once<B: PackWeights<f32>>(b: &B, gguf: &Gguf, prompt: &[u32]) -> Vec<f32> {
+fn forward_once<B: Transformer<f32>>(b: &B, gguf: &Gguf, prompt: &[u32]) -> Vec<f32> {
     let model = Llama::<f32, B>::load(b, gguf, prompt.len()).unwrap();
     let mut state = model.state(b, prompt.len()).unwrap();
     model.forward(b, &mut state, prompt).unwrap()

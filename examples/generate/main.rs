@@ -5,7 +5,7 @@ mod sampler;
 use clap::{Parser, ValueEnum};
 use llama::{Llama, Result};
 use ops_gguf::{Gguf, Tokenizer};
-use rocm_ops::model::PackWeights;
+use rocm_ops::model::Transformer;
 use rocm_ops::{Checked, Cpu, Float, Reference, bf16, f16};
 use sampler::{Sampler, Sampling};
 use std::io::Write;
@@ -103,7 +103,7 @@ fn run(args: &Args) -> Result<()> {
 /// The one place where the element type is chosen.
 fn with_type<B>(args: &Args, name: &str, backend: &B) -> Result<()>
 where
-    B: PackWeights<f32> + PackWeights<f16> + PackWeights<bf16>,
+    B: Transformer<f32> + Transformer<f16> + Transformer<bf16>,
 {
     match args.dtype {
         Type::F32 => generate::<f32, B>(args, name, backend),
@@ -113,7 +113,7 @@ where
 }
 
 /// Reads the prompt in one pass, then token by token what comes out.
-fn generate<T: Float, B: PackWeights<T>>(args: &Args, name: &str, backend: &B) -> Result<()> {
+fn generate<T: Float, B: Transformer<T>>(args: &Args, name: &str, backend: &B) -> Result<()> {
     let gguf = Gguf::open(&args.model)?;
     let tokenizer = gguf.tokenizer()?;
     let prompt = tokenizer.encode(&args.prompt)?;

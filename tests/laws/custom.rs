@@ -3,9 +3,9 @@ use crate::device::{Device, DeviceMemory, Transfer};
 use crate::model::values;
 use rocm_ops::ops::*;
 use rocm_ops::{
-    Backend, Call, Checked, Cpu, DType, Either, Element, Error, Execute, Fallback, Float, Host, Kernel,
-    Layout, Op, Operands, Reason, Reference, Result, Role, Shape, Signature, Space, Tensor, TensorOf,
-    Tolerance, View, operands, range, unsupported,
+    AnyTensor, Backend, Call, Checked, Cpu, DType, Either, Element, Error, Execute, Fallback, Float, Host,
+    Kernel, Layout, NamedTensors, Op, Operands, Reason, Reference, Result, Role, Shape, Signature, Space,
+    Tensor, TensorOf, Tolerance, View, bf16, f16, operands, range, unsupported,
 };
 use std::marker::PhantomData;
 
@@ -16,13 +16,13 @@ struct Leak<T, G> {
     types: PhantomData<(T, G)>,
 }
 
-operands!(Leak<T: Float, G: Float> { x: in T, gain: opt G, state: inout T, peak: out T });
+operands!(mod leak: Leak<T: Float, G: Float> { x: in T, gain: opt G, state: inout T, peak: out T });
 
 impl<T: Float, G: Float> Op for Leak<T, G> {
     fn name(&self) -> &'static str {
         "leak"
     }
-    fn infer(&self, on: &LeakShapes<'_>) -> Result<[Shape; 1]> {
+    fn infer(&self, on: &leak::Shapes<'_>) -> Result<[Shape; 1]> {
         let &[rows, n] = on.x.dims() else { return Err(Error::shape("leak", "x", on.x, "[rows, n]")) };
         if on.state.dims() != on.x.dims() {
             return Err(Error::shape("leak", "state", on.state, format!("[{rows}, {n}]")));
@@ -37,7 +37,7 @@ impl<T: Float, G: Float> Op for Leak<T, G> {
     }
 }
 
-fn compute<T: Float, G: Float>(op: &Leak<T, G>, a: &mut LeakArgs<'_, Host, T, G>) {
+fn compute<T: Float, G: Float>(op: &Leak<T, G>, a: &mut leak::Args<'_, Host, T, G>) {
     let (rows, n) = (a.x.dims()[0], a.x.dims()[1]);
     let (lx, ls, lp) = (*a.x.layout(), *a.state.layout(), *a.peak.layout());
     for r in 0..rows {
@@ -71,19 +71,26 @@ impl<T: Float, G: Float> Kernel<Leak<T, G>> for Reference {
 type F32 = Leak<f32, f64>;
 const HALF: F32 = Leak { decay: 0.5, types: PhantomData };
 
-fn owned<B: Backend>(b: &B, gain: bool) -> LeakOwned<B::Space, f32, f64> {
-    LeakOwned {
-        x: b.tensor(&[2, 3], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]).unwrap(),
-        gain: gain.then(|| b.tensor(&[3], &[1.0, 10.0, 100.0]).unwrap()),
-        state: b.tensor(&[2, 3], &[2.0f32; 6]).unwrap(),
-        peak: b.zeros(&[2]).unwrap(),
+fn tensors<B: Backend>(b: &B, gain: bool) -> NamedTensors<B::Space> {
+    let mut tensors =
+        NamedTensors::new().with("x", b.tensor(&[2, 3], &[1f32, 2.0, 3.0, 4.0, 5.0, 6.0]).unwrap());
+    if gain {
+        tensors.insert("gain", b.tensor(&[3], &[1f64, 10.0, 100.0]).unwrap());
     }
+    tensors
+        .with("state", b.tensor(&[2, 3], &[2.0f32; 6]).unwrap())
+        .with("peak", b.zeros::<f32>(&[2]).unwrap())
+}
+
+/// What an f32 tensor holds.
+fn floats<B: Backend>(b: &B, x: &AnyTensor<B::Space>) -> Vec<f64> {
+    values(b, x.as_ref().typed::<f32>().unwrap())
 }
 
 fn leak<B: Execute<F32>>(b: &B, gain: bool) -> Result<(Vec<f64>, Vec<f64>)> {
-    let mut owned = owned(b, gain);
-    b.run(&HALF, F32::lend(&mut owned))?;
-    Ok((values(b, owned.state.as_ref()), values(b, owned.peak.as_ref())))
+    let mut tensors = tensors(b, gain);
+    b.run(&HALF, tensors.args(&HALF)?)?;
+    Ok((floats(b, &tensors["state"]), floats(b, &tensors["peak"])))
 }
 
 #[test]
@@ -107,8 +114,8 @@ fn an_op_from_outside_runs_on_every_backend_and_combinator() {
 #[test]
 fn operands_are_seen_in_order_with_their_roles() {
     for (gain, names) in [(false, &["x", "state", "peak"][..]), (true, &["x", "gain", "state", "peak"])] {
-        let mut owned = owned(&Cpu::new(), gain);
-        let args = F32::lend(&mut owned);
+        let mut tensors = tensors(&Cpu::new(), gain);
+        let args = tensors.args(&HALF).unwrap();
         let on: &dyn Operands = &args;
         assert_eq!(on.count(), 4);
         assert_eq!(on.iter().map(|o| o.name).collect::<Vec<_>>(), names);
@@ -123,23 +130,31 @@ fn operands_are_seen_in_order_with_their_roles() {
 #[test]
 fn every_operand_of_an_outside_op_is_checked() {
     let b = Cpu::new();
-    let fails = |change: &dyn Fn(&mut LeakOwned<Host, f32, f64>)| {
-        let mut owned = owned(&b, true);
-        change(&mut owned);
-        let error = b.run(&HALF, F32::lend(&mut owned)).unwrap_err();
-        assert_eq!(values(&b, owned.peak.as_ref()).iter().sum::<f64>(), 0.0, "nothing ran");
+    let fails = |name: &'static str, tensor: AnyTensor<Host>| {
+        let mut tensors = tensors(&b, true).with(name, tensor);
+        let error = tensors.args(&HALF).and_then(|args| b.run(&HALF, args)).unwrap_err();
+        assert_eq!(floats(&b, &tensors["peak"]).iter().sum::<f64>(), 0.0, "nothing ran");
         error
     };
-    let e = fails(&|o| o.gain = Some(b.zeros(&[4]).unwrap()));
+    let e = fails("gain", b.zeros::<f64>(&[4]).unwrap().into());
     assert_eq!(e.to_string(), "leak: gain has shape [4], expected [3]");
-    let e = fails(&|o| o.state = b.zeros(&[3, 2]).unwrap());
+    let e = fails("state", b.zeros::<f32>(&[3, 2]).unwrap().into());
     assert_eq!(e.to_string(), "leak: state has shape [3, 2], expected [2, 3]");
-    let e = fails(&|o| o.peak = b.zeros(&[3]).unwrap());
+    let e = fails("peak", b.zeros::<f32>(&[3]).unwrap().into());
     assert_eq!(e.to_string(), "leak: peak has shape [3], expected [2]");
+    // Tensors by name are of the op's types, and have the names of its operands.
+    let e = fails("gain", b.zeros::<f32>(&[3]).unwrap().into());
+    assert_eq!(e.to_string(), "leak: gain is of f32, expected a tensor of f64");
+    let e = fails("bias", b.zeros::<f32>(&[3]).unwrap().into());
+    assert_eq!(e.to_string(), "leak: bias is no operand of this op, expected one of x, gain, state, peak");
+    let mut missing = tensors(&b, true);
+    missing.remove("state");
+    let e = missing.args(&HALF).map(drop).unwrap_err();
+    assert_eq!(e.to_string(), "leak: state is missing, expected a tensor of f32");
 
     // Views to be written must not repeat an element, whether they are read too or not.
-    let repeated = |owned: &mut LeakOwned<Host, f32, f64>, state: bool| {
-        let mut args = F32::lend(owned);
+    let repeated = |tensors: &mut NamedTensors<Host>, state: bool| {
+        let mut args = tensors.args(&HALF)?;
         if state {
             args.state = args.state.with_layout(Layout::strided(&[2, 3], &[0, 1], 0)?)?;
         } else {
@@ -148,7 +163,7 @@ fn every_operand_of_an_outside_op_is_checked() {
         b.run(&HALF, args)
     };
     for (state, operand) in [(true, "state"), (false, "peak")] {
-        let error = repeated(&mut owned(&b, false), state).unwrap_err();
+        let error = repeated(&mut tensors(&b, false), state).unwrap_err();
         assert!(matches!(&error, Error::Overlap { op: "leak", operand: o, .. } if *o == operand), "{error}");
     }
 }
@@ -157,12 +172,12 @@ fn every_operand_of_an_outside_op_is_checked() {
 fn staging_copies_what_each_mode_needs() {
     let device = Device::declining(|_, _| Some(Reason::Missing));
     let both = Fallback::new(device.clone(), Cpu::new());
-    let mut owned = owned(&device, true);
+    let mut tensors = tensors(&device, true);
     device.transfers();
-    both.run(&HALF, F32::lend(&mut owned)).unwrap();
+    both.run(&HALF, tensors.args(&HALF).unwrap()).unwrap();
     let (read, write) = (Transfer::Read, Transfer::Write);
-    // Read: x, gain and state. Written: state and peak.
-    assert_eq!(device.transfers(), [read(0..6), read(0..3), read(0..6), write(0..6), write(0..2)]);
+    // Read: x, gain and state. Written: state and peak. Counted in bytes.
+    assert_eq!(device.transfers(), [read(0..24), read(0..24), read(0..24), write(0..24), write(0..8)]);
 }
 
 /// A backend without most kernels, which says so for all types at once.
@@ -222,7 +237,7 @@ fn unsupported_ops_are_declined_and_fall_back() {
     let error = softmax(&Bare).unwrap_err();
     assert_eq!(error.to_string(), "softmax is not supported on bare: not implemented by this backend");
     let mut x: Tensor<DeviceMemory, f32> = Bare.tensor(&[1], &[1.0]).unwrap();
-    let args = FillArgs { y: x.as_mut() };
+    let args = fill::Args { y: x.as_mut() };
     assert_eq!(Bare.support(&Fill::new(2.0), &args), Err(Reason::Missing));
     assert!(matches!(
         Bare.run(&Fill::new(2.0), args),
@@ -271,4 +286,100 @@ fn a_wrapper_from_outside_is_a_backend() {
     // Run twice: 0.5 · (0.5 · 2 + 1) + 1.
     assert_eq!(state[0], 2.0);
     assert_eq!(state[5], 0.5 * 7.0 + 6.0);
+}
+
+/// `y` = `x` in the type that `y` has, `rest` = what the rounding lost, if it is asked for: outputs whose type is a value, and
+/// that may be absent.
+#[derive(Clone, Debug)]
+struct Round;
+
+operands!(mod round: Round { x: in f32, y: out any, rest: opt_out f32 });
+
+impl Op for Round {
+    fn name(&self) -> &'static str {
+        "round"
+    }
+    fn infer(&self, on: &round::Shapes<'_>) -> Result<[Shape; 2]> {
+        if !on.y.is_computed() {
+            return Err(Error::DType { op: "round", operand: "y", got: on.y, want: "a float type" });
+        }
+        Ok([on.x.shape(), on.x.shape()])
+    }
+}
+
+impl Kernel<Round> for Cpu {
+    fn compute(&self, call: Call<'_, '_, Round, Host>) -> Result<()> {
+        fn stored<T: Float>(a: &mut round::Args<'_, Host>) -> Option<()> {
+            let (lx, x) = (*a.x.layout(), a.x.data());
+            let mut y = a.y.reborrow().typed::<T>()?;
+            let ly = *y.layout();
+            for (p, q) in lx.positions().zip(ly.positions()) {
+                y.data_mut()[q] = T::from_f64(x[p].into());
+            }
+            if let Some(rest) = &mut a.rest {
+                let lr = *rest.layout();
+                for (p, q) in lx.positions().zip(lr.positions()) {
+                    rest.data_mut()[q] = x[p] - T::from_f64(x[p].into()).to_f64() as f32;
+                }
+            }
+            Some(())
+        }
+        let (_, a) = call.into_parts();
+        let done = stored::<f16>(a).or_else(|| stored::<bf16>(a)).or_else(|| stored::<f32>(a));
+        done.ok_or(Error::DType { op: "round", operand: "y", got: a.y.dtype(), want: "f16, bf16 or f32" })
+    }
+}
+impl Kernel<Round> for Reference {
+    fn compute(&self, call: Call<'_, '_, Round, Host>) -> Result<()> {
+        let (op, a) = call.into_parts();
+        let (x, rest) = (a.x.shorten(), a.rest.as_mut().map(|rest| rest.reborrow()));
+        Cpu::new().run(op, round::Args { x, y: a.y.reborrow(), rest })
+    }
+}
+
+#[test]
+fn outputs_may_be_of_any_type_and_absent() {
+    fn go<B: Execute<Round>>(b: &B) {
+        for asked in [false, true] {
+            let mut tensors = NamedTensors::new()
+                .with("x", b.tensor(&[3], &[1.0f32, 1.0001, -2.5]).unwrap())
+                .with("y", b.tensor(&[3], &[f16::ONE; 3]).unwrap());
+            if asked {
+                tensors.insert("rest", b.tensor(&[3], &[9.0f32; 3]).unwrap());
+            }
+            b.run(&Round, tensors.args(&Round).unwrap()).unwrap();
+            let y = values(b, tensors["y"].as_ref().typed::<f16>().unwrap());
+            assert_eq!(y, [1.0, 1.0, -2.5], "{}", b.name());
+            let rest = tensors.get("rest").map(|rest| floats(b, rest));
+            assert_eq!(rest, asked.then(|| vec![0.0, f64::from(1.0001f32 - 1.0), 0.0]), "{}", b.name());
+        }
+        // The rule sees the type that the caller chose, and the shape of what is not asked for.
+        let mut wrong = NamedTensors::new()
+            .with("x", b.tensor(&[3], &[1.0f32; 3]).unwrap())
+            .with("y", b.tensor(&[3], &[1u8; 3]).unwrap());
+        let error = wrong.args(&Round).and_then(|args| b.run(&Round, args)).unwrap_err();
+        assert_eq!(error.to_string(), "round: y is of u8, expected a float type");
+        let mut short = NamedTensors::new()
+            .with("x", b.tensor(&[3], &[1.0f32; 3]).unwrap())
+            .with("y", b.tensor(&[3], &[f16::ONE; 3]).unwrap())
+            .with("rest", b.tensor(&[2], &[1.0f32; 2]).unwrap());
+        let error = short.args(&Round).and_then(|args| b.run(&Round, args)).unwrap_err();
+        assert_eq!(error.to_string(), "round: rest has shape [2], expected [3]");
+    }
+    go(&Cpu::new());
+    go(&Device::new());
+    go(&Fallback::new(Device::declining(|_, _| Some(Reason::Missing)), Cpu::new()));
+    go(&Checked::new(Device::new(), Cpu::new()));
+    go(&Either::<Device, Cpu>::Left(Device::new()));
+    let slots: Vec<_> = Round::SLOTS.iter().map(|slot| (slot.name, slot.optional, slot.dtype)).collect();
+    assert_eq!(slots, [("x", false, Some(DType::F32)), ("y", false, None), ("rest", true, Some(DType::F32))]);
+    let wrong = Checked::new(Device::new().wrong("round"), Cpu::new());
+    let mut tensors = NamedTensors::new()
+        .with("x", wrong.tensor(&[1], &[1.0f32]).unwrap())
+        .with("y", wrong.tensor(&[1], &[bf16::ONE]).unwrap());
+    let error = tensors.args(&Round).and_then(|args| wrong.run(&Round, args)).unwrap_err();
+    assert!(
+        matches!(&error, Error::Mismatch { output: "y", got, want, .. } if got == "0.0" && want == "1.0"),
+        "{error}"
+    );
 }

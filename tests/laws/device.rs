@@ -1,7 +1,7 @@
 //! A device to test with: memory of its own, and orders to decline or to be wrong.
 use rocm_ops::{
-    Backend, Call, Element, Error, Execute, Layout, Op, Operands, OutputVisitor, Reason, Reference, Result,
-    Shape, Space, Tensor, TensorMut, TensorOf, View, range,
+    AnyMut, AnyTensor, Backend, Call, Element, Error, Execute, Host, Layout, NamedTensors, Op, Operands,
+    Reason, Reference, Result, Shape, Space, Tensor, TensorOf, View, range,
 };
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -187,29 +187,21 @@ where
         }
         // A device's own work is no transfer.
         let quiet = Device { transfers: Arc::default(), ..self.clone() };
-        let mut computed = O::mirror(call.args(), &quiet, &Reference::new())?;
-        Reference::new().run(op, O::lend(&mut computed))?;
-        let mut store = Store { spoil: self.wrong == Some(call.name()) };
-        O::visit_outputs(call.into_parts().1, &computed, &mut store)
+        let mut computed = NamedTensors::mirror(op, call.args(), &quiet, &Reference::new())?;
+        Reference::new().run(op, computed.args(op)?)?;
+        let spoil = self.wrong == Some(call.name());
+        computed.outputs(op, call.into_parts().1, |_, y, computed| store(y, computed, spoil))
     }
 }
 
-struct Store {
-    spoil: bool,
-}
-
-impl OutputVisitor<DeviceMemory, rocm_ops::Host> for Store {
-    fn output<T: Element>(
-        &mut self,
-        _: &'static str,
-        mut output: TensorMut<'_, DeviceMemory, T>,
-        computed: &Tensor<rocm_ops::Host, T>,
-    ) -> Result<()> {
-        let (layout, values) = (*output.layout(), computed.as_ref().to_vec(&Reference::new())?);
-        let memory = output.data_mut().0;
-        for (n, (at, value)) in layout.positions().zip(values).enumerate() {
-            memory[at] = if self.spoil && n == 0 { T::zeroed() } else { value };
-        }
-        Ok(())
+/// Copies what was computed to where the view has its elements, the first one spoiled on request.
+fn store(mut y: AnyMut<'_, DeviceMemory>, computed: &AnyTensor<Host>, spoil: bool) -> Result<()> {
+    let (layout, size) = (*y.layout(), y.dtype().size());
+    let values = computed.as_ref().to_vec(&Reference::new())?;
+    let memory = y.bytes_mut().0;
+    for (n, (at, value)) in layout.positions().zip(values.chunks_exact(size)).enumerate() {
+        let element = &mut memory[at * size..][..size];
+        if spoil && n == 0 { element.fill(0) } else { element.copy_from_slice(value) }
     }
+    Ok(())
 }

@@ -5,8 +5,8 @@ use rocm_ops::model::Weight;
 use rocm_ops::ops::*;
 use rocm_ops::quant::{Block, BlockQ4_0, BlockQ8_0};
 use rocm_ops::{
-    AnyOf, Backend, Checked, Cpu, DType, Either, Error, Execute, Fallback, Float, Host, Layout, Op, Operands,
-    Reference, Result, Scalar, Signature, TensorOf, TensorRef, View, bf16, f16,
+    AnyOf, Backend, Checked, Cpu, DType, Either, Error, Execute, Fallback, Float, Host, Layout, NamedTensors,
+    Op, Operands, Reference, Result, Scalar, TensorOf, TensorRef, View, bf16, f16,
 };
 
 #[test]
@@ -118,7 +118,7 @@ fn optional_operands_are_absent_not_zero() {
         assert!((biased[4] - plain[4] - 20.0).abs() < 1e-5);
 
         let mut y = b.zeros::<f32>(&[2, 3]).unwrap();
-        let args = LinearArgs { x: x.as_ref(), weight: w.as_ref().any(), bias: None, y: y.as_mut() };
+        let args = linear::Args { x: x.as_ref(), weight: w.as_ref().any(), bias: None, y: y.as_mut() };
         let on: &dyn Operands = &args;
         assert_eq!(on.iter().map(|o| o.name).collect::<Vec<_>>(), ["x", "weight", "y"]);
         assert_eq!((on.count(), on.get("bias").is_none(), on.get("y").unwrap().dtype), (4, true, DType::F32));
@@ -136,9 +136,9 @@ fn optional_operands_are_absent_not_zero() {
 }
 
 /// What a backend says it supports it runs, and what it declines it leaves alone.
-fn keeps_its_word<O: Op, B: Execute<O>>(b: &B, op: &O, mut owned: O::Owned<B::Space>) {
-    let said = b.support(op, &O::lend(&mut owned));
-    match (said, b.run(op, O::lend(&mut owned))) {
+fn keeps_its_word<O: Op, B: Execute<O>>(b: &B, op: &O, mut tensors: NamedTensors<B::Space>) {
+    let said = b.support(op, &tensors.args(op).unwrap());
+    match (said, b.run(op, tensors.args(op).unwrap())) {
         (Ok(()), Ok(())) | (Err(_), Err(Error::Unsupported { .. })) => {}
         (said, did) => panic!("{} said {said:?} of {op:?} and did {did:?}", b.name()),
     }
@@ -148,18 +148,17 @@ fn keeps_its_word<O: Op, B: Execute<O>>(b: &B, op: &O, mut owned: O::Owned<B::Sp
 fn support_is_kept() {
     fn all<B: AttentionOps<f32> + NormOps<f32> + LinearOps<f32>>(b: &B) {
         for d in [32, 64, 96] {
-            let cached = |seed| tensor(b, &[1, 2, 3, d], seed);
-            let o = b.zeros(&[1, 2, 3, d]).unwrap();
-            let owned =
-                AttentionOwned { q: cached(1), k: cached(2), v: cached(3), mask: None, alibi: None, o };
-            keeps_its_word(b, &Attention::<f32>::full(), owned);
-            let (x, y) = (tensor(b, &[4, d], 1), b.zeros(&[4, d]).unwrap());
-            let weight: TensorOf<B, f32> = tensor(b, &[d], 2);
-            keeps_its_word(b, &RmsNorm::<f32>::eps(1e-5), RmsNormOwned { x, weight: weight.into(), y });
+            let random = |dims: &[usize], seed| tensor::<B, f32>(b, dims, seed);
+            let zeros = |dims: &[usize]| b.zeros::<f32>(dims).unwrap();
+            let cached = |seed| random(&[1, 2, 3, d], seed);
+            let tensors = NamedTensors::new().with("q", cached(1)).with("k", cached(2)).with("v", cached(3));
+            keeps_its_word(b, &Attention::<f32>::full(), tensors.with("o", zeros(&[1, 2, 3, d])));
+            let tensors = || NamedTensors::new().with("x", random(&[4, d], 1));
+            let norm = tensors().with("weight", random(&[d], 2)).with("y", zeros(&[4, d]));
+            keeps_its_word(b, &RmsNorm::<f32>::eps(1e-5), norm);
             let weight =
                 b.tensor(&[2, d / 32], &vec![BlockQ8_0::quantize(&data(32, 5)); 2 * d / 32]).unwrap();
-            let (x, y) = (tensor(b, &[4, d], 1), b.zeros(&[4, 2]).unwrap());
-            keeps_its_word(b, &Linear::<f32>::OP, LinearOwned { x, weight: weight.into(), bias: None, y });
+            keeps_its_word(b, &Linear::<f32>::OP, tensors().with("weight", weight).with("y", zeros(&[4, 2])));
         }
     }
     all(&Cpu::new());
@@ -212,9 +211,10 @@ fn a_call_is_the_same_by_method_and_by_arguments() {
         let (x, weight): (TensorOf<B, f32>, TensorOf<B, f32>) = (tensor(b, &[2, 8], 1), tensor(b, &[8], 2));
         let op = RmsNorm::eps(1e-5);
         let by_method = b.rms_norm(x.as_ref(), weight.as_ref(), op)?;
-        let mut owned = RmsNormOwned { x, weight: weight.into(), y: b.zeros(&[2, 8])? };
-        b.run(&op, <RmsNorm<f32> as Signature>::lend(&mut owned))?;
-        assert_eq!(values(b, owned.y.as_ref()), values(b, by_method.as_ref()));
+        let tensors = NamedTensors::new().with("x", x).with("weight", weight);
+        let mut tensors = tensors.with("y", b.zeros::<f32>(&[2, 8])?);
+        b.run(&op, tensors.args(&op)?)?;
+        assert_eq!(tensors["y"].as_ref().to_vec(b)?, by_method.as_ref().any().to_vec(b)?);
         Ok(())
     }
     both_ways(&Cpu::new()).unwrap();

@@ -1,15 +1,15 @@
 //! Weights packed once compute what they computed before.
 use crate::device::Device;
 use crate::model::{data, nmse, values};
-use rocm_ops::model::{KeepsWeights, PackWeights, Weight};
-use rocm_ops::ops::LinearOps;
-use rocm_ops::quant::{Block, BlockQ4_0, BlockQ8_0};
+use rocm_ops::combine::Wrapper;
+use rocm_ops::model::Weight;
+use rocm_ops::ops::{EmbeddingOps, LinearOps};
+use rocm_ops::quant::{Block, BlockQ4_0, BlockQ8_0, Q4_0, Q8_0};
 use rocm_ops::{
-    Backend, Checked, Cpu, DType, Either, Error, Fallback, Float, Host, Reference, View, bf16, f16,
+    Backend, Call, Checked, Cpu, DType, Either, Error, Execute, Fallback, Float, Host, HostMemory, Op,
+    Operands, Reason, Reference, Result, Shape, TensorOf, View, bf16, f16,
 };
-
-/// The least a backend does for its users' weights: it keeps them.
-impl KeepsWeights for Device {}
+use std::sync::Arc;
 
 /// Every kind of weight with the same values, rounded to the kind.
 fn weights<B: Backend>(b: &B, n: usize, k: usize) -> Vec<Weight<B::Space>> {
@@ -28,7 +28,7 @@ fn weights<B: Backend>(b: &B, n: usize, k: usize) -> Vec<Weight<B::Space>> {
 }
 
 /// The products of `b` beside those of the reference with the weight as it was.
-fn agrees<T: Float, B: PackWeights<T>>(b: &B, [m, k, n]: [usize; 3]) {
+fn agrees<T: Float, B: LinearOps<T>>(b: &B, [m, k, n]: [usize; 3]) {
     let reference = Reference::new();
     let rounding = match T::DTYPE {
         DType::F16 => 2f64.powi(-11),
@@ -37,35 +37,48 @@ fn agrees<T: Float, B: PackWeights<T>>(b: &B, [m, k, n]: [usize; 3]) {
     };
     for (held, plain) in weights(b, n, k).into_iter().zip(weights(&reference, n, k)) {
         let what = format!("{} {} x {} [{m}, {k}] [{n}, {k}]", b.name(), T::DTYPE, held.dtype());
-        let (x, bytes) = (data::<T>(m * k, 7), held.bytes());
-        let limit = match held.dtype().name() {
-            "q8_0" | "q4_0" => 1e-4,
-            _ => 1e-10 + rounding * rounding,
-        };
-        let packed = b.pack(held).unwrap();
+        let (x, bytes, dims) = (data::<T>(m * k, 7), held.bytes(), held.dims().to_vec());
+        let limit = if held.dtype().is_block() { 1e-4 } else { 1e-10 + rounding * rounding };
+        let packed = b.pack_weight(held).unwrap();
+        assert_eq!(
+            (packed.dtype(), packed.dims()),
+            (plain.dtype(), &dims[..]),
+            "{what}: rules hold as they are"
+        );
         let most = bytes.max(bytes / n.max(1) * n.next_multiple_of(32)) + 64 * n.div_ceil(16);
-        assert!((bytes..=most).contains(&b.packed_bytes(&packed)), "{what}: {}", b.packed_bytes(&packed));
+        assert!((bytes..=most).contains(&packed.bytes()), "{what}: {}", packed.bytes());
+        assert_eq!(
+            packed.as_ref().to_vec(b).unwrap(),
+            plain.as_ref().to_vec(&reference).unwrap(),
+            "{what}: unpacked"
+        );
 
         let given = b.tensor(&[m, k], &x).unwrap();
-        let got = b.linear_packed(given.as_ref(), &packed).unwrap();
+        let got = b.linear(given.as_ref(), &packed).unwrap();
         assert_eq!(got.dims(), [m, n], "{what}");
-        let want: Vec<f64> = {
-            let want = reference.linear(Host::view(&x, &[m, k]).unwrap(), &plain).unwrap();
-            values::<_, T>(&reference, want.as_ref())
+        let bias = data::<f32>(n, 9);
+        let want = |biased: bool| -> Vec<f64> {
+            let (x, bias) = (Host::view(&x, &[m, k]).unwrap(), Host::view(&bias, &[n]).unwrap());
+            let y = if biased { reference.linear_bias(x, &plain, bias) } else { reference.linear(x, &plain) };
+            values::<_, T>(&reference, y.unwrap().as_ref())
         };
-        if m > 0 {
-            let error = nmse(&values(b, got.as_ref()), &want);
-            assert!(error <= limit, "{what}: {error:e}");
+        let biased = b.tensor(&[n], &bias).unwrap();
+        let biased = b.linear_bias(given.as_ref(), &packed, biased.as_ref()).unwrap();
+        for (got, want) in [(&got, want(false)), (&biased, want(true))] {
+            if m > 0 {
+                let error = nmse(&values(b, got.as_ref()), &want);
+                assert!(error <= limit, "{what}: {error:e}");
+            }
         }
 
         // Rows of x with others between them.
         let apart: Vec<T> = x.chunks(k).flat_map(|row| [row, row].concat()).collect();
         let apart = b.tensor(&[m, 2 * k], &apart).unwrap();
-        let apart = b.linear_packed(apart.as_ref().narrow(1, k, k).unwrap(), &packed).unwrap();
+        let apart = b.linear(apart.as_ref().narrow(1, k, k).unwrap(), &packed).unwrap();
         assert_eq!(values(b, apart.as_ref()), values(b, got.as_ref()), "{what}: rows apart");
 
         let wrong = b.zeros::<T>(&[2, k + 1]).unwrap();
-        assert!(matches!(b.linear_packed(wrong.as_ref(), &packed), Err(Error::Shape { .. })), "{what}");
+        assert!(matches!(b.linear(wrong.as_ref(), &packed), Err(Error::Shape { .. })), "{what}");
     }
 }
 
@@ -80,38 +93,148 @@ fn packed_weights_compute_what_they_did() {
     }
     agrees::<f64, _>(&Cpu::new(), [3, 64, 100]);
     agrees::<f32, _>(&Reference::new(), [3, 64, 100]);
-    agrees::<f32, _>(&Checked::new(Cpu::new(), Reference::new()), [3, 64, 100]);
+    agrees::<f32, _>(&Checked::new(Cpu::new(), Reference::new()), [3, 1024, 520]);
     agrees::<f32, _>(&Fallback::new(Device::limited(), Cpu::new()), [3, 64, 100]);
-    agrees::<f32, _>(&Either::<Device, Cpu>::Right(Cpu::new()), [3, 64, 100]);
+    agrees::<f32, _>(&Fallback::new(Cpu::new(), Reference::new()), [3, 1024, 520]);
+    agrees::<f32, _>(&Either::<Device, Cpu>::Right(Cpu::new()), [3, 1024, 520]);
+}
+
+/// A weight in panels, and the same as it was.
+fn packed(dtype: DType) -> (Weight<Host>, Weight<Host>) {
+    let weight = || weights(&Cpu::new(), 520, 1024).into_iter().find(|w| w.dtype() == dtype).unwrap();
+    let packed = LinearOps::<f32>::pack_weight(&Cpu::new(), weight()).unwrap();
+    assert!(packed.packing().is_some(), "{dtype}");
+    (packed, weight())
+}
+
+#[test]
+fn a_packed_weight_is_unpacked_for_whoever_does_not_read_its_order() {
+    for dtype in [DType::F32, DType::F16, DType::BF16, DType::Block(&Q8_0), DType::Block(&Q4_0)] {
+        let (packed, plain) = packed(dtype);
+        let x = Cpu::new().tensor(&[2, 1024], &data::<f32>(2048, 9)).unwrap();
+        let list = |y: TensorOf<Cpu, f32>| values(&Cpu::new(), y.as_ref());
+        let direct = |w: &Weight<Host>| Plain(Cpu::new()).linear(x.as_ref(), w).map(list);
+        let want = direct(&plain).unwrap();
+        // It says no first, and is not reached with an order that it does not read.
+        let refused = direct(&packed).unwrap_err();
+        assert!(
+            matches!(refused, Error::Unsupported { reason: Reason::Packed { operand: "weight", .. }, .. }),
+            "{refused}"
+        );
+
+        let fallback = Fallback::new(Plain(Cpu::new()), Plain(Cpu::new()));
+        assert_eq!(list(fallback.linear(x.as_ref(), &packed).unwrap()), want);
+        let events = fallback.events();
+        assert!(
+            matches!(events[0].reason, Reason::Packed { operand: "weight", packing: "panels" }),
+            "{events:?}"
+        );
+        let checked = Checked::new(Cpu::new(), Plain(Cpu::new()));
+        checked.linear(x.as_ref(), &packed).unwrap();
+
+        // An op that the order was not made for.
+        let rows = Cpu::new().tensor(&[1], &[3u32]).unwrap();
+        let row: Result<TensorOf<Cpu, f32>> = Cpu::new().embedding(&packed, &rows);
+        assert!(matches!(
+            row,
+            Err(Error::Unsupported { reason: Reason::Packed { operand: "table", .. }, .. })
+        ));
+        let row: TensorOf<Cpu, f32> =
+            Fallback::new(Cpu::new(), Cpu::new()).embedding(&packed, &rows).unwrap();
+        let same: TensorOf<Cpu, f32> = Cpu::new().embedding(&plain, &rows).unwrap();
+        assert_eq!(values(&Cpu::new(), row.as_ref()), values(&Cpu::new(), same.as_ref()));
+    }
+}
+
+#[test]
+fn a_packed_tensor_is_not_read_as_a_plain_one() {
+    let (mut packed, _) = packed(DType::F32);
+    assert!(packed.as_ref().typed::<f32>().is_none());
+    let view = packed.as_ref().narrow(0, 0, 4).unwrap_err();
+    assert!(matches!(view, Error::View { .. }), "{view}");
+    assert!(packed.as_mut().is_none(), "it is never written");
+    // It is packed already, and stays as it is.
+    let order = packed.packing();
+    let again = LinearOps::<f32>::pack_weight(&Cpu::new(), packed).unwrap();
+    assert_eq!(again.packing(), order);
+    // Kernels that sum in f64 do not read panels.
+    let x = Cpu::new().tensor(&[2, 1024], &data::<f64>(2048, 9)).unwrap();
+    assert!(matches!(Cpu::new().linear(x.as_ref(), &again), Err(Error::Unsupported { .. })));
+    // Bytes of the wrong number or place are refused where they enter.
+    let (order, shape) = (order.unwrap(), Shape::new(&[520, 1024]).unwrap());
+    let few = Cpu::new().alloc::<u8>(1000).unwrap();
+    assert!(matches!(Weight::<Host>::packed(few, DType::F32, shape, order), Err(Error::OutOfBounds { .. })));
+    let many = Cpu::new().alloc::<u8>(4 << 20).unwrap();
+    assert!(matches!(Weight::<Host>::packed(many, DType::I32, shape, order), Err(Error::View { .. })));
+    let odd: HostMemory<u8> = Arc::new(Odd(vec![0; 4 << 20]));
+    let odd = Cpu::new().adopt(odd).unwrap();
+    assert!(matches!(Weight::<Host>::packed(odd, DType::F32, shape, order), Err(Error::Align { .. })));
+}
+
+/// Memory that begins beside a cache line.
+struct Odd(Vec<u8>);
+impl AsRef<[u8]> for Odd {
+    fn as_ref(&self) -> &[u8] {
+        &self.0[self.0.as_ptr().align_offset(64) + 4..]
+    }
+}
+
+/// The CPU, without its orders.
+#[derive(Clone, Debug)]
+struct Plain(Cpu);
+impl Wrapper for Plain {
+    type Inner = Cpu;
+    fn inner(&self) -> &Cpu {
+        &self.0
+    }
+    fn around(&self, inner: Cpu) -> Self {
+        Plain(inner)
+    }
+}
+impl<O: Op> Execute<O> for Plain
+where
+    Cpu: Execute<O>,
+{
+    fn support(&self, op: &O, on: &dyn Operands) -> Result<(), Reason> {
+        on.require_plain()?;
+        self.0.support(op, on)
+    }
+    fn execute(&self, call: Call<'_, '_, O, Host>) -> Result<()> {
+        assert_eq!(
+            call.operands().require_plain(),
+            Ok(()),
+            "the gate lets no order through that is not read"
+        );
+        self.0.execute(call)
+    }
 }
 
 #[test]
 fn checked_compares_packed_products() {
     let wrong = || Checked::new(Device::new().wrong("linear"), Reference::new());
     let go = |b: &Checked<Device, Reference>| {
-        let weight: Weight<_> = b.tensor(&[64, 64], &data::<f32>(4096, 1)).unwrap().into();
-        let packed = PackWeights::<f32>::pack(b, weight).unwrap();
+        let weight = b.tensor(&[64, 64], &data::<f32>(4096, 1)).unwrap();
+        let packed = LinearOps::<f32>::pack_weight(b, weight).unwrap();
         let x = b.tensor(&[1, 64], &data::<f32>(64, 2)).unwrap();
-        b.linear_packed(x.as_ref(), &packed).map(drop)
+        b.linear(x.as_ref(), &packed).map(drop)
     };
     assert!(go(&Checked::new(Device::new(), Reference::new())).is_ok());
     let error = go(&wrong()).unwrap_err();
-    assert!(matches!(error, Error::Mismatch { op: "linear_packed", .. }), "{error}");
+    assert!(matches!(error, Error::Mismatch { op: "linear", .. }), "{error}");
     let every_other = wrong().every(2);
     assert!(go(&every_other).is_err() && go(&every_other).is_ok() && every_other.calls() == 2);
 }
 
 #[test]
-fn only_matrices_are_packed() {
+fn what_is_no_matrix_stays_as_it_is() {
     let b = Cpu::new();
-    for dims in [&[4096usize][..], &[2, 64, 64], &[]] {
-        let weight: Weight<_> = b.zeros::<f32>(dims).unwrap().into();
-        let error = PackWeights::<f32>::pack(&b, weight).unwrap_err();
-        assert!(error.to_string().contains("[n, k]"), "{error}");
+    for dims in [&[4096usize, 256][..], &[2, 64, 8192], &[1 << 20], &[]] {
+        let packed = LinearOps::<f32>::pack_weight(&b, b.zeros::<f32>(dims).unwrap()).unwrap();
+        assert_eq!(packed.packing().is_some(), dims.len() == 2, "{dims:?}");
     }
     for dims in [[0, 64], [64, 0]] {
-        let packed = PackWeights::<f32>::pack(&b, b.zeros::<f32>(&dims).unwrap().into()).unwrap();
+        let packed = LinearOps::<f32>::pack_weight(&b, b.zeros::<f32>(&dims).unwrap()).unwrap();
         let x = b.zeros::<f32>(&[3, dims[1]]).unwrap();
-        assert_eq!(b.linear_packed(x.as_ref(), &packed).unwrap().dims(), [3, dims[0]]);
+        assert_eq!(b.linear(x.as_ref(), &packed).unwrap().dims(), [3, dims[0]]);
     }
 }

@@ -221,7 +221,7 @@ proptest! {
             let b = Cpu::new();
             let wide = CastOps::<B>::cast(&b, Host::view(x, &[x.len()]).unwrap()).unwrap();
             let back = CastOps::<A>::cast(&b, &wide).unwrap();
-            assert!(back.buffer().iter().zip(x).all(|(a, b)| a.same(b)), "{x:?} through {}", B::DTYPE);
+            assert!(back.buffer().iter().zip(x).all(|(a, b)| a.to_wide().same(b.to_wide())), "{x:?} through {}", B::DTYPE);
         }
         let halves: Vec<f16> = bits.iter().map(|b| f16::from_bits(*b)).collect();
         let brains: Vec<bf16> = bits.iter().map(|b| bf16::from_bits(*b)).collect();
@@ -250,7 +250,7 @@ proptest! {
         (steps_from, steps_to) in (vec(0usize..6, 5), vec(0usize..6, 5)),
         lead in 0usize..5,
     ) {
-        fn go<T: Element + From<u8>>(source: (Layout, usize), target: (Layout, usize)) {
+        fn go<T: Scalar + From<u8>>(source: (Layout, usize), target: (Layout, usize)) {
             let b = Cpu::new();
             let data: Vec<T> = (0..source.1).map(|i| T::from((i % 251) as u8)).collect();
             let before = vec![T::from(252); target.1];
@@ -260,7 +260,7 @@ proptest! {
             b.copy_into(x.as_ref(), y.as_mut()).unwrap();
             let mut want = before;
             target.0.positions().zip(source.0.positions()).for_each(|(to, from)| want[to] = data[from]);
-            assert!(y.buffer().iter().zip(&want).all(|(a, b)| a.same(b)), "{} to {}", source.0, target.0);
+            assert!(y.buffer().iter().zip(&want).all(|(a, b)| a.to_wide().same(b.to_wide())), "{} to {}", source.0, target.0);
         }
         let (source, target) = (place(&dims, from, &steps_from, lead), place(&dims, to, &steps_to, lead));
         go::<u8>(source, target);
@@ -273,9 +273,9 @@ proptest! {
     fn quantized_values_are_within_half_a_step(rows in 1usize..4, blocks in 1usize..5, x in numbers(), scale in 0.01f64..100.0) {
         fn go<Q: Block>(rows: usize, blocks: usize, x: &[f64], steps: f64) {
             let (b, x) = (Cpu::new(), fill::<f32>(&[rows, blocks * Q::LEN], x));
-            let stored = QuantOps::<Q>::quantize(&b, x.as_ref()).unwrap();
+            let stored = b.quantize(x.as_ref(), Q::DTYPE).unwrap();
             assert_eq!(stored.dims(), [rows, blocks]);
-            let y = QuantOps::<Q>::dequantize(&b, stored.as_ref()).unwrap();
+            let y = b.dequantize(&stored).unwrap();
             let (x, y) = (values(&b, x.as_ref()), values(&b, y.as_ref()));
             for (x, y) in x.chunks(Q::LEN).zip(y.chunks(Q::LEN)) {
                 let largest = x.iter().fold(0.0f64, |m, v| m.max(v.abs()));

@@ -10,7 +10,7 @@ mod standin;
 
 use llama::Llama;
 use ops_gguf::Gguf;
-use rocm_ops::model::PackWeights;
+use rocm_ops::model::Transformer;
 use rocm_ops::{Checked, Cpu, Float, Reference, Rocm, f16};
 use standin::with_standin;
 
@@ -36,7 +36,7 @@ fn largest(logits: &[f32]) -> u32 {
 }
 
 /// The logits of every step, each fed the tokens that ought to follow.
-fn forced<T: Float, B: PackWeights<T>>(b: &B, gguf: &Gguf, steps: usize) -> Vec<Vec<f32>> {
+fn forced<T: Float, B: Transformer<T>>(b: &B, gguf: &Gguf, steps: usize) -> Vec<Vec<f32>> {
     let (prompt, ids) = expected();
     let model = Llama::<T, B>::load(b, gguf, prompt.len() + steps).unwrap();
     let mut state = model.state(b, prompt.len() + steps).unwrap();

@@ -1,7 +1,8 @@
 //! Tensors whose element type is a value.
 use crate::tensor::bounds;
 use crate::{
-    Backend, Contains, DType, Element, Error, Layout, Result, Space, Tensor, TensorMut, TensorRef, View,
+    Backend, Contains, DType, Element, Error, Layout, Packing, Result, Shape, Space, Tensor, TensorMut,
+    TensorRef, View,
 };
 use core::fmt;
 
@@ -13,6 +14,7 @@ pub struct AnyRef<'a, S: Space> {
     bytes: S::Ref<'a, u8>,
     dtype: DType,
     layout: Layout,
+    packing: Option<&'static Packing>,
 }
 
 /// A view for writing whose element type is a value. What holds for [`AnyRef`] holds here.
@@ -27,7 +29,11 @@ pub struct AnyTensor<S: Space> {
     buffer: S::Buffer<u8>,
     dtype: DType,
     layout: Layout,
+    packing: Option<&'static Packing>,
 }
+
+/// A tensor without its memory.
+pub(crate) type Parts = (DType, Layout, Option<&'static Packing>);
 
 /// The untyped tensors of a backend.
 pub type AnyOf<B> = AnyTensor<<B as Backend>::Space>;
@@ -53,17 +59,56 @@ impl<S: Space> AnyTensor<S> {
     /// ([`Error::Align`]).
     pub fn new(buffer: S::Buffer<u8>, dtype: DType, layout: Layout) -> Result<Self> {
         check::<S>("tensor", S::borrow(&buffer), dtype, &layout)?;
-        Ok(AnyTensor { buffer, dtype, layout })
+        Ok(AnyTensor { buffer, dtype, layout, packing: None })
+    }
+    /// Bytes that hold elements of `dtype` in a backend's own order.
+    ///
+    /// # Errors
+    /// The bytes are fewer than a tensor of this type and these extents takes ([`Error::OutOfBounds`]) or not aligned
+    /// ([`Error::Align`]), or there is no such order of them ([`Error::View`]).
+    pub fn packed(
+        buffer: S::Buffer<u8>,
+        dtype: DType,
+        shape: Shape,
+        packing: &'static Packing,
+    ) -> Result<Self> {
+        let (bytes, layout) = (S::borrow(&buffer), Layout::of(shape));
+        let Some(want) = packing.bytes(dtype, shape.dims()) else {
+            let why = format!("{packing:?} is no order of {dtype}");
+            return Err(Error::View { view: "pack", layout: Box::new(layout), why });
+        };
+        if !S::aligned(bytes, packing.align()) {
+            return Err(Error::Align { operand: "packed", dtype });
+        }
+        if S::len(bytes) < want {
+            let (layout, len) = (Box::new(layout), S::len(bytes) / dtype.size());
+            return Err(Error::OutOfBounds { op: "pack", operand: "tensor", layout, len });
+        }
+        Ok(AnyTensor { buffer, dtype, layout, packing: Some(packing) })
     }
     /// The whole tensor, for reading.
     #[inline]
     pub fn as_ref(&self) -> AnyRef<'_, S> {
-        AnyRef { bytes: S::borrow(&self.buffer), dtype: self.dtype, layout: self.layout }
+        let AnyTensor { buffer, dtype, layout, packing } = self;
+        AnyRef { bytes: S::borrow(buffer), dtype: *dtype, layout: *layout, packing: *packing }
     }
-    /// The whole tensor, for writing.
+    /// The whole tensor, for writing; `None` if it is packed, since a packed tensor is never written.
     #[inline]
-    pub fn as_mut(&mut self) -> AnyMut<'_, S> {
-        AnyMut { bytes: S::borrow_mut(&mut self.buffer), dtype: self.dtype, layout: self.layout }
+    pub fn as_mut(&mut self) -> Option<AnyMut<'_, S>> {
+        let AnyTensor { buffer, dtype, layout, packing: None } = self else { return None };
+        Some(AnyMut { bytes: S::borrow_mut(buffer), dtype: *dtype, layout: *layout })
+    }
+    /// The order of its elements, if it is a backend's own.
+    pub fn packing(&self) -> Option<&'static Packing> {
+        self.packing
+    }
+    /// What it is besides its memory, and the memory.
+    pub(crate) fn into_parts(self) -> (Parts, S::Buffer<u8>) {
+        ((self.dtype, self.layout, self.packing), self.buffer)
+    }
+    /// The parts of a tensor over the same memory, as another space sees it.
+    pub(crate) fn from_parts((dtype, layout, packing): Parts, buffer: S::Buffer<u8>) -> Self {
+        AnyTensor { buffer, dtype, layout, packing }
     }
     /// The element type.
     pub fn dtype(&self) -> DType {
@@ -85,16 +130,10 @@ impl<S: Space> AnyTensor<S> {
         }
         dims
     }
-    /// A copy in another backend's memory.
-    ///
-    /// # Errors
-    /// A transfer or an allocation fails.
-    pub fn mirror<P: Backend<Space = S>, Q: Backend>(&self, from: &P, to: &Q) -> Result<AnyOf<Q>> {
-        crate::mirror::copy_any(self.as_ref(), from, to)
-    }
-    /// Bytes of its elements.
+    /// Bytes of its elements, in the order that they are held in.
     pub fn bytes(&self) -> usize {
-        self.layout.len().saturating_mul(self.dtype.size())
+        let packed = self.packing.and_then(|packing| packing.bytes(self.dtype, self.dims()));
+        packed.unwrap_or_else(|| self.layout.len().saturating_mul(self.dtype.size()))
     }
     /// The memory, without type and layout.
     pub fn into_buffer(self) -> S::Buffer<u8> {
@@ -105,7 +144,7 @@ impl<S: Space> AnyTensor<S> {
 impl<S: Space, T: Element> From<Tensor<S, T>> for AnyTensor<S> {
     fn from(x: Tensor<S, T>) -> Self {
         let layout = *x.layout();
-        AnyTensor { buffer: S::into_bytes(x.into_buffer()), dtype: DType::of::<T>(), layout }
+        AnyTensor { buffer: S::into_bytes(x.into_buffer()), dtype: DType::of::<T>(), layout, packing: None }
     }
 }
 
@@ -123,7 +162,7 @@ impl<'a, S: Space> AnyRef<'a, S> {
     /// As [`AnyTensor::new`].
     pub fn new(bytes: S::Ref<'a, u8>, dtype: DType, layout: Layout) -> Result<Self> {
         check::<S>("view", bytes, dtype, &layout)?;
-        Ok(AnyRef { bytes, dtype, layout })
+        Ok(AnyRef { bytes, dtype, layout, packing: None })
     }
     /// The memory that the layout refers to, as bytes.
     #[inline]
@@ -135,15 +174,20 @@ impl<'a, S: Space> AnyRef<'a, S> {
     pub fn dtype(&self) -> DType {
         self.dtype
     }
+    /// The order of the elements, if it is a backend's own.
+    #[inline]
+    pub fn packing(&self) -> Option<&'static Packing> {
+        self.packing
+    }
     /// Elements of memory in view, used by the layout or not.
     #[inline]
     pub fn data_len(&self) -> usize {
         S::len(self.bytes) / self.dtype.size()
     }
-    /// The view with a static type, if its elements are of that type.
+    /// The view with a static type, if its elements are of that type and not packed.
     #[inline]
     pub fn typed<T: Element>(&self) -> Option<TensorRef<'a, S, T>> {
-        if self.dtype != DType::of::<T>() {
+        if self.packing.is_some() || self.dtype != DType::of::<T>() {
             return None;
         }
         TensorRef::new(S::typed(self.bytes)?, self.layout).ok()
@@ -156,12 +200,35 @@ impl<'a, S: Space> AnyRef<'a, S> {
     {
         AnyRef { bytes: S::shorten(self.bytes), ..self }
     }
+    /// The elements in row-major order, as bytes on the host.
+    ///
+    /// # Errors
+    /// The transfer fails.
+    pub fn to_vec<B: Backend<Space = S>>(self, backend: &B) -> Result<Vec<u8>> {
+        let (extent, size) = (self.layout.extent(), self.dtype.size());
+        if let Some(packing) = self.packing {
+            let packed = backend.read_vec(self.bytes, 0, S::len(self.bytes))?;
+            let mut plain = crate::backend::host_vec(self.layout.len().saturating_mul(size))?;
+            packing.unpack(self.dtype, self.dims(), &packed, &mut plain)?;
+            return Ok(plain);
+        }
+        let raw = backend.read_vec(self.bytes, extent.start * size, extent.len() * size)?;
+        if self.layout.is_contiguous() {
+            return Ok(raw);
+        }
+        Ok(self
+            .layout
+            .positions()
+            .flat_map(|p| raw[(p - extent.start) * size..][..size].iter().copied())
+            .collect())
+    }
     /// The view as one of another space, where its memory is of that space.
     pub fn side<A: Space, Side>(self) -> Option<AnyRef<'a, A>>
     where
         S: Contains<A, Side>,
     {
-        Some(AnyRef { bytes: S::get(self.bytes)?, dtype: self.dtype, layout: self.layout })
+        let AnyRef { bytes, dtype, layout, packing } = self;
+        Some(AnyRef { bytes: S::get(bytes)?, dtype, layout, packing })
     }
 }
 
@@ -170,6 +237,10 @@ impl<S: Space> View for AnyRef<'_, S> {
         &self.layout
     }
     fn with_layout(self, layout: Layout) -> Result<Self> {
+        if let Some(packing) = self.packing {
+            let why = format!("its elements are in the order {packing:?}, which has no views");
+            return Err(Error::View { view: "view", layout: Box::new(self.layout), why });
+        }
         bounds("view", &layout, self.data_len())?;
         Ok(AnyRef { layout, ..self })
     }
@@ -183,6 +254,11 @@ impl<'a, S: Space> AnyMut<'a, S> {
     pub fn new(bytes: S::Mut<'a, u8>, dtype: DType, layout: Layout) -> Result<Self> {
         check::<S>("view", S::share(&bytes), dtype, &layout)?;
         Ok(AnyMut { bytes, dtype, layout })
+    }
+    /// The memory that the layout refers to, as bytes.
+    #[inline]
+    pub fn bytes(&self) -> S::Ref<'_, u8> {
+        S::share(&self.bytes)
     }
     /// The memory that the layout refers to, as bytes.
     #[inline]
@@ -202,7 +278,7 @@ impl<'a, S: Space> AnyMut<'a, S> {
     /// The same view, for reading.
     #[inline]
     pub fn as_ref(&self) -> AnyRef<'_, S> {
-        AnyRef { bytes: S::share(&self.bytes), dtype: self.dtype, layout: self.layout }
+        AnyRef { bytes: S::share(&self.bytes), dtype: self.dtype, layout: self.layout, packing: None }
     }
     /// The same view, for a shorter time.
     #[inline]
@@ -240,7 +316,8 @@ impl<'a, S: Space, T: Element> TensorRef<'a, S, T> {
     /// The same view with its element type as a value.
     #[inline]
     pub fn any(self) -> AnyRef<'a, S> {
-        AnyRef { bytes: S::bytes(self.data()), dtype: DType::of::<T>(), layout: *View::layout(&self) }
+        let (dtype, layout) = (DType::of::<T>(), *View::layout(&self));
+        AnyRef { bytes: S::bytes(self.data()), dtype, layout, packing: None }
     }
 }
 

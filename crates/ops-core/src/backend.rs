@@ -1,5 +1,7 @@
 //! A handle to a queue that computes.
-use crate::{Element, Error, Execute, Layout, Op, Result, Shape, Space, Tensor, TensorOf};
+use crate::{
+    AnyOf, AnyTensor, DType, Element, Error, Execute, Layout, Op, Result, Shape, Space, Tensor, TensorOf,
+};
 use std::sync::Arc;
 
 /// Host memory with an owner, which a backend may use in place: a mapped file, for one.
@@ -112,6 +114,28 @@ pub trait Backend: Clone + Send + Sync + 'static {
         Tensor::new(self.alloc(shape.len())?, Layout::of(shape))
     }
 
+    /// A tensor of unspecified values whose element type is a value.
+    ///
+    /// # Errors
+    /// As [`alloc`](Backend::alloc).
+    fn empty_any(&self, dtype: DType, shape: Shape) -> Result<AnyOf<Self>> {
+        let too_large = || Error::TooLarge { dims: shape.dims().into() };
+        let bytes = shape.len().checked_mul(dtype.size()).ok_or_else(too_large)?;
+        AnyTensor::new(self.alloc(bytes)?, dtype, Layout::of(shape))
+    }
+
+    /// A tensor of the elements that these bytes hold, in row-major order, as a model file has them.
+    ///
+    /// # Errors
+    /// [`Error::Count`] where the extents want another number of elements, and as [`upload`](Backend::upload).
+    fn any_tensor(&self, dtype: DType, dims: &[usize], bytes: &[u8]) -> Result<AnyOf<Self>> {
+        let shape = Shape::new(dims)?;
+        if shape.len().checked_mul(dtype.size()) != Some(bytes.len()) {
+            return Err(Error::count(bytes.len() / dtype.size(), shape));
+        }
+        AnyTensor::new(self.upload(bytes)?, dtype, Layout::of(shape))
+    }
+
     /// A tensor of zeros.
     ///
     /// The default writes them from a small piece of host memory, over and over. Backends that can fill memory where it is
@@ -147,12 +171,12 @@ pub trait Backend: Clone + Send + Sync + 'static {
     /// # Errors
     /// [`Error::Shape`], [`Error::OutOfBounds`] and [`Error::Overlap`] before anything ran;
     /// [`Error::Unsupported`] with no output touched; and what the op itself reports.
-    #[inline]
+    #[inline(always)]
     fn run<O: Op>(&self, op: &O, mut args: O::Args<'_, Self::Space>) -> Result<()>
     where
         Self: Execute<O>,
     {
-        crate::Call::check(op, &mut args).and_then(|call| self.execute(call))
+        self.execute(crate::Call::check(self, op, &mut args)?)
     }
 }
 
@@ -171,7 +195,7 @@ pub fn range(call: &'static str, start: usize, count: usize, len: usize) -> Resu
 }
 
 /// Zeroed host memory, or an error where `Vec` would abort.
-fn host_vec<T: Element>(len: usize) -> Result<Vec<T>> {
+pub(crate) fn host_vec<T: Element>(len: usize) -> Result<Vec<T>> {
     let mut host = Vec::new();
     host.try_reserve_exact(len).map_err(|_| Error::OutOfMemory {
         backend: "host",

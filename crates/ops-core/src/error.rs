@@ -19,6 +19,14 @@ pub enum Reason {
     /// The operand is strided where the kernel needs it in one piece.
     #[error("operand {0} must be contiguous in its last axis")]
     Stride(&'static str),
+    /// The operand is in an order that this backend's kernels do not read.
+    #[error("operand {operand} is packed in the order {packing}, which this backend does not read")]
+    Packed {
+        /// Which operand.
+        operand: &'static str,
+        /// The order's name.
+        packing: &'static str,
+    },
     /// A size beyond what the kernel was written for.
     #[error("{what} = {got}, limit {max}")]
     Limit {
@@ -77,6 +85,18 @@ pub enum Error {
         got: DType,
         /// The types that the op takes.
         want: &'static str,
+    },
+    /// An operand is missing, or given where there is none.
+    #[error("{op}: {operand} is {got}, expected {want}")]
+    Operand {
+        /// The op.
+        op: &'static str,
+        /// Which operand.
+        operand: &'static str,
+        /// What was given.
+        got: String,
+        /// What the op takes.
+        want: String,
     },
     /// An option of the op is out of its range.
     #[error("{op}: {param} is {got}, expected {want}")]

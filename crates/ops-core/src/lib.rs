@@ -39,17 +39,18 @@
 
 mod any;
 mod backend;
+mod call;
 pub mod combine;
 mod dtype;
 mod error;
 mod layout;
-#[doc(hidden)]
-pub mod mirror;
 pub mod model;
-#[doc(hidden)]
-pub mod op;
+mod named;
+mod op;
+mod operand;
 mod operands;
 pub mod ops;
+mod packing;
 pub mod quant;
 mod shape;
 mod space;
@@ -58,16 +59,17 @@ mod tolerance;
 
 pub use any::{AnyMut, AnyOf, AnyRef, AnyTensor, AsAny};
 pub use backend::{Backend, HostMemory, range};
+pub use call::Call;
 pub use combine::{Checked, Either, Fallback};
 pub use dtype::{BlockInfo, DType, Element, F8E4M3, Float, Index, Mask, Num, Scalar, Wide, bf16, f16};
 pub use error::{Error, Reason, Result};
 pub use layout::{Layout, Positions};
-pub use op::{Call, Execute, Op, Operand, Operands, OutputVisitor, Role, Signature};
+pub use named::NamedTensors;
+pub use op::{Execute, Op, Signature};
+pub use operand::{Lent, Operand, Operands, Role, Seen, Slot};
 pub use operands::Written;
+pub use packing::{Packing, reads_all};
 pub use shape::{MAX_RANK, Shape};
 pub use space::{Contains, Space};
 pub use tensor::{Mut, Ref, Tensor, TensorMut, TensorOf, TensorRef, View};
 pub use tolerance::{Tolerance, Verdict};
-
-#[doc(hidden)]
-pub use paste::paste as __paste;

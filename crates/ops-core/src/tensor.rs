@@ -1,5 +1,5 @@
 //! Owned tensors and the two borrowed views that every op takes.
-use crate::{Backend, Contains, DType, Element, Error, Layout, Result, Shape, Space};
+use crate::{Backend, DType, Element, Error, Layout, Result, Shape, Space};
 use core::fmt;
 
 /// A buffer and the layout of its elements.
@@ -240,13 +240,6 @@ impl<'a, S: Space, T: Element> TensorRef<'a, S, T> {
         }
         Ok(self.layout.positions().map(|p| raw[p - extent.start]).collect())
     }
-    /// The view as one of another space, where its memory is of that space.
-    pub fn side<A: Space, Side>(self) -> Option<TensorRef<'a, A, T>>
-    where
-        S: Contains<A, Side>,
-    {
-        Some(TensorRef { data: S::get(self.data)?, layout: self.layout })
-    }
 }
 
 impl<'a, S: Space, T: Element> TensorMut<'a, S, T> {
@@ -262,6 +255,11 @@ impl<'a, S: Space, T: Element> TensorMut<'a, S, T> {
     #[inline]
     pub fn data_mut(&mut self) -> S::Mut<'_, T> {
         S::reborrow(&mut self.data)
+    }
+    /// The memory that the layout refers to, to be read.
+    #[inline]
+    pub fn data(&self) -> S::Ref<'_, T> {
+        S::share(&self.data)
     }
     /// The memory that the layout refers to, for as long as the view holds it.
     #[inline]
@@ -314,13 +312,6 @@ impl<'a, S: Space, T: Element> TensorMut<'a, S, T> {
                 "the halves along axis {axis} interleave in memory; split the outermost axis, or write one after the other"
             ),
         })
-    }
-    /// The view as one of another space, where its memory is of that space.
-    pub fn side<A: Space, Side>(self) -> Option<TensorMut<'a, A, T>>
-    where
-        S: Contains<A, Side>,
-    {
-        Some(TensorMut { data: S::get_mut(self.data)?, layout: self.layout })
     }
 }
 

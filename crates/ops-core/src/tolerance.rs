@@ -1,5 +1,5 @@
 //! How far a result may lie from the exact one: the promise of an op, as data.
-use crate::{DType, Element};
+use crate::{DType, Wide};
 
 /// The accuracy an op promises for one output.
 ///
@@ -54,7 +54,7 @@ impl Tolerance {
     /// All three have one element for each of the output.
     pub fn judge(self, got: &[f64], want: &[f64], rounded: &[f64]) -> Verdict {
         match self {
-            Tolerance::Exact => Verdict::exact(got.iter().zip(rounded).map(|(g, w)| g.same(w))),
+            Tolerance::Exact => Verdict::exact(got.iter().zip(rounded).map(|(g, w)| same(*g, *w))),
             Tolerance::Nmse { base, rounding } => {
                 let limit = base + rounding * nmse(rounded, want, rounded);
                 Verdict::measured(got, want, rounded, limit)
@@ -67,17 +67,28 @@ impl Tolerance {
     /// Both results carry a rounding of their own, so the distance between them may be what
     /// [`judge`](Tolerance::judge) allows and one more rounding: `(√limit + √ν)²`, with ν the mean
     /// squared rounding error of the type at these values (an ulp squared over twelve).
-    pub fn judge_pair<T: Element>(self, got: &[T], want: &[T]) -> Verdict {
-        let wide = |v: &[T]| v.iter().map(Element::as_f64).collect::<Option<Vec<f64>>>();
-        match (self, wide(got), wide(want)) {
+    ///
+    /// Both are elements of `dtype`, as many of the one as of the other. Elements that are no numbers must be equal.
+    pub fn judge_pair(self, dtype: DType, got: &[u8], want: &[u8]) -> Verdict {
+        let pairs = || got.chunks_exact(dtype.size()).zip(want.chunks_exact(dtype.size()));
+        let wide = |bytes: &[u8]| {
+            bytes.chunks_exact(dtype.size()).map(|e| dtype.number(e).map(Wide::to_f64)).collect()
+        };
+        let (left, right): (Option<Vec<f64>>, Option<Vec<f64>>) = (wide(got), wide(want));
+        match (self, left, right) {
             (Tolerance::Nmse { base, rounding }, Some(got), Some(want)) => {
-                let noise = rounding_noise(T::DTYPE, &want);
+                let noise = rounding_noise(dtype, &want);
                 let limit = ((base + rounding * noise).sqrt() + noise.sqrt()).powi(2);
                 Verdict::measured(&got, &want, &want, limit)
             }
-            _ => Verdict::exact(got.iter().zip(want).map(|(g, w)| g.same(w))),
+            _ => Verdict::exact(pairs().map(|(g, w)| dtype.same(g, w))),
         }
     }
+}
+
+/// Equality as the exact tolerance means it.
+fn same(a: f64, b: f64) -> bool {
+    Wide::Float(a).same(Wide::Float(b))
 }
 
 /// What a [`Tolerance`] says of a result.
@@ -103,7 +114,7 @@ impl Verdict {
     }
 
     fn measured(got: &[f64], want: &[f64], rounded: &[f64], limit: f64) -> Self {
-        let special = |g: f64, r: f64| !r.is_finite() && !g.same(&r) || r.is_finite() && !g.is_finite();
+        let special = |g: f64, r: f64| !r.is_finite() && !same(g, r) || r.is_finite() && !g.is_finite();
         if let Some(bad) = got.iter().zip(rounded).position(|(g, r)| special(*g, *r)) {
             return Verdict { nmse: f64::INFINITY, limit, bad: Some(bad) };
         }
@@ -191,8 +202,18 @@ mod tests {
     fn the_first_bad_element_is_named() {
         let (mut got, want) = (vec![1.0f32; 100], vec![1.0f32; 100]);
         got[41] = 1.5;
-        assert_eq!(Tolerance::rounded(DType::F32).judge_pair(&got, &want).bad, Some(41));
-        assert_eq!(Tolerance::Exact.judge_pair(&got, &want).bad, Some(41));
+        assert_eq!(
+            Tolerance::rounded(DType::F32)
+                .judge_pair(DType::F32, bytemuck::cast_slice(&got), bytemuck::cast_slice(&want))
+                .bad,
+            Some(41)
+        );
+        assert_eq!(
+            Tolerance::Exact
+                .judge_pair(DType::F32, bytemuck::cast_slice(&got), bytemuck::cast_slice(&want))
+                .bad,
+            Some(41)
+        );
     }
 
     #[test]
@@ -207,8 +228,10 @@ mod tests {
             .collect();
         let far: Vec<f16> = want.iter().map(|v| f16::from_bits(v.to_bits() + 2)).collect();
         let t = Tolerance::rounded(DType::F16);
-        assert!(t.judge_pair(&near, &want).passes());
-        assert!(!t.judge_pair(&far, &want).passes());
+        let judge = |got: &[f16]| {
+            t.judge_pair(DType::F16, bytemuck::cast_slice(got), bytemuck::cast_slice(&want)).passes()
+        };
+        assert!(judge(&near) && !judge(&far));
     }
 
     #[test]

@@ -3,9 +3,7 @@
 //! `cargo run --release -p ops-cpu --example overhead`; `--check` fails where a call costs more than twice its budget, which
 //! a machine half as fast as the one that the budgets are for still meets, or where it allocates.
 use ops_core::combine::Wrapper;
-use ops_core::ops::{
-    Attention, AttentionArgs, AttentionOps, Linear, LinearArgs, LinearOps, NormOps, RmsNorm,
-};
+use ops_core::ops::{Attention, AttentionOps, Linear, LinearOps, NormOps, RmsNorm, attention, linear};
 use ops_core::quant::BlockQ8_0;
 use ops_core::{AnyTensor, Call, Either, Execute, Fallback, Op, Operands, Reason, Result, f16};
 use ops_cpu::{Cpu, Host};
@@ -114,11 +112,11 @@ where
         Row::measure(through, "linear with bias, 4 operands", budgets[1], || {
             let (x, weight, bias) =
                 (black_box(x.shorten()), black_box(matrix.shorten()), Some(bias.shorten()));
-            b.run(&Linear::OP, LinearArgs { x, weight, bias, y: y.reborrow() })
+            b.run(&Linear::OP, linear::Args { x, weight, bias, y: y.reborrow() })
         })?,
         Row::measure(through, "attention, 4 operands of rank 4", budgets[2], || {
             let (q, k, v) = (q.shorten(), black_box(q.shorten()), q.shorten());
-            let args = AttentionArgs { q, k, v, mask: None, alibi: None, o: o.reborrow() };
+            let args = attention::Args { q, k, v, mask: None, alibi: None, o: o.reborrow() };
             b.run(black_box(&Attention::causal()), args)
         })?,
     ])

@@ -32,7 +32,6 @@ pub mod hip;
 mod index_names;
 mod kernels;
 mod matrix_check;
-mod packed;
 mod providers;
 mod rocm;
 mod space;

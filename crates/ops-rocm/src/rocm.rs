@@ -208,6 +208,7 @@ where
     Rocm: Providers<O>,
 {
     fn support(&self, op: &O, on: &dyn Operands) -> Result<(), Reason> {
+        on.require_plain()?;
         self.check_policy(op, on).map_err(Reason::Because)?;
         let made = self.choose(op, on);
         if made.place.is_some() { Ok(()) } else { Err(made.reason()) }

@@ -43,7 +43,8 @@ fn norms_are_those_of_the_reference() {
 
     bridge::layer_norm_f32(&dx, &mut dy, &dw, &db, 30, 8, 1e-5, &stream).unwrap();
     let op = LayerNorm::eps(1e-5f32.into());
-    let want = Reference.layer_norm(hx.as_ref(), Some(hw.as_ref().any()), Some(hb.as_ref().any()), op).unwrap();
+    let want =
+        Reference.layer_norm(hx.as_ref(), Some(hw.as_ref().any()), Some(hb.as_ref().any()), op).unwrap();
     check(&dy, &want.as_ref().to_vec(&Reference).unwrap(), &stream);
 
     let error = bridge::rms_norm_f32(&dx, &mut dy, &dw, 31, 8, 1e-5, &stream).unwrap_err();

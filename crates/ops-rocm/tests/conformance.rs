@@ -3,7 +3,7 @@
 mod standin;
 
 use ops_core::ops::{LinearOps, MatMulOps, QuantOps};
-use ops_core::quant::BlockQ8_0;
+use ops_core::quant::Q8_0;
 use ops_core::{Backend, DType, f16};
 use ops_rocm::Rocm;
 use ops_test::golden::Tally;
@@ -83,7 +83,7 @@ fn qlinear(bytes: Option<&str>) {
     suite_of(Some("qlinear".to_owned()));
     let rocm = Rocm::new().unwrap();
     let ones = rocm.tensor(&[5, 64], &[1.0f32; 320]).unwrap();
-    let weight = QuantOps::<BlockQ8_0>::quantize(&rocm, ones.as_ref()).unwrap();
+    let weight = rocm.quantize(ones.as_ref(), DType::Block(&Q8_0)).unwrap();
     for rows in [1, 3] {
         let x = rocm.tensor(&[rows, 64], &vec![f16::ONE; rows * 64]).unwrap();
         let y = rocm.linear(x.as_ref(), weight.as_ref()).unwrap();

@@ -60,6 +60,5 @@ pub use element::{Element, Same, View, ViewMut};
 pub use error::Error;
 pub use isa::Isa;
 pub use map::{Map, Store};
-pub use memory::Memory;
 pub use simd::{Kernel, MAX_LANES, Simd, TileKernel};
 pub use unary::{Unary, unary, unary_in_place};

@@ -3,40 +3,50 @@
 use crate::error::Error;
 use crate::scratch::Line;
 
-/// Memory for weights in another order, given by whoever knows how to get it: huge pages, or an error where there is none.
-/// Its bytes begin on a cache line and stay where they are.
-pub trait Memory: AsRef<[u8]> + AsMut<[u8]> + Send + Sync {}
-
-impl<M: AsRef<[u8]> + AsMut<[u8]> + Send + Sync> Memory for M {}
-
-/// `memory`, if it is fit for `bytes`.
-pub(crate) fn fit(mut memory: Box<dyn Memory>, bytes: usize) -> Result<Box<dyn Memory>, Error> {
-    let given = (*memory).as_mut();
-    let (got, aligned) = (given.len(), given.as_ptr().cast::<Line>().is_aligned());
-    match aligned && got >= bytes {
-        true => Ok(memory),
-        false => Err(Error::Memory { got, want: bytes }),
+/// `bytes`, if they begin on a cache line and are at least `want`.
+fn fit(bytes: &[u8], want: usize) -> Result<(), Error> {
+    match want == 0 || (bytes.as_ptr().cast::<Line>().is_aligned() && bytes.len() >= want) {
+        true => Ok(()),
+        false => Err(Error::Memory { got: bytes.len(), want }),
     }
 }
 
-/// Lines of a vector.
-pub(crate) struct Lines(Vec<Line>);
+/// The first `want` bytes, to be packed into.
+pub(crate) fn room(bytes: &mut [u8], want: usize) -> Result<&mut [u8], Error> {
+    fit(bytes, want)?;
+    Ok(&mut bytes[..want])
+}
 
-impl Lines {
+/// Memory of repacked weights: of their own, or lent by whoever knows how to get huge pages.
+pub(crate) enum Held<'m> {
+    Own(Vec<Line>),
+    Lent(&'m [u8]),
+}
+
+impl<'m> Held<'m> {
     /// Zeros, in whole lines.
-    pub(crate) fn boxed(bytes: usize) -> Box<dyn Memory> {
-        Box::new(Self(vec![Line::ZERO; bytes.div_ceil(64)]))
+    pub(crate) fn zeros(bytes: usize) -> Self {
+        Held::Own(vec![Line::ZERO; bytes.div_ceil(64)])
     }
-}
-
-impl AsRef<[u8]> for Lines {
-    fn as_ref(&self) -> &[u8] {
-        bytemuck::cast_slice(&self.0)
+    /// Memory of at least `want` bytes that begins on a cache line.
+    pub(crate) fn lent(bytes: &'m [u8], want: usize) -> Result<Self, Error> {
+        fit(bytes, want)?;
+        Ok(Held::Lent(&bytes[..want]))
     }
-}
-
-impl AsMut<[u8]> for Lines {
-    fn as_mut(&mut self) -> &mut [u8] {
-        bytemuck::cast_slice_mut(&mut self.0)
+    pub(crate) fn bytes(&self) -> &[u8] {
+        match self {
+            Held::Own(lines) => bytemuck::cast_slice(lines),
+            Held::Lent(bytes) => bytes,
+        }
+    }
+    /// At least `want` bytes of its own, new ones if there are fewer.
+    pub(crate) fn own(&mut self, want: usize) -> &mut [u8] {
+        if !matches!(self, Held::Own(lines) if lines.len() * 64 >= want) {
+            *self = Self::zeros(want);
+        }
+        match self {
+            Held::Own(lines) => &mut bytemuck::cast_slice_mut(lines)[..want],
+            Held::Lent(_) => unreachable!("it was made to own its memory"),
+        }
     }
 }

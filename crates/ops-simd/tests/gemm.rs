@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Random, assert_close, each_isa, wide};
+use common::{Random, assert_close, each_isa, on_a_line, wide};
 use half::{bf16, f16};
 use ops_simd::gemm::{Input, Mat, MatMut, PackedB, gemm, gemm_packed};
 use ops_simd::{Element, Isa};
@@ -86,6 +86,18 @@ where
         gemm_packed(a, &packed, 0..middle, left, accumulate).unwrap();
         gemm_packed(a, &packed, middle..n, right, accumulate).unwrap();
         assert_close(&c, &want, BASE, &format!("{what} packed"));
+
+        let mut memory = Vec::new();
+        let memory = on_a_line(&mut memory, PackedB::<B>::size(isa, k, n));
+        PackedB::pack_into(isa, b, memory).unwrap();
+        let lent = PackedB::<B>::lent(isa, k, n, memory).unwrap();
+        let mut again = start.clone();
+        gemm_packed(a, &lent, 0..n, MatMut::new(&mut again, m, n, n).unwrap(), accumulate).unwrap();
+        assert_eq!(again, c, "{what} in lent memory");
+        let mut unpacked = vec![B::default(); k * n];
+        lent.unpack_transposed(&mut unpacked).unwrap();
+        let (left, right) = (wide(&unpacked), wide(&elements(&b.transposed())));
+        assert_eq!(left, right, "{what} unpacked");
     }
 }
 
@@ -244,7 +256,7 @@ fn errors_say_what_does_not_fit() {
         gemm(Isa::best(), mat, mat, MatMut::new(&mut [0f32; 9], 3, 3, 3).unwrap(), false).unwrap_err();
     assert_eq!(error.to_string(), "rows of b has 3 elements, wanted 4");
     let packed = PackedB::new(Isa::best(), mat.transposed());
-    let error = PackedB::in_memory(Isa::best(), mat, Box::new([0u8; 64])).unwrap_err();
+    let error = PackedB::pack_into(Isa::best(), mat, &mut [0u8; 64]).unwrap_err();
     assert!(error.to_string().starts_with("memory of 64 bytes, wanted "), "{error}");
     let c = MatMut::new(&mut [0f32; 6], 3, 2, 2).unwrap().rows();
     assert_eq!(c, 3);

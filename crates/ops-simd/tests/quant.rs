@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Random, each_isa, nmse, wide};
+use common::{Random, each_isa, nmse, on_a_line, wide};
 use half::f16;
 use ops_simd::Isa;
 use ops_simd::gemm::MatMut;
@@ -163,6 +163,31 @@ fn tiles_are_repacked_in_place() {
     multiply(isa, &tiles, 0..tiles.count(), &x, MatMut::new(&mut y, 3, n, n).unwrap()).unwrap();
     let want = reference::multiply(Format::Q4_0, &raw, n, &x).unwrap();
     assert!(nmse(&wide(&y), &want) <= 1e-12);
+}
+
+#[test]
+fn tiles_lie_in_lent_memory_and_come_out_as_they_were() {
+    for format in [Format::Q8_0, Format::Q4_0] {
+        for (n, k) in [(1, 32), (16, 64), (17, 96), (40, 320)] {
+            let raw = weights(format, n, k);
+            let mut memory = Vec::new();
+            let memory = on_a_line(&mut memory, Tiles::size(format, n, k) + 1);
+            assert!(Tiles::pack_into(format, &raw, n, k, &mut memory[1..]).is_err(), "not on a line");
+            Tiles::pack_into(format, &raw, n, k, memory).unwrap();
+            let tiles = Tiles::lent(format, n, k, memory).unwrap();
+            let mut back = vec![0; raw.len()];
+            tiles.unpack(&mut back).unwrap();
+            assert_eq!(back, raw, "{format:?} {n} x {k}");
+            assert!(tiles.unpack(&mut back[1..]).is_err());
+            assert!(Tiles::lent(format, n + 16, k, memory).is_err(), "too few bytes");
+            let (isa, x) = (Isa::best(), activations(Isa::best(), 3, k));
+            let [mut y, mut want] = [vec![0f32; 3 * n], vec![0f32; 3 * n]];
+            multiply(isa, &tiles, 0..tiles.count(), &x, MatMut::new(&mut y, 3, n, n).unwrap()).unwrap();
+            let owned = Tiles::new(format, &raw, n, k).unwrap();
+            multiply(isa, &owned, 0..owned.count(), &x, MatMut::new(&mut want, 3, n, n).unwrap()).unwrap();
+            assert_eq!(y, want);
+        }
+    }
 }
 
 #[test]

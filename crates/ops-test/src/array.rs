@@ -1,7 +1,7 @@
 //! Host memory for elements of a type that is known only at run time.
 use crate::CallError;
-use crate::types::on;
-use ops_core::{DType, Element, Layout, Scalar, Wide};
+use ops_core::ops::registry::Group;
+use ops_core::{BlockInfo, DType, Element, Layout, Scalar, Wide, with_type};
 
 /// Elements of one type, aligned for it.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,7 +22,10 @@ impl Array {
     /// # Errors
     /// The type is not one of this build, or the array would exceed 1 GiB.
     pub fn zeroed(dtype: DType, len: usize) -> Result<Self, CallError> {
-        let size = on!(elements, dtype, T => Ok(size_of::<T>()))?;
+        if !Group::Elements.members().contains(&dtype) {
+            return Err(CallError::NotOffered(format!("{dtype} is not a type of this build")));
+        }
+        let size = dtype.size();
         let too_large = || CallError::Malformed(format!("{len} elements of {dtype} exceed 1 GiB"));
         let bytes = len.checked_mul(size).filter(|b| *b <= MOST_BYTES).ok_or_else(too_large)?;
         let mut words = Vec::new();
@@ -61,8 +64,13 @@ impl Array {
     /// # Errors
     /// As [`Array::zeroed`]; or the type is a block's.
     pub fn from_f64(dtype: DType, values: &[f64]) -> Result<Self, CallError> {
-        on!(scalars, dtype, T => {
-            Self::from_slice(&values.iter().map(|v| T::from_f64(*v)).collect::<Vec<_>>())
+        Self::from_wide(dtype, values.iter().map(|v| Wide::Float(*v)))
+    }
+
+    /// The nearest values of a scalar type, by the cast rules.
+    fn from_wide(dtype: DType, values: impl Iterator<Item = Wide>) -> Result<Self, CallError> {
+        with_type!(scalars, dtype, T => Self::from_slice(&values.map(T::from_wide).collect::<Vec<_>>()), _ => {
+            Err(CallError::NotOffered(format!("not offered in {dtype}")))
         })
     }
 
@@ -71,7 +79,7 @@ impl Array {
     /// # Errors
     /// The elements are blocks.
     pub fn to_f64(&self) -> Result<Vec<f64>, CallError> {
-        on!(scalars, self.dtype, T => Ok(self.slice::<T>()?.iter().map(|v| v.to_f64()).collect()))
+        Ok(self.to_wide()?.into_iter().map(Wide::to_f64).collect())
     }
 
     /// The exact values.
@@ -79,7 +87,34 @@ impl Array {
     /// # Errors
     /// The elements are blocks.
     pub fn to_wide(&self) -> Result<Vec<Wide>, CallError> {
-        on!(scalars, self.dtype, T => Ok(self.slice::<T>()?.iter().map(|v| v.to_wide()).collect()))
+        let blocks = || CallError::NotOffered(format!("not offered in {}", self.dtype));
+        (0..self.len).map(|at| self.dtype.number(self.element(at)).ok_or_else(blocks)).collect()
+    }
+
+    /// The nearest blocks of a format to these values.
+    ///
+    /// # Errors
+    /// As [`Array::zeroed`]; or the type is no block's.
+    pub(crate) fn quantized(format: DType, values: &[f32]) -> Result<Self, CallError> {
+        let info = block_info(format)?;
+        let mut blocks = Self::zeroed(format, values.len().div_ceil(info.values()))?;
+        for (at, values) in values.chunks(info.values()).enumerate() {
+            info.encode(values, blocks.element_mut(at));
+        }
+        Ok(blocks)
+    }
+
+    /// The values of blocks.
+    ///
+    /// # Errors
+    /// The elements are no blocks.
+    pub(crate) fn dequantized(&self) -> Result<Vec<f32>, CallError> {
+        let info = block_info(self.dtype)?;
+        let mut values = vec![0.0; self.len * info.values()];
+        for (at, values) in values.chunks_exact_mut(info.values()).enumerate() {
+            info.decode(self.element(at), values);
+        }
+        Ok(values)
     }
 
     /// The values in another type, if that changes none of them.
@@ -88,9 +123,7 @@ impl Array {
     /// Some value has no equal in that type, or one of the types is a block's.
     pub fn to_equal(&self, dtype: DType) -> Result<Self, CallError> {
         let wide = self.to_wide()?;
-        let cast = on!(scalars, dtype, T => {
-            Self::from_slice(&wide.iter().map(|v| T::from_wide(*v)).collect::<Vec<_>>())
-        })?;
+        let cast = Self::from_wide(dtype, wide.iter().copied())?;
         if let Some(at) = wide.iter().zip(cast.to_wide()?).position(|(a, b)| !same(*a, b)) {
             let value = wide[at];
             return Err(CallError::NotOffered(format!(
@@ -189,6 +222,13 @@ impl Array {
             return Ok(());
         }
         Err(CallError::Malformed(format!("the view {layout} reaches beyond {} elements", self.len)))
+    }
+}
+
+fn block_info(dtype: DType) -> Result<&'static BlockInfo, CallError> {
+    match dtype {
+        DType::Block(info) => Ok(info),
+        other => Err(CallError::NotOffered(format!("{other} is not a block format"))),
     }
 }
 

@@ -1,6 +1,7 @@
 //! One op call as data: what golden files hold, what the suite makes, what every backend can be
 //! asked to run.
 use crate::Array;
+use ops_core::ops::registry::{self, Refused, Window};
 use ops_core::{DType, Error, Layout, Reason, Role, Wide};
 use serde_json::{Map, Value};
 
@@ -137,30 +138,31 @@ impl Params {
         self.read(name, "a number", |v| v.as_f64().or_else(|| v.as_str().and_then(special)))
     }
     /// A number that must be given.
-    pub(crate) fn f64(&self, name: &str) -> Result<f64, CallError> {
-        self.number(name)?.ok_or_else(|| CallError::Malformed(format!("`{name}` is missing")))
+    pub(crate) fn f64(&self, name: &'static str) -> Result<f64, CallError> {
+        Ok(self.number(name)?.ok_or(Refused::Missing(name))?)
     }
-    /// A value, without loss for integers.
-    pub(crate) fn wide(&self, name: &str) -> Result<Wide, CallError> {
-        let integer = self.get(name).and_then(Value::as_i64);
-        integer.map_or_else(|| self.f64(name).map(Wide::Float), |i| Ok(Wide::Int(i)))
+    /// A number, without loss for integers.
+    pub(crate) fn wide(&self, name: &str) -> Result<Option<Wide>, CallError> {
+        match self.get(name).and_then(Value::as_i64) {
+            Some(integer) => Ok(Some(Wide::Int(integer))),
+            None => Ok(self.number(name)?.map(Wide::Float)),
+        }
     }
     /// A count.
     pub(crate) fn count(&self, name: &str) -> Result<Option<usize>, CallError> {
         self.read(name, "a count", |v| v.as_u64().and_then(|n| usize::try_from(n).ok()))
     }
     /// An axis.
-    pub(crate) fn axis(&self, name: &str, default: isize) -> Result<isize, CallError> {
-        let axis = self.read(name, "an axis", |v| v.as_i64().and_then(|n| isize::try_from(n).ok()))?;
-        Ok(axis.unwrap_or(default))
+    pub(crate) fn axis(&self, name: &str) -> Result<Option<isize>, CallError> {
+        self.read(name, "an axis", |v| v.as_i64().and_then(|n| isize::try_from(n).ok()))
     }
     /// Yes or no.
-    pub(crate) fn flag(&self, name: &str) -> Result<bool, CallError> {
-        Ok(self.read(name, "true or false", Value::as_bool)?.unwrap_or(false))
+    pub(crate) fn flag(&self, name: &str) -> Result<Option<bool>, CallError> {
+        self.read(name, "true or false", Value::as_bool)
     }
     /// An element type or block format.
     pub(crate) fn dtype(&self, name: &str) -> Result<Option<DType>, CallError> {
-        self.word(name, crate::types::parse)
+        self.word(name, registry::dtype)
     }
     /// One of the words that `known` knows. A later build may know more, so others are not malformed.
     fn word<T>(&self, name: &str, known: impl Fn(&str) -> Option<T>) -> Result<Option<T>, CallError> {
@@ -172,7 +174,7 @@ impl Params {
         known(word).ok_or_else(unknown).map(Some)
     }
     /// The two sides of a window, each a count or open.
-    pub(crate) fn window(&self, name: &str) -> Result<(Option<usize>, Option<usize>), CallError> {
+    pub(crate) fn window(&self, name: &str) -> Result<Option<Window>, CallError> {
         let side = |v: &Value| match v {
             Value::Null => Some(None),
             v => v.as_u64().and_then(|n| usize::try_from(n).ok()).map(Some),
@@ -181,7 +183,7 @@ impl Params {
             Some([left, right]) => Some((side(left)?, side(right)?)),
             _ => None,
         };
-        Ok(self.read(name, "[left or null, right or null]", pair)?.unwrap_or((None, None)))
+        self.read(name, "[left or null, right or null]", pair)
     }
 }
 
@@ -203,9 +205,10 @@ mod tests {
     fn options_are_typed_and_have_defaults() {
         let p = Params::new(json!({"eps": 1e-5, "window": [4, null], "value": "-inf", "start": -1})).unwrap();
         assert_eq!(p.f64("eps").unwrap(), 1e-5);
-        assert_eq!(p.window("window").unwrap(), (Some(4), None));
+        assert_eq!(p.window("window").unwrap(), Some((Some(4), None)));
         assert_eq!(p.f64("value").unwrap(), f64::NEG_INFINITY);
-        assert_eq!(p.axis("axis", -1).unwrap(), -1);
+        assert_eq!(p.axis("axis").unwrap(), None);
+        assert_eq!(p.axis("start").unwrap(), Some(-1));
         assert!(p.count("start").is_err());
         assert!(p.f64("scale").is_err());
         assert!(Params::new(json!([1])).is_err());
@@ -224,6 +227,6 @@ mod tests {
     #[test]
     fn large_integers_are_exact() {
         let p = Params::new(json!({"value": i64::MAX})).unwrap();
-        assert_eq!(p.wide("value").unwrap(), Wide::Int(i64::MAX));
+        assert_eq!(p.wide("value").unwrap(), Some(Wide::Int(i64::MAX)));
     }
 }

@@ -21,7 +21,9 @@ mod types;
 
 pub use array::Array;
 pub use case::{CallError, Case, Operand, Params, Ran};
-pub use dispatch::{ElementSuite, FloatSuite, ScalarSuite, SuiteBackend, call, op_names};
+pub use dispatch::{call, op_names};
+/// What a backend must implement to run the suite: every op of core, in every type.
+pub use ops_core::ops::registry::AllOps as SuiteBackend;
 
 pub mod golden;
 pub mod suite;

@@ -1,18 +1,20 @@
 //! Tensors of a file as weights.
-use super::{Config, Failure, Layer, Llama, Result};
+use super::{Config, Layer, Llama, Result};
 use ops_gguf::{GgmlType, Gguf, Tensor as FileTensor};
-use rocm_ops::model::{PackWeights, RopeScaling, RopeTables, Weight};
+use rocm_ops::model::{RopeScaling, RopeTables, Transformer, Weight};
+use rocm_ops::ops::LinearOps;
 use rocm_ops::quant::{BlockQ4_0, BlockQ8_0};
 use rocm_ops::{Backend, Element, Float, Layout, Tensor, TensorOf, bf16, f16};
+use std::marker::PhantomData;
 use std::sync::Arc;
 
-pub(super) fn load<T: Float, B: PackWeights<T>>(b: &B, gguf: &Gguf, context: usize) -> Result<Llama<T, B>> {
+pub(super) fn load<T: Float, B: Transformer<T>>(b: &B, gguf: &Gguf, context: usize) -> Result<Llama<T, B>> {
     let mut config = Config::new(gguf.metadata())?;
     let Config { dim, ffn, heads, kv_heads, head_dim, .. } = config;
     let (q, kv) = (product(heads, head_dim)?, product(kv_heads, head_dim)?);
-    let layer = |i: usize| -> Result<Layer<T, B>> {
+    let layer = |i: usize| -> Result<Layer<B>> {
         let weight = |part: &str, dims| {
-            Ok::<_, Failure>(b.pack(weight(b, &gguf.tensor(&format!("blk.{i}.{part}.weight"))?, dims)?)?)
+            pack::<T, B>(b, weight(b, &gguf.tensor(&format!("blk.{i}.{part}.weight"))?, dims)?)
         };
         let norm = |part: &str| norm(b, &gguf.tensor(&format!("blk.{i}.{part}.weight"))?, dim);
         Ok(Layer {
@@ -52,12 +54,18 @@ pub(super) fn load<T: Float, B: PackWeights<T>>(b: &B, gguf: &Gguf, context: usi
         output_norm: norm(b, &gguf.tensor("output_norm.weight")?, dim)?,
         output: gguf
             .find("output.weight")
-            .map(|t| Ok::<_, Failure>(b.pack(weight(b, &t, [vocab, dim])?)?))
+            .map(|t| pack::<T, B>(b, weight(b, &t, [vocab, dim])?))
             .transpose()?,
         config,
         cos,
         sin,
+        computes_in: PhantomData,
     })
+}
+
+/// A matrix of a linear layer in the order that the backend reads it in.
+fn pack<T: Float, B: Transformer<T>>(b: &B, weight: Weight<B::Space>) -> Result<Weight<B::Space>> {
+    Ok(LinearOps::<T>::pack_weight(b, weight)?)
 }
 
 fn product(heads: usize, head_dim: usize) -> Result<usize> {

@@ -1,9 +1,10 @@
 //! A decoder of the Llama architecture, written once for every backend and float type.
 use ops_gguf::Gguf;
-use rocm_ops::model::{KvCache, PackWeights, Weight};
+use rocm_ops::model::{KvCache, Transformer, Weight};
 use rocm_ops::ops::*;
-use rocm_ops::{Float, Ref, Shape, Space, TensorOf, View};
+use rocm_ops::{Backend, Float, Ref, Shape, Space, TensorOf, View};
 use std::error::Error;
+use std::marker::PhantomData;
 
 mod config;
 mod load;
@@ -15,30 +16,31 @@ pub(crate) type Failure = Box<dyn Error + Send + Sync>;
 pub(crate) type Result<T> = core::result::Result<T, Failure>;
 
 /// The weights of one layer.
-struct Layer<T: Float, B: PackWeights<T>> {
+struct Layer<B: Backend> {
     attn_norm: TensorOf<B, f32>,
-    q: B::Packed,
-    k: B::Packed,
-    v: B::Packed,
-    o: B::Packed,
+    q: Weight<B::Space>,
+    k: Weight<B::Space>,
+    v: Weight<B::Space>,
+    o: Weight<B::Space>,
     ffn_norm: TensorOf<B, f32>,
-    gate: B::Packed,
-    up: B::Packed,
-    down: B::Packed,
+    gate: Weight<B::Space>,
+    up: Weight<B::Space>,
+    down: Weight<B::Space>,
 }
 
 /// The model in a backend's memory, its matrices in the order that the backend reads them in.
-pub(crate) struct Llama<T: Float, B: PackWeights<T>> {
+pub(crate) struct Llama<T: Float, B: Backend> {
     /// What the file says of the model.
     pub(crate) config: Config,
     /// A table to look rows up in, and so as the file has it.
     embedding: Weight<B::Space>,
-    layers: Vec<Layer<T, B>>,
+    layers: Vec<Layer<B>>,
     output_norm: TensorOf<B, f32>,
     /// Absent where the embedding serves for both ends.
-    output: Option<B::Packed>,
+    output: Option<Weight<B::Space>>,
     cos: TensorOf<B, f32>,
     sin: TensorOf<B, f32>,
+    computes_in: PhantomData<T>,
 }
 
 /// What the model remembers of a text.
@@ -53,7 +55,7 @@ impl<S: Space, T: Float> State<S, T> {
     }
 }
 
-impl<T: Float, B: PackWeights<T>> Llama<T, B> {
+impl<T: Float, B: Transformer<T>> Llama<T, B> {
     /// The model in `gguf`, for texts of up to `context` tokens.
     ///
     /// What is not packed is adopted where the backend can use the file's memory in place.
@@ -88,7 +90,7 @@ impl<T: Float, B: PackWeights<T>> Llama<T, B> {
         }
         let last = h.as_ref().narrow(0, tokens.len() - 1, 1)?;
         let logits = match &self.output {
-            Some(output) => b.linear_packed(last, output)?,
+            Some(output) => b.linear(last, output)?,
             None => b.linear(last, &self.embedding)?,
         };
         let logits: TensorOf<B, f32> = b.cast(logits.as_ref())?;
@@ -99,7 +101,7 @@ impl<T: Float, B: PackWeights<T>> Llama<T, B> {
     fn attention(
         &self,
         b: &B,
-        layer: &Layer<T, B>,
+        layer: &Layer<B>,
         cache: &mut KvCache<B::Space, T>,
         h: Ref<'_, B, T>,
     ) -> Result<TensorOf<B, T>> {
@@ -108,9 +110,9 @@ impl<T: Float, B: PackWeights<T>> Llama<T, B> {
         // [t, heads · d] seen as [1, heads, t, d]: views, no copies.
         let by_head = |heads: usize| [1, t, heads, head_dim];
 
-        let mut q = b.linear_packed(h, &layer.q)?;
-        let mut k = b.linear_packed(h, &layer.k)?;
-        let v = b.linear_packed(h, &layer.v)?;
+        let mut q = b.linear(h, &layer.q)?;
+        let mut k = b.linear(h, &layer.k)?;
+        let v = b.linear(h, &layer.v)?;
         for (x, heads) in [(&mut q, heads), (&mut k, kv_heads)] {
             let x = x.as_mut().reshape(&by_head(heads))?.transpose(1, 2)?.narrow(-1, 0, rope_dim)?;
             let rope = Rope::new(RopeForm::Interleaved).start(start);
@@ -124,14 +126,14 @@ impl<T: Float, B: PackWeights<T>> Llama<T, B> {
         let mut o = b.empty(Shape::new(&[t, heads * head_dim])?)?;
         let o_by_head = o.as_mut().reshape(&by_head(heads))?.transpose(1, 2)?;
         b.attention_into(q, cache.keys()?, cache.values()?, o_by_head, Attention::<T>::causal())?;
-        Ok(b.linear_packed(o.as_ref(), &layer.o)?)
+        Ok(b.linear(o.as_ref(), &layer.o)?)
     }
 
-    fn feed_forward(&self, b: &B, layer: &Layer<T, B>, h: Ref<'_, B, T>) -> Result<TensorOf<B, T>> {
-        let gate = b.linear_packed(h, &layer.gate)?;
-        let up = b.linear_packed(h, &layer.up)?;
+    fn feed_forward(&self, b: &B, layer: &Layer<B>, h: Ref<'_, B, T>) -> Result<TensorOf<B, T>> {
+        let gate = b.linear(h, &layer.gate)?;
+        let up = b.linear(h, &layer.up)?;
         let f = b.swiglu(gate.as_ref(), up.as_ref())?;
-        Ok(b.linear_packed(f.as_ref(), &layer.down)?)
+        Ok(b.linear(f.as_ref(), &layer.down)?)
     }
 
     fn rms_norm(&self) -> RmsNorm<T> {

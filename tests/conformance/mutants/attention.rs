@@ -1,8 +1,8 @@
 //! Wrong attention.
 use super::backend::Mutant;
 use super::tools::*;
-use rocm_ops::ops::{Attention, AttentionOwned};
-use rocm_ops::{DType, Float, Host, f16};
+use rocm_ops::ops::Attention;
+use rocm_ops::{DType, Float, Host, NamedTensors, f16};
 
 const F32: DType = DType::F32;
 
@@ -38,11 +38,11 @@ const RIGHT: Knobs = Knobs {
     accumulate: |v| v,
 };
 
-fn attention<T: Float>(op: &Attention<T>, o: &mut AttentionOwned<Host, T>, k: Knobs) {
-    let (&[b, h, t, d], &[_, kv, s, _]) = (o.q.dims(), o.k.dims()) else { return };
-    let (q, keys, v) = (values(&o.q), values(&o.k), values(&o.v));
-    let flags = o.mask.as_ref().is_some_and(|mask| mask.dtype() == DType::U8);
-    let (mask, alibi) = (optional(&o.mask), optional(&o.alibi));
+fn attention<T: Float>(op: &Attention<T>, o: &mut NamedTensors<Host>, k: Knobs) {
+    let (&[b, h, t, d], &[_, kv, s, _]) = (o["q"].dims(), o["k"].dims()) else { return };
+    let (q, keys, v) = (values(&o["q"]), values(&o["k"]), values(&o["v"]));
+    let flags = o.get("mask").is_some_and(|mask| mask.dtype() == DType::U8);
+    let (mask, alibi) = (optional(o.get("mask")), optional(o.get("alibi")));
     let mut out = Vec::new();
     for (row, (head, i)) in (0..b * h).flat_map(|head| (0..t).map(move |i| (head, i))).enumerate() {
         let at = (head / h * kv + (k.head)(head % h, h, kv)) * s;
@@ -78,13 +78,13 @@ fn attention<T: Float>(op: &Attention<T>, o: &mut AttentionOwned<Host, T>, k: Kn
             })
         }));
     }
-    set(&mut o.o, out);
+    set(&mut o["o"], out);
 }
 
 pub(super) fn mutants() -> Vec<Mutant> {
     type F = Attention<f32>;
     let before =
-        |name, f: fn(&mut F, &mut AttentionOwned<Host, f32>)| Mutant::before::<F>(name, "attention", F32, f);
+        |name, f: fn(&mut F, &mut NamedTensors<Host>)| Mutant::before::<F>(name, "attention", F32, f);
     let knobs = |name, knobs: Knobs| {
         Mutant::instead::<F>(name, "attention", F32, move |op, o| attention(op, o, knobs))
     };
@@ -109,17 +109,17 @@ pub(super) fn mutants() -> Vec<Mutant> {
         before("causal ignored beside a window", |op, _| op.causal &= op.window == (None, None)),
         before("window one key wider on the left", |op, _| op.window.0 = op.window.0.map(|w| w + 1)),
         before("window one key wider on the right", |op, _| op.window.1 = op.window.1.map(|w| w + 1)),
-        before("mask ignored", |_, o| o.mask = None),
-        before("alibi ignored", |_, o| o.alibi = None),
+        before("mask ignored", |_, o| drop(o.remove("mask"))),
+        before("alibi ignored", |_, o| drop(o.remove("alibi"))),
         before("mask of the first head for all", |_, o| {
-            if let Some(mask) = &mut o.mask {
-                relayout_any(mask, |l| {
+            if let Some(mask) = o.get_mut("mask") {
+                relayout(mask, |l| {
                     let strides = [&[l.strides()[0], 0], &l.strides()[2..]].concat();
                     rocm_ops::Layout::strided(l.dims(), &strides, l.offset()).ok()
                 });
             }
         }),
-        before("keys read without their strides", |_, o| relayout(&mut o.k, forget_strides)),
+        before("keys read without their strides", |_, o| relayout(&mut o["k"], forget_strides)),
         knobs("causal aligned at the top left", Knobs { position: |i, _, _| i as isize, ..RIGHT }),
         knobs("query head h reads key head h mod h_kv", Knobs { head: |head, _, keys| head % keys, ..RIGHT }),
         knobs(
@@ -165,10 +165,12 @@ pub(super) fn mutants() -> Vec<Mutant> {
         ),
         wide("queries counted from the first key in f64", Knobs { position: |i, _, _| i as isize, ..RIGHT }),
         wide("powers of f64 in f32", Knobs { exp: |z| f64::from((z as f32).exp()), ..RIGHT }),
-        Mutant::before::<Attention<f64>>("mask ignored", "attention", DType::F64, |_, o| o.mask = None),
+        Mutant::before::<Attention<f64>>("mask ignored", "attention", DType::F64, |_, o| {
+            drop(o.remove("mask"))
+        }),
         Mutant::after::<F>("last query of odd numbers missed", "attention", F32, |_, o| {
-            let &[_, _, t, d] = o.o.dims() else { return };
-            edit(&mut o.o, |i, v| if t % 2 == 1 && t > 1 && i / d % t == t - 1 { 0.0 } else { v });
+            let &[_, _, t, d] = o["o"].dims() else { return };
+            edit::<f32>(&mut o["o"], |i, v| if t % 2 == 1 && t > 1 && i / d % t == t - 1 { 0.0 } else { v });
         }),
     ]
 }

@@ -1,8 +1,7 @@
 //! The reference with one kernel made wrong.
 use rocm_ops::combine::Wrapper;
 use rocm_ops::{
-    Call, DType, Element, Error, Execute, Host, Op, Operands, OutputVisitor, Reason, Reference, Result,
-    Tensor, TensorMut, View,
+    Backend, Call, DType, Error, Execute, Host, NamedTensors, Op, Operands, Reason, Reference, Result, View,
 };
 use std::any::Any;
 use std::sync::Arc;
@@ -19,8 +18,8 @@ pub(super) struct Mutant {
     fault: Fault,
 }
 
-/// Sees the op and a copy of its operands without their types; answers whether they were its own.
-type Twist = Arc<dyn Fn(&mut dyn Any, &mut dyn Any) -> bool + Send + Sync>;
+/// Sees the op without its type, and a copy of its operands; answers whether the op was its own.
+type Twist = Arc<dyn Fn(&mut dyn Any, &mut NamedTensors<Host>) -> bool + Send + Sync>;
 
 #[derive(Clone)]
 enum Fault {
@@ -51,13 +50,11 @@ impl Mutant {
         Mutant { name, op, dtype, fault }
     }
 
-    fn twist<O: Op>(f: impl Fn(&mut O, &mut O::Owned<Host>) + Send + Sync + 'static) -> Twist {
-        Arc::new(move |op, operands| match (op.downcast_mut(), operands.downcast_mut()) {
-            (Some(op), Some(operands)) => {
-                f(op, operands);
-                true
-            }
-            _ => false,
+    fn twist<O: Op>(f: impl Fn(&mut O, &mut NamedTensors<Host>) + Send + Sync + 'static) -> Twist {
+        Arc::new(move |op, operands| {
+            let Some(op) = op.downcast_mut() else { return false };
+            f(op, operands);
+            true
         })
     }
 
@@ -66,7 +63,7 @@ impl Mutant {
         name: &'static str,
         op: &'static str,
         dtype: DType,
-        f: impl Fn(&mut O, &mut O::Owned<Host>) + Send + Sync + 'static,
+        f: impl Fn(&mut O, &mut NamedTensors<Host>) + Send + Sync + 'static,
     ) -> Self {
         Self::of(name, op, dtype, Fault::Before(Self::twist::<O>(f)))
     }
@@ -75,7 +72,7 @@ impl Mutant {
         name: &'static str,
         op: &'static str,
         dtype: DType,
-        f: impl Fn(&mut O, &mut O::Owned<Host>) + Send + Sync + 'static,
+        f: impl Fn(&mut O, &mut NamedTensors<Host>) + Send + Sync + 'static,
     ) -> Self {
         Self::of(name, op, dtype, Fault::Instead(Self::twist::<O>(f)))
     }
@@ -84,7 +81,7 @@ impl Mutant {
         name: &'static str,
         op: &'static str,
         dtype: DType,
-        f: impl Fn(&mut O, &mut O::Owned<Host>) + Send + Sync + 'static,
+        f: impl Fn(&mut O, &mut NamedTensors<Host>) + Send + Sync + 'static,
     ) -> Self {
         Self::of(name, op, dtype, Fault::After(Self::twist::<O>(f)))
     }
@@ -135,8 +132,8 @@ where
             return b.execute(call);
         }
         let declined = || Error::Unsupported { op: name, backend: "mutant", reason: Reason::Missing };
-        // Whole copies, whose types a twist can name; an output's gaps come along.
-        let mut operands = O::mirror(call.args(), &b, &b)?;
+        // Whole copies, which a twist may change; an output's gaps come along.
+        let mut operands = NamedTensors::mirror(&op, call.args(), &b, &b)?;
         let mut overrun = false;
         match &self.0.fault {
             Fault::Sound => run(&op, &mut operands)?,
@@ -173,38 +170,24 @@ where
     }
 }
 
-fn run<O: Op>(op: &O, operands: &mut O::Owned<Host>) -> Result<()>
+fn run<O: Op>(op: &O, operands: &mut NamedTensors<Host>) -> Result<()>
 where
     Reference: Execute<O>,
 {
-    use rocm_ops::Backend;
-    Reference::new().run(op, O::lend(operands))
+    Reference::new().run(op, operands.args(op)?)
 }
 
-fn store<O: Op>(call: Call<'_, '_, O, Host>, operands: &O::Owned<Host>, overrun: bool) -> Result<()> {
-    O::visit_outputs(call.into_parts().1, operands, &mut Store { overrun })
-}
-
-/// Copies results over the outputs' extents, gaps included.
-struct Store {
-    overrun: bool,
-}
-
-impl OutputVisitor<Host, Host> for Store {
-    fn output<T: Element>(
-        &mut self,
-        _: &'static str,
-        mut output: TensorMut<'_, Host, T>,
-        computed: &Tensor<Host, T>,
-    ) -> Result<()> {
-        let extent = output.layout().extent();
-        let memory = output.data_mut();
-        memory[extent.clone()].copy_from_slice(&computed.buffer()[..extent.len()]);
-        if self.overrun
-            && let Some(beyond) = memory.get_mut(extent.end)
-        {
-            *beyond = T::zeroed();
+/// Copies results over the outputs' extents, gaps included; `overrun` writes one element more.
+fn store<O: Op>(call: Call<'_, '_, O, Host>, operands: &NamedTensors<Host>, overrun: bool) -> Result<()> {
+    let (op, args) = call.into_parts();
+    operands.outputs(op, args, |_, mut output, computed| {
+        let (extent, size) = (output.layout().extent(), output.dtype().size());
+        let (start, end) = (extent.start * size, extent.end * size);
+        let memory = output.bytes_mut();
+        memory[start..end].copy_from_slice(&computed.as_ref().bytes()[..end - start]);
+        if overrun && let Some(beyond) = memory.get_mut(end..end + size) {
+            beyond.fill(0);
         }
         Ok(())
-    }
+    })
 }

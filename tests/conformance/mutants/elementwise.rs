@@ -2,7 +2,7 @@
 use super::backend::Mutant;
 use super::tools::*;
 use rocm_ops::ops::*;
-use rocm_ops::{DType, F8E4M3, Scalar, f16};
+use rocm_ops::{DType, F8E4M3, Scalar, View, f16};
 
 const F32: DType = DType::F32;
 const F16: DType = DType::F16;
@@ -10,8 +10,8 @@ const F16: DType = DType::F16;
 /// A wrong function of one element, in f32.
 fn function(name: &'static str, f: UnaryFn, wrong: fn(f64) -> f64) -> Mutant {
     Mutant::instead::<Unary<f32>>(name, f.name(), F32, move |_, o| {
-        let x = values(&o.x);
-        set(&mut o.y, x.into_iter().map(wrong));
+        let x = values(&o["x"]);
+        set(&mut o["y"], x.into_iter().map(wrong));
     })
 }
 
@@ -70,25 +70,31 @@ fn functions() -> Vec<Mutant> {
             if y.is_finite() { f64::from(f32::from_bits((y as f32).to_bits() & !0x1fff)) } else { y }
         }),
         Mutant::instead::<Unary<f64>>("f64 through f32", "exp", DType::F64, |_, o| {
-            let x = values(&o.x);
-            set(&mut o.y, x.into_iter().map(|v| f64::from((v as f32).exp())));
+            let x = values(&o["x"]);
+            set(&mut o["y"], x.into_iter().map(|v| f64::from((v as f32).exp())));
         }),
         Mutant::instead::<Unary<f16>>("intermediate rounded to f16", "sigmoid", F16, |_, o| {
-            let x = values(&o.x);
-            set(&mut o.y, x.into_iter().map(|v| 1.0 / half(1.0 + half((-v).exp()))));
+            let x = values(&o["x"]);
+            set(&mut o["y"], x.into_iter().map(|v| 1.0 / half(1.0 + half((-v).exp()))));
         }),
         Mutant::instead::<Glu<f32>>("gelu for silu", "swiglu", F32, |_, o| {
-            let y: Vec<f64> =
-                values(&o.gate).iter().zip(values(&o.up)).map(|(g, u)| values_of_gelu_erf(*g) * u).collect();
-            set(&mut o.y, y);
+            let y: Vec<f64> = values(&o["gate"])
+                .iter()
+                .zip(values(&o["up"]))
+                .map(|(g, u)| values_of_gelu_erf(*g) * u)
+                .collect();
+            set(&mut o["y"], y);
         }),
         Mutant::before::<Glu<f32>>("gate and up exchanged", "swiglu", F32, |_, o| {
-            std::mem::swap(&mut o.gate, &mut o.up)
+            let up = o.remove("up").expect("an operand of every call");
+            let gate = std::mem::replace(&mut o["gate"], up);
+            o.insert("up", gate);
         }),
         Mutant::instead::<Glu<f16>>("gate rounded to f16 before the product", "swiglu", F16, |_, o| {
             let gated = |g: f64| half(g * sigmoid(g));
-            let y: Vec<f64> = values(&o.gate).iter().zip(values(&o.up)).map(|(g, u)| gated(*g) * u).collect();
-            set(&mut o.y, y);
+            let y: Vec<f64> =
+                values(&o["gate"]).iter().zip(values(&o["up"])).map(|(g, u)| gated(*g) * u).collect();
+            set(&mut o["y"], y);
         }),
     ]
 }
@@ -98,23 +104,23 @@ fn values_of_gelu_erf(x: f64) -> f64 {
     use rocm_ops::Backend;
     let b = rocm_ops::Reference::new();
     let y = b.tensor(&[1], &[x]).and_then(|x| b.gelu_erf(x.as_ref()));
-    y.map_or(f64::NAN, |y| values(&y)[0])
+    y.map_or(f64::NAN, |y| values(y)[0])
 }
 
 fn arithmetic() -> Vec<Mutant> {
     let bytes = |name, f: BinaryFn, wrong: fn(i8, i8) -> i8| {
         Mutant::instead::<Binary<i8>>(name, f.name(), DType::I8, move |_, o| {
-            let (a, b) = (values(&o.a), values(&o.b));
+            let (a, b) = (values(&o["a"]), values(&o["b"]));
             set(
-                &mut o.y,
+                &mut o["y"],
                 a.iter().zip(b).map(|(a, b)| f64::from(wrong(*a as i8, b as i8))).collect::<Vec<_>>(),
             );
         })
     };
     let floats = |name, f: BinaryFn, wrong: fn(f64, f64) -> f64| {
         Mutant::instead::<Binary<f32>>(name, f.name(), F32, move |_, o| {
-            let (a, b) = (values(&o.a), values(&o.b));
-            set(&mut o.y, a.iter().zip(b).map(|(a, b)| wrong(*a, b)).collect::<Vec<_>>());
+            let (a, b) = (values(&o["a"]), values(&o["b"]));
+            set(&mut o["y"], a.iter().zip(b).map(|(a, b)| wrong(*a, b)).collect::<Vec<_>>());
         })
     };
     vec![
@@ -131,19 +137,19 @@ fn arithmetic() -> Vec<Mutant> {
         bytes("MIN / -1 is MAX", BinaryFn::Div, |a, b| a.saturating_div(if b == 0 { return 0 } else { b })),
         bytes("rounded down", BinaryFn::Div, |a, b| if b == 0 { 0 } else { a.wrapping_div_euclid(b) }),
         Mutant::instead::<Unary<i16>>("saturated", "abs", DType::I16, |_, o| {
-            let x = values(&o.x);
-            set(&mut o.y, x.into_iter().map(f64::abs));
+            let x = values(&o["x"]);
+            set(&mut o["y"], x.into_iter().map(f64::abs));
         }),
         Mutant::instead::<Affine<f32>>("sum before the product", "affine", F32, |op, o| {
-            let (x, mul, add) = (values(&o.x), op.mul, op.add);
-            set(&mut o.y, x.into_iter().map(|v| (v + add) * mul));
+            let (x, mul, add) = (values(&o["x"]), op.mul, op.add);
+            set(&mut o["y"], x.into_iter().map(|v| (v + add) * mul));
         }),
         Mutant::instead::<Affine<i32>>("integers through f32", "affine", DType::I32, |op, o| {
-            let (x, mul, add) = (values(&o.x), op.mul, op.add);
-            set(&mut o.y, x.into_iter().map(|v| f64::from((v as f32).mul_add(mul as f32, add as f32))));
+            let (x, mul, add) = (values(&o["x"]), op.mul, op.add);
+            set(&mut o["y"], x.into_iter().map(|v| f64::from((v as f32).mul_add(mul as f32, add as f32))));
         }),
         Mutant::before::<Binary<f32>>("b read without its strides", "sub", F32, |_, o| {
-            relayout(&mut o.b, forget_strides)
+            relayout(&mut o["b"], forget_strides)
         }),
     ]
 }
@@ -151,13 +157,10 @@ fn arithmetic() -> Vec<Mutant> {
 fn casts() -> Vec<Mutant> {
     fn wrong<A: Scalar, B: Scalar>(name: &'static str, f: fn(A) -> B) -> Mutant {
         Mutant::after::<Cast<B>>(name, "cast", A::DTYPE, move |_, o| {
-            let (lx, ly) = (*o.x.layout(), *o.y.layout());
-            let Some(x) = o.x.as_ref().typed::<A>() else { return };
-            let results: Vec<B> = lx.positions().map(|p| f(x.data()[p])).collect();
-            let mut y = o.y.as_mut();
-            for (p, v) in ly.positions().zip(results) {
-                y.data_mut()[p] = v;
-            }
+            // Casts from other types run unchanged.
+            let Some(x) = o["x"].as_ref().typed::<A>() else { return };
+            let results: Vec<B> = x.layout().positions().map(|p| f(x.data()[p])).collect();
+            edit::<B>(&mut o["y"], |i, _| results[i]);
         })
     }
     vec![
@@ -186,33 +189,33 @@ fn casts() -> Vec<Mutant> {
 fn moves() -> Vec<Mutant> {
     vec![
         Mutant::before::<Copy<f32>>("x read without its strides", "copy", F32, |_, o| {
-            relayout(&mut o.x, forget_strides)
+            relayout(&mut o["x"], forget_strides)
         }),
         Mutant::after::<Copy<f32>>("gaps of the output written", "copy", F32, |_, o| {
-            let (layout, len) = (*o.y.layout(), o.y.buffer().len());
+            let (layout, len) = (*o["y"].layout(), o["y"].as_ref().data_len());
             let inside: Vec<usize> = layout.positions().collect();
             // Every element that the view does not touch.
-            relayout(&mut o.y, |_| rocm_ops::Layout::contiguous(&[len]).ok());
-            edit(&mut o.y, |at, v| if inside.contains(&at) { v } else { 0.0 });
-            relayout(&mut o.y, |_| Some(layout));
+            relayout(&mut o["y"], |_| rocm_ops::Layout::contiguous(&[len]).ok());
+            edit::<f32>(&mut o["y"], |at, v| if inside.contains(&at) { v } else { 0.0 });
+            relayout(&mut o["y"], |_| Some(layout));
         }),
         Mutant::after::<Copy<f32>>("tail of long rows missed", "copy", F32, |_, o| {
-            let n = last(&o.y);
-            edit(&mut o.y, |i, v| if n > 4096 && i % n >= 4096 { 0.0 } else { v });
+            let n = last(&o["y"]);
+            edit::<f32>(&mut o["y"], |i, v| if n > 4096 && i % n >= 4096 { 0.0 } else { v });
         }),
         Mutant::overrun("copy", DType::U8),
         Mutant::overrun("silu", F16),
         Mutant::instead::<Where<f32>>("only 1 is true", "where", F32, |_, o| {
-            let (c, t, f) = (values(&o.cond), values(&o.on_true), values(&o.on_false));
-            set(&mut o.y, (0..c.len()).map(|i| if c[i] == 1.0 { t[i] } else { f[i] }));
+            let (c, t, f) = (values(&o["cond"]), values(&o["on_true"]), values(&o["on_false"]));
+            set(&mut o["y"], (0..c.len()).map(|i| if c[i] == 1.0 { t[i] } else { f[i] }));
         }),
         Mutant::instead::<Where<f32>>("only positive is true", "where", F32, |_, o| {
-            let (c, t, f) = (values(&o.cond), values(&o.on_true), values(&o.on_false));
-            set(&mut o.y, (0..c.len()).map(|i| if c[i] > 0.0 { t[i] } else { f[i] }));
+            let (c, t, f) = (values(&o["cond"]), values(&o["on_true"]), values(&o["on_false"]));
+            set(&mut o["y"], (0..c.len()).map(|i| if c[i] > 0.0 { t[i] } else { f[i] }));
         }),
         Mutant::after::<Fill<f16>>("last element missed", "fill", F16, |_, o| {
-            let len = o.y.layout().len();
-            edit(&mut o.y, |i, v| if i + 1 == len { f16::from_f32(-7.0) } else { v });
+            let len = o["y"].layout().len();
+            edit::<f16>(&mut o["y"], |i, v| if i + 1 == len { f16::from_f32(-7.0) } else { v });
         }),
         Mutant::declines("neg", F32),
         Mutant::declines_late("abs", F32),

@@ -2,7 +2,7 @@
 use super::backend::Mutant;
 use super::tools::*;
 use rocm_ops::ops::*;
-use rocm_ops::{DType, f16};
+use rocm_ops::{DType, Host, NamedTensors, f16};
 
 const F32: DType = DType::F32;
 const F16: DType = DType::F16;
@@ -26,9 +26,9 @@ fn mean_square(row: &[f64]) -> f64 {
 }
 
 /// A layer norm of rows, from their mean and variance.
-fn layer(o: &LayerNormOwned<rocm_ops::Host, f32>, eps: f64, moments: fn(&[f64]) -> (f64, f64)) -> Vec<f64> {
-    let (x, n) = (values(&o.x), last(&o.x));
-    let (weight, bias) = (optional(&o.weight), optional(&o.bias));
+fn layer(o: &NamedTensors<Host>, eps: f64, moments: fn(&[f64]) -> (f64, f64)) -> Vec<f64> {
+    let (x, n) = (values(&o["x"]), last(&o["x"]));
+    let (weight, bias) = (optional(o.get("weight")), optional(o.get("bias")));
     let mut y = Vec::new();
     for row in x.chunks(n) {
         let (mean, variance) = moments(row);
@@ -47,17 +47,18 @@ pub(super) fn mutants() -> Vec<Mutant> {
 fn rms_norms() -> Vec<Mutant> {
     let kernel = |name, denominator: fn(&[f64], f64) -> f64| {
         Mutant::instead::<Rms>(name, "rms_norm", F32, move |op, o| {
-            set(&mut o.y, rms(&values(&o.x), &values(&o.weight), |row| denominator(row, op.eps)));
+            let (x, w) = (values(&o["x"]), values(&o["weight"]));
+            set(&mut o["y"], rms(&x, &w, |row| denominator(row, op.eps)));
         })
     };
     let half_kernel = |name, f: fn(f64, f64, f64) -> f64| {
         Mutant::instead::<HalfRms>(name, "rms_norm", F16, move |op, o| {
-            let (x, w) = (values(&o.x), values(&o.weight));
+            let (x, w) = (values(&o["x"]), values(&o["weight"]));
             let y = x.chunks(w.len().max(1)).flat_map(|row| {
                 let d = (mean_square(row) + op.eps).sqrt();
                 row.iter().zip(&w).map(|(v, w)| f(*v, d, *w)).collect::<Vec<_>>()
             });
-            set(&mut o.y, y.collect::<Vec<_>>());
+            set(&mut o["y"], y.collect::<Vec<_>>());
         })
     };
     vec![
@@ -69,14 +70,16 @@ fn rms_norms() -> Vec<Mutant> {
         kernel("sum over one element less", |row, eps| {
             (row[..row.len() - 1].iter().map(|v| v * v).sum::<f64>() / row.len() as f64 + eps).sqrt()
         }),
-        Mutant::before::<Rms>("weight ignored", "rms_norm", F32, |_, o| edit_floats(&mut o.weight, |_| 1.0)),
+        Mutant::before::<Rms>("weight ignored", "rms_norm", F32, |_, o| {
+            edit_floats(&mut o["weight"], |_| 1.0)
+        }),
         Mutant::after::<Rms>("last element of odd rows missed", "rms_norm", F32, |_, o| {
-            let n = last(&o.y);
-            edit(&mut o.y, |i, v| if n % 4 != 0 && i % n == n - 1 { 0.0 } else { v });
+            let n = last(&o["y"]);
+            edit::<f32>(&mut o["y"], |i, v| if !n.is_multiple_of(4) && i % n == n - 1 { 0.0 } else { v });
         }),
         Mutant::after::<Rms>("last row missed", "rms_norm", F32, |_, o| {
-            let (n, len) = (last(&o.y), o.y.layout().len());
-            edit(&mut o.y, |i, v| if i + n >= len { 0.0 } else { v });
+            let (n, len) = (last(&o["y"]), o["y"].layout().len());
+            edit::<f32>(&mut o["y"], |i, v| if i + n >= len { 0.0 } else { v });
         }),
         half_kernel("denominator rounded to f16", |v, d, w| v / half(d) * w),
         half_kernel("normalised value rounded to f16 before the weight", |v, d, w| half(v / d) * w),
@@ -85,7 +88,8 @@ fn rms_norms() -> Vec<Mutant> {
             let in_half = |row: &[f64]| {
                 half(sum_rounded(row.iter().map(|v| half(v * v)), half) / row.len() as f64 + op.eps).sqrt()
             };
-            set(&mut o.y, rms(&values(&o.x), &values(&o.weight), in_half));
+            let (x, w) = (values(&o["x"]), values(&o["weight"]));
+            set(&mut o["y"], rms(&x, &w, in_half));
         }),
         Mutant::instead::<AddRmsNorm<f16>>(
             "sum not rounded before it is normalised",
@@ -93,15 +97,15 @@ fn rms_norms() -> Vec<Mutant> {
             F16,
             |op, o| {
                 let sum: Vec<f64> =
-                    values(&o.x).iter().zip(values(&o.residual)).map(|(a, b)| a + b).collect();
-                let eps = op.eps;
-                set(&mut o.y, rms(&sum, &values(&o.weight), |row| (mean_square(row) + eps).sqrt()));
-                set(&mut o.sum, sum);
+                    values(&o["x"]).iter().zip(values(&o["residual"])).map(|(a, b)| a + b).collect();
+                let (w, eps) = (values(&o["weight"]), op.eps);
+                set(&mut o["y"], rms(&sum, &w, |row| (mean_square(row) + eps).sqrt()));
+                set(&mut o["sum"], sum);
             },
         ),
         Mutant::after::<AddRmsNorm<f32>>("x stored instead of the sum", "add_rms_norm", F32, |_, o| {
-            let x = values(&o.x);
-            set(&mut o.sum, x);
+            let x = values(&o["x"]);
+            set(&mut o["sum"], x);
         }),
     ]
 }
@@ -110,7 +114,7 @@ fn layer_norms() -> Vec<Mutant> {
     let kernel = |name, moments: fn(&[f64]) -> (f64, f64)| {
         Mutant::instead::<Layer>(name, "layer_norm", F32, move |op, o| {
             let y = layer(o, op.eps, moments);
-            set(&mut o.y, y);
+            set(&mut o["y"], y);
         })
     };
     vec![
@@ -130,17 +134,17 @@ fn layer_norms() -> Vec<Mutant> {
             (m, row.iter().map(|v| (v - m).powi(2)).sum::<f64>() / (row.len() as f64 - 1.0).max(1.0))
         }),
         kernel("mean not taken off", |row| (0.0, mean_square(row))),
-        Mutant::before::<Layer>("bias ignored", "layer_norm", F32, |_, o| o.bias = None),
+        Mutant::before::<Layer>("bias ignored", "layer_norm", F32, |_, o| drop(o.remove("bias"))),
         Mutant::before::<Layer>("weight ignored without a bias", "layer_norm", F32, |_, o| {
-            if o.bias.is_none() {
-                o.weight = None;
+            if o.get("bias").is_none() {
+                o.remove("weight");
             }
         }),
         Mutant::before::<GroupNorm<f32>>("one group for all channels", "group_norm", F32, |op, _| {
             op.num_groups = 1
         }),
         Mutant::before::<GroupNorm<f32>>("groups counted the other way", "group_norm", F32, |op, o| {
-            op.num_groups = o.x.dims()[1] / op.num_groups.max(1);
+            op.num_groups = o["x"].dims()[1] / op.num_groups.max(1);
             op.num_groups = op.num_groups.max(1);
         }),
     ]
@@ -149,7 +153,7 @@ fn layer_norms() -> Vec<Mutant> {
 fn ropes() -> Vec<Mutant> {
     vec![
         Mutant::before::<Rope<f32>>("turned the other way", "rope", F32, |_, o| {
-            edit_floats(&mut o.sin, |v| -v)
+            edit_floats(&mut o["sin"], |v| -v)
         }),
         Mutant::before::<Rope<f32>>("neighbours paired instead of halves", "rope", F32, |op, _| {
             op.form = RopeForm::Interleaved;
@@ -159,8 +163,8 @@ fn ropes() -> Vec<Mutant> {
         }),
         Mutant::before::<Rope<f32>>("start ignored", "rope", F32, |op, _| op.start = 0),
         Mutant::before::<Rope<f32>>("tables of the first batch for all", "rope", F32, |_, o| {
-            for table in [&mut o.cos, &mut o.sin] {
-                relayout_any(table, |l| match (l.dims(), l.strides()) {
+            for table in ["cos", "sin"] {
+                relayout(&mut o[table], |l| match (l.dims(), l.strides()) {
                     (&[b, t, d], &[_, ts, ds]) => {
                         rocm_ops::Layout::strided(&[b, t, d], &[0, ts, ds], l.offset()).ok()
                     }
@@ -173,18 +177,18 @@ fn ropes() -> Vec<Mutant> {
             "rope_inplace",
             F32,
             |op, o| {
-                let [b, h, t, d] = *o.x.dims() else { return };
-                let (mut x, cos, sin) = (values(&o.x), values(&o.cos), values(&o.sin));
-                let (rows, pairs) = (o.cos.dims()[o.cos.dims().len() - 2], d / 2);
+                let [b, h, t, d] = *o["x"].dims() else { return };
+                let (mut x, cos, sin) = (values(&o["x"]), values(&o["cos"]), values(&o["sin"]));
+                let (rows, pairs) = (o["cos"].dims()[o["cos"].dims().len() - 2], d / 2);
                 for (head, at) in (0..b * h).flat_map(|head| (0..t).map(move |at| (head, at))) {
-                    let batch = if o.cos.dims().len() == 3 { head / h } else { 0 };
+                    let batch = if o["cos"].dims().len() == 3 { head / h } else { 0 };
                     for i in 0..pairs {
                         let (row, table) = ((head * t + at) * d, (batch * rows + op.start + at) * pairs + i);
                         x[row + i] = single(x[row + i] * cos[table] - x[row + i + pairs] * sin[table]);
                         x[row + i + pairs] = x[row + i] * sin[table] + x[row + i + pairs] * cos[table];
                     }
                 }
-                set(&mut o.x, x);
+                set(&mut o["x"], x);
             },
         ),
     ]
@@ -203,19 +207,19 @@ fn softmaxes() -> Vec<Mutant> {
         if dtype == F32 {
             return Mutant::after::<Softmax<f32>>(name, "softmax", F32, move |op, o| {
                 if op.axis == -1 {
-                    let n = last(&o.x);
+                    let n = last(&o["x"]);
                     let y: Vec<f64> =
-                        values(&o.x).chunks(n).flat_map(|row| softmax(row, exp, sum, shift)).collect();
-                    set(&mut o.y, y);
+                        values(&o["x"]).chunks(n).flat_map(|row| softmax(row, exp, sum, shift)).collect();
+                    set(&mut o["y"], y);
                 }
             });
         }
         Mutant::after::<Softmax<f16>>(name, "softmax", F16, move |op, o| {
             if op.axis == -1 {
-                let n = last(&o.x);
+                let n = last(&o["x"]);
                 let y: Vec<f64> =
-                    values(&o.x).chunks(n).flat_map(|row| softmax(row, exp, sum, shift)).collect();
-                set(&mut o.y, y);
+                    values(&o["x"]).chunks(n).flat_map(|row| softmax(row, exp, sum, shift)).collect();
+                set(&mut o["y"], y);
             }
         })
     };
@@ -241,12 +245,13 @@ fn softmaxes() -> Vec<Mutant> {
             op.axis = -1
         }),
         Mutant::after::<Softmax<f32>>("a row of −∞ gives zeros", "softmax", F32, |_, o| {
-            edit(&mut o.y, |_, v| if v.is_nan() { 0.0 } else { v });
+            edit::<f32>(&mut o["y"], |_, v| if v.is_nan() { 0.0 } else { v });
         }),
         Mutant::instead::<Softmax<f32>>("logarithm of the rounded softmax", "log_softmax", F32, |op, o| {
             let plain = Softmax::axis(op.axis);
-            let y = SoftmaxOps::softmax(&rocm_ops::Reference::new(), o.x.as_ref(), plain).expect("a softmax");
-            set(&mut o.y, values(&y).into_iter().map(f64::ln));
+            let y = SoftmaxOps::<f32>::softmax(&rocm_ops::Reference::new(), typed(&o["x"]), plain)
+                .expect("a softmax");
+            set(&mut o["y"], values(&y).into_iter().map(f64::ln));
         }),
     ]
 }

@@ -3,29 +3,29 @@ use super::backend::Mutant;
 use super::tools::*;
 use rocm_ops::ops::*;
 use rocm_ops::quant::{Block, BlockQ4_0, BlockQ8_0};
-use rocm_ops::{DType, Element, Float, Host, Layout, Scalar, f16};
+use rocm_ops::{DType, Element, Host, Layout, NamedTensors, Scalar, f16};
 
 const F32: DType = DType::F32;
 const F16: DType = DType::F16;
 
 /// A product of matrices from rounded operands, each sum rounded as it grows.
-fn matmul<T: Float>(
-    o: &mut MatMulOwned<Host, T>,
+fn matmul(
+    o: &mut NamedTensors<Host>,
     operand: fn(f64) -> f64,
     sum: fn(f64) -> f64,
     k_used: fn(usize) -> usize,
 ) {
-    let ([.., m, k], [.., n]) = (o.a.dims(), o.b.dims()) else { return };
+    let ([.., m, k], [.., n]) = (o["a"].dims(), o["b"].dims()) else { return };
     let (m, k, n) = (*m, *k, *n);
-    let (a, b) = (values(&o.a), values(&o.b));
+    let (a, b) = (values(&o["a"]), values(&o["b"]));
     let mut c = Vec::new();
-    for at in 0..o.c.layout().len() {
+    for at in 0..o["c"].layout().len() {
         let (batch, i, j) = (at / (m * n), at / n % m, at % n);
         let products =
             (0..k_used(k)).map(|e| operand(a[(batch * m + i) * k + e]) * operand(b[(batch * k + e) * n + j]));
         c.push(sum_rounded(products, sum));
     }
-    set(&mut o.c, c);
+    set(&mut o["c"], c);
 }
 
 /// Ten bits of a significand, as matrix units read f32.
@@ -54,7 +54,7 @@ fn matrices() -> Vec<Mutant> {
             matmul(o, same, single, all)
         }),
         Mutant::before::<MatMul<f32>>("first matrix of b for every batch", "matmul", F32, |_, o| {
-            relayout(&mut o.b, |l| {
+            relayout(&mut o["b"], |l| {
                 let mut strides = l.strides().to_vec();
                 let batch = strides.len() - 2;
                 strides[..batch].fill(0);
@@ -62,31 +62,30 @@ fn matrices() -> Vec<Mutant> {
             });
         }),
         Mutant::before::<MatMul<f32>>("a transposed view read in memory order", "matmul", F32, |_, o| {
-            relayout(&mut o.a, forget_strides)
+            relayout(&mut o["a"], forget_strides)
         }),
         Mutant::after::<MatMul<f32>>("last column of odd widths missed", "matmul", F32, |_, o| {
-            let n = last(&o.c);
-            edit(&mut o.c, |i, v| if n % 2 == 1 && i % n == n - 1 { 0.0 } else { v });
+            let n = last(&o["c"]);
+            edit::<f32>(&mut o["c"], |i, v| if n % 2 == 1 && i % n == n - 1 { 0.0 } else { v });
         }),
-        Mutant::before::<Linear<f32>>("bias ignored", "linear", F32, |_, o| o.bias = None),
+        Mutant::before::<Linear<f32>>("bias ignored", "linear", F32, |_, o| drop(o.remove("bias"))),
         Mutant::after::<Linear<f16>>("bias added after the rounding", "linear", F16, |op, o| {
-            if let Some(bias) = optional(&o.bias) {
-                let n = last(&o.y);
-                o.bias = None;
-                let args =
-                    LinearArgs { x: o.x.as_ref(), weight: o.weight.as_ref(), bias: None, y: o.y.as_mut() };
+            if let Some(bias) = optional(o.get("bias")) {
+                let n = last(&o["y"]);
+                o.remove("bias");
+                let args = o.args(op).expect("the operands of a call without a bias");
                 rocm_ops::Backend::run(&rocm_ops::Reference::new(), op, args)
                     .expect("the same call without a bias");
-                edit(&mut o.y, |i, v| Scalar::from_f64(v.to_f64() + bias[i % n]));
+                edit::<f16>(&mut o["y"], |i, v| Scalar::from_f64(v.to_f64() + bias[i % n]));
             }
         }),
         Mutant::before::<Linear<f32>>("x rounded to the weight's type", "linear", F32, |_, o| {
-            if o.weight.dtype() == F16 {
-                edit(&mut o.x, |_, v| f16::from_f32(v).to_f32());
+            if o["weight"].dtype() == F16 {
+                edit::<f32>(&mut o["x"], |_, v| f16::from_f32(v).to_f32());
             }
         }),
         Mutant::before::<Linear<f16>>("weight rounded to the type of x", "linear", F16, |_, o| {
-            edit_floats(&mut o.weight, half);
+            edit_floats(&mut o["weight"], half);
         }),
     ]
 }
@@ -94,29 +93,32 @@ fn matrices() -> Vec<Mutant> {
 fn lookups() -> Vec<Mutant> {
     vec![
         Mutant::before::<IndexSelect<f32>>("\"no element\" is the last row", "index_select", F32, |op, o| {
-            let axis = if op.axis < 0 { op.axis + o.x.dims().len() as isize } else { op.axis };
-            let n = o.x.dims()[axis as usize] as u32;
-            edit_if::<u32>(&mut o.ids, |_, id| if id == u32::MAX && n > 0 { n - 1 } else { id });
+            let axis = if op.axis < 0 { op.axis + o["x"].dims().len() as isize } else { op.axis };
+            let n = o["x"].dims()[axis as usize] as u32;
+            edit_if::<u32>(&mut o["ids"], |_, id| if id == u32::MAX && n > 0 { n - 1 } else { id });
         }),
         Mutant::before::<IndexSelect<f32>>("indices outside are clamped", "index_select", F32, |op, o| {
-            let axis = if op.axis < 0 { op.axis + o.x.dims().len() as isize } else { op.axis };
-            let n = o.x.dims()[axis as usize] as i64;
-            edit_if::<i64>(&mut o.ids, |_, id| if id != i64::MAX && n > 0 { id.clamp(0, n - 1) } else { id });
+            let axis = if op.axis < 0 { op.axis + o["x"].dims().len() as isize } else { op.axis };
+            let n = o["x"].dims()[axis as usize] as i64;
+            edit_if::<i64>(
+                &mut o["ids"],
+                |_, id| if id != i64::MAX && n > 0 { id.clamp(0, n - 1) } else { id },
+            );
         }),
         Mutant::before::<IndexSelect<f32>>(
             "negative indices count from the end",
             "index_select",
             F32,
             |op, o| {
-                let axis = if op.axis < 0 { op.axis + o.x.dims().len() as isize } else { op.axis };
-                let n = o.x.dims()[axis as usize] as i32;
-                edit_if::<i32>(&mut o.ids, |_, id| if id < 0 { id + n } else { id });
+                let axis = if op.axis < 0 { op.axis + o["x"].dims().len() as isize } else { op.axis };
+                let n = o["x"].dims()[axis as usize] as i32;
+                edit_if::<i32>(&mut o["ids"], |_, id| if id < 0 { id + n } else { id });
             },
         ),
         Mutant::swallows_errors("index_select", F32),
         Mutant::before::<Embedding<f32>>("\"no element\" is the last row", "qembedding", F32, |_, o| {
-            let rows = o.table.dims()[0] as u32;
-            edit_if::<u32>(&mut o.ids, |_, id| if id == u32::MAX && rows > 0 { rows - 1 } else { id });
+            let rows = o["table"].dims()[0] as u32;
+            edit_if::<u32>(&mut o["ids"], |_, id| if id == u32::MAX && rows > 0 { rows - 1 } else { id });
         }),
     ]
 }
@@ -127,38 +129,42 @@ fn nibbles_swapped(block: BlockQ4_0) -> BlockQ4_0 {
 
 fn quantized() -> Vec<Mutant> {
     vec![
-        Mutant::before::<Dequantize<BlockQ4_0>>(
+        Mutant::before::<Dequantize>(
             "halves of the bytes exchanged",
             "dequantize",
             BlockQ4_0::DTYPE,
             |_, o| {
-                edit(&mut o.x, |_, b| nibbles_swapped(b));
+                edit_if::<BlockQ4_0>(&mut o["x"], |_, b| nibbles_swapped(b));
             },
         ),
         Mutant::before::<Linear<f32>>("halves of the bytes exchanged", "qlinear", F32, |_, o| {
-            edit_if::<BlockQ4_0>(&mut o.weight, |_, b| nibbles_swapped(b));
+            edit_if::<BlockQ4_0>(&mut o["weight"], |_, b| nibbles_swapped(b));
         }),
         Mutant::before::<Linear<f32>>("codes not centred", "qlinear", F32, |_, o| {
-            edit_if::<BlockQ4_0>(&mut o.weight, |_, b| BlockQ4_0 { q: b.q.map(|q| q ^ 0x88), ..b });
+            edit_if::<BlockQ4_0>(&mut o["weight"], |_, b| BlockQ4_0 { q: b.q.map(|q| q ^ 0x88), ..b });
         }),
         Mutant::before::<Linear<f32>>("one scale for a pair of blocks", "qlinear", F32, |_, o| {
-            let n = o.weight.layout().last().max(1);
-            let Some(weight) = o.weight.as_ref().typed::<BlockQ8_0>() else { return };
-            let scales: Vec<f16> = o.weight.layout().positions().map(|p| weight.data()[p].scale).collect();
-            edit_if::<BlockQ8_0>(&mut o.weight, |i, b| BlockQ8_0 {
+            let n = o["weight"].layout().last().max(1);
+            let Some(weight) = o["weight"].as_ref().typed::<BlockQ8_0>() else { return };
+            let scales: Vec<f16> = o["weight"].layout().positions().map(|p| weight.data()[p].scale).collect();
+            edit_if::<BlockQ8_0>(&mut o["weight"], |i, b| BlockQ8_0 {
                 scale: scales[i / n * n + i % n / 2 * 2],
                 ..b
             });
         }),
         Mutant::before::<Linear<f32>>("last block of odd rows missed", "qlinear", F32, |_, o| {
-            let n = o.weight.layout().last().max(1);
+            let n = o["weight"].layout().last().max(1);
             let drop = move |i: usize| n > 1 && n % 2 == 1 && i % n == n - 1;
-            edit_if::<BlockQ8_0>(&mut o.weight, |i, b| {
+            edit_if::<BlockQ8_0>(&mut o["weight"], |i, b| {
                 if drop(i) { BlockQ8_0 { scale: f16::ZERO, ..b } } else { b }
             });
         }),
-        Mutant::instead::<Quantize<BlockQ8_0>>("codes round half to even", "quantize", F32, |_, o| {
-            let x = values(&o.x);
+        // One op quantizes to every format: the other formats keep what the reference computed.
+        Mutant::after::<Quantize>("codes round half to even", "quantize", F32, |_, o| {
+            if o["y"].dtype() != BlockQ8_0::DTYPE {
+                return;
+            }
+            let x = values(&o["x"]);
             let blocks: Vec<BlockQ8_0> = x
                 .chunks(32)
                 .map(|values| {
@@ -168,14 +174,17 @@ fn quantized() -> Vec<Mutant> {
                     BlockQ8_0 { scale: f16::from_f32(scale), q: std::array::from_fn(code) }
                 })
                 .collect();
-            edit(&mut o.y, |i, _| blocks[i]);
+            edit::<BlockQ8_0>(&mut o["y"], |i, _| blocks[i]);
         }),
-        Mutant::instead::<Quantize<BlockQ4_0>>(
+        Mutant::after::<Quantize>(
             "scale from the magnitude, not the signed extreme",
             "quantize",
             F32,
             |_, o| {
-                let x = values(&o.x);
+                if o["y"].dtype() != BlockQ4_0::DTYPE {
+                    return;
+                }
+                let x = values(&o["x"]);
                 let blocks: Vec<BlockQ4_0> = x
                     .chunks(32)
                     .map(|values| {
@@ -187,7 +196,7 @@ fn quantized() -> Vec<Mutant> {
                         block
                     })
                     .collect();
-                edit(&mut o.y, |i, _| blocks[i]);
+                edit::<BlockQ4_0>(&mut o["y"], |i, _| blocks[i]);
             },
         ),
     ]

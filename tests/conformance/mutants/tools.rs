@@ -1,56 +1,60 @@
 //! What mutants are written with: operands as rows of f64, and roundings to narrow types.
 use rocm_ops::{
-    AnyTensor, Backend, DType, Element, Host, Layout, Reference, Scalar, Shape, Tensor, TensorRef, View,
-    bf16, f16,
+    AnyTensor, AsAny, Backend, DType, Element, F8E4M3, Host, Layout, Reference, Scalar, Shape, TensorMut,
+    TensorRef, View, bf16, f16,
 };
 
-/// An operand whose elements are numbers, of a type that is static or a value.
-pub(super) trait Numbers {
-    fn numbers(&self) -> Vec<f64>;
-}
-fn numbers<T: Scalar>(x: TensorRef<'_, Host, T>) -> Vec<f64> {
-    x.layout().positions().map(|p| x.data()[p].to_f64()).collect()
-}
-impl<T: Scalar> Numbers for Tensor<Host, T> {
-    fn numbers(&self) -> Vec<f64> {
-        numbers(self.as_ref())
-    }
-}
-impl Numbers for AnyTensor<Host> {
-    fn numbers(&self) -> Vec<f64> {
-        fn of<T: Scalar>(x: &AnyTensor<Host>) -> Option<Vec<f64>> {
-            x.as_ref().typed::<T>().map(numbers)
-        }
-        let floats = of::<f32>(self).or_else(|| of::<f16>(self)).or_else(|| of::<bf16>(self));
-        let integers = || of::<u8>(self).or_else(|| of::<u32>(self)).or_else(|| of::<i32>(self));
-        let wide = || of::<f64>(self).or_else(|| of::<i64>(self));
-        floats.or_else(integers).or_else(wide).unwrap_or_else(|| panic!("{} is no number here", self.dtype()))
-    }
-}
-
 /// The elements in row-major order, as f64.
-pub(super) fn values(x: &impl Numbers) -> Vec<f64> {
-    x.numbers()
+pub(super) fn values(x: impl AsAny<Host>) -> Vec<f64> {
+    let x = x.any_view();
+    assert!(x.packing().is_none(), "a packed tensor has no elements here");
+    let (dtype, size, bytes) = (x.dtype(), x.dtype().size(), x.bytes());
+    let number = |p: usize| dtype.number(&bytes[p * size..][..size]);
+    let value = |p| number(p).unwrap_or_else(|| panic!("{dtype} is no number")).to_f64();
+    x.layout().positions().map(value).collect()
 }
 
-pub(super) fn optional(x: &Option<impl Numbers>) -> Option<Vec<f64>> {
-    x.as_ref().map(values)
+pub(super) fn optional(x: Option<&AnyTensor<Host>>) -> Option<Vec<f64>> {
+    x.map(values)
 }
 
-/// Changes elements of a type that is a value, if it is `T`.
-pub(super) fn edit_if<T: Element>(y: &mut AnyTensor<Host>, f: impl Fn(usize, T) -> T) {
+/// A tensor of a type that the fault knows.
+///
+/// # Panics
+/// It is of another type.
+pub(super) fn typed<T: Element>(x: &AnyTensor<Host>) -> TensorRef<'_, Host, T> {
+    x.as_ref().typed().unwrap_or_else(|| panic!("{x:?} read as {}", T::DTYPE))
+}
+
+fn typed_mut<T: Element>(y: &mut AnyTensor<Host>) -> TensorMut<'_, Host, T> {
+    let what = format!("{y:?} written as {}", T::DTYPE);
+    y.as_mut().and_then(|y| y.typed()).unwrap_or_else(|| panic!("{what}"))
+}
+
+/// Changes elements where they are, by their number in row-major order.
+///
+/// # Panics
+/// The tensor is not of `T`.
+pub(super) fn edit<T: Element>(y: &mut AnyTensor<Host>, f: impl Fn(usize, T) -> T) {
     let layout = *y.layout();
-    let Some(mut view) = y.as_mut().typed::<T>() else { return };
+    let mut view = typed_mut::<T>(y);
     for (n, p) in layout.positions().enumerate() {
         let old = view.data_mut()[p];
         view.data_mut()[p] = f(n, old);
     }
 }
 
-/// Changes floats of a type that is a value, each rounded once.
+/// Changes elements if they are of `T`; a call with an operand of another type runs unchanged.
+pub(super) fn edit_if<T: Element>(y: &mut AnyTensor<Host>, f: impl Fn(usize, T) -> T) {
+    if y.dtype() == T::DTYPE {
+        edit(y, f);
+    }
+}
+
+/// Changes floats of whatever type, each rounded once.
 pub(super) fn edit_floats(y: &mut AnyTensor<Host>, f: impl Fn(f64) -> f64) {
     fn scalars<T: Scalar>(y: &mut AnyTensor<Host>, f: impl Fn(f64) -> f64) {
-        edit_if::<T>(y, |_, v| T::from_f64(f(v.to_f64())));
+        edit::<T>(y, |_, v| T::from_f64(f(v.to_f64())));
     }
     match y.dtype() {
         DType::F16 => scalars::<f16>(y, f),
@@ -61,45 +65,44 @@ pub(super) fn edit_floats(y: &mut AnyTensor<Host>, f: impl Fn(f64) -> f64) {
     }
 }
 
-/// The same memory under another layout, if that stays inside, of a type that is a value.
-pub(super) fn relayout_any(x: &mut AnyTensor<Host>, f: impl Fn(&Layout) -> Option<Layout>) {
-    let Some(layout) = f(x.layout()).filter(|l| l.fits(x.as_ref().data_len())) else { return };
-    let dtype = x.dtype();
-    let nothing: Tensor<Host, u8> = Reference::new().empty(Shape::SCALAR).expect("a scalar");
-    let old = std::mem::replace(x, nothing.into());
-    *x = AnyTensor::new(old.into_buffer(), dtype, layout).expect("a layout that fits");
-}
-
-/// Stores f64, each rounded once.
-pub(super) fn set<T: Scalar>(y: &mut Tensor<Host, T>, values: impl IntoIterator<Item = f64>) {
-    let layout = *y.layout();
-    let mut view = y.as_mut();
-    for (p, v) in layout.positions().zip(values) {
-        view.data_mut()[p] = T::from_f64(v);
+/// Stores f64, each rounded once to the type of the tensor.
+pub(super) fn set(y: &mut AnyTensor<Host>, values: impl IntoIterator<Item = f64>) {
+    fn scalars<T: Scalar>(y: &mut AnyTensor<Host>, values: impl IntoIterator<Item = f64>) {
+        let layout = *y.layout();
+        let mut view = typed_mut::<T>(y);
+        for (p, v) in layout.positions().zip(values) {
+            view.data_mut()[p] = T::from_f64(v);
+        }
     }
-}
-
-/// Changes elements where they are, by their number in row-major order.
-pub(super) fn edit<T: Element>(y: &mut Tensor<Host, T>, f: impl Fn(usize, T) -> T) {
-    let layout = *y.layout();
-    let mut view = y.as_mut();
-    for (n, p) in layout.positions().enumerate() {
-        let old = view.data_mut()[p];
-        view.data_mut()[p] = f(n, old);
+    match y.dtype() {
+        DType::F64 => scalars::<f64>(y, values),
+        DType::F32 => scalars::<f32>(y, values),
+        DType::F16 => scalars::<f16>(y, values),
+        DType::BF16 => scalars::<bf16>(y, values),
+        DType::F8E4M3 => scalars::<F8E4M3>(y, values),
+        DType::I64 => scalars::<i64>(y, values),
+        DType::I32 => scalars::<i32>(y, values),
+        DType::I16 => scalars::<i16>(y, values),
+        DType::I8 => scalars::<i8>(y, values),
+        DType::U32 => scalars::<u32>(y, values),
+        DType::U8 => scalars::<u8>(y, values),
+        other => panic!("{other} is no number"),
     }
 }
 
 /// Length of a row.
-pub(super) fn last<T: Element>(x: &Tensor<Host, T>) -> usize {
+pub(super) fn last(x: &AnyTensor<Host>) -> usize {
     x.dims().last().copied().unwrap_or(1).max(1)
 }
 
 /// The same memory under another layout, if that stays inside.
-pub(super) fn relayout<T: Element>(x: &mut Tensor<Host, T>, f: impl Fn(&Layout) -> Option<Layout>) {
-    let Some(layout) = f(x.layout()).filter(|l| l.fits(x.buffer().len())) else { return };
-    let nothing = Reference::new().empty(Shape::SCALAR).expect("a scalar");
-    let old = std::mem::replace(x, nothing);
-    *x = Tensor::new(old.into_buffer(), layout).expect("a layout that fits");
+pub(super) fn relayout(x: &mut AnyTensor<Host>, f: impl Fn(&Layout) -> Option<Layout>) {
+    assert!(x.packing().is_none(), "a packed tensor has no other layouts");
+    let Some(layout) = f(x.layout()).filter(|l| l.fits(x.as_ref().data_len())) else { return };
+    let dtype = x.dtype();
+    let nothing = Reference::new().empty::<u8>(Shape::SCALAR).expect("a scalar");
+    let old = std::mem::replace(x, nothing.into());
+    *x = AnyTensor::new(old.into_buffer(), dtype, layout).expect("a layout that fits");
 }
 
 /// The elements as they would be read if strides were forgotten.

@@ -42,7 +42,7 @@ pub(crate) trait Engine {
     ///
     /// # Errors
     /// The shapes or types do not make one.
-    fn problem(&self, spec: Spec) -> Result<Problem<'_>, Failure>;
+    fn problem(&self, spec: Spec) -> Result<Problem, Failure>;
     /// How fast this backend's machine can copy and multiply, each measured for about `budget`.
     fn ceilings(&self, budget: Duration) -> Box<dyn Ceilings>;
     /// What the backend's matrix instructions make of known products; nothing where there are none.
@@ -92,7 +92,7 @@ where
     fn suite(&self, filter: &Filter) -> Report {
         suite::run(self, filter)
     }
-    fn problem(&self, spec: Spec) -> Result<Problem<'_>, Failure> {
+    fn problem(&self, spec: Spec) -> Result<Problem, Failure> {
         Problem::new(self, spec)
     }
     fn ceilings(&self, budget: Duration) -> Box<dyn Ceilings> {

@@ -91,7 +91,12 @@ impl Case {
             if checked.mismatch.is_some() {
                 return Ok((checked, 0.0));
             }
-            Ok((checked, median_ns(budget, || loaded.run())?))
+            let mut ns = 0.0;
+            loaded.prepared(&mut |run| {
+                ns = median_ns(budget, run)?;
+                Ok(())
+            })?;
+            Ok((checked, ns))
         });
         Ok(match timed {
             Err(e) => Measured::Failed(e.to_string()),

@@ -1,11 +1,11 @@
 //! The typed core of a problem. There is one for each op, its element types and each kind of backend, so
 //! it holds what needs the types and nothing else; [`Problem`](super::Problem) does the rest.
-use super::problem::{Checked, Plan};
-use super::synthetic::{Rules, Synthetic};
-use crate::backend::{Candidate, Choice, HostBackend, Observing, host};
+use super::problem::Plan;
+use super::synthetic::Synthetic;
+use crate::backend::{Candidate, Observing};
 use ops_core::{
-    Backend, DType, Element, Execute, Layout, Op, Operands, OutputVisitor, Result, Shape, Tensor, TensorMut,
-    Tolerance, View,
+    Backend, DType, Error, Execute, Layout, NamedTensors, Op, Operands, Reason, Result, Shape, Tolerance,
+    View,
 };
 
 /// An op on a backend, without tensors.
@@ -20,6 +20,11 @@ pub(super) trait Call {
     /// # Errors
     /// The plan has no valid layouts.
     fn candidates(&self, plan: &Plan) -> Result<Vec<Candidate>>;
+    /// How far an output of this type may lie from the exact one.
+    ///
+    /// # Errors
+    /// The plan has no valid layouts.
+    fn tolerance(&self, plan: &Plan, output: &'static str, dtype: DType) -> Result<Tolerance>;
     /// Memory and values for every operand of the plan.
     ///
     /// # Errors
@@ -29,102 +34,87 @@ pub(super) trait Call {
 
 /// An op with tensors.
 pub(super) trait Loaded {
-    /// Runs it and waits.
+    /// Hands out the call, which runs the op and waits, and may be made any number of times.
     ///
     /// # Errors
-    /// What the op reports.
-    fn run(&mut self) -> Result<()>;
-    /// Compares the outputs, narrowed, with what the reference makes of `part`.
+    /// Those of `with`.
+    fn prepared(&mut self, with: &mut dyn FnMut(&mut Prepared<'_>) -> Result<()>) -> Result<()>;
+    /// The elements of an operand, narrowed, and where they lie.
     ///
     /// # Errors
-    /// What the reference reports; a wrong result is in the answer.
-    fn compare(&mut self, part: &Plan, narrow: &dyn Fn(&str, &Layout) -> Result<Layout>) -> Result<Checked>;
+    /// A transfer fails.
+    fn read(&self, operand: &str, narrow: &Narrow<'_>) -> Result<(Layout, Vec<u8>)>;
 }
+
+/// A call with its arguments.
+pub(super) type Prepared<'p> = dyn FnMut() -> Result<()> + 'p;
+/// A part of a layout.
+pub(super) type Narrow<'n> = dyn Fn(&Layout) -> Result<Layout> + 'n;
 
 /// A [`Call`] of one op type.
-pub(super) struct Typed<'b, O: Op, B> {
-    pub(super) backend: &'b B,
+pub(super) struct Typed<O, B> {
+    pub(super) backend: B,
     pub(super) op: O,
-    pub(super) make: fn(&Plan) -> Result<O::Owned<Rules>>,
 }
 
-impl<O: Op, B: Observing + Execute<O>> Call for Typed<'_, O, B>
-where
-    HostBackend: Execute<O>,
-{
+impl<O: Op, B: Observing + Execute<O>> Call for Typed<O, B> {
     fn look(&self, plan: &Plan, see: &mut dyn FnMut(&dyn Operands)) -> Result<Vec<Shape>> {
-        let mut owned = (self.make)(plan)?;
-        let args = O::lend(&mut owned);
+        let mut tensors = plan.tensors()?;
+        let args = tensors.args(&self.op)?;
         see(&args);
         Ok(self.op.infer(&O::shapes(&args))?.as_ref().to_vec())
     }
     fn candidates(&self, plan: &Plan) -> Result<Vec<Candidate>> {
         // The answer is among the candidates.
-        let _ = self.backend.support(&self.op, &O::lend(&mut (self.make)(plan)?));
+        let _ = self.backend.support(&self.op, &plan.tensors()?.args(&self.op)?);
         Ok(self.backend.last_candidates())
     }
+    fn tolerance(&self, plan: &Plan, output: &'static str, dtype: DType) -> Result<Tolerance> {
+        Ok(self.op.tolerance(output, dtype, &plan.tensors()?.args(&self.op)?))
+    }
     fn load(&self, plan: &Plan) -> Result<Box<dyn Loaded + '_>> {
-        let mut rules = (self.make)(plan)?;
-        let owned = O::mirror(&O::lend(&mut rules), &Synthetic, self.backend)?;
-        Ok(Box::new(InMemory { call: self, owned }))
+        let mut rules = plan.tensors()?;
+        let args = rules.args(&self.op)?;
+        let tensors = NamedTensors::mirror(&self.op, &args, &Synthetic, &self.backend)?;
+        Ok(Box::new(InMemory { call: self, tensors }))
     }
 }
 
-struct InMemory<'t, 'b, O: Op, B: Backend> {
-    call: &'t Typed<'b, O, B>,
-    owned: O::Owned<B::Space>,
+struct InMemory<'t, O, B: Backend> {
+    call: &'t Typed<O, B>,
+    tensors: NamedTensors<B::Space>,
 }
 
-impl<O: Op, B: Execute<O>> Loaded for InMemory<'_, '_, O, B>
-where
-    HostBackend: Execute<O>,
-{
-    fn run(&mut self) -> Result<()> {
-        self.call.backend.run(&self.call.op, O::lend(&mut self.owned))?;
-        self.call.backend.synchronize()
+impl<O: Op, B: Execute<O>> Loaded for InMemory<'_, O, B> {
+    fn prepared(&mut self, with: &mut dyn FnMut(&mut Prepared<'_>) -> Result<()>) -> Result<()> {
+        let Typed { backend, op } = self.call;
+        // Made once: a benchmark does not time the search for names.
+        let mut args = self.tensors.args(op)?;
+        with(&mut || {
+            let again = O::map(&mut args, &mut |_, lent| Some(lent));
+            backend.run(op, again.ok_or_else(|| lost(op.name(), backend.name()))?)?;
+            backend.synchronize()
+        })
     }
-    fn compare(&mut self, part: &Plan, narrow: &dyn Fn(&str, &Layout) -> Result<Layout>) -> Result<Checked> {
-        let Typed { backend, op, make } = self.call;
-        let reference = host(Choice::Reference);
-        let mut want = O::mirror(&O::lend(&mut make(part)?), &Synthetic, &reference)?;
-        reference.run(op, O::lend(&mut want))?;
-        let seen = &mut make(part)?;
-        let on = O::lend(seen);
-        let tolerance = &|name, dtype| op.tolerance(name, dtype, &on);
-        let mut compare = Compare { backend: *backend, tolerance, narrow, found: Checked::default() };
-        O::visit_outputs(&mut O::lend(&mut self.owned), &want, &mut compare)?;
-        Ok(compare.found)
+    fn read(&self, operand: &str, narrow: &Narrow<'_>) -> Result<(Layout, Vec<u8>)> {
+        read(&self.call.backend, &self.tensors, operand, narrow)
     }
 }
 
-/// Compares outputs; knows their element types but not the op's.
-struct Compare<'c, B> {
-    backend: &'c B,
-    tolerance: &'c dyn Fn(&'static str, DType) -> Tolerance,
-    narrow: &'c dyn Fn(&str, &Layout) -> Result<Layout>,
-    found: Checked,
+/// What cannot be: the views of a call do not make the same call again.
+#[cold]
+fn lost(op: &'static str, backend: &'static str) -> Error {
+    Error::Unsupported { op, backend, reason: Reason::Because("its arguments are lost".to_owned()) }
 }
 
-impl<B: Backend> OutputVisitor<B::Space, <HostBackend as Backend>::Space> for Compare<'_, B> {
-    #[inline(never)]
-    fn output<T: Element>(
-        &mut self,
-        name: &'static str,
-        output: TensorMut<'_, B::Space, T>,
-        want: &Tensor<<HostBackend as Backend>::Space, T>,
-    ) -> Result<()> {
-        let layout = (self.narrow)(name, output.layout())?;
-        let got = output.as_ref().with_layout(layout)?.to_vec(self.backend)?;
-        let want = want.as_ref().to_vec(&host(Choice::Reference))?;
-        let verdict = (self.tolerance)(name, T::DTYPE).judge_pair(&got, &want);
-        self.found.values += got.len();
-        if let (Some(at), None) = (verdict.bad, &self.found.mismatch) {
-            let index = layout.index_of(at);
-            self.found.mismatch = Some(format!(
-                "{name}{index:?} is {:?}, the reference has {:?} (nmse {:.3e}, limit {:.3e})",
-                got[at], want[at], verdict.nmse, verdict.limit
-            ));
-        }
-        Ok(())
-    }
+fn read<B: Backend>(
+    backend: &B,
+    tensors: &NamedTensors<B::Space>,
+    operand: &str,
+    narrow: &Narrow<'_>,
+) -> Result<(Layout, Vec<u8>)> {
+    let none = || Error::param("problem", "operand", operand, "an operand that the problem has");
+    let tensor = tensors.get(operand).ok_or_else(none)?;
+    let layout = narrow(tensor.layout())?;
+    Ok((layout, tensor.as_ref().with_layout(layout)?.to_vec(backend)?))
 }

@@ -1,5 +1,5 @@
 //! What a problem costs at least: bytes to move, operations to do.
-use super::{Flops, Kind, Operand, Spec};
+use super::{Flops, Operand, Spec};
 use ops_core::Role;
 use ops_core::ops::Attention;
 
@@ -33,14 +33,12 @@ fn values(operand: &Operand) -> usize {
 
 fn bytes(spec: &Spec, operand: &Operand, all: &[Operand]) -> usize {
     let size = |elements: usize| elements.saturating_mul(operand.dtype.size());
-    let looked_up = || all.iter().find(|o| o.name == "ids").map_or(0, elements);
     let row = || operand.dims.iter().skip(1).product::<usize>();
-    match (spec.entry.kind, operand.role, operand.name) {
-        (Kind::IndexSelect, Role::In, "x") | (Kind::QEmbedding, Role::In, "table") => {
-            size(looked_up().saturating_mul(row()))
-        }
-        (Kind::Fill, ..) => size(elements(operand)),
-        (_, Role::InOut, _) => size(elements(operand)).saturating_mul(2),
+    let first = operand.name == spec.entry.first();
+    match (all.iter().find(|o| o.name == "ids"), operand.role) {
+        (Some(ids), Role::In) if first => size(elements(ids).saturating_mul(row())),
+        // Its operand keeps its shape, but not its values.
+        (_, Role::InOut) if spec.entry.name != "fill" => size(elements(operand)).saturating_mul(2),
         _ => size(elements(operand)),
     }
 }
@@ -49,7 +47,7 @@ fn flops(spec: &Spec, operands: &[Operand]) -> f64 {
     let first = operands.first().map_or(&[][..], |o| &o.dims);
     let written = operands.iter().filter(|o| o.role != Role::In).max_by_key(|o| values(o));
     let values = written.map_or(0, values) as f64;
-    let blocks = matches!(spec.entry.kind, Kind::Quantize);
+    let blocks = spec.entry.op.blocks.is_some() && written.map(|o| o.name) == spec.entry.op.blocks;
     match spec.entry.flops {
         Flops::Each(n) if blocks => n * first.iter().product::<usize>() as f64,
         Flops::Each(n) => n * values,

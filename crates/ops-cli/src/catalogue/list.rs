@@ -1,7 +1,9 @@
-//! The list of ops.
-use super::{Contract, Entry, Flops, Group, Kind, Other, Sweep};
-use ops_core::DType;
-use ops_core::ops::{BinaryFn, GluFn, RopeForm, UnaryFn};
+//! The list of ops: those of core, and of each what a benchmark must know beside.
+//!
+//! An op that is missing here computes its outputs element by element, with one operation each, from operands of its own type.
+use super::{Contract, Entry, Flops, Group, Other, Sweep};
+use ops_core::ops::registry;
+use ops_core::{DType, Role};
 use std::sync::LazyLock;
 
 const WEIGHT: &[Other] = &[Other { name: "weight", group: Group::Floats, default: None }];
@@ -25,7 +27,7 @@ const BLOCK_TABLE: &[Other] = &[
 
 /// All ops, by family.
 pub(crate) fn entries() -> &'static [Entry] {
-    static ENTRIES: LazyLock<Vec<Entry>> = LazyLock::new(list);
+    static ENTRIES: LazyLock<Vec<Entry>> = LazyLock::new(|| registry::entries().iter().map(entry).collect());
     &ENTRIES
 }
 
@@ -34,152 +36,127 @@ pub(crate) fn find(name: &str) -> Option<&'static Entry> {
     entries().iter().find(|e| e.name == name)
 }
 
-fn list() -> Vec<Entry> {
-    let mut list = Vec::new();
-    norms(&mut list);
-    ropes(&mut list);
-    elementwise(&mut list);
-    products(&mut list);
-    moves(&mut list);
-    list
+/// What there is to know of an op beside what core knows.
+struct Facts {
+    contract: &'static str,
+    others: &'static [Other],
+    cut: &'static str,
+    flops: Flops,
+    sweep: Sweep,
 }
 
-/// An op on floats, timed on rows; the rest is changed where it differs.
-fn entry(name: &'static str, kind: Kind, contract: &'static str, flops: f64) -> Entry {
-    Entry {
-        name,
-        kind,
-        contract: Contract::parse(contract),
-        runs_in: Group::Floats,
-        others: &[],
-        cut: "..",
-        flops: Flops::Each(flops),
-        sweep: Sweep::Rows,
-    }
+fn entry(op: &'static registry::Entry) -> Entry {
+    let facts = norms(op.name).or_else(|| ropes(op.name)).or_else(|| products(op.name));
+    let facts = facts.or_else(|| moves(op.name)).unwrap_or_else(|| elementwise(op));
+    let Facts { contract, others, cut, flops, sweep } = facts;
+    let contract = Contract::parse(contract);
+    Entry { name: op.name, op, contract, runs_in: op.runs_in, others, cut, flops, sweep }
 }
 
-fn norms(list: &mut Vec<Entry>) {
-    // A square and a sum, the scale, the weight.
-    let rms = "x[..,n] weight[n] -> y[..,n]";
-    list.push(Entry { others: WEIGHT, ..entry("rms_norm", Kind::RmsNorm, rms, 4.0) });
-    // The mean; a difference, a square and a sum; then difference, scale, weight, bias.
-    let layer = "x[..,n] weight[n] bias[n] -> y[..,n]";
-    list.push(Entry { others: WEIGHT, ..entry("layer_norm", Kind::LayerNorm, layer, 8.0) });
-    let add = "x[..,n] residual[..,n] weight[n] -> y[..,n] sum[..,n]";
-    list.push(Entry { others: WEIGHT, ..entry("add_rms_norm", Kind::AddRmsNorm, add, 5.0) });
-    let group = entry("group_norm", Kind::GroupNorm, "x[b,c,..] weight[c] bias[c] -> y[b,c,..]", 8.0);
-    list.push(Entry { others: WEIGHT, cut: "b", sweep: Sweep::Channels, ..group });
-    // Maximum, difference, exponential, sum, quotient (or difference).
-    for (name, log) in [("softmax", false), ("log_softmax", true)] {
-        list.push(entry(name, Kind::Softmax { log }, "x[..,n] -> y[..,n]", 5.0));
-    }
+/// An op that is timed on rows; the rest is changed where it differs.
+fn facts(contract: &'static str, flops: f64) -> Facts {
+    Facts { contract, others: &[], cut: "..", flops: Flops::Each(flops), sweep: Sweep::Rows }
 }
 
-fn ropes(list: &mut Vec<Entry>) {
-    let forms = [
-        (RopeForm::Half, "rope", "rope_inplace"),
-        (RopeForm::Interleaved, "rope_i", "rope_i_inplace"),
-        (RopeForm::HalfThd, "rope_thd", "rope_thd_inplace"),
-    ];
-    for (form, name, inplace) in forms {
-        let thd = form == RopeForm::HalfThd;
-        let (contract, in_contract, sweep) = if thd {
-            let inplace = "x[b,t,h,d] cos[t,d/2] sin[t,d/2]";
-            ("x[b,t,h,d] cos[t,d/2] sin[t,d/2] -> y[b,t,h,d]", inplace, Sweep::TokensHeads)
-        } else {
-            let inplace = "x[b,h,t,d] cos[t,d/2] sin[t,d/2]";
-            ("x[b,h,t,d] cos[t,d/2] sin[t,d/2] -> y[b,h,t,d]", inplace, Sweep::Heads)
-        };
-        // Two products and a sum.
-        let calls = [(name, Kind::Rope(form), contract), (inplace, Kind::RopeInplace(form), in_contract)];
-        for (name, kind, contract) in calls {
-            list.push(Entry { others: TABLES, cut: "h", sweep, ..entry(name, kind, contract, 3.0) });
+fn norms(name: &str) -> Option<Facts> {
+    Some(match name {
+        // A square and a sum, the scale, the weight.
+        "rms_norm" => Facts { others: WEIGHT, ..facts("x[..,n] weight[n] -> y[..,n]", 4.0) },
+        // The mean; a difference, a square and a sum; then difference, scale, weight, bias.
+        "layer_norm" => Facts { others: WEIGHT, ..facts("x[..,n] weight[n] bias[n] -> y[..,n]", 8.0) },
+        "add_rms_norm" => {
+            let contract = "x[..,n] residual[..,n] weight[n] -> y[..,n] sum[..,n]";
+            Facts { others: WEIGHT, ..facts(contract, 5.0) }
         }
-    }
+        "group_norm" => {
+            let facts = facts("x[b,c,..] weight[c] bias[c] -> y[b,c,..]", 8.0);
+            Facts { others: WEIGHT, cut: "b", sweep: Sweep::Channels, ..facts }
+        }
+        // Maximum, difference, exponential, sum, quotient (or difference).
+        "softmax" | "log_softmax" => facts("x[..,n] -> y[..,n]", 5.0),
+        _ => return None,
+    })
 }
 
-fn elementwise(list: &mut Vec<Entry>) {
-    for f in UnaryFn::ALL {
-        let runs_in = if f.on_integers() { Group::Numbers } else { Group::Floats };
-        list.push(Entry { runs_in, ..entry(f.name(), Kind::Unary(f), "x[..] -> y[..]", of_unary(f)) });
-    }
-    for (name, f, flops) in [("swiglu", GluFn::Swiglu, 4.0), ("geglu", GluFn::Geglu, 10.0)] {
-        list.push(entry(name, Kind::Glu(f), "gate[..] up[..] -> y[..]", flops));
-    }
-    for f in BinaryFn::ALL {
-        let binary = entry(f.name(), Kind::Binary(f), "a[..] b[..] -> y[..]", 1.0);
-        list.push(Entry { runs_in: Group::Numbers, ..binary });
-    }
-    let affine = entry("affine", Kind::Affine, "x[..] -> y[..]", 2.0);
-    list.push(Entry { runs_in: Group::Numbers, ..affine });
-    let inplace = entry("affine_inplace", Kind::AffineInplace, "x[..]", 2.0);
-    list.push(Entry { runs_in: Group::Numbers, ..inplace });
+fn ropes(name: &str) -> Option<Facts> {
+    let contract = match name {
+        "rope" | "rope_i" => "x[b,h,t,d] cos[t,d/2] sin[t,d/2] -> y[b,h,t,d]",
+        "rope_inplace" | "rope_i_inplace" => "x[b,h,t,d] cos[t,d/2] sin[t,d/2]",
+        "rope_thd" => "x[b,t,h,d] cos[t,d/2] sin[t,d/2] -> y[b,t,h,d]",
+        "rope_thd_inplace" => "x[b,t,h,d] cos[t,d/2] sin[t,d/2]",
+        _ => return None,
+    };
+    let sweep = if name.starts_with("rope_thd") { Sweep::TokensHeads } else { Sweep::Heads };
+    // Two products and a sum.
+    Some(Facts { others: TABLES, cut: "h", sweep, ..facts(contract, 3.0) })
 }
 
-/// Operations in the formula of a function.
-fn of_unary(f: UnaryFn) -> f64 {
-    match f {
-        UnaryFn::Gelu => 9.0,
-        UnaryFn::GeluErf => 5.0,
-        UnaryFn::Silu | UnaryFn::Sigmoid => 3.0,
+fn products(name: &str) -> Option<Facts> {
+    let sums = |contract| Facts { flops: Flops::Sums, sweep: Sweep::Matrices, ..facts(contract, 0.0) };
+    Some(match name {
+        "matmul" => Facts { cut: "m", ..sums("a[..,m,k] b[..,k,n:k] -> c[..,m,n]") },
+        "linear" => Facts { others: LINEAR, ..sums("x[..,k] weight[n:k,k] bias?[n] -> y[..,n]") },
+        "qlinear" => Facts { others: BLOCK_WEIGHT, ..sums("x[..,k] weight[n:k,k/B] -> y[..,n]") },
+        "attention" => {
+            let contract = "q[b,h,t,d] k[b,g:h,s:t,d] v[b,g,s,d] mask?[b,h,t,s] alibi?[h] -> o[b,h,t,d]";
+            // The last queries stand at the same positions however many there are before them.
+            let facts = Facts { others: MASK, cut: "t", ..facts(contract, 0.0) };
+            Facts { flops: Flops::Attention, sweep: Sweep::Attention, ..facts }
+        }
+        _ => return None,
+    })
+}
+
+fn moves(name: &str) -> Option<Facts> {
+    Some(match name {
+        "index_select" => Facts { others: IDS, cut: "n", ..facts("x[r,..] ids[n:r] -> y[n,..]", 0.0) },
+        "quantize" => Facts { others: TO_BLOCKS, ..facts("x[..,k] -> y[..,k/B]", 4.0) },
+        "dequantize" => {
+            Facts { others: FROM_BLOCKS, sweep: Sweep::Blocks, ..facts("x[..,w] -> y[..,k]", 1.0) }
+        }
+        "qembedding" => {
+            let facts = facts("table[r,w] ids[n:r] -> y[n,k]", 1.0);
+            Facts { others: BLOCK_TABLE, cut: "n", sweep: Sweep::Blocks, ..facts }
+        }
+        _ => return None,
+    })
+}
+
+/// An op whose operands all have the same extents.
+fn elementwise(op: &registry::Entry) -> Facts {
+    // Operations in the formula.
+    let flops = match op.name {
+        "copy" | "fill" | "where" | "cast" => 0.0,
+        "affine" | "affine_inplace" => 2.0,
+        "silu" | "sigmoid" => 3.0,
+        "swiglu" => 4.0,
+        "gelu_erf" => 5.0,
+        "gelu" => 9.0,
+        "geglu" => 10.0,
         _ => 1.0,
-    }
+    };
+    let others = match op.name {
+        "cast" => CAST,
+        "where" => COND,
+        _ => &[],
+    };
+    Facts { others, ..facts(same_extents(op), flops) }
 }
 
-fn products(list: &mut Vec<Entry>) {
-    let sums = |e: Entry| Entry { flops: Flops::Sums, sweep: Sweep::Matrices, ..e };
-    let matmul = entry("matmul", Kind::MatMul, "a[..,m,k] b[..,k,n:k] -> c[..,m,n]", 0.0);
-    list.push(Entry { cut: "m", ..sums(matmul) });
-    let linear = entry("linear", Kind::Linear, "x[..,k] weight[n:k,k] bias?[n] -> y[..,n]", 0.0);
-    list.push(Entry { others: LINEAR, ..sums(linear) });
-    let qlinear = entry("qlinear", Kind::QLinear, "x[..,k] weight[n:k,k/B] -> y[..,n]", 0.0);
-    list.push(Entry { others: BLOCK_WEIGHT, ..sums(qlinear) });
-    let contract = "q[b,h,t,d] k[b,g:h,s:t,d] v[b,g,s,d] mask?[b,h,t,s] alibi?[h] -> o[b,h,t,d]";
-    list.push(Entry {
-        others: MASK,
-        // The last queries stand at the same positions however many there are before them.
-        cut: "t",
-        flops: Flops::Attention,
-        sweep: Sweep::Attention,
-        ..entry("attention", Kind::Attention, contract, 0.0)
-    });
-}
-
-fn moves(list: &mut Vec<Entry>) {
-    let cast = entry("cast", Kind::Cast, "x[..] -> y[..]", 0.0);
-    list.push(Entry { runs_in: Group::Scalars, others: CAST, ..cast });
-    let copy = entry("copy", Kind::Copy, "x[..] -> y[..]", 0.0);
-    list.push(Entry { runs_in: Group::Elements, ..copy });
-    list.push(Entry { runs_in: Group::Scalars, ..entry("fill", Kind::Fill, "y[..]", 0.0) });
-    let choose = entry("where", Kind::Where, "cond[..] on_true[..] on_false[..] -> y[..]", 0.0);
-    list.push(Entry { runs_in: Group::Elements, others: COND, ..choose });
-    let select = entry("index_select", Kind::IndexSelect, "x[r,..] ids[n:r] -> y[n,..]", 0.0);
-    list.push(Entry { runs_in: Group::Elements, others: IDS, cut: "n", ..select });
-
-    let f32s = |e: Entry| Entry { runs_in: Group::F32, ..e };
-    let quantize = entry("quantize", Kind::Quantize, "x[..,k] -> y[..,k/B]", 4.0);
-    list.push(Entry { others: TO_BLOCKS, ..f32s(quantize) });
-    let dequantize = entry("dequantize", Kind::Dequantize, "x[..,w] -> y[..,k]", 1.0);
-    list.push(Entry { others: FROM_BLOCKS, sweep: Sweep::Blocks, ..f32s(dequantize) });
-    let embedding = entry("qembedding", Kind::QEmbedding, "table[r,w] ids[n:r] -> y[n,k]", 1.0);
-    list.push(Entry { others: BLOCK_TABLE, cut: "n", sweep: Sweep::Blocks, ..embedding });
+/// The contract of such an op. It is made once and lives as long as the list.
+fn same_extents(op: &registry::Entry) -> &'static str {
+    let slots = op.runs_in.members().first().map_or(&[][..], |dtype| op.slots(*dtype));
+    let (outputs, inputs): (Vec<_>, Vec<_>) = slots.iter().partition(|slot| slot.role == Role::Out);
+    let list = |slots: &[&ops_core::Slot]| {
+        slots.iter().map(|slot| format!("{}[..]", slot.name)).collect::<Vec<_>>().join(" ")
+    };
+    let arrow = if outputs.is_empty() { "" } else { " -> " };
+    format!("{}{arrow}{}", list(&inputs), list(&outputs)).leak()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_are_unique_and_those_of_the_suite() {
-        let mut names: Vec<_> = entries().iter().map(|e| e.name).collect();
-        names.sort_unstable();
-        let count = names.len();
-        names.dedup();
-        assert_eq!(names.len(), count);
-        for name in ops_test::op_names() {
-            assert!(find(name).is_some(), "{name} is missing");
-        }
-    }
 
     #[test]
     fn contracts_parse_whole() {
@@ -190,5 +167,27 @@ mod tests {
                 assert!(e.contract.operands().iter().any(|o| o.name == other.name), "{}", e.name);
             }
         }
+    }
+
+    #[test]
+    fn contracts_are_those_of_the_ops() {
+        for e in entries() {
+            let slots = e.op.slots(e.runs_in.members()[0]);
+            let mut given = slots.iter();
+            for operand in e.contract.operands() {
+                // In order, and what stands between is optional.
+                let slot = given.find(|slot| slot.name == operand.name || !slot.optional);
+                let slot = slot.unwrap_or_else(|| panic!("{}: {} is no operand", e.name, operand.name));
+                assert_eq!(slot.name, operand.name, "{}", e.name);
+                assert_eq!(slot.role == Role::Out, operand.output, "{}: {}", e.name, slot.name);
+                assert!(slot.optional || !operand.optional, "{}: {}", e.name, slot.name);
+            }
+            assert!(given.all(|slot| slot.optional), "{}", e.name);
+            assert_eq!(e.block_operand().map(|other| other.name), e.op.blocks, "{}", e.name);
+        }
+        let contract = |name| find(name).map(|e| e.contract.text());
+        assert_eq!(contract("where"), Some("cond[..] on_true[..] on_false[..] -> y[..]"));
+        assert_eq!(contract("exp"), Some("x[..] -> y[..]"));
+        assert_eq!((contract("affine_inplace"), contract("fill")), (Some("x[..]"), Some("y[..]")));
     }
 }

@@ -1,9 +1,9 @@
 //! Every op of core: its operands, element types, arithmetic, and the problems it is timed on.
 //!
-//! One list, [`entries`], serves `explain`, `support` and `bench`. [`Problem`] makes a [`Spec`] (an op, its
-//! types and shapes, all as values) a typed call of any backend.
+//! One list, [`entries`], serves `explain`, `support` and `bench`: the ops of core's registry, and what else a benchmark must
+//! know of them. [`Problem`] makes a [`Spec`] (an op, its types and shapes, all as values) a typed call of any backend.
 use crate::backend::Candidate;
-use ops_core::ops::{BinaryFn, GluFn, RopeForm, UnaryFn};
+use ops_core::ops::registry;
 use ops_core::{DType, Role};
 
 mod call;
@@ -29,8 +29,8 @@ pub(crate) use types::{Group, columns};
 pub(crate) struct Entry {
     /// Its name, as in the op's contract.
     pub(crate) name: &'static str,
-    /// Which typed call it is.
-    pub(crate) kind: Kind,
+    /// What core knows of it.
+    pub(crate) op: &'static registry::Entry,
     /// Its operands, see [`Contract`].
     pub(crate) contract: Contract,
     /// The element types it runs in.
@@ -43,35 +43,6 @@ pub(crate) struct Entry {
     pub(crate) flops: Flops,
     /// The first operand's shapes in a benchmark.
     pub(crate) sweep: Sweep,
-}
-
-/// The typed call behind an [`Entry`].
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Kind {
-    RmsNorm,
-    LayerNorm,
-    AddRmsNorm,
-    GroupNorm,
-    Rope(RopeForm),
-    RopeInplace(RopeForm),
-    Softmax { log: bool },
-    Unary(UnaryFn),
-    Glu(GluFn),
-    Binary(BinaryFn),
-    Affine,
-    AffineInplace,
-    MatMul,
-    Linear,
-    Attention,
-    Cast,
-    Copy,
-    Fill,
-    Where,
-    IndexSelect,
-    Quantize,
-    Dequantize,
-    QLinear,
-    QEmbedding,
 }
 
 /// An operand with an element type of its own.

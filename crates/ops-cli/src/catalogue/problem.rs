@@ -1,17 +1,18 @@
 //! An op on tensors of given types and shapes: explained without memory, or loaded, checked and run.
-use super::call::{Call, Loaded};
+use super::call::{Call, Loaded, Prepared};
 use super::synthetic::{Fill, Recipe, Rules};
 use super::typed::typed;
-use super::{Cost, Explanation, Kind, Operand, Spec};
-use crate::backend::Observing;
+use super::{Cost, Explanation, Operand, Spec};
+use crate::backend::{Choice, Observing, host};
 use crate::exit::Failure;
-use ops_core::ops::{BinaryFn, UnaryFn};
-use ops_core::{AnyTensor, DType, Element, Error, Layout, Operands, Result, Role, Tensor};
+use ops_core::{AnyTensor, DType, Layout, NamedTensors, Operands, Result, Role, Shape, Tolerance};
 use ops_test::SuiteBackend;
 
 /// A problem on a backend.
-pub(crate) struct Problem<'b> {
-    call: Box<dyn Call + 'b>,
+pub(crate) struct Problem {
+    call: Box<dyn Call>,
+    /// The same on the reference.
+    reference: Box<dyn Call>,
     spec: Spec,
     plan: Plan,
     operands: Vec<Operand>,
@@ -19,7 +20,7 @@ pub(crate) struct Problem<'b> {
 
 /// A problem with memory.
 pub(crate) struct Running<'p> {
-    problem: &'p Problem<'p>,
+    problem: &'p Problem,
     loaded: Box<dyn Loaded + 'p>,
 }
 
@@ -46,53 +47,34 @@ struct Planned {
 }
 
 impl Plan {
-    fn get(&self, name: &str) -> Option<&Planned> {
-        self.0.iter().find(|planned| planned.name == name)
-    }
-    fn push(&mut self, name: &'static str, dtype: DType, layout: Layout, fill: Fill) {
+    /// Adds an operand, in place of one of the same name.
+    fn set(&mut self, name: &'static str, dtype: DType, layout: Layout, fill: Fill) {
+        self.0.retain(|planned| planned.name != name);
         self.0.push(Planned { name, dtype, layout, recipe: Recipe::new(layout.extent().end, name, fill) });
     }
-    /// The operand of this name, as the op's `Owned` wants it.
-    pub(super) fn slot<S: Slot>(&self, name: &str) -> Result<S> {
-        S::of(self, name)
+    /// The operands as tensors.
+    pub(super) fn tensors(&self) -> Result<NamedTensors<Rules>> {
+        let mut tensors = NamedTensors::new();
+        for Planned { name, dtype, layout, recipe } in &self.0 {
+            tensors.insert(name, AnyTensor::new(recipe.as_bytes(*dtype), *dtype, *layout)?);
+        }
+        Ok(tensors)
     }
 }
 
-/// What stands in an op's place for an operand.
-pub(super) trait Slot: Sized {
-    fn of(plan: &Plan, name: &str) -> Result<Self>;
-}
-impl<T: Element> Slot for Tensor<Rules, T> {
-    #[inline(never)]
-    fn of(plan: &Plan, name: &str) -> Result<Self> {
-        let scalar = (Layout::contiguous(&[])?, Recipe::new(1, name, Fill::Signed));
-        // Outputs are not in the plan until the op has told their shapes.
-        let (layout, recipe) = plan.get(name).map_or(scalar, |planned| (planned.layout, planned.recipe));
-        Tensor::new(recipe, layout)
-    }
-}
-impl Slot for AnyTensor<Rules> {
-    fn of(plan: &Plan, name: &str) -> Result<Self> {
-        let none = || Error::param("plan", "operand", name, "an operand that the plan has");
-        let Planned { dtype, layout, recipe, .. } = plan.get(name).ok_or_else(none)?;
-        AnyTensor::new(recipe.as_bytes(*dtype), *dtype, *layout)
-    }
-}
-impl<S: Slot> Slot for Option<S> {
-    fn of(plan: &Plan, name: &str) -> Result<Self> {
-        plan.get(name).map(|_| Slot::of(plan, name)).transpose()
-    }
-}
-
-impl<'b> Problem<'b> {
+impl Problem {
     /// Finds the typed call and applies the op's shape rule.
     ///
     /// # Errors
     /// The types are not offered together, or the shapes break the rule.
-    pub(crate) fn new<B: Observing + SuiteBackend>(backend: &'b B, spec: Spec) -> Result<Self, Failure> {
-        let call = typed(backend, &spec)?;
+    pub(crate) fn new<B: Observing + SuiteBackend>(backend: &B, spec: Spec) -> Result<Self, Failure> {
+        Self::of(typed(backend, &spec)?, spec)
+    }
+
+    fn of(call: Box<dyn Call>, spec: Spec) -> Result<Self, Failure> {
+        let reference = typed(&host(Choice::Reference), &spec)?;
         match Self::plan(&spec, &*call) {
-            Ok((plan, operands)) => Ok(Problem { call, spec, plan, operands }),
+            Ok((plan, operands)) => Ok(Problem { call, reference, spec, plan, operands }),
             Err(e) => {
                 let (op, contract) = (spec.entry.name, spec.entry.contract.text());
                 Err(Failure::Usage(format!("{e}; the operands of {op} are {contract}")))
@@ -104,14 +86,20 @@ impl<'b> Problem<'b> {
         let mut plan = Plan::default();
         for (name, dims) in &spec.shapes {
             let dtype = spec.types.get(spec.entry, name);
-            plan.push(name, dtype, Layout::contiguous(dims)?, fill(spec, name));
+            plan.set(name, dtype, Layout::contiguous(dims)?, fill(spec, name));
         }
+        let slots = spec.entry.op.slots(spec.types.runs_in).iter();
+        let outputs: Vec<_> = slots.filter(|slot| slot.role == Role::Out).map(|slot| slot.name).collect();
+        let place = |plan: &mut Plan, shapes: &[Shape]| {
+            for (name, shape) in outputs.iter().zip(shapes) {
+                plan.set(name, spec.types.get(spec.entry, name), Layout::of(*shape), Fill::Signed);
+            }
+        };
+        // Outputs are scalars until the op has told their shapes.
+        place(&mut plan, &vec![Shape::new(&[])?; outputs.len()]);
+        let shapes = call.look(&plan, &mut |_| ())?;
+        place(&mut plan, &shapes);
         let mut operands = Vec::new();
-        let shapes = call.look(&plan, &mut |on| operands = seen(on))?;
-        let outputs = operands.iter().filter(|o| o.role == Role::Out).map(|o| o.name);
-        for (name, shape) in outputs.zip(shapes) {
-            plan.push(name, spec.types.get(spec.entry, name), Layout::of(shape), Fill::Signed);
-        }
         call.look(&plan, &mut |on| operands = seen(on))?;
         Ok((plan, operands))
     }
@@ -162,12 +150,12 @@ impl<'b> Problem<'b> {
 }
 
 impl Running<'_> {
-    /// Runs it and waits.
+    /// Hands out the call, which runs the op and waits, to be made any number of times.
     ///
     /// # Errors
-    /// What the op reports.
-    pub(crate) fn run(&mut self) -> Result<()> {
-        self.loaded.run()
+    /// What the op reports, and those of `with`.
+    pub(crate) fn prepared(&mut self, with: &mut dyn FnMut(&mut Prepared<'_>) -> Result<()>) -> Result<()> {
+        self.loaded.prepared(with)
     }
 
     /// Runs it, once and first, and compares with the reference: all of it, or where that takes more
@@ -182,8 +170,43 @@ impl Running<'_> {
         for planned in &mut part.0 {
             planned.layout = problem.narrow(planned.name, &planned.layout, keep)?;
         }
-        self.loaded.run()?;
-        self.loaded.compare(&part, &|name, layout| problem.narrow(name, layout, keep))
+        let mut reference = problem.reference.load(&part)?;
+        self.loaded.prepared(&mut |run| run())?;
+        reference.prepared(&mut |run| run())?;
+        let mut found = Checked::default();
+        for Operand { name, dtype, .. } in problem.operands.iter().filter(|o| o.role != Role::In) {
+            let (layout, got) = self.loaded.read(name, &|layout| problem.narrow(name, layout, keep))?;
+            let (_, want) = reference.read(name, &|layout| Ok(*layout))?;
+            let tolerance = problem.call.tolerance(&part, name, *dtype)?;
+            found.compare((name, *dtype, &layout), &got, &want, tolerance);
+        }
+        Ok(found)
+    }
+}
+
+impl Checked {
+    /// Adds an output, as bytes.
+    fn compare(
+        &mut self,
+        (name, dtype, layout): (&str, DType, &Layout),
+        got: &[u8],
+        want: &[u8],
+        tolerance: Tolerance,
+    ) {
+        let size = dtype.size();
+        let verdict = tolerance.judge_pair(dtype, got, want);
+        self.values += got.len() / size;
+        if let (Some(at), None) = (verdict.bad, &self.mismatch) {
+            let element = |bytes: &[u8]| dtype.show(&bytes[at * size..][..size]);
+            self.mismatch = Some(format!(
+                "{name}{:?} is {}, the reference has {} (nmse {:.3e}, limit {:.3e})",
+                layout.index_of(at),
+                element(got),
+                element(want),
+                verdict.nmse,
+                verdict.limit
+            ));
+        }
     }
 }
 
@@ -199,12 +222,10 @@ fn seen(on: &dyn Operands) -> Vec<Operand> {
 /// The values that an operand of a benchmark holds: nothing that makes NaN or runs out of range.
 fn fill(spec: &Spec, operand: &str) -> Fill {
     let rows = |table| spec.shape(table).and_then(|dims| dims.first().copied()).unwrap_or(1);
-    match (spec.entry.kind, operand) {
-        (Kind::Unary(UnaryFn::Log | UnaryFn::Sqrt | UnaryFn::Recip), _) => Fill::Positive,
-        (Kind::Binary(BinaryFn::Div), "b") => Fill::Positive,
+    match (spec.entry.name, operand) {
+        ("log" | "sqrt" | "recip", _) | ("div", "b") => Fill::Positive,
         (_, "cond") => Fill::Flag,
-        (Kind::QEmbedding, "ids") => Fill::Below(rows("table")),
-        (_, "ids") => Fill::Below(rows("x")),
+        (_, "ids") => Fill::Below(rows(spec.entry.first())),
         (_, "cos") => Fill::Cos,
         (_, "sin") => Fill::Sin,
         _ => Fill::Signed,
@@ -216,9 +237,9 @@ mod tests {
     use super::super::call::Typed;
     use super::super::{Types, entries, find};
     use super::*;
-    use crate::backend::{Candidate, Choice, host};
+    use crate::backend::Candidate;
     use ops_core::combine::Wrapper;
-    use ops_core::ops::{Unary, UnaryArgs, UnaryOwned};
+    use ops_core::ops::{Unary, UnaryFn, unary};
     use ops_core::{Backend as _, Execute, Reason};
     use ops_cpu::Cpu;
     use std::collections::BTreeMap;
@@ -265,7 +286,7 @@ mod tests {
         }
         fn execute(&self, call: ops_core::Call<'_, '_, Unary<f32>, ops_cpu::Host>) -> Result<()> {
             let (_, args) = call.into_parts();
-            self.0.run(&Unary::of(UnaryFn::Neg), UnaryArgs { x: args.x.shorten(), y: args.y.reborrow() })
+            self.0.run(&Unary::of(UnaryFn::Neg), unary::Args { x: args.x.shorten(), y: args.y.reborrow() })
         }
     }
     impl Observing for Wrong {
@@ -277,11 +298,8 @@ mod tests {
     #[test]
     fn a_wrong_result_is_found() {
         let spec = small("exp", find("exp").unwrap().timed_types().remove(0));
-        let backend = Wrong(Cpu::new());
-        let make = |plan: &Plan| Ok(UnaryOwned { x: plan.slot("x")?, y: plan.slot("y")? });
-        let call = Box::new(Typed { backend: &backend, op: Unary::<f32>::of(UnaryFn::Exp), make });
-        let (plan, operands) = Problem::plan(&spec, &*call).unwrap();
-        let problem = Problem { call, spec, plan, operands };
+        let call = Typed { backend: Wrong(Cpu::new()), op: Unary::<f32>::of(UnaryFn::Exp) };
+        let problem = Problem::of(Box::new(call), spec).unwrap();
         for most in [f64::INFINITY, 1.0] {
             let found = problem.load().unwrap().check(most).unwrap();
             let message = found.mismatch.expect("a mismatch");

@@ -2,6 +2,7 @@
 use super::{Entry, Group, find, types};
 use crate::exit::Failure;
 use ops_core::DType;
+use ops_core::ops::registry;
 use std::collections::BTreeMap;
 
 /// The element types of a problem.
@@ -190,7 +191,7 @@ pub(crate) fn find_op(name: &str) -> Result<&'static Entry, Failure> {
 /// # Errors
 /// There is none; the message lists those there are.
 pub(crate) fn parse_dtype(name: &str) -> Result<DType, Failure> {
-    types::parse(name).ok_or_else(|| {
+    registry::dtype(name).ok_or_else(|| {
         let known = types::names(&types::columns().collect::<Vec<_>>());
         Failure::Usage(format!("`{name}` is not an element type; known: {known}"))
     })

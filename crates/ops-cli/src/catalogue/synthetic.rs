@@ -3,9 +3,7 @@
 //! A problem on [`Synthetic`] costs nothing, whatever its shapes are, so it can be explained without
 //! a device. Mirrored to a backend it gets its values: the same ones on every backend, also for a
 //! part of a tensor, since each follows from its position.
-use super::types::with_type;
-use ops_core::quant::Block;
-use ops_core::{Backend, DType, Element, Error, Result, Scalar, Space};
+use ops_core::{Backend, BlockInfo, DType, Element, Error, Result, Scalar, Space, with_type};
 use rayon::prelude::*;
 
 /// What the elements of a tensor are.
@@ -61,25 +59,43 @@ impl Recipe {
         }
     }
 
-    fn scalars<T: Scalar>(&self, start: usize, dst: &mut [T]) {
+    /// Elements of a type, as bytes, from the one at this position on.
+    fn make(&self, dtype: DType, first: usize, dst: &mut [u8]) {
+        const PIECE: usize = 1 << 16;
+        dst.par_chunks_mut(PIECE * dtype.size()).enumerate().for_each(|(i, piece)| {
+            let at = first + i * PIECE;
+            match dtype {
+                DType::Block(info) => self.blocks(info, at, piece),
+                // A type that the list of ops does not know cannot get here; zeros would do for one.
+                scalar => with_type!(scalars, scalar, T => self.scalars::<T>(at, piece), _ => piece.fill(0)),
+            }
+        });
+    }
+
+    fn scalars<T: Scalar>(&self, first: usize, dst: &mut [u8]) {
         let integer = T::DTYPE.precision().is_none();
-        for (i, d) in dst.iter_mut().enumerate() {
-            *d = T::from_f64(self.value(start + i, integer));
+        for (i, element) in dst.chunks_exact_mut(size_of::<T>()).enumerate() {
+            let value = T::from_f64(self.value(first + i, integer));
+            element.copy_from_slice(bytemuck::bytes_of(&value));
         }
     }
 
-    fn blocks<Q: Block>(&self, start: usize, dst: &mut [Q]) {
-        let mut values = vec![0.0f32; Q::LEN];
-        for (i, d) in dst.iter_mut().enumerate() {
-            self.scalars((start + i) * Q::LEN, &mut values);
-            *d = Q::quantize(&values);
+    fn blocks(&self, info: &BlockInfo, first: usize, dst: &mut [u8]) {
+        let mut values = vec![0.0f32; info.values()];
+        for (i, block) in dst.chunks_exact_mut(info.bytes()).enumerate() {
+            let start = (first + i) * info.values();
+            for (k, value) in values.iter_mut().enumerate() {
+                *value = self.value(start + k, false) as f32;
+            }
+            info.encode(&values, block);
         }
     }
 
     /// The same elements as bytes.
     pub(crate) fn as_bytes(self, dtype: DType) -> Self {
         let size = dtype.size();
-        Recipe { start: self.start * size, len: self.len * size, bytes_of: Some(dtype), ..self }
+        let (start, len) = (self.start.saturating_mul(size), self.len.saturating_mul(size));
+        Recipe { start, len, bytes_of: Some(dtype), ..self }
     }
 
     /// The bytes of this recipe as elements of `T`, where they are that.
@@ -89,38 +105,6 @@ impl Recipe {
             return None;
         }
         Some(Recipe { start: self.start / size, len: self.len / size, bytes_of: None, ..self })
-    }
-
-    /// The bytes from `start` on, of which whole elements are asked for.
-    fn make_bytes(&self, dtype: DType, start: usize, dst: &mut [u8]) -> Result<(), String> {
-        let first = (self.start + start) / dtype.size();
-        let typed = Recipe { start: 0, bytes_of: None, ..*self };
-        with_type!(elements dtype, T => {
-            let mut elements = vec![<T as bytemuck::Zeroable>::zeroed(); dst.len() / size_of::<T>()];
-            typed.make::<T>(first, &mut elements);
-            dst.copy_from_slice(bytemuck::cast_slice(&elements));
-            Ok(())
-        })
-    }
-
-    /// The elements from `start` on.
-    fn make<T: Element>(&self, start: usize, dst: &mut [T]) {
-        const PIECE: usize = 1 << 16;
-        dst.par_chunks_mut(PIECE).enumerate().for_each(|(i, piece)| {
-            let at = self.start + start + i * PIECE;
-            let made: Result<(), String> = match T::DTYPE {
-                block @ DType::Block(_) => {
-                    with_type!(blocks block, Q => { self.blocks::<Q>(at, bytemuck::cast_slice_mut(piece)); Ok(()) })
-                }
-                scalar => {
-                    with_type!(scalars scalar, S => { self.scalars::<S>(at, bytemuck::cast_slice_mut(piece)); Ok(()) })
-                }
-            };
-            // A type that the list of ops does not know cannot get here; zeros would do for one.
-            if made.is_err() {
-                piece.fill(T::zeroed());
-            }
-        });
     }
 }
 
@@ -199,12 +183,9 @@ impl Backend for Synthetic {
     }
     fn read<T: Element>(&self, src: Recipe, start: usize, dst: &mut [T]) -> Result<()> {
         ops_core::range("read", start, dst.len(), src.len)?;
-        match src.bytes_of {
-            None => src.make(start, dst),
-            Some(dtype) => src
-                .make_bytes(dtype, start, bytemuck::cast_slice_mut(dst))
-                .map_err(|status| Error::Device { backend: "synthetic", call: "read", status })?,
-        }
+        // Of bytes, whole elements are asked for.
+        let (dtype, unit) = src.bytes_of.map_or((DType::of::<T>(), 1), |dtype| (dtype, dtype.size()));
+        src.make(dtype, (src.start + start) / unit, bytemuck::cast_slice_mut(dst));
         Ok(())
     }
     fn write<T: Element>(&self, _: &[T], _: Recipe, _: usize) -> Result<()> {

@@ -1,8 +1,9 @@
 //! Every op twice, compared.
 use super::Wrapper;
+use crate::operand::Unpacked;
 use crate::{
-    Backend, Call, DType, Element, Error, Execute, Op, Operands, OutputVisitor, Reason, Ref, Result, Role,
-    Tensor, TensorMut, TensorOf, Tolerance, View,
+    AnyRef, AnyTensor, Backend, Call, Error, Execute, NamedTensors, Op, Operand, Operands, Packing, Reason,
+    Result, Role, Tolerance, View,
 };
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -85,38 +86,22 @@ impl<P, R> Checked<P, R> {
     }
 }
 
-impl<P: Backend, R: Backend> Checked<P, R> {
-    /// Reports where `got` is farther from `want` than `tolerance`.
-    pub(crate) fn compare<T: Element>(
-        &self,
-        op: &'static str,
-        output: &'static str,
-        tolerance: Tolerance,
-        got: Ref<'_, P, T>,
-        want: &TensorOf<R, T>,
-    ) -> Result<()> {
-        let mismatch = mismatch(op, output, tolerance, (&self.primary, got), (&self.reference, want))?;
-        mismatch.map_or(Ok(()), |mismatch| self.report(mismatch))
-    }
-}
-
 /// Where the one is farther from the other than `tolerance`.
-fn mismatch<P: Backend, R: Backend, T: Element>(
-    op: &'static str,
-    output: &'static str,
-    tolerance: Tolerance,
-    (primary, got): (&P, Ref<'_, P, T>),
-    (reference, want): (&R, &TensorOf<R, T>),
+fn mismatch<P: Backend, R: Backend>(
+    (op, output, tolerance): (&'static str, &'static str, Tolerance),
+    (primary, got): (&P, AnyRef<'_, P::Space>),
+    (reference, want): (&R, AnyRef<'_, R::Space>),
 ) -> Result<Option<Error>> {
-    let layout = *got.layout();
-    let (got, want) = (got.to_vec(primary)?, want.as_ref().to_vec(reference)?);
-    let verdict = tolerance.judge_pair(&got, &want);
+    let (dtype, layout) = (got.dtype(), *View::layout(&got));
+    let (got, want) = (got.to_vec(primary)?, want.to_vec(reference)?);
+    let verdict = tolerance.judge_pair(dtype, &got, &want);
+    let element = |bytes: &[u8], at: usize| dtype.show(&bytes[at * dtype.size()..][..dtype.size()]);
     Ok(verdict.bad.map(|at| Error::Mismatch {
         op,
         output,
         index: layout.index_of(at),
-        got: format!("{:?}", got[at]),
-        want: format!("{:?}", want[at]),
+        got: element(&got, at),
+        want: element(&want, at),
         nmse: verdict.nmse,
         limit: verdict.limit,
     }))
@@ -135,7 +120,7 @@ impl<P: Backend, R: Backend> Wrapper for Checked<P, R> {
 impl<O: Op, P: Execute<O>, R: Execute<O>> Execute<O> for Checked<P, R> {
     fn support(&self, op: &O, on: &dyn Operands) -> Result<(), Reason> {
         self.primary.support(op, on)?;
-        self.reference.support(op, on)
+        self.reference.support(op, &Unpacked(on))
     }
 
     fn execute(&self, mut call: Call<'_, '_, O, P::Space>) -> Result<()> {
@@ -144,48 +129,29 @@ impl<O: Op, P: Execute<O>, R: Execute<O>> Execute<O> for Checked<P, R> {
             return self.primary.execute(call);
         }
         // Before the primary: operands that are read and written are still unchanged.
-        let mut reference = O::mirror(call.args(), &self.primary, &self.reference)?;
-        self.reference.execute(Call::assume(op, &mut O::lend(&mut reference)))?;
+        let mut reference = NamedTensors::mirror(op, call.args(), &self.primary, &self.reference)?;
+        self.reference.execute(Call::assume(op, &mut reference.args(op)?))?;
         call.lend(|lent| self.primary.execute(lent))?;
-        let (name, on) = (call.name(), call.operands());
-        let written = on.iter().filter(|operand| operand.role != Role::In);
-        let tolerances = written.map(|y| (y.name, op.tolerance(y.name, y.dtype, on))).collect();
-        let mut compare = Compare {
-            op: name,
-            tolerances,
-            primary: &self.primary,
-            reference: &self.reference,
-            mismatch: None,
-        };
-        call.lend(|lent| O::visit_outputs(lent.into_parts().1, &reference, &mut compare))?;
-        compare.mismatch.map_or(Ok(()), |mismatch| self.report(mismatch))
+        let mut first = None;
+        O::look(call.args(), |_, slot, seen| {
+            let (Some(y), Some(want)) = (seen, reference.get(slot.name)) else { return Ok(()) };
+            if slot.role == Role::In || first.is_some() {
+                return Ok(());
+            }
+            let Operand { name, dtype, layout, .. } = y.operand;
+            let promise = (call.name(), name, op.tolerance(name, dtype, call.operands()));
+            let got = AnyRef::new(y.memory, dtype, *layout)?;
+            first = mismatch(promise, (&self.primary, got), (&self.reference, want.as_ref()))?;
+            Ok(())
+        })?;
+        first.map_or(Ok(()), |mismatch| self.report(mismatch))
     }
-}
 
-/// Keeps the first mismatch among a call's outputs.
-struct Compare<'c, P, R> {
-    op: &'static str,
-    /// By output.
-    tolerances: Vec<(&'static str, Tolerance)>,
-    primary: &'c P,
-    reference: &'c R,
-    mismatch: Option<Error>,
-}
-impl<P: Backend, R: Backend> OutputVisitor<P::Space, R::Space> for Compare<'_, P, R> {
-    fn output<T: Element>(
-        &mut self,
-        name: &'static str,
-        output: TensorMut<'_, P::Space, T>,
-        mirrored: &Tensor<R::Space, T>,
-    ) -> Result<()> {
-        if self.mismatch.is_some() {
-            return Ok(());
-        }
-        let known = self.tolerances.iter().find(|(output, _)| *output == name);
-        let tolerance =
-            known.map_or_else(|| Tolerance::rounded(DType::of::<T>()), |(_, tolerance)| *tolerance);
-        let (got, want) = ((self.primary, output.as_ref()), (self.reference, mirrored));
-        self.mismatch = mismatch(self.op, name, tolerance, got, want)?;
-        Ok(())
+    fn reads(&self, op: &O, operand: &'static str, packing: &'static Packing) -> bool {
+        self.primary.reads(op, operand, packing)
+    }
+    /// The primary's order; the reference gets the elements unpacked.
+    fn pack(&self, op: &O, operand: &'static str, x: AnyTensor<P::Space>) -> Result<AnyTensor<P::Space>> {
+        self.primary.pack(op, operand, x)
     }
 }

@@ -1,7 +1,7 @@
 //! A backend chosen at run time.
 use crate::{
-    Backend, Call, Contains, Element, Error, Execute, HostMemory, Op, Operands, Reason, Result, Shape, Space,
-    Tensor, TensorOf,
+    AnyTensor, Backend, Call, Contains, Element, Error, Execute, HostMemory, Lent, Op, Operands, Packing,
+    Reason, Result, Shape, Space, Tensor, TensorOf,
 };
 use core::marker::PhantomData;
 
@@ -263,18 +263,53 @@ impl<O: Op, L: Execute<O>, R: Execute<O>> Execute<O> for Either<L, R> {
             Right(b) => b.support(op, on),
         }
     }
-    fn execute(&self, call: Call<'_, '_, O, Self::Space>) -> Result<()> {
-        let wrong = Error::WrongSide { call: call.name() };
-        let (op, args) = call.into_parts();
+    #[inline]
+    fn execute(&self, mut call: Call<'_, '_, O, Self::Space>) -> Result<()> {
+        let op = call.op();
         match self {
-            Left(b) => {
-                let mut args = O::side::<_, L::Space, LeftSide>(args).ok_or(wrong)?;
-                b.execute(Call::assume(op, &mut args))
-            }
-            Right(b) => {
-                let mut args = O::side::<_, R::Space, RightSide>(args).ok_or(wrong)?;
-                b.execute(Call::assume(op, &mut args))
-            }
+            Left(b) => b.execute(Call::assume(op, &mut side::<_, _, L::Space, LeftSide>(&mut call)?)),
+            Right(b) => b.execute(Call::assume(op, &mut side::<_, _, R::Space, RightSide>(&mut call)?)),
         }
     }
+
+    fn reads(&self, op: &O, operand: &'static str, packing: &'static Packing) -> bool {
+        match self {
+            Left(b) => b.reads(op, operand, packing),
+            Right(b) => b.reads(op, operand, packing),
+        }
+    }
+    fn pack(
+        &self,
+        op: &O,
+        operand: &'static str,
+        x: AnyTensor<Self::Space>,
+    ) -> Result<AnyTensor<Self::Space>> {
+        let (parts, buffer) = x.into_parts();
+        match (self, buffer) {
+            (Left(b), Left(buffer)) => {
+                let (parts, buffer) = b.pack(op, operand, AnyTensor::from_parts(parts, buffer))?.into_parts();
+                Ok(AnyTensor::from_parts(parts, Left(buffer)))
+            }
+            (Right(b), Right(buffer)) => {
+                let (parts, buffer) = b.pack(op, operand, AnyTensor::from_parts(parts, buffer))?.into_parts();
+                Ok(AnyTensor::from_parts(parts, Right(buffer)))
+            }
+            _ => Err(Error::WrongSide { call: "pack" }),
+        }
+    }
+}
+
+/// The arguments as living on one side, where all their memory does.
+#[inline]
+fn side<'s, O: Op, S: Contains<A, Side>, A: Space, Side>(
+    call: &'s mut Call<'_, '_, O, S>,
+) -> Result<O::Args<'s, A>> {
+    let name = call.name();
+    let args = call.map(&mut |_, lent| {
+        Some(match lent {
+            Lent::Read(x) => Lent::Read(x.side::<A, Side>()?),
+            Lent::Write(y) => Lent::Write(y.side::<A, Side>()?),
+        })
+    });
+    args.ok_or(Error::WrongSide { call: name })
 }

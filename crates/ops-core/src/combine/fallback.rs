@@ -1,10 +1,10 @@
 //! A second backend for what the first one lacks.
 use super::Wrapper;
+use crate::named::write_back;
+use crate::operand::Unpacked;
 use crate::{
-    Backend, Call, Element, Error, Execute, Op, Operands, OutputVisitor, Reason, Result, Space, Tensor,
-    TensorMut, mirror,
+    AnyTensor, Backend, Call, Error, Execute, NamedTensors, Op, Operands, Packing, Reason, Result, reads_all,
 };
-use core::marker::PhantomData;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Runs on `P` where it can, else on `S`, copying operands there and outputs back.
@@ -64,6 +64,18 @@ impl<P, S> Fallback<P, S> {
     }
 }
 
+impl<P, S> Fallback<P, S> {
+    /// Whether the primary computes this, with operands in the order that they are in.
+    #[inline]
+    fn primary_support<O: Op>(&self, op: &O, on: &dyn Operands) -> Result<(), Reason>
+    where
+        P: Execute<O>,
+    {
+        reads_all(&self.primary, op, on)?;
+        self.primary.support(op, on)
+    }
+}
+
 impl<P: Backend, S: Backend> Wrapper for Fallback<P, S> {
     type Inner = P;
     fn inner(&self) -> &P {
@@ -76,49 +88,42 @@ impl<P: Backend, S: Backend> Wrapper for Fallback<P, S> {
 
 impl<O: Op, P: Execute<O>, S: Execute<O>> Execute<O> for Fallback<P, S> {
     fn support(&self, op: &O, on: &dyn Operands) -> Result<(), Reason> {
-        let declined = match self.primary.support(op, on) {
+        let declined = match self.primary_support(op, on) {
             Err(reason) if self.strict => return Err(reason),
             Err(reason) => reason,
             Ok(()) => return Ok(()),
         };
-        self.secondary.support(op, on).map_err(|_| declined)
+        self.secondary.support(op, &Unpacked(on)).map_err(|_| declined)
     }
 
-    fn execute(&self, mut call: Call<'_, '_, O, P::Space>) -> Result<()> {
+    fn execute(&self, call: Call<'_, '_, O, P::Space>) -> Result<()> {
         let op = call.op();
-        let Err(reason) = self.primary.support(op, call.operands()) else {
+        let Err(reason) = self.primary_support(op, call.operands()) else {
             return self.primary.execute(call);
         };
         if self.strict {
             return Err(Error::Unsupported { op: call.name(), backend: self.primary.name(), reason });
         }
-        self.secondary.support(op, call.operands()).map_err(|second| Error::Unsupported {
+        self.secondary.support(op, &Unpacked(call.operands())).map_err(|second| Error::Unsupported {
             op: call.name(),
             backend: self.secondary.name(),
             reason: second,
         })?;
         self.note(call.name(), self.secondary.name(), reason);
 
-        let mut staged = O::mirror(call.args(), &self.primary, &self.secondary)?;
-        self.secondary.execute(Call::assume(op, &mut O::lend(&mut staged)))?;
-        let mut back = WriteBack { from: &self.secondary, to: &self.primary, space: PhantomData };
-        call.lend(|lent| O::visit_outputs(lent.into_parts().1, &staged, &mut back))
+        let mut staged = NamedTensors::mirror(op, call.args(), &self.primary, &self.secondary)?;
+        self.secondary.execute(Call::assume(op, &mut staged.args(op)?))?;
+        staged.outputs(op, call.into_parts().1, |_, y, computed| {
+            write_back(computed, y, &self.secondary, &self.primary)
+        })
     }
-}
 
-/// Copies mirrored outputs over the originals.
-struct WriteBack<'b, P, Q, S> {
-    from: &'b Q,
-    to: &'b P,
-    space: PhantomData<S>,
-}
-impl<P: Backend<Space = S>, Q: Backend, S: Space> OutputVisitor<S, Q::Space> for WriteBack<'_, P, Q, S> {
-    fn output<T: Element>(
-        &mut self,
-        _: &'static str,
-        output: TensorMut<'_, S, T>,
-        mirrored: &Tensor<Q::Space, T>,
-    ) -> Result<()> {
-        mirror::write_back(mirrored, output, self.from, self.to)
+    /// Every order: what the primary does not read is unpacked for the secondary.
+    fn reads(&self, _: &O, _: &'static str, _: &'static Packing) -> bool {
+        true
+    }
+    /// The primary's order.
+    fn pack(&self, op: &O, operand: &'static str, x: AnyTensor<P::Space>) -> Result<AnyTensor<P::Space>> {
+        self.primary.pack(op, operand, x)
     }
 }

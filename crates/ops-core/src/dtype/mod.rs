@@ -154,6 +154,58 @@ impl DType {
     }
 }
 
+/// Elements as bytes.
+impl DType {
+    /// The number that an element is; `None` for a block, which is many.
+    ///
+    /// # Panics
+    /// Where `element` has not [`size`](DType::size) bytes.
+    pub fn number(self, element: &[u8]) -> Option<Wide> {
+        fn wide<T: Scalar>(element: &[u8]) -> Option<Wide> {
+            Some(bytemuck::pod_read_unaligned::<T>(element).to_wide())
+        }
+        match self {
+            DType::F64 => wide::<f64>(element),
+            DType::F32 => wide::<f32>(element),
+            DType::F16 => wide::<f16>(element),
+            DType::BF16 => wide::<bf16>(element),
+            DType::F8E4M3 => wide::<F8E4M3>(element),
+            DType::I64 => wide::<i64>(element),
+            DType::I32 => wide::<i32>(element),
+            DType::I16 => wide::<i16>(element),
+            DType::I8 => wide::<i8>(element),
+            DType::U32 => wide::<u32>(element),
+            DType::U8 => wide::<u8>(element),
+            DType::Block(_) => None,
+        }
+    }
+
+    /// Whether two elements are the same: numbers as [`Wide::same`] says, blocks byte for byte.
+    ///
+    /// # Panics
+    /// As [`number`](DType::number).
+    pub fn same(self, a: &[u8], b: &[u8]) -> bool {
+        match (self.number(a), self.number(b)) {
+            (Some(a), Some(b)) => a.same(b),
+            _ => a == b,
+        }
+    }
+
+    /// An element for messages: the number, or the bytes of a block.
+    ///
+    /// # Panics
+    /// As [`number`](DType::number).
+    pub fn show(self, element: &[u8]) -> String {
+        match self.number(element) {
+            Some(Wide::Int(v)) => v.to_string(),
+            // As short as tells it from its neighbours of its own type.
+            Some(Wide::Float(v)) if self == DType::F64 => format!("{v:?}"),
+            Some(Wide::Float(v)) => format!("{:?}", v as f32),
+            None => format!("{element:02x?}"),
+        }
+    }
+}
+
 impl fmt::Display for DType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
@@ -167,12 +219,6 @@ impl fmt::Display for DType {
 pub trait Element: bytemuck::Pod + Debug + Send + Sync {
     /// The type as a value. Its size must be that of the type, and its alignment no smaller: see [`DType::of`].
     const DTYPE: DType;
-
-    /// Equality as the exact tolerance means it: −0 equals 0, NaN equals NaN.
-    fn same(&self, other: &Self) -> bool;
-
-    /// The value for messages and error measures; `None` where one element is many numbers.
-    fn as_f64(&self) -> Option<f64>;
 }
 
 /// A number wide enough to hold any [`Scalar`] without loss.
@@ -182,6 +228,24 @@ pub enum Wide {
     Int(i64),
     /// Any float type's value.
     Float(f64),
+}
+
+impl Wide {
+    /// The value as `f64`; exact for everything but large integers.
+    #[inline]
+    pub fn to_f64(self) -> f64 {
+        match self {
+            Wide::Int(v) => v as f64,
+            Wide::Float(v) => v,
+        }
+    }
+    /// Equality as the exact tolerance means it: −0 equals 0, NaN equals NaN.
+    pub fn same(self, other: Self) -> bool {
+        match (self, other) {
+            (Wide::Float(a), Wide::Float(b)) => a == b || (a.is_nan() && b.is_nan()),
+            _ => self == other,
+        }
+    }
 }
 
 /// The traits of numbers are sealed: backends list their members, so a number of another crate would have no kernels.
@@ -204,10 +268,7 @@ pub trait Scalar: Element + sealed::Sealed {
     /// The value as `f64`; exact for everything but large `i64`.
     #[inline]
     fn to_f64(self) -> f64 {
-        match self.to_wide() {
-            Wide::Int(v) => v as f64,
-            Wide::Float(v) => v,
-        }
+        self.to_wide().to_f64()
     }
     /// `Self::from_wide(Wide::Float(v))`.
     #[inline]
@@ -224,10 +285,6 @@ macro_rules! scalar_int {
     ($($t:ty => $dtype:ident),+ $(,)?) => {$(
         impl Element for $t {
             const DTYPE: DType = DType::$dtype;
-            #[inline]
-            fn same(&self, other: &Self) -> bool { self == other }
-            #[inline]
-            fn as_f64(&self) -> Option<f64> { Some(*self as f64) }
         }
         impl sealed::Sealed for $t {}
         impl Scalar for $t {
@@ -252,13 +309,6 @@ macro_rules! scalar_float {
     ($($t:ty => $dtype:ident, int: |$i:ident| $int:expr, float: |$f:ident| $float:expr;)+) => {$(
         impl Element for $t {
             const DTYPE: DType = DType::$dtype;
-            #[inline]
-            fn same(&self, other: &Self) -> bool {
-                let (a, b) = (f64::from(*self), f64::from(*other));
-                a == b || (a.is_nan() && b.is_nan())
-            }
-            #[inline]
-            fn as_f64(&self) -> Option<f64> { Some(f64::from(*self)) }
         }
         impl sealed::Sealed for $t {}
         impl Scalar for $t {

@@ -6,12 +6,10 @@ use crate::ops::{
 };
 
 mod kv_cache;
-mod packed;
 mod rope_tables;
 mod weight;
 
 pub use kv_cache::KvCache;
-pub use packed::{CheckedWeight, KeepsWeights, PackWeights, matrix};
 pub use rope_tables::{RopeScaling, RopeTables};
 pub use weight::Weight;
 

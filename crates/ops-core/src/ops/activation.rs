@@ -1,6 +1,6 @@
 //! Activations: functions of one element, and gated units.
 use super::extents;
-use super::unary::{Unary, UnaryArgs, UnaryFn};
+use super::functions::{Unary, UnaryFn, unary};
 use crate::{Execute, Float, Mut, Op, Ref, Result, Shape, TensorOf, View, operands};
 use core::marker::PhantomData;
 
@@ -33,7 +33,7 @@ impl<T> Glu<T> {
         self.f
     }
 }
-operands!(Glu<T: Float> { gate: in T, up: in T, y: out T });
+operands!(pub mod glu: Glu<T: Float> { gate: in T, up: in T, y: out T });
 impl<T: Float> Op for Glu<T> {
     fn name(&self) -> &'static str {
         match self.f {
@@ -41,7 +41,7 @@ impl<T: Float> Op for Glu<T> {
             GluFn::Geglu => "geglu",
         }
     }
-    fn infer(&self, on: &GluShapes<'_>) -> Result<[Shape; 1]> {
+    fn infer(&self, on: &glu::Shapes<'_>) -> Result<[Shape; 1]> {
         extents(self.name(), "up", on.up, on.gate.dims())?;
         Ok([on.gate.shape()])
     }
@@ -67,7 +67,7 @@ pub trait ActivationOps<T: Float>: Execute<Unary<T>> + Execute<Glu<T>> {
     /// # Errors
     /// [`Error::Shape`](crate::Error::Shape) and what the backend reports.
     fn unary_into(&self, x: Ref<'_, Self, T>, mut y: Mut<'_, Self, T>, f: UnaryFn) -> Result<()> {
-        self.run(&Unary::of(f), UnaryArgs { x: x.shorten(), y: y.reborrow() })
+        self.run(&Unary::of(f), unary::Args { x: x.shorten(), y: y.reborrow() })
     }
     /// Any [`UnaryFn`].
     ///
@@ -94,7 +94,7 @@ pub trait ActivationOps<T: Float>: Execute<Unary<T>> + Execute<Glu<T>> {
         mut y: Mut<'_, Self, T>,
         f: GluFn,
     ) -> Result<()> {
-        self.run(&Glu::of(f), GluArgs { gate: gate.shorten(), up: up.shorten(), y: y.reborrow() })
+        self.run(&Glu::of(f), glu::Args { gate: gate.shorten(), up: up.shorten(), y: y.reborrow() })
     }
     /// `silu(gate) · up`.
     ///

@@ -1,6 +1,6 @@
 //! Arithmetic, element by element.
 use super::extents;
-use super::unary::{Unary, UnaryArgs, UnaryFn};
+use super::functions::{Unary, UnaryFn, unary};
 use crate::{
     DType, Execute, Mut, Num, Op, Operands, Ref, Result, Shape, TensorOf, Tolerance, View, operands,
 };
@@ -59,12 +59,12 @@ impl<T> Binary<T> {
         self.f
     }
 }
-operands!(Binary<T: Num> { a: in T, b: in T, y: out T });
+operands!(pub mod binary: Binary<T: Num> { a: in T, b: in T, y: out T });
 impl<T: Num> Op for Binary<T> {
     fn name(&self) -> &'static str {
         self.f.name()
     }
-    fn infer(&self, on: &BinaryShapes<'_>) -> Result<[Shape; 1]> {
+    fn infer(&self, on: &binary::Shapes<'_>) -> Result<[Shape; 1]> {
         extents(self.name(), "b", on.b, on.a.dims())?;
         Ok([on.a.shape()])
     }
@@ -94,12 +94,12 @@ impl<T> Affine<T> {
         Affine { mul, add, types: PhantomData }
     }
 }
-operands!(Affine<T: Num> { x: in T, y: out T });
+operands!(pub mod affine: Affine<T: Num> { x: in T, y: out T });
 impl<T: Num> Op for Affine<T> {
     fn name(&self) -> &'static str {
         "affine"
     }
-    fn infer(&self, on: &AffineShapes<'_>) -> Result<[Shape; 1]> {
+    fn infer(&self, on: &affine::Shapes<'_>) -> Result<[Shape; 1]> {
         Ok([on.x.shape()])
     }
 }
@@ -120,12 +120,12 @@ impl<T> AffineInplace<T> {
         AffineInplace { mul, add, types: PhantomData }
     }
 }
-operands!(AffineInplace<T: Num> { x: inout T });
+operands!(pub mod affine_inplace: AffineInplace<T: Num> { x: inout T });
 impl<T: Num> Op for AffineInplace<T> {
     fn name(&self) -> &'static str {
         "affine_inplace"
     }
-    fn infer(&self, _: &AffineInplaceShapes<'_>) -> Result<[Shape; 0]> {
+    fn infer(&self, _: &affine_inplace::Shapes<'_>) -> Result<[Shape; 0]> {
         Ok([])
     }
 }
@@ -148,7 +148,7 @@ macro_rules! methods {
         /// What the backend reports.
         fn $name(&self, x: Ref<'_, Self, T>) -> Result<TensorOf<Self, T>> {
             let mut y = self.empty(x.shape())?;
-            self.run(&Unary::on_all(UnaryFn::$f), UnaryArgs { x: x.shorten(), y: y.as_mut() })?;
+            self.run(&Unary::on_all(UnaryFn::$f), unary::Args { x: x.shorten(), y: y.as_mut() })?;
             Ok(y)
         }
     )+};
@@ -170,7 +170,7 @@ pub trait ElementwiseOps<T: Num>:
         f: BinaryFn,
     ) -> Result<()> {
         let (a, b) = (a.broadcast(y.dims())?, b.broadcast(y.dims())?);
-        self.run(&Binary::of(f), BinaryArgs { a: a.shorten(), b: b.shorten(), y: y.reborrow() })
+        self.run(&Binary::of(f), binary::Args { a: a.shorten(), b: b.shorten(), y: y.reborrow() })
     }
     /// Any [`BinaryFn`] of two tensors that broadcast together.
     ///
@@ -189,7 +189,7 @@ pub trait ElementwiseOps<T: Num>:
     /// # Errors
     /// [`Error::Shape`](crate::Error::Shape) and what the backend reports.
     fn affine_into(&self, x: Ref<'_, Self, T>, mut y: Mut<'_, Self, T>, mul: f64, add: f64) -> Result<()> {
-        self.run(&Affine::new(mul, add), AffineArgs { x: x.shorten(), y: y.reborrow() })
+        self.run(&Affine::new(mul, add), affine::Args { x: x.shorten(), y: y.reborrow() })
     }
     /// [`Affine`].
     ///
@@ -205,7 +205,7 @@ pub trait ElementwiseOps<T: Num>:
     /// # Errors
     /// What the backend reports.
     fn affine_inplace(&self, mut x: Mut<'_, Self, T>, mul: f64, add: f64) -> Result<()> {
-        self.run(&AffineInplace::new(mul, add), AffineInplaceArgs { x: x.reborrow() })
+        self.run(&AffineInplace::new(mul, add), affine_inplace::Args { x: x.reborrow() })
     }
 }
 impl<T: Num, B> ElementwiseOps<T> for B where

@@ -23,12 +23,12 @@ impl<T> IndexSelect<T> {
         IndexSelect { axis, types: PhantomData }
     }
 }
-operands!(IndexSelect<T: Element> { x: in T, ids: in any, y: out T });
+operands!(pub mod index_select: IndexSelect<T: Element> { x: in T, ids: in any, y: out T });
 impl<T: Element> Op for IndexSelect<T> {
     fn name(&self) -> &'static str {
         "index_select"
     }
-    fn infer(&self, on: &IndexSelectShapes<'_>) -> Result<[Shape; 1]> {
+    fn infer(&self, on: &index_select::Shapes<'_>) -> Result<[Shape; 1]> {
         let axis = on.x.shape().axis(self.axis)?;
         on.ids.require(self.name(), DType::is_index, "u8, u32, i32 or i64")?;
         let &[n] = on.ids.dims() else {
@@ -56,7 +56,7 @@ pub trait IndexOps<T: Element>: Execute<IndexSelect<T>> {
         mut y: Mut<'_, Self, T>,
         op: IndexSelect<T>,
     ) -> Result<()> {
-        self.run(&op, IndexSelectArgs { x: x.shorten(), ids: ids.any_view(), y: y.reborrow() })
+        self.run(&op, index_select::Args { x: x.shorten(), ids: ids.any_view(), y: y.reborrow() })
     }
     /// [`IndexSelect`].
     ///
@@ -69,7 +69,8 @@ pub trait IndexOps<T: Element>: Execute<IndexSelect<T>> {
         op: IndexSelect<T>,
     ) -> Result<TensorOf<Self, T>> {
         let ids = ids.any_view();
-        let [shape] = op.infer(&IndexSelectShapes { x: x.layout(), ids: ids.operand("ids"), y: Written })?;
+        let [shape] =
+            op.infer(&index_select::Shapes { x: x.layout(), ids: ids.operand("ids"), y: Written })?;
         let mut y = self.empty(shape)?;
         self.index_select_into(x, ids, y.as_mut(), op)?;
         Ok(y)
@@ -88,15 +89,17 @@ impl<T> Embedding<T> {
     /// The op: it has no options.
     pub const OP: Self = Embedding(PhantomData);
 }
-operands!(Embedding<T: Float> { table: in any, ids: in any, y: out T });
+operands!(pub mod embedding: Embedding<T: Float> { table: in any, ids: in any, y: out T });
 impl<T: Float> Op for Embedding<T> {
+    const OTHER_NAMES: &'static [&'static str] = &["qembedding"];
+
     fn name(&self) -> &'static str {
         "embedding"
     }
     fn name_on(&self, on: &dyn Operands) -> &'static str {
         on.get("table").map_or(self.name(), |table| embedding_by(table.dtype))
     }
-    fn infer(&self, on: &EmbeddingShapes<'_>) -> Result<[Shape; 1]> {
+    fn infer(&self, on: &embedding::Shapes<'_>) -> Result<[Shape; 1]> {
         let name = embedding_by(on.table.dtype);
         on.table.require(name, DType::is_real, "f16, bf16, f32, f64 or a block format")?;
         on.ids.require(name, DType::is_index, "u8, u32, i32 or i64")?;
@@ -132,7 +135,7 @@ pub trait EmbeddingOps<T: Float>: Execute<Embedding<T>> {
         mut y: Mut<'_, Self, T>,
     ) -> Result<()> {
         let (table, ids) = (table.any_view(), ids.any_view());
-        self.run(&Embedding::OP, EmbeddingArgs { table, ids, y: y.reborrow() })
+        self.run(&Embedding::OP, embedding::Args { table, ids, y: y.reborrow() })
     }
     /// [`Embedding`].
     ///
@@ -144,7 +147,7 @@ pub trait EmbeddingOps<T: Float>: Execute<Embedding<T>> {
         ids: impl AsAny<Self::Space>,
     ) -> Result<TensorOf<Self, T>> {
         let (table, ids) = (table.any_view(), ids.any_view());
-        let on = EmbeddingShapes { table: table.operand("table"), ids: ids.operand("ids"), y: Written };
+        let on = embedding::Shapes { table: table.operand("table"), ids: ids.operand("ids"), y: Written };
         let [shape] = Embedding::<T>::OP.infer(&on)?;
         let mut y = self.empty(shape)?;
         self.embedding_into(table, ids, y.as_mut())?;

@@ -9,51 +9,38 @@
 use crate::{Error, Layout, Result};
 
 mod activation;
-mod attention;
-mod cast;
-mod copy;
+mod attend;
+mod choose;
+mod convert;
 mod elementwise;
+mod functions;
 mod index;
-mod matmul;
+mod moves;
 mod norm;
+mod probabilities;
+mod products;
 mod quant;
-mod rope;
-mod softmax;
-mod unary;
-mod where_;
+pub mod registry;
+mod rotary;
 
-pub use activation::{ActivationOps, Glu, GluArgs, GluFn, GluOwned, GluShapes};
-pub use attention::{Attention, AttentionArgs, AttentionOps, AttentionOwned, AttentionShapes};
-pub use cast::{Cast, CastArgs, CastOps, CastOwned, CastShapes};
-pub use copy::{Copy, CopyArgs, CopyOps, CopyOwned, CopyShapes, Fill, FillArgs, FillOwned, FillShapes};
+// A file is a family of ops and the trait with their methods; a module that is exported is the operands of an op.
+pub use activation::{ActivationOps, Glu, GluFn, glu};
+pub use attend::{Attention, AttentionOps, attention};
+pub use choose::{Where, WhereOps, where_};
+pub use convert::{Cast, CastOps, cast};
 pub use elementwise::{
-    Affine, AffineArgs, AffineInplace, AffineInplaceArgs, AffineInplaceOwned, AffineInplaceShapes,
-    AffineOwned, AffineShapes, Binary, BinaryArgs, BinaryFn, BinaryOwned, BinaryShapes, ElementwiseOps,
+    Affine, AffineInplace, Binary, BinaryFn, ElementwiseOps, affine, affine_inplace, binary,
 };
-pub use index::{
-    Embedding, EmbeddingArgs, EmbeddingOps, EmbeddingOwned, EmbeddingShapes, IndexOps, IndexSelect,
-    IndexSelectArgs, IndexSelectOwned, IndexSelectShapes,
-};
-pub use matmul::{
-    Linear, LinearArgs, LinearOps, LinearOwned, LinearShapes, MatMul, MatMulArgs, MatMulOps, MatMulOwned,
-    MatMulShapes,
-};
+pub use functions::{Unary, UnaryFn, unary};
+pub use index::{Embedding, EmbeddingOps, IndexOps, IndexSelect, embedding, index_select};
+pub use moves::{Copy, CopyOps, Fill, copy, fill};
 pub use norm::{
-    AddRmsNorm, AddRmsNormArgs, AddRmsNormOwned, AddRmsNormShapes, GroupNorm, GroupNormArgs, GroupNormOwned,
-    GroupNormShapes, LayerNorm, LayerNormArgs, LayerNormOwned, LayerNormShapes, NormOps, RmsNorm,
-    RmsNormArgs, RmsNormOwned, RmsNormShapes,
+    AddRmsNorm, GroupNorm, LayerNorm, NormOps, RmsNorm, add_rms_norm, group_norm, layer_norm, rms_norm,
 };
-pub use quant::{
-    Dequantize, DequantizeArgs, DequantizeOwned, DequantizeShapes, QuantOps, Quantize, QuantizeArgs,
-    QuantizeOwned, QuantizeShapes,
-};
-pub use rope::{
-    Rope, RopeArgs, RopeForm, RopeInplace, RopeInplaceArgs, RopeInplaceOwned, RopeInplaceShapes, RopeOps,
-    RopeOwned, RopeShapes,
-};
-pub use softmax::{Softmax, SoftmaxArgs, SoftmaxOps, SoftmaxOwned, SoftmaxShapes};
-pub use unary::{Unary, UnaryArgs, UnaryFn, UnaryOwned, UnaryShapes};
-pub use where_::{Where, WhereArgs, WhereOps, WhereOwned, WhereShapes};
+pub use probabilities::{Softmax, SoftmaxOps, softmax};
+pub use products::{Linear, LinearOps, MatMul, MatMulOps, linear, matmul};
+pub use quant::{Dequantize, QuantOps, Quantize, dequantize, quantize};
+pub use rotary::{Rope, RopeForm, RopeInplace, RopeOps, rope, rope_inplace};
 
 /// `operand` has exactly these extents.
 #[inline]

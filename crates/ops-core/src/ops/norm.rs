@@ -23,12 +23,12 @@ impl<T> RmsNorm<T> {
         RmsNorm { eps, types: PhantomData }
     }
 }
-operands!(RmsNorm<T: Float> { x: in T, weight: in any, y: out T });
+operands!(pub mod rms_norm: RmsNorm<T: Float> { x: in T, weight: in any, y: out T });
 impl<T: Float> Op for RmsNorm<T> {
     fn name(&self) -> &'static str {
         "rms_norm"
     }
-    fn infer(&self, on: &RmsNormShapes<'_>) -> Result<[Shape; 1]> {
+    fn infer(&self, on: &rms_norm::Shapes<'_>) -> Result<[Shape; 1]> {
         let n = last_axis(self.name(), on.x)?;
         weights(self.name(), Some(on.weight), n)?;
         Ok([on.x.shape()])
@@ -52,12 +52,12 @@ impl<T> LayerNorm<T> {
         LayerNorm { eps, types: PhantomData }
     }
 }
-operands!(LayerNorm<T: Float> { x: in T, weight: opt any, bias: opt any, y: out T });
+operands!(pub mod layer_norm: LayerNorm<T: Float> { x: in T, weight: opt any, bias: opt any, y: out T });
 impl<T: Float> Op for LayerNorm<T> {
     fn name(&self) -> &'static str {
         "layer_norm"
     }
-    fn infer(&self, on: &LayerNormShapes<'_>) -> Result<[Shape; 1]> {
+    fn infer(&self, on: &layer_norm::Shapes<'_>) -> Result<[Shape; 1]> {
         let n = last_axis(self.name(), on.x)?;
         weights(self.name(), on.weight, n)?;
         weights(self.name(), on.bias, n)?;
@@ -81,12 +81,12 @@ impl<T> AddRmsNorm<T> {
         AddRmsNorm { eps, types: PhantomData }
     }
 }
-operands!(AddRmsNorm<T: Float> { x: in T, residual: in T, weight: in any, y: out T, sum: out T });
+operands!(pub mod add_rms_norm: AddRmsNorm<T: Float> { x: in T, residual: in T, weight: in any, y: out T, sum: out T });
 impl<T: Float> Op for AddRmsNorm<T> {
     fn name(&self) -> &'static str {
         "add_rms_norm"
     }
-    fn infer(&self, on: &AddRmsNormShapes<'_>) -> Result<[Shape; 2]> {
+    fn infer(&self, on: &add_rms_norm::Shapes<'_>) -> Result<[Shape; 2]> {
         let n = last_axis(self.name(), on.x)?;
         extents(self.name(), "residual", on.residual, on.x.dims())?;
         weights(self.name(), Some(on.weight), n)?;
@@ -114,12 +114,12 @@ impl<T> GroupNorm<T> {
         GroupNorm { num_groups, eps, types: PhantomData }
     }
 }
-operands!(GroupNorm<T: Float> { x: in T, weight: opt any, bias: opt any, y: out T });
+operands!(pub mod group_norm: GroupNorm<T: Float> { x: in T, weight: opt any, bias: opt any, y: out T });
 impl<T: Float> Op for GroupNorm<T> {
     fn name(&self) -> &'static str {
         "group_norm"
     }
-    fn infer(&self, on: &GroupNormShapes<'_>) -> Result<[Shape; 1]> {
+    fn infer(&self, on: &group_norm::Shapes<'_>) -> Result<[Shape; 1]> {
         let &[_, c, ..] = on.x.dims() else {
             return Err(Error::shape(self.name(), "x", on.x, "[b, c, ..]"));
         };
@@ -163,7 +163,7 @@ pub trait NormOps<T: Float>:
         mut y: Mut<'_, Self, T>,
         op: RmsNorm<T>,
     ) -> Result<()> {
-        self.run(&op, RmsNormArgs { x: x.shorten(), weight: weight.any_view(), y: y.reborrow() })
+        self.run(&op, rms_norm::Args { x: x.shorten(), weight: weight.any_view(), y: y.reborrow() })
     }
     /// [`RmsNorm`].
     ///
@@ -193,7 +193,7 @@ pub trait NormOps<T: Float>:
         op: LayerNorm<T>,
     ) -> Result<()> {
         let (weight, bias) = (weight.map(|w| w.shorten()), bias.map(|b| b.shorten()));
-        self.run(&op, LayerNormArgs { x: x.shorten(), weight, bias, y: y.reborrow() })
+        self.run(&op, layer_norm::Args { x: x.shorten(), weight, bias, y: y.reborrow() })
     }
     /// [`LayerNorm`].
     ///
@@ -225,7 +225,7 @@ pub trait NormOps<T: Float>:
         op: AddRmsNorm<T>,
     ) -> Result<()> {
         let (x, residual, weight) = (x.shorten(), residual.shorten(), weight.any_view());
-        self.run(&op, AddRmsNormArgs { x, residual, weight, y: y.reborrow(), sum: sum.reborrow() })
+        self.run(&op, add_rms_norm::Args { x, residual, weight, y: y.reborrow(), sum: sum.reborrow() })
     }
     /// [`AddRmsNorm`]: the normalised rows and the sum.
     ///
@@ -256,7 +256,7 @@ pub trait NormOps<T: Float>:
         op: GroupNorm<T>,
     ) -> Result<()> {
         let (weight, bias) = (weight.map(|w| w.shorten()), bias.map(|b| b.shorten()));
-        self.run(&op, GroupNormArgs { x: x.shorten(), weight, bias, y: y.reborrow() })
+        self.run(&op, group_norm::Args { x: x.shorten(), weight, bias, y: y.reborrow() })
     }
     /// [`GroupNorm`].
     ///

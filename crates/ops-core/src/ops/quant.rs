@@ -1,29 +1,27 @@
-//! Ops on quantized tensors, whose elements are [`Block`]s.
-use crate::quant::Block;
+//! Ops on quantized tensors, whose elements are blocks.
 use crate::{
-    DType, Error, Execute, Layout, Op, Operands, Ref, Result, Shape, TensorOf, Tolerance, View, Written,
-    operands,
+    AnyMut, AnyOf, AsAny, DType, Error, Execute, Op, Operands, Ref, Result, Shape, TensorOf, Tolerance, View,
+    Written, operands,
 };
-use core::marker::PhantomData;
 
-/// `y` = the nearest blocks to `x`, row by row.
+/// `y` = the nearest blocks to `x`, row by row, in the format of `y`.
 ///
-/// Operands: `x[.., k]` in f32, `k` a multiple of the block's length; `y[.., k / length]`.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Quantize<Q>(PhantomData<Q>);
-impl<Q> Quantize<Q> {
-    /// The op: it has no options.
-    pub const OP: Self = Quantize(PhantomData);
-}
-operands!(Quantize<Q: Block> { x: in f32, y: out Q });
-impl<Q: Block> Op for Quantize<Q> {
+/// Operands: `x[.., k]` in f32, `k` a multiple of the block's length; `y[.., k / length]` of any block format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quantize;
+operands!(pub mod quantize: Quantize { x: in f32, y: out any });
+impl Op for Quantize {
     fn name(&self) -> &'static str {
         "quantize"
     }
-    fn infer(&self, on: &QuantizeShapes<'_>) -> Result<[Shape; 1]> {
+    fn infer(&self, on: &quantize::Shapes<'_>) -> Result<[Shape; 1]> {
+        let DType::Block(format) = on.y else {
+            return Err(Error::DType { op: self.name(), operand: "y", got: on.y, want: "a block format" });
+        };
+        let len = format.values();
         match on.x.dims() {
-            [.., k] if k % len::<Q>() == 0 => Ok([on.x.shape().with_last(k / len::<Q>())?]),
-            _ => Err(Error::shape(self.name(), "x", on.x, format!("[.., a multiple of {}]", len::<Q>()))),
+            [.., k] if k % len == 0 => Ok([on.x.shape().with_last(k / len)?]),
+            _ => Err(Error::shape(self.name(), "x", on.x, format!("[.., a multiple of {len}]"))),
         }
     }
     fn tolerance(&self, _: &'static str, _: DType, _: &dyn Operands) -> Tolerance {
@@ -33,61 +31,64 @@ impl<Q: Block> Op for Quantize<Q> {
 
 /// `y` = the values of the blocks of `x`.
 ///
-/// Operands: `x[.., n]` of blocks; `y[.., n · length]` in f32.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Dequantize<Q>(PhantomData<Q>);
-impl<Q> Dequantize<Q> {
-    /// The op: it has no options.
-    pub const OP: Self = Dequantize(PhantomData);
-}
-operands!(Dequantize<Q: Block> { x: in Q, y: out f32 });
-impl<Q: Block> Op for Dequantize<Q> {
+/// Operands: `x[.., n]` of any block format; `y[.., n · length]` in f32.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dequantize;
+operands!(pub mod dequantize: Dequantize { x: in any, y: out f32 });
+impl Op for Dequantize {
     fn name(&self) -> &'static str {
         "dequantize"
     }
-    fn infer(&self, on: &DequantizeShapes<'_>) -> Result<[Shape; 1]> {
-        Ok([on.x.shape().with_last(values::<Q>(self.name(), "x", on.x)?)?])
+    fn infer(&self, on: &dequantize::Shapes<'_>) -> Result<[Shape; 1]> {
+        on.x.require(self.name(), DType::is_block, "a block format")?;
+        if on.x.dims().is_empty() {
+            return Err(Error::shape(self.name(), "x", on.x.layout, "[.., n]"));
+        }
+        Ok([on.x.layout.shape().with_last(on.x.last_values()?)?])
     }
     fn tolerance(&self, _: &'static str, _: DType, _: &dyn Operands) -> Tolerance {
         Tolerance::Exact
     }
 }
 
-/// Values in a block, as kernels know it: by the type's [`BlockInfo`](crate::BlockInfo).
-const fn len<Q: Block>() -> usize {
-    DType::of::<Q>().values()
-}
-
-/// Values along the last axis of a tensor of blocks.
-fn values<Q: Block>(op: &'static str, operand: &'static str, x: &Layout) -> Result<usize> {
-    let blocks = x.dims().last().ok_or_else(|| Error::shape(op, operand, x, "[.., n]"))?;
-    blocks.checked_mul(len::<Q>()).ok_or_else(|| Error::TooLarge { dims: x.dims().into() })
-}
-
-/// Values to blocks of `Q` and back. Products with blocks are [`Linear`](super::Linear), look-ups
+/// Values to blocks of any format and back. Products with blocks are [`Linear`](super::Linear), look-ups
 /// [`Embedding`](super::Embedding).
-pub trait QuantOps<Q: Block>: Execute<Quantize<Q>> + Execute<Dequantize<Q>> {
-    /// [`Quantize`].
+pub trait QuantOps: Execute<Quantize> + Execute<Dequantize> {
+    /// [`Quantize`] into `y`, whose type is the format.
     ///
     /// # Errors
-    /// [`Error::Shape`] and what the backend reports.
-    fn quantize(&self, x: Ref<'_, Self, f32>) -> Result<TensorOf<Self, Q>> {
-        let op = Quantize::<Q>::OP;
-        let [shape] = op.infer(&QuantizeShapes { x: x.layout(), y: Written })?;
-        let mut y = self.empty(shape)?;
-        self.run(&op, QuantizeArgs { x: x.shorten(), y: y.as_mut() })?;
+    /// [`Error::Shape`], [`Error::DType`] and what the backend reports.
+    fn quantize_into(&self, x: Ref<'_, Self, f32>, mut y: AnyMut<'_, Self::Space>) -> Result<()> {
+        self.run(&Quantize, quantize::Args { x: x.shorten(), y: y.reborrow() })
+    }
+    /// [`Quantize`] to blocks of `format`.
+    ///
+    /// # Errors
+    /// [`Error::Shape`], [`Error::DType`] and what the backend reports.
+    fn quantize(&self, x: Ref<'_, Self, f32>, format: DType) -> Result<AnyOf<Self>> {
+        let [shape] = Quantize.infer(&quantize::Shapes { x: x.layout(), y: format })?;
+        let mut y = self.empty_any(format, shape)?;
+        if let Some(y) = y.as_mut() {
+            self.quantize_into(x, y)?;
+        }
         Ok(y)
+    }
+    /// [`Dequantize`] into `y`.
+    ///
+    /// # Errors
+    /// [`Error::Shape`], [`Error::DType`] and what the backend reports.
+    fn dequantize_into(&self, x: impl AsAny<Self::Space>, mut y: crate::Mut<'_, Self, f32>) -> Result<()> {
+        self.run(&Dequantize, dequantize::Args { x: x.any_view(), y: y.reborrow() })
     }
     /// [`Dequantize`].
     ///
     /// # Errors
-    /// [`Error::Shape`] and what the backend reports.
-    fn dequantize(&self, x: Ref<'_, Self, Q>) -> Result<TensorOf<Self, f32>> {
-        let op = Dequantize::<Q>::OP;
-        let [shape] = op.infer(&DequantizeShapes { x: x.layout(), y: Written })?;
+    /// [`Error::Shape`], [`Error::DType`] and what the backend reports.
+    fn dequantize(&self, x: impl AsAny<Self::Space>) -> Result<TensorOf<Self, f32>> {
+        let [shape] = Dequantize.infer(&dequantize::Shapes { x: x.any_view().operand("x"), y: Written })?;
         let mut y = self.empty(shape)?;
-        self.run(&op, DequantizeArgs { x: x.shorten(), y: y.as_mut() })?;
+        self.dequantize_into(x, y.as_mut())?;
         Ok(y)
     }
 }
-impl<Q: Block, B: Execute<Quantize<Q>> + Execute<Dequantize<Q>>> QuantOps<Q> for B {}
+impl<B: Execute<Quantize> + Execute<Dequantize>> QuantOps for B {}

@@ -17,12 +17,6 @@ pub static Q4_0: BlockInfo = BlockInfo::of::<BlockQ4_0>("q4_0");
 
 impl Element for BlockQ4_0 {
     const DTYPE: DType = DType::Block(&Q4_0);
-    fn same(&self, other: &Self) -> bool {
-        bytemuck::bytes_of(self) == bytemuck::bytes_of(other)
-    }
-    fn as_f64(&self) -> Option<f64> {
-        None
-    }
 }
 
 impl Block for BlockQ4_0 {

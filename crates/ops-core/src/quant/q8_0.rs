@@ -17,12 +17,6 @@ pub static Q8_0: BlockInfo = BlockInfo::of::<BlockQ8_0>("q8_0");
 
 impl Element for BlockQ8_0 {
     const DTYPE: DType = DType::Block(&Q8_0);
-    fn same(&self, other: &Self) -> bool {
-        bytemuck::bytes_of(self) == bytemuck::bytes_of(other)
-    }
-    fn as_f64(&self) -> Option<f64> {
-        None
-    }
 }
 
 impl Block for BlockQ8_0 {

@@ -7,12 +7,6 @@ struct Mine(f32);
 
 impl Element for Mine {
     const DTYPE: DType = DType::F32;
-    fn same(&self, other: &Self) -> bool {
-        self.0 == other.0
-    }
-    fn as_f64(&self) -> Option<f64> {
-        Some(self.0.into())
-    }
 }
 impl Scalar for Mine {
     fn to_wide(self) -> Wide {

@@ -1,9 +1,9 @@
 //! The cases, by name: `OP DIMS DTYPE`.
 use ops_core::combine::Checked;
-use ops_core::model::{PackWeights, Weight};
+use ops_core::model::Weight;
 use ops_core::ops::*;
-use ops_core::quant::{Block, BlockQ4_0, BlockQ8_0};
-use ops_core::{Backend, Element, Float, Result, TensorOf, View, bf16, f16};
+use ops_core::quant::{Q4_0, Q8_0};
+use ops_core::{Backend, DType, Element, Float, Result, TensorOf, View, bf16, f16};
 use ops_cpu::{Cpu, Host, Reference};
 use rayon::prelude::*;
 use std::hint::black_box;
@@ -30,8 +30,8 @@ pub(crate) fn case(name: &str) -> core::result::Result<Run, String> {
         ("cast", "f32>f16") => cast::<f32, f16>(&dims),
         ("cast", "bf16>f32") => cast::<bf16, f32>(&dims),
         ("cast", _) => cast::<f16, f32>(&dims),
-        ("linear", "q8_0") => qlinear::<BlockQ8_0>(&dims),
-        ("linear", "q4_0") => qlinear::<BlockQ4_0>(&dims),
+        ("linear", "q8_0") => qlinear(&dims, DType::Block(&Q8_0)),
+        ("linear", "q4_0") => qlinear(&dims, DType::Block(&Q4_0)),
         ("linear_packed", _) => held(&dims, dtype),
         (_, "bf16") => float::<bf16>(op, &dims),
         (_, "f16") => float::<f16>(op, &dims),
@@ -94,9 +94,9 @@ fn cast<A: Float, B: Float>(dims: &[usize]) -> Result<Run> {
     checked!(b => CastOps::<B>::cast(b, &x))
 }
 
-fn qlinear<Q: Block>(dims: &[usize]) -> Result<Run> {
+fn qlinear(dims: &[usize], format: DType) -> Result<Run> {
     let (x, w) = (random::<f32>(1, &[dims[0], dims[1]])?, random::<f32>(2, &[dims[2], dims[1]])?);
-    let w = QuantOps::<Q>::quantize(&Cpu::new(), w.as_ref())?;
+    let w = Cpu::new().quantize(w.as_ref(), format)?;
     drop(LinearOps::<f32>::linear(
         &checker(),
         x.as_ref().narrow(0, 0, dims[0].min(CHECKED_ROWS))?,
@@ -107,15 +107,13 @@ fn qlinear<Q: Block>(dims: &[usize]) -> Result<Run> {
 
 /// A linear layer whose weight was packed before; x of the weight's type, f32 for blocks.
 fn held(dims: &[usize], dtype: &str) -> Result<Run> {
-    fn blocks<Q: Block>(w: Tensor<f32>) -> Result<Tensor<Q>> {
-        QuantOps::<Q>::quantize(&Cpu::new(), w.as_ref())
-    }
+    let blocks = |format| Cpu::new().quantize(random(2, &[dims[2], dims[1]])?.as_ref(), format);
     let (k, n) = (dims[1], dims[2]);
     match dtype {
         "f16" => held_by::<f16>(dims, &|| random::<f16>(2, &[n, k]).map(Weight::from)),
         "bf16" => held_by::<bf16>(dims, &|| random::<bf16>(2, &[n, k]).map(Weight::from)),
-        "q8_0" => held_by::<f32>(dims, &|| blocks::<BlockQ8_0>(random(2, &[n, k])?).map(Weight::from)),
-        "q4_0" => held_by::<f32>(dims, &|| blocks::<BlockQ4_0>(random(2, &[n, k])?).map(Weight::from)),
+        "q8_0" => held_by::<f32>(dims, &|| blocks(DType::Block(&Q8_0))),
+        "q4_0" => held_by::<f32>(dims, &|| blocks(DType::Block(&Q4_0))),
         _ => held_by::<f32>(dims, &|| random::<f32>(2, &[n, k]).map(Weight::from)),
     }
 }
@@ -123,10 +121,9 @@ fn held(dims: &[usize], dtype: &str) -> Result<Run> {
 fn held_by<T: Float>(dims: &[usize], weight: &dyn Fn() -> Result<Weight<Host>>) -> Result<Run> {
     let x = random::<T>(1, &dims[..2])?;
     let some = x.as_ref().narrow(0, 0, dims[0].min(CHECKED_ROWS))?;
-    let checked = PackWeights::<T>::pack(&checker(), weight()?)?;
-    drop(checker().linear_packed(some, &checked)?);
-    let packed = PackWeights::<T>::pack(&Cpu::new(), weight()?)?;
-    boxed(move || Cpu::new().linear_packed(x.as_ref(), &packed))
+    let packed = LinearOps::<T>::pack_weight(&Cpu::new(), weight()?)?;
+    drop(checker().linear(some, &packed)?);
+    boxed(move || Cpu::new().linear(x.as_ref(), &packed))
 }
 
 fn float<T: Float>(op: &str, dims: &[usize]) -> Result<Run> {

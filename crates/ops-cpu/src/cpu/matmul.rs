@@ -2,12 +2,12 @@
 use super::quant::qlinear;
 use super::rows::{map, packed, scratch, widened, zeros};
 use super::vectors::{no_code, on_vector, only_f64, report, store};
-use super::{Cpu, threads};
+use super::{Cpu, panels, threads};
 use crate::host::raw::{Raw, RawMut};
 use crate::{Host, Kernel};
 use bytemuck::{cast_slice, cast_slice_mut};
 use ops_core::ops::{Linear, MatMul};
-use ops_core::{Call, DType, Element, Float, Layout, Result};
+use ops_core::{AnyTensor, Call, DType, Element, Float, Layout, Packing, Result};
 use ops_simd::Isa;
 use ops_simd::gemm::{Input, Mat, MatMut, gemm};
 use std::borrow::Cow;
@@ -257,6 +257,17 @@ impl<T: Float> Kernel<MatMul<T>> for Cpu {
 impl<T: Float> Kernel<Linear<T>> for Cpu {
     fn compute(&self, call: Call<'_, '_, Linear<T>, Host>) -> Result<()> {
         let (_, a) = call.into_parts();
-        linear_of(Raw::of(&a.x), Raw::any(&a.weight), Raw::any_if(&a.bias), RawMut::of(&mut a.y))
+        let (x, bias, y) = (Raw::of(&a.x), Raw::any_if(&a.bias), RawMut::of(&mut a.y));
+        match a.weight.packing() {
+            Some(_) => panels::linear(x, &a.weight, bias, y),
+            None => linear_of(x, Raw::any(&a.weight), bias, y),
+        }
+    }
+    // Kernels in panels and tiles sum in f32.
+    fn reads(&self, _: &Linear<T>, operand: &'static str, packing: &'static Packing) -> bool {
+        operand == "weight" && *packing == panels::PANELS && T::DTYPE != DType::F64
+    }
+    fn pack(&self, _: &Linear<T>, operand: &'static str, x: AnyTensor<Host>) -> Result<AnyTensor<Host>> {
+        Ok(if operand == "weight" && T::DTYPE != DType::F64 { panels::pack(x) } else { x })
     }
 }

@@ -11,7 +11,7 @@ mod elementwise;
 mod index;
 mod matmul;
 mod norm;
-mod packed;
+mod panels;
 mod quant;
 mod rope;
 mod rows;
@@ -21,8 +21,6 @@ mod threads;
 mod unknown_types;
 mod vectors;
 mod wide;
-
-pub use packed::CpuWeight;
 
 /// Threaded and vectorised.
 #[derive(Clone, Copy, Debug, Default)]

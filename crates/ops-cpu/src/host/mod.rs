@@ -1,5 +1,7 @@
 //! Host memory as a [`Space`], and what the two backends in it share.
-use ops_core::{Backend, Call, Element, Error, Layout, Op, Result, Space, TensorMut, TensorRef};
+use ops_core::{
+    AnyTensor, Backend, Call, Element, Error, Layout, Op, Packing, Result, Space, TensorMut, TensorRef,
+};
 
 mod buffer;
 mod queue;
@@ -105,6 +107,19 @@ pub trait Kernel<O: Op>: Backend<Space = Host> {
     /// # Errors
     /// What the shape rule cannot see: [`ops_core::Error::Index`].
     fn compute(&self, call: Call<'_, '_, O, Host>) -> Result<()>;
+    /// [`Execute::reads`](ops_core::Execute::reads).
+    fn reads(&self, op: &O, operand: &'static str, packing: &'static Packing) -> bool {
+        let _ = (op, operand, packing);
+        false
+    }
+    /// [`Execute::pack`](ops_core::Execute::pack).
+    ///
+    /// # Errors
+    /// A transfer fails.
+    fn pack(&self, op: &O, operand: &'static str, x: AnyTensor<Host>) -> Result<AnyTensor<Host>> {
+        let _ = (op, operand);
+        Ok(x)
+    }
 }
 
 /// Gives a backend [`Execute`] for everything it has a [`Kernel`] for.
@@ -115,12 +130,24 @@ macro_rules! execute_kernels {
             $backend: $crate::host::Kernel<O>,
         {
             #[inline]
-            fn support(&self, _: &O, _: &dyn ops_core::Operands) -> ops_core::Result<(), ops_core::Reason> {
-                Ok(())
+            fn support(&self, op: &O, on: &dyn ops_core::Operands) -> ops_core::Result<(), ops_core::Reason> {
+                ops_core::reads_all(self, op, on)
             }
             #[inline]
             fn execute(&self, call: ops_core::Call<'_, '_, O, $crate::host::Host>) -> ops_core::Result<()> {
                 $crate::host::Kernel::compute(self, call)
+            }
+            #[inline]
+            fn reads(&self, op: &O, operand: &'static str, packing: &'static ops_core::Packing) -> bool {
+                $crate::host::Kernel::reads(self, op, operand, packing)
+            }
+            fn pack(
+                &self,
+                op: &O,
+                operand: &'static str,
+                x: ops_core::AnyTensor<$crate::host::Host>,
+            ) -> ops_core::Result<ops_core::AnyTensor<$crate::host::Host>> {
+                $crate::host::Kernel::pack(self, op, operand, x)
             }
         }
     };

@@ -4,7 +4,8 @@
 //! program that calls them: what is generic is a few lines that take a typed operand apart.
 use crate::Host;
 use ops_core::{
-    AnyRef, BlockInfo, DType, Element, Error, Layout, Result, Scalar, TensorMut, TensorRef, View, Wide,
+    AnyMut, AnyRef, BlockInfo, DType, Element, Error, Layout, Result, Scalar, TensorMut, TensorRef, View,
+    Wide,
 };
 
 /// An operand to read.
@@ -197,6 +198,11 @@ impl<'a> RawMut<'a> {
             dtype: DType::of::<T>(),
             layout,
         }
+    }
+    /// An operand whose type is a value already.
+    pub(crate) fn any(y: &'a mut AnyMut<'_, Host>) -> Self {
+        let (dtype, layout) = (y.dtype(), *y.layout());
+        RawMut { bytes: y.bytes_mut(), size: dtype.size(), dtype, layout }
     }
     pub(crate) fn under(self, layout: Layout) -> Self {
         RawMut { layout, ..self }

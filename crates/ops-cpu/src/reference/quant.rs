@@ -3,7 +3,6 @@ use super::Reference;
 use crate::host::raw::{Raw, RawMut, block_info};
 use crate::{Host, Kernel};
 use ops_core::ops::{Dequantize, Quantize};
-use ops_core::quant::Block;
 use ops_core::{BlockInfo, Call, Layout, Result};
 
 /// The values of the blocks of a view, in order.
@@ -26,16 +25,16 @@ fn quantize(x: Raw<'_>, mut y: RawMut<'_>) -> Result<()> {
     Ok(())
 }
 
-impl<Q: Block> Kernel<Quantize<Q>> for Reference {
-    fn compute(&self, call: Call<'_, '_, Quantize<Q>, Host>) -> Result<()> {
+impl Kernel<Quantize> for Reference {
+    fn compute(&self, call: Call<'_, '_, Quantize, Host>) -> Result<()> {
         let (_, a) = call.into_parts();
-        quantize(Raw::of(&a.x), RawMut::of(&mut a.y))
+        quantize(Raw::of(&a.x), RawMut::any(&mut a.y))
     }
 }
-impl<Q: Block> Kernel<Dequantize<Q>> for Reference {
-    fn compute(&self, call: Call<'_, '_, Dequantize<Q>, Host>) -> Result<()> {
+impl Kernel<Dequantize> for Reference {
+    fn compute(&self, call: Call<'_, '_, Dequantize, Host>) -> Result<()> {
         let (_, a) = call.into_parts();
-        let (x, mut y) = (Raw::of(&a.x), RawMut::of(&mut a.y));
+        let (x, mut y) = (Raw::any(&a.x), RawMut::of(&mut a.y));
         y.scatter(y.layout.positions(), values(block_info("dequantize", x.dtype)?, x, &x.layout));
         Ok(())
     }

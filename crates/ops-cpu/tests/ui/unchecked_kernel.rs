@@ -7,5 +7,5 @@ fn main() {
     let x = Host::view(&x, &[1 << 10, 1 << 10]).unwrap();
     let all_rows_in_one = Layout::strided(&[1 << 10, 1 << 10], &[0, 1], 0).unwrap();
     let y = TensorMut::new(&mut y[..], all_rows_in_one).unwrap();
-    Cpu::new().compute(&Softmax::<f16>::axis(-1), &mut SoftmaxArgs { x, y }).unwrap();
+    Cpu::new().compute(&Softmax::<f16>::axis(-1), &mut softmax::Args { x, y }).unwrap();
 }

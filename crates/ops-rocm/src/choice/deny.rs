@@ -148,7 +148,13 @@ mod tests {
             1
         }
         fn operand(&self, index: usize) -> Option<Operand<'_>> {
-            (index == 0).then_some(Operand { name: "a", role: Role::In, dtype: self.0, layout: &self.1 })
+            (index == 0).then_some(Operand {
+                name: "a",
+                role: Role::In,
+                dtype: self.0,
+                layout: &self.1,
+                packing: None,
+            })
         }
     }
 

@@ -138,7 +138,7 @@ impl Policy {
             if op == "*" {
                 self.check_names("*", KNOWN)?;
             } else if let Some(has) = providers_of(op) {
-                self.check_names(op, has)?;
+                self.check_names(op, &has)?;
             }
         }
         Ok(())

@@ -9,116 +9,100 @@ use crate::Rocm;
 use crate::choice::{Provider, ProviderId, Providers};
 use ops_core::ops::{
     AddRmsNorm, Affine, AffineInplace, Attention, Binary, BinaryFn, Cast, Copy, Dequantize, Embedding, Fill,
-    Glu, GroupNorm, IndexSelect, LayerNorm, Linear, MatMul, Quantize, RmsNorm, Rope, RopeInplace, Softmax,
-    Unary, UnaryFn, Where,
+    Glu, GluFn, GroupNorm, IndexSelect, LayerNorm, Linear, MatMul, Quantize, RmsNorm, Rope, RopeForm,
+    RopeInplace, Softmax, Unary, UnaryFn, Where,
 };
-use ops_core::quant::Block;
-use ops_core::{Element, Float, Num, Scalar};
+use ops_core::{Element, Float, Num, Op, Scalar};
 
 /// The providers of this crate.
 pub(crate) const KNOWN: &[ProviderId] = &[ProviderId::HIP, ProviderId::ROCBLAS, ProviderId::MIOPEN];
 
-const HIP: &[ProviderId] = &[ProviderId::HIP];
-const HIP_MIOPEN: &[ProviderId] = &[ProviderId::HIP, ProviderId::MIOPEN];
-const ROCBLAS_HIP: &[ProviderId] = &[ProviderId::ROCBLAS, ProviderId::HIP];
-
 /// The providers of an op that this crate computes, in their default order; `None` for any other name.
-pub fn providers_of(op: &str) -> Option<&'static [ProviderId]> {
-    let unary = || UnaryFn::ALL.iter().any(|f| f.name() == op);
-    let binary = || BinaryFn::ALL.iter().any(|f| f.name() == op);
-    Some(match op {
-        "rms_norm" | "layer_norm" | "group_norm" | "rope" | "rope_i" | "rope_thd" => HIP_MIOPEN,
-        "softmax" | "log_softmax" => HIP_MIOPEN,
-        "matmul" | "linear" | "qlinear" => ROCBLAS_HIP,
-        "swiglu" | "geglu" | "affine" | "affine_inplace" | "add_rms_norm" => HIP,
-        "rope_inplace" | "rope_i_inplace" | "rope_thd_inplace" | "attention" => HIP,
-        "copy" | "fill" | "where" | "cast" | "index_select" => HIP,
-        "quantize" | "dequantize" | "qembedding" | "embedding" => HIP,
-        _ if unary() => HIP_MIOPEN,
-        _ if binary() => HIP,
-        _ => return None,
-    })
+pub fn providers_of(op: &str) -> Option<Vec<ProviderId>> {
+    ROWS.iter().find_map(|row| row(op))
 }
 
-/// Writes `impl Providers` for ops: their generic parameters, the op, its providers.
-macro_rules! lists {
-    ($(<$($g:ident: $bound:ident),+> $op:ty: $($provider:expr),+;)+) => {$(
-        impl<$($g: $bound),+> Providers<$op> for Rocm {
-            const LIST: &'static [&'static dyn Provider<$op>] = &[$(&$provider),+];
-        }
-    )+};
+/// The providers of an op, if it has that name.
+fn named<O: Op>(op: O, name: &str) -> Option<Vec<ProviderId>>
+where
+    Rocm: Providers<O>,
+{
+    let known = op.name() == name || O::OTHER_NAMES.contains(&name);
+    known.then(|| <Rocm as Providers<O>>::LIST.iter().map(|provider| provider.id()).collect())
 }
+
+/// Writes `impl Providers` for ops: their generic parameters, the op, its providers, best first, and, for
+/// [`providers_of`], one of each that has a name of its own.
+macro_rules! lists {
+    ($([$($g:ident: $bound:ident)?] $op:ty: $($provider:expr),+; $ops:expr;)+) => {
+        $(
+            impl$(<$g: $bound>)? Providers<$op> for Rocm {
+                const LIST: &'static [&'static dyn Provider<$op>] = &[$(&$provider),+];
+            }
+        )+
+        const ROWS: &[fn(&str) -> Option<Vec<ProviderId>>] = &[
+            $(|name| $ops.into_iter().find_map(|op| named(op, name))),+
+        ];
+    };
+}
+
+const FORMS: [RopeForm; 3] = [RopeForm::Half, RopeForm::Interleaved, RopeForm::HalfThd];
 
 lists! {
-    <T: Num> Unary<T>: Hip, MiOpen;
-    <T: Num> Binary<T>: Hip;
-    <T: Float> Glu<T>: Hip;
-    <T: Num> Affine<T>: HipAffine;
-    <T: Num> AffineInplace<T>: HipAffine;
-    <T: Float> RmsNorm<T>: Hip, MiOpen;
-    <T: Float> LayerNorm<T>: Hip, MiOpen;
-    <T: Float> AddRmsNorm<T>: Hip;
-    <T: Float> GroupNorm<T>: HipGroupNorm, MiOpen;
-    <T: Float> Rope<T>: Hip, MiOpen;
-    <T: Float> RopeInplace<T>: Hip;
-    <T: Float> Softmax<T>: Hip, MiOpen;
-    <T: Element> Copy<T>: Hip;
-    <T: Element> Fill<T>: HipFill;
-    <T: Element> Where<T>: Hip;
-    <T: Scalar> Cast<T>: Hip;
-    <T: Element> IndexSelect<T>: Hip;
-    <T: Float> MatMul<T>: RocBlas, Hip;
-    <T: Float> Linear<T>: RocBlas, HipLinear;
-    <T: Float> Attention<T>: HipAttention;
-    <Q: Block> Quantize<Q>: Hip;
-    <Q: Block> Dequantize<Q>: Hip;
-    <T: Float> Embedding<T>: HipEmbedding;
+    [T: Num] Unary<T>: Hip, MiOpen; UnaryFn::ALL.map(Unary::<f32>::of);
+    [T: Num] Binary<T>: Hip; BinaryFn::ALL.map(Binary::<f32>::of);
+    [T: Float] Glu<T>: Hip; [GluFn::Swiglu, GluFn::Geglu].map(Glu::<f32>::of);
+    [T: Num] Affine<T>: HipAffine; [Affine::<f32>::new(1.0, 0.0)];
+    [T: Num] AffineInplace<T>: HipAffine; [AffineInplace::<f32>::new(1.0, 0.0)];
+    [T: Float] RmsNorm<T>: Hip, MiOpen; [RmsNorm::<f32>::eps(0.0)];
+    [T: Float] LayerNorm<T>: Hip, MiOpen; [LayerNorm::<f32>::eps(0.0)];
+    [T: Float] AddRmsNorm<T>: Hip; [AddRmsNorm::<f32>::eps(0.0)];
+    [T: Float] GroupNorm<T>: HipGroupNorm, MiOpen; [GroupNorm::<f32>::new(1, 0.0)];
+    [T: Float] Rope<T>: Hip, MiOpen; FORMS.map(Rope::<f32>::new);
+    [T: Float] RopeInplace<T>: Hip; FORMS.map(|form| Rope::<f32>::new(form).inplace());
+    [T: Float] Softmax<T>: Hip, MiOpen; [Softmax::<f32>::axis(0), Softmax::axis(0).log()];
+    [T: Element] Copy<T>: Hip; [Copy::<f32>::OP];
+    [T: Element] Fill<T>: HipFill; [Fill::new(0.0f32)];
+    [T: Element] Where<T>: Hip; [Where::<f32>::OP];
+    [T: Scalar] Cast<T>: Hip; [Cast::<f32>::OP];
+    [T: Element] IndexSelect<T>: Hip; [IndexSelect::<f32>::axis(0)];
+    [T: Float] MatMul<T>: RocBlas, Hip; [MatMul::<f32>::OP];
+    [T: Float] Linear<T>: RocBlas, HipLinear; [Linear::<f32>::OP];
+    [T: Float] Attention<T>: HipAttention; [Attention::<f32>::full()];
+    [] Quantize: Hip; [Quantize];
+    [] Dequantize: Hip; [Dequantize];
+    [T: Float] Embedding<T>: HipEmbedding; [Embedding::<f32>::OP];
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ops_core::Op;
-    use ops_core::ops::{BinaryFn, GluFn, RopeForm};
-    use ops_core::quant::BlockQ8_0;
 
-    fn agree<O: Op>(op: O)
-    where
-        Rocm: Providers<O>,
-    {
-        let list: Vec<_> = <Rocm as Providers<O>>::LIST.iter().map(|provider| provider.id()).collect();
-        assert_eq!(providers_of(op.name()), Some(&list[..]), "{}", op.name());
-        assert!(list.iter().all(|id| KNOWN.contains(id)));
+    #[test]
+    fn names_are_those_of_policies() {
+        let of =
+            |name| providers_of(name).map(|ids| ids.iter().map(|id| id.name()).collect::<Vec<_>>().join(","));
+        for (name, want) in [
+            ("rms_norm", "hip,miopen"),
+            ("rope_i", "hip,miopen"),
+            ("rope_thd_inplace", "hip"),
+            ("log_softmax", "hip,miopen"),
+            ("qlinear", "rocblas,hip"),
+            ("linear", "rocblas,hip"),
+            ("qembedding", "hip"),
+            ("gelu_erf", "hip,miopen"),
+            ("maximum", "hip"),
+            ("geglu", "hip"),
+            ("dequantize", "hip"),
+        ] {
+            assert_eq!(of(name).as_deref(), Some(want), "{name}");
+        }
+        assert_eq!(of("conv2d"), None);
     }
 
     #[test]
-    fn the_names_of_an_ops_providers_are_those_of_its_list() {
-        UnaryFn::ALL.into_iter().for_each(|f| agree(Unary::<f32>::of(f)));
-        BinaryFn::ALL.into_iter().for_each(|f| agree(Binary::<f32>::of(f)));
-        [GluFn::Swiglu, GluFn::Geglu].into_iter().for_each(|f| agree(Glu::<f32>::of(f)));
-        agree(Affine::<f32>::new(1.0, 0.0));
-        agree(AffineInplace::<f32>::new(1.0, 0.0));
-        agree(RmsNorm::<f32>::eps(0.0));
-        agree(LayerNorm::<f32>::eps(0.0));
-        agree(AddRmsNorm::<f32>::eps(0.0));
-        agree(GroupNorm::<f32>::new(1, 0.0));
-        for form in [RopeForm::Half, RopeForm::Interleaved, RopeForm::HalfThd] {
-            agree(Rope::<f32>::new(form));
-            agree(Rope::<f32>::new(form).inplace());
-        }
-        agree(Softmax::<f32>::axis(0));
-        agree(Softmax::<f32>::axis(0).log());
-        agree(Copy::<f32>::OP);
-        agree(Fill::new(0.0f32));
-        agree(Where::<f32>::OP);
-        agree(Cast::<u8>::OP);
-        agree(IndexSelect::<f32>::axis(0));
-        agree(MatMul::<f32>::OP);
-        agree(Linear::<f32>::OP);
-        agree(Attention::<f32>::full());
-        agree(Quantize::<BlockQ8_0>::OP);
-        agree(Dequantize::<BlockQ8_0>::OP);
-        agree(Embedding::<f32>::OP);
-        assert_eq!(providers_of("conv2d"), None);
+    fn every_provider_is_known() {
+        let all = UnaryFn::ALL.map(UnaryFn::name).into_iter().chain(["linear", "attention", "softmax"]);
+        assert!(all.filter_map(providers_of).flatten().all(|id| KNOWN.contains(&id)));
     }
 }

@@ -2,8 +2,8 @@
 //! code objects are those of its own hipRTC, brought by the test.
 use crate::standin::{Standin, folder, with_standin};
 use ops_core::ops::*;
-use ops_core::quant::BlockQ8_0;
-use ops_core::{Backend, Result};
+use ops_core::quant::Q8_0;
+use ops_core::{Backend, DType, Result};
 use ops_kernels::{Unit, source};
 use ops_rocm::hip::{Compiler, Gfx, Source};
 use ops_rocm::{CodeObjects, KernelSource, Rocm, RocmBuilder};
@@ -185,7 +185,7 @@ fn instructions_that_the_generic_target_lacks_are_not_asked_for() {
         let by_bytes = |builder: RocmBuilder| {
             let rocm = builder.build().unwrap();
             let x = rocm.tensor(&[3, 32], &[1.0f32; 96]).unwrap();
-            let weight = QuantOps::<BlockQ8_0>::quantize(&rocm, x.as_ref()).unwrap();
+            let weight = rocm.quantize(x.as_ref(), DType::Block(&Q8_0)).unwrap();
             rocm.linear(x.as_ref(), weight.as_ref()).unwrap();
             rocm.decisions().iter().any(|decision| decision.to_string().contains("v_dot4_i32_i8"))
         };

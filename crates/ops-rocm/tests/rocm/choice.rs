@@ -18,7 +18,7 @@ fn softmax<T: Element + ops_core::Float>(policy: &str) -> Decision {
     let mut y = x;
     let x = Host::view(&x, &[3, 4]).unwrap();
     let y = Host::view_mut(&mut y, &[3, 4]).unwrap();
-    assumed("gfx1100", policy, &Softmax::<T>::axis(-1), &SoftmaxArgs::<Host, T> { x, y })
+    assumed("gfx1100", policy, &Softmax::<T>::axis(-1), &softmax::Args::<Host, T> { x, y })
 }
 
 #[test]
@@ -41,7 +41,7 @@ fn a_library_that_is_wrong_on_an_architecture_is_passed_over_with_the_report() {
     let (a, b, mut c) = ([bf16::ZERO; 4], [bf16::ZERO; 4], [bf16::ZERO; 4]);
     let view = |x| Host::view(x, &[2, 2]).unwrap();
     let args =
-        MatMulArgs::<Host, bf16> { a: view(&a), b: view(&b), c: Host::view_mut(&mut c, &[2, 2]).unwrap() };
+        matmul::Args::<Host, bf16> { a: view(&a), b: view(&b), c: Host::view_mut(&mut c, &[2, 2]).unwrap() };
     let on = |gfx| assumed(gfx, "", &MatMul::<bf16>::OP, &args);
     assert_eq!(on("gfx1101").chosen, Some(ProviderId::ROCBLAS));
     let denied = on("gfx1100");
@@ -68,7 +68,7 @@ fn decisions_are_made_once_and_counted() {
         let calls: Vec<_> = decisions.iter().map(|d| (d.op, d.chosen.unwrap().name(), d.calls)).collect();
         assert_eq!(calls, [("softmax", "hip", 4), ("softmax", "hip", 1)]);
         let mut y = rocm.zeros::<f32>(&[2, 3]).unwrap();
-        let args = SoftmaxArgs { x: x.as_ref(), y: y.as_mut() };
+        let args = softmax::Args { x: x.as_ref(), y: y.as_mut() };
         rocm.support(&Softmax::<f32>::axis(0), &args).unwrap();
         assert_eq!(rocm.explain(&Softmax::<f32>::axis(0), &args).chosen, Some(ProviderId::HIP));
         assert_eq!(rocm.decisions()[0].calls, 4, "asking is not calling");
@@ -150,7 +150,7 @@ fn a_decision_tells_which_units_multiply_and_why() {
     let (a, b, mut c) = ([f16::ZERO; 1024], [f16::ZERO; 1024], [f16::ZERO; 1024]);
     let view = |x| Host::view(x, &[32, 32]).unwrap();
     let args =
-        MatMulArgs::<Host, f16> { a: view(&a), b: view(&b), c: Host::view_mut(&mut c, &[32, 32]).unwrap() };
+        matmul::Args::<Host, f16> { a: view(&a), b: view(&b), c: Host::view_mut(&mut c, &[32, 32]).unwrap() };
     let on = |gfx| assumed(gfx, "matmul=hip", &MatMul::<f16>::OP, &args).to_string();
     assert!(on("gfx942").contains("hip: chosen, on matrix units (MFMA)"), "{}", on("gfx942"));
     assert!(on("gfx1201").contains("hip: chosen, on matrix units (WMMA)"), "{}", on("gfx1201"));
@@ -158,7 +158,7 @@ fn a_decision_tells_which_units_multiply_and_why() {
     let (a, b, mut c) = ([0f32; 1024], [0f32; 1024], [0f32; 1024]);
     let view = |x| Host::view(x, &[32, 32]).unwrap();
     let args =
-        MatMulArgs::<Host, f32> { a: view(&a), b: view(&b), c: Host::view_mut(&mut c, &[32, 32]).unwrap() };
+        matmul::Args::<Host, f32> { a: view(&a), b: view(&b), c: Host::view_mut(&mut c, &[32, 32]).unwrap() };
     let wide = assumed("gfx942", "matmul=hip", &MatMul::<f32>::OP, &args).to_string();
     assert!(
         wide.contains(

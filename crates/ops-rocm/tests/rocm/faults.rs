@@ -1,8 +1,8 @@
 //! Every call of HIP and of the libraries fails once: an error each time, nothing leaks, and the backend goes on.
 use crate::standin::{Standin, with_standin};
 use ops_core::ops::*;
-use ops_core::quant::BlockQ8_0;
-use ops_core::{Backend, Result};
+use ops_core::quant::Q8_0;
+use ops_core::{Backend, DType, Result};
 use ops_rocm::{Policy, Rocm};
 
 /// One step of a decoder in small: every kind of call that a step makes.
@@ -14,7 +14,7 @@ fn step(b: &Rocm) -> Result<Vec<f32>> {
     let norm = b.tensor(&[64], &ramp(64))?;
     let h = b.rms_norm(x.as_ref(), norm.as_ref(), RmsNorm::eps(1e-5))?;
     let weight = b.tensor(&[64, 64], &ramp(4096))?;
-    let blocks = QuantOps::<BlockQ8_0>::quantize(b, weight.as_ref())?;
+    let blocks = b.quantize(weight.as_ref(), DType::Block(&Q8_0))?;
     let q = b.linear_bias(h.as_ref(), weight.as_ref(), norm.as_ref())?;
     let k = b.linear(h.as_ref(), blocks.as_ref())?;
     let view = |t: &ops_core::TensorOf<Rocm, f32>| -> Result<_> {

@@ -76,7 +76,7 @@ impl Bf16Pairs {
     pub(super) fn product_packed(
         self,
         a: Mat<'_, bf16>,
-        b: &PackedB<bf16>,
+        b: &PackedB<'_, bf16>,
         columns: Columns,
         c: &mut MatMut<'_, f32>,
     ) {
@@ -127,7 +127,7 @@ fn blocked(a: Mat<'_, bf16>, b: Mat<'_, bf16>, c: &mut MatMut<'_, f32>) {
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")]
-fn over_panels(a: Mat<'_, bf16>, b: &PackedB<bf16>, columns: Columns, c: &mut MatMut<'_, f32>) {
+fn over_panels(a: Mat<'_, bf16>, b: &PackedB<'_, bf16>, columns: Columns, c: &mut MatMut<'_, f32>) {
     let (m, n, pairs) = (a.rows(), c.cols(), a.cols() / 2);
     let part = blocked::DEPTH / 2;
     let block_rows = block_rows(m);

@@ -8,33 +8,49 @@ use super::pack::pack_b;
 use super::scalar::{Input, Scalar};
 use crate::error::{Error, same_len};
 use crate::isa::Isa;
-use crate::memory::{Lines, Memory, fit};
+use crate::memory::{Held, room};
 use crate::simd::{Kernel, Simd, TileKernel};
 
 /// B `[k, n]` in the panels that the kernel reads, for weights that many products share. Elements keep their type;
-/// the size is k times n rounded up to [`PackedB::tile`].
-pub struct PackedB<T> {
+/// the size is k times n rounded up to [`PackedB::tile`]. The memory is its own, or lent for `'m`.
+///
+/// Panels stand in blocks of up to 192 rows: block, then panel, then row, then column. Columns beyond n are zeros.
+pub struct PackedB<'m, T> {
     isa: Isa,
     k: usize,
     n: usize,
     tile: usize,
-    memory: Box<dyn Memory>,
+    memory: Held<'m>,
     of: std::marker::PhantomData<T>,
 }
 
-impl<T: Input> PackedB<T> {
+impl<T: Input> PackedB<'static, T> {
     /// Copies `b` to panels for `isa`.
     pub fn new(isa: Isa, b: Mat<'_, T>) -> Self {
-        let memory = Lines::boxed(Self::size(isa, b.rows(), b.cols()));
-        Self::pack(isa, b, memory)
+        let (k, n, bytes) = (b.rows(), b.cols(), Self::size(isa, b.rows(), b.cols()));
+        let mut memory = Held::zeros(bytes);
+        Self::pack(isa, b, memory.own(bytes));
+        Self { isa, k, n, tile: T::panel_width(isa), memory, of: std::marker::PhantomData }
     }
+}
 
-    /// As [`PackedB::new`], in `memory` of at least [`PackedB::size`] bytes.
+impl<'m, T: Input> PackedB<'m, T> {
+    /// Copies `b` to panels for `isa`, in the first [`PackedB::size`] bytes of `out`.
     ///
     /// # Errors
-    /// [`Error::Memory`] when it is smaller, or not aligned.
-    pub fn in_memory(isa: Isa, b: Mat<'_, T>, memory: Box<dyn Memory>) -> Result<Self, Error> {
-        Ok(Self::pack(isa, b, fit(memory, Self::size(isa, b.rows(), b.cols()))?))
+    /// [`Error::Memory`] when there are fewer, or they do not begin on a cache line.
+    pub fn pack_into(isa: Isa, b: Mat<'_, T>, out: &mut [u8]) -> Result<(), Error> {
+        Self::pack(isa, b, room(out, Self::size(isa, b.rows(), b.cols()))?);
+        Ok(())
+    }
+
+    /// The panels of a B `[k, n]` that `memory` holds. Any bytes are panels of some B.
+    ///
+    /// # Errors
+    /// As [`PackedB::pack_into`].
+    pub fn lent(isa: Isa, k: usize, n: usize, memory: &'m [u8]) -> Result<Self, Error> {
+        let memory = Held::lent(memory, Self::size(isa, k, n))?;
+        Ok(Self { isa, k, n, tile: T::panel_width(isa), memory, of: std::marker::PhantomData })
     }
 
     /// Bytes that a B `[k, n]` takes, saturated.
@@ -43,13 +59,33 @@ impl<T: Input> PackedB<T> {
         padded.saturating_mul(k).saturating_mul(size_of::<T>())
     }
 
-    fn pack(isa: Isa, b: Mat<'_, T>, mut memory: Box<dyn Memory>) -> Self {
-        let (k, n, tile) = (b.rows(), b.cols(), T::panel_width(isa));
-        let bytes = Self::size(isa, k, n);
-        if bytes > 0 {
-            T::pack_panels(isa, b, tile, bytemuck::cast_slice_mut(&mut (*memory).as_mut()[..bytes]));
+    fn pack(isa: Isa, b: Mat<'_, T>, out: &mut [u8]) {
+        if !out.is_empty() {
+            T::pack_panels(isa, b, T::panel_width(isa), bytemuck::cast_slice_mut(out));
         }
-        Self { isa, k, n, tile, memory, of: std::marker::PhantomData }
+    }
+
+    /// Bᵀ, `n` rows of `k` elements one after the other: what it was packed from, if that was a weight.
+    ///
+    /// # Errors
+    /// [`Error::Length`] when `out` has not k·n elements.
+    pub fn unpack_transposed(&self, out: &mut [T]) -> Result<(), Error> {
+        same_len("out", out.len(), self.k.saturating_mul(self.n))?;
+        if out.is_empty() {
+            return Ok(());
+        }
+        for p in (0..self.k).step_by(DEPTH) {
+            let depth = DEPTH.min(self.k - p);
+            let panels = self.panels(p, depth, 0, self.n).chunks_exact(depth * self.tile);
+            for (columns, panel) in out.chunks_mut(self.tile * self.k).zip(panels) {
+                for (j, column) in columns.chunks_exact_mut(self.k).enumerate() {
+                    for (row, out) in column[p..p + depth].iter_mut().enumerate() {
+                        *out = panel[row * self.tile + j];
+                    }
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Rows of B.
@@ -87,11 +123,11 @@ impl<T: Input> PackedB<T> {
         let padded = self.n.next_multiple_of(self.tile);
         let from = p * padded + k * start;
         let to = from + k * (end - start).next_multiple_of(self.tile);
-        bytemuck::cast_slice(&(*self.memory).as_ref()[from * size_of::<T>()..to * size_of::<T>()])
+        bytemuck::cast_slice(&self.memory.bytes()[from * size_of::<T>()..to * size_of::<T>()])
     }
 }
 
-impl<T> std::fmt::Debug for PackedB<T> {
+impl<T> std::fmt::Debug for PackedB<'_, T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "PackedB({} x {}, {}, tiles of {})", self.k, self.n, self.isa, self.tile)
     }
@@ -162,7 +198,7 @@ impl<T: Input> Kernel for PackAll<'_, T> {
 /// [`Error::Length`] when the dimensions do not fit, [`Error::Range`] for a range that is not of whole tiles.
 pub fn gemm_packed<A: Input, B: Input<Acc = A::Acc>>(
     a: Mat<'_, A>,
-    b: &PackedB<B>,
+    b: &PackedB<'_, B>,
     columns: Range<usize>,
     c: MatMut<'_, A::Acc>,
     accumulate: bool,
@@ -188,7 +224,7 @@ pub struct Columns {
 
 /// The product for an `A` and a `B` whose dimensions fit.
 pub(super) fn product<A: Input, B: Input<Acc = A::Acc>>(
-    b: &PackedB<B>,
+    b: &PackedB<'_, B>,
     a: Mat<'_, A>,
     columns: Columns,
     c: MatMut<'_, A::Acc>,
@@ -199,7 +235,7 @@ pub(super) fn product<A: Input, B: Input<Acc = A::Acc>>(
 
 struct Packed<'a, A: Input, B: Input<Acc = A::Acc>> {
     a: Mat<'a, A>,
-    b: &'a PackedB<B>,
+    b: &'a PackedB<'a, B>,
     columns: Columns,
     c: MatMut<'a, A::Acc>,
     accumulate: bool,

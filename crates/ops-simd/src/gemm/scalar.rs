@@ -77,7 +77,7 @@ pub trait Input: sealed::Sealed + bytemuck::Pod + Default + Send + Sync {
     fn pack_panels(isa: Isa, b: Mat<'_, Self>, tile: usize, out: &mut [Self]);
     /// C = A·B or C += A·B for dimensions that fit.
     fn multiply_packed(
-        b: &PackedB<Self>,
+        b: &PackedB<'_, Self>,
         a: <Self::Acc as Scalar>::Operand<'_>,
         columns: Columns,
         c: MatMut<'_, Self::Acc>,
@@ -155,7 +155,7 @@ fn product_bf16(isa: Isa, pairs: Bf16Pairs, a: Mat<'_, bf16>, b: Mat<'_, bf16>, 
 #[cfg(target_arch = "x86_64")]
 fn packed_bf16(
     pairs: Bf16Pairs,
-    b: &PackedB<bf16>,
+    b: &PackedB<'_, bf16>,
     a: Mat<'_, bf16>,
     columns: Columns,
     mut c: MatMut<'_, f32>,
@@ -221,7 +221,7 @@ fn product<A: Input, B: Input<Acc = A::Acc>>(
 }
 
 fn packed_f32<B: Input<Acc = f32>>(
-    b: &PackedB<B>,
+    b: &PackedB<'_, B>,
     a: Operand<'_>,
     columns: Columns,
     c: MatMut<'_, f32>,
@@ -297,7 +297,7 @@ impl Input for f64 {
         packed::pack_all(isa, b, tile, out);
     }
     fn multiply_packed(
-        b: &PackedB<Self>,
+        b: &PackedB<'_, Self>,
         a: Mat<'_, f64>,
         columns: Columns,
         c: MatMut<'_, f64>,
@@ -340,7 +340,7 @@ impl Input for f32 {
         packed::pack_all(isa, b, tile, out);
     }
     fn multiply_packed(
-        b: &PackedB<Self>,
+        b: &PackedB<'_, Self>,
         a: Operand<'_>,
         columns: Columns,
         c: MatMut<'_, f32>,
@@ -383,7 +383,7 @@ impl Input for f16 {
         packed::pack_all(isa, b, tile, out);
     }
     fn multiply_packed(
-        b: &PackedB<Self>,
+        b: &PackedB<'_, Self>,
         a: Operand<'_>,
         columns: Columns,
         c: MatMut<'_, f32>,
@@ -426,7 +426,7 @@ impl Input for bf16 {
         packed::pack_all(isa, b, tile, out);
     }
     fn multiply_packed(
-        b: &PackedB<Self>,
+        b: &PackedB<'_, Self>,
         a: Operand<'_>,
         columns: Columns,
         c: MatMut<'_, f32>,

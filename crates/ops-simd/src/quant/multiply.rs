@@ -18,7 +18,7 @@ use crate::isa::{Isa, Level};
 /// [`Error::Length`] when the dimensions do not fit, [`Error::Range`] when there are fewer tiles.
 pub fn multiply(
     isa: Isa,
-    weights: &Tiles,
+    weights: &Tiles<'_>,
     tiles: Range<usize>,
     x: &Activations,
     mut y: MatMut<'_, f32>,

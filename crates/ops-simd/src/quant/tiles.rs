@@ -8,7 +8,7 @@ use super::rows_avx512;
 use crate::error::Error;
 #[cfg(target_arch = "x86_64")]
 use crate::isa::{Isa, Level};
-use crate::memory::{Lines, Memory, fit};
+use crate::memory::{Held, room};
 
 /// Rows of a tile.
 pub const TILE_ROWS: usize = 16;
@@ -18,11 +18,13 @@ pub const TILE_ROWS: usize = 16;
 ///
 /// A tile has, for each block of 32 columns, a 64-byte line for every four columns (q8_0) or eight (q4_0): four bytes of each
 /// row in turn. q8_0 bytes are offset by 128. The scales of all blocks follow, sixteen f16 for each.
-pub struct Tiles {
+///
+/// The memory is its own, or lent for `'m`.
+pub struct Tiles<'m> {
     format: Format,
     n: usize,
     k: usize,
-    memory: Box<dyn Memory>,
+    memory: Held<'m>,
 }
 
 /// A tile.
@@ -32,27 +34,13 @@ pub(super) struct Tile<'a> {
     pub(super) scales: &'a [[u16; TILE_ROWS]],
 }
 
-impl Tiles {
+impl Tiles<'static> {
     /// Repacks `n` rows of `k` weights in blocks.
     ///
     /// # Errors
     /// [`Error::Multiple`] when k is not a multiple of 32, [`Error::Length`] when `raw` is not as long as that takes.
     pub fn new(format: Format, raw: &[u8], n: usize, k: usize) -> Result<Self, Error> {
-        Self::in_memory(format, raw, n, k, Lines::boxed(0))
-    }
-
-    /// As [`Tiles::new`], in `memory` of at least [`Tiles::size`] bytes; other memory takes its place if it has fewer.
-    ///
-    /// # Errors
-    /// As [`Tiles::new`]; [`Error::Memory`] for memory that does not begin on a cache line.
-    pub fn in_memory(
-        format: Format,
-        raw: &[u8],
-        n: usize,
-        k: usize,
-        memory: Box<dyn Memory>,
-    ) -> Result<Self, Error> {
-        let mut tiles = Self { format, n: 0, k: 0, memory: fit(memory, 0)? };
+        let mut tiles = Self { format, n: 0, k: 0, memory: Held::zeros(0) };
         tiles.repack(format, raw, n, k)?;
         Ok(tiles)
     }
@@ -62,36 +50,49 @@ impl Tiles {
     /// # Errors
     /// As [`Tiles::new`].
     pub fn repack(&mut self, format: Format, raw: &[u8], n: usize, k: usize) -> Result<(), Error> {
-        let blocks = check(format, raw.len(), n, k)?;
+        check(format, raw.len(), n, k)?;
         (self.format, self.n, self.k) = (format, n, k);
-        let row_bytes = blocks * format.block_bytes();
-        if row_bytes == 0 || n == 0 {
+        pack(format, raw, k, self.memory.own(Self::size(format, n, k)));
+        Ok(())
+    }
+}
+
+impl<'m> Tiles<'m> {
+    /// Repacks `n` rows of `k` weights in blocks, in the first [`Tiles::size`] bytes of `out`.
+    ///
+    /// # Errors
+    /// As [`Tiles::new`]; [`Error::Memory`] for fewer bytes, or bytes that do not begin on a cache line.
+    pub fn pack_into(format: Format, raw: &[u8], n: usize, k: usize, out: &mut [u8]) -> Result<(), Error> {
+        check(format, raw.len(), n, k)?;
+        pack(format, raw, k, room(out, Self::size(format, n, k))?);
+        Ok(())
+    }
+
+    /// The tiles of `n` rows of `k` weights that `memory` holds. Any bytes are tiles of some weights.
+    ///
+    /// # Errors
+    /// [`Error::Multiple`] when k is not a multiple of 32; [`Error::Memory`] for fewer bytes than that takes, or bytes that do
+    /// not begin on a cache line.
+    pub fn lent(format: Format, n: usize, k: usize, memory: &'m [u8]) -> Result<Self, Error> {
+        if !k.is_multiple_of(BLOCK) {
+            return Err(Error::Multiple { operand: "k", got: k, of: BLOCK });
+        }
+        Ok(Self { format, n, k, memory: Held::lent(memory, Self::size(format, n, k))? })
+    }
+
+    /// The blocks that it was made from, row by row.
+    ///
+    /// # Errors
+    /// [`Error::Length`] when `raw` has another length than they.
+    pub fn unpack(&self, raw: &mut [u8]) -> Result<(), Error> {
+        let row_bytes = check(self.format, raw.len(), self.n, self.k)? * self.format.block_bytes();
+        if row_bytes == 0 {
             return Ok(());
         }
-        let (tile_bytes, size) = (tile_bytes(format, k), Self::size(format, n, k));
-        if (*self.memory).as_ref().len() < size {
-            self.memory = Lines::boxed(size);
-        }
-        let out = (*self.memory).as_mut()[..size].chunks_exact_mut(tile_bytes);
-        for (out, rows) in out.zip(raw.chunks(TILE_ROWS * row_bytes)) {
-            // A last tile that is not full keeps nothing of what the memory held.
-            if rows.len() < TILE_ROWS * row_bytes {
-                out.fill(0);
-            }
-            let (quants, scales) = out.split_at_mut(blocks * format.quant_bytes() * TILE_ROWS);
-            #[cfg(target_arch = "x86_64")]
-            if Isa::best().level() == Level::Avx512Vnni && rows.len() == TILE_ROWS * row_bytes {
-                // SAFETY: this level is made only after all of AVX-512 F, BW, DQ, VL and VNNI were detected.
-                unsafe {
-                    match format {
-                        Format::Q8_0 => rows_avx512::pack::<Q8_0_BYTES>(rows, quants, scales),
-                        Format::Q4_0 => rows_avx512::pack::<Q4_0_BYTES>(rows, quants, scales),
-                    }
-                }
-                continue;
-            }
-            for (r, row) in rows.chunks_exact(row_bytes).enumerate() {
-                pack_row(format, row, r, quants, scales);
+        for (i, rows) in raw.chunks_mut(TILE_ROWS * row_bytes).enumerate() {
+            let tile = self.tile(i);
+            for (r, row) in rows.chunks_exact_mut(row_bytes).enumerate() {
+                unpack_row(self.format, tile, r, row);
             }
         }
         Ok(())
@@ -131,7 +132,7 @@ impl Tiles {
     pub(super) fn tile(&self, i: usize) -> Tile<'_> {
         let blocks = self.k / BLOCK;
         let size = tile_bytes(self.format, self.k);
-        let bytes = &(*self.memory).as_ref()[i * size..][..size];
+        let bytes = &self.memory.bytes()[i * size..][..size];
         let (quants, rest) = bytes.split_at(blocks * self.format.quant_bytes() * TILE_ROWS);
         Tile { quants, scales: bytemuck::cast_slice(&rest[..blocks * 2 * TILE_ROWS]) }
     }
@@ -140,6 +141,51 @@ impl Tiles {
 /// Bytes of a tile, whole lines.
 fn tile_bytes(format: Format, k: usize) -> usize {
     (k / BLOCK).saturating_mul(format.block_bytes() * TILE_ROWS).div_ceil(64).saturating_mul(64)
+}
+
+/// Fills tiles with rows of `k` weights in blocks.
+fn pack(format: Format, raw: &[u8], k: usize, out: &mut [u8]) {
+    let blocks = k / BLOCK;
+    let row_bytes = blocks * format.block_bytes();
+    if row_bytes == 0 {
+        return;
+    }
+    for (out, rows) in out.chunks_exact_mut(tile_bytes(format, k)).zip(raw.chunks(TILE_ROWS * row_bytes)) {
+        // A last tile that is not full keeps nothing of what the memory held.
+        if rows.len() < TILE_ROWS * row_bytes {
+            out.fill(0);
+        }
+        let (quants, scales) = out.split_at_mut(blocks * format.quant_bytes() * TILE_ROWS);
+        #[cfg(target_arch = "x86_64")]
+        if Isa::best().level() == Level::Avx512Vnni && rows.len() == TILE_ROWS * row_bytes {
+            // SAFETY: this level is made only after all of AVX-512 F, BW, DQ, VL and VNNI were detected.
+            unsafe {
+                match format {
+                    Format::Q8_0 => rows_avx512::pack::<Q8_0_BYTES>(rows, quants, scales),
+                    Format::Q4_0 => rows_avx512::pack::<Q4_0_BYTES>(rows, quants, scales),
+                }
+            }
+            continue;
+        }
+        for (r, row) in rows.chunks_exact(row_bytes).enumerate() {
+            pack_row(format, row, r, quants, scales);
+        }
+    }
+}
+
+/// Takes a row out of a tile.
+fn unpack_row(format: Format, tile: Tile<'_>, r: usize, row: &mut [u8]) {
+    let flip = if format == Format::Q8_0 { 0x80 } else { 0 };
+    let tiles = tile.quants.chunks_exact(format.quant_bytes() * TILE_ROWS).zip(tile.scales);
+    for (block, (quants, scales)) in row.chunks_exact_mut(format.block_bytes()).zip(tiles) {
+        let (scale, weights) = block.split_at_mut(2);
+        scale.copy_from_slice(&scales[r].to_le_bytes());
+        for (four, line) in weights.chunks_exact_mut(4).zip(quants.chunks_exact(4 * TILE_ROWS)) {
+            for (out, q) in four.iter_mut().zip(&line[4 * r..][..4]) {
+                *out = q ^ flip;
+            }
+        }
+    }
 }
 
 /// Puts a row in its place in a tile.
@@ -157,7 +203,7 @@ fn pack_row(format: Format, row: &[u8], r: usize, quants: &mut [u8], scales: &mu
     }
 }
 
-impl std::fmt::Debug for Tiles {
+impl std::fmt::Debug for Tiles<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Tiles({:?}, {} x {})", self.format, self.n, self.k)
     }

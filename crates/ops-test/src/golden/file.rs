@@ -1,6 +1,7 @@
 //! Reading a golden file, without knowing any op.
 use super::FileError;
 use crate::{Array, CallError, Params};
+use ops_core::ops::registry;
 use ops_core::{DType, Layout, Tolerance};
 use safetensors::{Dtype, SafeTensors};
 use serde_json::Value;
@@ -112,22 +113,15 @@ impl Tensor {
     }
 }
 
+/// The type that a file calls `F8_E4M3` and this crate `f8e4m3`.
 fn dtype(stored: Dtype) -> Result<DType, CallError> {
-    Ok(match stored {
+    let name = match stored {
         // Truth values are bytes of 0 and 1.
-        Dtype::BOOL | Dtype::U8 => DType::U8,
-        Dtype::I8 => DType::I8,
-        Dtype::I16 => DType::I16,
-        Dtype::I32 => DType::I32,
-        Dtype::I64 => DType::I64,
-        Dtype::U32 => DType::U32,
-        Dtype::F8_E4M3 => DType::F8E4M3,
-        Dtype::F16 => DType::F16,
-        Dtype::BF16 => DType::BF16,
-        Dtype::F32 => DType::F32,
-        Dtype::F64 => DType::F64,
-        other => return Err(CallError::NotOffered(format!("not offered in {other:?}"))),
-    })
+        Dtype::BOOL => "u8".to_owned(),
+        number => format!("{number:?}").to_lowercase().replace('_', ""),
+    };
+    let known = registry::dtype(&name).filter(|dtype| !dtype.is_block());
+    known.ok_or_else(|| CallError::NotOffered(format!("not offered in {stored:?}")))
 }
 
 fn params(text: Option<&String>) -> Result<Params, CallError> {

@@ -25,6 +25,7 @@ use crate::dispatch::Runner;
 use crate::judge::Want;
 use crate::{CallError, Case, SuiteBackend};
 use ops_core::DType;
+use ops_core::ops::registry;
 use std::fmt;
 use std::path::Path;
 
@@ -164,7 +165,7 @@ impl fmt::Display for CaseResult {
 
 /// The element type of this name, which for a file may also be a block format.
 fn dtype(name: &str) -> Result<DType, CallError> {
-    crate::types::parse(name).ok_or_else(|| CallError::NotOffered(format!("not offered in {name}")))
+    registry::dtype(name).ok_or_else(|| CallError::NotOffered(format!("not offered in {name}")))
 }
 
 #[cfg(test)]

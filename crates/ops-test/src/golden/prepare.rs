@@ -4,6 +4,7 @@ use super::file::{File, Tensor};
 use crate::judge::Want;
 use crate::{Array, CallError, Case, Operand, Params};
 use ops_core::ops::BinaryFn;
+use ops_core::ops::registry::{self, Entry, Refused};
 use ops_core::{DType, Layout, Role};
 
 /// Elements before and after an output that must stay as they are; a multiple of any vector.
@@ -13,14 +14,12 @@ const MOST_ELEMENTS: usize = 1 << 28;
 
 /// The call that a file asks for, and what should come of it.
 pub(super) fn case(file: File) -> Result<(Case, Vec<Want>), CallError> {
-    let known = crate::op_names().any(|n| n == file.op.strip_suffix("_inplace").unwrap_or(&file.op));
-    if !known {
-        return Err(CallError::NotOffered(format!("`{}` is not an op of this build", file.op)));
-    }
+    let plain = file.op.strip_suffix("_inplace").unwrap_or(&file.op);
+    let entry = registry::find(plain).ok_or_else(|| Refused::Name(file.op.clone()))?;
     if let Some(name) = file.others.first() {
         return Err(CallError::NotOffered(format!("tensor `{name}` is neither `in.` nor `out.`")));
     }
-    let mut builder = Builder::new(&file)?;
+    let mut builder = Builder::new(&file, entry)?;
     for tensor in file.inputs() {
         builder.input(tensor)?;
     }
@@ -36,17 +35,19 @@ pub(super) fn case(file: File) -> Result<(Case, Vec<Want>), CallError> {
 
 struct Builder<'f> {
     file: &'f File,
+    /// The op, not in place.
+    entry: &'static Entry,
     block: Option<DType>,
     case: Case,
     wants: Vec<Want>,
 }
 
 impl<'f> Builder<'f> {
-    fn new(file: &'f File) -> Result<Self, CallError> {
+    fn new(file: &'f File, entry: &'static Entry) -> Result<Self, CallError> {
         let mut params = file.params.clone()?;
         let mut run_in = dtype(&file.dtype)?;
         let mut block = None;
-        if matches!(file.op.as_str(), "quantize" | "dequantize" | "qlinear" | "qembedding") {
+        if entry.blocks.is_some() {
             block = Some(block_format(&mut params, run_in)?);
             if let DType::Block(_) = run_in {
                 // Named by its format: the type it runs in is that of the values.
@@ -54,7 +55,7 @@ impl<'f> Builder<'f> {
             }
         }
         let case = Case { op: file.op.clone(), dtype: run_in, params, operands: Vec::new() };
-        Ok(Builder { file, block, case, wants: Vec::new() })
+        Ok(Builder { file, entry, block, case, wants: Vec::new() })
     }
 
     fn input(&mut self, tensor: &Tensor) -> Result<(), CallError> {
@@ -115,35 +116,25 @@ impl<'f> Builder<'f> {
     }
 
     fn output_type(&self, name: &str) -> Result<DType, CallError> {
-        match (self.file.op.as_str(), self.block) {
-            ("cast", _) => {
-                let to = self.case.params.dtype("to")?;
-                to.ok_or_else(|| CallError::Malformed("`to` is missing".into()))
-            }
-            ("quantize", Some(block)) if name == "y" => Ok(block),
-            ("dequantize", _) => Ok(DType::F32),
-            _ => Ok(self.case.dtype),
+        if self.file.op == "cast" {
+            return Ok(self.case.params.dtype("to")?.ok_or(Refused::Missing("to"))?);
         }
+        let slot = self.entry.slots(self.case.dtype).iter().find(|slot| slot.name == name);
+        let of_blocks = self.block.filter(|_| self.entry.blocks == Some(name));
+        Ok(of_blocks.or(slot.and_then(|slot| slot.dtype)).unwrap_or(self.case.dtype))
     }
 
     /// The tensor as elements of its operand's type, and its shape in them.
     fn stored(&self, tensor: &Tensor) -> Result<(Array, Vec<usize>), CallError> {
         let array = tensor.array()?;
-        let holds_blocks = match self.file.op.as_str() {
-            "quantize" => tensor.name == "y",
-            "dequantize" => tensor.name == "x",
-            "qlinear" => tensor.name == "weight",
-            "qembedding" => tensor.name == "table",
-            _ => false,
-        };
         match self.block {
-            Some(block) if holds_blocks => self.blocks(tensor, array, block),
+            Some(block) if self.entry.blocks == Some(&*tensor.name) => self.blocks(tensor, array, block),
             _ => Ok((array.clone(), tensor.shape.clone())),
         }
     }
 
     fn blocks(&self, tensor: &Tensor, array: &Array, block: DType) -> Result<(Array, Vec<usize>), CallError> {
-        let size = Array::zeroed(block, 1)?.bytes().len();
+        let size = block.size();
         let blocks = Array::from_bytes(block, array.bytes()).map_err(|e| e.of(&tensor.name))?;
         // As many axes as the values have; matrices for weights.
         let other = self.file.tensors.iter().find(|t| t.name != tensor.name);

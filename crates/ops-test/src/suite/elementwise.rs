@@ -25,15 +25,9 @@ pub(super) fn cases(s: &mut Suite<'_>) {
 
 /// Where integers have their corners: the ends of the range, and round zero.
 pub(super) fn bounds(dtype: DType) -> Vec<f64> {
-    let (low, high) = match dtype {
-        DType::U8 => (0.0, 255.0),
-        DType::U32 => (0.0, f64::from(u32::MAX)),
-        DType::I8 => (-128.0, 127.0),
-        DType::I16 => (-32768.0, 32767.0),
-        DType::I32 => (f64::from(i32::MIN), f64::from(i32::MAX)),
-        // The highest is not a double; from above, the cast saturates to it.
-        _ => (i64::MIN as f64, i64::MAX as f64),
-    };
+    // Casts saturate, also to the highest i64, which is not a double.
+    let end = |beyond: f64| values_of(dtype, &[beyond]).to_f64().map_or(0.0, |end| end[0]);
+    let (low, high) = (end(f64::MIN), end(f64::MAX));
     vec![low, high, low / 2.0, high / 2.0, 0.0, 1.0, if low < 0.0 { -1.0 } else { 2.0 }, 3.0]
 }
 

@@ -9,8 +9,10 @@
 //! Backends are seen through [`Backend`](ops_core::Backend) alone, wherever they compute.
 use crate::dispatch::Runner;
 use crate::judge::{Want, broken_promise, stray_write};
+use crate::types::array;
 use crate::{CallError, Case, Ran, SuiteBackend};
 use draft::Draft;
+use ops_core::ops::registry::Group;
 use ops_core::{DType, Error, Tolerance};
 
 mod activations;
@@ -59,11 +61,11 @@ fn run_on(runner: &dyn Runner, filter: &Filter) -> Report {
 }
 
 /// The float types.
-const FLOATS: [DType; 4] = [DType::F16, DType::BF16, DType::F32, DType::F64];
+const FLOATS: [DType; Group::Floats.members().len()] = array(Group::Floats);
 /// The integer types.
-const INTEGERS: [DType; 6] = [DType::U8, DType::I8, DType::I16, DType::I32, DType::I64, DType::U32];
+const INTEGERS: [DType; Group::Integers.members().len()] = array(Group::Integers);
 /// The types that may address rows.
-const INDICES: [DType; 4] = [DType::U8, DType::U32, DType::I32, DType::I64];
+const INDICES: [DType; Group::Indices.members().len()] = array(Group::Indices);
 /// Lengths round the sizes of vectors, waves and blocks, and one longer than any workgroup.
 const LENGTHS: [usize; 7] = [1, 31, 33, 63, 65, 127, 4097];
 

@@ -4,10 +4,9 @@ use super::draft::Draft;
 use super::indices::{ids, sentinel};
 use super::place::{How, IN, OUT};
 use super::{Expect, FLOATS, INDICES, Suite};
-use crate::types::{block_types, on};
-use crate::{Array, CallError};
+use crate::Array;
+use crate::types::block_types;
 use ops_core::DType;
-use ops_core::quant::Block;
 
 pub(super) fn cases(s: &mut Suite<'_>) {
     for format in block_types() {
@@ -28,24 +27,16 @@ pub(super) fn cases(s: &mut Suite<'_>) {
     }
 }
 
-fn len(format: DType) -> usize {
-    let len: Result<usize, CallError> = on!(blocks, format, Q => Ok(Q::LEN));
-    len.unwrap_or(1)
-}
-
 /// Blocks of drawn values.
 fn blocks(format: DType, n: usize) -> Array {
-    let values = draw(&mut Random::of(format.name()), DType::F32, n * len(format), NORMAL);
+    let values = draw(&mut Random::of(format.name()), DType::F32, n * format.values(), NORMAL);
     let values = values.slice::<f32>().unwrap_or_default();
-    let blocks = on!(blocks, format, Q => {
-        Array::from_slice(&values.chunks(Q::LEN).map(Q::quantize).collect::<Vec<_>>())
-    });
-    blocks.unwrap_or_else(|e| unreachable!("the suite's own data: {e}"))
+    Array::quantized(format, values).unwrap_or_else(|e| unreachable!("the suite's own data: {e}"))
 }
 
 fn quantize(s: &mut Suite<'_>, format: DType) {
     let draft = |rows: &[usize], n: usize, x: How, y: How, numbers: Draw| {
-        let (values, blocks) = ([rows, &[n * len(format)]].concat(), [rows, &[n]].concat());
+        let (values, blocks) = ([rows, &[n * format.values()]].concat(), [rows, &[n]].concat());
         Draft::new("quantize", DType::F32).read("x", &values, x, numbers).write_as("y", format, &blocks, y)
     };
     for (rows, n) in [(&[][..], 1), (&[3], 1), (&[2], 33), (&[2, 3], 5), (&[0], 2), (&[3], 0), (&[1], 129)] {
@@ -63,7 +54,7 @@ fn quantize(s: &mut Suite<'_>, format: DType) {
         s.run(draft(&[3, 2], 3, How::Plain, y, NORMAL));
     }
     // Codes half-way between two integers, of both signs, at scales of one; and the extremes twice.
-    let n = len(format);
+    let n = format.values();
     let first = |block: usize| [127.0, -8.0, -127.0, 8.0][block % 4];
     let steps: Vec<f64> =
         (0..4 * n).map(|i| if i % n == 0 { first(i / n) } else { (i % 31) as f64 * 0.5 - 7.5 }).collect();
@@ -78,7 +69,7 @@ fn quantize(s: &mut Suite<'_>, format: DType) {
 
 fn dequantize(s: &mut Suite<'_>, format: DType) {
     let draft = |rows: &[usize], n: usize, x: How, y: How| {
-        let (stored, values) = ([rows, &[n]].concat(), [rows, &[n * len(format)]].concat());
+        let (stored, values) = ([rows, &[n]].concat(), [rows, &[n * format.values()]].concat());
         let blocks = blocks(format, stored.iter().product());
         Draft::new("dequantize", format).given("x", &blocks, &stored, x).write_as("y", DType::F32, &values, y)
     };
@@ -95,7 +86,8 @@ fn dequantize(s: &mut Suite<'_>, format: DType) {
 
 fn linear(s: &mut Suite<'_>, dtype: DType, format: DType) {
     let draft = |rows: &[usize], n: usize, k: usize, [x, weight, y]: [How; 3]| {
-        let draft = Draft::new("qlinear", dtype).read("x", &[rows, &[k * len(format)]].concat(), x, NORMAL);
+        let draft =
+            Draft::new("qlinear", dtype).read("x", &[rows, &[k * format.values()]].concat(), x, NORMAL);
         let draft = draft.given("weight", &blocks(format, n * k), &[n, k], weight);
         draft.write("y", &[rows, &[n]].concat(), y)
     };
@@ -131,7 +123,7 @@ fn embedding(s: &mut Suite<'_>, dtype: DType, format: DType) {
             let draft =
                 Draft::new("qembedding", dtype).given("table", &blocks(format, rows * k), &[rows, k], table);
             let draft = draft.given("ids", &ids(index, wanted), &[wanted.len()], i);
-            draft.write("y", &[wanted.len(), k * len(format)], y)
+            draft.write("y", &[wanted.len(), k * format.values()], y)
         };
         let (plain, none) = ([How::Plain; 3], sentinel(index));
         let some = [none, 3, 0, 2, 2, 4, none];

@@ -9,12 +9,6 @@ struct Mine(u8);
 
 impl Element for Mine {
     const DTYPE: DType = DType::U8;
-    fn same(&self, other: &Self) -> bool {
-        self.0 == other.0
-    }
-    fn as_f64(&self) -> Option<f64> {
-        None
-    }
 }
 
 unsupported!(<T: Element> toy::Toy: Copy<T>, Fill<T>);

@@ -32,7 +32,7 @@ pub(in crate::cpu) fn known(dtype: DType) -> Option<Format> {
 thread_local! {
     /// Activations and tiles of the last call, for their memory.
     static ACTIVATIONS: RefCell<Activations> = RefCell::default();
-    static TILES: RefCell<Option<Tiles>> = const { RefCell::new(None) };
+    static TILES: RefCell<Option<Tiles<'static>>> = const { RefCell::new(None) };
 }
 
 /// The weight's rows one after the other: in place where they stand so.

@@ -8,7 +8,6 @@ use crate::host::raw::{Raw, RawMut, block_info, on_float, resolve};
 use crate::{Host, Kernel};
 use bytemuck::{cast_slice, cast_slice_mut};
 use ops_core::ops::{Dequantize, Quantize};
-use ops_core::quant::Block;
 use ops_core::{BlockInfo, Call, DType, Float, Result, Scalar};
 use ops_simd::Isa;
 use ops_simd::gemm::{Mat, MatMut, gemm};
@@ -149,15 +148,15 @@ fn narrow<T: Float>(x: &[f32], y: &mut [u8]) {
     }
 }
 
-impl<Q: Block> Kernel<Quantize<Q>> for Cpu {
-    fn compute(&self, call: Call<'_, '_, Quantize<Q>, Host>) -> Result<()> {
+impl Kernel<Quantize> for Cpu {
+    fn compute(&self, call: Call<'_, '_, Quantize, Host>) -> Result<()> {
         let (_, a) = call.into_parts();
-        quantize(Raw::of(&a.x), RawMut::of(&mut a.y))
+        quantize(Raw::of(&a.x), RawMut::any(&mut a.y))
     }
 }
-impl<Q: Block> Kernel<Dequantize<Q>> for Cpu {
-    fn compute(&self, call: Call<'_, '_, Dequantize<Q>, Host>) -> Result<()> {
+impl Kernel<Dequantize> for Cpu {
+    fn compute(&self, call: Call<'_, '_, Dequantize, Host>) -> Result<()> {
         let (_, a) = call.into_parts();
-        dequantize(Raw::of(&a.x), RawMut::of(&mut a.y))
+        dequantize(Raw::any(&a.x), RawMut::of(&mut a.y))
     }
 }

@@ -1,6 +1,7 @@
 //! Operands as the kernels' crate sees them: addresses, strides and types.
 use crate::hip::{Access, DeviceMemory, IndexCheck, Purpose};
 use crate::{HipSpace, Result, Rocm};
+use core::convert::Infallible;
 use ops_core::{DType, Layout, MAX_RANK, Op, Operands, Reason, Role, quant};
 use ops_kernels::index::Report;
 use ops_kernels::{Dtype, View};
@@ -78,10 +79,13 @@ impl Problem {
         rocm: &Rocm,
     ) -> Result<(Self, [Option<Access<'s>>; MOST])> {
         let (mut slots, mut lent) = ([None; MOST], [const { None }; MOST]);
-        O::views(args, &mut |place, role, view| {
-            let run = view.bytes();
-            let purpose = if role == Role::In { Purpose::Read } else { Purpose::Write };
-            slots[place] = Some(Slot { memory: run.memory(), offset: run.offset(), purpose });
+        let Ok(()) = O::look(args, |place, slot, seen| {
+            slots[place] = seen.map(|seen| Slot {
+                memory: seen.memory.memory(),
+                offset: seen.memory.offset(),
+                purpose: if slot.role == Role::In { Purpose::Read } else { Purpose::Write },
+            });
+            Ok::<(), Infallible>(())
         });
         for (place, slot) in lent.iter_mut().zip(&slots) {
             if let Some(slot) = slot {

@@ -1,10 +1,9 @@
 //! Ops on blocks.
 use super::{HipOp, Problem};
 use ops_core::ops::{Dequantize, Quantize};
-use ops_core::quant::Block;
 use ops_kernels::{Launch, Refused, quant};
 
-impl<Q: Block> HipOp for Quantize<Q> {
+impl HipOp for Quantize {
     type Kernel = quant::QuantizeArgs;
 
     fn plan(&self, p: &Problem) -> Result<(Launch, Self::Kernel), Refused> {
@@ -13,7 +12,7 @@ impl<Q: Block> HipOp for Quantize<Q> {
     }
 }
 
-impl<Q: Block> HipOp for Dequantize<Q> {
+impl HipOp for Dequantize {
     type Kernel = quant::DequantizeArgs;
 
     fn plan(&self, p: &Problem) -> Result<(Launch, Self::Kernel), Refused> {

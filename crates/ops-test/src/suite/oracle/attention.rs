@@ -27,8 +27,8 @@ impl Rules {
         Ok(Rules {
             scale,
             softcap: case.params.number("softcap")?.map(Double::of),
-            causal: case.params.flag("causal")?,
-            window: case.params.window("window")?,
+            causal: case.params.flag("causal")?.unwrap_or(false),
+            window: case.params.window("window")?.unwrap_or((None, None)),
             mask,
             slopes: optional(case, "alibi")?,
         })
@@ -49,6 +49,9 @@ fn additive(mask: &Array) -> Result<Vec<f64>, CallError> {
         _ => values,
     })
 }
+
+/// The ops computed here.
+pub(super) const OPS: &[&str] = &["attention"];
 
 pub(super) fn wants(case: &Case) -> Wants {
     let (q, k, v) = (values(case, "q")?, values(case, "k")?, values(case, "v")?);

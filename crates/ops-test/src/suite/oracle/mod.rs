@@ -26,20 +26,30 @@ pub(super) use rounding::convert;
 
 type Wants = Result<Vec<Want>, CallError>;
 
+/// Names of ops, in-place forms left out, and what computes them.
+type Family = (&'static [&'static str], fn(&Case) -> Wants);
+
+/// What is computed alike in every type.
+const OF_ANY: [Family; 2] = [(moves::OPS, moves::wants), (quant::OPS, quant::wants)];
+/// What is computed on floats, beside functions of one element or of two.
+const OF_FLOATS: [Family; 6] = [
+    (norms::OPS, norms::wants),
+    (softmax::OPS, softmax::wants),
+    (products::OPS, products::wants),
+    (attention::OPS, attention::wants),
+    (rope::OPS, rope::wants),
+    (&["affine"], affine),
+];
+
 /// The outputs of a case.
 pub(super) fn wants(case: &Case) -> Wants {
-    let float = case.dtype.is_float();
-    match case.op.as_str() {
-        "cast" | "copy" | "fill" | "where" | "index_select" => moves::wants(case),
-        "quantize" | "dequantize" | "qlinear" | "qembedding" => quant::wants(case),
-        _ if !float => integers::wants(case),
-        "rms_norm" | "layer_norm" | "add_rms_norm" | "group_norm" => norms::wants(case),
-        "softmax" | "log_softmax" => softmax::wants(case),
-        "affine" | "affine_inplace" => affine(case),
-        "matmul" | "linear" => products::wants(case),
-        "attention" => attention::wants(case),
-        op if op.starts_with("rope") => rope::wants(case),
-        op => by_element(case, op),
+    let op = case.op.strip_suffix("_inplace").unwrap_or(&case.op);
+    let of =
+        |families: &[Family]| families.iter().find(|(ops, _)| ops.contains(&op)).map(|(_, wants)| *wants);
+    match of(&OF_ANY) {
+        Some(wants) => wants(case),
+        None if !case.dtype.is_float() => integers::wants(case),
+        None => of(&OF_FLOATS).map_or_else(|| by_element(case, op), |wants| wants(case)),
     }
 }
 
@@ -109,7 +119,7 @@ impl Operands for Weight {
     }
     fn operand(&self, index: usize) -> Option<Operand<'_>> {
         let (dtype, layout) = self.0.as_ref().filter(|_| index == 0)?;
-        Some(Operand { name: "weight", role: Role::In, dtype: *dtype, layout })
+        Some(Operand { name: "weight", role: Role::In, dtype: *dtype, layout, packing: None })
     }
 }
 

@@ -2,6 +2,10 @@
 use super::{Wants, convert, exactly, integers, logical};
 use crate::{Array, CallError, Case};
 use ops_core::Wide;
+use ops_core::ops::registry::Refused;
+
+/// The ops computed here.
+pub(super) const OPS: &[&str] = &["cast", "copy", "fill", "where", "index_select"];
 
 pub(super) fn wants(case: &Case) -> Wants {
     let y = match case.op.as_str() {
@@ -13,7 +17,7 @@ pub(super) fn wants(case: &Case) -> Wants {
         "copy" => logical(case, "x")?,
         "fill" => {
             let to = case.dtype;
-            let value = convert(case.params.wide("value")?, to);
+            let value = convert(case.params.wide("value")?.ok_or(Refused::Missing("value"))?, to);
             from_wide(to, &vec![value; case.expect("y")?.layout.len()])?
         }
         "where" => choose(case)?,
@@ -47,7 +51,7 @@ fn choose(case: &Case) -> Result<Array, CallError> {
 
 /// The elements of `x` along the case's axis that `ids` name; zeros for "no element".
 fn select(x: &Array, dims: &[usize], case: &Case) -> Result<Array, CallError> {
-    let axis = case.params.axis("axis", 0)?;
+    let axis = case.params.axis("axis")?.unwrap_or(0);
     let axis = usize::try_from(if axis < 0 { axis + dims.len() as isize } else { axis }).unwrap_or(0);
     let ids = logical(case, "ids")?;
     let none = Wide::Int(match integers::width(ids.dtype()) {

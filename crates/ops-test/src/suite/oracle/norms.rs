@@ -4,6 +4,9 @@ use super::{Values, Wants, optional, values, want};
 use crate::{Array, CallError, Case};
 use ops_core::ops::{AddRmsNorm, GroupNorm, LayerNorm, RmsNorm};
 
+/// The ops computed here.
+pub(super) const OPS: &[&str] = &["rms_norm", "layer_norm", "add_rms_norm", "group_norm"];
+
 pub(super) fn wants(case: &Case) -> Wants {
     let (x, eps) = (values(case, "x")?, case.params.f64("eps")?);
     match case.op.as_str() {

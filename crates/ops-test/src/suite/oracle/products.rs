@@ -5,6 +5,9 @@ use crate::Case;
 use core::iter::zip;
 use ops_core::ops::{Linear, MatMul};
 
+/// The ops computed here.
+pub(super) const OPS: &[&str] = &["matmul", "linear"];
+
 pub(super) fn wants(case: &Case) -> Wants {
     if case.op == "linear" {
         return linear(case);

@@ -2,21 +2,18 @@
 use super::double::Double;
 use super::{Wants, Weight, exactly, logical};
 use crate::judge::Want;
-use crate::types::on;
 use crate::{Array, CallError, Case};
 use ops_core::ops::{Embedding, Linear};
-use ops_core::quant::Block;
 use ops_core::{Op, Wide};
+
+/// The ops computed here.
+pub(super) const OPS: &[&str] = &["quantize", "dequantize", "qlinear", "qembedding"];
 
 pub(super) fn wants(case: &Case) -> Wants {
     match case.op.as_str() {
         "quantize" => {
             let x = logical(case, "x")?;
-            let y = on!(blocks, case.dtype_of("y")?, Q => {
-                let blocks: Vec<Q> = x.slice::<f32>()?.chunks(Q::LEN).map(Q::quantize).collect();
-                Array::from_slice(&blocks)
-            })?;
-            Ok(vec![exactly("y", y)])
+            Ok(vec![exactly("y", Array::quantized(case.dtype_of("y")?, x.slice()?)?)])
         }
         "dequantize" => Ok(vec![exactly("y", Array::from_slice(&values(&logical(case, "x")?)?)?)]),
         "qlinear" => {
@@ -39,15 +36,7 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
 
 /// The values of blocks: products of 11 bits by 8, so f64 holds what f32 holds.
 fn values(blocks: &Array) -> Result<Vec<f64>, CallError> {
-    on!(blocks, blocks.dtype(), Q => {
-        let mut row = vec![0f32; Q::LEN];
-        let mut all = Vec::new();
-        for block in blocks.slice::<Q>()? {
-            block.dequantize(&mut row);
-            all.extend(row.iter().map(|v| f64::from(*v)));
-        }
-        Ok(all)
-    })
+    Ok(blocks.dequantized()?.into_iter().map(f64::from).collect())
 }
 
 fn embedding(case: &Case) -> Wants {

@@ -4,6 +4,9 @@ use super::{Values, Wants, values, want};
 use crate::Case;
 use ops_core::ops::{Rope, RopeForm};
 
+/// The ops computed here, in place too.
+pub(super) const OPS: &[&str] = &["rope", "rope_i", "rope_thd"];
+
 pub(super) fn wants(case: &Case) -> Wants {
     let (x, cos, sin) = (values(case, "x")?, values(case, "cos")?, values(case, "sin")?);
     let start = case.params.count("start")?.unwrap_or(0);

@@ -4,9 +4,12 @@ use super::{Wants, exp, values, want};
 use crate::Case;
 use ops_core::ops::Softmax;
 
+/// The ops computed here.
+pub(super) const OPS: &[&str] = &["softmax", "log_softmax"];
+
 pub(super) fn wants(case: &Case) -> Wants {
     let x = values(case, "x")?;
-    let (given, log) = (case.params.axis("axis", -1)?, case.op == "log_softmax");
+    let (given, log) = (case.params.axis("axis")?.unwrap_or(-1), case.op == "log_softmax");
     let axis = usize::try_from(given).unwrap_or_else(|_| x.dims.len().saturating_add_signed(given));
     let (n, inner) = (x.dims[axis], x.dims[axis + 1..].iter().product::<usize>());
     let mut y = vec![Double::ZERO; x.of.len()];

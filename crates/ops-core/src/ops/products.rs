@@ -1,8 +1,8 @@
 //! Products of matrices.
 use super::extents;
 use crate::{
-    AsAny, DType, Error, Execute, Float, Layout, Mut, Op, Operand, Operands, Ref, Result, Shape, TensorOf,
-    Tolerance, View, Written, operands,
+    AnyOf, AsAny, DType, Error, Execute, Float, Layout, Mut, Op, Operand, Operands, Ref, Result, Shape,
+    TensorOf, Tolerance, View, Written, operands,
 };
 use core::marker::PhantomData;
 
@@ -16,12 +16,12 @@ impl<T> MatMul<T> {
     /// The op: it has no options.
     pub const OP: Self = MatMul(PhantomData);
 }
-operands!(MatMul<T: Float> { a: in T, b: in T, c: out T });
+operands!(pub mod matmul: MatMul<T: Float> { a: in T, b: in T, c: out T });
 impl<T: Float> Op for MatMul<T> {
     fn name(&self) -> &'static str {
         "matmul"
     }
-    fn infer(&self, on: &MatMulShapes<'_>) -> Result<[Shape; 1]> {
+    fn infer(&self, on: &matmul::Shapes<'_>) -> Result<[Shape; 1]> {
         let [batch @ .., _, k] = on.a.dims() else {
             return Err(Error::shape(self.name(), "a", on.a, "[.., m, k]"));
         };
@@ -49,12 +49,14 @@ impl<T> Linear<T> {
     /// The op: it has no options.
     pub const OP: Self = Linear(PhantomData);
 }
-operands!(Linear<T: Float> { x: in T, weight: in any, bias: opt any, y: out T });
+operands!(pub mod linear: Linear<T: Float> { x: in T, weight: in any, bias: opt any, y: out T });
 impl<T: Float> Op for Linear<T> {
+    const OTHER_NAMES: &'static [&'static str] = &["qlinear"];
+
     fn name(&self) -> &'static str {
         "linear"
     }
-    fn infer(&self, on: &LinearShapes<'_>) -> Result<[Shape; 1]> {
+    fn infer(&self, on: &linear::Shapes<'_>) -> Result<[Shape; 1]> {
         let name = name_by(on.weight.dtype);
         on.weight.require(name, DType::is_real, "f16, bf16, f32, f64 or a block format")?;
         let &[n, _] = on.weight.dims() else {
@@ -106,7 +108,7 @@ pub trait MatMulOps<T: Float>: Execute<MatMul<T>> + LinearOps<T> {
     fn matmul_into(&self, a: Ref<'_, Self, T>, b: Ref<'_, Self, T>, mut c: Mut<'_, Self, T>) -> Result<()> {
         let a = with_batch(a, c.dims())?;
         let b = with_batch(b, c.dims())?;
-        self.run(&MatMul::OP, MatMulArgs { a: a.shorten(), b: b.shorten(), c: c.reborrow() })
+        self.run(&MatMul::OP, matmul::Args { a: a.shorten(), b: b.shorten(), c: c.reborrow() })
     }
     /// [`MatMul`] of two stacks of matrices whose batch extents broadcast together.
     ///
@@ -133,7 +135,7 @@ pub trait LinearOps<T: Float>: Execute<Linear<T>> {
         mut y: Mut<'_, Self, T>,
     ) -> Result<()> {
         let (x, weight) = (x.shorten(), weight.any_view());
-        self.run(&Linear::<T>::OP, LinearArgs { x, weight, bias: None, y: y.reborrow() })
+        self.run(&Linear::<T>::OP, linear::Args { x, weight, bias: None, y: y.reborrow() })
     }
     /// [`Linear`] without a bias.
     ///
@@ -143,6 +145,14 @@ pub trait LinearOps<T: Float>: Execute<Linear<T>> {
         let mut y = self.empty(linear_shape::<T>(x.layout(), weight.any_view().operand("weight"))?)?;
         self.linear_into(x, weight, y.as_mut())?;
         Ok(y)
+    }
+    /// The weight in the order in which this backend reads it fastest in products; as it was where there is none, or nothing
+    /// to gain. It goes to [`linear`](LinearOps::linear) like any other.
+    ///
+    /// # Errors
+    /// A transfer fails.
+    fn pack_weight(&self, weight: impl Into<AnyOf<Self>>) -> Result<AnyOf<Self>> {
+        self.pack(&Linear::<T>::OP, "weight", weight.into())
     }
     /// [`Linear`] with a bias.
     ///
@@ -156,14 +166,14 @@ pub trait LinearOps<T: Float>: Execute<Linear<T>> {
     ) -> Result<TensorOf<Self, T>> {
         let mut y = self.empty(linear_shape::<T>(x.layout(), weight.any_view().operand("weight"))?)?;
         let (x, weight, bias) = (x.shorten(), weight.any_view(), Some(bias.any_view()));
-        self.run(&Linear::<T>::OP, LinearArgs { x, weight, bias, y: y.as_mut() })?;
+        self.run(&Linear::<T>::OP, linear::Args { x, weight, bias, y: y.as_mut() })?;
         Ok(y)
     }
 }
 impl<T: Float, B: Execute<Linear<T>>> LinearOps<T> for B {}
 
 fn linear_shape<T: Float>(x: &Layout, weight: Operand<'_>) -> Result<Shape> {
-    let [shape] = Linear::<T>::OP.infer(&LinearShapes { x, weight, bias: None, y: Written })?;
+    let [shape] = Linear::<T>::OP.infer(&linear::Shapes { x, weight, bias: None, y: Written })?;
     Ok(shape)
 }
 

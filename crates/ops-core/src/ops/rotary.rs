@@ -60,8 +60,8 @@ impl<T> Rope<T> {
     }
 }
 
-operands!(Rope<T: Float> { x: in T, cos: in any, sin: in any, y: out T });
-operands!(RopeInplace<T: Float> { x: inout T, cos: in any, sin: in any });
+operands!(pub mod rope: Rope<T: Float> { x: in T, cos: in any, sin: in any, y: out T });
+operands!(pub mod rope_inplace: RopeInplace<T: Float> { x: inout T, cos: in any, sin: in any });
 
 impl<T: Float> Op for Rope<T> {
     fn name(&self) -> &'static str {
@@ -71,7 +71,7 @@ impl<T: Float> Op for Rope<T> {
             RopeForm::HalfThd => "rope_thd",
         }
     }
-    fn infer(&self, on: &RopeShapes<'_>) -> Result<[Shape; 1]> {
+    fn infer(&self, on: &rope::Shapes<'_>) -> Result<[Shape; 1]> {
         self.tables(on.x, &on.cos, &on.sin)?;
         Ok([on.x.shape()])
     }
@@ -84,7 +84,7 @@ impl<T: Float> Op for RopeInplace<T> {
             RopeForm::HalfThd => "rope_thd_inplace",
         }
     }
-    fn infer(&self, on: &RopeInplaceShapes<'_>) -> Result<[Shape; 0]> {
+    fn infer(&self, on: &rope_inplace::Shapes<'_>) -> Result<[Shape; 0]> {
         Rope::<T>::new(self.form).start(self.start).tables(on.x, &on.cos, &on.sin)?;
         Ok([])
     }
@@ -131,7 +131,10 @@ pub trait RopeOps<T: Float>: Execute<Rope<T>> + Execute<RopeInplace<T>> {
         mut y: Mut<'_, Self, T>,
         op: Rope<T>,
     ) -> Result<()> {
-        self.run(&op, RopeArgs { x: x.shorten(), cos: cos.any_view(), sin: sin.any_view(), y: y.reborrow() })
+        self.run(
+            &op,
+            rope::Args { x: x.shorten(), cos: cos.any_view(), sin: sin.any_view(), y: y.reborrow() },
+        )
     }
     /// [`Rope`].
     ///
@@ -159,7 +162,10 @@ pub trait RopeOps<T: Float>: Execute<Rope<T>> + Execute<RopeInplace<T>> {
         sin: impl AsAny<Self::Space>,
         op: Rope<T>,
     ) -> Result<()> {
-        self.run(&op.inplace(), RopeInplaceArgs { x: x.reborrow(), cos: cos.any_view(), sin: sin.any_view() })
+        self.run(
+            &op.inplace(),
+            rope_inplace::Args { x: x.reborrow(), cos: cos.any_view(), sin: sin.any_view() },
+        )
     }
 }
 impl<T: Float, B: Execute<Rope<T>> + Execute<RopeInplace<T>>> RopeOps<T> for B {}

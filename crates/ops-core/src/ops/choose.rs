@@ -16,12 +16,12 @@ impl<T> Where<T> {
     /// The op: it has no options.
     pub const OP: Self = Where(PhantomData);
 }
-operands!(Where<T: Element> { cond: in any, on_true: in T, on_false: in T, y: out T });
+operands!(pub mod where_: Where<T: Element> { cond: in any, on_true: in T, on_false: in T, y: out T });
 impl<T: Element> Op for Where<T> {
     fn name(&self) -> &'static str {
         "where"
     }
-    fn infer(&self, on: &WhereShapes<'_>) -> Result<[Shape; 1]> {
+    fn infer(&self, on: &where_::Shapes<'_>) -> Result<[Shape; 1]> {
         on.cond.require(self.name(), DType::is_index, "u8, u32, i32 or i64")?;
         extents(self.name(), "on_true", on.on_true, on.cond.dims())?;
         extents(self.name(), "on_false", on.on_false, on.cond.dims())?;
@@ -48,7 +48,7 @@ pub trait WhereOps<T: Element>: Execute<Where<T>> {
         let cond = cond.any_view().broadcast(y.dims())?;
         let (on_true, on_false) =
             (on_true.broadcast(y.dims())?.shorten(), on_false.broadcast(y.dims())?.shorten());
-        self.run(&Where::OP, WhereArgs { cond, on_true, on_false, y: y.reborrow() })
+        self.run(&Where::OP, where_::Args { cond, on_true, on_false, y: y.reborrow() })
     }
     /// [`Where`] of three tensors that broadcast together.
     ///

@@ -127,12 +127,12 @@ impl<T: Num> Unary<T> {
         Unary { f, types: PhantomData }
     }
 }
-operands!(Unary<T: Num> { x: in T, y: out T });
+operands!(pub mod unary: Unary<T: Num> { x: in T, y: out T });
 impl<T: Num> Op for Unary<T> {
     fn name(&self) -> &'static str {
         self.f.name()
     }
-    fn infer(&self, on: &UnaryShapes<'_>) -> Result<[Shape; 1]> {
+    fn infer(&self, on: &unary::Shapes<'_>) -> Result<[Shape; 1]> {
         Ok([on.x.shape()])
     }
     fn tolerance(&self, _: &'static str, dtype: DType, _: &dyn Operands) -> Tolerance {

@@ -13,12 +13,12 @@ impl<T> Copy<T> {
     /// The op: it has no options.
     pub const OP: Self = Copy(PhantomData);
 }
-operands!(Copy<T: Element> { x: in T, y: out T });
+operands!(pub mod copy: Copy<T: Element> { x: in T, y: out T });
 impl<T: Element> Op for Copy<T> {
     fn name(&self) -> &'static str {
         "copy"
     }
-    fn infer(&self, on: &CopyShapes<'_>) -> Result<[Shape; 1]> {
+    fn infer(&self, on: &copy::Shapes<'_>) -> Result<[Shape; 1]> {
         Ok([on.x.shape()])
     }
     fn tolerance(&self, _: &'static str, _: DType, _: &dyn Operands) -> Tolerance {
@@ -41,12 +41,12 @@ impl<T> Fill<T> {
         Fill { value }
     }
 }
-operands!(Fill<T: Element> { y: inout T });
+operands!(pub mod fill: Fill<T: Element> { y: inout T });
 impl<T: Element> Op for Fill<T> {
     fn name(&self) -> &'static str {
         "fill"
     }
-    fn infer(&self, _: &FillShapes<'_>) -> Result<[Shape; 0]> {
+    fn infer(&self, _: &fill::Shapes<'_>) -> Result<[Shape; 0]> {
         Ok([])
     }
     fn tolerance(&self, _: &'static str, _: DType, _: &dyn Operands) -> Tolerance {
@@ -61,7 +61,7 @@ pub trait CopyOps<T: Element>: Execute<Copy<T>> + Execute<Fill<T>> {
     /// # Errors
     /// [`Error::Shape`](crate::Error::Shape) and what the backend reports.
     fn copy_into(&self, x: Ref<'_, Self, T>, mut y: Mut<'_, Self, T>) -> Result<()> {
-        self.run(&Copy::OP, CopyArgs { x: x.shorten(), y: y.reborrow() })
+        self.run(&Copy::OP, copy::Args { x: x.shorten(), y: y.reborrow() })
     }
     /// A contiguous copy of a view.
     ///
@@ -77,7 +77,7 @@ pub trait CopyOps<T: Element>: Execute<Copy<T>> + Execute<Fill<T>> {
     /// # Errors
     /// What the backend reports.
     fn fill(&self, mut y: Mut<'_, Self, T>, value: T) -> Result<()> {
-        self.run(&Fill::new(value), FillArgs { y: y.reborrow() })
+        self.run(&Fill::new(value), fill::Args { y: y.reborrow() })
     }
 }
 impl<T: Element, B: Execute<Copy<T>> + Execute<Fill<T>>> CopyOps<T> for B {}

@@ -72,14 +72,14 @@ impl<T> Attention<T> {
     }
 }
 
-operands!(Attention<T: Float> {
+operands!(pub mod attention: Attention<T: Float> {
     q: in T, k: in T, v: in T, mask: opt any, alibi: opt any, o: out T,
 });
 impl<T: Float> Op for Attention<T> {
     fn name(&self) -> &'static str {
         "attention"
     }
-    fn infer(&self, on: &AttentionShapes<'_>) -> Result<[Shape; 1]> {
+    fn infer(&self, on: &attention::Shapes<'_>) -> Result<[Shape; 1]> {
         let op = self.name();
         let &[b, h, t, d] = on.q.dims() else {
             return Err(Error::shape(op, "q", on.q, "[b, h, t, d]"));
@@ -123,7 +123,7 @@ pub trait AttentionOps<T: Float>: Execute<Attention<T>> {
         op: Attention<T>,
     ) -> Result<()> {
         let (q, k, v, o) = (q.shorten(), k.shorten(), v.shorten(), o.reborrow());
-        self.run(&op, AttentionArgs { q, k, v, mask: None, alibi: None, o })
+        self.run(&op, attention::Args { q, k, v, mask: None, alibi: None, o })
     }
     /// [`Attention`] without mask and alibi.
     ///
@@ -160,7 +160,7 @@ pub trait AttentionOps<T: Float>: Execute<Attention<T>> {
             (mask, ..) => mask.map(|m| m.shorten()),
         };
         let (q, k, v, alibi) = (q.shorten(), k.shorten(), v.shorten(), alibi.map(|a| a.shorten()));
-        self.run(&op, AttentionArgs { q, k, v, mask, alibi, o: o.reborrow() })
+        self.run(&op, attention::Args { q, k, v, mask, alibi, o: o.reborrow() })
     }
     /// [`Attention`] with a mask that broadcasts to `[b, h, t, s]`.
     ///

@@ -24,12 +24,12 @@ impl<T> Softmax<T> {
         Softmax { log: true, ..self }
     }
 }
-operands!(Softmax<T: Float> { x: in T, y: out T });
+operands!(pub mod softmax: Softmax<T: Float> { x: in T, y: out T });
 impl<T: Float> Op for Softmax<T> {
     fn name(&self) -> &'static str {
         if self.log { "log_softmax" } else { "softmax" }
     }
-    fn infer(&self, on: &SoftmaxShapes<'_>) -> Result<[Shape; 1]> {
+    fn infer(&self, on: &softmax::Shapes<'_>) -> Result<[Shape; 1]> {
         on.x.shape().axis(self.axis)?;
         Ok([on.x.shape()])
     }
@@ -42,7 +42,7 @@ pub trait SoftmaxOps<T: Float>: Execute<Softmax<T>> {
     /// # Errors
     /// [`Error::Axis`](crate::Error::Axis), [`Error::Shape`](crate::Error::Shape) and what the backend reports.
     fn softmax_into(&self, x: Ref<'_, Self, T>, mut y: Mut<'_, Self, T>, op: Softmax<T>) -> Result<()> {
-        self.run(&op, SoftmaxArgs { x: x.shorten(), y: y.reborrow() })
+        self.run(&op, softmax::Args { x: x.shorten(), y: y.reborrow() })
     }
     /// [`Softmax`].
     ///

@@ -14,12 +14,12 @@ impl<T> Cast<T> {
     /// The op: it has no options.
     pub const OP: Self = Cast(PhantomData);
 }
-operands!(Cast<T: Scalar> { x: in any, y: out T });
+operands!(pub mod cast: Cast<T: Scalar> { x: in any, y: out T });
 impl<T: Scalar> Op for Cast<T> {
     fn name(&self) -> &'static str {
         "cast"
     }
-    fn infer(&self, on: &CastShapes<'_>) -> Result<[Shape; 1]> {
+    fn infer(&self, on: &cast::Shapes<'_>) -> Result<[Shape; 1]> {
         on.x.require(self.name(), |dtype| !matches!(dtype, DType::Block(_)), "a type of single numbers")?;
         Ok([on.x.layout.shape()])
     }
@@ -35,7 +35,7 @@ pub trait CastOps<T: Scalar>: Execute<Cast<T>> {
     /// # Errors
     /// [`Error::Shape`](crate::Error::Shape) and what the backend reports.
     fn cast_into(&self, x: impl AsAny<Self::Space>, mut y: Mut<'_, Self, T>) -> Result<()> {
-        self.run(&Cast::OP, CastArgs { x: x.any_view(), y: y.reborrow() })
+        self.run(&Cast::OP, cast::Args { x: x.any_view(), y: y.reborrow() })
     }
     /// [`Cast`].
     ///

@@ -1,0 +1,197 @@
+//! The tensors of a call by name, in memory of their own.
+use crate::backend::host_vec;
+use crate::{AnyMut, AnyTensor, Backend, Error, Layout, Lent, Op, Result, Role, Seen, Slot, Space};
+use core::ops::{Index, IndexMut};
+
+/// Tensors of an op's call by the names of its operands: what a suite, a command or a combinator has before it has a call.
+///
+/// ```
+/// # use ops_core::{Backend, Execute, NamedTensors, Result, ops::RmsNorm};
+/// fn norm<B: Execute<RmsNorm<f32>>>(b: &B) -> Result<Vec<f32>> {
+///     let mut tensors = NamedTensors::new()
+///         .with("x", b.tensor(&[2, 4], &[1.0f32; 8])?)
+///         .with("weight", b.tensor(&[4], &[0.5f32; 4])?)
+///         .with("y", b.zeros::<f32>(&[2, 4])?);
+///     let op = RmsNorm::eps(1e-5);
+///     b.run(&op, tensors.args(&op)?)?;
+///     b.read_vec(tensors["y"].as_ref().bytes(), 0, 32).map(|bytes| bytemuck::pod_collect_to_vec(&bytes))
+/// }
+/// ```
+#[derive(Debug)]
+pub struct NamedTensors<S: Space>(Vec<(&'static str, AnyTensor<S>)>);
+
+impl<S: Space> Default for NamedTensors<S> {
+    fn default() -> Self {
+        NamedTensors(Vec::new())
+    }
+}
+
+impl<S: Space> NamedTensors<S> {
+    /// None yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+    /// And this one, in place of one of the same name.
+    pub fn with(mut self, name: &'static str, tensor: impl Into<AnyTensor<S>>) -> Self {
+        self.insert(name, tensor);
+        self
+    }
+    /// Adds one, in place of one of the same name.
+    pub fn insert(&mut self, name: &'static str, tensor: impl Into<AnyTensor<S>>) {
+        self.remove(name);
+        self.0.push((name, tensor.into()));
+    }
+    /// The tensor of this name.
+    pub fn get(&self, name: &str) -> Option<&AnyTensor<S>> {
+        self.0.iter().find(|(known, _)| *known == name).map(|(_, tensor)| tensor)
+    }
+    /// The tensor of this name, to be changed.
+    pub fn get_mut(&mut self, name: &str) -> Option<&mut AnyTensor<S>> {
+        self.0.iter_mut().find(|(known, _)| *known == name).map(|(_, tensor)| tensor)
+    }
+    /// Takes out the tensor of this name.
+    pub fn remove(&mut self, name: &str) -> Option<AnyTensor<S>> {
+        let at = self.0.iter().position(|(known, _)| *known == name)?;
+        Some(self.0.remove(at).1)
+    }
+    /// All, with their names.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, &AnyTensor<S>)> {
+        self.0.iter().map(|(name, tensor)| (*name, tensor))
+    }
+
+    /// The tensors as the arguments of a call.
+    ///
+    /// # Errors
+    /// [`Error::Operand`]: an operand is missing or of another type, or a tensor has the name of none.
+    pub fn args<O: Op>(&mut self, op: &O) -> Result<O::Args<'_, S>> {
+        let refused =
+            |operand, got: String, want: String| Error::Operand { op: op.name(), operand, got, want };
+        let unknown = self.0.iter().find(|(name, _)| O::SLOTS.iter().all(|slot| slot.name != *name));
+        if let Some((name, _)) = unknown {
+            let known: Vec<_> = O::SLOTS.iter().map(|slot| slot.name).collect();
+            return Err(refused(
+                name,
+                "no operand of this op".to_owned(),
+                format!("one of {}", known.join(", ")),
+            ));
+        }
+        let types: Vec<_> = self.0.iter().map(|(name, tensor)| (*name, tensor.dtype())).collect();
+        let mut left: Vec<_> = self.0.iter_mut().map(Some).collect();
+        let mut give = |slot: &'static Slot| {
+            let of_slot = |entry: &&mut Option<&mut (&'static str, AnyTensor<S>)>| {
+                entry.as_ref().is_some_and(|(name, _)| *name == slot.name)
+            };
+            let (_, tensor) = left.iter_mut().find(of_slot)?.take()?;
+            Some(if slot.role == Role::In {
+                Lent::Read(tensor.as_ref())
+            } else {
+                Lent::Write(tensor.as_mut()?)
+            })
+        };
+        O::build(&mut give).map_err(|slot| {
+            let given = types.iter().find(|(name, _)| *name == slot.name);
+            let got = given.map_or_else(|| "missing".to_owned(), |(_, dtype)| format!("of {dtype}"));
+            let want =
+                slot.dtype.map_or_else(|| "a tensor".to_owned(), |dtype| format!("a tensor of {dtype}"));
+            refused(slot.name, got, want)
+        })
+    }
+
+    /// Copies of a call's operands in `to`'s memory, under the same strides. Of an operand that is only written there is memory.
+    ///
+    /// # Errors
+    /// A transfer or an allocation fails.
+    pub fn mirror<O: Op, P: Backend, Q: Backend<Space = S>>(
+        _: &O,
+        args: &O::Args<'_, P::Space>,
+        from: &P,
+        to: &Q,
+    ) -> Result<Self> {
+        let mut copies = NamedTensors::new();
+        O::look(args, |_, slot, seen| {
+            if let Some(seen) = seen {
+                copies.0.push((slot.name, mirrored(slot, seen, from, to)?));
+            }
+            Ok(())
+        })?;
+        Ok(copies)
+    }
+
+    /// Shows every operand of `args` that is written beside the tensor of its name, until an error.
+    ///
+    /// # Errors
+    /// What `each` answers.
+    pub fn outputs<O: Op, P: Space>(
+        &self,
+        _: &O,
+        args: &mut O::Args<'_, P>,
+        mut each: impl FnMut(&'static Slot, AnyMut<'_, P>, &AnyTensor<S>) -> Result<()>,
+    ) -> Result<()> {
+        let mut result = Ok(());
+        let shown = O::map::<P, P>(args, &mut |slot, lent| {
+            if let (Ok(()), Lent::Write(y), Some(tensor)) = (&result, lent, self.get(slot.name)) {
+                result = each(slot, y, tensor);
+            }
+            None
+        });
+        drop(shown);
+        result
+    }
+}
+
+impl<S: Space> Index<&str> for NamedTensors<S> {
+    type Output = AnyTensor<S>;
+    /// # Panics
+    /// There is no tensor of this name; see [`get`](NamedTensors::get).
+    fn index(&self, name: &str) -> &AnyTensor<S> {
+        self.get(name).unwrap_or_else(|| panic!("no tensor is called `{name}`"))
+    }
+}
+impl<S: Space> IndexMut<&str> for NamedTensors<S> {
+    fn index_mut(&mut self, name: &str) -> &mut AnyTensor<S> {
+        self.get_mut(name).unwrap_or_else(|| panic!("no tensor is called `{name}`"))
+    }
+}
+
+/// An operand in `to`'s memory. Of an output that has gaps these come along, since [`write_back`] returns the whole extent.
+fn mirrored<P: Backend, Q: Backend>(
+    slot: &Slot,
+    seen: Seen<'_, P::Space>,
+    from: &P,
+    to: &Q,
+) -> Result<AnyTensor<Q::Space>> {
+    let (dtype, layout) = (seen.operand.dtype, seen.operand.layout);
+    let (extent, size) = (layout.extent(), dtype.size());
+    if let Some(packing) = seen.operand.packing {
+        let packed = from.read_vec(seen.memory, 0, <P::Space as Space>::len(seen.memory))?;
+        let mut plain = host_vec(layout.len().saturating_mul(size))?;
+        packing.unpack(dtype, layout.dims(), &packed, &mut plain)?;
+        return AnyTensor::new(to.upload(&plain)?, dtype, *layout);
+    }
+    let buffer = if slot.role == Role::Out && extent.len() == layout.len() {
+        to.alloc(extent.len() * size)?
+    } else {
+        to.upload(&from.read_vec(seen.memory, extent.start * size, extent.len() * size)?)?
+    };
+    AnyTensor::new(buffer, dtype, moved(layout))
+}
+
+/// The layout in memory that starts where the view does.
+fn moved(layout: &Layout) -> Layout {
+    layout.rebase(layout.extent().start)
+}
+
+/// Copies a mirrored output over the extent that it was made from.
+///
+/// # Errors
+/// A transfer fails.
+pub(crate) fn write_back<P: Backend, Q: Backend>(
+    mirrored: &AnyTensor<Q::Space>,
+    mut y: AnyMut<'_, P::Space>,
+    from: &Q,
+    to: &P,
+) -> Result<()> {
+    let (extent, size) = (crate::View::layout(&y).extent(), y.dtype().size());
+    let host = from.read_vec(mirrored.as_ref().bytes(), 0, extent.len() * size)?;
+    to.write(&host, y.bytes_mut(), extent.start * size)
+}

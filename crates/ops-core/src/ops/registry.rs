@@ -1,0 +1,411 @@
+//! The ops by name: the one list of them.
+//!
+//! A suite, a command or a report has an op's name, an element type and options as values. [`by_name`] makes the op of these and
+//! hands it to a [`Visit`]; [`entries`] lists what there is. An op stands here once, with the names that files, policies and
+//! commands use, the types that it runs in, and the way to make it from options. The element types stand here once too.
+use super::*;
+use crate::{DType, Element, Execute, Float, Op, Scalar, Signature, Slot, Wide};
+use std::sync::LazyLock;
+
+// `Result` of this module has an error of the caller's.
+use core::result::Result;
+
+#[macro_use]
+mod types;
+
+pub use types::{Group, dtype};
+
+/// The ops that move elements of any type, blocks included.
+pub trait OpsOnElements<T: Element>: CopyOps<T> + WhereOps<T> + IndexOps<T> {}
+impl<T: Element, B> OpsOnElements<T> for B where B: CopyOps<T> + WhereOps<T> + IndexOps<T> {}
+
+/// [`OpsOnElements`] and casts.
+pub trait OpsOnScalars<T: Scalar>: OpsOnElements<T> + CastOps<T> {}
+impl<T: Scalar, B> OpsOnScalars<T> for B where B: OpsOnElements<T> + CastOps<T> {}
+
+/// The ops on floats.
+#[rustfmt::skip]
+pub trait OpsOnFloats<T: Float>:
+    OpsOnScalars<T> + ElementwiseOps<T> + ActivationOps<T> + NormOps<T> + SoftmaxOps<T> + RopeOps<T> + MatMulOps<T>
+    + LinearOps<T> + AttentionOps<T> + EmbeddingOps<T>
+{
+}
+#[rustfmt::skip]
+impl<T: Float, B> OpsOnFloats<T> for B where
+    B: OpsOnScalars<T> + ElementwiseOps<T> + ActivationOps<T> + NormOps<T> + SoftmaxOps<T> + RopeOps<T> + MatMulOps<T>
+        + LinearOps<T> + AttentionOps<T> + EmbeddingOps<T>
+{
+}
+
+macro_rules! all_ops {
+    ([$($f:ty),+] [$($i:ty),+] [$($s:ty),+] [$($b:ty),+]) => {
+        /// A backend with every op of this crate in every type, as far as the `impl` goes.
+        ///
+        /// One without some kernel says so by [`Reason`](crate::Reason). The `impl` may be generic over the types.
+        pub trait AllOps:
+            QuantOps
+            $(+ OpsOnFloats<$f>)+
+            $(+ OpsOnScalars<$i> + ElementwiseOps<$i>)+
+            $(+ OpsOnScalars<$s>)+
+            $(+ OpsOnElements<$b>)+
+        {
+        }
+        impl<B> AllOps for B where
+            B: QuantOps
+                $(+ OpsOnFloats<$f>)+
+                $(+ OpsOnScalars<$i> + ElementwiseOps<$i>)+
+                $(+ OpsOnScalars<$s>)+
+                $(+ OpsOnElements<$b>)+
+        {
+        }
+    };
+}
+element_types!([all_ops]);
+
+/// What is done with an op of a backend once its type is known.
+///
+/// [`visit`](Visit::visit) is compiled for each op, each type and each backend: it should do what needs `O` and leave the rest to
+/// functions that do not.
+pub trait Visit<B: AllOps> {
+    /// What comes of it.
+    type Answer;
+    /// Does it.
+    fn visit<O: Op>(self, op: O) -> Self::Answer
+    where
+        B: Execute<O>;
+}
+
+/// How far to the left and to the right a window reaches; `None` is open.
+pub type Window = (Option<usize>, Option<usize>);
+
+/// What an op is made of beside its name: options by name, each `None` where it has its default, and the types of operands.
+pub trait Options {
+    /// Why an option cannot be read, or there is no such op.
+    type Error: From<Refused>;
+    /// The element type of an operand.
+    ///
+    /// # Errors
+    /// The call has no such operand.
+    fn operand(&self, name: &'static str) -> Result<DType, Self::Error>;
+    /// A number.
+    ///
+    /// # Errors
+    /// It is something else. So for all below.
+    fn number(&self, name: &'static str) -> Result<Option<f64>, Self::Error>;
+    /// A number without loss, also where it is an integer.
+    fn value(&self, name: &'static str) -> Result<Option<Wide>, Self::Error>;
+    /// A count.
+    fn count(&self, name: &'static str) -> Result<Option<usize>, Self::Error>;
+    /// An axis, which counts from the end where it is negative.
+    fn axis(&self, name: &'static str) -> Result<Option<isize>, Self::Error>;
+    /// Yes or no.
+    fn flag(&self, name: &'static str) -> Result<Option<bool>, Self::Error>;
+    /// The two sides of a window.
+    fn window(&self, name: &'static str) -> Result<Option<Window>, Self::Error>;
+    /// An element type.
+    fn dtype(&self, name: &'static str) -> Result<Option<DType>, Self::Error>;
+}
+
+/// Why there is no such op.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// No op has this name.
+    #[error("`{0}` is not an op of this build")]
+    Name(String),
+    /// The op is not offered in this type.
+    #[error("`{op}` is not offered in {dtype}")]
+    Type {
+        /// The op.
+        op: &'static str,
+        /// The type.
+        dtype: DType,
+    },
+    /// The op has another name, or is none, on an operand of this type.
+    #[error("`{op}` takes no `{operand}` of {dtype}")]
+    Operand {
+        /// The op.
+        op: &'static str,
+        /// The operand.
+        operand: &'static str,
+        /// Its type.
+        dtype: DType,
+    },
+    /// An option without a default is missing.
+    #[error("`{0}` is missing")]
+    Missing(&'static str),
+}
+
+/// An op by one of its names.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
+    /// The name that files, policies and commands use.
+    pub name: &'static str,
+    /// The types that it runs in. A cast runs in the type that it casts from.
+    pub runs_in: Group,
+    /// The operand that is made of blocks under this name.
+    pub blocks: Option<&'static str>,
+    slots: fn(DType) -> &'static [Slot],
+}
+
+impl Entry {
+    /// The operands of the op in this type: of a cast, the type that it casts to. None where it is not offered in the type.
+    pub fn slots(&self, dtype: DType) -> &'static [Slot] {
+        (self.slots)(dtype)
+    }
+}
+
+/// A name of an op, and which of the ops of one type it names.
+#[derive(Clone, Copy)]
+struct Name<V> {
+    name: &'static str,
+    /// In place of all types that the op is written for.
+    only: Option<Group>,
+    /// An operand that must be made of blocks under this name, or must not.
+    of_blocks: Option<(&'static str, bool)>,
+    variant: V,
+}
+
+impl<V: core::marker::Copy> Name<V> {
+    const fn of(name: &'static str, variant: V) -> Self {
+        Name { name, only: None, of_blocks: None, variant }
+    }
+    const fn blocks(self, operand: &'static str) -> Self {
+        Name { of_blocks: Some((operand, true)), ..self }
+    }
+    const fn no_blocks(self, operand: &'static str) -> Self {
+        Name { of_blocks: Some((operand, false)), ..self }
+    }
+    fn entry(&self, group: Group, slots: fn(DType) -> &'static [Slot]) -> Entry {
+        let blocks = self.of_blocks.filter(|(_, blocks)| *blocks).map(|(operand, _)| operand);
+        Entry { name: self.name, runs_in: self.only.unwrap_or(group), blocks, slots }
+    }
+}
+
+/// The one name of an op.
+const fn one(name: &'static str) -> [Name<()>; 1] {
+    [Name::of(name, ())]
+}
+
+const UNARY: [Name<UnaryFn>; UnaryFn::ALL.len()] = {
+    let mut names = [Name::of("", UnaryFn::ALL[0]); UnaryFn::ALL.len()];
+    let mut at = 0;
+    while at < names.len() {
+        let f = UnaryFn::ALL[at];
+        let only = if f.on_integers() { None } else { Some(Group::Floats) };
+        names[at] = Name { only, ..Name::of(f.name(), f) };
+        at += 1;
+    }
+    names
+};
+
+const BINARY: [Name<BinaryFn>; BinaryFn::ALL.len()] = {
+    let mut names = [Name::of("", BinaryFn::ALL[0]); BinaryFn::ALL.len()];
+    let mut at = 0;
+    while at < names.len() {
+        names[at] = Name::of(BinaryFn::ALL[at].name(), BinaryFn::ALL[at]);
+        at += 1;
+    }
+    names
+};
+
+/// The group by the word for it in [`with_type!`].
+#[rustfmt::skip]
+macro_rules! group {
+    (floats) => { Group::Floats };
+    (numbers) => { Group::Numbers };
+    (scalars) => { Group::Scalars };
+    (elements) => { Group::Elements };
+    (single) => { Group::Single };
+}
+
+/// The list: for each type of op its names, the types it is written for, and how to make it. What stands in braces reads options;
+/// what stands behind the arrow is written out for each type `T`.
+macro_rules! registry {
+    ($(
+        $family:ident = $names:expr, $group:ident $T:ident: $Op:ty,
+        |$o:ident, $variant:ident: $Variant:ty| { $($read:tt)* } => $make:expr;
+    )+) => {
+        fn list() -> Vec<Entry> {
+            let mut list = Vec::new();
+            $(for name in &$names {
+                let slots = |dtype| with_type!($group, dtype, $T => <$Op as Signature>::SLOTS, _ => &[]);
+                enter(&mut list, name.entry(group!($group), slots));
+            })+
+            list
+        }
+
+        /// Makes the op of this name and hands it to `visit`. `dtype` is the type that it runs in.
+        ///
+        /// # Errors
+        /// What an option answers; and [`Refused`], where there is no such op.
+        pub fn by_name<B: AllOps, O: Options, V: Visit<B>>(
+            name: &str,
+            dtype: DType,
+            options: &O,
+            visit: V,
+        ) -> Result<V::Answer, O::Error> {
+            $(if let Some(name) = $names.iter().find(|known| known.name == name) {
+                let dtype = parameter(name, group!($group), dtype, options)?;
+                return families::$family(name.name, name.variant, dtype, options, visit);
+            })+
+            Err(Refused::Name(name.to_owned()).into())
+        }
+
+        // A function for each, so that no function holds all ops in all types.
+        mod families {
+            use super::*;
+            $(
+                #[inline(never)]
+                pub(super) fn $family<B: AllOps, O: Options, V: Visit<B>>(
+                    op: &'static str,
+                    $variant: $Variant,
+                    dtype: DType,
+                    $o: &O,
+                    visit: V,
+                ) -> Result<V::Answer, O::Error> {
+                    $($read)*
+                    with_type!($group, dtype, $T => {
+                        let op: $Op = $make;
+                        Ok(visit.visit(op))
+                    }, _ => Err(Refused::Type { op, dtype }.into()))
+                }
+            )+
+        }
+    };
+}
+
+registry! {
+    rms_norm = one("rms_norm"), floats T: RmsNorm<T>,
+        |o, _one: ()| { let eps = needed(o, "eps")?; } => RmsNorm::eps(eps);
+    layer_norm = one("layer_norm"), floats T: LayerNorm<T>,
+        |o, _one: ()| { let eps = needed(o, "eps")?; } => LayerNorm::eps(eps);
+    add_rms_norm = one("add_rms_norm"), floats T: AddRmsNorm<T>,
+        |o, _one: ()| { let eps = needed(o, "eps")?; } => AddRmsNorm::eps(eps);
+    group_norm = one("group_norm"), floats T: GroupNorm<T>, |o, _one: ()| {
+        let groups = o.count("num_groups")?.ok_or(Refused::Missing("num_groups"))?;
+        let eps = needed(o, "eps")?;
+    } => GroupNorm::new(groups, eps);
+    softmax = [Name::of("softmax", false), Name::of("log_softmax", true)], floats T: Softmax<T>,
+        |o, log: bool| { let axis = o.axis("axis")?.unwrap_or(-1); } => {
+            if log { Softmax::axis(axis).log() } else { Softmax::axis(axis) }
+        };
+    rope = [
+        Name::of("rope", RopeForm::Half),
+        Name::of("rope_i", RopeForm::Interleaved),
+        Name::of("rope_thd", RopeForm::HalfThd),
+    ], floats T: Rope<T>,
+        |o, form: RopeForm| { let start = o.count("start")?.unwrap_or(0); } => Rope::new(form).start(start);
+    rope_inplace = [
+        Name::of("rope_inplace", RopeForm::Half),
+        Name::of("rope_i_inplace", RopeForm::Interleaved),
+        Name::of("rope_thd_inplace", RopeForm::HalfThd),
+    ], floats T: RopeInplace<T>,
+        |o, form: RopeForm| { let start = o.count("start")?.unwrap_or(0); } => Rope::new(form).start(start).inplace();
+    unary = UNARY, numbers T: Unary<T>,
+        |_o, f: UnaryFn| {} => {
+            Unary::of_num(f).ok_or(Refused::Type { op: f.name(), dtype: T::DTYPE })?
+        };
+    glu = [Name::of("swiglu", GluFn::Swiglu), Name::of("geglu", GluFn::Geglu)], floats T: Glu<T>,
+        |_o, f: GluFn| {} => Glu::of(f);
+    binary = BINARY, numbers T: Binary<T>, |_o, f: BinaryFn| {} => Binary::of(f);
+    affine = one("affine"), numbers T: Affine<T>,
+        |o, _one: ()| { let (mul, add) = (needed(o, "mul")?, needed(o, "add")?); } => Affine::new(mul, add);
+    affine_inplace = one("affine_inplace"), numbers T: AffineInplace<T>,
+        |o, _one: ()| { let (mul, add) = (needed(o, "mul")?, needed(o, "add")?); } => AffineInplace::new(mul, add);
+    matmul = one("matmul"), floats T: MatMul<T>, |_o, _one: ()| {} => MatMul::OP;
+    linear = [Name::of("linear", ()).no_blocks("weight"), Name::of("qlinear", ()).blocks("weight")], floats T: Linear<T>,
+        |_o, _one: ()| {} => Linear::OP;
+    attention = one("attention"), floats T: Attention<T>, |o, _one: ()| {
+        let (scale, softcap) = (o.number("scale")?, o.number("softcap")?);
+        let (causal, window) = (o.flag("causal")?.unwrap_or(false), o.window("window")?.unwrap_or((None, None)));
+    } => {
+        let mut op = Attention::full();
+        (op.scale, op.causal, op.window, op.softcap) = (scale, causal, window, softcap);
+        op
+    };
+    cast = one("cast"), scalars T: Cast<T>, |_o, _one: ()| {} => Cast::OP;
+    copy = one("copy"), elements T: Copy<T>, |_o, _one: ()| {} => Copy::OP;
+    fill = one("fill"), scalars T: Fill<T>,
+        |o, _one: ()| { let value = o.value("value")?.ok_or(Refused::Missing("value"))?; } => Fill::new(T::from_wide(value));
+    where_ = one("where"), elements T: Where<T>, |_o, _one: ()| {} => Where::OP;
+    index_select = one("index_select"), elements T: IndexSelect<T>,
+        |o, _one: ()| { let axis = o.axis("axis")?.unwrap_or(0); } => IndexSelect::axis(axis);
+    quantize = [Name::of("quantize", ()).blocks("y")], single T: Quantize, |_o, _one: ()| {} => Quantize;
+    dequantize = [Name::of("dequantize", ()).blocks("x")], single T: Dequantize, |_o, _one: ()| {} => Dequantize;
+    embedding = [Name::of("qembedding", ()).blocks("table")], floats T: Embedding<T>,
+        |_o, _one: ()| {} => Embedding::OP;
+}
+
+/// All ops by all names, by family; in-place forms behind the others.
+pub fn entries() -> &'static [Entry] {
+    static ENTRIES: LazyLock<Vec<Entry>> = LazyLock::new(list);
+    &ENTRIES
+}
+
+/// The op of this name.
+pub fn find(name: &str) -> Option<&'static Entry> {
+    entries().iter().find(|entry| entry.name == name)
+}
+
+fn enter(list: &mut Vec<Entry>, entry: Entry) {
+    let plain = entry.name.strip_suffix("_inplace");
+    let after = plain.and_then(|plain| list.iter().position(|known| known.name == plain));
+    list.insert(after.map_or(list.len(), |at| at + 1), entry);
+}
+
+/// A number that must be given.
+fn needed<O: Options>(options: &O, name: &'static str) -> Result<f64, O::Error> {
+    options.number(name)?.ok_or_else(|| Refused::Missing(name).into())
+}
+
+/// The type that the op is written for: the one that it runs in, with two exceptions.
+fn parameter<V, O: Options>(
+    name: &Name<V>,
+    group: Group,
+    dtype: DType,
+    options: &O,
+) -> Result<DType, O::Error> {
+    let op = name.name;
+    if let Some((operand, blocks)) = name.of_blocks {
+        let dtype = options.operand(operand)?;
+        if dtype.is_block() != blocks {
+            return Err(Refused::Operand { op, operand, dtype }.into());
+        }
+    }
+    let dtype = match op {
+        // It runs in the type that it casts from, and is an op of the one that it casts to.
+        "cast" => {
+            let to = options.dtype("to")?.map_or_else(|| options.operand("y"), Ok)?;
+            match options.operand("x")? {
+                x if x == dtype => to,
+                x => return Err(Refused::Operand { op, operand: "x", dtype: x }.into()),
+            }
+        }
+        // Suites name it by its blocks.
+        "dequantize" if dtype == options.operand("x")? => DType::F32,
+        _ => dtype,
+    };
+    let offered = name.only.unwrap_or(group).members();
+    offered.contains(&dtype).then_some(dtype).ok_or_else(|| Refused::Type { op, dtype }.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_every_op_has_operands_in_its_types_alone() {
+        let mut names: Vec<_> = entries().iter().map(|entry| entry.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), entries().len());
+        for entry in entries() {
+            assert!(entry.blocks.is_none_or(|blocks| {
+                entry.slots(DType::F32).iter().any(|slot| slot.name == blocks && slot.dtype.is_none())
+            }));
+            for dtype in entry.runs_in.members() {
+                assert!(!entry.slots(*dtype).is_empty(), "{} {dtype}", entry.name);
+            }
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! Running a case on a backend: from names and types as values to an op and its arguments.
+//!
+//! No op can ignore part of a case: options are read through [`Caller`], which remembers their names, and operands are
+//! uploaded once every option of the case was read and every operand is one that the op has. What is left over is why the case
+//! is unsupported.
+use crate::{Array, CallError, Case, Params, Ran};
+use ops_core::ops::registry::{self, AllOps, Options, Refused, Visit, Window};
+use ops_core::{AnyTensor, Backend, DType, Error, Execute, NamedTensors, Op, Reason, Role, Slot, Wide};
+use std::cell::RefCell;
+
+/// A backend as seen by everything here that need not know its type, which keeps that compiled once.
+pub(crate) trait Runner {
+    /// The backend's name.
+    fn name(&self) -> &'static str;
+    /// Uploads the operands, asks for support, runs, waits, and reads every buffer back.
+    fn call(&self, case: &Case) -> Result<Ran, CallError>;
+}
+
+impl<B: AllOps> Runner for B {
+    fn name(&self) -> &'static str {
+        Backend::name(self)
+    }
+    fn call(&self, case: &Case) -> Result<Ran, CallError> {
+        let caller = Caller { case, read: RefCell::default() };
+        registry::by_name(&case.op, case.dtype, &caller, Launch { backend: self, caller: &caller })?
+    }
+}
+
+/// Runs one case on a backend.
+///
+/// # Errors
+/// The case is malformed or names an op or types that core lacks, or memory around the op failed.
+/// How the op itself ended is in the answer.
+pub fn call<B: AllOps>(backend: &B, case: &Case) -> Result<Ran, CallError> {
+    Runner::call(backend, case)
+}
+
+/// The ops that a case may name, in-place forms left out.
+pub fn op_names() -> impl Iterator<Item = &'static str> {
+    registry::entries().iter().map(|entry| entry.name).filter(|name| !name.ends_with("_inplace"))
+}
+
+impl From<Refused> for CallError {
+    fn from(refused: Refused) -> Self {
+        match refused {
+            Refused::Missing(_) => CallError::Malformed(refused.to_string()),
+            _ => CallError::NotOffered(refused.to_string()),
+        }
+    }
+}
+
+/// A case, and the options of it that the op has read.
+struct Caller<'c> {
+    case: &'c Case,
+    read: RefCell<Vec<&'static str>>,
+}
+
+impl<'c> Caller<'c> {
+    fn params(&self, name: &'static str) -> &'c Params {
+        self.read.borrow_mut().push(name);
+        &self.case.params
+    }
+
+    /// Whether everything in the case is known to an op of these operands.
+    fn check_known(&self, slots: &[Slot]) -> Result<(), CallError> {
+        let Case { op, params, operands, .. } = self.case;
+        let unknown = operands.iter().filter(|o| slots.iter().all(|slot| slot.name != o.name));
+        let read = self.read.borrow();
+        let unread = params.0.keys().filter(|name| !read.contains(&name.as_str()));
+        let left_over: Vec<String> = unknown
+            .map(|o| format!("operand `{}`", o.name))
+            .chain(unread.map(|name| format!("parameter `{name}`")))
+            .collect();
+        if left_over.is_empty() {
+            return Ok(());
+        }
+        let left_over = left_over.join(", ");
+        Err(CallError::NotOffered(format!("`{op}` of this build has no {left_over}")))
+    }
+
+    /// The elements of an operand of the op: of its type, and given unless it is optional.
+    fn elements(&self, slot: &Slot) -> Result<Option<&'c crate::Operand>, CallError> {
+        let Case { op, dtype, .. } = self.case;
+        if slot.optional && self.case.operand(slot.name).is_none() {
+            return Ok(None);
+        }
+        let (operand, name) = (self.case.expect(slot.name)?, slot.name);
+        match (slot.dtype, operand.array.dtype()) {
+            (Some(want), got) if got != want => {
+                let reason = format!("`{op}` in {dtype} takes `{name}` in {want}, not in {got}");
+                Err(CallError::NotOffered(reason))
+            }
+            _ => Ok(Some(operand)),
+        }
+    }
+
+    /// An operand to be written must be one that the op writes.
+    fn check_roles(&self, slots: &[Slot]) -> Result<(), CallError> {
+        for Slot { name, .. } in slots.iter().filter(|slot| slot.role == Role::In) {
+            if self.case.operand(name).is_some_and(|o| o.role != Role::In) {
+                let op = &self.case.op;
+                let reason = format!("`{op}` of this build does not write operand `{name}`");
+                return Err(CallError::NotOffered(reason));
+            }
+        }
+        Ok(())
+    }
+
+    /// The tensors of the case, of which everything must be known to the op.
+    fn upload<B: Backend>(&self, b: &B, slots: &'static [Slot]) -> Result<NamedTensors<B::Space>, CallError> {
+        self.check_known(slots)?;
+        let mut tensors = NamedTensors::new();
+        for slot in slots {
+            if let Some(operand) = self.elements(slot)? {
+                let buffer = b.upload(operand.array.bytes())?;
+                tensors.insert(slot.name, AnyTensor::new(buffer, operand.array.dtype(), operand.layout)?);
+            }
+        }
+        self.check_roles(slots)?;
+        Ok(tensors)
+    }
+}
+
+impl Options for Caller<'_> {
+    type Error = CallError;
+    fn operand(&self, name: &'static str) -> Result<DType, CallError> {
+        self.case.dtype_of(name)
+    }
+    fn number(&self, name: &'static str) -> Result<Option<f64>, CallError> {
+        self.params(name).number(name)
+    }
+    fn value(&self, name: &'static str) -> Result<Option<Wide>, CallError> {
+        self.params(name).wide(name)
+    }
+    fn count(&self, name: &'static str) -> Result<Option<usize>, CallError> {
+        self.params(name).count(name)
+    }
+    fn axis(&self, name: &'static str) -> Result<Option<isize>, CallError> {
+        self.params(name).axis(name)
+    }
+    fn flag(&self, name: &'static str) -> Result<Option<bool>, CallError> {
+        self.params(name).flag(name)
+    }
+    fn window(&self, name: &'static str) -> Result<Option<Window>, CallError> {
+        self.params(name).window(name)
+    }
+    fn dtype(&self, name: &'static str) -> Result<Option<DType>, CallError> {
+        self.params(name).dtype(name)
+    }
+}
+
+/// Runs the op of a case on its tensors.
+struct Launch<'l, B> {
+    backend: &'l B,
+    caller: &'l Caller<'l>,
+}
+
+impl<B: AllOps> Visit<B> for Launch<'_, B> {
+    type Answer = Result<Ran, CallError>;
+    fn visit<O: Op>(self, op: O) -> Self::Answer
+    where
+        B: Execute<O>,
+    {
+        let mut tensors = self.caller.upload(self.backend, O::SLOTS)?;
+        let (support, result) = attempt(self.backend, &op, &mut tensors)?;
+        kept(self.backend, &tensors, support, result)
+    }
+}
+
+/// What the backend says beforehand, and how the call or the wait for it ends.
+type Attempt = (Result<(), Reason>, Result<(), Error>);
+
+fn attempt<O: Op, B: Execute<O>>(
+    b: &B,
+    op: &O,
+    tensors: &mut NamedTensors<B::Space>,
+) -> Result<Attempt, CallError> {
+    let args = tensors.args(op)?;
+    // Backends are promised checked operands.
+    let support = if op.infer(&O::shapes(&args)).is_ok() { b.support(op, &args) } else { Ok(()) };
+    Ok((support, b.run(op, args).and_then(|()| b.synchronize())))
+}
+
+/// What came of it, with all buffers.
+fn kept<B: Backend>(
+    b: &B,
+    tensors: &NamedTensors<B::Space>,
+    support: Result<(), Reason>,
+    result: Result<(), Error>,
+) -> Result<Ran, CallError> {
+    let mut buffers = Vec::new();
+    for (name, tensor) in tensors.iter() {
+        let data = tensor.as_ref();
+        let bytes = b.read_vec(data.bytes(), 0, data.data_len() * data.dtype().size())?;
+        buffers.push((name, Array::from_bytes(data.dtype(), &bytes)?));
+    }
+    Ok(Ran { support, result, buffers })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ops_cpu::Reference;
+
+    /// The name that the op says it has.
+    struct Named;
+    impl Visit<Reference> for Named {
+        type Answer = &'static str;
+        fn visit<O: Op>(self, op: O) -> Self::Answer
+        where
+            Reference: Execute<O>,
+        {
+            op.name()
+        }
+    }
+
+    #[test]
+    fn every_name_is_that_of_its_op() {
+        for entry in registry::entries() {
+            for dtype in entry.runs_in.members() {
+                let params = serde_json::json!({
+                    "eps": 1.0, "mul": 1.0, "add": 1.0, "value": 1, "num_groups": 1, "to": "f32",
+                });
+                let operand = |slot: &Slot| {
+                    let blocks = entry.blocks == Some(slot.name);
+                    let dtype = if blocks { registry::Group::Blocks.members()[0] } else { *dtype };
+                    let array = Array::zeroed(dtype, 0).unwrap();
+                    let layout = ops_core::Layout::contiguous(&[0]).unwrap();
+                    crate::Operand { name: slot.name.to_owned(), role: slot.role, array, layout }
+                };
+                let operands = entry.slots(*dtype).iter().map(operand).collect();
+                let (op, params) = (entry.name.to_owned(), Params::new(params).unwrap());
+                let case = Case { op, dtype: *dtype, params, operands };
+                let caller = Caller { case: &case, read: RefCell::default() };
+                let name = registry::by_name(entry.name, *dtype, &caller, Named).unwrap();
+                // Kinds of call of one op.
+                let name = if entry.blocks == Some("weight") || entry.blocks == Some("table") {
+                    format!("q{name}")
+                } else {
+                    name.to_owned()
+                };
+                assert_eq!(name, entry.name);
+            }
+        }
+    }
+}
