@@ -74,6 +74,11 @@ impl Dtype {
         }
     }
 
+    /// The type of elements of this name, moved as bits or not.
+    pub fn named(name: &str) -> Option<Dtype> {
+        Self::PLAIN.into_iter().chain(Self::BLOCKS).find(|dtype| dtype.name() == name)
+    }
+
     /// The type's name in the sources.
     pub(crate) const fn in_source(self) -> &'static str {
         match self {

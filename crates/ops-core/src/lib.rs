@@ -61,7 +61,7 @@ pub use any::{AnyMut, AnyOf, AnyRef, AnyTensor, AsAny};
 pub use backend::{Backend, HostMemory, range};
 pub use call::Call;
 pub use combine::{Checked, Either, Fallback};
-pub use dtype::{BlockInfo, DType, Element, F8E4M3, Float, Index, Mask, Num, Scalar, Wide, bf16, f16};
+pub use dtype::*;
 pub use error::{Error, Reason, Result};
 pub use layout::{Layout, Positions};
 pub use named::NamedTensors;

@@ -154,13 +154,7 @@ fn nmse(got: &[f64], want: &[f64], rounded: &[f64]) -> f64 {
 /// The expected nmse of rounding values like these to `dtype`.
 fn rounding_noise(dtype: DType, values: &[f64]) -> f64 {
     let Some(precision) = dtype.precision() else { return 0.0 };
-    // Below the smallest normal number the spacing stays as it is.
-    let lowest = match dtype {
-        DType::F64 => -1022,
-        DType::F16 => -14,
-        DType::F8E4M3 => -6,
-        _ => -126,
-    };
+    let lowest = dtype.lowest_exponent();
     let (mut noise, mut signal) = (0.0, 0.0);
     for v in values.iter().filter(|v| v.is_finite() && **v != 0.0) {
         let exponent = v.abs().log2().floor().max(f64::from(lowest));

@@ -114,6 +114,18 @@ impl<'a> Tensor<'a> {
         Ok(TensorData { held, of: PhantomData })
     }
 
+    /// As [`data`](Tensor::data), as the bytes that the file has, wherever they start: for programs that know the element type
+    /// as a value.
+    ///
+    /// # Errors
+    /// [`Error::TensorType`] when the tensor's type is unknown.
+    pub fn raw_data(&self) -> Result<TensorData<u8>> {
+        Ok(TensorData {
+            held: Held::Shared { source: Arc::clone(self.source), range: self.range()? },
+            of: PhantomData,
+        })
+    }
+
     fn range(&self) -> Result<Range<usize>> {
         let len = self.info.len.ok_or_else(|| self.unknown_type())?;
         Ok(self.info.start..self.info.start + len) // inside the file: checked when it was opened

@@ -79,6 +79,37 @@ impl Unary {
         Self::Gelu,
         Self::GeluErf,
     ];
+
+    /// The name that files and commands use: `gelu_erf`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Abs => "abs",
+            Self::Neg => "neg",
+            Self::Sqr => "sqr",
+            Self::Sqrt => "sqrt",
+            Self::Recip => "recip",
+            Self::Relu => "relu",
+            Self::Floor => "floor",
+            Self::Ceil => "ceil",
+            Self::Round => "round",
+            Self::Sign => "sign",
+            Self::Exp => "exp",
+            Self::Log => "log",
+            Self::Sin => "sin",
+            Self::Cos => "cos",
+            Self::Tanh => "tanh",
+            Self::Erf => "erf",
+            Self::Sigmoid => "sigmoid",
+            Self::Silu => "silu",
+            Self::Gelu => "gelu",
+            Self::GeluErf => "gelu_erf",
+        }
+    }
+
+    /// The function of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|f| f.name() == name)
+    }
 }
 
 impl fmt::Display for Unary {

@@ -3,7 +3,7 @@ use super::{Config, Layer, Llama, Result};
 use ops_gguf::{GgmlType, Gguf, Tensor as FileTensor};
 use rocm_ops::model::{RopeScaling, RopeTables, Transformer, Weight};
 use rocm_ops::ops::LinearOps;
-use rocm_ops::quant::{BlockQ4_0, BlockQ8_0};
+use rocm_ops::ops::registry::{self, Group};
 use rocm_ops::{Backend, Element, Float, Layout, Tensor, TensorOf, bf16, f16};
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -77,17 +77,19 @@ fn product(heads: usize, head_dim: usize) -> Result<usize> {
 /// A matrix of any supported type, `dims` counted in values.
 fn weight<B: Backend>(b: &B, t: &FileTensor<'_>, dims: [usize; 2]) -> Result<Weight<B::Space>> {
     expect(t, &dims)?;
-    Ok(match t.ggml_type() {
-        GgmlType::F32 => adopt::<f32, B>(b, t)?.into(),
-        GgmlType::F16 => adopt::<f16, B>(b, t)?.into(),
-        GgmlType::BF16 => adopt::<bf16, B>(b, t)?.into(),
-        GgmlType::Q8_0 => adopt::<BlockQ8_0, B>(b, t)?.into(),
-        GgmlType::Q4_0 => adopt::<BlockQ4_0, B>(b, t)?.into(),
-        other => {
-            let known = "f32, f16, bf16, q8_0 and q4_0";
-            return Err(format!("tensor {} is of type {other}; this program reads {known}", t.name()).into());
-        }
-    })
+    let named = t.ggml_type().name().and_then(registry::dtype).filter(|dtype| dtype.is_real());
+    let Some(dtype) = named else {
+        let known: Vec<_> =
+            Group::Elements.members().iter().filter(|d| d.is_real()).map(|d| d.name()).collect();
+        let (name, got) = (t.name(), t.ggml_type());
+        return Err(format!("tensor {name} is of type {got}; this program reads {}", known.join(", ")).into());
+    };
+    let (data, dims) = (t.raw_data()?, t.block_dims()?);
+    // In place where the backend can, and the elements lie as it needs them.
+    match Weight::new(b.adopt(Arc::new(data.clone()))?, dtype, Layout::contiguous(&dims)?) {
+        Err(rocm_ops::Error::Align { .. }) => Ok(b.any_tensor(dtype, &dims, data.as_ref() as &[u8])?),
+        adopted => Ok(adopted?),
+    }
 }
 
 /// The weight of a norm, in f32.

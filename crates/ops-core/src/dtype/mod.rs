@@ -22,6 +22,23 @@ pub use float8::F8E4M3;
 pub use half::{bf16, f16};
 pub use num::{Float, Index, Mask, Num};
 
+/// Hands the element types of this crate to a macro: floats, integers, other scalars, blocks.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! element_types {
+    ([$($then:tt)+] $($rest:tt)*) => {
+        $crate::block_types! {
+            [$($then)+]
+            [
+                [$crate::f16, $crate::bf16, f32, f64]
+                [i8, i16, i32, i64, u8, u32]
+                [$crate::F8E4M3]
+            ]
+            $($rest)*
+        }
+    };
+}
+
 /// The element type of a tensor, as a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
@@ -139,6 +156,16 @@ impl DType {
     /// Whether elements may address rows and choose in `where`, an [`Index`].
     pub const fn is_index(self) -> bool {
         matches!(self, DType::I64 | DType::I32 | DType::U32 | DType::U8)
+    }
+
+    /// The exponent of a float type's smallest normal number: below it, the spacing of values stays as it is.
+    pub(crate) const fn lowest_exponent(self) -> i32 {
+        match self {
+            DType::F64 => -1022,
+            DType::F16 => -14,
+            DType::F8E4M3 => -6,
+            _ => -126,
+        }
     }
 
     /// Significant bits of a float type, the implicit one included; `None` for everything else.

@@ -89,6 +89,50 @@ impl UnaryFn {
         matches!(self, UnaryFn::Abs | UnaryFn::Neg | UnaryFn::Relu | UnaryFn::Sign | UnaryFn::Sqr)
     }
 
+    /// The definition, on real numbers: what the reference computes, and backends without a kernel of their own.
+    pub fn at(self, x: f64) -> f64 {
+        use core::f64::consts::{FRAC_1_SQRT_2, FRAC_2_PI};
+        let sigmoid = |x: f64| 1.0 / (1.0 + (-x).exp());
+        match self {
+            UnaryFn::Sigmoid => sigmoid(x),
+            // The gates are −∞ · 0 at −∞: NaN, as their formulas have it and PyTorch gives it.
+            UnaryFn::Silu => x * sigmoid(x),
+            UnaryFn::Relu => {
+                if x.is_nan() || x > 0.0 {
+                    x
+                } else {
+                    0.0
+                }
+            }
+            UnaryFn::Gelu => 0.5 * x * (1.0 + (FRAC_2_PI.sqrt() * (x + 0.044715 * x * x * x)).tanh()),
+            // erfc keeps its accuracy where 1 + erf cancels.
+            UnaryFn::GeluErf => 0.5 * x * libm::erfc(-x * FRAC_1_SQRT_2),
+            UnaryFn::Tanh => x.tanh(),
+            UnaryFn::Erf => libm::erf(x),
+            UnaryFn::Exp => x.exp(),
+            UnaryFn::Log => x.ln(),
+            UnaryFn::Sin => x.sin(),
+            UnaryFn::Cos => x.cos(),
+            UnaryFn::Sqrt => x.sqrt(),
+            UnaryFn::Recip => x.recip(),
+            UnaryFn::Neg => -x,
+            UnaryFn::Abs => x.abs(),
+            UnaryFn::Sqr => x * x,
+            UnaryFn::Sign => {
+                if x > 0.0 {
+                    1.0
+                } else if x < 0.0 {
+                    -1.0
+                } else {
+                    0.0
+                }
+            }
+            UnaryFn::Floor => x.floor(),
+            UnaryFn::Ceil => x.ceil(),
+            UnaryFn::Round => x.round(),
+        }
+    }
+
     /// Whether the result is one of the operand's own values, or an integer near it: no rounding.
     const fn is_exact(self) -> bool {
         use UnaryFn::*;

@@ -23,24 +23,20 @@ mod quant;
 pub mod registry;
 mod rotary;
 
-// A file is a family of ops and the trait with their methods; a module that is exported is the operands of an op.
-pub use activation::{ActivationOps, Glu, GluFn, glu};
-pub use attend::{Attention, AttentionOps, attention};
-pub use choose::{Where, WhereOps, where_};
-pub use convert::{Cast, CastOps, cast};
-pub use elementwise::{
-    Affine, AffineInplace, Binary, BinaryFn, ElementwiseOps, affine, affine_inplace, binary,
-};
-pub use functions::{Unary, UnaryFn, unary};
-pub use index::{Embedding, EmbeddingOps, IndexOps, IndexSelect, embedding, index_select};
-pub use moves::{Copy, CopyOps, Fill, copy, fill};
-pub use norm::{
-    AddRmsNorm, GroupNorm, LayerNorm, NormOps, RmsNorm, add_rms_norm, group_norm, layer_norm, rms_norm,
-};
-pub use probabilities::{Softmax, SoftmaxOps, softmax};
-pub use products::{Linear, LinearOps, MatMul, MatMulOps, linear, matmul};
-pub use quant::{Dequantize, QuantOps, Quantize, dequantize, quantize};
-pub use rotary::{Rope, RopeForm, RopeInplace, RopeOps, rope, rope_inplace};
+// A file is a family: its ops, the operands of each in a module of the op's name, and the trait with their methods.
+pub use activation::*;
+pub use attend::*;
+pub use choose::*;
+pub use convert::*;
+pub use elementwise::*;
+pub use functions::*;
+pub use index::*;
+pub use moves::*;
+pub use norm::*;
+pub use probabilities::*;
+pub use products::*;
+pub use quant::*;
+pub use rotary::*;
 
 /// `operand` has exactly these extents.
 #[inline]

@@ -60,7 +60,7 @@ macro_rules! all_ops {
         }
     };
 }
-element_types!([all_ops]);
+crate::element_types!([all_ops]);
 
 /// What is done with an op of a backend once its type is known.
 ///

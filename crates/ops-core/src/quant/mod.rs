@@ -3,7 +3,7 @@
 //! Layouts are those of the public GGUF specification. Rows are not padded: the innermost extent of
 //! a tensor of values is a multiple of the block's length, and the tensor of blocks is shorter by
 //! that factor.
-use crate::{BlockInfo, Element};
+use crate::{BlockInfo, DType, Element};
 
 mod q4_0;
 mod q8_0;
@@ -11,8 +11,29 @@ mod q8_0;
 pub use q4_0::{BlockQ4_0, Q4_0};
 pub use q8_0::{BlockQ8_0, Q8_0};
 
-/// The formats of this crate, by name. Those of other crates are as good, but no file or command names them.
-pub static FORMATS: [&BlockInfo; 2] = [&Q4_0, &Q8_0];
+/// Hands the block types of this crate to a macro, behind what stands in the second brackets: the one list of them.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! block_types {
+    ([$($then:tt)+] [$($before:tt)*] $($rest:tt)*) => {
+        $($then)+! { $($before)* [$crate::quant::BlockQ4_0, $crate::quant::BlockQ8_0] $($rest)* }
+    };
+}
+
+macro_rules! formats {
+    ([$($block:ty),+]) => {
+        /// The formats of this crate, by name. Those of other crates are as good, but no file or command names them.
+        pub static FORMATS: &[&BlockInfo] = &[$(info::<$block>()),+];
+    };
+}
+crate::block_types!([formats] []);
+
+const fn info<Q: Block>() -> &'static BlockInfo {
+    match DType::of::<Q>() {
+        DType::Block(info) => info,
+        _ => panic!("a block whose type is no block format"),
+    }
+}
 
 /// A run of values stored together.
 pub trait Block: Element {

@@ -9,7 +9,7 @@ use bytemuck::{cast_slice, cast_slice_mut};
 use ops_core::ops::{
     Affine, AffineInplace, Binary, BinaryFn, Cast, Copy, Fill, Glu, GluFn, Unary, UnaryFn, Where,
 };
-use ops_core::{Call, DType, Element, Float, Num, Result, Scalar};
+use ops_core::{Call, Element, Float, Num, Result, Scalar};
 use ops_simd::{Isa, binary as vector_binary, unary as vector_unary};
 
 /// `y = f(x)` over slices of one type each.
@@ -29,45 +29,18 @@ fn apply2<T: Element>(a: &[u8], b: &[u8], y: &mut [u8], f: impl Fn(T, T) -> T) -
     Ok(())
 }
 
-/// The vector kernel's name of a function.
-fn vector_fn(f: UnaryFn) -> Option<ops_simd::Unary> {
-    use ops_simd::Unary as V;
-    Some(match f {
-        UnaryFn::Sigmoid => V::Sigmoid,
-        UnaryFn::Silu => V::Silu,
-        UnaryFn::Relu => V::Relu,
-        UnaryFn::Gelu => V::Gelu,
-        UnaryFn::GeluErf => V::GeluErf,
-        UnaryFn::Tanh => V::Tanh,
-        UnaryFn::Erf => V::Erf,
-        UnaryFn::Exp => V::Exp,
-        UnaryFn::Log => V::Log,
-        UnaryFn::Sin => V::Sin,
-        UnaryFn::Cos => V::Cos,
-        UnaryFn::Sqrt => V::Sqrt,
-        UnaryFn::Recip => V::Recip,
-        UnaryFn::Neg => V::Neg,
-        UnaryFn::Abs => V::Abs,
-        UnaryFn::Sqr => V::Sqr,
-        UnaryFn::Sign => V::Sign,
-        UnaryFn::Floor => V::Floor,
-        UnaryFn::Ceil => V::Ceil,
-        UnaryFn::Round => V::Round,
-        _ => return None,
-    })
-}
-
 pub(super) fn unary(f: UnaryFn, x: Raw<'_>, y: RawMut<'_>) -> Result<()> {
     let (isa, dtype, store) = (Isa::best(), x.dtype, store(y.bytes.len()));
-    let op = vector_fn(f).ok_or_else(|| unknown(f.name()))?;
+    let op = ops_simd::Unary::named(f.name());
     let cost = if f.on_integers() { 1 } else { 4 };
     map(f.name(), [x], y, 1, cost, &|[x], y| {
+        // A function without a vector kernel is computed by its definition.
+        let Some(op) = op else {
+            return on_num!(dtype, T => apply::<T, T>(x, y, of_num::<T>(f)), else Err(no_code(dtype)));
+        };
         on_vector!(dtype, T => {
             Ok(vector_unary(isa, op, cast_slice::<u8, T>(x), cast_slice_mut::<u8, T>(y), store)?)
-        }, else on_num!(dtype, T => {
-            let f = of_num::<T>(f).ok_or("a function without a definition")?;
-            apply::<T, T>(x, y, f)
-        }, else Err(no_code(dtype))))
+        }, else on_num!(dtype, T => apply::<T, T>(x, y, of_num::<T>(f)), else Err(no_code(dtype))))
     })
 }
 
@@ -107,14 +80,13 @@ pub(super) fn glu(f: GluFn, gate: Raw<'_>, up: Raw<'_>, y: RawMut<'_>) -> Result
         GluFn::Geglu => (V::GeGlu, UnaryFn::Gelu),
         _ => return Err(unknown("glu")),
     };
-    let wide = of_num::<f64>(wide).ok_or_else(|| unknown("glu"))?;
     map("glu", [gate, up], y, 1, 4, &|[gate, up], y| {
         on_vector!(dtype, T => {
             let (gate, up) = (cast_slice::<u8, T>(gate), cast_slice::<u8, T>(up));
             Ok(vector_binary(isa, op, gate, up, cast_slice_mut::<u8, T>(y), store)?)
         }, else {
             only_f64(dtype)?;
-            apply2::<f64>(gate, up, y, |g, u| wide(g) * u)
+            apply2::<f64>(gate, up, y, |g, u| wide.at(g) * u)
         })
     })
 }

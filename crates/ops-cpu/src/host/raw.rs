@@ -30,87 +30,21 @@ pub(crate) struct RawMut<'a> {
 /// Calls `$body` with `$T` standing for the type with arithmetic that `$dtype` names; others give `$otherwise`.
 macro_rules! on_num {
     ($dtype:expr, $T:ident => $body:expr, else $otherwise:expr) => {
-        match $dtype {
-            DType::F64 => {
-                type $T = f64;
-                $body
-            }
-            DType::F32 => {
-                type $T = f32;
-                $body
-            }
-            DType::F16 => {
-                type $T = ops_core::f16;
-                $body
-            }
-            DType::BF16 => {
-                type $T = ops_core::bf16;
-                $body
-            }
-            DType::I64 => {
-                type $T = i64;
-                $body
-            }
-            DType::I32 => {
-                type $T = i32;
-                $body
-            }
-            DType::I16 => {
-                type $T = i16;
-                $body
-            }
-            DType::I8 => {
-                type $T = i8;
-                $body
-            }
-            DType::U32 => {
-                type $T = u32;
-                $body
-            }
-            DType::U8 => {
-                type $T = u8;
-                $body
-            }
-            _ => $otherwise,
-        }
+        ops_core::with_type!(numbers, $dtype, $T => $body, _ => $otherwise)
     };
 }
 
 /// As [`on_num`], for the float types that are computed in.
 macro_rules! on_float {
     ($dtype:expr, $T:ident => $body:expr, else $otherwise:expr) => {
-        match $dtype {
-            ops_core::DType::F64 => {
-                type $T = f64;
-                $body
-            }
-            ops_core::DType::F32 => {
-                type $T = f32;
-                $body
-            }
-            ops_core::DType::F16 => {
-                type $T = ops_core::f16;
-                $body
-            }
-            ops_core::DType::BF16 => {
-                type $T = ops_core::bf16;
-                $body
-            }
-            _ => $otherwise,
-        }
+        ops_core::with_type!(floats, $dtype, $T => $body, _ => $otherwise)
     };
 }
 
 /// As [`on_num`], for every type but blocks.
 macro_rules! on_scalar {
     ($dtype:expr, $T:ident => $body:expr, else $otherwise:expr) => {
-        match $dtype {
-            DType::F8E4M3 => {
-                type $T = ops_core::F8E4M3;
-                $body
-            }
-            dtype => $crate::host::raw::on_num!(dtype, $T => $body, else $otherwise),
-        }
+        ops_core::with_type!(scalars, $dtype, $T => $body, _ => $otherwise)
     };
 }
 pub(crate) use {on_float, on_num, on_scalar};

@@ -2,56 +2,18 @@
 use super::Reference;
 use crate::host::raw::{Raw, RawMut, on_num};
 use crate::{Host, Kernel};
-use core::f64::consts::{FRAC_1_SQRT_2, FRAC_2_PI};
 use ops_core::ops::{
     Affine, AffineInplace, Binary, BinaryFn, Cast, Copy, Fill, Glu, GluFn, Unary, UnaryFn, Where,
 };
-use ops_core::{Call, DType, Element, Error, Float, Num, Reason, Result, Scalar, Wide};
-
-fn sigmoid(x: f64) -> f64 {
-    1.0 / (1.0 + (-x).exp())
-}
-// The gates are −∞ · 0 at −∞: NaN, as their formulas have it and PyTorch gives it.
-fn silu(x: f64) -> f64 {
-    x * sigmoid(x)
-}
-fn gelu(x: f64) -> f64 {
-    0.5 * x * (1.0 + (FRAC_2_PI.sqrt() * (x + 0.044715 * x * x * x)).tanh())
-}
-fn gelu_erf(x: f64) -> f64 {
-    // erfc keeps its accuracy where 1 + erf cancels.
-    0.5 * x * libm::erfc(-x * FRAC_1_SQRT_2)
-}
+use ops_core::{Call, Element, Error, Float, Num, Reason, Result, Scalar, Wide};
 
 /// A function that a newer core has and this backend has not: said so, not guessed.
 pub(crate) fn unknown(op: &'static str) -> Error {
     Error::Unsupported { op, backend: "cpu", reason: Reason::Missing }
 }
 
-/// The functions that only floats have; `None` for one that this backend does not know.
-fn of_float(f: UnaryFn) -> Option<fn(f64) -> f64> {
-    Some(match f {
-        UnaryFn::Sigmoid => sigmoid,
-        UnaryFn::Silu => silu,
-        UnaryFn::Gelu => gelu,
-        UnaryFn::GeluErf => gelu_erf,
-        UnaryFn::Tanh => f64::tanh,
-        UnaryFn::Erf => libm::erf,
-        UnaryFn::Exp => f64::exp,
-        UnaryFn::Log => f64::ln,
-        UnaryFn::Sin => f64::sin,
-        UnaryFn::Cos => f64::cos,
-        UnaryFn::Sqrt => f64::sqrt,
-        UnaryFn::Recip => f64::recip,
-        UnaryFn::Floor => f64::floor,
-        UnaryFn::Ceil => f64::ceil,
-        UnaryFn::Round => f64::round,
-        _ => return None,
-    })
-}
-
-/// The function on `T`; `None` for one that this backend does not know.
-pub(crate) fn of_num<T: Num>(f: UnaryFn) -> Option<impl Fn(T) -> T> {
+/// The function on `T`. Those that integers have too are computed in `T`, others in f64 and rounded once.
+pub(crate) fn of_num<T: Num>(f: UnaryFn) -> impl Fn(T) -> T {
     let number: Option<fn(T) -> T> = match f {
         UnaryFn::Neg => Some(T::neg),
         UnaryFn::Abs => Some(T::abs),
@@ -60,18 +22,16 @@ pub(crate) fn of_num<T: Num>(f: UnaryFn) -> Option<impl Fn(T) -> T> {
         UnaryFn::Sign => Some(T::sign),
         _ => None,
     };
-    let float = if number.is_none() { Some(of_float(f)?) } else { None };
-    Some(move |x: T| match (number, float) {
-        (Some(number), _) => number(x),
-        (None, Some(float)) => T::from_f64(float(x.to_f64())),
-        (None, None) => unreachable!("one of the two is there, as checked above"),
-    })
+    move |x: T| match number {
+        Some(number) => number(x),
+        None => T::from_f64(f.at(x.to_f64())),
+    }
 }
 
 fn unary(f: UnaryFn, x: Raw<'_>, mut y: RawMut<'_>) -> Result<()> {
     let positions = x.layout.positions().zip(y.layout.positions());
     on_num!(x.dtype, T => {
-        let f = of_num::<T>(f).ok_or_else(|| unknown(f.name()))?;
+        let f = of_num::<T>(f);
         let (x, y) = (x.slice::<T>(), y.slice::<T>());
         positions.for_each(|(p, q)| y[q] = f(x[p]));
         Ok(())
@@ -98,12 +58,12 @@ fn binary(f: BinaryFn, a: Raw<'_>, b: Raw<'_>, mut y: RawMut<'_>) -> Result<()> 
 
 fn glu(f: GluFn, gate: Raw<'_>, up: Raw<'_>, mut y: RawMut<'_>) -> Result<()> {
     let f = match f {
-        GluFn::Swiglu => silu,
-        GluFn::Geglu => gelu,
+        GluFn::Swiglu => UnaryFn::Silu,
+        GluFn::Geglu => UnaryFn::Gelu,
         _ => return Err(unknown("glu")),
     };
     for ((p, q), r) in gate.layout.positions().zip(up.layout.positions()).zip(y.layout.positions()) {
-        y.set(r, f(gate.f64(p)) * up.f64(q));
+        y.set(r, f.at(gate.f64(p)) * up.f64(q));
     }
     Ok(())
 }

@@ -1,20 +1,5 @@
-//! The element types: the one list of them, groups of them, and the way from a value to a type.
+//! Groups of element types, and the way from a value to a type.
 use crate::DType;
-
-/// Hands the element types of this crate to a macro: floats, integers, other scalars, blocks.
-#[doc(hidden)]
-#[macro_export]
-macro_rules! element_types {
-    ([$($then:tt)+] $($rest:tt)*) => {
-        $($then)+! {
-            [$crate::f16, $crate::bf16, f32, f64]
-            [i8, i16, i32, i64, u8, u32]
-            [$crate::F8E4M3]
-            [$crate::quant::BlockQ4_0, $crate::quant::BlockQ8_0]
-            $($rest)*
-        }
-    };
-}
 
 /// Runs an expression with a type alias for what a [`DType`] names.
 ///
@@ -123,7 +108,7 @@ mod tests {
         assert_eq!([integers, floats].concat(), Group::Numbers.members());
         assert!(Group::Elements.members().ends_with(Group::Scalars.members()));
         assert!(Group::Scalars.members().ends_with(Group::Numbers.members()));
-        let formats: Vec<_> = crate::quant::FORMATS.into_iter().map(DType::Block).collect();
+        let formats: Vec<_> = crate::quant::FORMATS.iter().copied().map(DType::Block).collect();
         assert_eq!(formats, Group::Blocks.members());
         for known in Group::Elements.members() {
             assert_eq!(dtype(known.name()), Some(*known));

@@ -2,7 +2,7 @@
 use crate::hip::{Access, DeviceMemory, IndexCheck, Purpose};
 use crate::{HipSpace, Result, Rocm};
 use core::convert::Infallible;
-use ops_core::{DType, Layout, MAX_RANK, Op, Operands, Reason, Role, quant};
+use ops_core::{DType, Layout, MAX_RANK, Op, Operands, Reason, Role};
 use ops_kernels::index::Report;
 use ops_kernels::{Dtype, View};
 
@@ -148,15 +148,7 @@ pub(crate) fn dtype_of(dtype: DType) -> Option<Dtype> {
         DType::F32 => Dtype::F32,
         DType::F16 => Dtype::F16,
         DType::BF16 => Dtype::Bf16,
-        DType::F8E4M3 => Dtype::F8E4M3,
-        DType::I64 => Dtype::I64,
-        DType::I32 => Dtype::I32,
-        DType::I16 => Dtype::I16,
-        DType::I8 => Dtype::I8,
-        DType::U32 => Dtype::U32,
-        DType::U8 => Dtype::U8,
-        DType::Block(info) if *info == quant::Q4_0 => Dtype::Q4_0,
-        DType::Block(info) if *info == quant::Q8_0 => Dtype::Q8_0,
-        _ => return None,
+        // Others by name.
+        other => return Dtype::named(other.name()),
     })
 }
