@@ -131,6 +131,10 @@ fn a_misaligned_buffer_is_copied_from() {
     let data = tensor.data::<f32>().unwrap();
     assert!(!data.is_shared());
     assert_eq!(data[..], expected[..]);
+    // As bytes, they are the file's wherever they start.
+    let bytes = tensor.raw_data().unwrap();
+    assert!(bytes.is_shared());
+    assert_eq!(&bytes[..], tensor.bytes().unwrap());
 }
 
 #[test]
