@@ -58,7 +58,7 @@ pub trait Op: Signature + Clone + Debug + Send + Sync + 'static {
     /// shape rule, used to allocate and to check.
     ///
     /// # Errors
-    /// [`Error::Shape`], [`Error::Param`] and other mistakes of the caller.
+    /// [`Error::Shape`](crate::Error::Shape), [`Error::Param`](crate::Error::Param) and other mistakes of the caller.
     fn infer(&self, on: &Self::Shapes<'_>) -> Result<Self::Outputs>;
     /// The name for a call on these operands: [`name`](Op::name), except where files and policies tell kinds of call of one op
     /// apart. A product with a weight in blocks is `qlinear` there.
@@ -82,7 +82,7 @@ pub trait Op: Signature + Clone + Debug + Send + Sync + 'static {
 )]
 pub trait Execute<O: Op>: Backend {
     /// Whether `execute` would run; must not allocate or enqueue. If it says yes, `execute` must
-    /// not answer [`Error::Unsupported`].
+    /// not answer [`Error::Unsupported`](crate::Error::Unsupported).
     ///
     /// # Errors
     /// Why not.
@@ -91,7 +91,7 @@ pub trait Execute<O: Op>: Backend {
     /// Enqueues the operation; the arguments are checked already.
     ///
     /// # Errors
-    /// On [`Error::Unsupported`] no output was touched.
+    /// On [`Error::Unsupported`](crate::Error::Unsupported) no output was touched.
     fn execute(&self, call: Call<'_, '_, O, Self::Space>) -> Result<()>;
 
     /// Whether this backend's kernels read `operand` in that order. Others are refused before `execute`.
