@@ -190,7 +190,8 @@ impl<'a, S: Space> AnyRef<'a, S> {
         if self.packing.is_some() || self.dtype != DType::of::<T>() {
             return None;
         }
-        TensorRef::new(S::typed(self.bytes)?, self.layout).ok()
+        // The layout lies in the bytes, as it did when this view was made.
+        Some(TensorRef::within(S::typed(self.bytes)?, self.layout))
     }
     /// The same view, for a shorter time.
     #[inline]
@@ -223,6 +224,7 @@ impl<'a, S: Space> AnyRef<'a, S> {
             .collect())
     }
     /// The view as one of another space, where its memory is of that space.
+    #[inline]
     pub fn side<A: Space, Side>(self) -> Option<AnyRef<'a, A>>
     where
         S: Contains<A, Side>,
@@ -291,9 +293,11 @@ impl<'a, S: Space> AnyMut<'a, S> {
         if self.dtype != DType::of::<T>() {
             return None;
         }
-        TensorMut::new(S::typed_mut(self.bytes)?, self.layout).ok()
+        // As for reading.
+        Some(TensorMut::within(S::typed_mut(self.bytes)?, self.layout))
     }
     /// The view as one of another space, where its memory is of that space.
+    #[inline]
     pub fn side<A: Space, Side>(self) -> Option<AnyMut<'a, A>>
     where
         S: Contains<A, Side>,

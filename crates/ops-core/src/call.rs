@@ -54,17 +54,17 @@ impl<'c, 'a, O: Op, S: Space> Call<'c, 'a, O, S> {
     }
     /// Shows every operand with its memory, to be read or written, and without its type.
     pub fn visit<'s>(&'s mut self, see: &mut dyn FnMut(&'static Slot, Lent<'s, S>)) {
-        let shown = O::map::<S, S>(self.args, &mut |slot, lent| {
+        let shown = O::map::<S, S>(self.args, |slot, lent| {
             see(slot, lent);
             None
         });
         drop(shown);
     }
     /// The arguments in another space.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn map<'s, 'r, R: Space>(
         &'s mut self,
-        change: &mut dyn FnMut(&'static Slot, Lent<'s, S>) -> Option<Lent<'r, R>>,
+        change: impl FnMut(&'static Slot, Lent<'s, S>) -> Option<Lent<'r, R>>,
     ) -> Option<O::Args<'r, R>> {
         O::map(self.args, change)
     }
@@ -74,8 +74,8 @@ impl<'c, 'a, O: Op, S: Space> Call<'c, 'a, O, S> {
     /// Those of `f`.
     pub fn lend<T>(&mut self, f: impl FnOnce(Call<'_, '_, O, S>) -> Result<T>) -> Result<T> {
         // A copy of the views: whoever gets it may take it apart, but cannot change this call.
-        let (op, name) = (self.op, self.name());
-        let mut again = O::map(self.args, &mut |_, lent| Some(lent)).ok_or_else(|| lost(name))?;
+        let op = self.op;
+        let mut again = O::map(self.args, |_, lent| Some(lent)).ok_or_else(|| lost(op.name()))?;
         f(Call { op, args: &mut again })
     }
 }

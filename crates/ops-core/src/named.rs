@@ -128,7 +128,7 @@ impl<S: Space> NamedTensors<S> {
         mut each: impl FnMut(&'static Slot, AnyMut<'_, P>, &AnyTensor<S>) -> Result<()>,
     ) -> Result<()> {
         let mut result = Ok(());
-        let shown = O::map::<P, P>(args, &mut |slot, lent| {
+        let shown = O::map::<P, P>(args, |slot, lent| {
             if let (Ok(()), Lent::Write(y), Some(tensor)) = (&result, lent, self.get(slot.name)) {
                 result = each(slot, y, tensor);
             }

@@ -33,7 +33,7 @@ pub trait Signature {
     /// if it withheld one, or one came back with another type or use.
     fn map<'s, 'r, S: Space, R: Space>(
         args: &'s mut Self::Args<'_, S>,
-        change: &mut dyn FnMut(&'static Slot, Lent<'s, S>) -> Option<Lent<'r, R>>,
+        change: impl FnMut(&'static Slot, Lent<'s, S>) -> Option<Lent<'r, R>>,
     ) -> Option<Self::Args<'r, R>>;
     /// Makes arguments of what `give` has for each operand.
     ///

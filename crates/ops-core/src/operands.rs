@@ -91,10 +91,11 @@ macro_rules! operands {
                     )+
                     Ok(())
                 }
+                #[inline(always)]
                 #[allow(unused_assignments)]
                 fn map<'s, 'r, Here: $crate::Space, There: $crate::Space>(
                     args: &'s mut Self::Args<'_, Here>,
-                    change: &mut dyn FnMut(&'static $crate::Slot, $crate::Lent<'s, Here>) -> Option<$crate::Lent<'r, There>>,
+                    mut change: impl FnMut(&'static $crate::Slot, $crate::Lent<'s, Here>) -> Option<$crate::Lent<'r, There>>,
                 ) -> Option<Self::Args<'r, There>> {
                     // All are shown before any is missed: whoever only looks answers `None` each time.
                     let mut place = 0;

@@ -202,6 +202,11 @@ impl<'a, S: Space, T: Element> TensorRef<'a, S, T> {
         bounds("view", &layout, S::len(data))?;
         Ok(TensorRef { data, layout })
     }
+    /// A view whose layout is known to lie in the memory.
+    #[inline]
+    pub(crate) fn within(data: S::Ref<'a, T>, layout: Layout) -> Self {
+        TensorRef { data, layout }
+    }
     /// The memory that the layout refers to.
     #[inline]
     pub fn data(&self) -> S::Ref<'a, T> {
@@ -250,6 +255,11 @@ impl<'a, S: Space, T: Element> TensorMut<'a, S, T> {
     pub fn new(data: S::Mut<'a, T>, layout: Layout) -> Result<Self> {
         bounds("view", &layout, S::len(S::share(&data)))?;
         Ok(TensorMut { data, layout })
+    }
+    /// A view whose layout is known to lie in the memory.
+    #[inline]
+    pub(crate) fn within(data: S::Mut<'a, T>, layout: Layout) -> Self {
+        TensorMut { data, layout }
     }
     /// The memory that the layout refers to.
     #[inline]

@@ -91,7 +91,7 @@ impl<O: Op, B: Execute<O>> Loaded for InMemory<'_, O, B> {
         // Made once: a benchmark does not time the search for names.
         let mut args = self.tensors.args(op)?;
         with(&mut || {
-            let again = O::map(&mut args, &mut |_, lent| Some(lent));
+            let again = O::map(&mut args, |_, lent| Some(lent));
             backend.run(op, again.ok_or_else(|| lost(op.name(), backend.name()))?)?;
             backend.synchronize()
         })

@@ -30,36 +30,42 @@ impl<L: Space, R: Space> Space for EitherSpace<L, R> {
     type Ref<'a, T: Element> = Either<L::Ref<'a, T>, R::Ref<'a, T>>;
     type Mut<'a, T: Element> = Either<L::Mut<'a, T>, R::Mut<'a, T>>;
 
+    #[inline]
     fn len<T: Element>(view: Self::Ref<'_, T>) -> usize {
         match view {
             Left(v) => L::len(v),
             Right(v) => R::len(v),
         }
     }
+    #[inline]
     fn borrow<T: Element>(buffer: &Self::Buffer<T>) -> Self::Ref<'_, T> {
         match buffer {
             Left(b) => Left(L::borrow(b)),
             Right(b) => Right(R::borrow(b)),
         }
     }
+    #[inline]
     fn borrow_mut<T: Element>(buffer: &mut Self::Buffer<T>) -> Self::Mut<'_, T> {
         match buffer {
             Left(b) => Left(L::borrow_mut(b)),
             Right(b) => Right(R::borrow_mut(b)),
         }
     }
+    #[inline]
     fn share<'s, T: Element>(view: &'s Self::Mut<'_, T>) -> Self::Ref<'s, T> {
         match view {
             Left(v) => Left(L::share(v)),
             Right(v) => Right(R::share(v)),
         }
     }
+    #[inline]
     fn reborrow<'s, T: Element>(view: &'s mut Self::Mut<'_, T>) -> Self::Mut<'s, T> {
         match view {
             Left(v) => Left(L::reborrow(v)),
             Right(v) => Right(R::reborrow(v)),
         }
     }
+    #[inline]
     fn shorten<'s, 'l: 's, T: Element>(view: Self::Ref<'l, T>) -> Self::Ref<'s, T> {
         match view {
             Left(v) => Left(L::shorten(v)),
@@ -78,24 +84,28 @@ impl<L: Space, R: Space> Space for EitherSpace<L, R> {
             }
         }
     }
+    #[inline]
     fn bytes<'a, T: Element>(view: Self::Ref<'a, T>) -> Self::Ref<'a, u8> {
         match view {
             Left(v) => Left(L::bytes(v)),
             Right(v) => Right(R::bytes(v)),
         }
     }
+    #[inline]
     fn bytes_mut<'a, T: Element>(view: Self::Mut<'a, T>) -> Self::Mut<'a, u8> {
         match view {
             Left(v) => Left(L::bytes_mut(v)),
             Right(v) => Right(R::bytes_mut(v)),
         }
     }
+    #[inline]
     fn typed<'a, T: Element>(bytes: Self::Ref<'a, u8>) -> Option<Self::Ref<'a, T>> {
         match bytes {
             Left(v) => L::typed(v).map(Left),
             Right(v) => R::typed(v).map(Right),
         }
     }
+    #[inline]
     fn typed_mut<'a, T: Element>(bytes: Self::Mut<'a, u8>) -> Option<Self::Mut<'a, T>> {
         match bytes {
             Left(v) => L::typed_mut(v).map(Left),
@@ -108,6 +118,7 @@ impl<L: Space, R: Space> Space for EitherSpace<L, R> {
             Right(b) => Right(R::into_bytes(b)),
         }
     }
+    #[inline]
     fn aligned(bytes: Self::Ref<'_, u8>, align: usize) -> bool {
         match bytes {
             Left(v) => L::aligned(v, align),
@@ -117,17 +128,21 @@ impl<L: Space, R: Space> Space for EitherSpace<L, R> {
 }
 
 impl<L: Space, R: Space> Contains<L, LeftSide> for EitherSpace<L, R> {
+    #[inline]
     fn get<'a, T: Element>(view: Self::Ref<'a, T>) -> Option<L::Ref<'a, T>> {
         if let Left(v) = view { Some(v) } else { None }
     }
+    #[inline]
     fn get_mut<'a, T: Element>(view: Self::Mut<'a, T>) -> Option<L::Mut<'a, T>> {
         if let Left(v) = view { Some(v) } else { None }
     }
 }
 impl<L: Space, R: Space> Contains<R, RightSide> for EitherSpace<L, R> {
+    #[inline]
     fn get<'a, T: Element>(view: Self::Ref<'a, T>) -> Option<R::Ref<'a, T>> {
         if let Right(v) = view { Some(v) } else { None }
     }
+    #[inline]
     fn get_mut<'a, T: Element>(view: Self::Mut<'a, T>) -> Option<R::Mut<'a, T>> {
         if let Right(v) = view { Some(v) } else { None }
     }
@@ -300,16 +315,16 @@ impl<O: Op, L: Execute<O>, R: Execute<O>> Execute<O> for Either<L, R> {
 }
 
 /// The arguments as living on one side, where all their memory does.
-#[inline]
+#[inline(always)]
 fn side<'s, O: Op, S: Contains<A, Side>, A: Space, Side>(
     call: &'s mut Call<'_, '_, O, S>,
 ) -> Result<O::Args<'s, A>> {
-    let name = call.name();
-    let args = call.map(&mut |_, lent| {
+    let op = call.op();
+    let args = call.map(|_, lent| {
         Some(match lent {
             Lent::Read(x) => Lent::Read(x.side::<A, Side>()?),
             Lent::Write(y) => Lent::Write(y.side::<A, Side>()?),
         })
     });
-    args.ok_or(Error::WrongSide { call: name })
+    args.ok_or_else(|| Error::WrongSide { call: op.name() })
 }

@@ -79,6 +79,7 @@ impl<T: Float> Op for Attention<T> {
     fn name(&self) -> &'static str {
         "attention"
     }
+    #[inline]
     fn infer(&self, on: &attention::Shapes<'_>) -> Result<[Shape; 1]> {
         let op = self.name();
         let &[b, h, t, d] = on.q.dims() else {

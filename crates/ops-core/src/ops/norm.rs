@@ -28,6 +28,7 @@ impl<T: Float> Op for RmsNorm<T> {
     fn name(&self) -> &'static str {
         "rms_norm"
     }
+    #[inline]
     fn infer(&self, on: &rms_norm::Shapes<'_>) -> Result<[Shape; 1]> {
         let n = last_axis(self.name(), on.x)?;
         weights(self.name(), Some(on.weight), n)?;

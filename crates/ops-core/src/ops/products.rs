@@ -56,6 +56,7 @@ impl<T: Float> Op for Linear<T> {
     fn name(&self) -> &'static str {
         "linear"
     }
+    #[inline]
     fn infer(&self, on: &linear::Shapes<'_>) -> Result<[Shape; 1]> {
         let name = name_by(on.weight.dtype);
         on.weight.require(name, DType::is_real, "f16, bf16, f32, f64 or a block format")?;
