@@ -19,8 +19,16 @@ impl<'c, 'a, O: Op, S: Space> Call<'c, 'a, O, S> {
         args: &'c mut O::Args<'a, S>,
     ) -> Result<Self> {
         let outputs = op.infer(&O::shapes(args))?;
-        check_views(backend, op, args, outputs.as_ref())?;
-        Ok(Call { op, args })
+        let fine = O::look(
+            args,
+            views_against(outputs.as_ref(), |slot, seen, want| {
+                if stands(backend, op, slot, seen, want) { Ok(()) } else { Err(()) }
+            }),
+        );
+        match fine {
+            Ok(()) => Ok(Call { op, args }),
+            Err(()) => Err(refusal(backend, op, args, outputs.as_ref())),
+        }
     }
     /// Arguments that were made from checked ones.
     #[inline]
@@ -86,49 +94,70 @@ pub(crate) fn lost(op: &'static str) -> Error {
     Error::Unsupported { op, backend: "a combinator", reason }
 }
 
-/// Every view lies in its memory and is in an order that the backend reads; every output has its shape and does not overlap
-/// itself.
+/// Shows every operand that was given beside the shape that the rule gives it, if it is one that is only written.
 #[inline(always)]
-fn check_views<O: Op, B: Execute<O>>(
+fn views_against<'s, 'o, S: Space, Stop>(
+    outputs: &'o [Shape],
+    mut check: impl FnMut(&Slot, &Seen<'s, S>, Option<&'o Shape>) -> Result<(), Stop>,
+) -> impl FnMut(usize, &'static Slot, Option<Seen<'s, S>>) -> Result<(), Stop> {
+    let mut outputs = outputs.iter();
+    move |_, slot, seen| {
+        let want = if slot.role == Role::Out { outputs.next() } else { None };
+        seen.map_or(Ok(()), |seen| check(slot, &seen, want))
+    }
+}
+
+/// Whether a view lies in its memory and is in an order that the backend reads, and, if it is written, has its shape and does not
+/// overlap itself.
+#[inline(always)]
+fn stands<O: Op, B: Execute<O>>(
+    backend: &B,
+    op: &O,
+    slot: &Slot,
+    seen: &Seen<'_, B::Space>,
+    want: Option<&Shape>,
+) -> bool {
+    let (on, bytes) = (&seen.operand, <B::Space as Space>::len(seen.memory));
+    let inside = match on.packing {
+        // A product and no quotient: a division costs as much as all the rest.
+        None => on.layout.extent().end.checked_mul(on.dtype.size()).is_some_and(|end| end <= bytes),
+        // What is packed was measured when it was made.
+        Some(packing) => backend.reads(op, slot.name, packing),
+    };
+    let as_wanted = |want: &Shape| on.layout.dims().iter().eq(want.dims());
+    inside && (slot.role == Role::In || (want.is_none_or(as_wanted) && on.layout.is_injective()))
+}
+
+/// Why a call is refused: apart and found anew, so that what is usual stays small.
+#[cold]
+#[inline(never)]
+fn refusal<O: Op, B: Execute<O>>(
     backend: &B,
     op: &O,
     args: &O::Args<'_, B::Space>,
     outputs: &[Shape],
-) -> Result<()> {
-    let mut outputs = outputs.iter();
-    O::look(args, |_, slot, seen| {
-        let want = if slot.role == Role::Out { outputs.next() } else { None };
-        match seen {
-            None => Ok(()),
-            Some(Seen { operand: Operand { packing: Some(packing), .. }, .. })
-                if !backend.reads(op, slot.name, packing) =>
-            {
-                let reason = Reason::Packed { operand: slot.name, packing: packing.name() };
-                Err(Error::Unsupported { op: op.name_on(args), backend: backend.name(), reason })
+) -> Error {
+    let unsupported = |reason| Error::Unsupported { op: op.name_on(args), backend: backend.name(), reason };
+    let found = O::look(
+        args,
+        views_against(outputs, |slot, seen, want| {
+            if stands(backend, op, slot, seen, want) {
+                return Ok(());
             }
-            Some(seen) => {
-                let bytes = <B::Space as Space>::len(seen.memory);
-                check_view(slot.role, &seen.operand, bytes, want)
-                    .then_some(())
-                    .ok_or_else(|| refused(op.name(), &seen.operand, bytes, want))
-            }
-        }
-    })
+            let (on, bytes) = (&seen.operand, <B::Space as Space>::len(seen.memory));
+            Err(on
+                .packing
+                .map_or_else(|| refused(op.name(), on, bytes, want), |p| unsupported(p.declined(on))))
+        }),
+    );
+    // A backend that does not answer the same when it is asked again.
+    let unsteady = || {
+        unsupported(Reason::Because("the backend read an order of a packed operand, and then not".to_owned()))
+    };
+    found.err().unwrap_or_else(unsteady)
 }
 
-#[inline(always)]
-fn check_view(role: Role, on: &Operand<'_>, bytes: usize, want: Option<&Shape>) -> bool {
-    // A product and no quotient: a division costs as much as all the rest. What is packed was measured when it was made.
-    let end = || on.layout.extent().end.checked_mul(on.dtype.size());
-    let inside = on.packing.is_some() || end().is_some_and(|end| end <= bytes);
-    inside
-        && (role == Role::In
-            || (want.is_none_or(|want| on.layout.shape() == *want) && on.layout.is_injective()))
-}
-
-/// Why a view is refused: apart, so that what is usual stays small.
-#[cold]
-#[inline(never)]
+/// Why a plain view is refused.
 fn refused(op: &'static str, on: &Operand<'_>, bytes: usize, want: Option<&Shape>) -> Error {
     let (operand, layout, len) = (on.name, Box::new(*on.layout), bytes / on.dtype.size());
     match want {
