@@ -1,7 +1,7 @@
 //! The table of kernel instances: what exists, under which symbol, launched how.
 use crate::source::Family;
 use crate::{Dtype, Matrix, declare_all};
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 use std::sync::LazyLock;
 
 /// The Rust mirror of a kernel's argument struct.
@@ -13,6 +13,8 @@ pub trait Arguments: Copy {
 /// One compiled kernel.
 #[derive(Clone, Debug)]
 pub struct Instance {
+    /// Place in [`instances`].
+    pub index: usize,
     /// Name in the code object: op, variant and types, joined by `_`.
     pub symbol: String,
     /// The source file.
@@ -71,12 +73,14 @@ pub fn instances() -> &'static [Instance] {
 
 /// The instance with these properties; `None` when there is none.
 pub fn find(op: &str, variant: &str, types: &[Dtype]) -> Option<&'static Instance> {
-    by_symbol(&symbol(op, variant, types))
+    // Launches look instances up: nothing is allocated.
+    let by_parts: &FxHashMap<_, _> = &BY_PARTS;
+    by_parts.get(&(op, variant, types)).copied()
 }
 
 /// The instance of this name; `None` when there is none.
 pub fn by_symbol(symbol: &str) -> Option<&'static Instance> {
-    BY_SYMBOL.get(symbol).map(|&i| &TABLE.rows[i])
+    BY_SYMBOL.get(symbol).copied()
 }
 
 static TABLE: LazyLock<Table> = LazyLock::new(|| {
@@ -85,8 +89,14 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
     table
 });
 
-static BY_SYMBOL: LazyLock<HashMap<&'static str, usize>> =
-    LazyLock::new(|| instances().iter().enumerate().map(|(i, k)| (k.symbol.as_str(), i)).collect());
+static BY_SYMBOL: LazyLock<FxHashMap<&str, &Instance>> =
+    LazyLock::new(|| instances().iter().map(|k| (k.symbol.as_str(), k)).collect());
+
+/// What an instance is found by: op, variant and types.
+type Parts<'p> = (&'p str, &'p str, &'p [Dtype]);
+
+static BY_PARTS: LazyLock<FxHashMap<Parts<'static>, &Instance>> =
+    LazyLock::new(|| instances().iter().map(|k| ((k.op, k.variant, &k.types[..]), k)).collect());
 
 fn symbol(op: &str, variant: &str, types: &[Dtype]) -> String {
     let mut out = op.to_owned();
@@ -143,6 +153,7 @@ impl Declare<'_> {
     ) {
         let parameters: Vec<&str> = lead.iter().copied().chain(types.iter().map(|t| t.in_source())).collect();
         self.table.rows.push(Instance {
+            index: self.table.rows.len(),
             symbol: symbol(op, variant, types),
             family: self.family,
             op,
@@ -165,6 +176,7 @@ mod tests {
     #[test]
     fn symbols_are_unique() {
         assert_eq!(BY_SYMBOL.len(), instances().len());
+        assert!(instances().iter().enumerate().all(|(at, k)| k.index == at));
         assert!(instances().iter().all(|k| Family::ALL.contains(&k.family)));
     }
 }

@@ -2,6 +2,7 @@
 use crate::index::{Report, kind_of};
 use crate::instances::{Arguments, Table};
 use crate::launch::need;
+use crate::shape::{List, list};
 use crate::{Device, Dtype, Family, Launch, Operand, Refused, Shape, View, elementwise, rows};
 
 const BLOCK: u32 = 256;
@@ -72,8 +73,8 @@ pub(crate) fn declare(table: &mut Table) {
 }
 
 /// A float view as a view of the first elements of its blocks, and its element stride.
-fn by_block(view: View<'_>) -> Result<(Vec<i64>, i64), Refused> {
-    let mut strides = view.strides.to_vec();
+fn by_block(view: View<'_>) -> Result<(List<i64>, i64), Refused> {
+    let mut strides = list(view.strides)?;
     let step = strides.last().copied().ok_or(Refused::Rank(0))?;
     if let Some(last) = strides.last_mut() {
         *last = step.checked_mul(BLOCK_ELEMENTS as i64).ok_or(Refused::Size)?;

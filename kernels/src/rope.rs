@@ -1,6 +1,7 @@
 //! Rotary position embedding: rope, rope_thd and rope_i, out of place and in place.
 use crate::instances::{Arguments, Table};
 use crate::launch::need;
+use crate::shape::{List, list};
 use crate::{Device, Dtype, Family, Launch, Operand, Refused, Shape, View, elementwise};
 
 const BLOCK: u32 = 256;
@@ -62,16 +63,17 @@ pub fn neighbours(dims: &[u64], rope: &Rope<'_>, device: &Device) -> Result<(Lau
         return apart(dims, rope, [(2 * x_step, x_step), (2 * y_step, y_step)], device);
     }
     let in_pairs = |v: View<'_>| {
-        let mut strides: Vec<i64> = v.strides.iter().map(|s| s / 2).collect();
+        let mut strides = list(v.strides)?;
+        strides.iter_mut().for_each(|s| *s /= 2);
         strides[last] = 1;
-        strides
+        Ok(strides)
     };
-    let (xs, ys) = (in_pairs(rope.x), in_pairs(rope.y));
+    let (xs, ys) = (in_pairs(rope.x)?, in_pairs(rope.y)?);
     let pair = pair_type(rope.x.dtype)?;
     let x = View { strides: &xs, dtype: pair, ..rope.x };
     let y = View { strides: &ys, dtype: pair, ..rope.y };
     let instance = need("rope", "pairs", &[rope.x.dtype, table_type(rope)?])?;
-    let (shape, [x, y, cos, sin]) = elementwise(&pairs(dims, half), [x, y, rope.cos, rope.sin])?;
+    let (shape, [x, y, cos, sin]) = elementwise(&pairs(dims, half)?, [x, y, rope.cos, rope.sin])?;
     Ok((
         Launch::elementwise(instance, &shape, device),
         RopeArgs { shape, x, y, cos, sin, x_partner: 1, y_partner: 1 },
@@ -87,14 +89,14 @@ fn apart(
 ) -> Result<(Launch, RopeArgs), Refused> {
     let (half, last) = half_of(dims, rope)?;
     let with_step = |v: View<'_>, step| {
-        let mut strides = v.strides.to_vec();
+        let mut strides = list(v.strides)?;
         strides[last] = step;
-        strides
+        Ok(strides)
     };
-    let (xs, ys) = (with_step(rope.x, x_step), with_step(rope.y, y_step));
+    let (xs, ys) = (with_step(rope.x, x_step)?, with_step(rope.y, y_step)?);
     let views = [View { strides: &xs, ..rope.x }, View { strides: &ys, ..rope.y }, rope.cos, rope.sin];
     let instance = need("rope", "", &[rope.x.dtype, table_type(rope)?])?;
-    let (mut shape, [x, y, cos, sin]) = elementwise(&pairs(dims, half), views)?;
+    let (mut shape, [x, y, cos, sin]) = elementwise(&pairs(dims, half)?, views)?;
     let packs = i64::from(shape.pack());
     let whole = [half as i64, x_partner, y_partner].iter().all(|n| n % packs == 0);
     // The kernel reads both elements and both tables in packs.
@@ -126,8 +128,11 @@ fn half_of(dims: &[u64], rope: &Rope<'_>) -> Result<(u64, usize), Refused> {
     }
 }
 
-fn pairs(dims: &[u64], half: u64) -> Vec<u64> {
-    dims.iter().copied().take(dims.len() - 1).chain([half]).collect()
+/// The dimensions counted in pairs: `half` of them along the last.
+fn pairs(dims: &[u64], half: u64) -> Result<List<u64>, Refused> {
+    let mut dims = list(dims)?;
+    *dims.last_mut().ok_or(Refused::Rank(0))? = half;
+    Ok(dims)
 }
 
 /// An element as large as two of `t`.

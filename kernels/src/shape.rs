@@ -1,8 +1,20 @@
 //! Shapes and operands as the kernels read them.
 use crate::{Dtype, Refused};
+use arrayvec::ArrayVec;
 
 /// Dimensions a kernel can walk, after [`elementwise`] or [`rows`] merged what can be merged.
 pub const MAX_RANK: usize = 6;
+
+/// Dimensions that operands may come with, before they are merged.
+const MAX_DIMS: usize = 10;
+
+/// One entry a dimension, outermost first.
+pub(crate) type List<T> = ArrayVec<T, MAX_DIMS>;
+
+/// A copy, if there are not too many dimensions.
+pub(crate) fn list<T: Copy>(values: &[T]) -> Result<List<T>, Refused> {
+    List::try_from(values).map_err(|_| Refused::Rank(values.len()))
+}
 
 /// Bytes of the widest access.
 const PACK_BYTES: u64 = 16;
@@ -168,7 +180,7 @@ pub fn rows<const N: usize>(
     Ok((shape, operands(&views, &strides)))
 }
 
-fn operands<const N: usize>(views: &[View<'_>; N], strides: &[Vec<i64>; N]) -> [Operand; N] {
+fn operands<const N: usize>(views: &[View<'_>; N], strides: &[List<i64>; N]) -> [Operand; N] {
     std::array::from_fn(|i| Operand::new(views[i].data, &strides[i]))
 }
 
@@ -178,13 +190,15 @@ fn merge<const N: usize>(
     dims: &[u64],
     views: &[View<'_>; N],
     kept: usize,
-) -> Result<(Vec<u64>, [Vec<i64>; N]), Refused> {
+) -> Result<(List<u64>, [List<i64>; N]), Refused> {
     if let Some(odd) = views.iter().find(|v| v.strides.len() != dims.len()) {
         return Err(Refused::Rank(odd.strides.len()));
     }
     let leading = dims.len().checked_sub(kept).ok_or(Refused::Rank(dims.len()))?;
-    let mut out_dims: Vec<u64> = Vec::with_capacity(dims.len());
-    let mut out: [Vec<i64>; N] = std::array::from_fn(|_| Vec::with_capacity(dims.len()));
+    if dims.len() > MAX_DIMS {
+        return Err(Refused::Rank(dims.len()));
+    }
+    let (mut out_dims, mut out) = (List::<u64>::new(), [const { List::<i64>::new_const() }; N]);
     for (d, &size) in dims.iter().enumerate() {
         if d < leading && size == 1 {
             continue;
@@ -217,7 +231,7 @@ fn merge<const N: usize>(
 /// it at every row: else 1. With `broadcast`, one that repeats an element along the row never objects.
 fn pack<const N: usize>(
     dims: &[u64],
-    strides: &[Vec<i64>; N],
+    strides: &[List<i64>; N],
     views: &[View<'_>; N],
     broadcast: bool,
 ) -> u32 {
@@ -243,14 +257,13 @@ pub(crate) fn leading<const N: usize>(
     if axis >= dims.len() || views.iter().any(|v| v.strides.len() != dims.len()) {
         return Err(Refused::Rank(dims.len()));
     }
-    let mut others = dims.to_vec();
+    let mut others = list(dims)?;
     let size = others.remove(axis);
-    let mut steps = [0; N];
-    let strides: [Vec<i64>; N] = std::array::from_fn(|i| {
-        let mut strides = views[i].strides.to_vec();
-        steps[i] = strides.remove(axis);
-        strides
-    });
+    let (mut steps, mut strides) = ([0; N], [const { List::<i64>::new_const() }; N]);
+    for ((view, strides), step) in views.iter().zip(&mut strides).zip(&mut steps) {
+        *strides = list(view.strides)?;
+        *step = strides.remove(axis);
+    }
     let views: [View<'_>; N] = std::array::from_fn(|i| View { strides: &strides[i], ..views[i] });
     let (mut dims, mut strides) = merge(&others, &views, 0)?;
     dims.insert(0, size);
@@ -263,25 +276,30 @@ pub(crate) fn leading<const N: usize>(
 }
 
 /// A unit's type, the dimensions in units, and each view's strides in units.
-type Units<const N: usize> = (Dtype, Vec<u64>, [Vec<i64>; N]);
+type Units<const N: usize> = (Dtype, List<u64>, [List<i64>; N]);
 
 /// What a view becomes when its elements are moved as bits: the unit's type, the dimensions and the
 /// strides in units. Types of 1, 2, 4 and 8 bytes are their own unit; blocks get a last dimension.
 pub(crate) fn as_units<const N: usize>(dims: &[u64], views: [View<'_>; N]) -> Result<Units<N>, Refused> {
     let dtype = views.first().map_or(Dtype::U8, |v| v.dtype);
+    let (mut dims, mut strides) = (list(dims)?, [const { List::new_const() }; N]);
+    for (out, view) in strides.iter_mut().zip(&views) {
+        *out = list(view.strides)?;
+    }
     if let Some(bits) = dtype.bits() {
-        return Ok((bits, dims.to_vec(), std::array::from_fn(|i| views[i].strides.to_vec())));
+        return Ok((bits, dims, strides));
     }
     let unit = if dtype.bytes().is_multiple_of(2) { Dtype::B16 } else { Dtype::B8 };
     let units = (dtype.bytes() / unit.bytes()) as i64;
-    let mut strides: [Vec<i64>; N] = std::array::from_fn(|_| Vec::with_capacity(dims.len() + 1));
-    for (out, view) in strides.iter_mut().zip(&views) {
-        for s in view.strides {
-            out.push(s.checked_mul(units).ok_or(Refused::Size)?);
+    let full = |_| Refused::Rank(MAX_DIMS + 1);
+    for out in &mut strides {
+        for stride in out.iter_mut() {
+            *stride = stride.checked_mul(units).ok_or(Refused::Size)?;
         }
-        out.push(1);
+        out.try_push(1).map_err(full)?;
     }
-    Ok((unit, dims.iter().copied().chain([units as u64]).collect(), strides))
+    dims.try_push(units as u64).map_err(|_| Refused::Rank(MAX_DIMS + 1))?;
+    Ok((unit, dims, strides))
 }
 
 #[cfg(test)]

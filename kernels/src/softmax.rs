@@ -2,6 +2,7 @@
 use crate::instances::{Arguments, Table};
 use crate::launch::need;
 use crate::norm::{reduce_lds, row_launch};
+use crate::shape::{List, list};
 use crate::{Device, Dtype, Family, Launch, Operand, Refused, Shape, View, rows};
 
 const BLOCK: u32 = 256;
@@ -49,9 +50,9 @@ pub fn prepare(
         return Err(Refused::Rank(dims.len()));
     }
     let types = [x.dtype];
-    let (x_strides, y_strides) = (with_last(x.strides, axis), with_last(y.strides, axis));
+    let (x_strides, y_strides) = (with_last(x.strides, axis)?, with_last(y.strides, axis)?);
     let views = [View { strides: &x_strides, ..x }, View { strides: &y_strides, ..y }];
-    let (shape, [x, y]) = rows(&with_last(dims, axis), 1, views)?;
+    let (shape, [x, y]) = rows(&with_last(dims, axis)?, 1, views)?;
     let (mut launch, rows, lanes) = row_launch(op, &types, &shape, device)?;
     let side_by_side = x.stride[4] == 1 && x.stride[5] != 1;
     if side_by_side && rows >= COLUMN_ROWS {
@@ -67,9 +68,8 @@ pub fn prepare(
 }
 
 /// The list with one entry moved to the end.
-fn with_last<T: Copy>(list: &[T], last: usize) -> Vec<T> {
-    let mut out = list.to_vec();
-    let moved = out.remove(last);
-    out.push(moved);
-    out
+fn with_last<T: Copy>(entries: &[T], last: usize) -> Result<List<T>, Refused> {
+    let mut out = list(entries)?;
+    out[last..].rotate_left(1);
+    Ok(out)
 }

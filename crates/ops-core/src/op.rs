@@ -4,6 +4,7 @@ use crate::{
     Tolerance,
 };
 use core::fmt::Debug;
+use core::hash::{Hash, Hasher};
 
 /// The operands of an op: what [`operands!`](crate::operands) writes for it, and nobody else.
 ///
@@ -65,6 +66,11 @@ pub trait Op: Signature + Clone + Debug + Send + Sync + 'static {
     fn name_on(&self, on: &dyn Operands) -> &'static str {
         let _ = on;
         self.name()
+    }
+    /// Hashes the options, so that a backend finds what it decided for an earlier call: two values that print differently are to
+    /// hash differently. The default formats the op, which takes longer than a launch.
+    fn hash_options<H: Hasher>(&self, state: &mut H) {
+        format!("{self:?}").hash(state);
     }
     /// How far a result, the `output` of this type, may lie from the exact one, in a call on these operands.
     fn tolerance(&self, output: &'static str, dtype: DType, on: &dyn Operands) -> Tolerance {

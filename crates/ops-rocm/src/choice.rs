@@ -6,6 +6,7 @@
 
 mod decision;
 mod deny;
+mod key;
 mod policy;
 mod target;
 

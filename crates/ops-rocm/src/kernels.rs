@@ -10,7 +10,7 @@ pub use embedded::CodeObjects;
 
 use crate::error::failed;
 use crate::hip::{self, Compiler, Device, Function, Gfx, KernelArgs, Launch, Module, Source, Stream};
-use crate::sync::{Mutex, RwLock};
+use crate::sync::Mutex;
 use disk::Disk;
 use ops_core::Result;
 use ops_kernels::{Arguments, Instance, Unit};
@@ -64,7 +64,8 @@ pub(crate) struct Kernels {
     compiler: OnceLock<Compiler>,
     disk: OnceLock<Option<Disk>>,
     folder: CacheFolder,
-    functions: RwLock<HashMap<&'static str, Function>>,
+    /// By the place of their instance in the table.
+    functions: Box<[OnceLock<Function>]>,
     units: Mutex<HashMap<Unit, Arc<Mutex<Option<Module>>>>>,
 }
 
@@ -92,22 +93,19 @@ impl Kernels {
             compiler: OnceLock::new(),
             disk: OnceLock::new(),
             folder,
-            functions: RwLock::default(),
+            functions: ops_kernels::instances().iter().map(|_| OnceLock::new()).collect(),
             units: Mutex::default(),
         })
     }
 
     /// The kernel of an instance, compiled if it was not yet.
-    fn function(&self, instance: &'static Instance) -> Result<Function> {
-        let symbol = instance.symbol.as_str();
-        let functions = self.functions.read();
-        if let Some(function) = functions.get(symbol) {
-            return Ok(function.clone());
+    fn function(&self, instance: &'static Instance) -> Result<&Function> {
+        let place = &self.functions[instance.index];
+        if let Some(function) = place.get() {
+            return Ok(function);
         }
-        drop(functions);
-        let function = self.module(Unit::of(instance))?.function(symbol)?;
-        let mut functions = self.functions.write();
-        Ok(functions.entry(symbol).or_insert(function).clone())
+        let function = self.module(Unit::of(instance))?.function(&instance.symbol)?;
+        Ok(place.get_or_init(|| function))
     }
 
     /// The module of a unit. Of several threads that want the same one, the first makes it.

@@ -2,6 +2,7 @@
 use super::extents;
 use super::functions::{Unary, UnaryFn, unary};
 use crate::{Execute, Float, Mut, Op, Ref, Result, Shape, TensorOf, View, operands};
+use core::hash::{Hash, Hasher};
 use core::marker::PhantomData;
 
 /// The function of a gated linear unit.
@@ -40,6 +41,10 @@ impl<T: Float> Op for Glu<T> {
             GluFn::Swiglu => "swiglu",
             GluFn::Geglu => "geglu",
         }
+    }
+    fn hash_options<H: Hasher>(&self, state: &mut H) {
+        let Glu { f, types: _ } = self;
+        f.hash(state);
     }
     fn infer(&self, on: &glu::Shapes<'_>) -> Result<[Shape; 1]> {
         extents(self.name(), "up", on.up, on.gate.dims())?;

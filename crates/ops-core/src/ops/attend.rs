@@ -4,6 +4,7 @@ use crate::{
     AnyRef, AsAny, DType, Error, Execute, Float, Mut, Op, Operands, Ref, Result, Shape, TensorOf, Tolerance,
     View, operands,
 };
+use core::hash::{Hash, Hasher};
 use core::marker::PhantomData;
 
 /// `o = softmax(scale · q kᵀ, with cap, bias and mask) · v`, head by head.
@@ -78,6 +79,10 @@ operands!(pub mod attention: Attention<T: Float> {
 impl<T: Float> Op for Attention<T> {
     fn name(&self) -> &'static str {
         "attention"
+    }
+    fn hash_options<H: Hasher>(&self, state: &mut H) {
+        let Attention { scale, causal, window, softcap, types: _ } = self;
+        (scale.map(f64::to_bits), causal, window, softcap.map(f64::to_bits)).hash(state);
     }
     #[inline]
     fn infer(&self, on: &attention::Shapes<'_>) -> Result<[Shape; 1]> {

@@ -4,6 +4,7 @@ use crate::{
     AsAny, DType, Element, Execute, Mut, Op, Operands, Ref, Result, Shape, TensorOf, Tolerance, View,
     operands,
 };
+use core::hash::Hasher;
 use core::marker::PhantomData;
 
 /// `y = on_true` where `cond` is not zero, else `on_false`.
@@ -21,6 +22,7 @@ impl<T: Element> Op for Where<T> {
     fn name(&self) -> &'static str {
         "where"
     }
+    fn hash_options<H: Hasher>(&self, _: &mut H) {}
     fn infer(&self, on: &where_::Shapes<'_>) -> Result<[Shape; 1]> {
         on.cond.require(self.name(), DType::is_index, "u8, u32, i32 or i64")?;
         extents(self.name(), "on_true", on.on_true, on.cond.dims())?;

@@ -2,6 +2,7 @@
 use crate::{
     AsAny, DType, Execute, Mut, Op, Operands, Result, Scalar, Shape, TensorOf, Tolerance, View, operands,
 };
+use core::hash::Hasher;
 use core::marker::PhantomData;
 
 /// `y = x` in another type, by the rules of [`Scalar`]: float to integer truncates and saturates,
@@ -19,6 +20,7 @@ impl<T: Scalar> Op for Cast<T> {
     fn name(&self) -> &'static str {
         "cast"
     }
+    fn hash_options<H: Hasher>(&self, _: &mut H) {}
     fn infer(&self, on: &cast::Shapes<'_>) -> Result<[Shape; 1]> {
         on.x.require(self.name(), |dtype| !matches!(dtype, DType::Block(_)), "a type of single numbers")?;
         Ok([on.x.layout.shape()])

@@ -4,6 +4,7 @@ use super::functions::{Unary, UnaryFn, unary};
 use crate::{
     DType, Execute, Mut, Num, Op, Operands, Ref, Result, Shape, TensorOf, Tolerance, View, operands,
 };
+use core::hash::{Hash, Hasher};
 use core::marker::PhantomData;
 
 /// A function of two elements.
@@ -64,6 +65,10 @@ impl<T: Num> Op for Binary<T> {
     fn name(&self) -> &'static str {
         self.f.name()
     }
+    fn hash_options<H: Hasher>(&self, state: &mut H) {
+        let Binary { f, types: _ } = self;
+        f.hash(state);
+    }
     fn infer(&self, on: &binary::Shapes<'_>) -> Result<[Shape; 1]> {
         extents(self.name(), "b", on.b, on.a.dims())?;
         Ok([on.a.shape()])
@@ -99,6 +104,10 @@ impl<T: Num> Op for Affine<T> {
     fn name(&self) -> &'static str {
         "affine"
     }
+    fn hash_options<H: Hasher>(&self, state: &mut H) {
+        let Affine { mul, add, types: _ } = self;
+        [mul.to_bits(), add.to_bits()].hash(state);
+    }
     fn infer(&self, on: &affine::Shapes<'_>) -> Result<[Shape; 1]> {
         Ok([on.x.shape()])
     }
@@ -124,6 +133,10 @@ operands!(pub mod affine_inplace: AffineInplace<T: Num> { x: inout T });
 impl<T: Num> Op for AffineInplace<T> {
     fn name(&self) -> &'static str {
         "affine_inplace"
+    }
+    fn hash_options<H: Hasher>(&self, state: &mut H) {
+        let AffineInplace { mul, add, types: _ } = self;
+        [mul.to_bits(), add.to_bits()].hash(state);
     }
     fn infer(&self, _: &affine_inplace::Shapes<'_>) -> Result<[Shape; 0]> {
         Ok([])

@@ -1,5 +1,6 @@
 //! Functions of one element.
 use crate::{DType, Float, Num, Op, Operands, Result, Shape, Tolerance, operands};
+use core::hash::{Hash, Hasher};
 use core::marker::PhantomData;
 
 /// A function of one element.
@@ -175,6 +176,10 @@ operands!(pub mod unary: Unary<T: Num> { x: in T, y: out T });
 impl<T: Num> Op for Unary<T> {
     fn name(&self) -> &'static str {
         self.f.name()
+    }
+    fn hash_options<H: Hasher>(&self, state: &mut H) {
+        let Unary { f, types: _ } = self;
+        f.hash(state);
     }
     fn infer(&self, on: &unary::Shapes<'_>) -> Result<[Shape; 1]> {
         Ok([on.x.shape()])

@@ -3,6 +3,7 @@ use crate::{
     AsAny, DType, Element, Error, Execute, Float, Mut, Op, Operands, Ref, Result, Shape, TensorOf, Tolerance,
     View, Written, operands,
 };
+use core::hash::{Hash, Hasher};
 use core::marker::PhantomData;
 
 /// `y[.., i, ..] = x[.., ids[i], ..]` along an axis: an embedding lookup for axis 0.
@@ -27,6 +28,10 @@ operands!(pub mod index_select: IndexSelect<T: Element> { x: in T, ids: in any, 
 impl<T: Element> Op for IndexSelect<T> {
     fn name(&self) -> &'static str {
         "index_select"
+    }
+    fn hash_options<H: Hasher>(&self, state: &mut H) {
+        let IndexSelect { axis, types: _ } = self;
+        axis.hash(state);
     }
     fn infer(&self, on: &index_select::Shapes<'_>) -> Result<[Shape; 1]> {
         let axis = on.x.shape().axis(self.axis)?;
@@ -99,6 +104,7 @@ impl<T: Float> Op for Embedding<T> {
     fn name_on(&self, on: &dyn Operands) -> &'static str {
         on.get("table").map_or(self.name(), |table| embedding_by(table.dtype))
     }
+    fn hash_options<H: Hasher>(&self, _: &mut H) {}
     fn infer(&self, on: &embedding::Shapes<'_>) -> Result<[Shape; 1]> {
         let name = embedding_by(on.table.dtype);
         on.table.require(name, DType::is_real, "f16, bf16, f32, f64 or a block format")?;

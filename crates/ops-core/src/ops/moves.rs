@@ -2,6 +2,7 @@
 use crate::{
     DType, Element, Execute, Mut, Op, Operands, Ref, Result, Shape, TensorOf, Tolerance, View, operands,
 };
+use core::hash::{Hash, Hasher};
 use core::marker::PhantomData;
 
 /// `y = x`, from any strides to any strides.
@@ -18,6 +19,7 @@ impl<T: Element> Op for Copy<T> {
     fn name(&self) -> &'static str {
         "copy"
     }
+    fn hash_options<H: Hasher>(&self, _: &mut H) {}
     fn infer(&self, on: &copy::Shapes<'_>) -> Result<[Shape; 1]> {
         Ok([on.x.shape()])
     }
@@ -45,6 +47,9 @@ operands!(pub mod fill: Fill<T: Element> { y: inout T });
 impl<T: Element> Op for Fill<T> {
     fn name(&self) -> &'static str {
         "fill"
+    }
+    fn hash_options<H: Hasher>(&self, state: &mut H) {
+        bytemuck::bytes_of(&self.value).hash(state);
     }
     fn infer(&self, _: &fill::Shapes<'_>) -> Result<[Shape; 0]> {
         Ok([])

@@ -4,6 +4,7 @@ use crate::{
     AnyRef, AsAny, DType, Error, Execute, Float, Mut, Op, Operand, Ref, Result, Shape, TensorOf, View,
     operands,
 };
+use core::hash::{Hash, Hasher};
 use core::marker::PhantomData;
 
 /// `y = x / sqrt(mean(x²) + eps) · weight`, the mean over the last axis.
@@ -27,6 +28,10 @@ operands!(pub mod rms_norm: RmsNorm<T: Float> { x: in T, weight: in any, y: out 
 impl<T: Float> Op for RmsNorm<T> {
     fn name(&self) -> &'static str {
         "rms_norm"
+    }
+    fn hash_options<H: Hasher>(&self, state: &mut H) {
+        let RmsNorm { eps, types: _ } = self;
+        eps.to_bits().hash(state);
     }
     #[inline]
     fn infer(&self, on: &rms_norm::Shapes<'_>) -> Result<[Shape; 1]> {
@@ -58,6 +63,10 @@ impl<T: Float> Op for LayerNorm<T> {
     fn name(&self) -> &'static str {
         "layer_norm"
     }
+    fn hash_options<H: Hasher>(&self, state: &mut H) {
+        let LayerNorm { eps, types: _ } = self;
+        eps.to_bits().hash(state);
+    }
     fn infer(&self, on: &layer_norm::Shapes<'_>) -> Result<[Shape; 1]> {
         let n = last_axis(self.name(), on.x)?;
         weights(self.name(), on.weight, n)?;
@@ -86,6 +95,10 @@ operands!(pub mod add_rms_norm: AddRmsNorm<T: Float> { x: in T, residual: in T, 
 impl<T: Float> Op for AddRmsNorm<T> {
     fn name(&self) -> &'static str {
         "add_rms_norm"
+    }
+    fn hash_options<H: Hasher>(&self, state: &mut H) {
+        let AddRmsNorm { eps, types: _ } = self;
+        eps.to_bits().hash(state);
     }
     fn infer(&self, on: &add_rms_norm::Shapes<'_>) -> Result<[Shape; 2]> {
         let n = last_axis(self.name(), on.x)?;
@@ -119,6 +132,10 @@ operands!(pub mod group_norm: GroupNorm<T: Float> { x: in T, weight: opt any, bi
 impl<T: Float> Op for GroupNorm<T> {
     fn name(&self) -> &'static str {
         "group_norm"
+    }
+    fn hash_options<H: Hasher>(&self, state: &mut H) {
+        let GroupNorm { num_groups, eps, types: _ } = self;
+        (num_groups, eps.to_bits()).hash(state);
     }
     fn infer(&self, on: &group_norm::Shapes<'_>) -> Result<[Shape; 1]> {
         let &[_, c, ..] = on.x.dims() else {

@@ -1,5 +1,6 @@
 //! Softmax and its logarithm.
 use crate::{Execute, Float, Mut, Op, Ref, Result, Shape, TensorOf, View, operands};
+use core::hash::{Hash, Hasher};
 use core::marker::PhantomData;
 
 /// `y = exp(x − max) / Σ exp(x − max)` along an axis, or its logarithm.
@@ -28,6 +29,10 @@ operands!(pub mod softmax: Softmax<T: Float> { x: in T, y: out T });
 impl<T: Float> Op for Softmax<T> {
     fn name(&self) -> &'static str {
         if self.log { "log_softmax" } else { "softmax" }
+    }
+    fn hash_options<H: Hasher>(&self, state: &mut H) {
+        let Softmax { axis, log, types: _ } = self;
+        (axis, log).hash(state);
     }
     fn infer(&self, on: &softmax::Shapes<'_>) -> Result<[Shape; 1]> {
         on.x.shape().axis(self.axis)?;

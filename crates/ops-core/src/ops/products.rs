@@ -4,6 +4,7 @@ use crate::{
     AnyOf, AsAny, DType, Error, Execute, Float, Layout, Mut, Op, Operand, Operands, Ref, Result, Shape,
     TensorOf, Tolerance, View, Written, operands,
 };
+use core::hash::Hasher;
 use core::marker::PhantomData;
 
 /// `c[.., i, j] = Σ_k a[.., i, k] · b[.., k, j]`.
@@ -21,6 +22,7 @@ impl<T: Float> Op for MatMul<T> {
     fn name(&self) -> &'static str {
         "matmul"
     }
+    fn hash_options<H: Hasher>(&self, _: &mut H) {}
     fn infer(&self, on: &matmul::Shapes<'_>) -> Result<[Shape; 1]> {
         let [batch @ .., _, k] = on.a.dims() else {
             return Err(Error::shape(self.name(), "a", on.a, "[.., m, k]"));
@@ -56,6 +58,7 @@ impl<T: Float> Op for Linear<T> {
     fn name(&self) -> &'static str {
         "linear"
     }
+    fn hash_options<H: Hasher>(&self, _: &mut H) {}
     #[inline]
     fn infer(&self, on: &linear::Shapes<'_>) -> Result<[Shape; 1]> {
         let name = name_by(on.weight.dtype);

@@ -3,6 +3,7 @@ use crate::{
     AnyMut, AnyOf, AsAny, DType, Error, Execute, Op, Operands, Ref, Result, Shape, TensorOf, Tolerance, View,
     Written, operands,
 };
+use core::hash::Hasher;
 
 /// `y` = the nearest blocks to `x`, row by row, in the format of `y`.
 ///
@@ -14,6 +15,7 @@ impl Op for Quantize {
     fn name(&self) -> &'static str {
         "quantize"
     }
+    fn hash_options<H: Hasher>(&self, _: &mut H) {}
     fn infer(&self, on: &quantize::Shapes<'_>) -> Result<[Shape; 1]> {
         let DType::Block(format) = on.y else {
             return Err(Error::DType { op: self.name(), operand: "y", got: on.y, want: "a block format" });
@@ -39,6 +41,7 @@ impl Op for Dequantize {
     fn name(&self) -> &'static str {
         "dequantize"
     }
+    fn hash_options<H: Hasher>(&self, _: &mut H) {}
     fn infer(&self, on: &dequantize::Shapes<'_>) -> Result<[Shape; 1]> {
         on.x.require(self.name(), DType::is_block, "a block format")?;
         if on.x.dims().is_empty() {

@@ -4,6 +4,7 @@ use crate::{
     AsAny, DType, Error, Execute, Float, Layout, Mut, Op, Operand, Ref, Result, Shape, TensorOf, View,
     operands,
 };
+use core::hash::{Hash, Hasher};
 use core::marker::PhantomData;
 
 /// Which elements form a pair, and where tokens stand.
@@ -71,6 +72,10 @@ impl<T: Float> Op for Rope<T> {
             RopeForm::HalfThd => "rope_thd",
         }
     }
+    fn hash_options<H: Hasher>(&self, state: &mut H) {
+        let Rope { form, start, types: _ } = self;
+        (form, start).hash(state);
+    }
     fn infer(&self, on: &rope::Shapes<'_>) -> Result<[Shape; 1]> {
         self.tables(on.x, &on.cos, &on.sin)?;
         Ok([on.x.shape()])
@@ -83,6 +88,10 @@ impl<T: Float> Op for RopeInplace<T> {
             RopeForm::Interleaved => "rope_i_inplace",
             RopeForm::HalfThd => "rope_thd_inplace",
         }
+    }
+    fn hash_options<H: Hasher>(&self, state: &mut H) {
+        let RopeInplace { form, start, types: _ } = self;
+        (form, start).hash(state);
     }
     fn infer(&self, on: &rope_inplace::Shapes<'_>) -> Result<[Shape; 0]> {
         Rope::<T>::new(self.form).start(self.start).tables(on.x, &on.cos, &on.sin)?;

@@ -1,12 +1,9 @@
 //! What was decided, and why.
 use super::ProviderId;
-use crate::fingerprint::Fingerprint;
+use super::key::{ByKey, Key};
 use crate::sync::{Mutex, RwLock};
 use ops_core::{Op, Operands, Reason};
-use std::any::TypeId;
-use std::collections::HashMap;
 use std::fmt::{self, Write as _};
-use std::hash::Hash;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -91,7 +88,7 @@ pub(crate) fn describe(on: &dyn Operands) -> String {
 #[derive(Debug, Default)]
 pub(crate) struct Decisions {
     /// By op with its options, and operands with their types and layouts.
-    by_problem: RwLock<HashMap<u128, Made>>,
+    by_problem: RwLock<ByKey<Made>>,
     log: Mutex<Vec<Arc<Entry>>>,
 }
 
@@ -105,7 +102,7 @@ pub(crate) struct Made {
 #[derive(Debug)]
 struct Entry {
     decision: Decision,
-    types: u128,
+    types: Key,
     calls: AtomicU64,
 }
 
@@ -119,9 +116,9 @@ impl Made {
 }
 
 impl Decisions {
-    /// So many problems are remembered: beyond that, all are decided anew, which costs microseconds.
+    /// Capacity of the cache. When it is full it is emptied: deciding anew takes microseconds.
     const PROBLEMS: usize = 4096;
-    /// So many different decisions are listed.
+    /// Decisions that are listed at most.
     const LISTED: usize = 1024;
 
     /// The decision for a problem, made by `decide` if it is the first of its kind.
@@ -131,7 +128,7 @@ impl Decisions {
         on: &dyn Operands,
         decide: impl FnOnce() -> (Option<usize>, Vec<Candidate>),
     ) -> Made {
-        let problem = problem_of(op, on);
+        let problem = Key::of_problem(op, on);
         let known = self.by_problem.read().get(&problem).cloned();
         known.unwrap_or_else(|| {
             let (place, candidates) = decide();
@@ -147,7 +144,7 @@ impl Decisions {
 
     /// Lists the decision, unless the same was made for another shape of the same types.
     fn entry(&self, op: &'static str, on: &dyn Operands, candidates: Vec<Candidate>) -> Arc<Entry> {
-        let types = types_of(on);
+        let types = Key::of_types(on);
         let mut log = self.log.lock();
         let same = |entry: &&Arc<Entry>| {
             entry.types == types && entry.decision.op == op && entry.decision.candidates == candidates
@@ -190,26 +187,4 @@ fn tell(decision: &Decision) {
         Some(provider) => tracing::info!(op, %provider, problem, why, "op has a provider"),
         None => tracing::info!(op, problem, why, "op has no provider"),
     }
-}
-
-/// What a decision may depend on: the op with its options, and every operand's type and layout.
-fn problem_of<O: Op>(op: &O, on: &dyn Operands) -> u128 {
-    let mut hash = Fingerprint::new();
-    TypeId::of::<O>().hash(&mut hash);
-    // Ops have no hash; their debug output shows every option in full. It cannot fail to be hashed.
-    let _ = write!(hash, "{op:?}");
-    for place in 0..on.count() {
-        if let Some(operand) = on.operand(place) {
-            (place, operand.dtype, operand.layout).hash(&mut hash);
-        }
-    }
-    hash.value()
-}
-
-fn types_of(on: &dyn Operands) -> u128 {
-    let mut hash = Fingerprint::new();
-    for operand in on.iter() {
-        (operand.name, operand.dtype).hash(&mut hash);
-    }
-    hash.value()
 }

@@ -4,7 +4,7 @@ use crate::sync::Mutex;
 use std::ffi::{c_int, c_void};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use hip_sys::hip::hipEvent_t;
 
@@ -38,7 +38,31 @@ struct Inner {
     events: Mutex<Vec<RawEvent>>,
     staging: Pool,
     index_record: IndexRecord,
-    deferred: Mutex<Option<Error>>,
+    deferred: Deferred,
+}
+
+/// The error that a `Drop` left.
+#[derive(Debug, Default)]
+struct Deferred {
+    error: Mutex<Option<Error>>,
+    /// Whether there may be one: asked in every call, which need not lock for it.
+    any: AtomicBool,
+}
+
+impl Deferred {
+    /// The first one counts: later ones are its consequences.
+    fn keep(&self, error: impl Into<Error>) {
+        self.error.lock().get_or_insert_with(|| error.into());
+        self.any.store(true, Ordering::Release);
+    }
+    fn take(&self) -> Option<Error> {
+        if !self.any.load(Ordering::Acquire) {
+            return None;
+        }
+        let mut error = self.error.lock();
+        self.any.store(false, Ordering::Release);
+        error.take()
+    }
 }
 
 impl Device {
@@ -87,7 +111,7 @@ impl Device {
             events: Mutex::default(),
             staging: Pool::default(),
             index_record: IndexRecord::default(),
-            deferred: Mutex::default(),
+            deferred: Deferred::default(),
         };
         Device { inner: Arc::new(inner) }
     }
@@ -170,12 +194,12 @@ impl Device {
 impl Device {
     /// The error that a `Drop` left, if there is one. It is returned once.
     pub(super) fn check(&self) -> Result<()> {
-        self.inner.deferred.lock().take().map_or(Ok(()), Err)
+        self.inner.deferred.take().map_or(Ok(()), Err)
     }
 
-    /// Keeps the error of a `Drop` for the next call. The first one counts: later ones are its consequences.
+    /// Keeps the error of a `Drop` for the next call.
     pub(super) fn defer(&self, error: impl Into<Error>) {
-        self.inner.deferred.lock().get_or_insert_with(|| error.into());
+        self.inner.deferred.keep(error);
     }
 
     /// Calls HIP with this device as the thread's current one.
@@ -295,7 +319,7 @@ impl Inner {
         self.hip.set_device(device)?;
         let result = call(&self.hip);
         if let Err(error) = self.hip.set_device(former) {
-            self.deferred.lock().get_or_insert(Error::Hip(error));
+            self.deferred.keep(error);
         }
         result
     }

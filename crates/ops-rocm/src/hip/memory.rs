@@ -100,7 +100,7 @@ impl DeviceMemory {
     /// # Errors
     ///
     /// [`Error::OtherDevice`]; an error that an earlier `Drop` left; HIP's.
-    pub fn access(&self, stream: &Stream, purpose: Purpose) -> Result<Access<'_>> {
+    pub fn access<'m>(&'m self, stream: &'m Stream, purpose: Purpose) -> Result<Access<'m>> {
         let (owner, other) = (self.device(), stream.device());
         if owner.info().ordinal != other.info().ordinal {
             let (stream, owner) = (other.info().ordinal, owner.info().ordinal);
@@ -123,7 +123,7 @@ impl DeviceMemory {
         if *stream == self.home {
             uses.retain(|earlier| !matters(earlier));
         }
-        Ok(Access { memory: self, stream: stream.clone(), purpose })
+        Ok(Access { memory: self, stream, purpose })
     }
 
     /// Enqueues a copy of host bytes to this place. The host's bytes may be changed or freed when this returns.
@@ -261,7 +261,7 @@ impl Drop for DeviceMemory {
 #[derive(Debug)]
 pub struct Access<'m> {
     memory: &'m DeviceMemory,
-    stream: Stream,
+    stream: &'m Stream,
     purpose: Purpose,
 }
 
@@ -280,7 +280,7 @@ impl Access<'_> {
 
 impl Drop for Access<'_> {
     fn drop(&mut self) {
-        if self.stream == self.memory.home {
+        if *self.stream == self.memory.home {
             return;
         }
         let mut uses = self.memory.uses.lock();

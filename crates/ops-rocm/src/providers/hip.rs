@@ -22,7 +22,7 @@ pub(crate) use linear::HipLinear;
 pub(crate) use moving::HipFill;
 pub(crate) use norm::HipGroupNorm;
 
-use bind::{Bound, MOST, Problem};
+use bind::{Binding, Bound, MOST, Problem};
 
 use crate::choice::{Provider, ProviderId, Target};
 use crate::error::NAME;
@@ -40,7 +40,7 @@ pub(crate) trait HipOp: Op {
     const INDICES: Option<&'static str> = None;
 
     /// The launch for these operands.
-    fn plan(&self, problem: &Problem) -> Result<(Launch, Self::Kernel), Refused>;
+    fn plan(&self, problem: &Problem<'_>) -> Result<(Launch, Self::Kernel), Refused>;
 }
 
 /// Computes an op with one of this project's kernels.
@@ -53,19 +53,22 @@ impl<O: HipOp> Provider<O> for Hip {
     }
 
     fn applicable(&self, target: &Target, op: &O, on: &dyn Operands) -> Result<(), Reason> {
-        let problem = Problem::assumed(on, target.kernels())?;
+        let mut binding = Binding::new();
+        let problem = binding.assumed(on, target.kernels())?;
         op.plan(&problem).map(drop).map_err(|refused| reason(refused, on))
     }
 
     fn how(&self, target: &Target, op: &O, on: &dyn Operands) -> Option<String> {
-        let problem = Problem::assumed(on, target.kernels()).ok()?;
+        let mut binding = Binding::new();
+        let problem = binding.assumed(on, target.kernels()).ok()?;
         units(target, op.plan(&problem).ok()?.0.instance)
     }
 
     fn launch(&self, rocm: &Rocm, call: Call<'_, '_, O, HipSpace>) -> Result<()> {
         let (op, args) = call.into_parts();
         let args = &*args;
-        let (mut problem, _lent) = Problem::bind::<O>(args, rocm)?;
+        let mut binding = Binding::new();
+        let mut problem = binding.bind::<O>(args, rocm)?;
         let check = O::INDICES.map(|_| rocm.stream().index_check()).transpose()?;
         if let (Some(check), Some(operand)) = (&check, O::INDICES) {
             problem.report_to(check, rocm.index_names().number(op.name_on(args), operand));

@@ -1,6 +1,6 @@
 //! `x · mul + add`.
 use super::bind::Bound;
-use super::{Problem, reason, unsupported};
+use super::{Binding, reason, unsupported};
 use crate::choice::{Provider, ProviderId, Target};
 use crate::hip::{DeviceMemory, Purpose};
 use crate::{HipSpace, Result, Rocm};
@@ -45,7 +45,8 @@ fn is_float(dtype: Dtype) -> bool {
 }
 
 fn applicable(target: &Target, on: &dyn Operands, y: usize) -> Result<(), Reason> {
-    let p = Problem::assumed(on, target.kernels())?;
+    let mut binding = Binding::new();
+    let p = binding.assumed(on, target.kernels())?;
     let (x, y) = (p.at(0), p.at(y));
     let plan = if is_float(x.dtype) {
         unary::affine(x.dims(), x.view(), y.view(), (1.0, 0.0), p.device()).map(drop)
@@ -63,7 +64,8 @@ fn launch<O: Op>(
     on: &O::Args<'_, HipSpace>,
     y: usize,
 ) -> Result<()> {
-    let (p, _lent) = Problem::bind::<O>(on, rocm)?;
+    let mut binding = Binding::new();
+    let p = binding.bind::<O>(on, rocm)?;
     let (x, y) = (p.at(0), p.at(y));
     let refuse = |refused| unsupported(op, refused, on);
     if is_float(x.dtype) {

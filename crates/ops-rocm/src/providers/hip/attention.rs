@@ -1,6 +1,6 @@
 //! Attention, with memory for parts of the key range where there are few queries.
 use super::bind::Bound;
-use super::{Problem, launch_both, reason, units, unsupported};
+use super::{Binding, Problem, launch_both, reason, units, unsupported};
 use crate::choice::{Provider, ProviderId, Target};
 use crate::{HipSpace, Result, Rocm};
 use ops_core::ops::Attention;
@@ -12,7 +12,7 @@ use ops_kernels::attention::{self, Plan};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HipAttention;
 
-fn plan<T: Float>(op: &Attention<T>, p: &Problem) -> Result<Plan, Refused> {
+fn plan<T: Float>(op: &Attention<T>, p: &Problem<'_>) -> Result<Plan, Refused> {
     let (q, k) = (p.at(0), p.at(1));
     let (&[batch, heads, t, d], &[_, kv_heads, s, _]) = (q.dims(), k.dims()) else {
         return Err(Refused::Rank(q.layout.rank()));
@@ -44,19 +44,22 @@ impl<T: Float> Provider<Attention<T>> for HipAttention {
     }
 
     fn applicable(&self, target: &Target, op: &Attention<T>, on: &dyn Operands) -> Result<(), Reason> {
-        let problem = Problem::assumed(on, target.kernels())?;
+        let mut binding = Binding::new();
+        let problem = binding.assumed(on, target.kernels())?;
         plan(op, &problem).map(drop).map_err(|refused| reason(refused, on))
     }
 
     fn how(&self, target: &Target, op: &Attention<T>, on: &dyn Operands) -> Option<String> {
-        let problem = Problem::assumed(on, target.kernels()).ok()?;
+        let mut binding = Binding::new();
+        let problem = binding.assumed(on, target.kernels()).ok()?;
         units(target, plan(op, &problem).ok()?.main.instance)
     }
 
     fn launch(&self, rocm: &Rocm, call: Call<'_, '_, Attention<T>, HipSpace>) -> Result<()> {
         let (op, args) = call.into_parts();
         let args = &*args;
-        let (problem, _lent) = Problem::bind::<Attention<T>>(args, rocm)?;
+        let mut binding = Binding::new();
+        let problem = binding.bind::<Attention<T>>(args, rocm)?;
         let Plan { main, combine, workspace, args: kernel_args } =
             plan(op, &problem).map_err(|refused| unsupported(op, refused, args))?;
         // SAFETY: a call's views lie in their memory; the plan and its workspace are made for them, and they are lent to

@@ -1,21 +1,12 @@
 //! Operands as the kernels' crate sees them: addresses, strides and types.
-use crate::hip::{Access, DeviceMemory, IndexCheck, Purpose};
+use crate::hip::{Access, IndexCheck, Purpose};
 use crate::{HipSpace, Result, Rocm};
-use core::convert::Infallible;
-use ops_core::{DType, Layout, MAX_RANK, Op, Operands, Reason, Role};
+use ops_core::{DType, Layout, MAX_RANK, Op, Operand, Operands, Reason, Role};
 use ops_kernels::index::Report;
 use ops_kernels::{Dtype, View};
 
 /// The most operands that an op has.
 pub(super) const MOST: usize = 6;
-
-/// The memory of an operand, and what for.
-#[derive(Clone, Copy, Debug)]
-struct Slot<'s> {
-    memory: &'s DeviceMemory,
-    offset: usize,
-    purpose: Purpose,
-}
 
 /// An operand: where its first element lies, and how to walk from there.
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +19,13 @@ pub(crate) struct Bound {
 }
 
 impl Bound {
+    /// An operand whose memory begins at this address.
+    #[inline(always)]
+    fn of(operand: &Operand<'_>, dtype: Dtype, memory: u64) -> Self {
+        let first = operand.layout.offset() as u64 * dtype.bytes() as u64;
+        Bound::new(memory.wrapping_add(first), dtype, operand.layout)
+    }
+    #[inline(always)]
     pub(crate) fn new(address: u64, dtype: Dtype, layout: &Layout) -> Self {
         let (mut dims, mut strides) = ([1; MAX_RANK], [0; MAX_RANK]);
         for (at, (d, s)) in layout.dims().iter().zip(layout.strides()).enumerate() {
@@ -59,69 +57,71 @@ impl Bound {
     }
 }
 
+/// Room for the operands of a call, filled in place: they are too large to be moved in every launch.
+#[derive(Debug)]
+pub(crate) struct Binding<'s> {
+    operands: [Option<Bound>; MOST],
+    /// Lent to the stream as long as this lives.
+    lent: [Option<Access<'s>>; MOST],
+}
+
 /// The operands of a call, by their place in the declaration, and the device.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Problem {
-    operands: [Option<Bound>; MOST],
-    device: ops_kernels::Device,
+pub(crate) struct Problem<'b> {
+    operands: &'b [Option<Bound>; MOST],
+    device: &'b ops_kernels::Device,
     report: Report,
 }
 
-impl Problem {
+impl<'s> Binding<'s> {
+    pub(crate) const fn new() -> Self {
+        Binding { operands: [None; MOST], lent: [const { None }; MOST] }
+    }
+
     /// For the question whether there is a kernel: addresses are as well aligned as can be.
-    pub(crate) fn assumed(on: &dyn Operands, device: &ops_kernels::Device) -> Result<Self, Reason> {
-        Self::with(on, device, |_| 0)
-    }
-
-    /// For a launch: the memory is lent to the stream as long as the second value lives.
-    pub(crate) fn bind<'s, O: Op>(
-        args: &'s O::Args<'_, HipSpace>,
-        rocm: &Rocm,
-    ) -> Result<(Self, [Option<Access<'s>>; MOST])> {
-        let (mut slots, mut lent) = ([None; MOST], [const { None }; MOST]);
-        let Ok(()) = O::look(args, |place, slot, seen| {
-            slots[place] = seen.map(|seen| Slot {
-                memory: seen.memory.memory(),
-                offset: seen.memory.offset(),
-                purpose: if slot.role == Role::In { Purpose::Read } else { Purpose::Write },
-            });
-            Ok::<(), Infallible>(())
-        });
-        for (place, slot) in lent.iter_mut().zip(&slots) {
-            if let Some(slot) = slot {
-                *place = Some(slot.memory.access(rocm.stream(), slot.purpose)?);
-            }
-        }
-        let address = |at: usize| match (lent.get(at), slots.get(at)) {
-            (Some(Some(access)), Some(Some(slot))) => {
-                (access.address() as u64).wrapping_add(slot.offset as u64)
-            }
-            _ => 0,
-        };
-        let problem = Self::with(args, rocm.target().kernels(), address)
-            .map_err(|why| crate::error::failed("launching a kernel", why))?;
-        Ok((problem, lent))
-    }
-
-    /// With the address of each operand's memory.
-    fn with(
+    pub(crate) fn assumed<'b>(
+        &'b mut self,
         on: &dyn Operands,
-        device: &ops_kernels::Device,
-        address: impl Fn(usize) -> u64,
-    ) -> Result<Self, Reason> {
-        let mut operands = [None; MOST];
-        for (at, place) in operands.iter_mut().enumerate().take(on.count()) {
-            let Some(operand) = on.operand(at) else { continue };
-            let unknown = Reason::DType { operand: operand.name, dtype: operand.dtype };
-            let dtype = dtype_of(operand.dtype).ok_or(unknown)?;
-            let first = operand.layout.offset() as u64 * dtype.bytes() as u64;
-            *place = Some(Bound::new(address(at).wrapping_add(first), dtype, operand.layout));
+        device: &'b ops_kernels::Device,
+    ) -> Result<Problem<'b>, Reason> {
+        for (at, place) in self.operands.iter_mut().enumerate().take(on.count()) {
+            *place = None;
+            if let Some(operand) = on.operand(at) {
+                *place = Some(Bound::of(&operand, kernel_type(&operand)?, 0));
+            }
         }
-        Ok(Problem { operands, device: *device, report: Report::default() })
+        Ok(Problem { operands: &self.operands, device, report: Report::default() })
     }
 
+    /// For a launch: the memory is lent to the stream.
+    pub(crate) fn bind<'b, O: Op>(
+        &'b mut self,
+        args: &'s O::Args<'_, HipSpace>,
+        rocm: &'s Rocm,
+    ) -> Result<Problem<'b>> {
+        O::look(args, |place, slot, seen| {
+            let Some(seen) = seen else { return Ok(()) };
+            let purpose = if slot.role == Role::In { Purpose::Read } else { Purpose::Write };
+            let access = seen.memory.memory().access(rocm.stream(), purpose)?;
+            let address = (access.address() as u64).wrapping_add(seen.memory.offset() as u64);
+            let dtype =
+                kernel_type(&seen.operand).map_err(|why| crate::error::failed("launching a kernel", why))?;
+            self.operands[place] = Some(Bound::of(&seen.operand, dtype, address));
+            self.lent[place] = Some(access);
+            Ok::<(), crate::Error>(())
+        })?;
+        Ok(Problem { operands: &self.operands, device: rocm.target().kernels(), report: Report::default() })
+    }
+}
+
+/// The element type as the kernels' crate names it.
+fn kernel_type(operand: &Operand<'_>) -> Result<Dtype, Reason> {
+    dtype_of(operand.dtype).ok_or(Reason::DType { operand: operand.name, dtype: operand.dtype })
+}
+
+impl Problem<'_> {
     pub(crate) fn device(&self) -> &ops_kernels::Device {
-        &self.device
+        self.device
     }
     /// Where the kernel reports an index out of range.
     pub(crate) fn report(&self) -> Report {

@@ -7,7 +7,7 @@ use ops_kernels::{Launch, Refused, binary, unary};
 impl<T: Num> HipOp for Unary<T> {
     type Kernel = unary::UnaryArgs;
 
-    fn plan(&self, p: &Problem) -> Result<(Launch, Self::Kernel), Refused> {
+    fn plan(&self, p: &Problem<'_>) -> Result<(Launch, Self::Kernel), Refused> {
         let (x, y) = (p.at(0), p.at(1));
         unary::prepare(self.name(), x.dims(), x.view(), y.view(), p.device())
     }
@@ -16,7 +16,7 @@ impl<T: Num> HipOp for Unary<T> {
 impl<T: Num> HipOp for Binary<T> {
     type Kernel = binary::BinaryArgs;
 
-    fn plan(&self, p: &Problem) -> Result<(Launch, Self::Kernel), Refused> {
+    fn plan(&self, p: &Problem<'_>) -> Result<(Launch, Self::Kernel), Refused> {
         plan_binary(self.name(), p)
     }
 }
@@ -24,12 +24,12 @@ impl<T: Num> HipOp for Binary<T> {
 impl<T: Float> HipOp for Glu<T> {
     type Kernel = binary::BinaryArgs;
 
-    fn plan(&self, p: &Problem) -> Result<(Launch, Self::Kernel), Refused> {
+    fn plan(&self, p: &Problem<'_>) -> Result<(Launch, Self::Kernel), Refused> {
         plan_binary(self.name(), p)
     }
 }
 
-fn plan_binary(op: &str, p: &Problem) -> Result<(Launch, binary::BinaryArgs), Refused> {
+fn plan_binary(op: &str, p: &Problem<'_>) -> Result<(Launch, binary::BinaryArgs), Refused> {
     let y = p.at(2);
     binary::prepare(op, y.dims(), [p.at(0).view(), p.at(1).view(), y.view()], p.device())
 }

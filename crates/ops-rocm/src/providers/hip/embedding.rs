@@ -1,5 +1,5 @@
 //! Rows of a table by index: of blocks, dequantized; of floats, through memory of the table's type where the output has another.
-use super::{Bound, Problem, reason, unsupported};
+use super::{Binding, Bound, Problem, reason, unsupported};
 use crate::choice::{Provider, ProviderId, Target};
 use crate::hip::{DeviceMemory, Purpose};
 use crate::{HipSpace, Result, Rocm};
@@ -25,7 +25,7 @@ enum LookUp {
 
 impl LookUp {
     /// `between` is the address of memory for the rows in the table's type.
-    fn plan(p: &Problem, between: u64) -> Result<LookUp, Refused> {
+    fn plan(p: &Problem<'_>, between: u64) -> Result<LookUp, Refused> {
         let (table, ids, y) = (p.at(0), p.at(1), p.at(2));
         let (&[bound, width], &[count]) = (table.dims(), ids.dims()) else {
             return Err(Refused::Rank(table.layout.rank()));
@@ -52,14 +52,16 @@ impl<T: Float> Provider<Embedding<T>> for HipEmbedding {
     }
 
     fn applicable(&self, target: &Target, _: &Embedding<T>, on: &dyn Operands) -> Result<(), Reason> {
-        let problem = Problem::assumed(on, target.kernels())?;
+        let mut binding = Binding::new();
+        let problem = binding.assumed(on, target.kernels())?;
         LookUp::plan(&problem, 0).map(drop).map_err(|refused| reason(refused, on))
     }
 
     fn launch(&self, rocm: &Rocm, call: Call<'_, '_, Embedding<T>, HipSpace>) -> Result<()> {
         let (op, args) = call.into_parts();
         let args = &*args;
-        let (mut problem, _lent) = Problem::bind::<Embedding<T>>(args, rocm)?;
+        let mut binding = Binding::new();
+        let mut problem = binding.bind::<Embedding<T>>(args, rocm)?;
         let check = rocm.stream().index_check()?;
         problem.report_to(&check, rocm.index_names().number(op.name_on(args), "ids"));
         let (table, y) = (problem.at(0), problem.at(2));

@@ -1,6 +1,6 @@
 //! Products with a weight, of floats or of blocks; with memory for the activations in digits where products are of bytes.
 use super::matmul::linear;
-use super::{Bound, Problem, reason, units, unsupported};
+use super::{Binding, Bound, Problem, reason, units, unsupported};
 use crate::choice::{Provider, ProviderId, Target};
 use crate::hip::{DeviceMemory, Purpose};
 use crate::{HipSpace, Result, Rocm};
@@ -21,7 +21,7 @@ enum Product {
 }
 
 impl Product {
-    fn plan(p: &Problem) -> Result<Product, Refused> {
+    fn plan(p: &Problem<'_>) -> Result<Product, Refused> {
         let (x, weight, y) = (p.at(0), p.at(1), p.at(3));
         if !Dtype::BLOCKS.contains(&weight.dtype) {
             return linear(p).map(|(launch, args)| Product::Floats(launch, args));
@@ -39,7 +39,7 @@ impl Product {
 }
 
 /// A kernel of blocks adds no bias.
-fn without_bias(p: &Problem) -> Result<(), Reason> {
+fn without_bias(p: &Problem<'_>) -> Result<(), Reason> {
     let blocks = |weight: &Bound| Dtype::BLOCKS.contains(&weight.dtype);
     if p.get(2).is_some() && p.get(1).is_some_and(blocks) {
         return Err(Reason::Because("no kernel adds a bias to a product with blocks".to_owned()));
@@ -53,20 +53,23 @@ impl<T: Float> Provider<Linear<T>> for HipLinear {
     }
 
     fn applicable(&self, target: &Target, _: &Linear<T>, on: &dyn Operands) -> Result<(), Reason> {
-        let problem = Problem::assumed(on, target.kernels())?;
+        let mut binding = Binding::new();
+        let problem = binding.assumed(on, target.kernels())?;
         without_bias(&problem)?;
         Product::plan(&problem).map(drop).map_err(|refused| reason(refused, on))
     }
 
     fn how(&self, target: &Target, _: &Linear<T>, on: &dyn Operands) -> Option<String> {
-        let problem = Problem::assumed(on, target.kernels()).ok()?;
+        let mut binding = Binding::new();
+        let problem = binding.assumed(on, target.kernels()).ok()?;
         units(target, Product::plan(&problem).ok()?.instance())
     }
 
     fn launch(&self, rocm: &Rocm, call: Call<'_, '_, Linear<T>, HipSpace>) -> Result<()> {
         let (op, args) = call.into_parts();
         let args = &*args;
-        let (problem, _lent) = Problem::bind::<Linear<T>>(args, rocm)?;
+        let mut binding = Binding::new();
+        let problem = binding.bind::<Linear<T>>(args, rocm)?;
         let plan = match Product::plan(&problem).map_err(|refused| unsupported(op, refused, args))? {
             Product::Floats(launch, args) => {
                 // SAFETY: a call's views lie in their memory; the plan is made for them, and they are lent to the stream.

@@ -1,15 +1,15 @@
 //! Products of matrices.
 use super::bind::Bound;
 use super::{HipOp, Problem};
-use ops_core::Float;
 use ops_core::ops::MatMul;
+use ops_core::{Float, MAX_RANK};
 use ops_kernels::matmul::{self, Matmul, MatmulArgs};
 use ops_kernels::{Dtype, Launch, Refused, View};
 
 impl<T: Float> HipOp for MatMul<T> {
     type Kernel = MatmulArgs;
 
-    fn plan(&self, p: &Problem) -> Result<(Launch, MatmulArgs), Refused> {
+    fn plan(&self, p: &Problem<'_>) -> Result<(Launch, MatmulArgs), Refused> {
         let (a, b, c) = (p.at(0), p.at(1), p.at(2));
         let &[ref batch @ .., m, k] = a.dims() else { return Err(Refused::Rank(a.layout.rank())) };
         let n = c.dims().last().copied().unwrap_or(1);
@@ -19,7 +19,7 @@ impl<T: Float> HipOp for MatMul<T> {
 }
 
 /// The launch of a product with a weight of floats.
-pub(super) fn linear(p: &Problem) -> Result<(Launch, MatmulArgs), Refused> {
+pub(super) fn linear(p: &Problem<'_>) -> Result<(Launch, MatmulArgs), Refused> {
     let (x, weight, y) = (p.at(0), p.at(1), p.at(3));
     let bias = p.get(2).map(Bound::view);
     if let Some(bias) = bias.filter(|bias| bias.dtype != x.dtype && bias.dtype != Dtype::F32) {
@@ -28,15 +28,12 @@ pub(super) fn linear(p: &Problem) -> Result<(Launch, MatmulArgs), Refused> {
     let (x, y) = x.folded_with(y);
     let &[ref batch @ .., m, k] = x.dims() else { return Err(Refused::Rank(x.layout.rank())) };
     let &[n, _] = weight.dims() else { return Err(Refused::Rank(weight.layout.rank())) };
-    let strides = transposed(weight, batch.len());
-    let b = View { strides: &strides, ..weight.view() };
+    // The strides of `weight[n, k]` as `[.., k, n]`, the same for the whole batch.
+    let mut strides = [0; MAX_RANK];
+    let strides = strides.get_mut(..x.layout.rank()).ok_or(Refused::Rank(x.layout.rank()))?;
+    strides[batch.len()..].copy_from_slice(weight.view().strides);
+    strides[batch.len()..].reverse();
+    let b = View { strides, ..weight.view() };
     let call = Matmul { batch, m, n, k, a: x.view(), b, c: y.view(), bias };
     matmul::prepare(&call, p.device())
-}
-
-/// The strides of `weight[n, k]` as `[.., k, n]`, the same for the whole batch.
-fn transposed(weight: &Bound, batch: usize) -> Vec<i64> {
-    let strides = weight.view().strides;
-    let matrix = strides.iter().rev().copied();
-    std::iter::repeat_n(0, batch).chain(matrix).collect()
 }

@@ -1,5 +1,5 @@
 //! Ops that move elements: copy, fill, where, cast, index_select.
-use super::{Bound, HipOp, Problem, reason, unsupported};
+use super::{Binding, Bound, HipOp, Problem, reason, unsupported};
 use crate::choice::{Provider, ProviderId, Target};
 use crate::hip::{DeviceMemory, Purpose};
 use crate::{HipSpace, Result, Rocm};
@@ -10,7 +10,7 @@ use ops_kernels::{Dtype, Launch, Refused, View, cast, copy, index};
 impl<T: Element> HipOp for Copy<T> {
     type Kernel = copy::CopyArgs;
 
-    fn plan(&self, p: &Problem) -> Result<(Launch, Self::Kernel), Refused> {
+    fn plan(&self, p: &Problem<'_>) -> Result<(Launch, Self::Kernel), Refused> {
         let (x, y) = (p.at(0), p.at(1));
         copy::copy(x.dims(), x.view(), y.view(), p.device())
     }
@@ -19,7 +19,7 @@ impl<T: Element> HipOp for Copy<T> {
 impl<T: Scalar> HipOp for Cast<T> {
     type Kernel = cast::CastArgs;
 
-    fn plan(&self, p: &Problem) -> Result<(Launch, Self::Kernel), Refused> {
+    fn plan(&self, p: &Problem<'_>) -> Result<(Launch, Self::Kernel), Refused> {
         let (x, y) = (p.at(0), p.at(1));
         cast::prepare(x.dims(), x.view(), y.view(), p.device())
     }
@@ -29,7 +29,7 @@ impl<T: Element> HipOp for IndexSelect<T> {
     type Kernel = index::IndexSelectArgs;
     const INDICES: Option<&'static str> = Some("ids");
 
-    fn plan(&self, p: &Problem) -> Result<(Launch, Self::Kernel), Refused> {
+    fn plan(&self, p: &Problem<'_>) -> Result<(Launch, Self::Kernel), Refused> {
         let (x, ids, y) = (p.at(0), p.at(1), p.at(2));
         let rank = x.layout.rank();
         let axis = x.layout.shape().axis(self.axis).map_err(|_| Refused::Rank(rank))?;
@@ -41,7 +41,7 @@ impl<T: Element> HipOp for IndexSelect<T> {
 impl<T: Element> HipOp for Where<T> {
     type Kernel = copy::WhereArgs;
 
-    fn plan(&self, p: &Problem) -> Result<(Launch, Self::Kernel), Refused> {
+    fn plan(&self, p: &Problem<'_>) -> Result<(Launch, Self::Kernel), Refused> {
         let (cond, moved) = (p.at(0), [p.at(1), p.at(2), p.at(3)]);
         if p.at(3).dtype.bits().is_some() {
             return copy::select(cond.dims(), cond.view(), moved.map(Bound::view), p.device());
@@ -78,7 +78,8 @@ impl<T: Element> Provider<Fill<T>> for HipFill {
     }
 
     fn applicable(&self, target: &Target, _: &Fill<T>, on: &dyn Operands) -> Result<(), Reason> {
-        let problem = Problem::assumed(on, target.kernels())?;
+        let mut binding = Binding::new();
+        let problem = binding.assumed(on, target.kernels())?;
         let y = problem.at(0);
         let plan = match y.dtype.bits() {
             Some(_) => copy::fill(y.dims(), y.view(), 0, problem.device()).map(drop),
@@ -90,7 +91,8 @@ impl<T: Element> Provider<Fill<T>> for HipFill {
     fn launch(&self, rocm: &Rocm, call: Call<'_, '_, Fill<T>, HipSpace>) -> Result<()> {
         let (op, args) = call.into_parts();
         let args = &*args;
-        let (problem, _lent) = Problem::bind::<Fill<T>>(args, rocm)?;
+        let mut binding = Binding::new();
+        let problem = binding.bind::<Fill<T>>(args, rocm)?;
         let y = problem.at(0);
         let refuse = |refused| unsupported(op, refused, args);
         let value = bytemuck::bytes_of(&op.value);

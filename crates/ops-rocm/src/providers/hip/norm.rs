@@ -1,5 +1,5 @@
 //! Norms over rows, and over groups of channels, with memory for parts of the groups where those are few.
-use super::{Bound, HipOp, Problem, launch_both, reason, unsupported};
+use super::{Binding, Bound, HipOp, Problem, launch_both, reason, unsupported};
 use crate::choice::{Provider, ProviderId, Target};
 use crate::{HipSpace, Result, Rocm};
 use ops_core::ops::{AddRmsNorm, GroupNorm, LayerNorm, RmsNorm};
@@ -17,7 +17,7 @@ struct Places {
 }
 const NONE: usize = super::MOST;
 
-fn operands<'p>(p: &'p Problem, at: &Places, eps: f64) -> norm::Norm<'p> {
+fn operands<'p>(p: &'p Problem<'_>, at: &Places, eps: f64) -> norm::Norm<'p> {
     let view = |place: usize| p.get(place).map(Bound::view);
     norm::Norm {
         x: p.at(0).view(),
@@ -33,7 +33,7 @@ fn operands<'p>(p: &'p Problem, at: &Places, eps: f64) -> norm::Norm<'p> {
 impl<T: Float> HipOp for RmsNorm<T> {
     type Kernel = norm::NormArgs;
 
-    fn plan(&self, p: &Problem) -> Result<(Launch, Self::Kernel), Refused> {
+    fn plan(&self, p: &Problem<'_>) -> Result<(Launch, Self::Kernel), Refused> {
         let places = Places { weight: 1, bias: NONE, residual: NONE, y: 2, sum: NONE };
         norm::prepare(self.name(), p.at(0).dims(), &operands(p, &places, self.eps), p.device())
     }
@@ -42,7 +42,7 @@ impl<T: Float> HipOp for RmsNorm<T> {
 impl<T: Float> HipOp for LayerNorm<T> {
     type Kernel = norm::NormArgs;
 
-    fn plan(&self, p: &Problem) -> Result<(Launch, Self::Kernel), Refused> {
+    fn plan(&self, p: &Problem<'_>) -> Result<(Launch, Self::Kernel), Refused> {
         let places = Places { weight: 1, bias: 2, residual: NONE, y: 3, sum: NONE };
         norm::prepare(self.name(), p.at(0).dims(), &operands(p, &places, self.eps), p.device())
     }
@@ -51,7 +51,7 @@ impl<T: Float> HipOp for LayerNorm<T> {
 impl<T: Float> HipOp for AddRmsNorm<T> {
     type Kernel = norm::NormArgs;
 
-    fn plan(&self, p: &Problem) -> Result<(Launch, Self::Kernel), Refused> {
+    fn plan(&self, p: &Problem<'_>) -> Result<(Launch, Self::Kernel), Refused> {
         let places = Places { weight: 2, bias: NONE, residual: 1, y: 3, sum: 4 };
         norm::prepare(self.name(), p.at(0).dims(), &operands(p, &places, self.eps), p.device())
     }
@@ -61,7 +61,7 @@ impl<T: Float> HipOp for AddRmsNorm<T> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HipGroupNorm;
 
-fn group_plan<T: Float>(op: &GroupNorm<T>, p: &Problem) -> Result<GroupPlan, Refused> {
+fn group_plan<T: Float>(op: &GroupNorm<T>, p: &Problem<'_>) -> Result<GroupPlan, Refused> {
     let places = Places { weight: 1, bias: 2, residual: NONE, y: 3, sum: NONE };
     norm::group(p.at(0).dims(), op.num_groups as u64, &operands(p, &places, op.eps), p.device())
 }
@@ -72,14 +72,16 @@ impl<T: Float> Provider<GroupNorm<T>> for HipGroupNorm {
     }
 
     fn applicable(&self, target: &Target, op: &GroupNorm<T>, on: &dyn Operands) -> Result<(), Reason> {
-        let problem = Problem::assumed(on, target.kernels())?;
+        let mut binding = Binding::new();
+        let problem = binding.assumed(on, target.kernels())?;
         group_plan(op, &problem).map(drop).map_err(|refused| reason(refused, on))
     }
 
     fn launch(&self, rocm: &Rocm, call: Call<'_, '_, GroupNorm<T>, HipSpace>) -> Result<()> {
         let (op, args) = call.into_parts();
         let args = &*args;
-        let (problem, _lent) = Problem::bind::<GroupNorm<T>>(args, rocm)?;
+        let mut binding = Binding::new();
+        let problem = binding.bind::<GroupNorm<T>>(args, rocm)?;
         let GroupPlan { main, apply, workspace, args: kernel_args } =
             group_plan(op, &problem).map_err(|refused| unsupported(op, refused, args))?;
         // SAFETY: a call's views lie in their memory; the plan and its workspace are made for them, and they are lent to

@@ -7,7 +7,7 @@ use ops_kernels::{Launch, Refused, rope};
 impl<T: Float> HipOp for Rope<T> {
     type Kernel = rope::RopeArgs;
 
-    fn plan(&self, p: &Problem) -> Result<(Launch, Self::Kernel), Refused> {
+    fn plan(&self, p: &Problem<'_>) -> Result<(Launch, Self::Kernel), Refused> {
         plan((self.form, self.start), p, p.at(3))
     }
 }
@@ -15,14 +15,14 @@ impl<T: Float> HipOp for Rope<T> {
 impl<T: Float> HipOp for RopeInplace<T> {
     type Kernel = rope::RopeArgs;
 
-    fn plan(&self, p: &Problem) -> Result<(Launch, Self::Kernel), Refused> {
+    fn plan(&self, p: &Problem<'_>) -> Result<(Launch, Self::Kernel), Refused> {
         plan((self.form, self.start), p, p.at(0))
     }
 }
 
 fn plan(
     (form, start): (RopeForm, usize),
-    p: &Problem,
+    p: &Problem<'_>,
     y: &Bound,
 ) -> Result<(Launch, rope::RopeArgs), Refused> {
     let x = p.at(0);

@@ -7,7 +7,7 @@ use ops_kernels::{Launch, Refused, softmax};
 impl<T: Float> HipOp for Softmax<T> {
     type Kernel = softmax::SoftmaxArgs;
 
-    fn plan(&self, p: &Problem) -> Result<(Launch, Self::Kernel), Refused> {
+    fn plan(&self, p: &Problem<'_>) -> Result<(Launch, Self::Kernel), Refused> {
         let (x, y) = (p.at(0), p.at(1));
         let rank = x.layout.rank();
         let axis = x.layout.shape().axis(self.axis).map_err(|_| Refused::Rank(rank))?;

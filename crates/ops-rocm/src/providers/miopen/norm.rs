@@ -3,7 +3,7 @@ use super::descriptor::Tensor;
 use super::{ALL_SINGLE_AND_BELOW, MiOpen, check, datatype, pointer, suits};
 use crate::choice::{Provider, ProviderId, Target};
 use crate::hip::{DeviceMemory, Purpose};
-use crate::providers::hip::bind::{Bound, Problem};
+use crate::providers::hip::bind::{Binding, Bound, Problem};
 use crate::{HipSpace, Result, Rocm};
 use miopen_sys as sys;
 use ops_core::ops::{GroupNorm, LayerNorm, RmsNorm};
@@ -42,7 +42,8 @@ impl<T: Float> Provider<RmsNorm<T>> for MiOpen {
     fn launch(&self, rocm: &Rocm, call: Call<'_, '_, RmsNorm<T>, HipSpace>) -> Result<()> {
         let (op, args) = call.into_parts();
         let args = &*args;
-        let (problem, _lent) = Problem::bind::<RmsNorm<T>>(args, rocm)?;
+        let mut binding = Binding::new();
+        let problem = binding.bind::<RmsNorm<T>>(args, rocm)?;
         let (x, weight, y) = (problem.at(0), problem.at(1), problem.at(2));
         if x.layout.is_empty() {
             return Ok(());
@@ -89,7 +90,8 @@ impl<T: Float> Provider<LayerNorm<T>> for MiOpen {
     fn launch(&self, rocm: &Rocm, call: Call<'_, '_, LayerNorm<T>, HipSpace>) -> Result<()> {
         let (op, args) = call.into_parts();
         let args = &*args;
-        let (problem, _lent) = Problem::bind::<LayerNorm<T>>(args, rocm)?;
+        let mut binding = Binding::new();
+        let problem = binding.bind::<LayerNorm<T>>(args, rocm)?;
         let (x, y) = (problem.at(0), problem.at(3));
         if x.layout.is_empty() {
             return Ok(());
@@ -142,7 +144,8 @@ impl<T: Float> Provider<GroupNorm<T>> for MiOpen {
     fn launch(&self, rocm: &Rocm, call: Call<'_, '_, GroupNorm<T>, HipSpace>) -> Result<()> {
         let (op, args) = call.into_parts();
         let args = &*args;
-        let (problem, _lent) = Problem::bind::<GroupNorm<T>>(args, rocm)?;
+        let mut binding = Binding::new();
+        let problem = binding.bind::<GroupNorm<T>>(args, rocm)?;
         let (x, y) = (problem.at(0), problem.at(3));
         let [batch, channels, ref image @ ..] = *x.layout.dims() else { return Ok(()) };
         if x.layout.is_empty() {
@@ -191,7 +194,7 @@ struct Scaling {
     bias: *mut std::ffi::c_void,
 }
 
-fn scaling(problem: &Problem) -> Scaling {
+fn scaling(problem: &Problem<'_>) -> Scaling {
     match (problem.get(1), problem.get(2)) {
         (Some(weight), Some(bias)) => {
             Scaling { mode: sys::MIOPEN_WEIGHT_BIAS, weight: pointer(weight), bias: pointer(bias) }

@@ -7,7 +7,7 @@ use super::{ALL_SINGLE_AND_BELOW, MiOpen, check, datatype, pointer, suits};
 use crate::choice::{Provider, ProviderId, Target};
 use crate::error::failed;
 use crate::hip::{DeviceMemory, Purpose};
-use crate::providers::hip::bind::{Bound, Problem};
+use crate::providers::hip::bind::{Binding, Bound};
 use crate::{HipSpace, Result, Rocm};
 use ops_core::ops::{Rope, RopeForm};
 use ops_core::{Call, Float, Layout, Op, Operands, Reason};
@@ -32,7 +32,8 @@ impl<T: Float> Provider<Rope<T>> for MiOpen {
     fn launch(&self, rocm: &Rocm, call: Call<'_, '_, Rope<T>, HipSpace>) -> Result<()> {
         let (op, args) = call.into_parts();
         let args = &*args;
-        let (problem, _lent) = Problem::bind::<Rope<T>>(args, rocm)?;
+        let mut binding = Binding::new();
+        let problem = binding.bind::<Rope<T>>(args, rocm)?;
         let (x, y) = (problem.at(0), problem.at(3));
         let &[batch, heads, t, d] = x.layout.dims() else { return Ok(()) };
         if x.layout.is_empty() {

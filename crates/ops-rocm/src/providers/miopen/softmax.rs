@@ -2,7 +2,7 @@
 use super::descriptor::Tensor;
 use super::{HALF_AND_SINGLE, MiOpen, check, datatype, pointer, suits};
 use crate::choice::{Provider, ProviderId, Target};
-use crate::providers::hip::bind::Problem;
+use crate::providers::hip::bind::Binding;
 use crate::{HipSpace, Result, Rocm};
 use miopen_sys as sys;
 use ops_core::ops::Softmax;
@@ -21,7 +21,8 @@ impl<T: Float> Provider<Softmax<T>> for MiOpen {
     fn launch(&self, rocm: &Rocm, call: Call<'_, '_, Softmax<T>, HipSpace>) -> Result<()> {
         let (op, args) = call.into_parts();
         let args = &*args;
-        let (problem, _lent) = Problem::bind::<Softmax<T>>(args, rocm)?;
+        let mut binding = Binding::new();
+        let problem = binding.bind::<Softmax<T>>(args, rocm)?;
         let (x, y) = (problem.at(0), problem.at(1));
         if x.layout.is_empty() {
             return Ok(());

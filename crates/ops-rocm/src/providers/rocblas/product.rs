@@ -5,7 +5,7 @@ use crate::choice::{Provider, ProviderId, Target, denied};
 use crate::error::{NAME, failed};
 use crate::hip::{DeviceMemory, Purpose};
 use crate::providers::handle::Failure;
-use crate::providers::hip::bind::{Bound, Problem};
+use crate::providers::hip::bind::{Binding, Bound, Problem};
 use crate::{Error, HipSpace, Result, Rocm};
 use ops_core::ops::{Linear, MatMul};
 use ops_core::{Call, DType, Float, Layout, Op, Reason};
@@ -38,7 +38,8 @@ impl<T: Float> Provider<MatMul<T>> for RocBlas {
     }
 
     fn applicable(&self, target: &Target, op: &MatMul<T>, on: &dyn ops_core::Operands) -> Result<(), Reason> {
-        let problem = Problem::assumed(on, target.kernels())?;
+        let mut binding = Binding::new();
+        let problem = binding.assumed(on, target.kernels())?;
         matmul_plan(&problem)?;
         target.require_rocblas()?;
         denied(target, ProviderId::ROCBLAS, op.name(), on)
@@ -47,7 +48,8 @@ impl<T: Float> Provider<MatMul<T>> for RocBlas {
     fn launch(&self, rocm: &Rocm, call: Call<'_, '_, MatMul<T>, HipSpace>) -> Result<()> {
         let (op, args) = call.into_parts();
         let args = &*args;
-        let (problem, _lent) = Problem::bind::<MatMul<T>>(args, rocm)?;
+        let mut binding = Binding::new();
+        let problem = binding.bind::<MatMul<T>>(args, rocm)?;
         let plan = matmul_plan(&problem).map_err(|reason| unsupported(op.name(), reason))?;
         let bound = [problem.at(0), problem.at(1), problem.at(2)];
         // SAFETY: a call's views lie in their memory, which is lent to the stream; the plan is made for them.
@@ -55,7 +57,7 @@ impl<T: Float> Provider<MatMul<T>> for RocBlas {
     }
 }
 
-fn matmul_plan(p: &Problem) -> Result<Plan, Reason> {
+fn matmul_plan(p: &Problem<'_>) -> Result<Plan, Reason> {
     let layouts = [&p.at(0).layout, &p.at(1).layout, &p.at(2).layout];
     some_products(Operands { layouts, names: ["a", "b", "c"] }.plan()?)
 }
@@ -73,7 +75,8 @@ impl<T: Float> Provider<Linear<T>> for RocBlas {
         if let Some(bias) = on.get("bias").filter(|bias| !added(bias.dtype)) {
             return Err(Reason::DType { operand: "bias", dtype: bias.dtype });
         }
-        let problem = Problem::assumed(on, target.kernels())?;
+        let mut binding = Binding::new();
+        let problem = binding.assumed(on, target.kernels())?;
         linear_plan(&problem)?;
         target.require_rocblas()?;
         denied(target, ProviderId::ROCBLAS, op.name(), on)
@@ -82,7 +85,8 @@ impl<T: Float> Provider<Linear<T>> for RocBlas {
     fn launch(&self, rocm: &Rocm, call: Call<'_, '_, Linear<T>, HipSpace>) -> Result<()> {
         let (op, args) = call.into_parts();
         let args = &*args;
-        let (problem, _lent) = Problem::bind::<Linear<T>>(args, rocm)?;
+        let mut binding = Binding::new();
+        let problem = binding.bind::<Linear<T>>(args, rocm)?;
         let LinearPlan { x, weight, y, plan } =
             linear_plan(&problem).map_err(|reason| unsupported(op.name(), reason))?;
         let Some(bias) = problem.get(2) else {
@@ -123,7 +127,7 @@ struct LinearPlan {
     plan: Plan,
 }
 
-fn linear_plan(p: &Problem) -> Result<LinearPlan, Reason> {
+fn linear_plan(p: &Problem<'_>) -> Result<LinearPlan, Reason> {
     let (x, y) = p.at(0).folded_with(p.at(3));
     let batch = x.layout.dims().len().saturating_sub(2);
     let shared = |weight: &Bound| {

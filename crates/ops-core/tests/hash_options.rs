@@ -1,0 +1,62 @@
+//! Options that print differently hash differently: a backend's cache of decisions rests on it.
+use ops_core::Op;
+use ops_core::ops::*;
+use std::collections::HashSet;
+use std::fmt::Debug;
+use std::hash::{DefaultHasher, Hasher};
+
+fn hash<O: Op>(op: &O) -> u64 {
+    let mut state = DefaultHasher::new();
+    op.hash_options(&mut state);
+    state.finish()
+}
+
+/// Every pair of these has options that differ.
+fn distinct<O: Op + Debug>(ops: &[O]) {
+    let printed: HashSet<String> = ops.iter().map(|op| format!("{op:?}")).collect();
+    assert_eq!(printed.len(), ops.len(), "{ops:?}");
+    let hashes: HashSet<u64> = ops.iter().map(hash).collect();
+    assert_eq!(hashes.len(), ops.len(), "{ops:?}");
+    assert!(ops.iter().all(|op| hash(&op.clone()) == hash(op)));
+}
+
+#[test]
+fn options_that_print_differently_hash_differently() {
+    let eps = [0.0, -0.0, 1e-5, 1e-6, f64::NAN, f64::MIN_POSITIVE];
+    distinct(&eps.map(RmsNorm::<f32>::eps));
+    distinct(&eps.map(LayerNorm::<f32>::eps));
+    distinct(&eps.map(AddRmsNorm::<f32>::eps));
+    distinct(&[GroupNorm::<f32>::new(1, 0.5), GroupNorm::new(2, 0.5), GroupNorm::new(1, 0.25)]);
+    distinct(&[Softmax::<f32>::axis(0), Softmax::axis(-1), Softmax::axis(0).log()]);
+    distinct(&[Affine::<f32>::new(1.0, 2.0), Affine::new(2.0, 1.0), Affine::new(1.0, -2.0)]);
+    distinct(&[AffineInplace::<f32>::new(1.0, 2.0), AffineInplace::new(2.0, 1.0)]);
+    distinct(&UnaryFn::ALL.map(Unary::<f32>::of));
+    distinct(&BinaryFn::ALL.map(Binary::<f32>::of));
+    distinct(&[GluFn::Swiglu, GluFn::Geglu].map(Glu::<f32>::of));
+    distinct(&[IndexSelect::<f32>::axis(0), IndexSelect::axis(1), IndexSelect::axis(-1)]);
+    distinct(&[Fill::new(0.0f32), Fill::new(-0.0), Fill::new(1.0)]);
+    let forms = [RopeForm::Half, RopeForm::Interleaved, RopeForm::HalfThd];
+    distinct(&forms.map(Rope::<f32>::new));
+    distinct(&forms.map(|form| Rope::<f32>::new(form).start(3).inplace()));
+    distinct(&[Rope::<f32>::new(RopeForm::Half), Rope::new(RopeForm::Half).start(1)]);
+}
+
+#[test]
+fn every_option_of_attention_counts() {
+    let full = Attention::<f32>::full;
+    let with = |change: fn(&mut Attention<f32>)| {
+        let mut op = full();
+        change(&mut op);
+        op
+    };
+    distinct(&[
+        full(),
+        with(|op| op.causal = true),
+        with(|op| op.scale = Some(0.5)),
+        with(|op| op.scale = Some(0.0)),
+        with(|op| op.softcap = Some(0.5)),
+        with(|op| op.window = (Some(1), None)),
+        with(|op| op.window = (None, Some(1))),
+        with(|op| op.window = (Some(0), None)),
+    ]);
+}

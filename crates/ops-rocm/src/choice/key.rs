@@ -1,0 +1,155 @@
+//! Keys of the cache of decisions: 128-bit hashes of what a decision may depend on.
+use ops_core::{Layout, Op, Operands};
+use std::any::TypeId;
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hash, Hasher};
+
+/// A hash of 128 bits. Two problems with one key would share a decision; with the few thousand that are cached, the odds are
+/// below 1e-30.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Key(u64, u64);
+
+/// A map by key, which hashes no second time.
+pub(super) type ByKey<V> = HashMap<Key, V, BuildHasherDefault<Low>>;
+
+impl Key {
+    /// The op with its options, and every operand's type and layout.
+    pub(super) fn of_problem<O: Op>(op: &O, on: &dyn Operands) -> Key {
+        let mut mix = Mix::default();
+        TypeId::of::<O>().hash(&mut mix);
+        op.hash_options(&mut mix);
+        for place in 0..on.count() {
+            if let Some(operand) = on.operand(place) {
+                (place, operand.dtype).hash(&mut mix);
+                layout(operand.layout, &mut mix);
+            }
+        }
+        mix.key()
+    }
+
+    /// Every operand's name and type.
+    pub(super) fn of_types(on: &dyn Operands) -> Key {
+        let mut mix = Mix::default();
+        on.iter().for_each(|operand| (operand.name, operand.dtype).hash(&mut mix));
+        mix.key()
+    }
+}
+
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.0);
+    }
+}
+
+/// Only the axes that there are: a layout has room for more.
+fn layout(layout: &Layout, mix: &mut Mix) {
+    mix.write_usize(layout.rank());
+    mix.write_usize(layout.offset());
+    for (dim, stride) in layout.dims().iter().zip(layout.strides()) {
+        mix.write_usize(*dim);
+        mix.write_isize(*stride);
+    }
+}
+
+/// Takes the low half of a key as its hash.
+#[derive(Default)]
+pub(super) struct Low(u64);
+
+impl Hasher for Low {
+    fn write(&mut self, bytes: &[u8]) {
+        // Keys write one word and nothing else.
+        bytes.iter().for_each(|byte| self.0 = self.0.rotate_left(8) ^ u64::from(*byte));
+    }
+    fn write_u64(&mut self, word: u64) {
+        self.0 = word;
+    }
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+/// Two chains of multiplications whose high and low halves are folded together, after wyhash.
+struct Mix(u64, u64);
+
+impl Default for Mix {
+    fn default() -> Self {
+        // The fractional digits of pi.
+        Mix(0x243f_6a88_85a3_08d3, 0x1319_8a2e_0370_7344)
+    }
+}
+
+impl Mix {
+    fn key(mut self) -> Key {
+        self.write_u64(0);
+        Key(self.0, self.1)
+    }
+}
+
+fn folded(a: u64, b: u64) -> u64 {
+    let product = u128::from(a) * u128::from(b);
+    product as u64 ^ (product >> 64) as u64
+}
+
+impl Hasher for Mix {
+    fn write(&mut self, bytes: &[u8]) {
+        for chunk in bytes.chunks(8) {
+            self.write_u64(u64::from_le_bytes(std::array::from_fn(|i| chunk.get(i).copied().unwrap_or(0))));
+        }
+        self.write_usize(bytes.len());
+    }
+    #[inline]
+    fn write_u64(&mut self, word: u64) {
+        // A factor of 0 would forget what came before: the other half remembers it, and is odd's multiple of something else.
+        self.0 = folded(self.0 ^ word, 0x9e37_79b9_7f4a_7c15).wrapping_add(self.1);
+        self.1 = folded(self.1.rotate_left(23) ^ word, 0xf39c_c060_5ced_c835).wrapping_add(word);
+    }
+    fn write_u8(&mut self, value: u8) {
+        self.write_u64(value.into());
+    }
+    fn write_u16(&mut self, value: u16) {
+        self.write_u64(value.into());
+    }
+    fn write_u32(&mut self, value: u32) {
+        self.write_u64(value.into());
+    }
+    fn write_usize(&mut self, value: usize) {
+        self.write_u64(value as u64);
+    }
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    fn key(words: &[u64]) -> (u64, u64) {
+        let mut mix = Mix::default();
+        words.iter().for_each(|word| mix.write_u64(*word));
+        let Key(a, b) = mix.key();
+        (a, b)
+    }
+
+    #[test]
+    fn small_changes_anywhere_change_both_halves() {
+        let (mut low, mut high) = (HashSet::new(), HashSet::new());
+        let mut count = 0;
+        for at in 0..6 {
+            for value in 0..2000u64 {
+                for value in [value, value << 20, value.wrapping_neg()] {
+                    let mut words = [1, 0, 512, 4096, 4096, 1];
+                    if words[at] == value {
+                        continue;
+                    }
+                    words[at] = value;
+                    let (a, b) = key(&words);
+                    count += usize::from(low.insert(a) | high.insert(b));
+                }
+            }
+        }
+        assert_eq!((low.len(), high.len()), (count, count));
+        assert!((1..50).all(|len| low.insert(key(&vec![0; len]).0)), "zeros of another length");
+    }
+}
