@@ -1,11 +1,13 @@
 //! The table of kernel instances: what exists, under which symbol, launched how.
 use crate::source::Family;
 use crate::{Dtype, Matrix, declare_all};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHasher};
+use std::any::TypeId;
+use std::hash::{Hash, Hasher};
 use std::sync::LazyLock;
 
 /// The Rust mirror of a kernel's argument struct.
-pub trait Arguments: Copy {
+pub trait Arguments: Copy + 'static {
     /// Name of the struct in the source.
     const NAME: &'static str;
 }
@@ -33,6 +35,8 @@ pub struct Instance {
     pub args: &'static str,
     /// Its size in bytes.
     pub args_size: usize,
+    /// The Rust mirror of that struct.
+    args_type: TypeId,
     /// What it asks of a target.
     pub(crate) needs: Needs,
     /// The template call that is the kernel's body.
@@ -55,6 +59,11 @@ impl Instance {
         self.family.runs_on(target) && self.runs_with(Matrix::of(target))
     }
 
+    /// Whether its argument is an `A`.
+    pub fn takes<A: Arguments>(&self) -> bool {
+        self.args_type == TypeId::of::<A>()
+    }
+
     /// Whether these matrix units, or none, are enough for it.
     pub fn runs_with(&self, matrix: Option<Matrix>) -> bool {
         match self.needs {
@@ -73,9 +82,8 @@ pub fn instances() -> &'static [Instance] {
 
 /// The instance with these properties; `None` when there is none.
 pub fn find(op: &str, variant: &str, types: &[Dtype]) -> Option<&'static Instance> {
-    // Launches look instances up: nothing is allocated.
-    let by_parts: &FxHashMap<_, _> = &BY_PARTS;
-    by_parts.get(&(op, variant, types)).copied()
+    // Launches look instances up: nothing is allocated, and no text is compared.
+    BY_KEY.get(&key(op, variant, types)).copied()
 }
 
 /// The instance of this name; `None` when there is none.
@@ -92,11 +100,15 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
 static BY_SYMBOL: LazyLock<FxHashMap<&str, &Instance>> =
     LazyLock::new(|| instances().iter().map(|k| (k.symbol.as_str(), k)).collect());
 
-/// What an instance is found by: op, variant and types.
-type Parts<'p> = (&'p str, &'p str, &'p [Dtype]);
+/// By [`key`]. That no two instances have the same is tested.
+static BY_KEY: LazyLock<FxHashMap<u64, &Instance>> =
+    LazyLock::new(|| instances().iter().map(|k| (key(k.op, k.variant, &k.types), k)).collect());
 
-static BY_PARTS: LazyLock<FxHashMap<Parts<'static>, &Instance>> =
-    LazyLock::new(|| instances().iter().map(|k| ((k.op, k.variant, &k.types[..]), k)).collect());
+fn key(op: &str, variant: &str, types: &[Dtype]) -> u64 {
+    let mut state = FxHasher::default();
+    (op, variant, types).hash(&mut state);
+    state.finish()
+}
 
 fn symbol(op: &str, variant: &str, types: &[Dtype]) -> String {
     let mut out = op.to_owned();
@@ -116,7 +128,15 @@ impl Table {
     /// Declares kernels of one family that take an `A` and run in blocks of `block` threads.
     pub(crate) fn of<A: Arguments>(&mut self, family: Family, block: u32) -> Declare<'_> {
         let needs = if family.needs_matrix() { Needs::Matrix } else { Needs::Nothing };
-        Declare { table: self, family, block, args: A::NAME, args_size: size_of::<A>(), needs }
+        Declare {
+            table: self,
+            family,
+            block,
+            args: A::NAME,
+            args_size: size_of::<A>(),
+            args_type: TypeId::of::<A>(),
+            needs,
+        }
     }
 }
 
@@ -127,6 +147,7 @@ pub(crate) struct Declare<'t> {
     block: u32,
     args: &'static str,
     args_size: usize,
+    args_type: TypeId,
     needs: Needs,
 }
 
@@ -163,6 +184,7 @@ impl Declare<'_> {
             lds,
             args: self.args,
             args_size: self.args_size,
+            args_type: self.args_type,
             needs: self.needs,
             body: format!("{template}<{}>(args);", parameters.join(", ")),
         });
@@ -176,6 +198,7 @@ mod tests {
     #[test]
     fn symbols_are_unique() {
         assert_eq!(BY_SYMBOL.len(), instances().len());
+        assert_eq!(BY_KEY.len(), instances().len());
         assert!(instances().iter().enumerate().all(|(at, k)| k.index == at));
         assert!(instances().iter().all(|k| Family::ALL.contains(&k.family)));
     }

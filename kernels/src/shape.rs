@@ -68,6 +68,8 @@ impl Shape {
         Shape { pack: 1, ..self }
     }
 
+    // Inlined with its callers, as below: in a launch the copies of these structs cost more than making them.
+    #[inline(always)]
     fn new(dims: &[u64]) -> Result<Shape, Refused> {
         let mut shape = Shape {
             dim: [1; MAX_RANK],
@@ -153,6 +155,7 @@ impl Divider {
 ///
 /// Refused when more than [`MAX_RANK`] dimensions remain, when a stride list has not one entry a
 /// dimension, or when the number of elements does not fit 63 bits.
+#[inline(always)]
 pub fn elementwise<const N: usize>(
     dims: &[u64],
     views: [View<'_>; N],
@@ -166,6 +169,7 @@ pub fn elementwise<const N: usize>(
 /// Merges the leading dimensions, keeping the last `kept` as they are, for a kernel that visits rows.
 ///
 /// Refused as by [`elementwise`], or when there are fewer than `kept` dimensions. Packs are whole rows.
+#[inline(always)]
 pub fn rows<const N: usize>(
     dims: &[u64],
     kept: usize,
@@ -180,12 +184,14 @@ pub fn rows<const N: usize>(
     Ok((shape, operands(&views, &strides)))
 }
 
+#[inline(always)]
 fn operands<const N: usize>(views: &[View<'_>; N], strides: &[List<i64>; N]) -> [Operand; N] {
     std::array::from_fn(|i| Operand::new(views[i].data, &strides[i]))
 }
 
 /// Drops dimensions of size 1 and joins neighbours that every operand walks as one, except the last
 /// `kept`. Something always remains: a scalar is one dimension of size 1.
+#[inline(always)]
 fn merge<const N: usize>(
     dims: &[u64],
     views: &[View<'_>; N],

@@ -53,6 +53,7 @@ const STEPS: &[Step] = &[
         "overhead",
         &["cargo", "run", "--release", "-p", "ops-cpu", "--example", "overhead", "--", "--check"],
     ),
+    step("launch", &["tools/launch.sh", "--check"]),
     Step { slow: true, ..step("threads", &["tools/threads.sh"]) },
     Step { slow: true, ..step("sanitizer", &["tools/sanitizer.sh"]) },
     Step { slow: true, ..step("sanitizer of the stand-in", &["tools/sanitizer-rocm.sh"]) },

@@ -1,12 +1,9 @@
 //! What a call costs on the host until its kernel is enqueued: nanoseconds and allocations, with launches that do nothing.
 //!
-//! ```sh
-//! OPS_ROCM_PATH=$(cargo xtask standin | tail -n 1) HIP_STANDIN_LAUNCH=stub \
-//!     cargo run --release -p ops-rocm --example launch
-//! ```
+//! `tools/launch.sh` runs it on the stand-in.
 //!
 //! "choice" asks who would compute a call. "call" makes it: shape rule, choice, binding and launch, less what HIP's own
-//! functions take. `--check` fails where a call takes more than 800 ns, twice its budget, or allocates.
+//! functions take. `--check` fails where a call takes more than twice its budget or allocates.
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -58,6 +55,9 @@ struct Row {
     choice: (f64, usize),
     whole: (f64, usize),
 }
+
+/// What a call may take, in nanoseconds on a machine of 3 GHz; one half as fast passes too.
+const BUDGET: f64 = 400.0;
 
 /// Asks who would compute a call, and makes it.
 fn row<O: Op>(rocm: &Rocm, op: &O, on: &dyn Operands, mut call: impl FnMut() -> Result<()>) -> Result<Row>
@@ -147,12 +147,12 @@ fn main() -> Result<ExitCode> {
     for Row { call, providers, choice, whole } in rows(&rocm)? {
         let ours = whole.0 - hip;
         println!("{call:<10} {providers:>9} {:>10.0} {ours:>8.0} {:>12}", choice.0, choice.1 + whole.1);
-        slow |= ours > 800.0 || choice.1 + whole.1 > 0;
+        slow |= ours > 2.0 * BUDGET || choice.1 + whole.1 > 0;
     }
     println!("HIP's own functions, {hip:.0} ns a launch on the stand-in, are taken off.");
     let check = std::env::args().any(|arg| arg == "--check");
     if slow && check {
-        eprintln!("a call takes more than 800 ns, twice its budget, or allocates");
+        eprintln!("a call takes more than {} ns, twice its budget, or allocates", 2.0 * BUDGET);
         return Ok(ExitCode::FAILURE);
     }
     Ok(ExitCode::SUCCESS)

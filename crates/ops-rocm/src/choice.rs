@@ -15,7 +15,7 @@ pub use deny::{Denial, denials};
 pub use policy::{Policy, PolicyError};
 pub use target::{Library, Target};
 
-pub(crate) use decision::{Decisions, Made, describe};
+pub(crate) use decision::{Decisions, describe};
 pub(crate) use deny::denied;
 
 use crate::{HipSpace, Rocm};

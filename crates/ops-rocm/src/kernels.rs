@@ -218,7 +218,7 @@ impl Kernels {
             return Ok(());
         }
         let instance = launch.instance;
-        if (instance.args, instance.args_size) != (A::NAME, size_of::<A>()) {
+        if !instance.takes::<A>() {
             let got = format!("{} takes {}, not {}", instance.symbol, instance.args, A::NAME);
             return Err(failed("launching a kernel", got));
         }

@@ -172,12 +172,13 @@ impl Rocm {
         })?)
     }
 
-    fn choose<O: Op>(&self, op: &O, on: &dyn Operands) -> crate::choice::Made
+    /// The place of the provider that computes this; `runs` counts the call.
+    fn choose<O: Op>(&self, op: &O, on: &dyn Operands, runs: bool) -> std::result::Result<usize, Reason>
     where
         Rocm: Providers<O>,
     {
         let list = <Rocm as Providers<O>>::LIST;
-        self.shared.decisions.get(op, on, || decide(list, self.policy(), self.target(), op, on))
+        self.shared.decisions.place(op, on, runs, || decide(list, self.policy(), self.target(), op, on))
     }
 
     /// A policy in code or for an op of another crate is checked when the op is first asked for.
@@ -210,18 +211,15 @@ where
     fn support(&self, op: &O, on: &dyn Operands) -> Result<(), Reason> {
         on.require_plain()?;
         self.check_policy(op, on).map_err(Reason::Because)?;
-        let made = self.choose(op, on);
-        if made.place.is_some() { Ok(()) } else { Err(made.reason()) }
+        self.choose(op, on, false).map(drop)
     }
 
     fn execute(&self, call: Call<'_, '_, O, HipSpace>) -> Result<()> {
         let op = call.op();
         self.check_policy(op, call.operands()).map_err(|why| failed("choosing a provider", why))?;
-        let made = self.choose(op, call.operands());
-        made.count();
-        match made.place {
-            Some(place) => <Rocm as Providers<O>>::LIST[place].launch(self, call),
-            None => Err(Error::Unsupported { op: call.name(), backend: NAME, reason: made.reason() }),
+        match self.choose(op, call.operands(), true) {
+            Ok(place) => <Rocm as Providers<O>>::LIST[place].launch(self, call),
+            Err(reason) => Err(Error::Unsupported { op: call.name(), backend: NAME, reason }),
         }
     }
 }

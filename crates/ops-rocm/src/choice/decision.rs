@@ -93,9 +93,9 @@ pub(crate) struct Decisions {
 }
 
 /// A decision that was made, with the place of the chosen provider in the op's list.
-#[derive(Clone, Debug)]
-pub(crate) struct Made {
-    pub(crate) place: Option<usize>,
+#[derive(Debug)]
+struct Made {
+    place: Option<usize>,
     entry: Arc<Entry>,
 }
 
@@ -107,11 +107,11 @@ struct Entry {
 }
 
 impl Made {
-    pub(crate) fn reason(&self) -> Reason {
-        self.entry.decision.reason()
-    }
-    pub(crate) fn count(&self) {
-        self.entry.calls.fetch_add(1, Ordering::Relaxed);
+    fn place(&self, runs: bool) -> Result<usize, Reason> {
+        if runs {
+            self.entry.calls.fetch_add(1, Ordering::Relaxed);
+        }
+        self.place.ok_or_else(|| self.entry.decision.reason())
     }
 }
 
@@ -121,25 +121,31 @@ impl Decisions {
     /// Decisions that are listed at most.
     const LISTED: usize = 1024;
 
-    /// The decision for a problem, made by `decide` if it is the first of its kind.
-    pub(crate) fn get<O: Op>(
+    /// The place of the provider that computes a problem, decided by `decide` if it is the first of its kind; counted if it
+    /// is about to run.
+    ///
+    /// # Errors
+    /// Why nobody computes it.
+    pub(crate) fn place<O: Op>(
         &self,
         op: &O,
         on: &dyn Operands,
+        runs: bool,
         decide: impl FnOnce() -> (Option<usize>, Vec<Candidate>),
-    ) -> Made {
+    ) -> Result<usize, Reason> {
         let problem = Key::of_problem(op, on);
-        let known = self.by_problem.read().get(&problem).cloned();
-        known.unwrap_or_else(|| {
-            let (place, candidates) = decide();
-            let made = Made { place, entry: self.entry(op.name_on(on), on, candidates) };
-            let mut problems = self.by_problem.write();
-            if problems.len() >= Self::PROBLEMS {
-                problems.clear();
-            }
-            problems.insert(problem, made.clone());
-            made
-        })
+        if let Some(made) = self.by_problem.read().get(&problem) {
+            return made.place(runs);
+        }
+        let (place, candidates) = decide();
+        let made = Made { place, entry: self.entry(op.name_on(on), on, candidates) };
+        let place = made.place(runs);
+        let mut problems = self.by_problem.write();
+        if problems.len() >= Self::PROBLEMS {
+            problems.clear();
+        }
+        problems.insert(problem, made);
+        place
     }
 
     /// Lists the decision, unless the same was made for another shape of the same types.

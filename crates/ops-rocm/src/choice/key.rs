@@ -42,6 +42,7 @@ impl Hash for Key {
 }
 
 /// Only the axes that there are: a layout has room for more.
+#[inline]
 fn layout(layout: &Layout, mix: &mut Mix) {
     mix.write_usize(layout.rank());
     mix.write_usize(layout.offset());
@@ -68,23 +69,32 @@ impl Hasher for Low {
     }
 }
 
-/// Two chains of multiplications whose high and low halves are folded together, after wyhash.
-struct Mix(u64, u64);
+/// Two sums of products, each word multiplied by keys of its place. The products wait for nothing but the words, so a processor
+/// works on several at once.
+struct Mix {
+    sums: [u64; 2],
+    keys: [u64; 2],
+}
+
+/// Odd and of random bits: what the keys grow by from word to word.
+const STEPS: [u64; 2] = [0x9e37_79b9_7f4a_7c15, 0xf39c_c060_5ced_c835];
 
 impl Default for Mix {
     fn default() -> Self {
         // The fractional digits of pi.
-        Mix(0x243f_6a88_85a3_08d3, 0x1319_8a2e_0370_7344)
+        Mix { sums: [0; 2], keys: [0x243f_6a88_85a3_08d3, 0x1319_8a2e_0370_7344] }
     }
 }
 
 impl Mix {
-    fn key(mut self) -> Key {
-        self.write_u64(0);
-        Key(self.0, self.1)
+    fn key(self) -> Key {
+        let [a, b] = self.sums;
+        // The keys tell how many words there were.
+        Key(folded(a ^ self.keys[0], STEPS[0]), folded(b ^ self.keys[1], STEPS[1]))
     }
 }
 
+#[inline(always)]
 fn folded(a: u64, b: u64) -> u64 {
     let product = u128::from(a) * u128::from(b);
     product as u64 ^ (product >> 64) as u64
@@ -99,24 +109,29 @@ impl Hasher for Mix {
     }
     #[inline]
     fn write_u64(&mut self, word: u64) {
-        // A factor of 0 would forget what came before: the other half remembers it, and is odd's multiple of something else.
-        self.0 = folded(self.0 ^ word, 0x9e37_79b9_7f4a_7c15).wrapping_add(self.1);
-        self.1 = folded(self.1.rotate_left(23) ^ word, 0xf39c_c060_5ced_c835).wrapping_add(word);
+        let [a, b] = self.keys;
+        self.sums[0] = self.sums[0].wrapping_add(folded(word ^ a, b));
+        self.sums[1] = self.sums[1].wrapping_add(folded(word.wrapping_add(b), a));
+        self.keys = [a.wrapping_add(STEPS[0]), b.wrapping_add(STEPS[1])];
     }
+    #[inline]
     fn write_u8(&mut self, value: u8) {
         self.write_u64(value.into());
     }
+    #[inline]
     fn write_u16(&mut self, value: u16) {
         self.write_u64(value.into());
     }
+    #[inline]
     fn write_u32(&mut self, value: u32) {
         self.write_u64(value.into());
     }
+    #[inline]
     fn write_usize(&mut self, value: usize) {
         self.write_u64(value as u64);
     }
     fn finish(&self) -> u64 {
-        self.0
+        folded(self.sums[0] ^ self.keys[0], STEPS[0])
     }
 }
 

@@ -55,10 +55,15 @@ impl Deferred {
         self.error.lock().get_or_insert_with(|| error.into());
         self.any.store(true, Ordering::Release);
     }
+    #[inline]
     fn take(&self) -> Option<Error> {
         if !self.any.load(Ordering::Acquire) {
             return None;
         }
+        self.take_locked()
+    }
+    #[cold]
+    fn take_locked(&self) -> Option<Error> {
         let mut error = self.error.lock();
         self.any.store(false, Ordering::Release);
         error.take()
@@ -193,6 +198,7 @@ impl Device {
 /// For the types that a device lends things to.
 impl Device {
     /// The error that a `Drop` left, if there is one. It is returned once.
+    #[inline]
     pub(super) fn check(&self) -> Result<()> {
         self.inner.deferred.take().map_or(Ok(()), Err)
     }

@@ -2,6 +2,7 @@
 
 use crate::sync::Mutex;
 use std::ffi::c_void;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use hip_sys::hip::hipMemcpyDeviceToDevice;
 
@@ -26,6 +27,8 @@ pub struct DeviceMemory {
     home: Stream,
     /// The last uses on other streams that the home stream does not come after yet.
     uses: Mutex<Vec<Use>>,
+    /// Whether there may be any. Whoever must come after a use knows that it was, and so sees this set.
+    used_elsewhere: AtomicBool,
 }
 
 /// A use on a stream other than the home stream.
@@ -56,7 +59,14 @@ impl DeviceMemory {
         home.device().check()?;
         drop(home.lease("alloc")?);
         let block = if bytes == 0 { None } else { Some(home.device().allocate(home, bytes)?) };
-        Ok(DeviceMemory { block, bytes, borrowed: false, home: home.clone(), uses: Mutex::default() })
+        Ok(DeviceMemory {
+            block,
+            bytes,
+            borrowed: false,
+            home: home.clone(),
+            uses: Mutex::default(),
+            used_elsewhere: AtomicBool::new(false),
+        })
     }
 
     /// Memory that other code made and keeps. When the value is dropped, its home stream comes after all uses of it.
@@ -67,7 +77,14 @@ impl DeviceMemory {
     /// the value is gone and the work that used it is over.
     pub unsafe fn borrow_raw(home: &Stream, address: *mut c_void, bytes: usize) -> DeviceMemory {
         let block = (bytes > 0).then_some(Block { address: address as usize, bytes });
-        DeviceMemory { block, bytes, borrowed: true, home: home.clone(), uses: Mutex::default() }
+        DeviceMemory {
+            block,
+            bytes,
+            borrowed: true,
+            home: home.clone(),
+            uses: Mutex::default(),
+            used_elsewhere: AtomicBool::new(false),
+        }
     }
 
     /// The number of bytes that were asked for.
@@ -100,6 +117,7 @@ impl DeviceMemory {
     /// # Errors
     ///
     /// [`Error::OtherDevice`]; an error that an earlier `Drop` left; HIP's.
+    #[inline]
     pub fn access<'m>(&'m self, stream: &'m Stream, purpose: Purpose) -> Result<Access<'m>> {
         let (owner, other) = (self.device(), stream.device());
         if owner.info().ordinal != other.info().ordinal {
@@ -107,6 +125,15 @@ impl DeviceMemory {
             return Err(Error::OtherDevice { call: "access", stream, owner });
         }
         owner.check()?;
+        if *stream == self.home && !self.used_elsewhere.load(Ordering::Acquire) {
+            return Ok(Access { memory: self, stream, purpose });
+        }
+        self.order(stream, purpose)?;
+        Ok(Access { memory: self, stream, purpose })
+    }
+
+    /// Makes later work on `stream` wait for conflicting uses elsewhere.
+    fn order(&self, stream: &Stream, purpose: Purpose) -> Result<()> {
         let mut uses = self.uses.lock();
         let matters = |earlier: &Use| earlier.writes || purpose == Purpose::Write;
         if *stream != self.home {
@@ -122,8 +149,9 @@ impl DeviceMemory {
         }
         if *stream == self.home {
             uses.retain(|earlier| !matters(earlier));
+            self.used_elsewhere.store(!uses.is_empty(), Ordering::Release);
         }
-        Ok(Access { memory: self, stream, purpose })
+        Ok(())
     }
 
     /// Enqueues a copy of host bytes to this place. The host's bytes may be changed or freed when this returns.
@@ -268,27 +296,39 @@ pub struct Access<'m> {
 impl Access<'_> {
     /// The address on the device; null for no bytes. Only work that is given to the stream while this value lives may
     /// follow it.
+    #[inline]
     pub fn address(&self) -> *mut c_void {
         self.at(0) as *mut c_void
     }
 
     /// The address of a byte that the range was checked for.
+    #[inline]
     fn at(&self, offset: usize) -> usize {
         self.memory.block.as_ref().map_or(0, |block| block.address.wrapping_add(offset))
     }
 }
 
 impl Drop for Access<'_> {
+    #[inline]
     fn drop(&mut self) {
-        if *self.stream == self.memory.home {
-            return;
+        if *self.stream != self.memory.home {
+            self.record();
         }
+    }
+}
+
+impl Access<'_> {
+    /// Leaves an event behind a use on another stream than the home stream.
+    fn record(&self) {
         let mut uses = self.memory.uses.lock();
         let earlier =
             uses.iter().position(|earlier| earlier.stream == self.stream.id()).map(|at| uses.swap_remove(at));
         let writes = self.purpose == Purpose::Write || earlier.is_some_and(|earlier| earlier.writes);
         match self.stream.record() {
-            Ok(event) => uses.push(Use { stream: self.stream.id(), event, writes }),
+            Ok(event) => {
+                uses.push(Use { stream: self.stream.id(), event, writes });
+                self.memory.used_elsewhere.store(true, Ordering::Release);
+            }
             // The stream's work is over.
             Err(Error::LoanEnded { .. }) => self.stream.loan().wait_for_end(),
             Err(error) => {
