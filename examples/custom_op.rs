@@ -5,7 +5,7 @@
 use core::marker::PhantomData;
 use rocm_ops::{
     Call, Checked, Cpu, Execute, Float, Host, Kernel, Mut, Op, Ref, Reference, Result, Scalar, Shape,
-    TensorOf, View, f16, operands,
+    TensorOf, f16, operands,
 };
 
 /// `y = cap · tanh(x / cap)`, element by element.

@@ -114,7 +114,7 @@ fn optional_operands_are_absent_not_zero() {
         let (x, w): (TensorOf<B, f32>, TensorOf<B, f32>) = (tensor(b, &[2, 4], 1), tensor(b, &[3, 4], 2));
         let bias = b.tensor(&[3], &[10f32, 20., 30.]).unwrap();
         let plain = values(b, b.linear(x.as_ref(), w.as_ref()).unwrap().as_ref());
-        let biased = values(b, b.linear_bias(x.as_ref(), w.as_ref(), bias.as_ref()).unwrap().as_ref());
+        let biased = values(b, b.linear_bias(x.as_ref(), w.as_ref(), Some(bias.any())).unwrap().as_ref());
         assert!((biased[4] - plain[4] - 20.0).abs() < 1e-5);
 
         let mut y = b.zeros::<f32>(&[2, 3]).unwrap();
@@ -200,7 +200,7 @@ fn quantized_weights_are_ordinary_tensors() {
 
 #[test]
 fn layouts_are_small_and_copied() {
-    fn copied<T: core::marker::Copy + Send + Sync>() {}
+    fn copied<T: Copy + Send + Sync>() {}
     copied::<Layout>();
     assert!(size_of::<Layout>() <= 112, "{}", size_of::<Layout>());
 }
@@ -315,9 +315,11 @@ fn a_bias_is_added_beside_any_weight() {
         let weights: [AnyOf<Cpu>; 2] =
             [cpu.tensor(&[20, 64], &w).unwrap().into(), cpu.tensor(&[20, 2], &blocks).unwrap().into()];
         for weight in weights {
-            let got = values(&cpu, cpu.linear_bias(x.as_ref(), &weight, &bias).unwrap().as_ref());
-            let want =
-                values(&reference, reference.linear_bias(x.as_ref(), &weight, &bias).unwrap().as_ref());
+            let got = values(&cpu, cpu.linear_bias(x.as_ref(), &weight, Some(bias.any())).unwrap().as_ref());
+            let want = values(
+                &reference,
+                reference.linear_bias(x.as_ref(), &weight, Some(bias.any())).unwrap().as_ref(),
+            );
             assert!(nmse(&got, &want) < 1e-4, "{} beside {}", T::DTYPE, weight.dtype());
             let plain = values(&reference, reference.linear(x.as_ref(), &weight).unwrap().as_ref());
             assert!(nmse(&plain, &want) > 1e-2, "the bias counts");

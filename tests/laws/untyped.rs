@@ -34,7 +34,7 @@ fn run<T: Float, B: Transformer<T>>(b: &B, format: DType) -> Vec<f64> {
     let go = |ids: AnyRef<'_, B::Space>| {
         let x: TensorOf<B, T> = b.embedding(&table, ids).unwrap();
         let h = b.rms_norm(x.as_ref(), norm.as_ref(), RmsNorm::eps(1e-5)).unwrap();
-        let y = b.linear_bias(h.as_ref(), &up, bias.as_ref()).unwrap();
+        let y = b.linear_bias(h.as_ref(), &up, Some(bias.any())).unwrap();
         values(b, y.as_ref())
     };
     let (y, z) = (

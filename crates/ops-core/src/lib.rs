@@ -71,5 +71,5 @@ pub use operands::Written;
 pub use packing::{Packing, reads_all};
 pub use shape::{MAX_RANK, Shape};
 pub use space::{Contains, Space};
-pub use tensor::{Mut, Ref, Tensor, TensorMut, TensorOf, TensorRef, View};
+pub use tensor::{AsView, AsViewMut, Mut, Ref, Tensor, TensorMut, TensorOf, TensorRef, View};
 pub use tolerance::{Tolerance, Verdict};

@@ -1,5 +1,5 @@
 //! Owned tensors and the two borrowed views that every op takes.
-use crate::{Backend, DType, Element, Error, Layout, Result, Shape, Space};
+use crate::{AnyRef, Backend, DType, Element, Error, Layout, Result, Shape, Space};
 use core::fmt;
 
 /// A buffer and the layout of its elements.
@@ -58,6 +58,11 @@ impl<S: Space, T: Element> Tensor<S, T> {
     pub fn as_mut(&mut self) -> TensorMut<'_, S, T> {
         TensorMut { data: S::borrow_mut(&mut self.buffer), layout: self.layout }
     }
+    /// The whole tensor, for reading, its element type a value: an optional operand is `Some(bias.any())`.
+    #[inline]
+    pub fn any(&self) -> AnyRef<'_, S> {
+        self.as_ref().any()
+    }
     /// The layout.
     pub fn layout(&self) -> &Layout {
         &self.layout
@@ -73,6 +78,13 @@ impl<S: Space, T: Element> Tensor<S, T> {
     /// The element type as a value.
     pub fn dtype(&self) -> DType {
         DType::of::<T>()
+    }
+    /// The elements in row-major order, on the host.
+    ///
+    /// # Errors
+    /// The transfer fails.
+    pub fn to_vec<B: Backend<Space = S>>(&self, backend: &B) -> Result<Vec<T>> {
+        self.as_ref().to_vec(backend)
     }
     /// The memory.
     pub fn buffer(&self) -> &S::Buffer<T> {
@@ -207,6 +219,26 @@ impl<'a, S: Space, T: Element> TensorRef<'a, S, T> {
     pub(crate) fn within(data: S::Ref<'a, T>, layout: Layout) -> Self {
         TensorRef { data, layout }
     }
+    /// The layout.
+    #[inline]
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+    /// The extents.
+    #[inline]
+    pub fn shape(&self) -> Shape {
+        self.layout.shape()
+    }
+    /// The extents as a slice.
+    #[inline]
+    pub fn dims(&self) -> &[usize] {
+        self.layout.dims()
+    }
+    /// The element type as a value.
+    #[inline]
+    pub fn dtype(&self) -> DType {
+        DType::of::<T>()
+    }
     /// The memory that the layout refers to.
     #[inline]
     pub fn data(&self) -> S::Ref<'a, T> {
@@ -260,6 +292,26 @@ impl<'a, S: Space, T: Element> TensorMut<'a, S, T> {
     #[inline]
     pub(crate) fn within(data: S::Mut<'a, T>, layout: Layout) -> Self {
         TensorMut { data, layout }
+    }
+    /// The layout.
+    #[inline]
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+    /// The extents.
+    #[inline]
+    pub fn shape(&self) -> Shape {
+        self.layout.shape()
+    }
+    /// The extents as a slice.
+    #[inline]
+    pub fn dims(&self) -> &[usize] {
+        self.layout.dims()
+    }
+    /// The element type as a value.
+    #[inline]
+    pub fn dtype(&self) -> DType {
+        DType::of::<T>()
     }
     /// The memory that the layout refers to.
     #[inline]
@@ -322,6 +374,68 @@ impl<'a, S: Space, T: Element> TensorMut<'a, S, T> {
                 "the halves along axis {axis} interleave in memory; split the outermost axis, or write one after the other"
             ),
         })
+    }
+}
+
+/// A tensor of `T`, or a view of one: what an op reads.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a tensor of `{T}` in `{S}`",
+    label = "expected a tensor of `{T}` or a view of one"
+)]
+pub trait AsView<S: Space, T: Element> {
+    /// The view.
+    fn view(&self) -> TensorRef<'_, S, T>;
+}
+impl<S: Space, T: Element, A: AsView<S, T> + ?Sized> AsView<S, T> for &A {
+    #[inline]
+    fn view(&self) -> TensorRef<'_, S, T> {
+        (**self).view()
+    }
+}
+impl<S: Space, T: Element> AsView<S, T> for Tensor<S, T> {
+    #[inline]
+    fn view(&self) -> TensorRef<'_, S, T> {
+        self.as_ref()
+    }
+}
+impl<S: Space, T: Element> AsView<S, T> for TensorRef<'_, S, T> {
+    #[inline]
+    fn view(&self) -> TensorRef<'_, S, T> {
+        self.shorten()
+    }
+}
+impl<S: Space, T: Element> AsView<S, T> for TensorMut<'_, S, T> {
+    #[inline]
+    fn view(&self) -> TensorRef<'_, S, T> {
+        self.as_ref()
+    }
+}
+
+/// A tensor of `T` lent for writing, or a view of one: what an op writes.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a tensor of `{T}` in `{S}` that may be written",
+    label = "expected `&mut` a tensor of `{T}`, or a view of one for writing"
+)]
+pub trait AsViewMut<S: Space, T: Element> {
+    /// The view.
+    fn view_mut(&mut self) -> TensorMut<'_, S, T>;
+}
+impl<S: Space, T: Element, A: AsViewMut<S, T> + ?Sized> AsViewMut<S, T> for &mut A {
+    #[inline]
+    fn view_mut(&mut self) -> TensorMut<'_, S, T> {
+        (**self).view_mut()
+    }
+}
+impl<S: Space, T: Element> AsViewMut<S, T> for Tensor<S, T> {
+    #[inline]
+    fn view_mut(&mut self) -> TensorMut<'_, S, T> {
+        self.as_mut()
+    }
+}
+impl<S: Space, T: Element> AsViewMut<S, T> for TensorMut<'_, S, T> {
+    #[inline]
+    fn view_mut(&mut self) -> TensorMut<'_, S, T> {
+        self.reborrow()
     }
 }
 

@@ -2,7 +2,7 @@
 use super::backend::Mutant;
 use super::tools::*;
 use rocm_ops::ops::*;
-use rocm_ops::{DType, F8E4M3, Scalar, View, f16};
+use rocm_ops::{DType, F8E4M3, Scalar, f16};
 
 const F32: DType = DType::F32;
 const F16: DType = DType::F16;
@@ -188,10 +188,10 @@ fn casts() -> Vec<Mutant> {
 
 fn moves() -> Vec<Mutant> {
     vec![
-        Mutant::before::<Copy<f32>>("x read without its strides", "copy", F32, |_, o| {
+        Mutant::before::<TensorCopy<f32>>("x read without its strides", "copy", F32, |_, o| {
             relayout(&mut o["x"], forget_strides)
         }),
-        Mutant::after::<Copy<f32>>("gaps of the output written", "copy", F32, |_, o| {
+        Mutant::after::<TensorCopy<f32>>("gaps of the output written", "copy", F32, |_, o| {
             let (layout, len) = (*o["y"].layout(), o["y"].as_ref().data_len());
             let inside: Vec<usize> = layout.positions().collect();
             // Every element that the view does not touch.
@@ -199,7 +199,7 @@ fn moves() -> Vec<Mutant> {
             edit::<f32>(&mut o["y"], |at, v| if inside.contains(&at) { v } else { 0.0 });
             relayout(&mut o["y"], |_| Some(layout));
         }),
-        Mutant::after::<Copy<f32>>("tail of long rows missed", "copy", F32, |_, o| {
+        Mutant::after::<TensorCopy<f32>>("tail of long rows missed", "copy", F32, |_, o| {
             let n = last(&o["y"]);
             edit::<f32>(&mut o["y"], |i, v| if n > 4096 && i % n >= 4096 { 0.0 } else { v });
         }),

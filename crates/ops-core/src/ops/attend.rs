@@ -1,8 +1,8 @@
 //! Scaled dot-product attention.
 use super::extents;
 use crate::{
-    AnyRef, AsAny, DType, Error, Execute, Float, Mut, Op, Operands, Ref, Result, Shape, TensorOf, Tolerance,
-    View, operands,
+    AnyRef, AsView, AsViewMut, DType, Error, Execute, Float, Op, Operands, Result, Shape, Space, TensorOf,
+    Tolerance, View, operands,
 };
 use core::hash::{Hash, Hasher};
 use core::marker::PhantomData;
@@ -114,75 +114,156 @@ impl<T: Float> Op for Attention<T> {
     }
 }
 
+/// The optional operands of an [`Attention`].
+#[derive(Clone, Copy, Debug)]
+pub struct AttentionExtras<'a, S: Space> {
+    mask: Option<AnyRef<'a, S>>,
+    alibi: Option<AnyRef<'a, S>>,
+}
+impl<S: Space> Default for AttentionExtras<'_, S> {
+    fn default() -> Self {
+        AttentionExtras { mask: None, alibi: None }
+    }
+}
+impl<'a, S: Space> AttentionExtras<'a, S> {
+    /// None of them.
+    pub fn new() -> Self {
+        Self::default()
+    }
+    /// With a mask that broadcasts to `[b, h, t, s]`: floats are added to the scores, and a `u8` of 0 hides the key.
+    pub fn mask(self, mask: AnyRef<'a, S>) -> Self {
+        AttentionExtras { mask: Some(mask), ..self }
+    }
+    /// With alibi slopes, one for each head.
+    pub fn alibi(self, slopes: AnyRef<'a, S>) -> Self {
+        AttentionExtras { alibi: Some(slopes), ..self }
+    }
+}
+
 /// Attention on `T`.
 pub trait AttentionOps<T: Float>: Execute<Attention<T>> {
-    /// [`Attention`] without mask and alibi, into `o`.
-    ///
-    /// # Errors
-    /// [`Error::Shape`], [`Error::Param`] and what the backend reports.
-    fn attention_into(
-        &self,
-        q: Ref<'_, Self, T>,
-        k: Ref<'_, Self, T>,
-        v: Ref<'_, Self, T>,
-        mut o: Mut<'_, Self, T>,
-        op: Attention<T>,
-    ) -> Result<()> {
-        let (q, k, v, o) = (q.shorten(), k.shorten(), v.shorten(), o.reborrow());
-        self.run(&op, attention::Args { q, k, v, mask: None, alibi: None, o })
-    }
     /// [`Attention`] without mask and alibi.
     ///
     /// # Errors
     /// [`Error::Shape`], [`Error::Param`] and what the backend reports.
+    ///
+    /// ```
+    /// # use ops_core::{Backend, ops::*};
+    /// # let b = ops_cpu::Cpu::new();
+    /// // One head, one query, two keys: both count the same.
+    /// let q = b.tensor(&[1, 1, 1, 2], &[1.0f32, 0.0])?;
+    /// let k = b.tensor(&[1, 1, 2, 2], &[0.0f32, 1.0, 0.0, 2.0])?;
+    /// let v = b.tensor(&[1, 1, 2, 2], &[1.0f32, 2.0, 3.0, 4.0])?;
+    /// let o = b.attention(&q, &k, &v, Attention::full())?;
+    /// assert_eq!(o.to_vec(&b)?, [2.0, 3.0]);
+    /// # Ok::<(), ops_core::Error>(())
+    /// ```
     fn attention(
         &self,
-        q: Ref<'_, Self, T>,
-        k: Ref<'_, Self, T>,
-        v: Ref<'_, Self, T>,
+        q: impl AsView<Self::Space, T>,
+        k: impl AsView<Self::Space, T>,
+        v: impl AsView<Self::Space, T>,
         op: Attention<T>,
     ) -> Result<TensorOf<Self, T>> {
-        let mut o = self.empty(q.shape())?;
-        self.attention_into(q, k, v, o.as_mut(), op)?;
+        let mut o = self.empty(q.view().shape())?;
+        self.attention_into(q, k, v, &mut o, op)?;
         Ok(o)
     }
-    /// [`Attention`] into `o`; the mask is broadcast to `[b, h, t, s]`.
+    /// [`attention`](Self::attention) into `o`.
+    ///
+    /// # Errors
+    /// [`Error::Shape`], [`Error::Param`] and what the backend reports.
+    ///
+    /// ```
+    /// # use ops_core::{Backend, ops::*};
+    /// # let b = ops_cpu::Cpu::new();
+    /// // One head, one query, two keys: both count the same.
+    /// let q = b.tensor(&[1, 1, 1, 2], &[1.0f32, 0.0])?;
+    /// let k = b.tensor(&[1, 1, 2, 2], &[0.0f32, 1.0, 0.0, 2.0])?;
+    /// let v = b.tensor(&[1, 1, 2, 2], &[1.0f32, 2.0, 3.0, 4.0])?;
+    /// let mut o = b.zeros(&[1, 1, 1, 2])?;
+    /// b.attention_into(&q, &k, &v, &mut o, Attention::full())?;
+    /// assert_eq!(o.to_vec(&b)?, [2.0, 3.0]);
+    /// # Ok::<(), ops_core::Error>(())
+    /// ```
+    fn attention_into(
+        &self,
+        q: impl AsView<Self::Space, T>,
+        k: impl AsView<Self::Space, T>,
+        v: impl AsView<Self::Space, T>,
+        o: impl AsViewMut<Self::Space, T>,
+        op: Attention<T>,
+    ) -> Result<()> {
+        self.attention_with_into(q, k, v, AttentionExtras::new(), o, op)
+    }
+    /// [`Attention`] with a mask or alibi slopes.
     ///
     /// # Errors
     /// [`Error::Shape`], [`Error::Broadcast`], [`Error::Param`] and what the backend reports.
-    #[allow(clippy::too_many_arguments)]
-    fn attention_masked_into(
+    ///
+    /// ```
+    /// # use ops_core::{Backend, ops::*};
+    /// # let b = ops_cpu::Cpu::new();
+    /// // One head, one query, two keys: both count the same.
+    /// let q = b.tensor(&[1, 1, 1, 2], &[1.0f32, 0.0])?;
+    /// let k = b.tensor(&[1, 1, 2, 2], &[0.0f32, 1.0, 0.0, 2.0])?;
+    /// let v = b.tensor(&[1, 1, 2, 2], &[1.0f32, 2.0, 3.0, 4.0])?;
+    /// // A mask of 0 hides the first key.
+    /// let mask = b.tensor(&[1, 2], &[0u8, 1])?;
+    /// let o = b.attention_with(&q, &k, &v, AttentionExtras::new().mask(mask.any()), Attention::full())?;
+    /// assert_eq!(o.to_vec(&b)?, [3.0, 4.0]);
+    /// # Ok::<(), ops_core::Error>(())
+    /// ```
+    fn attention_with(
         &self,
-        q: Ref<'_, Self, T>,
-        k: Ref<'_, Self, T>,
-        v: Ref<'_, Self, T>,
-        mask: Option<AnyRef<'_, Self::Space>>,
-        alibi: Option<AnyRef<'_, Self::Space>>,
-        mut o: Mut<'_, Self, T>,
+        q: impl AsView<Self::Space, T>,
+        k: impl AsView<Self::Space, T>,
+        v: impl AsView<Self::Space, T>,
+        extras: AttentionExtras<'_, Self::Space>,
+        op: Attention<T>,
+    ) -> Result<TensorOf<Self, T>> {
+        let mut o = self.empty(q.view().shape())?;
+        self.attention_with_into(q, k, v, extras, &mut o, op)?;
+        Ok(o)
+    }
+    /// [`attention_with`](Self::attention_with) into `o`.
+    ///
+    /// # Errors
+    /// [`Error::Shape`], [`Error::Broadcast`], [`Error::Param`] and what the backend reports.
+    ///
+    /// ```
+    /// # use ops_core::{Backend, ops::*};
+    /// # let b = ops_cpu::Cpu::new();
+    /// // One head, one query, two keys: both count the same.
+    /// let q = b.tensor(&[1, 1, 1, 2], &[1.0f32, 0.0])?;
+    /// let k = b.tensor(&[1, 1, 2, 2], &[0.0f32, 1.0, 0.0, 2.0])?;
+    /// let v = b.tensor(&[1, 1, 2, 2], &[1.0f32, 2.0, 3.0, 4.0])?;
+    /// let slopes = b.tensor(&[1], &[0.5f32])?;
+    /// let mut o = b.zeros(&[1, 1, 1, 2])?;
+    /// b.attention_with_into(&q, &k, &v, AttentionExtras::new().alibi(slopes.any()), &mut o, Attention::full())?;
+    /// // Scores fall with the distance from the query, so the second key counts more.
+    /// assert!(o.to_vec(&b)?[0] > 2.0);
+    /// # Ok::<(), ops_core::Error>(())
+    /// ```
+    fn attention_with_into(
+        &self,
+        q: impl AsView<Self::Space, T>,
+        k: impl AsView<Self::Space, T>,
+        v: impl AsView<Self::Space, T>,
+        extras: AttentionExtras<'_, Self::Space>,
+        mut o: impl AsViewMut<Self::Space, T>,
         op: Attention<T>,
     ) -> Result<()> {
-        let mask = match (mask, q.dims(), k.dims()) {
+        let (q, k, v) = (q.view(), k.view(), v.view());
+        let mask = match (extras.mask, q.dims(), k.dims()) {
             (Some(mask), &[b, h, t, _], &[_, _, s, _]) => Some(mask.broadcast(&[b, h, t, s])?.shorten()),
             (mask, ..) => mask.map(|m| m.shorten()),
         };
-        let (q, k, v, alibi) = (q.shorten(), k.shorten(), v.shorten(), alibi.map(|a| a.shorten()));
-        self.run(&op, attention::Args { q, k, v, mask, alibi, o: o.reborrow() })
-    }
-    /// [`Attention`] with a mask that broadcasts to `[b, h, t, s]`.
-    ///
-    /// # Errors
-    /// [`Error::Shape`], [`Error::Broadcast`], [`Error::Param`] and what the backend reports.
-    fn attention_masked(
-        &self,
-        q: Ref<'_, Self, T>,
-        k: Ref<'_, Self, T>,
-        v: Ref<'_, Self, T>,
-        mask: impl AsAny<Self::Space>,
-        op: Attention<T>,
-    ) -> Result<TensorOf<Self, T>> {
-        let mut o = self.empty(q.shape())?;
-        self.attention_masked_into(q, k, v, Some(mask.any_view()), None, o.as_mut(), op)?;
-        Ok(o)
+        let alibi = extras.alibi.map(|a| a.shorten());
+        self.run(
+            &op,
+            attention::Args { q: q.shorten(), k: k.shorten(), v: v.shorten(), mask, alibi, o: o.view_mut() },
+        )
     }
 }
 impl<T: Float, B: Execute<Attention<T>>> AttentionOps<T> for B {}

@@ -1,8 +1,8 @@
 //! Choosing between two tensors.
 use super::extents;
 use crate::{
-    AsAny, DType, Element, Execute, Mut, Op, Operands, Ref, Result, Shape, TensorOf, Tolerance, View,
-    operands,
+    AsAny, AsView, AsViewMut, DType, Element, Execute, Op, Operands, Result, Shape, TensorOf, Tolerance,
+    View, operands,
 };
 use core::hash::Hasher;
 use core::marker::PhantomData;
@@ -36,37 +36,65 @@ impl<T: Element> Op for Where<T> {
 
 /// Choosing elements of `T` by conditions of any index type.
 pub trait WhereOps<T: Element>: Execute<Where<T>> {
-    /// [`Where`] into `y`, whose extents the operands are broadcast to.
-    ///
-    /// # Errors
-    /// [`Error::Broadcast`](crate::Error::Broadcast) and what the backend reports.
-    fn where_into(
-        &self,
-        cond: impl AsAny<Self::Space>,
-        on_true: Ref<'_, Self, T>,
-        on_false: Ref<'_, Self, T>,
-        mut y: Mut<'_, Self, T>,
-    ) -> Result<()> {
-        let cond = cond.any_view().broadcast(y.dims())?;
-        let (on_true, on_false) =
-            (on_true.broadcast(y.dims())?.shorten(), on_false.broadcast(y.dims())?.shorten());
-        self.run(&Where::OP, where_::Args { cond, on_true, on_false, y: y.reborrow() })
-    }
     /// [`Where`] of three tensors that broadcast together.
     ///
     /// # Errors
     /// [`Error::Broadcast`](crate::Error::Broadcast) and what the backend reports.
+    ///
+    /// ```
+    /// # use ops_core::{Backend, ops::*};
+    /// # let b = ops_cpu::Cpu::new();
+    /// let cond = b.tensor(&[2], &[1u8, 0])?;
+    /// let (yes, no) = (b.tensor(&[2], &[1, 2])?, b.tensor(&[1], &[-1])?);
+    /// let y = b.where_(&cond, &yes, &no)?;
+    /// assert_eq!(y.to_vec(&b)?, [1, -1]);
+    /// # Ok::<(), ops_core::Error>(())
+    /// ```
     fn where_(
         &self,
         cond: impl AsAny<Self::Space>,
-        on_true: Ref<'_, Self, T>,
-        on_false: Ref<'_, Self, T>,
+        on_true: impl AsView<Self::Space, T>,
+        on_false: impl AsView<Self::Space, T>,
     ) -> Result<TensorOf<Self, T>> {
-        let shape =
-            cond.any_view().shape().broadcast_with(&on_true.shape())?.broadcast_with(&on_false.shape())?;
-        let mut y = self.empty(shape)?;
-        self.where_into(cond, on_true, on_false, y.as_mut())?;
+        let shape = on_true.view().shape().broadcast_with(&on_false.view().shape())?;
+        let mut y = self.empty(cond.any_view().shape().broadcast_with(&shape)?)?;
+        self.where_into(cond, on_true, on_false, &mut y)?;
         Ok(y)
+    }
+    /// [`where_`](Self::where_) into `y`, whose extents the operands are broadcast to.
+    ///
+    /// # Errors
+    /// [`Error::Broadcast`](crate::Error::Broadcast) and what the backend reports.
+    ///
+    /// ```
+    /// # use ops_core::{Backend, ops::*};
+    /// # let b = ops_cpu::Cpu::new();
+    /// let cond = b.tensor(&[2], &[1u8, 0])?;
+    /// let (yes, no) = (b.tensor(&[2], &[1, 2])?, b.tensor(&[1], &[-1])?);
+    /// let mut y = b.zeros(&[2])?;
+    /// b.where_into(&cond, &yes, &no, &mut y)?;
+    /// assert_eq!(y.to_vec(&b)?, [1, -1]);
+    /// # Ok::<(), ops_core::Error>(())
+    /// ```
+    fn where_into(
+        &self,
+        cond: impl AsAny<Self::Space>,
+        on_true: impl AsView<Self::Space, T>,
+        on_false: impl AsView<Self::Space, T>,
+        mut y: impl AsViewMut<Self::Space, T>,
+    ) -> Result<()> {
+        let mut y = y.view_mut();
+        let cond = cond.any_view().broadcast(y.dims())?;
+        let (on_true, on_false) = (on_true.view().broadcast(y.dims())?, on_false.view().broadcast(y.dims())?);
+        self.run(
+            &Where::OP,
+            where_::Args {
+                cond: cond.shorten(),
+                on_true: on_true.shorten(),
+                on_false: on_false.shorten(),
+                y: y.reborrow(),
+            },
+        )
     }
 }
 impl<T: Element, B: Execute<Where<T>>> WhereOps<T> for B {}

@@ -1,6 +1,7 @@
 //! Conversion between element types.
 use crate::{
-    AsAny, DType, Execute, Mut, Op, Operands, Result, Scalar, Shape, TensorOf, Tolerance, View, operands,
+    AsAny, AsViewMut, DType, Execute, Op, Operands, Result, Scalar, Shape, TensorOf, Tolerance, View,
+    operands,
 };
 use core::hash::Hasher;
 use core::marker::PhantomData;
@@ -32,21 +33,40 @@ impl<T: Scalar> Op for Cast<T> {
 
 /// Casts to `T`.
 pub trait CastOps<T: Scalar>: Execute<Cast<T>> {
-    /// [`Cast`] into `y`.
-    ///
-    /// # Errors
-    /// [`Error::Shape`](crate::Error::Shape) and what the backend reports.
-    fn cast_into(&self, x: impl AsAny<Self::Space>, mut y: Mut<'_, Self, T>) -> Result<()> {
-        self.run(&Cast::OP, cast::Args { x: x.any_view(), y: y.reborrow() })
-    }
-    /// [`Cast`].
+    /// [`Cast`] to `T`.
     ///
     /// # Errors
     /// What the backend reports.
+    ///
+    /// ```
+    /// # use ops_core::{Backend, ops::*};
+    /// # let b = ops_cpu::Cpu::new();
+    /// let x = b.tensor(&[2], &[1.5f32, -1.5])?;
+    /// let y: ops_core::TensorOf<ops_cpu::Cpu, i32> = b.cast(&x)?;
+    /// assert_eq!(y.to_vec(&b)?, [1, -1]);
+    /// # Ok::<(), ops_core::Error>(())
+    /// ```
     fn cast(&self, x: impl AsAny<Self::Space>) -> Result<TensorOf<Self, T>> {
         let mut y = self.empty(x.any_view().shape())?;
-        self.cast_into(x, y.as_mut())?;
+        self.cast_into(x, &mut y)?;
         Ok(y)
+    }
+    /// [`cast`](Self::cast) into `y`.
+    ///
+    /// # Errors
+    /// [`Error::Shape`](crate::Error::Shape) and what the backend reports.
+    ///
+    /// ```
+    /// # use ops_core::{Backend, ops::*};
+    /// # let b = ops_cpu::Cpu::new();
+    /// let x = b.tensor(&[2], &[1.5f32, -1.5])?;
+    /// let mut y = b.zeros::<i32>(&[2])?;
+    /// b.cast_into(&x, &mut y)?;
+    /// assert_eq!(y.to_vec(&b)?, [1, -1]);
+    /// # Ok::<(), ops_core::Error>(())
+    /// ```
+    fn cast_into(&self, x: impl AsAny<Self::Space>, mut y: impl AsViewMut<Self::Space, T>) -> Result<()> {
+        self.run(&Cast::OP, cast::Args { x: x.any_view(), y: y.view_mut() })
     }
 }
 impl<T: Scalar, B: Execute<Cast<T>>> CastOps<T> for B {}

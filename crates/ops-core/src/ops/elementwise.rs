@@ -1,8 +1,9 @@
 //! Arithmetic, element by element.
+use super::activation::unary_methods;
 use super::extents;
 use super::functions::{Unary, UnaryFn, unary};
 use crate::{
-    DType, Execute, Mut, Num, Op, Operands, Ref, Result, Shape, TensorOf, Tolerance, View, operands,
+    AsView, AsViewMut, DType, Execute, Num, Op, Operands, Result, Shape, TensorOf, Tolerance, View, operands,
 };
 use core::hash::{Hash, Hasher};
 use core::marker::PhantomData;
@@ -143,26 +144,51 @@ impl<T: Num> Op for AffineInplace<T> {
     }
 }
 
-/// Writes the methods of a [`BinaryFn`] and of a [`UnaryFn`] that integers have.
-macro_rules! methods {
-    (binary $($name:ident: $f:ident),+ $(,)?) => {$(
+/// Writes the methods of functions of two operands: `binary_methods!(add add_into Add: 6, 2 => 8)` with values for the example.
+macro_rules! binary_methods {
+    ($($name:ident $into:ident $f:ident: $a:literal, $b:literal => $y:literal),+ $(,)?) => {$(
         #[doc = concat!("[`BinaryFn::", stringify!($f), "`] of two tensors that broadcast together.")]
         ///
         /// # Errors
         /// [`Error::Broadcast`](crate::Error::Broadcast) and what the backend reports.
-        fn $name(&self, a: Ref<'_, Self, T>, b: Ref<'_, Self, T>) -> Result<TensorOf<Self, T>> {
+        ///
+        /// ```
+        /// # use ops_core::{Backend, ops::*};
+        /// # let b = ops_cpu::Cpu::new();
+        #[doc = concat!("let x = b.tensor(&[2], &[", stringify!($a), "; 2])?;")]
+        #[doc = concat!("let z = b.tensor(&[1], &[", stringify!($b), "])?;")]
+        #[doc = concat!("assert_eq!(b.", stringify!($name), "(&x, &z)?.to_vec(&b)?, [", stringify!($y), "; 2]);")]
+        /// # Ok::<(), ops_core::Error>(())
+        /// ```
+        fn $name(
+            &self,
+            a: impl AsView<Self::Space, T>,
+            b: impl AsView<Self::Space, T>,
+        ) -> Result<TensorOf<Self, T>> {
             self.binary(a, b, BinaryFn::$f)
         }
-    )+};
-    (unary $($name:ident: $f:ident),+ $(,)?) => {$(
-        #[doc = concat!("[`UnaryFn::", stringify!($f), "`] of every element.")]
+        #[doc = concat!("[`", stringify!($name), "`](Self::", stringify!($name), ") into `y`, whose extents both are broadcast to.")]
         ///
         /// # Errors
-        /// What the backend reports.
-        fn $name(&self, x: Ref<'_, Self, T>) -> Result<TensorOf<Self, T>> {
-            let mut y = self.empty(x.shape())?;
-            self.run(&Unary::on_all(UnaryFn::$f), unary::Args { x: x.shorten(), y: y.as_mut() })?;
-            Ok(y)
+        /// [`Error::Broadcast`](crate::Error::Broadcast) and what the backend reports.
+        ///
+        /// ```
+        /// # use ops_core::{Backend, ops::*};
+        /// # let b = ops_cpu::Cpu::new();
+        #[doc = concat!("let x = b.tensor(&[2], &[", stringify!($a), "; 2])?;")]
+        #[doc = concat!("let z = b.tensor(&[1], &[", stringify!($b), "])?;")]
+        /// let mut y = b.zeros(&[2])?;
+        #[doc = concat!("b.", stringify!($into), "(&x, &z, &mut y)?;")]
+        #[doc = concat!("assert_eq!(y.to_vec(&b)?, [", stringify!($y), "; 2]);")]
+        /// # Ok::<(), ops_core::Error>(())
+        /// ```
+        fn $into(
+            &self,
+            a: impl AsView<Self::Space, T>,
+            b: impl AsView<Self::Space, T>,
+            y: impl AsViewMut<Self::Space, T>,
+        ) -> Result<()> {
+            self.binary_into(a, b, y, BinaryFn::$f)
         }
     )+};
 }
@@ -171,54 +197,126 @@ macro_rules! methods {
 pub trait ElementwiseOps<T: Num>:
     Execute<Binary<T>> + Execute<Unary<T>> + Execute<Affine<T>> + Execute<AffineInplace<T>>
 {
-    /// Any [`BinaryFn`] into `y`, whose extents `a` and `b` are broadcast to.
-    ///
-    /// # Errors
-    /// [`Error::Broadcast`](crate::Error::Broadcast) and what the backend reports.
-    fn binary_into(
-        &self,
-        a: Ref<'_, Self, T>,
-        b: Ref<'_, Self, T>,
-        mut y: Mut<'_, Self, T>,
-        f: BinaryFn,
-    ) -> Result<()> {
-        let (a, b) = (a.broadcast(y.dims())?, b.broadcast(y.dims())?);
-        self.run(&Binary::of(f), binary::Args { a: a.shorten(), b: b.shorten(), y: y.reborrow() })
-    }
     /// Any [`BinaryFn`] of two tensors that broadcast together.
     ///
     /// # Errors
     /// [`Error::Broadcast`](crate::Error::Broadcast) and what the backend reports.
-    fn binary(&self, a: Ref<'_, Self, T>, b: Ref<'_, Self, T>, f: BinaryFn) -> Result<TensorOf<Self, T>> {
-        let mut y = self.empty(a.shape().broadcast_with(&b.shape())?)?;
-        self.binary_into(a, b, y.as_mut(), f)?;
+    ///
+    /// ```
+    /// # use ops_core::{Backend, ops::*};
+    /// # let b = ops_cpu::Cpu::new();
+    /// let x = b.tensor(&[2], &[6, 8])?;
+    /// let two = b.tensor(&[1], &[2])?;
+    /// assert_eq!(b.binary(&x, &two, BinaryFn::Div)?.to_vec(&b)?, [3, 4]);
+    /// # Ok::<(), ops_core::Error>(())
+    /// ```
+    fn binary(
+        &self,
+        a: impl AsView<Self::Space, T>,
+        b: impl AsView<Self::Space, T>,
+        f: BinaryFn,
+    ) -> Result<TensorOf<Self, T>> {
+        let mut y = self.empty(a.view().shape().broadcast_with(&b.view().shape())?)?;
+        self.binary_into(a, b, &mut y, f)?;
         Ok(y)
     }
-    methods!(binary add: Add, sub: Sub, mul: Mul, div: Div, maximum: Maximum, minimum: Minimum);
-    methods!(unary neg: Neg, abs: Abs, sqr: Sqr, relu: Relu, sign: Sign);
+    /// [`binary`](Self::binary) into `y`, whose extents `a` and `b` are broadcast to.
+    ///
+    /// # Errors
+    /// [`Error::Broadcast`](crate::Error::Broadcast) and what the backend reports.
+    ///
+    /// ```
+    /// # use ops_core::{Backend, ops::*};
+    /// # let b = ops_cpu::Cpu::new();
+    /// let x = b.tensor(&[2], &[6, 8])?;
+    /// let two = b.tensor(&[1], &[2])?;
+    /// let mut y = b.zeros(&[2])?;
+    /// b.binary_into(&x, &two, &mut y, BinaryFn::Div)?;
+    /// assert_eq!(y.to_vec(&b)?, [3, 4]);
+    /// # Ok::<(), ops_core::Error>(())
+    /// ```
+    fn binary_into(
+        &self,
+        a: impl AsView<Self::Space, T>,
+        b: impl AsView<Self::Space, T>,
+        mut y: impl AsViewMut<Self::Space, T>,
+        f: BinaryFn,
+    ) -> Result<()> {
+        let mut y = y.view_mut();
+        let (a, b) = (a.view().broadcast(y.dims())?, b.view().broadcast(y.dims())?);
+        self.run(&Binary::of(f), binary::Args { a: a.shorten(), b: b.shorten(), y: y.reborrow() })
+    }
+    binary_methods! {
+        add add_into Add: 6, 2 => 8,
+        sub sub_into Sub: 6, 2 => 4,
+        mul mul_into Mul: 6, 2 => 12,
+        div div_into Div: 6, 2 => 3,
+        maximum maximum_into Maximum: 6, 2 => 6,
+        minimum minimum_into Minimum: 6, 2 => 2,
+    }
+    unary_methods! {
+        neg neg_into Neg: 1.0 => -1.0,
+        abs abs_into Abs: -1.0 => 1.0,
+        sqr sqr_into Sqr: 3.0 => 9.0,
+        relu relu_into Relu: -1.0 => 0.0,
+        sign sign_into Sign: -3.0 => -1.0,
+    }
 
-    /// [`Affine`] into `y`.
-    ///
-    /// # Errors
-    /// [`Error::Shape`](crate::Error::Shape) and what the backend reports.
-    fn affine_into(&self, x: Ref<'_, Self, T>, mut y: Mut<'_, Self, T>, mul: f64, add: f64) -> Result<()> {
-        self.run(&Affine::new(mul, add), affine::Args { x: x.shorten(), y: y.reborrow() })
-    }
-    /// [`Affine`].
+    /// [`Affine`]: `x · mul + add`.
     ///
     /// # Errors
     /// What the backend reports.
-    fn affine(&self, x: Ref<'_, Self, T>, mul: f64, add: f64) -> Result<TensorOf<Self, T>> {
-        let mut y = self.empty(x.shape())?;
-        self.affine_into(x, y.as_mut(), mul, add)?;
+    ///
+    /// ```
+    /// # use ops_core::{Backend, ops::*};
+    /// # let b = ops_cpu::Cpu::new();
+    /// let x = b.tensor(&[2], &[1.0f32, 2.0])?;
+    /// assert_eq!(b.affine(&x, 2.0, 1.0)?.to_vec(&b)?, [3.0, 5.0]);
+    /// # Ok::<(), ops_core::Error>(())
+    /// ```
+    fn affine(&self, x: impl AsView<Self::Space, T>, mul: f64, add: f64) -> Result<TensorOf<Self, T>> {
+        let mut y = self.empty(x.view().shape())?;
+        self.affine_into(x, &mut y, mul, add)?;
         Ok(y)
     }
-    /// [`AffineInplace`].
+    /// [`affine`](Self::affine) into `y`.
     ///
     /// # Errors
     /// What the backend reports.
-    fn affine_inplace(&self, mut x: Mut<'_, Self, T>, mul: f64, add: f64) -> Result<()> {
-        self.run(&AffineInplace::new(mul, add), affine_inplace::Args { x: x.reborrow() })
+    ///
+    /// ```
+    /// # use ops_core::{Backend, ops::*};
+    /// # let b = ops_cpu::Cpu::new();
+    /// let x = b.tensor(&[2], &[1.0f32, 2.0])?;
+    /// let mut y = b.zeros(&[2])?;
+    /// b.affine_into(&x, &mut y, 2.0, 1.0)?;
+    /// assert_eq!(y.to_vec(&b)?, [3.0, 5.0]);
+    /// # Ok::<(), ops_core::Error>(())
+    /// ```
+    fn affine_into(
+        &self,
+        x: impl AsView<Self::Space, T>,
+        mut y: impl AsViewMut<Self::Space, T>,
+        mul: f64,
+        add: f64,
+    ) -> Result<()> {
+        self.run(&Affine::new(mul, add), affine::Args { x: x.view(), y: y.view_mut() })
+    }
+    /// [`AffineInplace`]: [`affine`](Self::affine) of `x` where it is.
+    ///
+    /// # Errors
+    /// What the backend reports.
+    ///
+    /// ```
+    /// # use ops_core::{Backend, ops::*};
+    /// # let b = ops_cpu::Cpu::new();
+    /// let mut x = b.tensor(&[2], &[1.0f32, 2.0])?;
+    /// b.affine_inplace(&mut x, 2.0, 1.0)?;
+    /// assert_eq!(x.to_vec(&b)?, [3.0, 5.0]);
+    /// # Ok::<(), ops_core::Error>(())
+    /// ```
+    fn affine_inplace(&self, mut x: impl AsViewMut<Self::Space, T>, mul: f64, add: f64) -> Result<()> {
+        self.run(&AffineInplace::new(mul, add), affine_inplace::Args { x: x.view_mut() })
     }
 }
 impl<T: Num, B> ElementwiseOps<T> for B where

@@ -1,7 +1,7 @@
 //! Picking by index.
 use crate::{
-    AsAny, DType, Element, Error, Execute, Float, Mut, Op, Operands, Ref, Result, Shape, TensorOf, Tolerance,
-    View, Written, operands,
+    AsAny, AsView, AsViewMut, DType, Element, Error, Execute, Float, Op, Operands, Result, Shape, TensorOf,
+    Tolerance, Written, operands,
 };
 use core::hash::{Hash, Hasher};
 use core::marker::PhantomData;
@@ -50,35 +50,56 @@ impl<T: Element> Op for IndexSelect<T> {
 
 /// Picking elements of `T` by indices of any index type.
 pub trait IndexOps<T: Element>: Execute<IndexSelect<T>> {
-    /// [`IndexSelect`] into `y`.
+    /// [`IndexSelect`]: slices of `x` along an axis, by index.
     ///
     /// # Errors
     /// [`Error::Shape`], [`Error::Axis`], [`Error::Index`] and what the backend reports.
-    fn index_select_into(
-        &self,
-        x: Ref<'_, Self, T>,
-        ids: impl AsAny<Self::Space>,
-        mut y: Mut<'_, Self, T>,
-        op: IndexSelect<T>,
-    ) -> Result<()> {
-        self.run(&op, index_select::Args { x: x.shorten(), ids: ids.any_view(), y: y.reborrow() })
-    }
-    /// [`IndexSelect`].
     ///
-    /// # Errors
-    /// [`Error::Shape`], [`Error::Axis`], [`Error::Index`] and what the backend reports.
+    /// ```
+    /// # use ops_core::{Backend, ops::*};
+    /// # let b = ops_cpu::Cpu::new();
+    /// let x = b.tensor(&[3, 2], &[0, 1, 10, 11, 20, 21])?;
+    /// let ids = b.tensor(&[2], &[2u32, 0])?;
+    /// let y = b.index_select(&x, &ids, IndexSelect::axis(0))?;
+    /// assert_eq!(y.to_vec(&b)?, [20, 21, 0, 1]);
+    /// # Ok::<(), ops_core::Error>(())
+    /// ```
     fn index_select(
         &self,
-        x: Ref<'_, Self, T>,
+        x: impl AsView<Self::Space, T>,
         ids: impl AsAny<Self::Space>,
         op: IndexSelect<T>,
     ) -> Result<TensorOf<Self, T>> {
-        let ids = ids.any_view();
+        let (x, ids) = (x.view(), ids.any_view());
         let [shape] =
             op.infer(&index_select::Shapes { x: x.layout(), ids: ids.operand("ids"), y: Written })?;
         let mut y = self.empty(shape)?;
-        self.index_select_into(x, ids, y.as_mut(), op)?;
+        self.index_select_into(x, ids, &mut y, op)?;
         Ok(y)
+    }
+    /// [`index_select`](Self::index_select) into `y`.
+    ///
+    /// # Errors
+    /// [`Error::Shape`], [`Error::Axis`], [`Error::Index`] and what the backend reports.
+    ///
+    /// ```
+    /// # use ops_core::{Backend, ops::*};
+    /// # let b = ops_cpu::Cpu::new();
+    /// let x = b.tensor(&[3, 2], &[0, 1, 10, 11, 20, 21])?;
+    /// let ids = b.tensor(&[2], &[2u32, 0])?;
+    /// let mut y = b.zeros(&[2, 2])?;
+    /// b.index_select_into(&x, &ids, &mut y, IndexSelect::axis(0))?;
+    /// assert_eq!(y.to_vec(&b)?, [20, 21, 0, 1]);
+    /// # Ok::<(), ops_core::Error>(())
+    /// ```
+    fn index_select_into(
+        &self,
+        x: impl AsView<Self::Space, T>,
+        ids: impl AsAny<Self::Space>,
+        mut y: impl AsViewMut<Self::Space, T>,
+        op: IndexSelect<T>,
+    ) -> Result<()> {
+        self.run(&op, index_select::Args { x: x.view(), ids: ids.any_view(), y: y.view_mut() })
     }
 }
 impl<T: Element, B: Execute<IndexSelect<T>>> IndexOps<T> for B {}
@@ -130,23 +151,21 @@ const fn embedding_by(table: DType) -> &'static str {
 
 /// Rows of tables of any float type or block format, as `T`.
 pub trait EmbeddingOps<T: Float>: Execute<Embedding<T>> {
-    /// [`Embedding`] into `y`.
+    /// [`Embedding`]: rows of a table of any float type or block format, as `T`.
     ///
     /// # Errors
     /// [`Error::Shape`], [`Error::DType`], [`Error::Index`] and what the backend reports.
-    fn embedding_into(
-        &self,
-        table: impl AsAny<Self::Space>,
-        ids: impl AsAny<Self::Space>,
-        mut y: Mut<'_, Self, T>,
-    ) -> Result<()> {
-        let (table, ids) = (table.any_view(), ids.any_view());
-        self.run(&Embedding::OP, embedding::Args { table, ids, y: y.reborrow() })
-    }
-    /// [`Embedding`].
     ///
-    /// # Errors
-    /// [`Error::Shape`], [`Error::DType`], [`Error::Index`] and what the backend reports.
+    /// ```
+    /// # use ops_core::{Backend, ops::*};
+    /// # let b = ops_cpu::Cpu::new();
+    /// // Rows of f16, looked up as f32.
+    /// let table = b.tensor(&[2, 1], &[1.0f32, 2.0].map(ops_core::f16::from_f32))?;
+    /// let ids = b.tensor(&[3], &[1u32, 0, 1])?;
+    /// let y: ops_core::TensorOf<ops_cpu::Cpu, f32> = b.embedding(&table, &ids)?;
+    /// assert_eq!(y.to_vec(&b)?, [2.0, 1.0, 2.0]);
+    /// # Ok::<(), ops_core::Error>(())
+    /// ```
     fn embedding(
         &self,
         table: impl AsAny<Self::Space>,
@@ -156,8 +175,33 @@ pub trait EmbeddingOps<T: Float>: Execute<Embedding<T>> {
         let on = embedding::Shapes { table: table.operand("table"), ids: ids.operand("ids"), y: Written };
         let [shape] = Embedding::<T>::OP.infer(&on)?;
         let mut y = self.empty(shape)?;
-        self.embedding_into(table, ids, y.as_mut())?;
+        self.embedding_into(table, ids, &mut y)?;
         Ok(y)
+    }
+    /// [`embedding`](Self::embedding) into `y`.
+    ///
+    /// # Errors
+    /// [`Error::Shape`], [`Error::DType`], [`Error::Index`] and what the backend reports.
+    ///
+    /// ```
+    /// # use ops_core::{Backend, ops::*};
+    /// # let b = ops_cpu::Cpu::new();
+    /// // Rows of f16, looked up as f32.
+    /// let table = b.tensor(&[2, 1], &[1.0f32, 2.0].map(ops_core::f16::from_f32))?;
+    /// let ids = b.tensor(&[3], &[1u32, 0, 1])?;
+    /// let mut y = b.zeros::<f32>(&[3, 1])?;
+    /// b.embedding_into(&table, &ids, &mut y)?;
+    /// assert_eq!(y.to_vec(&b)?, [2.0, 1.0, 2.0]);
+    /// # Ok::<(), ops_core::Error>(())
+    /// ```
+    fn embedding_into(
+        &self,
+        table: impl AsAny<Self::Space>,
+        ids: impl AsAny<Self::Space>,
+        mut y: impl AsViewMut<Self::Space, T>,
+    ) -> Result<()> {
+        let (table, ids) = (table.any_view(), ids.any_view());
+        self.run(&Embedding::OP, embedding::Args { table, ids, y: y.view_mut() })
     }
 }
 impl<T: Float, B: Execute<Embedding<T>>> EmbeddingOps<T> for B {}

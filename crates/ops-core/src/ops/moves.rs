@@ -1,6 +1,6 @@
 //! Moving and setting elements.
 use crate::{
-    DType, Element, Execute, Mut, Op, Operands, Ref, Result, Shape, TensorOf, Tolerance, View, operands,
+    AsView, AsViewMut, DType, Element, Execute, Op, Operands, Result, Shape, TensorOf, Tolerance, operands,
 };
 use core::hash::{Hash, Hasher};
 use core::marker::PhantomData;
@@ -8,14 +8,14 @@ use core::marker::PhantomData;
 /// `y = x`, from any strides to any strides.
 ///
 /// Operands: `x` of any shape and element type, blocks included; `y` as `x`.
-#[derive(Clone, core::marker::Copy, Debug, PartialEq)]
-pub struct Copy<T>(PhantomData<T>);
-impl<T> Copy<T> {
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TensorCopy<T>(PhantomData<T>);
+impl<T> TensorCopy<T> {
     /// The op: it has no options.
-    pub const OP: Self = Copy(PhantomData);
+    pub const OP: Self = TensorCopy(PhantomData);
 }
-operands!(pub mod copy: Copy<T: Element> { x: in T, y: out T });
-impl<T: Element> Op for Copy<T> {
+operands!(pub mod copy: TensorCopy<T: Element> { x: in T, y: out T });
+impl<T: Element> Op for TensorCopy<T> {
     fn name(&self) -> &'static str {
         "copy"
     }
@@ -31,7 +31,7 @@ impl<T: Element> Op for Copy<T> {
 /// Sets every element of `y` to one value.
 ///
 /// Operands: `y`, which keeps its shape and is only written.
-#[derive(Clone, core::marker::Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Fill<T> {
     /// The value.
@@ -60,29 +60,57 @@ impl<T: Element> Op for Fill<T> {
 }
 
 /// Moving and setting elements of any type.
-pub trait CopyOps<T: Element>: Execute<Copy<T>> + Execute<Fill<T>> {
-    /// [`Copy`](struct@Copy) into `y`.
+pub trait CopyOps<T: Element>: Execute<TensorCopy<T>> + Execute<Fill<T>> {
+    /// A contiguous copy of a view: [`TensorCopy`].
+    ///
+    /// # Errors
+    /// What the backend reports.
+    ///
+    /// ```
+    /// # use ops_core::{Backend, View, ops::*};
+    /// # let b = ops_cpu::Cpu::new();
+    /// let x = b.tensor(&[2, 2], &[1, 2, 3, 4])?;
+    /// let y = b.contiguous(x.as_ref().transpose(0, 1)?)?;
+    /// assert_eq!(y.to_vec(&b)?, [1, 3, 2, 4]);
+    /// # Ok::<(), ops_core::Error>(())
+    /// ```
+    fn contiguous(&self, x: impl AsView<Self::Space, T>) -> Result<TensorOf<Self, T>> {
+        let mut y = self.empty(x.view().shape())?;
+        self.copy_into(x, &mut y)?;
+        Ok(y)
+    }
+    /// [`TensorCopy`] into `y`, of the same extents.
     ///
     /// # Errors
     /// [`Error::Shape`](crate::Error::Shape) and what the backend reports.
-    fn copy_into(&self, x: Ref<'_, Self, T>, mut y: Mut<'_, Self, T>) -> Result<()> {
-        self.run(&Copy::OP, copy::Args { x: x.shorten(), y: y.reborrow() })
+    ///
+    /// ```
+    /// # use ops_core::{Backend, ops::*};
+    /// # let b = ops_cpu::Cpu::new();
+    /// let x = b.tensor(&[2], &[1, 2])?;
+    /// let mut y = b.zeros(&[2])?;
+    /// b.copy_into(&x, &mut y)?;
+    /// assert_eq!(y.to_vec(&b)?, [1, 2]);
+    /// # Ok::<(), ops_core::Error>(())
+    /// ```
+    fn copy_into(&self, x: impl AsView<Self::Space, T>, mut y: impl AsViewMut<Self::Space, T>) -> Result<()> {
+        self.run(&TensorCopy::OP, copy::Args { x: x.view(), y: y.view_mut() })
     }
-    /// A contiguous copy of a view.
+    /// [`Fill`]: sets every element of `y`.
     ///
     /// # Errors
     /// What the backend reports.
-    fn contiguous(&self, x: Ref<'_, Self, T>) -> Result<TensorOf<Self, T>> {
-        let mut y = self.empty(x.shape())?;
-        self.copy_into(x, y.as_mut())?;
-        Ok(y)
-    }
-    /// [`Fill`].
     ///
-    /// # Errors
-    /// What the backend reports.
-    fn fill(&self, mut y: Mut<'_, Self, T>, value: T) -> Result<()> {
-        self.run(&Fill::new(value), fill::Args { y: y.reborrow() })
+    /// ```
+    /// # use ops_core::{Backend, ops::*};
+    /// # let b = ops_cpu::Cpu::new();
+    /// let mut y = b.zeros(&[2])?;
+    /// b.fill(&mut y, 7)?;
+    /// assert_eq!(y.to_vec(&b)?, [7, 7]);
+    /// # Ok::<(), ops_core::Error>(())
+    /// ```
+    fn fill(&self, mut y: impl AsViewMut<Self::Space, T>, value: T) -> Result<()> {
+        self.run(&Fill::new(value), fill::Args { y: y.view_mut() })
     }
 }
-impl<T: Element, B: Execute<Copy<T>> + Execute<Fill<T>>> CopyOps<T> for B {}
+impl<T: Element, B: Execute<TensorCopy<T>> + Execute<Fill<T>>> CopyOps<T> for B {}

@@ -1,7 +1,7 @@
 //! Normalisation.
 use super::extents;
 use crate::{
-    AnyRef, AsAny, DType, Error, Execute, Float, Mut, Op, Operand, Ref, Result, Shape, TensorOf, View,
+    AnyRef, AsAny, AsView, AsViewMut, DType, Error, Execute, Float, Op, Operand, Result, Shape, TensorOf,
     operands,
 };
 use core::hash::{Hash, Hasher};
@@ -170,126 +170,210 @@ fn weights(op: &'static str, given: Option<Operand<'_>>, n: usize) -> Result<()>
 pub trait NormOps<T: Float>:
     Execute<RmsNorm<T>> + Execute<LayerNorm<T>> + Execute<AddRmsNorm<T>> + Execute<GroupNorm<T>>
 {
-    /// [`RmsNorm`] into `y`.
+    /// [`RmsNorm`] of every row of `x`.
     ///
     /// # Errors
-    /// [`Error::Shape`] and what the backend reports.
-    fn rms_norm_into(
-        &self,
-        x: Ref<'_, Self, T>,
-        weight: impl AsAny<Self::Space>,
-        mut y: Mut<'_, Self, T>,
-        op: RmsNorm<T>,
-    ) -> Result<()> {
-        self.run(&op, rms_norm::Args { x: x.shorten(), weight: weight.any_view(), y: y.reborrow() })
-    }
-    /// [`RmsNorm`].
+    /// [`Error::Shape`](crate::Error::Shape) and what the backend reports.
     ///
-    /// # Errors
-    /// [`Error::Shape`] and what the backend reports.
+    /// ```
+    /// # use ops_core::{Backend, ops::*};
+    /// # let b = ops_cpu::Cpu::new();
+    /// let x = b.tensor(&[1, 2], &[1.0f32, 7.0])?;
+    /// let weight = b.tensor(&[2], &[1.0f32, 2.0])?;
+    /// let y = b.rms_norm(&x, &weight, RmsNorm::eps(0.0))?;
+    /// // The root of the mean square of 1 and 7 is 5.
+    /// assert_eq!(y.to_vec(&b)?, [0.2, 2.8]);
+    /// # Ok::<(), ops_core::Error>(())
+    /// ```
     fn rms_norm(
         &self,
-        x: Ref<'_, Self, T>,
+        x: impl AsView<Self::Space, T>,
         weight: impl AsAny<Self::Space>,
         op: RmsNorm<T>,
     ) -> Result<TensorOf<Self, T>> {
-        let mut y = self.empty(x.shape())?;
-        self.rms_norm_into(x, weight, y.as_mut(), op)?;
+        let mut y = self.empty(x.view().shape())?;
+        self.rms_norm_into(x, weight, &mut y, op)?;
         Ok(y)
     }
-
-    /// [`LayerNorm`] into `y`.
+    /// [`rms_norm`](Self::rms_norm) into `y`.
     ///
     /// # Errors
-    /// [`Error::Shape`] and what the backend reports.
-    fn layer_norm_into(
+    /// [`Error::Shape`](crate::Error::Shape) and what the backend reports.
+    ///
+    /// ```
+    /// # use ops_core::{Backend, ops::*};
+    /// # let b = ops_cpu::Cpu::new();
+    /// let x = b.tensor(&[1, 2], &[1.0f32, 7.0])?;
+    /// let weight = b.tensor(&[2], &[1.0f32, 2.0])?;
+    /// let mut y = b.zeros(&[1, 2])?;
+    /// b.rms_norm_into(&x, &weight, &mut y, RmsNorm::eps(0.0))?;
+    /// assert_eq!(y.to_vec(&b)?, [0.2, 2.8]);
+    /// # Ok::<(), ops_core::Error>(())
+    /// ```
+    fn rms_norm_into(
         &self,
-        x: Ref<'_, Self, T>,
+        x: impl AsView<Self::Space, T>,
+        weight: impl AsAny<Self::Space>,
+        mut y: impl AsViewMut<Self::Space, T>,
+        op: RmsNorm<T>,
+    ) -> Result<()> {
+        self.run(&op, rms_norm::Args { x: x.view(), weight: weight.any_view(), y: y.view_mut() })
+    }
+    /// [`LayerNorm`] of every row of `x`.
+    ///
+    /// # Errors
+    /// [`Error::Shape`](crate::Error::Shape) and what the backend reports.
+    ///
+    /// ```
+    /// # use ops_core::{Backend, ops::*};
+    /// # let b = ops_cpu::Cpu::new();
+    /// let x = b.tensor(&[1, 2], &[1.0f32, 3.0])?;
+    /// let bias = b.tensor(&[2], &[10.0f32, 20.0])?;
+    /// let y = b.layer_norm(&x, None, Some(bias.any()), LayerNorm::eps(0.0))?;
+    /// assert_eq!(y.to_vec(&b)?, [9.0, 21.0]);
+    /// # Ok::<(), ops_core::Error>(())
+    /// ```
+    fn layer_norm(
+        &self,
+        x: impl AsView<Self::Space, T>,
         weight: Option<AnyRef<'_, Self::Space>>,
         bias: Option<AnyRef<'_, Self::Space>>,
-        mut y: Mut<'_, Self, T>,
+        op: LayerNorm<T>,
+    ) -> Result<TensorOf<Self, T>> {
+        let mut y = self.empty(x.view().shape())?;
+        self.layer_norm_into(x, weight, bias, &mut y, op)?;
+        Ok(y)
+    }
+    /// [`layer_norm`](Self::layer_norm) into `y`.
+    ///
+    /// # Errors
+    /// [`Error::Shape`](crate::Error::Shape) and what the backend reports.
+    ///
+    /// ```
+    /// # use ops_core::{Backend, ops::*};
+    /// # let b = ops_cpu::Cpu::new();
+    /// let x = b.tensor(&[1, 2], &[1.0f32, 3.0])?;
+    /// let mut y = b.zeros(&[1, 2])?;
+    /// b.layer_norm_into(&x, None, None, &mut y, LayerNorm::eps(0.0))?;
+    /// assert_eq!(y.to_vec(&b)?, [-1.0, 1.0]);
+    /// # Ok::<(), ops_core::Error>(())
+    /// ```
+    fn layer_norm_into(
+        &self,
+        x: impl AsView<Self::Space, T>,
+        weight: Option<AnyRef<'_, Self::Space>>,
+        bias: Option<AnyRef<'_, Self::Space>>,
+        mut y: impl AsViewMut<Self::Space, T>,
         op: LayerNorm<T>,
     ) -> Result<()> {
         let (weight, bias) = (weight.map(|w| w.shorten()), bias.map(|b| b.shorten()));
-        self.run(&op, layer_norm::Args { x: x.shorten(), weight, bias, y: y.reborrow() })
+        self.run(&op, layer_norm::Args { x: x.view(), weight, bias, y: y.view_mut() })
     }
-    /// [`LayerNorm`].
+    /// [`AddRmsNorm`]: the normalised rows, and the sum.
     ///
     /// # Errors
-    /// [`Error::Shape`] and what the backend reports.
-    fn layer_norm(
-        &self,
-        x: Ref<'_, Self, T>,
-        weight: Option<AnyRef<'_, Self::Space>>,
-        bias: Option<AnyRef<'_, Self::Space>>,
-        op: LayerNorm<T>,
-    ) -> Result<TensorOf<Self, T>> {
-        let mut y = self.empty(x.shape())?;
-        self.layer_norm_into(x, weight, bias, y.as_mut(), op)?;
-        Ok(y)
-    }
-
-    /// [`AddRmsNorm`] into `y` and `sum`.
+    /// [`Error::Shape`](crate::Error::Shape) and what the backend reports.
     ///
-    /// # Errors
-    /// [`Error::Shape`] and what the backend reports.
-    fn add_rms_norm_into(
-        &self,
-        x: Ref<'_, Self, T>,
-        residual: Ref<'_, Self, T>,
-        weight: impl AsAny<Self::Space>,
-        mut y: Mut<'_, Self, T>,
-        mut sum: Mut<'_, Self, T>,
-        op: AddRmsNorm<T>,
-    ) -> Result<()> {
-        let (x, residual, weight) = (x.shorten(), residual.shorten(), weight.any_view());
-        self.run(&op, add_rms_norm::Args { x, residual, weight, y: y.reborrow(), sum: sum.reborrow() })
-    }
-    /// [`AddRmsNorm`]: the normalised rows and the sum.
-    ///
-    /// # Errors
-    /// [`Error::Shape`] and what the backend reports.
+    /// ```
+    /// # use ops_core::{Backend, ops::*};
+    /// # let b = ops_cpu::Cpu::new();
+    /// let x = b.tensor(&[1, 2], &[0.0f32, 3.0])?;
+    /// let residual = b.tensor(&[1, 2], &[1.0f32, 4.0])?;
+    /// let weight = b.tensor(&[2], &[1.0f32, 2.0])?;
+    /// let (y, sum) = b.add_rms_norm(&x, &residual, &weight, AddRmsNorm::eps(0.0))?;
+    /// assert_eq!(sum.to_vec(&b)?, [1.0, 7.0]);
+    /// assert_eq!(y.to_vec(&b)?, [0.2, 2.8]);
+    /// # Ok::<(), ops_core::Error>(())
+    /// ```
     fn add_rms_norm(
         &self,
-        x: Ref<'_, Self, T>,
-        residual: Ref<'_, Self, T>,
+        x: impl AsView<Self::Space, T>,
+        residual: impl AsView<Self::Space, T>,
         weight: impl AsAny<Self::Space>,
         op: AddRmsNorm<T>,
     ) -> Result<(TensorOf<Self, T>, TensorOf<Self, T>)> {
-        let (mut y, mut sum) = (self.empty(x.shape())?, self.empty(x.shape())?);
-        self.add_rms_norm_into(x, residual, weight, y.as_mut(), sum.as_mut(), op)?;
+        let shape = x.view().shape();
+        let (mut y, mut sum) = (self.empty(shape)?, self.empty(shape)?);
+        self.add_rms_norm_into(x, residual, weight, &mut y, &mut sum, op)?;
         Ok((y, sum))
     }
-
-    /// [`GroupNorm`] into `y`.
+    /// [`add_rms_norm`](Self::add_rms_norm) into `y` and `sum`.
     ///
     /// # Errors
-    /// [`Error::Shape`], [`Error::Param`] and what the backend reports.
-    fn group_norm_into(
+    /// [`Error::Shape`](crate::Error::Shape) and what the backend reports.
+    ///
+    /// ```
+    /// # use ops_core::{Backend, ops::*};
+    /// # let b = ops_cpu::Cpu::new();
+    /// let x = b.tensor(&[1, 2], &[0.0f32, 3.0])?;
+    /// let residual = b.tensor(&[1, 2], &[1.0f32, 4.0])?;
+    /// let weight = b.tensor(&[2], &[1.0f32, 2.0])?;
+    /// let (mut y, mut sum) = (b.zeros(&[1, 2])?, b.zeros(&[1, 2])?);
+    /// b.add_rms_norm_into(&x, &residual, &weight, &mut y, &mut sum, AddRmsNorm::eps(0.0))?;
+    /// assert_eq!(sum.to_vec(&b)?, [1.0, 7.0]);
+    /// # Ok::<(), ops_core::Error>(())
+    /// ```
+    fn add_rms_norm_into(
         &self,
-        x: Ref<'_, Self, T>,
-        weight: Option<AnyRef<'_, Self::Space>>,
-        bias: Option<AnyRef<'_, Self::Space>>,
-        mut y: Mut<'_, Self, T>,
-        op: GroupNorm<T>,
+        x: impl AsView<Self::Space, T>,
+        residual: impl AsView<Self::Space, T>,
+        weight: impl AsAny<Self::Space>,
+        mut y: impl AsViewMut<Self::Space, T>,
+        mut sum: impl AsViewMut<Self::Space, T>,
+        op: AddRmsNorm<T>,
     ) -> Result<()> {
-        let (weight, bias) = (weight.map(|w| w.shorten()), bias.map(|b| b.shorten()));
-        self.run(&op, group_norm::Args { x: x.shorten(), weight, bias, y: y.reborrow() })
+        let (x, residual, weight) = (x.view(), residual.view(), weight.any_view());
+        self.run(&op, add_rms_norm::Args { x, residual, weight, y: y.view_mut(), sum: sum.view_mut() })
     }
-    /// [`GroupNorm`].
+    /// [`GroupNorm`] of `x[b, c, ..]`.
     ///
     /// # Errors
     /// [`Error::Shape`], [`Error::Param`] and what the backend reports.
+    ///
+    /// ```
+    /// # use ops_core::{Backend, ops::*};
+    /// # let b = ops_cpu::Cpu::new();
+    /// // Two groups of two channels each.
+    /// let x = b.tensor(&[1, 4, 1], &[1.0f32, 3.0, 10.0, 30.0])?;
+    /// let y = b.group_norm(&x, None, None, GroupNorm::new(2, 0.0))?;
+    /// assert_eq!(y.to_vec(&b)?, [-1.0, 1.0, -1.0, 1.0]);
+    /// # Ok::<(), ops_core::Error>(())
+    /// ```
     fn group_norm(
         &self,
-        x: Ref<'_, Self, T>,
+        x: impl AsView<Self::Space, T>,
         weight: Option<AnyRef<'_, Self::Space>>,
         bias: Option<AnyRef<'_, Self::Space>>,
         op: GroupNorm<T>,
     ) -> Result<TensorOf<Self, T>> {
-        let mut y = self.empty(x.shape())?;
-        self.group_norm_into(x, weight, bias, y.as_mut(), op)?;
+        let mut y = self.empty(x.view().shape())?;
+        self.group_norm_into(x, weight, bias, &mut y, op)?;
         Ok(y)
+    }
+    /// [`group_norm`](Self::group_norm) into `y`.
+    ///
+    /// # Errors
+    /// [`Error::Shape`], [`Error::Param`] and what the backend reports.
+    ///
+    /// ```
+    /// # use ops_core::{Backend, ops::*};
+    /// # let b = ops_cpu::Cpu::new();
+    /// let x = b.tensor(&[1, 2, 1], &[1.0f32, 3.0])?;
+    /// let mut y = b.zeros(&[1, 2, 1])?;
+    /// b.group_norm_into(&x, None, None, &mut y, GroupNorm::new(1, 0.0))?;
+    /// assert_eq!(y.to_vec(&b)?, [-1.0, 1.0]);
+    /// # Ok::<(), ops_core::Error>(())
+    /// ```
+    fn group_norm_into(
+        &self,
+        x: impl AsView<Self::Space, T>,
+        weight: Option<AnyRef<'_, Self::Space>>,
+        bias: Option<AnyRef<'_, Self::Space>>,
+        mut y: impl AsViewMut<Self::Space, T>,
+        op: GroupNorm<T>,
+    ) -> Result<()> {
+        let (weight, bias) = (weight.map(|w| w.shorten()), bias.map(|b| b.shorten()));
+        self.run(&op, group_norm::Args { x: x.view(), weight, bias, y: y.view_mut() })
     }
 }
 impl<T: Float, B> NormOps<T> for B where

@@ -1,5 +1,5 @@
 //! Softmax and its logarithm.
-use crate::{Execute, Float, Mut, Op, Ref, Result, Shape, TensorOf, View, operands};
+use crate::{AsView, AsViewMut, Execute, Float, Op, Result, Shape, TensorOf, operands};
 use core::hash::{Hash, Hasher};
 use core::marker::PhantomData;
 
@@ -42,21 +42,45 @@ impl<T: Float> Op for Softmax<T> {
 
 /// Softmax of `T`.
 pub trait SoftmaxOps<T: Float>: Execute<Softmax<T>> {
-    /// [`Softmax`] into `y`.
-    ///
-    /// # Errors
-    /// [`Error::Axis`](crate::Error::Axis), [`Error::Shape`](crate::Error::Shape) and what the backend reports.
-    fn softmax_into(&self, x: Ref<'_, Self, T>, mut y: Mut<'_, Self, T>, op: Softmax<T>) -> Result<()> {
-        self.run(&op, softmax::Args { x: x.shorten(), y: y.reborrow() })
-    }
-    /// [`Softmax`].
+    /// [`Softmax`] along an axis.
     ///
     /// # Errors
     /// [`Error::Axis`](crate::Error::Axis) and what the backend reports.
-    fn softmax(&self, x: Ref<'_, Self, T>, op: Softmax<T>) -> Result<TensorOf<Self, T>> {
-        let mut y = self.empty(x.shape())?;
-        self.softmax_into(x, y.as_mut(), op)?;
+    ///
+    /// ```
+    /// # use ops_core::{Backend, ops::*};
+    /// # let b = ops_cpu::Cpu::new();
+    /// let x = b.tensor(&[2, 2], &[0.0f32, 0.0, 7.0, 7.0])?;
+    /// let y = b.softmax(&x, Softmax::axis(-1))?;
+    /// assert_eq!(y.to_vec(&b)?, [0.5; 4]);
+    /// # Ok::<(), ops_core::Error>(())
+    /// ```
+    fn softmax(&self, x: impl AsView<Self::Space, T>, op: Softmax<T>) -> Result<TensorOf<Self, T>> {
+        let mut y = self.empty(x.view().shape())?;
+        self.softmax_into(x, &mut y, op)?;
         Ok(y)
+    }
+    /// [`softmax`](Self::softmax) into `y`.
+    ///
+    /// # Errors
+    /// [`Error::Axis`](crate::Error::Axis) and what the backend reports.
+    ///
+    /// ```
+    /// # use ops_core::{Backend, ops::*};
+    /// # let b = ops_cpu::Cpu::new();
+    /// let x = b.tensor(&[1, 2], &[3.0f32, 3.0])?;
+    /// let mut y = b.zeros(&[1, 2])?;
+    /// b.softmax_into(&x, &mut y, Softmax::axis(-1))?;
+    /// assert_eq!(y.to_vec(&b)?, [0.5; 2]);
+    /// # Ok::<(), ops_core::Error>(())
+    /// ```
+    fn softmax_into(
+        &self,
+        x: impl AsView<Self::Space, T>,
+        mut y: impl AsViewMut<Self::Space, T>,
+        op: Softmax<T>,
+    ) -> Result<()> {
+        self.run(&op, softmax::Args { x: x.view(), y: y.view_mut() })
     }
 }
 impl<T: Float, B: Execute<Softmax<T>>> SoftmaxOps<T> for B {}

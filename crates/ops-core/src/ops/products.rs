@@ -1,8 +1,8 @@
 //! Products of matrices.
 use super::extents;
 use crate::{
-    AnyOf, AsAny, DType, Error, Execute, Float, Layout, Mut, Op, Operand, Operands, Ref, Result, Shape,
-    TensorOf, Tolerance, View, Written, operands,
+    AnyOf, AnyRef, AsAny, AsView, AsViewMut, DType, Error, Execute, Float, Layout, Op, Operand, Operands,
+    Result, Shape, TensorOf, Tolerance, View, Written, operands,
 };
 use core::hash::Hasher;
 use core::marker::PhantomData;
@@ -105,73 +105,147 @@ fn rows_times(op: &'static str, x: &Layout, n: usize, k: usize) -> Result<Shape>
 
 /// Products of matrices of `T`.
 pub trait MatMulOps<T: Float>: Execute<MatMul<T>> + LinearOps<T> {
-    /// [`MatMul`] into `c`, whose batch extents `a` and `b` are broadcast to.
-    ///
-    /// # Errors
-    /// [`Error::Broadcast`], [`Error::Shape`] and what the backend reports.
-    fn matmul_into(&self, a: Ref<'_, Self, T>, b: Ref<'_, Self, T>, mut c: Mut<'_, Self, T>) -> Result<()> {
-        let a = with_batch(a, c.dims())?;
-        let b = with_batch(b, c.dims())?;
-        self.run(&MatMul::OP, matmul::Args { a: a.shorten(), b: b.shorten(), c: c.reborrow() })
-    }
     /// [`MatMul`] of two stacks of matrices whose batch extents broadcast together.
     ///
     /// # Errors
     /// [`Error::Broadcast`], [`Error::Shape`] and what the backend reports.
-    fn matmul(&self, a: Ref<'_, Self, T>, b: Ref<'_, Self, T>) -> Result<TensorOf<Self, T>> {
-        let mut c = self.empty(product_shape(a.layout(), b.layout())?)?;
-        self.matmul_into(a, b, c.as_mut())?;
+    ///
+    /// ```
+    /// # use ops_core::{Backend, ops::*};
+    /// # let b = ops_cpu::Cpu::new();
+    /// let a = b.tensor(&[2, 2], &[1.0f32, 2.0, 3.0, 4.0])?;
+    /// let one = b.tensor(&[2, 2], &[1.0f32, 0.0, 0.0, 1.0])?;
+    /// assert_eq!(b.matmul(&a, &one)?.to_vec(&b)?, [1.0, 2.0, 3.0, 4.0]);
+    /// # Ok::<(), ops_core::Error>(())
+    /// ```
+    fn matmul(
+        &self,
+        a: impl AsView<Self::Space, T>,
+        b: impl AsView<Self::Space, T>,
+    ) -> Result<TensorOf<Self, T>> {
+        let mut c = self.empty(product_shape(a.view().layout(), b.view().layout())?)?;
+        self.matmul_into(a, b, &mut c)?;
         Ok(c)
+    }
+    /// [`matmul`](Self::matmul) into `c`, whose batch extents `a` and `b` are broadcast to.
+    ///
+    /// # Errors
+    /// [`Error::Broadcast`], [`Error::Shape`] and what the backend reports.
+    ///
+    /// ```
+    /// # use ops_core::{Backend, ops::*};
+    /// # let b = ops_cpu::Cpu::new();
+    /// let a = b.tensor(&[2, 2], &[1.0f32, 2.0, 3.0, 4.0])?;
+    /// let one = b.tensor(&[2, 2], &[1.0f32, 0.0, 0.0, 1.0])?;
+    /// let mut c = b.zeros(&[2, 2])?;
+    /// b.matmul_into(&a, &one, &mut c)?;
+    /// assert_eq!(c.to_vec(&b)?, [1.0, 2.0, 3.0, 4.0]);
+    /// # Ok::<(), ops_core::Error>(())
+    /// ```
+    fn matmul_into(
+        &self,
+        a: impl AsView<Self::Space, T>,
+        b: impl AsView<Self::Space, T>,
+        mut c: impl AsViewMut<Self::Space, T>,
+    ) -> Result<()> {
+        let mut c = c.view_mut();
+        let (a, b) = (with_batch(a.view(), c.dims())?, with_batch(b.view(), c.dims())?);
+        self.run(&MatMul::OP, matmul::Args { a: a.shorten(), b: b.shorten(), c: c.reborrow() })
     }
 }
 impl<T: Float, B: Execute<MatMul<T>> + LinearOps<T>> MatMulOps<T> for B {}
 
 /// Products of rows of `T` with weights of any float type or block format.
 pub trait LinearOps<T: Float>: Execute<Linear<T>> {
-    /// [`Linear`] without a bias, into `y`.
+    /// [`Linear`] without a bias: `x · weightᵀ`. The weight may be of any float type or block format.
     ///
     /// # Errors
-    /// [`Error::Shape`] and what the backend reports.
-    fn linear_into(
+    /// [`Error::Shape`], [`Error::DType`] and what the backend reports.
+    ///
+    /// ```
+    /// # use ops_core::{Backend, ops::*};
+    /// # let b = ops_cpu::Cpu::new();
+    /// let x = b.tensor(&[1, 2], &[1.0f32, 2.0])?;
+    /// let weight = b.tensor(&[3, 2], &[1.0f32, 0.0, 0.0, 1.0, 1.0, 1.0])?;
+    /// assert_eq!(b.linear(&x, &weight)?.to_vec(&b)?, [1.0, 2.0, 3.0]);
+    /// # Ok::<(), ops_core::Error>(())
+    /// ```
+    fn linear(
         &self,
-        x: Ref<'_, Self, T>,
+        x: impl AsView<Self::Space, T>,
         weight: impl AsAny<Self::Space>,
-        mut y: Mut<'_, Self, T>,
-    ) -> Result<()> {
-        let (x, weight) = (x.shorten(), weight.any_view());
-        self.run(&Linear::<T>::OP, linear::Args { x, weight, bias: None, y: y.reborrow() })
+    ) -> Result<TensorOf<Self, T>> {
+        self.linear_bias(x, weight, None)
     }
-    /// [`Linear`] without a bias.
+    /// [`Linear`]: `x · weightᵀ + bias`.
     ///
     /// # Errors
-    /// [`Error::Shape`] and what the backend reports.
-    fn linear(&self, x: Ref<'_, Self, T>, weight: impl AsAny<Self::Space>) -> Result<TensorOf<Self, T>> {
-        let mut y = self.empty(linear_shape::<T>(x.layout(), weight.any_view().operand("weight"))?)?;
-        self.linear_into(x, weight, y.as_mut())?;
+    /// [`Error::Shape`], [`Error::DType`] and what the backend reports.
+    ///
+    /// ```
+    /// # use ops_core::{Backend, ops::*};
+    /// # let b = ops_cpu::Cpu::new();
+    /// let x = b.tensor(&[1, 2], &[1.0f32, 2.0])?;
+    /// let weight = b.tensor(&[3, 2], &[1.0f32, 0.0, 0.0, 1.0, 1.0, 1.0])?;
+    /// let bias = b.tensor(&[3], &[10.0f32, 20.0, 30.0])?;
+    /// let y = b.linear_bias(&x, &weight, Some(bias.any()))?;
+    /// assert_eq!(y.to_vec(&b)?, [11.0, 22.0, 33.0]);
+    /// # Ok::<(), ops_core::Error>(())
+    /// ```
+    fn linear_bias(
+        &self,
+        x: impl AsView<Self::Space, T>,
+        weight: impl AsAny<Self::Space>,
+        bias: Option<AnyRef<'_, Self::Space>>,
+    ) -> Result<TensorOf<Self, T>> {
+        let shape = linear_shape::<T>(x.view().layout(), weight.any_view().operand("weight"))?;
+        let mut y = self.empty(shape)?;
+        self.linear_into(x, weight, bias, &mut y)?;
         Ok(y)
     }
+    /// [`linear_bias`](Self::linear_bias) into `y`.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] and what the backend reports.
+    ///
+    /// ```
+    /// # use ops_core::{Backend, ops::*};
+    /// # let b = ops_cpu::Cpu::new();
+    /// let x = b.tensor(&[1, 2], &[1.0f32, 2.0])?;
+    /// let weight = b.tensor(&[3, 2], &[1.0f32, 0.0, 0.0, 1.0, 1.0, 1.0])?;
+    /// let bias = b.tensor(&[3], &[10.0f32, 20.0, 30.0])?;
+    /// let mut y = b.zeros(&[1, 3])?;
+    /// b.linear_into(&x, &weight, Some(bias.any()), &mut y)?;
+    /// assert_eq!(y.to_vec(&b)?, [11.0, 22.0, 33.0]);
+    /// # Ok::<(), ops_core::Error>(())
+    /// ```
+    fn linear_into(
+        &self,
+        x: impl AsView<Self::Space, T>,
+        weight: impl AsAny<Self::Space>,
+        bias: Option<AnyRef<'_, Self::Space>>,
+        mut y: impl AsViewMut<Self::Space, T>,
+    ) -> Result<()> {
+        let (x, weight, bias) = (x.view(), weight.any_view(), bias.map(|b| b.shorten()));
+        self.run(&Linear::<T>::OP, linear::Args { x, weight, bias, y: y.view_mut() })
+    }
     /// The weight in the order in which this backend reads it fastest in products; as it was where there is none, or nothing
-    /// to gain. It goes to [`linear`](LinearOps::linear) like any other.
+    /// to gain. It goes to [`linear`](Self::linear) like any other. Do it once, when a model is loaded.
     ///
     /// # Errors
     /// A transfer fails.
+    ///
+    /// ```
+    /// # use ops_core::{Backend, ops::*};
+    /// # let b = ops_cpu::Cpu::new();
+    /// let x = b.tensor(&[1, 2], &[1.0f32, 2.0])?;
+    /// let weight = b.tensor(&[3, 2], &[1.0f32, 0.0, 0.0, 1.0, 1.0, 1.0])?;
+    /// let packed = LinearOps::<f32>::pack_weight(&b, weight)?;
+    /// assert_eq!(b.linear(&x, &packed)?.to_vec(&b)?, [1.0, 2.0, 3.0]);
+    /// # Ok::<(), ops_core::Error>(())
+    /// ```
     fn pack_weight(&self, weight: impl Into<AnyOf<Self>>) -> Result<AnyOf<Self>> {
         self.pack(&Linear::<T>::OP, "weight", weight.into())
-    }
-    /// [`Linear`] with a bias.
-    ///
-    /// # Errors
-    /// [`Error::Shape`] and what the backend reports.
-    fn linear_bias(
-        &self,
-        x: Ref<'_, Self, T>,
-        weight: impl AsAny<Self::Space>,
-        bias: impl AsAny<Self::Space>,
-    ) -> Result<TensorOf<Self, T>> {
-        let mut y = self.empty(linear_shape::<T>(x.layout(), weight.any_view().operand("weight"))?)?;
-        let (x, weight, bias) = (x.shorten(), weight.any_view(), Some(bias.any_view()));
-        self.run(&Linear::<T>::OP, linear::Args { x, weight, bias, y: y.as_mut() })?;
-        Ok(y)
     }
 }
 impl<T: Float, B: Execute<Linear<T>>> LinearOps<T> for B {}

@@ -1,7 +1,7 @@
 //! Ops on quantized tensors, whose elements are blocks.
 use crate::{
-    AnyMut, AnyOf, AsAny, DType, Error, Execute, Op, Operands, Ref, Result, Shape, TensorOf, Tolerance, View,
-    Written, operands,
+    AnyMut, AnyOf, AsAny, AsView, AsViewMut, DType, Error, Execute, Op, Operands, Result, Shape, TensorOf,
+    Tolerance, Written, operands,
 };
 use core::hash::Hasher;
 
@@ -57,41 +57,90 @@ impl Op for Dequantize {
 /// Values to blocks of any format and back. Products with blocks are [`Linear`](super::Linear), look-ups
 /// [`Embedding`](super::Embedding).
 pub trait QuantOps: Execute<Quantize> + Execute<Dequantize> {
-    /// [`Quantize`] into `y`, whose type is the format.
-    ///
-    /// # Errors
-    /// [`Error::Shape`], [`Error::DType`] and what the backend reports.
-    fn quantize_into(&self, x: Ref<'_, Self, f32>, mut y: AnyMut<'_, Self::Space>) -> Result<()> {
-        self.run(&Quantize, quantize::Args { x: x.shorten(), y: y.reborrow() })
-    }
     /// [`Quantize`] to blocks of `format`.
     ///
     /// # Errors
     /// [`Error::Shape`], [`Error::DType`] and what the backend reports.
-    fn quantize(&self, x: Ref<'_, Self, f32>, format: DType) -> Result<AnyOf<Self>> {
-        let [shape] = Quantize.infer(&quantize::Shapes { x: x.layout(), y: format })?;
+    ///
+    /// ```
+    /// # use ops_core::{Backend, ops::*};
+    /// # let b = ops_cpu::Cpu::new();
+    /// let x = b.tensor(&[1, 32], &[127.0f32; 32])?;
+    /// let q8_0 = ops_core::DType::of::<ops_core::quant::BlockQ8_0>();
+    /// let blocks = b.quantize(&x, q8_0)?;
+    /// assert_eq!((blocks.dims(), blocks.dtype().name()), (&[1, 1][..], "q8_0"));
+    /// # Ok::<(), ops_core::Error>(())
+    /// ```
+    fn quantize(&self, x: impl AsView<Self::Space, f32>, format: DType) -> Result<AnyOf<Self>> {
+        let [shape] = Quantize.infer(&quantize::Shapes { x: x.view().layout(), y: format })?;
         let mut y = self.empty_any(format, shape)?;
         if let Some(y) = y.as_mut() {
             self.quantize_into(x, y)?;
         }
         Ok(y)
     }
-    /// [`Dequantize`] into `y`.
+    /// [`quantize`](Self::quantize) into `y`, whose type is the format.
     ///
     /// # Errors
     /// [`Error::Shape`], [`Error::DType`] and what the backend reports.
-    fn dequantize_into(&self, x: impl AsAny<Self::Space>, mut y: crate::Mut<'_, Self, f32>) -> Result<()> {
-        self.run(&Dequantize, dequantize::Args { x: x.any_view(), y: y.reborrow() })
+    ///
+    /// ```
+    /// # use ops_core::{Backend, ops::*};
+    /// # let b = ops_cpu::Cpu::new();
+    /// let x = b.tensor(&[1, 32], &[127.0f32; 32])?;
+    /// let q8_0 = ops_core::DType::of::<ops_core::quant::BlockQ8_0>();
+    /// let mut blocks = b.quantize(&x, q8_0)?;
+    /// if let Some(y) = blocks.as_mut() {
+    ///     b.quantize_into(&x, y)?;
+    /// }
+    /// assert_eq!(b.dequantize(&blocks)?.to_vec(&b)?, [127.0; 32]);
+    /// # Ok::<(), ops_core::Error>(())
+    /// ```
+    fn quantize_into(&self, x: impl AsView<Self::Space, f32>, mut y: AnyMut<'_, Self::Space>) -> Result<()> {
+        self.run(&Quantize, quantize::Args { x: x.view(), y: y.reborrow() })
     }
-    /// [`Dequantize`].
+    /// [`Dequantize`]: blocks as f32.
     ///
     /// # Errors
     /// [`Error::Shape`], [`Error::DType`] and what the backend reports.
+    ///
+    /// ```
+    /// # use ops_core::{Backend, ops::*};
+    /// # let b = ops_cpu::Cpu::new();
+    /// let x = b.tensor(&[1, 32], &[127.0f32; 32])?;
+    /// let q8_0 = ops_core::DType::of::<ops_core::quant::BlockQ8_0>();
+    /// let blocks = b.quantize(&x, q8_0)?;
+    /// assert_eq!(b.dequantize(&blocks)?.to_vec(&b)?, [127.0; 32]);
+    /// # Ok::<(), ops_core::Error>(())
+    /// ```
     fn dequantize(&self, x: impl AsAny<Self::Space>) -> Result<TensorOf<Self, f32>> {
         let [shape] = Dequantize.infer(&dequantize::Shapes { x: x.any_view().operand("x"), y: Written })?;
         let mut y = self.empty(shape)?;
-        self.dequantize_into(x, y.as_mut())?;
+        self.dequantize_into(x, &mut y)?;
         Ok(y)
+    }
+    /// [`dequantize`](Self::dequantize) into `y`.
+    ///
+    /// # Errors
+    /// [`Error::Shape`], [`Error::DType`] and what the backend reports.
+    ///
+    /// ```
+    /// # use ops_core::{Backend, ops::*};
+    /// # let b = ops_cpu::Cpu::new();
+    /// let x = b.tensor(&[1, 32], &[127.0f32; 32])?;
+    /// let q8_0 = ops_core::DType::of::<ops_core::quant::BlockQ8_0>();
+    /// let blocks = b.quantize(&x, q8_0)?;
+    /// let mut y = b.zeros(&[1, 32])?;
+    /// b.dequantize_into(&blocks, &mut y)?;
+    /// assert_eq!(y.to_vec(&b)?, [127.0; 32]);
+    /// # Ok::<(), ops_core::Error>(())
+    /// ```
+    fn dequantize_into(
+        &self,
+        x: impl AsAny<Self::Space>,
+        mut y: impl AsViewMut<Self::Space, f32>,
+    ) -> Result<()> {
+        self.run(&Dequantize, dequantize::Args { x: x.any_view(), y: y.view_mut() })
     }
 }
 impl<B: Execute<Quantize> + Execute<Dequantize>> QuantOps for B {}

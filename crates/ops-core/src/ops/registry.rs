@@ -165,7 +165,7 @@ struct Name<V> {
     variant: V,
 }
 
-impl<V: core::marker::Copy> Name<V> {
+impl<V: Copy> Name<V> {
     const fn of(name: &'static str, variant: V) -> Self {
         Name { name, only: None, of_blocks: None, variant }
     }
@@ -324,7 +324,7 @@ registry! {
         op
     };
     cast = one("cast"), scalars T: Cast<T>, |_o, _one: ()| {} => Cast::OP;
-    copy = one("copy"), elements T: Copy<T>, |_o, _one: ()| {} => Copy::OP;
+    copy = one("copy"), elements T: TensorCopy<T>, |_o, _one: ()| {} => TensorCopy::OP;
     fill = one("fill"), scalars T: Fill<T>,
         |o, _one: ()| { let value = o.value("value")?.ok_or(Refused::Missing("value"))?; } => Fill::new(T::from_wide(value));
     where_ = one("where"), elements T: Where<T>, |_o, _one: ()| {} => Where::OP;

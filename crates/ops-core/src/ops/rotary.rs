@@ -1,7 +1,7 @@
 //! Rotary position embedding.
 use super::extents;
 use crate::{
-    AsAny, DType, Error, Execute, Float, Layout, Mut, Op, Operand, Ref, Result, Shape, TensorOf, View,
+    AsAny, AsView, AsViewMut, DType, Error, Execute, Float, Layout, Op, Operand, Result, Shape, TensorOf,
     operands,
 };
 use core::hash::{Hash, Hasher};
@@ -128,53 +128,83 @@ impl<T: Float> Rope<T> {
 
 /// Rotary embedding of `T`, with tables of any float type.
 pub trait RopeOps<T: Float>: Execute<Rope<T>> + Execute<RopeInplace<T>> {
-    /// [`Rope`] into `y`.
+    /// [`Rope`] of `x[b, h, t, d]`, or `[b, t, h, d]` in the form `HalfThd`.
     ///
     /// # Errors
     /// [`Error::Shape`] and what the backend reports.
-    fn rope_into(
-        &self,
-        x: Ref<'_, Self, T>,
-        cos: impl AsAny<Self::Space>,
-        sin: impl AsAny<Self::Space>,
-        mut y: Mut<'_, Self, T>,
-        op: Rope<T>,
-    ) -> Result<()> {
-        self.run(
-            &op,
-            rope::Args { x: x.shorten(), cos: cos.any_view(), sin: sin.any_view(), y: y.reborrow() },
-        )
-    }
-    /// [`Rope`].
     ///
-    /// # Errors
-    /// [`Error::Shape`] and what the backend reports.
+    /// ```
+    /// # use ops_core::{Backend, ops::*};
+    /// # let b = ops_cpu::Cpu::new();
+    /// let x = b.tensor(&[1, 1, 1, 2], &[1.0f32, 2.0])?;
+    /// // A quarter turn: the cosine of its one angle is 0, the sine 1.
+    /// let (cos, sin) = (b.tensor(&[1, 1], &[0.0f32])?, b.tensor(&[1, 1], &[1.0f32])?);
+    /// let y = b.rope(&x, &cos, &sin, Rope::new(RopeForm::Half))?;
+    /// assert_eq!(y.to_vec(&b)?, [-2.0, 1.0]);
+    /// # Ok::<(), ops_core::Error>(())
+    /// ```
     fn rope(
         &self,
-        x: Ref<'_, Self, T>,
+        x: impl AsView<Self::Space, T>,
         cos: impl AsAny<Self::Space>,
         sin: impl AsAny<Self::Space>,
         op: Rope<T>,
     ) -> Result<TensorOf<Self, T>> {
-        let mut y = self.empty(x.shape())?;
-        self.rope_into(x, cos, sin, y.as_mut(), op)?;
+        let mut y = self.empty(x.view().shape())?;
+        self.rope_into(x, cos, sin, &mut y, op)?;
         Ok(y)
     }
-    /// [`RopeInplace`].
+    /// [`rope`](Self::rope) into `y`.
     ///
     /// # Errors
     /// [`Error::Shape`] and what the backend reports.
+    ///
+    /// ```
+    /// # use ops_core::{Backend, ops::*};
+    /// # let b = ops_cpu::Cpu::new();
+    /// let x = b.tensor(&[1, 1, 1, 2], &[1.0f32, 2.0])?;
+    /// // A quarter turn: the cosine of its one angle is 0, the sine 1.
+    /// let (cos, sin) = (b.tensor(&[1, 1], &[0.0f32])?, b.tensor(&[1, 1], &[1.0f32])?);
+    /// let mut y = b.zeros(&[1, 1, 1, 2])?;
+    /// b.rope_into(&x, &cos, &sin, &mut y, Rope::new(RopeForm::Half))?;
+    /// assert_eq!(y.to_vec(&b)?, [-2.0, 1.0]);
+    /// # Ok::<(), ops_core::Error>(())
+    /// ```
+    fn rope_into(
+        &self,
+        x: impl AsView<Self::Space, T>,
+        cos: impl AsAny<Self::Space>,
+        sin: impl AsAny<Self::Space>,
+        mut y: impl AsViewMut<Self::Space, T>,
+        op: Rope<T>,
+    ) -> Result<()> {
+        let (cos, sin) = (cos.any_view(), sin.any_view());
+        self.run(&op, rope::Args { x: x.view(), cos, sin, y: y.view_mut() })
+    }
+    /// [`RopeInplace`]: [`rope`](Self::rope) of `x` where it is.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] and what the backend reports.
+    ///
+    /// ```
+    /// # use ops_core::{Backend, ops::*};
+    /// # let b = ops_cpu::Cpu::new();
+    /// let mut x = b.tensor(&[1, 1, 1, 2], &[1.0f32, 2.0])?;
+    /// // A quarter turn: the cosine of its one angle is 0, the sine 1.
+    /// let (cos, sin) = (b.tensor(&[1, 1], &[0.0f32])?, b.tensor(&[1, 1], &[1.0f32])?);
+    /// b.rope_inplace(&mut x, &cos, &sin, Rope::new(RopeForm::Half))?;
+    /// assert_eq!(x.to_vec(&b)?, [-2.0, 1.0]);
+    /// # Ok::<(), ops_core::Error>(())
+    /// ```
     fn rope_inplace(
         &self,
-        mut x: Mut<'_, Self, T>,
+        mut x: impl AsViewMut<Self::Space, T>,
         cos: impl AsAny<Self::Space>,
         sin: impl AsAny<Self::Space>,
         op: Rope<T>,
     ) -> Result<()> {
-        self.run(
-            &op.inplace(),
-            rope_inplace::Args { x: x.reborrow(), cos: cos.any_view(), sin: sin.any_view() },
-        )
+        let (cos, sin) = (cos.any_view(), sin.any_view());
+        self.run(&op.inplace(), rope_inplace::Args { x: x.view_mut(), cos, sin })
     }
 }
 impl<T: Float, B: Execute<Rope<T>> + Execute<RopeInplace<T>>> RopeOps<T> for B {}

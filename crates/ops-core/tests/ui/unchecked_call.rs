@@ -5,7 +5,7 @@ fn f<B: Execute<Copy<f32>>>(b: &B) {
     let x = b.tensor(&[4], &[1f32; 4]).unwrap();
     let mut y = b.zeros(&[3]).unwrap();
     let mut args = copy::Args { x: x.as_ref(), y: y.as_mut() };
-    let _ = b.execute(Call { op: &Copy::OP, args: &mut args });
+    let _ = b.execute(Call { op: &TensorCopy::OP, args: &mut args });
 }
 
 fn main() {}

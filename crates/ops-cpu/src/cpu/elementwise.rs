@@ -7,7 +7,7 @@ use crate::reference::{of_num, unknown};
 use crate::{Host, Kernel};
 use bytemuck::{cast_slice, cast_slice_mut};
 use ops_core::ops::{
-    Affine, AffineInplace, Binary, BinaryFn, Cast, Copy, Fill, Glu, GluFn, Unary, UnaryFn, Where,
+    Affine, AffineInplace, Binary, BinaryFn, Cast, Fill, Glu, GluFn, TensorCopy, Unary, UnaryFn, Where,
 };
 use ops_core::{Call, Element, Float, Num, Result, Scalar};
 use ops_simd::{Isa, binary as vector_binary, unary as vector_unary};
@@ -206,8 +206,8 @@ impl<T: Scalar> Kernel<Cast<T>> for Cpu {
         cast(Raw::any(&a.x), RawMut::of(&mut a.y))
     }
 }
-impl<T: Element> Kernel<Copy<T>> for Cpu {
-    fn compute(&self, call: Call<'_, '_, Copy<T>, Host>) -> Result<()> {
+impl<T: Element> Kernel<TensorCopy<T>> for Cpu {
+    fn compute(&self, call: Call<'_, '_, TensorCopy<T>, Host>) -> Result<()> {
         let (_, a) = call.into_parts();
         copy(Raw::of(&a.x), RawMut::of(&mut a.y))
     }

@@ -3,7 +3,7 @@ use super::Reference;
 use crate::host::raw::{Raw, RawMut, on_num};
 use crate::{Host, Kernel};
 use ops_core::ops::{
-    Affine, AffineInplace, Binary, BinaryFn, Cast, Copy, Fill, Glu, GluFn, Unary, UnaryFn, Where,
+    Affine, AffineInplace, Binary, BinaryFn, Cast, Fill, Glu, GluFn, TensorCopy, Unary, UnaryFn, Where,
 };
 use ops_core::{Call, Element, Error, Float, Num, Reason, Result, Scalar, Wide};
 
@@ -142,8 +142,8 @@ impl<T: Scalar> Kernel<Cast<T>> for Reference {
         Ok(())
     }
 }
-impl<T: Element> Kernel<Copy<T>> for Reference {
-    fn compute(&self, call: Call<'_, '_, Copy<T>, Host>) -> Result<()> {
+impl<T: Element> Kernel<TensorCopy<T>> for Reference {
+    fn compute(&self, call: Call<'_, '_, TensorCopy<T>, Host>) -> Result<()> {
         let (_, a) = call.into_parts();
         copy(Raw::of(&a.x), RawMut::of(&mut a.y));
         Ok(())

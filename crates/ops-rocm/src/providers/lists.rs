@@ -8,9 +8,9 @@ use super::rocblas::RocBlas;
 use crate::Rocm;
 use crate::choice::{Provider, ProviderId, Providers};
 use ops_core::ops::{
-    AddRmsNorm, Affine, AffineInplace, Attention, Binary, BinaryFn, Cast, Copy, Dequantize, Embedding, Fill,
-    Glu, GluFn, GroupNorm, IndexSelect, LayerNorm, Linear, MatMul, Quantize, RmsNorm, Rope, RopeForm,
-    RopeInplace, Softmax, Unary, UnaryFn, Where,
+    AddRmsNorm, Affine, AffineInplace, Attention, Binary, BinaryFn, Cast, Dequantize, Embedding, Fill, Glu,
+    GluFn, GroupNorm, IndexSelect, LayerNorm, Linear, MatMul, Quantize, RmsNorm, Rope, RopeForm, RopeInplace,
+    Softmax, TensorCopy, Unary, UnaryFn, Where,
 };
 use ops_core::{Element, Float, Num, Op, Scalar};
 
@@ -61,7 +61,7 @@ lists! {
     [T: Float] Rope<T>: Hip, MiOpen; FORMS.map(Rope::<f32>::new);
     [T: Float] RopeInplace<T>: Hip; FORMS.map(|form| Rope::<f32>::new(form).inplace());
     [T: Float] Softmax<T>: Hip, MiOpen; [Softmax::<f32>::axis(0), Softmax::axis(0).log()];
-    [T: Element] Copy<T>: Hip; [Copy::<f32>::OP];
+    [T: Element] TensorCopy<T>: Hip; [TensorCopy::<f32>::OP];
     [T: Element] Fill<T>: HipFill; [Fill::new(0.0f32)];
     [T: Element] Where<T>: Hip; [Where::<f32>::OP];
     [T: Scalar] Cast<T>: Hip; [Cast::<f32>::OP];

@@ -15,7 +15,7 @@ fn step(b: &Rocm) -> Result<Vec<f32>> {
     let h = b.rms_norm(x.as_ref(), norm.as_ref(), RmsNorm::eps(1e-5))?;
     let weight = b.tensor(&[64, 64], &ramp(4096))?;
     let blocks = b.quantize(weight.as_ref(), DType::Block(&Q8_0))?;
-    let q = b.linear_bias(h.as_ref(), weight.as_ref(), norm.as_ref())?;
+    let q = b.linear_bias(h.as_ref(), weight.as_ref(), Some(norm.any()))?;
     let k = b.linear(h.as_ref(), blocks.as_ref())?;
     let view = |t: &ops_core::TensorOf<Rocm, f32>| -> Result<_> {
         ops_core::Tensor::new(b.upload(&t.as_ref().to_vec(b)?)?, *t.layout())

@@ -40,9 +40,9 @@ fn floats<T: Float>(b: &Checked<Rocm, Reference>) -> Result<()> {
     b.matmul(x, x.transpose(2, 3)?)?;
     b.matmul(x.transpose(1, 2)?.transpose(2, 3)?, x.transpose(1, 2)?)?;
     b.linear(x, weight.as_ref())?;
-    b.linear_bias(x, weight.as_ref(), bias.as_ref())?;
-    b.linear_bias(x, weight.as_ref(), bias_f32.as_ref())?;
-    b.linear_bias(x.narrow(2, 0, 5)?, weight.as_ref(), bias.as_ref())?;
+    b.linear_bias(x, weight.as_ref(), Some(bias.any()))?;
+    b.linear_bias(x, weight.as_ref(), Some(bias_f32.any()))?;
+    b.linear_bias(x.narrow(2, 0, 5)?, weight.as_ref(), Some(bias.any()))?;
     Ok(())
 }
 

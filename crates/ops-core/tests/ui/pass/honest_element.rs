@@ -11,7 +11,7 @@ impl Element for Mine {
     const DTYPE: DType = DType::U8;
 }
 
-unsupported!(<T: Element> toy::Toy: Copy<T>, Fill<T>);
+unsupported!(<T: Element> toy::Toy: TensorCopy<T>, Fill<T>);
 
 fn main() {
     let b = toy::Toy;

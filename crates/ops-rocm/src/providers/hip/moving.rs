@@ -3,11 +3,11 @@ use super::{Binding, Bound, HipOp, Problem, reason, unsupported};
 use crate::choice::{Provider, ProviderId, Target};
 use crate::hip::{DeviceMemory, Purpose};
 use crate::{HipSpace, Result, Rocm};
-use ops_core::ops::{Cast, Copy, Fill, IndexSelect, Where};
+use ops_core::ops::{Cast, Fill, IndexSelect, TensorCopy, Where};
 use ops_core::{Call, Element, Layout, Operands, Reason, Scalar, Shape};
 use ops_kernels::{Dtype, Launch, Refused, View, cast, copy, index};
 
-impl<T: Element> HipOp for Copy<T> {
+impl<T: Element> HipOp for TensorCopy<T> {
     type Kernel = copy::CopyArgs;
 
     fn plan(&self, p: &Problem<'_>) -> Result<(Launch, Self::Kernel), Refused> {
