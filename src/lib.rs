@@ -22,7 +22,9 @@
 //! # Ok(()) }
 //! ```
 pub use ops_core::*;
-pub use ops_cpu::{Cpu, Host, HostBuffer, Kernel, Reference};
+pub use ops_cpu::{Cpu, CpuBuilder, Host, HostBuffer, Kernel, Reference};
 
+#[cfg(feature = "gguf")]
+pub use ops_gguf as gguf;
 #[cfg(feature = "rocm")]
 pub use ops_rocm::{self as rocm, Decision, Policy, Provider, ProviderId, Providers, Rocm};

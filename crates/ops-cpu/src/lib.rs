@@ -22,6 +22,6 @@ mod cpu;
 mod host;
 mod reference;
 
-pub use cpu::Cpu;
+pub use cpu::{Cpu, CpuBuilder};
 pub use host::{Host, HostBuffer, Kernel};
 pub use reference::Reference;

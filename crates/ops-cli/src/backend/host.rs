@@ -29,30 +29,30 @@ impl Backend for EitherHost {
 
     fn name(&self) -> &'static str {
         match self {
-            EitherHost::Cpu => Cpu.name(),
+            EitherHost::Cpu => Cpu::new().name(),
             EitherHost::Reference => Reference.name(),
         }
     }
     fn alloc<T: Element>(&self, len: usize) -> Result<HostBuffer<T>> {
-        Cpu.alloc(len)
+        Cpu::new().alloc(len)
     }
     fn read<T: Element>(&self, src: &[T], start: usize, dst: &mut [T]) -> Result<()> {
-        Cpu.read(src, start, dst)
+        Cpu::new().read(src, start, dst)
     }
     fn write<T: Element>(&self, src: &[T], dst: &mut [T], start: usize) -> Result<()> {
-        Cpu.write(src, dst, start)
+        Cpu::new().write(src, dst, start)
     }
     fn synchronize(&self) -> Result<()> {
-        Cpu.synchronize()
+        Cpu::new().synchronize()
     }
     fn fork(&self) -> Result<Self> {
         Ok(*self)
     }
     fn record(&self) -> Result<()> {
-        Cpu.record()
+        Cpu::new().record()
     }
     fn wait(&self, event: &()) -> Result<()> {
-        Cpu.wait(event)
+        Cpu::new().wait(event)
     }
 }
 
@@ -63,13 +63,13 @@ where
 {
     fn support(&self, op: &O, on: &dyn Operands) -> Result<(), Reason> {
         match self {
-            EitherHost::Cpu => Cpu.support(op, on),
+            EitherHost::Cpu => Cpu::new().support(op, on),
             EitherHost::Reference => Reference.support(op, on),
         }
     }
     fn execute(&self, call: Call<'_, '_, O, Host>) -> Result<()> {
         match self {
-            EitherHost::Cpu => Cpu.execute(call),
+            EitherHost::Cpu => Cpu::new().execute(call),
             EitherHost::Reference => Reference.execute(call),
         }
     }

@@ -5,6 +5,7 @@
 //! is that of `ops-simd`, on slices. Kernels take operands whose types are values, so they are
 //! compiled here and not in every program that calls them.
 use crate::host::{execute_kernels, host_backend};
+use ops_core::{Error, Result};
 
 mod attention;
 mod elementwise;
@@ -23,15 +24,73 @@ mod vectors;
 mod wide;
 
 /// Threaded and vectorised.
+///
+/// ```
+/// use ops_core::{Backend, ops::*};
+/// use ops_cpu::Cpu;
+///
+/// let cpu = Cpu::builder().threads(2).build()?;
+/// let x = cpu.tensor(&[3], &[1.0f32, 2.0, 3.0])?;
+/// assert_eq!(cpu.add(&x, &x)?.to_vec(&cpu)?, [2.0, 4.0, 6.0]);
+/// # Ok::<(), ops_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Cpu;
+pub struct Cpu {
+    pool: Option<threads::Pool>,
+}
 
 impl Cpu {
-    /// The CPU backend, on the threads of the global pool.
+    /// The CPU backend, on the rayon pool that the caller runs in, or the global one.
     pub fn new() -> Self {
-        Cpu
+        Cpu::default()
+    }
+    /// The CPU backend with options.
+    pub fn builder() -> CpuBuilder {
+        CpuBuilder::default()
+    }
+    /// Gives memory that is kept for the next tensors back to the system, and returns how many bytes. All backends in host
+    /// memory share what is kept, 1 GiB at most.
+    ///
+    /// ```
+    /// use ops_core::Backend;
+    /// # let cpu = ops_cpu::Cpu::new();
+    /// drop(cpu.zeros::<f32>(&[1000])?);
+    /// println!("{} bytes given back", cpu.trim());
+    /// # Ok::<(), ops_core::Error>(())
+    /// ```
+    pub fn trim(&self) -> usize {
+        crate::host::trim()
+    }
+}
+
+/// Options of a [`Cpu`].
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CpuBuilder {
+    threads: Option<usize>,
+}
+
+impl CpuBuilder {
+    /// A call uses this many threads at most, the caller's among them. Backends of the same number share their threads.
+    pub fn threads(self, threads: usize) -> Self {
+        CpuBuilder { threads: Some(threads) }
+    }
+    /// The backend.
+    ///
+    /// # Errors
+    /// [`Error::Param`] for 0 threads; [`Error::Device`] if the system starts no more.
+    pub fn build(self) -> Result<Cpu> {
+        let Some(threads) = self.threads else { return Ok(Cpu::new()) };
+        if threads == 0 {
+            return Err(Error::param("cpu", "threads", 0, "one or more"));
+        }
+        let failed = |error: rayon::ThreadPoolBuildError| Error::Device {
+            backend: "cpu",
+            call: "starting threads",
+            status: format!("{error}; ask for fewer than {threads}"),
+        };
+        Ok(Cpu { pool: Some(threads::pool(threads).map_err(failed)?) })
     }
 }
 
 host_backend!(Cpu, "cpu");
-execute_kernels!(Cpu);
+execute_kernels!(Cpu, |cpu, kernel| threads::with_pool(cpu.pool, kernel));

@@ -10,6 +10,7 @@ mod recycle;
 
 pub use buffer::HostBuffer;
 pub(crate) use queue::host_backend;
+pub(crate) use recycle::trim;
 
 /// The memory of this process.
 #[derive(Clone, Copy, Debug)]
@@ -122,9 +123,9 @@ pub trait Kernel<O: Op>: Backend<Space = Host> {
     }
 }
 
-/// Gives a backend [`Execute`] for everything it has a [`Kernel`] for.
+/// Gives a backend [`Execute`] for everything it has a [`Kernel`] for; `run` calls a kernel of the backend.
 macro_rules! execute_kernels {
-    ($backend:ty) => {
+    ($backend:ty, |$self:ident, $kernel:ident| $run:expr) => {
         impl<O: ops_core::Op> ops_core::Execute<O> for $backend
         where
             $backend: $crate::host::Kernel<O>,
@@ -135,7 +136,8 @@ macro_rules! execute_kernels {
             }
             #[inline]
             fn execute(&self, call: ops_core::Call<'_, '_, O, $crate::host::Host>) -> ops_core::Result<()> {
-                $crate::host::Kernel::compute(self, call)
+                let ($self, $kernel) = (self, || $crate::host::Kernel::compute(self, call));
+                $run
             }
             #[inline]
             fn reads(&self, op: &O, operand: &'static str, packing: &'static ops_core::Packing) -> bool {
@@ -147,7 +149,8 @@ macro_rules! execute_kernels {
                 operand: &'static str,
                 x: ops_core::AnyTensor<$crate::host::Host>,
             ) -> ops_core::Result<ops_core::AnyTensor<$crate::host::Host>> {
-                $crate::host::Kernel::pack(self, op, operand, x)
+                let ($self, $kernel) = (self, || $crate::host::Kernel::pack(self, op, operand, x));
+                $run
             }
         }
     };

@@ -91,6 +91,13 @@ fn class(bytes: usize) -> Option<Class> {
     Some(Class { index: 4 * power as usize + quarter, bytes })
 }
 
+/// Gives all kept memory back to the system, and returns how many bytes that was.
+pub(crate) fn trim() -> usize {
+    // The memory is dropped after the lock is.
+    let (_given_back, bytes) = KEEP.lock().unwrap_or_else(|e| e.into_inner()).empty();
+    bytes
+}
+
 static KEEP: Mutex<Keep> = Mutex::new(Keep::new());
 
 /// Free memory by size class.
@@ -110,6 +117,13 @@ impl Keep {
         Some(chunk)
     }
 
+    /// Everything that was kept, with its bytes.
+    fn empty(&mut self) -> (Vec<Chunk>, usize) {
+        let mut all = Vec::new();
+        self.free.iter_mut().for_each(|free| all.append(free));
+        (all, core::mem::take(&mut self.bytes))
+    }
+
     /// Keeps `chunk` and answers what is given up for it: where all would be too much, everything
     /// that was kept, so that sizes of the past make room for those of now.
     fn put(&mut self, class: Class, chunk: Chunk) -> Vec<Chunk> {
@@ -118,8 +132,7 @@ impl Keep {
             return vec![chunk];
         }
         if self.bytes + class.bytes > KEPT {
-            self.free.iter_mut().for_each(|free| rest.append(free));
-            self.bytes = 0;
+            rest = self.empty().0;
         }
         self.free[class.index].push(chunk);
         self.bytes += class.bytes;
@@ -156,6 +169,10 @@ mod tests {
         assert_eq!(keep.bytes, class.bytes);
         assert!(keep.take(class).is_some_and(|c| c.bytes().len() == class.bytes));
         assert_eq!(keep.bytes, 0);
+        keep.put(class, Chunk::fresh(class.bytes).unwrap());
+        let (all, bytes) = keep.empty();
+        assert_eq!((all.len(), bytes, keep.bytes), (1, class.bytes, 0));
+        assert!(keep.take(class).is_none());
     }
 
     #[test]

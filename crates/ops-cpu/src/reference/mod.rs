@@ -28,7 +28,7 @@ impl Reference {
 }
 
 host_backend!(Reference, "reference");
-execute_kernels!(Reference);
+execute_kernels!(Reference, |_reference, kernel| kernel());
 
 /// The positions of one line along an axis, given the position of its first element.
 fn line(layout: &Layout, axis: usize, first: usize) -> impl Iterator<Item = usize> + Clone + use<> {

@@ -102,7 +102,7 @@ pub(super) fn run(tasks: usize, threads: usize, f: &(dyn Fn(usize) + Sync)) {
     });
     for _ in 1..threads.min(tasks) {
         let job = Arc::clone(&job);
-        rayon::spawn(move || job.help());
+        super::spawn(move || job.help());
     }
     // SAFETY: the caller's thread, which still holds the borrow.
     unsafe { job.work() };

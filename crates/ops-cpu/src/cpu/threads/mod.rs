@@ -1,10 +1,13 @@
 //! Splitting work over the threads of the pool.
 //!
-//! The pool is rayon's: the one that the caller runs in, else the global one, whose size
-//! `RAYON_NUM_THREADS` and `rayon::ThreadPoolBuilder` set. The caller works too: on a busy machine it
-//! may well be done before a helper wakes, and then waits for none.
+//! The pool is rayon's: the one that a backend was [built](super::CpuBuilder::threads) with, else the one that the caller runs
+//! in, else the global one, whose size `RAYON_NUM_THREADS` and `rayon::ThreadPoolBuilder` set. The caller works too: on a busy
+//! machine it may well be done before a helper wakes, and then waits for none.
 use super::vectors::Done;
+use core::cell::Cell;
 use core::ops::Range;
+use core::panic::{RefUnwindSafe, UnwindSafe};
+use rayon::ThreadPool;
 use std::sync::Mutex;
 
 mod crew;
@@ -13,9 +16,64 @@ mod crew;
 /// costs some microseconds.
 pub(super) const SMALL: usize = 1 << 15;
 
+/// A pool of a backend's own.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pool(&'static ThreadPool);
+
+// A pool catches the panics of its jobs and is as before.
+impl UnwindSafe for Pool {}
+impl RefUnwindSafe for Pool {}
+
+thread_local! {
+    /// The pool of the backend whose kernel this thread runs, if it has one of its own.
+    static POOL: Cell<Option<Pool>> = const { Cell::new(None) };
+}
+
+/// Runs a kernel on this pool; without one, on the caller's.
+#[inline]
+pub(super) fn with_pool<R>(pool: Option<Pool>, kernel: impl FnOnce() -> R) -> R {
+    struct Restore(Option<Pool>);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            POOL.set(self.0);
+        }
+    }
+    if pool.is_none() {
+        return kernel();
+    }
+    let _restore = Restore(POOL.replace(pool));
+    kernel()
+}
+
+/// The pool of so many threads, which all backends of this size share. Pools live as long as the process: there are no more than
+/// there are sizes.
+///
+/// # Errors
+/// The system starts no more threads.
+pub(super) fn pool(threads: usize) -> Result<Pool, rayon::ThreadPoolBuildError> {
+    static POOLS: Mutex<Vec<Pool>> = Mutex::new(Vec::new());
+    let mut pools = POOLS.lock().unwrap_or_else(|e| e.into_inner());
+    if let Some(pool) = pools.iter().find(|pool| pool.0.current_num_threads() == threads) {
+        return Ok(*pool);
+    }
+    let name = move |at| format!("ops-cpu {at}/{threads}");
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).thread_name(name).build()?;
+    let pool = Pool(Box::leak(Box::new(pool)));
+    pools.push(pool);
+    Ok(pool)
+}
+
 /// Threads that a call may use, the caller's among them.
 pub(super) fn count() -> usize {
-    rayon::current_num_threads()
+    POOL.get().map_or_else(rayon::current_num_threads, |pool| pool.0.current_num_threads())
+}
+
+/// Starts a job on another thread of the pool.
+fn spawn(job: impl FnOnce() + Send + 'static) {
+    match POOL.get() {
+        Some(pool) => pool.0.spawn(job),
+        None => rayon::spawn(job),
+    }
 }
 
 /// Tasks that a large call is cut into: a few a thread, so that one that is slowed down does not hold up all.
@@ -101,6 +159,25 @@ mod tests {
             .unwrap();
             assert!(seen.iter().all(|n| n.load(Ordering::Relaxed) == 1), "{items} × {cost}");
         }
+    }
+
+    #[test]
+    fn a_kernel_uses_the_pool_of_its_backend_and_no_later_one_does() {
+        let (one, three) = (pool(1).unwrap(), pool(3).unwrap());
+        let outside = count();
+        assert_eq!(with_pool(Some(three), || (count(), with_pool(Some(one), count), count())), (3, 1, 3));
+        assert_eq!(with_pool(None, count), outside);
+        let panicked = std::panic::catch_unwind(|| with_pool(Some(three), || panic!("a kernel's")));
+        assert_eq!((panicked.is_err(), count()), (true, outside));
+        assert!(core::ptr::eq(three.0, pool(3).unwrap().0));
+        let names = Mutex::new(Vec::new());
+        let note = |_| {
+            names.lock().unwrap().push(std::thread::current().name().map(str::to_owned));
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            Ok(())
+        };
+        with_pool(Some(three), || split(12, usize::MAX, &note)).unwrap();
+        assert!(names.into_inner().unwrap().iter().flatten().any(|name| name.starts_with("ops-cpu")));
     }
 
     #[test]
