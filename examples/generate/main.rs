@@ -4,7 +4,7 @@ mod sampler;
 
 use clap::{Parser, ValueEnum};
 use llama::{Llama, Result};
-use ops_gguf::{Gguf, Tokenizer};
+use rocm_ops::gguf::{Gguf, Tokenizer};
 use rocm_ops::model::Transformer;
 use rocm_ops::{Checked, Cpu, Float, Reference, bf16, f16};
 use sampler::{Sampler, Sampling};
@@ -166,7 +166,7 @@ fn generate<T: Float, B: Transformer<T>>(args: &Args, name: &str, backend: &B) -
 /// Where the tokens go: text as it comes, or ids, or JSON at the end.
 struct Output<'a> {
     args: &'a Args,
-    stream: ops_gguf::DecodeStream<'a>,
+    stream: rocm_ops::gguf::DecodeStream<'a>,
     text: String,
     ids: Vec<u32>,
 }

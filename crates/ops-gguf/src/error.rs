@@ -92,6 +92,11 @@ pub enum Error {
         wanted: String,
     },
 
+    /// A backend that tensors were read to.
+    #[cfg(feature = "weights")]
+    #[error("reading tensors to a backend: {0}")]
+    Backend(#[from] ops_core::Error),
+
     /// The caller gave the writer something that GGUF cannot hold.
     #[error("cannot write {what}: got {got}, wanted {wanted}")]
     Write {

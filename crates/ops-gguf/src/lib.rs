@@ -5,9 +5,10 @@
 //! - [`Writer`] writes files of version 3, streaming and all or nothing.
 //! - [`Tokenizer`] turns text into token ids and back, with the vocabulary in the metadata (feature `tokenizer`, on by
 //!   default).
+//! - [`Weights`] reads tensors into a backend's memory (feature `weights`, on by default). Without it the crate depends on no
+//!   other crate of the workspace.
 //!
-//! The crate does input and output only and depends on no other crate of the workspace: element types are whatever
-//! [`bytemuck::Pod`] types the caller has. Files are little-endian, and so are the machines this builds for.
+//! Element types are whatever [`bytemuck::Pod`] types the caller has. Files are little-endian, and so are the machines this builds for.
 //!
 //! ```
 //! use ops_gguf::{Gguf, GgmlType, Writer};
@@ -42,6 +43,8 @@ pub use metadata::{Array, FromValue, Metadata, Strings, Value};
 pub use tensor::{Tensor, TensorData};
 #[cfg(feature = "tokenizer")]
 pub use tokenizer::{DecodeOptions, DecodeStream, EncodeOptions, TokenKind, Tokenizer};
+#[cfg(feature = "weights")]
+pub use weights::Weights;
 pub use writer::{AtomicFile, Body, Writer};
 
 mod cursor;
@@ -56,4 +59,6 @@ mod source;
 mod tensor;
 #[cfg(feature = "tokenizer")]
 mod tokenizer;
+#[cfg(feature = "weights")]
+mod weights;
 mod writer;

@@ -148,7 +148,7 @@ impl<'a> Tensor<'a> {
         self.wrong(self.info.ty.to_string(), "a type whose block size is known".to_owned())
     }
 
-    fn wrong(&self, got: String, wanted: String) -> Error {
+    pub(crate) fn wrong(&self, got: String, wanted: String) -> Error {
         Error::TensorType { name: self.info.name.to_string(), at: self.offset(), got, wanted }
     }
 }

@@ -1,6 +1,6 @@
 //! What a file says of its model.
 use super::Result;
-use ops_gguf::Metadata;
+use rocm_ops::gguf::Metadata;
 use rocm_ops::model::RopeScaling;
 
 /// Extents and constants of a Llama model.

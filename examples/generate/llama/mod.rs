@@ -1,5 +1,5 @@
 //! A decoder of the Llama architecture, written once for every backend and float type.
-use ops_gguf::Gguf;
+use rocm_ops::gguf::Gguf;
 use rocm_ops::model::{KvCache, Transformer, Weight};
 use rocm_ops::ops::*;
 use rocm_ops::{Backend, Float, Ref, Shape, Space, TensorOf, View};
@@ -76,25 +76,24 @@ impl<T: Float, B: Transformer<T>> Llama<T, B> {
         let ids = b.tensor(&[tokens.len()], tokens)?;
         let mut x: TensorOf<B, T> = b.embedding(&self.embedding, &ids)?;
         let mut h = match self.layers.first() {
-            Some(first) => b.rms_norm(x.as_ref(), first.attn_norm.as_ref(), self.rms_norm())?,
-            None => b.contiguous(x.as_ref())?,
+            Some(first) => b.rms_norm(&x, &first.attn_norm, self.rms_norm())?,
+            None => b.contiguous(&x)?,
         };
         for (i, (layer, cache)) in self.layers.iter().zip(&mut state.caches).enumerate() {
             let a = self.attention(b, layer, cache, h.as_ref())?;
-            let (h2, x2) =
-                b.add_rms_norm(a.as_ref(), x.as_ref(), layer.ffn_norm.as_ref(), self.add_rms_norm())?;
+            let (h2, x2) = b.add_rms_norm(&a, &x, &layer.ffn_norm, self.add_rms_norm())?;
             let f = self.feed_forward(b, layer, h2.as_ref())?;
             // The norm after a layer is the next layer's first, or the model's last.
             let norm = self.layers.get(i + 1).map_or(&self.output_norm, |next| &next.attn_norm);
-            (h, x) = b.add_rms_norm(f.as_ref(), x2.as_ref(), norm.as_ref(), self.add_rms_norm())?;
+            (h, x) = b.add_rms_norm(&f, &x2, norm, self.add_rms_norm())?;
         }
         let last = h.as_ref().narrow(0, tokens.len() - 1, 1)?;
         let logits = match &self.output {
             Some(output) => b.linear(last, output)?,
             None => b.linear(last, &self.embedding)?,
         };
-        let logits: TensorOf<B, f32> = b.cast(logits.as_ref())?;
-        Ok(logits.as_ref().to_vec(b)?)
+        let logits: TensorOf<B, f32> = b.cast(&logits)?;
+        Ok(logits.to_vec(b)?)
     }
 
     /// Attention over everything seen so far, `h[t, dim]`.
@@ -116,7 +115,7 @@ impl<T: Float, B: Transformer<T>> Llama<T, B> {
         for (x, heads) in [(&mut q, heads), (&mut k, kv_heads)] {
             let x = x.as_mut().reshape(&by_head(heads))?.transpose(1, 2)?.narrow(-1, 0, rope_dim)?;
             let rope = Rope::new(RopeForm::Interleaved).start(start);
-            b.rope_inplace(x, self.cos.as_ref(), self.sin.as_ref(), rope)?;
+            b.rope_inplace(x, &self.cos, &self.sin, rope)?;
         }
         let k = k.as_ref().reshape(&by_head(kv_heads))?.transpose(1, 2)?;
         let v = v.as_ref().reshape(&by_head(kv_heads))?.transpose(1, 2)?;
@@ -126,14 +125,14 @@ impl<T: Float, B: Transformer<T>> Llama<T, B> {
         let mut o = b.empty(Shape::new(&[t, heads * head_dim])?)?;
         let o_by_head = o.as_mut().reshape(&by_head(heads))?.transpose(1, 2)?;
         b.attention_into(q, cache.keys()?, cache.values()?, o_by_head, Attention::<T>::causal())?;
-        Ok(b.linear(o.as_ref(), &layer.o)?)
+        Ok(b.linear(&o, &layer.o)?)
     }
 
     fn feed_forward(&self, b: &B, layer: &Layer<B>, h: Ref<'_, B, T>) -> Result<TensorOf<B, T>> {
         let gate = b.linear(h, &layer.gate)?;
         let up = b.linear(h, &layer.up)?;
-        let f = b.swiglu(gate.as_ref(), up.as_ref())?;
-        Ok(b.linear(f.as_ref(), &layer.down)?)
+        let f = b.swiglu(&gate, &up)?;
+        Ok(b.linear(&f, &layer.down)?)
     }
 
     fn rms_norm(&self) -> RmsNorm<T> {

@@ -1,0 +1,116 @@
+//! Tensors of a file as weights on a backend.
+use crate::{Gguf, Result, Tensor};
+use ops_core::ops::LinearOps;
+use ops_core::ops::registry::{self, Group};
+use ops_core::{AnyOf, AnyTensor, Backend, DType, Float, Layout, TensorOf, bf16, f16};
+use std::sync::Arc;
+
+/// Reads tensors of a file into a backend's memory, checking their extents.
+///
+/// Extents are in row-major order and count values, not blocks: `[rows, columns]`, whatever the type. A backend that computes
+/// on host memory uses the file's own memory where it can.
+///
+/// ```
+/// use ops_core::{Backend, ops::*};
+/// use ops_cpu::Cpu;
+/// use ops_gguf::{Gguf, GgmlType, Weights, Writer};
+///
+/// # let path = std::env::temp_dir().join(format!("ops-gguf-weights-{}.gguf", std::process::id()));
+/// let mut writer = Writer::new();
+/// writer.tensor("blk.0.ffn_up.weight", GgmlType::F32, &[2, 3])?;
+/// let mut body = writer.create(&path)?;
+/// body.write("blk.0.ffn_up.weight", &[1.0_f32, 2.0, 3.0, 4.0, 5.0, 6.0])?;
+/// body.commit()?;
+///
+/// let (cpu, gguf) = (Cpu::new(), Gguf::open(&path)?);
+/// let weights = Weights::new(&cpu, &gguf);
+/// let up = weights.matrix("blk.0.ffn_up.weight", [2, 3])?;
+/// let x = cpu.tensor(&[1, 3], &[1.0_f32, 0.0, 0.0])?;
+/// assert_eq!(cpu.linear(&x, &up)?.to_vec(&cpu)?, [1.0, 4.0]);
+///
+/// let error = weights.matrix("blk.0.ffn_up.weight", [3, 2]).unwrap_err().to_string();
+/// assert!(error.contains("got dimensions [2, 3], wanted [3, 2]"), "{error}");
+/// # std::fs::remove_file(&path)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Weights<'g, B> {
+    backend: &'g B,
+    gguf: &'g Gguf,
+}
+
+impl<'g, B: Backend> Weights<'g, B> {
+    /// Weights of this file on this backend.
+    pub fn new(backend: &'g B, gguf: &'g Gguf) -> Self {
+        Weights { backend, gguf }
+    }
+
+    /// A matrix `[n, k]`: the weight of a linear layer or an embedding table, of any float type or block format.
+    ///
+    /// # Errors
+    /// [`Error::MissingTensor`](crate::Error::MissingTensor); [`Error::TensorType`](crate::Error::TensorType) for other extents and for a type that no op takes; those of the
+    /// backend.
+    pub fn matrix(&self, name: &str, dims: [usize; 2]) -> Result<AnyOf<B>> {
+        self.read(&self.gguf.tensor(name)?, &dims)
+    }
+
+    /// The same, in the order in which the backend reads it fastest in products computed in `T`.
+    ///
+    /// # Errors
+    /// As [`matrix`](Self::matrix).
+    pub fn packed<T: Float>(&self, name: &str, dims: [usize; 2]) -> Result<AnyOf<B>>
+    where
+        B: LinearOps<T>,
+    {
+        Ok(self.backend.pack_weight(self.matrix(name, dims)?)?)
+    }
+
+    /// A vector in f32: the weight of a norm, or a bias. Files hold these in f32 or in a 16-bit type, which is widened.
+    ///
+    /// # Errors
+    /// As [`matrix`](Self::matrix).
+    pub fn vector(&self, name: &str, len: usize) -> Result<TensorOf<B, f32>> {
+        let tensor = self.gguf.tensor(name)?;
+        let wanted = || format!("dimensions [{len}] of f32, f16 or bf16");
+        if tensor.dims() != [len] {
+            return Err(tensor.wrong(format!("dimensions {:?}", tensor.dims()), wanted()));
+        }
+        let widened: Vec<f32> = match dtype_of(&tensor) {
+            Some(DType::F32) => tensor.view::<f32>()?.into_owned(),
+            Some(DType::F16) => tensor.view::<f16>()?.iter().map(|v| v.to_f32()).collect(),
+            Some(DType::BF16) => tensor.view::<bf16>()?.iter().map(|v| v.to_f32()).collect(),
+            _ => return Err(tensor.wrong(format!("type {}", tensor.ggml_type()), wanted())),
+        };
+        Ok(self.backend.tensor(&[len], &widened)?)
+    }
+
+    /// Whether the file has such a tensor.
+    pub fn contains(&self, name: &str) -> bool {
+        self.gguf.find(name).is_some()
+    }
+
+    fn read(&self, tensor: &Tensor<'_>, dims: &[usize]) -> Result<AnyOf<B>> {
+        if tensor.dims() != dims {
+            return Err(tensor.wrong(format!("dimensions {:?}", tensor.dims()), format!("{dims:?}")));
+        }
+        let Some(dtype) = dtype_of(tensor).filter(|dtype| dtype.is_real()) else {
+            let real = Group::Elements.members().iter().filter(|dtype| dtype.is_real());
+            let names: Vec<_> = real.map(|dtype| dtype.name()).collect();
+            return Err(tensor.wrong(format!("type {}", tensor.ggml_type()), names.join(", ")));
+        };
+        let (data, dims) = (tensor.raw_data()?, tensor.block_dims()?);
+        // The file's own memory, if its elements are aligned as the backend needs them.
+        let shared = self.backend.adopt(Arc::new(data.clone()))?;
+        match AnyTensor::new(shared, dtype, Layout::contiguous(&dims)?) {
+            Err(ops_core::Error::Align { .. }) => {
+                Ok(self.backend.any_tensor(dtype, &dims, data.as_ref() as &[u8])?)
+            }
+            adopted => Ok(adopted?),
+        }
+    }
+}
+
+/// The element type as ops know it.
+fn dtype_of(tensor: &Tensor<'_>) -> Option<DType> {
+    tensor.ggml_type().name().and_then(registry::dtype)
+}
