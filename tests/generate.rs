@@ -5,12 +5,12 @@
 mod llama;
 
 use llama::Llama;
-use ops_gguf::Gguf;
+use rocm_ops::gguf::Gguf;
 use rocm_ops::model::Transformer;
 use rocm_ops::{Checked, Cpu, Float, Reference};
 
 fn model(dtype: &str) -> Gguf {
-    let path = format!("{}/models/tiny-llama-kjv-{dtype}.gguf", env!("CARGO_MANIFEST_DIR"));
+    let path = format!("{}/../models/tiny-llama-kjv-{dtype}.gguf", env!("CARGO_MANIFEST_DIR"));
     Gguf::open(path).expect("the model comes with the project")
 }
 
@@ -111,12 +111,12 @@ fn forward_once<B: Transformer<f32>>(b: &B, gguf: &Gguf, prompt: &[u32]) -> Vec<
 #[test]
 fn a_model_that_does_not_fit_is_an_error_that_names_what_is_wrong() {
     let gguf = model("q8_0");
-    let rewritten = |change: Option<(&str, ops_gguf::Value)>, without: &str| {
+    let rewritten = |change: Option<(&str, rocm_ops::gguf::Value)>, without: &str| {
         let mut metadata = gguf.metadata().clone();
         if let Some((key, value)) = change {
             metadata.set(key, value).unwrap();
         }
-        let mut writer = ops_gguf::Writer::with_metadata(metadata);
+        let mut writer = rocm_ops::gguf::Writer::with_metadata(metadata);
         let kept = || gguf.tensors().filter(|t| t.name() != without);
         for t in kept() {
             writer.tensor(t.name(), t.ggml_type(), t.dims()).unwrap();

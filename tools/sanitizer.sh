@@ -7,6 +7,6 @@ export RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=address" CARGO_TARGET_DIR=target
 # The suite asks for absurd sizes, which must be errors of the program and not of the sanitizer.
 export ASAN_OPTIONS="allocator_may_return_null=1:${ASAN_OPTIONS:-}"
 # Build scripts and macros are built for the host without the sanitizer because the target is named.
-cargo test --target "$target" -p ops-core -p ops-cpu -p ops-simd -p ops-gguf -p ops-test -p rocm-ops --lib \
+cargo test --target "$target" -p ops-core -p ops-cpu -p ops-simd -p ops-gguf -p ops-test -p ops-tests --lib \
     --test layout --test rows --test gemm --test quant --test elementwise --test hostile --test malformed \
     --test conformance --test laws "$@"

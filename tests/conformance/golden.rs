@@ -8,7 +8,7 @@ use rocm_ops::{Cpu, Reference};
 use std::path::Path;
 
 fn replay<B: SuiteBackend>(backend: &B, set: &str) {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(set);
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(set);
     let tally = Tally::of(backend, &folder).expect("a folder of golden cases").to_string();
     println!("{tally}");
     let expected = std::fs::read_to_string(folder.join("expected.txt")).expect("the record");

@@ -1,5 +1,4 @@
 //! The decoder of `examples/generate` on the stand-in for ROCm, with waves of 32 and of 64 lanes.
-#![cfg(feature = "rocm")]
 // The example uses more of it than these tests do.
 #[allow(dead_code)]
 #[path = "../../examples/generate/llama/mod.rs"]
@@ -9,7 +8,7 @@ mod llama;
 mod standin;
 
 use llama::Llama;
-use ops_gguf::Gguf;
+use rocm_ops::gguf::Gguf;
 use rocm_ops::model::Transformer;
 use rocm_ops::{Checked, Cpu, Float, Reference, Rocm, f16};
 use standin::with_standin;
@@ -17,7 +16,7 @@ use standin::with_standin;
 const WAVES_OF_64: &[(&str, &str)] = &[("HIP_STANDIN_WAVE", "64")];
 
 fn model(dtype: &str) -> Gguf {
-    let path = format!("{}/models/tiny-llama-kjv-{dtype}.gguf", env!("CARGO_MANIFEST_DIR"));
+    let path = format!("{}/../models/tiny-llama-kjv-{dtype}.gguf", env!("CARGO_MANIFEST_DIR"));
     Gguf::open(path).expect("the model comes with the project")
 }
 
