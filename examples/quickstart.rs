@@ -1,21 +1,21 @@
 //! One function, three backends: `cargo run --release --example quickstart`.
-use rocm_ops::{Checked, Cpu, Ref, Reference, Result, TensorOf, bf16, ops::*};
+use rocm_ops::{Checked, Cpu, Reference, Result, TensorOf, bf16, ops::*};
 
 /// `silu(rms_norm(x))`, on any backend with these families.
 fn layer<B: NormOps<bf16> + ActivationOps<bf16>>(
     b: &B,
-    x: Ref<'_, B, bf16>,
-    weight: Ref<'_, B, bf16>,
+    x: &TensorOf<B, bf16>,
+    weight: &TensorOf<B, bf16>,
 ) -> Result<TensorOf<B, bf16>> {
     let h = b.rms_norm(x, weight, RmsNorm::eps(1e-5))?;
-    b.silu(h.as_ref())
+    b.silu(&h)
 }
 
 fn show<B: NormOps<bf16> + ActivationOps<bf16>>(b: &B, name: &str) -> Result<()> {
     let x = b.tensor(&[1, 4], &[1.0, -2.0, 3.0, -4.0].map(bf16::from_f32))?;
     let weight = b.tensor(&[4], &[bf16::ONE; 4])?;
-    let y = layer(b, x.as_ref(), weight.as_ref())?;
-    println!("{name:>9}: {:?}", y.as_ref().to_vec(b)?);
+    let y = layer(b, &x, &weight)?;
+    println!("{name:>9}: {:?}", y.to_vec(b)?);
     Ok(())
 }
 

@@ -1,8 +1,8 @@
 //! Transformer operations over one trait, for AMD GPUs and the CPU.
 //!
 //! This crate gathers the others: the traits, tensors and ops of [`ops_core`], the two CPU backends
-//! of [`ops_cpu`], and `Rocm` for AMD GPUs (feature `rocm`, on by default; ROCm is not needed to
-//! build). Write a function over `B: Backend`, or over an op family, and choose the backend where
+//! of [`ops_cpu`], `Rocm` for AMD GPUs (feature `rocm`, on by default; ROCm is not needed to build), and model files
+//! ([`gguf`], feature `gguf`, on by default). Write a function over `B: Backend`, or over an op family, and choose the backend where
 //! you call it:
 //!
 //! ```
@@ -10,8 +10,8 @@
 //!
 //! fn mix<B: MatMulOps<f32> + ActivationOps<f32>>(b: &B) -> Result<Vec<f32>> {
 //!     let x = b.tensor(&[2, 2], &[1.0, 2.0, 3.0, 4.0])?;
-//!     let y = b.silu(b.matmul(x.as_ref(), x.as_ref())?.as_ref())?;
-//!     y.as_ref().to_vec(b)
+//!     let y = b.silu(b.matmul(&x, &x)?)?;
+//!     y.to_vec(b)
 //! }
 //!
 //! # fn main() -> Result<()> {

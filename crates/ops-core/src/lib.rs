@@ -12,19 +12,18 @@
 //! with the kernels has, and write functions over one bound:
 //!
 //! ```
-//! use ops_core::{Float, Ref, Result, TensorOf, View, model::Transformer, ops::*};
+//! use ops_core::{Float, Result, TensorOf, model::{Transformer, Weight}, ops::*};
 //!
-//! /// The feed-forward half of a decoder layer, on any backend, in any float type.
+//! /// The feed-forward half of a decoder layer, on any backend, in any float type, with weights of any format.
 //! fn feed_forward<T: Float, B: Transformer<T>>(
 //!     b: &B,
-//!     x: Ref<'_, B, T>,
-//!     norm: Ref<'_, B, f32>,
-//!     [gate, up, down]: [Ref<'_, B, T>; 3],
+//!     x: &TensorOf<B, T>,
+//!     norm: &TensorOf<B, f32>,
+//!     [gate, up, down]: [&Weight<B::Space>; 3],
 //! ) -> Result<TensorOf<B, T>> {
 //!     let h = b.rms_norm(x, norm, RmsNorm::eps(1e-5))?;
-//!     let (gate, up) = (b.linear(h.as_ref(), gate)?, b.linear(h.as_ref(), up)?);
-//!     let h = b.swiglu(gate.as_ref(), up.as_ref())?;
-//!     b.add(x, b.linear(h.as_ref(), down)?.as_ref())
+//!     let h = b.swiglu(b.linear(&h, gate)?, b.linear(&h, up)?)?;
+//!     b.add(x, b.linear(&h, down)?)
 //! }
 //! ```
 //!
