@@ -28,3 +28,8 @@ pub use ops_cpu::{Cpu, CpuBuilder, Host, HostBuffer, Kernel, Reference};
 pub use ops_gguf as gguf;
 #[cfg(feature = "rocm")]
 pub use ops_rocm::{self as rocm, Decision, Policy, Provider, ProviderId, Providers, Rocm};
+
+// The README's code compiles and runs.
+#[cfg(all(doctest, feature = "rocm"))]
+#[doc = include_str!("../README.md")]
+struct Readme;
