@@ -47,7 +47,7 @@ fn unpack(dtype: DType, dims: &[usize], packed: &[u8], plain: &mut [u8]) -> Resu
 
 fn unpack_into(dtype: DType, dims: &[usize], packed: &[u8], plain: &mut [u8]) -> TaskResult {
     fn floats<W: Input>([n, k]: [usize; 2], packed: &[u8], plain: &mut [u8]) -> TaskResult {
-        let panels = PackedB::<W>::lent(Isa::best(), k, n, packed)?;
+        let panels = PackedB::<W>::from_bytes(Isa::best(), k, n, packed)?;
         Ok(panels.unpack_transposed(cast_slice_mut(plain))?)
     }
     let &[n, k] = dims else { return Err("only a matrix can be packed".into()) };
@@ -57,7 +57,7 @@ fn unpack_into(dtype: DType, dims: &[usize], packed: &[u8], plain: &mut [u8]) ->
         DType::BF16 => floats::<bf16>([n, k], packed, plain),
         _ => {
             let format = blocks::simd_format(dtype).ok_or_else(|| unsupported_dtype(dtype))?;
-            Ok(Tiles::lent(format, n, k.saturating_mul(BLOCK), packed)?.unpack(plain)?)
+            Ok(Tiles::from_bytes(format, n, k.saturating_mul(BLOCK), packed)?.unpack(plain)?)
         }
     }
 }
@@ -134,7 +134,7 @@ fn product(x: &Raw<'_>, weight: &AnyRef<'_, Host>, [n, k]: [usize; 2], y: &mut [
         [n, k]: [usize; 2],
         y: &mut [f32],
     ) -> Result<()> {
-        let weight = report("linear", PackedB::<W>::lent(Isa::best(), k, n, packed_weight))?;
+        let weight = report("linear", PackedB::<W>::from_bytes(Isa::best(), k, n, packed_weight))?;
         on_vector!(x.dtype, T => report("linear", multiply_panels::<T, W>(&packed::<T>(x)?, &weight, y)),
             else report("linear", Err(unsupported_dtype(x.dtype))))
     }
@@ -144,7 +144,7 @@ fn product(x: &Raw<'_>, weight: &AnyRef<'_, Host>, [n, k]: [usize; 2], y: &mut [
     }
     match (weight.dtype(), blocks::simd_format(weight.dtype())) {
         (_, Some(format)) => {
-            let tiles = report("qlinear", Tiles::lent(format, n, k, weight.bytes()))?;
+            let tiles = report("qlinear", Tiles::from_bytes(format, n, k, weight.bytes()))?;
             multiply_tiles(x, &tiles, y)
         }
         (DType::F32, _) => floats::<f32>(x, weight.bytes(), [n, k], y),
