@@ -151,8 +151,8 @@ impl<F: Functions> Description<F> {
     ///
     /// # Errors
     ///
-    /// [`LoadError`] if the library is not found, the system's loader rejects it, or the process would then have two majors of
-    /// the HIP runtime.
+    /// [`LoadError`] if the library is not found, the system's loader rejects it, or the process would then have two majors
+    /// of the HIP runtime.
     pub fn open(&self, search: &Search) -> Result<Library<F>, LoadError> {
         let mut attempts = Vec::new();
         let kind = match self.first(search, &mut attempts) {

@@ -116,7 +116,8 @@ fn installed(opt: &Path) -> Vec<PathBuf> {
     found.into_iter().map(|(_, path)| path).collect()
 }
 
-/// The version in the folder's name (`rocm-7.1.0`), or else in its `.info/version`. Empty if there is neither, which sorts last.
+/// The version in the folder's name (`rocm-7.1.0`), or else in its `.info/version`. Empty if there is neither, which sorts
+/// last.
 fn version(folder: &Path) -> Vec<u32> {
     let name = folder.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
     let named = numbers(name.trim_start_matches("rocm").trim_start_matches('-'));

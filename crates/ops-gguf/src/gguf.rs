@@ -48,14 +48,14 @@ impl Gguf {
     /// Opens a file by mapping it into memory. Nothing is copied, pages are read on first access, and processes that map the
     /// same file share its memory.
     ///
-    /// To replace a model, write the new file to another name in the same folder and rename it over the old one, as this crate's
-    /// [`Writer`](crate::Writer) and package managers do. The mapping then keeps the old file.
+    /// To replace a model, write the new file to another name in the same folder and rename it over the old one, as this
+    /// crate's [`Writer`](crate::Writer) and package managers do. The mapping then keeps the old file.
     ///
     /// # Safety
-    /// While the `Gguf` or anything taken from it is alive, the file must not be changed in place. If another program truncates
-    /// it, accessing the lost pages ends this process with a bus error. If another program writes to it, bytes change that the
-    /// compiler assumes constant, which is undefined behaviour. If you cannot rule that out, as on a network share or in an
-    /// upload folder, use [`Gguf::open`].
+    /// While the `Gguf` or anything taken from it is alive, the file must not be changed in place. If another program
+    /// truncates it, accessing the lost pages ends this process with a bus error. If another program writes to it, bytes
+    /// change that the compiler assumes constant, which is undefined behaviour. If you cannot rule that out, as on a network
+    /// share or in an upload folder, use [`Gguf::open`].
     ///
     /// # Errors
     /// As [`Gguf::open`].

@@ -84,8 +84,8 @@ impl<'a> Tensor<'a> {
 
     /// The data as elements or blocks: borrowed if the alignment allows, otherwise copied.
     ///
-    /// `T` is the Rust type of the tensor's elements, or a `#[repr(C)]` struct with the layout of its blocks. GGUF files align
-    /// tensors to 32 bytes by default, so data of a mapped file is borrowed for every usual `T`.
+    /// `T` is the Rust type of the tensor's elements, or a `#[repr(C)]` struct with the layout of its blocks. GGUF files
+    /// align tensors to 32 bytes by default, so data of a mapped file is borrowed for every usual `T`.
     ///
     /// # Errors
     /// [`Error::TensorType`] if the size of `T` differs from the tensor's block size, if `T` is a plain type other than the

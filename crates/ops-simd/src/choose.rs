@@ -4,7 +4,8 @@ use crate::error::{Error, same_len};
 use crate::isa::Isa;
 use crate::simd::{Kernel, Simd};
 
-/// y\[i\] = yes\[i\] where cond\[i\] is not 0, otherwise no\[i\]. Accepts any type; elements of 1, 2, 4 and 8 bytes are vectorised.
+/// y\[i\] = yes\[i\] where cond\[i\] is not 0, otherwise no\[i\]. Accepts any type; elements of 1, 2, 4 and 8 bytes are
+/// vectorised.
 ///
 /// # Errors
 /// [`Error::Length`] when the lengths differ.

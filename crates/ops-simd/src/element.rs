@@ -56,7 +56,8 @@ pub trait Element:
     fn store_two_approx<S: Simd>(s: S, dst: &mut [Self], v: [S::F; 2]) {
         Self::store_two(s, dst, v);
     }
-    /// Loads the elements of even and of odd index from the start of `src`. Panics if there are fewer than twice [`Simd::LANES`].
+    /// Loads the elements of even and of odd index from the start of `src`. Panics if there are fewer than twice
+    /// [`Simd::LANES`].
     #[inline(always)]
     fn load_deinterleaved<S: Simd>(s: S, src: &[Self]) -> (S::F, S::F) {
         s.deinterleave(Self::load(s, src), Self::load(s, &src[S::LANES..]))
@@ -73,7 +74,8 @@ pub trait Element:
     fn store_interleaved_approx<S: Simd>(s: S, dst: &mut [Self], even: S::F, odd: S::F) {
         Self::store_interleaved(s, dst, even, odd);
     }
-    /// Rounds a vector as [`Element::store_two_approx`] does, or to a value that [`Element::store`] rounds to the same result.
+    /// Rounds a vector as [`Element::store_two_approx`] does, or to a value that [`Element::store`] rounds to the same
+    /// result.
     #[inline(always)]
     fn round_approx<S: Simd>(_s: S, v: S::F) -> S::F {
         v

@@ -41,20 +41,20 @@
 //! | `avx512` | also AVX-512 F, BW, DQ and VL | 16 |
 //! | `avx512vnni` | also VNNI, for [`quant`] | 16 |
 //!
-//! The environment variable `OPS_SIMD` limits what [`Isa::best`] returns. [`Isa::available`] lists every instruction set of the
-//! processor, so that tests can cover them all.
+//! The environment variable `OPS_SIMD` limits what [`Isa::best`] returns. [`Isa::available`] lists every instruction set of
+//! the processor, so that tests can cover them all.
 //!
 //! # How kernels are written
 //!
-//! A kernel is a struct that implements [`Kernel`], generic over [`Simd`]. [`Isa::run`] calls the copy that was compiled for the
-//! instruction set, at the cost of one branch. Functions of element types are generic over [`Element`], which loads and stores
-//! f16 and bf16 one vector at a time. The public functions forward to code that is not generic, so that the kernels are
-//! compiled in this crate and keep its optimisation level.
+//! A kernel is a struct that implements [`Kernel`], generic over [`Simd`]. [`Isa::run`] calls the copy that was compiled for
+//! the instruction set, at the cost of one branch. Functions of element types are generic over [`Element`], which loads and
+//! stores f16 and bf16 one vector at a time. The public functions forward to code that is not generic, so that the kernels
+//! are compiled in this crate and keep its optimisation level.
 //!
-//! Why not `pulp`, which works the same way? pulp 0.22 has no f16 or bf16 vectors, no rounding, no scaling by powers of two, no
-//! interleaving and no streamed stores, and its AVX-512 support is behind a feature. Speed and build time are equal: an
-//! exponential of 2 Mi numbers in the last-level cache took 196 µs with pulp, without subnormal results, and 194 µs here, with
-//! them, on one core of a Zen 5.
+//! Why not `pulp`, which works the same way? pulp 0.22 has no f16 or bf16 vectors, no rounding, no scaling by powers of two,
+//! no interleaving and no streamed stores, and its AVX-512 support is behind a feature. Speed and build time are equal: an
+//! exponential of 2 Mi numbers in the last-level cache took 196 µs with pulp, without subnormal results, and 194 µs here,
+//! with them, on one core of a Zen 5.
 //!
 //! # Streamed stores
 //!

@@ -10,7 +10,8 @@ pub enum Store {
     /// With normal stores, for outputs that are read again soon or fit the last-level cache.
     #[default]
     Cached,
-    /// With non-temporal stores, for outputs larger than the last-level cache. This saves reading lines that are overwritten whole.
+    /// With non-temporal stores, for outputs larger than the last-level cache. This saves reading lines that are overwritten
+    /// whole.
     Stream,
 }
 

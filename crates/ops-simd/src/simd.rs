@@ -157,13 +157,14 @@ pub trait Simd: Copy + Send + Sync + 'static {
     }
     /// Whether the order of [`Simd::load_two_bf16`] equals that of [`Simd::deinterleave`].
     const TWO_DEINTERLEAVED: bool = false;
-    /// Like [`Simd::store_two_bf16`], for values that are already approximate: ties may round either way. A NaN must come from
-    /// arithmetic on bf16, which leaves the lower half of its bits zero.
+    /// Like [`Simd::store_two_bf16`], for values that are already approximate: ties may round either way. A NaN must come
+    /// from arithmetic on bf16, which leaves the lower half of its bits zero.
     #[inline(always)]
     fn store_two_approx_bf16(self, dst: &mut [u16], v: [Self::F; 2]) {
         self.store_two_bf16(dst, v);
     }
-    /// Rounds a vector as [`Simd::store_two_approx_bf16`] does, or to a value that [`Simd::f32_to_bf16`] rounds to the same result.
+    /// Rounds a vector as [`Simd::store_two_approx_bf16`] does, or to a value that [`Simd::f32_to_bf16`] rounds to the same
+    /// result.
     #[inline(always)]
     fn round_approx_bf16(self, v: Self::F) -> Self::F {
         v
@@ -311,8 +312,8 @@ pub trait Simd: Copy + Send + Sync + 'static {
     /// The inverse of [`Simd::deinterleave`].
     fn interleave(self, even: Self::F, odd: Self::F) -> (Self::F, Self::F);
 
-    /// Copies `src` to `dst`, with non-temporal stores if the instruction set has them. [`Simd::fence`] must follow the last copy.
-    /// Panics if the lengths differ.
+    /// Copies `src` to `dst`, with non-temporal stores if the instruction set has them. [`Simd::fence`] must follow the last
+    /// copy. Panics if the lengths differ.
     #[inline(always)]
     fn stream_copy(self, src: &[u8], dst: &mut [u8]) {
         dst.copy_from_slice(src);

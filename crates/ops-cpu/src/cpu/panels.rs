@@ -22,8 +22,8 @@ const MIN_OUTPUTS: usize = 16;
 /// Above this many rows of `x`, each thread gets one part.
 const MAX_SPLIT_ROWS: usize = 32;
 
-/// The packed layout of a weight `[n, k]`. Floats are store_sums in panels as wide as a kernel's block of columns, and quantized
-/// blocks in tiles of sixteen rows. The size equals that of the plain weight, rounded up to a whole panel or tile.
+/// The packed layout of a weight `[n, k]`. Floats are store_sums in panels as wide as a kernel's block of columns, and
+/// quantized blocks in tiles of sixteen rows. The size equals that of the plain weight, rounded up to a whole panel or tile.
 pub(super) static PANELS: Packing = Packing::new("panels", packed_size, 64, unpack);
 
 fn packed_size(dtype: DType, dims: &[usize]) -> Option<usize> {

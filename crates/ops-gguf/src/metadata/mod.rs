@@ -115,8 +115,8 @@ impl Metadata {
     /// Sets a key: replaces its value if it exists, otherwise appends it.
     ///
     /// # Errors
-    /// [`Error::Write`] if the format does not allow the key (1 to 65535 bytes of ASCII) or the value (arrays nested at most 8
-    /// deep).
+    /// [`Error::Write`] if the format does not allow the key (1 to 65535 bytes of ASCII) or the value (arrays nested at most
+    /// 8 deep).
     pub fn set(&mut self, key: impl AsRef<str>, value: impl Into<Value>) -> Result<&mut Self> {
         let (key, value) = (key.as_ref(), value.into());
         check_pair(key, &value)?;

@@ -63,8 +63,8 @@ impl Matcher {
         })
     }
 
-    /// The longest string that `bytes` starts with. The candidates are a range of the sorted strings, narrowed byte by byte; a
-    /// string that ends here is the first in the range.
+    /// The longest string that `bytes` starts with. The candidates are a range of the sorted strings, narrowed byte by byte;
+    /// a string that ends here is the first in the range.
     fn longest_prefix(&self, bytes: &[u8]) -> Option<(usize, u32)> {
         let mut candidates = self.texts.as_slice();
         let mut best = None;

@@ -102,8 +102,8 @@ impl Tokenizer {
     ///
     /// # Errors
     /// [`Error::MissingKey`] and [`Error::KeyType`] for the keys under `tokenizer.ggml`. [`Error::Tokenizer`] for an unknown
-    /// model or pre-tokenizer (it lists the known ones), and for an inconsistent vocabulary: duplicate tokens, merges of missing
-    /// tokens, ids out of range, scores that are NaN, or lists of different lengths.
+    /// model or pre-tokenizer (it lists the known ones), and for an inconsistent vocabulary: duplicate tokens, merges of
+    /// missing tokens, ids out of range, scores that are NaN, or lists of different lengths.
     pub fn from_metadata(meta: &Metadata) -> Result<Self> {
         let model = meta.str("tokenizer.ggml.model")?;
         if !["gpt2", "llama"].contains(&model) {
@@ -244,8 +244,8 @@ impl Tokenizer {
         self.add_eos
     }
 
-    /// The Jinja template that renders a conversation as a prompt. Encode the result with [`EncodeOptions::special`], and without
-    /// BOS if the template writes it.
+    /// The Jinja template that renders a conversation as a prompt. Encode the result with [`EncodeOptions::special`], and
+    /// without BOS if the template writes it.
     pub fn chat_template(&self) -> Option<&str> {
         self.chat_template.as_deref()
     }

@@ -88,8 +88,8 @@ impl Writer {
     /// Adds a tensor to the plan: its name, type and dimensions in elements, outermost first.
     ///
     /// # Errors
-    /// [`Error::Write`] if the name is empty, longer than 63 bytes or already used, if there are more than 4 dimensions, if the
-    /// type is unknown, or if a row is not a whole number of blocks.
+    /// [`Error::Write`] if the name is empty, longer than 63 bytes or already used, if there are more than 4 dimensions, if
+    /// the type is unknown, or if a row is not a whole number of blocks.
     pub fn tensor(&mut self, name: impl AsRef<str>, ty: GgmlType, dims: &[usize]) -> Result<&mut Self> {
         let name = name.as_ref();
         let wrong =
@@ -114,8 +114,8 @@ impl Writer {
         Ok(self)
     }
 
-    /// Starts a file. [`Body::commit`] makes it appear under `path` and replaces an existing file atomically. Until then it is a
-    /// temporary file in the same folder, which is removed if anything fails.
+    /// Starts a file. [`Body::commit`] makes it appear under `path` and replaces an existing file atomically. Until then it
+    /// is a temporary file in the same folder, which is removed if anything fails.
     ///
     /// # Errors
     /// [`Error::Io`] if the file cannot be written; see also [`Writer::write_to`].
@@ -129,8 +129,8 @@ impl Writer {
     /// Starts a file in any writer, such as a buffer or a socket.
     ///
     /// # Errors
-    /// [`Error::Write`] if `general.alignment` was set to something other than a power of two up to 65536, [`Error::Io`] if the
-    /// writer fails.
+    /// [`Error::Write`] if `general.alignment` was set to something other than a power of two up to 65536, [`Error::Io`] if
+    /// the writer fails.
     pub fn write_to<W: Write>(self, sink: W) -> Result<Body<W>> {
         let front = self.front()?;
         Body::start(self.tensors, front, sink, PathBuf::from("<stream>"))

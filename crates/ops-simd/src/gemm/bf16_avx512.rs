@@ -42,7 +42,8 @@ const MIN_PRECISE_SUM: f32 = 1.0 / (1u128 << 64) as f32;
 pub(super) struct Bf16Pairs(());
 
 impl Bf16Pairs {
-    /// Detects whether the instruction runs at twice the rate of f32. It does on AMD cores; Intel cores run it at half that rate.
+    /// Detects whether the instruction runs at twice the rate of f32. It does on AMD cores; Intel cores run it at half that
+    /// rate.
     fn detect(isa: Isa) -> Option<Self> {
         static FAST: OnceLock<bool> = OnceLock::new();
         let fast = *FAST.get_or_init(|| {
@@ -169,8 +170,8 @@ fn pack_panels(a: &Mat<'_, bf16>, rows: Range<usize>, p: usize, k: usize, out: &
     }
 }
 
-/// Computes all tiles of a block of A and a block of B, `k` pairs deep. B is in `N` parts along the depth, either as pairs or,
-/// if `PLAIN`, as rows.
+/// Computes all tiles of a block of A and a block of B, `k` pairs deep. B is in `N` parts along the depth, either as pairs
+/// or, if `PLAIN`, as rows.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")]
 fn sweep<const N: usize, const PLAIN: bool>(

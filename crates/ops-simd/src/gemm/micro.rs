@@ -37,8 +37,8 @@ pub(super) unsafe fn multiply<S: Simd, B: Input, const ROWS: usize, const WIDTH:
     unsafe { multiply_chained::<S, B, ROWS, WIDTH, 1>(s, tile) }
 }
 
-/// Like [`multiply`], with separate sums for every `CHAINS`th step of the depth. With few rows, the additions of a single chain
-/// would wait for each other.
+/// Like [`multiply`], with separate sums for every `CHAINS`th step of the depth. With few rows, the additions of a single
+/// chain would wait for each other.
 ///
 /// # Safety
 /// As for [`multiply`].

@@ -44,7 +44,8 @@ impl<'m, T: Input> PackedB<'m, T> {
         Ok(())
     }
 
-    /// Borrows the panels of a B `[k, n]` from `memory`, which [`PackedB::pack_into`] filled. Any bytes are valid panels of some B.
+    /// Borrows the panels of a B `[k, n]` from `memory`, which [`PackedB::pack_into`] filled. Any bytes are valid panels of
+    /// some B.
     ///
     /// # Errors
     /// As [`PackedB::pack_into`].
@@ -191,8 +192,8 @@ impl<T: Input> Kernel for PackAll<'_, T> {
     }
 }
 
-/// C = A·B or C += A·B for the columns `columns` of a packed B; C has the same number of columns. A range starts on a tile and
-/// ends on one or at the last column.
+/// C = A·B or C += A·B for the columns `columns` of a packed B; C has the same number of columns. A range starts on a tile
+/// and ends on one or at the last column.
 ///
 /// # Errors
 /// [`Error::Length`] if the dimensions do not match, [`Error::Range`] if the range does not consist of whole tiles.

@@ -67,7 +67,8 @@ pub trait Input: sealed::Sealed + bytemuck::Pod + Default + Send + Sync {
     unsafe fn load_wide<S: Simd>(s: S, src: *const Self) -> <Self::Acc as Scalar>::V<S>;
     /// Whether [`Input::transpose`] is implemented.
     const TRANSPOSES: bool;
-    /// Transposes a square whose side is a vector's lanes: element (p, j) moves from `x[j * stride + p]` to `out[p * width + j]`.
+    /// Transposes a square whose side is a vector's lanes: element (p, j) moves from `x[j * stride + p]` to `out[p * width +
+    /// j]`.
     fn transpose<S: Simd>(s: S, x: &[Self], stride: usize, out: &mut [Self], width: usize);
     /// The same matrix, if its element type is `Acc`.
     fn wide(x: Mat<'_, Self>) -> Option<Mat<'_, Self::Acc>>;

@@ -78,8 +78,8 @@ impl<B: Element> Skinny<'_, B> {
         }
     }
 
-    /// Computes columns `j..j + N` for all rows of A, as many rows at once as registers allow. After the first pass, B comes from
-    /// the L1 cache.
+    /// Computes columns `j..j + N` for all rows of A, as many rows at once as registers allow. After the first pass, B comes
+    /// from the L1 cache.
     #[inline(always)]
     fn columns<S: Simd, const N: usize>(&mut self, s: S, j: usize) {
         let m = self.c.rows();
@@ -97,8 +97,8 @@ impl<B: Element> Skinny<'_, B> {
         }
     }
 
-    /// Computes column `j` for the only row of A, with four sums. Reading 16-bit columns one after the other is faster than four
-    /// side by side.
+    /// Computes column `j` for the only row of A, with four sums. Reading 16-bit columns one after the other is faster than
+    /// four side by side.
     #[inline(always)]
     fn dot<S: Simd>(&mut self, s: S, j: usize) {
         let k = self.b.rows();
@@ -136,8 +136,8 @@ impl<B: Element> Skinny<'_, B> {
             *b = &self.b.tail(0, j + r)[..k];
         }
         let mut acc = [[s.splat(0.0); M]; N];
-        // The hardware prefetcher stops at page boundaries, so prefetch the next columns here. With one row of A, four columns
-        // at a time are enough streams, and prefetch instructions cost more than they gain.
+        // The hardware prefetcher stops at page boundaries, so prefetch the next columns here. With one row of A, four
+        // columns at a time are enough streams, and prefetch instructions cost more than they gain.
         let ahead = N * self.b.col_stride();
         let mut at = 0;
         while k - at >= S::LANES {

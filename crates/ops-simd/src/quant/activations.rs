@@ -6,11 +6,11 @@ use crate::error::{Error, rows};
 use crate::isa::Isa;
 use crate::simd::{Kernel, Simd};
 
-/// Rows of activations. Each block of 32 is stored as signed bytes from −127 to 127 with an f32 scale. A block that contains a
-/// number that is not finite has a NaN scale.
+/// Rows of activations. Each block of 32 is stored as signed bytes from −127 to 127 with an f32 scale. A block that contains
+/// a number that is not finite has a NaN scale.
 ///
-/// Rows are grouped in panels of eight; the last rows form panels of four, two and one. Within a panel, the blocks of all rows
-/// at one position come before those at the next.
+/// Rows are grouped in panels of eight; the last rows form panels of four, two and one. Within a panel, the blocks of all
+/// rows at one position come before those at the next.
 #[derive(Clone, Debug, Default)]
 pub struct Activations {
     k: usize,

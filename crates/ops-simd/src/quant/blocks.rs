@@ -6,8 +6,8 @@ use crate::error::{Error, same_len};
 pub const BLOCK: usize = 32;
 /// Bytes of a q8_0 block: an f16 scale d, then 32 signed bytes q. A weight is d·q.
 pub const Q8_0_BYTES: usize = 34;
-/// Bytes of a q4_0 block: an f16 scale d, then 16 bytes. The low half of byte i is weight i and the high half is weight 16 + i.
-/// A weight is d·(q − 8).
+/// Bytes of a q4_0 block: an f16 scale d, then 16 bytes. The low half of byte i is weight i and the high half is weight 16 +
+/// i. A weight is d·(q − 8).
 pub const Q4_0_BYTES: usize = 18;
 
 /// A block format.

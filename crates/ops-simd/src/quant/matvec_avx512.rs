@@ -42,7 +42,8 @@ pub(super) fn prepare_activations<const SIZE: usize>(x: Panel<'_, 1>) -> Scratch
     out
 }
 
-/// Word indices of a vector's weights: below 32 from the first load, from 32 on from the second, which ends with the last block.
+/// Word indices of a vector's weights: below 32 from the first load, from 32 on from the second, which ends with the last
+/// block.
 static WEIGHTS: [[u16; 32]; 2] = {
     let mut all = [[0; 32]; 2];
     let mut i = 0;

@@ -10,9 +10,9 @@ use crate::error::{Error, same_len};
 use crate::gemm::MatMut;
 use crate::isa::{Isa, Level};
 
-/// y = x·Wᵀ for the tiles `tiles` of W; y is `[rows of x, rows of W in the tiles]`. The weights of a tile are read from memory
-/// once for all rows of x. Callers give each thread a range of tiles and, through [`MatMut::split_at_col`], the matching
-/// columns of y.
+/// y = x·Wᵀ for the tiles `tiles` of W; y is `[rows of x, rows of W in the tiles]`. The weights of a tile are read from
+/// memory once for all rows of x. Callers give each thread a range of tiles and, through [`MatMut::split_at_col`], the
+/// matching columns of y.
 ///
 /// # Errors
 /// [`Error::Length`] if the dimensions do not match, [`Error::Range`] if there are fewer tiles.

@@ -68,11 +68,12 @@ impl<'m> Tiles<'m> {
         Ok(())
     }
 
-    /// Borrows the tiles of `n` rows of `k` weights from `memory`, which [`Tiles::pack_into`] filled. Any bytes are valid tiles of
-    /// some weights.
+    /// Borrows the tiles of `n` rows of `k` weights from `memory`, which [`Tiles::pack_into`] filled. Any bytes are valid
+    /// tiles of some weights.
     ///
     /// # Errors
-    /// [`Error::Multiple`] if k is not a multiple of 32; [`Error::Memory`] if `memory` is too small or not aligned to a cache line.
+    /// [`Error::Multiple`] if k is not a multiple of 32; [`Error::Memory`] if `memory` is too small or not aligned to a cache
+    /// line.
     pub fn from_bytes(format: Format, n: usize, k: usize, memory: &'m [u8]) -> Result<Self, Error> {
         if !k.is_multiple_of(BLOCK) {
             return Err(Error::Multiple { operand: "k", got: k, of: BLOCK });

@@ -226,8 +226,8 @@ fn add_row<S: Simd, T: Element>(s: S, a: &[T], b: &[T], y: &mut [T]) {
 /// y = (x − mean) / √(variance + eps) · weight + bias, over rows as long as `weight`; the variance is biased.
 ///
 /// # Errors
-/// [`Error::Length`] if `x` and `y` or `weight` and `bias` differ in length, [`Error::Multiple`] if they do not consist of whole
-/// rows.
+/// [`Error::Length`] if `x` and `y` or `weight` and `bias` differ in length, [`Error::Multiple`] if they do not consist of
+/// whole rows.
 pub fn layer_norm<X: Element, W: Element, Y: Element>(
     isa: Isa,
     x: &[X],

@@ -25,9 +25,9 @@ impl Running {
     }
 }
 
-/// Processes the next `n` numbers of each row: x = e^(x − m), where m is the largest number of the row so far, which `running`
-/// then holds. Multiply the sums weighted by earlier pieces by `factors`. A piece of only −∞ has weights of 0; a NaN reaches
-/// the total.
+/// Processes the next `n` numbers of each row: x = e^(x − m), where m is the largest number of the row so far, which
+/// `running` then holds. Multiply the sums weighted by earlier pieces by `factors`. A piece of only −∞ has weights of 0; a
+/// NaN reaches the total.
 ///
 /// # Errors
 /// [`Error::Length`] if `x` does not have `n` numbers for each entry of `running`, or `factors` has another length.

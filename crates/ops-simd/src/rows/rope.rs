@@ -17,9 +17,9 @@ pub enum Pairs {
     Adjacent,
 }
 
-/// Rotates each pair (a, b) of a row to (a·cos − b·sin, b·cos + a·sin). Rows of `x` and `y` have `d` elements, and rows of the
-/// tables d/2; row r uses row r / `repeat` of the tables. Tables in f32 or in the type of the rows are used unconverted; others
-/// are converted once per call.
+/// Rotates each pair (a, b) of a row to (a·cos − b·sin, b·cos + a·sin). Rows of `x` and `y` have `d` elements, and rows of
+/// the tables d/2; row r uses row r / `repeat` of the tables. Tables in f32 or in the type of the rows are used unconverted;
+/// others are converted once per call.
 ///
 /// # Errors
 /// [`Error::Multiple`] if d is odd, `x` does not consist of whole rows, or `repeat` does not divide their number;

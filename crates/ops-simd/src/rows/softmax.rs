@@ -10,7 +10,8 @@ use crate::math::exp_down;
 use crate::simd::Simd;
 use crate::simd::pair::Pair;
 
-/// y = e^(x − m) / Σ e^(x − m), where m is the row's maximum, over rows of length `n`. A row of −∞, or with NaN or +∞, gives NaN.
+/// y = e^(x − m) / Σ e^(x − m), where m is the row's maximum, over rows of length `n`. A row of −∞, or with NaN or +∞, gives
+/// NaN.
 ///
 /// # Errors
 /// [`Error::Length`] if `x` and `y` differ in length, [`Error::Multiple`] if they do not consist of whole rows.
@@ -112,7 +113,8 @@ fn scale_row<S: Simd, T: Element>(s: S, x: &[f32], scale: S::F, next: &[T], y: &
 /// Elements whose lanes are summed in f32 before they are added to an f64 total.
 const BLOCK: usize = 8192;
 
-/// Computes y = e^(x − largest) and returns the sum. Each group of four vectors of y is in the order of [`Element::load_two`].
+/// Computes y = e^(x − largest) and returns the sum. Each group of four vectors of y is in the order of
+/// [`Element::load_two`].
 #[inline(always)]
 fn exp_row<S: Simd, T: Element>(s: S, x: &[T], largest: f32, y: &mut [f32]) -> f64 {
     let shift = s.splat(largest);

@@ -299,7 +299,8 @@ impl Simd for Avx2 {
         let (from, _) = src.as_chunks::<32>();
         let (to, _) = dst.as_chunks_mut::<32>();
         for (from, to) in from.iter().zip(to) {
-            // SAFETY: both are 32 bytes, and `to` is 32-byte aligned because `head` was split off. `self` proves the features.
+            // SAFETY: both are 32 bytes, and `to` is 32-byte aligned because `head` was split off. `self` proves the
+            // features.
             unsafe { _mm256_stream_si256(to.as_mut_ptr().cast(), _mm256_loadu_si256(from.as_ptr().cast())) }
         }
         let tail = src.len() / 32 * 32;

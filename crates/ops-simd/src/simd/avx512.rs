@@ -359,7 +359,8 @@ impl Simd for Avx512 {
         let (from, _) = src.as_chunks::<64>();
         let (to, _) = dst.as_chunks_mut::<64>();
         for (from, to) in from.iter().zip(to) {
-            // SAFETY: both are 64 bytes, and `to` is 64-byte aligned because `head` was split off. `self` proves the features.
+            // SAFETY: both are 64 bytes, and `to` is 64-byte aligned because `head` was split off. `self` proves the
+            // features.
             unsafe { _mm512_stream_si512(to.as_mut_ptr().cast(), _mm512_loadu_si512(from.as_ptr().cast())) }
         }
         let tail = src.len() / 64 * 64;

@@ -128,8 +128,8 @@ impl Simd for Neon {
     fn f32_to_bf16(self, v: float32x4_t) -> uint16x4_t {
         pure!(vshrn_n_u32::<16>(round_to_bf16(v)))
     }
-    // Words of even index go to one vector and those of odd index to the other. A shift and a mask widen them; one instruction
-    // narrows them.
+    // Words of even index go to one vector and those of odd index to the other. A shift and a mask widen them; one
+    // instruction narrows them.
     #[inline(always)]
     fn load_two_bf16(self, src: &[u16]) -> [float32x4_t; 2] {
         assert!(src.len() >= 8);

@@ -242,8 +242,8 @@ fn attention(s: &mut Suite<'_>, dtype: DType) {
 /// value of each block is ±127, so the scale is one and rounding changes nothing. The weights of those
 /// values are zero, so that sums stay small.
 ///
-/// A kernel may compute that scale with a reciprocal and be off by an ulp of f32. 16-bit results hide that; f32 results show it. So
-/// f32 results are judged like those of a float product, whose tolerance is a millionth of that for blocks.
+/// A kernel may compute that scale with a reciprocal and be off by an ulp of f32. 16-bit results hide that; f32 results show
+/// it. So f32 results are judged like those of a float product, whose tolerance is a millionth of that for blocks.
 fn quantized(s: &mut Suite<'_>, dtype: DType) {
     const LEN: usize = 32;
     for format in ["q4_0", "q8_0"] {

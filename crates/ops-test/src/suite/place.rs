@@ -105,8 +105,8 @@ impl Placement {
         (layout, layout.extent().end + GUARD)
     }
 
-    /// A buffer with `values` in row-major order; where elements repeat, the first value is used. All bits around them are ones,
-    /// which is NaN in floats, so that reading too much is detected.
+    /// A buffer with `values` in row-major order; where elements repeat, the first value is used. All bits around them are
+    /// ones, which is NaN in floats, so that reading too much is detected.
     pub(crate) fn input(self, values: &Array, dims: &[usize]) -> (Array, Layout) {
         let (layout, len) = self.layout(dims, 0);
         let mut buffer = zeroed(values.dtype(), len);

@@ -106,7 +106,8 @@ impl Problem<'_> {
         Ok(())
     }
 
-    /// Adds the weighted sums of values to `o[rows, d]`, which must be zeroed, and updates the totals that they are divided by.
+    /// Adds the weighted sums of values to `o[rows, d]`, which must be zeroed, and updates the totals that they are divided
+    /// by.
     pub(super) fn run<T: Input<Acc = f32> + Element + ops_simd::Element>(
         &self,
         tile: &Tile,

@@ -90,7 +90,8 @@ impl Job {
 
 /// Calls `f` with every index below `tasks`, on at most `threads` threads.
 pub(super) fn run(tasks: usize, threads: usize, f: &(dyn Fn(usize) + Sync)) {
-    // SAFETY: only the lifetime changes. `close` below returns after the last use of the pointer, and nothing before it unwinds.
+    // SAFETY: only the lifetime changes. `close` below returns after the last use of the pointer, and nothing before it
+    // unwinds.
     let f = unsafe { core::mem::transmute::<&(dyn Fn(usize) + Sync), &'static (dyn Fn(usize) + Sync)>(f) };
     let job = Arc::new(Job {
         f,
