@@ -5,7 +5,7 @@
 
 namespace standin {
 
-/// Reports the misuse on standard error and counts it. In strict mode, the process then has exit status 86 when it ends.
+/// Reports the misuse on standard error and counts it. In strict mode, the exit status of the process becomes 86.
 __attribute__((visibility("default"), format(printf, 1, 2))) void misuse(const char* format, ...);
 
 uint64_t misuse_count();
