@@ -1,4 +1,4 @@
-//! Writes the seeds: small valid files that hold every kind of value and both kinds of tokenizer.
+//! Writes the seeds: small valid files with every type of value and both kinds of tokenizer.
 //!
 //! Usage: cargo run --bin seeds    (from this folder)
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Checks the bindings against the real libraries of ROCm 6.4 (Debian sid) and 7.2 (Debian experimental), without an
-# AMD GPU and without installing anything: every function that the bindings name must be exported by both, and the
-# headers of both must declare the same functions, types and constants.
+# Checks the bindings against the real libraries of ROCm 6.4 (Debian sid) and 7.2 (Debian experimental). Needs no AMD GPU
+# and installs nothing. Both must export every function that the bindings name, and the headers of both must declare the
+# same functions, types and constants.
 #
 # Usage: tools/check-rocm-symbols.sh [DIR]
-#   DIR  where packages are downloaded and unpacked (default target/rocm-check); what it holds already is used again
-# Needs Debian's apt and dpkg, nm, and for the comparison of headers what tools/gen-bindings.sh needs.
+#   DIR  folder for downloaded and unpacked packages (default target/rocm-check); existing contents are reused
+# Needs Debian's apt and dpkg, nm, and, to compare the headers, the requirements of tools/gen-bindings.sh.
 # Downloads 800 MB, needs 8 GB. Prints what docs/hip-functions.md records. Exits 1 if anything is missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -25,7 +25,7 @@ fetch() {
     for package in "$@"; do grep "^${package%%=*} " "$to/packages.txt" | sed "s/^/$suite: /"; done
 }
 
-# symbols SUITE SONAME LIST: every name in the list is a defined dynamic symbol of the library.
+# symbols SUITE SONAME LIST: checks that every name in the list is a defined dynamic symbol of the library.
 symbols() {
     local suite=$1 soname=$2 list=$3 library
     library=$(find "$dir/$suite/libraries/root" -name "$soname" | head -n 1)
@@ -38,7 +38,7 @@ symbols() {
     if [ -n "$missing" ]; then failed=1; fi
 }
 
-# open_them SUITE: this project's own code opens the libraries, with the C library that they were built for.
+# open_them SUITE: opens the libraries with this project's loader, using the C library that they were built for.
 open_them() {
     local libraries=$dir/$1/libraries/root/usr/lib/x86_64-linux-gnu
     OPS_ROCM_PATH=$libraries "$libraries/ld-linux-x86-64.so.2" --library-path "$libraries" \
@@ -52,14 +52,14 @@ fetch experimental headers "" libamdhip64-dev librocblas-dev libmiopen-dev
 for check in "sid libamdhip64.so.6 hip" "sid libhiprtc.so.6 hiprtc" "sid librocblas.so.4 rocblas" "sid libMIOpen.so.1 miopen" \
     "experimental libamdhip64.so.7 hip" "experimental libhiprtc.so.7 hiprtc" "experimental librocblas.so.5 rocblas" \
     "experimental libMIOpen.so.1 miopen"; do
-    # shellcheck disable=SC2086 # three words each
+    # shellcheck disable=SC2086 # three words per argument
     symbols $check
 done
 cargo build --quiet --package ops-rocm --example libraries
 open_them sid
 open_them experimental
 
-# The bindings are those of 6.4; what 7.2 declares otherwise is shown for a person to judge.
+# The bindings are generated from 6.4. Differences in 7.2 are printed for a person to judge.
 for suite in sid experimental; do
     echo "declarations against $suite:"
     if tools/gen-bindings.sh --check "$dir/$suite/headers/root/usr/include" > "$dir/$suite.diff" 2>&1; then

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The suite, the golden cases, the decoder and a table of bandwidths on an NVIDIA GPU, through the stand-in's cuda
-# engine. Needs the driver, libnvrtc and libcublas there, and no Rust, compiler or network:
+# Runs the suite, the golden cases, the decoder and a table of bandwidths on an NVIDIA GPU, through the stand-in's cuda
+# engine. That machine needs the driver, libnvrtc and libcublas, but no Rust, compiler or network:
 #
 #   tools/cuda-run.sh pack FILE.tar.xz   here: builds, and packs what the other machine needs
 #   tools/cuda-run.sh run FILE.tar.xz [LOGS]   there, in the project's folder
@@ -31,12 +31,12 @@ run() {
         LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$folder
     done
     export LD_LIBRARY_PATH OPS_ROCM_PATH=$kit OPS_ROCM_CACHE=$kit/cache HIP_STANDIN_ENGINE=cuda
-    # A target without matrix units: here those are imitated lane by lane, which says something of results, none of speed.
+    # A target without matrix units, because they are emulated lane by lane here, which tests results but not speed.
     export HIP_STANDIN_GFX=gfx1030
     date -u
     nvidia-smi --query-gpu=name,driver_version --format=csv,noheader || true
     failed=0
-    step() { # name, seconds, lines shown, command
+    step() { # name, timeout in seconds, output lines to show, command
         local name=$1 limit=$2 lines=$3 begin=$SECONDS rc=0
         shift 3
         timeout "$limit" "$@" >"$logs/$name.txt" 2>&1 || rc=$?

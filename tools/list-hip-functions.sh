@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Writes the table of docs/hip-functions.md: every function that is bound, and the files of crates/ops-rocm that call it.
+# Writes the table in docs/hip-functions.md: every bound function, and the files of crates/ops-rocm that call it.
 #
 # Usage: tools/list-hip-functions.sh [--check]
-#   --check  writes nothing: exits 1 with the difference if the committed table is not what would be written
+#   --check  writes nothing; exits 1 with the difference if the committed table is out of date
 set -euo pipefail
 cd "$(dirname "$0")/.."
 page=docs/hip-functions.md
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# callers FUNCTION: the files with a call of the method, comments left out.
+# callers FUNCTION: the files that call the method, ignoring comments.
 callers() {
     { grep -rlE --include='*.rs' "^[^/]*\.(r#)?$1\(" crates/ops-rocm/src 2> /dev/null || true; } \
         | sed 's,^crates/ops-rocm/src/,,' | sort | sed 's/.*/`&`/' | paste -sd' '

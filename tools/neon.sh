@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Runs the tests of the vector kernels as a 64-bit ARM program with NEON, by QEMU's user mode.
+# Runs the tests of the vector kernels as a 64-bit ARM program with NEON, in QEMU's user mode.
 #
 # Usage: tools/neon.sh [ARG..]
 #   ARG  passed to cargo test (default: -p ops-simd)
 # Needs the Rust target aarch64-unknown-linux-gnu, aarch64-linux-gnu-gcc and qemu-aarch64 (Debian: gcc-aarch64-linux-gnu,
-# qemu-user). Installs nothing. An emulator shows what is computed, not how fast.
+# qemu-user). Installs nothing. Emulation shows correctness, not speed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 target=aarch64-unknown-linux-gnu

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Downloads packages of one Debian suite and unpacks them into DIR/root. Nothing is installed, and the system's own
-# package lists stay as they are. DIR/packages.txt lists what was unpacked, "name version" a line.
+# Downloads packages of one Debian suite and unpacks them into DIR/root. Installs nothing and does not change the
+# system's package lists. DIR/packages.txt lists the unpacked packages, one "name version" per line.
 #
 # Usage: tools/rocm-debs.sh [--all] SUITE DIR PACKAGE...
 #   SUITE  sid (ROCm 6.4) or experimental (ROCm 7.2)
-#   --all  also everything that the packages need, down to the C library
+#   --all  also unpacks all dependencies, down to the C library
 # Needs Debian's apt and dpkg, and the Debian archive keyring.
 set -euo pipefail
 
@@ -17,7 +17,7 @@ dir=$(cd "$dir" && pwd)
 state=$dir/apt
 mkdir -p "$state/lists/partial" "$state/debs/partial"
 
-# The mirror that this machine already uses.
+# The mirror that this system already uses.
 mirror=$(cat /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null \
     | sed -nE 's,^(URIs:|deb( \[[^]]*\])?) *(https?://[^ ]+/debian)/?( .*)?$,\3,p' | awk 'NR == 1') || true
 if [ -z "$mirror" ]; then echo "no Debian mirror in /etc/apt/sources.list*" >&2; exit 1; fi
@@ -34,7 +34,7 @@ isolated_apt() {
 }
 
 isolated_apt update
-# With nothing installed, by its status file, apt takes every package that another needs.
+# With an empty status file, apt treats nothing as installed and takes every dependency.
 if [ $all = yes ]; then
     isolated_apt -y --no-install-recommends --download-only install "$@"
 else

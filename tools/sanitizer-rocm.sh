@@ -1,19 +1,19 @@
 #!/usr/bin/env bash
-# The ROCm backend's suite on the stand-in (waves of 32; with --all also the golden cases on waves of 64), the stand-in and
-# every kernel under AddressSanitizer; then a kernel with a planted overrun, which must be seen.
+# Runs the ROCm backend's suite on the stand-in (waves of 32; with --all also the golden cases on waves of 64), with the
+# stand-in and every kernel under AddressSanitizer. Then runs a kernel with a planted overrun, which must be detected.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
 target=${CARGO_TARGET_DIR:-$root/target}
 OPS_ROCM_PATH=$(cargo xtask standin --sanitize | tail -n 1)
-# The test program is not built with the sanitizer, so that the C++ compiler's runtime is loaded before it.
+# The test program is not built with the sanitizer, so the C++ compiler's runtime must be loaded before it.
 library=$(${CXX:-g++} -print-file-name=libasan.so)
 program=$(cargo test -p ops-rocm --test conformance --no-run --message-format=json 2>/dev/null |
     sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' | tail -n 1)
 [ -n "$program" ] || cargo test -p ops-rocm --test conformance --no-run # says why there is none
-# Kernels for waves of 32 and of 64 have keys of their own; those without the sanitizer are elsewhere.
+# Kernels for waves of 32 and of 64 have different cache keys; kernels without the sanitizer are cached elsewhere.
 export OPS_ROCM_PATH OPS_ROCM_CACHE=$target/sanitizer-cache HIP_STANDIN_CXXFLAGS=-fsanitize=address
-# The suite asks for absurd sizes, which must be errors of the program; what is left alive the stand-in tells.
+# The suite requests absurd sizes, which the program must reject. The stand-in itself reports leaks.
 export ASAN_OPTIONS="allocator_may_return_null=1:detect_leaks=0:${ASAN_OPTIONS:-}"
 tests=(suite_on_waves_of_32)
 [ "${1:-}" != --all ] || tests+=(golden_cases_on_waves_of_64)

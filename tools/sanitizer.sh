@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# The suite, core, the CPU backends and the parser under AddressSanitizer, with the stable toolchain at hand.
+# Runs the suite, core, the CPU backends and the parser under AddressSanitizer, with the installed stable toolchain.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 target=$(rustc -vV | sed -n 's/^host: //p')
 export RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=address" CARGO_TARGET_DIR=target/sanitizer
-# The suite asks for absurd sizes, which must be errors of the program and not of the sanitizer.
+# The suite requests absurd sizes, which must be errors of the program and not of the sanitizer.
 export ASAN_OPTIONS="allocator_may_return_null=1:${ASAN_OPTIONS:-}"
-# Build scripts and macros are built for the host without the sanitizer because the target is named.
+# Because the target is named, build scripts and macros are built for the host, without the sanitizer.
 cargo test --target "$target" -p ops-core -p ops-cpu -p ops-simd -p ops-gguf -p ops-test -p ops-tests --lib \
     --test layout --test rows --test gemm --test quant --test elementwise --test hostile --test malformed \
     --test conformance --test laws "$@"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Four threads use the ROCm backend on the stand-in, launches being stubs, under valgrind's drd, which reports data that
-# two threads use with no order between them. Needs valgrind.
+# Runs four threads that use the ROCm backend on the stand-in, with stubbed launches, under valgrind's drd. drd reports data
+# that two threads access without ordering. Needs valgrind.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 command -v valgrind >/dev/null || { echo "tools/threads.sh: no valgrind (Debian: apt-get install valgrind)" >&2; exit 1; }
@@ -15,7 +15,7 @@ watched() {
         "$program" "$@"
 }
 watched || { cat "$target/threads.log"; exit 1; }
-# A check that cannot fail is none.
+# Verify that the check can fail.
 if watched --race; then
     echo "tools/threads.sh: the planted race was not seen" >&2
     exit 1

@@ -1,4 +1,4 @@
-//! Any bytes as a GGUF file: opened, looked through, written again, its tokenizer built and used.
+//! Opens arbitrary bytes as a GGUF file, reads everything, writes the file again, and builds and uses its tokenizer.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -29,7 +29,7 @@ fn look_through(gguf: &Gguf) {
     }
 }
 
-/// What can be written reads back as it was.
+/// Checks that whatever can be written reads back unchanged.
 fn write_again(gguf: &Gguf) {
     let mut writer = Writer::with_metadata(gguf.metadata().clone());
     for tensor in gguf.tensors() {
@@ -49,7 +49,7 @@ fn write_again(gguf: &Gguf) {
     }
 }
 
-/// Text in and out, in one go and streamed.
+/// Encodes and decodes texts, at once and streamed.
 fn use_tokenizer(tokenizer: &Tokenizer) {
     let ids: Vec<u32> = (0..tokenizer.vocab_size() as u32).collect();
     let text = tokenizer.decode_with(&ids, DecodeOptions { special: true }).unwrap();

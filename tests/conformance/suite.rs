@@ -1,6 +1,6 @@
 //! The suite on both CPU backends.
 use ops_test::SuiteBackend;
-use ops_test::suite::{Ended, Filter, run};
+use ops_test::suite::{CaseStatus, Filter, run};
 use rocm_ops::{Cpu, Reference};
 
 fn passes<B: SuiteBackend>(backend: &B) {
@@ -8,7 +8,7 @@ fn passes<B: SuiteBackend>(backend: &B) {
     println!("{}\n{}", report.backend, report.table());
     let failures: Vec<String> = report
         .failures()
-        .map(|o| format!("{}: {}", o.case, if let Ended::Fail(why) = &o.ended { why } else { "" }))
+        .map(|o| format!("{}: {}", o.case, if let CaseStatus::Fail(why) = &o.status { why } else { "" }))
         .collect();
     let shown = failures.len().min(60);
     assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), failures[..shown].join("\n"));

@@ -1,13 +1,13 @@
-//! `cargo xtask check`: what CI runs.
+//! `cargo xtask check`: runs what CI runs.
 use std::process::Command;
 use std::time::Instant;
 
-/// A step: its name, and the command line with its environment in front.
+/// A step: its name, and its command line, which may start with environment variables.
 struct Step {
     name: &'static str,
     env: &'static [(&'static str, &'static str)],
     command: &'static [&'static str],
-    /// Left out by `--quick`.
+    /// Skipped by `--quick`.
     slow: bool,
 }
 
@@ -48,7 +48,7 @@ const STEPS: &[Step] = &[
         "example generate",
         &["cargo", "run", "--release", "--example", "generate", "--", "--max-tokens", "32"],
     ),
-    // What a call through the traits costs is a promise of the documentation.
+    // The documentation promises a bound on the overhead of a call.
     step(
         "overhead",
         &["cargo", "run", "--release", "-p", "ops-cpu", "--example", "overhead", "--", "--check"],
@@ -62,12 +62,12 @@ const STEPS: &[Step] = &[
 
 const USAGE: &str = "cargo xtask check [--quick] [--from STEP] [--without STEP]
 
-Runs what CI runs, step by step, and stops at the first that fails.
---quick         leaves out the slow steps
+Runs the steps of CI in order and stops at the first failure.
+--quick         skips the slow steps
 --from STEP     starts at a step
---without STEP  leaves out one step";
+--without STEP  skips one step";
 
-/// Runs the steps; `--quick` leaves the slow ones out, `--from NAME` starts at one, `--without NAME` skips one.
+/// Runs the steps. `--quick` skips the slow ones, `--from NAME` starts at one, `--without NAME` skips one.
 pub(crate) fn main(args: &[String]) -> Result<(), String> {
     if args.iter().any(|a| matches!(a.as_str(), "-h" | "--help" | "help")) {
         println!("{USAGE}\n\nsteps:{}", names());

@@ -1,9 +1,9 @@
-//! `cargo xtask kernels`: compiles every kernel instance for every target with clang, and holds the
-//! registers, LDS and occupancy of each against the committed `kernels/resources.tsv`.
+//! `cargo xtask kernels`: compiles every kernel instance for every target with clang, and compares the registers, LDS
+//! and occupancy of each with the committed `kernels/resources.tsv`.
 //!
-//! Scratch and spilled registers fail, scalar ones that went to lanes of a vector register among them, and so does any
-//! figure that differs from the table until `--record` rewrites it. `kernels.json` beside the code objects says how to
-//! launch them. Needs `clang-19` and `lld-19` (`CLANG` names another compiler) and no ROCm.
+//! It fails on scratch memory, on spilled registers (including scalar registers spilled to lanes of a vector register),
+//! and on any figure that differs from the table. `--record` rewrites the table. `kernels.json`, next to the code objects,
+//! describes how to launch them. Requires `clang-19` and `lld-19` (`CLANG` names another compiler), but no ROCm.
 mod document;
 mod layouts;
 mod table;
@@ -17,7 +17,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-/// Figures of one kernel on one target, as the compiler reports them.
+/// The figures that the compiler reports for one kernel on one target.
 #[derive(Clone, Debug, Default)]
 struct Figures {
     vgprs: u32,
@@ -25,9 +25,9 @@ struct Figures {
     occupancy: u32,
     lds: u32,
     scratch: u32,
-    /// Vector registers that went to memory.
+    /// Vector registers spilled to memory.
     vector_spills: u32,
-    /// Scalar registers that went to lanes of a vector register.
+    /// Scalar registers spilled to lanes of a vector register.
     scalar_spills: u32,
 }
 
@@ -75,7 +75,7 @@ pub(crate) fn main(args: &[String]) -> Result<(), String> {
         faults.extend(differences(&measured, &options, &table, &version)?);
     }
     if !faults.is_empty() {
-        return Err(report("kernels differ from what is allowed or recorded", &faults));
+        return Err(report("kernels violate a limit or differ from the record", &faults));
     }
     let compiled = measured.values().map(BTreeMap::len).sum::<usize>();
     println!(
@@ -98,7 +98,7 @@ fn parse(args: &[String]) -> Result<Options, String> {
     };
     let mut args = args.iter();
     while let Some(arg) = args.next() {
-        let mut value = || args.next().ok_or_else(|| format!("{arg} wants a value"));
+        let mut value = || args.next().ok_or_else(|| format!("{arg} requires a value"));
         match arg.as_str() {
             "--gfx" => options.targets = value()?.split(',').map(|t| t.trim().to_owned()).collect(),
             "--family" => options.families = value()?.split(',').map(family_of).collect::<Result<_, _>>()?,
@@ -113,12 +113,12 @@ fn parse(args: &[String]) -> Result<Options, String> {
     }
     if let Some(unknown) = options.targets.iter().find(|t| source::wave_of(t).is_none()) {
         return Err(format!(
-            "kernels: `{unknown}` is no gfx9 to gfx12 target; known ones: {}",
+            "kernels: `{unknown}` is not a gfx9 to gfx12 target; known targets: {}",
             source::TARGETS.join(", ")
         ));
     }
     if options.record && options.targets.len() != source::TARGETS.len() {
-        return Err("kernels: --record wants every target, so leave --gfx out".into());
+        return Err("kernels: --record requires every target; omit --gfx".into());
     }
     Ok(options)
 }
@@ -232,7 +232,7 @@ fn read_remarks(messages: &str) -> Vec<(String, Figures)> {
     out
 }
 
-/// What no record can excuse.
+/// Faults that fail the check whatever the table says.
 fn faults(measured: &Measured, options: &Options) -> Vec<String> {
     let mut out = Vec::new();
     for k in instances().iter().filter(|k| options.families.contains(&k.family)) {
@@ -259,13 +259,13 @@ fn fault(k: &Instance, target: &str, f: &Figures) -> Option<String> {
     })
 }
 
-/// The recorded table, for the rows of families that are not compiled now.
+/// The recorded table, for the rows of families that are not compiled in this run.
 fn kept(table: &Path, version: &str) -> Result<String, String> {
     let text = std::fs::read_to_string(table).map_err(|e| format!("{}: {e}", table.display()))?;
     if text.lines().next() == Some(&heading(version)) {
         Ok(text)
     } else {
-        Err("the table is of another compiler or form, so every family must be recorded: leave --family out"
+        Err("the table is of another compiler or form, so every family must be recorded: omit --family"
             .into())
     }
 }
@@ -274,7 +274,7 @@ fn heading(version: &str) -> String {
     format!("# clang {version}; cells: VGPRs/SGPRs/occupancy in waves per SIMD")
 }
 
-/// The table: a line with the compiler, a heading, a line a kernel. Kernels of other families are as in `kept`.
+/// Renders the table: a line with the compiler, a heading, and a line per kernel. Other families keep their rows from `kept`.
 fn render(measured: &Measured, families: &[Family], kept: &str, version: &str) -> String {
     let kept: BTreeMap<&str, &str> = kept.lines().filter_map(|l| Some((l.split('\t').next()?, l))).collect();
     let mut out = heading(version) + "\n";
@@ -294,7 +294,7 @@ fn render(measured: &Measured, families: &[Family], kept: &str, version: &str) -
     out
 }
 
-/// Where the recorded table says otherwise.
+/// Differences from the recorded table.
 fn differences(
     measured: &Measured,
     options: &Options,
@@ -341,7 +341,7 @@ fn report(what: &str, faults: &[String]) -> String {
     if faults.len() > SHOWN {
         out += &format!("\n  ... and {} more", faults.len() - SHOWN);
     }
-    out + "\n`cargo xtask kernels --record` records new figures; scratch, spilled registers and wrong LDS sizes need a better kernel"
+    out + "\n`cargo xtask kernels --record` records new figures; scratch, spilled registers and wrong LDS sizes must be fixed in the kernel"
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
-  check [--quick] [--from STEP] [--without STEP]   what CI runs; --quick leaves out the slow steps
+  check [--quick] [--from STEP] [--without STEP]   what CI runs; --quick skips the slow steps
   kernels [--gfx LIST] [--family LIST] [--out DIR] [--record]
                                                    compile every kernel instance for every target
   kernels --document                               registers and occupancy into docs/kernels.md

@@ -1,11 +1,11 @@
 //! `cargo xtask standin`: builds the stand-in for ROCm's libraries with the C++ compiler and prints its folder.
 //!
-//! - `--test`: also builds and runs its self-tests, on both wave sizes
+//! - `--test`: also builds and runs its self-tests, with both wave sizes
 //! - `--cuda`: runs them on the cuda engine instead, which needs an NVIDIA GPU
-//! - `--sanitize`: builds everything with AddressSanitizer, in a folder of its own
-//! - `--headers DIR`: checks every signature against ROCm's public headers in DIR; builds nothing
+//! - `--sanitize`: builds everything with AddressSanitizer, in a separate folder
+//! - `--headers DIR`: compares every signature with ROCm's public headers in DIR; builds nothing
 //!
-//! What is up to date is left alone. `CXX` names the compiler, else it is g++.
+//! Files that are up to date are not rebuilt. `CXX` names the compiler; the default is g++.
 
 use hip_standin::{Build, Result};
 use std::path::PathBuf;
@@ -32,7 +32,7 @@ fn run(args: &[String]) -> Result<()> {
             "--test" => test = true,
             "--cuda" => (test, cuda) = (true, true),
             "--sanitize" => sanitize = true,
-            "--headers" => headers = Some(rest.next().ok_or("--headers: a folder is wanted")?),
+            "--headers" => headers = Some(rest.next().ok_or("--headers: requires a folder")?),
             other => {
                 return Err(format!(
                     "unknown option {other}; there are --test, --cuda, --sanitize, --headers DIR"
@@ -60,7 +60,7 @@ fn run_tests(programs: &[PathBuf], configurations: &[(&str, &str)]) -> Result<()
     for program in programs {
         for (engine, wave) in configurations {
             let mut command = Command::new(program);
-            // The tests set their own environment; only these two are theirs to be given.
+            // The tests set their own environment, except for these two variables.
             for (name, _) in
                 std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("HIP_STANDIN_"))
             {

@@ -1,4 +1,4 @@
-//! What can go wrong while a library is opened, and while a function of it is called.
+//! Errors of opening a library and of calling its functions.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use crate::loader::is_bare;
 
-/// A library could not be opened. The text is one line that names the library, every place that was searched with
-/// what was found there, and the way out.
+/// A library could not be opened. The message is one line that names the library, every place that was searched with the
+/// result there, and the remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoadError(pub(crate) Box<Failure>);
 
@@ -25,66 +25,66 @@ pub(crate) struct Failure {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LoadErrorKind {
-    /// No place holds the library.
+    /// The library was not found in any place.
     NotFound,
-    /// The library is there, but the system's loader refuses it.
+    /// The library exists, but the system's loader rejects it.
     Unusable,
-    /// Opening the library would leave, or has left, two majors of the HIP runtime in the process.
+    /// The process would have, or has, two majors of the HIP runtime.
     TwoMajors {
-        /// The HIP runtime that the process holds.
+        /// The HIP runtime that the process has loaded.
         loaded: PathBuf,
-        /// The HIP runtime of the other major.
+        /// The HIP runtime of the other major version.
         other: PathBuf,
     },
-    /// ROCm's libraries are opened on Linux only.
+    /// ROCm's libraries are opened only on Linux.
     Platform,
 }
 
-/// One file, or one name given to the system's loader, that was tried.
+/// One attempt to open a file, or a name through the system's loader.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attempt {
-    /// The file, or the bare soname where the system's loader was asked.
+    /// The file, or the bare soname for the system's loader.
     pub path: PathBuf,
-    /// What came of it.
+    /// The result of the attempt.
     pub outcome: Outcome,
 }
 
-/// What came of an [`Attempt`].
+/// The result of an [`Attempt`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// There is no such file.
+    /// The file does not exist.
     Absent,
-    /// The file is there and was refused, with the loader's reason.
+    /// The file exists and was rejected, for the loader's reason.
     Refused(String),
 }
 
 impl LoadError {
-    /// What was to be opened, such as "the HIP runtime".
+    /// What was being opened, such as "the HIP runtime".
     pub fn library(&self) -> &'static str {
         self.0.library
     }
 
-    /// The names that were looked for, preferred first.
+    /// The sonames that were searched, preferred first.
     pub fn sonames(&self) -> &[String] {
         &self.0.sonames
     }
 
-    /// Why it failed.
+    /// Why opening failed.
     pub fn kind(&self) -> &LoadErrorKind {
         &self.0.kind
     }
 
-    /// Everything that was tried, in order.
+    /// All attempts, in order.
     pub fn attempts(&self) -> &[Attempt] {
         &self.0.attempts
     }
 
-    /// What to do about it.
+    /// What the user can do about it.
     pub fn advice(&self) -> &str {
         &self.0.advice
     }
 
-    /// The folders where no file of any wanted name was, each once.
+    /// The folders that contain no file with any of the sonames, each listed once.
     fn empty_folders(&self) -> Vec<&Path> {
         let mut folders: Vec<&Path> = Vec::new();
         for attempt in self.0.attempts.iter().filter(|a| a.outcome == Outcome::Absent) {
@@ -132,7 +132,7 @@ impl fmt::Display for LoadError {
 
 impl std::error::Error for LoadError {}
 
-/// A library lacks a function that was called.
+/// A function that was called is missing in the library.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MissingSymbol {
     /// The function's name.

@@ -14,21 +14,21 @@ pub use generated::*;
 /// The open HIP runtime.
 pub type Lib = Library<Functions>;
 
-/// Opens the HIP runtime of ROCm 7 or 6. Once that has succeeded, later calls give the same library.
+/// Opens the HIP runtime of ROCm 7 or 6. After the first success, later calls return the same library.
 ///
 /// # Errors
 ///
-/// [`LoadError`], within milliseconds, when there is none, naming the places of [`Search::standard`].
+/// [`LoadError`] if none is found in the places of [`Search::standard`]; this takes only milliseconds.
 pub fn load() -> Result<Lib, LoadError> {
     static LIB: OnceLock<Lib> = OnceLock::new();
     loader::once(&LIB, || load_from(&Search::standard()))
 }
 
 /// Opens the HIP runtime that a search finds, without regard to what [`load`] has opened.
-///
+/// Opens the HIP runtime that `search` finds, independently of [`load`].
 /// # Errors
 ///
-/// [`LoadError`] when the search finds none.
+/// [`LoadError`] if the search finds none.
 pub fn load_from(search: &Search) -> Result<Lib, LoadError> {
     description().open(search)
 }

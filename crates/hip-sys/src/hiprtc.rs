@@ -1,7 +1,7 @@
-//! hipRTC, the compiler of HIP sources at run time, `libhiprtc`.
+//! hipRTC, the run-time compiler for HIP sources, `libhiprtc`.
 //!
-//! Two traps of the real library: without `--offload-arch` it reports a compilation error with an empty log, and an
-//! architecture that it does not know ends the process. Check the name before compiling.
+//! The real library has two traps. Without `--offload-arch` it reports a compilation error with an empty log. An unknown
+//! architecture ends the process, so check the name before compiling.
 
 use std::sync::OnceLock;
 
@@ -17,23 +17,23 @@ pub use generated::*;
 /// The open hipRTC.
 pub type Lib = Library<Functions>;
 
-/// Opens hipRTC of the major version of the HIP runtime, which is opened first. Once that has succeeded, later calls
-/// give the same library.
+/// Opens the hipRTC with the major version of the HIP runtime, which is opened first. After the first success, later calls
+/// return the same library.
 ///
 /// # Errors
 ///
-/// [`LoadError`] when the runtime or hipRTC cannot be opened.
+/// [`LoadError`] if the runtime or hipRTC cannot be opened.
 pub fn load() -> Result<Lib, LoadError> {
     static LIB: OnceLock<Lib> = OnceLock::new();
     loader::once(&LIB, || load_from(&hip::load()?, &Search::standard()))
 }
 
-/// Opens hipRTC that belongs to a HIP runtime: from the runtime's folder, else by the search. ROCm 6 exports hipRTC from
-/// the runtime too, which serves when there is no `libhiprtc`.
+/// Opens the hipRTC that belongs to a HIP runtime: from the runtime's folder, or else by the search. ROCm 6 also exports
+/// hipRTC from the runtime, which is used if there is no `libhiprtc`.
 ///
 /// # Errors
 ///
-/// [`LoadError`] when there is none.
+/// [`LoadError`] if none is found.
 pub fn load_from(hip: &hip::Lib, search: &Search) -> Result<Lib, LoadError> {
     let major = hip.rocm_major();
     let mut sonames = vec![(format!("libhiprtc.so.{major}"), major)];

@@ -1,9 +1,9 @@
-//! The HIP runtime and hipRTC, bound by generated code and opened at run time.
+//! Generated bindings of the HIP runtime and hipRTC, opened at run time.
 //!
-//! Nothing is linked and there is no build script: this crate builds, documents and tests on a machine without
-//! ROCm. [`hip::load`] opens `libamdhip64`, [`hiprtc::load`] the run-time compiler that belongs to it; each answers
-//! with a [`LoadError`] that names what was looked for, where, and what to do. A function that the library at hand
-//! lacks is an error of that one function ([`MissingSymbol`]), when it is called.
+//! Nothing is linked and there is no build script, so this crate builds, documents and tests on a machine without
+//! ROCm. [`hip::load`] opens `libamdhip64`, and [`hiprtc::load`] opens the matching run-time compiler. If that fails, a
+//! [`LoadError`] names the library, every place that was searched, and the remedy. If the library lacks one function,
+//! loading succeeds, and calling that function returns [`MissingSymbol`].
 //!
 //! ```
 //! match hip_sys::hip::load() {
@@ -21,22 +21,22 @@
 //! # Ok::<(), hip_sys::MissingSymbol>(())
 //! ```
 //!
-//! # Where libraries are looked for
+//! # Search order
 //!
-//! In this order: the folder in `OPS_ROCM_PATH`, the folder in `ROCM_PATH`, `/opt/rocm*` with the newest version
-//! first, and then wherever the system's loader looks. A folder is either an installation's root, which holds `lib`
-//! or `lib64`, or the folder of the libraries itself. In each place ROCm 7 is preferred to ROCm 6. A library in
-//! `OPS_ROCM_PATH` that is there but does not load ends the search, so that a broken choice is not passed over.
+//! Libraries are searched in the folder in `OPS_ROCM_PATH`, the folder in `ROCM_PATH`, `/opt/rocm*` (newest version
+//! first), and finally by the system's loader. A folder is either the root of an installation, with `lib` or `lib64` in
+//! it, or the folder of the libraries itself. In each place ROCm 7 is preferred to ROCm 6. If a library in
+//! `OPS_ROCM_PATH` exists but does not load, the search ends with an error, so that a broken choice is noticed.
 //!
-//! hipRTC and rocBLAS must be of the HIP runtime's major version. MIOpen has one soname for both majors, so it is
-//! taken from the HIP runtime's own folder. Two majors of `libamdhip64` in one process are an error; a runtime that
-//! the process already holds is used, not opened a second time from elsewhere.
+//! hipRTC and rocBLAS must have the HIP runtime's major version. MIOpen has one soname for both majors, so it is taken
+//! only from the HIP runtime's folder. Two majors of `libamdhip64` in one process are an error. If the process has already
+//! loaded a runtime, that one is used, and no other is opened.
 //!
 //! # Safety of loading
 //!
-//! Opening a library runs its initialisers. `load` is safe in the sense that it opens nothing but files of ROCm's
-//! names in the places above; whoever controls those places controls the process. Opened libraries stay open until
-//! the process ends: ROCm's have threads and exit handlers of their own.
+//! Opening a library runs its initialisers. `load` is safe in that it opens only files with ROCm's names in the places
+//! above; whoever controls those places controls the process. Opened libraries stay open until the process ends, because
+//! ROCm's libraries have threads and exit handlers.
 
 pub mod hip;
 pub mod hiprtc;

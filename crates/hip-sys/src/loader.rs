@@ -1,4 +1,4 @@
-//! Opening a library and looking its functions up. `rocblas-sys` and `miopen-sys` are built on this too.
+//! Opens libraries and resolves their functions. `rocblas-sys` and `miopen-sys` also build on this module.
 
 use std::ffi::c_void;
 use std::fmt;
@@ -15,12 +15,12 @@ use crate::{Attempt, LoadError, LoadErrorKind, Outcome};
 #[doc(hidden)]
 pub use libloading;
 
-/// A table of a library's functions, made by [`functions!`](crate::functions).
+/// A table of a library's functions, defined by [`functions!`](crate::functions).
 pub trait Functions: Sized {
     /// The names of all functions in the table.
     const SYMBOLS: &'static [&'static str];
 
-    /// Looks every function up. One that is absent is an error of the call to it, not of this.
+    /// Resolves every function. A missing function is an error when it is called, not here.
     ///
     /// # Safety
     ///
@@ -33,7 +33,7 @@ pub trait Functions: Sized {
 
 /// An open library with its functions, which are called through `Deref`: `hip.hipGetDeviceCount(..)`.
 ///
-/// A copy is cheap and refers to the same library. The library stays open until the process ends.
+/// Clones are cheap and refer to the same library, which stays open until the process ends.
 #[derive(Debug)]
 pub struct Library<F> {
     inner: Arc<Inner<F>>,
@@ -46,7 +46,7 @@ struct Inner<F> {
     soname: String,
     major: u32,
     version: Option<Version>,
-    /// Never closed: ROCm's libraries start threads and register exit handlers, and do not survive being unloaded.
+    /// Never closed: ROCm's libraries start threads and register exit handlers, and do not survive unloading.
     _library: ManuallyDrop<libloading::Library>,
 }
 
@@ -56,7 +56,7 @@ impl<F> Library<F> {
         &self.inner.path
     }
 
-    /// The name by which it was found, such as `libamdhip64.so.7`.
+    /// The soname by which it was found, such as `libamdhip64.so.7`.
     pub fn soname(&self) -> &str {
         &self.inner.soname
     }
@@ -66,12 +66,12 @@ impl<F> Library<F> {
         self.inner.major
     }
 
-    /// The version that the library reports of itself; `None` if it does not.
+    /// The version that the library reports, if it does.
     pub fn version(&self) -> Option<Version> {
         self.inner.version
     }
 
-    /// The folder that holds the library, and the one that holds the file it is a link to, if they differ.
+    /// The folder of the library and, if it is a link to another folder, the folder of its target.
     pub fn folders(&self) -> Vec<PathBuf> {
         let mut folders: Vec<PathBuf> = Vec::new();
         for file in
@@ -118,7 +118,7 @@ impl Version {
         Version { major, minor, patch }
     }
 
-    /// A version from text such as `4.4.1.ab12cd`: numbers that are absent are 0, what follows the third is left out.
+    /// Parses text such as `4.4.1.ab12cd`. Missing numbers are 0, and anything after the third is ignored.
     pub fn parse(text: &str) -> Option<Version> {
         let mut parts = text.trim().split(['.', '-', '+', ' ']).map(|part| part.parse::<u32>().ok());
         let major = parts.next()??;
@@ -133,16 +133,16 @@ impl fmt::Display for Version {
     }
 }
 
-/// What a library is called and how it tells its version.
+/// How to find a library and read its version.
 #[derive(Clone, Debug)]
 pub struct Description<F> {
-    /// What messages call it, such as "the HIP runtime".
+    /// Its name in messages, such as "the HIP runtime".
     pub name: &'static str,
     /// Its sonames, preferred first, each with the major version of ROCm that it belongs to.
     pub sonames: Vec<(String, u32)>,
-    /// What a user can do when it cannot be opened.
+    /// The remedy if it cannot be opened.
     pub advice: String,
-    /// Asks the open library for its version.
+    /// Reads the version from the open library.
     pub version: fn(&F) -> Option<Version>,
 }
 
@@ -151,8 +151,8 @@ impl<F: Functions> Description<F> {
     ///
     /// # Errors
     ///
-    /// [`LoadError`] if no place holds the library, the system's loader refuses it, or it would bring a second major
-    /// of the HIP runtime into the process.
+    /// [`LoadError`] if the library is not found, the system's loader rejects it, or the process would then have two majors
+    /// of the HIP runtime.
     pub fn open(&self, search: &Search) -> Result<Library<F>, LoadError> {
         let mut attempts = Vec::new();
         let kind = match self.first(search, &mut attempts) {
@@ -173,7 +173,7 @@ impl<F: Functions> Description<F> {
         Err(LoadError(Box::new(Failure { library: self.name, sonames, kind, notes, attempts, advice })))
     }
 
-    /// The first library that opens. `None` if there is none; an error ends the search early.
+    /// The first library that opens; `None` if there is none. An error ends the search early.
     fn first(&self, search: &Search, tried: &mut Vec<Attempt>) -> Result<Option<Library<F>>, LoadErrorKind> {
         if !cfg!(target_os = "linux") {
             return Err(LoadErrorKind::Platform);
@@ -195,7 +195,7 @@ impl<F: Functions> Description<F> {
         Ok(None)
     }
 
-    /// Opens one file of a folder, or asks the system's loader for the soname where there is none.
+    /// Opens a file in a folder, or, without a folder, the soname through the system's loader.
     fn attempt(
         &self,
         place: Option<&Folder>,
@@ -216,12 +216,12 @@ impl<F: Functions> Description<F> {
                 file = same.path.clone();
             }
         }
-        // SAFETY: a file of one of ROCm's names in a place for ROCm's libraries, so its initialisers are ROCm's.
+        // SAFETY: the file has one of ROCm's names in a place for ROCm's libraries, so its initialisers are ROCm's.
         let library = match unsafe { libloading::Library::new(&file) } {
             Ok(library) => library,
             Err(error) => return Ok(Err(outcome(&file, place.is_none(), &error))),
         };
-        // The library may have brought a runtime of its own. Leaving closes it again.
+        // The library may have loaded a runtime of its own. Returning drops it, which closes it again.
         if let [first, others @ ..] = resident::hip_runtimes().as_slice()
             && let Some(other) = others.iter().find(|runtime| runtime.major != first.major)
         {
@@ -230,13 +230,13 @@ impl<F: Functions> Description<F> {
         Ok(Ok(self.describe(library, file, soname, major)))
     }
 
-    /// Looks the functions up and asks for the version.
+    /// Resolves the functions and reads the version.
     fn describe(&self, library: libloading::Library, file: PathBuf, soname: &str, major: u32) -> Library<F> {
         let path: Arc<Path> = match place_of::<F>(&library).filter(|_| is_bare(&file)) {
             Some(found) => found.into(),
             None => file.into(),
         };
-        // SAFETY: by its name this is the library of the table, and it is never closed.
+        // SAFETY: by its name this is the library that the table describes, and it is never closed.
         let functions = unsafe { F::resolve(&library, path.clone()) };
         let version = (self.version)(&functions);
         let _library = ManuallyDrop::new(library);
@@ -246,11 +246,11 @@ impl<F: Functions> Description<F> {
     }
 }
 
-/// The library that was opened first. A failure is not kept: the next call tries again.
+/// Returns the library that was opened first. A failure is not cached, so the next call tries again.
 ///
 /// # Errors
 ///
-/// Those of `open`.
+/// The errors of `open`.
 pub fn once<F>(
     cell: &OnceLock<Library<F>>,
     open: impl FnOnce() -> Result<Library<F>, LoadError>,
@@ -261,17 +261,17 @@ pub fn once<F>(
     }
 }
 
-/// Whether the path is a mere name, which the system's loader is to find.
+/// Whether the path is a bare name, which the system's loader resolves.
 pub(crate) fn is_bare(path: &Path) -> bool {
     path.parent().is_some_and(|folder| folder.as_os_str().is_empty())
 }
 
-/// Where the system's loader found the library: the file that the first of its functions is mapped from.
+/// The file that the system's loader found, identified by the mapping that holds the library's first function.
 fn place_of<F: Functions>(library: &libloading::Library) -> Option<PathBuf> {
     F::SYMBOLS.iter().find_map(|name| resident::file_at(address(library, name)))
 }
 
-/// The loader's reason, or that there is no library of the name that it was given.
+/// The loader's reason, or `Absent` if no file has the given name.
 fn outcome(file: &Path, bare: bool, error: &libloading::Error) -> Outcome {
     let reason = match error {
         libloading::Error::DlOpen { source } => source.to_string(),
@@ -281,19 +281,19 @@ fn outcome(file: &Path, bare: bool, error: &libloading::Error) -> Outcome {
     if bare && reason.starts_with(&absent) { Outcome::Absent } else { Outcome::Refused(reason) }
 }
 
-/// The address of a symbol, null if the library lacks it.
+/// The address of a symbol; null if the library lacks it.
 #[doc(hidden)]
 pub fn address(library: &libloading::Library, symbol: &str) -> *const c_void {
-    // SAFETY: any symbol's value can be had as a pointer; it is not read through here.
+    // SAFETY: the value of any symbol may be read as a pointer, and it is not dereferenced here.
     unsafe { library.get::<*const c_void>(symbol) }.map_or(std::ptr::null(), |address| *address)
 }
 
-/// Makes the type `Functions`: a table of C functions that is filled when a library is opened, from their
-/// declarations. A method of the same name and arguments calls the function, or says that the library lacks it.
+/// Defines the type `Functions`, a table of C functions that is filled when a library is opened, from their declarations. A
+/// method with the same name and arguments calls the function, or returns an error if the library lacks it.
 #[macro_export]
 macro_rules! functions {
     ($(pub fn $name:ident($($arg:ident: $type:ty),* $(,)?) $(-> $result:ty)?;)*) => {
-        /// The functions of the library, each looked up when it was opened.
+        /// The functions of the library, resolved when it was opened.
         #[derive(Debug)]
         pub struct Functions {
             library: ::std::sync::Arc<::std::path::Path>,
@@ -309,8 +309,8 @@ macro_rules! functions {
             ) -> Self {
                 Functions {
                     library: path,
-                    // SAFETY: null is `None` of a function pointer, and the declaration is that of the library's
-                    // header by the caller's promise.
+                    // SAFETY: a null pointer is `None` of a function pointer, and the caller guarantees that the declaration
+                    // is that of the library's header.
                     $($name: unsafe {
                         ::std::mem::transmute::<
                             *const ::std::ffi::c_void,
@@ -337,13 +337,13 @@ macro_rules! functions {
                 ///
                 /// # Safety
                 ///
-                /// What the C function asks for: valid pointers, live handles, sizes that fit.
+                /// The requirements of the C function: valid pointers, live handles, sizes that match.
                 #[inline]
                 pub unsafe fn $name(
                     &self, $($arg: $type),*
                 ) -> Result<$crate::functions!(@result $($result)?), $crate::MissingSymbol> {
                     match self.$name {
-                        // SAFETY: the caller's promise.
+                        // SAFETY: the caller upholds the contract.
                         Some(function) => Ok(unsafe { function($($arg),*) }),
                         None => Err($crate::MissingSymbol {
                             symbol: stringify!($name),

@@ -1,16 +1,16 @@
-//! What the process has mapped already: other code may have brought a HIP runtime of its own.
+//! Libraries that the process has already loaded: other code may have loaded a HIP runtime.
 
 use std::ffi::c_void;
 use std::path::{Path, PathBuf};
 
-/// A HIP runtime that the process holds.
+/// A HIP runtime that the process has loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Runtime {
     pub(crate) path: PathBuf,
     pub(crate) major: u32,
 }
 
-/// The HIP runtimes that the process holds, each file once. Empty where `/proc` cannot be read.
+/// The HIP runtimes that the process has loaded, each file once. Empty if `/proc` cannot be read.
 pub(crate) fn hip_runtimes() -> Vec<Runtime> {
     let mut runtimes: Vec<Runtime> = Vec::new();
     for mapping in mappings().iter().filter_map(|line| Mapping::parse(line)) {
@@ -35,15 +35,15 @@ fn mappings() -> Vec<String> {
     String::from_utf8_lossy(&text).lines().map(str::to_string).collect()
 }
 
-/// Whether a soname is the HIP runtime's.
+/// Whether a soname is that of the HIP runtime.
 pub(crate) fn is_hip_runtime(soname: &str) -> bool {
     soname.starts_with(HIP_RUNTIME)
 }
 
 const HIP_RUNTIME: &str = "libamdhip64.so.";
 
-/// The major version in the name of a HIP runtime's file; `None` for any other file. Files without a version in the
-/// name, which some Python packages ship, cannot be told apart and are left out.
+/// The major version in the file name of a HIP runtime; `None` for any other file. Some Python packages ship files without a
+/// version in the name; their major is unknown, so they are ignored.
 fn hip_major(path: &Path) -> Option<u32> {
     let name = path.file_name()?.to_str()?;
     name.strip_prefix(HIP_RUNTIME)?.split('.').next()?.parse().ok()

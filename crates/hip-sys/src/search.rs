@@ -1,11 +1,11 @@
-//! The places where ROCm's libraries are looked for.
+//! The places that are searched for ROCm's libraries.
 
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The places where libraries are looked for, in order. [`Search::standard`] is what the `load` functions use; one
-/// made by hand takes neither the environment nor the system into account unless told to.
+/// The places that are searched for libraries, in order. The `load` functions use [`Search::standard`]. A search built with
+/// [`Search::new`] uses neither the environment nor the system's loader unless they are added.
 ///
 /// ```
 /// use hip_sys::{hip, LoadErrorKind, Search};
@@ -16,19 +16,19 @@ use std::path::{Path, PathBuf};
 pub struct Search {
     pub(crate) folders: Vec<Folder>,
     pub(crate) system: bool,
-    /// What is worth saying when nothing is found: variables that are not set, folders that do not exist.
+    /// Notes for the error if nothing is found: variables that are not set, folders that do not exist.
     pub(crate) notes: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Folder {
     pub(crate) path: PathBuf,
-    /// Chosen by the user: a library that is there but does not load is an error, and is not passed over.
+    /// Chosen by the user: if a library exists here but does not load, that is an error, and the search ends.
     pub(crate) chosen: bool,
 }
 
 impl Search {
-    /// No place at all.
+    /// Creates a search without any places.
     pub fn new() -> Search {
         Search::default()
     }
@@ -45,7 +45,7 @@ impl Search {
         self
     }
 
-    /// Adds what the system's loader finds by name, after all folders.
+    /// Adds the system's loader, which is asked after all folders.
     pub fn system(mut self) -> Search {
         self.system = true;
         self
@@ -74,7 +74,7 @@ impl Search {
         search
     }
 
-    /// The libraries of an installation are in `lib` or `lib64`; a folder with neither holds them itself.
+    /// An installation has its libraries in `lib` or `lib64`. A folder with neither contains the libraries itself.
     fn add(&mut self, path: PathBuf, chosen: bool) {
         let below = ["lib", "lib64"].map(|name| path.join(name)).into_iter().filter(|p| p.is_dir());
         for path in below.chain([path.clone()]).collect::<Vec<_>>() {
@@ -84,12 +84,12 @@ impl Search {
         }
     }
 
-    /// The folders in order, and at the end `None` for the system's loader.
+    /// The folders in order, followed by `None` if the system's loader is to be asked.
     pub(crate) fn places(&self) -> impl Iterator<Item = Option<&Folder>> {
         self.folders.iter().map(Some).chain(self.system.then_some(None))
     }
 
-    /// These folders, searched before all others.
+    /// Puts these folders before all others.
     pub fn after(&self, folders: impl IntoIterator<Item = PathBuf>) -> Search {
         let first = folders.into_iter().map(|path| Folder { path, chosen: true });
         let mut search = Search { folders: first.collect(), system: self.system, notes: self.notes.clone() };
@@ -102,7 +102,7 @@ impl Search {
     }
 }
 
-/// The installations `opt/rocm*`, newest first, each once however many links lead to it.
+/// The installations `opt/rocm*`, newest first, each listed once even if several links lead to it.
 fn installed(opt: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(opt).into_iter().flatten().flatten();
     let mut found: Vec<(Vec<u32>, PathBuf)> = entries
@@ -116,7 +116,8 @@ fn installed(opt: &Path) -> Vec<PathBuf> {
     found.into_iter().map(|(_, path)| path).collect()
 }
 
-/// The version in a folder's name (`rocm-7.1.0`), else in its `.info/version`, else nothing, which sorts last.
+/// The version in the folder's name (`rocm-7.1.0`), or else in its `.info/version`. Empty if there is neither, which sorts
+/// last.
 fn version(folder: &Path) -> Vec<u32> {
     let name = folder.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
     let named = numbers(name.trim_start_matches("rocm").trim_start_matches('-'));
@@ -136,7 +137,7 @@ fn numbers(text: &str) -> Vec<u32> {
 mod tests {
     use super::*;
 
-    /// A folder of its own for one test, removed afterwards.
+    /// A folder for one test, removed afterwards.
     struct Scratch(PathBuf);
 
     impl Scratch {

@@ -1,4 +1,4 @@
-//! Finding, refusing and calling the HIP runtime and hipRTC, with stub libraries in place of ROCm's.
+//! Finding, rejecting and calling the HIP runtime and hipRTC, with stub libraries in place of ROCm's.
 #![cfg(target_os = "linux")]
 
 mod common;

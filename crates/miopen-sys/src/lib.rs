@@ -1,7 +1,23 @@
-//! MIOpen, bound by generated code and opened at run time, on top of [`hip_sys`].
+//! Generated bindings of MIOpen, opened at run time, on top of [`hip_sys`].
 //!
-//! Nothing is linked: this crate builds and documents without ROCm. MIOpen has one soname for ROCm 6 and 7, so
-//! [`load`] takes it from the HIP runtime's folder and from nowhere else.
+//! Nothing is linked, so this crate builds and documents without ROCm. MIOpen has one soname for ROCm 6 and 7, so
+//! [`load`] opens it only from the HIP runtime's folder.
+//!
+//! ```no_run
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let miopen = miopen_sys::load()?;
+//! println!("MIOpen {:?} from {}", miopen.version(), miopen.path().display());
+//!
+//! let mut handle = std::ptr::null_mut();
+//! // SAFETY: miopenCreate writes one handle through the pointer.
+//! let status = unsafe { miopen.miopenCreate(&mut handle) }?;
+//! assert_eq!(status, miopen_sys::miopenStatusSuccess, "{:?}", miopen_sys::status_name(status));
+//! // SAFETY: the handle was created above and is not used again.
+//! unsafe { miopen.miopenDestroy(handle) }?;
+//! # Ok(()) }
+//! ```
+//!
+//! If the library is missing, the error names the places that were searched and the remedy:
 //!
 //! ```
 //! match miopen_sys::load() {
@@ -10,8 +26,8 @@
 //! }
 //! ```
 //!
-//! Bound are the functions of inference, among them those that the header declares only under `MIOPEN_BETA_API` and
-//! that both majors export: layer norm, T5 layer norm (RMS norm), group norm, RoPE, GLU, concatenation.
+//! The bindings cover the functions for inference. They include those that the header declares only with `MIOPEN_BETA_API`
+//! and that both majors export: layer norm, T5 layer norm (RMS norm), group norm, RoPE, GLU and concatenation.
 
 use std::sync::OnceLock;
 
@@ -27,12 +43,12 @@ pub use generated::*;
 /// The open MIOpen.
 pub type Lib = Library<Functions>;
 
-/// Opens MIOpen from the folder of the HIP runtime, which is opened first. Once that has succeeded, later calls give the
+/// Opens MIOpen from the folder of the HIP runtime, which is opened first. After the first success, later calls return the
 /// same library.
 ///
 /// # Errors
 ///
-/// [`LoadError`] when the runtime or MIOpen cannot be opened.
+/// [`LoadError`] if the runtime or MIOpen cannot be opened.
 pub fn load() -> Result<Lib, LoadError> {
     static LIB: OnceLock<Lib> = OnceLock::new();
     loader::once(&LIB, || load_from(&hip::load()?))
@@ -42,7 +58,7 @@ pub fn load() -> Result<Lib, LoadError> {
 ///
 /// # Errors
 ///
-/// [`LoadError`] when it is not there.
+/// [`LoadError`] if MIOpen is not in that folder.
 pub fn load_from(hip: &hip::Lib) -> Result<Lib, LoadError> {
     let major = hip.rocm_major();
     let advice = format!(

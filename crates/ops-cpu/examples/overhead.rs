@@ -1,7 +1,7 @@
-//! What a call costs besides its kernel: nanoseconds and allocations, with kernels that do nothing.
+//! Measures the overhead of a call besides its kernel, in nanoseconds and allocations, with kernels that do nothing.
 //!
-//! `cargo run --release -p ops-cpu --example overhead`; `--check` fails where a call costs more than twice its budget, which
-//! a machine half as fast as the one that the budgets are for still meets, or where it allocates.
+//! `cargo run --release -p ops-cpu --example overhead`. `--check` fails if a call allocates or takes more than twice its
+//! budget; the factor of two allows for machines half as fast as the one that the budgets were set on.
 use ops_core::combine::Wrapper;
 use ops_core::ops::{Attention, AttentionOps, Linear, LinearOps, NormOps, RmsNorm, attention, linear};
 use ops_core::quant::BlockQ8_0;
@@ -13,18 +13,18 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-/// The system's allocator, counted.
+/// The system allocator with a counter.
 struct Counting;
 static COUNT: AtomicUsize = AtomicUsize::new(0);
-// SAFETY: everything is the system allocator's; the counter is beside it.
+// SAFETY: all methods forward to the system allocator; the counter is separate from it.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         COUNT.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: as the caller promised.
+        // SAFETY: the caller upholds the contract of `alloc`.
         unsafe { System.alloc(layout) }
     }
     unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
-        // SAFETY: as the caller promised.
+        // SAFETY: the caller upholds the contract of `dealloc`.
         unsafe { System.dealloc(ptr, layout) }
     }
 }
@@ -55,7 +55,7 @@ impl<O: Op> Execute<O> for Nothing {
     }
 }
 
-/// What was measured, and what it may cost.
+/// A measurement and its budget.
 struct Row {
     call: &'static str,
     through: &'static str,
@@ -65,7 +65,7 @@ struct Row {
 }
 
 impl Row {
-    /// The best of many short runs: others use the processor too.
+    /// Takes the best of many short runs, because other processes share the processor.
     fn measure(
         through: &'static str,
         call: &'static str,
@@ -90,7 +90,7 @@ impl Row {
     }
 }
 
-/// The three calls, with `budgets` in the same order.
+/// The three calls, with their `budgets` in the same order.
 fn calls<B>(b: &B, through: &'static str, budgets: [f64; 3]) -> Result<[Row; 3]>
 where
     B: NormOps<f32> + LinearOps<f32> + AttentionOps<f32>,
@@ -101,7 +101,7 @@ where
     let matrix: AnyTensor<B::Space> = b.tensor(&[32, 1], &[blocks; 32])?.into();
     let q = b.tensor(&[1, 1, 4, 32], &[1.0f32; 128])?;
     let (mut y, mut o) = (b.zeros::<f32>(&[4, 32])?, b.zeros::<f32>(&[1, 1, 4, 32])?);
-    // Views are made once: what it costs to borrow a buffer is the space's affair.
+    // Create the views once: borrowing a buffer is the space's cost, not the call's.
     let (x, weight, matrix, bias, q) =
         (x.as_ref(), weight.as_ref().any(), matrix.as_ref(), bias.as_ref().any(), q.as_ref());
     let (mut y, mut o) = (y.as_mut(), o.as_mut());

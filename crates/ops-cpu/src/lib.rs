@@ -1,10 +1,10 @@
 //! The CPU backends.
 //!
-//! * [`Reference`] computes everything in f64 with plain loops: the oracle that others are checked
-//!   against. It never gets clever.
-//! * [`Cpu`] is what people run: threaded and vectorised.
+//! * [`Reference`] computes everything in f64 with plain loops. It is the oracle that other backends
+//!   are checked against, so it stays simple.
+//! * [`Cpu`] is the fast backend: threaded and vectorised.
 //!
-//! Both compute in [`Host`] memory, so they share tensors, and any slice is a tensor:
+//! Both compute in [`Host`] memory, so they share tensors, and any slice can be viewed as a tensor:
 //!
 //! ```
 //! use ops_core::ops::{NormOps, RmsNorm};

@@ -1,4 +1,4 @@
-//! One query against many keys: the keys are split over threads.
+//! One query and many keys: the keys are split over threads.
 use ops_core::combine::Checked;
 use ops_core::ops::{Attention, AttentionOps};
 use ops_core::{Backend, Float, Result, f16};
@@ -9,7 +9,7 @@ fn wave<T: Float>(n: usize, step: f64) -> Vec<T> {
 }
 
 fn decode<T: Float>(heads: usize, kv_heads: usize, t: usize, s: usize, d: usize) -> Result<Vec<f64>> {
-    // Every op is compared with the reference as it runs.
+    // `Checked` compares every op with the reference as it runs.
     let b = Checked::new(Cpu::new(), Reference::new());
     let q = b.tensor(&[1, heads, t, d], &wave::<T>(heads * t * d, 0.7))?;
     let k = b.tensor(&[1, kv_heads, s, d], &wave::<T>(kv_heads * s * d, 0.37))?;

@@ -7,17 +7,17 @@ use std::cell::Cell;
 
 thread_local!(static ALLOCATIONS: Cell<usize> = const { Cell::new(0) });
 
-/// Counts what the current thread allocates.
+/// Counts the allocations of the current thread.
 struct Counting;
-// SAFETY: everything is the system allocator's; the counter is a plain thread-local cell.
+// SAFETY: all methods forward to the system allocator; the counter is a thread-local cell that allocates nothing.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.with(|n| n.set(n.get() + 1));
-        // SAFETY: as the caller promised.
+        // SAFETY: the caller upholds the contract of `alloc`.
         unsafe { System.alloc(layout) }
     }
     unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
-        // SAFETY: as the caller promised.
+        // SAFETY: the caller upholds the contract of `dealloc`.
         unsafe { System.dealloc(ptr, layout) }
     }
 }
@@ -35,7 +35,7 @@ fn a_small_call_allocates_nothing() {
     let before = ALLOCATIONS.with(Cell::get);
     call(&mut y);
     assert_eq!(ALLOCATIONS.with(Cell::get), before);
-    // The counter counts.
+    // Check that the counter works.
     drop(vec![0u8; 10]);
     assert_eq!(ALLOCATIONS.with(Cell::get), before + 1);
 }

@@ -1,6 +1,6 @@
-//! What programs cannot do to a kernel, because it does not compile.
+//! Programs that try to call a kernel with unchecked arguments must not compile.
 //!
-//! After a change of a message, `TRYBUILD=overwrite cargo test -p ops-cpu --test ui` writes the new ones.
+//! When a compiler message changes, run `TRYBUILD=overwrite cargo test -p ops-cpu --test ui` to update the expected output.
 
 #[test]
 fn no_program_reaches_a_kernel_with_what_was_not_checked() {

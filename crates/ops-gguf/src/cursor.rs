@@ -1,4 +1,4 @@
-//! Reading forward through the file's header, never past its end.
+//! A bounds-checked forward reader for the file's header.
 
 use std::fmt::Display;
 
@@ -6,7 +6,7 @@ use bytemuck::Pod;
 
 use crate::error::{Error, Result};
 
-/// A position in the file. Every method names what it reads, for the error that says the file ends too early.
+/// A position in the file. Every method takes the name of what it reads, for the error if the file ends too early.
 pub(crate) struct Cursor<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -21,7 +21,7 @@ impl<'a> Cursor<'a> {
         self.at
     }
 
-    /// Back to a position already passed, to read again what was read.
+    /// Moves back to an earlier position.
     pub(crate) fn seek_back(&mut self, at: usize) {
         self.at = self.at.min(at);
     }
@@ -48,7 +48,7 @@ impl<'a> Cursor<'a> {
         Ok(bytemuck::pod_read_unaligned(self.take(size_of::<T>(), what)?))
     }
 
-    /// A count of things that take at least `least` bytes each: refused when the file cannot hold so many.
+    /// Reads a count of items that take at least `least` bytes each, and fails if the rest of the file cannot hold that many.
     pub(crate) fn count(&mut self, least: usize, what: impl Display + Copy) -> Result<usize> {
         let at = self.at;
         let count: u64 = self.number(what)?;

@@ -1,44 +1,44 @@
-//! The one error type of the crate.
+//! The error type of this crate.
 
 use std::path::PathBuf;
 
-/// What went wrong, where, what was found and what was wanted.
+/// What went wrong and where, what was found and what was wanted.
 ///
-/// Nothing in this crate panics on what a file says: every claim of a file is checked against the bytes it has, and a
-/// false one ends here.
+/// Nothing in this crate panics on the contents of a file: every claim in a file is checked against its bytes, and a false
+/// one becomes an error.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The operating system refused something.
+    /// The operating system reported an error.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
-        /// What was attempted, as a verb: "open", "map", "write".
+        /// The attempted action as a verb: "open", "map", "write".
         action: &'static str,
-        /// The file, or `<stream>` where the caller supplied the reader or writer.
+        /// The file, or `<stream>` if the caller supplied the reader or writer.
         path: PathBuf,
-        /// The system's own error.
+        /// The system's error.
         source: std::io::Error,
     },
 
-    /// A GGUF file, or something close to one, of a kind that is not read here.
+    /// A variant of GGUF that this crate does not read.
     #[error("unsupported {what}: got {got}, wanted {wanted}; {remedy}")]
     Unsupported {
-        /// The property that is not supported: the version, the byte order.
+        /// The unsupported property: the version or the byte order.
         what: &'static str,
         /// What the file has.
         got: String,
-        /// What is read.
+        /// What this crate reads.
         wanted: &'static str,
-        /// The way out.
+        /// What the user can do.
         remedy: &'static str,
     },
 
-    /// The file contradicts itself, or the format.
+    /// The file violates the format or contradicts itself.
     #[error("malformed GGUF: {what}, at byte {at}: got {got}, wanted {wanted}")]
     Malformed {
         /// The field, with the key or tensor it belongs to.
         what: String,
-        /// Where the field lies in the file.
+        /// Position of the field in the file.
         at: u64,
         /// What the file has.
         got: String,
@@ -46,7 +46,7 @@ pub enum Error {
         wanted: String,
     },
 
-    /// A metadata key that the caller needs is absent.
+    /// A required metadata key is missing.
     #[error("no metadata key `{key}`, wanted {wanted}")]
     MissingKey {
         /// The key that was looked up.
@@ -55,40 +55,40 @@ pub enum Error {
         wanted: &'static str,
     },
 
-    /// A metadata value has another type, or does not fit the type asked for.
+    /// A metadata value has another type or does not fit the requested type.
     #[error("metadata key `{key}`{}: got {got}, wanted {wanted}", at_byte(*at))]
     KeyType {
         /// The key that was looked up.
         key: String,
-        /// Where the pair lies in the file; `None` when the program set it.
+        /// Position of the pair in the file; `None` if the program set it.
         at: Option<u64>,
         /// The stored value and its type.
         got: String,
-        /// The type that was asked for.
+        /// The requested type.
         wanted: String,
     },
 
-    /// A tensor that the caller needs is absent.
+    /// A required tensor is missing.
     #[error("no tensor `{name}` among the {count} of this file{hint}")]
     MissingTensor {
         /// The name that was looked up.
         name: String,
-        /// How many tensors the file has.
+        /// Number of tensors in the file.
         count: usize,
-        /// Where it may be instead; empty when nothing is known.
+        /// Where the tensor may be instead; empty if unknown.
         hint: String,
     },
 
-    /// A tensor cannot be used as asked.
+    /// A tensor cannot be used as requested.
     #[error("tensor `{name}`, data at byte {at}: got {got}, wanted {wanted}")]
     TensorType {
         /// The tensor.
         name: String,
-        /// Where its data starts in the file.
+        /// Position of its data in the file.
         at: u64,
-        /// What it is.
+        /// What the tensor is.
         got: String,
-        /// What was asked for.
+        /// What was requested.
         wanted: String,
     },
 
@@ -97,7 +97,7 @@ pub enum Error {
     #[error("reading tensors to a backend: {0}")]
     Backend(#[from] ops_core::Error),
 
-    /// The caller gave the writer something that GGUF cannot hold.
+    /// The writer was given something that GGUF cannot represent.
     #[error("cannot write {what}: got {got}, wanted {wanted}")]
     Write {
         /// The key or tensor.
@@ -108,27 +108,27 @@ pub enum Error {
         wanted: String,
     },
 
-    /// The metadata describes no tokenizer that can be built.
+    /// The metadata does not describe a usable tokenizer.
     #[error("tokenizer: {what}: got {got}, wanted {wanted}")]
     Tokenizer {
-        /// The key or token that is at fault.
+        /// The key or token with the problem.
         what: String,
         /// What the metadata has.
         got: String,
-        /// What can be used.
+        /// What is supported.
         wanted: String,
     },
 
-    /// A text cannot be written in this vocabulary.
+    /// The vocabulary cannot represent a text.
     #[error("cannot encode the text at byte {at}: {reason}")]
     Encode {
-        /// Where in the text, in bytes.
+        /// Position in the text, in bytes.
         at: usize,
         /// Why.
         reason: String,
     },
 
-    /// A token id that the vocabulary does not have.
+    /// A token id that is not in the vocabulary.
     #[error("cannot decode token id {id}: the vocabulary has {vocab_size} tokens")]
     TokenId {
         /// The id.
@@ -146,7 +146,7 @@ fn at_byte(at: Option<u64>) -> String {
 }
 
 impl Error {
-    /// An operating system error on a file.
+    /// Wraps an operating system error on a file.
     pub(crate) fn io(action: &'static str, path: impl Into<PathBuf>, source: std::io::Error) -> Self {
         Self::Io { action, path: path.into(), source }
     }

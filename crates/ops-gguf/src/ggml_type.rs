@@ -1,12 +1,12 @@
-//! The element types a tensor can have, in one table.
+//! The element types of tensors, in one table.
 
 use std::fmt;
 
-/// The type of a tensor's elements, by its number in the file.
+/// The type of a tensor's elements, identified by its number in the file.
 ///
-/// A type is stored in blocks: `len` elements in `bytes` bytes. Plain types have blocks of one element. A number that
-/// this crate does not know is kept as it is, so that a file with one exotic tensor still lists; such a tensor has no
-/// known size and its data cannot be had.
+/// Elements are stored in blocks: `len` elements in `bytes` bytes. Plain types have blocks of one element. Numbers that this
+/// crate does not know are preserved, so that a file with one unknown type can still be listed; the size of such a tensor is
+/// unknown and its data is not accessible.
 ///
 /// ```
 /// use ops_gguf::GgmlType;
@@ -19,16 +19,16 @@ use std::fmt;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct GgmlType(
-    /// The number that stands in the file.
+    /// The number in the file.
     pub u32,
 );
 
-/// How a [`GgmlType`] lies in memory.
+/// The memory layout of a [`GgmlType`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Block {
-    /// Elements in a block.
+    /// Elements per block.
     pub len: usize,
-    /// Bytes in a block.
+    /// Bytes per block.
     pub bytes: usize,
 }
 
@@ -81,10 +81,10 @@ impl GgmlType {
     pub const Q1_0: Self = Self(41);
 }
 
-/// Numbers 4, 5, 31 to 33 and 36 to 38 were types once and have been withdrawn from the format.
+/// Numbers 4, 5, 31 to 33 and 36 to 38 were types that have been withdrawn from the format.
 ///
-/// q8_1 has two forms in the wild: 36 bytes (two halves, what the C library computes with) and 40 (two floats, an old
-/// one). It is the format of activations and does not occur in files; the C library's size stands here.
+/// q8_1 exists in two forms: 36 bytes with two f16, which the C library computes with, and 40 bytes with two f32, which is
+/// older. It is a format for activations and does not occur in files; the table has the C library's size.
 const TABLE: &[Row] = &[
     row(GgmlType::F32, "f32", 1, 4),
     row(GgmlType::F16, "f16", 1, 2),
@@ -123,22 +123,22 @@ const TABLE: &[Row] = &[
 ];
 
 impl GgmlType {
-    /// Every type in the table.
+    /// All types in the table.
     pub fn all() -> impl ExactSizeIterator<Item = Self> {
         TABLE.iter().map(|r| r.ty)
     }
 
-    /// The type's name in lower case, as in "q4_k"; `None` for a number that is not in the table.
+    /// The type's name in lower case, such as "q4_k"; `None` if the number is not in the table.
     pub fn name(self) -> Option<&'static str> {
         self.row().map(|r| r.name)
     }
 
-    /// The type of a name in lower case.
+    /// The type with this lower-case name.
     pub fn from_name(name: &str) -> Option<Self> {
         TABLE.iter().find(|r| r.name == name).map(|r| r.ty)
     }
 
-    /// Elements and bytes of a block; `None` for a number that is not in the table.
+    /// Elements and bytes per block; `None` if the number is not in the table.
     pub fn block(self) -> Option<Block> {
         self.row().map(|r| Block { len: r.len, bytes: r.bytes })
     }
@@ -152,7 +152,7 @@ impl GgmlType {
         TABLE.iter().find(|r| r.ty == self)
     }
 
-    /// The type whose elements are `T`, for the plain Rust types that GGML has.
+    /// The type with elements of type `T`, for the plain Rust types that GGML has.
     pub(crate) fn of<T: 'static>() -> Option<Self> {
         use std::any::TypeId;
         let t = TypeId::of::<T>();

@@ -1,4 +1,4 @@
-//! A file and what it holds.
+//! An open file and its contents.
 
 use std::fmt;
 use std::path::Path;
@@ -10,10 +10,10 @@ use crate::parse::{self, Front};
 use crate::source::Source;
 use crate::tensor::{Tensor, TensorInfo};
 
-/// A GGUF file: its metadata, its tensors by name, and their data where they lie.
+/// A GGUF file: its metadata, and its tensors by name, with their data used in place.
 ///
-/// Opening checks the whole structure: every length, count, offset and string against the file's size, every tensor's
-/// place against all others'. It does not touch the tensors' data.
+/// Opening checks the whole structure: every length, count, offset and string against the file's size, and every tensor's
+/// data range against all others. It does not access the tensors' data.
 ///
 /// ```no_run
 /// use ops_gguf::Gguf;
@@ -34,34 +34,34 @@ pub struct Gguf {
 }
 
 impl Gguf {
-    /// Opens a file by reading it whole into memory. What happens to the file afterwards does not matter.
+    /// Opens a file by reading all of it into memory. Later changes to the file have no effect.
     ///
-    /// [`Gguf::map`] reads no more than is used and shares memory between processes.
+    /// [`Gguf::map`] reads only the pages that are used, and shares memory between processes.
     ///
     /// # Errors
-    /// [`Error::Io`] when the file cannot be opened or read, [`Error::Unsupported`] for other versions and byte
-    /// orders, [`Error::Malformed`] when the file does not hold together.
+    /// [`Error::Io`] if the file cannot be opened or read, [`Error::Unsupported`] for other versions and byte orders,
+    /// [`Error::Malformed`] if the file violates the format.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         Self::from_source(Source::read(path.as_ref())?)
     }
 
-    /// Opens a file by mapping it into memory: nothing is copied, pages are read when they are first touched, and
-    /// processes that map the same file share its memory.
+    /// Opens a file by mapping it into memory. Nothing is copied, pages are read on first access, and processes that map the
+    /// same file share its memory.
     ///
-    /// To replace a model, write the new file beside it and rename it over the old one, as this crate's
-    /// [`Writer`](crate::Writer) and package managers do: the mapping then keeps the old file.
+    /// To replace a model, write the new file to another name in the same folder and rename it over the old one, as this
+    /// crate's [`Writer`](crate::Writer) and package managers do. The mapping then keeps the old file.
     ///
     /// # Safety
-    /// While the `Gguf` or anything taken from it is alive, nobody may change the file in place. If another program
-    /// truncates it, touching the lost pages ends this process with a bus error. If another program writes into it,
-    /// bytes change that the compiler takes for constant, which is undefined behaviour. Where that cannot be ruled out
-    /// (a network share, an upload folder), use [`Gguf::open`].
+    /// While the `Gguf` or anything taken from it is alive, the file must not be changed in place. If another program
+    /// truncates it, accessing the lost pages ends this process with a bus error. If another program writes to it, bytes
+    /// change that the compiler assumes constant, which is undefined behaviour. If you cannot rule that out, as on a network
+    /// share or in an upload folder, use [`Gguf::open`].
     ///
     /// # Errors
     /// As [`Gguf::open`].
     ///
     /// ```compile_fail,E0133
-    /// let gguf = ops_gguf::Gguf::map("model.gguf")?; // the promise is missing
+    /// let gguf = ops_gguf::Gguf::map("model.gguf")?; // `unsafe` is missing
     /// # Ok::<(), ops_gguf::Error>(())
     /// ```
     /// ```no_run
@@ -70,11 +70,11 @@ impl Gguf {
     /// # Ok::<(), ops_gguf::Error>(())
     /// ```
     pub unsafe fn map(path: impl AsRef<Path>) -> Result<Self> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds the contract.
         Self::from_source(unsafe { Source::map(path.as_ref())? })
     }
 
-    /// Takes a file's bytes that are already in memory.
+    /// Parses a file that is already in memory.
     ///
     /// # Errors
     /// As [`Gguf::open`].
@@ -87,12 +87,12 @@ impl Gguf {
         Ok(Self { front, source: Arc::new(source) })
     }
 
-    /// The version of the format, 2 or 3.
+    /// The version of the format: 2 or 3.
     pub fn version(&self) -> u32 {
         self.front.version
     }
 
-    /// What every tensor's place in the file is a multiple of.
+    /// The alignment of tensor data in the file.
     pub fn alignment(&self) -> usize {
         self.front.alignment
     }
@@ -107,22 +107,22 @@ impl Gguf {
         &self.front.metadata
     }
 
-    /// All tensors in the file's order.
+    /// All tensors, in file order.
     pub fn tensors(&self) -> impl ExactSizeIterator<Item = Tensor<'_>> {
         self.front.tensors.iter().map(|info| self.with_data(info))
     }
 
-    /// The tensor of a name, if there is one.
+    /// The tensor with this name, if it exists.
     pub fn find(&self, name: &str) -> Option<Tensor<'_>> {
         let Front { tensors, by_name, .. } = &self.front;
         let i = by_name.binary_search_by(|&i| (*tensors[i as usize].name).cmp(name)).ok()?;
         Some(self.with_data(&tensors[by_name[i] as usize]))
     }
 
-    /// The tensor of a name.
+    /// The tensor with this name.
     ///
     /// # Errors
-    /// [`Error::MissingTensor`]; it says so when the file is one part of a split model.
+    /// [`Error::MissingTensor`], which says so if the file is one part of a split model.
     pub fn tensor(&self, name: &str) -> Result<Tensor<'_>> {
         self.find(name).ok_or_else(|| {
             let parts = self.metadata().find::<u64>("split.count").ok().flatten().unwrap_or(1);

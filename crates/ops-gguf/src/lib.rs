@@ -1,14 +1,15 @@
-//! GGUF model files: reading without copies, writing, and the tokenizer they carry.
+//! GGUF model files: reading without copies, writing, and the tokenizers that they contain.
 //!
-//! - [`Gguf`] opens a file of version 2 or 3, checks its whole structure and hands out [`Metadata`] and [`Tensor`]s.
-//!   A tensor's data are used where they lie: [`Tensor::view`] borrows, [`Tensor::data`] shares the file's mapping.
-//! - [`Writer`] writes files of version 3, streaming and all or nothing.
-//! - [`Tokenizer`] turns text into token ids and back, with the vocabulary in the metadata (feature `tokenizer`, on by
+//! - [`Gguf`] opens a file of version 2 or 3, checks its whole structure, and gives access to [`Metadata`] and [`Tensor`]s.
+//!   Tensor data is used in place: [`Tensor::view`] borrows it, and [`Tensor::data`] shares the file's memory.
+//! - [`Writer`] streams files of version 3. A file appears complete or not at all.
+//! - [`Tokenizer`] converts text to token ids and back, with the vocabulary in the metadata (feature `tokenizer`, enabled by
 //!   default).
 //! - [`Weights`] reads tensors into a backend's memory (feature `weights`, on by default). Without it the crate depends on no
 //!   other crate of the workspace.
 //!
-//! Element types are whatever [`bytemuck::Pod`] types the caller has. Files are little-endian, and so are the machines this builds for.
+//! Elements are any [`bytemuck::Pod`] types that the caller has. Files are little-endian, and the crate builds only for
+//! little-endian machines.
 //!
 //! ```
 //! use ops_gguf::{Gguf, GgmlType, Writer};

@@ -1,4 +1,4 @@
-//! The file's structure: header, metadata, tensor descriptions, and whether they fit together.
+//! Parses the file's structure (header, metadata, tensor descriptions) and checks that it is consistent.
 
 use crate::cursor::Cursor;
 use crate::error::{Error, Result};
@@ -6,16 +6,16 @@ use crate::ggml_type::GgmlType;
 use crate::metadata::{Metadata, parse as metadata_parse};
 use crate::tensor::{MAX_RANK, TensorInfo};
 
-/// The alignment when `general.alignment` says nothing.
+/// The alignment if `general.alignment` is not set.
 pub(crate) const DEFAULT_ALIGNMENT: usize = 32;
 
 /// The metadata key of the alignment.
 pub(crate) const ALIGNMENT_KEY: &str = "general.alignment";
 
-/// The least bytes a tensor's description takes: length of the name, rank, type, offset.
+/// Minimum bytes of a tensor description: name length, rank, type, offset.
 const LEAST_TENSOR: usize = 8 + 4 + 4 + 8;
 
-/// All that the front of a file says.
+/// Everything before the tensor data.
 pub(crate) struct Front {
     pub(crate) version: u32,
     pub(crate) alignment: usize,
@@ -49,7 +49,7 @@ fn magic_and_version(cur: &mut Cursor<'_>) -> Result<u32> {
     let version: u32 = cur.number("version")?;
     match version {
         2 | 3 => Ok(version),
-        // A small number read in the wrong byte order: its low half is empty.
+        // A small number in the wrong byte order: its low half is zero.
         n if n != 0 && n & 0xffff == 0 => Err(big_endian()),
         n => Err(Error::Unsupported {
             what: "GGUF version",
@@ -69,7 +69,7 @@ fn big_endian() -> Error {
     }
 }
 
-/// The alignment that the metadata asks for.
+/// The alignment that the metadata specifies.
 pub(crate) fn alignment(metadata: &Metadata) -> Result<usize> {
     let alignment = metadata.find::<u64>(ALIGNMENT_KEY)?.unwrap_or(DEFAULT_ALIGNMENT as u64);
     match usize::try_from(alignment) {
@@ -78,14 +78,14 @@ pub(crate) fn alignment(metadata: &Metadata) -> Result<usize> {
     }
 }
 
-/// A tensor as described, its place in the file not yet known.
+/// A parsed tensor description whose data range is not yet checked.
 struct Described {
     info: TensorInfo,
-    /// Where the description lies, for errors.
+    /// Position of the description, for errors.
     at: usize,
-    /// Where its offset lies, for errors.
+    /// Position of its offset field, for errors.
     offset_at: usize,
-    /// From the start of the data section.
+    /// Offset from the start of the data section.
     offset: u64,
 }
 
@@ -120,14 +120,14 @@ fn description(cur: &mut Cursor<'_>, which: std::fmt::Arguments<'_>) -> Result<D
     Ok(Described { info, at, offset_at, offset })
 }
 
-/// The dimensions, turned outermost first.
+/// Reads the dimensions and reverses them to outermost first.
 fn dims(cur: &mut Cursor<'_>, rank: usize, name: &str) -> Result<[usize; MAX_RANK]> {
     let mut dims = [0; MAX_RANK];
     for i in 0..rank {
         let at = cur.at();
         let what = format_args!("dimension {i} of tensor `{name}`");
         let dim: u64 = cur.number(what)?;
-        // The C library holds dimensions in signed numbers.
+        // The C library stores dimensions as signed numbers.
         dims[rank - 1 - i] = usize::try_from(dim)
             .ok()
             .filter(|&d| isize::try_from(d).is_ok())
@@ -136,7 +136,7 @@ fn dims(cur: &mut Cursor<'_>, rank: usize, name: &str) -> Result<[usize; MAX_RAN
     Ok(dims)
 }
 
-/// Bytes of a tensor's data; `None` when the type is unknown.
+/// Bytes of a tensor's data; `None` if the type is unknown.
 pub(crate) fn data_len(ty: GgmlType, dims: &[usize], name: &str, at: usize) -> Result<Option<usize>> {
     let wrong = |got: String, wanted: &str| {
         Err(Error::malformed(format_args!("dimensions of tensor `{name}`"), at, got, wanted))
@@ -173,7 +173,7 @@ fn sort_by_name(tensors: &[Described]) -> Result<Vec<u32>> {
     Ok(by_name)
 }
 
-/// Finds each tensor's place in the file: aligned, inside, and none on another's.
+/// Computes each tensor's data range and checks that it is aligned, inside the file and disjoint from all others.
 fn place(
     described: Vec<Described>,
     data_start: usize,
@@ -189,7 +189,7 @@ fn place(
         }
         let len = info.len.unwrap_or(0);
         let start = usize::try_from(offset).ok().and_then(|o| data_start.checked_add(o));
-        // A tensor without data needs no place: a file of descriptions alone may end before its aligned data section.
+        // A tensor without data needs no range: a file with only descriptions may end before its aligned data section.
         let start =
             if len == 0 { start.filter(|&s| s <= data_start.max(end)).map(|s| s.min(end)) } else { start };
         match start.and_then(|s| s.checked_add(len).map(|stop| (s, stop))) {

@@ -1,4 +1,4 @@
-//! Where a file's bytes are held: a mapping or memory.
+//! The owner of a file's bytes: a mapping or heap memory.
 
 use std::fs::File;
 use std::io::Read;
@@ -9,7 +9,7 @@ use bytemuck::{Pod, Zeroable};
 use crate::error::{Error, Result};
 use crate::mapping;
 
-/// The bytes of one file. Shared by everything that was read from it.
+/// The bytes of one file, shared by everything read from it.
 pub(crate) enum Source {
     Mapped(memmap2::Mmap),
     Read(AlignedBytes),
@@ -21,7 +21,7 @@ impl Source {
     /// As [`mapping::map`].
     pub(crate) unsafe fn map(path: &Path) -> Result<Self> {
         let (file, _) = open(path)?;
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds the contract.
         unsafe { mapping::map(&file) }.map(Self::Mapped).map_err(|e| Error::io("map", path, e))
     }
 
@@ -42,7 +42,7 @@ impl Source {
     }
 }
 
-/// Opens a regular file and says its length. A pipe or a directory has none that could be relied on.
+/// Opens a regular file and returns its length. Pipes and directories have no reliable length.
 fn open(path: &Path) -> Result<(File, u64)> {
     let file = File::open(path).map_err(|e| Error::io("open", path, e))?;
     let meta = file.metadata().map_err(|e| Error::io("inspect", path, e))?;
@@ -53,7 +53,7 @@ fn open(path: &Path) -> Result<(File, u64)> {
     Ok((file, meta.len()))
 }
 
-/// Heap memory that starts on a cache line, so that a tensor aligned in the file is aligned in memory.
+/// Heap memory aligned to a cache line, so that a tensor aligned in the file is aligned in memory.
 pub(crate) struct AlignedBytes {
     lines: Vec<Line>,
     len: usize,
@@ -64,11 +64,11 @@ pub(crate) struct AlignedBytes {
 struct Line([u8; 64]);
 
 impl AlignedBytes {
-    /// `None` when there is not so much memory.
+    /// `None` if memory is exhausted.
     fn zeroed(len: u64) -> Option<Self> {
         let len = usize::try_from(len).ok()?;
         let count = len.div_ceil(size_of::<Line>());
-        // Zeroed by the system, page by page, as the file is read into it.
+        // The system zeroes it page by page while the file is read into it.
         let lines = bytemuck::allocation::try_zeroed_vec(count).ok()?;
         Some(Self { lines, len })
     }

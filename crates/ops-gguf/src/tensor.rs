@@ -1,4 +1,4 @@
-//! Tensors: a name, a type, dimensions and a range of the file.
+//! Tensors: name, type, dimensions and data range.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,23 +12,23 @@ use crate::error::{Error, Result};
 use crate::ggml_type::GgmlType;
 use crate::source::Source;
 
-/// The most dimensions a tensor can have.
+/// Maximum number of dimensions of a tensor.
 pub(crate) const MAX_RANK: usize = 4;
 
-/// What the header says of a tensor, checked.
+/// A checked tensor description.
 pub(crate) struct TensorInfo {
     pub(crate) name: Box<str>,
     pub(crate) ty: GgmlType,
     pub(crate) rank: usize,
     /// Outermost first; the last `MAX_RANK - rank` are unused.
     pub(crate) dims: [usize; MAX_RANK],
-    /// Where the data starts in the file.
+    /// Position of the data in the file.
     pub(crate) start: usize,
-    /// Bytes of data, when the type is known.
+    /// Bytes of data, if the type is known.
     pub(crate) len: Option<usize>,
 }
 
-/// A tensor of a [`Gguf`](crate::Gguf): its description, and its data where they lie.
+/// A tensor of a [`Gguf`](crate::Gguf): its description, and its data in place.
 #[derive(Clone, Copy)]
 pub struct Tensor<'a> {
     pub(crate) info: &'a TensorInfo,
@@ -51,10 +51,10 @@ impl<'a> Tensor<'a> {
         &self.info.dims[..self.info.rank]
     }
 
-    /// The dimensions in blocks: as [`Tensor::dims`], with the innermost divided by the block length.
+    /// The dimensions in blocks: like [`Tensor::dims`], with the innermost divided by the block length.
     ///
     /// # Errors
-    /// [`Error::TensorType`] when the type is unknown.
+    /// [`Error::TensorType`] if the type is unknown.
     pub fn block_dims(&self) -> Result<Vec<usize>> {
         let block = self.info.ty.block().ok_or_else(|| self.unknown_type())?;
         let mut dims = self.dims().to_vec();
@@ -69,27 +69,27 @@ impl<'a> Tensor<'a> {
         self.dims().iter().product() // checked when the file was opened
     }
 
-    /// Where the data starts in the file, in bytes.
+    /// Position of the data in the file, in bytes.
     pub fn offset(&self) -> u64 {
         self.info.start as u64
     }
 
-    /// The data as bytes, where they lie.
+    /// The data as bytes, borrowed.
     ///
     /// # Errors
-    /// [`Error::TensorType`] when the type is unknown, and with it the length.
+    /// [`Error::TensorType`] if the type, and therefore the length, is unknown.
     pub fn bytes(&self) -> Result<&'a [u8]> {
         Ok(&self.source.bytes()[self.range()?])
     }
 
-    /// The data as elements or blocks: borrowed where the alignment allows, else a copy.
+    /// The data as elements or blocks: borrowed if the alignment allows, otherwise copied.
     ///
-    /// `T` is the Rust type of the tensor's elements, or a `#[repr(C)]` struct of the layout of its blocks. A GGUF file
-    /// aligns tensors to 32 bytes unless it says otherwise, so a mapped file is borrowed from for every `T` in use.
+    /// `T` is the Rust type of the tensor's elements, or a `#[repr(C)]` struct with the layout of its blocks. GGUF files
+    /// align tensors to 32 bytes by default, so data of a mapped file is borrowed for every usual `T`.
     ///
     /// # Errors
-    /// [`Error::TensorType`] when `T` is not as large as a block of the tensor's type, when `T` is a plain type and not
-    /// the tensor's (f16 for a bf16 tensor), or when the tensor's type is unknown.
+    /// [`Error::TensorType`] if the size of `T` differs from the tensor's block size, if `T` is a plain type other than the
+    /// tensor's (f16 for a bf16 tensor), or if the tensor's type is unknown.
     pub fn view<T: Pod>(&self) -> Result<Cow<'a, [T]>> {
         self.check::<T>()?;
         let bytes = self.bytes()?;
@@ -99,29 +99,28 @@ impl<'a> Tensor<'a> {
         })
     }
 
-    /// The data as a handle that outlives the [`Gguf`](crate::Gguf): it keeps the file's mapping alive.
+    /// The data as a handle that may outlive the [`Gguf`](crate::Gguf); it keeps the file's memory alive.
     ///
-    /// A backend that can use the memory as it is adopts this handle without a copy. Where the alignment does not allow
-    /// it, the handle owns a copy.
+    /// A backend that can use host memory in place adopts this handle without a copy. If the alignment does not allow it, the
+    /// handle owns a copy.
     ///
     /// # Errors
     /// As [`Tensor::view`].
     pub fn data<T: Pod>(&self) -> Result<TensorData<T>> {
         let held = match self.view::<T>()? {
-            Cow::Borrowed(_) => Held::Shared { source: Arc::clone(self.source), range: self.range()? },
-            Cow::Owned(copy) => Held::Copied(copy.into()),
+            Cow::Borrowed(_) => Storage::Shared { source: Arc::clone(self.source), range: self.range()? },
+            Cow::Owned(copy) => Storage::Copied(copy.into()),
         };
         Ok(TensorData { held, of: PhantomData })
     }
 
-    /// As [`data`](Tensor::data), as the bytes that the file has, wherever they start: for programs that know the element type
-    /// as a value.
+    /// Like [`data`](Tensor::data), but as bytes at any alignment, for programs that have the element type as a value.
     ///
     /// # Errors
-    /// [`Error::TensorType`] when the tensor's type is unknown.
+    /// [`Error::TensorType`] if the tensor's type is unknown.
     pub fn raw_data(&self) -> Result<TensorData<u8>> {
         Ok(TensorData {
-            held: Held::Shared { source: Arc::clone(self.source), range: self.range()? },
+            held: Storage::Shared { source: Arc::clone(self.source), range: self.range()? },
             of: PhantomData,
         })
     }
@@ -159,33 +158,33 @@ impl fmt::Debug for Tensor<'_> {
     }
 }
 
-/// A tensor's data that anyone may hold, on any thread, for as long as they like.
+/// A tensor's data, which can be kept and sent to other threads.
 ///
-/// Cloning shares. The memory is the file's mapping, or what the file was read into; when the last handle and the
-/// [`Gguf`](crate::Gguf) are gone it is released.
+/// Clones share the memory, which is the file's mapping or the buffer it was read into. It is released when the last handle
+/// and the [`Gguf`](crate::Gguf) are dropped.
 pub struct TensorData<T> {
-    held: Held<T>,
+    held: Storage<T>,
     of: PhantomData<fn() -> T>,
 }
 
-enum Held<T> {
+enum Storage<T> {
     Shared { source: Arc<Source>, range: Range<usize> },
     Copied(Arc<[T]>),
 }
 
 impl<T> TensorData<T> {
-    /// Whether this is the file's memory itself, and not a copy.
+    /// Whether this is the file's memory and not a copy.
     pub fn is_shared(&self) -> bool {
-        matches!(self.held, Held::Shared { .. })
+        matches!(self.held, Storage::Shared { .. })
     }
 }
 
 impl<T: Pod> AsRef<[T]> for TensorData<T> {
     fn as_ref(&self) -> &[T] {
         match &self.held {
-            // The cast succeeded when the handle was made, and the memory has not moved since.
-            Held::Shared { source, range } => bytemuck::cast_slice(&source.bytes()[range.clone()]),
-            Held::Copied(elements) => elements,
+            // The cast succeeded when the handle was created, and the memory has not moved since.
+            Storage::Shared { source, range } => bytemuck::cast_slice(&source.bytes()[range.clone()]),
+            Storage::Copied(elements) => elements,
         }
     }
 }
@@ -200,10 +199,10 @@ impl<T: Pod> Deref for TensorData<T> {
 impl<T> Clone for TensorData<T> {
     fn clone(&self) -> Self {
         let held = match &self.held {
-            Held::Shared { source, range } => {
-                Held::Shared { source: Arc::clone(source), range: range.clone() }
+            Storage::Shared { source, range } => {
+                Storage::Shared { source: Arc::clone(source), range: range.clone() }
             }
-            Held::Copied(elements) => Held::Copied(Arc::clone(elements)),
+            Storage::Copied(elements) => Storage::Copied(Arc::clone(elements)),
         };
         Self { held, of: PhantomData }
     }

@@ -1,5 +1,5 @@
-//! The bundled model cut short at many points and with bytes flipped: an error or a readable file, never a panic, and
-//! never more memory than the file's size can justify.
+//! The bundled model, truncated at many points and with bytes flipped. Each variant must give an error or a readable file,
+//! never a panic, and must not use more memory than the file's size justifies.
 #![cfg(unix)]
 
 mod common;
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use common::{MODEL, Raw, scratch};
 use ops_gguf::Gguf;
 
-/// Counts the bytes that are live and keeps the highest count.
+/// Counts live bytes and records the peak.
 struct Counting;
 
 static LIVE: AtomicUsize = AtomicUsize::new(0);
@@ -23,11 +23,11 @@ fn grown(by: usize) {
     PEAK.fetch_max(LIVE.fetch_add(by, Relaxed) + by, Relaxed);
 }
 
-// SAFETY: every call goes to the system's allocator unchanged; the counters touch no memory of theirs.
+// SAFETY: every call is forwarded to the system allocator; the counters do not touch its memory.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         grown(layout.size());
-        // SAFETY: the caller's promise is the system allocator's.
+        // SAFETY: the caller upholds the contract of the system allocator.
         unsafe { System.alloc(layout) }
     }
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
@@ -46,7 +46,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// A copy of the model on disk that is damaged in place: opened by mapping, so that nothing of its size is copied.
+/// A copy of the model on disk that is damaged in place. It is opened by mapping, so that no copy of its size is made.
 struct Victim {
     path: std::path::PathBuf,
     file: File,
@@ -62,7 +62,7 @@ impl Victim {
         Self { path, file, original }
     }
 
-    /// Opens the file and uses everything in it. `damage` says what was done to it.
+    /// Opens the file and uses everything in it. `damage` describes the damage.
     fn open(&self, damage: &dyn std::fmt::Display, tokenizer: bool) -> bool {
         let before = LIVE.load(Relaxed);
         PEAK.store(before, Relaxed);
@@ -79,7 +79,7 @@ impl Drop for Victim {
     }
 }
 
-/// Whether the file opens; then every tensor that has data is looked at.
+/// Opens the file and reads every tensor that has data. Returns whether it opened.
 fn use_all(path: &std::path::Path, tokenizer: bool) -> bool {
     let Ok(gguf) = Gguf::open(path) else { return false };
     for tensor in gguf.tensors() {
@@ -91,7 +91,7 @@ fn use_all(path: &std::path::Path, tokenizer: bool) -> bool {
     if tokenizer && let Ok(tokenizer) = gguf.tokenizer() {
         let all: Vec<u32> = (0..tokenizer.vocab_size() as u32).collect();
         let text = tokenizer.decode(&all).unwrap();
-        // An error where the damage took a byte's token away.
+        // This is an error if the damage removed a byte's token.
         let _ = tokenizer.encode(&text);
         let _ = tokenizer.encode("In the beginning 12:3 \u{e9}\u{1f600}</s>");
     }
@@ -99,7 +99,7 @@ fn use_all(path: &std::path::Path, tokenizer: bool) -> bool {
     true
 }
 
-/// Where the tensors' data start: everything before is structure.
+/// Start of the tensor data: everything before it is structure.
 fn front_len() -> usize {
     Gguf::open(MODEL).unwrap().tensors().map(|t| t.offset()).min().unwrap() as usize
 }
@@ -114,7 +114,7 @@ fn damaged_files_are_refused_or_read() {
     claims();
 }
 
-/// Files of a mebibyte whose counts claim all that the file could hold, and hold nothing of it.
+/// Files of 1 MiB whose counts claim as many items as the file could hold, but that contain none.
 fn claims() {
     let whole = 1 << 20;
     let left = |raw: &Raw, least: usize| ((whole - raw.0.len() - 8) / least) as u64;
@@ -147,7 +147,7 @@ fn claims() {
     }
 }
 
-/// Every length near the ends of the structure and of the file, and many between.
+/// Truncates at every length near the end of the structure and of the file, and at many between.
 fn truncated(victim: &Victim, front: usize) {
     let whole = victim.original.len();
     let inside = (0..front).step_by(173).chain(front.saturating_sub(300)..front + 300);
@@ -161,8 +161,7 @@ fn truncated(victim: &Victim, front: usize) {
     victim.file.write_all_at(&victim.original, 0).unwrap();
 }
 
-/// Every byte of the first and the last stretch of the structure, and a sample of the vocabulary between; each with its
-/// lowest bit and with all bits turned.
+/// Flips the lowest bit, and all bits, of every byte at both ends of the structure and of a sample of the vocabulary between.
 fn flipped(victim: &Victim, front: usize) {
     let edge = 3_000.min(front / 2);
     let points = (0..edge).chain((edge..front - edge).step_by(199)).chain(front - edge..front);

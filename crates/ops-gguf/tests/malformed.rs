@@ -1,11 +1,11 @@
-//! Files that are wrong in one way each: what, where, got, wanted.
+//! Files with one error each. The message says what, where, got and wanted.
 
 mod common;
 
 use common::Raw;
 use ops_gguf::{Array, Error, GgmlType, Gguf, Value};
 
-/// The message with which a file is refused.
+/// The error message for a file.
 #[track_caller]
 fn refusal(raw: Raw) -> String {
     Gguf::from_bytes(raw.0).map(|g| format!("{g:?}")).expect_err("the file is wrong").to_string()
@@ -223,7 +223,7 @@ fn tensors_without_elements_need_no_data() {
     assert_eq!(gguf.tensor("none").unwrap().view::<f32>().unwrap().len(), 0);
     assert_eq!(gguf.tensor("none").unwrap().dims(), [5, 0]);
     assert_eq!(gguf.tensor("row").unwrap().view::<f32>().unwrap()[..], [0.0]);
-    // The file ends with the descriptions, before the aligned start of the data.
+    // The file ends after the descriptions, before the aligned start of the data.
     let bare = Gguf::from_bytes(Raw::v3(1, 0).tensor("none", &[0], 0, 0).0).unwrap();
     assert_eq!(bare.tensor("none").unwrap().data::<f32>().unwrap().len(), 0);
 }

@@ -1,4 +1,4 @@
-//! The bundled model against what the reference Python reader finds in it.
+//! The bundled model, compared with what the reference Python reader finds in it.
 
 mod common;
 
@@ -51,7 +51,7 @@ fn agrees_with_the_reference_reader() {
     let facts = fixture("model_facts.json");
     for gguf in [
         Gguf::open(MODEL).unwrap(),
-        // SAFETY: nobody changes the model while the test runs.
+        // SAFETY: the model is not changed while the test runs.
         unsafe { Gguf::map(MODEL) }.unwrap(),
         Gguf::from_bytes(std::fs::read(MODEL).unwrap()).unwrap(),
     ] {
@@ -86,7 +86,7 @@ struct BlockQ8_0 {
 
 #[test]
 fn tensors_of_a_mapped_or_read_file_are_used_where_they_lie() {
-    // SAFETY: nobody changes the model while the test runs.
+    // SAFETY: the model is not changed while the test runs.
     for gguf in [unsafe { Gguf::map(MODEL) }.unwrap(), Gguf::open(MODEL).unwrap()] {
         let norm = gguf.tensor("output_norm.weight").unwrap();
         assert!(matches!(norm.view::<f32>().unwrap(), Cow::Borrowed(w) if w.len() == 256));
@@ -118,11 +118,11 @@ fn data_outlive_the_file_and_cross_threads() {
 #[test]
 fn a_misaligned_buffer_is_copied_from() {
     let file = std::fs::read(MODEL).unwrap();
-    // SAFETY: nobody changes the model while the test runs.
+    // SAFETY: the model is not changed while the test runs.
     let mapped = unsafe { Gguf::map(MODEL) }.unwrap();
     let expected = mapped.tensor("output_norm.weight").unwrap().view::<f32>().unwrap().into_owned();
     let start = mapped.tensor("output_norm.weight").unwrap().offset() as usize;
-    // With alignment 1 the data follow the header at once: the name's length moves them off a multiple of four.
+    // With alignment 1, the data directly follows the header; the name's length moves it off a multiple of four.
     let header = |name: &str| common::Raw::v3(1, 1).pair("general.alignment", 1).tensor(name, &[256], 0, 0);
     let raw = ["w", "ww"].map(header).into_iter().find(|raw| raw.0.len() % 4 != 0).unwrap();
     let gguf = Gguf::from_bytes(raw.bytes(&file[start..start + 1024]).0).unwrap();
@@ -131,7 +131,7 @@ fn a_misaligned_buffer_is_copied_from() {
     let data = tensor.data::<f32>().unwrap();
     assert!(!data.is_shared());
     assert_eq!(data[..], expected[..]);
-    // As bytes, they are the file's wherever they start.
+    // `raw_data` shares the file's memory at any alignment.
     let bytes = tensor.raw_data().unwrap();
     assert!(bytes.is_shared());
     assert_eq!(&bytes[..], tensor.bytes().unwrap());
@@ -160,14 +160,14 @@ fn what_cannot_be_opened_is_named() {
     let error = Gguf::open("/nonexistent/model.gguf").unwrap_err().to_string();
     assert!(error.starts_with("cannot open /nonexistent/model.gguf: "), "{error}");
     let folder = env!("CARGO_MANIFEST_DIR");
-    // SAFETY: nobody changes the folder while the test runs.
+    // SAFETY: the folder is not changed while the test runs.
     for result in [unsafe { Gguf::map(folder) }, Gguf::open(folder)] {
         let error = result.unwrap_err().to_string();
         assert!(error.contains("not a regular file"), "{error}");
     }
     let empty = common::scratch("empty.gguf");
     std::fs::write(&empty, "").unwrap();
-    // SAFETY: nobody changes the file while the test runs.
+    // SAFETY: the file is not changed while the test runs.
     for result in [unsafe { Gguf::map(&empty) }, Gguf::open(&empty)] {
         let error = result.unwrap_err().to_string();
         assert_eq!(error, "malformed GGUF: magic, at byte 0: got end of file after 0, wanted 4 bytes");

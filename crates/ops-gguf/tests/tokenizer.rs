@@ -1,4 +1,4 @@
-//! Tokenizers against the reference implementations, and vocabularies that cannot be used.
+//! Tokenizers compared with the reference implementations, and unusable vocabularies.
 #![cfg(feature = "tokenizer")]
 
 mod common;
@@ -158,7 +158,7 @@ fn sentencepiece_structure() {
     let plain = tokenizer.encode(text).unwrap();
     assert!(plain[0] == bos && plain.contains(&tool) && !plain.contains(&turn));
     assert_eq!(tokenizer.decode(&plain).unwrap(), text);
-    // Each stretch between control tokens is a text of its own, with its own space in front.
+    // Each part between control tokens is a separate text, with its own leading space.
     let parsed = tokenizer.encode_with(text, EncodeOptions { special: true, ..BARE }).unwrap();
     let mut expected = tokenizer.encode_with("a ", BARE).unwrap();
     expected.push(turn);
@@ -208,7 +208,7 @@ fn ids_that_are_none() {
     assert_eq!(tokenizer.token(u32::MAX), None);
 }
 
-/// A small vocabulary with merges, sound as it is.
+/// A small valid vocabulary with merges.
 fn gpt2() -> Metadata {
     let mut meta = Metadata::new();
     meta.set("general.architecture", "test").unwrap().set("tokenizer.ggml.model", "gpt2").unwrap();
@@ -220,7 +220,7 @@ fn gpt2() -> Metadata {
     meta
 }
 
-/// The same with scores.
+/// The same vocabulary with scores.
 fn llama() -> Metadata {
     let mut meta = gpt2();
     meta.set("tokenizer.ggml.model", "llama").unwrap();
@@ -247,7 +247,7 @@ fn small_vocabularies_work() {
     let expected = "cannot encode the text at byte 2: \
         the vocabulary has no token for ' ', nor for its bytes, and no unknown token";
     assert_eq!(error, expected);
-    // Merges order what equal scores do not.
+    // Merges decide the order when scores are equal.
     meta.set("tokenizer.ggml.scores", vec![0.0_f32; 8]).unwrap();
     meta.set("tokenizer.ggml.merges", ["b c", "a b"].as_slice()).unwrap();
     meta.set("tokenizer.ggml.tokens", ["a", "b", "c", "ab", "bc", "<end>", "Ġ", "é x"].as_slice()).unwrap();
@@ -324,7 +324,7 @@ fn without_token_types_bytes_are_known_by_their_form() {
     assert_eq!(tokenizer.token(5).unwrap().1, TokenKind::Control);
 }
 
-/// The message with which a changed vocabulary is refused.
+/// The error message for a changed vocabulary.
 #[track_caller]
 fn refusal(mut meta: Metadata, key: &str, value: impl Into<Value>) -> String {
     meta.set(format!("tokenizer.ggml.{key}"), value).unwrap();

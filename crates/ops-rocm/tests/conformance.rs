@@ -7,7 +7,7 @@ use ops_core::quant::Q8_0;
 use ops_core::{Backend, DType, f16};
 use ops_rocm::Rocm;
 use ops_test::golden::Tally;
-use ops_test::suite::{Ended, Filter, run};
+use ops_test::suite::{CaseStatus, Filter, run};
 use standin::{has_program, with_standin};
 use std::path::Path;
 
@@ -40,7 +40,7 @@ fn suite_on(rocm: &Rocm, filter: &Filter) {
     println!("{}\n{}", rocm.name(), report.table());
     let failures: Vec<String> = report
         .failures()
-        .map(|o| format!("{}: {}", o.case, if let Ended::Fail(why) = &o.ended { why } else { "" }))
+        .map(|o| format!("{}: {}", o.case, if let CaseStatus::Fail(why) = &o.status { why } else { "" }))
         .collect();
     let shown = failures.len().min(60);
     assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), failures[..shown].join("\n"));

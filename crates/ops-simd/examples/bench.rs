@@ -1,7 +1,7 @@
-//! Times the kernels on one thread against what the machine can do, measured in the same run.
+//! Times the kernels on one thread and compares them with this machine's limits, measured in the same run.
 //!
-//! `cargo run --release -p ops-simd --example bench [-- PART..]`, PART a prefix of a line's name. Set `OPS_SIMD` to time a lesser
-//! instruction set.
+//! `cargo run --release -p ops-simd --example bench [-- PART..]`, where PART is a prefix of a line's name. Set `OPS_SIMD` to
+//! time a lesser instruction set.
 
 #[path = "bench/ceilings.rs"]
 mod ceilings;
@@ -14,14 +14,14 @@ mod weights;
 
 use ops_simd::Isa;
 
-/// What every measurement needs.
+/// The inputs of every measurement.
 pub(crate) struct Bench {
     isa: Isa,
     filters: Vec<String>,
 }
 
 impl Bench {
-    /// Whether any line of a group may be wanted.
+    /// Whether any line of a group may be selected.
     fn group(&self, name: &str) -> bool {
         self.filters.is_empty() || self.filters.iter().any(|f| f.split('/').next() == Some(name))
     }
@@ -30,12 +30,12 @@ impl Bench {
         self.filters.is_empty() || self.filters.iter().any(|f| name.starts_with(f.as_str()))
     }
 
-    /// The best processor time of several runs, in seconds: what other programs take does not count.
+    /// The best processor time of several runs, in seconds. Processor time excludes other programs.
     fn best(&self, mut f: impl FnMut()) -> f64 {
         let start = cpu_seconds();
         f();
         let first = cpu_seconds() - start;
-        // Short ones many at a time: reading the clock takes a while.
+        // Run short functions many times per measurement, because reading the clock takes a while.
         let batch = (2e-4 / first.max(1e-7)).ceil();
         let (mut best, mut spent, mut runs) = (f64::INFINITY, 0.0, 0);
         while spent < 0.25 || runs < 5 {
@@ -49,7 +49,7 @@ impl Bench {
         best
     }
 
-    /// Times `f`, which moves `bytes`, against `most` GB/s.
+    /// Times `f`, which moves `bytes`, and compares it with a bandwidth of `most` GB/s.
     fn bandwidth(&self, name: &str, bytes: usize, most: f64, f: impl FnMut()) {
         if !self.wanted(name) {
             return;
@@ -57,13 +57,13 @@ impl Bench {
         let t = self.best(f);
         let rate = bytes as f64 / t * 1e-9;
         println!(
-            "{name:36} {:10.1} us {rate:7.1} GB/s {:5.0} % of what memory gives",
+            "{name:36} {:10.1} us {rate:7.1} GB/s {:5.0} % of memory bandwidth",
             t * 1e6,
             rate / most * 100.0
         );
     }
 
-    /// Times `f`, which computes `flops`, against the peak.
+    /// Times `f`, which computes `flops`, and compares it with the peak.
     fn compute(&self, name: &str, flops: f64, peak: f64, f: impl FnMut()) {
         if !self.wanted(name) {
             return;
@@ -77,7 +77,7 @@ impl Bench {
 /// This thread's processor time.
 fn cpu_seconds() -> f64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is a timespec to write.
+    // SAFETY: `time` is a timespec that may be written.
     let status = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
     assert_eq!(status, 0, "the system has no clock of a thread's processor time");
     time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9

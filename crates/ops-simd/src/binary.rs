@@ -1,6 +1,6 @@
-//! Elementwise functions of two operands, gates and affine.
+//! Elementwise functions of two operands, gated activations, and affine maps.
 
-use crate::element::{Element, Same};
+use crate::element::{Element, TypedOperands};
 use crate::error::{Error, same_len};
 use crate::isa::Isa;
 use crate::map::{Elementwise, InPlace, Map, Store};
@@ -29,7 +29,7 @@ pub enum Binary {
 }
 
 impl Binary {
-    /// All of them.
+    /// All functions.
     pub const ALL: [Self; 8] =
         [Self::Add, Self::Sub, Self::Mul, Self::Div, Self::Maximum, Self::Minimum, Self::SwiGlu, Self::GeGlu];
 }
@@ -48,16 +48,16 @@ pub fn binary<T: Element>(
 ) -> Result<(), Error> {
     same_len("a", a.len(), y.len())?;
     same_len("b", b.len(), y.len())?;
-    dispatch(isa, op, T::same([a, b], [y]), store);
+    dispatch(isa, op, T::typed_operands([a, b], [y]), store);
     Ok(())
 }
 
-// Not generic, so that the kernels are compiled with this crate.
-fn dispatch(isa: Isa, op: Binary, operands: Same<'_, 2, 1>, store: Store) {
+// Not generic, so that the kernels are compiled in this crate.
+fn dispatch(isa: Isa, op: Binary, operands: TypedOperands<'_, 2, 1>, store: Store) {
     match operands {
-        Same::F32(x, [y]) => by_op(isa, op, x, y, store),
-        Same::F16(x, [y]) => by_op(isa, op, x, y, store),
-        Same::Bf16(x, [y]) => by_op(isa, op, x, y, store),
+        TypedOperands::F32(x, [y]) => by_op(isa, op, x, y, store),
+        TypedOperands::F16(x, [y]) => by_op(isa, op, x, y, store),
+        TypedOperands::Bf16(x, [y]) => by_op(isa, op, x, y, store),
     }
 }
 
@@ -87,32 +87,32 @@ pub fn affine<T: Element>(
     store: Store,
 ) -> Result<(), Error> {
     same_len("x", x.len(), y.len())?;
-    affine_same(isa, Affine { mul, add }, T::same([x], [y]), store);
+    affine_same(isa, Affine { mul, add }, T::typed_operands([x], [y]), store);
     Ok(())
 }
 
-fn affine_same(isa: Isa, map: Affine, operands: Same<'_, 1, 1>, store: Store) {
+fn affine_same(isa: Isa, map: Affine, operands: TypedOperands<'_, 1, 1>, store: Store) {
     match operands {
-        Same::F32(x, [y]) => isa.run(Elementwise { map, x, y, store }),
-        Same::F16(x, [y]) => isa.run(Elementwise { map, x, y, store }),
-        Same::Bf16(x, [y]) => isa.run(Elementwise { map, x, y, store }),
+        TypedOperands::F32(x, [y]) => isa.run(Elementwise { map, x, y, store }),
+        TypedOperands::F16(x, [y]) => isa.run(Elementwise { map, x, y, store }),
+        TypedOperands::Bf16(x, [y]) => isa.run(Elementwise { map, x, y, store }),
     }
 }
 
 /// y\[i\] = y\[i\] · mul + add
 pub fn affine_in_place<T: Element>(isa: Isa, mul: f32, add: f32, y: &mut [T]) {
-    affine_in_place_same(isa, Affine { mul, add }, T::same([], [y]));
+    affine_in_place_same(isa, Affine { mul, add }, T::typed_operands([], [y]));
 }
 
-fn affine_in_place_same(isa: Isa, map: Affine, operands: Same<'_, 0, 1>) {
+fn affine_in_place_same(isa: Isa, map: Affine, operands: TypedOperands<'_, 0, 1>) {
     match operands {
-        Same::F32(_, [y]) => isa.run(InPlace { map, y }),
-        Same::F16(_, [y]) => isa.run(InPlace { map, y }),
-        Same::Bf16(_, [y]) => isa.run(InPlace { map, y }),
+        TypedOperands::F32(_, [y]) => isa.run(InPlace { map, y }),
+        TypedOperands::F16(_, [y]) => isa.run(InPlace { map, y }),
+        TypedOperands::Bf16(_, [y]) => isa.run(InPlace { map, y }),
     }
 }
 
-/// y\[i\] = map(x₀\[i\], x₁\[i\], ..), for functions that this crate has not.
+/// y\[i\] = map(x₀\[i\], x₁\[i\], ..), for functions that this crate does not provide.
 ///
 /// # Errors
 /// [`Error::Length`] when the lengths differ.
@@ -194,7 +194,7 @@ impl Map<2> for Minimum {
 struct SwiGlu;
 
 impl Map<2> for SwiGlu {
-    const NEAR: bool = true;
+    const APPROXIMATE: bool = true;
     #[inline(always)]
     fn eval<S: Simd, T: Element>(self, s: S, [a, b]: [S::F; 2]) -> S::F {
         s.mul(math::silu::<S, T>(s, a), b)
@@ -205,7 +205,7 @@ impl Map<2> for SwiGlu {
 struct GeGlu;
 
 impl Map<2> for GeGlu {
-    const NEAR: bool = true;
+    const APPROXIMATE: bool = true;
     #[inline(always)]
     fn eval<S: Simd, T: Element>(self, s: S, [a, b]: [S::F; 2]) -> S::F {
         s.mul(math::gelu::<S, T>(s, a), b)

@@ -9,7 +9,7 @@ use crate::simd::{Kernel, Simd};
 /// Elements converted at a time by operations on mixed types.
 const BLOCK: usize = 1024;
 
-/// y\[i\] = x\[i\], rounded to nearest, ties to even. NaN stays NaN, what is too large becomes infinite.
+/// y\[i\] = x\[i\], rounded to nearest, ties to even. NaN stays NaN, and values out of range become infinite.
 ///
 /// # Errors
 /// [`Error::Length`] when the lengths differ.
@@ -19,7 +19,7 @@ pub fn cast<X: Element, Y: Element>(isa: Isa, x: &[X], y: &mut [Y], store: Store
     Ok(())
 }
 
-/// [`cast`] of equal lengths.
+/// [`cast`] for slices of equal length.
 pub(crate) fn cast_views(isa: Isa, x: View<'_>, y: ViewMut<'_>, store: Store) {
     match x {
         View::F32(x) => cast_from(isa, x, y, store),
@@ -75,7 +75,7 @@ pub(crate) fn convert<S: Simd, X: Element, Y: Element>(s: S, x: &[X], y: &mut [Y
     }
 }
 
-/// Converts `x` to f32 a block at a time, lets `f` change the block, and converts it to `y`.
+/// Converts `x` to f32 one block at a time, lets `f` modify the block, and converts it to `y`.
 pub(crate) fn through_f32(
     isa: Isa,
     x: View<'_>,

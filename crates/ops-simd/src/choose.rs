@@ -1,10 +1,11 @@
-//! Choice between two operands.
+//! Elementwise selection between two operands.
 
 use crate::error::{Error, same_len};
 use crate::isa::Isa;
 use crate::simd::{Kernel, Simd};
 
-/// y\[i\] = yes\[i\] where cond\[i\] is not 0, else no\[i\], for any type; those of 1, 2, 4 and 8 bytes in vectors.
+/// y\[i\] = yes\[i\] where cond\[i\] is not 0, otherwise no\[i\]. Accepts any type; elements of 1, 2, 4 and 8 bytes are
+/// vectorised.
 ///
 /// # Errors
 /// [`Error::Length`] when the lengths differ.
@@ -29,7 +30,7 @@ pub fn choose<T: bytemuck::Pod>(
     Ok(())
 }
 
-// Not generic, so that the kernels are compiled with this crate.
+// Not generic, so that the kernels are compiled in this crate.
 fn bits(isa: Isa, cond: &[u8], yes: &[u8], no: &[u8], y: &mut [u8], size: usize) {
     match size {
         2 => isa.run(Choose {
@@ -59,9 +60,9 @@ fn bits(isa: Isa, cond: &[u8], yes: &[u8], no: &[u8], y: &mut [u8], size: usize)
     }
 }
 
-/// An element as its bytes.
+/// An element as raw bits.
 trait Bits: Copy {
-    /// `yes` where `cond` is not 0, else `no`; without a branch, so that the compiler vectorizes a loop of it.
+    /// `yes` if `cond` is not 0, otherwise `no`. It has no branch, so that the compiler vectorises a loop over it.
     fn blend(cond: u8, yes: Self, no: Self) -> Self;
 }
 
@@ -97,7 +98,7 @@ impl Bits for [u8; 8] {
     }
 }
 
-/// Elements as their bytes; the compiler vectorizes the loop for the instruction set it is inlined in.
+/// Elements as raw bits. The compiler vectorises the loop for the instruction set that it is inlined into.
 struct Choose<'a, const N: usize> {
     cond: &'a [u8],
     yes: &'a [[u8; N]],

@@ -1,4 +1,4 @@
-//! Element types: f32, f16, bf16, computed in f32.
+//! Element types: f32, f16 and bf16, all computed in f32.
 
 use half::{bf16, f16};
 
@@ -11,50 +11,53 @@ mod sealed {
     impl Sealed for half::bf16 {}
 }
 
-/// A float that kernels read and write, computing in f32 in between.
+/// A float that kernels read and write. Arithmetic is in f32.
 pub trait Element:
     sealed::Sealed + bytemuck::Pod + Default + PartialEq + std::fmt::Debug + Send + Sync
 {
     /// `f32`, `f16` or `bf16`.
     const NAME: &'static str;
-    /// Bits of the significand, the leading one among them: 24, 11 or 8.
+    /// Significand bits, including the leading one: 24, 11 or 8.
     const DIGITS: u32;
 
-    /// The slice with its type as a value.
+    /// The slice with its element type as a value.
     fn view(x: &[Self]) -> View<'_>;
-    /// The slice with its type as a value.
+    /// The mutable slice with its element type as a value.
     fn view_mut(x: &mut [Self]) -> ViewMut<'_>;
-    /// Slices of this type, the type as a value.
-    fn same<'a, const N: usize, const M: usize>(x: [&'a [Self]; N], y: [&'a mut [Self]; M])
-    -> Same<'a, N, M>;
-    /// To f32, exactly.
+    /// Inputs and outputs of this type, with the type as a value.
+    fn typed_operands<'a, const N: usize, const M: usize>(
+        x: [&'a [Self]; N],
+        y: [&'a mut [Self]; M],
+    ) -> TypedOperands<'a, N, M>;
+    /// Converts to f32, exactly.
     fn to_f32(self) -> f32;
-    /// From f32, to nearest, ties to even.
+    /// Converts from f32, to nearest, ties to even.
     fn from_f32(x: f32) -> Self;
 
-    /// The first lanes of `src`. Panics when there are fewer than [`Simd::LANES`].
+    /// Loads the first lanes of `src`. Panics if there are fewer than [`Simd::LANES`].
     fn load<S: Simd>(s: S, src: &[Self]) -> S::F;
-    /// Writes to the first lanes of `dst`. Panics when there are fewer than [`Simd::LANES`].
+    /// Stores to the first lanes of `dst`. Panics if there are fewer than [`Simd::LANES`].
     fn store<S: Simd>(s: S, dst: &mut [Self], v: S::F);
-    /// The first elements of `src`, two vectors of them, in an order of the implementation's own.
-    /// Panics when there are fewer than twice [`Simd::LANES`].
+    /// Loads two vectors from the start of `src`, in an implementation-defined lane order.
+    /// Panics if there are fewer than twice [`Simd::LANES`] elements.
     #[inline(always)]
     fn load_two<S: Simd>(s: S, src: &[Self]) -> [S::F; 2] {
         [Self::load(s, src), Self::load(s, &src[S::LANES..])]
     }
-    /// Writes vectors in the order of [`Element::load_two`].
+    /// Stores two vectors in the lane order of [`Element::load_two`].
     #[inline(always)]
     fn store_two<S: Simd>(s: S, dst: &mut [Self], v: [S::F; 2]) {
         Self::store(s, dst, v[0]);
         Self::store(s, &mut dst[S::LANES..], v[1]);
     }
-    /// The same for numbers that are no more than near to what is meant: ties go either way, and NaN must have come from
+    /// Like [`Element::store_two`], for values that are already approximate: ties may round either way. A NaN must come from
     /// arithmetic on numbers of this type.
     #[inline(always)]
-    fn store_two_near<S: Simd>(s: S, dst: &mut [Self], v: [S::F; 2]) {
+    fn store_two_approx<S: Simd>(s: S, dst: &mut [Self], v: [S::F; 2]) {
         Self::store_two(s, dst, v);
     }
-    /// The first elements of `src` of even and of odd index. Panics when there are fewer than twice [`Simd::LANES`].
+    /// Loads the elements of even and of odd index from the start of `src`. Panics if there are fewer than twice
+    /// [`Simd::LANES`].
     #[inline(always)]
     fn load_deinterleaved<S: Simd>(s: S, src: &[Self]) -> (S::F, S::F) {
         s.deinterleave(Self::load(s, src), Self::load(s, &src[S::LANES..]))
@@ -66,21 +69,22 @@ pub trait Element:
         Self::store(s, dst, low);
         Self::store(s, &mut dst[S::LANES..], high);
     }
-    /// The same for numbers that are no more than near to what is meant, as for [`Element::store_two_near`].
+    /// Like [`Element::store_interleaved`], for approximate values, as in [`Element::store_two_approx`].
     #[inline(always)]
-    fn store_interleaved_near<S: Simd>(s: S, dst: &mut [Self], even: S::F, odd: S::F) {
+    fn store_interleaved_approx<S: Simd>(s: S, dst: &mut [Self], even: S::F, odd: S::F) {
         Self::store_interleaved(s, dst, even, odd);
     }
-    /// What [`Element::store_two_near`] makes of a vector, or what [`Element::store`] makes that of.
+    /// Rounds a vector as [`Element::store_two_approx`] does, or to a value that [`Element::store`] rounds to the same
+    /// result.
     #[inline(always)]
-    fn near<S: Simd>(_s: S, v: S::F) -> S::F {
+    fn round_approx<S: Simd>(_s: S, v: S::F) -> S::F {
         v
     }
-    /// `src` in the first lanes, `fill` (as near as the type can) in the rest.
+    /// `src` in the first lanes and `fill`, rounded to this type, in the rest.
     fn load_partial<S: Simd>(s: S, src: &[Self], fill: f32) -> S::F;
-    /// Writes the first lanes of `v`, as many as `dst` has.
+    /// Stores as many of the first lanes of `v` as `dst` has elements.
     fn store_partial<S: Simd>(s: S, dst: &mut [Self], v: S::F);
-    /// [`Element::load`] without a length.
+    /// [`Element::load`] from a pointer.
     ///
     /// # Safety
     /// `src` must be readable for [`Simd::LANES`] elements, at any alignment.
@@ -111,7 +115,7 @@ pub enum ViewMut<'a> {
 
 /// Inputs and outputs of one element type.
 #[derive(Debug)]
-pub enum Same<'a, const N: usize, const M: usize> {
+pub enum TypedOperands<'a, const N: usize, const M: usize> {
     /// f32
     F32([&'a [f32]; N], [&'a mut [f32]; M]),
     /// f16
@@ -171,11 +175,11 @@ impl Element for f32 {
         ViewMut::F32(x)
     }
     #[inline(always)]
-    fn same<'a, const N: usize, const M: usize>(
+    fn typed_operands<'a, const N: usize, const M: usize>(
         x: [&'a [Self]; N],
         y: [&'a mut [Self]; M],
-    ) -> Same<'a, N, M> {
-        Same::F32(x, y)
+    ) -> TypedOperands<'a, N, M> {
+        TypedOperands::F32(x, y)
     }
     #[inline(always)]
     fn to_f32(self) -> f32 {
@@ -203,7 +207,7 @@ impl Element for f32 {
     }
     #[inline(always)]
     unsafe fn load_ptr<S: Simd>(s: S, src: *const Self) -> S::F {
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: the caller upholds the same contract.
         unsafe { s.load_ptr(src) }
     }
 }
@@ -221,11 +225,11 @@ impl Element for f16 {
         ViewMut::F16(x)
     }
     #[inline(always)]
-    fn same<'a, const N: usize, const M: usize>(
+    fn typed_operands<'a, const N: usize, const M: usize>(
         x: [&'a [Self]; N],
         y: [&'a mut [Self]; M],
-    ) -> Same<'a, N, M> {
-        Same::F16(x, y)
+    ) -> TypedOperands<'a, N, M> {
+        TypedOperands::F16(x, y)
     }
     #[inline(always)]
     fn to_f32(self) -> f32 {
@@ -253,7 +257,7 @@ impl Element for f16 {
     }
     #[inline(always)]
     unsafe fn load_ptr<S: Simd>(s: S, src: *const Self) -> S::F {
-        // SAFETY: an f16 is a u16 in memory; the caller's promise is the same.
+        // SAFETY: an f16 is a u16 in memory; the caller upholds the same contract.
         s.f16_to_f32(unsafe { s.load_half_ptr(src.cast()) })
     }
 }
@@ -271,11 +275,11 @@ impl Element for bf16 {
         ViewMut::Bf16(x)
     }
     #[inline(always)]
-    fn same<'a, const N: usize, const M: usize>(
+    fn typed_operands<'a, const N: usize, const M: usize>(
         x: [&'a [Self]; N],
         y: [&'a mut [Self]; M],
-    ) -> Same<'a, N, M> {
-        Same::Bf16(x, y)
+    ) -> TypedOperands<'a, N, M> {
+        TypedOperands::Bf16(x, y)
     }
     #[inline(always)]
     fn to_f32(self) -> f32 {
@@ -302,8 +306,8 @@ impl Element for bf16 {
         s.store_two_bf16(bytemuck::cast_slice_mut(dst), v);
     }
     #[inline(always)]
-    fn store_two_near<S: Simd>(s: S, dst: &mut [Self], v: [S::F; 2]) {
-        s.store_two_near_bf16(bytemuck::cast_slice_mut(dst), v);
+    fn store_two_approx<S: Simd>(s: S, dst: &mut [Self], v: [S::F; 2]) {
+        s.store_two_approx_bf16(bytemuck::cast_slice_mut(dst), v);
     }
     #[inline(always)]
     fn load_deinterleaved<S: Simd>(s: S, src: &[Self]) -> (S::F, S::F) {
@@ -323,15 +327,15 @@ impl Element for bf16 {
         Self::store(s, &mut dst[S::LANES..], high);
     }
     #[inline(always)]
-    fn store_interleaved_near<S: Simd>(s: S, dst: &mut [Self], even: S::F, odd: S::F) {
+    fn store_interleaved_approx<S: Simd>(s: S, dst: &mut [Self], even: S::F, odd: S::F) {
         if S::TWO_DEINTERLEAVED {
-            return s.store_two_near_bf16(bytemuck::cast_slice_mut(dst), [even, odd]);
+            return s.store_two_approx_bf16(bytemuck::cast_slice_mut(dst), [even, odd]);
         }
         Self::store_interleaved(s, dst, even, odd);
     }
     #[inline(always)]
-    fn near<S: Simd>(s: S, v: S::F) -> S::F {
-        s.near_bf16(v)
+    fn round_approx<S: Simd>(s: S, v: S::F) -> S::F {
+        s.round_approx_bf16(v)
     }
     #[inline(always)]
     fn load_partial<S: Simd>(s: S, src: &[Self], fill: f32) -> S::F {
@@ -343,7 +347,7 @@ impl Element for bf16 {
     }
     #[inline(always)]
     unsafe fn load_ptr<S: Simd>(s: S, src: *const Self) -> S::F {
-        // SAFETY: a bf16 is a u16 in memory; the caller's promise is the same.
+        // SAFETY: a bf16 is a u16 in memory; the caller upholds the same contract.
         s.bf16_to_f32(unsafe { s.load_half_ptr(src.cast()) })
     }
 }

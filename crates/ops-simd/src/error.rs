@@ -1,39 +1,39 @@
-//! What can be wrong with a call.
+//! Errors in the arguments of a call.
 
 use std::fmt;
 
-/// A call whose slices do not fit together. Nothing was written.
+/// Operands that do not match. Nothing was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
-    /// An operand has another length than the rest of the call asks for.
+    /// An operand's length does not match the rest of the call.
     Length {
-        /// Its name.
+        /// The operand's name.
         operand: &'static str,
         /// Its length.
         got: usize,
-        /// What it should be.
+        /// The length that the call requires.
         want: usize,
     },
-    /// A length that should be a multiple of another is not.
+    /// A length is not a multiple of the required factor.
     Multiple {
         /// The operand or dimension.
         operand: &'static str,
         /// Its length.
         got: usize,
-        /// What it should be a multiple of.
+        /// The required factor.
         of: usize,
     },
-    /// A matrix reaches beyond its slice.
+    /// A matrix extends beyond its slice.
     Bounds {
         /// The operand.
         operand: &'static str,
         /// Elements in the slice.
         len: usize,
-        /// Elements that its dimensions and strides reach, saturated.
+        /// Elements that its dimensions and strides span, saturated.
         need: usize,
     },
-    /// A task's rows or columns lie outside the matrix, or do not begin on a tile.
+    /// A range of rows or columns lies outside the matrix or does not start on a tile.
     Range {
         /// The dimension.
         operand: &'static str,
@@ -44,11 +44,11 @@ pub enum Error {
         /// The dimension's length.
         len: usize,
     },
-    /// Memory for repacked weights is too small, or does not begin on a cache line.
+    /// Memory for packed weights is too small or not aligned to a cache line.
     Memory {
-        /// Its bytes.
+        /// Its size in bytes.
         got: usize,
-        /// Bytes needed.
+        /// The required size in bytes.
         want: usize,
     },
 }
@@ -61,13 +61,13 @@ impl fmt::Display for Error {
                 write!(f, "{operand} has {got} elements, wanted a multiple of {of}")
             }
             Self::Bounds { operand, len, need } => {
-                write!(f, "{operand} has {len} elements, its dimensions and strides reach {need}")
+                write!(f, "{operand} has {len} elements, but its dimensions and strides reach {need}")
             }
             Self::Range { operand, start, end, len } => {
                 write!(f, "{operand} {start}..{end} is not a range of tiles within {len}")
             }
             Self::Memory { got, want } => {
-                write!(f, "memory of {got} bytes, wanted {want} that begin on a line of 64")
+                write!(f, "memory of {got} bytes, wanted {want} bytes aligned to 64")
             }
         }
     }
@@ -79,7 +79,7 @@ pub(crate) fn same_len(operand: &'static str, got: usize, want: usize) -> Result
     if got == want { Ok(()) } else { Err(Error::Length { operand, got, want }) }
 }
 
-/// The number of rows of `n` in `len`; none when `n` is 0.
+/// The number of rows of length `n` in `len` elements; 0 if `n` is 0.
 pub(crate) fn rows(operand: &'static str, len: usize, n: usize) -> Result<usize, Error> {
     match len.checked_rem(n) {
         Some(0) => Ok(len / n),

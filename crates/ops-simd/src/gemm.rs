@@ -1,8 +1,10 @@
-//! Matrix products: C = A·B or C += A·B, C of f32 (f64 for f64 operands), A and B of any element type and strides.
+//! Matrix products: C = A·B or C += A·B. A and B have any element type and strides; C is f64 for f64 operands and f32
+//! otherwise.
 //!
-//! A product is cut in blocks that fit the caches. Blocks of A and B are copied to panels, converted to the type of C
-//! on the way, and a kernel that keeps a tile of C in registers runs over the panels. Operands small enough for
-//! the first-level cache are read in place instead, and so is a B that few rows of A meet, which is bound by reading it. Callers split C by rows or columns and give each thread its part.
+//! A product is split into blocks that fit the caches. Blocks of A and B are packed into panels, and a kernel that keeps
+//! a tile of C in registers runs over the panels. Two cases read operands in place instead: operands that fit the L1
+//! cache, and B when A has few rows, because reading B then limits the speed. Callers split C by rows or columns and give
+//! each thread a part.
 
 #[cfg(target_arch = "x86_64")]
 mod bf16_avx512;
@@ -22,10 +24,10 @@ pub use scalar::{Input, Operand, Scalar};
 use crate::error::{Error, same_len};
 use crate::isa::Isa;
 
-/// C = A·B, or C += A·B when `accumulate`, for A `[m, k]`, B `[k, n]`, C `[m, n]`. Where k is 0, A·B is 0.
+/// C = A·B, or C += A·B if `accumulate`, for A `[m, k]`, B `[k, n]` and C `[m, n]`. If k is 0, A·B is 0.
 ///
 /// # Errors
-/// [`Error::Length`] when the dimensions do not fit together.
+/// [`Error::Length`] if the dimensions do not match.
 pub fn gemm<A: Input, B: Input<Acc = A::Acc>>(
     isa: Isa,
     a: Mat<'_, A>,

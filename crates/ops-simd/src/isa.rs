@@ -1,4 +1,4 @@
-//! Which instruction set to compute with.
+//! Run-time choice of the instruction set.
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use crate::simd::portable::Portable;
 use crate::simd::{Kernel, Simd};
 
-/// An instruction set that this processor has: a cheap, copyable handle that every kernel takes.
+/// An instruction set that this processor has. It is a cheap, copyable handle that every kernel takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Isa(Level);
 
@@ -24,20 +24,20 @@ pub(crate) enum Level {
 }
 
 impl Isa {
-    /// The best this processor has, or what the environment variable `OPS_SIMD` names (`scalar`, `neon`, `avx2`, `avx512`),
-    /// whichever is less. Both are looked at once per process.
+    /// The best instruction set of this processor, limited by the environment variable `OPS_SIMD` (`scalar`, `neon`, `avx2`,
+    /// `avx512`). Both are read once per process.
     pub fn best() -> Self {
         static BEST: OnceLock<Isa> = OnceLock::new();
         *BEST.get_or_init(|| {
             let all = Self::available();
             let wanted = std::env::var("OPS_SIMD").unwrap_or_default();
-            // "avx512" includes VNNI, so the last name that starts so.
+            // "avx512" includes VNNI, so use the last name that starts with it.
             let named = all.iter().rev().find(|isa| !wanted.is_empty() && isa.name().starts_with(&wanted));
             *named.or(all.last()).unwrap_or(&Self::portable())
         })
     }
 
-    /// All that this processor has, from least to best.
+    /// All instruction sets of this processor, from worst to best.
     pub fn available() -> Vec<Self> {
         #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
         {
@@ -92,12 +92,12 @@ impl Isa {
         }
     }
 
-    /// Runs `kernel` compiled for this instruction set.
+    /// Runs the copy of `kernel` that was compiled for this instruction set.
     #[inline]
     pub fn run<K: Kernel>(self, kernel: K) -> K::Output {
         match self.0 {
             Level::Portable => Portable.vectorize(kernel),
-            // SAFETY: a level other than Portable is made only by `available`, after detection of its features.
+            // SAFETY: only `available` creates a level other than Portable, after detecting its features.
             #[cfg(target_arch = "aarch64")]
             Level::Neon => unsafe { crate::simd::neon::Neon::new_unchecked() }.vectorize(kernel),
             // SAFETY: as above.

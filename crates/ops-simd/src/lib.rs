@@ -1,41 +1,65 @@
-//! Vector kernels for transformer operations on the CPU: plain slices in, plain slices out, one thread.
+//! Vector kernels for transformer operations on the CPU. They work on plain slices, on one thread.
+//!
+//! ```
+//! use ops_simd::gemm::{Mat, MatMut, gemm};
+//! use ops_simd::{Isa, Store, Unary, rows, unary};
+//!
+//! # fn main() -> Result<(), ops_simd::Error> {
+//! let isa = Isa::best();
+//!
+//! let mut y = [0.0f32; 4];
+//! unary(isa, Unary::Relu, &[-1.0f32, 0.0, 1.0, 2.0], &mut y, Store::Cached)?;
+//! assert_eq!(y, [0.0, 0.0, 1.0, 2.0]);
+//!
+// Two rows of two numbers; each row becomes probabilities.
+//! rows::softmax(isa, &[0.0f32, 0.0, 5.0, 5.0], 2, &mut y, Store::Cached)?;
+//! assert_eq!(y, [0.5; 4]);
+//!
+//! let (a, b) = ([1.0f32, 2.0, 3.0, 4.0], [0.0f32, 1.0, 1.0, 0.0]);
+//! gemm(isa, Mat::row_major(&a, 2, 2)?, Mat::row_major(&b, 2, 2)?, MatMut::new(&mut y, 2, 2, 2)?, false)?;
+//! assert_eq!(y, [2.0, 1.0, 4.0, 3.0]);
+//! # Ok(()) }
+//! ```
 //!
 //! Every function takes an [`Isa`], the instruction set to compute with. One binary holds the kernels for all of
-//! them; [`Isa::best`] looks at the processor once. Callers split the work over threads.
+//! them, and [`Isa::best`] detects the processor's features once. Callers split the work over threads.
 //!
-//! What is here: [`unary`], [`binary`], [`affine`](fn@affine), [`cast`](fn@cast) and [`choose`](fn@choose) element by element; [`rows`]
-//! for norms, softmax, rope and reductions of the last dimension; [`gemm`] for matrix products; [`quant`] for products with
-//! quantized weights; [`math`] for the functions of a vector; [`map`] and [`Isa::run`] for what is not here.
+//! - Elementwise: [`unary`], [`binary`], [`affine`](fn@affine), [`cast`](fn@cast) and [`choose`](fn@choose).
+//! - [`rows`]: norms, softmax, rope and reductions over the last dimension.
+//! - [`gemm`]: matrix products.
+//! - [`quant`]: products with quantized weights.
+//! - [`math`]: elementary functions of a vector.
+//! - [`map`] and [`Isa::run`]: for kernels of your own.
 //!
 //! # Instruction sets
 //!
-//! | [`Isa::name`] | needs | lanes of f32 |
+//! | [`Isa::name`] | requires | f32 lanes |
 //! |---|---|---:|
 //! | `scalar` | nothing: plain Rust for the target's baseline | 4 |
-//! | `neon` | NEON, which every 64-bit ARM processor has; [`quant`] is plain Rust on it | 4 |
+//! | `neon` | NEON, which every 64-bit ARM processor has; [`quant`] uses plain Rust | 4 |
 //! | `avx2` | AVX2, FMA, F16C, BMI | 8 |
-//! | `avx512` | AVX-512 F, BW, DQ, VL besides | 16 |
-//! | `avx512vnni` | VNNI besides, for [`quant`] | 16 |
+//! | `avx512` | also AVX-512 F, BW, DQ and VL | 16 |
+//! | `avx512vnni` | also VNNI, for [`quant`] | 16 |
 //!
-//! The environment variable `OPS_SIMD` names a lesser one for [`Isa::best`]; [`Isa::available`] lists all of the processor's, so
-//! that tests can go through them.
+//! The environment variable `OPS_SIMD` limits what [`Isa::best`] returns. [`Isa::available`] lists every instruction set of
+//! the processor, so that tests can cover them all.
 //!
-//! # One way to write a kernel
+//! # How kernels are written
 //!
-//! A kernel is a struct that implements [`Kernel`], generic over [`Simd`]; [`Isa::run`] calls the copy that was
-//! compiled for the instruction set, a branch on a value and no more. Functions of element types are written over
-//! [`Element`], which loads and stores f16 and bf16 a vector at a time. The public functions hand over to code that is not generic, so that
-//! kernels are compiled with this crate and keep its optimisation level.
+//! A kernel is a struct that implements [`Kernel`], generic over [`Simd`]. [`Isa::run`] calls the copy that was compiled for
+//! the instruction set, at the cost of one branch. Functions of element types are generic over [`Element`], which loads and
+//! stores f16 and bf16 one vector at a time. The public functions forward to code that is not generic, so that the kernels
+//! are compiled in this crate and keep its optimisation level.
 //!
-//! The layer is our own and not `pulp` 0.22, which works the same way: pulp has no vectors of f16 and bf16, no
-//! rounding, no scaling by powers of two, no interleaving, no streamed stores, and its AVX-512 is behind a feature. Speed and
-//! build time do not decide it: an exponential of 2 Mi numbers in the last-level cache took 196 µs on pulp, without subnormal results,
-//! and 194 µs here, with them, on one core of a Zen 5.
+//! Why not `pulp`, which works the same way? pulp 0.22 has no f16 or bf16 vectors, no rounding, no scaling by powers of two,
+//! no interleaving and no streamed stores, and its AVX-512 support is behind a feature. Speed and build time are equal: an
+//! exponential of 2 Mi numbers in the last-level cache took 196 µs with pulp, without subnormal results, and 194 µs here,
+//! with them, on one core of a Zen 5.
 //!
 //! # Streamed stores
 //!
-//! With [`Store::Stream`] an output is computed in blocks in the first-level cache and copied from there past the caches. It pays for
-//! outputs larger than the last-level cache.
+//! With [`Store::Stream`], an output is computed in blocks in the L1 cache and written from there with non-temporal stores.
+//! This pays for outputs larger than the last-level cache.
 
 mod binary;
 mod cast;
@@ -56,7 +80,7 @@ mod unary;
 pub use binary::{Binary, affine, affine_in_place, binary, map};
 pub use cast::cast;
 pub use choose::choose;
-pub use element::{Element, Same, View, ViewMut};
+pub use element::{Element, TypedOperands, View, ViewMut};
 pub use error::Error;
 pub use isa::Isa;
 pub use map::{Map, Store};

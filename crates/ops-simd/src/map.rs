@@ -1,4 +1,4 @@
-//! Elementwise drivers: one input or several, whole vectors then a partial one.
+//! Elementwise drivers for one or more inputs: whole vectors, then a partial one.
 
 use crate::element::Element;
 use crate::simd::pair::Pair;
@@ -7,22 +7,23 @@ use crate::simd::{Kernel, Simd};
 /// How outputs are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Store {
-    /// Through the caches: for outputs that are read again soon, or fit the last-level cache.
+    /// With normal stores, for outputs that are read again soon or fit the last-level cache.
     #[default]
     Cached,
-    /// Past the caches: saves reading lines that will be overwritten whole, for outputs larger than the last-level cache.
+    /// With non-temporal stores, for outputs larger than the last-level cache. This saves reading lines that are overwritten
+    /// whole.
     Stream,
 }
 
 /// A function of `N` vectors.
 pub trait Map<const N: usize>: Copy {
-    /// Whether values are no more than near to what is meant, so that of two halves as near either may be stored.
-    const NEAR: bool = false;
-    /// Its value, to be rounded to `T`: it need not be much better than that.
+    /// Whether the values are already approximate, so that ties may round either way in 16-bit types.
+    const APPROXIMATE: bool = false;
+    /// Its value, which will be rounded to `T` and need not be much more precise.
     fn eval<S: Simd, T: Element>(self, s: S, x: [S::F; N]) -> S::F;
 }
 
-/// Elements that a streamed output is computed in, in a scratch array that stays in the first-level cache.
+/// Elements per block of a streamed output; the scratch array stays in the L1 cache.
 const BLOCK: usize = 1024;
 
 /// y\[i\] = map(x₀\[i\], x₁\[i\], ..)
@@ -48,21 +49,21 @@ impl<F: Map<N>, T: Element, const N: usize> Kernel for Elementwise<'_, F, T, N> 
 #[inline(always)]
 fn apply<S: Simd, F: Map<N>, T: Element, const N: usize>(s: S, map: F, x: [&[T]; N], y: &mut [T]) {
     let n = y.len();
-    // The one length lets the compiler drop the checks in the loop.
+    // The common length lets the compiler remove the bounds checks in the loop.
     let x = x.map(|x| &x[..n]);
     let mut at = 0;
-    // Vectors side by side: the processor has others to work on while one waits. Halves take long enough for eight; f32 in so
-    // large steps comes slower from memory.
+    // Several vectors at a time, so that the processor has independent work. 16-bit types take long enough for eight; f32 in
+    // steps that large comes more slowly from memory.
     if T::DIGITS <= 11 && N == 1 {
         while n - at >= 8 * S::LANES {
             let end = at + 8 * S::LANES;
-            eight(s, map, x.map(|x| &x[at..end]), &mut y[at..end]);
+            apply_eight(s, map, x.map(|x| &x[at..end]), &mut y[at..end]);
             at = end;
         }
     }
     while n - at >= 4 * S::LANES {
         let end = at + 4 * S::LANES;
-        four(s, map, x.map(|x| &x[at..end]), &mut y[at..end]);
+        apply_four(s, map, x.map(|x| &x[at..end]), &mut y[at..end]);
         at = end;
     }
     while n - at >= S::LANES {
@@ -82,9 +83,9 @@ fn apply<S: Simd, F: Map<N>, T: Element, const N: usize>(s: S, map: F, x: [&[T];
     }
 }
 
-/// Eight vectors.
+/// Applies `map` to eight vectors.
 #[inline(always)]
-fn eight<S: Simd, F: Map<N>, T: Element, const N: usize>(s: S, map: F, x: [&[T]; N], y: &mut [T]) {
+fn apply_eight<S: Simd, F: Map<N>, T: Element, const N: usize>(s: S, map: F, x: [&[T]; N], y: &mut [T]) {
     let wide = Pair(Pair(Pair(s)));
     let mut v = [wide.splat(0.0); N];
     for (v, x) in v.iter_mut().zip(x) {
@@ -96,9 +97,9 @@ fn eight<S: Simd, F: Map<N>, T: Element, const N: usize>(s: S, map: F, x: [&[T];
     store_four::<S, F, T, N>(s, high, b);
 }
 
-/// Four vectors.
+/// Applies `map` to four vectors.
 #[inline(always)]
-fn four<S: Simd, F: Map<N>, T: Element, const N: usize>(s: S, map: F, x: [&[T]; N], y: &mut [T]) {
+fn apply_four<S: Simd, F: Map<N>, T: Element, const N: usize>(s: S, map: F, x: [&[T]; N], y: &mut [T]) {
     let quad = Pair(Pair(s));
     let mut v = [quad.splat(0.0); N];
     for (v, x) in v.iter_mut().zip(x) {
@@ -116,15 +117,15 @@ fn load_four<S: Simd, T: Element>(s: S, x: &[T]) -> [[S::F; 2]; 2] {
 fn store_four<S: Simd, F: Map<N>, T: Element, const N: usize>(s: S, y: &mut [T], v: [[S::F; 2]; 2]) {
     let (low, high) = y.split_at_mut(2 * S::LANES);
     for (y, v) in [low, high].into_iter().zip(v) {
-        if F::NEAR { T::store_two_near(s, y, v) } else { T::store_two(s, y, v) }
+        if F::APPROXIMATE { T::store_two_approx(s, y, v) } else { T::store_two(s, y, v) }
     }
 }
 
-/// One vector of values, which rounds as two do.
+/// The value for one vector, rounded as the loops over several vectors round it.
 #[inline(always)]
 fn value<S: Simd, F: Map<N>, T: Element, const N: usize>(s: S, map: F, x: [S::F; N]) -> S::F {
     let v = map.eval::<_, T>(s, x);
-    if F::NEAR { T::near(s, v) } else { v }
+    if F::APPROXIMATE { T::round_approx(s, v) } else { v }
 }
 
 #[inline(always)]

@@ -1,7 +1,7 @@
-//! Elementary functions of f32 vectors. Bounds on the error, in units in the last place, where the processor has a fused multiply-add
-//! and where it has not; tests hold them over a sample of all f32, and those that are ignored by default over every one:
+//! Elementary functions of f32 vectors. The table bounds their error in units in the last place, with and without a fused
+//! multiply-add. Tests check the bounds on a sample of all f32; ignored tests check every f32.
 //!
-//! | function | fused | not |
+//! | function | fused | not fused |
 //! |---|---:|---:|
 //! | [`exp`], [`log`] | 1.1 | 1.1 |
 //! | [`sin`], [`cos`] | 2 | 2 |
@@ -12,13 +12,13 @@
 //! | [`gelu`] | 8; below −1, 250 | 8; below −1, 250 |
 //! | [`gelu_erf`] | 8 | 8; below −1, 250 |
 //!
-//! [`exp`], [`sigmoid`], [`silu`], [`gelu`] and [`gelu_erf`] take the type that their result will be rounded to, and for f16 and bf16
-//! do less: the result rounded is within 5/8 of a unit in the last place of that type, tested over all its numbers. The others are
-//! as good for every type.
+//! [`exp`], [`sigmoid`], [`silu`], [`gelu`] and [`gelu_erf`] take the type that their result will be rounded to, and do less
+//! work for f16 and bf16. The rounded result is within 5/8 of a unit in the last place of that type, tested over all its
+//! numbers. The other functions are equally precise for every type.
 //!
-//! Subnormal arguments and results count; for silu and both gelus a result near the smallest normal may be off by 128 units of
-//! the smallest subnormal besides. NaN gives NaN, and no argument is slow but the sine and cosine of numbers beyond 10⁵, which
-//! are reduced one by one, exactly.
+//! Subnormal arguments and results are supported. For silu and both gelus, a result near the smallest normal number may
+//! also be off by 128 units of the smallest subnormal. NaN gives NaN. No argument is slow, except in the sine and cosine of
+//! numbers beyond 10⁵, which are reduced exactly, one by one.
 
 pub(crate) mod activation;
 pub(crate) mod erf;

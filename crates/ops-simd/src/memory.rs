@@ -1,52 +1,52 @@
-//! Where repacked weights are kept.
+//! Memory for packed weights.
 
 use crate::error::Error;
 use crate::scratch::Line;
 
-/// `bytes`, if they begin on a cache line and are at least `want`.
-fn fit(bytes: &[u8], want: usize) -> Result<(), Error> {
+/// Checks that `bytes` is aligned to a cache line and has at least `want` bytes.
+fn check_memory(bytes: &[u8], want: usize) -> Result<(), Error> {
     match want == 0 || (bytes.as_ptr().cast::<Line>().is_aligned() && bytes.len() >= want) {
         true => Ok(()),
         false => Err(Error::Memory { got: bytes.len(), want }),
     }
 }
 
-/// The first `want` bytes, to be packed into.
-pub(crate) fn room(bytes: &mut [u8], want: usize) -> Result<&mut [u8], Error> {
-    fit(bytes, want)?;
+/// The first `want` bytes, for packing into.
+pub(crate) fn packing_target(bytes: &mut [u8], want: usize) -> Result<&mut [u8], Error> {
+    check_memory(bytes, want)?;
     Ok(&mut bytes[..want])
 }
 
-/// Memory of repacked weights: of their own, or lent by whoever knows how to get huge pages.
-pub(crate) enum Held<'m> {
-    Own(Vec<Line>),
-    Lent(&'m [u8]),
+/// Memory of packed weights: owned, or borrowed from a caller that allocates it, for instance in huge pages.
+pub(crate) enum PackedMemory<'m> {
+    Owned(Vec<Line>),
+    Borrowed(&'m [u8]),
 }
 
-impl<'m> Held<'m> {
-    /// Zeros, in whole lines.
+impl<'m> PackedMemory<'m> {
+    /// Owned zeros, rounded up to whole cache lines.
     pub(crate) fn zeros(bytes: usize) -> Self {
-        Held::Own(vec![Line::ZERO; bytes.div_ceil(64)])
+        PackedMemory::Owned(vec![Line::ZERO; bytes.div_ceil(64)])
     }
-    /// Memory of at least `want` bytes that begins on a cache line.
-    pub(crate) fn lent(bytes: &'m [u8], want: usize) -> Result<Self, Error> {
-        fit(bytes, want)?;
-        Ok(Held::Lent(&bytes[..want]))
+    /// Borrows the first `want` bytes of `bytes`, which must be aligned to a cache line.
+    pub(crate) fn borrowed(bytes: &'m [u8], want: usize) -> Result<Self, Error> {
+        check_memory(bytes, want)?;
+        Ok(PackedMemory::Borrowed(&bytes[..want]))
     }
     pub(crate) fn bytes(&self) -> &[u8] {
         match self {
-            Held::Own(lines) => bytemuck::cast_slice(lines),
-            Held::Lent(bytes) => bytes,
+            PackedMemory::Owned(lines) => bytemuck::cast_slice(lines),
+            PackedMemory::Borrowed(bytes) => bytes,
         }
     }
-    /// At least `want` bytes of its own, new ones if there are fewer.
-    pub(crate) fn own(&mut self, want: usize) -> &mut [u8] {
-        if !matches!(self, Held::Own(lines) if lines.len() * 64 >= want) {
+    /// At least `want` owned bytes; allocates if there are fewer.
+    pub(crate) fn owned_mut(&mut self, want: usize) -> &mut [u8] {
+        if !matches!(self, PackedMemory::Owned(lines) if lines.len() * 64 >= want) {
             *self = Self::zeros(want);
         }
         match self {
-            Held::Own(lines) => &mut bytemuck::cast_slice_mut(lines)[..want],
-            Held::Lent(_) => unreachable!("it was made to own its memory"),
+            PackedMemory::Owned(lines) => &mut bytemuck::cast_slice_mut(lines)[..want],
+            PackedMemory::Borrowed(_) => unreachable!("replaced by owned memory above"),
         }
     }
 }

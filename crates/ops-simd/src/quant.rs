@@ -1,9 +1,9 @@
 //! Products with weights in blocks of 32 small integers: GGUF's q8_0 and q4_0.
 //!
-//! Activations are quantized once per call, to 8 bits with a scale for every 32; the products of integers are exact in
-//! i32, and each block's sum is scaled in f32. For few rows of activations, weights are read in place, as files have them
-//! ([`multiply_rows`]). For many, they are repacked to tiles of sixteen rows, so that a vector holds the same four columns of
-//! sixteen rows ([`multiply`]). [`mod@reference`] has the same arithmetic as plain loops.
+//! Activations are quantized once per call to 8 bits, with one scale per 32 values. Integer products are exact in i32, and
+//! each block's sum is scaled in f32. With few rows of activations, [`multiply_rows`] reads the weights in place, in file
+//! order. With many, the weights are repacked into tiles of sixteen rows, so that a vector holds the same four columns of
+//! sixteen rows ([`multiply`]). [`mod@reference`] has the same arithmetic in plain loops.
 
 mod activations;
 mod blocks;

@@ -1,4 +1,4 @@
-//! Operations over rows: the last dimension, contiguous. Each function takes whole rows, one or many.
+//! Operations over rows, that is, over the contiguous last dimension. Each function takes one or more whole rows.
 
 mod driver;
 pub(crate) mod fold;

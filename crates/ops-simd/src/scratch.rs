@@ -1,4 +1,4 @@
-//! Scratch arrays that a thread keeps from call to call.
+//! Scratch arrays that a thread reuses from call to call.
 
 use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
@@ -13,20 +13,20 @@ impl Line {
     pub(crate) const ZERO: Self = Self([0; 64]);
 }
 
-/// Lines that `len` elements take.
+/// Cache lines for `len` elements.
 fn lines<T>(len: usize) -> usize {
     len.saturating_mul(size_of::<T>()).div_ceil(64)
 }
 
-/// Arrays that a thread keeps; more than a call ever holds at once.
-const KEPT: usize = 4;
+/// Maximum arrays kept per thread; no call uses more at once.
+const MAX_KEPT: usize = 4;
 
 thread_local! {
     static FREE: RefCell<Vec<Vec<Line>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// An aligned array of `T`, whose size divides a line's or is a multiple of it, with unspecified contents; returned to its
-/// thread when dropped.
+/// A cache-line-aligned array of `T` with unspecified contents. The size of `T` divides a line's or is a multiple of it. On
+/// drop, the array returns to its thread.
 pub(crate) struct Scratch<T> {
     lines: Vec<Line>,
     len: usize,
@@ -34,9 +34,9 @@ pub(crate) struct Scratch<T> {
 }
 
 impl<T: bytemuck::Pod> Scratch<T> {
-    /// An array of `len`.
+    /// Allocates an array of `len` elements.
     pub(crate) fn new(len: usize) -> Self {
-        // A capacity beyond what the allocator can give is reported by `Vec`, like any other allocation.
+        // `Vec` reports a capacity that the allocator cannot provide, as for any other allocation.
         let count = lines::<T>(len);
         let mut kept = FREE.try_with(|free| free.borrow_mut().pop()).ok().flatten().unwrap_or_default();
         if kept.len() < count {
@@ -49,10 +49,10 @@ impl<T: bytemuck::Pod> Scratch<T> {
 impl<T> Drop for Scratch<T> {
     fn drop(&mut self) {
         let lines = std::mem::take(&mut self.lines);
-        // When the thread is ending there is nowhere to keep it.
+        // A thread that is exiting has nowhere to keep it.
         let _ = FREE.try_with(|free| {
             let mut free = free.borrow_mut();
-            if free.len() < KEPT {
+            if free.len() < MAX_KEPT {
                 free.push(lines);
             }
         });

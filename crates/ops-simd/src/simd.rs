@@ -1,4 +1,4 @@
-//! The vector layer: one trait, one token type per instruction set.
+//! The vector layer: one trait, with one token type per instruction set.
 
 use half::{bf16, f16};
 
@@ -13,26 +13,26 @@ pub(crate) mod neon;
 pub(crate) mod pair;
 pub(crate) mod portable;
 
-/// The widest [`Simd::LANES`] of any implementation: the size of a scratch array that holds one vector.
+/// The largest [`Simd::LANES`] of any implementation: a scratch array of this size holds one vector.
 pub const MAX_LANES: usize = 128;
 
 /// A computation written once over [`Simd`] and compiled for every instruction set.
 ///
-/// `run` and everything it calls down to the vector operations must be `#[inline(always)]`:
-/// the instruction set is enabled on the function that [`crate::Isa::run`] calls, and a callee
-/// left out of line would be compiled for the baseline. Closures are not inlined reliably; use structs.
+/// `run` and everything that it calls, down to the vector operations, must be `#[inline(always)]`. The instruction set is
+/// enabled on the function that [`crate::Isa::run`] calls, so a callee that is not inlined would be compiled for the
+/// baseline. Closures are not inlined reliably; use structs.
 pub trait Kernel {
-    /// What the computation returns.
+    /// The result of the computation.
     type Output;
 
     /// Computes with the vectors of `s`.
     fn run<S: Simd>(self, s: S) -> Self::Output;
 }
 
-/// A computation written over a register tile: `ROWS` rows of `WIDTH` vectors of accumulators for packed operands, and
+/// A computation over a register tile. The tile has `ROWS` rows of `WIDTH` vectors of accumulators for packed operands, and
 /// `DIRECT_ROWS` rows of `DIRECT_WIDTH` vectors for operands read in place, which need an address for each row.
 pub trait TileKernel {
-    /// What the computation returns.
+    /// The result of the computation.
     type Output;
 
     /// Computes with the vectors of `s`.
@@ -50,8 +50,8 @@ pub trait TileKernel {
 
 /// Vectors of one instruction set.
 ///
-/// A value of an implementing type is proof that this processor has the instructions, so every method but
-/// the pointer ones is safe. Floats are f32; halves are carried as their bits in [`Simd::H`].
+/// A value of an implementing type proves that this processor has the instructions, so every method except the pointer ones
+/// is safe. Floats are f32; 16-bit floats are held as raw bits in [`Simd::H`].
 pub trait Simd: Copy + Send + Sync + 'static {
     /// f32 lanes in a vector.
     const LANES: usize;
@@ -66,7 +66,7 @@ pub trait Simd: Copy + Send + Sync + 'static {
     type I: Copy;
     /// [`Simd::LANES`] 16-bit patterns.
     type H: Copy;
-    /// [`Simd::LANES`] truth values.
+    /// [`Simd::LANES`] booleans.
     type M: Copy;
     /// [`Simd::LANES_F64`] f64.
     type D: Copy;
@@ -77,13 +77,13 @@ pub trait Simd: Copy + Send + Sync + 'static {
     /// Calls `kernel` in a function compiled for this instruction set.
     fn vectorize<K: Kernel>(self, kernel: K) -> K::Output;
 
-    /// Every lane `x`.
+    /// A vector with `x` in every lane.
     fn splat(self, x: f32) -> Self::F;
-    /// The first lanes of `src`. Panics when there are fewer than [`Simd::LANES`].
+    /// Loads the first lanes of `src`. Panics if there are fewer than [`Simd::LANES`].
     fn load(self, src: &[f32]) -> Self::F;
-    /// Writes to the first lanes of `dst`. Panics when there are fewer than [`Simd::LANES`].
+    /// Stores to the first lanes of `dst`. Panics if there are fewer than [`Simd::LANES`].
     fn store(self, dst: &mut [f32], v: Self::F);
-    /// `src` in the first lanes, `fill` in the rest; at most [`Simd::LANES`] are read.
+    /// `src` in the first lanes and `fill` in the rest; at most [`Simd::LANES`] elements are read.
     #[inline(always)]
     fn load_partial(self, src: &[f32], fill: f32) -> Self::F {
         let mut lanes = [fill; MAX_LANES];
@@ -91,7 +91,7 @@ pub trait Simd: Copy + Send + Sync + 'static {
         lanes[..n].copy_from_slice(&src[..n]);
         self.load(&lanes)
     }
-    /// Writes the first lanes of `v`, as many as `dst` has.
+    /// Stores as many of the first lanes of `v` as `dst` has elements.
     #[inline(always)]
     fn store_partial(self, dst: &mut [f32], v: Self::F) {
         let mut lanes = [0.0; MAX_LANES];
@@ -99,27 +99,27 @@ pub trait Simd: Copy + Send + Sync + 'static {
         let n = dst.len().min(Self::LANES);
         dst[..n].copy_from_slice(&lanes[..n]);
     }
-    /// [`Simd::load`] without a length.
+    /// [`Simd::load`] from a pointer.
     ///
     /// # Safety
     /// `src` must be readable for [`Simd::LANES`] f32, at any alignment.
     unsafe fn load_ptr(self, src: *const f32) -> Self::F;
-    /// [`Simd::store`] without a length.
+    /// [`Simd::store`] to a pointer.
     ///
     /// # Safety
     /// `dst` must be writable for [`Simd::LANES`] f32, at any alignment.
     unsafe fn store_ptr(self, dst: *mut f32, v: Self::F);
 
-    /// The first 16-bit lanes of `src`. Panics when there are fewer than [`Simd::LANES`].
+    /// Loads the first 16-bit lanes of `src`. Panics if there are fewer than [`Simd::LANES`].
     fn load_half(self, src: &[u16]) -> Self::H;
-    /// Writes to the first lanes of `dst`. Panics when there are fewer than [`Simd::LANES`].
+    /// Stores to the first 16-bit lanes of `dst`. Panics if there are fewer than [`Simd::LANES`].
     fn store_half(self, dst: &mut [u16], v: Self::H);
-    /// [`Simd::load_half`] without a length.
+    /// [`Simd::load_half`] from a pointer.
     ///
     /// # Safety
     /// `src` must be readable for [`Simd::LANES`] u16, at any alignment.
     unsafe fn load_half_ptr(self, src: *const u16) -> Self::H;
-    /// `src` in the first lanes, `fill` in the rest; at most [`Simd::LANES`] are read.
+    /// `src` in the first lanes and `fill` in the rest; at most [`Simd::LANES`] elements are read.
     #[inline(always)]
     fn load_half_partial(self, src: &[u16], fill: u16) -> Self::H {
         let mut lanes = [fill; MAX_LANES];
@@ -127,7 +127,7 @@ pub trait Simd: Copy + Send + Sync + 'static {
         lanes[..n].copy_from_slice(&src[..n]);
         self.load_half(&lanes)
     }
-    /// Writes the first lanes of `v`, as many as `dst` has.
+    /// Stores as many of the first lanes of `v` as `dst` has elements.
     #[inline(always)]
     fn store_half_partial(self, dst: &mut [u16], v: Self::H) {
         let mut lanes = [0; MAX_LANES];
@@ -143,29 +143,30 @@ pub trait Simd: Copy + Send + Sync + 'static {
     fn bf16_to_f32(self, h: Self::H) -> Self::F;
     /// f32 to bf16 bits, to nearest, ties to even; NaN stays NaN and becomes quiet.
     fn f32_to_bf16(self, v: Self::F) -> Self::H;
-    /// The first bf16 of `src`, two vectors of them, in an order of the implementation's own.
-    /// Panics when there are fewer than twice [`Simd::LANES`].
+    /// Loads two vectors from the start of `src`, in an implementation-defined lane order.
+    /// Panics if there are fewer than twice [`Simd::LANES`] elements.
     #[inline(always)]
     fn load_two_bf16(self, src: &[u16]) -> [Self::F; 2] {
         [self.bf16_to_f32(self.load_half(src)), self.bf16_to_f32(self.load_half(&src[Self::LANES..]))]
     }
-    /// Writes vectors in the order of [`Simd::load_two_bf16`], rounded as by [`Simd::f32_to_bf16`].
+    /// Stores two vectors in the lane order of [`Simd::load_two_bf16`], rounded like [`Simd::f32_to_bf16`].
     #[inline(always)]
     fn store_two_bf16(self, dst: &mut [u16], v: [Self::F; 2]) {
         self.store_half(dst, self.f32_to_bf16(v[0]));
         self.store_half(&mut dst[Self::LANES..], self.f32_to_bf16(v[1]));
     }
-    /// Whether the order of [`Simd::load_two_bf16`] is that of [`Simd::deinterleave`].
+    /// Whether the order of [`Simd::load_two_bf16`] equals that of [`Simd::deinterleave`].
     const TWO_DEINTERLEAVED: bool = false;
-    /// The same for numbers that are no more than near to what is meant: ties go either way, and NaN must have come from
-    /// arithmetic on bf16, which leaves the lower half of its bits zero.
+    /// Like [`Simd::store_two_bf16`], for values that are already approximate: ties may round either way. A NaN must come
+    /// from arithmetic on bf16, which leaves the lower half of its bits zero.
     #[inline(always)]
-    fn store_two_near_bf16(self, dst: &mut [u16], v: [Self::F; 2]) {
+    fn store_two_approx_bf16(self, dst: &mut [u16], v: [Self::F; 2]) {
         self.store_two_bf16(dst, v);
     }
-    /// What [`Simd::store_two_near_bf16`] makes of a vector, or what [`Simd::f32_to_bf16`] makes that of.
+    /// Rounds a vector as [`Simd::store_two_approx_bf16`] does, or to a value that [`Simd::f32_to_bf16`] rounds to the same
+    /// result.
     #[inline(always)]
-    fn near_bf16(self, v: Self::F) -> Self::F {
+    fn round_approx_bf16(self, v: Self::F) -> Self::F {
         v
     }
 
@@ -181,32 +182,32 @@ pub trait Simd: Copy + Send + Sync + 'static {
     fn mul_add(self, a: Self::F, b: Self::F, c: Self::F) -> Self::F;
     /// c − a · b, rounded once where [`Simd::FUSED`].
     fn neg_mul_add(self, a: Self::F, b: Self::F, c: Self::F) -> Self::F;
-    /// 1 / a within 2⁻¹⁴ of it; 0 for ±∞, ±∞ for ±0.
+    /// 1 / a with relative error below 2⁻¹⁴; 0 for ±∞, ±∞ for ±0.
     #[inline(always)]
     fn reciprocal_estimate(self, a: Self::F) -> Self::F {
         self.div(self.splat(1.0), a)
     }
     /// Square root; NaN for negative numbers.
     fn sqrt(self, a: Self::F) -> Self::F;
-    /// `a < b ? a : b`: the second operand when either is NaN.
+    /// `a < b ? a : b`: the second operand if either is NaN.
     fn min_raw(self, a: Self::F, b: Self::F) -> Self::F;
-    /// `a > b ? a : b`: the second operand when either is NaN.
+    /// `a > b ? a : b`: the second operand if either is NaN.
     fn max_raw(self, a: Self::F, b: Self::F) -> Self::F;
-    /// To the nearest integer, ties to even.
+    /// Rounds to the nearest integer, ties to even.
     fn round_even(self, a: Self::F) -> Self::F;
-    /// Down to an integer.
+    /// Rounds down to an integer.
     fn floor(self, a: Self::F) -> Self::F;
-    /// Up to an integer.
+    /// Rounds up to an integer.
     fn ceil(self, a: Self::F) -> Self::F;
-    /// x as a fraction in [0, 1) and what [`Simd::scale_pow2`] takes for the rest, for results within the range of f32.
+    /// Splits x into a fraction in [0, 1) and an exponent for [`Simd::scale_pow2`], for results within the range of f32.
     #[inline(always)]
     fn split(self, x: Self::F) -> (Self::F, Self::F) {
-        // NaN passes as the second operand.
+        // NaN passes through as the second operand.
         let x = self.max_raw(self.splat(-200.0), self.min_raw(self.splat(200.0), x));
         let whole = self.floor(x);
         (self.sub(x, whole), whole)
     }
-    /// x · 2ⁿ for integral n in [−250, 250], rounded once even when the result is subnormal, for x in [0.25, 4].
+    /// x · 2ⁿ for integral n in [−250, 250] and x in [0.25, 4], rounded once even if the result is subnormal.
     #[inline(always)]
     fn scale_pow2(self, x: Self::F, n: Self::F) -> Self::F {
         let n = self.to_i32(n);
@@ -230,23 +231,23 @@ pub trait Simd: Copy + Send + Sync + 'static {
     fn eq(self, a: Self::F, b: Self::F) -> Self::M;
     /// a is NaN
     fn is_nan(self, a: Self::F) -> Self::M;
-    /// Both.
+    /// Whether both are true.
     fn both(self, a: Self::M, b: Self::M) -> Self::M;
     /// Whether any lane is true.
     fn any(self, m: Self::M) -> bool;
     /// Whether every lane is true.
     fn all(self, m: Self::M) -> bool;
-    /// `yes` where `m`, else `no`.
+    /// `yes` where `m` is true, otherwise `no`.
     fn select(self, m: Self::M, yes: Self::F, no: Self::F) -> Self::F;
-    /// Whether each of the first lanes of `src` is not zero. Panics when there are fewer than [`Simd::LANES`].
+    /// Whether each of the first lanes of `src` is not zero. Panics if there are fewer than [`Simd::LANES`].
     fn load_mask(self, src: &[u8]) -> Self::M;
 
     /// The bits of each lane.
     fn to_bits(self, a: Self::F) -> Self::I;
-    /// Lanes from bits.
+    /// Reinterprets bits as floats.
     #[allow(clippy::wrong_self_convention)]
     fn from_bits(self, a: Self::I) -> Self::F;
-    /// Every lane `x`.
+    /// A vector with `x` in every lane.
     fn splat_i(self, x: i32) -> Self::I;
     /// a + b, wrapping.
     fn add_i(self, a: Self::I, b: Self::I) -> Self::I;
@@ -260,13 +261,13 @@ pub trait Simd: Copy + Send + Sync + 'static {
     fn xor_i(self, a: Self::I, b: Self::I) -> Self::I;
     /// Shift left by `N` bits.
     fn shl<const N: u32>(self, a: Self::I) -> Self::I;
-    /// Shift right by `N` bits, keeping the sign.
+    /// Shift right by `N` bits, preserving the sign.
     fn shr_arith<const N: u32>(self, a: Self::I) -> Self::I;
     /// a = b
     fn eq_i(self, a: Self::I, b: Self::I) -> Self::M;
-    /// To the nearest integer, ties to even; unspecified out of range.
+    /// Rounds to the nearest integer, ties to even; unspecified if out of range.
     fn to_i32(self, a: Self::F) -> Self::I;
-    /// To the nearest f32.
+    /// Converts to the nearest f32.
     #[allow(clippy::wrong_self_convention)]
     fn from_i32(self, a: Self::I) -> Self::F;
 
@@ -280,18 +281,18 @@ pub trait Simd: Copy + Send + Sync + 'static {
     fn neg(self, a: Self::F) -> Self::F {
         self.from_bits(self.xor_i(self.to_bits(a), self.splat_i(i32::MIN)))
     }
-    /// |magnitude| with the sign of `sign`; `magnitude` must not be negative.
+    /// `magnitude`, which must not be negative, with the sign of `sign`.
     #[inline(always)]
     fn with_sign_of(self, magnitude: Self::F, sign: Self::F) -> Self::F {
         let sign = self.and_i(self.to_bits(sign), self.splat_i(i32::MIN));
         self.from_bits(self.or_i(self.to_bits(magnitude), sign))
     }
-    /// The larger; NaN when either is.
+    /// The larger; NaN if either is NaN.
     #[inline(always)]
     fn maximum(self, a: Self::F, b: Self::F) -> Self::F {
         self.select(self.is_nan(a), a, self.max_raw(a, b))
     }
-    /// The smaller; NaN when either is.
+    /// The smaller; NaN if either is NaN.
     #[inline(always)]
     fn minimum(self, a: Self::F, b: Self::F) -> Self::F {
         self.select(self.is_nan(a), a, self.min_raw(a, b))
@@ -299,42 +300,42 @@ pub trait Simd: Copy + Send + Sync + 'static {
 
     /// The sum of the lanes.
     fn reduce_add(self, a: Self::F) -> f32;
-    /// The largest lane; NaN when any is.
+    /// The largest lane; NaN if any is NaN.
     #[inline(always)]
     fn reduce_maximum(self, a: Self::F) -> f32 {
         let mut lanes = [f32::NEG_INFINITY; MAX_LANES];
         self.store(&mut lanes, a);
         lanes.into_iter().fold(f32::NEG_INFINITY, |m, x| if x > m || x.is_nan() { x } else { m })
     }
-    /// The lanes of even and of odd index of `a` followed by `b`.
+    /// The lanes of even and of odd index of the concatenation of `a` and `b`.
     fn deinterleave(self, a: Self::F, b: Self::F) -> (Self::F, Self::F);
     /// The inverse of [`Simd::deinterleave`].
     fn interleave(self, even: Self::F, odd: Self::F) -> (Self::F, Self::F);
 
-    /// Copies `src` to `dst` past the caches where the instruction set can. [`Simd::fence`] must follow the last one.
-    /// Panics when the lengths differ.
+    /// Copies `src` to `dst`, with non-temporal stores if the instruction set has them. [`Simd::fence`] must follow the last
+    /// copy. Panics if the lengths differ.
     #[inline(always)]
     fn stream_copy(self, src: &[u8], dst: &mut [u8]) {
         dst.copy_from_slice(src);
     }
-    /// Asks for the cache line of an address, any address.
+    /// Prefetches the cache line of an address; the address may be invalid.
     #[inline(always)]
     fn prefetch<T>(self, _address: *const T) {}
-    /// The same, for later: into the second-level cache.
+    /// Prefetches into the L2 cache.
     #[inline(always)]
     fn prefetch_far<T>(self, _address: *const T) {}
     /// Orders streamed stores before later ones.
     #[inline(always)]
     fn fence(self) {}
 
-    /// Every lane `x`.
+    /// A vector with `x` in every lane.
     fn splat_f64(self, x: f64) -> Self::D;
-    /// The first lanes at `src`.
+    /// Loads a vector from `src`.
     ///
     /// # Safety
     /// `src` must be readable for [`Simd::LANES_F64`] f64, at any alignment.
     unsafe fn load_f64_ptr(self, src: *const f64) -> Self::D;
-    /// Writes the lanes to `dst`.
+    /// Stores a vector to `dst`.
     ///
     /// # Safety
     /// `dst` must be writable for [`Simd::LANES_F64`] f64, at any alignment.

@@ -10,7 +10,7 @@ use crate::map::{Elementwise, InPlace, Map, Store};
 use crate::math;
 use crate::simd::Simd;
 
-/// A function of one number. NaN gives NaN, but for [`Unary::Sign`].
+/// A function of one number. NaN gives NaN, except for [`Unary::Sign`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Unary {
     /// |x|
@@ -25,11 +25,11 @@ pub enum Unary {
     Recip,
     /// max(x, 0)
     Relu,
-    /// Down to an integer.
+    /// Rounds down to an integer.
     Floor,
-    /// Up to an integer.
+    /// Rounds up to an integer.
     Ceil,
-    /// To the nearest integer, halves away from zero.
+    /// Rounds to the nearest integer, halves away from zero.
     Round,
     /// −1, 0 or 1; 0 for NaN.
     Sign,
@@ -56,7 +56,7 @@ pub enum Unary {
 }
 
 impl Unary {
-    /// All of them.
+    /// All functions.
     pub const ALL: [Self; 20] = [
         Self::Abs,
         Self::Neg,
@@ -80,7 +80,7 @@ impl Unary {
         Self::GeluErf,
     ];
 
-    /// The name that files and commands use: `gelu_erf`.
+    /// The name that files and commands use, for example `gelu_erf`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Abs => "abs",
@@ -106,7 +106,7 @@ impl Unary {
         }
     }
 
-    /// The function of this name.
+    /// The function with this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|f| f.name() == name)
     }
@@ -139,7 +139,7 @@ pub fn unary_in_place<T: Element>(isa: Isa, op: Unary, y: &mut [T]) {
     dispatch_in_place(isa, op, T::view_mut(y));
 }
 
-// Not generic, so that the kernels are compiled with this crate.
+// Not generic, so that the kernels are compiled in this crate.
 fn dispatch(isa: Isa, op: Unary, x: View<'_>, y: ViewMut<'_>, store: Store) {
     match (x, y) {
         (View::F32(x), ViewMut::F32(y)) => select(op, Apply { isa, x, y, store }),
@@ -157,7 +157,7 @@ fn dispatch_in_place(isa: Isa, op: Unary, y: ViewMut<'_>) {
     }
 }
 
-/// Something to do with a function known by its type.
+/// A computation on a function that is known by its type.
 trait Visitor {
     fn visit<F: Map<1>>(self, map: F);
 }
@@ -297,7 +297,7 @@ struct Round;
 impl Map<1> for Round {
     #[inline(always)]
     fn eval<S: Simd, T: Element>(self, s: S, [x]: [S::F; 1]) -> S::F {
-        // Adding almost a half, then cutting the fraction off, cannot reach the next integer from below a half.
+        // Adding slightly less than a half and truncating never rounds a number below a half up.
         let near = s.add(s.abs(x), s.splat(0.499_999_97));
         s.with_sign_of(s.floor(near), x)
     }
@@ -318,7 +318,7 @@ impl Map<1> for Sign {
 struct Exp;
 
 impl Map<1> for Exp {
-    const NEAR: bool = true;
+    const APPROXIMATE: bool = true;
     #[inline(always)]
     fn eval<S: Simd, T: Element>(self, s: S, [x]: [S::F; 1]) -> S::F {
         math::exp::<S, T>(s, x)
@@ -379,7 +379,7 @@ impl Map<1> for Erf {
 struct Sigmoid;
 
 impl Map<1> for Sigmoid {
-    const NEAR: bool = true;
+    const APPROXIMATE: bool = true;
     #[inline(always)]
     fn eval<S: Simd, T: Element>(self, s: S, [x]: [S::F; 1]) -> S::F {
         math::sigmoid::<S, T>(s, x)
@@ -390,7 +390,7 @@ impl Map<1> for Sigmoid {
 struct Silu;
 
 impl Map<1> for Silu {
-    const NEAR: bool = true;
+    const APPROXIMATE: bool = true;
     #[inline(always)]
     fn eval<S: Simd, T: Element>(self, s: S, [x]: [S::F; 1]) -> S::F {
         math::silu::<S, T>(s, x)
@@ -401,7 +401,7 @@ impl Map<1> for Silu {
 struct Gelu;
 
 impl Map<1> for Gelu {
-    const NEAR: bool = true;
+    const APPROXIMATE: bool = true;
     #[inline(always)]
     fn eval<S: Simd, T: Element>(self, s: S, [x]: [S::F; 1]) -> S::F {
         math::gelu::<S, T>(s, x)
@@ -412,7 +412,7 @@ impl Map<1> for Gelu {
 struct GeluErf;
 
 impl Map<1> for GeluErf {
-    const NEAR: bool = true;
+    const APPROXIMATE: bool = true;
     #[inline(always)]
     fn eval<S: Simd, T: Element>(self, s: S, [x]: [S::F; 1]) -> S::F {
         math::gelu_erf::<S, T>(s, x)

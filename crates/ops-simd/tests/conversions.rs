@@ -1,4 +1,4 @@
-//! Every conversion against the `half` crate, over every bit pattern where that is possible.
+//! Every conversion compared with the `half` crate, over every bit pattern where possible.
 
 use half::{bf16, f16};
 use ops_simd::{Element, Isa, Store, cast};
@@ -63,7 +63,7 @@ fn all_f32(step: u32, mut f: impl FnMut(&[f32])) {
 #[test]
 fn f32_to_halves_rounds_to_even() {
     for isa in Isa::available() {
-        // A prime step meets every exponent and many ties; ties proper come below.
+        // A prime step reaches every exponent and many ties; dedicated ties follow below.
         all_f32(997, |x| check_from_f32(isa, x));
         let ties: Vec<f32> = (0..=u16::MAX)
             .flat_map(|b| {

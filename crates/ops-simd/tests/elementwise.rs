@@ -1,4 +1,4 @@
-//! Elementwise operations against plain Rust.
+//! Elementwise operations compared with plain Rust.
 
 mod common;
 

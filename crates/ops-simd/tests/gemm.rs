@@ -1,4 +1,4 @@
-//! Matrix products against f64.
+//! Matrix products compared with f64.
 
 mod common;
 
@@ -7,7 +7,7 @@ use half::{bf16, f16};
 use ops_simd::gemm::{Input, Mat, MatMut, PackedB, gemm, gemm_packed};
 use ops_simd::{Element, Isa};
 
-/// The tolerance of long sums.
+/// The tolerance for long sums.
 const BASE: f64 = 1e-10;
 
 fn product(a: &[f64], b: &[f64], c: &[f64], [m, k, n]: [usize; 3]) -> Vec<f64> {
@@ -68,7 +68,7 @@ where
         let start64 = if accumulate { wide(&start) } else { zero };
         let want = product(&wide(&elements(&a)), &wide(&elements(&b)), &start64, shape);
 
-        // C with room between its rows, which must stay as it was.
+        // C has gaps between its rows, which must not be written.
         let stride = n + 3;
         let mut c = vec![7f32; m * stride];
         for r in 0..m {
@@ -90,18 +90,18 @@ where
         let mut memory = Vec::new();
         let memory = on_a_line(&mut memory, PackedB::<B>::size(isa, k, n));
         PackedB::pack_into(isa, b, memory).unwrap();
-        let lent = PackedB::<B>::lent(isa, k, n, memory).unwrap();
-        let mut again = start.clone();
-        gemm_packed(a, &lent, 0..n, MatMut::new(&mut again, m, n, n).unwrap(), accumulate).unwrap();
-        assert_eq!(again, c, "{what} in lent memory");
+        let borrowed = PackedB::<B>::from_bytes(isa, k, n, memory).unwrap();
+        let mut repeated = start.clone();
+        gemm_packed(a, &borrowed, 0..n, MatMut::new(&mut repeated, m, n, n).unwrap(), accumulate).unwrap();
+        assert_eq!(repeated, c, "{what} in borrowed memory");
         let mut unpacked = vec![B::default(); k * n];
-        lent.unpack_transposed(&mut unpacked).unwrap();
+        borrowed.unpack_transposed(&mut unpacked).unwrap();
         let (left, right) = (wide(&unpacked), wide(&elements(&b.transposed())));
         assert_eq!(left, right, "{what} unpacked");
     }
 }
 
-/// The elements in row order.
+/// The elements in row-major order.
 fn elements<T: Copy>(x: &Mat<'_, T>) -> Vec<T> {
     (0..x.rows()).flat_map(|i| (0..x.cols()).filter_map(move |j| x.get(i, j))).collect()
 }
@@ -122,7 +122,7 @@ fn half_products() {
     });
 }
 
-/// Shapes beyond a block in each direction, and ragged in each.
+/// Shapes larger than a block in each direction, and not multiples of its size.
 #[test]
 fn bf16_products_of_many_rows() {
     for shape in [[40, 1601, 70], [9, 64, 2800], [401, 800, 40], [15, 33, 32], [28, 96, 100]] {
@@ -144,7 +144,7 @@ fn bf16_products_of_many_rows() {
     }
 }
 
-/// The product with a B in panels.
+/// The product with a packed B.
 fn packed(isa: Isa, a: Mat<'_, bf16>, b: Mat<'_, bf16>) -> Vec<f32> {
     let (m, n) = (a.rows(), b.cols());
     let mut c = vec![7f32; m * n];
@@ -153,7 +153,7 @@ fn packed(isa: Isa, a: Mat<'_, bf16>, b: Mat<'_, bf16>) -> Vec<f32> {
     c
 }
 
-/// Instructions that take subnormal numbers for zero must not show.
+/// Instructions that flush subnormal numbers to zero must not affect the result.
 #[test]
 fn tiny_and_infinite_bf16() {
     let shape = [24, 64, 40];
@@ -247,7 +247,7 @@ fn nothing_to_sum() {
 fn errors_say_what_does_not_fit() {
     let x = [0f32; 12];
     let error = Mat::new(&x, 3, 4, 5, 1).unwrap_err();
-    assert_eq!(error.to_string(), "matrix has 12 elements, its dimensions and strides reach 14");
+    assert_eq!(error.to_string(), "matrix has 12 elements, but its dimensions and strides reach 14");
     assert!(Mat::new(&x, usize::MAX, 2, usize::MAX, 1).is_err());
     assert!(MatMut::new(&mut [0f32; 12], 3, 4, 3).is_err(), "rows overlap");
     let mat = Mat::row_major(&x, 3, 4).unwrap();

@@ -1,12 +1,12 @@
-//! Functions whose results are rounded to a half, against f64, over every f16 and bf16.
+//! Functions whose results are rounded to 16 bits, compared with f64, over every f16 and bf16.
 
 use half::{bf16, f16};
 use ops_simd::{Element, Isa, Store, Unary, unary, unary_in_place};
 
-/// What a result may miss the nearest half by, in units of its last place: an eighth, where a half is the rounding's own.
+/// The error allowed in addition to rounding, in units in the last place: an eighth, where rounding itself takes a half.
 const LIMIT: f64 = 0.5 + 0.125;
 
-/// A type of 16 bits: its patterns, and where its range begins and ends.
+/// A 16-bit type: its bit patterns and the limits of its range.
 trait Half: Element {
     fn from_pattern(bits: u16) -> Self;
     /// The exponent of the smallest normal number.
@@ -31,13 +31,13 @@ impl Half for bf16 {
     const LARGEST: f64 = 3.389_531_389_251_535_5e38;
 }
 
-/// The distance of `got` from `want` in units of the last place that `T` has at `want`.
+/// The distance of `got` from `want` in units in the last place of `T` at `want`.
 fn ulp<T: Half>(got: T, want: f64) -> f64 {
     let got = f64::from(got.to_f32());
     if want.is_nan() || got.is_nan() {
         return if want.is_nan() && got.is_nan() { 0.0 } else { f64::INFINITY };
     }
-    // The first number beyond the range, which rounds to infinity from half a unit below.
+    // The first number beyond the range; numbers from half a unit below it round to infinity.
     let beyond =
         T::LARGEST * (1.0 + 2f64.powi(1 - T::DIGITS as i32) / (2.0 - 2f64.powi(1 - T::DIGITS as i32)));
     let inside = |x: f64| x.clamp(-beyond, beyond);
@@ -93,7 +93,7 @@ fn over_every<T: Half>() {
             if worst.0 > LIMIT {
                 failures.push(line);
             }
-            // A value does not depend on its place or on where it is written.
+            // A value depends neither on its position nor on where it is written.
             let (mut z, mut w) = (x.clone(), vec![T::default(); x.len() - 5]);
             unary_in_place(isa, op, &mut z);
             unary(isa, op, &x[5..], &mut w, Store::Stream).unwrap();

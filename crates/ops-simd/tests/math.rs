@@ -1,16 +1,16 @@
-//! Elementary functions against f64, in units in the last place.
+//! Elementary functions compared with f64, in units in the last place.
 
 use ops_simd::{Isa, Store, Unary, unary};
 
-/// The distance of `got` from `want` in units of the last place that f32 has at `want`,
-/// beyond `slack` units of the smallest subnormal.
+/// The distance of `got` from `want` in units in the last place of f32 at `want`, reduced by `slack` units of the smallest
+/// subnormal.
 fn ulp(got: f32, want: f64, slack: f64) -> f64 {
     if want.is_nan() || got.is_nan() {
         return if want.is_nan() && got.is_nan() { 0.0 } else { f64::INFINITY };
     }
     let rounded = want as f32;
     if rounded.is_infinite() || got.is_infinite() {
-        // Just over the edge of the range either side is half a unit off.
+        // Just beyond the edge of the range, either side is half a unit off.
         let edge = f64::from(f32::MAX);
         let off = |x: f64| x.signum() * x.abs().min(edge * (1.0 + 2f64.powi(-24)));
         return (off(f64::from(got)) - off(want)).abs() / 2f64.powi(104);
@@ -26,7 +26,7 @@ struct Case {
     limit: (f64, f64),
     /// The same for arguments below −1.
     tail: (f64, f64),
-    /// Units of the smallest subnormal allowed besides: where a subnormal factor is multiplied.
+    /// Additional units of the smallest subnormal allowed where a subnormal factor is multiplied.
     slack: f64,
 }
 
@@ -40,7 +40,7 @@ impl Case {
 const PI: f64 = std::f64::consts::PI;
 
 fn gelu(x: f64) -> f64 {
-    // Written as a quotient: 1 + tanh would cancel.
+    // Written as a quotient, because 1 + tanh would cancel.
     x / (1.0 + (-2.0 * (2.0 / PI).sqrt() * (x + 0.044715 * x * x * x)).exp())
 }
 
@@ -78,10 +78,10 @@ fn cases() -> Vec<Case> {
     ]
 }
 
-/// The error that comes closest to its limit, for each instruction set, over every `step`-th f32, and where it was.
+/// The error closest to its limit for each instruction set, over every `step`-th f32, and the argument that gave it.
 fn worst(case: &Case, step: u32) -> Vec<(Isa, f64, f32)> {
     const BLOCK: u64 = 4096;
-    // VNNI changes nothing here.
+    // VNNI does not affect these functions.
     let sets = Isa::available().into_iter().filter(|isa| isa.name() != "avx512vnni");
     let mut worst: Vec<_> = sets.map(|isa| (isa, 0.0, 0.0)).collect();
     let end = u64::from(u32::MAX);

@@ -1,4 +1,4 @@
-//! Properties over random lengths, offsets and shapes: every instruction set agrees with f64 or with plain Rust.
+//! Properties over random lengths, offsets and shapes: every instruction set agrees with f64 or plain Rust.
 
 mod common;
 
@@ -20,7 +20,7 @@ fn store() -> impl Strategy<Value = Store> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// What lies around the output stays, and the output does not depend on where its input lies.
+    /// Memory around the output is not written, and the output does not depend on the input's position.
     #[test]
     fn elementwise_anywhere(
         isa in isa(),
@@ -61,7 +61,7 @@ proptest! {
         b_layout in (any::<bool>(), 0usize..4),
         gap in 0usize..4,
     ) {
-        // Row or column order, with some elements between rows or columns.
+        // Row-major or column-major, with gaps between rows or columns.
         let matrix = |rows: usize, cols: usize, (by_row, gap): (bool, usize)| {
             if by_row { (rows * (cols + gap), cols + gap, 1) } else { (cols * (rows + gap), 1, rows + gap) }
         };

@@ -1,4 +1,4 @@
-//! Quantized products against exact loops.
+//! Quantized products compared with exact loops.
 
 mod common;
 
@@ -8,7 +8,7 @@ use ops_simd::Isa;
 use ops_simd::gemm::MatMut;
 use ops_simd::quant::{Activations, BLOCK, Format, TILE_ROWS, Tiles, multiply, multiply_rows, reference};
 
-/// Rows of blocks with random weights, the extremes among them.
+/// Rows of blocks with random weights, including the extremes.
 fn weights(format: Format, n: usize, k: usize) -> Vec<u8> {
     let mut random = Random::new((n * 17 + k) as u64);
     let mut raw = Vec::new();
@@ -28,7 +28,7 @@ fn weights(format: Format, n: usize, k: usize) -> Vec<u8> {
 
 fn activations(isa: Isa, m: usize, k: usize) -> Activations {
     let mut x: Vec<f32> = Random::new(m as u64 + 5).vec(m * k);
-    // Whole blocks at the extremes: the largest sums of products.
+    // Whole blocks at the extremes give the largest sums of products.
     for (i, x) in x.iter_mut().take(2 * BLOCK).enumerate() {
         *x = if i % 2 == 0 || i < BLOCK { 3.0 } else { -3.0 };
     }
@@ -62,7 +62,7 @@ fn products_match_the_exact_loops() {
 
 #[test]
 fn sums_of_integers_are_exact() {
-    // Scales of one, so that the result is the integer.
+    // Scales of one, so that the result is the integer sum.
     each_isa(|isa| {
         for (format, byte, weight) in
             [(Format::Q8_0, 0x80, -128i32), (Format::Q8_0, 0x7f, 127), (Format::Q4_0, 0xff, 7)]
@@ -90,7 +90,7 @@ fn activations_come_close_to_the_numbers() {
     each_isa(|isa| {
         let k = 128;
         let x: Vec<f16> = Random::new(11).vec(3 * k);
-        // An identity matrix in q8_0 gives the activations back.
+        // An identity matrix in q8_0 returns the activations.
         let mut raw = Vec::new();
         for i in 0..k {
             for b in 0..k / BLOCK {
@@ -127,7 +127,7 @@ fn what_is_not_finite_reaches_the_result() {
             multiply_rows(isa, Format::Q4_0, &raw, &x, MatMut::new(&mut y, 1, 16, 16).unwrap()).unwrap();
             assert!(y.iter().all(|y| y.is_nan()), "in place, {isa}");
         }
-        // Zeros and numbers too small to scale.
+        // Zeros, and numbers too small to scale.
         for tiny in [0.0, 1e-44, -1e-39] {
             let x = Activations::new(isa, &[tiny; 64], 64).unwrap();
             let mut y = vec![1f32; 16];
@@ -155,7 +155,7 @@ fn ranges_of_tiles_make_the_whole() {
 fn tiles_are_repacked_in_place() {
     let (isa, k) = (Isa::best(), 64);
     let mut tiles = Tiles::new(Format::Q8_0, &weights(Format::Q8_0, 40, k), 40, k).unwrap();
-    // Fewer rows than before, of another format, the last tile not full.
+    // Fewer rows than before, in another format, with a partial last tile.
     let (n, raw) = (17, weights(Format::Q4_0, 17, k));
     tiles.repack(Format::Q4_0, &raw, n, k).unwrap();
     let x = activations(isa, 3, k);
@@ -166,20 +166,23 @@ fn tiles_are_repacked_in_place() {
 }
 
 #[test]
-fn tiles_lie_in_lent_memory_and_come_out_as_they_were() {
+fn tiles_in_borrowed_memory_unpack_to_the_original() {
     for format in [Format::Q8_0, Format::Q4_0] {
         for (n, k) in [(1, 32), (16, 64), (17, 96), (40, 320)] {
             let raw = weights(format, n, k);
             let mut memory = Vec::new();
             let memory = on_a_line(&mut memory, Tiles::size(format, n, k) + 1);
-            assert!(Tiles::pack_into(format, &raw, n, k, &mut memory[1..]).is_err(), "not on a line");
+            assert!(
+                Tiles::pack_into(format, &raw, n, k, &mut memory[1..]).is_err(),
+                "not aligned to a cache line"
+            );
             Tiles::pack_into(format, &raw, n, k, memory).unwrap();
-            let tiles = Tiles::lent(format, n, k, memory).unwrap();
+            let tiles = Tiles::from_bytes(format, n, k, memory).unwrap();
             let mut back = vec![0; raw.len()];
             tiles.unpack(&mut back).unwrap();
             assert_eq!(back, raw, "{format:?} {n} x {k}");
             assert!(tiles.unpack(&mut back[1..]).is_err());
-            assert!(Tiles::lent(format, n + 16, k, memory).is_err(), "too few bytes");
+            assert!(Tiles::from_bytes(format, n + 16, k, memory).is_err(), "too few bytes");
             let (isa, x) = (Isa::best(), activations(Isa::best(), 3, k));
             let [mut y, mut want] = [vec![0f32; 3 * n], vec![0f32; 3 * n]];
             multiply(isa, &tiles, 0..tiles.count(), &x, MatMut::new(&mut y, 3, n, n).unwrap()).unwrap();
@@ -194,10 +197,10 @@ fn tiles_lie_in_lent_memory_and_come_out_as_they_were() {
 fn wrong_lengths_are_errors() {
     let x = Activations::new(Isa::best(), &[0f32; 32], 32).unwrap();
     let mut y = [0f32; 2];
-    let mut refused = |raw: &[u8]| {
+    let mut error_for = |raw: &[u8]| {
         multiply_rows(Isa::best(), Format::Q4_0, raw, &x, MatMut::new(&mut y, 1, 2, 2).unwrap()).unwrap_err()
     };
-    assert_eq!(refused(&[0; 35]).to_string(), "weight bytes has 35 elements, wanted 36");
+    assert_eq!(error_for(&[0; 35]).to_string(), "weight bytes has 35 elements, wanted 36");
     let error = Tiles::new(Format::Q8_0, &[0; 34], 1, 33).unwrap_err();
     assert_eq!(error.to_string(), "k has 33 elements, wanted a multiple of 32");
     let error = Tiles::new(Format::Q4_0, &[0; 17], 1, 32).unwrap_err();

@@ -1,4 +1,4 @@
-//! Row operations against f64, every instruction set, odd lengths, unaligned slices.
+//! Row operations compared with f64, for every instruction set, with odd lengths and unaligned slices.
 
 mod common;
 
@@ -30,7 +30,7 @@ fn by_row(x: &[f64], n: usize, f: impl Fn(&[f64]) -> Vec<f64>) -> Vec<f64> {
     x.chunks(n).flat_map(f).collect()
 }
 
-/// Runs `f` with three rows that start off the vector boundary.
+/// Runs `f` with three rows that do not start at a vector boundary.
 fn each_case<T: Element>(f: impl Fn(Isa, Store, usize, &[T], &mut [T])) {
     each_isa(|isa| {
         for n in LENGTHS {
@@ -204,7 +204,7 @@ fn a_large_mean_costs_no_precision() {
     each_isa(|isa| {
         let n = 4096;
         let mut random = Random::new(3);
-        // Sums of uniform numbers: nearly normal, deviation 1.
+        // Sums of uniform numbers: nearly normal, with deviation 1.
         let x: Vec<f32> = (0..n).map(|_| 1000.0 + (0..3).map(|_| random.next()).sum::<f32>()).collect();
         let (mean, variance) = moments_f64(&wide(&x));
         let mut y = vec![0f32; n];
@@ -221,7 +221,7 @@ fn a_large_mean_costs_no_precision() {
 fn moments_do_not_depend_on_the_first_element() {
     each_isa(|isa| {
         let n = 4096;
-        // The mean, in deviations, and what the first element is besides: all the ways that a row is taken.
+        // The mean, in deviations, and an extra offset for the first element: together they cover all code paths for a row.
         for (mean, first) in [(0.0, 0.0), (3.0, 0.0), (6.0, 0.0), (0.0, 50.0), (3.0, -50.0)] {
             let mut random = Random::new(3);
             let mut x: Vec<f32> = (0..n).map(|_| mean + (0..3).map(|_| random.next()).sum::<f32>()).collect();

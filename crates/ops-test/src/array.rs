@@ -1,40 +1,40 @@
-//! Host memory for elements of a type that is known only at run time.
+//! Host memory for elements whose type is known only at run time.
 use crate::CallError;
 use ops_core::ops::registry::Group;
 use ops_core::{BlockInfo, DType, Element, Layout, Scalar, Wide, with_type};
 
-/// Elements of one type, aligned for it.
+/// Elements of one type, aligned for every element type.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Array {
     dtype: DType,
     size: usize,
     len: usize,
-    // Whole words, so that a slice of any element type is aligned.
+    // Stored as u64, so that a slice of any element type is aligned.
     words: Vec<u64>,
 }
 
-/// The most bytes that one array may take: far above any case, far below what hurts.
-const MOST_BYTES: usize = 1 << 30;
+/// Maximum bytes per array: far above any case, and small enough to be harmless.
+const MAX_BYTES: usize = 1 << 30;
 
 impl Array {
-    /// `len` elements of which every byte is 0.
+    /// `len` elements with all bytes 0.
     ///
     /// # Errors
-    /// The type is not one of this build, or the array would exceed 1 GiB.
+    /// This build does not have the type, or the array would exceed 1 GiB.
     pub fn zeroed(dtype: DType, len: usize) -> Result<Self, CallError> {
         if !Group::Elements.members().contains(&dtype) {
-            return Err(CallError::NotOffered(format!("{dtype} is not a type of this build")));
+            return Err(CallError::Unsupported(format!("{dtype} is not a type of this build")));
         }
         let size = dtype.size();
         let too_large = || CallError::Malformed(format!("{len} elements of {dtype} exceed 1 GiB"));
-        let bytes = len.checked_mul(size).filter(|b| *b <= MOST_BYTES).ok_or_else(too_large)?;
+        let bytes = len.checked_mul(size).filter(|b| *b <= MAX_BYTES).ok_or_else(too_large)?;
         let mut words = Vec::new();
         words.try_reserve_exact(bytes.div_ceil(8)).map_err(|_| too_large())?;
         words.resize(bytes.div_ceil(8), 0);
         Ok(Array { dtype, size, len, words })
     }
 
-    /// A copy of `elements`.
+    /// Copies `elements`.
     ///
     /// # Errors
     /// As [`Array::zeroed`].
@@ -42,10 +42,10 @@ impl Array {
         Self::from_bytes(DType::of::<T>(), bytemuck::cast_slice(elements))
     }
 
-    /// A copy of stored elements.
+    /// Copies stored elements.
     ///
     /// # Errors
-    /// As [`Array::zeroed`]; or the bytes are no whole number of elements.
+    /// As [`Array::zeroed`], and if the bytes are not a whole number of elements.
     pub fn from_bytes(dtype: DType, bytes: &[u8]) -> Result<Self, CallError> {
         let size = Self::zeroed(dtype, 0)?.size;
         if !bytes.len().is_multiple_of(size) {
@@ -59,22 +59,22 @@ impl Array {
         Ok(array)
     }
 
-    /// The nearest values of a scalar type, by the cast rules.
+    /// Converts to the nearest values of a scalar type, by the cast rules.
     ///
     /// # Errors
-    /// As [`Array::zeroed`]; or the type is a block's.
+    /// As [`Array::zeroed`], and if the type is a block type.
     pub fn from_f64(dtype: DType, values: &[f64]) -> Result<Self, CallError> {
         Self::from_wide(dtype, values.iter().map(|v| Wide::Float(*v)))
     }
 
-    /// The nearest values of a scalar type, by the cast rules.
+    /// Converts to the nearest values of a scalar type, by the cast rules.
     fn from_wide(dtype: DType, values: impl Iterator<Item = Wide>) -> Result<Self, CallError> {
         with_type!(scalars, dtype, T => Self::from_slice(&values.map(T::from_wide).collect::<Vec<_>>()), _ => {
-            Err(CallError::NotOffered(format!("not offered in {dtype}")))
+            Err(CallError::Unsupported(format!("not offered in {dtype}")))
         })
     }
 
-    /// The values, exact for all but large `i64`.
+    /// The values; exact except for large `i64`.
     ///
     /// # Errors
     /// The elements are blocks.
@@ -87,14 +87,14 @@ impl Array {
     /// # Errors
     /// The elements are blocks.
     pub fn to_wide(&self) -> Result<Vec<Wide>, CallError> {
-        let blocks = || CallError::NotOffered(format!("not offered in {}", self.dtype));
+        let blocks = || CallError::Unsupported(format!("not offered in {}", self.dtype));
         (0..self.len).map(|at| self.dtype.number(self.element(at)).ok_or_else(blocks)).collect()
     }
 
-    /// The nearest blocks of a format to these values.
+    /// Quantizes values to the nearest blocks of a format.
     ///
     /// # Errors
-    /// As [`Array::zeroed`]; or the type is no block's.
+    /// As [`Array::zeroed`], and if the type is not a block type.
     pub(crate) fn quantized(format: DType, values: &[f32]) -> Result<Self, CallError> {
         let info = block_info(format)?;
         let mut blocks = Self::zeroed(format, values.len().div_ceil(info.values()))?;
@@ -104,10 +104,10 @@ impl Array {
         Ok(blocks)
     }
 
-    /// The values of blocks.
+    /// Decodes blocks.
     ///
     /// # Errors
-    /// The elements are no blocks.
+    /// The elements are not blocks.
     pub(crate) fn dequantized(&self) -> Result<Vec<f32>, CallError> {
         let info = block_info(self.dtype)?;
         let mut values = vec![0.0; self.len * info.values()];
@@ -117,16 +117,16 @@ impl Array {
         Ok(values)
     }
 
-    /// The values in another type, if that changes none of them.
+    /// Converts the values to another type, if that changes none of them.
     ///
     /// # Errors
-    /// Some value has no equal in that type, or one of the types is a block's.
+    /// Some value is not representable in that type, or one of the types is a block type.
     pub fn to_equal(&self, dtype: DType) -> Result<Self, CallError> {
         let wide = self.to_wide()?;
         let cast = Self::from_wide(dtype, wide.iter().copied())?;
         if let Some(at) = wide.iter().zip(cast.to_wide()?).position(|(a, b)| !same(*a, b)) {
             let value = wide[at];
-            return Err(CallError::NotOffered(format!(
+            return Err(CallError::Unsupported(format!(
                 "{value:?} of {} has no equal in {dtype}",
                 self.dtype
             )));
@@ -150,11 +150,11 @@ impl Array {
     pub fn bytes(&self) -> &[u8] {
         &bytemuck::cast_slice(&self.words)[..self.len * self.size]
     }
-    /// The stored bytes, to be changed.
+    /// The stored bytes, for writing.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         &mut bytemuck::cast_slice_mut(&mut self.words)[..self.len * self.size]
     }
-    /// Sets every byte to a pattern, so that writes of any common value show.
+    /// Fills all bytes with a pattern, so that a write of any common value is visible.
     pub(crate) fn fill_with_pattern(&mut self) {
         for (i, byte) in self.bytes_mut().iter_mut().enumerate() {
             *byte = 0xa5 ^ (i as u8).wrapping_mul(29);
@@ -164,7 +164,7 @@ impl Array {
     pub fn element(&self, at: usize) -> &[u8] {
         &self.bytes()[at * self.size..][..self.size]
     }
-    /// The bytes of one element, to be changed.
+    /// The bytes of one element, for writing.
     pub fn element_mut(&mut self, at: usize) -> &mut [u8] {
         let size = self.size;
         &mut self.bytes_mut()[at * size..][..size]
@@ -184,7 +184,7 @@ impl Array {
     /// The elements of a view, in row-major order.
     ///
     /// # Errors
-    /// The view reaches beyond the array.
+    /// The view extends beyond the array.
     pub fn gather(&self, layout: &Layout) -> Result<Self, CallError> {
         self.covers(layout)?;
         let mut out = Self::zeroed(self.dtype, layout.len())?;
@@ -197,7 +197,7 @@ impl Array {
     /// Sets the elements of a view to `values`, given in row-major order.
     ///
     /// # Errors
-    /// The view reaches beyond the array, or has another number of elements or another type.
+    /// The view extends beyond the array, or has another number of elements or another type.
     pub fn scatter(&mut self, layout: &Layout, values: &Self) -> Result<(), CallError> {
         self.covers(layout)?;
         if (values.dtype, values.len) != (self.dtype, layout.len()) {
@@ -228,16 +228,16 @@ impl Array {
 fn block_info(dtype: DType) -> Result<&'static BlockInfo, CallError> {
     match dtype {
         DType::Block(info) => Ok(info),
-        other => Err(CallError::NotOffered(format!("{other} is not a block format"))),
+        other => Err(CallError::Unsupported(format!("{other} is not a block format"))),
     }
 }
 
-/// Equality as the exact tolerance means it, between types.
+/// Equality between types, as the exact tolerance defines it.
 pub(crate) fn same(a: Wide, b: Wide) -> bool {
     match (a, b) {
         (Wide::Int(a), Wide::Int(b)) => a == b,
         (Wide::Float(a), Wide::Float(b)) => a == b || a.is_nan() && b.is_nan(),
-        // Every integer type's value but large i64 is exact in f64; those are compared as integers.
+        // f64 represents all integer values exactly except large i64, which are compared as integers.
         (Wide::Int(i), Wide::Float(f)) | (Wide::Float(f), Wide::Int(i)) => {
             i as f64 == f && (f as i128) == i128::from(i)
         }

@@ -1,49 +1,49 @@
-//! One op call as data: what golden files hold, what the suite makes, what every backend can be
-//! asked to run.
+//! One op call as data. Golden files contain such cases, the suite generates them, and any backend can
+//! run them.
 use crate::Array;
 use ops_core::ops::registry::{self, Refused, Window};
 use ops_core::{DType, Error, Layout, Reason, Role, Wide};
 use serde_json::{Map, Value};
 
-/// Why a case could not be run at all.
+/// Why a case could not be run.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum CallError {
     /// The case contradicts itself or the op's contract.
     #[error("{0}")]
     Malformed(String),
-    /// Core has no such op, or not in these types.
+    /// This build does not have the op, or not for these types.
     #[error("{0}")]
-    NotOffered(String),
-    /// Memory or transfers failed around the op.
+    Unsupported(String),
+    /// Memory or transfers failed outside the op.
     #[error(transparent)]
     Backend(#[from] Error),
 }
 
 impl CallError {
-    /// The same with the name of what it is about in front.
+    /// Prefixes the message with what it is about.
     pub(crate) fn of(self, what: &str) -> Self {
         match self {
             CallError::Malformed(why) => CallError::Malformed(format!("{what}: {why}")),
-            CallError::NotOffered(why) => CallError::NotOffered(format!("{what}: {why}")),
+            CallError::Unsupported(why) => CallError::Unsupported(format!("{what}: {why}")),
             backend => backend,
         }
     }
 }
 
-/// One tensor of a case: a whole buffer, and the view of it that the op gets.
+/// One tensor of a case: a whole buffer, and the view of it that the op receives.
 #[derive(Clone, Debug)]
 pub struct Operand {
-    /// The name in the op's contract.
+    /// The operand's name in the op's contract.
     pub name: String,
     /// Whether it is read or written.
     pub role: Role,
-    /// The buffer; for outputs, what it holds before the call.
+    /// The buffer. For outputs, its contents before the call.
     pub array: Array,
     /// The view.
     pub layout: Layout,
 }
 
-/// One call: the op by its contract's name, its options, its operands.
+/// One call: the op by its contract name, its options and its operands.
 #[derive(Clone, Debug)]
 pub struct Case {
     /// The op; in-place forms end in `_inplace`.
@@ -52,7 +52,7 @@ pub struct Case {
     pub dtype: DType,
     /// The options.
     pub params: Params,
-    /// The operands that are given, outputs included.
+    /// The operands that are present, including outputs.
     pub operands: Vec<Operand>,
 }
 
@@ -72,38 +72,38 @@ impl Case {
     pub(crate) fn dtype_of(&self, name: &str) -> Result<DType, CallError> {
         Ok(self.expect(name)?.array.dtype())
     }
-    /// What is written.
+    /// The operands that are written.
     pub fn outputs(&self) -> impl Iterator<Item = &Operand> {
         self.operands.iter().filter(|o| o.role != Role::In)
     }
-    /// What is read.
+    /// The operands that are read.
     pub fn inputs(&self) -> impl Iterator<Item = &Operand> {
         self.operands.iter().filter(|o| o.role != Role::Out)
     }
 }
 
-/// What a backend did with a case.
+/// The result of running a case on a backend.
 #[derive(Clone, Debug)]
-pub struct Ran {
-    /// What it said beforehand; `Ok` where the operands broke the shape rule and it was not asked.
+pub struct RunResult {
+    /// The backend's answer beforehand; `Ok` if the operands violate the shape rule, because it is then not asked.
     pub support: Result<(), Reason>,
-    /// How the call, or the wait for it, ended.
+    /// The result of the call, or of waiting for it.
     pub result: Result<(), Error>,
     /// Every buffer after the call, by operand.
     pub buffers: Vec<(&'static str, Array)>,
 }
 
-impl Ran {
+impl RunResult {
     /// The buffer of an operand after the call.
     pub fn buffer(&self, name: &str) -> Option<&Array> {
         self.buffers.iter().find(|(n, _)| *n == name).map(|(_, a)| a)
     }
 }
 
-/// The options of an op: a JSON object with the contract's names.
+/// The options of an op: a JSON object with the names in the contract.
 ///
-/// Numbers that JSON lacks are the strings `"nan"`, `"inf"`, `"-inf"`. A missing or `null` option
-/// has the contract's default.
+/// The strings `"nan"`, `"inf"` and `"-inf"` represent numbers that JSON does not have. A missing or `null` option has the
+/// contract's default.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Params(pub Map<String, Value>);
 
@@ -111,7 +111,7 @@ impl Params {
     /// From a JSON value.
     ///
     /// # Errors
-    /// It is not an object.
+    /// The value is not an object.
     pub fn new(value: Value) -> Result<Self, CallError> {
         match value {
             Value::Object(map) => Ok(Params(map)),
@@ -133,15 +133,15 @@ impl Params {
         self.get(name).map(|v| f(v).ok_or_else(|| wrong(v))).transpose()
     }
 
-    /// A number, if given.
+    /// A number, if present.
     pub(crate) fn number(&self, name: &str) -> Result<Option<f64>, CallError> {
         self.read(name, "a number", |v| v.as_f64().or_else(|| v.as_str().and_then(special)))
     }
-    /// A number that must be given.
+    /// A required number.
     pub(crate) fn f64(&self, name: &'static str) -> Result<f64, CallError> {
         Ok(self.number(name)?.ok_or(Refused::Missing(name))?)
     }
-    /// A number, without loss for integers.
+    /// A number, exact for integers.
     pub(crate) fn wide(&self, name: &str) -> Result<Option<Wide>, CallError> {
         match self.get(name).and_then(Value::as_i64) {
             Some(integer) => Ok(Some(Wide::Int(integer))),
@@ -156,7 +156,7 @@ impl Params {
     pub(crate) fn axis(&self, name: &str) -> Result<Option<isize>, CallError> {
         self.read(name, "an axis", |v| v.as_i64().and_then(|n| isize::try_from(n).ok()))
     }
-    /// Yes or no.
+    /// A boolean.
     pub(crate) fn flag(&self, name: &str) -> Result<Option<bool>, CallError> {
         self.read(name, "true or false", Value::as_bool)
     }
@@ -164,16 +164,16 @@ impl Params {
     pub(crate) fn dtype(&self, name: &str) -> Result<Option<DType>, CallError> {
         self.word(name, registry::dtype)
     }
-    /// One of the words that `known` knows. A later build may know more, so others are not malformed.
+    /// One of the words that `known` accepts. A later build may know more, so unknown words are not malformed.
     fn word<T>(&self, name: &str, known: impl Fn(&str) -> Option<T>) -> Result<Option<T>, CallError> {
         let Some(value) = self.get(name) else { return Ok(None) };
         let wanted = || CallError::Malformed(format!("`{name}` is {value}, wanted a word"));
         let word = value.as_str().ok_or_else(wanted)?;
         let unknown =
-            || CallError::NotOffered(format!("`{name}` is `{word}`, which this build does not know"));
+            || CallError::Unsupported(format!("`{name}` is `{word}`, which this build does not know"));
         known(word).ok_or_else(unknown).map(Some)
     }
-    /// The two sides of a window, each a count or open.
+    /// The two sides of a window, each a count or unbounded.
     pub(crate) fn window(&self, name: &str) -> Result<Option<Window>, CallError> {
         let side = |v: &Value| match v {
             Value::Null => Some(None),
@@ -220,7 +220,7 @@ mod tests {
         assert_eq!(p.dtype("to").unwrap(), Some(DType::F16));
         assert_eq!(p.dtype("format").unwrap(), Some(DType::Block(&ops_core::quant::Q8_0)));
         assert_eq!(p.dtype("absent").unwrap(), None);
-        assert!(matches!(p.dtype("type"), Err(CallError::NotOffered(_))));
+        assert!(matches!(p.dtype("type"), Err(CallError::Unsupported(_))));
         assert!(matches!(p.dtype("block"), Err(CallError::Malformed(_))));
     }
 

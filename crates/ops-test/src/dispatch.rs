@@ -1,26 +1,26 @@
-//! Running a case on a backend: from names and types as values to an op and its arguments.
+//! Runs a case on a backend: converts names and types as values to an op and its arguments.
 //!
-//! No op can ignore part of a case: options are read through [`Caller`], which remembers their names, and operands are
-//! uploaded once every option of the case was read and every operand is one that the op has. What is left over is why the case
-//! is unsupported.
-use crate::{Array, CallError, Case, Params, Ran};
+//! No op can ignore part of a case. Options are read through [`Caller`], which records their names. Operands are uploaded
+//! only after every option of the case has been read and every operand is known to the op. Anything left over makes the
+//! case unsupported.
+use crate::{Array, CallError, Case, Params, RunResult};
 use ops_core::ops::registry::{self, AllOps, Options, Refused, Visit, Window};
 use ops_core::{AnyTensor, Backend, DType, Error, Execute, NamedTensors, Op, Reason, Role, Slot, Wide};
 use std::cell::RefCell;
 
-/// A backend as seen by everything here that need not know its type, which keeps that compiled once.
+/// A backend behind a trait object, so that code using it is compiled once.
 pub(crate) trait Runner {
     /// The backend's name.
     fn name(&self) -> &'static str;
     /// Uploads the operands, asks for support, runs, waits, and reads every buffer back.
-    fn call(&self, case: &Case) -> Result<Ran, CallError>;
+    fn call(&self, case: &Case) -> Result<RunResult, CallError>;
 }
 
 impl<B: AllOps> Runner for B {
     fn name(&self) -> &'static str {
         Backend::name(self)
     }
-    fn call(&self, case: &Case) -> Result<Ran, CallError> {
+    fn call(&self, case: &Case) -> Result<RunResult, CallError> {
         let caller = Caller { case, read: RefCell::default() };
         registry::by_name(&case.op, case.dtype, &caller, Launch { backend: self, caller: &caller })?
     }
@@ -29,13 +29,13 @@ impl<B: AllOps> Runner for B {
 /// Runs one case on a backend.
 ///
 /// # Errors
-/// The case is malformed or names an op or types that core lacks, or memory around the op failed.
-/// How the op itself ended is in the answer.
-pub fn call<B: AllOps>(backend: &B, case: &Case) -> Result<Ran, CallError> {
+/// The case is malformed or names an op or types that this build does not have, or memory outside the op failed. The result
+/// of the op itself is in [`RunResult`].
+pub fn call<B: AllOps>(backend: &B, case: &Case) -> Result<RunResult, CallError> {
     Runner::call(backend, case)
 }
 
-/// The ops that a case may name, in-place forms left out.
+/// The ops that a case may name, without in-place forms.
 pub fn op_names() -> impl Iterator<Item = &'static str> {
     registry::entries().iter().map(|entry| entry.name).filter(|name| !name.ends_with("_inplace"))
 }
@@ -44,12 +44,12 @@ impl From<Refused> for CallError {
     fn from(refused: Refused) -> Self {
         match refused {
             Refused::Missing(_) => CallError::Malformed(refused.to_string()),
-            _ => CallError::NotOffered(refused.to_string()),
+            _ => CallError::Unsupported(refused.to_string()),
         }
     }
 }
 
-/// A case, and the options of it that the op has read.
+/// A case and the options that the op has read.
 struct Caller<'c> {
     case: &'c Case,
     read: RefCell<Vec<&'static str>>,
@@ -61,7 +61,7 @@ impl<'c> Caller<'c> {
         &self.case.params
     }
 
-    /// Whether everything in the case is known to an op of these operands.
+    /// Checks that an op with these operands knows everything in the case.
     fn check_known(&self, slots: &[Slot]) -> Result<(), CallError> {
         let Case { op, params, operands, .. } = self.case;
         let unknown = operands.iter().filter(|o| slots.iter().all(|slot| slot.name != o.name));
@@ -75,10 +75,10 @@ impl<'c> Caller<'c> {
             return Ok(());
         }
         let left_over = left_over.join(", ");
-        Err(CallError::NotOffered(format!("`{op}` of this build has no {left_over}")))
+        Err(CallError::Unsupported(format!("`{op}` of this build has no {left_over}")))
     }
 
-    /// The elements of an operand of the op: of its type, and given unless it is optional.
+    /// The elements of an operand: of its type, and present unless the operand is optional.
     fn elements(&self, slot: &Slot) -> Result<Option<&'c crate::Operand>, CallError> {
         let Case { op, dtype, .. } = self.case;
         if slot.optional && self.case.operand(slot.name).is_none() {
@@ -88,25 +88,25 @@ impl<'c> Caller<'c> {
         match (slot.dtype, operand.array.dtype()) {
             (Some(want), got) if got != want => {
                 let reason = format!("`{op}` in {dtype} takes `{name}` in {want}, not in {got}");
-                Err(CallError::NotOffered(reason))
+                Err(CallError::Unsupported(reason))
             }
             _ => Ok(Some(operand)),
         }
     }
 
-    /// An operand to be written must be one that the op writes.
+    /// Checks that the op writes every operand that the case wants written.
     fn check_roles(&self, slots: &[Slot]) -> Result<(), CallError> {
         for Slot { name, .. } in slots.iter().filter(|slot| slot.role == Role::In) {
             if self.case.operand(name).is_some_and(|o| o.role != Role::In) {
                 let op = &self.case.op;
                 let reason = format!("`{op}` of this build does not write operand `{name}`");
-                return Err(CallError::NotOffered(reason));
+                return Err(CallError::Unsupported(reason));
             }
         }
         Ok(())
     }
 
-    /// The tensors of the case, of which everything must be known to the op.
+    /// Uploads the tensors of the case, after checking that the op knows everything in it.
     fn upload<B: Backend>(&self, b: &B, slots: &'static [Slot]) -> Result<NamedTensors<B::Space>, CallError> {
         self.check_known(slots)?;
         let mut tensors = NamedTensors::new();
@@ -156,18 +156,18 @@ struct Launch<'l, B> {
 }
 
 impl<B: AllOps> Visit<B> for Launch<'_, B> {
-    type Answer = Result<Ran, CallError>;
+    type Answer = Result<RunResult, CallError>;
     fn visit<O: Op>(self, op: O) -> Self::Answer
     where
         B: Execute<O>,
     {
         let mut tensors = self.caller.upload(self.backend, O::SLOTS)?;
         let (support, result) = attempt(self.backend, &op, &mut tensors)?;
-        kept(self.backend, &tensors, support, result)
+        read_back(self.backend, &tensors, support, result)
     }
 }
 
-/// What the backend says beforehand, and how the call or the wait for it ends.
+/// The backend's answer beforehand, and the result of the call or of waiting for it.
 type Attempt = (Result<(), Reason>, Result<(), Error>);
 
 fn attempt<O: Op, B: Execute<O>>(
@@ -176,25 +176,25 @@ fn attempt<O: Op, B: Execute<O>>(
     tensors: &mut NamedTensors<B::Space>,
 ) -> Result<Attempt, CallError> {
     let args = tensors.args(op)?;
-    // Backends are promised checked operands.
+    // Backends are only asked about checked operands.
     let support = if op.infer(&O::shapes(&args)).is_ok() { b.support(op, &args) } else { Ok(()) };
     Ok((support, b.run(op, args).and_then(|()| b.synchronize())))
 }
 
-/// What came of it, with all buffers.
-fn kept<B: Backend>(
+/// Collects the result with all buffers.
+fn read_back<B: Backend>(
     b: &B,
     tensors: &NamedTensors<B::Space>,
     support: Result<(), Reason>,
     result: Result<(), Error>,
-) -> Result<Ran, CallError> {
+) -> Result<RunResult, CallError> {
     let mut buffers = Vec::new();
     for (name, tensor) in tensors.iter() {
         let data = tensor.as_ref();
         let bytes = b.read_vec(data.bytes(), 0, data.data_len() * data.dtype().size())?;
         buffers.push((name, Array::from_bytes(data.dtype(), &bytes)?));
     }
-    Ok(Ran { support, result, buffers })
+    Ok(RunResult { support, result, buffers })
 }
 
 #[cfg(test)]
@@ -202,9 +202,9 @@ mod tests {
     use super::*;
     use ops_cpu::Reference;
 
-    /// The name that the op says it has.
-    struct Named;
-    impl Visit<Reference> for Named {
+    /// Returns the name that the op reports.
+    struct OpName;
+    impl Visit<Reference> for OpName {
         type Answer = &'static str;
         fn visit<O: Op>(self, op: O) -> Self::Answer
         where
@@ -232,8 +232,8 @@ mod tests {
                 let (op, params) = (entry.name.to_owned(), Params::new(params).unwrap());
                 let case = Case { op, dtype: *dtype, params, operands };
                 let caller = Caller { case: &case, read: RefCell::default() };
-                let name = registry::by_name(entry.name, *dtype, &caller, Named).unwrap();
-                // Kinds of call of one op.
+                let name = registry::by_name(entry.name, *dtype, &caller, OpName).unwrap();
+                // `qlinear` and `qembedding` are names for calls of one op with blocks.
                 let name = if entry.blocks == Some("weight") || entry.blocks == Some("table") {
                     format!("q{name}")
                 } else {

@@ -1,9 +1,9 @@
-//! What a backend computed against what it should have.
+//! Compares a backend's results with the expected ones.
 use crate::array::same;
-use crate::{Array, CallError, Case, Ran};
+use crate::{Array, CallError, Case, RunResult};
 use ops_core::{Error, Role, Tolerance, Verdict, Wide};
 
-/// What an output should hold, in row-major order, and how closely.
+/// The expected contents of an output in row-major order, and the tolerance.
 #[derive(Clone, Debug)]
 pub(crate) struct Want {
     pub(crate) name: String,
@@ -16,13 +16,13 @@ pub(crate) struct Judged {
     pub(crate) nmse: f64,
     pub(crate) limit: f64,
     pub(crate) exact: bool,
-    /// The first bad element, in words.
+    /// Describes the first bad element.
     pub(crate) wrong: Option<String>,
 }
 
 impl Want {
     /// Judges the output after a call.
-    pub(crate) fn judge(&self, case: &Case, ran: &Ran) -> Result<Judged, CallError> {
+    pub(crate) fn judge(&self, case: &Case, ran: &RunResult) -> Result<Judged, CallError> {
         let name = &self.name;
         let layout = case.expect(name)?.layout;
         let missing = || CallError::Malformed(format!("{} has no output `{name}`", case.op));
@@ -37,7 +37,7 @@ impl Want {
     }
 }
 
-/// Judges values against others that need not be of their type.
+/// Compares values with expected values, which may have another type.
 fn judge(got: &Array, want: &Array, tolerance: Tolerance) -> Result<Verdict, CallError> {
     if got.len() != want.len() {
         return Err(CallError::Malformed(format!("{} results for {} wanted", got.len(), want.len())));
@@ -45,7 +45,7 @@ fn judge(got: &Array, want: &Array, tolerance: Tolerance) -> Result<Verdict, Cal
     if tolerance == Tolerance::Exact {
         let bad = match (got.to_wide(), want.to_wide()) {
             (Ok(got), Ok(want)) => got.iter().zip(want).position(|(g, w)| !same(*g, w)),
-            // Blocks have no values; their bytes decide.
+            // Blocks are compared by their bytes.
             _ => (0..got.len()).find(|&i| got.element(i) != want.element(i)),
         };
         return Ok(Verdict { nmse: 0.0, limit: 0.0, bad });
@@ -55,9 +55,9 @@ fn judge(got: &Array, want: &Array, tolerance: Tolerance) -> Result<Verdict, Cal
     Ok(tolerance.judge(&got.to_f64()?, &exact, &rounded))
 }
 
-/// The first sign of a write where the op must not write: outside the views of the outputs, to an
-/// input, or anywhere if the backend declined.
-pub(crate) fn stray_write(case: &Case, ran: &Ran) -> Option<String> {
+/// The first write where the op must not write: outside the views of the outputs, to an input, or anywhere if the backend
+/// declined.
+pub(crate) fn stray_write(case: &Case, ran: &RunResult) -> Option<String> {
     let declined = matches!(ran.result, Err(Error::Unsupported { .. }));
     case.operands.iter().find_map(|o| {
         let after = ran.buffer(&o.name)?;
@@ -71,8 +71,8 @@ pub(crate) fn stray_write(case: &Case, ran: &Ran) -> Option<String> {
     })
 }
 
-/// Whether the backend did what it said it would.
-pub(crate) fn broken_promise(ran: &Ran) -> Option<String> {
+/// Describes how the backend's behaviour contradicts its answer beforehand, if it does.
+pub(crate) fn contradicted_support(ran: &RunResult) -> Option<String> {
     match (&ran.support, &ran.result) {
         (Ok(()), Err(e @ Error::Unsupported { .. })) => Some(format!("support was promised, then: {e}")),
         (Err(reason), Ok(())) => Some(format!("support was declined ({reason}), yet the op ran")),

@@ -1,8 +1,8 @@
-//! The suite that every backend runs, and replay of golden cases.
+//! The test suite for backends, and replay of golden cases.
 //!
-//! Both work on a [`Case`], one op call as data. [`call`] runs a case on any backend, whatever its
-//! op and types are; [`golden`] reads cases from files with the results that another implementation
-//! computed in float64; [`suite`] makes thousands of its own.
+//! Both work on a [`Case`], one op call as data. [`call`] runs a case on any backend, whatever its op
+//! and types are; [`golden`] reads cases from files, with results that another implementation computed in
+//! float64; [`suite`] generates thousands of cases.
 //!
 //! ```no_run
 //! use ops_test::suite::{Filter, run};
@@ -20,9 +20,9 @@ mod judge;
 mod types;
 
 pub use array::Array;
-pub use case::{CallError, Case, Operand, Params, Ran};
+pub use case::{CallError, Case, Operand, Params, RunResult};
 pub use dispatch::{call, op_names};
-/// What a backend must implement to run the suite: every op of core, in every type.
+/// What a backend must implement to run the suite: every op, in every type.
 pub use ops_core::ops::registry::AllOps as SuiteBackend;
 
 pub mod golden;

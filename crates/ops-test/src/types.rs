@@ -2,7 +2,7 @@
 use ops_core::DType;
 use ops_core::ops::registry::Group;
 
-/// The types of a group as an array, so that cases can be written as loops over it.
+/// The types of a group as an array, so that cases can loop over it.
 pub(crate) const fn array<const N: usize>(group: Group) -> [DType; N] {
     match group.members().first_chunk() {
         Some(types) => *types,

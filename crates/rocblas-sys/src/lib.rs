@@ -1,7 +1,26 @@
-//! rocBLAS, bound by generated code and opened at run time, on top of [`hip_sys`].
+//! Generated bindings of rocBLAS, opened at run time, on top of [`hip_sys`].
 //!
-//! Nothing is linked: this crate builds and documents without ROCm. [`load`] opens the rocBLAS that belongs to the
+//! Nothing is linked, so this crate builds and documents without ROCm. [`load`] opens the rocBLAS that belongs to the
 //! HIP runtime's major version, from the runtime's folder or the places of [`hip_sys::Search::standard`].
+//!
+//! ```no_run
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let rocblas = rocblas_sys::load()?;
+//! println!("rocBLAS {:?} from {}", rocblas.version(), rocblas.path().display());
+//!
+//! // Without kernels for the device, creating a handle ends the process.
+//! rocblas_sys::tensile::kernels_for(&rocblas, "gfx1100")?;
+//!
+//! let mut handle = std::ptr::null_mut();
+//! // SAFETY: rocblas_create_handle writes one handle through the pointer.
+//! let status = unsafe { rocblas.rocblas_create_handle(&mut handle) }?;
+//! assert_eq!(status, rocblas_sys::rocblas_status_success, "{:?}", rocblas_sys::status_name(status));
+//! // SAFETY: the handle was created above and is not used again.
+//! unsafe { rocblas.rocblas_destroy_handle(handle) }?;
+//! # Ok(()) }
+//! ```
+//!
+//! If the library is missing, the error names the places that were searched and the remedy:
 //!
 //! ```
 //! match rocblas_sys::load() {
@@ -10,8 +29,8 @@
 //! }
 //! ```
 //!
-//! **rocBLAS ends the process** when it has no kernels of its own for the device: ask [`tensile::kernels_for`] before a
-//! handle is made. Matrices are column-major: a row-major product swaps its operands.
+//! **rocBLAS ends the process** if it has no kernels for the device, so call [`tensile::kernels_for`] before you create a
+//! handle. Matrices are column-major: for a row-major product, swap the operands.
 
 use std::ffi::{CStr, c_char};
 use std::sync::OnceLock;
@@ -30,24 +49,24 @@ pub use generated::*;
 /// The open rocBLAS.
 pub type Lib = Library<Functions>;
 
-/// Opens rocBLAS of the major version of the HIP runtime, which is opened first. Once that has succeeded, later calls
-/// give the same library.
+/// Opens the rocBLAS with the major version of the HIP runtime, which is opened first. After the first success, later calls
+/// return the same library.
 ///
 /// # Errors
 ///
-/// [`LoadError`] when the runtime or rocBLAS cannot be opened.
+/// [`LoadError`] if the runtime or rocBLAS cannot be opened.
 pub fn load() -> Result<Lib, LoadError> {
     static LIB: OnceLock<Lib> = OnceLock::new();
     loader::once(&LIB, || load_from(&hip::load()?, &Search::standard()))
 }
 
-/// Opens rocBLAS that belongs to a HIP runtime: from the runtime's folder, else by the search.
+/// Opens the rocBLAS that belongs to a HIP runtime: from the runtime's folder, or else by the search.
 ///
 /// # Errors
 ///
-/// [`LoadError`] when there is none.
+/// [`LoadError`] if none is found.
 pub fn load_from(hip: &hip::Lib, search: &Search) -> Result<Lib, LoadError> {
-    // rocBLAS counts its own majors: 4 with ROCm 6, 5 with ROCm 7.
+    // rocBLAS has its own major versions: 4 with ROCm 6, 5 with ROCm 7.
     let (rocm, own) = (hip.rocm_major(), hip.rocm_major().saturating_sub(2));
     let sonames = vec![(format!("librocblas.so.{own}"), rocm)];
     let advice = format!(
@@ -59,11 +78,11 @@ pub fn load_from(hip: &hip::Lib, search: &Search) -> Result<Lib, LoadError> {
 
 fn version(rocblas: &Functions) -> Option<Version> {
     let mut text: [c_char; 256] = [0; 256];
-    // SAFETY: rocblas_get_version_string writes at most the given number of characters, which is less than there are.
+    // SAFETY: rocblas_get_version_string writes at most the given number of characters, one fewer than the array has.
     let status = unsafe { rocblas.rocblas_get_version_string(text.as_mut_ptr(), text.len() - 1) };
     if status != Ok(rocblas_status_success) {
         return None;
     }
-    // SAFETY: the array ends in a zero that rocBLAS had no leave to overwrite.
+    // SAFETY: the array ends in a zero, because rocBLAS was given one character fewer than its length.
     Version::parse(unsafe { CStr::from_ptr(text.as_ptr()) }.to_str().ok()?)
 }

@@ -1,6 +1,6 @@
-//! rocBLAS's own kernels, which lie in files beside it.
+//! Finds rocBLAS's own kernels, which are in files next to the library.
 //!
-//! rocBLAS ends the process when it finds none for the device, at the first handle. So look before.
+//! If rocBLAS has none for the device, it ends the process when the first handle is created. So check first.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -33,11 +33,11 @@ impl fmt::Display for NoKernels {
 
 impl std::error::Error for NoKernels {}
 
-/// The folder with rocBLAS's kernels for an architecture, given without features, such as `gfx90a`.
+/// The folder with rocBLAS's kernels for an architecture without features, such as `gfx90a`.
 ///
 /// # Errors
 ///
-/// [`NoKernels`] if there is none: then no handle must be made.
+/// [`NoKernels`] if there is none; do not create a handle then.
 pub fn kernels_for(rocblas: &Lib, gfx: &str) -> Result<PathBuf, NoKernels> {
     find(&rocblas.folders(), std::env::var_os("ROCBLAS_TENSILE_LIBPATH").as_deref(), gfx)
 }
@@ -55,7 +55,7 @@ fn find(library_folders: &[PathBuf], chosen: Option<&OsStr>, gfx: &str) -> Resul
     }
 }
 
-/// Where rocBLAS looks, from its own folder: AMD's packages have `rocblas/library`, Debian's a version in between.
+/// The folders that rocBLAS searches, relative to its own: AMD's packages use `rocblas/library`, Debian's add a version.
 fn beside(folder: &Path) -> Vec<PathBuf> {
     let versions = fs::read_dir(folder.join("rocblas")).into_iter().flatten().flatten();
     let mut folders =
@@ -69,7 +69,7 @@ fn has_kernels(folder: &Path, gfx: &str) -> bool {
     files.map(|file| file.file_name()).any(|name| is_for(&name.to_string_lossy(), gfx))
 }
 
-/// Whether a file's name is a Tensile library's for exactly this architecture.
+/// Whether a file's name is that of a Tensile library for exactly this architecture.
 fn is_for(name: &str, gfx: &str) -> bool {
     name.starts_with("TensileLibrary")
         && name

@@ -1,4 +1,4 @@
-//! Finding rocBLAS beside a HIP runtime, with stub libraries in place of ROCm's.
+//! Finding rocBLAS for a HIP runtime, with stub libraries in place of ROCm's.
 #![cfg(target_os = "linux")]
 
 #[path = "../../hip-sys/tests/common/mod.rs"]

@@ -3,7 +3,7 @@
 //! A suite is worth what it catches. Every mutant is the reference with one fault in one op and type;
 //! the suite's cases for that op and type must fail, and without a fault they must pass.
 use backend::{Mutant, Mutated};
-use ops_test::suite::{Ended, Filter, Outcome, run};
+use ops_test::suite::{CaseStatus, Filter, Outcome, run};
 
 mod attention;
 mod backend;
@@ -52,8 +52,8 @@ fn without_a_fault_nothing_is_caught() {
     for mutant in mutants() {
         let filter = Filter { op: Some(mutant.op.into()), dtype: Some(mutant.dtype), name: None };
         let report = run(&Mutated(Mutant::sound_in(mutant.op)), &filter);
-        let failure = report.failures().next().map(|o| match &o.ended {
-            Ended::Fail(why) => format!("{}: {why}", o.case),
+        let failure = report.failures().next().map(|o| match &o.status {
+            CaseStatus::Fail(why) => format!("{}: {why}", o.case),
             _ => o.case.clone(),
         });
         assert_eq!(failure, None, "{} {}", mutant.op, mutant.dtype);

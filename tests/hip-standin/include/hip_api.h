@@ -1,6 +1,6 @@
-// The part of HIP's C interface that the stand-in exports: names, values and layouts as ROCm 6.4 and 7.x publish them.
-// With STANDIN_REAL_HEADERS the public headers are used instead, so that the compiler checks every signature (`cargo
-// xtask standin --headers DIR`).
+// The part of HIP's C interface that the stand-in exports, with names, values and layouts as published in ROCm 6.4 and
+// 7.x. With STANDIN_REAL_HEADERS the public headers are used instead, so that the compiler checks every signature
+// (`cargo xtask standin --headers DIR`).
 #pragma once
 
 #include <cstddef>
@@ -87,8 +87,7 @@ typedef struct hipUUID_t {
   char bytes[16];
 } hipUUID;
 
-// Only the named fields are filled in; the rest are there for the layout, which callers compiled against the public
-// header rely on.
+// Only the named fields are filled in. The others preserve the layout for callers compiled with the public header.
 typedef struct hipDeviceProp_tR0600 {
   char name[256];
   hipUUID uuid;

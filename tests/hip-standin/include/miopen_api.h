@@ -1,5 +1,5 @@
-// The part of MIOpen's C interface that the stand-in implements, as published (with the beta functions). What it
-// exports beyond that is listed in src/miopen/absent.cpp.
+// The part of MIOpen's C interface that the stand-in implements, as published (with the beta functions).
+// src/miopen/absent.cpp lists the other functions that it exports.
 #pragma once
 
 #include <cstddef>

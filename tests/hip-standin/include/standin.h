@@ -1,30 +1,30 @@
-// The stand-in's own functions, exported by libamdhip64.so.7 for tests.
+// Functions of the stand-in itself, exported by libamdhip64.so.7 for tests.
 #pragma once
 
 #include <cstdint>
 
 #pragma GCC visibility push(default)
 extern "C" {
-/// Adds faults from `spec`, a list like "hipMalloc:3,hipModuleLaunchKernel:1+": the third call from now of hipMalloc
-/// fails, and every launch from now on. The pseudo-function "kernel" counts kernels that run: they fail asynchronously.
-/// An empty or null `spec` removes every fault. Returns 0, or -1 when the text cannot be read.
+/// Injects faults from `spec`, a list such as "hipMalloc:3,hipModuleLaunchKernel:1+": the third call of hipMalloc from
+/// now fails, and so does every launch from now on. The pseudo-function "kernel" counts running kernels, which fail
+/// asynchronously. An empty or null `spec` removes all faults. Returns 0, or -1 if the text cannot be parsed.
 int standin_fail(const char* spec);
 
-/// Calls of `function` so far, failed ones included.
+/// Number of calls of `function` so far, including failed ones.
 uint64_t standin_counts(const char* function);
 
-/// Objects alive of a kind: "memory", "host memory", "registered memory", "stream", "event", "module", "program",
-/// "rocblas handle", "miopen handle", "miopen descriptor"; null counts all kinds.
+/// Live objects of a kind: "memory", "host memory", "registered memory", "stream", "event", "module", "program",
+/// "rocblas handle", "miopen handle", "miopen descriptor". Null counts all kinds.
 uint64_t standin_live(const char* kind);
 
 /// Bytes of device memory in use, over all devices.
 uint64_t standin_memory_in_use(void);
 
-/// Misuses reported so far: unknown handles and pointers, out-of-range copies, double frees, damaged red zones, faults
-/// and divergence in kernels.
+/// Misuses reported so far: unknown handles and pointers, out-of-range copies, double frees, damaged red zones, and
+/// faults and divergence in kernels.
 uint64_t standin_misuses(void);
 
-/// Lists what is alive on standard error and returns how many objects that is.
+/// Lists live objects on standard error and returns their number.
 uint64_t standin_report(void);
 }
 #pragma GCC visibility pop

@@ -1,4 +1,4 @@
-// hipRTC: keeps programs; an engine compiles them.
+// hipRTC: manages programs, which an engine compiles.
 #include "hiprtc_api.h"
 
 #include <algorithm>
@@ -47,7 +47,7 @@ hiprtcResult refuse(const char* function) {
   return rtc_call(function, HIPRTC_ERROR_LINKING, [] { return HIPRTC_ERROR_LINKING; });
 }
 
-// The source with the fault that HIP_STANDIN_REPLACE plants.
+// Returns the source with the fault that HIP_STANDIN_REPLACE plants.
 std::string edited(std::string source) {
   const std::string &from = config().replaced, &to = config().replacement;
   for (size_t at = 0; !from.empty() && (at = source.find(from, at)) != std::string::npos; at += to.size())
@@ -164,7 +164,7 @@ hiprtcResult hiprtcAddNameExpression(hiprtcProgram program, const char* expressi
   });
 }
 
-// Only names with C linkage, which are their own lowered names.
+// Accepts only names with C linkage, which equal their lowered names.
 hiprtcResult hiprtcGetLoweredName(hiprtcProgram program, const char* expression, const char** lowered) {
   return program_call(__func__, HIPRTC_ERROR_INTERNAL_ERROR, program, [&](_hiprtcProgram& p) {
     if (!expression || !lowered) return HIPRTC_ERROR_INVALID_INPUT;

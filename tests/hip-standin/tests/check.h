@@ -1,4 +1,4 @@
-// A test is a function; what does not hold is printed with its place and makes the program fail.
+// A test is a function. A failed check is printed with its location and makes the program fail.
 #pragma once
 
 #include <cstdio>
@@ -28,14 +28,14 @@ void check_equal(const A& got, const B& wanted, const char* what, const char* fi
   ++failures;
 }
 
-/// For calls that the test cannot go on without.
+/// For calls that must succeed before the test can continue.
 inline void must(hipError_t error, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
   if (error == hipSuccess) return;
   std::printf("%s:%d: %s\n", file, line, hipGetErrorName(error));
   std::exit(1);
 }
 
-/// Expects one more misuse to be reported while `body` runs.
+/// Expects exactly one more misuse to be reported while `body` runs.
 inline void check_misuse(const char* what, const std::function<void()>& body, const char* file = __builtin_FILE(),
                          int line = __builtin_LINE()) {
   const uint64_t before = standin_misuses();
@@ -48,7 +48,7 @@ inline bool on_host_engine() {
   return !engine || std::string(engine) == "host";
 }
 
-/// Runs the tests; the program's exit status.
+/// Runs the tests; returns the program's exit status.
 inline int run_tests(const std::vector<std::pair<const char*, void (*)()>>& tests) {
   for (const auto& [name, test] : tests) {
     const int before = failures;

@@ -1,4 +1,4 @@
-// Compiling, loading and launching: barriers, shuffles, ballots, shared memory, both ways to pass arguments.
+// Compiling, loading and launching: barriers, shuffles, ballots, shared memory, and both ways to pass arguments.
 #include "program.h"
 
 #include <cmath>
@@ -12,7 +12,7 @@ struct Sum {
   unsigned count;
 };
 
-// Each block adds up its part: within waves by shuffles, across them through shared memory.
+// Each block sums its part: within waves by shuffles, across waves through shared memory.
 const char* const sum_source = R"(
 struct Sum { const float* in; float* out; unsigned count; };
 KERNEL(block_sum, Sum) {

@@ -1,4 +1,4 @@
-// MIOpen: each function against its formula in double.
+// MIOpen: each function compared with its formula in double.
 #include "check.h"
 #include "miopen_api.h"
 
@@ -89,7 +89,7 @@ void softmax_overflow_and_types() {
   check_equal(softmax(MIOPEN_SOFTMAX_ACCURATE), 0.5f, "the accurate form shifts");
   const float fast = softmax(MIOPEN_SOFTMAX_FAST);
   check(fast != fast, "the fast form overflows");
-  // bf16 is read as f32, as the real kernel does: twice the memory, other numbers.
+  // bf16 is read as f32, as in the real kernel: twice the memory, other numbers.
   Descriptor bf16(miopenBFloat16, {1, 2, 1, 1});
   Buffer<uint16_t> small({0, 0});
   check_misuse("bf16 taken for f32 reaches past the end", [&] {

@@ -1,4 +1,4 @@
-// What a caller or a kernel does wrong is seen and said, and leaves the device usable.
+// Misuse by a caller or a kernel is detected and reported, and leaves the device usable.
 #include "program.h"
 
 #include <spawn.h>
@@ -54,7 +54,7 @@ KERNEL(good, Args) {
 }
 )";
 
-// Launches a faulty kernel, expects the error at the next synchronization and none after it.
+// Launches a faulty kernel, and expects an error at the next synchronization and none after it.
 void faulty(const Program& program, const char* name, hipError_t wanted, Args args, unsigned threads = 64,
             unsigned shared_bytes = 0) {
   check_misuse(name, [&] {
@@ -87,7 +87,7 @@ void faults_in_kernels() {
   faulty(program, "deep", hipErrorIllegalAddress, {out.data(), 0});
 }
 
-// Some element is read before its thread has written it, in one order of execution or the other.
+// Some element is read before its thread has written it, in one of the two execution orders.
 void missing_barriers() {
   if (!on_host_engine()) return;
   Program program(source);
@@ -121,7 +121,7 @@ void use_after_free() {
                [&] { check_equal(hipFree(out.data() + 1), hipErrorInvalidValue, "freed from its middle"); });
 }
 
-// Memory freed on one stream is used by another that does not wait: the second finds it gone.
+// Memory freed on one stream is used by another stream that does not wait: the second must fault.
 void freed_on_another_stream() {
   if (!on_host_engine()) return;
   Program program(source);

@@ -1,4 +1,4 @@
-// Settings that concern a whole process: the program runs itself again with each of them and looks at how it ends.
+// Settings that affect a whole process: the program runs itself again with each of them and checks how it ends.
 #include <spawn.h>
 #include <sys/wait.h>
 
@@ -53,7 +53,7 @@ int two_devices() {
   return refused && first.integrated == 1 && !second.integrated && !std::strcmp(second.gcnArchName, "gfx942") ? 0 : 1;
 }
 
-// All that AMD's runtime answers for the thread's current device, asked while that is not the module's.
+// All functions that AMD's runtime answers for the current device, called while that is not the module's device.
 int module_of_another_device() {
   Program program(source);
   Buffer<int> out(std::vector<int>(1, 3));
@@ -129,7 +129,7 @@ int run_child(const std::string& name) {
   return 99;
 }
 
-// The wait status of this program run again as `child` with more settings.
+// The wait status of this program, run again as `child` with more settings.
 int wait_status(const char* child, const std::vector<std::string>& settings) {
   std::vector<char*> environment;
   for (char** entry = environ; *entry; ++entry) environment.push_back(*entry);

@@ -1,4 +1,4 @@
-// Kernels for the tests: a small platform header of their own, and compiling and launching.
+// Kernels for the tests: a small platform header, and functions for compiling and launching.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 #include "check.h"
 #include "hiprtc_api.h"
 
-/// Lets one source compile for both engines. Written apart from the library's own header on purpose.
+/// Lets one source compile for both engines. Deliberately independent of the library's own header.
 inline const char* const kernel_prelude = R"(
 #if defined(OPS_HOST)
 #include <stdint.h>
@@ -94,7 +94,7 @@ inline Compiled compile(const std::string& source, std::vector<std::string> opti
   return out;
 }
 
-/// A module compiled for the device, unloaded at the end.
+/// A module compiled for the device, and unloaded with the object.
 class Program {
  public:
   explicit Program(const std::string& source) {

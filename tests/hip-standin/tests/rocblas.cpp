@@ -1,4 +1,4 @@
-// rocBLAS: products of every type and transpose against plain loops in double.
+// rocBLAS: products of every type and transpose, compared with plain loops in double.
 #include "check.h"
 #include "rocblas_api.h"
 
@@ -72,7 +72,7 @@ double decode(const void* at, rocblas_datatype type) {
   }
 }
 
-// Numbers that every type here holds exactly: -4 to 4.
+// Numbers that every type here represents exactly: -4 to 4.
 struct Numbers {
   uint32_t state = 1;
   double next() {
@@ -266,7 +266,7 @@ void bad_arguments() {
   check_equal(text[0], '5', "version");
 }
 
-// Every f16 and bf16 pattern survives a trip through f32, and rounding goes to the nearest even.
+// Every f16 and bf16 pattern survives conversion to f32 and back, and rounding is to nearest even.
 void half_conversions() {
   for (uint32_t bits = 0; bits < 0x10000; ++bits) {
     const float f = f16_to_float(uint16_t(bits)), b = bf16_to_float(uint16_t(bits));

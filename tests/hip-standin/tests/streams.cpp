@@ -19,7 +19,7 @@ hipStream_t new_stream(unsigned flags = hipStreamNonBlocking) {
   return stream;
 }
 
-// Keeps a stream busy until told otherwise.
+// Keeps a stream busy until it is released.
 struct Gate {
   std::atomic<bool> open{false};
   void hold(hipStream_t stream) {

@@ -1,4 +1,4 @@
-//! The table of registers and occupancy in `docs/kernels.md`, from `kernels/resources.tsv`.
+//! Writes the table of registers and occupancy in `docs/kernels.md` from `kernels/resources.tsv`.
 use ops_kernels::{Dtype, Instance, instances};
 use std::collections::HashMap;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 const BEGIN: &str = "<!-- made by `cargo xtask kernels --document` from kernels/resources.tsv -->";
 const END: &str = "<!-- end -->";
 
-/// Rewrites the part between the marks.
+/// Rewrites the part between the markers.
 pub(super) fn write(root: &Path) -> Result<(), String> {
     let (page, table) = (root.join("docs/kernels.md"), root.join("kernels/resources.tsv"));
     let read = |path: &Path| std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()));
@@ -19,15 +19,15 @@ pub(super) fn write(root: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Registers of a kernel on a target, and the waves that then fit a SIMD.
+/// The vector registers of a kernel on a target, and its occupancy in waves per SIMD.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Cell {
     vgprs: u32,
     occupancy: u32,
 }
 
-/// A row for each family and way of doing it, of its kernels whose first type is not f64: the most registers among
-/// them, and the least occupancy.
+/// Renders a row for each family and algorithm, over the kernels whose first type is not f64: the most registers and the
+/// lowest occupancy.
 fn render(recorded: &str) -> Result<String, String> {
     let mut lines = recorded.lines();
     let compiler = lines.next().and_then(|l| l.strip_prefix("# ")).ok_or("the table names no compiler")?;
@@ -73,7 +73,7 @@ fn parse(cell: &str) -> Option<Cell> {
     Some(Cell { vgprs, occupancy })
 }
 
-/// Of those that the target has: not every kernel of a line is for every target.
+/// The worse of two cells; `None` if neither kernel exists for the target.
 fn worse(a: Option<Cell>, b: Option<Cell>) -> Option<Cell> {
     let (Some(a), Some(b)) = (a, b) else { return a.or(b) };
     Some(Cell { vgprs: a.vgprs.max(b.vgprs), occupancy: a.occupancy.min(b.occupancy) })

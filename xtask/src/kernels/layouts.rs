@@ -1,4 +1,4 @@
-//! The kernels' argument structs as the compiler lays them out.
+//! The memory layouts of the kernels' argument structs, as the compiler reports them.
 use ops_kernels::{Family, instances, source};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use std::process::Command;
 pub(super) struct Layout {
     pub(super) size: usize,
     pub(super) align: usize,
-    /// Those of structs inside by their path, such as `x.data`.
+    /// Fields, with those of nested structs by path, such as `x.data`.
     pub(super) fields: Vec<Field>,
 }
 
@@ -22,7 +22,7 @@ pub(super) struct Field {
     pub(super) offset: usize,
 }
 
-/// Every argument struct, by name. A size that differs from the Rust mirror's is an error.
+/// The layout of every argument struct, by name. A size that differs from the Rust mirror's is an error.
 pub(super) fn of_all(
     clang: &str,
     targets: &[String],
@@ -59,7 +59,7 @@ pub(super) fn of_all(
     Ok(all)
 }
 
-/// The structs of clang's dump, without their namespace.
+/// Parses the structs in clang's dump, without their namespace.
 fn read(dump: &str) -> BTreeMap<String, Layout> {
     let mut all = BTreeMap::new();
     for record in dump.split("*** Dumping AST Record Layout").skip(1) {
@@ -84,7 +84,7 @@ fn read(dump: &str) -> BTreeMap<String, Layout> {
             let Some((kind, field)) = text.rsplit_once(' ') else { continue };
             path.truncate(depth - 1);
             path.push(field);
-            // What is inside a struct follows, so the struct itself is no field.
+            // The fields of a nested struct follow, so the struct itself is not a field.
             if !kind.starts_with("struct ") {
                 layout.fields.push(Field { name: path.join("."), kind: kind.to_owned(), offset });
             }

@@ -1,4 +1,4 @@
-//! `kernels.json` beside the code objects: what a program other than this project needs to launch them.
+//! Writes `kernels.json` next to the code objects: what a program outside this project needs to launch them.
 use super::layouts::{self, Layout};
 use ops_kernels::source::{self, Family};
 use ops_kernels::{Instance, instances};
@@ -9,7 +9,7 @@ use std::path::Path;
 #[derive(Serialize)]
 struct Table<'t> {
     compiler: String,
-    /// What holds for every kernel.
+    /// Rules for every kernel.
     launch: &'static [&'static str],
     targets: Vec<Target<'t>>,
     families: Vec<Grid>,
@@ -21,16 +21,16 @@ struct Table<'t> {
 struct Target<'t> {
     name: &'t str,
     wave: u32,
-    /// `FAMILY.hsaco` lies in it.
+    /// The folder of its `FAMILY.hsaco`.
     folder: &'t str,
 }
 
 #[derive(Serialize)]
 struct Grid {
     family: &'static str,
-    /// Blocks in x for which no block has to take a second turn.
+    /// Number of blocks in x for which each block has a single iteration.
     blocks: &'static str,
-    /// How many of them the library launches at most, by the number of compute units.
+    /// Maximum number of blocks that the library launches, as a function of the compute units.
     most: &'static str,
 }
 
@@ -45,62 +45,62 @@ struct Kernel<'t> {
     lds: u32,
     args: &'static str,
     args_size: usize,
-    /// The targets of this table that have it: some kernels need instructions that not all have.
+    /// The targets in this table that have the kernel; some kernels need instructions that not every target has.
     targets: Vec<&'t str>,
 }
 
 const LAUNCH: &[&str] = &[
-    "One argument, passed by value: the struct named in `args`, at offset 0 of the kernel's arguments; the hidden \
-     arguments that the code object's metadata lists follow it.",
-    "Exactly `block` threads in x, 1 in y and z. `lds` bytes of LDS are static; none is dynamic.",
-    "The grid is one-dimensional. Kernels step over what exceeds it: any number of blocks from 1 gives the same result. \
-     An empty problem is not launched.",
+    "There is one argument, passed by value: the struct named in `args`, at offset 0. The hidden arguments that the code \
+     object's metadata lists follow it.",
+    "A block has exactly `block` threads in x and 1 in y and z. `lds` bytes of LDS are static; there is no dynamic LDS.",
+    "The grid is one-dimensional. Kernels loop over the rest if it is smaller than the problem, so any number of blocks \
+     from 1 gives the same result. Do not launch an empty problem.",
     "Waves are as wide as the target's `wave`.",
-    "Element counts, strides and offsets are in elements, of a block type in blocks; addresses are byte addresses.",
+    "Element counts, strides and offsets are in elements, or in blocks for block types; addresses are byte addresses.",
     "Dimensions are right-aligned: of six, the last is the innermost. `magic` and `shift` are the divider of the same \
      dimension: for n below 2^63, n / dim = (high 64 bits of 2 n * magic) >> shift.",
 ];
 
-/// How the grid follows from the arguments; see the functions `prepare` of the families' modules.
+/// How to compute the grid from the arguments; see the functions `prepare` in the families' modules.
 const fn grid(family: Family) -> Grid {
     let name = family.name();
     let elementwise = "ceil(ceil(shape.count / shape.pack) / block)";
     let (blocks, most) = match family {
         Family::Unary | Family::Binary | Family::Copy | Family::Cast | Family::Index | Family::Rope => {
-            (elementwise, "32 for each compute unit")
+            (elementwise, "32 per compute unit")
         }
         Family::Norm => (
             "rows of a block each, or a wave's lanes to a row: ceil(rows / rows of a block); group_norm: one for each \
              group of a batch; `parts`: group_rows * parts; `apply`: group_rows * shares",
-            "64 for each compute unit",
+            "64 per compute unit",
         ),
         Family::Softmax => (
-            "contiguous axis: ceil(rows / rows of a block); `column`: ceil(rows / block), a thread to a row",
-            "64 for each compute unit; `column` 32",
+            "contiguous axis: ceil(rows / rows of a block); `column`: ceil(rows / block), one thread per row",
+            "64 per compute unit; `column` 32",
         ),
-        Family::MatmulMma => ("ceil(m / tile) * ceil(n / tile) * batch", "64 for each compute unit"),
+        Family::MatmulMma => ("ceil(m / tile) * ceil(n / tile) * batch", "64 per compute unit"),
         Family::Matmul => (
             "tiles: ceil(m / tile) * ceil(n / tile) * batch; `rows*`: ceil(groups of columns / waves of a block)",
-            "64 for each compute unit",
+            "64 per compute unit",
         ),
-        Family::AttentionMma => ("ceil(t * group / 128) * batch * kv_heads", "all of them"),
-        Family::Attention => ("ceil(t * group / tile rows) * batch * kv_heads", "all of them"),
+        Family::AttentionMma => ("ceil(t * group / 128) * batch * kv_heads", "no limit"),
+        Family::Attention => ("ceil(t * group / tile rows) * batch * kv_heads", "no limit"),
         Family::AttentionDecode => (
             "rows*: ceil(t * group / rows) * batch * kv_heads * splits; combine: batch * heads * t",
-            "rows*: all of them; combine: 64 for each compute unit",
+            "rows*: no limit; combine: 64 per compute unit",
         ),
         Family::Quant => {
-            ("ceil(shape.count / (block / 8)): eight lanes to a block of values", "64 for each compute unit")
+            ("ceil(shape.count / (block / 8)): eight lanes per block of values", "64 per compute unit")
         }
         Family::MmaUnit => ("1", "1"),
-        Family::QlinearMma => ("ceil(rows / tile) * ceil(n / tile)", "64 for each compute unit"),
+        Family::QlinearMma => ("ceil(rows / tile) * ceil(n / tile)", "64 per compute unit"),
         Family::QlinearDot => (
             "`split`: ceil(plane_rows * k / 32 / (block / 8)), before any other; dot*: ceil(groups of columns * lanes / block)",
-            "64 for each compute unit",
+            "64 per compute unit",
         ),
         Family::Qlinear => (
             "tile*: ceil(rows / tile) * ceil(n / tile); rows*: ceil(groups of columns * lanes / block)",
-            "64 for each compute unit",
+            "64 per compute unit",
         ),
     };
     Grid { family: name, blocks, most }
@@ -121,7 +121,7 @@ fn kernel<'t>(k: &'static Instance, targets: &'t [String]) -> Kernel<'t> {
     }
 }
 
-/// Writes the table for code objects that lie in `folder`.
+/// Writes the table for the code objects in `folder`.
 pub(super) fn write(clang: &str, version: &str, targets: &[String], folder: &Path) -> Result<(), String> {
     if targets.is_empty() {
         return Ok(());

@@ -1,5 +1,5 @@
-//! Stub libraries made by the C compiler, and tests that each have a process of their own: an opened library stays in
-//! its process, so two tests in one process would see each other's.
+//! Stub libraries compiled with the C compiler, and tests that each run in their own process. An opened library stays open,
+//! so two tests in one process would see each other's libraries.
 
 #![allow(dead_code)]
 
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Runs the test's body in a child process with these variables, and none of the user's that concern ROCm.
+/// Runs the test's body in a child process with these variables and none of the user's ROCm variables.
 pub(crate) fn isolated(test: &str, variables: &[(&str, &Path)], body: impl FnOnce()) {
     const INSIDE: &str = "HIP_SYS_TEST_INSIDE";
     if std::env::var_os(INSIDE).is_some() {
@@ -23,7 +23,7 @@ pub(crate) fn isolated(test: &str, variables: &[(&str, &Path)], body: impl FnOnc
     assert!(output.status.success() && said.contains("1 passed"), "in a process of its own:\n{said}");
 }
 
-/// Whether stubs can be compiled. If not, says so where it is seen even though the test passes.
+/// Whether stubs can be compiled. If not, prints a note that is visible although the test passes.
 pub(crate) fn have_compiler() -> bool {
     let have = Command::new("cc").arg("--version").output().is_ok_and(|output| output.status.success());
     if !have {
@@ -32,12 +32,12 @@ pub(crate) fn have_compiler() -> bool {
     have
 }
 
-/// Says that the test did not check what it is there for. Written past the capture of tests' output.
+/// Reports that the test was skipped. Written directly to the terminal, past the capture of test output.
 pub(crate) fn skip(reason: &str) {
     let _ = writeln!(std::io::stderr(), "SKIPPED: {reason}");
 }
 
-/// A folder in the system's temporary one, removed at the end of the test.
+/// A temporary folder, removed at the end of the test.
 pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {
@@ -53,7 +53,7 @@ impl Scratch {
         &self.0
     }
 
-    /// Compiles a library of this soname. `needs` are libraries that it is linked with.
+    /// Compiles a library with this soname, linked with the libraries in `needs`.
     pub(crate) fn library(&self, soname: &str, source: &str, needs: &[PathBuf]) -> PathBuf {
         let (code, library) = (self.0.join(format!("{soname}.c")), self.0.join(soname));
         std::fs::write(&code, source).expect("a source can be written");
@@ -67,7 +67,7 @@ impl Scratch {
         library
     }
 
-    /// A HIP runtime that knows its version and has `devices` devices.
+    /// A HIP runtime that reports its version and `devices` devices.
     pub(crate) fn hip(&self, major: u32, devices: u32) -> PathBuf {
         self.library(
             &format!("libamdhip64.so.{major}"),

@@ -8,7 +8,7 @@ use crate::exit::{Failure, Outcome};
 use crate::output::{Progress, Table, json_line};
 use ops_core::DType;
 use ops_rocm::MatrixCheck;
-use ops_test::suite::{self, Counts, Ended, Filter};
+use ops_test::suite::{self, CaseStatus, Counts, Filter};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -179,12 +179,14 @@ impl Document {
         let mut declined: BTreeMap<(String, &'static str, String), usize> = BTreeMap::new();
         for o in &report.outcomes {
             let (op, dtype, case) = (o.op.clone(), o.dtype.name(), o.case.clone());
-            match &o.ended {
-                Ended::Pass => {}
-                Ended::Fail(message) => {
+            match &o.status {
+                CaseStatus::Pass => {}
+                CaseStatus::Fail(message) => {
                     self.failures.push(Case { op, dtype, case, message: message.clone() });
                 }
-                Ended::Unsupported(reason) => *declined.entry((op, dtype, reason.clone())).or_default() += 1,
+                CaseStatus::Unsupported(reason) => {
+                    *declined.entry((op, dtype, reason.clone())).or_default() += 1
+                }
             }
         }
         let declined = declined.into_iter();

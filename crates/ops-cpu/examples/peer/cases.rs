@@ -1,4 +1,4 @@
-//! The cases, by name: `OP DIMS DTYPE`.
+//! The cases by name: `OP DIMS DTYPE`.
 use ops_core::combine::Checked;
 use ops_core::model::Weight;
 use ops_core::ops::*;
@@ -11,14 +11,14 @@ use std::sync::Mutex;
 
 /// Runs a case once.
 pub(crate) type Run = Box<dyn Fn() -> core::result::Result<(), String>>;
-/// The CPU, every op compared with the reference.
+/// The CPU backend, with every op compared with the reference.
 type Checker = Checked<Cpu, Reference>;
 type Tensor<T> = TensorOf<Cpu, T>;
 
-/// Rows of a product's first factor that are checked: the reference is slow. They take the path that all take.
+/// Rows of the first factor that are checked in a product, because the reference is slow. They take the same path as all.
 const CHECKED_ROWS: usize = 32;
 
-/// The case of this name, its result checked.
+/// Creates the case of this name and checks its result.
 pub(crate) fn case(name: &str) -> core::result::Result<Run, String> {
     let mut words = name.split(' ');
     let (op, dims, dtype) =
@@ -32,7 +32,7 @@ pub(crate) fn case(name: &str) -> core::result::Result<Run, String> {
         ("cast", _) => cast::<f16, f32>(&dims),
         ("linear", "q8_0") => qlinear(&dims, DType::Block(&Q8_0)),
         ("linear", "q4_0") => qlinear(&dims, DType::Block(&Q4_0)),
-        ("linear_packed", _) => held(&dims, dtype),
+        ("linear_packed", _) => packed_linear(&dims, dtype),
         (_, "bf16") => float::<bf16>(op, &dims),
         (_, "f16") => float::<f16>(op, &dims),
         _ => float::<f32>(op, &dims),
@@ -40,7 +40,7 @@ pub(crate) fn case(name: &str) -> core::result::Result<Run, String> {
     run.map_err(|e| e.to_string())
 }
 
-/// Numbers about as a normal distribution has them, the same in every run.
+/// Approximately normally distributed numbers, the same in every run.
 fn random<T: Float>(seed: u64, dims: &[usize]) -> Result<Tensor<T>> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut uniform = || {
@@ -63,7 +63,7 @@ fn boxed<T: Element>(run: impl Fn() -> Result<Tensor<T>> + 'static) -> Result<Ru
     Ok(Box::new(move || run().map(|y| drop(black_box(y))).map_err(|e| e.to_string())))
 }
 
-/// Checks `$body` with the checked backend as `$b`, then answers a run of it with the plain one.
+/// Checks `$body` with the checked backend as `$b`, then returns a run of it with the plain one.
 macro_rules! checked {
     ($b:ident => $body:expr) => {{
         {
@@ -77,7 +77,7 @@ macro_rules! checked {
     }};
 }
 
-/// What memory gives: copies that read and write `bytes` in all, a part on every thread.
+/// Memory bandwidth: copies that read and write `bytes` in total, split over all threads.
 fn copy(bytes: usize) -> Run {
     let (x, y) = (vec![1u64; bytes / 16], vec![0u64; bytes / 16]);
     let (y, step) = (Mutex::new(y), (bytes / 16).div_ceil(rayon::current_num_threads()).max(1));
@@ -105,20 +105,20 @@ fn qlinear(dims: &[usize], format: DType) -> Result<Run> {
     boxed(move || LinearOps::<f32>::linear(&Cpu::new(), x.as_ref(), w.as_ref()))
 }
 
-/// A linear layer whose weight was packed before; x of the weight's type, f32 for blocks.
-fn held(dims: &[usize], dtype: &str) -> Result<Run> {
+/// A linear layer with a packed weight. `x` has the weight's type, or f32 if the weight is in blocks.
+fn packed_linear(dims: &[usize], dtype: &str) -> Result<Run> {
     let blocks = |format| Cpu::new().quantize(random(2, &[dims[2], dims[1]])?.as_ref(), format);
     let (k, n) = (dims[1], dims[2]);
     match dtype {
-        "f16" => held_by::<f16>(dims, &|| random::<f16>(2, &[n, k]).map(Weight::from)),
-        "bf16" => held_by::<bf16>(dims, &|| random::<bf16>(2, &[n, k]).map(Weight::from)),
-        "q8_0" => held_by::<f32>(dims, &|| blocks(DType::Block(&Q8_0))),
-        "q4_0" => held_by::<f32>(dims, &|| blocks(DType::Block(&Q4_0))),
-        _ => held_by::<f32>(dims, &|| random::<f32>(2, &[n, k]).map(Weight::from)),
+        "f16" => packed_linear_of::<f16>(dims, &|| random::<f16>(2, &[n, k]).map(Weight::from)),
+        "bf16" => packed_linear_of::<bf16>(dims, &|| random::<bf16>(2, &[n, k]).map(Weight::from)),
+        "q8_0" => packed_linear_of::<f32>(dims, &|| blocks(DType::Block(&Q8_0))),
+        "q4_0" => packed_linear_of::<f32>(dims, &|| blocks(DType::Block(&Q4_0))),
+        _ => packed_linear_of::<f32>(dims, &|| random::<f32>(2, &[n, k]).map(Weight::from)),
     }
 }
 
-fn held_by<T: Float>(dims: &[usize], weight: &dyn Fn() -> Result<Weight<Host>>) -> Result<Run> {
+fn packed_linear_of<T: Float>(dims: &[usize], weight: &dyn Fn() -> Result<Weight<Host>>) -> Result<Run> {
     let x = random::<T>(1, &dims[..2])?;
     let some = x.as_ref().narrow(0, 0, dims[0].min(CHECKED_ROWS))?;
     let packed = LinearOps::<T>::pack_weight(&Cpu::new(), weight()?)?;

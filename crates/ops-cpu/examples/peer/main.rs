@@ -1,5 +1,5 @@
-//! Our side of the comparison with other programs: reads the name of a case a line, checks the result
-//! against the reference, and answers microseconds. `peers/compare.py` runs it.
+//! This project's side of the comparison with other programs. It reads one case name per line, checks the result against
+//! the reference and prints microseconds. `peers/compare.py` runs it.
 mod cases;
 
 use cases::{Run, case};
@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::io::{BufRead, Write};
 use std::time::{Duration, Instant};
 
-/// Time for one case in one round.
+/// Time budget per case and round.
 const ROUND: Duration = Duration::from_millis(300);
 
 fn main() {
@@ -16,7 +16,7 @@ fn main() {
         let answer = match cases.get(&line) {
             Some(run) => time(run),
             None => {
-                // One case at a time: memory of the last is free again.
+                // One case at a time, so that the memory of the previous one is free again.
                 cases.clear();
                 case(&line).and_then(|run| {
                     let us = time(&run);
@@ -49,6 +49,6 @@ fn time(run: &Run) -> Result<f64, String> {
         }
         times.push(start.elapsed().as_secs_f64() * 1e6 / f64::from(batch));
     }
-    // The fastest: on a machine with other work, what lies above it is theirs.
+    // The fastest call: on a shared machine, anything slower includes other processes' work.
     Ok(times.into_iter().fold(f64::INFINITY, f64::min))
 }

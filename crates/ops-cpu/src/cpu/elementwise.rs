@@ -1,9 +1,9 @@
-//! Everything that looks at one element of each operand.
+//! Elementwise ops: each output element depends on one element of each operand.
 use super::Cpu;
-use super::rows::map;
-use super::vectors::{Done, no_code, on_vector, only_f64, store};
+use super::rows::map_runs;
+use super::vectors::{TaskResult, on_vector, only_f64, store_mode, unsupported_dtype};
 use crate::host::raw::{Raw, RawMut, on_num, on_scalar};
-use crate::reference::{of_num, unknown};
+use crate::host::types::{unary_function, unknown_function};
 use crate::{Host, Kernel};
 use bytemuck::{cast_slice, cast_slice_mut};
 use ops_core::ops::{
@@ -12,16 +12,16 @@ use ops_core::ops::{
 use ops_core::{Call, Element, Float, Num, Result, Scalar};
 use ops_simd::{Isa, binary as vector_binary, unary as vector_unary};
 
-/// `y = f(x)` over slices of one type each.
-fn apply<A: Element, B: Element>(x: &[u8], y: &mut [u8], f: impl Fn(A) -> B) -> Done {
+/// `y = f(x)` over slices of elements.
+fn apply<A: Element, B: Element>(x: &[u8], y: &mut [u8], f: impl Fn(A) -> B) -> TaskResult {
     for (y, x) in cast_slice_mut::<u8, B>(y).iter_mut().zip(cast_slice::<u8, A>(x)) {
         *y = f(*x);
     }
     Ok(())
 }
 
-/// `y = f(a, b)` over slices of one type.
-fn apply2<T: Element>(a: &[u8], b: &[u8], y: &mut [u8], f: impl Fn(T, T) -> T) -> Done {
+/// `y = f(a, b)` over slices of elements of one type.
+fn apply2<T: Element>(a: &[u8], b: &[u8], y: &mut [u8], f: impl Fn(T, T) -> T) -> TaskResult {
     let operands = cast_slice::<u8, T>(a).iter().zip(cast_slice::<u8, T>(b));
     for (y, (a, b)) in cast_slice_mut::<u8, T>(y).iter_mut().zip(operands) {
         *y = f(*a, *b);
@@ -30,23 +30,23 @@ fn apply2<T: Element>(a: &[u8], b: &[u8], y: &mut [u8], f: impl Fn(T, T) -> T) -
 }
 
 pub(super) fn unary(f: UnaryFn, x: Raw<'_>, y: RawMut<'_>) -> Result<()> {
-    let (isa, dtype, store) = (Isa::best(), x.dtype, store(y.bytes.len()));
+    let (isa, dtype, store) = (Isa::best(), x.dtype, store_mode(y.bytes.len()));
     let op = ops_simd::Unary::named(f.name());
     let cost = if f.on_integers() { 1 } else { 4 };
-    map(f.name(), [x], y, 1, cost, &|[x], y| {
-        // A function without a vector kernel is computed by its definition.
+    map_runs(f.name(), [x], y, 1, cost, &|[x], y| {
+        // Without a vector kernel, apply the definition element by element.
         let Some(op) = op else {
-            return on_num!(dtype, T => apply::<T, T>(x, y, of_num::<T>(f)), else Err(no_code(dtype)));
+            return on_num!(dtype, T => apply::<T, T>(x, y, unary_function::<T>(f)), else Err(unsupported_dtype(dtype)));
         };
         on_vector!(dtype, T => {
             Ok(vector_unary(isa, op, cast_slice::<u8, T>(x), cast_slice_mut::<u8, T>(y), store)?)
-        }, else on_num!(dtype, T => apply::<T, T>(x, y, of_num::<T>(f)), else Err(no_code(dtype))))
+        }, else on_num!(dtype, T => apply::<T, T>(x, y, unary_function::<T>(f)), else Err(unsupported_dtype(dtype))))
     })
 }
 
 pub(super) fn binary(f: BinaryFn, a: Raw<'_>, b: Raw<'_>, y: RawMut<'_>) -> Result<()> {
     use ops_simd::Binary as V;
-    let (isa, dtype, store) = (Isa::best(), a.dtype, store(y.bytes.len()));
+    let (isa, dtype, store) = (Isa::best(), a.dtype, store_mode(y.bytes.len()));
     let op = match f {
         BinaryFn::Add => V::Add,
         BinaryFn::Sub => V::Sub,
@@ -54,9 +54,9 @@ pub(super) fn binary(f: BinaryFn, a: Raw<'_>, b: Raw<'_>, y: RawMut<'_>) -> Resu
         BinaryFn::Div => V::Div,
         BinaryFn::Maximum => V::Maximum,
         BinaryFn::Minimum => V::Minimum,
-        other => return Err(unknown(other.name())),
+        other => return Err(unknown_function(other.name())),
     };
-    map(f.name(), [a, b], y, 1, 1, &|[a, b], y| {
+    map_runs(f.name(), [a, b], y, 1, 1, &|[a, b], y| {
         on_vector!(dtype, T => {
             let (a, b) = (cast_slice::<u8, T>(a), cast_slice::<u8, T>(b));
             Ok(vector_binary(isa, op, a, b, cast_slice_mut::<u8, T>(y), store)?)
@@ -67,20 +67,20 @@ pub(super) fn binary(f: BinaryFn, a: Raw<'_>, b: Raw<'_>, y: RawMut<'_>) -> Resu
             V::Div => apply2::<T>(a, b, y, T::div),
             V::Maximum => apply2::<T>(a, b, y, <T as Num>::maximum),
             V::Minimum => apply2::<T>(a, b, y, <T as Num>::minimum),
-            V::SwiGlu | V::GeGlu => Err("a gate is no function of two numbers".into()),
-        }, else Err(no_code(dtype))))
+            V::SwiGlu | V::GeGlu => Err("a gated activation reached the binary kernel".into()),
+        }, else Err(unsupported_dtype(dtype))))
     })
 }
 
 pub(super) fn glu(f: GluFn, gate: Raw<'_>, up: Raw<'_>, y: RawMut<'_>) -> Result<()> {
     use ops_simd::Binary as V;
-    let (isa, dtype, store) = (Isa::best(), gate.dtype, store(y.bytes.len()));
+    let (isa, dtype, store) = (Isa::best(), gate.dtype, store_mode(y.bytes.len()));
     let (op, wide) = match f {
         GluFn::Swiglu => (V::SwiGlu, UnaryFn::Silu),
         GluFn::Geglu => (V::GeGlu, UnaryFn::Gelu),
-        _ => return Err(unknown("glu")),
+        _ => return Err(unknown_function("glu")),
     };
-    map("glu", [gate, up], y, 1, 4, &|[gate, up], y| {
+    map_runs("glu", [gate, up], y, 1, 4, &|[gate, up], y| {
         on_vector!(dtype, T => {
             let (gate, up) = (cast_slice::<u8, T>(gate), cast_slice::<u8, T>(up));
             Ok(vector_binary(isa, op, gate, up, cast_slice_mut::<u8, T>(y), store)?)
@@ -92,49 +92,49 @@ pub(super) fn glu(f: GluFn, gate: Raw<'_>, up: Raw<'_>, y: RawMut<'_>) -> Result
 }
 
 pub(super) fn affine(x: Raw<'_>, y: RawMut<'_>, mul: f64, add: f64) -> Result<()> {
-    let (isa, dtype, store) = (Isa::best(), x.dtype, store(y.bytes.len()));
-    map("affine", [x], y, 1, 1, &|[x], y| {
+    let (isa, dtype, store) = (Isa::best(), x.dtype, store_mode(y.bytes.len()));
+    map_runs("affine", [x], y, 1, 1, &|[x], y| {
         on_vector!(dtype, T => {
             let (x, y) = (cast_slice::<u8, T>(x), cast_slice_mut::<u8, T>(y));
             Ok(ops_simd::affine(isa, x, mul as f32, add as f32, y, store)?)
-        }, else on_num!(dtype, T => apply::<T, T>(x, y, |v| v.affine(mul, add)), else Err(no_code(dtype))))
+        }, else on_num!(dtype, T => apply::<T, T>(x, y, |v| v.affine(mul, add)), else Err(unsupported_dtype(dtype))))
     })
 }
 
 pub(super) fn affine_inplace(y: RawMut<'_>, mul: f64, add: f64) -> Result<()> {
     let (isa, dtype) = (Isa::best(), y.dtype);
-    map("affine_inplace", [], y, 1, 1, &|[], y| {
+    map_runs("affine_inplace", [], y, 1, 1, &|[], y| {
         on_vector!(dtype, T => {
             ops_simd::affine_in_place(isa, mul as f32, add as f32, cast_slice_mut::<u8, T>(y));
             Ok(())
         }, else on_num!(dtype, T => {
             cast_slice_mut::<u8, T>(y).iter_mut().for_each(|v| *v = v.affine(mul, add));
             Ok(())
-        }, else Err(no_code(dtype))))
+        }, else Err(unsupported_dtype(dtype))))
     })
 }
 
 pub(super) fn cast(x: Raw<'_>, y: RawMut<'_>) -> Result<()> {
-    let (isa, from, to, store) = (Isa::best(), x.dtype, y.dtype, store(y.bytes.len()));
-    map("cast", [x], y, 1, 1, &|[x], y| {
+    let (isa, from, to, store) = (Isa::best(), x.dtype, y.dtype, store_mode(y.bytes.len()));
+    map_runs("cast", [x], y, 1, 1, &|[x], y| {
         on_vector!(from, A => on_vector!(to, B => {
             return Ok(ops_simd::cast(isa, cast_slice::<u8, A>(x), cast_slice_mut::<u8, B>(y), store)?);
         }, else {}), else {});
         on_scalar!(from, A => on_scalar!(to, B => {
             apply::<A, B>(x, y, |v| B::from_wide(v.to_wide()))
-        }, else Err(no_code(to))), else Err(no_code(from)))
+        }, else Err(unsupported_dtype(to))), else Err(unsupported_dtype(from)))
     })
 }
 
 fn copy(x: Raw<'_>, y: RawMut<'_>) -> Result<()> {
-    map("copy", [x], y, 1, 1, &|[x], y| {
+    map_runs("copy", [x], y, 1, 1, &|[x], y| {
         y.copy_from_slice(x);
         Ok(())
     })
 }
 
 fn fill(y: RawMut<'_>, value: &[u8]) -> Result<()> {
-    map("fill", [], y, 1, 1, &|[], y| {
+    map_runs("fill", [], y, 1, 1, &|[], y| {
         y.chunks_exact_mut(value.len()).for_each(|e| e.copy_from_slice(value));
         Ok(())
     })
@@ -142,7 +142,7 @@ fn fill(y: RawMut<'_>, value: &[u8]) -> Result<()> {
 
 fn choose(cond: Raw<'_>, on_true: Raw<'_>, on_false: Raw<'_>, y: RawMut<'_>) -> Result<()> {
     let (isa, size, width) = (Isa::best(), y.size, cond.size);
-    map("where", [cond, on_true, on_false], y, 1, 1, &|[cond, on_true, on_false], y| {
+    map_runs("where", [cond, on_true, on_false], y, 1, 1, &|[cond, on_true, on_false], y| {
         if width == 1 && matches!(size, 1 | 2 | 4 | 8) {
             return choose_vector(isa, size, cond, on_true, on_false, y);
         }
@@ -154,8 +154,15 @@ fn choose(cond: Raw<'_>, on_true: Raw<'_>, on_false: Raw<'_>, y: RawMut<'_>) -> 
     })
 }
 
-/// [`choose`] by flags of one byte, for the usual sizes of elements.
-fn choose_vector(isa: Isa, size: usize, cond: &[u8], on_true: &[u8], on_false: &[u8], y: &mut [u8]) -> Done {
+/// [`choose`] for one-byte conditions and elements of 1, 2, 4 or 8 bytes.
+fn choose_vector(
+    isa: Isa,
+    size: usize,
+    cond: &[u8],
+    on_true: &[u8],
+    on_false: &[u8],
+    y: &mut [u8],
+) -> TaskResult {
     macro_rules! as_type {
         ($T:ty) => {
             ops_simd::choose::<$T>(isa, cond, cast_slice(on_true), cast_slice(on_false), cast_slice_mut(y))
@@ -166,7 +173,7 @@ fn choose_vector(isa: Isa, size: usize, cond: &[u8], on_true: &[u8], on_false: &
         2 => as_type!(u16),
         4 => as_type!(u32),
         8 => as_type!(u64),
-        _ => return Err("no vectors of elements of this size".into()),
+        _ => return Err("`where` has no vector kernel for this element size".into()),
     }?)
 }
 

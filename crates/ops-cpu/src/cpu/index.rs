@@ -1,7 +1,7 @@
-//! Picking by index.
+//! Ops that select rows or elements by index.
 use super::Cpu;
 use super::quant::embedding;
-use super::rows::{each, row};
+use super::rows::{for_each_row, row};
 use crate::host::raw::{Raw, RawMut, resolve};
 use crate::{Host, Kernel};
 use ops_core::ops::{Embedding, IndexSelect};
@@ -15,7 +15,7 @@ pub(super) fn index_select(x: Raw<'_>, ids: Raw<'_>, y: RawMut<'_>, axis: isize)
     }
     let (rows_x, ly) = (x.dims()[axis], y.layout);
     let (rows_y, below) = (ly.dims()[axis], ly.dims()[axis + 1..ly.rank() - 1].iter().product::<usize>());
-    each("index_select", y, ly.last(), &|[scratch, ..], i, y| {
+    for_each_row("index_select", y, ly.last(), &|[scratch, ..], i, y| {
         let (outer, along, rest) = (i / below / rows_y, i / below % rows_y, i % below);
         match picked[along] {
             Some(picked) => y.copy_from_slice(row(&x, (outer * rows_x + picked) * below + rest, scratch)),
@@ -25,10 +25,10 @@ pub(super) fn index_select(x: Raw<'_>, ids: Raw<'_>, y: RawMut<'_>, axis: isize)
     })
 }
 
-/// Along the last axis.
+/// Selects along the last axis, element by element.
 fn pick_elements(x: Raw<'_>, picked: &[Option<usize>], y: RawMut<'_>) -> Result<()> {
     let size = x.size;
-    each("index_select", y, picked.len(), &|[scratch, ..], i, y| {
+    for_each_row("index_select", y, picked.len(), &|[scratch, ..], i, y| {
         let from = row(&x, i, scratch);
         for (to, picked) in y.chunks_exact_mut(size).zip(picked) {
             match picked {

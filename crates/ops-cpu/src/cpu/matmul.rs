@@ -1,7 +1,7 @@
-//! Products of matrices.
+//! Matrix products.
 use super::quant::qlinear;
-use super::rows::{map, packed, scratch, widened, zeros};
-use super::vectors::{no_code, on_vector, only_f64, report, store};
+use super::rows::{map_runs, packed, scratch, widened, zeros};
+use super::vectors::{on_vector, only_f64, report, store_mode, unsupported_dtype};
 use super::{Cpu, panels, threads};
 use crate::host::raw::{Raw, RawMut};
 use crate::{Host, Kernel};
@@ -12,43 +12,46 @@ use ops_simd::Isa;
 use ops_simd::gemm::{Input, Mat, MatMut, gemm};
 use std::borrow::Cow;
 
-/// Multiplications below which a product stays on the caller's thread.
-const SMALL: usize = 1 << 18;
+/// A product of at most this many multiplications stays on the caller's thread.
+const MAX_SERIAL_WORK: usize = 1 << 18;
 
-/// Rows of the first factor up to which a product is bound by reading the second.
-const FEW: usize = 8;
+/// Up to this many rows of the first factor, reading the second factor limits the speed.
+const MAX_SKINNY_ROWS: usize = 8;
 
-/// Columns of a task are a multiple of this: whole vectors, whole cache lines.
-const COLUMNS: usize = 64;
+/// Tasks get multiples of this many columns, so that they work on whole vectors and cache lines.
+const COLUMN_ALIGNMENT: usize = 64;
 
-/// `c = a · b`, cut over threads.
+/// `c = a · b`, split over threads.
 pub(super) fn product<A: Input, B: Input<Acc = A::Acc>>(
     a: Mat<'_, A>,
     b: Mat<'_, B>,
     c: MatMut<'_, A::Acc>,
 ) -> core::result::Result<(), ops_simd::Error> {
     let work = a.rows().saturating_mul(a.cols()).saturating_mul(b.cols());
-    if work <= SMALL || threads::count() <= 1 {
+    if work <= MAX_SERIAL_WORK || threads::count() <= 1 {
         return gemm(Isa::best(), a, b, c, false);
     }
-    // Few rows are read once and need no balance of copies: more pieces, so that a slow thread does not hold up all.
-    let pieces = threads::count() * if a.rows() <= FEW { 4 } else { 1 };
+    // With few rows, splitting copies nothing twice. Use several pieces per thread, so that one slow thread does not
+    // delay the whole product.
+    let pieces = threads::count() * if a.rows() <= MAX_SKINNY_ROWS { 4 } else { 1 };
     let mut parts = Vec::new();
-    cut((a, b, c), pieces.min(work / (SMALL / 4)), &mut parts)?;
-    threads::each_part(parts, &|(a, b, c)| gemm(Isa::best(), a, b, c, false))
+    split_product((a, b, c), pieces.min(work / (MAX_SERIAL_WORK / 4)), &mut parts)?;
+    threads::for_each_part(parts, &|(a, b, c)| gemm(Isa::best(), a, b, c, false))
 }
 
-/// `c`, whose every column costs `work` multiplications, in parts of whole `tile`s of columns, some `each` for a thread, with
-/// their first columns. With more than one, a thread that is slowed down does not hold up all.
-pub(super) fn columns(
+/// Splits `c` into column ranges that are multiples of `tile`, about `per_thread` of them for each thread. Returns each
+/// part with the index of its first column. `work` is the number of multiplications per column.
+///
+/// Several parts per thread keep one slow thread from delaying the whole product.
+pub(super) fn split_columns(
     c: MatMut<'_, f32>,
     work: usize,
     tile: usize,
-    each: usize,
+    per_thread: usize,
 ) -> Vec<(usize, MatMut<'_, f32>)> {
     let (n, all) = (c.cols(), work.saturating_mul(c.cols()));
-    let few = all <= SMALL || threads::count() <= 1;
-    let pieces = if few { 1 } else { (threads::count() * each).min(all / (SMALL / 4)) };
+    let few = all <= MAX_SERIAL_WORK || threads::count() <= 1;
+    let pieces = if few { 1 } else { (threads::count() * per_thread).min(all / (MAX_SERIAL_WORK / 4)) };
     let step = n.div_ceil(pieces).next_multiple_of(tile).max(1);
     let (mut parts, mut rest, mut first) = (Vec::new(), c, 0);
     while rest.cols() > 0 {
@@ -59,37 +62,37 @@ pub(super) fn columns(
     parts
 }
 
-/// Factors and product.
+/// The two factors and the product.
 type Part<'a, A, B, C> = (Mat<'a, A>, Mat<'a, B>, MatMut<'a, C>);
 
-/// Halves the longer side of `c` until there are `pieces`.
-fn cut<'a, A: Input, B: Input<Acc = A::Acc>>(
+/// Splits the longer side of `c` in two, recursively, until there are `pieces` parts.
+fn split_product<'a, A: Input, B: Input<Acc = A::Acc>>(
     (a, b, c): Part<'a, A, B, A::Acc>,
     pieces: usize,
     parts: &mut Vec<Part<'a, A, B, A::Acc>>,
 ) -> core::result::Result<(), ops_simd::Error> {
     let (m, n) = (a.rows(), b.cols());
     let (first, second) = (pieces / 2, pieces - pieces / 2);
-    if pieces > 1 && n >= m && n >= 2 * COLUMNS {
-        let mid = (n * first / pieces).next_multiple_of(COLUMNS).min(n);
+    if pieces > 1 && n >= m && n >= 2 * COLUMN_ALIGNMENT {
+        let mid = (n * first / pieces).next_multiple_of(COLUMN_ALIGNMENT).min(n);
         let (left, right) = c.split_at_col(mid);
-        cut((a, b.col_range(0, mid)?, left), first, parts)?;
-        return cut((a, b.col_range(mid, n)?, right), second, parts);
+        split_product((a, b.col_range(0, mid)?, left), first, parts)?;
+        return split_product((a, b.col_range(mid, n)?, right), second, parts);
     }
     if pieces > 1 && m > 1 {
         let mid = (m * first / pieces).max(1);
         let (top, bottom) = c.split_at_row(mid);
-        cut((a.row_range(0, mid)?, b, top), first, parts)?;
-        return cut((a.row_range(mid, m)?, b, bottom), second, parts);
+        split_product((a.row_range(0, mid)?, b, top), first, parts)?;
+        return split_product((a.row_range(mid, m)?, b, bottom), second, parts);
     }
     parts.push((a, b, c));
     Ok(())
 }
 
-/// Matrices of a stack, in place where their strides allow it, else copied.
+/// A stack of matrices: borrowed if its strides are not negative, otherwise copied.
 pub(super) struct Stack<'a, T: Clone> {
     data: Cow<'a, [T]>,
-    /// First elements.
+    /// Position of the first element of each matrix.
     firsts: Vec<usize>,
     dims: [usize; 2],
     strides: [usize; 2],
@@ -118,7 +121,7 @@ impl<'a, T: Element> Stack<'a, T> {
     }
 }
 
-/// `c[..] = a[..] · b[..]` for stacks whose products are summed in `A::Acc`.
+/// `c[..] = a[..] · b[..]` for stacks of matrices, accumulated in `A::Acc`.
 fn stacked<T: Input<Acc: Element> + Element>(a: &Raw<'_>, b: &Raw<'_>, mut c: RawMut<'_>) -> Result<()> {
     if c.layout.is_empty() {
         return Ok(());
@@ -129,15 +132,15 @@ fn stacked<T: Input<Acc: Element> + Element>(a: &Raw<'_>, b: &Raw<'_>, mut c: Ra
     }
     let mut out = scratch::<T::Acc>(c.layout.len())?;
     stack_into::<T>(a, b, out.as_mut_slice())?;
-    stored(&out, None, c)
+    store_sums(&out, None, c)
 }
 
 fn stack_into<T: Input<Acc: Element> + Element>(a: &Raw<'_>, b: &Raw<'_>, out: &mut [T::Acc]) -> Result<()> {
     let (a, b) = (Stack::<T>::of(a)?, Stack::<T>::of(b)?);
     let (m, k, n) = (a.dims[0], a.dims[1], b.dims[1]);
     let count = out.len() / (m * n);
-    if count >= threads::count() && m * n * k <= SMALL * 8 {
-        // Many products: each on one thread.
+    if count >= threads::count() && m * n * k <= MAX_SERIAL_WORK * 8 {
+        // Many small products: compute each one on a single thread.
         let chunk = count.div_ceil(threads::count() * 4);
         let chunks = out.chunks_mut(m * n * chunk).enumerate();
         let one = |i: usize, c: &mut [T::Acc]| {
@@ -146,9 +149,9 @@ fn stack_into<T: Input<Acc: Element> + Element>(a: &Raw<'_>, b: &Raw<'_>, out: &
         let some = |(t, c): (usize, &mut [T::Acc])| {
             c.chunks_exact_mut(m * n).enumerate().try_for_each(|(i, c)| one(t * chunk + i, c))
         };
-        return match m * n * k * count <= SMALL {
+        return match m * n * k * count <= MAX_SERIAL_WORK {
             true => report("matmul", chunks.into_iter().try_for_each(some)),
-            false => report("matmul", threads::each_part(chunks.collect(), &some)),
+            false => report("matmul", threads::for_each_part(chunks.collect(), &some)),
         };
     }
     for (i, c) in out.chunks_exact_mut(m * n).enumerate() {
@@ -158,12 +161,12 @@ fn stack_into<T: Input<Acc: Element> + Element>(a: &Raw<'_>, b: &Raw<'_>, out: &
     Ok(())
 }
 
-/// Sums as elements of `y`, with a bias along the last axis, each rounded once.
-pub(super) fn stored<A: Element>(sums: &[A], bias: Option<&[f32]>, y: RawMut<'_>) -> Result<()> {
+/// Adds the bias to `sums` and stores them in `y`, rounding each element once.
+pub(super) fn store_sums<A: Element>(sums: &[A], bias: Option<&[f32]>, y: RawMut<'_>) -> Result<()> {
     let sums_layout = Layout::of(y.layout.shape());
     let x = Raw { bytes: cast_slice(sums), size: size_of::<A>(), dtype: A::DTYPE, layout: sums_layout };
-    let (isa, dtype, n, store) = (Isa::best(), y.dtype, y.layout.last(), store(y.bytes.len()));
-    map("linear", [x], y, n, 1, &|[x], y| {
+    let (isa, dtype, n, store) = (Isa::best(), y.dtype, y.layout.last(), store_mode(y.bytes.len()));
+    map_runs("linear", [x], y, n, 1, &|[x], y| {
         on_vector!(dtype, T => {
             let x = cast_slice::<u8, f32>(x);
             match bias {
@@ -191,12 +194,12 @@ pub(super) fn matmul(a: Raw<'_>, b: Raw<'_>, c: RawMut<'_>) -> Result<()> {
         DType::F16 => stacked::<ops_core::f16>(&a, &b, c),
         DType::BF16 => stacked::<ops_core::bf16>(&a, &b, c),
         DType::F64 => stacked::<f64>(&a, &b, c),
-        dtype => report("matmul", Err(no_code(dtype))),
+        dtype => report("matmul", Err(unsupported_dtype(dtype))),
     }
 }
 
-/// `y = x · weightᵀ + bias`, `x` and the weight of types that are summed in f32.
-fn linear<T: Input<Acc = f32> + Element, W: Input<Acc = f32> + Element>(
+/// `y = x · weightᵀ + bias`, for types that accumulate in f32.
+fn linear_f32<T: Input<Acc = f32> + Element, W: Input<Acc = f32> + Element>(
     x: &Raw<'_>,
     weight: &Raw<'_>,
     bias: Option<&[f32]>,
@@ -216,10 +219,10 @@ fn linear<T: Input<Acc = f32> + Element, W: Input<Acc = f32> + Element>(
     }
     let mut sums = scratch::<f32>(y.layout.len())?;
     multiply(sums.as_mut_slice())?;
-    stored(&sums, bias, y)
+    store_sums(&sums, bias, y)
 }
 
-pub(super) fn linear_of(x: Raw<'_>, weight: Raw<'_>, bias: Option<Raw<'_>>, y: RawMut<'_>) -> Result<()> {
+pub(super) fn linear(x: Raw<'_>, weight: Raw<'_>, bias: Option<Raw<'_>>, y: RawMut<'_>) -> Result<()> {
     if weight.dtype.is_block() {
         return qlinear(x, weight, bias, y);
     }
@@ -228,11 +231,11 @@ pub(super) fn linear_of(x: Raw<'_>, weight: Raw<'_>, bias: Option<Raw<'_>>, y: R
     }
     let bias = bias.map(|b| widened(&b)).transpose()?;
     on_vector!(x.dtype, T => on_vector!(weight.dtype, W => {
-        linear::<T, W>(&x, &weight, bias.as_deref(), y)
-    }, else report("linear", Err(no_code(weight.dtype)))), else report("linear", Err(no_code(x.dtype))))
+        linear_f32::<T, W>(&x, &weight, bias.as_deref(), y)
+    }, else report("linear", Err(unsupported_dtype(weight.dtype)))), else report("linear", Err(unsupported_dtype(x.dtype))))
 }
 
-/// With an operand of f64, everything in f64.
+/// Computes entirely in f64, because `x` or the weight is f64.
 fn linear_f64(x: Raw<'_>, weight: Raw<'_>, bias: Option<Raw<'_>>, mut y: RawMut<'_>) -> Result<()> {
     let (k, n) = (x.layout.last(), y.layout.last());
     let m = y.layout.len().checked_div(n).unwrap_or(0);
@@ -260,10 +263,10 @@ impl<T: Float> Kernel<Linear<T>> for Cpu {
         let (x, bias, y) = (Raw::of(&a.x), Raw::any_if(&a.bias), RawMut::of(&mut a.y));
         match a.weight.packing() {
             Some(_) => panels::linear(x, &a.weight, bias, y),
-            None => linear_of(x, Raw::any(&a.weight), bias, y),
+            None => linear(x, Raw::any(&a.weight), bias, y),
         }
     }
-    // Kernels in panels and tiles sum in f32.
+    // The kernels for packed weights accumulate in f32, so they do not serve f64.
     fn reads(&self, _: &Linear<T>, operand: &'static str, packing: &'static Packing) -> bool {
         operand == "weight" && *packing == panels::PANELS && T::DTYPE != DType::F64
     }

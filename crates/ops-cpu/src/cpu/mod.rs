@@ -1,9 +1,9 @@
-//! The fast backend: rows on threads, vectors in rows.
+//! The fast backend: threads over rows, vectors within a row.
 //!
 //! Every kernel is a loop over rows of its output. [`rows`] finds the rows of any layout, hands
-//! them to threads, and gathers and scatters those that do not stand in one piece; the arithmetic
-//! is that of `ops-simd`, on slices. Kernels take operands whose types are values, so they are
-//! compiled here and not in every program that calls them.
+//! them to threads, and gathers and scatters rows that are not contiguous. The arithmetic is in
+//! `ops-simd`, on slices. Kernels take element types as values, so each is compiled once, in this
+//! crate, and not again in every program that calls it.
 use crate::host::{execute_kernels, host_backend};
 use ops_core::{Error, Result};
 
@@ -23,7 +23,7 @@ mod unknown_types;
 mod vectors;
 mod wide;
 
-/// Threaded and vectorised.
+/// The fast CPU backend: threaded and vectorised.
 ///
 /// ```
 /// use ops_core::{Backend, ops::*};
@@ -40,7 +40,7 @@ pub struct Cpu {
 }
 
 impl Cpu {
-    /// The CPU backend, on the rayon pool that the caller runs in, or the global one.
+    /// Creates the backend. It runs on rayon's current thread pool.
     pub fn new() -> Self {
         Cpu::default()
     }

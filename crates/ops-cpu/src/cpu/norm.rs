@@ -1,7 +1,7 @@
 //! Normalisation.
 use super::Cpu;
-use super::rows::{Beside, each, each_pair, map, packed, row, zeros};
-use super::vectors::{no_code, on_vector, only_f64, report, store};
+use super::rows::{RowOperand, for_each_row, for_each_row_pair, map_runs, packed, row, zeros};
+use super::vectors::{on_vector, only_f64, report, store_mode, unsupported_dtype};
 use super::wide;
 use crate::host::raw::{Raw, RawMut, on_float};
 use crate::{Host, Kernel};
@@ -11,24 +11,24 @@ use ops_core::{Call, DType, Float, Layout, Result};
 use ops_simd::{Isa, rows as vector};
 
 pub(super) fn rms_norm(x: Raw<'_>, weight: Raw<'_>, y: RawMut<'_>, eps: f64) -> Result<()> {
-    let (isa, n, dtype, store) = (Isa::best(), weight.layout.len(), x.dtype, store(y.bytes.len()));
+    let (isa, n, dtype, store) = (Isa::best(), weight.layout.len(), x.dtype, store_mode(y.bytes.len()));
     if dtype == DType::F64 {
         let w = weight.values();
-        return map("rms_norm", [x], y, n, 2, &|[x], y| {
+        return map_runs("rms_norm", [x], y, n, 2, &|[x], y| {
             wide::rms_norm(cast_slice(x), &w, eps, cast_slice_mut(y));
             Ok(())
         });
     }
     let eps = eps as f32;
-    let beside = Beside::of(dtype, [Some(weight)])?;
-    map("rms_norm", [x], y, n, 2, &|[x], y| {
+    let operands = RowOperand::of(dtype, [Some(weight)])?;
+    map_runs("rms_norm", [x], y, n, 2, &|[x], y| {
         on_vector!(dtype, T => {
             let (x, y) = (cast_slice::<u8, T>(x), cast_slice_mut::<u8, T>(y));
-            Ok(match &beside {
-                Beside::Same([w]) => vector::rms_norm(isa, x, cast_slice::<u8, T>(w), eps, y, store),
-                Beside::Wide([w]) => vector::rms_norm(isa, x, w, eps, y, store),
+            Ok(match &operands {
+                RowOperand::Unconverted([w]) => vector::rms_norm(isa, x, cast_slice::<u8, T>(w), eps, y, store),
+                RowOperand::Widened([w]) => vector::rms_norm(isa, x, w, eps, y, store),
             }?)
-        }, else Err(no_code(dtype)))
+        }, else Err(unsupported_dtype(dtype)))
     })
 }
 
@@ -39,11 +39,11 @@ pub(super) fn layer_norm(
     y: RawMut<'_>,
     eps: f64,
 ) -> Result<()> {
-    let (isa, n, dtype, store) = (Isa::best(), x.layout.last(), x.dtype, store(y.bytes.len()));
+    let (isa, n, dtype, store) = (Isa::best(), x.layout.last(), x.dtype, store_mode(y.bytes.len()));
     if dtype == DType::F64 {
         let w = weight.map_or_else(|| vec![1.0; n], |w| w.values());
         let b = bias.map_or_else(|| vec![0.0; n], |b| b.values());
-        return map("layer_norm", [x], y, n, 3, &|[x], y| {
+        return map_runs("layer_norm", [x], y, n, 3, &|[x], y| {
             wide::layer_norm(cast_slice(x), &w, &b, eps, cast_slice_mut(y));
             Ok(())
         });
@@ -51,20 +51,20 @@ pub(super) fn layer_norm(
     let eps = eps as f32;
     let ones = vec![1f32; if weight.is_none() { n } else { 0 }];
     let weight = weight.map_or_else(|| Raw::row(&ones), Ok)?;
-    let beside = Beside::of(dtype, [Some(weight), bias])?;
-    map("layer_norm", [x], y, n, 3, &|[x], y| {
+    let operands = RowOperand::of(dtype, [Some(weight), bias])?;
+    map_runs("layer_norm", [x], y, n, 3, &|[x], y| {
         on_vector!(dtype, T => {
             let (x, y) = (cast_slice::<u8, T>(x), cast_slice_mut::<u8, T>(y));
-            Ok(match &beside {
-                Beside::Same([w, b]) => {
+            Ok(match &operands {
+                RowOperand::Unconverted([w, b]) => {
                     let (w, b) = (cast_slice::<u8, T>(w), cast_slice::<u8, T>(b));
                     vector::layer_norm(isa, x, w, Some(b).filter(|b| !b.is_empty()), eps, y, store)
                 }
-                Beside::Wide([w, b]) => {
+                RowOperand::Widened([w, b]) => {
                     vector::layer_norm(isa, x, w, Some(&**b).filter(|b| !b.is_empty()), eps, y, store)
                 }
             }?)
-        }, else Err(no_code(dtype)))
+        }, else Err(unsupported_dtype(dtype)))
     })
 }
 
@@ -78,17 +78,17 @@ fn add_rms_norm(
 ) -> Result<()> {
     let (isa, n, dtype) = (Isa::best(), weight.layout.len(), x.dtype);
     let w64 = if dtype == DType::F64 { weight.values() } else { vec![] };
-    let beside = Beside::of(dtype, [Some(weight)])?;
-    each_pair("add_rms_norm", y, sum, 3 * n, &|[sx, sr, _], i, y, sum| {
+    let operands = RowOperand::of(dtype, [Some(weight)])?;
+    for_each_row_pair("add_rms_norm", y, sum, 3 * n, &|[sx, sr, _], i, y, sum| {
         let (x, r) = (row(&x, i, sx), row(&residual, i, sr));
         on_vector!(dtype, T => {
             let (x, r) = (cast_slice::<u8, T>(x), cast_slice::<u8, T>(r));
             let (y, sum) = (cast_slice_mut::<u8, T>(y), cast_slice_mut::<u8, T>(sum));
-            Ok(match &beside {
-                Beside::Same([w]) => {
+            Ok(match &operands {
+                RowOperand::Unconverted([w]) => {
                     vector::add_rms_norm(isa, x, r, cast_slice::<u8, T>(w), eps as f32, y, sum)
                 }
-                Beside::Wide([w]) => vector::add_rms_norm(isa, x, r, w, eps as f32, y, sum),
+                RowOperand::Widened([w]) => vector::add_rms_norm(isa, x, r, w, eps as f32, y, sum),
             }?)
         }, else {
             only_f64(dtype)?;
@@ -101,12 +101,12 @@ fn add_rms_norm(
     })
 }
 
-/// What group norm does to each group.
+/// The options of a group norm call.
 struct Groups {
-    /// A group is a row of this shape.
+    /// Each row of this layout is one group.
     shape: Layout,
     num_groups: usize,
-    /// Elements of a channel.
+    /// Elements per channel.
     inner: usize,
     weight: Vec<f64>,
     bias: Vec<f64>,
@@ -115,7 +115,7 @@ struct Groups {
 
 fn group_norm(groups: &Groups, x: Raw<'_>, y: RawMut<'_>) -> Result<()> {
     let dtype = x.dtype;
-    on_float!(dtype, T => groups.normalise::<T>(x, y), else report("group_norm", Err(no_code(dtype))))
+    on_float!(dtype, T => groups.normalise::<T>(x, y), else report("group_norm", Err(unsupported_dtype(dtype))))
 }
 
 impl Groups {
@@ -143,7 +143,7 @@ impl Groups {
             dtype: T::DTYPE,
             layout: self.shape,
         };
-        each("group_norm", raw, 3 * n, &|_, i, y| {
+        for_each_row("group_norm", raw, 3 * n, &|_, i, y| {
             let x: Vec<f64> = x[i * n..][..n].iter().map(|v| v.to_f64()).collect();
             let (shift, mean, scale) = wide::moments(&x, self.eps);
             for (j, (y, x)) in cast_slice_mut::<u8, T>(y).iter_mut().zip(x).enumerate() {

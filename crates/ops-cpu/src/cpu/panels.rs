@@ -1,9 +1,9 @@
-//! Weights held in panels and tiles.
-use super::matmul::{columns, stored};
+//! Packed weights: floats in panels, blocks in tiles.
+use super::matmul::{split_columns, store_sums};
 use super::quant::blocks;
 use super::rows::{packed, scratch, widened};
 use super::threads;
-use super::vectors::{Done, no_code, on_vector, report};
+use super::vectors::{TaskResult, on_vector, report, unsupported_dtype};
 use crate::host::raw::{Raw, RawMut};
 use crate::{Host, HostBuffer};
 use bytemuck::cast_slice_mut;
@@ -12,67 +12,66 @@ use ops_simd::gemm::{Input, Mat, MatMut, PackedB, gemm_packed};
 use ops_simd::quant::{BLOCK, TILE_ROWS, Tiles, multiply};
 use ops_simd::{Error as SimdError, Isa};
 
-/// Weights of fewer blocks' values stay as they are.
-const SMALL: usize = 1 << 12;
-/// Floats of no more bytes stay as they are: in the second cache, one row of x reads them as fast, and many rows order them at
-/// little cost.
-const CACHED: usize = 1 << 20;
-/// Weights of fewer outputs stay as they are.
-const NARROW: usize = 16;
-/// Rows of x from which on threads get one part each.
-const MANY: usize = 32;
+/// Block weights with fewer values than this are not packed.
+const MIN_BLOCK_VALUES: usize = 1 << 12;
+/// Float weights of at most this many bytes are not packed. They fit the L2 cache, where one row of `x` reads the plain
+/// layout as fast, and with many rows of `x` packing on each call costs little.
+const MAX_PLAIN_BYTES: usize = 1 << 20;
+/// Weights with fewer outputs than this are not packed.
+const MIN_OUTPUTS: usize = 16;
+/// Above this many rows of `x`, each thread gets one part.
+const MAX_SPLIT_ROWS: usize = 32;
 
-/// A weight `[n, k]` in the order of this processor's kernels: floats in panels of as many columns as a kernel computes at
-/// once, blocks in tiles of sixteen rows. It takes as many bytes as the weight it was made from, up to rounding by a panel or
-/// tile.
-pub(super) static PANELS: Packing = Packing::new("panels", size, 64, unpack);
+/// The packed layout of a weight `[n, k]`. Floats are store_sums in panels as wide as a kernel's block of columns, and
+/// quantized blocks in tiles of sixteen rows. The size equals that of the plain weight, rounded up to a whole panel or tile.
+pub(super) static PANELS: Packing = Packing::new("panels", packed_size, 64, unpack);
 
-fn size(dtype: DType, dims: &[usize]) -> Option<usize> {
+fn packed_size(dtype: DType, dims: &[usize]) -> Option<usize> {
     let (&[n, k], isa) = (dims, Isa::best()) else { return None };
     match dtype {
         DType::F32 => Some(PackedB::<f32>::size(isa, k, n)),
         DType::F16 => Some(PackedB::<f16>::size(isa, k, n)),
         DType::BF16 => Some(PackedB::<bf16>::size(isa, k, n)),
-        blocks => Some(Tiles::size(blocks::known(blocks)?, n, k.checked_mul(BLOCK)?)),
+        blocks => Some(Tiles::size(blocks::simd_format(blocks)?, n, k.checked_mul(BLOCK)?)),
     }
 }
 
 fn unpack(dtype: DType, dims: &[usize], packed: &[u8], plain: &mut [u8]) -> Result<()> {
-    // Panels begin on a cache line, and elements where an element may. Bytes from elsewhere need not.
+    // Panels must start on a cache line and elements must be aligned; the caller's bytes may be neither.
     let (mut from, mut to) = (HostBuffer::new(packed.len(), "cpu")?, HostBuffer::new(plain.len(), "cpu")?);
     from.as_mut_slice().copy_from_slice(packed);
-    report("unpack", unpacked(dtype, dims, &from, to.as_mut_slice()))?;
+    report("unpack", unpack_into(dtype, dims, &from, to.as_mut_slice()))?;
     plain.copy_from_slice(&to);
     Ok(())
 }
 
-fn unpacked(dtype: DType, dims: &[usize], packed: &[u8], plain: &mut [u8]) -> Done {
-    fn floats<W: Input>([n, k]: [usize; 2], packed: &[u8], plain: &mut [u8]) -> Done {
-        let panels = PackedB::<W>::lent(Isa::best(), k, n, packed)?;
+fn unpack_into(dtype: DType, dims: &[usize], packed: &[u8], plain: &mut [u8]) -> TaskResult {
+    fn floats<W: Input>([n, k]: [usize; 2], packed: &[u8], plain: &mut [u8]) -> TaskResult {
+        let panels = PackedB::<W>::from_bytes(Isa::best(), k, n, packed)?;
         Ok(panels.unpack_transposed(cast_slice_mut(plain))?)
     }
-    let &[n, k] = dims else { return Err("only matrices are packed".into()) };
+    let &[n, k] = dims else { return Err("only a matrix can be packed".into()) };
     match dtype {
         DType::F32 => floats::<f32>([n, k], packed, plain),
         DType::F16 => floats::<f16>([n, k], packed, plain),
         DType::BF16 => floats::<bf16>([n, k], packed, plain),
         _ => {
-            let format = blocks::known(dtype).ok_or_else(|| no_code(dtype))?;
-            Ok(Tiles::lent(format, n, k.saturating_mul(BLOCK), packed)?.unpack(plain)?)
+            let format = blocks::simd_format(dtype).ok_or_else(|| unsupported_dtype(dtype))?;
+            Ok(Tiles::from_bytes(format, n, k.saturating_mul(BLOCK), packed)?.unpack(plain)?)
         }
     }
 }
 
-/// The weight in panels or tiles; as it was where there is nothing to gain, or no memory.
+/// Packs the weight, or returns it unchanged if packing does not pay or memory is short.
 pub(super) fn pack(weight: AnyTensor<Host>) -> AnyTensor<Host> {
-    form(&weight).unwrap_or(weight)
+    try_pack(&weight).unwrap_or(weight)
 }
 
-fn form(weight: &AnyTensor<Host>) -> Option<AnyTensor<Host>> {
+fn try_pack(weight: &AnyTensor<Host>) -> Option<AnyTensor<Host>> {
     let (dtype, &[n, _]) = (weight.dtype(), weight.dims()) else { return None };
     let values = weight.layout().len().checked_mul(dtype.values())?;
-    let small = if dtype.is_block() { values < SMALL } else { weight.bytes() <= CACHED };
-    if n < NARROW || small || weight.packing().is_some() {
+    let small = if dtype.is_block() { values < MIN_BLOCK_VALUES } else { weight.bytes() <= MAX_PLAIN_BYTES };
+    if n < MIN_OUTPUTS || small || weight.packing().is_some() {
         return None;
     }
     let mut memory = HostBuffer::new(PANELS.bytes(dtype, weight.dims())?, "cpu").ok()?;
@@ -92,12 +91,12 @@ fn floats<W: Input<Acc = f32> + ops_core::Element>(weight: &Raw<'_>, out: &mut [
 }
 
 fn tiles(weight: &Raw<'_>, out: &mut [u8]) -> Option<()> {
-    let (format, &[n, blocks]) = (blocks::known(weight.dtype)?, weight.dims()) else { return None };
+    let (format, &[n, blocks]) = (blocks::simd_format(weight.dtype)?, weight.dims()) else { return None };
     Tiles::pack_into(format, &blocks::bytes(weight), n, blocks * BLOCK, out).ok()
 }
 
-/// `y[m, n] = x[m, k] · weightᵀ` for a weight in panels, cut over threads.
-fn by_panels<T: Input<Acc = f32>, W: Input<Acc = f32>>(
+/// `y[m, n] = x[m, k] · weightᵀ` for a weight in panels, split over threads.
+fn multiply_panels<T: Input<Acc = f32>, W: Input<Acc = f32>>(
     x: &[T],
     weight: &PackedB<'_, W>,
     y: &mut [f32],
@@ -105,29 +104,29 @@ fn by_panels<T: Input<Acc = f32>, W: Input<Acc = f32>>(
     let (k, n) = (weight.rows(), weight.cols());
     let m = y.len() / n;
     let x = Mat::row_major(x, m, k)?;
-    // Every part orders x for itself, which counts with many rows.
-    let each = if m <= MANY { 4 } else { 1 };
-    let parts = columns(MatMut::new(y, m, n, n)?, m.saturating_mul(k), weight.tile(), each);
-    threads::each_part(parts, &|(first, y): (usize, MatMut<'_, f32>)| {
+    // Each part packs x for itself, so more parts would cost more when x has many rows.
+    let per_thread = if m <= MAX_SPLIT_ROWS { 4 } else { 1 };
+    let parts = split_columns(MatMut::new(y, m, n, n)?, m.saturating_mul(k), weight.tile(), per_thread);
+    threads::for_each_part(parts, &|(first, y): (usize, MatMut<'_, f32>)| {
         let range = first..first + y.cols();
         gemm_packed(x, weight, range, y, false)
     })
 }
 
-/// As [`by_panels`], for a weight in tiles.
-fn by_tiles(x: &Raw<'_>, weight: &Tiles<'_>, y: &mut [f32]) -> Result<()> {
+/// Like [`multiply_panels`], for a weight in tiles.
+fn multiply_tiles(x: &Raw<'_>, weight: &Tiles<'_>, y: &mut [f32]) -> Result<()> {
     let n = weight.rows();
     blocks::with_activations(x, |x| {
         let y = MatMut::new(y, x.rows(), n, n)?;
-        let parts = columns(y, x.rows().saturating_mul(x.k()), TILE_ROWS, 4);
-        threads::each_part(parts, &|(first, y): (usize, MatMut<'_, f32>)| {
+        let parts = split_columns(y, x.rows().saturating_mul(x.k()), TILE_ROWS, 4);
+        threads::for_each_part(parts, &|(first, y): (usize, MatMut<'_, f32>)| {
             let tile = first / TILE_ROWS;
             multiply(Isa::best(), weight, tile..tile + y.cols().div_ceil(TILE_ROWS), x, y)
         })
     })
 }
 
-/// The product with a packed weight `[n, k]`, `k` counted in values.
+/// Multiplies by a packed weight `[n, k]`; `k` counts values, not blocks.
 fn product(x: &Raw<'_>, weight: &AnyRef<'_, Host>, [n, k]: [usize; 2], y: &mut [f32]) -> Result<()> {
     fn floats<W: Input<Acc = f32>>(
         x: &Raw<'_>,
@@ -135,27 +134,27 @@ fn product(x: &Raw<'_>, weight: &AnyRef<'_, Host>, [n, k]: [usize; 2], y: &mut [
         [n, k]: [usize; 2],
         y: &mut [f32],
     ) -> Result<()> {
-        let weight = report("linear", PackedB::<W>::lent(Isa::best(), k, n, packed_weight))?;
-        on_vector!(x.dtype, T => report("linear", by_panels::<T, W>(&packed::<T>(x)?, &weight, y)),
-            else report("linear", Err(no_code(x.dtype))))
+        let weight = report("linear", PackedB::<W>::from_bytes(Isa::best(), k, n, packed_weight))?;
+        on_vector!(x.dtype, T => report("linear", multiply_panels::<T, W>(&packed::<T>(x)?, &weight, y)),
+            else report("linear", Err(unsupported_dtype(x.dtype))))
     }
     if k == 0 {
         y.fill(0.0);
         return Ok(());
     }
-    match (weight.dtype(), blocks::known(weight.dtype())) {
+    match (weight.dtype(), blocks::simd_format(weight.dtype())) {
         (_, Some(format)) => {
-            let tiles = report("qlinear", Tiles::lent(format, n, k, weight.bytes()))?;
-            by_tiles(x, &tiles, y)
+            let tiles = report("qlinear", Tiles::from_bytes(format, n, k, weight.bytes()))?;
+            multiply_tiles(x, &tiles, y)
         }
         (DType::F32, _) => floats::<f32>(x, weight.bytes(), [n, k], y),
         (DType::F16, _) => floats::<f16>(x, weight.bytes(), [n, k], y),
         (DType::BF16, _) => floats::<bf16>(x, weight.bytes(), [n, k], y),
-        (other, _) => report("linear", Err(no_code(other))),
+        (other, _) => report("linear", Err(unsupported_dtype(other))),
     }
 }
 
-/// `y = x · weightᵀ + bias` for a weight in panels or tiles, `x` not of f64; through f32 where `y` is of another type.
+/// `y = x · weightᵀ + bias` for a packed weight; `x` is not f64. Other outputs than f32 go through an f32 buffer.
 pub(super) fn linear(
     x: Raw<'_>,
     weight: &AnyRef<'_, Host>,
@@ -173,5 +172,5 @@ pub(super) fn linear(
     let bias = bias.map(|b| widened(&b)).transpose()?;
     let mut sums = scratch::<f32>(y.layout.len())?;
     product(&x, weight, dims, sums.as_mut_slice())?;
-    stored(&sums, bias.as_deref(), y)
+    store_sums(&sums, bias.as_deref(), y)
 }

@@ -1,7 +1,7 @@
 //! Rotary position embedding.
 use super::Cpu;
-use super::rows::{Beside, each, row};
-use super::vectors::{Done, no_code, on_vector};
+use super::rows::{RowOperand, for_each_row, row};
+use super::vectors::{TaskResult, on_vector, unsupported_dtype};
 use crate::host::raw::{Raw, RawMut};
 use crate::{Host, Kernel};
 use bytemuck::{cast_slice, cast_slice_mut};
@@ -9,16 +9,16 @@ use ops_core::ops::{Rope, RopeForm, RopeInplace};
 use ops_core::{Call, DType, Float, Layout, Result};
 use ops_simd::{Isa, rows as vector};
 
-/// The rows of the tables that a call uses, and which of them a row of `x` turns by.
+/// The table rows that a call uses, and the mapping from rows of `x` to them.
 struct Angles<'a> {
-    /// Cosines and sines.
-    tables: Beside<'a, 2>,
-    /// Both in f64, for rows of f64.
+    /// The cosine and sine tables.
+    tables: RowOperand<'a, 2>,
+    /// The same tables in f64, for f64 rows.
     wide: Option<[Vec<f64>; 2]>,
     form: RopeForm,
     /// Extents of `x`.
     dims: [usize; 4],
-    /// Whether each of the batch has tables of its own.
+    /// Whether each batch entry has tables of its own.
     batched: bool,
 }
 
@@ -35,32 +35,34 @@ impl<'a> Angles<'a> {
             return Err(ops_core::Error::shape("rope", "x", x, "four axes"));
         };
         let tokens = if form == RopeForm::HalfThd { n1 } else { n2 };
-        let used =
-            |table: Raw<'a>| Ok::<_, ops_core::Error>(table.under(table.layout.narrow(-2, start, tokens)?));
+        let used = |table: Raw<'a>| {
+            Ok::<_, ops_core::Error>(table.with_layout(table.layout.narrow(-2, start, tokens)?))
+        };
         let (cos, sin) = (used(cos)?, used(sin)?);
         let wide = (dtype == DType::F64).then(|| [cos.values(), sin.values()]);
         let batched = cos.layout.rank() == 3;
-        let tables = Beside::of(dtype, [Some(cos), Some(sin)])?;
+        let tables = RowOperand::of(dtype, [Some(cos), Some(sin)])?;
         Ok(Angles { tables, wide, form, dims: [b, n1, n2, d], batched })
     }
 
-    /// Where the angles of row `i` of `x` begin in the tables.
-    fn at(&self, i: usize) -> usize {
+    /// Index in the tables of the first angle for row `i` of `x`.
+    fn index(&self, i: usize) -> usize {
         let [_, n1, n2, d] = self.dims;
         let (token, tokens) = if self.form == RopeForm::HalfThd { (i / n2 % n1, n1) } else { (i % n2, n2) };
         let batch = if self.batched { i / (n1 * n2) } else { 0 };
         (batch * tokens + token) * (d / 2)
     }
 
-    /// Turns rows from `x` to `y`, without `x` in place, as many as the angles at `at` are for, `repeat` rows by each.
-    fn turn(
+    /// Rotates rows of `x` into `y`, or `y` in place if `x` is `None`. It uses `angles` table rows starting at `at`, and
+    /// rotates `repeat` rows by each.
+    fn rotate(
         &self,
         dtype: DType,
         at: usize,
         (angles, repeat): (usize, usize),
         x: Option<&[u8]>,
         y: &mut [u8],
-    ) -> Done {
+    ) -> TaskResult {
         let (isa, d) = (Isa::best(), self.dims[3]);
         let pairs =
             if self.form == RopeForm::Interleaved { vector::Pairs::Adjacent } else { vector::Pairs::Halves };
@@ -68,30 +70,30 @@ impl<'a> Angles<'a> {
         on_vector!(dtype, T => {
             let (x, y) = (x.map(cast_slice::<u8, T>), cast_slice_mut::<u8, T>(y));
             Ok(match &self.tables {
-                Beside::Same(tables) => {
+                RowOperand::Unconverted(tables) => {
                     let tables = tables.map(|table| &cast_slice::<u8, T>(table)[range.clone()]);
-                    turn_rows(isa, pairs, x, d, tables, repeat, y)
+                    rotate_rows(isa, pairs, x, d, tables, repeat, y)
                 }
-                Beside::Wide(tables) => {
+                RowOperand::Widened(tables) => {
                     let tables = tables.each_ref().map(|table| &table[range.clone()]);
-                    turn_rows(isa, pairs, x, d, tables, repeat, y)
+                    rotate_rows(isa, pairs, x, d, tables, repeat, y)
                 }
             }?)
         }, else {
-            let Some([cos, sin]) = &self.wide else { return Err(no_code(dtype)) };
+            let Some([cos, sin]) = &self.wide else { return Err(unsupported_dtype(dtype)) };
             if let Some(x) = x {
                 y.copy_from_slice(x);
             }
             for (r, y) in cast_slice_mut::<u8, f64>(y).chunks_exact_mut(d).enumerate() {
-                turn_wide(self.form, y, &cos[at + r / repeat * (d / 2)..], &sin[at + r / repeat * (d / 2)..]);
+                rotate_f64(self.form, y, &cos[at + r / repeat * (d / 2)..], &sin[at + r / repeat * (d / 2)..]);
             }
             Ok(())
         })
     }
 }
 
-/// Turns rows of `d` from `x` to `y`, without `x` in place.
-fn turn_rows<T: ops_simd::Element, C: ops_simd::Element>(
+/// Rotates rows of length `d` from `x` into `y`, or `y` in place if `x` is `None`.
+fn rotate_rows<T: ops_simd::Element, C: ops_simd::Element>(
     isa: Isa,
     pairs: vector::Pairs,
     x: Option<&[T]>,
@@ -106,7 +108,7 @@ fn turn_rows<T: ops_simd::Element, C: ops_simd::Element>(
     }
 }
 
-fn turn_wide(form: RopeForm, y: &mut [f64], cos: &[f64], sin: &[f64]) {
+fn rotate_f64(form: RopeForm, y: &mut [f64], cos: &[f64], sin: &[f64]) {
     let half = y.len() / 2;
     for j in 0..half {
         let (p, q) = if form == RopeForm::Interleaved { (2 * j, 2 * j + 1) } else { (j, j + half) };
@@ -114,7 +116,7 @@ fn turn_wide(form: RopeForm, y: &mut [f64], cos: &[f64], sin: &[f64]) {
     }
 }
 
-/// Rotates from `x` into `y`; without `x`, in place.
+/// Rotates `x` into `y`, or `y` in place if `x` is `None`.
 pub(super) fn rope(
     form: RopeForm,
     start: usize,
@@ -129,24 +131,24 @@ pub(super) fn rope(
     if layout.is_empty() {
         return Ok(());
     }
-    // The two inner axes as one row, where they stand in one piece: rows of the tables follow them.
+    // If the two inner axes are contiguous, treat them as one row: one call then handles all its table rows.
     let block = [b, n1, n2 * d];
     let blocks = |l: &Layout| l.reshape(&block).ok().filter(Layout::is_last_contiguous);
     let by_block = match (x.map(|x| blocks(&x.layout)), blocks(&layout)) {
         (Some(None), _) | (_, None) => None,
-        (Some(Some(lx)), Some(ly)) => Some((x.map(|x| x.under(lx)), ly)),
+        (Some(Some(lx)), Some(ly)) => Some((x.map(|x| x.with_layout(lx)), ly)),
         (None, Some(ly)) => Some((None, ly)),
     };
     if let Some((x, ly)) = by_block {
         let (count, repeat) = if form == RopeForm::HalfThd { (1, n2) } else { (n2, 1) };
-        return each("rope", y.under(ly), 2 * n2 * d, &|[scratch, ..], i, y| {
+        return for_each_row("rope", y.with_layout(ly), 2 * n2 * d, &|[scratch, ..], i, y| {
             let x = x.as_ref().map(|x| row(x, i, scratch));
-            angles.turn(dtype, angles.at(i * n2), (count, repeat), x, y)
+            angles.rotate(dtype, angles.index(i * n2), (count, repeat), x, y)
         });
     }
-    each("rope", y, 2 * d, &|[scratch, ..], i, y| {
+    for_each_row("rope", y, 2 * d, &|[scratch, ..], i, y| {
         let x = x.as_ref().map(|x| row(x, i, scratch));
-        angles.turn(dtype, angles.at(i), (1, 1), x, y)
+        angles.rotate(dtype, angles.index(i), (1, 1), x, y)
     })
 }
 

@@ -1,17 +1,17 @@
-//! Rows of operands as slices of bytes, on threads.
+//! Access to rows of operands as byte slices, across threads.
 //!
-//! The one unsafe part of this backend: threads write disjoint rows of one output. They are
-//! disjoint because an output's layout repeats no element and each row is visited once. Nothing
-//! here is generic over element types, so it is compiled once.
+//! This file and `threads/crew.rs` hold the unsafe code of this backend: here, threads write disjoint
+//! rows of one output. The rows are disjoint because an output's layout repeats no element and each row
+//! is visited once. Nothing here is generic over element types, so it is compiled once.
 use super::threads;
-use super::vectors::{Done, Fault, on_vector, report};
+use super::vectors::{Fault, TaskResult, on_vector, report};
 use crate::host::raw::{Raw, RawMut};
 use core::marker::PhantomData;
 use ops_core::{Error, Layout, Result};
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Memory for one row, aligned for every element.
+/// Scratch memory for one row, aligned for every element type.
 #[derive(Default)]
 pub(super) struct Scratch(Vec<u64>);
 
@@ -22,7 +22,7 @@ impl Scratch {
     }
 }
 
-/// The position of the first element of row `i`.
+/// Position of the first element of row `i`.
 #[inline]
 fn row_position(layout: &Layout, i: usize) -> usize {
     let outer = layout.rank().saturating_sub(1);
@@ -39,7 +39,7 @@ pub(super) fn count(layout: &Layout) -> usize {
     if layout.is_empty() { 0 } else { layout.len() / layout.last() }
 }
 
-/// Row `i`, in place where it stands in one piece, else gathered into `scratch`.
+/// Returns row `i`: borrowed if it is contiguous, otherwise gathered into `scratch`.
 pub(super) fn row<'s>(x: &Raw<'s>, i: usize, scratch: &'s mut Scratch) -> &'s [u8] {
     let (first, n, stride) = (row_position(&x.layout, i), x.layout.last(), x.layout.last_stride());
     if x.layout.is_last_contiguous() {
@@ -53,7 +53,7 @@ pub(super) fn row<'s>(x: &Raw<'s>, i: usize, scratch: &'s mut Scratch) -> &'s [u
     gathered
 }
 
-/// Copies one element; the usual sizes without a call.
+/// Copies one element. The match avoids a `memcpy` call for the usual sizes.
 #[inline]
 fn copy_element(to: &mut [u8], from: &[u8]) {
     fn fixed<const N: usize>(to: &mut [u8], from: &[u8]) {
@@ -70,56 +70,61 @@ fn copy_element(to: &mut [u8], from: &[u8]) {
     }
 }
 
-/// An output whose rows are handed to threads.
+/// An output whose rows are written by several threads.
 struct Sink<'a> {
     data: *mut u8,
     len: usize,
     size: usize,
     layout: Layout,
-    of: PhantomData<&'a mut [u8]>,
+    marker: PhantomData<&'a mut [u8]>,
 }
-// SAFETY: a `Sink` is an exclusive slice that is only reached row by row through `row`, whose
-// callers keep rows apart; the elements are plain data.
+// SAFETY: a `Sink` is an exclusive slice of plain data. It is only reached row by row through `row`, whose callers never
+// let two threads use the same row at once.
 unsafe impl Sync for Sink<'_> {}
 
 impl<'a> Sink<'a> {
-    /// An output that lies in its memory and repeats no element. The gate has checked this for the operand as the caller
-    /// gave it; here it is checked of the layout that the kernel made of it, since the safety of threads rests on it.
+    /// Checks that the output lies within its memory and repeats no element. `Backend::run` checked this for the caller's
+    /// operand; the layout here may be one that the kernel derived from it, and thread safety depends on it.
     fn new(y: RawMut<'a>) -> core::result::Result<Self, Fault> {
         if y.size == 0 || !y.layout.fits(y.bytes.len() / y.size) || !y.layout.is_injective() {
             return Err("an output reaches beyond its memory or repeats an element".into());
         }
         let (data, len) = (y.bytes.as_mut_ptr(), y.bytes.len());
-        Ok(Sink { data, len, size: y.size, layout: y.layout, of: PhantomData })
+        Ok(Sink { data, len, size: y.size, layout: y.layout, marker: PhantomData })
     }
 
-    /// The bytes of `n` elements from position `p`.
+    /// The bytes of `n` elements starting at position `p`.
     ///
     /// # Safety
-    /// The elements belong to a row that no other thread touches at the time.
+    /// The elements belong to a row that no other thread accesses during the borrow.
     #[allow(clippy::mut_from_ref)] // What a sink is for; see the safety contract.
     unsafe fn elements(&self, p: usize, n: usize) -> &mut [u8] {
         assert!((p + n) * self.size <= self.len);
-        // SAFETY: inside the slice, as asserted; exclusive, as the caller promises.
+        // SAFETY: the assertion keeps the range inside the slice; the caller guarantees exclusive access.
         unsafe { core::slice::from_raw_parts_mut(self.data.add(p * self.size), n * self.size) }
     }
 
-    /// Calls `f` with row `i`, through `scratch` where it does not stand in one piece.
+    /// Calls `f` with row `i`, through `scratch` if the row is not contiguous.
     ///
     /// # Safety
     /// No two calls for the same row may overlap in time.
-    unsafe fn row(&self, i: usize, scratch: &mut Scratch, f: &mut dyn FnMut(&mut [u8]) -> Done) -> Done {
+    unsafe fn row(
+        &self,
+        i: usize,
+        scratch: &mut Scratch,
+        f: &mut dyn FnMut(&mut [u8]) -> TaskResult,
+    ) -> TaskResult {
         let (first, n, stride) =
             (row_position(&self.layout, i), self.layout.last(), self.layout.last_stride());
         if self.layout.is_last_contiguous() {
-            // SAFETY: rows of a layout without repeated elements are disjoint; the caller keeps
-            // calls for one row apart.
+            // SAFETY: rows of a layout without repeated elements are disjoint, and the caller never runs two calls for
+            // one row at a time.
             return f(unsafe { self.elements(first, n) });
         }
         let position = |j: usize| first.wrapping_add_signed(stride * j as isize);
         let gathered = scratch.bytes(n * self.size);
         for (j, to) in gathered.chunks_exact_mut(self.size).enumerate() {
-            // SAFETY: the element belongs to this row alone.
+            // SAFETY: the element belongs to this row only.
             copy_element(to, unsafe { self.elements(position(j), 1) });
         }
         f(gathered)?;
@@ -131,105 +136,105 @@ impl<'a> Sink<'a> {
     }
 }
 
-/// An output whose rows tasks write in any order, each once.
+/// An output whose rows may be written in any order, each at most once.
 pub(super) struct Rows<'a> {
     sink: Sink<'a>,
-    taken: Vec<AtomicBool>,
+    written: Vec<AtomicBool>,
 }
 
 impl<'a> Rows<'a> {
     pub(super) fn new(y: RawMut<'a>) -> core::result::Result<Self, Fault> {
-        let taken = (0..count(&y.layout)).map(|_| AtomicBool::new(false)).collect();
-        Ok(Rows { sink: Sink::new(y)?, taken })
+        let written = (0..count(&y.layout)).map(|_| AtomicBool::new(false)).collect();
+        Ok(Rows { sink: Sink::new(y)?, written })
     }
 
-    /// Calls `f` with row `i`, through `scratch` where it does not stand in one piece. Each row can be written once.
+    /// Calls `f` with row `i`, through `scratch` if the row is not contiguous. Fails if the row was already written.
     pub(super) fn write(
         &self,
         i: usize,
         scratch: &mut Scratch,
-        f: &mut dyn FnMut(&mut [u8]) -> Done,
-    ) -> Done {
-        if self.taken.get(i).is_none_or(|taken| taken.swap(true, Ordering::AcqRel)) {
-            return Err("a row of the output is written twice, or there is none".into());
+        f: &mut dyn FnMut(&mut [u8]) -> TaskResult,
+    ) -> TaskResult {
+        if self.written.get(i).is_none_or(|written| written.swap(true, Ordering::AcqRel)) {
+            return Err("a row of the output is written twice or does not exist".into());
         }
-        // SAFETY: the flag lets every row pass once.
+        // SAFETY: the flag admits one call per row.
         unsafe { self.sink.row(i, scratch, f) }
     }
 }
 
-/// What is done with a row: its number and bytes, and memory for rows of other operands.
-type RowFn<'f> = &'f (dyn Fn(&mut [Scratch; 3], usize, &mut [u8]) -> Done + Sync);
-/// As [`RowFn`], for the rows of two outputs.
-type PairFn<'f> = &'f (dyn Fn(&mut [Scratch; 3], usize, &mut [u8], &mut [u8]) -> Done + Sync);
-/// What is done with a run of each input and of the output.
-type MapFn<'f, const N: usize> = &'f (dyn Fn([&[u8]; N], &mut [u8]) -> Done + Sync);
+/// Processes one row: its index and bytes, plus scratch memory for rows of other operands.
+type RowFn<'f> = &'f (dyn Fn(&mut [Scratch; 3], usize, &mut [u8]) -> TaskResult + Sync);
+/// Like [`RowFn`], for the rows of two outputs.
+type PairFn<'f> = &'f (dyn Fn(&mut [Scratch; 3], usize, &mut [u8], &mut [u8]) -> TaskResult + Sync);
+/// Processes one run of each input and of the output.
+type MapFn<'f, const N: usize> = &'f (dyn Fn([&[u8]; N], &mut [u8]) -> TaskResult + Sync);
 
-/// Calls `f(i, row)` for every row of `y`, on threads where it pays; a row costs about `cost` elements.
+/// Calls `f(i, row)` for every row of `y`, in parallel if the work is large enough; `cost` is the work of a row, in elements.
 ///
-/// The row holds the output's present values. The scratch memory is the task's own.
-pub(super) fn each(op: &'static str, y: RawMut<'_>, cost: usize, f: RowFn<'_>) -> Result<()> {
-    report(op, each_row(y, cost, f))
+/// The row holds the output's current values. Each task has scratch memory of its own.
+pub(super) fn for_each_row(op: &'static str, y: RawMut<'_>, cost: usize, f: RowFn<'_>) -> Result<()> {
+    report(op, run_rows(y, cost, f))
 }
 
-fn each_row(y: RawMut<'_>, cost: usize, f: RowFn<'_>) -> Done {
+fn run_rows(y: RawMut<'_>, cost: usize, f: RowFn<'_>) -> TaskResult {
     let rows = count(&y.layout);
     let sink = Sink::new(y)?;
     threads::split(rows, cost, &|range| {
-        let (mut own, mut lent) = (Scratch::default(), Default::default());
+        let (mut own, mut scratches) = (Scratch::default(), Default::default());
         for i in range {
             // SAFETY: `split` hands out every row once.
-            unsafe { sink.row(i, &mut own, &mut |row| f(&mut lent, i, row)) }?;
+            unsafe { sink.row(i, &mut own, &mut |row| f(&mut scratches, i, row)) }?;
         }
         Ok(())
     })
 }
 
-/// [`each`] for two outputs of one shape: row `i` of both.
-pub(super) fn each_pair(
+/// Like [`for_each_row`], for two outputs of the same shape: `f` gets row `i` of both.
+pub(super) fn for_each_row_pair(
     op: &'static str,
     y: RawMut<'_>,
     z: RawMut<'_>,
     cost: usize,
     f: PairFn<'_>,
 ) -> Result<()> {
-    report(op, each_row_pair(y, z, cost, f))
+    report(op, run_row_pairs(y, z, cost, f))
 }
 
-fn each_row_pair(y: RawMut<'_>, z: RawMut<'_>, cost: usize, f: PairFn<'_>) -> Done {
+fn run_row_pairs(y: RawMut<'_>, z: RawMut<'_>, cost: usize, f: PairFn<'_>) -> TaskResult {
     if y.layout.shape() != z.layout.shape() {
-        return Err("two outputs that should have one shape have two".into());
+        return Err("two outputs that must have the same shape differ".into());
     }
     let rows = count(&y.layout);
     let (ys, zs) = (Sink::new(y)?, Sink::new(z)?);
     threads::split(rows, cost, &|range| {
-        let (mut a, mut b, mut lent) = (Scratch::default(), Scratch::default(), Default::default());
+        let (mut a, mut b, mut scratches) = (Scratch::default(), Scratch::default(), Default::default());
         for i in range {
-            // SAFETY: `split` hands out every row once; the two outputs are different slices.
-            unsafe { ys.row(i, &mut a, &mut |y| zs.row(i, &mut b, &mut |z| f(&mut lent, i, y, z))) }?;
+            // SAFETY: `split` hands out every row once, and the two outputs are different slices.
+            unsafe { ys.row(i, &mut a, &mut |y| zs.row(i, &mut b, &mut |z| f(&mut scratches, i, y, z))) }?;
         }
         Ok(())
     })
 }
 
-/// Elements of a run at least: enough to hide the loop around it.
-const RUN: usize = 4096;
-/// Elements of a run at most.
-const LONGEST: usize = 1 << 16;
+/// Minimum elements per run: enough to hide the overhead of the loop around it.
+const MIN_RUN: usize = 4096;
+/// Maximum elements per run.
+const MAX_RUN: usize = 1 << 16;
 
-/// Units of a run, of `units` of `unit` elements: runs enough for all tasks, and little left over.
+/// Returns the units per run for `units` units of `unit` elements: enough runs for all tasks, with a small remainder.
 fn run_length(units: usize, unit: usize) -> usize {
     let tasks = threads::tasks();
-    let runs = tasks * (units.saturating_mul(unit)).div_ceil(LONGEST * tasks);
-    (units / runs).max(RUN / unit).clamp(1, units)
+    let runs = tasks * (units.saturating_mul(unit)).div_ceil(MAX_RUN * tasks);
+    (units / runs).max(MIN_RUN / unit).clamp(1, units)
 }
 
-/// Calls `f(x, y)` on runs of whole rows of `unit` elements, on threads where it pays; `cost` is that
-/// of an element.
+/// Calls `f(x, y)` on runs of whole rows of `unit` elements, in parallel if the work is large enough; `cost` is the work of
+/// one element.
 ///
-/// A unit of 1 is for functions that look at one element of each operand: axes merge as far as all
-/// operands allow. Runs are longer than a row only where all operands are contiguous.
-pub(super) fn map<const N: usize>(
+/// With a unit of 1, for elementwise functions, axes are merged as far as the layouts of all operands allow. A run spans
+/// several rows only if all operands are contiguous.
+pub(super) fn map_runs<const N: usize>(
     op: &'static str,
     x: [Raw<'_>; N],
     mut y: RawMut<'_>,
@@ -244,27 +249,27 @@ pub(super) fn map<const N: usize>(
         let whole = len / run * run;
         for (start, dims) in [(0, [len / run, run]), (whole, [1, len - whole])] {
             let part = |l: &Layout| Layout::strided(&dims, &[dims[1] as isize, 1], l.extent().start + start);
-            let (ly, lx) = (part(&y.layout)?, each_layout(&x, part)?);
+            let (ly, lx) = (part(&y.layout)?, map_layouts(&x, part)?);
             if !ly.is_empty() {
-                let x = core::array::from_fn(|i| x[i].under(lx[i]));
-                map_rows(op, x, y.reborrow().under(ly), cost, f)?;
+                let x = core::array::from_fn(|i| x[i].with_layout(lx[i]));
+                map_each_row(op, x, y.reborrow().with_layout(ly), cost, f)?;
             }
         }
         return Ok(());
     }
     if unit != 1 {
-        return map_rows(op, x, y, cost, f);
+        return map_each_row(op, x, y, cost, f);
     }
     let mut all = [&y.layout; 4];
     for (slot, x) in all[1..].iter_mut().zip(&x) {
         *slot = &x.layout;
     }
     let merged = Layout::merged(all);
-    let x = core::array::from_fn(|i| x[i].under(merged[i + 1]));
-    map_rows(op, x, y.under(merged[0]), cost, f)
+    let x = core::array::from_fn(|i| x[i].with_layout(merged[i + 1]));
+    map_each_row(op, x, y.with_layout(merged[0]), cost, f)
 }
 
-fn each_layout<const N: usize>(
+fn map_layouts<const N: usize>(
     x: &[Raw<'_>; N],
     part: impl Fn(&Layout) -> Result<Layout>,
 ) -> Result<[Layout; N]> {
@@ -275,7 +280,7 @@ fn each_layout<const N: usize>(
     Ok(layouts)
 }
 
-fn map_rows<const N: usize>(
+fn map_each_row<const N: usize>(
     op: &'static str,
     x: [Raw<'_>; N],
     y: RawMut<'_>,
@@ -284,14 +289,14 @@ fn map_rows<const N: usize>(
 ) -> Result<()> {
     const { assert!(N <= 3, "a task has scratch memory for rows of three operands") }
     let n = y.layout.last();
-    each(op, y, n.saturating_mul(cost), &|scratch, i, out| {
+    for_each_row(op, y, n.saturating_mul(cost), &|scratch, i, out| {
         let mut free = scratch.iter_mut();
         let rows = x.each_ref().map(|x| free.next().map_or(&[][..], |s| row(x, i, s)));
         f(rows, out)
     })
 }
 
-/// The elements in row-major order: in place where they stand so, else a copy, aligned as the original.
+/// The elements in row-major order: borrowed if they are contiguous, otherwise copied.
 pub(super) fn packed<'a, T: ops_core::Element>(x: &Raw<'a>) -> Result<Cow<'a, [T]>> {
     let data = x.slice::<T>();
     if x.layout.is_contiguous() {
@@ -302,7 +307,7 @@ pub(super) fn packed<'a, T: ops_core::Element>(x: &Raw<'a>) -> Result<Cow<'a, [T
     Ok(Cow::Owned(copy))
 }
 
-/// The numbers as f32 in row-major order: in place where they are that already.
+/// The numbers as f32 in row-major order: borrowed if they are contiguous f32, otherwise converted.
 pub(super) fn widened<'a>(x: &Raw<'a>) -> Result<Cow<'a, [f32]>> {
     if x.dtype == ops_core::DType::F32 {
         return packed::<f32>(x);
@@ -318,25 +323,27 @@ pub(super) fn widened<'a>(x: &Raw<'a>) -> Result<Cow<'a, [f32]>> {
     })
 }
 
-/// Small operands that every row of a call meets.
-pub(super) enum Beside<'a, const N: usize> {
-    /// In the type of the rows, where they stand.
-    Same([&'a [u8]; N]),
-    /// As f32.
-    Wide([Cow<'a, [f32]>; N]),
+/// Operands that every row of a call uses, such as a norm's weight or rope's tables.
+///
+/// 16-bit rows use 16-bit operands unconverted: an f32 copy would evict the row from the L1 cache.
+pub(super) enum RowOperand<'a, const N: usize> {
+    /// Unconverted: contiguous and in the dtype of the rows.
+    Unconverted([&'a [u8]; N]),
+    /// Widened to f32, once per call.
+    Widened([Cow<'a, [f32]>; N]),
 }
 
-impl<'a, const N: usize> Beside<'a, N> {
-    /// Beside rows of `dtype`; of an operand that is left out, nothing.
+impl<'a, const N: usize> RowOperand<'a, N> {
+    /// Prepares operands for rows of `dtype`; an operand that is `None` becomes an empty slice.
     pub(super) fn of(dtype: ops_core::DType, operands: [Option<Raw<'a>>; N]) -> Result<Self> {
         let same = operands.each_ref().map(|operand| match operand {
             Some(operand) if operand.dtype == dtype => operand.contiguous(),
             Some(_) => None,
-            // Aligned as elements of any type are.
+            // A slice of u64, so that it is aligned for every element type.
             None => Some(bytemuck::cast_slice::<u64, u8>(&[])),
         });
         if same.iter().all(Option::is_some) {
-            return Ok(Self::Same(same.map(Option::unwrap_or_default)));
+            return Ok(Self::Unconverted(same.map(Option::unwrap_or_default)));
         }
         let mut wide = [const { Cow::Owned(Vec::new()) }; N];
         for (wide, operand) in wide.iter_mut().zip(&operands) {
@@ -344,11 +351,11 @@ impl<'a, const N: usize> Beside<'a, N> {
                 *wide = widened(operand)?;
             }
         }
-        Ok(Self::Wide(wide))
+        Ok(Self::Widened(wide))
     }
 }
 
-/// Room for `len` elements, or an error where `Vec` would abort.
+/// Capacity for `len` elements, or an error where `Vec` would abort.
 pub(super) fn reserve<T>(len: usize) -> Result<Vec<T>> {
     let mut v = Vec::new();
     v.try_reserve_exact(len).map_err(|_| Error::OutOfMemory {
@@ -359,7 +366,7 @@ pub(super) fn reserve<T>(len: usize) -> Result<Vec<T>> {
     Ok(v)
 }
 
-/// Memory for `len` elements of unspecified values, kept for the next call when it is dropped.
+/// Memory for `len` elements with unspecified values. When dropped, it is kept for the next call.
 pub(super) fn scratch<T: ops_core::Element>(len: usize) -> Result<crate::HostBuffer<T>> {
     crate::HostBuffer::new(len, "cpu")
 }
@@ -384,20 +391,22 @@ mod tests {
     #[test]
     fn an_output_whose_rows_coincide_is_refused_before_any_thread_sees_it() {
         let mut bytes = [7u8; 64];
-        let untouched =
-            |_: &mut [Scratch; 3], _: usize, _: &mut [u8]| -> Done { unreachable!("a row was handed out") };
-        // A broadcast output: all rows are one. And rows that share elements, and rows outside the memory.
+        let untouched = |_: &mut [Scratch; 3], _: usize, _: &mut [u8]| -> TaskResult {
+            unreachable!("a row was handed out")
+        };
+        // A broadcast output, where all rows coincide; rows that overlap; rows outside the memory.
         for (dims, strides) in [([64, 8], [0, 1]), ([8, 8], [4, 1]), ([9, 8], [8, 1])] {
-            let done = each("copy", output(&mut bytes, &dims, &strides), 1 << 20, &untouched);
+            let done = for_each_row("copy", output(&mut bytes, &dims, &strides), 1 << 20, &untouched);
             assert!(
                 matches!(done, Err(Error::Device { call: "copy", .. })),
                 "{dims:?} {strides:?}: {done:?}"
             );
         }
-        let other = |_: &mut [Scratch; 3], _: usize, _: &mut [u8], _: &mut [u8]| -> Done { unreachable!() };
+        let other =
+            |_: &mut [Scratch; 3], _: usize, _: &mut [u8], _: &mut [u8]| -> TaskResult { unreachable!() };
         let mut more = [7u8; 64];
         let (y, z) = (output(&mut bytes, &[8, 8], &[8, 1]), output(&mut more, &[4, 16], &[16, 1]));
-        assert!(each_pair("add_rms_norm", y, z, 1 << 20, &other).is_err(), "outputs of two shapes");
+        assert!(for_each_row_pair("add_rms_norm", y, z, 1 << 20, &other).is_err(), "outputs of two shapes");
     }
 
     #[test]
@@ -419,8 +428,9 @@ mod tests {
         let x =
             Raw { bytes: &[1; 64], size: 1, dtype: DType::U8, layout: Layout::contiguous(&[8, 8]).unwrap() };
         for strides in [[8, 1], [1, 8]] {
-            let done =
-                map("silu", [x], output(&mut bytes, &[8, 8], &strides), 8, 1 << 20, &|_, _| Err("no".into()));
+            let done = map_runs("silu", [x], output(&mut bytes, &[8, 8], &strides), 8, 1 << 20, &|_, _| {
+                Err("no".into())
+            });
             assert!(matches!(done, Err(Error::Device { call: "silu", .. })), "{done:?}");
         }
     }

@@ -1,6 +1,6 @@
-//! Softmax and its logarithm.
-use super::rows::map;
-use super::vectors::{on_vector, only_f64, store};
+//! Softmax and log-softmax.
+use super::rows::map_runs;
+use super::vectors::{on_vector, only_f64, store_mode};
 use super::{Cpu, wide};
 use crate::host::raw::{Raw, RawMut};
 use crate::{Host, Kernel};
@@ -10,10 +10,10 @@ use ops_core::{Call, Float, Result};
 use ops_simd::{Isa, rows as vector};
 
 pub(super) fn softmax(x: Raw<'_>, y: RawMut<'_>, axis: isize, log: bool) -> Result<()> {
-    // Any axis as the last one, through the layout.
+    // Transposing the layout makes any axis the last one.
     let (lx, ly) = (x.layout.transpose(axis, -1)?, y.layout.transpose(axis, -1)?);
-    let (isa, n, dtype, store) = (Isa::best(), lx.last(), x.dtype, store(y.bytes.len()));
-    map("softmax", [x.under(lx)], y.under(ly), n, 16, &|[x], y| {
+    let (isa, n, dtype, store) = (Isa::best(), lx.last(), x.dtype, store_mode(y.bytes.len()));
+    map_runs("softmax", [x.with_layout(lx)], y.with_layout(ly), n, 16, &|[x], y| {
         on_vector!(dtype, T => {
             let (x, y) = (cast_slice::<u8, T>(x), cast_slice_mut::<u8, T>(y));
             let rows = if log { vector::log_softmax } else { vector::softmax };

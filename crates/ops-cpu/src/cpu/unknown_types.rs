@@ -1,11 +1,11 @@
-//! What kernels do with element types that they have no code for: never `Ok` over memory that was not written.
+//! Kernels refuse element types that they do not support, and never return `Ok` over an unwritten output.
 use super::{attention, elementwise, index, matmul, norm, rope, softmax};
 use crate::host::raw::{Raw, RawMut};
 use ops_core::ops::{BinaryFn, GluFn, RopeForm, UnaryFn};
 use ops_core::quant::Q8_0;
 use ops_core::{DType, Layout, Result};
 
-/// Bytes for any of the operands below, aligned for every element.
+/// Bytes for every operand below, aligned for every element type.
 static MEMORY: [u64; 1024] = [0; 1024];
 const BLOCKS: DType = DType::Block(&Q8_0);
 
@@ -14,8 +14,8 @@ fn read(dtype: DType, dims: &[usize]) -> Raw<'static> {
     Raw { bytes, size: dtype.size(), dtype, layout: Layout::contiguous(dims).unwrap() }
 }
 
-/// Runs a kernel on an output of `dtype`, which must refuse it and leave the output alone.
-fn refused(name: &str, dtype: DType, dims: &[usize], kernel: impl FnOnce(RawMut<'_>) -> Result<()>) {
+/// Asserts that a kernel refuses an output of `dtype` and does not write to it.
+fn expect_refused(name: &str, dtype: DType, dims: &[usize], kernel: impl FnOnce(RawMut<'_>) -> Result<()>) {
     let mut memory = [u64::MAX; 1024];
     let layout = Layout::contiguous(dims).unwrap();
     let y = RawMut { bytes: bytemuck::cast_slice_mut(&mut memory), size: dtype.size(), dtype, layout };
@@ -29,31 +29,37 @@ fn kernels_refuse_what_they_have_no_code_for() {
     for dtype in [DType::I32, DType::F8E4M3, BLOCKS] {
         let (x, w) = (read(dtype, &[2, 8]), read(DType::F32, &[8]));
         let dims = &[2, 8];
-        refused("softmax", dtype, dims, |y| softmax::softmax(x, y, -1, false));
-        refused("rms_norm", dtype, dims, |y| norm::rms_norm(x, w, y, 1e-5));
-        refused("layer_norm", dtype, dims, |y| norm::layer_norm(x, Some(w), None, y, 1e-5));
-        refused("swiglu", dtype, dims, |y| elementwise::glu(GluFn::Swiglu, x, x, y));
-        refused("linear", dtype, dims, |y| matmul::linear_of(x, read(DType::F32, &[8, 8]), None, y));
-        refused("linear", DType::F32, dims, |y| {
-            matmul::linear_of(read(DType::F32, &[2, 8]), read(dtype, &[8, 8]), None, y)
+        expect_refused("softmax", dtype, dims, |y| softmax::softmax(x, y, -1, false));
+        expect_refused("rms_norm", dtype, dims, |y| norm::rms_norm(x, w, y, 1e-5));
+        expect_refused("layer_norm", dtype, dims, |y| norm::layer_norm(x, Some(w), None, y, 1e-5));
+        expect_refused("swiglu", dtype, dims, |y| elementwise::glu(GluFn::Swiglu, x, x, y));
+        expect_refused("linear", dtype, dims, |y| matmul::linear(x, read(DType::F32, &[8, 8]), None, y));
+        expect_refused("linear", DType::F32, dims, |y| {
+            matmul::linear(read(DType::F32, &[2, 8]), read(dtype, &[8, 8]), None, y)
         });
-        refused("matmul", dtype, &[2, 2], |y| matmul::matmul(x, read(dtype, &[8, 2]), y));
+        expect_refused("matmul", dtype, &[2, 2], |y| matmul::matmul(x, read(dtype, &[8, 2]), y));
         let (cos, x4) = (read(DType::F32, &[2, 4]), read(dtype, &[1, 1, 2, 8]));
-        refused("rope", dtype, &[1, 1, 2, 8], |y| rope::rope(RopeForm::Half, 0, Some(x4), cos, cos, y));
-        refused("attention", dtype, &[1, 1, 2, 8], |y| attention::attend_all(x4, x4, x4, y));
+        expect_refused("rope", dtype, &[1, 1, 2, 8], |y| {
+            rope::rope(RopeForm::Half, 0, Some(x4), cos, cos, y)
+        });
+        expect_refused("attention", dtype, &[1, 1, 2, 8], |y| attention::attend_to_all_keys(x4, x4, x4, y));
     }
     for dtype in [DType::F8E4M3, BLOCKS] {
         let x = read(dtype, &[2, 8]);
-        refused("silu", dtype, &[2, 8], |y| elementwise::unary(UnaryFn::Silu, x, y));
-        refused("add", dtype, &[2, 8], |y| elementwise::binary(BinaryFn::Add, x, x, y));
-        refused("affine", dtype, &[2, 8], |y| elementwise::affine(x, y, 2.0, 1.0));
-        refused("affine_inplace", dtype, &[2, 8], |y| elementwise::affine_inplace(y, 2.0, 1.0));
+        expect_refused("silu", dtype, &[2, 8], |y| elementwise::unary(UnaryFn::Silu, x, y));
+        expect_refused("add", dtype, &[2, 8], |y| elementwise::binary(BinaryFn::Add, x, x, y));
+        expect_refused("affine", dtype, &[2, 8], |y| elementwise::affine(x, y, 2.0, 1.0));
+        expect_refused("affine_inplace", dtype, &[2, 8], |y| elementwise::affine_inplace(y, 2.0, 1.0));
     }
-    refused("cast", BLOCKS, &[2, 8], |y| elementwise::cast(read(DType::F32, &[2, 8]), y));
-    refused("cast", DType::F32, &[2, 8], |y| elementwise::cast(read(BLOCKS, &[2, 8]), y));
-    refused("quantize", DType::F32, &[2, 1], |y| super::quant::quantize(read(DType::F32, &[2, 32]), y));
-    refused("dequantize", DType::F32, &[2, 32], |y| super::quant::dequantize(read(DType::F32, &[2, 1]), y));
-    // Moves know no types, only sizes.
+    expect_refused("cast", BLOCKS, &[2, 8], |y| elementwise::cast(read(DType::F32, &[2, 8]), y));
+    expect_refused("cast", DType::F32, &[2, 8], |y| elementwise::cast(read(BLOCKS, &[2, 8]), y));
+    expect_refused("quantize", DType::F32, &[2, 1], |y| {
+        super::quant::quantize(read(DType::F32, &[2, 32]), y)
+    });
+    expect_refused("dequantize", DType::F32, &[2, 32], |y| {
+        super::quant::dequantize(read(DType::F32, &[2, 1]), y)
+    });
+    // Ops that only move elements depend on their size, not their type.
     let mut memory = [1u64; 1024];
     let layout = Layout::contiguous(&[2, 8]).unwrap();
     let y = RawMut { bytes: bytemuck::cast_slice_mut(&mut memory), size: 34, dtype: BLOCKS, layout };

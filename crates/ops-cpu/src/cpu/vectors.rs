@@ -1,8 +1,8 @@
-//! The border to the vector kernels: their types, their errors, how outputs are stored.
+//! The interface to the vector kernels: their types, their errors, and how outputs are stored.
 use ops_core::{DType, Error, Result};
 use ops_simd::Store;
 
-/// Calls `$body` with `$T` standing for the type that `$dtype` names, if vector kernels have it.
+/// Evaluates `$body` with `$T` as the type that `$dtype` names, if the vector kernels support it; otherwise `$otherwise`.
 macro_rules! on_vector {
     ($dtype:expr, $T:ident => $body:expr, else $otherwise:expr) => {
         match $dtype {
@@ -24,17 +24,17 @@ macro_rules! on_vector {
 }
 pub(super) use on_vector;
 
-/// Bytes from which an output is stored past the caches: larger than what they hold.
-const STREAMED: usize = 32 << 20;
+/// Outputs of at least this many bytes use non-temporal stores, because they exceed the caches.
+const MIN_STREAMED_BYTES: usize = 32 << 20;
 
-/// How an output of so many bytes is stored.
-pub(super) fn store(bytes: usize) -> Store {
-    if bytes >= STREAMED { Store::Stream } else { Store::Cached }
+/// The store mode for an output of `bytes` bytes.
+pub(super) fn store_mode(bytes: usize) -> Store {
+    if bytes >= MIN_STREAMED_BYTES { Store::Stream } else { Store::Cached }
 }
 
-/// A bug of this backend that a kernel noticed: lengths that do not fit, a type that the op's rule does not allow.
+/// A bug in this backend that a kernel detected, such as mismatched lengths or a dtype that the op's rule forbids.
 ///
-/// It reaches the caller as [`Error::Device`], since an output that was not written must not look like a result.
+/// It is reported as [`Error::Device`], because an unwritten output must not look like a result.
 #[derive(Debug)]
 pub(super) struct Fault(String);
 
@@ -49,20 +49,20 @@ impl From<&'static str> for Fault {
     }
 }
 
-/// What a task on a thread returns.
-pub(super) type Done = core::result::Result<(), Fault>;
+/// The result of a task on a thread.
+pub(super) type TaskResult = core::result::Result<(), Fault>;
 
-/// The kernel has no code for elements of this type.
-pub(super) fn no_code(dtype: DType) -> Fault {
-    Fault(format!("no code for elements of {dtype}"))
+/// The fault of a kernel that does not support `dtype`.
+pub(super) fn unsupported_dtype(dtype: DType) -> Fault {
+    Fault(format!("this kernel does not support elements of {dtype}"))
 }
 
-/// For code that takes what it does not know for f64.
-pub(super) fn only_f64(dtype: DType) -> Done {
-    if dtype == DType::F64 { Ok(()) } else { Err(no_code(dtype)) }
+/// Fails unless `dtype` is f64; guards code paths that handle only f64.
+pub(super) fn only_f64(dtype: DType) -> TaskResult {
+    if dtype == DType::F64 { Ok(()) } else { Err(unsupported_dtype(dtype)) }
 }
 
-/// A fault as the error of the op's call.
+/// Converts a fault to the error of the op's call.
 pub(super) fn report<T>(op: &'static str, result: core::result::Result<T, impl Into<Fault>>) -> Result<T> {
     result.map_err(|e| Error::Device { backend: "cpu", call: op, status: e.into().0 })
 }

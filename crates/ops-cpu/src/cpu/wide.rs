@@ -1,9 +1,9 @@
-//! Rows of f64, in plain loops: a type for checks, not for speed.
+//! Rows of f64 in plain loops. f64 is for checks, so these are not vectorised by hand.
 
-/// Partial sums of a row, so that no running sum grows long.
+/// Number of partial sums per row; they limit the rounding error of long sums.
 const LANES: usize = 16;
 
-/// `Σ f(x)`, pairwise over lanes.
+/// `Σ f(x)`, accumulated in lanes that are then added pairwise.
 pub(super) fn sum(x: &[f64], f: impl Fn(f64) -> f64) -> f64 {
     let mut lanes = [0.0; LANES];
     for chunk in x.chunks(LANES) {
@@ -41,7 +41,7 @@ pub(super) fn layer_norm(x: &[f64], weight: &[f64], bias: &[f64], eps: f64, y: &
     }
 }
 
-/// The first value, the mean beyond it, and `1 / sqrt(var + eps)`.
+/// The first value, the mean relative to it, and `1 / sqrt(var + eps)`.
 pub(super) fn moments(x: &[f64], eps: f64) -> (f64, f64, f64) {
     let (shift, n) = (x.first().copied().unwrap_or(0.0), x.len() as f64);
     let mean = sum(x, |v| v - shift) / n;

@@ -4,37 +4,37 @@ use core::marker::PhantomData;
 use core::ops::Deref;
 use ops_core::{Element, Error, HostMemory, Result};
 
-/// Elements in host memory, aligned to 64 bytes; or memory that is shared with others.
+/// Elements in host memory: owned and aligned to 64 bytes, or shared with other owners.
 ///
-/// Owned memory is kept for the next buffers when it is dropped, up to 1 GiB in all. Shared memory is
-/// copied when it is first written.
+/// Dropped owned memory is kept for later buffers, up to 1 GiB in total. Shared memory is copied on
+/// the first write.
 pub struct HostBuffer<T: Element>(Memory<T>);
 
 enum Memory<T: Element> {
-    Owned { chunk: Chunk, len: usize, of: PhantomData<T> },
+    Owned { chunk: Chunk, len: usize, marker: PhantomData<T> },
     Shared(HostMemory<T>),
 }
 
 impl<T: Element> HostBuffer<T> {
-    /// `len` elements of unspecified values, on behalf of `backend`.
+    /// Allocates `len` elements with unspecified values; errors name `backend`.
     pub(crate) fn new(len: usize, backend: &'static str) -> Result<Self> {
         let bytes = len.saturating_mul(size_of::<T>());
         let chunk = Chunk::new(bytes).ok_or(Error::OutOfMemory { backend, bytes, detail: String::new() })?;
-        Ok(HostBuffer(Memory::Owned { chunk, len, of: PhantomData }))
+        Ok(HostBuffer(Memory::Owned { chunk, len, marker: PhantomData }))
     }
 
-    /// Memory that others may read too.
+    /// Wraps memory that others may also read.
     pub(crate) fn shared(memory: HostMemory<T>) -> Self {
         HostBuffer(Memory::Shared(memory))
     }
 
-    /// The same memory as bytes.
+    /// Converts to bytes without a copy.
     pub(crate) fn into_bytes(mut self) -> HostBuffer<u8> {
         HostBuffer(match &mut self.0 {
             Memory::Owned { chunk, len, .. } => {
                 let chunk = core::mem::replace(chunk, Chunk::Lines(Vec::new()));
                 let len = core::mem::take(len) * size_of::<T>();
-                Memory::Owned { chunk, len, of: PhantomData }
+                Memory::Owned { chunk, len, marker: PhantomData }
             }
             Memory::Shared(memory) => Memory::Shared(std::sync::Arc::new(AsBytes(memory.clone()))),
         })
@@ -49,8 +49,8 @@ impl<T: Element> HostBuffer<T> {
         }
     }
 
-    /// The elements, to be written; empty if shared memory cannot be copied for lack of room, so
-    /// that whatever was to be written there is out of bounds.
+    /// The elements, for writing. If shared memory cannot be copied because memory is exhausted, the slice is empty, so
+    /// writes to it are out of bounds.
     #[inline]
     pub fn as_mut_slice(&mut self) -> &mut [T] {
         if let Memory::Shared(memory) = &self.0 {
@@ -72,7 +72,7 @@ impl<T: Element> HostBuffer<T> {
     }
 }
 
-/// Shared elements, seen as bytes.
+/// Shared elements viewed as bytes.
 struct AsBytes<T: Element>(HostMemory<T>);
 
 impl<T: Element> AsRef<[u8]> for AsBytes<T> {

@@ -1,4 +1,4 @@
-//! Host memory as a [`Space`], and what the two backends in it share.
+//! Host memory as a [`Space`], and what the two host backends share.
 use ops_core::{
     AnyTensor, Backend, Call, Element, Error, Layout, Op, Packing, Result, Space, TensorMut, TensorRef,
 };
@@ -7,6 +7,7 @@ mod buffer;
 mod queue;
 pub(crate) mod raw;
 mod recycle;
+pub(crate) mod types;
 
 pub use buffer::HostBuffer;
 pub(crate) use queue::host_backend;
@@ -17,17 +18,17 @@ pub(crate) use recycle::trim;
 pub struct Host;
 
 impl Host {
-    /// A slice as a tensor, in row-major order, without a copy.
+    /// Views a slice as a row-major tensor, without a copy.
     ///
     /// # Errors
-    /// [`Error::Count`] where the extents want another number of elements.
+    /// [`Error::Count`] if `dims` does not match the length of the slice.
     pub fn view<'a, T: Element>(data: &'a [T], dims: &[usize]) -> Result<TensorRef<'a, Host, T>> {
         TensorRef::new(data, layout_of(data.len(), dims)?)
     }
-    /// A slice as a tensor to be written, in row-major order, without a copy.
+    /// Views a mutable slice as a row-major tensor, without a copy.
     ///
     /// # Errors
-    /// [`Error::Count`] where the extents want another number of elements.
+    /// [`Error::Count`] if `dims` does not match the length of the slice.
     pub fn view_mut<'a, T: Element>(data: &'a mut [T], dims: &[usize]) -> Result<TensorMut<'a, Host, T>> {
         let layout = layout_of(data.len(), dims)?;
         TensorMut::new(data, layout)
@@ -97,33 +98,33 @@ impl Space for Host {
     }
 }
 
-/// A kernel on host memory that takes every layout: all that a CPU backend needs for an op.
+/// A kernel for `O` on host memory that accepts every layout. It is all that a CPU backend needs for an op:
+/// [`Execute`](ops_core::Execute) follows from it.
 ///
-/// [`Execute`](ops_core::Execute) follows from it. Crates with ops of their own implement it for
-/// [`Cpu`](crate::Cpu) and [`Reference`](crate::Reference) alike.
+/// A crate with ops of its own implements this for [`Cpu`](crate::Cpu) and [`Reference`](crate::Reference).
 pub trait Kernel<O: Op>: Backend<Space = Host> {
-    /// Computes the op. The arguments are checked: shapes fit, views lie inside their memory, no output overlaps itself.
-    /// Only the gate, [`Backend::run`], makes a [`Call`], so no program reaches a kernel with other arguments.
+    /// Computes the op. The arguments are already checked: shapes match, views lie inside their memory, and no output
+    /// overlaps itself. Only [`Backend::run`] creates a [`Call`], so a kernel cannot be given unchecked arguments.
     ///
     /// # Errors
-    /// What the shape rule cannot see: [`ops_core::Error::Index`].
+    /// Errors that depend on values, which the shape rule cannot see: [`ops_core::Error::Index`].
     fn compute(&self, call: Call<'_, '_, O, Host>) -> Result<()>;
-    /// [`Execute::reads`](ops_core::Execute::reads).
+    /// See [`Execute::reads`](ops_core::Execute::reads).
     fn reads(&self, op: &O, operand: &'static str, packing: &'static Packing) -> bool {
         let _ = (op, operand, packing);
         false
     }
-    /// [`Execute::pack`](ops_core::Execute::pack).
+    /// See [`Execute::pack`](ops_core::Execute::pack).
     ///
     /// # Errors
-    /// A transfer fails.
+    /// A transfer failed.
     fn pack(&self, op: &O, operand: &'static str, x: AnyTensor<Host>) -> Result<AnyTensor<Host>> {
         let _ = (op, operand);
         Ok(x)
     }
 }
 
-/// Gives a backend [`Execute`] for everything it has a [`Kernel`] for; `run` calls a kernel of the backend.
+/// Implements [`Execute`] for every op that the backend has a [`Kernel`] for; `$run` calls the kernel.
 macro_rules! execute_kernels {
     ($backend:ty, |$self:ident, $kernel:ident| $run:expr) => {
         impl<O: ops_core::Op> ops_core::Execute<O> for $backend

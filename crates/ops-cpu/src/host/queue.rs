@@ -1,9 +1,8 @@
-//! [`Backend`](ops_core::Backend) for host memory: calls return when they are done.
+//! [`Backend`](ops_core::Backend) for host memory, where calls are synchronous.
 
-/// Implements [`Backend`](ops_core::Backend) for a backend that computes in [`Host`](crate::Host) memory at once.
+/// Implements [`Backend`](ops_core::Backend) for a backend that computes synchronously in [`Host`](crate::Host) memory.
 ///
-/// `host_backend!(Cpu, "cpu")`: there is no queue, so `synchronize`, `record` and `wait` have
-/// nothing to do.
+/// Usage: `host_backend!(Cpu, "cpu")`. There is no queue, so `synchronize`, `record` and `wait` do nothing.
 macro_rules! host_backend {
     ($backend:ty, $name:literal) => {
         impl ops_core::Backend for $backend {

@@ -1,7 +1,7 @@
-//! Operands with their element type as a value.
+//! Operands whose element type is a value.
 //!
-//! Kernels on these are compiled once, with this crate, and not again for every type in every
-//! program that calls them: what is generic is a few lines that take a typed operand apart.
+//! Kernels on these operands are compiled once, in this crate, and not for every type in every program
+//! that calls them. Only the few lines that convert a typed operand are generic.
 use crate::Host;
 use ops_core::{
     AnyMut, AnyRef, BlockInfo, DType, Element, Error, Layout, Result, Scalar, TensorMut, TensorRef, View,
@@ -21,27 +21,27 @@ pub(crate) struct Raw<'a> {
 /// An operand to write.
 pub(crate) struct RawMut<'a> {
     pub(crate) bytes: &'a mut [u8],
-    /// Bytes of an element.
+    /// Bytes per element.
     pub(crate) size: usize,
     pub(crate) dtype: DType,
     pub(crate) layout: Layout,
 }
 
-/// Calls `$body` with `$T` standing for the type with arithmetic that `$dtype` names; others give `$otherwise`.
+/// Evaluates `$body` with `$T` as the numeric type that `$dtype` names, or `$otherwise` for other dtypes.
 macro_rules! on_num {
     ($dtype:expr, $T:ident => $body:expr, else $otherwise:expr) => {
         ops_core::with_type!(numbers, $dtype, $T => $body, _ => $otherwise)
     };
 }
 
-/// As [`on_num`], for the float types that are computed in.
+/// Like [`on_num`], for the float types that ops compute in.
 macro_rules! on_float {
     ($dtype:expr, $T:ident => $body:expr, else $otherwise:expr) => {
         ops_core::with_type!(floats, $dtype, $T => $body, _ => $otherwise)
     };
 }
 
-/// As [`on_num`], for every type but blocks.
+/// Like [`on_num`], for every type except blocks.
 macro_rules! on_scalar {
     ($dtype:expr, $T:ident => $body:expr, else $otherwise:expr) => {
         ops_core::with_type!(scalars, $dtype, $T => $body, _ => $otherwise)
@@ -49,24 +49,24 @@ macro_rules! on_scalar {
 }
 pub(crate) use {on_float, on_num, on_scalar};
 
-/// What kernels of numbers say of an element that is none: no op's rule lets one through, since [`Scalar`] is sealed.
+/// Panics because a kernel got elements that are not numbers. [`Scalar`] is sealed, so no op's rule admits them.
 #[cold]
 fn no_number(dtype: DType) -> ! {
-    unreachable!("{dtype} is no number, and operands of numbers are of a `Scalar`, which is sealed")
+    unreachable!("elements of {dtype} are not numbers, and `Scalar` is sealed")
 }
 
-/// The element of `T` at position `p`.
+/// Reads the element at position `p`.
 fn read<T: Element>(bytes: &[u8], p: usize) -> T {
     let size = size_of::<T>();
     bytemuck::pod_read_unaligned(&bytes[p * size..][..size])
 }
 
 impl<'a> Raw<'a> {
-    /// An operand whose type is a value already.
+    /// From an operand whose type is already a value.
     pub(crate) fn any(x: &AnyRef<'a, Host>) -> Self {
         Raw { bytes: x.bytes(), size: x.dtype().size(), dtype: x.dtype(), layout: *x.layout() }
     }
-    /// As [`any`](Self::any), if it was given.
+    /// Like [`any`](Self::any), for an optional operand.
     pub(crate) fn any_if(x: &Option<AnyRef<'a, Host>>) -> Option<Self> {
         x.as_ref().map(Raw::any)
     }
@@ -74,22 +74,22 @@ impl<'a> Raw<'a> {
         let bytes = bytemuck::cast_slice(x.data());
         Raw { bytes, size: size_of::<T>(), dtype: DType::of::<T>(), layout: *x.layout() }
     }
-    /// One row of elements.
+    /// A slice as one contiguous row.
     pub(crate) fn row<T: Element>(x: &'a [T]) -> Result<Self> {
         let layout = Layout::contiguous(&[x.len()])?;
         Ok(Raw { bytes: bytemuck::cast_slice(x), size: size_of::<T>(), dtype: DType::of::<T>(), layout })
     }
-    pub(crate) fn under(self, layout: Layout) -> Self {
+    pub(crate) fn with_layout(self, layout: Layout) -> Self {
         Raw { layout, ..self }
     }
     pub(crate) fn dims(&self) -> &[usize] {
         self.layout.dims()
     }
-    /// The memory as elements of the type it holds.
+    /// The memory as a slice of `T`, which must be the operand's element type.
     pub(crate) fn slice<T: Element>(&self) -> &'a [T] {
         bytemuck::cast_slice(self.bytes)
     }
-    /// The bytes of all elements, if they stand side by side in row-major order.
+    /// The bytes of all elements, if they are contiguous in row-major order.
     pub(crate) fn contiguous(&self) -> Option<&'a [u8]> {
         let extent = self.layout.extent();
         self.layout.is_contiguous().then(|| &self.bytes[extent.start * self.size..extent.end * self.size])
@@ -102,7 +102,7 @@ impl<'a> Raw<'a> {
     pub(crate) fn wide(&self, p: usize) -> Wide {
         on_scalar!(self.dtype, T => read::<T>(self.bytes, p).to_wide(), else no_number(self.dtype))
     }
-    /// The number at position `p`, widened.
+    /// The number at position `p`, as f64.
     pub(crate) fn f64(&self, p: usize) -> f64 {
         match self.dtype {
             DType::F32 => f64::from(read::<f32>(self.bytes, p)),
@@ -113,11 +113,11 @@ impl<'a> Raw<'a> {
             },
         }
     }
-    /// The numbers at these positions, widened.
+    /// The numbers at these positions, as f64.
     pub(crate) fn gather(&self, positions: impl Iterator<Item = usize>) -> Vec<f64> {
         positions.map(|p| self.f64(p)).collect()
     }
-    /// All numbers, widened, in row-major order.
+    /// All numbers in row-major order, as f64.
     pub(crate) fn values(&self) -> Vec<f64> {
         self.gather(self.layout.positions())
     }
@@ -133,22 +133,22 @@ impl<'a> RawMut<'a> {
             layout,
         }
     }
-    /// An operand whose type is a value already.
+    /// From an operand whose type is already a value.
     pub(crate) fn any(y: &'a mut AnyMut<'_, Host>) -> Self {
         let (dtype, layout) = (y.dtype(), *y.layout());
         RawMut { bytes: y.bytes_mut(), size: dtype.size(), dtype, layout }
     }
-    pub(crate) fn under(self, layout: Layout) -> Self {
+    pub(crate) fn with_layout(self, layout: Layout) -> Self {
         RawMut { layout, ..self }
     }
     pub(crate) fn reborrow(&mut self) -> RawMut<'_> {
         RawMut { bytes: self.bytes, ..*self }
     }
-    /// The same operand, to read.
+    /// The same operand, for reading.
     pub(crate) fn as_raw(&self) -> Raw<'_> {
         Raw { bytes: self.bytes, size: self.size, dtype: self.dtype, layout: self.layout }
     }
-    /// The memory as elements of the type it holds.
+    /// The memory as a slice of `T`, which must be the operand's element type.
     pub(crate) fn slice<T: Element>(&mut self) -> &mut [T] {
         bytemuck::cast_slice_mut(self.bytes)
     }
@@ -156,7 +156,7 @@ impl<'a> RawMut<'a> {
     pub(crate) fn element(&mut self, p: usize) -> &mut [u8] {
         &mut self.bytes[p * self.size..][..self.size]
     }
-    /// Stores a number by the cast rules.
+    /// Stores a number, converted by the cast rules.
     pub(crate) fn set_wide(&mut self, p: usize, wide: Wide) {
         on_scalar!(self.dtype, T => self.element(p).copy_from_slice(bytemuck::bytes_of(&T::from_wide(wide))), else no_number(self.dtype));
     }
@@ -174,30 +174,30 @@ impl<'a> RawMut<'a> {
             self.set(p, v);
         }
     }
-    /// What a number becomes when it is stored here.
+    /// `v` rounded to this operand's element type.
     pub(crate) fn rounded(&self, v: f64) -> f64 {
         on_scalar!(self.dtype, T => T::from_f64(v).to_f64(), else no_number(self.dtype))
     }
 }
 
-/// The format of an operand of blocks.
+/// The block format of `dtype`, or an error if `dtype` is not a block type.
 pub(crate) fn block_info(op: &'static str, dtype: DType) -> Result<&'static BlockInfo> {
     match dtype {
         DType::Block(info) => Ok(info),
         other => {
-            Err(Error::Device { backend: "cpu", call: op, status: format!("{other} is no block format") })
+            Err(Error::Device { backend: "cpu", call: op, status: format!("{other} is not a block format") })
         }
     }
 }
 
-/// The rows that `ids` names, `None` for "no element": all checked before anything is written.
+/// The rows that `ids` selects, with `None` for the index that selects nothing. All indices are checked before any write.
 pub(crate) fn resolve(op: &'static str, ids: Raw<'_>, bound: usize) -> Result<Vec<Option<usize>>> {
     let none = match ids.dtype {
         DType::U8 => u8::MAX.into(),
         DType::U32 => u32::MAX.into(),
         DType::I32 => i32::MAX.into(),
         DType::I64 => i64::MAX,
-        dtype => unreachable!("{dtype} is no index type, and indices are of an `Index`, which is sealed"),
+        dtype => unreachable!("{dtype} is not an index type, and `Index` is sealed"),
     };
     let row = |(position, p): (usize, usize)| {
         let Wide::Int(index) = ids.wide(p) else { no_number(ids.dtype) };

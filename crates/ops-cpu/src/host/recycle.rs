@@ -1,47 +1,47 @@
-//! Memory that is kept for the next tensor.
+//! Reuses the memory of dropped buffers.
 //!
 //! The first touch of a fresh page costs more than most operations on it. So the memory of a dropped
-//! buffer waits here, by size class, for the next of about its size; and large memory asks for huge
+//! buffer is kept, by size class, for the next buffer of about its size. Large allocations ask for huge
 //! pages.
 use bytemuck::{Pod, Zeroable};
 use memmap2::MmapMut;
 use std::sync::Mutex;
 
-/// A cache line: the unit, and the alignment, of owned memory.
+/// A cache line: the unit and alignment of owned memory.
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C, align(64))]
 pub(super) struct Line([u8; 64]);
 
-/// Bytes from which memory is mapped by itself, in huge pages where the system has them.
-const MAPPED: usize = 4 << 20;
-/// Bytes kept at most, in all size classes together.
-const KEPT: usize = 1 << 30;
-/// Size classes: four to each power of two.
+/// Allocations of at least this many bytes get a mapping of their own, with huge pages where available.
+const MIN_MAPPED_BYTES: usize = 4 << 20;
+/// Maximum bytes kept, over all size classes.
+const MAX_KEPT_BYTES: usize = 1 << 30;
+/// Number of size classes: four per power of two.
 const CLASSES: usize = 4 * usize::BITS as usize;
 
-/// Memory aligned to a cache line, of unspecified contents.
+/// Memory aligned to a cache line, with unspecified contents.
 pub(super) enum Chunk {
     Lines(Vec<Line>),
     Mapped(MmapMut),
 }
 
 impl Chunk {
-    /// At least `bytes`; `None` where there is not as much.
+    /// At least `bytes` bytes, or `None` if memory is exhausted.
     pub(super) fn new(bytes: usize) -> Option<Self> {
         let class = class(bytes)?;
         if class.bytes == 0 {
             return Some(Chunk::Lines(Vec::new()));
         }
-        let kept = KEEP.lock().unwrap_or_else(|e| e.into_inner()).take(class);
-        kept.or_else(|| Self::fresh(class.bytes))
+        let reused = FREE.lock().unwrap_or_else(|e| e.into_inner()).take(class);
+        reused.or_else(|| Self::allocate(class.bytes))
     }
 
-    fn fresh(bytes: usize) -> Option<Self> {
-        if bytes < MAPPED {
+    fn allocate(bytes: usize) -> Option<Self> {
+        if bytes < MIN_MAPPED_BYTES {
             return bytemuck::try_zeroed_vec(bytes / size_of::<Line>()).ok().map(Chunk::Lines);
         }
         let map = MmapMut::map_anon(bytes).ok()?;
-        // Without huge pages it is only slower.
+        // Huge pages are optional; without them it is only slower.
         #[cfg(target_os = "linux")]
         let _ = map.advise(memmap2::Advice::HugePage);
         Some(Chunk::Mapped(map))
@@ -63,27 +63,27 @@ impl Chunk {
         }
     }
 
-    /// Keeps the memory for later, or gives it back to the system.
+    /// Keeps the memory for later, or returns it to the system.
     pub(super) fn recycle(self) {
         let Some(class) = class(self.bytes().len()).filter(|class| class.bytes > 0) else { return };
-        // What is given back is dropped after the lock is.
-        let _rest = KEEP.lock().unwrap_or_else(|e| e.into_inner()).put(class, self);
+        // Evicted memory is dropped after the lock is released.
+        let _evicted = FREE.lock().unwrap_or_else(|e| e.into_inner()).put(class, self);
     }
 }
 
-/// A size that memory comes in.
+/// A size class.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Class {
     index: usize,
     bytes: usize,
 }
 
-/// The class for a number of bytes; `None` beyond what memory can hold.
+/// The class for `bytes`; `None` if no allocation can be that large.
 fn class(bytes: usize) -> Option<Class> {
     if bytes == 0 || isize::try_from(bytes).is_err() {
         return (bytes == 0).then_some(Class { index: 0, bytes: 0 });
     }
-    // Quarters of the power of two below, a line at least.
+    // Steps of a quarter of the power of two below, at least one line.
     let step = (bytes.next_power_of_two() / 8).max(size_of::<Line>());
     let bytes = bytes.checked_next_multiple_of(step).filter(|b| isize::try_from(*b).is_ok())?;
     let power = bytes.ilog2();
@@ -91,24 +91,24 @@ fn class(bytes: usize) -> Option<Class> {
     Some(Class { index: 4 * power as usize + quarter, bytes })
 }
 
-/// Gives all kept memory back to the system, and returns how many bytes that was.
+/// Returns all kept memory to the system, and its size in bytes.
 pub(crate) fn trim() -> usize {
     // The memory is dropped after the lock is.
-    let (_given_back, bytes) = KEEP.lock().unwrap_or_else(|e| e.into_inner()).empty();
+    let (_given_back, bytes) = FREE.lock().unwrap_or_else(|e| e.into_inner()).take_all();
     bytes
 }
 
-static KEEP: Mutex<Keep> = Mutex::new(Keep::new());
+static FREE: Mutex<FreeList> = Mutex::new(FreeList::new());
 
 /// Free memory by size class.
-struct Keep {
+struct FreeList {
     free: [Vec<Chunk>; CLASSES],
     bytes: usize,
 }
 
-impl Keep {
+impl FreeList {
     const fn new() -> Self {
-        Keep { free: [const { Vec::new() }; CLASSES], bytes: 0 }
+        FreeList { free: [const { Vec::new() }; CLASSES], bytes: 0 }
     }
 
     fn take(&mut self, class: Class) -> Option<Chunk> {
@@ -117,26 +117,26 @@ impl Keep {
         Some(chunk)
     }
 
-    /// Everything that was kept, with its bytes.
-    fn empty(&mut self) -> (Vec<Chunk>, usize) {
+    /// Takes all chunks, with their total size in bytes.
+    fn take_all(&mut self) -> (Vec<Chunk>, usize) {
         let mut all = Vec::new();
         self.free.iter_mut().for_each(|free| all.append(free));
         (all, core::mem::take(&mut self.bytes))
     }
 
-    /// Keeps `chunk` and answers what is given up for it: where all would be too much, everything
-    /// that was kept, so that sizes of the past make room for those of now.
+    /// Keeps `chunk` and returns the chunks that were evicted. If the limit would be exceeded, everything kept so far is
+    /// evicted, so that sizes no longer in use make room.
     fn put(&mut self, class: Class, chunk: Chunk) -> Vec<Chunk> {
-        let mut rest = Vec::new();
-        if class.bytes > KEPT {
+        let mut evicted = Vec::new();
+        if class.bytes > MAX_KEPT_BYTES {
             return vec![chunk];
         }
-        if self.bytes + class.bytes > KEPT {
-            rest = self.empty().0;
+        if self.bytes + class.bytes > MAX_KEPT_BYTES {
+            evicted = self.take_all().0;
         }
         self.free[class.index].push(chunk);
         self.bytes += class.bytes;
-        rest
+        evicted
     }
 }
 
@@ -162,36 +162,39 @@ mod tests {
 
     #[test]
     fn memory_comes_back() {
-        let mut keep = Keep::new();
+        let mut list = FreeList::new();
         let class = class(5000).unwrap();
-        assert!(keep.take(class).is_none());
-        assert!(keep.put(class, Chunk::fresh(class.bytes).unwrap()).is_empty());
-        assert_eq!(keep.bytes, class.bytes);
-        assert!(keep.take(class).is_some_and(|c| c.bytes().len() == class.bytes));
-        assert_eq!(keep.bytes, 0);
-        keep.put(class, Chunk::fresh(class.bytes).unwrap());
-        let (all, bytes) = keep.empty();
-        assert_eq!((all.len(), bytes, keep.bytes), (1, class.bytes, 0));
-        assert!(keep.take(class).is_none());
+        assert!(list.take(class).is_none());
+        assert!(list.put(class, Chunk::allocate(class.bytes).unwrap()).is_empty());
+        assert_eq!(list.bytes, class.bytes);
+        assert!(list.take(class).is_some_and(|c| c.bytes().len() == class.bytes));
+        assert_eq!(list.bytes, 0);
+        list.put(class, Chunk::allocate(class.bytes).unwrap());
+        let (all, bytes) = list.take_all();
+        assert_eq!((all.len(), bytes, list.bytes), (1, class.bytes, 0));
+        assert!(list.take(class).is_none());
     }
 
     #[test]
     fn old_sizes_make_room_for_new_ones() {
-        let mut keep = Keep::new();
-        let (small, large) = (class(64).unwrap(), Class { index: 3, bytes: KEPT });
-        keep.put(small, Chunk::fresh(64).unwrap());
-        assert_eq!(keep.put(large, Chunk::fresh(64).unwrap()).len(), 1);
-        assert_eq!(keep.bytes, KEPT);
-        let more = Class { index: 4, bytes: KEPT + 1 };
-        assert_eq!(keep.put(more, Chunk::fresh(64).unwrap()).len(), 1);
-        assert_eq!(keep.bytes, KEPT);
+        let mut list = FreeList::new();
+        let (small, large) = (class(64).unwrap(), Class { index: 3, bytes: MAX_KEPT_BYTES });
+        list.put(small, Chunk::allocate(64).unwrap());
+        assert_eq!(list.put(large, Chunk::allocate(64).unwrap()).len(), 1);
+        assert_eq!(list.bytes, MAX_KEPT_BYTES);
+        let more = Class { index: 4, bytes: MAX_KEPT_BYTES + 1 };
+        assert_eq!(list.put(more, Chunk::allocate(64).unwrap()).len(), 1);
+        assert_eq!(list.bytes, MAX_KEPT_BYTES);
     }
 
     #[test]
     fn large_memory_is_aligned() {
-        let mut chunk = Chunk::new(MAPPED + 1).unwrap();
+        let mut chunk = Chunk::new(MIN_MAPPED_BYTES + 1).unwrap();
         assert!(matches!(chunk, Chunk::Mapped(_)));
-        assert_eq!((chunk.bytes().as_ptr() as usize % 64, chunk.bytes_mut().len() > MAPPED), (0, true));
+        assert_eq!(
+            (chunk.bytes().as_ptr() as usize % 64, chunk.bytes_mut().len() > MIN_MAPPED_BYTES),
+            (0, true)
+        );
         chunk.recycle();
     }
 }

@@ -6,7 +6,7 @@ use core::ops::Range;
 use ops_core::ops::Attention;
 use ops_core::{Call, DType, Error, Float, Result};
 
-/// What attention reads.
+/// The operands that attention reads.
 struct Operands<'a> {
     q: Raw<'a>,
     k: Raw<'a>,
@@ -22,7 +22,7 @@ fn features(x: Raw<'_>, index: [usize; 3]) -> Vec<f64> {
     x.gather(line(&x.layout, 3, x.layout.position(&index)))
 }
 
-/// What a mask adds to the score.
+/// The value that a mask adds to a score.
 fn bias(mask: Raw<'_>, index: [usize; 4]) -> f64 {
     let value = mask.f64(mask.layout.position(&index));
     match (mask.dtype, value) {
@@ -52,7 +52,7 @@ fn attention(a: &Operands<'_>, visible: impl Fn(usize) -> Range<usize>, mut o: R
         if max != f64::NEG_INFINITY {
             let weights: Vec<f64> = scores.iter().map(|v| (v - max).exp()).collect();
             let total: f64 = weights.iter().sum();
-            // A hidden key adds nothing, whatever its value is.
+            // A hidden key adds nothing, even if its value is NaN.
             for (j, w) in visible(i).zip(weights).filter(|(_, w)| *w != 0.0) {
                 let v = features(a.v, [b, h / group, j]);
                 sum.iter_mut().zip(v).for_each(|(o, v)| *o += w / total * v);

@@ -1,41 +1,21 @@
-//! Everything that looks at one element of each operand.
+//! Elementwise ops: each output element depends on one element of each operand.
 use super::Reference;
 use crate::host::raw::{Raw, RawMut, on_num};
+use crate::host::types::{unary_function, unknown_function};
 use crate::{Host, Kernel};
 use ops_core::ops::{
     Affine, AffineInplace, Binary, BinaryFn, Cast, Fill, Glu, GluFn, TensorCopy, Unary, UnaryFn, Where,
 };
-use ops_core::{Call, Element, Error, Float, Num, Reason, Result, Scalar, Wide};
-
-/// A function that a newer core has and this backend has not: said so, not guessed.
-pub(crate) fn unknown(op: &'static str) -> Error {
-    Error::Unsupported { op, backend: "cpu", reason: Reason::Missing }
-}
-
-/// The function on `T`. Those that integers have too are computed in `T`, others in f64 and rounded once.
-pub(crate) fn of_num<T: Num>(f: UnaryFn) -> impl Fn(T) -> T {
-    let number: Option<fn(T) -> T> = match f {
-        UnaryFn::Neg => Some(T::neg),
-        UnaryFn::Abs => Some(T::abs),
-        UnaryFn::Sqr => Some(|x| x.mul(x)),
-        UnaryFn::Relu => Some(T::relu),
-        UnaryFn::Sign => Some(T::sign),
-        _ => None,
-    };
-    move |x: T| match number {
-        Some(number) => number(x),
-        None => T::from_f64(f.at(x.to_f64())),
-    }
-}
+use ops_core::{Call, Element, Float, Num, Result, Scalar, Wide};
 
 fn unary(f: UnaryFn, x: Raw<'_>, mut y: RawMut<'_>) -> Result<()> {
     let positions = x.layout.positions().zip(y.layout.positions());
     on_num!(x.dtype, T => {
-        let f = of_num::<T>(f);
+        let f = unary_function::<T>(f);
         let (x, y) = (x.slice::<T>(), y.slice::<T>());
         positions.for_each(|(p, q)| y[q] = f(x[p]));
         Ok(())
-    }, else Err(unknown(f.name())))
+    }, else Err(unknown_function(f.name())))
 }
 
 fn binary(f: BinaryFn, a: Raw<'_>, b: Raw<'_>, mut y: RawMut<'_>) -> Result<()> {
@@ -48,19 +28,19 @@ fn binary(f: BinaryFn, a: Raw<'_>, b: Raw<'_>, mut y: RawMut<'_>) -> Result<()> 
             BinaryFn::Div => T::div,
             BinaryFn::Maximum => <T as Num>::maximum,
             BinaryFn::Minimum => <T as Num>::minimum,
-            other => return Err(unknown(other.name())),
+            other => return Err(unknown_function(other.name())),
         };
         let (a, b, y) = (a.slice::<T>(), b.slice::<T>(), y.slice::<T>());
         positions.for_each(|((p, q), r)| y[r] = f(a[p], b[q]));
         Ok(())
-    }, else Err(unknown(f.name())))
+    }, else Err(unknown_function(f.name())))
 }
 
 fn glu(f: GluFn, gate: Raw<'_>, up: Raw<'_>, mut y: RawMut<'_>) -> Result<()> {
     let f = match f {
         GluFn::Swiglu => UnaryFn::Silu,
         GluFn::Geglu => UnaryFn::Gelu,
-        _ => return Err(unknown("glu")),
+        _ => return Err(unknown_function("glu")),
     };
     for ((p, q), r) in gate.layout.positions().zip(up.layout.positions()).zip(y.layout.positions()) {
         y.set(r, f.at(gate.f64(p)) * up.f64(q));
@@ -68,7 +48,7 @@ fn glu(f: GluFn, gate: Raw<'_>, up: Raw<'_>, mut y: RawMut<'_>) -> Result<()> {
     Ok(())
 }
 
-/// `x · mul + add`; integers compute in f64 too, and cast back.
+/// `x · mul + add`. Integers are also computed in f64 and cast back.
 fn affine(x: Option<Raw<'_>>, mut y: RawMut<'_>, mul: f64, add: f64) {
     let lx = x.map_or(y.layout, |x| x.layout);
     for (p, q) in lx.positions().zip(y.layout.positions()) {

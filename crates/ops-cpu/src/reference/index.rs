@@ -1,4 +1,4 @@
-//! Picking by index.
+//! Ops that select rows or elements by index.
 use super::Reference;
 use super::quant::values;
 use crate::host::raw::{Raw, RawMut, resolve};

@@ -1,4 +1,4 @@
-//! Products of matrices.
+//! Matrix products.
 use super::Reference;
 use super::quant::values;
 use crate::host::raw::{Raw, RawMut};
@@ -6,7 +6,7 @@ use crate::{Host, Kernel};
 use ops_core::ops::{Linear, MatMul};
 use ops_core::{Call, DType, Error, Float, Layout, Result};
 
-/// The matrices of a stack: the position of the first element, and the steps to the next row and column.
+/// The matrices of a stack: position of the first element, row stride and column stride.
 fn matrices(stack: &Layout) -> impl Iterator<Item = (usize, [isize; 2])> + use<> {
     let r = stack.rank();
     let steps = [stack.strides()[r - 2], stack.strides()[r - 1]];
@@ -15,7 +15,7 @@ fn matrices(stack: &Layout) -> impl Iterator<Item = (usize, [isize; 2])> + use<>
     first.into_iter().flat_map(|l| l.positions()).map(move |p| (p, steps))
 }
 
-/// The position of an element of a matrix.
+/// The position of element `[i, j]` of a matrix.
 fn at((first, [row, column]): (usize, [isize; 2]), i: usize, j: usize) -> usize {
     first.wrapping_add_signed(row * i as isize + column * j as isize)
 }
@@ -50,7 +50,7 @@ fn linear(x: Raw<'_>, weight: Raw<'_>, bias: Option<Raw<'_>>, y: RawMut<'_>) -> 
     dot_rows(x, y, row, bias.as_deref())
 }
 
-/// `y[.., j] = x[.., :] · row(j) + bias[j]`: linear layers, whatever their rows are made of.
+/// `y[.., j] = x[.., :] · row(j) + bias[j]`: a linear layer whose weight rows come from `row`.
 fn dot_rows(
     x: Raw<'_>,
     mut y: RawMut<'_>,

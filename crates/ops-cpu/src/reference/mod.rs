@@ -1,7 +1,7 @@
-//! The oracle: plain loops, f64 inside, one rounding at the store, every op, type and layout.
+//! The oracle: plain loops in f64, one rounding at the store; every op, type and layout.
 //!
-//! Nothing here is fast, and nothing should become so: this is the code that everything else is
-//! compared with, so it reads like the definition of each op.
+//! Every other backend is compared with this code, so it reads like the definition of each op. Do not
+//! optimise it.
 use crate::host::{execute_kernels, host_backend};
 use ops_core::Layout;
 
@@ -14,14 +14,12 @@ mod quant;
 mod rope;
 mod softmax;
 
-pub(crate) use elementwise::{of_num, unknown};
-
 /// Computes every op in f64 with plain loops.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Reference;
 
 impl Reference {
-    /// The reference backend.
+    /// Creates the reference backend.
     pub fn new() -> Self {
         Reference
     }
@@ -38,18 +36,18 @@ fn line(layout: &Layout, axis: usize, first: usize) -> impl Iterator<Item = usiz
 
 /// The positions of the first elements of all lines along an axis, in order.
 fn lines(layout: &Layout, axis: usize) -> impl Iterator<Item = usize> + use<> {
-    // Narrowed to one element each; an axis of length 0 has no lines worth visiting.
+    // Narrow the axis to one element; an axis of length 0 has no lines.
     let first = layout.narrow(axis as isize, 0, layout.dims()[axis].min(1));
     first.into_iter().flat_map(|first| first.positions())
 }
 
-/// The mean of no values is not a number, of others their sum over their count.
+/// The mean of `values`; NaN if there are none.
 fn mean(values: impl ExactSizeIterator<Item = f64>) -> f64 {
     let n = values.len() as f64;
     values.sum::<f64>() / n
 }
 
-/// The largest value; NaN if there is one.
+/// The largest value; NaN if any value is NaN.
 fn max(values: &[f64]) -> f64 {
     values.iter().fold(f64::NEG_INFINITY, |m, v| if m.is_nan() || m > *v { m } else { *v })
 }

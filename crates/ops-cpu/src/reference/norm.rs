@@ -17,7 +17,7 @@ fn moments(x: &[f64], eps: f64) -> (f64, f64) {
     (m, 1.0 / (mean(x.iter().map(|v| (v - m) * (v - m))) + eps).sqrt())
 }
 
-/// An optional weight or bias, or what stands for it.
+/// The values of an optional weight or bias, or `n` copies of `otherwise`.
 fn values_or(x: Option<Raw<'_>>, n: usize, otherwise: f64) -> Vec<f64> {
     x.map_or_else(|| vec![otherwise; n], |x| x.values())
 }
@@ -56,7 +56,7 @@ fn add_rms_norm(
     let firsts = lines(&lx, axis).zip(lines(&lr, axis)).zip(lines(&ly, axis).zip(lines(&ls, axis)));
     for ((px, pr), (py, ps)) in firsts {
         let (a, b) = (x.gather(line(&lx, axis, px)), residual.gather(line(&lr, axis, pr)));
-        // The sum is rounded to T, and the norm is that of the rounded sum.
+        // The sum is rounded to T, and the norm uses the rounded sum.
         let row: Vec<f64> = a.iter().zip(&b).map(|(a, b)| sum.rounded(a + b)).collect();
         y.scatter(line(&ly, axis, py), rms_norm_row(&row, &weight, eps));
         sum.scatter(line(&ls, axis, ps), row);
@@ -77,7 +77,7 @@ fn group_norm(
     let per_group = channels / num_groups;
     for b in 0..batch {
         for first in (0..channels).step_by(per_group.max(1)) {
-            // One image, one group of channels, as a view.
+            // A view of one image and one group of channels.
             let group = |l: &Layout| l.narrow(0, b, 1)?.narrow(1, first, per_group);
             let (gx, gy) = (group(&lx)?, group(&ly)?);
             let values = x.gather(gx.positions());

@@ -5,7 +5,7 @@ use crate::{Host, Kernel};
 use ops_core::ops::{Dequantize, Quantize};
 use ops_core::{BlockInfo, Call, Layout, Result};
 
-/// The values of the blocks of a view, in order.
+/// Decodes the blocks of a view, in order.
 pub(super) fn values(format: &BlockInfo, x: Raw<'_>, layout: &Layout) -> Vec<f64> {
     let mut block = vec![0.0; format.values()];
     let blocks = layout.positions().flat_map(|p| {

@@ -5,15 +5,15 @@ use crate::{Host, Kernel};
 use ops_core::ops::{Rope, RopeForm, RopeInplace};
 use ops_core::{Call, Float, Layout, Result};
 
-/// Two elements of `x` and the angle they turn by: indices, not positions.
+/// Two elements of `x` and the angle that rotates them, as indices rather than positions.
 struct Pair {
     first: [usize; 4],
     second: [usize; 4],
-    /// Batch, token, frequency.
+    /// Batch, token and frequency index.
     angle: [usize; 3],
 }
 
-/// Every pair of `x`.
+/// All pairs of `x`.
 fn pairs(form: RopeForm, start: usize, x: &Layout) -> impl Iterator<Item = Pair> + use<> {
     let half = x.last() / 2;
     let pairs = x.narrow(3, 0, half).unwrap_or(*x);
@@ -26,12 +26,12 @@ fn pairs(form: RopeForm, start: usize, x: &Layout) -> impl Iterator<Item = Pair>
     })
 }
 
-/// The entry of a table, shared by the batch or one for each of it.
+/// An entry of a table that is shared by the batch or has one part per batch entry.
 fn entry(table: Raw<'_>, angle: &[usize; 3]) -> f64 {
     table.f64(table.layout.position(&angle[3 - table.layout.rank()..]))
 }
 
-/// Rotates from `x` into `y`; without `x`, in place.
+/// Rotates `x` into `y`, or `y` in place if `x` is `None`.
 fn rope(form: RopeForm, start: usize, x: Option<Raw<'_>>, cos: Raw<'_>, sin: Raw<'_>, mut y: RawMut<'_>) {
     let ly = y.layout;
     let lx = x.map_or(ly, |x| x.layout);

@@ -1,4 +1,4 @@
-//! Softmax and its logarithm.
+//! Softmax and log-softmax.
 use super::{Reference, line, lines, max};
 use crate::host::raw::{Raw, RawMut};
 use crate::{Host, Kernel};

@@ -1,4 +1,4 @@
-// A program that calls a kernel without the gate: all rows of its output are one, and threads would write it at once.
+// Calls a kernel without `Backend::run`. All rows of its output coincide, so threads would race on it.
 use ops_core::{Layout, TensorMut, f16, ops::*};
 use ops_cpu::{Cpu, Host, Kernel};
 

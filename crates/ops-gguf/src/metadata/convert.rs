@@ -1,19 +1,19 @@
-//! Between Rust's types and metadata values.
+//! Conversions between Rust types and metadata values.
 
 use super::value::{Array, Strings, Unfit, Value};
 
 /// A type that a metadata value can be read as.
 ///
-/// Integers of any width convert when the value fits; f32 and f64 convert into each other; nothing else converts.
+/// Integers of any width convert if the value fits, and f32 and f64 convert to each other. Nothing else converts.
 pub trait FromValue<'a>: Sized {
-    /// The name errors use.
+    /// The type's name in errors.
     const WANTED: &'static str;
 
-    /// The value as `Self`, or what it is instead.
+    /// Converts the value, or describes what it is instead.
     fn from_value(value: &'a Value) -> Result<Self, String>;
 }
 
-/// The value and its type, for an error.
+/// Describes a value and its type, for errors.
 fn describe(value: &Value) -> String {
     format!("{} {value}", value.type_name())
 }

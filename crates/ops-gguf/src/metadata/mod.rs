@@ -12,10 +12,10 @@ mod convert;
 pub(crate) mod parse;
 mod value;
 
-/// The key-value pairs of a file, in the file's order.
+/// The key-value pairs of a file, in file order.
 ///
-/// The getters name the key, the type found and the type wanted when they fail. Integers of any width convert when the
-/// value fits, for writers disagree on widths.
+/// Errors from the getters name the key, the type found and the type wanted. Integers of any width convert if the value
+/// fits, because writers use different widths.
 ///
 /// ```
 /// use ops_gguf::Metadata;
@@ -43,28 +43,28 @@ pub struct Metadata {
 struct Entry {
     key: Box<str>,
     value: Value,
-    /// Where the pair lies in the file it was read from; `None` when the program set it.
+    /// Position of the pair in the file it was read from; `None` if the program set it.
     at: Option<u64>,
 }
 
-/// The longest key that the format allows, in bytes.
+/// Maximum key length in bytes, set by the format.
 const MAX_KEY: usize = 65_535;
 
 impl Metadata {
-    /// No pairs yet.
+    /// Creates empty metadata.
     pub fn new() -> Self {
         Self::default()
     }
 
     fn from_entries(entries: Vec<Entry>) -> Result<Self> {
-        // 2^32 pairs would take a file of more than 50 GiB of metadata; a smaller index is not worth an error of its own.
+        // 2^32 pairs would take more than 50 GiB of metadata, so a 32-bit index is enough.
         let count = u32::try_from(entries.len())
             .map_err(|_| Error::malformed("count of metadata keys", 16, entries.len(), "less than 2^32"))?;
         let key = |i: u32| &entries[i as usize].key;
         let mut by_key: Vec<u32> = (0..count).collect();
         by_key.sort_by(|&a, &b| key(a).cmp(key(b)));
         for pair in by_key.windows(2) {
-            // The sort is stable: of two equal keys the later in the file comes second.
+            // The sort is stable: of two equal keys, the later one in the file comes second.
             let (first, second) = (&entries[pair[0] as usize], &entries[pair[1] as usize]);
             if first.key == second.key {
                 let what = format!("metadata key `{}`", second.key);
@@ -76,7 +76,7 @@ impl Metadata {
         Ok(Self { entries, by_key })
     }
 
-    /// Where the key is in `by_key`, or where it belongs.
+    /// The key's index in `by_key`, or the index to insert it at.
     fn position(&self, key: &str) -> Result<usize, usize> {
         self.by_key.binary_search_by(|&i| (*self.entries[i as usize].key).cmp(key))
     }
@@ -91,7 +91,7 @@ impl Metadata {
         self.entries.is_empty()
     }
 
-    /// The pairs in the file's order.
+    /// The pairs in file order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &Value)> {
         self.entries.iter().map(|e| (&*e.key, &e.value))
     }
@@ -101,22 +101,22 @@ impl Metadata {
         Some(&self.entries[self.by_key[i] as usize])
     }
 
-    /// The value of a key, of whatever type.
+    /// The value of a key, of any type.
     pub fn value(&self, key: &str) -> Option<&Value> {
         self.entry(key).map(|entry| &entry.value)
     }
 
-    /// The error for a value that is not what is wanted of it.
+    /// The error for a value that does not meet a requirement.
     pub(crate) fn unwanted(&self, key: &str, got: String, wanted: &str) -> Error {
         let at = self.entry(key).and_then(|entry| entry.at);
         Error::KeyType { key: key.to_owned(), at, got, wanted: wanted.to_owned() }
     }
 
-    /// Sets a key: in its place when it is there already, else at the end.
+    /// Sets a key: replaces its value if it exists, otherwise appends it.
     ///
     /// # Errors
-    /// [`Error::Write`] when the format does not allow the key (ASCII, 1 to 65535 bytes) or the value (arrays nested
-    /// more than 8 deep).
+    /// [`Error::Write`] if the format does not allow the key (1 to 65535 bytes of ASCII) or the value (arrays nested at most
+    /// 8 deep).
     pub fn set(&mut self, key: impl AsRef<str>, value: impl Into<Value>) -> Result<&mut Self> {
         let (key, value) = (key.as_ref(), value.into());
         check_pair(key, &value)?;
@@ -135,7 +135,7 @@ impl Metadata {
         Ok(self)
     }
 
-    /// Removes a key and says what it had.
+    /// Removes a key and returns its value.
     pub fn remove(&mut self, key: &str) -> Option<Value> {
         let i = self.position(key).ok()?;
         let gone = self.by_key.remove(i);
@@ -145,10 +145,10 @@ impl Metadata {
         Some(self.entries.remove(gone as usize).value)
     }
 
-    /// The value of a key as `T`, or `None` when the key is absent.
+    /// The value of a key as `T`, or `None` if the key is missing.
     ///
     /// # Errors
-    /// [`Error::KeyType`] when the value is there and is no `T`.
+    /// [`Error::KeyType`] if the value exists but is not a `T`.
     pub fn find<'a, T: FromValue<'a>>(&'a self, key: &str) -> Result<Option<T>> {
         let Some(value) = self.value(key) else { return Ok(None) };
         T::from_value(value).map(Some).map_err(|got| self.unwanted(key, got, T::WANTED))
@@ -157,7 +157,7 @@ impl Metadata {
     /// The value of a key as `T`.
     ///
     /// # Errors
-    /// [`Error::MissingKey`], or [`Error::KeyType`] when the value is no `T`.
+    /// [`Error::MissingKey`], or [`Error::KeyType`] if the value is not a `T`.
     pub fn get<'a, T: FromValue<'a>>(&'a self, key: &str) -> Result<T> {
         self.find(key)?.ok_or_else(|| Error::MissingKey { key: key.to_owned(), wanted: T::WANTED })
     }
@@ -177,17 +177,17 @@ impl Metadata {
         self.get(key)
     }
 
-    /// A truth value; see [`Metadata::get`].
+    /// A boolean; see [`Metadata::get`].
     pub fn bool(&self, key: &str) -> Result<bool> {
         self.get(key)
     }
 
-    /// A text; see [`Metadata::get`].
+    /// A string; see [`Metadata::get`].
     pub fn str(&self, key: &str) -> Result<&str> {
         self.get(key)
     }
 
-    /// Many texts; see [`Metadata::get`].
+    /// An array of strings; see [`Metadata::get`].
     pub fn strings(&self, key: &str) -> Result<&Strings> {
         self.get(key)
     }
@@ -197,17 +197,17 @@ impl Metadata {
         self.str("general.architecture")
     }
 
-    /// The full name of a key of the architecture: `block_count` is `llama.block_count` in a Llama.
+    /// The full name of an architecture key: `block_count` becomes `llama.block_count` for Llama.
     pub fn arch_key(&self, key: &str) -> Result<String> {
         Ok(format!("{}.{key}", self.architecture()?))
     }
 
-    /// [`Metadata::get`] of a key of the architecture.
+    /// [`Metadata::get`] for an architecture key.
     pub fn arch_get<'a, T: FromValue<'a>>(&'a self, key: &str) -> Result<T> {
         self.get(&self.arch_key(key)?)
     }
 
-    /// [`Metadata::find`] of a key of the architecture.
+    /// [`Metadata::find`] for an architecture key.
     pub fn arch_find<'a, T: FromValue<'a>>(&'a self, key: &str) -> Result<Option<T>> {
         self.find(&self.arch_key(key)?)
     }
@@ -223,7 +223,7 @@ impl Metadata {
     }
 }
 
-/// Whether the format allows a pair: what [`Metadata::set`] and the writer ask.
+/// Checks that the format allows a pair; [`Metadata::set`] and the writer use it.
 pub(crate) fn check_pair(key: &str, value: &Value) -> Result<()> {
     let wrong = |got: String, wanted: String| {
         Err(Error::write(format_args!("metadata key `{key:.80}`"), got, wanted))
@@ -239,7 +239,7 @@ pub(crate) fn check_pair(key: &str, value: &Value) -> Result<()> {
     }
 }
 
-/// The same pairs in the same order, wherever they were read from.
+/// Equal if they have the same pairs in the same order; file positions are ignored.
 impl PartialEq for Metadata {
     fn eq(&self, other: &Self) -> bool {
         self.iter().eq(other.iter())

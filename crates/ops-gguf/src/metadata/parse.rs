@@ -1,4 +1,4 @@
-//! Metadata from the file's bytes.
+//! Parses metadata.
 
 use std::fmt::{self, Display};
 
@@ -9,10 +9,10 @@ use super::{Entry, Metadata};
 use crate::cursor::Cursor;
 use crate::error::{Error, Result};
 
-/// The least bytes a key-value pair takes: length of the key, type, a value of one byte.
+/// Minimum bytes of a key-value pair: key length, type, and a value of one byte.
 const LEAST_PAIR: usize = 8 + 4 + 1;
 
-/// How many pairs the header claims to have, checked against the file.
+/// Reads the number of pairs and checks it against the file's size.
 pub(crate) fn pair_count(cur: &mut Cursor<'_>) -> Result<usize> {
     cur.count(LEAST_PAIR, "count of metadata keys")
 }
@@ -85,9 +85,9 @@ fn array(cur: &mut Cursor<'_>, key: &str, depth: usize) -> Result<Array> {
         }
         tag::STRING => Array::String(Box::new(strings(cur, key)?)),
         tag::ARRAY => {
-            // An empty array takes its type and its length.
+            // Minimum bytes of an empty array: type and length.
             let count = length(cur, key, 4 + 8)?;
-            // No room is set aside for them: arrays within each other could each claim the rest of the file.
+            // Do not preallocate: each nested array could claim the rest of the file.
             let mut inner = Vec::new();
             for _ in 0..count {
                 inner.push(array(cur, key, depth + 1)?);
@@ -117,7 +117,7 @@ fn bools(cur: &mut Cursor<'_>, count: usize, key: &str) -> Result<Box<[bool]>> {
     }
 }
 
-/// Strings are walked twice: once to learn and check their total length, once to copy them into one buffer.
+/// Walks the strings twice: first to check them and sum their lengths, then to copy them into one buffer.
 fn strings(cur: &mut Cursor<'_>, key: &str) -> Result<Strings> {
     let count = length(cur, key, 8)?;
     let start = cur.at();
@@ -133,7 +133,7 @@ fn strings(cur: &mut Cursor<'_>, key: &str) -> Result<Strings> {
     Ok(strings)
 }
 
-/// What an error in a pair is about.
+/// The part of a pair that an error is about.
 #[derive(Clone, Copy)]
 struct Named<'a> {
     key: &'a str,
@@ -146,7 +146,7 @@ impl Display for Named<'_> {
     }
 }
 
-/// What an error in one string of many is about.
+/// The string of an array that an error is about.
 #[derive(Clone, Copy)]
 struct Element<'a> {
     key: &'a str,

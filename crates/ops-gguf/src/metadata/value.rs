@@ -1,8 +1,8 @@
-//! The values metadata can hold.
+//! Metadata values.
 
 use std::fmt;
 
-/// A metadata value, of the type it has in the file.
+/// A metadata value, with the type it has in the file.
 ///
 /// ```
 /// use ops_gguf::Value;
@@ -29,7 +29,7 @@ pub enum Value {
     Array(Array),
 }
 
-/// An array of values of one type, packed: numbers as numbers, strings in one buffer.
+/// A packed array of values of one type: numbers as a slice, strings in one buffer.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs)] // the names are the documentation
 pub enum Array {
@@ -45,11 +45,11 @@ pub enum Array {
     F64(Box<[f64]>),
     Bool(Box<[bool]>),
     String(Box<Strings>),
-    /// Arrays in an array; they need not have one type.
+    /// Nested arrays, which may have different types.
     Array(Box<[Array]>),
 }
 
-/// Type numbers of values in the file.
+/// Value type numbers in the file.
 pub(crate) mod tag {
     pub(crate) const U8: u32 = 0;
     pub(crate) const I8: u32 = 1;
@@ -66,11 +66,11 @@ pub(crate) mod tag {
     pub(crate) const F64: u32 = 12;
 }
 
-/// The deepest arrays within arrays that are read and written.
+/// Maximum nesting depth of arrays, for reading and writing.
 pub(crate) const MAX_DEPTH: usize = 8;
 
 impl Value {
-    /// The type's name, as "u32" or "array of string".
+    /// The type's name, such as "u32" or "array of string".
     pub fn type_name(&self) -> &'static str {
         match self {
             Self::U8(_) => "u8",
@@ -89,7 +89,7 @@ impl Value {
         }
     }
 
-    /// The value as a wide integer, when it is an integer of any width.
+    /// The value as i128 if it is an integer of any width.
     pub(crate) fn integer(&self) -> Option<i128> {
         Some(match *self {
             Self::U8(n) => n.into(),
@@ -105,7 +105,7 @@ impl Value {
     }
 }
 
-/// Short: numbers as they are, long strings cut, arrays as their type and length.
+/// Abbreviated: long strings are truncated, and arrays print as type and length.
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -123,7 +123,7 @@ impl fmt::Display for Value {
 }
 
 impl Array {
-    /// The type's name, as "array of u32".
+    /// The type's name, such as "array of u32".
     pub fn type_name(&self) -> &'static str {
         match self {
             Self::U8(_) => "array of u8",
@@ -166,7 +166,7 @@ impl Array {
         self.len() == 0
     }
 
-    /// Arrays within arrays: 0 for an array of plain values.
+    /// Nesting depth: 0 for an array of plain values.
     pub(crate) fn depth(&self) -> usize {
         match self {
             Self::Array(a) => 1 + a.iter().map(Self::depth).max().unwrap_or(0),
@@ -174,7 +174,7 @@ impl Array {
         }
     }
 
-    /// The elements as `T`, when they are integers of any width and all fit.
+    /// The elements as `T`, if they are integers of any width and all fit.
     pub(crate) fn integers<T: TryFrom<i128>>(&self) -> Result<Vec<T>, Unfit> {
         fn all<S: Copy + Into<i128>, T: TryFrom<i128>>(a: &[S]) -> Result<Vec<T>, Unfit> {
             let fit = |(i, &x): (usize, &S)| T::try_from(x.into()).map_err(|_| Unfit::At(i, x.into()));
@@ -194,27 +194,27 @@ impl Array {
     }
 }
 
-/// Why an array is not one of the integers asked for.
+/// Why an array does not convert to the requested integer type.
 pub(crate) enum Unfit {
     Type,
     At(usize, i128),
 }
 
-/// Many strings in one buffer: a vocabulary takes as much memory as it takes in the file.
+/// Strings in one buffer, so that a vocabulary takes no more memory than in the file.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Strings {
     text: String,
-    /// Where each string ends in `text`, on a character boundary.
+    /// The end of each string in `text`, on a character boundary.
     ends: Vec<usize>,
 }
 
 impl Strings {
-    /// None yet.
+    /// Creates an empty list.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Room for `count` strings of `bytes` bytes together.
+    /// Reserves room for `count` strings of `bytes` bytes in total.
     pub(crate) fn with_capacity(count: usize, bytes: usize) -> Self {
         Self { text: String::with_capacity(bytes), ends: Vec::with_capacity(count) }
     }
@@ -230,7 +230,7 @@ impl Strings {
         self.ends.len()
     }
 
-    /// Whether there are none.
+    /// Whether the list is empty.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }

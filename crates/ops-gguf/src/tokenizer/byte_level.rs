@@ -1,5 +1,5 @@
-//! Byte-level byte pair encoding, model "gpt2": text is cut into words, each byte of a word becomes a printable
-//! character, and pairs are merged by rank.
+//! Byte-level byte pair encoding, model "gpt2". Text is split into words, each byte of a word becomes a printable character,
+//! and pairs are merged by rank.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
@@ -18,7 +18,7 @@ pub(super) struct ByteLevel {
     bpe: BPE,
     splitter: Splitter,
     rules: &'static Rules,
-    /// Bytes that have no token; most vocabularies have them all.
+    /// Bytes without a token; empty in most vocabularies.
     missing: HashSet<u8>,
 }
 
@@ -37,7 +37,7 @@ impl ByteLevel {
         Ok(Self { bpe, splitter: rules.splitter()?, rules, missing })
     }
 
-    /// Appends the tokens of a text that holds no whole tokens.
+    /// Appends the tokens of a text that contains no special tokens.
     pub(super) fn encode(&self, text: &str, ids: &mut Vec<u32>) -> Result<()> {
         let normal;
         let text = if self.rules.nfc && !text.is_ascii() {
@@ -62,7 +62,7 @@ impl ByteLevel {
         })
     }
 
-    /// A byte without a token would be dropped in silence.
+    /// Fails on a byte without a token, which the encoder would drop silently.
     fn check_bytes(&self, at: usize, word: &str, mapped: &str) -> Result<()> {
         if self.rules.ignore_merges && self.bpe.token_to_id(mapped).is_some() {
             return Ok(());
@@ -78,13 +78,13 @@ impl ByteLevel {
     }
 }
 
-/// The tokens that text may become: all but structure, which no text may turn into by merging.
+/// The tokens that text may become: all except control tokens, which merging must never create.
 pub(super) fn text_tokens(vocab: &Vocab) -> BpeVocab {
     let text = vocab.iter().filter(|(_, text, kind)| !kind.is_control() && !text.is_empty());
     text.map(|(id, text, _)| (text.to_owned(), id)).collect()
 }
 
-/// The merges in order of rank, each of two tokens into a third.
+/// The merges in rank order; each merges two tokens into a third.
 pub(super) fn merges(lines: &Strings, vocab: &Vocab) -> Result<Vec<(String, String)>> {
     let kinds: HashMap<&str, TokenKind> = vocab.iter().map(|(_, text, kind)| (text, kind)).collect();
     let mut seen = HashSet::new();
@@ -98,7 +98,7 @@ pub(super) fn merges(lines: &Strings, vocab: &Vocab) -> Result<Vec<(String, Stri
                 wanted,
             ))
         };
-        // A token may start with a space, but does not hold one further on.
+        // A token may start with a space, but contains none after that.
         let first = line.chars().next().map_or(0, char::len_utf8);
         let Some((left, right)) =
             line[first..].find(' ').map(|i| (&line[..first + i], &line[first + i + 1..]))
@@ -115,7 +115,7 @@ pub(super) fn merges(lines: &Strings, vocab: &Vocab) -> Result<Vec<(String, Stri
                 _ => return wrong(&format!("a token {token:?} in the vocabulary")),
             }
         }
-        // The first rank of a pair holds; a pair that makes structure is never merged.
+        // A repeated pair keeps its first rank. Pairs that form control tokens are never merged.
         if !structure && seen.insert((left, right)) {
             merges.push((left.to_owned(), right.to_owned()));
         }
@@ -123,7 +123,7 @@ pub(super) fn merges(lines: &Strings, vocab: &Vocab) -> Result<Vec<(String, Stri
     Ok(merges)
 }
 
-/// The printable character that stands for a byte: itself where it is printable in Latin-1, else one from U+0100 on.
+/// The printable character for a byte: itself if it is printable in Latin-1, otherwise one from U+0100 on.
 pub(super) fn byte_to_char(byte: u8) -> char {
     let nth = match byte {
         0x21..=0x7e | 0xa1..=0xac | 0xae..=0xff => return char::from(byte),
@@ -135,7 +135,7 @@ pub(super) fn byte_to_char(byte: u8) -> char {
     char::from_u32(0x100 + u32::from(nth)).unwrap_or_default()
 }
 
-/// The byte that a character stands for.
+/// The byte that a character represents.
 fn char_to_byte(c: char) -> Option<u8> {
     match u32::from(c) {
         n @ (0x21..=0x7e | 0xa1..=0xac | 0xae..=0xff) => u8::try_from(n).ok(),
@@ -146,7 +146,7 @@ fn char_to_byte(c: char) -> Option<u8> {
     }
 }
 
-/// Appends the bytes that a token's text stands for. Texts of other characters stand for themselves.
+/// Appends the bytes that a token's text represents. Text with other characters represents itself.
 pub(super) fn decode(text: &str, bytes: &mut Vec<u8>) {
     let start = bytes.len();
     for c in text.chars() {

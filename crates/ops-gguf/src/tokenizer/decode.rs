@@ -1,20 +1,20 @@
-//! Token ids back to text.
+//! Decodes token ids to text.
 
 use super::vocab::{TokenKind, byte_of};
 use super::{Engine, Tokenizer, byte_level, sentencepiece};
 use crate::error::{Error, Result};
 
-/// How to turn ids into text.
+/// Options for decoding.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DecodeOptions {
-    /// Write control and unknown tokens as they stand in the vocabulary, as `</s>`; otherwise they have no text.
+    /// Write control and unknown tokens as they appear in the vocabulary, such as `</s>`. By default they produce no text.
     pub special: bool,
 }
 
-/// Turns ids into text as they come, holding back what is not yet a whole character.
+/// Decodes ids as they arrive, and holds back incomplete characters.
 ///
-/// The pieces, one after the other and with what [`DecodeStream::finish`] gives, are what [`Tokenizer::decode`] gives
-/// for all the ids at once.
+/// Concatenating the pieces and the result of [`DecodeStream::finish`] gives what [`Tokenizer::decode`] returns for all ids
+/// at once.
 ///
 /// ```no_run
 /// # let gguf = ops_gguf::Gguf::open("model.gguf")?;
@@ -33,24 +33,24 @@ pub struct DecodeOptions {
 pub struct DecodeStream<'t> {
     tokenizer: &'t Tokenizer,
     options: DecodeOptions,
-    /// Bytes that are not text yet: the front of a character.
+    /// Bytes of an incomplete character.
     pending: Vec<u8>,
-    /// Whether the next text is the first: a space put in front by the encoder is then taken away.
+    /// Whether the next text is the first one; the space that the encoder put in front is then removed.
     at_start: bool,
 }
 
 impl DecodeStream<'_> {
-    /// Takes the next id and gives the text that is complete with it, if any.
+    /// Adds the next id and returns the text that it completes, if any.
     ///
     /// # Errors
-    /// [`Error::TokenId`] when the vocabulary has no such id; the stream can go on.
+    /// [`Error::TokenId`] if the vocabulary has no such id; the stream remains usable.
     pub fn push(&mut self, id: u32) -> Result<Option<String>> {
         self.push_bytes(id)?;
         let text = take_whole_characters(&mut self.pending);
         Ok(Some(text).filter(|text| !text.is_empty()))
     }
 
-    /// The rest: the character U+FFFD when the ids ended within a character, else nothing.
+    /// Returns the rest: U+FFFD if the ids ended within a character, otherwise nothing.
     pub fn finish(self) -> String {
         String::from_utf8_lossy(&self.pending).into_owned()
     }
@@ -65,11 +65,11 @@ impl DecodeStream<'_> {
     }
 }
 
-/// Takes all but an unfinished character at the end; bytes that can be no text become U+FFFD, as in
+/// Takes everything except an incomplete character at the end. Invalid bytes become U+FFFD, as in
 /// [`String::from_utf8_lossy`].
 fn take_whole_characters(bytes: &mut Vec<u8>) -> String {
     let unfinished = bytes.utf8_chunks().last().map_or(0, |chunk| {
-        // Only at the very end can an invalid sequence still become valid.
+        // Only at the end can an invalid sequence still become valid.
         match std::str::from_utf8(chunk.invalid()) {
             Err(e) if e.error_len().is_none() => chunk.invalid().len(),
             _ => 0,
@@ -81,10 +81,10 @@ fn take_whole_characters(bytes: &mut Vec<u8>) -> String {
 }
 
 impl Tokenizer {
-    /// The text of ids. Control tokens have none; bytes that are no UTF-8 become U+FFFD.
+    /// The text of ids. Control tokens produce none; invalid UTF-8 becomes U+FFFD.
     ///
     /// # Errors
-    /// [`Error::TokenId`] when the vocabulary has no such id.
+    /// [`Error::TokenId`] if the vocabulary has no such id.
     pub fn decode(&self, ids: &[u32]) -> Result<String> {
         self.decode_with(ids, DecodeOptions::default())
     }
@@ -99,7 +99,7 @@ impl Tokenizer {
         Ok(stream.finish())
     }
 
-    /// A stream that starts a text.
+    /// A stream for the start of a text.
     pub fn decode_stream(&self) -> DecodeStream<'_> {
         let at_start = matches!(&self.engine, Engine::SentencePiece(sp) if sp.space_prefix);
         DecodeStream { tokenizer: self, options: DecodeOptions::default(), pending: Vec::new(), at_start }
@@ -110,17 +110,17 @@ impl Tokenizer {
         DecodeStream { options, ..self.decode_stream() }
     }
 
-    /// A stream that goes on after these ids, whose own text it does not give: for text generated after a prompt.
+    /// A stream that continues after these ids without returning their text: for text generated after a prompt.
     ///
     /// # Errors
-    /// [`Error::TokenId`] when the vocabulary has no such id.
+    /// [`Error::TokenId`] if the vocabulary has no such id.
     pub fn decode_stream_after(&self, ids: &[u32]) -> Result<DecodeStream<'_>> {
         let mut stream = self.decode_stream();
         ids.iter().try_for_each(|&id| stream.push(id).map(drop))?;
         Ok(stream)
     }
 
-    /// Appends the bytes of a token; whether it was text.
+    /// Appends the bytes of a token and returns whether it was text.
     fn append_bytes(&self, id: u32, options: DecodeOptions, bytes: &mut Vec<u8>) -> Result<bool> {
         let (Some(text), Some(kind)) = (self.vocab.text(id), self.vocab.kind(id)) else {
             return Err(Error::TokenId { id, vocab_size: self.vocab.len() });

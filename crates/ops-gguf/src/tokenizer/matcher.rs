@@ -1,12 +1,12 @@
-//! Finding whole tokens in a text.
+//! Finds whole tokens in a text.
 
 use std::ops::Range;
 
-/// Finds the leftmost of some texts in another; of several at the same place, the longest.
+/// Finds the leftmost of several strings in a text; at the same position, the longest.
 pub(super) struct Matcher {
-    /// The texts with their ids, sorted by bytes. None is empty.
+    /// The strings with their ids, sorted by bytes. None is empty.
     texts: Vec<(Box<str>, u32)>,
-    /// Whether any text starts with this byte.
+    /// Whether any string starts with this byte.
     starts: Box<[bool; 256]>,
 }
 
@@ -21,7 +21,7 @@ impl Matcher {
         Self { texts, starts }
     }
 
-    /// Cuts the text into found tokens (`Some(id)`) and the stretches between them (`None`), in order.
+    /// Splits the text into the tokens found (`Some(id)`) and the text between them (`None`), in order.
     pub(super) fn split<'t>(
         &'t self,
         text: &'t str,
@@ -63,8 +63,8 @@ impl Matcher {
         })
     }
 
-    /// The longest of the texts that `bytes` starts with. The candidates are a range of the sorted texts, narrowed byte
-    /// by byte; one that ends here comes first in it.
+    /// The longest string that `bytes` starts with. The candidates are a range of the sorted strings, narrowed byte by byte;
+    /// a string that ends here is the first in the range.
     fn longest_prefix(&self, bytes: &[u8]) -> Option<(usize, u32)> {
         let mut candidates = self.texts.as_slice();
         let mut best = None;

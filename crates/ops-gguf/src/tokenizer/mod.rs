@@ -1,4 +1,4 @@
-//! Text to token ids and back, with the vocabulary that a file carries.
+//! Converts text to token ids and back, with the vocabulary of a file.
 
 use std::fmt;
 
@@ -22,12 +22,11 @@ mod vocab;
 
 /// The tokenizer of a model.
 ///
-/// Two kinds are known, by `tokenizer.ggml.model`: "gpt2", byte-level byte pair encoding with the word rules that
-/// `tokenizer.ggml.pre` names, and "llama", SentencePiece-style encoding with scores (or merges) and byte fallback.
+/// `tokenizer.ggml.model` selects one of two kinds: "gpt2" is byte-level byte pair encoding with the word rules that
+/// `tokenizer.ggml.pre` names, and "llama" is SentencePiece-style encoding with scores (or merges) and byte fallback.
 ///
-/// Control tokens are structure: text that looks like one (`</s>` in a prompt) is encoded as the text it is, unless
-/// [`EncodeOptions::special`] asks for the token. Texts that a vocabulary was extended with (kind
-/// [`TokenKind::UserDefined`]) are part of its language and always recognised.
+/// Text that looks like a control token (`</s>` in a prompt) is encoded as plain text, unless [`EncodeOptions::special`]
+/// is set. Tokens added to a vocabulary as whole strings ([`TokenKind::UserDefined`]) are always recognised.
 ///
 /// ```
 /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/tiny-llama-kjv-q8_0.gguf");
@@ -35,14 +34,14 @@ mod vocab;
 /// let tokenizer = gguf.tokenizer()?;
 ///
 /// let ids = tokenizer.encode("In the beginning")?;
-/// assert_eq!(ids[0], tokenizer.bos().unwrap()); // the metadata ask for it
+/// assert_eq!(ids[0], tokenizer.bos().unwrap()); // the metadata asks for it
 /// assert_eq!(tokenizer.decode(&ids)?, "In the beginning");
 /// # Ok::<(), ops_gguf::Error>(())
 /// ```
 pub struct Tokenizer {
     vocab: Vocab,
     engine: Engine,
-    /// Control and unknown tokens by their text, for prompts that may hold them.
+    /// Control and unknown tokens by their text, for prompts that may contain them.
     control: Matcher,
     special: SpecialIds,
     add_bos: bool,
@@ -65,7 +64,7 @@ struct SpecialIds {
     padding: Option<u32>,
 }
 
-/// How to turn text into ids. The default is what the metadata ask for, with text as text.
+/// Options for encoding. By default, BOS and EOS follow the metadata, and control tokens are encoded as plain text.
 ///
 /// ```
 /// use ops_gguf::EncodeOptions;
@@ -75,16 +74,16 @@ struct SpecialIds {
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct EncodeOptions {
-    /// Whether BOS comes first; `None` as `tokenizer.ggml.add_bos_token` says.
+    /// Whether to add BOS; `None` follows `tokenizer.ggml.add_bos_token`.
     pub bos: Option<bool>,
-    /// Whether EOS comes last; `None` as `tokenizer.ggml.add_eos_token` says.
+    /// Whether to add EOS; `None` follows `tokenizer.ggml.add_eos_token`.
     pub eos: Option<bool>,
-    /// Turn the text of control tokens into these tokens. Only for text that is trusted, such as a rendered chat
-    /// template: whoever writes the text otherwise writes structure.
+    /// Convert the text of control tokens into these tokens. Use it only for trusted text, such as a rendered chat template:
+    /// otherwise, the author of the text can insert control tokens.
     pub special: bool,
 }
 
-/// Control tokens that end a turn, in vocabularies whose metadata do not say which does.
+/// Control tokens that end a turn, for vocabularies whose metadata does not name one.
 const END_OF_TURN: &[&str] = &[
     "<|eot_id|>",
     "<|im_end|>",
@@ -99,13 +98,12 @@ const END_OF_TURN: &[&str] = &[
 ];
 
 impl Tokenizer {
-    /// Builds the tokenizer that the metadata describe.
+    /// Builds the tokenizer that the metadata describes.
     ///
     /// # Errors
-    /// [`Error::MissingKey`] and [`Error::KeyType`] for the keys under `tokenizer.ggml`; [`Error::Tokenizer`] for a
-    /// model or pre-tokenizer that is not known (it lists those that are), and for a vocabulary that does not hold
-    /// together: duplicate tokens, merges of tokens that are not there, ids out of range, scores that are no numbers,
-    /// lists of different lengths.
+    /// [`Error::MissingKey`] and [`Error::KeyType`] for the keys under `tokenizer.ggml`. [`Error::Tokenizer`] for an unknown
+    /// model or pre-tokenizer (it lists the known ones), and for an inconsistent vocabulary: duplicate tokens, merges of
+    /// missing tokens, ids out of range, scores that are NaN, or lists of different lengths.
     pub fn from_metadata(meta: &Metadata) -> Result<Self> {
         let model = meta.str("tokenizer.ggml.model")?;
         if !["gpt2", "llama"].contains(&model) {
@@ -138,10 +136,10 @@ impl Tokenizer {
         })
     }
 
-    /// The ids of a text, with BOS and EOS as the metadata ask.
+    /// The ids of a text, with BOS and EOS as the metadata specifies.
     ///
     /// # Errors
-    /// [`Error::Encode`] when the vocabulary has no token for a part of the text.
+    /// [`Error::Encode`] if the vocabulary has no token for a part of the text.
     pub fn encode(&self, text: &str) -> Result<Vec<u32>> {
         self.encode_with(text, EncodeOptions::default())
     }
@@ -149,7 +147,7 @@ impl Tokenizer {
     /// [`Tokenizer::encode`] with options.
     ///
     /// # Errors
-    /// As [`Tokenizer::encode`], and [`Error::Tokenizer`] when BOS or EOS is asked for and the vocabulary has none.
+    /// As [`Tokenizer::encode`], and [`Error::Tokenizer`] if BOS or EOS is requested and the vocabulary has none.
     pub fn encode_with(&self, text: &str, options: EncodeOptions) -> Result<Vec<u32>> {
         let mut ids = Vec::new();
         if options.bos.unwrap_or(self.add_bos) {
@@ -190,17 +188,17 @@ impl Tokenizer {
         }
     }
 
-    /// Number of tokens. The model may have more rows than that, for padding.
+    /// Number of tokens. The model may have more rows, as padding.
     pub fn vocab_size(&self) -> usize {
         self.vocab.len()
     }
 
-    /// A token as it stands in the vocabulary (which is not the text it decodes to) and its kind.
+    /// A token as it appears in the vocabulary (not the text it decodes to) and its kind.
     pub fn token(&self, id: u32) -> Option<(&str, TokenKind)> {
         Some((self.vocab.text(id)?, self.vocab.kind(id)?))
     }
 
-    /// The id of a token as it stands in the vocabulary.
+    /// The id of a token as it appears in the vocabulary.
     pub fn id(&self, token: &str) -> Option<u32> {
         self.vocab.id(token)
     }
@@ -215,39 +213,39 @@ impl Tokenizer {
         self.special.eos
     }
 
-    /// The token that ends a turn of a conversation: from the metadata, else a control token of a well-known text.
+    /// The token that ends a turn of a conversation: from the metadata, or else a control token with a well-known text.
     pub fn eot(&self) -> Option<u32> {
         self.special.eot
     }
 
-    /// The token for what the vocabulary cannot express.
+    /// The token for text that the vocabulary cannot express.
     pub fn unknown(&self) -> Option<u32> {
         self.special.unknown
     }
 
-    /// The token that fills up.
+    /// The padding token.
     pub fn padding(&self) -> Option<u32> {
         self.special.padding
     }
 
-    /// Whether generation is over with this token: it ends a text, a turn or a message.
+    /// Whether this token ends generation: it ends a text, a turn or a message.
     pub fn is_end(&self, id: u32) -> bool {
         let SpecialIds { eos, eot, eom, .. } = self.special;
         [eos, eot, eom].contains(&Some(id))
     }
 
-    /// Whether [`Tokenizer::encode`] puts BOS first.
+    /// Whether [`Tokenizer::encode`] adds BOS by default.
     pub fn adds_bos(&self) -> bool {
         self.add_bos
     }
 
-    /// Whether [`Tokenizer::encode`] puts EOS last.
+    /// Whether [`Tokenizer::encode`] adds EOS by default.
     pub fn adds_eos(&self) -> bool {
         self.add_eos
     }
 
-    /// The template, in Jinja, that turns a conversation into a prompt. Encode what it renders with
-    /// [`EncodeOptions::special`], and without BOS when the template writes it.
+    /// The Jinja template that renders a conversation as a prompt. Encode the result with [`EncodeOptions::special`], and
+    /// without BOS if the template writes it.
     pub fn chat_template(&self) -> Option<&str> {
         self.chat_template.as_deref()
     }
@@ -268,7 +266,7 @@ impl SpecialIds {
     }
 }
 
-/// Whether a token is added to every text: as the metadata say, else by default where there is one.
+/// Whether a token is added to every text: as the metadata says, or else the default, provided the token exists.
 fn added(meta: &Metadata, name: &'static str, id: Option<u32>, default: bool) -> Result<bool> {
     match meta.find::<bool>(&format!("tokenizer.ggml.add_{name}_token"))? {
         Some(true) if id.is_none() => Err(absent(name)),
@@ -285,7 +283,7 @@ fn absent(name: &'static str) -> Error {
     )
 }
 
-/// The error with its place counted from further back.
+/// Shifts the position in the error by `by` bytes.
 fn shifted(error: Error, by: usize) -> Error {
     match error {
         Error::Encode { at, reason } => Error::Encode { at: at + by, reason },

@@ -1,21 +1,21 @@
-//! Cutting text into words before byte pair encoding: the rules that each vocabulary was trained with.
+//! Splits text into words before byte pair encoding, by the rules that each vocabulary was trained with.
 //!
-//! The names are those of `tokenizer.ggml.pre`; the patterns are the ones the models' authors published.
+//! The names are those of `tokenizer.ggml.pre`; the patterns are the ones that the models' authors published.
 
 use regex::Regex;
 
 use crate::error::{Error, Result};
 
-/// One way of cutting, and what else goes with the name.
+/// The rules for splitting, and other settings that depend on the pre-tokenizer's name.
 pub(super) struct Rules {
     names: &'static [&'static str],
-    /// Applied one after the other: each cuts what the one before left into its matches and the text between them.
+    /// Applied in order: each pattern splits the pieces of the previous one into its matches and the text between them.
     patterns: &'static [&'static str],
-    /// A word that is a token is that token, whatever the merges would make of it.
+    /// If a word is a token, use that token regardless of the merges.
     pub(super) ignore_merges: bool,
-    /// Whether a text starts with BOS when the metadata do not say.
+    /// Whether a text starts with BOS if the metadata does not say.
     pub(super) add_bos: bool,
-    /// Whether text is brought to Unicode normal form C first.
+    /// Whether text is normalised to Unicode NFC first.
     pub(super) nfc: bool,
 }
 
@@ -50,7 +50,7 @@ const GPT4O: &str = concat!(
     r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 );
 
-/// Letters with case, of the Unicode version of the time. In escapes: several of them change under normalisation.
+/// Letters with case, as of the Unicode version at the time. Escaped, because several change under normalisation.
 const DEEPSEEK_LETTERS: &str = concat!(
     r"\s?[A-Za-z\u{b5}\u{c0}-\u{d6}\u{d8}-\u{f6}\u{f8}-\u{1ba}\u{1bc}-\u{1bf}\u{1c4}-\u{293}\u{295}-\u{2af}",
     r"\u{370}-\u{373}\u{376}\u{377}\u{37b}-\u{37d}\u{37f}\u{386}\u{388}-\u{38a}\u{38c}\u{38e}-\u{3a1}",
@@ -162,7 +162,7 @@ const KNOWN: &[Rules] = &[
 ];
 
 impl Rules {
-    /// The rules of a name.
+    /// The rules with this name.
     pub(super) fn named(name: &str) -> Result<&'static Self> {
         KNOWN.iter().find(|rules| rules.names.contains(&name)).ok_or_else(|| {
             let known: Vec<&str> = KNOWN.iter().flat_map(|rules| rules.names).copied().collect();
@@ -174,7 +174,7 @@ impl Rules {
         })
     }
 
-    /// The patterns, compiled.
+    /// Compiles the patterns.
     pub(super) fn splitter(&self) -> Result<Splitter> {
         Ok(Splitter { patterns: self.patterns.iter().map(|p| Pattern::new(p)).collect::<Result<_>>()? })
     }
@@ -186,7 +186,7 @@ pub(super) struct Splitter {
 }
 
 impl Splitter {
-    /// Cuts `text` and hands over each word with its place, in order.
+    /// Splits `text` and calls `word` with each word and its position, in order.
     pub(super) fn split(&self, text: &str, word: &mut dyn FnMut(usize, &str) -> Result<()>) -> Result<()> {
         split(&self.patterns, 0, text, word)
     }
@@ -212,10 +212,10 @@ fn split(
 
 /// A pattern without lookahead, so that it runs in linear time and without limits on the text.
 ///
-/// The one lookahead that the published patterns have is at their end, `\s+(?!\S)|\s+`: a run of spaces leaves its last
-/// one to the word that follows, unless it has but one. That is done here after matching `\s+`. Such a run is told from
-/// what the other alternatives match by being all spaces, and by not ending in a newline where one of them,
-/// `\s*[\r\n]+`, takes the spaces up to the last newline first.
+/// The published patterns have one lookahead, at the end: `\s+(?!\S)|\s+`. A run of spaces leaves its last space to the word
+/// that follows, unless it has only one. This is done here after matching `\s+`. Such a run differs from the matches of the
+/// other alternatives in two ways: it is all spaces, and it does not end in a newline if one of them, `\s*[\r\n]+`, takes
+/// the spaces up to the last newline first.
 struct Pattern {
     regex: Regex,
     leaves_last_space: bool,

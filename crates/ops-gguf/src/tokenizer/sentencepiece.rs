@@ -1,5 +1,5 @@
-//! SentencePiece-style byte pair encoding, model "llama": spaces become `▁`, pairs of characters are merged by the score
-//! of what they make, and characters without a token fall back to their bytes.
+//! SentencePiece-style byte pair encoding, model "llama". Spaces become `▁`, pairs of characters are merged by the score of
+//! the result, and characters without a token fall back to their bytes.
 
 use std::collections::HashMap;
 
@@ -14,17 +14,17 @@ use crate::metadata::Metadata;
 
 const SCORES: &str = "tokenizer.ggml.scores";
 
-/// The longest token that merging can make, in bytes. Finding the pairs that make a token takes time in the square of
-/// its length; trained vocabularies stay below a tenth of this.
+/// Maximum length in bytes of a token that merging can create. Finding the pairs for a token takes time quadratic in its
+/// length; trained vocabularies stay below a tenth of this.
 const MAX_MERGED: usize = 512;
 
 pub(super) struct SentencePiece {
     bpe: BPE,
-    /// Texts added to the vocabulary, which no merge may cut.
+    /// Tokens added to the vocabulary as whole strings, which merges must not split.
     added: Matcher,
-    /// Whether a text gets a space in front, so that its first word is like any other.
+    /// Whether a space is put in front of a text, so that its first word is treated like any other.
     pub(super) space_prefix: bool,
-    /// Whether every character has a token: by byte fallback, or as the unknown token.
+    /// Whether every character has a token, by byte fallback or as the unknown token.
     total: bool,
 }
 
@@ -56,7 +56,7 @@ impl SentencePiece {
         })
     }
 
-    /// Appends the tokens of a text that holds no structure.
+    /// Appends the tokens of a text that contains no control tokens.
     pub(super) fn encode(&self, text: &str, ids: &mut Vec<u32>) -> Result<()> {
         if text.is_empty() {
             return Ok(());
@@ -76,20 +76,20 @@ impl SentencePiece {
         Ok(())
     }
 
-    /// Appends the tokens of a text without added texts in it; the character that has none.
+    /// Appends the tokens of a text without added tokens, or returns the character that has none.
     fn encode_between(&self, text: &str, ids: &mut Vec<u32>) -> Result<(), char> {
         if !self.total
             && let Some(lost) = text.chars().find(|&c| !self.has_token(c))
         {
             return Err(lost);
         }
-        // With a token for every character, what remains is an unknown token that is not in the vocabulary; it is.
+        // Every character has a token at this point, so an error here would mean an unknown token outside the vocabulary.
         let tokens = self.bpe.tokenize(text).map_err(|_| char::REPLACEMENT_CHARACTER)?;
         ids.extend(tokens.iter().map(|token| token.id));
         Ok(())
     }
 
-    /// Whether a character has a token, or all of its bytes have.
+    /// Whether a character has a token, or all of its bytes do.
     fn has_token(&self, c: char) -> bool {
         let mut buffer = [0; 4];
         let c = c.encode_utf8(&mut buffer);
@@ -106,7 +106,7 @@ impl SentencePiece {
     }
 }
 
-/// Merges by score where the scores order them, else the merges of the file.
+/// Merges by score if the scores define an order, otherwise the merges of the file.
 fn merges(meta: &Metadata, vocab: &Vocab) -> Result<Vec<(String, String)>> {
     let listed = meta.find(MERGES)?;
     let Some(scores) = meta.find::<&[f32]>(SCORES)? else {
@@ -140,7 +140,7 @@ fn merges(meta: &Metadata, vocab: &Vocab) -> Result<Vec<(String, String)>> {
     }
 }
 
-/// Every way of making a token from two others, the best score first. Tokens of equal score come in order of id.
+/// All ways of forming a token from two others, best score first. Tokens with equal scores are ordered by id.
 fn merges_by_score(vocab: &Vocab, scores: &[f32]) -> Result<Vec<(String, String)>> {
     let mergeable = |kind| matches!(kind, TokenKind::Normal | TokenKind::UserDefined | TokenKind::Unused);
     let texts: HashMap<&str, u32> =
@@ -165,7 +165,7 @@ fn merges_by_score(vocab: &Vocab, scores: &[f32]) -> Result<Vec<(String, String)
             }
         }
     }
-    // Stable: ties stay in order of id, and of the place of the cut.
+    // The sort is stable, so ties stay ordered by id and split position.
     let score = |id: u32| scores[id as usize];
     pairs.sort_by(|a, b| score(b.0).total_cmp(&score(a.0)));
     Ok(pairs.into_iter().map(|(_, left, right)| (left.to_owned(), right.to_owned())).collect())

@@ -1,4 +1,4 @@
-//! The tokens, their kinds, and the ids with a meaning of their own.
+//! The tokens, their kinds, and the ids of special tokens.
 
 use crate::error::{Error, Result};
 use crate::metadata::{Metadata, Strings};
@@ -11,15 +11,15 @@ const TOKEN_TYPES: &str = "tokenizer.ggml.token_type";
 pub enum TokenKind {
     /// A piece of text.
     Normal,
-    /// Stands for text that the vocabulary cannot express.
+    /// Represents text that the vocabulary cannot express.
     Unknown,
-    /// Structure, as the start of a text or the end of a turn; has no text of its own.
+    /// Structure, such as the start of a text or the end of a turn; has no text.
     Control,
-    /// A text that was added to the vocabulary as a whole and is always recognised as a whole.
+    /// A string added to the vocabulary, which is always recognised as a whole.
     UserDefined,
-    /// A place that is not in use.
+    /// An unused id.
     Unused,
-    /// One byte, for text that the vocabulary has no other token for.
+    /// One byte, for text without any other token.
     Byte,
 }
 
@@ -37,7 +37,7 @@ impl TokenKind {
         })
     }
 
-    /// Whether the token is structure and not text.
+    /// Whether the token is structure rather than text.
     pub(super) fn is_control(self) -> bool {
         matches!(self, Self::Control | Self::Unknown)
     }
@@ -47,7 +47,7 @@ impl TokenKind {
 pub(super) struct Vocab {
     texts: Strings,
     kinds: Box<[TokenKind]>,
-    /// Ids of the tokens that have a text, sorted by it.
+    /// Ids of the tokens with text, sorted by it.
     by_text: Box<[u32]>,
 }
 
@@ -57,7 +57,7 @@ impl Vocab {
         let count = u32::try_from(texts.len()).ok().filter(|&n| n > 0);
         let count =
             count.ok_or_else(|| wrong(TOKENS, format_args!("{} tokens", texts.len()), "1 to 2^32"))?;
-        // The model has at least a row for every token. It may have more: some are padded to a round number.
+        // The model has at least one row per token, and may have more: some are padded to a round number.
         let rows = meta.architecture().ok().map(|arch| format!("{arch}.vocab_size"));
         if let Some(key) = rows
             && let Some(rows) = meta.find::<u64>(&key)?
@@ -96,7 +96,7 @@ impl Vocab {
         self.texts.iter().zip(&self.kinds).zip(0..).map(|((text, &kind), id)| (id, text, kind))
     }
 
-    /// An id from the metadata, when the key is there.
+    /// An id from the metadata, if the key exists.
     pub(super) fn id_of_key(&self, meta: &Metadata, key: &str) -> Result<Option<u32>> {
         match meta.find::<u64>(key)? {
             None => Ok(None),
@@ -123,7 +123,7 @@ fn kinds(meta: &Metadata, texts: &Strings) -> Result<Box<[TokenKind]>> {
     numbers.iter().enumerate().map(kind).collect()
 }
 
-/// Without types in the file: single bytes by their form, control tokens by the keys that name them.
+/// Guesses kinds if the file has no types: single bytes by their form, control tokens by the keys that name them.
 fn guessed_kinds(meta: &Metadata, texts: &Strings) -> Result<Box<[TokenKind]>> {
     let guess = |text| if byte_of(text).is_some() { TokenKind::Byte } else { TokenKind::Normal };
     let mut kinds: Box<[TokenKind]> = texts.iter().map(guess).collect();
@@ -138,7 +138,7 @@ fn guessed_kinds(meta: &Metadata, texts: &Strings) -> Result<Box<[TokenKind]>> {
     Ok(kinds)
 }
 
-/// Empty texts occur (unused places) and may repeat; any other text stands for one id.
+/// Empty texts, which mark unused ids, may repeat; any other text belongs to one id.
 fn sorted_by_text(texts: &Strings) -> Result<Box<[u32]>> {
     let text = |id: u32| texts.get(id as usize).unwrap_or_default();
     let mut ids: Vec<u32> =
@@ -153,7 +153,7 @@ fn sorted_by_text(texts: &Strings) -> Result<Box<[u32]>> {
     }
 }
 
-/// The byte that a token of the form `<0x0A>` stands for.
+/// The byte that a token of the form `<0x0A>` represents.
 pub(super) fn byte_of(text: &str) -> Option<u8> {
     let digits = text.strip_prefix("<0x")?.strip_suffix('>')?;
     let plain = digits.len() == 2 && digits.bytes().all(|b| b.is_ascii_hexdigit());

@@ -1,4 +1,4 @@
-//! A file that appears whole or not at all.
+//! A file that appears complete or not at all.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::{Error, Result};
 
-/// A file under a temporary name beside its destination, renamed when it is complete and removed when it is not.
+/// A file with a temporary name next to its destination. It is renamed when complete and removed otherwise.
 pub struct AtomicFile {
     file: BufWriter<File>,
     temporary: PathBuf,
@@ -15,7 +15,7 @@ pub struct AtomicFile {
     committed: bool,
 }
 
-/// Tells apart the temporary files of one process.
+/// Distinguishes the temporary files of one process.
 static COUNTER: AtomicU64 = AtomicU64::new(0);
 
 impl AtomicFile {
@@ -28,7 +28,7 @@ impl AtomicFile {
         hidden.push(name);
         hidden.push(format!(".{}-{}.tmp", std::process::id(), COUNTER.fetch_add(1, Ordering::Relaxed)));
         let temporary = destination.with_file_name(hidden);
-        // A new file only: whatever else has this name is not ours to overwrite.
+        // Create a new file only, so that an unrelated file with this name is not overwritten.
         let file = OpenOptions::new().write(true).create_new(true).open(&temporary);
         let file = file.map_err(|e| Error::io("create", &temporary, e))?;
         Ok(Self {
@@ -42,7 +42,7 @@ impl AtomicFile {
     pub(super) fn commit(mut self) -> Result<()> {
         let failed = |e| Error::io("write", &self.destination, e);
         self.file.flush().map_err(failed)?;
-        // On disk before it has its name: a crash leaves the old file or the new one.
+        // Sync before renaming: after a crash, either the old file or the complete new one exists.
         self.file.get_ref().sync_all().map_err(failed)?;
         fs::rename(&self.temporary, &self.destination).map_err(failed)?;
         self.committed = true;
@@ -51,7 +51,7 @@ impl AtomicFile {
     }
 }
 
-/// Makes the new name itself durable, where the system can; the file is complete either way.
+/// Makes the new name durable if the system supports it. The file is complete either way.
 fn sync_folder(path: &Path) {
     let folder = match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
@@ -75,7 +75,7 @@ impl Write for AtomicFile {
 impl Drop for AtomicFile {
     fn drop(&mut self) {
         if !self.committed {
-            // Nothing useful can be done about a failure here, and the destination is untouched.
+            // A failure here can be ignored: the destination is untouched.
             let _ = fs::remove_file(&self.temporary);
         }
     }

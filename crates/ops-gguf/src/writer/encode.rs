@@ -1,8 +1,8 @@
-//! Metadata and tensor descriptions as the file's bytes.
+//! Encodes metadata and tensor descriptions.
 
 use crate::metadata::{Array, Strings, Value, tag};
 
-/// Collects the file's front in memory; tensors' data never pass through here.
+/// Collects everything before the tensor data in memory; tensor data does not pass through here.
 #[derive(Default)]
 pub(super) struct Encoder {
     pub(super) bytes: Vec<u8>,

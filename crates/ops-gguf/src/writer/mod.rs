@@ -1,4 +1,4 @@
-//! Writing GGUF files, version 3.
+//! Writes GGUF files, version 3.
 
 use std::collections::HashSet;
 use std::io::{Read, Write};
@@ -18,14 +18,14 @@ use crate::tensor::MAX_RANK;
 mod atomic;
 mod encode;
 
-/// The longest tensor name, in bytes: the C library keeps names in 64 bytes with a closing NUL.
+/// Maximum length of a tensor name in bytes: the C library stores names in 64 bytes with a closing NUL.
 const MAX_NAME: usize = 63;
 
-/// The largest alignment that is written; a larger one would only pad.
+/// Maximum alignment that is written; larger ones would only add padding.
 const MAX_ALIGNMENT: usize = 1 << 16;
 
-/// Plans a GGUF file: its metadata and the tensors it will have. Then [`Writer::create`] writes the front of the file
-/// and returns a [`Body`], which takes the tensors' data one after the other, without holding them in memory.
+/// Plans a GGUF file: its metadata and its tensors. [`Writer::create`] then writes everything before the tensor data and
+/// returns a [`Body`], which takes the data of one tensor after the other without holding it in memory.
 ///
 /// ```
 /// use ops_gguf::{Gguf, GgmlType, Writer};
@@ -59,12 +59,12 @@ struct Planned {
 }
 
 impl Writer {
-    /// A file without metadata or tensors yet.
+    /// Creates a plan without metadata or tensors.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A file with the metadata of another, or prepared apart.
+    /// Creates a plan with existing metadata.
     pub fn with_metadata(metadata: Metadata) -> Self {
         Self { metadata, ..Self::default() }
     }
@@ -75,8 +75,8 @@ impl Writer {
         Ok(self)
     }
 
-    /// Sets what the place of every tensor is a multiple of: a power of two up to 65536, 32 unless set. It is the
-    /// metadata key `general.alignment`.
+    /// Sets the alignment of tensor data: a power of two up to 65536, 32 by default. This sets the metadata key
+    /// `general.alignment`.
     ///
     /// # Errors
     /// [`Error::Write`] for any other number.
@@ -85,11 +85,11 @@ impl Writer {
         self.set(ALIGNMENT_KEY, alignment)
     }
 
-    /// Plans the next tensor: its name, its type and its dimensions in elements, outermost first.
+    /// Adds a tensor to the plan: its name, type and dimensions in elements, outermost first.
     ///
     /// # Errors
-    /// [`Error::Write`] when the name is empty, longer than 63 bytes or taken, when there are more than 4 dimensions,
-    /// when the type is unknown, or when a row is no whole number of blocks.
+    /// [`Error::Write`] if the name is empty, longer than 63 bytes or already used, if there are more than 4 dimensions, if
+    /// the type is unknown, or if a row is not a whole number of blocks.
     pub fn tensor(&mut self, name: impl AsRef<str>, ty: GgmlType, dims: &[usize]) -> Result<&mut Self> {
         let name = name.as_ref();
         let wrong =
@@ -114,11 +114,11 @@ impl Writer {
         Ok(self)
     }
 
-    /// Starts a file. It appears under `path` when [`Body::commit`] succeeds, replacing what was there in one step;
-    /// until then it is a temporary file beside it, which goes away when anything fails.
+    /// Starts a file. [`Body::commit`] makes it appear under `path` and replaces an existing file atomically. Until then it
+    /// is a temporary file in the same folder, which is removed if anything fails.
     ///
     /// # Errors
-    /// [`Error::Io`] when the file cannot be written; see also [`Writer::write_to`].
+    /// [`Error::Io`] if the file cannot be written; see also [`Writer::write_to`].
     pub fn create(self, path: impl AsRef<Path>) -> Result<Body<AtomicFile>> {
         let path = path.as_ref();
         let front = self.front()?;
@@ -126,17 +126,17 @@ impl Writer {
         Body::start(self.tensors, front, sink, path.to_owned())
     }
 
-    /// Starts a file in any writer: a buffer, a socket.
+    /// Starts a file in any writer, such as a buffer or a socket.
     ///
     /// # Errors
-    /// [`Error::Write`] when `general.alignment` was set to something other than a power of two up to 65536,
-    /// [`Error::Io`] when the writer fails.
+    /// [`Error::Write`] if `general.alignment` was set to something other than a power of two up to 65536, [`Error::Io`] if
+    /// the writer fails.
     pub fn write_to<W: Write>(self, sink: W) -> Result<Body<W>> {
         let front = self.front()?;
         Body::start(self.tensors, front, sink, PathBuf::from("<stream>"))
     }
 
-    /// Everything before the tensors' data.
+    /// Encodes everything before the tensor data.
     fn front(&self) -> Result<Front> {
         let alignment = parse::alignment(&self.metadata)?;
         check_alignment(alignment)?;
@@ -146,7 +146,7 @@ impl Writer {
         out.u64(self.tensors.len() as u64);
         out.u64(self.metadata.len() as u64);
         for (key, value) in self.metadata.iter() {
-            // Metadata read from a file may have keys that the format does not allow; those are not written on.
+            // Metadata read from a file may have keys that the format does not allow; do not write them.
             check_pair(key, value)?;
             out.string(key);
             out.value(value);
@@ -170,7 +170,7 @@ struct Front {
     alignment: usize,
 }
 
-/// Where the tensor after `tensor` starts.
+/// The offset of the tensor after `tensor`.
 fn end_of(offset: u64, tensor: &Planned, alignment: usize) -> Result<u64> {
     let end =
         offset.checked_add(tensor.len as u64).and_then(|end| end.checked_next_multiple_of(alignment as u64));
@@ -186,13 +186,13 @@ fn check_alignment(alignment: usize) -> Result<()> {
     Err(Error::write(ALIGNMENT_KEY, alignment, format_args!("a power of two up to {MAX_ALIGNMENT}")))
 }
 
-/// A file whose front is written and whose tensors' data are due, in the order in which they were planned.
+/// A file that expects the tensors' data in the order in which they were planned.
 pub struct Body<W: Write> {
     sink: W,
     path: PathBuf,
     tensors: std::vec::IntoIter<Planned>,
     alignment: usize,
-    /// Set when a write failed midway: what follows would be in the wrong place.
+    /// Set if a write failed midway: later data would be misplaced.
     broken: bool,
 }
 
@@ -202,16 +202,15 @@ impl<W: Write> Body<W> {
         Ok(Self { sink, path, tensors: tensors.into_iter(), alignment: front.alignment, broken: false })
     }
 
-    /// The tensor whose data are due; `None` when all are written.
+    /// The tensor whose data is expected next; `None` if all are written.
     pub fn due(&self) -> Option<&str> {
         self.tensors.as_slice().first().map(|t| &*t.name)
     }
 
-    /// Writes a tensor's data from memory: its bytes, elements or blocks.
+    /// Writes a tensor's data from memory, as bytes, elements or blocks.
     ///
     /// # Errors
-    /// [`Error::Write`] when another tensor is due or the size is not the planned one, [`Error::Io`] when the writer
-    /// fails.
+    /// [`Error::Write`] if another tensor is expected or the size differs from the plan, [`Error::Io`] if the writer fails.
     pub fn write<T: Pod>(&mut self, name: &str, data: &[T]) -> Result<()> {
         let bytes: &[u8] = bytemuck::cast_slice(data);
         let wanted = self.planned_len(name)?;
@@ -228,7 +227,7 @@ impl<W: Write> Body<W> {
     /// Writes a tensor's data from a reader, which must have exactly the planned number of bytes.
     ///
     /// # Errors
-    /// As [`Body::write`]. After a reader of another length or a failing one the file cannot be finished.
+    /// As [`Body::write`]. After a reader that fails or has another length, the file cannot be finished.
     pub fn copy_from(&mut self, name: &str, reader: impl Read) -> Result<()> {
         let len = self.planned_len(name)?;
         self.broken = true;
@@ -245,10 +244,10 @@ impl<W: Write> Body<W> {
         Ok(())
     }
 
-    /// Ends the file and returns the writer.
+    /// Finishes the file and returns the writer.
     ///
     /// # Errors
-    /// [`Error::Write`] when a tensor's data are missing, [`Error::Io`] when the writer fails.
+    /// [`Error::Write`] if a tensor's data is missing, [`Error::Io`] if the writer fails.
     pub fn finish(mut self) -> Result<W> {
         self.check_whole()?;
         self.sink.flush().map_err(|e| Error::io("write", &self.path, e))?;
@@ -287,10 +286,10 @@ impl<W: Write> Body<W> {
 }
 
 impl Body<AtomicFile> {
-    /// Ends the file and gives it its name.
+    /// Finishes the file and renames it to its destination.
     ///
     /// # Errors
-    /// As [`Body::finish`]. The file that had the name before, if any, is then still there, untouched.
+    /// As [`Body::finish`]. An existing file of that name then remains untouched.
     pub fn commit(self) -> Result<()> {
         self.finish()?.commit()
     }

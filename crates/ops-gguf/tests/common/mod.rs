@@ -1,4 +1,4 @@
-//! What several test files need.
+//! Shared by several test files.
 #![allow(dead_code, unreachable_pub)] // each test file uses its part
 
 use std::path::PathBuf;
@@ -13,17 +13,17 @@ pub fn fixture(name: &str) -> serde_json::Value {
     serde_json::from_str(&text).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
-/// A path for a file of this test alone.
+/// A path for a file that only this test uses.
 pub fn scratch(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{}-{name}", std::process::id()))
 }
 
-/// A GGUF file put together by hand, so that it can be wrong.
+/// A GGUF file assembled by hand, so that it can be invalid.
 #[derive(Clone, Default)]
 pub struct Raw(pub Vec<u8>);
 
 impl Raw {
-    /// The front of a version 3 file with these counts.
+    /// The header of a version 3 file with these counts.
     pub fn v3(tensors: u64, pairs: u64) -> Self {
         Self::default().bytes(b"GGUF").u32(3).u64(tensors).u64(pairs)
     }
@@ -56,7 +56,7 @@ impl Raw {
         dims.iter().fold(head, |raw, &d| raw.u64(d)).u32(ty).u64(offset)
     }
 
-    /// Pads to the alignment and appends so many bytes of data.
+    /// Pads to the alignment and appends `len` bytes of data.
     pub fn data(mut self, alignment: usize, len: usize) -> Self {
         self.0.resize(self.0.len().next_multiple_of(alignment) + len, 0);
         self

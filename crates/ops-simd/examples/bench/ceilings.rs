@@ -1,4 +1,4 @@
-//! The rates that nothing on this machine exceeds.
+//! The limits of this machine: compute rate and memory bandwidth.
 
 use std::hint::black_box;
 
@@ -29,7 +29,7 @@ impl Kernel for Fma {
     }
 }
 
-/// Lanes, to count what a kernel did.
+/// Lanes per vector, for counting operations.
 struct Lanes;
 
 impl Kernel for Lanes {
@@ -51,7 +51,7 @@ pub(crate) fn fma_peak(bench: &Bench) -> f64 {
     f64::from(ROUNDS) * 12.0 * 2.0 * lanes as f64 / t * 1e-9
 }
 
-/// GB/s of a copy that reads and writes `bytes` in all, the better of both kinds of store.
+/// GB/s of a copy that reads and writes `bytes` in total, with the better kind of store.
 pub(crate) fn copy(bench: &Bench, bytes: usize) -> f64 {
     let x = vec![1f32; bytes / 8];
     let mut y = vec![0f32; bytes / 8];
@@ -64,7 +64,7 @@ pub(crate) fn copy(bench: &Bench, bytes: usize) -> f64 {
     rates[0].max(rates[1])
 }
 
-/// Sums all of it.
+/// Sums all elements.
 struct Read<'a>(&'a [f32]);
 
 impl Kernel for Read<'_> {

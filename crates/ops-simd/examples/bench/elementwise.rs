@@ -52,7 +52,7 @@ fn for_type<T: Element>(bench: &Bench, rows: usize, store: Store) {
     let table = vec![0.5f32; n / 2 / 32];
     for pairs in [Pairs::Halves, Pairs::Adjacent] {
         bench.bandwidth(&format!("map/rope_{pairs:?}/{}", T::NAME), bytes, copy, || {
-            // 32 heads share a token's table.
+            // 32 heads share a table row per token.
             rows::rope(isa, pairs, black_box(&x), 128, &table, &table, 32, black_box(&mut y))
                 .expect("whole rows");
         });

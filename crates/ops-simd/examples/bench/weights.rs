@@ -1,4 +1,4 @@
-//! Products that are bound by reading weights, in percent of the rate at which this thread reads as many bytes.
+//! Products limited by reading weights, in percent of this thread's read bandwidth.
 
 use std::hint::black_box;
 

@@ -1,8 +1,8 @@
-//! bf16 by bf16 for many rows with AVX-512 BF16: an instruction multiplies pairs of neighbours along the depth and adds
-//! both products to f32 sums, twice the work of an f32 one.
+//! Products of two bf16 matrices with many rows, with AVX-512 BF16. One instruction multiplies pairs of neighbours along
+//! the depth and adds both products to f32 sums, which is twice the work of an f32 instruction.
 //!
-//! The instruction takes numbers below 2⁻¹²⁶, read or computed, for zero. Beside sums of ordinary size that is far below their
-//! rounding; [`doubtful`] names the rows where it may not be, to be computed in f32.
+//! The instruction treats inputs and results below 2⁻¹²⁶ as zero. Compared with sums of ordinary size, that is far below
+//! the rounding error. [`imprecise_rows`] finds the rows where it may not be; those are computed again in f32.
 
 use core::arch::x86_64::*;
 use std::ops::Range;
@@ -21,28 +21,29 @@ const ROWS: usize = 14;
 const COLS: usize = 32;
 /// Lanes of a vector.
 const LANES: usize = 16;
-/// Pairs in the depth of a block: long, since a tile of C is read and written once for each.
+/// Depth of a block, in pairs. It is long because a tile of C is read and written once per block.
 const DEPTH: usize = 384;
-/// Blocks of a packed B that are as deep together.
-const PARTS: usize = 2 * DEPTH / blocked::DEPTH;
-/// Most bytes of a block of A, which stays in the second-level cache, and of B, in a share of the last.
-const A_BYTES: usize = 560 << 10;
-const B_BYTES: usize = 4 << 20;
+/// Number of blocks of a packed B that together have this depth.
+const PACKED_BLOCKS: usize = 2 * DEPTH / blocked::DEPTH;
+/// Maximum bytes of a block of A, which stays in the L2 cache, and of B, which stays in a share of the L3 cache.
+const MAX_A_BYTES: usize = 560 << 10;
+const MAX_B_BYTES: usize = 4 << 20;
 /// Columns of a block of B.
-const BLOCK_COLS: usize = B_BYTES / (4 * DEPTH) / COLS * COLS;
-/// Rows up to which B is better read in place.
-const FEW: usize = 8;
-/// Rows from which on pairs are faster than f32 over panels.
-const FEWEST: usize = 4;
-/// Where the largest sum of a row is at least this, what was taken for zero is beyond the precision of the sums.
-const ORDINARY: f32 = 1.0 / (1u128 << 64) as f32;
+const BLOCK_COLS: usize = MAX_B_BYTES / (4 * DEPTH) / COLS * COLS;
+/// Up to this many rows, reading B in place is faster.
+const MAX_ROWS_IN_PLACE: usize = 8;
+/// From this many rows on, pairs are faster than f32 over panels.
+const MIN_ROWS: usize = 4;
+/// If the largest sum of a row is at least this, values flushed to zero are below the precision of the sums.
+const MIN_PRECISE_SUM: f32 = 1.0 / (1u128 << 64) as f32;
 
-/// The processor has AVX-512 F, BW, DQ, VL and BF16: only [`Bf16Pairs::detect`] makes one.
+/// Proof that the processor has AVX-512 F, BW, DQ, VL and BF16; only [`Bf16Pairs::detect`] creates one.
 #[derive(Clone, Copy)]
 pub(super) struct Bf16Pairs(());
 
 impl Bf16Pairs {
-    /// The instruction, where the processor has it at twice the rate of f32: AMD's cores do, Intel's run it at half of that.
+    /// Detects whether the instruction runs at twice the rate of f32. It does on AMD cores; Intel cores run it at half that
+    /// rate.
     fn detect(isa: Isa) -> Option<Self> {
         static FAST: OnceLock<bool> = OnceLock::new();
         let fast = *FAST.get_or_init(|| {
@@ -50,29 +51,29 @@ impl Bf16Pairs {
             let name = [vendor.ebx, vendor.edx, vendor.ecx].map(u32::to_le_bytes);
             name.as_flattened() == b"AuthenticAMD" && is_x86_feature_detected!("avx512bf16")
         });
-        // This level says F, BW, DQ and VL.
+        // This level implies F, BW, DQ and VL.
         (fast && isa.level() == Level::Avx512Vnni).then_some(Bf16Pairs(()))
     }
 
-    /// The instruction, where A·B gains by it.
+    /// Returns a value if the instruction speeds up A·B.
     pub(super) fn for_product(isa: Isa, a: &Mat<'_, bf16>, b: &Mat<'_, bf16>) -> Option<Self> {
-        let large = a.rows() > FEW && b.cols() >= COLS && a.cols() >= COLS;
+        let large = a.rows() > MAX_ROWS_IN_PLACE && b.cols() >= COLS && a.cols() >= COLS;
         Self::detect(isa).filter(|_| large)
     }
 
-    /// As [`for_product`](Self::for_product), for a B in panels of rows, of which the tile makes pairs.
+    /// Like [`for_product`](Self::for_product), for a B in panels of rows, from which the kernel forms pairs.
     pub(super) fn for_packed(isa: Isa, a: &Mat<'_, bf16>) -> Option<Self> {
-        let large = a.rows() >= FEWEST && a.cols() >= COLS && a.cols().is_multiple_of(2);
+        let large = a.rows() >= MIN_ROWS && a.cols() >= COLS && a.cols().is_multiple_of(2);
         Self::detect(isa).filter(|_| large)
     }
 
-    /// C = A·B for dimensions that fit.
+    /// C = A·B; the dimensions must match.
     pub(super) fn product(self, a: Mat<'_, bf16>, b: Mat<'_, bf16>, c: &mut MatMut<'_, f32>) {
-        // SAFETY: the processor has the instructions, as `self` shows.
-        unsafe { blocked(a, b, c) }
+        // SAFETY: `self` proves that the processor has the instructions.
+        unsafe { blocked_product(a, b, c) }
     }
 
-    /// C = A·B for columns of a packed B and dimensions that fit.
+    /// C = A·B for a range of columns of a packed B; the dimensions must match.
     pub(super) fn product_packed(
         self,
         a: Mat<'_, bf16>,
@@ -80,19 +81,23 @@ impl Bf16Pairs {
         columns: Columns,
         c: &mut MatMut<'_, f32>,
     ) {
-        // SAFETY: the processor has the instructions, as `self` shows.
-        unsafe { over_panels(a, b, columns, c) }
+        // SAFETY: `self` proves that the processor has the instructions.
+        unsafe { packed_product(a, b, columns, c) }
     }
 }
 
-/// The next rows of C, from `from` on, where a number taken for zero may show: the sums are not finite, or tiny, and not for
-/// a row of zeros.
-pub(super) fn doubtful(a: &Mat<'_, bf16>, c: &mut MatMut<'_, f32>, from: usize) -> Option<Range<usize>> {
+/// The next rows of C, starting at `from`, where a value flushed to zero may matter: the row's sums are not finite or tiny,
+/// and its row of A is not all zeros.
+pub(super) fn imprecise_rows(
+    a: &Mat<'_, bf16>,
+    c: &mut MatMut<'_, f32>,
+    from: usize,
+) -> Option<Range<usize>> {
     let mut doubt = |i: usize| {
-        // As integers, magnitudes order as they do as numbers, and every NaN comes after infinity.
+        // Compared as integers, magnitudes sort as numbers do, and every NaN sorts after infinity.
         let largest = c.row_mut(i).iter().fold(0, |most, x| most.max(x.abs().to_bits()));
         let largest = f32::from_bits(largest);
-        let ordinary = largest >= ORDINARY && largest.is_finite();
+        let ordinary = largest >= MIN_PRECISE_SUM && largest.is_finite();
         let zero = |p: usize| a.get(i, p).is_none_or(|x| x == bf16::ZERO);
         !ordinary && (largest != 0.0 || !(0..a.cols()).all(zero))
     };
@@ -102,7 +107,7 @@ pub(super) fn doubtful(a: &Mat<'_, bf16>, c: &mut MatMut<'_, f32>, from: usize) 
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")]
-fn blocked(a: Mat<'_, bf16>, b: Mat<'_, bf16>, c: &mut MatMut<'_, f32>) {
+fn blocked_product(a: Mat<'_, bf16>, b: Mat<'_, bf16>, c: &mut MatMut<'_, f32>) {
     let (m, n, pairs) = (a.rows(), b.cols(), a.cols().div_ceil(2));
     let depth = pairs.min(DEPTH);
     let block_rows = block_rows(m);
@@ -127,7 +132,7 @@ fn blocked(a: Mat<'_, bf16>, b: Mat<'_, bf16>, c: &mut MatMut<'_, f32>) {
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")]
-fn over_panels(a: Mat<'_, bf16>, b: &PackedB<'_, bf16>, columns: Columns, c: &mut MatMut<'_, f32>) {
+fn packed_product(a: Mat<'_, bf16>, b: &PackedB<'_, bf16>, columns: Columns, c: &mut MatMut<'_, f32>) {
     let (m, n, pairs) = (a.rows(), c.cols(), a.cols() / 2);
     let part = blocked::DEPTH / 2;
     let block_rows = block_rows(m);
@@ -136,7 +141,7 @@ fn over_panels(a: Mat<'_, bf16>, b: &PackedB<'_, bf16>, columns: Columns, c: &mu
         let cols = BLOCK_COLS.min(n - j);
         for p in (0..pairs).step_by(DEPTH) {
             let k = DEPTH.min(pairs - p);
-            let mut parts: [&[u32]; PARTS] = [&[]; PARTS];
+            let mut parts: [&[u32]; PACKED_BLOCKS] = [&[]; PACKED_BLOCKS];
             for (q, out) in (p..p + k).step_by(part).zip(&mut parts) {
                 let rows = 2 * part.min(pairs - q);
                 *out = bytemuck::cast_slice(b.block(2 * q, rows, columns, j..j + cols));
@@ -144,19 +149,19 @@ fn over_panels(a: Mat<'_, bf16>, b: &PackedB<'_, bf16>, columns: Columns, c: &mu
             for i in (0..m).step_by(block_rows) {
                 let rows = block_rows.min(m - i);
                 pack_panels(&a, i..i + rows, p, k, &mut packed_a);
-                sweep::<PARTS, true>(k, &packed_a, parts, (i..i + rows, j..j + cols), c, p > 0);
+                sweep::<PACKED_BLOCKS, true>(k, &packed_a, parts, (i..i + rows, j..j + cols), c, p > 0);
             }
         }
     }
 }
 
-/// Rows of a block of A, for `m` in blocks of about one size.
+/// Rows per block of A, so that all blocks of `m` rows have about the same size.
 fn block_rows(m: usize) -> usize {
-    let most = A_BYTES / (4 * DEPTH) / ROWS * ROWS;
+    let most = MAX_A_BYTES / (4 * DEPTH) / ROWS * ROWS;
     m.div_ceil(m.div_ceil(most)).next_multiple_of(ROWS)
 }
 
-/// Rows of A in panels, `k` pairs from `p` on.
+/// Packs rows of A into panels: `k` pairs starting at `p`.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")]
 fn pack_panels(a: &Mat<'_, bf16>, rows: Range<usize>, p: usize, k: usize, out: &mut [u32]) {
@@ -165,7 +170,8 @@ fn pack_panels(a: &Mat<'_, bf16>, rows: Range<usize>, p: usize, k: usize, out: &
     }
 }
 
-/// All tiles of a block of A and a block of B, `k` pairs deep. B, in `N` parts of the depth, is in pairs, or in `PLAIN` rows.
+/// Computes all tiles of a block of A and a block of B, `k` pairs deep. B is in `N` parts along the depth, either as pairs
+/// or, if `PLAIN`, as rows.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")]
 fn sweep<const N: usize, const PLAIN: bool>(
@@ -200,8 +206,8 @@ fn sweep<const N: usize, const PLAIN: bool>(
     }
 }
 
-/// `R` rows of two vectors of sums over panels of A and B, of which `height` rows and `width` columns are stored. Of `PLAIN`
-/// rows of B, two become pairs by unpacking, which leaves fours of columns in turn to the one vector and the other.
+/// Computes `R` rows of two vectors of sums over panels of A and B, and stores `height` rows and `width` columns. If B is in
+/// `PLAIN` rows, unpacking two rows forms pairs, which leaves groups of four columns alternating between the two vectors.
 ///
 /// # Safety
 /// `c` must be readable and writable for `height` ≤ `R` rows, `stride` apart, of `width` ≤ 32 columns.
@@ -216,7 +222,7 @@ unsafe fn tile<const R: usize, const N: usize, const PLAIN: bool>(
     width: usize,
     accumulate: bool,
 ) {
-    // C is far away by now, and needed only after the loop.
+    // C is not cached by now, and it is needed only after the loop.
     for i in 0..height {
         for j in [0, LANES] {
             _mm_prefetch::<_MM_HINT_T0>(c.wrapping_add(i * stride + j).cast());
@@ -228,7 +234,7 @@ unsafe fn tile<const R: usize, const N: usize, const PLAIN: bool>(
         let size = b.len();
         for (b, a) in b.as_chunks::<COLS>().0.iter().zip(steps.by_ref()) {
             let (first, second) = b.split_at(LANES);
-            // The next panel comes as this one is read: few rows of A leave the processor's own prefetch no time.
+            // Prefetch the next panel while this one is read: with few rows of A the hardware prefetcher is too late.
             _mm_prefetch::<_MM_HINT_T1>(first.as_ptr().wrapping_add(size).cast());
             _mm_prefetch::<_MM_HINT_T1>(second.as_ptr().wrapping_add(size).cast());
             // SAFETY: 16 words each.
@@ -248,7 +254,7 @@ unsafe fn tile<const R: usize, const N: usize, const PLAIN: bool>(
         }
     }
     if PLAIN {
-        acc.iter_mut().for_each(|acc| *acc = in_order(*acc));
+        acc.iter_mut().for_each(|acc| *acc = restore_column_order(*acc));
     }
     let masks = [first(width.min(LANES)), first(width.saturating_sub(LANES))];
     for (i, acc) in acc.into_iter().enumerate().take(height) {
@@ -263,10 +269,10 @@ unsafe fn tile<const R: usize, const N: usize, const PLAIN: bool>(
     }
 }
 
-/// The columns of a row whose vectors hold fours of columns in turn.
+/// Restores column order in a row whose groups of four columns alternate between the vectors.
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn in_order([a, b]: [__m512; 2]) -> [__m512; 2] {
+fn restore_column_order([a, b]: [__m512; 2]) -> [__m512; 2] {
     let first = _mm512_setr_epi32(0, 1, 2, 3, 16, 17, 18, 19, 4, 5, 6, 7, 20, 21, 22, 23);
     let second = _mm512_add_epi32(first, _mm512_set1_epi32(8));
     [_mm512_permutex2var_ps(a, first, b), _mm512_permutex2var_ps(a, second, b)]
@@ -276,7 +282,7 @@ fn in_order([a, b]: [__m512; 2]) -> [__m512; 2] {
 #[inline]
 #[target_feature(enable = "avx512f,avx512bf16")]
 fn pairs(v: __m512i) -> __m512bh {
-    // SAFETY: both are 64 bytes, and any bits are pairs of bf16.
+    // SAFETY: both types are 64 bytes, and any bits are valid bf16 pairs.
     unsafe { core::mem::transmute(v) }
 }
 
@@ -285,8 +291,7 @@ fn first(n: usize) -> __mmask16 {
     ((1u32 << n) - 1) as __mmask16
 }
 
-/// A panel of `x`: pairs from `p` on of the depth, its columns, for rows `rows` in turn, zeros for those that a panel of `N`
-/// has beyond them.
+/// Packs a panel of `x`: pairs starting at depth `p`, for `rows`; rows up to the panel height `N` are zero.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")]
 fn pack<const N: usize>(x: &Mat<'_, bf16>, rows: Range<usize>, p: usize, out: &mut [u32]) {
@@ -297,7 +302,7 @@ fn pack<const N: usize>(x: &Mat<'_, bf16>, rows: Range<usize>, p: usize, out: &m
         done = whole / LANES * LANES;
         for q in (0..done).step_by(LANES) {
             for first in (0..N).step_by(LANES) {
-                turn(x, rows.start + first..rows.end, 2 * (p + q), &mut out[q..q + LANES], first);
+                transpose_pairs(x, rows.start + first..rows.end, 2 * (p + q), &mut out[q..q + LANES], first);
             }
         }
     } else if x.row_stride() == 1 && rows.len() == N && N == COLS {
@@ -318,10 +323,11 @@ fn pack<const N: usize>(x: &Mat<'_, bf16>, rows: Range<usize>, p: usize, out: &m
     }
 }
 
-/// Sixteen pairs, from column `p` on, of up to sixteen rows of adjacent elements: pair q of row r to `out[q][first + r]`.
+/// Transposes sixteen pairs, starting at column `p`, of up to sixteen contiguous rows: pair q of row r goes to
+/// `out[q][first + r]`.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")]
-fn turn<const N: usize>(
+fn transpose_pairs<const N: usize>(
     x: &Mat<'_, bf16>,
     rows: Range<usize>,
     p: usize,
@@ -331,12 +337,12 @@ fn turn<const N: usize>(
     let mut v = [_mm512_setzero_si512(); LANES];
     for (v, i) in v.iter_mut().zip(rows) {
         let pairs: &[bf16] = &x.tail(i, p)[..2 * LANES];
-        // The next panel's rows are known: the processor's own prefetch does not follow so many.
+        // Prefetch the next panel's rows: the hardware prefetcher does not track that many streams.
         _mm_prefetch::<_MM_HINT_T1>(pairs.as_ptr().wrapping_add(N * x.row_stride()).cast());
         // SAFETY: 64 bytes.
         *v = unsafe { _mm512_loadu_si512(pairs.as_ptr().cast()) };
     }
-    // Squares of two, of four, then the quarters of the vectors.
+    // Transpose 2×2 squares, then 4×4 squares, then quarters of the vectors.
     let mut twos = v;
     for (out, v) in twos.as_chunks_mut::<2>().0.iter_mut().zip(v.as_chunks::<2>().0) {
         *out = [_mm512_unpacklo_epi32(v[0], v[1]), _mm512_unpackhi_epi32(v[0], v[1])];
@@ -370,11 +376,11 @@ fn turn<const N: usize>(
     }
 }
 
-/// Two rows of adjacent elements as pairs.
+/// Interleaves two contiguous rows into pairs.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")]
 fn interleave(even: &[bf16; COLS], odd: &[bf16; COLS], out: &mut [u32]) {
-    /// Words of the lower and of the upper half, those of the second vector from 32 on.
+    /// Word indices for the lower and upper half; indices from 32 on select from the second vector.
     static ORDER: [[u16; 32]; 2] = {
         let mut order = [[0; 32]; 2];
         let mut i = 0;

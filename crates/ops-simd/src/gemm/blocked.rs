@@ -1,17 +1,17 @@
-//! Blocks that fit the caches.
+//! Products in blocks that fit the caches.
 
 use super::matrix::{Mat, MatMut};
-use super::micro::{Tile, multiply, multiply_in};
+use super::micro::{Tile, multiply, multiply_chained};
 use super::pack::{pack_a, pack_b};
 use super::scalar::{Input, Scalar};
 use crate::scratch::Scratch;
 use crate::simd::{Kernel, Simd, TileKernel};
 
-/// Depth of a block: a panel of B this deep stays in the first-level cache.
+/// Depth of a block: a panel of B this deep stays in the L1 cache.
 pub(super) const DEPTH: usize = 192;
-/// Most bytes of a block of A, which stays in the second-level cache.
-const A_BYTES: usize = 560 << 10;
-/// Bytes of a block of B, which stays in a share of the last-level cache.
+/// Maximum bytes of a block of A, which stays in the L2 cache.
+const MAX_A_BYTES: usize = 560 << 10;
+/// Bytes of a block of B, which stays in a share of the L3 cache.
 const B_BYTES: usize = 4 << 20;
 
 /// C = A·B or C += A·B through panels.
@@ -57,18 +57,18 @@ impl<A: Input, B: Input<Acc = A::Acc>> TileKernel for Blocked<'_, A, B> {
     }
 }
 
-/// Room for a block of A.
+/// Scratch memory for a block of A.
 pub(super) fn a_block<A: Input, const ROWS: usize>(rows: usize, depth: usize) -> Scratch<A::Acc> {
     Scratch::new(DEPTH.min(depth) * a_rows::<A, ROWS>(rows))
 }
 
-/// Rows of a block of A, whole panels: all blocks about as large.
+/// Rows per block of A: whole panels, with all blocks about the same size.
 fn a_rows<A: Input, const ROWS: usize>(rows: usize) -> usize {
-    let most = (A_BYTES / (DEPTH * size_of::<A::Acc>()) / ROWS * ROWS).max(ROWS);
+    let most = (MAX_A_BYTES / (DEPTH * size_of::<A::Acc>()) / ROWS * ROWS).max(ROWS);
     rows.div_ceil(rows.div_ceil(most).max(1)).next_multiple_of(ROWS)
 }
 
-/// Whether there is nothing to multiply; C is then cleared unless it is to be added to.
+/// Returns whether the product is empty. If so, clears C unless it is accumulated into.
 #[inline(always)]
 pub(super) fn clear_if_empty<T: Scalar>(c: &mut MatMut<'_, T>, k: usize, accumulate: bool) -> bool {
     if k == 0 && !accumulate {
@@ -79,7 +79,7 @@ pub(super) fn clear_if_empty<T: Scalar>(c: &mut MatMut<'_, T>, k: usize, accumul
     k == 0 || c.rows() == 0 || c.cols() == 0
 }
 
-/// Rows p.. and columns j.. of B in panels.
+/// Packs B into panels, from row p and column j on.
 #[inline(always)]
 #[allow(clippy::too_many_arguments)]
 fn pack_panels<'a, S: Simd, B: Input>(
@@ -101,7 +101,7 @@ fn pack_panels<'a, S: Simd, B: Input>(
     out
 }
 
-/// A block of B in the product: rows p..p + k, columns j..j + columns.
+/// A block of B: rows p..p + k, and its columns starting at j.
 #[derive(Clone, Copy)]
 pub(super) struct Part {
     pub(super) p: usize,
@@ -109,11 +109,11 @@ pub(super) struct Part {
     pub(super) j: usize,
     pub(super) columns: usize,
     pub(super) accumulate: bool,
-    /// Whether one or two rows may be summed in another order than beside others.
+    /// Whether one or two rows may be summed in a different order than within a larger tile.
     pub(super) chains: bool,
 }
 
-/// Multiplies all rows of A with a block of B in panels.
+/// Multiplies all rows of A by a packed block of B.
 #[inline(always)]
 pub(super) fn sweep<S: Simd, A: Input, B: Input<Acc = A::Acc>, const ROWS: usize, const WIDTH: usize>(
     s: S,
@@ -141,8 +141,8 @@ pub(super) fn sweep<S: Simd, A: Input, B: Input<Acc = A::Acc>, const ROWS: usize
                     a_col: ROWS,
                     b: b.as_ptr(),
                     b_row: width,
-                    // The processor's own prefetch stops at pages, and few rows of A leave it no time.
-                    ahead: if ai == 0 { k * width } else { 0 },
+                    // The hardware prefetcher stops at page boundaries, and with few rows of A it is too late.
+                    prefetch: if ai == 0 { k * width } else { 0 },
                     // SAFETY: row i + `row` and column j + `col` are within C: checked above, and `gemm` checked C's rows.
                     c: unsafe { c.as_mut_ptr().add((i + row) * c.row_stride() + j + col) },
                     c_row: c.row_stride(),
@@ -151,27 +151,27 @@ pub(super) fn sweep<S: Simd, A: Input, B: Input<Acc = A::Acc>, const ROWS: usize
                     accumulate,
                 };
                 // SAFETY: the panels hold k steps of `ROWS` and of `WIDTH` vectors; C as above.
-                unsafe { by_rows::<S, B, ROWS, WIDTH>(s, tile, chains) }
+                unsafe { multiply_rows::<S, B, ROWS, WIDTH>(s, tile, chains) }
             }
         }
     }
 }
 
-/// The kernel with the fewest rows that the tile needs.
+/// Runs the kernel with the fewest rows that covers the tile.
 ///
 /// # Safety
 /// As for [`multiply`].
 #[inline(always)]
-unsafe fn by_rows<S: Simd, B: Input, const ROWS: usize, const WIDTH: usize>(
+unsafe fn multiply_rows<S: Simd, B: Input, const ROWS: usize, const WIDTH: usize>(
     s: S,
     tile: Tile<B>,
     chains: bool,
 ) {
-    // SAFETY: the caller's promise; a kernel of fewer rows needs less.
+    // SAFETY: the caller upholds the contract; a kernel with fewer rows accesses less.
     unsafe {
         match tile.rows {
-            1 if chains => multiply_in::<S, B, 1, WIDTH, 4>(s, tile),
-            2 if chains => multiply_in::<S, B, 2, WIDTH, 2>(s, tile),
+            1 if chains => multiply_chained::<S, B, 1, WIDTH, 4>(s, tile),
+            2 if chains => multiply_chained::<S, B, 2, WIDTH, 2>(s, tile),
             1 => multiply::<S, B, 1, WIDTH>(s, tile),
             2 if ROWS > 2 => multiply::<S, B, 2, WIDTH>(s, tile),
             3..=4 if ROWS > 4 => multiply::<S, B, 4, WIDTH>(s, tile),

@@ -1,4 +1,4 @@
-//! Small products, from operands where they lie.
+//! Small products, with operands read in place.
 
 use super::blocked::clear_if_empty;
 use super::matrix::{Mat, MatMut};
@@ -7,10 +7,10 @@ use super::scalar::{Input, Scalar};
 use crate::isa::Isa;
 use crate::simd::{Kernel, Simd, TileKernel};
 
-/// Bytes of both operands up to which copying them costs more than it gains.
-const BYTES: usize = 128 << 10;
+/// Up to this many bytes of both operands, packing costs more than it gains.
+const MAX_BYTES: usize = 128 << 10;
 
-/// Whether the operands are small, and rows of B adjacent and whole vectors.
+/// Whether the operands are small, and rows of B are contiguous and whole vectors.
 pub(super) fn fits_direct<B: Input>(isa: Isa, a: &Mat<'_, B::Acc>, b: &Mat<'_, B>) -> bool {
     /// Lanes of a vector of `T`.
     struct Lanes<T>(std::marker::PhantomData<T>);
@@ -24,10 +24,11 @@ pub(super) fn fits_direct<B: Input>(isa: Isa, a: &Mat<'_, B::Acc>, b: &Mat<'_, B
     let bytes = |rows: usize, cols: usize, size: usize| rows.saturating_mul(cols).saturating_mul(size);
     b.col_stride() == 1
         && b.cols().is_multiple_of(isa.run(Lanes::<B::Acc>(std::marker::PhantomData)))
-        && bytes(a.rows(), a.cols(), size_of::<B::Acc>()) + bytes(b.rows(), b.cols(), size_of::<B>()) <= BYTES
+        && bytes(a.rows(), a.cols(), size_of::<B::Acc>()) + bytes(b.rows(), b.cols(), size_of::<B>())
+            <= MAX_BYTES
 }
 
-/// C = A·B or C += A·B in place.
+/// C = A·B or C += A·B without packing.
 pub(super) struct Direct<'a, B: Input> {
     pub(super) a: Mat<'a, B::Acc>,
     pub(super) b: Mat<'a, B>,
@@ -69,7 +70,7 @@ impl<B: Input> TileKernel for Direct<'_, B> {
 }
 
 impl<B: Input> Direct<'_, B> {
-    /// All rows of `WIDTH` vectors of columns from `j` on.
+    /// Computes all rows of `WIDTH` vectors of columns, starting at column `j`.
     #[inline(always)]
     fn columns<S: Simd, const ROWS: usize, const WIDTH: usize>(&mut self, s: S, j: usize) {
         let m = self.a.rows();
@@ -92,7 +93,7 @@ impl<B: Input> Direct<'_, B> {
         }
     }
 
-    /// Rows i.. and columns j.., which the matrices have.
+    /// Computes the tile at row i and column j, which must exist.
     #[inline(always)]
     fn tile<S: Simd, const ROWS: usize, const WIDTH: usize>(&mut self, s: S, i: usize, j: usize) {
         let width = WIDTH * B::Acc::lanes::<S>();
@@ -107,7 +108,7 @@ impl<B: Input> Direct<'_, B> {
             a_col: a.col_stride(),
             b: b.tail(0, j).as_ptr(),
             b_row: b.row_stride(),
-            ahead: 0,
+            prefetch: 0,
             // SAFETY: row i and column j are within C, checked above.
             c: unsafe { c.as_mut_ptr().add(i * c.row_stride() + j) },
             c_row: c.row_stride(),

@@ -1,10 +1,10 @@
-//! Matrices over slices.
+//! Matrix views over slices.
 
 use std::marker::PhantomData;
 
 use crate::error::Error;
 
-/// A matrix to read, with any strides.
+/// A matrix for reading, with any strides.
 #[derive(Clone, Copy, Debug)]
 pub struct Mat<'a, T> {
     data: &'a [T],
@@ -14,7 +14,7 @@ pub struct Mat<'a, T> {
     col_stride: usize,
 }
 
-/// Elements that a matrix reaches from its first on; none when it is empty.
+/// Elements that a matrix spans from its first one; 0 if it is empty.
 fn reach(rows: usize, cols: usize, row_stride: usize, col_stride: usize) -> Option<usize> {
     if rows == 0 || cols == 0 {
         return Some(0);
@@ -26,7 +26,7 @@ impl<'a, T> Mat<'a, T> {
     /// Element (i, j) is `data[i * row_stride + j * col_stride]`. Strides may be 0.
     ///
     /// # Errors
-    /// [`Error::Bounds`] when that reaches beyond `data`.
+    /// [`Error::Bounds`] if the matrix extends beyond `data`.
     pub fn new(
         data: &'a [T],
         rows: usize,
@@ -41,10 +41,10 @@ impl<'a, T> Mat<'a, T> {
         Ok(Self { data, rows, cols, row_stride, col_stride })
     }
 
-    /// Rows one after the other.
+    /// A matrix with contiguous rows, one after the other.
     ///
     /// # Errors
-    /// [`Error::Bounds`] when `data` is too short.
+    /// [`Error::Bounds`] if `data` is too short.
     pub fn row_major(data: &'a [T], rows: usize, cols: usize) -> Result<Self, Error> {
         Self::new(data, rows, cols, cols, 1)
     }
@@ -63,7 +63,7 @@ impl<'a, T> Mat<'a, T> {
     /// Rows `start..end`.
     ///
     /// # Errors
-    /// [`Error::Range`] when there are not as many.
+    /// [`Error::Range`] if the matrix has fewer rows.
     pub fn row_range(self, start: usize, end: usize) -> Result<Self, Error> {
         if start > end || end > self.rows {
             return Err(Error::Range { operand: "rows", start, end, len: self.rows });
@@ -75,25 +75,25 @@ impl<'a, T> Mat<'a, T> {
     /// Columns `start..end`.
     ///
     /// # Errors
-    /// [`Error::Range`] when there are not as many.
+    /// [`Error::Range`] if the matrix has fewer columns.
     pub fn col_range(self, start: usize, end: usize) -> Result<Self, Error> {
         Ok(self.transposed().row_range(start, end)?.transposed())
     }
 
-    /// `rows` rows from `i` and `cols` columns from `j`, which the matrix has.
+    /// `rows` rows from `i` and `cols` columns from `j`, all of which must exist.
     pub(crate) fn block(&self, i: usize, rows: usize, j: usize, cols: usize) -> Self {
         debug_assert!(i + rows <= self.rows && j + cols <= self.cols);
         Self { data: self.tail(i, j), rows, cols, ..*self }
     }
 
-    /// The data from element (i, j) on; nothing beyond the last.
+    /// The data from element (i, j) on; empty beyond the last element.
     pub(crate) fn tail(&self, i: usize, j: usize) -> &'a [T] {
-        // Within the reach that `new` checked, or of an empty matrix.
+        // Within the span that `new` checked, or of an empty matrix.
         let at = i.saturating_mul(self.row_stride).saturating_add(j.saturating_mul(self.col_stride));
         self.data.get(at..).unwrap_or(&[])
     }
 
-    /// Element (i, j), if there is one.
+    /// Element (i, j), if it exists.
     pub fn get(&self, i: usize, j: usize) -> Option<T>
     where
         T: Copy,
@@ -101,28 +101,28 @@ impl<'a, T> Mat<'a, T> {
         if i < self.rows && j < self.cols { self.tail(i, j).first().copied() } else { None }
     }
 
-    /// Rows.
+    /// Number of rows.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Columns.
+    /// Number of columns.
     pub fn cols(&self) -> usize {
         self.cols
     }
 
-    /// Elements from a row to the next.
+    /// Elements between the starts of consecutive rows.
     pub fn row_stride(&self) -> usize {
         self.row_stride
     }
 
-    /// Elements from a column to the next.
+    /// Elements between consecutive columns.
     pub fn col_stride(&self) -> usize {
         self.col_stride
     }
 }
 
-/// A matrix to write: rows of adjacent elements, any distance apart. Can be split among threads.
+/// A matrix for writing, with contiguous rows at any stride. It can be split among threads.
 #[derive(Debug)]
 pub struct MatMut<'a, T> {
     data: *mut T,
@@ -132,14 +132,14 @@ pub struct MatMut<'a, T> {
     life: PhantomData<&'a mut [T]>,
 }
 
-// SAFETY: it stands for an exclusive borrow of its elements, and no two parts of a split share one.
+// SAFETY: it represents an exclusive borrow of its elements, and the parts of a split share no element.
 unsafe impl<T: Send> Send for MatMut<'_, T> {}
 
 impl<'a, T> MatMut<'a, T> {
     /// Element (i, j) is `data[i * row_stride + j]`.
     ///
     /// # Errors
-    /// [`Error::Bounds`] when that reaches beyond `data`, or rows overlap.
+    /// [`Error::Bounds`] if the matrix extends beyond `data` or its rows overlap.
     pub fn new(data: &'a mut [T], rows: usize, cols: usize, row_stride: usize) -> Result<Self, Error> {
         let need = reach(rows, cols, row_stride, 1).unwrap_or(usize::MAX);
         if need > data.len() || rows > 1 && row_stride < cols {
@@ -148,17 +148,17 @@ impl<'a, T> MatMut<'a, T> {
         Ok(Self { data: data.as_mut_ptr(), rows, cols, row_stride, life: PhantomData })
     }
 
-    /// Rows before `row`, and from it on; `row` is taken for the last when it is beyond.
+    /// Splits before `row`, which is clamped to the number of rows.
     pub fn split_at_row(self, row: usize) -> (Self, Self) {
         let row = row.min(self.rows);
-        // Beyond the last row there is nothing, and an address there may not be formed.
+        // The address past the last row may be out of bounds, so it must not be formed.
         let offset = if row == self.rows { 0 } else { row * self.row_stride };
         // SAFETY: `row` is a row of the matrix, so the offset is within the slice.
         let data = unsafe { self.data.add(offset) };
         (Self { rows: row, ..self }, Self { data, rows: self.rows - row, ..self })
     }
 
-    /// Columns before `col`, and from it on; `col` is taken for the last when it is beyond.
+    /// Splits before `col`, which is clamped to the number of columns.
     pub fn split_at_col(self, col: usize) -> (Self, Self) {
         let col = col.min(self.cols);
         let offset = if self.rows == 0 { 0 } else { col };
@@ -167,31 +167,31 @@ impl<'a, T> MatMut<'a, T> {
         (Self { cols: col, ..self }, Self { data, cols: self.cols - col, ..self })
     }
 
-    /// A shorter borrow of the same elements.
+    /// Reborrows the same elements.
     pub fn reborrow(&mut self) -> MatMut<'_, T> {
         MatMut { life: PhantomData, ..*self }
     }
 
-    /// Row `i`; empty when there is none.
+    /// Row `i`; empty if it does not exist.
     pub fn row_mut(&mut self, i: usize) -> &mut [T] {
         if i >= self.rows {
             return &mut [];
         }
-        // SAFETY: the row is within the slice and belongs to this matrix alone.
+        // SAFETY: the row is within the slice and belongs to this matrix only.
         unsafe { std::slice::from_raw_parts_mut(self.data.add(i * self.row_stride), self.cols) }
     }
 
-    /// Rows.
+    /// Number of rows.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Columns.
+    /// Number of columns.
     pub fn cols(&self) -> usize {
         self.cols
     }
 
-    /// Elements from a row to the next.
+    /// Elements between the starts of consecutive rows.
     pub fn row_stride(&self) -> usize {
         self.row_stride
     }

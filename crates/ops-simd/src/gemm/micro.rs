@@ -1,9 +1,9 @@
-//! The register tile: the one loop that all products end in.
+//! The register tile: the inner loop of all products.
 
 use super::scalar::{Input, Scalar};
 use crate::simd::{MAX_LANES, Simd};
 
-/// Where a tile's operands and result lie. Strides are in elements.
+/// The addresses of a tile's operands and result. Strides are in elements.
 #[derive(Clone, Copy)]
 pub(super) struct Tile<B: Input> {
     /// Depth of the product.
@@ -13,8 +13,8 @@ pub(super) struct Tile<B: Input> {
     pub(super) a_col: usize,
     pub(super) b: *const B,
     pub(super) b_row: usize,
-    /// From a row of B to what is to be in the second cache after this tile; 0 where nothing is.
-    pub(super) ahead: usize,
+    /// Distance from a row of B to the data to prefetch into the L2 cache; 0 to prefetch nothing.
+    pub(super) prefetch: usize,
     pub(super) c: *mut B::Acc,
     pub(super) c_row: usize,
     /// Rows to store.
@@ -25,23 +25,25 @@ pub(super) struct Tile<B: Input> {
     pub(super) accumulate: bool,
 }
 
-/// Computes `ROWS` rows of `WIDTH` vectors and stores those that the tile has.
+/// Computes `ROWS` rows of `WIDTH` vectors and stores the rows and columns that the tile has.
 ///
 /// # Safety
 /// `a` must be readable at i·a_row + p·a_col for i < `ROWS`, p < k; `b` at p·b_row + j for p < k, j < `WIDTH` vectors;
-/// `c` readable and writable at i·c_row + j for i < rows, j < cols, by nobody else. rows ≤ `ROWS`, cols ≤ `WIDTH` vectors.
+/// `c` readable and writable at i·c_row + j for i < rows, j < cols, without concurrent access. rows ≤ `ROWS`, cols ≤ `WIDTH`
+/// vectors.
 #[inline(always)]
 pub(super) unsafe fn multiply<S: Simd, B: Input, const ROWS: usize, const WIDTH: usize>(s: S, tile: Tile<B>) {
-    // SAFETY: the caller's promises are the same.
-    unsafe { multiply_in::<S, B, ROWS, WIDTH, 1>(s, tile) }
+    // SAFETY: the caller upholds the same contract.
+    unsafe { multiply_chained::<S, B, ROWS, WIDTH, 1>(s, tile) }
 }
 
-/// As [`multiply`], with sums of its own for every `CHAINS`th step of the depth: those of few rows would wait for each other.
+/// Like [`multiply`], with separate sums for every `CHAINS`th step of the depth. With few rows, the additions of a single
+/// chain would wait for each other.
 ///
 /// # Safety
 /// As for [`multiply`].
 #[inline(always)]
-pub(super) unsafe fn multiply_in<
+pub(super) unsafe fn multiply_chained<
     S: Simd,
     B: Input,
     const ROWS: usize,
@@ -53,7 +55,7 @@ pub(super) unsafe fn multiply_in<
 ) {
     let lanes = B::Acc::lanes::<S>();
     let mut chains = [[[B::Acc::splat(s, B::Acc::default()); WIDTH]; ROWS]; CHAINS];
-    // C is far away by now, and needed only after the loop.
+    // C is not cached by now, and it is needed only after the loop.
     for i in 0..tile.rows.min(ROWS) {
         for j in (0..WIDTH * lanes).step_by(64 / size_of::<B::Acc>()) {
             s.prefetch(tile.c.wrapping_add(i * tile.c_row + j));
@@ -62,12 +64,12 @@ pub(super) unsafe fn multiply_in<
     let mut now = tile;
     for _ in 0..tile.k / CHAINS {
         for acc in &mut chains {
-            // SAFETY: the caller promises k steps.
+            // SAFETY: the caller guarantees k steps.
             unsafe { step(s, &mut now, acc) }
         }
     }
     for acc in chains.iter_mut().take(tile.k % CHAINS) {
-        // SAFETY: the caller promises k steps, of which these are left.
+        // SAFETY: the caller guarantees k steps, and these are the remaining ones.
         unsafe { step(s, &mut now, acc) }
     }
     let mut acc = chains[0];
@@ -78,14 +80,14 @@ pub(super) unsafe fn multiply_in<
             }
         }
     }
-    // SAFETY: the caller promises rows · cols of `c`.
+    // SAFETY: the caller guarantees rows · cols of `c`.
     unsafe { store(s, acc, tile) }
 }
 
-/// One step of the depth, and on to the next.
+/// Computes one step of the depth and advances to the next.
 ///
 /// # Safety
-/// As for [`multiply`]; a step must be left.
+/// As for [`multiply`]; a step must remain.
 #[inline(always)]
 unsafe fn step<S: Simd, B: Input, const ROWS: usize, const WIDTH: usize>(
     s: S,
@@ -93,18 +95,18 @@ unsafe fn step<S: Simd, B: Input, const ROWS: usize, const WIDTH: usize>(
     acc: &mut [[<B::Acc as Scalar>::V<S>; WIDTH]; ROWS],
 ) {
     let lanes = B::Acc::lanes::<S>();
-    if tile.ahead > 0 {
+    if tile.prefetch > 0 {
         for j in (0..WIDTH * lanes).step_by(64 / size_of::<B>()) {
-            s.prefetch_far(tile.b.wrapping_add(tile.ahead + j));
+            s.prefetch_far(tile.b.wrapping_add(tile.prefetch + j));
         }
     }
     let mut row = [B::Acc::splat(s, B::Acc::default()); WIDTH];
     for (j, row) in row.iter_mut().enumerate() {
-        // SAFETY: the caller promises `WIDTH` vectors in each of k rows of `b`.
+        // SAFETY: the caller guarantees `WIDTH` vectors in each of k rows of `b`.
         *row = unsafe { B::load_wide(s, tile.b.add(j * lanes)) };
     }
     for (i, acc) in acc.iter_mut().enumerate() {
-        // SAFETY: the caller promises `ROWS` numbers in each of k columns of `a`.
+        // SAFETY: the caller guarantees `ROWS` numbers in each of k columns of `a`.
         let x = B::Acc::splat(s, unsafe { *tile.a.add(i * tile.a_row) });
         for (acc, row) in acc.iter_mut().zip(row) {
             *acc = B::Acc::mul_add(s, x, row, *acc);
@@ -137,7 +139,7 @@ unsafe fn store<S: Simd, B: Input, const ROWS: usize, const WIDTH: usize>(
                     B::Acc::store_ptr(s, c, v);
                 }
             } else if j * lanes < tile.cols {
-                // SAFETY: the columns left are fewer than a vector's lanes.
+                // SAFETY: fewer columns remain than a vector has lanes.
                 unsafe { store_partial(s, acc, c, tile.cols - j * lanes, tile.accumulate) }
             }
         }
@@ -149,7 +151,7 @@ unsafe fn store<S: Simd, B: Input, const ROWS: usize, const WIDTH: usize>(
 #[inline(always)]
 unsafe fn store_partial<S: Simd, T: Scalar>(s: S, v: T::V<S>, c: *mut T, n: usize, accumulate: bool) {
     let mut lanes = [T::default(); MAX_LANES];
-    // SAFETY: the array is at least a vector; `c` is as the caller promises.
+    // SAFETY: the array holds at least a vector; the caller guarantees `c`.
     unsafe {
         if accumulate {
             std::ptr::copy_nonoverlapping(c, lanes.as_mut_ptr(), n);

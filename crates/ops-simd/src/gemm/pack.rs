@@ -1,12 +1,12 @@
-//! Copies of blocks to panels: the order in which the kernel reads them, padded with zeros. A is widened on the way;
-//! B keeps its type, and the kernel widens it as it loads.
+//! Packs blocks into panels: the order in which the kernel reads them, padded with zeros. A is widened while packing.
+//! B keeps its type, and the kernel widens it on load.
 
 use super::matrix::Mat;
 use super::scalar::{Input, Scalar};
 use crate::element::Element;
 use crate::simd::{MAX_LANES, Simd};
 
-/// Panels of `ROWS` rows: panel, then depth, then row. `a` is the block; `out` holds whole panels.
+/// Packs panels of `ROWS` rows, ordered by panel, depth, row. `a` is the block; `out` holds whole panels.
 #[inline(always)]
 pub(super) fn pack_a<S: Simd, A: Input, const ROWS: usize>(s: S, a: Mat<'_, A>, out: &mut [A::Acc]) {
     let k = a.cols();
@@ -27,7 +27,7 @@ pub(super) fn pack_a<S: Simd, A: Input, const ROWS: usize>(s: S, a: Mat<'_, A>, 
     }
 }
 
-/// Row `i` of a panel.
+/// Packs row `i` of a panel.
 #[inline(always)]
 fn pack_row<S: Simd, A: Input, const ROWS: usize>(
     s: S,
@@ -42,7 +42,7 @@ fn pack_row<S: Simd, A: Input, const ROWS: usize>(
         let lanes = A::Acc::lanes::<S>();
         let mut wide = [A::Acc::default(); MAX_LANES];
         while steps.len() >= lanes && row.len() - at >= lanes {
-            // SAFETY: `lanes` elements of `row` are left, and the array is at least a vector.
+            // SAFETY: at least `lanes` elements of `row` remain, and the array holds at least a vector.
             unsafe { A::Acc::store_ptr(s, wide.as_mut_ptr(), A::load_wide(s, row.as_ptr().add(at))) };
             for (out, x) in steps.by_ref().take(lanes).zip(wide) {
                 out[i] = x;
@@ -56,7 +56,7 @@ fn pack_row<S: Simd, A: Input, const ROWS: usize>(
     }
 }
 
-/// One panel of columns of `b`: depth, then column, `width` of them, the ones beyond `b` zero.
+/// Packs one panel of `width` columns of `b`, ordered by depth, then column; columns beyond `b` are zero.
 #[inline(always)]
 pub(super) fn pack_b<S: Simd, B: Input>(s: S, b: Mat<'_, B>, width: usize, out: &mut [B]) {
     let rows = out.chunks_exact_mut(width).take(b.rows());
@@ -83,8 +83,8 @@ pub(super) fn pack_b<S: Simd, B: Input>(s: S, b: Mat<'_, B>, width: usize, out: 
     }
 }
 
-/// Transposes a square of a vector's lanes: element (p, j) from `x[j * stride + p]` to `out[p * width + j]`.
-/// Interleaving the first half of the rows with the second, once for each doubling of the lanes, transposes.
+/// Transposes a square whose side is a vector's lanes: element (p, j) moves from `x[j * stride + p]` to `out[p * width + j]`.
+/// Interleaving the first half of the rows with the second, log2(lanes) times, transposes the square.
 #[inline(always)]
 pub(super) fn transpose<S: Simd, T: Element>(s: S, x: &[T], stride: usize, out: &mut [T], width: usize) {
     let mut rows = [s.splat(0.0); MAX_SIDE];
@@ -102,5 +102,5 @@ pub(super) fn transpose<S: Simd, T: Element>(s: S, x: &[T], stride: usize, out: 
     }
 }
 
-/// The most lanes of a register.
+/// Maximum lanes of a register.
 const MAX_SIDE: usize = 16;

@@ -1,4 +1,4 @@
-//! A right-hand matrix packed once.
+//! A right-hand matrix that is packed once.
 
 use std::ops::Range;
 
@@ -8,52 +8,53 @@ use super::pack::pack_b;
 use super::scalar::{Input, Scalar};
 use crate::error::{Error, same_len};
 use crate::isa::Isa;
-use crate::memory::{Held, room};
+use crate::memory::{PackedMemory, packing_target};
 use crate::simd::{Kernel, Simd, TileKernel};
 
-/// B `[k, n]` in the panels that the kernel reads, for weights that many products share. Elements keep their type;
-/// the size is k times n rounded up to [`PackedB::tile`]. The memory is its own, or lent for `'m`.
+/// B `[k, n]` in the panels that the kernel reads, for weights that many products share. Elements keep their type.
+/// The size is k times n, with n rounded up to a multiple of [`PackedB::tile`]. The memory is owned or borrowed for `'m`.
 ///
-/// Panels stand in blocks of up to 192 rows: block, then panel, then row, then column. Columns beyond n are zeros.
+/// Panels are grouped in blocks of up to 192 rows; the order is block, panel, row, column. Columns beyond n are zero.
 pub struct PackedB<'m, T> {
     isa: Isa,
     k: usize,
     n: usize,
     tile: usize,
-    memory: Held<'m>,
+    memory: PackedMemory<'m>,
     of: std::marker::PhantomData<T>,
 }
 
 impl<T: Input> PackedB<'static, T> {
-    /// Copies `b` to panels for `isa`.
+    /// Packs `b` for `isa`.
     pub fn new(isa: Isa, b: Mat<'_, T>) -> Self {
         let (k, n, bytes) = (b.rows(), b.cols(), Self::size(isa, b.rows(), b.cols()));
-        let mut memory = Held::zeros(bytes);
-        Self::pack(isa, b, memory.own(bytes));
+        let mut memory = PackedMemory::zeros(bytes);
+        Self::pack(isa, b, memory.owned_mut(bytes));
         Self { isa, k, n, tile: T::panel_width(isa), memory, of: std::marker::PhantomData }
     }
 }
 
 impl<'m, T: Input> PackedB<'m, T> {
-    /// Copies `b` to panels for `isa`, in the first [`PackedB::size`] bytes of `out`.
+    /// Packs `b` for `isa` into the first [`PackedB::size`] bytes of `out`.
     ///
     /// # Errors
-    /// [`Error::Memory`] when there are fewer, or they do not begin on a cache line.
+    /// [`Error::Memory`] if `out` is too small or not aligned to a cache line.
     pub fn pack_into(isa: Isa, b: Mat<'_, T>, out: &mut [u8]) -> Result<(), Error> {
-        Self::pack(isa, b, room(out, Self::size(isa, b.rows(), b.cols()))?);
+        Self::pack(isa, b, packing_target(out, Self::size(isa, b.rows(), b.cols()))?);
         Ok(())
     }
 
-    /// The panels of a B `[k, n]` that `memory` holds. Any bytes are panels of some B.
+    /// Borrows the panels of a B `[k, n]` from `memory`, which [`PackedB::pack_into`] filled. Any bytes are valid panels of
+    /// some B.
     ///
     /// # Errors
     /// As [`PackedB::pack_into`].
-    pub fn lent(isa: Isa, k: usize, n: usize, memory: &'m [u8]) -> Result<Self, Error> {
-        let memory = Held::lent(memory, Self::size(isa, k, n))?;
+    pub fn from_bytes(isa: Isa, k: usize, n: usize, memory: &'m [u8]) -> Result<Self, Error> {
+        let memory = PackedMemory::borrowed(memory, Self::size(isa, k, n))?;
         Ok(Self { isa, k, n, tile: T::panel_width(isa), memory, of: std::marker::PhantomData })
     }
 
-    /// Bytes that a B `[k, n]` takes, saturated.
+    /// Bytes that a packed B `[k, n]` takes, saturated.
     pub fn size(isa: Isa, k: usize, n: usize) -> usize {
         let padded = n.div_ceil(T::panel_width(isa)).saturating_mul(T::panel_width(isa));
         padded.saturating_mul(k).saturating_mul(size_of::<T>())
@@ -65,10 +66,10 @@ impl<'m, T: Input> PackedB<'m, T> {
         }
     }
 
-    /// Bᵀ, `n` rows of `k` elements one after the other: what it was packed from, if that was a weight.
+    /// Writes Bᵀ to `out` as `n` contiguous rows of `k` elements: the layout of the weight that it was packed from.
     ///
     /// # Errors
-    /// [`Error::Length`] when `out` has not k·n elements.
+    /// [`Error::Length`] if `out` does not have k·n elements.
     pub fn unpack_transposed(&self, out: &mut [T]) -> Result<(), Error> {
         same_len("out", out.len(), self.k.saturating_mul(self.n))?;
         if out.is_empty() {
@@ -98,27 +99,27 @@ impl<'m, T: Input> PackedB<'m, T> {
         self.n
     }
 
-    /// Columns of a panel: where ranges of columns begin.
+    /// Columns per panel; column ranges start at multiples of this.
     pub fn tile(&self) -> usize {
         self.tile
     }
 
-    /// Bytes that it takes.
+    /// Size in bytes.
     pub fn bytes(&self) -> usize {
         Self::size(self.isa, self.k, self.n)
     }
 
-    /// What the panels are made for.
+    /// The instruction set that the panels are packed for.
     pub(super) fn isa(&self) -> Isa {
         self.isa
     }
 
-    /// The panels of rows p..p + k, a block of the depth, and of the part `range` of `columns`.
+    /// The panels for rows p..p + k, one block of the depth, and the part `range` of `columns`.
     pub(super) fn block(&self, p: usize, k: usize, columns: Columns, range: Range<usize>) -> &[T] {
         self.panels(p, k, columns.start + range.start, columns.start + range.end)
     }
 
-    /// The panels of rows p..p + k and the columns from `start`, a panel's first, to `end`.
+    /// The panels for rows p..p + k and the columns from `start`, the first of a panel, to `end`.
     fn panels(&self, p: usize, k: usize, start: usize, end: usize) -> &[T] {
         let padded = self.n.next_multiple_of(self.tile);
         let from = p * padded + k * start;
@@ -133,7 +134,7 @@ impl<T> std::fmt::Debug for PackedB<'_, T> {
     }
 }
 
-/// Columns of a panel of `T`.
+/// Columns per panel of `T`.
 struct Width<T>(std::marker::PhantomData<T>);
 
 impl<T: Input> Kernel for Width<T> {
@@ -157,12 +158,12 @@ impl<T: Input> TileKernel for Width<T> {
     }
 }
 
-/// Columns of a panel.
+/// Columns per panel.
 pub(super) fn panel_width<T: Input>(isa: Isa) -> usize {
     isa.run(Width::<T>(std::marker::PhantomData))
 }
 
-/// All of `b` in panels of `tile` columns.
+/// Packs all of `b` into panels of `tile` columns.
 pub(super) fn pack_all<T: Input>(isa: Isa, b: Mat<'_, T>, tile: usize, out: &mut [T]) {
     isa.run(PackAll { b, tile, out });
 }
@@ -191,11 +192,11 @@ impl<T: Input> Kernel for PackAll<'_, T> {
     }
 }
 
-/// C = A·B or C += A·B for the columns `columns` of a packed B; C has as many columns. A range begins on a tile,
-/// and ends on one or with the last column.
+/// C = A·B or C += A·B for the columns `columns` of a packed B; C has the same number of columns. A range starts on a tile
+/// and ends on one or at the last column.
 ///
 /// # Errors
-/// [`Error::Length`] when the dimensions do not fit, [`Error::Range`] for a range that is not of whole tiles.
+/// [`Error::Length`] if the dimensions do not match, [`Error::Range`] if the range does not consist of whole tiles.
 pub fn gemm_packed<A: Input, B: Input<Acc = A::Acc>>(
     a: Mat<'_, A>,
     b: &PackedB<'_, B>,
@@ -215,14 +216,14 @@ pub fn gemm_packed<A: Input, B: Input<Acc = A::Acc>>(
     Ok(())
 }
 
-/// Whole panels of a packed B.
+/// A range of whole panels of a packed B.
 #[derive(Clone, Copy, Debug)]
 pub struct Columns {
     start: usize,
     end: usize,
 }
 
-/// The product for an `A` and a `B` whose dimensions fit.
+/// The product for an `A` and a `B` whose dimensions match.
 pub(super) fn product<A: Input, B: Input<Acc = A::Acc>>(
     b: &PackedB<'_, B>,
     a: Mat<'_, A>,
@@ -260,7 +261,7 @@ impl<A: Input, B: Input<Acc = A::Acc>> TileKernel for Packed<'_, A, B> {
             return;
         }
         let mut packed_a = a_block::<A, ROWS>(a.rows(), a.cols().min(DEPTH));
-        // Columns whose panels stay in a share of the last-level cache while all rows of A pass.
+        // The panels of these columns stay in a share of the L3 cache while all rows of A are processed.
         for j in (start..end).step_by(COLUMNS) {
             let columns = COLUMNS.min(end - j);
             for p in (0..a.cols()).step_by(DEPTH) {
@@ -274,5 +275,5 @@ impl<A: Input, B: Input<Acc = A::Acc>> TileKernel for Packed<'_, A, B> {
     }
 }
 
-/// A multiple of every tile.
+/// A multiple of every tile width.
 const COLUMNS: usize = 4096;

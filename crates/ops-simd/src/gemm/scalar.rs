@@ -1,4 +1,4 @@
-//! What matrices are made of, and what products are summed in.
+//! Element types of matrices, and the types that products accumulate in.
 
 use half::{bf16, f16};
 
@@ -23,23 +23,23 @@ mod sealed {
     impl Sealed for half::bf16 {}
 }
 
-/// A type that products are summed in: f32 or f64.
+/// A type that products accumulate in: f32 or f64.
 pub trait Scalar: sealed::Sealed + bytemuck::Pod + Default + Send + Sync {
     /// A vector of it.
     type V<S: Simd>: Copy;
-    /// An operand whose element type is a value.
+    /// A matrix whose element type is a value.
     type Operand<'a>: Copy;
 
     /// Lanes in a vector.
     fn lanes<S: Simd>() -> usize;
-    /// Every lane `x`.
+    /// A vector with `x` in every lane.
     fn splat<S: Simd>(s: S, x: Self) -> Self::V<S>;
-    /// The first lanes at `src`.
+    /// Loads a vector from `src`.
     ///
     /// # Safety
     /// `src` must be readable for a vector's lanes, at any alignment.
     unsafe fn load_ptr<S: Simd>(s: S, src: *const Self) -> Self::V<S>;
-    /// Writes the lanes to `dst`.
+    /// Stores a vector to `dst`.
     ///
     /// # Safety
     /// `dst` must be writable for a vector's lanes, at any alignment.
@@ -49,33 +49,34 @@ pub trait Scalar: sealed::Sealed + bytemuck::Pod + Default + Send + Sync {
     /// a · b + c
     fn mul_add<S: Simd>(s: S, a: Self::V<S>, b: Self::V<S>, c: Self::V<S>) -> Self::V<S>;
 
-    /// C = A·B or C += A·B for dimensions that fit.
+    /// C = A·B or C += A·B; the dimensions must match.
     fn product(isa: Isa, a: Self::Operand<'_>, b: Self::Operand<'_>, c: MatMut<'_, Self>, accumulate: bool);
 }
 
-/// A type that matrices are made of: f32, f16 and bf16, summed in f32, and f64, summed in f64.
+/// An element type of matrices: f32, f16 and bf16 accumulate in f32, and f64 in f64.
 pub trait Input: sealed::Sealed + bytemuck::Pod + Default + Send + Sync {
-    /// What its products are summed in.
+    /// The type that its products accumulate in.
     type Acc: Scalar;
 
-    /// To that type, exactly.
+    /// Converts to `Acc`, exactly.
     fn widen(self) -> Self::Acc;
-    /// The first lanes at `src`, widened.
+    /// Loads a vector from `src`, widened.
     ///
     /// # Safety
     /// `src` must be readable for a vector's lanes, at any alignment.
     unsafe fn load_wide<S: Simd>(s: S, src: *const Self) -> <Self::Acc as Scalar>::V<S>;
-    /// Whether [`Input::transpose`] does anything.
+    /// Whether [`Input::transpose`] is implemented.
     const TRANSPOSES: bool;
-    /// Transposes a square of a vector's lanes: element (p, j) from `x[j * stride + p]` to `out[p * width + j]`.
+    /// Transposes a square whose side is a vector's lanes: element (p, j) moves from `x[j * stride + p]` to `out[p * width +
+    /// j]`.
     fn transpose<S: Simd>(s: S, x: &[Self], stride: usize, out: &mut [Self], width: usize);
-    /// The same matrix, when its type is the one summed in.
+    /// The same matrix, if its element type is `Acc`.
     fn wide(x: Mat<'_, Self>) -> Option<Mat<'_, Self::Acc>>;
-    /// Columns of a panel of B.
+    /// Columns per panel of B.
     fn panel_width(isa: Isa) -> usize;
-    /// All of `b` in panels.
+    /// Packs all of `b` into panels.
     fn pack_panels(isa: Isa, b: Mat<'_, Self>, tile: usize, out: &mut [Self]);
-    /// C = A·B or C += A·B for dimensions that fit.
+    /// C = A·B or C += A·B; the dimensions must match.
     fn multiply_packed(
         b: &PackedB<'_, Self>,
         a: <Self::Acc as Scalar>::Operand<'_>,
@@ -83,11 +84,11 @@ pub trait Input: sealed::Sealed + bytemuck::Pod + Default + Send + Sync {
         c: MatMut<'_, Self::Acc>,
         accumulate: bool,
     );
-    /// The matrix with its type as a value.
+    /// The matrix with its element type as a value.
     fn operand(x: Mat<'_, Self>) -> <Self::Acc as Scalar>::Operand<'_>;
 }
 
-/// A matrix of a type that is summed in f32.
+/// A matrix whose type accumulates in f32.
 #[derive(Clone, Copy, Debug)]
 pub enum Operand<'a> {
     /// f32
@@ -112,12 +113,12 @@ impl Scalar for f32 {
     }
     #[inline(always)]
     unsafe fn load_ptr<S: Simd>(s: S, src: *const f32) -> S::F {
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: the caller upholds the same contract.
         unsafe { s.load_ptr(src) }
     }
     #[inline(always)]
     unsafe fn store_ptr<S: Simd>(s: S, dst: *mut f32, v: S::F) {
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: the caller upholds the same contract.
         unsafe { s.store_ptr(dst, v) }
     }
     #[inline(always)]
@@ -144,14 +145,14 @@ impl Scalar for f32 {
     }
 }
 
-/// By pairs, then again in f32 the rows for which that is not enough.
+/// Computes with bf16 pairs, then recomputes in f32 the rows for which that may not be precise enough.
 #[cfg(target_arch = "x86_64")]
 fn product_bf16(isa: Isa, pairs: Bf16Pairs, a: Mat<'_, bf16>, b: Mat<'_, bf16>, mut c: MatMut<'_, f32>) {
     pairs.product(a, b, &mut c);
-    again(a, c, |a, c| product_or_skinny(isa, a, b, c, false));
+    recompute_imprecise(a, c, |a, c| product_or_skinny(isa, a, b, c, false));
 }
 
-/// As [`product_bf16`].
+/// Like [`product_bf16`], for a packed B.
 #[cfg(target_arch = "x86_64")]
 fn packed_bf16(
     pairs: Bf16Pairs,
@@ -161,14 +162,18 @@ fn packed_bf16(
     mut c: MatMut<'_, f32>,
 ) {
     pairs.product_packed(a, b, columns, &mut c);
-    again(a, c, |a, c| packed::product(b, a, columns, c, false));
+    recompute_imprecise(a, c, |a, c| packed::product(b, a, columns, c, false));
 }
 
-/// Computes the doubtful rows of a product by pairs once more.
+/// Recomputes with `product` the rows whose bf16-pair result may be imprecise.
 #[cfg(target_arch = "x86_64")]
-fn again(a: Mat<'_, bf16>, mut c: MatMut<'_, f32>, product: impl Fn(Mat<'_, bf16>, MatMut<'_, f32>)) {
+fn recompute_imprecise(
+    a: Mat<'_, bf16>,
+    mut c: MatMut<'_, f32>,
+    product: impl Fn(Mat<'_, bf16>, MatMut<'_, f32>),
+) {
     let mut from = 0;
-    while let Some(rows) = bf16_avx512::doubtful(&a, &mut c, from) {
+    while let Some(rows) = bf16_avx512::imprecise_rows(&a, &mut c, from) {
         let part = c.reborrow().split_at_row(rows.start).1.split_at_row(rows.len()).0;
         product(a.block(rows.start, rows.len(), 0, a.cols()), part);
         from = rows.end;
@@ -248,12 +253,12 @@ impl Scalar for f64 {
     }
     #[inline(always)]
     unsafe fn load_ptr<S: Simd>(s: S, src: *const f64) -> S::D {
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: the caller upholds the same contract.
         unsafe { s.load_f64_ptr(src) }
     }
     #[inline(always)]
     unsafe fn store_ptr<S: Simd>(s: S, dst: *mut f64, v: S::D) {
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: the caller upholds the same contract.
         unsafe { s.store_f64_ptr(dst, v) }
     }
     #[inline(always)]
@@ -279,7 +284,7 @@ impl Input for f64 {
     }
     #[inline(always)]
     unsafe fn load_wide<S: Simd>(s: S, src: *const f64) -> S::D {
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: the caller upholds the same contract.
         unsafe { s.load_f64_ptr(src) }
     }
     const TRANSPOSES: bool = false;
@@ -320,7 +325,7 @@ impl Input for f32 {
     }
     #[inline(always)]
     unsafe fn load_wide<S: Simd>(s: S, src: *const f32) -> S::F {
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: the caller upholds the same contract.
         unsafe { s.load_ptr(src) }
     }
     const TRANSPOSES: bool = true;
@@ -363,7 +368,7 @@ impl Input for f16 {
     }
     #[inline(always)]
     unsafe fn load_wide<S: Simd>(s: S, src: *const f16) -> S::F {
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: the caller upholds the same contract.
         unsafe { Element::load_ptr(s, src) }
     }
     const TRANSPOSES: bool = true;
@@ -406,7 +411,7 @@ impl Input for bf16 {
     }
     #[inline(always)]
     unsafe fn load_wide<S: Simd>(s: S, src: *const bf16) -> S::F {
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: the caller upholds the same contract.
         unsafe { Element::load_ptr(s, src) }
     }
     const TRANSPOSES: bool = true;

@@ -1,44 +1,44 @@
-//! Products with few rows in A, which are bound by reading B once.
+//! Products where A has few rows, so that reading B once limits the speed.
 
 use super::matrix::{Mat, MatMut};
 use crate::element::Element;
 use crate::simd::{Kernel, Simd};
 
-/// Rows of A up to which B is read in place, at the speed of memory.
-pub(super) const ROWS: usize = 8;
-/// Depth from which on adding up a vector's lanes at the end of each dot product costs less than copies of B would.
-const DEPTH: usize = 64;
-/// Columns from which on passes over C do not count.
-const WIDTH: usize = 128;
-/// Bytes from a load of a column to the line that is asked for.
-const AHEAD: usize = 8 << 10;
-/// Elements of B from which on it is not served better by blocks.
-const ELEMENTS: usize = 1 << 12;
+/// Up to this many rows of A, B is read in place at memory bandwidth.
+pub(super) const MAX_ROWS: usize = 8;
+/// From this depth on, reducing a vector at the end of each dot product costs less than packing B.
+const MIN_DEPTH: usize = 64;
+/// From this many columns on, passes over C are cheap compared with reading B.
+const MIN_COLUMNS: usize = 128;
+/// Prefetch distance within a column, in bytes.
+const PREFETCH_DISTANCE: usize = 8 << 10;
+/// From this many elements of B on, blocks are not faster.
+const MIN_ELEMENTS: usize = 1 << 12;
 
-/// How B is read.
+/// The order in which B is read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Order {
-    /// Columns of B are adjacent elements: a dot product for each.
+    /// Columns of B are contiguous: one dot product per column.
     Columns,
-    /// Rows of B are adjacent elements: added up with the weights that A has for them.
+    /// Rows of B are contiguous: rows are scaled by elements of A and added up.
     Rows,
 }
 
-/// How the product is computed here, if it is better than in blocks.
+/// The order for this product, or `None` if blocks are faster.
 pub(super) fn order<B>(rows: usize, b: &Mat<'_, B>) -> Option<Order> {
-    if rows > ROWS || b.rows().saturating_mul(b.cols()) < ELEMENTS {
+    if rows > MAX_ROWS || b.rows().saturating_mul(b.cols()) < MIN_ELEMENTS {
         None
-    } else if b.row_stride() == 1 && b.rows() >= DEPTH {
+    } else if b.row_stride() == 1 && b.rows() >= MIN_DEPTH {
         Some(Order::Columns)
-    } else if rows <= 2 && b.col_stride() == 1 && b.cols() >= WIDTH {
-        // With more rows, what is saved in copies of B is lost in passes over C.
+    } else if rows <= 2 && b.col_stride() == 1 && b.cols() >= MIN_COLUMNS {
+        // With more rows, passes over C cost more than not packing B saves.
         Some(Order::Rows)
     } else {
         None
     }
 }
 
-/// C = A·B or C += A·B for rows of A one after the other.
+/// C = A·B or C += A·B for an A with contiguous rows.
 pub(super) struct Skinny<'a, B> {
     pub(super) a: &'a [f32],
     pub(super) b: Mat<'a, B>,
@@ -78,8 +78,8 @@ impl<B: Element> Skinny<'_, B> {
         }
     }
 
-    /// Columns `j..j + N` for all rows of A: as many rows at once as registers allow, B from the nearest cache after the
-    /// first.
+    /// Computes columns `j..j + N` for all rows of A, as many rows at once as registers allow. After the first pass, B comes
+    /// from the L1 cache.
     #[inline(always)]
     fn columns<S: Simd, const N: usize>(&mut self, s: S, j: usize) {
         let m = self.c.rows();
@@ -97,8 +97,8 @@ impl<B: Element> Skinny<'_, B> {
         }
     }
 
-    /// Column `j` for the one row of A, in four sums: a column of halves after the other is read faster than four side by
-    /// side.
+    /// Computes column `j` for the only row of A, with four sums. Reading 16-bit columns one after the other is faster than
+    /// four side by side.
     #[inline(always)]
     fn dot<S: Simd>(&mut self, s: S, j: usize) {
         let k = self.b.rows();
@@ -107,7 +107,7 @@ impl<B: Element> Skinny<'_, B> {
         let mut steps = (a.chunks_exact(4 * S::LANES), b.chunks_exact(4 * S::LANES));
         for (a, b) in steps.0.by_ref().zip(steps.1.by_ref()) {
             for line in (0..4 * S::LANES).step_by(64 / size_of::<B>()) {
-                s.prefetch(b.as_ptr().wrapping_add(line + AHEAD / size_of::<B>()));
+                s.prefetch(b.as_ptr().wrapping_add(line + PREFETCH_DISTANCE / size_of::<B>()));
             }
             for (q, acc) in acc.iter_mut().enumerate() {
                 let at = q * S::LANES..(q + 1) * S::LANES;
@@ -136,8 +136,8 @@ impl<B: Element> Skinny<'_, B> {
             *b = &self.b.tail(0, j + r)[..k];
         }
         let mut acc = [[s.splat(0.0); M]; N];
-        // The processor's own prefetch stops at every page; the next columns are known. With one row of A, four columns at a
-        // time are streams enough, and hints cost more than they give.
+        // The hardware prefetcher stops at page boundaries, so prefetch the next columns here. With one row of A, four
+        // columns at a time are enough streams, and prefetch instructions cost more than they gain.
         let ahead = N * self.b.col_stride();
         let mut at = 0;
         while k - at >= S::LANES {
@@ -192,7 +192,7 @@ impl<B: Element> Skinny<'_, B> {
         }
     }
 
-    /// Adds rows `p..p + N` of B.
+    /// Adds the scaled rows `p..p + N` of B.
     #[inline(always)]
     fn add_rows<S: Simd, const N: usize>(&mut self, s: S, p: usize) {
         let (k, n) = (self.b.rows(), self.b.cols());

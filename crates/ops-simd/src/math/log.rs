@@ -17,7 +17,7 @@ const LOG: [f32; 9] = [
     0.067_489_274,
 ];
 
-/// ln x: −∞ at ±0, NaN below, subnormal arguments included.
+/// ln x, including subnormal arguments: −∞ at ±0, NaN below.
 #[inline(always)]
 pub fn log<S: Simd>(s: S, x: S::F) -> S::F {
     let normal = s.both(s.le(s.splat(f32::MIN_POSITIVE), x), s.lt(x, s.splat(f32::INFINITY)));
@@ -37,7 +37,7 @@ fn log_any<S: Simd>(s: S, x: S::F) -> S::F {
 /// ln(x · 2^bias) for positive normal x.
 #[inline(always)]
 fn log_normal<S: Simd>(s: S, x: S::F, bias: S::F) -> S::F {
-    // The exponent that leaves a mantissa in [√½, √2).
+    // Choose the exponent that leaves a mantissa in [√½, √2).
     let bits = s.sub_i(s.to_bits(x), s.splat_i(std::f32::consts::FRAC_1_SQRT_2.to_bits() as i32));
     let exponent = s.shr_arith::<23>(bits);
     let mantissa = s.from_bits(s.sub_i(s.to_bits(x), s.shl::<23>(exponent)));

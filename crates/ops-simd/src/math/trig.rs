@@ -3,8 +3,8 @@
 use super::poly;
 use crate::simd::{MAX_LANES, Simd};
 
-/// The largest argument that the vector reduction takes.
-const LARGEST: f32 = 1e5;
+/// The largest argument for the vector reduction.
+const MAX_VECTOR_ARGUMENT: f32 = 1e5;
 // π/2 in three parts of 24 bits.
 const HALF_PI: [f32; 3] = [1.570_796_4, -4.371_139e-8, -1.715_124_5e-15];
 /// (sin(x)/x − 1) / x² in powers of x², to 4e-9 for |x| ≤ π/4.
@@ -16,7 +16,7 @@ const COS: [f32; 3] = [0.041_666_646, -0.001_388_731, 2.443_242_6e-5];
 #[inline(always)]
 pub fn sin<S: Simd>(s: S, x: S::F) -> S::F {
     let (r, quadrant) = reduce(s, x);
-    // Keeps −0, which the reduction may lose.
+    // Preserves −0, which the reduction may lose.
     let r = s.select(s.eq(x, s.splat(0.0)), x, r);
     quarter(s, r, quadrant)
 }
@@ -42,11 +42,11 @@ fn quarter<S: Simd>(s: S, r: S::F, quadrant: S::I) -> S::F {
 
 #[inline(always)]
 fn reduce<S: Simd>(s: S, x: S::F) -> (S::F, S::I) {
-    let large = s.lt(s.splat(LARGEST), s.abs(x));
+    let large = s.lt(s.splat(MAX_VECTOR_ARGUMENT), s.abs(x));
     if s.any(large) { reduce_lanes(s, x) } else { s.reduce_half_pi(x) }
 }
 
-/// Three-part reduction: the first product cancels exactly, and the remainder keeps 24 good bits.
+/// Three-part reduction: the first product cancels exactly, and the remainder keeps 24 correct bits.
 #[inline(always)]
 pub(crate) fn cody_waite<S: Simd>(s: S, x: S::F) -> (S::F, S::I) {
     let n = s.round_even(s.mul(x, s.splat(std::f32::consts::FRAC_2_PI)));
@@ -56,7 +56,7 @@ pub(crate) fn cody_waite<S: Simd>(s: S, x: S::F) -> (S::F, S::I) {
     (r, s.to_i32(n))
 }
 
-/// The same for one number in f64, for processors without a fused multiply-add. NaN and ±∞ give NaN.
+/// The same reduction for one number in f64, for processors without a fused multiply-add. NaN and ±∞ give NaN.
 #[inline(always)]
 pub(crate) fn reduce_in_f64(x: f32) -> (f32, i32) {
     // The first part has 33 bits: its product with a multiple below 2²⁰ is exact.
@@ -69,7 +69,7 @@ pub(crate) fn reduce_in_f64(x: f32) -> (f32, i32) {
     (((x - n * HI) - n * LO) as f32, shifted.to_bits() as i32)
 }
 
-/// Exact for any magnitude, a lane at a time.
+/// Reduces exactly at any magnitude, one lane at a time.
 #[inline(always)]
 fn reduce_lanes<S: Simd>(s: S, x: S::F) -> (S::F, S::I) {
     let mut lanes = [0.0; MAX_LANES];
@@ -84,27 +84,27 @@ fn reduce_lanes<S: Simd>(s: S, x: S::F) -> (S::F, S::I) {
 fn reduce_array(lanes: &mut [f32; MAX_LANES]) -> [f32; MAX_LANES] {
     let mut quadrants = [0.0; MAX_LANES];
     for (x, quadrant) in lanes.iter_mut().zip(&mut quadrants) {
-        let (r, q) = if x.abs() > LARGEST { reduce_exactly(*x) } else { reduce_in_f64(*x) };
+        let (r, q) = if x.abs() > MAX_VECTOR_ARGUMENT { reduce_exactly(*x) } else { reduce_in_f64(*x) };
         (*x, *quadrant) = (r, (q & 3) as f32);
     }
     quadrants
 }
 
-/// 2/π in binary after the point: enough words for the largest exponent of f32 and the bits after it.
+/// 2/π in binary after the point, with enough words for the largest exponent of f32 and the bits after it.
 const TWO_OVER_PI: [u64; 4] =
     [0xa2f9_836e_4e44_1529, 0xfc27_57d1_f534_ddc0, 0xdb62_9599_3c43_9041, 0xfe51_63ab_debb_c561];
 
-/// Multiplies the mantissa by the bits of 2/π that matter: those worth more than 4 drop out of the quadrant, and
-/// those far below the remainder's last bit out of the remainder.
+/// Multiplies the mantissa by the bits of 2/π that matter. Bits worth more than 4 do not affect the quadrant, and bits far
+/// below the remainder's last bit do not affect the remainder.
 fn reduce_exactly(x: f32) -> (f32, i32) {
     if !x.is_finite() {
         return (f32::NAN, 0);
     }
     let bits = x.abs().to_bits();
     let mantissa = u128::from(bits & 0x007f_ffff | 0x0080_0000);
-    // |x| = mantissa · 2^shift, shift from −7 on: |x| > 1e5.
+    // |x| = mantissa · 2^shift, with shift ≥ −7 because |x| > 1e5.
     let shift = (bits >> 23) as i32 - 150;
-    // Bits of 2/π from `skip` on; those before make multiples of 4 in the product.
+    // Use the bits of 2/π from `skip` on; those before contribute multiples of 4 to the product.
     let skip = (shift - 2).max(0) as usize;
     let (word, bit) = (skip / 64, skip % 64);
     let at = |i: usize| u128::from(TWO_OVER_PI.get(i).copied().unwrap_or(0));
@@ -117,7 +117,7 @@ fn reduce_exactly(x: f32) -> (f32, i32) {
     let fixed = product << point;
     let quadrant = (fixed >> 126) as i32;
     let fraction = (fixed << 2) as i128;
-    // A fraction of a half or more is a negative remainder of the next quadrant.
+    // A fraction of a half or more is a negative remainder in the next quadrant.
     let quadrant = quadrant + i32::from(fraction < 0);
     let r = fraction as f64 * (std::f64::consts::FRAC_PI_2 / 2f64.powi(128));
     if x < 0.0 { (-r as f32, -quadrant) } else { (r as f32, quadrant) }

@@ -1,4 +1,4 @@
-//! Activations in 8 bits.
+//! Activations quantized to 8 bits.
 
 use super::blocks::BLOCK;
 use crate::element::{Element, View};
@@ -6,26 +6,26 @@ use crate::error::{Error, rows};
 use crate::isa::Isa;
 use crate::simd::{Kernel, Simd};
 
-/// Rows of activations, each block of 32 as signed bytes from −127 to 127 with an f32 scale. A block with a number that is
-/// not finite has a NaN for scale.
+/// Rows of activations. Each block of 32 is stored as signed bytes from −127 to 127 with an f32 scale. A block that contains
+/// a number that is not finite has a NaN scale.
 ///
-/// Rows lie in panels of eight, the last rows in panels of four, two and one; within a panel, a block of all its rows
-/// comes before the next.
+/// Rows are grouped in panels of eight; the last rows form panels of four, two and one. Within a panel, the blocks of all
+/// rows at one position come before those at the next.
 #[derive(Clone, Debug, Default)]
 pub struct Activations {
     k: usize,
     rows: usize,
-    /// Words of four quants, the way the kernels spread them over a vector.
+    /// Words of four quants, which the kernels broadcast over a vector.
     quants: Vec<[i32; WORDS]>,
     scales: Vec<f32>,
     /// The sum of a block's quants.
     sums: Vec<i32>,
 }
 
-/// Words in a block.
+/// Words per block.
 pub(super) const WORDS: usize = BLOCK / 4;
 
-/// `M` rows of activations: for each block, that of every row.
+/// `M` rows of activations: for each block position, the blocks of all rows.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Panel<'a, const M: usize> {
     pub(super) quants: &'a [[[i32; WORDS]; M]],
@@ -33,7 +33,7 @@ pub(super) struct Panel<'a, const M: usize> {
     pub(super) sums: &'a [[i32; M]],
 }
 
-/// A block of each row of a panel.
+/// One block of each row of a panel.
 #[derive(Clone, Copy)]
 pub(super) struct Block<'a, const M: usize> {
     pub(super) quants: &'a [[i32; WORDS]; M],
@@ -49,7 +49,7 @@ impl<'a, const M: usize> Panel<'a, M> {
     }
 }
 
-/// Rows of the panel that begins with row `i` of `m`.
+/// Rows of the panel that starts at row `i` of `m`.
 pub(super) fn panel_rows(i: usize, m: usize) -> usize {
     match m - i {
         8.. => 8,
@@ -60,7 +60,7 @@ pub(super) fn panel_rows(i: usize, m: usize) -> usize {
 }
 
 impl Activations {
-    /// Quantizes rows of `k`.
+    /// Quantizes rows of length `k`.
     ///
     /// # Errors
     /// As [`Activations::quantize`].
@@ -70,10 +70,10 @@ impl Activations {
         Ok(activations)
     }
 
-    /// Quantizes rows of `k`, in the memory of those that were there before.
+    /// Quantizes rows of length `k`, reusing the memory of the previous contents.
     ///
     /// # Errors
-    /// [`Error::Multiple`] when `k` is not a multiple of 32, or `x` not of whole rows.
+    /// [`Error::Multiple`] if `k` is not a multiple of 32 or `x` does not consist of whole rows.
     pub fn quantize<T: Element>(&mut self, isa: Isa, x: &[T], k: usize) -> Result<(), Error> {
         if !k.is_multiple_of(BLOCK) {
             return Err(Error::Multiple { operand: "k", got: k, of: BLOCK });
@@ -89,17 +89,17 @@ impl Activations {
         Ok(())
     }
 
-    /// Numbers in a row.
+    /// Length of a row.
     pub fn k(&self) -> usize {
         self.k
     }
 
-    /// Rows.
+    /// Number of rows.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// The `M` rows of the panel that begins with row `i`, which there must be.
+    /// The `M` rows of the panel that starts at row `i`, which must exist.
     pub(super) fn panel<const M: usize>(&self, i: usize) -> Panel<'_, M> {
         let blocks = self.k / BLOCK;
         let all = i * blocks..(i + M) * blocks;
@@ -110,13 +110,13 @@ impl Activations {
         }
     }
 
-    /// Quants and scale of block `b` of row `i`, which there must be.
+    /// Quants and scale of block `b` of row `i`, which must exist.
     pub(super) fn block(&self, i: usize, b: usize) -> (&[i8], f32) {
         let at = self.index(i, b);
         (bytemuck::cast_slice(&self.quants[at]), self.scales[at])
     }
 
-    /// Where block `b` of row `i` lies.
+    /// Index of block `b` of row `i`.
     fn index(&self, i: usize, b: usize) -> usize {
         let mut start = i / 8 * 8;
         while start + panel_rows(start, self.rows) <= i {
@@ -153,24 +153,24 @@ impl<T: Element> Kernel for Quantize<'_, T> {
     }
 }
 
-/// Writes the quants of a block and returns its scale and their sum.
+/// Stores the quants of a block; returns its scale and the sum of the quants.
 #[inline(always)]
 fn quantize_block<S: Simd, T: Element>(s: S, x: &[T], quants: &mut [i8]) -> (f32, i32) {
     let mut wide = [0.0f32; BLOCK];
     for (x, wide) in x.chunks_exact(S::LANES).zip(wide.chunks_exact_mut(S::LANES)) {
         s.store(wide, s.abs(T::load(s, x)));
     }
-    // As integers, magnitudes order as they do as numbers, and every NaN comes after infinity.
+    // Compared as integers, magnitudes sort as numbers do, and every NaN sorts after infinity.
     let largest = f32::from_bits(wide.iter().fold(0, |most, x| most.max(x.to_bits())));
     if !largest.is_finite() {
         quants.fill(1);
         return (f32::NAN, BLOCK as i32);
     }
     let scale = largest / 127.0;
-    // The reciprocal of a subnormal scale may overflow: then all quants are 0, and the block far below f32's precision.
+    // The reciprocal of a subnormal scale may overflow. All quants are then 0; the block is far below f32's precision.
     let inverse = if largest > 127.0 * f32::MIN_POSITIVE { 127.0 / largest } else { 0.0 };
     for (x, wide) in x.chunks_exact(S::LANES).zip(wide.chunks_exact_mut(S::LANES)) {
-        // Integers as bits of f32, to store them.
+        // Store the integers as bits of f32.
         s.store(wide, s.from_bits(s.to_i32(s.mul(T::load(s, x), s.splat(inverse)))));
     }
     let mut sum = 0;

@@ -2,12 +2,12 @@
 
 use crate::error::{Error, same_len};
 
-/// Weights in a block.
+/// Weights per block.
 pub const BLOCK: usize = 32;
-/// Bytes of a q8_0 block: an f16 scale d, then 32 signed bytes q; a weight is d·q.
+/// Bytes of a q8_0 block: an f16 scale d, then 32 signed bytes q. A weight is d·q.
 pub const Q8_0_BYTES: usize = 34;
-/// Bytes of a q4_0 block: an f16 scale d, then 16 bytes, the low half of byte i being weight i and the high half weight
-/// 16 + i; a weight is d·(q − 8).
+/// Bytes of a q4_0 block: an f16 scale d, then 16 bytes. The low half of byte i is weight i and the high half is weight 16 +
+/// i. A weight is d·(q − 8).
 pub const Q4_0_BYTES: usize = 18;
 
 /// A block format.
@@ -28,12 +28,12 @@ impl Format {
         }
     }
 
-    /// Bytes of a block's weights, the scale not counted.
+    /// Bytes of a block's weights, without the scale.
     pub(crate) fn quant_bytes(self) -> usize {
         self.block_bytes() - 2
     }
 
-    /// What is added to a weight to make it unsigned.
+    /// Added to a weight to make it unsigned.
     pub(crate) fn offset(self) -> i32 {
         match self {
             Self::Q8_0 => 128,
@@ -42,7 +42,7 @@ impl Format {
     }
 }
 
-/// Checks a matrix of `n` rows of `k` weights in blocks and returns the number of blocks in a row.
+/// Checks the size of a matrix of `n` rows of `k` weights and returns the number of blocks per row.
 pub(super) fn check(format: Format, raw: usize, n: usize, k: usize) -> Result<usize, Error> {
     if !k.is_multiple_of(BLOCK) {
         return Err(Error::Multiple { operand: "k", got: k, of: BLOCK });

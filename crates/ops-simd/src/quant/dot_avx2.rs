@@ -1,4 +1,4 @@
-//! A tile by rows of activations with AVX2: bytes are multiplied in pairs to 16 bits.
+//! One tile times rows of activations with AVX2, which multiplies bytes in pairs to 16 bits.
 
 use core::arch::x86_64::*;
 
@@ -6,7 +6,7 @@ use super::activations::{Panel, WORDS};
 use super::blocks::Format;
 use super::tiles::{TILE_ROWS, Tile};
 
-/// Σ over blocks of scale · scale · Σ quant · quant, for sixteen rows of weights and `M` of activations.
+/// Σ over blocks of scale · scale · Σ quant · quant, for sixteen rows of weights and `M` rows of activations.
 #[target_feature(enable = "avx2,fma,f16c")]
 pub(super) fn tile<const M: usize>(format: Format, tile: Tile<'_>, x: Panel<'_, M>) -> [[f32; TILE_ROWS]; M] {
     let mut out = [[0.0; TILE_ROWS]; M];
@@ -16,14 +16,14 @@ pub(super) fn tile<const M: usize>(format: Format, tile: Tile<'_>, x: Panel<'_, 
             Format::Q4_0 => blocks::<M, false>(tile, x, half),
         };
         for (out, sums) in out.iter_mut().zip(sums) {
-            // SAFETY: eight f32 of sixteen, `half` being 0 or 1.
+            // SAFETY: eight of sixteen f32; `half` is 0 or 1.
             unsafe { _mm256_storeu_ps(out.as_mut_ptr().add(8 * half), sums) };
         }
     }
     out
 }
 
-/// Eight rows of the tile.
+/// Computes eight rows of the tile.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
 fn blocks<const M: usize, const WIDE: bool>(tile: Tile<'_>, x: Panel<'_, M>, half: usize) -> [__m256; M] {
@@ -31,7 +31,7 @@ fn blocks<const M: usize, const WIDE: bool>(tile: Tile<'_>, x: Panel<'_, M>, hal
     let mut acc = [_mm256_setzero_ps(); M];
     let tiles = tile.quants.chunks_exact(format.quant_bytes() * TILE_ROWS).zip(tile.scales);
     for ((quants, scales), x) in tiles.zip(x.blocks()) {
-        // SAFETY: eight f16 of sixteen, `half` being 0 or 1.
+        // SAFETY: eight of sixteen f16; `half` is 0 or 1.
         let scales = _mm256_cvtph_ps(unsafe { _mm_loadu_si128(scales.as_ptr().add(8 * half).cast()) });
         for (r, acc) in acc.iter_mut().enumerate() {
             let sum = if WIDE {
@@ -56,7 +56,7 @@ fn line(quants: &[u8], g: usize, half: usize) -> __m256i {
     unsafe { _mm256_loadu_si256(bytes.as_ptr().cast()) }
 }
 
-/// q8_0: unsigned times signed would pass 16 bits with the offset, so the offset is taken off and signs are moved.
+/// q8_0: unsigned times signed would exceed 16 bits with the offset, so the offset is removed and the signs are moved.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn signed_bytes(quants: &[u8], half: usize, x: &[i32; WORDS]) -> __m256i {
@@ -70,7 +70,7 @@ fn signed_bytes(quants: &[u8], half: usize, x: &[i32; WORDS]) -> __m256i {
     sum
 }
 
-/// q4_0: all eight products of pairs fit 16 bits together, 8 · 15 · 127 · 2 at most.
+/// q4_0: all eight products of pairs together fit 16 bits, at most 8 · 15 · 127 · 2.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn halves(quants: &[u8], half: usize, x: &[i32; WORDS]) -> __m256i {

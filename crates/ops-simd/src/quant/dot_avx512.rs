@@ -1,4 +1,4 @@
-//! A tile by rows of activations with AVX-512 VNNI.
+//! One tile times rows of activations with AVX-512 VNNI.
 
 use core::arch::x86_64::*;
 
@@ -6,7 +6,7 @@ use super::activations::Panel;
 use super::blocks::Format;
 use super::tiles::{TILE_ROWS, Tile};
 
-/// Σ over blocks of scale · scale · Σ quant · quant, for sixteen rows of weights and `M` of activations.
+/// Σ over blocks of scale · scale · Σ quant · quant, for sixteen rows of weights and `M` rows of activations.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c")]
 pub(super) fn tile<const M: usize>(format: Format, tile: Tile<'_>, x: Panel<'_, M>) -> [[f32; TILE_ROWS]; M] {
     match format {
@@ -26,7 +26,7 @@ fn blocks<const M: usize, const WIDE: bool>(tile: Tile<'_>, x: Panel<'_, M>) -> 
         // SAFETY: sixteen f16, 32 bytes.
         let scales = _mm512_cvtph_ps(unsafe { _mm256_loadu_si256(scales.as_ptr().cast()) });
         for (r, acc) in acc.iter_mut().enumerate() {
-            // Two sums, so that one instruction need not wait for the last.
+            // Two sums, so that consecutive instructions do not depend on each other.
             let mut sums = [_mm512_set1_epi32(-format.offset() * x.sums[r]), _mm512_setzero_si512()];
             for (g, w) in weights.iter().enumerate() {
                 sums[g % 2] = _mm512_dpbusd_epi32(sums[g % 2], *w, _mm512_set1_epi32(x.quants[r][g]));
@@ -43,7 +43,7 @@ fn blocks<const M: usize, const WIDE: bool>(tile: Tile<'_>, x: Panel<'_, M>) -> 
     out
 }
 
-/// The 32 columns of a q8_0 block, four in a vector.
+/// The 32 columns of a q8_0 block, four per vector.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 fn bytes(quants: &[u8]) -> [__m512i; 8] {
@@ -55,7 +55,7 @@ fn bytes(quants: &[u8]) -> [__m512i; 8] {
     out
 }
 
-/// The 32 columns of a q4_0 block, four in a vector: low halves, then high.
+/// The 32 columns of a q4_0 block, four per vector: low halves, then high.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 fn halves(quants: &[u8]) -> [__m512i; 8] {

@@ -1,5 +1,5 @@
-//! Rows of blocks as files have them by one row of activations with AVX-512 VNNI: a vector holds two blocks of q8_0, four
-//! of q4_0. Scales are taken from the same loads as the weights.
+//! Rows of blocks in file order times one row of activations with AVX-512 VNNI. A vector holds two q8_0 blocks or four
+//! q4_0 blocks. Scales are extracted from the same loads as the weights.
 
 use core::arch::x86_64::*;
 
@@ -7,11 +7,11 @@ use super::activations::Panel;
 use super::blocks::{Format, Q8_0_BYTES};
 use crate::scratch::Scratch;
 
-/// What the activations give for a vector of weights: quants in the order of the weights', and for each lane an integer
-/// to begin with and a scale.
+/// The activations for one vector of weights: quants in the order of the weights, and an initial integer and a scale for each
+/// lane.
 #[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(C, align(64))]
-pub(super) struct Spread {
+pub(super) struct PreparedActivations {
     low: [i32; 16],
     /// The columns of q4_0's high halves.
     high: [i32; 16],
@@ -19,30 +19,31 @@ pub(super) struct Spread {
     scales: [f32; 16],
 }
 
-/// Blocks in a vector.
-const fn together(size: usize) -> usize {
+/// Blocks per vector.
+const fn blocks_per_vector(size: usize) -> usize {
     if size == Q8_0_BYTES { 2 } else { 4 }
 }
 
-/// Activations as [`rows`] reads them.
-pub(super) fn spread<const SIZE: usize>(x: Panel<'_, 1>) -> Scratch<Spread> {
-    let n = together(SIZE);
+/// Prepares activations for [`rows`].
+pub(super) fn prepare_activations<const SIZE: usize>(x: Panel<'_, 1>) -> Scratch<PreparedActivations> {
+    let n = blocks_per_vector(SIZE);
     let lanes = 16 / n;
     let zero_point = if SIZE == Q8_0_BYTES { Format::Q8_0 } else { Format::Q4_0 }.offset();
-    let mut out = Scratch::<Spread>::new(x.scales.len().div_ceil(n));
+    let mut out = Scratch::<PreparedActivations>::new(x.scales.len().div_ceil(n));
     out.fill(bytemuck::Zeroable::zeroed());
     for (b, block) in x.blocks().enumerate() {
         let (out, at) = (&mut out[b / n], b % n * lanes);
         out.low[at..at + lanes].copy_from_slice(&block.quants[0][..lanes]);
         out.high[at..at + 8 - lanes].copy_from_slice(&block.quants[0][lanes..]);
-        // A block's lanes are added up in the end, so one of them can have the whole.
+        // A block's lanes are added up at the end, so one of them can hold the whole offset.
         out.offset[at] = -zero_point * block.sums[0];
         out.scales[at..at + lanes].fill(block.scales[0]);
     }
     out
 }
 
-/// For the weights of a vector, the words of one load and, from 32 on, of another, which ends with the last block.
+/// Word indices of a vector's weights: below 32 from the first load, from 32 on from the second, which ends with the last
+/// block.
 static WEIGHTS: [[u16; 32]; 2] = {
     let mut all = [[0; 32]; 2];
     let mut i = 0;
@@ -55,7 +56,7 @@ static WEIGHTS: [[u16; 32]; 2] = {
     all
 };
 
-/// For the scale of each lane, a word of the first load.
+/// For the scale of each lane, a word index in the first load.
 static SCALES: [[u16; 32]; 2] = {
     let mut all = [[0; 32]; 2];
     let mut i = 0;
@@ -66,14 +67,17 @@ static SCALES: [[u16; 32]; 2] = {
     all
 };
 
-/// Where the second load begins: sixteen bytes of two blocks of q8_0, 64 of four of q4_0.
+/// Start of the second load: it covers sixteen bytes of two q8_0 blocks, or 64 bytes of four q4_0 blocks.
 const Q8_LAST: usize = 52;
 const Q4_LAST: usize = 8;
 
 /// Σ over blocks of scale · scale · Σ quant · quant, for `R` rows of blocks of `SIZE` bytes.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c")]
-pub(super) fn rows<const R: usize, const SIZE: usize>(rows: [&[u8]; R], x: &[Spread]) -> [f32; R] {
-    let bytes = together(SIZE) * SIZE;
+pub(super) fn rows<const R: usize, const SIZE: usize>(
+    rows: [&[u8]; R],
+    x: &[PreparedActivations],
+) -> [f32; R] {
+    let bytes = blocks_per_vector(SIZE) * SIZE;
     let mut acc = [_mm512_setzero_ps(); R];
     let whole = rows.iter().fold(x.len(), |n, row| n.min(row.len() / bytes));
     for (v, x) in x[..whole].iter().enumerate() {
@@ -88,22 +92,22 @@ pub(super) fn rows<const R: usize, const SIZE: usize>(rows: [&[u8]; R], x: &[Spr
             let rest = &row[(whole * bytes).min(row.len())..];
             let rest = &rest[..rest.len().min(bytes)];
             last[..rest.len()].copy_from_slice(rest);
-            // SAFETY: 128 bytes, more than a vector of blocks has.
+            // SAFETY: 128 bytes, more than a vector of blocks takes.
             *acc = unsafe { step::<SIZE>(*acc, last.as_ptr(), x) };
         }
     }
     acc.map(|acc| _mm512_reduce_add_ps(acc))
 }
 
-/// Adds the products of a vector of blocks.
+/// Adds the products of one vector of blocks.
 ///
 /// # Safety
-/// `blocks` must be readable for [`together`] blocks of `SIZE` bytes.
+/// `blocks` must be readable for [`blocks_per_vector`] blocks of `SIZE` bytes.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c")]
-unsafe fn step<const SIZE: usize>(acc: __m512, blocks: *const u8, x: &Spread) -> __m512 {
+unsafe fn step<const SIZE: usize>(acc: __m512, blocks: *const u8, x: &PreparedActivations) -> __m512 {
     let wide = SIZE == Q8_0_BYTES;
-    // SAFETY: the tables, and the parts of `x`, are 64 bytes each.
+    // SAFETY: the tables and the parts of `x` are 64 bytes each.
     let (weights, scales, low, high, offset, x_scales) = unsafe {
         (
             _mm512_loadu_si512(WEIGHTS[usize::from(!wide)].as_ptr().cast()),
@@ -114,7 +118,7 @@ unsafe fn step<const SIZE: usize>(acc: __m512, blocks: *const u8, x: &Spread) ->
             _mm512_load_ps(x.scales.as_ptr()),
         )
     };
-    // SAFETY: the blocks have 68 bytes (q8_0) or 72 (q4_0); the last load ends with them.
+    // SAFETY: the blocks have 68 bytes (q8_0) or 72 (q4_0), and the last load ends with them.
     let (first, last) = unsafe {
         let last = if wide {
             _mm512_zextsi128_si512(_mm_loadu_si128(blocks.add(Q8_LAST).cast()))

@@ -1,4 +1,4 @@
-//! The product over tiles.
+//! Products with weights in tiles.
 
 use std::ops::Range;
 
@@ -10,12 +10,12 @@ use crate::error::{Error, same_len};
 use crate::gemm::MatMut;
 use crate::isa::{Isa, Level};
 
-/// y = x·Wᵀ for tiles `tiles` of W: y `[rows of x, rows of W in the tiles]`. The weights of a tile are read from memory once
-/// for all rows of x; callers give each thread a range of tiles and, through [`MatMut::split_at_col`], the columns of y
-/// that are theirs.
+/// y = x·Wᵀ for the tiles `tiles` of W; y is `[rows of x, rows of W in the tiles]`. The weights of a tile are read from
+/// memory once for all rows of x. Callers give each thread a range of tiles and, through [`MatMut::split_at_col`], the
+/// matching columns of y.
 ///
 /// # Errors
-/// [`Error::Length`] when the dimensions do not fit, [`Error::Range`] when there are fewer tiles.
+/// [`Error::Length`] if the dimensions do not match, [`Error::Range`] if there are fewer tiles.
 pub fn multiply(
     isa: Isa,
     weights: &Tiles<'_>,
@@ -37,10 +37,10 @@ pub fn multiply(
         let mut i = 0;
         while i < x.rows() {
             match panel_rows(i, x.rows()) {
-                8 => part::<8>(isa, weights.format(), tile, x, i, column, &mut y),
-                4 => part::<4>(isa, weights.format(), tile, x, i, column, &mut y),
-                2 => part::<2>(isa, weights.format(), tile, x, i, column, &mut y),
-                _ => part::<1>(isa, weights.format(), tile, x, i, column, &mut y),
+                8 => multiply_tile::<8>(isa, weights.format(), tile, x, i, column, &mut y),
+                4 => multiply_tile::<4>(isa, weights.format(), tile, x, i, column, &mut y),
+                2 => multiply_tile::<2>(isa, weights.format(), tile, x, i, column, &mut y),
+                _ => multiply_tile::<1>(isa, weights.format(), tile, x, i, column, &mut y),
             }
             i += panel_rows(i, x.rows());
         }
@@ -48,8 +48,8 @@ pub fn multiply(
     Ok(())
 }
 
-/// A tile by `M` rows of activations from `i` on, to columns of y from `column` on.
-fn part<const M: usize>(
+/// Multiplies a tile by `M` rows of activations from `i` on, into the columns of y from `column` on.
+fn multiply_tile<const M: usize>(
     isa: Isa,
     format: Format,
     tile: Tile<'_>,
@@ -68,10 +68,10 @@ fn part<const M: usize>(
 fn dot<const M: usize>(isa: Isa, format: Format, tile: Tile<'_>, x: Panel<'_, M>) -> [[f32; TILE_ROWS]; M] {
     match isa.level() {
         Level::Portable => dot_portable::tile(format, tile, x),
-        // SAFETY: these levels are made only after AVX2, FMA and F16C were detected.
+        // SAFETY: these levels exist only after AVX2, FMA and F16C were detected.
         #[cfg(target_arch = "x86_64")]
         Level::Avx2 | Level::Avx512 => unsafe { super::dot_avx2::tile(format, tile, x) },
-        // SAFETY: this level is made only after all of AVX-512 F, BW, DQ, VL and VNNI were detected.
+        // SAFETY: this level exists only after AVX-512 F, BW, DQ, VL and VNNI were detected.
         #[cfg(target_arch = "x86_64")]
         Level::Avx512Vnni => unsafe { super::dot_avx512::tile(format, tile, x) },
         #[cfg(target_arch = "aarch64")]

@@ -1,4 +1,4 @@
-//! The same products as plain loops over the blocks: integers exact, scales in f64.
+//! The same products as plain loops over the blocks, with exact integers and scales in f64.
 
 use half::f16;
 
@@ -6,7 +6,7 @@ use super::activations::Activations;
 use super::blocks::{BLOCK, Format, check, scale_bits};
 use crate::error::{Error, same_len};
 
-/// The quantized weights of a block, the zero point taken off, and its scale.
+/// The quantized weights of a block, without the zero point, and its scale.
 pub fn unpack(format: Format, block: &[u8]) -> ([i8; BLOCK], f32) {
     let mut quants = [0; BLOCK];
     match format {
@@ -25,10 +25,10 @@ pub fn unpack(format: Format, block: &[u8]) -> ([i8; BLOCK], f32) {
     (quants, f16::from_bits(scale_bits(block)).to_f32())
 }
 
-/// y = x·Wᵀ for W of `n` rows in blocks, y `[rows of x, n]`.
+/// y = x·Wᵀ for W of `n` rows in blocks; y is `[rows of x, n]`.
 ///
 /// # Errors
-/// [`Error::Length`] or [`Error::Multiple`] when the lengths do not fit together.
+/// [`Error::Length`] or [`Error::Multiple`] if the lengths do not match.
 pub fn multiply(format: Format, raw: &[u8], n: usize, x: &Activations) -> Result<Vec<f64>, Error> {
     let blocks = check(format, raw.len(), n, x.k())?;
     let row_bytes = blocks * format.block_bytes();
@@ -41,10 +41,10 @@ pub fn multiply(format: Format, raw: &[u8], n: usize, x: &Activations) -> Result
     Ok(y)
 }
 
-/// The dot product of a row of blocks with row `i` of the activations, which there must be.
+/// The dot product of a row of blocks and row `i` of the activations, which must exist.
 ///
 /// # Errors
-/// [`Error::Length`] when the rows differ in length.
+/// [`Error::Length`] if the rows differ in length.
 pub fn dot(format: Format, row: &[u8], x: &Activations, i: usize) -> Result<f64, Error> {
     same_len("row", row.len(), x.k() / BLOCK * format.block_bytes())?;
     let mut total = 0.0;

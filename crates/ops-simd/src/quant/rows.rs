@@ -1,4 +1,4 @@
-//! The product over rows of blocks as files have them, for few rows of activations.
+//! Products with rows of blocks in file order, for few rows of activations.
 
 use super::activations::{Activations, Panel, panel_rows};
 use super::blocks::{Format, Q4_0_BYTES, Q8_0_BYTES, check};
@@ -7,14 +7,14 @@ use crate::error::{Error, same_len};
 use crate::gemm::MatMut;
 use crate::isa::{Isa, Level};
 
-/// Rows of weights that are multiplied together.
+/// Rows of weights multiplied together.
 const ROWS: usize = 4;
 
-/// y = x·Wᵀ for W in blocks as files have them, `raw` being as many rows as y has columns. The weights are read in place, once
-/// for all rows of x. One row of x is as fast as memory; from some sixteen on, [`Tiles`](super::Tiles) pay.
+/// y = x·Wᵀ for W in blocks in file order; `raw` has as many rows as y has columns. The weights are read in place, once for
+/// all rows of x. One row of x runs at memory bandwidth; from about sixteen rows on, [`Tiles`](super::Tiles) are faster.
 ///
 /// # Errors
-/// [`Error::Length`] or [`Error::Multiple`] when the lengths do not fit together.
+/// [`Error::Length`] or [`Error::Multiple`] if the lengths do not match.
 pub fn multiply_rows(
     isa: Isa,
     format: Format,
@@ -30,7 +30,7 @@ pub fn multiply_rows(
     }
     #[cfg(target_arch = "x86_64")]
     if isa.level() == Level::Avx512Vnni {
-        // SAFETY: this level is made only after all of AVX-512 F, BW, DQ, VL and VNNI were detected.
+        // SAFETY: this level exists only after AVX-512 F, BW, DQ, VL and VNNI were detected.
         unsafe {
             match format {
                 Format::Q8_0 => vnni::multiply::<Q8_0_BYTES>(raw, row_bytes, x, &mut y),
@@ -44,10 +44,10 @@ pub fn multiply_rows(
         while i < x.rows() {
             let (rows, at) = (rows.chunks_exact(row_bytes), (i, g * ROWS));
             match panel_rows(i, x.rows()) {
-                8 => part::<8, 2>(isa, format, rows, x.panel(i), at, &mut y),
-                4 => part::<4, 4>(isa, format, rows, x.panel(i), at, &mut y),
-                2 => part::<2, 4>(isa, format, rows, x.panel(i), at, &mut y),
-                _ => part::<1, 4>(isa, format, rows, x.panel(i), at, &mut y),
+                8 => multiply_part::<8, 2>(isa, format, rows, x.panel(i), at, &mut y),
+                4 => multiply_part::<4, 4>(isa, format, rows, x.panel(i), at, &mut y),
+                2 => multiply_part::<2, 4>(isa, format, rows, x.panel(i), at, &mut y),
+                _ => multiply_part::<1, 4>(isa, format, rows, x.panel(i), at, &mut y),
             }
             i += panel_rows(i, x.rows());
         }
@@ -55,8 +55,8 @@ pub fn multiply_rows(
     Ok(())
 }
 
-/// Rows of weights by `M` rows of activations, `R` of the weights at a time, to y from row and column `at` on.
-fn part<'a, const M: usize, const R: usize>(
+/// Multiplies rows of weights, `R` at a time, by `M` rows of activations, into y from the row and column `at` on.
+fn multiply_part<'a, const M: usize, const R: usize>(
     isa: Isa,
     format: Format,
     mut rows: impl ExactSizeIterator<Item = &'a [u8]>,
@@ -103,7 +103,7 @@ fn dot_sized<const M: usize, const R: usize, const SIZE: usize>(
 ) -> [[f32; M]; R] {
     match isa.level() {
         Level::Portable => rows_portable::rows::<M, R, SIZE>(rows, x),
-        // SAFETY: these levels are made only after AVX2, FMA and F16C were detected.
+        // SAFETY: these levels exist only after AVX2, FMA and F16C were detected.
         #[cfg(target_arch = "x86_64")]
         Level::Avx2 | Level::Avx512 | Level::Avx512Vnni => unsafe {
             super::rows_avx2::rows::<M, R, SIZE>(rows, x)
@@ -113,11 +113,11 @@ fn dot_sized<const M: usize, const R: usize, const SIZE: usize>(
     }
 }
 
-/// The kernels of AVX-512 VNNI: one row of activations meets four rows of weights at a time, more meet sixteen.
+/// The AVX-512 VNNI kernels: four rows of weights at a time for one row of activations, sixteen for more.
 #[cfg(target_arch = "x86_64")]
 mod vnni {
     use super::super::activations::{Activations, panel_rows};
-    use super::super::matvec_avx512::{self, Spread};
+    use super::super::matvec_avx512::{self, PreparedActivations};
     use super::super::rows_avx512;
     use super::super::tiles::TILE_ROWS;
     use super::ROWS;
@@ -134,16 +134,24 @@ mod vnni {
         x: &Activations,
         y: &mut MatMut<'_, f32>,
     ) {
-        // A row of activations that is left over, or alone.
-        let odd = (x.rows() % 2 == 1).then(|| matvec_avx512::spread::<SIZE>(x.panel(x.rows() - 1)));
+        // A single row of activations, or the last of an odd number of rows.
+        let odd =
+            (x.rows() % 2 == 1).then(|| matvec_avx512::prepare_activations::<SIZE>(x.panel(x.rows() - 1)));
         let group_bytes = TILE_ROWS * row_bytes;
         let filled = if x.rows() > 1 && !raw.len().is_multiple_of(group_bytes) { group_bytes } else { 0 };
         let mut padded = Scratch::<u8>::new(filled);
         for (g, rows) in raw.chunks(group_bytes).enumerate() {
             let column = g * TILE_ROWS;
             if let Some(odd) = &odd {
-                // SAFETY: as for this function.
-                unsafe { one::<SIZE>(rows, row_bytes, odd, &mut y.row_mut(x.rows() - 1)[column..]) };
+                // SAFETY: the caller guarantees the features.
+                unsafe {
+                    single_activation_row::<SIZE>(
+                        rows,
+                        row_bytes,
+                        odd,
+                        &mut y.row_mut(x.rows() - 1)[column..],
+                    )
+                };
             }
             let mut group = rows;
             if x.rows() > 1 && rows.len() < group_bytes {
@@ -153,12 +161,12 @@ mod vnni {
             }
             let mut i = 0;
             while i + 1 < x.rows() {
-                // SAFETY: as for this function.
+                // SAFETY: the caller guarantees the features.
                 unsafe {
                     match panel_rows(i, x.rows()) {
-                        8 => some::<8, SIZE>(group, x, i, column, y),
-                        4 => some::<4, SIZE>(group, x, i, column, y),
-                        _ => some::<2, SIZE>(group, x, i, column, y),
+                        8 => sixteen_rows::<8, SIZE>(group, x, i, column, y),
+                        4 => sixteen_rows::<4, SIZE>(group, x, i, column, y),
+                        _ => sixteen_rows::<2, SIZE>(group, x, i, column, y),
                     }
                 }
                 i += panel_rows(i, x.rows());
@@ -166,18 +174,18 @@ mod vnni {
         }
     }
 
-    /// Sixteen rows of weights by `M` of activations from `i` on.
+    /// Multiplies sixteen rows of weights by `M` rows of activations from `i` on.
     ///
     /// # Safety
     /// As for [`multiply`].
-    unsafe fn some<const M: usize, const SIZE: usize>(
+    unsafe fn sixteen_rows<const M: usize, const SIZE: usize>(
         group: &[u8],
         x: &Activations,
         i: usize,
         column: usize,
         y: &mut MatMut<'_, f32>,
     ) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees the features.
         let sums = unsafe { rows_avx512::rows::<M, SIZE>(group, x.panel(i)) };
         for (r, sums) in sums.iter().enumerate() {
             let y = &mut y.row_mut(i + r)[column..];
@@ -186,16 +194,21 @@ mod vnni {
         }
     }
 
-    /// Rows of weights by one of activations.
+    /// Multiplies rows of weights by one row of activations.
     ///
     /// # Safety
     /// As for [`multiply`].
-    unsafe fn one<const SIZE: usize>(rows: &[u8], row_bytes: usize, x: &[Spread], y: &mut [f32]) {
+    unsafe fn single_activation_row<const SIZE: usize>(
+        rows: &[u8],
+        row_bytes: usize,
+        x: &[PreparedActivations],
+        y: &mut [f32],
+    ) {
         for (rows, y) in rows.chunks(ROWS * row_bytes).zip(y.chunks_mut(ROWS)) {
             if y.len() == ROWS && rows.len() == ROWS * row_bytes {
                 let mut each = [rows; ROWS];
                 each.iter_mut().zip(rows.chunks_exact(row_bytes)).for_each(|(each, row)| *each = row);
-                // SAFETY: the caller's promise.
+                // SAFETY: the caller guarantees the features.
                 y.copy_from_slice(&unsafe { matvec_avx512::rows::<ROWS, SIZE>(each, x) });
                 continue;
             }

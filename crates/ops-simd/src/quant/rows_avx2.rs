@@ -1,11 +1,11 @@
-//! Rows of blocks by rows of activations with AVX2: bytes are multiplied in pairs to 16 bits.
+//! Rows of blocks times rows of activations with AVX2, which multiplies bytes in pairs to 16 bits.
 
 use core::arch::x86_64::*;
 
 use super::activations::{Panel, WORDS};
 use super::blocks::{Q8_0_BYTES, scale_bits};
 
-/// Σ over blocks of scale · scale · Σ quant · quant, for `R` rows of blocks of `SIZE` bytes and `M` of activations.
+/// Σ over blocks of scale · scale · Σ quant · quant, for `R` rows of blocks of `SIZE` bytes and `M` rows of activations.
 #[target_feature(enable = "avx2,fma,f16c")]
 pub(super) fn rows<const M: usize, const R: usize, const SIZE: usize>(
     rows: [&[u8]; R],
@@ -16,7 +16,7 @@ pub(super) fn rows<const M: usize, const R: usize, const SIZE: usize>(
     for (b, x) in x.blocks().enumerate() {
         for (row, acc) in rows.iter().zip(&mut acc) {
             let block = &row[b];
-            // The next rows are known: the processor's own prefetch stops at every page.
+            // Prefetch the next rows: the hardware prefetcher stops at page boundaries.
             _mm_prefetch::<_MM_HINT_T1>(block.as_ptr().wrapping_add(R * row.len() * SIZE).cast());
             let w = signed(block);
             let magnitude = _mm256_abs_epi8(w);

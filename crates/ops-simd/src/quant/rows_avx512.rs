@@ -1,5 +1,5 @@
-//! Rows of blocks as files have them by rows of activations with AVX-512 VNNI: the blocks of sixteen rows are turned in
-//! registers, so that a vector holds the same four columns of sixteen rows, and a lane sums a row's products alone.
+//! Rows of blocks in file order times rows of activations with AVX-512 VNNI. The blocks of sixteen rows are transposed in
+//! registers, so that a vector holds the same four columns of sixteen rows and each lane sums the products of one row.
 
 use core::arch::x86_64::*;
 
@@ -7,11 +7,12 @@ use super::activations::Panel;
 use super::blocks::{Format, Q8_0_BYTES, scale_bits};
 use super::tiles::TILE_ROWS;
 
-/// Blocks of a row whose scales are collected at a time, one chunk ahead: stores of words take a while to be readable as a vector.
+/// Blocks of a row whose scales are collected at a time, one chunk ahead. Word stores take a while to become readable as a
+/// vector.
 const CHUNK: usize = 8;
 
-/// Σ over blocks of scale · scale · Σ quant · quant, for sixteen rows of blocks of `SIZE` bytes, one after the other in
-/// `group`, and `M` of activations.
+/// Σ over blocks of scale · scale · Σ quant · quant, for sixteen contiguous rows of blocks of `SIZE` bytes in `group` and `M`
+/// rows of activations.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c")]
 pub(super) fn rows<const M: usize, const SIZE: usize>(
     group: &[u8],
@@ -26,13 +27,15 @@ pub(super) fn rows<const M: usize, const SIZE: usize>(
     let mut now = 0;
     for (b, scales) in (0..blocks).zip(&mut scales[now]) {
         // SAFETY: fifteen rows of `blocks` blocks and `b` of one more are within the group.
-        unsafe { collect(group.as_ptr().add(b), blocks, scales) };
+        unsafe { collect_scales(group.as_ptr().add(b), blocks, scales) };
     }
     for start in (0..blocks).step_by(CHUNK) {
         for b in start..blocks.min(start + CHUNK) {
             if b + CHUNK < blocks {
                 // SAFETY: as above.
-                unsafe { collect(group.as_ptr().add(b + CHUNK), blocks, &mut scales[1 - now][b - start]) };
+                unsafe {
+                    collect_scales(group.as_ptr().add(b + CHUNK), blocks, &mut scales[1 - now][b - start])
+                };
             }
             // SAFETY: as above.
             let weights = unsafe { columns::<SIZE>(group.as_ptr().add(b), blocks) };
@@ -40,7 +43,7 @@ pub(super) fn rows<const M: usize, const SIZE: usize>(
             let scales =
                 _mm512_cvtph_ps(unsafe { _mm256_loadu_si256(scales[now][b - start].as_ptr().cast()) });
             for (r, acc) in acc.iter_mut().enumerate() {
-                // The rows of activations are independent: enough to do while one instruction waits for the last.
+                // The rows of activations are independent, which hides the latency of each instruction.
                 let mut sum = _mm512_set1_epi32(-offset * x.sums[b][r]);
                 for (w, x) in weights.iter().zip(x.quants[b][r]) {
                     sum = _mm512_dpbusd_epi32(sum, *w, _mm512_set1_epi32(x));
@@ -59,7 +62,7 @@ pub(super) fn rows<const M: usize, const SIZE: usize>(
     out
 }
 
-/// Sixteen rows of blocks as a tile: for each block its lines, and its scales.
+/// Packs sixteen rows of blocks as a tile: the lines and the scales of each block.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq")]
 pub(super) fn pack<const SIZE: usize>(group: &[u8], quants: &mut [u8], scales: &mut [u8]) {
     let group = group.as_chunks::<SIZE>().0;
@@ -70,11 +73,11 @@ pub(super) fn pack<const SIZE: usize>(group: &[u8], quants: &mut [u8], scales: &
     for (b, (quants, scales)) in (0..blocks).zip(tiles) {
         let mut bits = [0; TILE_ROWS];
         // SAFETY: fifteen rows of `blocks` blocks and `b` of one more are within the group.
-        unsafe { collect(group.as_ptr().add(b), blocks, &mut bits) };
+        unsafe { collect_scales(group.as_ptr().add(b), blocks, &mut bits) };
         scales.copy_from_slice(bytemuck::cast_slice(&bits));
         for (sixteen, lines) in quants.chunks_exact_mut(16 * TILE_ROWS).enumerate() {
-            // SAFETY: as above; a block has sixteen bytes after its scale for every sixteen lines' bytes.
-            let words = unsafe { turned(group.as_ptr().add(b), blocks, 2 + 16 * sixteen) };
+            // SAFETY: as above; for every sixteen bytes of lines, a block has sixteen bytes after its scale.
+            let words = unsafe { transpose_16_bytes(group.as_ptr().add(b), blocks, 2 + 16 * sixteen) };
             for (line, words) in lines.chunks_exact_mut(64).zip(words) {
                 // SAFETY: 64 bytes.
                 unsafe { _mm512_storeu_si512(line.as_mut_ptr().cast(), _mm512_xor_si512(words, flip)) };
@@ -83,66 +86,74 @@ pub(super) fn pack<const SIZE: usize>(group: &[u8], quants: &mut [u8], scales: &
     }
 }
 
-/// The scales of sixteen blocks.
+/// Collects the scales of sixteen blocks.
 ///
 /// # Safety
-/// `first` must be readable, and so must fifteen blocks more, `stride` blocks apart.
+/// `first` must be readable, and so must fifteen more blocks, `stride` blocks apart.
 #[inline(always)]
-unsafe fn collect<const SIZE: usize>(first: *const [u8; SIZE], stride: usize, out: &mut [u16; TILE_ROWS]) {
+unsafe fn collect_scales<const SIZE: usize>(
+    first: *const [u8; SIZE],
+    stride: usize,
+    out: &mut [u16; TILE_ROWS],
+) {
     for (r, out) in out.iter_mut().enumerate() {
-        // SAFETY: block r of sixteen, as the caller promises.
+        // SAFETY: block r of sixteen, which the caller guarantees.
         *out = scale_bits(unsafe { &*first.add(r * stride) });
     }
 }
 
-/// The 32 columns of a block of sixteen rows, four in a vector, the zero point added.
+/// The 32 columns of a block of sixteen rows, four per vector, with the zero point added.
 ///
 /// # Safety
-/// As for [`collect`].
+/// As for [`collect_scales`].
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq")]
 unsafe fn columns<const SIZE: usize>(first: *const [u8; SIZE], stride: usize) -> [__m512i; 8] {
     let mut out = [_mm512_setzero_si512(); 8];
     if SIZE == Q8_0_BYTES {
         // SAFETY: a block has 32 bytes after its scale.
-        let words = unsafe { turned_twice(first, stride, 2) };
+        let words = unsafe { transpose_32_bytes(first, stride, 2) };
         return words.map(|words| _mm512_xor_si512(words, _mm512_set1_epi8(i8::MIN)));
     }
     let mask = _mm512_set1_epi8(15);
     // SAFETY: a block has 16 bytes after its scale.
-    for (g, words) in unsafe { turned(first, stride, 2) }.into_iter().enumerate() {
+    for (g, words) in unsafe { transpose_16_bytes(first, stride, 2) }.into_iter().enumerate() {
         out[g] = _mm512_and_si512(words, mask);
         out[4 + g] = _mm512_and_si512(_mm512_srli_epi16::<4>(words), mask);
     }
     out
 }
 
-/// Sixteen bytes from byte `at` on of sixteen blocks: four in a vector, block r in lane r.
+/// Transposes sixteen bytes, starting at byte `at`, of sixteen blocks: four columns per vector, block r in lane r.
 ///
 /// # Safety
-/// As for [`collect`]; `at` + 16 ≤ `SIZE`.
+/// As for [`collect_scales`]; `at` + 16 ≤ `SIZE`.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq")]
-unsafe fn turned<const SIZE: usize>(first: *const [u8; SIZE], stride: usize, at: usize) -> [__m512i; 4] {
+unsafe fn transpose_16_bytes<const SIZE: usize>(
+    first: *const [u8; SIZE],
+    stride: usize,
+    at: usize,
+) -> [__m512i; 4] {
     let mut v = [_mm512_setzero_si512(); 4];
     for (i, v) in v.iter_mut().enumerate() {
-        // SAFETY: row r < 16, and its sixteen bytes, as the caller promises.
+        // SAFETY: row r < 16, and the caller guarantees its sixteen bytes.
         let row = |r: usize| unsafe { _mm_loadu_si128(first.add(r * stride).cast::<u8>().add(at).cast()) };
         // Rows i, i + 4, i + 8, i + 12.
         let low = _mm512_mask_broadcast_i32x4(_mm512_castsi128_si512(row(i)), 0x00f0, row(i + 4));
         let third = _mm512_mask_broadcast_i32x4(low, 0x0f00, row(i + 8));
         *v = _mm512_mask_broadcast_i32x4(third, 0xf000, row(i + 12));
     }
-    squares(v)
+    transpose_squares(v)
 }
 
-/// Thirty-two bytes from byte `at` on of sixteen blocks, as [`turned`] has sixteen, by half of the loads.
+/// Like [`transpose_16_bytes`] for thirty-two bytes, with half the loads per byte.
 ///
 /// # Safety
-/// As for [`collect`]; `at` + 32 ≤ `SIZE`.
+/// As for [`collect_scales`]; `at` + 32 ≤ `SIZE`.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq")]
-unsafe fn turned_twice<const SIZE: usize>(
+unsafe fn transpose_32_bytes<const SIZE: usize>(
     first: *const [u8; SIZE],
     stride: usize,
     at: usize,
@@ -150,15 +161,15 @@ unsafe fn turned_twice<const SIZE: usize>(
     let mut v = [[_mm512_setzero_si512(); 4]; 2];
     for (half, v) in v.iter_mut().enumerate() {
         for (i, v) in v.iter_mut().enumerate() {
-            // SAFETY: row r < 16, and its 32 bytes, as the caller promises.
+            // SAFETY: row r < 16, and the caller guarantees its 32 bytes.
             let row =
                 |r: usize| unsafe { _mm256_loadu_si256(first.add(r * stride).cast::<u8>().add(at).cast()) };
             let low = _mm512_castsi256_si512(row(8 * half + i));
             *v = _mm512_inserti64x4::<1>(low, row(8 * half + i + 4));
         }
     }
-    // Quarters: four rows, columns 4g..; the same rows, columns 16 + 4g..; the next four rows, as before.
-    let (a, b) = (squares(v[0]), squares(v[1]));
+    // Quarters: four rows, columns 4g..; the same rows, columns 16 + 4g..; then the same for the next four rows.
+    let (a, b) = (transpose_squares(v[0]), transpose_squares(v[1]));
     let mut out = [_mm512_setzero_si512(); 8];
     for g in 0..4 {
         out[g] = _mm512_shuffle_i32x4::<0x88>(a[g], b[g]);
@@ -167,10 +178,10 @@ unsafe fn turned_twice<const SIZE: usize>(
     out
 }
 
-/// In each quarter, the square of four by four words transposed.
+/// Transposes the 4×4 square of words in each quarter.
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn squares(v: [__m512i; 4]) -> [__m512i; 4] {
+fn transpose_squares(v: [__m512i; 4]) -> [__m512i; 4] {
     let (a, b) = (_mm512_unpacklo_epi32(v[0], v[1]), _mm512_unpackhi_epi32(v[0], v[1]));
     let (c, d) = (_mm512_unpacklo_epi32(v[2], v[3]), _mm512_unpackhi_epi32(v[2], v[3]));
     [

@@ -1,5 +1,5 @@
-//! Rows of blocks by rows of activations with NEON: bytes are multiplied in fours where the processor has dot products, else
-//! in pairs to 16 bits.
+//! Rows of blocks times rows of activations with NEON. Bytes are multiplied in fours if the processor has dot products, and
+//! otherwise in pairs to 16 bits.
 
 use core::arch::aarch64::*;
 use core::arch::asm;
@@ -7,7 +7,7 @@ use core::arch::asm;
 use super::activations::{Panel, WORDS};
 use super::blocks::{Q8_0_BYTES, scale_bits};
 
-/// Σ over blocks of scale · scale · Σ quant · quant, for `R` rows of blocks of `SIZE` bytes and `M` of activations.
+/// Σ over blocks of scale · scale · Σ quant · quant, for `R` rows of blocks of `SIZE` bytes and `M` rows of activations.
 pub(super) fn rows<const M: usize, const R: usize, const SIZE: usize>(
     rows: [&[u8]; R],
     x: Panel<'_, M>,
@@ -16,7 +16,7 @@ pub(super) fn rows<const M: usize, const R: usize, const SIZE: usize>(
         // SAFETY: dot products were detected.
         unsafe { sums::<M, R, SIZE, true>(rows, x) }
     } else {
-        // SAFETY: nothing but NEON, which this target always has.
+        // SAFETY: requires only NEON, which this target always has.
         unsafe { sums::<M, R, SIZE, false>(rows, x) }
     }
 }
@@ -37,7 +37,7 @@ unsafe fn sums<const M: usize, const R: usize, const SIZE: usize, const DOT: boo
             let (w, scale) = (signed(block), to_f32(scale_bits(block)));
             for (i, acc) in acc.iter_mut().enumerate() {
                 let v = words(&x.quants[i]);
-                // SAFETY: NEON, and dot products as the caller promises.
+                // SAFETY: NEON, and dot products as the caller guarantees.
                 unsafe {
                     let first = dot::<DOT>(vdupq_n_s32(0), w[0], v[0]);
                     let products = vcvtq_f32_s32(dot::<DOT>(first, w[1], v[1]));
@@ -101,11 +101,11 @@ fn signed<const SIZE: usize>(block: &[u8; SIZE]) -> [int8x16_t; 2] {
     }
 }
 
-/// An f16 to f32. The intrinsics for f16 are newer than the oldest compiler this crate is for.
+/// Converts an f16 to f32. The f16 intrinsics are newer than this crate's minimum compiler.
 #[inline(always)]
 fn to_f32(bits: u16) -> f32 {
     let wide: f32;
-    // SAFETY: one instruction on registers, of every 64-bit ARM.
+    // SAFETY: one instruction on registers, which every 64-bit ARM processor has.
     unsafe {
         asm!("fmov {wide:s}, {bits:w}", "fcvt {wide:s}, {wide:h}", wide = out(vreg) wide, bits = in(reg) u32::from(bits),
             options(pure, nomem, nostack, preserves_flags));

@@ -1,10 +1,10 @@
-//! Rows of blocks by rows of activations, in plain Rust.
+//! Rows of blocks times rows of activations, in plain Rust.
 
 use super::activations::Panel;
 use super::blocks::{Q8_0_BYTES, scale_bits};
 use crate::simd::portable::f16_bits_to_f32;
 
-/// Σ over blocks of scale · scale · Σ quant · quant, for `R` rows of blocks of `SIZE` bytes and `M` of activations.
+/// Σ over blocks of scale · scale · Σ quant · quant, for `R` rows of blocks of `SIZE` bytes and `M` rows of activations.
 pub(super) fn rows<const M: usize, const R: usize, const SIZE: usize>(
     rows: [&[u8]; R],
     x: Panel<'_, M>,

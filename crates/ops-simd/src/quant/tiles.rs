@@ -1,4 +1,4 @@
-//! Weights repacked for the kernels.
+//! Weights repacked into tiles.
 
 use super::blocks::{BLOCK, Format, check, scale_bits};
 #[cfg(target_arch = "x86_64")]
@@ -8,23 +8,23 @@ use super::rows_avx512;
 use crate::error::Error;
 #[cfg(target_arch = "x86_64")]
 use crate::isa::{Isa, Level};
-use crate::memory::{Held, room};
+use crate::memory::{PackedMemory, packing_target};
 
-/// Rows of a tile.
+/// Rows per tile.
 pub const TILE_ROWS: usize = 16;
 
-/// A matrix of quantized weights `[n, k]` in tiles of sixteen rows, in place of the blocks it was made from. It takes as many
-/// bytes as they, n rounded up to a multiple of 16 and each tile to 64 bytes.
+/// A matrix of quantized weights `[n, k]` in tiles of sixteen rows. It takes as many bytes as the blocks it was packed from,
+/// with n rounded up to a multiple of 16 and each tile to 64 bytes.
 ///
-/// A tile has, for each block of 32 columns, a 64-byte line for every four columns (q8_0) or eight (q4_0): four bytes of each
-/// row in turn. q8_0 bytes are offset by 128. The scales of all blocks follow, sixteen f16 for each.
+/// For each block of 32 columns, a tile has a 64-byte line for every four columns (q8_0) or eight (q4_0), with four bytes of
+/// each row in turn. q8_0 bytes are offset by 128. The scales of all blocks follow, sixteen f16 for each.
 ///
-/// The memory is its own, or lent for `'m`.
+/// The memory is owned or borrowed for `'m`.
 pub struct Tiles<'m> {
     format: Format,
     n: usize,
     k: usize,
-    memory: Held<'m>,
+    memory: PackedMemory<'m>,
 }
 
 /// A tile.
@@ -38,52 +38,53 @@ impl Tiles<'static> {
     /// Repacks `n` rows of `k` weights in blocks.
     ///
     /// # Errors
-    /// [`Error::Multiple`] when k is not a multiple of 32, [`Error::Length`] when `raw` is not as long as that takes.
+    /// [`Error::Multiple`] if k is not a multiple of 32, [`Error::Length`] if `raw` has the wrong length.
     pub fn new(format: Format, raw: &[u8], n: usize, k: usize) -> Result<Self, Error> {
-        let mut tiles = Self { format, n: 0, k: 0, memory: Held::zeros(0) };
+        let mut tiles = Self { format, n: 0, k: 0, memory: PackedMemory::zeros(0) };
         tiles.repack(format, raw, n, k)?;
         Ok(tiles)
     }
 
-    /// As [`Tiles::new`], in the memory of the tiles that were there before.
+    /// Like [`Tiles::new`], reusing the memory of the previous tiles.
     ///
     /// # Errors
     /// As [`Tiles::new`].
     pub fn repack(&mut self, format: Format, raw: &[u8], n: usize, k: usize) -> Result<(), Error> {
         check(format, raw.len(), n, k)?;
         (self.format, self.n, self.k) = (format, n, k);
-        pack(format, raw, k, self.memory.own(Self::size(format, n, k)));
+        pack(format, raw, k, self.memory.owned_mut(Self::size(format, n, k)));
         Ok(())
     }
 }
 
 impl<'m> Tiles<'m> {
-    /// Repacks `n` rows of `k` weights in blocks, in the first [`Tiles::size`] bytes of `out`.
+    /// Repacks `n` rows of `k` weights in blocks into the first [`Tiles::size`] bytes of `out`.
     ///
     /// # Errors
-    /// As [`Tiles::new`]; [`Error::Memory`] for fewer bytes, or bytes that do not begin on a cache line.
+    /// As [`Tiles::new`], and [`Error::Memory`] if `out` is too small or not aligned to a cache line.
     pub fn pack_into(format: Format, raw: &[u8], n: usize, k: usize, out: &mut [u8]) -> Result<(), Error> {
         check(format, raw.len(), n, k)?;
-        pack(format, raw, k, room(out, Self::size(format, n, k))?);
+        pack(format, raw, k, packing_target(out, Self::size(format, n, k))?);
         Ok(())
     }
 
-    /// The tiles of `n` rows of `k` weights that `memory` holds. Any bytes are tiles of some weights.
+    /// Borrows the tiles of `n` rows of `k` weights from `memory`, which [`Tiles::pack_into`] filled. Any bytes are valid
+    /// tiles of some weights.
     ///
     /// # Errors
-    /// [`Error::Multiple`] when k is not a multiple of 32; [`Error::Memory`] for fewer bytes than that takes, or bytes that do
-    /// not begin on a cache line.
-    pub fn lent(format: Format, n: usize, k: usize, memory: &'m [u8]) -> Result<Self, Error> {
+    /// [`Error::Multiple`] if k is not a multiple of 32; [`Error::Memory`] if `memory` is too small or not aligned to a cache
+    /// line.
+    pub fn from_bytes(format: Format, n: usize, k: usize, memory: &'m [u8]) -> Result<Self, Error> {
         if !k.is_multiple_of(BLOCK) {
             return Err(Error::Multiple { operand: "k", got: k, of: BLOCK });
         }
-        Ok(Self { format, n, k, memory: Held::lent(memory, Self::size(format, n, k))? })
+        Ok(Self { format, n, k, memory: PackedMemory::borrowed(memory, Self::size(format, n, k))? })
     }
 
-    /// The blocks that it was made from, row by row.
+    /// Restores the blocks that it was packed from, row by row.
     ///
     /// # Errors
-    /// [`Error::Length`] when `raw` has another length than they.
+    /// [`Error::Length`] if `raw` has the wrong length.
     pub fn unpack(&self, raw: &mut [u8]) -> Result<(), Error> {
         let row_bytes = check(self.format, raw.len(), self.n, self.k)? * self.format.block_bytes();
         if row_bytes == 0 {
@@ -98,37 +99,37 @@ impl<'m> Tiles<'m> {
         Ok(())
     }
 
-    /// Rows.
+    /// Number of rows.
     pub fn rows(&self) -> usize {
         self.n
     }
 
-    /// Columns.
+    /// Number of columns.
     pub fn cols(&self) -> usize {
         self.k
     }
 
-    /// The format it was made from.
+    /// The format that it was packed from.
     pub fn format(&self) -> Format {
         self.format
     }
 
-    /// Tiles, of which the last may have fewer rows.
+    /// Number of tiles; the last may have fewer rows.
     pub fn count(&self) -> usize {
         self.n.div_ceil(TILE_ROWS)
     }
 
-    /// Bytes that it takes.
+    /// Size in bytes.
     pub fn bytes(&self) -> usize {
         Self::size(self.format, self.n, self.k)
     }
 
-    /// Bytes that `n` rows of `k` weights take, saturated.
+    /// Bytes that `n` rows of `k` weights take in tiles, saturated.
     pub fn size(format: Format, n: usize, k: usize) -> usize {
         n.div_ceil(TILE_ROWS).saturating_mul(tile_bytes(format, k))
     }
 
-    /// Tile `i`, which there must be.
+    /// Tile `i`, which must exist.
     pub(super) fn tile(&self, i: usize) -> Tile<'_> {
         let blocks = self.k / BLOCK;
         let size = tile_bytes(self.format, self.k);
@@ -138,12 +139,12 @@ impl<'m> Tiles<'m> {
     }
 }
 
-/// Bytes of a tile, whole lines.
+/// Bytes per tile, in whole cache lines.
 fn tile_bytes(format: Format, k: usize) -> usize {
     (k / BLOCK).saturating_mul(format.block_bytes() * TILE_ROWS).div_ceil(64).saturating_mul(64)
 }
 
-/// Fills tiles with rows of `k` weights in blocks.
+/// Packs rows of `k` weights into tiles.
 fn pack(format: Format, raw: &[u8], k: usize, out: &mut [u8]) {
     let blocks = k / BLOCK;
     let row_bytes = blocks * format.block_bytes();
@@ -151,14 +152,14 @@ fn pack(format: Format, raw: &[u8], k: usize, out: &mut [u8]) {
         return;
     }
     for (out, rows) in out.chunks_exact_mut(tile_bytes(format, k)).zip(raw.chunks(TILE_ROWS * row_bytes)) {
-        // A last tile that is not full keeps nothing of what the memory held.
+        // Clear a partial last tile, so that nothing remains of the previous contents.
         if rows.len() < TILE_ROWS * row_bytes {
             out.fill(0);
         }
         let (quants, scales) = out.split_at_mut(blocks * format.quant_bytes() * TILE_ROWS);
         #[cfg(target_arch = "x86_64")]
         if Isa::best().level() == Level::Avx512Vnni && rows.len() == TILE_ROWS * row_bytes {
-            // SAFETY: this level is made only after all of AVX-512 F, BW, DQ, VL and VNNI were detected.
+            // SAFETY: this level exists only after AVX-512 F, BW, DQ, VL and VNNI were detected.
             unsafe {
                 match format {
                     Format::Q8_0 => rows_avx512::pack::<Q8_0_BYTES>(rows, quants, scales),
@@ -173,7 +174,7 @@ fn pack(format: Format, raw: &[u8], k: usize, out: &mut [u8]) {
     }
 }
 
-/// Takes a row out of a tile.
+/// Extracts one row of a tile.
 fn unpack_row(format: Format, tile: Tile<'_>, r: usize, row: &mut [u8]) {
     let flip = if format == Format::Q8_0 { 0x80 } else { 0 };
     let tiles = tile.quants.chunks_exact(format.quant_bytes() * TILE_ROWS).zip(tile.scales);
@@ -188,7 +189,7 @@ fn unpack_row(format: Format, tile: Tile<'_>, r: usize, row: &mut [u8]) {
     }
 }
 
-/// Puts a row in its place in a tile.
+/// Stores one row into a tile.
 fn pack_row(format: Format, row: &[u8], r: usize, quants: &mut [u8], scales: &mut [u8]) {
     let flip = if format == Format::Q8_0 { 0x80 } else { 0 };
     let bytes = format.quant_bytes();

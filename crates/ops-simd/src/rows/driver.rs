@@ -1,4 +1,4 @@
-//! Rows to rows: the loop over rows, mixed types and streamed outputs.
+//! Drivers for functions from rows to rows: the loop over rows, mixed types and streamed outputs.
 
 use crate::cast::cast_views;
 use crate::element::{Element, View, ViewMut};
@@ -7,13 +7,13 @@ use crate::map::Store;
 use crate::scratch::Scratch;
 use crate::simd::{Kernel, Simd};
 
-/// A row from a row.
+/// A function from a row to a row.
 pub(crate) trait RowMap: Copy {
-    /// Writes `y` from `x`, of equal lengths. `scratch` is as long and holds anything.
+    /// Writes `y` from `x`; both have the same length. `scratch` has that length too, with unspecified contents.
     fn row<S: Simd, T: Element>(self, s: S, x: &[T], y: &mut [T], scratch: &mut [f32]);
 }
 
-/// Applies `map` to every row of `n`; `x` and `y` hold the same whole number of rows.
+/// Applies `map` to every row of length `n`; `x` and `y` hold the same whole number of rows.
 pub(crate) fn map_rows<F: RowMap>(isa: Isa, x: View<'_>, y: ViewMut<'_>, n: usize, store: Store, map: F) {
     if n == 0 {
         return;
@@ -33,7 +33,7 @@ pub(crate) fn map_rows<F: RowMap>(isa: Isa, x: View<'_>, y: ViewMut<'_>, n: usiz
     }
 }
 
-/// [`map_rows`] where all are of one type.
+/// [`map_rows`] for operands of one type.
 pub(crate) fn same_type<T: Element, F: RowMap>(
     isa: Isa,
     x: &[T],
@@ -76,7 +76,7 @@ impl<T: Element, F: RowMap> Kernel for MapRows<'_, T, F> {
     }
 }
 
-/// `x` as f32: itself, or converted in `scratch`.
+/// `x` as f32: unchanged if it is f32, otherwise converted into `scratch`.
 pub(crate) fn as_f32<'a>(isa: Isa, x: View<'a>, scratch: &'a mut Scratch<f32>) -> &'a [f32] {
     if let View::F32(x) = x {
         return x;
@@ -86,15 +86,15 @@ pub(crate) fn as_f32<'a>(isa: Isa, x: View<'a>, scratch: &'a mut Scratch<f32>) -
     scratch
 }
 
-/// Whether operands of `W` beside rows of `T` are of their type: then all may be in its own order ([`Element::load_two`]), and
-/// NaN has bits that [`Element::store_two_near`] keeps.
+/// Whether operands of type `W` have the type of the rows. If so, all vectors may be in that type's own lane order
+/// ([`Element::load_two`]), and [`Element::store_two_approx`] preserves NaN.
 #[inline(always)]
-pub(crate) const fn same<T: Element, W: Element>() -> bool {
+pub(crate) const fn same_element_type<T: Element, W: Element>() -> bool {
     T::DIGITS == W::DIGITS
 }
 
-/// `v` as two vectors side by side would round it.
+/// Rounds `v` as a store of two vectors would.
 #[inline(always)]
-pub(crate) fn near<S: Simd, T: Element, W: Element>(s: S, v: S::F) -> S::F {
-    if same::<T, W>() { T::near(s, v) } else { v }
+pub(crate) fn round_approx<S: Simd, T: Element, W: Element>(s: S, v: S::F) -> S::F {
+    if same_element_type::<T, W>() { T::round_approx(s, v) } else { v }
 }

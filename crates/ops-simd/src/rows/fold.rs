@@ -1,30 +1,30 @@
-//! Reductions of a row to one number: four accumulators of vectors, so that additions do not wait for each other.
+//! Reductions of a row to one number. Four vector accumulators keep additions from waiting for each other.
 
 use crate::element::Element;
 use crate::simd::Simd;
 use crate::simd::pair::Pair;
 
-/// How a vector is taken into an accumulator.
+/// How a vector is combined with an accumulator.
 pub(crate) trait Fold: Copy {
-    /// The accumulator's first value.
+    /// The accumulator's initial value.
     const START: f32;
-    /// What a vector that is not full holds in its other lanes, so that they change nothing.
+    /// The neutral value for the unused lanes of a partial vector.
     #[inline(always)]
     fn fill(self) -> f32 {
         Self::START
     }
-    /// Takes in the elements of `x`, fewer than a vector.
+    /// Combines the elements of `x`, fewer than a vector.
     #[inline(always)]
     fn step_partial<S: Simd, T: Element>(self, s: S, acc: S::F, x: &[T]) -> S::F {
         self.step(s, acc, T::load_partial(s, x, self.fill()))
     }
-    /// Takes `x` in.
+    /// Combines `x` with the accumulator.
     fn step<S: Simd>(self, s: S, acc: S::F, x: S::F) -> S::F;
-    /// Two accumulators in one.
+    /// Combines two accumulators.
     fn join<S: Simd>(self, s: S, a: S::F, b: S::F) -> S::F;
 }
 
-/// The accumulator for all of `x`, the lanes still apart.
+/// Reduces all of `x` to one accumulator, with the lanes still separate.
 #[inline(always)]
 pub(crate) fn fold<S: Simd, T: Element, F: Fold>(s: S, x: &[T], f: F) -> S::F {
     let mut acc = [s.splat(F::START); 4];
@@ -50,10 +50,10 @@ pub(crate) fn fold<S: Simd, T: Element, F: Fold>(s: S, x: &[T], f: F) -> S::F {
     f.join(s, f.join(s, acc[0], acc[2]), f.join(s, acc[1], acc[3]))
 }
 
-/// Elements whose lanes are summed in f32 before they go into an f64 total.
+/// Elements whose lanes are summed in f32 before they are added to an f64 total.
 const BLOCK: usize = 8192;
 
-/// The sum over `x` of what `f` adds, for accumulators that add.
+/// The sum over `x` of the terms that `f` adds, for accumulators that add.
 #[inline(always)]
 pub(crate) fn total<S: Simd, T: Element, F: Fold>(s: S, x: &[T], f: F) -> f64 {
     let mut total = 0.0;
@@ -140,7 +140,7 @@ impl Fold for Maximum {
     }
 }
 
-/// The largest of those that are not NaN.
+/// The largest number, ignoring NaN.
 #[derive(Clone, Copy)]
 pub(crate) struct LargestNumber;
 

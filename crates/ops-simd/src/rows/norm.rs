@@ -1,9 +1,9 @@
 //! Norms over rows.
 
-use super::driver::{RowMap, as_f32, map_rows, near, same, same_type};
+use super::driver::{RowMap, as_f32, map_rows, round_approx, same_element_type, same_type};
 use super::fold::{Squares, total};
 use super::reduce::shifted_moments;
-use crate::element::{Element, Same, View, ViewMut};
+use crate::element::{Element, TypedOperands, View, ViewMut};
 use crate::error::{Error, rows, same_len};
 use crate::isa::Isa;
 use crate::map::Store;
@@ -11,10 +11,10 @@ use crate::scratch::Scratch;
 use crate::simd::pair::Pair;
 use crate::simd::{Kernel, Simd};
 
-/// y = x / √(mean(x²) + eps) · weight over rows as long as `weight`.
+/// y = x / √(mean(x²) + eps) · weight, over rows as long as `weight`.
 ///
 /// # Errors
-/// [`Error::Length`] when `x` and `y` differ, [`Error::Multiple`] when they are not whole rows.
+/// [`Error::Length`] if `x` and `y` differ in length, [`Error::Multiple`] if they do not consist of whole rows.
 pub fn rms_norm<X: Element, W: Element, Y: Element>(
     isa: Isa,
     x: &[X],
@@ -29,7 +29,7 @@ pub fn rms_norm<X: Element, W: Element, Y: Element>(
     Ok(())
 }
 
-// Halves meet weights of their own type as they are: widened ones would leave no room for the row in the first cache.
+// 16-bit rows use 16-bit weights unconverted; an f32 copy would evict the row from the L1 cache.
 fn rms_norm_views(isa: Isa, x: View<'_>, weight: View<'_>, eps: f32, y: ViewMut<'_>, store: Store) {
     let n = weight.len();
     match (x, weight, y) {
@@ -71,7 +71,7 @@ fn scale_row<S: Simd, T: Element, W: Element>(s: S, x: &[T], weight: &[W], scale
     write_row(s, x, [weight], y, Times(scale));
 }
 
-/// An element of a row from that of another and those of weights.
+/// A function of an element of a row and the weights at its index.
 trait Weighted<const N: usize>: Copy {
     fn eval<S: Simd>(self, s: S, x: S::F, weights: [S::F; N]) -> S::F;
 }
@@ -87,7 +87,7 @@ impl Unweighted for Times {
     }
 }
 
-/// y\[i\] = f(x\[i\], weights\[..\]\[i\]), the weights of the row's type or wider.
+/// y\[i\] = f(x\[i\], weights\[..\]\[i\]); the weights have the row's type or f32.
 #[inline(always)]
 fn write_row<S: Simd, T: Element, W: Element, F: Weighted<N>, const N: usize>(
     s: S,
@@ -96,13 +96,13 @@ fn write_row<S: Simd, T: Element, W: Element, F: Weighted<N>, const N: usize>(
     y: &mut [T],
     f: F,
 ) {
-    let same = same::<T, W>();
+    let same = same_element_type::<T, W>();
     let n = y.len();
     let (x, pair) = (&x[..n], Pair(s));
     let mut at = 0;
     while n - at >= 2 * S::LANES {
         let end = at + 2 * S::LANES;
-        // Rows are adjacent: the next one arrives while this one is written.
+        // Rows are contiguous, so prefetch the next one while this one is written.
         s.prefetch_far(x.as_ptr().wrapping_add(n + at));
         s.prefetch_far(x.as_ptr().wrapping_add(n + at + S::LANES));
         let mut w = [pair.splat(0.0); N];
@@ -112,7 +112,7 @@ fn write_row<S: Simd, T: Element, W: Element, F: Weighted<N>, const N: usize>(
         }
         let (x, y) = (&x[at..end], &mut y[at..end]);
         if same {
-            T::store_two_near(s, y, f.eval(pair, T::load_two(s, x), w));
+            T::store_two_approx(s, y, f.eval(pair, T::load_two(s, x), w));
         } else {
             T::store(pair, y, f.eval(pair, T::load(pair, x), w));
         }
@@ -125,7 +125,7 @@ fn write_row<S: Simd, T: Element, W: Element, F: Weighted<N>, const N: usize>(
             *w = W::load_partial(s, &weight[at..end], 0.0);
         }
         let v = f.eval(s, T::load_partial(s, &x[at..end], 0.0), w);
-        T::store_partial(s, &mut y[at..end], near::<S, T, W>(s, v));
+        T::store_partial(s, &mut y[at..end], round_approx::<S, T, W>(s, v));
         at = end;
     }
 }
@@ -133,7 +133,7 @@ fn write_row<S: Simd, T: Element, W: Element, F: Weighted<N>, const N: usize>(
 /// sum = x + residual, rounded to `T`; y = rms_norm(sum).
 ///
 /// # Errors
-/// [`Error::Length`] when the operands differ in length, [`Error::Multiple`] when they are not whole rows.
+/// [`Error::Length`] if the operands differ in length, [`Error::Multiple`] if they do not consist of whole rows.
 pub fn add_rms_norm<T: Element, W: Element>(
     isa: Isa,
     x: &[T],
@@ -147,16 +147,16 @@ pub fn add_rms_norm<T: Element, W: Element>(
     same_len("y", y.len(), x.len())?;
     same_len("sum", sum.len(), x.len())?;
     rows("x", x.len(), weight.len())?;
-    add_rms_norm_views(isa, W::view(weight), eps, T::same([x, residual], [y, sum]));
+    add_rms_norm_views(isa, W::view(weight), eps, T::typed_operands([x, residual], [y, sum]));
     Ok(())
 }
 
-fn add_rms_norm_views(isa: Isa, weight: View<'_>, eps: f32, operands: Same<'_, 2, 2>) {
+fn add_rms_norm_views(isa: Isa, weight: View<'_>, eps: f32, operands: TypedOperands<'_, 2, 2>) {
     match (operands, weight) {
-        (Same::F16([x, residual], [y, sum]), View::F16(weight)) => {
+        (TypedOperands::F16([x, residual], [y, sum]), View::F16(weight)) => {
             isa.run(AddRmsNorm { x, residual, weight, eps, y, sum })
         }
-        (Same::Bf16([x, residual], [y, sum]), View::Bf16(weight)) => {
+        (TypedOperands::Bf16([x, residual], [y, sum]), View::Bf16(weight)) => {
             isa.run(AddRmsNorm { x, residual, weight, eps, y, sum })
         }
         (operands, weight) => {
@@ -166,11 +166,17 @@ fn add_rms_norm_views(isa: Isa, weight: View<'_>, eps: f32, operands: Same<'_, 2
     }
 }
 
-fn add_rms_norm_wide(isa: Isa, weight: &[f32], eps: f32, operands: Same<'_, 2, 2>) {
+fn add_rms_norm_wide(isa: Isa, weight: &[f32], eps: f32, operands: TypedOperands<'_, 2, 2>) {
     match operands {
-        Same::F32([x, residual], [y, sum]) => isa.run(AddRmsNorm { x, residual, weight, eps, y, sum }),
-        Same::F16([x, residual], [y, sum]) => isa.run(AddRmsNorm { x, residual, weight, eps, y, sum }),
-        Same::Bf16([x, residual], [y, sum]) => isa.run(AddRmsNorm { x, residual, weight, eps, y, sum }),
+        TypedOperands::F32([x, residual], [y, sum]) => {
+            isa.run(AddRmsNorm { x, residual, weight, eps, y, sum })
+        }
+        TypedOperands::F16([x, residual], [y, sum]) => {
+            isa.run(AddRmsNorm { x, residual, weight, eps, y, sum })
+        }
+        TypedOperands::Bf16([x, residual], [y, sum]) => {
+            isa.run(AddRmsNorm { x, residual, weight, eps, y, sum })
+        }
     }
 }
 
@@ -217,10 +223,11 @@ fn add_row<S: Simd, T: Element>(s: S, a: &[T], b: &[T], y: &mut [T]) {
     }
 }
 
-/// y = (x − mean) / √(variance + eps) · weight + bias over rows as long as `weight`, the variance biased.
+/// y = (x − mean) / √(variance + eps) · weight + bias, over rows as long as `weight`; the variance is biased.
 ///
 /// # Errors
-/// [`Error::Length`] when `x` and `y` or `weight` and `bias` differ, [`Error::Multiple`] when they are not whole rows.
+/// [`Error::Length`] if `x` and `y` or `weight` and `bias` differ in length, [`Error::Multiple`] if they do not consist of
+/// whole rows.
 pub fn layer_norm<X: Element, W: Element, Y: Element>(
     isa: Isa,
     x: &[X],
@@ -261,7 +268,7 @@ fn layer_norm_views(isa: Isa, x: View<'_>, by: [View<'_>; 2], eps: f32, y: ViewM
 #[derive(Clone, Copy)]
 struct LayerNorm<'a, W> {
     weight: &'a [W],
-    /// Empty when there is none.
+    /// Empty if there is no bias.
     bias: &'a [W],
     eps: f32,
 }
@@ -271,7 +278,7 @@ impl<W: Element> RowMap for LayerNorm<'_, W> {
     fn row<S: Simd, T: Element>(self, s: S, x: &[T], y: &mut [T], _scratch: &mut [f32]) {
         let moments = shifted_moments(s, x);
         let scale = (1.0 / (f64::from(moments.variance) + f64::from(self.eps)).sqrt()) as f32;
-        // Near to 0 the mean may be taken off after scaling; far from it the difference has to come first.
+        // If the mean is near 0, it may be subtracted after scaling; otherwise the difference must come first.
         let offset = -(f64::from(moments.first) + f64::from(moments.mean)) * f64::from(scale);
         if offset.abs() <= 4.0 {
             self.write(s, x, y, Scaled { scale, offset: offset as f32 });
@@ -292,7 +299,7 @@ impl<W: Element> LayerNorm<'_, W> {
     }
 }
 
-/// An element of a row before weight and bias.
+/// A function of an element of a row, before weight and bias.
 trait Unweighted: Copy {
     fn unweighted<S: Simd>(self, s: S, x: S::F) -> S::F;
 }

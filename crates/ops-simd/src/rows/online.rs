@@ -1,4 +1,4 @@
-//! Softmax of rows that arrive in pieces.
+//! Softmax over rows that arrive in pieces.
 
 use super::fold::{LargestNumber, fold};
 use crate::error::{Error, same_len};
@@ -6,31 +6,31 @@ use crate::isa::Isa;
 use crate::math::exp_down;
 use crate::simd::{Kernel, Simd};
 
-/// What a softmax keeps of the pieces of a row that it has seen.
+/// The running state of a softmax over the pieces of a row.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Running {
-    /// The largest number seen; −∞ before any.
+    /// The largest number so far; −∞ at the start.
     pub largest: f32,
-    /// Σ e^(x − largest) over what was seen.
+    /// Σ e^(x − largest) over the numbers so far.
     pub total: f32,
 }
 
 impl Running {
-    /// Nothing seen.
+    /// The state before the first piece.
     pub const START: Self = Self { largest: f32::NEG_INFINITY, total: 0.0 };
 
-    /// By what sums weighted under `self` are multiplied once `largest` has been seen.
+    /// The factor for sums weighted under `self` after the maximum has changed to `largest`.
     pub fn factor(self, largest: f32) -> f32 {
         if largest == self.largest { 1.0 } else { (self.largest - largest).exp() }
     }
 }
 
-/// The next piece of each row, `n` numbers: x = e^(x − m), m being the largest of the row so far, which `running` then holds.
-/// What was summed with the weights of earlier pieces has to be multiplied by `factors`. A piece of −∞ only has weights of 0;
-/// a NaN reaches the total.
+/// Processes the next `n` numbers of each row: x = e^(x − m), where m is the largest number of the row so far, which
+/// `running` then holds. Multiply the sums weighted by earlier pieces by `factors`. A piece of only −∞ has weights of 0; a
+/// NaN reaches the total.
 ///
 /// # Errors
-/// [`Error::Length`] when `x` has not `n` numbers for each of `running`, or `factors` not as many.
+/// [`Error::Length`] if `x` does not have `n` numbers for each entry of `running`, or `factors` has another length.
 pub fn online_softmax(
     isa: Isa,
     x: &mut [f32],
@@ -77,7 +77,7 @@ impl Kernel for Online<'_> {
     }
 }
 
-/// x = e^(x − largest), and the sum of it.
+/// Computes x = e^(x − largest) and returns the sum.
 #[inline(always)]
 fn exp_in_place<S: Simd>(s: S, x: &mut [f32], largest: f32) -> f32 {
     let shift = s.splat(largest);

@@ -1,4 +1,4 @@
-//! Rows to numbers.
+//! Reductions of rows to numbers.
 
 use super::fold::{Maximum, Squares, Sum, fold, total, totals_from};
 use crate::element::{Element, View};
@@ -6,7 +6,7 @@ use crate::error::{Error, same_len};
 use crate::isa::Isa;
 use crate::simd::{Kernel, Simd};
 
-/// The mean of a row and the mean square deviation from it.
+/// The mean of a row and the mean squared deviation from it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Moments {
     /// Σx / n
@@ -15,41 +15,41 @@ pub struct Moments {
     pub variance: f32,
 }
 
-/// `y[r] = Σ x[r, i]` over rows of `n`; 0 for empty rows.
+/// `y[r] = Σ x[r, i]` over rows of length `n`; 0 for empty rows.
 ///
 /// # Errors
-/// [`Error::Length`] when `x` has not `n` elements for each of `y`.
+/// [`Error::Length`] if `x` does not have `n` elements for each element of `y`.
 pub fn sum<T: Element>(isa: Isa, x: &[T], n: usize, y: &mut [f32]) -> Result<(), Error> {
     check(x.len(), n, y.len())?;
     each_row(isa, T::view(x), n, y, Total(Sum));
     Ok(())
 }
 
-/// `y[r] = Σ x[r, i]²` over rows of `n`; 0 for empty rows.
+/// `y[r] = Σ x[r, i]²` over rows of length `n`; 0 for empty rows.
 ///
 /// # Errors
-/// [`Error::Length`] when `x` has not `n` elements for each of `y`.
+/// [`Error::Length`] if `x` does not have `n` elements for each element of `y`.
 pub fn sum_of_squares<T: Element>(isa: Isa, x: &[T], n: usize, y: &mut [f32]) -> Result<(), Error> {
     check(x.len(), n, y.len())?;
     each_row(isa, T::view(x), n, y, Total(Squares));
     Ok(())
 }
 
-/// y\[r\] = the largest of x\[r, ..\], NaN when any is; −∞ for empty rows.
+/// y\[r\] = the largest of x\[r, ..\]: NaN if any is NaN, −∞ for empty rows.
 ///
 /// # Errors
-/// [`Error::Length`] when `x` has not `n` elements for each of `y`.
+/// [`Error::Length`] if `x` does not have `n` elements for each element of `y`.
 pub fn max<T: Element>(isa: Isa, x: &[T], n: usize, y: &mut [f32]) -> Result<(), Error> {
     check(x.len(), n, y.len())?;
     each_row(isa, T::view(x), n, y, Largest);
     Ok(())
 }
 
-/// y\[r\] = mean and biased variance of x\[r, ..\]; NaN for empty rows. The row's first element is taken off
-/// before anything is summed, so a mean far larger than the deviation costs no precision.
+/// y\[r\] = mean and biased variance of x\[r, ..\]; NaN for empty rows. The row's first element is subtracted before summing,
+/// so a mean far larger than the deviation costs no precision.
 ///
 /// # Errors
-/// [`Error::Length`] when `x` has not `n` elements for each of `y`.
+/// [`Error::Length`] if `x` does not have `n` elements for each element of `y`.
 pub fn moments<T: Element>(isa: Isa, x: &[T], n: usize, y: &mut [Moments]) -> Result<(), Error> {
     check(x.len(), n, y.len())?;
     each_row(isa, T::view(x), n, y, MeanAndVariance);
@@ -60,7 +60,7 @@ fn check(len: usize, n: usize, rows: usize) -> Result<(), Error> {
     same_len("x", len, n.saturating_mul(rows))
 }
 
-/// A number from a row.
+/// A function from a row to a value.
 pub(crate) trait Row: Copy {
     type Value;
     fn row<S: Simd, T: Element>(self, s: S, x: &[T]) -> Self::Value;
@@ -126,7 +126,7 @@ impl Row for MeanAndVariance {
     }
 }
 
-/// Moments of a row from which its first element was taken.
+/// Moments of a row after its first element is subtracted.
 pub(crate) struct Shifted {
     pub(crate) first: f32,
     pub(crate) mean: f32,
@@ -137,11 +137,11 @@ pub(crate) struct Shifted {
 pub(crate) fn shifted_moments<S: Simd, T: Element>(s: S, x: &[T]) -> Shifted {
     let first = x.first().map_or(f32::NAN, |x| x.to_f32());
     let (shifted, near) = moments_from(s, x, first);
-    // Far from the others the first element is no good to start from; what came of it is.
+    // If the first element is far from the mean, it is a poor shift. Use the mean computed with it instead.
     if near { shifted } else { moments_from(s, x, shifted.first + shifted.mean).0 }
 }
 
-/// The moments taken from `shift`, and whether it is near enough to the mean for the variance to keep its bits.
+/// The moments relative to `shift`, and whether it is close enough to the mean for the variance to be precise.
 #[inline(always)]
 fn moments_from<S: Simd, T: Element>(s: S, x: &[T], shift: f32) -> (Shifted, bool) {
     let n = x.len() as f64;
@@ -149,7 +149,7 @@ fn moments_from<S: Simd, T: Element>(s: S, x: &[T], shift: f32) -> (Shifted, boo
     let mean = sum / n;
     let variance = squares / n - mean * mean;
     let near = mean * mean <= 4.0 * variance;
-    // A difference of equals may come out below 0; NaN stays.
+    // A difference of nearly equal numbers may be below 0; NaN stays.
     let variance = if variance < 0.0 { 0.0 } else { variance };
     (Shifted { first: shift, mean: mean as f32, variance: variance as f32 }, near)
 }

@@ -1,14 +1,14 @@
 //! Rotary position embedding over rows.
 
-use super::driver::{as_f32, near, same};
-use crate::element::{Element, Same, View};
+use super::driver::{as_f32, round_approx, same_element_type};
+use crate::element::{Element, TypedOperands, View};
 use crate::error::{Error, rows, same_len};
 use crate::isa::Isa;
 use crate::scratch::Scratch;
 use crate::simd::pair::Pair;
 use crate::simd::{Kernel, Simd};
 
-/// Which elements of a row of d turn together.
+/// Which elements of a row of length d form pairs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pairs {
     /// (i, i + d/2)
@@ -17,13 +17,13 @@ pub enum Pairs {
     Adjacent,
 }
 
-/// Turns each pair (a, b) of a row to (a·cos − b·sin, b·cos + a·sin). Rows of `x` and `y` have `d` elements, rows of the
-/// tables d/2; row r uses row r / `repeat` of the tables. Tables in f32 or in the type of the rows
-/// are used as they are, others are converted once per call.
+/// Rotates each pair (a, b) of a row to (a·cos − b·sin, b·cos + a·sin). Rows of `x` and `y` have `d` elements, and rows of
+/// the tables d/2; row r uses row r / `repeat` of the tables. Tables in f32 or in the type of the rows are used unconverted;
+/// others are converted once per call.
 ///
 /// # Errors
-/// [`Error::Multiple`] when d is odd, `x` not whole rows or `repeat` does not divide them;
-/// [`Error::Length`] when a table is not as long as the rows need.
+/// [`Error::Multiple`] if d is odd, `x` does not consist of whole rows, or `repeat` does not divide their number;
+/// [`Error::Length`] if a table has the wrong length.
 #[allow(clippy::too_many_arguments)]
 pub fn rope<T: Element, C: Element>(
     isa: Isa,
@@ -37,11 +37,11 @@ pub fn rope<T: Element, C: Element>(
 ) -> Result<(), Error> {
     same_len("y", y.len(), x.len())?;
     check(x.len(), d, cos.len(), sin.len(), repeat)?;
-    dispatch(isa, Shape { pairs, d, repeat }, [C::view(cos), C::view(sin)], T::same([x], [y]));
+    dispatch(isa, Shape { pairs, d, repeat }, [C::view(cos), C::view(sin)], T::typed_operands([x], [y]));
     Ok(())
 }
 
-/// [`rope`] with x and y the same rows.
+/// [`rope`] in place.
 ///
 /// # Errors
 /// As for [`rope`].
@@ -55,7 +55,7 @@ pub fn rope_in_place<T: Element, C: Element>(
     repeat: usize,
 ) -> Result<(), Error> {
     check(y.len(), d, cos.len(), sin.len(), repeat)?;
-    dispatch(isa, Shape { pairs, d, repeat }, [C::view(cos), C::view(sin)], T::same([&[]], [y]));
+    dispatch(isa, Shape { pairs, d, repeat }, [C::view(cos), C::view(sin)], T::typed_operands([&[]], [y]));
     Ok(())
 }
 
@@ -75,24 +75,28 @@ struct Shape {
     repeat: usize,
 }
 
-// Halves turn by tables of their own type as they are: half the bytes, and nothing to convert before the first row.
-fn dispatch(isa: Isa, shape: Shape, tables: [View<'_>; 2], operands: Same<'_, 1, 1>) {
+// 16-bit rows use 16-bit tables unconverted: half the bytes, and no conversion before the first row.
+fn dispatch(isa: Isa, shape: Shape, tables: [View<'_>; 2], operands: TypedOperands<'_, 1, 1>) {
     match (operands, tables) {
-        (Same::F16([x], [y]), [View::F16(cos), View::F16(sin)]) => isa.run(Rope { shape, cos, sin, x, y }),
-        (Same::Bf16([x], [y]), [View::Bf16(cos), View::Bf16(sin)]) => isa.run(Rope { shape, cos, sin, x, y }),
+        (TypedOperands::F16([x], [y]), [View::F16(cos), View::F16(sin)]) => {
+            isa.run(Rope { shape, cos, sin, x, y })
+        }
+        (TypedOperands::Bf16([x], [y]), [View::Bf16(cos), View::Bf16(sin)]) => {
+            isa.run(Rope { shape, cos, sin, x, y })
+        }
         (operands, [cos, sin]) => {
             let (mut wide_cos, mut wide_sin) = (Scratch::new(0), Scratch::new(0));
             let (cos, sin) = (as_f32(isa, cos, &mut wide_cos), as_f32(isa, sin, &mut wide_sin));
-            by_f32(isa, shape, cos, sin, operands);
+            rope_with_f32_tables(isa, shape, cos, sin, operands);
         }
     }
 }
 
-fn by_f32(isa: Isa, shape: Shape, cos: &[f32], sin: &[f32], operands: Same<'_, 1, 1>) {
+fn rope_with_f32_tables(isa: Isa, shape: Shape, cos: &[f32], sin: &[f32], operands: TypedOperands<'_, 1, 1>) {
     match operands {
-        Same::F32([x], [y]) => isa.run(Rope { shape, cos, sin, x, y }),
-        Same::F16([x], [y]) => isa.run(Rope { shape, cos, sin, x, y }),
-        Same::Bf16([x], [y]) => isa.run(Rope { shape, cos, sin, x, y }),
+        TypedOperands::F32([x], [y]) => isa.run(Rope { shape, cos, sin, x, y }),
+        TypedOperands::F16([x], [y]) => isa.run(Rope { shape, cos, sin, x, y }),
+        TypedOperands::Bf16([x], [y]) => isa.run(Rope { shape, cos, sin, x, y }),
     }
 }
 
@@ -100,7 +104,7 @@ struct Rope<'a, T, C> {
     shape: Shape,
     cos: &'a [C],
     sin: &'a [C],
-    /// Empty when `y` is turned in place.
+    /// Empty if `y` is rotated in place.
     x: &'a [T],
     y: &'a mut [T],
 }
@@ -127,7 +131,7 @@ impl<T: Element, C: Element> Kernel for Rope<'_, T, C> {
 }
 
 #[inline(always)]
-fn turn<S: Simd>(s: S, a: S::F, b: S::F, c: S::F, t: S::F) -> (S::F, S::F) {
+fn rotate<S: Simd>(s: S, a: S::F, b: S::F, c: S::F, t: S::F) -> (S::F, S::F) {
     (s.neg_mul_add(b, t, s.mul(a, c)), s.mul_add(a, t, s.mul(b, c)))
 }
 
@@ -136,31 +140,31 @@ fn halves<S: Simd, T: Element, C: Element>(s: S, x: Option<&[T]>, y: &mut [T], c
     let half = cos.len();
     let pair = Pair(s);
     let mut at = 0;
-    while same::<T, C>() && half - at >= 2 * S::LANES {
+    while same_element_type::<T, C>() && half - at >= 2 * S::LANES {
         let end = at + 2 * S::LANES;
         let x = x.unwrap_or(y);
         let (a, b) = (T::load_two(s, &x[at..end]), T::load_two(s, &x[half + at..half + end]));
-        let (a, b) = turn(pair, a, b, C::load_two(s, &cos[at..end]), C::load_two(s, &sin[at..end]));
-        T::store_two_near(s, &mut y[at..end], a);
-        T::store_two_near(s, &mut y[half + at..half + end], b);
+        let (a, b) = rotate(pair, a, b, C::load_two(s, &cos[at..end]), C::load_two(s, &sin[at..end]));
+        T::store_two_approx(s, &mut y[at..end], a);
+        T::store_two_approx(s, &mut y[half + at..half + end], b);
         at = end;
     }
     while half - at >= S::LANES {
         let end = at + S::LANES;
         let x = x.unwrap_or(y);
         let (a, b) = (T::load(s, &x[at..end]), T::load(s, &x[half + at..half + end]));
-        let (a, b) = turn(s, a, b, C::load(s, &cos[at..end]), C::load(s, &sin[at..end]));
-        T::store(s, &mut y[at..end], near::<S, T, C>(s, a));
-        T::store(s, &mut y[half + at..half + end], near::<S, T, C>(s, b));
+        let (a, b) = rotate(s, a, b, C::load(s, &cos[at..end]), C::load(s, &sin[at..end]));
+        T::store(s, &mut y[at..end], round_approx::<S, T, C>(s, a));
+        T::store(s, &mut y[half + at..half + end], round_approx::<S, T, C>(s, b));
         at = end;
     }
     if at < half {
         let x = x.unwrap_or(y);
         let (a, b) = (T::load_partial(s, &x[at..half], 0.0), T::load_partial(s, &x[half + at..], 0.0));
         let (c, t) = (C::load_partial(s, &cos[at..], 0.0), C::load_partial(s, &sin[at..], 0.0));
-        let (a, b) = turn(s, a, b, c, t);
-        T::store_partial(s, &mut y[at..half], near::<S, T, C>(s, a));
-        T::store_partial(s, &mut y[half + at..], near::<S, T, C>(s, b));
+        let (a, b) = rotate(s, a, b, c, t);
+        T::store_partial(s, &mut y[at..half], round_approx::<S, T, C>(s, a));
+        T::store_partial(s, &mut y[half + at..], round_approx::<S, T, C>(s, b));
     }
 }
 
@@ -172,10 +176,10 @@ fn adjacent<S: Simd, T: Element, C: Element>(s: S, x: Option<&[T]>, y: &mut [T],
         let end = at + S::LANES;
         let x = x.unwrap_or(y);
         let (a, b) = T::load_deinterleaved(s, &x[2 * at..2 * end]);
-        let (a, b) = turn(s, a, b, C::load(s, &cos[at..end]), C::load(s, &sin[at..end]));
+        let (a, b) = rotate(s, a, b, C::load(s, &cos[at..end]), C::load(s, &sin[at..end]));
         let y = &mut y[2 * at..2 * end];
-        if same::<T, C>() {
-            T::store_interleaved_near(s, y, a, b)
+        if same_element_type::<T, C>() {
+            T::store_interleaved_approx(s, y, a, b)
         } else {
             T::store_interleaved(s, y, a, b)
         }

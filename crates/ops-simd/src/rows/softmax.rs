@@ -10,10 +10,11 @@ use crate::math::exp_down;
 use crate::simd::Simd;
 use crate::simd::pair::Pair;
 
-/// y = e^(x − m) / Σ e^(x − m), m the row's largest, over rows of `n`. A row of −∞, or with a NaN or +∞, gives NaN.
+/// y = e^(x − m) / Σ e^(x − m), where m is the row's maximum, over rows of length `n`. A row of −∞, or with NaN or +∞, gives
+/// NaN.
 ///
 /// # Errors
-/// [`Error::Length`] when `x` and `y` differ, [`Error::Multiple`] when they are not whole rows.
+/// [`Error::Length`] if `x` and `y` differ in length, [`Error::Multiple`] if they do not consist of whole rows.
 pub fn softmax<X: Element, Y: Element>(
     isa: Isa,
     x: &[X],
@@ -27,10 +28,10 @@ pub fn softmax<X: Element, Y: Element>(
     Ok(())
 }
 
-/// y = x − m − ln Σ e^(x − m), m the row's largest, over rows of `n`.
+/// y = x − m − ln Σ e^(x − m), where m is the row's maximum, over rows of length `n`.
 ///
 /// # Errors
-/// [`Error::Length`] when `x` and `y` differ, [`Error::Multiple`] when they are not whole rows.
+/// [`Error::Length`] if `x` and `y` differ in length, [`Error::Multiple`] if they do not consist of whole rows.
 pub fn log_softmax<X: Element, Y: Element>(
     isa: Isa,
     x: &[X],
@@ -58,10 +59,10 @@ struct Softmax;
 impl RowMap for Softmax {
     #[inline(always)]
     fn row<S: Simd, T: Element>(self, s: S, x: &[T], y: &mut [T], scratch: &mut [f32]) {
-        // A NaN need not be found here: it reaches the sum.
+        // A NaN need not be detected here, because it reaches the sum.
         let largest = s.reduce_maximum(fold(s, x, LargestNumber));
         if let ViewMut::F32(y) = T::view_mut(y) {
-            // Powers in f32 need no place of their own.
+            // For f32, the output itself holds the powers; no scratch memory is needed.
             let sum = exp_row(s, x, largest, y);
             return scale_in_place(s, y, s.splat((1.0 / sum) as f32), x);
         }
@@ -70,7 +71,7 @@ impl RowMap for Softmax {
     }
 }
 
-/// y = y · scale. `next` is where the row came from: the one after it arrives meanwhile.
+/// y = y · scale. `next` is the source row; the row after it is prefetched meanwhile.
 #[inline(always)]
 fn scale_in_place<S: Simd, T: Element>(s: S, y: &mut [f32], scale: S::F, next: &[T]) {
     let n = y.len();
@@ -85,7 +86,8 @@ fn scale_in_place<S: Simd, T: Element>(s: S, y: &mut [f32], scale: S::F, next: &
     s.store_partial(y, s.mul(s.load_partial(y, 0.0), scale));
 }
 
-/// y = x · scale, x in the order that [`exp_row`] leaves. `next` is where the row came from: the one after it arrives meanwhile.
+/// y = x · scale, with x in the order that [`exp_row`] leaves. `next` is the source row; the row after it is prefetched
+/// meanwhile.
 #[inline(always)]
 fn scale_row<S: Simd, T: Element>(s: S, x: &[f32], scale: S::F, next: &[T], y: &mut [T]) {
     let n = y.len();
@@ -96,22 +98,23 @@ fn scale_row<S: Simd, T: Element>(s: S, x: &[f32], scale: S::F, next: &[T], y: &
             s.prefetch_far(next.as_ptr().wrapping_add(n + half));
             s.prefetch_far(next.as_ptr().wrapping_add(n + half + S::LANES));
             let (x, y) = (&x[half..half + 2 * S::LANES], &mut y[half..half + 2 * S::LANES]);
-            T::store_two_near(s, y, [s.mul(s.load(x), scale), s.mul(s.load(&x[S::LANES..]), scale)]);
+            T::store_two_approx(s, y, [s.mul(s.load(x), scale), s.mul(s.load(&x[S::LANES..]), scale)]);
         }
         at += 4 * S::LANES;
     }
     while at < n {
         let end = n.min(at + S::LANES);
         let v = s.mul(s.load_partial(&x[at..end], 0.0), scale);
-        T::store_partial(s, &mut y[at..end], T::near(s, v));
+        T::store_partial(s, &mut y[at..end], T::round_approx(s, v));
         at = end;
     }
 }
 
-/// Elements whose lanes are summed in f32 before they go into an f64 total.
+/// Elements whose lanes are summed in f32 before they are added to an f64 total.
 const BLOCK: usize = 8192;
 
-/// y = e^(x − largest), and the sum of it. Four vectors at a time y is in the order of [`Element::load_two`].
+/// Computes y = e^(x − largest) and returns the sum. Each group of four vectors of y is in the order of
+/// [`Element::load_two`].
 #[inline(always)]
 fn exp_row<S: Simd, T: Element>(s: S, x: &[T], largest: f32, y: &mut [f32]) -> f64 {
     let shift = s.splat(largest);

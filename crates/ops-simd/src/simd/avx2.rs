@@ -4,7 +4,7 @@ use core::arch::x86_64::*;
 
 use super::{Kernel, Simd, TileKernel};
 
-/// Proof of AVX2, FMA, F16C, BMI.
+/// Proof that the processor has AVX2, FMA, F16C and BMI.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Avx2(());
 
@@ -23,10 +23,10 @@ impl Avx2 {
     }
 }
 
-/// Calls intrinsics that need only the features the token proves and touch no memory.
+/// Calls intrinsics that need only the features that the token proves and that access no memory.
 macro_rules! pure {
     ($e:expr) => {{
-        // SAFETY: `self` proves the features, and these intrinsics touch no memory.
+        // SAFETY: `self` proves the features, and these intrinsics access no memory.
         unsafe { $e }
     }};
 }
@@ -70,12 +70,12 @@ impl Simd for Avx2 {
     }
     #[inline(always)]
     unsafe fn load_ptr(self, src: *const f32) -> __m256 {
-        // SAFETY: the caller promises 16 readable f32; `self` proves the features.
+        // SAFETY: the caller guarantees 8 readable f32; `self` proves the features.
         unsafe { _mm256_loadu_ps(src) }
     }
     #[inline(always)]
     unsafe fn store_ptr(self, dst: *mut f32, v: __m256) {
-        // SAFETY: the caller promises 16 writable f32; `self` proves the features.
+        // SAFETY: the caller guarantees 8 writable f32; `self` proves the features.
         unsafe { _mm256_storeu_ps(dst, v) }
     }
 
@@ -93,7 +93,7 @@ impl Simd for Avx2 {
     }
     #[inline(always)]
     unsafe fn load_half_ptr(self, src: *const u16) -> __m128i {
-        // SAFETY: the caller promises 16 readable u16; `self` proves the features.
+        // SAFETY: the caller guarantees 8 readable u16; `self` proves the features.
         unsafe { _mm_loadu_si128(src.cast()) }
     }
     #[inline(always)]
@@ -299,7 +299,8 @@ impl Simd for Avx2 {
         let (from, _) = src.as_chunks::<32>();
         let (to, _) = dst.as_chunks_mut::<32>();
         for (from, to) in from.iter().zip(to) {
-            // SAFETY: both are 32 bytes, `to` is 32-byte aligned: `head` was cut off. `self` proves the features.
+            // SAFETY: both are 32 bytes, and `to` is 32-byte aligned because `head` was split off. `self` proves the
+            // features.
             unsafe { _mm256_stream_si256(to.as_mut_ptr().cast(), _mm256_loadu_si256(from.as_ptr().cast())) }
         }
         let tail = src.len() / 32 * 32;
@@ -324,12 +325,12 @@ impl Simd for Avx2 {
     }
     #[inline(always)]
     unsafe fn load_f64_ptr(self, src: *const f64) -> __m256d {
-        // SAFETY: the caller promises 4 readable f64; `self` proves the features.
+        // SAFETY: the caller guarantees 4 readable f64; `self` proves the features.
         unsafe { _mm256_loadu_pd(src) }
     }
     #[inline(always)]
     unsafe fn store_f64_ptr(self, dst: *mut f64, v: __m256d) {
-        // SAFETY: the caller promises 4 writable f64; `self` proves the features.
+        // SAFETY: the caller guarantees 4 writable f64; `self` proves the features.
         unsafe { _mm256_storeu_pd(dst, v) }
     }
     #[inline(always)]

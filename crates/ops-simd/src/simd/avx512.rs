@@ -1,10 +1,10 @@
-//! AVX-512: F, BW, DQ and VL, with what AVX2 processors have.
+//! AVX-512 F, BW, DQ and VL, together with the features of AVX2 processors.
 
 use core::arch::x86_64::*;
 
 use super::{Kernel, Simd, TileKernel};
 
-/// Proof of AVX-512 (F, BW, DQ, VL), FMA, F16C, BMI.
+/// Proof that the processor has AVX-512 (F, BW, DQ, VL), FMA, F16C and BMI.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Avx512(());
 
@@ -23,10 +23,10 @@ impl Avx512 {
     }
 }
 
-/// Calls intrinsics that need only the features the token proves and touch no memory.
+/// Calls intrinsics that need only the features that the token proves and that access no memory.
 macro_rules! pure {
     ($e:expr) => {{
-        // SAFETY: `self` proves the features, and these intrinsics touch no memory.
+        // SAFETY: `self` proves the features, and these intrinsics access no memory.
         unsafe { $e }
     }};
 }
@@ -72,23 +72,23 @@ impl Simd for Avx512 {
     #[inline(always)]
     fn load_partial(self, src: &[f32], fill: f32) -> __m512 {
         let n = src.len().min(16);
-        // SAFETY: the mask has one bit for each of the first `n` f32 of `src`; the others are not touched.
+        // SAFETY: the mask has one bit for each of the first `n` f32 of `src`; the others are not accessed.
         unsafe { _mm512_mask_loadu_ps(_mm512_set1_ps(fill), first(n), src.as_ptr()) }
     }
     #[inline(always)]
     fn store_partial(self, dst: &mut [f32], v: __m512) {
         let n = dst.len().min(16);
-        // SAFETY: the mask has one bit for each of the first `n` f32 of `dst`; the others are not touched.
+        // SAFETY: the mask has one bit for each of the first `n` f32 of `dst`; the others are not accessed.
         unsafe { _mm512_mask_storeu_ps(dst.as_mut_ptr(), first(n), v) }
     }
     #[inline(always)]
     unsafe fn load_ptr(self, src: *const f32) -> __m512 {
-        // SAFETY: the caller promises 16 readable f32; `self` proves the features.
+        // SAFETY: the caller guarantees 16 readable f32; `self` proves the features.
         unsafe { _mm512_loadu_ps(src) }
     }
     #[inline(always)]
     unsafe fn store_ptr(self, dst: *mut f32, v: __m512) {
-        // SAFETY: the caller promises 16 writable f32; `self` proves the features.
+        // SAFETY: the caller guarantees 16 writable f32; `self` proves the features.
         unsafe { _mm512_storeu_ps(dst, v) }
     }
 
@@ -106,19 +106,19 @@ impl Simd for Avx512 {
     }
     #[inline(always)]
     unsafe fn load_half_ptr(self, src: *const u16) -> __m256i {
-        // SAFETY: the caller promises 16 readable u16; `self` proves the features.
+        // SAFETY: the caller guarantees 16 readable u16; `self` proves the features.
         unsafe { _mm256_loadu_si256(src.cast()) }
     }
     #[inline(always)]
     fn load_half_partial(self, src: &[u16], fill: u16) -> __m256i {
         let n = src.len().min(16);
-        // SAFETY: the mask has one bit for each of the first `n` u16 of `src`; the others are not touched.
+        // SAFETY: the mask has one bit for each of the first `n` u16 of `src`; the others are not accessed.
         unsafe { _mm256_mask_loadu_epi16(_mm256_set1_epi16(fill as i16), first(n), src.as_ptr().cast()) }
     }
     #[inline(always)]
     fn store_half_partial(self, dst: &mut [u16], v: __m256i) {
         let n = dst.len().min(16);
-        // SAFETY: the mask has one bit for each of the first `n` u16 of `dst`; the others are not touched.
+        // SAFETY: the mask has one bit for each of the first `n` u16 of `dst`; the others are not accessed.
         unsafe { _mm256_mask_storeu_epi16(dst.as_mut_ptr().cast(), first(n), v) }
     }
     #[inline(always)]
@@ -133,7 +133,7 @@ impl Simd for Avx512 {
     fn bf16_to_f32(self, h: __m256i) -> __m512 {
         pure!(_mm512_castsi512_ps(_mm512_slli_epi32::<16>(_mm512_cvtepu16_epi32(h))))
     }
-    // Not vcvtneps2bf16: it takes subnormal inputs for zero. Not vpmovdw: its store form is slow on Zen.
+    // Not vcvtneps2bf16: it flushes subnormal inputs to zero. Not vpmovdw: its store form is slow on Zen.
     #[inline(always)]
     fn f32_to_bf16(self, v: __m512) -> __m256i {
         pure!({
@@ -142,7 +142,8 @@ impl Simd for Avx512 {
         })
     }
 
-    // Words of even index become one vector and those of odd index the other: a shift and a mask widen, a shift and a blend narrow.
+    // Words of even index go to one vector and those of odd index to the other. A shift and a mask widen them; a shift and a
+    // blend narrow them.
     #[inline(always)]
     fn load_two_bf16(self, src: &[u16]) -> [__m512; 2] {
         assert!(src.len() >= 32);
@@ -158,12 +159,12 @@ impl Simd for Avx512 {
         store_high_words(dst, [round_to_bf16(v[0]), round_to_bf16(v[1])]);
     }
     #[inline(always)]
-    fn store_two_near_bf16(self, dst: &mut [u16], v: [__m512; 2]) {
-        // A zero lower half, which infinity and such a NaN have, does not carry.
+    fn store_two_approx_bf16(self, dst: &mut [u16], v: [__m512; 2]) {
+        // If the lower half is zero, as in infinity and such a NaN, the addition does not carry.
         store_high_words(dst, [half_up(v[0]), half_up(v[1])]);
     }
     #[inline(always)]
-    fn near_bf16(self, v: __m512) -> __m512 {
+    fn round_approx_bf16(self, v: __m512) -> __m512 {
         pure!(_mm512_castsi512_ps(_mm512_and_si512(half_up(v), _mm512_set1_epi32(!0xffff))))
     }
 
@@ -219,7 +220,7 @@ impl Simd for Avx512 {
     fn ceil(self, a: __m512) -> __m512 {
         pure!(_mm512_roundscale_ps::<{ _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC }>(a))
     }
-    // The instruction that scales rounds down, and takes any number.
+    // The scaling instruction rounds its exponent down and accepts any number.
     #[inline(always)]
     fn split(self, x: __m512) -> (__m512, __m512) {
         pure!((_mm512_reduce_ps::<{ _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC }>(x), x))
@@ -358,7 +359,8 @@ impl Simd for Avx512 {
         let (from, _) = src.as_chunks::<64>();
         let (to, _) = dst.as_chunks_mut::<64>();
         for (from, to) in from.iter().zip(to) {
-            // SAFETY: both are 64 bytes, `to` is 64-byte aligned: `head` was cut off. `self` proves the features.
+            // SAFETY: both are 64 bytes, and `to` is 64-byte aligned because `head` was split off. `self` proves the
+            // features.
             unsafe { _mm512_stream_si512(to.as_mut_ptr().cast(), _mm512_loadu_si512(from.as_ptr().cast())) }
         }
         let tail = src.len() / 64 * 64;
@@ -383,12 +385,12 @@ impl Simd for Avx512 {
     }
     #[inline(always)]
     unsafe fn load_f64_ptr(self, src: *const f64) -> __m512d {
-        // SAFETY: the caller promises 8 readable f64; `self` proves the features.
+        // SAFETY: the caller guarantees 8 readable f64; `self` proves the features.
         unsafe { _mm512_loadu_pd(src) }
     }
     #[inline(always)]
     unsafe fn store_f64_ptr(self, dst: *mut f64, v: __m512d) {
-        // SAFETY: the caller promises 8 writable f64; `self` proves the features.
+        // SAFETY: the caller guarantees 8 writable f64; `self` proves the features.
         unsafe { _mm512_storeu_pd(dst, v) }
     }
     #[inline(always)]
@@ -401,10 +403,10 @@ impl Simd for Avx512 {
     }
 }
 
-/// Rounded to bf16, to nearest, ties to even, in the upper half of each lane.
+/// Rounds to bf16, to nearest, ties to even, in the upper half of each lane.
 #[inline(always)]
 fn round_to_bf16(v: __m512) -> __m512i {
-    // SAFETY: only inlined in methods of a token that proves the features; no memory is touched.
+    // SAFETY: only inlined in methods of a token that proves the features; no memory is accessed.
     unsafe {
         let bits = _mm512_castps_si512(v);
         let odd = _mm512_test_epi32_mask(bits, _mm512_set1_epi32(0x1_0000));
@@ -415,14 +417,14 @@ fn round_to_bf16(v: __m512) -> __m512i {
     }
 }
 
-/// Rounded to bf16, to nearest, ties away from zero, in the upper half of each lane; for NaN with a zero lower half.
+/// Rounds to bf16, to nearest, ties away from zero, in the upper half of each lane. A NaN must have a zero lower half.
 #[inline(always)]
 fn half_up(v: __m512) -> __m512i {
-    // SAFETY: only inlined in methods of a token that proves the features; no memory is touched.
+    // SAFETY: only inlined in methods of a token that proves the features; no memory is accessed.
     unsafe { _mm512_add_epi32(_mm512_castps_si512(v), _mm512_set1_epi32(0x8000)) }
 }
 
-/// Writes the upper halves of the lanes, those of the first vector to even places, of the second to odd ones.
+/// Stores the upper halves of the lanes: those of the first vector at even indices, those of the second at odd ones.
 #[inline(always)]
 fn store_high_words(dst: &mut [u16], v: [__m512i; 2]) {
     assert!(dst.len() >= 32);
@@ -433,7 +435,7 @@ fn store_high_words(dst: &mut [u16], v: [__m512i; 2]) {
     }
 }
 
-/// The high word of each lane, then anything.
+/// Selects the high word of each lane; the rest is arbitrary.
 static HIGH_WORDS: [u16; 32] = {
     let mut words = [0; 32];
     let mut i = 0;

@@ -24,10 +24,10 @@ impl Neon {
     }
 }
 
-/// Calls intrinsics that need only the features the token proves and touch no memory.
+/// Calls intrinsics that need only the features that the token proves and that access no memory.
 macro_rules! pure {
     ($e:expr) => {{
-        // SAFETY: `self` proves the features, and these intrinsics touch no memory.
+        // SAFETY: `self` proves the features, and these intrinsics access no memory.
         #[allow(unused_unsafe)]
         unsafe {
             $e
@@ -75,12 +75,12 @@ impl Simd for Neon {
     }
     #[inline(always)]
     unsafe fn load_ptr(self, src: *const f32) -> float32x4_t {
-        // SAFETY: the caller promises 4 readable f32; `self` proves the features.
+        // SAFETY: the caller guarantees 4 readable f32; `self` proves the features.
         unsafe { vld1q_f32(src) }
     }
     #[inline(always)]
     unsafe fn store_ptr(self, dst: *mut f32, v: float32x4_t) {
-        // SAFETY: the caller promises 4 writable f32; `self` proves the features.
+        // SAFETY: the caller guarantees 4 writable f32; `self` proves the features.
         unsafe { vst1q_f32(dst, v) }
     }
 
@@ -98,10 +98,10 @@ impl Simd for Neon {
     }
     #[inline(always)]
     unsafe fn load_half_ptr(self, src: *const u16) -> uint16x4_t {
-        // SAFETY: the caller promises 4 readable u16; `self` proves the features.
+        // SAFETY: the caller guarantees 4 readable u16; `self` proves the features.
         unsafe { vld1_u16(src) }
     }
-    // The intrinsics for f16 are newer than the oldest compiler this crate is for; the instructions are part of NEON.
+    // The f16 intrinsics are newer than this crate's minimum compiler; the instructions are part of NEON.
     #[inline(always)]
     fn f16_to_f32(self, h: uint16x4_t) -> float32x4_t {
         let v: float32x4_t;
@@ -128,7 +128,8 @@ impl Simd for Neon {
     fn f32_to_bf16(self, v: float32x4_t) -> uint16x4_t {
         pure!(vshrn_n_u32::<16>(round_to_bf16(v)))
     }
-    // Words of even index become one vector and those of odd index the other: a shift and a mask widen, one instruction narrows.
+    // Words of even index go to one vector and those of odd index to the other. A shift and a mask widen them; one
+    // instruction narrows them.
     #[inline(always)]
     fn load_two_bf16(self, src: &[u16]) -> [float32x4_t; 2] {
         assert!(src.len() >= 8);
@@ -144,11 +145,11 @@ impl Simd for Neon {
         store_high_words(dst, [round_to_bf16(v[0]), round_to_bf16(v[1])]);
     }
     #[inline(always)]
-    fn store_two_near_bf16(self, dst: &mut [u16], v: [float32x4_t; 2]) {
+    fn store_two_approx_bf16(self, dst: &mut [u16], v: [float32x4_t; 2]) {
         store_high_words(dst, [half_up(v[0]), half_up(v[1])]);
     }
     #[inline(always)]
-    fn near_bf16(self, v: float32x4_t) -> float32x4_t {
+    fn round_approx_bf16(self, v: float32x4_t) -> float32x4_t {
         pure!(vreinterpretq_f32_u32(vandq_u32(half_up(v), vdupq_n_u32(!0xffff))))
     }
 
@@ -288,7 +289,7 @@ impl Simd for Neon {
     }
     #[inline(always)]
     fn shr_arith<const N: u32>(self, a: int32x4_t) -> int32x4_t {
-        // Left by a negative count.
+        // A shift left by a negative count.
         pure!(vshlq_s32(a, vdupq_n_s32(-(N as i32))))
     }
     #[inline(always)]
@@ -331,12 +332,12 @@ impl Simd for Neon {
 
     #[inline(always)]
     fn prefetch<T>(self, address: *const T) {
-        // SAFETY: a hint, which no address makes fault.
+        // SAFETY: a hint, which does not fault at any address.
         unsafe { asm!("prfm pldl1keep, [{0}]", in(reg) address, options(readonly, nostack, preserves_flags)) }
     }
     #[inline(always)]
     fn prefetch_far<T>(self, address: *const T) {
-        // SAFETY: a hint, which no address makes fault.
+        // SAFETY: a hint, which does not fault at any address.
         unsafe { asm!("prfm pldl2keep, [{0}]", in(reg) address, options(readonly, nostack, preserves_flags)) }
     }
 
@@ -346,12 +347,12 @@ impl Simd for Neon {
     }
     #[inline(always)]
     unsafe fn load_f64_ptr(self, src: *const f64) -> float64x2_t {
-        // SAFETY: the caller promises 2 readable f64; `self` proves the features.
+        // SAFETY: the caller guarantees 2 readable f64; `self` proves the features.
         unsafe { vld1q_f64(src) }
     }
     #[inline(always)]
     unsafe fn store_f64_ptr(self, dst: *mut f64, v: float64x2_t) {
-        // SAFETY: the caller promises 2 writable f64; `self` proves the features.
+        // SAFETY: the caller guarantees 2 writable f64; `self` proves the features.
         unsafe { vst1q_f64(dst, v) }
     }
     #[inline(always)]
@@ -364,7 +365,7 @@ impl Simd for Neon {
     }
 }
 
-/// Rounded to bf16, to nearest, ties to even, in the upper half of each lane.
+/// Rounds to bf16, to nearest, ties to even, in the upper half of each lane.
 #[inline(always)]
 fn round_to_bf16(v: float32x4_t) -> uint32x4_t {
     pure!({
@@ -376,13 +377,13 @@ fn round_to_bf16(v: float32x4_t) -> uint32x4_t {
     })
 }
 
-/// Rounded to bf16, to nearest, ties away from zero, in the upper half of each lane; for NaN with a zero lower half.
+/// Rounds to bf16, to nearest, ties away from zero, in the upper half of each lane. A NaN must have a zero lower half.
 #[inline(always)]
 fn half_up(v: float32x4_t) -> uint32x4_t {
     pure!(vaddq_u32(vreinterpretq_u32_f32(v), vdupq_n_u32(0x8000)))
 }
 
-/// Writes the upper halves of the lanes, those of the first vector to even places, of the second to odd ones.
+/// Stores the upper halves of the lanes: those of the first vector at even indices, those of the second at odd ones.
 #[inline(always)]
 fn store_high_words(dst: &mut [u16], v: [uint32x4_t; 2]) {
     assert!(dst.len() >= 8);

@@ -1,9 +1,9 @@
-//! Two vectors as one of twice the lanes: each operation is two independent instructions side by side, so that a long chain of
-//! operations on one need not wait for itself.
+//! Two vectors as one with twice the lanes. Each operation is two independent instructions, so a long chain of operations
+//! on one vector does not stall on its own latency.
 
 use super::{Kernel, Simd, TileKernel};
 
-/// Vectors of `S` in pairs.
+/// Pairs of vectors of `S`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pair<S>(pub(crate) S);
 
@@ -40,12 +40,12 @@ impl<S: Simd> Simd for Pair<S> {
     }
     #[inline(always)]
     unsafe fn load_ptr(self, src: *const f32) -> Self::F {
-        // SAFETY: the caller promises twice the lanes.
+        // SAFETY: the caller guarantees twice the lanes.
         unsafe { [self.0.load_ptr(src), self.0.load_ptr(src.add(S::LANES))] }
     }
     #[inline(always)]
     unsafe fn store_ptr(self, dst: *mut f32, v: Self::F) {
-        // SAFETY: the caller promises twice the lanes.
+        // SAFETY: the caller guarantees twice the lanes.
         unsafe {
             self.0.store_ptr(dst, v[0]);
             self.0.store_ptr(dst.add(S::LANES), v[1]);
@@ -64,7 +64,7 @@ impl<S: Simd> Simd for Pair<S> {
     }
     #[inline(always)]
     unsafe fn load_half_ptr(self, src: *const u16) -> Self::H {
-        // SAFETY: the caller promises twice the lanes.
+        // SAFETY: the caller guarantees twice the lanes.
         unsafe { [self.0.load_half_ptr(src), self.0.load_half_ptr(src.add(S::LANES))] }
     }
     #[inline(always)]
@@ -126,12 +126,12 @@ impl<S: Simd> Simd for Pair<S> {
     }
     #[inline(always)]
     unsafe fn load_f64_ptr(self, src: *const f64) -> Self::D {
-        // SAFETY: the caller promises twice the lanes.
+        // SAFETY: the caller guarantees twice the lanes.
         unsafe { [self.0.load_f64_ptr(src), self.0.load_f64_ptr(src.add(S::LANES_F64))] }
     }
     #[inline(always)]
     unsafe fn store_f64_ptr(self, dst: *mut f64, v: Self::D) {
-        // SAFETY: the caller promises twice the lanes.
+        // SAFETY: the caller guarantees twice the lanes.
         unsafe {
             self.0.store_f64_ptr(dst, v[0]);
             self.0.store_f64_ptr(dst.add(S::LANES_F64), v[1]);

@@ -1,4 +1,4 @@
-//! Arrays of four lanes, for the compiler to put in whatever vectors the baseline has.
+//! Arrays of four lanes, which the compiler maps to the baseline's vectors.
 
 use core::array::from_fn;
 
@@ -9,9 +9,9 @@ use crate::math;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Portable;
 
-/// Adding then subtracting this rounds a positive number below it to an integer, ties to even.
+/// Adding then subtracting this rounds a smaller positive number to an integer, ties to even.
 const TWO_23: f32 = 8_388_608.0;
-/// Adding this leaves a number below 2²² in magnitude, rounded, in the low bits.
+/// Adding this to a number below 2²² in magnitude leaves it, rounded, in the low bits.
 const ROUND_MAGIC: f32 = 12_582_912.0;
 const N: usize = 4;
 
@@ -25,7 +25,7 @@ fn zip<A: Copy, B: Copy, R>(a: [A; N], b: [B; N], f: impl Fn(A, B) -> R) -> [R; 
 pub(crate) fn f16_bits_to_f32(h: u16) -> f32 {
     let sign = u32::from(h & 0x8000) << 16;
     let magnitude = u32::from(h & 0x7fff) << 13;
-    // The exponent is 112 too small; a multiplication also normalises the subnormals.
+    // The exponent is 112 too small. Multiplying corrects it and also normalises subnormals.
     let finite = (f32::from_bits(magnitude) * f32::from_bits(0x7780_0000)).to_bits();
     let quiet = u32::from(magnitude > 0x0f80_0000) << 22;
     let special = magnitude | 0x7f80_0000 | quiet;
@@ -38,7 +38,7 @@ pub(crate) fn f32_to_f16_bits(x: f32) -> u16 {
     let bits = x.to_bits();
     let magnitude = bits & 0x7fff_ffff;
     let sign = (bits >> 16) as u16 & 0x8000;
-    // Below 2⁻¹⁴ the addition of 1/2 leaves the multiples of 2⁻²⁴, rounded, in the low bits.
+    // Below 2⁻¹⁴, adding 1/2 leaves the rounded multiples of 2⁻²⁴ in the low bits.
     let subnormal = (f32::from_bits(magnitude) + 0.5).to_bits().wrapping_sub(0.5f32.to_bits());
     let normal = (magnitude.wrapping_sub(112 << 23).wrapping_add(0xfff + ((magnitude >> 13) & 1))) >> 13;
     let nan = 0x7e00 | ((magnitude >> 13) & 0x3ff);
@@ -98,12 +98,12 @@ impl Simd for Portable {
     }
     #[inline(always)]
     unsafe fn load_ptr(self, src: *const f32) -> [f32; N] {
-        // SAFETY: the caller promises N readable f32 at any alignment.
+        // SAFETY: the caller guarantees N readable f32 at any alignment.
         unsafe { src.cast::<[f32; N]>().read_unaligned() }
     }
     #[inline(always)]
     unsafe fn store_ptr(self, dst: *mut f32, v: [f32; N]) {
-        // SAFETY: the caller promises N writable f32 at any alignment.
+        // SAFETY: the caller guarantees N writable f32 at any alignment.
         unsafe { dst.cast::<[f32; N]>().write_unaligned(v) }
     }
 
@@ -117,7 +117,7 @@ impl Simd for Portable {
     }
     #[inline(always)]
     unsafe fn load_half_ptr(self, src: *const u16) -> [u16; N] {
-        // SAFETY: the caller promises N readable u16 at any alignment.
+        // SAFETY: the caller guarantees N readable u16 at any alignment.
         unsafe { src.cast::<[u16; N]>().read_unaligned() }
     }
     #[inline(always)]
@@ -153,7 +153,7 @@ impl Simd for Portable {
     fn div(self, a: [f32; N], b: [f32; N]) -> [f32; N] {
         zip(a, b, |a, b| a / b)
     }
-    // f32::mul_add would be a call to a library function on the x86-64 baseline.
+    // On the x86-64 baseline, f32::mul_add would be a library call.
     #[inline(always)]
     fn mul_add(self, a: [f32; N], b: [f32; N], c: [f32; N]) -> [f32; N] {
         from_fn(|i| if Self::FUSED { a[i].mul_add(b[i], c[i]) } else { a[i] * b[i] + c[i] })
@@ -191,7 +191,7 @@ impl Simd for Portable {
     fn ceil(self, a: [f32; N]) -> [f32; N] {
         zip(a, self.round_even(a), |x, near| (if near < x { near + 1.0 } else { near }).copysign(x))
     }
-    // Without a fused multiply-add a reduction in f32 loses the small remainders.
+    // Without a fused multiply-add, a reduction in f32 loses the small remainders.
     #[inline(always)]
     fn reduce_half_pi(self, x: [f32; N]) -> ([f32; N], [i32; N]) {
         let pairs = x.map(math::trig::reduce_in_f64);
@@ -281,7 +281,7 @@ impl Simd for Portable {
     }
     #[inline(always)]
     fn to_i32(self, a: [f32; N]) -> [i32; N] {
-        // The magic number leaves the integer in the low bits, and needs no saturation.
+        // The magic number leaves the integer in the low bits, without saturation.
         a.map(|x| ((x + ROUND_MAGIC).to_bits() as i32).wrapping_sub(ROUND_MAGIC.to_bits() as i32))
     }
     #[inline(always)]
@@ -308,12 +308,12 @@ impl Simd for Portable {
     }
     #[inline(always)]
     unsafe fn load_f64_ptr(self, src: *const f64) -> [f64; 2] {
-        // SAFETY: the caller promises 2 readable f64 at any alignment.
+        // SAFETY: the caller guarantees 2 readable f64 at any alignment.
         unsafe { src.cast::<[f64; 2]>().read_unaligned() }
     }
     #[inline(always)]
     unsafe fn store_f64_ptr(self, dst: *mut f64, v: [f64; 2]) {
-        // SAFETY: the caller promises 2 writable f64 at any alignment.
+        // SAFETY: the caller guarantees 2 writable f64 at any alignment.
         unsafe { dst.cast::<[f64; 2]>().write_unaligned(v) }
     }
     #[inline(always)]

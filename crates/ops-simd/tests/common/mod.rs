@@ -1,16 +1,16 @@
-//! What the tests share: data, references in f64, the tolerance.
+//! Shared by the tests: data, f64 references and the tolerance.
 #![allow(dead_code, unreachable_pub)]
 
 use ops_simd::{Element, Isa};
 
-/// `n` bytes of `memory` that begin on a cache line.
+/// `n` bytes of `memory` that start on a cache line.
 pub fn on_a_line(memory: &mut Vec<u8>, n: usize) -> &mut [u8] {
     memory.resize(n + 64, 0xAB);
     let start = memory.as_ptr().align_offset(64);
     &mut memory[start..start + n]
 }
 
-/// Numbers in [-1, 1) that look random and are the same every time.
+/// Pseudo-random numbers in [-1, 1), the same every time.
 pub struct Random(u64);
 
 impl Random {

@@ -1,7 +1,7 @@
-//! How a case ended, from what the backend did.
+//! Derives the result of a case from what the backend did.
 use super::{CaseResult, Golden, Status};
-use crate::judge::{Judged, Want, broken_promise, stray_write};
-use crate::{CallError, Case, Ran};
+use crate::judge::{Judged, Want, contradicted_support, stray_write};
+use crate::{CallError, Case, RunResult};
 use ops_core::Error;
 
 impl CaseResult {
@@ -20,11 +20,11 @@ impl CaseResult {
         }
     }
     pub(super) fn not_run(golden: &Golden, e: &CallError) -> Self {
-        let unsupported = matches!(e, CallError::NotOffered(_));
+        let unsupported = matches!(e, CallError::Unsupported(_));
         Self::ended(golden, if unsupported { Status::Unsupported } else { Status::Error }, e)
     }
-    pub(super) fn of(golden: &Golden, case: &Case, wants: &[Want], ran: &Ran) -> Self {
-        if let Some(broken) = stray_write(case, ran).or_else(|| broken_promise(ran)) {
+    pub(super) fn of(golden: &Golden, case: &Case, wants: &[Want], ran: &RunResult) -> Self {
+        if let Some(broken) = stray_write(case, ran).or_else(|| contradicted_support(ran)) {
             return Self::ended(golden, Status::Fail, broken);
         }
         match &ran.result {
@@ -37,7 +37,7 @@ impl CaseResult {
         }
     }
 
-    /// The worst output counts: a wrong one, else the one nearest its limit.
+    /// The worst output counts: a wrong one, or else the one closest to its limit.
     fn worst(golden: &Golden, judged: Vec<Judged>) -> Self {
         let badness = |j: &Judged| match (&j.wrong, j.exact) {
             (Some(_), _) => f64::INFINITY,

@@ -1,4 +1,4 @@
-//! Reading a golden file, without knowing any op.
+//! Reads a golden file, without knowledge of any op.
 use super::FileError;
 use crate::{Array, CallError, Params};
 use ops_core::ops::registry;
@@ -7,7 +7,7 @@ use safetensors::{Dtype, SafeTensors};
 use serde_json::Value;
 use std::collections::HashMap;
 
-/// What a file says.
+/// The contents of a file.
 pub(super) struct File {
     pub(super) op: String,
     pub(super) dtype: String,
@@ -17,7 +17,7 @@ pub(super) struct File {
     pub(super) others: Vec<String>,
 }
 
-/// One tensor and what the metadata says of it.
+/// One tensor and its metadata.
 pub(super) struct Tensor {
     pub(super) output: bool,
     pub(super) name: String,
@@ -113,15 +113,15 @@ impl Tensor {
     }
 }
 
-/// The type that a file calls `F8_E4M3` and this crate `f8e4m3`.
+/// Maps a stored type such as `F8_E4M3` to this build's `f8e4m3`.
 fn dtype(stored: Dtype) -> Result<DType, CallError> {
     let name = match stored {
-        // Truth values are bytes of 0 and 1.
+        // Booleans are stored as bytes of 0 and 1.
         Dtype::BOOL => "u8".to_owned(),
         number => format!("{number:?}").to_lowercase().replace('_', ""),
     };
     let known = registry::dtype(&name).filter(|dtype| !dtype.is_block());
-    known.ok_or_else(|| CallError::NotOffered(format!("not offered in {stored:?}")))
+    known.ok_or_else(|| CallError::Unsupported(format!("not offered in {stored:?}")))
 }
 
 fn params(text: Option<&String>) -> Result<Params, CallError> {
@@ -136,7 +136,7 @@ fn tolerance(name: &str, text: Option<&String>) -> Result<Tolerance, CallError> 
         None => Err(malformed("is missing")),
         Some("exact") => Ok(Tolerance::Exact),
         Some(number) => match number.parse::<f64>() {
-            // The limit in a file has the rounding in it.
+            // The limit in a file includes rounding.
             Ok(base) if base.is_finite() && base >= 0.0 => Ok(Tolerance::Nmse { base, rounding: 0.0 }),
             _ => Err(malformed(&format!("is `{number}`, wanted a number or `exact`"))),
         },
@@ -148,10 +148,10 @@ fn place(text: &str) -> Result<Place, CallError> {
     let value: Value = serde_json::from_str(text).map_err(|e| malformed(e.to_string()))?;
     const KEYS: [&str; 4] = ["shape", "strides", "offset", "len"];
     if let Some(key) = value.as_object().and_then(|view| view.keys().find(|k| !KEYS.contains(&k.as_str()))) {
-        return Err(CallError::NotOffered(format!("view: `{key}` is not known")));
+        return Err(CallError::Unsupported(format!("view: `{key}` is not known")));
     }
     let list = |key: &str| {
-        value.get(key).and_then(Value::as_array).ok_or_else(|| malformed(format!("`{key}` is no list")))
+        value.get(key).and_then(Value::as_array).ok_or_else(|| malformed(format!("`{key}` is not a list")))
     };
     let count = |v: &Value| v.as_u64().and_then(|n| usize::try_from(n).ok());
     let not = |key: &str| malformed(format!("`{key}` holds no counts"));

@@ -1,4 +1,4 @@
-//! Golden cases: op calls in files, with the results that another implementation computed in float64.
+//! Golden cases: op calls in files, with results that another implementation computed in float64.
 //!
 //! A file is a `.safetensors` with tensors `in.<operand>` and `out.<operand>`, and metadata:
 //!
@@ -8,19 +8,19 @@
 //! | `params` | a JSON object with the op's options |
 //! | `limit.<operand>` | the largest `nmse` of an output, or `exact` |
 //! | `view.in.<operand>` | `{"shape", "strides", "offset"}`, in elements of the flattened tensor |
-//! | `view.out.<operand>` | the same and `len`, the storage to be written through the view |
+//! | `view.out.<operand>` | the same and `len`, the length of the storage that is written through the view |
 //!
-//! In-place forms are named `rope_inplace` and the like, or have the output `out.x`.
+//! In-place forms have a name such as `rope_inplace`, or the output `out.x`.
 //!
-//! Blocks are stored as `u8`, the bytes of a row of blocks as the last axis, or the bytes of each
-//! block as one more axis. Views of them count blocks. The format is the option `format` (`to`,
-//! `type`, `qtype` and `block` are understood too), or else the case's `dtype`.
+//! Blocks are stored as `u8`. The last axis is either the bytes of a row of blocks, or the bytes of one
+//! block. Views of blocks count blocks. The format is given by the option `format` (or `to`, `type`, `qtype`
+//! or `block`), or else by the case's `dtype`.
 //!
-//! A case with an operand, parameter, element type or block format that this build does not know is
-//! unsupported, and its reason names what is not known: it is never run without it. Other metadata, such as
-//! `source`, are notes.
+//! If this build does not know an operand, parameter, element type or block format of a case, the case is
+//! unsupported, and the reason names what is unknown. It is never run without it. Other metadata, such as
+//! `source`, is ignored.
 //!
-//! Nothing in a file is trusted: sizes and views are checked before use.
+//! Files are not trusted: sizes and views are checked before use.
 use crate::dispatch::Runner;
 use crate::judge::Want;
 use crate::{CallError, Case, SuiteBackend};
@@ -36,16 +36,16 @@ mod tally;
 
 pub use tally::Tally;
 
-/// Why a file holds no case.
+/// Why a file is not a golden case.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("cannot be read: {0}")]
     Io(#[from] std::io::Error),
-    /// It is not in the format.
+    /// The file is not in the format.
     #[error("is not a safetensors file: {0}")]
     Format(#[from] safetensors::SafeTensorError),
-    /// It says nothing of a case.
+    /// The metadata does not describe a case.
     #[error("is not a golden case: {0}")]
     Metadata(String),
 }
@@ -63,8 +63,8 @@ impl Golden {
     /// Reads a file.
     ///
     /// # Errors
-    /// The file cannot be read, is in another format, or does not name an op. Anything else that is
-    /// wrong with a case is told by [`replay`](Golden::replay).
+    /// The file cannot be read, is in another format, or does not name an op. [`replay`](Golden::replay) reports all other
+    /// problems of a case.
     pub fn load(path: impl AsRef<Path>) -> Result<Self, FileError> {
         Self::parse(&std::fs::read(path)?)
     }
@@ -89,7 +89,7 @@ impl Golden {
         &self.dtype
     }
 
-    /// Runs the case and compares.
+    /// Runs the case and compares the results.
     pub fn replay<B: SuiteBackend>(&self, backend: &B) -> CaseResult {
         self.on(backend)
     }
@@ -106,14 +106,14 @@ impl Golden {
     }
 }
 
-/// How a case ended.
+/// The result of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// As it should.
+    /// The results are right.
     Ok,
-    /// With a wrong result, or memory outside a view written.
+    /// A result is wrong, or memory outside a view was written.
     Fail,
-    /// The backend, or core, does not have the op in these types.
+    /// The backend or this build does not have the op for these types.
     Unsupported,
     /// The call failed, or the case is malformed.
     Error,
@@ -130,7 +130,7 @@ impl fmt::Display for Status {
     }
 }
 
-/// One line of a replay; `Display` writes it.
+/// One line of a replay, as `Display` writes it.
 #[derive(Clone, Debug)]
 pub struct CaseResult {
     /// The op.
@@ -139,11 +139,11 @@ pub struct CaseResult {
     pub dtype: String,
     /// The shape of the first operand.
     pub shape: Vec<usize>,
-    /// How it ended.
+    /// The result.
     pub status: Status,
     /// The error of the worst output, unless all are exact.
     pub nmse: Option<f64>,
-    /// What was allowed for it.
+    /// The limit for this error.
     pub limit: Option<f64>,
     /// What was wrong or missing.
     pub reason: Option<String>,
@@ -163,9 +163,9 @@ impl fmt::Display for CaseResult {
     }
 }
 
-/// The element type of this name, which for a file may also be a block format.
+/// The element type with this name; in a file, it may also be a block format.
 fn dtype(name: &str) -> Result<DType, CallError> {
-    registry::dtype(name).ok_or_else(|| CallError::NotOffered(format!("not offered in {name}")))
+    registry::dtype(name).ok_or_else(|| CallError::Unsupported(format!("not offered in {name}")))
 }
 
 #[cfg(test)]

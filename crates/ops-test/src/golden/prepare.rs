@@ -1,4 +1,4 @@
-//! From a file to a call: broadcasting, in-place forms, blocks, and types that are offered.
+//! Converts a file to a call: broadcasting, in-place forms, blocks, and types that this build has.
 use super::dtype;
 use super::file::{File, Tensor};
 use crate::judge::Want;
@@ -7,17 +7,17 @@ use ops_core::ops::BinaryFn;
 use ops_core::ops::registry::{self, Entry, Refused};
 use ops_core::{DType, Layout, Role};
 
-/// Elements before and after an output that must stay as they are; a multiple of any vector.
+/// Guard elements before and after an output, which must not change; a multiple of any vector length.
 const GUARD: usize = 64;
-/// The most elements that a view may have: a broadcast costs a file nothing, but work.
-const MOST_ELEMENTS: usize = 1 << 28;
+/// Maximum elements of a view. Broadcasting makes a large view cost a file nothing, but the replay a lot of work.
+const MAX_ELEMENTS: usize = 1 << 28;
 
-/// The call that a file asks for, and what should come of it.
+/// The call that a file describes, and its expected results.
 pub(super) fn case(file: File) -> Result<(Case, Vec<Want>), CallError> {
     let plain = file.op.strip_suffix("_inplace").unwrap_or(&file.op);
     let entry = registry::find(plain).ok_or_else(|| Refused::Name(file.op.clone()))?;
     if let Some(name) = file.others.first() {
-        return Err(CallError::NotOffered(format!("tensor `{name}` is neither `in.` nor `out.`")));
+        return Err(CallError::Unsupported(format!("tensor `{name}` is neither `in.` nor `out.`")));
     }
     let mut builder = Builder::new(&file, entry)?;
     for tensor in file.inputs() {
@@ -29,13 +29,13 @@ pub(super) fn case(file: File) -> Result<(Case, Vec<Want>), CallError> {
     let Builder { mut case, wants, .. } = builder;
     inplace(&mut case);
     broadcast(&mut case)?;
-    offered_types(&mut case)?;
+    convert_to_supported_types(&mut case)?;
     Ok((case, wants))
 }
 
 struct Builder<'f> {
     file: &'f File,
-    /// The op, not in place.
+    /// The op, not in its in-place form.
     entry: &'static Entry,
     block: Option<DType>,
     case: Case,
@@ -50,7 +50,7 @@ impl<'f> Builder<'f> {
         if entry.blocks.is_some() {
             block = Some(block_format(&mut params, run_in)?);
             if let DType::Block(_) = run_in {
-                // Named by its format: the type it runs in is that of the values.
+                // The case's dtype is its format, so the values' type is the one that the op runs in.
                 run_in = values_type(file)?;
             }
         }
@@ -64,7 +64,7 @@ impl<'f> Builder<'f> {
             Some(place) => place.layout,
             None => Layout::contiguous(&shape)?,
         };
-        if !layout.fits(array.len()) || layout.len() > MOST_ELEMENTS {
+        if !layout.fits(array.len()) || layout.len() > MAX_ELEMENTS {
             let len = array.len();
             return Err(CallError::Malformed(format!("{}: no view {layout} of {len} elements", tensor.name)));
         }
@@ -101,7 +101,7 @@ impl<'f> Builder<'f> {
         Ok(())
     }
 
-    /// Memory to be written through `layout`, filled with a pattern.
+    /// Allocates memory that is written through `layout`, filled with a pattern.
     fn storage(&mut self, name: &str, layout: Layout, len: Option<usize>) -> Result<Layout, CallError> {
         let len = len.unwrap_or(layout.extent().end);
         let mut array = Array::zeroed(self.output_type(name)?, len)?;
@@ -124,7 +124,7 @@ impl<'f> Builder<'f> {
         Ok(of_blocks.or(slot.and_then(|slot| slot.dtype)).unwrap_or(self.case.dtype))
     }
 
-    /// The tensor as elements of its operand's type, and its shape in them.
+    /// The tensor as elements of its operand's type, with its shape in elements.
     fn stored(&self, tensor: &Tensor) -> Result<(Array, Vec<usize>), CallError> {
         let array = tensor.array()?;
         match self.block {
@@ -136,7 +136,7 @@ impl<'f> Builder<'f> {
     fn blocks(&self, tensor: &Tensor, array: &Array, block: DType) -> Result<(Array, Vec<usize>), CallError> {
         let size = block.size();
         let blocks = Array::from_bytes(block, array.bytes()).map_err(|e| e.of(&tensor.name))?;
-        // As many axes as the values have; matrices for weights.
+        // As many axes as the values have; weights are matrices.
         let other = self.file.tensors.iter().find(|t| t.name != tensor.name);
         let rank = match self.file.op.as_str() {
             "qlinear" | "qembedding" => 2,
@@ -182,7 +182,7 @@ fn values_type(file: &File) -> Result<DType, CallError> {
     }
 }
 
-/// A case that writes what it reads runs the op's in-place form.
+/// A case that writes an operand that it reads runs the op's in-place form.
 fn inplace(case: &mut Case) {
     let written = case.operand("x").is_some_and(|x| x.role == Role::InOut);
     if written && !case.op.ends_with("_inplace") {
@@ -190,7 +190,7 @@ fn inplace(case: &mut Case) {
     }
 }
 
-/// Repeats operands through stride 0, where the op's methods do.
+/// Broadcasts operands through stride 0, as the op's methods do.
 fn broadcast(case: &mut Case) -> Result<(), CallError> {
     match case.op.as_str() {
         "where" => to_output(case, &["cond", "on_true", "on_false"], "y"),
@@ -230,41 +230,41 @@ fn widen(operand: &mut Operand, dims: &[usize]) -> Result<(), CallError> {
     Ok(())
 }
 
-/// Weights, tables and masks come in types that the op is offered in: where core has no such
-/// combination, the values are given in a type that it has, if that changes none of them.
-fn offered_types(case: &mut Case) -> Result<(), CallError> {
+/// Converts weights, tables and masks to a type that the op supports: if this build does not have the combination of types,
+/// the values are converted to a type that it has, provided that changes none of them.
+fn convert_to_supported_types(case: &mut Case) -> Result<(), CallError> {
     let run_in = case.dtype;
     let has = |name: &str| case.operand(name).map(|o| o.array.dtype());
     match case.op.as_str() {
-        "layer_norm" | "group_norm" => alike(case, "weight", "bias"),
-        op if op.starts_with("rope") => alike(case, "cos", "sin"),
+        "layer_norm" | "group_norm" => unify_types(case, "weight", "bias"),
+        op if op.starts_with("rope") => unify_types(case, "cos", "sin"),
         "linear" if has("bias").is_some_and(|d| d != run_in && d != DType::F32) => {
-            give(case, "bias", DType::F32).or_else(|_| give(case, "bias", run_in))
+            convert_operand(case, "bias", DType::F32).or_else(|_| convert_operand(case, "bias", run_in))
         }
         "attention" => {
             if has("mask").is_some_and(|d| d != DType::U8) {
-                give(case, "mask", run_in)?;
+                convert_operand(case, "mask", run_in)?;
             }
-            give(case, "alibi", run_in)
+            convert_operand(case, "alibi", run_in)
         }
         _ => Ok(()),
     }
 }
 
-/// Two operands of one type: that of the one that can hold the other.
-fn alike(case: &mut Case, a: &str, b: &str) -> Result<(), CallError> {
+/// Converts two operands to one type: that of the operand whose type can represent the other's values.
+fn unify_types(case: &mut Case, a: &str, b: &str) -> Result<(), CallError> {
     let of = |name: &str| case.operand(name).map(|o| o.array.dtype());
     let (Some(first), Some(second)) = (of(a), of(b)) else { return Ok(()) };
     if first == second {
         return Ok(());
     }
-    give(case, b, first).or_else(|_| give(case, a, second)).or_else(|_| {
-        give(case, a, DType::F32)?;
-        give(case, b, DType::F32)
+    convert_operand(case, b, first).or_else(|_| convert_operand(case, a, second)).or_else(|_| {
+        convert_operand(case, a, DType::F32)?;
+        convert_operand(case, b, DType::F32)
     })
 }
 
-fn give(case: &mut Case, name: &str, dtype: DType) -> Result<(), CallError> {
+fn convert_operand(case: &mut Case, name: &str, dtype: DType) -> Result<(), CallError> {
     if let Some(operand) = case.operand_mut(name) {
         operand.array = operand.array.to_equal(dtype).map_err(|e| e.of(name))?;
     }

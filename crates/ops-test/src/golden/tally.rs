@@ -1,22 +1,22 @@
-//! A folder of cases on one backend, counted.
+//! Replays a folder of cases on one backend and counts the results.
 use super::{FileError, Golden, Status};
 use crate::SuiteBackend;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// How the cases of a folder ended; `Display` writes all of it.
+/// The results of the cases of a folder; `Display` writes all of it.
 #[derive(Debug, Default)]
 pub struct Tally {
     ok: usize,
-    /// Cases by what this build does not have.
+    /// Unsupported cases, counted by what this build does not have.
     unsupported: BTreeMap<String, usize>,
     fail: Vec<String>,
     error: Vec<String>,
 }
 
 impl Tally {
-    /// Replays every case of a folder, in the order of their names.
+    /// Replays every case of a folder, in order of name.
     ///
     /// # Errors
     /// The folder or one of its cases cannot be read.

@@ -1,4 +1,4 @@
-//! Files that are no cases, cases that contradict themselves, and forms that the sample has none of.
+//! Files that are not cases, cases that contradict themselves, and forms that do not occur in the recorded cases.
 use super::*;
 use ops_core::Backend as _;
 use ops_core::ops::{ActivationOps as _, UnaryFn};
@@ -10,15 +10,15 @@ use std::collections::HashMap;
 
 /// A file in memory: tensors by name with type, shape and bytes, and metadata.
 #[derive(Clone)]
-struct Draft {
+struct CaseBuilder {
     tensors: Vec<(String, safetensors::Dtype, Vec<usize>, Vec<u8>)>,
     metadata: HashMap<String, String>,
 }
 
-impl Draft {
+impl CaseBuilder {
     fn new(op: &str, dtype: &str, params: serde_json::Value) -> Self {
         let words = [("op", op.to_owned()), ("dtype", dtype.to_owned()), ("params", params.to_string())];
-        Draft { tensors: Vec::new(), metadata: words.map(|(k, v)| (k.to_owned(), v)).into() }
+        CaseBuilder { tensors: Vec::new(), metadata: words.map(|(k, v)| (k.to_owned(), v)).into() }
     }
     fn raw(mut self, key: &str, dtype: safetensors::Dtype, shape: &[usize], bytes: Vec<u8>) -> Self {
         self.tensors.push((key.into(), dtype, shape.to_vec(), bytes));
@@ -45,14 +45,14 @@ impl Draft {
     }
 }
 
-fn neg() -> Draft {
-    Draft::new("neg", "f32", json!({})).f32("in.x", &[2], &[1.0, -2.0]).f64("out.y", &[2], &[-1.0, 2.0])
+fn neg() -> CaseBuilder {
+    CaseBuilder::new("neg", "f32", json!({})).f32("in.x", &[2], &[1.0, -2.0]).f64("out.y", &[2], &[-1.0, 2.0])
 }
 
 #[test]
 fn a_right_result_passes_and_a_wrong_one_is_named() {
     assert_eq!(neg().meta("limit.y", "exact").replay().status, Status::Ok);
-    let wrong = Draft::new("neg", "f32", json!({})).f32("in.x", &[2], &[1.0, -2.0]);
+    let wrong = CaseBuilder::new("neg", "f32", json!({})).f32("in.x", &[2], &[1.0, -2.0]);
     let wrong = wrong.f64("out.y", &[2], &[-1.0, 2.5]).meta("limit.y", "exact").replay();
     assert_eq!(wrong.to_string(), "neg f32 [2] fail y[1] is 2.0, wanted 2.5");
 }
@@ -67,17 +67,19 @@ fn a_limit_is_needed_and_must_be_one() {
 
 #[test]
 fn ops_and_types_that_core_lacks_are_unsupported() {
-    let other = Draft::new("argmax", "f32", json!({"axis": -1})).f32("in.x", &[2], &[1.0, 2.0]).replay();
+    let other =
+        CaseBuilder::new("argmax", "f32", json!({"axis": -1})).f32("in.x", &[2], &[1.0, 2.0]).replay();
     assert_eq!(other.to_string(), "argmax f32 [2] unsupported `argmax` is not an op of this build");
-    let other = Draft::new("neg", "c64", json!({})).replay();
+    let other = CaseBuilder::new("neg", "c64", json!({})).replay();
     assert_eq!((other.status, other.shape.len()), (Status::Unsupported, 0));
-    let exp = Draft::new("exp", "i32", json!({})).raw("in.x", safetensors::Dtype::I32, &[1], vec![0; 4]);
+    let exp =
+        CaseBuilder::new("exp", "i32", json!({})).raw("in.x", safetensors::Dtype::I32, &[1], vec![0; 4]);
     let exp = exp.raw("out.y", safetensors::Dtype::I32, &[1], vec![0; 4]).meta("limit.y", "exact").replay();
     assert_eq!(exp.status, Status::Unsupported);
 }
 
 /// The reason why a case is unsupported.
-fn unsupported(draft: &Draft) -> String {
+fn unsupported(draft: &CaseBuilder) -> String {
     let result = draft.replay();
     assert_eq!(result.status, Status::Unsupported, "{result}");
     result.reason.expect("a reason")
@@ -107,8 +109,8 @@ fn an_unknown_operand_is_not_ignored() {
 
 #[test]
 fn an_input_that_the_op_would_have_to_write_is_not_ignored() {
-    let one = |case: Draft, name: &str| case.f32(name, &[1, 1], &[3.0]);
-    let case = one(one(Draft::new("add_rms_norm", "f32", json!({"eps": 0.0})), "in.x"), "in.residual");
+    let one = |case: CaseBuilder, name: &str| case.f32(name, &[1, 1], &[3.0]);
+    let case = one(one(CaseBuilder::new("add_rms_norm", "f32", json!({"eps": 0.0})), "in.x"), "in.residual");
     let case = case.f32("in.weight", &[1], &[1.0]).f64("out.y", &[1, 1], &[1.0]).meta("limit.y", 1e-11);
     let case = case.f64("out.sum", &[1, 1], &[6.0]).meta("limit.sum", 1e-11);
     assert_eq!(case.replay().status, Status::Ok);
@@ -132,7 +134,7 @@ fn tensors_and_views_in_no_known_form_are_not_ignored() {
 #[test]
 fn unknown_words_and_types_are_named() {
     let cast = |to: &str| {
-        let case = Draft::new("cast", "f32", json!({"to": to})).f32("in.x", &[1], &[1.0]);
+        let case = CaseBuilder::new("cast", "f32", json!({"to": to})).f32("in.x", &[1], &[1.0]);
         case.f64("out.y", &[1], &[1.0]).meta("limit.y", "exact")
     };
     assert_eq!(cast("f64").replay().status, Status::Ok);
@@ -140,26 +142,27 @@ fn unknown_words_and_types_are_named() {
 
     let u8 = safetensors::Dtype::U8;
     let quantize = |format: &str, dtype| {
-        let case = Draft::new("quantize", dtype, json!({"format": format})).f32("in.x", &[1, 32], &[0.0; 32]);
+        let case =
+            CaseBuilder::new("quantize", dtype, json!({"format": format})).f32("in.x", &[1, 32], &[0.0; 32]);
         case.raw("out.y", u8, &[1, 34], vec![0; 34]).meta("limit.y", "exact")
     };
     assert_eq!(quantize("q8_0", "f32").replay().status, Status::Ok);
     assert_eq!(unsupported(&quantize("q9_9", "f32")), "`format` is `q9_9`, which this build does not know");
     assert_eq!(unsupported(&quantize("q8_0", "f16")), "`quantize` is not offered in f16");
-    let dequantize = Draft::new("dequantize", "bf16", json!({"format": "q8_0"}));
+    let dequantize = CaseBuilder::new("dequantize", "bf16", json!({"format": "q8_0"}));
     let dequantize = dequantize.raw("in.x", u8, &[1, 34], vec![0; 34]);
     let dequantize = dequantize.f64("out.y", &[1, 32], &[0.0; 32]).meta("limit.y", "exact");
     assert_eq!(unsupported(&dequantize), "`dequantize` is not offered in bf16");
 
     let stored = neg().meta("limit.y", "exact").raw("in.z", safetensors::Dtype::F8_E5M2, &[1], vec![0]);
     assert_eq!(unsupported(&stored), "z: not offered in F8_E5M2");
-    let mixed = Draft::new("add", "f32", json!({})).f32("in.a", &[1], &[1.0]).f64("in.b", &[1], &[1.0]);
+    let mixed = CaseBuilder::new("add", "f32", json!({})).f32("in.a", &[1], &[1.0]).f64("in.b", &[1], &[1.0]);
     let mixed = mixed.f64("out.y", &[1], &[2.0]).meta("limit.y", 1e-11);
     assert_eq!(unsupported(&mixed), "`add` in f32 takes `b` in f32, not in f64");
 }
 
 /// A recorded case of every op, read from files.
-fn recorded() -> HashMap<String, Draft> {
+fn recorded_cases() -> HashMap<String, CaseBuilder> {
     let mut drafts = HashMap::new();
     for set in ["golden", "golden-2"] {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests").join(set);
@@ -178,46 +181,50 @@ fn recorded() -> HashMap<String, Draft> {
             }
             let tensors =
                 file.iter().map(|(name, t)| (name.into(), t.dtype(), t.shape().to_vec(), t.data().to_vec()));
-            drafts.insert(op, Draft { tensors: tensors.collect(), metadata });
+            drafts.insert(op, CaseBuilder { tensors: tensors.collect(), metadata });
         }
     }
     drafts
 }
 
 /// Cases of the ops that no recorded case runs.
-fn made_up() -> impl Iterator<Item = Draft> {
+fn generated_cases() -> impl Iterator<Item = CaseBuilder> {
     let rope = |op| {
-        let case = Draft::new(op, "f32", json!({})).f32("in.x", &[1, 1, 1, 2], &[3.0, 4.0]);
+        let case = CaseBuilder::new(op, "f32", json!({})).f32("in.x", &[1, 1, 1, 2], &[3.0, 4.0]);
         let case = case.f32("in.cos", &[1, 1], &[1.0]).f32("in.sin", &[1, 1], &[0.0]);
         case.f64("out.x", &[1, 1, 1, 2], &[3.0, 4.0]).meta("limit.x", "exact")
     };
-    let y = |case: Draft| case.f64("out.y", &[1], &[0.0]).meta("limit.y", "exact");
-    let x = |op, params| Draft::new(op, "f32", params).f32("in.x", &[1], &[0.0]);
+    let y = |case: CaseBuilder| case.f64("out.y", &[1], &[0.0]).meta("limit.y", "exact");
+    let x = |op, params| CaseBuilder::new(op, "f32", params).f32("in.x", &[1], &[0.0]);
     let affine = x("affine_inplace", json!({"mul": 2.0, "add": 0.0}));
     let others = [
-        y(Draft::new("geglu", "f32", json!({})).f32("in.gate", &[1], &[0.0]).f32("in.up", &[1], &[0.0])),
-        y(Draft::new("fill", "f32", json!({"value": 0.0}))),
+        y(CaseBuilder::new("geglu", "f32", json!({})).f32("in.gate", &[1], &[0.0]).f32(
+            "in.up",
+            &[1],
+            &[0.0],
+        )),
+        y(CaseBuilder::new("fill", "f32", json!({"value": 0.0}))),
         affine.f64("out.x", &[1], &[0.0]).meta("limit.x", "exact"),
         rope("rope_inplace"),
         rope("rope_i_inplace"),
         rope("rope_thd_inplace"),
     ];
-    UnaryFn::ALL.into_iter().map(of_function).chain(others)
+    UnaryFn::ALL.into_iter().map(unary_case).chain(others)
 }
 
-/// A function of one number, with the result that the replay is to give.
-fn of_function(f: UnaryFn) -> Draft {
+/// A function of one number, with the result that the replay should give.
+fn unary_case(f: UnaryFn) -> CaseBuilder {
     let b = Reference::new();
     let x = b.tensor(&[1], &[0.5f32]).unwrap();
     let y = b.unary(x.as_ref(), f).unwrap().as_ref().to_vec(&b).unwrap();
-    let case = Draft::new(f.name(), "f32", json!({})).f32("in.x", &[1], &[0.5]);
+    let case = CaseBuilder::new(f.name(), "f32", json!({})).f32("in.x", &[1], &[0.5]);
     case.f64("out.y", &[1], &[f64::from(y[0])]).meta("limit.y", 1e-10)
 }
 
 #[test]
 fn no_op_ignores_an_operand_or_a_parameter() {
-    let mut drafts = recorded();
-    for draft in made_up() {
+    let mut drafts = recorded_cases();
+    for draft in generated_cases() {
         assert_eq!(draft.replay().status, Status::Ok, "{}", draft.replay());
         drafts.entry(draft.metadata["op"].clone()).or_insert(draft);
     }
@@ -275,15 +282,15 @@ fn damaged_files_are_errors() {
 
 #[test]
 fn absent_operands_are_errors() {
-    let case = Draft::new("add", "f32", json!({})).f32("in.a", &[1], &[1.0]).f64("out.y", &[1], &[1.0]);
+    let case = CaseBuilder::new("add", "f32", json!({})).f32("in.a", &[1], &[1.0]).f64("out.y", &[1], &[1.0]);
     assert_eq!(case.meta("limit.y", "exact").replay().status, Status::Error);
-    assert_eq!(Draft::new("neg", "f32", json!({})).replay().status, Status::Error);
+    assert_eq!(CaseBuilder::new("neg", "f32", json!({})).replay().status, Status::Error);
 }
 
 #[test]
 fn in_place_forms_are_known_by_their_output() {
     let case = |op| {
-        let case = Draft::new(op, "f32", json!({"mul": 2.0, "add": 1.0}));
+        let case = CaseBuilder::new(op, "f32", json!({"mul": 2.0, "add": 1.0}));
         case.f32("in.x", &[4], &[1.0, 9.0, 2.0, 9.0]).f64("out.x", &[2], &[3.0, 5.0]).meta("limit.x", 1e-11)
     };
     let view = json!({"shape": [2], "strides": [2], "offset": 0});
@@ -298,7 +305,7 @@ fn biases_of_another_type_are_given_in_one_that_is_offered() {
     let half =
         |v: &[f32]| v.iter().flat_map(|v| ops_core::f16::from_f32(*v).to_le_bytes()).collect::<Vec<u8>>();
     let case = |bias: f64| {
-        let case = Draft::new("linear", "f32", json!({})).f32("in.x", &[1, 1], &[3.0]);
+        let case = CaseBuilder::new("linear", "f32", json!({})).f32("in.x", &[1, 1], &[3.0]);
         let case = case.raw("in.weight", safetensors::Dtype::F16, &[1, 1], half(&[0.5]));
         case.f64("in.bias", &[1], &[bias])
             .f64("out.y", &[1, 1], &[1.5 + bias])
@@ -321,21 +328,23 @@ fn blocks_are_bytes_in_either_shape() {
     let u8 = safetensors::Dtype::U8;
 
     for shape in [&[1, 68][..], &[1, 2, 34]] {
-        let case = Draft::new("quantize", "f32", json!({"format": "q8_0"})).f32("in.x", &[1, 64], &values);
+        let case =
+            CaseBuilder::new("quantize", "f32", json!({"format": "q8_0"})).f32("in.x", &[1, 64], &values);
         let case = case.raw("out.y", u8, shape, bytes.clone()).meta("limit.y", "exact").replay();
         assert_eq!(case.status, Status::Ok, "{case}");
 
-        let case = Draft::new("dequantize", "q8_0", json!({})).raw("in.x", u8, shape, bytes.clone());
+        let case = CaseBuilder::new("dequantize", "q8_0", json!({})).raw("in.x", u8, shape, bytes.clone());
         let case = case.f64("out.y", &[1, 64], &exact).meta("limit.y", "exact").replay();
         assert_eq!(case.status, Status::Ok, "{case}");
 
-        let case = Draft::new("qlinear", "f32", json!({"format": "q8_0"})).f32("in.x", &[1, 64], &[1.0; 64]);
+        let case =
+            CaseBuilder::new("qlinear", "f32", json!({"format": "q8_0"})).f32("in.x", &[1, 64], &[1.0; 64]);
         let case = case.raw("in.weight", u8, shape, bytes.clone());
         let case = case.f64("out.y", &[1, 1], &[exact.iter().sum()]).meta("limit.y", 1e-10).replay();
         assert_eq!(case.status, Status::Ok, "{case}");
     }
     let case =
-        Draft::new("qembedding", "f32", json!({"format": "q8_0"})).raw("in.table", u8, &[2, 34], bytes);
+        CaseBuilder::new("qembedding", "f32", json!({"format": "q8_0"})).raw("in.table", u8, &[2, 34], bytes);
     let case = case.raw("in.ids", safetensors::Dtype::U32, &[1], vec![1, 0, 0, 0]);
     let case = case.f64("out.y", &[1, 32], &exact[32..]).meta("limit.y", 1e-11).replay();
     assert_eq!(case.status, Status::Ok, "{case}");

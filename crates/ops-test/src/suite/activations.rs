@@ -1,7 +1,7 @@
-//! Functions of one element, and gated units.
-use super::data::{Draw, NORMAL, values_of};
-use super::draft::Draft;
-use super::place::{How, IN, OUT};
+//! Functions of one element, and gated activations.
+use super::data::{Distribution, NORMAL, values_of};
+use super::draft::CaseBuilder;
+use super::place::{IN, OUT, Placement};
 use super::{FLOATS, INTEGERS, LENGTHS, Suite};
 use ops_core::DType;
 use ops_core::ops::UnaryFn;
@@ -13,8 +13,9 @@ pub(super) fn cases(s: &mut Suite<'_>) {
             specials(s, f, dtype);
         }
         for dtype in s.asked(f.name(), INTEGERS.into_iter().filter(|_| f.on_integers())) {
-            shapes(s, f.name(), dtype, Draw::Bits);
-            let bounds = draft(f.name(), dtype, &[5], (How::Plain, How::Plain), Draw::Bits);
+            shapes(s, f.name(), dtype, Distribution::Bits);
+            let bounds =
+                draft(f.name(), dtype, &[5], (Placement::Plain, Placement::Plain), Distribution::Bits);
             s.run(given(bounds, dtype, &super::elementwise::bounds(dtype)));
         }
     }
@@ -25,31 +26,37 @@ pub(super) fn cases(s: &mut Suite<'_>) {
     }
 }
 
-/// Numbers for which the function has something to say.
-fn domain(f: UnaryFn) -> Draw {
+/// The range of arguments that is interesting for the function.
+fn domain(f: UnaryFn) -> Distribution {
     match f {
-        UnaryFn::Log | UnaryFn::Sqrt => Draw::Positive,
-        UnaryFn::Recip => Draw::Nonzero,
-        _ => Draw::Normal(0.0, 3.0),
+        UnaryFn::Log | UnaryFn::Sqrt => Distribution::Positive,
+        UnaryFn::Recip => Distribution::Nonzero,
+        _ => Distribution::Normal(0.0, 3.0),
     }
 }
 
-fn draft(op: &str, dtype: DType, dims: &[usize], (x, y): (How, How), numbers: Draw) -> Draft {
-    Draft::new(op, dtype).read("x", dims, x, numbers).write("y", dims, y)
+fn draft(
+    op: &str,
+    dtype: DType,
+    dims: &[usize],
+    (x, y): (Placement, Placement),
+    numbers: Distribution,
+) -> CaseBuilder {
+    CaseBuilder::new(op, dtype).read("x", dims, x, numbers).write("y", dims, y)
 }
 
-/// The draft with these values for `x`, in its place.
-fn given(draft: Draft, dtype: DType, values: &[f64]) -> Draft {
+/// The draft with these values as `x`.
+fn given(draft: CaseBuilder, dtype: DType, values: &[f64]) -> CaseBuilder {
     let op = draft.case.op;
     let n = [values.len()];
-    Draft::new(&op, dtype)
-        .given("x", &values_of(dtype, values), &n, How::Plain)
-        .write("y", &n, How::Plain)
+    CaseBuilder::new(&op, dtype)
+        .given("x", &values_of(dtype, values), &n, Placement::Plain)
+        .write("y", &n, Placement::Plain)
         .note("chosen values")
 }
 
-fn shapes(s: &mut Suite<'_>, op: &str, dtype: DType, numbers: Draw) {
-    let plain = (How::Plain, How::Plain);
+fn shapes(s: &mut Suite<'_>, op: &str, dtype: DType, numbers: Distribution) {
+    let plain = (Placement::Plain, Placement::Plain);
     for n in LENGTHS {
         s.run(draft(op, dtype, &[n], plain, numbers));
     }
@@ -57,16 +64,16 @@ fn shapes(s: &mut Suite<'_>, op: &str, dtype: DType, numbers: Draw) {
         s.run(draft(op, dtype, dims, plain, numbers));
     }
     for x in IN {
-        s.run(draft(op, dtype, &[3, 4, 33], (x, How::Plain), numbers));
+        s.run(draft(op, dtype, &[3, 4, 33], (x, Placement::Plain), numbers));
     }
     for y in OUT {
-        s.run(draft(op, dtype, &[3, 4, 33], (How::Plain, y), numbers));
-        s.run(draft(op, dtype, &[3, 4, 33], (How::Transposed, y), numbers));
+        s.run(draft(op, dtype, &[3, 4, 33], (Placement::Plain, y), numbers));
+        s.run(draft(op, dtype, &[3, 4, 33], (Placement::Transposed, y), numbers));
     }
 }
 
-/// Values where functions and formats have their corners. Each group is judged by itself: beside
-/// large numbers the errors of small ones do not count.
+/// Values at the corners of functions and formats. Each group is judged separately, because next to large numbers the errors
+/// of small ones do not count.
 fn specials(s: &mut Suite<'_>, f: UnaryFn, dtype: DType) {
     let (inf, nan) = (f64::INFINITY, f64::NAN);
     let (largest, tiny) = match dtype {
@@ -88,14 +95,14 @@ fn specials(s: &mut Suite<'_>, f: UnaryFn, dtype: DType) {
         ("largest", vec![largest, -largest, largest / 2.0]),
     ];
     for (word, values) in groups {
-        let plain = draft(f.name(), dtype, &[1], (How::Plain, How::Plain), NORMAL);
+        let plain = draft(f.name(), dtype, &[1], (Placement::Plain, Placement::Plain), NORMAL);
         s.run(given(plain, dtype, &values).note(word));
     }
     if matches!(f, UnaryFn::Sin | UnaryFn::Cos) {
         for size in [1e2, 6e4, 1e8, 1e30] {
-            let plain = (How::Plain, How::Plain);
+            let plain = (Placement::Plain, Placement::Plain);
             s.run(
-                draft(f.name(), dtype, &[127], plain, Draw::Between(-size, size))
+                draft(f.name(), dtype, &[127], plain, Distribution::Between(-size, size))
                     .note(&format!("up to {size:e}")),
             );
         }
@@ -103,32 +110,36 @@ fn specials(s: &mut Suite<'_>, f: UnaryFn, dtype: DType) {
 }
 
 fn glu(s: &mut Suite<'_>, op: &str, dtype: DType) {
-    let draft = |dims: &[usize], [gate, up, y]: [How; 3]| {
-        let numbers = Draw::Normal(0.0, 2.0);
-        Draft::new(op, dtype)
+    let draft = |dims: &[usize], [gate, up, y]: [Placement; 3]| {
+        let numbers = Distribution::Normal(0.0, 2.0);
+        CaseBuilder::new(op, dtype)
             .read("gate", dims, gate, numbers)
             .read("up", dims, up, numbers)
             .write("y", dims, y)
     };
     for n in LENGTHS {
-        s.run(draft(&[n], [How::Plain; 3]));
+        s.run(draft(&[n], [Placement::Plain; 3]));
     }
     for dims in [&[][..], &[3, 65], &[0], &[3, 0], &[2, 3, 129]] {
-        s.run(draft(dims, [How::Plain; 3]));
+        s.run(draft(dims, [Placement::Plain; 3]));
     }
     for how in IN {
-        s.run(draft(&[3, 4, 33], [how, How::Plain, How::Plain]));
-        s.run(draft(&[3, 4, 33], [How::Plain, how, How::Plain]));
+        s.run(draft(&[3, 4, 33], [how, Placement::Plain, Placement::Plain]));
+        s.run(draft(&[3, 4, 33], [Placement::Plain, how, Placement::Plain]));
     }
     for how in OUT {
-        s.run(draft(&[3, 4, 33], [How::Plain, How::Plain, how]));
+        s.run(draft(&[3, 4, 33], [Placement::Plain, Placement::Plain, how]));
     }
-    // Gate and up as the halves of one projection.
-    s.run(draft(&[3, 4, 32], [How::Gaps; 3]));
+    // Gate and up projections as the two halves of one projection.
+    s.run(draft(&[3, 4, 32], [Placement::Gaps; 3]));
     let (inf, nan) = (f64::INFINITY, f64::NAN);
     let gate = values_of(dtype, &[nan, inf, -inf, 0.0, 1.0, -200.0]);
     let up = values_of(dtype, &[1.0, 2.0, 3.0, inf, nan, -2.0]);
-    let draft =
-        Draft::new(op, dtype).given("gate", &gate, &[6], How::Plain).given("up", &up, &[6], How::Plain);
-    s.run(draft.write("y", &[6], How::Plain).note("infinities and nan"));
+    let draft = CaseBuilder::new(op, dtype).given("gate", &gate, &[6], Placement::Plain).given(
+        "up",
+        &up,
+        &[6],
+        Placement::Plain,
+    );
+    s.run(draft.write("y", &[6], Placement::Plain).note("infinities and nan"));
 }

@@ -1,7 +1,7 @@
 //! Attention.
-use super::data::{Draw, NORMAL, values_of};
-use super::draft::Draft;
-use super::place::How;
+use super::data::{Distribution, NORMAL, values_of};
+use super::draft::CaseBuilder;
+use super::place::Placement;
 use super::{FLOATS, Suite};
 use ops_core::DType;
 use serde_json::{Value, json};
@@ -13,16 +13,22 @@ fn shapes([b, h, kv, t, s, d]: Dims) -> ([usize; 4], [usize; 4]) {
     ([b, h, t, d], [b, kv, s, d])
 }
 
-/// The head axis inside the token axis, as a projection leaves it.
-const THD: How = How::Order(&[0, 2, 1, 3]);
+/// The head axis is inside the token axis, as a projection leaves it.
+const THD: Placement = Placement::Order(&[0, 2, 1, 3]);
 
-fn draft(dtype: DType, dims: Dims, params: &[(&str, Value)]) -> Draft {
-    placed(dtype, dims, params, [How::Plain; 4], NORMAL)
+fn draft(dtype: DType, dims: Dims, params: &[(&str, Value)]) -> CaseBuilder {
+    placed(dtype, dims, params, [Placement::Plain; 4], NORMAL)
 }
 
-fn placed(dtype: DType, dims: Dims, params: &[(&str, Value)], hows: [How; 4], scores: Draw) -> Draft {
+fn placed(
+    dtype: DType,
+    dims: Dims,
+    params: &[(&str, Value)],
+    hows: [Placement; 4],
+    scores: Distribution,
+) -> CaseBuilder {
     let (q, k) = shapes(dims);
-    let mut draft = Draft::new("attention", dtype);
+    let mut draft = CaseBuilder::new("attention", dtype);
     for (name, value) in params {
         draft = draft.param(name, value.clone());
     }
@@ -53,12 +59,12 @@ fn sizes(s: &mut Suite<'_>, dtype: DType) {
             [1, 1, 1, 3, 1025, 64],
             [1, 1, 1, 129, 129, 16],
             [1, 2, 2, 3, 7, 256],
-            // Heads over 128, of which some kernels take half at a time.
+            // Head sizes above 128, which some kernels process in two halves.
             [1, 2, 1, 35, 41, 160],
             [1, 2, 2, 17, 66, 192],
             [1, 1, 1, 70, 37, 256],
             [2, 2, 1, 20, 33, 250],
-            // More queries than keys: the first see nothing when causal.
+            // More queries than keys: the first queries see no key when causal.
             [1, 2, 1, 6, 4, 16],
             [1, 1, 1, 70, 3, 64],
         ] {
@@ -72,26 +78,40 @@ fn sizes(s: &mut Suite<'_>, dtype: DType) {
 
 fn layouts(s: &mut Suite<'_>, dtype: DType) {
     let (dims, causal) = ([2, 4, 2, 5, 9, 16], [("causal", json!(true))]);
-    for how in [How::Offset, How::Gaps, How::Strided, How::Transposed, How::Reversed, THD] {
+    for how in [
+        Placement::Offset,
+        Placement::Gaps,
+        Placement::Strided,
+        Placement::Transposed,
+        Placement::Reversed,
+        THD,
+    ] {
         for operand in 0..4 {
-            let mut hows = [How::Plain; 4];
+            let mut hows = [Placement::Plain; 4];
             hows[operand] = how;
             s.run(placed(dtype, dims, &causal, hows, NORMAL));
         }
     }
     s.run(placed(dtype, dims, &causal, [THD; 4], NORMAL));
-    s.run(placed(dtype, dims, &causal, [How::Plain, How::Repeated, How::Same, How::Plain], NORMAL));
+    s.run(placed(
+        dtype,
+        dims,
+        &causal,
+        [Placement::Plain, Placement::Repeated, Placement::Same, Placement::Plain],
+        NORMAL,
+    ));
     s.run(cache(dtype, [2, 4, 2, 3, 11, 32], &causal));
     s.run(cache(dtype, [1, 6, 3, 1, 7, 64], &causal));
 }
 
-/// Keys and values in a cache of more tokens than are filled, not read from its start.
-fn cache(dtype: DType, dims: Dims, params: &[(&str, Value)]) -> Draft {
+/// Keys and values in a cache that is only partly filled and not read from its start.
+fn cache(dtype: DType, dims: Dims, params: &[(&str, Value)]) -> CaseBuilder {
     let [b, _, kv, _, s, d] = dims;
     let (capacity, skip) = (s + 9, 4);
     let mut draft = draft(dtype, dims, params).note("in a cache");
     for name in ["k", "v"] {
-        let whole = Draft::new("cache", dtype).read(name, &[b, kv, capacity, d], How::Plain, NORMAL).case;
+        let whole =
+            CaseBuilder::new("cache", dtype).read(name, &[b, kv, capacity, d], Placement::Plain, NORMAL).case;
         if let (Some(slot), Some(whole)) = (draft.case.operand_mut(name), whole.operands.into_iter().next())
             && let Ok(view) = whole.layout.narrow(2, skip, s)
         {
@@ -112,29 +132,29 @@ fn options(s: &mut Suite<'_>, dtype: DType) {
         for causal in [false, true] {
             s.run(draft(dtype, dims, &[("causal", json!(causal)), ("window", window.clone())]));
         }
-        // Queries that stand before the first key.
+        // Queries before the first key.
         s.run(draft(dtype, [1, 2, 1, 9, 4, 8], &[("window", window)]));
     }
     s.run(draft(dtype, [1, 1, 1, 70, 200, 16], &[("causal", json!(true)), ("window", json!([17, null]))]));
-    // Caps that bite, and one that hardly does.
+    // Caps with a strong effect, and one with hardly any.
     for cap in [0.5, 2.0, 50.0] {
         s.run(draft(dtype, dims, &[("softcap", json!(cap))]));
         s.run(draft(dtype, dims, &[("softcap", json!(cap)), ("causal", json!(true)), ("scale", json!(1.0))]));
     }
     let slopes = values_of(dtype, &[0.5, 0.25, 0.125, 0.0625]);
     for causal in [false, true] {
-        for how in [How::Plain, How::Strided, How::Same] {
+        for how in [Placement::Plain, Placement::Strided, Placement::Same] {
             let draft = draft(dtype, dims, &[("causal", json!(causal))]).given("alibi", &slopes, &[4], how);
             s.run(draft);
         }
     }
-    // Alibi comes after the cap: capped together they would be smaller.
+    // ALiBi is added after the cap: capped together, the scores would be smaller.
     let steep = values_of(dtype, &[4.0, 2.0, 1.0, 0.5]);
-    s.run(draft(dtype, dims, &[("softcap", json!(1.0))]).given("alibi", &steep, &[4], How::Plain));
+    s.run(draft(dtype, dims, &[("softcap", json!(1.0))]).given("alibi", &steep, &[4], Placement::Plain));
 }
 
 fn masks(s: &mut Suite<'_>, dtype: DType) {
-    // Few queries, and enough for kernels that take tiles of them; a mask ends with its last query.
+    // Few queries, and enough for kernels that process tiles of them. The mask ends with its last query.
     masks_of(s, dtype, [2, 4, 2, 5, 9, 16]);
     masks_of(s, dtype, [1, 2, 1, 20, 33, 16]);
 }
@@ -143,7 +163,7 @@ fn masks_of(s: &mut Suite<'_>, dtype: DType, dims: Dims) {
     let [b, h, _, t, keys, _] = dims;
     let n = b * h * t * keys;
     let visible: Vec<f64> = (0..n).map(|i| f64::from((i * 7 + i / 9) % 3 != 0)).collect();
-    // Nothing is visible for some rows.
+    // In some rows nothing is visible.
     let empty_rows: Vec<f64> = (0..n).map(|i| if i / keys % 4 == 0 { 0.0 } else { visible[i] }).collect();
     let additive: Vec<f64> = (0..n).map(|i| ((i * 5 % 17) as f64 - 8.0) / 4.0).collect();
     let hiding: Vec<f64> = empty_rows
@@ -165,28 +185,35 @@ fn masks_of(s: &mut Suite<'_>, dtype: DType, dims: Dims) {
             &[("causal", json!(true)), ("softcap", json!(0.5))],
             &[("window", json!([3, 1])), ("scale", json!(0.4))],
         ] {
-            let draft =
-                draft(dtype, dims, params).given("mask", &mask, &[b, h, t, keys], How::Plain).note(word);
+            let draft = draft(dtype, dims, params)
+                .given("mask", &mask, &[b, h, t, keys], Placement::Plain)
+                .note(word);
             s.run(draft);
         }
-        for how in [How::Strided, How::Transposed, How::Gaps, How::Repeated, How::Same] {
+        for how in
+            [Placement::Strided, Placement::Transposed, Placement::Gaps, Placement::Repeated, Placement::Same]
+        {
             let draft = draft(dtype, dims, &[]).given("mask", &mask, &[b, h, t, keys], how);
             s.run(draft.note(word));
         }
     }
-    // Any flag but 0 means visible.
+    // Any flag other than 0 means visible.
     let flags: Vec<f64> = visible.iter().enumerate().map(|(i, v)| v * (1 + i % 255) as f64).collect();
-    let draft =
-        draft(dtype, dims, &[]).given("mask", &values_of(DType::U8, &flags), &[b, h, t, keys], How::Plain);
+    let draft = draft(dtype, dims, &[]).given(
+        "mask",
+        &values_of(DType::U8, &flags),
+        &[b, h, t, keys],
+        Placement::Plain,
+    );
     s.run(draft.note("flags of all values"));
 }
 
 fn numbers(s: &mut Suite<'_>, dtype: DType) {
     let causal = [("causal", json!(true))];
-    // Scores up to some hundreds: without the maximum taken off, exp overflows.
-    let draft = |scores, dims| placed(dtype, dims, &causal, [How::Plain; 4], scores);
-    s.run(draft(Draw::Normal(0.0, 60.0), [1, 2, 1, 7, 19, 64]).note("large scores"));
-    s.run(draft(Draw::Normal(20.0, 1.0), [1, 2, 1, 7, 300, 64]).note("large scores"));
-    // Equal scores over many keys: sums in few bits stop growing.
-    s.run(draft(Draw::Between(0.0, 0.0), [1, 1, 1, 2, 4097, 8]).note("equal scores"));
+    // Scores up to several hundred: exp overflows unless the maximum is subtracted.
+    let draft = |scores, dims| placed(dtype, dims, &causal, [Placement::Plain; 4], scores);
+    s.run(draft(Distribution::Normal(0.0, 60.0), [1, 2, 1, 7, 19, 64]).note("large scores"));
+    s.run(draft(Distribution::Normal(20.0, 1.0), [1, 2, 1, 7, 300, 64]).note("large scores"));
+    // Equal scores over many keys: sums with few bits stop growing.
+    s.run(draft(Distribution::Between(0.0, 0.0), [1, 1, 1, 2, 4097, 8]).note("equal scores"));
 }

@@ -1,8 +1,8 @@
 //! Casts between every two scalar types.
 use super::Suite;
-use super::data::{Draw, values_of};
-use super::draft::Draft;
-use super::place::{How, IN, OUT};
+use super::data::{Distribution, values_of};
+use super::draft::CaseBuilder;
+use super::place::{IN, OUT, Placement};
 use crate::Array;
 use crate::types::SCALARS;
 use ops_core::DType;
@@ -10,30 +10,30 @@ use ops_core::DType;
 pub(super) fn cases(s: &mut Suite<'_>) {
     for from in s.asked("cast", SCALARS) {
         for to in SCALARS {
-            let draft = |dims: &[usize], x: How, y: How| {
-                // All bit patterns: of floats, every magnitude, infinities and NaN.
-                let draft = Draft::new("cast", from).param("to", to.name());
-                draft.read("x", dims, x, Draw::Bits).write_as("y", to, dims, y)
+            let draft = |dims: &[usize], x: Placement, y: Placement| {
+                // All bit patterns; for floats, that covers every magnitude, infinities and NaN.
+                let draft = CaseBuilder::new("cast", from).param("to", to.name());
+                draft.read("x", dims, x, Distribution::Bits).write_as("y", to, dims, y)
             };
             for dims in [&[][..], &[1], &[65], &[4097], &[0], &[3, 0]] {
-                s.run(draft(dims, How::Plain, How::Plain));
+                s.run(draft(dims, Placement::Plain, Placement::Plain));
             }
             for x in IN {
-                s.run(draft(&[3, 4, 33], x, How::Plain));
+                s.run(draft(&[3, 4, 33], x, Placement::Plain));
             }
             for y in OUT {
-                s.run(draft(&[3, 4, 33], How::Plain, y));
+                s.run(draft(&[3, 4, 33], Placement::Plain, y));
             }
-            s.run(draft(&[2, 5, 31], How::Transposed, How::Reversed));
+            s.run(draft(&[2, 5, 31], Placement::Transposed, Placement::Reversed));
             let corners = corners(from);
-            let draft = Draft::new("cast", from).param("to", to.name()).note("corner values");
+            let draft = CaseBuilder::new("cast", from).param("to", to.name()).note("corner values");
             let n = [corners.len()];
-            s.run(draft.given("x", &corners, &n, How::Plain).write_as("y", to, &n, How::Plain));
+            s.run(draft.given("x", &corners, &n, Placement::Plain).write_as("y", to, &n, Placement::Plain));
         }
     }
 }
 
-/// Where some cast has its corners: ends of integer ranges, halves, ties, the ends of float ranges.
+/// Values at the corners of casts: the ends of integer and float ranges, halves and ties.
 fn corners(from: DType) -> Array {
     if from == DType::I64 {
         return integers();
@@ -59,9 +59,9 @@ fn corners(from: DType) -> Array {
         1e39,
         1e300,
     ]);
-    // Small ends: subnormals of every format.
+    // Small magnitudes: the subnormals of every format.
     values.extend([-6, -7, -9, -10, -14, -15, -24, -25, -126, -133, -134, -149, -150].map(|p| 2f64.powi(p)));
-    // Ties between neighbours, and a hair to either side: one rounding, not two.
+    // Ties between neighbours, and values just above and below: they must be rounded once, not twice.
     for bits in [4, 8, 11, 24] {
         let tie = 1.0 + 2f64.powi(-bits);
         for hair in [0.0, 2f64.powi(-40), -(2f64.powi(-40)), 2f64.powi(-52)] {
@@ -71,13 +71,13 @@ fn corners(from: DType) -> Array {
     values_of(from, &values)
 }
 
-/// The corners of what only 64-bit integers can hold.
+/// Corner values that only 64-bit integers can represent.
 fn integers() -> Array {
     let mut values = vec![i64::MIN, i64::MAX, i64::MIN + 1, 0, 1, -1, 127, 128, -128, -129, 255, 256, -256];
     for power in [8u32, 15, 16, 24, 31, 32, 53, 62] {
         let end = 1i64 << power;
         values.extend([end, -end, end - 1, end + 1, -end - 1]);
-        // Ties of floats of 8, 11 and 24 bits, and one to either side.
+        // Ties of floats with 8, 11 and 24 bits, and their neighbours.
         for bits in [8, 11, 24].into_iter().filter(|b| *b <= power) {
             let tie = end + (end >> bits);
             values.extend([tie, tie - 1, tie + 1, -tie, -tie - 1]);

@@ -1,4 +1,4 @@
-//! Deterministic data: the same numbers for a case on every backend and machine.
+//! Deterministic data: a case has the same numbers on every backend and machine.
 use crate::Array;
 use ops_core::DType;
 
@@ -6,9 +6,9 @@ use ops_core::DType;
 pub(crate) struct Random(u64);
 
 impl Random {
-    /// From the name of what the numbers are for.
+    /// Seeds the generator with a name.
     pub(crate) fn of(name: &str) -> Self {
-        // FNV-1a, then a bit that keeps the state from being 0.
+        // FNV-1a; the extra bit keeps the state from being 0.
         let hash = name
             .bytes()
             .fold(0xcbf2_9ce4_8422_2325u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0000_0100_0000_01b3));
@@ -24,20 +24,20 @@ impl Random {
     pub(crate) fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }
-    /// Roughly normal, mean 0 and deviation 1, within ±3.5: a sum of uniforms.
+    /// Roughly normal with mean 0 and deviation 1, within ±3.5: a sum of uniform numbers.
     pub(crate) fn normal(&mut self) -> f64 {
         ((0..4).map(|_| self.unit()).sum::<f64>() - 2.0) * 3f64.sqrt()
     }
 }
 
-/// Numbers to draw.
+/// A distribution of numbers.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Draw {
-    /// Roughly normal: mean and deviation.
+pub(crate) enum Distribution {
+    /// Roughly normal, with mean and deviation.
     Normal(f64, f64),
-    /// Positive: 0.1 and more.
+    /// Positive: at least 0.1.
     Positive,
-    /// Away from zero, of either sign.
+    /// Of either sign, bounded away from zero.
     Nonzero,
     /// Uniform between two bounds.
     Between(f64, f64),
@@ -45,17 +45,17 @@ pub(crate) enum Draw {
     Bits,
 }
 
-/// The usual numbers.
-pub(crate) const NORMAL: Draw = Draw::Normal(0.0, 1.0);
+/// The default distribution.
+pub(crate) const NORMAL: Distribution = Distribution::Normal(0.0, 1.0);
 
-/// `n` numbers of a scalar type.
-pub(crate) fn draw(random: &mut Random, dtype: DType, n: usize, numbers: Draw) -> Array {
+/// Draws `n` numbers of a scalar type.
+pub(crate) fn draw(random: &mut Random, dtype: DType, n: usize, numbers: Distribution) -> Array {
     let values: Vec<f64> = match numbers {
-        Draw::Bits => return bits(random, dtype, n),
-        Draw::Normal(mean, deviation) => (0..n).map(|_| mean + deviation * random.normal()).collect(),
-        Draw::Positive => (0..n).map(|_| 0.1 + random.normal().abs()).collect(),
-        Draw::Nonzero => (0..n).map(|_| nonzero(random)).collect(),
-        Draw::Between(low, high) => (0..n).map(|_| low + (high - low) * random.unit()).collect(),
+        Distribution::Bits => return bits(random, dtype, n),
+        Distribution::Normal(mean, deviation) => (0..n).map(|_| mean + deviation * random.normal()).collect(),
+        Distribution::Positive => (0..n).map(|_| 0.1 + random.normal().abs()).collect(),
+        Distribution::Nonzero => (0..n).map(|_| nonzero(random)).collect(),
+        Distribution::Between(low, high) => (0..n).map(|_| low + (high - low) * random.unit()).collect(),
     };
     values_of(dtype, &values)
 }
@@ -87,8 +87,9 @@ mod tests {
 
     #[test]
     fn numbers_are_reproducible_and_as_asked_for() {
-        let of =
-            |name| draw(&mut Random::of(name), DType::F64, 1000, Draw::Normal(3.0, 2.0)).to_f64().unwrap();
+        let of = |name| {
+            draw(&mut Random::of(name), DType::F64, 1000, Distribution::Normal(3.0, 2.0)).to_f64().unwrap()
+        };
         assert_eq!(of("a"), of("a"));
         assert_ne!(of("a"), of("b"));
         let (mean, n) = (of("a").iter().sum::<f64>() / 1000.0, of("a"));

@@ -1,7 +1,7 @@
-//! Arithmetic, element by element.
-use super::data::{Draw, NORMAL, values_of};
-use super::draft::Draft;
-use super::place::{How, IN, OUT};
+//! Elementwise arithmetic.
+use super::data::{Distribution, NORMAL, values_of};
+use super::draft::CaseBuilder;
+use super::place::{IN, OUT, Placement};
 use super::{FLOATS, INTEGERS, LENGTHS, Suite};
 use crate::Array;
 use ops_core::DType;
@@ -9,7 +9,7 @@ use ops_core::ops::BinaryFn;
 
 pub(super) fn cases(s: &mut Suite<'_>) {
     for dtype in FLOATS.into_iter().chain(INTEGERS) {
-        let numbers = if dtype.is_float() { NORMAL } else { Draw::Bits };
+        let numbers = if dtype.is_float() { NORMAL } else { Distribution::Bits };
         for f in BinaryFn::ALL {
             if s.wants(f.name(), dtype) {
                 binary(s, f, dtype, numbers);
@@ -23,22 +23,31 @@ pub(super) fn cases(s: &mut Suite<'_>) {
     }
 }
 
-/// Where integers have their corners: the ends of the range, and round zero.
+/// Corner values of integers: the ends of the range, and values around zero.
 pub(super) fn bounds(dtype: DType) -> Vec<f64> {
-    // Casts saturate, also to the highest i64, which is not a double.
+    // Casts saturate, including to the highest i64, which f64 cannot represent.
     let end = |beyond: f64| values_of(dtype, &[beyond]).to_f64().map_or(0.0, |end| end[0]);
     let (low, high) = (end(f64::MIN), end(f64::MAX));
     vec![low, high, low / 2.0, high / 2.0, 0.0, 1.0, if low < 0.0 { -1.0 } else { 2.0 }, 3.0]
 }
 
-fn draft(f: BinaryFn, dtype: DType, dims: &[usize], [a, b, y]: [How; 3], numbers: Draw) -> Draft {
-    // Away from zero: the error of a quotient by nearly nothing would drown all others.
-    let divisor = if f == BinaryFn::Div && dtype.is_float() { Draw::Nonzero } else { numbers };
-    Draft::new(f.name(), dtype).read("a", dims, a, numbers).read("b", dims, b, divisor).write("y", dims, y)
+fn draft(
+    f: BinaryFn,
+    dtype: DType,
+    dims: &[usize],
+    [a, b, y]: [Placement; 3],
+    numbers: Distribution,
+) -> CaseBuilder {
+    // Bounded away from zero: otherwise the error of a quotient by nearly zero would dominate all others.
+    let divisor = if f == BinaryFn::Div && dtype.is_float() { Distribution::Nonzero } else { numbers };
+    CaseBuilder::new(f.name(), dtype)
+        .read("a", dims, a, numbers)
+        .read("b", dims, b, divisor)
+        .write("y", dims, y)
 }
 
-fn binary(s: &mut Suite<'_>, f: BinaryFn, dtype: DType, numbers: Draw) {
-    let plain = [How::Plain; 3];
+fn binary(s: &mut Suite<'_>, f: BinaryFn, dtype: DType, numbers: Distribution) {
+    let plain = [Placement::Plain; 3];
     for n in LENGTHS {
         s.run(draft(f, dtype, &[n], plain, numbers));
     }
@@ -46,13 +55,19 @@ fn binary(s: &mut Suite<'_>, f: BinaryFn, dtype: DType, numbers: Draw) {
         s.run(draft(f, dtype, dims, plain, numbers));
     }
     for how in IN {
-        s.run(draft(f, dtype, &[3, 4, 33], [how, How::Plain, How::Plain], numbers));
-        s.run(draft(f, dtype, &[3, 4, 33], [How::Plain, how, How::Plain], numbers));
+        s.run(draft(f, dtype, &[3, 4, 33], [how, Placement::Plain, Placement::Plain], numbers));
+        s.run(draft(f, dtype, &[3, 4, 33], [Placement::Plain, how, Placement::Plain], numbers));
     }
     for how in OUT {
-        s.run(draft(f, dtype, &[3, 4, 33], [How::Plain, How::Plain, how], numbers));
+        s.run(draft(f, dtype, &[3, 4, 33], [Placement::Plain, Placement::Plain, how], numbers));
     }
-    s.run(draft(f, dtype, &[3, 4, 33], [How::Transposed, How::Repeated, How::Strided], numbers));
+    s.run(draft(
+        f,
+        dtype,
+        &[3, 4, 33],
+        [Placement::Transposed, Placement::Repeated, Placement::Strided],
+        numbers,
+    ));
 
     // Every pair of corner values.
     let corners = if dtype.is_float() {
@@ -65,22 +80,26 @@ fn binary(s: &mut Suite<'_>, f: BinaryFn, dtype: DType, numbers: Draw) {
     let of = |i: fn(usize, usize) -> usize| -> Array {
         values_of(dtype, &(0..n * n).map(|k| corners[i(k, n)]).collect::<Vec<_>>())
     };
-    let draft = Draft::new(f.name(), dtype).given("a", &of(|k, n| k / n), &[n * n], How::Plain);
-    let draft = draft.given("b", &of(|k, n| k % n), &[n * n], How::Plain).write("y", &[n * n], How::Plain);
+    let draft = CaseBuilder::new(f.name(), dtype).given("a", &of(|k, n| k / n), &[n * n], Placement::Plain);
+    let draft = draft.given("b", &of(|k, n| k % n), &[n * n], Placement::Plain).write(
+        "y",
+        &[n * n],
+        Placement::Plain,
+    );
     s.run(draft.note("pairs of corner values"));
 }
 
-fn affine(s: &mut Suite<'_>, op: &str, dtype: DType, numbers: Draw) {
-    let draft = |dims: &[usize], (x, y): (How, How), (mul, add): (f64, f64)| {
-        let draft = Draft::new(op, dtype).param("mul", mul).param("add", add);
-        let values = Draft::new(op, dtype).read("x", dims, x, numbers);
+fn affine(s: &mut Suite<'_>, op: &str, dtype: DType, numbers: Distribution) {
+    let draft = |dims: &[usize], (x, y): (Placement, Placement), (mul, add): (f64, f64)| {
+        let draft = CaseBuilder::new(op, dtype).param("mul", mul).param("add", add);
+        let values = CaseBuilder::new(op, dtype).read("x", dims, x, numbers);
         if op == "affine" {
             return draft.read("x", dims, x, numbers).write("y", dims, y);
         }
         let logical = values.case.operands.first().and_then(|o| o.array.gather(&o.layout).ok());
         draft.inout("x", &logical.unwrap_or_else(|| values_of(dtype, &[])), dims, y)
     };
-    let (plain, usual) = ((How::Plain, How::Plain), (1.5, -0.25));
+    let (plain, usual) = ((Placement::Plain, Placement::Plain), (1.5, -0.25));
     for n in LENGTHS {
         s.run(draft(&[n], plain, usual));
     }
@@ -88,11 +107,11 @@ fn affine(s: &mut Suite<'_>, op: &str, dtype: DType, numbers: Draw) {
         s.run(draft(dims, plain, usual));
     }
     for y in OUT {
-        s.run(draft(&[3, 4, 33], (How::Plain, y), usual));
+        s.run(draft(&[3, 4, 33], (Placement::Plain, y), usual));
     }
     if op == "affine" {
         for x in IN {
-            s.run(draft(&[3, 4, 33], (x, How::Plain), usual));
+            s.run(draft(&[3, 4, 33], (x, Placement::Plain), usual));
         }
     }
     for (mul, add) in [(0.0, 3.0), (1.0, 0.0), (-2.0, 0.5), (0.1, 100.0), (1e-3, 0.0)] {

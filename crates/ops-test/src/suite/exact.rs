@@ -1,16 +1,16 @@
-//! Exact mode: operands are small integers, and results must be equal, not near.
+//! Exact mode: operands are small integers, and results must be equal, not only close.
 //!
-//! Sums and products of the operands are exact in every float type, in any order: the magnitudes of
-//! all terms of a result add up to at most 2 to the power of the type's significant bits (2⁸ in
-//! bf16, 2¹¹ in f16). So a correct kernel has no rounding to do, and a fault far below the op's
-//! tolerance shows: one element among thousands, a lost bit in f32, a factor of 1 + 10⁻⁶.
+//! Sums and products of the operands are exact in every float type, in any order: the magnitudes of all
+//! terms of a result add up to at most 2 to the power of the type's significant bits (2⁸ in bf16, 2¹¹ in
+//! f16). A correct kernel therefore never rounds, and faults far below the op's tolerance are detected: one
+//! wrong element among thousands, a lost bit in f32, a factor of 1 + 10⁻⁶.
 //!
-//! Only what the contract implies is asked for. Copies, `where`, `index_select`, casts and integers
-//! are compared exactly elsewhere, on all bit patterns. Norms, softmax and activations are left out:
+//! The mode covers only what the contract implies. Copies, `where`, `index_select`, casts and integers are
+//! compared exactly elsewhere, on all bit patterns. Norms, softmax and activations are excluded, because
 //! their roots, exponentials and quotients may be approximate within the tolerance.
 use super::data::{NORMAL, Random, values_of};
-use super::draft::Draft;
-use super::place::How;
+use super::draft::CaseBuilder;
+use super::place::Placement;
 use super::{Expect, FLOATS, Suite};
 use crate::Array;
 use ops_core::quant::{BlockQ4_0, BlockQ8_0};
@@ -40,8 +40,8 @@ fn limit(dtype: DType) -> f64 {
     2f64.powi(dtype.precision().unwrap_or(1) as i32)
 }
 
-/// The largest factor of a product. In f32 it has the bits that f16 has: kernels may split operands
-/// for matrix units, and may then leave out the products of the lower parts.
+/// The largest factor of a product. In f32 it has as many bits as f16 has: kernels may split operands for matrix units and
+/// may then leave out the products of the lower parts.
 fn largest_factor(dtype: DType) -> f64 {
     match dtype {
         DType::F32 => 2047.0,
@@ -50,7 +50,7 @@ fn largest_factor(dtype: DType) -> f64 {
     }
 }
 
-/// Magnitudes of the factors of sums of `k` products, and that one in so many is not zero.
+/// Magnitudes of the factors in sums of `k` products, and the distance between nonzero factors.
 #[derive(Clone, Copy, Debug)]
 struct Magnitudes {
     x: f64,
@@ -59,14 +59,14 @@ struct Magnitudes {
 }
 
 impl Magnitudes {
-    /// Such that the magnitudes of the products add up to at most `sum`.
+    /// Chooses magnitudes such that those of the products add up to at most `sum`.
     fn of(k: usize, sum: f64, [x, weight]: [DType; 2]) -> Self {
         let each = sum / k.max(1) as f64;
         if each >= 2.0 {
             let weight = each.sqrt().floor().min(largest_factor(weight));
             return Magnitudes { x: (each / weight).floor().min(largest_factor(x)), weight, every: 1 };
         }
-        // Twos times ones, few of them; the first and the last are always there.
+        // Few nonzero factors, twos times ones; the first and the last are always nonzero.
         let every = (2.0 * k as f64 / (sum - 4.0)).ceil() as usize;
         Magnitudes { x: 2.0, weight: 1.0, every }
     }
@@ -92,16 +92,16 @@ fn integers(random: &mut Random, n: usize, most: f64) -> Vec<f64> {
     (0..n).map(|_| integer(random, most)).collect()
 }
 
-fn run(s: &mut Suite<'_>, draft: Draft) {
+fn run(s: &mut Suite<'_>, draft: CaseBuilder) {
     s.expect(draft, Expect::Exactly);
 }
 
-/// A case whose name says that it is one of these.
-fn draft(op: &str, dtype: DType) -> Draft {
-    Draft::new(op, dtype).note("exact")
+/// A case whose name marks it as exact.
+fn draft(op: &str, dtype: DType) -> CaseBuilder {
+    CaseBuilder::new(op, dtype).note("exact")
 }
 
-/// `m × k` times `k × n`: about the sizes of tiles, long sums, and outputs of more than 2¹⁵ elements.
+/// `m × k` times `k × n`: sizes around those of tiles, long sums, and outputs of more than 2¹⁵ elements.
 const SIZES: [(usize, usize, usize); 12] = [
     (1, 1, 1),
     (5, 7, 3),
@@ -118,18 +118,22 @@ const SIZES: [(usize, usize, usize); 12] = [
 ];
 
 fn matmul(s: &mut Suite<'_>, dtype: DType) {
-    const SWAPPED: How = How::Order(&[0, 2, 1]);
-    let plain = [How::Plain; 3];
+    const SWAPPED: Placement = Placement::Order(&[0, 2, 1]);
+    let plain = [Placement::Plain; 3];
     for (m, k, n) in SIZES {
         run(s, product(dtype, [1, m, k, n], plain));
     }
     run(s, product(dtype, [6, 5, 33, 7], plain));
-    for hows in [[SWAPPED, How::Plain, How::Plain], [How::Plain, SWAPPED, How::Plain], [How::Gaps; 3]] {
+    for hows in [
+        [SWAPPED, Placement::Plain, Placement::Plain],
+        [Placement::Plain, SWAPPED, Placement::Plain],
+        [Placement::Gaps; 3],
+    ] {
         run(s, product(dtype, [2, 34, 65, 18], hows));
     }
 }
 
-fn product(dtype: DType, [batch, m, k, n]: [usize; 4], [a, b, c]: [How; 3]) -> Draft {
+fn product(dtype: DType, [batch, m, k, n]: [usize; 4], [a, b, c]: [Placement; 3]) -> CaseBuilder {
     let most = Magnitudes::of(k, limit(dtype), [dtype; 2]);
     let mut random = Random::of(&format!("exact matmul {batch} {m} {k} {n}"));
     let left = values_of(dtype, &most.rows(&mut random, batch * m, k));
@@ -141,18 +145,24 @@ fn product(dtype: DType, [batch, m, k, n]: [usize; 4], [a, b, c]: [How; 3]) -> D
 fn linear(s: &mut Suite<'_>, dtype: DType) {
     for (m, k, n) in SIZES {
         for bias in [None, Some(dtype)] {
-            run(s, layer(dtype, [m, k, n], dtype, bias, How::Plain));
+            run(s, layer(dtype, [m, k, n], dtype, bias, Placement::Plain));
         }
     }
     for weight in FLOATS {
         for bias in [None, Some(dtype), Some(DType::F32)] {
-            run(s, layer(dtype, [6, 65, 33], weight, bias, How::Plain));
+            run(s, layer(dtype, [6, 65, 33], weight, bias, Placement::Plain));
         }
     }
-    run(s, layer(dtype, [6, 65, 33], dtype, Some(dtype), How::Gaps));
+    run(s, layer(dtype, [6, 65, 33], dtype, Some(dtype), Placement::Gaps));
 }
 
-fn layer(dtype: DType, [m, k, n]: [usize; 3], weight: DType, bias: Option<DType>, how: How) -> Draft {
+fn layer(
+    dtype: DType,
+    [m, k, n]: [usize; 3],
+    weight: DType,
+    bias: Option<DType>,
+    how: Placement,
+) -> CaseBuilder {
     const BIAS: f64 = 5.0;
     let most = Magnitudes::of(k, limit(dtype) - BIAS, [dtype, weight]);
     let mut random = Random::of(&format!("exact linear {m} {k} {n}"));
@@ -162,7 +172,7 @@ fn layer(dtype: DType, [m, k, n]: [usize; 3], weight: DType, bias: Option<DType>
     let draft = match bias {
         Some(dtype) => {
             let bias = values_of(dtype, &integers(&mut random, n, BIAS));
-            draft.given("bias", &bias, &[n], How::Plain)
+            draft.given("bias", &bias, &[n], Placement::Plain)
         }
         None => draft,
     };
@@ -178,12 +188,12 @@ fn arithmetic(s: &mut Suite<'_>, dtype: DType) {
             _ => limit,
         };
         for dims in [&[1][..], &[127], &[3, 65], &[4097]] {
-            for how in [How::Plain, How::Strided] {
+            for how in [Placement::Plain, Placement::Strided] {
                 let n = dims.iter().product();
                 let a = values_of(dtype, &integers(&mut random, n, most));
                 let b = values_of(dtype, &integers(&mut random, n, most));
                 let draft = draft(op, dtype).given("a", &a, dims, how).given("b", &b, dims, how);
-                run(s, draft.write("y", dims, How::Plain));
+                run(s, draft.write("y", dims, Placement::Plain));
             }
         }
     }
@@ -192,13 +202,13 @@ fn arithmetic(s: &mut Suite<'_>, dtype: DType) {
             let most = ((limit - 11.0) / 7.0).floor();
             let x = values_of(dtype, &integers(&mut random, n, most));
             let draft = |op| draft(op, dtype).param("mul", mul).param("add", add);
-            run(s, draft("affine").given("x", &x, &[n], How::Plain).write("y", &[n], How::Plain));
-            run(s, draft("affine_inplace").inout("x", &x, &[n], How::Strided));
+            run(s, draft("affine").given("x", &x, &[n], Placement::Plain).write("y", &[n], Placement::Plain));
+            run(s, draft("affine_inplace").inout("x", &x, &[n], Placement::Strided));
         }
     }
 }
 
-/// A key that is seen alone weighs e⁰ / e⁰: the output is its value.
+/// If a query sees one key, its weight is e⁰ / e⁰ = 1 and the output is its value.
 fn attention(s: &mut Suite<'_>, dtype: DType) {
     for [b, h, kv, t, keys, d] in
         [[1, 1, 1, 1, 1, 1], [2, 4, 2, 5, 9, 16], [1, 2, 1, 33, 40, 64], [1, 2, 2, 20, 70, 128]]
@@ -206,35 +216,39 @@ fn attention(s: &mut Suite<'_>, dtype: DType) {
         let mut random = Random::of(&format!("exact attention {t} {keys} {d}"));
         let v = values_of(dtype, &integers(&mut random, b * kv * keys * d, limit(dtype)));
         let draft = || {
-            let draft = draft("attention", dtype).read("q", &[b, h, t, d], How::Plain, NORMAL);
-            let draft = draft.read("k", &[b, kv, keys, d], How::Plain, NORMAL);
-            draft.given("v", &v, &[b, kv, keys, d], How::Plain).write("o", &[b, h, t, d], How::Plain)
+            let draft = draft("attention", dtype).read("q", &[b, h, t, d], Placement::Plain, NORMAL);
+            let draft = draft.read("k", &[b, kv, keys, d], Placement::Plain, NORMAL);
+            draft.given("v", &v, &[b, kv, keys, d], Placement::Plain).write(
+                "o",
+                &[b, h, t, d],
+                Placement::Plain,
+            )
         };
         run(s, draft().param("window", json!([0, 0])));
         run(s, draft().param("window", json!([0, 0])).param("softcap", 3.0));
-        // One key of each row, another for each.
+        // One visible key per row, different between rows.
         let alone = |row: usize| row * 7 % keys;
         for (flags, seen, hidden) in [(DType::U8, 1.0, 0.0), (dtype, 0.5, f64::NEG_INFINITY)] {
             let mask: Vec<f64> = (0..b * h * t * keys)
                 .map(|at| if at % keys == alone(at / keys) { seen } else { hidden })
                 .collect();
             let mask = values_of(flags, &mask);
-            run(s, draft().given("mask", &mask, &[b, h, t, keys], How::Plain));
+            run(s, draft().given("mask", &mask, &[b, h, t, keys], Placement::Plain));
         }
     }
 }
 
-/// The scale of a block of activations rounded to 8 bits is its largest magnitude over 127. The
-/// first of each block is ±127, so the scale is one and rounding changes nothing; the weights of
-/// those are zero, so that sums stay small.
+/// When activations are rounded to 8 bits, a block's scale is its largest magnitude over 127. The first
+/// value of each block is ±127, so the scale is one and rounding changes nothing. The weights of those
+/// values are zero, so that sums stay small.
 ///
-/// A kernel may compute that scale by a reciprocal and be off by an ulp of f32. Halves hide that; f32 shows it. So f32 results
-/// are judged as those of a product of floats, whose tolerance is a millionth of what blocks are allowed.
+/// A kernel may compute that scale with a reciprocal and be off by an ulp of f32. 16-bit results hide that; f32 results show
+/// it. So f32 results are judged like those of a float product, whose tolerance is a millionth of that for blocks.
 fn quantized(s: &mut Suite<'_>, dtype: DType) {
     const LEN: usize = 32;
     for format in ["q4_0", "q8_0"] {
         for (m, n, blocks) in [(1, 1, 1), (1, 33, 5), (3, 65, 2), (7, 17, 3), (33, 18, 9), (2, 5, 129)] {
-            // Scales are a half and one: sums are multiples of a half, of up to twice the magnitude.
+            // Scales are a half and one, so sums are multiples of a half, with up to twice the magnitude.
             let k = blocks * LEN;
             let mut most = Magnitudes::of(k, limit(dtype) / 2.0, [DType::BF16; 2]);
             most.x = most.x.min(127.0);
@@ -245,18 +259,18 @@ fn quantized(s: &mut Suite<'_>, dtype: DType) {
                 *first = if *first < 0.0 { -127.0 } else { 127.0 };
             }
             let weight = blocks_of(format, &mut random, n * blocks, most.weight);
-            let draft = draft("qlinear", dtype).given("x", &values_of(dtype, &x), &[m, k], How::Plain);
-            let draft = draft.given("weight", &weight, &[n, blocks], How::Plain);
+            let draft = draft("qlinear", dtype).given("x", &values_of(dtype, &x), &[m, k], Placement::Plain);
+            let draft = draft.given("weight", &weight, &[n, blocks], Placement::Plain);
             let near = match dtype {
                 DType::F32 => Expect::Within(Tolerance::summed(dtype)),
                 _ => Expect::Exactly,
             };
-            s.expect(draft.write("y", &[m, n], How::Plain), near);
+            s.expect(draft.write("y", &[m, n], Placement::Plain), near);
         }
     }
 }
 
-/// Blocks of integers up to `most`, the first of each 0, with scales of a half and one.
+/// Blocks of integers up to `most`, the first of each being 0, with scales of a half and one.
 fn blocks_of(format: &str, random: &mut Random, n: usize, most: f64) -> Array {
     let mut block = |_| {
         let mut codes = [0i8; 32];

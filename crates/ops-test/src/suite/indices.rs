@@ -1,8 +1,8 @@
-//! Picking by index: sentinels, and indices outside.
-use super::data::{Draw, values_of};
-use super::draft::Draft;
+//! Ops that select by index: sentinels and indices out of range.
+use super::data::{Distribution, values_of};
+use super::draft::CaseBuilder;
 use super::moves::elements;
-use super::place::{How, IN, OUT};
+use super::place::{IN, OUT, Placement};
 use super::{Expect, INDICES, Suite};
 use crate::Array;
 use ops_core::DType;
@@ -17,7 +17,7 @@ pub(super) fn sentinel(dtype: DType) -> i64 {
     }
 }
 
-/// Indices as an array; integers beyond 2⁵³ need care.
+/// Indices as an array. Integers beyond 2⁵³ are converted without going through f64.
 pub(super) fn ids(dtype: DType, values: &[i64]) -> Array {
     match Array::from_slice(values) {
         Ok(wide) if dtype == DType::I64 => wide,
@@ -34,18 +34,19 @@ pub(super) fn cases(s: &mut Suite<'_>) {
     }
 }
 
-fn draft(dtype: DType, dims: &[usize], axis: isize, ids: &Array, [x, i, y]: [How; 3]) -> Draft {
+fn draft(dtype: DType, dims: &[usize], axis: isize, ids: &Array, [x, i, y]: [Placement; 3]) -> CaseBuilder {
     let at = if axis < 0 { dims.len().wrapping_add_signed(axis) } else { axis as usize };
     let mut out = dims.to_vec();
     out[at] = ids.len();
-    let draft = Draft::new("index_select", dtype).param("axis", axis).read("x", dims, x, Draw::Bits);
+    let draft =
+        CaseBuilder::new("index_select", dtype).param("axis", axis).read("x", dims, x, Distribution::Bits);
     draft.given("ids", ids, &[ids.len()], i).write("y", &out, y)
 }
 
 fn select(s: &mut Suite<'_>, dtype: DType, index: DType) {
-    let plain = [How::Plain; 3];
+    let plain = [Placement::Plain; 3];
     let none = sentinel(index);
-    // With repeats, and "no element" at both ends.
+    // With repeats, and with "no element" at both ends.
     let some = ids(index, &[none, 3, 0, 2, 2, 4, none, 1, none]);
     for n in [1, 33, 127] {
         s.run(draft(dtype, &[5, n], 0, &some, plain));
@@ -64,15 +65,15 @@ fn select(s: &mut Suite<'_>, dtype: DType, index: DType) {
     }
     s.run(draft(dtype, &[5, 7], 0, &ids(index, &[]), plain));
     for how in IN {
-        s.run(draft(dtype, &[5, 3, 33], 0, &some, [how, How::Plain, How::Plain]));
-        s.run(draft(dtype, &[3, 5, 33], 1, &some, [how, How::Plain, How::Plain]));
+        s.run(draft(dtype, &[5, 3, 33], 0, &some, [how, Placement::Plain, Placement::Plain]));
+        s.run(draft(dtype, &[3, 5, 33], 1, &some, [how, Placement::Plain, Placement::Plain]));
     }
-    for how in [How::Offset, How::Strided, How::Reversed] {
-        s.run(draft(dtype, &[5, 3, 33], 0, &some, [How::Plain, how, How::Plain]));
+    for how in [Placement::Offset, Placement::Strided, Placement::Reversed] {
+        s.run(draft(dtype, &[5, 3, 33], 0, &some, [Placement::Plain, how, Placement::Plain]));
     }
     for how in OUT {
-        s.run(draft(dtype, &[5, 3, 33], 0, &some, [How::Plain, How::Plain, how]));
-        s.run(draft(dtype, &[3, 5, 33], 1, &some, [How::Plain, How::Plain, how]));
+        s.run(draft(dtype, &[5, 3, 33], 0, &some, [Placement::Plain, Placement::Plain, how]));
+        s.run(draft(dtype, &[3, 5, 33], 1, &some, [Placement::Plain, Placement::Plain, how]));
     }
 }
 
@@ -80,8 +81,8 @@ fn outside(s: &mut Suite<'_>, dtype: DType, index: DType) {
     let signed = matches!(index, DType::I32 | DType::I64);
     for wrong in [5, 200].into_iter().chain(signed.then_some(-1)) {
         for (dims, axis) in [(&[5, 33][..], 0), (&[3, 5], 1)] {
-            let draft =
-                draft(dtype, dims, axis, &ids(index, &[0, 4, wrong, 1]), [How::Plain; 3]).note("outside");
+            let draft = draft(dtype, dims, axis, &ids(index, &[0, 4, wrong, 1]), [Placement::Plain; 3])
+                .note("outside");
             s.expect(draft, Expect::Index { operand: "ids", position: 2, index: wrong, bound: 5 });
         }
     }

@@ -1,7 +1,7 @@
-//! Results known without computing them: small cases by hand, in every type.
+//! Known results: small cases computed by hand, in every type.
 use super::data::values_of;
-use super::draft::Draft;
-use super::place::How;
+use super::draft::CaseBuilder;
+use super::place::Placement;
 use super::{Expect, FLOATS, INTEGERS, Suite};
 use crate::judge::Want;
 use ops_core::{DType, Tolerance};
@@ -10,15 +10,15 @@ use serde_json::json;
 const NAN: f64 = f64::NAN;
 const INF: f64 = f64::INFINITY;
 
-/// A case by hand: the operands and the result in turn.
+/// A case computed by hand: add the operands, then the result.
 struct Known<'s, 'r> {
     suite: &'s mut Suite<'r>,
-    draft: Draft,
+    draft: CaseBuilder,
 }
 
 impl<'s, 'r> Known<'s, 'r> {
     fn new(suite: &'s mut Suite<'r>, op: &str, dtype: DType) -> Self {
-        Known { suite, draft: Draft::new(op, dtype).note("by hand") }
+        Known { suite, draft: CaseBuilder::new(op, dtype).note("by hand") }
     }
     fn param(self, name: &str, value: serde_json::Value) -> Self {
         Known { draft: self.draft.param(name, value), ..self }
@@ -28,15 +28,15 @@ impl<'s, 'r> Known<'s, 'r> {
         self.read_as(name, dtype, dims, values)
     }
     fn read_as(self, name: &str, dtype: DType, dims: &[usize], values: &[f64]) -> Self {
-        Known { draft: self.draft.given(name, &values_of(dtype, values), dims, How::Plain), ..self }
+        Known { draft: self.draft.given(name, &values_of(dtype, values), dims, Placement::Plain), ..self }
     }
     fn gives(self, name: &str, dims: &[usize], values: &[f64]) {
         let dtype = self.draft.case.dtype;
-        // Representable results: exact but for the last bits of a sum.
+        // The results are representable: exact except for the last bits of a sum.
         let tolerance = if dtype.is_float() { Tolerance::attention(dtype) } else { Tolerance::Exact };
         let values = values_of(if dtype.is_float() { DType::F64 } else { dtype }, values);
         let want = Want { name: name.into(), values, tolerance };
-        self.suite.expect(self.draft.write(name, dims, How::Plain), Expect::Values(vec![want]));
+        self.suite.expect(self.draft.write(name, dims, Placement::Plain), Expect::Values(vec![want]));
     }
 }
 
@@ -99,7 +99,7 @@ fn norms(s: &mut Suite<'_>, dtype: DType) {
         .read("x", &[1, 2], &[1.0, -7.0])
         .read("weight", &[2], &[5.0, 10.0])
         .gives("y", &[1, 2], &[1.0, -14.0]);
-    // eps stands inside the root: sqrt(9 + 16) = 5.
+    // eps is inside the root: sqrt(9 + 16) = 5.
     Known::new(s, "rms_norm", dtype)
         .param("eps", json!(16.0))
         .read("x", &[1, 2], &[3.0, -3.0])
@@ -112,7 +112,7 @@ fn norms(s: &mut Suite<'_>, dtype: DType) {
         .read("weight", &[2], &[2.0, 3.0])
         .read("bias", &[2], &[0.5, 0.25])
         .gives("y", &[1, 2], &[-1.5, 3.25]);
-    // Two groups of two channels; weight and bias belong to channels.
+    // Two groups of two channels; weight and bias are per channel.
     Known::new(s, "group_norm", dtype)
         .param("eps", json!(0.0))
         .param("num_groups", json!(2))
@@ -132,7 +132,7 @@ fn softmax(s: &mut Suite<'_>, dtype: DType) {
 }
 
 fn ropes(s: &mut Suite<'_>, dtype: DType) {
-    // A quarter turn for the second row of the tables: (a, b) becomes (−b, a).
+    // The second row of the tables is a quarter turn: (a, b) becomes (−b, a).
     let (cos, sin) = ([1.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 1.0]);
     for (op, dims, y) in [
         ("rope", [1, 1, 1, 4], [-3.0, -4.0, 1.0, 2.0]),
@@ -144,7 +144,7 @@ fn ropes(s: &mut Suite<'_>, dtype: DType) {
     }
 }
 
-/// With queries of zero every visible key weighs the same: the result is the mean of what is visible.
+/// With zero queries all visible keys have equal weight, so the result is the mean of the visible values.
 fn attention(s: &mut Suite<'_>, dtype: DType) {
     let values = [1.0, 2.0, 4.0, 8.0];
     let case = |s: &mut Suite<'_>,
@@ -166,7 +166,7 @@ fn attention(s: &mut Suite<'_>, dtype: DType) {
     };
     let causal = ("causal", json!(true));
     case(s, &[], 1, None, &[3.75]);
-    // The last query sees all; the ones before it one key less each.
+    // The last query sees all keys, and each earlier one sees one key fewer.
     case(s, core::slice::from_ref(&causal), 3, None, &[1.5, 7.0 / 3.0, 3.75]);
     case(s, core::slice::from_ref(&causal), 6, None, &[0.0, 0.0, 1.0, 1.5, 7.0 / 3.0, 3.75]);
     case(s, &[("window", json!([1, 0]))], 3, None, &[1.5, 3.0, 6.0]);
@@ -174,13 +174,13 @@ fn attention(s: &mut Suite<'_>, dtype: DType) {
     case(s, &[causal, ("window", json!([1, 1]))], 4, None, &[1.0, 1.5, 3.0, 6.0]);
     case(s, &[], 2, Some(&[0.0, 7.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0]), &[5.0, 0.0]);
 
-    // Query heads share keys in runs: 0 and 1 read the first, 2 and 3 the second.
+    // Consecutive query heads share keys: 0 and 1 read the first, 2 and 3 the second.
     Known::new(s, "attention", dtype)
         .read("q", &[1, 4, 1, 1], &[1.0, 2.0, 3.0, 4.0])
         .read("k", &[1, 2, 1, 1], &[1.0, 1.0])
         .read("v", &[1, 2, 1, 1], &[5.0, 7.0])
         .gives("o", &[1, 4, 1, 1], &[5.0, 5.0, 7.0, 7.0]);
-    // Slopes times the distance to the query: the farther key weighs e⁻¹⁰⁰.
+    // Slope times distance to the query: the farther key has weight e⁻¹⁰⁰.
     Known::new(s, "attention", dtype)
         .read("q", &[1, 1, 1, 1], &[0.0])
         .read("k", &[1, 1, 2, 1], &[0.0, 0.0])
@@ -215,7 +215,7 @@ fn products(s: &mut Suite<'_>, dtype: DType) {
 
 fn integers(s: &mut Suite<'_>, dtype: DType) {
     let (low, high) = (super::elementwise::bounds(dtype)[0], super::elementwise::bounds(dtype)[1]);
-    // Beyond a double for 64 bits, whose ends are tested elsewhere.
+    // f64 cannot represent the ends of the 64-bit range, which are tested elsewhere.
     if dtype == DType::I64 {
         return;
     }

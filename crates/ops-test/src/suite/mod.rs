@@ -1,17 +1,17 @@
-//! The suite: every op of core, in every type, over odd sizes and all layouts.
+//! The suite: every op, in every type, over odd sizes and all layouts.
 //!
-//! Each result is judged by the op's own [`Tolerance`] against an oracle that
-//! calls no backend and computes the same op from the same operands in double-double arithmetic. In
-//! cases named `exact`, operands are small integers and results must be equal. Outputs lie in guarded
-//! buffers, of which nothing outside the view may change. A backend that declines must have said so
-//! beforehand and must not have touched an output; one that accepts must not decline later.
+//! Each result is judged by the op's own [`Tolerance`] against an oracle that calls no backend and
+//! computes the same op from the same operands in double-double arithmetic. In cases named `exact`,
+//! operands are small integers and results must be equal. Outputs are in guarded buffers, and nothing
+//! outside the view may change. A backend that declines a call must have said so beforehand and must not
+//! have written an output; a backend that accepts a call must not decline it later.
 //!
-//! Backends are seen through [`Backend`](ops_core::Backend) alone, wherever they compute.
+//! Backends are used only through [`Backend`](ops_core::Backend), wherever they compute.
 use crate::dispatch::Runner;
-use crate::judge::{Want, broken_promise, stray_write};
+use crate::judge::{Want, contradicted_support, stray_write};
 use crate::types::array;
-use crate::{CallError, Case, Ran, SuiteBackend};
-use draft::Draft;
+use crate::{CallError, Case, RunResult, SuiteBackend};
+use draft::CaseBuilder;
 use ops_core::ops::registry::Group;
 use ops_core::{DType, Error, Tolerance};
 
@@ -34,7 +34,7 @@ mod report;
 mod rope;
 mod softmax;
 
-pub use report::{Counts, Ended, Filter, Outcome, Report, Table};
+pub use report::{CaseStatus, Counts, Filter, Outcome, Report, Table};
 
 /// Runs the suite on a backend.
 pub fn run<B: SuiteBackend>(backend: &B, filter: &Filter) -> Report {
@@ -64,22 +64,22 @@ fn run_on(runner: &dyn Runner, filter: &Filter) -> Report {
 const FLOATS: [DType; Group::Floats.members().len()] = array(Group::Floats);
 /// The integer types.
 const INTEGERS: [DType; Group::Integers.members().len()] = array(Group::Integers);
-/// The types that may address rows.
+/// The types of indices.
 const INDICES: [DType; Group::Indices.members().len()] = array(Group::Indices);
-/// Lengths round the sizes of vectors, waves and blocks, and one longer than any workgroup.
+/// Lengths around the sizes of vectors, waves and blocks, and one longer than any workgroup.
 const LENGTHS: [usize; 7] = [1, 31, 33, 63, 65, 127, 4097];
 
-/// What should come of a case.
+/// The expected result of a case.
 enum Expect {
-    /// What the oracle gives, as near as the op promises.
+    /// The oracle's result, within the op's tolerance.
     Near,
-    /// What the oracle gives, which the output's type must hold exactly.
+    /// The oracle's result exactly; the output's type must be able to represent it.
     Exactly,
-    /// What the oracle gives, nearer than the op promises.
+    /// The oracle's result, within a tighter tolerance than the op's.
     Within(Tolerance),
     /// These values.
     Values(Vec<Want>),
-    /// [`Error::Index`] for this value at this position, against this bound.
+    /// [`Error::Index`] for this value at this position, with this bound.
     Index { operand: &'static str, position: usize, index: i64, bound: usize },
 }
 
@@ -91,43 +91,45 @@ struct Suite<'r> {
 }
 
 impl Suite<'_> {
-    /// Whether cases of this op and type are asked for: spares drawing their data.
+    /// Whether the filter selects any case of this op and type; if not, drawing data can be skipped.
     fn wants(&self, op: &str, dtype: DType) -> bool {
         self.filter.wants(op, dtype)
     }
 
-    /// Those of some types that are asked for.
+    /// The types among these that the filter selects.
     fn asked(&self, op: &str, types: impl IntoIterator<Item = DType>) -> Vec<DType> {
         types.into_iter().filter(|d| self.wants(op, *d)).collect()
     }
 
-    /// Runs a case against the oracle.
-    fn run(&mut self, draft: Draft) {
+    /// Runs a case and compares it with the oracle.
+    fn run(&mut self, draft: CaseBuilder) {
         self.expect(draft, Expect::Near);
     }
 
-    /// Runs a case.
-    fn expect(&mut self, draft: Draft, expect: Expect) {
+    /// Runs a case and compares it with `expect`.
+    fn expect(&mut self, draft: CaseBuilder, expect: Expect) {
         let name = draft.name();
         if !self.wants(&draft.case.op, draft.case.dtype) || !self.filter.wants_case(&name) {
             return;
         }
-        let ended = match self.runner.call(&draft.case) {
-            Ok(ran) => ended(&draft.case, &expect, &ran).unwrap_or_else(|e| Ended::Fail(e.to_string())),
-            Err(CallError::NotOffered(why)) => Ended::Unsupported(why),
-            Err(e) => Ended::Fail(e.to_string()),
+        let status = match self.runner.call(&draft.case) {
+            Ok(ran) => {
+                judge_case(&draft.case, &expect, &ran).unwrap_or_else(|e| CaseStatus::Fail(e.to_string()))
+            }
+            Err(CallError::Unsupported(why)) => CaseStatus::Unsupported(why),
+            Err(e) => CaseStatus::Fail(e.to_string()),
         };
         let Case { op, dtype, .. } = draft.case;
-        self.report.outcomes.push(Outcome { op, dtype, case: name, ended });
+        self.report.outcomes.push(Outcome { op, dtype, case: name, status });
     }
 }
 
-fn ended(case: &Case, expect: &Expect, ran: &Ran) -> Result<Ended, CallError> {
-    if let Some(broken) = stray_write(case, ran).or_else(|| broken_promise(ran)) {
-        return Ok(Ended::Fail(broken));
+fn judge_case(case: &Case, expect: &Expect, ran: &RunResult) -> Result<CaseStatus, CallError> {
+    if let Some(broken) = stray_write(case, ran).or_else(|| contradicted_support(ran)) {
+        return Ok(CaseStatus::Fail(broken));
     }
     if let Err(Error::Unsupported { reason, .. }) = &ran.result {
-        return Ok(Ended::Unsupported(reason.to_string()));
+        return Ok(CaseStatus::Unsupported(reason.to_string()));
     }
     let wants = match expect {
         Expect::Index { operand, position, index, bound } => {
@@ -139,7 +141,7 @@ fn ended(case: &Case, expect: &Expect, ran: &Ran) -> Result<Ended, CallError> {
         Expect::Within(tolerance) => &oracle::wants_within(case, *tolerance)?,
     };
     if let Err(e) = &ran.result {
-        return Ok(Ended::Fail(e.to_string()));
+        return Ok(CaseStatus::Fail(e.to_string()));
     }
     for want in wants {
         let judged = want.judge(case, ran)?;
@@ -147,20 +149,20 @@ fn ended(case: &Case, expect: &Expect, ran: &Ran) -> Result<Ended, CallError> {
             let (nmse, limit) = (judged.nmse, judged.limit);
             let measure =
                 if judged.exact { String::new() } else { format!(" (nmse {nmse:.3e}, limit {limit:.3e})") };
-            return Ok(Ended::Fail(wrong + &measure));
+            return Ok(CaseStatus::Fail(wrong + &measure));
         }
     }
-    Ok(Ended::Pass)
+    Ok(CaseStatus::Pass)
 }
 
-fn index_error(case: &Case, ran: &Ran, want: (&str, usize, i64, usize)) -> Ended {
+fn index_error(case: &Case, ran: &RunResult, want: (&str, usize, i64, usize)) -> CaseStatus {
     match &ran.result {
         Err(Error::Index { op, operand, position, index, bound })
             if *op == case.op && (*operand, *position, *index, *bound) == want =>
         {
-            Ended::Pass
+            CaseStatus::Pass
         }
-        Err(e) => Ended::Fail(format!("wanted the index error {want:?}, got: {e}")),
-        Ok(()) => Ended::Fail(format!("wanted the index error {want:?}, but the op succeeded")),
+        Err(e) => CaseStatus::Fail(format!("wanted the index error {want:?}, got: {e}")),
+        Ok(()) => CaseStatus::Fail(format!("wanted the index error {want:?}, but the op succeeded")),
     }
 }

@@ -1,7 +1,7 @@
-//! Copies, fills and choices: every element type, blocks included, and every pair of layouts.
-use super::data::{Draw, values_of};
-use super::draft::Draft;
-use super::place::{How, IN, OUT};
+//! Copies, fills and selections: every element type, including blocks, and every pair of layouts.
+use super::data::{Distribution, values_of};
+use super::draft::CaseBuilder;
+use super::place::{IN, OUT, Placement};
 use super::{INDICES, LENGTHS, Suite};
 use crate::types::{SCALARS, block_types};
 use ops_core::DType;
@@ -26,21 +26,23 @@ pub(super) fn cases(s: &mut Suite<'_>) {
 }
 
 fn copy(s: &mut Suite<'_>, dtype: DType) {
-    let draft = |dims: &[usize], x: How, y: How| {
-        Draft::new("copy", dtype).read("x", dims, x, Draw::Bits).write("y", dims, y)
+    let draft = |dims: &[usize], x: Placement, y: Placement| {
+        CaseBuilder::new("copy", dtype).read("x", dims, x, Distribution::Bits).write("y", dims, y)
     };
     for n in LENGTHS {
-        s.run(draft(&[n], How::Plain, How::Plain));
+        s.run(draft(&[n], Placement::Plain, Placement::Plain));
     }
     for dims in [&[][..], &[0], &[3, 0], &[0, 3], &[2, 1, 3, 2, 2, 5], &[2, 3, 129]] {
-        s.run(draft(dims, How::Plain, How::Plain));
+        s.run(draft(dims, Placement::Plain, Placement::Plain));
     }
     for x in IN {
         for y in OUT {
             s.run(draft(&[3, 4, 33], x, y));
         }
     }
-    for (x, y) in [(How::Order(&[1, 0, 2]), How::Plain), (How::Plain, How::Order(&[0, 2, 1]))] {
+    for (x, y) in
+        [(Placement::Order(&[1, 0, 2]), Placement::Plain), (Placement::Plain, Placement::Order(&[0, 2, 1]))]
+    {
         s.run(draft(&[5, 31, 33], x, y));
     }
 }
@@ -51,10 +53,11 @@ fn fill(s: &mut Suite<'_>, dtype: DType) {
         ([0, 1, 77].map(serde_json::Value::from), [0.1, -2.5].map(serde_json::Value::from));
     let floats = floats.into_iter().chain(special).filter(|_| dtype.is_float());
     for value in integers.into_iter().chain(floats) {
-        let draft =
-            |dims: &[usize], y| Draft::new("fill", dtype).param("value", value.clone()).write("y", dims, y);
+        let draft = |dims: &[usize], y| {
+            CaseBuilder::new("fill", dtype).param("value", value.clone()).write("y", dims, y)
+        };
         for dims in [&[][..], &[1], &[65], &[4097], &[0], &[3, 0], &[2, 3, 129]] {
-            s.run(draft(dims, How::Plain));
+            s.run(draft(dims, Placement::Plain));
         }
         for y in OUT {
             s.run(draft(&[3, 4, 33], y));
@@ -64,16 +67,17 @@ fn fill(s: &mut Suite<'_>, dtype: DType) {
 
 fn choose(s: &mut Suite<'_>, dtype: DType) {
     for condition in INDICES {
-        let draft = |dims: &[usize], [cond, on_true, on_false, y]: [How; 4]| {
+        let draft = |dims: &[usize], [cond, on_true, on_false, y]: [Placement; 4]| {
             let n: usize = dims.iter().product();
-            // Any value but 0 is true, the sentinel of indices included.
+            // Any value other than 0 is true, including the sentinel of indices.
             let chosen = [0.0, 1.0, 0.0, 2.0, 0.0, 255.0, -1.0, 0.0, i64::MAX as f64];
             let chosen: Vec<f64> = (0..n).map(|i| chosen[(i * 5 + i / 7) % chosen.len()]).collect();
-            let draft = Draft::new("where", dtype).given("cond", &values_of(condition, &chosen), dims, cond);
-            let draft = draft.read("on_true", dims, on_true, Draw::Bits);
-            draft.read("on_false", dims, on_false, Draw::Bits).write("y", dims, y)
+            let draft =
+                CaseBuilder::new("where", dtype).given("cond", &values_of(condition, &chosen), dims, cond);
+            let draft = draft.read("on_true", dims, on_true, Distribution::Bits);
+            draft.read("on_false", dims, on_false, Distribution::Bits).write("y", dims, y)
         };
-        let plain = [How::Plain; 4];
+        let plain = [Placement::Plain; 4];
         for dims in [&[][..], &[1], &[31], &[65], &[4097], &[0], &[3, 0], &[2, 3, 129]] {
             s.run(draft(dims, plain));
         }
@@ -84,6 +88,9 @@ fn choose(s: &mut Suite<'_>, dtype: DType) {
                 s.run(draft(&[3, 4, 33], hows));
             }
         }
-        s.run(draft(&[3, 4, 33], [How::Transposed, How::Same, How::Gaps, How::Strided]));
+        s.run(draft(
+            &[3, 4, 33],
+            [Placement::Transposed, Placement::Same, Placement::Gaps, Placement::Strided],
+        ));
     }
 }

@@ -1,24 +1,24 @@
 //! Normalisation.
-use super::data::{Draw, NORMAL, Random, draw, values_of};
-use super::draft::Draft;
-use super::place::{How, IN, OUT};
+use super::data::{Distribution, NORMAL, Random, draw, values_of};
+use super::draft::CaseBuilder;
+use super::place::{IN, OUT, Placement};
 use super::{FLOATS, LENGTHS, Suite};
 use crate::Array;
 use ops_core::DType;
 
-/// One case; the fields that tests vary.
+/// One case, with the fields that tests vary.
 #[derive(Clone, Copy)]
 struct Norm<'a> {
     op: &'a str,
     dtype: DType,
     dims: &'a [usize],
-    numbers: Draw,
+    numbers: Distribution,
     eps: f64,
     groups: usize,
-    x: How,
-    y: How,
-    weights: How,
-    /// The type of weight and bias, and which are given where they are optional.
+    x: Placement,
+    y: Placement,
+    weights: Placement,
+    /// The type of weight and bias. Where they are optional, also which are present.
     weight_type: DType,
     given: (bool, bool),
 }
@@ -32,9 +32,9 @@ impl<'a> Norm<'a> {
             numbers: NORMAL,
             eps: 1e-5,
             groups: 2,
-            x: How::Plain,
-            y: How::Plain,
-            weights: How::Plain,
+            x: Placement::Plain,
+            y: Placement::Plain,
+            weights: Placement::Plain,
             weight_type: dtype,
             given: (true, true),
         }
@@ -45,7 +45,7 @@ impl<'a> Norm<'a> {
         self.dims[axis]
     }
 
-    fn draft(self) -> Draft {
+    fn draft(self) -> CaseBuilder {
         let values = self.values();
         self.with(&values)
     }
@@ -55,13 +55,13 @@ impl<'a> Norm<'a> {
         draw(&mut Random::of(&seed), self.dtype, self.dims.iter().product(), self.numbers)
     }
 
-    /// With these numbers as `x`.
-    fn with(self, x: &Array) -> Draft {
+    /// Uses these numbers as `x`.
+    fn with(self, x: &Array) -> CaseBuilder {
         self.with_weight(x, None)
     }
 
-    fn with_weight(self, x: &Array, weight: Option<&Array>) -> Draft {
-        let mut draft = Draft::new(self.op, self.dtype).param("eps", self.eps);
+    fn with_weight(self, x: &Array, weight: Option<&Array>) -> CaseBuilder {
+        let mut draft = CaseBuilder::new(self.op, self.dtype).param("eps", self.eps);
         let optional = matches!(self.op, "layer_norm" | "group_norm");
         if self.op == "group_norm" {
             draft = draft.param("num_groups", self.groups);
@@ -74,7 +74,8 @@ impl<'a> Norm<'a> {
         if let Some(weight) = weight {
             draft = draft.given("weight", weight, &n, self.weights);
         } else if self.given.0 || !optional {
-            draft = draft.read_as("weight", self.weight_type, &n, self.weights, Draw::Normal(1.0, 0.3));
+            draft =
+                draft.read_as("weight", self.weight_type, &n, self.weights, Distribution::Normal(1.0, 0.3));
         }
         if optional && self.given.1 {
             draft = draft.read_as("bias", self.weight_type, &n, self.weights, NORMAL);
@@ -133,9 +134,12 @@ fn layouts(s: &mut Suite<'_>, op: &str, dtype: DType) {
     }
     for y in OUT {
         s.run(Norm { y, ..norm }.draft());
-        s.run(Norm { y, x: How::Gaps, dims: &[2, 4, 65], ..norm }.draft());
+        s.run(Norm { y, x: Placement::Gaps, dims: &[2, 4, 65], ..norm }.draft());
     }
-    s.run(Norm { x: How::Transposed, y: How::Strided, weights: How::Reversed, ..norm }.draft());
+    s.run(
+        Norm { x: Placement::Transposed, y: Placement::Strided, weights: Placement::Reversed, ..norm }
+            .draft(),
+    );
 }
 
 fn options(s: &mut Suite<'_>, op: &str, dtype: DType) {
@@ -156,17 +160,17 @@ fn options(s: &mut Suite<'_>, op: &str, dtype: DType) {
 fn numbers(s: &mut Suite<'_>, op: &str, dtype: DType) {
     let half = matches!(dtype, DType::F16 | DType::BF16);
     let norm = Norm::new(op, dtype, &[4, 4, 96]);
-    // eps decides.
-    s.run(Norm { numbers: Draw::Normal(0.0, 1e-3), ..norm }.draft().note("small"));
-    s.run(Norm { numbers: Draw::Between(0.0, 0.0), ..norm }.draft().note("zeros"));
-    // Squares beyond the range of f16.
-    s.run(Norm { numbers: Draw::Normal(0.0, 8e3), ..norm }.draft().note("large"));
+    // eps dominates the result.
+    s.run(Norm { numbers: Distribution::Normal(0.0, 1e-3), ..norm }.draft().note("small"));
+    s.run(Norm { numbers: Distribution::Between(0.0, 0.0), ..norm }.draft().note("zeros"));
+    // The squares exceed the range of f16.
+    s.run(Norm { numbers: Distribution::Normal(0.0, 8e3), ..norm }.draft().note("large"));
     // The variance is far below the square of the mean.
-    let far = Norm { numbers: Draw::Normal(if half { 30.0 } else { 1000.0 }, 1.0), ..norm };
+    let far = Norm { numbers: Distribution::Normal(if half { 30.0 } else { 1000.0 }, 1.0), ..norm };
     for dims in [&[2, 4, 257][..], &[1, 2, 4097]] {
         s.run(Norm { dims, ..far }.draft().note("large mean"));
     }
-    // One element far from the rest, where an implementation may start.
+    // The first element, which an implementation may use as a shift, is far from the rest.
     let mut x = norm.values().to_f64().unwrap_or_default();
     x[0] = 1e3;
     s.run(norm.with(&values_of(dtype, &x)).note("outlier"));
@@ -175,8 +179,8 @@ fn numbers(s: &mut Suite<'_>, op: &str, dtype: DType) {
     s.run(norm.with(&values_of(dtype, &x)).note("nan in a row"));
 }
 
-/// Weights, in f32, that make every result representable: correct code has hardly any error left,
-/// and a rounding between load and store shows.
+/// f32 weights that make every result representable. Correct code has hardly any error left, so an extra rounding between
+/// load and store is detected.
 fn sharp(s: &mut Suite<'_>, op: &str, dtype: DType) {
     if !matches!(dtype, DType::F16 | DType::BF16) || op == "add_rms_norm" {
         return;
@@ -184,7 +188,7 @@ fn sharp(s: &mut Suite<'_>, op: &str, dtype: DType) {
     for n in [5, 17, 33, 64, 100, 127] {
         let dims = if op == "group_norm" { vec![1, n] } else { vec![n] };
         let norm = Norm {
-            numbers: Draw::Nonzero,
+            numbers: Distribution::Nonzero,
             weight_type: DType::F32,
             given: (true, false),
             groups: 1,
@@ -194,7 +198,8 @@ fn sharp(s: &mut Suite<'_>, op: &str, dtype: DType) {
         let x = values.to_f64().unwrap_or_default();
         let mean = if op == "rms_norm" { 0.0 } else { x.iter().sum::<f64>() / n as f64 };
         let spread = (x.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / n as f64 + norm.eps).sqrt();
-        let targets = draw(&mut Random::of("targets"), dtype, n, Draw::Nonzero).to_f64().unwrap_or_default();
+        let targets =
+            draw(&mut Random::of("targets"), dtype, n, Distribution::Nonzero).to_f64().unwrap_or_default();
         let weight: Vec<f64> = targets.iter().zip(&x).map(|(t, x)| t * spread / (x - mean)).collect();
         let weight = values_of(DType::F32, &weight);
         s.run(norm.with_weight(&values, Some(&weight)).note("representable results"));

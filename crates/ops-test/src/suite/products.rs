@@ -1,7 +1,7 @@
-//! Products of matrices.
-use super::data::{Draw, NORMAL};
-use super::draft::Draft;
-use super::place::{How, IN, OUT};
+//! Matrix products.
+use super::data::{Distribution, NORMAL};
+use super::draft::CaseBuilder;
+use super::place::{IN, OUT, Placement};
 use super::{FLOATS, Suite};
 use ops_core::DType;
 
@@ -34,14 +34,14 @@ const SIZES: [(usize, usize, usize); 14] = [
     (1, 257, 1025),
 ];
 
-fn product(dtype: DType, a: &[usize], b: &[usize], hows: [How; 3]) -> Draft {
-    let draft = Draft::new("matmul", dtype).read("a", a, hows[0], NORMAL).read("b", b, hows[1], NORMAL);
+fn product(dtype: DType, a: &[usize], b: &[usize], hows: [Placement; 3]) -> CaseBuilder {
+    let draft = CaseBuilder::new("matmul", dtype).read("a", a, hows[0], NORMAL).read("b", b, hows[1], NORMAL);
     let c = [&a[..a.len() - 1], &b[b.len() - 1..]].concat();
     draft.write("c", &c, hows[2])
 }
 
 fn matmul(s: &mut Suite<'_>, dtype: DType) {
-    let plain = [How::Plain; 3];
+    let plain = [Placement::Plain; 3];
     for (m, k, n) in SIZES {
         s.run(product(dtype, &[m, k], &[k, n], plain));
     }
@@ -53,25 +53,31 @@ fn matmul(s: &mut Suite<'_>, dtype: DType) {
         s.run(product(dtype, &[batch, &[5, 33]].concat(), &[batch, &[33, 7]].concat(), plain));
     }
     for how in IN {
-        s.run(product(dtype, &[3, 9, 33], &[3, 33, 17], [how, How::Plain, How::Plain]));
-        s.run(product(dtype, &[3, 9, 33], &[3, 33, 17], [How::Plain, how, How::Plain]));
-        s.run(product(dtype, &[65, 40], &[40, 31], [how, how, How::Plain]));
+        s.run(product(dtype, &[3, 9, 33], &[3, 33, 17], [how, Placement::Plain, Placement::Plain]));
+        s.run(product(dtype, &[3, 9, 33], &[3, 33, 17], [Placement::Plain, how, Placement::Plain]));
+        s.run(product(dtype, &[65, 40], &[40, 31], [how, how, Placement::Plain]));
     }
     for how in OUT {
-        s.run(product(dtype, &[3, 9, 33], &[3, 33, 17], [How::Plain, How::Plain, how]));
+        s.run(product(dtype, &[3, 9, 33], &[3, 33, 17], [Placement::Plain, Placement::Plain, how]));
     }
-    // Matrices whose inner two axes are swapped in memory, as a transposed view leaves them.
-    const SWAPPED: How = How::Order(&[0, 2, 1]);
-    for hows in [[SWAPPED, How::Plain, How::Plain], [How::Plain, SWAPPED, How::Plain], [SWAPPED; 3]] {
+    // Matrices with the two inner axes swapped in memory, as in a transposed view.
+    const SWAPPED: Placement = Placement::Order(&[0, 2, 1]);
+    for hows in [
+        [SWAPPED, Placement::Plain, Placement::Plain],
+        [Placement::Plain, SWAPPED, Placement::Plain],
+        [SWAPPED; 3],
+    ] {
         s.run(product(dtype, &[2, 34, 65], &[2, 65, 18], hows));
     }
-    // A long sum of equal signs: kept in few bits, it stops growing.
-    let positive = |name, dims: &[usize], draft: Draft| draft.read(name, dims, How::Plain, Draw::Positive);
-    let draft = positive("a", &[2, 4097], Draft::new("matmul", dtype));
-    s.run(positive("b", &[4097, 3], draft).write("c", &[2, 3], How::Plain).note("positive"));
+    // A long sum of terms with equal signs: with few bits it stops growing.
+    let positive = |name, dims: &[usize], draft: CaseBuilder| {
+        draft.read(name, dims, Placement::Plain, Distribution::Positive)
+    };
+    let draft = positive("a", &[2, 4097], CaseBuilder::new("matmul", dtype));
+    s.run(positive("b", &[4097, 3], draft).write("c", &[2, 3], Placement::Plain).note("positive"));
 }
 
-/// One case of `linear`: extents of `x` but the last, `k`, `n`.
+/// One case of `linear`: the extents of `x` except the last, `k`, `n`.
 struct Linear<'a> {
     dtype: DType,
     rows: &'a [usize],
@@ -79,16 +85,17 @@ struct Linear<'a> {
     n: usize,
     weight_type: DType,
     bias: Option<DType>,
-    hows: [How; 4],
+    hows: [Placement; 4],
 }
 
 impl Linear<'_> {
-    fn draft(&self) -> Draft {
+    fn draft(&self) -> CaseBuilder {
         let [x, weight, bias, y] = self.hows;
-        let draft = Draft::new("linear", self.dtype).read("x", &[self.rows, &[self.k]].concat(), x, NORMAL);
+        let draft =
+            CaseBuilder::new("linear", self.dtype).read("x", &[self.rows, &[self.k]].concat(), x, NORMAL);
         let draft = draft.read_as("weight", self.weight_type, &[self.n, self.k], weight, NORMAL);
         let draft = match self.bias {
-            Some(dtype) => draft.read_as("bias", dtype, &[self.n], bias, Draw::Normal(0.0, 3.0)),
+            Some(dtype) => draft.read_as("bias", dtype, &[self.n], bias, Distribution::Normal(0.0, 3.0)),
             None => draft,
         };
         draft.write("y", &[self.rows, &[self.n]].concat(), y)
@@ -96,7 +103,7 @@ impl Linear<'_> {
 }
 
 fn linear(s: &mut Suite<'_>, dtype: DType) {
-    let plain = [How::Plain; 4];
+    let plain = [Placement::Plain; 4];
     for (m, k, n) in SIZES {
         s.run(Linear { dtype, rows: &[m], k, n, weight_type: dtype, bias: None, hows: plain }.draft());
         s.run(Linear { dtype, rows: &[m], k, n, weight_type: dtype, bias: Some(dtype), hows: plain }.draft());

@@ -1,8 +1,8 @@
 //! Quantized tensors.
-use super::data::{Draw, NORMAL, Random, draw, values_of};
-use super::draft::Draft;
+use super::data::{Distribution, NORMAL, Random, draw, values_of};
+use super::draft::CaseBuilder;
 use super::indices::{ids, sentinel};
-use super::place::{How, IN, OUT};
+use super::place::{IN, OUT, Placement};
 use super::{Expect, FLOATS, INDICES, Suite};
 use crate::Array;
 use crate::types::block_types;
@@ -27,7 +27,7 @@ pub(super) fn cases(s: &mut Suite<'_>) {
     }
 }
 
-/// Blocks of drawn values.
+/// Random blocks.
 fn blocks(format: DType, n: usize) -> Array {
     let values = draw(&mut Random::of(format.name()), DType::F32, n * format.values(), NORMAL);
     let values = values.slice::<f32>().unwrap_or_default();
@@ -35,25 +35,30 @@ fn blocks(format: DType, n: usize) -> Array {
 }
 
 fn quantize(s: &mut Suite<'_>, format: DType) {
-    let draft = |rows: &[usize], n: usize, x: How, y: How, numbers: Draw| {
+    let draft = |rows: &[usize], n: usize, x: Placement, y: Placement, numbers: Distribution| {
         let (values, blocks) = ([rows, &[n * format.values()]].concat(), [rows, &[n]].concat());
-        Draft::new("quantize", DType::F32).read("x", &values, x, numbers).write_as("y", format, &blocks, y)
+        CaseBuilder::new("quantize", DType::F32)
+            .read("x", &values, x, numbers)
+            .write_as("y", format, &blocks, y)
     };
     for (rows, n) in [(&[][..], 1), (&[3], 1), (&[2], 33), (&[2, 3], 5), (&[0], 2), (&[3], 0), (&[1], 129)] {
-        s.run(draft(rows, n, How::Plain, How::Plain, NORMAL));
+        s.run(draft(rows, n, Placement::Plain, Placement::Plain, NORMAL));
     }
-    for numbers in
-        [Draw::Between(0.0, 0.0), Draw::Normal(0.0, 1e-6), Draw::Normal(0.0, 1e4), Draw::Normal(5.0, 0.1)]
-    {
-        s.run(draft(&[3], 4, How::Plain, How::Plain, numbers).note(&format!("{numbers:?}")));
+    for numbers in [
+        Distribution::Between(0.0, 0.0),
+        Distribution::Normal(0.0, 1e-6),
+        Distribution::Normal(0.0, 1e4),
+        Distribution::Normal(5.0, 0.1),
+    ] {
+        s.run(draft(&[3], 4, Placement::Plain, Placement::Plain, numbers).note(&format!("{numbers:?}")));
     }
     for x in IN {
-        s.run(draft(&[3, 2], 3, x, How::Plain, NORMAL));
+        s.run(draft(&[3, 2], 3, x, Placement::Plain, NORMAL));
     }
     for y in OUT {
-        s.run(draft(&[3, 2], 3, How::Plain, y, NORMAL));
+        s.run(draft(&[3, 2], 3, Placement::Plain, y, NORMAL));
     }
-    // Codes half-way between two integers, of both signs, at scales of one; and the extremes twice.
+    // Values half-way between two codes, of both signs, at scales of one; and the extremes twice.
     let n = format.values();
     let first = |block: usize| [127.0, -8.0, -127.0, 8.0][block % 4];
     let steps: Vec<f64> =
@@ -61,37 +66,43 @@ fn quantize(s: &mut Suite<'_>, format: DType) {
     let ends: Vec<f64> = (0..4 * n).map(|i| if i / n % 2 == i % 2 { -127.0 } else { 127.0 }).collect();
     for (word, values) in [("halves", steps), ("equal extremes", ends)] {
         let values = values_of(DType::F32, &values);
-        let draft =
-            Draft::new("quantize", DType::F32).given("x", &values, &[2, 2 * n], How::Plain).note(word);
-        s.run(draft.write_as("y", format, &[2, 2], How::Plain));
+        let draft = CaseBuilder::new("quantize", DType::F32)
+            .given("x", &values, &[2, 2 * n], Placement::Plain)
+            .note(word);
+        s.run(draft.write_as("y", format, &[2, 2], Placement::Plain));
     }
 }
 
 fn dequantize(s: &mut Suite<'_>, format: DType) {
-    let draft = |rows: &[usize], n: usize, x: How, y: How| {
+    let draft = |rows: &[usize], n: usize, x: Placement, y: Placement| {
         let (stored, values) = ([rows, &[n]].concat(), [rows, &[n * format.values()]].concat());
         let blocks = blocks(format, stored.iter().product());
-        Draft::new("dequantize", format).given("x", &blocks, &stored, x).write_as("y", DType::F32, &values, y)
+        CaseBuilder::new("dequantize", format).given("x", &blocks, &stored, x).write_as(
+            "y",
+            DType::F32,
+            &values,
+            y,
+        )
     };
     for (rows, n) in [(&[][..], 1), (&[3], 1), (&[2], 33), (&[2, 3], 5), (&[0], 2), (&[3], 0), (&[1], 129)] {
-        s.run(draft(rows, n, How::Plain, How::Plain));
+        s.run(draft(rows, n, Placement::Plain, Placement::Plain));
     }
     for x in IN {
-        s.run(draft(&[3, 2], 3, x, How::Plain));
+        s.run(draft(&[3, 2], 3, x, Placement::Plain));
     }
     for y in OUT {
-        s.run(draft(&[3, 2], 3, How::Plain, y));
+        s.run(draft(&[3, 2], 3, Placement::Plain, y));
     }
 }
 
 fn linear(s: &mut Suite<'_>, dtype: DType, format: DType) {
-    let draft = |rows: &[usize], n: usize, k: usize, [x, weight, y]: [How; 3]| {
+    let draft = |rows: &[usize], n: usize, k: usize, [x, weight, y]: [Placement; 3]| {
         let draft =
-            Draft::new("qlinear", dtype).read("x", &[rows, &[k * format.values()]].concat(), x, NORMAL);
+            CaseBuilder::new("qlinear", dtype).read("x", &[rows, &[k * format.values()]].concat(), x, NORMAL);
         let draft = draft.given("weight", &blocks(format, n * k), &[n, k], weight);
         draft.write("y", &[rows, &[n]].concat(), y)
     };
-    let plain = [How::Plain; 3];
+    let plain = [Placement::Plain; 3];
     for (rows, n, k) in [
         (1, 1, 1),
         (17, 1, 1),
@@ -119,13 +130,17 @@ fn linear(s: &mut Suite<'_>, dtype: DType, format: DType) {
 
 fn embedding(s: &mut Suite<'_>, dtype: DType, format: DType) {
     for index in INDICES {
-        let draft = |rows: usize, k: usize, wanted: &[i64], [table, i, y]: [How; 3]| {
-            let draft =
-                Draft::new("qembedding", dtype).given("table", &blocks(format, rows * k), &[rows, k], table);
+        let draft = |rows: usize, k: usize, wanted: &[i64], [table, i, y]: [Placement; 3]| {
+            let draft = CaseBuilder::new("qembedding", dtype).given(
+                "table",
+                &blocks(format, rows * k),
+                &[rows, k],
+                table,
+            );
             let draft = draft.given("ids", &ids(index, wanted), &[wanted.len()], i);
             draft.write("y", &[wanted.len(), k * format.values()], y)
         };
-        let (plain, none) = ([How::Plain; 3], sentinel(index));
+        let (plain, none) = ([Placement::Plain; 3], sentinel(index));
         let some = [none, 3, 0, 2, 2, 4, none];
         for k in [1, 3, 33] {
             s.run(draft(5, k, &some, plain));
@@ -134,11 +149,11 @@ fn embedding(s: &mut Suite<'_>, dtype: DType, format: DType) {
         s.run(draft(5, 2, &[], plain));
         s.run(draft(0, 2, &[none], plain));
         for how in IN {
-            s.run(draft(5, 3, &some, [how, How::Plain, How::Plain]));
+            s.run(draft(5, 3, &some, [how, Placement::Plain, Placement::Plain]));
         }
-        s.run(draft(5, 3, &some, [How::Plain, How::Strided, How::Plain]));
+        s.run(draft(5, 3, &some, [Placement::Plain, Placement::Strided, Placement::Plain]));
         for how in OUT {
-            s.run(draft(5, 3, &some, [How::Plain, How::Plain, how]));
+            s.run(draft(5, 3, &some, [Placement::Plain, Placement::Plain, how]));
         }
         for wrong in [5, 200] {
             let draft = draft(5, 2, &[1, wrong, 0], plain).note("outside");

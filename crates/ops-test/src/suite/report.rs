@@ -1,16 +1,16 @@
-//! What the suite found.
+//! Results of the suite.
 use ops_core::DType;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Which cases to run; the default is all.
+/// Selects the cases to run; the default is all.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
-    /// Only this op; its in-place form is included.
+    /// Only this op, including its in-place form.
     pub op: Option<String>,
     /// Only cases that run in this type.
     pub dtype: Option<DType>,
-    /// Only cases whose name contains this.
+    /// Only cases whose name contains this text.
     pub name: Option<String>,
 }
 
@@ -32,14 +32,14 @@ impl Filter {
     }
 }
 
-/// How a case ended.
+/// The result of a case.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ended {
-    /// As promised.
+pub enum CaseStatus {
+    /// The result is right.
     Pass,
-    /// Not as promised.
+    /// The result is wrong, for this reason.
     Fail(String),
-    /// The backend declined, with this reason, and kept the law of it.
+    /// The backend declined, for this reason, and changed nothing.
     Unsupported(String),
 }
 
@@ -50,18 +50,18 @@ pub struct Outcome {
     pub op: String,
     /// The element type it ran in.
     pub dtype: DType,
-    /// The case in words, `rms_norm(dtype=bf16, eps=1e-5, x=[5,123] strided)`.
+    /// The case's name, such as `rms_norm(dtype=bf16, eps=1e-5, x=[5,123] strided)`.
     pub case: String,
-    /// How it ended.
-    pub ended: Ended,
+    /// The result.
+    pub status: CaseStatus,
 }
 
-/// How many cases of an op in a type ended in which way.
+/// Number of cases by result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// As promised.
+    /// Passed.
     pub pass: usize,
-    /// Not as promised.
+    /// Failed.
     pub fail: usize,
     /// Declined.
     pub unsupported: usize,
@@ -81,27 +81,27 @@ impl fmt::Display for Counts {
     }
 }
 
-/// Everything that one run of the suite found.
+/// The results of one run of the suite.
 #[derive(Clone, Debug)]
 pub struct Report {
     /// The backend.
     pub backend: &'static str,
-    /// Every case, in the order they ran.
+    /// Every case, in run order.
     pub outcomes: Vec<Outcome>,
 }
 
 impl Report {
-    /// The cases that did not end as promised.
+    /// The cases that failed.
     pub fn failures(&self) -> impl Iterator<Item = &Outcome> {
-        self.outcomes.iter().filter(|o| matches!(o.ended, Ended::Fail(_)))
+        self.outcomes.iter().filter(|o| matches!(o.status, CaseStatus::Fail(_)))
     }
 
     /// Counts over all cases.
     pub fn total(&self) -> Counts {
-        self.outcomes.iter().fold(Counts::default(), |counts, o| counts.with(&o.ended))
+        self.outcomes.iter().fold(Counts::default(), |counts, o| counts.with(&o.status))
     }
 
-    /// Counts for each op and type, ops in the order they ran.
+    /// Counts for each op and type, with ops in run order.
     pub fn table(&self) -> Table {
         let mut table = Table { rows: Vec::new() };
         for o in &self.outcomes {
@@ -110,27 +110,27 @@ impl Report {
                 table.rows.len() - 1
             });
             let counts = table.rows[at].1.entry(o.dtype).or_default();
-            *counts = counts.with(&o.ended);
+            *counts = counts.with(&o.status);
         }
         table
     }
 }
 
 impl Counts {
-    fn with(mut self, ended: &Ended) -> Self {
-        match ended {
-            Ended::Pass => self.pass += 1,
-            Ended::Fail(_) => self.fail += 1,
-            Ended::Unsupported(_) => self.unsupported += 1,
+    fn with(mut self, status: &CaseStatus) -> Self {
+        match status {
+            CaseStatus::Pass => self.pass += 1,
+            CaseStatus::Fail(_) => self.fail += 1,
+            CaseStatus::Unsupported(_) => self.unsupported += 1,
         }
         self
     }
 }
 
-/// Counts by op and type; `Display` draws it: passes, failures with `!`, declined with `u`.
+/// Counts by op and type; `Display` draws it: passed cases as a number, failed ones with `!`, declined ones with `u`.
 #[derive(Clone, Debug)]
 pub struct Table {
-    /// One row for each op.
+    /// One row per op.
     pub rows: Vec<(String, BTreeMap<DType, Counts>)>,
 }
 

@@ -1,26 +1,26 @@
 //! Rotary position embedding.
-use super::data::{Draw, NORMAL, Random, draw, values_of};
-use super::draft::Draft;
-use super::place::{How, IN, OUT};
+use super::data::{Distribution, NORMAL, Random, draw, values_of};
+use super::draft::CaseBuilder;
+use super::place::{IN, OUT, Placement};
 use super::{FLOATS, Suite};
 use crate::Array;
 use ops_core::DType;
 
-/// One case; the fields that tests vary.
+/// One case, with the fields that tests vary.
 #[derive(Clone, Copy)]
 struct Case<'a> {
     op: &'a str,
     dtype: DType,
-    /// `[b, h, t, d]`, which is put in the op's order.
+    /// `[b, h, t, d]`, which is rearranged to the op's order.
     dims: [usize; 4],
     start: usize,
-    /// Rows of the tables beyond those that are read.
+    /// Unused extra rows of the tables.
     spare: usize,
     batched: bool,
     table_type: DType,
-    x: How,
-    tables: How,
-    y: How,
+    x: Placement,
+    tables: Placement,
+    y: Placement,
 }
 
 impl<'a> Case<'a> {
@@ -33,20 +33,20 @@ impl<'a> Case<'a> {
             spare: 2,
             batched: false,
             table_type: dtype,
-            x: How::Plain,
-            tables: How::Plain,
-            y: How::Plain,
+            x: Placement::Plain,
+            tables: Placement::Plain,
+            y: Placement::Plain,
         }
     }
 
-    fn draft(self) -> Draft {
+    fn draft(self) -> CaseBuilder {
         let [b, h, t, d] = self.dims;
         let dims = if self.op.starts_with("rope_thd") { [b, t, h, d] } else { self.dims };
         let rows = self.start + t + self.spare;
         let table: &[usize] = if self.batched { &[b, rows, d / 2] } else { &[rows, d / 2] };
         let (cos, sin) = self.tables(table.iter().product());
 
-        let draft = Draft::new(self.op, self.dtype).param("start", self.start);
+        let draft = CaseBuilder::new(self.op, self.dtype).param("start", self.start);
         let draft = if self.op.ends_with("_inplace") {
             let x = draw(&mut Random::of(self.op), self.dtype, dims.iter().product(), NORMAL);
             draft.inout("x", &x, &dims, self.y)
@@ -57,8 +57,12 @@ impl<'a> Case<'a> {
     }
 
     fn tables(&self, n: usize) -> (Array, Array) {
-        let angles =
-            draw(&mut Random::of("angles"), DType::F64, n, Draw::Between(0.0, core::f64::consts::TAU));
+        let angles = draw(
+            &mut Random::of("angles"),
+            DType::F64,
+            n,
+            Distribution::Between(0.0, core::f64::consts::TAU),
+        );
         let angles = angles.to_f64().unwrap_or_default();
         let table =
             |f: fn(f64) -> f64| values_of(self.table_type, &angles.iter().map(|a| f(*a)).collect::<Vec<_>>());
@@ -99,13 +103,13 @@ fn family(s: &mut Suite<'_>, op: &str, inplace: &str, dtype: DType) {
                 s.run(Case { tables, batched, ..case }.draft());
             }
         }
-        for y in OUT.into_iter().chain([How::Order(&[0, 2, 1, 3])]) {
+        for y in OUT.into_iter().chain([Placement::Order(&[0, 2, 1, 3])]) {
             s.run(Case { y, ..case }.draft());
         }
     }
     let case = Case::new(op, dtype, [2, 3, 5, 16]);
-    for x in IN.into_iter().chain([How::Order(&[0, 2, 1, 3])]) {
+    for x in IN.into_iter().chain([Placement::Order(&[0, 2, 1, 3])]) {
         s.run(Case { x, ..case }.draft());
-        s.run(Case { x, y: How::Gaps, batched: true, ..case }.draft());
+        s.run(Case { x, y: Placement::Gaps, batched: true, ..case }.draft());
     }
 }

@@ -1,7 +1,7 @@
-//! Builds the stand-in for ROCm's libraries with the C++ compiler: for `cargo xtask standin`, and for tests, which would
-//! wait for any other running cargo if they started one.
+//! Builds the stand-in for ROCm's libraries with the C++ compiler, for `cargo xtask standin` and for tests. A test that
+//! started cargo would wait for every other running cargo, so tests use this library directly.
 //!
-//! Files that are up to date are left alone. `CXX` names the compiler, else it is g++.
+//! Files that are up to date are not rebuilt. `CXX` names the compiler; the default is g++.
 
 use std::fs::{self, File};
 use std::io;
@@ -11,7 +11,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::SystemTime;
 
-/// A shared library: its file name, its sources (files or folders under `src/`) and those it needs.
+/// A shared library: its file name, its sources (files or folders in `src/`) and the libraries it links to.
 struct Library {
     file: &'static str,
     sources: &'static [&'static str],
@@ -26,10 +26,10 @@ const LIBRARIES: [Library; 4] = [
     Library { file: "libMIOpen.so.1", sources: &["miopen"], needs: &[HIP] },
 ];
 
-/// Targets for which an (empty) Tensile library lies beside rocBLAS, as it looks for one by name.
+/// Targets with an (empty) Tensile library next to rocBLAS, which rocBLAS looks up by name.
 const TENSILE_TARGETS: [&str; 2] = ["gfx1100", "gfx90a"];
 
-/// A message for people.
+/// A message for the user.
 pub type Result<T> = std::result::Result<T, String>;
 
 /// A build of the stand-in in the target folder.
@@ -42,13 +42,13 @@ pub struct Build {
 }
 
 impl Build {
-    /// A build in `target/hip-standin`; with AddressSanitizer, in a folder of its own. `CARGO_TARGET_DIR` names another
-    /// target folder.
+    /// A build in `target/hip-standin`, or, with AddressSanitizer, in a separate folder. `CARGO_TARGET_DIR` names another target
+    /// folder.
     ///
     /// # Errors
-    /// The folder cannot be made.
+    /// The folder cannot be created.
     pub fn new(sanitize: bool) -> Result<Build> {
-        // This package lies in tests/hip-standin/build.
+        // This package is in tests/hip-standin/build.
         let root = Path::new(env!("CARGO_MANIFEST_DIR"))
             .ancestors()
             .nth(3)
@@ -73,14 +73,14 @@ impl Build {
     /// Builds the libraries and returns their folder.
     ///
     /// # Errors
-    /// The compiler cannot be started or fails; the folder cannot be written to.
+    /// The compiler cannot be started or fails, or the folder cannot be written.
     pub fn libraries(&self) -> Result<&Path> {
         let _lock = self.lock()?;
         self.build_libraries()?;
         Ok(&self.out)
     }
 
-    /// Two test runs may both want the libraries: the second waits, then finds them built.
+    /// Two test runs may need the libraries at once: the second waits and then finds them built.
     fn lock(&self) -> Result<File> {
         let file = File::create(self.out.join("lock")).map_err(at(&self.out))?;
         file.lock().map_err(at(&self.out))?;
@@ -95,7 +95,7 @@ impl Build {
             }
             let objects = self.objects(&sources)?;
             let mut link = vec!["-shared".into(), format!("-Wl,-soname,{}", library.file)];
-            // Streams have threads that run this code until the process ends, so it must not be unloaded.
+            // Threads of streams run this code until the process ends, so the library must not be unloaded.
             link.extend(
                 ["-Wl,-z,nodelete", "-Wl,-z,defs", "-Wl,-rpath,$ORIGIN", "-pthread", "-ldl"]
                     .map(String::from),
@@ -137,7 +137,7 @@ impl Build {
         Ok(programs)
     }
 
-    /// Compiles what has changed, as many files at once as there are processors.
+    /// Compiles the files that have changed, as many at once as there are processors.
     fn objects(&self, sources: &[PathBuf]) -> Result<Vec<PathBuf>> {
         let objects: Vec<PathBuf> = sources.iter().map(|source| self.object_of(source)).collect();
         let next = AtomicUsize::new(0);
@@ -170,7 +170,7 @@ impl Build {
         let mut command = Command::new(&self.compiler);
         command.args(&self.flags).args(["-MMD", "-c", "-o"]).arg(object).arg(source);
         let dependencies = fs::read_to_string(object.with_extension("d")).unwrap_or_default();
-        // Without a dependency file the source counts as newer than the object.
+        // Without a dependency file, the source counts as newer than the object.
         let inputs: Vec<PathBuf> = dependencies
             .split_once(':')
             .map(|(_, list)| {
@@ -192,7 +192,7 @@ impl Build {
         if is_current(file, &command, &inputs) { Ok(()) } else { execute(command, file) }
     }
 
-    /// Compiles every source with ROCm's own declarations in place of ours: a signature that differs is an error.
+    /// Compiles every source with ROCm's own declarations instead of ours, so that a signature that differs is an error.
     ///
     /// # Errors
     /// A signature differs, or the compiler cannot be started.
@@ -222,7 +222,7 @@ fn at(path: &Path) -> impl Fn(io::Error) -> String {
     move |error| format!("{path}: {error}")
 }
 
-/// The C++ sources in a folder and below, or the file itself, in a fixed order.
+/// The C++ sources in a folder and its subfolders, or the file itself, in a fixed order.
 fn cpp_files(path: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
     if path.is_dir() {
         let entries = fs::read_dir(path).map_err(at(path))?;
@@ -241,7 +241,7 @@ fn modified(path: &Path) -> Option<SystemTime> {
     fs::metadata(path).and_then(|metadata| metadata.modified()).ok()
 }
 
-/// Whether `output` was made by this very command from inputs that have not changed since.
+/// Whether this very command made `output` from inputs that have not changed since.
 fn is_current(output: &Path, command: &Command, inputs: &[PathBuf]) -> bool {
     let Some(made) = modified(output) else { return false };
     let same_command =
@@ -249,7 +249,7 @@ fn is_current(output: &Path, command: &Command, inputs: &[PathBuf]) -> bool {
     same_command && inputs.iter().all(|input| modified(input).is_some_and(|changed| changed <= made))
 }
 
-/// Where the command that made `output` is written down.
+/// The file that records the command that made `output`.
 fn command_record(output: &Path) -> PathBuf {
     let name = output.file_name().unwrap_or_default().to_string_lossy();
     output.with_file_name(format!(".{name}.command"))

@@ -14,7 +14,7 @@ std::string text(const char* name, const char* otherwise = "") {
   return value && *value ? value : otherwise;
 }
 
-// A setting that cannot be read must not be passed over: a test would then check nothing.
+// An invalid setting must not be ignored: a test would then check nothing.
 [[noreturn]] void reject(const char* name, const std::string& value, const char* wanted) {
   std::fprintf(stderr, "hip-standin: %s=%s cannot be read: %s\n", name, value.c_str(), wanted);
   std::abort();
@@ -35,7 +35,7 @@ bool choice(const char* name, const char* yes, const char* no) {
   return value == yes;
 }
 
-// HIP_STANDIN_DEVICES=gfx1036:integrated,gfx1100 lists several devices; `none` leaves the machine without one.
+// HIP_STANDIN_DEVICES=gfx1036:integrated,gfx1100 lists several devices; `none` simulates a machine without one.
 std::vector<DeviceChoice> devices() {
   const uint64_t wave = number("HIP_STANDIN_WAVE", 0, 32, 64);
   if (wave != 0 && wave != 32 && wave != 64) reject("HIP_STANDIN_WAVE", std::to_string(wave), "32 or 64 is wanted");

@@ -1,4 +1,4 @@
-// What the environment asks of the stand-in, read once.
+// Settings from the environment, read once.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@ namespace standin {
 
 enum class EngineKind { Host, Cuda };
 
-/// One device that the host engine pretends to have.
+/// One device that the host engine simulates.
 struct DeviceChoice {
   std::string gfx;  // as gcnArchName, feature suffixes included
   uint32_t wave_size;
@@ -42,14 +42,14 @@ __attribute__((visibility("default"))) const Config& config();
 /// `gfx90a:sramecc+:xnack-` without its feature suffixes.
 __attribute__((visibility("default"))) std::string bare_gfx(const std::string& gfx);
 
-/// Whether code compiled for `target` runs on `device`: the same or a generic target that covers it, and every feature
-/// that the target names is as the device has it.
+/// Whether code compiled for `target` runs on `device`: the targets are the same, or `target` is a generic target that
+/// covers it, and the device has every feature as `target` names it.
 bool code_runs_on(const std::string& target, const std::string& device);
 
-/// 64 for gfx9 (GCN and CDNA), else 32.
+/// 64 for gfx9 (GCN and CDNA), otherwise 32.
 uint32_t natural_wave_size(const std::string& gfx);
 
-/// Whether `gfx` reads as a target, with or without feature suffixes: gfx1100, gfx90a:xnack-, gfx11-generic.
+/// Whether `gfx` is a valid target, with or without feature suffixes: gfx1100, gfx90a:xnack-, gfx11-generic.
 bool plausible_gfx(const std::string& gfx);
 
 }  // namespace standin

@@ -12,7 +12,7 @@ class __attribute__((visibility("default"))) Faults {
  public:
   /// Reads HIP_STANDIN_FAIL.
   Faults();
-  /// Counts a call; true when it is to fail.
+  /// Counts a call; returns true if it should fail.
   bool called(const char* function);
   /// See standin_fail in standin.h.
   bool add(const char* spec);

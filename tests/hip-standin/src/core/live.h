@@ -1,4 +1,4 @@
-// Every object that a caller holds: what makes a handle valid, and what is left at the end.
+// The registry of every object that a caller owns. It validates handles and finds leaks.
 #pragma once
 
 #include <cstdint>
@@ -25,16 +25,16 @@ constexpr int kind_count = 11;
 
 const char* kind_name(Kind kind);
 
-/// Handles are addresses that are never handed out twice, so a stale one is always told from a live one.
+/// Handles are addresses that are never reused, so a stale handle is always distinguishable from a live one.
 class __attribute__((visibility("default"))) LiveObjects {
  public:
   void add(Kind kind, const void* handle, std::string note = "");
-  /// False when the handle is not alive.
+  /// False if the handle is not alive.
   bool remove(Kind kind, const void* handle);
   bool contains(Kind kind, const void* handle) const;
-  /// -1 counts all kinds but functions, which go with their module.
+  /// -1 counts all kinds except functions, which belong to their module.
   uint64_t count(int kind) const;
-  /// Lists what is alive on standard error; returns how many objects.
+  /// Lists live objects on standard error and returns their number.
   uint64_t report() const;
 
  private:

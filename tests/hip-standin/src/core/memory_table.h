@@ -1,4 +1,4 @@
-// Where device and pinned memory lies, for checks and for messages.
+// The map of device and pinned memory, for checks and messages.
 #pragma once
 
 #include <cstddef>
@@ -26,14 +26,14 @@ struct Allocation {
 class __attribute__((visibility("default"))) MemoryTable {
  public:
   void add(Allocation allocation);
-  /// Takes out the allocation that begins at `ptr`, when there is one of this kind.
+  /// Removes the allocation that starts at `ptr`, if there is one of this kind.
   std::optional<Allocation> remove(const void* ptr, MemoryKind kind);
   /// The live allocation that `ptr` points into.
   std::optional<Allocation> containing(const void* ptr) const;
   bool was_freed(const void* ptr) const;
   uint64_t bytes_in_use(int device) const;
   uint64_t bytes_in_use() const;
-  /// "40 bytes past the end of allocation 12 (256 bytes)", and so on.
+  /// Describes an address: "40 bytes past the end of allocation 12 (256 bytes)", and so on.
   std::string describe(const void* ptr) const;
 
  private:

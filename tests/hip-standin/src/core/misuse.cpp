@@ -18,7 +18,7 @@ thread_local bool inside_callback = false;
 
 constexpr int strict_status = 86;
 
-// Runs when the process exits or the library is unloaded (it is linked never to be unloaded before that).
+// Runs when the process exits or the library is unloaded (linker flags prevent unloading before that).
 __attribute__((destructor)) void at_exit() {
   const uint64_t alive = live().count(-1);
   if (alive != 0 && config().report_leaks) live().report();

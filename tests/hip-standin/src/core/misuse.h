@@ -1,20 +1,19 @@
-// Reports of what a caller did wrong.
+// Reports misuse by the caller.
 #pragma once
 
 #include <cstdint>
 
 namespace standin {
 
-/// Says what went wrong on standard error and counts it. In strict mode the process then exits with status 86 at its
-/// end.
+/// Reports the misuse on standard error and counts it. In strict mode, the exit status of the process becomes 86.
 __attribute__((visibility("default"), format(printf, 1, 2))) void misuse(const char* format, ...);
 
 uint64_t misuse_count();
 
-/// True while the calling thread runs a stream callback or host function, from which HIP forbids calls.
+/// True while the calling thread runs a stream callback or host function, where HIP forbids calls.
 bool in_host_callback();
 
-/// Marks the calling thread for as long as it lives.
+/// Marks the calling thread for the lifetime of the object.
 class HostCallbackScope {
  public:
   HostCallbackScope();

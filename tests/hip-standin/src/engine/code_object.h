@@ -1,4 +1,4 @@
-// What hiprtcGetCode hands out and hipModuleLoadData takes: a header that says for what, then the engine's own binary.
+// The output of hiprtcGetCode and input of hipModuleLoadData: a header that names the target, then the engine's binary.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ struct CodeObject {
 
 std::string pack(const CodeObject& object);
 
-/// hipErrorInvalidImage for damaged bytes, hipErrorNoBinaryForGpu for those of a real GPU or of the other engine.
+/// hipErrorInvalidImage for damaged bytes; hipErrorNoBinaryForGpu for code of a real GPU or of the other engine.
 hipError_t unpack(const void* image, size_t bytes, EngineKind engine, CodeObject* out);
 
 }  // namespace standin

@@ -1,6 +1,6 @@
-// What computes behind the HIP functions. The functions in src/hip check handles, pointers and sizes and keep the
-// books; an engine does the work. There are two: the host engine (threads and fibers) and the cuda engine (an NVIDIA
-// GPU).
+// The interface of the engines that execute the HIP functions. The functions in src/hip check handles, pointers and
+// sizes and keep the records; an engine does the work. There are two: the host engine (threads and fibers) and the cuda
+// engine (an NVIDIA GPU).
 #pragma once
 
 #include <cstddef>
@@ -39,7 +39,7 @@ struct EngineEvent {
 };
 struct EngineFunction {
   virtual ~EngineFunction() = default;
-  /// Bytes of the kernel's argument block; 0 when the engine cannot know.
+  /// Bytes of the kernel's argument block; 0 if the engine does not know.
   size_t argument_bytes = 0;
 };
 struct EngineModule {
@@ -52,7 +52,7 @@ struct LaunchShape {
   uint32_t shared_bytes;
 };
 
-/// A stretch of device memory that work done on the host reads and writes.
+/// A range of device memory that work on the host reads and writes.
 struct DeviceRange {
   void* ptr;
   size_t bytes;
@@ -71,8 +71,8 @@ struct CompileResult {
   std::string code_object;
 };
 
-/// Work is ordered as on a GPU: each stream runs what it is given in order, the null stream waits for the device's
-/// blocking streams and they for it. A failure while work runs is reported by the next synchronizing call.
+/// Work is ordered as on a GPU: each stream runs its work in order, the null stream waits for the device's blocking
+/// streams, and they wait for it. The next synchronizing call reports a failure of running work.
 class __attribute__((visibility("default"))) Engine {
  public:
   virtual ~Engine() = default;
@@ -81,7 +81,7 @@ class __attribute__((visibility("default"))) Engine {
 
   virtual hipError_t allocate(int device, size_t bytes, void** out) = 0;
   virtual hipError_t release(int device, void* ptr) = 0;
-  /// Usable by work that `stream` runs after this call, and by others that are ordered after it.
+  /// Usable by work that `stream` runs after this call, and by other work ordered after that.
   virtual hipError_t allocate_async(EngineStream& stream, size_t bytes, void** out) = 0;
   virtual hipError_t release_async(EngineStream& stream, void* ptr) = 0;
   virtual hipError_t allocate_host(size_t bytes, void** out) = 0;
@@ -108,23 +108,23 @@ class __attribute__((visibility("default"))) Engine {
   virtual hipError_t query(EngineEvent& event) = 0;
   virtual hipError_t elapsed(EngineEvent& start, EngineEvent& stop, float* milliseconds) = 0;
 
-  /// `bytes` is SIZE_MAX when only the image itself can say how long it is.
+  /// `bytes` is SIZE_MAX if only the image itself contains its length.
   virtual hipError_t load(int device, const void* image, size_t bytes, std::unique_ptr<EngineModule>* out) = 0;
   virtual hipError_t function(EngineModule& module, const char* name, std::unique_ptr<EngineFunction>* out) = 0;
   virtual hipError_t global(EngineModule& module, const char* name, void** ptr, size_t* bytes) = 0;
-  /// Takes either `params` or `arguments`; never both.
+  /// Takes either `params` or `arguments`, never both.
   virtual hipError_t launch(EngineFunction& function, const LaunchShape& shape, EngineStream& stream, void** params,
                             const void* arguments, size_t argument_bytes) = 0;
   virtual CompileResult compile(const CompileRequest& request) = 0;
 
-  /// Runs `work` on the host in stream order, with addresses through which the ranges can be read and written.
+  /// Runs `work` on the host in stream order, with addresses at which the ranges can be read and written.
   virtual hipError_t run_on_host(EngineStream& stream, std::vector<DeviceRange> ranges,
                                  std::function<void(void* const*)> work) = 0;
-  /// The engine's own stream (a CUstream), for libraries that it forwards to; null for the host engine.
+  /// The engine's native stream (a CUstream), for libraries that it forwards to; null for the host engine.
   virtual void* native_stream(EngineStream& stream) = 0;
 };
 
-/// The engine that HIP_STANDIN_ENGINE names, made at the first call.
+/// The engine that HIP_STANDIN_ENGINE names, created on the first call.
 __attribute__((visibility("default"))) Engine& engine();
 
 std::unique_ptr<Engine> make_host_engine();

@@ -10,7 +10,7 @@ namespace {
 
 bool starts_with(const std::string& text, const char* prefix) { return text.rfind(prefix, 0) == 0; }
 
-// The device's own wave size when it is the target, else what that target has.
+// The device's own wave size if it is the target, otherwise the target's default.
 uint32_t wave_size_of(const std::string& gfx) {
   for (const DeviceChoice& device : config().devices)
     if (bare_gfx(device.gfx) == bare_gfx(gfx)) return device.wave_size;

@@ -1,4 +1,4 @@
-// The part of hipRTC's command line that both engines read in the same way.
+// Parses the hipRTC options that both engines interpret the same way.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ struct RtcOptions {
   std::string problem;                            // why the options cannot be used, or empty
 };
 
-/// Options that only concern AMD's code generator are accepted and dropped.
+/// Options that concern only AMD's code generator are accepted and ignored.
 RtcOptions read_rtc_options(const std::vector<std::string>& options);
 
 }  // namespace standin

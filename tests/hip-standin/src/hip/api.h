@@ -1,4 +1,4 @@
-// How every HIP entry point begins and ends.
+// The common frame of every HIP entry point.
 #pragma once
 
 #include <new>
@@ -10,10 +10,10 @@
 
 namespace standin {
 
-/// Keeps `error` for hipGetLastError and returns it.
+/// Stores `error` for hipGetLastError and returns it.
 hipError_t remember(hipError_t error);
 
-/// Counts the call of `function`, fails it with `injected` when a fault is due, else returns what `body` returns.
+/// Counts the call of `function`. Returns `injected` if a fault is due, otherwise the result of `body`.
 template <class Body>
 hipError_t hip_call(const char* function, hipError_t injected, Body&& body) {
   if (faults().called(function)) return remember(injected);
@@ -30,10 +30,10 @@ hipError_t hip_call(const char* function, hipError_t injected, Body&& body) {
   }
 }
 
-/// hipErrorNoDevice, hipErrorInvalidDevice or nothing.
+/// hipErrorNoDevice, hipErrorInvalidDevice or hipSuccess.
 hipError_t check_device(int device);
 
-/// The calling thread's device; valid once check_device(current_device()) is hipSuccess.
+/// The calling thread's device; valid only if check_device(current_device()) returns hipSuccess.
 int current_device();
 
 }  // namespace standin

@@ -1,4 +1,4 @@
-// Devices and what they say of themselves.
+// Devices and their properties.
 #include <cstdio>
 #include <cstring>
 #include <mutex>
@@ -123,7 +123,7 @@ hipError_t attribute_value(const hipDeviceProp_tR0600& p, hipDeviceAttribute_t a
   return hipSuccess;
 }
 
-// Calls `body` with what the engine says of `device`.
+// Calls `body` with the engine's properties of `device`.
 template <class Body>
 hipError_t device_call(const char* function, int device, const void* out, Body&& body) {
   return hip_call(function, hipErrorInvalidDevice, [&] {
@@ -240,7 +240,7 @@ hipError_t hipDeviceEnablePeerAccess(int peer, unsigned int flags) {
   });
 }
 
-// The default pool has no state of its own here: any non-null handle says which device's it is.
+// The default pool has no state here: any non-null handle identifies its device.
 hipError_t hipDeviceGetDefaultMemPool(hipMemPool_t* pool, int device) {
   return device_call(__func__, device, pool, [&](const DeviceInfo&) {
     static char pools[64];

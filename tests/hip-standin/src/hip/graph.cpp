@@ -1,4 +1,4 @@
-// Stream capture and graphs: refused, as a device without them does.
+// Stream capture and graphs: rejected, as by a device without them.
 #include "hip/api.h"
 
 using namespace standin;

@@ -1,4 +1,4 @@
-// Allocation, copies and fills: the books and the checks; an engine does the rest.
+// Allocation, copies and fills: this file does the checks and records, and an engine does the work.
 #include <cstring>
 
 #include "core/memory_table.h"
@@ -21,14 +21,14 @@ bool is_device_memory(const void* ptr) {
   return allocation && (allocation->kind == MemoryKind::Device || allocation->kind == MemoryKind::Global);
 }
 
-// A host pointer into pinned memory must stay inside it; other host memory is the caller's own.
+// A host pointer into pinned memory must stay inside it; other host memory belongs to the caller.
 hipError_t check_host_range(const char* function, const char* role, const void* ptr, size_t bytes) {
   if (!ptr) return hipErrorInvalidValue;
   if (is_device_memory(ptr)) {
     misuse("%s: %s %p should be host memory, but is %s", function, role, ptr, memory_table().describe(ptr).c_str());
     return hipErrorInvalidValue;
   }
-  // The host engine never hands out a pinned address to anyone else; with CUDA it may be the caller's by now.
+  // The host engine never reuses a pinned address; with CUDA it may be the caller's by now.
   const bool stale = config().engine == EngineKind::Host && memory_table().was_freed(ptr);
   if (memory_table().containing(ptr) || stale) return check_device_range(function, role, ptr, bytes);
   return hipSuccess;
@@ -111,7 +111,7 @@ hipError_t hipFree(void* ptr) {
     if (!ptr) return hipSuccess;
     const auto allocation = memory_table().remove(ptr, MemoryKind::Device);
     if (!allocation) return say_unknown("hipFree", ptr, hipErrorInvalidValue);
-    // Work that still uses the memory is finished first, as the real function does.
+    // Like the real function, finish the work that still uses the memory first.
     const hipError_t earlier = engine().synchronize_device(allocation->device);
     const hipError_t error = engine().release(allocation->device, ptr);
     return earlier ? earlier : error;
@@ -211,7 +211,7 @@ hipError_t hipMemcpy(void* dst, const void* src, size_t bytes, hipMemcpyKind kin
   return copy(__func__, dst, src, bytes, kind, nullptr, true);
 }
 
-// Always asynchronous, for pageable host memory too: the strictest reading of what the real function may do.
+// Always asynchronous, even for pageable host memory: the strictest behaviour that HIP permits.
 hipError_t hipMemcpyAsync(void* dst, const void* src, size_t bytes, hipMemcpyKind kind, hipStream_t stream) {
   return copy(__func__, dst, src, bytes, kind, stream, false);
 }

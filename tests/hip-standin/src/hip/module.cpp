@@ -28,8 +28,8 @@ hipError_t check_function(const char* caller, hipFunction_t function) {
   return hipErrorInvalidHandle;
 }
 
-// AMD's runtime answers these functions for the thread's current device, without a test whether the module is loaded
-// there: it follows a null pointer.
+// AMD's runtime answers these functions for the thread's current device without checking that the module is loaded
+// there, and may dereference a null pointer.
 hipError_t check_current(const char* caller, const char* what, int device) {
   if (current_device() == device) return hipSuccess;
   misuse("%s: %s was loaded on device %d, and device %d is current", caller, what, device, current_device());
@@ -58,7 +58,7 @@ hipError_t load(hipModule_t* out, const void* image, size_t bytes) {
   return hipSuccess;
 }
 
-// A launch's shape against the limits that every AMD GPU has.
+// Checks a launch's shape against the limits of every AMD GPU.
 hipError_t check_shape(const std::string& kernel, const LaunchShape& shape) {
   const auto reject = [&](const char* what) {
     misuse("hipModuleLaunchKernel: %s: %s: grid (%u, %u, %u), block (%u, %u, %u), %u bytes of LDS", kernel.c_str(),
@@ -85,7 +85,7 @@ struct Arguments {
   size_t bytes = 0;
 };
 
-// Reads `extra`: pairs of a name and a value up to an end mark.
+// Parses `extra`: pairs of a name and a value, up to an end mark.
 hipError_t read_extra(void** extra, Arguments* out) {
   const size_t* bytes = nullptr;
   for (int i = 0; extra[i] != HIP_LAUNCH_PARAM_END; i += 2) {
@@ -195,7 +195,7 @@ hipError_t hipFuncGetAttribute(int* value, hipFunction_attribute attribute, hipF
       case HIP_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
         *value = int(engine().devices()[size_t(function->device)].lds_bytes);
         return hipSuccess;
-      // What only a compiler for the real GPU can know is left at zero.
+      // Values that only a compiler for the real GPU knows stay zero.
       default: *value = 0; return attribute < HIP_FUNC_ATTRIBUTE_MAX ? hipSuccess : hipErrorInvalidValue;
     }
   });

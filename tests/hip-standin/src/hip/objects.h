@@ -1,5 +1,5 @@
-// What HIP's handles point to. A handle is checked against the list of live ones before it is followed, and its memory
-// is never used for another.
+// The objects behind HIP's handles. A handle is checked against the list of live objects before it is dereferenced, and
+// its memory is never reused.
 #pragma once
 
 #include <atomic>
@@ -37,7 +37,7 @@ struct ihipModuleSymbol_t {
 
 namespace standin {
 
-/// The engine's stream and its device behind a handle: the null stream of the current device, or a live stream.
+/// The engine's stream and device behind a handle: a live stream, or the null stream of the current device.
 struct StreamTarget {
   EngineStream* engine = nullptr;
   int device = 0;
@@ -46,11 +46,11 @@ __attribute__((visibility("default"))) hipError_t resolve(const char* function, 
 
 hipError_t check_event(const char* function, hipEvent_t event);
 
-/// Checks that `bytes` at `ptr` are live memory that the device can reach.
+/// Checks that `bytes` at `ptr` are live memory that the device can access.
 __attribute__((visibility("default"))) hipError_t check_device_range(const char* function, const char* role,
                                                                      const void* ptr, size_t bytes);
 
-/// Keeps the shell of an object that was destroyed, so that its address is not handed out again.
+/// Keeps the memory of a destroyed object, so that its address is not reused.
 __attribute__((visibility("default"))) void retire(const void* handle);
 
 }  // namespace standin

@@ -48,7 +48,7 @@ hipError_t hipStreamCreateWithPriority(hipStream_t* stream, unsigned int flags, 
 
 hipError_t hipStreamDestroy(hipStream_t stream) {
   return stream_call(__func__, hipErrorInvalidHandle, stream, [&](EngineStream&) {
-    // False for the null stream, and for the loser when two threads destroy the same stream.
+    // False for the null stream, and for the second of two threads that destroy the same stream.
     if (!live().remove(Kind::Stream, stream)) return hipErrorInvalidHandle;
     stream->engine.reset();
     retire(stream);

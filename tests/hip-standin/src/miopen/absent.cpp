@@ -1,15 +1,15 @@
-// Functions of MIOpen that callers look up but the stand-in does not compute: each answers miopenStatusNotImplemented,
-// whatever its arguments are.
+// Functions of MIOpen that callers resolve but the stand-in does not implement. Each returns
+// miopenStatusNotImplemented, whatever its arguments.
 #include "miopen_api.h"
 
-// With the public headers the real signatures are known, and these would contradict them.
+// With the public headers the real signatures are known, and these declarations would contradict them.
 #ifndef STANDIN_REAL_HEADERS
 
 extern "C" {
 
 __attribute__((visibility("default"))) miopenStatus_t standin_miopen_absent() { return miopenStatusNotImplemented; }
 
-// A second name for the function above. Only the preprocessor can make a symbol from a name.
+// Defines another name for the function above. Only the preprocessor can turn a name into a symbol.
 #define ABSENT(name) __attribute__((visibility("default"), alias("standin_miopen_absent"))) miopenStatus_t name();
 
 ABSENT(miopenBatchNormalizationForwardInference_V2)

@@ -7,7 +7,7 @@ using namespace standin;
 
 namespace {
 
-// The shape of the parameters for x: one for each channel, or for each element of a sample.
+// The shape of the parameters for x: one per channel, or one per element of a sample.
 std::vector<size_t> parameter_lengths(const Tensor& x, miopenBatchNormMode_t mode) {
   std::vector<size_t> lengths(x.lengths.size(), 1);
   lengths[1] = x.lengths[1];

@@ -82,7 +82,7 @@ miopenStatus_t miopenGetStream(miopenHandle_t handle, miopenAcceleratorQueue_t* 
   });
 }
 
-// No function here needs memory of its own.
+// No function here needs a workspace.
 miopenStatus_t miopenSetAllocator(miopenHandle_t handle, miopenAllocatorFunction, miopenDeallocatorFunction, void*) {
   return handle_call(__func__, handle, [](MiopenHandle&) { return miopenStatusSuccess; });
 }

@@ -1,4 +1,4 @@
-// A MIOpen handle, and how every entry point begins.
+// A MIOpen handle, and the common frame of every entry point.
 #pragma once
 
 #include <new>
@@ -26,7 +26,7 @@ miopenStatus_t miopen_call(const char* function, Body&& body) {
   }
 }
 
-/// Calls `body` with the handle when it is alive and no fault is due.
+/// Calls `body` with the handle if it is alive and no fault is due.
 template <class Body>
 miopenStatus_t handle_call(const char* function, miopenHandle_t handle, Body&& body) {
   return miopen_call(function, [&] {

@@ -1,4 +1,4 @@
-// Layer norm (plain, after an addition, and in T5's form, which is RMS norm) and group norm.
+// Layer norm (plain, after an addition, and the T5 form, which is RMS norm) and group norm.
 #include <cmath>
 
 #include "miopen/operands.h"
@@ -7,7 +7,7 @@ using namespace standin;
 
 namespace {
 
-// Operands of a norm, in this order; those left out have no elements.
+// Operands of a norm, in this order; omitted ones have no elements.
 enum { X, Addend, Weight, Bias, Y, Mean, Rstd };
 
 // Rows of `length` elements; element i of row r is scaled by weight[scale_index(r, i)].
@@ -54,7 +54,7 @@ std::vector<Operand> operands(const NormTensors& t, const NormData& d, bool scal
           optional_output("rstd", t.rstd, d.rstd)};
 }
 
-// What all norms ask of their operands; `parameters` is how many weights there must be, and `rows` how many statistics.
+// Common checks of all norms. `parameters` is the required number of weights and `rows` the number of statistics.
 miopenStatus_t check(const NormTensors& t, const NormData& d, bool scaled, bool with_bias, size_t parameters,
                      size_t rows) {
   if (t.x->lengths != t.y->lengths || (t.addend && t.addend->lengths != t.x->lengths)) return miopenStatusBadParm;

@@ -21,7 +21,7 @@ void store(void* data, miopenDataType_t type, size_t index, float value) {
   }
 }
 
-// Calls `visit(i, offset)` for the i-th element in index order and where it lies.
+// Calls `visit(i, offset)` with the index of each element, in index order, and its offset.
 template <class Visit>
 void for_each_element(const Tensor& tensor, Visit&& visit) {
   std::vector<size_t> index(tensor.lengths.size());

@@ -1,5 +1,5 @@
-// Rotary position embedding as MIOpen does it: neighbours form a pair, and element i takes row i % numel(cos) of a
-// table that has a value for every element, not for every pair.
+// Rotary position embedding as in MIOpen: neighbours form a pair, and element i uses row i % numel(cos) of a table that
+// has a value per element, not per pair.
 #include "miopen/operands.h"
 
 using namespace standin;

@@ -14,7 +14,7 @@ struct Softmax {
   size_t inner, element_stride;  // group g starts at g / inner * inner * length + g % inner
 };
 
-// In f32 throughout: the fast form's overflow belongs to it.
+// Computed in f32 throughout, because the fast algorithm's overflow is part of its behaviour.
 void apply(const Softmax& s, const Values& x, Values& y) {
   for (size_t g = 0; g < s.groups; ++g) {
     const size_t start = g / s.inner * s.inner * s.length + g % s.inner;
@@ -54,7 +54,7 @@ miopenStatus_t softmax(const char* function, miopenHandle_t handle, const void* 
     }
     Operand in = input("x", *x_tensor, x);
     Operand out = output("y", *y_tensor, y);
-    // The real kernel knows f16 and f32 only: it takes any other type's memory for f32, without a check.
+    // The real kernel knows only f16 and f32: it reads the memory of any other type as f32, without a check.
     if (in.tensor.type != miopenHalf) in.tensor.type = out.tensor.type = miopenFloat;
     return run(function, h, {in, out}, [s](std::vector<Values>& v) { apply(s, v[0], v[1]); });
   });

@@ -14,13 +14,13 @@ struct Tensor {
   std::vector<size_t> strides;
 
   size_t count() const;
-  /// Bytes from the first element to the end of the last.
+  /// Bytes from the start of the first element to the end of the last.
   size_t extent_bytes() const;
   /// Row-major without gaps.
   bool packed() const;
 };
 
-/// 0 for a type that the stand-in does not compute with.
+/// 0 for a type that the stand-in does not support.
 size_t element_bytes(miopenDataType_t type);
 
 std::vector<size_t> packed_strides(const std::vector<size_t>& lengths);

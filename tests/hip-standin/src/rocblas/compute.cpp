@@ -1,4 +1,4 @@
-// The arithmetic of a matrix product, in the plainest form that is quick enough for tests.
+// The arithmetic of a matrix product, in the simplest form that is fast enough for tests.
 #include <vector>
 
 #include "core/half.h"
@@ -30,7 +30,7 @@ void store(void* data, rocblas_datatype type, int64_t index, Acc value) {
   }
 }
 
-// One matrix of the batch, row after row without gaps.
+// Packs one matrix of the batch, row by row without gaps.
 template <class Acc>
 std::vector<Acc> packed(const Matrices& m, int64_t batch) {
   std::vector<Acc> out(size_t(m.rows * m.columns));
@@ -41,7 +41,7 @@ std::vector<Acc> packed(const Matrices& m, int64_t batch) {
   return out;
 }
 
-// Sums in several lanes, as a GPU does: closer to the exact sum than one running total, and quicker.
+// Sums in several lanes, like a GPU: more precise than one running total, and faster.
 template <class Acc>
 Acc dot(const Acc* a, const Acc* b, int64_t count) {
   constexpr int lanes = 8;
@@ -59,7 +59,7 @@ template <class Acc>
 void multiply(const Product& p, Acc alpha, Acc beta) {
   void* out = const_cast<void*>(p.d.data);
   for (int64_t batch = 0; batch < p.batch_count; ++batch) {
-    // By definition a factor of zero means that the operand is not read: NaNs in it do not count.
+    // By definition, an operand with a factor of zero is not read, so NaNs in it have no effect.
     const bool product = alpha != Acc(0) && p.a.columns != 0;
     const std::vector<Acc> a = product ? packed<Acc>(p.a, batch) : std::vector<Acc>();
     const std::vector<Acc> b = product ? packed<Acc>(p.b.transposed(), batch) : std::vector<Acc>();

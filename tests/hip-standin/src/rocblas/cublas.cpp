@@ -10,11 +10,11 @@ namespace {
 
 using CublasHandle = struct cublasContext*;
 
-// cuBLAS's own numbers.
+// Constants of cuBLAS.
 enum { cublas_no_transpose = 0, cublas_transpose = 1 };
 enum { cublas_scalars_on_host = 0, cublas_scalars_on_device = 1 };
 constexpr int cublas_default_algorithm = -1;
-// Partial sums of halves stay in f32, as in rocBLAS with compute type f32.
+// Partial sums of 16-bit types stay in f32, as in rocBLAS with compute type f32.
 constexpr int cublas_disallow_reduced_precision_reduction = 16;
 
 struct Cublas {
@@ -62,7 +62,7 @@ int compute_type(rocblas_datatype type) {
   }
 }
 
-/// A matrix as BLAS wants it told.
+/// A matrix as BLAS describes it.
 struct BlasMatrix {
   int transpose;
   int64_t leading;
@@ -73,7 +73,7 @@ BlasMatrix tell(const Matrices& m) {
   return {cublas_transpose, std::max({m.row_stride, m.columns, int64_t(1)})};
 }
 
-// cuBLAS works in place: C's columns go to D first.
+// cuBLAS works in place, so C's columns are copied to D first.
 hipError_t copy_c_to_d(EngineStream& stream, const Product& p) {
   if (p.c.data == p.d.data) return hipSuccess;
   const auto bytes = int64_t(element_bytes(p.d.type));

@@ -5,7 +5,7 @@
 
 namespace standin {
 
-/// `reads_c` is false when beta is known to be zero.
+/// `reads_c` is false if beta is known to be zero.
 rocblas_status run_on_cublas(const StreamTarget& stream, bool scalars_on_device, bool reads_c, const Product& product);
 
 }  // namespace standin

@@ -1,4 +1,4 @@
-// The gemm functions: arguments checked as documented, then one matrix product.
+// The gemm functions: check the arguments as documented, then compute one matrix product.
 #include "rocblas/product.h"
 
 using namespace standin;
@@ -32,7 +32,7 @@ bool known(rocblas_operation op) {
          op == rocblas_operation_conjugate_transpose;
 }
 
-// The combinations of the documentation's table that are real-valued.
+// The real-valued combinations in the documentation's table.
 bool supported(const Gemm& g) {
   if (g.a_type != g.b_type || g.c_type != g.d_type) return false;
   const auto is = [&](rocblas_datatype in, rocblas_datatype out, rocblas_datatype compute) {
@@ -76,7 +76,7 @@ rocblas_status gemm(rocblas_handle handle, const Gemm& g) {
   });
 }
 
-// The typed functions: one type for everything, C in place.
+// The typed functions: a single type, and C in place.
 rocblas_status plain_gemm(const char* function, rocblas_handle handle, rocblas_datatype type, rocblas_operation trans_a,
                           rocblas_operation trans_b, rocblas_int m, rocblas_int n, rocblas_int k, const void* alpha,
                           const void* a, rocblas_int lda, const void* b, rocblas_int ldb, const void* beta, void* c,
@@ -112,7 +112,7 @@ rocblas_status rocblas_gemm_strided_batched_ex(
                        ldc,      stride_c, d,       d_type, ldd, stride_d, batch_count, compute_type});
 }
 
-// Takes arrays of pointers, which nothing here calls for.
+// Takes arrays of pointers, which no caller here uses.
 rocblas_status rocblas_gemm_batched_ex(rocblas_handle handle, rocblas_operation, rocblas_operation, rocblas_int,
                                        rocblas_int, rocblas_int, const void*, const void*, rocblas_datatype,
                                        rocblas_int, const void*, rocblas_datatype, rocblas_int, const void*,

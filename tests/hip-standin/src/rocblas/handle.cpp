@@ -13,7 +13,7 @@ namespace {
 
 constexpr char version[] = "5.2.0.standin";
 
-// Where the real library keeps its kernels: ROCBLAS_TENSILE_LIBPATH, else a folder beside itself.
+// Where the real library has its kernels: ROCBLAS_TENSILE_LIBPATH, or else a folder next to it.
 std::filesystem::path tensile_folder() {
   if (const char* given = std::getenv("ROCBLAS_TENSILE_LIBPATH")) return given;
   Dl_info info;
@@ -30,7 +30,7 @@ bool has_tensile_library(const std::string& gfx) {
   return false;
 }
 
-// The real library ends the process when it has no kernels for the device.
+// The real library ends the process if it has no kernels for the device.
 void require_tensile_library(const std::string& gfx) {
   if (config().engine == EngineKind::Cuda) return;
   if (!config().no_tensile && has_tensile_library(gfx)) return;
@@ -95,7 +95,7 @@ rocblas_status rocblas_set_pointer_mode(rocblas_handle handle, rocblas_pointer_m
   });
 }
 
-// These change how the real library computes, not what: nothing here.
+// In the real library these affect how it computes, not the result; here they do nothing.
 rocblas_status rocblas_set_atomics_mode(rocblas_handle handle, rocblas_atomics_mode) {
   return rocblas_call(__func__, handle, [](_rocblas_handle&) { return rocblas_status_success; });
 }

@@ -1,4 +1,4 @@
-// A rocBLAS handle, and how every entry point begins.
+// A rocBLAS handle, and the common frame of every entry point.
 #pragma once
 
 #include <new>
@@ -17,7 +17,7 @@ struct _rocblas_handle {
 
 namespace standin {
 
-/// Calls `body` with the handle when it is alive and no fault is due.
+/// Calls `body` with the handle if it is alive and no fault is due.
 template <class Body>
 rocblas_status rocblas_call(const char* function, rocblas_handle handle, Body&& body) {
   if (faults().called(function)) return rocblas_status_internal_error;

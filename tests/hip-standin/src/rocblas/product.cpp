@@ -1,4 +1,4 @@
-// Puts a matrix product on the handle's stream, with its operands checked.
+// Checks the operands of a matrix product and enqueues it on the handle's stream.
 #include "rocblas/product.h"
 
 #include <array>
@@ -12,7 +12,7 @@ namespace {
 constexpr size_t largest_scalar = 8;
 using Scalar = std::array<char, largest_scalar>;
 
-// From the first to the last element that an operand touches. Strides are never negative here.
+// Elements from the first to the last that an operand spans. Strides are never negative here.
 DeviceRange extent(const Matrices& m, int64_t batch_count) {
   if (m.rows == 0 || m.columns == 0 || batch_count == 0) return {nullptr, 0};
   const int64_t last =
@@ -61,7 +61,7 @@ rocblas_status run(const _rocblas_handle& handle, const Product& product) {
     if (const hipError_t error = check_device_range(product.function, roles[i], ranges[i].ptr, ranges[i].bytes))
       return from_hip(error);
   }
-  // rocBLAS adds C in the compute type and rounds the sum once. cuBLAS rounds the product to a half first.
+  // rocBLAS adds C in the compute type and rounds the sum once. cuBLAS rounds the product to f16 first.
   const bool rounds_early = reads_c && element_bytes(product.d.type) < element_bytes(product.compute);
   if (config().engine == EngineKind::Cuda && !rounds_early)
     return run_on_cublas(stream, scalars_on_device, reads_c, product);

@@ -5,7 +5,7 @@
 
 namespace standin {
 
-/// A batch of column-major matrices; element (i, j) of matrix b lies at i * row + j * column + b * batch.
+/// A batch of column-major matrices; element (i, j) of matrix b is at i * row + j * column + b * batch.
 struct Matrices {
   const void* data = nullptr;
   rocblas_datatype type = rocblas_datatype_f32_r;
@@ -16,8 +16,8 @@ struct Matrices {
   Matrices transposed() const;
 };
 
-/// `a` and `b` are op(A) and op(B) already. `alpha` and `beta` have the type `compute` and lie where the handle's
-/// pointer mode says.
+/// `a` and `b` are already op(A) and op(B). `alpha` and `beta` have the type `compute` and are in host or device
+/// memory, according to the handle's pointer mode.
 struct Product {
   const char* function;
   const void* alpha;
@@ -27,10 +27,10 @@ struct Product {
   rocblas_datatype compute = rocblas_datatype_f32_r;
 };
 
-/// Bytes of an element; 0 for a type that the stand-in does not know.
+/// Bytes per element; 0 for a type that the stand-in does not support.
 size_t element_bytes(rocblas_datatype type);
 
-/// Checks the operands' memory and puts the work on the handle's stream.
+/// Checks the operands' memory and enqueues the work on the handle's stream.
 rocblas_status run(const _rocblas_handle& handle, const Product& product);
 
 /// The arithmetic, on the host. Scalars are read from `alpha` and `beta`.

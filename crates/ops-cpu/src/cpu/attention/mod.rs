@@ -1,10 +1,10 @@
-//! Scaled dot-product attention in tiles: keys and values are read in place, once for all query
-//! heads of a group, and no more than a tile of scores exists at a time.
+//! Scaled dot-product attention in tiles. Keys and values are read in place, once for all query heads
+//! of a group, and only one tile of scores per thread exists at a time.
 //!
 //! Dao et al., "FlashAttention", 2022; Milakov and Gimelshein, "Online normalizer calculation for
 //! softmax", 2018; Dao et al., "Flash-Decoding", 2023, for the split over keys.
 use super::rows::{Rows, Scratch, packed, scratch};
-use super::vectors::{Done, no_code, on_vector, report};
+use super::vectors::{TaskResult, on_vector, report, unsupported_dtype};
 use super::{Cpu, threads};
 use crate::Reference;
 use crate::host::raw::{Raw, RawMut};
@@ -14,33 +14,36 @@ use ops_core::ops::Attention;
 use ops_core::{Call, DType, Float, Result};
 use ops_simd::rows::Running;
 use ops_simd::{Isa, Store};
-use tile::{KEYS, Problem, Tile};
+use tile::{Problem, TILE_KEYS, Tile};
 
 mod tile;
 
-/// Query rows of a tile, all heads of a group counted.
-const ROWS: usize = 64;
-/// Multiplications that take about as long as touching an element does.
-const PER_ELEMENT: usize = 8;
+/// Query rows per tile, counted over all heads of a group.
+const TILE_QUERY_ROWS: usize = 64;
+/// Multiplications that take about as long as accessing one element.
+const MULTIPLICATIONS_PER_ELEMENT: usize = 8;
 
-/// Cuts the call into tiles: by heads and queries, and where that gives too few, by keys.
+/// Splits the call into tiles by heads and queries, and also by keys if that gives too few.
 fn attention(p: &Problem<'_>, batch: usize, o: RawMut<'_>) -> Result<()> {
-    let queries = (ROWS / p.group()).clamp(1, p.t);
+    let queries = (TILE_QUERY_ROWS / p.group()).clamp(1, p.t);
     let runs = p.t.div_ceil(queries);
     let units = batch * p.kv_heads * runs;
     let tile = |unit: usize| {
         let start = unit % runs * queries;
         let queries = start..p.t.min(start + queries);
         let (batch, kv_head) = (unit / runs / p.kv_heads, unit / runs % p.kv_heads);
-        Tile { batch, kv_head, keys: p.seen(queries.clone()), queries }
+        Tile { batch, kv_head, keys: p.visible_keys(queries.clone()), queries }
     };
-    let cost = (queries * p.group()).saturating_mul(p.s.saturating_mul(2 * p.d)) / PER_ELEMENT;
+    let cost =
+        (queries * p.group()).saturating_mul(p.s.saturating_mul(2 * p.d)) / MULTIPLICATIONS_PER_ELEMENT;
     let wanted = 2 * threads::count();
-    let pieces =
-        wanted.div_ceil(units).min(p.s / (2 * KEYS)).min(units.saturating_mul(cost) / threads::SMALL);
+    let pieces = wanted
+        .div_ceil(units)
+        .min(p.s / (2 * TILE_KEYS))
+        .min(units.saturating_mul(cost) / threads::MAX_SERIAL_ELEMENTS);
     let out = Output { rows: report("attention", Rows::new(o))?, dtype: p.q.dtype };
     if units < wanted && pieces > 1 && threads::count() > 1 {
-        return (0..units).try_for_each(|unit| by_keys(p, &tile(unit), pieces, &out));
+        return (0..units).try_for_each(|unit| split_keys(p, &tile(unit), pieces, &out));
     }
     let done = threads::split(units, cost, &|units| {
         let (mut sums, mut running) = (Vec::new(), Vec::new());
@@ -50,7 +53,7 @@ fn attention(p: &Problem<'_>, batch: usize, o: RawMut<'_>) -> Result<()> {
             running.clear();
             sums.resize(rows * p.d, 0.0);
             running.resize(rows, Running::START);
-            run(p, &tile, &mut sums, &mut running)?;
+            run_tile(p, &tile, &mut sums, &mut running)?;
             out.store(p, &tile, &mut sums, &running)?;
         }
         Ok(())
@@ -58,14 +61,14 @@ fn attention(p: &Problem<'_>, batch: usize, o: RawMut<'_>) -> Result<()> {
     report("attention", done)
 }
 
-fn run(p: &Problem<'_>, tile: &Tile, o: &mut [f32], running: &mut [Running]) -> Done {
-    on_vector!(p.q.dtype, T => Ok(p.run::<T>(tile, o, running)?), else Err(no_code(p.q.dtype)))
+fn run_tile(p: &Problem<'_>, tile: &Tile, o: &mut [f32], running: &mut [Running]) -> TaskResult {
+    on_vector!(p.q.dtype, T => Ok(p.run::<T>(tile, o, running)?), else Err(unsupported_dtype(p.q.dtype)))
 }
 
-/// One tile, its keys in `pieces` on threads, whose sums are then joined.
-fn by_keys(p: &Problem<'_>, tile: &Tile, pieces: usize, out: &Output<'_>) -> Result<()> {
+/// Computes one tile by splitting its keys into `pieces` on threads, then combines the partial sums.
+fn split_keys(p: &Problem<'_>, tile: &Tile, pieces: usize, out: &Output<'_>) -> Result<()> {
     let rows = tile.queries.len() * p.group();
-    let step = tile.keys.len().div_ceil(pieces).next_multiple_of(KEYS);
+    let step = tile.keys.len().div_ceil(pieces).next_multiple_of(TILE_KEYS);
     let starts: Vec<usize> = tile.keys.clone().step_by(step).collect();
     let mut sums = scratch::<f32>((starts.len() + 1) * rows * p.d)?;
     let (total, sums) = sums.as_mut_slice().split_at_mut(rows * p.d);
@@ -74,9 +77,9 @@ fn by_keys(p: &Problem<'_>, tile: &Tile, pieces: usize, out: &Output<'_>) -> Res
     let parts = starts.iter().zip(sums.chunks_exact_mut(rows * p.d)).zip(running.chunks_exact_mut(rows));
     let one = |((start, o), running): ((&usize, &mut [f32]), &mut [Running])| {
         let keys = *start..tile.keys.end.min(start + step);
-        run(p, &Tile { keys, ..tile.clone() }, o, running)
+        run_tile(p, &Tile { keys, ..tile.clone() }, o, running)
     };
-    report("attention", threads::each_part(parts.collect(), &one))?;
+    report("attention", threads::for_each_part(parts.collect(), &one))?;
 
     let mut all = vec![Running::START; rows];
     for (r, (all, total)) in all.iter_mut().zip(total.chunks_exact_mut(p.d)).enumerate() {
@@ -92,15 +95,15 @@ fn by_keys(p: &Problem<'_>, tile: &Tile, pieces: usize, out: &Output<'_>) -> Res
     report("attention", out.store(p, tile, total, &all))
 }
 
-/// Where finished rows go.
+/// The output that finished rows are written to.
 struct Output<'a> {
     rows: Rows<'a>,
     dtype: DType,
 }
 
 impl Output<'_> {
-    /// Divides sums by their totals and stores them, rounded once. Rows that saw no key are zeros.
-    fn store(&self, p: &Problem<'_>, tile: &Tile, sums: &mut [f32], running: &[Running]) -> Done {
+    /// Divides the sums by their totals and stores them, rounded once. A row without visible keys is zero.
+    fn store(&self, p: &Problem<'_>, tile: &Tile, sums: &mut [f32], running: &[Running]) -> TaskResult {
         let mut own = Scratch::default();
         for (r, (sums, running)) in sums.chunks_exact_mut(p.d).zip(running).enumerate() {
             let factor = if running.total == 0.0 { 0.0 } else { 1.0 / running.total };
@@ -108,7 +111,7 @@ impl Output<'_> {
             self.rows.write(p.row_number(tile, r), &mut own, &mut |y| {
                 on_vector!(self.dtype, T => {
                     Ok(ops_simd::cast(Isa::best(), sums, cast_slice_mut::<u8, T>(y), Store::Cached)?)
-                }, else Err(no_code(self.dtype)))
+                }, else Err(unsupported_dtype(self.dtype)))
             })?;
         }
         Ok(())
@@ -156,9 +159,9 @@ impl<T: Float> Kernel<Attention<T>> for Cpu {
     }
 }
 
-/// Every key visible to every query, of any element type: for tests.
+/// Attention of any element type with every key visible to every query, for tests.
 #[cfg(test)]
-pub(super) fn attend_all(q: Raw<'_>, k: Raw<'_>, v: Raw<'_>, o: RawMut<'_>) -> Result<()> {
+pub(super) fn attend_to_all_keys(q: Raw<'_>, k: Raw<'_>, v: Raw<'_>, o: RawMut<'_>) -> Result<()> {
     let &[batch, heads, t, d] = q.dims() else { unreachable!("four axes") };
     let s = k.dims()[2];
     let visible = |_: usize| 0..s;

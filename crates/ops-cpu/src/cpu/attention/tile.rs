@@ -1,4 +1,4 @@
-//! One tile: some query rows of a group of heads against some keys.
+//! One tile: a run of query rows of a group of heads, and a range of keys.
 use super::super::rows::{Scratch, row};
 use crate::host::raw::Raw;
 use core::ops::Range;
@@ -7,10 +7,10 @@ use ops_simd::gemm::{Input, Mat, MatMut, gemm};
 use ops_simd::rows::{Running, online_softmax};
 use ops_simd::{Error, Isa, Store, Unary, unary_in_place};
 
-/// Keys that are scored at a time.
-pub(super) const KEYS: usize = 128;
+/// Keys scored at a time.
+pub(super) const TILE_KEYS: usize = 128;
 
-/// A call: operands, options, extents.
+/// The operands, options and extents of a call.
 pub(super) struct Problem<'a> {
     pub(super) q: Raw<'a>,
     pub(super) k: Raw<'a>,
@@ -27,7 +27,7 @@ pub(super) struct Problem<'a> {
     pub(super) d: usize,
 }
 
-/// A piece of work: one group of heads, a run of queries, and the keys it sees or some of them.
+/// A unit of work: one group of heads, a run of queries, and all or part of the keys visible to them.
 #[derive(Clone)]
 pub(super) struct Tile {
     pub(super) batch: usize,
@@ -40,25 +40,25 @@ impl Problem<'_> {
     pub(super) fn group(&self) -> usize {
         self.heads / self.kv_heads
     }
-    /// The query head and token of a row of a tile.
+    /// The query head and token of row `r` of a tile.
     fn row(&self, tile: &Tile, r: usize) -> (usize, usize) {
         let queries = tile.queries.len();
         (tile.kv_head * self.group() + r / queries, tile.queries.start + r % queries)
     }
-    /// The row of the queries, and of the output, that a row of a tile is.
+    /// The row of `q`, and of the output, that row `r` of a tile corresponds to.
     pub(super) fn row_number(&self, tile: &Tile, r: usize) -> usize {
         let (h, i) = self.row(tile, r);
         (tile.batch * self.heads + h) * self.t + i
     }
-    /// The keys that any of the queries sees.
-    pub(super) fn seen(&self, queries: Range<usize>) -> Range<usize> {
+    /// The range of keys visible to any of the queries.
+    pub(super) fn visible_keys(&self, queries: Range<usize>) -> Range<usize> {
         let ranges = queries.map(|i| (self.visible)(i)).filter(|r| !r.is_empty());
         ranges.reduce(|a, b| a.start.min(b.start)..a.end.max(b.end)).unwrap_or(0..0)
     }
 
-    /// The keys or values of one head, from `keys.start` on, as a matrix over the memory they stand in.
+    /// The keys or values of one head for the range `keys`, as a matrix over the operand's memory.
     fn kv<'m, T: Element>(&self, x: &Raw<'m>, tile: &Tile, keys: &Range<usize>) -> Result<Mat<'m, T>, Error> {
-        // Strides that point backwards were packed away before tiles were cut.
+        // Operands with negative strides were copied before the call was split into tiles.
         let backwards = Error::Bounds { operand: "keys", len: 0, need: usize::MAX };
         let [_, _, step, feature] = x.layout.strides() else { return Err(backwards) };
         let (Ok(step), Ok(feature)) = (usize::try_from(*step), usize::try_from(*feature)) else {
@@ -68,7 +68,7 @@ impl Problem<'_> {
         Mat::new(&x.slice::<T>()[first..], keys.len(), self.d, step, feature)
     }
 
-    /// Adds alibi and mask to a row of scores and hides what the query does not see.
+    /// Adds ALiBi and mask to a row of scores and sets the scores of invisible keys to -inf.
     fn bias(&self, tile: &Tile, (h, i): (usize, usize), keys: &Range<usize>, scores: &mut [f32]) {
         let visible = (self.visible)(i);
         let start = visible.start.clamp(keys.start, keys.end);
@@ -95,7 +95,7 @@ impl Problem<'_> {
         }
     }
 
-    /// The query rows of a tile in f32, scaled.
+    /// Converts the query rows of a tile to f32 and scales them.
     fn queries<T: Input + ops_simd::Element>(&self, tile: &Tile, q: &mut [f32]) -> Result<(), Error> {
         let mut scratch = Scratch::default();
         for (r, q) in q.chunks_exact_mut(self.d).enumerate() {
@@ -106,7 +106,8 @@ impl Problem<'_> {
         Ok(())
     }
 
-    /// Weighted sums of values into `o[rows, d]`, zeros before, and the totals that they are to be divided by.
+    /// Adds the weighted sums of values to `o[rows, d]`, which must be zeroed, and updates the totals that they are divided
+    /// by.
     pub(super) fn run<T: Input<Acc = f32> + Element + ops_simd::Element>(
         &self,
         tile: &Tile,
@@ -117,9 +118,9 @@ impl Problem<'_> {
         let mut q = vec![0.0; rows * d];
         self.queries::<T>(tile, &mut q)?;
         let q = Mat::row_major(&q, rows, d)?;
-        let (mut factors, mut all) = (vec![1.0; rows], vec![0.0; rows * KEYS.min(tile.keys.len())]);
-        for start in tile.keys.clone().step_by(KEYS) {
-            let keys = start..tile.keys.end.min(start + KEYS);
+        let (mut factors, mut all) = (vec![1.0; rows], vec![0.0; rows * TILE_KEYS.min(tile.keys.len())]);
+        for start in tile.keys.clone().step_by(TILE_KEYS) {
+            let keys = start..tile.keys.end.min(start + TILE_KEYS);
             let n = keys.len();
             let scores = &mut all[..rows * n];
             let k = self.kv::<T>(&self.k, tile, &keys)?.transposed();
@@ -133,7 +134,7 @@ impl Problem<'_> {
                 self.bias(tile, self.row(tile, r), &keys, scores);
             }
             online_softmax(isa, scores, n, running, &mut factors)?;
-            // A new maximum rescales what has been summed so far.
+            // A new maximum rescales the sums accumulated so far.
             for (o, factor) in o.chunks_exact_mut(d).zip(&factors).filter(|(_, f)| **f != 1.0) {
                 o.iter_mut().for_each(|o| *o *= factor);
             }

@@ -1,12 +1,12 @@
-//! Products with q8_0 and q4_0 weights in integers.
+//! Integer products with q8_0 and q4_0 weights.
 //!
-//! Activations become 8 bits once per call. The weight stays as the file has it: for few rows of
-//! activations its blocks are multiplied in place, at the speed of memory; for many, a thread repacks
-//! a few rows at a time into tiles in its cache, which all activations then meet.
-use super::super::matmul::columns;
+//! Activations are quantized to 8 bits once per call. The weight keeps its file layout. With few rows
+//! of activations, its blocks are multiplied in place, at memory bandwidth. With many, each thread
+//! repacks a few rows at a time into tiles in its cache and multiplies all activations by them.
+use super::super::matmul::split_columns;
 use super::super::rows::{packed, row};
 use super::super::threads;
-use super::super::vectors::{Fault, no_code, on_vector, report};
+use super::super::vectors::{Fault, on_vector, report, unsupported_dtype};
 use crate::host::raw::Raw;
 use ops_core::{DType, Result};
 use ops_simd::gemm::MatMut;
@@ -15,13 +15,13 @@ use ops_simd::{Error, Isa, quant};
 use std::borrow::Cow;
 use std::cell::RefCell;
 
-/// Rows of activations up to which the weight's blocks are multiplied in place.
-const FEW: usize = 16;
-/// Rows of the weight that are repacked at a time: with a panel of activations they fit the second cache.
-const REPACKED: usize = 4 * TILE_ROWS;
+/// Up to this many rows of activations, the weight's blocks are multiplied in place.
+const MAX_ROWS_IN_PLACE: usize = 16;
+/// Rows of the weight repacked at a time. Together with a panel of activations they fit the L2 cache.
+const REPACKED_ROWS: usize = 4 * TILE_ROWS;
 
-/// The kernels' name of a block format, if they know it.
-pub(in crate::cpu) fn known(dtype: DType) -> Option<Format> {
+/// The format of the integer kernels for `dtype`, if they support it.
+pub(in crate::cpu) fn simd_format(dtype: DType) -> Option<Format> {
     match dtype {
         DType::Block(info) if *info == ops_core::quant::Q8_0 => Some(Format::Q8_0),
         DType::Block(info) if *info == ops_core::quant::Q4_0 => Some(Format::Q4_0),
@@ -30,12 +30,12 @@ pub(in crate::cpu) fn known(dtype: DType) -> Option<Format> {
 }
 
 thread_local! {
-    /// Activations and tiles of the last call, for their memory.
+    /// Activations and tiles of the last call, kept to reuse their memory.
     static ACTIVATIONS: RefCell<Activations> = RefCell::default();
     static TILES: RefCell<Option<Tiles<'static>>> = const { RefCell::new(None) };
 }
 
-/// The weight's rows one after the other: in place where they stand so.
+/// The weight's rows in order: borrowed if they are contiguous, otherwise copied.
 pub(in crate::cpu) fn bytes<'a>(weight: &Raw<'a>) -> Cow<'a, [u8]> {
     if weight.layout.is_contiguous() {
         let extent = weight.layout.extent();
@@ -58,17 +58,17 @@ pub(super) fn multiply(format: Format, x: &Raw<'_>, weight: &Raw<'_>, y: &mut [f
     with_activations(x, |x| product(format, &raw, n, x, y))
 }
 
-/// What `product` makes of the rows of `x` in 8 bits.
+/// Calls `product` with the rows of `x` quantized to 8 bits.
 pub(in crate::cpu) fn with_activations(
     x: &Raw<'_>,
     product: impl FnOnce(&Activations) -> core::result::Result<(), Error>,
 ) -> Result<()> {
-    // Taken, not borrowed: a job of another caller may run on this thread while it waits.
+    // Taken, not borrowed: while this thread waits, it may run a job of another caller that also needs them.
     let mut activations = ACTIVATIONS.take();
     let quantized = on_vector!(x.dtype, T => {
         let rows = packed::<T>(x)?;
         activations.quantize(Isa::best(), &rows, x.layout.last()).map_err(Fault::from)
-    }, else Err(no_code(x.dtype)));
+    }, else Err(unsupported_dtype(x.dtype)));
     let done = quantized.and_then(|()| Ok(product(&activations)?));
     ACTIVATIONS.set(activations);
     report("qlinear", done)
@@ -82,14 +82,14 @@ fn product(
     y: &mut [f32],
 ) -> core::result::Result<(), Error> {
     let (m, row_bytes) = (x.rows(), raw.len() / n);
-    let parts = columns(MatMut::new(y, m, n, n)?, m.saturating_mul(x.k()), TILE_ROWS, 4);
-    threads::each_part(parts, &|(first, y): (usize, MatMut<'_, f32>)| {
-        part(format, &raw[first * row_bytes..][..y.cols() * row_bytes], row_bytes, x, y)
+    let parts = split_columns(MatMut::new(y, m, n, n)?, m.saturating_mul(x.k()), TILE_ROWS, 4);
+    threads::for_each_part(parts, &|(first, y): (usize, MatMut<'_, f32>)| {
+        multiply_part(format, &raw[first * row_bytes..][..y.cols() * row_bytes], row_bytes, x, y)
     })
 }
 
-/// The rows of `raw` against all activations, on this thread.
-fn part(
+/// Multiplies the rows of `raw` by all activations, on this thread.
+fn multiply_part(
     format: Format,
     raw: &[u8],
     row_bytes: usize,
@@ -97,14 +97,14 @@ fn part(
     mut y: MatMut<'_, f32>,
 ) -> core::result::Result<(), Error> {
     let isa = Isa::best();
-    if x.rows() <= FEW {
+    if x.rows() <= MAX_ROWS_IN_PLACE {
         return multiply_rows(isa, format, raw, x, y);
     }
     let mut tiles = match TILES.take() {
         Some(tiles) => tiles,
         None => Tiles::new(format, &[], 0, 0)?,
     };
-    for raw in raw.chunks(REPACKED * row_bytes) {
+    for raw in raw.chunks(REPACKED_ROWS * row_bytes) {
         let rows = raw.len() / row_bytes;
         tiles.repack(format, raw, rows, x.k())?;
         let (now, after) = y.split_at_col(rows);

@@ -1,9 +1,9 @@
 //! Quantized tensors.
 use super::Cpu;
-use super::matmul::stored;
-use super::rows::{each, row, scratch, widened, zeros};
+use super::matmul::store_sums;
+use super::rows::{for_each_row, row, scratch, widened, zeros};
 use super::threads;
-use super::vectors::{no_code, report};
+use super::vectors::{report, unsupported_dtype};
 use crate::host::raw::{Raw, RawMut, block_info, on_float, resolve};
 use crate::{Host, Kernel};
 use bytemuck::{cast_slice, cast_slice_mut};
@@ -14,12 +14,12 @@ use ops_simd::gemm::{Mat, MatMut, gemm};
 
 pub(super) mod blocks;
 
-/// Rows of the weight that are dequantized at a time.
-const PANEL: usize = 64;
+/// Rows of the weight dequantized at a time.
+const PANEL_ROWS: usize = 64;
 
 pub(super) fn quantize(x: Raw<'_>, y: RawMut<'_>) -> Result<()> {
     let format = block_info("quantize", y.dtype)?;
-    each("quantize", y, 4 * x.layout.last(), &|[scratch, ..], i, y| {
+    for_each_row("quantize", y, 4 * x.layout.last(), &|[scratch, ..], i, y| {
         let values = cast_slice::<u8, f32>(row(&x, i, scratch)).chunks_exact(format.values());
         y.chunks_exact_mut(format.bytes())
             .zip(values)
@@ -28,33 +28,33 @@ pub(super) fn quantize(x: Raw<'_>, y: RawMut<'_>) -> Result<()> {
     })
 }
 
-/// The values of a row of blocks.
-fn values(format: &BlockInfo, blocks: &[u8], y: &mut [f32]) {
+/// Decodes a row of blocks.
+fn decode_row(format: &BlockInfo, blocks: &[u8], y: &mut [f32]) {
     let rows = y.chunks_exact_mut(format.values()).zip(blocks.chunks_exact(format.bytes()));
     rows.for_each(|(values, block)| format.decode(block, values));
 }
 
 pub(super) fn dequantize(x: Raw<'_>, y: RawMut<'_>) -> Result<()> {
     let (n, format) = (y.layout.last(), block_info("dequantize", x.dtype)?);
-    each("dequantize", y, n, &|[scratch, ..], i, y| {
-        values(format, row(&x, i, scratch), cast_slice_mut(y));
+    for_each_row("dequantize", y, n, &|[scratch, ..], i, y| {
+        decode_row(format, row(&x, i, scratch), cast_slice_mut(y));
         Ok(())
     })
 }
 
-/// Outputs fewer than these are computed without rounding `x`: the error of a rounded `x` is small beside the mean of
-/// many sums, and not beside one sum that cancels.
-const FEW: usize = 16;
+/// Below this many outputs, `x` is not quantized. Over many outputs the rounding error of `x` averages out, but it can
+/// dominate a single sum that cancels.
+const MIN_INTEGER_OUTPUTS: usize = 16;
 
-/// `y = x · weightᵀ`: integer products for the formats that have them, else through f32.
+/// `y = x · weightᵀ + bias`: integer products for the formats that have kernels, otherwise through f32.
 pub(super) fn qlinear(x: Raw<'_>, weight: Raw<'_>, bias: Option<Raw<'_>>, mut y: RawMut<'_>) -> Result<()> {
     if x.dtype == DType::F64 {
         return qlinear_f64(x, weight, bias, y);
     }
     let bias = bias.map(|b| widened(&b)).transpose()?;
-    let multiply = |y: &mut [f32]| match blocks::known(weight.dtype) {
-        Some(known) if y.len() >= FEW => blocks::multiply(known, &x, &weight, y),
-        _ => panels(&x, &weight, y),
+    let multiply = |y: &mut [f32]| match blocks::simd_format(weight.dtype) {
+        Some(known) if y.len() >= MIN_INTEGER_OUTPUTS => blocks::multiply(known, &x, &weight, y),
+        _ => multiply_dequantized(&x, &weight, y),
     };
     if y.dtype == DType::F32 && bias.is_none() && y.layout.is_contiguous() {
         let extent = y.layout.extent();
@@ -62,50 +62,50 @@ pub(super) fn qlinear(x: Raw<'_>, weight: Raw<'_>, bias: Option<Raw<'_>>, mut y:
     }
     let mut sums = scratch::<f32>(y.layout.len())?;
     multiply(sums.as_mut_slice())?;
-    stored(&sums, bias.as_deref(), y)
+    store_sums(&sums, bias.as_deref(), y)
 }
 
-/// A part of the product: the first row of the weight, and its columns of y.
+/// Part of the product: the index of its first weight row, and the matching columns of `y`.
 type Part<'a> = (usize, MatMut<'a, f32>);
 
-/// The columns of `y[m, n]` in parts of `PANEL`.
-fn parts(y: &mut [f32], m: usize, n: usize) -> core::result::Result<Vec<Part<'_>>, ops_simd::Error> {
+/// Splits the columns of `y[m, n]` into parts of `PANEL_ROWS`.
+fn split_panels(y: &mut [f32], m: usize, n: usize) -> core::result::Result<Vec<Part<'_>>, ops_simd::Error> {
     let (mut parts, mut rest, mut first) = (Vec::new(), MatMut::new(y, m, n, n)?, 0);
     while rest.cols() > 0 {
-        let (part, after) = rest.split_at_col(PANEL);
+        let (part, after) = rest.split_at_col(PANEL_ROWS);
         parts.push((first, part));
-        (rest, first) = (after, first + PANEL);
+        (rest, first) = (after, first + PANEL_ROWS);
     }
     Ok(parts)
 }
 
-/// Panels of the weight become f32 in a thread's cache and are multiplied from there: for few outputs, and for formats
-/// of other crates.
-fn panels(x: &Raw<'_>, weight: &Raw<'_>, y: &mut [f32]) -> Result<()> {
+/// Dequantizes panels of the weight into a thread's cache and multiplies them as f32. Used for few outputs, and for
+/// formats without integer kernels.
+fn multiply_dequantized(x: &Raw<'_>, weight: &Raw<'_>, y: &mut [f32]) -> Result<()> {
     let format = block_info("qlinear", weight.dtype)?;
     let (k, n) = (x.layout.last(), weight.layout.dims()[0]);
     let m = y.len().checked_div(n).unwrap_or(0);
     let x = widened(x)?;
     let one = |(first, y): Part<'_>| {
-        let (rows, mut lent) = (y.cols(), Default::default());
+        let (rows, mut scratch) = (y.cols(), Default::default());
         let mut wide = vec![0.0; rows * k];
         for (j, wide) in wide.chunks_exact_mut(k.max(1)).enumerate() {
-            values(format, row(weight, first + j, &mut lent), wide);
+            decode_row(format, row(weight, first + j, &mut scratch), wide);
         }
         let w = Mat::row_major(&wide, rows, k)?;
         gemm(Isa::best(), Mat::row_major(&x, m, k)?, w.transposed(), y, false)
     };
-    report("qlinear", parts(y, m, n).and_then(|parts| threads::each_part(parts, &one)))
+    report("qlinear", split_panels(y, m, n).and_then(|parts| threads::for_each_part(parts, &one)))
 }
 
-/// In f64 there is no vector kernel to feed.
+/// The f64 path, in plain loops.
 fn qlinear_f64(x: Raw<'_>, weight: Raw<'_>, bias: Option<Raw<'_>>, mut y: RawMut<'_>) -> Result<()> {
     let format = block_info("qlinear", weight.dtype)?;
     let (k, n, x) = (x.layout.last(), y.layout.last(), x.values());
     let (mut wide, mut sums, mut scratch) =
         (zeros::<f32>(k)?, zeros::<f64>(y.layout.len())?, Default::default());
     for j in 0..n {
-        values(format, row(&weight, j, &mut scratch), &mut wide);
+        decode_row(format, row(&weight, j, &mut scratch), &mut wide);
         for (x, sums) in x.chunks_exact(k.max(1)).zip(sums.chunks_exact_mut(n)) {
             sums[j] = x.iter().zip(&wide).map(|(x, w)| x * f64::from(*w)).sum();
         }
@@ -116,11 +116,11 @@ fn qlinear_f64(x: Raw<'_>, weight: Raw<'_>, bias: Option<Raw<'_>>, mut y: RawMut
     Ok(())
 }
 
-/// Rows of a table of floats or of blocks. `name` is that of the call.
+/// Selects rows of a table of floats or blocks. `name` is the name of the call in errors.
 pub(super) fn embedding(table: Raw<'_>, ids: Raw<'_>, y: RawMut<'_>, name: &'static str) -> Result<()> {
     let rows = resolve(name, ids, table.dims()[0])?;
     let (n, dtype) = (y.layout.last(), y.dtype);
-    each(name, y, n, &|[scratch, ..], i, y| {
+    for_each_row(name, y, n, &|[scratch, ..], i, y| {
         let Some(picked) = rows[i] else {
             y.fill(0);
             return Ok(());
@@ -130,13 +130,13 @@ pub(super) fn embedding(table: Raw<'_>, ids: Raw<'_>, y: RawMut<'_>, name: &'sta
             same if same == dtype => y.copy_from_slice(row),
             DType::Block(format) => {
                 let mut wide = vec![0.0f32; n];
-                values(format, row, &mut wide);
-                on_float!(dtype, T => narrow::<T>(&wide, y), else return Err(no_code(dtype)));
+                decode_row(format, row, &mut wide);
+                on_float!(dtype, T => narrow::<T>(&wide, y), else return Err(unsupported_dtype(dtype)));
             }
             other => on_float!(other, W => on_float!(dtype, T => {
                 let row = cast_slice::<u8, W>(row);
                 cast_slice_mut::<u8, T>(y).iter_mut().zip(row).for_each(|(y, w)| *y = T::from_wide(w.to_wide()));
-            }, else return Err(no_code(dtype))), else return Err(no_code(other))),
+            }, else return Err(unsupported_dtype(dtype))), else return Err(unsupported_dtype(other))),
         }
         Ok(())
     })

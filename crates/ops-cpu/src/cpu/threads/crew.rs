@@ -1,35 +1,35 @@
-//! One job for several threads, the caller's among them.
+//! Runs one job on several threads, including the caller's.
 //!
-//! The pool's own ways to share borrowed work make a caller from outside wait until helpers have
-//! woken. Here helpers are invited, and those that come late find the job closed.
+//! rayon's own ways to share borrowed work make a caller from outside the pool wait until helpers have
+//! woken. Here helpers are invited, and a helper that arrives late finds the job closed.
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// The caller has left: nobody may enter any more. Below it, the number of helpers inside.
+/// Set in `helpers` once the caller closes the job. The lower bits count the helpers inside.
 const CLOSED: usize = 1 << (usize::BITS - 1);
 
-/// Turns of a waiting loop before the processor is offered to others.
-const SPINS: u32 = 2000;
+/// Iterations of the waiting loop before it yields the processor.
+const MAX_SPINS: u32 = 2000;
 
 struct Job {
-    /// Borrowed from the caller, who stays until the job is closed and the last helper has left.
+    /// Borrowed from the caller, which does not return until the job is closed and the last helper has left.
     f: *const (dyn Fn(usize) + Sync),
     tasks: usize,
     next: AtomicUsize,
-    door: AtomicUsize,
+    helpers: AtomicUsize,
     panic: Mutex<Option<Box<dyn Any + Send>>>,
 }
-// SAFETY: `f` points to what may be shared among threads, and is only followed between `enter` and
-// `leave`, while it is alive; everything else is made for sharing.
+// SAFETY: `f` points to a `Sync` closure and is only dereferenced by the caller's thread or between `enter` and `leave`,
+// while the closure is alive. All other fields are `Send` and `Sync`.
 unsafe impl Send for Job {}
 // SAFETY: as above.
 unsafe impl Sync for Job {}
 
 impl Job {
     fn enter(&self) -> bool {
-        let open = self.door.fetch_add(1, Ordering::Acquire) & CLOSED == 0;
+        let open = self.helpers.fetch_add(1, Ordering::Acquire) & CLOSED == 0;
         if !open {
             self.leave();
         }
@@ -37,74 +37,74 @@ impl Job {
     }
 
     fn leave(&self) {
-        self.door.fetch_sub(1, Ordering::Release);
+        self.helpers.fetch_sub(1, Ordering::Release);
     }
 
-    /// Does tasks until none is left.
+    /// Runs tasks until none are left.
     ///
     /// # Safety
-    /// `f` is alive: this is the caller's thread, or one between `enter` and `leave`.
+    /// `f` is alive: this is the caller's thread, or a thread between `enter` and `leave`.
     unsafe fn work(&self) {
         loop {
             let t = self.next.fetch_add(1, Ordering::Relaxed);
             if t >= self.tasks {
                 return;
             }
-            // SAFETY: alive, as the caller of this function promises.
+            // SAFETY: alive, as this function's caller guarantees.
             let f = unsafe { &*self.f };
             if let Err(payload) = catch_unwind(AssertUnwindSafe(|| f(t))) {
                 self.next.store(self.tasks, Ordering::Relaxed);
-                self.keep(payload);
+                self.record_panic(payload);
             }
         }
     }
 
-    /// Keeps the first panic's payload for the caller. Nothing here unwinds: the job is borrowed, and whoever unwound past
-    /// it would leave others working on it.
-    fn keep(&self, payload: Box<dyn Any + Send>) {
-        let mut kept = self.panic.lock().unwrap_or_else(|e| e.into_inner());
-        match *kept {
-            None => *kept = Some(payload),
-            // Dropping a payload runs code of whoever panicked, which may panic again; a leak may not.
+    /// Keeps the first panic's payload for the caller. Nothing here may unwind: other threads still use the borrowed job.
+    fn record_panic(&self, payload: Box<dyn Any + Send>) {
+        let mut first = self.panic.lock().unwrap_or_else(|e| e.into_inner());
+        match *first {
+            None => *first = Some(payload),
+            // Dropping a payload runs its destructor, which may panic again; leaking it cannot.
             Some(_) => core::mem::forget(payload),
         }
     }
 
     fn help(&self) {
         if self.enter() {
-            // SAFETY: inside.
+            // SAFETY: this thread is between `enter` and `leave`.
             unsafe { self.work() };
             self.leave();
         }
     }
 
-    /// Lets nobody in any more and waits for those inside.
+    /// Closes the job to new helpers and waits for those inside to leave.
     fn close(&self) {
-        self.door.fetch_or(CLOSED, Ordering::AcqRel);
-        let mut turns = 0;
-        while self.door.load(Ordering::Acquire) != CLOSED {
-            turns += 1;
-            if turns < SPINS { core::hint::spin_loop() } else { std::thread::yield_now() }
+        self.helpers.fetch_or(CLOSED, Ordering::AcqRel);
+        let mut spins = 0;
+        while self.helpers.load(Ordering::Acquire) != CLOSED {
+            spins += 1;
+            if spins < MAX_SPINS { core::hint::spin_loop() } else { std::thread::yield_now() }
         }
     }
 }
 
-/// Calls `f` with every number below `tasks`, on at most `threads` threads.
+/// Calls `f` with every index below `tasks`, on at most `threads` threads.
 pub(super) fn run(tasks: usize, threads: usize, f: &(dyn Fn(usize) + Sync)) {
-    // SAFETY: only the lifetime changes. `close` below returns after the last use of the pointer, and nothing before it unwinds.
+    // SAFETY: only the lifetime changes. `close` below returns after the last use of the pointer, and nothing before it
+    // unwinds.
     let f = unsafe { core::mem::transmute::<&(dyn Fn(usize) + Sync), &'static (dyn Fn(usize) + Sync)>(f) };
     let job = Arc::new(Job {
         f,
         tasks,
         next: AtomicUsize::new(0),
-        door: AtomicUsize::new(0),
+        helpers: AtomicUsize::new(0),
         panic: Mutex::new(None),
     });
     for _ in 1..threads.min(tasks) {
         let job = Arc::clone(&job);
         super::spawn(move || job.help());
     }
-    // SAFETY: the caller's thread, which still holds the borrow.
+    // SAFETY: this is the caller's thread, which holds the borrow of `f`.
     unsafe { job.work() };
     job.close();
     let payload = job.panic.lock().unwrap_or_else(|e| e.into_inner()).take();
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn a_payload_that_panics_when_dropped_unwinds_past_nobody() {
-        /// Panics when it is dropped, except while the thread panics already.
+        /// Panics when dropped, unless the thread is already panicking.
         struct Bomb;
         impl Drop for Bomb {
             fn drop(&mut self) {
@@ -171,7 +171,7 @@ mod tests {
                     std::panic::panic_any(Bomb);
                 })
             });
-            // One arrives, the other is never dropped: had it been, this thread would not come here.
+            // One payload arrives here. The other was leaked; dropping it would have aborted this test.
             core::mem::forget(panicked.expect_err("both tasks panicked"));
         }
     }

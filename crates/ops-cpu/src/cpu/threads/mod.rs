@@ -1,9 +1,9 @@
-//! Splitting work over the threads of the pool.
+//! Splits work over the threads of a rayon pool.
 //!
-//! The pool is rayon's: the one that a backend was [built](super::CpuBuilder::threads) with, else the one that the caller runs
-//! in, else the global one, whose size `RAYON_NUM_THREADS` and `rayon::ThreadPoolBuilder` set. The caller works too: on a busy
-//! machine it may well be done before a helper wakes, and then waits for none.
-use super::vectors::Done;
+//! The pool is the one that the backend was [built](super::CpuBuilder::threads) with. Otherwise it is the one that the caller runs
+//! in, or else the global one, whose size `RAYON_NUM_THREADS` or `rayon::ThreadPoolBuilder` sets. The caller works too: on a
+//! busy machine it may finish before a helper wakes, and then waits for none.
+use super::vectors::TaskResult;
 use core::cell::Cell;
 use core::ops::Range;
 use core::panic::{RefUnwindSafe, UnwindSafe};
@@ -12,15 +12,15 @@ use std::sync::Mutex;
 
 mod crew;
 
-/// Work, in elements touched, below which a call stays on the caller's thread: waking another one
-/// costs some microseconds.
-pub(super) const SMALL: usize = 1 << 15;
+/// A call that touches at most this many elements stays on the caller's thread: waking another thread takes a few
+/// microseconds.
+pub(super) const MAX_SERIAL_ELEMENTS: usize = 1 << 15;
 
 /// A pool of a backend's own.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pool(&'static ThreadPool);
 
-// A pool catches the panics of its jobs and is as before.
+// A pool catches panics of its jobs, and stays usable.
 impl UnwindSafe for Pool {}
 impl RefUnwindSafe for Pool {}
 
@@ -45,8 +45,7 @@ pub(super) fn with_pool<R>(pool: Option<Pool>, kernel: impl FnOnce() -> R) -> R 
     kernel()
 }
 
-/// The pool of so many threads, which all backends of this size share. Pools live as long as the process: there are no more than
-/// there are sizes.
+/// The pool with this number of threads. Backends of one size share a pool, and pools live as long as the process.
 ///
 /// # Errors
 /// The system starts no more threads.
@@ -63,7 +62,7 @@ pub(super) fn pool(threads: usize) -> Result<Pool, rayon::ThreadPoolBuildError> 
     Ok(pool)
 }
 
-/// Threads that a call may use, the caller's among them.
+/// Threads that a call may use, including the caller's.
 pub(super) fn count() -> usize {
     POOL.get().map_or_else(rayon::current_num_threads, |pool| pool.0.current_num_threads())
 }
@@ -76,41 +75,45 @@ fn spawn(job: impl FnOnce() + Send + 'static) {
     }
 }
 
-/// Tasks that a large call is cut into: a few a thread, so that one that is slowed down does not hold up all.
+/// Tasks for a large call: several per thread, so that one slow thread does not delay the whole call.
 pub(super) fn tasks() -> usize {
     count() * 4
 }
 
-/// Calls `f` on ranges that cover `0..items`, in parallel where it pays; an item costs about `cost` elements. Returns the
-/// first fault; the ranges after it may not have been visited.
+/// Calls `f` on ranges that cover `0..items`, in parallel if the work is large enough; `cost` is the work of an item, in
+/// elements. Returns the first fault; later ranges may not have been visited.
 ///
-/// `f` is a trait object so that the pool's code is compiled once, not for every kernel and type.
-pub(super) fn split(items: usize, cost: usize, f: &(dyn Fn(Range<usize>) -> Done + Sync)) -> Done {
+/// `f` is a trait object so that this code is compiled once, not for every kernel and type.
+pub(super) fn split(
+    items: usize,
+    cost: usize,
+    f: &(dyn Fn(Range<usize>) -> TaskResult + Sync),
+) -> TaskResult {
     let work = items.saturating_mul(cost.max(1));
     if items == 0 {
         return Ok(());
     }
-    if items == 1 || work <= SMALL || count() <= 1 {
+    if items == 1 || work <= MAX_SERIAL_ELEMENTS || count() <= 1 {
         return f(0..items);
     }
-    let tasks = tasks().min(items).min(work.div_ceil(SMALL / 4));
+    let tasks = tasks().min(items).min(work.div_ceil(MAX_SERIAL_ELEMENTS / 4));
     let step = items.div_ceil(tasks);
-    let first = First::default();
-    crew::run(items.div_ceil(step), count(), &|t| first.keep(f(t * step..items.min((t + 1) * step))));
+    let first = FirstError::default();
+    crew::run(items.div_ceil(step), count(), &|t| first.record(f(t * step..items.min((t + 1) * step))));
     first.into_result()
 }
 
-/// The first error of several threads.
-struct First<E>(Mutex<Option<E>>);
+/// The first error that any thread reports.
+struct FirstError<E>(Mutex<Option<E>>);
 
-impl<E> Default for First<E> {
+impl<E> Default for FirstError<E> {
     fn default() -> Self {
-        First(Mutex::new(None))
+        FirstError(Mutex::new(None))
     }
 }
 
-impl<E> First<E> {
-    fn keep(&self, done: Result<(), E>) {
+impl<E> FirstError<E> {
+    fn record(&self, done: Result<(), E>) {
         if let Err(e) = done {
             self.0.lock().unwrap_or_else(|e| e.into_inner()).get_or_insert(e);
         }
@@ -120,20 +123,20 @@ impl<E> First<E> {
     }
 }
 
-/// Calls `f` with each of `parts`, on threads; returns the first error.
-pub(super) fn each_part<P: Send, E: Send>(
+/// Calls `f` with each of `parts`, on threads, and returns the first error.
+pub(super) fn for_each_part<P: Send, E: Send>(
     parts: Vec<P>,
     f: &(dyn Fn(P) -> Result<(), E> + Sync),
 ) -> Result<(), E> {
     if parts.len() <= 1 || count() <= 1 {
         return parts.into_iter().try_for_each(f);
     }
-    let first = First::default();
+    let first = FirstError::default();
     let slots: Vec<Mutex<Option<P>>> = parts.into_iter().map(|p| Mutex::new(Some(p))).collect();
     crew::run(slots.len(), count(), &|t| {
         let part = slots[t].lock().unwrap_or_else(|e| e.into_inner()).take();
         if let Some(part) = part {
-            first.keep(f(part));
+            first.record(f(part));
         }
     });
     first.into_result()
@@ -191,10 +194,10 @@ mod tests {
     }
 
     #[test]
-    fn every_part_is_taken_once_and_a_refusal_is_told() {
+    fn every_part_is_processed_once_and_an_error_is_returned() {
         let mut data = vec![0u32; 100];
         let parts: Vec<_> = data.chunks_mut(7).enumerate().collect();
-        let done = each_part(parts, &|(i, part): (usize, &mut [u32])| {
+        let done = for_each_part(parts, &|(i, part): (usize, &mut [u32])| {
             part.iter_mut().for_each(|v| *v += 1);
             if i == 3 { Err("refused") } else { Ok(()) }
         });

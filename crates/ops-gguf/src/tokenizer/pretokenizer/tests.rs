@@ -42,7 +42,7 @@ fn known_cuts() {
 
 #[test]
 fn a_long_run_of_spaces_is_no_trouble() {
-    // Longer than the regex engine's limit on backtracking, were each space to cost a step.
+    // More spaces than the regex engine's backtracking limit.
     let text = " ".repeat(2_000_000) + "x";
     for rules in KNOWN {
         assert!(words(rules.names[0], &text).len() <= 2_000_001, "{}", rules.names[0]);
@@ -71,7 +71,7 @@ fn cuts_as_the_reference_does() {
     assert!(compared > 2_000, "{compared}");
 }
 
-/// The patterns as published, lookahead and all, in an engine that backtracks.
+/// The patterns as published, with lookahead, in a backtracking engine.
 fn words_by_lookahead(patterns: &[fancy_regex::Regex], text: &str) -> Vec<String> {
     let mut pieces = vec![text.to_owned()];
     for regex in patterns {
@@ -92,7 +92,7 @@ fn words_by_lookahead(patterns: &[fancy_regex::Regex], text: &str) -> Vec<String
     pieces
 }
 
-/// Each set of rules, compiled both ways.
+/// Each set of rules, compiled by both engines.
 static BOTH_WAYS: LazyLock<Vec<(Splitter, Vec<fancy_regex::Regex>)>> = LazyLock::new(|| {
     let fancy = |p: &&str| fancy_regex::Regex::new(p).unwrap();
     KNOWN

@@ -1,4 +1,4 @@
-//! Attention, one query at a time.
+//! Attention, computed one query at a time.
 use super::double::Double;
 use super::{Values, Wants, dot, exp, logical, optional, values, want};
 use crate::{Array, CallError, Case};
@@ -6,13 +6,13 @@ use core::iter::zip;
 use ops_core::DType;
 use ops_core::ops::Attention;
 
-/// The options and operands beside `q`, `k` and `v`.
+/// The options and operands other than `q`, `k` and `v`.
 struct Rules {
     scale: Double,
     softcap: Option<Double>,
     causal: bool,
     window: (Option<usize>, Option<usize>),
-    /// What is added for each query and key; −∞ hides a key.
+    /// The value added for each query and key; −∞ hides a key.
     mask: Option<Vec<f64>>,
     slopes: Option<Values>,
 }
@@ -34,14 +34,14 @@ impl Rules {
         })
     }
 
-    /// Whether a key that lies so far behind the query (negative: ahead of it) may be seen.
+    /// Whether a key at this distance behind the query (negative: ahead of it) may be visible.
     fn sees(&self, behind: i64) -> bool {
         let within = |distance: i64, limit: Option<usize>| limit.is_none_or(|l| distance <= l as i64);
         (!self.causal || behind >= 0) && within(behind, self.window.0) && within(-behind, self.window.1)
     }
 }
 
-/// A mask as numbers to add: of flags, 0 hides.
+/// A mask as numbers to add. A flag of 0 hides a key.
 fn additive(mask: &Array) -> Result<Vec<f64>, CallError> {
     let values = mask.to_f64()?;
     Ok(match mask.dtype() {
@@ -62,11 +62,11 @@ pub(super) fn wants(case: &Case) -> Wants {
     let mut o = vec![Double::ZERO; q.of.len()];
     for (row, o) in o.chunks_mut(d.max(1)).enumerate() {
         let (batch, head, query) = (row / t / h, row / t % h, row % t);
-        // Each run of h / h_kv query heads reads one head of keys.
+        // Each group of h / h_kv query heads reads one head of keys.
         let first = (batch * kv + head * kv / h) * s;
         let mut seen: Vec<(usize, Double)> = Vec::new();
         for key in 0..s {
-            // The last query stands at the last key.
+            // The last query is at the position of the last key.
             let behind = (s as i64 - t as i64 + query as i64) - key as i64;
             if !rules.sees(behind) {
                 continue;

@@ -1,13 +1,12 @@
-//! Double-double numbers: an unevaluated sum of two f64, about 106 significant bits.
+//! Double-double numbers: an unevaluated sum of two f64, with about 106 significant bits.
 //!
-//! Expected values are computed in these, so that an op in f64 is checked with more precision than
-//! it has itself. Sums and products follow Dekker (1971), Knuth and Shewchuk (1997), dot products
-//! Ogita, Rump and Oishi (2005). Infinities and NaN behave as in f64; subnormal results have the
-//! precision of f64.
+//! Expected values are computed in these, so that ops in f64 are checked with more than f64 precision.
+//! Sums and products follow Dekker (1971), Knuth and Shewchuk (1997); dot products follow Ogita, Rump and
+//! Oishi (2005). Infinities and NaN behave as in f64; subnormal results have the precision of f64.
 use core::ops::{Add, Div, Mul, Neg, Sub};
 use std::sync::LazyLock;
 
-/// `hi + lo`, with `lo` at most half an ulp of `hi`; 0 where `hi` is not finite.
+/// `hi + lo`, with `lo` at most half an ulp of `hi`; `lo` is 0 if `hi` is not finite.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Double {
     hi: f64,
@@ -17,18 +16,18 @@ pub(super) struct Double {
 const LN_2: Double = Double { hi: core::f64::consts::LN_2, lo: 2.319_046_813_846_299_6e-17 };
 pub(super) const PI: Double = Double { hi: core::f64::consts::PI, lo: 1.224_646_799_147_353_2e-16 };
 
-/// `1 / n`: several times faster to multiply by than n is to divide by.
+/// `1 / n`: multiplying by it is several times faster than dividing by n.
 pub(super) static INVERSE: LazyLock<Vec<Double>> =
     LazyLock::new(|| (0..840).map(|n| Double::ONE / Double::of(f64::from(n))).collect());
 
-/// `a + b` without error.
+/// `a + b` without rounding error.
 fn two_sum(a: f64, b: f64) -> (f64, f64) {
     let sum = a + b;
     let b_part = sum - a;
     (sum, (a - (sum - b_part)) + (b - b_part))
 }
 
-/// `a · b` without error, unless the error is subnormal.
+/// `a · b` without rounding error, unless the error is subnormal.
 fn two_product(a: f64, b: f64) -> (f64, f64) {
     let product = a * b;
     (product, a.mul_add(b, -product))
@@ -58,7 +57,7 @@ impl Double {
     pub(super) fn dot(terms: impl IntoIterator<Item = (f64, f64)>) -> Self {
         Self::weighted(terms.into_iter().map(|(a, b)| (Self::of(a), b)))
     }
-    /// `Σ a · b` for factors that are not f64.
+    /// `Σ a · b` for double-double factors.
     pub(super) fn weighted(terms: impl IntoIterator<Item = (Self, f64)>) -> Self {
         let (mut hi, mut lo) = (0.0, 0.0);
         for (a, b) in terms {
@@ -90,7 +89,7 @@ impl Double {
         Self::normal(root, rest / (2.0 * root))
     }
 
-    /// `self · 2^power`, for powers that f64 has or whose results leave its range.
+    /// `self · 2^power`, for powers that f64 can represent or whose results leave its range.
     fn scaled(self, power: i32) -> Self {
         let (first, second) = (2f64.powi(power / 2), 2f64.powi(power - power / 2));
         Self::normal(self.hi * first * second, self.lo * first * second)
@@ -123,13 +122,13 @@ impl Double {
         if !(self.hi > 0.0 && self.hi.is_finite()) {
             return Self::of(self.hi.ln());
         }
-        // Where exp is far from its limits.
+        // Scale to a range where exp is far from its limits.
         for (out, power) in [(self.hi < 1e-150, 600), (self.hi > 1e150, -600)] {
             if out {
                 return self.scaled(power).ln() - LN_2 * Self::of(f64::from(power));
             }
         }
-        // One step of Newton's method from the result in f64.
+        // One step of Newton's method, starting at the f64 result.
         let near = Self::of(self.hi.ln());
         near + (self * (-near).exp() - Self::ONE)
     }
@@ -182,7 +181,7 @@ impl Div for Double {
     type Output = Self;
     fn div(self, other: Self) -> Self {
         let first = self.hi / other.hi;
-        // 0 divided, division by 0 or ∞, and what overflows.
+        // 0 divided, division by 0 or ∞, and overflow.
         if first == 0.0 || !first.is_finite() || !other.hi.is_finite() {
             return Self::of(first);
         }
@@ -218,7 +217,7 @@ mod tests {
 
     #[test]
     fn constants_and_functions_have_known_digits() {
-        // e, ln 10 and √2 to 32 digits: the f64, and the rest to its own precision.
+        // e, ln 10 and √2 to 32 digits: the f64, and the remainder to its own precision.
         assert!(close(Double::ONE.exp(), parts(core::f64::consts::E, 1.445_646_891_729_250_2e-16)));
         assert!(close(Double::of(10.0).ln(), parts(core::f64::consts::LN_10, -2.170_756_223_382_249_4e-16)));
         assert!(close(Double::of(2.0).sqrt(), parts(core::f64::consts::SQRT_2, -9.667_293_313_452_913e-17)));
@@ -232,7 +231,7 @@ mod tests {
             assert!(close(x.exp() * (-x).exp(), Double::ONE), "{i}");
             assert!(i == 0 || close(x.exp().ln(), x), "{i}");
             let (plus, minus) = (x.exp(), (-x).exp());
-            // Near 0 the quotient cancels, and tanh does not.
+            // Near 0 the quotient cancels, while tanh does not.
             assert!(i.abs() < 2 || close(x.tanh(), (plus - minus) / (plus + minus)), "{i}");
             assert!((x.tanh().nearest() - x.nearest().tanh()).abs() <= 2e-16, "{i}");
             assert!((x.exp().nearest() / x.nearest().exp() - 1.0).abs() <= 4e-16, "{i}");

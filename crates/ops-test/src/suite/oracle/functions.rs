@@ -2,7 +2,7 @@
 use super::double::{Double, INVERSE, PI};
 use std::sync::LazyLock;
 
-/// The function of this name in the ops' contract.
+/// The function of one number with this name.
 pub(super) fn unary(op: &str) -> Option<fn(Double) -> Double> {
     Some(match op {
         "sigmoid" => sigmoid,
@@ -14,7 +14,7 @@ pub(super) fn unary(op: &str) -> Option<fn(Double) -> Double> {
         "exp" => Double::exp,
         "log" => Double::ln,
         "sin" => |x| sine(x, 0),
-        // A quarter turn ahead of the sine.
+        // The cosine is the sine a quarter turn ahead.
         "cos" => |x| sine(x, 1),
         "sqrt" => Double::sqrt,
         "recip" => |x| Double::ONE / x,
@@ -30,7 +30,7 @@ pub(super) fn unary(op: &str) -> Option<fn(Double) -> Double> {
     })
 }
 
-/// The function of two numbers of this name in the ops' contract.
+/// The function of two numbers with this name.
 pub(super) fn binary(op: &str) -> Option<fn(Double, Double) -> Double> {
     Some(match op {
         "add" => |a, b| a + b,
@@ -45,7 +45,7 @@ pub(super) fn binary(op: &str) -> Option<fn(Double, Double) -> Double> {
     })
 }
 
-/// One of two numbers, or whichever is NaN.
+/// One of two numbers, or the one that is NaN.
 fn either(a: Double, b: Double, first: bool) -> Double {
     if a.nearest().is_nan() || first && !b.nearest().is_nan() { a } else { b }
 }
@@ -55,12 +55,12 @@ fn of(v: f64) -> Double {
 }
 
 fn half_away(v: f64) -> f64 {
-    // v − trunc(v) is exact; adding a half to v would not be.
+    // v − trunc(v) is exact, while adding a half to v would not be.
     let whole = v.trunc();
     if (v - whole).abs() >= 0.5 { whole + 1f64.copysign(v) } else { whole }
 }
 
-// The gates are −∞ · 0 at −∞: NaN, as their formulas have it and PyTorch gives it.
+// At −∞ the gates are −∞ · 0: NaN, as in their formulas and in PyTorch.
 
 fn sigmoid(x: Double) -> Double {
     Double::ONE / (Double::ONE + (-x).exp())
@@ -81,7 +81,7 @@ fn gelu_erf(x: Double) -> Double {
     of(0.5) * x * erfc(-x / of(2.0).sqrt())
 }
 
-/// Where the continued fraction takes over from the series.
+/// From here on, the continued fraction is used instead of the series.
 const FAR: f64 = 3.0;
 
 fn erf(x: Double) -> Double {
@@ -122,7 +122,7 @@ fn erf_near(x: Double) -> Double {
     sum * (-x.squared()).exp() * of(2.0) / PI.sqrt()
 }
 
-/// The sine of `x` and so many quarter turns.
+/// The sine of `x` plus `ahead` quarter turns.
 fn sine(x: Double, ahead: usize) -> Double {
     let v = x.nearest();
     if !v.is_finite() {
@@ -132,7 +132,7 @@ fn sine(x: Double, ahead: usize) -> Double {
     let half_pi = PI * of(0.5);
     let quarters = (within_turn / half_pi).nearest().round();
     let rest = within_turn - half_pi * of(quarters);
-    // Negative angles are mirrored: sin(−x) = −sin x, and cos(−x) = cos x.
+    // Use symmetry for negative angles: sin(−x) = −sin x, and cos(−x) = cos x.
     let mirrored = v < 0.0 && ahead == 0;
     let quarter = (quarters as usize + ahead + if mirrored { 2 } else { 0 }) % 4;
     let value = if quarter.is_multiple_of(2) { taylor(rest, rest, 1) } else { taylor(Double::ONE, rest, 0) };
@@ -151,13 +151,13 @@ fn taylor(first: Double, x: Double, power: usize) -> Double {
     sum
 }
 
-/// Limbs of a fixed-point number: 64 bits before the point, and enough after it that the remainder
-/// of the largest f64 has 128 bits left.
+/// Limbs of a fixed-point number: 64 bits before the point, and enough after it to leave 128 bits for the remainder of the
+/// largest f64.
 const LIMBS: usize = 20;
 /// Most significant limb first.
 type Fixed = [u64; LIMBS];
 
-/// `v mod 2π`, for `v ≥ 0`: the bits of `v` from the top, each doubling what is left.
+/// `v mod 2π` for `v ≥ 0`: takes the bits of `v` from the top and doubles the remainder for each.
 fn remainder(v: f64) -> Double {
     static TURN: LazyLock<Fixed> = LazyLock::new(|| {
         // Machin: π = 16 arctan(1/5) − 4 arctan(1/239).
@@ -166,7 +166,7 @@ fn remainder(v: f64) -> Double {
     let exponent = (v.to_bits() >> 52) as i32 - 1075;
     let mantissa = v.to_bits() & ((1 << 52) - 1) | 1 << 52;
     let mut rest = [0; LIMBS];
-    // Bits after the point shift right instead.
+    // Bits after the point are shifted right instead.
     let (whole, shift) = if exponent < 0 { (mantissa >> -exponent, 0) } else { (mantissa, exponent) };
     for bit in (0..64).rev().map(|at| whole >> at & 1).chain((0..shift).map(|_| 0)) {
         rest = times(rest, 2);
@@ -264,11 +264,11 @@ mod tests {
             let x = f64::from(i) * 0.0723;
             let (sin, cos) = (at("sin", x), at("cos", x));
             assert!(close(sin.squared() + cos.squared(), Double::ONE, 1e-29), "{x}");
-            // The double angle, which f64 holds exactly.
+            // The double angle, which is exact in f64.
             let twice = at("sin", 2.0 * x);
             assert!((twice - of(2.0) * sin * cos).nearest().abs() <= 1e-29, "{x}");
         }
-        // sin(2π − x) with x the distance of 6 from 2π, in digits that f64 lacks.
+        // sin(2π − x), where x is the distance of 6 from 2π with digits that f64 lacks.
         assert!(close(at("sin", 6.0), -sine(PI + PI - of(6.0), 0), 1e-29));
     }
 
@@ -279,7 +279,7 @@ mod tests {
             assert!((at("erf", x).nearest() - y).abs() <= 1.2e-16, "{x}");
         }
         assert!((erfc(of(5.0)).nearest() / 1.537_459_794_428_035e-12 - 1.0).abs() <= 1e-15);
-        // Where series and continued fraction meet, both hold.
+        // Series and continued fraction agree where both are valid.
         for x in [3.0, 3.2, 3.5, 4.0] {
             assert!(close(erfc(of(x)), Double::ONE - erf_near(of(x)), 1e-22), "{x}");
         }

@@ -1,4 +1,4 @@
-//! Arithmetic of integers, in `i128` and wrapped.
+//! Integer arithmetic in `i128`, wrapped to the type.
 use super::{Wants, exactly, logical};
 use crate::{Array, CallError, Case};
 use ops_core::{DType, Wide};
@@ -33,7 +33,7 @@ pub(super) fn array(dtype: DType, values: &[i64]) -> Result<Array, CallError> {
 fn integers(case: &Case, name: &str) -> Result<Vec<i128>, CallError> {
     let integer = |w| match w {
         Wide::Int(v) => Ok(i128::from(v)),
-        Wide::Float(_) => Err(CallError::Malformed(format!("{name} holds no integers"))),
+        Wide::Float(_) => Err(CallError::Malformed(format!("{name} does not hold integers"))),
     };
     logical(case, name)?.to_wide()?.into_iter().map(integer).collect()
 }

@@ -1,9 +1,9 @@
-//! What a case should give, computed here from the definitions of the ops.
+//! Expected results of cases, computed here from the definitions of the ops.
 //!
-//! Nothing in this module calls a backend: a suite that takes its expected values from the code
-//! under test cannot fail. Float ops are computed in double-double arithmetic (long sums of types below
-//! f64 in f64); integers, casts and moves of elements are exact. Accuracies come from the ops, as
-//! [`Tolerance`]; blocks are read by `ops_core::quant`.
+//! Nothing in this module calls a backend: a suite that took its expected values from the code under test
+//! could not fail. Float ops are computed in double-double arithmetic (long sums of types narrower than f64
+//! in f64); integers, casts and element moves are exact. Tolerances come from the ops, as [`Tolerance`];
+//! blocks are decoded by `ops_core::quant`.
 use crate::judge::Want;
 use crate::{Array, CallError, Case};
 use double::Double;
@@ -26,12 +26,12 @@ pub(super) use rounding::convert;
 
 type Wants = Result<Vec<Want>, CallError>;
 
-/// Names of ops, in-place forms left out, and what computes them.
+/// Names of ops, without in-place forms, and the function that computes them.
 type Family = (&'static [&'static str], fn(&Case) -> Wants);
 
-/// What is computed alike in every type.
+/// Computed the same way for every type.
 const OF_ANY: [Family; 2] = [(moves::OPS, moves::wants), (quant::OPS, quant::wants)];
-/// What is computed on floats, beside functions of one element or of two.
+/// Computed for floats, in addition to functions of one or two elements.
 const OF_FLOATS: [Family; 6] = [
     (norms::OPS, norms::wants),
     (softmax::OPS, softmax::wants),
@@ -41,7 +41,7 @@ const OF_FLOATS: [Family; 6] = [
     (&["affine"], affine),
 ];
 
-/// The outputs of a case.
+/// The expected outputs of a case.
 pub(super) fn wants(case: &Case) -> Wants {
     let op = case.op.strip_suffix("_inplace").unwrap_or(&case.op);
     let of =
@@ -53,7 +53,7 @@ pub(super) fn wants(case: &Case) -> Wants {
     }
 }
 
-/// The outputs of a case whose operands are chosen so that no result needs rounding.
+/// The expected outputs of a case whose operands are chosen so that no result is rounded.
 pub(super) fn exact_wants(case: &Case) -> Wants {
     let exactly = |want: Want| {
         let values = want.values.to_equal(case.dtype_of(&want.name)?)?;
@@ -62,7 +62,7 @@ pub(super) fn exact_wants(case: &Case) -> Wants {
     wants(case)?.into_iter().map(exactly).collect()
 }
 
-/// The outputs of a case, each to be as near as `tolerance` says.
+/// The expected outputs of a case, within `tolerance`.
 pub(super) fn wants_within(case: &Case, tolerance: Tolerance) -> Wants {
     Ok(wants(case)?.into_iter().map(|want| Want { tolerance, ..want }).collect())
 }
@@ -73,7 +73,7 @@ fn logical(case: &Case, name: &str) -> Result<Array, CallError> {
     operand.array.gather(&operand.layout)
 }
 
-/// A float operand: its extents and its elements in row-major order, exactly.
+/// A float operand: its extents and its exact elements in row-major order.
 struct Values {
     dims: Vec<usize>,
     of: Vec<f64>,
@@ -88,24 +88,24 @@ fn optional(case: &Case, name: &str) -> Result<Option<Values>, CallError> {
     case.operand(name).map(|_| values(case, name)).transpose()
 }
 
-/// `Σ a · b`. Below f64, plain f64 is far more precise than the type, and several times faster.
+/// `Σ a · b`. For types narrower than f64, plain f64 is precise enough and several times faster.
 fn dot(dtype: DType, terms: impl Iterator<Item = (f64, f64)>) -> Double {
     if dtype == DType::F64 { Double::dot(terms) } else { Double::of(terms.map(|(a, b)| a * b).sum()) }
 }
 
-/// `eˣ`, with as much precision as [`dot`].
+/// `eˣ`, with the precision of [`dot`].
 fn exp(dtype: DType, x: Double) -> Double {
     if dtype == DType::F64 { x.exp() } else { Double::of(x.nearest().exp()) }
 }
 
-/// A computed output, and what the op promises of it in the output's type.
+/// A computed output, with the op's tolerance for the output's type.
 fn want(case: &Case, op: &impl Op, name: &'static str, values: &[Double]) -> Result<Want, CallError> {
     let tolerance = op.tolerance(name, case.dtype_of(name)?, &Weight::of(case));
     let values: Vec<f64> = values.iter().map(|v| v.nearest()).collect();
     Ok(Want { name: name.into(), values: Array::from_slice(&values)?, tolerance })
 }
 
-/// What a tolerance may depend on: the weight, if the case has one.
+/// The weight, if the case has one, because tolerances may depend on it.
 struct Weight(Option<(DType, Layout)>);
 
 impl Weight {
@@ -123,7 +123,7 @@ impl Operands for Weight {
     }
 }
 
-/// An output that must match element for element.
+/// An output that must match element by element.
 fn exactly(name: &str, values: Array) -> Want {
     Want { name: name.into(), values, tolerance: Tolerance::Exact }
 }
@@ -136,7 +136,7 @@ fn affine(case: &Case) -> Wants {
     Ok(vec![want(case, &Affine::<f64>::new(mul, add), output, &y)?])
 }
 
-/// Functions of one element or of two.
+/// Functions of one or two elements.
 fn by_element(case: &Case, name: &str) -> Wants {
     let missing = || CallError::Malformed(format!("no oracle for {name}"));
     if let Some(f) = functions::unary(name) {

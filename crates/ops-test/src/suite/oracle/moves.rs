@@ -1,4 +1,4 @@
-//! Ops that move elements or convert them one by one.
+//! Ops that move or convert single elements.
 use super::{Wants, convert, exactly, integers, logical};
 use crate::{Array, CallError, Case};
 use ops_core::Wide;
@@ -26,13 +26,13 @@ pub(super) fn wants(case: &Case) -> Wants {
     Ok(vec![exactly("y", y)])
 }
 
-/// Values that a type holds exactly, in an array.
+/// Values that the type represents exactly, as an array.
 fn from_wide(dtype: ops_core::DType, values: &[Wide]) -> Result<Array, CallError> {
     if integers::width(dtype).is_some() {
         let values: Vec<i64> = values.iter().map(|v| if let Wide::Int(v) = v { *v } else { 0 }).collect();
         return integers::array(dtype, &values);
     }
-    // As f64, which holds every value of a narrower float: nothing is rounded once more.
+    // Through f64, which represents every value of a narrower float, so nothing is rounded again.
     Array::from_slice(
         &values.iter().map(|v| if let Wide::Float(v) = v { *v } else { f64::NAN }).collect::<Vec<_>>(),
     )
@@ -49,7 +49,7 @@ fn choose(case: &Case) -> Result<Array, CallError> {
     Ok(y)
 }
 
-/// The elements of `x` along the case's axis that `ids` name; zeros for "no element".
+/// The elements of `x` along the case's axis that `ids` selects; zeros for "no element".
 fn select(x: &Array, dims: &[usize], case: &Case) -> Result<Array, CallError> {
     let axis = case.params.axis("axis")?.unwrap_or(0);
     let axis = usize::try_from(if axis < 0 { axis + dims.len() as isize } else { axis }).unwrap_or(0);
@@ -57,7 +57,7 @@ fn select(x: &Array, dims: &[usize], case: &Case) -> Result<Array, CallError> {
     let none = Wide::Int(match integers::width(ids.dtype()) {
         Some((bits, true)) => ((1i128 << (bits - 1)) - 1) as i64,
         Some((bits, false)) => ((1i128 << bits) - 1) as i64,
-        None => return Err(CallError::Malformed("ids holds no integers".into())),
+        None => return Err(CallError::Malformed("ids does not hold integers".into())),
     });
     let ids = ids.to_wide()?;
     let (outer, n) = (dims[..axis].iter().product::<usize>(), dims[axis]);

@@ -1,4 +1,4 @@
-//! Normalisation, row by row.
+//! Norms, computed row by row.
 use super::double::Double;
 use super::{Values, Wants, optional, values, want};
 use crate::{Array, CallError, Case};
@@ -15,7 +15,7 @@ pub(super) fn wants(case: &Case) -> Wants {
             Ok(vec![want(case, &RmsNorm::<f64>::eps(eps), "y", &y)?])
         }
         "layer_norm" => {
-            // Rows are groups of which each element is a channel of its own.
+            // A row is a group in which each element is its own channel.
             let n = x.dims.last().copied().unwrap_or(0);
             let y = normed(case, &x, n, |at| at % n, eps)?;
             Ok(vec![want(case, &LayerNorm::<f64>::eps(eps), "y", &y)?])
@@ -30,7 +30,7 @@ pub(super) fn wants(case: &Case) -> Wants {
             let residual = values(case, "residual")?.of;
             let sum: Vec<Double> =
                 x.of.iter().zip(residual).map(|(a, b)| Double::of(*a) + Double::of(b)).collect();
-            // The sum is stored before it is normalised.
+            // The sum is rounded before it is normalised.
             let nearest: Vec<f64> = sum.iter().map(|v| v.nearest()).collect();
             let stored = Array::from_f64(case.dtype, &nearest)?.to_f64()?;
             let y = rms_norm(&stored, &values(case, "weight")?.of, eps);
@@ -54,8 +54,8 @@ fn rms_norm(x: &[f64], weight: &[f64], eps: f64) -> Vec<Double> {
     y
 }
 
-/// `(x − mean) / sqrt(variance + eps) · weight + bias` over groups of `n` successive elements, with
-/// the weight and bias of each element's channel.
+/// `(x − mean) / sqrt(variance + eps) · weight + bias` over groups of `n` consecutive elements, with the weight and bias of
+/// each element's channel.
 fn normed(
     case: &Case,
     x: &Values,

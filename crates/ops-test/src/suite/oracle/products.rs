@@ -1,4 +1,4 @@
-//! Products of matrices.
+//! Matrix products.
 use super::double::Double;
 use super::{Wants, dot, optional, values, want};
 use crate::Case;

@@ -1,4 +1,4 @@
-//! Ops on blocks: dequantized exactly, then in double-double arithmetic.
+//! Ops on blocks: decoded exactly, then computed in double-double arithmetic.
 use super::double::Double;
 use super::{Wants, Weight, exactly, logical};
 use crate::judge::Want;
@@ -34,7 +34,7 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
     Double::dot(a.iter().copied().zip(b.iter().copied())).nearest()
 }
 
-/// The values of blocks: products of 11 bits by 8, so f64 holds what f32 holds.
+/// The values of blocks: products of 11-bit by 8-bit numbers, which f64 represents exactly.
 fn values(blocks: &Array) -> Result<Vec<f64>, CallError> {
     Ok(blocks.dequantized()?.into_iter().map(f64::from).collect())
 }
@@ -45,7 +45,7 @@ fn embedding(case: &Case) -> Wants {
     let rows = case.expect("table")?.layout.dims()[0];
     let mut y = Vec::new();
     for id in ids.to_wide()? {
-        // In a case without an index error, what lies outside means "no element".
+        // In a case without an index error, an index out of range means "no element".
         let at = if let Wide::Int(id) = id { usize::try_from(id).ok().filter(|at| *at < rows) } else { None };
         match at {
             Some(at) => y.extend_from_slice(&table[at * width..][..width]),

@@ -4,7 +4,7 @@ use super::{Values, Wants, values, want};
 use crate::Case;
 use ops_core::ops::{Rope, RopeForm};
 
-/// The ops computed here, in place too.
+/// The ops computed here, including their in-place forms.
 pub(super) const OPS: &[&str] = &["rope", "rope_i", "rope_thd"];
 
 pub(super) fn wants(case: &Case) -> Wants {
@@ -35,7 +35,7 @@ pub(super) fn wants(case: &Case) -> Wants {
     Ok(vec![want(case, &Rope::<f64>::new(form).start(start), output, &y)?])
 }
 
-/// The entry of a table `[rows, d / 2]`, or of one for each batch.
+/// An entry of a table `[rows, d / 2]`, or of one table per batch entry.
 fn entry(table: &Values, batch: usize, token: usize, j: usize) -> f64 {
     match *table.dims {
         [_, half] => table.of[token * half + j],

@@ -1,4 +1,4 @@
-//! Conversions between all scalar types, from the formats' definitions: no code of core's is used.
+//! Conversions between all scalar types, from the formats' definitions, without code from `ops-core`.
 use super::integers::{width, wrap};
 use ops_core::{DType, Wide};
 
@@ -7,7 +7,7 @@ struct Format {
     precision: i32,
     lowest: i32,
     largest: f64,
-    /// Beyond the largest value: infinity, or the largest value again.
+    /// Whether values beyond the largest become the largest instead of infinity.
     saturates: bool,
 }
 
@@ -23,7 +23,7 @@ impl Format {
         Format { precision, lowest, largest, saturates }
     }
 
-    /// `mantissa · 2^exponent` to nearest, ties to even.
+    /// Rounds `mantissa · 2^exponent` to nearest, ties to even.
     fn round(&self, mantissa: u64, exponent: i32) -> f64 {
         if mantissa == 0 {
             return 0.0;
@@ -63,16 +63,16 @@ impl Format {
     }
 }
 
-/// Towards zero, saturated; NaN gives 0.
+/// Truncates and saturates; NaN gives 0.
 pub(super) fn to_integer(v: f64, (bits, signed): (u32, bool)) -> i64 {
     let (low, high) =
         if signed { (-(1i128 << (bits - 1)), (1i128 << (bits - 1)) - 1) } else { (0, (1i128 << bits) - 1) };
-    // Through i128, which holds the truncation of anything that does not saturate.
+    // Through i128, which represents the truncation of anything that does not saturate.
     let whole = if v.is_nan() { 0 } else { v.trunc().clamp(-1e30, 1e30) as i128 };
     whole.clamp(low, high) as i64
 }
 
-/// A value in another type, by the contract's rules.
+/// Converts a value to another type, by the contract's rules.
 pub(in crate::suite) fn convert(v: Wide, to: DType) -> Wide {
     match (v, width(to)) {
         (Wide::Int(v), Some(range)) => Wide::Int(wrap(v.into(), range)),

@@ -1,4 +1,4 @@
-//! Softmax and its logarithm.
+//! Softmax and log-softmax.
 use super::double::Double;
 use super::{Wants, exp, values, want};
 use crate::Case;
@@ -17,7 +17,7 @@ pub(super) fn wants(case: &Case) -> Wants {
         for first in block..block + inner {
             let line = || (0..n).map(|i| first + i * inner);
             let highest = line().map(|at| x.of[at]).fold(f64::NEG_INFINITY, f64::max);
-            // A line of −∞ gives −∞ − −∞, and NaN as does a NaN.
+            // A line of −∞ gives −∞ − −∞ = NaN; a line with a NaN gives NaN too.
             let shifted: Vec<Double> = line().map(|at| Double::of(x.of[at]) - Double::of(highest)).collect();
             let powers: Vec<Double> = shifted.iter().map(|v| exp(case.dtype, *v)).collect();
             let sum = Double::total(powers.iter().copied());

@@ -45,7 +45,7 @@ CudaModule& cuda(EngineModule& module) { return static_cast<CudaModule&>(module)
 
 hipError_t from_cuda(CUresult result) { return hipError_t(result); }
 
-// Where the argument block ends, so that a caller's is checked; 0 when the driver cannot say.
+// The end of the argument block, to check the caller's size; 0 if the driver does not report it.
 size_t argument_bytes(CUfunction function) {
   const auto parameter = cuda_driver().function_parameter;
   size_t end = 0, offset = 0, bytes = 0;
@@ -114,7 +114,7 @@ hipError_t CudaEngine::allocate(int device, size_t bytes, void** out) {
   CUdeviceptr base = 0;
   if (const CUresult error = cuda_.allocate(&base, GuardedMemory::padded(bytes))) return from_cuda(error);
   if (const CUresult error = memory_.prepare(base, bytes, nullptr, out)) return from_cuda(error);
-  // Streams that do not wait for the null stream may use it as soon as this returns.
+  // Streams that do not wait for the null stream may use the memory as soon as this returns.
   return from_cuda(cuda_.stream_synchronize(nullptr));
 }
 
@@ -306,7 +306,7 @@ hipError_t CudaEngine::launch(EngineFunction& function, const LaunchShape& shape
     const CUresult error = cuda_.function_set_attribute(f, cu_function_max_dynamic_shared, int(shape.shared_bytes));
     if (error) return from_cuda(error);
   }
-  // As in HIP but for the end mark, which is 0 here.
+  // Like HIP, except for the end mark, which is 0 here.
   void* extra[] = {reinterpret_cast<void*>(1), const_cast<void*>(arguments), reinterpret_cast<void*>(2), &bytes,
                    nullptr};
   return from_cuda(cuda_.launch(f, shape.grid[0], shape.grid[1], shape.grid[2], shape.block[0], shape.block[1],
@@ -316,7 +316,7 @@ hipError_t CudaEngine::launch(EngineFunction& function, const LaunchShape& shape
 
 CompileResult CudaEngine::compile(const CompileRequest& request) { return compile_for_cuda(request, architecture_); }
 
-// Downloads the ranges, works on the copies and uploads them; the caller waits meanwhile.
+// Downloads the ranges, runs the work on the copies and uploads them, while the caller waits.
 hipError_t CudaEngine::run_on_host(EngineStream& stream, std::vector<DeviceRange> ranges,
                                    std::function<void(void* const*)> work) {
   std::vector<std::vector<char>> copies;

@@ -62,9 +62,9 @@ class CudaEngine : public Engine {
     std::atomic<int> injected_error{0};  // of a kernel that was made to fail, for the next synchronizing call
   };
   void add_device(CUdevice device, int index);
-  /// Makes the device's context the calling thread's.
+  /// Makes the device's context current for the calling thread.
   hipError_t use(int device);
-  /// What a synchronizing call returns: the driver's error, else an injected one.
+  /// The result of a synchronizing call: the driver's error, or else an injected one.
   hipError_t finish(int device, CUresult result);
 
   const CudaDriver& cuda_;

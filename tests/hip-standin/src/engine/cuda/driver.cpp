@@ -13,7 +13,7 @@ void* open_first(std::initializer_list<const char*> names) {
   return nullptr;
 }
 
-/// Fills in function pointers and notes whether any is missing.
+/// Resolves function pointers and records whether any is missing.
 class Resolver {
  public:
   explicit Resolver(void* library) : library_(library) {}

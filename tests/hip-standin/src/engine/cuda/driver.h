@@ -1,4 +1,4 @@
-// The part of the CUDA driver's and NVRTC's C interfaces that is used, looked up at run time.
+// The parts of the CUDA driver's and NVRTC's C interfaces that are used, resolved at run time.
 #pragma once
 
 #include <cstddef>
@@ -32,7 +32,7 @@ enum CUdevice_attribute {
 };
 constexpr int cu_function_max_dynamic_shared = 8;
 
-/// libcuda.so.1. A process that has no such library gets a null `init`.
+/// libcuda.so.1. Without that library, `init` is null.
 struct CudaDriver {
   CUresult (*init)(unsigned);
   CUresult (*device_count)(int*);
@@ -91,7 +91,7 @@ struct Nvrtc {
   int (*cubin_size)(nvrtcProgram, size_t*);
   int (*cubin)(nvrtcProgram, char*);
 };
-/// Null when no libnvrtc can be opened.
+/// Null if libnvrtc cannot be opened.
 const Nvrtc* nvrtc();
 
 }  // namespace standin

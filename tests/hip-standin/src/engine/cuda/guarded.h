@@ -1,4 +1,4 @@
-// Device memory between two stretches of known bytes: what the cuda engine has in place of guard pages.
+// Device memory between two red zones of known bytes. The cuda engine uses it instead of guard pages.
 #pragma once
 
 #include <mutex>
@@ -13,11 +13,11 @@ class GuardedMemory {
  public:
   static constexpr size_t guard_bytes = 256;
 
-  /// What to ask the driver for, for `bytes` of the caller's.
+  /// The size to request from the driver for `bytes` of the caller's.
   static size_t padded(size_t bytes) { return bytes + 2 * guard_bytes; }
-  /// Fills the guards, and the memory with 0xff; returns the caller's pointer.
+  /// Fills the red zones, and the memory with 0xff; returns the caller's pointer.
   CUresult prepare(CUdeviceptr base, size_t bytes, CUstream stream, void** out);
-  /// Waits for the stream and checks the guards; returns the driver's pointer, or 0 for one that is not known.
+  /// Waits for the stream and checks the red zones; returns the driver's pointer, or 0 for an unknown one.
   CUdeviceptr take_back(void* ptr, CUstream stream);
 
  private:

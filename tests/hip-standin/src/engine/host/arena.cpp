@@ -12,7 +12,7 @@ namespace {
 constexpr size_t page = 4096;
 constexpr unsigned char unwritten = 0xff;
 constexpr unsigned char red_zone = 0xa5;
-// Filling touches every page; beyond this size only the beginning is filled.
+// Filling touches every page, so allocations larger than this are filled only at the start.
 constexpr size_t filled_at_most = size_t(64) << 20;
 
 uintptr_t round_up(uintptr_t value, size_t multiple) { return (value + multiple - 1) / multiple * multiple; }
@@ -40,7 +40,7 @@ Arena::Arena(size_t reserve_bytes, size_t alignment) : alignment_(alignment) {
   cursor_ = begin_ + page;  // the first page guards the first allocation
 }
 
-// The address after the cursor where `slot_bytes` fit; after the end, from the beginning again. 0: nowhere.
+// The first address after the cursor where `slot_bytes` fit, wrapping around at the end. 0 if there is none.
 uintptr_t Arena::find_gap(size_t slot_bytes) const {
   const auto search = [&](uintptr_t from, uintptr_t to) -> uintptr_t {
     for (auto next = slots_.lower_bound(from);; ++next) {

@@ -1,5 +1,5 @@
-// Memory whose every overrun is seen: each allocation ends at a page that cannot be touched, what lies before it is
-// watched, and freed addresses stay unusable until the whole arena has been handed out once.
+// Memory in which every overrun is detected. Each allocation ends at an inaccessible page, the bytes before it are
+// checked, and freed addresses stay inaccessible until the whole arena has been used once.
 #pragma once
 
 #include <cstddef>
@@ -12,14 +12,15 @@ namespace standin {
 
 class Arena {
  public:
-  /// Reserves address space only. `alignment` is a power of two, at most a page.
+  /// Only reserves address space. `alignment` is a power of two, at most a page.
   Arena(size_t reserve_bytes, size_t alignment);
 
-  /// An address for `bytes` (at least 1) that faults until `commit`. Null when no gap is left. `owner` is kept.
+  /// An address for `bytes` (at least 1) that faults until `commit`; null if no gap is left. `owner` is stored with it.
   void* reserve(size_t bytes, int owner);
-  /// Makes it usable, filled with 0xff: NaN in every float format, so that a read of memory never written is seen.
+  /// Makes the memory accessible and fills it with 0xff: NaN in every float format, so that a read of unwritten memory
+  /// shows.
   bool commit(void* ptr);
-  /// Makes it unusable again and checks that nothing was written around it. The owner, or nothing when `ptr` is not
+  /// Makes the memory inaccessible again and checks the bytes around it. Returns the owner, or nothing if `ptr` is not
   /// the start of an allocation.
   struct Released {
     int owner;

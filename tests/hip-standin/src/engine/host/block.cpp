@@ -11,7 +11,7 @@
 namespace standin {
 namespace {
 
-// What a lane reads from one that takes no part: NaN in every float format.
+// The value that a lane reads from a lane that takes no part: NaN in every float format.
 constexpr uint64_t no_value = ~uint64_t(0);
 
 thread_local BlockRunner* executing_runner __attribute__((tls_model("initial-exec"))) = nullptr;
@@ -30,7 +30,7 @@ std::string hexadecimal(const void* ptr) {
 
 BlockRunner& BlockRunner::of_this_thread() {
   static thread_local BlockRunner* runner = nullptr;
-  // Kept for good: a thread that ends does so with the process or after its last block.
+  // Never freed: a thread ends with the process or after its last block.
   if (!runner) runner = new BlockRunner;
   return *runner;
 }
@@ -85,7 +85,7 @@ void BlockRunner::run_threads() {
       run_wave(order_[i]);
     }
     if (failed_) return;
-    // Every wave now stands at the barrier or has ended.
+    // Every wave is now at the barrier or has ended.
     bool waiting = false;
     for (uint32_t t = 0; t < thread_count_; ++t) {
       if (threads_[t].state != State::Barrier) continue;
@@ -137,7 +137,7 @@ void BlockRunner::fiber_entry() {
   std::abort();  // a fiber that has finished is not entered again
 }
 
-// A thread that never waited leaves its stack as it found it: the next lane can start on it without a switch.
+// A thread that never waited leaves its stack unchanged, so the next lane can start on it without a switch.
 bool BlockRunner::go_on_with_next_lane() {
   if (current_ == (descending_ ? wave_begin_ : wave_end_ - 1)) return false;
   Thread* const next = descending_ ? current_ - 1 : current_ + 1;
@@ -175,7 +175,7 @@ uint64_t BlockRunner::ballot(bool predicate) {
   return self.value;
 }
 
-// Completes the shuffle or ballot at which the wave stands; false when it stands at none.
+// Completes the shuffle or ballot at which the wave waits; false if it waits at none.
 bool BlockRunner::exchange(Thread* lanes, uint32_t count) {
   const Thread* first = nullptr;      // that waits for its wave
   const Thread* elsewhere = nullptr;  // that waits for its block

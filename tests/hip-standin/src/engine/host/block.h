@@ -1,4 +1,5 @@
-// Runs one block of a kernel: its threads as fibers, its waves in step where they exchange values, its shared memory.
+// Runs one block of a kernel: its threads as fibers, its waves in lockstep where they exchange values, its shared
+// memory.
 #pragma once
 
 #include <atomic>
@@ -15,7 +16,7 @@
 
 namespace standin {
 
-/// A kernel that was launched, with its own copy of the arguments.
+/// A launched kernel with its own copy of the arguments.
 struct KernelLaunch {
   std::string name;
   void (*run)(const void* arguments) = nullptr;
@@ -27,16 +28,16 @@ struct KernelLaunch {
 
 class BlockRunner {
  public:
-  /// The calling operating-system thread's own.
+  /// The instance that belongs to the calling operating-system thread.
   static BlockRunner& of_this_thread();
-  /// The one whose kernel the calling thread is executing right now, or null.
+  /// The instance whose kernel the calling thread is executing, or null.
   static BlockRunner* executing();
 
-  /// Runs block number `block` (x fastest), trying its threads in ascending or descending order: a missing barrier
-  /// that one order hides shows in the other. Failures go to `launch.error`, described on standard error.
+  /// Runs block number `block` (x fastest), with its threads in ascending or descending order: a missing barrier that
+  /// one order hides shows in the other. Failures are stored in `launch.error` and described on standard error.
   void run(KernelLaunch& launch, uint64_t block, bool descending);
 
-  // What a kernel calls, on a fiber.
+  // Called by a kernel, on a fiber.
   const OpsHostIndex* index() const { return &current_->index; }
   void barrier();
   uint64_t shuffle(uint64_t value, uint32_t source_lane, uint32_t width);
@@ -64,7 +65,7 @@ class BlockRunner {
   static void fiber_entry();
   void set_up(uint64_t block);
   void run_threads();
-  /// Until every thread of the wave waits at a barrier or has returned.
+  /// Runs until every thread of the wave waits at a barrier or has returned.
   void run_wave(uint32_t wave);
   void resume(Thread& thread);
   bool go_on_with_next_lane();
@@ -74,8 +75,8 @@ class BlockRunner {
   std::string describe_fault(const Thread& thread) const;
   /// Reports a failure of the current block.
   void fail(hipError_t error, const Thread* thread, const std::string& what);
-  /// From a fiber, which does not go on: `resume` then reports `reason_`. Nothing may be left on the fiber's stack that
-  /// has to be destroyed, hence no argument for it.
+  /// Called on a fiber, which does not continue: `resume` then reports `reason_`. No object on the fiber's stack may
+  /// need a destructor, so this takes no argument for the reason.
   [[noreturn]] void give_up(hipError_t error);
 
   KernelLaunch* launch_ = nullptr;

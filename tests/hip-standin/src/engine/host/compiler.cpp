@@ -21,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A folder that goes away with its name.
+/// A folder that is removed with the object.
 class ScratchFolder {
  public:
   ScratchFolder() {
@@ -53,7 +53,7 @@ bool write(const fs::path& path, const std::string& text) {
   return bool(file.flush());
 }
 
-// Runs a command with its output in `log`; its exit status, or -1 when it could not be started.
+// Runs a command with its output in `log`; returns its exit status, or -1 if it could not be started.
 int run(const std::vector<std::string>& command, const fs::path& log) {
   std::vector<char*> arguments;
   for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
@@ -85,7 +85,7 @@ bool stays_inside(const std::string& name) {
   return true;
 }
 
-// Whether the compiler for kernels is clang, whatever it is called.
+// Whether the compiler for kernels is clang, whatever its name.
 bool compiler_is_clang() {
   static const bool is_clang = [] {
     const ScratchFolder folder;
@@ -110,7 +110,7 @@ std::vector<std::string> command_line(const RtcOptions& options, const fs::path&
   return command;
 }
 
-// The scratch folder's name means nothing to whoever reads the log.
+// The scratch folder's name is meaningless to a reader of the log.
 std::string without(std::string text, const std::string& unwanted) {
   for (size_t at; (at = text.find(unwanted)) != std::string::npos;) text.erase(at, unwanted.size());
   return text;

@@ -12,7 +12,7 @@
 #define VALGRIND_STACK_DEREGISTER(id) (void)(id)
 #endif
 
-// Present when the program is built with AddressSanitizer, whether or not this library is.
+// Present if the program is built with AddressSanitizer, whether or not this library is.
 extern "C" {
 __attribute__((weak)) void __sanitizer_start_switch_fiber(void** fake_stack, const void* bottom, size_t bytes);
 __attribute__((weak)) void __sanitizer_finish_switch_fiber(void* fake_stack, const void** bottom, size_t* bytes);
@@ -29,7 +29,7 @@ constexpr size_t stack_bytes = 128 << 10;
 
 #if defined(__x86_64__)
 
-// The System V calling convention leaves these registers to the callee; all others are the caller's to save.
+// In the System V calling convention the callee saves these registers, and the caller saves all others.
 extern "C" __attribute__((visibility("hidden"))) void standin_switch(void** save, void* load);
 asm(R"(
     .text
@@ -97,7 +97,7 @@ Fiber::~Fiber() {
   munmap(stack_ - guard_bytes, guard_bytes + stack_bytes);
 }
 
-// As at a function's first instruction: 8 bytes past a multiple of 16.
+// As at the first instruction of a function: 8 bytes past a multiple of 16.
 void* Fiber::fresh_stack_pointer() const { return stack_ + stack_bytes - 8; }
 
 bool Fiber::overflowed_at(const void* address) const { return address < stack_ && address >= stack_ - guard_bytes; }

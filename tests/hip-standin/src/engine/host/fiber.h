@@ -1,4 +1,4 @@
-// Stacks that one operating-system thread switches between: a block's threads.
+// Stacks for a block's threads, between which one operating-system thread switches.
 #pragma once
 
 #include <cstddef>
@@ -12,10 +12,10 @@
 
 namespace standin {
 
-/// A place in the code to switch to.
+/// A point of execution to switch to.
 class Context {
  public:
-  /// Leaves the calling code in `from` and goes on where `to` was left.
+  /// Saves the calling code in `from` and continues where `to` was saved.
   static void switch_between(Context& from, Context& to);
 
  private:
@@ -27,7 +27,7 @@ class Context {
 #endif
 };
 
-/// A stack with a guard page below it, and what runs on it.
+/// A stack with a guard page below it, and the code that runs on it.
 class Fiber {
  public:
   using Entry = void (*)();
@@ -39,16 +39,16 @@ class Fiber {
 
   /// The next `enter` calls `entry` on an empty stack. `entry` must end with `leave(true)`.
   void prepare(Entry entry);
-  /// From the scheduler: runs the fiber until it leaves.
+  /// Called by the scheduler: runs the fiber until it leaves.
   void enter();
-  /// From the fiber: back to the scheduler; `finished` when it is not to be entered again before `prepare`.
+  /// Called by the fiber: returns to the scheduler. If `finished`, the fiber is not entered again before `prepare`.
   void leave(bool finished);
-  /// Takes the stack back from code that will not go on.
+  /// Reclaims the stack from code that will not continue.
   void abandon();
 
-  /// Where a signal handler can put the stack pointer to run code on this stack anew.
+  /// A stack pointer at which a signal handler can run other code on this stack.
   void* fresh_stack_pointer() const;
-  /// Whether the address lies in the guard page, where an overflowing stack ends up.
+  /// Whether the address is in the guard page, which an overflowing stack reaches.
   bool overflowed_at(const void* address) const;
 
  private:
@@ -56,7 +56,7 @@ class Fiber {
   Context own_;
   Context scheduler_;
   unsigned valgrind_id_ = 0;
-  // What AddressSanitizer knows of the two stacks.
+  // AddressSanitizer's bookkeeping for the two stacks.
   void* own_fake_stack_ = nullptr;
   void* scheduler_fake_stack_ = nullptr;
   const void* scheduler_stack_ = nullptr;
@@ -64,10 +64,10 @@ class Fiber {
   friend void announce_arrival(Fiber&);
 };
 
-/// To be called first by an entry function.
+/// An entry function must call this first.
 void announce_arrival(Fiber& fiber);
 
-/// Fibers kept for the next block.
+/// Fibers reused for the next block.
 class FiberPool {
  public:
   std::unique_ptr<Fiber> take();

@@ -181,7 +181,7 @@ hipError_t HostEngine::create_stream(int device, bool blocking, int, std::unique
 
 hipError_t HostEngine::synchronize(EngineStream& stream) {
   HostStream& s = host(stream);
-  // For the null stream that is the other blocking streams too: a piece of work of its own gathers them.
+  // For the null stream, that includes the other blocking streams: a work item of its own waits for them.
   const Ticket end = s.is_null ? enqueue(s, "a marker", [] {}) : s.queue->tail();
   end.wait();
   return take_error(s.device);
@@ -298,11 +298,11 @@ hipError_t HostEngine::global(EngineModule& module, const char* name, void** ptr
 
 hipError_t HostEngine::launch(EngineFunction& function, const LaunchShape& shape, EngineStream& stream, void** params,
                               const void* arguments, size_t) {
-  // Nothing is enqueued either, so that what a caller spends on a launch can be timed.
+  // Nothing is enqueued either, so that the host time of a launch can be measured.
   if (config().stub_launches) return hipSuccess;
   const auto& f = static_cast<HostFunction&>(function);
   HostStream& s = host(stream);
-  // A kernel takes one argument block, so the first of `params` is all there is.
+  // A kernel takes one argument block, so `params` has only one entry.
   const void* source = params ? params[0] : arguments;
   auto launch = std::make_shared<KernelLaunch>();
   launch->name = f.name;

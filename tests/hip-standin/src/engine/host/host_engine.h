@@ -1,4 +1,4 @@
-// The host engine: devices that are this process.
+// The host engine: devices simulated in this process.
 #pragma once
 
 #include <atomic>
@@ -97,7 +97,7 @@ class HostEngine : public Engine {
   };
 
   Ticket enqueue(HostStream& stream, const char* label, std::function<void()> work, std::vector<Ticket> waits = {});
-  /// The address of new memory that faults until committed, charged to the device.
+  /// The address of new memory, counted for the device, that faults until it is committed.
   hipError_t reserve(int device, size_t bytes, void** out);
   void free_now(void* ptr);
   hipError_t take_error(int device);

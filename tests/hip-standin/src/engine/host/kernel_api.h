@@ -1,4 +1,4 @@
-// The functions that a loaded kernel module is given.
+// The functions that the host engine provides to a loaded kernel module.
 #pragma once
 
 #include "ops_host_abi.h"

@@ -38,7 +38,7 @@ hipError_t LoadedModule::load(const CodeObject& object, std::shared_ptr<LoadedMo
     return hipErrorInvalidImage;
   }
   const auto bind = reinterpret_cast<void (*)(const OpsHostApi*)>(module->symbol("ops_host_bind"));
-  // A module without kernels that talk to the host need not export it.
+  // A module whose kernels call no host function need not export it.
   if (bind) bind(kernel_api(object.wave_size));
   *out = std::move(module);
   return hipSuccess;

@@ -17,7 +17,7 @@ class LoadedModule {
   LoadedModule(const LoadedModule&) = delete;
   LoadedModule& operator=(const LoadedModule&) = delete;
 
-  /// The address of a symbol and, when wanted, its size; null when there is none.
+  /// The address of a symbol and, if requested, its size; null if there is none.
   void* symbol(const std::string& name, size_t* bytes = nullptr) const;
 
   std::atomic<int> pending_launches{0};

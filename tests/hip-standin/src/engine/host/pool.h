@@ -1,4 +1,4 @@
-// Threads that share out a launch's blocks.
+// Threads that share a launch's blocks.
 #pragma once
 
 #include <atomic>
@@ -14,7 +14,7 @@ namespace standin {
 
 class Pool {
  public:
-  /// `threads` in all, the caller's included.
+  /// `threads` in total, including the caller's.
   explicit Pool(uint32_t threads);
   /// Calls `body(0)` to `body(count - 1)`, each once, and returns when all are done.
   void run(uint64_t count, const std::function<void(uint64_t)>& body);

@@ -1,4 +1,4 @@
-// An ordered queue of work with a thread of its own: what a stream is.
+// An ordered queue of work with its own thread; it implements a stream.
 #pragma once
 
 #include <condition_variable>
@@ -14,7 +14,7 @@ namespace standin {
 
 class Queue;
 
-/// The moment when a queue has finished its `number`-th piece of work.
+/// The point at which a queue has finished its `number`-th work item.
 struct Ticket {
   std::shared_ptr<Queue> queue;
   uint64_t number = 0;
@@ -28,9 +28,9 @@ class Queue : public std::enable_shared_from_this<Queue> {
   ~Queue();
   /// Runs `work` after everything submitted before and after all of `waits`. `label` names it in crash messages.
   Ticket submit(const char* label, std::function<void()> work, std::vector<Ticket> waits);
-  /// The moment when all that was submitted so far is done.
+  /// The point at which everything submitted so far is done.
   Ticket tail();
-  /// Finishes what was submitted and ends the thread.
+  /// Finishes the submitted work and ends the thread.
   void close();
 
  private:
@@ -51,7 +51,7 @@ class Queue : public std::enable_shared_from_this<Queue> {
   std::thread thread_;
 };
 
-/// What the calling thread executes for a stream, or null.
+/// The work that the calling thread executes for a stream, or null.
 const char* current_work();
 
 }  // namespace standin

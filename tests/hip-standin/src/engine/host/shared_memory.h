@@ -1,5 +1,5 @@
 // A block's LDS: shared variables by slot, and the dynamic part. Fresh memory holds NaN patterns, gaps between
-// variables are watched, and the dynamic part ends at a page that cannot be touched.
+// variables are checked, and the dynamic part ends at an inaccessible page.
 #pragma once
 
 #include <cstddef>
@@ -20,12 +20,12 @@ class SharedMemory {
 
   /// Forgets the last block's variables.
   void begin_block(size_t dynamic_bytes);
-  /// Null with a reason when the variable does not fit or was asked for before with another size.
+  /// Null with a reason if the variable does not fit or was requested before with another size.
   void* variable(uint32_t slot, uint64_t bytes, std::string* reason);
   void* dynamic() const { return dynamic_; }
-  /// Whether the address is in shared memory or the pages that guard it.
+  /// Whether the address is in shared memory or in its guard pages.
   bool contains(const void* address) const;
-  /// What was written past its end, or an empty text.
+  /// Describes a write past the end of a variable; empty if there was none.
   std::string damage() const;
 
  private:

@@ -20,7 +20,7 @@ const Arena* device_arena = nullptr;
 
 void abandon() { BlockRunner::executing()->abandon_faulted(); }
 
-// The process is about to end: what other threads hold locked no longer matters, hence no care for signal safety.
+// The process is about to end, so locks held by other threads do not matter and signal safety is not a concern.
 void explain(int signal, const void* address) {
   if (const char* work = current_work())
     std::fprintf(stderr,
