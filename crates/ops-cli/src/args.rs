@@ -1,6 +1,5 @@
 //! The command line. Its help is the manual, so every command shows how it is used.
-use crate::backend::Choice;
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
 /// Check, time and explain transformer ops on this machine
@@ -35,6 +34,18 @@ pub(crate) struct Common {
     /// Show progress on standard error even if it is no terminal
     #[arg(long, global = true)]
     pub(crate) progress: bool,
+}
+
+/// The backends that can be asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Choice {
+    /// Threaded and vectorised, on this machine's CPU
+    #[default]
+    Cpu,
+    /// The oracle: plain loops in f64
+    Reference,
+    /// AMD GPUs
+    Rocm,
 }
 
 #[derive(Debug, Subcommand)]

@@ -1,4 +1,5 @@
 //! How a run of the command ends.
+use ops_core::ops::registry::Refused;
 use std::fmt;
 use std::io;
 use std::process::ExitCode;
@@ -57,6 +58,11 @@ impl From<String> for Failure {
 impl From<ops_core::Error> for Failure {
     fn from(e: ops_core::Error) -> Self {
         Failure::Op(e)
+    }
+}
+impl From<Refused> for Failure {
+    fn from(refused: Refused) -> Self {
+        Failure::Usage(refused.to_string())
     }
 }
 impl From<io::Error> for Failure {

@@ -3,9 +3,10 @@
 //! No op can ignore part of a case: options are read through [`Caller`], which remembers their names, and operands are
 //! uploaded once every option of the case was read and every operand is one that the op has. What is left over is why the case
 //! is unsupported.
+use crate::erased::{ErasedCall, Outline, erased};
 use crate::{Array, CallError, Case, Params, Ran};
-use ops_core::ops::registry::{self, AllOps, Options, Refused, Visit, Window};
-use ops_core::{AnyTensor, Backend, DType, Error, Execute, NamedTensors, Op, Reason, Role, Slot, Wide};
+use ops_core::ops::registry::{self, AllOps, Options, Refused, Window};
+use ops_core::{AnyTensor, Backend, DType, Error, NamedTensors, Reason, Role, Slot, Wide};
 use std::cell::RefCell;
 
 /// A backend as seen by everything here that need not know its type, which keeps that compiled once.
@@ -22,7 +23,10 @@ impl<B: AllOps> Runner for B {
     }
     fn call(&self, case: &Case) -> Result<Ran, CallError> {
         let caller = Caller { case, read: RefCell::default() };
-        registry::by_name(&case.op, case.dtype, &caller, Launch { backend: self, caller: &caller })?
+        let call = erased::<B, _>(&case.op, case.dtype, &caller)?;
+        let mut tensors = caller.upload(self, call.slots())?;
+        let (support, result) = attempt(self, &*call, &mut tensors)?;
+        kept(self, &tensors, support, result)
     }
 }
 
@@ -149,36 +153,23 @@ impl Options for Caller<'_> {
     }
 }
 
-/// Runs the op of a case on its tensors.
-struct Launch<'l, B> {
-    backend: &'l B,
-    caller: &'l Caller<'l>,
-}
-
-impl<B: AllOps> Visit<B> for Launch<'_, B> {
-    type Answer = Result<Ran, CallError>;
-    fn visit<O: Op>(self, op: O) -> Self::Answer
-    where
-        B: Execute<O>,
-    {
-        let mut tensors = self.caller.upload(self.backend, O::SLOTS)?;
-        let (support, result) = attempt(self.backend, &op, &mut tensors)?;
-        kept(self.backend, &tensors, support, result)
-    }
-}
-
 /// What the backend says beforehand, and how the call or the wait for it ends.
 type Attempt = (Result<(), Reason>, Result<(), Error>);
 
-fn attempt<O: Op, B: Execute<O>>(
+fn attempt<B: Backend>(
     b: &B,
-    op: &O,
+    call: &dyn ErasedCall<B>,
     tensors: &mut NamedTensors<B::Space>,
 ) -> Result<Attempt, CallError> {
-    let args = tensors.args(op)?;
-    // Backends are promised checked operands.
-    let support = if op.infer(&O::shapes(&args)).is_ok() { b.support(op, &args) } else { Ok(()) };
-    Ok((support, b.run(op, args).and_then(|()| b.synchronize())))
+    let outline = Outline::of(tensors);
+    // Backends are promised operands that keep the rule.
+    let support = if call.infer(&outline).is_ok() { call.support(b, &outline) } else { Ok(()) };
+    let mut result = Ok(());
+    call.prepare(b, tensors, &mut |run| {
+        result = run();
+        Ok(())
+    })?;
+    Ok((support, result))
 }
 
 /// What came of it, with all buffers.
@@ -200,6 +191,8 @@ fn kept<B: Backend>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ops_core::ops::registry::Visit;
+    use ops_core::{Execute, Op};
     use ops_cpu::Reference;
 
     /// The name that the op says it has.

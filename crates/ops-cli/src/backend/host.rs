@@ -3,8 +3,9 @@
 //! Everything here is generic over backends, ops and element types, so it is compiled for each
 //! combination. [`Cpu`] and [`Reference`] share their memory, so one type can be either at run time,
 //! and halves that.
-use super::Choice;
-use super::candidates::{Candidate, Candidates};
+use super::observed::Candidates;
+use crate::args::Choice;
+use crate::problem::Candidate;
 use ops_core::{Backend, Call, Element, Execute, Op, Operands, Reason, Result};
 use ops_cpu::{Cpu, Host, HostBuffer, Reference};
 

@@ -1,9 +1,12 @@
 //! The backends of this build, behind one face.
-use crate::bench::{Ceilings, GpuCeilings, HostCeilings};
-use crate::catalogue::{Problem, Spec};
+use crate::args::Choice;
+use crate::catalogue::Spec;
+use crate::ceilings::{Ceilings, HostCeilings};
 use crate::exit::Failure;
-use clap::ValueEnum;
+use crate::problem::{Problem, call_on};
+use gpu_ceilings::GpuCeilings;
 use host::EitherHost;
+use observed::Observed;
 use ops_core::Backend;
 use ops_rocm::MatrixCheck;
 use ops_test::SuiteBackend;
@@ -11,24 +14,14 @@ use ops_test::golden::{CaseResult, Golden};
 use ops_test::suite::{self, Filter, Report};
 use std::time::Duration;
 
-mod candidates;
+mod gpu_ceilings;
 mod host;
+mod observed;
 mod rocm;
+#[cfg(test)]
+mod tests;
 
-pub(crate) use candidates::{Candidate, Observed, Observing};
-pub(crate) use rocm::Gpu;
-
-/// The backends that can be asked for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Choice {
-    /// Threaded and vectorised, on this machine's CPU
-    #[default]
-    Cpu,
-    /// The oracle: plain loops in f64
-    Reference,
-    /// AMD GPUs
-    Rocm,
-}
+use rocm::Gpu;
 
 /// What the commands ask of a backend. Everything typed is behind it.
 pub(crate) trait Engine {
@@ -93,7 +86,8 @@ where
         suite::run(self, filter)
     }
     fn problem(&self, spec: Spec) -> Result<Problem, Failure> {
-        Problem::new(self, spec)
+        let (call, reference) = (call_on(self, &spec)?, call_on(&host(Choice::Reference), &spec)?);
+        Problem::new(call, reference, spec)
     }
     fn ceilings(&self, budget: Duration) -> Box<dyn Ceilings> {
         self.inside().ceilings(budget)

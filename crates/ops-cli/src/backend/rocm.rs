@@ -1,7 +1,8 @@
 //! AMD GPUs: the one at hand, or one that is only asked about.
 use super::Wanted;
-use super::candidates::{Candidate, Candidates};
+use super::observed::Candidates;
 use crate::exit::Failure;
+use crate::problem::Candidate;
 use ops_core::{Backend, Call, Element, Error, Execute, Op, Operands, Reason, Result};
 use ops_rocm::hip::{Event, Gfx};
 use ops_rocm::{Decision, HipBuffer, HipMut, HipRef, HipSpace, Policy, Providers, Rocm, Target, Verdict};

@@ -2,25 +2,19 @@
 //!
 //! One list, [`entries`], serves `explain`, `support` and `bench`: the ops of core's registry, and what else a benchmark must
 //! know of them. [`Problem`] makes a [`Spec`] (an op, its types and shapes, all as values) a typed call of any backend.
-use crate::backend::Candidate;
 use ops_core::ops::registry;
 use ops_core::{DType, Role};
 
-mod call;
 mod contract;
 mod cost;
 mod list;
-mod problem;
 mod spec;
 mod sweep;
-mod synthetic;
-mod typed;
 mod types;
 
 pub(crate) use contract::Contract;
 pub(crate) use cost::Cost;
 pub(crate) use list::{entries, find};
-pub(crate) use problem::Problem;
 pub(crate) use spec::{Spec, Types, find_op, notation, parse_dtype};
 pub(crate) use sweep::{Fixed, Shapes};
 pub(crate) use types::{Group, columns};
@@ -111,10 +105,4 @@ impl Entry {
         let blocks = self.block_operand().map_or(&[][..], |o| o.group.members());
         self.runs_in.members().iter().chain(blocks).copied().collect()
     }
-}
-
-/// Who would run a problem, and on what.
-pub(crate) struct Explanation {
-    pub(crate) operands: Vec<Operand>,
-    pub(crate) candidates: Vec<Candidate>,
 }

@@ -1,9 +1,10 @@
 //! `ops explain`: the candidates for an op on given shapes, in order, with reasons.
-use crate::args::{Common, ExplainArgs};
-use crate::backend::{Choice, Engine};
-use crate::catalogue::{Explanation, Spec, Types, find_op, notation};
+use crate::args::{Choice, Common, ExplainArgs};
+use crate::backend::Engine;
+use crate::catalogue::{Spec, Types, find_op, notation};
 use crate::exit::{Failure, Outcome};
 use crate::output::{Table, json_line};
+use crate::problem::Explanation;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -31,7 +32,7 @@ pub(super) fn run(
     let types = Types::parse(entry, &args.dtype)?;
     let dtype = types.notation(entry);
     let spec = Spec::parse(entry, types, &args.shape)?;
-    let Explanation { operands, candidates } = engine.problem(spec)?.explain()?;
+    let Explanation { operands, candidates } = engine.problem(spec)?.explain();
 
     if !common.json {
         let list = operands.iter().map(|o| format!("{} {} {}", o.name, o.dtype, notation(&o.dims)));

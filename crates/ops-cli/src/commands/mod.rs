@@ -1,6 +1,6 @@
 //! One module for each command.
-use crate::args::{Cli, Command};
-use crate::backend::{Choice, Wanted, open};
+use crate::args::{Choice, Cli, Command};
+use crate::backend::{Wanted, open};
 use crate::exit::{Failure, Outcome};
 use std::io::Write;
 

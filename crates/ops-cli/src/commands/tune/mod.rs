@@ -1,9 +1,8 @@
 //! `ops tune`: measures what launches depend on, on the GPU at hand, and keeps what is faster.
-use crate::args::{Common, TuneArgs};
-use crate::backend::Choice;
-use crate::bench::median_ns;
+use crate::args::{Choice, Common, TuneArgs};
 use crate::exit::{Failure, Outcome};
 use crate::output::{Table, json_line};
+use crate::timing::median_ns;
 use ops_rocm::{KNOBS, Knob, Policy, Rocm, Tuning};
 use serde::Serialize;
 use std::io::Write;

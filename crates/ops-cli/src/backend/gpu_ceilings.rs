@@ -1,7 +1,7 @@
 //! What a GPU can do at best: bytes that its runtime copies, and products of its fastest provider.
-use super::Ceilings;
-use super::timing::median_ns;
-use crate::backend::Gpu;
+use super::Gpu;
+use crate::ceilings::Ceilings;
+use crate::timing::median_ns;
 use ops_core::ops::MatMulOps;
 use ops_core::{Backend, DType, Float, Result, bf16, f16};
 use std::collections::BTreeMap;

@@ -1,11 +1,13 @@
 //! What the machine can do at best: bytes copied and products summed in a second.
-use super::fma;
-use super::timing::median_ns;
+use crate::timing::median_ns;
 use ops_core::DType;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::time::Duration;
+
+#[allow(unsafe_code)]
+mod fma;
 
 /// The limits that a benchmark's results are set against, measured in the same run.
 pub(crate) trait Ceilings {

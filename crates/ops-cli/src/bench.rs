@@ -1,20 +1,11 @@
 //! Timing a problem and setting it against what the machine can do.
 use crate::backend::Engine;
 use crate::catalogue::{Cost, Entry, Shapes, Spec, Types, notation};
+use crate::ceilings::Ceilings;
 use crate::exit::Failure;
+use crate::timing::median_ns;
 use serde::Serialize;
 use std::time::Duration;
-
-mod ceilings;
-#[allow(unsafe_code)]
-mod fma;
-mod gpu;
-mod timing;
-
-pub(crate) use timing::median_ns;
-
-pub(crate) use ceilings::{Ceilings, HostCeilings};
-pub(crate) use gpu::GpuCeilings;
 
 /// One problem to time.
 pub(crate) struct Case {
@@ -80,7 +71,7 @@ impl Case {
     ) -> Result<Measured, Failure> {
         let spec = Spec::new(self.entry, self.types.clone(), &self.shapes.given)?;
         let problem = engine.problem(Spec { causal: self.shapes.causal, ..spec })?;
-        let candidates = problem.explain()?.candidates;
+        let candidates = problem.explain().candidates;
         let Some(taken) = candidates.iter().find(|c| c.taken) else {
             let reason = candidates.into_iter().next_back().map_or_else(String::new, |c| c.reason);
             return Ok(Measured::Declined(reason));
@@ -92,7 +83,7 @@ impl Case {
                 return Ok((checked, 0.0));
             }
             let mut ns = 0.0;
-            loaded.prepared(&mut |run| {
+            loaded.prepare(&mut |run| {
                 ns = median_ns(budget, run)?;
                 Ok(())
             })?;
