@@ -129,20 +129,24 @@ where
     Rocm: Providers<O>,
 {
     fn candidates(&self, op: &O, on: &dyn Operands) -> Vec<Candidate> {
-        let decision = self.decide(op, on);
-        let mut passed = false;
-        let candidates = decision.candidates.iter().map(|candidate| {
-            let (taken, reason) = match &candidate.verdict {
-                Verdict::Chosen if passed => (true, "the first in order that can compute it".to_owned()),
-                Verdict::Chosen => (true, "first in order, and it can compute it".to_owned()),
-                Verdict::Available => (false, "it could compute it, but comes later in order".to_owned()),
-                Verdict::Declined(reason) => (false, reason.to_string()),
-            };
-            passed = true;
-            let how = candidate.how.iter().map(|how| format!(", {how}"));
-            let reason = std::iter::once(reason).chain(how).collect();
-            Candidate { provider: candidate.provider.name(), taken, reason }
-        });
-        candidates.collect()
+        listed(&self.decide(op, on))
     }
+}
+
+/// The candidates of a decision. Apart from the above, which is compiled for each op.
+fn listed(decision: &Decision) -> Vec<Candidate> {
+    let mut passed = false;
+    let candidates = decision.candidates.iter().map(|candidate| {
+        let (taken, reason) = match &candidate.verdict {
+            Verdict::Chosen if passed => (true, "the first in order that can compute it".to_owned()),
+            Verdict::Chosen => (true, "first in order, and it can compute it".to_owned()),
+            Verdict::Available => (false, "it could compute it, but comes later in order".to_owned()),
+            Verdict::Declined(reason) => (false, reason.to_string()),
+        };
+        passed = true;
+        let how = candidate.how.iter().map(|how| format!(", {how}"));
+        let reason = std::iter::once(reason).chain(how).collect();
+        Candidate { provider: candidate.provider.name(), taken, reason }
+    });
+    candidates.collect()
 }
