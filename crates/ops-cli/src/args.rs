@@ -1,4 +1,4 @@
-//! The command line. Its help is the manual, so every command shows how it is used.
+//! The command line. Its help is the manual, so every command has examples.
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
@@ -22,7 +22,7 @@ Examples:
 
 Exit status: 0 fine, 1 a check failed, 2 bad usage or unreadable input.";
 
-/// What every command takes.
+/// The options of all commands.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct Common {
     /// Which backend to use

@@ -34,6 +34,6 @@ fn main() -> ExitCode {
     let mut out = BufWriter::new(std::io::stdout().lock());
     let result = commands::run(&cli, &mut out);
     let result = result.and_then(|outcome| Ok(out.flush().map(|()| outcome)?));
-    exit::tell(&result);
+    exit::report(&result);
     exit::code(&result)
 }
