@@ -1,4 +1,4 @@
-//! `ops explain`: the candidates for an op on given shapes, in order, with reasons.
+//! `ops explain`: the candidates for an op on given shapes, in order, with the reason for each.
 use crate::args::{Choice, Common, ExplainArgs};
 use crate::backend::Engine;
 use crate::catalogue::{Spec, Types, find_op, notation};
@@ -64,7 +64,7 @@ pub(super) fn run(
     Ok(Outcome::Fine)
 }
 
-/// A GPU is named for ROCm only; elsewhere it is said to have no effect.
+/// Checks the form of the name in `--gfx`. Backends other than ROCm ignore it, with a warning.
 pub(super) fn check_gfx(backend: Choice, name: Option<&str>) -> Result<(), Failure> {
     let Some(name) = name else { return Ok(()) };
     let digits = name.split(':').next().and_then(|n| n.strip_prefix("gfx")).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! `ops support`: which ops run in which element types, and by whom.
+//! `ops support`: which ops run in which element types, and who runs them.
 use crate::args::{Common, SupportArgs};
 use crate::backend::Engine;
 use crate::catalogue::{Entry, Spec, Types, columns, entries, find_op};
@@ -67,7 +67,7 @@ fn row(engine: &dyn Engine, entry: &'static Entry) -> Result<Vec<String>, Failur
     Ok(row)
 }
 
-/// The candidates on a small problem with plain layouts.
+/// The candidates for a small contiguous problem.
 fn candidates(engine: &dyn Engine, entry: &'static Entry, dtype: DType) -> Result<Vec<Candidate>, Failure> {
     let given = BTreeMap::from([(entry.first().to_owned(), entry.small())]);
     let spec = Spec::new(entry, Types::of(entry, dtype)?, &given)?;
