@@ -1,4 +1,4 @@
-//! What a problem costs at least: bytes to move, operations to do.
+//! The minimal cost of a problem: bytes to move and operations to compute.
 use super::{Flops, Operand, Spec};
 use ops_core::Role;
 use ops_core::ops::Attention;
@@ -6,7 +6,7 @@ use ops_core::ops::Attention;
 /// Bytes and operations of a problem, whoever runs it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Cost {
-    /// Each input once, each output once; of a table, the rows that are looked up.
+    /// Each input and each output once; of a table, only the rows that are looked up.
     pub(crate) bytes: usize,
     /// Arithmetic operations, see [`Flops`].
     pub(crate) flops: f64,
@@ -37,7 +37,7 @@ fn bytes(spec: &Spec, operand: &Operand, all: &[Operand]) -> usize {
     let first = operand.name == spec.entry.first();
     match (all.iter().find(|o| o.name == "ids"), operand.role) {
         (Some(ids), Role::In) if first => size(elements(ids).saturating_mul(row())),
-        // Its operand keeps its shape, but not its values.
+        // Read and written; `fill` only writes.
         (_, Role::InOut) if spec.entry.name != "fill" => size(elements(operand)).saturating_mul(2),
         _ => size(elements(operand)),
     }
@@ -56,7 +56,7 @@ fn flops(spec: &Spec, operands: &[Operand]) -> f64 {
             (&[b, h, t, d], Some(&[_, _, s, _])) => {
                 let op = if spec.causal { Attention::<f32>::causal() } else { Attention::full() };
                 let pairs: usize = (0..t).map(|i| op.visible(i, t, s).len()).sum();
-                // A product of length d for the score, and one for the sum of values.
+                // `d` multiply-adds for the score, and `d` for the sum of values.
                 4.0 * (b * h * pairs * d) as f64
             }
             _ => 0.0,
