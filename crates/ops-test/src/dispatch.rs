@@ -153,7 +153,7 @@ impl Options for Caller<'_> {
     }
 }
 
-/// What the backend says beforehand, and how the call or the wait for it ends.
+/// Whether the backend supports the call, and the result of the call and of the wait for it.
 type Attempt = (Result<(), Reason>, Result<(), Error>);
 
 fn attempt<B: Backend>(
@@ -162,7 +162,7 @@ fn attempt<B: Backend>(
     tensors: &mut NamedTensors<B::Space>,
 ) -> Result<Attempt, CallError> {
     let outline = Outline::of(tensors);
-    // Backends are promised operands that keep the rule.
+    // `support` may only be asked about operands that keep the op's rule.
     let support = if call.infer(&outline).is_ok() { call.support(b, &outline) } else { Ok(()) };
     let mut result = Ok(());
     call.prepare(b, tensors, &mut |run| {

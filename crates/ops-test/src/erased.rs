@@ -219,3 +219,49 @@ impl Space for Unbacked {
         true
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ops_core::ops::RmsNorm;
+    use ops_cpu::Reference;
+
+    fn outline(operands: &[(&'static str, &[usize])]) -> Outline {
+        let mut outline = Outline::default();
+        for (name, dims) in operands {
+            outline.set(name, DType::F32, Layout::contiguous(dims).unwrap());
+        }
+        outline
+    }
+
+    #[test]
+    fn an_outline_needs_no_memory() {
+        let norm: Box<dyn ErasedCall<Reference>> = erase(RmsNorm::<f32>::eps(1e-5));
+        let huge = outline(&[("y", &[1 << 40, 8]), ("weight", &[8]), ("x", &[1 << 40, 8])]);
+        assert_eq!(norm.infer(&huge).unwrap()[0].dims(), [1 << 40, 8]);
+        assert!(norm.support(&Reference, &huge).is_ok());
+        let operands = huge.operands(norm.slots());
+        let names: Vec<_> = (&operands as &dyn Operands).iter().map(|o| o.name).collect();
+        assert_eq!(names, ["x", "weight", "y"], "in order of declaration");
+    }
+
+    #[test]
+    fn wrong_operands_are_errors() {
+        let norm: Box<dyn ErasedCall<Reference>> = erase(RmsNorm::<f32>::eps(1e-5));
+        let missing = norm.infer(&outline(&[("x", &[2, 8]), ("y", &[])])).unwrap_err();
+        assert!(missing.to_string().contains("weight"), "{missing}");
+        assert!(norm.infer(&outline(&[("x", &[2, 8]), ("weight", &[7]), ("y", &[])])).is_err());
+    }
+
+    #[test]
+    fn a_call_runs_any_number_of_times() {
+        let norm: Box<dyn ErasedCall<Reference>> = erase(RmsNorm::<f32>::eps(0.0));
+        let mut tensors = NamedTensors::new()
+            .with("x", Reference.tensor(&[1, 2], &[3.0f32, -3.0]).unwrap())
+            .with("weight", Reference.tensor(&[2], &[1.0f32, 2.0]).unwrap())
+            .with("y", Reference.zeros::<f32>(&[1, 2]).unwrap());
+        norm.prepare(&Reference, &mut tensors, &mut |run| run().and_then(|()| run())).unwrap();
+        let y = tensors["y"].as_ref().to_vec(&Reference).unwrap();
+        assert_eq!(bytemuck::pod_collect_to_vec::<u8, f32>(&y), [1.0, -2.0]);
+    }
+}
