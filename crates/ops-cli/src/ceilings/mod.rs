@@ -15,7 +15,7 @@ pub(crate) trait Ceilings {
     fn copy_gbps(&mut self, bytes: usize) -> f64;
     /// GFLOP/s of fused multiply-adds, in the accumulator type of `dtype`.
     fn peak_gflops(&mut self, dtype: DType) -> f64;
-    /// What was measured on, for the reader.
+    /// What the ceilings were measured on: text for the last line of `ops bench`.
     fn describe(&self) -> String;
 }
 
