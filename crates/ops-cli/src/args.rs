@@ -1,6 +1,5 @@
-//! The command line. Its help is the manual, so every command shows how it is used.
-use crate::backend::Choice;
-use clap::{Args, Parser, Subcommand};
+//! The command line. Its help is the manual, so every command has examples.
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
 /// Check, time and explain transformer ops on this machine
@@ -23,7 +22,7 @@ Examples:
 
 Exit status: 0 fine, 1 a check failed, 2 bad usage or unreadable input.";
 
-/// What every command takes.
+/// The options of all commands.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct Common {
     /// Which backend to use
@@ -35,6 +34,18 @@ pub(crate) struct Common {
     /// Show progress on standard error even if it is no terminal
     #[arg(long, global = true)]
     pub(crate) progress: bool,
+}
+
+/// The backends that can be asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Choice {
+    /// Threaded and vectorised, on this machine's CPU
+    #[default]
+    Cpu,
+    /// The oracle: plain loops in f64
+    Reference,
+    /// AMD GPUs
+    Rocm,
 }
 
 #[derive(Debug, Subcommand)]

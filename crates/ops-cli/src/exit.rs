@@ -1,39 +1,39 @@
-//! How a run of the command ends.
+//! Exit status and error messages.
+use ops_core::ops::registry::Refused;
 use std::fmt;
 use std::io;
 use std::process::ExitCode;
 
-/// What was found, if everything could be done.
+/// The result of a command that could do its work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// Nothing to complain of.
+    /// Exit status 0.
     Fine,
-    /// A check failed.
+    /// A check failed: exit status 1.
     CheckFailed,
-    /// Some input could not be read; what could be was done.
+    /// Some input could not be read, the rest was processed: exit status 2.
     Unreadable,
 }
 
-/// Why nothing could be done.
+/// Why a command stopped.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The command line asks for what there is not.
+    /// The command line names something that does not exist or is not valid.
     Usage(String),
-    /// Standard output or a report cannot be written.
+    /// Standard output or a report, which the text names, cannot be written.
     Write(String, io::Error),
-    /// An op or a transfer failed where it should not.
+    /// An op or a transfer failed unexpectedly.
     Op(ops_core::Error),
 }
 
 impl Outcome {
-    /// Fine, or a failed check.
     pub(crate) fn of(passed: bool) -> Self {
         if passed { Outcome::Fine } else { Outcome::CheckFailed }
     }
 }
 
 impl Failure {
-    /// Whether the reader of the output has gone, as `head` does: nothing to tell anyone.
+    /// Whether the reader of the output has exited, as `head` does. That is no error.
     fn is_closed_pipe(&self) -> bool {
         matches!(self, Failure::Write(_, e) if e.kind() == io::ErrorKind::BrokenPipe)
     }
@@ -59,13 +59,18 @@ impl From<ops_core::Error> for Failure {
         Failure::Op(e)
     }
 }
+impl From<Refused> for Failure {
+    fn from(refused: Refused) -> Self {
+        Failure::Usage(refused.to_string())
+    }
+}
 impl From<io::Error> for Failure {
     fn from(e: io::Error) -> Self {
         Failure::Write("standard output".into(), e)
     }
 }
 
-/// 0 fine, 1 a check failed, 2 bad usage or unreadable input.
+/// The exit status: 0 fine, 1 a check failed, 2 bad usage or unreadable input.
 pub(crate) fn code(result: &Result<Outcome, Failure>) -> ExitCode {
     match result {
         Ok(Outcome::Fine) => ExitCode::SUCCESS,
@@ -75,8 +80,8 @@ pub(crate) fn code(result: &Result<Outcome, Failure>) -> ExitCode {
     }
 }
 
-/// Says why nothing was done, in one line.
-pub(crate) fn tell(result: &Result<Outcome, Failure>) {
+/// Writes a failure to standard error, in one line.
+pub(crate) fn report(result: &Result<Outcome, Failure>) {
     if let Err(e) = result
         && !e.is_closed_pipe()
     {

@@ -1,13 +1,29 @@
 //! The `ops` command: check, time and explain the ops of a backend.
+//!
+//! Modules form layers. Each uses only those above it in this table:
+//!
+//! | module | what it has |
+//! |---|---|
+//! | [`exit`], [`output`], [`timing`] | exit status, tables and JSON lines, the clock |
+//! | [`args`] | the command line |
+//! | [`catalogue`] | the ops, and problems as values: element types, shapes, costs |
+//! | [`ceilings`] | what the machine can do at best |
+//! | [`problem`] | a problem on a backend of any type, as an object |
+//! | [`backend`] | the backends of this build, as objects |
+//! | [`bench`] | timing a problem against the ceilings |
+//! | [`commands`] | one module for each command |
 #![deny(unsafe_code)]
 
 mod args;
 mod backend;
 mod bench;
 mod catalogue;
+mod ceilings;
 mod commands;
 mod exit;
 mod output;
+mod problem;
+mod timing;
 
 use clap::Parser;
 use std::io::{BufWriter, Write};
@@ -18,6 +34,6 @@ fn main() -> ExitCode {
     let mut out = BufWriter::new(std::io::stdout().lock());
     let result = commands::run(&cli, &mut out);
     let result = result.and_then(|outcome| Ok(out.flush().map(|()| outcome)?));
-    exit::tell(&result);
+    exit::report(&result);
     exit::code(&result)
 }

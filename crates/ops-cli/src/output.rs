@@ -1,8 +1,8 @@
-//! What goes to standard output, and the progress that goes to standard error.
+//! Tables and JSON lines for standard output; progress for standard error.
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-/// Columns of text, aligned for reading.
+/// Aligned columns of text.
 pub(crate) struct Table {
     columns: Vec<Column>,
 }
@@ -14,7 +14,7 @@ struct Column {
 }
 
 impl Table {
-    /// Columns with these titles; a leading `>` aligns one to the right, as for numbers.
+    /// Columns with these titles. A title with a leading `>` is aligned to the right, for numbers.
     pub(crate) fn new(titles: &[&'static str]) -> Self {
         let column = |title: &&'static str| {
             let (right, title) = title.strip_prefix('>').map_or((false, *title), |t| (true, t));
@@ -23,7 +23,7 @@ impl Table {
         Table { columns: titles.iter().map(column).collect() }
     }
 
-    /// Makes room for a row that will be written.
+    /// Widens the columns to fit a row that will be written.
     pub(crate) fn fit<S: AsRef<str>>(&mut self, row: &[S]) {
         for (column, cell) in self.columns.iter_mut().zip(row) {
             column.width = column.width.max(cell.as_ref().chars().count());
@@ -45,7 +45,7 @@ impl Table {
         line.trim_end().to_owned()
     }
 
-    /// All of it, with rows that are known.
+    /// Writes the titles and all rows.
     ///
     /// # Errors
     /// The writer's.
@@ -61,9 +61,9 @@ impl Table {
     }
 }
 
-/// A line on standard error that says how far a long run is.
+/// A line on standard error that shows how far a long run has come.
 ///
-/// Shown when standard error is a terminal or when asked for, after the first second.
+/// It appears after one second, if standard error is a terminal or progress was asked for.
 pub(crate) struct Progress {
     shown: bool,
     rewrites: bool,
@@ -72,13 +72,13 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// On a terminal, or anyhow if `always`.
+    /// Shown on a terminal, and elsewhere too if `always`.
     pub(crate) fn new(always: bool) -> Self {
         let rewrites = io::stderr().is_terminal();
         Progress { shown: always || rewrites, rewrites, start: Instant::now(), last: None }
     }
 
-    /// Says that `done` of `all` are through and `what` is next.
+    /// Shows that `done` of `all` are finished and `what` is next; at most ten times a second.
     pub(crate) fn step(&mut self, done: usize, all: usize, what: &str) {
         let now = Instant::now();
         let soon = self.last.is_some_and(|last| now - last < Duration::from_millis(100));
@@ -91,7 +91,7 @@ impl Progress {
         let _ = io::stderr().flush();
     }
 
-    /// Clears the line, before something else is written.
+    /// Clears the line so that something else can be written.
     pub(crate) fn clear(&mut self) {
         if self.last.take().is_some() {
             eprint!("{}", self.start_of_line());
@@ -103,7 +103,7 @@ impl Progress {
     }
 }
 
-/// One object of the `--json` output, as a line.
+/// Writes an object of the `--json` output as one line.
 ///
 /// # Errors
 /// The writer's.

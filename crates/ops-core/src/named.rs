@@ -1,6 +1,6 @@
 //! The tensors of a call by name, in memory of their own.
 use crate::backend::host_vec;
-use crate::{AnyMut, AnyTensor, Backend, Error, Layout, Lent, Op, Result, Role, Seen, Slot, Space};
+use crate::{AnyMut, AnyTensor, Backend, DType, Error, Layout, Lent, Op, Result, Role, Seen, Slot, Space};
 use core::ops::{Index, IndexMut};
 
 /// Tensors of an op's call by the names of its operands: what a suite, a command or a combinator has before it has a call.
@@ -64,37 +64,8 @@ impl<S: Space> NamedTensors<S> {
     /// # Errors
     /// [`Error::Operand`]: an operand is missing or of another type, or a tensor has the name of none.
     pub fn args<O: Op>(&mut self, op: &O) -> Result<O::Args<'_, S>> {
-        let refused =
-            |operand, got: String, want: String| Error::Operand { op: op.name(), operand, got, want };
-        let unknown = self.0.iter().find(|(name, _)| O::SLOTS.iter().all(|slot| slot.name != *name));
-        if let Some((name, _)) = unknown {
-            let known: Vec<_> = O::SLOTS.iter().map(|slot| slot.name).collect();
-            return Err(refused(
-                name,
-                "no operand of this op".to_owned(),
-                format!("one of {}", known.join(", ")),
-            ));
-        }
-        let types: Vec<_> = self.0.iter().map(|(name, tensor)| (*name, tensor.dtype())).collect();
-        let mut left: Vec<_> = self.0.iter_mut().map(Some).collect();
-        let mut give = |slot: &'static Slot| {
-            let of_slot = |entry: &&mut Option<&mut (&'static str, AnyTensor<S>)>| {
-                entry.as_ref().is_some_and(|(name, _)| *name == slot.name)
-            };
-            let (_, tensor) = left.iter_mut().find(of_slot)?.take()?;
-            Some(if slot.role == Role::In {
-                Lent::Read(tensor.as_ref())
-            } else {
-                Lent::Write(tensor.as_mut()?)
-            })
-        };
-        O::build(&mut give).map_err(|slot| {
-            let given = types.iter().find(|(name, _)| *name == slot.name);
-            let got = given.map_or_else(|| "missing".to_owned(), |(_, dtype)| format!("of {dtype}"));
-            let want =
-                slot.dtype.map_or_else(|| "a tensor".to_owned(), |dtype| format!("a tensor of {dtype}"));
-            refused(slot.name, got, want)
-        })
+        let mut lender = Lender::new(op.name(), O::SLOTS, self)?;
+        O::build(&mut |slot| lender.lend(slot)).map_err(|slot| lender.refused(slot))
     }
 
     /// Copies of a call's operands in `to`'s memory, under the same strides. Of an operand that is only written there is memory.
@@ -136,6 +107,42 @@ impl<S: Space> NamedTensors<S> {
         });
         drop(shown);
         result
+    }
+}
+
+/// Hands out the tensors of a call, each once. It does not know the op's type, so it is compiled once for each space.
+struct Lender<'t, S: Space> {
+    op: &'static str,
+    types: Vec<(&'static str, DType)>,
+    left: Vec<Option<&'t mut (&'static str, AnyTensor<S>)>>,
+}
+
+impl<'t, S: Space> Lender<'t, S> {
+    fn new(op: &'static str, slots: &[Slot], tensors: &'t mut NamedTensors<S>) -> Result<Self> {
+        let unknown = |name: &str| slots.iter().all(|slot| slot.name != name);
+        if let Some((name, _)) = tensors.0.iter().find(|(name, _)| unknown(name)) {
+            let known: Vec<_> = slots.iter().map(|slot| slot.name).collect();
+            let (got, want) = ("no operand of this op".to_owned(), format!("one of {}", known.join(", ")));
+            return Err(Error::Operand { op, operand: name, got, want });
+        }
+        let types = tensors.0.iter().map(|(name, tensor)| (*name, tensor.dtype())).collect();
+        Ok(Lender { op, types, left: tensors.0.iter_mut().map(Some).collect() })
+    }
+
+    fn lend(&mut self, slot: &'static Slot) -> Option<Lent<'t, S>> {
+        let of_slot = |entry: &&mut Option<&mut (&'static str, AnyTensor<S>)>| {
+            entry.as_ref().is_some_and(|(name, _)| *name == slot.name)
+        };
+        let (_, tensor) = self.left.iter_mut().find(of_slot)?.take()?;
+        Some(if slot.role == Role::In { Lent::Read(tensor.as_ref()) } else { Lent::Write(tensor.as_mut()?) })
+    }
+
+    /// Why the arguments cannot be made: this operand is missing or of another type.
+    fn refused(&self, slot: &Slot) -> Error {
+        let given = self.types.iter().find(|(name, _)| *name == slot.name);
+        let got = given.map_or_else(|| "missing".to_owned(), |(_, dtype)| format!("of {dtype}"));
+        let want = slot.dtype.map_or_else(|| "a tensor".to_owned(), |dtype| format!("a tensor of {dtype}"));
+        Error::Operand { op: self.op, operand: slot.name, got, want }
     }
 }
 

@@ -76,8 +76,12 @@ impl fmt::Debug for Packing {
 /// # Errors
 /// [`Reason::Packed`] with the first operand that it does not read.
 pub fn reads_all<O: Op, B: Execute<O>>(backend: &B, op: &O, on: &dyn Operands) -> Result<(), Reason> {
+    all_read(on, &|operand, packing| backend.reads(op, operand, packing))
+}
+
+fn all_read(on: &dyn Operands, reads: &dyn Fn(&'static str, &'static Packing) -> bool) -> Result<(), Reason> {
     on.iter().try_for_each(|operand| match operand.packing {
-        Some(packing) if !backend.reads(op, operand.name, packing) => Err(packing.declined(&operand)),
+        Some(packing) if !reads(operand.name, packing) => Err(packing.declined(&operand)),
         _ => Ok(()),
     })
 }

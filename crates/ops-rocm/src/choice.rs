@@ -94,25 +94,58 @@ pub(crate) fn decide<O: Op>(
     op: &O,
     on: &dyn Operands,
 ) -> (Option<usize>, Vec<Candidate>) {
-    let ids: Vec<ProviderId> = list.iter().map(|provider| provider.id()).collect();
-    let (ranked, forbidden) = policy.rank(op.name_on(on), &ids);
-    let mut chosen = None;
-    let mut candidates = Vec::with_capacity(list.len());
-    for at in ranked {
-        let verdict = match list[at].applicable(target, op, on) {
-            Ok(()) if chosen.is_none() => {
-                chosen = Some(at);
-                Verdict::Chosen
-            }
-            Ok(()) => Verdict::Available,
-            Err(reason) => Verdict::Declined(reason),
+    let providers = Asked {
+        name: op.name_on(on),
+        ids: ids(list),
+        applicable: &|at| list[at].applicable(target, op, on),
+        how: &|at| list[at].how(target, op, on),
+    };
+    providers.rank(policy)
+}
+
+/// The names of providers, in order.
+pub(crate) fn ids<O: Op>(list: &[&dyn Provider<O>]) -> Vec<ProviderId> {
+    ids_of(list.len(), &|at| list[at].id())
+}
+
+fn ids_of(count: usize, id: &dyn Fn(usize) -> ProviderId) -> Vec<ProviderId> {
+    (0..count).map(id).collect()
+}
+
+/// The providers of an op, to be asked about one problem. It does not know the op's type, so it is compiled once.
+struct Asked<'p> {
+    /// The op's name for this problem.
+    name: &'static str,
+    ids: Vec<ProviderId>,
+    applicable: &'p dyn Fn(usize) -> Result<(), Reason>,
+    how: &'p dyn Fn(usize) -> Option<String>,
+}
+
+impl Asked<'_> {
+    fn rank(&self, policy: &Policy) -> (Option<usize>, Vec<Candidate>) {
+        let Asked { name, ids, applicable, how } = self;
+        let (ranked, forbidden) = policy.rank(name, ids);
+        let mut chosen = None;
+        let mut candidates = Vec::with_capacity(ids.len());
+        for at in ranked {
+            let verdict = match applicable(at) {
+                Ok(()) if chosen.is_none() => {
+                    chosen = Some(at);
+                    Verdict::Chosen
+                }
+                Ok(()) => Verdict::Available,
+                Err(reason) => Verdict::Declined(reason),
+            };
+            let can = !matches!(verdict, Verdict::Declined(_));
+            let how = if can { how(at) } else { None };
+            candidates.push(Candidate { provider: ids[at], verdict, how });
+        }
+        let refused = |at: usize| Candidate {
+            provider: ids[at],
+            verdict: Verdict::Declined(Reason::Policy),
+            how: None,
         };
-        let can = !matches!(verdict, Verdict::Declined(_));
-        let how = if can { list[at].how(target, op, on) } else { None };
-        candidates.push(Candidate { provider: ids[at], verdict, how });
+        candidates.extend(forbidden.into_iter().map(refused));
+        (chosen, candidates)
     }
-    let refused =
-        |at: usize| Candidate { provider: ids[at], verdict: Verdict::Declined(Reason::Policy), how: None };
-    candidates.extend(forbidden.into_iter().map(refused));
-    (chosen, candidates)
 }

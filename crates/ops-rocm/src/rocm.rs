@@ -1,5 +1,5 @@
 //! The backend: a queue on an AMD GPU.
-use crate::choice::{Decision, Decisions, Policy, Providers, Target, decide, describe};
+use crate::choice::{Decision, Decisions, Policy, Providers, Target, decide, describe, ids};
 use crate::error::{NAME, failed};
 use crate::hip::{Device, DeviceInfo, Hip, MemoryStats, Stream};
 use crate::index_names::IndexNames;
@@ -189,7 +189,7 @@ impl Rocm {
         if self.policy().is_default() {
             return Ok(());
         }
-        let ids: Vec<_> = <Rocm as Providers<O>>::LIST.iter().map(|provider| provider.id()).collect();
+        let ids = ids(<Rocm as Providers<O>>::LIST);
         self.policy().check_names(op.name_on(on), &ids).map_err(|error| error.to_string())
     }
 }

@@ -3,9 +3,10 @@
 //! No op can ignore part of a case. Options are read through [`Caller`], which records their names. Operands are uploaded
 //! only after every option of the case has been read and every operand is known to the op. Anything left over makes the
 //! case unsupported.
+use crate::erased::{ErasedCall, Outline, erased};
 use crate::{Array, CallError, Case, Params, RunResult};
-use ops_core::ops::registry::{self, AllOps, Options, Refused, Visit, Window};
-use ops_core::{AnyTensor, Backend, DType, Error, Execute, NamedTensors, Op, Reason, Role, Slot, Wide};
+use ops_core::ops::registry::{self, AllOps, Options, Refused, Window};
+use ops_core::{AnyTensor, Backend, DType, Error, NamedTensors, Reason, Role, Slot, Wide};
 use std::cell::RefCell;
 
 /// A backend behind a trait object, so that code using it is compiled once.
@@ -22,7 +23,10 @@ impl<B: AllOps> Runner for B {
     }
     fn call(&self, case: &Case) -> Result<RunResult, CallError> {
         let caller = Caller { case, read: RefCell::default() };
-        registry::by_name(&case.op, case.dtype, &caller, Launch { backend: self, caller: &caller })?
+        let call = erased::<B, _>(&case.op, case.dtype, &caller)?;
+        let mut tensors = caller.upload(self, call.slots())?;
+        let (support, result) = attempt(self, &*call, &mut tensors)?;
+        read_back(self, &tensors, support, result)
     }
 }
 
@@ -149,36 +153,23 @@ impl Options for Caller<'_> {
     }
 }
 
-/// Runs the op of a case on its tensors.
-struct Launch<'l, B> {
-    backend: &'l B,
-    caller: &'l Caller<'l>,
-}
-
-impl<B: AllOps> Visit<B> for Launch<'_, B> {
-    type Answer = Result<RunResult, CallError>;
-    fn visit<O: Op>(self, op: O) -> Self::Answer
-    where
-        B: Execute<O>,
-    {
-        let mut tensors = self.caller.upload(self.backend, O::SLOTS)?;
-        let (support, result) = attempt(self.backend, &op, &mut tensors)?;
-        read_back(self.backend, &tensors, support, result)
-    }
-}
-
-/// The backend's answer beforehand, and the result of the call or of waiting for it.
+/// Whether the backend supports the call, and the result of the call and of the wait for it.
 type Attempt = (Result<(), Reason>, Result<(), Error>);
 
-fn attempt<O: Op, B: Execute<O>>(
+fn attempt<B: Backend>(
     b: &B,
-    op: &O,
+    call: &dyn ErasedCall<B>,
     tensors: &mut NamedTensors<B::Space>,
 ) -> Result<Attempt, CallError> {
-    let args = tensors.args(op)?;
-    // Backends are only asked about checked operands.
-    let support = if op.infer(&O::shapes(&args)).is_ok() { b.support(op, &args) } else { Ok(()) };
-    Ok((support, b.run(op, args).and_then(|()| b.synchronize())))
+    let outline = Outline::of(tensors);
+    // `support` may only be asked about operands that keep the op's rule.
+    let support = if call.infer(&outline).is_ok() { call.support(b, &outline) } else { Ok(()) };
+    let mut result = Ok(());
+    call.prepare(b, tensors, &mut |run| {
+        result = run();
+        Ok(())
+    })?;
+    Ok((support, result))
 }
 
 /// Collects the result with all buffers.
@@ -200,6 +191,8 @@ fn read_back<B: Backend>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ops_core::ops::registry::Visit;
+    use ops_core::{Execute, Op};
     use ops_cpu::Reference;
 
     /// Returns the name that the op reports.

@@ -25,5 +25,6 @@ pub use dispatch::{call, op_names};
 /// What a backend must implement to run the suite: every op, in every type.
 pub use ops_core::ops::registry::AllOps as SuiteBackend;
 
+pub mod erased;
 pub mod golden;
 pub mod suite;

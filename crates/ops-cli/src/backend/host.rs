@@ -1,10 +1,10 @@
 //! The two backends in host memory, as one type.
 //!
-//! Everything here is generic over backends, ops and element types, so it is compiled for each
-//! combination. [`Cpu`] and [`Reference`] share their memory, so one type can be either at run time,
-//! and halves that.
-use super::Choice;
-use super::candidates::{Candidate, Candidates};
+//! Code that is generic over ops is compiled for each backend type, op and element type. [`Cpu`] and
+//! [`Reference`] have the same memory, so one type can be either at run time, which halves that code.
+use super::observed::Candidates;
+use crate::args::Choice;
+use crate::problem::Candidate;
 use ops_core::{Backend, Call, Element, Execute, Op, Operands, Reason, Result};
 use ops_cpu::{Cpu, Host, HostBuffer, Reference};
 
@@ -16,13 +16,13 @@ pub(crate) enum EitherHost {
 }
 
 impl EitherHost {
-    /// That of this choice; the fast one unless it is the reference.
+    /// [`Reference`] if it was chosen, else [`Cpu`].
     pub(super) fn of(choice: Choice) -> Self {
         if choice == Choice::Reference { EitherHost::Reference } else { EitherHost::Cpu }
     }
 }
 
-/// Memory is the same for both.
+/// Both have the same memory, so [`Cpu`] manages it for either.
 impl Backend for EitherHost {
     type Space = Host;
     type Event = ();

@@ -1,9 +1,12 @@
-//! The backends of this build, behind one face.
-use crate::bench::{Ceilings, GpuCeilings, HostCeilings};
-use crate::catalogue::{Problem, Spec};
+//! The backends of this build, as objects of one trait.
+use crate::args::Choice;
+use crate::catalogue::Spec;
+use crate::ceilings::{Ceilings, HostCeilings};
 use crate::exit::Failure;
-use clap::ValueEnum;
+use crate::problem::{Problem, call_on};
+use gpu_ceilings::GpuCeilings;
 use host::EitherHost;
+use observed::Observed;
 use ops_core::Backend;
 use ops_rocm::MatrixCheck;
 use ops_test::SuiteBackend;
@@ -11,48 +14,38 @@ use ops_test::golden::{CaseResult, Golden};
 use ops_test::suite::{self, Filter, Report};
 use std::time::Duration;
 
-mod candidates;
+mod gpu_ceilings;
 mod host;
+mod observed;
 mod rocm;
+#[cfg(test)]
+mod tests;
 
-pub(crate) use candidates::{Candidate, Observed, Observing};
-pub(crate) use rocm::Gpu;
+use rocm::Gpu;
 
-/// The backends that can be asked for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Choice {
-    /// Threaded and vectorised, on this machine's CPU
-    #[default]
-    Cpu,
-    /// The oracle: plain loops in f64
-    Reference,
-    /// AMD GPUs
-    Rocm,
-}
-
-/// What the commands ask of a backend. Everything typed is behind it.
+/// What the commands need of a backend, without its type.
 pub(crate) trait Engine {
     /// The backend's name.
     fn name(&self) -> &'static str;
     /// Runs a golden case.
     fn replay(&self, case: &Golden) -> CaseResult;
-    /// Runs the cases of the suite that pass the filter.
+    /// Runs the cases of the suite that the filter selects.
     fn suite(&self, filter: &Filter) -> Report;
     /// A problem on this backend.
     ///
     /// # Errors
-    /// The shapes or types do not make one.
+    /// The op does not take these types, or the shapes break its rule.
     fn problem(&self, spec: Spec) -> Result<Problem, Failure>;
-    /// How fast this backend's machine can copy and multiply, each measured for about `budget`.
+    /// The ceilings of this backend's machine, each measured for about `budget`.
     fn ceilings(&self, budget: Duration) -> Box<dyn Ceilings>;
-    /// What the backend's matrix instructions make of known products; nothing where there are none.
+    /// Runs each of the device's matrix instructions on a product that is known. Empty if it has none.
     ///
     /// # Errors
-    /// They cannot be run.
+    /// A check cannot be run.
     fn matrix_units(&self) -> Result<Vec<MatrixCheck>, Failure>;
 }
 
-/// A backend whose machine's speed can be measured.
+/// The machine that a backend computes on.
 pub(crate) trait Machine: Backend {
     /// See [`Engine::ceilings`].
     fn ceilings(&self, budget: Duration) -> Box<dyn Ceilings>;
@@ -71,10 +64,10 @@ impl Machine for EitherHost {
     }
 }
 
-/// The backends in host memory, as the commands use them.
+/// A backend in host memory, as the commands use it.
 pub(crate) type HostBackend = Observed<EitherHost>;
 
-/// One of them.
+/// The reference or, for any other choice, the CPU backend.
 pub(crate) fn host(choice: Choice) -> HostBackend {
     Observed::new(EitherHost::of(choice))
 }
@@ -93,7 +86,8 @@ where
         suite::run(self, filter)
     }
     fn problem(&self, spec: Spec) -> Result<Problem, Failure> {
-        Problem::new(self, spec)
+        let (call, reference) = (call_on(self, &spec)?, call_on(&host(Choice::Reference), &spec)?);
+        Problem::new(call, reference, spec)
     }
     fn ceilings(&self, budget: Duration) -> Box<dyn Ceilings> {
         self.inside().ceilings(budget)
@@ -112,22 +106,22 @@ impl Machine for Gpu {
     }
 }
 
-/// What a command wants of a backend.
+/// What a command opens a backend for.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Wanted<'a> {
-    /// To compute.
-    Results,
-    /// To say who would compute, on the GPU of this name or on the one at hand.
-    Answers(Option<&'a str>),
+pub(crate) enum Purpose<'a> {
+    /// To compute, which needs the device.
+    Compute,
+    /// To explain who would compute, on the named GPU; without a name, on the one in this machine.
+    Explain(Option<&'a str>),
 }
 
-/// Opens a backend: one arm for each kind of memory.
+/// Opens a backend.
 ///
 /// # Errors
 /// The device cannot be opened, or there is no GPU of that name.
-pub(crate) fn open(choice: Choice, wanted: Wanted<'_>) -> Result<Box<dyn Engine>, Failure> {
+pub(crate) fn open(choice: Choice, purpose: Purpose<'_>) -> Result<Box<dyn Engine>, Failure> {
     match choice {
         Choice::Cpu | Choice::Reference => Ok(Box::new(host(choice))),
-        Choice::Rocm => Ok(Box::new(Observed::new(Gpu::open(wanted)?))),
+        Choice::Rocm => Ok(Box::new(Observed::new(Gpu::open(purpose)?))),
     }
 }

@@ -1,37 +1,39 @@
-//! AMD GPUs: the one at hand, or one that is only asked about.
-use super::Wanted;
-use super::candidates::{Candidate, Candidates};
+//! AMD GPUs: the one in this machine, or an assumed one that only answers questions.
+use super::Purpose;
+use super::observed::Candidates;
 use crate::exit::Failure;
+use crate::problem::Candidate;
 use ops_core::{Backend, Call, Element, Error, Execute, Op, Operands, Reason, Result};
 use ops_rocm::hip::{Event, Gfx};
 use ops_rocm::{Decision, HipBuffer, HipMut, HipRef, HipSpace, Policy, Providers, Rocm, Target, Verdict};
 use std::sync::Arc;
 
-/// The GPU that is assumed where there is none.
+/// The GPU that is assumed if this machine has none.
 const ASSUMED: &str = "gfx1100";
 
-/// A GPU that computes, or one that only answers who would.
+/// A GPU that computes, or one that only says who would compute.
 #[derive(Clone, Debug)]
 pub(crate) enum Gpu {
-    /// It is here.
+    /// A GPU of this machine.
     Present(Rocm),
-    /// It is assumed, with ROCm and all its libraries, under this policy.
+    /// A GPU that need not exist, with ROCm and all its libraries installed, under this policy.
     Assumed(Arc<(Target, Policy)>),
 }
 
 impl Gpu {
-    /// Opens the GPU at hand, or assumes one; says on standard error which one is assumed and why.
+    /// Opens the GPU of this machine. If there is none and it is only needed for explanations, assumes one and says so on
+    /// standard error.
     ///
     /// # Errors
-    /// There is no GPU where one is to compute; there is none of this name; the policy cannot be read.
-    pub(super) fn open(wanted: Wanted<'_>) -> Result<Self, Failure> {
-        match wanted {
-            // A GPU that is not there is asked for in vain, as a file would be: no check has failed.
-            Wanted::Results => {
+    /// A GPU that is to compute is missing, no GPU has the given name, or the policy cannot be read.
+    pub(super) fn open(purpose: Purpose<'_>) -> Result<Self, Failure> {
+        match purpose {
+            // Like a missing file, a missing GPU is a usage error: no check has failed.
+            Purpose::Compute => {
                 Rocm::new().map(Gpu::Present).map_err(|error| Failure::Usage(error.to_string()))
             }
-            Wanted::Answers(Some(name)) => Gpu::assume(name),
-            Wanted::Answers(None) => match Rocm::new() {
+            Purpose::Explain(Some(name)) => Gpu::assume(name),
+            Purpose::Explain(None) => match Rocm::new() {
                 Ok(rocm) => Ok(Gpu::Present(rocm)),
                 Err(why) => {
                     let version = Target::ASSUMED_ROCM;
@@ -49,10 +51,10 @@ impl Gpu {
         Ok(Gpu::Assumed(Arc::new((Target::assumed(gfx), policy))))
     }
 
-    /// The GPU, to compute on.
+    /// The GPU to compute on.
     ///
     /// # Errors
-    /// It is assumed only.
+    /// It is only assumed.
     pub(crate) fn rocm(&self) -> Result<&Rocm> {
         match self {
             Gpu::Present(rocm) => Ok(rocm),
@@ -128,20 +130,24 @@ where
     Rocm: Providers<O>,
 {
     fn candidates(&self, op: &O, on: &dyn Operands) -> Vec<Candidate> {
-        let decision = self.decide(op, on);
-        let mut passed = false;
-        let candidates = decision.candidates.iter().map(|candidate| {
-            let (taken, reason) = match &candidate.verdict {
-                Verdict::Chosen if passed => (true, "the first in order that can compute it".to_owned()),
-                Verdict::Chosen => (true, "first in order, and it can compute it".to_owned()),
-                Verdict::Available => (false, "it could compute it, but comes later in order".to_owned()),
-                Verdict::Declined(reason) => (false, reason.to_string()),
-            };
-            passed = true;
-            let how = candidate.how.iter().map(|how| format!(", {how}"));
-            let reason = std::iter::once(reason).chain(how).collect();
-            Candidate { provider: candidate.provider.name(), taken, reason }
-        });
-        candidates.collect()
+        listed(&self.decide(op, on))
     }
+}
+
+/// The candidates of a decision. A function of its own, so that it is compiled once and not for each op.
+fn listed(decision: &Decision) -> Vec<Candidate> {
+    let mut passed = false;
+    let candidates = decision.candidates.iter().map(|candidate| {
+        let (taken, reason) = match &candidate.verdict {
+            Verdict::Chosen if passed => (true, "the first in order that can compute it".to_owned()),
+            Verdict::Chosen => (true, "first in order, and it can compute it".to_owned()),
+            Verdict::Available => (false, "it could compute it, but comes later in order".to_owned()),
+            Verdict::Declined(reason) => (false, reason.to_string()),
+        };
+        passed = true;
+        let how = candidate.how.iter().map(|how| format!(", {how}"));
+        let reason = std::iter::once(reason).chain(how).collect();
+        Candidate { provider: candidate.provider.name(), taken, reason }
+    });
+    candidates.collect()
 }

@@ -1,10 +1,9 @@
-//! The operands of an op in one line, and what follows from it: the shapes of the operands that
-//! were not given, and where a problem may be cut.
+//! The operands of an op in one line. From it follow the shapes of operands that were not given, and the axes along which a
+//! problem may be cut.
 //!
-//! `x[..,n] weight[n] bias?[n] -> y[..,n]` reads: `x` has any axes and then one of extent `n`;
-//! `weight` has that extent; `bias` is there only when its shape is given; `y` is written.
-//! `d/2` is half of `d`, `k/B` is `k` over the values in a block. In `s:t`, an extent that nothing
-//! has fixed yet is that of `t` (or a number).
+//! `x[..,n] weight[n] bias?[n] -> y[..,n]` reads: `x` has any number of axes and then one of extent `n`; `weight` has the same
+//! extent; `bias` is optional and present only if its shape is given; `y` is written. `d/2` is half of `d`; `k/B` is `k`
+//! divided by the values in a block. `s:t` is `s`, which defaults to the extent `t` (or to a number).
 use std::collections::BTreeMap;
 
 /// The operands of an op.
@@ -17,11 +16,11 @@ pub(crate) struct Contract {
 pub(crate) struct Operand {
     /// Its name.
     pub(crate) name: &'static str,
-    /// Whether it is left out unless its shape is given.
+    /// Whether it is absent unless its shape is given.
     pub(crate) optional: bool,
-    /// Whether its shape follows from the op.
+    /// Whether it is written, so that the op gives its shape.
     pub(crate) output: bool,
-    /// Its extents as the contract writes them.
+    /// Its extents in the contract's notation.
     pub(crate) extents: &'static str,
     terms: Vec<Term>,
 }
@@ -42,7 +41,7 @@ struct Known {
 }
 
 impl Contract {
-    /// Reads the notation above.
+    /// Parses the notation described above.
     pub(crate) fn parse(text: &'static str) -> Self {
         let (inputs, outputs) = text.split_once("->").unwrap_or((text, ""));
         let operands = |list: &'static str, output| {
@@ -51,7 +50,7 @@ impl Contract {
         Contract { text, operands: operands(inputs, false).chain(operands(outputs, true)).collect() }
     }
 
-    /// The notation.
+    /// The contract in its notation.
     pub(crate) fn text(&self) -> &'static str {
         self.text
     }
@@ -64,10 +63,10 @@ impl Contract {
         self.operands.iter().filter(|o| !o.output)
     }
 
-    /// The shapes of all inputs: those given, and for the rest what follows.
+    /// The shapes of all inputs: those given, and those that follow from them.
     ///
     /// # Errors
-    /// A given shape has the wrong number of axes, or one does not follow.
+    /// A given shape has the wrong number of axes, or a shape does not follow from those given.
     pub(crate) fn shapes(
         &self,
         given: &BTreeMap<String, Vec<usize>>,
@@ -89,8 +88,7 @@ impl Contract {
         Ok(shapes)
     }
 
-    /// The axis of a problem's operand along which results are independent of one another, given
-    /// the symbol of that axis (`..` for the outermost of any).
+    /// The axis of an operand that has this symbol; `..` stands for the outermost of any number of axes.
     pub(crate) fn axis(&self, name: &str, symbol: &str, rank: usize) -> Option<usize> {
         let terms = &self.operands.iter().find(|o| o.name == name)?.terms;
         let dots = rank.checked_sub(terms.iter().filter(|t| !matches!(t, Term::Dots)).count())?;
@@ -128,8 +126,8 @@ impl Term {
 }
 
 impl Known {
-    /// Takes the extents of a given shape for those that nothing has fixed yet. Contradictions are
-    /// left to the op's own rule, which names them better.
+    /// Records the extents of a given shape, unless they are known already. The op's own rule reports contradictions, with a
+    /// better message.
     fn learn(&mut self, operand: &Operand, dims: &[usize]) -> Result<(), String> {
         let fixed = operand.terms.iter().filter(|t| !matches!(t, Term::Dots)).count();
         let dots = dims.len().checked_sub(fixed).filter(|n| *n == 0 || fixed < operand.terms.len());

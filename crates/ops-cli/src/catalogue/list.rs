@@ -1,28 +1,31 @@
-//! The list of ops: those of core, and of each what a benchmark must know beside.
+//! The list of ops: those of core's registry, each with the facts that a benchmark needs besides.
 //!
-//! An op that is missing here computes its outputs element by element, with one operation each, from operands of its own type.
-use super::{Contract, Entry, Flops, Group, Other, Sweep};
+//! An op without facts here is taken for an elementwise op: operands of equal extents in the type that it runs in, one
+//! operation for each element.
+use super::{Contract, Entry, Flops, Group, Sweep, TypedOperand};
 use ops_core::ops::registry;
 use ops_core::{DType, Role};
 use std::sync::LazyLock;
 
-const WEIGHT: &[Other] = &[Other { name: "weight", group: Group::Floats, default: None }];
-const TABLES: &[Other] = &[Other { name: "cos", group: Group::Floats, default: None }];
-const LINEAR: &[Other] = &[
-    Other { name: "weight", group: Group::Floats, default: None },
-    Other { name: "bias", group: Group::Floats, default: None },
+const WEIGHT: &[TypedOperand] = &[TypedOperand { name: "weight", group: Group::Floats, default: None }];
+const TABLES: &[TypedOperand] = &[TypedOperand { name: "cos", group: Group::Floats, default: None }];
+const LINEAR: &[TypedOperand] = &[
+    TypedOperand { name: "weight", group: Group::Floats, default: None },
+    TypedOperand { name: "bias", group: Group::Floats, default: None },
 ];
-const MASK: &[Other] = &[Other { name: "mask", group: Group::Numbers, default: None }];
-const CAST: &[Other] = &[Other { name: "y", group: Group::Scalars, default: Some(DType::F32) }];
-const COND: &[Other] = &[Other { name: "cond", group: Group::Indices, default: Some(DType::U8) }];
-const IDS: &[Other] = &[Other { name: "ids", group: Group::Indices, default: Some(DType::U32) }];
+const MASK: &[TypedOperand] = &[TypedOperand { name: "mask", group: Group::Numbers, default: None }];
+const CAST: &[TypedOperand] = &[TypedOperand { name: "y", group: Group::Scalars, default: Some(DType::F32) }];
+const COND: &[TypedOperand] =
+    &[TypedOperand { name: "cond", group: Group::Indices, default: Some(DType::U8) }];
+const IDS: &[TypedOperand] =
+    &[TypedOperand { name: "ids", group: Group::Indices, default: Some(DType::U32) }];
 const Q8_0: Option<DType> = Some(DType::Block(&ops_core::quant::Q8_0));
-const TO_BLOCKS: &[Other] = &[Other { name: "y", group: Group::Blocks, default: Q8_0 }];
-const FROM_BLOCKS: &[Other] = &[Other { name: "x", group: Group::Blocks, default: Q8_0 }];
-const BLOCK_WEIGHT: &[Other] = &[Other { name: "weight", group: Group::Blocks, default: Q8_0 }];
-const BLOCK_TABLE: &[Other] = &[
-    Other { name: "table", group: Group::Blocks, default: Q8_0 },
-    Other { name: "ids", group: Group::Indices, default: Some(DType::U32) },
+const TO_BLOCKS: &[TypedOperand] = &[TypedOperand { name: "y", group: Group::Blocks, default: Q8_0 }];
+const FROM_BLOCKS: &[TypedOperand] = &[TypedOperand { name: "x", group: Group::Blocks, default: Q8_0 }];
+const BLOCK_WEIGHT: &[TypedOperand] = &[TypedOperand { name: "weight", group: Group::Blocks, default: Q8_0 }];
+const BLOCK_TABLE: &[TypedOperand] = &[
+    TypedOperand { name: "table", group: Group::Blocks, default: Q8_0 },
+    TypedOperand { name: "ids", group: Group::Indices, default: Some(DType::U32) },
 ];
 
 /// All ops, by family.
@@ -36,10 +39,10 @@ pub(crate) fn find(name: &str) -> Option<&'static Entry> {
     entries().iter().find(|e| e.name == name)
 }
 
-/// What there is to know of an op beside what core knows.
+/// Facts about an op that core's registry does not have.
 struct Facts {
     contract: &'static str,
-    others: &'static [Other],
+    typed: &'static [TypedOperand],
     cut: &'static str,
     flops: Flops,
     sweep: Sweep,
@@ -48,29 +51,29 @@ struct Facts {
 fn entry(op: &'static registry::Entry) -> Entry {
     let facts = norms(op.name).or_else(|| ropes(op.name)).or_else(|| products(op.name));
     let facts = facts.or_else(|| moves(op.name)).unwrap_or_else(|| elementwise(op));
-    let Facts { contract, others, cut, flops, sweep } = facts;
+    let Facts { contract, typed, cut, flops, sweep } = facts;
     let contract = Contract::parse(contract);
-    Entry { name: op.name, op, contract, runs_in: op.runs_in, others, cut, flops, sweep }
+    Entry { name: op.name, op, contract, runs_in: op.runs_in, typed, cut, flops, sweep }
 }
 
-/// An op that is timed on rows; the rest is changed where it differs.
+/// The defaults: timed on rows, cut at the outermost axis, all operands in the type that the op runs in.
 fn facts(contract: &'static str, flops: f64) -> Facts {
-    Facts { contract, others: &[], cut: "..", flops: Flops::Each(flops), sweep: Sweep::Rows }
+    Facts { contract, typed: &[], cut: "..", flops: Flops::Each(flops), sweep: Sweep::Rows }
 }
 
 fn norms(name: &str) -> Option<Facts> {
     Some(match name {
         // A square and a sum, the scale, the weight.
-        "rms_norm" => Facts { others: WEIGHT, ..facts("x[..,n] weight[n] -> y[..,n]", 4.0) },
+        "rms_norm" => Facts { typed: WEIGHT, ..facts("x[..,n] weight[n] -> y[..,n]", 4.0) },
         // The mean; a difference, a square and a sum; then difference, scale, weight, bias.
-        "layer_norm" => Facts { others: WEIGHT, ..facts("x[..,n] weight[n] bias[n] -> y[..,n]", 8.0) },
+        "layer_norm" => Facts { typed: WEIGHT, ..facts("x[..,n] weight[n] bias[n] -> y[..,n]", 8.0) },
         "add_rms_norm" => {
             let contract = "x[..,n] residual[..,n] weight[n] -> y[..,n] sum[..,n]";
-            Facts { others: WEIGHT, ..facts(contract, 5.0) }
+            Facts { typed: WEIGHT, ..facts(contract, 5.0) }
         }
         "group_norm" => {
             let facts = facts("x[b,c,..] weight[c] bias[c] -> y[b,c,..]", 8.0);
-            Facts { others: WEIGHT, cut: "b", sweep: Sweep::Channels, ..facts }
+            Facts { typed: WEIGHT, cut: "b", sweep: Sweep::Channels, ..facts }
         }
         // Maximum, difference, exponential, sum, quotient (or difference).
         "softmax" | "log_softmax" => facts("x[..,n] -> y[..,n]", 5.0),
@@ -88,19 +91,19 @@ fn ropes(name: &str) -> Option<Facts> {
     };
     let sweep = if name.starts_with("rope_thd") { Sweep::TokensHeads } else { Sweep::Heads };
     // Two products and a sum.
-    Some(Facts { others: TABLES, cut: "h", sweep, ..facts(contract, 3.0) })
+    Some(Facts { typed: TABLES, cut: "h", sweep, ..facts(contract, 3.0) })
 }
 
 fn products(name: &str) -> Option<Facts> {
     let sums = |contract| Facts { flops: Flops::Sums, sweep: Sweep::Matrices, ..facts(contract, 0.0) };
     Some(match name {
         "matmul" => Facts { cut: "m", ..sums("a[..,m,k] b[..,k,n:k] -> c[..,m,n]") },
-        "linear" => Facts { others: LINEAR, ..sums("x[..,k] weight[n:k,k] bias?[n] -> y[..,n]") },
-        "qlinear" => Facts { others: BLOCK_WEIGHT, ..sums("x[..,k] weight[n:k,k/B] -> y[..,n]") },
+        "linear" => Facts { typed: LINEAR, ..sums("x[..,k] weight[n:k,k] bias?[n] -> y[..,n]") },
+        "qlinear" => Facts { typed: BLOCK_WEIGHT, ..sums("x[..,k] weight[n:k,k/B] -> y[..,n]") },
         "attention" => {
             let contract = "q[b,h,t,d] k[b,g:h,s:t,d] v[b,g,s,d] mask?[b,h,t,s] alibi?[h] -> o[b,h,t,d]";
-            // The last queries stand at the same positions however many there are before them.
-            let facts = Facts { others: MASK, cut: "t", ..facts(contract, 0.0) };
+            // Cutting keeps the last queries, whose positions do not depend on how many come before them.
+            let facts = Facts { typed: MASK, cut: "t", ..facts(contract, 0.0) };
             Facts { flops: Flops::Attention, sweep: Sweep::Attention, ..facts }
         }
         _ => return None,
@@ -109,20 +112,20 @@ fn products(name: &str) -> Option<Facts> {
 
 fn moves(name: &str) -> Option<Facts> {
     Some(match name {
-        "index_select" => Facts { others: IDS, cut: "n", ..facts("x[r,..] ids[n:r] -> y[n,..]", 0.0) },
-        "quantize" => Facts { others: TO_BLOCKS, ..facts("x[..,k] -> y[..,k/B]", 4.0) },
+        "index_select" => Facts { typed: IDS, cut: "n", ..facts("x[r,..] ids[n:r] -> y[n,..]", 0.0) },
+        "quantize" => Facts { typed: TO_BLOCKS, ..facts("x[..,k] -> y[..,k/B]", 4.0) },
         "dequantize" => {
-            Facts { others: FROM_BLOCKS, sweep: Sweep::Blocks, ..facts("x[..,w] -> y[..,k]", 1.0) }
+            Facts { typed: FROM_BLOCKS, sweep: Sweep::Blocks, ..facts("x[..,w] -> y[..,k]", 1.0) }
         }
         "qembedding" => {
             let facts = facts("table[r,w] ids[n:r] -> y[n,k]", 1.0);
-            Facts { others: BLOCK_TABLE, cut: "n", sweep: Sweep::Blocks, ..facts }
+            Facts { typed: BLOCK_TABLE, cut: "n", sweep: Sweep::Blocks, ..facts }
         }
         _ => return None,
     })
 }
 
-/// An op whose operands all have the same extents.
+/// The facts of an op whose operands all have the same extents.
 fn elementwise(op: &registry::Entry) -> Facts {
     // Operations in the formula.
     let flops = match op.name {
@@ -135,15 +138,15 @@ fn elementwise(op: &registry::Entry) -> Facts {
         "geglu" => 10.0,
         _ => 1.0,
     };
-    let others = match op.name {
+    let typed = match op.name {
         "cast" => CAST,
         "where" => COND,
         _ => &[],
     };
-    Facts { others, ..facts(same_extents(op), flops) }
+    Facts { typed, ..facts(same_extents(op), flops) }
 }
 
-/// The contract of such an op. It is made once and lives as long as the list.
+/// The contract of such an op. It is leaked: it is made once and lives as long as the list.
 fn same_extents(op: &registry::Entry) -> &'static str {
     let slots = op.runs_in.members().first().map_or(&[][..], |dtype| op.slots(*dtype));
     let (outputs, inputs): (Vec<_>, Vec<_>) = slots.iter().partition(|slot| slot.role == Role::Out);
@@ -163,7 +166,7 @@ mod tests {
         for e in entries() {
             let words = e.contract.text().split_whitespace().filter(|w| *w != "->").count();
             assert_eq!(e.contract.operands().len(), words, "{}", e.name);
-            for other in e.others {
+            for other in e.typed {
                 assert!(e.contract.operands().iter().any(|o| o.name == other.name), "{}", e.name);
             }
         }
@@ -175,7 +178,7 @@ mod tests {
             let slots = e.op.slots(e.runs_in.members()[0]);
             let mut given = slots.iter();
             for operand in e.contract.operands() {
-                // In order, and what stands between is optional.
+                // Slots keep their order; those that the contract leaves out are optional.
                 let slot = given.find(|slot| slot.name == operand.name || !slot.optional);
                 let slot = slot.unwrap_or_else(|| panic!("{}: {} is no operand", e.name, operand.name));
                 assert_eq!(slot.name, operand.name, "{}", e.name);

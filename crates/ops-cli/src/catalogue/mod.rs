@@ -1,26 +1,20 @@
 //! Every op of core: its operands, element types, arithmetic, and the problems it is timed on.
 //!
-//! One list, [`entries`], serves `explain`, `support` and `bench`: the ops of core's registry, and what else a benchmark must
-//! know of them. [`Problem`] makes a [`Spec`] (an op, its types and shapes, all as values) a typed call of any backend.
-use crate::backend::Candidate;
+//! One list, [`entries`], serves `explain`, `support` and `bench`: the ops of core's registry with the facts that a benchmark
+//! needs besides. A [`Spec`] is an op with types and shapes, all as values. Nothing here knows a backend.
 use ops_core::ops::registry;
 use ops_core::{DType, Role};
 
-mod call;
 mod contract;
 mod cost;
 mod list;
-mod problem;
 mod spec;
 mod sweep;
-mod synthetic;
-mod typed;
 mod types;
 
 pub(crate) use contract::Contract;
 pub(crate) use cost::Cost;
 pub(crate) use list::{entries, find};
-pub(crate) use problem::Problem;
 pub(crate) use spec::{Spec, Types, find_op, notation, parse_dtype};
 pub(crate) use sweep::{Fixed, Shapes};
 pub(crate) use types::{Group, columns};
@@ -29,49 +23,48 @@ pub(crate) use types::{Group, columns};
 pub(crate) struct Entry {
     /// Its name, as in the op's contract.
     pub(crate) name: &'static str,
-    /// What core knows of it.
+    /// Its entry in core's registry.
     pub(crate) op: &'static registry::Entry,
     /// Its operands, see [`Contract`].
     pub(crate) contract: Contract,
     /// The element types it runs in.
     pub(crate) runs_in: Group,
     /// Operands whose element type may differ from that.
-    pub(crate) others: &'static [Other],
-    /// The axis along which results are independent, so that some of them can be checked alone.
+    pub(crate) typed: &'static [TypedOperand],
+    /// The axis along which results are independent, so that a part of them can be checked.
     pub(crate) cut: &'static str,
-    /// Arithmetic operations, for GFLOP/s.
+    /// How to count arithmetic operations, for GFLOP/s.
     pub(crate) flops: Flops,
-    /// The first operand's shapes in a benchmark.
+    /// How to choose the first operand's shapes in a benchmark.
     pub(crate) sweep: Sweep,
 }
 
 /// An operand with an element type of its own.
-pub(crate) struct Other {
+pub(crate) struct TypedOperand {
     /// Its name.
     pub(crate) name: &'static str,
-    /// The types it may have.
+    /// The element types it may have.
     pub(crate) group: Group,
-    /// The type it has unless another is asked for; `None` is that which the op runs in.
+    /// The default type; `None` stands for the type that the op runs in.
     pub(crate) default: Option<DType>,
 }
 
-/// How many arithmetic operations a problem takes: one for each addition, multiplication, comparison
-/// or elementary function in the op's formula; moving and converting take none.
+/// How many arithmetic operations a problem takes. Each addition, multiplication, comparison or elementary function in the
+/// op's formula counts as one; moves and conversions count as none.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Flops {
-    /// So many for each value of the output.
+    /// This many for each value of the output.
     Each(f64),
-    /// A multiplication and an addition for each term of the sum behind each value; the terms are
-    /// along the last axis of the first operand.
+    /// Each value is a sum of products over the last axis of the first operand: two operations for each term.
     Sums,
-    /// Two products over the keys that each query sees.
+    /// For each query and each key that it sees: two operations for each element of the score and of the sum of values.
     Attention,
 }
 
 /// The shapes that an op is timed on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Sweep {
-    /// Rows of 4096, as many as make up a size.
+    /// `[rows, 4096]`.
     Rows,
     /// `[1, h, t, 128]`, up to 32 heads.
     Heads,
@@ -79,9 +72,9 @@ pub(crate) enum Sweep {
     TokensHeads,
     /// `[1, 64, ..]`.
     Channels,
-    /// Rows of 4096 values, in blocks.
+    /// `[rows, 4096]` counted in values, stored in blocks.
     Blocks,
-    /// The matrices of a model's layers: 1, 8 and 512 rows of 4096, and 64 of 64.
+    /// Products as in a model's layers: 1, 8 and 512 rows of 4096; and 64 rows of 64.
     Matrices,
     /// Prefill of 512 tokens and decode of one token after 4096, heads of 128.
     Attention,
@@ -97,24 +90,17 @@ pub(crate) struct Operand {
 }
 
 impl Entry {
-    /// The operand that a bare `--shape` is about.
+    /// The operand that a `--shape` without a name refers to.
     pub(crate) fn first(&self) -> &'static str {
         self.contract.operands().first().map_or("x", |o| o.name)
     }
-    /// The operand made of blocks, if there is one.
-    pub(crate) fn block_operand(&self) -> Option<&'static Other> {
-        self.others.iter().find(|o| o.group == Group::Blocks)
+    /// The operand that is made of blocks, if there is one.
+    pub(crate) fn block_operand(&self) -> Option<&'static TypedOperand> {
+        self.typed.iter().find(|o| o.group == Group::Blocks)
     }
-    /// The element types that `--dtype` takes: those it runs in, and block formats where an operand
-    /// is made of blocks.
+    /// The element types that `--dtype` takes: those the op runs in and, if an operand is made of blocks, the block formats.
     pub(crate) fn dtypes(&self) -> Vec<DType> {
         let blocks = self.block_operand().map_or(&[][..], |o| o.group.members());
         self.runs_in.members().iter().chain(blocks).copied().collect()
     }
-}
-
-/// Who would run a problem, and on what.
-pub(crate) struct Explanation {
-    pub(crate) operands: Vec<Operand>,
-    pub(crate) candidates: Vec<Candidate>,
 }

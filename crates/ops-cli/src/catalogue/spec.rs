@@ -1,4 +1,4 @@
-//! An op with types and shapes, as values: what a command line asks for and a benchmark makes.
+//! An op with types and shapes as values, from a command line or a benchmark.
 use super::{Entry, Group, find, types};
 use crate::exit::Failure;
 use ops_core::DType;
@@ -8,29 +8,29 @@ use std::collections::BTreeMap;
 /// The element types of a problem.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Types {
-    /// The type that the op runs in.
+    /// The element type that the op runs in.
     pub(crate) runs_in: DType,
-    /// Operands with a type of their own, by name.
-    others: Vec<(&'static str, DType)>,
+    /// The types of operands that were given one, by name.
+    given: Vec<(&'static str, DType)>,
 }
 
-/// A problem before it has a backend.
+/// A problem without a backend.
 pub(crate) struct Spec {
     pub(crate) entry: &'static Entry,
     pub(crate) types: Types,
-    /// The shapes of everything that is read.
+    /// The shapes of all inputs.
     pub(crate) shapes: Vec<(&'static str, Vec<usize>)>,
     /// Whether attention is causal.
     pub(crate) causal: bool,
 }
 
-/// `OPERAND=VALUE`, or a bare value.
-fn named(text: &str) -> (Option<&str>, &str) {
+/// Splits `OPERAND=VALUE`; a bare value has no operand.
+fn split_operand(text: &str) -> (Option<&str>, &str) {
     text.split_once('=').map_or((None, text), |(name, value)| (Some(name.trim()), value.trim()))
 }
 
 impl Types {
-    /// The types of an op that runs in `dtype`; a block format stands for the operand made of blocks.
+    /// The types of an op that runs in `dtype`. A block format is taken as the type of the operand that is made of blocks.
     ///
     /// # Errors
     /// The op is not offered in that type.
@@ -38,22 +38,22 @@ impl Types {
         if let (DType::Block(_), Some(block)) = (dtype, entry.block_operand()) {
             let members = entry.runs_in.members();
             let runs_in = members.iter().copied().find(|d| *d == DType::F32).unwrap_or(members[0]);
-            return Ok(Types { runs_in, others: vec![(block.name, dtype)] });
+            return Ok(Types { runs_in, given: vec![(block.name, dtype)] });
         }
         if entry.runs_in.members().contains(&dtype) {
-            return Ok(Types { runs_in: dtype, others: Vec::new() });
+            return Ok(Types { runs_in: dtype, given: Vec::new() });
         }
         let offered = types::names(&entry.dtypes());
         Err(Failure::Usage(format!("{} is not offered in {dtype}; it is offered in {offered}", entry.name)))
     }
 
-    /// From `--dtype` values: `f32`, and `weight=f16` for an operand.
+    /// Parses `--dtype` values: `f32` for the op, `weight=f16` for an operand.
     ///
     /// # Errors
     /// An unknown name, or a type that is not offered.
     pub(crate) fn parse(entry: &Entry, texts: &[String]) -> Result<Self, Failure> {
         let parsed = texts.iter().flat_map(|t| t.split(',')).map(|text| {
-            let (operand, name) = named(text);
+            let (operand, name) = split_operand(text);
             Ok((operand, parse_dtype(name)?))
         });
         let (bare, given): (Vec<_>, Vec<_>) = parsed
@@ -72,8 +72,8 @@ impl Types {
     }
 
     fn set(&mut self, entry: &Entry, operand: &str, dtype: DType) -> Result<(), Failure> {
-        let Some(other) = entry.others.iter().find(|o| o.name == operand) else {
-            let names: Vec<_> = entry.others.iter().map(|o| o.name).collect();
+        let Some(other) = entry.typed.iter().find(|o| o.name == operand) else {
+            let names: Vec<_> = entry.typed.iter().map(|o| o.name).collect();
             let known = if names.is_empty() {
                 "none has".into()
             } else {
@@ -86,32 +86,32 @@ impl Types {
             let (op, offered) = (entry.name, types::names(other.group.members()));
             return Err(Failure::Usage(format!("{op}: {operand} may not be {dtype}; it may be {offered}")));
         }
-        self.others.retain(|(name, _)| *name != other.name);
-        self.others.push((other.name, dtype));
+        self.given.retain(|(name, _)| *name != other.name);
+        self.given.push((other.name, dtype));
         Ok(())
     }
 
     /// The type of an operand.
     pub(crate) fn get(&self, entry: &Entry, operand: &str) -> DType {
-        let named = |name| entry.others.iter().any(|o| o.name == name);
-        // What comes in pairs is of one type, unless it has a name of its own in the list.
+        let named = |name| entry.typed.iter().any(|o| o.name == name);
+        // `sin` has the type of `cos`, and `bias` that of `weight`, unless the op lists them separately.
         let operand = match operand {
             "sin" if named("cos") => "cos",
             "bias" if named("weight") && !named("bias") => "weight",
             operand => operand,
         };
-        let given = self.others.iter().find(|(name, _)| *name == operand).map(|(_, dtype)| *dtype);
-        let default = || match entry.others.iter().find(|o| o.name == operand)?.default {
-            // A cast to the same type would be a copy.
+        let given = self.given.iter().find(|(name, _)| *name == operand).map(|(_, dtype)| *dtype);
+        let default = || match entry.typed.iter().find(|o| o.name == operand)?.default {
+            // Casting to the same type would be a copy.
             Some(to) if entry.name == "cast" && to == self.runs_in => Some(DType::F16),
             default => default,
         };
         given.or_else(default).unwrap_or(self.runs_in)
     }
 
-    /// In the notation of `--dtype`: the type it runs in, and operands that are of another one.
+    /// The types in the notation of `--dtype`: the one that the op runs in, then operands of other types.
     pub(crate) fn notation(&self, entry: &Entry) -> String {
-        let others = entry.others.iter().filter(|o| {
+        let others = entry.typed.iter().filter(|o| {
             let indices = o.group == Group::Indices;
             let dtype = self.get(entry, o.name);
             if indices { Some(dtype) != o.default } else { dtype != self.runs_in }
@@ -122,10 +122,10 @@ impl Types {
 }
 
 impl Spec {
-    /// A problem of these types, with the shapes of some operands; the others follow.
+    /// A problem with these types and the shapes of some operands, from which the others follow.
     ///
     /// # Errors
-    /// A shape has too few or too many axes, or does not follow.
+    /// A shape has the wrong number of axes, or does not follow from those given.
     pub(crate) fn new(
         entry: &'static Entry,
         types: Types,
@@ -140,14 +140,14 @@ impl Spec {
         Ok(Spec { entry, types, shapes, causal: false })
     }
 
-    /// From `--shape` values: `8,4096` for the first operand, `weight=4096` for another.
+    /// Parses `--shape` values: `8,4096` for the first operand, `weight=4096` for another.
     ///
     /// # Errors
-    /// A shape that cannot be read, an operand that the op does not have, and as [`Spec::new`].
+    /// A shape cannot be parsed, the op has no such operand, or as for [`Spec::new`].
     pub(crate) fn parse(entry: &'static Entry, types: Types, shapes: &[String]) -> Result<Self, Failure> {
         let mut given = BTreeMap::new();
         for text in shapes {
-            let (operand, dims) = named(text);
+            let (operand, dims) = split_operand(text);
             let operand = operand.unwrap_or(entry.first());
             if !entry.contract.inputs().any(|o| o.name == operand) {
                 let (op, contract) = (entry.name, entry.contract.text());
@@ -169,7 +169,7 @@ impl Spec {
         Spec::new(entry, types, &given)
     }
 
-    /// The shape of an operand that is read.
+    /// The shape of an input.
     pub(crate) fn shape(&self, operand: &str) -> Option<&[usize]> {
         self.shapes.iter().find(|(name, _)| *name == operand).map(|(_, dims)| &dims[..])
     }
@@ -178,7 +178,7 @@ impl Spec {
 /// The op of this name.
 ///
 /// # Errors
-/// There is none; the message lists those there are.
+/// There is none; the message lists the valid names.
 pub(crate) fn find_op(name: &str) -> Result<&'static Entry, Failure> {
     find(name).ok_or_else(|| {
         let names: Vec<_> = super::entries().iter().map(|e| e.name).collect();
@@ -189,7 +189,7 @@ pub(crate) fn find_op(name: &str) -> Result<&'static Entry, Failure> {
 /// The element type of this name.
 ///
 /// # Errors
-/// There is none; the message lists those there are.
+/// There is none; the message lists the valid names.
 pub(crate) fn parse_dtype(name: &str) -> Result<DType, Failure> {
     registry::dtype(name).ok_or_else(|| {
         let known = types::names(&types::columns().collect::<Vec<_>>());
@@ -201,12 +201,12 @@ fn offered(entry: &Entry) -> String {
     types::names(&entry.dtypes())
 }
 
-/// Extents as `--shape` takes them.
+/// Extents in the notation of `--shape`.
 pub(crate) fn notation(dims: &[usize]) -> String {
     dims.iter().map(usize::to_string).collect::<Vec<_>>().join(",")
 }
 
-/// `8,4096` as extents; `8x4096` is understood too. Nothing at all is a scalar.
+/// Parses extents: `8,4096` or `8x4096`. The empty text is a scalar.
 fn parse_dims(text: &str) -> Result<Vec<usize>, Failure> {
     let text = text.trim().trim_start_matches('[').trim_end_matches(']');
     if text.is_empty() {

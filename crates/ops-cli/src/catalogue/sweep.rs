@@ -1,29 +1,29 @@
-//! The shapes that ops are timed on.
+//! The shapes and types that ops are timed on.
 use super::{Entry, Group, Sweep, Types};
 use ops_core::DType;
 use std::collections::BTreeMap;
 
-/// Shapes of a benchmark, before types.
+/// The shapes of one benchmark case.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Shapes {
-    /// By operand; the others follow.
+    /// Shapes by operand; those of the other operands follow.
     pub(crate) given: BTreeMap<String, Vec<usize>>,
     /// Whether attention is causal.
     pub(crate) causal: bool,
 }
 
-/// Which shapes products and attention have.
+/// Which fixed shapes products and attention are timed on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Fixed {
-    /// Those of models.
+    /// Shapes as in models.
     Usual,
-    /// Small ones.
+    /// Small shapes.
     Small,
-    /// None: by the sizes, as all ops. Square matrices, and keys of one token's attention.
+    /// No fixed shapes: sizes apply as to all ops. Matrices are square, and attention decodes one token.
     None,
 }
 
-/// Features of a layer, as in models of seven billion weights.
+/// Features of a layer, as in models with seven billion weights.
 const FEATURES: usize = 4096;
 
 impl Entry {
@@ -37,8 +37,8 @@ impl Entry {
         }
     }
 
-    /// The shapes to time: for each size in bytes of a tensor of the type it runs in; of products and attention
-    /// `fixed` ones.
+    /// The shapes to time: one for each size, in bytes of a tensor in the type that the op runs in. Products and attention
+    /// use the `fixed` shapes instead.
     pub(crate) fn shapes(&self, types: &Types, sizes: &[usize], fixed: Fixed) -> Vec<Shapes> {
         let first =
             |dims: Vec<usize>| Shapes { given: BTreeMap::from([(self.first().into(), dims)]), causal: false };
@@ -65,7 +65,7 @@ impl Entry {
         }
     }
 
-    /// The first operand's extents at a size.
+    /// The extents of the first operand at a size in bytes.
     fn sized(&self, types: &Types, size: usize) -> Vec<usize> {
         let values = (size / types.runs_in.size()).max(2);
         let over = |inner: usize| vec![values.div_ceil(inner.min(values)), inner.min(values)];
@@ -83,7 +83,7 @@ impl Entry {
                 let (h, t, d) = heads(128);
                 vec![1, t, h, d]
             }
-            // Whole blocks in a row of the other factor.
+            // A multiple of 32, so that a row of the weight is whole blocks.
             Sweep::Matrices => {
                 let side = values.isqrt().next_multiple_of(32);
                 vec![side, side]
@@ -94,8 +94,8 @@ impl Entry {
                 let [rows, values] = over(FEATURES)[..] else { return Vec::new() };
                 vec![rows, values.div_ceil(block).max(1)]
             }
-            // Whole blocks, where rows become blocks.
-            _ if self.others.iter().any(|o| o.group == Group::Blocks) => {
+            // Rows that become blocks must be whole blocks.
+            _ if self.typed.iter().any(|o| o.group == Group::Blocks) => {
                 let rows = over(FEATURES);
                 vec![rows[0], rows[1].next_multiple_of(32)]
             }
@@ -103,7 +103,7 @@ impl Entry {
         }
     }
 
-    /// The types that are timed unless others are asked for.
+    /// The types that are timed by default.
     pub(crate) fn timed_types(&self) -> Vec<Types> {
         let named = |text: &str| Types::parse(self, &[text.to_owned()]).ok();
         let texts: &[&str] = match self.name {
@@ -116,8 +116,8 @@ impl Entry {
         texts.iter().filter_map(|text| named(text)).collect()
     }
 
-    /// The types to time when only some are asked for: of the usual ones those that run in such a
-    /// type or have an operand of it, else the plain one.
+    /// The types to time if only the element types `wanted` were asked for. For each of them: the defaults that run in it or
+    /// have blocks of it, or else the op in that type.
     pub(crate) fn timed_types_in(&self, wanted: &[DType]) -> Vec<Types> {
         let mut found = Vec::new();
         for dtype in wanted {
@@ -139,27 +139,6 @@ impl Entry {
 #[cfg(test)]
 mod tests {
     use super::Fixed;
-    use crate::catalogue::{Spec, entries};
-
-    #[test]
-    fn every_op_has_valid_shapes_at_every_size() {
-        for entry in entries() {
-            for types in entry.timed_types() {
-                let sizes = [64, 1 << 10, 1 << 16, 1 << 22];
-                let all = [Fixed::Usual, Fixed::Small, Fixed::None].map(|f| entry.shapes(&types, &sizes, f));
-                assert!(all[2].len() == sizes.len() && !all[0].is_empty() && !all[1].is_empty());
-                for shapes in all.into_iter().flatten() {
-                    let spec = Spec::new(entry, types.clone(), &shapes.given);
-                    let spec = spec.unwrap_or_else(|e| panic!("{}: {e}", entry.name));
-                    let engine =
-                        crate::backend::open(crate::backend::Choice::Cpu, crate::backend::Wanted::Results)
-                            .unwrap();
-                    let built = engine.problem(spec).map(drop);
-                    built.unwrap_or_else(|e| panic!("{}: {e}", entry.name));
-                }
-            }
-        }
-    }
 
     #[test]
     fn sizes_are_met() {

@@ -1,15 +1,15 @@
-//! Element types: their order in tables, and their names.
+//! The order of element types in tables, and lists of their names.
 use ops_core::DType;
 pub(crate) use ops_core::ops::registry::Group;
 
-/// Every element type, in the order of tables: floats first.
+/// Every element type in the order of table columns, floats first.
 pub(crate) fn columns() -> impl Iterator<Item = DType> {
     let floats = Group::Floats.members();
     let others = Group::Scalars.members().iter().filter(|dtype| !floats.contains(dtype));
     floats.iter().rev().chain(others.rev()).chain(Group::Blocks.members()).copied()
 }
 
-/// Names in a list, for messages.
+/// Names as a list, for messages.
 pub(crate) fn names(types: &[DType]) -> String {
     types.iter().map(|d| d.name()).collect::<Vec<_>>().join(", ")
 }

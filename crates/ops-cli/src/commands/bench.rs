@@ -1,4 +1,4 @@
-//! `ops bench`: every op, checked and timed.
+//! `ops bench`: checks and times ops.
 use crate::args::{BenchArgs, Common};
 use crate::backend::Engine;
 use crate::bench::{Case, Measured, Row};
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 const TITLES: [&str; 10] =
     ["op", "dtype", "shape", "provider", ">time", ">GB/s", ">GFLOP/s", ">ceiling", ">%", "limit"];
-/// In both caches, in the last one, in memory.
+/// Bytes of a tensor: fits L2, fits L3, exceeds the caches.
 const SIZES: [usize; 3] = [64 << 10, 4 << 20, 64 << 20];
 const LARGEST: usize = 4 << 30;
 
@@ -49,7 +49,7 @@ pub(super) fn run(
                 eprintln!("ops: {what}: FAILED: {why}");
             }
         }
-        // Long runs are watched.
+        // So that a long run can be followed line by line.
         out.flush()?;
     }
     if !common.json {
@@ -63,7 +63,7 @@ pub(super) fn run(
     Ok(Outcome::of(passed))
 }
 
-/// What is to be timed, op by op.
+/// The cases to time, in the order of the ops.
 fn plan(args: &BenchArgs) -> Result<Vec<Case>, Failure> {
     let chosen = match &args.op[..] {
         [] => entries().iter().collect(),

@@ -1,9 +1,10 @@
-//! `ops explain`: the candidates for an op on given shapes, in order, with reasons.
-use crate::args::{Common, ExplainArgs};
-use crate::backend::{Choice, Engine};
-use crate::catalogue::{Explanation, Spec, Types, find_op, notation};
+//! `ops explain`: the candidates for an op on given shapes, in order, with the reason for each.
+use crate::args::{Choice, Common, ExplainArgs};
+use crate::backend::Engine;
+use crate::catalogue::{Spec, Types, find_op, notation};
 use crate::exit::{Failure, Outcome};
 use crate::output::{Table, json_line};
+use crate::problem::Explanation;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -31,7 +32,7 @@ pub(super) fn run(
     let types = Types::parse(entry, &args.dtype)?;
     let dtype = types.notation(entry);
     let spec = Spec::parse(entry, types, &args.shape)?;
-    let Explanation { operands, candidates } = engine.problem(spec)?.explain()?;
+    let Explanation { operands, candidates } = engine.problem(spec)?.explain();
 
     if !common.json {
         let list = operands.iter().map(|o| format!("{} {} {}", o.name, o.dtype, notation(&o.dims)));
@@ -63,7 +64,7 @@ pub(super) fn run(
     Ok(Outcome::Fine)
 }
 
-/// A GPU is named for ROCm only; elsewhere it is said to have no effect.
+/// Checks the form of the name in `--gfx`. Backends other than ROCm ignore it, with a warning.
 pub(super) fn check_gfx(backend: Choice, name: Option<&str>) -> Result<(), Failure> {
     let Some(name) = name else { return Ok(()) };
     let digits = name.split(':').next().and_then(|n| n.strip_prefix("gfx")).unwrap_or_default();

@@ -1,9 +1,9 @@
-//! What this machine has for AMD GPUs, for `ops info` and for reports.
+//! The ROCm libraries and AMD GPUs of this machine, for `ops info` and for reports.
 use ops_rocm::{Survey, SurveyedDevice, SurveyedLibrary};
 use serde::Serialize;
 use std::io::{self, Write};
 
-/// [`Survey`], as it is written.
+/// A [`Survey`] in the form in which it is written.
 #[derive(Debug, Serialize)]
 pub(crate) struct Gpus {
     libraries: Vec<Library>,
@@ -18,7 +18,7 @@ struct Library {
     name: &'static str,
     path: Option<String>,
     version: Option<String>,
-    /// Why it cannot be used.
+    /// Why the library cannot be used.
     absent: Option<String>,
 }
 
@@ -32,17 +32,17 @@ struct Device {
     compute_units: u32,
     integrated: bool,
     supported: bool,
-    /// Whether it is the one used unless another is named.
+    /// Whether it is the default device.
     preferred: bool,
-    /// Of a supported device.
+    /// Present if the device is supported.
     kernels: Option<Kernels>,
 }
 
-/// Units of kernels, by where the device has them from.
+/// Numbers of kernel units, by where the device loads them from.
 #[derive(Debug, Serialize)]
 struct Kernels {
     embedded: usize,
-    /// The target whose embedded code it loads.
+    /// The target whose embedded code the device loads.
     target: Option<String>,
     cached: usize,
     to_compile: usize,
@@ -55,7 +55,7 @@ struct Embedded {
 }
 
 impl Gpus {
-    /// Of this machine.
+    /// Surveys this machine.
     pub(crate) fn here() -> Self {
         let Survey { libraries, devices, targets, embedded_bytes, cache, warnings } = Survey::here();
         Gpus {
@@ -67,7 +67,7 @@ impl Gpus {
         }
     }
 
-    /// Whether there is a device that can compute, and which; else why not.
+    /// Whether a device can compute, and a list of the devices or the reason that there is none.
     pub(super) fn summary(&self) -> (bool, String) {
         let devices = self.devices.iter().map(|d| format!("{} ({}, {} MiB)", d.name, d.gfx, d.memory >> 20));
         let devices: Vec<String> = devices.collect();
@@ -79,7 +79,7 @@ impl Gpus {
         (false, format!("{why}; see below"))
     }
 
-    /// The libraries, devices and kernels as text.
+    /// Writes the libraries, devices and kernels as text.
     ///
     /// # Errors
     /// The writer's.

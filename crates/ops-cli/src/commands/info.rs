@@ -1,11 +1,11 @@
-//! `ops info`: what this build and this machine are.
+//! `ops info`: describes this build and this machine.
 use super::gpus::Gpus;
 use crate::exit::{Failure, Outcome};
 use crate::output::json_line;
 use serde::Serialize;
 use std::io::Write;
 
-/// The machine that a result belongs to.
+/// The machine that results were measured on.
 #[derive(Debug, Serialize)]
 pub(crate) struct Machine {
     pub(crate) os: &'static str,
@@ -16,7 +16,7 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    /// This one.
+    /// This machine.
     pub(crate) fn here() -> Self {
         Machine {
             os: std::env::consts::OS,
@@ -84,7 +84,7 @@ pub(super) fn run(json: bool, out: &mut dyn Write) -> Result<Outcome, Failure> {
     Ok(Outcome::Fine)
 }
 
-/// The processor's name, where the system tells it.
+/// The processor's name, if `/proc/cpuinfo` has it.
 fn cpu_model() -> Option<String> {
     let text = std::fs::read_to_string("/proc/cpuinfo").ok()?;
     let field = |name: &str| {
@@ -94,7 +94,7 @@ fn cpu_model() -> Option<String> {
     field("model name").or_else(|| field("Processor")).filter(|name| !name.is_empty())
 }
 
-/// Writes the names of those features that the processor has.
+/// The names of those features that the processor has.
 macro_rules! detected {
     ($detect:ident: $($feature:tt)+) => {{
         let mut found = Vec::new();

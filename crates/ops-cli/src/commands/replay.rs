@@ -1,4 +1,4 @@
-//! `ops replay`: golden cases from files.
+//! `ops replay`: runs golden cases from files.
 use crate::args::{Common, ReplayArgs};
 use crate::backend::Engine;
 use crate::exit::{Failure, Outcome};
@@ -63,7 +63,7 @@ pub(super) fn run(
             Err(e) => {
                 unreadable = true;
                 progress.clear();
-                // In order with what was written before, should both go to one place.
+                // Keeps the order of lines if both streams go to the same place.
                 out.flush()?;
                 eprintln!("ops: {} {e}", path.display());
             }

@@ -1,9 +1,10 @@
-//! `ops support`: which ops run in which element types, and by whom.
+//! `ops support`: which ops run in which element types, and who runs them.
 use crate::args::{Common, SupportArgs};
-use crate::backend::{Candidate, Engine};
+use crate::backend::Engine;
 use crate::catalogue::{Entry, Spec, Types, columns, entries, find_op};
 use crate::exit::{Failure, Outcome};
 use crate::output::{Table, json_line};
+use crate::problem::Candidate;
 use ops_core::DType;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -66,9 +67,9 @@ fn row(engine: &dyn Engine, entry: &'static Entry) -> Result<Vec<String>, Failur
     Ok(row)
 }
 
-/// The candidates on a small problem with plain layouts.
+/// The candidates for a small contiguous problem.
 fn candidates(engine: &dyn Engine, entry: &'static Entry, dtype: DType) -> Result<Vec<Candidate>, Failure> {
     let given = BTreeMap::from([(entry.first().to_owned(), entry.small())]);
     let spec = Spec::new(entry, Types::of(entry, dtype)?, &given)?;
-    Ok(engine.problem(spec)?.explain()?.candidates)
+    Ok(engine.problem(spec)?.explain().candidates)
 }

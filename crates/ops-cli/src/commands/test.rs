@@ -1,4 +1,4 @@
-//! `ops test`: the suite that every backend must pass.
+//! `ops test`: runs the suite that every backend must pass.
 use super::gpus::Gpus;
 use super::info::Machine;
 use crate::args::{Common, TestArgs};
@@ -16,18 +16,18 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::time::Instant;
 
-/// Everything that was found: the file of `--report`.
+/// All results: the content of the `--report` file.
 #[derive(Serialize)]
 struct Document {
     version: &'static str,
     machine: Machine,
-    /// For a backend on AMD GPUs.
+    /// Present for the ROCm backend.
     #[serde(skip_serializing_if = "Option::is_none")]
     rocm: Option<Gpus>,
     backend: &'static str,
-    /// The op whose cases were running when this was written: the one at fault if the process ended there.
+    /// The op whose cases were running when the file was written. If the process died, this op is the one to blame.
     running: Option<&'static str>,
-    /// Whether everything that was asked for has run.
+    /// Whether all requested ops have run.
     complete: bool,
     total: Cell,
     ops: Vec<Row>,
@@ -36,7 +36,7 @@ struct Document {
     timings: Vec<Timing>,
 }
 
-/// Counts over some cases.
+/// Numbers of cases by result.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 struct Cell {
     pass: usize,
@@ -44,7 +44,7 @@ struct Cell {
     unsupported: usize,
 }
 
-/// One op in one type.
+/// The counts of one op in one element type.
 #[derive(Clone, Debug, Serialize)]
 struct Row {
     op: String,
@@ -81,8 +81,8 @@ impl From<Counts> for Cell {
     }
 }
 
-/// Ops that matrix units compute.
-const MULTIPLY: [&str; 4] = ["matmul", "linear", "attention", "qlinear"];
+/// Ops that use matrix instructions, so their test checks these too.
+const MATRIX_OPS: [&str; 4] = ["matmul", "linear", "attention", "qlinear"];
 
 pub(super) fn run(
     engine: &dyn Engine,
@@ -90,7 +90,7 @@ pub(super) fn run(
     args: &TestArgs,
     out: &mut dyn Write,
 ) -> Result<Outcome, Failure> {
-    // Before anything runs for long: whether the name is right and the file can be written.
+    // Find a wrong name or an unwritable report before the long run.
     let chosen = match &args.op {
         Some(name) => std::slice::from_ref(find_op(name)?),
         None => entries(),
@@ -98,12 +98,12 @@ pub(super) fn run(
     let mut document = Document::new(engine.name());
     document.save(args.report.as_deref())?;
     let mut progress = Progress::new(common.progress);
-    if args.op.as_deref().is_none_or(|op| MULTIPLY.contains(&op)) {
+    if args.op.as_deref().is_none_or(|op| MATRIX_OPS.contains(&op)) {
         document.add_units(engine.matrix_units()?);
     }
-    // The in-place form of an op comes with it, unless that alone is asked for.
-    let alone = |name: &str| args.op.is_some() || !name.ends_with("_inplace");
-    for (done, entry) in chosen.iter().enumerate().filter(|(_, e)| alone(e.name)) {
+    // An op's cases include those of its in-place form, so that form runs alone only if it was asked for.
+    let runs_alone = |name: &str| args.op.is_some() || !name.ends_with("_inplace");
+    for (done, entry) in chosen.iter().enumerate().filter(|(_, e)| runs_alone(e.name)) {
         progress.step(done, chosen.len(), entry.name);
         document.running = Some(entry.name);
         document.save(args.report.as_deref())?;
@@ -142,7 +142,7 @@ impl Document {
         }
     }
 
-    /// Matrix instructions count as cases of an op of their own.
+    /// Adds the checks of matrix instructions as cases of an op called `matrix_units`.
     fn add_units(&mut self, checks: Vec<MatrixCheck>) {
         for MatrixCheck { instruction, dtype, wrong } in checks {
             let fail = usize::from(wrong.is_some());
@@ -198,7 +198,7 @@ impl Document {
         }));
     }
 
-    /// The table, what failed, and the counts.
+    /// Writes the table, the failures and the counts.
     fn write(&self, out: &mut dyn Write) -> Result<(), Failure> {
         let dtypes: Vec<_> =
             columns().map(|d| d.name()).filter(|d| self.ops.iter().any(|row| row.dtype == *d)).collect();
@@ -223,7 +223,7 @@ impl Document {
         Ok(writeln!(out, "{pass} pass, {fail} fail, {unsupported} unsupported")?)
     }
 
-    /// Writes what is known so far, before each op: a GPU's fault may end the process.
+    /// Writes the results so far. Called before each op, since a GPU fault may end the process.
     fn save(&self, path: Option<&Path>) -> Result<(), Failure> {
         let Some(path) = path else { return Ok(()) };
         let write = || {

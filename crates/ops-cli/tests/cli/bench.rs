@@ -1,4 +1,4 @@
-//! `ops bench`, on problems so small that they take no time.
+//! `ops bench`, on small problems.
 use super::ops;
 use std::collections::BTreeSet;
 
@@ -44,7 +44,7 @@ fn text_is_a_table_with_the_ceilings_below() {
 }
 
 #[test]
-fn operands_of_other_types_are_told() {
+fn rows_name_operands_of_other_types() {
     let rows = bench(&["--op", "quantize,dequantize,qembedding,cast", "--sizes", "1K", "--json"]).json();
     let dtypes: BTreeSet<_> = rows.iter().map(|r| r["dtype"].as_str().unwrap().to_owned()).collect();
     for dtype in ["f32,y=q4_0", "f32,x=q8_0", "f32,table=q8_0", "bf16,y=f32"] {

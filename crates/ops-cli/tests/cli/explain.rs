@@ -15,7 +15,7 @@ fn operands_follow_from_the_first() {
 }
 
 #[test]
-fn given_operands_and_types_count() {
+fn given_operands_and_types_are_used() {
     let args = ["attention", "--dtype", "bf16", "--shape", "1,32,1,128", "--shape", "k=1,8,4096,128"];
     let json = explain(&[&args[..], &["--json"]].concat()).json();
     let [line] = &json[..] else { panic!("one candidate") };
@@ -59,14 +59,14 @@ fn mistakes_are_explained() {
 }
 
 #[test]
-fn a_gpu_needs_a_name_like_one() {
+fn gpu_names_are_checked() {
     let add = ["add", "--dtype", "f32", "--shape", "8", "--gfx"];
     assert_eq!(explain(&[&add[..], &["gfx942"]].concat()).code, 0);
     assert!(explain(&[&add[..], &["mi300"]].concat()).refused().contains("gfx1100"));
 }
 
 #[test]
-fn a_gpu_that_is_not_here_has_candidates_all_the_same() {
+fn an_absent_gpu_has_candidates_too() {
     let softmax = ["softmax", "--dtype", "bf16", "--shape", "8,4096", "--backend", "rocm"];
     let run = explain(&softmax);
     assert_eq!(run.code, 0, "{}", run.stderr);

@@ -22,12 +22,12 @@ impl Run {
     fn last(&self) -> &str {
         self.stdout.lines().last().unwrap_or_default()
     }
-    /// Every line of standard output, as JSON.
+    /// The lines of standard output, each parsed as JSON.
     fn json(&self) -> Vec<Value> {
         let parse = |line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"));
         self.stdout.lines().map(parse).collect()
     }
-    /// Bad usage: exit status 2, nothing on standard output, one line of explanation.
+    /// The message of a run that was refused: exit status 2, nothing on standard output, one line on standard error.
     fn refused(&self) -> &str {
         assert_eq!((self.code, self.stdout.as_str()), (2, ""), "{}", self.stderr);
         assert_eq!(self.stderr.lines().count(), 1, "{}", self.stderr);
@@ -48,7 +48,7 @@ fn ops(args: &[&str]) -> Run {
     }
 }
 
-/// A file of this test's own.
+/// The path of a scratch file.
 fn scratch(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name)
 }
@@ -110,7 +110,7 @@ fn info_names_machine_and_backends() {
 }
 
 #[test]
-fn without_a_gpu_nothing_is_computed_on_one() {
+fn without_a_gpu_rocm_computes_nothing() {
     let commands: [&[&str]; 3] = [&["test"], &["bench", "--quick"], &["replay", "some.safetensors"]];
     for command in commands {
         let run = ops(&[command, &["--backend", "rocm"]].concat());
@@ -141,7 +141,7 @@ fn support_is_a_table_of_ops_and_types() {
 }
 
 #[test]
-fn a_reader_that_leaves_is_no_error() {
+fn a_closed_pipe_is_no_error() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_ops"))
         .args(["support", "--json"])
         .stdout(Stdio::piped())

@@ -12,12 +12,12 @@ fn golden(part: &str) -> Vec<String> {
     paths
 }
 
-/// A case of `silu` on zeros, wanting `want`.
+/// Writes a case of `op` on zeros with the result `want`.
 fn silu_of_zeros(name: &str, op: &str, want: [f64; 2]) -> PathBuf {
     case(name, op, "{}", "in.x", want)
 }
 
-/// A case of an op on zeros, given as one input.
+/// Writes a case of an op whose one input is zeros.
 fn case(name: &str, op: &str, params: &str, input: &str, want: [f64; 2]) -> PathBuf {
     let header = json!({
         "__metadata__": {"op": op, "dtype": "f32", "params": params, "limit.y": "1e-11"},
@@ -96,7 +96,7 @@ fn unsupported_counts_only_if_strict() {
 }
 
 #[test]
-fn what_this_build_does_not_know_is_named_and_not_run() {
+fn cases_with_unknown_parts_are_not_run() {
     let fill = |name, params, input| case(name, "fill", params, input, [0.0, 0.0]);
     let parameter = case("parameter.safetensors", "silu", r#"{"beta": 2.0}"#, "in.x", [0.0, 0.0]);
     let operand = fill("operand.safetensors", r#"{"value": 0.0}"#, "in.pattern");

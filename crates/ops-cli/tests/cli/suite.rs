@@ -35,7 +35,7 @@ fn json_is_an_object_a_line() {
 }
 
 #[test]
-fn mistakes_are_told_before_anything_runs() {
+fn mistakes_are_reported_before_anything_runs() {
     assert!(ops(&["test", "--op", "nonesuch"]).refused().contains("known: rms_norm"));
     let run = ops(&["test", "--report", "/nonexistent/folder/report.json"]);
     assert!(run.refused().contains("/nonexistent/folder/report.json"));

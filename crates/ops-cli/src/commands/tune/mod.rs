@@ -1,9 +1,8 @@
-//! `ops tune`: measures what launches depend on, on the GPU at hand, and keeps what is faster.
-use crate::args::{Common, TuneArgs};
-use crate::backend::Choice;
-use crate::bench::median_ns;
+//! `ops tune`: measures tuning values on this machine's GPU and stores those that are faster.
+use crate::args::{Choice, Common, TuneArgs};
 use crate::exit::{Failure, Outcome};
 use crate::output::{Table, json_line};
+use crate::timing::median_ns;
 use ops_rocm::{KNOBS, Knob, Policy, Rocm, Tuning};
 use serde::Serialize;
 use std::io::Write;
@@ -11,8 +10,8 @@ use std::time::{Duration, Instant};
 
 mod problems;
 
-/// Another value is kept if it is faster by this factor: less is noise.
-const WORTH: f64 = 0.97;
+/// A new value must take at most this part of the present value's time; smaller gains are noise.
+const MAX_TIME_RATIO: f64 = 0.97;
 
 #[derive(Serialize)]
 struct Line<'a> {
@@ -34,7 +33,7 @@ struct Measured {
     ns: f64,
 }
 
-/// A knob, what it was and what it is to be.
+/// A knob with its present and its best value.
 struct Finding {
     knob: &'static Knob,
     before: Measured,
@@ -46,7 +45,7 @@ pub(super) fn run(common: Common, args: &TuneArgs, out: &mut dyn Write) -> Resul
     if common.backend != Choice::Rocm {
         return Err(Failure::Usage("only GPUs are tuned: add --backend rocm".into()));
     }
-    let knobs = wanted(args.op.as_deref())?;
+    let knobs = knobs_of(args.op.as_deref())?;
     let rocm = Rocm::new().map_err(|error| Failure::Usage(error.to_string()))?;
     let info = rocm.device().info();
     let device = format!("{} ({})", info.name, info.gfx);
@@ -60,7 +59,7 @@ pub(super) fn run(common: Common, args: &TuneArgs, out: &mut dyn Write) -> Resul
         if common.progress || !common.json {
             eprintln!("ops: [{number}/{}] {} ({})", knobs.len(), knob.name, knob.op);
         }
-        let finding = find(&rocm, knob, &best, Duration::from_millis(args.budget_ms))?;
+        let finding = best_value(&rocm, knob, &best, Duration::from_millis(args.budget_ms))?;
         best.set(knob.name, finding.after.value);
         findings.push(finding);
     }
@@ -83,8 +82,8 @@ pub(super) fn run(common: Common, args: &TuneArgs, out: &mut dyn Write) -> Resul
     Ok(Outcome::Fine)
 }
 
-/// The knobs of an op, or all.
-fn wanted(op: Option<&str>) -> Result<Vec<&'static Knob>, Failure> {
+/// The knobs of an op, or all knobs.
+fn knobs_of(op: Option<&str>) -> Result<Vec<&'static Knob>, Failure> {
     let knobs: Vec<&Knob> = KNOBS.iter().filter(|knob| op.is_none_or(|op| op == knob.op)).collect();
     if knobs.is_empty() {
         let mut ops: Vec<&str> = KNOBS.iter().map(|knob| knob.op).collect();
@@ -131,7 +130,7 @@ fn print_table(findings: &[Finding], out: &mut dyn Write) -> Result<(), Failure>
     Ok(())
 }
 
-/// Kernels that compute something else are not worth timing.
+/// Fails if a matrix instruction computes wrong results: timing its kernels would be pointless.
 fn check_matrix_units(rocm: &Rocm) -> Result<(), Failure> {
     for check in rocm.check_matrix_units().map_err(Failure::Op)? {
         if let Some(wrong) = check.wrong {
@@ -146,18 +145,23 @@ fn check_matrix_units(rocm: &Rocm) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The best value of a knob, beside `tuning`'s for all others.
-fn find(rocm: &Rocm, knob: &'static Knob, tuning: &Tuning, budget: Duration) -> Result<Finding, Failure> {
+/// The best value of a knob, with `tuning`'s values for all others.
+fn best_value(
+    rocm: &Rocm,
+    knob: &'static Knob,
+    tuning: &Tuning,
+    budget: Duration,
+) -> Result<Finding, Failure> {
     let now = tuning.get(knob.name).unwrap_or(knob.value);
     let measured = measure(rocm, knob, tuning, now, budget).map_err(Failure::Op)?;
     let unknown = Measured { value: now, ns: f64::INFINITY };
     let before = measured.iter().find(|m| m.value == now).copied().unwrap_or(unknown);
     let fastest = measured.iter().min_by(|a, b| a.ns.total_cmp(&b.ns)).copied().unwrap_or(before);
-    let after = if fastest.ns < before.ns * WORTH { fastest } else { before };
+    let after = if fastest.ns < before.ns * MAX_TIME_RATIO { fastest } else { before };
     Ok(Finding { knob, before, after, measured })
 }
 
-/// The time of a knob's problems for each of its candidates and for the present value.
+/// The time of a knob's problem for each of its candidates and for the present value.
 fn measure(
     rocm: &Rocm,
     knob: &Knob,
@@ -173,10 +177,10 @@ fn measure(
     let time = |value: u32| -> ops_core::Result<Measured> {
         let mut with = *tuning;
         with.set(knob.name, value);
-        let call = problems::of(&own(rocm, with)?, knob.op, scale)?;
+        let call = problems::of(&hip_queue(rocm, with)?, knob.op, scale)?;
         Ok(Measured { value, ns: median_ns(budget / 2, call)? })
     };
-    // Twice, one after the other, and the better of both: whatever else runs slows one pass, not all of a value's.
+    // Two passes over all values, and the better time of each: a disturbance then slows one pass, not all of one value's times.
     let mut best: Vec<Measured> = Vec::with_capacity(values.len());
     for pass in 0..2 {
         for (at, value) in values.iter().enumerate() {
@@ -191,16 +195,16 @@ fn measure(
     Ok(best)
 }
 
-/// A queue on the same device whose products are this project's kernels, launched with these values.
-fn own(rocm: &Rocm, tuning: Tuning) -> ops_core::Result<Rocm> {
+/// A queue on the same device that runs matrix products by this project's kernels, with these tuning values.
+fn hip_queue(rocm: &Rocm, tuning: Tuning) -> ops_core::Result<Rocm> {
     let policy = ["matmul", "linear"].into_iter().fold(Policy::new(), |p, op| p.order(op, ["hip"]));
     Rocm::builder().device(rocm.device().clone()).policy(policy).tuning(tuning).build()
 }
 
-/// Problems are doubled until one round takes a good part of the budget, or they are as large as they get.
+/// The scale at which one call takes more than a sixteenth of the budget, or the largest.
 fn scale_for(rocm: &Rocm, knob: &Knob, budget: Duration) -> ops_core::Result<u32> {
     const LARGEST: u32 = 6;
-    let rocm = own(rocm, *rocm.tuning())?;
+    let rocm = hip_queue(rocm, *rocm.tuning())?;
     for scale in 0..LARGEST {
         let mut call = problems::of(&rocm, knob.op, scale)?;
         call()?;

@@ -1,19 +1,19 @@
-//! What is timed for each op: sizes that a decoder has at the largest scale, of which there are several where the value
-//! is a limit between two ways.
+//! The problem that is timed for each op. At the largest scale its sizes are those of a decoder. A knob that is a threshold
+//! between two kernels needs several sizes.
 use ops_core::ops::{Attention, AttentionOps, ElementwiseOps, LinearOps, MatMulOps, NormOps, RmsNorm};
 use ops_core::quant::{Block, BlockQ8_0};
 use ops_core::{Backend, Error, Reason, Result, TensorOf, f16};
 use ops_rocm::Rocm;
 
-/// Launches a problem and waits until it is done.
+/// Launches a problem and waits for it.
 pub(super) type Call = Box<dyn FnMut() -> Result<()>>;
 
 type Half = TensorOf<Rocm, f16>;
 
-/// Sets up a problem of a size.
+/// Sets up a problem of the given size.
 type SetUp = fn(&Rocm, usize) -> Result<Call>;
 
-/// Of every op that has knobs.
+/// A problem for every op that has knobs.
 const PROBLEMS: [(&str, SetUp); 6] = [
     ("add", add),
     ("rms_norm", rms_norm),
@@ -23,7 +23,7 @@ const PROBLEMS: [(&str, SetUp); 6] = [
     ("attention", attention),
 ];
 
-/// The problem of an op.
+/// Sets up the problem of an op.
 pub(super) fn of(rocm: &Rocm, op: &'static str, scale: u32) -> Result<Call> {
     let missing = || Error::Unsupported {
         op,
@@ -34,7 +34,7 @@ pub(super) fn of(rocm: &Rocm, op: &'static str, scale: u32) -> Result<Call> {
     set_up(rocm, 64 << scale)
 }
 
-/// Calls `f` with each of `operands`, then waits.
+/// A call that runs `f` on each of `operands`, then waits.
 fn call<T: 'static>(rocm: &Rocm, operands: Vec<T>, f: impl Fn(&Rocm, &T) -> Result<Half> + 'static) -> Call {
     let gpu = rocm.clone();
     Box::new(move || {
@@ -43,7 +43,7 @@ fn call<T: 'static>(rocm: &Rocm, operands: Vec<T>, f: impl Fn(&Rocm, &T) -> Resu
     })
 }
 
-/// Rows of activations, as many as each of `counts`.
+/// One tensor of activations for each number of rows in `counts`.
 fn activations(rocm: &Rocm, counts: &[usize], width: usize) -> Result<Vec<Half>> {
     counts.iter().map(|&rows| rocm.zeros(&[rows, width])).collect()
 }

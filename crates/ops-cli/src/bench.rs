@@ -1,20 +1,11 @@
-//! Timing a problem and setting it against what the machine can do.
+//! Times a problem and compares it with the machine's ceilings.
 use crate::backend::Engine;
 use crate::catalogue::{Cost, Entry, Shapes, Spec, Types, notation};
+use crate::ceilings::Ceilings;
 use crate::exit::Failure;
+use crate::timing::median_ns;
 use serde::Serialize;
 use std::time::Duration;
-
-mod ceilings;
-#[allow(unsafe_code)]
-mod fma;
-mod gpu;
-mod timing;
-
-pub(crate) use timing::median_ns;
-
-pub(crate) use ceilings::{Ceilings, HostCeilings};
-pub(crate) use gpu::GpuCeilings;
 
 /// One problem to time.
 pub(crate) struct Case {
@@ -23,7 +14,7 @@ pub(crate) struct Case {
     pub(crate) shapes: Shapes,
 }
 
-/// What was measured.
+/// The measurement of one problem: a line of `ops bench --json`.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Row {
     pub(crate) op: &'static str,
@@ -39,25 +30,25 @@ pub(crate) struct Row {
     pub(crate) limit: &'static str,
     pub(crate) bytes: usize,
     pub(crate) flops: f64,
-    /// Values compared with the reference.
+    /// Number of values compared with the reference.
     pub(crate) checked: usize,
 }
 
-/// How a case went.
+/// The outcome of one case.
 pub(crate) enum Measured {
-    /// It was right, and this fast.
+    /// The result was right; this is how fast it was.
     Row(Box<Row>),
-    /// The backend declines it.
+    /// The backend declined it, for this reason.
     Declined(String),
-    /// It was wrong, or could not be run.
+    /// The result was wrong, or the op failed.
     Failed(String),
 }
 
-/// Operations that a comparison with the reference may take: a part of a second.
-const CHECKED: f64 = 2e7;
+/// Operations that a comparison with the reference may take: a fraction of a second.
+const CHECK_LIMIT: f64 = 2e7;
 
 impl Case {
-    /// The shapes, as `explain` takes them.
+    /// The shapes in the notation of `ops explain --shape`.
     pub(crate) fn label(&self) -> String {
         let first = self.entry.first();
         let given = &self.shapes.given;
@@ -68,10 +59,10 @@ impl Case {
         if self.shapes.causal { label + " causal" } else { label }
     }
 
-    /// Checks and times it.
+    /// Checks the result, then times the op.
     ///
     /// # Errors
-    /// The case is none that the op can take.
+    /// The op does not take these types or shapes.
     pub(crate) fn measure(
         &self,
         engine: &dyn Engine,
@@ -80,19 +71,19 @@ impl Case {
     ) -> Result<Measured, Failure> {
         let spec = Spec::new(self.entry, self.types.clone(), &self.shapes.given)?;
         let problem = engine.problem(Spec { causal: self.shapes.causal, ..spec })?;
-        let candidates = problem.explain()?.candidates;
+        let candidates = problem.explain().candidates;
         let Some(taken) = candidates.iter().find(|c| c.taken) else {
             let reason = candidates.into_iter().next_back().map_or_else(String::new, |c| c.reason);
             return Ok(Measured::Declined(reason));
         };
         let cost = problem.cost();
         let timed = problem.load().and_then(|mut loaded| {
-            let checked = loaded.check(CHECKED)?;
+            let checked = loaded.check(CHECK_LIMIT)?;
             if checked.mismatch.is_some() {
                 return Ok((checked, 0.0));
             }
             let mut ns = 0.0;
-            loaded.prepared(&mut |run| {
+            loaded.prepare(&mut |run| {
                 ns = median_ns(budget, run)?;
                 Ok(())
             })?;
@@ -120,7 +111,7 @@ impl Case {
     ) -> Row {
         let (gbps, gflops) = (cost.bytes as f64 / ns, cost.flops / ns);
         let (copy, peak) = (ceilings.copy_gbps(cost.bytes), ceilings.peak_gflops(self.types.runs_in));
-        // Whichever takes longer at its ceiling is the limit.
+        // The limit is whichever would take longer at its ceiling.
         let (limit, reached, ceiling) = if cost.flops / peak > cost.bytes as f64 / copy {
             ("compute", gflops, peak)
         } else {
@@ -132,11 +123,11 @@ impl Case {
             shape: self.shapes.given.get(self.entry.first()).cloned().unwrap_or_default(),
             backend,
             provider,
-            ns: digits(ns),
-            gbps: digits(gbps),
-            gflops: digits(gflops),
-            ceiling: digits(ceiling),
-            percent: digits(100.0 * reached / ceiling),
+            ns: rounded(ns),
+            gbps: rounded(gbps),
+            gflops: rounded(gflops),
+            ceiling: rounded(ceiling),
+            percent: rounded(100.0 * reached / ceiling),
             limit,
             bytes: cost.bytes,
             flops: cost.flops,
@@ -145,8 +136,8 @@ impl Case {
     }
 }
 
-/// Rounded to the five digits that are worth writing.
-fn digits(value: f64) -> f64 {
+/// Rounded to five significant digits; the rest is noise.
+fn rounded(value: f64) -> f64 {
     if value == 0.0 || !value.is_finite() {
         return value;
     }
@@ -156,14 +147,14 @@ fn digits(value: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::digits;
+    use super::rounded;
 
     #[test]
     fn five_digits_are_kept() {
         assert_eq!(
-            [123_456.7, 1.234_567, 0.000_123_456_7, 0.0].map(digits),
+            [123_456.7, 1.234_567, 0.000_123_456_7, 0.0].map(rounded),
             [123_460.0, 1.2346, 0.000_123_46, 0.0]
         );
-        assert!(digits(f64::NAN).is_nan());
+        assert!(rounded(f64::NAN).is_nan());
     }
 }

@@ -1,23 +1,25 @@
-//! What the machine can do at best: bytes copied and products summed in a second.
-use super::fma;
-use super::timing::median_ns;
+//! What the machine can do at best: bytes copied and multiply-adds computed in a second.
+use crate::timing::median_ns;
 use ops_core::DType;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::time::Duration;
 
-/// The limits that a benchmark's results are set against, measured in the same run.
+#[allow(unsafe_code)]
+mod fma;
+
+/// The limits that results are compared with. They are measured in the same run as the results.
 pub(crate) trait Ceilings {
-    /// Gigabytes a second of a copy that moves `bytes`, read and written together.
+    /// GB/s of a copy that moves `bytes`, reads and writes counted together.
     fn copy_gbps(&mut self, bytes: usize) -> f64;
-    /// Billions of operations a second of fused multiply-adds, in the type that `dtype` sums in.
+    /// GFLOP/s of fused multiply-adds, in the accumulator type of `dtype`.
     fn peak_gflops(&mut self, dtype: DType) -> f64;
-    /// On what, in words.
+    /// What the ceilings were measured on: text for the last line of `ops bench`.
     fn describe(&self) -> String;
 }
 
-/// This machine, on some of its threads.
+/// The ceilings of this machine's CPU, on some of its threads.
 pub(crate) struct HostCeilings {
     threads: usize,
     budget: Duration,
@@ -26,7 +28,7 @@ pub(crate) struct HostCeilings {
 }
 
 impl HostCeilings {
-    /// Of so many threads, each measured for about `budget`.
+    /// The ceilings for this number of threads; each is measured for about `budget`.
     pub(crate) fn new(threads: usize, budget: Duration) -> Self {
         HostCeilings { threads, budget, copies: BTreeMap::new(), peaks: [None; 2] }
     }
@@ -48,15 +50,15 @@ impl Ceilings for HostCeilings {
     }
 }
 
-/// The best of copying with one thread and with all, with plain and with streaming stores.
+/// The best of four copies: with one thread or all, with plain or streaming stores.
 fn copy_gbps(bytes: usize, threads: usize, budget: Duration) -> f64 {
     let half = (bytes / 2).max(1);
-    // Both written to, so both are mapped before the clock runs.
+    // Written here, so that both are mapped before the clock starts.
     let (src, mut dst) = (vec![1u8; half], vec![2u8; half]);
     let mut best = f64::INFINITY;
     let streams = fma::streaming_copy(&src, &mut dst);
     for plain in [true, false] {
-        // A streaming store of what fits the caches is never the best.
+        // Streaming stores never win on buffers that fit the caches.
         if !plain && (!streams || half < 1 << 20) {
             continue;
         }

@@ -1,15 +1,14 @@
-//! The unsafe part of the ceilings: instructions that not every processor has.
+//! Instructions that not every processor has: the unsafe part of the ceilings.
 //!
-//! Peak arithmetic is independent chains of fused multiply-adds in registers, enough of them to hide
-//! the latency. Streaming stores write without reading the line first, which plain copies of large
-//! buffers cannot avoid.
+//! Peak arithmetic is measured by independent chains of fused multiply-adds in registers, enough to hide
+//! the latency. Streaming stores do not read a cache line before they write it, as plain stores do.
 
-/// Accumulators in flight: more than latency times units on anything current, fewer than registers.
+/// Accumulators in flight: at least latency times FMA units on current processors, and few enough for the registers.
 #[cfg(target_arch = "x86_64")]
 const CHAINS: usize = 12;
 
-/// Does about `steps` rounds of fused multiply-adds; returns how many operations that were and a
-/// value that depends on all of them.
+/// Runs `steps` rounds of fused multiply-adds. Returns the number of operations and a value that depends on all of them,
+/// so that none can be optimised away.
 pub(super) fn multiply_add_f32(steps: usize) -> (f64, f64) {
     #[cfg(target_arch = "x86_64")]
     {
@@ -41,7 +40,7 @@ pub(super) fn multiply_add_f64(steps: usize) -> (f64, f64) {
     portable(steps, 1.0f64, 0.0f64)
 }
 
-/// Copies with stores that bypass the caches, if the processor has such; says whether it did.
+/// Copies with stores that bypass the caches. Returns false, and copies nothing, if the processor has no such stores.
 pub(super) fn streaming_copy(src: &[u8], dst: &mut [u8]) -> bool {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx512f") && src.len() == dst.len() {
@@ -53,7 +52,7 @@ pub(super) fn streaming_copy(src: &[u8], dst: &mut [u8]) -> bool {
     false
 }
 
-/// Products and sums that the compiler may turn into whatever vectors the target is known to have.
+/// Multiplications and additions that the compiler may vectorise for the build target.
 fn portable<T>(steps: usize, one: T, zero: T) -> (f64, f64)
 where
     T: Copy + core::ops::Mul<Output = T> + core::ops::Add<Output = T> + Into<f64>,
@@ -75,8 +74,8 @@ mod x86 {
     use core::arch::x86_64::*;
     use std::hint::black_box;
 
-    /// Writes a loop of fused multiply-adds: the vector's type, its broadcast, its fused operation,
-    /// its sum, and how many lanes it has.
+    /// Defines a loop of fused multiply-adds from the intrinsics for broadcast and multiply-add, the scalar type, the number
+    /// of lanes and the horizontal sum.
     macro_rules! chains {
         ($name:ident, $feature:literal, $set:ident, $fma:ident, $t:ty, $lanes:literal, |$v:ident| $sum:expr) => {
             #[target_feature(enable = $feature)]
@@ -97,7 +96,7 @@ mod x86 {
         _mm512_reduce_add_ps(v)
     ));
     chains!(f64_avx512, "avx512f", _mm512_set1_pd, _mm512_fmadd_pd, f64, 8, |v| _mm512_reduce_add_pd(v));
-    // One lane stands for all: they are equal.
+    // All lanes are equal, so one is enough.
     chains!(f32_avx2, "avx2,fma", _mm256_set1_ps, _mm256_fmadd_ps, f32, 8, |v| f64::from(_mm256_cvtss_f32(
         v
     )));

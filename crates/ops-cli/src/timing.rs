@@ -1,17 +1,17 @@
-//! Clocks.
+//! How long a call takes.
 use ops_core::Result;
 use std::time::{Duration, Instant};
 
-/// Nanoseconds that a call takes: the median over rounds, each long enough for the clock.
+/// Nanoseconds that a call takes: the median over rounds, each long enough for the clock's resolution.
 ///
-/// Runs for about `budget`, and three rounds at least; one, where a call takes a second.
+/// Runs for about `budget` and at least three rounds, or one round if a call takes a second or more.
 ///
 /// # Errors
 /// Those of `call`.
 pub(crate) fn median_ns(budget: Duration, mut call: impl FnMut() -> Result<()>) -> Result<f64> {
-    // A round of this length is five hundred times what reading the clock takes.
+    // About 500 times what reading the clock costs.
     const ROUND: Duration = Duration::from_micros(25);
-    const MOST_ROUNDS: usize = 2001;
+    const MAX_ROUNDS: usize = 2001;
 
     let mut time = |calls: u32| -> Result<Duration> {
         let start = Instant::now();
@@ -20,15 +20,15 @@ pub(crate) fn median_ns(budget: Duration, mut call: impl FnMut() -> Result<()>) 
         }
         Ok(start.elapsed().max(Duration::from_nanos(1)))
     };
-    // The first call warms up; where it was short, another one tells how long one is.
+    // The first call warms up. If it was short, a second call gives the estimate.
     let first = time(1)?;
     let once = if first < budget { time(1)? } else { first };
     let calls = (ROUND.as_nanos() / once.as_nanos()).clamp(1, 10_000) as u32;
-    let least = if once < Duration::from_secs(1) { 3 } else { 1 };
+    let min_rounds = if once < Duration::from_secs(1) { 3 } else { 1 };
 
     let mut rounds = Vec::new();
     let start = Instant::now();
-    while rounds.len() < least || (start.elapsed() < budget && rounds.len() < MOST_ROUNDS) {
+    while rounds.len() < min_rounds || (start.elapsed() < budget && rounds.len() < MAX_ROUNDS) {
         rounds.push(time(calls)?.as_nanos() as f64 / f64::from(calls));
     }
     Ok(median(&mut rounds))

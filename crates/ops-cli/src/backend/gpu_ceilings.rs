@@ -1,13 +1,13 @@
-//! What a GPU can do at best: bytes that its runtime copies, and products of its fastest provider.
-use super::Ceilings;
-use super::timing::median_ns;
-use crate::backend::Gpu;
+//! What a GPU can do at best: copies by its runtime, and matrix products by its fastest provider.
+use super::Gpu;
+use crate::ceilings::Ceilings;
+use crate::timing::median_ns;
 use ops_core::ops::MatMulOps;
 use ops_core::{Backend, DType, Float, Result, bf16, f16};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// A GPU, each limit measured for about `budget`.
+/// The ceilings of a GPU, each measured for about `budget` and once.
 pub(crate) struct GpuCeilings {
     gpu: Gpu,
     budget: Duration,
@@ -52,7 +52,7 @@ impl Ceilings for GpuCeilings {
     }
 }
 
-/// A copy by the runtime within the device's memory, read and written counted.
+/// GB/s of the runtime's copy within device memory, reads and writes counted together.
 fn copy_gbps(gpu: &Gpu, bytes: usize, budget: Duration) -> Result<f64> {
     let rocm = gpu.rocm()?;
     let half = (bytes / 2).max(1);
@@ -65,7 +65,7 @@ fn copy_gbps(gpu: &Gpu, bytes: usize, budget: Duration) -> Result<f64> {
     Ok(2.0 * half as f64 / ns)
 }
 
-/// The largest square product for which the budget has time.
+/// GFLOP/s of square matrix products: the best over sizes that the budget allows.
 fn product_gflops<T: Float>(gpu: &Gpu, budget: Duration) -> Result<f64> {
     let mut best = 0.0f64;
     for n in [64usize, 256, 1024, 4096] {
@@ -79,7 +79,7 @@ fn product_gflops<T: Float>(gpu: &Gpu, budget: Duration) -> Result<f64> {
         multiply()?;
         let once = begin.elapsed();
         best = best.max(2.0 * (n as f64).powi(3) / median_ns(budget, multiply)?);
-        // The next one takes up to 64 times as long.
+        // The next size takes up to 64 times as long.
         if once * 64 > budget * 4 {
             break;
         }

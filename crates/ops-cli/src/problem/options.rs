@@ -1,37 +1,13 @@
-//! From a problem to the op of it: the registry's, with the options that models use.
-use super::Spec;
-use super::call::{Call, Typed};
-use crate::backend::Observing;
+//! The options of a problem's op: those that models use.
+use crate::catalogue::Spec;
 use crate::exit::Failure;
-use ops_core::ops::registry::{self, Options, Refused, Visit, Window};
-use ops_core::{DType, Execute, Op, Wide};
-use ops_test::SuiteBackend;
+use ops_core::ops::registry::{Options, Window};
+use ops_core::{DType, Wide};
 
-/// The call of a problem.
-///
-/// # Errors
-/// The types are not offered together.
-pub(super) fn typed<B: Observing + SuiteBackend>(backend: &B, spec: &Spec) -> Result<Box<dyn Call>, Failure> {
-    registry::by_name(spec.entry.name, spec.types.runs_in, &Usual(spec), Make(backend.clone()))
-}
+/// The options that models use for the op of this spec.
+pub(super) struct ModelOptions<'s>(pub(super) &'s Spec);
 
-/// Makes a call of an op on this backend.
-struct Make<B>(B);
-
-impl<B: Observing + SuiteBackend> Visit<B> for Make<B> {
-    type Answer = Box<dyn Call>;
-    fn visit<O: Op>(self, op: O) -> Box<dyn Call>
-    where
-        B: Execute<O>,
-    {
-        Box::new(Typed { backend: self.0, op })
-    }
-}
-
-/// The options of a problem: what models use.
-struct Usual<'s>(&'s Spec);
-
-impl Options for Usual<'_> {
+impl Options for ModelOptions<'_> {
     type Error = Failure;
 
     fn operand(&self, name: &'static str) -> Result<DType, Failure> {
@@ -41,7 +17,7 @@ impl Options for Usual<'_> {
         Ok(match (self.0.entry.name, name) {
             // Added to variances.
             (_, "eps") => Some(1e-5),
-            // Its own inverse: values stay in range however often it runs.
+            // Negation undoes itself, so values stay in range however often the op runs in place.
             ("affine_inplace", "mul") => Some(-1.0),
             (_, "mul") => Some(2.0),
             (_, "add") => Some(1.0),
@@ -55,7 +31,7 @@ impl Options for Usual<'_> {
         if name != "num_groups" {
             return Ok(None);
         }
-        // 32 groups, as most models have; as many as can be where there are other channels.
+        // 32 groups, as most models have, or the largest number below that divides the channels.
         let channels = self.0.shape("x").and_then(|dims| dims.get(1).copied()).unwrap_or(1);
         Ok((1..=32).rev().find(|groups| channels.is_multiple_of(*groups)))
     }
@@ -70,11 +46,5 @@ impl Options for Usual<'_> {
     }
     fn dtype(&self, _: &'static str) -> Result<Option<DType>, Failure> {
         Ok(None)
-    }
-}
-
-impl From<Refused> for Failure {
-    fn from(refused: Refused) -> Self {
-        Failure::Usage(refused.to_string())
     }
 }

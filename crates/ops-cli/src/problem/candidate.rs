@@ -1,0 +1,28 @@
+//! Who could run an op, and why.
+use ops_core::{Backend, Reason, Result};
+
+/// One way to run an op.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Candidate {
+    /// A provider of the backend, or the backend itself.
+    pub(crate) provider: &'static str,
+    /// Whether it is the one that runs.
+    pub(crate) taken: bool,
+    /// Why it was taken or passed over.
+    pub(crate) reason: String,
+}
+
+impl Candidate {
+    /// The one candidate of a backend that has one kernel for each op.
+    pub(crate) fn only(backend: &'static str, support: Result<(), Reason>, reason: &str) -> Self {
+        let taken = support.is_ok();
+        let reason = support.map_or_else(|declined| declined.to_string(), |()| reason.to_owned());
+        Candidate { provider: backend, taken, reason }
+    }
+}
+
+/// A backend that can say who could have run the call it was last asked about.
+pub(crate) trait Explain: Backend {
+    /// The candidates of the last [`Execute::support`](ops_core::Execute::support), in the order in which they are asked.
+    fn last_candidates(&self) -> Vec<Candidate>;
+}

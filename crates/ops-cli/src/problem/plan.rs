@@ -1,0 +1,71 @@
+//! The operands of a problem before they have memory: element types, layouts and values.
+use super::synthetic::{Fill, Recipe};
+use crate::catalogue::Spec;
+use ops_core::{AnyTensor, Backend, DType, Layout, NamedTensors, Result, Role, Slot};
+use ops_test::erased::Outline;
+
+/// The layout and the values of each operand.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Plan(Vec<Planned>);
+
+#[derive(Clone, Debug)]
+struct Planned {
+    name: &'static str,
+    dtype: DType,
+    layout: Layout,
+    recipe: Recipe,
+}
+
+impl Plan {
+    /// Adds an operand, in place of one of the same name.
+    pub(super) fn set(&mut self, name: &'static str, dtype: DType, layout: Layout, fill: Fill) {
+        self.0.retain(|planned| planned.name != name);
+        self.0.push(Planned { name, dtype, layout, recipe: Recipe::new(name, fill) });
+    }
+    /// The same values under the layouts that `narrow` makes.
+    pub(super) fn narrowed(&self, narrow: impl Fn(&str, &Layout) -> Result<Layout>) -> Result<Self> {
+        let mut part = self.clone();
+        for planned in &mut part.0 {
+            planned.layout = narrow(planned.name, &planned.layout)?;
+        }
+        Ok(part)
+    }
+    /// The operands without values.
+    pub(super) fn outline(&self) -> Outline {
+        let mut outline = Outline::default();
+        for Planned { name, dtype, layout, .. } in &self.0 {
+            outline.set(name, *dtype, *layout);
+        }
+        outline
+    }
+    /// The operands in a backend's memory. A tensor holds the part of its operand that the layout refers to.
+    pub(super) fn tensors<B: Backend>(&self, backend: &B, slots: &[Slot]) -> Result<NamedTensors<B::Space>> {
+        let mut tensors = NamedTensors::new();
+        for Planned { name, dtype, layout, recipe } in &self.0 {
+            let extent = layout.extent();
+            let here = Layout::strided(layout.dims(), layout.strides(), layout.offset() - extent.start)?;
+            let written = slots.iter().any(|slot| slot.name == *name && slot.role == Role::Out);
+            // A view without gaps is overwritten completely.
+            let buffer = if written && extent.len() == layout.len() {
+                backend.alloc(extent.len() * dtype.size())?
+            } else {
+                backend.upload(&recipe.bytes(*dtype, extent)?)?
+            };
+            tensors.insert(name, AnyTensor::new(buffer, *dtype, here)?);
+        }
+        Ok(tensors)
+    }
+}
+
+/// The values of an operand, chosen so that no op makes NaN or leaves the range of its type.
+pub(super) fn fill(spec: &Spec, operand: &str) -> Fill {
+    let rows = |table| spec.shape(table).and_then(|dims| dims.first().copied()).unwrap_or(1);
+    match (spec.entry.name, operand) {
+        ("log" | "sqrt" | "recip", _) | ("div", "b") => Fill::Positive,
+        (_, "cond") => Fill::Flag,
+        (_, "ids") => Fill::Below(rows(spec.entry.first())),
+        (_, "cos") => Fill::Cos,
+        (_, "sin") => Fill::Sin,
+        _ => Fill::Signed,
+    }
+}

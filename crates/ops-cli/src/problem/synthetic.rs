@@ -1,0 +1,136 @@
+//! Values that follow from their positions: the same ones on every backend, and in every part of a tensor.
+use ops_core::{BlockInfo, DType, Error, Result, Scalar, with_type};
+use rayon::prelude::*;
+use std::ops::Range;
+
+/// What the elements of a tensor are.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Fill {
+    /// Uniform in −1..1; integers in −100..=100.
+    Signed,
+    /// Uniform in 1/2..3/2, for logarithms, roots and divisors; integers from 50 to 150.
+    Positive,
+    /// 0 or 1.
+    Flag,
+    /// Integers below this bound.
+    Below(usize),
+    /// Cosines of angles.
+    Cos,
+    /// Sines of the same angles.
+    Sin,
+}
+
+/// The rule that gives an operand its values.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Recipe {
+    seed: u64,
+    fill: Fill,
+}
+
+impl Recipe {
+    /// Operands with different names get different values.
+    pub(super) fn new(operand: &str, fill: Fill) -> Self {
+        let name = if matches!(fill, Fill::Cos | Fill::Sin) { "angle" } else { operand };
+        let seed =
+            name.bytes().fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3));
+        Recipe { seed, fill }
+    }
+
+    /// The elements at these positions, as bytes.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`].
+    pub(super) fn bytes(&self, dtype: DType, positions: Range<usize>) -> Result<Vec<u8>> {
+        let (len, mut bytes) = (positions.len().saturating_mul(dtype.size()), Vec::new());
+        let full = |_| Error::OutOfMemory { backend: "host", bytes: len, detail: String::new() };
+        bytes.try_reserve_exact(len).map_err(full)?;
+        bytes.resize(len, 0);
+        self.write(dtype, positions.start, &mut bytes);
+        Ok(bytes)
+    }
+
+    fn write(&self, dtype: DType, first: usize, dst: &mut [u8]) {
+        const CHUNK: usize = 1 << 16;
+        dst.par_chunks_mut(CHUNK * dtype.size()).enumerate().for_each(|(i, chunk)| {
+            let at = first + i * CHUNK;
+            match dtype {
+                DType::Block(info) => self.blocks(info, at, chunk),
+                // The list of ops has no other types; if it did, zeros would be valid values.
+                scalar => with_type!(scalars, scalar, T => self.scalars::<T>(at, chunk), _ => chunk.fill(0)),
+            }
+        });
+    }
+
+    fn scalars<T: Scalar>(&self, first: usize, dst: &mut [u8]) {
+        let integer = T::DTYPE.precision().is_none();
+        for (i, element) in dst.chunks_exact_mut(size_of::<T>()).enumerate() {
+            let value = T::from_f64(self.value(first + i, integer));
+            element.copy_from_slice(bytemuck::bytes_of(&value));
+        }
+    }
+
+    fn blocks(&self, info: &BlockInfo, first: usize, dst: &mut [u8]) {
+        let mut values = vec![0.0f32; info.values()];
+        for (i, block) in dst.chunks_exact_mut(info.bytes()).enumerate() {
+            let start = (first + i) * info.values();
+            for (k, value) in values.iter_mut().enumerate() {
+                *value = self.value(start + k, false) as f32;
+            }
+            info.encode(&values, block);
+        }
+    }
+
+    /// The value at a position; `integer` says whether the type holds integers.
+    fn value(&self, at: usize, integer: bool) -> f64 {
+        let hash = splitmix64(self.seed.wrapping_add(at as u64));
+        // 53 bits make a float in 0..1.
+        let unit = (hash >> 11) as f64 / (1u64 << 53) as f64;
+        let scale = if integer { 100.0 } else { 1.0 };
+        match self.fill {
+            Fill::Signed => (2.0 * unit - 1.0) * scale,
+            Fill::Positive => (unit + 0.5) * scale,
+            Fill::Flag => f64::from(hash & 1 == 1),
+            Fill::Below(bound) => (hash % bound.max(1) as u64) as f64,
+            Fill::Cos => (unit * core::f64::consts::TAU).cos(),
+            Fill::Sin => (unit * core::f64::consts::TAU).sin(),
+        }
+    }
+}
+
+fn splitmix64(counter: u64) -> u64 {
+    let mut z = counter.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ops_core::Element;
+
+    fn read<T: Element>(recipe: Recipe, positions: Range<usize>) -> Vec<T> {
+        bytemuck::pod_collect_to_vec(&recipe.bytes(T::DTYPE, positions).unwrap())
+    }
+
+    #[test]
+    fn a_part_has_the_values_of_the_whole() {
+        let recipe = Recipe::new("x", Fill::Signed);
+        let whole = read::<f32>(recipe, 0..200_000);
+        assert_eq!(read::<f32>(recipe, 70_000..70_005), whole[70_000..70_005]);
+        assert!(whole.iter().any(|v| *v < -0.9) && whole.iter().any(|v| *v > 0.9));
+        assert!(whole.iter().all(|v| v.abs() <= 1.0));
+    }
+
+    #[test]
+    fn values_keep_to_their_fill() {
+        let ids = read::<u32>(Recipe::new("ids", Fill::Below(7)), 0..1000);
+        assert!(ids.iter().all(|i| *i < 7) && ids.contains(&6));
+        let positive = read::<u8>(Recipe::new("x", Fill::Positive), 0..1000);
+        assert!(positive.iter().all(|v| (50..=150).contains(v)));
+        let (cos, sin) = (Recipe::new("cos", Fill::Cos), Recipe::new("sin", Fill::Sin));
+        for (c, s) in read::<f64>(cos, 0..9).iter().zip(read::<f64>(sin, 0..9)) {
+            assert!((c * c + s * s - 1.0).abs() < 1e-12);
+        }
+    }
+}
