@@ -5,50 +5,18 @@
 //! wish, the [`Policy`]. The first that can and may does. Nothing else decides, and nothing falls back silently.
 
 mod decision;
-mod deny;
 mod key;
 mod policy;
 mod target;
 
 pub use decision::{Candidate, Decision, Verdict};
-pub use deny::{Denial, denials};
 pub use policy::{Policy, PolicyError};
 pub use target::{Library, Target};
 
 pub(crate) use decision::{Decisions, describe};
-pub(crate) use deny::denied;
 
-use crate::{HipSpace, Rocm};
+use crate::{HipSpace, ProviderId, Rocm};
 use ops_core::{Call, Op, Operands, Reason, Result};
-use std::fmt;
-
-/// The name of a provider, in policies, messages and reports.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct ProviderId(&'static str);
-
-impl ProviderId {
-    /// This project's kernels.
-    pub const HIP: ProviderId = ProviderId("hip");
-    /// AMD's library of linear algebra.
-    pub const ROCBLAS: ProviderId = ProviderId("rocblas");
-    /// AMD's library of deep learning.
-    pub const MIOPEN: ProviderId = ProviderId("miopen");
-
-    /// A provider of another crate.
-    pub const fn new(name: &'static str) -> Self {
-        ProviderId(name)
-    }
-    /// The name.
-    pub const fn name(self) -> &'static str {
-        self.0
-    }
-}
-
-impl fmt::Display for ProviderId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0)
-    }
-}
 
 /// One way to compute one op.
 pub trait Provider<O: Op>: Sync {

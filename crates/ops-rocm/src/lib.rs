@@ -32,24 +32,25 @@ pub mod hip;
 mod index_names;
 mod kernels;
 mod matrix_check;
+mod provider_id;
 mod providers;
 mod rocm;
 mod space;
 mod survey;
 mod sync;
 mod tuned;
+mod vendor;
 
-pub use choice::{
-    Candidate, Decision, Denial, Library, Policy, PolicyError, Provider, ProviderId, Providers, Target,
-    Verdict, denials,
-};
+pub use choice::{Candidate, Decision, Library, Policy, PolicyError, Provider, Providers, Target, Verdict};
 pub use hip_sys::loader::Version;
 pub use kernels::{CacheFolder, CodeObjects, KernelCount, KernelSource};
 pub use matrix_check::MatrixCheck;
+pub use provider_id::ProviderId;
 pub use providers::providers_of;
 pub use rocm::{Rocm, RocmBuilder, explain};
 pub use space::{HipBuffer, HipMut, HipRef, HipSpace};
 pub use survey::{Survey, SurveyedDevice, SurveyedLibrary};
+pub use vendor::{Denial, denials};
 
 pub use ops_kernels::{KNOBS, Knob, Tuning};
 

@@ -23,7 +23,7 @@ impl Rocm {
     /// # Errors
     /// A kernel cannot be compiled or launched; HIP's.
     pub fn check_matrix_units(&self) -> Result<Vec<MatrixCheck>> {
-        let Some(matrix) = self.target().kernels().matrix else { return Ok(Vec::new()) };
+        let Some(matrix) = self.target().launch_device().matrix else { return Ok(Vec::new()) };
         let mut checks = Vec::new();
         for size in [16, 32].into_iter().filter(|size| *size == 16 || matrix.is_mfma()) {
             checks.push(check::<f16, f32>(self, matrix, Dtype::F16, size)?);
@@ -45,7 +45,7 @@ fn check<T: Scalar, S: Scalar>(rocm: &Rocm, matrix: Matrix, t: Dtype, size: usiz
     let start: Vec<S> = (0..size * size).map(|at| S::from_f64(c(at / size, at % size))).collect();
     let (left, right) = (rocm.tensor(&[size, depth], &left)?, rocm.tensor(&[depth, size], &right)?);
     let (start, product) = (rocm.tensor(&[size, size], &start)?, rocm.zeros::<S>(&[size, size])?);
-    let launch = prepare_unit(t, size as u64, rocm.target().kernels())
+    let launch = prepare_unit(t, size as u64, rocm.target().launch_device())
         .map_err(|refused| crate::error::failed("checking matrix units", refused))?;
     {
         let stream = rocm.stream();

@@ -1,5 +1,4 @@
 //! Who computes what: the lists, best first, and the providers.
-mod handle;
 pub(crate) mod hip;
 mod lists;
 pub(crate) mod miopen;
@@ -7,4 +6,4 @@ pub(crate) mod rocblas;
 
 pub use lists::providers_of;
 
-pub(crate) use lists::KNOWN;
+pub(crate) use lists::known;

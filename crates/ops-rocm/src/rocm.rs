@@ -4,8 +4,8 @@ use crate::error::{NAME, failed};
 use crate::hip::{Device, DeviceInfo, Hip, MemoryStats, Stream};
 use crate::index_names::IndexNames;
 use crate::kernels::{CacheFolder, CodeObjects, KernelSource, Kernels};
-use crate::providers::{miopen, rocblas};
 use crate::tuned;
+use crate::vendor::{Failure, Handles, Lib, Vendor};
 use crate::{Error, HipSpace, Result};
 use ops_core::{Call, Execute, Op, Operands, Reason};
 use ops_kernels::Tuning;
@@ -46,17 +46,16 @@ struct Shared {
     index_names: IndexNames,
 }
 
-/// What a queue has for itself: libraries keep memory in their handles that one stream at a time may use.
+/// What each queue has of its own. Handles are dropped before the stream they work on.
 #[derive(Debug)]
 struct Queue {
-    rocblas: rocblas::Handle,
-    miopen: miopen::Handle,
+    handles: Handles,
     stream: Stream,
 }
 
 impl Queue {
     fn new(stream: Stream) -> Self {
-        Queue { rocblas: rocblas::Handle::default(), miopen: miopen::Handle::default(), stream }
+        Queue { handles: Handles::default(), stream }
     }
 }
 
@@ -135,7 +134,7 @@ impl Rocm {
 
     /// The values that launches depend on.
     pub fn tuning(&self) -> &Tuning {
-        &self.target().kernels().tuning
+        &self.target().launch_device().tuning
     }
     /// Keeps values for this device, for programs that are started later; returns where.
     ///
@@ -151,11 +150,12 @@ impl Rocm {
     pub(crate) fn index_names(&self) -> &IndexNames {
         &self.shared.index_names
     }
-    pub(crate) fn rocblas(&self) -> &rocblas::Handle {
-        &self.queue.rocblas
-    }
-    pub(crate) fn miopen(&self) -> &miopen::Handle {
-        &self.queue.miopen
+    /// Calls a vendor library with this queue's handle, and with the device as the thread's current one.
+    pub(crate) fn with_library<V: Vendor, R>(
+        &self,
+        call: impl FnOnce(&Lib<V>, V::Handle) -> std::result::Result<R, Failure>,
+    ) -> Result<R> {
+        self.queue.handles.with::<V, R>(self.stream(), || self.target().lib::<V>(), call)
     }
     /// Another queue on the same device.
     pub(crate) fn with_stream(&self, stream: Stream) -> Self {
@@ -166,10 +166,7 @@ impl Rocm {
     #[cfg(feature = "rocm-rs")]
     pub(crate) fn end_loan(&self) -> Result<()> {
         let queue = &*self.queue;
-        Ok(queue.stream.end_loan_after(|| {
-            queue.rocblas.close();
-            queue.miopen.close();
-        })?)
+        Ok(queue.stream.end_loan_after(|| queue.handles.close())?)
     }
 
     /// The place of the provider that computes this; `runs` counts the call.

@@ -1,6 +1,6 @@
 //! What was decided, and why.
-use super::ProviderId;
 use super::key::{ByKey, Key};
+use crate::ProviderId;
 use crate::sync::{Mutex, RwLock};
 use ops_core::{Op, Operands, Reason};
 use std::fmt::{self, Write as _};

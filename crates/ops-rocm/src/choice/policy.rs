@@ -1,6 +1,6 @@
 //! Which providers may compute an op, and in which order.
-use super::ProviderId;
-use crate::providers::{KNOWN, providers_of};
+use crate::ProviderId;
+use crate::providers::{known, providers_of};
 use std::fmt;
 use std::path::Path;
 
@@ -136,7 +136,7 @@ impl Policy {
     pub fn check(&self) -> Result<(), PolicyError> {
         for (op, _) in &self.rules {
             if op == "*" {
-                self.check_names("*", KNOWN)?;
+                self.check_names("*", &known())?;
             } else if let Some(has) = providers_of(op) {
                 self.check_names(op, &has)?;
             }

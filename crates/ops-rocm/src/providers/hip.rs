@@ -24,7 +24,8 @@ pub(crate) use norm::HipGroupNorm;
 
 use bind::{Binding, Bound, MOST, Problem};
 
-use crate::choice::{Provider, ProviderId, Target};
+use crate::ProviderId;
+use crate::choice::{Provider, Target};
 use crate::error::NAME;
 use crate::hip::{DeviceMemory, KernelArgs, Purpose};
 use crate::{Error, HipSpace, Result, Rocm};
@@ -54,13 +55,13 @@ impl<O: HipOp> Provider<O> for Hip {
 
     fn applicable(&self, target: &Target, op: &O, on: &dyn Operands) -> Result<(), Reason> {
         let mut binding = Binding::new();
-        let problem = binding.assumed(on, target.kernels())?;
+        let problem = binding.assumed(on, target.launch_device())?;
         op.plan(&problem).map(drop).map_err(|refused| reason(refused, on))
     }
 
     fn how(&self, target: &Target, op: &O, on: &dyn Operands) -> Option<String> {
         let mut binding = Binding::new();
-        let problem = binding.assumed(on, target.kernels()).ok()?;
+        let problem = binding.assumed(on, target.launch_device()).ok()?;
         units(target, op.plan(&problem).ok()?.0.instance)
     }
 
@@ -81,10 +82,10 @@ impl<O: HipOp> Provider<O> for Hip {
 
 /// Which units of the device multiply, for ops whose kernels come for either.
 pub(crate) fn units(target: &Target, instance: &Instance) -> Option<String> {
-    if let (true, Some(matrix)) = (instance.family.needs_matrix(), target.kernels().matrix) {
+    if let (true, Some(matrix)) = (instance.family.needs_matrix(), target.launch_device().matrix) {
         return Some(format!("on matrix units ({})", matrix.name()));
     }
-    if let (Family::QlinearDot, Some(dot4)) = (instance.family, target.kernels().dot4) {
+    if let (Family::QlinearDot, Some(dot4)) = (instance.family, target.launch_device().dot4) {
         return Some(format!("on vector units, four products of bytes to an instruction ({})", dot4.name()));
     }
     let types = match instance.op {
@@ -95,7 +96,7 @@ pub(crate) fn units(target: &Target, instance: &Instance) -> Option<String> {
     };
     let why = if Matrix::of(target.gfx().name()).is_none() {
         format!("{} has no matrix units that these kernels know", target.gfx().name())
-    } else if target.kernels().matrix.is_none() {
+    } else if target.launch_device().matrix.is_none() {
         "matrix units are off".into()
     } else if instance.variant.starts_with("rows") {
         "memory is the limit with so few rows".into()

@@ -5,8 +5,10 @@
 use super::hip::{Hip, HipAffine, HipAttention, HipEmbedding, HipFill, HipGroupNorm, HipLinear};
 use super::miopen::MiOpen;
 use super::rocblas::RocBlas;
+use crate::ProviderId;
 use crate::Rocm;
-use crate::choice::{Provider, ProviderId, Providers};
+use crate::choice::{Provider, Providers};
+use crate::vendor::VENDORS;
 use ops_core::ops::{
     AddRmsNorm, Affine, AffineInplace, Attention, Binary, BinaryFn, Cast, Copy, Dequantize, Embedding, Fill,
     Glu, GluFn, GroupNorm, IndexSelect, LayerNorm, Linear, MatMul, Quantize, RmsNorm, Rope, RopeForm,
@@ -15,7 +17,9 @@ use ops_core::ops::{
 use ops_core::{Element, Float, Num, Op, Scalar};
 
 /// The providers of this crate.
-pub(crate) const KNOWN: &[ProviderId] = &[ProviderId::HIP, ProviderId::ROCBLAS, ProviderId::MIOPEN];
+pub(crate) fn known() -> Vec<ProviderId> {
+    std::iter::once(ProviderId::HIP).chain(VENDORS.iter().map(|vendor| vendor.id)).collect()
+}
 
 /// The providers of an op that this crate computes, in their default order; `None` for any other name.
 pub fn providers_of(op: &str) -> Option<Vec<ProviderId>> {
@@ -103,6 +107,6 @@ mod tests {
     #[test]
     fn every_provider_is_known() {
         let all = UnaryFn::ALL.map(UnaryFn::name).into_iter().chain(["linear", "attention", "softmax"]);
-        assert!(all.filter_map(providers_of).flatten().all(|id| KNOWN.contains(&id)));
+        assert!(all.filter_map(providers_of).flatten().all(|id| known().contains(&id)));
     }
 }

@@ -1,7 +1,8 @@
 //! `x · mul + add`.
 use super::bind::Bound;
 use super::{Binding, reason, unsupported};
-use crate::choice::{Provider, ProviderId, Target};
+use crate::ProviderId;
+use crate::choice::{Provider, Target};
 use crate::hip::{DeviceMemory, Purpose};
 use crate::{HipSpace, Result, Rocm};
 use ops_core::ops::{Affine, AffineInplace};
@@ -46,7 +47,7 @@ fn is_float(dtype: Dtype) -> bool {
 
 fn applicable(target: &Target, on: &dyn Operands, y: usize) -> Result<(), Reason> {
     let mut binding = Binding::new();
-    let p = binding.assumed(on, target.kernels())?;
+    let p = binding.assumed(on, target.launch_device())?;
     let (x, y) = (p.at(0), p.at(y));
     let plan = if is_float(x.dtype) {
         unary::affine(x.dims(), x.view(), y.view(), (1.0, 0.0), p.device()).map(drop)

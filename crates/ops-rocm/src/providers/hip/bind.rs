@@ -110,7 +110,11 @@ impl<'s> Binding<'s> {
             self.lent[place] = Some(access);
             Ok::<(), crate::Error>(())
         })?;
-        Ok(Problem { operands: &self.operands, device: rocm.target().kernels(), report: Report::default() })
+        Ok(Problem {
+            operands: &self.operands,
+            device: rocm.target().launch_device(),
+            report: Report::default(),
+        })
     }
 }
 

@@ -1,6 +1,7 @@
 //! Rows of a table by index: of blocks, dequantized; of floats, through memory of the table's type where the output has another.
 use super::{Binding, Bound, Problem, reason, unsupported};
-use crate::choice::{Provider, ProviderId, Target};
+use crate::ProviderId;
+use crate::choice::{Provider, Target};
 use crate::hip::{DeviceMemory, Purpose};
 use crate::{HipSpace, Result, Rocm};
 use ops_core::ops::Embedding;
@@ -53,7 +54,7 @@ impl<T: Float> Provider<Embedding<T>> for HipEmbedding {
 
     fn applicable(&self, target: &Target, _: &Embedding<T>, on: &dyn Operands) -> Result<(), Reason> {
         let mut binding = Binding::new();
-        let problem = binding.assumed(on, target.kernels())?;
+        let problem = binding.assumed(on, target.launch_device())?;
         LookUp::plan(&problem, 0).map(drop).map_err(|refused| reason(refused, on))
     }
 

@@ -1,7 +1,8 @@
 //! Products with a weight, of floats or of blocks; with memory for the activations in digits where products are of bytes.
 use super::matmul::linear;
 use super::{Binding, Bound, Problem, reason, units, unsupported};
-use crate::choice::{Provider, ProviderId, Target};
+use crate::ProviderId;
+use crate::choice::{Provider, Target};
 use crate::hip::{DeviceMemory, Purpose};
 use crate::{HipSpace, Result, Rocm};
 use ops_core::ops::Linear;
@@ -54,14 +55,14 @@ impl<T: Float> Provider<Linear<T>> for HipLinear {
 
     fn applicable(&self, target: &Target, _: &Linear<T>, on: &dyn Operands) -> Result<(), Reason> {
         let mut binding = Binding::new();
-        let problem = binding.assumed(on, target.kernels())?;
+        let problem = binding.assumed(on, target.launch_device())?;
         without_bias(&problem)?;
         Product::plan(&problem).map(drop).map_err(|refused| reason(refused, on))
     }
 
     fn how(&self, target: &Target, _: &Linear<T>, on: &dyn Operands) -> Option<String> {
         let mut binding = Binding::new();
-        let problem = binding.assumed(on, target.kernels()).ok()?;
+        let problem = binding.assumed(on, target.launch_device()).ok()?;
         units(target, Product::plan(&problem).ok()?.instance())
     }
 

@@ -1,6 +1,7 @@
 //! Ops that move elements: copy, fill, where, cast, index_select.
 use super::{Binding, Bound, HipOp, Problem, reason, unsupported};
-use crate::choice::{Provider, ProviderId, Target};
+use crate::ProviderId;
+use crate::choice::{Provider, Target};
 use crate::hip::{DeviceMemory, Purpose};
 use crate::{HipSpace, Result, Rocm};
 use ops_core::ops::{Cast, Copy, Fill, IndexSelect, Where};
@@ -79,7 +80,7 @@ impl<T: Element> Provider<Fill<T>> for HipFill {
 
     fn applicable(&self, target: &Target, _: &Fill<T>, on: &dyn Operands) -> Result<(), Reason> {
         let mut binding = Binding::new();
-        let problem = binding.assumed(on, target.kernels())?;
+        let problem = binding.assumed(on, target.launch_device())?;
         let y = problem.at(0);
         let plan = match y.dtype.bits() {
             Some(_) => copy::fill(y.dims(), y.view(), 0, problem.device()).map(drop),

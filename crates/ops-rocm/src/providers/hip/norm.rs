@@ -1,6 +1,7 @@
 //! Norms over rows, and over groups of channels, with memory for parts of the groups where those are few.
 use super::{Binding, Bound, HipOp, Problem, launch_both, reason, unsupported};
-use crate::choice::{Provider, ProviderId, Target};
+use crate::ProviderId;
+use crate::choice::{Provider, Target};
 use crate::{HipSpace, Result, Rocm};
 use ops_core::ops::{AddRmsNorm, GroupNorm, LayerNorm, RmsNorm};
 use ops_core::{Call, Float, Op, Operands, Reason};
@@ -73,7 +74,7 @@ impl<T: Float> Provider<GroupNorm<T>> for HipGroupNorm {
 
     fn applicable(&self, target: &Target, op: &GroupNorm<T>, on: &dyn Operands) -> Result<(), Reason> {
         let mut binding = Binding::new();
-        let problem = binding.assumed(on, target.kernels())?;
+        let problem = binding.assumed(on, target.launch_device())?;
         group_plan(op, &problem).map(drop).map_err(|refused| reason(refused, on))
     }
 

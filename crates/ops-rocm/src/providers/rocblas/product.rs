@@ -1,11 +1,11 @@
 //! matmul and linear.
-use super::check;
 use super::plan::{Matrix, Operands, Plan};
-use crate::choice::{Provider, ProviderId, Target, denied};
+use crate::ProviderId;
+use crate::choice::{Provider, Target};
 use crate::error::{NAME, failed};
 use crate::hip::{DeviceMemory, Purpose};
-use crate::providers::handle::Failure;
 use crate::providers::hip::bind::{Binding, Bound, Problem};
+use crate::vendor::{Failure, RocBlasLibrary, check};
 use crate::{Error, HipSpace, Result, Rocm};
 use ops_core::ops::{Linear, MatMul};
 use ops_core::{Call, DType, Float, Layout, Op, Reason};
@@ -39,10 +39,9 @@ impl<T: Float> Provider<MatMul<T>> for RocBlas {
 
     fn applicable(&self, target: &Target, op: &MatMul<T>, on: &dyn ops_core::Operands) -> Result<(), Reason> {
         let mut binding = Binding::new();
-        let problem = binding.assumed(on, target.kernels())?;
+        let problem = binding.assumed(on, target.launch_device())?;
         matmul_plan(&problem)?;
-        target.require_rocblas()?;
-        denied(target, ProviderId::ROCBLAS, op.name(), on)
+        target.require::<RocBlasLibrary>(op.name(), on)
     }
 
     fn launch(&self, rocm: &Rocm, call: Call<'_, '_, MatMul<T>, HipSpace>) -> Result<()> {
@@ -76,10 +75,9 @@ impl<T: Float> Provider<Linear<T>> for RocBlas {
             return Err(Reason::DType { operand: "bias", dtype: bias.dtype });
         }
         let mut binding = Binding::new();
-        let problem = binding.assumed(on, target.kernels())?;
+        let problem = binding.assumed(on, target.launch_device())?;
         linear_plan(&problem)?;
-        target.require_rocblas()?;
-        denied(target, ProviderId::ROCBLAS, op.name(), on)
+        target.require::<RocBlasLibrary>(op.name(), on)
     }
 
     fn launch(&self, rocm: &Rocm, call: Call<'_, '_, Linear<T>, HipSpace>) -> Result<()> {
@@ -156,7 +154,7 @@ fn unsupported(op: &'static str, reason: Reason) -> Error {
 /// Both lie in memory that is lent to the stream.
 unsafe fn spread(rocm: &Rocm, bias: &Bound, y: &Bound) -> Result<()> {
     let rows = bias.layout.broadcast(y.layout.dims())?;
-    let plan = copy::copy(y.dims(), bias.relaid(&rows).view(), y.view(), rocm.target().kernels());
+    let plan = copy::copy(y.dims(), bias.relaid(&rows).view(), y.view(), rocm.target().launch_device());
     let (launch, args) = plan.map_err(|refused: Refused| failed("linear", refused))?;
     // SAFETY: the caller's promise.
     unsafe { rocm.kernels().launch(rocm.stream(), &launch, &args) }
@@ -178,7 +176,7 @@ unsafe fn multiply(rocm: &Rocm, plan: &Plan, operands: [&Bound; 3], beta: f64) -
     let (left_type, right_type, out_type) = (type_of(left)?, type_of(right)?, type_of(out)?);
     let compute = if left.dtype == Dtype::F64 { left_type } else { sys::rocblas_datatype_f32_r };
     let factors = Factors::new(left.dtype, beta);
-    rocm.rocblas().with(rocm, |lib, handle| {
+    rocm.with_library::<RocBlasLibrary, _>(|lib, handle| {
         for start in &plan.calls {
             let at = |matrix: Matrix| {
                 let operand = operands[matrix.operand];
@@ -220,7 +218,7 @@ unsafe fn multiply(rocm: &Rocm, plan: &Plan, operands: [&Bound; 3], beta: f64) -
                     0,
                 )
             };
-            check(lib, "rocblas_gemm_strided_batched_ex", status)?;
+            check::<RocBlasLibrary>(lib, "rocblas_gemm_strided_batched_ex", status)?;
         }
         Ok::<_, Failure>(())
     })
