@@ -20,6 +20,7 @@ mod instances;
 mod launch;
 mod shape;
 pub mod source;
+pub mod target;
 mod unit;
 
 pub mod attention;
@@ -44,6 +45,7 @@ pub use launch::{Device, Launch, Refused};
 pub use matrix::Matrix;
 pub use shape::{Divider, MAX_RANK, Operand, Shape, View, elementwise, rows};
 pub use source::Family;
+pub use target::GfxTarget;
 pub use tuning::{KNOBS, Knob, Tuning};
 pub use unit::Unit;
 

@@ -1,22 +1,15 @@
 //! The table of registers and occupancy in `docs/kernels.md`, from `kernels/resources.tsv`.
+use crate::page::{self, root};
 use ops_kernels::{Dtype, Instance, instances};
 use std::collections::HashMap;
-use std::path::Path;
 
 const BEGIN: &str = "<!-- made by `cargo xtask kernels --document` from kernels/resources.tsv -->";
-const END: &str = "<!-- end -->";
 
-/// Rewrites the part between the marks.
-pub(super) fn write(root: &Path) -> Result<(), String> {
-    let (page, table) = (root.join("docs/kernels.md"), root.join("kernels/resources.tsv"));
-    let read = |path: &Path| std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()));
-    let (text, recorded) = (read(&page)?, read(&table)?);
-    let marks = text.split_once(BEGIN).and_then(|(before, rest)| Some((before, rest.split_once(END)?.1)));
-    let (before, after) = marks.ok_or_else(|| format!("{}: no lines {BEGIN} and {END}", page.display()))?;
-    let out = format!("{before}{BEGIN}\n\n{}\n{END}{after}", render(&recorded)?);
-    std::fs::write(&page, out).map_err(|e| format!("{}: {e}", page.display()))?;
-    println!("written: {}", page.display());
-    Ok(())
+/// Rewrites the generated part.
+pub(super) fn write() -> Result<(), String> {
+    let (page, table) = (root().join("docs/kernels.md"), root().join("kernels/resources.tsv"));
+    let part = render(&page::read(&table)?)?;
+    page::write(&page, &page::with_part(&page, BEGIN, &part)?)
 }
 
 /// Registers of a kernel on a target, and the waves that then fit a SIMD.
