@@ -4,23 +4,17 @@ use crate::sync::Mutex;
 use std::ffi::{c_int, c_void};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use hip_sys::hip::hipEvent_t;
 
 use super::allocator::{Block, Cache, MemoryStats, Refusal, Source};
+use super::diagnosis;
 use super::error::{Error, Result};
-use super::event::RawEvent;
-use super::index_record::IndexRecord;
+use super::info::{self, DeviceInfo};
+use super::pinned::{Piece, Pool, piece_size};
+use super::raw::{RawEvent, RawStream, next_stream_id};
 use super::result::{Hip, HipError};
-use super::staging::Pool;
-use super::stream::{RawStream, Stream};
-use super::{DeviceInfo, diagnosis};
-
-pub(super) fn next_stream_id() -> u64 {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    NEXT.fetch_add(1, Ordering::Relaxed)
-}
 
 /// A device in use: its cached memory, streams, events and staging memory, and the error that a `Drop` left. A copy refers
 /// to the same.
@@ -36,8 +30,9 @@ struct Inner {
     cache: Mutex<Cache>,
     streams: Mutex<Vec<RawStream>>,
     events: Mutex<Vec<RawEvent>>,
-    staging: Pool,
-    index_record: IndexRecord,
+    pinned: Pool,
+    /// The memory to which kernels report an index out of range, once it is made.
+    index_record: Mutex<Option<Block>>,
     deferred: Deferred,
 }
 
@@ -79,7 +74,7 @@ impl Device {
     pub fn open_default() -> Result<Device> {
         let hip = Hip::load()?;
         let devices = DeviceInfo::all(&hip)?;
-        for remark in diagnosis::remarks(&devices) {
+        for remark in info::remarks(&devices) {
             tracing::warn!("{remark}");
         }
         match DeviceInfo::preferred(&devices) {
@@ -114,8 +109,8 @@ impl Device {
             cache: Mutex::default(),
             streams: Mutex::default(),
             events: Mutex::default(),
-            staging: Pool::default(),
-            index_record: IndexRecord::default(),
+            pinned: Pool::default(),
+            index_record: Mutex::default(),
             deferred: Deferred::default(),
         };
         Device { inner: Arc::new(inner) }
@@ -129,21 +124,6 @@ impl Device {
     /// The HIP runtime that it is used through.
     pub fn hip(&self) -> &Hip {
         &self.inner.hip
-    }
-
-    /// A stream, which does not wait for other streams.
-    ///
-    /// # Errors
-    ///
-    /// An error that an earlier `Drop` left; HIP's.
-    pub fn stream(&self) -> Result<Stream> {
-        self.check()?;
-        let pooled = self.inner.streams.lock().pop();
-        let raw = match pooled {
-            Some(raw) => raw,
-            None => RawStream { handle: self.inner.enter(|hip| hip.stream_create())?, id: next_stream_id() },
-        };
-        Ok(Stream::new(self, raw))
     }
 
     /// Waits for all work on the device, that of other programs' streams in this process included.
@@ -191,7 +171,7 @@ impl Device {
         self.check()?;
         self.inner.synchronize()?;
         self.inner.cache.lock().trim(&*self.inner)?;
-        Ok(self.inner.staging.trim(&self.inner.hip, |event| self.put_event(event))?)
+        Ok(self.inner.pinned.trim(&self.inner.hip, |event| self.put_event(event))?)
     }
 }
 
@@ -228,17 +208,27 @@ impl Device {
         Ok(self.inner.synchronize()?)
     }
 
-    pub(super) fn staging(&self) -> &Pool {
-        &self.inner.staging
+    pub(super) fn pinned(&self) -> &Pool {
+        &self.inner.pinned
     }
 
-    pub(super) fn index_record(&self) -> &IndexRecord {
+    /// A piece of pinned memory of at least this size that no copy uses.
+    pub(super) fn take_piece(&self, bytes: usize) -> Result<Piece> {
+        let size = piece_size(bytes);
+        match self.pinned().take(self.hip(), size, |event| self.put_event(event))? {
+            Some(piece) => Ok(piece),
+            None => Ok(Piece::new(self.enter(|hip| hip.host_malloc(size))?, size)),
+        }
+    }
+
+    pub(super) fn index_record(&self) -> &Mutex<Option<Block>> {
         &self.inner.index_record
     }
 
-    pub(super) fn allocate(&self, stream: &Stream, bytes: usize) -> Result<Block> {
+    /// Memory for work on the stream of this number.
+    pub(super) fn allocate(&self, stream: u64, bytes: usize) -> Result<Block> {
         // The lock goes before HIP is asked what is free.
-        let refused = match self.inner.cache.lock().allocate(&*self.inner, stream.id(), bytes) {
+        let refused = match self.inner.cache.lock().allocate(&*self.inner, stream, bytes) {
             Ok(block) => return Ok(block),
             Err(refused) => refused,
         };
@@ -258,9 +248,9 @@ impl Device {
         }
     }
 
-    /// Takes a block back whose work is ordered before the stream's further work.
-    pub(super) fn release(&self, stream: &Stream, block: Block) {
-        self.inner.cache.lock().release(stream.id(), block);
+    /// Takes a block back whose work comes before the stream's further work.
+    pub(super) fn release(&self, stream: u64, block: Block) {
+        self.inner.cache.lock().release(stream, block);
     }
 
     /// Takes a block back of which nobody knows when work on it ends: it is given out again after the next trim.
@@ -292,6 +282,11 @@ impl Device {
         if let Err(error) = destroy_event(self.hip(), event.0) {
             self.defer(error);
         }
+    }
+
+    pub(super) fn take_stream(&self) -> Result<RawStream> {
+        let pooled = self.inner.streams.lock().pop();
+        pooled.map_or_else(|| Ok(RawStream::new(self.enter(|hip| hip.stream_create())?)), Ok)
     }
 
     pub(super) fn put_stream(&self, stream: RawStream) {
@@ -351,13 +346,13 @@ impl Drop for Inner {
     fn drop(&mut self) {
         let mut cache = std::mem::take(self.cache.get_mut());
         let mut results = vec![Source::synchronize(self)];
-        if let Some(block) = self.index_record.take_memory() {
+        if let Some(block) = self.index_record.get_mut().take() {
             results.push(Source::free(self, &block));
         }
         results.push(cache.trim(self));
         let events = std::mem::take(&mut *self.events.lock());
         let spent = Mutex::new(events);
-        results.push(self.staging.trim(&self.hip, |event| spent.lock().push(event)));
+        results.push(self.pinned.trim(&self.hip, |event| spent.lock().push(event)));
         results.extend(spent.lock().drain(..).map(|event| destroy_event(&self.hip, event.0)));
         for stream in self.streams.lock().drain(..) {
             // SAFETY: the stream was made by this device and has no owner left.

@@ -58,7 +58,7 @@ impl DeviceMemory {
     pub fn new(home: &Stream, bytes: usize) -> Result<DeviceMemory> {
         home.device().check()?;
         drop(home.lease("alloc")?);
-        let block = if bytes == 0 { None } else { Some(home.device().allocate(home, bytes)?) };
+        let block = if bytes == 0 { None } else { Some(home.device().allocate(home.id(), bytes)?) };
         Ok(DeviceMemory {
             block,
             bytes,
@@ -276,7 +276,7 @@ impl Drop for DeviceMemory {
             return joined.err().into_iter().for_each(|error| self.device().defer(error));
         }
         match joined {
-            Ok(()) => self.device().release(&self.home, block),
+            Ok(()) => self.device().release(self.home.id(), block),
             Err(error) => {
                 self.device().quarantine(block);
                 self.device().defer(error);
