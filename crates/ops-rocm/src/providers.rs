@@ -2,8 +2,7 @@
 pub(crate) mod hip;
 mod lists;
 pub(crate) mod miopen;
+mod policy;
 pub(crate) mod rocblas;
 
 pub use lists::providers_of;
-
-pub(crate) use lists::known;

@@ -25,9 +25,10 @@ pub(crate) use norm::HipGroupNorm;
 use bind::{Binding, Bound, MOST, Problem};
 
 use crate::ProviderId;
-use crate::choice::{Provider, Target};
+use crate::choice::Target;
 use crate::error::NAME;
 use crate::hip::{DeviceMemory, KernelArgs, Purpose};
+use crate::provider::Provider;
 use crate::{Error, HipSpace, Result, Rocm};
 use ops_core::{Call, Op, Operands, Reason};
 use ops_kernels::{Arguments, Dtype, Family, Instance, Launch, Matrix, Refused};

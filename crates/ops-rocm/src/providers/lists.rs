@@ -7,7 +7,7 @@ use super::miopen::MiOpen;
 use super::rocblas::RocBlas;
 use crate::ProviderId;
 use crate::Rocm;
-use crate::choice::{Provider, Providers};
+use crate::provider::{Provider, Providers};
 use crate::vendor::VENDORS;
 use ops_core::ops::{
     AddRmsNorm, Affine, AffineInplace, Attention, Binary, BinaryFn, Cast, Copy, Dequantize, Embedding, Fill,

@@ -1,5 +1,4 @@
 //! Problems for which a vendor library is known to give wrong results.
-use super::VENDORS;
 use crate::ProviderId;
 use hip_sys::loader::Version;
 use ops_core::{DType, Layout, Operands, Reason};
@@ -44,11 +43,6 @@ impl Denial {
     }
 }
 
-/// The denials of all libraries.
-pub fn denials() -> impl Iterator<Item = &'static Denial> {
-    VENDORS.iter().flat_map(|vendor| vendor.denials)
-}
-
 /// Checks that none of these denials covers a problem on an architecture with this version of ROCm.
 ///
 /// # Errors
@@ -79,6 +73,7 @@ pub(crate) fn denied(
 
 #[cfg(test)]
 mod tests {
+    use super::super::{RocBlasLibrary, Vendor};
     use super::*;
     use ops_core::{Operand, Role};
 
@@ -99,9 +94,8 @@ mod tests {
     }
 
     fn denied_on(gfx: &str, dtype: DType, rows: usize) -> bool {
-        let all: Vec<Denial> = denials().copied().filter(|d| d.library == ProviderId::ROCBLAS).collect();
         let product = Product(dtype, Layout::contiguous(&[rows, 8]).unwrap());
-        denied(&all, gfx, Denial::rocm(7, 2), "matmul", &product).is_err()
+        denied(RocBlasLibrary::DENIALS, gfx, Denial::rocm(7, 2), "matmul", &product).is_err()
     }
 
     #[test]

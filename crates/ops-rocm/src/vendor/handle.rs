@@ -1,38 +1,12 @@
 //! A vendor library's handle for one queue.
-use super::{Lib, VENDORS, Vendor};
+use super::library::{Failure, Lib, Vendor};
 use crate::Result;
 use crate::error::failed;
 use crate::hip::{self, LeasedStream, Stream};
 use crate::sync::Mutex;
-use hip_sys::MissingSymbol;
 use ops_core::Reason;
 use std::any::Any;
 use std::fmt;
-
-/// A call of a library that failed.
-#[derive(Clone, Debug)]
-pub(crate) struct Failure {
-    pub(crate) call: &'static str,
-    /// The name and number of the status, or which function is missing.
-    pub(crate) status: String,
-}
-
-/// Turns the status of a call into a result.
-pub(crate) fn check<V: Vendor>(
-    lib: &Lib<V>,
-    call: &'static str,
-    status: Result<u32, MissingSymbol>,
-) -> Result<(), Failure> {
-    let status = match status {
-        Ok(code) if code == V::SUCCESS => return Ok(()),
-        Ok(code) => {
-            let name = V::status_name(lib, code).map(|name| name.to_string_lossy().into_owned());
-            format!("{} ({code})", name.as_deref().unwrap_or("an unknown status"))
-        }
-        Err(missing) => missing.to_string(),
-    };
-    Err(Failure { call, status })
-}
 
 /// The handles of one queue: libraries keep memory in a handle that one stream at a time may use.
 #[derive(Debug)]
@@ -40,13 +14,11 @@ pub(crate) struct Handles {
     handles: Vec<Box<dyn AnyHandle>>,
 }
 
-impl Default for Handles {
-    fn default() -> Self {
-        Handles { handles: VENDORS.iter().map(|vendor| (vendor.handle)()).collect() }
-    }
-}
-
 impl Handles {
+    pub(super) fn of(handles: Vec<Box<dyn AnyHandle>>) -> Self {
+        Handles { handles }
+    }
+
     /// Calls the library with the handle that works on `stream`, the queue's stream, and with its device as the current
     /// one. `lib` is asked for the library when the handle is created.
     pub(crate) fn with<'l, V: Vendor, R>(

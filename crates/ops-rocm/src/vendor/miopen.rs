@@ -1,5 +1,6 @@
 //! MIOpen, the library of deep learning.
-use super::{Denial, Failure, Lib, Vendor, check};
+use super::denial::Denial;
+use super::library::{Failure, Lib, Vendor, check};
 use crate::ProviderId;
 use hip_sys::LoadError;
 use hip_sys::hip::{self, hipStream_t};

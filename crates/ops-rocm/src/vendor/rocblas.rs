@@ -1,5 +1,6 @@
 //! rocBLAS, the library of linear algebra.
-use super::{Denial, Failure, Lib, Vendor, check};
+use super::denial::Denial;
+use super::library::{Failure, Lib, Vendor, check};
 use crate::ProviderId;
 use hip_sys::hip::{self, hipStream_t};
 use hip_sys::{LoadError, Search};

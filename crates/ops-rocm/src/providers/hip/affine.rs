@@ -2,8 +2,9 @@
 use super::bind::Bound;
 use super::{Binding, reason, unsupported};
 use crate::ProviderId;
-use crate::choice::{Provider, Target};
+use crate::choice::Target;
 use crate::hip::{DeviceMemory, Purpose};
+use crate::provider::Provider;
 use crate::{HipSpace, Result, Rocm};
 use ops_core::ops::{Affine, AffineInplace};
 use ops_core::{Call, Layout, Num, Op, Operands, Reason};

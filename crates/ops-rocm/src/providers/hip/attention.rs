@@ -2,7 +2,8 @@
 use super::bind::Bound;
 use super::{Binding, Problem, launch_both, reason, units, unsupported};
 use crate::ProviderId;
-use crate::choice::{Provider, Target};
+use crate::choice::Target;
+use crate::provider::Provider;
 use crate::{HipSpace, Result, Rocm};
 use ops_core::ops::Attention;
 use ops_core::{Call, Float, Operands, Reason};

@@ -1,8 +1,9 @@
 //! Rows of a table by index: of blocks, dequantized; of floats, through memory of the table's type where the output has another.
 use super::{Binding, Bound, Problem, reason, unsupported};
 use crate::ProviderId;
-use crate::choice::{Provider, Target};
+use crate::choice::Target;
 use crate::hip::{DeviceMemory, Purpose};
+use crate::provider::Provider;
 use crate::{HipSpace, Result, Rocm};
 use ops_core::ops::Embedding;
 use ops_core::{Call, Float, Layout, Op, Operands, Reason};

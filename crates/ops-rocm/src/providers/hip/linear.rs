@@ -2,8 +2,9 @@
 use super::matmul::linear;
 use super::{Binding, Bound, Problem, reason, units, unsupported};
 use crate::ProviderId;
-use crate::choice::{Provider, Target};
+use crate::choice::Target;
 use crate::hip::{DeviceMemory, Purpose};
+use crate::provider::Provider;
 use crate::{HipSpace, Result, Rocm};
 use ops_core::ops::Linear;
 use ops_core::{Call, Float, Operands, Reason};

@@ -1,8 +1,9 @@
 //! Ops that move elements: copy, fill, where, cast, index_select.
 use super::{Binding, Bound, HipOp, Problem, reason, unsupported};
 use crate::ProviderId;
-use crate::choice::{Provider, Target};
+use crate::choice::Target;
 use crate::hip::{DeviceMemory, Purpose};
+use crate::provider::Provider;
 use crate::{HipSpace, Result, Rocm};
 use ops_core::ops::{Cast, Copy, Fill, IndexSelect, Where};
 use ops_core::{Call, Element, Layout, Operands, Reason, Scalar, Shape};

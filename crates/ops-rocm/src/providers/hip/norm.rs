@@ -1,7 +1,8 @@
 //! Norms over rows, and over groups of channels, with memory for parts of the groups where those are few.
 use super::{Binding, Bound, HipOp, Problem, launch_both, reason, unsupported};
 use crate::ProviderId;
-use crate::choice::{Provider, Target};
+use crate::choice::Target;
+use crate::provider::Provider;
 use crate::{HipSpace, Result, Rocm};
 use ops_core::ops::{AddRmsNorm, GroupNorm, LayerNorm, RmsNorm};
 use ops_core::{Call, Float, Op, Operands, Reason};

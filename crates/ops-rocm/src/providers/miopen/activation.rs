@@ -2,7 +2,8 @@
 use super::descriptor::{Activation, Tensor};
 use super::{HALF_AND_SINGLE, MiOpen, datatype, pointer, suits};
 use crate::ProviderId;
-use crate::choice::{Provider, Target};
+use crate::choice::Target;
+use crate::provider::Provider;
 use crate::providers::hip::bind::Binding;
 use crate::vendor::{MiOpenLibrary, check};
 use crate::{HipSpace, Result, Rocm};

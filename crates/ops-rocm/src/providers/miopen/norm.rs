@@ -2,8 +2,9 @@
 use super::descriptor::Tensor;
 use super::{ALL_SINGLE_AND_BELOW, MiOpen, datatype, pointer, suits};
 use crate::ProviderId;
-use crate::choice::{Provider, Target};
+use crate::choice::Target;
 use crate::hip::{DeviceMemory, Purpose};
+use crate::provider::Provider;
 use crate::providers::hip::bind::{Binding, Bound, Problem};
 use crate::vendor::{MiOpenLibrary, check};
 use crate::{HipSpace, Result, Rocm};

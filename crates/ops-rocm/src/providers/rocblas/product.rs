@@ -1,9 +1,10 @@
 //! matmul and linear.
 use super::plan::{Matrix, Operands, Plan};
 use crate::ProviderId;
-use crate::choice::{Provider, Target};
+use crate::choice::Target;
 use crate::error::{NAME, failed};
 use crate::hip::{DeviceMemory, Purpose};
+use crate::provider::Provider;
 use crate::providers::hip::bind::{Binding, Bound, Problem};
 use crate::vendor::{Failure, RocBlasLibrary, check};
 use crate::{Error, HipSpace, Result, Rocm};
