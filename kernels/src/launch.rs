@@ -1,5 +1,5 @@
 //! What a launch is made of.
-use crate::{Dot4, Dtype, Instance, Matrix, Shape, Tuning, find};
+use crate::{Dot4, ElementType, Instance, Matrix, Shape, Tuning, find};
 use std::fmt;
 
 /// What grids depend on.
@@ -78,7 +78,7 @@ pub enum Refused {
         /// The op asked for.
         op: String,
         /// The element types asked for.
-        types: Vec<Dtype>,
+        types: Vec<ElementType>,
     },
     /// This many dimensions: more than a kernel walks after merging, too few, or not one stride each.
     Rank(usize),
@@ -109,6 +109,6 @@ impl fmt::Display for Refused {
 impl std::error::Error for Refused {}
 
 /// The instance with these properties.
-pub(crate) fn need(op: &str, variant: &str, types: &[Dtype]) -> Result<&'static Instance, Refused> {
+pub(crate) fn need(op: &str, variant: &str, types: &[ElementType]) -> Result<&'static Instance, Refused> {
     find(op, variant, types).ok_or_else(|| Refused::NoKernel { op: op.to_owned(), types: types.to_vec() })
 }

@@ -1,7 +1,7 @@
 //! Matrix units, and the kernels that show whether their layouts are understood.
 use crate::instances::{Arguments, Needs, Table};
 use crate::launch::need;
-use crate::{Device, Dtype, Family, GfxTarget, Launch, Refused};
+use crate::{Device, ElementType, Family, GfxTarget, Launch, Refused};
 
 /// The matrix units of an architecture, by the layout of their operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -52,10 +52,10 @@ impl Matrix {
     }
 
     /// How many elements along k one instruction takes of `t` for a product of `size` × `size`.
-    pub const fn depth(self, t: Dtype, size: u64) -> u64 {
+    pub const fn depth(self, t: ElementType, size: u64) -> u64 {
         match (self, t) {
             (Matrix::Wmma11 | Matrix::Wmma12, _) => 16,
-            (Matrix::Mfma940, Dtype::I8) => 512 / size,
+            (Matrix::Mfma940, ElementType::I8) => 512 / size,
             _ => 256 / size,
         }
     }
@@ -77,7 +77,7 @@ impl Arguments for MmaUnitArgs {
 }
 
 /// Types that the units multiply.
-pub const TYPES: [Dtype; 3] = [Dtype::F16, Dtype::Bf16, Dtype::I8];
+pub const TYPES: [ElementType; 3] = [ElementType::F16, ElementType::Bf16, ElementType::I8];
 
 pub(crate) fn declare(table: &mut Table) {
     for t in TYPES {
@@ -92,7 +92,7 @@ pub(crate) fn declare(table: &mut Table) {
 /// Prepares the unit kernel of one instruction: d\[size, size\] = a\[size, depth\] b\[depth, size\] + c, row
 /// by row, c and d in f32, or i32 for products of i8. `size` is 16, or 32 with MFMA; depth is
 /// [`Matrix::depth`].
-pub fn prepare_unit(t: Dtype, size: u64, device: &Device) -> Result<Launch, Refused> {
+pub fn prepare_unit(t: ElementType, size: u64, device: &Device) -> Result<Launch, Refused> {
     let variant = match (device.matrix, size) {
         (Some(_), 16) => "16",
         (Some(matrix), 32) if matrix.is_mfma() => "32",

@@ -211,12 +211,12 @@ mod tests {
     #[test]
     fn launches_follow_it() {
         use crate::matmul::{self, Matmul};
-        use crate::{Device, Dtype, View};
+        use crate::{Device, ElementType, OperandView};
         let with = |knob: &str, value: u32, m: u64, n: u64| {
             let mut tuning = Tuning::default();
             assert!(tuning.set(knob, value), "{knob}");
             let device = Device { compute_units: 4, wave: 32, matrix: None, dot4: None, tuning };
-            let view = |strides| View { data: 0, strides, dtype: Dtype::F16 };
+            let view = |strides| OperandView { data: 0, strides, dtype: ElementType::F16 };
             let (a, b, c) = (view(&[64, 1]), view(&[1, 64]), view(&[64, 1]));
             let product = Matmul { batch: &[], m, n, k: 64, a, b, c, bias: None };
             matmul::prepare(&product, &device).unwrap().0.instance.variant

@@ -1,6 +1,6 @@
 //! The table of registers and occupancy in `docs/kernels.md`, from `kernels/resources.tsv`.
 use crate::page::{self, root};
-use ops_kernels::{Dtype, Instance, instances};
+use ops_kernels::{ElementType, Instance, instances};
 use std::collections::HashMap;
 
 const BEGIN: &str = "<!-- made by `cargo xtask kernels --document` from kernels/resources.tsv -->";
@@ -29,7 +29,7 @@ fn render(recorded: &str) -> Result<String, String> {
     let kernels: HashMap<&str, Vec<&str>> =
         lines.map(|line| line.split('\t').collect::<Vec<_>>()).map(|row| (row[0], row)).collect();
     let mut rows: Vec<(String, usize, Vec<Option<Cell>>)> = Vec::new();
-    for k in instances().iter().filter(|k| k.types.first() != Some(&Dtype::F64)) {
+    for k in instances().iter().filter(|k| k.types.first() != Some(&ElementType::F64)) {
         let row = kernels.get(k.symbol.as_str()).ok_or_else(|| format!("{} is not recorded", k.symbol))?;
         let cells = row.get(3..).unwrap_or_default().iter().map(|cell| parse(cell));
         let name = name(k);

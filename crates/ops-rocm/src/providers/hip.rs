@@ -31,7 +31,7 @@ use crate::hip::{DeviceMemory, KernelArgs, Purpose};
 use crate::provider::Provider;
 use crate::{Error, HipSpace, Result, Rocm};
 use ops_core::{Call, Op, Operands, Reason};
-use ops_kernels::{Arguments, Dtype, Family, Instance, Launch, Matrix, Refused};
+use ops_kernels::{Arguments, ElementType, Family, Instance, Launch, Matrix, Refused};
 
 /// An op that one kernel computes.
 pub(crate) trait HipOp: Op {
@@ -101,7 +101,7 @@ pub(crate) fn units(target: &Target, instance: &Instance) -> Option<String> {
         "matrix units are off".into()
     } else if instance.variant.starts_with("rows") {
         "memory is the limit with so few rows".into()
-    } else if instance.types == [Dtype::F32, Dtype::F16] {
+    } else if instance.types == [ElementType::F32, ElementType::F16] {
         "these matrix units read subnormal halves as zero".into()
     } else {
         types.into()

@@ -13,7 +13,7 @@ use crate::choice::Target;
 use crate::vendor::MiOpenLibrary;
 use miopen_sys::{self as sys, miopenDataType_t};
 use ops_core::{DType, Operands, Reason};
-use ops_kernels::Dtype;
+use ops_kernels::ElementType;
 use std::ffi::c_void;
 
 /// Computes an op with MIOpen.
@@ -44,8 +44,8 @@ fn suits(target: &Target, op: &str, on: &dyn Operands, types: &[DType]) -> Resul
 /// The type of an operand that was found suitable.
 fn datatype(operand: &Bound) -> miopenDataType_t {
     match operand.dtype {
-        Dtype::F16 => sys::miopenHalf,
-        Dtype::Bf16 => sys::miopenBFloat16,
+        ElementType::F16 => sys::miopenHalf,
+        ElementType::Bf16 => sys::miopenBFloat16,
         _ => sys::miopenFloat,
     }
 }

@@ -10,7 +10,7 @@ use ops_core::ops::Linear;
 use ops_core::{Call, Float, Operands, Reason};
 use ops_kernels::matmul::MatmulArgs;
 use ops_kernels::qlinear::{self, Plan};
-use ops_kernels::{Dtype, Instance, Launch, Refused};
+use ops_kernels::{ElementType, Instance, Launch, Refused};
 
 /// [`Linear`].
 #[derive(Clone, Copy, Debug)]
@@ -25,7 +25,7 @@ enum Product {
 impl Product {
     fn plan(p: &Problem<'_>) -> Result<Product, Refused> {
         let (x, weight, y) = (p.at(0), p.at(1), p.at(3));
-        if !Dtype::BLOCKS.contains(&weight.dtype) {
+        if !ElementType::BLOCKS.contains(&weight.dtype) {
             return linear(p).map(|(launch, args)| Product::Floats(launch, args));
         }
         let n = weight.dims().first().copied().unwrap_or(0);
@@ -42,7 +42,7 @@ impl Product {
 
 /// A kernel of blocks adds no bias.
 fn without_bias(p: &Problem<'_>) -> Result<(), Reason> {
-    let blocks = |weight: &Bound| Dtype::BLOCKS.contains(&weight.dtype);
+    let blocks = |weight: &Bound| ElementType::BLOCKS.contains(&weight.dtype);
     if p.get(2).is_some() && p.get(1).is_some_and(blocks) {
         return Err(Reason::Because("no kernel adds a bias to a product with blocks".to_owned()));
     }

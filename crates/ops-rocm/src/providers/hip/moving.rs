@@ -7,7 +7,7 @@ use crate::provider::Provider;
 use crate::{HipSpace, Result, Rocm};
 use ops_core::ops::{Cast, Copy, Fill, IndexSelect, Where};
 use ops_core::{Call, Element, Layout, Operands, Reason, Scalar, Shape};
-use ops_kernels::{Dtype, Launch, Refused, View, cast, copy, index};
+use ops_kernels::{ElementType, Launch, OperandView, Refused, cast, copy, index};
 
 impl<T: Element> HipOp for Copy<T> {
     type Kernel = copy::CopyArgs;
@@ -53,14 +53,14 @@ impl<T: Element> HipOp for Where<T> {
         let dims = [cond.dims(), &[units]].concat();
         let cond_strides = [cond.view().strides, &[0]].concat();
         let strides = moved.map(|operand| in_units(operand, units));
-        let mut views = strides.iter().zip(moved).map(|(strides, operand)| View {
+        let mut views = strides.iter().zip(moved).map(|(strides, operand)| OperandView {
             data: operand.address,
             strides,
-            dtype: Dtype::B16,
+            dtype: ElementType::B16,
         });
         let mut next = || views.next().ok_or(Refused::Rank(dims.len()));
         let views = [next()?, next()?, next()?];
-        copy::select(&dims, View { strides: &cond_strides, ..cond.view() }, views, p.device())
+        copy::select(&dims, OperandView { strides: &cond_strides, ..cond.view() }, views, p.device())
     }
 }
 

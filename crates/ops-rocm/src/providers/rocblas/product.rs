@@ -10,7 +10,7 @@ use crate::vendor::{Failure, RocBlasLibrary, check};
 use crate::{Error, HipSpace, Result, Rocm};
 use ops_core::ops::{Linear, MatMul};
 use ops_core::{Call, DType, Float, Layout, Op, Reason};
-use ops_kernels::{Dtype, Refused, cast, copy};
+use ops_kernels::{ElementType, Refused, cast, copy};
 use rocblas_sys::{self as sys, rocblas_datatype, rocblas_operation};
 use std::ffi::c_void;
 
@@ -18,12 +18,12 @@ use std::ffi::c_void;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RocBlas;
 
-fn datatype(dtype: Dtype) -> Option<rocblas_datatype> {
+fn datatype(dtype: ElementType) -> Option<rocblas_datatype> {
     match dtype {
-        Dtype::F16 => Some(sys::rocblas_datatype_f16_r),
-        Dtype::Bf16 => Some(sys::rocblas_datatype_bf16_r),
-        Dtype::F32 => Some(sys::rocblas_datatype_f32_r),
-        Dtype::F64 => Some(sys::rocblas_datatype_f64_r),
+        ElementType::F16 => Some(sys::rocblas_datatype_f16_r),
+        ElementType::Bf16 => Some(sys::rocblas_datatype_bf16_r),
+        ElementType::F32 => Some(sys::rocblas_datatype_f32_r),
+        ElementType::F64 => Some(sys::rocblas_datatype_f64_r),
         _ => None,
     }
 }
@@ -103,7 +103,7 @@ impl<T: Float> Provider<Linear<T>> for RocBlas {
         let wide = DeviceMemory::new(rocm.stream(), y.layout.len().saturating_mul(size_of::<f32>()))?;
         let lent = wide.access(rocm.stream(), Purpose::Write)?;
         let address = lent.address() as u64;
-        let sums = |layout: &Layout| Bound::new(address, Dtype::F32, &Layout::of(layout.shape()));
+        let sums = |layout: &Layout| Bound::new(address, ElementType::F32, &Layout::of(layout.shape()));
         let out = sums(&y.layout);
         let plan = replan(&x, &weight, &out).map_err(|reason| unsupported(op.name(), reason))?;
         // SAFETY: as above; the memory holds the output's elements in f32.
@@ -175,7 +175,7 @@ unsafe fn multiply(rocm: &Rocm, plan: &Plan, operands: [&Bound; 3], beta: f64) -
     };
     let [left, right, out] = [plan.left, plan.right, plan.out].map(|matrix| operands[matrix.operand]);
     let (left_type, right_type, out_type) = (type_of(left)?, type_of(right)?, type_of(out)?);
-    let compute = if left.dtype == Dtype::F64 { left_type } else { sys::rocblas_datatype_f32_r };
+    let compute = if left.dtype == ElementType::F64 { left_type } else { sys::rocblas_datatype_f32_r };
     let factors = Factors::new(left.dtype, beta);
     rocm.with_library::<RocBlasLibrary, _>(|lib, handle| {
         for start in &plan.calls {
@@ -236,8 +236,12 @@ enum Factors {
 }
 
 impl Factors {
-    fn new(dtype: Dtype, beta: f64) -> Self {
-        if dtype == Dtype::F64 { Factors::Double([1.0, beta]) } else { Factors::Single([1.0, beta as f32]) }
+    fn new(dtype: ElementType, beta: f64) -> Self {
+        if dtype == ElementType::F64 {
+            Factors::Double([1.0, beta])
+        } else {
+            Factors::Single([1.0, beta as f32])
+        }
     }
     fn at(&self, place: usize) -> *const c_void {
         match self {
