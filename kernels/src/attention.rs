@@ -11,8 +11,8 @@ pub const MAX_HEAD: u64 = 256;
 const SLICE: u64 = 8;
 /// Rows of one key head up to which the decode kernels are taken.
 const FEW_ROWS: u64 = 16;
-/// Parts of the range of keys that there are at most.
-const MOST_PARTS: u64 = 64;
+/// Largest number of parts of the key range.
+const MAX_PARTS: u64 = 64;
 /// A window side without a limit.
 const OPEN: i64 = 1 << 61;
 
@@ -137,12 +137,12 @@ pub struct Plan {
 /// Prepares an attention call; `kv_heads` divides `heads`.
 pub fn prepare(call: &Attention<'_>, device: &Device) -> Result<Plan, Refused> {
     if call.d > MAX_HEAD {
-        return Err(Refused::Limit { what: "the head size", got: call.d, most: MAX_HEAD });
+        return Err(Refused::Limit { what: "the head size", got: call.d, max: MAX_HEAD });
     }
-    let most = u64::from(u32::MAX);
+    let max = u64::from(u32::MAX);
     for (what, got) in [("t", call.t), ("s", call.s), ("the number of heads", call.heads)] {
-        if got >= most {
-            return Err(Refused::Limit { what, got, most });
+        if got >= max {
+            return Err(Refused::Limit { what, got, max });
         }
     }
     let t = call.q.dtype;
@@ -236,5 +236,5 @@ fn visible_keys(call: &Attention<'_>, args: &AttentionArgs) -> u64 {
 /// Parts of the key range: enough to fill the device, none too short.
 fn parts(keys: u64, blocks: u64, device: &Device) -> u64 {
     let wanted = device.blocks(device.tuning.decode_blocks()).div_ceil(blocks.max(1));
-    wanted.min(keys / device.tuning.decode_keys()).clamp(1, MOST_PARTS)
+    wanted.min(keys / device.tuning.decode_keys()).clamp(1, MAX_PARTS)
 }

@@ -69,7 +69,7 @@ pub(crate) fn declare(table: &mut Table) {
 pub(crate) const MMA_TYPES: [ElementType; 2] = [ElementType::F16, ElementType::Bf16];
 const MMA_TILES: [(&str, u64); 2] = [("mma128", 128), ("mma64", 64)];
 
-/// Bytes of LDS for two tiles of so many lines of halves: see `MMA_PITCH` in the source.
+/// Bytes of LDS for two tiles of 16-bit lines: see `MMA_PITCH` in the source.
 pub(crate) fn mma_lds(lines: u64) -> u32 {
     2 * lines as u32 * (32 + 8) * 2
 }

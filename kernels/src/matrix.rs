@@ -1,4 +1,4 @@
-//! Matrix units, and the kernels that show whether their layouts are understood.
+//! Matrix units, and kernels that test the layouts of their operands.
 use crate::instances::{Arguments, Needs, Table};
 use crate::launch::need;
 use crate::{Device, ElementType, Family, GfxTarget, Launch, Refused};

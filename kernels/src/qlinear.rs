@@ -112,9 +112,9 @@ pub fn prepare(
     let types = [weight.dtype, x.dtype];
     let (shape, [x, y]) = rows(dims, 1, [x, y])?;
     let k = shape.inner();
-    let most = u64::from(u32::MAX);
-    if k > most {
-        return Err(Refused::Limit { what: "k", got: k, most });
+    let max = u64::from(u32::MAX);
+    if k > max {
+        return Err(Refused::Limit { what: "k", got: k, max });
     }
     let &[weight_row, weight_block] = weight.strides else { return Err(Refused::Rank(weight.strides.len())) };
     let count: u64 = dims.iter().rev().skip(1).product();
@@ -159,7 +159,7 @@ fn dot(mut args: QLinearArgs, types: [ElementType; 2], device: &Device) -> Resul
     Ok(Some(Plan { split: Some(split), main, workspace, args }))
 }
 
-/// A launch that gives lanes of a wave to so many rows of x and of the weight.
+/// A launch that gives lanes of a wave to a number of rows of x and of the weight.
 fn groups(
     variant: &str,
     args: &QLinearArgs,

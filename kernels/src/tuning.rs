@@ -1,5 +1,5 @@
-//! Numbers that launches depend on beside the problem: a table by architecture, with the reason for each value, which
-//! measurements on a device may replace.
+//! Tuning parameters of launches: a table by target, with the reason for each value. Measurements on a device may replace
+//! them.
 use crate::GfxTarget;
 
 /// Values of all [`KNOBS`] for a device.
@@ -8,24 +8,24 @@ pub struct Tuning {
     values: [u32; KNOBS.len()],
 }
 
-/// A number that can be chosen.
+/// A tuning parameter.
 #[derive(Clone, Copy, Debug)]
 pub struct Knob {
     /// Its name, in files and tables.
     pub name: &'static str,
-    /// The op whose time tells which value is best.
+    /// The op to measure.
     pub op: &'static str,
     /// What it decides.
     pub what: &'static str,
-    /// Its value unless a device's architecture says otherwise.
+    /// Its default.
     pub value: u32,
-    /// Why.
+    /// Why this default.
     pub reason: &'static str,
     /// Values worth measuring, in ascending order. Results are right with any value from 1.
     pub candidates: &'static [u32],
 }
 
-/// Everything that can be chosen.
+/// All tuning parameters.
 pub const KNOBS: [Knob; 8] = [
     Knob {
         name: "element_blocks",

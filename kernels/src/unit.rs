@@ -1,4 +1,4 @@
-//! What is compiled and loaded together.
+//! Units of compilation.
 use crate::{ElementType, Family, Instance, instances, source};
 
 /// The instances of one family for one set of element types: what a program compiles and loads at once, so that it

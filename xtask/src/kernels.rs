@@ -1,5 +1,5 @@
-//! `cargo xtask kernels`: compiles every kernel instance for every target with clang, and holds the
-//! registers, LDS and occupancy of each against the committed `kernels/resources.tsv`.
+//! `cargo xtask kernels`: compiles every kernel instance for every target with clang, and compares the
+//! registers, LDS and occupancy of each with the committed `kernels/resources.tsv`.
 //!
 //! Scratch and spilled registers fail, scalar ones that went to lanes of a vector register among them, and so does any
 //! figure that differs from the table until `--record` rewrites it. `kernels.json` beside the code objects says how to
@@ -229,7 +229,7 @@ fn read_remarks(messages: &str) -> Vec<(String, Figures)> {
     out
 }
 
-/// What no record can excuse.
+/// Faults that a record does not excuse: missing kernels, spilled registers, scratch, wrong LDS sizes.
 fn faults(measured: &Measured, options: &Options) -> Vec<String> {
     let mut out = Vec::new();
     for k in instances().iter().filter(|k| options.families.contains(&k.family)) {
@@ -291,7 +291,7 @@ fn render(measured: &Measured, families: &[Family], kept: &str, version: &str) -
     out
 }
 
-/// Where the recorded table says otherwise.
+/// Figures that differ from the recorded table.
 fn differences(
     measured: &Measured,
     options: &Options,

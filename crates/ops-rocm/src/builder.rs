@@ -1,4 +1,4 @@
-//! Options of a queue, and opening it.
+//! Opening a queue, with options.
 use crate::choice::{Decisions, Policy, Target};
 use crate::error::failed;
 use crate::hip::Device;
@@ -13,8 +13,8 @@ impl Rocm {
     /// A queue on the best device: supported, not integrated if there is another, with the most memory.
     ///
     /// # Errors
-    /// [`Error::Device`], within a tenth of a second and on one line, where there is no ROCm or no device, with what was
-    /// looked for and what to do; or where `OPS_ROCM_POLICY` is no policy.
+    /// [`Error::Device`](ops_core::Error::Device): there is no ROCm or no device, with what was looked for and what to do, on
+    /// one line and within a tenth of a second; or `OPS_ROCM_POLICY` is not a policy.
     pub fn new() -> Result<Self> {
         Self::builder().build()
     }
@@ -33,8 +33,7 @@ impl Rocm {
     }
 }
 
-/// Options of a [`Rocm`]. What the environment says is added to them: rules of `OPS_ROCM_POLICY` replace those for the
-/// same ops.
+/// Options of a [`Rocm`]. Rules of `OPS_ROCM_POLICY` replace rules for the same ops.
 #[derive(Clone, Debug, Default)]
 pub struct RocmBuilder {
     device: Option<Device>,
@@ -47,7 +46,7 @@ pub struct RocmBuilder {
 }
 
 impl RocmBuilder {
-    /// On a device that is open already.
+    /// On this open device.
     pub fn device(self, device: Device) -> Self {
         RocmBuilder { device: Some(device), ..self }
     }
@@ -71,11 +70,11 @@ impl RocmBuilder {
     pub fn tuning(self, tuning: Tuning) -> Self {
         RocmBuilder { tuning: Some(tuning), ..self }
     }
-    /// With compiled kernels kept in this folder.
+    /// Caches compiled kernels in this folder.
     pub fn cache(self, folder: impl Into<PathBuf>) -> Self {
         RocmBuilder { cache: CacheFolder::At(folder.into()), ..self }
     }
-    /// With compiled kernels kept nowhere.
+    /// Caches no compiled kernels.
     pub fn no_cache(self) -> Self {
         RocmBuilder { cache: CacheFolder::Nowhere, ..self }
     }

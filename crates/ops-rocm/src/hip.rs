@@ -29,8 +29,8 @@
 //!
 //! A stream runs its work in order; work on different streams is ordered by events. A [`DeviceMemory`] has a home
 //! stream. Used elsewhere it orders the other stream after its home, and its home after the other stream's use, so
-//! Rust's borrows are enough to keep programs free of races. Memory that is dropped goes back to a cache and is given out
-//! again on the same stream, whose order makes that right without waiting.
+//! Rust's borrows are enough to keep programs free of races. Memory that is dropped goes back to a cache and is reused
+//! on the same stream, whose order makes that right without waiting.
 //!
 //! # Errors
 //!

@@ -6,7 +6,7 @@ use ops_core::{Call, Execute, Op, Operands, Reason, Result};
 
 /// One way to compute one op.
 pub trait Provider<O: Op>: Sync {
-    /// The name.
+    /// Its name in policies and reports.
     fn id(&self) -> ProviderId;
 
     /// Whether this provider computes the right result for this problem on this device. Nothing is allocated on the
@@ -16,7 +16,7 @@ pub trait Provider<O: Op>: Sync {
     /// Why not.
     fn applicable(&self, target: &Target, op: &O, on: &dyn Operands) -> Result<(), Reason>;
 
-    /// How it would compute a problem that it can, where there is something to tell.
+    /// How it would compute a problem that it can compute, if it has more than one way.
     fn how(&self, _target: &Target, _op: &O, _on: &dyn Operands) -> Option<String> {
         None
     }
@@ -72,7 +72,7 @@ pub(crate) fn decide<O: Op>(
 }
 
 impl Rocm {
-    /// Who would compute an op for these operands, and why not the others. Nothing runs and nothing is counted.
+    /// Which provider would compute an op for these operands, and why the others would not. Nothing runs or is counted.
     pub fn explain<O: Op>(&self, op: &O, on: &dyn Operands) -> Decision
     where
         Rocm: Providers<O>,
@@ -80,7 +80,7 @@ impl Rocm {
         explain(self.target(), self.policy(), op, on)
     }
 
-    /// The place of the provider that computes this; `runs` counts the call.
+    /// The index of the provider that computes this; `runs` counts the call.
     fn choose<O: Op>(&self, op: &O, on: &dyn Operands, runs: bool) -> std::result::Result<usize, Reason>
     where
         Rocm: Providers<O>,
@@ -89,7 +89,7 @@ impl Rocm {
         self.decided().place(op, on, runs, || decide(list, self.policy(), self.target(), op, on))
     }
 
-    /// A policy in code or for an op of another crate is checked when the op is first asked for.
+    /// Policies made in code, and those for ops of other crates, are checked when the op is called.
     fn check_policy<O: Op>(&self, op: &O, on: &dyn Operands) -> Result<(), String>
     where
         Rocm: Providers<O>,
@@ -102,7 +102,7 @@ impl Rocm {
     }
 }
 
-/// Who would compute an op for these operands on a target, which need not be at hand.
+/// Which provider would compute an op for these operands on a target, which need not be present.
 pub fn explain<O: Op>(target: &Target, policy: &Policy, op: &O, on: &dyn Operands) -> Decision
 where
     Rocm: Providers<O>,

@@ -13,8 +13,8 @@ use std::sync::Arc;
 /// A queue on an AMD GPU.
 ///
 /// A clone is the same queue; [`fork`](ops_core::Backend::fork) makes another on the same device. Each op is computed by
-/// the first of its [`Providers`](crate::Providers) that can and may, which [`explain`](Rocm::explain) and
-/// [`decisions`](Rocm::decisions) tell.
+/// the first of its [`Providers`](crate::Providers) that can and may: see [`explain`](Rocm::explain) and
+/// [`decisions`](Rocm::decisions).
 ///
 /// ```no_run
 /// use ops_core::{Backend, ops::{NormOps, RmsNorm}};
@@ -92,7 +92,7 @@ impl Rocm {
     pub fn memory_stats(&self) -> MemoryStats {
         self.shared.device.memory_stats()
     }
-    /// Waits for all work on the device and gives cached memory back.
+    /// Waits for all work on the device and frees cached memory.
     ///
     /// # Errors
     /// HIP's.
@@ -109,7 +109,7 @@ impl Rocm {
     pub fn tuning(&self) -> &Tuning {
         &self.target().launch_device().tuning
     }
-    /// Keeps values for this device, for programs that are started later; returns where.
+    /// Stores values for this device, which programs started later use; returns the file.
     ///
     /// # Errors
     /// The file cannot be written, or `OPS_ROCM_CACHE` is empty.

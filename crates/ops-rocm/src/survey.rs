@@ -1,4 +1,4 @@
-//! What a machine has for AMD GPUs: libraries, devices, kernels, and what is amiss.
+//! What a machine has for AMD GPUs: libraries, devices, kernels, and problems.
 use crate::hip::{Compiler, DeviceInfo, Hip, remarks};
 use crate::kernels::{CacheFolder, CodeObjects, KernelCount, KernelSource};
 use crate::vendor::VENDORS;
@@ -15,11 +15,11 @@ pub struct Survey {
     pub devices: Vec<SurveyedDevice>,
     /// Targets of the kernels that were compiled with this program.
     pub targets: Vec<String>,
-    /// Bytes that these take.
+    /// Bytes of these kernels.
     pub embedded_bytes: usize,
     /// The folder of kernels that hipRTC compiled.
     pub cache: Option<PathBuf>,
-    /// What is amiss, each with the way out.
+    /// Problems, each with what to do.
     pub warnings: Vec<String>,
 }
 
@@ -35,18 +35,18 @@ pub struct SurveyedLibrary {
 /// A device with its kernels.
 #[derive(Clone, Debug)]
 pub struct SurveyedDevice {
-    /// What it is.
+    /// The device.
     pub info: DeviceInfo,
-    /// Whether it is the one used unless another is named.
+    /// Whether it is the default device.
     pub preferred: bool,
     /// The target whose embedded code it would load.
     pub target: Option<String>,
-    /// How it comes by its kernels.
+    /// How many kernels are embedded, cached, and still to compile.
     pub kernels: KernelCount,
 }
 
 impl Survey {
-    /// Of this machine, in this environment.
+    /// Surveys this machine, in this environment.
     pub fn here() -> Survey {
         let objects = CodeObjects::embedded();
         let mut survey = Survey {
@@ -114,7 +114,7 @@ impl Survey {
         }
     }
 
-    /// Whether the device can have all its kernels.
+    /// Warns if the device cannot have all its kernels.
     fn check_kernels(
         &mut self,
         info: &DeviceInfo,

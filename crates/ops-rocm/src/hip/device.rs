@@ -40,12 +40,12 @@ struct Inner {
 #[derive(Debug, Default)]
 struct Deferred {
     error: Mutex<Option<Error>>,
-    /// Whether there may be one: asked in every call, which need not lock for it.
+    /// Whether there may be one. Every call reads this, without a lock.
     any: AtomicBool,
 }
 
 impl Deferred {
-    /// The first one counts: later ones are its consequences.
+    /// Keeps the first error: later ones are its consequences.
     fn keep(&self, error: impl Into<Error>) {
         self.error.lock().get_or_insert_with(|| error.into());
         self.any.store(true, Ordering::Release);
@@ -177,7 +177,7 @@ impl Device {
 
 /// For the types that a device lends things to.
 impl Device {
-    /// The error that a `Drop` left, if there is one. It is returned once.
+    /// Returns the error that a `Drop` left, once.
     #[inline]
     pub(super) fn check(&self) -> Result<()> {
         self.inner.deferred.take().map_or(Ok(()), Err)
@@ -198,7 +198,7 @@ impl Device {
         self.enter(|_| Ok(call()))
     }
 
-    /// Keeps what a library said in a `Drop` for the next call.
+    /// Keeps the error of a library in a `Drop` for the next call.
     pub(crate) fn defer_library(&self, error: Error) {
         self.defer(error);
     }
@@ -227,7 +227,7 @@ impl Device {
 
     /// Memory for work on the stream of this number.
     pub(super) fn allocate(&self, stream: u64, bytes: usize) -> Result<Block> {
-        // The lock goes before HIP is asked what is free.
+        // The lock is released before HIP is asked for the free memory.
         let refused = match self.inner.cache.lock().allocate(&*self.inner, stream, bytes) {
             Ok(block) => return Ok(block),
             Err(refused) => refused,
@@ -248,17 +248,18 @@ impl Device {
         }
     }
 
-    /// Takes a block back whose work comes before the stream's further work.
+    /// Takes back a block whose uses all come before the stream's later work.
     pub(super) fn release(&self, stream: u64, block: Block) {
         self.inner.cache.lock().release(stream, block);
     }
 
-    /// Takes a block back of which nobody knows when work on it ends: it is given out again after the next trim.
+    /// Takes back a block on which work may still be running. It is not reused before the next trim, which waits for the
+    /// device.
     pub(super) fn quarantine(&self, block: Block) {
         self.inner.cache.lock().release(next_stream_id(), block);
     }
 
-    /// Gives a block straight back to HIP.
+    /// Frees a block without caching it.
     pub(super) fn discard(&self, block: Option<Block>) {
         if let Some(Err(error)) = block.map(|block| Source::free(&*self.inner, &block)) {
             self.defer(error);
@@ -342,7 +343,7 @@ impl Source for Inner {
 }
 
 impl Drop for Inner {
-    /// Gives everything back. Nothing refers to the device any more, so an error can only be told.
+    /// Frees everything. No caller is left to return an error to, so errors are logged.
     fn drop(&mut self) {
         let mut cache = std::mem::take(self.cache.get_mut());
         let mut results = vec![Source::synchronize(self)];

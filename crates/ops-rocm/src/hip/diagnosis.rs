@@ -4,7 +4,7 @@ use std::fs::{self, OpenOptions};
 use std::io::ErrorKind;
 use std::path::Path;
 
-/// Why the runtime sees no device, as far as the system tells, with what to do.
+/// Why the runtime sees no device, as far as the system shows, and what to do.
 pub(super) fn no_device() -> String {
     let hidden =
         ["HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"].into_iter().find_map(

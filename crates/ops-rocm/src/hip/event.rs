@@ -5,7 +5,7 @@ use super::error::{Error, Result};
 use super::loan::Loan;
 use super::raw::Recorded;
 
-/// A point in a stream's work, which other streams and the host can wait for. Made by
+/// A point in a stream's work, which other streams and the host can wait for. Returned by
 /// [`Stream::record`](super::Stream::record).
 #[derive(Debug)]
 pub struct Event {

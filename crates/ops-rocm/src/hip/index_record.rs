@@ -1,6 +1,6 @@
 //! The record that kernels leave of an index out of range: one per device, for all streams.
 //!
-//! A kernel cannot fail. It treats the offending element as absent and writes down the first such index; the host reads
+//! A kernel cannot fail. It treats the offending element as absent and records the first such index; the host reads
 //! the record when it waits for the device anyway.
 
 use std::ffi::c_void;
@@ -51,8 +51,8 @@ fn address(stream: &Stream) -> Result<usize> {
     Ok(address)
 }
 
-/// Leave for one launch to write to the device's record. Keep it until the launch is enqueued: only then is the stream
-/// known to have something to tell.
+/// Permission for one launch to write to the device's record. Keep it until the launch is enqueued: its drop marks the
+/// stream, so that the next wait reads the record.
 #[derive(Debug)]
 pub struct IndexCheck<'s> {
     stream: &'s Stream,

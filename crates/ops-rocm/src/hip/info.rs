@@ -96,7 +96,7 @@ impl DeviceInfo {
     }
 }
 
-/// Remarks on these devices and the environment that a report should carry.
+/// Remarks on these devices and the environment, for reports.
 pub fn remarks(devices: &[DeviceInfo]) -> Vec<String> {
     let overridden = std::env::var("HSA_OVERRIDE_GFX_VERSION").ok();
     remarks_with(devices, overridden.as_deref())

@@ -1,8 +1,7 @@
 //! Copies between host and device, through host memory that the device can reach by itself.
 //!
-//! A copy that goes on while the program does must not point into memory that the program may free. So the caller's bytes
-//! are copied to or from pinned memory that the device owns, and a piece of it is used again only when the event behind
-//! its last copy has been reached.
+//! An asynchronous copy must not point into memory that the program may free. So the caller's bytes go through pinned
+//! memory that the device owns. A piece of it is reused only when the event behind its last copy has been reached.
 
 use std::ffi::c_void;
 
@@ -76,7 +75,7 @@ pub(super) unsafe fn write(stream: &Stream, to: usize, bytes: &[u8]) -> Result<(
     let device = stream.device();
     for (at, chunk) in bytes.chunks(LARGE).enumerate() {
         let piece = device.take_piece(chunk.len())?;
-        // SAFETY: the piece is at least as large as the chunk and nobody else's.
+        // SAFETY: the piece is at least as large as the chunk, and this copy alone uses it.
         unsafe { std::ptr::copy_nonoverlapping(chunk.as_ptr(), piece.address as *mut u8, chunk.len()) };
         let to = (to + at * LARGE) as *mut c_void;
         let copied = stream.lease("write").and_then(|stream| {
@@ -97,7 +96,7 @@ pub(super) unsafe fn write(stream: &Stream, to: usize, bytes: &[u8]) -> Result<(
 ///
 /// The device memory holds as many bytes.
 pub(super) unsafe fn read(stream: &Stream, from: usize, into: &mut [u8]) -> Result<()> {
-    // The next piece is on its way while one is copied out.
+    // While one piece is copied out, the next is transferred.
     let mut coming: Option<(Download, &mut [u8])> = None;
     for (at, chunk) in into.chunks_mut(LARGE).enumerate() {
         // SAFETY: the caller's promise.
@@ -109,8 +108,8 @@ pub(super) unsafe fn read(stream: &Stream, from: usize, into: &mut [u8]) -> Resu
     coming.map_or(Ok(()), |(download, chunk)| download.finish_into(chunk))
 }
 
-/// Bytes on their way from a device to the host. They lie in memory of the device's own until they are asked for, so the
-/// value can be dropped or forgotten at any time.
+/// A copy from the device to the host in progress. The bytes go to pinned memory that the device owns, so the value can be
+/// dropped or forgotten at any time.
 #[derive(Debug)]
 pub struct Download {
     stream: Stream,
@@ -118,7 +117,7 @@ pub struct Download {
     pieces: Vec<(Piece, usize)>,
     /// Behind the copies, once all are enqueued.
     ready: Option<Event>,
-    /// The event was reached: no copy uses the pieces any more.
+    /// The event was reached: the copies are done.
     done: bool,
 }
 

@@ -11,8 +11,8 @@ use super::event::Event;
 use super::loan::{Lease, Loan};
 use super::raw::RawStream;
 
-/// A queue of work on a device, run in order. A copy refers to the same stream; with the last copy the stream goes back
-/// to the device, which gives it out again.
+/// A queue of work on a device, run in order. A copy refers to the same stream; when the last copy is dropped, the device
+/// reuses the stream.
 #[derive(Clone, Debug)]
 pub struct Stream {
     inner: Arc<Inner>,
@@ -22,7 +22,7 @@ pub struct Stream {
 struct Inner {
     device: Device,
     raw: RawStream,
-    /// A borrowed stream is not this crate's to destroy or to give out again.
+    /// Other code owns a borrowed stream: this crate neither destroys nor reuses it.
     loan: Loan,
     /// A kernel that checks indices was launched since the last look at the device's record.
     index_checked: AtomicBool,
@@ -159,13 +159,13 @@ impl Stream {
         Ok(event)
     }
 
-    /// Lets further work wait until another stream has come to an event.
+    /// Makes later work wait until another stream has reached an event.
     ///
     /// # Errors
     ///
     /// HIP's.
     pub fn wait(&self, event: &Event) -> Result<()> {
-        // Where there is no lease, the work before the event is over.
+        // Without a lease, the work before the event is done.
         let recorded = event.recorded();
         let Some(_source) = recorded.loan.lease_or_wait() else { return Ok(()) };
         let stream = self.lease("wait")?;

@@ -5,11 +5,11 @@ mod affine;
 mod args;
 mod attention;
 pub(crate) mod bind;
+mod data_movement;
 mod elementwise;
 mod embedding;
 mod linear;
 mod matmul;
-mod moving;
 mod norm;
 mod quant;
 mod rope;
@@ -17,12 +17,12 @@ mod softmax;
 
 pub(crate) use affine::HipAffine;
 pub(crate) use attention::HipAttention;
+pub(crate) use data_movement::HipFill;
 pub(crate) use embedding::HipEmbedding;
 pub(crate) use linear::HipLinear;
-pub(crate) use moving::HipFill;
 pub(crate) use norm::HipGroupNorm;
 
-use bind::{Binding, Bound, MOST, Problem};
+use bind::{Binding, Bound, MAX_OPERANDS, Problem};
 
 use crate::ProviderId;
 use crate::choice::Target;
@@ -81,7 +81,7 @@ impl<O: HipOp> Provider<O> for Hip {
     }
 }
 
-/// Which units of the device multiply, for ops whose kernels come for either.
+/// Which units of the device multiply, for ops with kernels for both vector and matrix units.
 pub(crate) fn units(target: &Target, instance: &Instance) -> Option<String> {
     if let (true, Some(matrix)) = (instance.family.needs_matrix(), target.launch_device().matrix) {
         return Some(format!("on matrix units ({})", matrix.name()));
@@ -136,12 +136,12 @@ pub(crate) unsafe fn launch_both<A: KernelArgs + Arguments>(
     }
 }
 
-/// A kernel that refuses what it was thought to take.
+/// The error for a launch that the kernels refuse.
 pub(crate) fn unsupported<O: Op>(op: &O, refused: Refused, on: &dyn Operands) -> Error {
     Error::Unsupported { op: op.name_on(on), backend: NAME, reason: reason(refused, on) }
 }
 
-/// A refusal in the words of all backends.
+/// A refusal as a reason.
 pub(crate) fn reason(refused: Refused, on: &dyn Operands) -> Reason {
     let fits = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
     match refused {
@@ -154,7 +154,7 @@ pub(crate) fn reason(refused: Refused, on: &dyn Operands) -> Reason {
                 None => Reason::Missing,
             }
         }
-        Refused::Limit { what, got, most } => Reason::Limit { what, got: fits(got), max: fits(most) },
+        Refused::Limit { what, got, max } => Reason::Limit { what, got: fits(got), max: fits(max) },
         other => Reason::Because(other.to_string()),
     }
 }

@@ -34,9 +34,9 @@ fn suits(target: &Target, op: &str, on: &dyn Operands, types: &[DType]) -> Resul
         let name = strided.name;
         return Err(Reason::Because(format!("operand {name} must be packed")));
     }
-    let (most, count) = (i32::MAX as usize, first.layout.len());
-    if count > most {
-        return Err(Reason::Limit { what: "elements", got: count, max: most });
+    let (max, count) = (i32::MAX as usize, first.layout.len());
+    if count > max {
+        return Err(Reason::Limit { what: "elements", got: count, max });
     }
     target.require::<MiOpenLibrary>(op, on)
 }

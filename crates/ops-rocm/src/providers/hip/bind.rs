@@ -5,8 +5,8 @@ use ops_core::{DType, Layout, MAX_RANK, Op, Operand, Operands, Reason, Role};
 use ops_kernels::index::Report;
 use ops_kernels::{ElementType, OperandView};
 
-/// The most operands that an op has.
-pub(super) const MOST: usize = 6;
+/// The largest number of operands of an op.
+pub(super) const MAX_OPERANDS: usize = 6;
 
 /// An operand: where its first element lies, and how to walk from there.
 #[derive(Clone, Copy, Debug)]
@@ -57,28 +57,28 @@ impl Bound {
     }
 }
 
-/// Room for the operands of a call, filled in place: they are too large to be moved in every launch.
+/// The operands of a call, filled in place: moving them costs more than filling them.
 #[derive(Debug)]
 pub(crate) struct Binding<'s> {
-    operands: [Option<Bound>; MOST],
+    operands: [Option<Bound>; MAX_OPERANDS],
     /// Lent to the stream as long as this lives.
-    lent: [Option<Access<'s>>; MOST],
+    lent: [Option<Access<'s>>; MAX_OPERANDS],
 }
 
 /// The operands of a call, by their place in the declaration, and the device.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Problem<'b> {
-    operands: &'b [Option<Bound>; MOST],
+    operands: &'b [Option<Bound>; MAX_OPERANDS],
     device: &'b ops_kernels::Device,
     report: Report,
 }
 
 impl<'s> Binding<'s> {
     pub(crate) const fn new() -> Self {
-        Binding { operands: [None; MOST], lent: [const { None }; MOST] }
+        Binding { operands: [None; MAX_OPERANDS], lent: [const { None }; MAX_OPERANDS] }
     }
 
-    /// For the question whether there is a kernel: addresses are as well aligned as can be.
+    /// For asking whether there is a kernel: addresses count as aligned.
     pub(crate) fn assumed<'b>(
         &'b mut self,
         on: &dyn Operands,
@@ -131,7 +131,7 @@ impl Problem<'_> {
     pub(crate) fn report(&self) -> Report {
         self.report
     }
-    /// Lets the kernel report to the device's record, under this number.
+    /// Makes the kernel report to the device's record, under this number.
     pub(crate) fn report_to(&mut self, check: &IndexCheck<'_>, number: u32) {
         self.report = Report { error: check.address() as u64, op: number, operand: 0 };
     }

@@ -17,7 +17,7 @@ struct Places {
     y: usize,
     sum: usize,
 }
-const NONE: usize = super::MOST;
+const NONE: usize = super::MAX_OPERANDS;
 
 fn operands<'p>(p: &'p Problem<'_>, at: &Places, eps: f64) -> norm::Norm<'p> {
     let view = |place: usize| p.get(place).map(Bound::view);
