@@ -1,5 +1,5 @@
 //! Reading policies, with a check of the names in them against the lists of providers.
-use super::lists::{known, providers_of};
+use super::{known, providers_of};
 use crate::choice::{Policy, PolicyError};
 use std::path::Path;
 
