@@ -2,7 +2,7 @@
 use crate::instances::{Arguments, Table};
 use crate::launch::need;
 use crate::matmul::{MMA_TYPES, mma_lds};
-use crate::{Device, Dtype, Family, Launch, MAX_RANK, Operand, Refused, View};
+use crate::{Device, ElementType, Family, Launch, MAX_RANK, OperandView, Refused, StridedPointer};
 
 const BLOCK: u32 = 256;
 /// Largest head size.
@@ -11,8 +11,8 @@ pub const MAX_HEAD: u64 = 256;
 const SLICE: u64 = 8;
 /// Rows of one key head up to which the decode kernels are taken.
 const FEW_ROWS: u64 = 16;
-/// Parts of the range of keys that there are at most.
-const MOST_PARTS: u64 = 64;
+/// Largest number of parts of the key range.
+const MAX_PARTS: u64 = 64;
 /// A window side without a limit.
 const OPEN: i64 = 1 << 61;
 
@@ -21,11 +21,11 @@ const OPEN: i64 = 1 << 61;
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs)]
 pub struct AttentionArgs {
-    pub q: Operand,
-    pub k: Operand,
-    pub v: Operand,
-    pub o: Operand,
-    pub mask: Operand,
+    pub q: StridedPointer,
+    pub k: StridedPointer,
+    pub v: StridedPointer,
+    pub o: StridedPointer,
+    pub mask: StridedPointer,
     pub slopes: u64,
     pub slope_stride: i64,
     pub batch: u64,
@@ -50,8 +50,8 @@ impl Arguments for AttentionArgs {
 }
 
 /// Elements of LDS of the tiled kernel for heads up to `most`: see `operand_slots` in the source.
-fn tile_lds(t: Dtype, most: u32) -> u32 {
-    let (bytes, whole) = if t == Dtype::F64 { (8, 32) } else { (4, 64) };
+fn tile_lds(t: ElementType, most: u32) -> u32 {
+    let (bytes, whole) = if t == ElementType::F64 { (8, 32) } else { (4, 64) };
     let size = if most > 128 { whole / 2 } else { whole };
     let operands = (2 * 32 * (size + 4)).max(16 * (most + 4));
     (operands + size * (size + 4)) * bytes
@@ -73,7 +73,7 @@ fn declare_mma(table: &mut Table) {
 pub(crate) fn declare(table: &mut Table) {
     declare_mma(table);
     let mut tiled = table.of::<AttentionArgs>(Family::Attention, BLOCK);
-    for t in Dtype::FLOATS {
+    for t in ElementType::FLOATS {
         for (variant, most) in [("head64", 64), ("head128", 128), ("head256", 256)] {
             tiled.add_variant(
                 "attention",
@@ -86,10 +86,10 @@ pub(crate) fn declare(table: &mut Table) {
         }
     }
     let mut decode = table.of::<AttentionArgs>(Family::AttentionDecode, BLOCK);
-    for t in Dtype::FLOATS {
-        let lds = 8 * (256 + 2) * if t == Dtype::F64 { 8 } else { 4 };
+    for t in ElementType::FLOATS {
+        let lds = 8 * (256 + 2) * if t == ElementType::F64 { 8 } else { 4 };
         decode.add_variant("attention", "rows1", &[t], "attention_decode", &["1"], lds);
-        if t != Dtype::F64 {
+        if t != ElementType::F64 {
             decode.add_variant("attention", "rows4", &[t], "attention_decode", &["4"], lds);
         }
         decode.add_variant("attention", "combine", &[t], "attention_combine", &[], 0);
@@ -106,14 +106,14 @@ pub struct Attention<'a> {
     pub t: u64,
     pub s: u64,
     pub d: u64,
-    pub q: View<'a>,
-    pub k: View<'a>,
-    pub v: View<'a>,
-    pub o: View<'a>,
+    pub q: OperandView<'a>,
+    pub k: OperandView<'a>,
+    pub v: OperandView<'a>,
+    pub o: OperandView<'a>,
     /// Of q's type, added; or u8, nonzero where visible.
-    pub mask: Option<View<'a>>,
+    pub mask: Option<OperandView<'a>>,
     /// Alibi slopes\[h\], of q's type.
-    pub slopes: Option<View<'a>>,
+    pub slopes: Option<OperandView<'a>>,
     pub scale: f64,
     pub causal: bool,
     /// How far a query sees to the left and to the right of its position.
@@ -137,16 +137,16 @@ pub struct Plan {
 /// Prepares an attention call; `kv_heads` divides `heads`.
 pub fn prepare(call: &Attention<'_>, device: &Device) -> Result<Plan, Refused> {
     if call.d > MAX_HEAD {
-        return Err(Refused::Limit { what: "the head size", got: call.d, most: MAX_HEAD });
+        return Err(Refused::Limit { what: "the head size", got: call.d, max: MAX_HEAD });
     }
-    let most = u64::from(u32::MAX);
+    let max = u64::from(u32::MAX);
     for (what, got) in [("t", call.t), ("s", call.s), ("the number of heads", call.heads)] {
-        if got >= most {
-            return Err(Refused::Limit { what, got, most });
+        if got >= max {
+            return Err(Refused::Limit { what, got, max });
         }
     }
     let t = call.q.dtype;
-    let mask = call.mask.map(|v| v.dtype).filter(|mask| *mask != t && *mask != Dtype::U8);
+    let mask = call.mask.map(|v| v.dtype).filter(|mask| *mask != t && *mask != ElementType::U8);
     let slopes = call.slopes.map(|v| v.dtype).filter(|slopes| *slopes != t);
     if let Some(other) = mask.or(slopes) {
         return Err(Refused::NoKernel { op: "attention".into(), types: vec![t, other] });
@@ -170,12 +170,12 @@ pub fn prepare(call: &Attention<'_>, device: &Device) -> Result<Plan, Refused> {
         } else {
             "head256"
         };
-        let size = if t == Dtype::F64 { 32 } else { 64 } / if call.d > 128 { 2 } else { 1 };
+        let size = if t == ElementType::F64 { 32 } else { 64 } / if call.d > 128 { 2 } else { 1 };
         let tiles = rows.div_ceil(size).checked_mul(heads).ok_or(Refused::Size)?;
         let main = Launch::over(need("attention", variant, &[t])?, tiles, 1, u64::MAX);
         return Ok(Plan { main, combine: None, workspace: 0, args });
     }
-    let (variant, together) = if rows == 1 || t == Dtype::F64 { ("rows1", 1) } else { ("rows4", 4) };
+    let (variant, together) = if rows == 1 || t == ElementType::F64 { ("rows1", 1) } else { ("rows4", 4) };
     let blocks = rows.div_ceil(together).checked_mul(heads).ok_or(Refused::Size)?;
     args.splits = parts(visible_keys(call, &args), blocks, device);
     args.lanes = call.d.div_ceil(SLICE).max(together).next_power_of_two();
@@ -185,21 +185,21 @@ pub fn prepare(call: &Attention<'_>, device: &Device) -> Result<Plan, Refused> {
     }
     let lines = rows * heads;
     let combine = Launch::over(need("attention", "combine", &[t])?, lines, 1, device.row_blocks());
-    let bytes = (call.d + 2) * if t == Dtype::F64 { 8 } else { 4 };
+    let bytes = (call.d + 2) * if t == ElementType::F64 { 8 } else { 4 };
     let workspace = lines.checked_mul(args.splits * bytes).ok_or(Refused::Size)?;
     Ok(Plan { main, combine: Some(combine), workspace, args })
 }
 
 fn arguments(call: &Attention<'_>) -> Result<AttentionArgs, Refused> {
-    let operand = |v: View<'_>| match v.strides.len() {
-        4 => Ok(Operand::new(v.data, v.strides)),
+    let operand = |v: OperandView<'_>| match v.strides.len() {
+        4 => Ok(StridedPointer::new(v.data, v.strides)),
         other => Err(Refused::Rank(other)),
     };
     let side = |limit: Option<u64>| limit.map_or(OPEN, |n| i64::try_from(n).unwrap_or(OPEN).min(OPEN));
     let right = side(call.window[1]);
     let mask_kind = match call.mask {
         None => 0,
-        Some(mask) if mask.dtype == Dtype::U8 => 2,
+        Some(mask) if mask.dtype == ElementType::U8 => 2,
         Some(_) => 1,
     };
     Ok(AttentionArgs {
@@ -207,7 +207,7 @@ fn arguments(call: &Attention<'_>) -> Result<AttentionArgs, Refused> {
         k: operand(call.k)?,
         v: operand(call.v)?,
         o: operand(call.o)?,
-        mask: call.mask.map_or(Ok(Operand { data: 0, stride: [0; MAX_RANK] }), operand)?,
+        mask: call.mask.map_or(Ok(StridedPointer { data: 0, stride: [0; MAX_RANK] }), operand)?,
         slopes: call.slopes.map_or(0, |v| v.data),
         slope_stride: call.slopes.and_then(|v| v.strides.last().copied()).unwrap_or(0),
         batch: call.batch,
@@ -236,5 +236,5 @@ fn visible_keys(call: &Attention<'_>, args: &AttentionArgs) -> u64 {
 /// Parts of the key range: enough to fill the device, none too short.
 fn parts(keys: u64, blocks: u64, device: &Device) -> u64 {
     let wanted = device.blocks(device.tuning.decode_blocks()).div_ceil(blocks.max(1));
-    wanted.min(keys / device.tuning.decode_keys()).clamp(1, MOST_PARTS)
+    wanted.min(keys / device.tuning.decode_keys()).clamp(1, MAX_PARTS)
 }

@@ -1,7 +1,7 @@
 //! Elementwise ops of two operands: `y = f(a, b)`, broadcast through stride 0; `y` may be `a` or `b`.
 use crate::instances::{Arguments, Table};
 use crate::launch::need;
-use crate::{Device, Dtype, Family, Launch, Operand, Refused, Shape, View, elementwise};
+use crate::{Device, ElementType, Family, Launch, OperandView, Refused, Shape, StridedPointer, elementwise};
 
 const BLOCK: u32 = 256;
 
@@ -12,11 +12,11 @@ pub struct BinaryArgs {
     /// Shape of all operands, from [`crate::elementwise`].
     pub shape: Shape,
     /// First input; the gate in swiglu and geglu.
-    pub a: Operand,
+    pub a: StridedPointer,
     /// Second input.
-    pub b: Operand,
+    pub b: StridedPointer,
     /// Output.
-    pub y: Operand,
+    pub y: StridedPointer,
 }
 
 impl Arguments for BinaryArgs {
@@ -37,12 +37,12 @@ const FLOAT_OPS: [(&str, &str); 2] = [("swiglu", "SwiGlu"), ("geglu", "GeGlu")];
 pub(crate) fn declare(table: &mut Table) {
     let mut binary = table.of::<BinaryArgs>(Family::Binary, BLOCK);
     for (op, function) in NUMBER_OPS {
-        for t in Dtype::FLOATS.into_iter().chain(Dtype::INTS) {
+        for t in ElementType::FLOATS.into_iter().chain(ElementType::INTS) {
             binary.add(op, &[t], "binary", &[function]);
         }
     }
     for (op, function) in FLOAT_OPS {
-        for t in Dtype::FLOATS {
+        for t in ElementType::FLOATS {
             binary.add(op, &[t], "binary", &[function]);
         }
     }
@@ -52,7 +52,7 @@ pub(crate) fn declare(table: &mut Table) {
 pub fn prepare(
     op: &str,
     dims: &[u64],
-    [a, b, y]: [View<'_>; 3],
+    [a, b, y]: [OperandView<'_>; 3],
     device: &Device,
 ) -> Result<(Launch, BinaryArgs), Refused> {
     let instance = need(op, "", &[a.dtype])?;

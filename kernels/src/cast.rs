@@ -1,7 +1,7 @@
 //! cast between any two plain types.
 use crate::instances::{Arguments, Table};
 use crate::launch::need;
-use crate::{Device, Dtype, Family, Launch, Operand, Refused, Shape, View, elementwise};
+use crate::{Device, ElementType, Family, Launch, OperandView, Refused, Shape, StridedPointer, elementwise};
 
 const BLOCK: u32 = 256;
 
@@ -11,8 +11,8 @@ const BLOCK: u32 = 256;
 #[allow(missing_docs)]
 pub struct CastArgs {
     pub shape: Shape,
-    pub x: Operand,
-    pub y: Operand,
+    pub x: StridedPointer,
+    pub y: StridedPointer,
 }
 
 impl Arguments for CastArgs {
@@ -21,8 +21,8 @@ impl Arguments for CastArgs {
 
 pub(crate) fn declare(table: &mut Table) {
     let mut cast = table.of::<CastArgs>(Family::Cast, BLOCK);
-    for from in Dtype::PLAIN {
-        for to in Dtype::PLAIN {
+    for from in ElementType::PLAIN {
+        for to in ElementType::PLAIN {
             cast.add("cast", &[from, to], "cast", &[]);
         }
     }
@@ -31,8 +31,8 @@ pub(crate) fn declare(table: &mut Table) {
 /// Prepares `y = x` converted to y's type.
 pub fn prepare(
     dims: &[u64],
-    x: View<'_>,
-    y: View<'_>,
+    x: OperandView<'_>,
+    y: OperandView<'_>,
     device: &Device,
 ) -> Result<(Launch, CastArgs), Refused> {
     let instance = need("cast", "", &[x.dtype, y.dtype])?;

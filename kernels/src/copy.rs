@@ -2,7 +2,7 @@
 use crate::instances::{Arguments, Table};
 use crate::launch::need;
 use crate::shape::as_units;
-use crate::{Device, Dtype, Family, Launch, Operand, Refused, Shape, View, elementwise};
+use crate::{Device, ElementType, Family, Launch, OperandView, Refused, Shape, StridedPointer, elementwise};
 
 const BLOCK: u32 = 256;
 
@@ -12,8 +12,8 @@ const BLOCK: u32 = 256;
 #[allow(missing_docs)]
 pub struct CopyArgs {
     pub shape: Shape,
-    pub x: Operand,
-    pub y: Operand,
+    pub x: StridedPointer,
+    pub y: StridedPointer,
 }
 
 /// Arguments of fill.
@@ -22,7 +22,7 @@ pub struct CopyArgs {
 #[allow(missing_docs)]
 pub struct FillArgs {
     pub shape: Shape,
-    pub y: Operand,
+    pub y: StridedPointer,
     /// The element's bits, in the low end.
     pub value: u64,
 }
@@ -33,10 +33,10 @@ pub struct FillArgs {
 #[allow(missing_docs)]
 pub struct WhereArgs {
     pub shape: Shape,
-    pub cond: Operand,
-    pub on_true: Operand,
-    pub on_false: Operand,
-    pub y: Operand,
+    pub cond: StridedPointer,
+    pub on_true: StridedPointer,
+    pub on_false: StridedPointer,
+    pub y: StridedPointer,
 }
 
 impl Arguments for CopyArgs {
@@ -50,26 +50,37 @@ impl Arguments for WhereArgs {
 }
 
 pub(crate) fn declare(table: &mut Table) {
-    for t in Dtype::BITS {
+    for t in ElementType::BITS {
         table.of::<CopyArgs>(Family::Copy, BLOCK).add("copy", &[t], "copy", &[]);
         table.of::<FillArgs>(Family::Copy, BLOCK).add("fill", &[t], "fill", &[]);
-        for cond in Dtype::INDICES {
+        for cond in ElementType::INDICES {
             table.of::<WhereArgs>(Family::Copy, BLOCK).add("where", &[cond, t], "where", &[]);
         }
     }
 }
 
 /// Prepares `y = x` for any type, block types included; strides count elements, of a block type blocks.
-pub fn copy(dims: &[u64], x: View<'_>, y: View<'_>, device: &Device) -> Result<(Launch, CopyArgs), Refused> {
+pub fn copy(
+    dims: &[u64],
+    x: OperandView<'_>,
+    y: OperandView<'_>,
+    device: &Device,
+) -> Result<(Launch, CopyArgs), Refused> {
     let (unit, dims, [xs, ys]) = as_units(dims, [x, y])?;
-    let views = [View { strides: &xs, dtype: unit, ..x }, View { strides: &ys, dtype: unit, ..y }];
+    let views =
+        [OperandView { strides: &xs, dtype: unit, ..x }, OperandView { strides: &ys, dtype: unit, ..y }];
     let instance = need("copy", "", &[unit])?;
     let (shape, [x, y]) = elementwise(&dims, views)?;
     Ok((Launch::elementwise(instance, &shape, device), CopyArgs { shape, x, y }))
 }
 
 /// Prepares `y = value`, given as the element's bits.
-pub fn fill(dims: &[u64], y: View<'_>, value: u64, device: &Device) -> Result<(Launch, FillArgs), Refused> {
+pub fn fill(
+    dims: &[u64],
+    y: OperandView<'_>,
+    value: u64,
+    device: &Device,
+) -> Result<(Launch, FillArgs), Refused> {
     let bits = bits_of("fill", y.dtype)?;
     let instance = need("fill", "", &[bits])?;
     let (shape, [y]) = elementwise(dims, [y])?;
@@ -79,8 +90,8 @@ pub fn fill(dims: &[u64], y: View<'_>, value: u64, device: &Device) -> Result<(L
 /// Prepares `y = cond != 0 ? on_true : on_false`.
 pub fn select(
     dims: &[u64],
-    cond: View<'_>,
-    [on_true, on_false, y]: [View<'_>; 3],
+    cond: OperandView<'_>,
+    [on_true, on_false, y]: [OperandView<'_>; 3],
     device: &Device,
 ) -> Result<(Launch, WhereArgs), Refused> {
     let instance = need("where", "", &[cond.dtype, bits_of("where", y.dtype)?])?;
@@ -88,6 +99,6 @@ pub fn select(
     Ok((Launch::elementwise(instance, &shape, device), WhereArgs { shape, cond, on_true, on_false, y }))
 }
 
-fn bits_of(op: &str, t: Dtype) -> Result<Dtype, Refused> {
+fn bits_of(op: &str, t: ElementType) -> Result<ElementType, Refused> {
     t.bits().ok_or_else(|| Refused::NoKernel { op: op.to_owned(), types: vec![t] })
 }

@@ -2,7 +2,7 @@
 use crate::instances::{Arguments, Table};
 use crate::launch::need;
 use crate::shape::{as_units, leading};
-use crate::{Device, Dtype, Family, Launch, Operand, Refused, Shape, View};
+use crate::{Device, ElementType, Family, Launch, OperandView, Refused, Shape, StridedPointer};
 
 const BLOCK: u32 = 256;
 
@@ -32,8 +32,8 @@ pub struct ErrorRecord {
 #[allow(missing_docs)]
 pub struct IndexSelectArgs {
     pub shape: Shape,
-    pub x: Operand,
-    pub y: Operand,
+    pub x: StridedPointer,
+    pub y: StridedPointer,
     pub ids: u64,
     pub ids_stride: i64,
     pub bound: u64,
@@ -50,18 +50,18 @@ impl Arguments for IndexSelectArgs {
 
 pub(crate) fn declare(table: &mut Table) {
     let mut index = table.of::<IndexSelectArgs>(Family::Index, BLOCK);
-    for t in Dtype::BITS {
+    for t in ElementType::BITS {
         index.add("index_select", &[t], "index_select", &[]);
     }
 }
 
 /// How kernels tell index types apart.
-pub(crate) fn kind_of(t: Dtype) -> Result<u32, Refused> {
+pub(crate) fn kind_of(t: ElementType) -> Result<u32, Refused> {
     match t {
-        Dtype::U8 => Ok(0),
-        Dtype::U32 => Ok(1),
-        Dtype::I32 => Ok(2),
-        Dtype::I64 => Ok(3),
+        ElementType::U8 => Ok(0),
+        ElementType::U32 => Ok(1),
+        ElementType::I32 => Ok(2),
+        ElementType::I64 => Ok(3),
         other => Err(Refused::NoKernel { op: "an index".into(), types: vec![other] }),
     }
 }
@@ -83,7 +83,7 @@ pub fn select(
     dims: &[u64],
     axis: usize,
     bound: u64,
-    [x, ids, y]: [View<'_>; 3],
+    [x, ids, y]: [OperandView<'_>; 3],
     report: Report,
     device: &Device,
 ) -> Result<(Launch, IndexSelectArgs), Refused> {
@@ -91,7 +91,8 @@ pub fn select(
         return Err(Refused::Rank(dims.len()));
     }
     let (unit, dims, [xs, ys]) = as_units(dims, [x, y])?;
-    let views = [View { strides: &xs, dtype: unit, ..x }, View { strides: &ys, dtype: unit, ..y }];
+    let views =
+        [OperandView { strides: &xs, dtype: unit, ..x }, OperandView { strides: &ys, dtype: unit, ..y }];
     let instance = need("index_select", "", &[unit])?;
     let (shape, [x, y]) = leading(&dims, axis, views)?;
     let args = IndexSelectArgs {

@@ -1,6 +1,6 @@
 //! The table of kernel instances: what exists, under which symbol, launched how.
 use crate::source::Family;
-use crate::{Dtype, Matrix, declare_all};
+use crate::{ElementType, Matrix, declare_all};
 use rustc_hash::{FxHashMap, FxHasher};
 use std::any::TypeId;
 use std::hash::{Hash, Hasher};
@@ -26,7 +26,7 @@ pub struct Instance {
     /// Which way of doing it, where there are several; else empty.
     pub variant: &'static str,
     /// Element types, in the order of the template's parameters.
-    pub types: Vec<Dtype>,
+    pub types: Vec<ElementType>,
     /// Threads of a block: the kernel is compiled for exactly this many.
     pub block: u32,
     /// Static LDS in bytes, the same for either wave size.
@@ -81,7 +81,7 @@ pub fn instances() -> &'static [Instance] {
 }
 
 /// The instance with these properties; `None` when there is none.
-pub fn find(op: &str, variant: &str, types: &[Dtype]) -> Option<&'static Instance> {
+pub fn find(op: &str, variant: &str, types: &[ElementType]) -> Option<&'static Instance> {
     // Launches look instances up: nothing is allocated, and no text is compared.
     BY_KEY.get(&key(op, variant, types)).copied()
 }
@@ -104,13 +104,13 @@ static BY_SYMBOL: LazyLock<FxHashMap<&str, &Instance>> =
 static BY_KEY: LazyLock<FxHashMap<u64, &Instance>> =
     LazyLock::new(|| instances().iter().map(|k| (key(k.op, k.variant, &k.types), k)).collect());
 
-fn key(op: &str, variant: &str, types: &[Dtype]) -> u64 {
+fn key(op: &str, variant: &str, types: &[ElementType]) -> u64 {
     let mut state = FxHasher::default();
     (op, variant, types).hash(&mut state);
     state.finish()
 }
 
-fn symbol(op: &str, variant: &str, types: &[Dtype]) -> String {
+fn symbol(op: &str, variant: &str, types: &[ElementType]) -> String {
     let mut out = op.to_owned();
     for part in [variant].into_iter().filter(|v| !v.is_empty()).chain(types.iter().map(|t| t.name())) {
         out.push('_');
@@ -158,7 +158,7 @@ impl Declare<'_> {
     }
 
     /// The kernel `op`, whose body is the call `template<lead, types...>(args)`.
-    pub(crate) fn add(&mut self, op: &'static str, types: &[Dtype], template: &str, lead: &[&str]) {
+    pub(crate) fn add(&mut self, op: &'static str, types: &[ElementType], template: &str, lead: &[&str]) {
         self.add_variant(op, "", types, template, lead, 0);
     }
 
@@ -167,7 +167,7 @@ impl Declare<'_> {
         &mut self,
         op: &'static str,
         variant: &'static str,
-        types: &[Dtype],
+        types: &[ElementType],
         template: &str,
         lead: &[&str],
         lds: u32,

@@ -1,8 +1,8 @@
-//! What a launch is made of.
-use crate::{Dot4, Dtype, Instance, Matrix, Shape, Tuning, find};
+//! Launches: the device they are for, grid and block, and why there may be none.
+use crate::{Dot4, ElementType, Instance, Matrix, Shape, Tuning, find};
 use std::fmt;
 
-/// What grids depend on.
+/// The properties of a device that launches depend on.
 #[derive(Clone, Copy, Debug)]
 pub struct Device {
     /// Compute units (multiprocessors).
@@ -13,7 +13,7 @@ pub struct Device {
     pub matrix: Option<Matrix>,
     /// The instruction that multiplies bytes, if any.
     pub dot4: Option<Dot4>,
-    /// Numbers that are chosen for it.
+    /// Tuning parameters.
     pub tuning: Tuning,
 }
 
@@ -23,7 +23,7 @@ impl Device {
         self.blocks(self.tuning.row_blocks())
     }
 
-    /// Whether so many large tiles are enough for the device.
+    /// Whether this many large tiles fill the device.
     pub(crate) fn takes_large(&self, tiles: u64) -> bool {
         tiles.saturating_mul(100) >= self.blocks(1).saturating_mul(self.tuning.large_tiles())
     }
@@ -78,7 +78,7 @@ pub enum Refused {
         /// The op asked for.
         op: String,
         /// The element types asked for.
-        types: Vec<Dtype>,
+        types: Vec<ElementType>,
     },
     /// This many dimensions: more than a kernel walks after merging, too few, or not one stride each.
     Rank(usize),
@@ -90,8 +90,8 @@ pub enum Refused {
         what: &'static str,
         /// What was asked for.
         got: u64,
-        /// The most there can be.
-        most: u64,
+        /// The largest supported size.
+        max: u64,
     },
 }
 
@@ -101,7 +101,7 @@ impl fmt::Display for Refused {
             Refused::NoKernel { op, types } => write!(f, "no kernel of {op} for {types:?}"),
             Refused::Rank(n) => write!(f, "{n} dimensions cannot be walked"),
             Refused::Size => write!(f, "more than 2^63 elements"),
-            Refused::Limit { what, got, most } => write!(f, "{what} is {got}, at most {most}"),
+            Refused::Limit { what, got, max } => write!(f, "{what} is {got}, at most {max}"),
         }
     }
 }
@@ -109,6 +109,6 @@ impl fmt::Display for Refused {
 impl std::error::Error for Refused {}
 
 /// The instance with these properties.
-pub(crate) fn need(op: &str, variant: &str, types: &[Dtype]) -> Result<&'static Instance, Refused> {
+pub(crate) fn need(op: &str, variant: &str, types: &[ElementType]) -> Result<&'static Instance, Refused> {
     find(op, variant, types).ok_or_else(|| Refused::NoKernel { op: op.to_owned(), types: types.to_vec() })
 }

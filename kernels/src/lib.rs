@@ -8,18 +8,19 @@
 //! A kernel takes one plain struct by value. Each family's module has the Rust mirror of its structs,
 //! functions that choose an instance and its grid, and nothing else:
 //!
-//! 1. The caller describes its operands as [`View`]s: device address, strides, element type.
+//! 1. The caller describes its operands as [`OperandView`]s: device address, strides, element type.
 //! 2. The family's `prepare` gives a [`Launch`] ([`Instance`], grid, block) and the arguments, or says
 //!    why there is none.
 //! 3. [`Unit::text`] gives the text to compile, [`source::hiprtc_options`] and its like the compiler's flags.
 #![forbid(unsafe_code)]
 
 mod dot4;
-mod dtype;
+mod element_type;
 mod instances;
 mod launch;
 mod shape;
 pub mod source;
+pub mod target;
 mod unit;
 
 pub mod attention;
@@ -38,12 +39,13 @@ mod tuning;
 pub mod unary;
 
 pub use dot4::Dot4;
-pub use dtype::Dtype;
+pub use element_type::ElementType;
 pub use instances::{Arguments, Instance, by_symbol, find, instances};
 pub use launch::{Device, Launch, Refused};
 pub use matrix::Matrix;
-pub use shape::{Divider, MAX_RANK, Operand, Shape, View, elementwise, rows};
+pub use shape::{Divider, MAX_RANK, OperandView, Shape, StridedPointer, elementwise, rows};
 pub use source::Family;
+pub use target::GfxTarget;
 pub use tuning::{KNOBS, Knob, Tuning};
 pub use unit::Unit;
 

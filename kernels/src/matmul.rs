@@ -1,7 +1,7 @@
 //! matmul and linear: c = a b (+ bias), any strides, batched.
 use crate::instances::{Arguments, Needs, Table};
 use crate::launch::need;
-use crate::{Device, Dtype, Family, Launch, Operand, Refused, Shape, View, elementwise};
+use crate::{Device, ElementType, Family, Launch, OperandView, Refused, Shape, StridedPointer, elementwise};
 
 const BLOCK: u32 = 256;
 /// Elements of a tile that a thread stages, `STAGED` in the source.
@@ -12,7 +12,7 @@ const STAGED: u32 = 8;
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs)]
 pub struct Matrix {
-    pub batch: Operand,
+    pub batch: StridedPointer,
     pub row: i64,
     pub column: i64,
 }
@@ -39,37 +39,37 @@ impl Arguments for MatmulArgs {
 }
 
 /// Pairs of types that decoders multiply: these have every variant, other pairs the small tile.
-const COMMON: [[Dtype; 2]; 6] = [
-    [Dtype::F16, Dtype::F16],
-    [Dtype::Bf16, Dtype::Bf16],
-    [Dtype::F32, Dtype::F32],
-    [Dtype::F64, Dtype::F64],
-    [Dtype::F32, Dtype::F16],
-    [Dtype::F32, Dtype::Bf16],
+const COMMON: [[ElementType; 2]; 6] = [
+    [ElementType::F16, ElementType::F16],
+    [ElementType::Bf16, ElementType::Bf16],
+    [ElementType::F32, ElementType::F32],
+    [ElementType::F64, ElementType::F64],
+    [ElementType::F32, ElementType::F16],
+    [ElementType::F32, ElementType::Bf16],
 ];
 
 pub(crate) fn declare(table: &mut Table) {
     declare_mma(table);
     let mut matmul = table.of::<MatmulArgs>(Family::Matmul, BLOCK);
-    for a in Dtype::FLOATS {
-        for b in Dtype::FLOATS {
+    for a in ElementType::FLOATS {
+        for b in ElementType::FLOATS {
             matmul.add_variant("matmul", "tile64", &[a, b], "matmul_tile", &["1"], tile_lds(64, [a, b]));
         }
     }
     for types in COMMON {
         matmul.add_variant("matmul", "rows1", &types, "matvec", &["1"], 0);
         matmul.add_variant("matmul", "rows4", &types, "matvec", &["4"], 0);
-        if types[0] != Dtype::F64 {
+        if types[0] != ElementType::F64 {
             matmul.add_variant("matmul", "tile128", &types, "matmul_tile", &["2"], tile_lds(128, types));
         }
     }
 }
 
 /// Types that matrix units multiply, each with itself or with a of f32, and the tiles there are for them.
-pub(crate) const MMA_TYPES: [Dtype; 2] = [Dtype::F16, Dtype::Bf16];
+pub(crate) const MMA_TYPES: [ElementType; 2] = [ElementType::F16, ElementType::Bf16];
 const MMA_TILES: [(&str, u64); 2] = [("mma128", 128), ("mma64", 64)];
 
-/// Bytes of LDS for two tiles of so many lines of halves: see `MMA_PITCH` in the source.
+/// Bytes of LDS for two tiles of 16-bit lines: see `MMA_PITCH` in the source.
 pub(crate) fn mma_lds(lines: u64) -> u32 {
     2 * lines as u32 * (32 + 8) * 2
 }
@@ -82,19 +82,21 @@ fn declare_mma(table: &mut Table) {
         }
     }
     // a of f32 is two tiles of halves; with f16 its rows have scales, and halves that are subnormal count.
-    for (t, scales, needs) in [(Dtype::F16, 4, Needs::Subnormals), (Dtype::Bf16, 0, Needs::Matrix)] {
+    for (t, scales, needs) in
+        [(ElementType::F16, 4, Needs::Subnormals), (ElementType::Bf16, 0, Needs::Matrix)]
+    {
         let mut matmul = table.of::<MatmulArgs>(Family::MatmulMma, BLOCK).needs(needs);
         for (variant, tile) in MMA_TILES {
             let lds = mma_lds(tile) / 2 * 3 + scales * tile as u32;
-            let types = [Dtype::F32, t];
+            let types = [ElementType::F32, t];
             matmul.add_variant("matmul", variant, &types, "matmul_mma", &[&tile.to_string()], lds);
         }
     }
 }
 
-fn tile_lds(size: u32, types: [Dtype; 2]) -> u32 {
+fn tile_lds(size: u32, types: [ElementType; 2]) -> u32 {
     let depth = BLOCK * STAGED / size;
-    2 * depth * (size + 4) * if types.contains(&Dtype::F64) { 8 } else { 4 }
+    2 * depth * (size + 4) * if types.contains(&ElementType::F64) { 8 } else { 4 }
 }
 
 /// A product. Views have the dimensions `batch` followed by two more: a\[.., m, k\], b\[.., k, n\],
@@ -107,10 +109,10 @@ pub struct Matmul<'a> {
     pub m: u64,
     pub n: u64,
     pub k: u64,
-    pub a: View<'a>,
-    pub b: View<'a>,
-    pub c: View<'a>,
-    pub bias: Option<View<'a>>,
+    pub a: OperandView<'a>,
+    pub b: OperandView<'a>,
+    pub c: OperandView<'a>,
+    pub bias: Option<OperandView<'a>>,
 }
 
 /// Prepares a product.
@@ -132,20 +134,21 @@ pub fn prepare(problem: &Matmul<'_>, device: &Device) -> Result<(Launch, MatmulA
         k,
         bias: bias.map_or(0, |v| v.data),
         bias_stride: bias.and_then(|v| v.strides.last().copied()).unwrap_or(0),
-        bias_is_f32: bias.map_or(0, |v| u64::from(v.dtype == Dtype::F32 && types[0] != Dtype::F32)),
+        bias_is_f32: bias
+            .map_or(0, |v| u64::from(v.dtype == ElementType::F32 && types[0] != ElementType::F32)),
     };
     Ok((launch(&args, types, device)?, args))
 }
 
 /// The view of a batch, and the strides of its matrices.
-fn split(view: View<'_>) -> Result<(View<'_>, [i64; 2]), Refused> {
+fn split(view: OperandView<'_>) -> Result<(OperandView<'_>, [i64; 2]), Refused> {
     match view.strides {
-        [batch @ .., row, column] => Ok((View { strides: batch, ..view }, [*row, *column])),
+        [batch @ .., row, column] => Ok((OperandView { strides: batch, ..view }, [*row, *column])),
         short => Err(Refused::Rank(short.len())),
     }
 }
 
-fn launch(args: &MatmulArgs, types: [Dtype; 2], device: &Device) -> Result<Launch, Refused> {
+fn launch(args: &MatmulArgs, types: [ElementType; 2], device: &Device) -> Result<Launch, Refused> {
     let batches = args.batches.count();
     let times = |a: u64, b: u64| a.checked_mul(b).ok_or(Refused::Size);
     if args.m <= device.tuning.product_rows() && args.b.row == 1 && COMMON.contains(&types) {

@@ -1,7 +1,7 @@
-//! Matrix units: which targets have them, and the kernels that show whether their layouts are understood.
+//! Matrix units, and kernels that test the layouts of their operands.
 use crate::instances::{Arguments, Needs, Table};
 use crate::launch::need;
-use crate::{Device, Dtype, Family, Launch, Refused};
+use crate::{Device, ElementType, Family, GfxTarget, Launch, Refused};
 
 /// The matrix units of an architecture, by the layout of their operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -23,17 +23,10 @@ impl Matrix {
     /// Those that kernels for a target use; `None` where there are none, or none that these sources know.
     /// Feature suffixes such as `:xnack-` are allowed.
     pub fn of(target: &str) -> Option<Matrix> {
-        Some(match target.split(':').next().unwrap_or(target) {
-            "gfx90a" => Matrix::Mfma90a,
-            "gfx940" | "gfx941" | "gfx942" | "gfx950" | "gfx9-4-generic" => Matrix::Mfma940,
-            "gfx1200" | "gfx1201" | "gfx12-generic" => Matrix::Wmma12,
-            "gfx11-generic" => Matrix::Wmma11,
-            gfx11 if gfx11.starts_with("gfx110") || gfx11.starts_with("gfx115") => Matrix::Wmma11,
-            _ => return None,
-        })
+        GfxTarget::find(target)?.matrix
     }
 
-    /// What the sources are told, `OPS_MATRIX`.
+    /// The value of the define `OPS_MATRIX`.
     pub(crate) const fn define(self) -> u32 {
         match self {
             Matrix::Wmma11 => 11,
@@ -59,10 +52,10 @@ impl Matrix {
     }
 
     /// How many elements along k one instruction takes of `t` for a product of `size` × `size`.
-    pub const fn depth(self, t: Dtype, size: u64) -> u64 {
+    pub const fn depth(self, t: ElementType, size: u64) -> u64 {
         match (self, t) {
             (Matrix::Wmma11 | Matrix::Wmma12, _) => 16,
-            (Matrix::Mfma940, Dtype::I8) => 512 / size,
+            (Matrix::Mfma940, ElementType::I8) => 512 / size,
             _ => 256 / size,
         }
     }
@@ -84,7 +77,7 @@ impl Arguments for MmaUnitArgs {
 }
 
 /// Types that the units multiply.
-pub const TYPES: [Dtype; 3] = [Dtype::F16, Dtype::Bf16, Dtype::I8];
+pub const TYPES: [ElementType; 3] = [ElementType::F16, ElementType::Bf16, ElementType::I8];
 
 pub(crate) fn declare(table: &mut Table) {
     for t in TYPES {
@@ -99,7 +92,7 @@ pub(crate) fn declare(table: &mut Table) {
 /// Prepares the unit kernel of one instruction: d\[size, size\] = a\[size, depth\] b\[depth, size\] + c, row
 /// by row, c and d in f32, or i32 for products of i8. `size` is 16, or 32 with MFMA; depth is
 /// [`Matrix::depth`].
-pub fn prepare_unit(t: Dtype, size: u64, device: &Device) -> Result<Launch, Refused> {
+pub fn prepare_unit(t: ElementType, size: u64, device: &Device) -> Result<Launch, Refused> {
     let variant = match (device.matrix, size) {
         (Some(_), 16) => "16",
         (Some(matrix), 32) if matrix.is_mfma() => "32",
@@ -111,28 +104,13 @@ pub fn prepare_unit(t: Dtype, size: u64, device: &Device) -> Result<Launch, Refu
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::source;
 
     #[test]
-    fn targets_with_matrix_units() {
-        let with: Vec<&str> =
-            source::TARGETS.iter().copied().filter(|target| Matrix::of(target).is_some()).collect();
-        let expected = [
-            "gfx90a",
-            "gfx942",
-            "gfx1100",
-            "gfx1101",
-            "gfx1151",
-            "gfx1200",
-            "gfx1201",
-            "gfx11-generic",
-            "gfx12-generic",
-        ];
-        assert_eq!(with, expected);
-        for target in with {
-            assert_eq!(Matrix::of(target).map(Matrix::wave), source::wave_of(target), "{target}");
-        }
+    fn only_units_that_the_sources_know_are_used() {
         assert_eq!(Matrix::of("gfx90a:sramecc+:xnack-"), Some(Matrix::Mfma90a));
+        assert_eq!(Matrix::of("gfx1151"), Some(Matrix::Wmma11));
+        assert_eq!(Matrix::of("gfx12-generic"), Some(Matrix::Wmma12));
+        assert_eq!(Matrix::of("gfx1030"), None);
         assert_eq!(Matrix::of("gfx1250"), None, "its instructions are others");
         assert_eq!(Matrix::of("gfx908"), None, "its bf16 products are shorter");
     }

@@ -1,7 +1,10 @@
 //! rms_norm, add_rms_norm and layer_norm over the last dimension; group_norm over groups of channels.
 use crate::instances::{Arguments, Table};
 use crate::launch::need;
-use crate::{Device, Divider, Dtype, Family, Launch, Operand, Refused, Shape, View, elementwise, rows};
+use crate::{
+    Device, Divider, ElementType, Family, Launch, OperandView, Refused, Shape, StridedPointer, elementwise,
+    rows,
+};
 
 const BLOCK: u32 = 256;
 /// Steps a lane takes over a short row: what it keeps in registers.
@@ -17,10 +20,10 @@ const MOMENTS: u64 = 3;
 #[allow(missing_docs)]
 pub struct NormArgs {
     pub shape: Shape,
-    pub x: Operand,
-    pub residual: Operand,
-    pub y: Operand,
-    pub sum: Operand,
+    pub x: StridedPointer,
+    pub residual: StridedPointer,
+    pub y: StridedPointer,
+    pub sum: StridedPointer,
     pub weight: u64,
     pub bias: u64,
     pub weight_stride: i64,
@@ -40,8 +43,8 @@ impl Arguments for NormArgs {
 #[allow(missing_docs)]
 pub struct GroupNormArgs {
     pub shape: Shape,
-    pub x: Operand,
-    pub y: Operand,
+    pub x: StridedPointer,
+    pub y: StridedPointer,
     pub weight: u64,
     pub bias: u64,
     pub weight_stride: i64,
@@ -63,7 +66,7 @@ impl Arguments for GroupNormArgs {
 
 pub(crate) fn declare(table: &mut Table) {
     let mut norm = table.of::<NormArgs>(Family::Norm, BLOCK);
-    for [t, w] in Dtype::WEIGHTED {
+    for [t, w] in ElementType::WEIGHTED {
         let types = [t, w];
         for (variant, whole, lds) in [("wave", "false", 0), ("block", "true", reduce_lds(t, BLOCK))] {
             norm.add_variant("rms_norm", variant, &types, "rms_norm", &[whole, "false"], lds);
@@ -72,7 +75,7 @@ pub(crate) fn declare(table: &mut Table) {
         }
     }
     let mut group = table.of::<GroupNormArgs>(Family::Norm, BLOCK);
-    for [t, w] in Dtype::WEIGHTED {
+    for [t, w] in ElementType::WEIGHTED {
         let lds = reduce_lds(t, BLOCK);
         group.add_variant("group_norm", "", &[t, w], "group_norm", &[], lds);
         group.add_variant("group_norm", "parts", &[t, w], "group_norm_parts", &[], lds);
@@ -81,8 +84,8 @@ pub(crate) fn declare(table: &mut Table) {
 }
 
 /// LDS of a loop of block reductions in the accumulator of `t`: two halves of two values a wave.
-pub(crate) fn reduce_lds(t: Dtype, block: u32) -> u32 {
-    4 * (block / 32) * if t == Dtype::F64 { 8 } else { 4 }
+pub(crate) fn reduce_lds(t: ElementType, block: u32) -> u32 {
+    4 * (block / 32) * if t == ElementType::F64 { 8 } else { 4 }
 }
 
 /// Whether a short row goes to some lanes of a wave, and to how many; else it gets a block.
@@ -95,13 +98,13 @@ pub(crate) fn lanes_for(row: u64, pack: u32, wave: u32) -> Option<u32> {
 /// A row op: variant, grid and lanes for rows of the shape's last dimension.
 pub(crate) fn row_launch(
     op: &str,
-    types: &[Dtype],
+    types: &[ElementType],
     shape: &Shape,
     device: &Device,
 ) -> Result<(Launch, u64, u64), Refused> {
     let count = if shape.inner() == 0 { 0 } else { shape.count() / shape.inner() };
     // The row kernels read f64 one by one.
-    let pack = if types.first() == Some(&Dtype::F64) { 1 } else { shape.pack() };
+    let pack = if types.first() == Some(&ElementType::F64) { 1 } else { shape.pack() };
     let lanes = lanes_for(shape.inner(), pack, device.wave);
     let instance = need(op, if lanes.is_some() { "wave" } else { "block" }, types)?;
     let per_block = lanes.map_or(1, |l| u64::from(instance.block / l));
@@ -114,20 +117,20 @@ pub(crate) fn row_launch(
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs)]
 pub struct Norm<'a> {
-    pub x: View<'a>,
-    pub y: View<'a>,
-    pub weight: Option<View<'a>>,
-    pub bias: Option<View<'a>>,
+    pub x: OperandView<'a>,
+    pub y: OperandView<'a>,
+    pub weight: Option<OperandView<'a>>,
+    pub bias: Option<OperandView<'a>>,
     /// add_rms_norm only.
-    pub residual: Option<View<'a>>,
+    pub residual: Option<OperandView<'a>>,
     /// add_rms_norm only.
-    pub sum: Option<View<'a>>,
+    pub sum: Option<OperandView<'a>>,
     pub eps: f64,
 }
 
 impl Norm<'_> {
     /// The one type of weight and bias; x's own where there are none.
-    fn parameter_type(&self, op: &str) -> Result<Dtype, Refused> {
+    fn parameter_type(&self, op: &str) -> Result<ElementType, Refused> {
         match (self.weight.map(|v| v.dtype), self.bias.map(|v| v.dtype)) {
             (Some(weight), Some(bias)) if weight != bias => {
                 Err(Refused::NoKernel { op: op.to_owned(), types: vec![self.x.dtype, weight, bias] })
@@ -138,12 +141,12 @@ impl Norm<'_> {
 
     /// Whether weight and bias can be read in 16-byte packs.
     fn parameters_pack(&self) -> bool {
-        let packs = |v: View<'_>| v.strides.last() == Some(&1) && v.data.is_multiple_of(16);
+        let packs = |v: OperandView<'_>| v.strides.last() == Some(&1) && v.data.is_multiple_of(16);
         self.weight.is_none_or(packs) && self.bias.is_none_or(packs)
     }
 }
 
-fn address(view: Option<View<'_>>) -> (u64, i64) {
+fn address(view: Option<OperandView<'_>>) -> (u64, i64) {
     view.map_or((0, 0), |v| (v.data, v.strides.last().copied().unwrap_or(0)))
 }
 
@@ -221,6 +224,6 @@ pub fn group(dims: &[u64], groups: u64, norm: &Norm<'_>, device: &Device) -> Res
     let main = Launch::over(need("group_norm", "parts", &types)?, all, 1, device.row_blocks());
     let apply =
         Launch::over(need("group_norm", "apply", &types)?, group_rows * shares, 1, device.row_blocks());
-    let workspace = all * MOMENTS * if norm.x.dtype == Dtype::F64 { 8 } else { 4 };
+    let workspace = all * MOMENTS * if norm.x.dtype == ElementType::F64 { 8 } else { 4 };
     Ok(GroupPlan { main, apply: Some(apply), workspace, args })
 }

@@ -3,7 +3,7 @@ use crate::instances::{Arguments, Table};
 use crate::launch::need;
 use crate::matmul::mma_lds;
 use crate::quant::BLOCK_ELEMENTS;
-use crate::{Device, Dtype, Family, Launch, Operand, Refused, Shape, View, rows};
+use crate::{Device, ElementType, Family, Launch, OperandView, Refused, Shape, StridedPointer, rows};
 
 const BLOCK: u32 = 256;
 
@@ -13,8 +13,8 @@ const BLOCK: u32 = 256;
 #[allow(missing_docs)]
 pub struct QLinearArgs {
     pub shape: Shape,
-    pub x: Operand,
-    pub y: Operand,
+    pub x: StridedPointer,
+    pub y: StridedPointer,
     pub weight: u64,
     pub weight_row: i64,
     pub weight_block: i64,
@@ -31,8 +31,8 @@ impl Arguments for QLinearArgs {
     const NAME: &'static str = "QLinearArgs";
 }
 
-fn tile_lds(size: u32, t: Dtype) -> u32 {
-    2 * (BLOCK * 8 / size) * (size + 4) * if t == Dtype::F64 { 8 } else { 4 }
+fn tile_lds(size: u32, t: ElementType) -> u32 {
+    2 * (BLOCK * 8 / size) * (size + 4) * if t == ElementType::F64 { 8 } else { 4 }
 }
 
 /// Tiles on matrix units, and their LDS: x in as many parts as its type has, the weight, its scales.
@@ -40,10 +40,10 @@ const MMA_TILES: [(&str, u64); 2] = [("mma128", 128), ("mma64", 64)];
 
 fn declare_mma(table: &mut Table) {
     let mut qlinear = table.of::<QLinearArgs>(Family::QlinearMma, BLOCK);
-    for b in Dtype::BLOCKS {
-        for t in [Dtype::F16, Dtype::Bf16, Dtype::F32] {
+    for b in ElementType::BLOCKS {
+        for t in [ElementType::F16, ElementType::Bf16, ElementType::F32] {
             for (variant, tile) in MMA_TILES {
-                let parts = if t == Dtype::F32 { 2 } else { 1 };
+                let parts = if t == ElementType::F32 { 2 } else { 1 };
                 let lds = mma_lds(tile) / 2 * (parts + 1) + 4 * tile as u32;
                 qlinear.add_variant("qlinear", variant, &[b, t], "qlinear_mma", &[&tile.to_string()], lds);
             }
@@ -60,8 +60,8 @@ const SPLIT_LANES: u32 = 8;
 
 fn declare_dot(table: &mut Table) {
     let mut qlinear = table.of::<QLinearArgs>(Family::QlinearDot, BLOCK);
-    for b in Dtype::BLOCKS {
-        for t in [Dtype::F16, Dtype::Bf16, Dtype::F32] {
+    for b in ElementType::BLOCKS {
+        for t in [ElementType::F16, ElementType::Bf16, ElementType::F32] {
             qlinear.add_variant("qlinear", "split", &[b, t], "qlinear_split", &[], 0);
             for (variant, rows) in DOTS {
                 qlinear.add_variant("qlinear", variant, &[b, t], "qlinear_dot", &[&rows.to_string()], 0);
@@ -74,13 +74,13 @@ pub(crate) fn declare(table: &mut Table) {
     declare_mma(table);
     declare_dot(table);
     let mut qlinear = table.of::<QLinearArgs>(Family::Qlinear, BLOCK);
-    for b in Dtype::BLOCKS {
-        for t in Dtype::FLOATS {
+    for b in ElementType::BLOCKS {
+        for t in ElementType::FLOATS {
             let types = [b, t];
             qlinear.add_variant("qlinear", "rows1", &types, "qlinear_rows", &["1"], 0);
             qlinear.add_variant("qlinear", "rows4", &types, "qlinear_rows", &["4"], 0);
             qlinear.add_variant("qlinear", "tile64", &types, "qlinear_tile", &["1"], tile_lds(64, t));
-            if t != Dtype::F64 {
+            if t != ElementType::F64 {
                 qlinear.add_variant("qlinear", "rows8", &types, "qlinear_rows", &["8"], 0);
                 qlinear.add_variant("qlinear", "tile128", &types, "qlinear_tile", &["2"], tile_lds(128, t));
             }
@@ -106,15 +106,15 @@ pub struct Plan {
 pub fn prepare(
     dims: &[u64],
     n: u64,
-    [x, weight, y]: [View<'_>; 3],
+    [x, weight, y]: [OperandView<'_>; 3],
     device: &Device,
 ) -> Result<Plan, Refused> {
     let types = [weight.dtype, x.dtype];
     let (shape, [x, y]) = rows(dims, 1, [x, y])?;
     let k = shape.inner();
-    let most = u64::from(u32::MAX);
-    if k > most {
-        return Err(Refused::Limit { what: "k", got: k, most });
+    let max = u64::from(u32::MAX);
+    if k > max {
+        return Err(Refused::Limit { what: "k", got: k, max });
     }
     let &[weight_row, weight_block] = weight.strides else { return Err(Refused::Rank(weight.strides.len())) };
     let count: u64 = dims.iter().rev().skip(1).product();
@@ -134,15 +134,15 @@ fn times(a: u64, b: u64) -> Result<u64, Refused> {
 }
 
 /// Bytes of a row in digits: for every block, rounded up to groups of 32, a head and each plane.
-fn split_row_bytes(k: u64, t: Dtype) -> u64 {
-    let digits = if t == Dtype::F32 { 3 } else { 2 };
+fn split_row_bytes(k: u64, t: ElementType) -> u64 {
+    let digits = if t == ElementType::F32 { 3 } else { 2 };
     (k / BLOCK_ELEMENTS).next_multiple_of(32) * 16 * (1 + 2 * digits)
 }
 
 /// The product by products of bytes, where the device has these, for a few rows.
-fn dot(mut args: QLinearArgs, types: [Dtype; 2], device: &Device) -> Result<Option<Plan>, Refused> {
+fn dot(mut args: QLinearArgs, types: [ElementType; 2], device: &Device) -> Result<Option<Plan>, Refused> {
     let few = device.tuning.qlinear_dot_rows()..=device.tuning.qlinear_rows();
-    if device.dot4.is_none() || types[1] == Dtype::F64 || !few.contains(&args.rows) || args.k == 0 {
+    if device.dot4.is_none() || types[1] == ElementType::F64 || !few.contains(&args.rows) || args.k == 0 {
         return Ok(None);
     }
     let [.., widest] = DOTS;
@@ -159,11 +159,11 @@ fn dot(mut args: QLinearArgs, types: [Dtype; 2], device: &Device) -> Result<Opti
     Ok(Some(Plan { split: Some(split), main, workspace, args }))
 }
 
-/// A launch that gives lanes of a wave to so many rows of x and of the weight.
+/// A launch that gives lanes of a wave to a number of rows of x and of the weight.
 fn groups(
     variant: &str,
     args: &QLinearArgs,
-    types: [Dtype; 2],
+    types: [ElementType; 2],
     (rows, columns): (u64, u64),
     device: &Device,
 ) -> Result<Launch, Refused> {
@@ -172,9 +172,9 @@ fn groups(
     Ok(Launch::over(instance, groups, u64::from(BLOCK) / args.lanes.max(1), device.row_blocks()))
 }
 
-fn launch(args: &QLinearArgs, types: [Dtype; 2], device: &Device) -> Result<Launch, Refused> {
+fn launch(args: &QLinearArgs, types: [ElementType; 2], device: &Device) -> Result<Launch, Refused> {
     if args.rows <= device.tuning.qlinear_rows() {
-        let wide = args.rows > 4 && types[1] != Dtype::F64;
+        let wide = args.rows > 4 && types[1] != ElementType::F64;
         let (variant, together) = match args.rows {
             0 | 1 => ("rows1", (1, 4)),
             _ if wide => ("rows8", (8, 2)),
@@ -183,7 +183,7 @@ fn launch(args: &QLinearArgs, types: [Dtype; 2], device: &Device) -> Result<Laun
         return groups(variant, args, types, together, device);
     }
     let tiles = |size| times(args.rows.div_ceil(size), args.n.div_ceil(size));
-    if device.matrix.is_some() && types[1] != Dtype::F64 {
+    if device.matrix.is_some() && types[1] != ElementType::F64 {
         let [(large, wide), (small, narrow)] = MMA_TILES;
         let (variant, tile) = if device.takes_large(tiles(wide)?) { (large, wide) } else { (small, narrow) };
         return Ok(Launch::over(need("qlinear", variant, &types)?, tiles(tile)?, 1, device.row_blocks()));

@@ -3,7 +3,9 @@ use crate::index::{Report, kind_of};
 use crate::instances::{Arguments, Table};
 use crate::launch::need;
 use crate::shape::{List, list};
-use crate::{Device, Dtype, Family, Launch, Operand, Refused, Shape, View, elementwise, rows};
+use crate::{
+    Device, ElementType, Family, Launch, OperandView, Refused, Shape, StridedPointer, elementwise, rows,
+};
 
 const BLOCK: u32 = 256;
 /// Elements of a block.
@@ -17,8 +19,8 @@ const LANES: u32 = 8;
 #[allow(missing_docs)]
 pub struct QuantizeArgs {
     pub shape: Shape,
-    pub x: Operand,
-    pub y: Operand,
+    pub x: StridedPointer,
+    pub y: StridedPointer,
     pub x_stride: i64,
 }
 
@@ -28,8 +30,8 @@ pub struct QuantizeArgs {
 #[allow(missing_docs)]
 pub struct DequantizeArgs {
     pub shape: Shape,
-    pub x: Operand,
-    pub y: Operand,
+    pub x: StridedPointer,
+    pub y: StridedPointer,
     pub y_stride: i64,
 }
 
@@ -39,8 +41,8 @@ pub struct DequantizeArgs {
 #[allow(missing_docs)]
 pub struct QEmbeddingArgs {
     pub shape: Shape,
-    pub x: Operand,
-    pub y: Operand,
+    pub x: StridedPointer,
+    pub y: StridedPointer,
     pub y_stride: i64,
     pub ids: u64,
     pub ids_stride: i64,
@@ -63,9 +65,9 @@ impl Arguments for QEmbeddingArgs {
 }
 
 pub(crate) fn declare(table: &mut Table) {
-    for b in Dtype::BLOCKS {
+    for b in ElementType::BLOCKS {
         table.of::<QuantizeArgs>(Family::Quant, BLOCK).add("quantize", &[b], "quantize", &[]);
-        for t in Dtype::FLOATS {
+        for t in ElementType::FLOATS {
             table.of::<DequantizeArgs>(Family::Quant, BLOCK).add("dequantize", &[b, t], "dequantize", &[]);
             table.of::<QEmbeddingArgs>(Family::Quant, BLOCK).add("qembedding", &[b, t], "qembedding", &[]);
         }
@@ -73,7 +75,7 @@ pub(crate) fn declare(table: &mut Table) {
 }
 
 /// A float view as a view of the first elements of its blocks, and its element stride.
-fn by_block(view: View<'_>) -> Result<(List<i64>, i64), Refused> {
+fn by_block(view: OperandView<'_>) -> Result<(List<i64>, i64), Refused> {
     let mut strides = list(view.strides)?;
     let step = strides.last().copied().ok_or(Refused::Rank(0))?;
     if let Some(last) = strides.last_mut() {
@@ -90,29 +92,29 @@ fn launch(instance: &'static crate::Instance, shape: &Shape, device: &Device) ->
 /// strides, x's count elements.
 pub fn quantize(
     dims: &[u64],
-    x: View<'_>,
-    y: View<'_>,
+    x: OperandView<'_>,
+    y: OperandView<'_>,
     device: &Device,
 ) -> Result<(Launch, QuantizeArgs), Refused> {
-    if x.dtype != Dtype::F32 {
+    if x.dtype != ElementType::F32 {
         return Err(Refused::NoKernel { op: "quantize".into(), types: vec![x.dtype, y.dtype] });
     }
     let instance = need("quantize", "", &[y.dtype])?;
     let (strides, x_stride) = by_block(x)?;
-    let (shape, [x, y]) = elementwise(dims, [View { strides: &strides, ..x }, y])?;
+    let (shape, [x, y]) = elementwise(dims, [OperandView { strides: &strides, ..x }, y])?;
     Ok((launch(instance, &shape, device), QuantizeArgs { shape, x, y, x_stride }))
 }
 
 /// Prepares floats `y` from blocks `x`; `dims` count blocks along the last dimension.
 pub fn dequantize(
     dims: &[u64],
-    x: View<'_>,
-    y: View<'_>,
+    x: OperandView<'_>,
+    y: OperandView<'_>,
     device: &Device,
 ) -> Result<(Launch, DequantizeArgs), Refused> {
     let instance = need("dequantize", "", &[x.dtype, y.dtype])?;
     let (strides, y_stride) = by_block(y)?;
-    let (shape, [x, y]) = elementwise(dims, [x, View { strides: &strides, ..y }])?;
+    let (shape, [x, y]) = elementwise(dims, [x, OperandView { strides: &strides, ..y }])?;
     Ok((launch(instance, &shape, device), DequantizeArgs { shape, x, y, y_stride }))
 }
 
@@ -120,13 +122,13 @@ pub fn dequantize(
 /// `count`, `y` is \[count, 32 blocks\].
 pub fn embedding(
     [count, blocks, bound]: [u64; 3],
-    [table, ids, y]: [View<'_>; 3],
+    [table, ids, y]: [OperandView<'_>; 3],
     report: Report,
     device: &Device,
 ) -> Result<(Launch, QEmbeddingArgs), Refused> {
     let instance = need("qembedding", "", &[table.dtype, y.dtype])?;
     let (strides, y_stride) = by_block(y)?;
-    let (shape, [x, y]) = rows(&[count, blocks], 2, [table, View { strides: &strides, ..y }])?;
+    let (shape, [x, y]) = rows(&[count, blocks], 2, [table, OperandView { strides: &strides, ..y }])?;
     let args = QEmbeddingArgs {
         shape,
         x,

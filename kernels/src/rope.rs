@@ -2,7 +2,7 @@
 use crate::instances::{Arguments, Table};
 use crate::launch::need;
 use crate::shape::{List, list};
-use crate::{Device, Dtype, Family, Launch, Operand, Refused, Shape, View, elementwise};
+use crate::{Device, ElementType, Family, Launch, OperandView, Refused, Shape, StridedPointer, elementwise};
 
 const BLOCK: u32 = 256;
 
@@ -12,10 +12,10 @@ const BLOCK: u32 = 256;
 #[allow(missing_docs)]
 pub struct RopeArgs {
     pub shape: Shape,
-    pub x: Operand,
-    pub y: Operand,
-    pub cos: Operand,
-    pub sin: Operand,
+    pub x: StridedPointer,
+    pub y: StridedPointer,
+    pub cos: StridedPointer,
+    pub sin: StridedPointer,
     pub x_partner: i64,
     pub y_partner: i64,
 }
@@ -26,7 +26,7 @@ impl Arguments for RopeArgs {
 
 pub(crate) fn declare(table: &mut Table) {
     let mut rope = table.of::<RopeArgs>(Family::Rope, BLOCK);
-    for types in Dtype::WEIGHTED {
+    for types in ElementType::WEIGHTED {
         rope.add("rope", &types, "rope", &[]);
         rope.add_variant("rope", "pairs", &types, "rope_pairs", &[], 0);
     }
@@ -38,10 +38,10 @@ pub(crate) fn declare(table: &mut Table) {
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs)]
 pub struct Rope<'a> {
-    pub x: View<'a>,
-    pub y: View<'a>,
-    pub cos: View<'a>,
-    pub sin: View<'a>,
+    pub x: OperandView<'a>,
+    pub y: OperandView<'a>,
+    pub cos: OperandView<'a>,
+    pub sin: OperandView<'a>,
 }
 
 /// Prepares rope and rope_thd: element i is turned with element i + d / 2.
@@ -56,13 +56,13 @@ pub fn halves(dims: &[u64], rope: &Rope<'_>, device: &Device) -> Result<(Launch,
 pub fn neighbours(dims: &[u64], rope: &Rope<'_>, device: &Device) -> Result<(Launch, RopeArgs), Refused> {
     let (half, last) = half_of(dims, rope)?;
     // A pair of f64 is one 16-byte access, whatever the pack.
-    let whole = |v: View<'_>| v.dtype.bytes() < 8 || v.data.is_multiple_of(16);
-    let even = |v: View<'_>| v.strides[last] == 1 && v.strides[..last].iter().all(|s| s % 2 == 0);
+    let whole = |v: OperandView<'_>| v.dtype.bytes() < 8 || v.data.is_multiple_of(16);
+    let even = |v: OperandView<'_>| v.strides[last] == 1 && v.strides[..last].iter().all(|s| s % 2 == 0);
     if ![rope.x, rope.y].into_iter().all(|v| even(v) && whole(v)) {
         let (x_step, y_step) = (rope.x.strides[last], rope.y.strides[last]);
         return apart(dims, rope, [(2 * x_step, x_step), (2 * y_step, y_step)], device);
     }
-    let in_pairs = |v: View<'_>| {
+    let in_pairs = |v: OperandView<'_>| {
         let mut strides = list(v.strides)?;
         strides.iter_mut().for_each(|s| *s /= 2);
         strides[last] = 1;
@@ -70,8 +70,8 @@ pub fn neighbours(dims: &[u64], rope: &Rope<'_>, device: &Device) -> Result<(Lau
     };
     let (xs, ys) = (in_pairs(rope.x)?, in_pairs(rope.y)?);
     let pair = pair_type(rope.x.dtype)?;
-    let x = View { strides: &xs, dtype: pair, ..rope.x };
-    let y = View { strides: &ys, dtype: pair, ..rope.y };
+    let x = OperandView { strides: &xs, dtype: pair, ..rope.x };
+    let y = OperandView { strides: &ys, dtype: pair, ..rope.y };
     let instance = need("rope", "pairs", &[rope.x.dtype, table_type(rope)?])?;
     let (shape, [x, y, cos, sin]) = elementwise(&pairs(dims, half)?, [x, y, rope.cos, rope.sin])?;
     Ok((
@@ -88,13 +88,14 @@ fn apart(
     device: &Device,
 ) -> Result<(Launch, RopeArgs), Refused> {
     let (half, last) = half_of(dims, rope)?;
-    let with_step = |v: View<'_>, step| {
+    let with_step = |v: OperandView<'_>, step| {
         let mut strides = list(v.strides)?;
         strides[last] = step;
         Ok(strides)
     };
     let (xs, ys) = (with_step(rope.x, x_step)?, with_step(rope.y, y_step)?);
-    let views = [View { strides: &xs, ..rope.x }, View { strides: &ys, ..rope.y }, rope.cos, rope.sin];
+    let views =
+        [OperandView { strides: &xs, ..rope.x }, OperandView { strides: &ys, ..rope.y }, rope.cos, rope.sin];
     let instance = need("rope", "", &[rope.x.dtype, table_type(rope)?])?;
     let (mut shape, [x, y, cos, sin]) = elementwise(&pairs(dims, half)?, views)?;
     let packs = i64::from(shape.pack());
@@ -110,7 +111,7 @@ fn apart(
 }
 
 /// The one type of both tables.
-fn table_type(rope: &Rope<'_>) -> Result<Dtype, Refused> {
+fn table_type(rope: &Rope<'_>) -> Result<ElementType, Refused> {
     let (cos, sin) = (rope.cos.dtype, rope.sin.dtype);
     if cos == sin {
         Ok(cos)
@@ -136,11 +137,11 @@ fn pairs(dims: &[u64], half: u64) -> Result<List<u64>, Refused> {
 }
 
 /// An element as large as two of `t`.
-fn pair_type(t: Dtype) -> Result<Dtype, Refused> {
+fn pair_type(t: ElementType) -> Result<ElementType, Refused> {
     match t.bytes() {
-        2 => Ok(Dtype::B32),
-        4 => Ok(Dtype::B64),
-        8 => Ok(Dtype::B128),
+        2 => Ok(ElementType::B32),
+        4 => Ok(ElementType::B64),
+        8 => Ok(ElementType::B128),
         _ => Err(Refused::NoKernel { op: "rope".into(), types: vec![t] }),
     }
 }

@@ -1,5 +1,5 @@
 //! Shapes and operands as the kernels read them.
-use crate::{Dtype, Refused};
+use crate::{ElementType, Refused};
 use arrayvec::ArrayVec;
 
 /// Dimensions a kernel can walk, after [`elementwise`] or [`rows`] merged what can be merged.
@@ -39,7 +39,11 @@ const _: () = {
     assert!(offset_of!(Shape, count) == 128 && size_of::<Shape>() == 136);
     assert!(offset_of!(Divider, by) == 0 && offset_of!(Divider, magic) == 8);
     assert!(offset_of!(Divider, shift) == 16 && size_of::<Divider>() == 24);
-    assert!(offset_of!(Operand, data) == 0 && offset_of!(Operand, stride) == 8 && size_of::<Operand>() == 56);
+    assert!(
+        offset_of!(StridedPointer, data) == 0
+            && offset_of!(StridedPointer, stride) == 8
+            && size_of::<StridedPointer>() == 56
+    );
 };
 
 impl Shape {
@@ -100,38 +104,38 @@ fn magic(d: u64) -> (u64, u32) {
     (magic as u64, log)
 }
 
-/// One operand: a device address, offset included, and strides in elements, right-aligned.
+/// An operand in a kernel's arguments: a device address and strides. Mirrors `Operand` of `ops_view.h`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Operand {
+pub struct StridedPointer {
     /// Device address of the first element.
     pub data: u64,
-    /// Strides in elements; the last one belongs to the last dimension.
+    /// Strides in elements, right-aligned: the last one belongs to the last dimension.
     pub stride: [i64; MAX_RANK],
 }
 
-impl Operand {
-    /// An operand with strides for the last dimensions, outermost first; the others are 0.
+impl StridedPointer {
+    /// With strides for the last dimensions, outermost first; the others are 0.
     ///
     /// Strides beyond [`MAX_RANK`] are ignored: callers give at most that many.
-    pub fn new(data: u64, strides: &[i64]) -> Operand {
+    pub fn new(data: u64, strides: &[i64]) -> StridedPointer {
         let mut stride = [0; MAX_RANK];
         for (slot, &s) in stride.iter_mut().rev().zip(strides.iter().rev()) {
             *slot = s;
         }
-        Operand { data, stride }
+        StridedPointer { data, stride }
     }
 }
 
-/// An operand as a caller describes it.
+/// An operand as the caller of a family's `prepare` describes it.
 #[derive(Clone, Copy, Debug)]
-pub struct View<'a> {
+pub struct OperandView<'a> {
     /// Device address of the first element, offset included.
     pub data: u64,
     /// Strides in elements, one a dimension, 0 where broadcast.
     pub strides: &'a [i64],
     /// Element type.
-    pub dtype: Dtype,
+    pub dtype: ElementType,
 }
 
 /// A divisor with its magic number.
@@ -158,8 +162,8 @@ impl Divider {
 #[inline(always)]
 pub fn elementwise<const N: usize>(
     dims: &[u64],
-    views: [View<'_>; N],
-) -> Result<(Shape, [Operand; N]), Refused> {
+    views: [OperandView<'_>; N],
+) -> Result<(Shape, [StridedPointer; N]), Refused> {
     let (dims, strides) = merge(dims, &views, 0)?;
     let mut shape = Shape::new(&dims)?;
     shape.pack = pack(&dims, &strides, &views, true);
@@ -173,8 +177,8 @@ pub fn elementwise<const N: usize>(
 pub fn rows<const N: usize>(
     dims: &[u64],
     kept: usize,
-    views: [View<'_>; N],
-) -> Result<(Shape, [Operand; N]), Refused> {
+    views: [OperandView<'_>; N],
+) -> Result<(Shape, [StridedPointer; N]), Refused> {
     let (dims, strides) = merge(dims, &views, kept)?;
     let mut shape = Shape::new(&dims)?;
     let packs = pack(&dims, &strides, &views, false);
@@ -185,8 +189,8 @@ pub fn rows<const N: usize>(
 }
 
 #[inline(always)]
-fn operands<const N: usize>(views: &[View<'_>; N], strides: &[List<i64>; N]) -> [Operand; N] {
-    std::array::from_fn(|i| Operand::new(views[i].data, &strides[i]))
+fn operands<const N: usize>(views: &[OperandView<'_>; N], strides: &[List<i64>; N]) -> [StridedPointer; N] {
+    std::array::from_fn(|i| StridedPointer::new(views[i].data, &strides[i]))
 }
 
 /// Drops dimensions of size 1 and joins neighbours that every operand walks as one, except the last
@@ -194,7 +198,7 @@ fn operands<const N: usize>(views: &[View<'_>; N], strides: &[List<i64>; N]) -> 
 #[inline(always)]
 fn merge<const N: usize>(
     dims: &[u64],
-    views: &[View<'_>; N],
+    views: &[OperandView<'_>; N],
     kept: usize,
 ) -> Result<(List<u64>, [List<i64>; N]), Refused> {
     if let Some(odd) = views.iter().find(|v| v.strides.len() != dims.len()) {
@@ -238,13 +242,13 @@ fn merge<const N: usize>(
 fn pack<const N: usize>(
     dims: &[u64],
     strides: &[List<i64>; N],
-    views: &[View<'_>; N],
+    views: &[OperandView<'_>; N],
     broadcast: bool,
 ) -> u32 {
     let widest = views.iter().map(|v| v.dtype.bytes() as u64).max().unwrap_or(PACK_BYTES);
     let n = (PACK_BYTES / widest.max(1)).max(1);
     let whole_rows = dims.len() <= 1 || dims.last().is_some_and(|d| d % n == 0);
-    let fits = |view: &View<'_>, strides: &[i64]| match strides.split_last() {
+    let fits = |view: &OperandView<'_>, strides: &[i64]| match strides.split_last() {
         Some((0, _)) => broadcast,
         Some((1, outer)) => {
             view.data.is_multiple_of(n * view.dtype.bytes() as u64) && outer.iter().all(|s| s % n as i64 == 0)
@@ -258,8 +262,8 @@ fn pack<const N: usize>(
 pub(crate) fn leading<const N: usize>(
     dims: &[u64],
     axis: usize,
-    views: [View<'_>; N],
-) -> Result<(Shape, [Operand; N]), Refused> {
+    views: [OperandView<'_>; N],
+) -> Result<(Shape, [StridedPointer; N]), Refused> {
     if axis >= dims.len() || views.iter().any(|v| v.strides.len() != dims.len()) {
         return Err(Refused::Rank(dims.len()));
     }
@@ -270,7 +274,8 @@ pub(crate) fn leading<const N: usize>(
         *strides = list(view.strides)?;
         *step = strides.remove(axis);
     }
-    let views: [View<'_>; N] = std::array::from_fn(|i| View { strides: &strides[i], ..views[i] });
+    let views: [OperandView<'_>; N] =
+        std::array::from_fn(|i| OperandView { strides: &strides[i], ..views[i] });
     let (mut dims, mut strides) = merge(&others, &views, 0)?;
     dims.insert(0, size);
     for (list, step) in strides.iter_mut().zip(steps) {
@@ -282,12 +287,15 @@ pub(crate) fn leading<const N: usize>(
 }
 
 /// A unit's type, the dimensions in units, and each view's strides in units.
-type Units<const N: usize> = (Dtype, List<u64>, [List<i64>; N]);
+type Units<const N: usize> = (ElementType, List<u64>, [List<i64>; N]);
 
 /// What a view becomes when its elements are moved as bits: the unit's type, the dimensions and the
 /// strides in units. Types of 1, 2, 4 and 8 bytes are their own unit; blocks get a last dimension.
-pub(crate) fn as_units<const N: usize>(dims: &[u64], views: [View<'_>; N]) -> Result<Units<N>, Refused> {
-    let dtype = views.first().map_or(Dtype::U8, |v| v.dtype);
+pub(crate) fn as_units<const N: usize>(
+    dims: &[u64],
+    views: [OperandView<'_>; N],
+) -> Result<Units<N>, Refused> {
+    let dtype = views.first().map_or(ElementType::U8, |v| v.dtype);
     let (mut dims, mut strides) = (list(dims)?, [const { List::new_const() }; N]);
     for (out, view) in strides.iter_mut().zip(&views) {
         *out = list(view.strides)?;
@@ -295,7 +303,7 @@ pub(crate) fn as_units<const N: usize>(dims: &[u64], views: [View<'_>; N]) -> Re
     if let Some(bits) = dtype.bits() {
         return Ok((bits, dims, strides));
     }
-    let unit = if dtype.bytes().is_multiple_of(2) { Dtype::B16 } else { Dtype::B8 };
+    let unit = if dtype.bytes().is_multiple_of(2) { ElementType::B16 } else { ElementType::B8 };
     let units = (dtype.bytes() / unit.bytes()) as i64;
     let full = |_| Refused::Rank(MAX_DIMS + 1);
     for out in &mut strides {
@@ -327,33 +335,40 @@ mod tests {
         }
     }
 
-    fn view(data: u64, strides: &[i64], dtype: Dtype) -> View<'_> {
-        View { data, strides, dtype }
+    fn view(data: u64, strides: &[i64], dtype: ElementType) -> OperandView<'_> {
+        OperandView { data, strides, dtype }
     }
 
     #[test]
     fn merging() {
-        let (shape, [a, b]) =
-            elementwise(&[2, 3, 4], [view(16, &[12, 4, 1], Dtype::F32), view(32, &[12, 4, 1], Dtype::F32)])
-                .unwrap();
+        let (shape, [a, b]) = elementwise(
+            &[2, 3, 4],
+            [view(16, &[12, 4, 1], ElementType::F32), view(32, &[12, 4, 1], ElementType::F32)],
+        )
+        .unwrap();
         assert_eq!((shape.rank(), shape.count(), shape.pack()), (1, 24, 4));
         assert_eq!((a.stride[5], b.stride[5]), (1, 1));
-        let (shape, [_, b]) =
-            elementwise(&[2, 3, 4], [view(16, &[12, 4, 1], Dtype::F32), view(32, &[0, 0, 1], Dtype::F32)])
-                .unwrap();
+        let (shape, [_, b]) = elementwise(
+            &[2, 3, 4],
+            [view(16, &[12, 4, 1], ElementType::F32), view(32, &[0, 0, 1], ElementType::F32)],
+        )
+        .unwrap();
         assert_eq!((shape.rank(), shape.pack(), b.stride[4]), (2, 4, 0));
-        let (shape, _) =
-            elementwise(&[2, 3, 4], [view(8, &[12, 4, 1], Dtype::F32), view(32, &[0, 0, 1], Dtype::F32)])
-                .unwrap();
+        let (shape, _) = elementwise(
+            &[2, 3, 4],
+            [view(8, &[12, 4, 1], ElementType::F32), view(32, &[0, 0, 1], ElementType::F32)],
+        )
+        .unwrap();
         assert_eq!(shape.pack(), 1, "address not a multiple of 16");
         let (shape, _) =
-            elementwise(&[2, 3], [view(0, &[3, 1], Dtype::F16), view(0, &[4, 1], Dtype::F16)]).unwrap();
+            elementwise(&[2, 3], [view(0, &[3, 1], ElementType::F16), view(0, &[4, 1], ElementType::F16)])
+                .unwrap();
         assert_eq!(shape.pack(), 1, "rows not whole packs");
-        let (shape, [s]) = elementwise(&[], [view(0, &[], Dtype::F16)]).unwrap();
+        let (shape, [s]) = elementwise(&[], [view(0, &[], ElementType::F16)]).unwrap();
         assert_eq!((shape.rank(), shape.count(), s.stride[5]), (1, 1, 1));
-        let (shape, _) = rows(&[2, 3, 1, 8], 1, [view(0, &[24, 8, 8, 1], Dtype::F16)]).unwrap();
+        let (shape, _) = rows(&[2, 3, 1, 8], 1, [view(0, &[24, 8, 8, 1], ElementType::F16)]).unwrap();
         assert_eq!((shape.rank(), shape.inner()), (2, 8));
-        assert!(elementwise(&[1 << 32, 1 << 32], [view(0, &[0, 0], Dtype::U8)]).is_err());
-        assert!(elementwise(&[2; 7], [view(0, &[1, 3, 9, 27, 81, 243, 729], Dtype::U8)]).is_err());
+        assert!(elementwise(&[1 << 32, 1 << 32], [view(0, &[0, 0], ElementType::U8)]).is_err());
+        assert!(elementwise(&[2; 7], [view(0, &[1, 3, 9, 27, 81, 243, 729], ElementType::U8)]).is_err());
     }
 }

@@ -3,7 +3,7 @@ use crate::instances::{Arguments, Table};
 use crate::launch::need;
 use crate::norm::{reduce_lds, row_launch};
 use crate::shape::{List, list};
-use crate::{Device, Dtype, Family, Launch, Operand, Refused, Shape, View, rows};
+use crate::{Device, ElementType, Family, Launch, OperandView, Refused, Shape, StridedPointer, rows};
 
 const BLOCK: u32 = 256;
 
@@ -13,8 +13,8 @@ const BLOCK: u32 = 256;
 #[allow(missing_docs)]
 pub struct SoftmaxArgs {
     pub shape: Shape,
-    pub x: Operand,
-    pub y: Operand,
+    pub x: StridedPointer,
+    pub y: StridedPointer,
     pub rows: u64,
     pub lanes: u64,
 }
@@ -26,7 +26,7 @@ impl Arguments for SoftmaxArgs {
 pub(crate) fn declare(table: &mut Table) {
     let mut softmax = table.of::<SoftmaxArgs>(Family::Softmax, BLOCK);
     for (op, log) in [("softmax", "false"), ("log_softmax", "true")] {
-        for t in Dtype::FLOATS {
+        for t in ElementType::FLOATS {
             softmax.add_variant(op, "wave", &[t], "softmax", &["false", log], 0);
             softmax.add_variant(op, "block", &[t], "softmax", &["true", log], reduce_lds(t, BLOCK));
             softmax.add_variant(op, "column", &[t], "softmax_column", &[log], 0);
@@ -42,8 +42,8 @@ pub fn prepare(
     op: &str,
     dims: &[u64],
     axis: usize,
-    x: View<'_>,
-    y: View<'_>,
+    x: OperandView<'_>,
+    y: OperandView<'_>,
     device: &Device,
 ) -> Result<(Launch, SoftmaxArgs), Refused> {
     if axis >= dims.len() || x.strides.len() != dims.len() || y.strides.len() != dims.len() {
@@ -51,7 +51,7 @@ pub fn prepare(
     }
     let types = [x.dtype];
     let (x_strides, y_strides) = (with_last(x.strides, axis)?, with_last(y.strides, axis)?);
-    let views = [View { strides: &x_strides, ..x }, View { strides: &y_strides, ..y }];
+    let views = [OperandView { strides: &x_strides, ..x }, OperandView { strides: &y_strides, ..y }];
     let (shape, [x, y]) = rows(&with_last(dims, axis)?, 1, views)?;
     let (mut launch, rows, lanes) = row_launch(op, &types, &shape, device)?;
     let side_by_side = x.stride[4] == 1 && x.stride[5] != 1;

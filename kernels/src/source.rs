@@ -1,4 +1,5 @@
 //! Kernel sources as text, ready for a run-time compiler, and the flags to compile them with.
+use crate::target::wave_of;
 use crate::{Dot4, Instance, Matrix};
 use std::fmt::Write;
 
@@ -190,36 +191,6 @@ fn inline(out: &mut String, seen: &mut Vec<&'static str>, name: &str, text: &str
     }
 }
 
-/// Targets compiled ahead of time and checked on every change.
-pub const TARGETS: &[&str] = &[
-    "gfx906",
-    "gfx90a",
-    "gfx942",
-    "gfx1030",
-    "gfx1100",
-    "gfx1101",
-    "gfx1151",
-    "gfx1200",
-    "gfx1201",
-    "gfx9-generic",
-    "gfx10-3-generic",
-    "gfx11-generic",
-    "gfx12-generic",
-];
-
-/// The wave size kernels for a target are built with; `None` for a name that is no gfx9 to gfx12 target.
-/// Feature suffixes such as `:xnack-` are allowed.
-pub fn wave_of(target: &str) -> Option<u32> {
-    let name = target.split(':').next().unwrap_or(target).strip_prefix("gfx")?;
-    let well_formed = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
-    match name.as_bytes() {
-        _ if !well_formed => None,
-        [b'9', ..] => Some(64),
-        [b'1', b'0'..=b'2', ..] => Some(32),
-        _ => None,
-    }
-}
-
 fn common(wave: u32, matrix: Option<Matrix>) -> Vec<String> {
     let units = matrix.map(|matrix| format!("-DOPS_MATRIX={}", matrix.define()));
     ["-std=c++17".into(), format!("-DOPS_WAVE={wave}")].into_iter().chain(units).collect()
@@ -271,17 +242,6 @@ pub fn host_options(wave: u32, matrix: Option<Matrix>) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn waves() {
-        for t in TARGETS {
-            assert_eq!(wave_of(t), Some(if t.starts_with("gfx9") { 64 } else { 32 }), "{t}");
-        }
-        assert_eq!(wave_of("gfx90a:sramecc+:xnack-"), Some(64));
-        assert_eq!(wave_of("gfx803"), None);
-        assert_eq!(wave_of("gfx"), None);
-        assert_eq!(wave_of("sm_90"), None);
-    }
 
     #[test]
     fn units_need_no_include_path() {

@@ -1,5 +1,6 @@
-//! Numbers that launches depend on beside the problem: a table by architecture, with the reason for each value, which
-//! measurements on a device may replace.
+//! Tuning parameters of launches: a table by target, with the reason for each value. Measurements on a device may replace
+//! them.
+use crate::GfxTarget;
 
 /// Values of all [`KNOBS`] for a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -7,24 +8,24 @@ pub struct Tuning {
     values: [u32; KNOBS.len()],
 }
 
-/// A number that can be chosen.
+/// A tuning parameter.
 #[derive(Clone, Copy, Debug)]
 pub struct Knob {
     /// Its name, in files and tables.
     pub name: &'static str,
-    /// The op whose time tells which value is best.
+    /// The op to measure.
     pub op: &'static str,
     /// What it decides.
     pub what: &'static str,
-    /// Its value unless a device's architecture says otherwise.
+    /// Its default.
     pub value: u32,
-    /// Why.
+    /// Why this default.
     pub reason: &'static str,
     /// Values worth measuring, in ascending order. Results are right with any value from 1.
     pub candidates: &'static [u32],
 }
 
-/// Everything that can be chosen.
+/// All tuning parameters.
 pub const KNOBS: [Knob; 8] = [
     Knob {
         name: "element_blocks",
@@ -94,17 +95,23 @@ pub const KNOBS: [Knob; 8] = [
     },
 ];
 
-/// What an architecture does otherwise.
+/// A value that differs on some targets.
 struct Exception {
-    /// Beginnings of its names.
-    gfx: &'static [&'static str],
+    /// A target. A generic target stands for the devices that it covers, too.
+    target: &'static str,
     knob: &'static str,
     value: u32,
     reason: &'static str,
 }
 
+impl Exception {
+    fn holds_for(&self, gfx: &str) -> bool {
+        GfxTarget::find(gfx).is_some_and(|target| target.is_of(self.target))
+    }
+}
+
 const EXCEPTIONS: &[Exception] = &[Exception {
-    gfx: &["gfx900", "gfx902", "gfx904", "gfx906", "gfx909", "gfx90c", "gfx9-generic"],
+    target: "gfx9-generic",
     knob: "decode_blocks",
     value: 2,
     reason: "256 registers to a lane hold one block for four rows, three for one",
@@ -114,7 +121,7 @@ impl Tuning {
     /// The table's values for an architecture.
     pub fn of(gfx: &str) -> Tuning {
         let mut tuning = Tuning { values: KNOBS.map(|knob| knob.value) };
-        for exception in EXCEPTIONS.iter().filter(|e| e.gfx.iter().any(|name| gfx.starts_with(name))) {
+        for exception in EXCEPTIONS.iter().filter(|e| e.holds_for(gfx)) {
             let _known = tuning.set(exception.knob, exception.value);
         }
         tuning
@@ -123,7 +130,7 @@ impl Tuning {
     /// Why the table has this value for a knob on an architecture.
     pub fn reason(gfx: &str, knob: &Knob) -> &'static str {
         let mut own = EXCEPTIONS.iter().filter(|e| e.knob == knob.name);
-        own.find(|e| e.gfx.iter().any(|name| gfx.starts_with(name))).map_or(knob.reason, |e| e.reason)
+        own.find(|e| e.holds_for(gfx)).map_or(knob.reason, |e| e.reason)
     }
 
     /// The value of a knob; `None` for another name.
@@ -204,12 +211,12 @@ mod tests {
     #[test]
     fn launches_follow_it() {
         use crate::matmul::{self, Matmul};
-        use crate::{Device, Dtype, View};
+        use crate::{Device, ElementType, OperandView};
         let with = |knob: &str, value: u32, m: u64, n: u64| {
             let mut tuning = Tuning::default();
             assert!(tuning.set(knob, value), "{knob}");
             let device = Device { compute_units: 4, wave: 32, matrix: None, dot4: None, tuning };
-            let view = |strides| View { data: 0, strides, dtype: Dtype::F16 };
+            let view = |strides| OperandView { data: 0, strides, dtype: ElementType::F16 };
             let (a, b, c) = (view(&[64, 1]), view(&[1, 64]), view(&[64, 1]));
             let product = Matmul { batch: &[], m, n, k: 64, a, b, c, bias: None };
             matmul::prepare(&product, &device).unwrap().0.instance.variant

@@ -1,7 +1,7 @@
 //! Elementwise ops of one operand: `y = f(x)`, any shape and strides; `y` may be `x`.
 use crate::instances::{Arguments, Table};
 use crate::launch::need;
-use crate::{Device, Dtype, Family, Launch, Operand, Refused, Shape, View, elementwise};
+use crate::{Device, ElementType, Family, Launch, OperandView, Refused, Shape, StridedPointer, elementwise};
 
 const BLOCK: u32 = 256;
 
@@ -12,9 +12,9 @@ pub struct UnaryArgs {
     /// Shape of both operands, from [`crate::elementwise`].
     pub shape: Shape,
     /// Input.
-    pub x: Operand,
+    pub x: StridedPointer,
     /// Output.
-    pub y: Operand,
+    pub y: StridedPointer,
 }
 
 impl Arguments for UnaryArgs {
@@ -28,9 +28,9 @@ pub struct AffineArgs {
     /// Shape of both operands, from [`crate::elementwise`].
     pub shape: Shape,
     /// Input.
-    pub x: Operand,
+    pub x: StridedPointer,
     /// Output.
-    pub y: Operand,
+    pub y: StridedPointer,
     /// Factor.
     pub mul: f64,
     /// Summand.
@@ -67,17 +67,17 @@ const NUMBER_OPS: [(&str, &str); 5] =
 pub(crate) fn declare(table: &mut Table) {
     let mut unary = table.of::<UnaryArgs>(Family::Unary, BLOCK);
     for (op, function) in FLOAT_OPS.into_iter().chain(NUMBER_OPS) {
-        for t in Dtype::FLOATS {
+        for t in ElementType::FLOATS {
             unary.add(op, &[t], "unary", &[function]);
         }
     }
     for (op, function) in NUMBER_OPS {
-        for t in Dtype::INTS {
+        for t in ElementType::INTS {
             unary.add(op, &[t], "unary", &[function]);
         }
     }
     let mut affine = table.of::<AffineArgs>(Family::Unary, BLOCK);
-    for t in Dtype::FLOATS {
+    for t in ElementType::FLOATS {
         affine.add("affine", &[t], "affine", &[]);
     }
 }
@@ -86,8 +86,8 @@ pub(crate) fn declare(table: &mut Table) {
 pub fn prepare(
     op: &str,
     dims: &[u64],
-    x: View<'_>,
-    y: View<'_>,
+    x: OperandView<'_>,
+    y: OperandView<'_>,
     device: &Device,
 ) -> Result<(Launch, UnaryArgs), Refused> {
     let instance = need(op, "", &[x.dtype])?;
@@ -98,8 +98,8 @@ pub fn prepare(
 /// Prepares `y = x * mul + add`.
 pub fn affine(
     dims: &[u64],
-    x: View<'_>,
-    y: View<'_>,
+    x: OperandView<'_>,
+    y: OperandView<'_>,
     (mul, add): (f64, f64),
     device: &Device,
 ) -> Result<(Launch, AffineArgs), Refused> {

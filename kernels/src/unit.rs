@@ -1,12 +1,12 @@
-//! What is compiled and loaded together.
-use crate::{Dtype, Family, Instance, instances, source};
+//! Units of compilation.
+use crate::{ElementType, Family, Instance, instances, source};
 
 /// The instances of one family for one set of element types: what a program compiles and loads at once, so that it
 /// waits only for what it uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Unit {
     family: Family,
-    types: &'static [Dtype],
+    types: &'static [ElementType],
 }
 
 impl Unit {

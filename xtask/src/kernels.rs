@@ -8,8 +8,9 @@ mod document;
 mod layouts;
 mod table;
 
+use crate::page::root;
 use ops_kernels::source::{self, Family};
-use ops_kernels::{Instance, instances};
+use ops_kernels::{Instance, instances, target};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -51,7 +52,7 @@ struct Options {
 /// Runs the command.
 pub(crate) fn main(args: &[String]) -> Result<(), String> {
     if args == ["--document"] {
-        return document::write(&root());
+        return document::write();
     }
     let options = parse(args)?;
     let version = compiler_version(&options.clang)?;
@@ -90,7 +91,7 @@ pub(crate) fn main(args: &[String]) -> Result<(), String> {
 
 fn parse(args: &[String]) -> Result<Options, String> {
     let mut options = Options {
-        targets: source::TARGETS.iter().map(|t| t.to_string()).collect(),
+        targets: target::recorded().into_iter().map(String::from).collect(),
         families: Family::ALL.to_vec(),
         out: root().join("target/kernels"),
         record: false,
@@ -111,13 +112,13 @@ fn parse(args: &[String]) -> Result<Options, String> {
             }
         }
     }
-    if let Some(unknown) = options.targets.iter().find(|t| source::wave_of(t).is_none()) {
+    if let Some(unknown) = options.targets.iter().find(|t| target::wave_of(t).is_none()) {
         return Err(format!(
             "kernels: `{unknown}` is not a gfx9 to gfx12 target; known targets: {}",
-            source::TARGETS.join(", ")
+            target::recorded().join(", ")
         ));
     }
-    if options.record && options.targets.len() != source::TARGETS.len() {
+    if options.record && options.targets.len() != target::recorded().len() {
         return Err("kernels: --record requires every target; omit --gfx".into());
     }
     Ok(options)
@@ -127,10 +128,6 @@ fn family_of(name: &str) -> Result<Family, String> {
     let known = || Family::ALL.iter().map(|f| f.name()).collect::<Vec<_>>().join(", ");
     let found = Family::ALL.iter().find(|f| f.name() == name.trim());
     found.copied().ok_or_else(|| format!("kernels: no family `{name}`; there are {}", known()))
-}
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new(".")).to_path_buf()
 }
 
 fn compiler_version(clang: &str) -> Result<String, String> {
@@ -232,7 +229,7 @@ fn read_remarks(messages: &str) -> Vec<(String, Figures)> {
     out
 }
 
-/// Faults that fail the check whatever the table says.
+/// Faults that a record does not excuse: missing kernels, spilled registers, scratch, wrong LDS sizes.
 fn faults(measured: &Measured, options: &Options) -> Vec<String> {
     let mut out = Vec::new();
     for k in instances().iter().filter(|k| options.families.contains(&k.family)) {
@@ -278,7 +275,7 @@ fn heading(version: &str) -> String {
 fn render(measured: &Measured, families: &[Family], kept: &str, version: &str) -> String {
     let kept: BTreeMap<&str, &str> = kept.lines().filter_map(|l| Some((l.split('\t').next()?, l))).collect();
     let mut out = heading(version) + "\n";
-    out += &format!("kernel\tlds\tscratch\t{}\n", source::TARGETS.join("\t"));
+    out += &format!("kernel\tlds\tscratch\t{}\n", target::recorded().join("\t"));
     for k in instances() {
         if !families.contains(&k.family) {
             out.extend(kept.get(k.symbol.as_str()).iter().flat_map(|line| [line, "\n"]));
@@ -288,13 +285,13 @@ fn render(measured: &Measured, families: &[Family], kept: &str, version: &str) -
         let by_target = measured.get(&k.symbol).unwrap_or(&empty);
         let scratch = by_target.values().map(|f| f.scratch).max().unwrap_or_default();
         let cells: Vec<String> =
-            source::TARGETS.iter().map(|t| by_target.get(*t).map_or("-".into(), Figures::cell)).collect();
+            target::recorded().iter().map(|t| by_target.get(*t).map_or("-".into(), Figures::cell)).collect();
         out += &format!("{}\t{}\t{scratch}\t{}\n", k.symbol, k.lds, cells.join("\t"));
     }
     out
 }
 
-/// Differences from the recorded table.
+/// Figures that differ from the recorded table.
 fn differences(
     measured: &Measured,
     options: &Options,

@@ -1,7 +1,9 @@
 //! Project chores: `cargo xtask COMMAND`.
 mod check;
 mod kernels;
+mod page;
 mod standin;
+mod targets;
 
 use std::process::ExitCode;
 
@@ -12,6 +14,7 @@ usage: cargo xtask COMMAND
   kernels [--gfx LIST] [--family LIST] [--out DIR] [--record]
                                                    compile every kernel instance for every target
   kernels --document                               registers and occupancy into docs/kernels.md
+  targets                                          what is generated from the table of gfx targets
   standin [--test]                                 build the stand-in device; its folder is the last line";
 
 fn main() -> ExitCode {
@@ -21,6 +24,7 @@ fn main() -> ExitCode {
     let done = match command.as_str() {
         "check" => check::main(&rest),
         "kernels" => kernels::main(&rest),
+        "targets" => targets::main(&rest),
         "standin" => return standin::main(rest),
         "" | "help" | "-h" | "--help" => {
             println!("{USAGE}");

@@ -4,7 +4,7 @@
 //! else it is clang-19. No ROCm is needed. Objects are kept by what they were made of, so a change compiles again what
 //! it concerns.
 use crate::fingerprint::Fingerprint;
-use ops_kernels::{Unit, source};
+use ops_kernels::{Unit, source, target};
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 use std::fs;
@@ -55,14 +55,14 @@ fn targets() -> Result<Vec<String>> {
     let mut list: Vec<String> =
         asked.split(',').map(str::trim).filter(|t| !t.is_empty()).map(String::from).collect();
     if list.is_empty() {
-        list = source::TARGETS.iter().map(|t| t.to_string()).collect();
+        list = target::recorded().into_iter().map(String::from).collect();
     }
     let mut seen = HashSet::new();
     list.retain(|target| seen.insert(target.clone()));
-    match list.iter().find(|target| source::wave_of(target).is_none()) {
+    match list.iter().find(|target| target::wave_of(target).is_none()) {
         Some(unknown) => Err(format!(
             "OPS_ROCM_AOT names `{unknown}`, which is no gfx9 to gfx12 target; the default is {}",
-            source::TARGETS.join(",")
+            target::recorded().join(",")
         )),
         None => Ok(list),
     }

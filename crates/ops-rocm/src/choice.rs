@@ -1,151 +1,28 @@
-//! Who computes an op: for each op a list of providers, a policy that orders or forbids them, and decisions that can be
-//! read.
+//! What decides who computes an op: the target, the policy, and decisions that can be read.
 //!
-//! Whether a provider *can* is a fact, which it states with a reason ([`Provider::applicable`]). Whether it *may* is a
-//! wish, the [`Policy`]. The first that can and may does. Nothing else decides, and nothing falls back silently.
+//! Whether a provider *can* is a fact, which it states with a reason
+//! ([`Provider::applicable`](crate::Provider::applicable)). Whether it *may* is a wish, the [`Policy`]. The first that can
+//! and may does. Nothing else decides, and nothing falls back silently.
+//!
+//! # Layers
+//!
+//! A module of this crate uses those above it in this list, and none below:
+//!
+//! 1. `hip`, devices and memory; `error`
+//! 2. `vendor`, AMD's libraries; `kernels`, this project's compiled kernels
+//! 3. `choice`, which knows neither ops nor lists of providers
+//! 4. `rocm`, the queue
+//! 5. `provider`, how a call finds its provider; `backend`, memory and transfers
+//! 6. `providers`, the lists and what computes; it checks the names in policies, since it has the lists
+//! 7. `builder`, `survey`
 
 mod decision;
-mod deny;
 mod key;
 mod policy;
 mod target;
 
 pub use decision::{Candidate, Decision, Verdict};
-pub use deny::{Denial, denials};
 pub use policy::{Policy, PolicyError};
 pub use target::{Library, Target};
 
 pub(crate) use decision::{Decisions, describe};
-pub(crate) use deny::denied;
-
-use crate::{HipSpace, Rocm};
-use ops_core::{Call, Op, Operands, Reason, Result};
-use std::fmt;
-
-/// The name of a provider, in policies, messages and reports.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct ProviderId(&'static str);
-
-impl ProviderId {
-    /// This project's kernels.
-    pub const HIP: ProviderId = ProviderId("hip");
-    /// AMD's library of linear algebra.
-    pub const ROCBLAS: ProviderId = ProviderId("rocblas");
-    /// AMD's library of deep learning.
-    pub const MIOPEN: ProviderId = ProviderId("miopen");
-
-    /// A provider of another crate.
-    pub const fn new(name: &'static str) -> Self {
-        ProviderId(name)
-    }
-    /// The name.
-    pub const fn name(self) -> &'static str {
-        self.0
-    }
-}
-
-impl fmt::Display for ProviderId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0)
-    }
-}
-
-/// One way to compute one op.
-pub trait Provider<O: Op>: Sync {
-    /// The name.
-    fn id(&self) -> ProviderId;
-
-    /// Whether this provider computes the right result for this problem on this device. Nothing is allocated on the
-    /// device and nothing enqueued.
-    ///
-    /// # Errors
-    /// Why not.
-    fn applicable(&self, target: &Target, op: &O, on: &dyn Operands) -> Result<(), Reason>;
-
-    /// How it would compute a problem that it can, where there is something to tell.
-    fn how(&self, _target: &Target, _op: &O, _on: &dyn Operands) -> Option<String> {
-        None
-    }
-
-    /// Enqueues the op. It was found applicable.
-    ///
-    /// # Errors
-    /// On [`Error::Unsupported`](ops_core::Error::Unsupported) no output was touched.
-    fn launch(&self, rocm: &Rocm, call: Call<'_, '_, O, HipSpace>) -> Result<()>;
-}
-
-/// The providers of an op, best first: all that [`Rocm`] needs to execute it.
-///
-/// Other crates add ops of their own: `impl Providers<MyOp> for Rocm { const LIST: .. = &[&MyProvider]; }`
-#[diagnostic::on_unimplemented(
-    message = "`Rocm` has no providers for `{O}`",
-    note = "write `impl Providers<{O}> for Rocm`, or wrap the backend as `Fallback::new(rocm, Cpu::new())`"
-)]
-pub trait Providers<O: Op> {
-    /// Best first.
-    const LIST: &'static [&'static dyn Provider<O>];
-}
-
-/// The candidates for a problem by rank, and which of them is chosen.
-pub(crate) fn decide<O: Op>(
-    list: &[&dyn Provider<O>],
-    policy: &Policy,
-    target: &Target,
-    op: &O,
-    on: &dyn Operands,
-) -> (Option<usize>, Vec<Candidate>) {
-    let providers = Asked {
-        name: op.name_on(on),
-        ids: ids(list),
-        applicable: &|at| list[at].applicable(target, op, on),
-        how: &|at| list[at].how(target, op, on),
-    };
-    providers.rank(policy)
-}
-
-/// The names of providers, in order.
-pub(crate) fn ids<O: Op>(list: &[&dyn Provider<O>]) -> Vec<ProviderId> {
-    ids_of(list.len(), &|at| list[at].id())
-}
-
-fn ids_of(count: usize, id: &dyn Fn(usize) -> ProviderId) -> Vec<ProviderId> {
-    (0..count).map(id).collect()
-}
-
-/// The providers of an op, to be asked about one problem. It does not know the op's type, so it is compiled once.
-struct Asked<'p> {
-    /// The op's name for this problem.
-    name: &'static str,
-    ids: Vec<ProviderId>,
-    applicable: &'p dyn Fn(usize) -> Result<(), Reason>,
-    how: &'p dyn Fn(usize) -> Option<String>,
-}
-
-impl Asked<'_> {
-    fn rank(&self, policy: &Policy) -> (Option<usize>, Vec<Candidate>) {
-        let Asked { name, ids, applicable, how } = self;
-        let (ranked, forbidden) = policy.rank(name, ids);
-        let mut chosen = None;
-        let mut candidates = Vec::with_capacity(ids.len());
-        for at in ranked {
-            let verdict = match applicable(at) {
-                Ok(()) if chosen.is_none() => {
-                    chosen = Some(at);
-                    Verdict::Chosen
-                }
-                Ok(()) => Verdict::Available,
-                Err(reason) => Verdict::Declined(reason),
-            };
-            let can = !matches!(verdict, Verdict::Declined(_));
-            let how = if can { how(at) } else { None };
-            candidates.push(Candidate { provider: ids[at], verdict, how });
-        }
-        let refused = |at: usize| Candidate {
-            provider: ids[at],
-            verdict: Verdict::Declined(Reason::Policy),
-            how: None,
-        };
-        candidates.extend(forbidden.into_iter().map(refused));
-        (chosen, candidates)
-    }
-}

@@ -14,12 +14,23 @@
 //! # Ok::<(), ops_rocm::hip::Error>(())
 //! ```
 //!
+//! # Layers
+//!
+//! A module uses those above it in this list, and none below:
+//!
+//! 1. `result`; `loan`; `raw`, the handles of streams and events; `diagnosis`
+//! 2. `error`, `gfx`, `info`; `allocator` and `pinned`, the caches of device and host memory
+//! 3. `device`, which owns the caches
+//! 4. `event`, then `stream`
+//! 5. `staging`, the copies; `module`
+//! 6. `memory`, `index_record`, `rtc`
+//!
 //! # Order
 //!
 //! A stream runs its work in order; work on different streams is ordered by events. A [`DeviceMemory`] has a home
 //! stream. Used elsewhere it orders the other stream after its home, and its home after the other stream's use, so
-//! Rust's borrows are enough to keep programs free of races. Memory that is dropped goes back to a cache and is given out
-//! again on the same stream, whose order makes that right without waiting.
+//! Rust's borrows are enough to keep programs free of races. Memory that is dropped goes back to a cache and is reused
+//! on the same stream, whose order makes that right without waiting.
 //!
 //! # Errors
 //!
@@ -42,6 +53,8 @@ mod info;
 mod loan;
 mod memory;
 mod module;
+mod pinned;
+mod raw;
 pub mod result;
 mod rtc;
 mod staging;
@@ -49,16 +62,15 @@ mod stream;
 
 pub use allocator::MemoryStats;
 pub use device::Device;
-pub use diagnosis::remarks;
-pub use error::{Error, Result};
+pub use error::{CompileError, Error, Result};
 pub use event::Event;
 pub use gfx::Gfx;
 pub use index_record::{IndexCheck, IndexFault};
-pub use info::DeviceInfo;
+pub use info::{DeviceInfo, remarks};
 pub use memory::{Access, DeviceMemory, Purpose};
 pub use module::{CodeObject, Dim, Function, KernelArgs, Launch, Module};
 pub use result::{Hip, HipError};
-pub use rtc::{CompileError, Compiler, Source};
+pub use rtc::{Compiler, Source};
 pub use staging::Download;
 pub(crate) use stream::LeasedStream;
 pub use stream::Stream;

@@ -25,6 +25,7 @@
 mod backend;
 #[cfg(feature = "rocm-rs")]
 pub mod bridge;
+mod builder;
 mod choice;
 mod error;
 mod fingerprint;
@@ -32,24 +33,28 @@ pub mod hip;
 mod index_names;
 mod kernels;
 mod matrix_check;
+mod provider;
+mod provider_id;
 mod providers;
 mod rocm;
 mod space;
 mod survey;
 mod sync;
 mod tuned;
+mod vendor;
 
-pub use choice::{
-    Candidate, Decision, Denial, Library, Policy, PolicyError, Provider, ProviderId, Providers, Target,
-    Verdict, denials,
-};
+pub use builder::RocmBuilder;
+pub use choice::{Candidate, Decision, Library, Policy, PolicyError, Target, Verdict};
 pub use hip_sys::loader::Version;
 pub use kernels::{CacheFolder, CodeObjects, KernelCount, KernelSource};
 pub use matrix_check::MatrixCheck;
+pub use provider::{Provider, Providers, explain};
+pub use provider_id::ProviderId;
 pub use providers::providers_of;
-pub use rocm::{Rocm, RocmBuilder, explain};
+pub use rocm::Rocm;
 pub use space::{HipBuffer, HipMut, HipRef, HipSpace};
 pub use survey::{Survey, SurveyedDevice, SurveyedLibrary};
+pub use vendor::{Denial, denials};
 
 pub use ops_kernels::{KNOBS, Knob, Tuning};
 

@@ -3,7 +3,7 @@ use crate::hip::Purpose;
 use crate::{Result, Rocm};
 use ops_core::{Backend, Scalar, bf16, f16};
 use ops_kernels::matrix::{MmaUnitArgs, prepare_unit};
-use ops_kernels::{Dtype, Matrix};
+use ops_kernels::{ElementType, Matrix};
 
 /// What one instruction made of a known product.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,18 +23,23 @@ impl Rocm {
     /// # Errors
     /// A kernel cannot be compiled or launched; HIP's.
     pub fn check_matrix_units(&self) -> Result<Vec<MatrixCheck>> {
-        let Some(matrix) = self.target().kernels().matrix else { return Ok(Vec::new()) };
+        let Some(matrix) = self.target().launch_device().matrix else { return Ok(Vec::new()) };
         let mut checks = Vec::new();
         for size in [16, 32].into_iter().filter(|size| *size == 16 || matrix.is_mfma()) {
-            checks.push(check::<f16, f32>(self, matrix, Dtype::F16, size)?);
-            checks.push(check::<bf16, f32>(self, matrix, Dtype::Bf16, size)?);
-            checks.push(check::<i8, i32>(self, matrix, Dtype::I8, size)?);
+            checks.push(check::<f16, f32>(self, matrix, ElementType::F16, size)?);
+            checks.push(check::<bf16, f32>(self, matrix, ElementType::Bf16, size)?);
+            checks.push(check::<i8, i32>(self, matrix, ElementType::I8, size)?);
         }
         Ok(checks)
     }
 }
 
-fn check<T: Scalar, S: Scalar>(rocm: &Rocm, matrix: Matrix, t: Dtype, size: usize) -> Result<MatrixCheck> {
+fn check<T: Scalar, S: Scalar>(
+    rocm: &Rocm,
+    matrix: Matrix,
+    t: ElementType,
+    size: usize,
+) -> Result<MatrixCheck> {
     let depth = matrix.depth(t, size as u64) as usize;
     let instruction = format!("{} {size}x{size}x{depth} {t}", matrix.name());
     let a = |i: usize, k: usize| ((i * 7 + k * 3) % 23) as f64 - 9.0;
@@ -45,7 +50,7 @@ fn check<T: Scalar, S: Scalar>(rocm: &Rocm, matrix: Matrix, t: Dtype, size: usiz
     let start: Vec<S> = (0..size * size).map(|at| S::from_f64(c(at / size, at % size))).collect();
     let (left, right) = (rocm.tensor(&[size, depth], &left)?, rocm.tensor(&[depth, size], &right)?);
     let (start, product) = (rocm.tensor(&[size, size], &start)?, rocm.zeros::<S>(&[size, size])?);
-    let launch = prepare_unit(t, size as u64, rocm.target().kernels())
+    let launch = prepare_unit(t, size as u64, rocm.target().launch_device())
         .map_err(|refused| crate::error::failed("checking matrix units", refused))?;
     {
         let stream = rocm.stream();

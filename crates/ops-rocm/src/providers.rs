@@ -1,10 +1,117 @@
-//! Who computes what: the lists, best first, and the providers.
-mod handle;
+//! Who computes what: the providers, and for each op the list of those it has, best first.
+//!
+//! This project's kernels come first where they are at least as good: norms, rope, softmax, activations, everything that
+//! moves memory. rocBLAS comes first for products of matrices.
 pub(crate) mod hip;
-mod lists;
-pub(crate) mod miopen;
-pub(crate) mod rocblas;
+mod miopen;
+mod policy;
+mod rocblas;
 
-pub use lists::providers_of;
+use crate::ProviderId;
+use crate::Rocm;
+use crate::provider::{Provider, Providers};
+use crate::vendor::VENDORS;
+use hip::{Hip, HipAffine, HipAttention, HipEmbedding, HipFill, HipGroupNorm, HipLinear};
+use miopen::MiOpen;
+use ops_core::ops::{
+    AddRmsNorm, Affine, AffineInplace, Attention, Binary, BinaryFn, Cast, Dequantize, Embedding, Fill, Glu,
+    GluFn, GroupNorm, IndexSelect, LayerNorm, Linear, MatMul, Quantize, RmsNorm, Rope, RopeForm, RopeInplace,
+    Softmax, TensorCopy, Unary, UnaryFn, Where,
+};
+use ops_core::{Element, Float, Num, Op, Scalar};
+use rocblas::RocBlas;
 
-pub(crate) use lists::KNOWN;
+/// The providers of this crate.
+pub(crate) fn known() -> Vec<ProviderId> {
+    std::iter::once(ProviderId::HIP).chain(VENDORS.iter().map(|vendor| vendor.id)).collect()
+}
+
+/// The providers of an op that this crate computes, in their default order; `None` for any other name.
+pub fn providers_of(op: &str) -> Option<Vec<ProviderId>> {
+    ROWS.iter().find_map(|row| row(op))
+}
+
+/// The providers of an op, if it has that name.
+fn named<O: Op>(op: O, name: &str) -> Option<Vec<ProviderId>>
+where
+    Rocm: Providers<O>,
+{
+    let known = op.name() == name || O::OTHER_NAMES.contains(&name);
+    known.then(|| <Rocm as Providers<O>>::LIST.iter().map(|provider| provider.id()).collect())
+}
+
+/// Writes `impl Providers` for ops: their generic parameters, the op, its providers, best first, and, for
+/// [`providers_of`], one of each that has a name of its own.
+macro_rules! lists {
+    ($([$($g:ident: $bound:ident)?] $op:ty: $($provider:expr),+; $ops:expr;)+) => {
+        $(
+            impl$(<$g: $bound>)? Providers<$op> for Rocm {
+                const LIST: &'static [&'static dyn Provider<$op>] = &[$(&$provider),+];
+            }
+        )+
+        const ROWS: &[fn(&str) -> Option<Vec<ProviderId>>] = &[
+            $(|name| $ops.into_iter().find_map(|op| named(op, name))),+
+        ];
+    };
+}
+
+const FORMS: [RopeForm; 3] = [RopeForm::Half, RopeForm::Interleaved, RopeForm::HalfThd];
+
+lists! {
+    [T: Num] Unary<T>: Hip, MiOpen; UnaryFn::ALL.map(Unary::<f32>::of);
+    [T: Num] Binary<T>: Hip; BinaryFn::ALL.map(Binary::<f32>::of);
+    [T: Float] Glu<T>: Hip; [GluFn::Swiglu, GluFn::Geglu].map(Glu::<f32>::of);
+    [T: Num] Affine<T>: HipAffine; [Affine::<f32>::new(1.0, 0.0)];
+    [T: Num] AffineInplace<T>: HipAffine; [AffineInplace::<f32>::new(1.0, 0.0)];
+    [T: Float] RmsNorm<T>: Hip, MiOpen; [RmsNorm::<f32>::eps(0.0)];
+    [T: Float] LayerNorm<T>: Hip, MiOpen; [LayerNorm::<f32>::eps(0.0)];
+    [T: Float] AddRmsNorm<T>: Hip; [AddRmsNorm::<f32>::eps(0.0)];
+    [T: Float] GroupNorm<T>: HipGroupNorm, MiOpen; [GroupNorm::<f32>::new(1, 0.0)];
+    [T: Float] Rope<T>: Hip, MiOpen; FORMS.map(Rope::<f32>::new);
+    [T: Float] RopeInplace<T>: Hip; FORMS.map(|form| Rope::<f32>::new(form).inplace());
+    [T: Float] Softmax<T>: Hip, MiOpen; [Softmax::<f32>::axis(0), Softmax::axis(0).log()];
+    [T: Element] TensorCopy<T>: Hip; [TensorCopy::<f32>::OP];
+    [T: Element] Fill<T>: HipFill; [Fill::new(0.0f32)];
+    [T: Element] Where<T>: Hip; [Where::<f32>::OP];
+    [T: Scalar] Cast<T>: Hip; [Cast::<f32>::OP];
+    [T: Element] IndexSelect<T>: Hip; [IndexSelect::<f32>::axis(0)];
+    [T: Float] MatMul<T>: RocBlas, Hip; [MatMul::<f32>::OP];
+    [T: Float] Linear<T>: RocBlas, HipLinear; [Linear::<f32>::OP];
+    [T: Float] Attention<T>: HipAttention; [Attention::<f32>::full()];
+    [] Quantize: Hip; [Quantize];
+    [] Dequantize: Hip; [Dequantize];
+    [T: Float] Embedding<T>: HipEmbedding; [Embedding::<f32>::OP];
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_policies() {
+        let of =
+            |name| providers_of(name).map(|ids| ids.iter().map(|id| id.name()).collect::<Vec<_>>().join(","));
+        for (name, want) in [
+            ("rms_norm", "hip,miopen"),
+            ("rope_i", "hip,miopen"),
+            ("rope_thd_inplace", "hip"),
+            ("log_softmax", "hip,miopen"),
+            ("qlinear", "rocblas,hip"),
+            ("linear", "rocblas,hip"),
+            ("qembedding", "hip"),
+            ("gelu_erf", "hip,miopen"),
+            ("maximum", "hip"),
+            ("geglu", "hip"),
+            ("dequantize", "hip"),
+        ] {
+            assert_eq!(of(name).as_deref(), Some(want), "{name}");
+        }
+        assert_eq!(of("conv2d"), None);
+    }
+
+    #[test]
+    fn every_provider_is_known() {
+        let all = UnaryFn::ALL.map(UnaryFn::name).into_iter().chain(["linear", "attention", "softmax"]);
+        assert!(all.filter_map(providers_of).flatten().all(|id| known().contains(&id)));
+    }
+}

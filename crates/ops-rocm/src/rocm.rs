@@ -1,13 +1,11 @@
 //! The backend: a queue on an AMD GPU.
-use crate::choice::{Decision, Decisions, Policy, Providers, Target, decide, describe, ids};
-use crate::error::{NAME, failed};
+use crate::Result;
+use crate::choice::{Decision, Decisions, Policy, Target};
 use crate::hip::{Device, DeviceInfo, Hip, MemoryStats, Stream};
 use crate::index_names::IndexNames;
-use crate::kernels::{CacheFolder, CodeObjects, KernelSource, Kernels};
-use crate::providers::{miopen, rocblas};
+use crate::kernels::{CacheFolder, Kernels};
 use crate::tuned;
-use crate::{Error, HipSpace, Result};
-use ops_core::{Call, Execute, Op, Operands, Reason};
+use crate::vendor::{Failure, Handles, Lib, Vendor};
 use ops_kernels::Tuning;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,8 +13,8 @@ use std::sync::Arc;
 /// A queue on an AMD GPU.
 ///
 /// A clone is the same queue; [`fork`](ops_core::Backend::fork) makes another on the same device. Each op is computed by
-/// the first of its [`Providers`] that can and may, which [`explain`](Rocm::explain) and
-/// [`decisions`](Rocm::decisions) tell.
+/// the first of its [`Providers`](crate::Providers) that can and may: see [`explain`](Rocm::explain) and
+/// [`decisions`](Rocm::decisions).
 ///
 /// ```no_run
 /// use ops_core::{Backend, ops::{NormOps, RmsNorm}};
@@ -37,50 +35,32 @@ pub struct Rocm {
 
 /// What all queues on a device have in common.
 #[derive(Debug)]
-struct Shared {
-    device: Device,
-    target: Target,
-    policy: Policy,
-    kernels: Kernels,
-    decisions: Decisions,
-    index_names: IndexNames,
+pub(crate) struct Shared {
+    pub(crate) device: Device,
+    pub(crate) target: Target,
+    pub(crate) policy: Policy,
+    pub(crate) kernels: Kernels,
+    pub(crate) decisions: Decisions,
+    pub(crate) index_names: IndexNames,
 }
 
-/// What a queue has for itself: libraries keep memory in their handles that one stream at a time may use.
+/// What each queue has of its own. Handles are dropped before the stream they work on.
 #[derive(Debug)]
 struct Queue {
-    rocblas: rocblas::Handle,
-    miopen: miopen::Handle,
+    handles: Handles,
     stream: Stream,
 }
 
 impl Queue {
     fn new(stream: Stream) -> Self {
-        Queue { rocblas: rocblas::Handle::default(), miopen: miopen::Handle::default(), stream }
+        Queue { handles: Handles::default(), stream }
     }
 }
 
 impl Rocm {
-    /// A queue on the best device: supported, not integrated if there is another, with the most memory.
-    ///
-    /// # Errors
-    /// [`Error::Device`], within a tenth of a second and on one line, where there is no ROCm or no device, with what was
-    /// looked for and what to do; or where `OPS_ROCM_POLICY` is no policy.
-    pub fn new() -> Result<Self> {
-        Self::builder().build()
-    }
-
-    /// A queue on a device that is open already.
-    ///
-    /// # Errors
-    /// As [`new`](Rocm::new).
-    pub fn on(device: Device) -> Result<Self> {
-        Self::builder().device(device).build()
-    }
-
-    /// A queue with options.
-    pub fn builder() -> RocmBuilder {
-        RocmBuilder::default()
+    /// The first queue on a device.
+    pub(crate) fn of(shared: Shared, stream: Stream) -> Self {
+        Rocm { shared: Arc::new(shared), queue: Arc::new(Queue::new(stream)) }
     }
 
     /// The devices that the process sees, unsupported ones too.
@@ -112,20 +92,12 @@ impl Rocm {
     pub fn memory_stats(&self) -> MemoryStats {
         self.shared.device.memory_stats()
     }
-    /// Waits for all work on the device and gives cached memory back.
+    /// Waits for all work on the device and frees cached memory.
     ///
     /// # Errors
     /// HIP's.
     pub fn trim(&self) -> Result<()> {
         Ok(self.shared.device.trim()?)
-    }
-
-    /// Who would compute an op for these operands, and why not the others. Nothing runs and nothing is counted.
-    pub fn explain<O: Op>(&self, op: &O, on: &dyn Operands) -> Decision
-    where
-        Rocm: Providers<O>,
-    {
-        explain(self.target(), self.policy(), op, on)
     }
 
     /// Every kind of decision so far, in order of first appearance, with the number of calls.
@@ -135,9 +107,9 @@ impl Rocm {
 
     /// The values that launches depend on.
     pub fn tuning(&self) -> &Tuning {
-        &self.target().kernels().tuning
+        &self.target().launch_device().tuning
     }
-    /// Keeps values for this device, for programs that are started later; returns where.
+    /// Stores values for this device, which programs started later use; returns the file.
     ///
     /// # Errors
     /// The file cannot be written, or `OPS_ROCM_CACHE` is empty.
@@ -148,14 +120,18 @@ impl Rocm {
     pub(crate) fn kernels(&self) -> &Kernels {
         &self.shared.kernels
     }
+    pub(crate) fn decided(&self) -> &Decisions {
+        &self.shared.decisions
+    }
     pub(crate) fn index_names(&self) -> &IndexNames {
         &self.shared.index_names
     }
-    pub(crate) fn rocblas(&self) -> &rocblas::Handle {
-        &self.queue.rocblas
-    }
-    pub(crate) fn miopen(&self) -> &miopen::Handle {
-        &self.queue.miopen
+    /// Calls a vendor library with this queue's handle, and with the device as the thread's current one.
+    pub(crate) fn with_library<V: Vendor, R>(
+        &self,
+        call: impl FnOnce(&Lib<V>, V::Handle) -> std::result::Result<R, Failure>,
+    ) -> Result<R> {
+        self.queue.handles.with::<V, R>(self.stream(), || self.target().lib::<V>(), call)
     }
     /// Another queue on the same device.
     pub(crate) fn with_stream(&self, stream: Stream) -> Self {
@@ -166,140 +142,6 @@ impl Rocm {
     #[cfg(feature = "rocm-rs")]
     pub(crate) fn end_loan(&self) -> Result<()> {
         let queue = &*self.queue;
-        Ok(queue.stream.end_loan_after(|| {
-            queue.rocblas.close();
-            queue.miopen.close();
-        })?)
-    }
-
-    /// The place of the provider that computes this; `runs` counts the call.
-    fn choose<O: Op>(&self, op: &O, on: &dyn Operands, runs: bool) -> std::result::Result<usize, Reason>
-    where
-        Rocm: Providers<O>,
-    {
-        let list = <Rocm as Providers<O>>::LIST;
-        self.shared.decisions.place(op, on, runs, || decide(list, self.policy(), self.target(), op, on))
-    }
-
-    /// A policy in code or for an op of another crate is checked when the op is first asked for.
-    fn check_policy<O: Op>(&self, op: &O, on: &dyn Operands) -> Result<(), String>
-    where
-        Rocm: Providers<O>,
-    {
-        if self.policy().is_default() {
-            return Ok(());
-        }
-        let ids = ids(<Rocm as Providers<O>>::LIST);
-        self.policy().check_names(op.name_on(on), &ids).map_err(|error| error.to_string())
-    }
-}
-
-/// Who would compute an op for these operands on a target, which need not be at hand.
-pub fn explain<O: Op>(target: &Target, policy: &Policy, op: &O, on: &dyn Operands) -> Decision
-where
-    Rocm: Providers<O>,
-{
-    let (place, candidates) = decide(<Rocm as Providers<O>>::LIST, policy, target, op, on);
-    let chosen = place.map(|place| <Rocm as Providers<O>>::LIST[place].id());
-    Decision { op: op.name_on(on), problem: describe(on), chosen, candidates, calls: 0 }
-}
-
-impl<O: Op> Execute<O> for Rocm
-where
-    Rocm: Providers<O>,
-{
-    fn support(&self, op: &O, on: &dyn Operands) -> Result<(), Reason> {
-        on.require_plain()?;
-        self.check_policy(op, on).map_err(Reason::Because)?;
-        self.choose(op, on, false).map(drop)
-    }
-
-    fn execute(&self, call: Call<'_, '_, O, HipSpace>) -> Result<()> {
-        let op = call.op();
-        self.check_policy(op, call.operands()).map_err(|why| failed("choosing a provider", why))?;
-        match self.choose(op, call.operands(), true) {
-            Ok(place) => <Rocm as Providers<O>>::LIST[place].launch(self, call),
-            Err(reason) => Err(Error::Unsupported { op: call.name(), backend: NAME, reason }),
-        }
-    }
-}
-
-/// Options of a [`Rocm`]. What the environment says is added to them: rules of `OPS_ROCM_POLICY` replace those for the
-/// same ops.
-#[derive(Clone, Debug, Default)]
-pub struct RocmBuilder {
-    device: Option<Device>,
-    ordinal: Option<u32>,
-    policy: Policy,
-    kernels: Option<KernelSource>,
-    objects: Option<CodeObjects>,
-    cache: CacheFolder,
-    tuning: Option<Tuning>,
-}
-
-impl RocmBuilder {
-    /// On a device that is open already.
-    pub fn device(self, device: Device) -> Self {
-        RocmBuilder { device: Some(device), ..self }
-    }
-    /// On the device of this number.
-    pub fn ordinal(self, ordinal: u32) -> Self {
-        RocmBuilder { ordinal: Some(ordinal), ..self }
-    }
-    /// With this policy.
-    pub fn policy(self, policy: Policy) -> Self {
-        RocmBuilder { policy, ..self }
-    }
-    /// With kernels from there; otherwise as `OPS_ROCM_KERNELS` says, `jit` or `aot`, or from either.
-    pub fn kernels(self, source: KernelSource) -> Self {
-        RocmBuilder { kernels: Some(source), ..self }
-    }
-    /// With these code objects instead of those that the program was built with.
-    pub fn code_objects(self, objects: CodeObjects) -> Self {
-        RocmBuilder { objects: Some(objects), ..self }
-    }
-    /// With these values for launches, instead of what the table and measurements on the device say.
-    pub fn tuning(self, tuning: Tuning) -> Self {
-        RocmBuilder { tuning: Some(tuning), ..self }
-    }
-    /// With compiled kernels kept in this folder.
-    pub fn cache(self, folder: impl Into<PathBuf>) -> Self {
-        RocmBuilder { cache: CacheFolder::At(folder.into()), ..self }
-    }
-    /// With compiled kernels kept nowhere.
-    pub fn no_cache(self) -> Self {
-        RocmBuilder { cache: CacheFolder::Nowhere, ..self }
-    }
-
-    /// Opens the device.
-    ///
-    /// # Errors
-    /// As [`Rocm::new`].
-    pub fn build(self) -> Result<Rocm> {
-        let bad_policy = |error| failed("reading the policy", error);
-        let policy = self.policy.with(Policy::from_env().map_err(bad_policy)?);
-        policy.check().map_err(bad_policy)?;
-        policy.warn_of_unknown_ops();
-        let source = match self.kernels {
-            Some(source) => source,
-            None => KernelSource::from_env()?,
-        };
-        let device = match (self.device, self.ordinal) {
-            (Some(device), _) => device,
-            (None, Some(ordinal)) => Device::open(ordinal)?,
-            (None, None) => Device::open_default()?,
-        };
-        let tuning = self.tuning.unwrap_or_else(|| tuned::load(&self.cache, device.info()));
-        let objects = self.objects.unwrap_or_else(CodeObjects::embedded);
-        let gfx = &device.info().gfx;
-        let embedded = if source == KernelSource::Jit { None } else { objects.target_for(gfx) };
-        let code = embedded.unwrap_or(gfx.name());
-        let target = Target::of_device(device.hip(), device.info(), code).tuned(tuning);
-        let kernels = Kernels::new(&device, source, objects, self.cache)?;
-        let stream = device.stream()?;
-        let decisions = Decisions::default();
-        let index_names = IndexNames::default();
-        let shared = Shared { device, target, policy, kernels, decisions, index_names };
-        Ok(Rocm { shared: Arc::new(shared), queue: Arc::new(Queue::new(stream)) })
+        Ok(queue.stream.end_loan_after(|| queue.handles.close())?)
     }
 }

@@ -1,51 +1,52 @@
-//! What a machine has for AMD GPUs: libraries, devices, kernels, and what is amiss.
+//! What a machine has for AMD GPUs: libraries, devices, kernels, and problems.
 use crate::hip::{Compiler, DeviceInfo, Hip, remarks};
 use crate::kernels::{CacheFolder, CodeObjects, KernelCount, KernelSource};
+use crate::vendor::VENDORS;
 use crate::{Policy, Version};
-use hip_sys::Search;
 use std::path::PathBuf;
 
-/// What there is for AMD GPUs, found out without running anything. It never fails: what is absent is part of the answer.
+/// What this machine has for AMD GPUs, found without running anything. It never fails: what is absent is part of the
+/// result.
 #[derive(Clone, Debug)]
 pub struct Survey {
-    /// HIP, hipRTC, rocBLAS and MIOpen.
+    /// HIP, hipRTC and the vendor libraries.
     pub libraries: Vec<SurveyedLibrary>,
     /// Every device that HIP sees.
     pub devices: Vec<SurveyedDevice>,
     /// Targets of the kernels that were compiled with this program.
     pub targets: Vec<String>,
-    /// Bytes that these take.
+    /// Bytes of these kernels.
     pub embedded_bytes: usize,
     /// The folder of kernels that hipRTC compiled.
     pub cache: Option<PathBuf>,
-    /// What is amiss, each with the way out.
+    /// Problems, each with what to do.
     pub warnings: Vec<String>,
 }
 
-/// A library of ROCm's.
+/// A library of ROCm.
 #[derive(Clone, Debug)]
 pub struct SurveyedLibrary {
-    /// As people call it.
+    /// Its name as AMD writes it.
     pub name: &'static str,
-    /// The file and the version it tells, or why it cannot be used.
+    /// The file and the version it reports, or why it cannot be used.
     pub found: Result<(PathBuf, Option<Version>), String>,
 }
 
 /// A device with its kernels.
 #[derive(Clone, Debug)]
 pub struct SurveyedDevice {
-    /// What it is.
+    /// The device.
     pub info: DeviceInfo,
-    /// Whether it is the one used unless another is named.
+    /// Whether it is the default device.
     pub preferred: bool,
     /// The target whose embedded code it would load.
     pub target: Option<String>,
-    /// How it comes by its kernels.
+    /// How many kernels are embedded, cached, and still to compile.
     pub kernels: KernelCount,
 }
 
 impl Survey {
-    /// Of this machine, in this environment.
+    /// Surveys this machine, in this environment.
     pub fn here() -> Survey {
         let objects = CodeObjects::embedded();
         let mut survey = Survey {
@@ -66,9 +67,9 @@ impl Survey {
             Ok(hip) => survey.with_hip(&hip, source, &objects),
             Err(error) => {
                 survey.libraries.push(SurveyedLibrary { name: "HIP", found: Err(error.to_string()) });
-                let needs = || Err("not looked for without HIP".to_owned());
-                let others = ["hipRTC", "rocBLAS", "MIOpen"];
-                survey.libraries.extend(others.map(|name| SurveyedLibrary { name, found: needs() }));
+                let others = ["hipRTC"].into_iter().chain(VENDORS.iter().map(|vendor| vendor.name));
+                let found = || Err("not looked for without HIP".to_owned());
+                survey.libraries.extend(others.map(|name| SurveyedLibrary { name, found: found() }));
             }
         }
         survey
@@ -82,12 +83,13 @@ impl Survey {
         let compiler = Compiler::load(hip).map_err(|error| error.to_string());
         let found = compiler.as_ref().map(|c| (c.lib().path().to_path_buf(), c.lib().version()));
         library("hipRTC", found.map_err(String::clone));
-        let rocblas =
-            rocblas_sys::load_from(hip.lib(), &Search::standard()).map_err(|error| error.to_string());
-        let found = rocblas.as_ref().map(|lib| (lib.path().to_path_buf(), lib.version()));
-        library("rocBLAS", found.map_err(String::clone));
-        let miopen = miopen_sys::load_from(hip.lib()).map_err(|error| error.to_string());
-        library("MIOpen", miopen.map(|lib| (lib.path().to_path_buf(), lib.version())));
+        let mut vendors = Vec::new();
+        for vendor in VENDORS {
+            let opened = (vendor.load)(hip.lib()).map_err(|error| error.to_string());
+            let found = opened.as_ref().map(|lib| (lib.path().to_path_buf(), lib.version()));
+            library(vendor.name, found.map_err(String::clone));
+            vendors.extend(opened.map(|lib| (vendor.name, lib)));
+        }
 
         let devices = match DeviceInfo::all(hip) {
             Ok(devices) => devices,
@@ -100,10 +102,11 @@ impl Survey {
             let preferred = preferred == Some(info.ordinal);
             if info.gfx.is_supported() {
                 self.check_kernels(&info, &kernels, source, compiler.is_ok());
-                if let Ok(lib) = &rocblas
-                    && let Err(error) = rocblas_sys::tensile::kernels_for(lib, info.gfx.name())
-                {
-                    self.warnings.push(format!("rocBLAS is not used on device {}: {error}", info.ordinal));
+                for (name, lib) in &vendors {
+                    let unused = lib.check_kernels(info.gfx.name()).err();
+                    self.warnings.extend(
+                        unused.map(|why| format!("{name} is not used on device {}: {why}", info.ordinal)),
+                    );
                 }
             }
             let target = objects.target_for(&info.gfx).map(String::from);
@@ -111,7 +114,7 @@ impl Survey {
         }
     }
 
-    /// Whether the device can have all its kernels.
+    /// Warns if the device cannot have all its kernels.
     fn check_kernels(
         &mut self,
         info: &DeviceInfo,

@@ -208,7 +208,7 @@ fn every_parameter<T: Element>(base: Case) {
 }
 
 fn sizes<T: Element>() {
-    let few = if T::DTYPE == ops_kernels::Dtype::F64 { "rows1" } else { "rows4" };
+    let few = if T::DTYPE == ops_kernels::ElementType::F64 { "rows1" } else { "rows4" };
     every_parameter::<T>(Case::new([2, 4, 2, 20, 37, 24], "head64"));
     check::<T>(&Case { causal: true, ..Case::new([1, 2, 1, 70, 140, 64], "head64") });
     check::<T>(&Case { causal: true, strided: true, ..Case::new([1, 3, 1, 25, 25, 100], "head128") });

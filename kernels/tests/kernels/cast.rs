@@ -2,7 +2,7 @@
 use crate::data::{Buffer, Element, Layout, Random, check_untouched, pick, view};
 use crate::host::{device, run};
 use half::{bf16, f16};
-use ops_kernels::{Dtype, cast};
+use ops_kernels::{ElementType, cast};
 
 /// f8e4m3 as its byte; bias 7, no infinity, 0x7f is NaN.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -10,7 +10,7 @@ use ops_kernels::{Dtype, cast};
 struct F8(u8);
 
 impl Element for F8 {
-    const DTYPE: Dtype = Dtype::F8E4M3;
+    const DTYPE: ElementType = ElementType::F8E4M3;
     /// The nearest of all 256 values, ties to the even code, saturating.
     fn from_f64(x: f64) -> F8 {
         let sign = if x.is_sign_negative() { 0x80 } else { 0 };
@@ -84,7 +84,7 @@ fn nearest_even<T: Element>(i: i128) -> T {
     if m >> 53 != 0 {
         m = (m & !0x7ff) | if m & 0x7ff != 0 { 0x800 } else { 0 };
     }
-    let near = if T::DTYPE == Dtype::F64 { i as f64 } else { m as f64 * i.signum() as f64 };
+    let near = if T::DTYPE == ElementType::F64 { i as f64 } else { m as f64 * i.signum() as f64 };
     T::from_f64(near)
 }
 

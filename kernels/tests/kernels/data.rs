@@ -1,11 +1,11 @@
 //! Test data: elements, guarded and misaligned buffers, strided views, and the tolerance rule.
 use half::{bf16, f16};
-use ops_kernels::{Dtype, View};
+use ops_kernels::{ElementType, OperandView};
 use std::cell::UnsafeCell;
 
 /// An element that tests can make from and compare as f64.
 pub(crate) trait Element: Copy + PartialEq + std::fmt::Debug + Default + 'static {
-    const DTYPE: Dtype;
+    const DTYPE: ElementType;
     fn from_f64(x: f64) -> Self;
     fn to_f64(self) -> f64;
 }
@@ -24,7 +24,7 @@ fn to_f32_odd(x: f64) -> f32 {
 macro_rules! element {
     ($($t:ty, $d:ident, $from:expr, $to:expr;)*) => { $(
         impl Element for $t {
-            const DTYPE: Dtype = Dtype::$d;
+            const DTYPE: ElementType = ElementType::$d;
             fn from_f64(x: f64) -> Self { let f: fn(f64) -> $t = $from; f(x) }
             fn to_f64(self) -> f64 { let f: fn($t) -> f64 = $to; f(self) }
         }
@@ -208,8 +208,8 @@ pub(crate) fn nmse<T: Element>(got: &[T], want: &[f64]) -> f64 {
 pub(crate) fn assert_close<T: Element>(what: &str, got: &[T], want: &[f64], long_sum: bool, r: f64) {
     assert_eq!(got.len(), want.len());
     let base = match (T::DTYPE, long_sum) {
-        (Dtype::F64, false) => 1e-22,
-        (Dtype::F64, true) => 1e-20,
+        (ElementType::F64, false) => 1e-22,
+        (ElementType::F64, true) => 1e-20,
         (_, false) => 1e-11,
         (_, true) => 1e-10,
     };
@@ -242,8 +242,8 @@ pub(crate) fn assert_exact<T: Element>(what: &str, got: &[T], want: &[T]) {
 }
 
 /// A view of a buffer.
-pub(crate) fn view<'a, T: Element>(buffer: &Buffer<T>, layout: &'a Layout) -> View<'a> {
-    View { data: buffer.address(), strides: &layout.strides, dtype: T::DTYPE }
+pub(crate) fn view<'a, T: Element>(buffer: &Buffer<T>, layout: &'a Layout) -> OperandView<'a> {
+    OperandView { data: buffer.address(), strides: &layout.strides, dtype: T::DTYPE }
 }
 
 /// The elements of a view, in order.

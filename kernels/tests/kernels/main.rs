@@ -3,13 +3,13 @@
 mod attention;
 mod cast;
 mod data;
+mod data_movement;
 mod elementwise;
 mod host;
 mod math;
 mod matmul;
 mod matrix;
 mod mirror;
-mod moving;
 mod norm;
 mod qlinear;
 mod quant;

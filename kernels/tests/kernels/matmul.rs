@@ -4,7 +4,7 @@ use crate::host::{WAVES, run_on};
 use crate::matrix::device as matrix_device;
 use half::{bf16, f16};
 use ops_kernels::matmul::{self, Matmul};
-use ops_kernels::{Device, Dtype, Matrix, Tuning, View};
+use ops_kernels::{Device, ElementType, Matrix, OperandView, Tuning};
 
 /// The strides of `[.., r, c]` stored as `[.., c, r]`.
 fn transposed(dims: &[u64]) -> Layout {
@@ -47,7 +47,7 @@ fn check<T: Element, W: Element>(case: &Case<'_>) {
     let (bias_t, bias_f32) =
         (Buffer::new(&random::<T>(n as usize, 3), 1), Buffer::new(&random::<f32>(n as usize, 3), 1));
     let row = Layout::contiguous(&[n]);
-    let bias: Option<View<'_>> =
+    let bias: Option<OperandView<'_>> =
         case.bias.map(|wide| if wide { view(&bias_f32, &row) } else { view(&bias_t, &row) });
     let (left, right) = (pick(&a, &case.a), pick(&b, &case.b));
     let batches: u64 = case.batch.iter().product();
@@ -97,8 +97,8 @@ fn check<T: Element, W: Element>(case: &Case<'_>) {
         };
         let (launch, args) = matmul::prepare(&problem, &device).expect("a kernel");
         // Of f16 with f32 the smallest numbers count, which gfx90a reads as zero.
-        let declined =
-            (T::DTYPE, W::DTYPE) == (Dtype::F32, Dtype::F16) && device.matrix == Some(Matrix::Mfma90a);
+        let declined = (T::DTYPE, W::DTYPE) == (ElementType::F32, ElementType::F16)
+            && device.matrix == Some(Matrix::Mfma90a);
         let variant = if declined { case.variant.replace("mma", "tile") } else { case.variant.to_owned() };
         if !launch.is_empty() {
             assert_eq!(launch.instance.variant, variant, "{:?}", case.size);
@@ -273,8 +273,8 @@ fn aligned_rows_with_a_tail() {
             (40, 130, "mma128"),
         ];
         for (m, n, variant) in sizes {
-            let half = matches!(T::DTYPE, Dtype::F16 | Dtype::Bf16);
-            if variant == "tile128" && T::DTYPE == Dtype::F64 || variant.starts_with("mma") && !half {
+            let half = matches!(T::DTYPE, ElementType::F16 | ElementType::Bf16);
+            if variant == "tile128" && T::DTYPE == ElementType::F64 || variant.starts_with("mma") && !half {
                 continue;
             }
             let k = 29;

@@ -4,7 +4,7 @@ use crate::data::{Buffer, Element};
 use crate::host::run_on;
 use half::{bf16, f16};
 use ops_kernels::matrix::{self, MmaUnitArgs};
-use ops_kernels::{Device, Dtype, Matrix, Tuning};
+use ops_kernels::{Device, ElementType, Matrix, Tuning};
 
 /// A device with these units.
 pub(crate) fn device(matrix: Matrix, compute_units: u32) -> Device {
@@ -52,7 +52,7 @@ fn every_instruction_multiplies_in_its_layout() {
 #[test]
 fn there_is_no_unit_kernel_without_units() {
     let none = Device { compute_units: 1, wave: 32, matrix: None, dot4: None, tuning: Tuning::default() };
-    assert!(matrix::prepare_unit(Dtype::F16, 16, &none).is_err());
-    assert!(matrix::prepare_unit(Dtype::F16, 32, &device(Matrix::Wmma11, 1)).is_err());
-    assert!(matrix::prepare_unit(Dtype::F32, 16, &device(Matrix::Wmma11, 1)).is_err());
+    assert!(matrix::prepare_unit(ElementType::F16, 16, &none).is_err());
+    assert!(matrix::prepare_unit(ElementType::F16, 32, &device(Matrix::Wmma11, 1)).is_err());
+    assert!(matrix::prepare_unit(ElementType::F32, 16, &device(Matrix::Wmma11, 1)).is_err());
 }

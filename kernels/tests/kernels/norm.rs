@@ -2,7 +2,7 @@
 use crate::data::{Buffer, Element, Layout, Random, assert_close, assert_exact, check_untouched, pick, view};
 use crate::host::{WAVES, device, run};
 use half::{bf16, f16};
-use ops_kernels::View;
+use ops_kernels::OperandView;
 use ops_kernels::norm::{self, Norm};
 
 const EPS: f64 = 1e-5;
@@ -140,7 +140,7 @@ fn f64_rows() {
 }
 
 /// A norm without parameters.
-fn plain<'a>(x: View<'a>, y: View<'a>) -> Norm<'a> {
+fn plain<'a>(x: OperandView<'a>, y: OperandView<'a>) -> Norm<'a> {
     Norm { x, y, weight: None, bias: None, residual: None, sum: None, eps: EPS }
 }
 

@@ -5,7 +5,7 @@ use crate::matrix::device as matrix_device;
 use crate::quant::{FORMATS, blocks_view, decode, random_blocks};
 use half::{bf16, f16};
 use ops_kernels::qlinear::{self, Plan};
-use ops_kernels::{Device, Dot4, Dtype, Matrix, Tuning};
+use ops_kernels::{Device, Dot4, ElementType, Matrix, Tuning};
 
 struct Case {
     rows: u64,
@@ -46,7 +46,7 @@ fn devices(case: &Case) -> Vec<Device> {
     WAVES.map(plain).to_vec()
 }
 
-fn product<T: Element>(format: Dtype, case: &Case) {
+fn product<T: Element>(format: ElementType, case: &Case) {
     let &Case { rows, n, k, variant, .. } = case;
     let blocks = k / 32;
     let bytes = random_blocks(format, (n * blocks) as usize, 6);
@@ -83,7 +83,7 @@ fn product<T: Element>(format: Dtype, case: &Case) {
 }
 
 fn products<T: Element>() {
-    let double = T::DTYPE == Dtype::F64;
+    let double = T::DTYPE == ElementType::F64;
     for format in FORMATS {
         for (rows, n, k) in
             [(1, 9, 32), (1, 37, 1120), (1, 6, 4096), (2, 5, 64), (4, 11, 2080), (7, 6, 352), (8, 9, 96)]
@@ -132,7 +132,7 @@ fn qlinear_f64() {
 }
 
 /// One product of two rows by products of bytes, in f32 of f32.
-fn by_bytes(format: Dtype, x: &[f32], weight: &[u8], n: usize) -> Vec<f32> {
+fn by_bytes(format: ElementType, x: &[f32], weight: &[u8], n: usize) -> Vec<f32> {
     let k = x.len() as u64 / 2;
     let (x_layout, y_layout) = (Layout::contiguous(&[2, k]), Layout::contiguous(&[2, n as u64]));
     let (x, weight, y) = (Buffer::new(x, 0), Buffer::new(weight, 0), Buffer::filled(0f32, 2 * n, 0));

@@ -3,19 +3,19 @@ use crate::data::{Buffer, Element, Layout, Random, assert_exact, check_untouched
 use crate::host::{WAVES, device, run};
 use half::{bf16, f16};
 use ops_kernels::index::Report;
-use ops_kernels::{Dtype, View, quant};
+use ops_kernels::{ElementType, OperandView, quant};
 
-pub(crate) const FORMATS: [Dtype; 2] = [Dtype::Q4_0, Dtype::Q8_0];
+pub(crate) const FORMATS: [ElementType; 2] = [ElementType::Q4_0, ElementType::Q8_0];
 
 /// The public reference, one block at a time.
-fn encode(format: Dtype, x: &[f32]) -> Vec<u8> {
+fn encode(format: ElementType, x: &[f32]) -> Vec<u8> {
     let larger =
         |(best, most): (f32, f32), &v: &f32| if v.abs() > most { (v, v.abs()) } else { (best, most) };
     let (extreme, _) = x.iter().fold((0.0, 0.0), larger);
-    let d = if format == Dtype::Q4_0 { extreme / -8.0 } else { extreme.abs() / 127.0 };
+    let d = if format == ElementType::Q4_0 { extreme / -8.0 } else { extreme.abs() / 127.0 };
     let inverse = if d != 0.0 { 1.0 / d } else { 0.0 };
     let mut out = f16::from_f32(d).to_le_bytes().to_vec();
-    if format == Dtype::Q4_0 {
+    if format == ElementType::Q4_0 {
         let code = |v: f32| (((v * inverse) + 8.5) as i8).min(15) as u8;
         out.extend((0..16).map(|i| code(x[i]) | code(x[i + 16]) << 4));
     } else {
@@ -24,11 +24,11 @@ fn encode(format: Dtype, x: &[f32]) -> Vec<u8> {
     out
 }
 
-pub(crate) fn decode(format: Dtype, block: &[u8]) -> Vec<f32> {
+pub(crate) fn decode(format: ElementType, block: &[u8]) -> Vec<f32> {
     let d = f16::from_le_bytes([block[0], block[1]]).to_f32();
     let q = |i: usize| match format {
-        Dtype::Q4_0 if i < 16 => i32::from(block[2 + i] & 15) - 8,
-        Dtype::Q4_0 => i32::from(block[2 + i - 16] >> 4) - 8,
+        ElementType::Q4_0 if i < 16 => i32::from(block[2 + i] & 15) - 8,
+        ElementType::Q4_0 => i32::from(block[2 + i - 16] >> 4) - 8,
         _ => i32::from(block[2 + i] as i8),
     };
     (0..32).map(|i| q(i) as f32 * d).collect()
@@ -41,14 +41,18 @@ fn random_row(n: usize, seed: u64) -> Vec<f32> {
 }
 
 /// Blocks of random values, `rows` by `blocks`.
-pub(crate) fn random_blocks(format: Dtype, blocks: usize, seed: u64) -> Vec<u8> {
+pub(crate) fn random_blocks(format: ElementType, blocks: usize, seed: u64) -> Vec<u8> {
     let mut random = Random::new(seed);
     let x: Vec<f32> = (0..blocks * 32).map(|_| random.normal() as f32).collect();
     x.chunks(32).flat_map(|b| encode(format, b)).collect()
 }
 
-pub(crate) fn blocks_view<'a>(buffer: &Buffer<u8>, strides: &'a [i64], format: Dtype) -> View<'a> {
-    View { data: buffer.address(), strides, dtype: format }
+pub(crate) fn blocks_view<'a>(
+    buffer: &Buffer<u8>,
+    strides: &'a [i64],
+    format: ElementType,
+) -> OperandView<'a> {
+    OperandView { data: buffer.address(), strides, dtype: format }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 use crate::data::{Buffer, Element, Layout, Random, assert_close, check_untouched, pick, view};
 use crate::host::{WAVES, device, run};
 use half::{bf16, f16};
-use ops_kernels::View;
+use ops_kernels::OperandView;
 use ops_kernels::rope::{self, Rope};
 
 /// x is [b, h, t, d], or [b, t, h, d] with `thd`; tables [b or 1, t', d / 2] with t' = start + t + 2.
@@ -57,7 +57,7 @@ fn cases<T: Element, C: Element>() {
             let (cos, sin) = (make(table, 0), make(table, 0));
             let strides = case.table_strides();
             let at_start = start as usize * half;
-            let table_view = |b: &Buffer<C>| View {
+            let table_view = |b: &Buffer<C>| OperandView {
                 data: b.address() + (at_start * size_of::<C>()) as u64,
                 strides: &strides,
                 dtype: C::DTYPE,

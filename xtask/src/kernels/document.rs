@@ -1,22 +1,15 @@
-//! Writes the table of registers and occupancy in `docs/kernels.md` from `kernels/resources.tsv`.
-use ops_kernels::{Dtype, Instance, instances};
+//! The table of registers and occupancy in `docs/kernels.md`, from `kernels/resources.tsv`.
+use crate::page::{self, root};
+use ops_kernels::{ElementType, Instance, instances};
 use std::collections::HashMap;
-use std::path::Path;
 
 const BEGIN: &str = "<!-- made by `cargo xtask kernels --document` from kernels/resources.tsv -->";
-const END: &str = "<!-- end -->";
 
-/// Rewrites the part between the markers.
-pub(super) fn write(root: &Path) -> Result<(), String> {
-    let (page, table) = (root.join("docs/kernels.md"), root.join("kernels/resources.tsv"));
-    let read = |path: &Path| std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()));
-    let (text, recorded) = (read(&page)?, read(&table)?);
-    let marks = text.split_once(BEGIN).and_then(|(before, rest)| Some((before, rest.split_once(END)?.1)));
-    let (before, after) = marks.ok_or_else(|| format!("{}: no lines {BEGIN} and {END}", page.display()))?;
-    let out = format!("{before}{BEGIN}\n\n{}\n{END}{after}", render(&recorded)?);
-    std::fs::write(&page, out).map_err(|e| format!("{}: {e}", page.display()))?;
-    println!("written: {}", page.display());
-    Ok(())
+/// Rewrites the generated part.
+pub(super) fn write() -> Result<(), String> {
+    let (page, table) = (root().join("docs/kernels.md"), root().join("kernels/resources.tsv"));
+    let part = render(&page::read(&table)?)?;
+    page::write(&page, &page::with_part(&page, BEGIN, &part)?)
 }
 
 /// The vector registers of a kernel on a target, and its occupancy in waves per SIMD.
@@ -36,7 +29,7 @@ fn render(recorded: &str) -> Result<String, String> {
     let kernels: HashMap<&str, Vec<&str>> =
         lines.map(|line| line.split('\t').collect::<Vec<_>>()).map(|row| (row[0], row)).collect();
     let mut rows: Vec<(String, usize, Vec<Option<Cell>>)> = Vec::new();
-    for k in instances().iter().filter(|k| k.types.first() != Some(&Dtype::F64)) {
+    for k in instances().iter().filter(|k| k.types.first() != Some(&ElementType::F64)) {
         let row = kernels.get(k.symbol.as_str()).ok_or_else(|| format!("{} is not recorded", k.symbol))?;
         let cells = row.get(3..).unwrap_or_default().iter().map(|cell| parse(cell));
         let name = name(k);

@@ -1,7 +1,7 @@
 //! Writes `kernels.json` next to the code objects: what a program outside this project needs to launch them.
 use super::layouts::{self, Layout};
-use ops_kernels::source::{self, Family};
-use ops_kernels::{Instance, instances};
+use ops_kernels::source::Family;
+use ops_kernels::{Instance, instances, target};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -131,7 +131,7 @@ pub(super) fn write(clang: &str, version: &str, targets: &[String], folder: &Pat
         launch: LAUNCH,
         targets: targets
             .iter()
-            .map(|t| Target { name: t, wave: source::wave_of(t).unwrap_or_default(), folder: t })
+            .map(|t| Target { name: t, wave: target::wave_of(t).unwrap_or_default(), folder: t })
             .collect(),
         families: Family::ALL.iter().map(|&family| grid(family)).collect(),
         kernels: instances().iter().map(|k| kernel(k, targets)).collect(),

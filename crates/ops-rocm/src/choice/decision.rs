@@ -1,13 +1,13 @@
-//! What was decided, and why.
-use super::ProviderId;
+//! Decisions about who computes a problem, with reasons, and their cache.
 use super::key::{ByKey, Key};
+use crate::ProviderId;
 use crate::sync::{Mutex, RwLock};
 use ops_core::{Op, Operands, Reason};
 use std::fmt::{self, Write as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What became of a candidate.
+/// Whether a candidate was chosen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It computes the op.
@@ -18,14 +18,14 @@ pub enum Verdict {
     Declined(Reason),
 }
 
-/// A provider and what became of it.
+/// A provider of the op, with its verdict.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
-    /// Who.
+    /// The provider.
     pub provider: ProviderId,
-    /// What became of it.
+    /// Whether it was chosen.
     pub verdict: Verdict,
-    /// How it would compute the op, where there is something to tell.
+    /// How it would compute the op, if it has more than one way.
     pub how: Option<String>,
 }
 
@@ -34,18 +34,18 @@ pub struct Candidate {
 pub struct Decision {
     /// The op.
     pub op: &'static str,
-    /// The operands, as `x f16 [2, 8], ..`: those of the first problem that was decided so.
+    /// The operands, as `x f16 [2, 8], ..`: those of the first problem with this decision.
     pub problem: String,
-    /// Who computes it; `None` if nobody can.
+    /// Who computes it; `None` if no provider can.
     pub chosen: Option<ProviderId>,
     /// Every provider of the op, in the order in which they were asked.
     pub candidates: Vec<Candidate>,
-    /// How many calls went this way.
+    /// Number of calls with this decision.
     pub calls: u64,
 }
 
 impl Decision {
-    /// Why nobody computes it: what the last resort says, which is the last candidate that was not forbidden.
+    /// Why no provider computes it: the reason of the last candidate that the policy allows.
     pub fn reason(&self) -> Reason {
         let declined = self.candidates.iter().rev().filter_map(|candidate| match &candidate.verdict {
             Verdict::Declined(reason) => Some(reason),
@@ -73,7 +73,7 @@ impl fmt::Display for Decision {
     }
 }
 
-/// The operands in words.
+/// The operands as text: name, type and layout of each.
 pub(crate) fn describe(on: &dyn Operands) -> String {
     let mut text = String::new();
     for operand in on.iter() {
@@ -87,14 +87,14 @@ pub(crate) fn describe(on: &dyn Operands) -> String {
 /// The decisions of a device so far.
 #[derive(Debug, Default)]
 pub(crate) struct Decisions {
-    /// By op with its options, and operands with their types and layouts.
-    by_problem: RwLock<ByKey<Made>>,
+    /// By op and options, and the types and layouts of the operands.
+    by_problem: RwLock<ByKey<CachedDecision>>,
     log: Mutex<Vec<Arc<Entry>>>,
 }
 
-/// A decision that was made, with the place of the chosen provider in the op's list.
+/// A decision, with the index of the chosen provider in the op's list.
 #[derive(Debug)]
-struct Made {
+struct CachedDecision {
     place: Option<usize>,
     entry: Arc<Entry>,
 }
@@ -106,7 +106,7 @@ struct Entry {
     calls: AtomicU64,
 }
 
-impl Made {
+impl CachedDecision {
     fn place(&self, runs: bool) -> Result<usize, Reason> {
         if runs {
             self.entry.calls.fetch_add(1, Ordering::Relaxed);
@@ -118,14 +118,13 @@ impl Made {
 impl Decisions {
     /// Capacity of the cache. When it is full it is emptied: deciding anew takes microseconds.
     const PROBLEMS: usize = 4096;
-    /// Decisions that are listed at most.
+    /// Capacity of the list.
     const LISTED: usize = 1024;
 
-    /// The place of the provider that computes a problem, decided by `decide` if it is the first of its kind; counted if it
-    /// is about to run.
+    /// The index of the provider that computes a problem. `decide` is called on a cache miss; `runs` counts the call.
     ///
     /// # Errors
-    /// Why nobody computes it.
+    /// Why no provider computes it.
     pub(crate) fn place<O: Op>(
         &self,
         op: &O,
@@ -134,21 +133,21 @@ impl Decisions {
         decide: impl FnOnce() -> (Option<usize>, Vec<Candidate>),
     ) -> Result<usize, Reason> {
         let problem = Key::of_problem(op, on);
-        if let Some(made) = self.by_problem.read().get(&problem) {
-            return made.place(runs);
+        if let Some(cached) = self.by_problem.read().get(&problem) {
+            return cached.place(runs);
         }
         let (place, candidates) = decide();
-        let made = Made { place, entry: self.entry(op.name_on(on), on, candidates) };
-        let place = made.place(runs);
+        let cached = CachedDecision { place, entry: self.entry(op.name_on(on), on, candidates) };
+        let place = cached.place(runs);
         let mut problems = self.by_problem.write();
         if problems.len() >= Self::PROBLEMS {
             problems.clear();
         }
-        problems.insert(problem, made);
+        problems.insert(problem, cached);
         place
     }
 
-    /// Lists the decision, unless the same was made for another shape of the same types.
+    /// Adds the decision to the list, unless another shape of the same types has the same decision.
     fn entry(&self, op: &'static str, on: &dyn Operands, candidates: Vec<Candidate>) -> Arc<Entry> {
         let types = Key::of_types(on);
         let mut log = self.log.lock();
@@ -160,7 +159,7 @@ impl Decisions {
         }
         let chosen = candidates.iter().find(|c| c.verdict == Verdict::Chosen).map(|c| c.provider);
         let decision = Decision { op, problem: describe(on), chosen, candidates, calls: 0 };
-        tell(&decision);
+        trace(&decision);
         let entry = Arc::new(Entry { decision, types, calls: AtomicU64::new(0) });
         if log.len() < Self::LISTED {
             log.push(entry.clone());
@@ -178,7 +177,7 @@ impl Decisions {
     }
 }
 
-fn tell(decision: &Decision) {
+fn trace(decision: &Decision) {
     let Decision { op, problem, .. } = decision;
     let passed_over: Vec<String> = decision
         .candidates

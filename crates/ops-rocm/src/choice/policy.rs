@@ -1,6 +1,5 @@
 //! Which providers may compute an op, and in which order.
-use super::ProviderId;
-use crate::providers::{KNOWN, providers_of};
+use crate::ProviderId;
 use std::fmt;
 use std::path::Path;
 
@@ -64,11 +63,8 @@ impl Policy {
         self
     }
 
-    /// From text, `op=provider,provider;op=..`.
-    ///
-    /// # Errors
-    /// [`PolicyError`]: the text is no policy, or an op lacks a provider that is named for it.
-    pub fn parse(text: &str) -> Result<Self, PolicyError> {
+    /// Reads `op=provider,provider;op=..`, without a check of the names.
+    pub(crate) fn read(text: &str) -> Result<Self, PolicyError> {
         let mut policy = Policy::new();
         for rule in text.split(';').map(str::trim).filter(|rule| !rule.is_empty()) {
             let bad = || PolicyError::Syntax { text: rule.to_string() };
@@ -79,16 +75,11 @@ impl Policy {
             }
             policy = policy.order(op.trim(), providers);
         }
-        policy.check()?;
         Ok(policy)
     }
 
-    /// From a TOML file: `matmul = ["rocblas", "hip"]`, `softmax = "hip"`, `"*" = [..]`.
-    ///
-    /// # Errors
-    /// [`PolicyError`]: the file cannot be read, is no policy, or an op lacks a provider that is named for it.
-    pub fn from_file(path: impl AsRef<Path>) -> Result<Self, PolicyError> {
-        let path = path.as_ref();
+    /// Reads a TOML file, without a check of the names.
+    pub(crate) fn read_file(path: &Path) -> Result<Self, PolicyError> {
         let fail = |why: String| PolicyError::File { path: path.display().to_string(), why };
         let text = std::fs::read_to_string(path).map_err(|error| fail(error.to_string()))?;
         let table: toml::Table =
@@ -107,20 +98,7 @@ impl Policy {
                 .ok_or_else(|| fail(format!("{op} wants a provider or a list of them, such as [\"hip\"]")))?;
             policy = policy.order(&op, names);
         }
-        policy.check()?;
         Ok(policy)
-    }
-
-    /// What `OPS_ROCM_POLICY` says: rules, or the path of a `.toml` file.
-    ///
-    /// # Errors
-    /// As [`parse`](Self::parse) and [`from_file`](Self::from_file).
-    pub fn from_env() -> Result<Self, PolicyError> {
-        match std::env::var("OPS_ROCM_POLICY") {
-            Ok(path) if path.trim().ends_with(".toml") => Policy::from_file(path.trim()),
-            Ok(text) => Policy::parse(&text),
-            Err(_) => Ok(Policy::new()),
-        }
     }
 
     /// With the rules of another, which replace those for the same ops.
@@ -128,32 +106,14 @@ impl Policy {
         other.rules.into_iter().fold(self, |policy, (op, providers)| policy.order(&op, providers))
     }
 
-    /// Checks the names of providers, for the ops that this crate computes. Those of other crates are checked when they
-    /// run.
-    ///
-    /// # Errors
-    /// [`PolicyError::NoSuchProvider`].
-    pub fn check(&self) -> Result<(), PolicyError> {
-        for (op, _) in &self.rules {
-            if op == "*" {
-                self.check_names("*", KNOWN)?;
-            } else if let Some(has) = providers_of(op) {
-                self.check_names(op, &has)?;
-            }
-        }
-        Ok(())
+    /// The ops that have an order, `*` among them.
+    pub(crate) fn ops(&self) -> impl Iterator<Item = &str> {
+        self.rules.iter().map(|(op, _)| op.as_str())
     }
 
     /// Whether no op has an order.
     pub fn is_default(&self) -> bool {
         self.rules.is_empty()
-    }
-
-    /// A rule for an op that this crate does not compute may be for another crate's, or misspelt.
-    pub(crate) fn warn_of_unknown_ops(&self) {
-        for (op, _) in self.rules.iter().filter(|(op, _)| op != "*" && providers_of(op).is_none()) {
-            tracing::warn!(op, "the policy names an op that this crate does not compute");
-        }
     }
 
     /// Checks the order of one op against the providers that it has.
@@ -204,7 +164,7 @@ mod tests {
 
     #[test]
     fn an_order_ranks_and_forbids() {
-        let rank = |text: &str, op| Policy::parse(text).unwrap().rank(op, &ALL);
+        let rank = |text: &str, op| Policy::read(text).unwrap().rank(op, &ALL);
         assert_eq!(rank("", "matmul"), (vec![0, 1], vec![]));
         assert_eq!(rank("matmul=hip,rocblas", "matmul"), (vec![1, 0], vec![]));
         assert_eq!(rank("matmul = hip ;", "matmul"), (vec![1], vec![0]));
@@ -221,33 +181,10 @@ mod tests {
     }
 
     #[test]
-    fn a_provider_that_the_op_lacks_is_an_error_that_lists_those_it_has() {
-        let error = Policy::parse("matmul=miopen").unwrap_err().to_string();
-        assert_eq!(error, "policy: matmul has no provider \"miopen\"; it has rocblas, hip");
-        let error = Policy::parse("*=cublas").unwrap_err().to_string();
-        assert!(error.contains("any op has no provider \"cublas\"; it has hip, rocblas, miopen"), "{error}");
-        assert!(Policy::parse("op_of_another_crate=theirs").is_ok());
-    }
-
-    #[test]
     fn text_that_is_no_policy_is_refused() {
         for text in ["matmul", "=hip", "matmul=", "matmul=hip,,rocblas", "matmul=hip,"] {
-            assert!(matches!(Policy::parse(text), Err(PolicyError::Syntax { .. })), "{text:?}");
+            assert!(matches!(Policy::read(text), Err(PolicyError::Syntax { .. })), "{text:?}");
         }
-    }
-
-    #[test]
-    fn files_say_the_same() {
-        let path = std::env::temp_dir().join(format!("ops-rocm-policy-{}.toml", std::process::id()));
-        std::fs::write(&path, "matmul = [\"hip\", \"rocblas\"]\n\"*\" = \"hip\"\n").unwrap();
-        assert_eq!(Policy::from_file(&path).unwrap().rank("matmul", &ALL), (vec![1, 0], vec![]));
-        for bad in ["matmul = 3", "matmul = []", "matmul = [\"hip\", 2]", "matmul = [", "matmul = \"miopen\""]
-        {
-            std::fs::write(&path, bad).unwrap();
-            assert!(Policy::from_file(&path).is_err(), "{bad}");
-        }
-        std::fs::remove_file(&path).unwrap();
-        assert!(matches!(Policy::from_file(&path), Err(PolicyError::File { .. })));
     }
 
     #[test]

@@ -1,27 +1,29 @@
 //! What providers decide by: the device and the libraries beside it.
-use super::{Denial, ProviderId};
+use crate::ProviderId;
 use crate::hip::{DeviceInfo, Gfx, Hip};
-use hip_sys::Search;
+use crate::vendor::{AnyLibrary, Lib, VENDORS, Vendor, denied};
 use hip_sys::loader::Version;
-use ops_core::Reason;
+use ops_core::{Operands, Reason};
 use std::sync::OnceLock;
 
-/// A device with the libraries at hand, or an architecture with the libraries that one would install for it.
+type Opened = Result<Box<dyn AnyLibrary>, String>;
+
+/// A device with the libraries on this machine, or an assumed architecture with all libraries.
 #[derive(Debug)]
 pub struct Target {
     gfx: Gfx,
-    kernels: ops_kernels::Device,
+    launch_device: ops_kernels::Device,
     rocm: Option<Version>,
     /// `None` for a target that is only assumed.
     hip: Option<Hip>,
-    rocblas: OnceLock<Result<rocblas_sys::Lib, String>>,
-    miopen: OnceLock<Result<miopen_sys::Lib, String>>,
+    /// One for each row of [`VENDORS`], opened on first use.
+    libraries: [OnceLock<Opened>; VENDORS.len()],
 }
 
 /// A library as a target has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Library {
-    /// It is open; its version, if it tells it.
+    /// It is open; its version, if it reports one.
     Open(Option<Version>),
     /// The target is assumed, and the library with it.
     Assumed,
@@ -35,104 +37,92 @@ impl Target {
 
     /// A device with kernels compiled for `code`, its own architecture or its generic target.
     pub(crate) fn of_device(hip: &Hip, info: &DeviceInfo, code: &str) -> Self {
-        let kernels = kernels_device(&info.gfx, code, info.compute_units);
-        Self::new(info.gfx.clone(), kernels, hip.lib().version(), Some(hip.clone()))
+        let device = launch_device(&info.gfx, code, info.compute_units);
+        Self::new(info.gfx.clone(), device, hip.lib().version(), Some(hip.clone()))
     }
 
     /// An architecture with ROCm 7.2 and all its libraries, for questions without a device.
     pub fn assumed(gfx: Gfx) -> Self {
-        let kernels = kernels_device(&gfx, gfx.name(), 64);
-        Self::new(gfx, kernels, Some(Self::ASSUMED_ROCM), None)
+        let device = launch_device(&gfx, gfx.name(), 64);
+        Self::new(gfx, device, Some(Self::ASSUMED_ROCM), None)
     }
 
-    fn new(gfx: Gfx, kernels: ops_kernels::Device, rocm: Option<Version>, hip: Option<Hip>) -> Self {
-        Target { gfx, kernels, rocm, hip, rocblas: OnceLock::new(), miopen: OnceLock::new() }
+    fn new(gfx: Gfx, launch_device: ops_kernels::Device, rocm: Option<Version>, hip: Option<Hip>) -> Self {
+        let libraries = [const { OnceLock::new() }; VENDORS.len()];
+        Target { gfx, launch_device, rocm, hip, libraries }
     }
 
     /// The architecture.
     pub fn gfx(&self) -> &Gfx {
         &self.gfx
     }
-    /// The version of ROCm, as the HIP runtime tells it.
+    /// The version of ROCm, as the HIP runtime reports it.
     pub fn rocm(&self) -> Option<Version> {
         self.rocm
     }
-    /// What this project's kernels want to know of the device.
-    pub(crate) fn kernels(&self) -> &ops_kernels::Device {
-        &self.kernels
+    /// What launches of this project's kernels depend on.
+    pub(crate) fn launch_device(&self) -> &ops_kernels::Device {
+        &self.launch_device
     }
 
     /// With values that were measured on the device.
     pub(crate) fn tuned(mut self, tuning: ops_kernels::Tuning) -> Self {
-        self.kernels.tuning = tuning;
+        self.launch_device.tuning = tuning;
         self
     }
 
-    /// rocBLAS, opened on first use.
-    pub fn rocblas(&self) -> Library {
-        self.library(|| self.rocblas_lib().map(|lib| lib.version()))
-    }
-    /// MIOpen, opened on first use.
-    pub fn miopen(&self) -> Library {
-        self.library(|| self.miopen_lib().map(|lib| lib.version()))
-    }
-
-    fn library(&self, version: impl FnOnce() -> Result<Option<Version>, Reason>) -> Library {
-        match (&self.hip, version) {
-            (None, _) => Library::Assumed,
-            (Some(_), version) => match version() {
-                Ok(version) => Library::Open(version),
-                Err(why) => Library::Absent(why.to_string()),
-            },
+    /// A vendor library by the id of its provider, opened on first use.
+    pub fn library(&self, id: ProviderId) -> Library {
+        let Some(row) = VENDORS.iter().position(|row| row.id == id) else {
+            return Library::Absent(format!("{id} is not a vendor library"));
+        };
+        let Some(hip) = &self.hip else { return Library::Assumed };
+        match self.opened(hip, row) {
+            Ok(library) => Library::Open(library.version()),
+            Err(why) => Library::Absent(why.to_string()),
         }
     }
 
-    /// Whether there is rocBLAS with kernels for the device.
-    pub(crate) fn require_rocblas(&self) -> Result<(), Reason> {
-        if self.hip.is_some() { self.rocblas_lib().map(|_| ()) } else { Ok(()) }
-    }
-    /// Whether there is MIOpen.
-    pub(crate) fn require_miopen(&self) -> Result<(), Reason> {
-        if self.hip.is_some() { self.miopen_lib().map(|_| ()) } else { Ok(()) }
+    /// Checks that a library is here, has kernels for the device, and is not denied this problem.
+    ///
+    /// # Errors
+    /// What keeps it from being used.
+    pub(crate) fn require<V: Vendor>(&self, op: &str, on: &dyn Operands) -> Result<(), Reason> {
+        if self.hip.is_some() {
+            self.lib::<V>()?;
+        }
+        denied(V::DENIALS, self.gfx.name(), self.rocm, op, on)
     }
 
-    /// rocBLAS, which has kernels for this device: without them it would end the process.
-    pub(crate) fn rocblas_lib(&self) -> Result<&rocblas_sys::Lib, Reason> {
-        let open = |hip: &Hip| {
-            let lib = rocblas_sys::load_from(hip.lib(), &Search::standard()).map_err(|e| e.to_string())?;
-            rocblas_sys::tensile::kernels_for(&lib, self.gfx.name()).map_err(|e| e.to_string())?;
-            Ok(lib)
+    /// An open library that has kernels for the device.
+    ///
+    /// # Errors
+    /// Why it cannot be used.
+    pub(crate) fn lib<V: Vendor>(&self) -> Result<&Lib<V>, Reason> {
+        let because = |why: &str| Reason::Because(why.to_string());
+        let hip = self.hip.as_ref().ok_or_else(|| because("there is no device"))?;
+        let row = VENDORS.iter().position(|row| row.id == V::ID);
+        let library = row.map(|row| self.opened(hip, row)).transpose()?.and_then(|open| open.of::<V>());
+        library.ok_or_else(|| because("the library is not in the list of vendors"))
+    }
+
+    fn opened(&self, hip: &Hip, row: usize) -> Result<&dyn AnyLibrary, Reason> {
+        let open = || {
+            let library = (VENDORS[row].load)(hip.lib()).map_err(|error| error.to_string())?;
+            library.check_kernels(self.gfx.name())?;
+            Ok(library)
         };
-        opened(&self.rocblas, self.hip.as_ref(), open)
-    }
-    pub(crate) fn miopen_lib(&self) -> Result<&miopen_sys::Lib, Reason> {
-        opened(&self.miopen, self.hip.as_ref(), |hip| {
-            miopen_sys::load_from(hip.lib()).map_err(|error| error.to_string())
-        })
-    }
-
-    /// Whether this library is known to be wrong here; see [`denials`](super::denials).
-    pub(crate) fn matches(&self, denial: &Denial, library: ProviderId) -> bool {
-        let gfx = denial.gfx.is_empty() || denial.gfx.contains(&self.gfx.name());
-        let after = denial.since.is_none_or(|since| self.rocm.is_none_or(|rocm| rocm >= since));
-        let before = denial.until.is_none_or(|until| self.rocm.is_none_or(|rocm| rocm < until));
-        denial.library == library && gfx && after && before
+        match self.libraries[row].get_or_init(open) {
+            Ok(library) => Ok(&**library),
+            Err(why) => Err(Reason::Because(why.clone())),
+        }
     }
 }
 
-fn kernels_device(gfx: &Gfx, code: &str, compute_units: u32) -> ops_kernels::Device {
+fn launch_device(gfx: &Gfx, code: &str, compute_units: u32) -> ops_kernels::Device {
     let matrix = ops_kernels::Matrix::of(gfx.name());
     // A generic target may be without what the device has.
     let dot4 = ops_kernels::Dot4::of(gfx.name()).filter(|_| ops_kernels::Dot4::of(code).is_some());
     let tuning = ops_kernels::Tuning::of(gfx.name());
     ops_kernels::Device { compute_units, wave: gfx.wave_size(), matrix, dot4, tuning }
-}
-
-fn opened<'l, L>(
-    cell: &'l OnceLock<Result<L, String>>,
-    hip: Option<&Hip>,
-    open: impl FnOnce(&Hip) -> Result<L, String>,
-) -> Result<&'l L, Reason> {
-    let Some(hip) = hip else { return Err(Reason::Because("there is no device".to_string())) };
-    cell.get_or_init(|| open(hip)).as_ref().map_err(|why| Reason::Because(why.clone()))
 }

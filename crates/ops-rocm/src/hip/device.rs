@@ -4,23 +4,17 @@ use crate::sync::Mutex;
 use std::ffi::{c_int, c_void};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use hip_sys::hip::hipEvent_t;
 
 use super::allocator::{Block, Cache, MemoryStats, Refusal, Source};
+use super::diagnosis;
 use super::error::{Error, Result};
-use super::event::RawEvent;
-use super::index_record::IndexRecord;
+use super::info::{self, DeviceInfo};
+use super::pinned::{Piece, Pool, piece_size};
+use super::raw::{RawEvent, RawStream, next_stream_id};
 use super::result::{Hip, HipError};
-use super::staging::Pool;
-use super::stream::{RawStream, Stream};
-use super::{DeviceInfo, diagnosis};
-
-pub(super) fn next_stream_id() -> u64 {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    NEXT.fetch_add(1, Ordering::Relaxed)
-}
 
 /// A device in use: its cached memory, streams, events and staging memory, and the error that a `Drop` left. A copy refers
 /// to the same.
@@ -36,8 +30,9 @@ struct Inner {
     cache: Mutex<Cache>,
     streams: Mutex<Vec<RawStream>>,
     events: Mutex<Vec<RawEvent>>,
-    staging: Pool,
-    index_record: IndexRecord,
+    pinned: Pool,
+    /// The memory to which kernels report an index out of range, once it is made.
+    index_record: Mutex<Option<Block>>,
     deferred: Deferred,
 }
 
@@ -45,12 +40,12 @@ struct Inner {
 #[derive(Debug, Default)]
 struct Deferred {
     error: Mutex<Option<Error>>,
-    /// Whether there may be one: asked in every call, which need not lock for it.
+    /// Whether there may be one. Every call reads this, without a lock.
     any: AtomicBool,
 }
 
 impl Deferred {
-    /// The first one counts: later ones are its consequences.
+    /// Keeps the first error: later ones are its consequences.
     fn keep(&self, error: impl Into<Error>) {
         self.error.lock().get_or_insert_with(|| error.into());
         self.any.store(true, Ordering::Release);
@@ -79,7 +74,7 @@ impl Device {
     pub fn open_default() -> Result<Device> {
         let hip = Hip::load()?;
         let devices = DeviceInfo::all(&hip)?;
-        for remark in diagnosis::remarks(&devices) {
+        for remark in info::remarks(&devices) {
             tracing::warn!("{remark}");
         }
         match DeviceInfo::preferred(&devices) {
@@ -114,8 +109,8 @@ impl Device {
             cache: Mutex::default(),
             streams: Mutex::default(),
             events: Mutex::default(),
-            staging: Pool::default(),
-            index_record: IndexRecord::default(),
+            pinned: Pool::default(),
+            index_record: Mutex::default(),
             deferred: Deferred::default(),
         };
         Device { inner: Arc::new(inner) }
@@ -129,21 +124,6 @@ impl Device {
     /// The HIP runtime that it is used through.
     pub fn hip(&self) -> &Hip {
         &self.inner.hip
-    }
-
-    /// A stream, which does not wait for other streams.
-    ///
-    /// # Errors
-    ///
-    /// An error that an earlier `Drop` left; HIP's.
-    pub fn stream(&self) -> Result<Stream> {
-        self.check()?;
-        let pooled = self.inner.streams.lock().pop();
-        let raw = match pooled {
-            Some(raw) => raw,
-            None => RawStream { handle: self.inner.enter(|hip| hip.stream_create())?, id: next_stream_id() },
-        };
-        Ok(Stream::new(self, raw))
     }
 
     /// Waits for all work on the device, that of other programs' streams in this process included.
@@ -191,13 +171,13 @@ impl Device {
         self.check()?;
         self.inner.synchronize()?;
         self.inner.cache.lock().trim(&*self.inner)?;
-        Ok(self.inner.staging.trim(&self.inner.hip, |event| self.put_event(event))?)
+        Ok(self.inner.pinned.trim(&self.inner.hip, |event| self.put_event(event))?)
     }
 }
 
 /// For the types that a device lends things to.
 impl Device {
-    /// The error that a `Drop` left, if there is one. It is returned once.
+    /// Returns the error that a `Drop` left, once.
     #[inline]
     pub(super) fn check(&self) -> Result<()> {
         self.inner.deferred.take().map_or(Ok(()), Err)
@@ -218,7 +198,7 @@ impl Device {
         self.enter(|_| Ok(call()))
     }
 
-    /// Keeps what a library said in a `Drop` for the next call.
+    /// Keeps the error of a library in a `Drop` for the next call.
     pub(crate) fn defer_library(&self, error: Error) {
         self.defer(error);
     }
@@ -228,17 +208,27 @@ impl Device {
         Ok(self.inner.synchronize()?)
     }
 
-    pub(super) fn staging(&self) -> &Pool {
-        &self.inner.staging
+    pub(super) fn pinned(&self) -> &Pool {
+        &self.inner.pinned
     }
 
-    pub(super) fn index_record(&self) -> &IndexRecord {
+    /// A piece of pinned memory of at least this size that no copy uses.
+    pub(super) fn take_piece(&self, bytes: usize) -> Result<Piece> {
+        let size = piece_size(bytes);
+        match self.pinned().take(self.hip(), size, |event| self.put_event(event))? {
+            Some(piece) => Ok(piece),
+            None => Ok(Piece::new(self.enter(|hip| hip.host_malloc(size))?, size)),
+        }
+    }
+
+    pub(super) fn index_record(&self) -> &Mutex<Option<Block>> {
         &self.inner.index_record
     }
 
-    pub(super) fn allocate(&self, stream: &Stream, bytes: usize) -> Result<Block> {
-        // The lock goes before HIP is asked what is free.
-        let refused = match self.inner.cache.lock().allocate(&*self.inner, stream.id(), bytes) {
+    /// Memory for work on the stream of this number.
+    pub(super) fn allocate(&self, stream: u64, bytes: usize) -> Result<Block> {
+        // The lock is released before HIP is asked for the free memory.
+        let refused = match self.inner.cache.lock().allocate(&*self.inner, stream, bytes) {
             Ok(block) => return Ok(block),
             Err(refused) => refused,
         };
@@ -258,17 +248,18 @@ impl Device {
         }
     }
 
-    /// Takes a block back whose work is ordered before the stream's further work.
-    pub(super) fn release(&self, stream: &Stream, block: Block) {
-        self.inner.cache.lock().release(stream.id(), block);
+    /// Takes back a block whose uses all come before the stream's later work.
+    pub(super) fn release(&self, stream: u64, block: Block) {
+        self.inner.cache.lock().release(stream, block);
     }
 
-    /// Takes a block back of which nobody knows when work on it ends: it is given out again after the next trim.
+    /// Takes back a block on which work may still be running. It is not reused before the next trim, which waits for the
+    /// device.
     pub(super) fn quarantine(&self, block: Block) {
         self.inner.cache.lock().release(next_stream_id(), block);
     }
 
-    /// Gives a block straight back to HIP.
+    /// Frees a block without caching it.
     pub(super) fn discard(&self, block: Option<Block>) {
         if let Some(Err(error)) = block.map(|block| Source::free(&*self.inner, &block)) {
             self.defer(error);
@@ -292,6 +283,11 @@ impl Device {
         if let Err(error) = destroy_event(self.hip(), event.0) {
             self.defer(error);
         }
+    }
+
+    pub(super) fn take_stream(&self) -> Result<RawStream> {
+        let pooled = self.inner.streams.lock().pop();
+        pooled.map_or_else(|| Ok(RawStream::new(self.enter(|hip| hip.stream_create())?)), Ok)
     }
 
     pub(super) fn put_stream(&self, stream: RawStream) {
@@ -347,17 +343,17 @@ impl Source for Inner {
 }
 
 impl Drop for Inner {
-    /// Gives everything back. Nothing refers to the device any more, so an error can only be told.
+    /// Frees everything. No caller is left to return an error to, so errors are logged.
     fn drop(&mut self) {
         let mut cache = std::mem::take(self.cache.get_mut());
         let mut results = vec![Source::synchronize(self)];
-        if let Some(block) = self.index_record.take_memory() {
+        if let Some(block) = self.index_record.get_mut().take() {
             results.push(Source::free(self, &block));
         }
         results.push(cache.trim(self));
         let events = std::mem::take(&mut *self.events.lock());
         let spent = Mutex::new(events);
-        results.push(self.staging.trim(&self.hip, |event| spent.lock().push(event)));
+        results.push(self.pinned.trim(&self.hip, |event| spent.lock().push(event)));
         results.extend(spent.lock().drain(..).map(|event| destroy_event(&self.hip, event.0)));
         for stream in self.streams.lock().drain(..) {
             // SAFETY: the stream was made by this device and has no owner left.

@@ -4,9 +4,7 @@ use std::fs::{self, OpenOptions};
 use std::io::ErrorKind;
 use std::path::Path;
 
-use super::info::DeviceInfo;
-
-/// Why the runtime sees no device, as far as the system tells, with what to do.
+/// Why the runtime sees no device, as far as the system shows, and what to do.
 pub(super) fn no_device() -> String {
     let hidden =
         ["HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"].into_iter().find_map(
@@ -44,35 +42,6 @@ fn explain_kfd(kfd: &Path, error: ErrorKind) -> String {
     }
 }
 
-/// Remarks on these devices and the environment that a report should carry.
-pub fn remarks(devices: &[DeviceInfo]) -> Vec<String> {
-    let overridden = std::env::var("HSA_OVERRIDE_GFX_VERSION").ok();
-    remarks_with(devices, overridden.as_deref())
-}
-
-fn remarks_with(devices: &[DeviceInfo], overridden: Option<&str>) -> Vec<String> {
-    let mut remarks = Vec::new();
-    if let Some(version) = overridden {
-        remarks.push(format!(
-            "HSA_OVERRIDE_GFX_VERSION is {version}: devices report that architecture, which may not be theirs; \
-             kernels may fail or compute wrongly. It is not needed here"
-        ));
-    }
-    for device in devices.iter().filter(|device| !device.gfx.is_supported()) {
-        let name = &device.name;
-        remarks.push(format!(
-            "device {} ({name}, {}) is not supported: gfx9 or later is",
-            device.ordinal, device.gfx
-        ));
-    }
-    if devices.first().is_some_and(|first| first.integrated)
-        && devices.iter().any(|device| !device.integrated)
-    {
-        remarks.push("the first device is an integrated GPU: it is not the default".to_string());
-    }
-    remarks
-}
-
 /// Bytes of video memory that no program uses, by the kernel driver. HIP does not count what other programs draw with.
 /// `None` where the driver does not say.
 pub(super) fn unused_video_memory(sysfs: &Path, pci_bus_id: &str) -> Option<usize> {
@@ -83,12 +52,7 @@ pub(super) fn unused_video_memory(sysfs: &Path, pci_bus_id: &str) -> Option<usiz
 
 #[cfg(test)]
 mod tests {
-    use super::super::Gfx;
     use super::*;
-
-    fn device(ordinal: u32, gfx: &str, integrated: bool) -> DeviceInfo {
-        DeviceInfo { ordinal, gfx: Gfx::of_device(gfx), integrated, ..DeviceInfo::example() }
-    }
 
     #[test]
     fn a_missing_driver_and_a_missing_permission_are_told_apart() {
@@ -97,17 +61,6 @@ mod tests {
         let denied = explain_kfd(Path::new("/dev/kfd"), ErrorKind::PermissionDenied);
         assert!(denied.contains("usermod -aG render,video"), "{denied}");
         assert_eq!(kfd_problem(Path::new("/dev/null")), None);
-    }
-
-    #[test]
-    fn an_override_an_old_card_and_an_integrated_first_device_are_remarked() {
-        let devices = [device(0, "gfx1036", true), device(1, "gfx1100", false), device(2, "gfx803", false)];
-        let remarks = remarks_with(&devices, Some("11.0.0"));
-        assert_eq!(remarks.len(), 3, "{remarks:?}");
-        assert!(remarks[0].contains("HSA_OVERRIDE_GFX_VERSION is 11.0.0"));
-        assert!(remarks[1].contains("device 2") && remarks[1].contains("gfx803"));
-        assert!(remarks[2].contains("integrated"));
-        assert!(remarks_with(&devices[1..2], None).is_empty());
     }
 
     #[test]

@@ -1,9 +1,33 @@
 //! What can go wrong between a program and its device.
 
+use std::fmt;
+
 use hip_sys::{LoadError, MissingSymbol};
 
 use super::result::HipError;
-use super::rtc::CompileError;
+
+/// hipRTC does not compile a source, or fails in another way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CompileError {
+    /// The source's name.
+    pub source: String,
+    /// The architecture.
+    pub gfx: String,
+    /// The function that failed, with its status.
+    pub failure: String,
+    /// What the compiler wrote. hipRTC leaves it empty for some failures.
+    pub log: String,
+}
+
+impl fmt::Display for CompileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "hipRTC does not compile {} for {}: {}", self.source, self.gfx, self.failure)?;
+        let log = self.log.trim();
+        if log.is_empty() { write!(f, "; it left no log") } else { write!(f, "\n{log}") }
+    }
+}
+
+impl std::error::Error for CompileError {}
 
 /// An error of the HIP layer. The texts are one line each and say what to do where something can be done.
 #[derive(Clone, Debug, thiserror::Error)]

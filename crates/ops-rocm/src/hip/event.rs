@@ -1,46 +1,11 @@
 //! Points in a stream's work.
 
-use hip_sys::hip::hipEvent_t;
-
 use super::device::Device;
 use super::error::{Error, Result};
 use super::loan::Loan;
-use super::result::{Hip, HipError};
+use super::raw::Recorded;
 
-/// HIP's handle of an event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct RawEvent(pub(super) hipEvent_t);
-
-// SAFETY: HIP's functions take an event's handle from any thread; the pointer is never followed here.
-unsafe impl Send for RawEvent {}
-// SAFETY: as above.
-unsafe impl Sync for RawEvent {}
-
-/// An event that was recorded. HIP follows it to its stream, so whoever asks for it takes care that the stream lives.
-#[derive(Debug)]
-pub(super) struct Recorded {
-    pub(super) event: RawEvent,
-    /// The stream's.
-    pub(super) loan: Loan,
-}
-
-impl Recorded {
-    /// Whether the stream has come to this point. No lease of the stream may be held.
-    pub(super) fn is_reached(&self, hip: &Hip) -> std::result::Result<bool, HipError> {
-        let Some(_lease) = self.loan.lease_or_wait() else { return Ok(true) };
-        // SAFETY: the event belongs to this value, and its stream lives.
-        unsafe { hip.event_query(self.event.0) }
-    }
-
-    /// Waits until the stream has come to this point. No lease of the stream may be held.
-    pub(super) fn synchronize(&self, hip: &Hip) -> std::result::Result<(), HipError> {
-        let Some(_lease) = self.loan.lease_or_wait() else { return Ok(()) };
-        // SAFETY: as above.
-        unsafe { hip.event_synchronize(self.event.0) }
-    }
-}
-
-/// A point in a stream's work, which other streams and the host can wait for. Made by
+/// A point in a stream's work, which other streams and the host can wait for. Returned by
 /// [`Stream::record`](super::Stream::record).
 #[derive(Debug)]
 pub struct Event {

@@ -3,6 +3,8 @@
 use std::fmt;
 
 use super::error::{Error, Result};
+use ops_kernels::GfxTarget;
+use ops_kernels::target::{self, TARGETS};
 
 /// An architecture: `gfx1100`, `gfx90a:sramecc+:xnack-`, `gfx11-generic`.
 ///
@@ -12,59 +14,6 @@ use super::error::{Error, Result};
 pub struct Gfx {
     full: String,
 }
-
-/// An architecture that hipRTC of ROCm 6.4 and of 7.2 both compile for.
-struct Target {
-    name: &'static str,
-    /// The target that also covers its neighbours, if there is one.
-    generic: Option<&'static str>,
-    xnack: bool,
-    sramecc: bool,
-}
-
-const fn target(name: &'static str, generic: Option<&'static str>, xnack: bool, sramecc: bool) -> Target {
-    Target { name, generic, xnack, sramecc }
-}
-
-const TARGETS: &[Target] = &[
-    target("gfx900", Some("gfx9-generic"), true, false),
-    target("gfx902", Some("gfx9-generic"), true, false),
-    target("gfx904", Some("gfx9-generic"), true, false),
-    target("gfx906", Some("gfx9-generic"), true, true),
-    target("gfx908", None, true, true),
-    target("gfx909", Some("gfx9-generic"), true, false),
-    target("gfx90a", None, true, true),
-    target("gfx90c", Some("gfx9-generic"), true, false),
-    target("gfx942", Some("gfx9-4-generic"), true, true),
-    target("gfx950", Some("gfx9-4-generic"), true, true),
-    target("gfx1010", Some("gfx10-1-generic"), true, false),
-    target("gfx1011", Some("gfx10-1-generic"), true, false),
-    target("gfx1012", Some("gfx10-1-generic"), true, false),
-    target("gfx1013", Some("gfx10-1-generic"), true, false),
-    target("gfx1030", Some("gfx10-3-generic"), false, false),
-    target("gfx1031", Some("gfx10-3-generic"), false, false),
-    target("gfx1032", Some("gfx10-3-generic"), false, false),
-    target("gfx1033", Some("gfx10-3-generic"), false, false),
-    target("gfx1034", Some("gfx10-3-generic"), false, false),
-    target("gfx1035", Some("gfx10-3-generic"), false, false),
-    target("gfx1036", Some("gfx10-3-generic"), false, false),
-    target("gfx1100", Some("gfx11-generic"), false, false),
-    target("gfx1101", Some("gfx11-generic"), false, false),
-    target("gfx1102", Some("gfx11-generic"), false, false),
-    target("gfx1103", Some("gfx11-generic"), false, false),
-    target("gfx1150", Some("gfx11-generic"), false, false),
-    target("gfx1151", Some("gfx11-generic"), false, false),
-    target("gfx1152", Some("gfx11-generic"), false, false),
-    target("gfx1153", Some("gfx11-generic"), false, false),
-    target("gfx1200", Some("gfx12-generic"), false, false),
-    target("gfx1201", Some("gfx12-generic"), false, false),
-    target("gfx9-generic", None, true, false),
-    target("gfx9-4-generic", None, true, true),
-    target("gfx10-1-generic", None, true, false),
-    target("gfx10-3-generic", None, false, false),
-    target("gfx11-generic", None, false, false),
-    target("gfx12-generic", None, false, false),
-];
 
 impl Gfx {
     /// An architecture by its name, with or without features.
@@ -123,27 +72,17 @@ impl Gfx {
 
     /// The generic target whose code objects run on it too.
     pub fn generic(&self) -> Option<&'static str> {
-        TARGETS.iter().find(|target| target.name == self.name()).and_then(|target| target.generic)
+        GfxTarget::find(self.name())?.generic
     }
 
     /// The number of lanes of a wave that kernels are compiled for: 64 up to gfx9, then 32.
     pub fn wave_size(&self) -> u32 {
-        if self.major() < 10 { 64 } else { 32 }
+        if target::generation(self.name()) < 10 { 64 } else { 32 }
     }
 
     /// Whether kernels of this crate can be compiled for it: gfx9 and later.
     pub fn is_supported(&self) -> bool {
-        self.major() >= 9
-    }
-
-    /// 9, 10, 11, 12; 0 for what is no architecture's name. The last two characters are minor version and stepping.
-    fn major(&self) -> u32 {
-        let Some(rest) = self.name().strip_prefix("gfx") else { return 0 };
-        let digits = match rest.split_once('-') {
-            Some((major, _)) => major,
-            None => rest.char_indices().nth_back(1).map_or("", |(end, _)| &rest[..end]),
-        };
-        digits.parse().unwrap_or(0)
+        target::generation(self.name()) >= 9
     }
 }
 

@@ -1,9 +1,8 @@
 //! The record that kernels leave of an index out of range: one per device, for all streams.
 //!
-//! A kernel cannot fail. It treats the offending element as absent and writes down the first such index; the host reads
+//! A kernel cannot fail. It treats the offending element as absent and records the first such index; the host reads
 //! the record when it waits for the device anyway.
 
-use crate::sync::Mutex;
 use std::ffi::c_void;
 use std::sync::atomic::Ordering;
 
@@ -33,39 +32,27 @@ const BYTES: usize = 40;
 /// The state of a record that is complete.
 const COMPLETE: u32 = 2;
 
-#[derive(Debug, Default)]
-pub(super) struct IndexRecord {
-    memory: Mutex<Option<Block>>,
+/// The record's address, which stays the same until the device is closed.
+fn address(stream: &Stream) -> Result<usize> {
+    let mut record = stream.device().index_record().lock();
+    if let Some(block) = &*record {
+        return Ok(block.address);
+    }
+    let address = stream.device().enter(|hip| hip.malloc(BYTES))? as usize;
+    *record = Some(Block { address, bytes: BYTES });
+    // SAFETY: the memory is of this size.
+    let cleared = unsafe { fill(stream, address, 0, BYTES) }.and_then(|()| stream.wait_idle());
+    if let Err(error) = cleared {
+        let block = record.take();
+        drop(record);
+        stream.device().discard(block);
+        return Err(error);
+    }
+    Ok(address)
 }
 
-impl IndexRecord {
-    /// Memory that is to be given back when the device is closed.
-    pub(super) fn take_memory(&self) -> Option<Block> {
-        self.memory.lock().take()
-    }
-
-    /// The record's address, which stays the same until the device is closed.
-    fn address(&self, stream: &Stream) -> Result<usize> {
-        let mut memory = self.memory.lock();
-        if let Some(block) = &*memory {
-            return Ok(block.address);
-        }
-        let address = stream.device().enter(|hip| hip.malloc(BYTES))? as usize;
-        *memory = Some(Block { address, bytes: BYTES });
-        // SAFETY: the memory is of this size.
-        let cleared = unsafe { fill(stream, address, 0, BYTES) }.and_then(|()| stream.wait_idle());
-        if let Err(error) = cleared {
-            let block = memory.take();
-            drop(memory);
-            stream.device().discard(block);
-            return Err(error);
-        }
-        Ok(address)
-    }
-}
-
-/// Leave for one launch to write to the device's record. Keep it until the launch is enqueued: only then is the stream
-/// known to have something to tell.
+/// Permission for one launch to write to the device's record. Keep it until the launch is enqueued: its drop marks the
+/// stream, so that the next wait reads the record.
 #[derive(Debug)]
 pub struct IndexCheck<'s> {
     stream: &'s Stream,
@@ -92,7 +79,7 @@ impl Stream {
     ///
     /// HIP's, when the record is made on first use.
     pub fn index_check(&self) -> Result<IndexCheck<'_>> {
-        let address = self.device().index_record().address(self)?;
+        let address = address(self)?;
         Ok(IndexCheck { stream: self, address })
     }
 
@@ -114,7 +101,7 @@ impl Stream {
     }
 
     fn read_index_fault(&self) -> Result<Option<IndexFault>> {
-        let address = self.device().index_record().address(self)?;
+        let address = address(self)?;
         let mut bytes = [0; BYTES];
         // SAFETY: the record is of this size and lives as long as the device.
         unsafe { read(self, address, &mut bytes) }?;

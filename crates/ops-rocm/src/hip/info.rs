@@ -4,9 +4,10 @@ use std::ffi::{CStr, c_char, c_int};
 
 use hip_sys::hip::hipErrorNoDevice;
 
+use super::diagnosis;
 use super::error::{Error, Result};
+use super::gfx::Gfx;
 use super::result::Hip;
-use super::{Gfx, diagnosis};
 
 /// What a device is.
 #[derive(Clone, Debug, PartialEq)]
@@ -95,6 +96,35 @@ impl DeviceInfo {
     }
 }
 
+/// Remarks on these devices and the environment, for reports.
+pub fn remarks(devices: &[DeviceInfo]) -> Vec<String> {
+    let overridden = std::env::var("HSA_OVERRIDE_GFX_VERSION").ok();
+    remarks_with(devices, overridden.as_deref())
+}
+
+fn remarks_with(devices: &[DeviceInfo], overridden: Option<&str>) -> Vec<String> {
+    let mut remarks = Vec::new();
+    if let Some(version) = overridden {
+        remarks.push(format!(
+            "HSA_OVERRIDE_GFX_VERSION is {version}: devices report that architecture, which may not be theirs; \
+             kernels may fail or compute wrongly. It is not needed here"
+        ));
+    }
+    for device in devices.iter().filter(|device| !device.gfx.is_supported()) {
+        let name = &device.name;
+        remarks.push(format!(
+            "device {} ({name}, {}) is not supported: gfx9 or later is",
+            device.ordinal, device.gfx
+        ));
+    }
+    if devices.first().is_some_and(|first| first.integrated)
+        && devices.iter().any(|device| !device.integrated)
+    {
+        remarks.push("the first device is an integrated GPU: it is not the default".to_string());
+    }
+    remarks
+}
+
 /// A C string in an array, which ends in a zero or with the array.
 fn text(chars: &[c_char]) -> String {
     let bytes: Vec<u8> = chars.iter().map(|&c| c as u8).chain([0]).collect();
@@ -122,6 +152,18 @@ mod tests {
         assert_eq!(preferred(&[&shared, &card, &larger, &old]), Some(2));
         assert_eq!(preferred(&[&shared, &old]), Some(0));
         assert_eq!(preferred(&[&old]), None);
+    }
+
+    #[test]
+    fn an_override_an_old_card_and_an_integrated_first_device_are_remarked() {
+        let devices =
+            [device(0, "gfx1036", true, 1), device(1, "gfx1100", false, 1), device(2, "gfx803", false, 1)];
+        let remarks = remarks_with(&devices, Some("11.0.0"));
+        assert_eq!(remarks.len(), 3, "{remarks:?}");
+        assert!(remarks[0].contains("HSA_OVERRIDE_GFX_VERSION is 11.0.0"));
+        assert!(remarks[1].contains("device 2") && remarks[1].contains("gfx803"));
+        assert!(remarks[2].contains("integrated"));
+        assert!(remarks_with(&devices[1..2], None).is_empty());
     }
 
     #[test]

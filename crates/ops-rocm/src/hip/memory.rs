@@ -22,12 +22,12 @@ pub struct DeviceMemory {
     /// `None` for no bytes, and once dropped.
     block: Option<Block>,
     bytes: usize,
-    /// Not this crate's to free or to give out again.
+    /// Other code owns it: this crate neither frees nor reuses it.
     borrowed: bool,
     home: Stream,
     /// The last uses on other streams that the home stream does not come after yet.
     uses: Mutex<Vec<Use>>,
-    /// Whether there may be any. Whoever must come after a use knows that it was, and so sees this set.
+    /// Whether there may be any. A caller that must come after a use has synchronised with it, and so sees this set.
     used_elsewhere: AtomicBool,
 }
 
@@ -58,7 +58,7 @@ impl DeviceMemory {
     pub fn new(home: &Stream, bytes: usize) -> Result<DeviceMemory> {
         home.device().check()?;
         drop(home.lease("alloc")?);
-        let block = if bytes == 0 { None } else { Some(home.device().allocate(home, bytes)?) };
+        let block = if bytes == 0 { None } else { Some(home.device().allocate(home.id(), bytes)?) };
         Ok(DeviceMemory {
             block,
             bytes,
@@ -73,8 +73,8 @@ impl DeviceMemory {
     ///
     /// # Safety
     ///
-    /// So many bytes at the address are memory of the stream's device. They stay that, and no one else changes them, until
-    /// the value is gone and the work that used it is over.
+    /// `bytes` bytes at `address` are memory of the stream's device. They stay allocated, and no one else writes them, until
+    /// the value is dropped and the work that used it is done.
     pub unsafe fn borrow_raw(home: &Stream, address: *mut c_void, bytes: usize) -> DeviceMemory {
         let block = (bytes > 0).then_some(Block { address: address as usize, bytes });
         DeviceMemory {
@@ -107,9 +107,9 @@ impl DeviceMemory {
         &self.home
     }
 
-    /// Orders a stream's further work after the uses that it must come after, and lends the address to that work. When the
-    /// result is dropped, later uses are ordered after what the stream was given in between: keep it until all of it is
-    /// enqueued, and no longer.
+    /// Makes later work on `stream` wait for conflicting uses of this memory, and lends the address to that work. When the
+    /// result is dropped, later uses are ordered after what was enqueued in between: keep it until all of it is enqueued,
+    /// and no longer.
     ///
     /// Writing through a shared reference is what makes disjoint views of one buffer possible; that two writes do not
     /// overlap is the caller's to see to, as it is for the launch itself.
@@ -163,7 +163,7 @@ impl DeviceMemory {
         self.write_part(stream, offset, bytes)
     }
 
-    /// The same for whoever holds one of several disjoint views of the memory.
+    /// The same for the holder of one of several disjoint views of the memory.
     pub(crate) fn write_part(&self, stream: &Stream, offset: usize, bytes: &[u8]) -> Result<()> {
         self.check_range("write", offset, bytes.len())?;
         let access = self.access(stream, Purpose::Write)?;
@@ -216,7 +216,7 @@ impl DeviceMemory {
     ///
     /// As for [`write`](Self::write), and those of work that the stream ran before.
     pub fn read(&self, stream: &Stream, offset: usize, bytes: usize) -> Result<Vec<u8>> {
-        // The range is checked before so many bytes are allocated.
+        // Checked first, so that a bad range allocates nothing.
         self.check_range("read", offset, bytes)?;
         let mut into = vec![0; bytes];
         self.read_into(stream, offset, &mut into)?;
@@ -254,7 +254,7 @@ impl DeviceMemory {
         }
     }
 
-    /// Lets the home stream come after all uses on others.
+    /// Makes later work on the home stream wait for all uses on other streams.
     fn join(&self) -> Result<()> {
         for earlier in self.uses.lock().drain(..) {
             // If the stream cannot wait, the host does.
@@ -276,7 +276,7 @@ impl Drop for DeviceMemory {
             return joined.err().into_iter().for_each(|error| self.device().defer(error));
         }
         match joined {
-            Ok(()) => self.device().release(&self.home, block),
+            Ok(()) => self.device().release(self.home.id(), block),
             Err(error) => {
                 self.device().quarantine(block);
                 self.device().defer(error);
@@ -285,7 +285,7 @@ impl Drop for DeviceMemory {
     }
 }
 
-/// Leave for work on a stream to use memory, with its address. See [`DeviceMemory::access`].
+/// Permission for work on a stream to use memory, with its address. See [`DeviceMemory::access`].
 #[derive(Debug)]
 pub struct Access<'m> {
     memory: &'m DeviceMemory,

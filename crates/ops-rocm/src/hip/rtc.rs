@@ -2,37 +2,15 @@
 
 use crate::sync::Mutex;
 use std::ffi::{CStr, CString, c_char};
-use std::fmt;
 use std::ptr::null_mut;
 
 use hip_sys::hiprtc::{self as sys, HIPRTC_SUCCESS, hiprtcProgram, hiprtcResult};
 use hip_sys::{LoadError, MissingSymbol, Search};
 
+use super::error::CompileError;
+use super::gfx::Gfx;
 use super::module::CodeObject;
-use super::{Gfx, Hip};
-
-/// hipRTC does not compile a source, or fails in another way.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CompileError {
-    /// The source's name.
-    pub source: String,
-    /// The architecture.
-    pub gfx: String,
-    /// The function that failed, with its status.
-    pub failure: String,
-    /// What the compiler wrote. hipRTC leaves it empty for some failures.
-    pub log: String,
-}
-
-impl fmt::Display for CompileError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "hipRTC does not compile {} for {}: {}", self.source, self.gfx, self.failure)?;
-        let log = self.log.trim();
-        if log.is_empty() { write!(f, "; it left no log") } else { write!(f, "\n{log}") }
-    }
-}
-
-impl std::error::Error for CompileError {}
+use super::result::Hip;
 
 /// A source with the headers that it includes.
 #[derive(Clone, Copy, Debug)]

@@ -9,21 +9,10 @@ use super::device::Device;
 use super::error::{Error, Result};
 use super::event::Event;
 use super::loan::{Lease, Loan};
+use super::raw::RawStream;
 
-/// HIP's handle of a stream, with a number that no other stream of the process has or had.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct RawStream {
-    pub(super) handle: hipStream_t,
-    pub(super) id: u64,
-}
-
-// SAFETY: HIP's functions take a stream's handle from any thread; the pointer is never followed here.
-unsafe impl Send for RawStream {}
-// SAFETY: as above.
-unsafe impl Sync for RawStream {}
-
-/// A queue of work on a device, run in order. A copy refers to the same stream; with the last copy the stream goes back
-/// to the device, which gives it out again.
+/// A queue of work on a device, run in order. A copy refers to the same stream; when the last copy is dropped, the device
+/// reuses the stream.
 #[derive(Clone, Debug)]
 pub struct Stream {
     inner: Arc<Inner>,
@@ -33,17 +22,25 @@ pub struct Stream {
 struct Inner {
     device: Device,
     raw: RawStream,
-    /// A borrowed stream is not this crate's to destroy or to give out again.
+    /// Other code owns a borrowed stream: this crate neither destroys nor reuses it.
     loan: Loan,
     /// A kernel that checks indices was launched since the last look at the device's record.
     index_checked: AtomicBool,
 }
 
-impl Stream {
-    pub(super) fn new(device: &Device, raw: RawStream) -> Stream {
-        Stream::of(device, raw, Loan::default())
+impl Device {
+    /// A stream, which does not wait for other streams.
+    ///
+    /// # Errors
+    ///
+    /// An error that an earlier `Drop` left; HIP's.
+    pub fn stream(&self) -> Result<Stream> {
+        self.check()?;
+        Ok(Stream::of(self, self.take_stream()?, Loan::default()))
     }
+}
 
+impl Stream {
     fn of(device: &Device, raw: RawStream, loan: Loan) -> Stream {
         let index_checked = AtomicBool::new(false);
         Stream { inner: Arc::new(Inner { device: device.clone(), raw, loan, index_checked }) }
@@ -56,8 +53,7 @@ impl Stream {
     /// The handle is a live stream of this device, and stays one until the last copy of the result is gone or
     /// [`end_loan`](Self::end_loan) has returned.
     pub unsafe fn borrow_raw(device: &Device, handle: hipStream_t) -> Stream {
-        let raw = RawStream { handle, id: super::device::next_stream_id() };
-        Stream::of(device, raw, Loan::borrowed())
+        Stream::of(device, RawStream::new(handle), Loan::borrowed())
     }
 
     /// Ends the loan of a borrowed stream: waits for calls that use it and for its work, after which its owner may destroy
@@ -163,13 +159,13 @@ impl Stream {
         Ok(event)
     }
 
-    /// Lets further work wait until another stream has come to an event.
+    /// Makes later work wait until another stream has reached an event.
     ///
     /// # Errors
     ///
     /// HIP's.
     pub fn wait(&self, event: &Event) -> Result<()> {
-        // Where there is no lease, the work before the event is over.
+        // Without a lease, the work before the event is done.
         let recorded = event.recorded();
         let Some(_source) = recorded.loan.lease_or_wait() else { return Ok(()) };
         let stream = self.lease("wait")?;

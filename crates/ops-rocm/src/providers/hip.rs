@@ -5,11 +5,11 @@ mod affine;
 mod args;
 mod attention;
 pub(crate) mod bind;
+mod data_movement;
 mod elementwise;
 mod embedding;
 mod linear;
 mod matmul;
-mod moving;
 mod norm;
 mod quant;
 mod rope;
@@ -17,19 +17,21 @@ mod softmax;
 
 pub(crate) use affine::HipAffine;
 pub(crate) use attention::HipAttention;
+pub(crate) use data_movement::HipFill;
 pub(crate) use embedding::HipEmbedding;
 pub(crate) use linear::HipLinear;
-pub(crate) use moving::HipFill;
 pub(crate) use norm::HipGroupNorm;
 
-use bind::{Binding, Bound, MOST, Problem};
+use bind::{Binding, Bound, MAX_OPERANDS, Problem};
 
-use crate::choice::{Provider, ProviderId, Target};
+use crate::ProviderId;
+use crate::choice::Target;
 use crate::error::NAME;
 use crate::hip::{DeviceMemory, KernelArgs, Purpose};
+use crate::provider::Provider;
 use crate::{Error, HipSpace, Result, Rocm};
 use ops_core::{Call, Op, Operands, Reason};
-use ops_kernels::{Arguments, Dtype, Family, Instance, Launch, Matrix, Refused};
+use ops_kernels::{Arguments, ElementType, Family, Instance, Launch, Matrix, Refused};
 
 /// An op that one kernel computes.
 pub(crate) trait HipOp: Op {
@@ -54,13 +56,13 @@ impl<O: HipOp> Provider<O> for Hip {
 
     fn applicable(&self, target: &Target, op: &O, on: &dyn Operands) -> Result<(), Reason> {
         let mut binding = Binding::new();
-        let problem = binding.assumed(on, target.kernels())?;
+        let problem = binding.assumed(on, target.launch_device())?;
         op.plan(&problem).map(drop).map_err(|refused| reason(refused, on))
     }
 
     fn how(&self, target: &Target, op: &O, on: &dyn Operands) -> Option<String> {
         let mut binding = Binding::new();
-        let problem = binding.assumed(on, target.kernels()).ok()?;
+        let problem = binding.assumed(on, target.launch_device()).ok()?;
         units(target, op.plan(&problem).ok()?.0.instance)
     }
 
@@ -79,12 +81,12 @@ impl<O: HipOp> Provider<O> for Hip {
     }
 }
 
-/// Which units of the device multiply, for ops whose kernels come for either.
+/// Which units of the device multiply, for ops with kernels for both vector and matrix units.
 pub(crate) fn units(target: &Target, instance: &Instance) -> Option<String> {
-    if let (true, Some(matrix)) = (instance.family.needs_matrix(), target.kernels().matrix) {
+    if let (true, Some(matrix)) = (instance.family.needs_matrix(), target.launch_device().matrix) {
         return Some(format!("on matrix units ({})", matrix.name()));
     }
-    if let (Family::QlinearDot, Some(dot4)) = (instance.family, target.kernels().dot4) {
+    if let (Family::QlinearDot, Some(dot4)) = (instance.family, target.launch_device().dot4) {
         return Some(format!("on vector units, four products of bytes to an instruction ({})", dot4.name()));
     }
     let types = match instance.op {
@@ -95,11 +97,11 @@ pub(crate) fn units(target: &Target, instance: &Instance) -> Option<String> {
     };
     let why = if Matrix::of(target.gfx().name()).is_none() {
         format!("{} has no matrix units that these kernels know", target.gfx().name())
-    } else if target.kernels().matrix.is_none() {
+    } else if target.launch_device().matrix.is_none() {
         "matrix units are off".into()
     } else if instance.variant.starts_with("rows") {
         "memory is the limit with so few rows".into()
-    } else if instance.types == [Dtype::F32, Dtype::F16] {
+    } else if instance.types == [ElementType::F32, ElementType::F16] {
         "these matrix units read subnormal halves as zero".into()
     } else {
         types.into()
@@ -134,12 +136,12 @@ pub(crate) unsafe fn launch_both<A: KernelArgs + Arguments>(
     }
 }
 
-/// A kernel that refuses what it was thought to take.
+/// The error for a launch that the kernels refuse.
 pub(crate) fn unsupported<O: Op>(op: &O, refused: Refused, on: &dyn Operands) -> Error {
     Error::Unsupported { op: op.name_on(on), backend: NAME, reason: reason(refused, on) }
 }
 
-/// A refusal in the words of all backends.
+/// A refusal as a reason.
 pub(crate) fn reason(refused: Refused, on: &dyn Operands) -> Reason {
     let fits = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
     match refused {
@@ -152,7 +154,7 @@ pub(crate) fn reason(refused: Refused, on: &dyn Operands) -> Reason {
                 None => Reason::Missing,
             }
         }
-        Refused::Limit { what, got, most } => Reason::Limit { what, got: fits(got), max: fits(most) },
+        Refused::Limit { what, got, max } => Reason::Limit { what, got: fits(got), max: fits(max) },
         other => Reason::Because(other.to_string()),
     }
 }

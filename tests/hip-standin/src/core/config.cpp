@@ -4,7 +4,8 @@
 #include <cstdlib>
 #include <regex>
 #include <sstream>
-#include <utility>
+
+#include "core/generic_targets.h"
 
 namespace standin {
 namespace {
@@ -95,18 +96,9 @@ const Config& config() {
 std::string bare_gfx(const std::string& gfx) { return gfx.substr(0, gfx.find(':')); }
 
 bool code_runs_on(const std::string& target, const std::string& device) {
-  // From LLVM's "User Guide for AMDGPU Backend".
-  static const std::pair<const char*, const char*> covered[] = {
-      {"gfx9-generic", "gfx900 gfx902 gfx904 gfx906 gfx909 gfx90c "},
-      {"gfx9-4-generic", "gfx940 gfx941 gfx942 gfx950 "},
-      {"gfx10-1-generic", "gfx1010 gfx1011 gfx1012 gfx1013 "},
-      {"gfx10-3-generic", "gfx1030 gfx1031 gfx1032 gfx1033 gfx1034 gfx1035 gfx1036 "},
-      {"gfx11-generic", "gfx1100 gfx1101 gfx1102 gfx1103 gfx1150 gfx1151 gfx1152 gfx1153 "},
-      {"gfx12-generic", "gfx1200 gfx1201 "},
-  };
   const std::string wanted = bare_gfx(target), own = bare_gfx(device);
   bool runs = wanted == own;
-  for (const auto& [generic, devices] : covered)
+  for (const auto& [generic, devices] : generic_targets)
     runs = runs || (wanted == generic && std::string(devices).find(own + " ") != std::string::npos);
   for (size_t at = target.find(':'); runs && at != std::string::npos; at = target.find(':', at + 1)) {
     const std::string feature = target.substr(at, target.find(':', at + 1) - at);

@@ -1,12 +1,14 @@
 //! `x · mul + add`.
 use super::bind::Bound;
 use super::{Binding, reason, unsupported};
-use crate::choice::{Provider, ProviderId, Target};
+use crate::ProviderId;
+use crate::choice::Target;
 use crate::hip::{DeviceMemory, Purpose};
+use crate::provider::Provider;
 use crate::{HipSpace, Result, Rocm};
 use ops_core::ops::{Affine, AffineInplace};
 use ops_core::{Call, Layout, Num, Op, Operands, Reason};
-use ops_kernels::{Device, Dtype, Launch, Refused, cast, unary};
+use ops_kernels::{Device, ElementType, Launch, Refused, cast, unary};
 
 /// [`Affine`] and [`AffineInplace`]. Integers go through f64, in memory of their own.
 #[derive(Clone, Copy, Debug)]
@@ -40,13 +42,13 @@ impl<T: Num> Provider<AffineInplace<T>> for HipAffine {
     }
 }
 
-fn is_float(dtype: Dtype) -> bool {
-    Dtype::FLOATS.contains(&dtype)
+fn is_float(dtype: ElementType) -> bool {
+    ElementType::FLOATS.contains(&dtype)
 }
 
 fn applicable(target: &Target, on: &dyn Operands, y: usize) -> Result<(), Reason> {
     let mut binding = Binding::new();
-    let p = binding.assumed(on, target.kernels())?;
+    let p = binding.assumed(on, target.launch_device())?;
     let (x, y) = (p.at(0), p.at(y));
     let plan = if is_float(x.dtype) {
         unary::affine(x.dims(), x.view(), y.view(), (1.0, 0.0), p.device()).map(drop)
@@ -104,7 +106,7 @@ fn through_f64(
     (mul, add): (f64, f64),
     device: &Device,
 ) -> Result<Steps, Refused> {
-    let wide = Bound::new(address, Dtype::F64, &Layout::of(x.layout.shape()));
+    let wide = Bound::new(address, ElementType::F64, &Layout::of(x.layout.shape()));
     // The kernel rounds once; the op's integers are products and then sums of f64, each rounded.
     let step = |factors| unary::affine(x.dims(), wide.view(), wide.view(), factors, device);
     Ok(Steps {

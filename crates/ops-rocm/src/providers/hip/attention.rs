@@ -1,7 +1,9 @@
 //! Attention, with memory for parts of the key range where there are few queries.
 use super::bind::Bound;
 use super::{Binding, Problem, launch_both, reason, units, unsupported};
-use crate::choice::{Provider, ProviderId, Target};
+use crate::ProviderId;
+use crate::choice::Target;
+use crate::provider::Provider;
 use crate::{HipSpace, Result, Rocm};
 use ops_core::ops::Attention;
 use ops_core::{Call, Float, Operands, Reason};
@@ -45,13 +47,13 @@ impl<T: Float> Provider<Attention<T>> for HipAttention {
 
     fn applicable(&self, target: &Target, op: &Attention<T>, on: &dyn Operands) -> Result<(), Reason> {
         let mut binding = Binding::new();
-        let problem = binding.assumed(on, target.kernels())?;
+        let problem = binding.assumed(on, target.launch_device())?;
         plan(op, &problem).map(drop).map_err(|refused| reason(refused, on))
     }
 
     fn how(&self, target: &Target, op: &Attention<T>, on: &dyn Operands) -> Option<String> {
         let mut binding = Binding::new();
-        let problem = binding.assumed(on, target.kernels()).ok()?;
+        let problem = binding.assumed(on, target.launch_device()).ok()?;
         units(target, plan(op, &problem).ok()?.main.instance)
     }
 

@@ -3,16 +3,16 @@ use crate::hip::{Access, IndexCheck, Purpose};
 use crate::{HipSpace, Result, Rocm};
 use ops_core::{DType, Layout, MAX_RANK, Op, Operand, Operands, Reason, Role};
 use ops_kernels::index::Report;
-use ops_kernels::{Dtype, View};
+use ops_kernels::{ElementType, OperandView};
 
-/// The most operands that an op has.
-pub(super) const MOST: usize = 6;
+/// The largest number of operands of an op.
+pub(super) const MAX_OPERANDS: usize = 6;
 
 /// An operand: where its first element lies, and how to walk from there.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bound {
     pub(crate) address: u64,
-    pub(crate) dtype: Dtype,
+    pub(crate) dtype: ElementType,
     pub(crate) layout: Layout,
     dims: [u64; MAX_RANK],
     strides: [i64; MAX_RANK],
@@ -21,12 +21,12 @@ pub(crate) struct Bound {
 impl Bound {
     /// An operand whose memory begins at this address.
     #[inline(always)]
-    fn of(operand: &Operand<'_>, dtype: Dtype, memory: u64) -> Self {
+    fn of(operand: &Operand<'_>, dtype: ElementType, memory: u64) -> Self {
         let first = operand.layout.offset() as u64 * dtype.bytes() as u64;
         Bound::new(memory.wrapping_add(first), dtype, operand.layout)
     }
     #[inline(always)]
-    pub(crate) fn new(address: u64, dtype: Dtype, layout: &Layout) -> Self {
+    pub(crate) fn new(address: u64, dtype: ElementType, layout: &Layout) -> Self {
         let (mut dims, mut strides) = ([1; MAX_RANK], [0; MAX_RANK]);
         for (at, (d, s)) in layout.dims().iter().zip(layout.strides()).enumerate() {
             (dims[at], strides[at]) = (*d as u64, *s as i64);
@@ -37,8 +37,8 @@ impl Bound {
     pub(crate) fn dims(&self) -> &[u64] {
         &self.dims[..self.layout.rank()]
     }
-    pub(crate) fn view(&self) -> View<'_> {
-        View { data: self.address, strides: &self.strides[..self.layout.rank()], dtype: self.dtype }
+    pub(crate) fn view(&self) -> OperandView<'_> {
+        OperandView { data: self.address, strides: &self.strides[..self.layout.rank()], dtype: self.dtype }
     }
     /// This and another operand with the same leading axes, as one matrix each where the strides of both allow it.
     pub(crate) fn folded_with(&self, other: &Self) -> (Self, Self) {
@@ -57,28 +57,28 @@ impl Bound {
     }
 }
 
-/// Room for the operands of a call, filled in place: they are too large to be moved in every launch.
+/// The operands of a call, filled in place: moving them costs more than filling them.
 #[derive(Debug)]
 pub(crate) struct Binding<'s> {
-    operands: [Option<Bound>; MOST],
+    operands: [Option<Bound>; MAX_OPERANDS],
     /// Lent to the stream as long as this lives.
-    lent: [Option<Access<'s>>; MOST],
+    lent: [Option<Access<'s>>; MAX_OPERANDS],
 }
 
 /// The operands of a call, by their place in the declaration, and the device.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Problem<'b> {
-    operands: &'b [Option<Bound>; MOST],
+    operands: &'b [Option<Bound>; MAX_OPERANDS],
     device: &'b ops_kernels::Device,
     report: Report,
 }
 
 impl<'s> Binding<'s> {
     pub(crate) const fn new() -> Self {
-        Binding { operands: [None; MOST], lent: [const { None }; MOST] }
+        Binding { operands: [None; MAX_OPERANDS], lent: [const { None }; MAX_OPERANDS] }
     }
 
-    /// For the question whether there is a kernel: addresses are as well aligned as can be.
+    /// For asking whether there is a kernel: addresses count as aligned.
     pub(crate) fn assumed<'b>(
         &'b mut self,
         on: &dyn Operands,
@@ -110,12 +110,16 @@ impl<'s> Binding<'s> {
             self.lent[place] = Some(access);
             Ok::<(), crate::Error>(())
         })?;
-        Ok(Problem { operands: &self.operands, device: rocm.target().kernels(), report: Report::default() })
+        Ok(Problem {
+            operands: &self.operands,
+            device: rocm.target().launch_device(),
+            report: Report::default(),
+        })
     }
 }
 
 /// The element type as the kernels' crate names it.
-fn kernel_type(operand: &Operand<'_>) -> Result<Dtype, Reason> {
+fn kernel_type(operand: &Operand<'_>) -> Result<ElementType, Reason> {
     dtype_of(operand.dtype).ok_or(Reason::DType { operand: operand.name, dtype: operand.dtype })
 }
 
@@ -127,7 +131,7 @@ impl Problem<'_> {
     pub(crate) fn report(&self) -> Report {
         self.report
     }
-    /// Lets the kernel report to the device's record, under this number.
+    /// Makes the kernel report to the device's record, under this number.
     pub(crate) fn report_to(&mut self, check: &IndexCheck<'_>, number: u32) {
         self.report = Report { error: check.address() as u64, op: number, operand: 0 };
     }
@@ -142,13 +146,13 @@ impl Problem<'_> {
 }
 
 /// The element type as the kernels' crate names it.
-pub(crate) fn dtype_of(dtype: DType) -> Option<Dtype> {
+pub(crate) fn dtype_of(dtype: DType) -> Option<ElementType> {
     Some(match dtype {
-        DType::F64 => Dtype::F64,
-        DType::F32 => Dtype::F32,
-        DType::F16 => Dtype::F16,
-        DType::BF16 => Dtype::Bf16,
+        DType::F64 => ElementType::F64,
+        DType::F32 => ElementType::F32,
+        DType::F16 => ElementType::F16,
+        DType::BF16 => ElementType::Bf16,
         // Others by name.
-        other => return Dtype::named(other.name()),
+        other => return ElementType::named(other.name()),
     })
 }

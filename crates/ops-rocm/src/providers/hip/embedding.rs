@@ -1,14 +1,16 @@
 //! Rows of a table by index: of blocks, dequantized; of floats, through memory of the table's type where the output has another.
 use super::{Binding, Bound, Problem, reason, unsupported};
-use crate::choice::{Provider, ProviderId, Target};
+use crate::ProviderId;
+use crate::choice::Target;
 use crate::hip::{DeviceMemory, Purpose};
+use crate::provider::Provider;
 use crate::{HipSpace, Result, Rocm};
 use ops_core::ops::Embedding;
 use ops_core::{Call, Float, Layout, Op, Operands, Reason};
 use ops_kernels::cast::{self, CastArgs};
 use ops_kernels::index::{self, IndexSelectArgs};
 use ops_kernels::quant::{self, QEmbeddingArgs};
-use ops_kernels::{Dtype, Launch, Refused};
+use ops_kernels::{ElementType, Launch, Refused};
 
 /// [`Embedding`].
 #[derive(Clone, Copy, Debug)]
@@ -30,7 +32,7 @@ impl LookUp {
         let (&[bound, width], &[count]) = (table.dims(), ids.dims()) else {
             return Err(Refused::Rank(table.layout.rank()));
         };
-        if Dtype::BLOCKS.contains(&table.dtype) {
+        if ElementType::BLOCKS.contains(&table.dtype) {
             let views = [table.view(), ids.view(), y.view()];
             let (launch, args) = quant::embedding([count, width, bound], views, p.report(), p.device())?;
             return Ok(LookUp::Blocks(launch, args));
@@ -53,7 +55,7 @@ impl<T: Float> Provider<Embedding<T>> for HipEmbedding {
 
     fn applicable(&self, target: &Target, _: &Embedding<T>, on: &dyn Operands) -> Result<(), Reason> {
         let mut binding = Binding::new();
-        let problem = binding.assumed(on, target.kernels())?;
+        let problem = binding.assumed(on, target.launch_device())?;
         LookUp::plan(&problem, 0).map(drop).map_err(|refused| reason(refused, on))
     }
 
@@ -65,7 +67,7 @@ impl<T: Float> Provider<Embedding<T>> for HipEmbedding {
         let check = rocm.stream().index_check()?;
         problem.report_to(&check, rocm.index_names().number(op.name_on(args), "ids"));
         let (table, y) = (problem.at(0), problem.at(2));
-        let direct = Dtype::BLOCKS.contains(&table.dtype) || table.dtype == y.dtype;
+        let direct = ElementType::BLOCKS.contains(&table.dtype) || table.dtype == y.dtype;
         let bytes = if direct { 0 } else { y.layout.len().saturating_mul(table.dtype.bytes()) };
         let between = DeviceMemory::new(rocm.stream(), bytes)?;
         let lent = between.access(rocm.stream(), Purpose::Write)?;

@@ -1,14 +1,16 @@
 //! Products with a weight, of floats or of blocks; with memory for the activations in digits where products are of bytes.
 use super::matmul::linear;
 use super::{Binding, Bound, Problem, reason, units, unsupported};
-use crate::choice::{Provider, ProviderId, Target};
+use crate::ProviderId;
+use crate::choice::Target;
 use crate::hip::{DeviceMemory, Purpose};
+use crate::provider::Provider;
 use crate::{HipSpace, Result, Rocm};
 use ops_core::ops::Linear;
 use ops_core::{Call, Float, Operands, Reason};
 use ops_kernels::matmul::MatmulArgs;
 use ops_kernels::qlinear::{self, Plan};
-use ops_kernels::{Dtype, Instance, Launch, Refused};
+use ops_kernels::{ElementType, Instance, Launch, Refused};
 
 /// [`Linear`].
 #[derive(Clone, Copy, Debug)]
@@ -23,7 +25,7 @@ enum Product {
 impl Product {
     fn plan(p: &Problem<'_>) -> Result<Product, Refused> {
         let (x, weight, y) = (p.at(0), p.at(1), p.at(3));
-        if !Dtype::BLOCKS.contains(&weight.dtype) {
+        if !ElementType::BLOCKS.contains(&weight.dtype) {
             return linear(p).map(|(launch, args)| Product::Floats(launch, args));
         }
         let n = weight.dims().first().copied().unwrap_or(0);
@@ -40,7 +42,7 @@ impl Product {
 
 /// A kernel of blocks adds no bias.
 fn without_bias(p: &Problem<'_>) -> Result<(), Reason> {
-    let blocks = |weight: &Bound| Dtype::BLOCKS.contains(&weight.dtype);
+    let blocks = |weight: &Bound| ElementType::BLOCKS.contains(&weight.dtype);
     if p.get(2).is_some() && p.get(1).is_some_and(blocks) {
         return Err(Reason::Because("no kernel adds a bias to a product with blocks".to_owned()));
     }
@@ -54,14 +56,14 @@ impl<T: Float> Provider<Linear<T>> for HipLinear {
 
     fn applicable(&self, target: &Target, _: &Linear<T>, on: &dyn Operands) -> Result<(), Reason> {
         let mut binding = Binding::new();
-        let problem = binding.assumed(on, target.kernels())?;
+        let problem = binding.assumed(on, target.launch_device())?;
         without_bias(&problem)?;
         Product::plan(&problem).map(drop).map_err(|refused| reason(refused, on))
     }
 
     fn how(&self, target: &Target, _: &Linear<T>, on: &dyn Operands) -> Option<String> {
         let mut binding = Binding::new();
-        let problem = binding.assumed(on, target.kernels()).ok()?;
+        let problem = binding.assumed(on, target.launch_device()).ok()?;
         units(target, Product::plan(&problem).ok()?.instance())
     }
 

@@ -4,7 +4,7 @@ use super::{HipOp, Problem};
 use ops_core::ops::MatMul;
 use ops_core::{Float, MAX_RANK};
 use ops_kernels::matmul::{self, Matmul, MatmulArgs};
-use ops_kernels::{Dtype, Launch, Refused, View};
+use ops_kernels::{ElementType, Launch, OperandView, Refused};
 
 impl<T: Float> HipOp for MatMul<T> {
     type Kernel = MatmulArgs;
@@ -22,7 +22,7 @@ impl<T: Float> HipOp for MatMul<T> {
 pub(super) fn linear(p: &Problem<'_>) -> Result<(Launch, MatmulArgs), Refused> {
     let (x, weight, y) = (p.at(0), p.at(1), p.at(3));
     let bias = p.get(2).map(Bound::view);
-    if let Some(bias) = bias.filter(|bias| bias.dtype != x.dtype && bias.dtype != Dtype::F32) {
+    if let Some(bias) = bias.filter(|bias| bias.dtype != x.dtype && bias.dtype != ElementType::F32) {
         return Err(Refused::NoKernel { op: "linear".into(), types: vec![x.dtype, bias.dtype] });
     }
     let (x, y) = x.folded_with(y);
@@ -33,7 +33,7 @@ pub(super) fn linear(p: &Problem<'_>) -> Result<(Launch, MatmulArgs), Refused> {
     let strides = strides.get_mut(..x.layout.rank()).ok_or(Refused::Rank(x.layout.rank()))?;
     strides[batch.len()..].copy_from_slice(weight.view().strides);
     strides[batch.len()..].reverse();
-    let b = View { strides, ..weight.view() };
+    let b = OperandView { strides, ..weight.view() };
     let call = Matmul { batch, m, n, k, a: x.view(), b, c: y.view(), bias };
     matmul::prepare(&call, p.device())
 }

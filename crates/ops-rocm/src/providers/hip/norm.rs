@@ -1,6 +1,8 @@
 //! Norms over rows, and over groups of channels, with memory for parts of the groups where those are few.
 use super::{Binding, Bound, HipOp, Problem, launch_both, reason, unsupported};
-use crate::choice::{Provider, ProviderId, Target};
+use crate::ProviderId;
+use crate::choice::Target;
+use crate::provider::Provider;
 use crate::{HipSpace, Result, Rocm};
 use ops_core::ops::{AddRmsNorm, GroupNorm, LayerNorm, RmsNorm};
 use ops_core::{Call, Float, Op, Operands, Reason};
@@ -15,7 +17,7 @@ struct Places {
     y: usize,
     sum: usize,
 }
-const NONE: usize = super::MOST;
+const NONE: usize = super::MAX_OPERANDS;
 
 fn operands<'p>(p: &'p Problem<'_>, at: &Places, eps: f64) -> norm::Norm<'p> {
     let view = |place: usize| p.get(place).map(Bound::view);
@@ -73,7 +75,7 @@ impl<T: Float> Provider<GroupNorm<T>> for HipGroupNorm {
 
     fn applicable(&self, target: &Target, op: &GroupNorm<T>, on: &dyn Operands) -> Result<(), Reason> {
         let mut binding = Binding::new();
-        let problem = binding.assumed(on, target.kernels())?;
+        let problem = binding.assumed(on, target.launch_device())?;
         group_plan(op, &problem).map(drop).map_err(|refused| reason(refused, on))
     }
 

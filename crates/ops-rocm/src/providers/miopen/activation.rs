@@ -1,8 +1,11 @@
 //! Activations in f16 and f32: those of MIOpen's that agree with the ops' rules.
 use super::descriptor::{Activation, Tensor};
-use super::{HALF_AND_SINGLE, MiOpen, check, datatype, pointer, suits};
-use crate::choice::{Provider, ProviderId, Target};
+use super::{HALF_AND_SINGLE, MiOpen, datatype, pointer, suits};
+use crate::ProviderId;
+use crate::choice::Target;
+use crate::provider::Provider;
 use crate::providers::hip::bind::Binding;
+use crate::vendor::{MiOpenLibrary, check};
 use crate::{HipSpace, Result, Rocm};
 use miopen_sys as sys;
 use ops_core::ops::{Unary, UnaryFn};
@@ -41,7 +44,7 @@ impl<T: Num> Provider<Unary<T>> for MiOpen {
         }
         let mode = mode(op.function()).map_err(|why| crate::error::failed("miopenActivationForward", why))?;
         let (one, zero) = (1.0f32, 0.0f32);
-        rocm.miopen().with(rocm, |lib, handle| {
+        rocm.with_library::<MiOpenLibrary, _>(|lib, handle| {
             let activation = Activation::new(lib, mode)?;
             let tensor = Tensor::packed(lib, datatype(x), [1, 1, 1, x.layout.len()])?;
             // SAFETY: handle and descriptors are live; both operands are packed and of this length, and lie in their
@@ -58,7 +61,7 @@ impl<T: Num> Provider<Unary<T>> for MiOpen {
                     pointer(y),
                 )
             };
-            check(lib, "miopenActivationForward", status)
+            check::<MiOpenLibrary>(lib, "miopenActivationForward", status)
         })
     }
 }

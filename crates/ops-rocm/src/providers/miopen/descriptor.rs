@@ -1,6 +1,5 @@
 //! MIOpen's descriptors, which live as long as the call that they are made for.
-use super::super::handle::Failure;
-use super::check;
+use crate::vendor::{Failure, MiOpenLibrary, check};
 use miopen_sys::{self as sys, Lib, miopenDataType_t};
 use std::ptr::null_mut;
 
@@ -23,13 +22,13 @@ impl<'l> Tensor<'l> {
         let mut raw = null_mut();
         // SAFETY: writes one descriptor.
         let created = unsafe { lib.miopenCreateTensorDescriptor(&mut raw) };
-        check(lib, "miopenCreateTensorDescriptor", created)?;
+        check::<MiOpenLibrary>(lib, "miopenCreateTensorDescriptor", created)?;
         let tensor = Tensor { lib, raw };
         // SAFETY: the descriptor is live; as many extents and strides are read as there are.
         let set = unsafe {
             lib.miopenSetTensorDescriptorV2(raw, dtype, RANK as i32, dims.as_ptr(), strides.as_ptr())
         };
-        check(lib, "miopenSetTensorDescriptorV2", set)?;
+        check::<MiOpenLibrary>(lib, "miopenSetTensorDescriptorV2", set)?;
         Ok(tensor)
     }
 }
@@ -38,7 +37,9 @@ impl Drop for Tensor<'_> {
     fn drop(&mut self) {
         // SAFETY: the descriptor is live, and used no more.
         let destroyed = unsafe { self.lib.miopenDestroyTensorDescriptor(self.raw) };
-        if let Err(Failure { call, status }) = check(self.lib, "miopenDestroyTensorDescriptor", destroyed) {
+        if let Err(Failure { call, status }) =
+            check::<MiOpenLibrary>(self.lib, "miopenDestroyTensorDescriptor", destroyed)
+        {
             tracing::warn!("{call} failed with {status}");
         }
     }
@@ -56,11 +57,11 @@ impl<'l> Activation<'l> {
         let mut raw = null_mut();
         // SAFETY: writes one descriptor.
         let created = unsafe { lib.miopenCreateActivationDescriptor(&mut raw) };
-        check(lib, "miopenCreateActivationDescriptor", created)?;
+        check::<MiOpenLibrary>(lib, "miopenCreateActivationDescriptor", created)?;
         let activation = Activation { lib, raw };
         // SAFETY: the descriptor is live.
         let set = unsafe { lib.miopenSetActivationDescriptor(raw, mode, 1.0, 1.0, 1.0) };
-        check(lib, "miopenSetActivationDescriptor", set)?;
+        check::<MiOpenLibrary>(lib, "miopenSetActivationDescriptor", set)?;
         Ok(activation)
     }
 }
@@ -69,7 +70,8 @@ impl Drop for Activation<'_> {
     fn drop(&mut self) {
         // SAFETY: the descriptor is live, and used no more.
         let destroyed = unsafe { self.lib.miopenDestroyActivationDescriptor(self.raw) };
-        if let Err(Failure { call, status }) = check(self.lib, "miopenDestroyActivationDescriptor", destroyed)
+        if let Err(Failure { call, status }) =
+            check::<MiOpenLibrary>(self.lib, "miopenDestroyActivationDescriptor", destroyed)
         {
             tracing::warn!("{call} failed with {status}");
         }

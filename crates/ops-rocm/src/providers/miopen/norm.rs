@@ -1,9 +1,12 @@
 //! Layer norm, RMS norm (T5's layer norm) and group norm in f16, bf16 and f32.
 use super::descriptor::Tensor;
-use super::{ALL_SINGLE_AND_BELOW, MiOpen, check, datatype, pointer, suits};
-use crate::choice::{Provider, ProviderId, Target};
+use super::{ALL_SINGLE_AND_BELOW, MiOpen, datatype, pointer, suits};
+use crate::ProviderId;
+use crate::choice::Target;
 use crate::hip::{DeviceMemory, Purpose};
+use crate::provider::Provider;
 use crate::providers::hip::bind::{Binding, Bound, Problem};
+use crate::vendor::{MiOpenLibrary, check};
 use crate::{HipSpace, Result, Rocm};
 use miopen_sys as sys;
 use ops_core::ops::{GroupNorm, LayerNorm, RmsNorm};
@@ -51,7 +54,7 @@ impl<T: Float> Provider<RmsNorm<T>> for MiOpen {
         let [rows, n] = as_rows(x);
         let rstd = statistics(rocm, rows, x)?;
         let rstd = rstd.access(rocm.stream(), Purpose::Write)?;
-        rocm.miopen().with(rocm, |lib, handle| {
+        rocm.with_library::<MiOpenLibrary, _>(|lib, handle| {
             let tensor = Tensor::packed(lib, datatype(x), [rows, n])?;
             let (parameters, row) =
                 (Tensor::packed(lib, datatype(x), [n])?, Tensor::packed(lib, datatype(x), [rows])?);
@@ -72,7 +75,7 @@ impl<T: Float> Provider<RmsNorm<T>> for MiOpen {
                     rstd.address(),
                 )
             };
-            check(lib, "miopenT5LayerNormForward", status)
+            check::<MiOpenLibrary>(lib, "miopenT5LayerNormForward", status)
         })
     }
 }
@@ -101,7 +104,7 @@ impl<T: Float> Provider<LayerNorm<T>> for MiOpen {
         let (mean, rstd) =
             (mean.access(rocm.stream(), Purpose::Write)?, rstd.access(rocm.stream(), Purpose::Write)?);
         let Scaling { mode, weight, bias } = scaling(&problem);
-        rocm.miopen().with(rocm, |lib, handle| {
+        rocm.with_library::<MiOpenLibrary, _>(|lib, handle| {
             let tensor = Tensor::packed(lib, datatype(x), [rows, n])?;
             let (parameters, row) =
                 (Tensor::packed(lib, datatype(x), [n])?, Tensor::packed(lib, datatype(x), [rows])?);
@@ -126,7 +129,7 @@ impl<T: Float> Provider<LayerNorm<T>> for MiOpen {
                     rstd.address(),
                 )
             };
-            check(lib, "miopenLayerNormForward", status)
+            check::<MiOpenLibrary>(lib, "miopenLayerNormForward", status)
         })
     }
 }
@@ -157,7 +160,7 @@ impl<T: Float> Provider<GroupNorm<T>> for MiOpen {
         let (mean, rstd) =
             (mean.access(rocm.stream(), Purpose::Write)?, rstd.access(rocm.stream(), Purpose::Write)?);
         let Scaling { mode, weight, bias } = scaling(&problem);
-        rocm.miopen().with(rocm, |lib, handle| {
+        rocm.with_library::<MiOpenLibrary, _>(|lib, handle| {
             let tensor = Tensor::packed(lib, datatype(x), [batch, channels, image.iter().product(), 1])?;
             let parameters = Tensor::packed(lib, datatype(x), [channels])?;
             let group = Tensor::packed(lib, datatype(x), [batch, groups])?;
@@ -182,7 +185,7 @@ impl<T: Float> Provider<GroupNorm<T>> for MiOpen {
                     rstd.address(),
                 )
             };
-            check(lib, "miopenGroupNormForward", status)
+            check::<MiOpenLibrary>(lib, "miopenGroupNormForward", status)
         })
     }
 }

@@ -3,11 +3,14 @@
 //! MIOpen's tables have a value for every element, not for every pair, and one row for every token: they are made from
 //! the op's on each call.
 use super::descriptor::Tensor;
-use super::{ALL_SINGLE_AND_BELOW, MiOpen, check, datatype, pointer, suits};
-use crate::choice::{Provider, ProviderId, Target};
+use super::{ALL_SINGLE_AND_BELOW, MiOpen, datatype, pointer, suits};
+use crate::ProviderId;
+use crate::choice::Target;
 use crate::error::failed;
 use crate::hip::{DeviceMemory, Purpose};
+use crate::provider::Provider;
 use crate::providers::hip::bind::{Binding, Bound};
+use crate::vendor::{MiOpenLibrary, check};
 use crate::{HipSpace, Result, Rocm};
 use ops_core::ops::{Rope, RopeForm};
 use ops_core::{Call, Float, Layout, Op, Operands, Reason};
@@ -47,7 +50,7 @@ impl<T: Float> Provider<Rope<T>> for MiOpen {
             // SAFETY: the table has these rows, by the op's rule, and the memory an element for each of `t · d`.
             unsafe { spread(rocm, table, op.start, t, to.address() as u64) }?;
         }
-        rocm.miopen().with(rocm, |lib, handle| {
+        rocm.with_library::<MiOpenLibrary, _>(|lib, handle| {
             let tensor = Tensor::packed(lib, datatype(x), [batch, heads, t, d])?;
             let table = Tensor::packed(lib, datatype(x), [t, d])?;
             // SAFETY: handle and descriptors are live; the operands are packed and of these extents, and lie in their
@@ -65,7 +68,7 @@ impl<T: Float> Provider<Rope<T>> for MiOpen {
                     pointer(y),
                 )
             };
-            check(lib, "miopenRoPEForward", status)
+            check::<MiOpenLibrary>(lib, "miopenRoPEForward", status)
         })
     }
 }
@@ -81,7 +84,8 @@ unsafe fn spread(rocm: &Rocm, table: &Bound, start: usize, t: usize, to: u64) ->
     let dims = [rows.dims()[0], rows.dims()[1], 2];
     let twice = rows.unsqueeze(-1)?.broadcast(&dims)?;
     let target = Bound::new(to, table.dtype, &Layout::contiguous(&dims)?);
-    let plan = copy::copy(target.dims(), table.relaid(&twice).view(), target.view(), rocm.target().kernels());
+    let plan =
+        copy::copy(target.dims(), table.relaid(&twice).view(), target.view(), rocm.target().launch_device());
     let (launch, args) = plan.map_err(|refused| failed("miopenRoPEForward", refused))?;
     // SAFETY: the caller's promise.
     unsafe { rocm.kernels().launch(rocm.stream(), &launch, &args) }

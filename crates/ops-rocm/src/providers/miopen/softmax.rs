@@ -1,8 +1,11 @@
 //! Softmax in f16 and f32. The kernel takes any other type's memory for f32.
 use super::descriptor::Tensor;
-use super::{HALF_AND_SINGLE, MiOpen, check, datatype, pointer, suits};
-use crate::choice::{Provider, ProviderId, Target};
+use super::{HALF_AND_SINGLE, MiOpen, datatype, pointer, suits};
+use crate::ProviderId;
+use crate::choice::Target;
+use crate::provider::Provider;
 use crate::providers::hip::bind::Binding;
+use crate::vendor::{MiOpenLibrary, check};
 use crate::{HipSpace, Result, Rocm};
 use miopen_sys as sys;
 use ops_core::ops::Softmax;
@@ -33,7 +36,7 @@ impl<T: Float> Provider<Softmax<T>> for MiOpen {
         let dims = [outer.iter().product(), inner[0], inner[1..].iter().product(), 1];
         let algorithm = if op.log { sys::MIOPEN_SOFTMAX_LOG } else { sys::MIOPEN_SOFTMAX_ACCURATE };
         let (one, zero) = (1.0f32, 0.0f32);
-        rocm.miopen().with(rocm, |lib, handle| {
+        rocm.with_library::<MiOpenLibrary, _>(|lib, handle| {
             let tensor = Tensor::packed(lib, datatype(x), dims)?;
             // SAFETY: handle and descriptor are live; both operands are packed and of these extents, and lie in their
             // memory, which is lent to the handle's stream.
@@ -50,7 +53,7 @@ impl<T: Float> Provider<Softmax<T>> for MiOpen {
                     sys::MIOPEN_SOFTMAX_MODE_CHANNEL,
                 )
             };
-            check(lib, "miopenSoftmaxForward_V2", status)
+            check::<MiOpenLibrary>(lib, "miopenSoftmaxForward_V2", status)
         })
     }
 }

@@ -35,8 +35,8 @@ pub(crate) struct Plan {
     pub(crate) calls: Vec<[i64; 3]>,
 }
 
-/// Batches that are no single walk take a call for each outer step. Beyond this many, other kernels are faster.
-const MOST_CALLS: usize = 32;
+/// Batches that no single stride describes take one call per outer step. Beyond this many, other kernels are faster.
+const MAX_CALLS: usize = 32;
 
 /// One operand's matrices: extents and strides of rows and columns, and of the batch.
 #[derive(Clone, Copy, Debug)]
@@ -133,8 +133,8 @@ impl Operands<'_> {
             strides: merged.each_ref().map(|layout| layout.strides()[inner]),
         };
         let calls: usize = merged[0].dims()[..inner].iter().product();
-        if calls > MOST_CALLS {
-            return Err(Reason::Limit { what: "separate batches", got: calls, max: MOST_CALLS });
+        if calls > MAX_CALLS {
+            return Err(Reason::Limit { what: "separate batches", got: calls, max: MAX_CALLS });
         }
         // `rows` walks all axes but the innermost.
         let mut walks = merged.each_ref().map(|layout| layout.rows());

@@ -1,15 +1,16 @@
 //! matmul and linear.
-use super::check;
 use super::plan::{Matrix, Operands, Plan};
-use crate::choice::{Provider, ProviderId, Target, denied};
+use crate::ProviderId;
+use crate::choice::Target;
 use crate::error::{NAME, failed};
 use crate::hip::{DeviceMemory, Purpose};
-use crate::providers::handle::Failure;
+use crate::provider::Provider;
 use crate::providers::hip::bind::{Binding, Bound, Problem};
+use crate::vendor::{Failure, RocBlasLibrary, check};
 use crate::{Error, HipSpace, Result, Rocm};
 use ops_core::ops::{Linear, MatMul};
 use ops_core::{Call, DType, Float, Layout, Op, Reason};
-use ops_kernels::{Dtype, Refused, cast, copy};
+use ops_kernels::{ElementType, Refused, cast, copy};
 use rocblas_sys::{self as sys, rocblas_datatype, rocblas_operation};
 use std::ffi::c_void;
 
@@ -17,12 +18,12 @@ use std::ffi::c_void;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RocBlas;
 
-fn datatype(dtype: Dtype) -> Option<rocblas_datatype> {
+fn datatype(dtype: ElementType) -> Option<rocblas_datatype> {
     match dtype {
-        Dtype::F16 => Some(sys::rocblas_datatype_f16_r),
-        Dtype::Bf16 => Some(sys::rocblas_datatype_bf16_r),
-        Dtype::F32 => Some(sys::rocblas_datatype_f32_r),
-        Dtype::F64 => Some(sys::rocblas_datatype_f64_r),
+        ElementType::F16 => Some(sys::rocblas_datatype_f16_r),
+        ElementType::Bf16 => Some(sys::rocblas_datatype_bf16_r),
+        ElementType::F32 => Some(sys::rocblas_datatype_f32_r),
+        ElementType::F64 => Some(sys::rocblas_datatype_f64_r),
         _ => None,
     }
 }
@@ -39,10 +40,9 @@ impl<T: Float> Provider<MatMul<T>> for RocBlas {
 
     fn applicable(&self, target: &Target, op: &MatMul<T>, on: &dyn ops_core::Operands) -> Result<(), Reason> {
         let mut binding = Binding::new();
-        let problem = binding.assumed(on, target.kernels())?;
+        let problem = binding.assumed(on, target.launch_device())?;
         matmul_plan(&problem)?;
-        target.require_rocblas()?;
-        denied(target, ProviderId::ROCBLAS, op.name(), on)
+        target.require::<RocBlasLibrary>(op.name(), on)
     }
 
     fn launch(&self, rocm: &Rocm, call: Call<'_, '_, MatMul<T>, HipSpace>) -> Result<()> {
@@ -76,10 +76,9 @@ impl<T: Float> Provider<Linear<T>> for RocBlas {
             return Err(Reason::DType { operand: "bias", dtype: bias.dtype });
         }
         let mut binding = Binding::new();
-        let problem = binding.assumed(on, target.kernels())?;
+        let problem = binding.assumed(on, target.launch_device())?;
         linear_plan(&problem)?;
-        target.require_rocblas()?;
-        denied(target, ProviderId::ROCBLAS, op.name(), on)
+        target.require::<RocBlasLibrary>(op.name(), on)
     }
 
     fn launch(&self, rocm: &Rocm, call: Call<'_, '_, Linear<T>, HipSpace>) -> Result<()> {
@@ -104,7 +103,7 @@ impl<T: Float> Provider<Linear<T>> for RocBlas {
         let wide = DeviceMemory::new(rocm.stream(), y.layout.len().saturating_mul(size_of::<f32>()))?;
         let lent = wide.access(rocm.stream(), Purpose::Write)?;
         let address = lent.address() as u64;
-        let sums = |layout: &Layout| Bound::new(address, Dtype::F32, &Layout::of(layout.shape()));
+        let sums = |layout: &Layout| Bound::new(address, ElementType::F32, &Layout::of(layout.shape()));
         let out = sums(&y.layout);
         let plan = replan(&x, &weight, &out).map_err(|reason| unsupported(op.name(), reason))?;
         // SAFETY: as above; the memory holds the output's elements in f32.
@@ -156,7 +155,7 @@ fn unsupported(op: &'static str, reason: Reason) -> Error {
 /// Both lie in memory that is lent to the stream.
 unsafe fn spread(rocm: &Rocm, bias: &Bound, y: &Bound) -> Result<()> {
     let rows = bias.layout.broadcast(y.layout.dims())?;
-    let plan = copy::copy(y.dims(), bias.relaid(&rows).view(), y.view(), rocm.target().kernels());
+    let plan = copy::copy(y.dims(), bias.relaid(&rows).view(), y.view(), rocm.target().launch_device());
     let (launch, args) = plan.map_err(|refused: Refused| failed("linear", refused))?;
     // SAFETY: the caller's promise.
     unsafe { rocm.kernels().launch(rocm.stream(), &launch, &args) }
@@ -176,9 +175,9 @@ unsafe fn multiply(rocm: &Rocm, plan: &Plan, operands: [&Bound; 3], beta: f64) -
     };
     let [left, right, out] = [plan.left, plan.right, plan.out].map(|matrix| operands[matrix.operand]);
     let (left_type, right_type, out_type) = (type_of(left)?, type_of(right)?, type_of(out)?);
-    let compute = if left.dtype == Dtype::F64 { left_type } else { sys::rocblas_datatype_f32_r };
+    let compute = if left.dtype == ElementType::F64 { left_type } else { sys::rocblas_datatype_f32_r };
     let factors = Factors::new(left.dtype, beta);
-    rocm.rocblas().with(rocm, |lib, handle| {
+    rocm.with_library::<RocBlasLibrary, _>(|lib, handle| {
         for start in &plan.calls {
             let at = |matrix: Matrix| {
                 let operand = operands[matrix.operand];
@@ -220,7 +219,7 @@ unsafe fn multiply(rocm: &Rocm, plan: &Plan, operands: [&Bound; 3], beta: f64) -
                     0,
                 )
             };
-            check(lib, "rocblas_gemm_strided_batched_ex", status)?;
+            check::<RocBlasLibrary>(lib, "rocblas_gemm_strided_batched_ex", status)?;
         }
         Ok::<_, Failure>(())
     })
@@ -237,8 +236,12 @@ enum Factors {
 }
 
 impl Factors {
-    fn new(dtype: Dtype, beta: f64) -> Self {
-        if dtype == Dtype::F64 { Factors::Double([1.0, beta]) } else { Factors::Single([1.0, beta as f32]) }
+    fn new(dtype: ElementType, beta: f64) -> Self {
+        if dtype == ElementType::F64 {
+            Factors::Double([1.0, beta])
+        } else {
+            Factors::Single([1.0, beta as f32])
+        }
     }
     fn at(&self, place: usize) -> *const c_void {
         match self {

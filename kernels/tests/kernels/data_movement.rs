@@ -3,7 +3,7 @@ use crate::data::{Buffer, Element, Layout, Random, assert_exact, check_untouched
 use crate::host::{device, run};
 use half::f16;
 use ops_kernels::index::{ErrorRecord, Report};
-use ops_kernels::{Dtype, View, copy, index};
+use ops_kernels::{ElementType, OperandView, copy, index};
 
 fn random<T: Element>(n: usize, seed: u64) -> Vec<T> {
     let mut random = Random::new(seed);
@@ -55,12 +55,12 @@ fn copies_and_fills() {
 /// Blocks move whole: two rows of three q8_0 blocks, out of a longer row.
 #[test]
 fn copies_blocks() {
-    for t in [Dtype::Q4_0, Dtype::Q8_0] {
+    for t in [ElementType::Q4_0, ElementType::Q8_0] {
         let bytes = t.bytes();
         let x = Buffer::new(&random::<u8>(8 * bytes, 2), 2);
         let y = Buffer::filled(201u8, 6 * bytes, 4);
-        let from = View { data: x.address(), strides: &[4, 1], dtype: t };
-        let to = View { data: y.address(), strides: &[3, 1], dtype: t };
+        let from = OperandView { data: x.address(), strides: &[4, 1], dtype: t };
+        let to = OperandView { data: y.address(), strides: &[3, 1], dtype: t };
         let (launch, args) = copy::copy(&[2, 3], from, to, &device(32)).expect("a kernel");
         run(32, &launch, &args);
         let want = [&x.slice()[..3 * bytes], &x.slice()[4 * bytes..7 * bytes]].concat();

@@ -1,11 +1,13 @@
 //! Ops that move elements: copy, fill, where, cast, index_select.
 use super::{Binding, Bound, HipOp, Problem, reason, unsupported};
-use crate::choice::{Provider, ProviderId, Target};
+use crate::ProviderId;
+use crate::choice::Target;
 use crate::hip::{DeviceMemory, Purpose};
+use crate::provider::Provider;
 use crate::{HipSpace, Result, Rocm};
 use ops_core::ops::{Cast, Fill, IndexSelect, TensorCopy, Where};
 use ops_core::{Call, Element, Layout, Operands, Reason, Scalar, Shape};
-use ops_kernels::{Dtype, Launch, Refused, View, cast, copy, index};
+use ops_kernels::{ElementType, Launch, OperandView, Refused, cast, copy, index};
 
 impl<T: Element> HipOp for TensorCopy<T> {
     type Kernel = copy::CopyArgs;
@@ -51,14 +53,14 @@ impl<T: Element> HipOp for Where<T> {
         let dims = [cond.dims(), &[units]].concat();
         let cond_strides = [cond.view().strides, &[0]].concat();
         let strides = moved.map(|operand| in_units(operand, units));
-        let mut views = strides.iter().zip(moved).map(|(strides, operand)| View {
+        let mut views = strides.iter().zip(moved).map(|(strides, operand)| OperandView {
             data: operand.address,
             strides,
-            dtype: Dtype::B16,
+            dtype: ElementType::B16,
         });
         let mut next = || views.next().ok_or(Refused::Rank(dims.len()));
         let views = [next()?, next()?, next()?];
-        copy::select(&dims, View { strides: &cond_strides, ..cond.view() }, views, p.device())
+        copy::select(&dims, OperandView { strides: &cond_strides, ..cond.view() }, views, p.device())
     }
 }
 
@@ -79,7 +81,7 @@ impl<T: Element> Provider<Fill<T>> for HipFill {
 
     fn applicable(&self, target: &Target, _: &Fill<T>, on: &dyn Operands) -> Result<(), Reason> {
         let mut binding = Binding::new();
-        let problem = binding.assumed(on, target.kernels())?;
+        let problem = binding.assumed(on, target.launch_device())?;
         let y = problem.at(0);
         let plan = match y.dtype.bits() {
             Some(_) => copy::fill(y.dims(), y.view(), 0, problem.device()).map(drop),

@@ -3,7 +3,7 @@
 /// An element type of a kernel instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[allow(missing_docs)]
-pub enum Dtype {
+pub enum ElementType {
     U8,
     I8,
     I16,
@@ -31,24 +31,24 @@ pub enum Dtype {
     B128,
 }
 
-use Dtype::*;
+use ElementType::*;
 
-impl Dtype {
+impl ElementType {
     /// Floats that ops compute in.
-    pub const FLOATS: [Dtype; 4] = [F16, Bf16, F32, F64];
+    pub const FLOATS: [ElementType; 4] = [F16, Bf16, F32, F64];
     /// Integers.
-    pub const INTS: [Dtype; 6] = [U8, I8, I16, I32, I64, U32];
+    pub const INTS: [ElementType; 6] = [U8, I8, I16, I32, I64, U32];
     /// Types that index.
-    pub const INDICES: [Dtype; 4] = [U8, U32, I32, I64];
+    pub const INDICES: [ElementType; 4] = [U8, U32, I32, I64];
     /// Everything a cast reads or writes.
-    pub const PLAIN: [Dtype; 11] = [U8, I8, I16, I32, I64, U32, F16, Bf16, F32, F64, F8E4M3];
+    pub const PLAIN: [ElementType; 11] = [U8, I8, I16, I32, I64, U32, F16, Bf16, F32, F64, F8E4M3];
     /// Block formats.
-    pub const BLOCKS: [Dtype; 2] = [Q4_0, Q8_0];
+    pub const BLOCKS: [ElementType; 2] = [Q4_0, Q8_0];
     /// A float and the type of its weights or tables: its own, or f32 beside a half.
-    pub const WEIGHTED: [[Dtype; 2]; 6] =
+    pub const WEIGHTED: [[ElementType; 2]; 6] =
         [[F16, F16], [F16, F32], [Bf16, Bf16], [Bf16, F32], [F32, F32], [F64, F64]];
     /// Elements moved as bits.
-    pub const BITS: [Dtype; 4] = [B8, B16, B32, B64];
+    pub const BITS: [ElementType; 4] = [B8, B16, B32, B64];
 
     /// The name in symbols, tables and messages.
     pub const fn name(self) -> &'static str {
@@ -75,7 +75,7 @@ impl Dtype {
     }
 
     /// The type of elements of this name, moved as bits or not.
-    pub fn named(name: &str) -> Option<Dtype> {
+    pub fn named(name: &str) -> Option<ElementType> {
         Self::PLAIN.into_iter().chain(Self::BLOCKS).find(|dtype| dtype.name() == name)
     }
 
@@ -106,7 +106,7 @@ impl Dtype {
     }
 
     /// The bit-moving type of this element's size, if there is one.
-    pub const fn bits(self) -> Option<Dtype> {
+    pub const fn bits(self) -> Option<ElementType> {
         match self.bytes() {
             1 => Some(B8),
             2 => Some(B16),
@@ -117,7 +117,7 @@ impl Dtype {
     }
 }
 
-impl std::fmt::Display for Dtype {
+impl std::fmt::Display for ElementType {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.name())
     }

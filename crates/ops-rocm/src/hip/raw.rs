@@ -1,0 +1,64 @@
+//! HIP's handles of streams and events.
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use hip_sys::hip::{hipEvent_t, hipStream_t};
+
+use super::loan::Loan;
+use super::result::{Hip, HipError};
+
+/// HIP's handle of a stream, with a number that no other stream of the process has or had.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RawStream {
+    pub(super) handle: hipStream_t,
+    pub(super) id: u64,
+}
+
+// SAFETY: HIP's functions take a stream's handle from any thread; the pointer is never followed here.
+unsafe impl Send for RawStream {}
+// SAFETY: as above.
+unsafe impl Sync for RawStream {}
+
+impl RawStream {
+    pub(super) fn new(handle: hipStream_t) -> RawStream {
+        RawStream { handle, id: next_stream_id() }
+    }
+}
+
+/// A number that no stream of the process has or had.
+pub(super) fn next_stream_id() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+/// HIP's handle of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct RawEvent(pub(super) hipEvent_t);
+
+// SAFETY: HIP's functions take an event's handle from any thread; the pointer is never followed here.
+unsafe impl Send for RawEvent {}
+// SAFETY: as above.
+unsafe impl Sync for RawEvent {}
+
+/// An event that was recorded. HIP follows it to its stream, so every query takes a lease that keeps the stream alive.
+#[derive(Debug)]
+pub(super) struct Recorded {
+    pub(super) event: RawEvent,
+    /// The stream's.
+    pub(super) loan: Loan,
+}
+
+impl Recorded {
+    /// Whether the stream has reached this point. No lease of the stream may be held.
+    pub(super) fn is_reached(&self, hip: &Hip) -> Result<bool, HipError> {
+        let Some(_lease) = self.loan.lease_or_wait() else { return Ok(true) };
+        // SAFETY: the event belongs to this value, and its stream lives.
+        unsafe { hip.event_query(self.event.0) }
+    }
+
+    /// Waits until the stream has reached this point. No lease of the stream may be held.
+    pub(super) fn synchronize(&self, hip: &Hip) -> Result<(), HipError> {
+        let Some(_lease) = self.loan.lease_or_wait() else { return Ok(()) };
+        // SAFETY: as above.
+        unsafe { hip.event_synchronize(self.event.0) }
+    }
+}

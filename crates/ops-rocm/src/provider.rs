@@ -1,0 +1,166 @@
+//! Providers of ops, and how a call finds its own.
+use crate::choice::{Candidate, Decision, Policy, Target, Verdict, describe};
+use crate::error::{NAME, failed};
+use crate::{Error, HipSpace, ProviderId, Rocm};
+use ops_core::{Call, Execute, Op, Operands, Reason, Result};
+
+/// One way to compute one op.
+pub trait Provider<O: Op>: Sync {
+    /// Its name in policies and reports.
+    fn id(&self) -> ProviderId;
+
+    /// Whether this provider computes the right result for this problem on this device. Nothing is allocated on the
+    /// device and nothing enqueued.
+    ///
+    /// # Errors
+    /// Why not.
+    fn applicable(&self, target: &Target, op: &O, on: &dyn Operands) -> Result<(), Reason>;
+
+    /// How it would compute a problem that it can compute, if it has more than one way.
+    fn how(&self, _target: &Target, _op: &O, _on: &dyn Operands) -> Option<String> {
+        None
+    }
+
+    /// Enqueues the op. It was found applicable.
+    ///
+    /// # Errors
+    /// On [`Error::Unsupported`](ops_core::Error::Unsupported) no output was touched.
+    fn launch(&self, rocm: &Rocm, call: Call<'_, '_, O, HipSpace>) -> Result<()>;
+}
+
+/// The providers of an op, best first: all that [`Rocm`] needs to execute it.
+///
+/// Other crates add ops of their own: `impl Providers<MyOp> for Rocm { const LIST: .. = &[&MyProvider]; }`
+#[diagnostic::on_unimplemented(
+    message = "`Rocm` has no providers for `{O}`",
+    note = "write `impl Providers<{O}> for Rocm`, or wrap the backend as `Fallback::new(rocm, Cpu::new())`"
+)]
+pub trait Providers<O: Op> {
+    /// Best first.
+    const LIST: &'static [&'static dyn Provider<O>];
+}
+
+/// The candidates for a problem by rank, and which of them is chosen.
+pub(crate) fn decide<O: Op>(
+    list: &[&dyn Provider<O>],
+    policy: &Policy,
+    target: &Target,
+    op: &O,
+    on: &dyn Operands,
+) -> (Option<usize>, Vec<Candidate>) {
+    let providers = Asked {
+        name: op.name_on(on),
+        ids: ids(list),
+        applicable: &|at| list[at].applicable(target, op, on),
+        how: &|at| list[at].how(target, op, on),
+    };
+    providers.rank(policy)
+}
+
+/// The names of providers, in order.
+fn ids<O: Op>(list: &[&dyn Provider<O>]) -> Vec<ProviderId> {
+    ids_of(list.len(), &|at| list[at].id())
+}
+
+fn ids_of(count: usize, id: &dyn Fn(usize) -> ProviderId) -> Vec<ProviderId> {
+    (0..count).map(id).collect()
+}
+
+/// The providers of an op, to be asked about one problem. It does not know the op's type, so it is compiled once.
+struct Asked<'p> {
+    /// The op's name for this problem.
+    name: &'static str,
+    ids: Vec<ProviderId>,
+    applicable: &'p dyn Fn(usize) -> Result<(), Reason>,
+    how: &'p dyn Fn(usize) -> Option<String>,
+}
+
+impl Asked<'_> {
+    fn rank(&self, policy: &Policy) -> (Option<usize>, Vec<Candidate>) {
+        let Asked { name, ids, applicable, how } = self;
+        let (ranked, forbidden) = policy.rank(name, ids);
+        let mut chosen = None;
+        let mut candidates = Vec::with_capacity(ids.len());
+        for at in ranked {
+            let verdict = match applicable(at) {
+                Ok(()) if chosen.is_none() => {
+                    chosen = Some(at);
+                    Verdict::Chosen
+                }
+                Ok(()) => Verdict::Available,
+                Err(reason) => Verdict::Declined(reason),
+            };
+            let can = !matches!(verdict, Verdict::Declined(_));
+            let how = if can { how(at) } else { None };
+            candidates.push(Candidate { provider: ids[at], verdict, how });
+        }
+        let refused = |at: usize| Candidate {
+            provider: ids[at],
+            verdict: Verdict::Declined(Reason::Policy),
+            how: None,
+        };
+        candidates.extend(forbidden.into_iter().map(refused));
+        (chosen, candidates)
+    }
+}
+
+impl Rocm {
+    /// Which provider would compute an op for these operands, and why the others would not. Nothing runs or is counted.
+    pub fn explain<O: Op>(&self, op: &O, on: &dyn Operands) -> Decision
+    where
+        Rocm: Providers<O>,
+    {
+        explain(self.target(), self.policy(), op, on)
+    }
+
+    /// The index of the provider that computes this; `runs` counts the call.
+    fn choose<O: Op>(&self, op: &O, on: &dyn Operands, runs: bool) -> std::result::Result<usize, Reason>
+    where
+        Rocm: Providers<O>,
+    {
+        let list = <Rocm as Providers<O>>::LIST;
+        self.decided().place(op, on, runs, || decide(list, self.policy(), self.target(), op, on))
+    }
+
+    /// Policies made in code, and those for ops of other crates, are checked when the op is called.
+    fn check_policy<O: Op>(&self, op: &O, on: &dyn Operands) -> Result<(), String>
+    where
+        Rocm: Providers<O>,
+    {
+        if self.policy().is_default() {
+            return Ok(());
+        }
+        let ids = ids(<Rocm as Providers<O>>::LIST);
+        self.policy().check_names(op.name_on(on), &ids).map_err(|error| error.to_string())
+    }
+}
+
+/// Which provider would compute an op for these operands on a target, which need not be present.
+pub fn explain<O: Op>(target: &Target, policy: &Policy, op: &O, on: &dyn Operands) -> Decision
+where
+    Rocm: Providers<O>,
+{
+    let (place, candidates) = decide(<Rocm as Providers<O>>::LIST, policy, target, op, on);
+    let chosen = place.map(|place| <Rocm as Providers<O>>::LIST[place].id());
+    Decision { op: op.name_on(on), problem: describe(on), chosen, candidates, calls: 0 }
+}
+
+impl<O: Op> Execute<O> for Rocm
+where
+    Rocm: Providers<O>,
+{
+    fn support(&self, op: &O, on: &dyn Operands) -> Result<(), Reason> {
+        on.require_plain()?;
+        self.check_policy(op, on).map_err(Reason::Because)?;
+        self.choose(op, on, false).map(drop)
+    }
+
+    fn execute(&self, call: Call<'_, '_, O, HipSpace>) -> Result<()> {
+        let op = call.op();
+        self.check_policy(op, call.operands()).map_err(|why| failed("choosing a provider", why))?;
+        match self.choose(op, call.operands(), true) {
+            Ok(place) => <Rocm as Providers<O>>::LIST[place].launch(self, call),
+            Err(reason) => Err(Error::Unsupported { op: call.name(), backend: NAME, reason }),
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Reading policies, with a check of the names in them against the lists of providers.
+use super::{known, providers_of};
+use crate::choice::{Policy, PolicyError};
+use std::path::Path;
+
+impl Policy {
+    /// From text, `op=provider,provider;op=..`.
+    ///
+    /// # Errors
+    /// [`PolicyError`]: the text is no policy, or an op lacks a provider that is named for it.
+    pub fn parse(text: &str) -> Result<Self, PolicyError> {
+        let policy = Policy::read(text)?;
+        policy.check()?;
+        Ok(policy)
+    }
+
+    /// From a TOML file: `matmul = ["rocblas", "hip"]`, `softmax = "hip"`, `"*" = [..]`.
+    ///
+    /// # Errors
+    /// [`PolicyError`]: the file cannot be read, is no policy, or an op lacks a provider that is named for it.
+    pub fn from_file(path: impl AsRef<Path>) -> Result<Self, PolicyError> {
+        let policy = Policy::read_file(path.as_ref())?;
+        policy.check()?;
+        Ok(policy)
+    }
+
+    /// What `OPS_ROCM_POLICY` says: rules, or the path of a `.toml` file.
+    ///
+    /// # Errors
+    /// As [`parse`](Self::parse) and [`from_file`](Self::from_file).
+    pub fn from_env() -> Result<Self, PolicyError> {
+        match std::env::var("OPS_ROCM_POLICY") {
+            Ok(path) if path.trim().ends_with(".toml") => Policy::from_file(path.trim()),
+            Ok(text) => Policy::parse(&text),
+            Err(_) => Ok(Policy::new()),
+        }
+    }
+
+    /// Checks the names of providers for the ops of this crate. Names for other ops are checked when the op runs.
+    ///
+    /// # Errors
+    /// [`PolicyError::NoSuchProvider`].
+    pub fn check(&self) -> Result<(), PolicyError> {
+        for op in self.ops() {
+            if op == "*" {
+                self.check_names("*", &known())?;
+            } else if let Some(has) = providers_of(op) {
+                self.check_names(op, &has)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Warns of rules for ops that this crate does not compute: they may be for another crate's ops, or misspelt.
+    pub(crate) fn warn_of_unknown_ops(&self) {
+        for op in self.ops().filter(|op| *op != "*" && providers_of(op).is_none()) {
+            tracing::warn!(op, "the policy names an op that this crate does not compute");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ProviderId;
+
+    const ALL: [ProviderId; 2] = [ProviderId::ROCBLAS, ProviderId::HIP];
+
+    #[test]
+    fn a_provider_that_the_op_lacks_is_an_error_that_lists_those_it_has() {
+        let error = Policy::parse("matmul=miopen").unwrap_err().to_string();
+        assert_eq!(error, "policy: matmul has no provider \"miopen\"; it has rocblas, hip");
+        let error = Policy::parse("*=cublas").unwrap_err().to_string();
+        assert!(error.contains("any op has no provider \"cublas\"; it has hip, rocblas, miopen"), "{error}");
+        assert!(Policy::parse("op_of_another_crate=theirs").is_ok());
+    }
+
+    #[test]
+    fn files_say_the_same() {
+        let path = std::env::temp_dir().join(format!("ops-rocm-policy-{}.toml", std::process::id()));
+        std::fs::write(&path, "matmul = [\"hip\", \"rocblas\"]\n\"*\" = \"hip\"\n").unwrap();
+        assert_eq!(Policy::from_file(&path).unwrap().rank("matmul", &ALL), (vec![1, 0], vec![]));
+        for bad in ["matmul = 3", "matmul = []", "matmul = [\"hip\", 2]", "matmul = [", "matmul = \"miopen\""]
+        {
+            std::fs::write(&path, bad).unwrap();
+            assert!(Policy::from_file(&path).is_err(), "{bad}");
+        }
+        std::fs::remove_file(&path).unwrap();
+        assert!(matches!(Policy::from_file(&path), Err(PolicyError::File { .. })));
+    }
+}

@@ -1,0 +1,110 @@
+//! Problems for which a vendor library is known to give wrong results.
+use crate::ProviderId;
+use hip_sys::loader::Version;
+use ops_core::{DType, Layout, Operands, Reason};
+
+/// A set of problems for which a library is not used, because its results were found to be wrong.
+///
+/// A ROCm of unknown version counts as affected: a slower right result is better than a fast wrong one.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Denial {
+    /// The library.
+    pub library: ProviderId,
+    /// The ops; none means all.
+    pub ops: &'static [&'static str],
+    /// The architectures; none means all.
+    pub gfx: &'static [&'static str],
+    /// The first affected version of ROCm.
+    pub since: Option<Version>,
+    /// The first version of ROCm that has the fix.
+    pub until: Option<Version>,
+    /// Element types of the first operand.
+    pub dtypes: &'static [DType],
+    /// Only problems in which an extent, or the product of all extents but the last, exceeds this.
+    pub extent_above: usize,
+    /// What happens.
+    pub what: &'static str,
+    /// Where it was reported.
+    pub report: &'static str,
+}
+
+impl Denial {
+    /// A version of ROCm, for `since` and `until`.
+    pub(super) const fn rocm(major: u32, minor: u32) -> Option<Version> {
+        Some(Version::new(major, minor, 0))
+    }
+
+    fn affects(&self, gfx: &str, rocm: Option<Version>) -> bool {
+        let known = self.gfx.is_empty() || self.gfx.contains(&gfx);
+        let after = self.since.is_none_or(|since| rocm.is_none_or(|rocm| rocm >= since));
+        let before = self.until.is_none_or(|until| rocm.is_none_or(|rocm| rocm < until));
+        known && after && before
+    }
+}
+
+/// Checks that none of these denials covers a problem on an architecture with this version of ROCm.
+///
+/// # Errors
+/// The denial, with its report.
+pub(crate) fn denied(
+    denials: &[Denial],
+    gfx: &str,
+    rocm: Option<Version>,
+    op: &str,
+    on: &dyn Operands,
+) -> Result<(), Reason> {
+    let Some(first) = on.iter().next() else { return Ok(()) };
+    // Libraries may see the leading axes as one.
+    let rows = |layout: &Layout| layout.len() / layout.last().max(1);
+    let extents = on.iter().flat_map(|o| o.layout.dims().iter().copied().chain([rows(o.layout)]));
+    let extent = extents.max().unwrap_or(0);
+    let hit = |denial: &&Denial| {
+        (denial.ops.is_empty() || denial.ops.contains(&op))
+            && denial.dtypes.contains(&first.dtype)
+            && extent > denial.extent_above
+            && denial.affects(gfx, rocm)
+    };
+    match denials.iter().find(hit) {
+        Some(Denial { what, report, .. }) => Err(Reason::Because(format!("{what} ({report})"))),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{RocBlasLibrary, Vendor};
+    use super::*;
+    use ops_core::{Operand, Role};
+
+    struct Product(DType, Layout);
+    impl Operands for Product {
+        fn count(&self) -> usize {
+            1
+        }
+        fn operand(&self, index: usize) -> Option<Operand<'_>> {
+            (index == 0).then_some(Operand {
+                name: "a",
+                role: Role::In,
+                dtype: self.0,
+                layout: &self.1,
+                packing: None,
+            })
+        }
+    }
+
+    fn denied_on(gfx: &str, dtype: DType, rows: usize) -> bool {
+        let product = Product(dtype, Layout::contiguous(&[rows, 8]).unwrap());
+        denied(RocBlasLibrary::DENIALS, gfx, Denial::rocm(7, 2), "matmul", &product).is_err()
+    }
+
+    #[test]
+    fn a_denial_holds_for_its_architecture_version_type_and_size() {
+        assert!(denied_on("gfx1100", DType::BF16, 4));
+        assert!(!denied_on("gfx1101", DType::BF16, 4));
+        assert!(!denied_on("gfx1100", DType::F16, 4));
+        assert!(!denied_on("gfx1151", DType::F32, 4), "7.2 is not affected");
+        assert!(!denied_on("gfx1201", DType::F64, 1_000_000));
+        assert!(denied_on("gfx1201", DType::F64, 1_000_001));
+    }
+}

@@ -1,0 +1,147 @@
+//! A vendor library's handle for one queue.
+use super::library::{Failure, Lib, Vendor};
+use crate::Result;
+use crate::error::failed;
+use crate::hip::{self, LeasedStream, Stream};
+use crate::sync::Mutex;
+use ops_core::Reason;
+use std::any::Any;
+use std::fmt;
+
+/// The handles of one queue: libraries keep memory in a handle that one stream at a time may use.
+#[derive(Debug)]
+pub(crate) struct Handles {
+    handles: Vec<Box<dyn AnyHandle>>,
+}
+
+impl Handles {
+    pub(super) fn of(handles: Vec<Box<dyn AnyHandle>>) -> Self {
+        Handles { handles }
+    }
+
+    /// Calls the library with the handle that works on `stream`, the queue's stream, and with its device as the current
+    /// one. `lib` is asked for the library when the handle is created.
+    pub(crate) fn with<'l, V: Vendor, R>(
+        &self,
+        stream: &Stream,
+        lib: impl FnOnce() -> Result<&'l Lib<V>, Reason>,
+        call: impl FnOnce(&Lib<V>, V::Handle) -> Result<R, Failure>,
+    ) -> Result<R> {
+        let mut handles = self.handles.iter().map(|handle| -> &dyn Any { &**handle });
+        match handles.find_map(|handle| handle.downcast_ref::<QueueHandle<V>>()) {
+            Some(handle) => handle.with(stream, lib, call),
+            None => Err(failed("opening a library", format!("{} is not in the list of vendors", V::NAME))),
+        }
+    }
+
+    /// Destroys the handles when the loan of the queue's stream ends. None can be created afterwards.
+    #[cfg(feature = "rocm-rs")]
+    pub(crate) fn close(&self) {
+        self.handles.iter().for_each(|handle| handle.close());
+    }
+}
+
+/// A [`QueueHandle`] without its type.
+pub(super) trait AnyHandle: Any + Send + Sync + fmt::Debug {
+    /// Destroys the handle, if there is one.
+    #[cfg(feature = "rocm-rs")]
+    fn close(&self);
+}
+
+/// The handle of one queue, created on first use. Calls exclude each other, since a handle has memory of its own.
+pub(super) struct QueueHandle<V: Vendor> {
+    open: Mutex<Option<Open<V>>>,
+}
+
+struct Open<V: Vendor> {
+    lib: Lib<V>,
+    handle: V::Handle,
+    /// Keeps the stream alive, on which the handle works.
+    stream: Stream,
+    destroyed: bool,
+}
+
+// SAFETY: the libraries take a handle from any thread as long as one uses it at a time, which the lock around it
+// ensures; the pointer is never followed here.
+unsafe impl<V: Vendor> Send for Open<V> {}
+
+impl<V: Vendor> QueueHandle<V> {
+    fn with<'l, R>(
+        &self,
+        stream: &Stream,
+        lib: impl FnOnce() -> Result<&'l Lib<V>, Reason>,
+        call: impl FnOnce(&Lib<V>, V::Handle) -> Result<R, Failure>,
+    ) -> Result<R> {
+        let mut open = self.open.lock();
+        // `close` takes the lock while no lease is held, so the lock comes before the lease here too.
+        let leased = stream.lease("a call of a library")?;
+        let open = match &mut *open {
+            Some(open) => open,
+            place => place.insert(Self::open(stream, &leased, lib)?),
+        };
+        let done = stream.device().as_current(|| call(&open.lib, open.handle))?;
+        done.map_err(|Failure { call, status }| failed(call, status))
+    }
+
+    fn open<'l>(
+        stream: &Stream,
+        leased: &LeasedStream<'_>,
+        lib: impl FnOnce() -> Result<&'l Lib<V>, Reason>,
+    ) -> Result<Open<V>> {
+        let lib = lib().map_err(|why| failed("opening a library", why))?.clone();
+        // SAFETY: `Open` keeps the stream. The handle of a borrowed stream is used and destroyed under a lease, or by
+        // `close` before the loan ends. A library is given out only if it has kernels for the device.
+        let handle = stream.device().as_current(|| unsafe { V::create(&lib, leased.handle) })?;
+        let handle = handle.map_err(|Failure { call, status }| failed(call, status))?;
+        Ok(Open { lib, handle, stream: stream.clone(), destroyed: false })
+    }
+}
+
+impl<V: Vendor> AnyHandle for QueueHandle<V> {
+    #[cfg(feature = "rocm-rs")]
+    fn close(&self) {
+        if let Some(mut open) = self.open.lock().take() {
+            open.destroy();
+        }
+    }
+}
+
+impl<V: Vendor> Open<V> {
+    /// Destroys the handle. The stream must be alive.
+    fn destroy(&mut self) {
+        if std::mem::replace(&mut self.destroyed, true) {
+            return;
+        }
+        let device = self.stream.device();
+        // SAFETY: the handle comes from `create`, and `destroyed` keeps it from being destroyed twice.
+        let destroyed = device.as_current(|| unsafe { V::destroy(&self.lib, self.handle) });
+        let error = match destroyed {
+            Ok(Ok(())) => return,
+            Ok(Err(Failure { call, status })) => hip::Error::Library { call, status },
+            Err(error) => error,
+        };
+        device.defer_library(error);
+    }
+}
+
+impl<V: Vendor> Drop for Open<V> {
+    fn drop(&mut self) {
+        // Without a lease the stream was given back before `close`, and may be gone: the handle is leaked.
+        let stream = self.stream.clone();
+        if let Ok(_lease) = stream.lease("destroying a handle") {
+            self.destroy();
+        }
+    }
+}
+
+impl<V: Vendor> Default for QueueHandle<V> {
+    fn default() -> Self {
+        QueueHandle { open: Mutex::new(None) }
+    }
+}
+
+impl<V: Vendor> fmt::Debug for QueueHandle<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a handle of {}", V::NAME)
+    }
+}

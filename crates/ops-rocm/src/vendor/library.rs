@@ -1,0 +1,117 @@
+//! What each vendor library says of itself.
+use super::denial::Denial;
+use crate::{ProviderId, Result};
+use hip_sys::hip::{self, hipStream_t};
+use hip_sys::{LoadError, MissingSymbol, loader};
+use std::any::Any;
+use std::ffi::CStr;
+use std::fmt;
+use std::path::Path;
+
+/// A library that computes ops through a handle for each queue.
+pub(crate) trait Vendor: Send + Sync + 'static {
+    /// The provider that computes with it.
+    const ID: ProviderId;
+    /// Its name as AMD writes it.
+    const NAME: &'static str;
+    /// Where it is known to give wrong results.
+    const DENIALS: &'static [Denial];
+    /// The status of a call that succeeded.
+    const SUCCESS: u32;
+    /// Its functions, as its `-sys` crate binds them.
+    type Functions: Send + Sync + 'static;
+    /// Its handle, a pointer that only the library follows.
+    type Handle: Copy;
+
+    /// Opens the library that belongs to a HIP runtime.
+    fn load(hip: &hip::Lib) -> Result<Lib<Self>, LoadError>;
+
+    /// Checks that the library has kernels for an architecture, if its kernels are files of their own.
+    ///
+    /// # Errors
+    /// What is missing, and what to do.
+    fn check_kernels(_lib: &Lib<Self>, _gfx: &str) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// The library's name for a status.
+    fn status_name(lib: &Lib<Self>, status: u32) -> Option<&'static CStr>;
+
+    /// Makes a handle that works on a stream, whose device is the thread's current one.
+    ///
+    /// # Safety
+    /// The stream outlives the handle. [`check_kernels`](Self::check_kernels) has succeeded for the device.
+    unsafe fn create(lib: &Lib<Self>, stream: hipStream_t) -> Result<Self::Handle, Failure>;
+
+    /// Destroys a handle.
+    ///
+    /// # Safety
+    /// The handle comes from [`create`](Self::create) and is not used again.
+    unsafe fn destroy(lib: &Lib<Self>, handle: Self::Handle) -> Result<(), Failure>;
+}
+
+/// An open vendor library.
+pub(crate) type Lib<V> = loader::Library<<V as Vendor>::Functions>;
+
+/// A call of a library that failed.
+#[derive(Clone, Debug)]
+pub(crate) struct Failure {
+    pub(crate) call: &'static str,
+    /// The name and number of the status, or which function is missing.
+    pub(crate) status: String,
+}
+
+/// Turns the status of a call into a result.
+pub(crate) fn check<V: Vendor>(
+    lib: &Lib<V>,
+    call: &'static str,
+    status: Result<u32, MissingSymbol>,
+) -> Result<(), Failure> {
+    let status = match status {
+        Ok(code) if code == V::SUCCESS => return Ok(()),
+        Ok(code) => {
+            let name = V::status_name(lib, code).map(|name| name.to_string_lossy().into_owned());
+            format!("{} ({code})", name.as_deref().unwrap_or("an unknown status"))
+        }
+        Err(missing) => missing.to_string(),
+    };
+    Err(Failure { call, status })
+}
+
+/// An open library without its type.
+pub(crate) trait AnyLibrary: Any + Send + Sync + fmt::Debug {
+    /// The file.
+    fn path(&self) -> &Path;
+    /// The version that the library reports.
+    fn version(&self) -> Option<loader::Version>;
+    /// As [`Vendor::check_kernels`].
+    fn check_kernels(&self, gfx: &str) -> Result<(), String>;
+}
+
+pub(super) struct OpenLibrary<V: Vendor>(pub(super) Lib<V>);
+
+impl<V: Vendor> AnyLibrary for OpenLibrary<V> {
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+    fn version(&self) -> Option<loader::Version> {
+        self.0.version()
+    }
+    fn check_kernels(&self, gfx: &str) -> Result<(), String> {
+        V::check_kernels(&self.0, gfx)
+    }
+}
+
+impl<V: Vendor> fmt::Debug for OpenLibrary<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} at {}", V::NAME, self.0.path().display())
+    }
+}
+
+impl dyn AnyLibrary {
+    /// The library by its type, if it is this vendor's.
+    pub(crate) fn of<V: Vendor>(&self) -> Option<&Lib<V>> {
+        let any: &dyn Any = self;
+        any.downcast_ref::<OpenLibrary<V>>().map(|open| &open.0)
+    }
+}

@@ -1,0 +1,132 @@
+//! rocBLAS, the library of linear algebra.
+use super::denial::Denial;
+use super::library::{Failure, Lib, Vendor, check};
+use crate::ProviderId;
+use hip_sys::hip::{self, hipStream_t};
+use hip_sys::{LoadError, Search};
+use ops_core::DType;
+use rocblas_sys::{self as sys, rocblas_handle};
+use std::ffi::CStr;
+use std::ptr::null_mut;
+
+impl ProviderId {
+    /// AMD's library of linear algebra.
+    pub const ROCBLAS: ProviderId = ProviderId::new("rocblas");
+}
+
+/// rocBLAS.
+pub(crate) struct RocBlasLibrary;
+
+impl Vendor for RocBlasLibrary {
+    const ID: ProviderId = ProviderId::ROCBLAS;
+    const NAME: &'static str = "rocBLAS";
+    const DENIALS: &'static [Denial] = DENIALS;
+    const SUCCESS: u32 = sys::rocblas_status_success;
+    type Functions = sys::Functions;
+    type Handle = rocblas_handle;
+
+    fn load(hip: &hip::Lib) -> Result<Lib<Self>, LoadError> {
+        sys::load_from(hip, &Search::standard())
+    }
+
+    /// Without kernels for the device, rocBLAS ends the process when a handle is created.
+    fn check_kernels(lib: &Lib<Self>, gfx: &str) -> Result<(), String> {
+        sys::tensile::kernels_for(lib, gfx).map(drop).map_err(|error| error.to_string())
+    }
+
+    fn status_name(lib: &Lib<Self>, status: u32) -> Option<&'static CStr> {
+        // SAFETY: takes a number.
+        let text = unsafe { lib.rocblas_status_to_string(status) }.ok()?;
+        // SAFETY: rocBLAS returns a static string that ends in a zero.
+        (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) })
+    }
+
+    unsafe fn create(lib: &Lib<Self>, stream: hipStream_t) -> Result<rocblas_handle, Failure> {
+        let mut handle = null_mut();
+        // SAFETY: writes one handle. There are kernels for the device, by the caller's promise.
+        let created = unsafe { lib.rocblas_create_handle(&mut handle) };
+        check::<Self>(lib, "rocblas_create_handle", created)?;
+        // SAFETY: handle and stream are live and belong to one device.
+        let set = unsafe { lib.rocblas_set_stream(handle, stream) };
+        let set = check::<Self>(lib, "rocblas_set_stream", set).and_then(|()| {
+            // Atomic additions make the order of a sum, and so its rounding, differ from run to run.
+            // SAFETY: the handle is live.
+            let set = unsafe { lib.rocblas_set_atomics_mode(handle, sys::rocblas_atomics_not_allowed) };
+            check::<Self>(lib, "rocblas_set_atomics_mode", set)
+        });
+        match set {
+            Ok(()) => Ok(handle),
+            Err(failure) => {
+                // The first failure is the one to report.
+                // SAFETY: created above, and not passed on.
+                let _ = unsafe { lib.rocblas_destroy_handle(handle) };
+                Err(failure)
+            }
+        }
+    }
+
+    unsafe fn destroy(lib: &Lib<Self>, handle: rocblas_handle) -> Result<(), Failure> {
+        // SAFETY: the caller's promise.
+        check::<Self>(lib, "rocblas_destroy_handle", unsafe { lib.rocblas_destroy_handle(handle) })
+    }
+}
+
+const PRODUCTS: &[&str] = &["matmul", "linear"];
+
+const DENIALS: &[Denial] = &[
+    Denial {
+        library: ProviderId::ROCBLAS,
+        ops: PRODUCTS,
+        gfx: &["gfx1100"],
+        since: None,
+        until: Denial::rocm(7, 13),
+        dtypes: &[DType::BF16],
+        extent_above: 0,
+        what: "wrong bf16 products on gfx1100",
+        report: "pytorch/pytorch#189394",
+    },
+    Denial {
+        library: ProviderId::ROCBLAS,
+        ops: PRODUCTS,
+        gfx: &["gfx950"],
+        since: Denial::rocm(7, 12),
+        until: None,
+        dtypes: &[DType::BF16],
+        extent_above: 0,
+        what: "NaN in bf16 products that are split along k on gfx950",
+        report: "ROCm/rocm-libraries#9055",
+    },
+    Denial {
+        library: ProviderId::ROCBLAS,
+        ops: PRODUCTS,
+        gfx: &["gfx1151"],
+        since: Denial::rocm(7, 1),
+        until: Denial::rocm(7, 2),
+        dtypes: &[DType::F32],
+        extent_above: 0,
+        what: "wrong f32 products on gfx1151",
+        report: "ROCm/rocBLAS#1680",
+    },
+    Denial {
+        library: ProviderId::ROCBLAS,
+        ops: PRODUCTS,
+        gfx: &["gfx1201"],
+        since: Denial::rocm(7, 1),
+        until: None,
+        dtypes: &[DType::F64],
+        extent_above: 1_000_000,
+        what: "wrong f64 products of more than two million rows on gfx1201",
+        report: "ROCm/rocm-libraries#8645",
+    },
+    Denial {
+        library: ProviderId::ROCBLAS,
+        ops: PRODUCTS,
+        gfx: &["gfx1201"],
+        since: Denial::rocm(7, 2),
+        until: None,
+        dtypes: &[DType::F32],
+        extent_above: 1 << 19,
+        what: "wrong f32 products of more than 2^19 rows on gfx1201",
+        report: "ROCm/legacy-rocm-build#6595",
+    },
+];

@@ -1,0 +1,226 @@
+//! The gfx targets: one table of what each has, read by launches, compilers, checks and documents.
+//!
+//! A new target is a row here. `cargo xtask targets` then rewrites what is generated from the table, and
+//! `cargo xtask kernels --record` the registers of its kernels if it is one of the [`recorded`] targets.
+use crate::{Dot4, Matrix};
+
+/// A target that both ROCm 6.4 and ROCm 7.2 compile for.
+#[derive(Clone, Copy, Debug)]
+pub struct GfxTarget {
+    /// Its name, without feature suffixes.
+    pub name: &'static str,
+    /// A product that has it; empty for generic targets.
+    pub product: &'static str,
+    /// The generic target whose code objects run on it too.
+    pub generic: Option<&'static str>,
+    /// Threads of a wave, as kernels are built.
+    pub wave: u32,
+    /// Its matrix units, if these sources have kernels for them.
+    pub matrix: Option<Matrix>,
+    /// Its instruction for products of four bytes.
+    pub dot4: Option<Dot4>,
+    /// Bytes of LDS that a block can have.
+    pub lds_bytes: u32,
+    /// Whether code can be compiled for `xnack` on or off.
+    pub xnack: bool,
+    /// Whether code can be compiled for `sramecc` on or off.
+    pub sramecc: bool,
+    /// Whether it is compiled ahead of time unless others are named, with its registers in `resources.tsv`.
+    pub recorded: bool,
+}
+
+/// All targets: devices by number, then generic targets.
+pub const TARGETS: &[GfxTarget] = &[
+    VEGA.device("gfx900", "Radeon RX Vega 64"),
+    VEGA.device("gfx902", "Ryzen 5 2400G"),
+    VEGA.device("gfx904", "Radeon Pro Vega 20"),
+    VEGA.device("gfx906", "Radeon VII, MI50").dot4(Dot4::Signed).sramecc().recorded(),
+    VEGA.device("gfx908", "MI100").alone().dot4(Dot4::Signed).sramecc(),
+    VEGA.device("gfx909", "Raven2 APUs"),
+    VEGA.device("gfx90a", "MI210, MI250X")
+        .alone()
+        .matrix(Matrix::Mfma90a)
+        .dot4(Dot4::Signed)
+        .sramecc()
+        .recorded(),
+    VEGA.device("gfx90c", "Ryzen 7 4700G"),
+    CDNA3.device("gfx942", "MI300X").recorded(),
+    CDNA3.device("gfx950", "MI355X").lds(160 << 10),
+    RDNA1.device("gfx1010", "Radeon RX 5700 XT"),
+    RDNA1.device("gfx1011", "Radeon Pro V520").dot4(Dot4::Signed),
+    RDNA1.device("gfx1012", "Radeon RX 5500 XT").dot4(Dot4::Signed),
+    RDNA1.device("gfx1013", "BC-250"),
+    RDNA2.device("gfx1030", "Radeon RX 6900 XT").recorded(),
+    RDNA2.device("gfx1031", "Radeon RX 6700 XT"),
+    RDNA2.device("gfx1032", "Radeon RX 6600 XT"),
+    RDNA2.device("gfx1033", "Steam Deck"),
+    RDNA2.device("gfx1034", "Radeon RX 6500 XT"),
+    RDNA2.device("gfx1035", "Radeon 680M"),
+    RDNA2.device("gfx1036", "graphics of Ryzen 7000"),
+    RDNA3.device("gfx1100", "Radeon RX 7900 XTX").recorded(),
+    RDNA3.device("gfx1101", "Radeon RX 7800 XT").recorded(),
+    RDNA3.device("gfx1102", "Radeon RX 7600"),
+    RDNA3.device("gfx1103", "Radeon 780M"),
+    RDNA3.device("gfx1150", "Radeon 890M"),
+    RDNA3.device("gfx1151", "Radeon 8060S").recorded(),
+    RDNA3.device("gfx1152", "Radeon 860M"),
+    RDNA3.device("gfx1153", "Radeon 820M"),
+    RDNA4.device("gfx1200", "Radeon RX 9060 XT").recorded(),
+    RDNA4.device("gfx1201", "Radeon RX 9070 XT").recorded(),
+    VEGA.recorded(),
+    CDNA3,
+    RDNA1,
+    RDNA2.recorded(),
+    RDNA3.recorded(),
+    RDNA4.recorded(),
+];
+
+const VEGA: GfxTarget = GfxTarget {
+    name: "gfx9-generic",
+    product: "",
+    generic: None,
+    wave: 64,
+    matrix: None,
+    dot4: None,
+    lds_bytes: 64 << 10,
+    xnack: true,
+    sramecc: false,
+    recorded: false,
+};
+const CDNA3: GfxTarget = GfxTarget {
+    name: "gfx9-4-generic",
+    matrix: Some(Matrix::Mfma940),
+    dot4: Some(Dot4::Signed),
+    sramecc: true,
+    ..VEGA
+};
+const RDNA1: GfxTarget = GfxTarget { name: "gfx10-1-generic", wave: 32, ..VEGA };
+const RDNA2: GfxTarget =
+    GfxTarget { name: "gfx10-3-generic", dot4: Some(Dot4::Signed), xnack: false, ..RDNA1 };
+const RDNA3: GfxTarget =
+    GfxTarget { name: "gfx11-generic", matrix: Some(Matrix::Wmma11), dot4: Some(Dot4::Mixed), ..RDNA2 };
+const RDNA4: GfxTarget = GfxTarget { name: "gfx12-generic", matrix: Some(Matrix::Wmma12), ..RDNA3 };
+
+/// Rows of the table, from their family's generic target.
+impl GfxTarget {
+    /// A device that has what its family has.
+    const fn device(self, name: &'static str, product: &'static str) -> Self {
+        GfxTarget { name, product, generic: Some(self.name), ..self }
+    }
+    /// Not covered by a generic target.
+    const fn alone(self) -> Self {
+        GfxTarget { generic: None, ..self }
+    }
+    const fn matrix(self, matrix: Matrix) -> Self {
+        GfxTarget { matrix: Some(matrix), ..self }
+    }
+    const fn dot4(self, dot4: Dot4) -> Self {
+        GfxTarget { dot4: Some(dot4), ..self }
+    }
+    const fn lds(self, lds_bytes: u32) -> Self {
+        GfxTarget { lds_bytes, ..self }
+    }
+    const fn sramecc(self) -> Self {
+        GfxTarget { sramecc: true, ..self }
+    }
+    const fn recorded(self) -> Self {
+        GfxTarget { recorded: true, ..self }
+    }
+}
+
+impl GfxTarget {
+    /// The target of this name. Feature suffixes such as `:xnack-` are allowed.
+    pub fn find(name: &str) -> Option<&'static GfxTarget> {
+        let name = bare(name);
+        TARGETS.iter().find(|target| target.name == name)
+    }
+
+    /// Whether this is a generic target.
+    pub fn is_generic(&self) -> bool {
+        self.name.ends_with("-generic")
+    }
+
+    /// The devices that run this generic target's code.
+    pub fn covers(&self) -> impl Iterator<Item = &'static GfxTarget> {
+        let name = self.name;
+        TARGETS.iter().filter(move |target| target.generic == Some(name))
+    }
+
+    /// Whether this is the named target, or a device that the named generic target covers.
+    pub(crate) fn is_of(&self, name: &str) -> bool {
+        self.name == name || self.generic == Some(name)
+    }
+}
+
+/// The names of the targets that are compiled ahead of time by default and checked on every change.
+pub fn recorded() -> Vec<&'static str> {
+    TARGETS.iter().filter(|target| target.recorded).map(|target| target.name).collect()
+}
+
+/// Threads of a wave as kernels are built for a target; `None` for a name that is no gfx9 to gfx12 target. It need not be
+/// in the table: a device may be newer than that. Feature suffixes such as `:xnack-` are allowed.
+pub fn wave_of(name: &str) -> Option<u32> {
+    match generation(name) {
+        9 => Some(64),
+        10..=12 => Some(32),
+        _ => None,
+    }
+}
+
+/// 9 to 12 for gfx9 to gfx12, and so on; 0 for what is no target's name.
+pub fn generation(name: &str) -> u32 {
+    let Some(rest) = bare(name).strip_prefix("gfx") else { return 0 };
+    if !rest.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-') {
+        return 0;
+    }
+    // The last two characters of a device's name are its minor version and stepping.
+    let digits = rest.split_once('-').map_or(&rest[..rest.len().saturating_sub(2)], |(major, _)| major);
+    digits.parse().unwrap_or(0)
+}
+
+fn bare(name: &str) -> &str {
+    name.split(':').next().unwrap_or(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_agree_with_each_other() {
+        for (at, target) in TARGETS.iter().enumerate() {
+            let name = target.name;
+            assert!(TARGETS[..at].iter().all(|other| other.name != name), "{name} is there twice");
+            assert_eq!(target.product.is_empty(), target.is_generic(), "{name}");
+            assert_eq!(wave_of(name), Some(target.wave), "{name}");
+            assert!(target.matrix.is_none_or(|matrix| matrix.wave() == target.wave), "{name}");
+            let Some(generic) = target.generic else { continue };
+            let generic = GfxTarget::find(generic).unwrap();
+            assert!(generic.is_generic() && generic.generic.is_none(), "{name}");
+            assert_eq!(generic.wave, target.wave, "{name}");
+            // Code for the generic target runs on the device.
+            assert!(generic.dot4.is_none() || generic.dot4 == target.dot4, "{name}");
+            assert!(generic.matrix.is_none() || generic.matrix == target.matrix, "{name}");
+            assert!(generic.lds_bytes <= target.lds_bytes, "{name}");
+        }
+    }
+
+    #[test]
+    fn kernels_need_no_more_lds_than_a_target_has() {
+        for target in TARGETS {
+            for kernel in crate::instances().iter().filter(|kernel| kernel.runs_on(target.name)) {
+                assert!(kernel.lds <= target.lds_bytes, "{} on {}", kernel.symbol, target.name);
+            }
+        }
+    }
+
+    #[test]
+    fn names_outside_the_table_have_waves_only() {
+        assert_eq!((wave_of("gfx1250"), wave_of("gfx940")), (Some(32), Some(64)));
+        assert_eq!((Matrix::of("gfx1250"), Dot4::of("gfx1250")), (None, None));
+        for name in ["gfx803", "gfx", "gfx1", "gfx1300", "sm_90", "gfx90a;", "gfxé", ""] {
+            assert_eq!(wave_of(name), None, "{name}");
+        }
+        assert_eq!(wave_of("gfx90a:sramecc+:xnack-"), Some(64));
+    }
+}
