@@ -39,9 +39,20 @@ impl<F: Map<N>, T: Element, const N: usize> Kernel for Elementwise<'_, F, T, N> 
 
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        match self.store {
-            Store::Cached => apply(s, self.map, self.x, self.y),
-            Store::Stream => apply_streamed(s, self.map, self.x, self.y),
+        let Elementwise { map, x, y, store } = self;
+        // One loop for both ways to store, so that the arithmetic is compiled once: it is most of this crate's code.
+        let mut scratch = (store == Store::Stream).then(|| [T::default(); BLOCK]);
+        let step = if scratch.is_some() { BLOCK } else { y.len().max(1) };
+        for (i, y) in y.chunks_mut(step).enumerate() {
+            let len = y.len();
+            let out = scratch.as_mut().map_or(&mut *y, |block| &mut block[..len]);
+            apply(s, map, x.map(|x| &x[i * step..][..len]), out);
+            if let Some(block) = &scratch {
+                s.stream_copy(bytemuck::cast_slice(&block[..len]), bytemuck::cast_slice_mut(y));
+            }
+        }
+        if scratch.is_some() {
+            s.fence();
         }
     }
 }
@@ -54,14 +65,14 @@ fn apply<S: Simd, F: Map<N>, T: Element, const N: usize>(s: S, map: F, x: [&[T];
     let mut at = 0;
     // Several vectors at a time, so that the processor has independent work. 16-bit types take long enough for eight; f32 in
     // steps that large comes more slowly from memory.
-    if T::DIGITS <= 11 && N == 1 {
+    if S::UNROLLED && T::DIGITS <= 11 && N == 1 {
         while n - at >= 8 * S::LANES {
             let end = at + 8 * S::LANES;
             apply_eight(s, map, x.map(|x| &x[at..end]), &mut y[at..end]);
             at = end;
         }
     }
-    while n - at >= 4 * S::LANES {
+    while S::UNROLLED && n - at >= 4 * S::LANES {
         let end = at + 4 * S::LANES;
         apply_four(s, map, x.map(|x| &x[at..end]), &mut y[at..end]);
         at = end;
@@ -126,18 +137,6 @@ fn store_four<S: Simd, F: Map<N>, T: Element, const N: usize>(s: S, y: &mut [T],
 fn value<S: Simd, F: Map<N>, T: Element, const N: usize>(s: S, map: F, x: [S::F; N]) -> S::F {
     let v = map.eval::<_, T>(s, x);
     if F::APPROXIMATE { T::round_approx(s, v) } else { v }
-}
-
-#[inline(always)]
-fn apply_streamed<S: Simd, F: Map<N>, T: Element, const N: usize>(s: S, map: F, x: [&[T]; N], y: &mut [T]) {
-    let mut block = [T::default(); BLOCK];
-    for (i, y) in y.chunks_mut(BLOCK).enumerate() {
-        let block = &mut block[..y.len()];
-        let at = i * BLOCK;
-        apply(s, map, x.map(|x| &x[at..at + y.len()]), block);
-        s.stream_copy(bytemuck::cast_slice(block), bytemuck::cast_slice_mut(y));
-    }
-    s.fence();
 }
 
 /// y\[i\] = map(y\[i\])

@@ -59,6 +59,9 @@ pub trait Simd: Copy + Send + Sync + 'static {
     const LANES_F64: usize;
     /// Whether [`Simd::mul_add`] rounds once.
     const FUSED: bool;
+    /// Whether elementwise loops compute several vectors at a time. The portable implementation does not: its code is the
+    /// slowest to compile, and it runs on processors that nobody tunes for.
+    const UNROLLED: bool = true;
 
     /// [`Simd::LANES`] f32.
     type F: Copy;

@@ -67,6 +67,7 @@ impl Simd for Portable {
     const LANES: usize = N;
     const LANES_F64: usize = 2;
     const FUSED: bool = cfg!(target_arch = "aarch64");
+    const UNROLLED: bool = false;
 
     type F = [f32; N];
     type I = [i32; N];
