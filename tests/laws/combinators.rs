@@ -193,12 +193,12 @@ fn a_backend_is_chosen_at_run_time() {
         run::<f16, _>(&choose_side(true), &[5, 1]).unwrap(),
         run::<f16, _>(&Device::limited(), &[5, 1]).unwrap()
     );
-    assert_eq!((choose_side(true).name(), pick(false).name()), ("device", "cpu"));
+    assert_eq!((choose_side(true).name(), choose_side(false).name()), ("device", "cpu"));
 }
 
 #[test]
 fn tensors_of_two_sides_do_not_mix() {
-    let (left, right) = (choose_side(true), pick(false));
+    let (left, right) = (choose_side(true), choose_side(false));
     let (x, w) = (tensor::<_, f32>(&left, &[2, 8], 1), tensor::<_, f32>(&right, &[8], 2));
     let error = left.rms_norm(x.as_ref(), w.as_ref(), RmsNorm::eps(1e-5)).unwrap_err();
     assert!(matches!(error, Error::WrongSide { call: "rms_norm" }), "{error}");
