@@ -1,5 +1,5 @@
-//! The decoder of `examples/generate`, against NumPy in float64 (`tools/greedy_reference.py`).
-// The example uses more of it than these tests do.
+//! The decoder in `examples/generate`, compared with NumPy in float64 (`tools/greedy_reference.py`).
+// The example uses more of the module than these tests do.
 #[allow(dead_code)]
 #[path = "../examples/generate/llama/mod.rs"]
 mod llama;
@@ -14,7 +14,7 @@ fn model(dtype: &str) -> Gguf {
     Gguf::open(path).expect("the model comes with the project")
 }
 
-/// What `tools/greedy_reference.py` wrote: prompts and the tokens that follow.
+/// The output of `tools/greedy_reference.py`: prompts and the tokens that follow.
 fn expected() -> Vec<(Vec<u32>, Vec<u32>)> {
     let cases: serde_json::Value = serde_json::from_str(include_str!("data/greedy.json")).unwrap();
     let ids =
@@ -27,7 +27,7 @@ fn largest(logits: &[f32]) -> u32 {
     logits.iter().enumerate().fold(0, better) as u32
 }
 
-/// The most likely continuation, the prompt read in one pass or token by token.
+/// The most likely continuation; the prompt is processed in one pass or token by token.
 fn greedy<T: Float, B: Transformer<T>>(
     b: &B,
     gguf: &Gguf,
@@ -87,8 +87,8 @@ fn the_tokenizer_gives_the_prompts_of_the_reference() {
     }
 }
 
-/// Quantized weights change the model, not the arithmetic: against the same weights in f64 on the
-/// reference, the logits stay close.
+/// Quantized weights change the model, not the arithmetic: compared with the same weights in f64 on the reference, the
+/// logits stay close.
 #[test]
 fn quantized_logits_stay_close_to_the_reference() {
     for dtype in ["q8_0", "q4_0"] {
@@ -109,7 +109,7 @@ fn forward_once<B: Transformer<f32>>(b: &B, gguf: &Gguf, prompt: &[u32]) -> Vec<
 }
 
 #[test]
-fn a_model_that_does_not_fit_is_an_error_that_names_what_is_wrong() {
+fn a_mismatched_model_gives_an_error_that_names_the_problem() {
     let gguf = model("q8_0");
     let rewritten = |change: Option<(&str, rocm_ops::gguf::Value)>, without: &str| {
         let mut metadata = gguf.metadata().clone();

@@ -6,14 +6,14 @@ use ops_gguf::{DecodeOptions, EncodeOptions, Gguf, Tokenizer, Writer};
 
 fuzz_target!(|bytes: &[u8]| {
     let Ok(gguf) = Gguf::from_bytes(bytes) else { return };
-    look_through(&gguf);
-    write_again(&gguf);
+    read_all(&gguf);
+    rewrite(&gguf);
     if let Ok(tokenizer) = gguf.tokenizer() {
         use_tokenizer(&tokenizer);
     }
 });
 
-fn look_through(gguf: &Gguf) {
+fn read_all(gguf: &Gguf) {
     let _ = format!("{gguf:?}");
     for (key, value) in gguf.metadata().iter() {
         assert_eq!(gguf.metadata().value(key).map(ToString::to_string), Some(value.to_string()));
@@ -30,7 +30,7 @@ fn look_through(gguf: &Gguf) {
 }
 
 /// Checks that whatever can be written reads back unchanged.
-fn write_again(gguf: &Gguf) {
+fn rewrite(gguf: &Gguf) {
     let mut writer = Writer::with_metadata(gguf.metadata().clone());
     for tensor in gguf.tensors() {
         if writer.tensor(tensor.name(), tensor.ggml_type(), tensor.dims()).is_err() {

@@ -1,6 +1,6 @@
-//! The backends of this workspace against what every backend must do.
+//! The conformance tests for the backends of this workspace.
 //!
-//! One test program, since most of its build is each backend's every kernel.
+//! They are one test program, because most of its build time goes into every kernel of each backend.
 mod golden;
 mod mutants;
 mod suite;

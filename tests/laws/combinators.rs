@@ -1,4 +1,4 @@
-//! Fallback, Checked and Either.
+//! Laws of `Fallback`, `Checked` and `Either`.
 use crate::device::{Device, DeviceMemory, Transfer};
 use crate::model::{data, run, tensor, values};
 use rocm_ops::combine::OnMismatch;
@@ -77,7 +77,7 @@ fn a_wrong_op_of_a_model_is_named() {
         }
         other => panic!("{other}"),
     }
-    // Unchecked, nothing tells.
+    // Without the check, the error goes unnoticed.
     run::<f32, _>(&Device::new().wrong("swiglu"), &[5]).unwrap();
 }
 
@@ -101,7 +101,7 @@ fn one_call_in_n_can_be_checked() {
     let found: Vec<bool> = (0..7).map(|_| neg(&third, &x).is_err()).collect();
     assert_eq!(found, [true, false, false, true, false, false, true]);
     assert_eq!(third.calls(), 7);
-    // A clone counts with the original; 0 means every call.
+    // A clone shares the counter with the original; 0 means every call.
     assert!(neg(&third.clone(), &x).is_ok());
     assert_eq!(third.calls(), 8);
     let every = Checked::new(wrong(), Cpu::new()).every(0);
@@ -174,8 +174,8 @@ fn fallback_stages_operands_that_are_read_and_written() {
     assert_eq!(values(&device, x.as_ref()), [4.0; 3]);
 }
 
-/// One side or the other, from a value.
-fn pick(device: bool) -> Either<Fallback<Device, Cpu>, Cpu> {
+/// Chooses a side at run time.
+fn choose_side(device: bool) -> Either<Fallback<Device, Cpu>, Cpu> {
     if device {
         Either::Left(Fallback::new(Device::limited(), Cpu::new()))
     } else {
@@ -185,17 +185,20 @@ fn pick(device: bool) -> Either<Fallback<Device, Cpu>, Cpu> {
 
 #[test]
 fn a_backend_is_chosen_at_run_time() {
-    assert_eq!(run::<f16, _>(&pick(false), &[5, 1]).unwrap(), run::<f16, _>(&Cpu::new(), &[5, 1]).unwrap());
     assert_eq!(
-        run::<f16, _>(&pick(true), &[5, 1]).unwrap(),
+        run::<f16, _>(&choose_side(false), &[5, 1]).unwrap(),
+        run::<f16, _>(&Cpu::new(), &[5, 1]).unwrap()
+    );
+    assert_eq!(
+        run::<f16, _>(&choose_side(true), &[5, 1]).unwrap(),
         run::<f16, _>(&Device::limited(), &[5, 1]).unwrap()
     );
-    assert_eq!((pick(true).name(), pick(false).name()), ("device", "cpu"));
+    assert_eq!((choose_side(true).name(), choose_side(false).name()), ("device", "cpu"));
 }
 
 #[test]
 fn tensors_of_two_sides_do_not_mix() {
-    let (left, right) = (pick(true), pick(false));
+    let (left, right) = (choose_side(true), choose_side(false));
     let (x, w) = (tensor::<_, f32>(&left, &[2, 8], 1), tensor::<_, f32>(&right, &[8], 2));
     let error = left.rms_norm(x.as_ref(), w.as_ref(), RmsNorm::eps(1e-5)).unwrap_err();
     assert!(matches!(error, Error::WrongSide { call: "rms_norm" }), "{error}");
@@ -218,10 +221,10 @@ fn queues_fork_through_every_combinator() {
     fork(&Cpu::new());
     fork(&Fallback::new(Device::limited(), Cpu::new()));
     fork(&Checked::new(Device::limited(), Cpu::new()));
-    fork(&pick(true));
+    fork(&choose_side(true));
 }
 
-/// What `zeros` costs in transfers, as another backend's `tensor` of 1 MiB shows it.
+/// The writes to the device that `zeros` of 1 MiB causes.
 fn zeros_written<B: Backend>(b: &B, device: &Device) -> Vec<Transfer> {
     device.transfers();
     let x = b.zeros::<f32>(&[1 << 18]).unwrap();
@@ -230,8 +233,8 @@ fn zeros_written<B: Backend>(b: &B, device: &Device) -> Vec<Transfer> {
 }
 
 #[test]
-fn zeros_are_made_where_they_lie() {
-    // A device that fills memory by itself keeps doing so behind every combinator.
+fn zeros_are_created_in_device_memory() {
+    // A device that fills memory itself still does so behind every combinator.
     let device = Device::new();
     assert_eq!(zeros_written(&device, &device), []);
     assert_eq!(zeros_written(&Fallback::new(device.clone(), Cpu::new()), &device), []);
@@ -257,13 +260,13 @@ fn memory_from_a_combinator_is_what_its_backend_gives() {
     all(&Checked::new(device.clone(), Reference::new()));
     all(&Either::<Device, Cpu>::Left(device.clone()));
     all(&Either::<Device, Cpu>::Right(Cpu::new()));
-    // Of two sides, the memory is the chosen one's.
+    // With two sides, the memory comes from the chosen one.
     let (l, r) = (Either::<Device, Cpu>::Left(device), Either::<Device, Cpu>::Right(Cpu::new()));
     let x = l.tensor(&[1], &[1.0f32]).unwrap();
     assert!(matches!(r.read_vec(x.as_ref().data(), 0, 1), Err(Error::WrongSide { .. })));
 }
 
-/// A backend that has only what a backend must have.
+/// A backend with only the required methods.
 #[derive(Clone)]
 struct Bare(Device);
 
@@ -275,7 +278,7 @@ impl Backend for Bare {
         "bare"
     }
     fn alloc<T: Element>(&self, len: usize) -> Result<<DeviceMemory as Space>::Buffer<T>> {
-        // Not zero, so that a zero was written.
+        // Not zero, so that writing zeros is observable.
         self.0.upload(&vec![all_ones::<T>(); len])
     }
     fn read<T: Element>(
@@ -308,7 +311,7 @@ impl Backend for Bare {
     }
 }
 
-/// An element whose every bit is set.
+/// An element with every bit set.
 fn all_ones<T: Element>() -> T {
     let mut one = T::zeroed();
     bytemuck::bytes_of_mut(&mut one).fill(0xff);
@@ -326,7 +329,7 @@ fn zeros_by_default_need_little_host_memory() {
             Transfer::Write(range) => Some(range.len()),
             Transfer::Read(_) => None,
         });
-        // The first is this backend's own, which fills fresh memory with ones.
+        // The first transfer is this backend's own, which fills fresh memory with ones.
         assert!(writes.skip(1).all(|len| len <= (64 << 10) / 4 + 1), "{len}");
         assert_eq!(values(&bare, x.as_ref()), vec![0.0; len]);
     }

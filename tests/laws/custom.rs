@@ -1,4 +1,4 @@
-//! An op from outside, with an operand of every mode, and a backend that leaves ops to others.
+//! An op defined outside the workspace, with an operand of every mode, and a backend that leaves ops to others.
 use crate::device::{Device, DeviceMemory, Transfer};
 use crate::model::values;
 use rocm_ops::ops::*;
@@ -9,7 +9,7 @@ use rocm_ops::{
 };
 use std::marker::PhantomData;
 
-/// `state = decay · state + x · gain`, `peak` the largest of each row: an operand of every mode.
+/// `state = decay · state + x · gain`, and `peak` is the largest value of each row: an operand of every mode.
 #[derive(Clone, Debug)]
 struct Leak<T, G> {
     decay: f64,
@@ -82,7 +82,7 @@ fn tensors<B: Backend>(b: &B, gain: bool) -> NamedTensors<B::Space> {
         .with("peak", b.zeros::<f32>(&[2]).unwrap())
 }
 
-/// What an f32 tensor holds.
+/// The values of an f32 tensor.
 fn floats<B: Backend>(b: &B, x: &AnyTensor<B::Space>) -> Vec<f64> {
     values(b, x.as_ref().typed::<f32>().unwrap())
 }
@@ -104,7 +104,7 @@ fn an_op_from_outside_runs_on_every_backend_and_combinator() {
     assert_eq!(both(&Cpu::new()), want);
     assert_eq!(both(&Device::new()), want);
     assert_eq!(both(&Fallback::new(Device::declining(|_, _| Some(Reason::Missing)), Cpu::new())), want);
-    // The operand that is read and written is still as it was when the second backend reads it.
+    // The operand that is read and written is unchanged when the second backend reads it.
     assert_eq!(both(&Checked::new(Device::new(), Cpu::new())), want);
     assert_eq!(both(&Either::<Device, Cpu>::Right(Cpu::new())), want);
     let wrong = leak(&Checked::new(Device::new().wrong("leak"), Cpu::new()), false).unwrap_err();
@@ -142,7 +142,7 @@ fn every_operand_of_an_outside_op_is_checked() {
     assert_eq!(e.to_string(), "leak: state has shape [3, 2], expected [2, 3]");
     let e = fails("peak", b.zeros::<f32>(&[3]).unwrap().into());
     assert_eq!(e.to_string(), "leak: peak has shape [3], expected [2]");
-    // Tensors by name are of the op's types, and have the names of its operands.
+    // Tensors by name must have the op's types and the names of its operands.
     let e = fails("gain", b.zeros::<f32>(&[3]).unwrap().into());
     assert_eq!(e.to_string(), "leak: gain is of f32, expected a tensor of f64");
     let e = fails("bias", b.zeros::<f32>(&[3]).unwrap().into());
@@ -152,7 +152,7 @@ fn every_operand_of_an_outside_op_is_checked() {
     let e = missing.args(&HALF).map(drop).unwrap_err();
     assert_eq!(e.to_string(), "leak: state is missing, expected a tensor of f32");
 
-    // Views to be written must not repeat an element, whether they are read too or not.
+    // Output views must not repeat an element, whether or not they are also read.
     let repeated = |tensors: &mut NamedTensors<Host>, state: bool| {
         let mut args = tensors.args(&HALF)?;
         if state {
@@ -180,7 +180,7 @@ fn staging_copies_what_each_mode_needs() {
     assert_eq!(device.transfers(), [read(0..24), read(0..24), read(0..24), write(0..24), write(0..8)]);
 }
 
-/// A backend without most kernels, which says so for all types at once.
+/// A backend without most kernels, which declines them for all types at once.
 #[derive(Clone, Debug)]
 struct Bare;
 
@@ -251,7 +251,7 @@ fn unsupported_ops_are_declined_and_fall_back() {
     assert_eq!(both.events().iter().map(|e| e.op).collect::<Vec<_>>(), ["softmax", "fill"]);
 }
 
-/// The call that a kernel gets can be lent and looked at, and names its op.
+/// A kernel can borrow and inspect its call, and the call names its op.
 #[derive(Clone, Debug)]
 struct Nosy(Cpu);
 
@@ -274,7 +274,7 @@ where
     fn execute(&self, mut call: Call<'_, '_, O, Host>) -> Result<()> {
         let names: Vec<_> = call.operands().iter().map(|o| o.name).collect();
         call.lend(|lent| self.0.execute(lent))?;
-        // Lent, not given: it can be run again.
+        // The call is lent, not moved, so it can be run again.
         assert_eq!(call.operands().iter().map(|o| o.name).collect::<Vec<_>>(), names);
         self.0.execute(call)
     }
@@ -288,8 +288,8 @@ fn a_wrapper_from_outside_is_a_backend() {
     assert_eq!(state[5], 0.5 * 7.0 + 6.0);
 }
 
-/// `y` = `x` in the type that `y` has, `rest` = what the rounding lost, if it is asked for: outputs whose type is a value, and
-/// that may be absent.
+/// `y` = `x` in the type of `y`, and `rest` = the rounding error, if requested: outputs whose type is a value, and which may
+/// be absent.
 #[derive(Clone, Debug)]
 struct Round;
 
@@ -353,7 +353,7 @@ fn outputs_may_be_of_any_type_and_absent() {
             let rest = tensors.get("rest").map(|rest| floats(b, rest));
             assert_eq!(rest, asked.then(|| vec![0.0, f64::from(1.0001f32 - 1.0), 0.0]), "{}", b.name());
         }
-        // The rule sees the type that the caller chose, and the shape of what is not asked for.
+        // The rule sees the type that the caller chose, and the shape of the output that is not requested.
         let mut wrong = NamedTensors::new()
             .with("x", b.tensor(&[3], &[1.0f32; 3]).unwrap())
             .with("y", b.tensor(&[3], &[1u8; 3]).unwrap());

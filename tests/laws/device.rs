@@ -1,4 +1,4 @@
-//! A device to test with: memory of its own, and orders to decline or to be wrong.
+//! A device for tests: it has its own memory, and can be told to decline calls or to give wrong results.
 use rocm_ops::{
     AnyMut, AnyTensor, Backend, Call, Element, Error, Execute, Host, Layout, NamedTensors, Op, Operands,
     Reason, Reference, Result, Shape, Space, Tensor, TensorOf, View, range,
@@ -7,11 +7,11 @@ use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
-/// Memory that the host cannot read: its views are types of their own.
+/// Memory that the host cannot read: its views have their own types.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DeviceMemory;
 
-/// Whole words, so that it is aligned for every type: a tensor may forget its type and be bytes.
+/// Stored as whole words, so that it is aligned for every type: a tensor may lose its type and become bytes.
 pub(crate) struct Buffer<T> {
     words: Vec<u64>,
     len: usize,
@@ -82,10 +82,10 @@ impl Space for DeviceMemory {
     }
 }
 
-/// Which calls a device declines.
+/// Decides which calls a device declines.
 pub(crate) type Rule = fn(&'static str, &dyn Operands) -> Option<Reason>;
 
-/// A copy between host and device: which way, and which elements of the buffer.
+/// A copy between host and device: its direction, and the elements of the buffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Transfer {
     Read(Range<usize>),
@@ -101,14 +101,14 @@ pub(crate) struct Device {
 }
 
 impl Device {
-    /// One that has every op.
+    /// A device that supports every op.
     pub(crate) fn new() -> Self {
         Self::declining(|_, _| None)
     }
     pub(crate) fn declining(rule: Rule) -> Self {
         Device { rule, wrong: None, transfers: Arc::default() }
     }
-    /// Heads of up to 64 features; no ops on quantized tensors.
+    /// Supports heads of up to 64 features, and no ops on quantized tensors.
     pub(crate) fn limited() -> Self {
         Self::declining(|op, on| match on.operand(0).map(|x| x.layout.last()) {
             Some(got) if op == "attention" && got > 64 => {
@@ -118,11 +118,11 @@ impl Device {
             _ => None,
         })
     }
-    /// Answers zero for the first element of every output of an op.
+    /// Returns zero for the first element of every output of an op.
     pub(crate) fn wrong(self, op: &'static str) -> Self {
         Device { wrong: Some(op), ..self }
     }
-    /// The transfers since the last time this was asked.
+    /// The transfers since the last call of this method.
     pub(crate) fn transfers(&self) -> Vec<Transfer> {
         std::mem::take(&mut self.transfers.lock().unwrap())
     }
@@ -165,7 +165,7 @@ impl Backend for Device {
     fn wait(&self, (): &()) -> Result<()> {
         Ok(())
     }
-    /// Without a transfer, as a device that can fill memory does it.
+    /// Without a transfer, like a device that can fill memory.
     fn zeros<T: Element>(&self, dims: &[usize]) -> Result<TensorOf<Self, T>> {
         let shape = Shape::new(dims)?;
         Tensor::new(self.alloc(shape.len())?, Layout::of(shape))
@@ -185,23 +185,23 @@ where
         if let Err(reason) = self.support(op, call.operands()) {
             return Err(Error::Unsupported { op: call.name(), backend: self.name(), reason });
         }
-        // A device's own work is no transfer.
+        // A device's own work is not a transfer.
         let quiet = Device { transfers: Arc::default(), ..self.clone() };
         let mut computed = NamedTensors::mirror(op, call.args(), &quiet, &Reference::new())?;
         Reference::new().run(op, computed.args(op)?)?;
-        let spoil = self.wrong == Some(call.name());
-        computed.outputs(op, call.into_parts().1, |_, y, computed| store(y, computed, spoil))
+        let corrupt = self.wrong == Some(call.name());
+        computed.outputs(op, call.into_parts().1, |_, y, computed| store(y, computed, corrupt))
     }
 }
 
-/// Copies what was computed to where the view has its elements, the first one spoiled on request.
-fn store(mut y: AnyMut<'_, DeviceMemory>, computed: &AnyTensor<Host>, spoil: bool) -> Result<()> {
+/// Copies computed elements to the elements of the view, with a wrong first element if `corrupt` is set.
+fn store(mut y: AnyMut<'_, DeviceMemory>, computed: &AnyTensor<Host>, corrupt: bool) -> Result<()> {
     let (layout, size) = (*y.layout(), y.dtype().size());
     let values = computed.as_ref().to_vec(&Reference::new())?;
     let memory = y.bytes_mut().0;
     for (n, (at, value)) in layout.positions().zip(values.chunks_exact(size)).enumerate() {
         let element = &mut memory[at * size..][..size];
-        if spoil && n == 0 { element.fill(0) } else { element.copy_from_slice(value) }
+        if corrupt && n == 0 { element.fill(0) } else { element.copy_from_slice(value) }
     }
     Ok(())
 }

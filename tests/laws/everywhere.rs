@@ -1,4 +1,4 @@
-//! What one function gives on every backend and in every type.
+//! One function gives the same results on every backend and in every type.
 use crate::device::Device;
 use crate::model::{data, nmse, run, tensor, values};
 use rocm_ops::model::Weight;
@@ -83,7 +83,7 @@ fn views_outside_their_memory_and_outputs_over_themselves_are_errors() {
 }
 
 #[test]
-fn halves_of_a_tensor_are_written_one_beside_the_other() {
+fn halves_of_a_tensor_are_written_independently() {
     let b = Cpu::new();
     let split = |dims: &[usize], axis: isize, mid: usize, turned: bool| -> Result<Vec<f64>> {
         let mut y: TensorOf<Cpu, f32> = b.zeros(dims)?;
@@ -103,7 +103,7 @@ fn halves_of_a_tensor_are_written_one_beside_the_other() {
     assert_eq!(split(&[1, 4], 1, 3, false).unwrap(), [3.0, 3.0, 3.0, 2.0]);
     assert_eq!(split(&[2, 2], 0, 0, false).unwrap(), [2.0; 4]);
     assert_eq!(split(&[2, 2], 0, 2, false).unwrap(), [3.0; 4]);
-    // Halves that interleave in memory cannot be lent at once; beyond the axis there is nothing.
+    // Halves that interleave in memory cannot be borrowed at the same time; beyond the axis there is nothing.
     assert!(matches!(split(&[2, 4], 1, 2, false), Err(Error::View { view: "split_at", .. })));
     assert!(split(&[2, 4], 0, 3, false).is_err());
 }
@@ -135,8 +135,8 @@ fn optional_operands_are_absent_not_zero() {
     assert!(nmse(&go(&Cpu::new()), &want) < 1e-12);
 }
 
-/// What a backend says it supports it runs, and what it declines it leaves alone.
-fn keeps_its_word<O: Op, B: Execute<O>>(b: &B, op: &O, mut tensors: NamedTensors<B::Space>) {
+/// Checks that a backend runs what it says it supports, and leaves the outputs alone if it declines.
+fn check_support_contract<O: Op, B: Execute<O>>(b: &B, op: &O, mut tensors: NamedTensors<B::Space>) {
     let said = b.support(op, &tensors.args(op).unwrap());
     match (said, b.run(op, tensors.args(op).unwrap())) {
         (Ok(()), Ok(())) | (Err(_), Err(Error::Unsupported { .. })) => {}
@@ -145,20 +145,24 @@ fn keeps_its_word<O: Op, B: Execute<O>>(b: &B, op: &O, mut tensors: NamedTensors
 }
 
 #[test]
-fn support_is_kept() {
+fn backends_run_what_they_support() {
     fn all<B: AttentionOps<f32> + NormOps<f32> + LinearOps<f32>>(b: &B) {
         for d in [32, 64, 96] {
             let random = |dims: &[usize], seed| tensor::<B, f32>(b, dims, seed);
             let zeros = |dims: &[usize]| b.zeros::<f32>(dims).unwrap();
             let cached = |seed| random(&[1, 2, 3, d], seed);
             let tensors = NamedTensors::new().with("q", cached(1)).with("k", cached(2)).with("v", cached(3));
-            keeps_its_word(b, &Attention::<f32>::full(), tensors.with("o", zeros(&[1, 2, 3, d])));
+            check_support_contract(b, &Attention::<f32>::full(), tensors.with("o", zeros(&[1, 2, 3, d])));
             let tensors = || NamedTensors::new().with("x", random(&[4, d], 1));
             let norm = tensors().with("weight", random(&[d], 2)).with("y", zeros(&[4, d]));
-            keeps_its_word(b, &RmsNorm::<f32>::eps(1e-5), norm);
+            check_support_contract(b, &RmsNorm::<f32>::eps(1e-5), norm);
             let weight =
                 b.tensor(&[2, d / 32], &vec![BlockQ8_0::quantize(&data(32, 5)); 2 * d / 32]).unwrap();
-            keeps_its_word(b, &Linear::<f32>::OP, tensors().with("weight", weight).with("y", zeros(&[4, 2])));
+            check_support_contract(
+                b,
+                &Linear::<f32>::OP,
+                tensors().with("weight", weight).with("y", zeros(&[4, 2])),
+            );
         }
     }
     all(&Cpu::new());
@@ -192,7 +196,7 @@ fn quantized_weights_are_ordinary_tensors() {
         assert!(error < limit, "{}: {error:e}", weight.dtype());
     }
     assert_eq!(both.events().len(), 1, "one op fell back, for one reason: {:?}", both.events());
-    // A view of blocks is a view like any other.
+    // A view of blocks works like any other view.
     let rows = both.tensor(&[n, 2], &blocks::<BlockQ8_0>(&w)).unwrap();
     let row = rows.as_ref().narrow(0, 2, 1).unwrap();
     assert_eq!(both.contiguous(row).unwrap().as_ref().to_vec(&both).unwrap(), blocks::<BlockQ8_0>(&w)[4..]);
@@ -221,7 +225,7 @@ fn a_call_is_the_same_by_method_and_by_arguments() {
     both_ways(&Device::new()).unwrap();
 }
 
-/// A table of four rows of 32 in every type, and the rows that each says it has.
+/// A table of four rows of 32 in every type, with the row values that each represents.
 fn tables<B: Backend>(b: &B) -> Vec<(AnyOf<B>, Vec<f32>)> {
     fn of<B: Backend, W: Scalar>(b: &B, w: &[f32]) -> (AnyOf<B>, Vec<f32>) {
         let w: Vec<W> = w.iter().map(|v| W::from_f64((*v).into())).collect();
@@ -305,7 +309,7 @@ fn a_weight_of_a_wrong_type_is_named() {
 }
 
 #[test]
-fn a_bias_is_added_beside_any_weight() {
+fn a_bias_is_added_with_any_weight() {
     fn go<T: Float>() {
         let (cpu, reference) = (Cpu::new(), Reference::new());
         let x: TensorOf<Cpu, T> = tensor(&cpu, &[3, 64], 1);

@@ -1,4 +1,4 @@
-//! The laws that hold for every backend, combinator and op, from a user's side.
+//! The laws that hold for every backend, combinator and op, as seen by a user.
 mod combinators;
 mod custom;
 mod device;

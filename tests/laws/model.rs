@@ -1,4 +1,4 @@
-//! A decoder layer with a cache, written once.
+//! A decoder layer with a cache, written once for all backends.
 use rocm_ops::model::{KvCache, RopeScaling, RopeTables, Transformer};
 use rocm_ops::ops::*;
 use rocm_ops::{Backend, Float, Ref, Result, Scalar, Space, Tensor, TensorOf, View};
@@ -9,7 +9,7 @@ const KV_HEADS: usize = 2;
 const HEAD_DIM: usize = 8;
 const FEED_FORWARD: usize = 48;
 
-/// Same seed, same numbers, on every backend and in every type.
+/// Numbers that depend only on the seed, not on the backend or type.
 pub(crate) fn data<T: Float>(n: usize, seed: u64) -> Vec<T> {
     let mut s = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let mut next = || {
@@ -67,7 +67,7 @@ impl<S: Space, T: Float> Layer<S, T> {
         KvCache::new(b, [1, KV_HEADS, 16, HEAD_DIM])
     }
 
-    /// The layer's output for `x[tokens, dim]`, which follow those in the cache.
+    /// The layer's output for `x[tokens, dim]`, the tokens that follow those in the cache.
     pub(crate) fn forward<B: Transformer<T> + Backend<Space = S>>(
         &self,
         b: &B,
@@ -104,7 +104,7 @@ impl<S: Space, T: Float> Layer<S, T> {
     }
 }
 
-/// The layer over the same tokens, in passes of these lengths.
+/// Runs the layer over the same tokens, in passes of these lengths.
 pub(crate) fn run<T: Float, B: Transformer<T>>(b: &B, passes: &[usize]) -> Result<Vec<f64>> {
     let layer = Layer::<B::Space, T>::new(b)?;
     let mut cache = layer.cache(b)?;

@@ -1,4 +1,4 @@
-//! Weights packed once compute what they computed before.
+//! Packed weights give the same results as unpacked ones.
 use crate::device::Device;
 use crate::model::{data, nmse, values};
 use rocm_ops::combine::Wrapper;
@@ -11,7 +11,7 @@ use rocm_ops::{
 };
 use std::sync::Arc;
 
-/// Every kind of weight with the same values, rounded to the kind.
+/// Weights of every kind with the same values, rounded to the kind.
 fn weights<B: Backend>(b: &B, n: usize, k: usize) -> Vec<Weight<B::Space>> {
     let w = data::<f32>(n * k, 5);
     let (w16, wb): (Vec<f16>, Vec<bf16>) = w.iter().map(|w| (f16::from_f32(*w), bf16::from_f32(*w))).unzip();
@@ -27,7 +27,7 @@ fn weights<B: Backend>(b: &B, n: usize, k: usize) -> Vec<Weight<B::Space>> {
     ]
 }
 
-/// The products of `b` beside those of the reference with the weight as it was.
+/// The products of `b`, and those of the reference with the unpacked weight.
 fn agrees<T: Float, B: LinearOps<T>>(b: &B, [m, k, n]: [usize; 3]) {
     let reference = Reference::new();
     let rounding = match T::DTYPE {
@@ -75,7 +75,7 @@ fn agrees<T: Float, B: LinearOps<T>>(b: &B, [m, k, n]: [usize; 3]) {
             }
         }
 
-        // Rows of x with others between them.
+        // Rows of x with other rows between them.
         let apart: Vec<T> = x.chunks(k).flat_map(|row| [row, row].concat()).collect();
         let apart = b.tensor(&[m, 2 * k], &apart).unwrap();
         let apart = b.linear(apart.as_ref().narrow(1, k, k).unwrap(), &packed).unwrap();
@@ -103,7 +103,7 @@ fn packed_weights_compute_what_they_did() {
     agrees::<f32, _>(&Either::<Device, Cpu>::Right(Cpu::new()), [3, 1024, 520]);
 }
 
-/// A weight in panels, and the same as it was.
+/// A packed weight, and the same weight unpacked.
 fn packed(dtype: DType) -> (Weight<Host>, Weight<Host>) {
     let weight = || weights(&Cpu::new(), 520, 1024).into_iter().find(|w| w.dtype() == dtype).unwrap();
     let packed = LinearOps::<f32>::pack_weight(&Cpu::new(), weight()).unwrap();
@@ -119,7 +119,7 @@ fn a_packed_weight_is_unpacked_for_whoever_does_not_read_its_order() {
         let list = |y: TensorOf<Cpu, f32>| values(&Cpu::new(), y.as_ref());
         let direct = |w: &Weight<Host>| Plain(Cpu::new()).linear(x.as_ref(), w).map(list);
         let want = direct(&plain).unwrap();
-        // It says no first, and is not reached with an order that it does not read.
+        // The backend declines beforehand, and is never called with a packing that it does not read.
         let refused = direct(&packed).unwrap_err();
         assert!(
             matches!(refused, Error::Unsupported { reason: Reason::Packed { operand: "weight", .. }, .. }),
@@ -136,7 +136,7 @@ fn a_packed_weight_is_unpacked_for_whoever_does_not_read_its_order() {
         let checked = Checked::new(Cpu::new(), Plain(Cpu::new()));
         checked.linear(x.as_ref(), &packed).unwrap();
 
-        // An op that the order was not made for.
+        // An op that the packing was not made for.
         let rows = Cpu::new().tensor(&[1], &[3u32]).unwrap();
         let row: Result<TensorOf<Cpu, f32>> = Cpu::new().embedding(&packed, &rows);
         assert!(matches!(
@@ -157,14 +157,14 @@ fn a_packed_tensor_is_not_read_as_a_plain_one() {
     let view = packed.as_ref().narrow(0, 0, 4).unwrap_err();
     assert!(matches!(view, Error::View { .. }), "{view}");
     assert!(packed.as_mut().is_none(), "it is never written");
-    // It is packed already, and stays as it is.
+    // It is already packed and stays unchanged.
     let order = packed.packing();
     let again = LinearOps::<f32>::pack_weight(&Cpu::new(), packed).unwrap();
     assert_eq!(again.packing(), order);
-    // Kernels that sum in f64 do not read panels.
+    // Kernels that accumulate in f64 do not read panels.
     let x = Cpu::new().tensor(&[2, 1024], &data::<f64>(2048, 9)).unwrap();
     assert!(matches!(Cpu::new().linear(x.as_ref(), &again), Err(Error::Unsupported { .. })));
-    // Bytes of the wrong number or place are refused where they enter.
+    // Bytes of the wrong length or alignment are refused when the tensor is created.
     let (order, shape) = (order.unwrap(), Shape::new(&[520, 1024]).unwrap());
     let few = Cpu::new().alloc::<u8>(1000).unwrap();
     assert!(matches!(Weight::<Host>::packed(few, DType::F32, shape, order), Err(Error::OutOfBounds { .. })));
@@ -175,7 +175,7 @@ fn a_packed_tensor_is_not_read_as_a_plain_one() {
     assert!(matches!(Weight::<Host>::packed(odd, DType::F32, shape, order), Err(Error::Align { .. })));
 }
 
-/// Memory that begins beside a cache line.
+/// Memory that does not start on a cache line.
 struct Odd(Vec<u8>);
 impl AsRef<[u8]> for Odd {
     fn as_ref(&self) -> &[u8] {
@@ -183,7 +183,7 @@ impl AsRef<[u8]> for Odd {
     }
 }
 
-/// The CPU, without its orders.
+/// The CPU backend without its packings.
 #[derive(Clone, Debug)]
 struct Plain(Cpu);
 impl Wrapper for Plain {

@@ -1,4 +1,4 @@
-//! What must hold whatever the numbers are.
+//! Properties that hold for any numbers.
 use crate::model::{nmse, values};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -10,14 +10,14 @@ use rocm_ops::{
 
 type On<T> = TensorOf<Cpu, T>;
 
-/// A tensor of values that repeat, rounded to `T`.
+/// A tensor of repeating values, rounded to `T`.
 fn fill<T: Scalar>(dims: &[usize], numbers: &[f64]) -> On<T> {
     let n: usize = dims.iter().product();
     let data: Vec<T> = numbers.iter().cycle().take(n).map(|v| T::from_f64(*v)).collect();
     Cpu::new().tensor(dims, &data).unwrap()
 }
 
-/// Numbers of no particular pattern, so that cycling through them is not one.
+/// Irregular numbers, so that cycling through them gives no pattern.
 fn numbers() -> impl Strategy<Value = Vec<f64>> {
     vec(-4.0f64..4.0, 61..=61)
 }
@@ -32,8 +32,8 @@ fn softmax_sums_to_one<T: Float>(rows: usize, n: usize, x: &[f64], scale: f64) {
     let y = Cpu::new().softmax(fill::<T>(&[rows, n], &x).as_ref(), Softmax::axis(-1)).unwrap();
     for row in values(&Cpu::new(), y.as_ref()).chunks(n) {
         assert!(row.iter().all(|p| (0.0..=1.0).contains(p)));
-        // Terms of half types are rounded once, and no finer than a subnormal; wider types add the
-        // error of exp and of the sum.
+        // Terms of 16-bit types are rounded once, and no finer than a subnormal. Wider types add the error of exp
+        // and of the sum.
         let terms = if T::DTYPE.precision() < Some(24) { 2.0 } else { 16.0 };
         let finest = if T::DTYPE == DType::F16 { (-25f64).exp2() } else { 0.0 };
         let allowed = terms * half_ulp::<T>() + n as f64 * finest;
@@ -72,7 +72,7 @@ fn reordered<T: Float>(x: &On<T>, order: &[u32]) -> On<T> {
     Cpu::new().index_select(x.as_ref(), ids.as_ref(), IndexSelect::axis(2)).unwrap()
 }
 
-/// A view of a tensor of these extents, cut from a larger one: axes reordered, narrowed, or turned round.
+/// A view with these extents, cut from a larger tensor: axes permuted, narrowed or reversed.
 fn place(dims: &[usize], order: usize, steps: &[usize], lead: usize) -> (Layout, usize) {
     let mut axes: Vec<usize> = (0..dims.len()).collect();
     axes.rotate_left(order % dims.len().max(1));
@@ -128,7 +128,7 @@ proptest! {
             let ([h, kv, t, _, d], b) = (dims, Cpu::new());
             let [q, k, v] = operands::<T>(dims, x);
             let o = b.attention(q.as_ref(), k.as_ref(), v.as_ref(), Attention::<T>::full()).unwrap();
-            // Repeated over the queries, and over the heads that share it.
+            // Broadcast over the queries, and over the heads that share it.
             let v = v.as_ref().reshape(&[2, kv, 1, 1, d]).unwrap().broadcast(&[2, kv, h / kv, t, d]).unwrap();
             assert_eq!(values(&b, o.as_ref()), values(&b, v));
         }
@@ -163,7 +163,7 @@ proptest! {
         for n in cuts {
             let n = n.min(s - done);
             if n == 0 { break; }
-            // The keys up to the last of these queries, as a cache holds them.
+            // The keys up to the last of these queries, as in a cache.
             let [k, v] = [&k, &v].map(|x| x.as_ref().narrow(2, 0, done + n).unwrap());
             let part = b.attention(q.as_ref().narrow(2, done, n).unwrap(), k, v, op).unwrap();
             let want = values(&b, whole.as_ref().narrow(2, done, n).unwrap());
@@ -279,7 +279,7 @@ proptest! {
             let (x, y) = (values(&b, x.as_ref()), values(&b, y.as_ref()));
             for (x, y) in x.chunks(Q::LEN).zip(y.chunks(Q::LEN)) {
                 let largest = x.iter().fold(0.0f64, |m, v| m.max(v.abs()));
-                // A step is the largest value over so many; the scale itself is rounded to f16.
+                // A step is the largest value divided by the number of codes; the scale itself is rounded to f16.
                 for (x, y) in x.iter().zip(y) {
                     assert!((x - y).abs() <= largest / steps, "{x} became {y} beside {largest}");
                 }
@@ -287,7 +287,7 @@ proptest! {
         }
         let x: Vec<f64> = x.iter().map(|v| v * scale).collect();
         go::<BlockQ8_0>(rows, blocks, &x, 225.0);
-        // Seven steps to one side, eight to the other: the farthest code is a whole step away.
+        // Seven steps to one side and eight to the other: the farthest code is a whole step away.
         go::<BlockQ4_0>(rows, blocks, &x, 7.9);
     }
 

@@ -1,4 +1,4 @@
-//! Operands whose type is a value: views, mixtures of types, and what a wrong type meets.
+//! Operands whose type is a value: views, mixed types, and the errors for wrong types.
 use crate::device::Device;
 use crate::model::{data, nmse, values};
 use rocm_ops::model::{Transformer, Weight};
@@ -26,7 +26,7 @@ fn weight<B: Backend>(b: &B, format: DType, rows: usize, seed: u64) -> Weight<B:
     }
 }
 
-/// One function generic over type and backend: its bound names no type of a weight.
+/// One function that is generic over type and backend; its bound names no weight type.
 fn run<T: Float, B: Transformer<T>>(b: &B, format: DType) -> Vec<f64> {
     let table = weight(b, format, 5, 1);
     let norm = b.tensor(&[N], &data::<f32>(N, 2)).unwrap();
@@ -83,7 +83,7 @@ fn untyped_views_keep_type_and_alignment() {
     let x = b.tensor(&[4, 3], &data::<f32>(12, 1)).unwrap();
     let any: AnyRef<'_, Host> = (&x).into();
     assert!(any.typed::<f32>().is_some() && any.typed::<u32>().is_none() && any.typed::<f16>().is_none());
-    // Bytes of a file that start at an odd place are refused where they enter, not in a kernel.
+    // Bytes of a file that start at an odd address are refused when the tensor is created, not in a kernel.
     let words = [0u64; 9];
     let bytes: &[u8] = bytemuck::cast_slice(&words);
     let one = Layout::contiguous(&[1]).unwrap();
@@ -167,7 +167,7 @@ fn wrong_types_are_named() {
     go(&Device::new());
     go(&Fallback::new(Device::new(), Cpu::new()));
 
-    // A weight of the other side is not read as one of this.
+    // A weight that belongs to one side is not read as one of the other.
     let (left, right) =
         (Either::<Device, Cpu>::Left(Device::new()), Either::<Device, Cpu>::Right(Cpu::new()));
     let x = left.tensor(&[2, N], &data::<f32>(2 * N, 1)).unwrap();

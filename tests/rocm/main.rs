@@ -1,5 +1,5 @@
-//! The decoder of `examples/generate` on the stand-in for ROCm, with waves of 32 and of 64 lanes.
-// The example uses more of it than these tests do.
+//! The decoder in `examples/generate` on the stand-in for ROCm, with waves of 32 and of 64 lanes.
+// The example uses more of the module than these tests do.
 #[allow(dead_code)]
 #[path = "../../examples/generate/llama/mod.rs"]
 mod llama;
@@ -34,7 +34,7 @@ fn largest(logits: &[f32]) -> u32 {
     logits.iter().enumerate().fold(0, better) as u32
 }
 
-/// The logits of every step, each fed the tokens that ought to follow.
+/// The logits of every step; each step is given the expected tokens.
 fn forced<T: Float, B: Transformer<T>>(b: &B, gguf: &Gguf, steps: usize) -> Vec<Vec<f32>> {
     let (prompt, ids) = expected();
     let model = Llama::<T, B>::load(b, gguf, prompt.len() + steps).unwrap();
@@ -46,13 +46,13 @@ fn forced<T: Float, B: Transformer<T>>(b: &B, gguf: &Gguf, steps: usize) -> Vec<
     logits
 }
 
-/// Each step is fed the right token, so one wrong choice does not hide behind another.
+/// Each step is given the right token, so that one wrong choice does not hide another.
 fn tokens() {
     let (_, ids) = expected();
     let (gguf, rocm) = (model("f16"), Rocm::new().unwrap());
     let got = |logits: Vec<Vec<f32>>| -> Vec<u32> { logits.iter().map(|l| largest(l)).collect() };
     assert_eq!(got(forced::<f32, _>(&rocm, &gguf, 6)), ids[..6]);
-    // Activations in f16 give the tokens of f64 as long as no two are nearly as likely.
+    // Activations in f16 give the tokens of f64, as long as no two tokens are nearly equally likely.
     assert_eq!(got(forced::<f16, _>(&rocm, &gguf, 3)), ids[..3]);
 }
 
@@ -66,7 +66,7 @@ fn greedy_tokens_are_those_of_float64_on_waves_of_64() {
     with_standin("greedy_tokens_are_those_of_float64_on_waves_of_64", WAVES_OF_64, |_| tokens());
 }
 
-/// Against the same blocks in f64 on the reference, fed the same tokens.
+/// Compared with the same blocks in f64 on the reference, given the same tokens.
 fn quantized() {
     let rocm = Rocm::new().unwrap();
     for dtype in ["q8_0", "q4_0"] {

@@ -67,9 +67,12 @@ pub(crate) fn main(args: &[String]) -> Result<(), String> {
         if !faults.is_empty() {
             return Err(report("not recorded", &faults));
         }
-        let kept =
-            if options.families.len() == Family::ALL.len() { String::new() } else { kept(&table, &version)? };
-        std::fs::write(&table, render(&measured, &options.families, &kept, &version))
+        let recorded = if options.families.len() == Family::ALL.len() {
+            String::new()
+        } else {
+            recorded_rows(&table, &version)?
+        };
+        std::fs::write(&table, render(&measured, &options.families, &recorded, &version))
             .map_err(|e| format!("{}: {e}", table.display()))?;
         println!("recorded in {}", table.display());
     } else {
@@ -257,7 +260,7 @@ fn fault(k: &Instance, target: &str, f: &Figures) -> Option<String> {
 }
 
 /// The recorded table, for the rows of families that are not compiled in this run.
-fn kept(table: &Path, version: &str) -> Result<String, String> {
+fn recorded_rows(table: &Path, version: &str) -> Result<String, String> {
     let text = std::fs::read_to_string(table).map_err(|e| format!("{}: {e}", table.display()))?;
     if text.lines().next() == Some(&heading(version)) {
         Ok(text)
@@ -271,14 +274,16 @@ fn heading(version: &str) -> String {
     format!("# clang {version}; cells: VGPRs/SGPRs/occupancy in waves per SIMD")
 }
 
-/// Renders the table: a line with the compiler, a heading, and a line per kernel. Other families keep their rows from `kept`.
-fn render(measured: &Measured, families: &[Family], kept: &str, version: &str) -> String {
-    let kept: BTreeMap<&str, &str> = kept.lines().filter_map(|l| Some((l.split('\t').next()?, l))).collect();
+/// Renders the table: a line with the compiler, a heading, and a line per kernel. Other families keep their rows from
+/// `recorded`.
+fn render(measured: &Measured, families: &[Family], recorded: &str, version: &str) -> String {
+    let recorded: BTreeMap<&str, &str> =
+        recorded.lines().filter_map(|l| Some((l.split('\t').next()?, l))).collect();
     let mut out = heading(version) + "\n";
     out += &format!("kernel\tlds\tscratch\t{}\n", target::recorded().join("\t"));
     for k in instances() {
         if !families.contains(&k.family) {
-            out.extend(kept.get(k.symbol.as_str()).iter().flat_map(|line| [line, "\n"]));
+            out.extend(recorded.get(k.symbol.as_str()).iter().flat_map(|line| [line, "\n"]));
             continue;
         }
         let empty = BTreeMap::new();

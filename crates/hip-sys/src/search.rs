@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn unset_and_empty_variables_are_told() {
+    fn unset_and_empty_variables_are_noted() {
         let root = Scratch::new("unset");
         let search = Search::from_parts(None, Some(OsString::new()), &root.0);
         assert!(search.folders.is_empty());
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variable_that_names_no_folder_is_told() {
+    fn a_variable_that_names_no_folder_is_noted() {
         let root = Scratch::new("typo");
         let search = Search::from_parts(Some(root.0.join("typo").into()), None, &root.0);
         assert!(search.notes[0].ends_with("typo, which is not a folder"), "{:?}", search.notes);

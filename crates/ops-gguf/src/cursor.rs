@@ -48,15 +48,17 @@ impl<'a> Cursor<'a> {
         Ok(bytemuck::pod_read_unaligned(self.take(size_of::<T>(), what)?))
     }
 
-    /// Reads a count of items that take at least `least` bytes each, and fails if the rest of the file cannot hold that many.
-    pub(crate) fn count(&mut self, least: usize, what: impl Display + Copy) -> Result<usize> {
+    /// Reads a count of items that take at least `min_bytes` bytes each, and fails if the rest of the file cannot hold that
+    /// many.
+    pub(crate) fn count(&mut self, min_bytes: usize, what: impl Display + Copy) -> Result<usize> {
         let at = self.at;
         let count: u64 = self.number(what)?;
-        let most = self.left() / least.max(1);
+        let max_count = self.left() / min_bytes.max(1);
         match usize::try_from(count) {
-            Ok(count) if count <= most => Ok(count),
+            Ok(count) if count <= max_count => Ok(count),
             _ => {
-                let wanted = format!("at most {most}, for {} bytes are left in the file", self.left());
+                let wanted =
+                    format!("at most {max_count}, because {} bytes are left in the file", self.left());
                 Err(Error::malformed(what, at, count, wanted))
             }
         }

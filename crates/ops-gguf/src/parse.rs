@@ -13,7 +13,7 @@ pub(crate) const DEFAULT_ALIGNMENT: usize = 32;
 pub(crate) const ALIGNMENT_KEY: &str = "general.alignment";
 
 /// Minimum bytes of a tensor description: name length, rank, type, offset.
-const LEAST_TENSOR: usize = 8 + 4 + 4 + 8;
+const MIN_TENSOR_BYTES: usize = 8 + 4 + 4 + 8;
 
 /// Everything before the tensor data.
 pub(crate) struct Front {
@@ -28,7 +28,7 @@ pub(crate) struct Front {
 pub(crate) fn front(bytes: &[u8]) -> Result<Front> {
     let mut cur = Cursor::new(bytes);
     let version = magic_and_version(&mut cur)?;
-    let tensor_count = cur.count(LEAST_TENSOR, "count of tensors")?;
+    let tensor_count = cur.count(MIN_TENSOR_BYTES, "count of tensors")?;
     let pair_count = metadata_parse::pair_count(&mut cur)?;
     let metadata = metadata_parse::metadata(&mut cur, pair_count)?;
     let alignment = alignment(&metadata)?;

@@ -44,27 +44,27 @@ fn counts_that_the_file_cannot_hold() {
     assert_eq!(
         refusal(Raw::v3(u64::MAX, 0)),
         "malformed GGUF: count of tensors, at byte 8: got 18446744073709551615, \
-         wanted at most 0, for 8 bytes are left in the file"
+         wanted at most 0, because 8 bytes are left in the file"
     );
     assert_eq!(
         refusal(Raw::v3(0, 1 << 40).data(1, 130)),
         "malformed GGUF: count of metadata keys, at byte 16: got 1099511627776, \
-         wanted at most 10, for 130 bytes are left in the file"
+         wanted at most 10, because 130 bytes are left in the file"
     );
     assert_eq!(
         refusal(Raw::v3(0, 1).u64(1 << 62).data(1, 40)),
         "malformed GGUF: length of metadata key 0 of 1, at byte 24: got 4611686018427387904, \
-         wanted at most 40, for 40 bytes are left in the file"
+         wanted at most 40, because 40 bytes are left in the file"
     );
     assert_eq!(
         refusal(Raw::v3(0, 1).str("k").u32(9).u32(8).u64(1 << 33).data(1, 80)),
         "malformed GGUF: array length of metadata key `k`, at byte 41: got 8589934592, \
-         wanted at most 10, for 80 bytes are left in the file"
+         wanted at most 10, because 80 bytes are left in the file"
     );
     assert_eq!(
         refusal(Raw::v3(0, 1).str("k").u32(9).u32(8).u64(2).str("ab").u64(99).data(1, 8)),
         "malformed GGUF: length of string 1 of metadata key `k`, at byte 59: got 99, \
-         wanted at most 8, for 8 bytes are left in the file"
+         wanted at most 8, because 8 bytes are left in the file"
     );
 }
 

@@ -187,7 +187,7 @@ fn a_file_appears_whole_or_not_at_all() {
 }
 
 #[test]
-fn data_of_the_wrong_size_or_out_of_turn() {
+fn data_of_the_wrong_size_or_out_of_order() {
     let body = || {
         let mut writer = Writer::new();
         writer.tensor("a", GgmlType::F32, &[2]).unwrap().tensor("b", GgmlType::F32, &[2]).unwrap();

@@ -45,7 +45,7 @@ pub fn kernels_for(rocblas: &Lib, gfx: &str) -> Result<PathBuf, NoKernels> {
 fn find(library_folders: &[PathBuf], chosen: Option<&OsStr>, gfx: &str) -> Result<PathBuf, NoKernels> {
     let roots = match chosen.filter(|path| !path.is_empty()) {
         Some(path) => vec![PathBuf::from(path)],
-        None => library_folders.iter().flat_map(|folder| beside(folder)).collect(),
+        None => library_folders.iter().flat_map(|folder| candidate_folders(folder)).collect(),
     };
     let folders: Vec<PathBuf> =
         roots.into_iter().flat_map(|root| [root.join(gfx), root]).filter(|folder| folder.is_dir()).collect();
@@ -56,7 +56,7 @@ fn find(library_folders: &[PathBuf], chosen: Option<&OsStr>, gfx: &str) -> Resul
 }
 
 /// The folders that rocBLAS searches, relative to its own: AMD's packages use `rocblas/library`, Debian's add a version.
-fn beside(folder: &Path) -> Vec<PathBuf> {
+fn candidate_folders(folder: &Path) -> Vec<PathBuf> {
     let versions = fs::read_dir(folder.join("rocblas")).into_iter().flatten().flatten();
     let mut folders =
         vec![folder.join("../../Tensile/library"), folder.join("library"), folder.join("rocblas/library")];
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn kernels_are_found_beside_the_library_or_where_the_variable_says() {
+    fn kernels_are_found_next_to_the_library_or_in_the_variables_folder() {
         let root = std::env::temp_dir().join(format!("rocblas-tensile-{}", std::process::id()));
         let (amd, debian) = (root.join("amd/rocblas/library"), root.join("debian/rocblas/5/library"));
         let chosen = root.join("chosen");
@@ -99,13 +99,13 @@ mod tests {
             fs::create_dir_all(folder).unwrap();
             fs::write(folder.join(format!("TensileLibrary_lazy_{gfx}.dat")), "").unwrap();
         }
-        let beside = [root.join("amd"), root.join("debian")];
-        assert_eq!(find(&beside, None, "gfx1100"), Ok(amd.clone()));
-        assert_eq!(find(&beside, Some(OsStr::new("")), "gfx90a"), Ok(debian.clone()));
-        assert_eq!(find(&beside, Some(chosen.as_os_str()), "gfx906"), Ok(chosen.clone()));
-        let error = find(&beside, Some(chosen.as_os_str()), "gfx1100").unwrap_err();
+        let library_folders = [root.join("amd"), root.join("debian")];
+        assert_eq!(find(&library_folders, None, "gfx1100"), Ok(amd.clone()));
+        assert_eq!(find(&library_folders, Some(OsStr::new("")), "gfx90a"), Ok(debian.clone()));
+        assert_eq!(find(&library_folders, Some(chosen.as_os_str()), "gfx906"), Ok(chosen.clone()));
+        let error = find(&library_folders, Some(chosen.as_os_str()), "gfx1100").unwrap_err();
         assert_eq!(error.folders, [chosen]);
-        let error = find(&beside, None, "gfx1152").unwrap_err().to_string();
+        let error = find(&library_folders, None, "gfx1152").unwrap_err().to_string();
         assert!(
             error.contains("no kernels for gfx1152") && error.contains(&*amd.to_string_lossy()),
             "{error}"

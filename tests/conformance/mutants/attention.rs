@@ -1,4 +1,4 @@
-//! Wrong attention.
+//! Wrong attention kernels.
 use super::backend::Mutant;
 use super::tools::*;
 use rocm_ops::ops::Attention;
@@ -6,20 +6,20 @@ use rocm_ops::{DType, Float, Host, NamedTensors, f16};
 
 const F32: DType = DType::F32;
 
-/// Where a plain attention can go wrong.
+/// The steps of a plain attention that can go wrong.
 #[derive(Clone, Copy)]
 struct Knobs {
-    /// The key head of a query head, of so many query and key heads.
+    /// The key head for a query head, given the numbers of query and key heads.
     head: fn(usize, usize, usize) -> usize,
     /// Position of query `i` of `t` among `s` keys.
     position: fn(usize, usize, usize) -> isize,
-    /// The score after cap, alibi and mask, from the three and the cap.
+    /// The score after cap, ALiBi and mask, computed from these and the raw score.
     score: fn(f64, f64, f64, Option<f64>) -> f64,
-    /// Whether a flag of a mask means visible.
+    /// Whether a mask flag means visible.
     visible: fn(f64) -> bool,
-    /// What is taken off the scores.
+    /// The value subtracted from the scores.
     shift: bool,
-    /// What a row without visible keys gives.
+    /// The result of a row without visible keys.
     empty_is_mean: bool,
     exp: fn(f64) -> f64,
     probability: fn(f64) -> f64,

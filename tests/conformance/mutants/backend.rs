@@ -1,4 +1,4 @@
-//! The reference with one kernel made wrong.
+//! The reference backend with one wrong kernel.
 use rocm_ops::combine::Wrapper;
 use rocm_ops::{
     Backend, Call, DType, Error, Execute, Host, NamedTensors, Op, Operands, Reason, Reference, Result, View,
@@ -9,40 +9,40 @@ use std::sync::Arc;
 /// A kernel that is wrong in one op and type, and in one way.
 #[derive(Clone)]
 pub(super) struct Mutant {
-    /// What is wrong.
+    /// Description of the fault.
     pub(super) name: &'static str,
-    /// The op as the suite names it.
+    /// The op's name in the suite.
     pub(super) op: &'static str,
-    /// The type that its cases run in.
+    /// The element type of its cases.
     pub(super) dtype: DType,
     fault: Fault,
 }
 
-/// Sees the op without its type, and a copy of its operands; answers whether the op was its own.
+/// Gets the op without its type and a copy of its operands; returns whether the op was the mutant's.
 type Twist = Arc<dyn Fn(&mut dyn Any, &mut NamedTensors<Host>) -> bool + Send + Sync>;
 
 #[derive(Clone)]
 enum Fault {
     /// None.
     Sound,
-    /// Changes the options and operands that the reference then gets.
+    /// Changes the options and operands before the reference gets them.
     Before(Twist),
-    /// Computes instead of the reference.
+    /// Computes in place of the reference.
     Instead(Twist),
-    /// Changes what the reference computed.
+    /// Changes the results of the reference.
     After(Twist),
-    /// Writes one element more than the output has.
+    /// Writes one element beyond the output.
     Overrun,
-    /// Says yes and then declines.
+    /// Reports support and then declines.
     Declines,
-    /// Declines when the output is written.
+    /// Declines after writing the output.
     DeclinesLate,
-    /// Answers an index outside with success.
+    /// Returns success for an index out of range.
     SwallowsErrors,
 }
 
 impl Mutant {
-    /// No fault, the same detour.
+    /// No fault, through the same code path.
     pub(super) fn sound_in(op: &'static str) -> Self {
         Self::of("nothing", op, DType::F32, Fault::Sound)
     }
@@ -99,7 +99,7 @@ impl Mutant {
     }
 }
 
-/// A backend that is the reference but for a mutant.
+/// The reference backend with a mutant.
 #[derive(Clone)]
 pub(super) struct Mutated(pub(super) Mutant);
 
@@ -132,7 +132,7 @@ where
             return b.execute(call);
         }
         let declined = || Error::Unsupported { op: name, backend: "mutant", reason: Reason::Missing };
-        // Whole copies, which a twist may change; an output's gaps come along.
+        // Whole copies, which a twist may change, including an output's gaps.
         let mut operands = NamedTensors::mirror(&op, call.args(), &b, &b)?;
         let mut overrun = false;
         match &self.0.fault {
@@ -177,7 +177,7 @@ where
     Reference::new().run(op, operands.args(op)?)
 }
 
-/// Copies results over the outputs' extents, gaps included; `overrun` writes one element more.
+/// Copies results over the outputs' extents, including gaps; `overrun` writes one more element.
 fn store<O: Op>(call: Call<'_, '_, O, Host>, operands: &NamedTensors<Host>, overrun: bool) -> Result<()> {
     let (op, args) = call.into_parts();
     operands.outputs(op, args, |_, mut output, computed| {

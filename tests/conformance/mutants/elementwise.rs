@@ -15,7 +15,7 @@ fn function(name: &'static str, f: UnaryFn, wrong: fn(f64) -> f64) -> Mutant {
     })
 }
 
-/// Another function instead.
+/// Replaces a function by another one.
 fn exchanged(name: &'static str, f: UnaryFn, wrong: UnaryFn) -> Mutant {
     Mutant::before::<Unary<f32>>(name, f.name(), F32, move |op, _| *op = Unary::of(wrong))
 }
@@ -51,7 +51,7 @@ fn functions() -> Vec<Mutant> {
             if e.is_infinite() { 1.0 } else { single(single(e - 1.0) / single(e + 1.0)) }
         }),
         function("one plus erf cancels", UnaryFn::GeluErf, |x| {
-            // Seven digits of erf, as a polynomial gives them.
+            // erf with seven digits, as from a polynomial.
             let y = values_of_gelu_erf(x);
             if x < -4.0 { single(single(y * 1e7).round() / 1e7) } else { y }
         }),
@@ -99,7 +99,7 @@ fn functions() -> Vec<Mutant> {
     ]
 }
 
-/// `x/2 · (1 + erf(x/√2))`, from the backend that has it.
+/// `x/2 · (1 + erf(x/√2))`, computed by the reference backend.
 fn values_of_gelu_erf(x: f64) -> f64 {
     use rocm_ops::Backend;
     let b = rocm_ops::Reference::new();
@@ -194,7 +194,7 @@ fn moves() -> Vec<Mutant> {
         Mutant::after::<TensorCopy<f32>>("gaps of the output written", "copy", F32, |_, o| {
             let (layout, len) = (*o["y"].layout(), o["y"].as_ref().data_len());
             let inside: Vec<usize> = layout.positions().collect();
-            // Every element that the view does not touch.
+            // Every element outside the view.
             relayout(&mut o["y"], |_| rocm_ops::Layout::contiguous(&[len]).ok());
             edit::<f32>(&mut o["y"], |at, v| if inside.contains(&at) { v } else { 0.0 });
             relayout(&mut o["y"], |_| Some(layout));

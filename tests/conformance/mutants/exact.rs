@@ -1,4 +1,4 @@
-//! Faults too small for the tolerances, which exact mode shows.
+//! Faults below the tolerances, which exact mode detects.
 use super::backend::Mutant;
 use super::tools::*;
 use rocm_ops::ops::*;
@@ -7,7 +7,7 @@ use rocm_ops::{DType, bf16, f16};
 const F32: DType = DType::F32;
 const F64: DType = DType::F64;
 
-/// A sum kept as two f32, 48 bits of the 53.
+/// A sum stored as two f32: 48 of the 53 bits.
 fn two_singles(v: f64) -> f64 {
     let high = single(v);
     high + single(v - high)

@@ -1,7 +1,7 @@
-//! Wrong kernels, each of which the suite must catch.
+//! Wrong kernels, each of which the suite must detect.
 //!
-//! A suite is worth what it catches. Every mutant is the reference with one fault in one op and type;
-//! the suite's cases for that op and type must fail, and without a fault they must pass.
+//! A suite is only as good as the faults it detects. Every mutant is the reference with one fault in one op and type. The
+//! suite's cases for that op and type must fail with the fault and pass without it.
 use backend::{Mutant, Mutated};
 use ops_test::suite::{CaseStatus, Filter, Outcome, run};
 
@@ -60,7 +60,7 @@ fn without_a_fault_nothing_is_caught() {
     }
 }
 
-/// Faults that stay within the tolerance of every drawn case, and that integers show.
+/// Faults within the tolerance of every random case, which integer operands detect.
 #[test]
 fn only_exact_mode_catches_these() {
     for mutant in exact::mutants() {

@@ -11,7 +11,7 @@ type Rms = RmsNorm<f32>;
 type HalfRms = RmsNorm<f16>;
 type Layer = LayerNorm<f32>;
 
-/// A root mean square norm of rows, from what is under the fraction's line.
+/// An RMS norm of rows with a given denominator.
 fn rms(x: &[f64], weight: &[f64], denominator: impl Fn(&[f64]) -> f64) -> Vec<f64> {
     let n = weight.len().max(1);
     let row = |row: &[f64]| {
@@ -25,7 +25,7 @@ fn mean_square(row: &[f64]) -> f64 {
     row.iter().map(|v| v * v).sum::<f64>() / row.len() as f64
 }
 
-/// A layer norm of rows, from their mean and variance.
+/// A layer norm of rows with given mean and variance.
 fn layer(o: &NamedTensors<Host>, eps: f64, moments: fn(&[f64]) -> (f64, f64)) -> Vec<f64> {
     let (x, n) = (values(&o["x"]), last(&o["x"]));
     let (weight, bias) = (optional(o.get("weight")), optional(o.get("bias")));
@@ -194,7 +194,7 @@ fn ropes() -> Vec<Mutant> {
     ]
 }
 
-/// A softmax of rows; other axes are left to the reference by the caller.
+/// A softmax of rows; the caller leaves other axes to the reference.
 fn softmax(row: &[f64], exp: fn(f64) -> f64, sum: fn(&[f64]) -> f64, shift: bool) -> Vec<f64> {
     let highest = row.iter().fold(f64::NEG_INFINITY, |m, v| if v.is_nan() || *v > m { *v } else { m });
     let powers: Vec<f64> = row.iter().map(|v| exp(if shift { v - highest } else { *v })).collect();

@@ -8,7 +8,7 @@ use rocm_ops::{DType, Element, Host, Layout, NamedTensors, Scalar, f16};
 const F32: DType = DType::F32;
 const F16: DType = DType::F16;
 
-/// A product of matrices from rounded operands, each sum rounded as it grows.
+/// A matrix product of rounded operands, with each partial sum rounded.
 fn matmul(
     o: &mut NamedTensors<Host>,
     operand: fn(f64) -> f64,
@@ -28,7 +28,7 @@ fn matmul(
     set(&mut o["c"], c);
 }
 
-/// Ten bits of a significand, as matrix units read f32.
+/// Rounds a significand to ten bits, as matrix units read f32.
 fn ten_bits(v: f64) -> f64 {
     f64::from(f32::from_bits((v as f32).to_bits() & !0x1fff))
 }
@@ -159,7 +159,7 @@ fn quantized() -> Vec<Mutant> {
                 if drop(i) { BlockQ8_0 { scale: f16::ZERO, ..b } } else { b }
             });
         }),
-        // One op quantizes to every format: the other formats keep what the reference computed.
+        // One op quantizes to every format; the other formats keep the reference's results.
         Mutant::after::<Quantize>("codes round half to even", "quantize", F32, |_, o| {
             if o["y"].dtype() != BlockQ8_0::DTYPE {
                 return;

@@ -1,4 +1,4 @@
-//! What mutants are written with: operands as rows of f64, and roundings to narrow types.
+//! Tools for mutants: operands as rows of f64, and rounding to narrow types.
 use rocm_ops::{
     AnyTensor, AsAny, Backend, DType, Element, F8E4M3, Host, Layout, Reference, Scalar, Shape, TensorMut,
     TensorRef, View, bf16, f16,
@@ -18,10 +18,10 @@ pub(super) fn optional(x: Option<&AnyTensor<Host>>) -> Option<Vec<f64>> {
     x.map(values)
 }
 
-/// A tensor of a type that the fault knows.
+/// A typed view of a tensor whose type the fault knows.
 ///
 /// # Panics
-/// It is of another type.
+/// The tensor has another type.
 pub(super) fn typed<T: Element>(x: &AnyTensor<Host>) -> TensorRef<'_, Host, T> {
     x.as_ref().typed().unwrap_or_else(|| panic!("{x:?} read as {}", T::DTYPE))
 }
@@ -31,10 +31,10 @@ fn typed_mut<T: Element>(y: &mut AnyTensor<Host>) -> TensorMut<'_, Host, T> {
     y.as_mut().and_then(|y| y.typed()).unwrap_or_else(|| panic!("{what}"))
 }
 
-/// Changes elements where they are, by their number in row-major order.
+/// Changes elements in place, with their index in row-major order.
 ///
 /// # Panics
-/// The tensor is not of `T`.
+/// The tensor does not have type `T`.
 pub(super) fn edit<T: Element>(y: &mut AnyTensor<Host>, f: impl Fn(usize, T) -> T) {
     let layout = *y.layout();
     let mut view = typed_mut::<T>(y);
@@ -44,14 +44,14 @@ pub(super) fn edit<T: Element>(y: &mut AnyTensor<Host>, f: impl Fn(usize, T) -> 
     }
 }
 
-/// Changes elements if they are of `T`; a call with an operand of another type runs unchanged.
+/// Changes elements if they have type `T`; a call with another type runs unchanged.
 pub(super) fn edit_if<T: Element>(y: &mut AnyTensor<Host>, f: impl Fn(usize, T) -> T) {
     if y.dtype() == T::DTYPE {
         edit(y, f);
     }
 }
 
-/// Changes floats of whatever type, each rounded once.
+/// Changes floats of any float type, rounding each once.
 pub(super) fn edit_floats(y: &mut AnyTensor<Host>, f: impl Fn(f64) -> f64) {
     fn scalars<T: Scalar>(y: &mut AnyTensor<Host>, f: impl Fn(f64) -> f64) {
         edit::<T>(y, |_, v| T::from_f64(f(v.to_f64())));
@@ -65,7 +65,7 @@ pub(super) fn edit_floats(y: &mut AnyTensor<Host>, f: impl Fn(f64) -> f64) {
     }
 }
 
-/// Stores f64, each rounded once to the type of the tensor.
+/// Stores f64 values, each rounded once to the tensor's type.
 pub(super) fn set(y: &mut AnyTensor<Host>, values: impl IntoIterator<Item = f64>) {
     fn scalars<T: Scalar>(y: &mut AnyTensor<Host>, values: impl IntoIterator<Item = f64>) {
         let layout = *y.layout();
@@ -95,7 +95,7 @@ pub(super) fn last(x: &AnyTensor<Host>) -> usize {
     x.dims().last().copied().unwrap_or(1).max(1)
 }
 
-/// The same memory under another layout, if that stays inside.
+/// The same memory with another layout, if it stays within the memory.
 pub(super) fn relayout(x: &mut AnyTensor<Host>, f: impl Fn(&Layout) -> Option<Layout>) {
     assert!(x.packing().is_none(), "a packed tensor has no other layouts");
     let Some(layout) = f(x.layout()).filter(|l| l.fits(x.as_ref().data_len())) else { return };
@@ -105,7 +105,7 @@ pub(super) fn relayout(x: &mut AnyTensor<Host>, f: impl Fn(&Layout) -> Option<La
     *x = AnyTensor::new(old.into_buffer(), dtype, layout).expect("a layout that fits");
 }
 
-/// The elements as they would be read if strides were forgotten.
+/// The elements as they would be read without strides.
 pub(super) fn forget_strides(layout: &Layout) -> Option<Layout> {
     let contiguous = Layout::contiguous(layout.dims()).ok()?;
     Layout::strided(layout.dims(), contiguous.strides(), layout.offset()).ok()

@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn an_output_whose_rows_coincide_is_refused_before_any_thread_sees_it() {
+    fn an_output_with_overlapping_rows_is_refused_before_any_thread_starts() {
         let mut bytes = [7u8; 64];
         let untouched = |_: &mut [Scratch; 3], _: usize, _: &mut [u8]| -> TaskResult {
             unreachable!("a row was handed out")
@@ -423,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_in_a_row_is_the_error_of_the_call() {
+    fn a_fault_in_a_row_fails_the_call() {
         let mut bytes = [0u8; 64];
         let x =
             Raw { bytes: &[1; 64], size: 1, dtype: DType::U8, layout: Layout::contiguous(&[8, 8]).unwrap() };

@@ -1,6 +1,6 @@
 //! Conversions between Rust types and metadata values.
 
-use super::value::{Array, Strings, Unfit, Value};
+use super::value::{Array, ConversionError, Strings, Value};
 
 /// A type that a metadata value can be read as.
 ///
@@ -35,8 +35,8 @@ macro_rules! integers {
             fn from_value(value: &Value) -> Result<Self, String> {
                 let Value::Array(array) = value else { return Err(describe(value)) };
                 array.integers().map_err(|unfit| match unfit {
-                    Unfit::Type => describe(value),
-                    Unfit::At(i, n) => format!("{} with {n} at index {i}", array.type_name()),
+                    ConversionError::Type => describe(value),
+                    ConversionError::At(i, n) => format!("{} with {n} at index {i}", array.type_name()),
                 })
             }
         }

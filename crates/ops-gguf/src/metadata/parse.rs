@@ -10,11 +10,11 @@ use crate::cursor::Cursor;
 use crate::error::{Error, Result};
 
 /// Minimum bytes of a key-value pair: key length, type, and a value of one byte.
-const LEAST_PAIR: usize = 8 + 4 + 1;
+const MIN_PAIR_BYTES: usize = 8 + 4 + 1;
 
 /// Reads the number of pairs and checks it against the file's size.
 pub(crate) fn pair_count(cur: &mut Cursor<'_>) -> Result<usize> {
-    cur.count(LEAST_PAIR, "count of metadata keys")
+    cur.count(MIN_PAIR_BYTES, "count of metadata keys")
 }
 
 pub(crate) fn metadata(cur: &mut Cursor<'_>, count: usize) -> Result<Metadata> {
@@ -98,8 +98,8 @@ fn array(cur: &mut Cursor<'_>, key: &str, depth: usize) -> Result<Array> {
     })
 }
 
-fn length(cur: &mut Cursor<'_>, key: &str, least: usize) -> Result<usize> {
-    cur.count(least, Named { key, part: "array length" })
+fn length(cur: &mut Cursor<'_>, key: &str, min_bytes: usize) -> Result<usize> {
+    cur.count(min_bytes, Named { key, part: "array length" })
 }
 
 fn numbers<T: Pod>(cur: &mut Cursor<'_>, key: &str) -> Result<Box<[T]>> {

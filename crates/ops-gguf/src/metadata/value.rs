@@ -175,9 +175,10 @@ impl Array {
     }
 
     /// The elements as `T`, if they are integers of any width and all fit.
-    pub(crate) fn integers<T: TryFrom<i128>>(&self) -> Result<Vec<T>, Unfit> {
-        fn all<S: Copy + Into<i128>, T: TryFrom<i128>>(a: &[S]) -> Result<Vec<T>, Unfit> {
-            let fit = |(i, &x): (usize, &S)| T::try_from(x.into()).map_err(|_| Unfit::At(i, x.into()));
+    pub(crate) fn integers<T: TryFrom<i128>>(&self) -> Result<Vec<T>, ConversionError> {
+        fn all<S: Copy + Into<i128>, T: TryFrom<i128>>(a: &[S]) -> Result<Vec<T>, ConversionError> {
+            let fit =
+                |(i, &x): (usize, &S)| T::try_from(x.into()).map_err(|_| ConversionError::At(i, x.into()));
             a.iter().enumerate().map(fit).collect()
         }
         match self {
@@ -189,13 +190,13 @@ impl Array {
             Self::I32(a) => all(a),
             Self::U64(a) => all(a),
             Self::I64(a) => all(a),
-            _ => Err(Unfit::Type),
+            _ => Err(ConversionError::Type),
         }
     }
 }
 
 /// Why an array does not convert to the requested integer type.
-pub(crate) enum Unfit {
+pub(crate) enum ConversionError {
     Type,
     At(usize, i128),
 }

@@ -68,7 +68,7 @@ struct BlasMatrix {
   int64_t leading;
 };
 
-BlasMatrix tell(const Matrices& m) {
+BlasMatrix blas_matrix(const Matrices& m) {
   if (m.row_stride == 1 || m.rows == 1) return {cublas_no_transpose, std::max({m.column_stride, m.rows, int64_t(1)})};
   return {cublas_transpose, std::max({m.row_stride, m.columns, int64_t(1)})};
 }
@@ -97,7 +97,7 @@ rocblas_status run_on_cublas(const StreamTarget& target, bool scalars_on_device,
   static auto* const handles = new std::map<int, CublasHandle>;  // by device
   if (!cublas) return rocblas_status_internal_error;
   Product p = given;
-  if (tell(p.d).transpose == cublas_transpose) {  // D is a vector with gaps: compute D^T = op(B)^T op(A)^T
+  if (blas_matrix(p.d).transpose == cublas_transpose) {  // D is a vector with gaps: compute D^T = op(B)^T op(A)^T
     p.a = given.b.transposed();
     p.b = given.a.transposed();
     p.c = given.c.transposed();
@@ -108,7 +108,7 @@ rocblas_status run_on_cublas(const StreamTarget& target, bool scalars_on_device,
   CublasHandle& handle = (*handles)[target.device];
   if (!handle && cublas->create(&handle) != 0) return rocblas_status_internal_error;
   if (reads_c && copy_c_to_d(*target.engine, p) != hipSuccess) return rocblas_status_internal_error;
-  const BlasMatrix a = tell(p.a), b = tell(p.b), d = tell(p.d);
+  const BlasMatrix a = blas_matrix(p.a), b = blas_matrix(p.b), d = blas_matrix(p.d);
   const int mode = scalars_on_device ? cublas_scalars_on_device : cublas_scalars_on_host;
   const bool failed = cublas->set_stream(handle, stream) != 0 || cublas->set_pointer_mode(handle, mode) != 0 ||
                       cublas->set_math_mode(handle, cublas_disallow_reduced_precision_reduction) != 0 ||

@@ -35,7 +35,7 @@ impl Rules {
     }
 
     /// Whether a key at this distance behind the query (negative: ahead of it) may be visible.
-    fn sees(&self, behind: i64) -> bool {
+    fn is_visible(&self, behind: i64) -> bool {
         let within = |distance: i64, limit: Option<usize>| limit.is_none_or(|l| distance <= l as i64);
         (!self.causal || behind >= 0) && within(behind, self.window.0) && within(-behind, self.window.1)
     }
@@ -68,7 +68,7 @@ pub(super) fn wants(case: &Case) -> Wants {
         for key in 0..s {
             // The last query is at the position of the last key.
             let behind = (s as i64 - t as i64 + query as i64) - key as i64;
-            if !rules.sees(behind) {
+            if !rules.is_visible(behind) {
                 continue;
             }
             let features = zip(&q.of[row * d..][..d], &k.of[(first + key) * d..][..d]);

@@ -82,16 +82,16 @@ fn gelu_erf(x: Double) -> Double {
 }
 
 /// From here on, the continued fraction is used instead of the series.
-const FAR: f64 = 3.0;
+const MIN_CONTINUED_FRACTION: f64 = 3.0;
 
 fn erf(x: Double) -> Double {
-    let near = x.nearest().abs() < FAR || x.nearest().is_nan();
+    let near = x.nearest().abs() < MIN_CONTINUED_FRACTION || x.nearest().is_nan();
     if near { erf_near(x) } else { Double::ONE - erfc(x) }
 }
 
 fn erfc(x: Double) -> Double {
     let v = x.nearest();
-    if v.abs() < FAR || v.is_nan() {
+    if v.abs() < MIN_CONTINUED_FRACTION || v.is_nan() {
         return Double::ONE - erf_near(x);
     }
     if v < 0.0 {
