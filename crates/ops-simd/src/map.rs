@@ -64,18 +64,19 @@ fn apply<S: Simd, F: Map<N>, T: Element, const N: usize>(s: S, map: F, x: [&[T];
     let x = x.map(|x| &x[..n]);
     let mut at = 0;
     // Several vectors at a time, so that the processor has independent work. 16-bit types take long enough for eight; f32 in
-    // steps that large comes more slowly from memory.
+    // steps that large comes more slowly from memory. Not both: each is another copy of the arithmetic to compile.
     if S::UNROLLED && T::DIGITS <= 11 && N == 1 {
         while n - at >= 8 * S::LANES {
             let end = at + 8 * S::LANES;
             apply_eight(s, map, x.map(|x| &x[at..end]), &mut y[at..end]);
             at = end;
         }
-    }
-    while S::UNROLLED && n - at >= 4 * S::LANES {
-        let end = at + 4 * S::LANES;
-        apply_four(s, map, x.map(|x| &x[at..end]), &mut y[at..end]);
-        at = end;
+    } else if S::UNROLLED {
+        while n - at >= 4 * S::LANES {
+            let end = at + 4 * S::LANES;
+            apply_four(s, map, x.map(|x| &x[at..end]), &mut y[at..end]);
+            at = end;
+        }
     }
     while n - at >= S::LANES {
         let mut v = [s.splat(0.0); N];
