@@ -42,7 +42,7 @@ impl<S: Space, T: Float> KvCache<S, T> {
     /// Appends the keys and values `[b, h_kv, t, d]` of `t` tokens.
     ///
     /// # Errors
-    /// The cache is full, in which case nothing changed; and what the backend reports.
+    /// The cache is full, in which case nothing changed; and any error that the backend reports.
     pub fn append<B: CopyOps<T> + Backend<Space = S>>(
         &mut self,
         backend: &B,
