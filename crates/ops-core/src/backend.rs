@@ -137,7 +137,7 @@ pub trait Backend: Clone + Send + Sync + 'static {
 
     /// Makes a tensor of zeros.
     ///
-    /// The default writes zeros repeatedly from a small buffer in host memory. Override it if the backend can fill memory in place.
+    /// The default writes zeros repeatedly from a small buffer in host memory. Override it if the backend can fill memory.
     ///
     /// # Errors
     /// As [`Shape::new`], [`alloc`](Backend::alloc) and [`write`](Backend::write).

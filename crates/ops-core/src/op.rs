@@ -22,8 +22,8 @@ pub trait Signature {
 
     /// What the shape rule reads of these arguments.
     fn shapes<'s, S: Space>(args: &'s Self::Args<'_, S>) -> Self::Shapes<'s>;
-    /// Passes every operand to `see`, in declaration order, with its index in the declaration; `None` for an optional operand that
-    /// was not given. Stops at the first error.
+    /// Passes every operand to `see`, in declaration order, with its index in the declaration; `None` for an optional operand
+    /// that was not given. Stops at the first error.
     ///
     /// # Errors
     /// The error of `see`.
@@ -67,8 +67,8 @@ pub trait Op: Signature + Clone + Debug + Send + Sync + 'static {
         let _ = on;
         self.name()
     }
-    /// Hashes the options, so that a backend can look up decisions it made for earlier calls. Values with different `Debug` output
-    /// must hash differently. The default formats the op, which takes longer than a launch: override it.
+    /// Hashes the options, so that a backend can look up decisions it made for earlier calls. Values with different `Debug`
+    /// output must hash differently. The default formats the op, which takes longer than a launch: override it.
     fn hash_options<H: Hasher>(&self, state: &mut H) {
         format!("{self:?}").hash(state);
     }
