@@ -22,7 +22,7 @@ pub struct Packing {
 
 impl Packing {
     /// Defines a packing. `bytes` returns the size of a packed tensor of a type and extents, or `None` if it cannot be packed.
-    /// Packed bytes start at a multiple of `align`. `unpack` writes the elements in row-major order; its input may start at any address.
+    /// Packed bytes start at a multiple of `align`. `unpack` writes the elements in row-major order, from input at any address.
     pub const fn new(
         name: &'static str,
         bytes: fn(DType, &[usize]) -> Option<usize>,
