@@ -167,7 +167,7 @@ macro_rules! binary_methods {
         ) -> Result<TensorOf<Self, T>> {
             self.binary(a, b, BinaryFn::$f)
         }
-        #[doc = concat!("[`", stringify!($name), "`](Self::", stringify!($name), ") into `y`, whose extents both are broadcast to.")]
+        #[doc = concat!("[`", stringify!($name), "`](Self::", stringify!($name), ") into `y`. Broadcasts both to its extents.")]
         ///
         /// # Errors
         /// [`Error::Broadcast`](crate::Error::Broadcast) and any error that the backend reports.
