@@ -9,7 +9,7 @@ use core::marker::PhantomData;
 pub enum UnaryFn {
     /// `1 / (1 + e⁻ˣ)`
     Sigmoid,
-    /// `x / (1 + e⁻ˣ)`, hence NaN at −∞. Elfwing et al., 2017.
+    /// `x / (1 + e⁻ˣ)`, which is NaN at −∞. Elfwing et al., 2017.
     Silu,
     /// `max(x, 0)`; NaN stays NaN.
     Relu,
