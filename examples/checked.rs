@@ -1,11 +1,11 @@
-//! Catching a wrong kernel: `cargo run --example checked`.
+//! How to catch a wrong kernel: `cargo run --example checked`.
 //!
-//! `Checked` runs every op on a second backend too and compares by the op's own tolerance. Here a
-//! backend forgets `eps`, which no one would see in the output by eye.
+//! `Checked` also runs every op on a second backend and compares the results within the op's own tolerance. Here a backend
+//! ignores `eps`, a fault that nobody would notice by looking at the output.
 use rocm_ops::combine::{OnMismatch, Wrapper};
 use rocm_ops::{Call, Checked, Cpu, Error, Execute, Operands, Reason, Reference, Result, Scalar, ops::*};
 
-/// The CPU, with a fault: it computes in the CPU's memory, so it is a wrapper around it.
+/// The CPU with a fault. It computes in the CPU's memory, so it is a wrapper.
 #[derive(Clone)]
 struct Faulty(Cpu);
 

@@ -1,7 +1,7 @@
-//! An op of your own: `cargo run --example custom_op`.
+//! How to add an op: `cargo run --example custom_op`.
 //!
-//! Gemma bounds its logits with `cap · tanh(x / cap)`. The op is a struct, a line of operands and a
-//! shape rule; a kernel for each backend follows, and every combinator takes it from there.
+//! Gemma bounds its logits with `cap · tanh(x / cap)`. The op is a struct, one line that declares the operands, and a shape rule,
+//! followed by a kernel for each backend. Every combinator then supports it.
 use core::marker::PhantomData;
 use rocm_ops::{
     Call, Checked, Cpu, Execute, Float, Host, Kernel, Mut, Op, Ref, Reference, Result, Scalar, Shape,
@@ -28,7 +28,7 @@ impl<T: Float> Op for SoftCap<T> {
     }
 }
 
-// Step 3: the definition, for the oracle. f64 inside, one rounding at the store.
+// Step 3: the definition, for the reference. It computes in f64 and rounds once when storing.
 impl<T: Float> Kernel<SoftCap<T>> for Reference {
     fn compute(&self, call: Call<'_, '_, SoftCap<T>, Host>) -> Result<()> {
         let (op, a) = call.into_parts();
@@ -40,7 +40,7 @@ impl<T: Float> Kernel<SoftCap<T>> for Reference {
     }
 }
 
-// Step 4: the kernel that people run. f32 inside for half types.
+// Step 4: the kernel for users. It computes in f32 for 16-bit types.
 impl<T: Float> Kernel<SoftCap<T>> for Cpu {
     fn compute(&self, call: Call<'_, '_, SoftCap<T>, Host>) -> Result<()> {
         let (op, a) = call.into_parts();
@@ -53,7 +53,7 @@ impl<T: Float> Kernel<SoftCap<T>> for Cpu {
     }
 }
 
-// Step 5: the method that users call, on every backend that has the kernel.
+// Step 5: the method that users call, available on every backend with the kernel.
 trait SoftCapOps<T: Float>: Execute<SoftCap<T>> {
     fn soft_cap_into(&self, x: Ref<'_, Self, T>, mut y: Mut<'_, Self, T>, cap: f64) -> Result<()> {
         let op = SoftCap { cap, types: PhantomData };

@@ -1,7 +1,7 @@
 //! One function, three backends: `cargo run --release --example quickstart`.
 use rocm_ops::{Checked, Cpu, Reference, Result, TensorOf, bf16, ops::*};
 
-/// `silu(rms_norm(x))`, on any backend with these families.
+/// `silu(rms_norm(x))` on any backend with these op families.
 fn layer<B: NormOps<bf16> + ActivationOps<bf16>>(
     b: &B,
     x: &TensorOf<B, bf16>,

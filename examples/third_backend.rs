@@ -1,7 +1,7 @@
-//! A backend of your own, in memory of your own: `cargo run --example third_backend`.
+//! How to add a backend with its own memory: `cargo run --example third_backend`.
 //!
-//! It has kernels for two ops in f32. A fallback makes it whole: a transformer that needs fifty ops
-//! runs on it, and says which ops ran elsewhere and why.
+//! The backend has kernels for two ops in f32, and a fallback supplies the rest. A transformer that needs fifty ops runs on it
+//! and reports which ops ran elsewhere and why.
 use core::marker::PhantomData;
 use rocm_ops::model::Transformer;
 use rocm_ops::{
@@ -10,7 +10,7 @@ use rocm_ops::{
 };
 
 // Step 1: where the bytes live. A real device has a pointer and a length here.
-/// Memory for elements, made of whole words so that it is aligned for every type: a tensor may forget its type and be bytes.
+/// Memory for elements. It consists of whole words, so it is aligned for every type; a tensor may be converted to bytes and back.
 struct Words<T> {
     words: Vec<u64>,
     len: usize,
@@ -88,7 +88,7 @@ impl Space for ToyMemory {
     }
 }
 
-// Step 2: the handle to a queue. This one computes at once, so there is nothing to wait for.
+// Step 2: the handle to a queue. This one is synchronous, so there is nothing to wait for.
 #[derive(Clone, Debug)]
 struct Toy;
 
@@ -126,10 +126,10 @@ impl Backend for Toy {
     }
 }
 
-// Step 3: a kernel for each op it has. Shapes are checked before `execute` sees them.
+// Step 3: a kernel for each supported op. Shapes are checked before `execute` is called.
 impl Execute<RmsNorm<f32>> for Toy {
     fn support(&self, _: &RmsNorm<f32>, on: &dyn Operands) -> Result<(), Reason> {
-        // The op takes weights of any float type; this kernel takes one.
+        // The op accepts weights of any float type, but this kernel only f32.
         on.require_dtype("weight", DType::F32)?;
         on.require_rows_contiguous()
     }
@@ -172,12 +172,12 @@ impl Execute<Binary<f32>> for Toy {
     }
 }
 
-// Step 4: what it leaves to a fallback.
+// Step 4: the ops that it leaves to a fallback.
 rocm_ops::unsupported!(Toy: LayerNorm<f32>, AddRmsNorm<f32>, GroupNorm<f32>, Rope<f32>, RopeInplace<f32>,
     Softmax<f32>, Attention<f32>, Unary<f32>, Glu<f32>, Affine<f32>, AffineInplace<f32>, MatMul<f32>, Linear<f32>,
     IndexSelect<f32>, Embedding<f32>, Cast<f32>, TensorCopy<f32>, Fill<f32>);
 
-/// Any function over any backend.
+/// A function that works on any backend.
 fn block<B: Transformer<f32>>(b: &B) -> Result<Vec<f32>> {
     let x = b.tensor(&[2, 4], &[1.0, -2.0, 3.0, -4.0, 0.5, 0.25, -0.125, 2.0])?;
     let weight = b.tensor(&[4], &[1.0f32; 4])?;

@@ -1,4 +1,4 @@
-//! Text from a model, on any backend: `cargo run --release --example generate`.
+//! Generates text with a model, on any backend: `cargo run --release --example generate`.
 mod llama;
 mod sampler;
 
@@ -100,7 +100,7 @@ fn run(args: &Args) -> Result<()> {
     }
 }
 
-/// The one place where the element type is chosen.
+/// Chooses the element type. Everything below is generic over it.
 fn with_type<B>(args: &Args, name: &str, backend: &B) -> Result<()>
 where
     B: Transformer<f32> + Transformer<f16> + Transformer<bf16>,
@@ -112,7 +112,7 @@ where
     }
 }
 
-/// Reads the prompt in one pass, then token by token what comes out.
+/// Prefills the prompt in one pass, then decodes token by token.
 fn generate<T: Float, B: Transformer<T>>(args: &Args, name: &str, backend: &B) -> Result<()> {
     let gguf = Gguf::open(&args.model)?;
     let tokenizer = gguf.tokenizer()?;
@@ -121,7 +121,7 @@ fn generate<T: Float, B: Transformer<T>>(args: &Args, name: &str, backend: &B) -
     if prompt.is_empty() || prompt.len() > context {
         return Err(format!("the prompt has {} tokens; the model reads 1 to {context}", prompt.len()).into());
     }
-    // The last token generated is never read, so the cache need not hold it.
+    // The last generated token is never fed back, so the cache needs no room for it.
     let capacity = context.min(prompt.len().saturating_add(args.max_tokens));
     let model = Llama::<T, B>::load(backend, &gguf, capacity)?;
     let mut state = model.state(backend, capacity)?;
@@ -163,7 +163,7 @@ fn generate<T: Float, B: Transformer<T>>(args: &Args, name: &str, backend: &B) -
     Ok(())
 }
 
-/// Where the tokens go: text as it comes, or ids, or JSON at the end.
+/// The output: streamed text, ids, or JSON at the end.
 struct Output<'a> {
     args: &'a Args,
     stream: rocm_ops::gguf::DecodeStream<'a>,

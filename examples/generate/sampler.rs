@@ -1,15 +1,15 @@
 //! Choosing the next token.
 
-/// How the next token is chosen from the logits.
+/// How to choose the next token from the logits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sampling {
-    /// Divides the logits; 0 takes the largest.
+    /// Divides the logits; 0 always takes the largest.
     pub(crate) temperature: f32,
-    /// Only the most likely so many.
+    /// Draws only from this many most likely tokens.
     pub(crate) top_k: Option<usize>,
-    /// Only the most likely whose probabilities sum to this.
+    /// Draws only from the most likely tokens whose probabilities sum to this.
     pub(crate) top_p: Option<f32>,
-    /// Start of the random numbers.
+    /// Seed of the random number generator.
     pub(crate) seed: u64,
 }
 
@@ -24,7 +24,7 @@ impl Sampler {
         Sampler { sampling, random: fastrand::Rng::with_seed(sampling.seed) }
     }
 
-    /// The next token; `None` where no logit is a number.
+    /// Chooses the next token; `None` if all logits are NaN.
     pub(crate) fn next(&mut self, logits: &[f32]) -> Option<u32> {
         if self.sampling.temperature <= 0.0 {
             return most_likely(logits);
@@ -32,7 +32,7 @@ impl Sampler {
         let mut order: Vec<u32> =
             (0..logits.len() as u32).filter(|i| !logits[*i as usize].is_nan()).collect();
         let logit = |i: &u32| logits[*i as usize];
-        // Stable: the lowest id wins among equals.
+        // A stable sort: among equal logits, the lowest id comes first.
         order.sort_by(|a, b| logit(b).total_cmp(&logit(a)));
         let most_likely = *order.first()?;
         order.truncate(self.sampling.top_k.filter(|k| *k > 0).unwrap_or(order.len()));
@@ -64,7 +64,7 @@ impl Sampler {
     }
 }
 
-/// The largest logit's id, the lowest among equals; NaN aside.
+/// The id of the largest logit, ignoring NaN; the lowest id if several are equal.
 fn most_likely(logits: &[f32]) -> Option<u32> {
     let numbers = logits.iter().zip(0..).filter(|(v, _)| !v.is_nan());
     numbers.reduce(|best, next| if next.0.total_cmp(best.0).is_gt() { next } else { best }).map(|(_, i)| i)

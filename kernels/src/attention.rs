@@ -1,19 +1,19 @@
-//! Attention: tiles for many queries; for few, the keys in parts and a pass that combines them.
+//! Attention. Many queries use tiles; few queries split the keys into parts, and a second kernel combines the parts.
 use crate::instances::{Arguments, Table};
 use crate::launch::need;
 use crate::matmul::{MMA_TYPES, mma_lds};
 use crate::{Device, ElementType, Family, Launch, MAX_RANK, OperandView, Refused, StridedPointer};
 
 const BLOCK: u32 = 256;
-/// Largest head size.
+/// Largest supported head size.
 pub const MAX_HEAD: u64 = 256;
-/// Elements of a head to a lane in the decode kernels, `SLICE` in the source.
+/// Elements of a head per lane in the decode kernels; `SLICE` in the source.
 const SLICE: u64 = 8;
-/// Rows of one key head up to which the decode kernels are taken.
+/// Largest number of query rows per key head for which the decode kernels are used.
 const FEW_ROWS: u64 = 16;
-/// Largest number of parts of the key range.
+/// Largest number of parts that the keys are split into.
 const MAX_PARTS: u64 = 64;
-/// A window side without a limit.
+/// Stands for no limit on one side of the window.
 const OPEN: i64 = 1 << 61;
 
 /// Arguments of every attention kernel.
@@ -39,7 +39,7 @@ pub struct AttentionArgs {
     pub scale: f64,
     pub softcap: f64,
     pub mask_kind: u64,
-    /// Device address of the workspace, [`Plan::workspace`] bytes, aligned to 8; unused with one part.
+    /// Device address of the workspace of [`Plan::workspace`] bytes, aligned to 8 bytes. Unused with one part.
     pub partial: u64,
     pub splits: u64,
     pub lanes: u64,
@@ -49,7 +49,7 @@ impl Arguments for AttentionArgs {
     const NAME: &'static str = "AttentionArgs";
 }
 
-/// Elements of LDS of the tiled kernel for heads up to `most`: see `operand_slots` in the source.
+/// Elements of LDS that the tiled kernel needs for heads up to `most`: see `operand_slots` in the source.
 fn tile_lds(t: ElementType, most: u32) -> u32 {
     let (bytes, whole) = if t == ElementType::F64 { (8, 32) } else { (4, 64) };
     let size = if most > 128 { whole / 2 } else { whole };
@@ -57,7 +57,7 @@ fn tile_lds(t: ElementType, most: u32) -> u32 {
     (operands + size * (size + 4)) * bytes
 }
 
-/// On matrix units: largest head size, and rows of a block. Of the largest heads two waves share a row.
+/// Variants for matrix units: name, largest head size, rows per block. For the largest heads, two waves share a row.
 const MMA_VARIANTS: [(&str, u64, u64); 3] = [("mma64", 64, 128), ("mma128", 128, 128), ("mma256", 256, 64)];
 
 fn declare_mma(table: &mut Table) {
@@ -96,7 +96,7 @@ pub(crate) fn declare(table: &mut Table) {
     }
 }
 
-/// An attention call: q, o\[b, h, t, d\]; k, v\[b, h_kv, s, d\]; mask\[b, h, t, s\] by strides.
+/// An attention call: q and o\[b, h, t, d\], k and v\[b, h_kv, s, d\], mask\[b, h, t, s\], with any strides.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs)]
 pub struct Attention<'a> {
@@ -110,31 +110,31 @@ pub struct Attention<'a> {
     pub k: OperandView<'a>,
     pub v: OperandView<'a>,
     pub o: OperandView<'a>,
-    /// Of q's type, added; or u8, nonzero where visible.
+    /// Either of q's type and added to the scores, or of u8, where non-zero means visible.
     pub mask: Option<OperandView<'a>>,
-    /// Alibi slopes\[h\], of q's type.
+    /// Alibi slopes\[h\] of q's type.
     pub slopes: Option<OperandView<'a>>,
     pub scale: f64,
     pub causal: bool,
-    /// How far a query sees to the left and to the right of its position.
+    /// How many keys a query sees to the left and to the right of its position.
     pub window: [Option<u64>; 2],
     pub softcap: Option<f64>,
 }
 
-/// What an attention call launches: `main`, then `combine` if there is one, with the same arguments.
+/// The launches of an attention call: `main`, then `combine` if present, with the same arguments.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// The attention itself.
+    /// The attention kernel.
     pub main: Launch,
-    /// Merges the parts, where the keys were taken in parts.
+    /// Combines the parts, if the keys are split.
     pub combine: Option<Launch>,
-    /// Bytes of device memory that `args.partial` must point to; 0 without a combine pass.
+    /// Bytes of device memory that `args.partial` must point to; 0 without `combine`.
     pub workspace: u64,
-    /// Arguments, `partial` still 0.
+    /// Arguments, with `partial` still 0.
     pub args: AttentionArgs,
 }
 
-/// Prepares an attention call; `kv_heads` divides `heads`.
+/// Prepares an attention call. `kv_heads` must divide `heads`.
 pub fn prepare(call: &Attention<'_>, device: &Device) -> Result<Plan, Refused> {
     if call.d > MAX_HEAD {
         return Err(Refused::Limit { what: "the head size", got: call.d, max: MAX_HEAD });
@@ -227,13 +227,13 @@ fn arguments(call: &Attention<'_>) -> Result<AttentionArgs, Refused> {
     })
 }
 
-/// Keys that some query sees, at most.
+/// Upper bound on the number of keys that any query sees.
 fn visible_keys(call: &Attention<'_>, args: &AttentionArgs) -> u64 {
     let reach = args.left.saturating_add(args.right).max(0) as u64;
     call.s.min(reach.saturating_add(call.t))
 }
 
-/// Parts of the key range: enough to fill the device, none too short.
+/// Number of parts to split the keys into: enough to fill the device, but none too short.
 fn parts(keys: u64, blocks: u64, device: &Device) -> u64 {
     let wanted = device.blocks(device.tuning.decode_blocks()).div_ceil(blocks.max(1));
     wanted.min(keys / device.tuning.decode_keys()).clamp(1, MAX_PARTS)

@@ -1,4 +1,4 @@
-//! Elementwise ops of two operands: `y = f(a, b)`, broadcast through stride 0; `y` may be `a` or `b`.
+//! Binary elementwise ops: `y = f(a, b)`. Stride 0 broadcasts; `y` may be `a` or `b`.
 use crate::instances::{Arguments, Table};
 use crate::launch::need;
 use crate::{Device, ElementType, Family, Launch, OperandView, Refused, Shape, StridedPointer, elementwise};
@@ -11,11 +11,11 @@ const BLOCK: u32 = 256;
 pub struct BinaryArgs {
     /// Shape of all operands, from [`crate::elementwise`].
     pub shape: Shape,
-    /// First input; the gate in swiglu and geglu.
+    /// The first input; the gate in swiglu and geglu.
     pub a: StridedPointer,
-    /// Second input.
+    /// The second input.
     pub b: StridedPointer,
-    /// Output.
+    /// The output.
     pub y: StridedPointer,
 }
 
@@ -48,7 +48,7 @@ pub(crate) fn declare(table: &mut Table) {
     }
 }
 
-/// Prepares `y = op(a, b)`; all views have the shape `dims`, broadcast ones stride 0.
+/// Prepares `y = op(a, b)`. All views have the shape `dims`; broadcast dimensions have stride 0.
 pub fn prepare(
     op: &str,
     dims: &[u64],

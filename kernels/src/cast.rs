@@ -1,4 +1,4 @@
-//! cast between any two plain types.
+//! cast between any two scalar types.
 use crate::instances::{Arguments, Table};
 use crate::launch::need;
 use crate::{Device, ElementType, Family, Launch, OperandView, Refused, Shape, StridedPointer, elementwise};
@@ -28,7 +28,7 @@ pub(crate) fn declare(table: &mut Table) {
     }
 }
 
-/// Prepares `y = x` converted to y's type.
+/// Prepares `y = x`, converted to the type of `y`.
 pub fn prepare(
     dims: &[u64],
     x: OperandView<'_>,

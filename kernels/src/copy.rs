@@ -1,4 +1,4 @@
-//! copy, fill and where: elements moved as bits.
+//! copy, fill and where. They move elements as bits.
 use crate::instances::{Arguments, Table};
 use crate::launch::need;
 use crate::shape::as_units;
@@ -23,7 +23,7 @@ pub struct CopyArgs {
 pub struct FillArgs {
     pub shape: Shape,
     pub y: StridedPointer,
-    /// The element's bits, in the low end.
+    /// The element's bits, in the low-order bits.
     pub value: u64,
 }
 
@@ -59,7 +59,7 @@ pub(crate) fn declare(table: &mut Table) {
     }
 }
 
-/// Prepares `y = x` for any type, block types included; strides count elements, of a block type blocks.
+/// Prepares `y = x` for any type, including block types. Strides count elements, or blocks for a block type.
 pub fn copy(
     dims: &[u64],
     x: OperandView<'_>,
@@ -74,7 +74,7 @@ pub fn copy(
     Ok((Launch::elementwise(instance, &shape, device), CopyArgs { shape, x, y }))
 }
 
-/// Prepares `y = value`, given as the element's bits.
+/// Prepares `y = value`, where `value` is the element's bits.
 pub fn fill(
     dims: &[u64],
     y: OperandView<'_>,

@@ -1,22 +1,22 @@
-//! Products of four bytes in one instruction.
+//! Dot products of four bytes in one instruction.
 use crate::GfxTarget;
 
-/// The instruction of an architecture that multiplies four pairs of bytes and adds them to an integer.
+/// The instruction that multiplies four pairs of bytes and adds the products to an integer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Dot4 {
     /// `v_dot4_i32_i8` of gfx906, CDNA and RDNA2: signed bytes.
     Signed,
-    /// `v_dot4_i32_iu8` of RDNA3 and 4: signed or unsigned bytes, as the instruction says.
+    /// `v_dot4_i32_iu8` of RDNA3 and RDNA4: the instruction selects signed or unsigned bytes.
     Mixed,
 }
 
 impl Dot4 {
-    /// That of a target; `None` where there is none. Feature suffixes such as `:xnack-` are allowed.
+    /// The instruction of a target; `None` if it has none. Accepts feature suffixes such as `:xnack-`.
     pub fn of(target: &str) -> Option<Dot4> {
         GfxTarget::find(target)?.dot4
     }
 
-    /// The value of the define `OPS_DOT4`.
+    /// Value of the `OPS_DOT4` define.
     pub(crate) const fn define(self) -> u32 {
         match self {
             Dot4::Signed => 1,

@@ -1,4 +1,4 @@
-//! Element types, as kernel names and sources spell them.
+//! Element types, as spelled in kernel names and sources.
 
 /// An element type of a kernel instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -15,19 +15,19 @@ pub enum ElementType {
     F32,
     F64,
     F8E4M3,
-    /// GGUF block of 32: one f16 scale, 4-bit values.
+    /// GGUF block of 32 4-bit values with one f16 scale.
     Q4_0,
-    /// GGUF block of 32: one f16 scale, 8-bit values.
+    /// GGUF block of 32 8-bit values with one f16 scale.
     Q8_0,
-    /// Any element of one byte, moved as bits.
+    /// Any one-byte element, moved as bits.
     B8,
-    /// Any element of two bytes, moved as bits.
+    /// Any two-byte element, moved as bits.
     B16,
-    /// Any element of four bytes, moved as bits.
+    /// Any four-byte element, moved as bits.
     B32,
-    /// Any element of eight bytes, moved as bits.
+    /// Any eight-byte element, moved as bits.
     B64,
-    /// Any element of sixteen bytes, moved as bits.
+    /// Any sixteen-byte element, moved as bits.
     B128,
 }
 
@@ -38,16 +38,16 @@ impl ElementType {
     pub const FLOATS: [ElementType; 4] = [F16, Bf16, F32, F64];
     /// Integers.
     pub const INTS: [ElementType; 6] = [U8, I8, I16, I32, I64, U32];
-    /// Types that index.
+    /// Index types.
     pub const INDICES: [ElementType; 4] = [U8, U32, I32, I64];
-    /// Everything a cast reads or writes.
+    /// Types that a cast reads or writes.
     pub const PLAIN: [ElementType; 11] = [U8, I8, I16, I32, I64, U32, F16, Bf16, F32, F64, F8E4M3];
     /// Block formats.
     pub const BLOCKS: [ElementType; 2] = [Q4_0, Q8_0];
-    /// A float and the type of its weights or tables: its own, or f32 beside a half.
+    /// Pairs of a float type and the type of its weights or tables: its own, or f32 with 16-bit types.
     pub const WEIGHTED: [[ElementType; 2]; 6] =
         [[F16, F16], [F16, F32], [Bf16, Bf16], [Bf16, F32], [F32, F32], [F64, F64]];
-    /// Elements moved as bits.
+    /// Types for elements that are moved as bits.
     pub const BITS: [ElementType; 4] = [B8, B16, B32, B64];
 
     /// The name in symbols, tables and messages.
@@ -74,12 +74,12 @@ impl ElementType {
         }
     }
 
-    /// The type of elements of this name, moved as bits or not.
+    /// The element type with this name, including those that are moved as bits.
     pub fn named(name: &str) -> Option<ElementType> {
         Self::PLAIN.into_iter().chain(Self::BLOCKS).find(|dtype| dtype.name() == name)
     }
 
-    /// The type's name in the sources.
+    /// The type's name in the kernel sources.
     pub(crate) const fn in_source(self) -> &'static str {
         match self {
             Q4_0 => "Q4_0",
@@ -92,7 +92,7 @@ impl ElementType {
         }
     }
 
-    /// Bytes of one element, or of one block.
+    /// Size of one element, or of one block, in bytes.
     pub const fn bytes(self) -> usize {
         match self {
             U8 | I8 | F8E4M3 | B8 => 1,
@@ -105,7 +105,7 @@ impl ElementType {
         }
     }
 
-    /// The bit-moving type of this element's size, if there is one.
+    /// The type that moves elements of this size as bits, if there is one.
     pub const fn bits(self) -> Option<ElementType> {
         match self.bytes() {
             1 => Some(B8),

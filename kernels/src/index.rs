@@ -1,4 +1,4 @@
-//! index_select, index types, and the record of the first index that was out of range.
+//! index_select, index types, and the record of the first out-of-range index.
 use crate::instances::{Arguments, Table};
 use crate::launch::need;
 use crate::shape::{as_units, leading};
@@ -6,23 +6,22 @@ use crate::{Device, ElementType, Family, Launch, OperandView, Refused, Shape, St
 
 const BLOCK: u32 = 256;
 
-/// The first index fault on a device: zeroed by the host, written once by a kernel, read after a
-/// synchronize.
+/// The first index fault on a device. The host zeroes it, a kernel writes it once, and the host reads it after a synchronize.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ErrorRecord {
-    /// 0 while there is no fault, 2 when the record is complete.
+    /// 0 if there is no fault, 2 once the record is complete.
     pub state: u32,
-    /// As given in the launch's arguments.
+    /// Copied from the launch's arguments.
     pub op: u32,
-    /// As given in the launch's arguments.
+    /// Copied from the launch's arguments.
     pub operand: u32,
     reserved: u32,
-    /// Where in the index operand.
+    /// Position in the index operand.
     pub position: u64,
-    /// The index found there.
+    /// The index at that position.
     pub index: i64,
-    /// The first value that is too large.
+    /// One past the largest valid index.
     pub bound: u64,
 }
 
@@ -55,7 +54,7 @@ pub(crate) fn declare(table: &mut Table) {
     }
 }
 
-/// How kernels tell index types apart.
+/// The number that identifies an index type in kernels.
 pub(crate) fn kind_of(t: ElementType) -> Result<u32, Refused> {
     match t {
         ElementType::U8 => Ok(0),
@@ -66,19 +65,19 @@ pub(crate) fn kind_of(t: ElementType) -> Result<u32, Refused> {
     }
 }
 
-/// Where a kernel reports an index out of range.
+/// Where and how a kernel reports an out-of-range index.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Report {
-    /// Device address of an [`ErrorRecord`]; 0 to report nothing.
+    /// Device address of an [`ErrorRecord`]; 0 disables reporting.
     pub error: u64,
-    /// What to write as the op.
+    /// The value to write as the record's op.
     pub op: u32,
-    /// What to write as the operand.
+    /// The value to write as the record's operand.
     pub operand: u32,
 }
 
-/// Prepares `y[.., k, ..] = x[.., ids[k], ..]` along `axis`; `dims` are y's, `bound` is x's size along
-/// the axis, `ids` a view of one dimension. Any type, block types included.
+/// Prepares `y[.., k, ..] = x[.., ids[k], ..]` along `axis`. `dims` are those of y, `bound` is the size of x along the axis, and
+/// `ids` is a one-dimensional view. Any type works, including block types.
 pub fn select(
     dims: &[u64],
     axis: usize,

@@ -1,4 +1,4 @@
-//! The table of kernel instances: what exists, under which symbol, launched how.
+//! The table of kernel instances: types, symbols and launch properties.
 use crate::source::Family;
 use crate::{ElementType, Matrix, declare_all};
 use rustc_hash::{FxHashMap, FxHasher};
@@ -8,63 +8,63 @@ use std::sync::LazyLock;
 
 /// The Rust mirror of a kernel's argument struct.
 pub trait Arguments: Copy + 'static {
-    /// Name of the struct in the source.
+    /// The name of the struct in the source.
     const NAME: &'static str;
 }
 
 /// One compiled kernel.
 #[derive(Clone, Debug)]
 pub struct Instance {
-    /// Place in [`instances`].
+    /// Index in [`instances`].
     pub index: usize,
-    /// Name in the code object: op, variant and types, joined by `_`.
+    /// The name in the code object: op, variant and types, joined by `_`.
     pub symbol: String,
     /// The source file.
     pub family: Family,
-    /// The op it serves.
+    /// The op that it computes.
     pub op: &'static str,
-    /// Which way of doing it, where there are several; else empty.
+    /// The variant, if the op has several; else empty.
     pub variant: &'static str,
     /// Element types, in the order of the template's parameters.
     pub types: Vec<ElementType>,
-    /// Threads of a block: the kernel is compiled for exactly this many.
+    /// Threads per block. The kernel is compiled for exactly this number.
     pub block: u32,
-    /// Static LDS in bytes, the same for either wave size.
+    /// Static LDS in bytes; the same for both wave sizes.
     pub lds: u32,
-    /// Name of the argument struct in the source, [`Arguments::NAME`].
+    /// The name of the argument struct in the source, [`Arguments::NAME`].
     pub args: &'static str,
-    /// Its size in bytes.
+    /// The size of the argument struct in bytes.
     pub args_size: usize,
-    /// The Rust mirror of that struct.
+    /// The Rust mirror of the argument struct.
     args_type: TypeId,
-    /// What it asks of a target.
+    /// What it requires of a target.
     pub(crate) needs: Needs,
     /// The template call that is the kernel's body.
     pub(crate) body: String,
 }
 
-/// What a kernel asks of a target beyond its wave size.
+/// What a kernel requires of a target besides its wave size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Needs {
     Nothing,
     Matrix,
     Mfma,
-    /// Matrix units that do not read subnormal halves as zero.
+    /// Matrix units that do not flush subnormal f16 inputs to zero.
     Subnormals,
 }
 
 impl Instance {
-    /// Whether it can be compiled for a target: some need instructions that not all have.
+    /// Whether the instance can be compiled for a target. Some need instructions that not all targets have.
     pub fn runs_on(&self, target: &str) -> bool {
         self.family.runs_on(target) && self.runs_with(Matrix::of(target))
     }
 
-    /// Whether its argument is an `A`.
+    /// Whether the instance's argument struct is `A`.
     pub fn takes<A: Arguments>(&self) -> bool {
         self.args_type == TypeId::of::<A>()
     }
 
-    /// Whether these matrix units, or none, are enough for it.
+    /// Whether these matrix units (or none) are sufficient.
     pub fn runs_with(&self, matrix: Option<Matrix>) -> bool {
         match self.needs {
             Needs::Nothing => true,
@@ -75,18 +75,18 @@ impl Instance {
     }
 }
 
-/// Every instance, by family and in order of declaration.
+/// All instances, by family and in order of declaration.
 pub fn instances() -> &'static [Instance] {
     &TABLE.rows
 }
 
-/// The instance with these properties; `None` when there is none.
+/// The instance for this op, variant and types, if there is one.
 pub fn find(op: &str, variant: &str, types: &[ElementType]) -> Option<&'static Instance> {
-    // Launches look instances up: nothing is allocated, and no text is compared.
+    // On the launch path: allocates nothing and compares no strings.
     BY_KEY.get(&key(op, variant, types)).copied()
 }
 
-/// The instance of this name; `None` when there is none.
+/// The instance with this symbol, if there is one.
 pub fn by_symbol(symbol: &str) -> Option<&'static Instance> {
     BY_SYMBOL.get(symbol).copied()
 }
@@ -100,7 +100,7 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
 static BY_SYMBOL: LazyLock<FxHashMap<&str, &Instance>> =
     LazyLock::new(|| instances().iter().map(|k| (k.symbol.as_str(), k)).collect());
 
-/// By [`key`]. That no two instances have the same is tested.
+/// Instances by [`key`]. A test checks that keys are unique.
 static BY_KEY: LazyLock<FxHashMap<u64, &Instance>> =
     LazyLock::new(|| instances().iter().map(|k| (key(k.op, k.variant, &k.types), k)).collect());
 
@@ -119,13 +119,13 @@ fn symbol(op: &str, variant: &str, types: &[ElementType]) -> String {
     out
 }
 
-/// Where families declare their kernels.
+/// The table in which families declare their kernels.
 pub(crate) struct Table {
     rows: Vec<Instance>,
 }
 
 impl Table {
-    /// Declares kernels of one family that take an `A` and run in blocks of `block` threads.
+    /// Starts declaring kernels of one family that take an `A` and run in blocks of `block` threads.
     pub(crate) fn of<A: Arguments>(&mut self, family: Family, block: u32) -> Declare<'_> {
         let needs = if family.needs_matrix() { Needs::Matrix } else { Needs::Nothing };
         Declare {
@@ -140,7 +140,7 @@ impl Table {
     }
 }
 
-/// Declares kernels that have family, block and arguments in common.
+/// Declares kernels that share family, block size and arguments.
 pub(crate) struct Declare<'t> {
     table: &'t mut Table,
     family: Family,
@@ -152,17 +152,17 @@ pub(crate) struct Declare<'t> {
 }
 
 impl Declare<'_> {
-    /// Kernels that ask this of a target.
+    /// Sets what the kernels require of a target.
     pub(crate) fn needs(self, needs: Needs) -> Self {
         Declare { needs, ..self }
     }
 
-    /// The kernel `op`, whose body is the call `template<lead, types...>(args)`.
+    /// Declares the kernel `op`, whose body is the call `template<lead, types...>(args)`.
     pub(crate) fn add(&mut self, op: &'static str, types: &[ElementType], template: &str, lead: &[&str]) {
         self.add_variant(op, "", types, template, lead, 0);
     }
 
-    /// The same for one of several ways of doing an op, with its LDS.
+    /// Declares one variant of `op`, with its LDS size in bytes.
     pub(crate) fn add_variant(
         &mut self,
         op: &'static str,

@@ -1,4 +1,4 @@
-//! Launches: the device they are for, grid and block, and why there may be none.
+//! Launches: the device, grid and block, and the reasons why a launch may be refused.
 use crate::{Dot4, ElementType, Instance, Matrix, Shape, Tuning, find};
 use std::fmt;
 
@@ -7,18 +7,18 @@ use std::fmt;
 pub struct Device {
     /// Compute units (multiprocessors).
     pub compute_units: u32,
-    /// Threads of a wave: 32 or 64, as the instance was compiled.
+    /// The wave size that the instance was compiled for: 32 or 64.
     pub wave: u32,
     /// The matrix units to use, if any.
     pub matrix: Option<Matrix>,
-    /// The instruction that multiplies bytes, if any.
+    /// The instruction for byte dot products, if any.
     pub dot4: Option<Dot4>,
     /// Tuning parameters.
     pub tuning: Tuning,
 }
 
 impl Device {
-    /// Blocks at most for kernels that take rows.
+    /// Largest number of blocks of a kernel that processes rows.
     pub(crate) fn row_blocks(&self) -> u64 {
         self.blocks(self.tuning.row_blocks())
     }
@@ -28,20 +28,20 @@ impl Device {
         tiles.saturating_mul(100) >= self.blocks(1).saturating_mul(self.tuning.large_tiles())
     }
 
-    /// Blocks enough to fill the device `rounds` times over with small blocks.
+    /// Number of small blocks that fill the device `rounds` times.
     pub(crate) fn blocks(&self, rounds: u32) -> u64 {
         u64::from(self.compute_units.max(1)) * u64::from(rounds)
     }
 }
 
-/// One kernel launch, but for its arguments. A grid of 0 blocks means there is nothing to do.
+/// One kernel launch, without its arguments. If the grid has 0 blocks, there is nothing to do.
 #[derive(Clone, Copy, Debug)]
 pub struct Launch {
-    /// What to launch.
+    /// The kernel to launch.
     pub instance: &'static Instance,
     /// Blocks in x, y and z.
     pub grid: [u32; 3],
-    /// Threads of a block.
+    /// Threads per block.
     pub block: u32,
 }
 
@@ -51,7 +51,7 @@ impl Launch {
         self.grid.contains(&0)
     }
 
-    /// The launch of an elementwise kernel.
+    /// Makes the launch of an elementwise kernel.
     pub(crate) fn elementwise(instance: &'static Instance, shape: &Shape, device: &Device) -> Launch {
         let packs = shape.count().div_ceil(u64::from(shape.pack()));
         Launch::over(
@@ -62,8 +62,8 @@ impl Launch {
         )
     }
 
-    /// A one-dimensional grid for `items` units of work, `per_block` to a block, at most `most` blocks:
-    /// kernels step over what exceeds the grid.
+    /// Makes a one-dimensional grid for `items` units of work, `per_block` per block, with at most `most` blocks. If the grid is
+    /// smaller than the work, the kernel loops over the rest.
     pub(crate) fn over(instance: &'static Instance, items: u64, per_block: u64, most: u64) -> Launch {
         let blocks = items.div_ceil(per_block.max(1)).min(most).min(u64::from(u32::MAX) / 1024);
         Launch { instance, grid: [blocks as u32, 1, 1], block: instance.block }
@@ -73,18 +73,18 @@ impl Launch {
 /// Why a problem has no launch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// No kernel for this op and these types.
+    /// There is no kernel for this op and these types.
     NoKernel {
         /// The op asked for.
         op: String,
         /// The element types asked for.
         types: Vec<ElementType>,
     },
-    /// This many dimensions: more than a kernel walks after merging, too few, or not one stride each.
+    /// The number of dimensions is unsupported: too many after merging, too few, or not one stride per dimension.
     Rank(usize),
-    /// Element counts that do not fit 63 bits.
+    /// The number of elements does not fit 63 bits.
     Size,
-    /// A size beyond what the kernel is written for.
+    /// A size exceeds what the kernel supports.
     Limit {
         /// What is limited.
         what: &'static str,
@@ -108,7 +108,7 @@ impl fmt::Display for Refused {
 
 impl std::error::Error for Refused {}
 
-/// The instance with these properties.
+/// The instance for this op, variant and types, or an error.
 pub(crate) fn need(op: &str, variant: &str, types: &[ElementType]) -> Result<&'static Instance, Refused> {
     find(op, variant, types).ok_or_else(|| Refused::NoKernel { op: op.to_owned(), types: types.to_vec() })
 }

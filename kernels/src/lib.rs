@@ -1,17 +1,15 @@
-//! GPU kernels for transformer operations: sources, the table of their instances, and what a launch
-//! needs to know about them.
+//! GPU kernels for transformer operations: their sources, the table of their instances, and everything that a launch needs to
+//! know about them.
 //!
-//! The sources (`hip/*.hip`, `include/*.h`) compile unchanged with clang or hipRTC for AMD, with NVRTC
-//! for CUDA, and with a C++ compiler for the host. This crate embeds them and holds no device code of
-//! its own, so it builds anywhere.
+//! The sources (`hip/*.hip`, `include/*.h`) compile unchanged with clang or hipRTC for AMD, with NVRTC for CUDA, and with a C++
+//! compiler for the host. This crate embeds the sources and contains no device code, so it builds anywhere.
 //!
-//! A kernel takes one plain struct by value. Each family's module has the Rust mirror of its structs,
-//! functions that choose an instance and its grid, and nothing else:
+//! A kernel takes one plain struct by value. Each family's module contains only the Rust mirrors of its structs and functions
+//! that choose an instance and its grid:
 //!
 //! 1. The caller describes its operands as [`OperandView`]s: device address, strides, element type.
-//! 2. The family's `prepare` gives a [`Launch`] ([`Instance`], grid, block) and the arguments, or says
-//!    why there is none.
-//! 3. [`Unit::text`] gives the text to compile, [`source::hiprtc_options`] and its like the compiler's flags.
+//! 2. The family's `prepare` returns a [`Launch`] ([`Instance`], grid, block) and the arguments, or the reason why there is none.
+//! 3. [`Unit::text`] returns the text to compile; functions such as [`source::hiprtc_options`] return the compiler flags.
 #![forbid(unsafe_code)]
 
 mod dot4;

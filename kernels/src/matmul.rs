@@ -1,13 +1,13 @@
-//! matmul and linear: c = a b (+ bias), any strides, batched.
+//! matmul and linear: c = a b (+ bias), batched, with any strides.
 use crate::instances::{Arguments, Needs, Table};
 use crate::launch::need;
 use crate::{Device, ElementType, Family, Launch, OperandView, Refused, Shape, StridedPointer, elementwise};
 
 const BLOCK: u32 = 256;
-/// Elements of a tile that a thread stages, `STAGED` in the source.
+/// Tile elements that each thread stages; `STAGED` in the source.
 const STAGED: u32 = 8;
 
-/// A batch of matrices, as the kernels read them.
+/// A batch of matrices, as the kernels read it.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs)]
@@ -38,7 +38,7 @@ impl Arguments for MatmulArgs {
     const NAME: &'static str = "MatmulArgs";
 }
 
-/// Pairs of types that decoders multiply: these have every variant, other pairs the small tile.
+/// Type pairs that decoders multiply. They get every kernel variant; other pairs get only the small tile.
 const COMMON: [[ElementType; 2]; 6] = [
     [ElementType::F16, ElementType::F16],
     [ElementType::Bf16, ElementType::Bf16],
@@ -65,11 +65,11 @@ pub(crate) fn declare(table: &mut Table) {
     }
 }
 
-/// Types that matrix units multiply, each with itself or with a of f32, and the tiles there are for them.
+/// Types that matrix units multiply, each with itself or with an f32 `a`, and the tile sizes.
 pub(crate) const MMA_TYPES: [ElementType; 2] = [ElementType::F16, ElementType::Bf16];
 const MMA_TILES: [(&str, u64); 2] = [("mma128", 128), ("mma64", 64)];
 
-/// Bytes of LDS for two tiles of 16-bit lines: see `MMA_PITCH` in the source.
+/// Bytes of LDS for two tiles of 16-bit rows: see `MMA_PITCH` in the source.
 pub(crate) fn mma_lds(lines: u64) -> u32 {
     2 * lines as u32 * (32 + 8) * 2
 }
@@ -81,7 +81,7 @@ fn declare_mma(table: &mut Table) {
             matmul.add_variant("matmul", variant, &[t, t], "matmul_mma", &[&tile.to_string()], mma_lds(tile));
         }
     }
-    // a of f32 is two tiles of halves; with f16 its rows have scales, and halves that are subnormal count.
+    // An f32 `a` is staged as two 16-bit tiles. With f16, its rows also have scales, and subnormal values must not be flushed.
     for (t, scales, needs) in
         [(ElementType::F16, 4, Needs::Subnormals), (ElementType::Bf16, 0, Needs::Matrix)]
     {
@@ -99,9 +99,9 @@ fn tile_lds(size: u32, types: [ElementType; 2]) -> u32 {
     2 * depth * (size + 4) * if types.contains(&ElementType::F64) { 8 } else { 4 }
 }
 
-/// A product. Views have the dimensions `batch` followed by two more: a\[.., m, k\], b\[.., k, n\],
-/// c\[.., m, n\]; a linear layer's weight\[n, k\] is b with its last two strides exchanged. The bias has
-/// one dimension, n, and a's type or f32.
+/// A matrix product. Views have the dimensions `batch` followed by two more: a\[.., m, k\], b\[.., k, n\], c\[.., m, n\]. For a
+/// linear layer, `b` is weight\[n, k\] with its last two strides exchanged. The bias is one-dimensional, of size n, and has the
+/// type of `a` or f32.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs)]
 pub struct Matmul<'a> {
@@ -140,7 +140,7 @@ pub fn prepare(problem: &Matmul<'_>, device: &Device) -> Result<(Launch, MatmulA
     Ok((launch(&args, types, device)?, args))
 }
 
-/// The view of a batch, and the strides of its matrices.
+/// Splits a view into its batch dimensions and the strides of its matrices.
 fn split(view: OperandView<'_>) -> Result<(OperandView<'_>, [i64; 2]), Refused> {
     match view.strides {
         [batch @ .., row, column] => Ok((OperandView { strides: batch, ..view }, [*row, *column])),

@@ -1,32 +1,32 @@
-//! Matrix units, and kernels that test the layouts of their operands.
+//! Matrix units, and kernels that test the operand layouts of their instructions.
 use crate::instances::{Arguments, Needs, Table};
 use crate::launch::need;
 use crate::{Device, ElementType, Family, GfxTarget, Launch, Refused};
 
-/// The matrix units of an architecture, by the layout of their operands.
+/// The matrix units of an architecture, classified by operand layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Matrix {
-    /// WMMA of gfx11: both halves of a wave hold every operand.
+    /// WMMA of gfx11. Both halves of a wave hold every operand.
     Wmma11,
     /// WMMA of gfx12.
     Wmma12,
-    /// MFMA of gfx90a; it reads subnormal halves as zero.
+    /// MFMA of gfx90a. Flushes subnormal f16 inputs to zero.
     Mfma90a,
-    /// MFMA of gfx940 and later, with longer products of bytes.
+    /// MFMA of gfx940 and later. Its byte products are deeper.
     Mfma940,
 }
 
 impl Matrix {
-    /// All of them.
+    /// All kinds of matrix units.
     pub const ALL: [Matrix; 4] = [Matrix::Wmma11, Matrix::Wmma12, Matrix::Mfma90a, Matrix::Mfma940];
 
-    /// Those that kernels for a target use; `None` where there are none, or none that these sources know.
-    /// Feature suffixes such as `:xnack-` are allowed.
+    /// The matrix units that kernels use on a target; `None` if it has none, or none that the sources support. Accepts
+    /// feature suffixes such as `:xnack-`.
     pub fn of(target: &str) -> Option<Matrix> {
         GfxTarget::find(target)?.matrix
     }
 
-    /// The value of the define `OPS_MATRIX`.
+    /// Value of the `OPS_MATRIX` define.
     pub(crate) const fn define(self) -> u32 {
         match self {
             Matrix::Wmma11 => 11,
@@ -36,22 +36,22 @@ impl Matrix {
         }
     }
 
-    /// The wave size that its kernels are built with.
+    /// The wave size that kernels for these units are compiled for.
     pub const fn wave(self) -> u32 {
         if self.is_mfma() { 64 } else { 32 }
     }
 
-    /// Whether it is MFMA, which also has products of 32 × 32.
+    /// Whether these units are MFMA, which also has 32 × 32 products.
     pub const fn is_mfma(self) -> bool {
         matches!(self, Matrix::Mfma90a | Matrix::Mfma940)
     }
 
-    /// The name of its instructions.
+    /// The name of the instructions.
     pub const fn name(self) -> &'static str {
         if self.is_mfma() { "MFMA" } else { "WMMA" }
     }
 
-    /// How many elements along k one instruction takes of `t` for a product of `size` × `size`.
+    /// Number of elements of type `t` along k that one instruction of a `size` × `size` product consumes.
     pub const fn depth(self, t: ElementType, size: u64) -> u64 {
         match (self, t) {
             (Matrix::Wmma11 | Matrix::Wmma12, _) => 16,
@@ -61,7 +61,7 @@ impl Matrix {
     }
 }
 
-/// Arguments of the unit kernels: d = a b + c.
+/// Arguments of the kernels that test one instruction: d = a b + c.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs)]
@@ -76,7 +76,7 @@ impl Arguments for MmaUnitArgs {
     const NAME: &'static str = "MmaUnitArgs";
 }
 
-/// Types that the units multiply.
+/// Types that matrix units multiply.
 pub const TYPES: [ElementType; 3] = [ElementType::F16, ElementType::Bf16, ElementType::I8];
 
 pub(crate) fn declare(table: &mut Table) {
@@ -89,9 +89,8 @@ pub(crate) fn declare(table: &mut Table) {
     }
 }
 
-/// Prepares the unit kernel of one instruction: d\[size, size\] = a\[size, depth\] b\[depth, size\] + c, row
-/// by row, c and d in f32, or i32 for products of i8. `size` is 16, or 32 with MFMA; depth is
-/// [`Matrix::depth`].
+/// Prepares the kernel that tests one instruction: d\[size, size\] = a\[size, depth\] b\[depth, size\] + c, all row-major. `c`
+/// and `d` are f32, or i32 for products of i8. `size` is 16, or also 32 with MFMA. The depth is [`Matrix::depth`].
 pub fn prepare_unit(t: ElementType, size: u64, device: &Device) -> Result<Launch, Refused> {
     let variant = match (device.matrix, size) {
         (Some(_), 16) => "16",

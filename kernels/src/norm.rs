@@ -7,11 +7,11 @@ use crate::{
 };
 
 const BLOCK: u32 = 256;
-/// Steps a lane takes over a short row: what it keeps in registers.
+/// Largest number of packs that a lane reads of a short row: the lane keeps them in registers.
 const SHORT_ROW: u64 = 4;
-/// Elements of a part of a group, `GROUP_PART` in the source.
+/// Elements in one part of a group; `GROUP_PART` in the source.
 const GROUP_PART: u64 = 4096;
-/// Accumulators that a part's moments take.
+/// Accumulators for the moments of one part.
 const MOMENTS: u64 = 3;
 
 /// Arguments of rms_norm, add_rms_norm and layer_norm.
@@ -54,7 +54,7 @@ pub struct GroupNormArgs {
     pub group_rows: u64,
     pub channels: u64,
     pub eps: f64,
-    /// Address of the workspace that the plan asks for.
+    /// Device address of the workspace that the plan asks for.
     pub partial: u64,
     pub parts: u64,
     pub shares: u64,
@@ -83,19 +83,19 @@ pub(crate) fn declare(table: &mut Table) {
     }
 }
 
-/// LDS of a loop of block reductions in the accumulator of `t`: two halves of two values a wave.
+/// LDS for a loop of block reductions in the accumulator type of `t`: two buffers of two values per wave.
 pub(crate) fn reduce_lds(t: ElementType, block: u32) -> u32 {
     4 * (block / 32) * if t == ElementType::F64 { 8 } else { 4 }
 }
 
-/// Whether a short row goes to some lanes of a wave, and to how many; else it gets a block.
+/// How many lanes of a wave process a short row; `None` if a whole block must process the row.
 pub(crate) fn lanes_for(row: u64, pack: u32, wave: u32) -> Option<u32> {
     let chunks = row.div_ceil(u64::from(pack)).max(1);
     let lanes = chunks.next_power_of_two().min(u64::from(wave)) as u32;
     (chunks <= u64::from(lanes) * SHORT_ROW).then_some(lanes)
 }
 
-/// A row op: variant, grid and lanes for rows of the shape's last dimension.
+/// Makes the launch of a row op, and returns the number of rows and of lanes per row.
 pub(crate) fn row_launch(
     op: &str,
     types: &[ElementType],
@@ -103,7 +103,7 @@ pub(crate) fn row_launch(
     device: &Device,
 ) -> Result<(Launch, u64, u64), Refused> {
     let count = if shape.inner() == 0 { 0 } else { shape.count() / shape.inner() };
-    // The row kernels read f64 one by one.
+    // The row kernels read f64 element by element.
     let pack = if types.first() == Some(&ElementType::F64) { 1 } else { shape.pack() };
     let lanes = lanes_for(shape.inner(), pack, device.wave);
     let instance = need(op, if lanes.is_some() { "wave" } else { "block" }, types)?;
@@ -112,8 +112,8 @@ pub(crate) fn row_launch(
     Ok((launch, count, u64::from(lanes.unwrap_or(device.wave))))
 }
 
-/// Operands of a norm; all of `x`, `y`, `residual` and `sum` have one shape, `weight` and `bias` that
-/// of its last dimension.
+/// Operands of a norm. `x`, `y`, `residual` and `sum` have the same shape; `weight` and `bias` have the size of its last
+/// dimension.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs)]
 pub struct Norm<'a> {
@@ -121,15 +121,15 @@ pub struct Norm<'a> {
     pub y: OperandView<'a>,
     pub weight: Option<OperandView<'a>>,
     pub bias: Option<OperandView<'a>>,
-    /// add_rms_norm only.
+    /// For add_rms_norm only.
     pub residual: Option<OperandView<'a>>,
-    /// add_rms_norm only.
+    /// For add_rms_norm only.
     pub sum: Option<OperandView<'a>>,
     pub eps: f64,
 }
 
 impl Norm<'_> {
-    /// The one type of weight and bias; x's own where there are none.
+    /// The common type of weight and bias; the type of x if there are none.
     fn parameter_type(&self, op: &str) -> Result<ElementType, Refused> {
         match (self.weight.map(|v| v.dtype), self.bias.map(|v| v.dtype)) {
             (Some(weight), Some(bias)) if weight != bias => {
@@ -170,20 +170,20 @@ pub fn prepare(
     Ok((launch, args))
 }
 
-/// What group_norm launches: `main`, then `apply` if there is one, with the same arguments.
+/// The launches of group_norm: `main`, then `apply` if present, with the same arguments.
 #[derive(Clone, Copy, Debug)]
 pub struct GroupPlan {
-    /// The norm itself, or the moments of the groups' parts.
+    /// Computes the norm itself, or only the moments of each part if there is an `apply`.
     pub main: Launch,
-    /// Normalises with the moments of the parts, where groups are few and large.
+    /// Normalises with the moments of the parts. Used if groups are few and large.
     pub apply: Option<Launch>,
     /// Bytes of device memory that `args.partial` must point to; 0 without `apply`.
     pub workspace: u64,
-    /// Arguments, `partial` still 0.
+    /// Arguments, with `partial` still 0.
     pub args: GroupNormArgs,
 }
 
-/// Prepares group_norm of x\[b, c, ..\]; `groups` divides `c`.
+/// Prepares group_norm of x\[b, c, ..\]. `groups` must divide `c`.
 pub fn group(dims: &[u64], groups: u64, norm: &Norm<'_>, device: &Device) -> Result<GroupPlan, Refused> {
     let &[batch, channels, ref spatial @ ..] = dims else { return Err(Refused::Rank(dims.len())) };
     let types = [norm.x.dtype, norm.parameter_type("group_norm")?];
@@ -213,7 +213,7 @@ pub fn group(dims: &[u64], groups: u64, norm: &Norm<'_>, device: &Device) -> Res
         shares: 1,
     };
     let parts = (shape.count() / group_rows.max(1)).div_ceil(GROUP_PART);
-    // Blocks to a group that fill the device, none of them for less than two parts.
+    // Enough blocks per group to fill the device, but at least two parts per block.
     let shares = (device.blocks(8) / group_rows.max(1)).min(parts / 2);
     if shares < 2 {
         let main = Launch::over(need("group_norm", "", &types)?, group_rows, 1, device.row_blocks());

@@ -22,7 +22,7 @@ pub struct QLinearArgs {
     pub n: u64,
     pub k: u64,
     pub lanes: u64,
-    /// The plan's workspace.
+    /// Device address of the plan's workspace.
     pub planes: u64,
     pub plane_rows: u64,
 }
@@ -35,7 +35,7 @@ fn tile_lds(size: u32, t: ElementType) -> u32 {
     2 * (BLOCK * 8 / size) * (size + 4) * if t == ElementType::F64 { 8 } else { 4 }
 }
 
-/// Tiles on matrix units, and their LDS: x in as many parts as its type has, the weight, its scales.
+/// Tile sizes for matrix units. Their LDS holds the parts of x (as many as its type needs), the weight and its scales.
 const MMA_TILES: [(&str, u64); 2] = [("mma128", 128), ("mma64", 64)];
 
 fn declare_mma(table: &mut Table) {
@@ -51,11 +51,11 @@ fn declare_mma(table: &mut Table) {
     }
 }
 
-/// Products of bytes, and the rows of x that each takes together.
+/// Variants with byte dot products, and how many rows of x each computes together.
 const DOTS: [(&str, u64); 4] = [("dot1", 1), ("dot2", 2), ("dot4", 4), ("dot8", 8)];
-/// Rows of the weight that they take together.
+/// How many rows of the weight these variants compute together.
 const DOT_COLUMNS: u64 = 4;
-/// Lanes to a block of x in the kernel that splits it.
+/// Lanes per block of x in the kernel that splits x.
 const SPLIT_LANES: u32 = 8;
 
 fn declare_dot(table: &mut Table) {
@@ -88,21 +88,21 @@ pub(crate) fn declare(table: &mut Table) {
     }
 }
 
-/// What a product takes.
+/// The launches and memory of a product.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// Splits x into digits in the workspace, where products are of bytes.
+    /// Splits x into 8-bit digits in the workspace, if the product uses byte dot products.
     pub split: Option<Launch>,
-    /// The product.
+    /// The product kernel.
     pub main: Launch,
-    /// Bytes whose address [`QLinearArgs::planes`] wants before a launch; 0 for none.
+    /// Bytes of device memory that [`QLinearArgs::planes`] must point to; 0 if none is needed.
     pub workspace: u64,
-    /// Arguments of both.
+    /// Arguments of both launches.
     pub args: QLinearArgs,
 }
 
-/// Prepares `y[.., n] = x[.., k] weight[n, k]`: `dims` are x's, a whole number of blocks along the last;
-/// `weight` is \[n, k / 32\] of blocks; y has x's leading dimensions.
+/// Prepares `y[.., n] = x[.., k] weight[n, k]`. `dims` are those of x, with a whole number of blocks along the last dimension.
+/// `weight` is \[n, k / 32\] in blocks, and y has the leading dimensions of x.
 pub fn prepare(
     dims: &[u64],
     n: u64,
@@ -133,13 +133,13 @@ fn times(a: u64, b: u64) -> Result<u64, Refused> {
     a.checked_mul(b).ok_or(Refused::Size)
 }
 
-/// Bytes of a row in digits: for every block, rounded up to groups of 32, a head and each plane.
+/// Bytes of a row split into digits: a header and the digit planes of every block, with the blocks rounded up to groups of 32.
 fn split_row_bytes(k: u64, t: ElementType) -> u64 {
     let digits = if t == ElementType::F32 { 3 } else { 2 };
     (k / BLOCK_ELEMENTS).next_multiple_of(32) * 16 * (1 + 2 * digits)
 }
 
-/// The product by products of bytes, where the device has these, for a few rows.
+/// The plan with byte dot products, if the device has them and there are few rows.
 fn dot(mut args: QLinearArgs, types: [ElementType; 2], device: &Device) -> Result<Option<Plan>, Refused> {
     let few = device.tuning.qlinear_dot_rows()..=device.tuning.qlinear_rows();
     if device.dot4.is_none() || types[1] == ElementType::F64 || !few.contains(&args.rows) || args.k == 0 {
@@ -159,7 +159,7 @@ fn dot(mut args: QLinearArgs, types: [ElementType; 2], device: &Device) -> Resul
     Ok(Some(Plan { split: Some(split), main, workspace, args }))
 }
 
-/// A launch that gives lanes of a wave to a number of rows of x and of the weight.
+/// A launch that assigns groups of lanes to `rows` rows of x and `columns` rows of the weight.
 fn groups(
     variant: &str,
     args: &QLinearArgs,

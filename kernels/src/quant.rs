@@ -1,4 +1,4 @@
-//! q4_0 and q8_0: quantize, dequantize, and rows of a quantized table.
+//! q4_0 and q8_0: quantize, dequantize, and lookup of rows in a quantized table.
 use crate::index::{Report, kind_of};
 use crate::instances::{Arguments, Table};
 use crate::launch::need;
@@ -8,9 +8,9 @@ use crate::{
 };
 
 const BLOCK: u32 = 256;
-/// Elements of a block.
+/// Number of values in a block.
 pub const BLOCK_ELEMENTS: u64 = 32;
-/// Lanes to a block, `LANES` in the source.
+/// Lanes per block; `LANES` in the source.
 const LANES: u32 = 8;
 
 /// Arguments of quantize.
@@ -74,7 +74,7 @@ pub(crate) fn declare(table: &mut Table) {
     }
 }
 
-/// A float view as a view of the first elements of its blocks, and its element stride.
+/// Strides that step over whole blocks of a float view, and the view's element stride.
 fn by_block(view: OperandView<'_>) -> Result<(List<i64>, i64), Refused> {
     let mut strides = list(view.strides)?;
     let step = strides.last().copied().ok_or(Refused::Rank(0))?;
@@ -88,8 +88,8 @@ fn launch(instance: &'static crate::Instance, shape: &Shape, device: &Device) ->
     Launch::over(instance, shape.count(), u64::from(instance.block / LANES), device.row_blocks())
 }
 
-/// Prepares blocks `y` from f32 `x`; `dims` count blocks along the last dimension, and so do y's
-/// strides, x's count elements.
+/// Prepares quantization of f32 `x` to blocks `y`. `dims` count blocks along the last dimension. The strides of `y` count blocks;
+/// those of `x` count elements.
 pub fn quantize(
     dims: &[u64],
     x: OperandView<'_>,
@@ -105,7 +105,7 @@ pub fn quantize(
     Ok((launch(instance, &shape, device), QuantizeArgs { shape, x, y, x_stride }))
 }
 
-/// Prepares floats `y` from blocks `x`; `dims` count blocks along the last dimension.
+/// Prepares dequantization of blocks `x` to floats `y`. `dims` count blocks along the last dimension.
 pub fn dequantize(
     dims: &[u64],
     x: OperandView<'_>,
@@ -118,8 +118,8 @@ pub fn dequantize(
     Ok((launch(instance, &shape, device), DequantizeArgs { shape, x, y, y_stride }))
 }
 
-/// Prepares rows `y[i] = table[ids[i]]`: `table` is \[bound, blocks\] of blocks, `ids` has one dimension of
-/// `count`, `y` is \[count, 32 blocks\].
+/// Prepares `y[i] = table[ids[i]]`. `table` is \[bound, blocks\] in blocks, `ids` is one-dimensional of size `count`, and `y` is
+/// \[count, 32 blocks\].
 pub fn embedding(
     [count, blocks, bound]: [u64; 3],
     [table, ids, y]: [OperandView<'_>; 3],

@@ -32,9 +32,9 @@ pub(crate) fn declare(table: &mut Table) {
     }
 }
 
-/// Operands of a rope. `x` and `y` have the shape `dims` = [.., d] in any order of the leading
-/// dimensions; `cos` and `sin` the same but for the last dimension, which is d / 2: stride 0 along the
-/// heads, and along the batch where the table is shared. `start` is part of their addresses.
+/// Operands of a rope. `x` and `y` have the shape `dims` = \[.., d\], with the leading dimensions in any order. `cos` and `sin`
+/// have the same shape, except that the last dimension is d / 2. They have stride 0 along the heads, and along the batch if it
+/// shares one table. Their addresses include the offset of `start`.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs)]
 pub struct Rope<'a> {
@@ -44,7 +44,7 @@ pub struct Rope<'a> {
     pub sin: OperandView<'a>,
 }
 
-/// Prepares rope and rope_thd: element i is turned with element i + d / 2.
+/// Prepares rope and rope_thd, which rotate element i with element i + d / 2.
 pub fn halves(dims: &[u64], rope: &Rope<'_>, device: &Device) -> Result<(Launch, RopeArgs), Refused> {
     let (half, last) = half_of(dims, rope)?;
     let (x_step, y_step) = (rope.x.strides[last], rope.y.strides[last]);
@@ -52,10 +52,10 @@ pub fn halves(dims: &[u64], rope: &Rope<'_>, device: &Device) -> Result<(Launch,
     apart(dims, rope, [(x_step, partner * x_step), (y_step, partner * y_step)], device)
 }
 
-/// Prepares rope_i: element 2i is turned with element 2i + 1.
+/// Prepares rope_i, which rotates element 2i with element 2i + 1.
 pub fn neighbours(dims: &[u64], rope: &Rope<'_>, device: &Device) -> Result<(Launch, RopeArgs), Refused> {
     let (half, last) = half_of(dims, rope)?;
-    // A pair of f64 is one 16-byte access, whatever the pack.
+    // A pair of f64 is one 16-byte access, whatever the pack size.
     let whole = |v: OperandView<'_>| v.dtype.bytes() < 8 || v.data.is_multiple_of(16);
     let even = |v: OperandView<'_>| v.strides[last] == 1 && v.strides[..last].iter().all(|s| s % 2 == 0);
     if ![rope.x, rope.y].into_iter().all(|v| even(v) && whole(v)) {
@@ -80,7 +80,7 @@ pub fn neighbours(dims: &[u64], rope: &Rope<'_>, device: &Device) -> Result<(Lau
     ))
 }
 
-/// The general kernel: (step to the next pair, distance of a pair's elements) for x and y.
+/// Prepares the general kernel. For x and for y, takes the step to the next pair and the distance between a pair's elements.
 fn apart(
     dims: &[u64],
     rope: &Rope<'_>,
@@ -100,7 +100,7 @@ fn apart(
     let (mut shape, [x, y, cos, sin]) = elementwise(&pairs(dims, half)?, views)?;
     let packs = i64::from(shape.pack());
     let whole = [half as i64, x_partner, y_partner].iter().all(|n| n % packs == 0);
-    // The kernel reads both elements and both tables in packs.
+    // The kernel reads both elements of a pair and both tables in packs.
     if !whole || cos.stride[5] != 1 || sin.stride[5] != 1 || x.stride[5] != 1 {
         shape = shape.unpacked();
     }
@@ -110,7 +110,7 @@ fn apart(
     ))
 }
 
-/// The one type of both tables.
+/// The type of both tables, which must be the same.
 fn table_type(rope: &Rope<'_>) -> Result<ElementType, Refused> {
     let (cos, sin) = (rope.cos.dtype, rope.sin.dtype);
     if cos == sin {
@@ -120,7 +120,7 @@ fn table_type(rope: &Rope<'_>) -> Result<ElementType, Refused> {
     }
 }
 
-/// d / 2 and the number of the last dimension.
+/// d / 2 and the index of the last dimension.
 fn half_of(dims: &[u64], rope: &Rope<'_>) -> Result<(u64, usize), Refused> {
     let views = [rope.x, rope.y, rope.cos, rope.sin];
     match dims.split_last() {
@@ -129,14 +129,14 @@ fn half_of(dims: &[u64], rope: &Rope<'_>) -> Result<(u64, usize), Refused> {
     }
 }
 
-/// The dimensions counted in pairs: `half` of them along the last.
+/// The dimensions with the last one replaced by the number of pairs, `half`.
 fn pairs(dims: &[u64], half: u64) -> Result<List<u64>, Refused> {
     let mut dims = list(dims)?;
     *dims.last_mut().ok_or(Refused::Rank(0))? = half;
     Ok(dims)
 }
 
-/// An element as large as two of `t`.
+/// The type with twice the size of `t`.
 fn pair_type(t: ElementType) -> Result<ElementType, Refused> {
     match t.bytes() {
         2 => Ok(ElementType::B32),

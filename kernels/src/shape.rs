@@ -2,24 +2,24 @@
 use crate::{ElementType, Refused};
 use arrayvec::ArrayVec;
 
-/// Dimensions a kernel can walk, after [`elementwise`] or [`rows`] merged what can be merged.
+/// Largest number of dimensions that a kernel can walk, after [`elementwise`] or [`rows`] has merged dimensions.
 pub const MAX_RANK: usize = 6;
 
-/// Dimensions that operands may come with, before they are merged.
+/// Largest number of dimensions that operands may have before merging.
 const MAX_DIMS: usize = 10;
 
-/// One entry a dimension, outermost first.
+/// One entry per dimension, outermost first.
 pub(crate) type List<T> = ArrayVec<T, MAX_DIMS>;
 
-/// A copy, if there are not too many dimensions.
+/// Copies the values; fails if there are too many dimensions.
 pub(crate) fn list<T: Copy>(values: &[T]) -> Result<List<T>, Refused> {
     List::try_from(values).map_err(|_| Refused::Rank(values.len()))
 }
 
-/// Bytes of the widest access.
+/// Bytes of the widest memory access.
 const PACK_BYTES: u64 = 16;
 
-/// Dimensions, outermost first and right-aligned; made by [`elementwise`] and [`rows`].
+/// Dimensions, outermost first and right-aligned. Made by [`elementwise`] and [`rows`].
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
@@ -31,7 +31,7 @@ pub struct Shape {
     count: u64,
 }
 
-// Where `ops_view.h` has them; the test of argument structs has the same numbers for the source.
+// The offsets in `ops_view.h`. The test of argument structs checks the same numbers against the source.
 const _: () = {
     use std::mem::offset_of;
     assert!(offset_of!(Shape, dim) == 0 && offset_of!(Shape, magic) == 48 && offset_of!(Shape, shift) == 96);
@@ -52,12 +52,12 @@ impl Shape {
         self.count
     }
 
-    /// Live dimensions after merging.
+    /// Number of dimensions after merging.
     pub fn rank(&self) -> u32 {
         self.rank
     }
 
-    /// Elements one access takes: 1 when an operand's alignment or strides do not allow more.
+    /// Elements per access; 1 if an operand's alignment or strides do not allow more.
     pub fn pack(&self) -> u32 {
         self.pack
     }
@@ -67,12 +67,12 @@ impl Shape {
         self.dim[MAX_RANK - 1]
     }
 
-    /// The same shape, to be walked element by element.
+    /// The same shape with one element per access.
     pub(crate) fn unpacked(self) -> Shape {
         Shape { pack: 1, ..self }
     }
 
-    // Inlined with its callers, as below: in a launch the copies of these structs cost more than making them.
+    // Inlined like the functions below: copying these structs would cost more than building them.
     #[inline(always)]
     fn new(dims: &[u64]) -> Result<Shape, Refused> {
         let mut shape = Shape {
@@ -94,7 +94,8 @@ impl Shape {
     }
 }
 
-/// `n / d == (2 n * magic >> 64) >> shift` for every `n < 2^63`. A `d` of 0 divides nothing.
+/// Multiplier and shift such that `n / d == (2 n * magic >> 64) >> shift` for every `n < 2^63`. `d` may be 0 if nothing is
+/// divided by it.
 fn magic(d: u64) -> (u64, u32) {
     if d == 0 {
         return (0, 0);
@@ -104,20 +105,20 @@ fn magic(d: u64) -> (u64, u32) {
     (magic as u64, log)
 }
 
-/// An operand in a kernel's arguments: a device address and strides. Mirrors `Operand` of `ops_view.h`.
+/// An operand in a kernel's arguments: device address and strides. Mirrors `Operand` in `ops_view.h`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StridedPointer {
     /// Device address of the first element.
     pub data: u64,
-    /// Strides in elements, right-aligned: the last one belongs to the last dimension.
+    /// Strides in elements, right-aligned: the last entry belongs to the last dimension.
     pub stride: [i64; MAX_RANK],
 }
 
 impl StridedPointer {
-    /// With strides for the last dimensions, outermost first; the others are 0.
+    /// Takes the strides of the last dimensions, outermost first; all others are 0.
     ///
-    /// Strides beyond [`MAX_RANK`] are ignored: callers give at most that many.
+    /// Strides beyond [`MAX_RANK`] are ignored; callers never pass more.
     pub fn new(data: u64, strides: &[i64]) -> StridedPointer {
         let mut stride = [0; MAX_RANK];
         for (slot, &s) in stride.iter_mut().rev().zip(strides.iter().rev()) {
@@ -127,18 +128,18 @@ impl StridedPointer {
     }
 }
 
-/// An operand as the caller of a family's `prepare` describes it.
+/// An operand as described to a family's `prepare`.
 #[derive(Clone, Copy, Debug)]
 pub struct OperandView<'a> {
-    /// Device address of the first element, offset included.
+    /// Device address of the first element, including any offset.
     pub data: u64,
-    /// Strides in elements, one a dimension, 0 where broadcast.
+    /// Strides in elements, one per dimension; 0 broadcasts.
     pub strides: &'a [i64],
     /// Element type.
     pub dtype: ElementType,
 }
 
-/// A divisor with its magic number.
+/// A divisor with its magic number, for division without a division instruction.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Divider {
@@ -148,7 +149,7 @@ pub struct Divider {
 }
 
 impl Divider {
-    /// Divides by `by`, which is not 0, any number below 2^63.
+    /// Prepares division of any number below 2^63 by `by`, which must not be 0.
     pub fn new(by: u64) -> Divider {
         let (magic, shift) = magic(by);
         Divider { by, magic, shift: u64::from(shift) }
@@ -157,8 +158,8 @@ impl Divider {
 
 /// Merges dimensions of operands that all have shape `dims`, for a kernel that visits every element.
 ///
-/// Refused when more than [`MAX_RANK`] dimensions remain, when a stride list has not one entry a
-/// dimension, or when the number of elements does not fit 63 bits.
+/// Fails if more than [`MAX_RANK`] dimensions remain, if a stride list does not have one entry per dimension, or if the number of
+/// elements does not fit 63 bits.
 #[inline(always)]
 pub fn elementwise<const N: usize>(
     dims: &[u64],
@@ -170,9 +171,9 @@ pub fn elementwise<const N: usize>(
     Ok((shape, operands(&views, &strides)))
 }
 
-/// Merges the leading dimensions, keeping the last `kept` as they are, for a kernel that visits rows.
+/// Merges the leading dimensions and keeps the last `kept` unchanged, for a kernel that visits rows.
 ///
-/// Refused as by [`elementwise`], or when there are fewer than `kept` dimensions. Packs are whole rows.
+/// Fails like [`elementwise`], and if there are fewer than `kept` dimensions. Rows are always a whole number of packs.
 #[inline(always)]
 pub fn rows<const N: usize>(
     dims: &[u64],
@@ -193,8 +194,8 @@ fn operands<const N: usize>(views: &[OperandView<'_>; N], strides: &[List<i64>; 
     std::array::from_fn(|i| StridedPointer::new(views[i].data, &strides[i]))
 }
 
-/// Drops dimensions of size 1 and joins neighbours that every operand walks as one, except the last
-/// `kept`. Something always remains: a scalar is one dimension of size 1.
+/// Drops dimensions of size 1 and merges neighbours that every operand walks with one stride, except the last `kept`. At least
+/// one dimension always remains: a scalar becomes one dimension of size 1.
 #[inline(always)]
 fn merge<const N: usize>(
     dims: &[u64],
@@ -237,8 +238,8 @@ fn merge<const N: usize>(
     Ok((out_dims, out))
 }
 
-/// Elements a 16-byte access of the widest operand takes, if every operand's address and strides allow
-/// it at every row: else 1. With `broadcast`, one that repeats an element along the row never objects.
+/// Elements of the widest operand in a 16-byte access, if the address and strides of every operand allow such accesses in every
+/// row; otherwise 1. With `broadcast`, operands with stride 0 along the row are always allowed.
 fn pack<const N: usize>(
     dims: &[u64],
     strides: &[List<i64>; N],
@@ -258,7 +259,7 @@ fn pack<const N: usize>(
     if n > 1 && whole_rows && views.iter().zip(strides).all(|(v, s)| fits(v, s)) { n as u32 } else { 1 }
 }
 
-/// The dimension `axis` outermost and by itself, the others merged as for [`elementwise`].
+/// Makes `axis` the outermost dimension and merges the others as in [`elementwise`].
 pub(crate) fn leading<const N: usize>(
     dims: &[u64],
     axis: usize,
@@ -286,11 +287,11 @@ pub(crate) fn leading<const N: usize>(
     Ok((shape, operands(&views, &strides)))
 }
 
-/// A unit's type, the dimensions in units, and each view's strides in units.
+/// The unit's type, the dimensions in units, and each view's strides in units.
 type Units<const N: usize> = (ElementType, List<u64>, [List<i64>; N]);
 
-/// What a view becomes when its elements are moved as bits: the unit's type, the dimensions and the
-/// strides in units. Types of 1, 2, 4 and 8 bytes are their own unit; blocks get a last dimension.
+/// Describes views whose elements are moved as bits: the unit's type, and dimensions and strides in units. Types of 1, 2, 4 and
+/// 8 bytes are their own unit; blocks are split into units along an extra last dimension.
 pub(crate) fn as_units<const N: usize>(
     dims: &[u64],
     views: [OperandView<'_>; N],

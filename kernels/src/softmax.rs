@@ -34,7 +34,7 @@ pub(crate) fn declare(table: &mut Table) {
     }
 }
 
-/// Rows side by side in memory from this many on get a thread each.
+/// With at least this many rows adjacent in memory, each row gets one thread.
 const COLUMN_ROWS: u64 = 32;
 
 /// Prepares `softmax` or `log_softmax` along `axis` of `dims`.
@@ -67,7 +67,7 @@ pub fn prepare(
     Ok((launch, SoftmaxArgs { shape, x, y, rows, lanes }))
 }
 
-/// The list with one entry moved to the end.
+/// The entries with the one at index `last` moved to the end.
 fn with_last<T: Copy>(entries: &[T], last: usize) -> Result<List<T>, Refused> {
     let mut out = list(entries)?;
     out[last..].rotate_left(1);

@@ -1,9 +1,9 @@
-//! Kernel sources as text, ready for a run-time compiler, and the flags to compile them with.
+//! Kernel sources as text for run-time compilers, and the compiler flags for them.
 use crate::target::wave_of;
 use crate::{Dot4, Instance, Matrix};
 use std::fmt::Write;
 
-/// A source file: kernels that share code and are compiled together.
+/// A source file. Its kernels share code and are compiled together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[allow(missing_docs)]
 pub enum Family {
@@ -28,7 +28,7 @@ pub enum Family {
 }
 
 impl Family {
-    /// Every family.
+    /// All families.
     pub const ALL: &'static [Family] = &[
         Family::Unary,
         Family::Binary,
@@ -50,7 +50,7 @@ impl Family {
         Family::QlinearMma,
     ];
 
-    /// Its name: `hip/NAME.hip` is the file.
+    /// The family's name; its source file is `hip/NAME.hip`.
     pub const fn name(self) -> &'static str {
         match self {
             Family::Unary => "unary",
@@ -74,18 +74,18 @@ impl Family {
         }
     }
 
-    /// Whether its kernels are for targets with matrix units only.
+    /// Whether the family's kernels require matrix units.
     pub const fn needs_matrix(self) -> bool {
         matches!(self, Family::MmaUnit | Family::MatmulMma | Family::AttentionMma | Family::QlinearMma)
     }
 
-    /// Whether it has kernels for a target: some need instructions that not all have.
+    /// Whether the family has kernels for a target. Some families need instructions that not all targets have.
     pub fn runs_on(self, target: &str) -> bool {
         (!self.needs_matrix() || Matrix::of(target).is_some())
             && (!self.needs_dot4() || Dot4::of(target).is_some())
     }
 
-    /// Whether its kernels are for targets with products of bytes only.
+    /// Whether the family's kernels require byte dot products.
     pub const fn needs_dot4(self) -> bool {
         matches!(self, Family::QlinearDot)
     }
@@ -142,17 +142,17 @@ const HEADERS: &[(&str, &str)] = &[
 /// The header that a host engine includes to run modules compiled with [`host_options`].
 pub const HOST_HEADER: &str = include_str!("../include/ops_host.h");
 
-/// The whole family as one translation unit: every instance, no include path needed.
+/// The whole family as one translation unit: all instances, no include path needed.
 pub fn source(family: Family) -> String {
     unit(family, crate::instances().iter().filter(|k| k.family == family))
 }
 
-/// The family as one translation unit for a target: the instances that can run there.
+/// The family as one translation unit with only the instances that can run on a target.
 pub fn source_for(family: Family, target: &str) -> String {
     unit(family, crate::instances().iter().filter(|k| k.family == family && k.runs_on(target)))
 }
 
-/// A translation unit with some instances of one family; those of another family are left out.
+/// A translation unit with the given instances of one family. Instances of other families are skipped.
 pub fn unit<'a>(family: Family, instances: impl IntoIterator<Item = &'a Instance>) -> String {
     let mut out = String::new();
     let mut seen = Vec::new();
@@ -166,8 +166,8 @@ pub fn unit<'a>(family: Family, instances: impl IntoIterator<Item = &'a Instance
     out
 }
 
-/// Appends a file with the headers it includes, each once, and line directives so that a compiler's
-/// messages name the file they mean.
+/// Appends a file and the headers that it includes, each once. Line directives make compiler messages name the
+/// original files.
 fn inline(out: &mut String, seen: &mut Vec<&'static str>, name: &str, text: &str) {
     let _ = writeln!(out, "#line 1 \"{name}\"");
     for (number, line) in text.lines().enumerate() {
@@ -196,20 +196,20 @@ fn common(wave: u32, matrix: Option<Matrix>) -> Vec<String> {
     ["-std=c++17".into(), format!("-DOPS_WAVE={wave}")].into_iter().chain(units).collect()
 }
 
-/// The same for an AMD target; `None` for one that [`wave_of`] does not know.
+/// The common flags for an AMD target; `None` if [`wave_of`] does not know the target.
 fn common_for(target: &str) -> Option<Vec<String>> {
     let dot4 = Dot4::of(target).map(|dot4| format!("-DOPS_DOT4={}", dot4.define()));
     Some(common(wave_of(target)?, Matrix::of(target)).into_iter().chain(dot4).collect())
 }
 
-/// Flags for hipRTC; `None` for a target that [`wave_of`] does not know.
+/// Flags for hipRTC; `None` if [`wave_of`] does not know the target.
 pub fn hiprtc_options(target: &str) -> Option<Vec<String>> {
     let mut out = common_for(target)?;
     out.extend(["-O3".into(), format!("--offload-arch={target}")]);
     Some(out)
 }
 
-/// Flags for clang 19 or newer, without any ROCm files; `None` for an unknown target.
+/// Flags for clang 19 or newer, which needs no ROCm files; `None` if [`wave_of`] does not know the target.
 pub fn clang_options(target: &str) -> Option<Vec<String>> {
     let mut out = common_for(target)?;
     let fixed =
@@ -222,16 +222,16 @@ pub fn clang_options(target: &str) -> Option<Vec<String>> {
     Some(out)
 }
 
-/// Flags for NVRTC, for an architecture such as `sm_90`.
+/// Flags for NVRTC for an architecture such as `sm_90`.
 pub fn nvrtc_options(arch: &str) -> Vec<String> {
     let mut out = common(32, Some(Matrix::Wmma11));
-    // 186: a comparison that is pointless for unsigned instances of a template.
+    // Warning 186 is a pointless comparison in the unsigned instances of a template.
     out.extend([format!("--gpu-architecture={arch}"), "--diag-suppress=186".into()]);
     out
 }
 
-/// Flags for a host C++ compiler (g++ 12 or newer, clang++) that make a module for a host engine, which
-/// imitates `matrix` for families that need it.
+/// Flags for a host C++ compiler (g++ 12 or newer, or clang++) that builds a module for a host engine. The host engine emulates
+/// `matrix` for families that need it.
 pub fn host_options(wave: u32, matrix: Option<Matrix>) -> Vec<String> {
     let mut out = common(wave, matrix);
     let fixed = ["-x", "c++", "-O1", "-fPIC", "-shared", "-ffp-contract=off", "-fno-strict-aliasing"];

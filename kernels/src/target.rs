@@ -1,35 +1,35 @@
-//! The gfx targets: one table of what each has, read by launches, compilers, checks and documents.
+//! The gfx targets: one table of their properties, used by launches, compilers, checks and documentation.
 //!
-//! A new target is a row here. `cargo xtask targets` then rewrites what is generated from the table, and
-//! `cargo xtask kernels --record` the registers of its kernels if it is one of the [`recorded`] targets.
+//! To add a target, add a row here and run `cargo xtask targets`, which updates everything generated from the table. For a
+//! [`recorded`] target, also run `cargo xtask kernels --record`, which records the register usage of its kernels.
 use crate::{Dot4, Matrix};
 
-/// A target that both ROCm 6.4 and ROCm 7.2 compile for.
+/// A target that both ROCm 6.4 and ROCm 7.2 can compile for.
 #[derive(Clone, Copy, Debug)]
 pub struct GfxTarget {
-    /// Its name, without feature suffixes.
+    /// The name, without feature suffixes.
     pub name: &'static str,
-    /// A product that has it; empty for generic targets.
+    /// A product with this target; empty for generic targets.
     pub product: &'static str,
-    /// The generic target whose code objects run on it too.
+    /// The generic target whose code objects also run on it.
     pub generic: Option<&'static str>,
-    /// Threads of a wave, as kernels are built.
+    /// The wave size that kernels are compiled for.
     pub wave: u32,
-    /// Its matrix units, if these sources have kernels for them.
+    /// The matrix units, if the sources have kernels for them.
     pub matrix: Option<Matrix>,
-    /// Its instruction for products of four bytes.
+    /// The instruction for dot products of four bytes.
     pub dot4: Option<Dot4>,
-    /// Bytes of LDS that a block can have.
+    /// Bytes of LDS available to a block.
     pub lds_bytes: u32,
     /// Whether code can be compiled for `xnack` on or off.
     pub xnack: bool,
     /// Whether code can be compiled for `sramecc` on or off.
     pub sramecc: bool,
-    /// Whether it is compiled ahead of time unless others are named, with its registers in `resources.tsv`.
+    /// Whether it is compiled ahead of time by default, with its register usage recorded in `resources.tsv`.
     pub recorded: bool,
 }
 
-/// All targets: devices by number, then generic targets.
+/// All targets: devices in numerical order, then generic targets.
 pub const TARGETS: &[GfxTarget] = &[
     VEGA.device("gfx900", "Radeon RX Vega 64"),
     VEGA.device("gfx902", "Ryzen 5 2400G"),
@@ -101,13 +101,13 @@ const RDNA3: GfxTarget =
     GfxTarget { name: "gfx11-generic", matrix: Some(Matrix::Wmma11), dot4: Some(Dot4::Mixed), ..RDNA2 };
 const RDNA4: GfxTarget = GfxTarget { name: "gfx12-generic", matrix: Some(Matrix::Wmma12), ..RDNA3 };
 
-/// Rows of the table, from their family's generic target.
+/// Builders of table rows, which start from the family's generic target.
 impl GfxTarget {
-    /// A device that has what its family has.
+    /// A device with the properties of its family.
     const fn device(self, name: &'static str, product: &'static str) -> Self {
         GfxTarget { name, product, generic: Some(self.name), ..self }
     }
-    /// Not covered by a generic target.
+    /// Marks a device that no generic target covers.
     const fn alone(self) -> Self {
         GfxTarget { generic: None, ..self }
     }
@@ -129,7 +129,7 @@ impl GfxTarget {
 }
 
 impl GfxTarget {
-    /// The target of this name. Feature suffixes such as `:xnack-` are allowed.
+    /// The target with this name. Accepts feature suffixes such as `:xnack-`.
     pub fn find(name: &str) -> Option<&'static GfxTarget> {
         let name = bare(name);
         TARGETS.iter().find(|target| target.name == name)
@@ -146,7 +146,7 @@ impl GfxTarget {
         TARGETS.iter().filter(move |target| target.generic == Some(name))
     }
 
-    /// Whether this is the named target, or a device that the named generic target covers.
+    /// Whether this is the target called `name`, or a device that the generic target called `name` covers.
     pub(crate) fn is_of(&self, name: &str) -> bool {
         self.name == name || self.generic == Some(name)
     }
@@ -157,8 +157,8 @@ pub fn recorded() -> Vec<&'static str> {
     TARGETS.iter().filter(|target| target.recorded).map(|target| target.name).collect()
 }
 
-/// Threads of a wave as kernels are built for a target; `None` for a name that is no gfx9 to gfx12 target. It need not be
-/// in the table: a device may be newer than that. Feature suffixes such as `:xnack-` are allowed.
+/// The wave size that kernels for a target are compiled for; `None` if the name is not a gfx9 to gfx12 target. The target need
+/// not be in the table, since a device may be newer than the table. Accepts feature suffixes such as `:xnack-`.
 pub fn wave_of(name: &str) -> Option<u32> {
     match generation(name) {
         9 => Some(64),
@@ -167,13 +167,13 @@ pub fn wave_of(name: &str) -> Option<u32> {
     }
 }
 
-/// 9 to 12 for gfx9 to gfx12, and so on; 0 for what is no target's name.
+/// The generation of a target: 9 for gfx9, 12 for gfx12, and so on; 0 if the name is not a target's.
 pub fn generation(name: &str) -> u32 {
     let Some(rest) = bare(name).strip_prefix("gfx") else { return 0 };
     if !rest.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-') {
         return 0;
     }
-    // The last two characters of a device's name are its minor version and stepping.
+    // The last two characters of a device's name are the minor version and the stepping.
     let digits = rest.split_once('-').map_or(&rest[..rest.len().saturating_sub(2)], |(major, _)| major);
     digits.parse().unwrap_or(0)
 }
@@ -198,7 +198,7 @@ mod tests {
             let generic = GfxTarget::find(generic).unwrap();
             assert!(generic.is_generic() && generic.generic.is_none(), "{name}");
             assert_eq!(generic.wave, target.wave, "{name}");
-            // Code for the generic target runs on the device.
+            // The device must run code for its generic target.
             assert!(generic.dot4.is_none() || generic.dot4 == target.dot4, "{name}");
             assert!(generic.matrix.is_none() || generic.matrix == target.matrix, "{name}");
             assert!(generic.lds_bytes <= target.lds_bytes, "{name}");

@@ -1,8 +1,8 @@
-//! Tuning parameters of launches: a table by target, with the reason for each value. Measurements on a device may replace
-//! them.
+//! Tuning parameters of launches: one table of defaults and per-target exceptions, with the reason for each value. Measurements
+//! on a device may override them.
 use crate::GfxTarget;
 
-/// Values of all [`KNOBS`] for a device.
+/// The values of all [`KNOBS`] for one device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Tuning {
     values: [u32; KNOBS.len()],
@@ -11,17 +11,17 @@ pub struct Tuning {
 /// A tuning parameter.
 #[derive(Clone, Copy, Debug)]
 pub struct Knob {
-    /// Its name, in files and tables.
+    /// The name in files and tables.
     pub name: &'static str,
-    /// The op to measure.
+    /// The op to benchmark for this parameter.
     pub op: &'static str,
-    /// What it decides.
+    /// What the parameter decides.
     pub what: &'static str,
-    /// Its default.
+    /// The default value.
     pub value: u32,
-    /// Why this default.
+    /// Why this is the default.
     pub reason: &'static str,
-    /// Values worth measuring, in ascending order. Results are right with any value from 1.
+    /// Values worth measuring, in ascending order. Any value from 1 up gives correct results.
     pub candidates: &'static [u32],
 }
 
@@ -95,9 +95,9 @@ pub const KNOBS: [Knob; 8] = [
     },
 ];
 
-/// A value that differs on some targets.
+/// A value that differs from the default on some targets.
 struct Exception {
-    /// A target. A generic target stands for the devices that it covers, too.
+    /// The target. A generic target also stands for the devices that it covers.
     target: &'static str,
     knob: &'static str,
     value: u32,
@@ -118,7 +118,7 @@ const EXCEPTIONS: &[Exception] = &[Exception {
 }];
 
 impl Tuning {
-    /// The table's values for an architecture.
+    /// The values in the table for an architecture.
     pub fn of(gfx: &str) -> Tuning {
         let mut tuning = Tuning { values: KNOBS.map(|knob| knob.value) };
         for exception in EXCEPTIONS.iter().filter(|e| e.holds_for(gfx)) {
@@ -127,18 +127,18 @@ impl Tuning {
         tuning
     }
 
-    /// Why the table has this value for a knob on an architecture.
+    /// Why the table has this value for `knob` on an architecture.
     pub fn reason(gfx: &str, knob: &Knob) -> &'static str {
         let mut own = EXCEPTIONS.iter().filter(|e| e.knob == knob.name);
         own.find(|e| e.holds_for(gfx)).map_or(knob.reason, |e| e.reason)
     }
 
-    /// The value of a knob; `None` for another name.
+    /// The value of a knob; `None` if there is no knob with this name.
     pub fn get(&self, knob: &str) -> Option<u32> {
         KNOBS.iter().position(|k| k.name == knob).map(|at| self.values[at])
     }
 
-    /// Sets a knob; `false` for another name, and for 0.
+    /// Sets a knob. Returns `false` if there is no knob with this name, or if `value` is 0.
     pub fn set(&mut self, knob: &str, value: u32) -> bool {
         let place = KNOBS.iter().position(|k| k.name == knob).filter(|_| value > 0);
         place.map(|at| self.values[at] = value).is_some()
@@ -171,7 +171,7 @@ impl Tuning {
 }
 
 impl Default for Tuning {
-    /// The values that hold unless an architecture's are known.
+    /// The defaults, for an unknown architecture.
     fn default() -> Self {
         Tuning::of("")
     }

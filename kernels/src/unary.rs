@@ -1,19 +1,19 @@
-//! Elementwise ops of one operand: `y = f(x)`, any shape and strides; `y` may be `x`.
+//! Unary elementwise ops: `y = f(x)`, any shape and strides; `y` may be `x`.
 use crate::instances::{Arguments, Table};
 use crate::launch::need;
 use crate::{Device, ElementType, Family, Launch, OperandView, Refused, Shape, StridedPointer, elementwise};
 
 const BLOCK: u32 = 256;
 
-/// Arguments of every unary kernel but affine.
+/// Arguments of every unary kernel except affine.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct UnaryArgs {
     /// Shape of both operands, from [`crate::elementwise`].
     pub shape: Shape,
-    /// Input.
+    /// The input.
     pub x: StridedPointer,
-    /// Output.
+    /// The output.
     pub y: StridedPointer,
 }
 
@@ -27,13 +27,13 @@ impl Arguments for UnaryArgs {
 pub struct AffineArgs {
     /// Shape of both operands, from [`crate::elementwise`].
     pub shape: Shape,
-    /// Input.
+    /// The input.
     pub x: StridedPointer,
-    /// Output.
+    /// The output.
     pub y: StridedPointer,
-    /// Factor.
+    /// The factor.
     pub mul: f64,
-    /// Summand.
+    /// The summand.
     pub add: f64,
 }
 
@@ -41,7 +41,7 @@ impl Arguments for AffineArgs {
     const NAME: &'static str = "AffineArgs";
 }
 
-/// Ops on floats only, with the name of the function object in the source.
+/// Ops on floats only, with the name of their function object in the source.
 const FLOAT_OPS: [(&str, &str); 15] = [
     ("sigmoid", "Sigmoid"),
     ("silu", "Silu"),
@@ -60,7 +60,7 @@ const FLOAT_OPS: [(&str, &str); 15] = [
     ("round", "Round"),
 ];
 
-/// Ops on floats and integers.
+/// Ops on floats and integers, with the name of their function object in the source.
 const NUMBER_OPS: [(&str, &str); 5] =
     [("neg", "Neg"), ("abs", "Abs"), ("relu", "Relu"), ("sqr", "Sqr"), ("sign", "Sign")];
 
@@ -82,7 +82,7 @@ pub(crate) fn declare(table: &mut Table) {
     }
 }
 
-/// Prepares `y = op(x)`; both views have the shape `dims`.
+/// Prepares `y = op(x)`. Both views have the shape `dims`.
 pub fn prepare(
     op: &str,
     dims: &[u64],

@@ -1,8 +1,8 @@
-//! Units of compilation.
+//! Compilation units.
 use crate::{ElementType, Family, Instance, instances, source};
 
-/// The instances of one family for one set of element types: what a program compiles and loads at once, so that it
-/// waits only for what it uses.
+/// The instances of one family for one set of element types. A program compiles and loads a whole unit at once, so it waits only
+/// for the types that it uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Unit {
     family: Family,
@@ -10,9 +10,9 @@ pub struct Unit {
 }
 
 impl Unit {
-    /// The unit that holds an instance.
+    /// The unit that contains an instance.
     pub fn of(instance: &'static Instance) -> Unit {
-        // Casts are many and small.
+        // Casts are many and small, so one unit holds all casts from a type.
         let types = match instance.family {
             Family::Cast => &instance.types[..1],
             _ => &instance.types[..],
@@ -20,35 +20,35 @@ impl Unit {
         Unit { family: instance.family, types }
     }
 
-    /// Every unit, in order of the first of its instances.
+    /// All units, ordered by their first instance.
     pub fn all() -> Vec<Unit> {
         let mut seen = std::collections::HashSet::new();
         instances().iter().map(Unit::of).filter(|unit| seen.insert(*unit)).collect()
     }
 
-    /// Its source file's family.
+    /// The family of the unit's source file.
     pub fn family(&self) -> Family {
         self.family
     }
 
-    /// A name that no other unit has: the family and the types, such as `norm-f16-f32`.
+    /// A unique name made of the family and the types, such as `norm-f16-f32`.
     pub fn name(&self) -> String {
         let types = self.types.iter().map(|t| t.name());
         std::iter::once(self.family.name()).chain(types).collect::<Vec<_>>().join("-")
     }
 
-    /// Its instances.
+    /// The unit's instances.
     pub fn instances(&self) -> impl Iterator<Item = &'static Instance> {
         let unit = *self;
         instances().iter().filter(move |k| Unit::of(k) == unit)
     }
 
-    /// Whether any of its instances can run on a target.
+    /// Whether any of the unit's instances can run on a target.
     pub fn runs_on(&self, target: &str) -> bool {
         self.instances().any(|k| k.runs_on(target))
     }
 
-    /// Its translation unit for a target, see [`source::unit`].
+    /// The unit's translation unit for a target; see [`source::unit`].
     pub fn text(&self, target: &str) -> String {
         source::unit(self.family, self.instances().filter(|k| k.runs_on(target)))
     }

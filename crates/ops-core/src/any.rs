@@ -1,4 +1,4 @@
-//! Tensors whose element type is a value.
+//! Tensors whose element type is known only at run time.
 use crate::tensor::bounds;
 use crate::{
     Backend, Contains, DType, Element, Error, Layout, Packing, Result, Shape, Space, Tensor, TensorMut,
@@ -6,10 +6,11 @@ use crate::{
 };
 use core::fmt;
 
-/// A view for reading whose element type is a value: an operand that may be of several types, such as a weight. `Copy`.
+/// A view for reading whose element type is known only at run time. It is used for operands of several types, such as weights.
+/// `Copy`.
 ///
-/// Made from a typed view ([`TensorRef::any`]) or from bytes ([`AnyRef::new`]). It holds that the bytes start where an element
-/// may start and that the layout, counted in elements, lies in them.
+/// Made from a typed view ([`TensorRef::any`]) or from bytes ([`AnyRef::new`]). Invariants: the bytes are aligned for the
+/// element type, and the layout, counted in elements, lies inside them.
 pub struct AnyRef<'a, S: Space> {
     bytes: S::Ref<'a, u8>,
     dtype: DType,
@@ -17,14 +18,14 @@ pub struct AnyRef<'a, S: Space> {
     packing: Option<&'static Packing>,
 }
 
-/// A view for writing whose element type is a value. What holds for [`AnyRef`] holds here.
+/// A view for writing whose element type is known only at run time. It has the invariants of [`AnyRef`].
 pub struct AnyMut<'a, S: Space> {
     bytes: S::Mut<'a, u8>,
     dtype: DType,
     layout: Layout,
 }
 
-/// A tensor whose element type is a value: a weight of any format.
+/// A tensor whose element type is known only at run time, such as a weight of any format.
 pub struct AnyTensor<S: Space> {
     buffer: S::Buffer<u8>,
     dtype: DType,
@@ -32,13 +33,13 @@ pub struct AnyTensor<S: Space> {
     packing: Option<&'static Packing>,
 }
 
-/// A tensor without its memory.
+/// A tensor without its memory: element type, layout and packing.
 pub(crate) type Parts = (DType, Layout, Option<&'static Packing>);
 
 /// The untyped tensors of a backend.
 pub type AnyOf<B> = AnyTensor<<B as Backend>::Space>;
 
-/// What makes bytes a view of elements.
+/// Checks that `bytes` can be viewed as elements: the alignment, and that the layout lies inside.
 fn check<S: Space>(
     operand: &'static str,
     bytes: S::Ref<'_, u8>,
@@ -52,7 +53,7 @@ fn check<S: Space>(
 }
 
 impl<S: Space> AnyTensor<S> {
-    /// Bytes that hold elements of `dtype`, as a model file has them.
+    /// Makes a tensor of bytes that hold elements of `dtype`, as stored in a model file.
     ///
     /// # Errors
     /// The layout reaches beyond the buffer ([`Error::OutOfBounds`]), or the buffer is not aligned for the type
@@ -61,11 +62,11 @@ impl<S: Space> AnyTensor<S> {
         check::<S>("tensor", S::borrow(&buffer), dtype, &layout)?;
         Ok(AnyTensor { buffer, dtype, layout, packing: None })
     }
-    /// Bytes that hold elements of `dtype` in a backend's own order.
+    /// Makes a tensor of bytes that hold elements of `dtype` in a backend's packing.
     ///
     /// # Errors
-    /// The bytes are fewer than a tensor of this type and these extents takes ([`Error::OutOfBounds`]) or not aligned
-    /// ([`Error::Align`]), or there is no such order of them ([`Error::View`]).
+    /// Fewer bytes than a packed tensor of this type and these extents takes ([`Error::OutOfBounds`]), misaligned bytes
+    /// ([`Error::Align`]), or a type and extents that the packing does not support ([`Error::View`]).
     pub fn packed(
         buffer: S::Buffer<u8>,
         dtype: DType,
@@ -92,21 +93,21 @@ impl<S: Space> AnyTensor<S> {
         let AnyTensor { buffer, dtype, layout, packing } = self;
         AnyRef { bytes: S::borrow(buffer), dtype: *dtype, layout: *layout, packing: *packing }
     }
-    /// The whole tensor, for writing; `None` if it is packed, since a packed tensor is never written.
+    /// The whole tensor, for writing; `None` if it is packed, since packed tensors are read-only.
     #[inline]
     pub fn as_mut(&mut self) -> Option<AnyMut<'_, S>> {
         let AnyTensor { buffer, dtype, layout, packing: None } = self else { return None };
         Some(AnyMut { bytes: S::borrow_mut(buffer), dtype: *dtype, layout: *layout })
     }
-    /// The order of its elements, if it is a backend's own.
+    /// The packing of the elements, if they are packed.
     pub fn packing(&self) -> Option<&'static Packing> {
         self.packing
     }
-    /// What it is besides its memory, and the memory.
+    /// Splits the tensor into its description and its memory.
     pub(crate) fn into_parts(self) -> (Parts, S::Buffer<u8>) {
         ((self.dtype, self.layout, self.packing), self.buffer)
     }
-    /// The parts of a tensor over the same memory, as another space sees it.
+    /// Rebuilds a tensor from its description, over the same memory as seen by another space.
     pub(crate) fn from_parts((dtype, layout, packing): Parts, buffer: S::Buffer<u8>) -> Self {
         AnyTensor { buffer, dtype, layout, packing }
     }
@@ -122,7 +123,7 @@ impl<S: Space> AnyTensor<S> {
     pub fn dims(&self) -> &[usize] {
         self.layout.dims()
     }
-    /// The extents counted in values, of which a block has many.
+    /// The extents with the last one counted in values: a block holds several.
     pub fn value_dims(&self) -> Vec<usize> {
         let mut dims = self.dims().to_vec();
         if let Some(last) = dims.last_mut() {
@@ -130,12 +131,12 @@ impl<S: Space> AnyTensor<S> {
         }
         dims
     }
-    /// Bytes of its elements, in the order that they are held in.
+    /// Size of the elements in bytes, as stored.
     pub fn bytes(&self) -> usize {
         let packed = self.packing.and_then(|packing| packing.bytes(self.dtype, self.dims()));
         packed.unwrap_or_else(|| self.layout.len().saturating_mul(self.dtype.size()))
     }
-    /// The memory, without type and layout.
+    /// The memory, without element type and layout.
     pub fn into_buffer(self) -> S::Buffer<u8> {
         self.buffer
     }
@@ -156,7 +157,7 @@ impl<S: Space> Clone for AnyRef<'_, S> {
 impl<S: Space> Copy for AnyRef<'_, S> {}
 
 impl<'a, S: Space> AnyRef<'a, S> {
-    /// Bytes that hold elements of `dtype`: on the host, a part of a file.
+    /// A view of bytes that hold elements of `dtype`; on the host, for example, part of a file.
     ///
     /// # Errors
     /// As [`AnyTensor::new`].
@@ -174,26 +175,26 @@ impl<'a, S: Space> AnyRef<'a, S> {
     pub fn dtype(&self) -> DType {
         self.dtype
     }
-    /// The order of the elements, if it is a backend's own.
+    /// The packing of the elements, if they are packed.
     #[inline]
     pub fn packing(&self) -> Option<&'static Packing> {
         self.packing
     }
-    /// Elements of memory in view, used by the layout or not.
+    /// Number of elements in the viewed memory, whether or not the layout refers to them.
     #[inline]
     pub fn data_len(&self) -> usize {
         S::len(self.bytes) / self.dtype.size()
     }
-    /// The view with a static type, if its elements are of that type and not packed.
+    /// The view with a static type; `None` if the elements are of another type, or packed.
     #[inline]
     pub fn typed<T: Element>(&self) -> Option<TensorRef<'a, S, T>> {
         if self.packing.is_some() || self.dtype != DType::of::<T>() {
             return None;
         }
-        // The layout lies in the bytes, as it did when this view was made.
+        // No check needed: the layout was checked against the bytes when this view was made.
         Some(TensorRef::within(S::typed(self.bytes)?, self.layout))
     }
-    /// The same view, for a shorter time.
+    /// The same view, with a shorter lifetime.
     #[inline]
     pub fn shorten<'s>(self) -> AnyRef<'s, S>
     where
@@ -223,7 +224,7 @@ impl<'a, S: Space> AnyRef<'a, S> {
             .flat_map(|p| raw[(p - extent.start) * size..][..size].iter().copied())
             .collect())
     }
-    /// The view as one of another space, where its memory is of that space.
+    /// The view in another space, if its memory belongs to that space.
     #[inline]
     pub fn side<A: Space, Side>(self) -> Option<AnyRef<'a, A>>
     where
@@ -249,7 +250,7 @@ impl<S: Space> View for AnyRef<'_, S> {
 }
 
 impl<'a, S: Space> AnyMut<'a, S> {
-    /// Bytes that hold elements of `dtype`, to be written.
+    /// A view, for writing, of bytes that hold elements of `dtype`.
     ///
     /// # Errors
     /// As [`AnyTensor::new`].
@@ -262,7 +263,7 @@ impl<'a, S: Space> AnyMut<'a, S> {
     pub fn bytes(&self) -> S::Ref<'_, u8> {
         S::share(&self.bytes)
     }
-    /// The memory that the layout refers to, as bytes.
+    /// The memory that the layout refers to, as bytes, for writing.
     #[inline]
     pub fn bytes_mut(&mut self) -> S::Mut<'_, u8> {
         S::reborrow(&mut self.bytes)
@@ -272,7 +273,7 @@ impl<'a, S: Space> AnyMut<'a, S> {
     pub fn dtype(&self) -> DType {
         self.dtype
     }
-    /// Elements of memory in view, used by the layout or not.
+    /// Number of elements in the viewed memory, whether or not the layout refers to them.
     #[inline]
     pub fn data_len(&self) -> usize {
         S::len(S::share(&self.bytes)) / self.dtype.size()
@@ -282,21 +283,21 @@ impl<'a, S: Space> AnyMut<'a, S> {
     pub fn as_ref(&self) -> AnyRef<'_, S> {
         AnyRef { bytes: S::share(&self.bytes), dtype: self.dtype, layout: self.layout, packing: None }
     }
-    /// The same view, for a shorter time.
+    /// The same view, with a shorter lifetime.
     #[inline]
     pub fn reborrow(&mut self) -> AnyMut<'_, S> {
         AnyMut { bytes: S::reborrow(&mut self.bytes), dtype: self.dtype, layout: self.layout }
     }
-    /// The view with a static type, if its elements are of that type.
+    /// The view with a static type; `None` if the elements are of another type.
     #[inline]
     pub fn typed<T: Element>(self) -> Option<TensorMut<'a, S, T>> {
         if self.dtype != DType::of::<T>() {
             return None;
         }
-        // As for reading.
+        // No check needed, as for reading.
         Some(TensorMut::within(S::typed_mut(self.bytes)?, self.layout))
     }
-    /// The view as one of another space, where its memory is of that space.
+    /// The view in another space, if its memory belongs to that space.
     #[inline]
     pub fn side<A: Space, Side>(self) -> Option<AnyMut<'a, A>>
     where
@@ -317,7 +318,7 @@ impl<S: Space> View for AnyMut<'_, S> {
 }
 
 impl<'a, S: Space, T: Element> TensorRef<'a, S, T> {
-    /// The same view with its element type as a value.
+    /// The same view with a dynamic element type.
     #[inline]
     pub fn any(self) -> AnyRef<'a, S> {
         let (dtype, layout) = (DType::of::<T>(), *View::layout(&self));
@@ -326,7 +327,7 @@ impl<'a, S: Space, T: Element> TensorRef<'a, S, T> {
 }
 
 impl<'a, S: Space, T: Element> TensorMut<'a, S, T> {
-    /// The same view with its element type as a value.
+    /// The same view with a dynamic element type.
     #[inline]
     pub fn any(self) -> AnyMut<'a, S> {
         let layout = *View::layout(&self);
@@ -334,7 +335,7 @@ impl<'a, S: Space, T: Element> TensorMut<'a, S, T> {
     }
 }
 
-/// What a method takes for an operand of any element type: a tensor or a view, typed or not.
+/// An argument for an operand of any element type: a tensor or a view, typed or not.
 ///
 /// ```
 /// use ops_core::{AnyRef, AsAny, Space, Tensor};
@@ -398,7 +399,7 @@ impl<'a, S: Space, T: Element> From<TensorRef<'a, S, T>> for AnyRef<'a, S> {
     }
 }
 
-// Debug shows the type and layout, never the elements: they may live on a device.
+// Prints type and layout, never elements: those may live on a device.
 impl<S: Space> fmt::Debug for AnyTensor<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "AnyTensor<{}> {}", self.dtype, self.layout)

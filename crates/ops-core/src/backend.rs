@@ -1,17 +1,16 @@
-//! A handle to a queue that computes.
+//! A handle to an in-order queue on a device.
 use crate::{
     AnyOf, AnyTensor, DType, Element, Error, Execute, Layout, Op, Result, Shape, Space, Tensor, TensorOf,
 };
 use std::sync::Arc;
 
-/// Host memory with an owner, which a backend may use in place: a mapped file, for one.
+/// Host memory with an owner, such as a mapped file. A backend may use it in place.
 pub type HostMemory<T> = Arc<dyn AsRef<[T]> + Send + Sync>;
 
 /// A cheap, cloneable handle to one in-order queue on one device.
 ///
-/// Operations are enqueued; only [`read`](Backend::read) and [`synchronize`](Backend::synchronize)
-/// wait. A backend whose calls return when they are done has nothing to do in `synchronize`,
-/// `record` and `wait`, and its `fork` is a clone.
+/// Operations are enqueued; only [`read`](Backend::read) and [`synchronize`](Backend::synchronize) wait. A synchronous backend
+/// has nothing to do in `synchronize`, `record` and `wait`, and its `fork` is a clone.
 pub trait Backend: Clone + Send + Sync + 'static {
     /// Where its tensors live.
     type Space: Space;
@@ -21,13 +20,13 @@ pub trait Backend: Clone + Send + Sync + 'static {
     /// The name in messages: `cpu`, `rocm`.
     fn name(&self) -> &'static str;
 
-    /// Memory for `len` elements, of unspecified values.
+    /// Allocates memory for `len` elements of unspecified values.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`].
     fn alloc<T: Element>(&self, len: usize) -> Result<<Self::Space as Space>::Buffer<T>>;
 
-    /// Copies `dst.len()` elements from `start` on to the host, when everything enqueued so far is done.
+    /// Waits for everything enqueued so far, then copies `dst.len()` elements from `start` on to the host.
     ///
     /// # Errors
     /// [`Error::Range`], a failed transfer, or an earlier failure of the queue.
@@ -38,7 +37,7 @@ pub trait Backend: Clone + Send + Sync + 'static {
         dst: &mut [T],
     ) -> Result<()>;
 
-    /// Copies `src` to the elements from `start` on, in queue order. `src` is free again on return.
+    /// Copies `src` to the elements from `start` on, in queue order. The caller may reuse `src` as soon as this returns.
     ///
     /// # Errors
     /// [`Error::Range`] or a failed transfer.
@@ -49,28 +48,28 @@ pub trait Backend: Clone + Send + Sync + 'static {
         start: usize,
     ) -> Result<()>;
 
-    /// Waits until everything enqueued is done.
+    /// Waits until everything enqueued has finished.
     ///
     /// # Errors
     /// The first failure of anything enqueued since the last call.
     fn synchronize(&self) -> Result<()>;
-    /// A new queue on the same device, ordered after everything enqueued here so far.
+    /// Makes a new queue on the same device, ordered after everything enqueued here so far.
     ///
     /// # Errors
     /// The device has no more queues.
     fn fork(&self) -> Result<Self>;
-    /// Marks this point of the queue.
+    /// Records an event at this point of the queue.
     ///
     /// # Errors
-    /// The device refuses.
+    /// A failure of the device.
     fn record(&self) -> Result<Self::Event>;
-    /// Lets everything enqueued from here on wait for `event`.
+    /// Makes everything enqueued from here on wait for `event`.
     ///
     /// # Errors
-    /// The device refuses.
+    /// A failure of the device.
     fn wait(&self, event: &Self::Event) -> Result<()>;
 
-    /// A buffer over `memory`, without a copy where the backend can compute on host memory.
+    /// Makes a buffer of `memory`, without a copy if the backend can compute on host memory.
     ///
     /// # Errors
     /// As [`upload`](Backend::upload).
@@ -80,7 +79,7 @@ pub trait Backend: Clone + Send + Sync + 'static {
 
     // Everything below is provided.
 
-    /// A buffer with a copy of `src`.
+    /// Makes a buffer with a copy of `src`.
     ///
     /// # Errors
     /// As [`alloc`](Backend::alloc) and [`write`](Backend::write).
@@ -90,7 +89,7 @@ pub trait Backend: Clone + Send + Sync + 'static {
         Ok(buffer)
     }
 
-    /// `len` elements from `start` on, as a vector.
+    /// Reads `len` elements from `start` on into a vector.
     ///
     /// # Errors
     /// As [`read`](Backend::read).
@@ -106,7 +105,7 @@ pub trait Backend: Clone + Send + Sync + 'static {
         Ok(host)
     }
 
-    /// A tensor of unspecified values.
+    /// Allocates a tensor of unspecified values.
     ///
     /// # Errors
     /// As [`alloc`](Backend::alloc).
@@ -114,7 +113,7 @@ pub trait Backend: Clone + Send + Sync + 'static {
         Tensor::new(self.alloc(shape.len())?, Layout::of(shape))
     }
 
-    /// A tensor of unspecified values whose element type is a value.
+    /// Allocates a tensor of unspecified values whose element type is known only at run time.
     ///
     /// # Errors
     /// As [`alloc`](Backend::alloc).
@@ -124,10 +123,10 @@ pub trait Backend: Clone + Send + Sync + 'static {
         AnyTensor::new(self.alloc(bytes)?, dtype, Layout::of(shape))
     }
 
-    /// A tensor of the elements that these bytes hold, in row-major order, as a model file has them.
+    /// Makes a tensor of the elements in `bytes`, in row-major order, as stored in a model file.
     ///
     /// # Errors
-    /// [`Error::Count`] where the extents want another number of elements, and as [`upload`](Backend::upload).
+    /// [`Error::Count`] if the number of elements does not match the extents; else as [`upload`](Backend::upload).
     fn any_tensor(&self, dtype: DType, dims: &[usize], bytes: &[u8]) -> Result<AnyOf<Self>> {
         let shape = Shape::new(dims)?;
         if shape.len().checked_mul(dtype.size()) != Some(bytes.len()) {
@@ -136,10 +135,9 @@ pub trait Backend: Clone + Send + Sync + 'static {
         AnyTensor::new(self.upload(bytes)?, dtype, Layout::of(shape))
     }
 
-    /// A tensor of zeros.
+    /// Makes a tensor of zeros.
     ///
-    /// The default writes them from a small piece of host memory, over and over. Backends that can fill memory where it is
-    /// should.
+    /// The default writes zeros repeatedly from a small buffer in host memory. Override it if the backend can fill memory.
     ///
     /// # Errors
     /// As [`Shape::new`], [`alloc`](Backend::alloc) and [`write`](Backend::write).
@@ -154,10 +152,10 @@ pub trait Backend: Clone + Send + Sync + 'static {
         Tensor::new(buffer, Layout::of(shape))
     }
 
-    /// A tensor with these elements, in row-major order.
+    /// Makes a tensor of these elements, in row-major order.
     ///
     /// # Errors
-    /// [`Error::Count`] where the extents want another number of elements, and as [`upload`](Backend::upload).
+    /// [`Error::Count`] if the number of elements does not match the extents; else as [`upload`](Backend::upload).
     fn tensor<T: Element>(&self, dims: &[usize], data: &[T]) -> Result<TensorOf<Self, T>> {
         let shape = Shape::new(dims)?;
         if shape.len() != data.len() {

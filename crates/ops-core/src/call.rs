@@ -1,17 +1,17 @@
-//! The one gate between user data and kernels.
+//! The checks between user data and kernels.
 use crate::{Error, Execute, Lent, Op, Operand, Operands, Reason, Result, Role, Seen, Shape, Slot, Space};
 
-/// A call whose arguments have passed the op's shape rule and lie inside their memory.
+/// A call whose arguments satisfy the op's shape rule and lie inside their memory.
 ///
-/// Only this crate makes one, and it binds the arguments to the op they were checked for: a kernel
-/// cannot be reached from safe code with unchecked shapes.
+/// Only this crate makes one, and it ties the arguments to the op that they were checked for. Safe code therefore cannot run a
+/// kernel on unchecked shapes.
 pub struct Call<'c, 'a, O: Op, S: Space> {
     op: &'c O,
     args: &'c mut O::Args<'a, S>,
 }
 
 impl<'c, 'a, O: Op, S: Space> Call<'c, 'a, O, S> {
-    /// The one gate between user data and kernels.
+    /// Checks the arguments and makes the call. All calls go through here.
     #[inline(always)]
     pub(crate) fn check<B: Execute<O, Space = S>>(
         backend: &B,
@@ -22,7 +22,7 @@ impl<'c, 'a, O: Op, S: Space> Call<'c, 'a, O, S> {
         let fine = O::look(
             args,
             views_against(outputs.as_ref(), |slot, seen, want| {
-                if stands(backend, op, slot, seen, want) { Ok(()) } else { Err(()) }
+                if view_is_valid(backend, op, slot, seen, want) { Ok(()) } else { Err(()) }
             }),
         );
         match fine {
@@ -30,7 +30,7 @@ impl<'c, 'a, O: Op, S: Space> Call<'c, 'a, O, S> {
             Err(()) => Err(refusal(backend, op, args, outputs.as_ref())),
         }
     }
-    /// Arguments that were made from checked ones.
+    /// Wraps arguments that were derived from checked ones.
     #[inline]
     pub(crate) fn assume(op: &'c O, args: &'c mut O::Args<'a, S>) -> Self {
         Call { op, args }
@@ -40,27 +40,27 @@ impl<'c, 'a, O: Op, S: Space> Call<'c, 'a, O, S> {
     pub fn op(&self) -> &'c O {
         self.op
     }
-    /// The op's name for this call.
+    /// The op's name for a call on these operands.
     #[inline]
     pub fn name(&self) -> &'static str {
         self.op.name_on(self.operands())
     }
-    /// The arguments, to look at.
+    /// The arguments, for reading.
     #[inline]
     pub fn args(&self) -> &O::Args<'a, S> {
         self.args
     }
-    /// The arguments without their types.
+    /// The arguments, without their types.
     #[inline]
     pub fn operands(&self) -> &(dyn Operands + '_) {
         &*self.args
     }
-    /// The op and the arguments, for the kernel. There is no way back to a `Call`.
+    /// Splits the call into op and arguments, for the kernel. A `Call` cannot be rebuilt from its parts.
     #[inline]
     pub fn into_parts(self) -> (&'c O, &'c mut O::Args<'a, S>) {
         (self.op, self.args)
     }
-    /// Shows every operand with its memory, to be read or written, and without its type.
+    /// Passes every operand to `see`, with its memory and without its type.
     pub fn visit<'s>(&'s mut self, see: &mut dyn FnMut(&'static Slot, Lent<'s, S>)) {
         let shown = O::map::<S, S>(self.args, |slot, lent| {
             see(slot, lent);
@@ -76,25 +76,25 @@ impl<'c, 'a, O: Op, S: Space> Call<'c, 'a, O, S> {
     ) -> Option<O::Args<'r, R>> {
         O::map(self.args, change)
     }
-    /// Lends the call out and keeps it.
+    /// Passes the call to `f` and keeps it for later use.
     ///
     /// # Errors
-    /// Those of `f`.
+    /// The error of `f`.
     pub fn lend<T>(&mut self, f: impl FnOnce(Call<'_, '_, O, S>) -> Result<T>) -> Result<T> {
-        // A copy of the views: whoever gets it may take it apart, but cannot change this call.
+        // A copy of the views: `f` may take it apart without changing this call.
         let op = self.op;
         let mut again = O::map(self.args, |_, lent| Some(lent)).ok_or_else(|| lost(op.name()))?;
         f(Call { op, args: &mut again })
     }
 }
 
-/// What a backend's memory must not lead to: an argument that came back without its alignment.
+/// The error for an argument that a backend's memory returned with the wrong alignment. This is a bug in the backend.
 pub(crate) fn lost(op: &'static str) -> Error {
     let reason = Reason::Because("the backend's memory is not aligned as `Space` wants it".to_owned());
     Error::Unsupported { op, backend: "a combinator", reason }
 }
 
-/// Shows every operand that was given beside the shape that the rule gives it, if it is one that is only written.
+/// Passes every given operand to the check, with the shape that the rule gives it if it is only written.
 #[inline(always)]
 fn views_against<'s, 'o, S: Space, Stop>(
     outputs: &'o [Shape],
@@ -107,10 +107,11 @@ fn views_against<'s, 'o, S: Space, Stop>(
     }
 }
 
-/// Whether a view lies in its memory and is in an order that the backend reads, and, if it is written, has its shape and does not
+/// Checks that a view lies inside its memory and has a packing that the backend reads. If it is written, also checks its shape
+/// and that no two indices share an element.
 /// overlap itself.
 #[inline(always)]
-fn stands<O: Op, B: Execute<O>>(
+fn view_is_valid<O: Op, B: Execute<O>>(
     backend: &B,
     op: &O,
     slot: &Slot,
@@ -119,16 +120,16 @@ fn stands<O: Op, B: Execute<O>>(
 ) -> bool {
     let (on, bytes) = (&seen.operand, <B::Space as Space>::len(seen.memory));
     let inside = match on.packing {
-        // A product and no quotient: a division costs as much as all the rest.
+        // Multiplies instead of dividing: one division would cost as much as the rest of the check.
         None => on.layout.extent().end.checked_mul(on.dtype.size()).is_some_and(|end| end <= bytes),
-        // What is packed was measured when it was made.
+        // The size of a packed tensor was checked when it was made.
         Some(packing) => backend.reads(op, slot.name, packing),
     };
     let as_wanted = |want: &Shape| on.layout.dims().iter().eq(want.dims());
     inside && (slot.role == Role::In || (want.is_none_or(as_wanted) && on.layout.is_injective()))
 }
 
-/// Why a call is refused: apart and found anew, so that what is usual stays small.
+/// Finds out why a call was refused. Separate from the check itself, so that the common path stays small.
 #[cold]
 #[inline(never)]
 fn refusal<O: Op, B: Execute<O>>(
@@ -141,7 +142,7 @@ fn refusal<O: Op, B: Execute<O>>(
     let found = O::look(
         args,
         views_against(outputs, |slot, seen, want| {
-            if stands(backend, op, slot, seen, want) {
+            if view_is_valid(backend, op, slot, seen, want) {
                 return Ok(());
             }
             let (on, bytes) = (&seen.operand, <B::Space as Space>::len(seen.memory));
@@ -150,14 +151,14 @@ fn refusal<O: Op, B: Execute<O>>(
                 .map_or_else(|| refused(op.name(), on, bytes, want), |p| unsupported(p.declined(on))))
         }),
     );
-    // A backend that does not answer the same when it is asked again.
-    let unsteady = || {
+    // For a backend whose answers change between calls.
+    let inconsistent = || {
         unsupported(Reason::Because("the backend read an order of a packed operand, and then not".to_owned()))
     };
-    found.err().unwrap_or_else(unsteady)
+    found.err().unwrap_or_else(inconsistent)
 }
 
-/// Why a plain view is refused.
+/// The error for an unpacked view that was refused.
 fn refused(op: &'static str, on: &Operand<'_>, bytes: usize, want: Option<&Shape>) -> Error {
     let (operand, layout, len) = (on.name, Box::new(*on.layout), bytes / on.dtype.size());
     match want {

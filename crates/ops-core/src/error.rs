@@ -1,7 +1,7 @@
-//! One error type. [`Error::Unsupported`] is a value that callers branch on, never a text to match.
+//! The error type of the workspace. Callers branch on [`Error::Unsupported`]; they never need to match on its text.
 use crate::{DType, Layout, Shape};
 
-/// The result of everything in this crate.
+/// The result type of this crate.
 pub type Result<T, E = Error> = core::result::Result<T, E>;
 
 /// Why a backend or a provider declines an operation.
@@ -16,25 +16,25 @@ pub enum Reason {
         /// Its type.
         dtype: DType,
     },
-    /// The operand is strided where the kernel needs it in one piece.
+    /// The operand is strided, but the kernel needs its rows to be contiguous.
     #[error("operand {0} must be contiguous in its last axis")]
     Stride(&'static str),
-    /// The operand is in an order that this backend's kernels do not read.
+    /// The operand is in a packing that this backend's kernels cannot read.
     #[error("operand {operand} is packed in the order {packing}, which this backend does not read")]
     Packed {
         /// Which operand.
         operand: &'static str,
-        /// The order's name.
+        /// The packing's name.
         packing: &'static str,
     },
-    /// A size beyond what the kernel was written for.
+    /// A size exceeds what the kernel supports.
     #[error("{what} = {got}, limit {max}")]
     Limit {
         /// What is too large.
         what: &'static str,
-        /// How large it is.
+        /// Its size.
         got: usize,
-        /// The largest size that runs.
+        /// The largest supported size.
         max: usize,
     },
     /// The user's policy forbids it.
@@ -43,26 +43,26 @@ pub enum Reason {
     /// There is no kernel at all.
     #[error("not implemented by this backend")]
     Missing,
-    /// Anything else, in words.
+    /// Any other reason, in words.
     #[error("{0}")]
     Because(String),
 }
 
-/// What can go wrong. Messages name the op, the operand, what was got, what was wanted.
+/// Everything that can go wrong. Messages name the op, the operand, what it got and what it wanted.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Nothing ran and no output was touched; a fallback may take over.
+    /// Nothing ran and no output was written; a fallback may take over.
     #[error("{op} is not supported on {backend}: {reason}")]
     Unsupported {
         /// The op.
         op: &'static str,
-        /// Who declined.
+        /// The backend that declined.
         backend: &'static str,
         /// Why.
         reason: Reason,
     },
-    /// An operand's shape breaks the op's rule; the same on every backend.
+    /// An operand's shape violates the op's rule. All backends report this alike.
     #[error("{op}: {operand} has shape {got}, expected {want}")]
     Shape {
         /// The op.
@@ -71,10 +71,10 @@ pub enum Error {
         operand: &'static str,
         /// Its layout.
         got: Box<Layout>,
-        /// What the rule asks for.
+        /// What the rule requires.
         want: String,
     },
-    /// An operand's element type breaks the op's rule; the same on every backend.
+    /// An operand's element type violates the op's rule. All backends report this alike.
     #[error("{op}: {operand} is of {got}, expected {want}")]
     DType {
         /// The op.
@@ -83,10 +83,10 @@ pub enum Error {
         operand: &'static str,
         /// Its element type.
         got: DType,
-        /// The types that the op takes.
+        /// The types that the op accepts.
         want: &'static str,
     },
-    /// An operand is missing, or given where there is none.
+    /// An operand is missing, or was given to an op that does not have it.
     #[error("{op}: {operand} is {got}, expected {want}")]
     Operand {
         /// The op.
@@ -95,7 +95,7 @@ pub enum Error {
         operand: &'static str,
         /// What was given.
         got: String,
-        /// What the op takes.
+        /// What the op accepts.
         want: String,
     },
     /// An option of the op is out of its range.
@@ -110,7 +110,7 @@ pub enum Error {
         /// The range.
         want: String,
     },
-    /// A view reaches outside its buffer.
+    /// A view extends beyond its buffer.
     #[error("{op}: the view {layout} of {operand} reaches beyond its buffer of {len} elements")]
     OutOfBounds {
         /// The op, or the constructor.
@@ -119,18 +119,18 @@ pub enum Error {
         operand: &'static str,
         /// The view.
         layout: Box<Layout>,
-        /// The buffer's length.
+        /// The buffer's length in elements.
         len: usize,
     },
-    /// Bytes do not start where an element of the type may start.
+    /// Bytes are misaligned for the element type.
     #[error("{operand}: the memory is not aligned for elements of {dtype}, {} bytes", dtype.align())]
     Align {
-        /// What was to be made.
+        /// What was to be made of them.
         operand: &'static str,
         /// The element type.
         dtype: DType,
     },
-    /// A view to be written names some element twice.
+    /// A view for writing refers to some element twice.
     #[error(
         "{op}: output {operand} with view {layout} overlaps itself; write to a view without repeated elements"
     )]
@@ -147,7 +147,7 @@ pub enum Error {
     View {
         /// Which view.
         view: &'static str,
-        /// What it was to be made of.
+        /// The layout that it was to be made from.
         layout: Box<Layout>,
         /// Why not.
         why: String,
@@ -160,29 +160,29 @@ pub enum Error {
         /// The other.
         to: Box<Shape>,
     },
-    /// No such axis.
+    /// The axis does not exist.
     #[error("axis {axis} does not exist in a tensor of rank {rank}")]
     Axis {
         /// The axis asked for.
         axis: isize,
-        /// How many there are.
+        /// The number of axes.
         rank: usize,
     },
-    /// More axes than a layout holds.
+    /// A layout has too many axes.
     #[error("rank {got} exceeds the largest rank of {max}")]
     Rank {
-        /// Axes asked for.
+        /// The number of axes asked for.
         got: usize,
-        /// Axes possible.
+        /// The largest number of axes.
         max: usize,
     },
-    /// More elements than the address space holds.
+    /// A tensor has more elements than the address space can hold.
     #[error("a tensor of shape {dims:?} has more elements than memory can hold")]
     TooLarge {
         /// The extents asked for.
         dims: Box<[usize]>,
     },
-    /// Strides that lead outside the address space.
+    /// Strides lead outside the address space.
     #[error("bad strides for shape {shape}: {why}")]
     Strides {
         /// The extents.
@@ -190,7 +190,7 @@ pub enum Error {
         /// What is wrong.
         why: &'static str,
     },
-    /// Data and extents disagree.
+    /// The number of elements does not match the extents.
     #[error("{got} elements were given for a tensor of shape {shape}, which has {}", shape.len())]
     Count {
         /// Elements given.
@@ -198,50 +198,50 @@ pub enum Error {
         /// The shape.
         shape: Box<Shape>,
     },
-    /// A transfer outside its buffer.
+    /// A transfer reaches outside its buffer.
     #[error("{call}: elements {start}..{start}+{count} lie outside a buffer of {len}")]
     Range {
         /// `read` or `write`.
         call: &'static str,
-        /// First element.
+        /// The first element.
         start: usize,
-        /// How many.
+        /// The number of elements.
         count: usize,
-        /// The buffer's length.
+        /// The buffer's length in elements.
         len: usize,
     },
-    /// An index operand points outside.
+    /// An index operand holds an index out of range.
     #[error("{op}: {operand} holds {index} at position {position}, outside 0..{bound}")]
     Index {
         /// The op.
         op: &'static str,
         /// The index operand.
         operand: &'static str,
-        /// Where in it, counted in row-major order.
+        /// Its position in the operand, in row-major order.
         position: usize,
         /// The value found.
         index: i64,
         /// One past the largest valid value.
         bound: usize,
     },
-    /// The allocator has no room.
+    /// An allocation failed.
     #[error("out of memory on {backend}: {bytes} bytes wanted{}", hint(.detail))]
     OutOfMemory {
-        /// Whose memory.
+        /// The backend whose memory is exhausted.
         backend: &'static str,
-        /// How much was wanted.
+        /// The number of bytes requested.
         bytes: usize,
-        /// What is known beside (free and total, what holds the rest).
+        /// What else is known: free and total memory, and what uses the rest.
         detail: String,
     },
     /// A library or driver call failed.
     #[error("{call} failed on {backend}: {status}")]
     Device {
-        /// Whose call.
+        /// The backend that made the call.
         backend: &'static str,
         /// Which call.
         call: &'static str,
-        /// What it answered, and what to do about it.
+        /// What it returned, and what to do about it.
         status: String,
     },
     /// A tensor belongs to the other side of an [`Either`](crate::Either).
@@ -249,10 +249,10 @@ pub enum Error {
         "{call}: a tensor belongs to the other backend; tensors of the two sides of an Either do not mix"
     )]
     WrongSide {
-        /// What was attempted.
+        /// The call that was attempted.
         call: &'static str,
     },
-    /// A checked op gave another result than the reference.
+    /// The result of a checked op differs from the reference.
     #[error(
         "{op}: output {output} differs from the reference at {index:?}: got {got}, reference {want} \
          (nmse {nmse:.3e}, limit {limit:.3e})"
@@ -262,15 +262,15 @@ pub enum Error {
         op: &'static str,
         /// Which output.
         output: &'static str,
-        /// The first bad element.
+        /// The index of the first bad element.
         index: Vec<usize>,
         /// Its value.
         got: String,
         /// The reference's value.
         want: String,
-        /// Error over the whole output; 0 where a single element decides.
+        /// Error over the whole output; 0 if the comparison is exact.
         nmse: f64,
-        /// What was allowed.
+        /// The limit of the error.
         limit: f64,
     },
 }
@@ -280,19 +280,19 @@ fn hint(detail: &str) -> String {
 }
 
 impl Error {
-    /// [`Error::Shape`] with less to write.
+    /// Makes an [`Error::Shape`].
     pub fn shape(op: &'static str, operand: &'static str, got: &Layout, want: impl Into<String>) -> Self {
         Error::Shape { op, operand, got: Box::new(*got), want: want.into() }
     }
-    /// [`Error::Broadcast`] with less to write.
+    /// Makes an [`Error::Broadcast`].
     pub fn broadcast(from: &Shape, to: &Shape) -> Self {
         Error::Broadcast { from: Box::new(*from), to: Box::new(*to) }
     }
-    /// [`Error::Count`] with less to write.
+    /// Makes an [`Error::Count`].
     pub fn count(got: usize, shape: Shape) -> Self {
         Error::Count { got, shape: Box::new(shape) }
     }
-    /// [`Error::Param`] with less to write.
+    /// Makes an [`Error::Param`].
     pub fn param(op: &'static str, param: &'static str, got: impl ToString, want: impl Into<String>) -> Self {
         Error::Param { op, param, got: got.to_string(), want: want.into() }
     }

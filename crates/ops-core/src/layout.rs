@@ -1,14 +1,14 @@
-//! Where the elements of a view lie in its buffer.
+//! Layouts: where in its buffer a view's elements are.
 use crate::{Error, MAX_RANK, Result, Shape};
 use core::fmt;
 use core::ops::Range;
 
 mod views;
 
-/// A strided view description: shape, stride of each axis and offset, all in elements.
+/// The shape, strides and offset of a view, all in elements.
 ///
-/// `Copy` and without heap. Every reachable position of a `Layout` lies in `0..isize::MAX`: the
-/// constructors check it and the views keep it, so position arithmetic needs no checks of its own.
+/// `Copy`, without heap memory. Every reachable position lies in `0..isize::MAX`. The constructors check this and views preserve
+/// it, so position arithmetic needs no further checks.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Layout {
     shape: Shape,
@@ -17,7 +17,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Row-major, starting at 0.
+    /// The row-major layout of `shape`, starting at position 0.
     #[inline]
     pub fn of(shape: Shape) -> Self {
         let mut strides = [0; MAX_RANK];
@@ -29,7 +29,7 @@ impl Layout {
         Layout { shape, strides, offset: 0 }
     }
 
-    /// Row-major over these extents.
+    /// The row-major layout of these extents.
     ///
     /// # Errors
     /// As [`Shape::new`].
@@ -38,10 +38,10 @@ impl Layout {
         Ok(Self::of(Shape::new(dims)?))
     }
 
-    /// Any strides, 0 for a broadcast axis; negative strides walk backwards from `offset`.
+    /// A layout with any strides. Stride 0 repeats an axis; negative strides walk backwards from `offset`.
     ///
     /// # Errors
-    /// As [`Shape::new`]; as many strides as extents are wanted, and no position below 0 or
+    /// As [`Shape::new`]; also if there are not as many strides as extents, or if a position is below 0 or
     /// beyond the address space.
     pub fn strided(dims: &[usize], strides: &[isize], offset: usize) -> Result<Self> {
         let shape = Shape::new(dims)?;
@@ -68,7 +68,7 @@ impl Layout {
     pub fn dims(&self) -> &[usize] {
         self.shape.dims()
     }
-    /// Elements between neighbours along each axis.
+    /// Stride of each axis, in elements.
     #[inline]
     pub fn strides(&self) -> &[isize] {
         &self.strides[..self.rank()]
@@ -104,7 +104,7 @@ impl Layout {
         self.strides().last().copied().unwrap_or(1)
     }
 
-    /// Whether the elements stand one after another in row-major order (from any offset).
+    /// Whether the elements are contiguous in row-major order, from any offset.
     #[inline]
     pub fn is_contiguous(&self) -> bool {
         let mut want = 1isize;
@@ -114,7 +114,7 @@ impl Layout {
             }
             if *d != 1 {
                 if *s != want {
-                    // Of no elements, none stands apart.
+                    // An empty layout has no gaps.
                     return self.is_empty();
                 }
                 want *= *d as isize;
@@ -123,13 +123,13 @@ impl Layout {
         true
     }
 
-    /// Whether each row along the innermost axis stands in one piece.
+    /// Whether each row along the innermost axis is contiguous.
     #[inline]
     pub fn is_last_contiguous(&self) -> bool {
         self.last() <= 1 || self.last_stride() == 1
     }
 
-    /// Lowest and highest position, `None` on overflow; both are the offset for an empty layout.
+    /// The lowest and the highest position; `None` on overflow. Both are the offset if the layout is empty.
     #[inline]
     fn reach(&self) -> Option<(i128, i128)> {
         let (mut low, mut high) = (self.offset as i128, self.offset as i128);
@@ -143,7 +143,7 @@ impl Layout {
         Some((low, high))
     }
 
-    /// The positions from the lowest to one past the highest; empty for an empty layout.
+    /// The positions from the lowest to one past the highest; empty if the layout is empty.
     #[inline]
     pub fn extent(&self) -> Range<usize> {
         if self.is_empty() {
@@ -165,7 +165,7 @@ impl Layout {
 
     /// Whether no two indices share an element, so that the view may be written.
     ///
-    /// Sufficient, not necessary: strides, sorted, must each step over the span of the smaller ones.
+    /// The check is sufficient but not necessary: each stride, in ascending order, must step over the span of the smaller ones.
     #[inline]
     pub fn is_injective(&self) -> bool {
         if self.is_contiguous() {
@@ -199,11 +199,11 @@ impl Layout {
         Positions::new(self.shape, self.strides, self.offset)
     }
 
-    /// The position of the first element of every row along the innermost axis, in order.
+    /// The position of the first element of every row along the innermost axis, in row-major order.
     pub fn rows(&self) -> Positions {
         let mut outer = *self.shape.padded();
         if let Some(last) = self.rank().checked_sub(1) {
-            // A row of length 0 is still a row.
+            // A row of length 0 still counts as a row.
             outer[last] = 1;
         }
         let shape = Shape::new(&outer[..self.rank()]).unwrap_or(self.shape);
@@ -222,7 +222,7 @@ impl Layout {
     }
 }
 
-/// Iterator over the positions of a layout, see [`Layout::positions`].
+/// Iterator over the positions of a layout; see [`Layout::positions`].
 #[derive(Clone, Debug)]
 pub struct Positions {
     dims: [usize; MAX_RANK],
@@ -254,7 +254,7 @@ impl Iterator for Positions {
                 break;
             }
             self.index[i] = 0;
-            // Wrapping: back from one step beyond the last element, which need not be a position.
+            // Wrapping arithmetic: this steps back from one step past the last element, which may not be a valid position.
             let span = self.strides[i].wrapping_mul(self.dims[i] as isize);
             self.next = self.next.wrapping_add_signed(span.wrapping_neg());
         }
@@ -293,7 +293,7 @@ mod tests {
         let a = Layout::contiguous(&[2, 1, 3, 4]).unwrap();
         let [m] = Layout::merged([&a]);
         assert_eq!((m.dims(), m.strides()), (&[24][..], &[1][..]));
-        // A gap after each row of the second keeps the rows apart in both.
+        // A gap after each row of the second layout keeps the rows from merging in both.
         let b = Layout::strided(&[2, 1, 3, 4], &[15, 15, 5, 1], 2).unwrap();
         let [m, n] = Layout::merged([&a, &b]);
         assert_eq!((m.dims(), m.strides()), (&[6, 4][..], &[4, 1][..]));

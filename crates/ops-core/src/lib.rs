@@ -1,15 +1,14 @@
-//! Op traits, tensors and shape rules that every backend shares.
+//! The op traits, tensors and shape rules that all backends share.
 //!
-//! Four nouns:
+//! There are four concepts:
 //!
-//! * a [`Space`] says where bytes live;
-//! * a [`Backend`] is a cheap handle to a queue that computes on them;
-//! * an [`Op`] is a plain struct of options that knows its operands, its shape rule and the accuracy
-//!   it promises;
-//! * [`Execute`] joins the last two: `impl Execute<RmsNorm<f32>> for MyGpu` is a kernel.
+//! * a [`Space`] is a kind of memory;
+//! * a [`Backend`] is a cheap handle to a queue that computes in that memory;
+//! * an [`Op`] is a plain struct of options that knows its operands, its shape rule and the accuracy it promises;
+//! * [`Execute`] connects the last two: `impl Execute<RmsNorm<f32>> for MyGpu` is a kernel.
 //!
-//! Users see none of the last one. They call methods of op families ([`ops`]) that every backend
-//! with the kernels has, and write functions over one bound:
+//! Users do not see [`Execute`]. They call the methods of op families ([`ops`]), which every backend with the kernels has, and
+//! write functions over one bound:
 //!
 //! ```
 //! use ops_core::{Float, Result, TensorOf, model::{Transformer, Weight}, ops::*};
@@ -27,13 +26,12 @@
 //! }
 //! ```
 //!
-//! Backends compose. [`Fallback`] runs on a second backend what the first one lacks, [`Checked`]
-//! runs every op twice and compares, [`Either`] chooses at run time: one implementation each, for
-//! every op there is or will be, those of other crates included.
+//! Backends compose. [`Fallback`] runs on a second backend what the first one lacks, [`Checked`] runs every op twice and
+//! compares the results, and [`Either`] chooses a backend at run time. Each has a single implementation that covers every op,
+//! including future ops and those of other crates.
 //!
-//! Checks happen here, once: [`Backend::run`] applies the op's shape rule and puts every view
-//! inside its memory before a kernel sees it. Nothing in this crate does I/O, starts a thread, or
-//! is unsafe.
+//! All checks happen here, once per call. [`Backend::run`] applies the op's shape rule and checks that every view lies inside
+//! its memory before a kernel sees it. This crate does no I/O, starts no threads and has no unsafe code.
 #![deny(unsafe_code)]
 
 mod any;

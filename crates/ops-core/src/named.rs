@@ -1,9 +1,9 @@
-//! The tensors of a call by name, in memory of their own.
+//! Owned tensors of a call, by name.
 use crate::backend::host_vec;
 use crate::{AnyMut, AnyTensor, Backend, DType, Error, Layout, Lent, Op, Result, Role, Seen, Slot, Space};
 use core::ops::{Index, IndexMut};
 
-/// Tensors of an op's call by the names of its operands: what a suite, a command or a combinator has before it has a call.
+/// Tensors by the names of an op's operands. A suite, command or combinator collects them before it makes a call.
 ///
 /// ```
 /// # use ops_core::{Backend, Execute, NamedTensors, Result, ops::RmsNorm};
@@ -27,51 +27,51 @@ impl<S: Space> Default for NamedTensors<S> {
 }
 
 impl<S: Space> NamedTensors<S> {
-    /// None yet.
+    /// An empty set.
     pub fn new() -> Self {
         Self::default()
     }
-    /// And this one, in place of one of the same name.
+    /// Adds a tensor, replacing any with the same name.
     pub fn with(mut self, name: &'static str, tensor: impl Into<AnyTensor<S>>) -> Self {
         self.insert(name, tensor);
         self
     }
-    /// Adds one, in place of one of the same name.
+    /// Adds a tensor, replacing any with the same name.
     pub fn insert(&mut self, name: &'static str, tensor: impl Into<AnyTensor<S>>) {
         self.remove(name);
         self.0.push((name, tensor.into()));
     }
-    /// The tensor of this name.
+    /// The tensor with this name.
     pub fn get(&self, name: &str) -> Option<&AnyTensor<S>> {
         self.0.iter().find(|(known, _)| *known == name).map(|(_, tensor)| tensor)
     }
-    /// The tensor of this name, to be changed.
+    /// The tensor with this name, for writing.
     pub fn get_mut(&mut self, name: &str) -> Option<&mut AnyTensor<S>> {
         self.0.iter_mut().find(|(known, _)| *known == name).map(|(_, tensor)| tensor)
     }
-    /// Takes out the tensor of this name.
+    /// Removes the tensor with this name and returns it.
     pub fn remove(&mut self, name: &str) -> Option<AnyTensor<S>> {
         let at = self.0.iter().position(|(known, _)| *known == name)?;
         Some(self.0.remove(at).1)
     }
-    /// All, with their names.
+    /// All tensors with their names.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, &AnyTensor<S>)> {
         self.0.iter().map(|(name, tensor)| (*name, tensor))
     }
 
-    /// The tensors as the arguments of a call.
+    /// Borrows the tensors as the arguments of a call.
     ///
     /// # Errors
-    /// [`Error::Operand`]: an operand is missing or of another type, or a tensor has the name of none.
+    /// [`Error::Operand`] if an operand is missing or of another type, or if a tensor's name is not that of an operand.
     pub fn args<O: Op>(&mut self, op: &O) -> Result<O::Args<'_, S>> {
         let mut lender = Lender::new(op.name(), O::SLOTS, self)?;
         O::build(&mut |slot| lender.lend(slot)).map_err(|slot| lender.refused(slot))
     }
 
-    /// Copies of a call's operands in `to`'s memory, under the same strides. Of an operand that is only written there is memory.
+    /// Copies a call's operands to `to`'s memory, with the same strides. Operands that are only written get memory but no copy.
     ///
     /// # Errors
-    /// A transfer or an allocation fails.
+    /// A failed transfer or allocation.
     pub fn mirror<O: Op, P: Backend, Q: Backend<Space = S>>(
         _: &O,
         args: &O::Args<'_, P::Space>,
@@ -88,10 +88,10 @@ impl<S: Space> NamedTensors<S> {
         Ok(copies)
     }
 
-    /// Shows every operand of `args` that is written beside the tensor of its name, until an error.
+    /// Calls `each` with every operand of `args` that is written and the tensor of the same name. Stops at the first error.
     ///
     /// # Errors
-    /// What `each` answers.
+    /// The error of `each`.
     pub fn outputs<O: Op, P: Space>(
         &self,
         _: &O,
@@ -110,7 +110,7 @@ impl<S: Space> NamedTensors<S> {
     }
 }
 
-/// Hands out the tensors of a call, each once. It does not know the op's type, so it is compiled once for each space.
+/// Lends out the tensors of a call, each once. Not generic over the op, so that it is compiled once per space.
 struct Lender<'t, S: Space> {
     op: &'static str,
     types: Vec<(&'static str, DType)>,
@@ -137,7 +137,7 @@ impl<'t, S: Space> Lender<'t, S> {
         Some(if slot.role == Role::In { Lent::Read(tensor.as_ref()) } else { Lent::Write(tensor.as_mut()?) })
     }
 
-    /// Why the arguments cannot be made: this operand is missing or of another type.
+    /// The error for an operand that is missing or of another type.
     fn refused(&self, slot: &Slot) -> Error {
         let given = self.types.iter().find(|(name, _)| *name == slot.name);
         let got = given.map_or_else(|| "missing".to_owned(), |(_, dtype)| format!("of {dtype}"));
@@ -149,7 +149,7 @@ impl<'t, S: Space> Lender<'t, S> {
 impl<S: Space> Index<&str> for NamedTensors<S> {
     type Output = AnyTensor<S>;
     /// # Panics
-    /// There is no tensor of this name; see [`get`](NamedTensors::get).
+    /// There is no tensor with this name; see [`get`](NamedTensors::get).
     fn index(&self, name: &str) -> &AnyTensor<S> {
         self.get(name).unwrap_or_else(|| panic!("no tensor is called `{name}`"))
     }
@@ -160,7 +160,7 @@ impl<S: Space> IndexMut<&str> for NamedTensors<S> {
     }
 }
 
-/// An operand in `to`'s memory. Of an output that has gaps these come along, since [`write_back`] returns the whole extent.
+/// Copies an operand to `to`'s memory. For an output with gaps, the gaps are copied too: [`write_back`] copies the whole extent.
 fn mirrored<P: Backend, Q: Backend>(
     slot: &Slot,
     seen: Seen<'_, P::Space>,
@@ -183,15 +183,15 @@ fn mirrored<P: Backend, Q: Backend>(
     AnyTensor::new(buffer, dtype, moved(layout))
 }
 
-/// The layout in memory that starts where the view does.
+/// The layout, shifted to memory that starts where the view starts.
 fn moved(layout: &Layout) -> Layout {
     layout.rebase(layout.extent().start)
 }
 
-/// Copies a mirrored output over the extent that it was made from.
+/// Copies a mirrored output back over the extent that it was copied from.
 ///
 /// # Errors
-/// A transfer fails.
+/// A failed transfer.
 pub(crate) fn write_back<P: Backend, Q: Backend>(
     mirrored: &AnyTensor<Q::Space>,
     mut y: AnyMut<'_, P::Space>,

@@ -1,4 +1,4 @@
-//! Ops, their arguments, and what joins them to backends.
+//! Ops, their arguments, and the trait that connects them to backends.
 use crate::{
     AnyTensor, Backend, Call, DType, Lent, Operands, Packing, Reason, Result, Seen, Shape, Slot, Space,
     Tolerance,
@@ -6,73 +6,73 @@ use crate::{
 use core::fmt::Debug;
 use core::hash::{Hash, Hasher};
 
-/// The operands of an op: what [`operands!`](crate::operands) writes for it, and nobody else.
+/// The operands of an op. Only [`operands!`](crate::operands) implements it.
 ///
-/// The gate, launches and reports [look](Signature::look) at arguments; combinators [map](Signature::map) them to other memory;
-/// whoever has tensors by name, a suite or a command, [builds](Signature::build) them.
+/// The gate, launches and reports [look](Signature::look) at arguments. Combinators [map](Signature::map) them to other memory.
+/// A suite or command that has tensors by name [builds](Signature::build) them.
 pub trait Signature {
     /// The tensors of one call.
     type Args<'a, S: Space>: Operands;
-    /// What the rule reads.
+    /// What the shape rule reads.
     type Shapes<'a>;
-    /// One [`Shape`] for each operand that is written only.
+    /// One [`Shape`] per operand that is only written.
     type Outputs: AsRef<[Shape]>;
     /// The operands, in order of declaration.
     const SLOTS: &'static [Slot];
 
-    /// What the rule reads, of these arguments.
+    /// What the shape rule reads of these arguments.
     fn shapes<'s, S: Space>(args: &'s Self::Args<'_, S>) -> Self::Shapes<'s>;
-    /// Shows every operand in order, with its place in the declaration, until `see` stops it; `None` is one that was not given.
+    /// Passes every operand to `see`, in declaration order, with its index in the declaration; `None` for an optional operand
+    /// that was not given. Stops at the first error.
     ///
     /// # Errors
-    /// What `see` answers.
+    /// The error of `see`.
     fn look<'s, S: Space, Stop>(
         args: &'s Self::Args<'_, S>,
         see: impl FnMut(usize, &'static Slot, Option<Seen<'s, S>>) -> Result<(), Stop>,
     ) -> Result<(), Stop>;
-    /// Hands every operand that was given to `change`, all of them and in order, and makes arguments of what it answers: `None`
-    /// if it withheld one, or one came back with another type or use.
+    /// Passes every given operand to `change`, in order, and makes arguments of the results. Visits all operands even after one
+    /// fails. Returns `None` if `change` returned `None` for any of them, or changed the type or role of one.
     fn map<'s, 'r, S: Space, R: Space>(
         args: &'s mut Self::Args<'_, S>,
         change: impl FnMut(&'static Slot, Lent<'s, S>) -> Option<Lent<'r, R>>,
     ) -> Option<Self::Args<'r, R>>;
-    /// Makes arguments of what `give` has for each operand.
+    /// Makes arguments from what `give` returns for each operand.
     ///
     /// # Errors
-    /// The first operand that is missing and not optional, or of another type or use.
+    /// The first operand that has the wrong type or role, or that is required but missing.
     fn build<'r, R: Space>(
         give: &mut dyn FnMut(&'static Slot) -> Option<Lent<'r, R>>,
     ) -> Result<Self::Args<'r, R>, &'static Slot>;
 }
 
-/// One operation: its options are `Self`, its tensors are [`Args`](Signature::Args).
+/// One operation. Its options are `Self`; its tensors are [`Args`](Signature::Args).
 ///
-/// An op is data. It knows its name, its shape rule and the accuracy it promises; backends know how
-/// to compute it.
+/// An op is data. It knows its name, its shape rule and the accuracy that it promises. Backends know how to compute it.
 pub trait Op: Signature + Clone + Debug + Send + Sync + 'static {
-    /// The names besides [`name`](Op::name) that [`name_on`](Op::name_on) gives.
+    /// The names other than [`name`](Op::name) that [`name_on`](Op::name_on) may return.
     const OTHER_NAMES: &'static [&'static str] = &[];
 
     /// The name in messages, policies and files.
     fn name(&self) -> &'static str;
-    /// Checks the operands that are read and gives the shapes of those that are written: the one
-    /// shape rule, used to allocate and to check.
+    /// The shape rule: checks the operands that are read and returns the shapes of those that are written. Outputs are both
+    /// allocated and checked by it.
     ///
     /// # Errors
-    /// [`Error::Shape`](crate::Error::Shape), [`Error::Param`](crate::Error::Param) and other mistakes of the caller.
+    /// [`Error::Shape`](crate::Error::Shape), [`Error::Param`](crate::Error::Param) and other errors caused by the caller.
     fn infer(&self, on: &Self::Shapes<'_>) -> Result<Self::Outputs>;
-    /// The name for a call on these operands: [`name`](Op::name), except where files and policies tell kinds of call of one op
-    /// apart. A product with a weight in blocks is `qlinear` there.
+    /// The name for a call on these operands. It differs from [`name`](Op::name) where files and policies distinguish several
+    /// kinds of calls of one op: a product with a quantized weight is `qlinear`.
     fn name_on(&self, on: &dyn Operands) -> &'static str {
         let _ = on;
         self.name()
     }
-    /// Hashes the options, so that a backend finds what it decided for an earlier call: two values that print differently are to
-    /// hash differently. The default formats the op, which takes longer than a launch.
+    /// Hashes the options, so that a backend can look up decisions it made for earlier calls. Values with different `Debug`
+    /// output must hash differently. The default formats the op, which takes longer than a launch: override it.
     fn hash_options<H: Hasher>(&self, state: &mut H) {
         format!("{self:?}").hash(state);
     }
-    /// How far a result, the `output` of this type, may lie from the exact one, in a call on these operands.
+    /// How far the output named `output`, of type `dtype`, may differ from the exact result in a call on these operands.
     fn tolerance(&self, output: &'static str, dtype: DType, on: &dyn Operands) -> Tolerance {
         let _ = (output, on);
         Tolerance::rounded(dtype)
@@ -87,31 +87,31 @@ pub trait Op: Signature + Clone + Debug + Send + Sync + 'static {
     note = "in a function generic over the backend, ask for the op family instead, such as `B: NormOps<T>` or `B: Transformer<T>`"
 )]
 pub trait Execute<O: Op>: Backend {
-    /// Whether `execute` would run; must not allocate or enqueue. If it says yes, `execute` must
-    /// not answer [`Error::Unsupported`](crate::Error::Unsupported).
+    /// Checks whether `execute` would run. Must not allocate or enqueue. If this returns `Ok`, `execute` must not return
+    /// [`Error::Unsupported`](crate::Error::Unsupported).
     ///
     /// # Errors
-    /// Why not.
+    /// The reason why it would not run.
     fn support(&self, op: &O, on: &dyn Operands) -> Result<(), Reason>;
 
-    /// Enqueues the operation; the arguments are checked already.
+    /// Enqueues the operation. The arguments have already been checked.
     ///
     /// # Errors
-    /// On [`Error::Unsupported`](crate::Error::Unsupported) no output was touched.
+    /// [`Error::Unsupported`](crate::Error::Unsupported) guarantees that no output was written.
     fn execute(&self, call: Call<'_, '_, O, Self::Space>) -> Result<()>;
 
-    /// Whether this backend's kernels read `operand` in that order. Others are refused before `execute`.
+    /// Whether this backend's kernels can read `operand` in this packing. If not, the call is refused before `execute`.
     fn reads(&self, op: &O, operand: &'static str, packing: &'static Packing) -> bool {
         let _ = (op, operand, packing);
         false
     }
-    /// The tensor in the order in which this backend reads that operand of this op fastest; as it is where there is none, or
-    /// nothing to gain, or no memory. For weights, once, when a model is loaded.
+    /// Repacks `x` into the layout in which this backend reads `operand` of this op fastest. Returns `x` unchanged if there is no
+    /// such layout, nothing to gain, or no memory. Meant for weights: pack once, when a model is loaded.
     ///
-    /// What comes back is a tensor as before: it goes through the same methods, the same gate and the same combinators.
+    /// The result is used like any other tensor: it goes through the same methods, checks and combinators.
     ///
     /// # Errors
-    /// A transfer fails.
+    /// A failed transfer.
     fn pack(
         &self,
         op: &O,
@@ -125,7 +125,7 @@ pub trait Execute<O: Op>: Backend {
 
 /// Declares that a backend leaves ops to a fallback: `unsupported!(MyGpu: RmsNorm<f64>, Rope<f64>)`.
 ///
-/// Generic ops take their parameters in front: `unsupported!(<T: Float> MyGpu: RmsNorm<T>, Rope<T>)`.
+/// For generic ops, put the parameters first: `unsupported!(<T: Float> MyGpu: RmsNorm<T>, Rope<T>)`.
 #[macro_export]
 macro_rules! unsupported {
     (<$($g:ident: $bound:path),+> $backend:ty: $($op:ty),+ $(,)?) => {

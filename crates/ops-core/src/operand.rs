@@ -1,4 +1,4 @@
-//! Operands: what a declaration says of one, what a call shows of one, and one without its type.
+//! Operands: their declarations, and how a call shows them.
 use crate::{
     AnyMut, AnyRef, DType, Element, Error, Layout, Packing, Reason, Result, Space, TensorMut, TensorRef, View,
 };
@@ -14,7 +14,7 @@ pub enum Role {
     InOut,
 }
 
-/// One tensor of a call, seen without its type.
+/// One tensor of a call, without its type.
 #[derive(Clone, Copy, Debug)]
 pub struct Operand<'a> {
     /// The name in the op's contract.
@@ -23,9 +23,9 @@ pub struct Operand<'a> {
     pub role: Role,
     /// The element type.
     pub dtype: DType,
-    /// Where the elements lie.
+    /// Where the elements are.
     pub layout: &'a Layout,
-    /// The order of the elements, if it is a backend's own.
+    /// The packing of the elements, if they are packed.
     pub packing: Option<&'static Packing>,
 }
 
@@ -34,7 +34,7 @@ impl Operand<'_> {
     pub fn dims(&self) -> &[usize] {
         self.layout.dims()
     }
-    /// The last extent counted in values, of which a block has many.
+    /// The last extent counted in values: a block holds several.
     ///
     /// # Errors
     /// [`Error::TooLarge`].
@@ -42,7 +42,7 @@ impl Operand<'_> {
         let values = self.layout.last().checked_mul(self.dtype.values());
         values.ok_or_else(|| Error::TooLarge { dims: self.dims().into() })
     }
-    /// The rule "an element type that `allowed` allows", which `want` says in words.
+    /// Checks that `allowed` accepts the element type. `want` says in words which types it accepts.
     ///
     /// # Errors
     /// [`Error::DType`].
@@ -55,7 +55,7 @@ impl Operand<'_> {
     }
 }
 
-// What the code of `operands!` calls.
+// Called by the code that `operands!` generates.
 #[doc(hidden)]
 impl<S: Space, T: Element> TensorRef<'_, S, T> {
     #[inline(always)]
@@ -82,7 +82,7 @@ impl<S: Space> AnyRef<'_, S> {
         let (dtype, layout, packing) = (self.dtype(), View::layout(self), self.packing());
         Seen { operand: Operand { name, role, dtype, layout, packing }, memory: S::shorten(self.bytes()) }
     }
-    /// As an operand that is read.
+    /// The view as an operand that is read.
     #[inline(always)]
     pub fn operand(&self, name: &'static str) -> Operand<'_> {
         self.seen(name, Role::In).operand
@@ -97,7 +97,7 @@ impl<S: Space> AnyMut<'_, S> {
     }
 }
 
-/// The tensors of one call, seen without their types: enough to choose a kernel, nothing copied.
+/// The tensors of one call, without their types. This is enough to choose a kernel, and nothing is copied.
 pub trait Operands {
     /// Number of declared operands, given or not.
     fn count(&self) -> usize;
@@ -106,15 +106,15 @@ pub trait Operands {
 }
 
 impl<'o> dyn Operands + 'o {
-    /// Those that were given, in declaration order.
+    /// The given operands, in declaration order.
     pub fn iter(&self) -> impl Iterator<Item = Operand<'_>> {
         (0..self.count()).filter_map(|i| self.operand(i))
     }
-    /// By name.
+    /// Finds an operand by name.
     pub fn get(&self, name: &str) -> Option<Operand<'_>> {
         self.iter().find(|o| o.name == name)
     }
-    /// The usual refusal of a kernel for one type: the operand is given and of another.
+    /// Checks that the operand, if given, has type `dtype`. For kernels of one type.
     ///
     /// # Errors
     /// [`Reason::DType`].
@@ -124,7 +124,7 @@ impl<'o> dyn Operands + 'o {
             _ => Ok(()),
         }
     }
-    /// The usual refusal of a backend that has no orders of its own: some operand is packed.
+    /// Checks that no operand is packed. For backends without packings of their own.
     ///
     /// # Errors
     /// [`Reason::Packed`] with the first such operand.
@@ -134,7 +134,7 @@ impl<'o> dyn Operands + 'o {
             None => Ok(()),
         })
     }
-    /// The usual refusal: some operand is strided inside its rows.
+    /// Checks that every operand is contiguous inside its rows.
     ///
     /// # Errors
     /// [`Reason::Stride`] with the first such operand.
@@ -146,7 +146,7 @@ impl<'o> dyn Operands + 'o {
     }
 }
 
-/// The same operands, as another backend would get them: not packed.
+/// The same operands as another backend would get them: not packed.
 pub(crate) struct Unpacked<'o>(pub(crate) &'o dyn Operands);
 impl Operands for Unpacked<'_> {
     fn count(&self) -> usize {
@@ -157,20 +157,20 @@ impl Operands for Unpacked<'_> {
     }
 }
 
-/// An operand in an op's declaration.
+/// The declaration of an operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Slot {
     /// The name in the op's contract.
     pub name: &'static str,
     /// Whether it is read or written.
     pub role: Role,
-    /// Whether a call may go without it.
+    /// Whether a call may omit it.
     pub optional: bool,
-    /// The element type; `None` where it is a value, which the op's rule checks.
+    /// The element type; `None` if any type may be given, which the op's shape rule then checks.
     pub dtype: Option<DType>,
 }
 
-/// An operand with its memory, to look at.
+/// An operand together with its memory, for reading.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen<'s, S: Space> {
     /// Everything but the memory.
@@ -179,7 +179,7 @@ pub struct Seen<'s, S: Space> {
     pub memory: S::Ref<'s, u8>,
 }
 
-/// An argument without its type, taken out of a call or to be put into one.
+/// An argument without its type, taken from a call or to be passed to one.
 #[derive(Debug)]
 pub enum Lent<'a, S: Space> {
     /// An operand that is read.
@@ -188,12 +188,12 @@ pub enum Lent<'a, S: Space> {
     Write(AnyMut<'a, S>),
 }
 impl<'a, S: Space> Lent<'a, S> {
-    /// The view, if it is one for reading.
+    /// The view, if it is for reading.
     #[inline]
     pub fn read(self) -> Option<AnyRef<'a, S>> {
         if let Lent::Read(x) = self { Some(x) } else { None }
     }
-    /// The view, if it is one for writing.
+    /// The view, if it is for writing.
     #[inline]
     pub fn write(self) -> Option<AnyMut<'a, S>> {
         if let Lent::Write(x) = self { Some(x) } else { None }

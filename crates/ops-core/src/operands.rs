@@ -1,18 +1,18 @@
-//! The one macro of this crate that writes more than a line: an op's operands.
+//! The macro that declares the operands of an op.
 //!
-//! Generic parameters are not hygienic, so those of the macro have long names.
+//! Generic parameters of macros are not hygienic, so those of this macro have long names.
 
 /// Declares the tensors of an op.
 ///
-/// `operands!(pub mod rms_norm: RmsNorm<T: Float> { x: in T, weight: in any, y: out T })` writes a module `rms_norm` with
+/// `operands!(pub mod rms_norm: RmsNorm<T: Float> { x: in T, weight: in any, y: out T })` writes a module `rms_norm` with:
 ///
 /// * `Args<'a, S, T>`: the tensors of one call, a view for each operand;
-/// * `Shapes<'a>`: what the rule, [`Op::infer`](crate::Op::infer), gets of them;
-/// * `impl Signature for RmsNorm<T>`: the list of operands, and the ways to look at arguments and to make them.
+/// * `Shapes<'a>`: what the shape rule, [`Op::infer`](crate::Op::infer), sees of them;
+/// * `impl Signature for RmsNorm<T>`: the list of operands, and the functions that inspect and make arguments.
 ///
-/// The modes are `in` (read), `opt` (read, may be absent), `out` (written), `opt_out` (written, if asked for) and `inout`. The
-/// type of an operand is a parameter of the op, a fixed element type, or `any`: a value, which the rule checks
-/// ([`Operand::require`]).
+/// The modes are `in` (read), `opt` (read, optional), `out` (written), `opt_out` (written, optional) and `inout` (read and
+/// written). The type of an operand is a parameter of the op, a fixed element type, or `any`: known only at run time and checked
+/// by the shape rule ([`Operand::require`]).
 ///
 /// | operand | in `Args` | in `Shapes` |
 /// |---|---|---|
@@ -23,8 +23,8 @@
 /// | `opt` | `Option` of the same as for `in` | `Option` of the same as for `in` |
 /// | `opt_out` | `Option` of the same as for `out` | `Option` of the same as for `out` |
 ///
-/// Operands stand in the order of the op's contract, and every type parameter is used by some operand. The rule gives a shape
-/// for every `out` and `opt_out`, asked for or not.
+/// Operands are listed in the order of the op's contract, and some operand must use each type parameter. The shape rule returns
+/// a shape for every `out` and `opt_out`, given or not.
 ///
 /// [`Operand`]: crate::Operand
 /// [`Operand::require`]: crate::Operand::require
@@ -97,7 +97,7 @@ macro_rules! operands {
                     args: &'s mut Self::Args<'_, Here>,
                     mut change: impl FnMut(&'static $crate::Slot, $crate::Lent<'s, Here>) -> Option<$crate::Lent<'r, There>>,
                 ) -> Option<Self::Args<'r, There>> {
-                    // All are shown before any is missed: whoever only looks answers `None` each time.
+                    // Visits all operands before failing: a `change` that only inspects them returns `None` every time.
                     let mut place = 0;
                     $(
                         let $name = $crate::operands!(@map $mode $e, args.$name, change, &Self::SLOTS[place]);
@@ -175,13 +175,13 @@ macro_rules! operands {
     (@view $read:tt any, $x:expr, $name:expr) => { $x.seen($name, $crate::operands!(@role $read)).operand };
     (@view $read:tt $e:ty, $x:expr, $name:expr) => { $crate::View::layout(&$x) };
 
-    // An argument without its type.
+    // Erases the type of an argument.
     (@lent in any, $x:expr) => { $crate::Lent::Read($x.shorten()) };
     (@lent in $e:ty, $x:expr) => { $crate::Lent::Read($x.shorten().any()) };
     (@lent $written:tt any, $x:expr) => { $crate::Lent::Write($x.reborrow()) };
     (@lent $written:tt $e:ty, $x:expr) => { $crate::Lent::Write($x.reborrow().any()) };
 
-    // And back; `None` where there is none, or of another type or use.
+    // Restores the type of an argument; `None` if it is missing or has another type or role.
     (@take in any, $lent:expr) => { $lent.and_then($crate::Lent::read) };
     (@take in $e:ty, $lent:expr) => { $lent.and_then($crate::Lent::read).and_then(|x| x.typed::<$e>()) };
     (@take $written:tt any, $lent:expr) => { $lent.and_then($crate::Lent::write) };
@@ -212,6 +212,6 @@ macro_rules! operands {
     (@build $mode:tt $e:tt, $given:expr) => { $crate::operands!(@take $mode $e, $given) };
 }
 
-/// The place of an `out` operand in an op's `Shapes`: its shape is what the rule computes.
+/// Stands for an `out` operand in an op's `Shapes`, since the shape rule computes its shape.
 #[derive(Clone, Copy, Debug)]
 pub struct Written;

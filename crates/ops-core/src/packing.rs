@@ -1,18 +1,18 @@
-//! Tensors in an order that a backend's kernels read fastest.
+//! Packed tensors: backend-specific layouts that kernels read fastest.
 use crate::{DType, Execute, Op, Operand, Operands, Reason, Result};
 use core::fmt;
 
-/// Writes the elements of a tensor of this type and these extents, of which it gets the packed bytes.
+/// Writes the elements of a packed tensor in row-major order. Arguments: element type, extents, packed bytes, output.
 type Unpack = fn(DType, &[usize], &[u8], &mut [u8]) -> Result<()>;
 
-/// A backend's own order of a tensor's elements.
+/// A backend's own order for the elements of a tensor.
 ///
-/// A packing belongs to a view, not to its type: a packed tensor has the element type and the extents that it had, so the op's
-/// rule, its name and its tolerance hold as they are. [`Execute::pack`](crate::Execute::pack) makes one. Only kernels that know
-/// the order read it; everyone else gets the elements [unpacked](Packing::unpack), on the host.
+/// A packing is a property of the view, not of the element type. A packed tensor keeps its element type and its extents, so the
+/// op's shape rule, name and tolerance still apply. [`Execute::pack`](crate::Execute::pack) makes one. Only kernels that know
+/// the packing read it directly; all other code gets the elements [unpacked](Packing::unpack), on the host.
 ///
-/// A packing loses nothing, and any bytes of the right number are a packed tensor of some values: an order with addresses in it
-/// is not one.
+/// A packing must be lossless, and any bytes of the right length must be a valid packed tensor. A format that contains
+/// addresses is therefore not a packing.
 pub struct Packing {
     name: &'static str,
     bytes: fn(DType, &[usize]) -> Option<usize>,
@@ -21,9 +21,8 @@ pub struct Packing {
 }
 
 impl Packing {
-    /// An order of this name. `bytes` tells how many bytes a tensor of a type and extents takes, `None` where it cannot be
-    /// packed; they begin at a multiple of `align`. `unpack` writes the elements of a packed tensor in row-major order, from
-    /// bytes that may begin anywhere.
+    /// Defines a packing. `bytes` returns the size of a packed tensor of a type and extents, or `None` if it cannot be packed.
+    /// Packed bytes start at a multiple of `align`. `unpack` writes the elements in row-major order, from input at any address.
     pub const fn new(
         name: &'static str,
         bytes: fn(DType, &[usize]) -> Option<usize>,
@@ -36,28 +35,28 @@ impl Packing {
     pub fn name(&self) -> &'static str {
         self.name
     }
-    /// Bytes of a packed tensor; `None` where one of this type and these extents cannot be packed.
+    /// The size of a packed tensor in bytes; `None` if a tensor of this type and these extents cannot be packed.
     pub fn bytes(&self, dtype: DType, dims: &[usize]) -> Option<usize> {
         (self.bytes)(dtype, dims)
     }
-    /// What the address of a packed tensor is a multiple of.
+    /// The alignment of a packed tensor in bytes.
     pub fn align(&self) -> usize {
         self.align
     }
-    /// The elements in row-major order, as bytes.
+    /// Writes the elements to `plain` in row-major order.
     ///
     /// # Errors
-    /// `packed` or `plain` has another length than a tensor of this type and these extents, or there is no memory.
+    /// `packed` or `plain` has the wrong length for this type and these extents, or there is no memory.
     pub fn unpack(&self, dtype: DType, dims: &[usize], packed: &[u8], plain: &mut [u8]) -> Result<()> {
         (self.unpack)(dtype, dims, packed, plain)
     }
-    /// Why a kernel that does not know this order declines.
+    /// The reason that a kernel gives when it cannot read this packing.
     pub fn declined(&self, operand: &Operand<'_>) -> Reason {
         Reason::Packed { operand: operand.name, packing: self.name }
     }
 }
 
-// One address is one order, but a `static` may be in a program twice.
+// Also compares names: the linker may duplicate a `static`, so equal packings can have different addresses.
 impl PartialEq for Packing {
     fn eq(&self, other: &Self) -> bool {
         core::ptr::eq(self, other) || self.name == other.name
@@ -70,11 +69,11 @@ impl fmt::Debug for Packing {
     }
 }
 
-/// Whether a backend's kernels read every operand in the order that it is in: what `support` of a backend with
-/// [`reads`](Execute::reads) asks first.
+/// Checks that a backend's kernels can read every operand in its packing. The `support` of a backend that implements
+/// [`reads`](Execute::reads) calls this first.
 ///
 /// # Errors
-/// [`Reason::Packed`] with the first operand that it does not read.
+/// [`Reason::Packed`] with the first operand that the backend cannot read.
 pub fn reads_all<O: Op, B: Execute<O>>(backend: &B, op: &O, on: &dyn Operands) -> Result<(), Reason> {
     all_read(on, &|operand, packing| backend.reads(op, operand, packing))
 }

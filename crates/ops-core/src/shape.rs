@@ -5,10 +5,10 @@ use core::fmt;
 /// The largest number of axes a tensor may have.
 pub const MAX_RANK: usize = 6;
 
-/// The extents of a tensor, outermost first: small, `Copy`, and never too large to count.
+/// The extents of a tensor, outermost first. Small and `Copy`.
 ///
-/// The product of the non-zero extents fits an `isize`, so strides and element counts derived from
-/// a `Shape` cannot overflow, whatever a file or a user asked for.
+/// The product of the non-zero extents fits an `isize`, so strides and element counts computed from a `Shape` cannot overflow,
+/// whatever a file or a user asks for.
 #[derive(Clone, Copy, Eq)]
 pub struct Shape {
     rank: u8,
@@ -58,7 +58,7 @@ impl Shape {
         self.dims.iter().product()
     }
 
-    /// Whether some extent is 0.
+    /// Whether an extent is 0.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.dims.contains(&0)
@@ -70,7 +70,7 @@ impl Shape {
         self.dims().last().copied().unwrap_or(1)
     }
 
-    /// The shape with the innermost extent replaced.
+    /// The shape with its innermost extent replaced.
     ///
     /// # Errors
     /// As [`Shape::new`]; a scalar has no innermost axis.
@@ -84,10 +84,10 @@ impl Shape {
         Shape::new(&dims[..self.rank()])
     }
 
-    /// Turns an axis that may count from the end into an index.
+    /// Resolves an axis, which may count from the end, to an index.
     ///
     /// # Errors
-    /// The axis is not one of the shape's.
+    /// The shape has no such axis.
     #[inline]
     pub fn axis(&self, axis: isize) -> Result<usize> {
         let from_start = if axis < 0 { axis + self.rank() as isize } else { axis };
@@ -97,7 +97,7 @@ impl Shape {
             .ok_or(Error::Axis { axis, rank: self.rank() })
     }
 
-    /// The shape that both can be broadcast to, axes aligned at the innermost.
+    /// The shape to which both broadcast, with axes aligned at the innermost.
     ///
     /// # Errors
     /// Two extents differ and neither is 1.
@@ -121,7 +121,7 @@ impl Shape {
     }
 }
 
-// Unused extents are 1, so all six compare at once; the derived form would call out to compare memory.
+// Unused extents are 1, so all six can be compared at once. The derived form would call `memcmp`, which is slower here.
 impl PartialEq for Shape {
     #[inline]
     fn eq(&self, other: &Self) -> bool {

@@ -1,58 +1,57 @@
-//! Where bytes live.
+//! Kinds of memory.
 use crate::Element;
 use core::fmt::Debug;
 
-/// Where bytes live: a type-level tag with the buffers of one kind of memory.
+/// A kind of memory: a type-level tag that defines its buffers and views.
 ///
-/// Tensors name a `Space`, not a backend, so that a backend and the combinators around it share
-/// their tensors. Backends that can read each other's buffers share a `Space`.
+/// Tensors name a `Space`, not a backend, so a backend and the combinators around it share tensors. Backends that can read each
+/// other's buffers use the same `Space`.
 ///
-/// The two views are associated types because they differ: on the host they are `&[T]` and
-/// `&mut [T]`, on a device a pointer and a length that borrow their buffer. The functions here are
-/// the moves that the borrow checker makes by itself for references, and the way from a view whose element type is
-/// static to one whose type is a value ([`AnyRef`](crate::AnyRef)) and back.
+/// The views are associated types because they differ. On the host they are `&[T]` and `&mut [T]`; on a device each is a pointer
+/// and a length that borrow their buffer. The functions reborrow views, as the borrow checker does implicitly for references,
+/// and convert between views with a static element type and views with a dynamic one ([`AnyRef`](crate::AnyRef)).
 pub trait Space: Copy + Debug + Send + Sync + 'static {
-    /// Owned memory for elements, aligned for every element type, whatever its own is.
+    /// Owned memory for elements, aligned for every element type, not just `T`.
     type Buffer<T: Element>: Send + Sync + 'static;
     /// Shared view of a run of elements.
     type Ref<'a, T: Element>: Copy + Send + Sync;
     /// Exclusive view of a run of elements.
     type Mut<'a, T: Element>: Send + Sync;
 
-    /// Elements in view.
+    /// Number of elements in the view.
     fn len<T: Element>(view: Self::Ref<'_, T>) -> usize;
-    /// The whole buffer.
+    /// A view of the whole buffer.
     fn borrow<T: Element>(buffer: &Self::Buffer<T>) -> Self::Ref<'_, T>;
-    /// The whole buffer, to be written.
+    /// A view of the whole buffer, for writing.
     fn borrow_mut<T: Element>(buffer: &mut Self::Buffer<T>) -> Self::Mut<'_, T>;
-    /// The same run, for reading only.
+    /// The same elements, for reading only.
     fn share<'s, T: Element>(view: &'s Self::Mut<'_, T>) -> Self::Ref<'s, T>;
-    /// The same run, for a shorter time.
+    /// The same elements, with a shorter lifetime.
     fn reborrow<'s, T: Element>(view: &'s mut Self::Mut<'_, T>) -> Self::Mut<'s, T>;
-    /// The same run, for a shorter time.
+    /// The same elements, with a shorter lifetime.
     fn shorten<'s, 'l: 's, T: Element>(view: Self::Ref<'l, T>) -> Self::Ref<'s, T>;
-    /// Two runs that meet at `mid`, which is at most the length.
+    /// Splits the view in two at `mid`, which is at most its length.
     fn split_at<T: Element>(view: Self::Mut<'_, T>, mid: usize) -> (Self::Mut<'_, T>, Self::Mut<'_, T>);
 
     /// The same memory as bytes.
     fn bytes<'a, T: Element>(view: Self::Ref<'a, T>) -> Self::Ref<'a, u8>;
-    /// The same memory as bytes, to be written.
+    /// The same memory as bytes, for writing.
     fn bytes_mut<'a, T: Element>(view: Self::Mut<'a, T>) -> Self::Mut<'a, u8>;
-    /// The bytes as elements; `None` where they do not start and end where an element does.
+    /// The bytes as elements; `None` if they do not start and end on element boundaries.
     fn typed<'a, T: Element>(bytes: Self::Ref<'a, u8>) -> Option<Self::Ref<'a, T>>;
-    /// The bytes as elements to be written; `None` as for [`typed`](Space::typed).
+    /// The bytes as elements, for writing; `None` as for [`typed`](Space::typed).
     fn typed_mut<'a, T: Element>(bytes: Self::Mut<'a, u8>) -> Option<Self::Mut<'a, T>>;
-    /// The buffer without its type.
+    /// The buffer as bytes.
     fn into_bytes<T: Element>(buffer: Self::Buffer<T>) -> Self::Buffer<u8>;
     /// Whether the bytes start at a multiple of `align`.
     fn aligned(bytes: Self::Ref<'_, u8>, align: usize) -> bool;
 }
 
-/// A space whose views may be another space's views: what [`Either`](crate::Either) is made of.
-/// `Side` keeps the two halves apart where both are of one type.
+/// A space whose views may be views of another space `A`, such as the space of an [`Either`](crate::Either).
+/// `Side` distinguishes the two halves even if both are of one type.
 pub trait Contains<A: Space, Side>: Space {
-    /// The view, if it is of that side.
+    /// The view, if it belongs to this side.
     fn get<'a, T: Element>(view: Self::Ref<'a, T>) -> Option<A::Ref<'a, T>>;
-    /// The view, if it is of that side.
+    /// The view, if it belongs to this side.
     fn get_mut<'a, T: Element>(view: Self::Mut<'a, T>) -> Option<A::Mut<'a, T>>;
 }

@@ -1,4 +1,4 @@
-//! Owned tensors and the two borrowed views that every op takes.
+//! Owned tensors and the borrowed views that every op takes.
 use crate::{AnyRef, Backend, DType, Element, Error, Layout, Result, Shape, Space};
 use core::fmt;
 
@@ -27,7 +27,7 @@ pub type Ref<'a, B, T> = TensorRef<'a, <B as Backend>::Space, T>;
 /// What a backend writes.
 pub type Mut<'a, B, T> = TensorMut<'a, <B as Backend>::Space, T>;
 
-/// The layout in memory that starts `by` elements later; an empty one stands at the start of anything.
+/// The layout in memory that starts `by` elements later. An empty layout restarts at 0.
 fn after(layout: Layout, by: usize) -> Layout {
     if layout.is_empty() { Layout::of(layout.shape()) } else { layout.rebase(by) }
 }
@@ -58,7 +58,7 @@ impl<S: Space, T: Element> Tensor<S, T> {
     pub fn as_mut(&mut self) -> TensorMut<'_, S, T> {
         TensorMut { data: S::borrow_mut(&mut self.buffer), layout: self.layout }
     }
-    /// The whole tensor, for reading, its element type a value: an optional operand is `Some(bias.any())`.
+    /// The whole tensor as a view with a dynamic element type. An optional operand, for example, is `Some(bias.any())`.
     #[inline]
     pub fn any(&self) -> AnyRef<'_, S> {
         self.as_ref().any()
@@ -103,9 +103,9 @@ impl<S: Space, T: Element> Tensor<S, T> {
     }
 }
 
-/// The views that [`TensorRef`] and [`TensorMut`] have in common; each is the [`Layout`] method of its name.
+/// The view methods that [`TensorRef`] and [`TensorMut`] share. Each is the [`Layout`] method of its name.
 pub trait View: Sized {
-    /// Where the elements lie.
+    /// Where the elements are.
     fn layout(&self) -> &Layout;
     /// The same memory under another layout.
     ///
@@ -124,7 +124,7 @@ pub trait View: Sized {
     /// [`Layout::narrow`].
     ///
     /// # Errors
-    /// As there.
+    /// As that method.
     fn narrow(self, axis: isize, start: usize, len: usize) -> Result<Self> {
         let layout = self.layout().narrow(axis, start, len)?;
         self.with_layout(layout)
@@ -132,7 +132,7 @@ pub trait View: Sized {
     /// [`Layout::transpose`].
     ///
     /// # Errors
-    /// As there.
+    /// As that method.
     fn transpose(self, a: isize, b: isize) -> Result<Self> {
         let layout = self.layout().transpose(a, b)?;
         self.with_layout(layout)
@@ -140,7 +140,7 @@ pub trait View: Sized {
     /// [`Layout::permute`].
     ///
     /// # Errors
-    /// As there.
+    /// As that method.
     fn permute(self, order: &[usize]) -> Result<Self> {
         let layout = self.layout().permute(order)?;
         self.with_layout(layout)
@@ -148,7 +148,7 @@ pub trait View: Sized {
     /// [`Layout::reshape`].
     ///
     /// # Errors
-    /// As there.
+    /// As that method.
     fn reshape(self, dims: &[usize]) -> Result<Self> {
         let layout = self.layout().reshape(dims)?;
         self.with_layout(layout)
@@ -156,7 +156,7 @@ pub trait View: Sized {
     /// [`Layout::broadcast`].
     ///
     /// # Errors
-    /// As there.
+    /// As that method.
     fn broadcast(self, dims: &[usize]) -> Result<Self> {
         let layout = self.layout().broadcast(dims)?;
         self.with_layout(layout)
@@ -164,7 +164,7 @@ pub trait View: Sized {
     /// [`Layout::squeeze`].
     ///
     /// # Errors
-    /// As there.
+    /// As that method.
     fn squeeze(self, axis: isize) -> Result<Self> {
         let layout = self.layout().squeeze(axis)?;
         self.with_layout(layout)
@@ -172,7 +172,7 @@ pub trait View: Sized {
     /// [`Layout::unsqueeze`].
     ///
     /// # Errors
-    /// As there.
+    /// As that method.
     fn unsqueeze(self, axis: isize) -> Result<Self> {
         let layout = self.layout().unsqueeze(axis)?;
         self.with_layout(layout)
@@ -206,7 +206,7 @@ impl<S: Space, T: Element> Clone for TensorRef<'_, S, T> {
 impl<S: Space, T: Element> Copy for TensorRef<'_, S, T> {}
 
 impl<'a, S: Space, T: Element> TensorRef<'a, S, T> {
-    /// A view of memory that is not in a [`Tensor`]: on the host, any slice.
+    /// A view of memory that is not in a [`Tensor`]; on the host, any slice.
     ///
     /// # Errors
     /// The layout reaches beyond the memory.
@@ -214,7 +214,7 @@ impl<'a, S: Space, T: Element> TensorRef<'a, S, T> {
         bounds("view", &layout, S::len(data))?;
         Ok(TensorRef { data, layout })
     }
-    /// A view whose layout is known to lie in the memory.
+    /// A view whose layout is known to lie inside the memory.
     #[inline]
     pub(crate) fn within(data: S::Ref<'a, T>, layout: Layout) -> Self {
         TensorRef { data, layout }
@@ -244,12 +244,12 @@ impl<'a, S: Space, T: Element> TensorRef<'a, S, T> {
     pub fn data(&self) -> S::Ref<'a, T> {
         self.data
     }
-    /// Elements of memory in view, used by the layout or not.
+    /// Number of elements in the viewed memory, whether or not the layout refers to them.
     #[inline]
     pub fn data_len(&self) -> usize {
         S::len(self.data)
     }
-    /// The same view, for a shorter time.
+    /// The same view, with a shorter lifetime.
     #[inline]
     pub fn shorten<'s>(self) -> TensorRef<'s, S, T>
     where
@@ -257,7 +257,7 @@ impl<'a, S: Space, T: Element> TensorRef<'a, S, T> {
     {
         TensorRef { data: S::shorten(self.data), layout: self.layout }
     }
-    /// Two views that meet at `mid` along `axis`.
+    /// Splits the view in two at `mid` along `axis`.
     ///
     /// # Errors
     /// As [`Layout::split_at`].
@@ -280,7 +280,7 @@ impl<'a, S: Space, T: Element> TensorRef<'a, S, T> {
 }
 
 impl<'a, S: Space, T: Element> TensorMut<'a, S, T> {
-    /// A view of memory that is not in a [`Tensor`]: on the host, any slice.
+    /// A view, for writing, of memory that is not in a [`Tensor`]; on the host, any slice.
     ///
     /// # Errors
     /// The layout reaches beyond the memory.
@@ -288,7 +288,7 @@ impl<'a, S: Space, T: Element> TensorMut<'a, S, T> {
         bounds("view", &layout, S::len(S::share(&data)))?;
         Ok(TensorMut { data, layout })
     }
-    /// A view whose layout is known to lie in the memory.
+    /// A view whose layout is known to lie inside the memory.
     #[inline]
     pub(crate) fn within(data: S::Mut<'a, T>, layout: Layout) -> Self {
         TensorMut { data, layout }
@@ -318,17 +318,17 @@ impl<'a, S: Space, T: Element> TensorMut<'a, S, T> {
     pub fn data_mut(&mut self) -> S::Mut<'_, T> {
         S::reborrow(&mut self.data)
     }
-    /// The memory that the layout refers to, to be read.
+    /// The memory that the layout refers to, for reading.
     #[inline]
     pub fn data(&self) -> S::Ref<'_, T> {
         S::share(&self.data)
     }
-    /// The memory that the layout refers to, for as long as the view holds it.
+    /// Consumes the view and returns the memory that the layout refers to.
     #[inline]
     pub(crate) fn into_data(self) -> S::Mut<'a, T> {
         self.data
     }
-    /// Elements of memory in view, used by the layout or not.
+    /// Number of elements in the viewed memory, whether or not the layout refers to them.
     #[inline]
     pub fn data_len(&self) -> usize {
         S::len(S::share(&self.data))
@@ -338,16 +338,16 @@ impl<'a, S: Space, T: Element> TensorMut<'a, S, T> {
     pub fn as_ref(&self) -> TensorRef<'_, S, T> {
         TensorRef { data: S::share(&self.data), layout: self.layout }
     }
-    /// The same view, for a shorter time.
+    /// The same view, with a shorter lifetime.
     #[inline]
     pub fn reborrow(&mut self) -> TensorMut<'_, S, T> {
         TensorMut { data: S::reborrow(&mut self.data), layout: self.layout }
     }
-    /// Two disjoint views that meet at `mid` along `axis`, both to be written.
+    /// Splits the view into two disjoint views at `mid` along `axis`, both for writing.
     ///
     /// # Errors
-    /// As [`Layout::split_at`]; and the two halves must not interleave in memory, which holds for
-    /// the outermost axis of a contiguous tensor.
+    /// As [`Layout::split_at`]. Also fails if the two halves interleave in memory; they never do along the outermost axis of a
+    /// contiguous tensor.
     pub fn split_at(self, axis: isize, mid: usize) -> Result<(Self, Self)> {
         let (left, right) = self.layout.split_at(axis, mid)?;
         let (l, r) = (left.extent(), right.extent());
@@ -377,7 +377,7 @@ impl<'a, S: Space, T: Element> TensorMut<'a, S, T> {
     }
 }
 
-/// A tensor of `T`, or a view of one: what an op reads.
+/// A tensor of `T` or a view of one, for an op to read.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a tensor of `{T}` in `{S}`",
     label = "expected a tensor of `{T}` or a view of one"
@@ -411,7 +411,7 @@ impl<S: Space, T: Element> AsView<S, T> for TensorMut<'_, S, T> {
     }
 }
 
-/// A tensor of `T` lent for writing, or a view of one: what an op writes.
+/// A tensor of `T` or a view of one, for an op to write.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a tensor of `{T}` in `{S}` that may be written",
     label = "expected `&mut` a tensor of `{T}`, or a view of one for writing"
@@ -439,7 +439,7 @@ impl<S: Space, T: Element> AsViewMut<S, T> for TensorMut<'_, S, T> {
     }
 }
 
-// Debug shows the type and layout, never the elements: they may live on a device.
+// Prints type and layout, never elements: those may live on a device.
 impl<S: Space, T: Element> fmt::Debug for Tensor<S, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Tensor<{}> {}", T::DTYPE, self.layout)

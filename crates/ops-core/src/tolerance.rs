@@ -1,20 +1,19 @@
-//! How far a result may lie from the exact one: the promise of an op, as data.
+//! How far a result may differ from the exact one, as data.
 use crate::{DType, Wide};
 
 /// The accuracy an op promises for one output.
 ///
-/// A float output passes when `nmse(got, want) ≤ base + rounding · nmse(round(want), want)`: `want`
-/// is the exact result, `round` rounds it to the output's type, and `nmse` is the sum of squared
-/// errors over the sum of squares of `want`. The second term is what no result in that type can
-/// avoid. NaN positions and signed infinities (of the rounded result) must match and are left out
-/// of the sums.
+/// A float output passes if `nmse(got, want) ≤ base + rounding · nmse(round(want), want)`. Here `want` is the exact result,
+/// `round` rounds it to the output's type, and `nmse` is the sum of squared errors over the sum of squares of `want`. The second
+/// term is the error that no result in that type can avoid. NaNs and signed infinities (of the rounded result) must be at the
+/// same positions; they are left out of the sums.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Tolerance {
-    /// Equal values; −0 equals 0 and NaN equals NaN.
+    /// Equal values, where −0 equals 0 and NaN equals NaN.
     Exact,
     /// Normalised mean squared error.
     Nmse {
-        /// Error allowed beyond rounding.
+        /// Error allowed in addition to rounding.
         base: f64,
         /// Multiple of the rounding error of the output's type.
         rounding: f64,
@@ -22,7 +21,7 @@ pub enum Tolerance {
 }
 
 impl Tolerance {
-    /// For results computed wide and rounded once; exact for integers and blocks.
+    /// For results that are computed in a wide type and rounded once. Exact for integers and blocks.
     pub const fn rounded(dtype: DType) -> Self {
         match dtype {
             DType::F64 => Tolerance::Nmse { base: 1e-22, rounding: 2.0 },
@@ -31,7 +30,7 @@ impl Tolerance {
         }
     }
 
-    /// For long sums: products of matrices, convolutions, reductions.
+    /// For long sums: matrix products, convolutions, reductions.
     pub const fn summed(dtype: DType) -> Self {
         match Self::rounded(dtype) {
             Tolerance::Exact => Tolerance::Exact,
@@ -41,7 +40,7 @@ impl Tolerance {
         }
     }
 
-    /// For attention, whose probabilities may be rounded to the operands' type for matrix units.
+    /// For attention, where a backend may round probabilities to the operands' type to use matrix units.
     pub const fn attention(dtype: DType) -> Self {
         match Self::summed(dtype) {
             Tolerance::Nmse { base, .. } => Tolerance::Nmse { base, rounding: 4.0 },
@@ -49,9 +48,9 @@ impl Tolerance {
         }
     }
 
-    /// Judges `got` against the exact result `want`; `rounded` is `want` in the output's type.
+    /// Compares `got` with the exact result `want`; `rounded` is `want` in the output's type.
     ///
-    /// All three have one element for each of the output.
+    /// All three must have one value per element of the output.
     pub fn judge(self, got: &[f64], want: &[f64], rounded: &[f64]) -> Verdict {
         match self {
             Tolerance::Exact => Verdict::exact(got.iter().zip(rounded).map(|(g, w)| same(*g, *w))),
@@ -62,13 +61,13 @@ impl Tolerance {
         }
     }
 
-    /// Judges one computed result against another: what a reference in the same type allows.
+    /// Compares two computed results, for a reference that computes in the same type.
     ///
-    /// Both results carry a rounding of their own, so the distance between them may be what
-    /// [`judge`](Tolerance::judge) allows and one more rounding: `(√limit + √ν)²`, with ν the mean
-    /// squared rounding error of the type at these values (an ulp squared over twelve).
+    /// Both results are rounded, so the distance between them may be what [`judge`](Tolerance::judge) allows plus one more
+    /// rounding: `(√limit + √ν)²`, with ν the mean squared rounding error of the type at these values (an ulp squared over
+    /// twelve).
     ///
-    /// Both are elements of `dtype`, as many of the one as of the other. Elements that are no numbers must be equal.
+    /// Both must have the same number of elements of `dtype`. Elements that are not numbers must be equal.
     pub fn judge_pair(self, dtype: DType, got: &[u8], want: &[u8]) -> Verdict {
         let pairs = || got.chunks_exact(dtype.size()).zip(want.chunks_exact(dtype.size()));
         let wide = |bytes: &[u8]| {
@@ -86,24 +85,24 @@ impl Tolerance {
     }
 }
 
-/// Equality as the exact tolerance means it.
+/// Equality for exact tolerances.
 fn same(a: f64, b: f64) -> bool {
     Wide::Float(a).same(Wide::Float(b))
 }
 
-/// What a [`Tolerance`] says of a result.
+/// The outcome of checking a result against a [`Tolerance`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Verdict {
     /// Error over the whole output; 0 for exact comparison.
     pub nmse: f64,
-    /// What was allowed.
+    /// The limit of the error.
     pub limit: f64,
-    /// The first bad element, counted in row-major order; `None` where the result passes.
+    /// The first bad element, in row-major order; `None` if the result passes.
     pub bad: Option<usize>,
 }
 
 impl Verdict {
-    /// Whether the result is as promised.
+    /// Whether the result is within the tolerance.
     pub fn passes(&self) -> bool {
         self.bad.is_none()
     }
@@ -124,7 +123,7 @@ impl Verdict {
     }
 }
 
-/// The first element whose own error is more than the limit allows on average.
+/// The first element whose own error exceeds the limit on the mean error.
 fn first_outlier(got: &[f64], want: &[f64], rounded: &[f64], limit: f64) -> usize {
     let finite = || rounded.iter().enumerate().filter(|(_, r)| r.is_finite()).map(|(i, _)| i);
     let count = finite().count().max(1) as f64;
@@ -133,8 +132,8 @@ fn first_outlier(got: &[f64], want: &[f64], rounded: &[f64], limit: f64) -> usiz
     finite().find(|&i| (got[i] - want[i]).powi(2) > allowed).unwrap_or(0)
 }
 
-/// Sum of squared errors over sum of squares of `want`; mean squared error where `want` is all zero.
-/// Elements whose `rounded` is not finite are left out.
+/// The sum of squared errors over the sum of squares of `want`, or the mean squared error if `want` is all zero. Leaves out
+/// elements whose `rounded` is not finite.
 fn nmse(got: &[f64], want: &[f64], rounded: &[f64]) -> f64 {
     let (mut error, mut signal, mut count) = (0.0, 0.0, 0usize);
     for ((g, w), r) in got.iter().zip(want).zip(rounded) {
@@ -188,7 +187,7 @@ mod tests {
         for wrong in [[0.0, inf, 1.0], [nan, -inf, 1.0], [nan, 1e30, 1.0], [nan, inf, nan], [nan, inf, inf]] {
             assert!(!t.judge(&wrong, &[nan, inf, 1.0], &[nan, inf, 1.0]).passes(), "{wrong:?}");
         }
-        // A result too large for the type is infinite there, whatever the exact value is.
+        // A result too large for the type is infinite in it, whatever the exact value is.
         assert!(Tolerance::rounded(DType::F16).judge(&[inf], &[1e6], &[inf]).passes());
     }
 
@@ -214,7 +213,7 @@ mod tests {
     fn neighbours_pass_as_a_pair_and_larger_errors_do_not() {
         let value = |i: i32| f16::from_f64((f64::from(i) * 0.37).sin());
         let want: Vec<f16> = (1..1000).map(value).collect();
-        // A tenth of the elements one ulp off: two results that round differently near ties.
+        // A tenth of the elements is one ulp off, as between two results that round differently near ties.
         let near: Vec<f16> = want
             .iter()
             .enumerate()

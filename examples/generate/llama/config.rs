@@ -1,4 +1,4 @@
-//! What a file says of its model.
+//! The model's configuration, from the file's metadata.
 use super::Result;
 use rocm_ops::gguf::Metadata;
 use rocm_ops::model::RopeScaling;
@@ -8,15 +8,15 @@ use rocm_ops::model::RopeScaling;
 pub(crate) struct Config {
     /// Width of the residual stream.
     pub(crate) dim: usize,
-    /// Decoder layers.
+    /// Number of decoder layers.
     pub(crate) layers: usize,
-    /// Query heads.
+    /// Number of query heads.
     pub(crate) heads: usize,
-    /// Key and value heads; divides `heads`.
+    /// Number of key and value heads; divides `heads`.
     pub(crate) kv_heads: usize,
-    /// Features of a head.
+    /// Features per head.
     pub(crate) head_dim: usize,
-    /// Features of a head that rotate; the rest pass.
+    /// Features per head that are rotated; the rest pass through.
     pub(crate) rope_dim: usize,
     /// Base of the rotary frequencies.
     pub(crate) rope_base: f64,
@@ -24,14 +24,14 @@ pub(crate) struct Config {
     pub(crate) rope_scaling: RopeScaling,
     /// Width of the feed-forward layer.
     pub(crate) ffn: usize,
-    /// Tokens the model was made for.
+    /// Context length that the model was trained for, in tokens.
     pub(crate) context: usize,
-    /// Under the root of every norm.
+    /// The `eps` of every norm.
     pub(crate) norm_eps: f64,
 }
 
 impl Config {
-    /// From a file's metadata.
+    /// Reads the configuration from a file's metadata.
     pub(crate) fn new(meta: &Metadata) -> Result<Self> {
         let architecture = meta.architecture()?;
         if architecture != "llama" {
@@ -92,7 +92,7 @@ fn rope_scaling(meta: &Metadata) -> Result<RopeScaling> {
     let float = |key: &str| meta.arch_find::<f32>(key).map(|v| v.map(f64::from));
     let factor = match float("rope.scaling.factor")? {
         Some(factor) => Some(factor),
-        // The key of files from before the scaling had a type.
+        // The key in files that predate typed scaling.
         None => float("rope.scale_linear")?,
     };
     let kind = meta.arch_find::<&str>("rope.scaling.type")?;

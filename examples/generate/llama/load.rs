@@ -1,4 +1,4 @@
-//! Tensors of a file as weights.
+//! Loads tensors from a file as weights.
 use super::{Config, Layer, Llama, Result};
 use rocm_ops::Float;
 use rocm_ops::gguf::{Gguf, Weights};

@@ -1,4 +1,4 @@
-//! A decoder of the Llama architecture, written once for every backend and float type.
+//! A Llama decoder, written once for every backend and float type.
 use rocm_ops::gguf::Gguf;
 use rocm_ops::model::{KvCache, Transformer, Weight};
 use rocm_ops::ops::*;
@@ -11,7 +11,7 @@ mod load;
 
 pub(crate) use config::Config;
 
-/// Errors of files, of ops, and of this program's own.
+/// Any error: from files, from ops, or from this program.
 pub(crate) type Failure = Box<dyn Error + Send + Sync>;
 pub(crate) type Result<T> = core::result::Result<T, Failure>;
 
@@ -28,42 +28,42 @@ struct Layer<B: Backend> {
     down: Weight<B::Space>,
 }
 
-/// The model in a backend's memory, its matrices in the order that the backend reads them in.
+/// The model in a backend's memory. Its matrices are packed for the backend.
 pub(crate) struct Llama<T: Float, B: Backend> {
-    /// What the file says of the model.
+    /// The model's configuration, from the file.
     pub(crate) config: Config,
-    /// A table to look rows up in, and so as the file has it.
+    /// The embedding table. Not packed, because rows are looked up in it.
     embedding: Weight<B::Space>,
     layers: Vec<Layer<B>>,
     output_norm: TensorOf<B, f32>,
-    /// Absent where the embedding serves for both ends.
+    /// The output weight; absent if the model uses the embedding for it.
     output: Option<Weight<B::Space>>,
     cos: TensorOf<B, f32>,
     sin: TensorOf<B, f32>,
     computes_in: PhantomData<T>,
 }
 
-/// What the model remembers of a text.
+/// The keys and values of the text so far.
 pub(crate) struct State<S: Space, T: Float> {
     caches: Vec<KvCache<S, T>>,
 }
 
 impl<S: Space, T: Float> State<S, T> {
-    /// Tokens seen so far.
+    /// Number of tokens so far.
     pub(crate) fn len(&self) -> usize {
         self.caches.first().map_or(0, KvCache::len)
     }
 }
 
 impl<T: Float, B: Transformer<T>> Llama<T, B> {
-    /// The model in `gguf`, for texts of up to `context` tokens.
+    /// Loads the model in `gguf` for texts of up to `context` tokens.
     ///
-    /// What is not packed is adopted where the backend can use the file's memory in place.
+    /// Tensors that are not packed are used in place if the backend can compute on the file's memory.
     pub(crate) fn load(backend: &B, gguf: &Gguf, context: usize) -> Result<Self> {
         load::load(backend, gguf, context)
     }
 
-    /// An empty memory for `capacity` tokens.
+    /// Allocates an empty state for `capacity` tokens.
     pub(crate) fn state(&self, backend: &B, capacity: usize) -> Result<State<B::Space, T>> {
         let dims = [1, self.config.kv_heads, capacity, self.config.head_dim];
         let caches =
@@ -71,7 +71,7 @@ impl<T: Float, B: Transformer<T>> Llama<T, B> {
         Ok(State { caches })
     }
 
-    /// Reads `tokens` after what `state` holds and answers the logits of the token to come.
+    /// Appends `tokens` to `state` and returns the logits for the next token.
     pub(crate) fn forward(&self, b: &B, state: &mut State<B::Space, T>, tokens: &[u32]) -> Result<Vec<f32>> {
         let ids = b.tensor(&[tokens.len()], tokens)?;
         let mut x: TensorOf<B, T> = b.embedding(&self.embedding, &ids)?;
@@ -83,7 +83,7 @@ impl<T: Float, B: Transformer<T>> Llama<T, B> {
             let a = self.attention(b, layer, cache, h.as_ref())?;
             let (h2, x2) = b.add_rms_norm(&a, &x, &layer.ffn_norm, self.add_rms_norm())?;
             let f = self.feed_forward(b, layer, h2.as_ref())?;
-            // The norm after a layer is the next layer's first, or the model's last.
+            // The norm after a layer is that of the next layer, or the model's last one.
             let norm = self.layers.get(i + 1).map_or(&self.output_norm, |next| &next.attn_norm);
             (h, x) = b.add_rms_norm(&f, &x2, norm, self.add_rms_norm())?;
         }
@@ -96,7 +96,7 @@ impl<T: Float, B: Transformer<T>> Llama<T, B> {
         Ok(logits.to_vec(b)?)
     }
 
-    /// Attention over everything seen so far, `h[t, dim]`.
+    /// Attention of `h[t, dim]` over all tokens so far.
     fn attention(
         &self,
         b: &B,
@@ -106,7 +106,7 @@ impl<T: Float, B: Transformer<T>> Llama<T, B> {
     ) -> Result<TensorOf<B, T>> {
         let Config { heads, kv_heads, head_dim, rope_dim, .. } = self.config;
         let (t, start) = (h.dims()[0], cache.len());
-        // [t, heads · d] seen as [1, heads, t, d]: views, no copies.
+        // Views [t, heads · d] as [1, heads, t, d] without a copy.
         let by_head = |heads: usize| [1, t, heads, head_dim];
 
         let mut q = b.linear(h, &layer.q)?;

@@ -1,4 +1,4 @@
-//! Every op twice, compared.
+//! A backend that runs every op twice and compares the results.
 use super::Wrapper;
 use crate::operand::Unpacked;
 use crate::{
@@ -14,14 +14,14 @@ pub enum OnMismatch {
     /// The call returns [`Error::Mismatch`].
     #[default]
     Fail,
-    /// The call succeeds; a `tracing` error tells, and [`Checked::mismatches`] lists it.
+    /// The call succeeds. The mismatch is logged as a `tracing` error, and [`Checked::mismatches`] lists it.
     Log,
 }
 
-/// Runs every op on both and reports the first output that differs: a whole model, checked op by op.
+/// Runs every op on two backends and reports the first output that differs, so a whole model is checked op by op.
 ///
-/// The tolerance is the op's own ([`Op::tolerance`]); only elements that a view touches are
-/// compared. Results stay those of `P`, so a model computes what it computes without the check.
+/// The op defines the tolerance ([`Op::tolerance`]). Only elements that a view refers to are compared. The model continues with
+/// the results of `P`, so the check does not change its output.
 #[derive(Clone, Debug)]
 pub struct Checked<P, R> {
     primary: P,
@@ -33,7 +33,7 @@ pub struct Checked<P, R> {
 }
 
 impl<P, R> Checked<P, R> {
-    /// Checks every call of `primary` against `reference` and fails on a mismatch.
+    /// Checks every call of `primary` against `reference`; a mismatch is an error.
     pub fn new(primary: P, reference: R) -> Self {
         Checked {
             primary,
@@ -44,11 +44,11 @@ impl<P, R> Checked<P, R> {
             mismatches: Arc::default(),
         }
     }
-    /// What happens on a mismatch.
+    /// Sets what happens on a mismatch.
     pub fn on_mismatch(self, on_mismatch: OnMismatch) -> Self {
         Checked { on_mismatch, ..self }
     }
-    /// Checks one call in `n`, for long runs; 0 counts as 1.
+    /// Checks only one call in `n`, for long runs; 0 counts as 1.
     pub fn every(self, n: u64) -> Self {
         Checked { every: n.max(1), ..self }
     }
@@ -56,20 +56,20 @@ impl<P, R> Checked<P, R> {
     pub fn primary(&self) -> &P {
         &self.primary
     }
-    /// Calls seen so far, checked or not. Clones count together.
+    /// Number of calls so far, checked or not. Clones share the count.
     pub fn calls(&self) -> u64 {
         self.calls.load(Ordering::Relaxed)
     }
-    /// Mismatches that were logged so far.
+    /// The mismatches logged so far.
     pub fn mismatches(&self) -> Vec<Error> {
         self.mismatches.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The backend that it is checked against.
+    /// The backend that results are compared with.
     pub fn reference(&self) -> &R {
         &self.reference
     }
-    /// Counts a call, and tells whether it is one to be checked.
+    /// Counts a call and returns whether to check it.
     pub(crate) fn next_is_checked(&self) -> bool {
         self.calls.fetch_add(1, Ordering::Relaxed).is_multiple_of(self.every)
     }
@@ -86,7 +86,7 @@ impl<P, R> Checked<P, R> {
     }
 }
 
-/// Where the one is farther from the other than `tolerance`.
+/// The mismatch error, if `tolerance` does not allow the difference between the outputs.
 fn mismatch<P: Backend, R: Backend>(
     (op, output, tolerance): (&'static str, &'static str, Tolerance),
     (primary, got): (&P, AnyRef<'_, P::Space>),
@@ -128,7 +128,7 @@ impl<O: Op, P: Execute<O>, R: Execute<O>> Execute<O> for Checked<P, R> {
         if !self.next_is_checked() {
             return self.primary.execute(call);
         }
-        // Before the primary: operands that are read and written are still unchanged.
+        // Copied before the primary runs, because it overwrites operands that are read and written.
         let mut reference = NamedTensors::mirror(op, call.args(), &self.primary, &self.reference)?;
         self.reference.execute(Call::assume(op, &mut reference.args(op)?))?;
         call.lend(|lent| self.primary.execute(lent))?;
@@ -150,7 +150,7 @@ impl<O: Op, P: Execute<O>, R: Execute<O>> Execute<O> for Checked<P, R> {
     fn reads(&self, op: &O, operand: &'static str, packing: &'static Packing) -> bool {
         self.primary.reads(op, operand, packing)
     }
-    /// The primary's order; the reference gets the elements unpacked.
+    /// Packs for the primary. The reference gets unpacked elements.
     fn pack(&self, op: &O, operand: &'static str, x: AnyTensor<P::Space>) -> Result<AnyTensor<P::Space>> {
         self.primary.pack(op, operand, x)
     }

@@ -5,23 +5,23 @@ use crate::{
 };
 use core::marker::PhantomData;
 
-/// One of two backends, chosen at run time; each op is one `match`.
+/// One of two backends, chosen at run time. Each op costs one `match`.
 #[derive(Clone, Copy, Debug)]
 pub enum Either<L, R> {
-    /// The one.
+    /// The first backend.
     Left(L),
-    /// The other.
+    /// The second backend.
     Right(R),
 }
 use Either::{Left, Right};
 
-/// The memory of an [`Either`]: each tensor is of one side.
+/// The memory of an [`Either`]. Each tensor belongs to one side.
 #[derive(Clone, Copy, Debug)]
 pub struct EitherSpace<L, R>(PhantomData<(L, R)>);
-/// Tells the sides of an [`EitherSpace`] apart.
+/// The left side of an [`EitherSpace`], as a type-level marker.
 #[derive(Clone, Copy, Debug)]
 pub struct LeftSide;
-/// Tells the sides of an [`EitherSpace`] apart.
+/// The right side of an [`EitherSpace`], as a type-level marker.
 #[derive(Clone, Copy, Debug)]
 pub struct RightSide;
 
@@ -220,7 +220,7 @@ impl<L: Backend, R: Backend> Backend for Either<L, R> {
         }
     }
 
-    // The provided methods too: the chosen backend may have better ones.
+    // Forwards provided methods too: the chosen backend may override them.
     fn upload<T: Element>(&self, src: &[T]) -> Result<<Self::Space as Space>::Buffer<T>> {
         match self {
             Left(b) => b.upload(src).map(Left),
@@ -259,13 +259,13 @@ impl<L: Backend, R: Backend> Backend for Either<L, R> {
     }
 }
 
-/// A tensor of the left side.
+/// Wraps a tensor of the left side.
 fn left<L: Space, R: Space, T: Element>(x: Tensor<L, T>) -> Result<Tensor<EitherSpace<L, R>, T>> {
     let layout = *x.layout();
     Tensor::new(Left(x.into_buffer()), layout)
 }
 
-/// A tensor of the right side.
+/// Wraps a tensor of the right side.
 fn right<L: Space, R: Space, T: Element>(x: Tensor<R, T>) -> Result<Tensor<EitherSpace<L, R>, T>> {
     let layout = *x.layout();
     Tensor::new(Right(x.into_buffer()), layout)
@@ -314,7 +314,7 @@ impl<O: Op, L: Execute<O>, R: Execute<O>> Execute<O> for Either<L, R> {
     }
 }
 
-/// The arguments as living on one side, where all their memory does.
+/// The arguments in one side's space. Fails unless all their memory belongs to that side.
 #[inline(always)]
 fn side<'s, O: Op, S: Contains<A, Side>, A: Space, Side>(
     call: &'s mut Call<'_, '_, O, S>,

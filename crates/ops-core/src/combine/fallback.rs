@@ -1,4 +1,4 @@
-//! A second backend for what the first one lacks.
+//! A backend that runs on a second one what the first one lacks.
 use super::Wrapper;
 use crate::named::write_back;
 use crate::operand::Unpacked;
@@ -7,13 +7,12 @@ use crate::{
 };
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Runs on `P` where it can, else on `S`, copying operands there and outputs back.
+/// Runs each op on `P` if it can, and otherwise on `S`, copying operands to `S` and outputs back.
 ///
-/// Never silent: the first time an op falls back for a reason, a `tracing` warning says so, and
-/// [`events`](Fallback::events) lists op, reason and count. [`strict`](Fallback::strict) turns
-/// falling back into an error, for benchmarks.
+/// A fallback is never silent. The first time an op falls back for a reason, a `tracing` warning says so, and
+/// [`events`](Fallback::events) lists op, reason and count. For benchmarks, [`strict`](Fallback::strict) makes it an error.
 ///
-/// Only the extent that a view touches is copied. Outputs are written when the op has succeeded.
+/// Only the extent that a view refers to is copied. Outputs are written after the op has succeeded.
 #[derive(Clone, Debug)]
 pub struct Fallback<P, S> {
     primary: P,
@@ -27,28 +26,28 @@ pub struct Fallback<P, S> {
 pub struct FallbackEvent {
     /// The op.
     pub op: &'static str,
-    /// Where it ran.
+    /// The backend that it ran on.
     pub on: &'static str,
     /// Why the primary declined.
     pub reason: Reason,
-    /// How often.
+    /// How many times.
     pub count: u64,
 }
 
 impl<P, S> Fallback<P, S> {
-    /// `primary` where it can, else `secondary`.
+    /// Runs on `primary` if it can, and otherwise on `secondary`.
     pub fn new(primary: P, secondary: S) -> Self {
         Fallback { primary, secondary, strict: false, events: Arc::default() }
     }
-    /// Answers [`Error::Unsupported`] instead of falling back.
+    /// Sets whether to return [`Error::Unsupported`] instead of falling back.
     pub fn strict(self, strict: bool) -> Self {
         Fallback { strict, ..self }
     }
-    /// The first choice.
+    /// The backend that is tried first.
     pub fn primary(&self) -> &P {
         &self.primary
     }
-    /// Every op and reason that fell back so far, in order of first appearance. Clones share the list.
+    /// Every op and reason that fell back so far, in order of first occurrence. Clones share the list.
     pub fn events(&self) -> Vec<FallbackEvent> {
         self.events.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -65,7 +64,7 @@ impl<P, S> Fallback<P, S> {
 }
 
 impl<P, S> Fallback<P, S> {
-    /// Whether the primary computes this, with operands in the order that they are in.
+    /// Whether the primary supports this call, including the packing of its operands.
     #[inline]
     fn primary_support<O: Op>(&self, op: &O, on: &dyn Operands) -> Result<(), Reason>
     where
@@ -118,11 +117,11 @@ impl<O: Op, P: Execute<O>, S: Execute<O>> Execute<O> for Fallback<P, S> {
         })
     }
 
-    /// Every order: what the primary does not read is unpacked for the secondary.
+    /// Accepts every packing: what the primary cannot read is unpacked for the secondary.
     fn reads(&self, _: &O, _: &'static str, _: &'static Packing) -> bool {
         true
     }
-    /// The primary's order.
+    /// Packs for the primary.
     fn pack(&self, op: &O, operand: &'static str, x: AnyTensor<P::Space>) -> Result<AnyTensor<P::Space>> {
         self.primary.pack(op, operand, x)
     }

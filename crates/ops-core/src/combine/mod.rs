@@ -1,4 +1,4 @@
-//! Backends made of backends: one impl each, covering every op there is or will be.
+//! Backends made of other backends. Each has one implementation that covers all ops, present and future.
 use crate::{Backend, Element, Result, Shape, Space, TensorOf};
 
 mod checked;
@@ -9,14 +9,14 @@ pub use checked::{Checked, OnMismatch};
 pub use either::{Either, EitherSpace, LeftSide, RightSide};
 pub use fallback::{Fallback, FallbackEvent};
 
-/// A backend that stands in front of another and computes in its memory.
+/// A backend that wraps another and computes in its memory.
 ///
-/// Whoever implements it is a [`Backend`] with the memory and the queue of [`inner`](Wrapper::inner),
-/// and has only [`Execute`](crate::Execute) to write.
+/// A wrapper is a [`Backend`] with the memory and the queue of [`inner`](Wrapper::inner). Only
+/// [`Execute`](crate::Execute) is left to implement.
 pub trait Wrapper: Clone + Send + Sync + 'static {
     /// The backend in whose memory this one computes.
     type Inner: Backend;
-    /// That backend.
+    /// The wrapped backend.
     fn inner(&self) -> &Self::Inner;
     /// The same wrapper around another queue.
     fn around(&self, inner: Self::Inner) -> Self;
@@ -64,7 +64,7 @@ impl<W: Wrapper> Backend for W {
         self.inner().adopt(memory)
     }
 
-    // The provided methods too: the inner backend may have better ones.
+    // Forwards provided methods too: the inner backend may override them.
     fn upload<T: Element>(&self, src: &[T]) -> Result<<Self::Space as Space>::Buffer<T>> {
         self.inner().upload(src)
     }

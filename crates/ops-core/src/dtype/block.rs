@@ -1,13 +1,13 @@
-//! Block formats as data.
+//! Block formats as values.
 use crate::quant::Block;
 use core::cmp::Ordering;
 use core::fmt::{self, Debug};
 use core::hash::{Hash, Hasher};
 
-/// A block format as a value: what core, the reference and the combinators need to know of it.
+/// A block format as a value: everything that core, the reference and the combinators need to know about it.
 ///
-/// A format is one `static` of this type and one [`Block`]; no trait, bound or `match` of this crate names it.
-/// [`BlockInfo::of`] is the only way to make one, so its numbers are those of the type.
+/// A format is one `static` of this type and one [`Block`]. No trait, bound or `match` of this crate names a format.
+/// [`BlockInfo::of`] is the only constructor, so the numbers always match the block type.
 ///
 /// ```
 /// use ops_core::{DType, quant::BlockQ8_0};
@@ -25,7 +25,7 @@ pub struct BlockInfo {
 }
 
 impl BlockInfo {
-    /// The format of `Q`, under this name.
+    /// Describes the format of `Q`, with this name.
     pub const fn of<Q: Block>(name: &'static str) -> Self {
         const { assert!(Q::LEN > 0 && size_of::<Q>() > 0, "a block has no values or no bytes") }
         BlockInfo {
@@ -41,11 +41,11 @@ impl BlockInfo {
     pub const fn name(&self) -> &'static str {
         self.name
     }
-    /// Values in a block; never 0.
+    /// Number of values in a block; never 0.
     pub const fn values(&self) -> usize {
         self.values
     }
-    /// Bytes of a block; never 0.
+    /// Size of a block in bytes; never 0.
     pub const fn bytes(&self) -> usize {
         self.bytes
     }
@@ -53,17 +53,17 @@ impl BlockInfo {
     pub const fn align(&self) -> usize {
         self.align
     }
-    /// The values of the block in `block`, into the first [`values`](BlockInfo::values) places of `values`.
+    /// Decodes `block` into the first [`values`](BlockInfo::values) elements of `values`.
     ///
     /// # Panics
-    /// Where `block` has not [`bytes`](BlockInfo::bytes) bytes.
+    /// Panics if `block` is not exactly [`bytes`](BlockInfo::bytes) long.
     pub fn decode(&self, block: &[u8], values: &mut [f32]) {
         (self.decode)(block, values);
     }
-    /// The nearest block to `values`, into `block`. Missing values count as 0.
+    /// Encodes `values` as the nearest block. Missing values count as 0.
     ///
     /// # Panics
-    /// Where `block` has not [`bytes`](BlockInfo::bytes) bytes.
+    /// Panics if `block` is not exactly [`bytes`](BlockInfo::bytes) long.
     pub fn encode(&self, values: &[f32], block: &mut [u8]) {
         (self.encode)(values, block);
     }
@@ -73,7 +73,7 @@ impl BlockInfo {
     }
 }
 
-// One address is one format, but two addresses may be too, since a `static` may be in a program twice.
+// Also compares contents: the linker may duplicate a `static`, so equal formats can have different addresses.
 impl PartialEq for BlockInfo {
     fn eq(&self, other: &Self) -> bool {
         core::ptr::eq(self, other) || self.key() == other.key()

@@ -1,6 +1,7 @@
-//! The 8-bit float of the OCP specification, variant E4M3 ("fn": finite, one NaN a sign).
+//! The 8-bit float E4M3 of the OCP specification, in its finite form with one NaN per sign ("fn").
 
-/// Four exponent bits (bias 7), three mantissa bits, no infinities; largest value 448, smallest 2⁻⁹.
+/// A float with four exponent bits (bias 7), three mantissa bits and no infinities. Its largest value is 448, its smallest
+/// positive value 2⁻⁹.
 ///
 /// Open Compute Project, "OCP 8-bit Floating Point Specification (OFP8)", revision 1.0, 2023.
 #[derive(Clone, Copy, Default, PartialEq, Eq, bytemuck::Pod, bytemuck::Zeroable)]
@@ -22,7 +23,7 @@ impl F8E4M3 {
         self.0
     }
 
-    /// To nearest even; beyond the largest value, and for infinities, the largest value.
+    /// Rounds to nearest even. Values beyond ±448, infinities included, saturate to ±448.
     pub fn from_f64(v: f64) -> Self {
         let sign = u8::from(v.is_sign_negative()) << 7;
         let a = v.abs();
@@ -32,10 +33,10 @@ impl F8E4M3 {
         if a >= Self::MAX {
             return F8E4M3(sign | 0x7e);
         }
-        // The exponent of the leading bit, held at the subnormal limit.
+        // The exponent of the leading bit, but at least that of the subnormals.
         let exponent = if a < (-6f64).exp2() { -6 } else { ((a.to_bits() >> 52) as i32) - 1023 };
         let units = (a * f64::from(3 - exponent).exp2()).round_ties_even() as u8;
-        // `units` counts eighths: below 8 is subnormal, and a carry to 16 moves into the exponent by itself.
+        // `units` counts eighths. Values below 8 are subnormal, and a carry to 16 increments the exponent by itself.
         let biased = (exponent + 6) as u8;
         F8E4M3(sign | ((biased << 3) + units))
     }

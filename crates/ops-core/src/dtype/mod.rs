@@ -1,15 +1,15 @@
 //! Element types and the accumulation rule.
 //!
-//! The traits form a ladder, each rung adding what the ops on it need:
+//! Each trait adds what a further group of ops needs:
 //!
 //! | trait | adds | types |
 //! |---|---|---|
-//! | [`Element`] | can live in a backend's memory | all, the block formats, and types of other crates |
-//! | [`Scalar`] | one number: can be cast | integers, floats, [`F8E4M3`]; sealed, as all below |
+//! | [`Element`] | storage in a backend's memory | all types, block formats, and types of other crates |
+//! | [`Scalar`] | one number, which can be cast | integers, floats, [`F8E4M3`]; sealed, like all traits below |
 //! | [`Num`] | arithmetic | `u8 i8 i16 i32 i64 u32 f16 bf16 f32 f64` |
 //! | [`Float`] | an accumulator type | `f16 bf16 f32 f64` |
-//! | [`Index`] | may address rows and choose in `where` | `u8 u32 i32 i64` |
-//! | [`Mask`] | may mask attention | `u8` and the floats |
+//! | [`Index`] | use as a row index, and as a condition in `where` | `u8 u32 i32 i64` |
+//! | [`Mask`] | use as an attention mask | `u8` and the floats |
 use core::fmt::{self, Debug};
 
 mod block;
@@ -22,7 +22,7 @@ pub use float8::F8E4M3;
 pub use half::{bf16, f16};
 pub use num::{Float, Index, Mask, Num};
 
-/// Hands the element types of this crate to a macro: floats, integers, other scalars, blocks.
+/// Passes the element types of this crate to a macro: floats, integers, other scalars, blocks.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! element_types {
@@ -88,11 +88,10 @@ impl DType {
         }
     }
 
-    /// The type of the elements `T`, where `T` tells the truth about itself.
+    /// The type of the elements `T`. Fails to compile if `T::DTYPE` contradicts the size or alignment of `T`.
     ///
-    /// Everything that turns a typed view into an untyped one asks here. An element type of another crate whose `DTYPE` has
-    /// another size or a smaller alignment than the type itself does not compile: kernels on a device size memory by the
-    /// `DType`, buffers are sized by the type.
+    /// Every conversion from a typed view to an untyped one calls this. An element type of another crate must not declare another
+    /// size or a smaller alignment than it has: the Rust type sizes buffers, but the `DType` sizes memory in device kernels.
     #[inline(always)]
     pub const fn of<T: Element>() -> DType {
         const {
@@ -105,7 +104,7 @@ impl DType {
         T::DTYPE
     }
 
-    /// Bytes of an element.
+    /// Size of an element in bytes.
     pub const fn size(self) -> usize {
         match self {
             DType::F64 | DType::I64 => 8,
@@ -116,7 +115,7 @@ impl DType {
         }
     }
 
-    /// What the address of an element is a multiple of.
+    /// Alignment of an element in bytes.
     pub const fn align(self) -> usize {
         match self {
             DType::Block(info) => info.align,
@@ -124,7 +123,7 @@ impl DType {
         }
     }
 
-    /// Values in an element: 1, except for blocks.
+    /// Number of values in an element: 1, except for blocks.
     pub const fn values(self) -> usize {
         match self {
             DType::Block(info) => info.values,
@@ -132,33 +131,32 @@ impl DType {
         }
     }
 
-    /// Whether values are floating point.
+    /// Whether values are floating-point numbers.
     pub const fn is_float(self) -> bool {
         matches!(self, DType::F64 | DType::F32 | DType::F16 | DType::BF16 | DType::F8E4M3)
     }
 
-    /// Whether this is a type that ops compute in, a [`Float`]: f16, bf16, f32 or f64.
+    /// Whether ops compute in this type, so that it is a [`Float`]: f16, bf16, f32 or f64.
     pub const fn is_computed(self) -> bool {
         matches!(self, DType::F64 | DType::F32 | DType::F16 | DType::BF16)
     }
 
-    /// Whether an element is a block of quantized values.
+    /// Whether elements are blocks of quantized values.
     pub const fn is_block(self) -> bool {
         matches!(self, DType::Block(_))
     }
 
-    /// Whether elements hold real numbers that a weight may be made of: a type that is [computed in](DType::is_computed), or
-    /// blocks.
+    /// Whether a weight may have this type: a type that is [computed in](DType::is_computed), or a block format.
     pub const fn is_real(self) -> bool {
         self.is_computed() || self.is_block()
     }
 
-    /// Whether elements may address rows and choose in `where`, an [`Index`].
+    /// Whether elements may be row indices and conditions in `where`, so that this is an [`Index`].
     pub const fn is_index(self) -> bool {
         matches!(self, DType::I64 | DType::I32 | DType::U32 | DType::U8)
     }
 
-    /// The exponent of a float type's smallest normal number: below it, the spacing of values stays as it is.
+    /// The exponent of a float type's smallest normal number. Below it the spacing of values is constant.
     pub(crate) const fn lowest_exponent(self) -> i32 {
         match self {
             DType::F64 => -1022,
@@ -168,7 +166,7 @@ impl DType {
         }
     }
 
-    /// Significant bits of a float type, the implicit one included; `None` for everything else.
+    /// Significant bits of a float type, including the implicit one; `None` for all other types.
     pub const fn precision(self) -> Option<u32> {
         match self {
             DType::F64 => Some(53),
@@ -183,10 +181,10 @@ impl DType {
 
 /// Elements as bytes.
 impl DType {
-    /// The number that an element is; `None` for a block, which is many.
+    /// The number that an element holds; `None` for a block, which holds many.
     ///
     /// # Panics
-    /// Where `element` has not [`size`](DType::size) bytes.
+    /// Panics if `element` is not exactly [`size`](DType::size) bytes long.
     pub fn number(self, element: &[u8]) -> Option<Wide> {
         fn wide<T: Scalar>(element: &[u8]) -> Option<Wide> {
             Some(bytemuck::pod_read_unaligned::<T>(element).to_wide())
@@ -207,7 +205,7 @@ impl DType {
         }
     }
 
-    /// Whether two elements are the same: numbers as [`Wide::same`] says, blocks byte for byte.
+    /// Whether two elements are equal: numbers by [`Wide::same`], blocks byte for byte.
     ///
     /// # Panics
     /// As [`number`](DType::number).
@@ -218,14 +216,14 @@ impl DType {
         }
     }
 
-    /// An element for messages: the number, or the bytes of a block.
+    /// An element as text for messages: the number, or the bytes of a block.
     ///
     /// # Panics
     /// As [`number`](DType::number).
     pub fn show(self, element: &[u8]) -> String {
         match self.number(element) {
             Some(Wide::Int(v)) => v.to_string(),
-            // As short as tells it from its neighbours of its own type.
+            // The shortest text that distinguishes the value from its neighbours in its own type.
             Some(Wide::Float(v)) if self == DType::F64 => format!("{v:?}"),
             Some(Wide::Float(v)) => format!("{:?}", v as f32),
             None => format!("{element:02x?}"),
@@ -239,26 +237,26 @@ impl fmt::Display for DType {
     }
 }
 
-/// A value that can live in any backend's memory: plain bytes, copied as such.
+/// A value that can be stored in any backend's memory: plain bytes, copied as such.
 ///
-/// There is no unsafe promise to make here: [`bytemuck::Pod`] already says that every bit pattern
-/// is a value and that there is no padding.
+/// The trait is safe to implement: [`bytemuck::Pod`] already guarantees that every bit pattern is a value and that there is no
+/// padding.
 pub trait Element: bytemuck::Pod + Debug + Send + Sync {
-    /// The type as a value. Its size must be that of the type, and its alignment no smaller: see [`DType::of`].
+    /// The type as a value. It must have the size of the Rust type, and an alignment no smaller: see [`DType::of`].
     const DTYPE: DType;
 }
 
 /// A number wide enough to hold any [`Scalar`] without loss.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Wide {
-    /// Any integer type's value.
+    /// The value of any integer type.
     Int(i64),
-    /// Any float type's value.
+    /// The value of any float type.
     Float(f64),
 }
 
 impl Wide {
-    /// The value as `f64`; exact for everything but large integers.
+    /// The value as `f64`; exact except for large integers.
     #[inline]
     pub fn to_f64(self) -> f64 {
         match self {
@@ -266,7 +264,7 @@ impl Wide {
             Wide::Float(v) => v,
         }
     }
-    /// Equality as the exact tolerance means it: −0 equals 0, NaN equals NaN.
+    /// Equality for exact tolerances: −0 equals 0, and NaN equals NaN.
     pub fn same(self, other: Self) -> bool {
         match (self, other) {
             (Wide::Float(a), Wide::Float(b)) => a == b || (a.is_nan() && b.is_nan()),
@@ -275,24 +273,23 @@ impl Wide {
     }
 }
 
-/// The traits of numbers are sealed: backends list their members, so a number of another crate would have no kernels.
+/// Seals the number traits. Backends list the number types, so they would have no kernels for those of another crate.
 mod sealed {
     /// Implemented by this crate's numbers only.
     pub trait Sealed {}
 }
 
-/// One number. Sealed, and with it [`Num`], [`Float`], [`Index`] and [`Mask`]: backends list the members.
+/// One number. This trait is sealed, as are [`Num`], [`Float`], [`Index`] and [`Mask`], because backends list the types.
 ///
-/// The cast rules of the whole workspace are `B::from_wide(a.to_wide())`: float to integer truncates
-/// toward zero and saturates, NaN gives 0; integer to integer wraps; everything else rounds to
-/// nearest even once; [`F8E4M3`] saturates to ±448.
+/// Casts in the whole workspace are `B::from_wide(a.to_wide())`. Float to integer truncates toward zero and saturates, and NaN
+/// gives 0. Integer to integer wraps. Everything else rounds once, to nearest even; [`F8E4M3`] saturates to ±448.
 pub trait Scalar: Element + sealed::Sealed {
     /// The exact value.
     fn to_wide(self) -> Wide;
     /// The nearest value of this type, by the cast rules.
     fn from_wide(wide: Wide) -> Self;
 
-    /// The value as `f64`; exact for everything but large `i64`.
+    /// The value as `f64`; exact except for large `i64`.
     #[inline]
     fn to_f64(self) -> f64 {
         self.to_wide().to_f64()
@@ -306,8 +303,8 @@ pub trait Scalar: Element + sealed::Sealed {
 
 /// Implements [`Element`] and [`Scalar`] for integers.
 ///
-/// `scalar_int!(u8 => U8)` says that `u8` is `DType::U8`; both casts are Rust's `as`, which wraps
-/// between integers and truncates with saturation from floats, as the contract wants.
+/// `scalar_int!(u8 => U8)` says that `u8` is `DType::U8`. Both casts are Rust's `as`, which wraps between integers, and
+/// truncates and saturates from floats, as [`Scalar`] requires.
 macro_rules! scalar_int {
     ($($t:ty => $dtype:ident),+ $(,)?) => {$(
         impl Element for $t {
@@ -331,7 +328,7 @@ scalar_int!(u8 => U8, i8 => I8, i16 => I16, i32 => I32, i64 => I64, u32 => U32);
 
 /// Implements [`Element`] and [`Scalar`] for floats.
 ///
-/// `scalar_float!(f16 => F16, int: |v| .., float: |v| ..)` gives the two roundings into the type.
+/// `scalar_float!(f16 => F16, int: |v| .., float: |v| ..)` gives the roundings into the type from integers and from floats.
 macro_rules! scalar_float {
     ($($t:ty => $dtype:ident, int: |$i:ident| $int:expr, float: |$f:ident| $float:expr;)+) => {$(
         impl Element for $t {
@@ -382,7 +379,7 @@ mod tests {
 
     #[test]
     fn wide_integers_round_once_into_half_types() {
-        // One above a tie of bf16: rounding to f64 first would land on the tie and go down.
+        // One above a tie of bf16: rounding to f64 first would land on the tie, and then round down.
         let tie = (1i64 << 62) + (1i64 << 54);
         assert_eq!(cast::<i64, bf16>(tie + 1).to_f64(), ((1i64 << 62) + (1i64 << 55)) as f64);
         assert_eq!(cast::<i64, bf16>(tie).to_f64(), (1i64 << 62) as f64);

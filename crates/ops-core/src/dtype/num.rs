@@ -1,8 +1,8 @@
 //! Arithmetic, accumulators and indices.
 use super::{Scalar, bf16, f16};
 
-/// A number with arithmetic, by the rules that hold for all ops: integers wrap, `x / 0` is 0 and
-/// `MIN / -1` is `MIN`; floats round once; NaN propagates through maximum, minimum and relu.
+/// A number with arithmetic, by the rules of all ops. Integers wrap, `x / 0` is 0 and `MIN / -1` is `MIN`. Floats round once,
+/// and NaN propagates through maximum, minimum and relu.
 pub trait Num: Scalar {
     /// Whether this is a [`Float`].
     const IS_FLOAT: bool;
@@ -12,7 +12,7 @@ pub trait Num: Scalar {
     fn sub(self, other: Self) -> Self;
     /// `self * other`.
     fn mul(self, other: Self) -> Self;
-    /// `self / other`; integers truncate, and a zero divisor gives 0.
+    /// `self / other`; integer division truncates, and division by zero gives 0.
     fn div(self, other: Self) -> Self;
     /// The larger; NaN if either is NaN.
     fn maximum(self, other: Self) -> Self;
@@ -26,16 +26,16 @@ pub trait Num: Scalar {
     fn relu(self) -> Self;
     /// −1, 0 or 1; NaN gives 0.
     fn sign(self) -> Self;
-    /// `mul * self + add`: integers compute in `f64` and cast back.
+    /// `mul * self + add`; integers are computed in `f64` and cast back.
     fn affine(self, mul: f64, add: f64) -> Self;
 }
 
 /// A floating-point element.
 ///
-/// The accumulation rule of the whole workspace: load as `Self`, compute in [`Float::Acc`], store
-/// once with round to nearest even. `f16` and `bf16` accumulate in `f32`.
+/// The accumulation rule of the whole workspace: load as `Self`, compute in [`Float::Acc`], round once to nearest even when
+/// storing. `f16` and `bf16` accumulate in `f32`.
 pub trait Float: Num + Mask {
-    /// The type that sums and functions are computed in.
+    /// The type in which sums and functions are computed.
     type Acc: Float<Acc = Self::Acc> + num_traits::Float + Default;
     /// The value, widened.
     fn acc(self) -> Self::Acc;
@@ -43,11 +43,11 @@ pub trait Float: Num + Mask {
     fn from_acc(acc: Self::Acc) -> Self;
 }
 
-/// What an attention mask is made of: floats to add to the scores, or `u8` flags.
+/// An element of an attention mask: a float to add to the score, or a `u8` flag.
 pub trait Mask: Scalar {
-    /// Whether elements are flags (non-zero means visible) rather than values to add.
+    /// Whether elements are flags (non-zero means visible) instead of values to add.
     const FLAG: bool;
-    /// What is added to the score; −∞ hides.
+    /// The value to add to the score; −∞ hides the key.
     #[inline]
     fn bias(self) -> f64 {
         match (Self::FLAG, self.to_f64()) {
@@ -61,10 +61,10 @@ impl Mask for u8 {
     const FLAG: bool = true;
 }
 
-/// An integer that may address rows, and choose in `where`.
+/// An integer that may be a row index, or a condition in `where`.
 pub trait Index: Num + Eq {
-    /// Where in `0..bound` this points: `Ok(None)` for the largest value of the type, which means
-    /// "no element"; `Err` with the value where it is out of range.
+    /// Resolves the index in `0..bound`. Returns `Ok(None)` for the largest value of the type, which means "no element", and
+    /// `Err` with the value if it is out of range.
     #[inline]
     fn resolve(self, bound: usize) -> Result<Option<usize>, i64> {
         if self == Self::NONE {
@@ -79,7 +79,7 @@ pub trait Index: Num + Eq {
     fn to_i64(self) -> i64;
 }
 
-/// Implements [`Num`] for integers: wrapping arithmetic of the standard library.
+/// Implements [`Num`] for integers, with the wrapping arithmetic of the standard library.
 macro_rules! num_int {
     ($($t:ty: |$n:ident| neg $neg:expr, abs $abs:expr, sign $sign:expr;)+) => {$(
         impl Num for $t {
@@ -150,7 +150,7 @@ num_float! {
     bf16, f32: |x| x.to_f32(), |y| bf16::from_f32(y);
 }
 
-/// Implements [`Index`]: the largest value of the type is the sentinel.
+/// Implements [`Index`]. The largest value of the type means "no element".
 macro_rules! index {
     ($($t:ty),+) => {$(
         impl Index for $t {

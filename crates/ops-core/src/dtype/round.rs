@@ -1,35 +1,35 @@
-//! Single roundings from wide to narrow floats.
+//! Conversion from wide to narrow floats with a single rounding.
 //!
-//! Rounding twice (`f64` to `f32` to `f16`) is wrong near ties. Rounding the first step *to odd*
-//! keeps the information that something was cut off, so that the second rounding is the only one:
+//! Rounding twice (`f64` to `f32` to `f16`) gives wrong results near ties. Rounding *to odd* in the first step records in the
+//! last bit whether anything was cut off, so the second step rounds as if it were the only one:
 //! Boldo and Melquiond, "Emulation of a FMA and correctly rounded sums", IEEE Trans. Computers 2008.
 use half::{bf16, f16};
 
-/// `v` in `f32`, cut towards zero with the last bit set where anything was cut off.
+/// `v` in `f32`, truncated toward zero, with the last bit set if anything was cut off.
 fn odd_f32(v: f64) -> f32 {
     let near = v as f32;
     if f64::from(near) == v || v.is_nan() {
         return near;
     }
     if near.is_infinite() {
-        // Too large for f32, hence for every narrower type: the largest finite value still overflows there.
+        // Too large for f32, and so for every narrower type. The largest finite f32 still overflows there.
         return if v.is_infinite() { near } else { f32::MAX.copysign(near) };
     }
     let cut = if f64::from(near).abs() > v.abs() { near.to_bits() - 1 } else { near.to_bits() };
     f32::from_bits(cut | 1)
 }
 
-/// `v` to nearest even in `f16`.
+/// `v` in `f16`, rounded to nearest even.
 pub(super) fn f16_from_f64(v: f64) -> f16 {
     f16::from_f32(odd_f32(v))
 }
 
-/// `v` to nearest even in `bf16`.
+/// `v` in `bf16`, rounded to nearest even.
 pub(super) fn bf16_from_f64(v: f64) -> bf16 {
     bf16::from_f32(odd_f32(v))
 }
 
-/// `v` in `f64`, cut towards zero with the last bit set where anything was cut off.
+/// `v` in `f64`, truncated toward zero, with the last bit set if anything was cut off.
 pub(super) fn i64_to_odd_f64(v: i64) -> f64 {
     let magnitude = v.unsigned_abs();
     let excess = (64 - magnitude.leading_zeros()).saturating_sub(53);
@@ -45,7 +45,7 @@ mod tests {
 
     #[test]
     fn near_ties_round_by_the_full_value() {
-        // 1 + 2^-11 is a tie of f16 between 1 and 1 + 2^-10; a hair above must go up.
+        // 1 + 2^-11 is a tie of f16 between 1 and 1 + 2^-10; anything above it must round up.
         let tie = 1.0 + (-11f64).exp2();
         assert_eq!(f16_from_f64(tie), f16::ONE);
         assert_eq!(f16_from_f64(tie + (-40f64).exp2()).to_f64(), 1.0 + (-10f64).exp2());

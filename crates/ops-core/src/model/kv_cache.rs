@@ -1,12 +1,11 @@
-//! Keys and values of the tokens seen so far.
+//! Cache of the keys and values of earlier tokens.
 use crate::ops::CopyOps;
 use crate::{Backend, Element, Error, Float, Ref, Result, Space, Tensor, TensorRef, View};
 
-/// Keys and values of one layer, `[b, h_kv, capacity, d]` of which the first [`len`](KvCache::len)
-/// tokens are filled.
+/// The keys and values of one layer, each `[b, h_kv, capacity, d]`. The first [`len`](KvCache::len) tokens are filled.
 ///
-/// Plain core code over copies and views, owned by the caller: it works with every backend and
-/// combinator of its [`Space`], and attention reads it in place.
+/// The caller owns the cache. It uses only copies and views, so it works with every backend and combinator of its [`Space`], and
+/// attention reads it in place.
 #[derive(Debug)]
 pub struct KvCache<S: Space, T: Element> {
     keys: Tensor<S, T>,
@@ -15,26 +14,26 @@ pub struct KvCache<S: Space, T: Element> {
 }
 
 impl<S: Space, T: Float> KvCache<S, T> {
-    /// An empty cache for `dims = [b, h_kv, capacity, d]`.
+    /// Allocates an empty cache for `dims = [b, h_kv, capacity, d]`.
     ///
     /// # Errors
     /// As [`Backend::zeros`].
     pub fn new<B: Backend<Space = S>>(backend: &B, dims: [usize; 4]) -> Result<Self> {
         Ok(KvCache { keys: backend.zeros(&dims)?, values: backend.zeros(&dims)?, len: 0 })
     }
-    /// Tokens held.
+    /// Number of tokens in the cache.
     pub fn len(&self) -> usize {
         self.len
     }
-    /// Whether no token is held.
+    /// Whether the cache holds no tokens.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
-    /// Tokens that fit.
+    /// Number of tokens that fit.
     pub fn capacity(&self) -> usize {
         self.keys.dims()[2]
     }
-    /// Forgets all but the first `len` tokens.
+    /// Removes all but the first `len` tokens.
     pub fn truncate(&mut self, len: usize) {
         self.len = self.len.min(len);
     }
@@ -42,7 +41,7 @@ impl<S: Space, T: Float> KvCache<S, T> {
     /// Appends the keys and values `[b, h_kv, t, d]` of `t` tokens.
     ///
     /// # Errors
-    /// The cache is full, in which case nothing changed; and what the backend reports.
+    /// The cache is full, in which case nothing changed; and any error that the backend reports.
     pub fn append<B: CopyOps<T> + Backend<Space = S>>(
         &mut self,
         backend: &B,
@@ -61,14 +60,14 @@ impl<S: Space, T: Float> KvCache<S, T> {
         Ok(())
     }
 
-    /// The keys held, `[b, h_kv, len, d]`.
+    /// The keys in the cache, `[b, h_kv, len, d]`.
     ///
     /// # Errors
     /// None in practice: the view always exists.
     pub fn keys(&self) -> Result<TensorRef<'_, S, T>> {
         self.keys.as_ref().narrow(2, 0, self.len)
     }
-    /// The values held, `[b, h_kv, len, d]`.
+    /// The values in the cache, `[b, h_kv, len, d]`.
     ///
     /// # Errors
     /// None in practice: the view always exists.

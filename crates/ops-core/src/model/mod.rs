@@ -1,4 +1,4 @@
-//! What decoder models share: one bound to ask for, weights of any type, the cache, rope tables.
+//! What decoder models share: a trait bound, weights of any type, the KV cache and rope tables.
 use crate::Float;
 use crate::ops::{
     ActivationOps, AttentionOps, CastOps, CopyOps, ElementwiseOps, EmbeddingOps, IndexOps, LinearOps,
@@ -13,9 +13,9 @@ pub use kv_cache::KvCache;
 pub use rope_tables::{RopeScaling, RopeTables};
 pub use weight::Weight;
 
-/// Everything a decoder-only transformer computes in `T`: the one bound that a model names.
+/// Everything that a decoder-only transformer computes in `T`, as one bound for models to name.
 ///
-/// Weights, tables, masks and indices are of any type that the ops take: no type but `T` stands in the bound.
+/// Weights, tables, masks and indices may have any type that the ops accept, so the bound names no type but `T`.
 pub trait Transformer<T: Float>:
     NormOps<T>
     + RopeOps<T>

@@ -1,62 +1,62 @@
-//! Angles of rotary embeddings, computed on the host in f64.
+//! Tables of rotary embeddings, computed on the host in f64.
 use crate::{Backend, Error, Result, TensorOf};
 use core::f64::consts::TAU;
 
-/// How positions beyond the trained context are mapped to angles.
+/// How to map positions beyond the trained context to angles.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum RopeScaling {
-    /// As trained.
+    /// Leaves all frequencies as trained.
     None,
-    /// Positions divided by `factor`. Chen et al., "Extending Context Window via Positional Interpolation", 2023.
+    /// Divides all positions by `factor`. Chen et al., "Extending Context Window via Positional Interpolation", 2023.
     Linear {
-        /// Divides every position.
+        /// The divisor of every position.
         factor: f64,
     },
-    /// Low frequencies divided by `factor`, high ones kept, a linear blend between: Llama 3.1.
+    /// Divides low frequencies by `factor`, keeps high ones, and blends linearly in between. Llama 3.1.
     Llama3 {
-        /// Divides low frequencies.
+        /// The divisor of low frequencies.
         factor: f64,
-        /// Wavelengths beyond `original_context / low_freq_factor` are divided.
+        /// Frequencies with wavelengths above `original_context / low_freq_factor` are divided.
         low_freq_factor: f64,
-        /// Wavelengths below `original_context / high_freq_factor` are kept.
+        /// Frequencies with wavelengths below `original_context / high_freq_factor` are kept.
         high_freq_factor: f64,
-        /// Tokens of the trained context.
+        /// Length of the trained context in tokens.
         original_context: f64,
     },
     /// Peng et al., "YaRN: Efficient Context Window Extension of Large Language Models", 2023.
     Yarn {
-        /// Divides low frequencies.
+        /// The divisor of low frequencies.
         factor: f64,
-        /// Tokens of the trained context.
+        /// Length of the trained context in tokens.
         original_context: f64,
-        /// Rotations over the trained context above which a frequency is kept (32 in the paper).
+        /// A frequency with more rotations than this over the trained context is kept (32 in the paper).
         beta_fast: f64,
-        /// Rotations below which a frequency is divided (1 in the paper).
+        /// A frequency with fewer rotations than this is divided (1 in the paper).
         beta_slow: f64,
-        /// Multiplies both tables; `0.1 ln(factor) + 1` if `None`.
+        /// The factor on both tables; `None` means `0.1 ln(factor) + 1`.
         attention_factor: Option<f64>,
     },
-    /// One divisor for each of the `d/2` frequencies, as some model files carry them.
+    /// One divisor for each of the `d/2` frequencies, as stored in some model files.
     Factors(Vec<f32>),
 }
 
 /// Cosines and sines, `[tokens, d/2]` each, row-major.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RopeTables {
-    /// Cosines of the angles.
+    /// The cosines of the angles.
     pub cos: Vec<f32>,
-    /// Sines of the angles.
+    /// The sines of the angles.
     pub sin: Vec<f32>,
-    /// Tokens and frequencies.
+    /// Number of tokens and of frequencies.
     pub dims: [usize; 2],
 }
 
 impl RopeTables {
-    /// Tables for positions `0..tokens` and `d` rotated features: angle `p · base^(−2i/d)`, scaled.
+    /// Computes tables for positions `0..tokens` and `d` rotated features: angle `p · base^(−2i/d)`, scaled.
     ///
     /// # Errors
-    /// [`Error::Param`] where `d` is odd, `base` or a factor is not positive, or factors are too few.
+    /// [`Error::Param`] if `d` is odd, if `base` or a factor is not positive, or if there are too few factors.
     pub fn new(tokens: usize, d: usize, base: f64, scaling: &RopeScaling) -> Result<Self> {
         let positive = |param, v: f64| match v > 0.0 && v.is_finite() {
             true => Ok(v),
@@ -90,7 +90,7 @@ impl RopeTables {
         Ok(tables)
     }
 
-    /// The tables `(cos, sin)` in a backend's memory.
+    /// Uploads the tables `(cos, sin)` to a backend's memory.
     ///
     /// # Errors
     /// As [`Backend::tensor`].
@@ -100,7 +100,7 @@ impl RopeTables {
 }
 
 impl RopeScaling {
-    /// Changes the frequencies and answers what multiplies the tables.
+    /// Scales the frequencies and returns the factor on the tables.
     fn apply(
         &self,
         frequencies: &mut [f64],
@@ -117,7 +117,7 @@ impl RopeScaling {
                 let (factor, context) =
                     (positive("factor", *factor)?, positive("original_context", *original_context)?);
                 for f in frequencies {
-                    // Rotations over the trained context decide; between the two factors, blend.
+                    // The number of rotations over the trained context decides. Between the two factors, blend.
                     let rotations = context * *f / TAU;
                     let kept = (rotations - low_freq_factor) / (high_freq_factor - low_freq_factor);
                     let kept = if kept.is_nan() { 1.0 } else { kept.clamp(0.0, 1.0) };
@@ -128,7 +128,7 @@ impl RopeScaling {
                 let (factor, context) =
                     (positive("factor", *factor)?, positive("original_context", *original_context)?);
                 let last = frequencies.len().saturating_sub(1) as f64;
-                // The (fractional) index of the frequency that makes `rotations` over the context.
+                // The fractional index of the frequency that makes `rotations` over the context.
                 let index = |rotations: f64| {
                     (frequencies.len() as f64) * (context / (rotations * TAU)).ln() / base.ln()
                 };

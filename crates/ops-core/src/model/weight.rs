@@ -1,9 +1,9 @@
-//! A weight of any type a model file holds.
+//! Weights of any type that a model file may contain.
 use crate::AnyTensor;
 
-/// The weight matrix `[n, k]` of a linear layer or an embedding table, of any float type or block format: the tensor
-/// whose element type is a value.
+/// The weight matrix `[n, k]` of a linear layer or an embedding table, of any float type or block format. The element type is
+/// known only at run time.
 ///
-/// Of blocks the extents are `[n, k / values]`. [`linear`](crate::ops::LinearOps::linear) and
-/// [`embedding`](crate::ops::EmbeddingOps::embedding) take it as it is.
+/// In a block format the extents are `[n, k / values]`, with `values` values per block.
+/// [`linear`](crate::ops::LinearOps::linear) and [`embedding`](crate::ops::EmbeddingOps::embedding) accept it directly.
 pub type Weight<S> = AnyTensor<S>;

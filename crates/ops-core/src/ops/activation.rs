@@ -1,23 +1,23 @@
-//! Activations: functions of one element, and gated units.
+//! Activations: unary functions and gated linear units.
 use super::extents;
 use super::functions::{Unary, UnaryFn, unary};
 use crate::{AsView, AsViewMut, Execute, Float, Op, Result, Shape, TensorOf, operands};
 use core::hash::{Hash, Hasher};
 use core::marker::PhantomData;
 
-/// The function of a gated linear unit.
+/// The activation of a gated linear unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum GluFn {
     /// `silu(gate) · up`
     Swiglu,
-    /// `gelu(gate) · up`, the tanh form.
+    /// `gelu(gate) · up`, with the tanh form of gelu.
     Geglu,
 }
 
 /// `y = f(gate) · up`, element by element.
 ///
-/// Operands: `gate` of any shape, `up` as `gate`; `y` as `gate`.
+/// Operands: `gate` of any shape; `up` and `y` like `gate`.
 /// Shazeer, "GLU Variants Improve Transformer", 2020.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Glu<T> {
@@ -25,11 +25,11 @@ pub struct Glu<T> {
     types: PhantomData<T>,
 }
 impl<T> Glu<T> {
-    /// This function.
+    /// Applies `f`.
     pub fn of(f: GluFn) -> Self {
         Glu { f, types: PhantomData }
     }
-    /// The function.
+    /// The activation that this op applies.
     pub fn function(&self) -> GluFn {
         self.f
     }
@@ -52,13 +52,13 @@ impl<T: Float> Op for Glu<T> {
     }
 }
 
-/// Writes the methods of functions of one operand: `unary_methods!(exp exp_into Exp: 0.0 => 1.0)` with a value for the example.
+/// Writes the methods of unary functions: `unary_methods!(exp exp_into Exp: 0.0 => 1.0)`. The values appear in the doc example.
 macro_rules! unary_methods {
     ($($name:ident $into:ident $f:ident: $x:literal => $y:literal),+ $(,)?) => {$(
         #[doc = concat!("[`UnaryFn::", stringify!($f), "`] of every element.")]
         ///
         /// # Errors
-        /// What the backend reports.
+        /// Any error that the backend reports.
         ///
         /// ```
         /// # use ops_core::{Backend, ops::*};
@@ -75,7 +75,7 @@ macro_rules! unary_methods {
         #[doc = concat!("[`", stringify!($name), "`](Self::", stringify!($name), ") into `y`.")]
         ///
         /// # Errors
-        /// [`Error::Shape`](crate::Error::Shape) and what the backend reports.
+        /// [`Error::Shape`](crate::Error::Shape) and any error that the backend reports.
         ///
         /// ```
         /// # use ops_core::{Backend, ops::*};
@@ -93,12 +93,12 @@ macro_rules! unary_methods {
 }
 pub(super) use unary_methods;
 
-/// Functions of floats, element by element.
+/// Elementwise functions of floats.
 pub trait ActivationOps<T: Float>: Execute<Unary<T>> + Execute<Glu<T>> {
     /// Any [`UnaryFn`] of every element.
     ///
     /// # Errors
-    /// [`Error::Shape`](crate::Error::Shape) and what the backend reports.
+    /// [`Error::Shape`](crate::Error::Shape) and any error that the backend reports.
     ///
     /// ```
     /// # use ops_core::{Backend, ops::*};
@@ -115,7 +115,7 @@ pub trait ActivationOps<T: Float>: Execute<Unary<T>> + Execute<Glu<T>> {
     /// [`unary`](Self::unary) into `y`.
     ///
     /// # Errors
-    /// [`Error::Shape`](crate::Error::Shape) and what the backend reports.
+    /// [`Error::Shape`](crate::Error::Shape) and any error that the backend reports.
     ///
     /// ```
     /// # use ops_core::{Backend, ops::*};
@@ -152,10 +152,10 @@ pub trait ActivationOps<T: Float>: Execute<Unary<T>> + Execute<Glu<T>> {
         round round_into Round: 1.75 => 2.0,
     }
 
-    /// Any [`GluFn`]: a function of `gate`, times `up`.
+    /// [`Glu`] with any [`GluFn`]: `f(gate) · up`.
     ///
     /// # Errors
-    /// [`Error::Shape`](crate::Error::Shape) and what the backend reports.
+    /// [`Error::Shape`](crate::Error::Shape) and any error that the backend reports.
     ///
     /// ```
     /// # use ops_core::{Backend, ops::*};
@@ -178,7 +178,7 @@ pub trait ActivationOps<T: Float>: Execute<Unary<T>> + Execute<Glu<T>> {
     /// [`glu`](Self::glu) into `y`.
     ///
     /// # Errors
-    /// [`Error::Shape`](crate::Error::Shape) and what the backend reports.
+    /// [`Error::Shape`](crate::Error::Shape) and any error that the backend reports.
     ///
     /// ```
     /// # use ops_core::{Backend, ops::*};
@@ -202,7 +202,7 @@ pub trait ActivationOps<T: Float>: Execute<Unary<T>> + Execute<Glu<T>> {
     /// `silu(gate) · up`.
     ///
     /// # Errors
-    /// [`Error::Shape`](crate::Error::Shape) and what the backend reports.
+    /// [`Error::Shape`](crate::Error::Shape) and any error that the backend reports.
     ///
     /// ```
     /// # use ops_core::{Backend, ops::*};
@@ -224,7 +224,7 @@ pub trait ActivationOps<T: Float>: Execute<Unary<T>> + Execute<Glu<T>> {
     /// [`swiglu`](Self::swiglu) into `y`.
     ///
     /// # Errors
-    /// [`Error::Shape`](crate::Error::Shape) and what the backend reports.
+    /// [`Error::Shape`](crate::Error::Shape) and any error that the backend reports.
     ///
     /// ```
     /// # use ops_core::{Backend, ops::*};
@@ -247,7 +247,7 @@ pub trait ActivationOps<T: Float>: Execute<Unary<T>> + Execute<Glu<T>> {
     /// `gelu(gate) · up`.
     ///
     /// # Errors
-    /// [`Error::Shape`](crate::Error::Shape) and what the backend reports.
+    /// [`Error::Shape`](crate::Error::Shape) and any error that the backend reports.
     ///
     /// ```
     /// # use ops_core::{Backend, ops::*};
@@ -269,7 +269,7 @@ pub trait ActivationOps<T: Float>: Execute<Unary<T>> + Execute<Glu<T>> {
     /// [`geglu`](Self::geglu) into `y`.
     ///
     /// # Errors
-    /// [`Error::Shape`](crate::Error::Shape) and what the backend reports.
+    /// [`Error::Shape`](crate::Error::Shape) and any error that the backend reports.
     ///
     /// ```
     /// # use ops_core::{Backend, ops::*};

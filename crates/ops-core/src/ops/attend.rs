@@ -7,63 +7,68 @@ use crate::{
 use core::hash::{Hash, Hasher};
 use core::marker::PhantomData;
 
-/// `o = softmax(scale · q kᵀ, with cap, bias and mask) · v`, head by head.
+/// `o = softmax(scale · q kᵀ) · v` for each head, with optional softcap, bias and mask.
 ///
-/// Operands: `q[b, h, t, d]`; `k` and `v[b, h_kv, s, d]` with `h` a multiple of `h_kv` (query head
-/// `i` reads key head `i / (h / h_kv)`); `mask[b, h, t, s]`, optional: of a float type,
-/// added to the scores, or of `u8`, where non-zero means visible; `alibi[h]`, optional slopes of a float type; `o` as `q`.
-/// Query `i` stands at position `p = s − t + i`. In order:
+/// Operands:
+/// - `q[b, h, t, d]`;
+/// - `k` and `v[b, h_kv, s, d]`, where `h` is a multiple of `h_kv`: query head `i` reads key head `i / (h / h_kv)`;
+/// - `mask[b, h, t, s]`, optional: of a float type, which is added to the scores, or of `u8`, where non-zero means visible;
+/// - `alibi[h]`, optional: slopes of a float type;
+/// - `o` like `q`.
 ///
-/// 1. score `= scale · q·k`, scale `1/√d` unless given
+/// Query `i` is at position `p = s − t + i`. The steps, in order:
+///
+/// 1. score `= scale · q·k`, where scale defaults to `1/√d`
 /// 2. softcap: `c · tanh(score / c)`
 /// 3. alibi: `+ slope · (j − p)`
 /// 4. mask
 /// 5. visibility: causal `j ≤ p`; window `p − left ≤ j ≤ p + right`
 ///
-/// A row with nothing visible gives zeros. Extra memory is proportional to `t · d`.
+/// A row in which no key is visible gives zeros. Extra memory is proportional to `t · d`.
+///
 /// Vaswani et al., "Attention Is All You Need", 2017; Dao et al., "FlashAttention", 2022;
 /// Press et al., "Train Short, Test Long" (ALiBi), 2021.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Attention<T> {
-    /// Factor of the scores; `1/√d` if `None`.
+    /// Factor applied to the scores; `None` means `1/√d`.
     pub scale: Option<f64>,
-    /// Whether a query sees only keys up to its position.
+    /// Whether a query sees only keys up to its own position.
     pub causal: bool,
-    /// Keys visible before and after the query's position; `None` leaves a side open.
+    /// How many keys are visible before and after the query's position; `None` means no limit on that side.
     pub window: (Option<usize>, Option<usize>),
-    /// Bound of the scores, before alibi and mask.
+    /// Softcap: bound on the scores, applied before alibi and mask.
     pub softcap: Option<f64>,
     types: PhantomData<T>,
 }
 impl<T> Attention<T> {
-    /// Every key visible.
+    /// Every query sees every key.
     pub fn full() -> Self {
         Attention { scale: None, causal: false, window: (None, None), softcap: None, types: PhantomData }
     }
-    /// Keys up to the query's position visible.
+    /// A query sees only keys up to its own position.
     pub fn causal() -> Self {
         Attention { causal: true, ..Self::full() }
     }
-    /// With this factor.
+    /// Scales the scores by `scale`.
     pub fn scale(self, scale: f64) -> Self {
         Attention { scale: Some(scale), ..self }
     }
-    /// With keys from `left` before to `right` after the query's position visible, inclusive.
+    /// Makes only the keys from `left` before to `right` after the query's position visible, inclusive.
     pub fn window(self, left: Option<usize>, right: Option<usize>) -> Self {
         Attention { window: (left, right), ..self }
     }
-    /// With scores bounded to ±`cap`.
+    /// Bounds the scores to ±`cap`.
     pub fn softcap(self, cap: f64) -> Self {
         Attention { softcap: Some(cap), ..self }
     }
-    /// The factor for heads of `d` features.
+    /// The scale for heads of `d` features.
     pub fn scale_for(&self, d: usize) -> f64 {
         self.scale.unwrap_or_else(|| (d as f64).sqrt().recip())
     }
-    /// The keys that query `i` of `t` may see among `s`, by causality and window.
+    /// The keys among `s` that query `i` of `t` may see, by causality and window.
     pub fn visible(&self, i: usize, t: usize, s: usize) -> core::ops::Range<usize> {
-        // Positions can lie before the first key, when there are more queries than keys.
+        // A position can lie before the first key if there are more queries than keys.
         let p = s as i128 - t as i128 + i as i128;
         let right = if self.causal { Some(0) } else { self.window.1 };
         let right = self.window.1.map_or(right, |w| Some(right.map_or(w, |r: usize| r.min(w))));
@@ -114,7 +119,7 @@ impl<T: Float> Op for Attention<T> {
     }
 }
 
-/// The optional operands of an [`Attention`].
+/// The optional operands of [`Attention`].
 #[derive(Clone, Copy, Debug)]
 pub struct AttentionExtras<'a, S: Space> {
     mask: Option<AnyRef<'a, S>>,
@@ -126,26 +131,26 @@ impl<S: Space> Default for AttentionExtras<'_, S> {
     }
 }
 impl<'a, S: Space> AttentionExtras<'a, S> {
-    /// None of them.
+    /// Neither mask nor alibi.
     pub fn new() -> Self {
         Self::default()
     }
-    /// With a mask that broadcasts to `[b, h, t, s]`: floats are added to the scores, and a `u8` of 0 hides the key.
+    /// Adds a mask that broadcasts to `[b, h, t, s]`. Floats are added to the scores; a `u8` of 0 hides the key.
     pub fn mask(self, mask: AnyRef<'a, S>) -> Self {
         AttentionExtras { mask: Some(mask), ..self }
     }
-    /// With alibi slopes, one for each head.
+    /// Adds alibi slopes, one per head.
     pub fn alibi(self, slopes: AnyRef<'a, S>) -> Self {
         AttentionExtras { alibi: Some(slopes), ..self }
     }
 }
 
-/// Attention on `T`.
+/// Attention in `T`.
 pub trait AttentionOps<T: Float>: Execute<Attention<T>> {
-    /// [`Attention`] without mask and alibi.
+    /// [`Attention`] without mask or alibi.
     ///
     /// # Errors
-    /// [`Error::Shape`], [`Error::Param`] and what the backend reports.
+    /// [`Error::Shape`], [`Error::Param`] and any error that the backend reports.
     ///
     /// ```
     /// # use ops_core::{Backend, ops::*};
@@ -172,7 +177,7 @@ pub trait AttentionOps<T: Float>: Execute<Attention<T>> {
     /// [`attention`](Self::attention) into `o`.
     ///
     /// # Errors
-    /// [`Error::Shape`], [`Error::Param`] and what the backend reports.
+    /// [`Error::Shape`], [`Error::Param`] and any error that the backend reports.
     ///
     /// ```
     /// # use ops_core::{Backend, ops::*};
@@ -199,7 +204,7 @@ pub trait AttentionOps<T: Float>: Execute<Attention<T>> {
     /// [`Attention`] with a mask or alibi slopes.
     ///
     /// # Errors
-    /// [`Error::Shape`], [`Error::Broadcast`], [`Error::Param`] and what the backend reports.
+    /// [`Error::Shape`], [`Error::Broadcast`], [`Error::Param`] and any error that the backend reports.
     ///
     /// ```
     /// # use ops_core::{Backend, ops::*};
@@ -229,7 +234,7 @@ pub trait AttentionOps<T: Float>: Execute<Attention<T>> {
     /// [`attention_with`](Self::attention_with) into `o`.
     ///
     /// # Errors
-    /// [`Error::Shape`], [`Error::Broadcast`], [`Error::Param`] and what the backend reports.
+    /// [`Error::Shape`], [`Error::Broadcast`], [`Error::Param`] and any error that the backend reports.
     ///
     /// ```
     /// # use ops_core::{Backend, ops::*};

@@ -1,4 +1,4 @@
-//! Choosing between two tensors.
+//! Selecting elements from two tensors by a condition.
 use super::extents;
 use crate::{
     AsAny, AsView, AsViewMut, DType, Element, Execute, Op, Operands, Result, Shape, TensorOf, Tolerance,
@@ -7,14 +7,14 @@ use crate::{
 use core::hash::Hasher;
 use core::marker::PhantomData;
 
-/// `y = on_true` where `cond` is not zero, else `on_false`.
+/// `y = on_true` where `cond` is non-zero, else `on_false`.
 ///
-/// Operands: `cond` of an index type, `on_true` and `on_false` of equal extents and independent layouts (the methods
-/// of [`WhereOps`] broadcast); `y` as they are.
+/// Operands: `cond` of an index type; `on_true` and `on_false` with the extents of `cond` and any strides; `y` like
+/// `on_true`. The methods of [`WhereOps`] broadcast.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Where<T>(PhantomData<T>);
 impl<T> Where<T> {
-    /// The op: it has no options.
+    /// The op; it has no options.
     pub const OP: Self = Where(PhantomData);
 }
 operands!(pub mod where_: Where<T: Element> { cond: in any, on_true: in T, on_false: in T, y: out T });
@@ -34,12 +34,12 @@ impl<T: Element> Op for Where<T> {
     }
 }
 
-/// Choosing elements of `T` by conditions of any index type.
+/// Selection of elements of `T` by a condition of any index type.
 pub trait WhereOps<T: Element>: Execute<Where<T>> {
-    /// [`Where`] of three tensors that broadcast together.
+    /// [`Where`] on three tensors that broadcast together.
     ///
     /// # Errors
-    /// [`Error::Broadcast`](crate::Error::Broadcast) and what the backend reports.
+    /// [`Error::Broadcast`](crate::Error::Broadcast) and any error that the backend reports.
     ///
     /// ```
     /// # use ops_core::{Backend, ops::*};
@@ -61,10 +61,10 @@ pub trait WhereOps<T: Element>: Execute<Where<T>> {
         self.where_into(cond, on_true, on_false, &mut y)?;
         Ok(y)
     }
-    /// [`where_`](Self::where_) into `y`, whose extents the operands are broadcast to.
+    /// [`where_`](Self::where_) into `y`. The operands are broadcast to the extents of `y`.
     ///
     /// # Errors
-    /// [`Error::Broadcast`](crate::Error::Broadcast) and what the backend reports.
+    /// [`Error::Broadcast`](crate::Error::Broadcast) and any error that the backend reports.
     ///
     /// ```
     /// # use ops_core::{Backend, ops::*};

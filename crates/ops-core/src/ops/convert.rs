@@ -6,14 +6,14 @@ use crate::{
 use core::hash::Hasher;
 use core::marker::PhantomData;
 
-/// `y = x` in another type, by the rules of [`Scalar`]: float to integer truncates and saturates,
-/// integer to integer wraps, everything else rounds to nearest even once.
+/// Converts `x` to another element type by the rules of [`Scalar`]: float to integer truncates and saturates, integer to
+/// integer wraps, and everything else rounds once, to nearest even.
 ///
-/// Operands: `x` of any shape and type of numbers; `y` as `x`.
+/// Operands: `x` of any shape and scalar type; `y` like `x`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cast<T>(PhantomData<T>);
 impl<T> Cast<T> {
-    /// The op: it has no options.
+    /// The op; it has no options.
     pub const OP: Self = Cast(PhantomData);
 }
 operands!(pub mod cast: Cast<T: Scalar> { x: in any, y: out T });
@@ -31,12 +31,12 @@ impl<T: Scalar> Op for Cast<T> {
     }
 }
 
-/// Casts to `T`.
+/// Conversion to `T`.
 pub trait CastOps<T: Scalar>: Execute<Cast<T>> {
     /// [`Cast`] to `T`.
     ///
     /// # Errors
-    /// What the backend reports.
+    /// Any error that the backend reports.
     ///
     /// ```
     /// # use ops_core::{Backend, ops::*};
@@ -54,7 +54,7 @@ pub trait CastOps<T: Scalar>: Execute<Cast<T>> {
     /// [`cast`](Self::cast) into `y`.
     ///
     /// # Errors
-    /// [`Error::Shape`](crate::Error::Shape) and what the backend reports.
+    /// [`Error::Shape`](crate::Error::Shape) and any error that the backend reports.
     ///
     /// ```
     /// # use ops_core::{Backend, ops::*};

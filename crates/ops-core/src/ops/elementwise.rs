@@ -1,4 +1,4 @@
-//! Arithmetic, element by element.
+//! Elementwise arithmetic.
 use super::activation::unary_methods;
 use super::extents;
 use super::functions::{Unary, UnaryFn, unary};
@@ -18,15 +18,15 @@ pub enum BinaryFn {
     Sub,
     /// `a · b`
     Mul,
-    /// `a / b`; integers truncate, and a zero divisor gives 0.
+    /// `a / b`; integer division truncates, and division by zero gives 0.
     Div,
-    /// The larger; NaN if either is.
+    /// The larger; NaN if either operand is NaN.
     Maximum,
-    /// The smaller; NaN if either is.
+    /// The smaller; NaN if either operand is NaN.
     Minimum,
 }
 impl BinaryFn {
-    /// All of them.
+    /// All binary functions.
     pub const ALL: [BinaryFn; 6] =
         [BinaryFn::Add, BinaryFn::Sub, BinaryFn::Mul, BinaryFn::Div, BinaryFn::Maximum, BinaryFn::Minimum];
 
@@ -43,20 +43,20 @@ impl BinaryFn {
     }
 }
 
-/// `y = f(a, b)`, element by element; integers wrap.
+/// `y = f(a, b)`, element by element. Integer arithmetic wraps.
 ///
-/// Operands: `a` and `b` of equal extents (the methods of [`ElementwiseOps`] broadcast); `y` as `a`.
+/// Operands: `a` and `b` of equal extents (the methods of [`ElementwiseOps`] broadcast); `y` like `a`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Binary<T> {
     f: BinaryFn,
     types: PhantomData<T>,
 }
 impl<T> Binary<T> {
-    /// This function.
+    /// Applies `f`.
     pub fn of(f: BinaryFn) -> Self {
         Binary { f, types: PhantomData }
     }
-    /// The function.
+    /// The function that this op applies.
     pub fn function(&self) -> BinaryFn {
         self.f
     }
@@ -82,9 +82,9 @@ impl<T: Num> Op for Binary<T> {
     }
 }
 
-/// `y = x · mul + add`; integers compute in f64 and cast back.
+/// `y = x · mul + add`. Integers are computed in f64 and cast back.
 ///
-/// Operands: `x` of any shape; `y` as `x`.
+/// Operands: `x` of any shape; `y` like `x`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Affine<T> {
@@ -114,7 +114,7 @@ impl<T: Num> Op for Affine<T> {
     }
 }
 
-/// [`Affine`] in place: `x` is read and written.
+/// [`Affine`] in place: reads and writes `x`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct AffineInplace<T> {
@@ -144,13 +144,13 @@ impl<T: Num> Op for AffineInplace<T> {
     }
 }
 
-/// Writes the methods of functions of two operands: `binary_methods!(add add_into Add: 6, 2 => 8)` with values for the example.
+/// Writes the methods of binary functions: `binary_methods!(add add_into Add: 6, 2 => 8)`. The values appear in the doc example.
 macro_rules! binary_methods {
     ($($name:ident $into:ident $f:ident: $a:literal, $b:literal => $y:literal),+ $(,)?) => {$(
         #[doc = concat!("[`BinaryFn::", stringify!($f), "`] of two tensors that broadcast together.")]
         ///
         /// # Errors
-        /// [`Error::Broadcast`](crate::Error::Broadcast) and what the backend reports.
+        /// [`Error::Broadcast`](crate::Error::Broadcast) and any error that the backend reports.
         ///
         /// ```
         /// # use ops_core::{Backend, ops::*};
@@ -167,10 +167,10 @@ macro_rules! binary_methods {
         ) -> Result<TensorOf<Self, T>> {
             self.binary(a, b, BinaryFn::$f)
         }
-        #[doc = concat!("[`", stringify!($name), "`](Self::", stringify!($name), ") into `y`, whose extents both are broadcast to.")]
+        #[doc = concat!("[`", stringify!($name), "`](Self::", stringify!($name), ") into `y`. Broadcasts both to its extents.")]
         ///
         /// # Errors
-        /// [`Error::Broadcast`](crate::Error::Broadcast) and what the backend reports.
+        /// [`Error::Broadcast`](crate::Error::Broadcast) and any error that the backend reports.
         ///
         /// ```
         /// # use ops_core::{Backend, ops::*};
@@ -197,10 +197,10 @@ macro_rules! binary_methods {
 pub trait ElementwiseOps<T: Num>:
     Execute<Binary<T>> + Execute<Unary<T>> + Execute<Affine<T>> + Execute<AffineInplace<T>>
 {
-    /// Any [`BinaryFn`] of two tensors that broadcast together.
+    /// Any [`BinaryFn`] on two tensors that broadcast together.
     ///
     /// # Errors
-    /// [`Error::Broadcast`](crate::Error::Broadcast) and what the backend reports.
+    /// [`Error::Broadcast`](crate::Error::Broadcast) and any error that the backend reports.
     ///
     /// ```
     /// # use ops_core::{Backend, ops::*};
@@ -220,10 +220,10 @@ pub trait ElementwiseOps<T: Num>:
         self.binary_into(a, b, &mut y, f)?;
         Ok(y)
     }
-    /// [`binary`](Self::binary) into `y`, whose extents `a` and `b` are broadcast to.
+    /// [`binary`](Self::binary) into `y`. Both operands are broadcast to the extents of `y`.
     ///
     /// # Errors
-    /// [`Error::Broadcast`](crate::Error::Broadcast) and what the backend reports.
+    /// [`Error::Broadcast`](crate::Error::Broadcast) and any error that the backend reports.
     ///
     /// ```
     /// # use ops_core::{Backend, ops::*};
@@ -265,7 +265,7 @@ pub trait ElementwiseOps<T: Num>:
     /// [`Affine`]: `x · mul + add`.
     ///
     /// # Errors
-    /// What the backend reports.
+    /// Any error that the backend reports.
     ///
     /// ```
     /// # use ops_core::{Backend, ops::*};
@@ -282,7 +282,7 @@ pub trait ElementwiseOps<T: Num>:
     /// [`affine`](Self::affine) into `y`.
     ///
     /// # Errors
-    /// What the backend reports.
+    /// Any error that the backend reports.
     ///
     /// ```
     /// # use ops_core::{Backend, ops::*};
@@ -302,10 +302,10 @@ pub trait ElementwiseOps<T: Num>:
     ) -> Result<()> {
         self.run(&Affine::new(mul, add), affine::Args { x: x.view(), y: y.view_mut() })
     }
-    /// [`AffineInplace`]: [`affine`](Self::affine) of `x` where it is.
+    /// [`affine`](Self::affine) in place: [`AffineInplace`].
     ///
     /// # Errors
-    /// What the backend reports.
+    /// Any error that the backend reports.
     ///
     /// ```
     /// # use ops_core::{Backend, ops::*};

@@ -1,4 +1,4 @@
-//! Functions of one element.
+//! Unary functions.
 use crate::{DType, Float, Num, Op, Operands, Result, Shape, Tolerance, operands};
 use core::hash::{Hash, Hasher};
 use core::marker::PhantomData;
@@ -9,7 +9,7 @@ use core::marker::PhantomData;
 pub enum UnaryFn {
     /// `1 / (1 + e⁻ˣ)`
     Sigmoid,
-    /// `x / (1 + e⁻ˣ)`, hence NaN at −∞. Elfwing et al., 2017.
+    /// `x / (1 + e⁻ˣ)`, which is NaN at −∞. Elfwing et al., 2017.
     Silu,
     /// `max(x, 0)`; NaN stays NaN.
     Relu,
@@ -39,18 +39,18 @@ pub enum UnaryFn {
     Abs,
     /// `x²`
     Sqr,
-    /// −1, 0 or 1.
+    /// −1, 0 or 1, the sign of `x`.
     Sign,
-    /// Largest integer not above.
+    /// The largest integer not above `x`.
     Floor,
-    /// Smallest integer not below.
+    /// The smallest integer not below `x`.
     Ceil,
-    /// Nearest integer, halves away from zero.
+    /// The nearest integer; ties round away from zero.
     Round,
 }
 
 impl UnaryFn {
-    /// All of them.
+    /// All unary functions.
     pub const ALL: [UnaryFn; 20] = {
         use UnaryFn::*;
         [
@@ -85,18 +85,18 @@ impl UnaryFn {
         }
     }
 
-    /// Whether integers have it too.
+    /// Whether the function is also defined on integers.
     pub const fn on_integers(self) -> bool {
         matches!(self, UnaryFn::Abs | UnaryFn::Neg | UnaryFn::Relu | UnaryFn::Sign | UnaryFn::Sqr)
     }
 
-    /// The definition, on real numbers: what the reference computes, and backends without a kernel of their own.
+    /// The definition on real numbers. The reference computes it, and so do backends that lack a kernel for the function.
     pub fn at(self, x: f64) -> f64 {
         use core::f64::consts::{FRAC_1_SQRT_2, FRAC_2_PI};
         let sigmoid = |x: f64| 1.0 / (1.0 + (-x).exp());
         match self {
             UnaryFn::Sigmoid => sigmoid(x),
-            // The gates are −∞ · 0 at −∞: NaN, as their formulas have it and PyTorch gives it.
+            // The gates compute −∞ · 0 at −∞. That is NaN by their formulas, and in PyTorch.
             UnaryFn::Silu => x * sigmoid(x),
             UnaryFn::Relu => {
                 if x.is_nan() || x > 0.0 {
@@ -106,7 +106,7 @@ impl UnaryFn {
                 }
             }
             UnaryFn::Gelu => 0.5 * x * (1.0 + (FRAC_2_PI.sqrt() * (x + 0.044715 * x * x * x)).tanh()),
-            // erfc keeps its accuracy where 1 + erf cancels.
+            // erfc stays accurate where 1 + erf would cancel.
             UnaryFn::GeluErf => 0.5 * x * libm::erfc(-x * FRAC_1_SQRT_2),
             UnaryFn::Tanh => x.tanh(),
             UnaryFn::Erf => libm::erf(x),
@@ -134,7 +134,7 @@ impl UnaryFn {
         }
     }
 
-    /// Whether the result is one of the operand's own values, or an integer near it: no rounding.
+    /// Whether the function never rounds: its result is ± the operand, 0, or an integer.
     const fn is_exact(self) -> bool {
         use UnaryFn::*;
         matches!(self, Neg | Abs | Relu | Sign | Floor | Ceil | Round)
@@ -143,27 +143,26 @@ impl UnaryFn {
 
 /// `y = f(x)`, element by element.
 ///
-/// Operands: `x` of any shape; `y` as `x`. Made by [`Unary::of`] for floats, and by
-/// [`Unary::of_num`] for what integers have too.
+/// Operands: `x` of any shape; `y` like `x`. [`Unary::of`] makes one for floats, [`Unary::of_num`] one for any number type.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Unary<T> {
     f: UnaryFn,
     types: PhantomData<T>,
 }
 impl<T> Unary<T> {
-    /// The function.
+    /// The function that this op applies.
     pub fn function(&self) -> UnaryFn {
         self.f
     }
 }
 impl<T: Float> Unary<T> {
-    /// This function.
+    /// Applies `f`.
     pub fn of(f: UnaryFn) -> Self {
         Unary { f, types: PhantomData }
     }
 }
 impl<T: Num> Unary<T> {
-    /// This function, if `T` has it: integers have [few](UnaryFn::on_integers).
+    /// Applies `f`, or `None` if `T` lacks it: only [some functions](UnaryFn::on_integers) are defined on integers.
     pub fn of_num(f: UnaryFn) -> Option<Self> {
         (T::IS_FLOAT || f.on_integers()).then_some(Unary { f, types: PhantomData })
     }

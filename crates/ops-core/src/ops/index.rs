@@ -1,4 +1,4 @@
-//! Picking by index.
+//! Selection by index.
 use crate::{
     AsAny, AsView, AsViewMut, DType, Element, Error, Execute, Float, Op, Operands, Result, Shape, TensorOf,
     Tolerance, Written, operands,
@@ -6,20 +6,20 @@ use crate::{
 use core::hash::{Hash, Hasher};
 use core::marker::PhantomData;
 
-/// `y[.., i, ..] = x[.., ids[i], ..]` along an axis: an embedding lookup for axis 0.
+/// `y[.., i, ..] = x[.., ids[i], ..]` along an axis. Axis 0 gives an embedding lookup.
 ///
-/// Operands: `x` of any shape, `ids[n]` of an index type; `y` as `x` with `n` along the axis. The largest value of
-/// the index type means "no element" and gives zeros; any other index outside is [`Error::Index`],
-/// at the latest when the queue is next waited for.
+/// Operands: `x` of any shape; `ids[n]` of an index type; `y` like `x`, with extent `n` along the axis. The largest value of
+/// the index type means "no element" and gives zeros. Any other index outside the axis is [`Error::Index`], which the
+/// backend reports no later than the next time the queue is waited for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct IndexSelect<T> {
-    /// Along which axis; negative counts from the end.
+    /// The axis to select along; negative counts from the end.
     pub axis: isize,
     types: PhantomData<T>,
 }
 impl<T> IndexSelect<T> {
-    /// Along this axis.
+    /// Selects along `axis`.
     pub fn axis(axis: isize) -> Self {
         IndexSelect { axis, types: PhantomData }
     }
@@ -48,12 +48,12 @@ impl<T: Element> Op for IndexSelect<T> {
     }
 }
 
-/// Picking elements of `T` by indices of any index type.
+/// Selection of elements of `T` by indices of any index type.
 pub trait IndexOps<T: Element>: Execute<IndexSelect<T>> {
-    /// [`IndexSelect`]: slices of `x` along an axis, by index.
+    /// [`IndexSelect`]: selects slices of `x` along an axis.
     ///
     /// # Errors
-    /// [`Error::Shape`], [`Error::Axis`], [`Error::Index`] and what the backend reports.
+    /// [`Error::Shape`], [`Error::Axis`], [`Error::Index`] and any error that the backend reports.
     ///
     /// ```
     /// # use ops_core::{Backend, ops::*};
@@ -80,7 +80,7 @@ pub trait IndexOps<T: Element>: Execute<IndexSelect<T>> {
     /// [`index_select`](Self::index_select) into `y`.
     ///
     /// # Errors
-    /// [`Error::Shape`], [`Error::Axis`], [`Error::Index`] and what the backend reports.
+    /// [`Error::Shape`], [`Error::Axis`], [`Error::Index`] and any error that the backend reports.
     ///
     /// ```
     /// # use ops_core::{Backend, ops::*};
@@ -104,15 +104,15 @@ pub trait IndexOps<T: Element>: Execute<IndexSelect<T>> {
 }
 impl<T: Element, B: Execute<IndexSelect<T>>> IndexOps<T> for B {}
 
-/// `y[i] = table[ids[i]]` as `T`: an embedding lookup.
+/// `y[i] = table[ids[i]]`, converted to `T`: an embedding lookup.
 ///
-/// Operands: `table[rows, k]` of any float type or block format (of blocks the extent is `k` over the values of one),
-/// `ids[n]` of an index type; `y[n, k]`. Indices as in [`IndexSelect`]. Files and policies name the op `qembedding` where the
-/// table is in blocks, else `index_select`.
+/// Operands: `table[rows, k]` of any float type, or `table[rows, k / values]` of a block format with `values` values per
+/// block; `ids[n]` of an index type; `y[n, k]`. Indices follow the rules of [`IndexSelect`]. Files and policies call the op
+/// `qembedding` if the table is in a block format, and `index_select` otherwise.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Embedding<T>(PhantomData<T>);
 impl<T> Embedding<T> {
-    /// The op: it has no options.
+    /// The op; it has no options.
     pub const OP: Self = Embedding(PhantomData);
 }
 operands!(pub mod embedding: Embedding<T: Float> { table: in any, ids: in any, y: out T });
@@ -144,17 +144,17 @@ impl<T: Float> Op for Embedding<T> {
     }
 }
 
-/// What files and policies call a look-up in such a table.
+/// The name that files and policies use for a lookup in a table of this type.
 const fn embedding_by(table: DType) -> &'static str {
     if table.is_block() { "qembedding" } else { "index_select" }
 }
 
-/// Rows of tables of any float type or block format, as `T`.
+/// Embedding lookups that give `T`, from tables of any float type or block format.
 pub trait EmbeddingOps<T: Float>: Execute<Embedding<T>> {
-    /// [`Embedding`]: rows of a table of any float type or block format, as `T`.
+    /// [`Embedding`]: looks up rows of a table of any float type or block format, and converts them to `T`.
     ///
     /// # Errors
-    /// [`Error::Shape`], [`Error::DType`], [`Error::Index`] and what the backend reports.
+    /// [`Error::Shape`], [`Error::DType`], [`Error::Index`] and any error that the backend reports.
     ///
     /// ```
     /// # use ops_core::{Backend, ops::*};
@@ -181,7 +181,7 @@ pub trait EmbeddingOps<T: Float>: Execute<Embedding<T>> {
     /// [`embedding`](Self::embedding) into `y`.
     ///
     /// # Errors
-    /// [`Error::Shape`], [`Error::DType`], [`Error::Index`] and what the backend reports.
+    /// [`Error::Shape`], [`Error::DType`], [`Error::Index`] and any error that the backend reports.
     ///
     /// ```
     /// # use ops_core::{Backend, ops::*};

@@ -1,11 +1,10 @@
-//! The ops, and for each family the methods that users call.
+//! The ops, grouped into families, and the methods that users call.
 //!
-//! A family is a trait with a blanket implementation over [`Execute`](crate::Execute): a backend
-//! that has the kernels has the methods. Each op has an allocating method and one that writes into
-//! a given view (`_into`); arguments read inputs, outputs, options.
+//! Each family is a trait with a blanket implementation over [`Execute`](crate::Execute), so a backend that has the
+//! kernels also has the methods. Every op has a method that allocates its output and one that writes into a given view
+//! (`_into`). Arguments come in the order inputs, outputs, options.
 //!
-//! Ops take operands of equal extents. Where broadcasting is usual, the method does it, through
-//! layouts and without a copy.
+//! Ops require operands of equal extents. Where users expect broadcasting, the method broadcasts through layouts, without a copy.
 use crate::{Error, Layout, Result};
 
 mod activation;
@@ -23,7 +22,7 @@ mod quant;
 pub mod registry;
 mod rotary;
 
-// A file is a family: its ops, the operands of each in a module of the op's name, and the trait with their methods.
+// One file per family. Each op's operands are in a module with the op's name.
 pub use activation::*;
 pub use attend::*;
 pub use choose::*;
@@ -38,9 +37,9 @@ pub use products::*;
 pub use quant::*;
 pub use rotary::*;
 
-/// `operand` has exactly these extents.
+/// Checks that `operand` has exactly the extents `want`.
 #[inline]
 fn extents(op: &'static str, operand: &'static str, got: &Layout, want: &[usize]) -> Result<()> {
-    // Element by element: these are a few numbers, and comparing slices calls out to compare memory.
+    // Compares element by element: comparing slices would call `memcmp`, which is slower for so few numbers.
     if got.dims().iter().eq(want) { Ok(()) } else { Err(Error::shape(op, operand, got, format!("{want:?}"))) }
 }

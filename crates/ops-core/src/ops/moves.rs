@@ -1,17 +1,17 @@
-//! Moving and setting elements.
+//! Copying and filling.
 use crate::{
     AsView, AsViewMut, DType, Element, Execute, Op, Operands, Result, Shape, TensorOf, Tolerance, operands,
 };
 use core::hash::{Hash, Hasher};
 use core::marker::PhantomData;
 
-/// `y = x`, from any strides to any strides.
+/// Copies `x` to `y`. Both may have any strides.
 ///
-/// Operands: `x` of any shape and element type, blocks included; `y` as `x`.
+/// Operands: `x` of any shape and element type, block formats included; `y` like `x`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TensorCopy<T>(PhantomData<T>);
 impl<T> TensorCopy<T> {
-    /// The op: it has no options.
+    /// The op; it has no options.
     pub const OP: Self = TensorCopy(PhantomData);
 }
 operands!(pub mod copy: TensorCopy<T: Element> { x: in T, y: out T });
@@ -30,15 +30,15 @@ impl<T: Element> Op for TensorCopy<T> {
 
 /// Sets every element of `y` to one value.
 ///
-/// Operands: `y`, which keeps its shape and is only written.
+/// Operands: `y`, which is only written and keeps its shape.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Fill<T> {
-    /// The value.
+    /// The value to write.
     pub value: T,
 }
 impl<T> Fill<T> {
-    /// With this value.
+    /// Fills with `value`.
     pub fn new(value: T) -> Self {
         Fill { value }
     }
@@ -59,12 +59,12 @@ impl<T: Element> Op for Fill<T> {
     }
 }
 
-/// Moving and setting elements of any type.
+/// Copying and filling tensors of any element type.
 pub trait CopyOps<T: Element>: Execute<TensorCopy<T>> + Execute<Fill<T>> {
-    /// A contiguous copy of a view: [`TensorCopy`].
+    /// Copies a view into a new contiguous tensor: [`TensorCopy`].
     ///
     /// # Errors
-    /// What the backend reports.
+    /// Any error that the backend reports.
     ///
     /// ```
     /// # use ops_core::{Backend, View, ops::*};
@@ -79,10 +79,10 @@ pub trait CopyOps<T: Element>: Execute<TensorCopy<T>> + Execute<Fill<T>> {
         self.copy_into(x, &mut y)?;
         Ok(y)
     }
-    /// [`TensorCopy`] into `y`, of the same extents.
+    /// Copies `x` into `y`, which has the same extents: [`TensorCopy`].
     ///
     /// # Errors
-    /// [`Error::Shape`](crate::Error::Shape) and what the backend reports.
+    /// [`Error::Shape`](crate::Error::Shape) and any error that the backend reports.
     ///
     /// ```
     /// # use ops_core::{Backend, ops::*};
@@ -96,10 +96,10 @@ pub trait CopyOps<T: Element>: Execute<TensorCopy<T>> + Execute<Fill<T>> {
     fn copy_into(&self, x: impl AsView<Self::Space, T>, mut y: impl AsViewMut<Self::Space, T>) -> Result<()> {
         self.run(&TensorCopy::OP, copy::Args { x: x.view(), y: y.view_mut() })
     }
-    /// [`Fill`]: sets every element of `y`.
+    /// Sets every element of `y` to `value`: [`Fill`].
     ///
     /// # Errors
-    /// What the backend reports.
+    /// Any error that the backend reports.
     ///
     /// ```
     /// # use ops_core::{Backend, ops::*};

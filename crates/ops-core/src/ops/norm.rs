@@ -7,9 +7,9 @@ use crate::{
 use core::hash::{Hash, Hasher};
 use core::marker::PhantomData;
 
-/// `y = x / sqrt(mean(x²) + eps) · weight`, the mean over the last axis.
+/// `y = x / sqrt(mean(x²) + eps) · weight`, with the mean over the last axis.
 ///
-/// Operands: `x[.., n]`, `weight[n]` of any float type; `y` as `x`.
+/// Operands: `x[.., n]`; `weight[n]` of any float type; `y` like `x`.
 /// Zhang and Sennrich, "Root Mean Square Layer Normalization", 2019.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
@@ -19,7 +19,7 @@ pub struct RmsNorm<T> {
     types: PhantomData<T>,
 }
 impl<T> RmsNorm<T> {
-    /// With this `eps`.
+    /// Normalises with this `eps`.
     pub fn eps(eps: f64) -> Self {
         RmsNorm { eps, types: PhantomData }
     }
@@ -41,9 +41,9 @@ impl<T: Float> Op for RmsNorm<T> {
     }
 }
 
-/// `y = (x − mean) / sqrt(var + eps) · weight + bias` over the last axis, biased variance.
+/// `y = (x − mean) / sqrt(var + eps) · weight + bias` over the last axis, with the biased variance.
 ///
-/// Operands: `x[.., n]`, `weight[n]` and `bias[n]` of any float types, both optional; `y` as `x`.
+/// Operands: `x[.., n]`; optional `weight[n]` and `bias[n]`, each of any float type; `y` like `x`.
 /// Ba, Kiros and Hinton, "Layer Normalization", 2016.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
@@ -53,7 +53,7 @@ pub struct LayerNorm<T> {
     types: PhantomData<T>,
 }
 impl<T> LayerNorm<T> {
-    /// With this `eps`.
+    /// Normalises with this `eps`.
     pub fn eps(eps: f64) -> Self {
         LayerNorm { eps, types: PhantomData }
     }
@@ -75,9 +75,9 @@ impl<T: Float> Op for LayerNorm<T> {
     }
 }
 
-/// `sum = x + residual`, rounded to `T`; `y = rms_norm(sum)`: the step between two layers.
+/// `sum = x + residual`, rounded to `T`, and `y = rms_norm(sum)`: the step between two layers.
 ///
-/// Operands: `x[.., n]`, `residual` as `x`, `weight[n]` of any float type; `y` and `sum` as `x`.
+/// Operands: `x[.., n]`; `residual` like `x`; `weight[n]` of any float type; `y` and `sum` like `x`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct AddRmsNorm<T> {
@@ -86,7 +86,7 @@ pub struct AddRmsNorm<T> {
     types: PhantomData<T>,
 }
 impl<T> AddRmsNorm<T> {
-    /// With this `eps`.
+    /// Normalises with this `eps`.
     pub fn eps(eps: f64) -> Self {
         AddRmsNorm { eps, types: PhantomData }
     }
@@ -108,22 +108,22 @@ impl<T: Float> Op for AddRmsNorm<T> {
     }
 }
 
-/// Layer norm over groups of channels: `x[b, c, ..]` is normalised over each run of `c / num_groups`
-/// channels and all inner axes, then scaled and shifted per channel.
+/// Layer norm over groups of channels. Each run of `c / num_groups` channels of `x[b, c, ..]` is normalised together with all
+/// inner axes, then scaled and shifted per channel.
 ///
-/// Operands: `x[b, c, ..]`, `weight[c]` and `bias[c]` of any float types, both optional; `y` as `x`.
+/// Operands: `x[b, c, ..]`; optional `weight[c]` and `bias[c]`, each of any float type; `y` like `x`.
 /// Wu and He, "Group Normalization", 2018.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct GroupNorm<T> {
-    /// How many groups; divides the number of channels.
+    /// Number of groups; must divide the number of channels.
     pub num_groups: usize,
     /// Added to the variance, inside the root.
     pub eps: f64,
     types: PhantomData<T>,
 }
 impl<T> GroupNorm<T> {
-    /// With this many groups and `eps`.
+    /// Normalises `num_groups` groups with this `eps`.
     pub fn new(num_groups: usize, eps: f64) -> Self {
         GroupNorm { num_groups, eps, types: PhantomData }
     }
@@ -159,7 +159,7 @@ fn last_axis(op: &'static str, x: &crate::Layout) -> Result<usize> {
     x.dims().last().copied().ok_or_else(|| Error::shape(op, "x", x, "[.., n]"))
 }
 
-/// A weight or a bias: `n` numbers of a type that is computed in, if it was given.
+/// Checks a weight or bias, if given: `n` numbers of a float type.
 fn weights(op: &'static str, given: Option<Operand<'_>>, n: usize) -> Result<()> {
     let Some(given) = given else { return Ok(()) };
     given.require(op, DType::is_computed, "f16, bf16, f32 or f64")?;
@@ -173,7 +173,7 @@ pub trait NormOps<T: Float>:
     /// [`RmsNorm`] of every row of `x`.
     ///
     /// # Errors
-    /// [`Error::Shape`](crate::Error::Shape) and what the backend reports.
+    /// [`Error::Shape`](crate::Error::Shape) and any error that the backend reports.
     ///
     /// ```
     /// # use ops_core::{Backend, ops::*};
@@ -198,7 +198,7 @@ pub trait NormOps<T: Float>:
     /// [`rms_norm`](Self::rms_norm) into `y`.
     ///
     /// # Errors
-    /// [`Error::Shape`](crate::Error::Shape) and what the backend reports.
+    /// [`Error::Shape`](crate::Error::Shape) and any error that the backend reports.
     ///
     /// ```
     /// # use ops_core::{Backend, ops::*};
@@ -222,7 +222,7 @@ pub trait NormOps<T: Float>:
     /// [`LayerNorm`] of every row of `x`.
     ///
     /// # Errors
-    /// [`Error::Shape`](crate::Error::Shape) and what the backend reports.
+    /// [`Error::Shape`](crate::Error::Shape) and any error that the backend reports.
     ///
     /// ```
     /// # use ops_core::{Backend, ops::*};
@@ -247,7 +247,7 @@ pub trait NormOps<T: Float>:
     /// [`layer_norm`](Self::layer_norm) into `y`.
     ///
     /// # Errors
-    /// [`Error::Shape`](crate::Error::Shape) and what the backend reports.
+    /// [`Error::Shape`](crate::Error::Shape) and any error that the backend reports.
     ///
     /// ```
     /// # use ops_core::{Backend, ops::*};
@@ -269,10 +269,10 @@ pub trait NormOps<T: Float>:
         let (weight, bias) = (weight.map(|w| w.shorten()), bias.map(|b| b.shorten()));
         self.run(&op, layer_norm::Args { x: x.view(), weight, bias, y: y.view_mut() })
     }
-    /// [`AddRmsNorm`]: the normalised rows, and the sum.
+    /// [`AddRmsNorm`]: returns the normalised rows and the sum.
     ///
     /// # Errors
-    /// [`Error::Shape`](crate::Error::Shape) and what the backend reports.
+    /// [`Error::Shape`](crate::Error::Shape) and any error that the backend reports.
     ///
     /// ```
     /// # use ops_core::{Backend, ops::*};
@@ -300,7 +300,7 @@ pub trait NormOps<T: Float>:
     /// [`add_rms_norm`](Self::add_rms_norm) into `y` and `sum`.
     ///
     /// # Errors
-    /// [`Error::Shape`](crate::Error::Shape) and what the backend reports.
+    /// [`Error::Shape`](crate::Error::Shape) and any error that the backend reports.
     ///
     /// ```
     /// # use ops_core::{Backend, ops::*};
@@ -328,7 +328,7 @@ pub trait NormOps<T: Float>:
     /// [`GroupNorm`] of `x[b, c, ..]`.
     ///
     /// # Errors
-    /// [`Error::Shape`], [`Error::Param`] and what the backend reports.
+    /// [`Error::Shape`], [`Error::Param`] and any error that the backend reports.
     ///
     /// ```
     /// # use ops_core::{Backend, ops::*};
@@ -353,7 +353,7 @@ pub trait NormOps<T: Float>:
     /// [`group_norm`](Self::group_norm) into `y`.
     ///
     /// # Errors
-    /// [`Error::Shape`], [`Error::Param`] and what the backend reports.
+    /// [`Error::Shape`], [`Error::Param`] and any error that the backend reports.
     ///
     /// ```
     /// # use ops_core::{Backend, ops::*};

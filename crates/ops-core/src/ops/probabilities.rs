@@ -1,26 +1,26 @@
-//! Softmax and its logarithm.
+//! Softmax and log-softmax.
 use crate::{AsView, AsViewMut, Execute, Float, Op, Result, Shape, TensorOf, operands};
 use core::hash::{Hash, Hasher};
 use core::marker::PhantomData;
 
-/// `y = exp(x − max) / Σ exp(x − max)` along an axis, or its logarithm.
+/// `y = exp(x − max) / Σ exp(x − max)` along an axis, or the logarithm of that.
 ///
-/// Operands: `x` of any shape; `y` as `x`. A row of −∞ gives NaN, as does a row with NaN or +∞.
+/// Operands: `x` of any shape; `y` like `x`. A row gives NaN if all of it is −∞, or if any of it is NaN or +∞.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Softmax<T> {
-    /// Along which axis; negative counts from the end.
+    /// The axis to normalise over; negative counts from the end.
     pub axis: isize,
-    /// Whether `y = x − max − log Σ exp(x − max)` is wanted instead.
+    /// Whether to compute `y = x − max − log Σ exp(x − max)` instead.
     pub log: bool,
     types: PhantomData<T>,
 }
 impl<T> Softmax<T> {
-    /// Softmax along an axis; `-1` is the last.
+    /// Softmax along `axis`; `-1` is the last axis.
     pub fn axis(axis: isize) -> Self {
         Softmax { axis, log: false, types: PhantomData }
     }
-    /// The logarithm of it, without the loss of computing it so.
+    /// Computes the logarithm directly, without the precision loss of `log(softmax(x))`.
     pub fn log(self) -> Self {
         Softmax { log: true, ..self }
     }
@@ -42,10 +42,10 @@ impl<T: Float> Op for Softmax<T> {
 
 /// Softmax of `T`.
 pub trait SoftmaxOps<T: Float>: Execute<Softmax<T>> {
-    /// [`Softmax`] along an axis.
+    /// [`Softmax`] of `x`.
     ///
     /// # Errors
-    /// [`Error::Axis`](crate::Error::Axis) and what the backend reports.
+    /// [`Error::Axis`](crate::Error::Axis) and any error that the backend reports.
     ///
     /// ```
     /// # use ops_core::{Backend, ops::*};
@@ -63,7 +63,7 @@ pub trait SoftmaxOps<T: Float>: Execute<Softmax<T>> {
     /// [`softmax`](Self::softmax) into `y`.
     ///
     /// # Errors
-    /// [`Error::Axis`](crate::Error::Axis) and what the backend reports.
+    /// [`Error::Axis`](crate::Error::Axis) and any error that the backend reports.
     ///
     /// ```
     /// # use ops_core::{Backend, ops::*};

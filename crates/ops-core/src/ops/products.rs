@@ -1,4 +1,4 @@
-//! Products of matrices.
+//! Matrix products.
 use super::extents;
 use crate::{
     AnyOf, AnyRef, AsAny, AsView, AsViewMut, DType, Error, Execute, Float, Layout, Op, Operand, Operands,
@@ -9,12 +9,12 @@ use core::marker::PhantomData;
 
 /// `c[.., i, j] = Σ_k a[.., i, k] · b[.., k, j]`.
 ///
-/// Operands: `a[.., m, k]` and `b[.., k, n]` with equal batch extents (the methods of [`MatMulOps`]
-/// broadcast); `c[.., m, n]`. Transposed views are ordinary operands.
+/// Operands: `a[.., m, k]` and `b[.., k, n]` with equal batch extents (the methods of [`MatMulOps`] broadcast);
+/// `c[.., m, n]`. Transposed views need no copy.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MatMul<T>(PhantomData<T>);
 impl<T> MatMul<T> {
-    /// The op: it has no options.
+    /// The op; it has no options.
     pub const OP: Self = MatMul(PhantomData);
 }
 operands!(pub mod matmul: MatMul<T: Float> { a: in T, b: in T, c: out T });
@@ -42,13 +42,15 @@ impl<T: Float> Op for MatMul<T> {
 
 /// `y[.., j] = Σ_k x[.., k] · weight[j, k] + bias[j]`.
 ///
-/// Operands: `x[.., k]`, `weight[n, k]` of any float type or block format (of blocks the extent is `k` over the values of
-/// one), `bias[n]` of any float type, optional; `y[.., n]`. Beside a weight in blocks, a backend may round the activations to
-/// 8 bits per block of 32, as the tolerance says; files and policies name such a product `qlinear`.
+/// Operands: `x[.., k]`; `weight[n, k]` of any float type, or `weight[n, k / values]` of a block format with `values` values
+/// per block; optional `bias[n]` of any float type; `y[.., n]`.
+///
+/// With a quantized weight, a backend may round the activations to 8 bits per block of 32; the tolerance allows for it. Files
+/// and policies call such a product `qlinear`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Linear<T>(PhantomData<T>);
 impl<T> Linear<T> {
-    /// The op: it has no options.
+    /// The op; it has no options.
     pub const OP: Self = Linear(PhantomData);
 }
 operands!(pub mod linear: Linear<T: Float> { x: in T, weight: in any, bias: opt any, y: out T });
@@ -82,15 +84,15 @@ impl<T: Float> Op for Linear<T> {
     fn tolerance(&self, _: &'static str, dtype: DType, on: &dyn Operands) -> Tolerance {
         let blocks = on.get("weight").is_some_and(|weight| weight.dtype.is_block());
         match Tolerance::summed(dtype) {
-            // Eight-bit activations: 1/127 of the block's largest, uniformly rounded, for values
-            // whose mean square is a tenth of their largest square or more.
+            // 8-bit activations: steps of 1/127 of the block's largest value, with uniformly distributed rounding errors. Assumes
+            // that the mean square of the values is at least a tenth of their largest square.
             Tolerance::Nmse { rounding, .. } if blocks => Tolerance::Nmse { base: 1e-4, rounding },
             summed => summed,
         }
     }
 }
 
-/// What files and policies call a product with such a weight.
+/// The name that files and policies use for a product with a weight of this type.
 const fn name_by(weight: DType) -> &'static str {
     if weight.is_block() { "qlinear" } else { "linear" }
 }
@@ -103,12 +105,12 @@ fn rows_times(op: &'static str, x: &Layout, n: usize, k: usize) -> Result<Shape>
     }
 }
 
-/// Products of matrices of `T`.
+/// Matrix products in `T`.
 pub trait MatMulOps<T: Float>: Execute<MatMul<T>> + LinearOps<T> {
-    /// [`MatMul`] of two stacks of matrices whose batch extents broadcast together.
+    /// [`MatMul`] on two stacks of matrices whose batch extents broadcast together.
     ///
     /// # Errors
-    /// [`Error::Broadcast`], [`Error::Shape`] and what the backend reports.
+    /// [`Error::Broadcast`], [`Error::Shape`] and any error that the backend reports.
     ///
     /// ```
     /// # use ops_core::{Backend, ops::*};
@@ -127,10 +129,10 @@ pub trait MatMulOps<T: Float>: Execute<MatMul<T>> + LinearOps<T> {
         self.matmul_into(a, b, &mut c)?;
         Ok(c)
     }
-    /// [`matmul`](Self::matmul) into `c`, whose batch extents `a` and `b` are broadcast to.
+    /// [`matmul`](Self::matmul) into `c`. `a` and `b` are broadcast to the batch extents of `c`.
     ///
     /// # Errors
-    /// [`Error::Broadcast`], [`Error::Shape`] and what the backend reports.
+    /// [`Error::Broadcast`], [`Error::Shape`] and any error that the backend reports.
     ///
     /// ```
     /// # use ops_core::{Backend, ops::*};
@@ -160,7 +162,7 @@ pub trait LinearOps<T: Float>: Execute<Linear<T>> {
     /// [`Linear`] without a bias: `x · weightᵀ`. The weight may be of any float type or block format.
     ///
     /// # Errors
-    /// [`Error::Shape`], [`Error::DType`] and what the backend reports.
+    /// [`Error::Shape`], [`Error::DType`] and any error that the backend reports.
     ///
     /// ```
     /// # use ops_core::{Backend, ops::*};
@@ -180,7 +182,7 @@ pub trait LinearOps<T: Float>: Execute<Linear<T>> {
     /// [`Linear`]: `x · weightᵀ + bias`.
     ///
     /// # Errors
-    /// [`Error::Shape`], [`Error::DType`] and what the backend reports.
+    /// [`Error::Shape`], [`Error::DType`] and any error that the backend reports.
     ///
     /// ```
     /// # use ops_core::{Backend, ops::*};
@@ -206,7 +208,7 @@ pub trait LinearOps<T: Float>: Execute<Linear<T>> {
     /// [`linear_bias`](Self::linear_bias) into `y`.
     ///
     /// # Errors
-    /// [`Error::Shape`] and what the backend reports.
+    /// [`Error::Shape`] and any error that the backend reports.
     ///
     /// ```
     /// # use ops_core::{Backend, ops::*};
@@ -229,11 +231,12 @@ pub trait LinearOps<T: Float>: Execute<Linear<T>> {
         let (x, weight, bias) = (x.view(), weight.any_view(), bias.map(|b| b.shorten()));
         self.run(&Linear::<T>::OP, linear::Args { x, weight, bias, y: y.view_mut() })
     }
-    /// The weight in the order in which this backend reads it fastest in products; as it was where there is none, or nothing
-    /// to gain. It goes to [`linear`](Self::linear) like any other. Do it once, when a model is loaded.
+    /// Repacks the weight into the layout that this backend's kernels read fastest in products. Returns it unchanged if the
+    /// backend has no such layout or would gain nothing. Pass the result to [`linear`](Self::linear) like any other weight. Pack
+    /// once, when a model is loaded.
     ///
     /// # Errors
-    /// A transfer fails.
+    /// A failed transfer.
     ///
     /// ```
     /// # use ops_core::{Backend, ops::*};
@@ -255,7 +258,7 @@ fn linear_shape<T: Float>(x: &Layout, weight: Operand<'_>) -> Result<Shape> {
     Ok(shape)
 }
 
-/// The stack of matrices with the batch extents of `c`.
+/// Broadcasts the batch extents of `x` to those of `c`.
 fn with_batch<V: View>(x: V, c: &[usize]) -> Result<V> {
     let (Some((_, matrix)), Some(batch)) =
         (x.dims().split_at_checked(x.dims().len().wrapping_sub(2)), c.len().checked_sub(2))

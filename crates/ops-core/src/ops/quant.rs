@@ -5,9 +5,9 @@ use crate::{
 };
 use core::hash::Hasher;
 
-/// `y` = the nearest blocks to `x`, row by row, in the format of `y`.
+/// Quantizes each row of `x` to the nearest blocks, in the format of `y`.
 ///
-/// Operands: `x[.., k]` in f32, `k` a multiple of the block's length; `y[.., k / length]` of any block format.
+/// Operands: `x[.., k]` in f32, with `k` a multiple of the block length; `y[.., k / length]` of any block format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quantize;
 operands!(pub mod quantize: Quantize { x: in f32, y: out any });
@@ -31,7 +31,7 @@ impl Op for Quantize {
     }
 }
 
-/// `y` = the values of the blocks of `x`.
+/// Expands the blocks of `x` to f32.
 ///
 /// Operands: `x[.., n]` of any block format; `y[.., n · length]` in f32.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,13 +54,13 @@ impl Op for Dequantize {
     }
 }
 
-/// Values to blocks of any format and back. Products with blocks are [`Linear`](super::Linear), look-ups
+/// Conversion between f32 and any block format. Quantized products are [`Linear`](super::Linear), quantized lookups are
 /// [`Embedding`](super::Embedding).
 pub trait QuantOps: Execute<Quantize> + Execute<Dequantize> {
     /// [`Quantize`] to blocks of `format`.
     ///
     /// # Errors
-    /// [`Error::Shape`], [`Error::DType`] and what the backend reports.
+    /// [`Error::Shape`], [`Error::DType`] and any error that the backend reports.
     ///
     /// ```
     /// # use ops_core::{Backend, ops::*};
@@ -79,10 +79,10 @@ pub trait QuantOps: Execute<Quantize> + Execute<Dequantize> {
         }
         Ok(y)
     }
-    /// [`quantize`](Self::quantize) into `y`, whose type is the format.
+    /// [`quantize`](Self::quantize) into `y`. The element type of `y` selects the format.
     ///
     /// # Errors
-    /// [`Error::Shape`], [`Error::DType`] and what the backend reports.
+    /// [`Error::Shape`], [`Error::DType`] and any error that the backend reports.
     ///
     /// ```
     /// # use ops_core::{Backend, ops::*};
@@ -99,10 +99,10 @@ pub trait QuantOps: Execute<Quantize> + Execute<Dequantize> {
     fn quantize_into(&self, x: impl AsView<Self::Space, f32>, mut y: AnyMut<'_, Self::Space>) -> Result<()> {
         self.run(&Quantize, quantize::Args { x: x.view(), y: y.reborrow() })
     }
-    /// [`Dequantize`]: blocks as f32.
+    /// [`Dequantize`]: expands blocks to f32.
     ///
     /// # Errors
-    /// [`Error::Shape`], [`Error::DType`] and what the backend reports.
+    /// [`Error::Shape`], [`Error::DType`] and any error that the backend reports.
     ///
     /// ```
     /// # use ops_core::{Backend, ops::*};
@@ -122,7 +122,7 @@ pub trait QuantOps: Execute<Quantize> + Execute<Dequantize> {
     /// [`dequantize`](Self::dequantize) into `y`.
     ///
     /// # Errors
-    /// [`Error::Shape`], [`Error::DType`] and what the backend reports.
+    /// [`Error::Shape`], [`Error::DType`] and any error that the backend reports.
     ///
     /// ```
     /// # use ops_core::{Backend, ops::*};

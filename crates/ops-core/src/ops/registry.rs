@@ -1,13 +1,13 @@
-//! The ops by name: the one list of them.
+//! The list of all ops, by name.
 //!
-//! A suite, a command or a report has an op's name, an element type and options as values. [`by_name`] makes the op of these and
-//! hands it to a [`Visit`]; [`entries`] lists what there is. An op stands here once, with the names that files, policies and
-//! commands use, the types that it runs in, and the way to make it from options. The element types stand here once too.
+//! A suite, command or report knows an op by its name, element type and options, all as values. [`by_name`] makes the op
+//! from these and passes it to a [`Visit`]; [`entries`] lists all ops. Each op is declared here once: the names that files,
+//! policies and commands use, the types that it runs in, and how to make it from options.
 use super::*;
 use crate::{DType, Element, Execute, Float, Op, Scalar, Signature, Slot, Wide};
 use std::sync::LazyLock;
 
-// `Result` of this module has an error of the caller's.
+// In this module the caller chooses the error type, so the crate's `Result` does not fit.
 use core::result::Result;
 
 #[macro_use]
@@ -15,7 +15,7 @@ mod types;
 
 pub use types::{Group, dtype};
 
-/// The ops that move elements of any type, blocks included.
+/// The ops that move elements of any type, block formats included.
 pub trait OpsOnElements<T: Element>: CopyOps<T> + WhereOps<T> + IndexOps<T> {}
 impl<T: Element, B> OpsOnElements<T> for B where B: CopyOps<T> + WhereOps<T> + IndexOps<T> {}
 
@@ -39,9 +39,10 @@ impl<T: Float, B> OpsOnFloats<T> for B where
 
 macro_rules! all_ops {
     ([$($f:ty),+] [$($i:ty),+] [$($s:ty),+] [$($b:ty),+]) => {
-        /// A backend with every op of this crate in every type, as far as the `impl` goes.
+        /// A backend that implements every op of this crate in every type.
         ///
-        /// One without some kernel says so by [`Reason`](crate::Reason). The `impl` may be generic over the types.
+        /// The `impl` may be generic over the types. A backend that lacks a kernel reports a
+        /// [`Reason`](crate::Reason) at run time.
         pub trait AllOps:
             QuantOps
             $(+ OpsOnFloats<$f>)+
@@ -62,57 +63,57 @@ macro_rules! all_ops {
 }
 crate::element_types!([all_ops]);
 
-/// What is done with an op of a backend once its type is known.
+/// What to do with an op once its type is known.
 ///
-/// [`visit`](Visit::visit) is compiled for each op, each type and each backend: it should do what needs `O` and leave the rest to
-/// functions that do not.
+/// [`visit`](Visit::visit) is compiled for every combination of op, type and backend. Do only what needs `O` in it, and leave
+/// the rest to functions that are not generic over `O`.
 pub trait Visit<B: AllOps> {
-    /// What comes of it.
+    /// The result.
     type Answer;
-    /// Does it.
+    /// Handles the op.
     fn visit<O: Op>(self, op: O) -> Self::Answer
     where
         B: Execute<O>;
 }
 
-/// How far to the left and to the right a window reaches; `None` is open.
+/// How far a window reaches to the left and to the right; `None` means no limit.
 pub type Window = (Option<usize>, Option<usize>);
 
-/// What an op is made of beside its name: options by name, each `None` where it has its default, and the types of operands.
+/// What is needed to make an op besides its name: options by name, `None` for the default, and the operand types.
 pub trait Options {
-    /// Why an option cannot be read, or there is no such op.
+    /// The error for an option that cannot be read, or an op that does not exist.
     type Error: From<Refused>;
     /// The element type of an operand.
     ///
     /// # Errors
-    /// The call has no such operand.
+    /// There is no such operand.
     fn operand(&self, name: &'static str) -> Result<DType, Self::Error>;
-    /// A number.
+    /// Reads a number.
     ///
     /// # Errors
-    /// It is something else. So for all below.
+    /// The option is not a number. The methods below fail alike.
     fn number(&self, name: &'static str) -> Result<Option<f64>, Self::Error>;
-    /// A number without loss, also where it is an integer.
+    /// Reads a number without loss, even if it is a large integer.
     fn value(&self, name: &'static str) -> Result<Option<Wide>, Self::Error>;
-    /// A count.
+    /// Reads a count.
     fn count(&self, name: &'static str) -> Result<Option<usize>, Self::Error>;
-    /// An axis, which counts from the end where it is negative.
+    /// Reads an axis; negative counts from the end.
     fn axis(&self, name: &'static str) -> Result<Option<isize>, Self::Error>;
-    /// Yes or no.
+    /// Reads a flag.
     fn flag(&self, name: &'static str) -> Result<Option<bool>, Self::Error>;
-    /// The two sides of a window.
+    /// Reads the two sides of a window.
     fn window(&self, name: &'static str) -> Result<Option<Window>, Self::Error>;
-    /// An element type.
+    /// Reads an element type.
     fn dtype(&self, name: &'static str) -> Result<Option<DType>, Self::Error>;
 }
 
-/// Why there is no such op.
+/// Why an op cannot be made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
     /// No op has this name.
     #[error("`{0}` is not an op of this build")]
     Name(String),
-    /// The op is not offered in this type.
+    /// The op does not exist in this type.
     #[error("`{op}` is not offered in {dtype}")]
     Type {
         /// The op.
@@ -120,7 +121,7 @@ pub enum Refused {
         /// The type.
         dtype: DType,
     },
-    /// The op has another name, or is none, on an operand of this type.
+    /// Under this name the op does not take this operand in this type.
     #[error("`{op}` takes no `{operand}` of {dtype}")]
     Operand {
         /// The op.
@@ -135,32 +136,32 @@ pub enum Refused {
     Missing(&'static str),
 }
 
-/// An op by one of its names.
+/// An op, under one of its names.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
     /// The name that files, policies and commands use.
     pub name: &'static str,
-    /// The types that it runs in. A cast runs in the type that it casts from.
+    /// The types that it runs in. A cast runs in its source type.
     pub runs_in: Group,
-    /// The operand that is made of blocks under this name.
+    /// The operand that must be in a block format under this name.
     pub blocks: Option<&'static str>,
     slots: fn(DType) -> &'static [Slot],
 }
 
 impl Entry {
-    /// The operands of the op in this type: of a cast, the type that it casts to. None where it is not offered in the type.
+    /// The op's operands in this type; for a cast, `dtype` is the target type. Empty if the op does not exist in the type.
     pub fn slots(&self, dtype: DType) -> &'static [Slot] {
         (self.slots)(dtype)
     }
 }
 
-/// A name of an op, and which of the ops of one type it names.
+/// A name of an op, and the variant of the op that it means.
 #[derive(Clone, Copy)]
 struct Name<V> {
     name: &'static str,
-    /// In place of all types that the op is written for.
+    /// Overrides the types that the op is declared for.
     only: Option<Group>,
-    /// An operand that must be made of blocks under this name, or must not.
+    /// An operand that must (`true`) or must not (`false`) be in a block format under this name.
     of_blocks: Option<(&'static str, bool)>,
     variant: V,
 }
@@ -181,7 +182,7 @@ impl<V: Copy> Name<V> {
     }
 }
 
-/// The one name of an op.
+/// For an op with a single name.
 const fn one(name: &'static str) -> [Name<()>; 1] {
     [Name::of(name, ())]
 }
@@ -208,7 +209,7 @@ const BINARY: [Name<BinaryFn>; BinaryFn::ALL.len()] = {
     names
 };
 
-/// The group by the word for it in [`with_type!`].
+/// Maps a keyword of [`with_type!`] to its [`Group`].
 #[rustfmt::skip]
 macro_rules! group {
     (floats) => { Group::Floats };
@@ -218,8 +219,8 @@ macro_rules! group {
     (single) => { Group::Single };
 }
 
-/// The list: for each type of op its names, the types it is written for, and how to make it. What stands in braces reads options;
-/// what stands behind the arrow is written out for each type `T`.
+/// Declares all ops: for each family its names, its types, and how to make it. The part in braces reads options and runs once;
+/// the part after the arrow is compiled for each type `T`.
 macro_rules! registry {
     ($(
         $family:ident = $names:expr, $group:ident $T:ident: $Op:ty,
@@ -234,10 +235,10 @@ macro_rules! registry {
             list
         }
 
-        /// Makes the op of this name and hands it to `visit`. `dtype` is the type that it runs in.
+        /// Makes the op called `name` and passes it to `visit`. `dtype` is the type that it runs in.
         ///
         /// # Errors
-        /// What an option answers; and [`Refused`], where there is no such op.
+        /// Errors of `options`, and [`Refused`] if there is no such op.
         pub fn by_name<B: AllOps, O: Options, V: Visit<B>>(
             name: &str,
             dtype: DType,
@@ -251,7 +252,7 @@ macro_rules! registry {
             Err(Refused::Name(name.to_owned()).into())
         }
 
-        // A function for each, so that no function holds all ops in all types.
+        // One function per family, so that no function contains all ops in all types.
         mod families {
             use super::*;
             $(
@@ -336,13 +337,13 @@ registry! {
         |_o, _one: ()| {} => Embedding::OP;
 }
 
-/// All ops by all names, by family; in-place forms behind the others.
+/// Every name of every op, by family; in-place ops come last.
 pub fn entries() -> &'static [Entry] {
     static ENTRIES: LazyLock<Vec<Entry>> = LazyLock::new(list);
     &ENTRIES
 }
 
-/// The op of this name.
+/// Finds an op by name.
 pub fn find(name: &str) -> Option<&'static Entry> {
     entries().iter().find(|entry| entry.name == name)
 }
@@ -353,12 +354,12 @@ fn enter(list: &mut Vec<Entry>, entry: Entry) {
     list.insert(after.map_or(list.len(), |at| at + 1), entry);
 }
 
-/// A number that must be given.
+/// Reads a number that has no default.
 fn needed<O: Options>(options: &O, name: &'static str) -> Result<f64, O::Error> {
     options.number(name)?.ok_or_else(|| Refused::Missing(name).into())
 }
 
-/// The type that the op is written for: the one that it runs in, with two exceptions.
+/// The type parameter of the op. It is the type that the op runs in, with two exceptions.
 fn parameter<V, O: Options>(
     name: &Name<V>,
     group: Group,
@@ -373,7 +374,7 @@ fn parameter<V, O: Options>(
         }
     }
     let dtype = match op {
-        // It runs in the type that it casts from, and is an op of the one that it casts to.
+        // A cast runs in its source type, but its type parameter is the target type.
         "cast" => {
             let to = options.dtype("to")?.map_or_else(|| options.operand("y"), Ok)?;
             match options.operand("x")? {
@@ -381,7 +382,7 @@ fn parameter<V, O: Options>(
                 x => return Err(Refused::Operand { op, operand: "x", dtype: x }.into()),
             }
         }
-        // Suites name it by its blocks.
+        // Suites name `dequantize` by its block format.
         "dequantize" if dtype == options.operand("x")? => DType::F32,
         _ => dtype,
     };

@@ -7,12 +7,12 @@ use crate::{
 use core::hash::{Hash, Hasher};
 use core::marker::PhantomData;
 
-/// Which elements form a pair, and where tokens stand.
+/// Which features form a pair, and which axis holds the tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RopeForm {
-    /// `rope`: `x[b, h, t, d]`, pairs `(i, i + d/2)`; GPT-NeoX's form.
+    /// `rope`: `x[b, h, t, d]`, pairs `(i, i + d/2)`, as in GPT-NeoX.
     Half,
-    /// `rope_i`: `x[b, h, t, d]`, pairs `(2i, 2i + 1)`; the paper's form.
+    /// `rope_i`: `x[b, h, t, d]`, pairs `(2i, 2i + 1)`, as in the paper.
     Interleaved,
     /// `rope_thd`: `x[b, t, h, d]`, pairs `(i, i + d/2)`.
     HalfThd,
@@ -21,37 +21,39 @@ pub enum RopeForm {
 /// Rotates pairs of features by an angle that grows with the position:
 /// `(y₁, y₂) = (x₁ cos − x₂ sin, x₁ sin + x₂ cos)`.
 ///
-/// Operands: `x[b, h, t, d]` (`[b, t, h, d]` for [`RopeForm::HalfThd`]), `d` even; `cos` and `sin`,
-/// tables `[t', d/2]` or one for each batch `[b, t', d/2]`, with `t' ≥ start + t`, of any float type;
-/// `y` as `x`.
+/// Operands:
+/// - `x[b, h, t, d]`, or `x[b, t, h, d]` for [`RopeForm::HalfThd`], with even `d`;
+/// - `cos` and `sin` of any float type: tables `[t', d/2]`, or `[b, t', d/2]` with one table per batch, where `t' ≥ start + t`;
+/// - `y` like `x`.
+///
 /// Su et al., "RoFormer: Enhanced Transformer with Rotary Position Embedding", 2021.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Rope<T> {
     /// How features pair up.
     pub form: RopeForm,
-    /// Row of the tables that belongs to the first token.
+    /// The row of the tables for the first token.
     pub start: usize,
     types: PhantomData<T>,
 }
 
-/// [`Rope`] in place: `x` is read and written.
+/// [`Rope`] in place: reads and writes `x`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct RopeInplace<T> {
     /// How features pair up.
     pub form: RopeForm,
-    /// Row of the tables that belongs to the first token.
+    /// The row of the tables for the first token.
     pub start: usize,
     types: PhantomData<T>,
 }
 
 impl<T> Rope<T> {
-    /// This form, from the first row of the tables.
+    /// Rotates in this form, starting at row 0 of the tables.
     pub fn new(form: RopeForm) -> Self {
         Rope { form, start: 0, types: PhantomData }
     }
-    /// From row `start` of the tables on.
+    /// Starts at row `start` of the tables.
     pub fn start(self, start: usize) -> Self {
         Rope { start, ..self }
     }
@@ -126,12 +128,12 @@ impl<T: Float> Rope<T> {
     }
 }
 
-/// Rotary embedding of `T`, with tables of any float type.
+/// Rotary position embedding of `T`, with tables of any float type.
 pub trait RopeOps<T: Float>: Execute<Rope<T>> + Execute<RopeInplace<T>> {
-    /// [`Rope`] of `x[b, h, t, d]`, or `[b, t, h, d]` in the form `HalfThd`.
+    /// [`Rope`] on `x[b, h, t, d]`, or on `x[b, t, h, d]` for [`RopeForm::HalfThd`].
     ///
     /// # Errors
-    /// [`Error::Shape`] and what the backend reports.
+    /// [`Error::Shape`] and any error that the backend reports.
     ///
     /// ```
     /// # use ops_core::{Backend, ops::*};
@@ -157,7 +159,7 @@ pub trait RopeOps<T: Float>: Execute<Rope<T>> + Execute<RopeInplace<T>> {
     /// [`rope`](Self::rope) into `y`.
     ///
     /// # Errors
-    /// [`Error::Shape`] and what the backend reports.
+    /// [`Error::Shape`] and any error that the backend reports.
     ///
     /// ```
     /// # use ops_core::{Backend, ops::*};
@@ -181,10 +183,10 @@ pub trait RopeOps<T: Float>: Execute<Rope<T>> + Execute<RopeInplace<T>> {
         let (cos, sin) = (cos.any_view(), sin.any_view());
         self.run(&op, rope::Args { x: x.view(), cos, sin, y: y.view_mut() })
     }
-    /// [`RopeInplace`]: [`rope`](Self::rope) of `x` where it is.
+    /// [`rope`](Self::rope) in place: [`RopeInplace`].
     ///
     /// # Errors
-    /// [`Error::Shape`] and what the backend reports.
+    /// [`Error::Shape`] and any error that the backend reports.
     ///
     /// ```
     /// # use ops_core::{Backend, ops::*};

@@ -1,8 +1,7 @@
-//! Quantized formats: a block is an element, so a quantized tensor is an ordinary tensor of blocks.
+//! Quantized formats. A block is an element, so a quantized tensor is an ordinary tensor of blocks.
 //!
-//! Layouts are those of the public GGUF specification. Rows are not padded: the innermost extent of
-//! a tensor of values is a multiple of the block's length, and the tensor of blocks is shorter by
-//! that factor.
+//! The formats are those of the public GGUF specification. Rows are not padded: the innermost extent of a tensor must be a
+//! multiple of the block length, and the tensor of blocks is shorter by that factor.
 use crate::{BlockInfo, DType, Element};
 
 mod q4_0;
@@ -11,7 +10,7 @@ mod q8_0;
 pub use q4_0::{BlockQ4_0, Q4_0};
 pub use q8_0::{BlockQ8_0, Q8_0};
 
-/// Hands the block types of this crate to a macro, behind what stands in the second brackets: the one list of them.
+/// Passes the block types of this crate to a macro, after the tokens in the second brackets. This is the only list of them.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! block_types {
@@ -22,7 +21,7 @@ macro_rules! block_types {
 
 macro_rules! formats {
     ([$($block:ty),+]) => {
-        /// The formats of this crate, by name. Those of other crates are as good, but no file or command names them.
+        /// The formats of this crate. Formats of other crates work as well, but no file or command can name them.
         pub static FORMATS: &[&BlockInfo] = &[$(info::<$block>()),+];
     };
 }
@@ -35,19 +34,19 @@ const fn info<Q: Block>() -> &'static BlockInfo {
     }
 }
 
-/// A run of values stored together.
+/// A block of values that are stored together.
 pub trait Block: Element {
-    /// Values in a block.
+    /// Number of values in a block.
     const LEN: usize;
-    /// The nearest block to the first [`LEN`](Block::LEN) values of `values`, bit for bit as the public reference makes it.
+    /// Encodes the first [`LEN`](Block::LEN) values of `values` as the nearest block, bit for bit like the public reference.
     ///
     /// Values beyond the end count as 0.
     fn quantize(values: &[f32]) -> Self;
-    /// The values, into the first [`LEN`](Block::LEN) places of `values`.
+    /// Decodes the block into the first [`LEN`](Block::LEN) elements of `values`.
     fn dequantize(&self, values: &mut [f32]);
 }
 
-/// The first `N` values, padded with zeros: what every format starts from.
+/// The first `N` values, padded with zeros.
 fn padded<const N: usize>(values: &[f32]) -> [f32; N] {
     let mut block = [0.0; N];
     for (b, v) in block.iter_mut().zip(values) {

@@ -1,14 +1,14 @@
-//! `q4_0`: 32 four-bit values and a scale.
+//! `q4_0`: 32 four-bit values with one scale.
 use super::{Block, padded};
 use crate::{BlockInfo, DType, Element, f16};
 
-/// 32 values `scale · (q − 8)`, `q` in 0..=15; low halves of the bytes first, then high halves.
+/// 32 values `scale · (q − 8)`, `q` in 0..=15. The low halves of the bytes come first, then the high halves.
 #[derive(Clone, Copy, Debug, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(C)]
 pub struct BlockQ4_0 {
-    /// One scale for all.
+    /// The scale of all values.
     pub scale: f16,
-    /// Byte `i` holds value `i` below and value `i + 16` above.
+    /// Byte `i` holds value `i` in its low half and value `i + 16` in its high half.
     pub q: [u8; 16],
 }
 
@@ -24,8 +24,8 @@ impl Block for BlockQ4_0 {
 
     fn quantize(values: &[f32]) -> Self {
         let x = padded::<32>(values);
-        // The value of largest magnitude, with its sign, becomes -8: the range is -8..=7.
-        // The magnitude is carried along, as LLVM 19 drops the second `abs` from `v.abs() > extreme.abs()`.
+        // The value of largest magnitude, with its sign, becomes -8: the range is -8..=7. Its magnitude is carried along, because
+        // LLVM 19 drops the second `abs` from `v.abs() > extreme.abs()`.
         let larger = |(extreme, most): (f32, f32), v: &f32| {
             if v.abs() > most { (*v, v.abs()) } else { (extreme, most) }
         };

@@ -1,4 +1,4 @@
-//! `q8_0`: 32 signed bytes and a scale.
+//! `q8_0`: 32 signed bytes with one scale.
 use super::{Block, padded};
 use crate::{BlockInfo, DType, Element, f16};
 
@@ -6,9 +6,9 @@ use crate::{BlockInfo, DType, Element, f16};
 #[derive(Clone, Copy, Debug, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(C)]
 pub struct BlockQ8_0 {
-    /// One scale for all.
+    /// The scale of all values.
     pub scale: f16,
-    /// The values over the scale.
+    /// The values divided by the scale.
     pub q: [i8; 32],
 }
 
@@ -27,7 +27,7 @@ impl Block for BlockQ8_0 {
         let amax = x.iter().fold(0.0f32, |m, v| m.max(v.abs()));
         let scale = amax / 127.0;
         let inverse = if scale == 0.0 { 0.0 } else { 1.0 / scale };
-        // Half away from zero, as C's roundf.
+        // Ties round away from zero, as in C's roundf.
         BlockQ8_0 { scale: f16::from_f32(scale), q: x.map(|v| (v * inverse).round() as i8) }
     }
 

@@ -1,10 +1,11 @@
-//! Groups of element types, and the way from a value to a type.
+//! Groups of element types, and dispatch from a value to a type.
 use crate::DType;
 
-/// Runs an expression with a type alias for what a [`DType`] names.
+/// Runs an expression with a type alias for the type that a [`DType`] names.
 ///
-/// `with_type!(floats, dtype, T => f::<T>(), other => g(other))` is `f::<f32>()` for `DType::F32`, and so on for the types of the
-/// group; `g(dtype)` for all others. The groups are those of [`Group`](crate::ops::registry::Group), in small letters.
+/// `with_type!(floats, dtype, T => f::<T>(), other => g(other))` runs `f::<f32>()` for `DType::F32`, and likewise for every
+/// type in the group. For all other types it runs `g(dtype)`. The groups are those of
+/// [`Group`](crate::ops::registry::Group), in lower case.
 ///
 /// ```
 /// use ops_core::{DType, Float, with_type};
@@ -52,10 +53,10 @@ macro_rules! with_type {
     ($group:ident $($rest:tt)*) => { $crate::element_types!([$crate::with_type] $group $($rest)*) };
 }
 
-/// Element types that ops are offered in together.
+/// A set of element types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Group {
-    /// Those that ops compute in: f16, bf16, f32, f64.
+    /// The types that ops compute in: f16, bf16, f32, f64.
     Floats,
     /// The integers.
     Integers,
@@ -67,15 +68,15 @@ pub enum Group {
     Blocks,
     /// Blocks and scalars: every type of this crate.
     Elements,
-    /// Those that may index.
+    /// The index types: u8, u32, i32, i64.
     Indices,
-    /// f32 alone.
+    /// Only f32.
     Single,
 }
 
 impl Group {
-    /// The types in it. Those of [`Elements`](Group::Elements) are blocks, other scalars, integers, floats; the other groups
-    /// are runs of these, save [`Indices`](Group::Indices).
+    /// The types in the group. [`Elements`](Group::Elements) lists blocks, other scalars, integers and floats, in that order.
+    /// Every other group except [`Indices`](Group::Indices) is a contiguous run of it.
     pub const fn members(self) -> &'static [DType] {
         match self {
             Group::Floats => with_type!(floats members),
@@ -90,7 +91,7 @@ impl Group {
     }
 }
 
-/// The element type of this name.
+/// The element type with this name.
 pub fn dtype(name: &str) -> Option<DType> {
     Group::Elements.members().iter().copied().find(|dtype| dtype.name() == name)
 }
