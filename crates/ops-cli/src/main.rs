@@ -10,7 +10,7 @@
 //! | [`ceilings`] | what the machine can do at best |
 //! | [`problem`] | a problem on a backend of any type, as an object |
 //! | [`backend`] | the backends of this build, as objects |
-//! | [`bench`] | timing a problem against the ceilings |
+//! | [`bench`](mod@bench) | timing a problem against the ceilings |
 //! | [`commands`] | one module for each command |
 #![deny(unsafe_code)]
 

@@ -1,7 +1,7 @@
 // A kernel cannot be reached with arguments that were not checked.
 use ops_core::{Call, Execute, ops::*};
 
-fn f<B: Execute<Copy<f32>>>(b: &B) {
+fn f<B: Execute<TensorCopy<f32>>>(b: &B) {
     let x = b.tensor(&[4], &[1f32; 4]).unwrap();
     let mut y = b.zeros(&[3]).unwrap();
     let mut args = copy::Args { x: x.as_ref(), y: y.as_mut() };
