@@ -9,10 +9,10 @@ struct IndexSelectArgs {
     Shape shape;  // y's, the selected dimension outermost
     Operand x;
     Operand y;
-    const void* ids;
+    Address<const void> ids;
     i64 ids_stride;
     u64 bound;           // x's size along the selected dimension
-    ErrorRecord* error;  // null to record nothing
+    Address<ErrorRecord> error;  // null to record nothing
     u32 ids_kind;        // IndexKind
     u32 op;              // for the record
     u32 operand;

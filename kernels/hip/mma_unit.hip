@@ -7,10 +7,10 @@ namespace ops {
 
 // a [SIZE][DEPTH], b [DEPTH][SIZE] of T, c and d [SIZE][SIZE] of its sum; all row by row.
 struct MmaUnitArgs {
-    const void* a;
-    const void* b;
-    const void* c;
-    void* d;
+    Address<const void> a;
+    Address<const void> b;
+    Address<const void> c;
+    Address<void> d;
 };
 
 template <u32 SIZE, typename T> OPS_DEVICE void mma_unit(const MmaUnitArgs& args) {

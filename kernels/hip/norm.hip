@@ -11,8 +11,8 @@ struct NormArgs {
     Operand residual;  // add_rms_norm only
     Operand y;
     Operand sum;         // add_rms_norm only
-    const void* weight;  // null when absent
-    const void* bias;
+    Address<const void> weight;  // null when absent
+    Address<const void> bias;
     i64 weight_stride;
     i64 bias_stride;
     u64 rows;
@@ -24,8 +24,8 @@ struct GroupNormArgs {
     Shape shape;  // x[b, c, ..], dimensions merged where they can be; one if it is to be read in packs
     Operand x;
     Operand y;
-    const void* weight;  // of groups * channels; null when absent
-    const void* bias;
+    Address<const void> weight;  // of groups * channels; null when absent
+    Address<const void> bias;
     i64 weight_stride;
     i64 bias_stride;
     Divider spatial;  // elements of a channel; whole packs if read in packs
@@ -33,7 +33,7 @@ struct GroupNormArgs {
     u64 group_rows;   // batch * groups
     u64 channels;     // of a group
     f64 eps;
-    void* partial;  // [group_rows][parts] of Moments; parts and apply only
+    Address<void> partial;  // [group_rows][parts] of Moments; parts and apply only
     u64 parts;      // of GROUP_PART elements, the last one shorter
     u64 shares;     // apply: blocks to a group
 };

@@ -26,10 +26,10 @@ struct QEmbeddingArgs {
     Operand x;
     Operand y;  // strides of a row, and of a block's first element
     i64 y_stride;
-    const void* ids;
+    Address<const void> ids;
     i64 ids_stride;
     u64 bound;           // rows of the table
-    ErrorRecord* error;  // null to record nothing
+    Address<ErrorRecord> error;  // null to record nothing
     u32 ids_kind;
     u32 op;
     u32 operand;
@@ -119,13 +119,13 @@ template <typename B> OPS_DEVICE void quantize(const QuantizeArgs& args) {
     });
 }
 
-// Four elements of a block, those of lane `lane`, written as T; zeros for a missing block.
+// Four elements of a block, those of lane `lane`, written as T; zeros for a block that is not present, which is not read.
 template <typename B, typename T>
-OPS_DEVICE void decode(T* to, i64 stride, const B* block, u32 lane) {
+OPS_DEVICE void decode(T* to, i64 stride, const B* block, bool present, u32 lane) {
     using A = acc_t<T>;
     i32 q[4] = {};
     A d = 0;
-    if (block != nullptr) {
+    if (present) {
         B::four(q, block, lane);
         d = to_f32(f16{block->d});
     }
@@ -152,7 +152,7 @@ template <typename B, typename T> OPS_DEVICE void dequantize(const DequantizeArg
     for_blocks(args.shape.count, [&](u64 at, u32 lane, bool live) OPS_INLINE {
         const B* block = static_cast<const B*>(args.x.data) + offset_of<5>(args.shape, args.x, at);
         T* to = static_cast<T*>(args.y.data) + offset_of<5>(args.shape, args.y, at);
-        if (live) decode(to, args.y_stride, block, lane);
+        if (live) decode(to, args.y_stride, block, true, lane);
     });
 }
 
@@ -166,9 +166,9 @@ template <typename B, typename T> OPS_DEVICE void qembedding(const QEmbeddingArg
             record_index_error(args.error, args.op, args.operand, row, index.value, args.bound);
         }
         const B* table = static_cast<const B*>(args.x.data);
-        const B* block = present ? table + index.value * args.x.stride[4] + i64(column) * args.x.stride[5] : nullptr;
+        const B* block = table + (present ? index.value * args.x.stride[4] + i64(column) * args.x.stride[5] : 0);
         T* to = static_cast<T*>(args.y.data) + i64(row) * args.y.stride[4] + i64(column) * args.y.stride[5];
-        decode(to, args.y_stride, block, lane);
+        decode(to, args.y_stride, block, present, lane);
     });
 }
 

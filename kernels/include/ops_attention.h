@@ -14,7 +14,7 @@ struct AttentionArgs {
     Operand v;
     Operand o;
     Operand mask;
-    const void* slopes;  // alibi, of type T; null when absent
+    Address<const void> slopes;  // alibi, of type T; null when absent
     i64 slope_stride;
     u64 batch;
     u64 kv_heads;
@@ -27,7 +27,7 @@ struct AttentionArgs {
     f64 scale;
     f64 softcap;    // 0 when absent
     u64 mask_kind;  // MaskKind
-    void* partial;  // decode: [rows][splits][d + 2] in the accumulator: maximum, sum, weighted values
+    Address<void> partial;  // decode: [rows][splits][d + 2] in the accumulator: maximum, sum, weighted values
     u64 splits;     // decode: parts of the key range
     u64 lanes;      // decode: lanes to a key, a power of two of at least d / 8
 };

@@ -19,7 +19,7 @@ struct MatmulArgs {
     u64 m;
     u64 n;
     u64 k;
-    const void* bias;  // null when absent
+    Address<const void> bias;  // null when absent
     i64 bias_stride;
     u64 bias_is_f32;  // else of type T
 };

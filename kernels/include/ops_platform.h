@@ -95,6 +95,19 @@ template <typename A> struct same<A, A> { static constexpr bool value = true; };
 template <bool C, typename A, typename B> struct choose { using type = A; };
 template <typename A, typename B> struct choose<false, A, B> { using type = B; };
 
+// A pointer among a launch's arguments. On AMD its type says that it points to global memory: an access through a pointer
+// that the compiler knows nothing of is a FLAT instruction, which waits for LDS as well as for memory.
+template <typename T> struct Address {
+#if defined(OPS_AMD)
+    __attribute__((address_space(1))) T* at;
+#else
+    T* at;
+#endif
+    template <typename X> OPS_METHOD operator X*() const { return (X*)at; }
+    OPS_METHOD bool operator==(decltype(nullptr)) const { return at == nullptr; }
+    OPS_METHOD bool operator!=(decltype(nullptr)) const { return at != nullptr; }
+};
+
 // ---- where a thread stands --------------------------------------------------
 
 #if defined(OPS_AMD)

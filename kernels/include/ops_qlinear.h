@@ -8,14 +8,14 @@ struct QLinearArgs {
     Shape shape;  // of x, its last dimension k
     Operand x;
     Operand y;  // its last stride is along n
-    const void* weight;
+    Address<const void> weight;
     i64 weight_row;    // in blocks
     i64 weight_block;  // in blocks
     u64 rows;          // of x
     u64 n;
     u64 k;
     u64 lanes;  // of a wave to a row of the weight; tiles ignore it
-    void* planes;    // x in digits, where products are of bytes
+    Address<void> planes;    // x in digits, where products are of bytes
     u64 plane_rows;  // rows of it, with those past the end that products take along
 };
 

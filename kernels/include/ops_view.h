@@ -30,7 +30,7 @@ OPS_DEVICE u64 divide(const Divider& d, u64 n) {
 
 // Memory of one operand, its offset included, and strides in elements, aligned like the dimensions.
 struct Operand {
-    void* data;
+    Address<void> data;
     i64 stride[6];
 };
 

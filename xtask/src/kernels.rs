@@ -1,9 +1,11 @@
 //! `cargo xtask kernels`: compiles every kernel instance for every target with clang, and compares the registers, LDS
 //! and occupancy of each with the committed `kernels/resources.tsv`.
 //!
-//! It fails on scratch memory, on spilled registers (including scalar registers spilled to lanes of a vector register),
-//! and on any figure that differs from the table. `--record` rewrites the table. `kernels.json`, next to the code objects,
-//! describes how to launch them. Requires `clang-19` and `lld-19` (`CLANG` names another compiler), but no ROCm.
+//! It fails on scratch memory, on spilled registers (including scalar registers spilled to lanes of a vector register), on
+//! FLAT memory instructions, and on any figure that differs from the table. `--record` rewrites the table. `kernels.json`, next to the code objects,
+//! describes how to launch them. Requires `clang-19`, `lld-19` and `llvm-19` (`CLANG` and
+//! `OBJDUMP` name others), but no ROCm.
+mod disassembly;
 mod document;
 mod layouts;
 mod table;
@@ -30,6 +32,8 @@ struct Figures {
     vector_spills: u32,
     /// Scalar registers spilled to lanes of a vector register.
     scalar_spills: u32,
+    /// FLAT memory instructions.
+    flat: u32,
 }
 
 impl Figures {
@@ -47,6 +51,7 @@ struct Options {
     out: PathBuf,
     record: bool,
     clang: String,
+    objdump: String,
 }
 
 /// Runs the command.
@@ -83,7 +88,7 @@ pub(crate) fn main(args: &[String]) -> Result<(), String> {
     }
     let compiled = measured.values().map(BTreeMap::len).sum::<usize>();
     println!(
-        "{compiled} kernels compiled ({} instances, {} targets) in {:.0} s, no scratch, no register spilled: {}",
+        "{compiled} kernels compiled ({} instances, {} targets) in {:.0} s, no scratch, no register spilled, no FLAT instruction: {}",
         measured.len(),
         options.targets.len(),
         started.elapsed().as_secs_f64(),
@@ -93,12 +98,14 @@ pub(crate) fn main(args: &[String]) -> Result<(), String> {
 }
 
 fn parse(args: &[String]) -> Result<Options, String> {
+    let clang = std::env::var("CLANG").unwrap_or_else(|_| "clang-19".into());
     let mut options = Options {
+        objdump: disassembly::objdump_of(&clang),
         targets: target::recorded().into_iter().map(String::from).collect(),
         families: Family::ALL.to_vec(),
         out: root().join("target/kernels"),
         record: false,
-        clang: std::env::var("CLANG").unwrap_or_else(|_| "clang-19".into()),
+        clang,
     };
     let mut args = args.iter();
     while let Some(arg) = args.next() {
@@ -204,7 +211,12 @@ fn compile(options: &Options, target: &str, family: Family) -> Result<Vec<(Strin
         let what = if complaints.is_empty() { messages.trim().to_owned() } else { complaints.join("\n") };
         return Err(format!("{} does not compile cleanly for {target}:\n{what}", family.name()));
     }
-    Ok(read_remarks(&messages))
+    let mut figures = read_remarks(&messages);
+    let flat = disassembly::flat_instructions(&options.objdump, &output)?;
+    for (kernel, f) in &mut figures {
+        f.flat = flat.get(kernel).copied().unwrap_or_default();
+    }
+    Ok(figures)
 }
 
 fn read_remarks(messages: &str) -> Vec<(String, Figures)> {
@@ -252,6 +264,12 @@ fn fault(k: &Instance, target: &str, f: &Figures) -> Option<String> {
         return Some(format!(
             "{} on {target}: {} bytes of scratch, {} vector and {} scalar registers spilled",
             k.symbol, f.scratch, f.vector_spills, f.scalar_spills
+        ));
+    }
+    if f.flat > 0 {
+        return Some(format!(
+            "{} on {target}: {} FLAT instructions; pointers in arguments are `Address`, and pointers to LDS are declared so",
+            k.symbol, f.flat
         ));
     }
     (f.lds != k.lds).then(|| {
@@ -369,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn a_spill_of_either_kind_or_scratch_or_other_lds_is_a_fault() {
+    fn spills_scratch_flat_instructions_and_other_lds_are_faults() {
         let k = ops_kernels::by_symbol("sigmoid_f16").unwrap();
         let clean = Figures { vgprs: 20, sgprs: 30, occupancy: 8, ..Figures::default() };
         assert_eq!(fault(k, "gfx90a", &clean), None);
@@ -377,6 +395,7 @@ mod tests {
             Figures { scalar_spills: 1, ..clean.clone() },
             Figures { vector_spills: 1, ..clean.clone() },
             Figures { scratch: 4, ..clean.clone() },
+            Figures { flat: 1, ..clean.clone() },
             Figures { lds: 16, ..clean },
         ];
         for f in spoiled {

@@ -66,6 +66,7 @@ fn read(dump: &str) -> BTreeMap<String, Layout> {
         let mut name = None;
         let mut layout = Layout::default();
         let mut path: Vec<&str> = Vec::new();
+        let mut pointer_depth = usize::MAX;
         for line in record.lines() {
             let Some((offset, text)) = line.split_once(" | ") else { continue };
             let Ok(offset) = offset.trim().parse::<usize>() else {
@@ -84,8 +85,16 @@ fn read(dump: &str) -> BTreeMap<String, Layout> {
             let Some((kind, field)) = text.rsplit_once(' ') else { continue };
             path.truncate(depth - 1);
             path.push(field);
+            if depth > pointer_depth {
+                continue; // What an `Address` consists of: the pointer is already listed.
+            }
+            pointer_depth = usize::MAX;
             // The fields of a nested struct follow, so the struct itself is not a field.
-            if !kind.starts_with("struct ") {
+            if let Some(to) = kind.strip_prefix("struct ops::Address<").and_then(|k| k.strip_suffix('>')) {
+                let name = path.join(".");
+                layout.fields.push(Field { name, kind: format!("{to} *"), offset });
+                pointer_depth = depth;
+            } else if !kind.starts_with("struct ") {
                 layout.fields.push(Field { name: path.join("."), kind: kind.to_owned(), offset });
             }
         }
@@ -108,8 +117,10 @@ mod tests {
     #[test]
     fn fields_of_structs_inside_have_paths() {
         let dump = "\n*** Dumping AST Record Layout\n         0 | struct ops::Args\n         0 |   struct ops::Operand x\n\
-                    \x20        0 |     void * data\n         8 |     i64[6] stride\n        56 |   const void * weight\n\
-                    \x20        64 |   u32 op\n           | [sizeof=72, dsize=72, align=8,\n           |  nvsize=72, nvalign=8]\n";
+                    \x20        0 |     struct ops::Address<void> data\n\
+                    \x20        0 |       __attribute__((address_space(1))) void * at\n\
+                    \x20        8 |     i64[6] stride\n        56 |   struct ops::Address<const void> weight\n\
+                    \x20       56 |     const __attribute__((address_space(1))) void * at\n        64 |   u32 op\n           | [sizeof=72, dsize=72, align=8,\n           |  nvsize=72, nvalign=8]\n";
         let layout = &read(dump)["Args"];
         assert_eq!((layout.size, layout.align), (72, 8));
         let fields: Vec<_> =

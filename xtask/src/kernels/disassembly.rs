@@ -1,0 +1,68 @@
+//! What only the instructions of a code object show: FLAT memory accesses.
+//!
+//! An access through a pointer of unknown address space is a FLAT instruction. It occupies the counters of global memory and
+//! of LDS, so waits on either wait for both, and gfx9 gives it no offset. The kernels know where each of their pointers
+//! points, so none is needed.
+use std::collections::HashMap;
+use std::path::Path;
+use std::process::Command;
+
+/// The disassembler that belongs to `clang`: `OBJDUMP`, or the name with the same suffix and in the same folder.
+pub(super) fn objdump_of(clang: &str) -> String {
+    std::env::var("OBJDUMP").unwrap_or_else(|_| match clang.rfind("clang") {
+        Some(at) => format!("{}llvm-objdump{}", &clang[..at], &clang[at + 5..]),
+        None => "llvm-objdump".into(),
+    })
+}
+
+/// FLAT loads, stores and atomics of each function in a code object.
+pub(super) fn flat_instructions(objdump: &str, object: &Path) -> Result<HashMap<String, u32>, String> {
+    let advice = "install it with `apt-get install llvm-19`, or name another in OBJDUMP";
+    let out = Command::new(objdump)
+        .args(["--disassemble", "--no-show-raw-insn"])
+        .arg(object)
+        .output()
+        .map_err(|e| format!("{objdump}: {e}; {advice}"))?;
+    if !out.status.success() {
+        return Err(format!("{}: {}", object.display(), String::from_utf8_lossy(&out.stderr)));
+    }
+    let found = count(&String::from_utf8_lossy(&out.stdout));
+    if found.is_empty() {
+        return Err(format!("{}: {objdump} finds no function in it", object.display()));
+    }
+    Ok(found)
+}
+
+fn count(text: &str) -> HashMap<String, u32> {
+    let mut out = HashMap::new();
+    let mut function = None;
+    for line in text.lines() {
+        if let Some(name) = line.strip_suffix(">:").and_then(|l| l.split_once(" <")) {
+            function = Some(out.entry(name.1.to_owned()).or_insert(0));
+        } else if let (Some(n), Some(first)) = (function.as_mut(), line.split_whitespace().next()) {
+            let flat = ["flat_load", "flat_store", "flat_atomic"].iter().any(|kind| first.starts_with(kind));
+            **n += u32::from(flat);
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flat_accesses_are_counted_by_function() {
+        let text = "\nDisassembly of section .text:\n\n0000000000001d00 <one>:\n\
+                    \tflat_load_b128 v[2:5], v[0:1]                 // 000000001D00:\n\
+                    \tglobal_load_b32 v1, v0, s[2:3]\n\tflat_store_dwordx4 v[0:1], v[2:5]\n\
+                    \n0000000000001e00 <two>:\n\ts_endpgm\n";
+        assert_eq!(count(text), HashMap::from([("one".into(), 2), ("two".into(), 0)]));
+    }
+
+    #[test]
+    fn the_disassembler_is_the_compilers() {
+        assert_eq!(objdump_of("/opt/llvm/bin/clang-19"), "/opt/llvm/bin/llvm-objdump-19");
+        assert_eq!(objdump_of("clang"), "llvm-objdump");
+    }
+}
