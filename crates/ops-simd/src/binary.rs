@@ -1,9 +1,10 @@
 //! Elementwise functions of two operands, gated activations, and affine maps.
 
+use crate::cast::from_copy;
 use crate::element::{Element, TypedOperands};
 use crate::error::{Error, same_len};
 use crate::isa::Isa;
-use crate::map::{Elementwise, InPlace, Map, Store};
+use crate::map::{Elementwise, Map, Store};
 use crate::math;
 use crate::simd::Simd;
 
@@ -101,15 +102,8 @@ fn affine_same(isa: Isa, map: Affine, operands: TypedOperands<'_, 1, 1>, store: 
 
 /// y\[i\] = y\[i\] · mul + add
 pub fn affine_in_place<T: Element>(isa: Isa, mul: f32, add: f32, y: &mut [T]) {
-    affine_in_place_same(isa, Affine { mul, add }, T::typed_operands([], [y]));
-}
-
-fn affine_in_place_same(isa: Isa, map: Affine, operands: TypedOperands<'_, 0, 1>) {
-    match operands {
-        TypedOperands::F32(_, [y]) => isa.run(InPlace { map, y }),
-        TypedOperands::F16(_, [y]) => isa.run(InPlace { map, y }),
-        TypedOperands::Bf16(_, [y]) => isa.run(InPlace { map, y }),
-    }
+    let map = Affine { mul, add };
+    from_copy(y, |x, y| affine_same(isa, map, T::typed_operands([x], [y]), Store::Cached));
 }
 
 /// y\[i\] = map(x₀\[i\], x₁\[i\], ..), for functions that this crate does not provide.

@@ -3,11 +3,8 @@
 use crate::element::{Element, View, ViewMut};
 use crate::error::{Error, same_len};
 use crate::isa::Isa;
-use crate::map::Store;
+use crate::map::{BLOCK, Store};
 use crate::simd::{Kernel, Simd};
-
-/// Elements converted at a time by operations on mixed types.
-const BLOCK: usize = 1024;
 
 /// y\[i\] = x\[i\], rounded to nearest, ties to even. NaN stays NaN, and values out of range become infinite.
 ///
@@ -75,22 +72,31 @@ pub(crate) fn convert<S: Simd, X: Element, Y: Element>(s: S, x: &[X], y: &mut [Y
     }
 }
 
-/// Converts `x` to f32 one block at a time, lets `f` modify the block, and converts it to `y`.
+/// Converts `x` to f32 one block at a time, lets `f` compute another block from it, and converts that to `y`.
 pub(crate) fn through_f32(
     isa: Isa,
     x: View<'_>,
-    y: ViewMut<'_>,
+    mut y: ViewMut<'_>,
     store: Store,
-    mut f: impl FnMut(&mut [f32]),
+    mut f: impl FnMut(&[f32], &mut [f32]),
 ) {
-    let mut block = [0.0; BLOCK];
-    let mut y = y;
+    let (mut from, mut to) = ([0.0; BLOCK], [0.0; BLOCK]);
     let n = y.len();
     for at in (0..n).step_by(BLOCK) {
         let end = n.min(at + BLOCK);
-        let block = &mut block[..end - at];
-        cast_views(isa, x.slice(at, end), ViewMut::F32(block), Store::Cached);
-        f(block);
-        cast_views(isa, View::F32(block), y.slice_mut(at, end), store);
+        let (from, to) = (&mut from[..end - at], &mut to[..end - at]);
+        cast_views(isa, x.slice(at, end), ViewMut::F32(from), Store::Cached);
+        f(from, to);
+        cast_views(isa, View::F32(to), y.slice_mut(at, end), store);
+    }
+}
+
+/// Copies `y` one block at a time, and lets `f` compute it anew from the copy.
+pub(crate) fn from_copy<T: Element>(y: &mut [T], mut f: impl FnMut(&[T], &mut [T])) {
+    let mut copy = [T::default(); BLOCK];
+    for y in y.chunks_mut(BLOCK) {
+        let copy = &mut copy[..y.len()];
+        copy.copy_from_slice(y);
+        f(copy, y);
     }
 }

@@ -19,12 +19,15 @@ pub enum Store {
 pub trait Map<const N: usize>: Copy {
     /// Whether the values are already approximate, so that ties may round either way in 16-bit types.
     const APPROXIMATE: bool = false;
+    /// Whether the function takes long enough to convert 16-bit types to f32 and back in blocks for it, rather than compile
+    /// it for each type. Its value must not depend on `T`, then.
+    const LONG: bool = false;
     /// Its value, which will be rounded to `T` and need not be much more precise.
     fn eval<S: Simd, T: Element>(self, s: S, x: [S::F; N]) -> S::F;
 }
 
-/// Elements per block of a streamed output; the scratch array stays in the L1 cache.
-const BLOCK: usize = 1024;
+/// Elements per block of a streamed output or of converted operands; two arrays of this size stay in the L1 cache.
+pub(crate) const BLOCK: usize = 1024;
 
 /// y\[i\] = map(x₀\[i\], x₁\[i\], ..)
 pub(crate) struct Elementwise<'a, F, T, const N: usize> {
@@ -46,7 +49,7 @@ impl<F: Map<N>, T: Element, const N: usize> Kernel for Elementwise<'_, F, T, N> 
         for (i, y) in y.chunks_mut(step).enumerate() {
             let len = y.len();
             let out = scratch.as_mut().map_or(&mut *y, |block| &mut block[..len]);
-            apply(s, map, x.map(|x| &x[i * step..][..len]), out);
+            apply(s, map, parts(x, i * step, len), out);
             if let Some(block) = &scratch {
                 s.stream_copy(bytemuck::cast_slice(&block[..len]), bytemuck::cast_slice_mut(y));
             }
@@ -61,38 +64,43 @@ impl<F: Map<N>, T: Element, const N: usize> Kernel for Elementwise<'_, F, T, N> 
 fn apply<S: Simd, F: Map<N>, T: Element, const N: usize>(s: S, map: F, x: [&[T]; N], y: &mut [T]) {
     let n = y.len();
     // The common length lets the compiler remove the bounds checks in the loop.
-    let x = x.map(|x| &x[..n]);
+    let x = parts(x, 0, n);
     let mut at = 0;
     // Several vectors at a time, so that the processor has independent work. 16-bit types take long enough for eight; f32 in
     // steps that large comes more slowly from memory. Not both: each is another copy of the arithmetic to compile.
     if S::UNROLLED && T::DIGITS <= 11 && N == 1 {
         while n - at >= 8 * S::LANES {
-            let end = at + 8 * S::LANES;
-            apply_eight(s, map, x.map(|x| &x[at..end]), &mut y[at..end]);
-            at = end;
+            let len = 8 * S::LANES;
+            apply_eight(s, map, parts(x, at, len), &mut y[at..at + len]);
+            at += len;
         }
     } else if S::UNROLLED {
         while n - at >= 4 * S::LANES {
-            let end = at + 4 * S::LANES;
-            apply_four(s, map, x.map(|x| &x[at..end]), &mut y[at..end]);
-            at = end;
+            let len = 4 * S::LANES;
+            apply_four(s, map, parts(x, at, len), &mut y[at..at + len]);
+            at += len;
         }
     }
-    while n - at >= S::LANES {
+    // One vector at a time. One copy of the arithmetic serves whole vectors and the partial one at the end.
+    while at < n {
+        let whole = n - at >= S::LANES;
         let mut v = [s.splat(0.0); N];
         for (v, x) in v.iter_mut().zip(x) {
-            *v = T::load(s, &x[at..at + S::LANES]);
+            *v = if whole { T::load(s, &x[at..at + S::LANES]) } else { T::load_partial(s, &x[at..], 1.0) };
         }
-        T::store(s, &mut y[at..at + S::LANES], value::<S, F, T, N>(s, map, v));
+        let v = value::<S, F, T, N>(s, map, v);
+        if !whole {
+            return T::store_partial(s, &mut y[at..], v);
+        }
+        T::store(s, &mut y[at..at + S::LANES], v);
         at += S::LANES;
     }
-    if at < n {
-        let mut v = [s.splat(0.0); N];
-        for (v, x) in v.iter_mut().zip(x) {
-            *v = T::load_partial(s, &x[at..], 1.0);
-        }
-        T::store_partial(s, &mut y[at..], value::<S, F, T, N>(s, map, v));
-    }
+}
+
+/// `len` elements from `at` on of each slice.
+#[inline]
+fn parts<T, const N: usize>(x: [&[T]; N], at: usize, len: usize) -> [&[T]; N] {
+    x.map(|x| &x[at..][..len])
 }
 
 /// Applies `map` to eight vectors.
@@ -138,28 +146,4 @@ fn store_four<S: Simd, F: Map<N>, T: Element, const N: usize>(s: S, y: &mut [T],
 fn value<S: Simd, F: Map<N>, T: Element, const N: usize>(s: S, map: F, x: [S::F; N]) -> S::F {
     let v = map.eval::<_, T>(s, x);
     if F::APPROXIMATE { T::round_approx(s, v) } else { v }
-}
-
-/// y\[i\] = map(y\[i\])
-pub(crate) struct InPlace<'a, F, T> {
-    pub(crate) map: F,
-    pub(crate) y: &'a mut [T],
-}
-
-impl<F: Map<1>, T: Element> Kernel for InPlace<'_, F, T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run<S: Simd>(self, s: S) {
-        let mut chunks = self.y.chunks_exact_mut(S::LANES);
-        for y in &mut chunks {
-            let v = T::load(s, y);
-            T::store(s, y, value::<S, F, T, 1>(s, self.map, [v]));
-        }
-        let y = chunks.into_remainder();
-        if !y.is_empty() {
-            let v = T::load_partial(s, y, 1.0);
-            T::store_partial(s, y, value::<S, F, T, 1>(s, self.map, [v]));
-        }
-    }
 }

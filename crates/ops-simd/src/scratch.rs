@@ -19,7 +19,7 @@ fn lines<T>(len: usize) -> usize {
 }
 
 /// Maximum arrays kept per thread; no call uses more at once.
-const MAX_KEPT: usize = 4;
+const MAX_KEPT: usize = 5;
 
 thread_local! {
     static FREE: RefCell<Vec<Vec<Line>>> = const { RefCell::new(Vec::new()) };

@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-use crate::cast::through_f32;
+use crate::cast::{from_copy, through_f32};
 use crate::element::{Element, View, ViewMut};
 use crate::error::{Error, same_len};
 use crate::isa::Isa;
-use crate::map::{Elementwise, InPlace, Map, Store};
+use crate::map::{Elementwise, Map, Store};
 use crate::math;
 use crate::simd::Simd;
 
@@ -136,7 +136,7 @@ pub fn unary<X: Element, Y: Element>(
 
 /// y\[i\] = op(y\[i\])
 pub fn unary_in_place<T: Element>(isa: Isa, op: Unary, y: &mut [T]) {
-    dispatch_in_place(isa, op, T::view_mut(y));
+    from_copy(y, |x, y| dispatch(isa, op, T::view(x), T::view_mut(y), Store::Cached));
 }
 
 // Not generic, so that the kernels are compiled in this crate.
@@ -145,15 +145,9 @@ fn dispatch(isa: Isa, op: Unary, x: View<'_>, y: ViewMut<'_>, store: Store) {
         (View::F32(x), ViewMut::F32(y)) => select(op, Apply { isa, x, y, store }),
         (View::F16(x), ViewMut::F16(y)) => select(op, Apply { isa, x, y, store }),
         (View::Bf16(x), ViewMut::Bf16(y)) => select(op, Apply { isa, x, y, store }),
-        (x, y) => through_f32(isa, x, y, store, |block| dispatch_in_place(isa, op, ViewMut::F32(block))),
-    }
-}
-
-fn dispatch_in_place(isa: Isa, op: Unary, y: ViewMut<'_>) {
-    match y {
-        ViewMut::F32(y) => select(op, ApplyInPlace { isa, y }),
-        ViewMut::F16(y) => select(op, ApplyInPlace { isa, y }),
-        ViewMut::Bf16(y) => select(op, ApplyInPlace { isa, y }),
+        (x, y) => through_f32(isa, x, y, store, |x, y| {
+            select(op, Apply { isa, x, y, store: Store::Cached });
+        }),
     }
 }
 
@@ -171,18 +165,13 @@ struct Apply<'a, T> {
 
 impl<T: Element> Visitor for Apply<'_, T> {
     fn visit<F: Map<1>>(self, map: F) {
+        if const { F::LONG && T::DIGITS <= 11 } {
+            through_f32(self.isa, T::view(self.x), T::view_mut(self.y), self.store, |x, y| {
+                self.isa.run(Elementwise { map, x: [x], y, store: Store::Cached });
+            });
+            return;
+        }
         self.isa.run(Elementwise { map, x: [self.x], y: self.y, store: self.store });
-    }
-}
-
-struct ApplyInPlace<'a, T> {
-    isa: Isa,
-    y: &'a mut [T],
-}
-
-impl<T: Element> Visitor for ApplyInPlace<'_, T> {
-    fn visit<F: Map<1>>(self, map: F) {
-        self.isa.run(InPlace { map, y: self.y });
     }
 }
 
@@ -329,6 +318,7 @@ impl Map<1> for Exp {
 struct Log;
 
 impl Map<1> for Log {
+    const LONG: bool = true;
     #[inline(always)]
     fn eval<S: Simd, T: Element>(self, s: S, [x]: [S::F; 1]) -> S::F {
         math::log(s, x)
@@ -339,6 +329,7 @@ impl Map<1> for Log {
 struct Sin;
 
 impl Map<1> for Sin {
+    const LONG: bool = true;
     #[inline(always)]
     fn eval<S: Simd, T: Element>(self, s: S, [x]: [S::F; 1]) -> S::F {
         math::sin(s, x)
@@ -349,6 +340,7 @@ impl Map<1> for Sin {
 struct Cos;
 
 impl Map<1> for Cos {
+    const LONG: bool = true;
     #[inline(always)]
     fn eval<S: Simd, T: Element>(self, s: S, [x]: [S::F; 1]) -> S::F {
         math::cos(s, x)
@@ -359,6 +351,7 @@ impl Map<1> for Cos {
 struct Tanh;
 
 impl Map<1> for Tanh {
+    const LONG: bool = true;
     #[inline(always)]
     fn eval<S: Simd, T: Element>(self, s: S, [x]: [S::F; 1]) -> S::F {
         math::tanh(s, x)
@@ -369,6 +362,7 @@ impl Map<1> for Tanh {
 struct Erf;
 
 impl Map<1> for Erf {
+    const LONG: bool = true;
     #[inline(always)]
     fn eval<S: Simd, T: Element>(self, s: S, [x]: [S::F; 1]) -> S::F {
         math::erf(s, x)

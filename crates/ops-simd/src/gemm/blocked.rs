@@ -2,7 +2,7 @@
 
 use super::matrix::{Mat, MatMut};
 use super::micro::{Tile, multiply, multiply_chained};
-use super::pack::{pack_a, pack_b};
+use super::pack::{PackA, PackPanels};
 use super::scalar::{Input, Scalar};
 use crate::scratch::Scratch;
 use crate::simd::{Kernel, Simd, TileKernel};
@@ -49,7 +49,8 @@ impl<A: Input, B: Input<Acc = A::Acc>> TileKernel for Blocked<'_, A, B> {
             let columns = block_cols.min(b.cols() - j);
             for p in (0..a.cols()).step_by(DEPTH) {
                 let k = DEPTH.min(a.cols() - p);
-                let panels = pack_panels(s, &b, p, k, j, columns, width, &mut packed_b);
+                let panels = &mut packed_b[..k * columns.next_multiple_of(width)];
+                s.vectorize(PackPanels { b: b.block(p, k, j, columns), width, out: panels });
                 let part = Part { p, k, j, columns, accumulate: accumulate || p > 0, chains: false };
                 sweep::<S, A, B, ROWS, WIDTH>(s, &a, panels, &mut c, part, &mut packed_a);
             }
@@ -79,28 +80,6 @@ pub(super) fn clear_if_empty<T: Scalar>(c: &mut MatMut<'_, T>, k: usize, accumul
     k == 0 || c.rows() == 0 || c.cols() == 0
 }
 
-/// Packs B into panels, from row p and column j on.
-#[inline(always)]
-#[allow(clippy::too_many_arguments)]
-fn pack_panels<'a, S: Simd, B: Input>(
-    s: S,
-    b: &Mat<'_, B>,
-    p: usize,
-    k: usize,
-    j: usize,
-    columns: usize,
-    width: usize,
-    out: &'a mut [B],
-) -> &'a [B] {
-    let out = &mut out[..k * columns.next_multiple_of(width)];
-    for (panel, out) in out.chunks_exact_mut(k * width).enumerate() {
-        let first = j + panel * width;
-        let last = (first + width).min(j + columns);
-        pack_b(s, b.block(p, k, first, last - first), width, out);
-    }
-    out
-}
-
 /// A block of B: rows p..p + k, and its columns starting at j.
 #[derive(Clone, Copy)]
 pub(super) struct Part {
@@ -123,16 +102,37 @@ pub(super) fn sweep<S: Simd, A: Input, B: Input<Acc = A::Acc>, const ROWS: usize
     part: Part,
     packed: &mut [A::Acc],
 ) {
-    let Part { p, k, j, columns, accumulate, chains } = part;
-    let width = WIDTH * B::Acc::lanes::<S>();
-    assert!(j + columns <= c.cols() && panels.len() >= k * columns.next_multiple_of(width));
     let block_rows = a_rows::<A, ROWS>(a.rows());
     for i in (0..a.rows()).step_by(block_rows) {
         let rows = block_rows.min(a.rows() - i);
-        let packed = &mut packed[..k * rows.next_multiple_of(ROWS)];
-        pack_a::<S, A, ROWS>(s, a.block(i, rows, p, k), packed);
-        for (bj, b) in panels.chunks_exact(k * width).enumerate().take(columns.div_ceil(width)) {
-            for (ai, a) in packed.chunks_exact(k * ROWS).enumerate() {
+        let packed = &mut packed[..part.k * rows.next_multiple_of(ROWS)];
+        // Functions of their own, so that packing is compiled once for a type of A, and the register tiles for one of B.
+        s.vectorize(PackA::<A, ROWS> { a: a.block(i, rows, part.p, part.k), out: packed });
+        s.vectorize(Panels::<B, ROWS, WIDTH> { a: packed, b: panels, c, i, rows, part });
+    }
+}
+
+/// Rows i..i + `rows` of C from a packed block of A and a packed block of B.
+struct Panels<'a, 'c, B: Input, const ROWS: usize, const WIDTH: usize> {
+    a: &'a [B::Acc],
+    b: &'a [B],
+    c: &'a mut MatMut<'c, B::Acc>,
+    i: usize,
+    rows: usize,
+    part: Part,
+}
+
+impl<B: Input, const ROWS: usize, const WIDTH: usize> Kernel for Panels<'_, '_, B, ROWS, WIDTH> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        let Self { a, b, c, i, rows, part: Part { k, j, columns, accumulate, chains, .. } } = self;
+        let width = WIDTH * B::Acc::lanes::<S>();
+        assert!(j + columns <= c.cols() && b.len() >= k * columns.next_multiple_of(width));
+        assert!(i + rows <= c.rows() && a.len() >= k * rows.next_multiple_of(ROWS));
+        for (bj, b) in b.chunks_exact(k * width).enumerate().take(columns.div_ceil(width)) {
+            for (ai, a) in a.chunks_exact(k * ROWS).enumerate().take(rows.div_ceil(ROWS)) {
                 let (row, col) = (ai * ROWS, bj * width);
                 let tile = Tile {
                     k,
@@ -143,7 +143,7 @@ pub(super) fn sweep<S: Simd, A: Input, B: Input<Acc = A::Acc>, const ROWS: usize
                     b_row: width,
                     // The hardware prefetcher stops at page boundaries, and with few rows of A it is too late.
                     prefetch: if ai == 0 { k * width } else { 0 },
-                    // SAFETY: row i + `row` and column j + `col` are within C: checked above, and `gemm` checked C's rows.
+                    // SAFETY: row i + `row` and column j + `col` are within C, checked above.
                     c: unsafe { c.as_mut_ptr().add((i + row) * c.row_stride() + j + col) },
                     c_row: c.row_stride(),
                     rows: ROWS.min(rows - row),

@@ -4,23 +4,33 @@
 use super::matrix::Mat;
 use super::scalar::{Input, Scalar};
 use crate::element::Element;
-use crate::simd::{MAX_LANES, Simd};
+use crate::simd::{Kernel, MAX_LANES, Simd};
 
 /// Packs panels of `ROWS` rows, ordered by panel, depth, row. `a` is the block; `out` holds whole panels.
-#[inline(always)]
-pub(super) fn pack_a<S: Simd, A: Input, const ROWS: usize>(s: S, a: Mat<'_, A>, out: &mut [A::Acc]) {
-    let k = a.cols();
-    if k == 0 {
-        return;
-    }
-    for (panel, out) in out.chunks_exact_mut(ROWS * k).enumerate() {
-        let first = panel * ROWS;
-        for i in 0..ROWS {
-            if first + i < a.rows() {
-                pack_row::<S, A, ROWS>(s, a.tail(first + i, 0), a.col_stride(), i, out);
-            } else {
-                for out in out.chunks_exact_mut(ROWS) {
-                    out[i] = A::Acc::default();
+pub(super) struct PackA<'a, A: Input, const ROWS: usize> {
+    pub(super) a: Mat<'a, A>,
+    pub(super) out: &'a mut [A::Acc],
+}
+
+impl<A: Input, const ROWS: usize> Kernel for PackA<'_, A, ROWS> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        let Self { a, out } = self;
+        let k = a.cols();
+        if k == 0 {
+            return;
+        }
+        for (panel, out) in out.chunks_exact_mut(ROWS * k).enumerate() {
+            let first = panel * ROWS;
+            for i in 0..ROWS {
+                if first + i < a.rows() {
+                    pack_row::<S, A, ROWS>(s, a.tail(first + i, 0), a.col_stride(), i, out);
+                } else {
+                    for out in out.chunks_exact_mut(ROWS) {
+                        out[i] = A::Acc::default();
+                    }
                 }
             }
         }
@@ -56,9 +66,30 @@ fn pack_row<S: Simd, A: Input, const ROWS: usize>(
     }
 }
 
+/// Packs all columns of `b` into panels of `width` columns; `out` holds whole panels.
+pub(super) struct PackPanels<'a, B> {
+    pub(super) b: Mat<'a, B>,
+    pub(super) width: usize,
+    pub(super) out: &'a mut [B],
+}
+
+impl<B: Input> Kernel for PackPanels<'_, B> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        let Self { b, width, out } = self;
+        let k = b.rows();
+        for (panel, out) in out.chunks_exact_mut(k * width).enumerate() {
+            let first = panel * width;
+            pack_b(s, b.block(0, k, first, width.min(b.cols() - first)), width, out);
+        }
+    }
+}
+
 /// Packs one panel of `width` columns of `b`, ordered by depth, then column; columns beyond `b` are zero.
 #[inline(always)]
-pub(super) fn pack_b<S: Simd, B: Input>(s: S, b: Mat<'_, B>, width: usize, out: &mut [B]) {
+fn pack_b<S: Simd, B: Input>(s: S, b: Mat<'_, B>, width: usize, out: &mut [B]) {
     let rows = out.chunks_exact_mut(width).take(b.rows());
     if b.col_stride() == 1 && b.cols() == width {
         for (p, out) in rows.enumerate() {

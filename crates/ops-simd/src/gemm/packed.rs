@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::blocked::{DEPTH, Part, a_block, clear_if_empty, sweep};
 use super::matrix::{Mat, MatMut};
-use super::pack::pack_b;
+use super::pack::PackPanels;
 use super::scalar::{Input, Scalar};
 use crate::error::{Error, same_len};
 use crate::isa::Isa;
@@ -165,30 +165,11 @@ pub(super) fn panel_width<T: Input>(isa: Isa) -> usize {
 
 /// Packs all of `b` into panels of `tile` columns.
 pub(super) fn pack_all<T: Input>(isa: Isa, b: Mat<'_, T>, tile: usize, out: &mut [T]) {
-    isa.run(PackAll { b, tile, out });
-}
-
-struct PackAll<'a, T> {
-    b: Mat<'a, T>,
-    tile: usize,
-    out: &'a mut [T],
-}
-
-impl<T: Input> Kernel for PackAll<'_, T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run<S: Simd>(self, s: S) {
-        let (b, tile) = (self.b, self.tile);
-        let padded = b.cols().next_multiple_of(tile);
-        for (block, out) in self.out.chunks_mut(DEPTH * padded).enumerate() {
-            let p = block * DEPTH;
-            let k = DEPTH.min(b.rows() - p);
-            for (panel, out) in out.chunks_exact_mut(k * tile).enumerate() {
-                let first = panel * tile;
-                pack_b(s, b.block(p, k, first, tile.min(b.cols() - first)), tile, out);
-            }
-        }
+    let padded = b.cols().next_multiple_of(tile);
+    for (block, out) in out.chunks_mut(DEPTH * padded).enumerate() {
+        let p = block * DEPTH;
+        let b = b.block(p, DEPTH.min(b.rows() - p), 0, b.cols());
+        isa.run(PackPanels { b, width: tile, out });
     }
 }
 

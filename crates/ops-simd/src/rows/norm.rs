@@ -80,10 +80,10 @@ trait Weighted<const N: usize>: Copy {
 #[derive(Clone, Copy)]
 struct Times(f32);
 
-impl Unweighted for Times {
+impl Weighted<1> for Times {
     #[inline(always)]
-    fn unweighted<S: Simd>(self, s: S, x: S::F) -> S::F {
-        s.mul(x, s.splat(self.0))
+    fn eval<S: Simd>(self, s: S, x: S::F, [weight]: [S::F; 1]) -> S::F {
+        s.mul(s.mul(x, s.splat(self.0)), weight)
     }
 }
 
@@ -239,10 +239,11 @@ pub fn layer_norm<X: Element, W: Element, Y: Element>(
 ) -> Result<(), Error> {
     same_len("y", y.len(), x.len())?;
     rows("x", x.len(), weight.len())?;
-    let bias = bias.unwrap_or(&[]);
-    if !bias.is_empty() {
-        same_len("bias", bias.len(), weight.len())?;
-    }
+    // Adding −0 changes nothing, not even the sign of a zero.
+    let mut none = Scratch::new(if bias.is_some() { 0 } else { weight.len() });
+    none.fill(W::from_f32(-0.0));
+    let bias = bias.unwrap_or(&none);
+    same_len("bias", bias.len(), weight.len())?;
     layer_norm_views(isa, X::view(x), [W::view(weight), W::view(bias)], eps, Y::view_mut(y), store);
     Ok(())
 }
@@ -268,7 +269,6 @@ fn layer_norm_views(isa: Isa, x: View<'_>, by: [View<'_>; 2], eps: f32, y: ViewM
 #[derive(Clone, Copy)]
 struct LayerNorm<'a, W> {
     weight: &'a [W],
-    /// Empty if there is no bias.
     bias: &'a [W],
     eps: f32,
 }
@@ -278,71 +278,24 @@ impl<W: Element> RowMap for LayerNorm<'_, W> {
     fn row<S: Simd, T: Element>(self, s: S, x: &[T], y: &mut [T], _scratch: &mut [f32]) {
         let moments = shifted_moments(s, x);
         let scale = (1.0 / (f64::from(moments.variance) + f64::from(self.eps)).sqrt()) as f32;
-        // If the mean is near 0, it may be subtracted after scaling; otherwise the difference must come first.
-        let offset = -(f64::from(moments.first) + f64::from(moments.mean)) * f64::from(scale);
-        if offset.abs() <= 4.0 {
-            self.write(s, x, y, Scaled { scale, offset: offset as f32 });
-        } else {
-            self.write(s, x, y, Normalised { first: moments.first, mean: moments.mean, scale });
-        }
+        let f = Normalise { first: moments.first, scale, offset: -moments.mean * scale };
+        write_row(s, x, [self.weight, self.bias], y, f);
     }
 }
 
-impl<W: Element> LayerNorm<'_, W> {
-    #[inline(always)]
-    fn write<S: Simd, T: Element, F: Unweighted>(self, s: S, x: &[T], y: &mut [T], f: F) {
-        if self.bias.is_empty() {
-            write_row(s, x, [self.weight], y, f);
-        } else {
-            write_row(s, x, [self.weight, self.bias], y, f);
-        }
-    }
-}
-
-/// A function of an element of a row, before weight and bias.
-trait Unweighted: Copy {
-    fn unweighted<S: Simd>(self, s: S, x: S::F) -> S::F;
-}
-
-/// x · scale + offset
+/// (x − first) · scale + offset, where `first` is near the mean, so `offset` is small and loses no precision.
 #[derive(Clone, Copy)]
-struct Scaled {
+struct Normalise {
+    first: f32,
     scale: f32,
     offset: f32,
 }
 
-impl Unweighted for Scaled {
-    #[inline(always)]
-    fn unweighted<S: Simd>(self, s: S, x: S::F) -> S::F {
-        s.mul_add(x, s.splat(self.scale), s.splat(self.offset))
-    }
-}
-
-/// ((x − first) − mean) · scale
-#[derive(Clone, Copy)]
-struct Normalised {
-    first: f32,
-    mean: f32,
-    scale: f32,
-}
-
-impl Unweighted for Normalised {
-    #[inline(always)]
-    fn unweighted<S: Simd>(self, s: S, x: S::F) -> S::F {
-        s.mul(s.sub(s.sub(x, s.splat(self.first)), s.splat(self.mean)), s.splat(self.scale))
-    }
-}
-
-impl<F: Unweighted> Weighted<1> for F {
-    #[inline(always)]
-    fn eval<S: Simd>(self, s: S, x: S::F, [weight]: [S::F; 1]) -> S::F {
-        s.mul(self.unweighted(s, x), weight)
-    }
-}
-
-impl<F: Unweighted> Weighted<2> for F {
+impl Weighted<2> for Normalise {
     #[inline(always)]
     fn eval<S: Simd>(self, s: S, x: S::F, [weight, bias]: [S::F; 2]) -> S::F {
-        s.mul_add(self.unweighted(s, x), weight, bias)
+        let deviation = s.sub(x, s.splat(self.first));
+        let normal = s.mul_add(deviation, s.splat(self.scale), s.splat(self.offset));
+        s.mul_add(normal, weight, bias)
     }
 }

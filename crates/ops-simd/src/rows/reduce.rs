@@ -135,10 +135,17 @@ pub(crate) struct Shifted {
 
 #[inline(always)]
 pub(crate) fn shifted_moments<S: Simd, T: Element>(s: S, x: &[T]) -> Shifted {
-    let first = x.first().map_or(f32::NAN, |x| x.to_f32());
-    let (shifted, near) = moments_from(s, x, first);
-    // If the first element is far from the mean, it is a poor shift. Use the mean computed with it instead.
-    if near { shifted } else { moments_from(s, x, shifted.first + shifted.mean).0 }
+    let mut shift = x.first().map_or(f32::NAN, |x| x.to_f32());
+    let mut again = true;
+    loop {
+        let (shifted, near) = moments_from(s, x, shift);
+        if near || !again {
+            return shifted;
+        }
+        // The first element is far from the mean, so it is a poor shift. Use the mean computed with it instead, once.
+        shift = shifted.first + shifted.mean;
+        again = false;
+    }
 }
 
 /// The moments relative to `shift`, and whether it is close enough to the mean for the variance to be precise.

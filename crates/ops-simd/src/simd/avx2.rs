@@ -16,7 +16,8 @@ impl Avx2 {
         Self(())
     }
 
-    #[inline]
+    // One copy, and not one for every place that calls it.
+    #[inline(never)]
     #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2")]
     fn call<K: Kernel>(self, kernel: K) -> K::Output {
         kernel.run(self)

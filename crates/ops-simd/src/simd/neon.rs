@@ -17,7 +17,8 @@ impl Neon {
         Self(())
     }
 
-    #[inline]
+    // One copy, and not one for every place that calls it.
+    #[inline(never)]
     #[target_feature(enable = "neon")]
     fn call<K: Kernel>(self, kernel: K) -> K::Output {
         kernel.run(self)

@@ -1,7 +1,5 @@
 //! Arrays of four lanes, which the compiler maps to the baseline's vectors.
 
-use core::array::from_fn;
-
 use super::{Kernel, Simd, TileKernel};
 use crate::math;
 
@@ -15,9 +13,40 @@ const TWO_23: f32 = 8_388_608.0;
 const ROUND_MAGIC: f32 = 12_582_912.0;
 const N: usize = 4;
 
+// A loop, for `array::from_fn` and `array::map` are ten small functions each for the compiler, for every closure.
 #[inline(always)]
-fn zip<A: Copy, B: Copy, R>(a: [A; N], b: [B; N], f: impl Fn(A, B) -> R) -> [R; N] {
-    from_fn(|i| f(a[i], b[i]))
+fn lanes<R: Copy + Default, const LANES: usize>(f: impl Fn(usize) -> R) -> [R; LANES] {
+    let mut out = [R::default(); LANES];
+    let mut i = 0;
+    while i < LANES {
+        out[i] = f(i);
+        i += 1;
+    }
+    out
+}
+
+#[inline(always)]
+fn each<A: Copy, R: Copy + Default>(a: [A; N], f: impl Fn(A) -> R) -> [R; N] {
+    lanes(|i| f(a[i]))
+}
+
+#[inline(always)]
+fn zip<A: Copy, B: Copy, R: Copy + Default>(a: [A; N], b: [B; N], f: impl Fn(A, B) -> R) -> [R; N] {
+    lanes(|i| f(a[i], b[i]))
+}
+
+// Conversions of a vector are calls: code in line for every use would be most of what this variant compiles to.
+#[inline(never)]
+fn four_from_f16(h: [u16; N]) -> [f32; N] {
+    each(h, f16_bits_to_f32)
+}
+#[inline(never)]
+fn four_to_f16(v: [f32; N]) -> [u16; N] {
+    each(v, f32_to_f16_bits)
+}
+#[inline(never)]
+fn four_to_bf16(v: [f32; N]) -> [u16; N] {
+    each(v, f32_to_bf16_bits)
 }
 
 /// f16 bits to f32, exactly.
@@ -75,7 +104,8 @@ impl Simd for Portable {
     type M = [bool; N];
     type D = [f64; 2];
 
-    #[inline(always)]
+    // One copy, and not one for every place that calls it.
+    #[inline(never)]
     fn vectorize<K: Kernel>(self, kernel: K) -> K::Output {
         kernel.run(self)
     }
@@ -91,7 +121,7 @@ impl Simd for Portable {
     }
     #[inline(always)]
     fn load(self, src: &[f32]) -> [f32; N] {
-        from_fn(|i| src[i])
+        lanes(|i| src[i])
     }
     #[inline(always)]
     fn store(self, dst: &mut [f32], v: [f32; N]) {
@@ -110,7 +140,7 @@ impl Simd for Portable {
 
     #[inline(always)]
     fn load_half(self, src: &[u16]) -> [u16; N] {
-        from_fn(|i| src[i])
+        lanes(|i| src[i])
     }
     #[inline(always)]
     fn store_half(self, dst: &mut [u16], v: [u16; N]) {
@@ -123,19 +153,19 @@ impl Simd for Portable {
     }
     #[inline(always)]
     fn f16_to_f32(self, h: [u16; N]) -> [f32; N] {
-        h.map(f16_bits_to_f32)
+        four_from_f16(h)
     }
     #[inline(always)]
     fn f32_to_f16(self, v: [f32; N]) -> [u16; N] {
-        v.map(f32_to_f16_bits)
+        four_to_f16(v)
     }
     #[inline(always)]
     fn bf16_to_f32(self, h: [u16; N]) -> [f32; N] {
-        h.map(|h| f32::from_bits(u32::from(h) << 16))
+        each(h, |h| f32::from_bits(u32::from(h) << 16))
     }
     #[inline(always)]
     fn f32_to_bf16(self, v: [f32; N]) -> [u16; N] {
-        v.map(f32_to_bf16_bits)
+        four_to_bf16(v)
     }
 
     #[inline(always)]
@@ -157,15 +187,15 @@ impl Simd for Portable {
     // On the x86-64 baseline, f32::mul_add would be a library call.
     #[inline(always)]
     fn mul_add(self, a: [f32; N], b: [f32; N], c: [f32; N]) -> [f32; N] {
-        from_fn(|i| if Self::FUSED { a[i].mul_add(b[i], c[i]) } else { a[i] * b[i] + c[i] })
+        lanes(|i| if Self::FUSED { a[i].mul_add(b[i], c[i]) } else { a[i] * b[i] + c[i] })
     }
     #[inline(always)]
     fn neg_mul_add(self, a: [f32; N], b: [f32; N], c: [f32; N]) -> [f32; N] {
-        from_fn(|i| if Self::FUSED { (-a[i]).mul_add(b[i], c[i]) } else { c[i] - a[i] * b[i] })
+        lanes(|i| if Self::FUSED { (-a[i]).mul_add(b[i], c[i]) } else { c[i] - a[i] * b[i] })
     }
     #[inline(always)]
     fn sqrt(self, a: [f32; N]) -> [f32; N] {
-        a.map(f32::sqrt)
+        each(a, f32::sqrt)
     }
     #[inline(always)]
     fn min_raw(self, a: [f32; N], b: [f32; N]) -> [f32; N] {
@@ -177,7 +207,7 @@ impl Simd for Portable {
     }
     #[inline(always)]
     fn round_even(self, a: [f32; N]) -> [f32; N] {
-        a.map(|x| {
+        each(a, |x| {
             // From 2²³ on every f32 is an integer.
             let magnitude = x.abs();
             let rounded = ((magnitude + TWO_23) - TWO_23).copysign(x);
@@ -195,8 +225,8 @@ impl Simd for Portable {
     // Without a fused multiply-add, a reduction in f32 loses the small remainders.
     #[inline(always)]
     fn reduce_half_pi(self, x: [f32; N]) -> ([f32; N], [i32; N]) {
-        let pairs = x.map(math::trig::reduce_in_f64);
-        (pairs.map(|p| p.0), pairs.map(|p| p.1))
+        let pairs = each(x, math::trig::reduce_in_f64);
+        (each(pairs, |p| p.0), each(pairs, |p| p.1))
     }
 
     #[inline(always)]
@@ -213,7 +243,7 @@ impl Simd for Portable {
     }
     #[inline(always)]
     fn is_nan(self, a: [f32; N]) -> [bool; N] {
-        a.map(f32::is_nan)
+        each(a, f32::is_nan)
     }
     #[inline(always)]
     fn both(self, a: [bool; N], b: [bool; N]) -> [bool; N] {
@@ -229,20 +259,20 @@ impl Simd for Portable {
     }
     #[inline(always)]
     fn select(self, m: [bool; N], yes: [f32; N], no: [f32; N]) -> [f32; N] {
-        from_fn(|i| if m[i] { yes[i] } else { no[i] })
+        lanes(|i| if m[i] { yes[i] } else { no[i] })
     }
     #[inline(always)]
     fn load_mask(self, src: &[u8]) -> [bool; N] {
-        from_fn(|i| src[i] != 0)
+        lanes(|i| src[i] != 0)
     }
 
     #[inline(always)]
     fn to_bits(self, a: [f32; N]) -> [i32; N] {
-        a.map(|x| x.to_bits() as i32)
+        each(a, |x| x.to_bits() as i32)
     }
     #[inline(always)]
     fn from_bits(self, a: [i32; N]) -> [f32; N] {
-        a.map(|x| f32::from_bits(x as u32))
+        each(a, |x| f32::from_bits(x as u32))
     }
     #[inline(always)]
     fn splat_i(self, x: i32) -> [i32; N] {
@@ -270,11 +300,11 @@ impl Simd for Portable {
     }
     #[inline(always)]
     fn shl<const S: u32>(self, a: [i32; N]) -> [i32; N] {
-        a.map(|a| a << S)
+        each(a, |a| a << S)
     }
     #[inline(always)]
     fn shr_arith<const S: u32>(self, a: [i32; N]) -> [i32; N] {
-        a.map(|a| a >> S)
+        each(a, |a| a >> S)
     }
     #[inline(always)]
     fn eq_i(self, a: [i32; N], b: [i32; N]) -> [bool; N] {
@@ -283,11 +313,11 @@ impl Simd for Portable {
     #[inline(always)]
     fn to_i32(self, a: [f32; N]) -> [i32; N] {
         // The magic number leaves the integer in the low bits, without saturation.
-        a.map(|x| ((x + ROUND_MAGIC).to_bits() as i32).wrapping_sub(ROUND_MAGIC.to_bits() as i32))
+        each(a, |x| ((x + ROUND_MAGIC).to_bits() as i32).wrapping_sub(ROUND_MAGIC.to_bits() as i32))
     }
     #[inline(always)]
     fn from_i32(self, a: [i32; N]) -> [f32; N] {
-        a.map(|a| a as f32)
+        each(a, |a| a as f32)
     }
 
     #[inline(always)]
@@ -319,10 +349,10 @@ impl Simd for Portable {
     }
     #[inline(always)]
     fn add_f64(self, a: [f64; 2], b: [f64; 2]) -> [f64; 2] {
-        from_fn(|i| a[i] + b[i])
+        lanes(|i| a[i] + b[i])
     }
     #[inline(always)]
     fn mul_add_f64(self, a: [f64; 2], b: [f64; 2], c: [f64; 2]) -> [f64; 2] {
-        from_fn(|i| a[i] * b[i] + c[i])
+        lanes(|i| a[i] * b[i] + c[i])
     }
 }
