@@ -13,42 +13,42 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
-/// Generates text with a model of the Llama architecture in a GGUF file.
+/// Generate text with a Llama model from a GGUF file.
 ///
-/// The text streams to standard output, a summary with tokens per second goes to standard error.
+/// Text streams to standard output; a summary with tokens per second goes to standard error.
 #[derive(Parser)]
 struct Args {
-    /// The model; by default the small one that comes with this project.
+    /// GGUF file of the model [default: the small model that comes with this project].
     #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/models/tiny-llama-kjv-q8_0.gguf"), hide_default_value = true)]
     model: PathBuf,
-    /// The beginning of the text. Special tokens in it are plain text.
+    /// Text to continue. Special tokens in it are treated as plain text.
     #[arg(long, default_value = "Genesis 1\n1 In the beginning")]
     prompt: String,
-    /// How many tokens to generate at most.
+    /// Maximum number of tokens to generate.
     #[arg(long, default_value_t = 128)]
     max_tokens: usize,
-    /// 0 always takes the most likely token; 1 draws as the model says.
+    /// Sampling temperature: 0 always picks the most likely token, 1 samples from the model's distribution.
     #[arg(long, default_value_t = 0.8, value_parser = temperature, allow_negative_numbers = true)]
     temperature: f32,
-    /// Draw from the most likely so many tokens only; 0 is all.
+    /// Sample from only this many of the most likely tokens; 0 means all.
     #[arg(long)]
     top_k: Option<usize>,
-    /// Draw from the most likely tokens only whose probabilities sum to this.
+    /// Sample from the smallest set of most likely tokens whose probabilities sum to at least this.
     #[arg(long, value_parser = probability, allow_negative_numbers = true)]
     top_p: Option<f32>,
-    /// The same seed gives the same text.
+    /// Seed of the sampler. The same seed gives the same text.
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// Where to compute; `checked` compares every op of the CPU with the reference, `rocm` is an AMD GPU.
+    /// Backend to run on; `checked` compares every op on the CPU with the reference, `rocm` is an AMD GPU.
     #[arg(long, value_enum, default_value_t = On::Cpu)]
     backend: On,
-    /// The type of activations; weights stay as the file has them.
+    /// Type of the activations. Weights keep the type they have in the file.
     #[arg(long, value_enum, default_value_t = Type::F32)]
     dtype: Type,
-    /// Print the ids of the generated tokens, and nothing else, on standard output.
+    /// Print only the ids of the generated tokens.
     #[arg(long)]
     ids: bool,
-    /// Print one JSON object with text, ids and timings instead of the text.
+    /// Print one JSON object with text, ids and timings instead of the text itself.
     #[arg(long)]
     json: bool,
 }
@@ -70,13 +70,13 @@ enum Type {
 }
 
 fn temperature(text: &str) -> std::result::Result<f32, String> {
-    number(text, "a number from 0 up", |t| t >= 0.0 && t.is_finite())
+    number(text, "a finite number, 0 or larger", |t| t >= 0.0 && t.is_finite())
 }
 fn probability(text: &str) -> std::result::Result<f32, String> {
-    number(text, "a number above 0, at most 1", |p| p > 0.0 && p <= 1.0)
+    number(text, "a number above 0 and at most 1", |p| p > 0.0 && p <= 1.0)
 }
 fn number(text: &str, want: &str, fits: fn(f32) -> bool) -> std::result::Result<f32, String> {
-    text.parse().ok().filter(|n| fits(*n)).ok_or_else(|| format!("want {want}"))
+    text.parse().ok().filter(|n| fits(*n)).ok_or_else(|| format!("expected {want}"))
 }
 
 fn main() -> ExitCode {
@@ -100,7 +100,7 @@ fn run(args: &Args) -> Result<()> {
     }
 }
 
-/// Chooses the element type. Everything below is generic over it.
+/// Picks the element type. Everything below is generic over it.
 fn with_type<B>(args: &Args, name: &str, backend: &B) -> Result<()>
 where
     B: Transformer<f32> + Transformer<f16> + Transformer<bf16>,
@@ -119,7 +119,9 @@ fn generate<T: Float, B: Transformer<T>>(args: &Args, name: &str, backend: &B) -
     let prompt = tokenizer.encode(&args.prompt)?;
     let context = llama::Config::new(gguf.metadata())?.context;
     if prompt.is_empty() || prompt.len() > context {
-        return Err(format!("the prompt has {} tokens; the model reads 1 to {context}", prompt.len()).into());
+        return Err(
+            format!("the prompt has {} tokens; this model accepts 1 to {context}", prompt.len()).into()
+        );
     }
     // The last generated token is never fed back, so the cache needs no room for it.
     let capacity = context.min(prompt.len().saturating_add(args.max_tokens));
@@ -138,7 +140,7 @@ fn generate<T: Float, B: Transformer<T>>(args: &Args, name: &str, backend: &B) -
     let prefill = begin.elapsed();
     let mut full = false;
     while output.ids.len() < args.max_tokens {
-        let token = sampler.next(&logits).ok_or("the model's logits are not numbers")?;
+        let token = sampler.next(&logits).ok_or("all logits of the model are NaN")?;
         output.push(token)?;
         full = state.len() == context;
         if tokenizer.is_end(token) || full || output.ids.len() == args.max_tokens {
@@ -158,12 +160,16 @@ fn generate<T: Float, B: Transformer<T>>(args: &Args, name: &str, backend: &B) -
         prompt.len(),
         output.ids.len(),
         T::DTYPE,
-        if full { format!("; stopped at the end of the context of {context} tokens") } else { String::new() },
+        if full {
+            format!("; stopped because the context of {context} tokens is full")
+        } else {
+            String::new()
+        },
     );
     Ok(())
 }
 
-/// The output: streamed text, ids, or JSON at the end.
+/// Where generated tokens go: streamed text, ids, or JSON at the end.
 struct Output<'a> {
     args: &'a Args,
     stream: rocm_ops::gguf::DecodeStream<'a>,
