@@ -23,8 +23,8 @@
 #error "OPS_MATRIX=11 is for gfx11"
 #elif OPS_MATRIX == 12 && !defined(__GFX12__)
 #error "OPS_MATRIX=12 is for gfx12"
-#elif OPS_MATRIX == 90 && !defined(__gfx90a__)
-#error "OPS_MATRIX=90 is for gfx90a"
+#elif OPS_MATRIX == 90 && !defined(__gfx90a__) && !defined(__gfx908__)
+#error "OPS_MATRIX=90 is for gfx908 and gfx90a"
 #endif
 #endif
 

@@ -45,12 +45,24 @@ OPS_DEVICE Floats mma_run(Halves a, Halves b, Floats c) { return __builtin_amdgc
 OPS_DEVICE ManyFloats mma_run(Halves a, Halves b, ManyFloats c) {
     return __builtin_amdgcn_mfma_f32_32x32x8f16(a, b, c, 0, 0, 0);
 }
+#if defined(__gfx908__)
+// Half as deep: two instructions take the two halves of a lane's elements, the same elements of A and of B.
+OPS_DEVICE Floats mma_run(Bfloats a, Bfloats b, Floats c) {
+    c = __builtin_amdgcn_mfma_f32_16x16x8bf16(a.lo, b.lo, c, 0, 0, 0);
+    return __builtin_amdgcn_mfma_f32_16x16x8bf16(a.hi, b.hi, c, 0, 0, 0);
+}
+OPS_DEVICE ManyFloats mma_run(Bfloats a, Bfloats b, ManyFloats c) {
+    c = __builtin_amdgcn_mfma_f32_32x32x4bf16(a.lo, b.lo, c, 0, 0, 0);
+    return __builtin_amdgcn_mfma_f32_32x32x4bf16(a.hi, b.hi, c, 0, 0, 0);
+}
+#else
 OPS_DEVICE Floats mma_run(Bfloats a, Bfloats b, Floats c) {
     return __builtin_amdgcn_mfma_f32_16x16x16bf16_1k(a, b, c, 0, 0, 0);
 }
 OPS_DEVICE ManyFloats mma_run(Bfloats a, Bfloats b, ManyFloats c) {
     return __builtin_amdgcn_mfma_f32_32x32x8bf16_1k(a, b, c, 0, 0, 0);
 }
+#endif
 OPS_DEVICE Ints mma_run(Bytes a, Bytes b, Ints c) { return OPS_MFMA_I8(16x16x32, 16x16x16)(a, b, c, 0, 0, 0); }
 OPS_DEVICE ManyInts mma_run(Bytes a, Bytes b, ManyInts c) { return OPS_MFMA_I8(32x32x16, 32x32x8)(a, b, c, 0, 0, 0); }
 #undef OPS_MFMA_I8

@@ -10,7 +10,8 @@ pub enum Matrix {
     Wmma11,
     /// WMMA of gfx12.
     Wmma12,
-    /// MFMA of gfx90a. Flushes subnormal f16 inputs to zero.
+    /// MFMA of gfx90a. Flushes subnormal f16 inputs to zero. Also that of gfx908, whose bf16 instructions are half as
+    /// deep and are issued in pairs.
     Mfma90a,
     /// MFMA of gfx940 and later. Its byte products are deeper.
     Mfma940,
@@ -111,6 +112,6 @@ mod tests {
         assert_eq!(Matrix::of("gfx12-generic"), Some(Matrix::Wmma12));
         assert_eq!(Matrix::of("gfx1030"), None);
         assert_eq!(Matrix::of("gfx1250"), None, "its instructions are others");
-        assert_eq!(Matrix::of("gfx908"), None, "its bf16 products are shorter");
+        assert_eq!(Matrix::of("gfx908"), Some(Matrix::Mfma90a));
     }
 }

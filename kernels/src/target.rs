@@ -35,7 +35,7 @@ pub const TARGETS: &[GfxTarget] = &[
     VEGA.device("gfx902", "Ryzen 5 2400G"),
     VEGA.device("gfx904", "Radeon Pro Vega 20"),
     VEGA.device("gfx906", "Radeon VII, MI50").dot4(Dot4::Signed).sramecc().recorded(),
-    VEGA.device("gfx908", "MI100").alone().dot4(Dot4::Signed).sramecc(),
+    VEGA.device("gfx908", "MI100").alone().matrix(Matrix::Mfma90a).dot4(Dot4::Signed).sramecc().recorded(),
     VEGA.device("gfx909", "Raven2 APUs"),
     VEGA.device("gfx90a", "MI210, MI250X")
         .alone()
