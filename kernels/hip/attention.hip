@@ -1,32 +1,32 @@
-// Attention for many queries: tiles of rows against tiles of keys, with the softmax kept online, so that
-// scores exist only tile by tile. The query heads of a key head share its tiles. Tiles of keys that no
-// row of a tile can see are not visited. Any head size up to DMAX, any strides.
+// Attention for many queries: tiles of rows against tiles of keys with an online softmax, so that
+// scores exist only one tile at a time. All query heads of a key head share its tiles. Tiles of keys
+// that no row of a tile can see are skipped. Supports any head size up to DMAX and any strides.
 #include "ops_attention.h"
 
 namespace ops {
 
 constexpr u32 ATTENTION_BLOCK = 256;
-constexpr u32 DEPTH = 32;    // of d at a time in q k^T
-constexpr u32 V_KEYS = 16;   // keys at a time in p v
-constexpr u32 THREADS = 16;  // the block is THREADS x THREADS: rows by keys, or by columns of v
+constexpr u32 DEPTH = 32;    // depth along d per iteration of q k^T
+constexpr u32 V_KEYS = 16;   // keys per iteration of p v
+constexpr u32 THREADS = 16;  // a block has THREADS x THREADS threads: rows by keys, or rows by columns of v
 
-// Rows, and keys, of a tile: what the registers hold of the output decides.
+// Rows and keys per tile, limited by the registers for the output.
 template <typename A, u32 DMAX> OPS_DEVICE constexpr u32 tile_size() { return (sizeof(A) == 8 ? 32 : 64) / (DMAX > 128 ? 2 : 1); }
 
-// LDS in elements of A: the operands' tile, used for q and k and then for v, and the probabilities.
+// LDS in elements of A: the operand tile, used for q and k and then for v, and the probabilities.
 template <u32 SIZE, u32 DMAX> OPS_DEVICE constexpr u32 operand_slots() {
     return 2 * DEPTH * (SIZE + 4) > V_KEYS * (DMAX + 4) ? 2 * DEPTH * (SIZE + 4) : V_KEYS * (DMAX + 4);
 }
 template <u32 SIZE> OPS_DEVICE constexpr u32 probability_slots() { return SIZE * (SIZE + 4); }
 
-// N neighbours in LDS; their address is a multiple of N elements.
+// Reads N consecutive elements from LDS. Their address must be aligned to N elements.
 template <u32 N, typename A> OPS_DEVICE void read_lds(A (&out)[N], const A* from) {
     Pack<A, N> values = load_slice<N>(from, 1, 0, N, true);
     OPS_UNROLL
     for (u32 i = 0; i < N; i++) out[i] = values.v[i];
 }
 
-// The state of the rows of one thread: R rows, R keys of a tile, COLUMNS columns of the output.
+// One thread's state: R rows, R keys of a tile, and COLUMNS columns of the output.
 template <typename T, u32 DMAX> struct Tile {
     using A = acc_t<T>;
     static constexpr u32 SIZE = tile_size<A, DMAX>(), R = SIZE / THREADS, PITCH = SIZE + 4;
@@ -35,7 +35,7 @@ template <typename T, u32 DMAX> struct Tile {
 
     const AttentionArgs& arguments;
     A* operands;
-    A* probabilities;  // [key][row]; a negative one is an invisible key
+    A* probabilities;  // [key][row]; negative for an invisible key
     u64 batch, kv_head;
     u32 tx, ty;
     QueryRow row[R];
@@ -48,7 +48,7 @@ template <typename T, u32 DMAX> struct Tile {
         u64 last = a.t * a.group - 1;
         OPS_UNROLL
         for (u32 i = 0; i < R; i++) {
-            // Rows past the end repeat the last one, and are not stored: a mask has no more.
+            // Rows past the end repeat the last one, since a mask has no further rows. They are not stored.
             u64 at = first_row + ty * R + i;
             row[i] = QueryRow(a, kv_head, at < last ? at : last);
             most[i] = -A(infinity32());
@@ -60,7 +60,7 @@ template <typename T, u32 DMAX> struct Tile {
 
     static OPS_METHOD u32 column(u32 tx, u32 c) { return (c / 4) * 64 + tx * 4 + c % 4; }
 
-    // Puts a [SIZE][DEPTH] piece of q or k into LDS as [DEPTH][PITCH].
+    // Stages a [SIZE][DEPTH] piece of q or k in LDS as [DEPTH][PITCH].
     OPS_METHOD void stage(A* to, const T* line, i64 stride, u64 end, bool packs, u64 d0) const {
         u32 at = opaque(thread_x()) * STAGED;
         Pack<T, STAGED> held = load_slice<STAGED>(line, stride, d0 + at % DEPTH, end, packs);
@@ -68,7 +68,7 @@ template <typename T, u32 DMAX> struct Tile {
         for (u32 i = 0; i < STAGED; i++) to[(at % DEPTH + i) * PITCH + at / DEPTH] = A(widen(held.v[i]));
     }
 
-    // dot = q k^T for the keys from k0 on.
+    // Computes dot = q k^T for the keys from k0 on.
     OPS_METHOD void dots(A (&dot)[R][R], const T* q_line, bool q_live, bool q_packs, u64 k0, bool k_packs) {
         const AttentionArgs& args = reread(arguments);
         u64 key = k0 + opaque(thread_x()) * STAGED / DEPTH;
@@ -98,9 +98,9 @@ template <typename T, u32 DMAX> struct Tile {
         }
     }
 
-    // Turns dot products into probabilities against the running maximum, and rescales what is there.
-    // The scores pass through LDS, where a thread reads only what it wrote: a loop that is not unrolled
-    // can then index them.
+    // Converts dot products to probabilities relative to the running maximum, and rescales the sums and
+    // outputs so far. The scores go through LDS, where each thread reads only what it wrote, because a
+    // loop that is not unrolled can index LDS but not registers.
     OPS_METHOD void soften(const A (&dot)[R][R], u64 k0) {
         u32 column = opaque(tx) * R;
         A* mine = probabilities + column * PITCH + ty * R;
@@ -148,8 +148,8 @@ template <typename T, u32 DMAX> struct Tile {
         }
     }
 
-    // out += p v for the keys from k0 on. PARTIAL: some keys are invisible to some rows, and whatever
-    // their values are, infinite or NaN, they take no part.
+    // Computes out += p v for the keys from k0 on. PARTIAL: some keys are invisible to some rows. They
+    // contribute nothing, even if their values are infinite or NaN.
     template <bool PARTIAL> OPS_METHOD void weigh(u64 k0, u64 end, bool packs) {
         OPS_NO_UNROLL
         for (u64 v0 = k0; v0 < k0 + SIZE && v0 < end; v0 += V_KEYS) {
@@ -220,7 +220,7 @@ template <u32 DMAX, typename T> OPS_DEVICE void attention(const AttentionArgs& a
         const AttentionArgs& args = reread(all_args);
         u64 rows = args.t * args.group, tiles = (rows + SIZE - 1) / SIZE;
         if (at >= tiles * args.batch * args.kv_heads) break;
-        // The last rows see the most keys when causal: they start first.
+        // With a causal mask, the last rows see the most keys, so they start first.
         u64 first_row = (tiles - 1 - at % tiles) * SIZE;
         u64 head = at / tiles, batch = head / args.kv_heads, kv_head = head % args.kv_heads;
         u64 last_row = first_row + SIZE < rows ? first_row + SIZE - 1 : rows - 1;

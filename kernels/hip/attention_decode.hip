@@ -1,20 +1,20 @@
-// Attention for few queries: ROWS rows of one key head against a part of its keys, which are read once
-// for all of them. A group of lanes holds one key at a time, eight elements a lane, and keeps an online
-// softmax of its own; groups and waves are merged at the end. attention_combine merges the parts.
+// Attention for few queries: ROWS rows of one key head against one part of its keys. Each key is read
+// once for all rows. A group of lanes processes one key at a time, eight elements per lane, with its
+// own online softmax. Groups and waves are merged at the end; attention_combine merges the parts.
 #include "ops_attention.h"
 
 namespace ops {
 
 constexpr u32 DECODE_BLOCK = 256;
-constexpr u32 SLICE = 8;       // elements of d to a lane
+constexpr u32 SLICE = 8;       // elements of d per lane
 constexpr u32 DECODE_D = 256;  // largest head size
 constexpr u32 DECODE_WAVES = DECODE_BLOCK / 32;
 
-// LDS in accumulators: the output, maximum and sum of one row from every wave.
+// LDS slots, in elements of the accumulator type: the output, maximum and sum of one row for every wave.
 constexpr u32 DECODE_SLOTS = DECODE_WAVES * (DECODE_D + 2);
 
-// The softmax so far of ROWS rows over the keys of one group of lanes. Every lane has SLICE columns of
-// all rows; a row's maximum and sum are kept by the lanes whose number is the row's modulo ROWS.
+// The online softmax of ROWS rows over the keys of one group of lanes. Every lane has SLICE columns of
+// all rows. The maximum and sum of a row are in the lanes whose index modulo ROWS is the row.
 template <typename A, u32 ROWS> struct Running {
     u32 lanes;
     A most, sum, out[ROWS][SLICE];
@@ -26,7 +26,7 @@ template <typename A, u32 ROWS> struct Running {
             for (u32 i = 0; i < SLICE; i++) out[r][i] = 0;
         }
     }
-    // Adds a key: `score` is that of this lane's own row.
+    // Adds a key. `score` is the score for this lane's own row.
     OPS_METHOD void add(Score<A> score, const A (&v)[SLICE]) {
         A highest = score.visible ? maximum(most, score.value) : most;
         A base = finite_base(highest);
@@ -36,7 +36,7 @@ template <typename A, u32 ROWS> struct Running {
         OPS_UNROLL
         for (u32 r = 0; r < ROWS; r++) {
             A weight = shuffle(p, r, lanes), factor = shuffle(shrink, r, lanes);
-            bool seen = !(weight < A(0));  // an invisible key takes no part, whatever its values are
+            bool seen = !(weight < A(0));  // an invisible key contributes nothing, whatever its values
             OPS_UNROLL
             for (u32 i = 0; i < SLICE; i++) {
                 A kept = out[r][i] * factor;
@@ -44,7 +44,7 @@ template <typename A, u32 ROWS> struct Running {
             }
         }
     }
-    // Merges the groups of the wave.
+    // Merges the groups of lanes of the wave.
     OPS_METHOD void merge() {
         for (u32 mask = lanes; mask < OPS_WAVE; mask *= 2) {
             A other = shuffle_xor(most, mask, OPS_WAVE);
@@ -64,8 +64,8 @@ template <typename A, u32 ROWS> struct Running {
     }
 };
 
-// Sums `value` over a group of lanes; a lane gets the total of the row that is its number modulo ROWS.
-// Each step exchanges the half of the rows that the other lane keeps.
+// Sums `value` over a group of lanes. Each lane gets the total of the row given by its index modulo
+// ROWS. In each step, two lanes exchange halves: each sends the rows that the other keeps.
 template <u32 C, u32 ROWS, typename A> OPS_DEVICE A sum_rows(A (&value)[ROWS], u32 lanes) {
     if constexpr (C > 1) {
         bool upper = (lane_id() & (C / 2)) != 0;
@@ -83,7 +83,7 @@ template <u32 C, u32 ROWS, typename A> OPS_DEVICE A sum_rows(A (&value)[ROWS], u
     }
 }
 
-// Merges the waves of the block for one row and writes its result, or its part of it.
+// Merges the waves of the block for one row. Writes the result, or a partial result if the keys are split.
 template <typename T, typename A>
 OPS_DEVICE void finish_row(const AttentionArgs& args, const A* scratch, u64 batch, u64 kv_head, u64 row, u64 split) {
     constexpr u32 WAVES = DECODE_BLOCK / OPS_WAVE;
@@ -146,13 +146,13 @@ template <u32 ROWS, typename T> OPS_DEVICE void attention_decode(const Attention
         u64 own = row0 + lane_id() % ROWS;
         QueryRow row(args, kv_head, own < last ? own : last);
         Running<A, ROWS> state(lanes);
-        // This part of the keys that any of the rows sees.
+        // This part's range of the keys that any of the rows can see.
         i64 first = QueryRow(args, kv_head, row0).first_key(args), end = QueryRow(args, kv_head, last).end_key(args);
         if (end < first) end = first;
         i64 share = (end - first + i64(args.splits) - 1) / i64(args.splits);
         first += i64(split) * share;
         end = first + share < end ? first + share : end;
-        // The next key of this group travels while one is used; past the end the last one is read again.
+        // The group's next key is in flight while the current one is used. Past the end, the last key is read again.
         Pack<T, SLICE> ks, vs, next_k, next_v;
         auto fetch = [&](i64 key) OPS_INLINE {
             i64 line = key < end ? key : end - 1;
@@ -205,7 +205,7 @@ template <u32 ROWS, typename T> OPS_DEVICE void attention_decode(const Attention
     }
 }
 
-// A block to a row, a thread to a column.
+// One block per row, one thread per column.
 template <typename T> OPS_DEVICE void attention_combine(const AttentionArgs& args) {
     using A = acc_t<T>;
     u64 rows = args.t * args.group, all = args.batch * args.kv_heads * rows;

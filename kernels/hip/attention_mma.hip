@@ -1,10 +1,10 @@
-// Attention for many queries on matrix units, for halves and heads up to DMAX: a block has 128 rows, a
-// wave 16 or 32 of them, and all waves go through the keys together, 32 at a time, which pass through LDS.
-// Of heads over 128 a wave has half, which is what its registers hold: two waves share their rows, add
-// their halves' scores through LDS, and write half of the output each; a block then has 64 rows.
-// Products are taken with keys down and queries across: k q^T, then v^T p. A lane then has one query's
-// scores in both, so its maximum and sum are its own, and what the softmax leaves in the registers of the
-// first product is an operand of the second. Scores are in units of log 2.
+// Attention for many queries on matrix units, for 16-bit types and heads up to DMAX. A thread block computes 128
+// rows, 16 or 32 per wave. All waves step through the keys together, 32 keys at a time, staged in LDS. The registers
+// of a wave hold at most 128 elements of a head. For larger heads, two waves share their rows: each takes half of
+// the head, they add their partial scores through LDS, and each writes half of the output. A block then has 64 rows.
+// Both products have keys down and queries across: k q^T, then v^T p. A lane therefore has scores of one query in
+// both, keeps that query's maximum and sum itself, and the softmax leaves the accumulators of the first product
+// in the layout of an operand of the second. Scores are multiplied by log2(e), so that exponentials have base 2.
 #include "ops_mma_keys.h"
 
 namespace ops {
@@ -19,11 +19,11 @@ OPS_DEVICE f32 exp2_near(f32 x) {
 #endif
 }
 
-// Probabilities are kept this many powers of 2 larger, so that small ones are not subnormal in T, which
-// gfx90a reads as zero; their sum is larger by as much.
+// Log2 of the factor by which probabilities are scaled up, so that small ones are not subnormal in T
+// (gfx90a reads subnormals as zero). Their sum has the same factor.
 template <typename T> OPS_DEVICE constexpr f32 probability_shift() { return same<T, f16>::value ? 15.0f : 0.0f; }
 
-// A value that all lanes have, as one.
+// Moves a wave-uniform value to a scalar register.
 OPS_DEVICE u32 same_in_wave(u32 value) {
 #if defined(OPS_AMD)
     return __builtin_amdgcn_readfirstlane(value);
@@ -32,24 +32,24 @@ OPS_DEVICE u32 same_in_wave(u32 value) {
 #endif
 }
 
-// A key that all lanes have, and no key for those before the first: there are fewer than 2^32.
+// A wave-uniform key index, with negative ones clamped to 0. There are fewer than 2^32 keys.
 OPS_DEVICE u32 key_in_wave(i64 key) { return same_in_wave(key > 0 ? u32(key) : 0); }
 
-// The rows of a wave, TILES times 16; a lane has one of each. SHARES waves share them, with HEAD elements
-// of the head each.
+// The rows of a wave: TILES tiles of 16, with one row of each per lane. SHARES waves share these rows,
+// with HEAD elements of the head each.
 template <typename T, u32 DMAX> struct MmaQueries {
     using Piece = MmaPiece<T>;
     using Product = typename Piece::Product;
-    static constexpr u32 TILES = OPS_WAVE / 32, OF_ROW = 2 * Piece::SUMS;  // scores of a row that a lane has
+    static constexpr u32 TILES = OPS_WAVE / 32, OF_ROW = 2 * Piece::SUMS;  // scores per row and lane
     static constexpr u32 SHARES = DMAX > 128 ? 2 : 1, HEAD = DMAX / SHARES;
-    static constexpr u32 SCORES = TILES * OF_ROW;  // of a lane
-    static constexpr u32 ROWS = MATMUL_BLOCK / 64 * 32 / SHARES;  // of a block
+    static constexpr u32 SCORES = TILES * OF_ROW;  // per lane
+    static constexpr u32 ROWS = MATMUL_BLOCK / 64 * 32 / SHARES;  // per block
 
     const AttentionArgs& args;
     u64 batch;
     QueryRow row[TILES];
     bool live[TILES];
-    u32 share;  // first element of the head that this wave has
+    u32 share;  // first element of the head that this wave computes
     typename Piece::Lines query[TILES][HEAD / MMA_DEPTH];
     Product out[TILES][HEAD / 16];
     f32 most[TILES], sum[TILES];
@@ -78,10 +78,10 @@ template <typename T, u32 DMAX> struct MmaQueries {
         }
     }
 
-    // The key of a lane's score i, counted from that of its first, which is Piece::first_row() in the tile.
+    // The key of a lane's score i relative to its first key, which is Piece::first_row() within the tile.
     static OPS_METHOD constexpr i32 keys_on(u32 i) { return i32(i / Piece::SUMS * 16 + Piece::rows_on(i % Piece::SUMS)); }
 
-    // A lane's score i of its row t.
+    // A lane's score i in its row t.
     OPS_METHOD f32 score(u32 t, u32 i) const { return scores[t][i / Piece::SUMS].v[i % Piece::SUMS]; }
     OPS_METHOD void set_score(u32 t, u32 i, f32 value) { scores[t][i / Piece::SUMS].v[i % Piece::SUMS] = value; }
 
@@ -101,8 +101,8 @@ template <typename T, u32 DMAX> struct MmaQueries {
         }
     }
 
-    // Dot products of this wave's share of the head become those of the whole: show, a barrier, add_shown.
-    // Both waves add the same two numbers, so that they go on with the same scores.
+    // Adds the dot products of both waves' shares of the head: show, a barrier, then add_shown. Both
+    // waves add the same two numbers, so they continue with identical scores.
     OPS_METHOD void show(f32* shown) const {
         shown += opaque(thread_x()) * 4;
         OPS_UNROLL
@@ -126,12 +126,13 @@ template <typename T, u32 DMAX> struct MmaQueries {
         }
     }
 
-    // Dot products become scores; those of invisible keys -infinity, and their bits are set in `hidden`.
+    // Converts dot products to scores. Those of invisible keys become -infinity, and their bits are set in `hidden`.
     OPS_METHOD void judge(u64 k0, bool plain, bool whole) {
         f32 scale = f32(args.scale) * LOG2_E;
         if (!plain) {
             judge_each(0, k0);
-            // No loop: it would not be unrolled round the one inside, and its registers be indexed.
+            // Not a loop: the compiler would not unroll it around the inner loop, and would index
+            // registers dynamically.
             if constexpr (TILES == 2) judge_each(1, k0);
             return;
         }
@@ -154,7 +155,8 @@ template <typename T, u32 DMAX> struct MmaQueries {
         set_score(t, i, visible ? score(t, i) : -infinity32());
         hidden[t] |= visible ? 0u : 1u << i;
     }
-    // The same with all that attention may ask for. The scores move up, so that no register is indexed.
+    // The general form, with all options of attention. Scores are shifted by one per iteration, so that
+    // no register is indexed dynamically.
     OPS_METHOD void judge_each(u32 t, u64 k0) {
         u32 unseen = 0;
         OPS_NO_UNROLL
@@ -168,7 +170,7 @@ template <typename T, u32 DMAX> struct MmaQueries {
         hidden[t] = unseen;
     }
 
-    // Scores become probabilities against the running maximum; what there is already is scaled to match.
+    // Converts scores to probabilities relative to the running maximum, and rescales the sums and outputs so far.
     OPS_METHOD void soften() {
         OPS_UNROLL
         for (u32 t = 0; t < TILES; t++) {
@@ -195,7 +197,7 @@ template <typename T, u32 DMAX> struct MmaQueries {
         }
     }
 
-    // A lane's probabilities as its part of the second product's operand.
+    // A lane's probabilities in the operand layout of the second product.
     OPS_METHOD typename Piece::Lines lines_of(u32 t) const {
         typename Piece::Lines lines;
         OPS_UNROLL
@@ -206,7 +208,7 @@ template <typename T, u32 DMAX> struct MmaQueries {
             if constexpr (Piece::GROUPS > 1) {
                 lines.step[half] = bits_as<MmaFragment<T, 16>>(own);
             } else {
-                // Each half of the wave has every other key, and both want all.
+                // Each half of the wave has every other key, and both need all keys.
                 bool odd = lane_id() >= 16;
                 Pack<u32, 4> words = bits_as<Pack<u32, 4>>(own);
                 Pack<u32, 8> all;
@@ -235,7 +237,7 @@ template <typename T, u32 DMAX> struct MmaQueries {
             if (c % 2 == 1) keep_order();
         }
     }
-    // What the kinds of values that `set_apart` counted add to the rows that see them.
+    // Adds the non-finite values, which `set_apart` classified, to the outputs of the rows that see them.
     OPS_METHOD void weigh_kinds(const T* kinds) {
         kinds = Piece::mine(kinds + share * MMA_PITCH, MMA_PITCH);
         OPS_UNROLL
@@ -262,7 +264,7 @@ template <typename T, u32 DMAX> struct MmaQueries {
     }
 
     OPS_METHOD void store(bool packs) const {
-        constexpr u32 RUN = OPS_MATRIX == 11 ? 1 : OPS_MATRIX == 12 ? 8 : 4;  // neighbours among a lane's sums
+        constexpr u32 RUN = OPS_MATRIX == 11 ? 1 : OPS_MATRIX == 12 ? 8 : 4;  // consecutive rows among a lane's sums
         const AttentionArgs& here = reread(args);
         OPS_UNROLL
         for (u32 t = 0; t < TILES; t++) {
@@ -297,13 +299,13 @@ template <typename T, u32 DMAX> struct MmaQueries {
 template <u32 DMAX, typename T> OPS_DEVICE void attention_mma(const AttentionArgs& args) {
     using Queries = MmaQueries<T, DMAX>;
     constexpr u32 OF_WAVE = Queries::TILES * 16, MMA_ROWS = Queries::ROWS;
-    // Where waves share rows, they wait for each other's scores in the middle: values travel until then, and
-    // the next keys from then on, in fewer registers than both at once.
+    // Waves that share rows wait for each other's scores halfway. The values are in flight before that
+    // point and the next keys after it, which takes fewer registers than both at once.
     constexpr bool IN_TURNS = Queries::SHARES == 2;
-    OPS_LDS(T, keys, DMAX * MMA_PITCH);  // of which keys take MMA_KEYS * mma_key_pitch
+    OPS_LDS(T, keys, DMAX * MMA_PITCH);  // the keys take MMA_KEYS * mma_key_pitch of it
     OPS_LDS(T, values, DMAX * MMA_PITCH);
-    OPS_LDS(u32, strange, 1);  // 1 + the first key of the last tile with a value that is not finite
-    f32* shown = reinterpret_cast<f32*>(keys);  // scores that waves exchange, when all are done with the keys
+    OPS_LDS(u32, strange, 1);  // 1 + first key of the last tile that has a non-finite value
+    f32* shown = reinterpret_cast<f32*>(keys);  // scores that waves exchange once all waves have used the keys
     static_assert(!IN_TURNS || Queries::SCORES * MATMUL_BLOCK * sizeof(f32) <= DMAX * MMA_PITCH * sizeof(T), "they fit");
     if (thread_x() == 0) strange[0] = 0;
     OPS_NO_UNROLL
@@ -311,7 +313,7 @@ template <u32 DMAX, typename T> OPS_DEVICE void attention_mma(const AttentionArg
         const AttentionArgs& now = reread(args);
         u64 rows = now.t * now.group, tiles = (rows + MMA_ROWS - 1) / MMA_ROWS;
         if (at >= tiles * now.batch * now.kv_heads) break;
-        // The last rows see the most keys when causal: they start first.
+        // With a causal mask, the last rows see the most keys, so they start first.
         u64 first_row = (tiles - 1 - at % tiles) * MMA_ROWS;
         u64 head = at / tiles, batch = head / now.kv_heads, kv_head = head % now.kv_heads;
         u64 last_row = first_row + MMA_ROWS < rows ? first_row + MMA_ROWS - 1 : rows - 1;
@@ -339,7 +341,7 @@ template <u32 DMAX, typename T> OPS_DEVICE void attention_mma(const AttentionArg
         for (u64 k0 = first; k0 < end; k0 += MMA_KEYS) {
             bool partial = now.mask_kind == MASK_VISIBLE || i64(k0) < seen_by_all || i64(k0 + MMA_KEYS) > unseen;
             bool more = k0 + MMA_KEYS < end;
-            // The same for all lanes of a wave: a tile that none of its rows sees takes no time.
+            // Wave-uniform. A wave skips tiles that none of its rows can see.
             bool visited = ballot(k0 < my_end && k0 + MMA_KEYS > my_begin) != 0;
             auto put_values = [&]() OPS_INLINE {
                 if (partial && next.any_value_not_finite()) strange[0] = u32(k0) + 1;
@@ -385,6 +387,6 @@ template <u32 DMAX, typename T> OPS_DEVICE void attention_mma(const AttentionArg
 }  // namespace ops
 
 #if defined(__GFX9__)
-// Two waves to a SIMD are asked for the sake of registers (ops_mma.h); the LDS of heads over 128 lets one in.
+// ops_mma.h requests two waves per SIMD to limit registers, but the LDS for heads over 128 leaves room for only one.
 #pragma clang diagnostic ignored "-Wpass-failed"
 #endif

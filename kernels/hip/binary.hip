@@ -1,5 +1,5 @@
-// Elementwise ops of two operands: y = f(a, b), broadcast through stride 0; y may be a or b itself.
-// NaN from either side wins in maximum and minimum. Integers wrap; x / 0 = 0 and MIN / -1 = MIN.
+// Elementwise ops with two operands: y = f(a, b), broadcast through stride 0; y may be a or b itself.
+// maximum and minimum return NaN if either operand is NaN. Integers wrap; x / 0 = 0 and MIN / -1 = MIN.
 #include "ops_view.h"
 #include "ops_math.h"
 

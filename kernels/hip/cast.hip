@@ -1,5 +1,5 @@
-// cast between any two plain types. Float to int truncates and saturates, NaN gives 0; int to float and
-// float to narrower float round once, to nearest even; int to int wraps; to f8e4m3 saturates to 448.
+// cast between any two plain types. Float to int truncates and saturates, and NaN gives 0. Int to float and
+// float to narrower float round once, to nearest even. Int to int wraps. Casts to f8e4m3 saturate at 448.
 #include "ops_view.h"
 
 namespace ops {
@@ -10,7 +10,7 @@ struct CastArgs {
     Operand y;
 };
 
-// 2^(bits - 1) of a signed type, 2^bits of an unsigned one: the first value out of range.
+// The first value above the range: 2^(bits - 1) for a signed type, 2^bits for an unsigned one.
 template <typename I, typename A> OPS_DEVICE A upper_end() {
     constexpr bool is_signed = I(-1) < I(0);
     return A(2) * A(u64(1) << (sizeof(I) * 8 - (is_signed ? 2 : 1)));
@@ -36,7 +36,7 @@ template <typename Y, typename I> OPS_DEVICE Y round_integer(I x) {
     } else if constexpr (same<Y, bf16>::value && sizeof(I) == 4) {
         return narrow<Y>(f64(x));
     } else {
-        // Exact up to 2^24, which is beyond the range of f16 and f8e4m3.
+        // Exact up to 2^24, which exceeds the range of f16 and f8e4m3.
         return narrow<Y>(f32(x));
     }
 }

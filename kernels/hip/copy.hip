@@ -1,4 +1,4 @@
-// copy, fill and where: elements moved as bits, so one instance serves every type of a size.
+// copy, fill and where. Elements are moved as bits, so one instance serves all types of a size.
 #include "ops_view.h"
 
 namespace ops {
@@ -12,7 +12,7 @@ struct CopyArgs {
 struct FillArgs {
     Shape shape;
     Operand y;
-    u64 value;  // the element's bits, in the low end
+    u64 value;  // the element's bits, in the low bytes
 };
 
 // y = cond != 0 ? on_true : on_false

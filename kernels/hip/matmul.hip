@@ -1,6 +1,7 @@
-// c[.., m, n] = a[.., m, k] b[.., k, n] (+ bias[n]), any strides: matmul, and linear with b the
-// transposed weight. a is T, b is W, c is T; sums are f32, or f64 when T or W is.
-// tile: square tiles through LDS. matvec: few rows of a, b contiguous along k, a wave to some columns.
+// c[.., m, n] = a[.., m, k] b[.., k, n] (+ bias[n]), any strides: matmul, and linear with b as the
+// transposed weight. a and c have type T, b has type W; sums are f64 if T or W is, otherwise f32.
+// tile: square tiles through LDS.
+// matvec: few rows of a, b contiguous along k; each wave computes some columns.
 #include "ops_matmul.h"
 
 namespace ops {
@@ -36,7 +37,7 @@ template <u32 GROUPS, typename T, typename W> OPS_DEVICE void matmul_tile(const 
 
 // ---- few rows ---------------------------------------------------------------------
 
-// Step s along k: N neighbours, or one element at any stride.
+// Step s along k: N consecutive elements, or one element at any stride.
 template <u32 N, typename T> OPS_DEVICE Pack<T, N> load_step(const T* from, i64 stride, u64 s) {
     if constexpr (N == 1) {
         return Pack<T, N>{{from[i64(s) * stride]}};
@@ -45,12 +46,12 @@ template <u32 N, typename T> OPS_DEVICE Pack<T, N> load_step(const T* from, i64 
     }
 }
 
-// ROWS rows of a by COLUMNS columns of b at a time, lanes along k, N elements a step.
+// Computes ROWS rows of a times COLUMNS columns of b, with lanes along k and N elements per step.
 template <u32 ROWS, u32 COLUMNS, u32 N, typename T, typename W>
 OPS_DEVICE void matvec_columns(const MatmulArgs& args, const T* a, const W* b, T* c, u64 m0, u64 n0) {
     using A = typename SumOf<T, W>::type;
     A sum[ROWS][COLUMNS] = {};
-    // Rows and columns past the end repeat the last one, and are not stored.
+    // Rows and columns past the end repeat the last one; their results are not stored.
     const T* row[ROWS];
     const W* column[COLUMNS];
     OPS_UNROLL
@@ -96,7 +97,7 @@ template <u32 ROWS, typename T, typename W> OPS_DEVICE void matvec(const MatmulA
         u64 groups_n = (now.n + COLUMNS - 1) / COLUMNS, groups_m = (now.m + ROWS - 1) / ROWS;
         if (g >= groups_n * groups_m * now.batches.count) break;
         u64 batch = g / (groups_n * groups_m), in_batch = g % (groups_n * groups_m);
-        // Rows of a vary fastest: waves side by side read the same columns of b.
+        // Rows of a vary fastest, so that neighbouring waves read the same columns of b.
         u64 m0 = in_batch % groups_m * ROWS, n0 = in_batch / groups_m * COLUMNS;
         const T* a = matrix_at<const T>(now.batches, now.a, batch);
         const W* b = matrix_at<const W>(now.batches, now.b, batch);

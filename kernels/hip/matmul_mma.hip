@@ -1,6 +1,7 @@
-// matmul and linear on matrix units: c = a b (+ bias) as matmul.hip has it, for a and b of one half type
-// or a of f32, which is multiplied in two parts of b's type (ops_mma_parts.h); sums in f32. A block's tile of c is shared out among its waves, in pieces of 16 x 16; a and b pass
-// through LDS as lines with k contiguous, MMA_DEPTH of it at a time, whichever way they lie in memory.
+// matmul and linear on matrix units: c = a b (+ bias) as in matmul.hip, for a and b of the same 16-bit
+// type, or a of f32, which is multiplied as two parts of b's type (ops_mma_parts.h). Sums are in f32.
+// The waves of a thread block share its tile of c, in pieces of 16 x 16. a and b are staged in LDS as
+// lines with k contiguous, MMA_DEPTH of k at a time, whatever their layout in memory.
 #include "ops_mma_parts.h"
 #include "ops_matmul.h"
 
@@ -13,7 +14,7 @@ template <u32 TILE, typename T, typename W> OPS_DEVICE void matmul_mma(const Mat
     using Share = MmaShare<TILE, W>;
     OPS_LDS(W, tile_a, (IN_PARTS ? 2 : 1) * TILE * MMA_PITCH);
     OPS_LDS(W, tile_b, TILE * MMA_PITCH);
-    OPS_LDS(f32, scales, TILE);  // of the lines of a, where its parts have any
+    OPS_LDS(f32, scales, TILE);  // for the lines of a, if its parts are scaled
     OPS_NO_UNROLL
     for (u64 tile = block_x();; tile += grid_x()) {
         const MatmulArgs& now = reread(args);
@@ -37,7 +38,7 @@ template <u32 TILE, typename T, typename W> OPS_DEVICE void matmul_mma(const Mat
             }
             b.store(tile_b);
             barrier();
-            // The next elements travel while these are multiplied; behind the end there are none.
+            // The next tiles are in flight while these are multiplied. Past the end, nothing is loaded.
             a.load(k + MMA_DEPTH, depth);
             b.load(k + MMA_DEPTH, depth);
             if constexpr (IN_PARTS) {

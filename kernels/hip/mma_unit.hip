@@ -1,11 +1,10 @@
-// Unit kernels of the matrix units: d = a b + c, one instruction, one wave. Run with matrices that no
-// transpose and no exchange of lanes leaves alike, they show whether the layouts of ops_mma.h are the
-// hardware's.
+// Unit test kernels for the matrix units: d = a b + c with one instruction and one wave. Given matrices that change
+// under every transpose and exchange of lanes, they show whether the layouts in ops_mma.h match the hardware.
 #include "ops_mma.h"
 
 namespace ops {
 
-// a [SIZE][DEPTH], b [DEPTH][SIZE] of T, c and d [SIZE][SIZE] of its sum; all row by row.
+// a [SIZE][DEPTH] and b [DEPTH][SIZE] of type T, c and d [SIZE][SIZE] of its accumulator type, all row-major.
 struct MmaUnitArgs {
     Address<const void> a;
     Address<const void> b;

@@ -1,6 +1,6 @@
-// y[.., n] = sum over k of x[.., k] weight[n, k], the weight in blocks of 32 along k.
-// rows*: few rows of x, some lanes of a wave to a few rows of the weight, a block to a lane at a time.
-// tile*: square tiles, the weight turned into numbers on its way to LDS.
+// y[.., n] = sum over k of x[.., k] weight[n, k], where the weight has blocks of 32 along k.
+// rows*: few rows of x. A group of lanes computes a few rows of the weight, one block per lane at a time.
+// tile*: square tiles. The weight is dequantized on its way to LDS.
 #include "ops_blocks.h"
 #include "ops_qlinear.h"
 #include "ops_tile.h"
@@ -17,8 +17,8 @@ template <typename T> OPS_DEVICE Pack<T, 4> load_four(const T* from, i64 stride,
     return out;
 }
 
-// ROWS rows of x by COLUMNS rows of the weight. Block sums are of q x, with the offset of the stored q
-// taken off once a block: d (sum q x - OFFSET sum x).
+// ROWS rows of x times COLUMNS rows of the weight. A block is summed over the stored q, and the offset
+// of q is subtracted once per block: d (sum q x - OFFSET sum x).
 template <u32 ROWS, u32 COLUMNS, typename B, typename T>
 OPS_DEVICE void qlinear_columns(const QLinearArgs& args, u64 m0, u64 n0) {
     using A = acc_t<T>;
@@ -26,7 +26,7 @@ OPS_DEVICE void qlinear_columns(const QLinearArgs& args, u64 m0, u64 n0) {
     const T* row[ROWS];
     const B* column[COLUMNS];
     bool packs = args.x.stride[5] == 1;
-    // Rows and columns past the end repeat the last one, and are not stored.
+    // Rows and columns past the end repeat the last one; their results are not stored.
     OPS_UNROLL
     for (u32 r = 0; r < ROWS; r++) {
         row[r] = row_at<const T>(args.shape, args.x, m0 + r < args.rows ? m0 + r : args.rows - 1);
@@ -50,8 +50,8 @@ OPS_DEVICE void qlinear_columns(const QLinearArgs& args, u64 m0, u64 n0) {
         }
         A part[ROWS][COLUMNS] = {}, plain[ROWS] = {};
         OPS_NO_UNROLL
-        for (u32 g = 0; g < 4; g++) {  // the words move up, so that no register is indexed by g
-            // Opaque, or every element of every row gets a pointer of its own to step along.
+        for (u32 g = 0; g < 4; g++) {  // words are shifted each step, so that no register is indexed by g
+            // Opaque, or the compiler keeps a separate pointer for every element of every row.
             u32 at = opaque(u32(b) * BLOCK_ELEMENTS + B::first(g));
             A q[COLUMNS][8];
             OPS_UNROLL
@@ -102,7 +102,7 @@ template <u32 ROWS, typename B, typename T> OPS_DEVICE void qlinear_rows(const Q
     u64 first = (u64(block_x()) * (MATMUL_BLOCK / OPS_WAVE) + wave_id()) * per_wave;
     u64 step = u64(grid_x()) * (MATMUL_BLOCK / OPS_WAVE) * per_wave;
     for (; first < groups; first += step) {
-        // A group past the end works on columns past the end, which are not stored.
+        // A group past the end computes columns past the end, which are not stored.
         u64 at = first + lane_id() / u32(args.lanes);
         qlinear_columns<ROWS, COLUMNS, B, T>(reread(args), at % groups_m * ROWS, at / groups_m * COLUMNS);
     }
@@ -110,7 +110,7 @@ template <u32 ROWS, typename B, typename T> OPS_DEVICE void qlinear_rows(const Q
 
 // ---- tiles --------------------------------------------------------------------------
 
-// The weight's share of a tile: as Stage, of blocks.
+// The weight's part of a tile: like Stage, but for blocks.
 template <typename B, typename A, u32 SIZE, u32 DEPTH> struct StageBlocks {
     static constexpr u32 PITCH = SIZE + 4;
     const QLinearArgs& args;
@@ -141,7 +141,7 @@ template <typename B, typename A, u32 SIZE, u32 DEPTH> struct StageBlocks {
     }
 };
 
-// x's share: a thread's row is looked up through the shape.
+// The part of x: each thread looks up its row through the shape.
 template <typename T, typename A, u32 SIZE, u32 DEPTH> struct StageRows {
     static constexpr u32 PITCH = SIZE + 4;
     const QLinearArgs& args;

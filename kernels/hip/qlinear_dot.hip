@@ -1,7 +1,8 @@
-// y[.., n] = sum over k of x[.., k] weight[n, k], few rows of x, four products of bytes an instruction.
-// split: x as integers times a power of two for each block of 32, the integers as signed digits of base 256.
-// dot*: a wave's lanes to a few rows of the weight, a block to a lane at a time; digit by digit, exact but for the
-// sum over blocks.
+// y[.., n] = sum over k of x[.., k] weight[n, k] for few rows of x, with four byte products per instruction.
+// split: writes each block of 32 values of x as integers times a power of two, and the integers as
+// signed base-256 digits.
+// dot*: a group of lanes computes a few rows of the weight, one block per lane at a time. It multiplies
+// digit by digit; everything is exact except the sum over blocks.
 #include "ops_blocks.h"
 #include "ops_dot4.h"
 #include "ops_qlinear.h"
@@ -10,12 +11,14 @@
 
 namespace ops {
 
-// Digits of x: a half has 11 bits, so 16 leave those within 16 of the block's largest as they are.
+// Digits per value of x. 16-bit types have at most 11 significant bits, so 16 bits represent exactly
+// every value within a factor of 16 of the block's largest.
 template <typename T> struct Digits { static constexpr u32 COUNT = 2; };
 template <> struct Digits<f32> { static constexpr u32 COUNT = 3; };
 
-// Rows of x lie in groups of 32 blocks; a group has for all its blocks the head, then for every plane the first
-// sixteen digits and the last: 16 bytes each, so that lanes read side by side.
+// Rows of x are stored in groups of 32 blocks. A group has the heads of all its blocks, then for each
+// digit plane the first sixteen digits of all blocks, then the last sixteen. Each of these entries has
+// 16 bytes, so that reads of neighbouring lanes are coalesced.
 constexpr u32 PART = 16, PART_BLOCKS = 32;
 template <typename T> OPS_DEVICE constexpr u32 group_bytes() { return (1 + 2 * Digits<T>::COUNT) * PART * PART_BLOCKS; }
 template <typename T> OPS_DEVICE u32 split_row_bytes(u64 blocks) {
@@ -25,8 +28,8 @@ template <typename T> OPS_DEVICE u32 block_at(u32 block) {
     return block / PART_BLOCKS * group_bytes<T>() + block % PART_BLOCKS * PART;
 }
 
-// What x's integers are multiplied by, and what the weight's offset takes from their products: from all digits but
-// the last of three, and from that.
+// The scale of x's integers, and what the weight's offset adds to their dot product: `last` is the
+// share of the last of three digits, `upper` that of all others.
 struct Head {
     f32 scale;
     i32 upper;
@@ -36,14 +39,15 @@ struct Head {
 
 // ---- split --------------------------------------------------------------------------
 
-constexpr u32 LANES = 8;  // to a block
+constexpr u32 LANES = 8;  // per block
 
 struct Greater {
     OPS_METHOD u32 operator()(u32 a, u32 b) const { return a > b ? a : b; }
 };
 
-// Four elements of a block as integers, and the power of two that they are multiples of. Infinity is 1 of infinity
-// and numbers beside it are 0; a block with NaN is of NaN.
+// Converts four elements of a block to integers and returns the power of two that scales them. If the
+// block has an infinity, that is the scale: infinities become 1 or -1 and other values 0. If the block
+// has a NaN, the scale is NaN.
 template <u32 DIGITS> OPS_DEVICE f32 to_integers(i32 (&q)[4], const f32 (&x)[4]) {
     constexpr u32 BITS = 8 * DIGITS - 2, INFINITE = 0x7f800000u;
     u32 magnitude[4], most = 0;
@@ -58,10 +62,10 @@ template <u32 DIGITS> OPS_DEVICE f32 to_integers(i32 (&q)[4], const f32 (&x)[4])
         for (u32 i = 0; i < 4; i++) q[i] = magnitude[i] != INFINITE ? 0 : x[i] < 0.0f ? -1 : 1;
         return most == INFINITE ? infinity32() : quiet_nan32();
     }
-    // A leading digit is 127 at most: what would round to more has an exponent more.
+    // The leading digit is at most 127. If rounding would exceed that, the exponent is one higher.
     u32 exponent = bits_as<u32>(bits_as<f32>(most) * 1.00404f) >> 23;
     if (exponent == 0) exponent = 1;
-    // In two steps: 2^148 is no f32.
+    // Two multiplications, because 2^148 is out of range for f32.
     i32 up = i32(BITS + 127) - i32(exponent), half = up / 2;
     f32 first = bits_as<f32>(u32(127 + half) << 23), second = bits_as<f32>(u32(127 + up - half) << 23);
     OPS_UNROLL
@@ -111,7 +115,7 @@ template <typename B, typename T> OPS_DEVICE void split_block(const QLinearArgs&
     }
 }
 
-// Rows past the end are of zeros: products take several rows together.
+// Rows past the end are filled with zeros, because the dot kernels read several rows together.
 template <typename B, typename T> OPS_DEVICE void qlinear_split(const QLinearArgs& args) {
     u64 blocks = args.k / BLOCK_ELEMENTS, count = args.plane_rows * blocks, step = global_threads() / LANES;
     for (u64 first = (global_thread() - lane_id()) / LANES; first < count; first += step) {
@@ -124,7 +128,7 @@ template <typename B, typename T> OPS_DEVICE void qlinear_split(const QLinearArg
 
 // ---- products -----------------------------------------------------------------------
 
-// The sum of a block's products, as an integer in f32.
+// The dot product of one block: an integer, as f32.
 template <u32 DIGITS>
 OPS_DEVICE f32 dot_block(const u32 (&w)[8], const Pack<u32, 4> (&x)[2 * DIGITS], const Head& head, bool offset) {
     i32 sum = 0, last = offset ? head.last : 0;
@@ -141,7 +145,7 @@ OPS_DEVICE f32 dot_block(const u32 (&w)[8], const Pack<u32, 4> (&x)[2 * DIGITS],
     return f32(sum);
 }
 
-// ROWS rows of x by COLUMNS rows of the weight.
+// ROWS rows of x times COLUMNS rows of the weight.
 template <u32 ROWS, u32 COLUMNS, typename B, typename T>
 OPS_DEVICE void dot_columns(const QLinearArgs& args, u64 m0, u64 n0) {
     constexpr u32 DIGITS = Digits<T>::COUNT;
@@ -149,7 +153,7 @@ OPS_DEVICE void dot_columns(const QLinearArgs& args, u64 m0, u64 n0) {
     const B* column[COLUMNS];
     OPS_UNROLL
     for (u32 j = 0; j < COLUMNS; j++) {
-        // Columns past the end repeat the last one, and are not stored.
+        // Columns past the end repeat the last one; their results are not stored.
         column[j] = static_cast<const B*>(args.weight) + i64(n0 + j < args.n ? n0 + j : args.n - 1) * args.weight_row;
     }
     f32 sum[ROWS][COLUMNS] = {};
@@ -166,7 +170,8 @@ OPS_DEVICE void dot_columns(const QLinearArgs& args, u64 m0, u64 n0) {
         u32 at = u32(m0) * row_bytes + block_at<T>(b);
         OPS_UNROLL
         for (u32 r = 0; r < ROWS; r++) {
-            // One row's digits travel while another's are multiplied; all at once would fill the registers.
+            // One row's digits are in flight while another's are multiplied. Loading all rows at once
+            // would exhaust the registers.
             u32 from = r < 2 ? at : opaque_after(at, sum[r - 2][COLUMNS - 1]);
             const u8* row = static_cast<const u8*>(args.planes) + u64(r * row_bytes) + from;
             Head head = bits_as<Head>(load_pack<4>(reinterpret_cast<const u32*>(row)));
@@ -196,7 +201,7 @@ OPS_DEVICE void dot_columns(const QLinearArgs& args, u64 m0, u64 n0) {
 }
 
 template <u32 ROWS, typename B, typename T> OPS_DEVICE void qlinear_dot(const QLinearArgs& args) {
-    // Four columns: what is read of x is read once for all of them, and is more than the weight.
+    // Four columns share each load of x, whose digits take more bytes than the weight.
     constexpr u32 COLUMNS = 4;
     u64 groups_m = (args.rows + ROWS - 1) / ROWS, groups_n = (args.n + COLUMNS - 1) / COLUMNS;
     u64 groups = groups_m * groups_n;
@@ -205,7 +210,7 @@ template <u32 ROWS, typename B, typename T> OPS_DEVICE void qlinear_dot(const QL
     u64 step = u64(grid_x()) * (MATMUL_BLOCK / OPS_WAVE) * per_wave;
     OPS_NO_UNROLL
     for (; first < groups; first += step) {
-        // A group past the end works on columns past the end, which are not stored.
+        // A group past the end computes columns past the end, which are not stored.
         u64 at = first + lane_id() / u32(args.lanes);
         dot_columns<ROWS, COLUMNS, B, T>(reread(args), at % groups_m * ROWS, at / groups_m * COLUMNS);
     }

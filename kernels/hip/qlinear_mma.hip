@@ -1,7 +1,7 @@
-// qlinear for many rows on matrix units: tiles as in matmul_mma.hip, and a step along k is one block of
-// the weight. What is multiplied are the weight's stored integers, which every half holds exactly; a
-// block's sums are multiplied by its scale in f32. So nothing of the weight is rounded, and nothing of x
-// where it is a half; x of f32 is multiplied in two parts of bf16, which keep 16 bits of it.
+// qlinear for many rows on matrix units: tiles as in matmul_mma.hip, where one step along k is one block of
+// the weight. The operands are the weight's stored integers, which every 16-bit type represents exactly,
+// and the sums of a block are multiplied by its scale in f32. So the weight is not rounded at all, and
+// neither is x in a 16-bit type. x in f32 is multiplied as two parts of bf16, which keep 16 bits of it.
 #include "ops_mma_parts.h"
 #include "ops_blocks.h"
 #include "ops_qlinear.h"
@@ -10,7 +10,7 @@ namespace ops {
 
 static_assert(MMA_DEPTH == BLOCK_ELEMENTS, "a step along k is a block");
 
-// What x is multiplied in, and how many parts of it.
+// The type in which x is multiplied, and the number of parts.
 template <typename T> struct RowParts {
     using Half = T;
     static constexpr u32 COUNT = 1;
@@ -26,7 +26,7 @@ template <> struct RowParts<f32> {
     }
 };
 
-// Eight elements of a block as they are stored, and as numbers less the offset.
+// Eight elements of a block in their stored form, and as numbers with the offset subtracted.
 template <typename B> struct Eight;
 template <> struct Eight<Q8_0> {
     u32 words[2];
@@ -41,7 +41,7 @@ template <> struct Eight<Q4_0> {
     }
 };
 
-// A thread's part of the weight's share of a tile, and the scales of its lines.
+// One thread's part of the weight tile, and the scales of its lines.
 template <typename B, typename H, u32 TILE> struct MmaStageBlocks {
     static constexpr u32 PACKS = TILE * MMA_DEPTH / MATMUL_BLOCK / 8;
     const QLinearArgs& args;
@@ -55,7 +55,8 @@ template <typename B, typename H, u32 TILE> struct MmaStageBlocks {
         OPS_UNROLL
         for (u32 p = 0; p < PACKS; p++) {
             u64 line = n0 + thread / 4 + p * (MATMUL_BLOCK / 4);
-            // Lines past the end repeat the last one, and are not stored; past the last block nothing is used.
+            // Lines past the end repeat the last one and are not stored. What is loaded past the last
+            // block is not used.
             if (line >= args.n) line = args.n - 1;
             const B* block = static_cast<const B*>(args.weight) + i64(line) * args.weight_row +
                              i64(b < blocks ? b : blocks - 1) * args.weight_block;
@@ -77,7 +78,7 @@ template <typename B, typename H, u32 TILE> struct MmaStageBlocks {
     }
 };
 
-// A thread's part of x's share: its rows are looked up through the shape.
+// One thread's part of the x tile. Its rows are looked up through the shape.
 template <typename T, u32 TILE> struct MmaStageRows {
     static constexpr u32 PACKS = TILE * MMA_DEPTH / MATMUL_BLOCK / 8;
     using Parts = RowParts<T>;
@@ -91,7 +92,7 @@ template <typename T, u32 TILE> struct MmaStageRows {
         OPS_UNROLL
         for (u32 p = 0; p < PACKS; p++) {
             u64 m = m0 + thread_x() / 4 + p * (MATMUL_BLOCK / 4);
-            // Rows past the end repeat the last one, and are not stored.
+            // Rows past the end repeat the last one; their results are not stored.
             row[p] = row_at<const T>(args.shape, args.x, m < args.rows ? m : args.rows - 1);
             packs = packs && is_aligned(row[p], PACK_BYTES);
         }
@@ -109,7 +110,7 @@ template <typename T, u32 TILE> struct MmaStageRows {
             for (u32 i = 0; i < 8; i++) held[p].v[i] = row[p][i64(k + i) * step];
         }
     }
-    // One tile for each part, `apart` elements from one to the next.
+    // Writes one tile per part, `apart` elements apart.
     OPS_METHOD void store(H* tile, u32 apart) const {
         u32 thread = opaque(thread_x());
         OPS_UNROLL

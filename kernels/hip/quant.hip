@@ -1,5 +1,5 @@
-// q4_0 and q8_0: quantize from f32, dequantize, and rows of a quantized table. Eight lanes to a block,
-// four elements each. quantize is bit-exact with the public reference: products and sums are not fused.
+// q4_0 and q8_0: quantize from f32, dequantize, and look up rows of a quantized table. Eight lanes per block,
+// four elements each. To be bit-exact with the public reference, quantize does not fuse products and sums.
 #include "ops_blocks.h"
 #include "ops_index.h"
 #include "ops_reduce.h"
@@ -10,7 +10,7 @@ struct QuantizeArgs {
     Shape shape;   // of the blocks
     Operand x;     // first elements of the blocks
     Operand y;     // blocks
-    i64 x_stride;  // from one element of a block to the next
+    i64 x_stride;  // between elements of a block
 };
 
 struct DequantizeArgs {
@@ -24,7 +24,7 @@ struct DequantizeArgs {
 struct QEmbeddingArgs {
     Shape shape;  // [ids, blocks of a row]
     Operand x;
-    Operand y;  // strides of a row, and of a block's first element
+    Operand y;  // strides between rows, and between the first elements of blocks
     i64 y_stride;
     Address<const void> ids;
     i64 ids_stride;
@@ -38,8 +38,8 @@ struct QEmbeddingArgs {
 
 constexpr u32 LANES = 8;
 
-// The value of the largest magnitude among the group's elements, the first of equals. Its magnitude is a variable of its
-// own: from abs(x) > abs(best) ? x : best, LLVM 19.1.7 drops the second abs.
+// The value with the largest magnitude in the group, the first one on ties. The magnitude is a separate
+// variable because LLVM 19.1.7 drops the second abs of abs(x) > abs(best) ? x : best.
 OPS_DEVICE f32 extreme(const f32 (&x)[4]) {
     f32 best = 0.0f, most = 0.0f;
     OPS_UNROLL
@@ -51,7 +51,7 @@ OPS_DEVICE f32 extreme(const f32 (&x)[4]) {
     }
     for (u32 mask = 1; mask < LANES; mask *= 2) {
         f32 other = shuffle_xor(best, mask, LANES), magnitude = abs(other);
-        bool later = (lane_id() & mask) == 0;  // the other lane's elements come after this one's
+        bool later = (lane_id() & mask) == 0;  // the other lane's elements come after this lane's
         bool take = magnitude > most || (!later && magnitude == most);
         best = take ? other : best;
         most = take ? magnitude : most;
@@ -59,7 +59,7 @@ OPS_DEVICE f32 extreme(const f32 (&x)[4]) {
     return best;
 }
 
-// Truncation to an 8-bit integer; NaN gives 0.
+// Truncates to an 8-bit integer. NaN gives 0.
 OPS_DEVICE i32 to_byte(f32 x) { return x != x ? 0 : i32(x < -128.0f ? -128.0f : x > 127.0f ? 127.0f : x); }
 
 OPS_DEVICE void encode(Q4_0* y, const f32 (&x)[4], u32 lane, bool live) {
@@ -71,7 +71,7 @@ OPS_DEVICE void encode(Q4_0* y, const f32 (&x)[4], u32 lane, bool live) {
         i32 q = to_byte(add_exact(multiply_exact(x[i], inverse), 8.5f));
         codes |= u32(q < 15 ? q : 15) << (8 * i);
     }
-    u32 upper = shuffle(codes, lane + 4, LANES);  // elements 16 further on share this lane's bytes
+    u32 upper = shuffle(codes, lane + 4, LANES);  // elements 16 positions later share this lane's bytes
     if (!live) return;
     if (lane == 0) y->d = to_f16(d).bits;
     if (lane >= 4) return;
@@ -92,7 +92,7 @@ OPS_DEVICE void encode(Q8_0* y, const f32 (&x)[4], u32 lane, bool live) {
     y->qs[lane * 2 + 1] = u16(bytes >> 16);
 }
 
-// Calls visit(block, lane, live) for the blocks of the shape; all lanes take the same number of turns.
+// Calls visit(block, lane, live) for the blocks of the shape. All lanes run the same number of iterations.
 template <typename F> OPS_DEVICE void for_blocks(u64 count, F visit) {
     u64 step = global_threads() / LANES;
     u32 lane = lane_id() % LANES;
@@ -119,7 +119,8 @@ template <typename B> OPS_DEVICE void quantize(const QuantizeArgs& args) {
     });
 }
 
-// Four elements of a block, those of lane `lane`, written as T; zeros for a block that is not present, which is not read.
+// Writes the four elements of lane `lane` of a block as T. If the block is not present, it is not read,
+// and zeros are written.
 template <typename B, typename T>
 OPS_DEVICE void decode(T* to, i64 stride, const B* block, bool present, u32 lane) {
     using A = acc_t<T>;

@@ -1,13 +1,13 @@
-// Rotary position embedding: (a, b) -> (a cos - b sin, a sin + b cos) for every pair of every head.
-// The shape is that of the pairs; tables of type C (x's own or f32) are operands like any other, with
-// stride 0 along the heads. y may be x itself.
+// Rotary position embedding: (a, b) -> (a cos - b sin, a sin + b cos) for every pair of every head. The
+// shape counts pairs. The tables, of type C (x's own type or f32), are ordinary operands with stride 0
+// along the heads. y may be x itself.
 #include "ops_math.h"
 #include "ops_view.h"
 
 namespace ops {
 
 struct RopeArgs {
-    Shape shape;  // [b, h, t, d / 2] or [b, t, h, d / 2], dimensions merged where they can be
+    Shape shape;  // [b, h, t, d / 2] or [b, t, h, d / 2], merged where possible
     Operand x;    // first elements of the pairs
     Operand y;
     Operand cos;
@@ -19,7 +19,7 @@ struct RopeArgs {
 template <typename A> OPS_DEVICE A turned_first(A a, A b, A cos, A sin) { return a * cos - b * sin; }
 template <typename A> OPS_DEVICE A turned_second(A a, A b, A cos, A sin) { return a * sin + b * cos; }
 
-// Pairs whose elements lie apart: rope and rope_thd, and rope_i at odd strides.
+// Pairs whose elements are apart: rope and rope_thd, and rope_i at odd strides.
 template <typename T, typename C> OPS_DEVICE void rope(const RopeArgs& args) {
     using A = acc_t<T>;
     constexpr u32 N = PACK_BYTES / Widest<T, C>::bytes;
@@ -60,7 +60,7 @@ template <typename T> struct Pair {
     T second;
 };
 
-// Pairs of neighbours: strides count pairs.
+// Pairs of adjacent elements; strides count pairs.
 template <typename T, typename C> OPS_DEVICE void rope_pairs(const RopeArgs& args) {
     using A = acc_t<T>;
     auto turn = [](Pair<T> x, C cos, C sin) OPS_INLINE {

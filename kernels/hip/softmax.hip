@@ -1,22 +1,22 @@
-// softmax and log_softmax along one dimension, which the caller makes the last one.
-// wave, block: a group of lanes to a row. column: a thread to a row, for rows that lie side by side.
-// The row's maximum is subtracted first; a row of -inf gives NaN, and so does any row with a NaN.
+// softmax and log_softmax along one dimension, which the caller moves to the last place.
+// wave, block: a group of lanes per row. column: one thread per row, for rows that are interleaved in memory.
+// The row's maximum is subtracted first. A row of -inf gives NaN, and so does any row with a NaN.
 #include "ops_f16_math.h"
 #include "ops_row.h"
 
 namespace ops {
 
 struct SoftmaxArgs {
-    Shape shape;  // the last dimension is the one that sums to 1
+    Shape shape;  // the last dimension is the one normalised
     Operand x;
     Operand y;
     u64 rows;
-    u64 lanes;  // of a wave to a row, a power of two; other variants ignore it
+    u64 lanes;  // lanes of a wave per row, a power of two; other variants ignore it
 };
 
 constexpr u32 SOFTMAX_BLOCK = 256;
 
-// exp of at most 0, for a result of type T.
+// exp for arguments of at most 0 and a result of type T.
 template <typename T> OPS_DEVICE acc_t<T> power(acc_t<T> x) {
     if constexpr (same<T, f16>::value) {
         return exp_f16(x);
@@ -31,7 +31,7 @@ OPS_DEVICE void softmax_row(const SoftmaxArgs& args, G group, bool live, T* from
     Row<T, N> x{from, args.x.stride[5]}, y{to, args.y.stride[5]};
     auto load = [&](u64 c) OPS_INLINE { return x.load(c); };
     CachedRow<T, N, G> cached{group, args.shape.dim[5] / N, {}};
-    A most = -A(infinity32());  // of what is a number: a NaN shows in the sum
+    A most = -A(infinity32());  // ignores NaN, which shows in the sum
     cached.first_pass(load, [&](u64, const Pack<A, N>& v) OPS_INLINE {
         OPS_UNROLL
         for (u32 i = 0; i < N; i++) most = larger(most, v.v[i]);
@@ -72,7 +72,7 @@ template <bool WHOLE, bool LOG, typename T> OPS_DEVICE void softmax(const Softma
     });
 }
 
-// Maximum and sum in one pass, the sum rescaled when the maximum grows.
+// Maximum and sum in one pass: the sum is rescaled when the maximum grows.
 template <bool LOG, typename T> OPS_DEVICE void softmax_column(const SoftmaxArgs& args) {
     using A = acc_t<T>;
     u64 n = args.shape.dim[5];
@@ -84,7 +84,7 @@ template <bool LOG, typename T> OPS_DEVICE void softmax_column(const SoftmaxArgs
         for (u64 i = 0; i < n; i++) {
             A v = widen(x[i64(i) * args.x.stride[5]]);
             A higher = maximum(most, v);
-            // While all is -inf there is nothing to sum; the differences would be NaN.
+            // As long as all values are -inf, nothing is summed; the differences would be NaN.
             if (higher != -A(infinity32())) sum = sum * power<T>(most - higher) + power<T>(v - higher);
             most = higher;
         }

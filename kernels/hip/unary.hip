@@ -1,5 +1,5 @@
-// Elementwise ops of one operand: y = f(x), any shape and strides; y may be x itself.
-// Floats compute in their accumulator and round once; integers wrap.
+// Elementwise ops with one operand: y = f(x), any shape and strides; y may be x itself. Floats compute
+// in the accumulator type and round once; integers wrap.
 #include "ops_view.h"
 #include "ops_f16_math.h"
 
@@ -39,7 +39,7 @@ struct Floor { template <typename A> static OPS_METHOD A of(A x) { return floor(
 struct Ceil { template <typename A> static OPS_METHOD A of(A x) { return ceil(x); } };
 struct Round { template <typename A> static OPS_METHOD A of(A x) { return round(x); } };
 
-// Also on integers, whose arithmetic is done in an unsigned type so that it wraps.
+// These also support integers, whose arithmetic uses an unsigned type so that it wraps.
 template <typename T> using wrap_t = typename choose<sizeof(T) == 8, u64, u32>::type;
 
 struct Neg {
@@ -60,11 +60,11 @@ struct Sqr {
     static OPS_METHOD f64 of(f64 x) { return x * x; }
     template <typename T> static OPS_METHOD T of(T x) { return T(wrap_t<T>(x) * wrap_t<T>(x)); }
 };
-struct Sign {  // of NaN, 0
+struct Sign {  // sign of NaN is 0
     template <typename T> static OPS_METHOD T of(T x) { return x > T(0) ? T(1) : x < T(0) ? T(-1) : T(0); }
 };
 
-// f of an f16, before it is rounded: the shorter way where there is one.
+// f for f16, before the result is rounded. Uses the shorter function if there is one.
 template <typename F> OPS_DEVICE f32 of_f16(F, f32 x) { return F::of(x); }
 OPS_DEVICE f32 of_f16(Sigmoid, f32 x) { return sigmoid_f16(x); }
 OPS_DEVICE f32 of_f16(Silu, f32 x) { return x * sigmoid_f16(x); }

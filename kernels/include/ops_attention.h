@@ -1,4 +1,4 @@
-// What the attention kernels have in common: arguments, and the way from a dot product to a score.
+// Shared by the attention kernels: arguments, and how a dot product becomes a score.
 #pragma once
 #include "ops_row.h"
 
@@ -6,8 +6,9 @@ namespace ops {
 
 enum MaskKind : u32 { MASK_NONE = 0, MASK_ADDED = 1, MASK_VISIBLE = 2 };
 
-// q, o [b, h, t, d]; k, v [b, h_kv, s, d]; mask [b, h, t, s]: strides [2] to [5] of the operands.
-// A "row" is one query of one head. The rows of a key head are numbered (query, head within the group).
+// q, o [b, h, t, d]; k, v [b, h_kv, s, d]; mask [b, h, t, s]. These dimensions use strides [2] to [5]
+// of the operands.
+// A "row" is one query of one head. Within a key head, rows are numbered by query, then by head in the group.
 struct AttentionArgs {
     Operand q;
     Operand k;
@@ -18,7 +19,7 @@ struct AttentionArgs {
     i64 slope_stride;
     u64 batch;
     u64 kv_heads;
-    u64 group;  // query heads to a key head
+    u64 group;  // query heads per key head
     u64 t;
     u64 s;
     u64 d;
@@ -27,12 +28,12 @@ struct AttentionArgs {
     f64 scale;
     f64 softcap;    // 0 when absent
     u64 mask_kind;  // MaskKind
-    Address<void> partial;  // decode: [rows][splits][d + 2] in the accumulator: maximum, sum, weighted values
-    u64 splits;     // decode: parts of the key range
-    u64 lanes;      // decode: lanes to a key, a power of two of at least d / 8
+    Address<void> partial;  // decode: [rows][splits][d + 2] accumulators: maximum, sum, weighted values
+    u64 splits;     // decode: number of parts that the keys are split into
+    u64 lanes;      // decode: lanes per key, a power of two, at least d / 8
 };
 
-// Where one row stands. Keys pos - left .. pos + right are visible to it.
+// The query and head of one row. Keys pos - left .. pos + right are visible to it.
 struct QueryRow {
     u32 query;
     u32 head;
@@ -61,7 +62,7 @@ template <typename A> struct Score {
     bool visible;
 };
 
-// scale, softcap, alibi, mask, visibility: in this order.
+// Applies scale, softcap, alibi and mask, then visibility, in this order.
 template <typename T, typename A>
 OPS_DEVICE Score<A> score_of(const AttentionArgs& args, u64 batch, const QueryRow& row, i64 key, A dot) {
     i64 distance = key - row.position(args);
@@ -84,10 +85,10 @@ OPS_DEVICE Score<A> score_of(const AttentionArgs& args, u64 batch, const QueryRo
     return score;
 }
 
-// A running maximum that exponentials may be taken against: zero while nothing has been seen.
+// A running maximum that is safe to subtract in an exponential: 0 until a key has been seen.
 template <typename A> OPS_DEVICE A finite_base(A most) { return most == -A(infinity32()) ? A(0) : most; }
 
-// N elements of a row of d from `at` on, zeros past the end.
+// Loads N elements of a row of length d, from `at` on. Elements past the end are zero.
 template <u32 N, typename T>
 OPS_DEVICE Pack<T, N> load_slice(const T* row, i64 stride, u64 at, u64 d, bool packs) {
     Pack<T, N> out{};

@@ -1,5 +1,5 @@
-// Four products of signed bytes, added to an integer. The build says how a target does it: -DOPS_DOT4=1 by
-// v_dot4_i32_i8, 2 by v_dot4_i32_iu8.
+// Dot product of four pairs of signed bytes, added to an integer. The build selects the instruction:
+// -DOPS_DOT4=1 is v_dot4_i32_i8, 2 is v_dot4_i32_iu8.
 #pragma once
 #include "ops_platform.h"
 

@@ -1,6 +1,6 @@
-// Elementary functions whose result is rounded to f16: computed in f32 with a relative error below 2^-15
-// wherever f16 has a number for the result, by the GPU's 2^x and 1 / x without corrections and by shorter
-// polynomials. Arguments are those that f16 has.
+// Elementary functions whose result is rounded to f16. They compute in f32 with a relative error below
+// 2^-15 wherever the result is representable in f16. They use the GPU's 2^x and 1 / x without
+// correction steps, and shorter polynomials. Arguments must be values of f16.
 #pragma once
 #include "ops_trig.h"
 
@@ -19,7 +19,8 @@ OPS_DEVICE f32 tanh_f16(f32 x) {
     return a < 0.09375f ? fma(x * x * x, -0x1.555556p-2f, x) : far;  // 2^-16
 }
 
-// As normal_cdf: exp(-b^2) r s(1 - 4 r) with r = 1 / (b + 2), 2^-16 for b to 4.6; beyond, x times it is 0.
+// As normal_cdf: exp(-b^2) r s(1 - 4 r) with r = 1 / (b + 2). The error is 2^-16 up to b = 4.6; beyond
+// that, x times the result rounds to 0.
 OPS_DEVICE f32 normal_cdf_f16(f32 x) {
     f32 a = abs(x);
     f32 r = reciprocal_estimate(fma(a, 0x1.6a09e6p-1f, 2.0f));
@@ -29,7 +30,7 @@ OPS_DEVICE f32 normal_cdf_f16(f32 x) {
     return x < 0.0f ? tail : 1.0f - tail;
 }
 
-// Arguments are at most 65504, so no large ones are to be reduced. 2^-19 and 2^-24.
+// Arguments are at most 65504, so no large-argument reduction is needed. Errors of sin and cos: 2^-19 and 2^-24.
 OPS_DEVICE f32 sin_at_quadrant_f16(f32 x, u32 offset) {
     f32 shifted = fma(x, 0x1.45f306p-1f, 0x1.8p23f), n = shifted - 0x1.8p23f;
     u32 quadrant = bits_as<u32>(shifted) + offset;

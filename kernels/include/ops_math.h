@@ -1,16 +1,16 @@
-// Elementary functions in plain arithmetic, the same source on every target but for what GPUs have an
-// instruction for: 2^x, 1 / x and log of f32. The largest error on the host, which the tests measure, is
-// below 2.5 ulp, in f32 and in f64, and 6 for f32's normal_cdf; f64's has besides what rounding x / sqrt 2
-// does to it. On AMD both instructions are exact to 1 ulp (ISA documents, V_EXP_F32 and V_RCP_F32), which
-// is what the host's polynomial for 2^x is, and a quotient is corrected; so the limits hold there too. No
-// function flushes subnormals or assumes finite input. Those of f32 have no branches, so that neighbours
-// overlap; sin and cos have one, for large arguments. Polynomials are minimax fits with their error beside.
+// Elementary functions in plain arithmetic. The source is the same on every target, except where GPUs have an
+// instruction: 2^x, 1 / x and log of f32. On the host, the largest error measured by the tests is below 2.5 ulp in
+// f32 and f64, and 6 ulp for f32 normal_cdf; f64 normal_cdf additionally has the error of rounding x / sqrt(2).
+// These limits hold on AMD too: both instructions are accurate to 1 ulp (ISA documents, V_EXP_F32 and V_RCP_F32),
+// like the host's polynomial for 2^x, and quotients are corrected. No function flushes subnormals or assumes
+// finite input. The f32 functions are branch-free, so that computations of neighbouring elements overlap; only sin
+// and cos branch, for large arguments. Polynomials are minimax fits; each has its error beside it.
 #pragma once
 #include "ops_types.h"
 
 namespace ops {
 
-// ---- what the hardware has ----------------------------------------------------
+// ---- hardware functions --------------------------------------------------------
 
 #if defined(OPS_CUDA)
 #define OPS_MATH(name) ::name
@@ -20,7 +20,7 @@ namespace ops {
 
 OPS_DEVICE f32 fma(f32 a, f32 b, f32 c) { return OPS_MATH(fmaf)(a, b, c); }
 OPS_DEVICE f64 fma(f64 a, f64 b, f64 c) { return OPS_MATH(fma)(a, b, c); }
-// a * b + c for long sums: fused where that is one instruction.
+// a * b + c for long sums; fused where FMA is one instruction.
 #if defined(OPS_HOST)
 OPS_DEVICE f32 mad(f32 a, f32 b, f32 c) { return a * b + c; }
 OPS_DEVICE f64 mad(f64 a, f64 b, f64 c) { return a * b + c; }
@@ -48,14 +48,14 @@ OPS_DEVICE f64 with_sign_of(f64 x, f64 s) {
     const u64 sign = 0x8000000000000000ull;
     return bits_as<f64>((bits_as<u64>(x) & ~sign) | (bits_as<u64>(s) & sign));
 }
-// Halves away from zero.
+// Rounds halves away from zero.
 template <typename A> OPS_DEVICE A round(A x) {
     A whole = trunc(x);
     return abs(x - whole) >= A(0.5) ? whole + with_sign_of(A(1), x) : whole;
 }
-// NaN from either side wins.
+// Returns NaN if either operand is NaN.
 template <typename A> OPS_DEVICE A maximum(A a, A b) { return a > b || a != a ? a : b; }
-// NaN loses: one instruction.
+// Ignores NaN; one instruction.
 #if defined(OPS_HOST)
 template <typename A> OPS_DEVICE A larger(A a, A b) { return a > b || b != b ? a : b; }
 #else
@@ -64,7 +64,7 @@ OPS_DEVICE f64 larger(f64 a, f64 b) { return OPS_MATH(fmax)(a, b); }
 #endif
 template <typename A> OPS_DEVICE A minimum(A a, A b) { return a < b || a != a ? a : b; }
 
-// Products and sums that no compiler may fuse, where the result must equal a reference bit for bit.
+// Products and sums that no compiler may fuse, for results that must match a reference bit for bit.
 OPS_DEVICE f32 multiply_exact(f32 a, f32 b) {
 #if defined(OPS_CUDA)
     return __fmul_rn(a, b);
@@ -86,7 +86,7 @@ OPS_DEVICE f32 add_exact(f32 a, f32 b) {
 #endif
 }
 
-// x * 2^n for |n| up to twice the exponent range, rounded once at the end.
+// x * 2^n for |n| up to twice the exponent range, rounded only once, at the end.
 OPS_DEVICE f32 scale_by_power(f32 x, i32 n) {
 #if defined(OPS_AMD)
     return __builtin_ldexpf(x, n);
@@ -106,8 +106,8 @@ template <typename A, typename... C> OPS_DEVICE A polynomial(A x, A c, C... rest
     return fma(polynomial(x, rest...), x, c);
 }
 
-// The same from a table, highest power first, read AT_ONCE at a time: as constants, those of a long
-// polynomial of f64 would be kept for a whole loop and fill the scalar registers.
+// Horner's rule with coefficients from a table, highest power first, AT_ONCE per iteration. As immediate constants,
+// the coefficients of a long f64 polynomial would be kept through the whole loop and fill the scalar registers.
 template <u32 AT_ONCE, u32 COUNT> OPS_DEVICE f64 table_polynomial(f64 x, const f64 (&c)[COUNT]) {
     static_assert(COUNT % AT_ONCE == 0, "whole turns");
     f64 sum = 0;
@@ -119,7 +119,7 @@ template <u32 AT_ONCE, u32 COUNT> OPS_DEVICE f64 table_polynomial(f64 x, const f
     return sum;
 }
 
-// 1 / x by the instruction, within 1 ulp of it.
+// 1 / x by the hardware instruction, accurate to 1 ulp.
 OPS_DEVICE f32 reciprocal_estimate(f32 x) {
 #if defined(OPS_AMD)
     return __builtin_amdgcn_rcpf(x);
@@ -132,7 +132,7 @@ OPS_DEVICE f32 reciprocal_estimate(f32 x) {
 #endif
 }
 
-// a / b for 1 <= b < 2^64 and a not above b: the estimate, and one correction.
+// a / b for 1 <= b < 2^64 and a <= b: the reciprocal estimate and one correction step.
 OPS_DEVICE f32 quotient(f32 a, f32 b) {
 #if defined(OPS_HOST)
     return a / b;
@@ -145,7 +145,7 @@ OPS_DEVICE f64 quotient(f64 a, f64 b) { return a / b; }
 
 // ---- exp ----------------------------------------------------------------------
 
-// 2^x where that is a normal number; less than the smallest of those may come as zero.
+// 2^x if the result is a normal number. Smaller results may be flushed to zero.
 OPS_DEVICE f32 exp2_normal(f32 x) {
 #if defined(OPS_AMD)
     return __builtin_amdgcn_exp2f(x);
@@ -163,7 +163,7 @@ OPS_DEVICE f32 exp2_normal(f32 x) {
 #endif
 }
 
-// The nearest integer between -151 and 129, which is as far as exponents go; any for NaN.
+// The nearest integer in -151 .. 129, which covers all f32 exponents; any integer for NaN.
 OPS_DEVICE f32 nearest_exponent(f32 x) {
 #if defined(OPS_AMD)
     return nearest_even(__builtin_amdgcn_fmed3f(x, -151.0f, 129.0f));
@@ -174,7 +174,7 @@ OPS_DEVICE f32 nearest_exponent(f32 x) {
 #endif
 }
 
-// x log2(e) is split into an integer and the rest, which keeps what the product lost.
+// Splits x log2(e) into an integer and a remainder; the remainder includes the rounding error of the product.
 OPS_DEVICE f32 exp(f32 x) {
     f32 n = nearest_exponent(x * 0x1.715476p+0f);
     f32 f = fma(x, 0x1.4ae0c0p-26f, fma(x, 0x1.715476p+0f, -n));
@@ -197,7 +197,7 @@ OPS_DEVICE f64 exp(f64 x) {
 
 // ---- log ----------------------------------------------------------------------
 
-// On a device the compiler's: one instruction (1 ulp on AMD) and a product in two parts.
+// Devices use the compiler's log: one instruction (1 ulp on AMD) and a two-part product.
 OPS_DEVICE f32 log(f32 x) {
 #if !defined(OPS_HOST)
     return OPS_MATH(logf)(x);
@@ -270,7 +270,8 @@ template <typename A> OPS_DEVICE A sigmoid(A x) {
     return quotient(x < A(0) ? e : A(1), A(1) + e);
 }
 
-// gelu in its tanh form, 0.5 x (1 + tanh u), is x sigmoid(2u), which keeps its accuracy for negative x: 2u.
+// 2u, where gelu's tanh form 0.5 x (1 + tanh u) is computed as x sigmoid(2u). That form stays accurate
+// for negative x.
 template <typename A> OPS_DEVICE A gelu_exponent(A x) {
     return x * fma(x * x, A(2 * 0.79788456080286535588 * 0.044715), A(2 * 0.79788456080286535588));
 }
@@ -289,7 +290,7 @@ OPS_DEVICE f64 erfc_scaled(f64 a) {
     return table_polynomial<7>((a - 4.0) / (a + 4.0), erfc_coefficients);
 }
 
-// erfc(a) for a >= 0.85: the rounding error of a * a is put back.
+// erfc(a) for a >= 0.85, corrected for the rounding error of a * a.
 OPS_DEVICE f64 erfc_tail(f64 a) {
     f64 square = a * a;
     f64 lost = fma(a, a, -square);
@@ -313,8 +314,8 @@ OPS_DEVICE f64 erf_near_zero(f64 x) {  // 2^-56
 }
 
 OPS_DEVICE f32 erf(f32 x) {
-    f32 a = abs(x), b = a > 4.0f ? 4.0f : a;  // NaN stays; from 4 on 1 is nearest
-    // log2 of erfc from 0.86 to 4: 2^-28 of erf
+    f32 a = abs(x), b = a > 4.0f ? 4.0f : a;  // NaN stays NaN; from 4 on, the result rounds to 1
+    // log2 of erfc from 0.86 to 4; the error of erf is 2^-28
     f32 p = polynomial(b, -0x1.5e1010p-13f, -0x1.a09bdep+0f, -0x1.d63bd2p-1f, -0x1.349b80p-3f, 0x1.09af38p-5f,
                        -0x1.25d618p-8f, 0x1.328392p-12f);
     f32 far = with_sign_of(1.0f - exp2_normal(p), x);
@@ -329,10 +330,11 @@ OPS_DEVICE f64 erf(f64 x) {
 }
 
 // The normal distribution function, 0.5 erfc(-x / sqrt 2), with relative accuracy in the left tail.
-// f32: of a = |x|, it is exp(-b^2) r s((b - 3) r) or 1 less that, with b = a / sqrt 2 and r = 1 / (b + 3).
+// f32: with a = |x|, b = a / sqrt 2 and r = 1 / (b + 3), the tail is exp(-b^2) r s((b - 3) r); for
+// positive x, the result is 1 minus that.
 OPS_DEVICE f32 normal_cdf(f32 x) {
     f32 a = abs(x);
-    a = a > 14.5f ? 14.5f : a;  // NaN stays; there the function is below the smallest number
+    a = a > 14.5f ? 14.5f : a;  // NaN stays NaN; beyond 14.5 the tail is below the smallest f32
     f32 half = 0.5f * a, square = half * a, lost = fma(half, a, -square);
     f32 b = a * 0x1.6a09e6p-1f, r = quotient(1.0f, b + 3.0f);
     // 2^-28

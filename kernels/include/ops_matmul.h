@@ -1,10 +1,10 @@
-// What the kernels of products have in common: arguments, and where a batch's matrices and the bias lie.
+// Shared by the matmul kernels: arguments, and where a batch's matrices and the bias are in memory.
 #pragma once
 #include "ops_tile.h"
 
 namespace ops {
 
-// A batch of matrices: the batch's strides, then those of the matrix.
+// A batch of matrices: the strides of the batch dimensions, then those of the matrix.
 struct Matrix {
     Operand batch;
     i64 row;
@@ -21,7 +21,7 @@ struct MatmulArgs {
     u64 k;
     Address<const void> bias;  // null when absent
     i64 bias_stride;
-    u64 bias_is_f32;  // else of type T
+    u64 bias_is_f32;  // otherwise it is of type T
 };
 
 template <typename T, typename W> struct SumOf {

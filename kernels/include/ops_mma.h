@@ -1,12 +1,12 @@
-// One tile type over the matrix units: WMMA of gfx11 and gfx12, MFMA of gfx90a and gfx94x.
-// A wave multiplies A [SIZE][DEPTH] by B [DEPTH][SIZE] and adds to C [SIZE][SIZE]. A lane holds one line
-// of each operand (a row of A, a column of B) and some neighbours along k; of the product it holds one
-// column and some rows. The build says which units there are: -DOPS_MATRIX=11, 12, 90 or 94.
-// Where there are none of the hardware, on the host and on CUDA, ops_mma_plain.h stands in for them.
+// One tile type for all matrix units: WMMA on gfx11 and gfx12, MFMA on gfx90a and gfx94x. A wave
+// multiplies A [SIZE][DEPTH] by B [DEPTH][SIZE] and accumulates into C [SIZE][SIZE]. A lane holds one
+// line of each operand (a row of A, a column of B), of which it has some consecutive elements along k. Of
+// the product, it holds some rows of one column. The build selects the matrix units with -DOPS_MATRIX=11,
+// 12, 90 or 94. The host and CUDA have none of these units; ops_mma_plain.h emulates them there.
 #pragma once
 #if defined(__GFX9__)
-// With 256 registers at most, sums of MFMA stay in VGPRs. With more, clang 19 puts them into AGPRs and
-// copies all of them from and to VGPRs in every turn of a loop.
+// With at most 256 registers, MFMA accumulators stay in VGPRs. With more, clang 19 puts them into AGPRs
+// and copies all of them to and from VGPRs in every loop iteration.
 #define OPS_REGISTERS __attribute__((amdgpu_waves_per_eu(2)))
 #endif
 #include "ops_tile.h"
@@ -30,14 +30,14 @@
 
 namespace ops {
 
-// What products of T are summed in.
+// The accumulator type for products of T.
 template <typename T> struct MmaSum { using type = f32; };
 template <> struct MmaSum<i8> { using type = i32; };
 
-// Elements of one line that a lane hands to one instruction.
+// Elements of one line that a lane passes to one instruction.
 template <typename T, u32 SIZE> OPS_DEVICE constexpr u32 mma_held() {
 #if OPS_MATRIX == 11
-    return 16;  // the whole line, in both halves of the wave
+    return 16;  // the whole line, duplicated in both halves of the wave
 #elif OPS_MATRIX == 12
     return 8;
 #elif OPS_MATRIX == 90
@@ -47,7 +47,7 @@ template <typename T, u32 SIZE> OPS_DEVICE constexpr u32 mma_held() {
 #endif
 }
 
-// Groups of lanes that hold different parts of a line.
+// Number of lane groups that hold different parts of a line.
 template <u32 SIZE> OPS_DEVICE constexpr u32 mma_groups() { return OPS_MATRIX == 11 ? 1 : OPS_WAVE / SIZE; }
 
 template <typename T, u32 SIZE> struct MmaFragment { Pack<T, mma_held<T, SIZE>()> line; };
@@ -62,8 +62,8 @@ template <typename T, u32 SIZE> struct MmaFragment { Pack<T, mma_held<T, SIZE>()
 
 namespace ops {
 
-// SIZE is 16, or 32 with MFMA. STEPS instructions are taken together along k: a lane then reads its
-// elements for all of them from one place, which puts k in another order, the same for A and B.
+// SIZE is 16, or 32 with MFMA. STEPS consecutive instructions along k are grouped, so that a lane reads
+// its elements for all of them from contiguous memory. This permutes k in the same way for A and B.
 template <typename T, u32 SIZE_ = 16, u32 STEPS = 1> struct Mma {
     static_assert(SIZE_ == 16 || (SIZE_ == 32 && OPS_MATRIX >= 90), "no such instruction");
     static constexpr u32 SIZE = SIZE_;
@@ -72,7 +72,7 @@ template <typename T, u32 SIZE_ = 16, u32 STEPS = 1> struct Mma {
     static constexpr u32 SUMS = SIZE * SIZE / OPS_WAVE;
     using Sum = typename MmaSum<T>::type;
 
-    // One operand's SIZE lines.
+    // SIZE lines of one operand.
     struct Lines { MmaFragment<T, SIZE> step[STEPS]; };
     struct Product : MmaSums<T, SIZE> {
         using MmaSums<T, SIZE>::v;
@@ -87,15 +87,15 @@ template <typename T, u32 SIZE_ = 16, u32 STEPS = 1> struct Mma {
         }
     };
 
-    // The line of A and of B that this lane holds, and its first element along k.
+    // The line of A and B that this lane holds, and the index along k of its first element.
     static OPS_METHOD u32 line() { return lane_id() % SIZE; }
     static OPS_METHOD u32 group() { return GROUPS == 1 ? 0 : lane_id() / SIZE; }
     static OPS_METHOD u32 first() { return group() * (HELD * STEPS); }
 
-    // Where element i of this lane's sums belongs in the product.
+    // Column and row, within the product, of this lane's accumulator i.
     static OPS_METHOD u32 column() { return lane_id() % SIZE; }
     static OPS_METHOD u32 row(u32 i) { return first_row() + rows_on(i); }
-    // The first row, and how far sum i is from it, which is the same in every lane.
+    // The row of accumulator 0, and the distance of accumulator i from it, which is the same in every lane.
     static OPS_METHOD u32 first_row() {
         constexpr u32 APART = OPS_MATRIX == 11 ? 1 : OPS_MATRIX == 12 ? 8 : 4;
         return lane_id() / SIZE * APART;
@@ -106,25 +106,26 @@ template <typename T, u32 SIZE_ = 16, u32 STEPS = 1> struct Mma {
         return i / 4 * (4 * OPS_WAVE / SIZE) + i % 4;
     }
 
-    // Where lines that are to meet Lines made of sums, not loaded ones, must have element k: a lane's
-    // sums of STEPS products, one below the other, are then its elements in order.
+    // The position of element k in a line that is multiplied with Lines built from accumulators instead of loaded
+    // ones. In this order, a lane's accumulators of STEPS products, stacked along k, are its elements in sequence.
     static OPS_METHOD u32 place(u32 k) {
         if (GROUPS == 1) return k;
         u32 step = k / (HELD * GROUPS), in_step = k % (HELD * GROUPS);
         return (in_step / HELD * STEPS + step) * HELD + in_step % HELD;
     }
 
-    // Reads lines that lie `pitch` elements apart, k contiguous; a lane's first element is aligned to
-    // its elements' size, 16 bytes at most.
+    // Loads lines that are `pitch` elements apart, with k contiguous. A lane's first element must be
+    // aligned to the size of the lane's elements, up to 16 bytes.
     static OPS_METHOD Lines load(const T* at, u32 pitch) { return load_mine(at + line() * pitch + first()); }
-    // The same in two: where this lane's part begins, found anew and not kept through a loop; and the rest.
+    // The same in two steps. `mine` recomputes the address of this lane's part instead of keeping it in
+    // registers through a loop; `load_mine` loads from that address.
     static OPS_METHOD const T* mine(const T* at, u32 pitch) {
         u32 lane = opaque(lane_id());
         return at + lane % SIZE * pitch + (GROUPS == 1 ? 0 : lane / SIZE * (HELD * STEPS));
     }
     static OPS_METHOD Lines load_mine(const T* at) { return bits_as<Lines>(load_parts<HELD * STEPS>(at)); }
 
-    // c += a b; every lane of the wave takes part.
+    // c += a b. All lanes of the wave must take part.
     static OPS_METHOD void multiply_add(const Lines& a, const Lines& b, Product& c) {
         OPS_UNROLL
         for (u32 s = 0; s < STEPS; s++) mma<T, SIZE>(a.step[s], b.step[s], c);

@@ -1,4 +1,4 @@
-// The matrix instructions, one function for each type and size; see ops_mma.h.
+// The matrix instructions: one function for each type and size. See ops_mma.h.
 #pragma once
 #include "ops_tile.h"
 
@@ -6,8 +6,8 @@ namespace ops {
 
 template <typename E, u32 N> using Lanes = E __attribute__((ext_vector_type(N)));
 
-// What a lane hands to the instructions for operands of T, and which instruction that is: the functions
-// mma_run differ in what their operands and sums are made of.
+// The operand type that a lane passes to an instruction for elements of T. The overloads of mma_run
+// select the instruction by operand and accumulator types.
 template <typename T> struct MmaOperand;
 
 #if OPS_MATRIX == 11 || OPS_MATRIX == 12
@@ -23,7 +23,7 @@ using Floats = Lanes<float, 8>;
 using Ints = Lanes<int, 8>;
 OPS_DEVICE Floats mma_run(Halves a, Halves b, Floats c) { return OPS_WMMA(f32_16x16x16_f16)(a, b, c); }
 OPS_DEVICE Floats mma_run(Bfloats a, Bfloats b, Floats c) { return OPS_WMMA(f32_16x16x16_bf16)(a, b, c); }
-// Both operands signed, sums not clamped.
+// Both operands are signed, and sums are not clamped.
 OPS_DEVICE Ints mma_run(Bytes a, Bytes b, Ints c) { return OPS_WMMA(i32_16x16x16_iu8)(true, a, true, b, c, false); }
 #undef OPS_WMMA
 #else
@@ -36,11 +36,11 @@ using Bytes = int;
 #define OPS_MFMA_I8(wide, narrow) __builtin_amdgcn_mfma_i32_##wide##_i8
 using Bytes = long;
 #endif
-using Floats = Lanes<float, 4>;  // of 16 x 16
+using Floats = Lanes<float, 4>;  // 16 x 16
 using Ints = Lanes<int, 4>;
-using ManyFloats = Lanes<float, 16>;  // of 32 x 32
+using ManyFloats = Lanes<float, 16>;  // 32 x 32
 using ManyInts = Lanes<int, 16>;
-// The last three arguments broadcast and permute blocks; one block needs none of it.
+// The last three arguments broadcast and permute blocks. With a single block they are 0.
 OPS_DEVICE Floats mma_run(Halves a, Halves b, Floats c) { return __builtin_amdgcn_mfma_f32_16x16x16f16(a, b, c, 0, 0, 0); }
 OPS_DEVICE ManyFloats mma_run(Halves a, Halves b, ManyFloats c) {
     return __builtin_amdgcn_mfma_f32_32x32x8f16(a, b, c, 0, 0, 0);
@@ -72,7 +72,7 @@ template <> struct MmaOperand<f16> { using type = Halves; };
 template <> struct MmaOperand<bf16> { using type = Bfloats; };
 template <> struct MmaOperand<i8> { using type = Bytes; };
 
-// A vector, not an array: its registers then stay together where paths meet.
+// A vector, not an array, so that its registers stay together where control flow merges.
 template <typename T, u32 SIZE> struct MmaSums { Lanes<typename MmaSum<T>::type, SIZE * SIZE / OPS_WAVE> v; };
 
 template <typename T, u32 SIZE>

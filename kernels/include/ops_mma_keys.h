@@ -1,32 +1,32 @@
-// Keys and values of attention on matrix units: their way into LDS, and what of the values is not finite.
+// Keys and values of attention on matrix units: staging into LDS, and handling of non-finite values.
 #pragma once
 #include "ops_mma_stage.h"
 #include "ops_attention.h"
 
 namespace ops {
 
-constexpr u32 MMA_KEYS = 32;  // at a time
+constexpr u32 MMA_KEYS = 32;  // keys per iteration
 
 template <typename T> OPS_DEVICE bool not_finite(T x) {
     constexpr u16 EXPONENT = same<T, f16>::value ? 0x7c00 : 0x7f80;
     return (x.bits & EXPONENT) == EXPONENT;
 }
 
-// Between keys in LDS.
+// Pitch of keys in LDS.
 template <u32 DMAX> OPS_DEVICE constexpr u32 mma_key_pitch() { return DMAX + 8; }
 static_assert(MMA_KEYS * mma_key_pitch<64>() <= 64 * MMA_PITCH, "keys fit where kinds of values go");
 
-// Nothing times an infinite value is not nothing: where such a value is not seen by all rows, it is set
-// apart, and its kind counted only where it is seen. Values of +infinity count 1, of -infinity
-// COUNT_MINUS, more than there are keys; NaN, and what is multiplied by a probability of nothing,
-// COUNT_NAN, more than all infinities of a kind.
+// 0 times infinity is NaN, so a non-finite value that is hidden from some rows would spoil their sums.
+// Such values are set apart, and their kind is counted only for the rows that see them. +infinity
+// counts 1. -infinity counts COUNT_MINUS, which is more than the keys of a tile. NaN, or an infinity
+// with a probability of 0, counts COUNT_NAN, which is more than all infinities of a tile together.
 constexpr f32 COUNT_MINUS = 64.0f, COUNT_NAN = 4096.0f;
 OPS_DEVICE f32 sum_of_counted(f32 count) {
     u32 n = u32(count);
     f32 plus = n % 64 != 0 ? infinity32() : 0.0f, minus = n / 64 % 64 != 0 ? -infinity32() : 0.0f;
     return plus + minus + (n / 4096 != 0 ? quiet_nan32() : 0.0f);
 }
-// Makes two of the tile of values: what is finite, and the kinds of what is not.
+// Splits the tile of values in two: the finite values, and the kinds of the non-finite ones.
 template <u32 DMAX, typename T> OPS_DEVICE void set_apart(T* values, T* kinds) {
     u32 thread = opaque(thread_x());
     OPS_NO_UNROLL
@@ -40,7 +40,7 @@ template <u32 DMAX, typename T> OPS_DEVICE void set_apart(T* values, T* kinds) {
     }
 }
 
-// A thread's part of the next keys and values, on the way to LDS: some of one key, and some of two values.
+// One thread's part of the next keys and values, in registers on the way to LDS: parts of one key and of two values.
 template <typename T, u32 DMAX> struct MmaKeys {
     static constexpr u32 KEY_PACKS = DMAX / 64, OF_VALUE = DMAX / 16;
     Pack<T, 8> key[KEY_PACKS];
@@ -68,14 +68,14 @@ template <typename T, u32 DMAX> struct MmaKeys {
                                             thread / 16 * OF_VALUE, live ? args.d : 0, packs);
         }
     }
-    // As [MMA_KEYS][DMAX].
+    // Stores as [MMA_KEYS][DMAX].
     OPS_METHOD void store_keys(T* keys) const {
         u32 thread = opaque(thread_x());
         T* to = keys + thread / 8 * mma_key_pitch<DMAX>() + thread % 8 * 8;
         OPS_UNROLL
         for (u32 p = 0; p < KEY_PACKS; p++) store_pack(to + p * 64, key[p]);
     }
-    // As [DMAX][MMA_KEYS] in the order that sums stand in.
+    // Stores as [DMAX][MMA_KEYS], with keys in the order of the accumulators.
     OPS_METHOD void store_values(T* values) const {
         u32 thread = opaque(thread_x());
         T* to = values + thread / 16 * OF_VALUE * MMA_PITCH + MmaPiece<T>::place(thread % 16 * 2);

@@ -1,11 +1,11 @@
-// f32 on matrix units: every x is multiplied as the sum of two halves.
+// f32 on matrix units: every x is multiplied as the sum of two 16-bit parts.
 #pragma once
 #include "ops_mma_stage.h"
 
 namespace ops {
 
-// x times a power of 2 in two parts. The first is cut off, not rounded, so that it is finite where x is, and
-// the second has its sign and is never zero: a product with an infinite value is then infinite, not NaN.
+// x times a power of 2, split into two parts. The first part is truncated, not rounded, so that it is finite whenever
+// x is. The second has the sign of x and is never zero, so that a product with infinity is infinite and not NaN.
 template <typename H> struct MmaSplit {
     H high, low;
     OPS_METHOD MmaSplit(f32 x, u32 kept) {
@@ -15,14 +15,14 @@ template <typename H> struct MmaSplit {
         low = narrow<H>(with_sign_of(larger(rest, abs(x) * 0x1p-24f), x));
     }
 };
-// How an x is split. bf16 has f32's exponents, and the parts 16 bits of x together.
+// How x is split. bf16 has the exponent range of f32; together, the two parts keep 16 bits of x.
 template <typename H> struct MmaParts {
     static constexpr bool SCALED = false;
     static OPS_METHOD f32 scale_of(f32) { return 1.0f; }
     static OPS_METHOD MmaSplit<bf16> split(f32 x, f32) { return MmaSplit<bf16>(x, 0xffff0000u); }
 };
-// f16 has not: neighbours along k share a power of 2, which brings the largest of them to 2^14 and more, and
-// what is not finite takes no part in that. The parts have 22 bits together, of the largest x 39.
+// f16 has a smaller exponent range: neighbours along k share a power of 2 that scales the largest finite
+// one to at least 2^14. Together, the two parts keep 22 bits of x, and 39 bits relative to the largest x.
 template <> struct MmaParts<f16> {
     static constexpr bool SCALED = true;
     static OPS_METHOD f32 scale_of(f32 most) {
@@ -31,13 +31,12 @@ template <> struct MmaParts<f16> {
     }
     static OPS_METHOD MmaSplit<f16> split(f32 x, f32 scale) { return MmaSplit<f16>(x * scale, 0xffffe000u); }
 };
-// 1 / scale, exactly.
+// Exactly 1 / scale.
 OPS_DEVICE f32 inverse_power(f32 scale) { return bits_as<f32>((254u << 23) - bits_as<u32>(scale)); }
-// |x|, or nothing where that is not finite.
+// |x|, or 0 if x is not finite.
 OPS_DEVICE f32 finite_magnitude(f32 x) { return abs(x) < infinity32() ? abs(x) : 0.0f; }
 
-// A share of a tile as MmaStage has it, of f32, in LDS as two tiles of H, one behind the other, and what
-// each line is to be multiplied by.
+// MmaStage for f32. LDS holds two consecutive tiles of H, the high and the low parts, and a factor for each line.
 template <typename H, u32 TILE> struct MmaStageParts : MmaStage<f32, TILE> {
     using Base = MmaStage<f32, TILE>;
     using Parts = MmaParts<H>;
@@ -45,7 +44,8 @@ template <typename H, u32 TILE> struct MmaStageParts : MmaStage<f32, TILE> {
     using Base::HALF;
     using MmaStage<f32, TILE>::MmaStage;
 
-    // The scale of a line, which `lanes` neighbours have `most` of, and which the first of them writes.
+    // The scale of a line that `lanes` neighbouring lanes share; `most` is this lane's largest
+    // magnitude. The first of the lanes writes the inverse to `to`.
     static OPS_METHOD f32 scale_line(f32 most, u32 lanes, f32* to) {
         if (!Parts::SCALED) return 1.0f;
         f32 scale = Parts::scale_of(reduce_lanes(most, lanes, Larger()));

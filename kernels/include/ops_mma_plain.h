@@ -1,6 +1,6 @@
-// The matrix instructions in plain code, for the host and for CUDA: what they compute, from which lane's
-// registers, into which. Written from the instructions' definitions (for each element of a matrix, the
-// lane and register that have it), apart from ops_mma.h, which asks the other way round.
+// The matrix instructions in plain code, for the host and CUDA: what they compute, and from and into
+// which registers of which lanes. Derived from the instructions' definitions, which give lane and
+// register for each matrix element, and independently of ops_mma.h, which has the inverse mapping.
 #pragma once
 #include "ops_tile.h"
 
@@ -12,7 +12,7 @@ OPS_DEVICE f32 mma_product(f16 a, f16 b, f32 sum) { return fma(to_f32(a), to_f32
 OPS_DEVICE f32 mma_product(bf16 a, bf16 b, f32 sum) { return fma(to_f32(a), to_f32(b), sum); }
 OPS_DEVICE i32 mma_product(i8 a, i8 b, i32 sum) { return i32(u32(sum) + u32(i32(a) * i32(b))); }
 
-// gfx90a reads subnormal halves as zero.
+// gfx90a reads subnormal 16-bit floats as zero.
 template <typename T> OPS_DEVICE T mma_read(T x) { return x; }
 #if OPS_MATRIX == 90
 OPS_DEVICE f16 mma_read(f16 x) { return (x.bits & 0x7c00) == 0 ? f16{u16(x.bits & 0x8000)} : x; }
@@ -23,10 +23,10 @@ OPS_DEVICE bf16 mma_read(bf16 x) { return (x.bits & 0x7f80) == 0 ? bf16{u16(x.bi
 
 struct MmaSlot { u32 lane, element; };
 
-// Where A[i][k] is, and B[k][i].
+// The lane and element that hold A[i][k], or B[k][i].
 template <typename T, u32 SIZE> OPS_DEVICE MmaSlot mma_operand_slot(u32 i, u32 k) {
 #if OPS_MATRIX == 11
-    return {i, k};  // and in lane i + 16
+    return {i, k};  // duplicated in lane i + 16
 #elif OPS_MATRIX == 12
     return {i + 16 * (k / 8), k % 8};
 #elif OPS_MATRIX == 90
@@ -37,7 +37,7 @@ template <typename T, u32 SIZE> OPS_DEVICE MmaSlot mma_operand_slot(u32 i, u32 k
 #endif
 }
 
-// Where C[i][j] is.
+// The lane and element that hold C[i][j].
 template <u32 SIZE> OPS_DEVICE MmaSlot mma_sum_slot(u32 i, u32 j) {
 #if OPS_MATRIX == 11
     return {j + 16 * (i % 2), i / 2};
@@ -49,7 +49,7 @@ template <u32 SIZE> OPS_DEVICE MmaSlot mma_sum_slot(u32 i, u32 j) {
 #endif
 }
 
-// What the lanes of a wave show one another. The threads of a block run on one thread of the host.
+// Operands that the lanes of a wave share. All threads of a block run on one host thread.
 struct MmaWave {
     unsigned char a[OPS_WAVE][16 * 2], b[OPS_WAVE][16 * 2];
 };
@@ -81,7 +81,7 @@ OPS_DEVICE void mma(const MmaFragment<T, SIZE>& a, const MmaFragment<T, SIZE>& b
                 sum = mma_product(element(wave.a, mma_operand_slot<T, SIZE>(i, k)),
                                   element(wave.b, mma_operand_slot<T, SIZE>(j, k)), sum);
             }
-            // Halves of the wave that disagree have no defined product.
+            // If the two halves of the wave differ, the product is undefined.
             c.v[to.element] = same ? sum : bits_as<decltype(sum)>(0xffffffffu);
         }
     }
@@ -90,7 +90,7 @@ OPS_DEVICE void mma(const MmaFragment<T, SIZE>& a, const MmaFragment<T, SIZE>& b
 
 #else
 
-// CUDA, in the layout of gfx11: a lane has its column of B and asks for the rows of A.
+// CUDA, in the layout of gfx11: a lane has its own column of B and shuffles in the rows of A.
 static_assert(OPS_MATRIX == 11, "on CUDA, the layout of gfx11");
 
 template <typename T, u32 SIZE>

@@ -1,33 +1,35 @@
-// Tiles for matrix units: their way into LDS, and a block's waves that multiply them.
+// Tiles for matrix units: staging into LDS, and the multiplication by the waves of a thread block.
 #pragma once
 #include "ops_mma.h"
 
 namespace ops {
 
-constexpr u32 MMA_DEPTH = 32;  // of k that a tile in LDS has
-// Between lines in LDS, in halves: 16 bytes more than a line, so that 16 lines read at once start in
-// different banks, eight by eight.
+constexpr u32 MMA_DEPTH = 32;  // depth of a tile in LDS along k
+// Pitch of lines in LDS, in 16-bit elements. Lines are padded by 16 bytes: when 16 lines are read at
+// once, the eight lines of each half start in different banks.
 constexpr u32 MMA_PITCH = MMA_DEPTH + 8;
 
-// Nothing moves from one side of it to the other: registers that one side needs are free on the other.
+// A scheduling barrier. The compiler moves no instruction across it, so registers used on one side are
+// free on the other.
 OPS_DEVICE void keep_order() {
 #if defined(OPS_AMD)
     __builtin_amdgcn_sched_barrier(0);
 #endif
 }
 
-// Instructions along k that make MMA_DEPTH.
+// A piece with as many instructions along k as MMA_DEPTH takes.
 template <typename T> using MmaPiece = Mma<T, 16, MMA_DEPTH / (mma_held<T, 16>() * mma_groups<16>())>;
 
-// One operand's share of a tile: TILE lines (rows of a, columns of b) by MMA_DEPTH along k, in LDS as
-// [TILE][MMA_PITCH]. A thread brings COUNT elements: where k is contiguous in memory packs of 8 along a
-// line, else neighbours of two steps of k, so that it writes pairs. T is a half, or f32 for ops_mma_parts.h.
+// One operand's part of a tile: TILE lines (rows of a, columns of b) by MMA_DEPTH along k, in LDS as
+// [TILE][MMA_PITCH]. A thread loads COUNT elements. If k is contiguous in memory, these are packs of 8
+// along a line; otherwise they are neighbouring lines at two consecutive k, so that the thread writes
+// pairs. T is a 16-bit type, or f32 for ops_mma_parts.h.
 template <typename T, u32 TILE> struct MmaStage {
     static constexpr u32 COUNT = TILE * MMA_DEPTH / MATMUL_BLOCK, HALF = COUNT / 2, PACKS = COUNT / 8;
     static_assert(sizeof(T) <= 4 && PACKS * 8 == COUNT, "whole packs");
     const T* from;  // the first line of the tile
     i64 line_stride, k_stride;
-    u32 lines;  // of the tile in range
+    u32 lines;  // lines of the tile that are in range
     bool along_k, packs;
     Pack<T, COUNT> held;
 
@@ -38,7 +40,7 @@ template <typename T, u32 TILE> struct MmaStage {
         i64 along = along_k ? by_k : by_line, across = along_k ? by_line : by_k;
         packs = along == 1 && across % 8 == 0 && is_aligned(data, PACK_BYTES);
     }
-    // N neighbours, `count` of them in range; zeros for the rest. They stand at `to` in what is held.
+    // Reads N elements, `step` apart, into held.v[to ..]. The first `count` are in range; the rest are zero.
     template <u32 N> OPS_METHOD void read(u32 to, const T* at, i64 step, u32 count) {
         if (packs && count >= N) {
             Pack<T, N> pack = load_parts<N>(at);
@@ -51,10 +53,10 @@ template <typename T, u32 TILE> struct MmaStage {
             T value{};
             if (i < count) value = *at;
             held.v[to + i] = value;
-            at += step;  // and not a product kept for each element
+            at += step;  // not at[i * step]: the compiler would keep one product per element
         }
     }
-    // Reads this thread's elements of the tile that begins at first_k; zeros behind `depth`.
+    // Loads this thread's elements of the tile that begins at first_k. Elements past `depth` are zero.
     OPS_METHOD void load(u64 first_k, u64 depth) {
         u32 thread = opaque(thread_x());
         u64 behind = first_k < depth ? depth - first_k : 0;
@@ -94,8 +96,8 @@ template <typename T, u32 TILE> struct MmaStage {
     }
 };
 
-// A wave's share of a block's tile of TILE x TILE sums: DOWN by ACROSS pieces of 16 x 16. The waves stand
-// two below one another, the others beside them.
+// One wave's share of a thread block's TILE x TILE product: DOWN by ACROSS pieces of 16 x 16. The waves
+// form two rows of BESIDE waves.
 template <u32 TILE, typename T> struct MmaShare {
     using Piece = MmaPiece<T>;
     static constexpr u32 WAVES = MATMUL_BLOCK / OPS_WAVE, BESIDE = WAVES / 2;
@@ -123,8 +125,8 @@ template <u32 TILE, typename T> struct MmaShare {
             for (u32 j = 0; j < ACROSS; j++) Piece::multiply_add(left, right[j], sums[i][j]);
         }
     }
-    // Adds the product of two tiles of a, one behind the other, with b, its rows multiplied by `scales` where
-    // it is SCALED.
+    // Adds the product of two tiles of a, which are consecutive in LDS, with b. If SCALED, multiplies
+    // its rows by `scales`.
     template <bool SCALED> OPS_METHOD void multiply_parts(const T* tile_a, const T* tile_b, const f32* scales) {
         typename Piece::Lines right[ACROSS];
         OPS_UNROLL
@@ -150,8 +152,7 @@ template <u32 TILE, typename T> struct MmaShare {
             }
         }
     }
-    // Adds the product of PARTS tiles of a, `apart` elements from one to the next, with b, its columns
-    // multiplied by `scales`.
+    // Adds the product of PARTS tiles of a, `apart` elements apart, with b. Multiplies its columns by `scales`.
     template <u32 PARTS> OPS_METHOD void multiply_scaled(const T* tile_a, u32 apart, const T* tile_b, const f32* scales) {
         typename Piece::Lines right[ACROSS];
         f32 scale[ACROSS];
@@ -178,7 +179,7 @@ template <u32 TILE, typename T> struct MmaShare {
             }
         }
     }
-    // Calls store(begin(row of the tile), column of the tile, sum) for every sum of this lane, row by row.
+    // Calls store(begin(row in the tile), column in the tile, sum) for every accumulator of this lane, row by row.
     template <typename B, typename F> OPS_METHOD void each(B begin, F store) const {
         OPS_UNROLL
         for (u32 i = 0; i < DOWN; i++) {
@@ -190,9 +191,9 @@ template <u32 TILE, typename T> struct MmaShare {
             }
         }
     }
-    // The column of the tile that this lane has of the pieces j.
+    // This lane's column, within the tile, of the pieces j.
     OPS_METHOD u32 column(u32 j) const { return column0 + j * 16 + Piece::column(); }
-    // Calls visit(row of the tile, sum) for every sum of this lane in that column.
+    // Calls visit(row in the tile, sum) for every accumulator of this lane in that column.
     template <typename F> OPS_METHOD void each_row(u32 j, F visit) const {
         OPS_UNROLL
         for (u32 i = 0; i < DOWN; i++) {

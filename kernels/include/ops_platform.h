@@ -1,7 +1,6 @@
-// Maps one kernel source onto AMD (clang and hipRTC), CUDA (NVRTC) and a host C++ compiler.
-// Needs no other header on a device. The wave size is the build's to say: pass -DOPS_WAVE=32 or 64
-// (gfx9 64, gfx10 to gfx12 32, CUDA 32, host either). Blocks are one-dimensional and exactly as large
-// as OPS_KERNEL says.
+// Maps one kernel source onto AMD (clang and hipRTC), CUDA (NVRTC) and a host C++ compiler. On a device it needs
+// no other header. The build sets the wave size with -DOPS_WAVE=32 or 64: gfx9 has 64, gfx10 to gfx12 and CUDA
+// have 32, the host takes either. Thread blocks are one-dimensional and exactly as large as OPS_KERNEL says.
 #pragma once
 
 #if !defined(OPS_WAVE) || (OPS_WAVE != 32 && OPS_WAVE != 64)
@@ -24,11 +23,12 @@
 #define OPS_DEVICE static __attribute__((device)) __attribute__((always_inline)) inline
 #define OPS_METHOD __attribute__((device)) __attribute__((always_inline)) inline
 #define OPS_TABLE static __attribute__((constant)) const
-// After a lambda's parameters: what captures by reference must be inlined to stay in registers.
+// Goes after a lambda's parameters. A lambda that captures by reference must be inlined to keep its
+// captures in registers.
 #define OPS_INLINE __attribute__((always_inline))
-// Aligned for accesses of 16 bytes.
+// Aligned for 16-byte accesses.
 #define OPS_LDS(type, name, count) __attribute__((shared)) __attribute__((aligned(16))) static type name[count]
-// A family may ask for no more registers than so many waves to a SIMD have.
+// A family can define this to limit its registers to those available at a given number of waves per SIMD.
 #if !defined(OPS_REGISTERS)
 #define OPS_REGISTERS
 #endif
@@ -95,8 +95,8 @@ template <typename A> struct same<A, A> { static constexpr bool value = true; };
 template <bool C, typename A, typename B> struct choose { using type = A; };
 template <typename A, typename B> struct choose<false, A, B> { using type = B; };
 
-// A pointer among a launch's arguments. On AMD its type says that it points to global memory: an access through a pointer
-// that the compiler knows nothing of is a FLAT instruction, which waits for LDS as well as for memory.
+// A pointer in the kernel arguments. On AMD its type marks it as a pointer to global memory. Accesses
+// through a generic pointer are FLAT instructions, which wait for LDS as well as for memory.
 template <typename T> struct Address {
 #if defined(OPS_AMD)
     __attribute__((address_space(1))) T* at;
@@ -108,7 +108,7 @@ template <typename T> struct Address {
     OPS_METHOD bool operator!=(decltype(nullptr)) const { return at != nullptr; }
 };
 
-// ---- where a thread stands --------------------------------------------------
+// ---- thread and block indices ----------------------------------------------
 
 #if defined(OPS_AMD)
 OPS_DEVICE u32 thread_x() { return __builtin_amdgcn_workitem_id_x(); }
@@ -136,12 +136,12 @@ OPS_DEVICE u32 grid_x() { return host_api->index()->grid_dim[0]; }
 
 OPS_DEVICE u32 lane_id() { return thread_x() & (OPS_WAVE - 1); }
 OPS_DEVICE u32 wave_id() { return thread_x() / OPS_WAVE; }
-// First index and step of a grid-stride loop; 64 bits, so that no count overflows.
+// First index and step of a grid-stride loop, in 64 bits so that no count overflows.
 OPS_DEVICE u64 global_thread() { return u64(block_x()) * block_dim() + thread_x(); }
 OPS_DEVICE u64 global_threads() { return u64(grid_x()) * block_dim(); }
 
-// The same value, unknown to the optimiser: what depends on it stays inside the loop that asks for it.
-// Without this, address arithmetic of every path is hoisted out of row loops and fills the registers.
+// Returns `value`, hidden from the optimiser, so that computations that depend on it stay inside the loop. Otherwise
+// the compiler hoists the address arithmetic of every path out of row loops, which exhausts the registers.
 OPS_DEVICE u32 opaque(u32 value) {
 #if defined(OPS_AMD)
     asm volatile("" : "+v"(value));
@@ -149,7 +149,7 @@ OPS_DEVICE u32 opaque(u32 value) {
     return value;
 }
 
-// The same again, not known before `result` is: what depends on it waits for that.
+// Like `opaque`, and in addition not available before `result` is, so that dependent instructions wait for `result`.
 OPS_DEVICE u32 opaque_after(u32 value, f32& result) {
 #if defined(OPS_AMD)
     asm volatile("" : "+v"(value), "+v"(result));
@@ -159,9 +159,9 @@ OPS_DEVICE u32 opaque_after(u32 value, f32& result) {
     return value;
 }
 
-// The same argument of a launch, its address unknown to the optimiser: what is read through it is read
-// where it is used. Without this, every stride and size that a loop's body may want is read before the
-// loop and kept, and there are not enough scalar registers for them.
+// Returns the same kernel argument through an address hidden from the optimiser, so that its fields are
+// loaded where they are used. Otherwise the compiler loads every stride and size that the loop body may
+// need before the loop, and there are not enough scalar registers to keep them.
 template <typename T> OPS_DEVICE const T& reread(const T& argument) {
 #if defined(OPS_AMD)
     typedef const __attribute__((address_space(4))) T Constant;
@@ -187,8 +187,8 @@ OPS_DEVICE void barrier() {
 #endif
 }
 
-// The value of lane `source` within the caller's group of `width` lanes (a power of two).
-// Every lane of the wave must take part.
+// The value of lane `source` within the caller's group of `width` lanes (a power of two). All lanes of
+// the wave must take part.
 OPS_DEVICE u32 shuffle_bits(u32 value, u32 source, u32 width) {
 #if defined(OPS_AMD)
     u32 from = (lane_id() & ~(width - 1)) | (source & (width - 1));
@@ -249,7 +249,7 @@ OPS_DEVICE f32 shuffle(f32 v, u32 source, u32 width) {
 OPS_DEVICE f64 shuffle(f64 v, u32 source, u32 width) {
     return bits_as<f64>(shuffle_bits(bits_as<u64>(v), source, width));
 }
-// The value of the lane whose number differs in the bits of `mask`, which is below `width`.
+// The value of lane `lane ^ mask`. `mask` must be less than `width`.
 template <typename T> OPS_DEVICE T shuffle_xor(T v, u32 mask, u32 width) {
     return shuffle(v, (lane_id() ^ mask) & (width - 1), width);
 }

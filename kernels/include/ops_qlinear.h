@@ -1,22 +1,22 @@
-// What the kernels of qlinear have in common: arguments, and where a row lies.
+// Shared by the qlinear kernels: arguments, and the address of a row.
 #pragma once
 #include "ops_view.h"
 
 namespace ops {
 
 struct QLinearArgs {
-    Shape shape;  // of x, its last dimension k
+    Shape shape;  // of x; the last dimension is k
     Operand x;
-    Operand y;  // its last stride is along n
+    Operand y;  // the last stride is along n
     Address<const void> weight;
     i64 weight_row;    // in blocks
     i64 weight_block;  // in blocks
     u64 rows;          // of x
     u64 n;
     u64 k;
-    u64 lanes;  // of a wave to a row of the weight; tiles ignore it
-    Address<void> planes;    // x in digits, where products are of bytes
-    u64 plane_rows;  // rows of it, with those past the end that products take along
+    u64 lanes;  // lanes of a wave per row of the weight; unused by tiles
+    Address<void> planes;    // x split into digits, for byte dot products
+    u64 plane_rows;  // rows in `planes`, including the padding rows that these products read
 };
 
 template <typename T> OPS_DEVICE T* row_at(const Shape& shape, const Operand& operand, u64 row) {

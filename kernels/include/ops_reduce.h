@@ -1,4 +1,4 @@
-// Reductions over a group of lanes and over a block, on the physical wave.
+// Reductions over a group of lanes and over a thread block, on the physical wave.
 #pragma once
 #include "ops_math.h"
 
@@ -14,19 +14,19 @@ struct Larger {
     template <typename A> OPS_METHOD A operator()(A a, A b) const { return larger(a, b); }
 };
 
-// Every lane of each aligned group of `width` lanes gets the group's total. All lanes of the wave take part.
+// Gives every lane of each aligned group of `width` lanes the group's total. All lanes of the wave must take part.
 template <typename F, typename A> OPS_DEVICE A reduce_lanes(A value, u32 width, F f) {
     for (u32 mask = width / 2; mask > 0; mask /= 2) value = f(value, shuffle_xor(value, mask, width));
     return value;
 }
 
-// Slots of LDS that a reduction of at most two values wants, enough for either wave size; and the slots
-// for a loop of reductions, which take the two halves in turns.
+// LDS slots for a reduction of at most two values, enough for either wave size; and for a loop of
+// reductions, which alternate between two halves.
 template <u32 BLOCK> OPS_DEVICE constexpr u32 reduce_slots() { return 2 * BLOCK / 32; }
 template <u32 BLOCK> OPS_DEVICE constexpr u32 turns_slots() { return 2 * reduce_slots<BLOCK>(); }
 
-// Every thread of the block gets the totals of VALUES values. The block must pass another barrier before
-// `scratch` is used again: a reduction in the other half is one.
+// Gives every thread of the block the totals of VALUES values. The block must pass another barrier
+// before it reuses `scratch`; a reduction in the other half counts as one.
 template <u32 BLOCK, u32 VALUES, typename F, typename A>
 OPS_DEVICE void reduce_block(A (&value)[VALUES], A* scratch, F f) {
     static_assert(VALUES <= 2, "what reduce_slots counts");

@@ -1,16 +1,16 @@
-// Rows: a run of n elements read and written N at a time by the lanes of a group, which is the whole
-// block for long rows and a part of a wave for short ones.
+// Rows: n elements read and written N at a time by a group of lanes, which is the whole thread block
+// for long rows and part of a wave for short ones.
 #pragma once
 #include "ops_reduce.h"
 #include "ops_view.h"
 
 namespace ops {
 
-// Packs a lane keeps in registers between the passes over its row. The path for odd strides and
-// alignments reads its row again instead.
+// Packs of its row that a lane keeps in registers between passes. The path for odd strides and
+// alignments reads the row again instead.
 template <typename T, u32 N> OPS_DEVICE constexpr u32 row_cache() { return sizeof(T) * N < 8 ? 1 : 4; }
 
-// N elements a step: whole 16-byte packs of contiguous memory, or single elements at any stride.
+// Access to a row, N elements at a time: 16-byte packs of contiguous memory, or single elements at any stride.
 template <typename T, u32 N> struct Row {
     T* data;
     i64 stride;
@@ -44,7 +44,8 @@ template <typename T, u32 N> OPS_DEVICE Pack<T, N> narrow_pack(const Pack<acc_t<
     return out;
 }
 
-// Elements of a pack in the row kernels. An f64 access is wide enough by itself, and one path is enough.
+// Elements per pack in the row kernels. f64 uses single elements: its accesses are wide enough, and one
+// path suffices.
 template <typename T> OPS_DEVICE constexpr u32 row_pack() { return sizeof(T) == 8 ? 1 : PACK_BYTES / sizeof(T); }
 
 template <typename T, u32 N>
@@ -52,9 +53,9 @@ OPS_DEVICE Row<T, N> row_of(const Shape& shape, const Operand& operand, u64 row)
     return Row<T, N>{static_cast<T*>(operand.data) + offset_of<4>(shape, operand, row), operand.stride[5]};
 }
 
-// Lanes that share a row. WHOLE: the block. Otherwise `width` neighbouring lanes of a wave.
-// Reductions one after the other, those of the next row included, must name TURN 0 and 1 alternately:
-// so one barrier each is enough.
+// The lanes that share a row: the whole block if WHOLE, otherwise `width` neighbouring lanes of a wave.
+// Consecutive reductions, including those of the next row, must alternate between TURN 0 and 1, so that
+// one barrier each is enough.
 template <typename A, u32 BLOCK, bool WHOLE> struct Group {
     A* scratch;
     u32 width;
@@ -79,8 +80,8 @@ template <typename A, u32 BLOCK, bool WHOLE> struct Group {
     }
 };
 
-// Calls visit(row, live) for the rows of this group. All lanes of a wave take the same number of
-// turns; a group without a row of its own repeats the last one with live = false.
+// Calls visit(row, live) for the rows of this group. All lanes of a wave run the same number of
+// iterations; a group without a row left repeats the last row with live = false.
 template <u32 BLOCK, bool WHOLE, typename F> OPS_DEVICE void for_rows(u64 rows, u32 width, F visit) {
     if constexpr (WHOLE) {
         for (u64 row = block_x(); row < rows; row += grid_x()) visit(row, true);
@@ -96,7 +97,7 @@ template <u32 BLOCK, bool WHOLE, typename F> OPS_DEVICE void for_rows(u64 rows, 
     }
 }
 
-// A row's chunks as one lane sees them: the first CACHED stay in registers, others are read again.
+// One lane's chunks of a row. The first CACHED stay in registers; the rest are loaded again in every pass.
 template <typename T, u32 N, typename G> struct CachedRow {
     using A = acc_t<T>;
     static constexpr u32 CACHED = row_cache<T, N>();
@@ -104,7 +105,7 @@ template <typename T, u32 N, typename G> struct CachedRow {
     u64 chunks;
     Pack<T, N> cache[CACHED];
 
-    // f(chunk, values) for every chunk of this lane, got by load(chunk).
+    // Calls f(chunk, values) for every chunk of this lane; load(chunk) reads the values.
     template <typename L, typename F> OPS_METHOD void first_pass(L load, F f) {
         OPS_UNROLL
         for (u32 k = 0; k < CACHED; k++) {

@@ -1,13 +1,13 @@
-// The inner part of a tiled product: operands staged through LDS, sums in registers.
+// The core of a tiled product: operands staged through LDS, accumulators in registers.
 #pragma once
 #include "ops_row.h"
 
 namespace ops {
 
 constexpr u32 MATMUL_BLOCK = 256;
-constexpr u32 STAGED = 8;  // elements of a tile that one thread brings to LDS
+constexpr u32 STAGED = 8;  // elements of a tile that each thread stages
 
-// N elements in accesses of at most 16 bytes; the address is aligned for them.
+// Loads N elements in accesses of at most 16 bytes. The address must be aligned for them.
 template <u32 N, typename T> OPS_DEVICE Pack<T, N> load_parts(const T* from) {
     constexpr u32 PART = sizeof(T) * N > PACK_BYTES ? PACK_BYTES / sizeof(T) : N;
     Pack<T, N> out;
@@ -20,9 +20,9 @@ template <u32 N, typename T> OPS_DEVICE Pack<T, N> load_parts(const T* from) {
     return out;
 }
 
-// One operand's share of a tile: SIZE lines (rows of a, columns of b) by DEPTH along k, kept in LDS as
-// [DEPTH][SIZE + 4] in the accumulator type. A thread stages STAGED neighbours along whichever
-// direction is contiguous in memory.
+// One operand's part of a tile: SIZE lines (rows of a, columns of b) by DEPTH along k, in LDS as
+// [DEPTH][SIZE + 4] in the accumulator type. A thread stages STAGED consecutive elements along
+// whichever direction is contiguous in memory.
 template <typename T, typename A, u32 SIZE, u32 DEPTH> struct Stage {
     static constexpr u32 PITCH = SIZE + 4;
     const T* from;
@@ -41,12 +41,12 @@ template <typename T, typename A, u32 SIZE, u32 DEPTH> struct Stage {
         line = along_k ? at / DEPTH : at % SIZE;
         k = along_k ? at % DEPTH : at / SIZE;
     }
-    // Reads this thread's elements of the tile at (first_line, first_k); zeros out of range.
+    // Loads this thread's elements of the tile at (first_line, first_k). Elements out of range are zero.
     OPS_METHOD void load(u64 first_line, u64 first_k) {
         u64 l = first_line + line, d = first_k + k;
         i64 step = along_k ? k_stride : line_stride;
         const T* at = from + i64(l) * line_stride + i64(d) * k_stride;
-        // Elements from this one on that are in range.
+        // Number of elements in range from this one on.
         u64 left = l < lines && d < depth ? (along_k ? depth - d : lines - l) : 0;
         if (packs && left >= STAGED) {
             held = load_parts<STAGED>(at);
@@ -70,7 +70,7 @@ template <typename T, typename A, u32 SIZE, u32 DEPTH> struct Stage {
 
 template <typename T, typename A> OPS_DEVICE void store_element(T* to, A value) { *to = narrow<T>(value); }
 
-// Lines a thread computes, in groups of 4 that lie 64 apart.
+// The lines that a thread computes, in groups of 4 that are 64 apart.
 OPS_DEVICE u32 line_of(u32 thread, u32 i) { return (i / 4) * 64 + thread * 4 + i % 4; }
 
 template <u32 GROUPS, typename A> OPS_DEVICE void read_lines(A (&out)[GROUPS * 4], const A* row, u32 thread) {
@@ -82,21 +82,21 @@ template <u32 GROUPS, typename A> OPS_DEVICE void read_lines(A (&out)[GROUPS * 4
     }
 }
 
-// Where a product goes: m_count rows of n_count, columns `step` apart.
+// The extents of a product: m_count rows of n_count columns, which are `step` elements apart.
 struct Extent {
     u64 m_count, n_count, k_count;
     i64 step;
 };
 
-// A tile of GROUPS * 64 squared outputs at (m0, n0): 256 threads as 16 x 16, each with GROUPS * 4
-// squared of them. a and b stage the operands; row(m) is where row m goes, bias(n) is added to column n.
-// extent() is asked again at the end, so that nothing of it is kept through the product.
+// Computes the tile of GROUPS * 64 squared outputs at (m0, n0) with 16 x 16 threads, GROUPS * 4 squared
+// outputs each. a and b stage the operands. row(m) is the address of output row m, and bias(n) is added to
+// column n. extent() is called again at the end, so that its values occupy no registers during the product.
 template <u32 GROUPS, typename A, typename StageA, typename StageB, typename E, typename R, typename F>
 OPS_DEVICE void multiply_tile(A* tile_a, A* tile_b, StageA& a, StageB& b, u64 m0, u64 n0, E extent, R row, F bias) {
     constexpr u32 SIZE = GROUPS * 64, DEPTH = MATMUL_BLOCK * STAGED / SIZE, LINES = GROUPS * 4, PITCH = SIZE + 4;
     u32 tx = thread_x() % 16, ty = thread_x() / 16;
     A total[LINES][LINES] = {};
-    // The first turn only loads; after that, a tile's elements travel while the one before is used.
+    // The first iteration only loads. Later ones compute on one tile while the next one's loads are in flight.
     u64 next = 0, k_count = extent().k_count;
     for (bool loaded = false; loaded || next < k_count;) {
         if (loaded) {
@@ -113,7 +113,7 @@ OPS_DEVICE void multiply_tile(A* tile_a, A* tile_b, StageA& a, StageB& b, u64 m0
             next += DEPTH;
         }
         if (!use) continue;
-        A part[LINES][LINES] = {};  // sums of sums: rounding grows with the root of either length
+        A part[LINES][LINES] = {};  // two-level sum: rounding error grows with the root of either length
         OPS_NO_UNROLL
         for (u32 k = 0; k < DEPTH; k++) {
             A left[LINES], right[LINES];
@@ -133,7 +133,7 @@ OPS_DEVICE void multiply_tile(A* tile_a, A* tile_b, StageA& a, StageB& b, u64 m0
     }
     Extent to_fill = extent();
     u64 past = to_fill.n_count - n0;
-    u32 columns = past < SIZE ? u32(past) : SIZE;  // of this tile in range
+    u32 columns = past < SIZE ? u32(past) : SIZE;  // columns of this tile in range
     A added[LINES];
     OPS_UNROLL
     for (u32 j = 0; j < LINES; j++) {
@@ -145,7 +145,7 @@ OPS_DEVICE void multiply_tile(A* tile_a, A* tile_b, StageA& a, StageB& b, u64 m0
         u64 m = m0 + line_of(ty, i);
         if (m >= to_fill.m_count) continue;
         auto to = row(m) + i64(n0) * to_fill.step;
-        u32 mine = opaque(tx);  // or the columns' comparisons are all kept for the rows to come
+        u32 mine = opaque(tx);  // otherwise all column comparisons are kept through the row loop
         OPS_UNROLL
         for (u32 j = 0; j < LINES; j++) {
             u32 n = line_of(mine, j);

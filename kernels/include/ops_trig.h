@@ -1,24 +1,24 @@
-// sin and cos with an exact reduction for every finite argument.
+// sin and cos with exact argument reduction for every finite argument.
 #pragma once
 #include "ops_math.h"
 
 namespace ops {
 
-// 2 / pi, 64 bits a word, most significant first: enough for the largest exponent and 128 bits of result.
+// 2 / pi, 64 bits per word, most significant first: enough for the largest exponent plus 128 bits of result.
 OPS_TABLE u64 two_over_pi[20] = {
     0xa2f9836e4e441529ull, 0xfc2757d1f534ddc0ull, 0xdb6295993c439041ull, 0xfe5163abdebbc561ull, 0xb7246e3a424dd2e0ull,
     0x06492eea09d1921cull, 0xfe1deb1cb129a73eull, 0xe88235f52ebb4484ull, 0xe99c7026b45f7e41ull, 0x3991d639835339f4ull,
     0x9c845f8bbdf9283bull, 0x1ff897ffde05980full, 0xef2f118b5a0a6d1full, 0x6d367ecf27cb09b7ull, 0x4f463f669e5fea2dull,
     0x7527bac7ebe5f17bull, 0x3d0739f78a5292eaull, 0x6bfb5fb11f8d5d08ull, 0x56033046fc7b6babull, 0xf0cfbc209af4361dull};
 
-// An argument less its multiple of pi / 2: value plus a correction, and the multiple modulo 4.
+// A reduced argument: x minus a multiple of pi / 2, as value plus correction, and that multiple modulo 4.
 struct Reduced {
     f64 value;
     f64 correction;
     u32 quadrant;
 };
 
-// Bits [from, from + 64) of 2 / pi, counted from the binary point; bits before it are zero.
+// Bits [from, from + 64) of 2 / pi, counted from the binary point. Bits before the point are zero.
 OPS_DEVICE u64 two_over_pi_bits(i32 from) {
     if (from <= -64) return 0;
     if (from < 0) return two_over_pi[0] >> u32(-from);
@@ -28,20 +28,20 @@ OPS_DEVICE u64 two_over_pi_bits(i32 from) {
     return shift == 0 ? high : high << shift | low >> (64 - shift);
 }
 
-// Payne and Hanek: x = m 2^e with a 53-bit integer m; of m 2^e (2 / pi) only the two bits before the
-// binary point and 126 after it matter, so three words of 2 / pi starting at bit e - 2 are multiplied.
+// Payne-Hanek reduction: x = m 2^e with a 53-bit integer m. Of m 2^e (2 / pi), only the two bits before the
+// binary point and 126 after it matter. So m is multiplied by three words of 2 / pi that start at bit e - 2.
 OPS_DEVICE Reduced reduce_large(f64 x) {
     u64 bits = bits_as<u64>(x);
     u64 m = (bits & 0xfffffffffffffull) | 0x10000000000000ull;
     i32 e = i32(bits >> 52 & 0x7ff) - 1075;
     u64 w0 = two_over_pi_bits(e - 2), w1 = two_over_pi_bits(e + 62), w2 = two_over_pi_bits(e + 126);
-    // (w0, w1, w2) * m modulo 2^192, the binary point two bits below the top
+    // (w0, w1, w2) * m modulo 2^192; the binary point is two bits below the top
     u64 low = multiply_high(m, w2);
     u64 mid = m * w1 + low;
     u64 carry = mid < low ? 1 : 0;
     u64 high = m * w0 + multiply_high(m, w1) + carry;
     u32 quadrant = u32(high >> 62);
-    // To the nearest multiple: a fraction of a half or more counts from the next one.
+    // Round to the nearest multiple: a fraction of one half or more is measured from the next multiple.
     high = high << 2 | mid >> 62;
     mid <<= 2;
     bool negative = high >> 63 != 0;
@@ -58,7 +58,7 @@ OPS_DEVICE Reduced reduce_large(f64 x) {
         high = high << shift | mid >> (64 - shift);
         mid <<= shift;
     }
-    // Leading 53 bits and the next 64, as two doubles, times pi / 2.
+    // The leading 53 bits and the next 64 as two doubles, multiplied by pi / 2.
     f64 unit = scale_by_power(0x1p-53, -i32(shift));
     f64 head = f64(high >> 11) * unit;
     f64 tail = f64((high & 0x7ff) << 53 | mid >> 11) * unit * 0x1p-64;
@@ -76,7 +76,7 @@ OPS_DEVICE Reduced reduce_large(f64 x) {
 OPS_DEVICE Reduced reduce(f64 x) {
     if (!(abs(x) < 1048576.0)) return reduce_large(x);
     f64 n = nearest_even(x * 0x1.45f306dc9c883p-1);
-    // pi / 2 in three parts; the first two products are exact under fma
+    // pi / 2 in three parts; with fma, the first two products are exact
     f64 a = fma(n, -0x1.921fb54442d18p+0, x);
     f64 product = n * 0x1.1a62633145c07p-54;
     f64 lost = fma(n, 0x1.1a62633145c07p-54, -product);
@@ -86,7 +86,7 @@ OPS_DEVICE Reduced reduce(f64 x) {
     return Reduced{value, correction, u32(i32(n)) & 3};
 }
 
-// The same for f32, whose products with each part of pi / 2 are fused: one value is enough.
+// The same for f32. The products with each part of pi / 2 are fused, so no correction term is needed.
 OPS_DEVICE f32 reduce(f32 x, u32& quadrant) {
     if (!(abs(x) < 65536.0f)) {
         if (!(abs(x) < infinity32())) return x - x;  // NaN
@@ -100,7 +100,7 @@ OPS_DEVICE f32 reduce(f32 x, u32& quadrant) {
     return fma(n, 0x1.ee59dap-50f, fma(n, 0x1.777a5cp-25f, r));
 }
 
-// sin and cos of |r| <= pi / 4; 2^-28 and 2^-33.
+// sin and cos for |r| <= pi / 4, with errors of 2^-28 and 2^-33.
 OPS_DEVICE f32 sin_reduced(f32 r) {
     f32 z = r * r;
     return fma(r * z, polynomial(z, -0x1.555546p-3f, 0x1.110754p-7f, -0x1.994a4ep-13f), r);
@@ -110,7 +110,7 @@ OPS_DEVICE f32 cos_reduced(f32 r) {
     return fma(z, polynomial(z, -0.5f, 0x1.55553cp-5f, -0x1.6c07dep-10f, 0x1.9912p-16f), 1.0f);
 }
 
-// sin(r + c) and cos(r + c) for |r| <= pi / 4 and a tiny c. 2^-57 and 2^-63.
+// sin(r + c) and cos(r + c) for |r| <= pi / 4 and a tiny c, with errors of 2^-57 and 2^-63.
 OPS_DEVICE f64 sin_reduced(f64 r, f64 c) {
     f64 z = r * r;
     f64 p = polynomial(z, -0x1.5555555555547p-3, 0x1.111111110f575p-7, -0x1.a01a019badf62p-13, 0x1.71de351f67b1p-19,
@@ -130,7 +130,7 @@ OPS_DEVICE f32 sin_at_quadrant(f32 x, u32 offset) {
     u32 quadrant = 0;
     f32 r = reduce(x, quadrant);
     quadrant += offset;
-    f32 odd = cos_reduced(r), even = sin_reduced(r);  // both: lanes of a wave differ
+    f32 odd = cos_reduced(r), even = sin_reduced(r);  // both, since lanes of a wave differ
     return bits_as<f32>(bits_as<u32>((quadrant & 1) != 0 ? odd : even) ^ (quadrant & 2) << 30);
 }
 OPS_DEVICE f64 sin_at_quadrant(f64 x, u32 offset) {

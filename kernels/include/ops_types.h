@@ -1,5 +1,5 @@
-// Element types and conversions. Halves are plain 16-bit structs: a compiler's own half type appears
-// only where it is one instruction. Every conversion rounds once, to nearest even.
+// Element types and conversions. 16-bit floats are plain structs; a compiler's own 16-bit type is used
+// only where a conversion is one instruction. Every conversion rounds once, to nearest even.
 #pragma once
 #include "ops_platform.h"
 
@@ -9,7 +9,7 @@ struct f16 { u16 bits; };
 struct bf16 { u16 bits; };
 struct f8e4m3 { u8 bits; };
 
-// What an element computes in: f64 for itself, f32 for the other floats.
+// The type that an element's arithmetic uses: f64 for f64, f32 for the other floats.
 template <typename T> struct Accumulate { using type = f32; };
 template <> struct Accumulate<f64> { using type = f64; };
 template <typename T> using acc_t = typename Accumulate<T>::type;
@@ -40,7 +40,7 @@ OPS_DEVICE f32 to_f32(f16 h) {
 #else
     u32 sign = u32(h.bits & 0x8000) << 16;
     u32 magnitude = u32(h.bits & 0x7fff) << 13;
-    // The exponent is rebiased by a product, which also normalises subnormals.
+    // A multiplication rebiases the exponent and also normalises subnormals.
     f32 scaled = bits_as<f32>(magnitude) * bits_as<f32>(0x77800000u);
     if ((h.bits & 0x7c00) == 0x7c00) scaled = bits_as<f32>(magnitude | 0x7f800000u);
     return bits_as<f32>(bits_as<u32>(scaled) | sign);
@@ -61,7 +61,7 @@ OPS_DEVICE f16 to_f16(f32 x) {
     if (magnitude > 0x7f800000) return f16{u16(sign | 0x7e00)};
     if (magnitude >= 0x47800000) return f16{u16(sign | 0x7c00)};
     if (magnitude < 0x38800000) {
-        // Adding 0.5 leaves the subnormal's bits, rounded by the adder, at the mantissa's end.
+        // Adding 0.5 aligns the subnormal's bits with the end of the mantissa, and the adder rounds them.
         f32 rounded = bits_as<f32>(magnitude) + 0.5f;
         return f16{u16(sign | (bits_as<u32>(rounded) - 0x3f000000))};
     }
@@ -109,8 +109,8 @@ OPS_DEVICE f8e4m3 to_f8e4m3(f32 x) {
 
 // ---- wide to narrow through a value that cannot round twice ------------------
 
-// f64 to f32 rounded to odd: the inexact result has its last bit set, so that a further
-// rounding to 22 bits or fewer is the rounding of the f64 itself.
+// f64 to f32, rounded to odd: an inexact result has its last bit set. Rounding that result again to 22
+// bits or fewer gives the same as rounding the f64 directly.
 OPS_DEVICE f32 to_f32_odd(f64 x) {
     f32 near = (f32)x;
     f64 back = near;
@@ -121,7 +121,7 @@ OPS_DEVICE f32 to_f32_odd(f64 x) {
     return bits_as<f32>(reached > magnitude ? bits - 1 : bits + 1);
 }
 
-// A 64-bit integer as f64, rounded to odd likewise.
+// A 64-bit integer as f64, also rounded to odd.
 OPS_DEVICE f64 to_f64_odd(i64 x) {
     u64 magnitude = x < 0 ? 0 - u64(x) : u64(x);
     if (magnitude >> 53 != 0) {

@@ -1,4 +1,4 @@
-// Strided operands: shapes, offsets, 16-byte accesses, and the loop that every elementwise kernel is.
+// Strided operands: shapes, offsets, 16-byte accesses, and the loop that all elementwise kernels use.
 #pragma once
 #include "ops_types.h"
 
@@ -7,18 +7,18 @@ namespace ops {
 constexpr u32 MAX_RANK = 6;
 constexpr u32 PACK_BYTES = 16;
 
-// Dimensions, outermost first and right-aligned: the live ones are dim[6 - rank .. 6), those before are 1.
-// Division by dim[d] is a product: n / dim[d] = (2 n * magic[d] >> 64) >> shift[d] for n below 2^63.
+// Dimensions, outermost first and right-aligned: dim[6 - rank .. 6) are in use, and those before are 1.
+// Division by dim[d] is a multiplication: n / dim[d] = (2 n * magic[d] >> 64) >> shift[d] for n below 2^63.
 struct Shape {
     u64 dim[6];
     u64 magic[6];
     u32 shift[6];
     u32 rank;
-    u32 pack;   // elements a 16-byte access may take along the last dimension in every operand, else 1
+    u32 pack;   // elements per 16-byte access along the last dimension if every operand allows it, else 1
     u64 count;  // product of the dimensions
 };
 
-// A divisor and its magic number, as in Shape.
+// A divisor with its magic number, as in Shape.
 struct Divider {
     u64 by;
     u64 magic;
@@ -28,7 +28,7 @@ OPS_DEVICE u64 divide(const Divider& d, u64 n) {
     return multiply_high(n << 1, d.magic) >> u32(d.shift);
 }
 
-// Memory of one operand, its offset included, and strides in elements, aligned like the dimensions.
+// The memory of one operand, with its offset applied, and its strides in elements, right-aligned like the dimensions.
 struct Operand {
     Address<void> data;
     i64 stride[6];
@@ -41,8 +41,8 @@ OPS_DEVICE u64 divide(const Shape& shape, u32 d, u64 n) {
     return multiply_high(n << 1, shape.magic[d]) >> shape.shift[d];
 }
 
-// Splits a linear index over dim[0 ..= LAST] into coordinates, innermost first, and hands each to
-// visit(dimension, coordinate). A loop on purpose: what it reads of a dimension is gone with its turn.
+// Splits a linear index over dim[0 ..= LAST] into coordinates, innermost first, and calls visit(dimension,
+// coordinate) for each. Not unrolled on purpose: the values read for one dimension are dropped before the next.
 template <u32 LAST, typename F> OPS_DEVICE void unravel(const Shape& shape, u64 index, F visit) {
     u32 first = MAX_RANK - shape.rank;
     OPS_NO_UNROLL
@@ -51,7 +51,7 @@ template <u32 LAST, typename F> OPS_DEVICE void unravel(const Shape& shape, u64 
         visit(d, index - rest * shape.dim[d]);
         index = rest;
     }
-    if (first <= LAST) visit(first, index);  // the outermost: what remains is its coordinate
+    if (first <= LAST) visit(first, index);  // the outermost coordinate is what remains
 }
 
 // The offset of a linear index over dim[0 ..= LAST].
@@ -82,7 +82,7 @@ template <> struct Raw<2> { typedef u16 type __attribute__((may_alias)); };
 template <> struct Raw<1> { typedef u8 type __attribute__((may_alias)); };
 #endif
 
-// The address must be a multiple of the pack's size, 16 at most.
+// The address must be aligned to the pack's size, up to 16 bytes.
 template <u32 N, typename T> OPS_DEVICE Pack<T, N> load_pack(const T* from) {
     using R = typename Raw<sizeof(T) * N>::type;
     return bits_as<Pack<T, N>>(*reinterpret_cast<const R*>(from));
@@ -96,7 +96,7 @@ OPS_DEVICE bool is_aligned(const void* at, u64 bytes) { return (reinterpret_cast
 
 // ---- elementwise ----------------------------------------------------------------
 
-// One operand of an elementwise loop.
+// An operand's position in an elementwise loop.
 template <typename T> struct Cursor {
     T* at;
     const Operand& operand;
@@ -105,7 +105,7 @@ template <typename T> struct Cursor {
 
     OPS_METHOD void move(u32 d, u64 coordinate) { at += i64(coordinate) * operand.stride[d]; }
     OPS_METHOD void advance() { at += operand.stride[5]; }
-    // N elements along the last dimension; one value N times where that is broadcast.
+    // N elements along the last dimension. A broadcast operand gives one value N times.
     template <u32 N> OPS_METHOD Pack<T, N> pack() const {
         if (operand.stride[5] != 0) return load_pack<N>(at);
         Pack<T, N> out;
@@ -123,8 +123,8 @@ template <u32 N, typename Y, typename F, typename... X> OPS_DEVICE Pack<Y, N> ma
     return out;
 }
 
-// The same for one operand of 16-bit elements and an f of many instructions, two elements a turn: the
-// words move up, so that no register is indexed.
+// map_pack for one operand of 16-bit elements and an f with many instructions: two elements per
+// iteration. The words are shifted by one per iteration, so that no register is indexed dynamically.
 template <u32 N, typename Y, typename F, typename X> OPS_DEVICE Pack<Y, N> map_pack_in_turns(F f, const Pack<X, N>& in) {
     constexpr u32 WORDS = N / 2;
     Pack<u32, WORDS> from = bits_as<Pack<u32, WORDS>>(in), to{};
@@ -142,13 +142,13 @@ template <u32 N, typename Y, typename F, typename X> OPS_DEVICE Pack<Y, N> map_p
     return bits_as<Pack<Y, N>>(to);
 }
 
-// Whether f takes its pack in turns.
+// Whether to use map_pack_in_turns for f.
 template <typename F, typename = void> struct InTurns { static constexpr bool value = false; };
 template <typename F> struct InTurns<F, typename choose<F::in_turns, void, void>::type> {
     static constexpr bool value = F::in_turns;
 };
 
-// f on `step` elements from a linear index on, fewer at the end.
+// Applies f to `step` elements from a linear index on, or to fewer at the end.
 template <u32 N, typename Y, typename F, typename... X>
 OPS_DEVICE void map_at(const Shape& shape, u64 index, u64 step, F f, Cursor<Y> y, Cursor<X>... x) {
     unravel<5>(shape, index, [&](u32 d, u64 at) OPS_INLINE {
@@ -179,9 +179,9 @@ template <typename T, typename... Rest> struct Widest {
 };
 template <typename T> struct Widest<T> { static constexpr u32 bytes = sizeof(T); };
 
-// y = f(x...) at every index of the shape, a pack at a time where shape.pack says so (a row longer than
-// one pack must then be whole packs, unless it is the only row). y may be the same memory as an x of
-// the same type and strides.
+// y = f(x...) at every index of the shape, one pack at a time if shape.pack allows it. In that case, a
+// row longer than one pack must consist of whole packs, unless it is the only row. y may be the same
+// memory as an x of the same type and strides.
 template <typename Y, typename... X, typename F, typename... O>
 OPS_DEVICE void map(const Shape& shape, const Operand& out, F f, const O&... in) {
     constexpr u32 N = PACK_BYTES / Widest<Y, X...>::bytes;

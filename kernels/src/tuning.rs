@@ -1,5 +1,5 @@
-//! Tuning parameters of launches: one table of defaults and per-target exceptions, with the reason for each value. Measurements
-//! on a device may override them.
+//! Tuning parameters of launches: one table of defaults and per-target exceptions, with the reason for each value.
+//! Measurements on a device may override them.
 use crate::GfxTarget;
 
 /// The values of all [`KNOBS`] for one device.
@@ -30,32 +30,34 @@ pub const KNOBS: [Knob; 8] = [
     Knob {
         name: "element_blocks",
         op: "add",
-        what: "blocks of an elementwise kernel for each compute unit, at most",
+        what: "maximum number of blocks of an elementwise kernel per compute unit",
         value: 32,
-        reason: "256 threads each: what is resident (8 blocks of RDNA, 8 to 10 waves per SIMD of gfx9) four times over, so \
-                 that the last ones end together and constants are loaded once for many elements",
+        reason: "blocks have 256 threads, so this is four times what is resident (8 blocks on RDNA, 8 to 10 waves per \
+                 SIMD on gfx9): the last blocks finish together, and constants are loaded once for many elements",
         candidates: &[8, 16, 32, 64],
     },
     Knob {
         name: "row_blocks",
         op: "rms_norm",
-        what: "blocks of a kernel that takes rows for each compute unit, at most",
+        what: "maximum number of blocks of a kernel that processes rows, per compute unit",
         value: 64,
-        reason: "rows differ little, and a block that steps on loads its weight again: more blocks than for elements",
+        reason: "rows cost about the same, and a block reloads the weight for each further row, so there are more \
+                 blocks than for elementwise kernels",
         candidates: &[8, 16, 32, 64, 128],
     },
     Knob {
         name: "product_rows",
         op: "linear",
-        what: "rows of x up to which a wave is given to some columns of the weight",
+        what: "largest number of rows of x for which each wave computes a few columns of the weight",
         value: 8,
-        reason: "the weight is read once for four rows, and a tile of 64 rows with 8 in it computes eight times too much",
+        reason: "the weight is read once for every four rows, while a tile of 64 rows with only 8 in use computes \
+                 eight times too much",
         candidates: &[2, 4, 8, 16],
     },
     Knob {
         name: "qlinear_rows",
         op: "qlinear",
-        what: "rows of x up to which lanes are given to rows of a quantized weight",
+        what: "largest number of rows of x for which groups of lanes compute rows of a quantized weight",
         value: 8,
         reason: "one pass over the weight serves eight rows",
         candidates: &[2, 4, 8, 16],
@@ -63,34 +65,36 @@ pub const KNOBS: [Knob; 8] = [
     Knob {
         name: "qlinear_dot_rows",
         op: "qlinear",
-        what: "rows of x from which a quantized weight is multiplied as bytes, four to an instruction, where there is one",
+        what: "smallest number of rows of x for which a quantized weight uses byte dot products, four products per \
+               instruction, on targets that have them",
         value: 2,
-        reason: "one row waits for memory, by the count of instructions, and splitting x is another launch; for more rows \
-                 floats have as many instructions as memory leaves time for, or several times as many",
+        reason: "by instruction count, a single row is limited by memory, and splitting x takes another launch; for \
+                 more rows, float products need as many instructions as memory leaves time for, or several times that",
         candidates: &[1, 2, 3, 5, 17],
     },
     Knob {
         name: "large_tiles",
         op: "matmul",
-        what: "tiles of 128 are taken where there are as many as this percentage of the compute units",
+        what: "minimum number of tiles, in percent of the compute units, for which tiles of 128 are used",
         value: 100,
-        reason: "a tile of 128 reads half as much for each product as one of 64, if every compute unit has one",
+        reason: "a tile of 128 reads half as much per product as a tile of 64, provided every compute unit has one",
         candidates: &[25, 50, 100, 200],
     },
     Knob {
         name: "decode_blocks",
         op: "attention",
-        what: "blocks for each compute unit that the keys of few queries are split for",
+        what: "number of blocks per compute unit that splitting the keys of few queries aims for",
         value: 4,
-        reason: "what is resident at once by its registers: 5 or 3 blocks of gfx90a and gfx942, 4 or 2 of RDNA",
+        reason: "the registers let 5 or 3 blocks be resident on gfx90a and gfx942, and 4 or 2 on RDNA",
         candidates: &[1, 2, 4, 8],
     },
     Knob {
         name: "decode_keys",
         op: "attention",
-        what: "keys that a part of the split has at least",
+        what: "minimum number of keys per part when keys are split",
         value: 128,
-        reason: "32 KB of keys and values of f16 and heads of 128 outlast the merge of a part, some 500 bytes",
+        reason: "reading 32 KB each of keys and values (f16, heads of 128) takes longer than merging a part, \
+                 about 500 bytes",
         candidates: &[64, 128, 256, 512],
     },
 ];
@@ -114,7 +118,7 @@ const EXCEPTIONS: &[Exception] = &[Exception {
     target: "gfx9-generic",
     knob: "decode_blocks",
     value: 2,
-    reason: "256 registers to a lane hold one block for four rows, three for one",
+    reason: "256 registers per lane have room for one block of four rows, or three blocks of one row",
 }];
 
 impl Tuning {
