@@ -113,7 +113,17 @@ impl Kernels {
         if let Some(function) = place.get() {
             return Ok(function);
         }
-        let function = self.module(Unit::of(instance), &mut Worker::Here)?.0.function(&instance.symbol)?;
+        let (begin, unit) = (Instant::now(), Unit::of(instance));
+        let (module, origin) = self.module(unit, &mut Worker::Here)?;
+        if origin == KernelOrigin::Compiled {
+            let (name, gfx, seconds) = (unit.name(), &self.device.info().gfx, begin.elapsed().as_secs_f64());
+            tracing::info!(
+                "{} waited {seconds:.2} s for hipRTC to compile {name} for {gfx}, on first use; `ops warm` and Rocm::prepare \
+                 compile beforehand",
+                instance.op
+            );
+        }
+        let function = module.function(&instance.symbol)?;
         Ok(place.get_or_init(|| function))
     }
 
@@ -246,7 +256,6 @@ impl Kernels {
                 Err(error) => return Err(error.into()),
             }
         }
-        let begin = Instant::now();
         let (code, origin) = match worker.compile(gfx, unit, &text, compiler) {
             Some(code) => (code, KernelOrigin::CompiledByHelper),
             None => {
@@ -259,8 +268,6 @@ impl Kernels {
         if let (Some(disk), Some(key)) = (disk, key) {
             disk.write(key, &code);
         }
-        let seconds = begin.elapsed().as_secs_f64();
-        tracing::info!(unit = unit.name(), %gfx, seconds, "hipRTC compiled kernels on first use; Rocm::prepare or `ops warm` does so beforehand");
         Ok((Module::load(&self.device, code)?, origin))
     }
 

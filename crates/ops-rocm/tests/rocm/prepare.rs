@@ -3,6 +3,10 @@ use crate::standin::with_standin;
 use ops_core::ops::*;
 use ops_core::{Backend, Error, Result};
 use ops_rocm::{KernelOrigin, Rocm};
+use std::fmt::{Debug, Write};
+use std::sync::Mutex;
+use tracing::field::{Field, Visit};
+use tracing::{Event, Metadata, Subscriber, span};
 
 fn sums(rocm: &Rocm) -> Result<Vec<f32>> {
     let x = rocm.tensor(&[3], &[1.0f32, 2.0, 3.0])?;
@@ -76,5 +80,59 @@ fn a_kernel_that_does_not_compile_is_an_error_with_its_log() {
         let rocm = Rocm::new().unwrap();
         let error = rocm.prepare(|| sums(&rocm).map(drop)).unwrap_err().to_string();
         assert!(error.contains("unary-activation-f32.hip") && error.contains("strict"), "{error}");
+    });
+}
+
+/// The messages of events.
+#[derive(Default)]
+struct Messages(Mutex<String>);
+
+impl Visit for &Messages {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        if field.name() == "message" {
+            writeln!(self.0.lock().unwrap(), "{value:?}").unwrap();
+        }
+    }
+}
+
+impl Subscriber for &'static Messages {
+    fn enabled(&self, _: &Metadata<'_>) -> bool {
+        true
+    }
+    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
+        span::Id::from_u64(1)
+    }
+    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
+    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+    fn event(&self, event: &Event<'_>) {
+        let mut visitor: &Messages = self;
+        event.record(&mut visitor);
+    }
+    fn enter(&self, _: &span::Id) {}
+    fn exit(&self, _: &span::Id) {}
+}
+
+#[test]
+fn a_call_that_waits_for_the_compiler_says_so_and_others_do_not() {
+    let no_cache = [("OPS_ROCM_CACHE", "")];
+    with_standin("prepare::a_call_that_waits_for_the_compiler_says_so_and_others_do_not", &no_cache, |_| {
+        let messages: &'static Messages = Box::leak(Box::default());
+        let said = || std::mem::take(&mut *messages.0.lock().unwrap());
+        tracing::subscriber::with_default(messages, || {
+            let rocm = Rocm::new().unwrap();
+            sums(&rocm).unwrap();
+            let first = said();
+            for text in
+                ["add waited ", "s for hipRTC to compile binary-f32 for gfx1100", "silu waited ", "ops warm"]
+            {
+                assert!(first.contains(text), "{first}");
+            }
+            sums(&rocm).unwrap();
+            let other = Rocm::new().unwrap();
+            other.prepare(|| sums(&other).map(drop)).unwrap();
+            sums(&other).unwrap();
+            let later = said();
+            assert!(!later.contains("waited"), "{later}");
+        });
     });
 }
