@@ -80,6 +80,8 @@ fn number(text: &str, want: &str, fits: fn(f32) -> bool) -> std::result::Result<
 }
 
 fn main() -> ExitCode {
+    #[cfg(feature = "rocm")]
+    rocm_ops::rocm::compile_helper();
     let args = Args::parse();
     match run(&args) {
         Ok(()) => ExitCode::SUCCESS,
@@ -91,29 +93,53 @@ fn main() -> ExitCode {
 }
 
 fn run(args: &Args) -> Result<()> {
+    let nothing: &Prepare<'_> = &|_| Ok(());
     match args.backend {
-        On::Cpu => with_type(args, "cpu", &Cpu::new()),
-        On::Reference => with_type(args, "reference", &Reference::new()),
-        On::Checked => with_type(args, "checked", &Checked::new(Cpu::new(), Reference::new())),
+        On::Cpu => with_type(args, "cpu", &Cpu::new(), nothing),
+        On::Reference => with_type(args, "reference", &Reference::new(), nothing),
+        On::Checked => with_type(args, "checked", &Checked::new(Cpu::new(), Reference::new()), nothing),
         #[cfg(feature = "rocm")]
-        On::Rocm => with_type(args, "rocm", &rocm_ops::Rocm::new()?),
+        On::Rocm => {
+            let rocm = rocm_ops::Rocm::new()?;
+            with_type(args, "rocm", &rocm, &|steps| compile_kernels(&rocm, steps))
+        }
     }
 }
 
+/// The model's steps, on a state of their own.
+type Steps<'s> = dyn FnMut() -> Result<()> + 's;
+/// Readies a backend for these steps.
+type Prepare<'p> = dyn Fn(&mut Steps<'_>) -> Result<()> + 'p;
+
+/// Compiles the kernels of these steps, and says so if that took time.
+#[cfg(feature = "rocm")]
+fn compile_kernels(rocm: &rocm_ops::Rocm, steps: &mut Steps<'_>) -> Result<()> {
+    let prepared = rocm.prepare(steps)?;
+    if prepared.compiled() > 0 {
+        eprintln!("{prepared}; later runs find them in the cache");
+    }
+    Ok(())
+}
+
 /// Picks the element type. Everything below is generic over it.
-fn with_type<B>(args: &Args, name: &str, backend: &B) -> Result<()>
+fn with_type<B>(args: &Args, name: &str, backend: &B, prepare: &Prepare<'_>) -> Result<()>
 where
     B: Transformer<f32> + Transformer<f16> + Transformer<bf16>,
 {
     match args.dtype {
-        Type::F32 => generate::<f32, B>(args, name, backend),
-        Type::F16 => generate::<f16, B>(args, name, backend),
-        Type::Bf16 => generate::<bf16, B>(args, name, backend),
+        Type::F32 => generate::<f32, B>(args, name, backend, prepare),
+        Type::F16 => generate::<f16, B>(args, name, backend, prepare),
+        Type::Bf16 => generate::<bf16, B>(args, name, backend, prepare),
     }
 }
 
 /// Prefills the prompt in one pass, then decodes token by token.
-fn generate<T: Float, B: Transformer<T>>(args: &Args, name: &str, backend: &B) -> Result<()> {
+fn generate<T: Float, B: Transformer<T>>(
+    args: &Args,
+    name: &str,
+    backend: &B,
+    prepare: &Prepare<'_>,
+) -> Result<()> {
     let gguf = Gguf::open(&args.model)?;
     let tokenizer = gguf.tokenizer()?;
     let prompt = tokenizer.encode(&args.prompt)?;
@@ -126,6 +152,14 @@ fn generate<T: Float, B: Transformer<T>>(args: &Args, name: &str, backend: &B) -
     // The last generated token is never fed back, so the cache needs no room for it.
     let capacity = context.min(prompt.len().saturating_add(args.max_tokens));
     let model = Llama::<T, B>::load(backend, &gguf, capacity)?;
+    prepare(&mut || {
+        let mut state = model.state(backend, capacity)?;
+        model.forward(backend, &mut state, &prompt)?;
+        if state.len() < capacity {
+            model.forward(backend, &mut state, &prompt[..1])?;
+        }
+        Ok(())
+    })?;
     let mut state = model.state(backend, capacity)?;
     let mut sampler = Sampler::new(Sampling {
         temperature: args.temperature,

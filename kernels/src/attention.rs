@@ -65,6 +65,7 @@ fn declare_mma(table: &mut Table) {
     for t in MMA_TYPES {
         for (variant, most, _) in MMA_VARIANTS {
             let lds = mma_lds(most) + 4;
+            let tiled = tiled.part(variant);
             tiled.add_variant("attention", variant, &[t], "attention_mma", &[&most.to_string()], lds);
         }
     }
@@ -75,7 +76,7 @@ pub(crate) fn declare(table: &mut Table) {
     let mut tiled = table.of::<AttentionArgs>(Family::Attention, BLOCK);
     for t in ElementType::FLOATS {
         for (variant, most) in [("head64", 64), ("head128", 128), ("head256", 256)] {
-            tiled.add_variant(
+            tiled.part(variant).add_variant(
                 "attention",
                 variant,
                 &[t],

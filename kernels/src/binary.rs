@@ -43,7 +43,7 @@ pub(crate) fn declare(table: &mut Table) {
     }
     for (op, function) in FLOAT_OPS {
         for t in ElementType::FLOATS {
-            binary.add(op, &[t], "binary", &[function]);
+            binary.part("glu").add(op, &[t], "binary", &[function]);
         }
     }
 }

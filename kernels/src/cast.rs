@@ -23,7 +23,8 @@ pub(crate) fn declare(table: &mut Table) {
     let mut cast = table.of::<CastArgs>(Family::Cast, BLOCK);
     for from in ElementType::PLAIN {
         for to in ElementType::PLAIN {
-            cast.add("cast", &[from, to], "cast", &[]);
+            let part = if ElementType::INTS.contains(&to) { "int" } else { "" };
+            cast.part(part).add("cast", &[from, to], "cast", &[]);
         }
     }
 }

@@ -21,6 +21,8 @@ pub struct Instance {
     pub symbol: String,
     /// The source file.
     pub family: Family,
+    /// The part of the family that it is compiled with, see [`Unit`](crate::Unit); empty if the family is not divided.
+    pub part: &'static str,
     /// The op that it computes.
     pub op: &'static str,
     /// The variant, if the op has several; else empty.
@@ -131,6 +133,7 @@ impl Table {
         Declare {
             table: self,
             family,
+            part: "",
             block,
             args: A::NAME,
             args_size: size_of::<A>(),
@@ -144,6 +147,7 @@ impl Table {
 pub(crate) struct Declare<'t> {
     table: &'t mut Table,
     family: Family,
+    part: &'static str,
     block: u32,
     args: &'static str,
     args_size: usize,
@@ -155,6 +159,12 @@ impl Declare<'_> {
     /// Sets what the kernels require of a target.
     pub(crate) fn needs(self, needs: Needs) -> Self {
         Declare { needs, ..self }
+    }
+
+    /// Declares the kernels that follow as a part of the family: they are compiled together, without the other parts.
+    pub(crate) fn part(&mut self, part: &'static str) -> &mut Self {
+        self.part = part;
+        self
     }
 
     /// Declares the kernel `op`, whose body is the call `template<lead, types...>(args)`.
@@ -177,6 +187,7 @@ impl Declare<'_> {
             index: self.table.rows.len(),
             symbol: symbol(op, variant, types),
             family: self.family,
+            part: self.part,
             op,
             variant,
             types: types.to_vec(),

@@ -53,14 +53,16 @@ pub(crate) fn declare(table: &mut Table) {
     let mut matmul = table.of::<MatmulArgs>(Family::Matmul, BLOCK);
     for a in ElementType::FLOATS {
         for b in ElementType::FLOATS {
-            matmul.add_variant("matmul", "tile64", &[a, b], "matmul_tile", &["1"], tile_lds(64, [a, b]));
+            let lds = tile_lds(64, [a, b]);
+            matmul.part("tile").add_variant("matmul", "tile64", &[a, b], "matmul_tile", &["1"], lds);
         }
     }
     for types in COMMON {
-        matmul.add_variant("matmul", "rows1", &types, "matvec", &["1"], 0);
+        matmul.part("rows").add_variant("matmul", "rows1", &types, "matvec", &["1"], 0);
         matmul.add_variant("matmul", "rows4", &types, "matvec", &["4"], 0);
         if types[0] != ElementType::F64 {
-            matmul.add_variant("matmul", "tile128", &types, "matmul_tile", &["2"], tile_lds(128, types));
+            let lds = tile_lds(128, types);
+            matmul.part("tile").add_variant("matmul", "tile128", &types, "matmul_tile", &["2"], lds);
         }
     }
 }

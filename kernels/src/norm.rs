@@ -68,16 +68,18 @@ pub(crate) fn declare(table: &mut Table) {
     let mut norm = table.of::<NormArgs>(Family::Norm, BLOCK);
     for [t, w] in ElementType::WEIGHTED {
         let types = [t, w];
-        for (variant, whole, lds) in [("wave", "false", 0), ("block", "true", reduce_lds(t, BLOCK))] {
-            norm.add_variant("rms_norm", variant, &types, "rms_norm", &[whole, "false"], lds);
+        for (variant, part, whole, lds) in
+            [("wave", "rms-wave", "false", 0), ("block", "rms-block", "true", reduce_lds(t, BLOCK))]
+        {
+            norm.part(part).add_variant("rms_norm", variant, &types, "rms_norm", &[whole, "false"], lds);
             norm.add_variant("add_rms_norm", variant, &types, "rms_norm", &[whole, "true"], lds);
-            norm.add_variant("layer_norm", variant, &types, "layer_norm", &[whole], lds);
+            norm.part("layer").add_variant("layer_norm", variant, &types, "layer_norm", &[whole], lds);
         }
     }
     let mut group = table.of::<GroupNormArgs>(Family::Norm, BLOCK);
     for [t, w] in ElementType::WEIGHTED {
         let lds = reduce_lds(t, BLOCK);
-        group.add_variant("group_norm", "", &[t, w], "group_norm", &[], lds);
+        group.part("group").add_variant("group_norm", "", &[t, w], "group_norm", &[], lds);
         group.add_variant("group_norm", "parts", &[t, w], "group_norm_parts", &[], lds);
         group.add_variant("group_norm", "apply", &[t, w], "group_norm_apply", &[], lds);
     }

@@ -77,12 +77,16 @@ pub(crate) fn declare(table: &mut Table) {
     for b in ElementType::BLOCKS {
         for t in ElementType::FLOATS {
             let types = [b, t];
-            qlinear.add_variant("qlinear", "rows1", &types, "qlinear_rows", &["1"], 0);
-            qlinear.add_variant("qlinear", "rows4", &types, "qlinear_rows", &["4"], 0);
-            qlinear.add_variant("qlinear", "tile64", &types, "qlinear_tile", &["1"], tile_lds(64, t));
+            qlinear.part("row").add_variant("qlinear", "rows1", &types, "qlinear_rows", &["1"], 0);
+            let several = qlinear.part("rows");
+            several.add_variant("qlinear", "rows4", &types, "qlinear_rows", &["4"], 0);
             if t != ElementType::F64 {
-                qlinear.add_variant("qlinear", "rows8", &types, "qlinear_rows", &["8"], 0);
-                qlinear.add_variant("qlinear", "tile128", &types, "qlinear_tile", &["2"], tile_lds(128, t));
+                several.add_variant("qlinear", "rows8", &types, "qlinear_rows", &["8"], 0);
+            }
+            let tiled = qlinear.part("tile");
+            tiled.add_variant("qlinear", "tile64", &types, "qlinear_tile", &["1"], tile_lds(64, t));
+            if t != ElementType::F64 {
+                tiled.add_variant("qlinear", "tile128", &types, "qlinear_tile", &["2"], tile_lds(128, t));
             }
         }
     }

@@ -25,7 +25,8 @@ impl Arguments for SoftmaxArgs {
 
 pub(crate) fn declare(table: &mut Table) {
     let mut softmax = table.of::<SoftmaxArgs>(Family::Softmax, BLOCK);
-    for (op, log) in [("softmax", "false"), ("log_softmax", "true")] {
+    for (op, log, part) in [("softmax", "false", ""), ("log_softmax", "true", "log")] {
+        let softmax = softmax.part(part);
         for t in ElementType::FLOATS {
             softmax.add_variant(op, "wave", &[t], "softmax", &["false", log], 0);
             softmax.add_variant(op, "block", &[t], "softmax", &["true", log], reduce_lds(t, BLOCK));

@@ -41,13 +41,12 @@ impl Arguments for AffineArgs {
     const NAME: &'static str = "AffineArgs";
 }
 
-/// Ops on floats only, with the name of their function object in the source.
-const FLOAT_OPS: [(&str, &str); 15] = [
-    ("sigmoid", "Sigmoid"),
-    ("silu", "Silu"),
-    ("gelu", "Gelu"),
-    ("gelu_erf", "GeluErf"),
-    ("tanh", "Tanh"),
+/// Activations of models, on floats only, with the name of their function object in the source. They are compiled by themselves.
+const ACTIVATIONS: [(&str, &str); 5] =
+    [("sigmoid", "Sigmoid"), ("silu", "Silu"), ("gelu", "Gelu"), ("gelu_erf", "GeluErf"), ("tanh", "Tanh")];
+
+/// Other ops on floats only, with the name of their function object in the source.
+const FLOAT_OPS: [(&str, &str); 10] = [
     ("erf", "Erf"),
     ("exp", "Exp"),
     ("log", "Log"),
@@ -65,6 +64,12 @@ const NUMBER_OPS: [(&str, &str); 5] =
     [("neg", "Neg"), ("abs", "Abs"), ("relu", "Relu"), ("sqr", "Sqr"), ("sign", "Sign")];
 
 pub(crate) fn declare(table: &mut Table) {
+    let mut activations = table.of::<UnaryArgs>(Family::Unary, BLOCK);
+    for (op, function) in ACTIVATIONS {
+        for t in ElementType::FLOATS {
+            activations.part("activation").add(op, &[t], "unary", &[function]);
+        }
+    }
     let mut unary = table.of::<UnaryArgs>(Family::Unary, BLOCK);
     for (op, function) in FLOAT_OPS.into_iter().chain(NUMBER_OPS) {
         for t in ElementType::FLOATS {

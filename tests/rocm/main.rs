@@ -99,3 +99,23 @@ fn every_op_of_a_model_agrees_with_the_cpu() {
         assert!(checked.calls() > 100, "only {} calls", checked.calls());
     });
 }
+
+/// A model whose steps were prepared compiles nothing more, and computes as if they had not been.
+#[test]
+fn a_prepared_model_waits_for_no_compiler() {
+    let no_cache = [("OPS_ROCM_CACHE", "")];
+    with_standin("a_prepared_model_waits_for_no_compiler", &no_cache, |standin| {
+        let (gguf, rocm) = (model("f16"), Rocm::new().unwrap());
+        let steps = || {
+            forced::<f16, _>(&rocm, &gguf, 2);
+            Ok::<(), rocm_ops::Error>(())
+        };
+        let prepared = rocm.prepare(steps).unwrap();
+        let compiled = standin.count("hiprtcCompileProgram");
+        assert_eq!((prepared.compiled() as u64, prepared.units().len() as u64), (compiled, compiled));
+        let (_, ids) = expected();
+        let got: Vec<u32> = forced::<f16, _>(&rocm, &gguf, 3).iter().map(|l| largest(l)).collect();
+        assert_eq!(got, ids[..3]);
+        assert_eq!(standin.count("hiprtcCompileProgram"), compiled, "{prepared}");
+    });
+}

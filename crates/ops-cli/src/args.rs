@@ -19,6 +19,7 @@ Examples:
   ops bench --quick                            see how fast it is, in a few seconds
   ops explain linear --dtype f16 --shape 8,4096   who runs this, and why
   ops replay tests/golden*/*.safetensors       replay recorded cases
+  ops warm --backend rocm model.gguf           compile a model's kernels before its first run
 
 Exit status: 0 fine, 1 a check failed, 2 bad usage or unreadable input.";
 
@@ -68,6 +69,9 @@ pub(crate) enum Command {
     /// Measure, on the GPU at hand, the numbers that launches depend on, and keep what is faster
     #[command(after_help = TUNE_EXAMPLES)]
     Tune(TuneArgs),
+    /// Compile the kernels that a model uses, before it is first run
+    #[command(after_help = WARM_EXAMPLES)]
+    Warm(WarmArgs),
     /// Show which ops run in which element types, and by whom
     #[command(after_help = "Examples:\n  ops support\n  ops support --op attention\n  ops support --json")]
     Support(SupportArgs),
@@ -200,6 +204,41 @@ pub(crate) struct TuneArgs {
     /// Milliseconds to time each candidate for
     #[arg(long, value_name = "MS", default_value_t = 500)]
     pub(crate) budget_ms: u64,
+}
+
+const WARM_EXAMPLES: &str = "\
+Examples:
+  ops warm --backend rocm model.gguf                   activations in f16, a prompt of 512 tokens
+  ops warm --backend rocm model.gguf --tokens 16,512   short prompts too
+  ops warm --backend rocm model.gguf --json            unit, origin and seconds of each unit of kernels
+
+Kernels are compiled on first use and kept (OPS_ROCM_CACHE), so this is worth it once for each GPU and version. Which
+ones a model uses follows from the front of its file; no weight is read and no kernel runs. The model is a decoder of
+the Llama family. Several units are compiled at a time, each by a process of its own.";
+
+#[derive(Debug, Args)]
+pub(crate) struct WarmArgs {
+    /// The model, a GGUF file
+    #[arg(value_name = "MODEL")]
+    pub(crate) model: PathBuf,
+    /// Element type of the activations
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) dtype: Activations,
+    /// Lengths of prompts, in tokens
+    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "512")]
+    pub(crate) tokens: Vec<usize>,
+    /// Tokens before the one that is generated
+    #[arg(long, value_name = "N", default_value_t = 1024)]
+    pub(crate) context: usize,
+}
+
+/// Element types that decoders compute in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Activations {
+    F32,
+    #[default]
+    F16,
+    Bf16,
 }
 
 #[derive(Debug, Args)]

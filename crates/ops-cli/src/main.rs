@@ -30,6 +30,7 @@ use std::io::{BufWriter, Write};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    ops_rocm::compile_helper();
     let cli = args::Cli::parse();
     let mut out = BufWriter::new(std::io::stdout().lock());
     let result = commands::run(&cli, &mut out);

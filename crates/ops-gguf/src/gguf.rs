@@ -83,7 +83,7 @@ impl Gguf {
     }
 
     fn from_source(source: Source) -> Result<Self> {
-        let front = parse::front(source.bytes())?;
+        let front = parse::front(source.bytes(), source.bytes().len())?;
         Ok(Self { front, source: Arc::new(source) })
     }
 

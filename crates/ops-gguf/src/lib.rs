@@ -41,6 +41,7 @@ pub use error::{Error, Result};
 pub use ggml_type::{Block, GgmlType};
 pub use gguf::Gguf;
 pub use metadata::{Array, FromValue, Metadata, Strings, Value};
+pub use outline::{Outline, TensorOutline};
 pub use tensor::{Tensor, TensorData};
 #[cfg(feature = "tokenizer")]
 pub use tokenizer::{DecodeOptions, DecodeStream, EncodeOptions, TokenKind, Tokenizer};
@@ -55,6 +56,7 @@ mod gguf;
 #[allow(unsafe_code)]
 mod mapping;
 mod metadata;
+mod outline;
 mod parse;
 mod source;
 mod tensor;

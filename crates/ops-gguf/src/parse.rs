@@ -25,7 +25,8 @@ pub(crate) struct Front {
     pub(crate) by_name: Vec<u32>,
 }
 
-pub(crate) fn front(bytes: &[u8]) -> Result<Front> {
+/// Parses the front of a file of `len` bytes, of which `bytes` are the first.
+pub(crate) fn front(bytes: &[u8], len: usize) -> Result<Front> {
     let mut cur = Cursor::new(bytes);
     let version = magic_and_version(&mut cur)?;
     let tensor_count = cur.count(MIN_TENSOR_BYTES, "count of tensors")?;
@@ -35,7 +36,7 @@ pub(crate) fn front(bytes: &[u8]) -> Result<Front> {
     let described = descriptions(&mut cur, tensor_count)?;
     let by_name = sort_by_name(&described)?;
     let data_start = cur.at().checked_next_multiple_of(alignment).unwrap_or(usize::MAX);
-    let tensors = place(described, data_start, alignment, bytes.len())?;
+    let tensors = place(described, data_start, alignment, len)?;
     Ok(Front { version, alignment, metadata, tensors, by_name })
 }
 

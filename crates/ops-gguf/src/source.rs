@@ -43,7 +43,7 @@ impl Source {
 }
 
 /// Opens a regular file and returns its length. Pipes and directories have no reliable length.
-fn open(path: &Path) -> Result<(File, u64)> {
+pub(crate) fn open(path: &Path) -> Result<(File, u64)> {
     let file = File::open(path).map_err(|e| Error::io("open", path, e))?;
     let meta = file.metadata().map_err(|e| Error::io("inspect", path, e))?;
     if !meta.is_file() {

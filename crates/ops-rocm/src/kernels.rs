@@ -2,20 +2,26 @@
 mod count;
 mod disk;
 mod embedded;
+mod helper;
+mod rehearsal;
 mod select;
 
 pub use count::KernelCount;
 pub use disk::CacheFolder;
 pub use embedded::CodeObjects;
+pub use helper::compile_helper;
 
 use crate::error::failed;
 use crate::hip::{self, Compiler, Device, Function, Gfx, KernelArgs, Launch, Module, Source, Stream};
+use crate::prepare::{KernelOrigin, LoadedUnit};
 use crate::sync::Mutex;
 use disk::Disk;
+use helper::Worker;
 use ops_core::Result;
 use ops_kernels::{Arguments, Instance, Unit};
 use std::collections::HashMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, mpsc};
+use std::time::Instant;
 
 /// Where compiled kernels come from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,6 +48,9 @@ impl KernelSource {
 }
 
 const AHEAD_OF_TIME: &str = "loading kernels compiled ahead of time";
+
+/// Most units that are compiled at a time. Each takes a process of a few hundred megabytes.
+const MAX_WORKERS: usize = 8;
 
 /// What to say where a program has no code for a device.
 fn absent(objects: &CodeObjects, gfx: &Gfx) -> String {
@@ -104,28 +113,88 @@ impl Kernels {
         if let Some(function) = place.get() {
             return Ok(function);
         }
-        let function = self.module(Unit::of(instance))?.function(&instance.symbol)?;
+        let (begin, unit) = (Instant::now(), Unit::of(instance));
+        let (module, origin) = self.module(unit, &mut Worker::Here)?;
+        if origin == KernelOrigin::Compiled {
+            let (name, gfx, seconds) = (unit.name(), &self.device.info().gfx, begin.elapsed().as_secs_f64());
+            tracing::info!(
+                "{} waited {seconds:.2} s for hipRTC to compile {name} for {gfx}, on first use; `ops warm` and Rocm::prepare \
+                 compile beforehand",
+                instance.op
+            );
+        }
+        let function = module.function(&instance.symbol)?;
         Ok(place.get_or_init(|| function))
     }
 
     /// The module of a unit. Of several threads that want the same one, the first makes it.
-    fn module(&self, unit: Unit) -> Result<Module> {
+    fn module(&self, unit: Unit, worker: &mut Worker) -> Result<(Module, KernelOrigin)> {
         let place = {
             let mut units = self.units.lock();
             units.entry(unit).or_default().clone()
         };
         let mut place = place.lock();
         if let Some(module) = &*place {
-            return Ok(module.clone());
+            return Ok((module.clone(), KernelOrigin::Loaded));
         }
-        Ok(place.insert(self.load(&unit)?).clone())
+        let (module, origin) = self.load(&unit, worker)?;
+        Ok((place.insert(module).clone(), origin))
     }
 
-    fn load(&self, unit: &Unit) -> Result<Module> {
+    /// Runs `calls` and returns, besides its result, the units that it would use. Nothing is launched; see [`rehearsal`].
+    pub(crate) fn rehearse<R>(&self, calls: impl FnOnce() -> R) -> Result<(R, Vec<Unit>)> {
+        rehearsal::rehearse(self, calls)
+    }
+
+    /// Loads units, several at a time. `report` is told of each when it is ready, with how many are and how many there are.
+    pub(crate) fn load_all(
+        &self,
+        units: &[Unit],
+        report: &mut dyn FnMut(&LoadedUnit, usize, usize),
+    ) -> Result<Vec<LoadedUnit>> {
+        let threads =
+            std::thread::available_parallelism().map_or(1, |n| n.get()).min(MAX_WORKERS).min(units.len());
+        // Kernels for matrix units take the longest: begun last, one of them would keep the others waiting.
+        let mut ordered: Vec<&Unit> = units.iter().collect();
+        ordered.sort_by_key(|unit| !unit.family().needs_matrix());
+        let queue = Mutex::new(ordered.into_iter());
+        let (sender, receiver) = mpsc::channel();
+        let mut loaded = Vec::with_capacity(units.len());
+        std::thread::scope(|scope| {
+            for thread in 0..threads {
+                let (queue, sender) = (&queue, sender.clone());
+                scope.spawn(move || {
+                    let mut worker = if thread == 0 { Worker::Here } else { Worker::NotStarted };
+                    while let Some(unit) = { queue.lock().next() } {
+                        let begin = Instant::now();
+                        let result = self.module(*unit, &mut worker).map(|(_, origin)| LoadedUnit {
+                            name: unit.name(),
+                            origin,
+                            time: begin.elapsed(),
+                        });
+                        // The receiver is gone if another unit failed.
+                        if sender.send(result).is_err() {
+                            break;
+                        }
+                    }
+                });
+            }
+            drop(sender);
+            for result in receiver {
+                loaded.push(result?);
+                if let Some(unit) = loaded.last() {
+                    report(unit, loaded.len(), units.len());
+                }
+            }
+            Ok(loaded)
+        })
+    }
+
+    fn load(&self, unit: &Unit, worker: &mut Worker) -> Result<(Module, KernelOrigin)> {
         let refused = match self.source {
             KernelSource::Jit => None,
             _ => match self.embedded(unit)? {
-                Ok(module) => return Ok(module),
+                Ok(module) => return Ok((module, KernelOrigin::Embedded)),
                 Err(why) => Some(why),
             },
         };
@@ -136,7 +205,7 @@ impl Kernels {
                     Some(why) => failed("loading kernels", format!("{why}; {error}")),
                     None => failed("opening hipRTC", error),
                 })?;
-                self.compile(unit, compiler)
+                self.compile(unit, compiler, worker)
             }
         }
     }
@@ -165,7 +234,12 @@ impl Kernels {
         Ok(Err(why))
     }
 
-    fn compile(&self, unit: &Unit, compiler: &Compiler) -> Result<Module> {
+    fn compile(
+        &self,
+        unit: &Unit,
+        compiler: &Compiler,
+        worker: &mut Worker,
+    ) -> Result<(Module, KernelOrigin)> {
         let gfx = &self.device.info().gfx;
         let (text, options) = (unit.text(gfx.full()), options_for(gfx)?);
         let disk = self.disk.get_or_init(|| Disk::new(&self.folder, compiler));
@@ -174,7 +248,7 @@ impl Kernels {
             && let Some(code) = disk.read(key)
         {
             match Module::load(&self.device, code) {
-                Ok(module) => return Ok(module),
+                Ok(module) => return Ok((module, KernelOrigin::Cached)),
                 // Whole, and yet not for this device: made anew.
                 Err(hip::Error::Module { source, .. }) if source.call() == "hipModuleLoadData" => {
                     tracing::warn!("a cached kernel does not load: {source}");
@@ -182,14 +256,19 @@ impl Kernels {
                 Err(error) => return Err(error.into()),
             }
         }
-        let name = unit.name() + ".hip";
-        let options: Vec<&str> = options.iter().map(String::as_str).collect();
-        let code = compiler.compile(Source { name: &name, text: &text, headers: &[] }, gfx, &options);
-        let code = code.map_err(hip::Error::from)?;
+        let (code, origin) = match worker.compile(gfx, unit, &text, compiler) {
+            Some(code) => (code, KernelOrigin::CompiledByHelper),
+            None => {
+                let name = unit.name() + ".hip";
+                let options: Vec<&str> = options.iter().map(String::as_str).collect();
+                let code = compiler.compile(Source { name: &name, text: &text, headers: &[] }, gfx, &options);
+                (code.map_err(hip::Error::from)?, KernelOrigin::Compiled)
+            }
+        };
         if let (Some(disk), Some(key)) = (disk, key) {
             disk.write(key, &code);
         }
-        Ok(Module::load(&self.device, code)?)
+        Ok((Module::load(&self.device, code)?, origin))
     }
 
     fn compiler(&self) -> std::result::Result<&Compiler, hip_sys::LoadError> {
@@ -200,7 +279,7 @@ impl Kernels {
         Ok(self.compiler.get_or_init(|| compiler))
     }
 
-    /// Enqueues a kernel.
+    /// Enqueues a kernel, or only notes it inside [`rehearse`](Self::rehearse).
     ///
     /// # Errors
     /// The kernel does not compile or load; HIP's.
@@ -221,6 +300,9 @@ impl Kernels {
         if !instance.takes::<A>() {
             let got = format!("{} takes {}, not {}", instance.symbol, instance.args, A::NAME);
             return Err(failed("launching a kernel", got));
+        }
+        if rehearsal::notes(self, instance) {
+            return Ok(());
         }
         let function = self.function(instance)?;
         let sizes = Launch { grid: launch.grid, block: [launch.block, 1, 1], dynamic_lds: 0 };

@@ -1,14 +1,17 @@
 //! Golden cases and the suite on the stand-in for ROCm, with waves of 32 and of 64 lanes.
 
+mod executed;
 mod standin;
 
+use executed::Except;
 use ops_core::ops::{LinearOps, MatMulOps, QuantOps};
 use ops_core::quant::Q8_0;
 use ops_core::{Backend, DType, f16};
-use ops_rocm::Rocm;
+use ops_kernels::{ElementType, Family};
+use ops_rocm::{Rocm, Tuning};
 use ops_test::golden::Tally;
 use ops_test::suite::{CaseStatus, Filter, run};
-use standin::{has_program, with_standin};
+use standin::{Standin, has_program, with_standin};
 use std::path::Path;
 
 const OWN_PRODUCTS: (&str, &str) = ("OPS_ROCM_POLICY", "matmul=hip;linear=hip");
@@ -74,8 +77,11 @@ fn products(gfx: &str) {
     assert_eq!(decision.to_string().contains("chosen, on matrix units"), matrix, "{decision}");
 }
 
-fn products_on(test: &str, gfx: &str) {
-    with_standin(test, &[OWN_PRODUCTS, ("HIP_STANDIN_GFX", gfx)], |_| products(gfx));
+fn products_on(test: &str, gfx: &str, then: impl FnOnce(&Standin)) {
+    with_standin(test, &[OWN_PRODUCTS, ("HIP_STANDIN_GFX", gfx)], |standin| {
+        products(gfx);
+        then(standin);
+    });
 }
 
 /// Products with quantized weights, and whether a few rows are multiplied as bytes.
@@ -97,13 +103,25 @@ fn qlinear(bytes: Option<&str>) {
 
 #[test]
 fn qlinear_on_gfx1030() {
-    with_standin("qlinear_on_gfx1030", &[("HIP_STANDIN_GFX", "gfx1030")], |_| qlinear(Some("v_dot4_i32_i8")));
+    with_standin("qlinear_on_gfx1030", &[("HIP_STANDIN_GFX", "gfx1030")], |standin| {
+        qlinear(Some("v_dot4_i32_i8"));
+        // One row is multiplied as bytes only where `ops tune` found that faster.
+        let mut tuning = Tuning::of("gfx1030");
+        assert!(tuning.set("qlinear_dot_rows", 1));
+        let rocm = Rocm::builder().tuning(tuning).build().unwrap();
+        let one_row = Some("exact, x=[1,".to_owned());
+        suite_on(&rocm, &Filter { op: Some("qlinear".to_owned()), name: one_row, ..Filter::all() });
+        executed::check(standin, "gfx1030", &[Family::QlinearDot], &[]);
+    });
 }
 
 #[test]
 fn qlinear_on_gfx1010_without_products_of_bytes() {
     let test = "qlinear_on_gfx1010_without_products_of_bytes";
-    with_standin(test, &[("HIP_STANDIN_GFX", "gfx1010")], |_| qlinear(None));
+    with_standin(test, &[("HIP_STANDIN_GFX", "gfx1010")], |standin| {
+        qlinear(None);
+        executed::check(standin, "gfx1010", &[Family::Qlinear], &[]);
+    });
 }
 
 #[test]
@@ -165,40 +183,84 @@ fn suite_compiled_by_clang_on_waves_of_32() {
     suite_by_clang("suite_compiled_by_clang_on_waves_of_32", "32");
 }
 
+/// Kernels that the whole suite does not execute on a target with matrix units and products of bytes.
+const ELSEWHERE: [Except; 4] = [
+    Except {
+        kernels: |k| {
+            let on_matrix = |t: &ElementType| [ElementType::F16, ElementType::Bf16].contains(t);
+            match k.family {
+                Family::Matmul => {
+                    k.part == "tile"
+                        && on_matrix(&k.types[1])
+                        && [k.types[1], ElementType::F32].contains(&k.types[0])
+                }
+                Family::Attention => on_matrix(&k.types[0]),
+                _ => false,
+            }
+        },
+        reason: "matrix units compute these products; products_on_gfx1030 executes them",
+    },
+    Except {
+        kernels: |k| {
+            let replaced = k.part == "tile" || k.variant == "rows8";
+            k.family == Family::Qlinear && replaced && k.types[1] != ElementType::F64
+        },
+        reason: "products of bytes and matrix units replace them; qlinear_on_gfx1010 executes them",
+    },
+    Except {
+        kernels: |k| k.family == Family::QlinearDot && k.variant == "dot1",
+        reason: "used only where `ops tune` found it faster; qlinear_on_gfx1030 executes it",
+    },
+    Except {
+        kernels: |k| k.op == "dequantize" && k.types[1] != ElementType::F32,
+        reason: "the op writes f32; the tests of ops-kernels execute them",
+    },
+];
+
 /// No result depends on which wave is first anywhere.
 #[test]
 fn suite_with_waves_in_any_order() {
     let variables = [OWN_PRODUCTS, ("HIP_STANDIN_GFX", "gfx1201"), ("HIP_STANDIN_ORDER", "shuffled")];
-    with_standin("suite_with_waves_in_any_order", &variables, |_| suite());
+    with_standin("suite_with_waves_in_any_order", &variables, |standin| {
+        suite();
+        instructions(&Rocm::new().unwrap());
+        executed::check(standin, "gfx1201", Family::ALL, &ELSEWHERE);
+    });
 }
 
 // Every layout of matrix units, and targets without any: the same ops by other kernels.
 #[test]
 fn products_on_gfx1100() {
-    products_on("products_on_gfx1100", "gfx1100");
+    products_on("products_on_gfx1100", "gfx1100", |_| ());
 }
 
 #[test]
 fn products_on_gfx1201() {
-    products_on("products_on_gfx1201", "gfx1201");
+    products_on("products_on_gfx1201", "gfx1201", |_| ());
 }
 
 #[test]
 fn products_on_gfx90a() {
-    products_on("products_on_gfx90a", "gfx90a");
+    products_on("products_on_gfx90a", "gfx90a", |_| ());
 }
 
 #[test]
 fn products_on_gfx942() {
-    products_on("products_on_gfx942", "gfx942");
+    products_on("products_on_gfx942", "gfx942", |standin| {
+        let families = [Family::MmaUnit, Family::MatmulMma, Family::AttentionMma, Family::QlinearMma];
+        executed::check(standin, "gfx942", &families, &[]);
+    });
 }
 
 #[test]
 fn products_on_gfx1030() {
-    products_on("products_on_gfx1030", "gfx1030");
+    products_on("products_on_gfx1030", "gfx1030", |standin| {
+        let families = [Family::Matmul, Family::Attention, Family::AttentionDecode];
+        executed::check(standin, "gfx1030", &families, &[]);
+    });
 }
 
 #[test]
 fn products_on_gfx906() {
-    products_on("products_on_gfx906", "gfx906");
+    products_on("products_on_gfx906", "gfx906", |_| ());
 }

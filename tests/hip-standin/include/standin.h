@@ -6,8 +6,8 @@
 #pragma GCC visibility push(default)
 extern "C" {
 /// Injects faults from `spec`, a list such as "hipMalloc:3,hipModuleLaunchKernel:1+": the third call of hipMalloc from
-/// now fails, and so does every launch from now on. The pseudo-function "kernel" counts running kernels, which fail
-/// asynchronously. An empty or null `spec` removes all faults. Returns 0, or -1 if the text cannot be parsed.
+/// now fails, and so does every launch from now on. The pseudo-function "kernel" counts kernels that run, and "kernel NAME"
+/// those of one name; they fail asynchronously (host engine). An empty or null `spec` removes all faults. Returns 0, or -1 if the text cannot be parsed.
 int standin_fail(const char* spec);
 
 /// Number of calls of `function` so far, including failed ones.

@@ -264,10 +264,21 @@ void injected_failures() {
   if (!on_host_engine()) return;
   Program program(source);
   Buffer<int> out(std::vector<int>(64));
+  const uint64_t runs = standin_counts("kernel good");
   standin_fail("kernel:1");
   must(launch(program.function("good"), 1, 64, Args{out.data(), 0}));
   check_equal(hipDeviceSynchronize(), hipErrorLaunchFailure, "a kernel that fails while it runs");
   must(hipDeviceSynchronize());
+  check_equal(standin_counts("kernel good") - runs, 1u, "runs of one kernel");
+  const uint64_t others = standin_counts("kernel bad");
+  standin_fail("kernel bad:1,kernel good:2");
+  must(launch(program.function("good"), 1, 64, Args{out.data(), 0}));
+  must(hipDeviceSynchronize());
+  must(launch(program.function("good"), 1, 64, Args{out.data(), 0}));
+  check_equal(hipDeviceSynchronize(), hipErrorLaunchFailure, "the second run of this kernel");
+  check_equal(standin_counts("kernel good") - runs, 3u, "runs of one kernel, the failed ones too");
+  check_equal(standin_counts("kernel bad"), others, "another kernel");
+  standin_fail("");
 }
 
 void live_objects() {

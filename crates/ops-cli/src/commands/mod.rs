@@ -12,6 +12,7 @@ mod replay;
 mod support;
 mod test;
 mod tune;
+mod warm;
 
 /// Runs the command of the command line.
 ///
@@ -25,6 +26,7 @@ pub(crate) fn run(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, Failure> {
         Command::Info => info::run(common.json, out),
         // Opens its device several times, with different tuning values.
         Command::Tune(args) => tune::run(common, args, out),
+        Command::Warm(args) => warm::run(common, args, out),
         Command::Test(args) => test::run(&*backend(Purpose::Compute)?, common, args, out),
         Command::Bench(args) => bench::run(&*backend(Purpose::Compute)?, common, args, out),
         Command::Replay(args) => replay::run(&*backend(Purpose::Compute)?, common, args, out),

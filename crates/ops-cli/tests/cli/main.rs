@@ -7,6 +7,7 @@ mod bench;
 mod explain;
 mod replay;
 mod suite;
+mod warm;
 
 /// A finished run.
 struct Run {

@@ -163,20 +163,20 @@ mod tests {
 
     #[test]
     fn objects_are_found_by_unit_and_target_and_told_apart_from_damaged_ones() {
-        let (norm, cast) = (unit("norm-f16-f32"), unit("cast-u8"));
+        let (norm, cast) = (unit("norm-rms-wave-f16-f32"), unit("cast-u8"));
         let list: [(Unit, &str, &[u8]); 3] =
             [(norm, "gfx1100", b"own"), (norm, "gfx11-generic", b"generic"), (cast, "gfx1100", b"cast")];
         // SAFETY: nothing is loaded.
         let mut objects = unsafe { CodeObjects::from_objects(list) };
         assert_eq!(objects.targets(), ["gfx1100", "gfx11-generic"]);
-        assert_eq!(read(&objects, "norm-f16-f32", "gfx1100"), Some(Ok(b"own".to_vec())));
-        assert_eq!(read(&objects, "norm-f16-f32", "gfx1103"), Some(Ok(b"generic".to_vec())));
+        assert_eq!(read(&objects, "norm-rms-wave-f16-f32", "gfx1100"), Some(Ok(b"own".to_vec())));
+        assert_eq!(read(&objects, "norm-rms-wave-f16-f32", "gfx1103"), Some(Ok(b"generic".to_vec())));
         assert_eq!(read(&objects, "cast-u8", "gfx1103"), None);
         assert_eq!(read(&objects, "cast-f32", "gfx1100"), None);
         objects.parts.to_mut()[0].data.to_mut()[1] ^= 1;
-        assert!(read(&objects, "norm-f16-f32", "gfx1100").unwrap().is_err());
+        assert!(read(&objects, "norm-rms-wave-f16-f32", "gfx1100").unwrap().is_err());
         objects.parts.to_mut()[0].data.to_mut().truncate(2);
-        assert!(read(&objects, "norm-f16-f32", "gfx1100").unwrap().is_err());
+        assert!(read(&objects, "norm-rms-wave-f16-f32", "gfx1100").unwrap().is_err());
     }
 
     #[cfg(feature = "aot")]

@@ -10,7 +10,7 @@ use ops_rocm::{CodeObjects, KernelSource, Rocm, RocmBuilder};
 use std::fs;
 use std::path::Path;
 
-const UNITS: [&str; 2] = ["unary-f32", "binary-f32"];
+const UNITS: [&str; 2] = ["unary-activation-f32", "binary-f32"];
 
 fn units() -> impl Iterator<Item = Unit> {
     Unit::all().into_iter().filter(|unit| UNITS.contains(&unit.name().as_str()))

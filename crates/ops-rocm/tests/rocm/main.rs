@@ -7,5 +7,6 @@ mod aot;
 mod cache;
 mod choice;
 mod faults;
+mod prepare;
 mod queues;
 mod smoke;

@@ -117,6 +117,9 @@ const SIZES: [(usize, usize, usize); 12] = [
     (181, 5, 182),
 ];
 
+/// Enough columns for kernels with large tiles on a device of sixteen compute units.
+const LARGE: [usize; 3] = [17, 5, 1921];
+
 fn matmul(s: &mut Suite<'_>, dtype: DType) {
     const SWAPPED: Placement = Placement::Order(&[0, 2, 1]);
     let plain = [Placement::Plain; 3];
@@ -124,6 +127,8 @@ fn matmul(s: &mut Suite<'_>, dtype: DType) {
         run(s, product(dtype, [1, m, k, n], plain));
     }
     run(s, product(dtype, [6, 5, 33, 7], plain));
+    let [m, k, n] = LARGE;
+    run(s, product(dtype, [1, m, k, n], plain));
     for hows in [
         [SWAPPED, Placement::Plain, Placement::Plain],
         [Placement::Plain, SWAPPED, Placement::Plain],
@@ -151,6 +156,16 @@ fn linear(s: &mut Suite<'_>, dtype: DType) {
     for weight in FLOATS {
         for bias in [None, Some(dtype), Some(DType::F32)] {
             run(s, layer(dtype, [6, 65, 33], weight, bias, Placement::Plain));
+        }
+        for [rows, k, n] in [[1, 65, 33], [33, 65, 65], LARGE] {
+            let draft = layer(dtype, [rows, k, n], weight, None, Placement::Plain);
+            // Matrix units of 16-bit types multiply f32 in two parts. The lower part may be a trace of the upper one instead of
+            // zero, so that infinite weights give infinite products.
+            let in_parts = dtype == DType::F32 && matches!(weight, DType::F16 | DType::BF16);
+            s.expect(
+                draft,
+                if in_parts { Expect::Within(Tolerance::summed(dtype)) } else { Expect::Exactly },
+            );
         }
     }
     run(s, layer(dtype, [6, 65, 33], dtype, Some(dtype), Placement::Gaps));
@@ -247,7 +262,17 @@ fn attention(s: &mut Suite<'_>, dtype: DType) {
 fn quantized(s: &mut Suite<'_>, dtype: DType) {
     const LEN: usize = 32;
     for format in ["q4_0", "q8_0"] {
-        for (m, n, blocks) in [(1, 1, 1), (1, 33, 5), (3, 65, 2), (7, 17, 3), (33, 18, 9), (2, 5, 129)] {
+        // The last have enough rows, and enough columns, for kernels with large tiles.
+        for (m, n, blocks) in [
+            (1, 1, 1),
+            (1, 33, 5),
+            (3, 65, 2),
+            (7, 17, 3),
+            (33, 18, 9),
+            (2, 5, 129),
+            (2049, 1, 1),
+            (LARGE[0], LARGE[2], 1),
+        ] {
             // Scales are a half and one, so sums are multiples of a half, with up to twice the magnitude.
             let k = blocks * LEN;
             let mut most = Magnitudes::of(k, limit(dtype) / 2.0, [DType::BF16; 2]);

@@ -146,6 +146,14 @@ fn options(s: &mut Suite<'_>, op: &str, dtype: DType) {
     let norm = Norm::new(op, dtype, &[3, 4, 33]);
     for weight_type in FLOATS {
         s.run(Norm { weight_type, ..norm }.draft());
+        // Rows longer than a wave holds in registers, and groups that are divided between workgroups.
+        if op == "group_norm" {
+            for how in [Placement::Plain, Placement::Gaps] {
+                s.run(Norm { weight_type, groups: 1, x: how, y: how, dims: &[1, 4, 4100], ..norm }.draft());
+            }
+        } else {
+            s.run(Norm { weight_type, dims: &[2, 4097], ..norm }.draft());
+        }
     }
     for given in [(true, false), (false, true), (false, false)] {
         if matches!(op, "layer_norm" | "group_norm") {

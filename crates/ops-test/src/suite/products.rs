@@ -120,6 +120,10 @@ fn linear(s: &mut Suite<'_>, dtype: DType) {
         for bias in [None, Some(dtype), Some(DType::F32)] {
             s.run(Linear { dtype, rows: &[2, 3], k: 65, n: 33, weight_type, bias, hows: plain }.draft());
         }
+        // One row, more rows than kernels for few of them take, and enough for large tiles.
+        for (rows, n) in [(1, 33), (33, 65), (2049, 3)] {
+            s.run(Linear { dtype, rows: &[rows], k: 37, n, weight_type, bias: None, hows: plain }.draft());
+        }
     }
     for operand in 0..4 {
         for how in if operand == 3 { &OUT[..] } else { &IN[..] } {

@@ -323,7 +323,9 @@ void HostEngine::run_kernel(KernelLaunch& launch, int device) {
   static std::atomic<uint64_t> serial{0};
   const uint64_t number = serial++;
   int error = hipSuccess;
-  if (faults().called("kernel")) {
+  const bool any_fails = faults().called("kernel");
+  const bool this_fails = faults().called(("kernel " + launch.name).c_str());
+  if (any_fails || this_fails) {
     error = hipErrorLaunchFailure;
   } else {
     const LaunchShape& shape = launch.shape;

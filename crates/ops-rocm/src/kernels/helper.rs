@@ -1,0 +1,196 @@
+//! Compiling in other processes. hipRTC's compiler works on one source at a time in a process, whatever the number of threads.
+//!
+//! A helper is this program, started once more. It reads requests, a line each, and answers with code until its input ends.
+use super::options_for;
+use crate::fingerprint::Fingerprint;
+use crate::hip::{CodeObject, Compiler, Gfx, Hip, Source};
+use ops_kernels::Unit;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Set in the environment of a helper.
+const ASKED: &str = "OPS_ROCM_COMPILE_HELPER";
+/// Begins an answer. Anything else on a helper's standard output is an answer that cannot be used.
+const MAGIC: &[u8; 8] = b"opscode1";
+
+/// Whether this program's `main` calls [`compile_helper`].
+static AVAILABLE: AtomicBool = AtomicBool::new(false);
+
+/// Lets [`Rocm::prepare`](crate::Rocm::prepare) compile several kernels at a time. Call it first in `main`.
+///
+/// hipRTC compiles one source at a time in a process. `prepare` therefore starts this program again, once for each
+/// processor, and these processes compile inside this call and end there. In every other process it returns at once.
+/// Programs that do not call it compile in one process.
+pub fn compile_helper() {
+    if std::env::var_os(ASKED).is_none() {
+        AVAILABLE.store(true, Ordering::Relaxed);
+        return;
+    }
+    // Whatever goes wrong, the process that asked compiles by itself.
+    let served = serve(&mut io::stdin().lock(), &mut io::stdout().lock());
+    std::process::exit(i32::from(served.is_err()));
+}
+
+fn serve(requests: &mut dyn BufRead, answers: &mut dyn Write) -> io::Result<()> {
+    let mut compiler = None;
+    for request in requests.lines() {
+        let code = answer(&request?, &mut compiler).unwrap_or_default();
+        answers.write_all(MAGIC)?;
+        answers.write_all(&(code.len() as u64).to_le_bytes())?;
+        answers.write_all(&Fingerprint::of(&code).to_le_bytes())?;
+        answers.write_all(&code)?;
+        answers.flush()?;
+    }
+    Ok(())
+}
+
+/// What to compile, as a line: architecture, unit, and a hash of the text and of the library that is to compile it.
+fn request(gfx: &Gfx, unit: &Unit, text: &str, compiler: &Compiler) -> String {
+    let mut hash = Fingerprint::new();
+    hash.text(text);
+    hash.text(&compiler.lib().path().to_string_lossy());
+    format!("{} {} {:032x}\n", gfx.full(), unit.name(), hash.value())
+}
+
+/// The code; `None` if it does not compile, or if this process has other sources or another compiler.
+fn answer(line: &str, compiler: &mut Option<Compiler>) -> Option<Vec<u8>> {
+    let [gfx, unit, _] = line.split(' ').collect::<Vec<_>>()[..] else { return None };
+    let gfx = Gfx::parse(gfx).ok()?;
+    let unit = Unit::all().into_iter().find(|known| known.name() == unit)?;
+    if compiler.is_none() {
+        *compiler = Some(Compiler::load(&Hip::load().ok()?).ok()?);
+    }
+    let (compiler, text) = (compiler.as_ref()?, unit.text(gfx.full()));
+    if request(&gfx, &unit, &text, compiler).trim_end() != line {
+        return None;
+    }
+    let (name, options) = (unit.name() + ".hip", options_for(&gfx).ok()?);
+    let options: Vec<&str> = options.iter().map(String::as_str).collect();
+    let code = compiler.compile(Source { name: &name, text: &text, headers: &[] }, &gfx, &options);
+    Some(code.ok()?.to_bytes())
+}
+
+/// Who compiles for one thread: a helper, if it may have one.
+#[derive(Debug)]
+pub(super) enum Worker {
+    /// This process.
+    Here,
+    /// A helper that is started for the first source.
+    NotStarted,
+    /// A helper.
+    Helper(Helper),
+}
+
+impl Worker {
+    /// The code, if a helper made it.
+    pub(super) fn compile(
+        &mut self,
+        gfx: &Gfx,
+        unit: &Unit,
+        text: &str,
+        compiler: &Compiler,
+    ) -> Option<CodeObject> {
+        if let Worker::NotStarted = self {
+            *self = Helper::start().map_or(Worker::Here, Worker::Helper);
+        }
+        let Worker::Helper(helper) = self else { return None };
+        let answered = helper.ask(&request(gfx, unit, text, compiler));
+        match answered {
+            Ok(code) if code.is_empty() => None,
+            // SAFETY: these are the bytes that a compiler wrote, by their hash.
+            Ok(code) => Some(unsafe { CodeObject::from_bytes(&code) }),
+            Err(error) => {
+                tracing::warn!("a process that compiles kernels failed, and this one goes on alone: {error}");
+                *self = Worker::Here;
+                None
+            }
+        }
+    }
+}
+
+/// A process that compiles.
+#[derive(Debug)]
+pub(super) struct Helper {
+    process: Child,
+    /// Closed to end the process.
+    requests: Option<ChildStdin>,
+    answers: BufReader<ChildStdout>,
+}
+
+impl Helper {
+    /// `None` if this program does not call [`compile_helper`], or cannot be started again.
+    fn start() -> Option<Helper> {
+        if !AVAILABLE.load(Ordering::Relaxed) {
+            return None;
+        }
+        let mut process = Command::new(std::env::current_exe().ok()?)
+            .env(ASKED, "1")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .ok()?;
+        let (requests, answers) = (process.stdin.take(), BufReader::new(process.stdout.take()?));
+        Some(Helper { process, requests, answers })
+    }
+
+    fn ask(&mut self, request: &str) -> io::Result<Vec<u8>> {
+        let requests = self.requests.as_mut().ok_or(io::ErrorKind::BrokenPipe)?;
+        requests.write_all(request.as_bytes())?;
+        requests.flush()?;
+        read_answer(&mut self.answers)
+    }
+}
+
+/// The code of an answer; empty if there is none.
+fn read_answer(from: &mut dyn Read) -> io::Result<Vec<u8>> {
+    let (mut magic, mut length, mut hash) = ([0; 8], [0; 8], [0; 16]);
+    from.read_exact(&mut magic)?;
+    from.read_exact(&mut length)?;
+    from.read_exact(&mut hash)?;
+    let damaged = || io::Error::new(io::ErrorKind::InvalidData, "its answer is damaged");
+    if &magic != MAGIC {
+        return Err(damaged());
+    }
+    let (length, mut code) = (u64::from_le_bytes(length), Vec::new());
+    from.take(length).read_to_end(&mut code)?;
+    let whole = code.len() as u64 == length && Fingerprint::of(&code) == u128::from_le_bytes(hash);
+    if whole { Ok(code) } else { Err(damaged()) }
+}
+
+impl Drop for Helper {
+    fn drop(&mut self) {
+        self.requests = None;
+        if let Err(error) = self.process.wait() {
+            tracing::warn!("a process that compiles kernels cannot be waited for: {error}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_that_make_no_sense_are_answered_without_code_and_damage_is_noticed() {
+        let mut answers = Vec::new();
+        serve(&mut "gfx1100 no-such-unit 0\nnonsense\n\n".as_bytes(), &mut answers).unwrap();
+        let mut from = answers.as_slice();
+        for _ in 0..3 {
+            assert_eq!(read_answer(&mut from).unwrap(), Vec::<u8>::new());
+        }
+        assert!(read_answer(&mut from).is_err(), "no more");
+
+        let mut whole = MAGIC.to_vec();
+        whole.extend(4u64.to_le_bytes());
+        whole.extend(Fingerprint::of(b"code").to_le_bytes());
+        whole.extend(b"code");
+        assert_eq!(read_answer(&mut whole.as_slice()).unwrap(), b"code");
+        for byte in 0..whole.len() {
+            let mut damaged = whole.clone();
+            damaged[byte] ^= 1;
+            assert!(read_answer(&mut damaged.as_slice()).is_err(), "byte {byte}");
+            assert!(read_answer(&mut &whole[..byte]).is_err(), "cut to {byte} bytes");
+        }
+    }
+}

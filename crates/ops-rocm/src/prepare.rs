@@ -1,0 +1,128 @@
+//! Having kernels before they are needed.
+use crate::hip::Gfx;
+use crate::{Error, Rocm};
+use std::fmt;
+use std::time::{Duration, Instant};
+
+/// Where a unit of kernels came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KernelOrigin {
+    /// It was loaded before.
+    Loaded,
+    /// It was compiled with this program.
+    Embedded,
+    /// It was compiled earlier, and kept on disk.
+    Cached,
+    /// hipRTC compiled it now, in this process.
+    Compiled,
+    /// hipRTC compiled it now, in another process; see [`compile_helper`](crate::compile_helper).
+    CompiledByHelper,
+}
+
+/// A unit: kernels that are compiled and loaded together.
+#[derive(Clone, Debug)]
+pub struct LoadedUnit {
+    /// Its name, such as `norm-rms-wave-f16-f32`.
+    pub name: String,
+    /// Where it came from.
+    pub origin: KernelOrigin,
+    /// How long that took.
+    pub time: Duration,
+}
+
+/// What [`Rocm::prepare`] did.
+#[derive(Clone, Debug)]
+pub struct Prepared {
+    gfx: Gfx,
+    units: Vec<LoadedUnit>,
+    time: Duration,
+}
+
+impl Prepared {
+    /// The units, in the order in which they were ready.
+    pub fn units(&self) -> &[LoadedUnit] {
+        &self.units
+    }
+    /// How many units came from there.
+    pub fn count(&self, origin: KernelOrigin) -> usize {
+        self.units.iter().filter(|unit| unit.origin == origin).count()
+    }
+    /// How many units were compiled, by this process or by others.
+    pub fn compiled(&self) -> usize {
+        self.count(KernelOrigin::Compiled) + self.count(KernelOrigin::CompiledByHelper)
+    }
+    /// How long it took to load all of them, without the calls that named them.
+    pub fn time(&self) -> Duration {
+        self.time
+    }
+}
+
+impl fmt::Display for Prepared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Prepared { gfx, units, time } = self;
+        write!(f, "{} units of kernels for {gfx} ready in {:.1} s", units.len(), time.as_secs_f64())?;
+        let origins = [
+            (KernelOrigin::Compiled, "compiled"),
+            (KernelOrigin::CompiledByHelper, "compiled by helpers"),
+            (KernelOrigin::Cached, "from the cache"),
+            (KernelOrigin::Embedded, "from this program"),
+            (KernelOrigin::Loaded, "loaded before"),
+        ];
+        let counts = origins.map(|(origin, word)| (self.count(origin), word));
+        let words: Vec<String> =
+            counts.iter().filter(|(n, _)| *n > 0).map(|(n, word)| format!("{n} {word}")).collect();
+        if words.is_empty() { Ok(()) } else { write!(f, ": {}", words.join(", ")) }
+    }
+}
+
+impl Rocm {
+    /// Compiles and loads the kernels that `calls` needs, so that no later call waits for the compiler. In programs that call
+    /// [`compile_helper`](crate::compile_helper) several are compiled at a time.
+    ///
+    /// `calls` makes the calls that the program will make, for example one step of a model with a prompt and one with a
+    /// single token: which kernels run depends on types and shapes. It is called on this thread and uses this queue, or any
+    /// other on the same device. Ops check, allocate and copy as ever, and rocBLAS and MIOpen compute, which makes them load
+    /// kernels of their own. **This project's kernels are not launched**: what the calls write has no defined contents, so
+    /// do not pass tensors that are still needed, and do not act on results. Other threads are not affected.
+    ///
+    /// Compiled kernels go to the [cache](crate::CacheFolder); if all are there already, this takes milliseconds.
+    ///
+    /// ```no_run
+    /// use ops_core::{Backend, f16, ops::{LinearOps, RmsNorm, NormOps}};
+    /// use ops_rocm::Rocm;
+    ///
+    /// let gpu = Rocm::new()?;
+    /// let (weight, scale) = (gpu.zeros::<f16>(&[4096, 4096])?, gpu.zeros::<f32>(&[4096])?);
+    /// let prepared = gpu.prepare(|| {
+    ///     for tokens in [512, 1] {
+    ///         let x = gpu.zeros::<f16>(&[tokens, 4096])?;
+    ///         gpu.linear(&gpu.rms_norm(&x, &scale, RmsNorm::eps(1e-5))?, &weight)?;
+    ///     }
+    ///     Ok::<(), ops_core::Error>(())
+    /// })?;
+    /// println!("{prepared}"); // 4 units of kernels for gfx1100 ready in 3.1 s: 4 compiled
+    /// # Ok::<(), ops_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// What `calls` returns; a kernel does not compile or load; `calls` itself calls this.
+    pub fn prepare<E: From<Error>>(&self, calls: impl FnOnce() -> Result<(), E>) -> Result<Prepared, E> {
+        self.prepare_with(calls, |_, _, _| ())
+    }
+
+    /// [`prepare`](Rocm::prepare), which reports each unit when it is ready, with how many are and how many there are.
+    ///
+    /// # Errors
+    /// As [`prepare`](Rocm::prepare).
+    pub fn prepare_with<E: From<Error>>(
+        &self,
+        calls: impl FnOnce() -> Result<(), E>,
+        mut report: impl FnMut(&LoadedUnit, usize, usize),
+    ) -> Result<Prepared, E> {
+        let (done, names) = self.kernels().rehearse(calls)?;
+        done?;
+        let begin = Instant::now();
+        let units = self.kernels().load_all(&names, &mut report)?;
+        Ok(Prepared { gfx: self.device().info().gfx.clone(), units, time: begin.elapsed() })
+    }
+}
