@@ -18,7 +18,7 @@
 //!
 //! A module uses those above it in this list, and none below:
 //!
-//! 1. `result`; `loan`; `raw`, the handles of streams and events; `diagnosis`
+//! 1. `result`; `loan`; `raw`, the handles of streams and events; `track`, what stays with a stream; `diagnosis`
 //! 2. `error`, `gfx`, `info`; `allocator` and `pinned`, the caches of device and host memory
 //! 3. `device`, which owns the caches
 //! 4. `event`, then `stream`
@@ -59,6 +59,7 @@ pub mod result;
 mod rtc;
 mod staging;
 mod stream;
+mod track;
 
 pub use allocator::MemoryStats;
 pub use device::Device;

@@ -138,10 +138,12 @@ impl Rocm {
         Rocm { shared: self.shared.clone(), queue: Arc::new(Queue::new(stream)) }
     }
 
-    /// Ends the loan of a queue's borrowed stream: waits for its work, after which clones of the queue give errors.
+    /// Ends the loan of a queue's borrowed stream: waits for its work, after which clones of the queue give errors. Nobody
+    /// waits for the queue after that, so an index out of range is returned here.
     #[cfg(feature = "rocm-rs")]
     pub(crate) fn end_loan(&self) -> Result<()> {
         let queue = &*self.queue;
-        Ok(queue.stream.end_loan_after(|| queue.handles.close())?)
+        queue.stream.end_loan_after(|| queue.handles.close())?;
+        self.index_fault()
     }
 }

@@ -11,10 +11,13 @@ use hip_sys::hip::hipEvent_t;
 use super::allocator::{Block, Cache, MemoryStats, Refusal, Source};
 use super::diagnosis;
 use super::error::{Error, Result};
+use super::index_record::{RECORD_BYTES, SLOT_BYTES};
 use super::info::{self, DeviceInfo};
+use super::loan::Loan;
 use super::pinned::{Piece, Pool, piece_size};
-use super::raw::{RawEvent, RawStream, next_stream_id};
+use super::raw::{IndexMemory, RawEvent, RawStream, next_stream_id};
 use super::result::{Hip, HipError};
+use super::track::Track;
 
 /// A device in use: its cached memory, streams, events and staging memory, and the error that a `Drop` left. A copy refers
 /// to the same.
@@ -28,12 +31,19 @@ struct Inner {
     hip: Hip,
     info: DeviceInfo,
     cache: Mutex<Cache>,
-    streams: Mutex<Vec<RawStream>>,
+    streams: Mutex<Vec<Arc<Track>>>,
     events: Mutex<Vec<RawEvent>>,
     pinned: Pool,
-    /// The memory to which kernels report an index out of range, once it is made.
-    index_record: Mutex<Option<Block>>,
+    index_memory: Mutex<IndexMemories>,
     deferred: Deferred,
+}
+
+/// The memory of all streams' records of an index out of range.
+#[derive(Debug, Default)]
+struct IndexMemories {
+    all: Vec<IndexMemory>,
+    /// Those that no stream has and no kernel writes to.
+    spare: Vec<IndexMemory>,
 }
 
 /// The error that a `Drop` left.
@@ -110,7 +120,7 @@ impl Device {
             streams: Mutex::default(),
             events: Mutex::default(),
             pinned: Pool::default(),
-            index_record: Mutex::default(),
+            index_memory: Mutex::default(),
             deferred: Deferred::default(),
         };
         Device { inner: Arc::new(inner) }
@@ -221,8 +231,19 @@ impl Device {
         }
     }
 
-    pub(super) fn index_record(&self) -> &Mutex<Option<Block>> {
-        &self.inner.index_record
+    /// Memory for a stream's record of an index out of range, and whether it is new. New memory is zeroed.
+    pub(super) fn take_index_memory(&self) -> Result<(IndexMemory, bool)> {
+        if let Some(memory) = self.inner.index_memory.lock().spare.pop() {
+            return Ok((memory, false));
+        }
+        let memory = self.inner.new_index_memory()?;
+        self.inner.index_memory.lock().all.push(memory);
+        Ok((memory, true))
+    }
+
+    /// Takes memory back to which no kernel reports any more.
+    pub(super) fn put_index_memory(&self, memory: IndexMemory) {
+        self.inner.index_memory.lock().spare.push(memory);
     }
 
     /// Memory for work on the stream of this number.
@@ -259,13 +280,6 @@ impl Device {
         self.inner.cache.lock().release(next_stream_id(), block);
     }
 
-    /// Frees a block without caching it.
-    pub(super) fn discard(&self, block: Option<Block>) {
-        if let Some(Err(error)) = block.map(|block| Source::free(&*self.inner, &block)) {
-            self.defer(error);
-        }
-    }
-
     pub(super) fn take_event(&self) -> Result<RawEvent> {
         let pooled = self.inner.events.lock().pop();
         pooled.map_or_else(|| self.new_event(false), Ok)
@@ -285,12 +299,15 @@ impl Device {
         }
     }
 
-    pub(super) fn take_stream(&self) -> Result<RawStream> {
-        let pooled = self.inner.streams.lock().pop();
-        pooled.map_or_else(|| Ok(RawStream::new(self.enter(|hip| hip.stream_create())?)), Ok)
+    pub(super) fn take_stream(&self) -> Result<Arc<Track>> {
+        if let Some(pooled) = self.inner.streams.lock().pop() {
+            return Ok(pooled);
+        }
+        let raw = RawStream::new(self.enter(|hip| hip.stream_create())?);
+        Ok(Arc::new(Track::new(raw, Loan::default())))
     }
 
-    pub(super) fn put_stream(&self, stream: RawStream) {
+    pub(super) fn put_stream(&self, stream: Arc<Track>) {
         self.inner.streams.lock().push(stream);
     }
 
@@ -325,6 +342,28 @@ impl Inner {
         }
         result
     }
+
+    fn new_index_memory(&self) -> std::result::Result<IndexMemory, HipError> {
+        let record = self.enter(|hip| hip.host_malloc_coherent(RECORD_BYTES))?;
+        // SAFETY: the memory is of this size, and nobody else knows of it.
+        unsafe { record.cast::<u8>().write_bytes(0, RECORD_BYTES) };
+        match Source::malloc(self, SLOT_BYTES) {
+            Ok(slot) => Ok(IndexMemory { record: record as usize, slot: slot.address }),
+            Err(error) => {
+                // SAFETY: allocated above and used by no one.
+                if let Err(error) = unsafe { self.hip.host_free(record) } {
+                    self.deferred.keep(error);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    fn free_index_memory(&self, memory: IndexMemory) -> std::result::Result<(), HipError> {
+        let slot = Source::free(self, &Block { address: memory.slot, bytes: SLOT_BYTES });
+        // SAFETY: the record is of `host_malloc_coherent`, and the device is idle and being closed.
+        slot.and(unsafe { self.hip.host_free(memory.record as *mut c_void) })
+    }
 }
 
 impl Source for Inner {
@@ -347,9 +386,8 @@ impl Drop for Inner {
     fn drop(&mut self) {
         let mut cache = std::mem::take(self.cache.get_mut());
         let mut results = vec![Source::synchronize(self)];
-        if let Some(block) = self.index_record.get_mut().take() {
-            results.push(Source::free(self, &block));
-        }
+        let records = std::mem::take(&mut self.index_memory.get_mut().all);
+        results.extend(records.into_iter().map(|memory| self.free_index_memory(memory)));
         results.push(cache.trim(self));
         let events = std::mem::take(&mut *self.events.lock());
         let spent = Mutex::new(events);
@@ -357,7 +395,7 @@ impl Drop for Inner {
         results.extend(spent.lock().drain(..).map(|event| destroy_event(&self.hip, event.0)));
         for stream in self.streams.lock().drain(..) {
             // SAFETY: the stream was made by this device and has no owner left.
-            results.push(unsafe { self.hip.stream_destroy(stream.handle) });
+            results.push(unsafe { self.hip.stream_destroy(stream.raw.handle) });
         }
         for error in results.into_iter().filter_map(std::result::Result::err) {
             tracing::warn!(device = self.info.ordinal, "while the device was closed: {error}");

@@ -30,6 +30,15 @@ pub(super) fn next_stream_id() -> u64 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
+/// The memory of one stream's record of an index out of range. The device owns it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct IndexMemory {
+    /// The record's address, in pinned host memory.
+    pub(super) record: usize,
+    /// The slot's address, in device memory.
+    pub(super) slot: usize,
+}
+
 /// HIP's handle of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RawEvent(pub(super) hipEvent_t);
