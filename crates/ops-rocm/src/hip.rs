@@ -61,6 +61,7 @@ mod staging;
 mod stream;
 mod track;
 
+pub(crate) use allocator::Exhaustion;
 pub use allocator::MemoryStats;
 pub use device::Device;
 pub use error::{CompileError, Error, Result};

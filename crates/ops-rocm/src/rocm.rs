@@ -126,10 +126,11 @@ impl Rocm {
     pub(crate) fn index_names(&self) -> &IndexNames {
         &self.shared.index_names
     }
-    /// Calls a vendor library with this queue's handle, and with the device as the thread's current one.
+    /// Calls a vendor library with this queue's handle, and with the device as the thread's current one. If the library says
+    /// that device memory is exhausted, the cache is given back and `call` is made once more, so it must be of one piece.
     pub(crate) fn with_library<V: Vendor, R>(
         &self,
-        call: impl FnOnce(&Lib<V>, V::Handle) -> std::result::Result<R, Failure>,
+        call: impl Fn(&Lib<V>, V::Handle) -> std::result::Result<R, Failure>,
     ) -> Result<R> {
         self.queue.handles.with::<V, R>(self.stream(), || self.target().lib::<V>(), call)
     }

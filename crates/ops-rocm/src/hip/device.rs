@@ -1,5 +1,7 @@
 //! A device in use, with all that it owns.
 
+mod lend;
+
 use crate::sync::Mutex;
 use std::ffi::{c_int, c_void};
 use std::path::Path;
@@ -8,14 +10,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use hip_sys::hip::hipEvent_t;
 
-use super::allocator::{Block, Cache, MemoryStats, Refusal, Source};
+use super::allocator::{Block, Cache, Exhaustion, MemoryStats, Refusal, Source};
 use super::diagnosis;
 use super::error::{Error, Result};
-use super::index_record::{RECORD_BYTES, SLOT_BYTES};
 use super::info::{self, DeviceInfo};
-use super::loan::Loan;
-use super::pinned::{Piece, Pool, piece_size};
-use super::raw::{IndexMemory, RawEvent, RawStream, next_stream_id};
+use super::pinned::Pool;
+use super::raw::{IndexMemory, RECORD_BYTES, RawEvent, RawStream, SLOT_BYTES, next_stream_id};
 use super::result::{Hip, HipError};
 use super::track::Track;
 
@@ -203,9 +203,24 @@ impl Device {
         Ok(self.inner.enter(call)?)
     }
 
+    /// Calls HIP or a library for what may take device memory, with this device as the thread's current one. If memory is
+    /// exhausted, gives the cache back and calls once more.
+    #[inline]
+    pub(crate) fn with_room<R, E: Exhaustion>(
+        &self,
+        call: impl Fn(&Hip) -> std::result::Result<R, E>,
+    ) -> std::result::Result<R, E> {
+        self.inner.with_room(call)
+    }
+
     /// Calls a library that works on the thread's current device, which is made this one.
     pub(crate) fn as_current<R>(&self, call: impl FnOnce() -> R) -> Result<R> {
         self.enter(|_| Ok(call()))
+    }
+
+    /// The most that may be taken from HIP: the cap, or what the device has.
+    pub(crate) fn memory_limit(&self) -> usize {
+        self.inner.cache.lock().cap().unwrap_or(self.info().memory)
     }
 
     /// Keeps the error of a library in a `Drop` for the next call.
@@ -216,34 +231,6 @@ impl Device {
     /// Waits for all work without asking for what a `Drop` left.
     pub(super) fn wait_all(&self) -> Result<()> {
         Ok(self.inner.synchronize()?)
-    }
-
-    pub(super) fn pinned(&self) -> &Pool {
-        &self.inner.pinned
-    }
-
-    /// A piece of pinned memory of at least this size that no copy uses.
-    pub(super) fn take_piece(&self, bytes: usize) -> Result<Piece> {
-        let size = piece_size(bytes);
-        match self.pinned().take(self.hip(), size, |event| self.put_event(event))? {
-            Some(piece) => Ok(piece),
-            None => Ok(Piece::new(self.enter(|hip| hip.host_malloc(size))?, size)),
-        }
-    }
-
-    /// Memory for a stream's record of an index out of range, and whether it is new. New memory is zeroed.
-    pub(super) fn take_index_memory(&self) -> Result<(IndexMemory, bool)> {
-        if let Some(memory) = self.inner.index_memory.lock().spare.pop() {
-            return Ok((memory, false));
-        }
-        let memory = self.inner.new_index_memory()?;
-        self.inner.index_memory.lock().all.push(memory);
-        Ok((memory, true))
-    }
-
-    /// Takes memory back to which no kernel reports any more.
-    pub(super) fn put_index_memory(&self, memory: IndexMemory) {
-        self.inner.index_memory.lock().spare.push(memory);
     }
 
     /// Memory for work on the stream of this number.
@@ -280,37 +267,6 @@ impl Device {
         self.inner.cache.lock().release(next_stream_id(), block);
     }
 
-    pub(super) fn take_event(&self) -> Result<RawEvent> {
-        let pooled = self.inner.events.lock().pop();
-        pooled.map_or_else(|| self.new_event(false), Ok)
-    }
-
-    pub(super) fn new_event(&self, timed: bool) -> Result<RawEvent> {
-        self.enter(|hip| hip.event_create(timed)).map(RawEvent)
-    }
-
-    pub(super) fn put_event(&self, event: RawEvent) {
-        self.inner.events.lock().push(event);
-    }
-
-    pub(super) fn destroy_event(&self, event: RawEvent) {
-        if let Err(error) = destroy_event(self.hip(), event.0) {
-            self.defer(error);
-        }
-    }
-
-    pub(super) fn take_stream(&self) -> Result<Arc<Track>> {
-        if let Some(pooled) = self.inner.streams.lock().pop() {
-            return Ok(pooled);
-        }
-        let raw = RawStream::new(self.enter(|hip| hip.stream_create())?);
-        Ok(Arc::new(Track::new(raw, Loan::default())))
-    }
-
-    pub(super) fn put_stream(&self, stream: Arc<Track>) {
-        self.inner.streams.lock().push(stream);
-    }
-
     /// Waits for a stream that is not this crate's, and gives back the blocks that are kept for it. Called as its loan
     /// ends.
     pub(super) fn forget_stream(&self, stream: RawStream) -> std::result::Result<(), HipError> {
@@ -327,10 +283,10 @@ fn destroy_event(hip: &Hip, event: hipEvent_t) -> std::result::Result<(), HipErr
 
 impl Inner {
     /// Calls HIP with this device as the thread's current one, and puts the former one back.
-    fn enter<R>(
+    fn enter<R, E: From<HipError>>(
         &self,
-        call: impl FnOnce(&Hip) -> std::result::Result<R, HipError>,
-    ) -> std::result::Result<R, HipError> {
+        call: impl FnOnce(&Hip) -> std::result::Result<R, E>,
+    ) -> std::result::Result<R, E> {
         let (former, device) = (self.hip.current_device()?, self.info.ordinal as c_int);
         if former == device {
             return call(&self.hip);
@@ -343,12 +299,30 @@ impl Inner {
         result
     }
 
+    /// As [`Device::with_room`].
+    #[inline]
+    fn with_room<R, E: Exhaustion>(
+        &self,
+        call: impl Fn(&Hip) -> std::result::Result<R, E>,
+    ) -> std::result::Result<R, E> {
+        self.enter(&call).or_else(|error| self.make_room(error, call))
+    }
+
+    #[cold]
+    fn make_room<R, E: Exhaustion>(
+        &self,
+        error: E,
+        call: impl Fn(&Hip) -> std::result::Result<R, E>,
+    ) -> std::result::Result<R, E> {
+        self.cache.lock().retry(self, error, |_| self.enter(call))
+    }
+
     fn new_index_memory(&self) -> std::result::Result<IndexMemory, HipError> {
-        let record = self.enter(|hip| hip.host_malloc_coherent(RECORD_BYTES))?;
+        let record = self.with_room(|hip| hip.host_malloc_coherent(RECORD_BYTES))?;
         // SAFETY: the memory is of this size, and nobody else knows of it.
         unsafe { record.cast::<u8>().write_bytes(0, RECORD_BYTES) };
-        match Source::malloc(self, SLOT_BYTES) {
-            Ok(slot) => Ok(IndexMemory { record: record as usize, slot: slot.address }),
+        match self.with_room(|hip| hip.malloc(SLOT_BYTES)) {
+            Ok(slot) => Ok(IndexMemory { record: record as usize, slot: slot as usize }),
             Err(error) => {
                 // SAFETY: allocated above and used by no one.
                 if let Err(error) = unsafe { self.hip.host_free(record) } {

@@ -9,7 +9,7 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::error::{Error, Result};
-use super::raw::IndexMemory;
+use super::raw::{IndexMemory, RECORD_BYTES};
 use super::staging::{fill, write};
 use super::stream::Stream;
 
@@ -28,13 +28,7 @@ pub struct IndexFault {
     pub bound: u64,
 }
 
-/// Bytes of `ErrorRecord` in kernels/include/ops_index.h: state, op, operand and a reserved word of 4 bytes each, then
-/// position, index and bound of 8.
-pub(super) const RECORD_BYTES: usize = 40;
-/// Bytes of `ErrorSlot` in the same file: whether it is claimed and a reserved word of 4 bytes each, then the record's
-/// address of 8.
-pub(super) const SLOT_BYTES: usize = 16;
-/// How many of them say whether it is claimed.
+/// Bytes at the start of a slot that say whether it is claimed.
 const CLAIM_BYTES: usize = 4;
 
 /// The state of a record that holds nothing.
@@ -136,6 +130,7 @@ fn parse(bytes: &[u8; RECORD_BYTES]) -> IndexFault {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hip::raw::SLOT_BYTES;
 
     #[test]
     fn a_record_is_read_as_kernels_write_it() {

@@ -30,6 +30,13 @@ pub(super) fn next_stream_id() -> u64 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
+/// Bytes of `ErrorRecord` in kernels/include/ops_index.h: state, op, operand and a reserved word of 4 bytes each, then
+/// position, index and bound of 8.
+pub(super) const RECORD_BYTES: usize = 40;
+/// Bytes of `ErrorSlot` in the same file: whether it is claimed and a reserved word of 4 bytes each, then the record's
+/// address of 8.
+pub(super) const SLOT_BYTES: usize = 16;
+
 /// The memory of one stream's record of an index out of range. The device owns it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct IndexMemory {

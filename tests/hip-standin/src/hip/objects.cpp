@@ -10,6 +10,17 @@
 
 namespace standin {
 
+hipError_t Overhead::take(int device) {
+  if (config().overhead_bytes == 0) return hipSuccess;
+  device_ = device;
+  return engine().allocate(device, config().overhead_bytes, &memory_);
+}
+
+void Overhead::give_back() {
+  if (memory_) engine().release(device_, memory_);
+  memory_ = nullptr;
+}
+
 void retire(const void* handle) {
   static std::mutex mutex;
   static auto* const retired = new std::vector<const void*>;

@@ -10,8 +10,27 @@
 
 #include "engine/engine.h"
 
+namespace standin {
+
+/// Device memory that an object takes besides what the program asks for: HIP_STANDIN_OVERHEAD bytes.
+class __attribute__((visibility("default"))) Overhead {
+ public:
+  Overhead() = default;
+  Overhead(const Overhead&) = delete;
+  ~Overhead() { give_back(); }
+  hipError_t take(int device);
+  void give_back();
+
+ private:
+  int device_ = 0;
+  void* memory_ = nullptr;
+};
+
+}  // namespace standin
+
 struct ihipStream_t {
   int device = 0;
+  standin::Overhead overhead;
   std::unique_ptr<standin::EngineStream> engine;
 };
 
@@ -23,6 +42,7 @@ struct ihipEvent_t {
 
 struct ihipModule_t {
   int device = 0;
+  standin::Overhead overhead;
   std::unique_ptr<standin::EngineModule> engine;
   std::mutex mutex;
   std::vector<hipFunction_t> functions;  // they go with the module

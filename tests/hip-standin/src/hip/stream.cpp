@@ -16,6 +16,7 @@ hipError_t create(const char* function, hipStream_t* out, unsigned int flags, in
     *out = nullptr;
     auto stream = std::make_unique<ihipStream_t>();
     stream->device = device;
+    if (const hipError_t error = stream->overhead.take(device)) return error;
     const bool blocking = flags == hipStreamDefault;
     if (const hipError_t error = engine().create_stream(device, blocking, priority, &stream->engine)) return error;
     live().add(Kind::Stream, stream.get(), "of device " + std::to_string(device));
@@ -51,6 +52,7 @@ hipError_t hipStreamDestroy(hipStream_t stream) {
     // False for the null stream, and for the second of two threads that destroy the same stream.
     if (!live().remove(Kind::Stream, stream)) return hipErrorInvalidHandle;
     stream->engine.reset();
+    stream->overhead.give_back();
     retire(stream);
     return hipSuccess;
   });
