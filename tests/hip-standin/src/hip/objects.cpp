@@ -52,6 +52,21 @@ hipError_t check_event(const char* function, hipEvent_t event) {
   return hipErrorInvalidHandle;
 }
 
+hipError_t check_recorded(const char* function, hipEvent_t event) {
+  const hipStream_t stream = event->stream;
+  if (!stream || stream == hipStreamLegacy || live().contains(Kind::Stream, stream)) return hipSuccess;
+  misuse("%s: %p was recorded on stream %p, which was destroyed", function, static_cast<void*>(event),
+         static_cast<void*>(stream));
+  return hipErrorInvalidHandle;
+}
+
+hipError_t check_not_captured(const char* function, hipStream_t stream) {
+  if (!stream || stream == hipStreamLegacy || !live().contains(Kind::Stream, stream) || !stream->captured)
+    return hipSuccess;
+  misuse("%s: stream %p is being captured, which this call spoils", function, static_cast<void*>(stream));
+  return hipErrorStreamCaptureUnsupported;
+}
+
 hipError_t check_device_range(const char* function, const char* role, const void* ptr, size_t bytes) {
   if (bytes == 0) return hipSuccess;
   const auto allocation = memory_table().containing(ptr);

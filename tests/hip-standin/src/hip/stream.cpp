@@ -35,6 +35,15 @@ hipError_t stream_call(const char* function, hipError_t injected, hipStream_t st
   });
 }
 
+// The same where the host asks or waits for the stream's work.
+template <class Body>
+hipError_t host_call(const char* function, hipStream_t stream, Body&& body) {
+  return stream_call(function, hipErrorLaunchFailure, stream, [&](EngineStream& target) {
+    if (const hipError_t error = check_not_captured(function, stream)) return error;
+    return body(target);
+  });
+}
+
 }  // namespace
 
 extern "C" {
@@ -59,18 +68,17 @@ hipError_t hipStreamDestroy(hipStream_t stream) {
 }
 
 hipError_t hipStreamSynchronize(hipStream_t stream) {
-  return stream_call(__func__, hipErrorLaunchFailure, stream,
-                     [](EngineStream& target) { return engine().synchronize(target); });
+  return host_call(__func__, stream, [](EngineStream& target) { return engine().synchronize(target); });
 }
 
 hipError_t hipStreamQuery(hipStream_t stream) {
-  return stream_call(__func__, hipErrorLaunchFailure, stream,
-                     [](EngineStream& target) { return engine().query(target); });
+  return host_call(__func__, stream, [](EngineStream& target) { return engine().query(target); });
 }
 
 hipError_t hipStreamWaitEvent(hipStream_t stream, hipEvent_t event, unsigned int flags) {
   return stream_call(__func__, hipErrorInvalidHandle, stream, [&](EngineStream& target) {
     if (const hipError_t error = check_event("hipStreamWaitEvent", event)) return error;
+    if (const hipError_t error = check_recorded("hipStreamWaitEvent", event)) return error;
     return flags == 0 ? engine().wait_event(target, *event->engine) : hipErrorInvalidValue;
   });
 }
