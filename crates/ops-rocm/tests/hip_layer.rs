@@ -3,7 +3,7 @@
 mod standin;
 
 use ops_rocm::hip::{Device, DeviceInfo, DeviceMemory, Error, Purpose};
-use standin::with_standin;
+use standin::{Standin, with_standin};
 
 /// Bytes that no shorter period hides in.
 fn pattern(bytes: usize) -> Vec<u8> {
@@ -162,6 +162,104 @@ fn streams_see_each_others_writes_in_the_order_of_the_program() {
 }
 
 #[test]
+fn a_reader_elsewhere_waits_for_the_write_and_not_for_the_queue() {
+    let slow = [("HIP_STANDIN_DELAY_US", "2000")];
+    with_standin("a_reader_elsewhere_waits_for_the_write_and_not_for_the_queue", &slow, |standin| {
+        let (device, home) = standin.device_and_stream();
+        let other = device.stream().unwrap();
+        let mut weight = DeviceMemory::new(&home, 64).unwrap();
+        weight.write(&home, 0, &[7; 64]).unwrap();
+        let mut busy = DeviceMemory::new(&home, 64).unwrap();
+        for _ in 0..200 {
+            busy.fill(&home, 0, 64, 1).unwrap();
+        }
+        for _ in 0..3 {
+            assert_eq!(weight.read(&other, 0, 64).unwrap(), [7; 64]);
+        }
+        assert!(!home.is_idle().unwrap(), "the reader waited for all work of the other queue");
+    });
+}
+
+/// Events and waits so far.
+fn events(standin: &Standin) -> [u64; 2] {
+    ["hipEventRecord", "hipStreamWaitEvent"].map(|function| standin.count(function))
+}
+
+#[test]
+fn repeated_reads_elsewhere_record_nothing_and_wait_for_nothing() {
+    with_standin("repeated_reads_elsewhere_record_nothing_and_wait_for_nothing", &[], |standin| {
+        let (device, home) = standin.device_and_stream();
+        let (other, third) = (device.stream().unwrap(), device.stream().unwrap());
+        let mut weight = DeviceMemory::new(&home, 64).unwrap();
+        let mut out = DeviceMemory::new(&other, 64).unwrap();
+        let mut out_of_third = DeviceMemory::new(&third, 64).unwrap();
+        let since = |before: [u64; 2]| {
+            let after = events(standin);
+            [after[0] - before[0], after[1] - before[1]]
+        };
+        for round in 0..3 {
+            // The copy to pinned memory leaves an event behind it, of which readers make use; a fill leaves none.
+            let upload = round == 1;
+            if upload {
+                weight.write(&home, 0, &[round; 64]).unwrap();
+            } else {
+                weight.fill(&home, 0, 64, round).unwrap();
+            }
+            let before = events(standin);
+            out.copy_from(&other, 0, &weight, 0, 64).unwrap();
+            assert_eq!(since(before), [u64::from(!upload), 1], "the first read of {round}");
+            let before = events(standin);
+            for _ in 0..10 {
+                out.copy_from(&other, 0, &weight, 0, 64).unwrap();
+            }
+            assert_eq!(since(before), [0, 0], "later reads of {round}");
+            out_of_third.copy_from(&third, 0, &weight, 0, 64).unwrap();
+            assert_eq!(since(before), [0, 1], "the first read of a third stream shares the event");
+            home.synchronize().unwrap();
+            assert_eq!(out.read(&other, 0, 64).unwrap(), [round; 64]);
+        }
+        // What the host has waited for is over.
+        weight.fill(&home, 0, 64, 9).unwrap();
+        home.synchronize().unwrap();
+        other.synchronize().unwrap();
+        third.synchronize().unwrap();
+        let before = events(standin);
+        out.copy_from(&other, 0, &weight, 0, 64).unwrap();
+        assert_eq!(since(before), [0, 0], "after the host's wait");
+        assert_eq!(out.read(&other, 0, 64).unwrap(), [9; 64]);
+    });
+}
+
+#[test]
+fn writers_of_two_parts_come_both_after_the_writer_of_the_whole() {
+    with_standin("writers_of_two_parts_come_both_after_the_writer_of_the_whole", &[], |standin| {
+        let (device, home) = standin.device_and_stream();
+        let [whole, first, second, reader] = [(); 4].map(|()| device.stream().unwrap());
+        let mut memory = DeviceMemory::new(&home, 64).unwrap();
+        memory.fill(&whole, 0, 64, 1).unwrap();
+        let before = events(standin);
+        let parts =
+            (memory.access(&first, Purpose::Write).unwrap(), memory.access(&second, Purpose::Write).unwrap());
+        assert_eq!(events(standin)[1] - before[1], 2, "each waits for the writer of the whole");
+        drop(parts);
+        let before = events(standin);
+        drop(memory.access(&reader, Purpose::Read).unwrap());
+        assert_eq!(
+            events(standin)[1] - before[1],
+            2,
+            "the reader waits for both parts, and they for the whole"
+        );
+        let before = events(standin);
+        drop(memory);
+        assert_eq!(
+            events(standin)[1] - before[1],
+            3,
+            "the home stream waits for all before the memory is reused"
+        );
+    });
+}
+
+#[test]
 fn memory_is_not_given_out_again_before_other_streams_are_done_with_it() {
     let variables = [("HIP_STANDIN_DELAY_US", "5000")];
     with_standin(
@@ -283,11 +381,12 @@ fn an_error_of_a_drop_is_returned_by_the_next_call_once() {
         let (device, home) = standin.device_and_stream();
         let other = device.stream().unwrap();
         let mut memory = DeviceMemory::new(&home, 64).unwrap();
-        let access = memory.access(&other, Purpose::Write).unwrap();
+        memory.fill(&other, 0, 64, 2).unwrap();
         standin.fail("hipEventRecord:1");
-        drop(access);
-        let error = memory.fill(&home, 0, 64, 1).unwrap_err();
+        drop(memory);
+        let error = DeviceMemory::new(&home, 64).unwrap_err();
         assert!(error.to_string().contains("hipEventRecord failed with"), "{error}");
+        let mut memory = DeviceMemory::new(&home, 64).unwrap();
         memory.fill(&home, 0, 64, 1).unwrap();
         assert_eq!(memory.read(&home, 0, 64).unwrap(), [1; 64]);
     });

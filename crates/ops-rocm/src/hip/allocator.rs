@@ -25,6 +25,8 @@ pub(super) struct Block {
     pub(super) address: usize,
     /// The size, which is that of its class.
     pub(super) bytes: usize,
+    /// The number of a mark of its stream behind the last work on it.
+    pub(super) after: u64,
 }
 
 /// An error that may say that device memory is exhausted.
@@ -258,7 +260,7 @@ mod tests {
             }
             self.used.set(self.used.get() + bytes);
             self.next.set(self.next.get() + bytes);
-            Ok(Block { address: self.next.get(), bytes })
+            Ok(Block { address: self.next.get(), bytes, after: 0 })
         }
 
         fn free(&self, block: &Block) -> Result<(), HipError> {

@@ -1,6 +1,7 @@
 //! A device in use, with all that it owns.
 
 mod lend;
+mod marks;
 
 use crate::sync::Mutex;
 use std::ffi::{c_int, c_void};
@@ -15,7 +16,7 @@ use super::diagnosis;
 use super::error::{Error, Result};
 use super::info::{self, DeviceInfo};
 use super::pinned::Pool;
-use super::raw::{IndexMemory, RECORD_BYTES, RawEvent, RawStream, SLOT_BYTES, next_stream_id};
+use super::raw::{IndexMemory, RECORD_BYTES, RawEvent, SLOT_BYTES, next_stream_id};
 use super::result::{Hip, HipError};
 use super::track::Track;
 
@@ -181,7 +182,7 @@ impl Device {
         self.check()?;
         self.inner.synchronize()?;
         self.inner.cache.lock().trim(&*self.inner)?;
-        Ok(self.inner.pinned.trim(&self.inner.hip, |event| self.put_event(event))?)
+        Ok(self.inner.pinned.trim(&self.inner.hip)?)
     }
 }
 
@@ -269,9 +270,10 @@ impl Device {
 
     /// Waits for a stream that is not this crate's, and gives back the blocks that are kept for it. Called as its loan
     /// ends.
-    pub(super) fn forget_stream(&self, stream: RawStream) -> std::result::Result<(), HipError> {
+    pub(super) fn forget_stream(&self, track: &Track) -> std::result::Result<(), HipError> {
         // SAFETY: the lender keeps the stream alive until the loan has ended.
-        let waited = unsafe { self.hip().stream_synchronize(stream.handle) };
+        let waited = unsafe { self.hip().stream_synchronize(track.raw.handle) };
+        self.give_back(track.close());
         waited.and(self.inner.cache.lock().trim(&*self.inner))
     }
 }
@@ -334,7 +336,7 @@ impl Inner {
     }
 
     fn free_index_memory(&self, memory: IndexMemory) -> std::result::Result<(), HipError> {
-        let slot = Source::free(self, &Block { address: memory.slot, bytes: SLOT_BYTES });
+        let slot = Source::free(self, &Block { address: memory.slot, bytes: SLOT_BYTES, after: 0 });
         // SAFETY: the record is of `host_malloc_coherent`, and the device is idle and being closed.
         slot.and(unsafe { self.hip.host_free(memory.record as *mut c_void) })
     }
@@ -342,7 +344,11 @@ impl Inner {
 
 impl Source for Inner {
     fn malloc(&self, bytes: usize) -> std::result::Result<Block, HipError> {
-        self.enter(|hip| hip.malloc(bytes)).map(|address| Block { address: address as usize, bytes })
+        self.enter(|hip| hip.malloc(bytes)).map(|address| Block {
+            address: address as usize,
+            bytes,
+            after: 0,
+        })
     }
 
     fn free(&self, block: &Block) -> std::result::Result<(), HipError> {
@@ -363,14 +369,14 @@ impl Drop for Inner {
         let records = std::mem::take(&mut self.index_memory.get_mut().all);
         results.extend(records.into_iter().map(|memory| self.free_index_memory(memory)));
         results.push(cache.trim(self));
-        let events = std::mem::take(&mut *self.events.lock());
-        let spent = Mutex::new(events);
-        results.push(self.pinned.trim(&self.hip, |event| spent.lock().push(event)));
-        results.extend(spent.lock().drain(..).map(|event| destroy_event(&self.hip, event.0)));
-        for stream in self.streams.lock().drain(..) {
+        results.push(self.pinned.trim(&self.hip));
+        let mut events = std::mem::take(self.events.get_mut());
+        for track in self.streams.get_mut().drain(..) {
+            events.extend(track.close().into_iter().filter_map(|mark| Arc::into_inner(mark.event)));
             // SAFETY: the stream was made by this device and has no owner left.
-            results.push(unsafe { self.hip.stream_destroy(stream.raw.handle) });
+            results.push(unsafe { self.hip.stream_destroy(track.raw.handle) });
         }
+        results.extend(events.into_iter().map(|event| destroy_event(&self.hip, event.0)));
         for error in results.into_iter().filter_map(std::result::Result::err) {
             tracing::warn!(device = self.info.ordinal, "while the device was closed: {error}");
         }

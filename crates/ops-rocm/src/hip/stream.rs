@@ -68,7 +68,7 @@ impl Stream {
         let mut waited = Ok(());
         self.loan().end(|| {
             destroy();
-            waited = self.inner.device.forget_stream(self.inner.track.raw);
+            waited = self.inner.device.forget_stream(&self.inner.track);
         });
         Ok(waited?)
     }
@@ -119,8 +119,11 @@ impl Stream {
     /// Waits without asking for what a `Drop` left.
     pub(super) fn wait_idle(&self) -> Result<()> {
         let stream = self.lease("synchronize")?;
+        let number = self.track().begin_mark();
         // SAFETY: the stream is leased.
-        Ok(unsafe { self.device().hip().stream_synchronize(stream.handle) }?)
+        unsafe { self.device().hip().stream_synchronize(stream.handle) }?;
+        self.device().give_back(self.track().reach(number));
+        Ok(())
     }
 
     /// Whether all work so far is done.
@@ -153,10 +156,10 @@ impl Stream {
     }
 
     fn record_as(&self, timed: bool) -> Result<Event> {
-        let event = Event::new(self.device(), self.loan(), timed)?;
+        let event = Event::new(self.device(), self.track(), timed)?;
         let stream = self.lease("record")?;
         // SAFETY: the event is live and was made on the stream's device; the stream is leased.
-        unsafe { self.device().hip().event_record(event.recorded().event.0, stream.handle) }?;
+        unsafe { self.device().hip().event_record(event.raw().0, stream.handle) }?;
         Ok(event)
     }
 
@@ -167,11 +170,12 @@ impl Stream {
     /// HIP's.
     pub fn wait(&self, event: &Event) -> Result<()> {
         // Without a lease, the work before the event is done.
-        let recorded = event.recorded();
-        let Some(_source) = recorded.loan.lease_or_wait() else { return Ok(()) };
+        let Some(_source) = event.track().loan.lease_or_wait() else { return Ok(()) };
         let stream = self.lease("wait")?;
         // SAFETY: the event is live, and the streams are leased.
-        Ok(unsafe { self.device().hip().stream_wait_event(stream.handle, recorded.event.0) }?)
+        unsafe { self.device().hip().stream_wait_event(stream.handle, event.raw().0) }?;
+        self.track().note_wait(event.track(), event.number());
+        Ok(())
     }
 
     /// A stream on the same device whose work comes after all work so far on this one.
@@ -195,7 +199,7 @@ pub(crate) struct LeasedStream<'s> {
 
 impl PartialEq for Stream {
     fn eq(&self, other: &Stream) -> bool {
-        self.id() == other.id()
+        Arc::ptr_eq(&self.inner, &other.inner)
     }
 }
 
@@ -203,13 +207,13 @@ impl Eq for Stream {}
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        let Track { raw, loan, index_memory } = &*self.track;
+        let Track { loan, index_memory, .. } = &*self.track;
         if !loan.is_borrowed() {
             return self.device.put_stream(self.track.clone());
         }
         let mut waited = Ok(());
         // This is the last copy, up to which the lender keeps the stream alive if the loan has not ended before.
-        loan.end(|| waited = self.device.forget_stream(*raw));
+        loan.end(|| waited = self.device.forget_stream(&self.track));
         match (waited, index_memory.lock().take()) {
             (Ok(()), Some(memory)) => self.device.put_index_memory(memory),
             (Ok(()), None) => {}

@@ -114,7 +114,7 @@ impl<V: Vendor> QueueHandle<V> {
 /// The size of a handle's workspace: as much as rocBLAS takes by itself, 32 MiB on a card of 16 GiB and 128 MiB on large
 /// ones, and less where there is less.
 fn workspace_bytes(device: &Device) -> usize {
-    (device.memory_limit() / 512).min(128 << 20)
+    (device.memory_limit() / 512).clamp(1, 128 << 20)
 }
 
 fn reported(Failure { call, status, .. }: Failure) -> crate::Error {
