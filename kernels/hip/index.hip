@@ -12,7 +12,7 @@ struct IndexSelectArgs {
     Address<const void> ids;
     i64 ids_stride;
     u64 bound;           // x's size along the selected dimension
-    Address<ErrorRecord> error;  // null to record nothing
+    Address<ErrorSlot> error;  // null to record nothing
     u32 ids_kind;        // IndexKind
     u32 op;              // for the record
     u32 operand;

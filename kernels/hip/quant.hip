@@ -29,7 +29,7 @@ struct QEmbeddingArgs {
     Address<const void> ids;
     i64 ids_stride;
     u64 bound;           // rows of the table
-    Address<ErrorRecord> error;  // null to record nothing
+    Address<ErrorSlot> error;  // null to record nothing
     u32 ids_kind;
     u32 op;
     u32 operand;

@@ -4,9 +4,9 @@
 
 namespace ops {
 
-// One per device, zeroed by the host. The first fault wins; the record stays until the host clears it.
+// In pinned host memory, one per stream. It is complete when the host has waited for the kernel that wrote it.
 struct ErrorRecord {
-    u32 state;  // 0 empty, 1 being written, 2 complete
+    u32 state;  // 0 empty, 2 complete; the host knows others
     u32 op;     // as given in the launch
     u32 operand;
     u32 reserved;
@@ -15,10 +15,19 @@ struct ErrorRecord {
     u64 bound;
 };
 
+// In device memory, one per stream. The thread that claims it writes the record; it stays claimed until the host has taken
+// the record. The claim is not in the record because not every PCI Express link carries atomic operations to host memory.
+struct ErrorSlot {
+    u32 claimed;
+    u32 reserved;
+    Address<ErrorRecord> record;
+};
+
 enum IndexKind : u32 { INDEX_U8 = 0, INDEX_U32 = 1, INDEX_I32 = 2, INDEX_I64 = 3 };
 
-OPS_DEVICE void record_index_error(ErrorRecord* record, u32 op, u32 operand, u64 position, i64 index, u64 bound) {
-    if (record == nullptr || !compare_and_swap(&record->state, 0, 1)) return;
+OPS_DEVICE void record_index_error(ErrorSlot* slot, u32 op, u32 operand, u64 position, i64 index, u64 bound) {
+    if (slot == nullptr || !compare_and_swap(&slot->claimed, 0, 1)) return;
+    ErrorRecord* record = slot->record;
     record->op = op;
     record->operand = operand;
     record->position = position;

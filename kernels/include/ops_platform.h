@@ -280,6 +280,7 @@ OPS_DEVICE bool compare_and_swap(u32* at, u32 expected, u32 desired) {
 #endif
 }
 
+// Everything the thread wrote before is visible to the host once it sees the value.
 OPS_DEVICE void store_release(u32* at, u32 value) {
 #if defined(OPS_CUDA)
     __threadfence_system();

@@ -6,7 +6,7 @@ use crate::{Device, ElementType, Family, Launch, OperandView, Refused, Shape, St
 
 const BLOCK: u32 = 256;
 
-/// The first index fault on a device. The host zeroes it, a kernel writes it once, and the host reads it after a synchronize.
+/// The first index fault of a stream, in memory that the host reads after it has waited for the stream.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ErrorRecord {
@@ -23,6 +23,24 @@ pub struct ErrorRecord {
     pub index: i64,
     /// One past the largest valid index.
     pub bound: u64,
+}
+
+/// Where the kernels of a stream report an index fault, in device memory. The first thread to claim it writes the record.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ErrorSlot {
+    /// 0 until a thread claims it. The host resets it once it has taken the record.
+    pub claimed: u32,
+    reserved: u32,
+    /// Device address of an [`ErrorRecord`].
+    pub record: u64,
+}
+
+impl ErrorSlot {
+    /// An unclaimed slot for a record at this address.
+    pub const fn new(record: u64) -> Self {
+        ErrorSlot { claimed: 0, reserved: 0, record }
+    }
 }
 
 /// Arguments of index_select.
@@ -68,7 +86,7 @@ pub(crate) fn kind_of(t: ElementType) -> Result<u32, Refused> {
 /// Where and how a kernel reports an out-of-range index.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Report {
-    /// Device address of an [`ErrorRecord`]; 0 disables reporting.
+    /// Device address of an [`ErrorSlot`]; 0 disables reporting.
     pub error: u64,
     /// The value to write as the record's op.
     pub op: u32,

@@ -61,8 +61,8 @@ impl Backend for Rocm {
 }
 
 impl Rocm {
-    /// What a kernel recorded of an index out of range, once; the stream is idle.
-    fn index_fault(&self) -> Result<()> {
+    /// What a kernel of this queue recorded of an index out of range, once. The host has waited for the queue.
+    pub(crate) fn index_fault(&self) -> Result<()> {
         match self.stream().take_index_fault()? {
             Some(fault) => Err(self.index_names().error(fault)),
             None => Ok(()),

@@ -39,6 +39,9 @@ impl From<hip::Error> for Error {
 fn advice(code: u32) -> &'static str {
     use hip_sys::hip as sys;
     match code {
+        sys::hipErrorOutOfMemory => {
+            "; the device is full: use a smaller model or context, or end other programs on the GPU"
+        }
         sys::hipErrorNoBinaryForGpu => {
             "; the code is not for this GPU: unset HSA_OVERRIDE_GFX_VERSION, or clear the cache of compiled kernels"
         }

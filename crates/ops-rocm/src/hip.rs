@@ -18,18 +18,20 @@
 //!
 //! A module uses those above it in this list, and none below:
 //!
-//! 1. `result`; `loan`; `raw`, the handles of streams and events; `diagnosis`
+//! 1. `result`; `loan`; `raw`, the handles of streams and events; `track`, how far a stream has come; `diagnosis`
 //! 2. `error`, `gfx`, `info`; `allocator` and `pinned`, the caches of device and host memory
-//! 3. `device`, which owns the caches
+//! 3. `device`, which owns the caches, records marks and waits for them
 //! 4. `event`, then `stream`
-//! 5. `staging`, the copies; `module`
+//! 5. `uses`, who comes after whom; `staging`, the copies; `module`
 //! 6. `memory`, `index_record`, `rtc`
 //!
 //! # Order
 //!
 //! A stream runs its work in order; work on different streams is ordered by events. A [`DeviceMemory`] has a home
-//! stream. Used elsewhere it orders the other stream after its home, and its home after the other stream's use, so
-//! Rust's borrows are enough to keep programs free of races. Memory that is dropped goes back to a cache and is reused
+//! stream, and remembers its last uses there and elsewhere. A reader on another stream comes after the last write, a
+//! writer after all last uses, and the home stream after all of them before the memory is reused, so Rust's borrows are
+//! enough to keep programs free of races. No event is recorded until somebody has to wait for a use, and nobody waits
+//! twice. Memory that is dropped goes back to a cache and is reused
 //! on the same stream, whose order makes that right without waiting.
 //!
 //! # Errors
@@ -59,7 +61,10 @@ pub mod result;
 mod rtc;
 mod staging;
 mod stream;
+mod track;
+mod uses;
 
+pub(crate) use allocator::Exhaustion;
 pub use allocator::MemoryStats;
 pub use device::Device;
 pub use error::{CompileError, Error, Result};
@@ -67,13 +72,14 @@ pub use event::Event;
 pub use gfx::Gfx;
 pub use index_record::{IndexCheck, IndexFault};
 pub use info::{DeviceInfo, remarks};
-pub use memory::{Access, DeviceMemory, Purpose};
+pub use memory::{Access, DeviceMemory};
 pub use module::{CodeObject, Dim, Function, KernelArgs, Launch, Module};
 pub use result::{Hip, HipError};
 pub use rtc::{Compiler, Source};
 pub use staging::Download;
 pub(crate) use stream::LeasedStream;
 pub use stream::Stream;
+pub use uses::Purpose;
 
 #[cfg(test)]
 mod tests {

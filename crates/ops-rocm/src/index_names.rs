@@ -1,4 +1,7 @@
 //! Numbers for what kernels can only name by number: an index operand of an op.
+//!
+//! Each backend has its own. A stream belongs to one backend at a time, and its record is emptied for the next one, so a
+//! number is always looked up where it was given.
 use crate::hip::IndexFault;
 use crate::sync::Mutex;
 use ops_core::Error;
@@ -24,7 +27,7 @@ impl IndexNames {
     pub(crate) fn error(&self, fault: IndexFault) -> Error {
         let known = self.known.lock();
         let names = usize::try_from(fault.op).ok().and_then(|at| known.get(at));
-        let (op, operand) = names.copied().unwrap_or(("an op of another queue", "an index"));
+        let (op, operand) = names.copied().unwrap_or(("a kernel of the program's own", "an index"));
         let count = |value: u64| usize::try_from(value).unwrap_or(usize::MAX);
         Error::Index {
             op,

@@ -126,10 +126,11 @@ impl Rocm {
     pub(crate) fn index_names(&self) -> &IndexNames {
         &self.shared.index_names
     }
-    /// Calls a vendor library with this queue's handle, and with the device as the thread's current one.
+    /// Calls a vendor library with this queue's handle, and with the device as the thread's current one. If the library says
+    /// that device memory is exhausted, the cache is given back and `call` is made once more, so it must be of one piece.
     pub(crate) fn with_library<V: Vendor, R>(
         &self,
-        call: impl FnOnce(&Lib<V>, V::Handle) -> std::result::Result<R, Failure>,
+        call: impl Fn(&Lib<V>, V::Handle) -> std::result::Result<R, Failure>,
     ) -> Result<R> {
         self.queue.handles.with::<V, R>(self.stream(), || self.target().lib::<V>(), call)
     }
@@ -138,10 +139,12 @@ impl Rocm {
         Rocm { shared: self.shared.clone(), queue: Arc::new(Queue::new(stream)) }
     }
 
-    /// Ends the loan of a queue's borrowed stream: waits for its work, after which clones of the queue give errors.
+    /// Ends the loan of a queue's borrowed stream: waits for its work, after which clones of the queue give errors. Nobody
+    /// waits for the queue after that, so an index out of range is returned here.
     #[cfg(feature = "rocm-rs")]
     pub(crate) fn end_loan(&self) -> Result<()> {
         let queue = &*self.queue;
-        Ok(queue.stream.end_loan_after(|| queue.handles.close())?)
+        queue.stream.end_loan_after(|| queue.handles.close())?;
+        self.index_fault()
     }
 }

@@ -145,3 +145,35 @@ fn nothing_uses_a_stream_after_its_loan() {
         assert_eq!(device.memory_stats().reserved(), 0);
     });
 }
+
+/// Asking HIP for an event follows it to its stream, which belongs to other code.
+#[test]
+fn a_borrowed_stream_is_not_asked_while_its_owner_captures_it() {
+    let slow = [("HIP_STANDIN_DELAY_US", "500")];
+    with_standin("a_borrowed_stream_is_not_asked_while_its_owner_captures_it", &slow, |standin| {
+        let device = standin.device();
+        let (own, theirs) = (device.stream().unwrap(), standin.hip.stream_create().unwrap());
+        // SAFETY: the stream is of the first device, and is destroyed after its loan has ended.
+        let lent = unsafe { Stream::borrow_raw(&device, theirs) };
+        let mut at_home = DeviceMemory::new(&lent, 1000).unwrap();
+        let mut other = DeviceMemory::new(&own, 1000).unwrap();
+        // Pinned memory, whose next user has to know whether these copies are done.
+        at_home.write(&lent, 0, &[4; 1000]).unwrap();
+        drop(at_home.download(&lent, 0, 1000).unwrap());
+        standin.capture(theirs, true);
+        for round in 0..20 {
+            other.write(&own, 0, &[round; 1000]).unwrap();
+        }
+        assert_eq!(other.read(&own, 0, 1000).unwrap(), [19; 1000]);
+        standin.capture(theirs, false);
+        assert_eq!(at_home.read(&lent, 0, 1000).unwrap(), [4; 1000]);
+        drop(at_home);
+        lent.end_loan().unwrap();
+        // SAFETY: live, and used no more.
+        unsafe { standin.hip.stream_destroy(theirs) }.unwrap();
+        for round in 0..20 {
+            other.write(&own, 0, &[round; 1000]).unwrap();
+        }
+        own.synchronize().unwrap();
+    });
+}

@@ -182,16 +182,53 @@ fn an_index_out_of_range_is_told_once_on_the_stream_that_met_it() {
             // SAFETY: the kernel reads `count` indices and writes the record.
             unsafe { function.launch(&stream, Launch::line(1, 32), &args) }.unwrap();
         };
+        let taken = || {
+            stream.synchronize().unwrap();
+            stream.take_index_fault().unwrap()
+        };
         check(&[0, 9, 5]);
-        assert_eq!(stream.take_index_fault().unwrap(), None);
+        assert_eq!(taken(), None);
         check(&[3, -1, 77]);
         check(&[10]);
         assert_eq!(other.take_index_fault().unwrap(), None);
         let fault = IndexFault { op: 5, operand: 1, position: 1, index: -1, bound: 10 };
-        assert_eq!(stream.take_index_fault().unwrap(), Some(fault));
-        assert_eq!(stream.take_index_fault().unwrap(), None);
+        assert_eq!(taken(), Some(fault));
+        assert_eq!(taken(), None);
         check(&[1, 10]);
-        assert_eq!(stream.take_index_fault().unwrap().map(|fault| fault.index), Some(10));
+        assert_eq!(taken().map(|fault| fault.index), Some(10));
+    });
+}
+
+/// Takes all of the device's memory and leaves it in the cache.
+fn fill_cache(stream: &Stream) {
+    let blocks: Vec<_> = std::iter::from_fn(|| DeviceMemory::new(stream, 16 << 10).ok()).collect();
+    assert!(blocks.len() > 50, "{} blocks", blocks.len());
+}
+
+#[test]
+fn what_takes_device_memory_is_given_what_is_cached() {
+    let small = [("HIP_STANDIN_MEMORY", "2097152"), ("HIP_STANDIN_OVERHEAD", "65536")];
+    with_standin("what_takes_device_memory_is_given_what_is_cached", &small, |standin| {
+        let (device, stream) = standin.device_and_stream();
+        let code = code(standin, &device);
+        fill_cache(&stream);
+        let other = device.stream().unwrap();
+        fill_cache(&stream);
+        let module = Module::load(&device, code.clone()).unwrap();
+        fill_cache(&stream);
+        other.index_check().unwrap();
+        assert_eq!((device.memory_stats().retries, device.memory_stats().trims), (3, 3));
+
+        // What is in use is not given back, and the error says what to do.
+        let held: Vec<_> = std::iter::from_fn(|| DeviceMemory::new(&stream, 16 << 10).ok()).collect();
+        let error = device.stream().unwrap_err();
+        assert!(error.to_string().contains("hipErrorOutOfMemory"), "{error}");
+        let error = Module::load(&device, code.clone()).unwrap_err();
+        assert!(matches!(&error, Error::Hip(source) if source.call() == "hipModuleLoadData"), "{error}");
+        assert!(ops_core::Error::from(error).to_string().contains("the device is full"));
+        drop(held);
+        Module::load(&device, code).unwrap().function("scale").unwrap();
+        drop(module);
     });
 }
 

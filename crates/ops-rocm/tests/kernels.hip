@@ -50,8 +50,13 @@ struct Record {
     u64 bound;
 };
 
-struct Gather {
+struct Slot {
+    u32 claimed, reserved;
     Record* record;
+};
+
+struct Gather {
+    Slot* slot;
     const int* index;
     u64 count;
     u64 bound;
@@ -62,12 +67,14 @@ KERNEL(check_indices, Gather) {
     if (INDEX != 0) return;
     for (u64 i = 0; i < args.count; ++i) {
         if (args.index[i] >= 0 && u64(args.index[i]) < args.bound) continue;
-        if (args.record->state != 0) return;
-        args.record->op = 5;
-        args.record->operand = 1;
-        args.record->position = i;
-        args.record->index = args.index[i];
-        args.record->bound = args.bound;
-        args.record->state = 2;
+        if (args.slot->claimed != 0) return;
+        args.slot->claimed = 1;
+        Record* record = args.slot->record;
+        record->op = 5;
+        record->operand = 1;
+        record->position = i;
+        record->index = args.index[i];
+        record->bound = args.bound;
+        record->state = 2;
     }
 }

@@ -2,7 +2,7 @@
 use crate::data::{Buffer, Element, Layout, Random, assert_exact, check_untouched, pick, view};
 use crate::host::{device, run};
 use half::f16;
-use ops_kernels::index::{ErrorRecord, Report};
+use ops_kernels::index::{ErrorRecord, ErrorSlot, Report};
 use ops_kernels::{ElementType, OperandView, copy, index};
 
 fn random<T: Element>(n: usize, seed: u64) -> Vec<T> {
@@ -126,7 +126,8 @@ fn selects<I: Element, T: Element>(absent: I) {
             let ids_buffer = Buffer::new(&ids, 1);
             let ids_layout = Layout::contiguous(&[n as u64]);
             let record = Record::default();
-            let report = Report { error: record.address(), op: 4, operand: 1 };
+            let slot = record.slot();
+            let report = Report { error: slot.address(), op: 4, operand: 1 };
             let views = [view(&x, &x_layout), view(&ids_buffer, &ids_layout), view(&y, &y_layout)];
             let (launch, args) =
                 index::select(&dims, axis, bound, views, report, &device(64)).expect("a kernel");
@@ -172,23 +173,39 @@ fn negative_indices_are_errors() {
     let (ids, y) = (Buffer::new(&[1i64, -1], 0), Buffer::filled(9f32, 2, 0));
     let (row, pair) = (Layout::contiguous(&[3]), Layout::contiguous(&[2]));
     let record = Record::default();
-    let report = Report { error: record.address(), op: 1, operand: 2 };
+    let slot = record.slot();
+    let report = Report { error: slot.address(), op: 1, operand: 2 };
     let views = [view(&x, &row), view(&ids, &pair), view(&y, &pair)];
     let (launch, args) = index::select(&[2], 0, 3, views, report, &device(32)).expect("a kernel");
     run(32, &launch, &args);
     assert_eq!(y.slice(), [2.0, 0.0]);
     assert_eq!((record.get().position, record.get().index), (1, -1));
+    // The slot is claimed: another launch keeps the first fault.
+    let later = Report { error: slot.address(), op: 9, operand: 2 };
+    let views = [view(&x, &row), view(&ids, &pair), view(&y, &pair)];
+    let (launch, args) = index::select(&[2], 0, 3, views, later, &device(32)).expect("a kernel");
+    run(32, &launch, &args);
+    assert_eq!((slot.get().claimed, record.get().op), (1, 1));
 }
 
 /// An error record that kernels write.
-#[derive(Default)]
-struct Record(std::cell::UnsafeCell<ErrorRecord>);
+type Record = Written<ErrorRecord>;
 
 impl Record {
+    fn slot(&self) -> Written<ErrorSlot> {
+        Written(ErrorSlot::new(self.address()).into())
+    }
+}
+
+/// A value that kernels write.
+#[derive(Default)]
+struct Written<T>(std::cell::UnsafeCell<T>);
+
+impl<T: Copy> Written<T> {
     fn address(&self) -> u64 {
         self.0.get() as u64
     }
-    fn get(&self) -> ErrorRecord {
+    fn get(&self) -> T {
         // SAFETY: no kernel runs any more.
         unsafe { *self.0.get() }
     }

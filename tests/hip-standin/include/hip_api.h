@@ -38,6 +38,7 @@ typedef enum hipError_t {
   hipErrorHostMemoryNotRegistered = 713,
   hipErrorLaunchFailure = 719,
   hipErrorNotSupported = 801,
+  hipErrorStreamCaptureUnsupported = 900,
   hipErrorUnknown = 999,
 } hipError_t;
 

@@ -3,12 +3,19 @@
 
 #include <cstdint>
 
+#include "hip_api.h"
+
 #pragma GCC visibility push(default)
 extern "C" {
 /// Injects faults from `spec`, a list such as "hipMalloc:3,hipModuleLaunchKernel:1+": the third call of hipMalloc from
 /// now fails, and so does every launch from now on. The pseudo-function "kernel" counts kernels that run, and "kernel NAME"
 /// those of one name; they fail asynchronously (host engine). An empty or null `spec` removes all faults. Returns 0, or -1 if the text cannot be parsed.
 int standin_fail(const char* spec);
+
+/// Marks a stream as one that its owner captures, or as one no more. Nothing is captured, but to ask for the stream or an
+/// event recorded on it, or to wait for either on the host, is a misuse until then. Returns 0, or -1 if there is no such
+/// stream.
+int standin_capture(hipStream_t stream, int captured);
 
 /// Number of calls of `function` so far, including failed ones.
 uint64_t standin_counts(const char* function);

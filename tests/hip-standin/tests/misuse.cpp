@@ -191,6 +191,8 @@ void handles() {
   stale("destroyed event", [](void* h) { return hipEventRecord(hipEvent_t(h), nullptr); }, event);
   stale("event destroyed twice", [](void* h) { return hipEventDestroy(hipEvent_t(h)); }, event);
   stale("event of a destroyed stream", [](void* h) { return hipEventQuery(hipEvent_t(h)); }, recorded);
+  stale("wait for such an event", [](void* h) { return hipEventSynchronize(hipEvent_t(h)); }, recorded);
+  stale("a stream's wait", [](void* h) { return hipStreamWaitEvent(nullptr, hipEvent_t(h), 0); }, recorded);
   must(hipEventRecord(recorded, nullptr));
   must(hipEventSynchronize(recorded));
   must(hipEventQuery(recorded));
@@ -205,6 +207,28 @@ void handles() {
   check_misuse("function of an unloaded module", [&] {
     check_equal(launch(function, 1, 64, Args{}), hipErrorInvalidHandle, "function of an unloaded module");
   });
+}
+
+void captured_streams() {
+  hipStream_t stream = nullptr;
+  must(hipStreamCreateWithFlags(&stream, hipStreamNonBlocking));
+  hipEvent_t event = nullptr;
+  must(hipEventCreateWithFlags(&event, 0));
+  must(hipEventRecord(event, stream));
+  check_equal(standin_capture(stream, 1), 0, "a live stream");
+  const auto refused = [](const char* what, const std::function<hipError_t()>& call) {
+    check_misuse(what, [&] { check_equal(call(), hipErrorStreamCaptureUnsupported, what); });
+  };
+  refused("query of an event", [&] { return hipEventQuery(event); });
+  refused("wait for an event", [&] { return hipEventSynchronize(event); });
+  refused("query of the stream", [&] { return hipStreamQuery(stream); });
+  refused("wait for the stream", [&] { return hipStreamSynchronize(stream); });
+  check_equal(standin_capture(stream, 0), 0, "the end");
+  must(hipStreamSynchronize(stream));
+  must(hipEventQuery(event));
+  must(hipEventDestroy(event));
+  must(hipStreamDestroy(stream));
+  check_equal(standin_capture(stream, 1), -1, "no live stream");
 }
 
 void launches() {
@@ -305,6 +329,7 @@ int main() {
                     {"ranges_and_kinds", ranges_and_kinds},
                     {"writes_around_an_allocation", writes_around_an_allocation},
                     {"handles", handles},
+                    {"captured_streams", captured_streams},
                     {"launches", launches},
                     {"calls_from_callbacks", calls_from_callbacks},
                     {"injected_failures", injected_failures},

@@ -243,6 +243,26 @@ void runs_on_its_stream() {
   must(hipStreamDestroy(stream));
 }
 
+void workspaces() {
+  Handle handle;
+  Buffer<float> a({3}), c({0});
+  const float one = 1, zero = 0;
+  const auto product = [&] {
+    return rocblas_sgemm(handle, rocblas_operation_none, rocblas_operation_none, 1, 1, 1, &one, a.data(), 1, a.data(), 1,
+                         &zero, c.data(), 1);
+  };
+  {
+    Buffer<char> workspace(std::vector<char>(4096));
+    must_blas(rocblas_set_workspace(handle, workspace.data(), workspace.bytes()));
+    must_blas(product());
+    check_equal(c.read()[0], 9.f, "with a workspace");
+  }
+  check_misuse("a workspace that was freed", [&] { check(product() != rocblas_status_success, "refused"); });
+  must_blas(rocblas_set_workspace(handle, nullptr, 0));
+  must_blas(product());
+  must(hipDeviceSynchronize());
+}
+
 void bad_arguments() {
   Handle handle;
   Buffer<float> a(std::vector<float>(16)), c(std::vector<float>(16));
@@ -287,6 +307,7 @@ int main() {
                     {"vectors", vectors},
                     {"scalars_on_the_device", scalars_on_the_device},
                     {"runs_on_its_stream", runs_on_its_stream},
+                    {"workspaces", workspaces},
                     {"bad_arguments", bad_arguments},
                     {"half_conversions", half_conversions}});
 }

@@ -7,6 +7,7 @@ pub const hipEventBlockingSync: u32 = 1;
 pub const hipEventDisableTiming: u32 = 2;
 pub const hipHostMallocDefault: u32 = 0;
 pub const hipHostMallocPortable: u32 = 1;
+pub const hipHostMallocCoherent: u32 = 1073741824;
 #[repr(C)]
 #[derive(Copy, Clone)]
 pub struct hipDeviceArch_t {

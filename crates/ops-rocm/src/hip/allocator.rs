@@ -25,6 +25,20 @@ pub(super) struct Block {
     pub(super) address: usize,
     /// The size, which is that of its class.
     pub(super) bytes: usize,
+    /// The number of a mark of its stream behind the last work on it.
+    pub(super) after: u64,
+}
+
+/// An error that may say that device memory is exhausted.
+pub(crate) trait Exhaustion: From<HipError> {
+    /// Whether it says so.
+    fn is_exhaustion(&self) -> bool;
+}
+
+impl Exhaustion for HipError {
+    fn is_exhaustion(&self) -> bool {
+        self.code() == Some(hip_sys::hip::hipErrorOutOfMemory)
+    }
 }
 
 /// Why there is no block.
@@ -38,7 +52,13 @@ pub(super) enum Refusal {
 
 impl From<HipError> for Refusal {
     fn from(error: HipError) -> Refusal {
-        Refusal::Hip(error)
+        if error.is_exhaustion() { Refusal::Exhausted } else { Refusal::Hip(error) }
+    }
+}
+
+impl Exhaustion for Refusal {
+    fn is_exhaustion(&self) -> bool {
+        matches!(self, Refusal::Exhausted)
     }
 }
 
@@ -57,7 +77,7 @@ pub struct MemoryStats {
     pub reused: u64,
     /// How often the cache was given back to HIP.
     pub trims: u64,
-    /// How often an allocation succeeded only after that.
+    /// How often an allocation, or another call that takes device memory, succeeded only after that.
     pub retries: u64,
 }
 
@@ -112,7 +132,9 @@ impl Cache {
                 self.stats.reused += 1;
                 block
             }
-            None => self.reserve(source, class)?,
+            None => self
+                .reserve(source, class)
+                .or_else(|refusal| self.retry(source, refusal, |cache| cache.reserve(source, class)))?,
         };
         self.stats.allocations += 1;
         self.stats.in_use += block.bytes;
@@ -132,25 +154,30 @@ impl Cache {
         Some(block)
     }
 
-    /// New memory from HIP. On exhaustion the cache is given back and the request made once more.
+    /// New memory from HIP.
     fn reserve(&mut self, source: &impl Source, class: usize) -> Result<Block, Refusal> {
-        if self.fits(class) {
-            match source.malloc(class) {
-                Ok(block) => return Ok(block),
-                Err(error) if is_exhaustion(&error) => {}
-                Err(error) => return Err(error.into()),
-            }
+        if self.fits(class) { Ok(source.malloc(class)?) } else { Err(Refusal::Exhausted) }
+    }
+
+    /// Makes a call once more that found device memory exhausted, after giving the cache back. Every call that may take
+    /// device memory is retried here.
+    ///
+    /// # Errors
+    ///
+    /// `error`, if it says something else; HIP's while the cache is given back; those of the second call.
+    pub(super) fn retry<R, E: Exhaustion>(
+        &mut self,
+        source: &impl Source,
+        error: E,
+        call: impl FnOnce(&mut Cache) -> Result<R, E>,
+    ) -> Result<R, E> {
+        if !error.is_exhaustion() {
+            return Err(error);
         }
         self.trim(source)?;
-        if !self.fits(class) {
-            return Err(Refusal::Exhausted);
-        }
-        let block = source.malloc(class).map_err(|error| match is_exhaustion(&error) {
-            true => Refusal::Exhausted,
-            false => Refusal::Hip(error),
-        })?;
+        let result = call(self)?;
         self.stats.retries += 1;
-        Ok(block)
+        Ok(result)
     }
 
     fn fits(&self, class: usize) -> bool {
@@ -188,10 +215,6 @@ impl Cache {
         }
         first_error
     }
-}
-
-fn is_exhaustion(error: &HipError) -> bool {
-    error.code() == Some(hip_sys::hip::hipErrorOutOfMemory)
 }
 
 #[cfg(test)]
@@ -237,7 +260,7 @@ mod tests {
             }
             self.used.set(self.used.get() + bytes);
             self.next.set(self.next.get() + bytes);
-            Ok(Block { address: self.next.get(), bytes })
+            Ok(Block { address: self.next.get(), bytes, after: 0 })
         }
 
         fn free(&self, block: &Block) -> Result<(), HipError> {

@@ -1,5 +1,8 @@
 //! A device in use, with all that it owns.
 
+mod lend;
+mod marks;
+
 use crate::sync::Mutex;
 use std::ffi::{c_int, c_void};
 use std::path::Path;
@@ -8,13 +11,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use hip_sys::hip::hipEvent_t;
 
-use super::allocator::{Block, Cache, MemoryStats, Refusal, Source};
+use super::allocator::{Block, Cache, Exhaustion, MemoryStats, Refusal, Source};
 use super::diagnosis;
 use super::error::{Error, Result};
 use super::info::{self, DeviceInfo};
-use super::pinned::{Piece, Pool, piece_size};
-use super::raw::{RawEvent, RawStream, next_stream_id};
+use super::pinned::Pool;
+use super::raw::{IndexMemory, RECORD_BYTES, RawEvent, SLOT_BYTES, next_stream_id};
 use super::result::{Hip, HipError};
+use super::track::Track;
 
 /// A device in use: its cached memory, streams, events and staging memory, and the error that a `Drop` left. A copy refers
 /// to the same.
@@ -28,12 +32,19 @@ struct Inner {
     hip: Hip,
     info: DeviceInfo,
     cache: Mutex<Cache>,
-    streams: Mutex<Vec<RawStream>>,
+    streams: Mutex<Vec<Arc<Track>>>,
     events: Mutex<Vec<RawEvent>>,
     pinned: Pool,
-    /// The memory to which kernels report an index out of range, once it is made.
-    index_record: Mutex<Option<Block>>,
+    index_memory: Mutex<IndexMemories>,
     deferred: Deferred,
+}
+
+/// The memory of all streams' records of an index out of range.
+#[derive(Debug, Default)]
+struct IndexMemories {
+    all: Vec<IndexMemory>,
+    /// Those that no stream has and no kernel writes to.
+    spare: Vec<IndexMemory>,
 }
 
 /// The error that a `Drop` left.
@@ -110,7 +121,7 @@ impl Device {
             streams: Mutex::default(),
             events: Mutex::default(),
             pinned: Pool::default(),
-            index_record: Mutex::default(),
+            index_memory: Mutex::default(),
             deferred: Deferred::default(),
         };
         Device { inner: Arc::new(inner) }
@@ -171,7 +182,7 @@ impl Device {
         self.check()?;
         self.inner.synchronize()?;
         self.inner.cache.lock().trim(&*self.inner)?;
-        Ok(self.inner.pinned.trim(&self.inner.hip, |event| self.put_event(event))?)
+        Ok(self.inner.pinned.trim(&self.inner.hip)?)
     }
 }
 
@@ -193,9 +204,24 @@ impl Device {
         Ok(self.inner.enter(call)?)
     }
 
+    /// Calls HIP or a library for what may take device memory, with this device as the thread's current one. If memory is
+    /// exhausted, gives the cache back and calls once more.
+    #[inline]
+    pub(crate) fn with_room<R, E: Exhaustion>(
+        &self,
+        call: impl Fn(&Hip) -> std::result::Result<R, E>,
+    ) -> std::result::Result<R, E> {
+        self.inner.with_room(call)
+    }
+
     /// Calls a library that works on the thread's current device, which is made this one.
     pub(crate) fn as_current<R>(&self, call: impl FnOnce() -> R) -> Result<R> {
         self.enter(|_| Ok(call()))
+    }
+
+    /// The most that may be taken from HIP: the cap, or what the device has.
+    pub(crate) fn memory_limit(&self) -> usize {
+        self.inner.cache.lock().cap().unwrap_or(self.info().memory)
     }
 
     /// Keeps the error of a library in a `Drop` for the next call.
@@ -206,23 +232,6 @@ impl Device {
     /// Waits for all work without asking for what a `Drop` left.
     pub(super) fn wait_all(&self) -> Result<()> {
         Ok(self.inner.synchronize()?)
-    }
-
-    pub(super) fn pinned(&self) -> &Pool {
-        &self.inner.pinned
-    }
-
-    /// A piece of pinned memory of at least this size that no copy uses.
-    pub(super) fn take_piece(&self, bytes: usize) -> Result<Piece> {
-        let size = piece_size(bytes);
-        match self.pinned().take(self.hip(), size, |event| self.put_event(event))? {
-            Some(piece) => Ok(piece),
-            None => Ok(Piece::new(self.enter(|hip| hip.host_malloc(size))?, size)),
-        }
-    }
-
-    pub(super) fn index_record(&self) -> &Mutex<Option<Block>> {
-        &self.inner.index_record
     }
 
     /// Memory for work on the stream of this number.
@@ -259,46 +268,12 @@ impl Device {
         self.inner.cache.lock().release(next_stream_id(), block);
     }
 
-    /// Frees a block without caching it.
-    pub(super) fn discard(&self, block: Option<Block>) {
-        if let Some(Err(error)) = block.map(|block| Source::free(&*self.inner, &block)) {
-            self.defer(error);
-        }
-    }
-
-    pub(super) fn take_event(&self) -> Result<RawEvent> {
-        let pooled = self.inner.events.lock().pop();
-        pooled.map_or_else(|| self.new_event(false), Ok)
-    }
-
-    pub(super) fn new_event(&self, timed: bool) -> Result<RawEvent> {
-        self.enter(|hip| hip.event_create(timed)).map(RawEvent)
-    }
-
-    pub(super) fn put_event(&self, event: RawEvent) {
-        self.inner.events.lock().push(event);
-    }
-
-    pub(super) fn destroy_event(&self, event: RawEvent) {
-        if let Err(error) = destroy_event(self.hip(), event.0) {
-            self.defer(error);
-        }
-    }
-
-    pub(super) fn take_stream(&self) -> Result<RawStream> {
-        let pooled = self.inner.streams.lock().pop();
-        pooled.map_or_else(|| Ok(RawStream::new(self.enter(|hip| hip.stream_create())?)), Ok)
-    }
-
-    pub(super) fn put_stream(&self, stream: RawStream) {
-        self.inner.streams.lock().push(stream);
-    }
-
     /// Waits for a stream that is not this crate's, and gives back the blocks that are kept for it. Called as its loan
     /// ends.
-    pub(super) fn forget_stream(&self, stream: RawStream) -> std::result::Result<(), HipError> {
+    pub(super) fn forget_stream(&self, track: &Track) -> std::result::Result<(), HipError> {
         // SAFETY: the lender keeps the stream alive until the loan has ended.
-        let waited = unsafe { self.hip().stream_synchronize(stream.handle) };
+        let waited = unsafe { self.hip().stream_synchronize(track.raw.handle) };
+        self.give_back(track.close());
         waited.and(self.inner.cache.lock().trim(&*self.inner))
     }
 }
@@ -310,10 +285,10 @@ fn destroy_event(hip: &Hip, event: hipEvent_t) -> std::result::Result<(), HipErr
 
 impl Inner {
     /// Calls HIP with this device as the thread's current one, and puts the former one back.
-    fn enter<R>(
+    fn enter<R, E: From<HipError>>(
         &self,
-        call: impl FnOnce(&Hip) -> std::result::Result<R, HipError>,
-    ) -> std::result::Result<R, HipError> {
+        call: impl FnOnce(&Hip) -> std::result::Result<R, E>,
+    ) -> std::result::Result<R, E> {
         let (former, device) = (self.hip.current_device()?, self.info.ordinal as c_int);
         if former == device {
             return call(&self.hip);
@@ -325,11 +300,55 @@ impl Inner {
         }
         result
     }
+
+    /// As [`Device::with_room`].
+    #[inline]
+    fn with_room<R, E: Exhaustion>(
+        &self,
+        call: impl Fn(&Hip) -> std::result::Result<R, E>,
+    ) -> std::result::Result<R, E> {
+        self.enter(&call).or_else(|error| self.make_room(error, call))
+    }
+
+    #[cold]
+    fn make_room<R, E: Exhaustion>(
+        &self,
+        error: E,
+        call: impl Fn(&Hip) -> std::result::Result<R, E>,
+    ) -> std::result::Result<R, E> {
+        self.cache.lock().retry(self, error, |_| self.enter(call))
+    }
+
+    fn new_index_memory(&self) -> std::result::Result<IndexMemory, HipError> {
+        let record = self.with_room(|hip| hip.host_malloc_coherent(RECORD_BYTES))?;
+        // SAFETY: the memory is of this size, and nobody else knows of it.
+        unsafe { record.cast::<u8>().write_bytes(0, RECORD_BYTES) };
+        match self.with_room(|hip| hip.malloc(SLOT_BYTES)) {
+            Ok(slot) => Ok(IndexMemory { record: record as usize, slot: slot as usize }),
+            Err(error) => {
+                // SAFETY: allocated above and used by no one.
+                if let Err(error) = unsafe { self.hip.host_free(record) } {
+                    self.deferred.keep(error);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    fn free_index_memory(&self, memory: IndexMemory) -> std::result::Result<(), HipError> {
+        let slot = Source::free(self, &Block { address: memory.slot, bytes: SLOT_BYTES, after: 0 });
+        // SAFETY: the record is of `host_malloc_coherent`, and the device is idle and being closed.
+        slot.and(unsafe { self.hip.host_free(memory.record as *mut c_void) })
+    }
 }
 
 impl Source for Inner {
     fn malloc(&self, bytes: usize) -> std::result::Result<Block, HipError> {
-        self.enter(|hip| hip.malloc(bytes)).map(|address| Block { address: address as usize, bytes })
+        self.enter(|hip| hip.malloc(bytes)).map(|address| Block {
+            address: address as usize,
+            bytes,
+            after: 0,
+        })
     }
 
     fn free(&self, block: &Block) -> std::result::Result<(), HipError> {
@@ -347,18 +366,17 @@ impl Drop for Inner {
     fn drop(&mut self) {
         let mut cache = std::mem::take(self.cache.get_mut());
         let mut results = vec![Source::synchronize(self)];
-        if let Some(block) = self.index_record.get_mut().take() {
-            results.push(Source::free(self, &block));
-        }
+        let records = std::mem::take(&mut self.index_memory.get_mut().all);
+        results.extend(records.into_iter().map(|memory| self.free_index_memory(memory)));
         results.push(cache.trim(self));
-        let events = std::mem::take(&mut *self.events.lock());
-        let spent = Mutex::new(events);
-        results.push(self.pinned.trim(&self.hip, |event| spent.lock().push(event)));
-        results.extend(spent.lock().drain(..).map(|event| destroy_event(&self.hip, event.0)));
-        for stream in self.streams.lock().drain(..) {
+        results.push(self.pinned.trim(&self.hip));
+        let mut events = std::mem::take(self.events.get_mut());
+        for track in self.streams.get_mut().drain(..) {
+            events.extend(track.close().into_iter().filter_map(|mark| Arc::into_inner(mark.event)));
             // SAFETY: the stream was made by this device and has no owner left.
-            results.push(unsafe { self.hip.stream_destroy(stream.handle) });
+            results.push(unsafe { self.hip.stream_destroy(track.raw.handle) });
         }
+        results.extend(events.into_iter().map(|event| destroy_event(&self.hip, event.0)));
         for error in results.into_iter().filter_map(std::result::Result::err) {
             tracing::warn!(device = self.info.ordinal, "while the device was closed: {error}");
         }

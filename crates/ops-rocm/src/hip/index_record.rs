@@ -1,14 +1,16 @@
-//! The record that kernels leave of an index out of range: one per device, for all streams.
+//! The record that kernels leave of an index out of range: one per stream.
 //!
-//! A kernel cannot fail. It treats the offending element as absent and records the first such index; the host reads
-//! the record when it waits for the device anyway.
+//! A kernel cannot fail. It treats the offending element as absent, and the first thread that finds such an index records
+//! it in pinned host memory. The host waits for the stream at some time anyway, and then reads the record without asking
+//! the device. Which thread is the first is decided in device memory, the record's slot: not every PCI Express link carries
+//! atomic operations to host memory.
 
 use std::ffi::c_void;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::allocator::Block;
-use super::error::Result;
-use super::staging::{fill, read};
+use super::error::{Error, Result};
+use super::raw::{IndexMemory, RECORD_BYTES};
+use super::staging::{fill, write};
 use super::stream::Stream;
 
 /// An index out of range, as a kernel found it.
@@ -26,123 +28,124 @@ pub struct IndexFault {
     pub bound: u64,
 }
 
-/// Bytes of `ErrorRecord` in kernels/include/ops_index.h: state, op, operand and a reserved word of 4 bytes each, then
-/// position, index and bound of 8.
-const BYTES: usize = 40;
-/// The state of a record that is complete.
+/// Bytes at the start of a slot that say whether it is claimed.
+const CLAIM_BYTES: usize = 4;
+
+/// The state of a record that holds nothing.
+const EMPTY: u32 = 0;
+/// The state of a record that is complete, as kernels set it.
 const COMPLETE: u32 = 2;
+/// The state of a record that a thread of the host is reading.
+const TAKEN: u32 = 3;
 
-/// The record's address, which stays the same until the device is closed.
-fn address(stream: &Stream) -> Result<usize> {
-    let mut record = stream.device().index_record().lock();
-    if let Some(block) = &*record {
-        return Ok(block.address);
-    }
-    let address = stream.device().enter(|hip| hip.malloc(BYTES))? as usize;
-    *record = Some(Block { address, bytes: BYTES });
-    // SAFETY: the memory is of this size.
-    let cleared = unsafe { fill(stream, address, 0, BYTES) }.and_then(|()| stream.wait_idle());
-    if let Err(error) = cleared {
-        let block = record.take();
-        drop(record);
-        stream.device().discard(block);
-        return Err(error);
-    }
-    Ok(address)
-}
-
-/// Permission for one launch to write to the device's record. Keep it until the launch is enqueued: its drop marks the
-/// stream, so that the next wait reads the record.
+/// Permission for one launch to report to the stream's record. Keep it until the launch is enqueued.
 #[derive(Debug)]
 pub struct IndexCheck<'s> {
-    stream: &'s Stream,
-    address: usize,
+    memory: &'s IndexMemory,
 }
 
 impl IndexCheck<'_> {
-    /// The record's address, for the kernel's arguments.
+    /// The address of the record's slot, for the kernel's arguments.
     pub fn address(&self) -> *mut c_void {
-        self.address as *mut c_void
-    }
-}
-
-impl Drop for IndexCheck<'_> {
-    fn drop(&mut self) {
-        self.stream.index_checked().store(true, Ordering::Release);
+        self.memory.slot as *mut c_void
     }
 }
 
 impl Stream {
-    /// The device's record, for a launch on this stream whose kernel checks indices.
+    /// The stream's record, for a launch on this stream whose kernel checks indices.
     ///
     /// # Errors
     ///
-    /// HIP's, when the record is made on first use.
+    /// HIP's, when the record is made or taken over from the stream's former owner.
+    #[inline]
     pub fn index_check(&self) -> Result<IndexCheck<'_>> {
-        let address = address(self)?;
-        Ok(IndexCheck { stream: self, address })
+        match self.index_memory().get() {
+            Some(memory) => Ok(IndexCheck { memory }),
+            None => self.first_index_check(),
+        }
     }
 
-    /// If kernels that check indices were launched on this stream since the last call, waits for them and takes the record
-    /// out of the device. The first fault on a device is kept until it is taken, later ones are lost.
+    #[cold]
+    fn first_index_check(&self) -> Result<IndexCheck<'_>> {
+        let mut kept = self.track().index_memory.lock();
+        if self.index_memory().get().is_none() {
+            let (memory, is_new) = match *kept {
+                Some(memory) => (memory, false),
+                None => self.device().take_index_memory()?,
+            };
+            // Should the following fail, the stream keeps the memory for the next try.
+            *kept = Some(memory);
+            let claim_and_record: Vec<u8> =
+                [0u64, memory.record as u64].into_iter().flat_map(u64::to_ne_bytes).collect();
+            // What a former owner of the stream left, or is about to leave, is overwritten in the stream's order.
+            // SAFETY: the memory is of these sizes and lives as long as the device.
+            unsafe {
+                if !is_new {
+                    fill(self, memory.record, EMPTY as u8, RECORD_BYTES)?;
+                }
+                write(self, memory.slot, &claim_and_record)?;
+            }
+            let _ = self.index_memory().set(memory);
+        }
+        drop(kept);
+        self.index_check()
+    }
+
+    /// Takes the fault that a kernel of this stream has recorded, once the host has waited for that kernel. The first one
+    /// is kept until it is taken, and later ones are lost.
     ///
     /// # Errors
     ///
     /// HIP's. The record then stays.
     pub fn take_index_fault(&self) -> Result<Option<IndexFault>> {
-        if !self.index_checked().swap(false, Ordering::AcqRel) {
+        let Some(memory) = self.index_memory().get() else { return Ok(None) };
+        // SAFETY: the memory holds a record and lives as long as the device; others use its first word atomically too.
+        let state = unsafe { AtomicU32::from_ptr(memory.record as *mut u32) };
+        if state.compare_exchange(COMPLETE, TAKEN, Ordering::Acquire, Ordering::Relaxed).is_err() {
             return Ok(None);
         }
-        let taken = self.read_index_fault();
-        if taken.is_err() {
-            self.index_checked().store(true, Ordering::Release);
+        // SAFETY: as above. The record is complete, and no kernel writes it while its slot is claimed.
+        let fault = parse(&unsafe { (memory.record as *const [u8; RECORD_BYTES]).read_volatile() });
+        // Before the claim ends, so that it does not meet the next fault.
+        state.store(EMPTY, Ordering::Release);
+        // SAFETY: the slot is of this size and lives as long as the device.
+        match unsafe { fill(self, memory.slot, 0, CLAIM_BYTES) } {
+            // After a loan no kernel reports any more.
+            Ok(()) | Err(Error::LoanEnded { .. }) => Ok(Some(fault)),
+            Err(error) => {
+                state.store(COMPLETE, Ordering::Release);
+                Err(error)
+            }
         }
-        taken
-    }
-
-    fn read_index_fault(&self) -> Result<Option<IndexFault>> {
-        let address = address(self)?;
-        let mut bytes = [0; BYTES];
-        // SAFETY: the record is of this size and lives as long as the device.
-        unsafe { read(self, address, &mut bytes) }?;
-        let fault = parse(&bytes);
-        if fault.is_some() {
-            // SAFETY: as above.
-            unsafe { fill(self, address, 0, BYTES) }?;
-        }
-        Ok(fault)
     }
 }
 
-/// The record's content, if it is complete.
-fn parse(bytes: &[u8; BYTES]) -> Option<IndexFault> {
+/// The content of a complete record.
+fn parse(bytes: &[u8; RECORD_BYTES]) -> IndexFault {
     let word = |at: usize| u32::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
     let long = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
-    (word(0) == COMPLETE).then(|| IndexFault {
-        op: word(4),
-        operand: word(8),
-        position: long(16),
-        index: long(24) as i64,
-        bound: long(32),
-    })
+    IndexFault { op: word(4), operand: word(8), position: long(16), index: long(24) as i64, bound: long(32) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hip::raw::SLOT_BYTES;
 
     #[test]
-    fn only_a_complete_record_is_a_fault() {
-        let mut bytes = [0; BYTES];
-        for (at, value) in [(0, 1), (4, 7), (8, 1), (16, 1000), (32, 50)] {
+    fn a_record_is_read_as_kernels_write_it() {
+        let mut bytes = [0; RECORD_BYTES];
+        for (at, value) in [(0, COMPLETE), (4, 7), (8, 1), (16, 1000), (32, 50)] {
             bytes[at..at + 4].copy_from_slice(&u32::to_le_bytes(value));
         }
         bytes[24..32].copy_from_slice(&i64::to_le_bytes(-3));
-        assert_eq!(parse(&bytes), None);
-        bytes[0] = 2;
-        assert_eq!(
-            parse(&bytes),
-            Some(IndexFault { op: 7, operand: 1, position: 1000, index: -3, bound: 50 })
-        );
+        let fault = IndexFault { op: 7, operand: 1, position: 1000, index: -3, bound: 50 };
+        assert_eq!(parse(&bytes), fault);
+    }
+
+    #[test]
+    fn sizes_are_those_of_the_kernels() {
+        assert_eq!(RECORD_BYTES, size_of::<ops_kernels::index::ErrorRecord>());
+        assert_eq!(SLOT_BYTES, size_of::<ops_kernels::index::ErrorSlot>());
     }
 }

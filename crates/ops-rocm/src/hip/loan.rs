@@ -15,7 +15,8 @@ pub(super) struct Loan {
     ended: Option<Arc<RwLock<bool>>>,
 }
 
-/// While it lives, the loan does not end. Hold it for one call of HIP or of a library, and take no other lock meanwhile.
+/// While it lives, the loan does not end. Hold it for one call of HIP or of a library, and take no lock meanwhile that
+/// anybody holds who waits for the end of a loan.
 #[derive(Debug)]
 pub(super) struct Lease<'l> {
     _open: Option<ReadGuard<'l, bool>>,

@@ -1,21 +1,20 @@
 //! Device memory that owns itself.
 
-use crate::sync::Mutex;
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use hip_sys::hip::hipMemcpyDeviceToDevice;
 
 use super::allocator::Block;
 use super::device::Device;
 use super::error::{Error, Result};
-use super::event::Event;
 use super::staging::{self, Download};
 use super::stream::Stream;
+use super::uses::{Purpose, Uses};
 
 /// Bytes of device memory. They are freed for the next buffer when the value is dropped, after all work on them so far.
 ///
-/// Work on the home stream, with which it was made, costs nothing extra. Work on another stream is ordered by events:
+/// Work on the home stream, with which it was made, costs nothing extra. Work on another stream comes after the last
+/// conflicting use of this memory elsewhere, and after what that stream was given until somebody had to wait for the use:
 /// see [`access`](Self::access).
 #[derive(Debug)]
 pub struct DeviceMemory {
@@ -25,28 +24,7 @@ pub struct DeviceMemory {
     /// Other code owns it: this crate neither frees nor reuses it.
     borrowed: bool,
     home: Stream,
-    /// The last uses on other streams that the home stream does not come after yet.
-    uses: Mutex<Vec<Use>>,
-    /// Whether there may be any. A caller that must come after a use has synchronised with it, and so sees this set.
-    used_elsewhere: AtomicBool,
-}
-
-/// A use on a stream other than the home stream.
-#[derive(Debug)]
-struct Use {
-    stream: u64,
-    /// Behind it.
-    event: Event,
-    writes: bool,
-}
-
-/// What an [`access`](DeviceMemory::access) is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Purpose {
-    /// Reading, which may go on while others read.
-    Read,
-    /// Writing, which comes after all reads and writes before it, and before all after it.
-    Write,
+    uses: Uses,
 }
 
 impl DeviceMemory {
@@ -59,14 +37,8 @@ impl DeviceMemory {
         home.device().check()?;
         drop(home.lease("alloc")?);
         let block = if bytes == 0 { None } else { Some(home.device().allocate(home.id(), bytes)?) };
-        Ok(DeviceMemory {
-            block,
-            bytes,
-            borrowed: false,
-            home: home.clone(),
-            uses: Mutex::default(),
-            used_elsewhere: AtomicBool::new(false),
-        })
+        let after = block.as_ref().map_or(0, |block| block.after);
+        Ok(DeviceMemory { block, bytes, borrowed: false, home: home.clone(), uses: Uses::after(after) })
     }
 
     /// Memory that other code made and keeps. When the value is dropped, its home stream comes after all uses of it.
@@ -76,15 +48,10 @@ impl DeviceMemory {
     /// `bytes` bytes at `address` are memory of the stream's device. They stay allocated, and no one else writes them, until
     /// the value is dropped and the work that used it is done.
     pub unsafe fn borrow_raw(home: &Stream, address: *mut c_void, bytes: usize) -> DeviceMemory {
-        let block = (bytes > 0).then_some(Block { address: address as usize, bytes });
-        DeviceMemory {
-            block,
-            bytes,
-            borrowed: true,
-            home: home.clone(),
-            uses: Mutex::default(),
-            used_elsewhere: AtomicBool::new(false),
-        }
+        let block = (bytes > 0).then_some(Block { address: address as usize, bytes, after: 0 });
+        // The other code may have given the stream work on it.
+        let after = home.track().next_mark();
+        DeviceMemory { block, bytes, borrowed: true, home: home.clone(), uses: Uses::after(after) }
     }
 
     /// The number of bytes that were asked for.
@@ -111,6 +78,9 @@ impl DeviceMemory {
     /// result is dropped, later uses are ordered after what was enqueued in between: keep it until all of it is enqueued,
     /// and no longer.
     ///
+    /// A stream waits once for a use on another stream. If no event is known behind that use, one is recorded now, so that
+    /// the wait is also for what the other stream was given in between.
+    ///
     /// Writing through a shared reference is what makes disjoint views of one buffer possible; that two writes do not
     /// overlap is the caller's to see to, as it is for the launch itself.
     ///
@@ -125,33 +95,10 @@ impl DeviceMemory {
             return Err(Error::OtherDevice { call: "access", stream, owner });
         }
         owner.check()?;
-        if *stream == self.home && !self.used_elsewhere.load(Ordering::Acquire) {
-            return Ok(Access { memory: self, stream, purpose });
+        if *stream != self.home || self.uses.conflict_with(purpose) {
+            self.uses.order(&self.home, stream, purpose)?;
         }
-        self.order(stream, purpose)?;
         Ok(Access { memory: self, stream, purpose })
-    }
-
-    /// Makes later work on `stream` wait for conflicting uses elsewhere.
-    fn order(&self, stream: &Stream, purpose: Purpose) -> Result<()> {
-        let mut uses = self.uses.lock();
-        let matters = |earlier: &Use| earlier.writes || purpose == Purpose::Write;
-        if *stream != self.home {
-            match self.home.record() {
-                Ok(event) => stream.wait(&event)?,
-                // The home stream's work is over.
-                Err(Error::LoanEnded { .. }) => self.home.loan().wait_for_end(),
-                Err(error) => return Err(error),
-            }
-        }
-        for earlier in uses.iter().filter(|earlier| matters(earlier) && earlier.stream != stream.id()) {
-            stream.wait(&earlier.event)?;
-        }
-        if *stream == self.home {
-            uses.retain(|earlier| !matters(earlier));
-            self.used_elsewhere.store(!uses.is_empty(), Ordering::Release);
-        }
-        Ok(())
     }
 
     /// Enqueues a copy of host bytes to this place. The host's bytes may be changed or freed when this returns.
@@ -168,7 +115,9 @@ impl DeviceMemory {
         self.check_range("write", offset, bytes.len())?;
         let access = self.access(stream, Purpose::Write)?;
         // SAFETY: the range is within the memory, which is freed behind the stream's work.
-        unsafe { staging::write(stream, access.at(offset), bytes) }
+        let number = unsafe { staging::write(stream, access.at(offset), bytes) }?;
+        access.end_before(number);
+        Ok(())
     }
 
     /// Enqueues setting bytes to a value.
@@ -232,7 +181,10 @@ impl DeviceMemory {
         self.check_range("read", offset, into.len())?;
         let access = self.access(stream, Purpose::Read)?;
         // SAFETY: the range is within the memory.
-        unsafe { staging::read(stream, access.at(offset), into) }
+        unsafe { staging::read(stream, access.at(offset), into) }?;
+        // The copy is done.
+        access.end_before(0);
+        Ok(())
     }
 
     /// Enqueues a copy of bytes to the host, to be waited for later.
@@ -244,7 +196,9 @@ impl DeviceMemory {
         self.check_range("download", offset, bytes)?;
         let access = self.access(stream, Purpose::Read)?;
         // SAFETY: the range is within the memory, which is freed behind the stream's work.
-        unsafe { Download::start(stream, access.at(offset), bytes) }
+        let download = unsafe { Download::start(stream, access.at(offset), bytes) }?;
+        access.end_before(download.number());
+        Ok(download)
     }
 
     fn check_range(&self, call: &'static str, offset: usize, bytes: usize) -> Result<()> {
@@ -253,30 +207,20 @@ impl DeviceMemory {
             _ => Err(Error::Range { call, offset, bytes, len: self.bytes }),
         }
     }
-
-    /// Makes later work on the home stream wait for all uses on other streams.
-    fn join(&self) -> Result<()> {
-        for earlier in self.uses.lock().drain(..) {
-            // If the stream cannot wait, the host does.
-            match self.home.wait(&earlier.event) {
-                Ok(()) => {}
-                Err(Error::LoanEnded { .. }) => earlier.event.synchronize()?,
-                Err(error) => return earlier.event.synchronize().and(Err(error)),
-            }
-        }
-        Ok(())
-    }
 }
 
 impl Drop for DeviceMemory {
     fn drop(&mut self) {
-        let Some(block) = self.block.take() else { return };
-        let joined = self.join();
+        let Some(mut block) = self.block.take() else { return };
+        let joined = self.uses.join(&self.home);
         if self.borrowed {
             return joined.err().into_iter().for_each(|error| self.device().defer(error));
         }
         match joined {
-            Ok(()) => self.device().release(self.home.id(), block),
+            Ok(after) => {
+                block.after = after;
+                self.device().release(self.home.id(), block);
+            }
             Err(error) => {
                 self.device().quarantine(block);
                 self.device().defer(error);
@@ -308,34 +252,22 @@ impl Access<'_> {
     }
 }
 
-impl Drop for Access<'_> {
-    #[inline]
-    fn drop(&mut self) {
-        if *self.stream != self.memory.home {
-            self.record();
-        }
+impl Access<'_> {
+    /// Ends the access, where the last work on the memory is known to come before a mark of the stream. A reader
+    /// elsewhere then waits for no more than that.
+    fn end_before(self, number: u64) {
+        self.memory.uses.note(&self.memory.home, self.stream, self.purpose, number);
+        std::mem::forget(self);
     }
 }
 
-impl Access<'_> {
-    /// Leaves an event behind a use on another stream than the home stream.
-    fn record(&self) {
-        let mut uses = self.memory.uses.lock();
-        let earlier =
-            uses.iter().position(|earlier| earlier.stream == self.stream.id()).map(|at| uses.swap_remove(at));
-        let writes = self.purpose == Purpose::Write || earlier.is_some_and(|earlier| earlier.writes);
-        match self.stream.record() {
-            Ok(event) => {
-                uses.push(Use { stream: self.stream.id(), event, writes });
-                self.memory.used_elsewhere.store(true, Ordering::Release);
-            }
-            // The stream's work is over.
-            Err(Error::LoanEnded { .. }) => self.stream.loan().wait_for_end(),
-            Err(error) => {
-                // Without an event, later uses are in order only if the work is over.
-                let waited = self.stream.wait_idle();
-                self.memory.device().defer(waited.err().unwrap_or(error));
-            }
+impl Drop for Access<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        let DeviceMemory { home, uses, .. } = self.memory;
+        uses.note(home, self.stream, self.purpose, self.stream.track().next_mark());
+        if self.purpose == Purpose::Write {
+            uses.supersede(home, self.stream);
         }
     }
 }

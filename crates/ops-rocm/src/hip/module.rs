@@ -6,6 +6,7 @@ use std::sync::Arc;
 use hip_sys::hip::{HIP_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, HIP_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES};
 use hip_sys::hip::{hipFunction_t, hipModule_t};
 
+use super::allocator::Exhaustion;
 use super::device::Device;
 use super::error::{Error, Result};
 use super::stream::Stream;
@@ -66,14 +67,15 @@ impl Module {
     ///
     /// # Errors
     ///
-    /// [`Error::Module`] if it is not for this device's architecture; an error that an earlier `Drop` left.
+    /// [`Error::Module`] if it is not for this device's architecture; [`Error::Hip`] if the device is full; an error that an
+    /// earlier `Drop` left.
     pub fn load(device: &Device, code: CodeObject) -> Result<Module> {
         device.check()?;
         // SAFETY: a whole code object, by its type, which the module keeps.
-        let loaded = device.enter(|hip| unsafe { hip.module_load_data(code.words.as_ptr().cast()) });
-        let handle = loaded.map_err(|error| match error {
-            Error::Hip(source) => Error::Module { gfx: device.info().gfx.to_string(), source },
-            other => other,
+        let loaded = device.with_room(|hip| unsafe { hip.module_load_data(code.words.as_ptr().cast()) });
+        let handle = loaded.map_err(|source| match source.is_exhaustion() {
+            true => Error::Hip(source),
+            false => Error::Module { gfx: device.info().gfx.to_string(), source },
         })?;
         Ok(Module { inner: Arc::new(Inner { device: device.clone(), handle, _code: code }) })
     }
@@ -208,10 +210,11 @@ impl Function {
         let leased = stream.lease("launch")?;
         // SAFETY: the module lives, the stream is leased, both are of one device, and the sizes are possible; the rest is
         // the caller's promise.
-        device.enter(|hip| unsafe {
+        let launched = device.with_room(|hip| unsafe {
             let Launch { grid, block, dynamic_lds } = launch;
             hip.module_launch_kernel(self.handle, grid, block, dynamic_lds, leased.handle, args)
-        })
+        });
+        Ok(launched?)
     }
 
     /// Why these sizes cannot be launched, if so.

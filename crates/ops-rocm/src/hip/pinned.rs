@@ -3,9 +3,11 @@
 use crate::sync::Mutex;
 use std::collections::VecDeque;
 use std::ffi::c_void;
+use std::sync::Arc;
 
-use super::raw::{RawEvent, Recorded};
+use super::error::Result;
 use super::result::{Hip, HipError};
+use super::track::Track;
 
 /// Pieces have one of two sizes: most copies are small, and large ones are cut.
 const SMALL: usize = 64 << 10;
@@ -19,25 +21,29 @@ const KEPT: usize = 8;
 pub(super) struct Piece {
     pub(super) address: usize,
     bytes: usize,
-    /// Reached when the last copy from or to the piece is done.
-    pub(super) after: Option<Recorded>,
+    /// The last copy from or to the piece, if it may not be done.
+    pub(super) copy: Option<PendingCopy>,
+}
+
+/// A copy that a stream was given: it is done when the stream has reached a mark of this number.
+#[derive(Debug)]
+pub(super) struct PendingCopy {
+    pub(super) track: Arc<Track>,
+    pub(super) number: u64,
 }
 
 impl Piece {
     /// Memory of [`piece_size`] bytes that HIP has just allocated.
     pub(super) fn new(address: *mut c_void, bytes: usize) -> Piece {
-        Piece { address: address as usize, bytes, after: None }
+        Piece { address: address as usize, bytes, copy: None }
     }
 
     pub(super) fn pointer(&self) -> *mut c_void {
         self.address as *mut c_void
     }
 
-    fn done(mut self, put_event: impl Fn(RawEvent)) -> Piece {
-        if let Some(copied) = self.after.take() {
-            put_event(copied.event);
-        }
-        self
+    fn done(self) -> Piece {
+        Piece { copy: None, ..self }
     }
 }
 
@@ -55,35 +61,37 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    /// A kept piece of this size whose copy is done, or the oldest of [`KEPT`] once its copy is done. `put_event` takes
-    /// the event back.
+    /// A kept piece of this size whose copy is done, or the oldest of [`KEPT`] once `wait` has waited for its copy: rather
+    /// one of this crate's streams, for another's may be captured.
     pub(super) fn take(
         &self,
-        hip: &Hip,
         size: usize,
-        put_event: impl Fn(RawEvent),
-    ) -> Result<Option<Piece>, HipError> {
+        is_done: impl Fn(&PendingCopy) -> Result<bool>,
+        wait: impl Fn(&PendingCopy) -> Result<()>,
+    ) -> Result<Option<Piece>> {
         let mut idle = self.idle.lock();
         let places: Vec<usize> = (0..idle.len()).filter(|&at| idle[at].bytes == size).collect();
         for &at in &places {
-            let Some(copied) = &idle[at].after else { return Ok(idle.remove(at)) };
-            if copied.is_reached(hip)? {
-                return Ok(idle.remove(at).map(|piece| piece.done(put_event)));
+            let done = idle[at].copy.as_ref().map_or(Ok(true), &is_done)?;
+            if done {
+                return Ok(idle.remove(at).map(Piece::done));
             }
         }
         if places.len() < KEPT {
             return Ok(None);
         }
-        let Some(piece) = idle.remove(places[0]) else { return Ok(None) };
+        let borrowed = |at: usize| idle[at].copy.as_ref().is_some_and(|copy| copy.track.loan.is_borrowed());
+        let oldest = places.iter().copied().min_by_key(|&at| (borrowed(at), at));
+        let Some(piece) = oldest.and_then(|at| idle.remove(at)) else { return Ok(None) };
         drop(idle);
-        if let Some(Err(error)) = piece.after.as_ref().map(|copied| copied.synchronize(hip)) {
+        if let Some(Err(error)) = piece.copy.as_ref().map(wait) {
             self.lose(piece);
             return Err(error);
         }
-        Ok(Some(piece.done(put_event)))
+        Ok(Some(piece.done()))
     }
 
-    /// Takes back a piece whose last copy is done when its event is reached.
+    /// Takes back a piece, with its last copy unless that is done.
     pub(super) fn keep(&self, piece: Piece) {
         self.idle.lock().push_back(piece);
     }
@@ -94,11 +102,11 @@ impl Pool {
     }
 
     /// Frees the kept pieces. The device must be idle.
-    pub(super) fn trim(&self, hip: &Hip, put_event: impl Fn(RawEvent)) -> Result<(), HipError> {
+    pub(super) fn trim(&self, hip: &Hip) -> std::result::Result<(), HipError> {
         let mut first_error = Ok(());
         let (idle, lost) = (std::mem::take(&mut *self.idle.lock()), std::mem::take(&mut *self.lost.lock()));
         for piece in idle.into_iter().chain(lost) {
-            let piece = piece.done(&put_event);
+            let piece = piece.done();
             // SAFETY: the piece is of `host_malloc`, and its copies are done since the device is idle.
             if let Err(error) = unsafe { hip.host_free(piece.pointer()) } {
                 first_error = first_error.and(Err(error));

@@ -3,9 +3,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use hip_sys::hip::{hipEvent_t, hipStream_t};
 
-use super::loan::Loan;
-use super::result::{Hip, HipError};
-
 /// HIP's handle of a stream, with a number that no other stream of the process has or had.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RawStream {
@@ -30,6 +27,22 @@ pub(super) fn next_stream_id() -> u64 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
+/// Bytes of `ErrorRecord` in kernels/include/ops_index.h: state, op, operand and a reserved word of 4 bytes each, then
+/// position, index and bound of 8.
+pub(super) const RECORD_BYTES: usize = 40;
+/// Bytes of `ErrorSlot` in the same file: whether it is claimed and a reserved word of 4 bytes each, then the record's
+/// address of 8.
+pub(super) const SLOT_BYTES: usize = 16;
+
+/// The memory of one stream's record of an index out of range. The device owns it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct IndexMemory {
+    /// The record's address, in pinned host memory.
+    pub(super) record: usize,
+    /// The slot's address, in device memory.
+    pub(super) slot: usize,
+}
+
 /// HIP's handle of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RawEvent(pub(super) hipEvent_t);
@@ -38,27 +51,3 @@ pub(super) struct RawEvent(pub(super) hipEvent_t);
 unsafe impl Send for RawEvent {}
 // SAFETY: as above.
 unsafe impl Sync for RawEvent {}
-
-/// An event that was recorded. HIP follows it to its stream, so every query takes a lease that keeps the stream alive.
-#[derive(Debug)]
-pub(super) struct Recorded {
-    pub(super) event: RawEvent,
-    /// The stream's.
-    pub(super) loan: Loan,
-}
-
-impl Recorded {
-    /// Whether the stream has reached this point. No lease of the stream may be held.
-    pub(super) fn is_reached(&self, hip: &Hip) -> Result<bool, HipError> {
-        let Some(_lease) = self.loan.lease_or_wait() else { return Ok(true) };
-        // SAFETY: the event belongs to this value, and its stream lives.
-        unsafe { hip.event_query(self.event.0) }
-    }
-
-    /// Waits until the stream has reached this point. No lease of the stream may be held.
-    pub(super) fn synchronize(&self, hip: &Hip) -> Result<(), HipError> {
-        let Some(_lease) = self.loan.lease_or_wait() else { return Ok(()) };
-        // SAFETY: as above.
-        unsafe { hip.event_synchronize(self.event.0) }
-    }
-}

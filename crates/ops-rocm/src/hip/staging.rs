@@ -1,48 +1,36 @@
 //! Copies between host and device, through host memory that the device can reach by itself.
 //!
 //! An asynchronous copy must not point into memory that the program may free. So the caller's bytes go through pinned
-//! memory that the device owns. A piece of it is reused only when the event behind its last copy has been reached.
+//! memory that the device owns. A piece of it is reused only when its last copy is known to be done.
 
 use std::ffi::c_void;
 
 use hip_sys::hip::{hipMemcpyDeviceToHost, hipMemcpyHostToDevice};
 
 use super::error::{Error, Result};
-use super::event::Event;
-use super::pinned::{LARGE, Piece};
-use super::raw::Recorded;
+use super::pinned::{LARGE, PendingCopy, Piece};
 use super::stream::Stream;
+use super::track::Mark;
 
-/// Takes a piece back behind the copy that the stream was given last.
-fn put(stream: &Stream, mut piece: Piece) -> Result<()> {
+/// Takes a piece back behind the copy that the stream was given last; returns the number of a mark behind that copy.
+fn put(stream: &Stream, mut piece: Piece) -> Result<u64> {
     let (device, pool) = (stream.device(), stream.device().pinned());
-    let recorded = device.take_event().and_then(|event| {
-        let recorded = stream.lease("record").and_then(|stream| {
-            // SAFETY: the event is live and was made on the stream's device; the stream is leased.
-            Ok(unsafe { device.hip().event_record(event.0, stream.handle) }?)
-        });
-        match recorded {
-            Ok(()) => Ok(event),
-            Err(error) => {
-                device.put_event(event);
-                Err(error)
-            }
-        }
-    });
-    match recorded {
-        Ok(event) => {
-            piece.after = Some(Recorded { event, loan: stream.loan().clone() });
+    match device.mark(stream.track()) {
+        Ok(mark) => {
+            let number = mark.number;
+            device.give_back([mark]);
+            piece.copy = Some(PendingCopy { track: stream.track().clone(), number });
             pool.keep(piece);
-            Ok(())
+            Ok(number)
         }
         Err(Error::LoanEnded { .. }) => {
             // The end of the loan waits for the stream's work.
             stream.loan().wait_for_end();
             pool.keep(piece);
-            Ok(())
+            Ok(0)
         }
         Err(error) => {
-            // Without an event, only waiting shows that the copy is done.
+            // Without a mark, only waiting shows that the copy is done.
             match stream.wait_idle() {
                 Ok(()) => pool.keep(piece),
                 Err(_) => pool.lose(piece),
@@ -66,13 +54,13 @@ pub(super) unsafe fn fill(stream: &Stream, to: usize, value: u8, bytes: usize) -
     stream.device().enter(|hip| unsafe { hip.memset_async(to as *mut c_void, value, bytes, leased.handle) })
 }
 
-/// Enqueues a copy of host bytes, which are free again when this returns.
+/// Enqueues a copy of host bytes, which are free again when this returns. Returns the number of a mark behind the copy.
 ///
 /// # Safety
 ///
 /// The device memory holds as many bytes and stays valid until the stream has come past the copy.
-pub(super) unsafe fn write(stream: &Stream, to: usize, bytes: &[u8]) -> Result<()> {
-    let device = stream.device();
+pub(super) unsafe fn write(stream: &Stream, to: usize, bytes: &[u8]) -> Result<u64> {
+    let (device, mut number) = (stream.device(), 0);
     for (at, chunk) in bytes.chunks(LARGE).enumerate() {
         let piece = device.take_piece(chunk.len())?;
         // SAFETY: the piece is at least as large as the chunk, and this copy alone uses it.
@@ -85,9 +73,11 @@ pub(super) unsafe fn write(stream: &Stream, to: usize, bytes: &[u8]) -> Result<(
                 hip.memcpy_async(to, piece.pointer(), chunk.len(), hipMemcpyHostToDevice, stream.handle)
             })
         });
-        put(stream, piece).and(copied)?;
+        let kept = put(stream, piece);
+        copied?;
+        number = kept?;
     }
-    Ok(())
+    Ok(number)
 }
 
 /// Copies device memory to the host and waits for it.
@@ -116,8 +106,8 @@ pub struct Download {
     /// With the number of bytes in each.
     pieces: Vec<(Piece, usize)>,
     /// Behind the copies, once all are enqueued.
-    ready: Option<Event>,
-    /// The event was reached: the copies are done.
+    ready: Option<Mark>,
+    /// The mark was reached: the copies are done.
     done: bool,
 }
 
@@ -145,8 +135,13 @@ impl Download {
             drop(leased);
             at += part;
         }
-        download.ready = Some(stream.record()?);
+        download.ready = Some(device.mark(stream.track())?);
         Ok(download)
+    }
+
+    /// The number of a mark behind the copy.
+    pub(super) fn number(&self) -> u64 {
+        self.ready.as_ref().map_or(0, |mark| mark.number)
     }
 
     /// Waits for the bytes.
@@ -163,7 +158,7 @@ impl Download {
     /// Waits for the bytes and copies them; `into` is as long as what was asked for.
     fn finish_into(mut self, into: &mut [u8]) -> Result<()> {
         if let Some(ready) = &self.ready {
-            ready.synchronize()?;
+            self.stream.device().wait_for_mark(self.stream.track(), ready)?;
         }
         self.done = true;
         let mut rest = into;
@@ -181,6 +176,7 @@ impl Download {
 
 impl Drop for Download {
     fn drop(&mut self) {
+        self.stream.device().give_back(self.ready.take());
         for (piece, _) in self.pieces.drain(..) {
             if self.done {
                 self.stream.device().pinned().keep(piece);

@@ -1,7 +1,6 @@
 //! Queues of work.
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 
 use hip_sys::hip::hipStream_t;
 
@@ -9,7 +8,8 @@ use super::device::Device;
 use super::error::{Error, Result};
 use super::event::Event;
 use super::loan::{Lease, Loan};
-use super::raw::RawStream;
+use super::raw::{IndexMemory, RawStream};
+use super::track::Track;
 
 /// A queue of work on a device, run in order. A copy refers to the same stream; when the last copy is dropped, the device
 /// reuses the stream.
@@ -21,11 +21,9 @@ pub struct Stream {
 #[derive(Debug)]
 struct Inner {
     device: Device,
-    raw: RawStream,
-    /// Other code owns a borrowed stream: this crate neither destroys nor reuses it.
-    loan: Loan,
-    /// A kernel that checks indices was launched since the last look at the device's record.
-    index_checked: AtomicBool,
+    track: Arc<Track>,
+    /// Where kernels report an index out of range, once it is ready for this owner of the stream.
+    index_memory: OnceLock<IndexMemory>,
 }
 
 impl Device {
@@ -36,14 +34,13 @@ impl Device {
     /// An error that an earlier `Drop` left; HIP's.
     pub fn stream(&self) -> Result<Stream> {
         self.check()?;
-        Ok(Stream::of(self, self.take_stream()?, Loan::default()))
+        Ok(Stream::of(self, self.take_stream()?))
     }
 }
 
 impl Stream {
-    fn of(device: &Device, raw: RawStream, loan: Loan) -> Stream {
-        let index_checked = AtomicBool::new(false);
-        Stream { inner: Arc::new(Inner { device: device.clone(), raw, loan, index_checked }) }
+    fn of(device: &Device, track: Arc<Track>) -> Stream {
+        Stream { inner: Arc::new(Inner { device: device.clone(), track, index_memory: OnceLock::new() }) }
     }
 
     /// A stream that other code made and keeps.
@@ -53,7 +50,7 @@ impl Stream {
     /// The handle is a live stream of this device, and stays one until the last copy of the result is gone or
     /// [`end_loan`](Self::end_loan) has returned.
     pub unsafe fn borrow_raw(device: &Device, handle: hipStream_t) -> Stream {
-        Stream::of(device, RawStream::new(handle), Loan::borrowed())
+        Stream::of(device, Arc::new(Track::new(RawStream::new(handle), Loan::borrowed())))
     }
 
     /// Ends the loan of a borrowed stream: waits for calls that use it and for its work, after which its owner may destroy
@@ -69,9 +66,9 @@ impl Stream {
     /// The same, after destroying what works on the stream. `destroy` may use the handle, but take no lease.
     pub(crate) fn end_loan_after(&self, destroy: impl FnOnce()) -> Result<()> {
         let mut waited = Ok(());
-        self.inner.loan.end(|| {
+        self.loan().end(|| {
             destroy();
-            waited = self.inner.device.forget_stream(self.inner.raw);
+            waited = self.inner.device.forget_stream(&self.inner.track);
         });
         Ok(waited?)
     }
@@ -83,26 +80,30 @@ impl Stream {
 
     /// HIP's handle, valid as long as this value or a copy of it, and while the loan of a borrowed stream lasts.
     pub fn raw(&self) -> hipStream_t {
-        self.inner.raw.handle
+        self.inner.track.raw.handle
     }
 
     /// The handle for one call of HIP or of a library that works on it. The stream lives as long as the result.
     pub(crate) fn lease(&self, call: &'static str) -> Result<LeasedStream<'_>> {
-        let lease = self.inner.loan.lease().ok_or(Error::LoanEnded { call })?;
-        Ok(LeasedStream { handle: self.inner.raw.handle, _lease: lease })
+        let lease = self.loan().lease().ok_or(Error::LoanEnded { call })?;
+        Ok(LeasedStream { handle: self.inner.track.raw.handle, _lease: lease })
     }
 
     pub(super) fn loan(&self) -> &Loan {
-        &self.inner.loan
+        &self.inner.track.loan
     }
 
     /// A number that no other stream of the process has.
     pub(super) fn id(&self) -> u64 {
-        self.inner.raw.id
+        self.inner.track.raw.id
     }
 
-    pub(super) fn index_checked(&self) -> &AtomicBool {
-        &self.inner.index_checked
+    pub(super) fn track(&self) -> &Arc<Track> {
+        &self.inner.track
+    }
+
+    pub(super) fn index_memory(&self) -> &OnceLock<IndexMemory> {
+        &self.inner.index_memory
     }
 
     /// Waits for all work so far.
@@ -118,8 +119,11 @@ impl Stream {
     /// Waits without asking for what a `Drop` left.
     pub(super) fn wait_idle(&self) -> Result<()> {
         let stream = self.lease("synchronize")?;
+        let number = self.track().begin_mark();
         // SAFETY: the stream is leased.
-        Ok(unsafe { self.device().hip().stream_synchronize(stream.handle) }?)
+        unsafe { self.device().hip().stream_synchronize(stream.handle) }?;
+        self.device().give_back(self.track().reach(number));
+        Ok(())
     }
 
     /// Whether all work so far is done.
@@ -152,10 +156,10 @@ impl Stream {
     }
 
     fn record_as(&self, timed: bool) -> Result<Event> {
-        let event = Event::new(self.device(), self.loan(), timed)?;
+        let event = Event::new(self.device(), self.track(), timed)?;
         let stream = self.lease("record")?;
         // SAFETY: the event is live and was made on the stream's device; the stream is leased.
-        unsafe { self.device().hip().event_record(event.recorded().event.0, stream.handle) }?;
+        unsafe { self.device().hip().event_record(event.raw().0, stream.handle) }?;
         Ok(event)
     }
 
@@ -166,11 +170,12 @@ impl Stream {
     /// HIP's.
     pub fn wait(&self, event: &Event) -> Result<()> {
         // Without a lease, the work before the event is done.
-        let recorded = event.recorded();
-        let Some(_source) = recorded.loan.lease_or_wait() else { return Ok(()) };
+        let Some(_source) = event.track().loan.lease_or_wait() else { return Ok(()) };
         let stream = self.lease("wait")?;
         // SAFETY: the event is live, and the streams are leased.
-        Ok(unsafe { self.device().hip().stream_wait_event(stream.handle, recorded.event.0) }?)
+        unsafe { self.device().hip().stream_wait_event(stream.handle, event.raw().0) }?;
+        self.track().note_wait(event.track(), event.number());
+        Ok(())
     }
 
     /// A stream on the same device whose work comes after all work so far on this one.
@@ -194,7 +199,7 @@ pub(crate) struct LeasedStream<'s> {
 
 impl PartialEq for Stream {
     fn eq(&self, other: &Stream) -> bool {
-        self.id() == other.id()
+        Arc::ptr_eq(&self.inner, &other.inner)
     }
 }
 
@@ -202,15 +207,18 @@ impl Eq for Stream {}
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        if self.loan.is_borrowed() {
-            let mut waited = Ok(());
-            // This is the last copy, up to which the lender keeps the stream alive if the loan has not ended before.
-            self.loan.end(|| waited = self.device.forget_stream(self.raw));
-            if let Err(error) = waited {
-                self.device.defer(error);
-            }
-        } else {
-            self.device.put_stream(self.raw);
+        let Track { loan, index_memory, .. } = &*self.track;
+        if !loan.is_borrowed() {
+            return self.device.put_stream(self.track.clone());
+        }
+        let mut waited = Ok(());
+        // This is the last copy, up to which the lender keeps the stream alive if the loan has not ended before.
+        loan.end(|| waited = self.device.forget_stream(&self.track));
+        match (waited, index_memory.lock().take()) {
+            (Ok(()), Some(memory)) => self.device.put_index_memory(memory),
+            (Ok(()), None) => {}
+            // Kernels may still report.
+            (Err(error), _) => self.device.defer(error),
         }
     }
 }

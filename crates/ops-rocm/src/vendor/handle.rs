@@ -2,7 +2,7 @@
 use super::library::{Failure, Lib, Vendor};
 use crate::Result;
 use crate::error::failed;
-use crate::hip::{self, LeasedStream, Stream};
+use crate::hip::{self, Device, DeviceMemory, LeasedStream, Purpose, Stream};
 use crate::sync::Mutex;
 use ops_core::Reason;
 use std::any::Any;
@@ -25,7 +25,7 @@ impl Handles {
         &self,
         stream: &Stream,
         lib: impl FnOnce() -> Result<&'l Lib<V>, Reason>,
-        call: impl FnOnce(&Lib<V>, V::Handle) -> Result<R, Failure>,
+        call: impl Fn(&Lib<V>, V::Handle) -> Result<R, Failure>,
     ) -> Result<R> {
         let mut handles = self.handles.iter().map(|handle| -> &dyn Any { &**handle });
         match handles.find_map(|handle| handle.downcast_ref::<QueueHandle<V>>()) {
@@ -58,6 +58,8 @@ struct Open<V: Vendor> {
     handle: V::Handle,
     /// Keeps the stream alive, on which the handle works.
     stream: Stream,
+    /// What the handle works in, freed behind it.
+    _workspace: Option<DeviceMemory>,
     destroyed: bool,
 }
 
@@ -70,7 +72,7 @@ impl<V: Vendor> QueueHandle<V> {
         &self,
         stream: &Stream,
         lib: impl FnOnce() -> Result<&'l Lib<V>, Reason>,
-        call: impl FnOnce(&Lib<V>, V::Handle) -> Result<R, Failure>,
+        call: impl Fn(&Lib<V>, V::Handle) -> Result<R, Failure>,
     ) -> Result<R> {
         let mut open = self.open.lock();
         // `close` takes the lock while no lease is held, so the lock comes before the lease here too.
@@ -79,8 +81,8 @@ impl<V: Vendor> QueueHandle<V> {
             Some(open) => open,
             place => place.insert(Self::open(stream, &leased, lib)?),
         };
-        let done = stream.device().as_current(|| call(&open.lib, open.handle))?;
-        done.map_err(|Failure { call, status }| failed(call, status))
+        let done = stream.device().with_room(|_| call(&open.lib, open.handle));
+        done.map_err(reported)
     }
 
     fn open<'l>(
@@ -91,10 +93,32 @@ impl<V: Vendor> QueueHandle<V> {
         let lib = lib().map_err(|why| failed("opening a library", why))?.clone();
         // SAFETY: `Open` keeps the stream. The handle of a borrowed stream is used and destroyed under a lease, or by
         // `close` before the loan ends. A library is given out only if it has kernels for the device.
-        let handle = stream.device().as_current(|| unsafe { V::create(&lib, leased.handle) })?;
-        let handle = handle.map_err(|Failure { call, status }| failed(call, status))?;
-        Ok(Open { lib, handle, stream: stream.clone(), destroyed: false })
+        let created = stream.device().with_room(|_| unsafe { V::create(&lib, leased.handle) });
+        let handle = created.map_err(reported)?;
+        let mut open = Open { lib, handle, stream: stream.clone(), _workspace: None, destroyed: false };
+        if let Some(set) = V::SET_WORKSPACE {
+            let memory = DeviceMemory::new(stream, workspace_bytes(stream.device()))?;
+            let access = memory.access(stream, Purpose::Write)?;
+            // SAFETY: `Open` keeps the memory, and frees it behind the work of the stream, after the handle.
+            let set = stream
+                .device()
+                .with_room(|_| unsafe { set(&open.lib, handle, access.address(), memory.len()) });
+            set.map_err(reported)?;
+            drop(access);
+            open._workspace = Some(memory);
+        }
+        Ok(open)
     }
+}
+
+/// The size of a handle's workspace: as much as rocBLAS takes by itself, 32 MiB on a card of 16 GiB and 128 MiB on large
+/// ones, and less where there is less.
+fn workspace_bytes(device: &Device) -> usize {
+    (device.memory_limit() / 512).clamp(1, 128 << 20)
+}
+
+fn reported(Failure { call, status, .. }: Failure) -> crate::Error {
+    failed(call, status)
 }
 
 impl<V: Vendor> AnyHandle for QueueHandle<V> {
@@ -117,7 +141,7 @@ impl<V: Vendor> Open<V> {
         let destroyed = device.as_current(|| unsafe { V::destroy(&self.lib, self.handle) });
         let error = match destroyed {
             Ok(Ok(())) => return,
-            Ok(Err(Failure { call, status })) => hip::Error::Library { call, status },
+            Ok(Err(Failure { call, status, .. })) => hip::Error::Library { call, status },
             Err(error) => error,
         };
         device.defer_library(error);

@@ -1,10 +1,11 @@
 //! What each vendor library says of itself.
 use super::denial::Denial;
+use crate::hip::{Exhaustion, HipError};
 use crate::{ProviderId, Result};
 use hip_sys::hip::{self, hipStream_t};
 use hip_sys::{LoadError, MissingSymbol, loader};
 use std::any::Any;
-use std::ffi::CStr;
+use std::ffi::{CStr, c_void};
 use std::fmt;
 use std::path::Path;
 
@@ -34,6 +35,13 @@ pub(crate) trait Vendor: Send + Sync + 'static {
         Ok(())
     }
 
+    /// The status of a call that found device memory exhausted.
+    const EXHAUSTED: u32;
+
+    /// Gives a handle memory to work in, if the library can use the caller's. Otherwise it takes its own from HIP, which
+    /// no cap knows of.
+    const SET_WORKSPACE: Option<SetWorkspace<Self>>;
+
     /// The library's name for a status.
     fn status_name(lib: &Lib<Self>, status: u32) -> Option<&'static CStr>;
 
@@ -50,6 +58,13 @@ pub(crate) trait Vendor: Send + Sync + 'static {
     unsafe fn destroy(lib: &Lib<Self>, handle: Self::Handle) -> Result<(), Failure>;
 }
 
+/// See [`Vendor::SET_WORKSPACE`].
+///
+/// # Safety
+/// The address is memory of this size on the handle's device, and stays so until the handle is destroyed.
+pub(crate) type SetWorkspace<V> =
+    unsafe fn(&Lib<V>, <V as Vendor>::Handle, *mut c_void, usize) -> Result<(), Failure>;
+
 /// An open vendor library.
 pub(crate) type Lib<V> = loader::Library<<V as Vendor>::Functions>;
 
@@ -59,6 +74,24 @@ pub(crate) struct Failure {
     pub(crate) call: &'static str,
     /// The name and number of the status, or which function is missing.
     pub(crate) status: String,
+    /// Device memory is exhausted.
+    exhausted: bool,
+}
+
+impl From<HipError> for Failure {
+    fn from(error: HipError) -> Failure {
+        let status = match &error {
+            HipError::Status { code, name, .. } => format!("{name} ({code})"),
+            HipError::Missing(_) => error.to_string(),
+        };
+        Failure { call: error.call(), status, exhausted: error.is_exhaustion() }
+    }
+}
+
+impl Exhaustion for Failure {
+    fn is_exhaustion(&self) -> bool {
+        self.exhausted
+    }
 }
 
 /// Turns the status of a call into a result.
@@ -67,6 +100,7 @@ pub(crate) fn check<V: Vendor>(
     call: &'static str,
     status: Result<u32, MissingSymbol>,
 ) -> Result<(), Failure> {
+    let exhausted = status.as_ref().is_ok_and(|code| *code == V::EXHAUSTED);
     let status = match status {
         Ok(code) if code == V::SUCCESS => return Ok(()),
         Ok(code) => {
@@ -75,7 +109,7 @@ pub(crate) fn check<V: Vendor>(
         }
         Err(missing) => missing.to_string(),
     };
-    Err(Failure { call, status })
+    Err(Failure { call, status, exhausted })
 }
 
 /// An open library without its type.

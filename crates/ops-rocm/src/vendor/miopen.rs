@@ -1,6 +1,6 @@
 //! MIOpen, the library of deep learning.
 use super::denial::Denial;
-use super::library::{Failure, Lib, Vendor, check};
+use super::library::{Failure, Lib, SetWorkspace, Vendor, check};
 use crate::ProviderId;
 use hip_sys::LoadError;
 use hip_sys::hip::{self, hipStream_t};
@@ -22,6 +22,9 @@ impl Vendor for MiOpenLibrary {
     const NAME: &'static str = "MIOpen";
     const DENIALS: &'static [Denial] = DENIALS;
     const SUCCESS: u32 = sys::miopenStatusSuccess;
+    const EXHAUSTED: u32 = sys::miopenStatusAllocFailed;
+    /// The functions in use take none.
+    const SET_WORKSPACE: Option<SetWorkspace<Self>> = None;
     type Functions = sys::Functions;
     type Handle = miopenHandle_t;
 

@@ -1,6 +1,6 @@
 //! rocBLAS, the library of linear algebra.
 use super::denial::Denial;
-use super::library::{Failure, Lib, Vendor, check};
+use super::library::{Failure, Lib, SetWorkspace, Vendor, check};
 use crate::ProviderId;
 use hip_sys::hip::{self, hipStream_t};
 use hip_sys::{LoadError, Search};
@@ -22,6 +22,12 @@ impl Vendor for RocBlasLibrary {
     const NAME: &'static str = "rocBLAS";
     const DENIALS: &'static [Denial] = DENIALS;
     const SUCCESS: u32 = sys::rocblas_status_success;
+    const EXHAUSTED: u32 = sys::rocblas_status_memory_error;
+    const SET_WORKSPACE: Option<SetWorkspace<Self>> = Some(|lib, handle, address, bytes| {
+        // SAFETY: the caller's promise.
+        let set = unsafe { lib.rocblas_set_workspace(handle, address, bytes) };
+        check::<Self>(lib, "rocblas_set_workspace", set)
+    });
     type Functions = sys::Functions;
     type Handle = rocblas_handle;
 

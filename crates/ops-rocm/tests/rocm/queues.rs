@@ -1,7 +1,8 @@
 //! Several queues: order, index errors, threads.
 use crate::standin::with_standin;
 use ops_core::ops::*;
-use ops_core::{Backend, Error, Result, Space, View};
+use ops_core::quant::Q8_0;
+use ops_core::{Backend, DType, Error, Result, Space, View};
 use ops_cpu::Cpu;
 use ops_rocm::{HipSpace, Rocm};
 
@@ -26,6 +27,106 @@ fn an_index_out_of_range_is_told_once_by_the_queue_that_read_it() {
         let read = rocm.read(HipSpace::borrow(x.buffer()), 0, &mut host);
         assert!(matches!(read, Err(Error::Index { .. })), "{read:?}");
         assert_eq!(host, [1.0; 6], "what was asked for is there all the same");
+    });
+}
+
+/// Enqueues a lookup of rows in a table of three.
+fn look_up(rocm: &Rocm, ids: &[u32]) {
+    let x = rocm.tensor(&[3, 2], &[1.0f32; 6]).unwrap();
+    let ids = rocm.tensor(&[ids.len()], ids).unwrap();
+    rocm.index_select(x.as_ref(), ids.as_ref(), IndexSelect::axis(0)).unwrap();
+}
+
+/// The same in a table of blocks: an op of another name.
+fn embed(rocm: &Rocm, ids: &[u32]) {
+    let table = rocm.tensor(&[3, 32], &[1.0f32; 96]).unwrap();
+    let table = rocm.quantize(table.as_ref(), DType::Block(&Q8_0)).unwrap();
+    let ids = rocm.tensor(&[ids.len()], ids).unwrap();
+    EmbeddingOps::<f32>::embedding(rocm, table.as_ref(), ids.as_ref()).unwrap();
+}
+
+/// The op and the operand of a wait that fails for an index.
+fn blamed(waited: Result<()>) -> (&'static str, &'static str, i64) {
+    match waited {
+        Err(Error::Index { op, operand, index, .. }) => (op, operand, index),
+        other => panic!("no index error: {other:?}"),
+    }
+}
+
+/// Both queues look up, the first with a bad index, and the second waits first.
+fn only_the_queue_with_the_bad_index_fails(a: &Rocm, b: &Rocm) {
+    // The first op of each queue that checks indices: its number is the same where each backend has its own.
+    embed(b, &[1]);
+    look_up(a, &[0, 7]);
+    b.synchronize().unwrap();
+    assert_eq!(blamed(a.synchronize()), ("index_select", "ids", 7));
+    // Both go on, and later errors are found too.
+    look_up(a, &[2]);
+    a.synchronize().unwrap();
+    look_up(a, &[8]);
+    embed(b, &[9]);
+    assert_eq!(blamed(a.synchronize()), ("index_select", "ids", 8));
+    assert_eq!(blamed(b.synchronize()), ("qembedding", "ids", 9));
+    embed(b, &[2]);
+    b.synchronize().unwrap();
+}
+
+#[test]
+fn an_index_error_is_of_its_queue() {
+    with_standin("queues::an_index_error_is_of_its_queue", &[], |_| {
+        let rocm = Rocm::new().unwrap();
+        only_the_queue_with_the_bad_index_fails(&rocm, &rocm.fork().unwrap());
+    });
+}
+
+#[test]
+fn an_index_error_is_of_its_backend() {
+    with_standin("queues::an_index_error_is_of_its_backend", &[], |standin| {
+        let device = standin.device();
+        let (a, b) = (Rocm::on(device.clone()).unwrap(), Rocm::on(device).unwrap());
+        only_the_queue_with_the_bad_index_fails(&a, &b);
+    });
+}
+
+/// Streams are reused, and so is what they report to.
+#[test]
+fn an_index_error_of_a_dropped_queue_is_not_the_next_ones() {
+    let slow = [("HIP_STANDIN_DELAY_US", "2000")];
+    with_standin("queues::an_index_error_of_a_dropped_queue_is_not_the_next_ones", &slow, |standin| {
+        let rocm = Rocm::new().unwrap();
+        let dropped = rocm.fork().unwrap();
+        look_up(&dropped, &[0, 7]);
+        drop(dropped);
+        let streams = standin.count("hipStreamCreateWithFlags");
+        let next = rocm.fork().unwrap();
+        assert_eq!(standin.count("hipStreamCreateWithFlags"), streams, "the stream is reused");
+        look_up(&next, &[1]);
+        next.synchronize().unwrap();
+        embed(&next, &[5]);
+        assert_eq!(blamed(next.synchronize()), ("qembedding", "ids", 5));
+        drop(next);
+        look_up(&rocm.fork().unwrap(), &[8]);
+        rocm.synchronize().unwrap();
+    });
+}
+
+/// The wait that every download makes finds the record, which takes no copy of its own.
+#[test]
+fn reading_the_record_of_index_errors_costs_no_call() {
+    with_standin("queues::reading_the_record_of_index_errors_costs_no_call", &[], |standin| {
+        let rocm = Rocm::new().unwrap();
+        look_up(&rocm, &[1]);
+        rocm.synchronize().unwrap();
+        look_up(&rocm, &[2]);
+        let calls = || {
+            ["hipMemcpyAsync", "hipMemsetAsync", "hipStreamSynchronize", "hipEventSynchronize"]
+                .map(|function| standin.count(function))
+        };
+        let before = calls();
+        rocm.synchronize().unwrap();
+        let after = calls();
+        let made: Vec<u64> = after.iter().zip(before).map(|(after, before)| after - before).collect();
+        assert_eq!(made, [0, 0, 1, 0]);
     });
 }
 

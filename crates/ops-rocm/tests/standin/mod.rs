@@ -164,6 +164,19 @@ impl Standin {
         unsafe { self.library.get::<unsafe extern "C" fn() -> u64>("standin_misuses").unwrap()() }
     }
 
+    /// Marks a stream as one that its owner captures, or as one no more.
+    pub(crate) fn capture(&self, stream: hip_sys::hip::hipStream_t, captured: bool) {
+        // SAFETY: as for `fail`.
+        let result = unsafe {
+            let function = self
+                .library
+                .get::<unsafe extern "C" fn(hip_sys::hip::hipStream_t, c_int) -> c_int>("standin_capture")
+                .unwrap();
+            function(stream, c_int::from(captured))
+        };
+        assert_eq!(result, 0, "no live stream");
+    }
+
     fn ask(&self, function: &str, text: &str) -> u64 {
         let text = CString::new(text).unwrap();
         // SAFETY: as for `fail`.

@@ -62,6 +62,7 @@ Config read() {
   c.devices = devices();
   c.memory_bytes = number("HIP_STANDIN_MEMORY", c.memory_bytes, 1 << 16, uint64_t(1) << 40);
   c.shown_bytes = number("HIP_STANDIN_MEMORY_SHOWN", c.memory_bytes, 1 << 16, uint64_t(1) << 44);
+  c.overhead_bytes = number("HIP_STANDIN_OVERHEAD", 0, 0, uint64_t(1) << 32);
   c.alignment = number("HIP_STANDIN_ALIGN", c.alignment, 16, 4096);
   if (c.alignment & (c.alignment - 1)) reject("HIP_STANDIN_ALIGN", std::to_string(c.alignment), "a power of two");
   c.threads = uint32_t(number("HIP_STANDIN_THREADS", c.threads, 1, 256));

@@ -22,6 +22,7 @@ struct Config {
   std::vector<DeviceChoice> devices;
   size_t memory_bytes = size_t(4) << 30;  // HIP_STANDIN_MEMORY, per device
   size_t shown_bytes = 0;                 // HIP_STANDIN_MEMORY_SHOWN, when it is not what there is
+  size_t overhead_bytes = 0;              // HIP_STANDIN_OVERHEAD, per stream, module and library handle
   size_t alignment = 16;                  // HIP_STANDIN_ALIGN, of device allocations
   uint32_t threads = 2;                   // HIP_STANDIN_THREADS, that run a launch's blocks
   bool shuffled = false;                  // HIP_STANDIN_ORDER=shuffled

@@ -17,6 +17,16 @@ hipError_t event_call(const char* function, hipError_t injected, hipEvent_t even
   });
 }
 
+// The same where the host asks or waits for what the event was recorded behind.
+template <class Body>
+hipError_t recorded_call(const char* function, hipEvent_t event, Body&& body) {
+  return event_call(function, hipErrorLaunchFailure, event, [&](EngineEvent& e) {
+    if (const hipError_t error = check_recorded(function, event)) return error;
+    if (const hipError_t error = check_not_captured(function, event->stream)) return error;
+    return body(e);
+  });
+}
+
 }  // namespace
 
 extern "C" {
@@ -61,25 +71,18 @@ hipError_t hipEventRecord(hipEvent_t event, hipStream_t stream) {
 }
 
 hipError_t hipEventSynchronize(hipEvent_t event) {
-  return event_call(__func__, hipErrorLaunchFailure, event, [](EngineEvent& e) { return engine().synchronize(e); });
+  return recorded_call(__func__, event, [](EngineEvent& e) { return engine().synchronize(e); });
 }
 
 hipError_t hipEventQuery(hipEvent_t event) {
-  return event_call(__func__, hipErrorLaunchFailure, event, [&](EngineEvent& e) {
-    const hipStream_t stream = event->stream;
-    if (stream && stream != hipStreamLegacy && !live().contains(Kind::Stream, stream)) {
-      // AMD's runtime follows the event to its stream.
-      misuse("hipEventQuery: %p was recorded on stream %p, which was destroyed", static_cast<void*>(event),
-             static_cast<void*>(stream));
-      return hipErrorInvalidHandle;
-    }
-    return engine().query(e);
-  });
+  return recorded_call(__func__, event, [](EngineEvent& e) { return engine().query(e); });
 }
 
 hipError_t hipEventElapsedTime(float* milliseconds, hipEvent_t start, hipEvent_t stop) {
   return event_call(__func__, hipErrorInvalidHandle, start, [&](EngineEvent& from) {
     if (const hipError_t error = check_event("hipEventElapsedTime", stop)) return error;
+    for (const hipEvent_t event : {start, stop})
+      if (const hipError_t error = check_recorded("hipEventElapsedTime", event)) return error;
     return milliseconds ? engine().elapsed(from, *stop->engine, milliseconds) : hipErrorInvalidValue;
   });
 }

@@ -52,6 +52,7 @@ hipError_t load(hipModule_t* out, const void* image, size_t bytes) {
   if (!out || !image) return hipErrorInvalidValue;
   auto module = std::make_unique<ihipModule_t>();
   module->device = device;
+  if (const hipError_t error = module->overhead.take(device)) return error;
   if (const hipError_t error = engine().load(device, image, bytes, &module->engine)) return error;
   live().add(Kind::Module, module.get(), "of device " + std::to_string(device));
   *out = module.release();
@@ -147,6 +148,7 @@ hipError_t hipModuleUnload(hipModule_t module) {
     }
     for (void* global : module->globals) memory_table().remove(global, MemoryKind::Global);
     module->engine.reset();
+    module->overhead.give_back();
     retire(module);
     return hipSuccess;
   });

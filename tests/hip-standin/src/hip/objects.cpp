@@ -10,6 +10,17 @@
 
 namespace standin {
 
+hipError_t Overhead::take(int device) {
+  if (config().overhead_bytes == 0) return hipSuccess;
+  device_ = device;
+  return engine().allocate(device, config().overhead_bytes, &memory_);
+}
+
+void Overhead::give_back() {
+  if (memory_) engine().release(device_, memory_);
+  memory_ = nullptr;
+}
+
 void retire(const void* handle) {
   static std::mutex mutex;
   static auto* const retired = new std::vector<const void*>;
@@ -39,6 +50,21 @@ hipError_t check_event(const char* function, hipEvent_t event) {
   if (live().contains(Kind::Event, event)) return hipSuccess;
   misuse("%s: %p is not a live event", function, static_cast<void*>(event));
   return hipErrorInvalidHandle;
+}
+
+hipError_t check_recorded(const char* function, hipEvent_t event) {
+  const hipStream_t stream = event->stream;
+  if (!stream || stream == hipStreamLegacy || live().contains(Kind::Stream, stream)) return hipSuccess;
+  misuse("%s: %p was recorded on stream %p, which was destroyed", function, static_cast<void*>(event),
+         static_cast<void*>(stream));
+  return hipErrorInvalidHandle;
+}
+
+hipError_t check_not_captured(const char* function, hipStream_t stream) {
+  if (!stream || stream == hipStreamLegacy || !live().contains(Kind::Stream, stream) || !stream->captured)
+    return hipSuccess;
+  misuse("%s: stream %p is being captured, which this call spoils", function, static_cast<void*>(stream));
+  return hipErrorStreamCaptureUnsupported;
 }
 
 hipError_t check_device_range(const char* function, const char* role, const void* ptr, size_t bytes) {

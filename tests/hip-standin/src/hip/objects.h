@@ -10,8 +10,28 @@
 
 #include "engine/engine.h"
 
+namespace standin {
+
+/// Device memory that an object takes besides what the program asks for: HIP_STANDIN_OVERHEAD bytes.
+class __attribute__((visibility("default"))) Overhead {
+ public:
+  Overhead() = default;
+  Overhead(const Overhead&) = delete;
+  ~Overhead() { give_back(); }
+  hipError_t take(int device);
+  void give_back();
+
+ private:
+  int device_ = 0;
+  void* memory_ = nullptr;
+};
+
+}  // namespace standin
+
 struct ihipStream_t {
   int device = 0;
+  std::atomic<bool> captured{false};  // as far as standin_capture says
+  standin::Overhead overhead;
   std::unique_ptr<standin::EngineStream> engine;
 };
 
@@ -23,6 +43,7 @@ struct ihipEvent_t {
 
 struct ihipModule_t {
   int device = 0;
+  standin::Overhead overhead;
   std::unique_ptr<standin::EngineModule> engine;
   std::mutex mutex;
   std::vector<hipFunction_t> functions;  // they go with the module
@@ -45,6 +66,12 @@ struct StreamTarget {
 __attribute__((visibility("default"))) hipError_t resolve(const char* function, hipStream_t stream, StreamTarget* out);
 
 hipError_t check_event(const char* function, hipEvent_t event);
+
+/// Checks that the stream that the event was recorded on last is alive: AMD's runtime follows the event to its stream.
+hipError_t check_recorded(const char* function, hipEvent_t event);
+
+/// Checks that the host may ask or wait for work of the stream: not while it is captured.
+hipError_t check_not_captured(const char* function, hipStream_t stream);
 
 /// Checks that `bytes` at `ptr` are live memory that the device can access.
 __attribute__((visibility("default"))) hipError_t check_device_range(const char* function, const char* role,

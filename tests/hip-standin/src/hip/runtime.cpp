@@ -6,6 +6,7 @@
 #include "core/memory_table.h"
 #include "engine/engine.h"
 #include "hip/api.h"
+#include "hip/objects.h"
 #include "standin.h"
 
 namespace standin {
@@ -49,6 +50,8 @@ constexpr ErrorText error_texts[] = {
      "pointer does not correspond to a registered memory region"},
     {hipErrorLaunchFailure, "hipErrorLaunchFailure", "unspecified launch failure"},
     {hipErrorNotSupported, "hipErrorNotSupported", "operation not supported"},
+    {hipErrorStreamCaptureUnsupported, "hipErrorStreamCaptureUnsupported",
+     "operation not permitted when stream is capturing"},
     {hipErrorUnknown, "hipErrorUnknown", "unknown error"},
 };
 
@@ -113,6 +116,12 @@ uint64_t standin_live(const char* kind) {
   for (int k = 0; k < kind_count; ++k)
     if (std::string(kind_name(Kind(k))) == kind) return live().count(k);
   misuse("standin_live: no kind of object is called '%s'", kind);
+  return 0;
+}
+
+int standin_capture(hipStream_t stream, int captured) {
+  if (!live().contains(Kind::Stream, stream)) return -1;
+  stream->captured = captured != 0;
   return 0;
 }
 

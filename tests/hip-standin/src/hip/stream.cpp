@@ -16,6 +16,7 @@ hipError_t create(const char* function, hipStream_t* out, unsigned int flags, in
     *out = nullptr;
     auto stream = std::make_unique<ihipStream_t>();
     stream->device = device;
+    if (const hipError_t error = stream->overhead.take(device)) return error;
     const bool blocking = flags == hipStreamDefault;
     if (const hipError_t error = engine().create_stream(device, blocking, priority, &stream->engine)) return error;
     live().add(Kind::Stream, stream.get(), "of device " + std::to_string(device));
@@ -31,6 +32,15 @@ hipError_t stream_call(const char* function, hipError_t injected, hipStream_t st
     StreamTarget target;
     if (const hipError_t error = resolve(function, stream, &target)) return error;
     return body(*target.engine);
+  });
+}
+
+// The same where the host asks or waits for the stream's work.
+template <class Body>
+hipError_t host_call(const char* function, hipStream_t stream, Body&& body) {
+  return stream_call(function, hipErrorLaunchFailure, stream, [&](EngineStream& target) {
+    if (const hipError_t error = check_not_captured(function, stream)) return error;
+    return body(target);
   });
 }
 
@@ -51,24 +61,24 @@ hipError_t hipStreamDestroy(hipStream_t stream) {
     // False for the null stream, and for the second of two threads that destroy the same stream.
     if (!live().remove(Kind::Stream, stream)) return hipErrorInvalidHandle;
     stream->engine.reset();
+    stream->overhead.give_back();
     retire(stream);
     return hipSuccess;
   });
 }
 
 hipError_t hipStreamSynchronize(hipStream_t stream) {
-  return stream_call(__func__, hipErrorLaunchFailure, stream,
-                     [](EngineStream& target) { return engine().synchronize(target); });
+  return host_call(__func__, stream, [](EngineStream& target) { return engine().synchronize(target); });
 }
 
 hipError_t hipStreamQuery(hipStream_t stream) {
-  return stream_call(__func__, hipErrorLaunchFailure, stream,
-                     [](EngineStream& target) { return engine().query(target); });
+  return host_call(__func__, stream, [](EngineStream& target) { return engine().query(target); });
 }
 
 hipError_t hipStreamWaitEvent(hipStream_t stream, hipEvent_t event, unsigned int flags) {
   return stream_call(__func__, hipErrorInvalidHandle, stream, [&](EngineStream& target) {
     if (const hipError_t error = check_event("hipStreamWaitEvent", event)) return error;
+    if (const hipError_t error = check_recorded("hipStreamWaitEvent", event)) return error;
     return flags == 0 ? engine().wait_event(target, *event->engine) : hipErrorInvalidValue;
   });
 }

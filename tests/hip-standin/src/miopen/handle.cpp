@@ -2,6 +2,7 @@
 #include "miopen/handle.h"
 
 #include <cstdio>
+#include <memory>
 
 using namespace standin;
 
@@ -17,9 +18,12 @@ miopenStatus_t create(const char* function, miopenHandle_t* out, hipStream_t str
     }
     StreamTarget target;
     if (resolve(function, stream, &target) != hipSuccess) return miopenStatusBadParm;
-    auto* handle = new MiopenHandle{target.device, stream};
-    live().add(Kind::MiopenHandle, handle);
-    *out = reinterpret_cast<miopenHandle_t>(handle);
+    auto handle = std::make_unique<MiopenHandle>();
+    handle->device = target.device;
+    handle->stream = stream;
+    if (handle->overhead.take(target.device)) return miopenStatusAllocFailed;
+    live().add(Kind::MiopenHandle, handle.get());
+    *out = reinterpret_cast<miopenHandle_t>(handle.release());
     return miopenStatusSuccess;
   });
 }
@@ -56,6 +60,7 @@ miopenStatus_t miopenCreateWithStream(miopenHandle_t* handle, miopenAcceleratorQ
 miopenStatus_t miopenDestroy(miopenHandle_t handle) {
   return handle_call(__func__, handle, [](MiopenHandle& h) {
     if (!live().remove(Kind::MiopenHandle, &h)) return miopenStatusBadParm;
+    h.overhead.give_back();
     retire(&h);
     return miopenStatusSuccess;
   });

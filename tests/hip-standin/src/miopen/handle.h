@@ -14,6 +14,7 @@ namespace standin {
 struct MiopenHandle {
   int device = 0;
   hipStream_t stream = nullptr;
+  Overhead overhead;
 };
 
 template <class Body>

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <memory>
 
 using namespace standin;
 
@@ -50,17 +51,18 @@ rocblas_status rocblas_create_handle(rocblas_handle* handle) {
   int device = 0;
   if (hipGetDevice(&device) != hipSuccess) return rocblas_status_internal_error;
   require_tensile_library(engine().devices()[size_t(device)].gfx);
-  auto* created = new (std::nothrow) _rocblas_handle;
-  if (!created) return rocblas_status_memory_error;
+  std::unique_ptr<_rocblas_handle> created(new (std::nothrow) _rocblas_handle);
+  if (!created || created->overhead.take(device)) return rocblas_status_memory_error;
   created->device = device;
-  live().add(Kind::RocblasHandle, created);
-  *handle = created;
+  live().add(Kind::RocblasHandle, created.get());
+  *handle = created.release();
   return rocblas_status_success;
 }
 
 rocblas_status rocblas_destroy_handle(rocblas_handle handle) {
   return rocblas_call(__func__, handle, [](_rocblas_handle& h) {
     if (!live().remove(Kind::RocblasHandle, &h)) return rocblas_status_invalid_handle;
+    h.overhead.give_back();
     retire(&h);
     return rocblas_status_success;
   });
@@ -104,9 +106,17 @@ rocblas_status rocblas_set_math_mode(rocblas_handle handle, rocblas_math_mode) {
 }
 
 rocblas_status rocblas_set_workspace(rocblas_handle handle, void* address, size_t bytes) {
-  return rocblas_call(__func__, handle, [&](_rocblas_handle&) {
-    if (!address && bytes == 0) return rocblas_status_success;  // back to the library's own
-    return from_hip(check_device_range("rocblas_set_workspace", "workspace", address, bytes));
+  return rocblas_call(__func__, handle, [&](_rocblas_handle& h) {
+    if (!address && bytes == 0) {  // back to the library's own
+      h.workspace = nullptr;
+      return from_hip(h.overhead.take(h.device));
+    }
+    if (const hipError_t error = check_device_range("rocblas_set_workspace", "workspace", address, bytes))
+      return from_hip(error);
+    h.overhead.give_back();
+    h.workspace = address;
+    h.workspace_bytes = bytes;
+    return rocblas_status_success;
   });
 }
 

@@ -11,6 +11,9 @@
 
 struct _rocblas_handle {
   int device = 0;
+  standin::Overhead overhead;  // the library's own workspace
+  void* workspace = nullptr;   // the caller's
+  size_t workspace_bytes = 0;
   hipStream_t stream = nullptr;
   rocblas_pointer_mode pointer_mode = rocblas_pointer_mode_host;
 };

@@ -36,6 +36,9 @@ bool is_zero(const Scalar& scalar, rocblas_datatype type) {
 }  // namespace
 
 rocblas_status run(const _rocblas_handle& handle, const Product& product) {
+  if (handle.workspace)
+    if (const hipError_t error = check_device_range("rocblas", "workspace", handle.workspace, handle.workspace_bytes))
+      return from_hip(error);
   StreamTarget stream;
   if (const hipError_t error = resolve(product.function, handle.stream, &stream)) return from_hip(error);
   const bool scalars_on_device = handle.pointer_mode == rocblas_pointer_mode_device;

@@ -34,11 +34,20 @@ impl Hip {
         Ok(memory)
     }
 
-    /// Frees such host memory.
+    /// Such host memory that is not cached by the device, so that the host sees what a kernel has released.
+    pub fn host_malloc_coherent(&self, bytes: usize) -> Result<*mut c_void> {
+        let mut memory = null_mut();
+        let flags = sys::hipHostMallocPortable | sys::hipHostMallocCoherent;
+        // SAFETY: writes one pointer.
+        self.check("hipHostMalloc", unsafe { self.lib.hipHostMalloc(&mut memory, bytes, flags) })?;
+        Ok(memory)
+    }
+
+    /// Frees host memory of either kind.
     ///
     /// # Safety
     ///
-    /// The memory is of [`host_malloc`](Self::host_malloc), not freed before, and no copy from or to it is to come.
+    /// The memory is of this type's functions, not freed before, and no copy from or to it is to come.
     pub unsafe fn host_free(&self, memory: *mut c_void) -> Result<()> {
         // SAFETY: the caller's promise.
         self.check("hipHostFree", unsafe { self.lib.hipHostFree(memory) })

@@ -131,7 +131,7 @@ impl Problem<'_> {
     pub(crate) fn report(&self) -> Report {
         self.report
     }
-    /// Makes the kernel report to the device's record, under this number.
+    /// Makes the kernel report to the stream's record, under this number.
     pub(crate) fn report_to(&mut self, check: &IndexCheck<'_>, number: u32) {
         self.report = Report { error: check.address() as u64, op: number, operand: 0 };
     }

@@ -37,7 +37,7 @@ impl Drop for Tensor<'_> {
     fn drop(&mut self) {
         // SAFETY: the descriptor is live, and used no more.
         let destroyed = unsafe { self.lib.miopenDestroyTensorDescriptor(self.raw) };
-        if let Err(Failure { call, status }) =
+        if let Err(Failure { call, status, .. }) =
             check::<MiOpenLibrary>(self.lib, "miopenDestroyTensorDescriptor", destroyed)
         {
             tracing::warn!("{call} failed with {status}");
@@ -70,7 +70,7 @@ impl Drop for Activation<'_> {
     fn drop(&mut self) {
         // SAFETY: the descriptor is live, and used no more.
         let destroyed = unsafe { self.lib.miopenDestroyActivationDescriptor(self.raw) };
-        if let Err(Failure { call, status }) =
+        if let Err(Failure { call, status, .. }) =
             check::<MiOpenLibrary>(self.lib, "miopenDestroyActivationDescriptor", destroyed)
         {
             tracing::warn!("{call} failed with {status}");

@@ -6,7 +6,7 @@ use crate::error::{NAME, failed};
 use crate::hip::{DeviceMemory, Purpose};
 use crate::provider::Provider;
 use crate::providers::hip::bind::{Binding, Bound, Problem};
-use crate::vendor::{Failure, RocBlasLibrary, check};
+use crate::vendor::{RocBlasLibrary, check};
 use crate::{Error, HipSpace, Result, Rocm};
 use ops_core::ops::{Linear, MatMul};
 use ops_core::{Call, DType, Float, Layout, Op, Reason};
@@ -177,8 +177,8 @@ unsafe fn multiply(rocm: &Rocm, plan: &Plan, operands: [&Bound; 3], beta: f64) -
     let (left_type, right_type, out_type) = (type_of(left)?, type_of(right)?, type_of(out)?);
     let compute = if left.dtype == ElementType::F64 { left_type } else { sys::rocblas_datatype_f32_r };
     let factors = Factors::new(left.dtype, beta);
-    rocm.with_library::<RocBlasLibrary, _>(|lib, handle| {
-        for start in &plan.calls {
+    plan.calls.iter().try_for_each(|start| {
+        rocm.with_library::<RocBlasLibrary, _>(|lib, handle| {
             let at = |matrix: Matrix| {
                 let operand = operands[matrix.operand];
                 let bytes = start[matrix.operand].wrapping_mul(operand.dtype.bytes() as i64);
@@ -219,9 +219,8 @@ unsafe fn multiply(rocm: &Rocm, plan: &Plan, operands: [&Bound; 3], beta: f64) -
                     0,
                 )
             };
-            check::<RocBlasLibrary>(lib, "rocblas_gemm_strided_batched_ex", status)?;
-        }
-        Ok::<_, Failure>(())
+            check::<RocBlasLibrary>(lib, "rocblas_gemm_strided_batched_ex", status)
+        })
     })
 }
 

@@ -1,0 +1,73 @@
+//! What a device lends to the types of this layer, and keeps for the next user: events, streams, pinned memory.
+
+use std::sync::Arc;
+
+use super::{Device, destroy_event};
+use crate::hip::error::Result;
+use crate::hip::loan::Loan;
+use crate::hip::pinned::{PendingCopy, Piece, Pool, piece_size};
+use crate::hip::raw::{IndexMemory, RawEvent, RawStream};
+use crate::hip::track::Track;
+
+impl Device {
+    pub(in crate::hip) fn pinned(&self) -> &Pool {
+        &self.inner.pinned
+    }
+
+    /// A piece of pinned memory of at least this size that no copy uses.
+    pub(in crate::hip) fn take_piece(&self, bytes: usize) -> Result<Piece> {
+        let size = piece_size(bytes);
+        let is_done = |copy: &PendingCopy| self.is_reached(&copy.track, copy.number);
+        let wait = |copy: &PendingCopy| self.wait_for(&copy.track, copy.number);
+        match self.pinned().take(size, is_done, wait)? {
+            Some(piece) => Ok(piece),
+            None => Ok(Piece::new(self.with_room(|hip| hip.host_malloc(size))?, size)),
+        }
+    }
+
+    /// Memory for a stream's record of an index out of range, and whether it is new. New memory is zeroed.
+    pub(in crate::hip) fn take_index_memory(&self) -> Result<(IndexMemory, bool)> {
+        if let Some(memory) = self.inner.index_memory.lock().spare.pop() {
+            return Ok((memory, false));
+        }
+        let memory = self.inner.new_index_memory()?;
+        self.inner.index_memory.lock().all.push(memory);
+        Ok((memory, true))
+    }
+
+    /// Takes memory back to which no kernel reports any more.
+    pub(in crate::hip) fn put_index_memory(&self, memory: IndexMemory) {
+        self.inner.index_memory.lock().spare.push(memory);
+    }
+
+    pub(in crate::hip) fn take_event(&self) -> Result<RawEvent> {
+        let pooled = self.inner.events.lock().pop();
+        pooled.map_or_else(|| self.new_event(false), Ok)
+    }
+
+    pub(in crate::hip) fn new_event(&self, timed: bool) -> Result<RawEvent> {
+        Ok(RawEvent(self.with_room(|hip| hip.event_create(timed))?))
+    }
+
+    pub(in crate::hip) fn put_event(&self, event: RawEvent) {
+        self.inner.events.lock().push(event);
+    }
+
+    pub(in crate::hip) fn destroy_event(&self, event: RawEvent) {
+        if let Err(error) = destroy_event(self.hip(), event.0) {
+            self.defer(error);
+        }
+    }
+
+    pub(in crate::hip) fn take_stream(&self) -> Result<Arc<Track>> {
+        if let Some(pooled) = self.inner.streams.lock().pop() {
+            return Ok(pooled);
+        }
+        let raw = RawStream::new(self.with_room(|hip| hip.stream_create())?);
+        Ok(Arc::new(Track::new(raw, Loan::default())))
+    }
+
+    pub(in crate::hip) fn put_stream(&self, stream: Arc<Track>) {
+        self.inner.streams.lock().push(stream);
+    }
+}
