@@ -3,7 +3,7 @@ use crate::choice::{Decisions, Policy, Target};
 use crate::error::failed;
 use crate::hip::Device;
 use crate::index_names::IndexNames;
-use crate::kernels::{CacheFolder, CodeObjects, KernelSource, Kernels};
+use crate::kernels::{CacheFolder, CacheLimit, CodeObjects, KernelSource, Kernels};
 use crate::rocm::Shared;
 use crate::{Result, Rocm, tuned};
 use ops_kernels::Tuning;
@@ -70,7 +70,8 @@ impl RocmBuilder {
     pub fn tuning(self, tuning: Tuning) -> Self {
         RocmBuilder { tuning: Some(tuning), ..self }
     }
-    /// Caches compiled kernels in this folder.
+    /// Caches compiled kernels in this folder, as many as fit in `OPS_ROCM_CACHE_MIB` (1024 MiB unless set): those that were
+    /// used longest ago are removed.
     pub fn cache(self, folder: impl Into<PathBuf>) -> Self {
         RocmBuilder { cache: CacheFolder::At(folder.into()), ..self }
     }
@@ -92,6 +93,7 @@ impl RocmBuilder {
             Some(source) => source,
             None => KernelSource::from_env()?,
         };
+        let limit = CacheLimit::from_env()?;
         let device = match (self.device, self.ordinal) {
             (Some(device), _) => device,
             (None, Some(ordinal)) => Device::open(ordinal)?,
@@ -103,7 +105,7 @@ impl RocmBuilder {
         let embedded = if source == KernelSource::Jit { None } else { objects.target_for(gfx) };
         let code = embedded.unwrap_or(gfx.name());
         let target = Target::of_device(device.hip(), device.info(), code).tuned(tuning);
-        let kernels = Kernels::new(&device, source, objects, self.cache)?;
+        let kernels = Kernels::new(&device, source, objects, self.cache, limit)?;
         let stream = device.stream()?;
         let decisions = Decisions::default();
         let index_names = IndexNames::default();

@@ -2,11 +2,14 @@
 mod count;
 mod disk;
 mod embedded;
+mod evict;
+mod identity;
 mod select;
 
 pub use count::KernelCount;
 pub use disk::CacheFolder;
 pub use embedded::CodeObjects;
+pub(crate) use evict::CacheLimit;
 
 use crate::error::failed;
 use crate::hip::{self, Compiler, Device, Function, Gfx, KernelArgs, Launch, Module, Source, Stream};
@@ -64,6 +67,7 @@ pub(crate) struct Kernels {
     compiler: OnceLock<Compiler>,
     disk: OnceLock<Option<Disk>>,
     folder: CacheFolder,
+    limit: CacheLimit,
     /// By the place of their instance in the table.
     functions: Box<[OnceLock<Function>]>,
     units: Mutex<HashMap<Unit, Arc<Mutex<Option<Module>>>>>,
@@ -75,6 +79,7 @@ impl Kernels {
         source: KernelSource,
         objects: CodeObjects,
         folder: CacheFolder,
+        limit: CacheLimit,
     ) -> Result<Self> {
         if source == KernelSource::Aot && objects.target_for(&device.info().gfx).is_none() {
             let why = format!("{}, or set OPS_ROCM_KERNELS=jit", absent(&objects, &device.info().gfx));
@@ -93,6 +98,7 @@ impl Kernels {
             compiler: OnceLock::new(),
             disk: OnceLock::new(),
             folder,
+            limit,
             functions: ops_kernels::instances().iter().map(|_| OnceLock::new()).collect(),
             units: Mutex::default(),
         })
@@ -168,7 +174,7 @@ impl Kernels {
     fn compile(&self, unit: &Unit, compiler: &Compiler) -> Result<Module> {
         let gfx = &self.device.info().gfx;
         let (text, options) = (unit.text(gfx.full()), options_for(gfx)?);
-        let disk = self.disk.get_or_init(|| Disk::new(&self.folder, compiler));
+        let disk = self.disk.get_or_init(|| Disk::new(&self.folder, compiler, self.limit));
         let key = disk.as_ref().map(|disk| disk.key(gfx, &options, &text));
         if let (Some(disk), Some(key)) = (disk, key)
             && let Some(code) = disk.read(key)

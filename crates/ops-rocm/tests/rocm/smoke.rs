@@ -117,11 +117,11 @@ fn libraries_denied() {
 
 #[test]
 fn libraries_absent() {
-    // The two libraries that the backend cannot do without, in a folder of their own.
+    // The libraries that the backend cannot do without, in a folder of their own.
     let folder = std::path::PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("hip-only");
     if let Some(standin) = crate::standin::folder().filter(|standin| **standin != folder) {
         std::fs::create_dir_all(&folder).unwrap();
-        for library in ["libamdhip64.so.7", "libhiprtc.so.7"] {
+        for library in ["libamdhip64.so.7", "libhiprtc.so.7", "libamd_comgr.so.3"] {
             std::fs::copy(standin.join(library), folder.join(library)).unwrap();
         }
     }
