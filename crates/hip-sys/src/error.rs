@@ -27,7 +27,7 @@ pub(crate) struct Failure {
 pub enum LoadErrorKind {
     /// The library was not found in any place.
     NotFound,
-    /// The library exists, but the system's loader rejects it.
+    /// A file of that name exists, but the system's loader rejects it, or it is not the library.
     Unusable,
     /// The process would have, or has, two majors of the HIP runtime.
     TwoMajors {
