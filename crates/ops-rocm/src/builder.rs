@@ -43,6 +43,7 @@ pub struct RocmBuilder {
     objects: Option<CodeObjects>,
     cache: CacheFolder,
     tuning: Option<Tuning>,
+    ignores_denials: bool,
 }
 
 impl RocmBuilder {
@@ -80,6 +81,12 @@ impl RocmBuilder {
         RocmBuilder { cache: CacheFolder::Nowhere, ..self }
     }
 
+    /// With libraries that compute also what they are known to get wrong ([`denials`](crate::denials)). This is for finding
+    /// out whether a fault is still there: results may be wrong.
+    pub fn ignore_denials(self) -> Self {
+        RocmBuilder { ignores_denials: true, ..self }
+    }
+
     /// Opens the device.
     ///
     /// # Errors
@@ -104,7 +111,9 @@ impl RocmBuilder {
         let gfx = &device.info().gfx;
         let embedded = if source == KernelSource::Jit { None } else { objects.target_for(gfx) };
         let code = embedded.unwrap_or(gfx.name());
-        let target = Target::of_device(device.hip(), device.info(), code).tuned(tuning);
+        let target = Target::of_device(device.hip(), device.info(), code)
+            .tuned(tuning)
+            .ignoring_denials(self.ignores_denials);
         let kernels = Kernels::new(&device, source, objects, self.cache, limit)?;
         let stream = device.stream()?;
         let decisions = Decisions::default();

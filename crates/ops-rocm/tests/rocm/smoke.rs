@@ -87,17 +87,7 @@ fn defaults_on_waves_of_64() {
 fn libraries_first() {
     with_standin("smoke::libraries_first", &[], |_| {
         let rocm = all("*=miopen,rocblas,hip");
-        let miopen = [
-            "abs",
-            "group_norm",
-            "layer_norm",
-            "log_softmax",
-            "rms_norm",
-            "rope_i",
-            "sigmoid",
-            "softmax",
-            "tanh",
-        ];
+        let miopen = ["abs", "rms_norm", "rope_i", "sigmoid", "softmax", "tanh"];
         assert_eq!(ops_of(&rocm, ProviderId::MIOPEN), miopen);
         assert_eq!(ops_of(&rocm, ProviderId::ROCBLAS), PRODUCTS);
     });

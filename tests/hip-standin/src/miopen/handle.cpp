@@ -17,7 +17,7 @@ miopenStatus_t create(const char* function, miopenHandle_t* out, hipStream_t str
     }
     StreamTarget target;
     if (resolve(function, stream, &target) != hipSuccess) return miopenStatusBadParm;
-    auto* handle = new MiopenHandle{target.device, stream};
+    auto* handle = new MiopenHandle{target.device, stream, {}};
     live().add(Kind::MiopenHandle, handle);
     *out = reinterpret_cast<miopenHandle_t>(handle);
     return miopenStatusSuccess;
@@ -40,9 +40,9 @@ const char* miopenGetErrorString(miopenStatus_t status) {
 
 miopenStatus_t miopenGetVersion(size_t* major, size_t* minor, size_t* patch) {
   return miopen_call(__func__, [&] {
-    if (major) *major = 3;
-    if (minor) *minor = 5;
-    if (patch) *patch = 1;
+    if (major) *major = config().miopen.major;
+    if (minor) *minor = config().miopen.minor;
+    if (patch) *patch = config().miopen.patch;
     return miopenStatusSuccess;
   });
 }
