@@ -219,7 +219,7 @@ fn a_runtime_of_rocm_6_without_hiprtc_is_not_taken_for_it() {
 /// Opens a library as other code of the process would.
 fn opened_by_others(file: &std::path::Path) {
     // SAFETY: the stubs have no initialisers.
-    std::mem::forget(unsafe { hip_sys::loader::libloading::Library::new(file) }.unwrap());
+    std::mem::forget(unsafe { libloading::Library::new(file) }.unwrap());
 }
 
 #[test]

@@ -120,7 +120,7 @@ fn a_checked_backend_sees_a_fault_too() {
         let checked = Checked::new(rocm, Reference::new());
         let x = checked.tensor(&[1, 1, 1, 2], &[bf16::ONE; 2]).unwrap();
         let table = |value: f32| checked.tensor(&[1, 1], &[bf16::from_f32(value)]).unwrap();
-        let rotated = checked.rope(&x, &table(0.6), &table(0.8), Rope::new(RopeForm::Interleaved));
+        let rotated = checked.rope(&x, table(0.6), table(0.8), Rope::new(RopeForm::Interleaved));
         let text = rotated.unwrap_err().to_string();
         assert!(text.contains("rope_i"), "{text}");
     });
