@@ -4,12 +4,26 @@
 # same functions, types and constants.
 #
 # Usage: tools/check-rocm-symbols.sh [DIR]
-#   DIR  folder for downloaded and unpacked packages (default target/rocm-check); existing contents are reused
-# Needs Debian's apt and dpkg, nm, and, to compare the headers, the requirements of tools/gen-bindings.sh.
+#   DIR  folder for downloaded and unpacked packages (default rocm-check in the target folder); existing contents are
+#        reused, so name another one for another snapshot
+# The packages are those of a fixed day in Debian's archive (ROCM_DEBIAN_SNAPSHOT names another, such as 20261121T000000Z), so
+# that a later run checks the same libraries.
+# Needs Debian's apt and dpkg, nm, and the requirements of tools/gen-bindings.sh to compare the headers.
 # Downloads 800 MB, needs 8 GB. Prints what docs/hip-functions.md records. Exits 1 if anything is missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-dir=${1:-target/rocm-check}
+
+# Checked before 800 MB are downloaded.
+for needed in apt-get dpkg dpkg-deb nm cargo rustfmt "${BINDGEN:-bindgen}"; do
+    command -v "$needed" > /dev/null || {
+        echo "$0: there is no $needed; bindgen comes with 'cargo install bindgen-cli' (BINDGEN names another path)" >&2
+        exit 2
+    }
+done
+# The day on which the committed record was made.
+export ROCM_DEBIAN_SNAPSHOT=${ROCM_DEBIAN_SNAPSHOT:-20261121T000000Z}
+target=${CARGO_TARGET_DIR:-target}
+dir=${1:-$target/rocm-check}
 mkdir -p "$dir"
 dir=$(cd "$dir" && pwd)
 failed=0
@@ -42,7 +56,7 @@ symbols() {
 open_them() {
     local libraries=$dir/$1/libraries/root/usr/lib/x86_64-linux-gnu
     OPS_ROCM_PATH=$libraries "$libraries/ld-linux-x86-64.so.2" --library-path "$libraries" \
-        target/debug/examples/libraries --compile | sed "s,$libraries/,,; s/^/$1: /" || failed=1
+        "$target/debug/examples/libraries" --compile | sed "s,$libraries/,,; s/^/$1: /" || failed=1
 }
 
 fetch sid libraries --all libamdhip64-6 libhiprtc6 librocblas4 libmiopen1

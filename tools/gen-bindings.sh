@@ -11,15 +11,19 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+bindgen=${BINDGEN:-bindgen}
+command -v "$bindgen" > /dev/null || {
+    echo "$0: there is no $bindgen: cargo install bindgen-cli (BINDGEN names another path)" >&2
+    exit 2
+}
 check=no differs=no
 if [ "${1:-}" = --check ]; then check=yes; shift; fi
 include=${1:-}
 if [ -z "$include" ]; then
-    headers=target/rocm-headers
+    headers=${CARGO_TARGET_DIR:-target}/rocm-headers
     tools/rocm-debs.sh sid "$headers" libamdhip64-dev librocblas-dev libmiopen-dev
     include=$headers/root/usr/include
 fi
-bindgen=${BINDGEN:-bindgen}
 export LIBCLANG_PATH=${LIBCLANG_PATH:-/usr/lib/llvm-19/lib}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -27,7 +27,7 @@ pub(crate) struct Failure {
 pub enum LoadErrorKind {
     /// The library was not found in any place.
     NotFound,
-    /// The library exists, but the system's loader rejects it.
+    /// A file of that name exists, but the system's loader rejects it, or it is not the library.
     Unusable,
     /// The process would have, or has, two majors of the HIP runtime.
     TwoMajors {
@@ -56,6 +56,8 @@ pub enum Outcome {
     Absent,
     /// The file exists and was rejected, for the loader's reason.
     Refused(String),
+    /// The file was opened, but lacks this function and so is not the library.
+    Lacks(&'static str),
 }
 
 impl LoadError {
@@ -107,8 +109,11 @@ impl LoadError {
             findings.push("the system's loader knows none".to_string());
         }
         for attempt in &self.0.attempts {
-            if let Outcome::Refused(reason) = &attempt.outcome {
-                findings.push(format!("{} does not load ({reason})", attempt.path.display()));
+            let path = attempt.path.display();
+            match &attempt.outcome {
+                Outcome::Absent => {}
+                Outcome::Refused(reason) => findings.push(format!("{path} does not load ({reason})")),
+                Outcome::Lacks(function) => findings.push(format!("{path} does not export {function}")),
             }
         }
         findings

@@ -24,8 +24,8 @@ pub fn load() -> Result<Lib, LoadError> {
     loader::once(&LIB, || load_from(&Search::standard()))
 }
 
-/// Opens the HIP runtime that a search finds, without regard to what [`load`] has opened.
 /// Opens the HIP runtime that `search` finds, independently of [`load`].
+///
 /// # Errors
 ///
 /// [`LoadError`] if the search finds none.
@@ -37,6 +37,7 @@ fn description() -> Description<Functions> {
     Description {
         name: "the HIP runtime",
         sonames: [7, 6].map(|major| (format!("libamdhip64.so.{major}"), major)).into(),
+        required: None,
         advice: "install ROCm 6 or 7 (AMD's package hip-runtime-amd, Debian's libamdhip64-6 or -7), or set OPS_ROCM_PATH \
                  to the folder that holds its libraries"
             .to_string(),

@@ -3,10 +3,11 @@
 //! The real library has two traps. Without `--offload-arch` it reports a compilation error with an empty log. An unknown
 //! architecture ends the process, so check the name before compiling.
 
+use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use crate::loader::{self, Description, Library, Version};
-use crate::{LoadError, Search, hip};
+use crate::{LoadError, Search, hip, resident};
 
 #[allow(missing_docs, non_camel_case_types, non_snake_case, non_upper_case_globals, clippy::all)]
 #[rustfmt::skip]
@@ -44,7 +45,24 @@ pub fn load_from(hip: &hip::Lib, search: &Search) -> Result<Lib, LoadError> {
         "install hipRTC of ROCm {major} (AMD's package hip-runtime-amd, Debian's libhiprtc{major}) beside {}",
         hip.path().display()
     );
-    Description { name: "hipRTC", sonames, advice, version }.open(&search.after(hip.folders()))
+    // A runtime of ROCm 6 built without hipRTC has the soname too.
+    let required = Some("hiprtcVersion");
+    Description { name: "hipRTC", sonames, required, advice, version }.open(&search.after(hip.folders()))
+}
+
+/// The file of the compiler behind hipRTC, `libamd_comgr`. Distributions update it apart from hipRTC, and it decides what code
+/// comes out. hipRTC opens it at the latest when it compiles: until then, this is the file beside hipRTC.
+pub fn comgr(hiprtc: &Lib) -> Option<PathBuf> {
+    let soname = comgr_soname(hiprtc.rocm_major());
+    let loaded = resident::loaded_file(&soname, "amd_comgr_get_version");
+    loaded.or_else(|| {
+        hiprtc.folders().into_iter().map(|folder| folder.join(&soname)).find(|file| file.is_file())
+    })
+}
+
+/// comgr has its own major versions: 2 with ROCm 6, 3 with ROCm 7. hipRTC works with its own major only.
+fn comgr_soname(rocm_major: u32) -> String {
+    format!("libamd_comgr.so.{}", rocm_major.saturating_sub(4))
 }
 
 fn version(hiprtc: &Functions) -> Option<Version> {

@@ -140,6 +140,8 @@ pub struct Description<F> {
     pub name: &'static str,
     /// Its sonames, preferred first, each with the major version of ROCm that it belongs to.
     pub sonames: Vec<(String, u32)>,
+    /// A function without which a file is not this library, even though it has one of the sonames.
+    pub required: Option<&'static str>,
     /// The remedy if it cannot be opened.
     pub advice: String,
     /// Reads the version from the open library.
@@ -147,7 +149,7 @@ pub struct Description<F> {
 }
 
 impl<F: Functions> Description<F> {
-    /// Opens the first of these libraries that the search finds.
+    /// Opens the first of these libraries that the search finds. One that the process has loaded serves before any search.
     ///
     /// # Errors
     ///
@@ -178,6 +180,14 @@ impl<F: Functions> Description<F> {
         if !cfg!(target_os = "linux") {
             return Err(LoadErrorKind::Platform);
         }
+        // Sonames of the HIP runtime that may serve in place of a library of its own, as for hipRTC.
+        let (substitutes, own): (Vec<_>, Vec<_>) = self
+            .sonames
+            .iter()
+            .partition(|(soname, _)| resident::is_hip_runtime(soname) && !self.is_runtime());
+        if let Some(library) = self.resident(&own)? {
+            return Ok(Some(library));
+        }
         for place in search.places() {
             for (soname, major) in &self.sonames {
                 let file = place.map_or_else(|| PathBuf::from(soname), |folder| folder.path.join(soname));
@@ -185,12 +195,31 @@ impl<F: Functions> Description<F> {
                     Ok(library) => return Ok(Some(library)),
                     Err(outcome) => outcome,
                 };
-                let broken_choice = outcome != Outcome::Absent && place.is_some_and(|folder| folder.chosen);
+                let broken = matches!(outcome, Outcome::Refused(_));
+                let broken_choice = broken && place.is_some_and(|folder| folder.chosen);
                 tried.push(Attempt { path: file, outcome });
                 if broken_choice {
                     return Err(LoadErrorKind::Unusable);
                 }
             }
+        }
+        self.resident(&substitutes)
+    }
+
+    fn is_runtime(&self) -> bool {
+        self.sonames.first().is_some_and(|(soname, _)| resident::is_hip_runtime(soname))
+    }
+
+    /// The first of these libraries that the process has loaded. A second copy, or another major version, would not work
+    /// with it.
+    fn resident(&self, sonames: &[&(String, u32)]) -> Result<Option<Library<F>>, LoadErrorKind> {
+        for (soname, major) in sonames {
+            let Some(library) = resident::loaded(soname) else { continue };
+            if self.required.is_some_and(|name| address(&library, name).is_null()) {
+                continue;
+            }
+            one_major()?;
+            return Ok(Some(self.describe(library, PathBuf::from(soname), soname, *major)));
         }
         Ok(None)
     }
@@ -221,12 +250,11 @@ impl<F: Functions> Description<F> {
             Ok(library) => library,
             Err(error) => return Ok(Err(outcome(&file, place.is_none(), &error))),
         };
-        // The library may have loaded a runtime of its own. Returning drops it, which closes it again.
-        if let [first, others @ ..] = resident::hip_runtimes().as_slice()
-            && let Some(other) = others.iter().find(|runtime| runtime.major != first.major)
-        {
-            return Err(LoadErrorKind::TwoMajors { loaded: first.path.clone(), other: other.path.clone() });
+        if let Some(required) = self.required.filter(|name| address(&library, name).is_null()) {
+            return Ok(Err(Outcome::Lacks(required)));
         }
+        // The library may have loaded a runtime of its own. Returning drops it, which closes it again.
+        one_major()?;
         Ok(Ok(self.describe(library, file, soname, major)))
     }
 
@@ -244,6 +272,16 @@ impl<F: Functions> Description<F> {
             inner: Arc::new(Inner { functions, path, soname: soname.to_string(), major, version, _library }),
         }
     }
+}
+
+/// Checks that all HIP runtimes of the process have one major version.
+fn one_major() -> Result<(), LoadErrorKind> {
+    if let [first, others @ ..] = resident::hip_runtimes().as_slice()
+        && let Some(other) = others.iter().find(|runtime| runtime.major != first.major)
+    {
+        return Err(LoadErrorKind::TwoMajors { loaded: first.path.clone(), other: other.path.clone() });
+    }
+    Ok(())
 }
 
 /// Returns the library that was opened first. A failure is not cached, so the next call tries again.

@@ -3,6 +3,8 @@
 use std::ffi::c_void;
 use std::path::{Path, PathBuf};
 
+use crate::loader::address;
+
 /// A HIP runtime that the process has loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Runtime {
@@ -10,9 +12,35 @@ pub(crate) struct Runtime {
     pub(crate) major: u32,
 }
 
+/// The library that the process has loaded under a soname, from whatever file.
+#[cfg(target_os = "linux")]
+pub(crate) fn loaded(soname: &str) -> Option<libloading::Library> {
+    use libloading::os::unix::{Library, RTLD_LAZY};
+    /// In the C libraries of Linux on every platform that ROCm supports.
+    const RTLD_NOLOAD: std::ffi::c_int = 4;
+    // SAFETY: nothing is loaded, so no initialiser runs. A library that is loaded gets one more owner.
+    unsafe { Library::open(Some(soname), RTLD_LAZY | RTLD_NOLOAD) }.ok().map(Into::into)
+}
+
+/// Elsewhere there is no ROCm.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn loaded(_soname: &str) -> Option<libloading::Library> {
+    None
+}
+
+/// The file of the library that the process has loaded under a soname, identified by one of its functions.
+pub(crate) fn loaded_file(soname: &str, function: &str) -> Option<PathBuf> {
+    file_at(address(&loaded(soname)?, function))
+}
+
 /// The HIP runtimes that the process has loaded, each file once. Empty if `/proc` cannot be read.
 pub(crate) fn hip_runtimes() -> Vec<Runtime> {
-    let mut runtimes: Vec<Runtime> = Vec::new();
+    // By soname first: the files in some Python packages have no version in their names.
+    let by_soname = HIP_MAJORS.filter_map(|major| {
+        let path = loaded_file(&format!("{HIP_RUNTIME}{major}"), "hipRuntimeGetVersion")?;
+        Some(Runtime { path, major })
+    });
+    let mut runtimes: Vec<Runtime> = by_soname.collect();
     for mapping in mappings().iter().filter_map(|line| Mapping::parse(line)) {
         if let Some(major) = hip_major(&mapping.path)
             && !runtimes.iter().any(|r| r.path == mapping.path)
@@ -42,8 +70,10 @@ pub(crate) fn is_hip_runtime(soname: &str) -> bool {
 
 const HIP_RUNTIME: &str = "libamdhip64.so.";
 
-/// The major version in the file name of a HIP runtime; `None` for any other file. Some Python packages ship files without a
-/// version in the name; their major is unknown, so they are ignored.
+/// Major versions that a process may hold, besides the two that are supported.
+const HIP_MAJORS: std::ops::RangeInclusive<u32> = 4..=9;
+
+/// The major version in the file name of a HIP runtime; `None` for any other file.
 fn hip_major(path: &Path) -> Option<u32> {
     let name = path.file_name()?.to_str()?;
     name.strip_prefix(HIP_RUNTIME)?.split('.').next()?.parse().ok()

@@ -198,20 +198,99 @@ fn hiprtc_of_rocm_6_may_be_in_the_runtime_itself() {
 }
 
 #[test]
-fn a_second_major_of_the_runtime_is_refused_before_it_is_opened() {
+fn a_runtime_of_rocm_6_without_hiprtc_is_not_taken_for_it() {
+    let (folder, other) = (Scratch::new(), Scratch::new());
+    if have_compiler() {
+        let runtime = folder.hip(6, 1);
+        isolated("a_runtime_of_rocm_6_without_hiprtc_is_not_taken_for_it", &[], || {
+            let hip = hip::load_from(&Search::new().folder(folder.path())).unwrap();
+            let error = hiprtc::load_from(&hip, &Search::new()).unwrap_err();
+            let text = error.to_string();
+            let says = format!("{} does not export hiprtcVersion", runtime.display());
+            assert!(text.contains(&says) && text.contains("install hipRTC of ROCm 6"), "{text}");
+            // Other places are searched all the same.
+            let elsewhere = other.library("libhiprtc.so.6", HIPRTC, &[]);
+            let hiprtc = hiprtc::load_from(&hip, &Search::new().folder(other.path())).unwrap();
+            assert_eq!(hiprtc.path(), elsewhere);
+        });
+    }
+}
+
+/// Opens a library as other code of the process would.
+fn opened_by_others(file: &std::path::Path) {
+    // SAFETY: the stubs have no initialisers.
+    std::mem::forget(unsafe { libloading::Library::new(file) }.unwrap());
+}
+
+#[test]
+fn a_resident_runtime_serves_although_the_search_has_another_major() {
+    let (first, second) = (Scratch::new(), Scratch::new());
+    if have_compiler() {
+        let (six, _) = (first.hip(6, 1), second.hip(7, 1));
+        let six_rtc = first.library("libhiprtc.so.6", HIPRTC, &[]);
+        second.library("libhiprtc.so.7", HIPRTC, &[]);
+        let test = "a_resident_runtime_serves_although_the_search_has_another_major";
+        isolated(test, &[("OPS_ROCM_PATH", second.path())], || {
+            opened_by_others(&six);
+            let hip = hip::load().unwrap();
+            assert_eq!((hip.path(), hip.rocm_major()), (six.as_path(), 6));
+            assert_eq!(hip.soname(), "libamdhip64.so.6");
+            let hiprtc = hiprtc::load().unwrap();
+            assert_eq!((hiprtc.path(), hiprtc.rocm_major()), (six_rtc.as_path(), 6));
+            let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+            assert!(
+                !maps.contains("libamdhip64.so.7") && !maps.contains("libhiprtc.so.7"),
+                "opened all the same"
+            );
+        });
+    }
+}
+
+/// As in PyTorch's packages.
+#[test]
+fn resident_libraries_are_known_by_their_sonames_whatever_their_files_are_called() {
+    let (python, installed) = (Scratch::new(), Scratch::new());
+    if have_compiler() {
+        installed.hip(7, 1);
+        let unversioned = |file: std::path::PathBuf, name: &str| {
+            let plain = python.path().join(name);
+            std::fs::rename(file, &plain).unwrap();
+            plain
+        };
+        let hip6 = unversioned(python.hip(6, 1), "libamdhip64.so");
+        let rtc6 = unversioned(python.library("libhiprtc.so.6", HIPRTC, &[]), "libhiprtc.so");
+        let comgr = "int amd_comgr_get_version(long *a, long *b) { *a = 2; *b = 8; return 0; }";
+        let comgr2 = unversioned(python.library("libamd_comgr.so.2", comgr, &[]), "libamd_comgr.so");
+        let test = "resident_libraries_are_known_by_their_sonames_whatever_their_files_are_called";
+        isolated(test, &[("OPS_ROCM_PATH", installed.path())], || {
+            opened_by_others(&hip6);
+            assert_eq!(hip::load().unwrap().path(), hip6);
+            let text = hiprtc::load().unwrap_err().to_string();
+            assert!(text.contains("install hipRTC of ROCm 6"), "{text}");
+            opened_by_others(&rtc6);
+            let hiprtc = hiprtc::load().unwrap();
+            assert_eq!((hiprtc.path(), hiprtc.rocm_major()), (rtc6.as_path(), 6));
+            assert_eq!(hiprtc::comgr(&hiprtc), None);
+            opened_by_others(&comgr2);
+            assert_eq!(hiprtc::comgr(&hiprtc), Some(comgr2));
+        });
+    }
+}
+
+#[test]
+fn two_majors_that_are_resident_are_an_error() {
     let (first, second) = (Scratch::new(), Scratch::new());
     if have_compiler() {
         let (seven, six) = (first.hip(7, 1), second.hip(6, 1));
-        isolated("a_second_major_of_the_runtime_is_refused_before_it_is_opened", &[], || {
-            hip::load_from(&Search::new().folder(first.path())).unwrap();
-            let error = hip::load_from(&Search::new().folder(second.path())).unwrap_err();
-            assert_eq!(*error.kind(), LoadErrorKind::TwoMajors { loaded: seven.clone(), other: six.clone() });
+        isolated("two_majors_that_are_resident_are_an_error", &[], || {
+            opened_by_others(&seven);
+            opened_by_others(&six);
+            let error = hip::load_from(&Search::new().folder(first.path())).unwrap_err();
+            assert_eq!(*error.kind(), LoadErrorKind::TwoMajors { loaded: six.clone(), other: seven.clone() });
             let text = error.to_string();
             for path in [&seven, &six] {
                 assert!(text.contains(&path.display().to_string()), "{text}");
             }
-            let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
-            assert!(!maps.contains("libamdhip64.so.6"), "it was opened all the same");
         });
     }
 }

@@ -66,7 +66,8 @@ pub fn load_from(hip: &hip::Lib) -> Result<Lib, LoadError> {
         hip.path().display()
     );
     let sonames = vec![("libMIOpen.so.1".to_string(), major)];
-    Description { name: "MIOpen", sonames, advice, version }.open(&Search::new().after(hip.folders()))
+    Description { name: "MIOpen", sonames, required: None, advice, version }
+        .open(&Search::new().after(hip.folders()))
 }
 
 fn version(miopen: &Functions) -> Option<Version> {

@@ -49,6 +49,17 @@ pub(crate) enum Choice {
     Rocm,
 }
 
+impl Choice {
+    /// The name of the backend.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Choice::Cpu => "cpu",
+            Choice::Reference => "reference",
+            Choice::Rocm => "rocm",
+        }
+    }
+}
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Say what this build and this machine are
@@ -81,17 +92,20 @@ const TEST_EXAMPLES: &str = "\
 Examples:
   ops test                             every op, against the reference
   ops test --op softmax                one op
+  ops test --op matrix_units --backend rocm   only the GPU's matrix instructions, on known products
   ops test --report cpu.json           and a file with machine, counts, failures, timings
 
+Each op's line is written when its cases have run. With --progress the name of each case is written to
+standard error before it runs, so that the last one is known if the process dies.
 Every op runs on many shapes, strided views, all element types, and odd values. `unsupported` is what
 the backend declines to run; it is no failure. Exit status 1 if anything failed.";
 
 #[derive(Debug, Args)]
 pub(crate) struct TestArgs {
-    /// Only this op
+    /// Only this op; `matrix_units` for the GPU's matrix instructions
     #[arg(long, value_name = "NAME")]
     pub(crate) op: Option<String>,
-    /// Write a JSON document with everything that was found
+    /// Write a JSON document with everything that was found, also if the device cannot be opened
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
 }
@@ -167,8 +181,9 @@ Examples:
   ops replay tests/golden*/*.safetensors
   ops replay --backend reference --strict case.safetensors
 
-One line a case: op, type, shape of the first operand, status, and for the worst output its error and
-what is allowed. The status is ok, fail, unsupported (by the backend, or an op of no backend) or error. The last line
+One line a case, written at once: op, type, shape of the first operand, status, and for the worst output
+its error and what is allowed. With --progress the file of each case is written to standard error before it
+runs. The status is ok, fail, unsupported (by the backend, or an op of no backend) or error. The last line
 counts them. Exit status 1 if a case failed or ended in an error, 2 if a file cannot be read.";
 
 #[derive(Debug, Args)]

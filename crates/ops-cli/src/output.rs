@@ -65,6 +65,8 @@ impl Table {
 ///
 /// It appears after one second, if standard error is a terminal or progress was asked for.
 pub(crate) struct Progress {
+    /// Asked for, so that every detail is written.
+    always: bool,
     shown: bool,
     rewrites: bool,
     start: Instant,
@@ -75,7 +77,7 @@ impl Progress {
     /// Shown on a terminal, and elsewhere too if `always`.
     pub(crate) fn new(always: bool) -> Self {
         let rewrites = io::stderr().is_terminal();
-        Progress { shown: always || rewrites, rewrites, start: Instant::now(), last: None }
+        Progress { always, shown: always || rewrites, rewrites, start: Instant::now(), last: None }
     }
 
     /// Shows that `done` of `all` are finished and `what` is next; at most ten times a second.
@@ -89,6 +91,14 @@ impl Progress {
         let end = if self.rewrites { "" } else { "\n" };
         eprint!("{}[{done}/{all}] {what}{end}", self.start_of_line());
         let _ = io::stderr().flush();
+    }
+
+    /// Writes what is next as a line, each time, if progress was asked for: the last line tells what a process died of.
+    pub(crate) fn detail(&mut self, what: &str) {
+        if self.always {
+            self.clear();
+            eprintln!("{what}");
+        }
     }
 
     /// Clears the line so that something else can be written.

@@ -3,7 +3,7 @@ use crate::choice::{Decisions, Policy, Target};
 use crate::error::failed;
 use crate::hip::Device;
 use crate::index_names::IndexNames;
-use crate::kernels::{CacheFolder, CodeObjects, KernelSource, Kernels};
+use crate::kernels::{CacheFolder, CacheLimit, CodeObjects, KernelSource, Kernels};
 use crate::rocm::Shared;
 use crate::{Result, Rocm, tuned};
 use ops_kernels::Tuning;
@@ -43,6 +43,7 @@ pub struct RocmBuilder {
     objects: Option<CodeObjects>,
     cache: CacheFolder,
     tuning: Option<Tuning>,
+    ignores_denials: bool,
 }
 
 impl RocmBuilder {
@@ -70,13 +71,20 @@ impl RocmBuilder {
     pub fn tuning(self, tuning: Tuning) -> Self {
         RocmBuilder { tuning: Some(tuning), ..self }
     }
-    /// Caches compiled kernels in this folder.
+    /// Caches compiled kernels in this folder, as many as fit in `OPS_ROCM_CACHE_MIB` (1024 MiB unless set): those that were
+    /// used longest ago are removed.
     pub fn cache(self, folder: impl Into<PathBuf>) -> Self {
         RocmBuilder { cache: CacheFolder::At(folder.into()), ..self }
     }
     /// Caches no compiled kernels.
     pub fn no_cache(self) -> Self {
         RocmBuilder { cache: CacheFolder::Nowhere, ..self }
+    }
+
+    /// With libraries that compute also what they are known to get wrong ([`denials`](crate::denials)). This is for finding
+    /// out whether a fault is still there: results may be wrong.
+    pub fn ignore_denials(self) -> Self {
+        RocmBuilder { ignores_denials: true, ..self }
     }
 
     /// Opens the device.
@@ -92,6 +100,7 @@ impl RocmBuilder {
             Some(source) => source,
             None => KernelSource::from_env()?,
         };
+        let limit = CacheLimit::from_env()?;
         let device = match (self.device, self.ordinal) {
             (Some(device), _) => device,
             (None, Some(ordinal)) => Device::open(ordinal)?,
@@ -102,8 +111,10 @@ impl RocmBuilder {
         let gfx = &device.info().gfx;
         let embedded = if source == KernelSource::Jit { None } else { objects.target_for(gfx) };
         let code = embedded.unwrap_or(gfx.name());
-        let target = Target::of_device(device.hip(), device.info(), code).tuned(tuning);
-        let kernels = Kernels::new(&device, source, objects, self.cache)?;
+        let target = Target::of_device(device.hip(), device.info(), code)
+            .tuned(tuning)
+            .ignoring_denials(self.ignores_denials);
+        let kernels = Kernels::new(&device, source, objects, self.cache, limit)?;
         let stream = device.stream()?;
         let decisions = Decisions::default();
         let index_names = IndexNames::default();

@@ -2,13 +2,16 @@
 mod count;
 mod disk;
 mod embedded;
+mod evict;
 mod helper;
+mod identity;
 mod rehearsal;
 mod select;
 
 pub use count::KernelCount;
 pub use disk::CacheFolder;
 pub use embedded::CodeObjects;
+pub(crate) use evict::CacheLimit;
 pub use helper::compile_helper;
 
 use crate::error::failed;
@@ -73,6 +76,7 @@ pub(crate) struct Kernels {
     compiler: OnceLock<Compiler>,
     disk: OnceLock<Option<Disk>>,
     folder: CacheFolder,
+    limit: CacheLimit,
     /// By the place of their instance in the table.
     functions: Box<[OnceLock<Function>]>,
     units: Mutex<HashMap<Unit, Arc<Mutex<Option<Module>>>>>,
@@ -84,6 +88,7 @@ impl Kernels {
         source: KernelSource,
         objects: CodeObjects,
         folder: CacheFolder,
+        limit: CacheLimit,
     ) -> Result<Self> {
         if source == KernelSource::Aot && objects.target_for(&device.info().gfx).is_none() {
             let why = format!("{}, or set OPS_ROCM_KERNELS=jit", absent(&objects, &device.info().gfx));
@@ -102,6 +107,7 @@ impl Kernels {
             compiler: OnceLock::new(),
             disk: OnceLock::new(),
             folder,
+            limit,
             functions: ops_kernels::instances().iter().map(|_| OnceLock::new()).collect(),
             units: Mutex::default(),
         })
@@ -242,7 +248,7 @@ impl Kernels {
     ) -> Result<(Module, KernelOrigin)> {
         let gfx = &self.device.info().gfx;
         let (text, options) = (unit.text(gfx.full()), options_for(gfx)?);
-        let disk = self.disk.get_or_init(|| Disk::new(&self.folder, compiler));
+        let disk = self.disk.get_or_init(|| Disk::new(&self.folder, compiler, self.limit));
         let key = disk.as_ref().map(|disk| disk.key(gfx, &options, &text));
         if let (Some(disk), Some(key)) = (disk, key)
             && let Some(code) = disk.read(key)

@@ -1,6 +1,6 @@
 //! What a machine has for AMD GPUs: libraries, devices, kernels, and problems.
 use crate::hip::{Compiler, DeviceInfo, Hip, remarks};
-use crate::kernels::{CacheFolder, CodeObjects, KernelCount, KernelSource};
+use crate::kernels::{CacheFolder, CacheLimit, CodeObjects, KernelCount, KernelSource};
 use crate::vendor::VENDORS;
 use crate::{Policy, Version};
 use std::path::PathBuf;
@@ -61,6 +61,7 @@ impl Survey {
             survey.warnings.push(error.to_string());
             KernelSource::default()
         });
+        survey.warnings.extend(CacheLimit::from_env().err().map(|error| error.to_string()));
         let policy = Policy::from_env().and_then(|policy| policy.check());
         survey.warnings.extend(policy.err().map(|error| error.to_string()));
         match Hip::load() {
@@ -70,9 +71,21 @@ impl Survey {
                 let others = ["hipRTC"].into_iter().chain(VENDORS.iter().map(|vendor| vendor.name));
                 let found = || Err("not looked for without HIP".to_owned());
                 survey.libraries.extend(others.map(|name| SurveyedLibrary { name, found: found() }));
+                survey.warnings.extend(remarks(&[]));
             }
         }
+        if source == KernelSource::Aot && objects.is_empty() && !survey.has_supported_device() {
+            survey.warnings.push(
+                "OPS_ROCM_KERNELS=aot, and this program embeds no kernels: build it with feature `aot`, or unset \
+                 OPS_ROCM_KERNELS"
+                    .to_owned(),
+            );
+        }
         survey
+    }
+
+    fn has_supported_device(&self) -> bool {
+        self.devices.iter().any(|device| device.info.gfx.is_supported())
     }
 
     fn with_hip(&mut self, hip: &Hip, source: KernelSource, objects: &CodeObjects) {
@@ -91,10 +104,10 @@ impl Survey {
             vendors.extend(opened.map(|lib| (vendor.name, lib)));
         }
 
-        let devices = match DeviceInfo::all(hip) {
-            Ok(devices) => devices,
-            Err(error) => return self.warnings.push(error.to_string()),
-        };
+        let devices = DeviceInfo::all(hip).unwrap_or_else(|error| {
+            self.warnings.push(error.to_string());
+            Vec::new()
+        });
         self.warnings.extend(remarks(&devices));
         let preferred = DeviceInfo::preferred(&devices).map(|device| device.ordinal);
         for info in devices {

@@ -11,7 +11,7 @@ mod rocblas;
 
 pub use denial::Denial;
 
-pub(crate) use denial::denied;
+pub(crate) use denial::{Installed, denied};
 pub(crate) use handle::Handles;
 pub(crate) use library::{AnyLibrary, Failure, Lib, Vendor, check};
 pub(crate) use miopen::MiOpenLibrary;

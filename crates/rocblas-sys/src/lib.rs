@@ -73,7 +73,8 @@ pub fn load_from(hip: &hip::Lib, search: &Search) -> Result<Lib, LoadError> {
         "install rocBLAS of ROCm {rocm} (AMD's package rocblas, Debian's librocblas{own}) beside {}",
         hip.path().display()
     );
-    Description { name: "rocBLAS", sonames, advice, version }.open(&search.after(hip.folders()))
+    Description { name: "rocBLAS", sonames, required: None, advice, version }
+        .open(&search.after(hip.folders()))
 }
 
 fn version(rocblas: &Functions) -> Option<Version> {

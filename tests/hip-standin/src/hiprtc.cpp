@@ -14,6 +14,8 @@
 
 using namespace standin;
 
+extern "C" void amd_comgr_get_version(size_t* major, size_t* minor);
+
 struct _hiprtcProgram {
   CompileRequest request;
   CompileResult result;
@@ -116,6 +118,10 @@ hiprtcResult hiprtcDestroyProgram(hiprtcProgram* program) {
 hiprtcResult hiprtcCompileProgram(hiprtcProgram program, int option_count, const char** options) {
   return program_call(__func__, HIPRTC_ERROR_COMPILATION, program, [&](_hiprtcProgram& p) {
     if (option_count < 0 || (option_count > 0 && !options)) return HIPRTC_ERROR_INVALID_INPUT;
+    // A hipRTC does not work with a comgr of another major version.
+    size_t comgr = 0;
+    amd_comgr_get_version(&comgr, nullptr);
+    if (comgr != 3) return HIPRTC_ERROR_COMPILATION;
     p.request.options.assign(options, options + option_count);
     p.result = engine().compile(p.request);
     p.compiled = true;

@@ -115,6 +115,50 @@ void strided_half_tensors() {
   must_miopen(miopenDestroyActivationDescriptor(tanh));
 }
 
+// The faults of 3.5.1, which the stand-in has unless HIP_STANDIN_MIOPEN names another version.
+void faults() {
+  Handle handle;
+  const float one = 1, zero = 0;
+  {  // log_softmax passes over NaN, and a row of minus infinity has no NaN
+    Descriptor row(miopenFloat, {2, 2, 1, 1});
+    Buffer<float> in({-INFINITY, -INFINITY, NAN, 0}), out({0, 0, 0, 0});
+    must_miopen(miopenSoftmaxForward_V2(handle, &one, row, in.data(), &zero, row, out.data(), MIOPEN_SOFTMAX_LOG,
+                                        MIOPEN_SOFTMAX_MODE_CHANNEL));
+    check(out.read()[0] == -INFINITY && out.read()[3] == 0, "log softmax of minus infinity and of NaN");
+  }
+  {  // f16 softmax rounds each power and each sum
+    Descriptor row(miopenHalf, {1, 2, 1, 1});
+    Buffer<uint16_t> in({standin::float_to_f16(-0.125f), 0}), out({0, 0});
+    must_miopen(miopenSoftmaxForward_V2(handle, &one, row, in.data(), &zero, row, out.data(), MIOPEN_SOFTMAX_ACCURATE,
+                                        MIOPEN_SOFTMAX_MODE_CHANNEL));
+    check_equal(standin::f16_to_float(out.read()[0]), 0.468505859375f, "0.46875 if it were computed in f32");
+  }
+  {  // f16 activations overflow inside
+    Descriptor shape(miopenHalf, {1, 1, 1, 1});
+    Buffer<uint16_t> in({standin::float_to_f16(-12)}), out({1});
+    miopenActivationDescriptor_t sigmoid = nullptr;
+    must_miopen(miopenCreateActivationDescriptor(&sigmoid));
+    must_miopen(miopenSetActivationDescriptor(sigmoid, miopenActivationLOGISTIC, 1, 1, 1));
+    must_miopen(miopenActivationForward(handle, sigmoid, &one, shape, in.data(), &zero, shape, out.data()));
+    check_equal(out.read()[0], uint16_t(0), "sigmoid(-12) in f16");
+    must_miopen(miopenDestroyActivationDescriptor(sigmoid));
+  }
+  {  // the bits of a bf16 are negated: 1.0 gives -4.0
+    const uint16_t unit = standin::float_to_bf16(1), none = 0;
+    Descriptor pair(miopenBFloat16, {1, 1, 1, 2}), table(miopenBFloat16, {1, 2});
+    Buffer<uint16_t> in({none, unit}), cos({none, none}), sin({unit, unit}), out({none, none});
+    must_miopen(miopenRoPEForward(handle, pair, in.data(), table, cos.data(), table, sin.data(), pair, out.data()));
+    check_equal(standin::bf16_to_float(out.read()[0]), -4.f, "bf16 rope");
+  }
+  {  // a large mean leaves no digits of the variance
+    Descriptor row(miopenFloat, {1, 2}), line(miopenFloat, {2}), column(miopenFloat, {1});
+    Buffer<float> in({10000.25f, 9999.75f}), out({0, 0});
+    must_miopen(miopenLayerNormForward(handle, MIOPEN_ELEMENTWISE_AFFINE, row, in.data(), line, nullptr, line, nullptr,
+                                       1e-5f, 1, row, out.data(), column, nullptr, column, nullptr));
+    check(!(std::abs(out.read()[0] - 1) < 0.01), "layer norm with a large mean");
+  }
+}
+
 void activations() {
   Handle handle;
   const float one = 1, zero = 0;
@@ -279,6 +323,7 @@ int main() {
   return run_tests({{"softmax_modes", softmax_modes},
                     {"softmax_overflow_and_types", softmax_overflow_and_types},
                     {"strided_half_tensors", strided_half_tensors},
+                    {"faults", faults},
                     {"activations", activations},
                     {"layer_norms", layer_norms},
                     {"group_norm", group_norm},

@@ -29,8 +29,8 @@ pub(crate) trait Engine {
     fn name(&self) -> &'static str;
     /// Runs a golden case.
     fn replay(&self, case: &Golden) -> CaseResult;
-    /// Runs the cases of the suite that the filter selects.
-    fn suite(&self, filter: &Filter) -> Report;
+    /// Runs the cases of the suite that the filter selects. `before` is called with each case's name before it runs.
+    fn suite(&self, filter: &Filter, before: &mut dyn FnMut(&str)) -> Report;
     /// A problem on this backend.
     ///
     /// # Errors
@@ -82,8 +82,8 @@ where
     fn replay(&self, case: &Golden) -> CaseResult {
         case.replay(self)
     }
-    fn suite(&self, filter: &Filter) -> Report {
-        suite::run(self, filter)
+    fn suite(&self, filter: &Filter, before: &mut dyn FnMut(&str)) -> Report {
+        suite::run_observed(self, filter, before)
     }
     fn problem(&self, spec: Spec) -> Result<Problem, Failure> {
         let (call, reference) = (call_on(self, &spec)?, call_on(&host(Choice::Reference), &spec)?);

@@ -27,7 +27,7 @@ pub(crate) fn run(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, Failure> {
         // Opens its device several times, with different tuning values.
         Command::Tune(args) => tune::run(common, args, out),
         Command::Warm(args) => warm::run(common, args, out),
-        Command::Test(args) => test::run(&*backend(Purpose::Compute)?, common, args, out),
+        Command::Test(args) => test::run(|| backend(Purpose::Compute), common, args, out),
         Command::Bench(args) => bench::run(&*backend(Purpose::Compute)?, common, args, out),
         Command::Replay(args) => replay::run(&*backend(Purpose::Compute)?, common, args, out),
         Command::Support(args) => support::run(&*backend(Purpose::Explain(None))?, common, args, out),

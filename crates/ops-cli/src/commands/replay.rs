@@ -53,18 +53,19 @@ pub(super) fn run(
     let mut progress = Progress::new(common.progress);
     for (done, path) in args.files.iter().enumerate() {
         progress.step(done, args.files.len(), &path.display().to_string());
+        progress.detail(&path.display().to_string());
         match Golden::load(path) {
             Ok(case) => {
                 let result = engine.replay(&case);
                 counts.add(result.status);
                 progress.clear();
                 write(path, &result, common.json, out)?;
+                // The next case may end the process.
+                out.flush()?;
             }
             Err(e) => {
                 unreadable = true;
                 progress.clear();
-                // Keeps the order of lines if both streams go to the same place.
-                out.flush()?;
                 eprintln!("ops: {} {e}", path.display());
             }
         }

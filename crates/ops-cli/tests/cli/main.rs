@@ -6,11 +6,13 @@ use std::process::{Command, Output, Stdio};
 mod bench;
 mod explain;
 mod replay;
+mod rocm;
 mod suite;
 mod warm;
 
 /// A finished run.
 struct Run {
+    /// The exit status; -1 if a signal ended the process.
     code: i32,
     stdout: String,
     stderr: String,
@@ -37,13 +39,18 @@ impl Run {
 }
 
 fn ops(args: &[&str]) -> Run {
-    let Output { status, stdout, stderr } = Command::new(env!("CARGO_BIN_EXE_ops"))
-        .args(args)
-        .env_remove("OPS_ROCM_PATH")
-        .output()
-        .expect("the binary runs");
+    finished(command(args).output().expect("the binary runs"))
+}
+
+fn command(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ops"));
+    command.args(args).env_remove("OPS_ROCM_PATH");
+    command
+}
+
+fn finished(Output { status, stdout, stderr }: Output) -> Run {
     Run {
-        code: status.code().expect("it exits"),
+        code: status.code().unwrap_or(-1),
         stdout: String::from_utf8(stdout).expect("text"),
         stderr: String::from_utf8(stderr).expect("text"),
     }

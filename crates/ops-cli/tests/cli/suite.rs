@@ -40,3 +40,34 @@ fn mistakes_are_reported_before_anything_runs() {
     let run = ops(&["test", "--report", "/nonexistent/folder/report.json"]);
     assert!(run.refused().contains("/nonexistent/folder/report.json"));
 }
+
+#[test]
+fn a_device_that_cannot_be_opened_is_reported() {
+    let path = scratch("no-device.json");
+    let _ = std::fs::remove_file(&path);
+    let run = ops(&["test", "--backend", "rocm", "--report", path.to_str().unwrap()]);
+    if run.code != 2 {
+        return; // this machine has an AMD GPU
+    }
+    let report: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let said = run.refused().strip_prefix("ops: ").unwrap();
+    assert_eq!((&report["error"], &report["complete"]), (&json!(said), &json!(false)));
+    assert_eq!((&report["backend"], &report["running"]), (&json!("rocm"), &Value::Null));
+    assert!(report["rocm"]["libraries"].is_array() && report["machine"]["cpu"].is_string());
+}
+
+#[test]
+fn each_case_is_named_before_it_runs() {
+    let run = ops(&["test", "--op", "neg", "--progress"]);
+    let cases =
+        run.stderr.lines().filter(|line| line.starts_with("neg(") || line.starts_with("neg_inplace("));
+    let pass: usize = run.last().split(' ').next().unwrap().parse().unwrap();
+    assert_eq!(cases.count(), pass, "{}", run.stderr);
+}
+
+#[test]
+fn a_host_has_no_matrix_units() {
+    let run = ops(&["test", "--op", "matrix_units"]);
+    assert_eq!((run.code, run.last()), (0, "0 pass, 0 fail, 0 unsupported"), "{}", run.stderr);
+    assert!(run.stderr.contains("cpu has no matrix units"), "{}", run.stderr);
+}

@@ -1,7 +1,7 @@
 //! What providers decide by: the device and the libraries beside it.
 use crate::ProviderId;
 use crate::hip::{DeviceInfo, Gfx, Hip};
-use crate::vendor::{AnyLibrary, Lib, VENDORS, Vendor, denied};
+use crate::vendor::{AnyLibrary, Installed, Lib, VENDORS, Vendor, denied};
 use hip_sys::loader::Version;
 use ops_core::{Operands, Reason};
 use std::sync::OnceLock;
@@ -16,6 +16,8 @@ pub struct Target {
     rocm: Option<Version>,
     /// `None` for a target that is only assumed.
     hip: Option<Hip>,
+    /// Whether libraries compute what they are known to get wrong.
+    ignores_denials: bool,
     /// One for each row of [`VENDORS`], opened on first use.
     libraries: [OnceLock<Opened>; VENDORS.len()],
 }
@@ -49,7 +51,7 @@ impl Target {
 
     fn new(gfx: Gfx, launch_device: ops_kernels::Device, rocm: Option<Version>, hip: Option<Hip>) -> Self {
         let libraries = [const { OnceLock::new() }; VENDORS.len()];
-        Target { gfx, launch_device, rocm, hip, libraries }
+        Target { gfx, launch_device, rocm, hip, ignores_denials: false, libraries }
     }
 
     /// The architecture.
@@ -71,6 +73,11 @@ impl Target {
         self
     }
 
+    /// With libraries that compute also what they are known to get wrong.
+    pub(crate) fn ignoring_denials(self, ignores_denials: bool) -> Self {
+        Target { ignores_denials, ..self }
+    }
+
     /// A vendor library by the id of its provider, opened on first use.
     pub fn library(&self, id: ProviderId) -> Library {
         let Some(row) = VENDORS.iter().position(|row| row.id == id) else {
@@ -88,10 +95,11 @@ impl Target {
     /// # Errors
     /// What keeps it from being used.
     pub(crate) fn require<V: Vendor>(&self, op: &str, on: &dyn Operands) -> Result<(), Reason> {
-        if self.hip.is_some() {
-            self.lib::<V>()?;
+        let library = if self.hip.is_some() { self.lib::<V>()?.version() } else { Some(V::ASSUMED) };
+        if self.ignores_denials {
+            return Ok(());
         }
-        denied(V::DENIALS, self.gfx.name(), self.rocm, op, on)
+        denied(V::DENIALS, Installed { gfx: self.gfx.name(), rocm: self.rocm, library }, op, on)
     }
 
     /// An open library that has kernels for the device.

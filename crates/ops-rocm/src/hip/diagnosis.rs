@@ -1,5 +1,6 @@
 //! What the system says about GPUs besides HIP: why there is none, and what memory other programs use.
 
+use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
 use std::io::ErrorKind;
 use std::path::Path;
@@ -10,35 +11,74 @@ pub(super) fn no_device() -> String {
         ["HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"].into_iter().find_map(
             |name| std::env::var(name).ok().map(|value| format!("{name} is set to {value:?}; unset it")),
         );
-    kfd_problem(Path::new("/dev/kfd")).or(hidden).unwrap_or_else(|| {
-        "the HIP runtime finds none, although /dev/kfd can be opened; see rocminfo".to_string()
+    let driver = node_problem(Path::new("/dev/kfd"));
+    let problem = driver.or_else(|| render_problem(Path::new("/dev/dri"), Path::new("/sys/class/drm")));
+    problem.or(hidden).unwrap_or_else(|| {
+        "the HIP runtime finds none, although /dev/kfd and a render node of /dev/dri can be opened; see rocminfo"
+            .to_string()
     })
 }
 
-/// Why the kernel driver's device cannot be used. ROCm shows a lack of permission as an absence of devices.
-fn kfd_problem(kfd: &Path) -> Option<String> {
-    match OpenOptions::new().read(true).write(true).open(kfd) {
-        Ok(_) => None,
-        Err(error) => Some(explain_kfd(kfd, error.kind())),
-    }
+/// Why a device file of the driver cannot be used. ROCm shows a lack of permission as an absence of devices.
+fn node_problem(node: &Path) -> Option<String> {
+    open(node).map(|error| explain(&node.display().to_string(), error))
 }
 
-fn explain_kfd(kfd: &Path, error: ErrorKind) -> String {
-    let kfd = kfd.display();
+/// Opens a device file as ROCm does. `None` if it can be opened.
+fn open(node: &Path) -> Option<ErrorKind> {
+    OpenOptions::new().read(true).write(true).open(node).err().map(|error| error.kind())
+}
+
+/// Why no GPU's render node can be used: ROCm needs one besides `/dev/kfd`. `drm` is the folder in which the kernel
+/// describes the nodes.
+fn render_problem(dev: &Path, drm: &Path) -> Option<String> {
+    let mut names = render_nodes(drm);
+    names.retain(|name| of_amd(&drm.join(name)));
+    if names.is_empty() {
+        // Some containers hide the kernel's description, but have the nodes.
+        names = render_nodes(dev);
+    }
+    if names.is_empty() {
+        names.push("renderD*".to_string());
+    }
+    let mut problems: BTreeMap<ErrorKind, Vec<String>> = BTreeMap::new();
+    for node in names.iter().map(|name| dev.join(name)) {
+        // One node that can be opened is one device that ROCm can use.
+        problems.entry(open(&node)?).or_default().push(node.display().to_string());
+    }
+    let texts: Vec<_> = problems.iter().map(|(error, nodes)| explain(&nodes.join(", "), *error)).collect();
+    Some(texts.join("; "))
+}
+
+fn render_nodes(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let mut names: Vec<String> = names.filter(|name| name.starts_with("renderD")).collect();
+    names.sort();
+    names
+}
+
+/// Whether AMD made the device of a render node. True if the kernel does not say.
+fn of_amd(node: &Path) -> bool {
+    fs::read_to_string(node.join("device/vendor")).map_or(true, |vendor| vendor.trim() == "0x1002")
+}
+
+fn explain(node: &str, error: ErrorKind) -> String {
     match error {
         ErrorKind::NotFound => {
             format!(
-                "{kfd} does not exist: there is no AMD GPU, or its driver amdgpu is not loaded, or a container lacks it \
+                "{node} does not exist: there is no AMD GPU, or its driver amdgpu is not loaded, or a container lacks it \
                      (--device /dev/kfd --device /dev/dri)"
             )
         }
         ErrorKind::PermissionDenied => {
             format!(
-                "{kfd} may not be opened by this user: add the user to the groups render and video \
-                     (sudo usermod -aG render,video $USER), then log in again"
+                "{node} may not be opened by this user: add the user to the groups render and video \
+                     (sudo usermod -aG render,video $USER), then log in again; in a container, pass the groups \
+                     (--group-add render --group-add video)"
             )
         }
-        other => format!("{kfd} cannot be opened: {other}"),
+        other => format!("{node} cannot be opened: {other}"),
     }
 }
 
@@ -56,11 +96,42 @@ mod tests {
 
     #[test]
     fn a_missing_driver_and_a_missing_permission_are_told_apart() {
-        let absent = kfd_problem(Path::new("/no/such/kfd")).unwrap();
+        let absent = node_problem(Path::new("/no/such/kfd")).unwrap();
         assert!(absent.contains("/no/such/kfd does not exist") && absent.contains("amdgpu"), "{absent}");
-        let denied = explain_kfd(Path::new("/dev/kfd"), ErrorKind::PermissionDenied);
+        let denied = explain("/dev/kfd", ErrorKind::PermissionDenied);
         assert!(denied.contains("usermod -aG render,video"), "{denied}");
-        assert_eq!(kfd_problem(Path::new("/dev/null")), None);
+        assert_eq!(node_problem(Path::new("/dev/null")), None);
+    }
+
+    #[test]
+    fn render_nodes_of_amd_must_exist_and_open() {
+        let root = std::env::temp_dir().join(format!("ops-rocm-render-{}", std::process::id()));
+        let (dev, drm) = (root.join("dri"), root.join("drm"));
+        let describe = |name: &str, vendor: &str| {
+            fs::create_dir_all(drm.join(name).join("device")).unwrap();
+            fs::write(drm.join(name).join("device/vendor"), vendor).unwrap();
+        };
+        fs::create_dir_all(&dev).unwrap();
+        let problem = || render_problem(&dev, &drm);
+        assert!(problem().unwrap().contains("dri/renderD* does not exist"), "{:?}", problem());
+        // Permissions do not bind root, under which tests may run; a folder cannot be opened for writing by anyone.
+        fs::create_dir(dev.join("renderD128")).unwrap();
+        assert!(
+            problem().unwrap().contains("renderD128 cannot be opened"),
+            "without the kernel's description"
+        );
+        describe("renderD128", "0x8086\n");
+        describe("renderD129", "0x1002\n");
+        let missing = problem().unwrap();
+        assert!(
+            missing.contains("renderD129 does not exist") && missing.contains("--device /dev/dri"),
+            "{missing}"
+        );
+        assert!(!missing.contains("renderD128"), "another vendor's: {missing}");
+        fs::write(dev.join("renderD129"), "").unwrap();
+        describe("renderD130", "0x1002\n");
+        assert_eq!(problem(), None, "one of two can be opened");
+        fs::remove_dir_all(&root).unwrap();
     }
 
     #[test]

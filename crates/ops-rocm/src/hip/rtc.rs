@@ -2,6 +2,7 @@
 
 use crate::sync::Mutex;
 use std::ffi::{CStr, CString, c_char};
+use std::path::PathBuf;
 use std::ptr::null_mut;
 
 use hip_sys::hiprtc::{self as sys, HIPRTC_SUCCESS, hiprtcProgram, hiprtcResult};
@@ -45,6 +46,11 @@ impl Compiler {
     /// The open library.
     pub fn lib(&self) -> &sys::Lib {
         &self.lib
+    }
+
+    /// The file of comgr, the compiler behind hipRTC, if it is known.
+    pub fn comgr(&self) -> Option<PathBuf> {
+        sys::comgr(&self.lib)
     }
 
     /// Compiles a source for an architecture. `options` are the compiler's, without `--offload-arch`, which is always

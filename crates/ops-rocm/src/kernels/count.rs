@@ -1,6 +1,6 @@
 //! How a device would come by its kernels.
 use super::disk::Disk;
-use super::{CacheFolder, CodeObjects, KernelSource, options_for};
+use super::{CacheFolder, CacheLimit, CodeObjects, KernelSource, options_for};
 use crate::hip::{Compiler, Gfx};
 use ops_kernels::Unit;
 
@@ -22,7 +22,8 @@ impl KernelCount {
         objects: &CodeObjects,
         compiler: Option<&Compiler>,
     ) -> Self {
-        let disk = compiler.and_then(|compiler| Disk::new(&CacheFolder::Standard, compiler));
+        let disk =
+            compiler.and_then(|compiler| Disk::new(&CacheFolder::Standard, compiler, CacheLimit::default()));
         let options = options_for(gfx).ok();
         let cached = |unit: &Unit| match (&disk, &options) {
             (Some(disk), Some(options)) => disk.holds(disk.key(gfx, options, &unit.text(gfx.full()))),

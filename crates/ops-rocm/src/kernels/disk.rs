@@ -2,13 +2,14 @@
 //!
 //! Files are written under another name and then renamed, so that processes that share a folder see whole files or
 //! none. What is damaged, or anything else, is passed over and written anew.
+use super::evict::{self, CacheLimit, KERNEL, PART};
+use super::identity;
 use crate::fingerprint::Fingerprint;
 use crate::hip::{CodeObject, Compiler, Gfx};
-use std::fs;
-use std::io::{self, Write};
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::UNIX_EPOCH;
 
 /// Where compiled kernels are kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -45,6 +46,7 @@ impl CacheFolder {
 pub(super) struct Disk {
     folder: PathBuf,
     compiler: String,
+    limit: CacheLimit,
 }
 
 /// By what a file is found: the architecture for people, the hash for the rest.
@@ -56,8 +58,8 @@ const MAGIC: &[u8; 8] = b"opsrocm1";
 const HEADER: usize = 8 + 16 + 8 + 16;
 
 impl Disk {
-    pub(super) fn new(folder: &CacheFolder, compiler: &Compiler) -> Option<Disk> {
-        Some(Disk { folder: folder.path()?, compiler: identity(compiler) })
+    pub(super) fn new(folder: &CacheFolder, compiler: &Compiler, limit: CacheLimit) -> Option<Disk> {
+        Some(Disk { folder: folder.path()?, compiler: identity::of(compiler), limit })
     }
 
     pub(super) fn key(&self, gfx: &Gfx, options: &[String], text: &str) -> Key {
@@ -69,7 +71,7 @@ impl Disk {
     }
 
     fn file(&self, Key(hash): Key) -> PathBuf {
-        self.folder.join(format!("{hash:032x}.co"))
+        self.folder.join(format!("{hash:032x}.{KERNEL}"))
     }
 
     /// Whether there is a file of this key, whole or not.
@@ -80,7 +82,7 @@ impl Disk {
     /// The code of a file that is whole and of this key.
     pub(super) fn read(&self, key: Key) -> Option<CodeObject> {
         let file = self.file(key);
-        let bytes = match fs::read(&file) {
+        let bytes = match read_used(&file) {
             Ok(bytes) => bytes,
             Err(error) => {
                 if error.kind() != io::ErrorKind::NotFound {
@@ -97,7 +99,7 @@ impl Disk {
         code.map(|code| unsafe { CodeObject::from_bytes(code) })
     }
 
-    /// Keeps the code. That it cannot be kept is told, and nothing else.
+    /// Keeps the code, and removes older kernels beyond the limit. Failures are logged and otherwise ignored.
     pub(super) fn write(&self, key: Key, code: &CodeObject) {
         let file = self.file(key);
         if let Err(error) = self.try_write(&file, &pack(key, &code.to_bytes())) {
@@ -105,6 +107,8 @@ impl Disk {
                 "a compiled kernel cannot be kept as {}: {error}; OPS_ROCM_CACHE names another folder",
                 file.display()
             );
+        } else if let Err(error) = evict::evict(&self.folder, self.limit, &file) {
+            tracing::warn!("old kernels in {} cannot be removed: {error}", self.folder.display());
         }
     }
 
@@ -112,8 +116,8 @@ impl Disk {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         create_folder(&self.folder)?;
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let part = self.folder.join(format!("part-{}-{number}", std::process::id()));
-        let written = fs::File::create(&part)
+        let part = self.folder.join(format!("{PART}{}-{number}", std::process::id()));
+        let written = File::create(&part)
             .and_then(|mut file| file.write_all(bytes))
             .and_then(|()| fs::rename(&part, file));
         if written.is_err() {
@@ -123,6 +127,15 @@ impl Disk {
     }
 }
 
+/// Reads a whole file and notes that it was used.
+fn read_used(path: &Path) -> io::Result<Vec<u8>> {
+    let mut file = File::open(path)?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    evict::used(&file);
+    Ok(bytes)
+}
+
 /// Code that runs is kept where no one else can write.
 fn create_folder(folder: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
@@ -130,15 +143,6 @@ fn create_folder(folder: &Path) -> io::Result<()> {
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     builder.create(folder)
-}
-
-/// The compiler: another version, file or build of it makes other code.
-fn identity(compiler: &Compiler) -> String {
-    let lib = compiler.lib();
-    let file = fs::canonicalize(lib.path()).unwrap_or_else(|_| lib.path().to_path_buf());
-    let meta = fs::metadata(&file).ok();
-    let made = meta.as_ref().and_then(|meta| meta.modified().ok()?.duration_since(UNIX_EPOCH).ok());
-    format!("{} {:?} {:?} {made:?}", file.display(), lib.version(), meta.map(|meta| meta.len()))
 }
 
 fn pack(Key(key): Key, code: &[u8]) -> Vec<u8> {
@@ -187,7 +191,8 @@ mod tests {
     #[test]
     fn writers_of_one_file_leave_a_whole_one_and_nothing_else() {
         let folder = std::env::temp_dir().join(format!("ops-rocm-disk-{}", std::process::id()));
-        let disk = Disk { folder: folder.join("made/on/demand"), compiler: String::new() };
+        let limit = CacheLimit::default();
+        let disk = Disk { folder: folder.join("made/on/demand"), compiler: String::new(), limit };
         let key = disk.key(&Gfx::parse("gfx1100").unwrap(), &[], "text");
         std::thread::scope(|scope| {
             for _ in 0..8 {
@@ -206,7 +211,8 @@ mod tests {
 
     #[test]
     fn a_key_tells_every_part_apart() {
-        let disk = |compiler: &str| Disk { folder: PathBuf::new(), compiler: compiler.to_string() };
+        let limit = CacheLimit::default();
+        let disk = |compiler: &str| Disk { folder: PathBuf::new(), compiler: compiler.to_string(), limit };
         let key = |compiler, gfx, option: &str, text| {
             disk(compiler).key(&Gfx::parse(gfx).unwrap(), &[option.to_string()], text)
         };

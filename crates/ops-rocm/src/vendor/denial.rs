@@ -5,7 +5,7 @@ use ops_core::{DType, Layout, Operands, Reason};
 
 /// A set of problems for which a library is not used, because its results were found to be wrong.
 ///
-/// A ROCm of unknown version counts as affected: a slower right result is better than a fast wrong one.
+/// An unknown version counts as affected: a slower right result is better than a fast wrong one.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Denial {
@@ -19,9 +19,13 @@ pub struct Denial {
     pub since: Option<Version>,
     /// The first version of ROCm that has the fix.
     pub until: Option<Version>,
+    /// The first affected version of the library itself.
+    pub library_since: Option<Version>,
+    /// The first version of the library itself that has the fix.
+    pub library_until: Option<Version>,
     /// Element types of the first operand.
     pub dtypes: &'static [DType],
-    /// Only problems in which an extent, or the product of all extents but the last, exceeds this.
+    /// Only problems in which an extent, or the product of all extents but the last, exceeds this; 0 for all problems.
     pub extent_above: usize,
     /// What happens.
     pub what: &'static str,
@@ -35,22 +39,37 @@ impl Denial {
         Some(Version::new(major, minor, 0))
     }
 
-    fn affects(&self, gfx: &str, rocm: Option<Version>) -> bool {
-        let known = self.gfx.is_empty() || self.gfx.contains(&gfx);
-        let after = self.since.is_none_or(|since| rocm.is_none_or(|rocm| rocm >= since));
-        let before = self.until.is_none_or(|until| rocm.is_none_or(|rocm| rocm < until));
-        known && after && before
+    /// A version of the library itself, for `library_since` and `library_until`.
+    pub(super) const fn library(major: u32, minor: u32, patch: u32) -> Option<Version> {
+        Some(Version::new(major, minor, patch))
+    }
+
+    fn affects(&self, on: &Installed<'_>) -> bool {
+        let within = |since: Option<Version>, until: Option<Version>, version: Option<Version>| {
+            since.is_none_or(|since| version.is_none_or(|version| version >= since))
+                && until.is_none_or(|until| version.is_none_or(|version| version < until))
+        };
+        (self.gfx.is_empty() || self.gfx.contains(&on.gfx))
+            && within(self.since, self.until, on.rocm)
+            && within(self.library_since, self.library_until, on.library)
     }
 }
 
-/// Checks that none of these denials covers a problem on an architecture with this version of ROCm.
+/// What a library runs on, and its versions as far as they are known.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Installed<'t> {
+    pub(crate) gfx: &'t str,
+    pub(crate) rocm: Option<Version>,
+    pub(crate) library: Option<Version>,
+}
+
+/// Checks that none of these denials covers a problem on an architecture with these versions.
 ///
 /// # Errors
 /// The denial, with its report.
 pub(crate) fn denied(
     denials: &[Denial],
-    gfx: &str,
-    rocm: Option<Version>,
+    installed: Installed<'_>,
     op: &str,
     on: &dyn Operands,
 ) -> Result<(), Reason> {
@@ -62,8 +81,8 @@ pub(crate) fn denied(
     let hit = |denial: &&Denial| {
         (denial.ops.is_empty() || denial.ops.contains(&op))
             && denial.dtypes.contains(&first.dtype)
-            && extent > denial.extent_above
-            && denial.affects(gfx, rocm)
+            && (denial.extent_above == 0 || extent > denial.extent_above)
+            && denial.affects(&installed)
     };
     match denials.iter().find(hit) {
         Some(Denial { what, report, .. }) => Err(Reason::Because(format!("{what} ({report})"))),
@@ -73,7 +92,7 @@ pub(crate) fn denied(
 
 #[cfg(test)]
 mod tests {
-    use super::super::{RocBlasLibrary, Vendor};
+    use super::super::{MiOpenLibrary, RocBlasLibrary, Vendor};
     use super::*;
     use ops_core::{Operand, Role};
 
@@ -95,7 +114,27 @@ mod tests {
 
     fn denied_on(gfx: &str, dtype: DType, rows: usize) -> bool {
         let product = Product(dtype, Layout::contiguous(&[rows, 8]).unwrap());
-        denied(RocBlasLibrary::DENIALS, gfx, Denial::rocm(7, 2), "matmul", &product).is_err()
+        let installed = Installed { gfx, rocm: Denial::rocm(7, 2), library: None };
+        denied(RocBlasLibrary::DENIALS, installed, "matmul", &product).is_err()
+    }
+
+    fn miopen_denied(library: Option<Version>, op: &str, dtype: DType) -> bool {
+        let installed = Installed { gfx: "gfx1100", rocm: Denial::rocm(7, 2), library };
+        let x = Product(dtype, Layout::contiguous(&[2, 8]).unwrap());
+        denied(MiOpenLibrary::DENIALS, installed, op, &x).is_err()
+    }
+
+    #[test]
+    fn a_denial_holds_for_the_librarys_own_versions() {
+        let softmax = |library| miopen_denied(library, "softmax", DType::F32);
+        assert!(!softmax(Denial::library(3, 0, 0)));
+        assert!(softmax(Denial::library(3, 1, 0)));
+        assert!(!softmax(Denial::library(3, 2, 0)));
+        assert!(softmax(None), "an unknown version counts as affected");
+        let rope = |library| miopen_denied(library, "rope_i", DType::BF16);
+        assert!(rope(Denial::library(3, 5, 1)) && !rope(Denial::library(3, 5, 2)));
+        assert!(!miopen_denied(Denial::library(3, 3, 0), "rope_i", DType::F16));
+        assert!(miopen_denied(Denial::library(3, 2, 0), "rope_i", DType::F16), "it has no rope");
     }
 
     #[test]

@@ -17,6 +17,8 @@ pub(crate) trait Vendor: Send + Sync + 'static {
     const NAME: &'static str;
     /// Where it is known to give wrong results.
     const DENIALS: &'static [Denial];
+    /// Its version with [`Target::ASSUMED_ROCM`](crate::Target::ASSUMED_ROCM).
+    const ASSUMED: loader::Version;
     /// The status of a call that succeeded.
     const SUCCESS: u32;
     /// Its functions, as its `-sys` crate binds them.

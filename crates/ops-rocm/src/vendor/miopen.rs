@@ -2,8 +2,8 @@
 use super::denial::Denial;
 use super::library::{Failure, Lib, SetWorkspace, Vendor, check};
 use crate::ProviderId;
-use hip_sys::LoadError;
 use hip_sys::hip::{self, hipStream_t};
+use hip_sys::{LoadError, Version};
 use miopen_sys::{self as sys, miopenHandle_t};
 use ops_core::DType;
 use std::ffi::CStr;
@@ -21,6 +21,7 @@ impl Vendor for MiOpenLibrary {
     const ID: ProviderId = ProviderId::MIOPEN;
     const NAME: &'static str = "MIOpen";
     const DENIALS: &'static [Denial] = DENIALS;
+    const ASSUMED: Version = Version::new(3, 5, 1);
     const SUCCESS: u32 = sys::miopenStatusSuccess;
     const EXHAUSTED: u32 = sys::miopenStatusAllocFailed;
     /// The functions in use take none.
@@ -52,14 +53,87 @@ impl Vendor for MiOpenLibrary {
     }
 }
 
-const DENIALS: &[Denial] = &[Denial {
-    library: ProviderId::MIOPEN,
-    ops: &["softmax", "log_softmax"],
-    gfx: &[],
-    since: None,
-    until: None,
-    dtypes: &[DType::BF16, DType::F64],
-    extent_above: 0,
-    what: "MIOpen's softmax reads them as f32",
-    report: "the kernel source of MIOpen 3.4 and 3.5",
-}];
+const HALF: &[DType] = &[DType::F16];
+const ALL: &[DType] = &[DType::F16, DType::BF16, DType::F32];
+
+/// A denial for all architectures, versions and sizes.
+const fn always(
+    ops: &'static [&'static str],
+    dtypes: &'static [DType],
+    what: &'static str,
+    report: &'static str,
+) -> Denial {
+    Denial {
+        library: ProviderId::MIOPEN,
+        ops,
+        gfx: &[],
+        since: None,
+        until: None,
+        library_since: None,
+        library_until: None,
+        dtypes,
+        extent_above: 0,
+        what,
+        report,
+    }
+}
+
+const DENIALS: &[Denial] = &[
+    always(
+        &["softmax", "log_softmax"],
+        &[DType::BF16, DType::F64],
+        "MIOpen's softmax reads them as f32",
+        "MIOpenSoftmax.cl and MIOpenSoftmaxHIP.cpp",
+    ),
+    always(
+        &["softmax", "log_softmax"],
+        HALF,
+        "MIOpen's softmax sums in f16",
+        "MIOpenSoftmax.cl and MIOpenSoftmaxHIP.cpp",
+    ),
+    always(
+        &["log_softmax"],
+        &[DType::F32],
+        "MIOpen's log_softmax passes over NaN, and gives -inf for a row of -inf",
+        "LogAddExp in MIOpenSoftmax.cl and MIOpenSoftmaxHIP.cpp",
+    ),
+    Denial {
+        library_since: Denial::library(3, 1, 0),
+        library_until: Denial::library(3, 2, 0),
+        ..always(
+            &["softmax"],
+            &[DType::F32],
+            "MIOpen 3.1 runs the kernel of the type that first had these extents",
+            "ROCm/MIOpen#2966",
+        )
+    },
+    always(
+        &["layer_norm", "group_norm"],
+        ALL,
+        "MIOpen's variance is E[x²] − E[x]² in f32, which a large mean cancels",
+        "MIOpenLayerNorm.cpp of MIOpen 3.0 to 3.3 and MIOpenGroupNorm.cpp of 3.1 to 3.3; no fix is known",
+    ),
+    Denial {
+        library_until: Denial::library(3, 2, 0),
+        ..always(&["rms_norm"], ALL, "MIOpen before 3.2 has no T5 layer norm", "ROCm/MIOpen#2833")
+    },
+    always(
+        &["sigmoid", "tanh"],
+        HALF,
+        "MIOpen's activations compute in f16",
+        "MIOpenNeuron.cl of MIOpen 3.0 to 3.3 and activation_functions.hpp after it",
+    ),
+    Denial {
+        library_until: Denial::library(3, 5, 2),
+        ..always(
+            &["rope_i"],
+            &[DType::BF16],
+            "MIOpen up to 3.5.1 negates a bf16 as an integer",
+            "ROCm/rocm-libraries#3766",
+        )
+    },
+    Denial {
+        library_until: Denial::library(3, 3, 0),
+        ..always(&["rope_i"], ALL, "MIOpen before 3.3 has no rope", "ROCm/MIOpen#3009")
+    },
+];

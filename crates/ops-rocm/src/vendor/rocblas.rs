@@ -3,7 +3,7 @@ use super::denial::Denial;
 use super::library::{Failure, Lib, SetWorkspace, Vendor, check};
 use crate::ProviderId;
 use hip_sys::hip::{self, hipStream_t};
-use hip_sys::{LoadError, Search};
+use hip_sys::{LoadError, Search, Version};
 use ops_core::DType;
 use rocblas_sys::{self as sys, rocblas_handle};
 use std::ffi::CStr;
@@ -21,6 +21,7 @@ impl Vendor for RocBlasLibrary {
     const ID: ProviderId = ProviderId::ROCBLAS;
     const NAME: &'static str = "rocBLAS";
     const DENIALS: &'static [Denial] = DENIALS;
+    const ASSUMED: Version = Version::new(5, 2, 0);
     const SUCCESS: u32 = sys::rocblas_status_success;
     const EXHAUSTED: u32 = sys::rocblas_status_memory_error;
     const SET_WORKSPACE: Option<SetWorkspace<Self>> = Some(|lib, handle, address, bytes| {
@@ -86,6 +87,8 @@ const DENIALS: &[Denial] = &[
         gfx: &["gfx1100"],
         since: None,
         until: Denial::rocm(7, 13),
+        library_since: None,
+        library_until: None,
         dtypes: &[DType::BF16],
         extent_above: 0,
         what: "wrong bf16 products on gfx1100",
@@ -97,6 +100,8 @@ const DENIALS: &[Denial] = &[
         gfx: &["gfx950"],
         since: Denial::rocm(7, 12),
         until: None,
+        library_since: None,
+        library_until: None,
         dtypes: &[DType::BF16],
         extent_above: 0,
         what: "NaN in bf16 products that are split along k on gfx950",
@@ -108,6 +113,8 @@ const DENIALS: &[Denial] = &[
         gfx: &["gfx1151"],
         since: Denial::rocm(7, 1),
         until: Denial::rocm(7, 2),
+        library_since: None,
+        library_until: None,
         dtypes: &[DType::F32],
         extent_above: 0,
         what: "wrong f32 products on gfx1151",
@@ -119,6 +126,8 @@ const DENIALS: &[Denial] = &[
         gfx: &["gfx1201"],
         since: Denial::rocm(7, 1),
         until: None,
+        library_since: None,
+        library_until: None,
         dtypes: &[DType::F64],
         extent_above: 1_000_000,
         what: "wrong f64 products of more than two million rows on gfx1201",
@@ -130,6 +139,8 @@ const DENIALS: &[Denial] = &[
         gfx: &["gfx1201"],
         since: Denial::rocm(7, 2),
         until: None,
+        library_since: None,
+        library_until: None,
         dtypes: &[DType::F32],
         extent_above: 1 << 19,
         what: "wrong f32 products of more than 2^19 rows on gfx1201",

@@ -1,5 +1,5 @@
 //! Compiled kernels on disk.
-use crate::standin::{cache, with_standin};
+use crate::standin::{cache, folder as standin_folder, has_program, with_standin};
 use ops_core::ops::*;
 use ops_core::{Backend, Result};
 use ops_rocm::Rocm;
@@ -148,5 +148,72 @@ fn processes_share_a_folder() {
             assert_eq!(standin.count("hiprtcCompileProgram"), 0, "what they left is whole");
             fs::write(&files[0], "cut short").unwrap();
         }
+    });
+}
+
+/// Distributions update comgr apart from hipRTC. Each process counts what it compiles.
+#[test]
+fn another_comgr_makes_other_kernels() {
+    const TEST: &str = "cache::another_comgr_makes_other_kernels";
+    const EXPECTED: &str = "OPS_ROCM_TEST_COMPILED";
+    if !has_program(TEST, "g++") {
+        return;
+    }
+    with_standin(TEST, &[], |standin| {
+        if let Ok(expected) = std::env::var(EXPECTED) {
+            assert_eq!(silu(&Rocm::new().unwrap()).unwrap(), 0.0);
+            assert_eq!(standin.count("hiprtcCompileProgram").to_string(), expected);
+            return;
+        }
+        let folder = empty_folder("cache-comgr");
+        let (libraries, kernels) = (folder.join("lib"), folder.join("kernels"));
+        fs::create_dir_all(&libraries).unwrap();
+        for entry in fs::read_dir(standin_folder().unwrap()).unwrap().map(|entry| entry.unwrap()) {
+            if entry.file_name().to_string_lossy().starts_with("lib") {
+                fs::copy(entry.path(), libraries.join(entry.file_name())).unwrap();
+            }
+        }
+        let compiles = |expected: &str| {
+            let mut child = Command::new(std::env::current_exe().unwrap());
+            child.args([TEST, "--exact", "--nocapture", "--test-threads=1"]).env(EXPECTED, expected);
+            child.env("OPS_ROCM_PATH", &libraries).env("OPS_ROCM_CACHE", &kernels);
+            assert!(child.status().unwrap().success(), "{expected} kernels are to be compiled");
+        };
+        compiles("2");
+        compiles("0");
+        let source = folder.join("comgr.c");
+        let code =
+            "void amd_comgr_get_version(unsigned long *a, unsigned long *b) { *a = 3; if (b) *b = 0; }";
+        fs::write(&source, code).unwrap();
+        let comgr = libraries.join("libamd_comgr.so.3");
+        let mut compiler = Command::new("g++");
+        compiler.args(["-x", "c", "-shared", "-fPIC", "-Wl,-soname,libamd_comgr.so.3", "-o"]);
+        assert!(compiler.arg(&comgr).arg(&source).status().unwrap().success());
+        compiles("2");
+        compiles("0");
+    });
+}
+
+#[test]
+fn a_folder_keeps_what_was_used_last() {
+    let limit = [("OPS_ROCM_CACHE_MIB", "0")];
+    with_standin("cache::a_folder_keeps_what_was_used_last", &limit, |standin| {
+        let folder = empty_folder("cache-limit");
+        for _ in 0..2 {
+            let before = standin.count("hiprtcCompileProgram");
+            assert_eq!(silu(&Rocm::builder().cache(&folder).build().unwrap()).unwrap(), 0.0);
+            assert_eq!(fs::read_dir(&folder).unwrap().count(), 1, "only what was written last");
+            // The one that stayed, of the unary kernels, comes second: the first pushes it out.
+            assert_eq!(standin.count("hiprtcCompileProgram") - before, 2);
+        }
+    });
+}
+
+#[test]
+fn a_limit_that_is_no_number_is_an_error() {
+    let limit = [("OPS_ROCM_CACHE_MIB", "1 GB")];
+    with_standin("cache::a_limit_that_is_no_number_is_an_error", &limit, |_| {
+        let text = Rocm::new().unwrap_err().to_string();
+        assert!(text.contains("OPS_ROCM_CACHE_MIB") && text.contains("\"1 GB\""), "{text}");
     });
 }

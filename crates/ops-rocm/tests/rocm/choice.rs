@@ -37,6 +37,20 @@ fn explanations_need_no_device() {
 }
 
 #[test]
+fn miopens_softmax_has_indices_of_24_bits() {
+    // Zeroed memory that nobody touches is not allocated.
+    let (x, mut y) = (vec![0.0f32; (1 << 24) + 2], vec![0.0f32; (1 << 24) + 2]);
+    let mut verdict = |rows: usize| {
+        let x = Host::view(&x[..rows * 2], &[rows, 2]).unwrap();
+        let y = Host::view_mut(&mut y[..rows * 2], &[rows, 2]).unwrap();
+        let args = softmax::Args::<Host, f32> { x, y };
+        assumed("gfx1100", "softmax=miopen", &Softmax::<f32>::axis(-1), &args).chosen
+    };
+    assert_eq!(verdict(1 << 23), Some(ProviderId::MIOPEN));
+    assert_eq!(verdict((1 << 23) + 1), None);
+}
+
+#[test]
 fn a_library_that_is_wrong_on_an_architecture_is_passed_over_with_the_report() {
     let (a, b, mut c) = ([bf16::ZERO; 4], [bf16::ZERO; 4], [bf16::ZERO; 4]);
     let view = |x| Host::view(x, &[2, 2]).unwrap();

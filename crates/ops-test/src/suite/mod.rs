@@ -38,12 +38,17 @@ pub use report::{CaseStatus, Counts, Filter, Outcome, Report, Table};
 
 /// Runs the suite on a backend.
 pub fn run<B: SuiteBackend>(backend: &B, filter: &Filter) -> Report {
-    run_on(backend, filter)
+    run_observed(backend, filter, &mut |_| {})
 }
 
-fn run_on(runner: &dyn Runner, filter: &Filter) -> Report {
+/// As [`run`], and calls `before` with each case's name before it runs: a fault of a device may end the process.
+pub fn run_observed<B: SuiteBackend>(backend: &B, filter: &Filter, before: &mut dyn FnMut(&str)) -> Report {
+    run_on(backend, filter, before)
+}
+
+fn run_on(runner: &dyn Runner, filter: &Filter, before: &mut dyn FnMut(&str)) -> Report {
     let report = Report { backend: runner.name(), outcomes: Vec::new() };
-    let mut suite = Suite { runner, filter, report };
+    let mut suite = Suite { runner, filter, before, report };
     norms::cases(&mut suite);
     rope::cases(&mut suite);
     softmax::cases(&mut suite);
@@ -87,6 +92,7 @@ enum Expect {
 struct Suite<'r> {
     runner: &'r dyn Runner,
     filter: &'r Filter,
+    before: &'r mut dyn FnMut(&str),
     report: Report,
 }
 
@@ -112,6 +118,7 @@ impl Suite<'_> {
         if !self.wants(&draft.case.op, draft.case.dtype) || !self.filter.wants_case(&name) {
             return;
         }
+        (self.before)(&name);
         let status = match self.runner.call(&draft.case) {
             Ok(ran) => {
                 judge_case(&draft.case, &expect, &ran).unwrap_or_else(|e| CaseStatus::Fail(e.to_string()))

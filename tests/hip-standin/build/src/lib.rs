@@ -19,9 +19,11 @@ struct Library {
 }
 
 const HIP: &str = "libamdhip64.so.7";
-const LIBRARIES: [Library; 4] = [
+const COMGR: &str = "libamd_comgr.so.3";
+const LIBRARIES: [Library; 5] = [
     Library { file: HIP, sources: &["core", "engine", "hip"], needs: &[] },
-    Library { file: "libhiprtc.so.7", sources: &["hiprtc.cpp"], needs: &[HIP] },
+    Library { file: COMGR, sources: &["comgr.cpp"], needs: &[] },
+    Library { file: "libhiprtc.so.7", sources: &["hiprtc.cpp"], needs: &[HIP, COMGR] },
     Library { file: "librocblas.so.5", sources: &["rocblas"], needs: &[HIP] },
     Library { file: "libMIOpen.so.1", sources: &["miopen"], needs: &[HIP] },
 ];

@@ -36,6 +36,17 @@ bool choice(const char* name, const char* yes, const char* no) {
   return value == yes;
 }
 
+// HIP_STANDIN_MIOPEN=3.1.0
+LibraryVersion version(const char* name, LibraryVersion otherwise) {
+  const std::string value = text(name);
+  if (value.empty()) return otherwise;
+  LibraryVersion v{};
+  int end = 0;
+  const int read = std::sscanf(value.c_str(), "%u.%u.%u%n", &v.major, &v.minor, &v.patch, &end);
+  if (read != 3 || size_t(end) != value.size()) reject(name, value, "a version like 3.5.1 is wanted");
+  return v;
+}
+
 // HIP_STANDIN_DEVICES=gfx1036:integrated,gfx1100 lists several devices; `none` simulates a machine without one.
 std::vector<DeviceChoice> devices() {
   const uint64_t wave = number("HIP_STANDIN_WAVE", 0, 32, 64);
@@ -74,6 +85,7 @@ Config read() {
   c.report_leaks = choice("HIP_STANDIN_REPORT", "1", "0") || text("HIP_STANDIN_REPORT").empty();
   c.strict = choice("HIP_STANDIN_STRICT", "1", "0");
   c.no_tensile = choice("HIP_STANDIN_NO_TENSILE", "1", "0");
+  c.miopen = version("HIP_STANDIN_MIOPEN", c.miopen);
   const std::string edit = text("HIP_STANDIN_REPLACE");
   if (const size_t arrow = edit.find("=>"); arrow != std::string::npos && arrow > 0) {
     c.replaced = edit.substr(0, arrow);

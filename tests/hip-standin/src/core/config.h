@@ -4,11 +4,21 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace standin {
 
 enum class EngineKind { Host, Cuda };
+
+/// A version of a library, compared number by number.
+struct LibraryVersion {
+  uint32_t major, minor, patch;
+
+  bool before(uint32_t other_major, uint32_t other_minor, uint32_t other_patch = 0) const {
+    return std::tie(major, minor, patch) < std::tie(other_major, other_minor, other_patch);
+  }
+};
 
 /// One device that the host engine simulates.
 struct DeviceChoice {
@@ -33,6 +43,7 @@ struct Config {
   bool report_leaks = true;               // HIP_STANDIN_REPORT=0 turns it off
   bool strict = false;                    // HIP_STANDIN_STRICT=1
   bool no_tensile = false;                // HIP_STANDIN_NO_TENSILE=1
+  LibraryVersion miopen = {3, 5, 1};      // HIP_STANDIN_MIOPEN, whose faults MIOpen's functions have
   std::string replaced, replacement;      // HIP_STANDIN_REPLACE=TEXT=>TEXT, in every source compiled
   std::string compiler = "g++";           // HIP_STANDIN_CXX
   std::string compiler_flags;             // HIP_STANDIN_CXXFLAGS

@@ -51,4 +51,13 @@ inline uint16_t float_to_f16(float value) {
   return uint16_t(sign | rounded >> 13);
 }
 
+/// The arithmetic of a kernel that computes in its elements' type: every result is rounded to it.
+struct Rounding {
+  bool half;
+  float operator()(double value) const {
+    const float single = float(value);
+    return half ? f16_to_float(float_to_f16(single)) : single;
+  }
+};
+
 }  // namespace standin

@@ -1,6 +1,7 @@
 // Activations: f16 and f32, elementwise.
 #include <cmath>
 
+#include "core/half.h"
 #include "miopen/operands.h"
 
 namespace standin {
@@ -10,10 +11,11 @@ struct Activation {
   miopenActivationMode_t mode = miopenActivationPASTHRU;
   double alpha = 0, beta = 0, gamma = 0;
 
-  double operator()(double x) const {
+  // The kernels compute in the type of the elements. For f16 that loses digits, and exp overflows above 11.
+  double operator()(double x, Rounding r) const {
     switch (mode) {
-      case miopenActivationLOGISTIC: return 1 / (1 + std::exp(-x));
-      case miopenActivationTANH: return beta * std::tanh(alpha * x);
+      case miopenActivationLOGISTIC: return r(1 / r(1 + r(std::exp(-x))));
+      case miopenActivationTANH: return r(r(beta) * r(std::tanh(r(r(alpha) * x))));
       case miopenActivationRELU: return x > 0 ? x : 0;
       case miopenActivationSOFTRELU: return x > 0 ? x + std::log1p(std::exp(-x)) : std::log1p(std::exp(x));
       case miopenActivationABS: return std::fabs(x);
@@ -96,9 +98,10 @@ miopenStatus_t miopenActivationForward(miopenHandle_t handle, const miopenActiva
     if (*static_cast<const float*>(alpha) != 1 || *static_cast<const float*>(beta) != 0)
       return miopenStatusUnknownError;
     const Activation activation = *reinterpret_cast<Activation*>(descriptor);
+    const Rounding rounding{x_tensor->type == miopenHalf};
     return run(function, h, {input("x", *x_tensor, x), output("y", *y_tensor, y)},
-               [activation](std::vector<Values>& v) {
-                 for (size_t i = 0; i < v[0].size(); ++i) v[1][i] = float(activation(v[0][i]));
+               [activation, rounding](std::vector<Values>& v) {
+                 for (size_t i = 0; i < v[0].size(); ++i) v[1][i] = float(activation(v[0][i], rounding));
                });
   });
 }

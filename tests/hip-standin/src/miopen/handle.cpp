@@ -44,9 +44,9 @@ const char* miopenGetErrorString(miopenStatus_t status) {
 
 miopenStatus_t miopenGetVersion(size_t* major, size_t* minor, size_t* patch) {
   return miopen_call(__func__, [&] {
-    if (major) *major = 3;
-    if (minor) *minor = 5;
-    if (patch) *patch = 1;
+    if (major) *major = config().miopen.major;
+    if (minor) *minor = config().miopen.minor;
+    if (patch) *patch = config().miopen.patch;
     return miopenStatusSuccess;
   });
 }

@@ -1,8 +1,11 @@
 // A MIOpen handle, and the common frame of every entry point.
 #pragma once
 
+#include <map>
 #include <new>
+#include <string>
 
+#include "core/config.h"
 #include "core/faults.h"
 #include "core/live.h"
 #include "core/misuse.h"
@@ -15,6 +18,8 @@ struct MiopenHandle {
   int device = 0;
   hipStream_t stream = nullptr;
   Overhead overhead;
+  /// For each problem of softmax, the type of the first call; see softmax.cpp.
+  std::map<std::string, miopenDataType_t> softmax_types;
 };
 
 template <class Body>

@@ -1,4 +1,5 @@
 // Layer norm (plain, after an addition, and the T5 form, which is RMS norm) and group norm.
+#include <array>
 #include <cmath>
 
 #include "miopen/operands.h"
@@ -10,6 +11,16 @@ namespace {
 // Operands of a norm, in this order; omitted ones have no elements.
 enum { X, Addend, Weight, Bias, Y, Mean, Rstd };
 
+// The sum of f(0), .., f(count - 1) in f32 as a block of 256 threads makes it: each adds its own, then halves are added.
+template <class F>
+float block_sum(size_t count, F&& f) {
+  std::array<float, 256> lanes{};
+  for (size_t i = 0; i < count; ++i) lanes[i % lanes.size()] += f(i);
+  for (size_t half = lanes.size() / 2; half > 0; half /= 2)
+    for (size_t i = 0; i < half; ++i) lanes[i] += lanes[i + half];
+  return lanes[0];
+}
+
 // Rows of `length` elements; element i of row r is scaled by weight[scale_index(r, i)].
 template <class ScaleIndex>
 void normalize(std::vector<Values>& v, size_t length, float epsilon, bool subtract_mean, bool scaled,
@@ -17,14 +28,12 @@ void normalize(std::vector<Values>& v, size_t length, float epsilon, bool subtra
   const size_t rows = v[X].size() / length;
   Values row(length);
   for (size_t r = 0; r < rows; ++r) {
-    double mean = 0, variance = 0;
-    for (size_t i = 0; i < length; ++i) {
+    for (size_t i = 0; i < length; ++i)
       row[i] = v[X][r * length + i] + (v[Addend].empty() ? 0 : v[Addend][r * length + i]);
-      mean += row[i];
-    }
-    mean = subtract_mean ? mean / double(length) : 0;
-    for (size_t i = 0; i < length; ++i) variance += (row[i] - mean) * (row[i] - mean);
-    const double rstd = 1 / std::sqrt(variance / double(length) + epsilon);
+    const float mean = subtract_mean ? block_sum(length, [&](size_t i) { return row[i]; }) / float(length) : 0;
+    // The kernels have the variance as E[x^2] - E[x]^2, in f32: a large mean leaves none of its digits.
+    const float square = block_sum(length, [&](size_t i) { return row[i] * row[i]; }) / float(length);
+    const float rstd = 1 / std::sqrt(square - mean * mean + epsilon);
     for (size_t i = 0; i < length; ++i) {
       const double weight = scaled ? v[Weight][scale_index(r, i)] : 1;
       const double bias = scaled && !v[Bias].empty() ? v[Bias][scale_index(r, i)] : 0;
@@ -44,14 +53,21 @@ struct NormData {
   void *y, *mean, *rstd;
 };
 
-std::vector<Operand> operands(const NormTensors& t, const NormData& d, bool scaled) {
+// A statistic, which some versions write in f32 whatever the type of its descriptor.
+Operand statistic(const char* name, const Tensor* tensor, void* data, bool in_f32) {
+  Operand operand = optional_output(name, tensor, data);
+  if (in_f32) operand.tensor.type = miopenFloat;
+  return operand;
+}
+
+std::vector<Operand> operands(const NormTensors& t, const NormData& d, bool scaled, bool f32_statistics) {
   return {input("x", *t.x, d.x),
           optional_input("x2", t.addend, d.addend),
           optional_input("weight", scaled ? t.weight : nullptr, d.weight),
           optional_input("bias", scaled ? t.bias : nullptr, d.bias),
           output("y", *t.y, d.y),
-          optional_output("mean", t.mean, d.mean),
-          optional_output("rstd", t.rstd, d.rstd)};
+          statistic("mean", t.mean, d.mean, f32_statistics),
+          statistic("rstd", t.rstd, d.rstd, f32_statistics)};
 }
 
 // Common checks of all norms. `parameters` is the required number of weights and `rows` the number of statistics.
@@ -73,7 +89,9 @@ miopenStatus_t layer_norm(const char* function, const MiopenHandle& handle, cons
   size_t length = 1;
   for (size_t i = axis; i < t.x->lengths.size(); ++i) length *= t.x->lengths[i];
   if (const miopenStatus_t status = check(t, d, scaled, !rms, length, t.x->count() / length)) return status;
-  return run(function, handle, operands(t, d, scaled), [=](std::vector<Values>& v) {
+  // As 3.1 does; 3.0 and 3.2 on write them in the type of x.
+  const bool f32_statistics = !config().miopen.before(3, 1) && config().miopen.before(3, 2);
+  return run(function, handle, operands(t, d, scaled, f32_statistics), [=](std::vector<Values>& v) {
     normalize(v, length, epsilon, !rms, scaled, [](size_t, size_t i) { return i; });
   });
 }
@@ -109,6 +127,7 @@ miopenStatus_t miopenAddLayerNormForward(
     const miopenTensorDescriptor_t mean_desc, void* mean, const miopenTensorDescriptor_t rstd_desc, void* rstd) {
   return handle_call(__func__, handle, [&](MiopenHandle& h) {
     constexpr const char* f = "miopenAddLayerNormForward";
+    if (config().miopen.before(3, 2)) return miopenStatusNotImplemented;  // the real library lacks the function
     const NormTensors t{find(f, x_desc), find(f, x2_desc),   find(f, weight_desc), find(f, bias_desc),
                         find(f, y_desc), find(f, mean_desc), find(f, rstd_desc)};
     const bool known = mode == MIOPEN_ELEMENTWISE_AFFINE_FUSED_ADD || mode == MIOPEN_WEIGHT_BIAS_FUSED_ADD;
@@ -126,6 +145,7 @@ miopenStatus_t miopenT5LayerNormForward(miopenHandle_t handle, miopenNormMode_t 
                                         const miopenTensorDescriptor_t rstd_desc, void* rstd) {
   return handle_call(__func__, handle, [&](MiopenHandle& h) {
     constexpr const char* f = "miopenT5LayerNormForward";
+    if (config().miopen.before(3, 2)) return miopenStatusNotImplemented;  // the real library lacks the function
     const NormTensors t{find(f, x_desc), nullptr, find(f, weight_desc), nullptr,
                         find(f, y_desc), nullptr, find(f, rstd_desc)};
     const bool known = mode == MIOPEN_ELEMENTWISE_AFFINE_T5 || mode == MIOPEN_WEIGHT_BIAS_T5;
@@ -142,6 +162,7 @@ miopenStatus_t miopenGroupNormForward(
     const miopenTensorDescriptor_t mean_desc, void* mean, const miopenTensorDescriptor_t rstd_desc, void* rstd) {
   return handle_call(__func__, handle, [&](MiopenHandle& h) {
     constexpr const char* f = "miopenGroupNormForward";
+    if (config().miopen.before(3, 1)) return miopenStatusNotImplemented;  // the real library lacks the function
     const NormTensors t{find(f, x_desc),    nullptr,         find(f, weight_desc),
                         find(f, bias_desc), find(f, y_desc), find(f, mean_desc),
                         find(f, rstd_desc)};
@@ -154,7 +175,9 @@ miopenStatus_t miopenGroupNormForward(
     const bool scaled = mode == MIOPEN_WEIGHT_BIAS;
     const NormData d{x, nullptr, weight, bias, y, mean, rstd};
     if (const miopenStatus_t status = check(t, d, scaled, true, channels, rows)) return status;
-    return run(f, h, operands(t, d, scaled), [=](std::vector<Values>& v) {
+    // As 3.1 and 3.2 do.
+    const bool f32_statistics = config().miopen.before(3, 3);
+    return run(f, h, operands(t, d, scaled, f32_statistics), [=](std::vector<Values>& v) {
       normalize(v, length, epsilon, true, scaled,
                 [=](size_t row, size_t i) { return row % num_groups * (channels / num_groups) + i / channel_length; });
     });

@@ -22,9 +22,10 @@ fn both_or_neither(on: &dyn Operands) -> Result<(), Reason> {
     }
 }
 
-/// Memory for statistics that MIOpen writes for each row, in the type of the operands.
-fn statistics(rocm: &Rocm, rows: usize, x: &Bound) -> Result<DeviceMemory> {
-    Ok(DeviceMemory::new(rocm.stream(), rows.saturating_mul(x.dtype.bytes()))?)
+/// Memory for a statistic that MIOpen writes for each row: of the operands' type, but in f32 by layer norm of MIOpen 3.1 and
+/// group norm of 3.1 and 3.2, whatever the type in the descriptor.
+fn statistics(rocm: &Rocm, rows: usize) -> Result<DeviceMemory> {
+    Ok(DeviceMemory::new(rocm.stream(), rows.saturating_mul(size_of::<f32>()))?)
 }
 
 /// The extents of a row op: rows and their length.
@@ -52,7 +53,7 @@ impl<T: Float> Provider<RmsNorm<T>> for MiOpen {
             return Ok(());
         }
         let [rows, n] = as_rows(x);
-        let rstd = statistics(rocm, rows, x)?;
+        let rstd = statistics(rocm, rows)?;
         let rstd = rstd.access(rocm.stream(), Purpose::Write)?;
         rocm.with_library::<MiOpenLibrary, _>(|lib, handle| {
             let tensor = Tensor::packed(lib, datatype(x), [rows, n])?;
@@ -100,7 +101,7 @@ impl<T: Float> Provider<LayerNorm<T>> for MiOpen {
             return Ok(());
         }
         let [rows, n] = as_rows(x);
-        let (mean, rstd) = (statistics(rocm, rows, x)?, statistics(rocm, rows, x)?);
+        let (mean, rstd) = (statistics(rocm, rows)?, statistics(rocm, rows)?);
         let (mean, rstd) =
             (mean.access(rocm.stream(), Purpose::Write)?, rstd.access(rocm.stream(), Purpose::Write)?);
         let Scaling { mode, weight, bias } = scaling(&problem);
@@ -156,7 +157,7 @@ impl<T: Float> Provider<GroupNorm<T>> for MiOpen {
         }
         let groups = op.num_groups;
         let rows = batch.saturating_mul(groups);
-        let (mean, rstd) = (statistics(rocm, rows, x)?, statistics(rocm, rows, x)?);
+        let (mean, rstd) = (statistics(rocm, rows)?, statistics(rocm, rows)?);
         let (mean, rstd) =
             (mean.access(rocm.stream(), Purpose::Write)?, rstd.access(rocm.stream(), Purpose::Write)?);
         let Scaling { mode, weight, bias } = scaling(&problem);

@@ -1,4 +1,6 @@
 //! Softmax in f16 and f32. The kernel takes any other type's memory for f32.
+//!
+//! Its indices are made with 24-bit products, and since the kernel is HIP with f32 ones: both are exact below 2^24.
 use super::descriptor::Tensor;
 use super::{HALF_AND_SINGLE, MiOpen, datatype, pointer, suits};
 use crate::ProviderId;
@@ -18,6 +20,10 @@ impl<T: Float> Provider<Softmax<T>> for MiOpen {
     }
 
     fn applicable(&self, target: &Target, op: &Softmax<T>, on: &dyn Operands) -> Result<(), Reason> {
+        let (max, got) = (1 << 24, on.iter().next().map_or(0, |x| x.layout.len()));
+        if got > max {
+            return Err(Reason::Limit { what: "elements", got, max });
+        }
         suits(target, op.name(), on, HALF_AND_SINGLE)
     }
 

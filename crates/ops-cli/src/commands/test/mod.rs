@@ -1,0 +1,107 @@
+//! `ops test`: runs the suite that every backend must pass.
+use super::gpus::Gpus;
+use crate::args::{Choice, Common, TestArgs};
+use crate::backend::Engine;
+use crate::catalogue::{Entry, entries, find_op};
+use crate::exit::{Failure, Outcome};
+use crate::output::{Progress, json_line};
+use document::{Cell, Document, Timing};
+use ops_test::suite::Filter;
+use results::Results;
+use std::io::Write;
+use std::time::Instant;
+
+mod document;
+mod results;
+
+/// The name under which the checks of matrix instructions are asked for and reported.
+const MATRIX_UNITS: &str = "matrix_units";
+
+/// Ops that use matrix instructions, so their test checks these too.
+const MATRIX_OPS: [&str; 4] = ["matmul", "linear", "attention", "qlinear"];
+
+/// Runs the suite. The backend is opened here, because a report is wanted most when its device cannot be opened.
+pub(super) fn run(
+    open: impl FnOnce() -> Result<Box<dyn Engine>, Failure>,
+    common: Common,
+    args: &TestArgs,
+    out: &mut dyn Write,
+) -> Result<Outcome, Failure> {
+    // Find a wrong name or an unwritable report before the long run.
+    let chosen = match args.op.as_deref() {
+        Some(MATRIX_UNITS) => &[],
+        Some(name) => std::slice::from_ref(find_op(name)?),
+        None => entries(),
+    };
+    let report = args.report.as_deref();
+    let mut document = Document::new(common.backend.name());
+    if common.backend == Choice::Rocm {
+        // The libraries that are opened now may end the process.
+        document.running = Some("looking for ROCm");
+        document.save(report)?;
+        document.add_gpus(Gpus::here());
+    }
+    document.running = Some("opening the device");
+    document.save(report)?;
+    let engine = match open() {
+        Ok(engine) => engine,
+        Err(failure) => {
+            document.error = Some(failure.to_string());
+            document.running = None;
+            document.save(report)?;
+            return Err(failure);
+        }
+    };
+    let mut results = Results::new(common.json, args.op.as_deref(), chosen);
+    let units = args.op.as_deref().is_none_or(|op| op == MATRIX_UNITS || MATRIX_OPS.contains(&op));
+    if units {
+        document.running = Some(MATRIX_UNITS);
+        document.save(report)?;
+        check_matrix_units(&*engine, args, &mut document);
+        results.write(&document, out)?;
+    }
+    run_suite(&*engine, common, args, chosen, &mut document, |document| results.write(document, out))?;
+    (document.running, document.complete) = (None, true);
+    document.save(report)?;
+    results.end(&document, out)?;
+    Ok(Outcome::of(document.total.fail == 0))
+}
+
+/// Checks the matrix instructions. That a check cannot run is a failure like a wrong product.
+fn check_matrix_units(engine: &dyn Engine, args: &TestArgs, document: &mut Document) {
+    match engine.matrix_units() {
+        Ok(checks) => {
+            if checks.is_empty() && args.op.as_deref() == Some(MATRIX_UNITS) {
+                eprintln!("ops: {} has no matrix units that its kernels use", engine.name());
+            }
+            document.add_units(checks);
+        }
+        Err(failure) => document.add_failure(MATRIX_UNITS, "matrix_units", failure.to_string()),
+    }
+}
+
+/// Runs the cases of these ops. `each` is called after every op.
+fn run_suite(
+    engine: &dyn Engine,
+    common: Common,
+    args: &TestArgs,
+    chosen: &[Entry],
+    document: &mut Document,
+    mut each: impl FnMut(&Document) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let mut progress = Progress::new(common.progress);
+    // An op's cases include those of its in-place form, so that form runs alone only if it was asked for.
+    let runs_alone = |name: &str| args.op.is_some() || !name.ends_with("_inplace");
+    for (done, entry) in chosen.iter().enumerate().filter(|(_, e)| runs_alone(e.name)) {
+        progress.step(done, chosen.len(), entry.name);
+        document.running = Some(entry.name);
+        document.save(args.report.as_deref())?;
+        let start = Instant::now();
+        document.add(&engine.suite(&Filter::op(entry.name), &mut |case| progress.detail(case)));
+        document.timings.push(Timing { op: entry.name, seconds: start.elapsed().as_secs_f64() });
+        progress.clear();
+        each(document)?;
+    }
+    progress.clear();
+    Ok(())
+}

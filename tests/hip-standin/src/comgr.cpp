@@ -1,0 +1,11 @@
+// comgr, the compiler behind hipRTC: only as much as tells that there is one, and which.
+#include <cstddef>
+
+extern "C" {
+
+__attribute__((visibility("default"))) void amd_comgr_get_version(size_t* major, size_t* minor) {
+  if (major) *major = 3;
+  if (minor) *minor = 0;
+}
+
+}  // extern "C"
