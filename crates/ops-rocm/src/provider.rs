@@ -1,5 +1,5 @@
 //! Providers of ops, and how a call finds its own.
-use crate::choice::{Candidate, Decision, Policy, Target, Verdict, describe};
+use crate::choice::{Candidate, Decision, Policy, Ranking, Target, Verdict, describe};
 use crate::error::{NAME, failed};
 use crate::{Error, HipSpace, ProviderId, Rocm};
 use ops_core::{Call, Execute, Op, Operands, Reason, Result};
@@ -18,6 +18,12 @@ pub trait Provider<O: Op>: Sync {
 
     /// How it would compute a problem that it can compute, if it has more than one way.
     fn how(&self, _target: &Target, _op: &O, _on: &dyn Operands) -> Option<String> {
+        None
+    }
+
+    /// Why another provider should compute a problem that this one can compute, such as that the other is faster. It is then
+    /// asked after those that say nothing, unless a policy has an order for the problem.
+    fn defer(&self, _target: &Target, _op: &O, _on: &dyn Operands) -> Option<String> {
         None
     }
 
@@ -53,8 +59,9 @@ pub(crate) fn decide<O: Op>(
         ids: ids(list),
         applicable: &|at| list[at].applicable(target, op, on),
         how: &|at| list[at].how(target, op, on),
+        defer: &|at| list[at].defer(target, op, on),
     };
-    providers.rank(policy)
+    providers.rank(policy, on)
 }
 
 /// The names of providers, in order.
@@ -73,34 +80,42 @@ struct Asked<'p> {
     ids: Vec<ProviderId>,
     applicable: &'p dyn Fn(usize) -> Result<(), Reason>,
     how: &'p dyn Fn(usize) -> Option<String>,
+    defer: &'p dyn Fn(usize) -> Option<String>,
 }
 
 impl Asked<'_> {
-    fn rank(&self, policy: &Policy) -> (Option<usize>, Vec<Candidate>) {
-        let Asked { name, ids, applicable, how } = self;
-        let (ranked, forbidden) = policy.rank(name, ids);
-        let mut chosen = None;
-        let mut candidates = Vec::with_capacity(ids.len());
-        for at in ranked {
-            let verdict = match applicable(at) {
-                Ok(()) if chosen.is_none() => {
-                    chosen = Some(at);
-                    Verdict::Chosen
-                }
-                Ok(()) => Verdict::Available,
-                Err(reason) => Verdict::Declined(reason),
-            };
-            let can = !matches!(verdict, Verdict::Declined(_));
-            let how = if can { how(at) } else { None };
-            candidates.push(Candidate { provider: ids[at], verdict, how });
+    fn rank(&self, policy: &Policy, on: &dyn Operands) -> (Option<usize>, Vec<Candidate>) {
+        let Asked { name, ids, .. } = self;
+        let ruled = policy.rank(name, ids, on);
+        let by_default = ruled.is_none();
+        let all = || Ranking { ranked: (0..ids.len()).collect(), forbidden: Vec::new() };
+        let Ranking { ranked, forbidden } = ruled.unwrap_or_else(all);
+        let mut asked: Vec<_> = ranked.into_iter().map(|at| (at, self.ask(at, by_default))).collect();
+        asked.sort_by_key(|(_, candidate)| candidate.deferred.is_some());
+        let first = asked.iter_mut().find(|(_, candidate)| candidate.verdict == Verdict::Available);
+        let chosen = first.map(|(at, candidate)| {
+            candidate.verdict = Verdict::Chosen;
+            *at
+        });
+        let refused = |at: usize| self.candidate(at, Verdict::Declined(Reason::Policy));
+        let candidates = asked.into_iter().map(|(_, candidate)| candidate);
+        (chosen, candidates.chain(forbidden.into_iter().map(refused)).collect())
+    }
+
+    /// One provider's answer.
+    fn ask(&self, at: usize, by_default: bool) -> Candidate {
+        match (self.applicable)(at) {
+            Ok(()) => Candidate {
+                how: (self.how)(at),
+                deferred: if by_default { (self.defer)(at) } else { None },
+                ..self.candidate(at, Verdict::Available)
+            },
+            Err(reason) => self.candidate(at, Verdict::Declined(reason)),
         }
-        let refused = |at: usize| Candidate {
-            provider: ids[at],
-            verdict: Verdict::Declined(Reason::Policy),
-            how: None,
-        };
-        candidates.extend(forbidden.into_iter().map(refused));
-        (chosen, candidates)
+    }
+
+    fn candidate(&self, at: usize, verdict: Verdict) -> Candidate {
+        Candidate { provider: self.ids[at], verdict, how: None, deferred: None }
     }
 }
 

@@ -1,10 +1,11 @@
 //! Who computes what: the providers, and for each op the list of those it has, best first.
 //!
 //! This project's kernels come first where they are at least as good: norms, rope, softmax, activations, everything that
-//! moves memory. rocBLAS comes first for products of matrices.
+//! moves memory. rocBLAS comes first for products of matrices, unless they have few rows.
 pub(crate) mod hip;
 mod miopen;
 mod policy;
+mod product;
 mod rocblas;
 
 use crate::ProviderId;

@@ -172,6 +172,24 @@ fn suite_with_waves_in_any_order() {
     with_standin("suite_with_waves_in_any_order", &variables, |_| suite());
 }
 
+/// Products of any number of rows by one library; calls that it declines go to this project's kernels.
+fn products_by(test: &str, library: &str, computing: &'static str) {
+    let policy = format!("matmul={library},hip;linear={library},hip");
+    with_standin(test, &[("OPS_ROCM_POLICY", &policy)], |standin| {
+        for op in ["matmul", "linear"] {
+            let before = standin.count(computing);
+            suite_of(Some(op.to_owned()));
+            assert!(standin.count(computing) > before + 10, "{computing} computed {op} too seldom");
+        }
+        replay();
+    });
+}
+
+#[test]
+fn products_by_rocblas() {
+    products_by("products_by_rocblas", "rocblas", "rocblas_gemm_strided_batched_ex");
+}
+
 // Every layout of matrix units, and targets without any: the same ops by other kernels.
 #[test]
 fn products_on_gfx1100() {

@@ -85,3 +85,27 @@ fn an_absent_gpu_has_candidates_too() {
     let support = ops(&["support", "--op", "softmax", "--backend", "rocm"]);
     assert!(support.stdout.contains("hip"), "{}", support.stdout);
 }
+
+#[test]
+fn products_of_few_rows_go_to_our_kernels() {
+    let taken = |gfx: &str, shape: &str| {
+        let run = explain(&[
+            "linear",
+            "--dtype",
+            "f16",
+            "--shape",
+            shape,
+            "--backend",
+            "rocm",
+            "--json",
+            "--gfx",
+            gfx,
+        ]);
+        let lines = run.json();
+        let of = |provider: &str| lines.iter().find(|l| l["provider"] == json!(provider)).unwrap().clone();
+        (of("hip")["taken"] == json!(true), of("rocblas")["reason"].as_str().unwrap().to_owned())
+    };
+    let (by_hip, reason) = taken("gfx1100", "1,4096");
+    assert!(by_hip && reason.contains("up to 8 rows (product_rows)"), "{reason}");
+    assert!(!taken("gfx1100", "512,4096").0);
+}

@@ -53,6 +53,69 @@ fn a_library_that_is_wrong_on_an_architecture_is_passed_over_with_the_report() {
     );
 }
 
+/// A linear layer of zeros with this many rows, and a weight by rows.
+fn linear_of<T: ops_core::Float>(gfx: &str, policy: &str, rows: usize) -> Decision {
+    let (x, weight, mut y) =
+        (vec![T::zeroed(); rows * 64], [T::zeroed(); 32 * 64], vec![T::zeroed(); rows * 32]);
+    let args = linear::Args::<Host, T> {
+        x: Host::view(&x, &[rows, 64]).unwrap(),
+        weight: Host::view(&weight, &[32, 64]).unwrap().any(),
+        bias: None,
+        y: Host::view_mut(&mut y, &[rows, 32]).unwrap(),
+    };
+    assumed(gfx, policy, &Linear::<T>::OP, &args)
+}
+
+#[test]
+fn products_of_few_rows_are_this_projects_unless_a_policy_says_otherwise() {
+    let few = linear_of::<f16>("gfx1030", "", 8);
+    assert_eq!(few.chosen, Some(ProviderId::HIP), "{few}");
+    let reason = "rocblas: available, comes later: hip is expected to be faster up to 8 rows (product_rows)";
+    assert!(few.to_string().contains(reason), "{few}");
+    assert_eq!(linear_of::<f16>("gfx1030", "", 9).chosen, Some(ProviderId::ROCBLAS));
+    for policy in ["linear=rocblas,hip", "*=rocblas,hip", "linear[rows<=8]=rocblas"] {
+        let ordered = linear_of::<f16>("gfx1030", policy, 1);
+        assert_eq!(ordered.chosen, Some(ProviderId::ROCBLAS), "{policy}: {ordered}");
+    }
+}
+
+#[test]
+fn rows_that_only_a_library_reads_well_are_not_few() {
+    // The weight lies by columns, so no kernel of ours is made for few rows.
+    let chosen = |dims: &[usize], by_columns: bool| {
+        let (a, b, mut c) = ([f16::ZERO; 32 * 64], [f16::ZERO; 64 * 64], [f16::ZERO; 32 * 64]);
+        let len = dims.iter().product();
+        let weight = Host::view(&b, &[64, 64]).unwrap();
+        let weight = if by_columns { weight } else { weight.transpose(0, 1).unwrap() };
+        let weight = weight.broadcast(&[&dims[..dims.len() - 2], &[64, 64]].concat()).unwrap();
+        let a = Host::view(&a[..len], dims).unwrap();
+        let args =
+            matmul::Args::<Host, f16> { a, b: weight, c: Host::view_mut(&mut c[..len], dims).unwrap() };
+        assumed("gfx1030", "", &MatMul::<f16>::OP, &args).chosen
+    };
+    assert_eq!(chosen(&[1, 64], true), Some(ProviderId::ROCBLAS));
+    assert_eq!(chosen(&[1, 64], false), Some(ProviderId::HIP));
+    assert_eq!(chosen(&[32, 1, 64], false), Some(ProviderId::ROCBLAS), "one product of 32 rows");
+}
+
+#[test]
+fn a_policy_may_depend_on_the_shape() {
+    let chosen = |policy: &str, rows| linear_of::<f32>("gfx1030", policy, rows).chosen;
+    let policy = "linear[rows<=16]=hip;linear=rocblas";
+    assert_eq!(
+        [1, 16, 17].map(|rows| chosen(policy, rows)),
+        [Some(ProviderId::HIP), Some(ProviderId::HIP), Some(ProviderId::ROCBLAS)]
+    );
+    assert_eq!(chosen("linear[columns=64]=hip", 17), Some(ProviderId::HIP));
+    assert_eq!(chosen("linear[columns<64]=hip", 17), Some(ProviderId::ROCBLAS), "the default order");
+    let error = Policy::parse("linear[rows<=8]=miopen").unwrap_err().to_string();
+    assert!(error.contains("linear has no provider \"miopen\""), "{error}");
+    let error = Policy::parse("linear[height<=8]=hip").unwrap_err().to_string();
+    let wanted = "policy: \"height<=8\" is not a condition; one compares rows or columns with a number by <=, <, >=, > \
+                  or =, as in linear[rows<=8]=hip";
+    assert_eq!(error, wanted);
+}
+
 #[test]
 fn decisions_are_made_once_and_counted() {
     with_standin("choice::decisions_are_made_once_and_counted", &[], |_| {

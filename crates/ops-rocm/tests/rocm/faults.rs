@@ -34,7 +34,7 @@ const MOST: u64 = 10;
 /// Lets calls of these functions fail, one at a time, on a device that is opened for each.
 fn fail_each(standin: &Standin, functions: &[&str], at_least: u32) {
     let open = |cached: bool| {
-        let builder = Rocm::builder().policy(Policy::parse("softmax=miopen").unwrap());
+        let builder = Rocm::builder().policy(Policy::parse("softmax=miopen;linear=rocblas,hip").unwrap());
         if cached { builder.build() } else { builder.no_cache().build() }
     };
     let want = step(&open(true).unwrap()).unwrap();
