@@ -28,7 +28,7 @@
 //! it, or the folder of the libraries itself. In each place ROCm 7 is preferred to ROCm 6. If a library in
 //! `OPS_ROCM_PATH` exists but does not load, the search ends with an error, so that a broken choice is noticed.
 //!
-//! hipRTC and rocBLAS must have the HIP runtime's major version. MIOpen has one soname for both majors, so it is taken
+//! hipRTC, rocBLAS and hipBLASLt must belong to the HIP runtime's major version. MIOpen has one soname for both majors, so it is taken
 //! only from the HIP runtime's folder. Two majors of `libamdhip64` in one process are an error. If the process has already
 //! loaded a runtime, that one is used, and no other is opened.
 //!
@@ -41,6 +41,7 @@
 pub mod hip;
 pub mod hiprtc;
 pub mod loader;
+pub mod tensile;
 
 mod error;
 mod resident;
