@@ -27,6 +27,15 @@ pub trait Provider<O: Op>: Sync {
         None
     }
 
+    /// Whether the library on this device has a kernel for a problem, if only the library knows. Asked of a provider that
+    /// would be chosen, before it is.
+    ///
+    /// # Errors
+    /// Why it cannot compute the problem. A failure of the library is not a reason: the launch reports it.
+    fn probe(&self, _rocm: &Rocm, _op: &O, _on: &dyn Operands) -> Result<(), Reason> {
+        Ok(())
+    }
+
     /// Enqueues the op. It was found applicable.
     ///
     /// # Errors
@@ -46,11 +55,12 @@ pub trait Providers<O: Op> {
     const LIST: &'static [&'static dyn Provider<O>];
 }
 
-/// The candidates for a problem by rank, and which of them is chosen.
+/// The candidates for a problem by rank, and which of them is chosen. Without a device, none is probed.
 pub(crate) fn decide<O: Op>(
     list: &[&dyn Provider<O>],
     policy: &Policy,
     target: &Target,
+    rocm: Option<&Rocm>,
     op: &O,
     on: &dyn Operands,
 ) -> (Option<usize>, Vec<Candidate>) {
@@ -60,6 +70,7 @@ pub(crate) fn decide<O: Op>(
         applicable: &|at| list[at].applicable(target, op, on),
         how: &|at| list[at].how(target, op, on),
         defer: &|at| list[at].defer(target, op, on),
+        probe: &|at| rocm.map_or(Ok(()), |rocm| list[at].probe(rocm, op, on)),
     };
     providers.rank(policy, on)
 }
@@ -81,6 +92,7 @@ struct Asked<'p> {
     applicable: &'p dyn Fn(usize) -> Result<(), Reason>,
     how: &'p dyn Fn(usize) -> Option<String>,
     defer: &'p dyn Fn(usize) -> Option<String>,
+    probe: &'p dyn Fn(usize) -> Result<(), Reason>,
 }
 
 impl Asked<'_> {
@@ -92,14 +104,27 @@ impl Asked<'_> {
         let Ranking { ranked, forbidden } = ruled.unwrap_or_else(all);
         let mut asked: Vec<_> = ranked.into_iter().map(|at| (at, self.ask(at, by_default))).collect();
         asked.sort_by_key(|(_, candidate)| candidate.deferred.is_some());
-        let first = asked.iter_mut().find(|(_, candidate)| candidate.verdict == Verdict::Available);
-        let chosen = first.map(|(at, candidate)| {
-            candidate.verdict = Verdict::Chosen;
-            *at
-        });
+        let chosen = asked.iter_mut().find_map(|(at, candidate)| self.choose(*at, candidate));
         let refused = |at: usize| self.candidate(at, Verdict::Declined(Reason::Policy));
         let candidates = asked.into_iter().map(|(_, candidate)| candidate);
         (chosen, candidates.chain(forbidden.into_iter().map(refused)).collect())
+    }
+
+    /// Chooses a candidate, if it is available and has a kernel.
+    fn choose(&self, at: usize, candidate: &mut Candidate) -> Option<usize> {
+        if candidate.verdict != Verdict::Available {
+            return None;
+        }
+        match (self.probe)(at) {
+            Ok(()) => {
+                candidate.verdict = Verdict::Chosen;
+                Some(at)
+            }
+            Err(reason) => {
+                *candidate = self.candidate(at, Verdict::Declined(reason));
+                None
+            }
+        }
     }
 
     /// One provider's answer.
@@ -125,7 +150,7 @@ impl Rocm {
     where
         Rocm: Providers<O>,
     {
-        explain(self.target(), self.policy(), op, on)
+        explain_on(self.target(), self.policy(), Some(self), op, on)
     }
 
     /// The index of the provider that computes this; `runs` counts the call.
@@ -134,7 +159,7 @@ impl Rocm {
         Rocm: Providers<O>,
     {
         let list = <Rocm as Providers<O>>::LIST;
-        self.decided().place(op, on, runs, || decide(list, self.policy(), self.target(), op, on))
+        self.decided().place(op, on, runs, || decide(list, self.policy(), self.target(), Some(self), op, on))
     }
 
     /// Policies made in code, and those for ops of other crates, are checked when the op is called.
@@ -155,7 +180,20 @@ pub fn explain<O: Op>(target: &Target, policy: &Policy, op: &O, on: &dyn Operand
 where
     Rocm: Providers<O>,
 {
-    let (place, candidates) = decide(<Rocm as Providers<O>>::LIST, policy, target, op, on);
+    explain_on(target, policy, None, op, on)
+}
+
+fn explain_on<O: Op>(
+    target: &Target,
+    policy: &Policy,
+    rocm: Option<&Rocm>,
+    op: &O,
+    on: &dyn Operands,
+) -> Decision
+where
+    Rocm: Providers<O>,
+{
+    let (place, candidates) = decide(<Rocm as Providers<O>>::LIST, policy, target, rocm, op, on);
     let chosen = place.map(|place| <Rocm as Providers<O>>::LIST[place].id());
     Decision { op: op.name_on(on), problem: describe(on), chosen, candidates, calls: 0 }
 }

@@ -129,7 +129,7 @@ impl Rocm {
     /// Calls a vendor library with this queue's handle, and with the device as the thread's current one.
     pub(crate) fn with_library<V: Vendor, R>(
         &self,
-        call: impl FnOnce(&Lib<V>, V::Handle) -> std::result::Result<R, Failure>,
+        call: impl FnOnce(&Lib<V>, &mut V::Handle) -> std::result::Result<R, Failure>,
     ) -> Result<R> {
         self.queue.handles.with::<V, R>(self.stream(), || self.target().lib::<V>(), call)
     }

@@ -81,9 +81,17 @@ fn an_absent_gpu_has_candidates_too() {
         assert_eq!(run.stderr, "");
         run.json().into_iter().find(|l| l["taken"] == json!(true)).unwrap()["provider"].clone()
     };
-    assert_eq!((taken("gfx1101"), taken("gfx1100")), (json!("rocblas"), json!("hip")));
+    assert_eq!((taken("gfx1030"), taken("gfx1100")), (json!("rocblas"), json!("hipblaslt")));
     let support = ops(&["support", "--op", "softmax", "--backend", "rocm"]);
     assert!(support.stdout.contains("hip"), "{}", support.stdout);
+}
+
+#[test]
+fn hipblaslt_computes_bf16_on_gfx1151() {
+    let args = ["linear", "--dtype", "bf16", "--shape", "512,4096", "--backend", "rocm", "--gfx", "gfx1151"];
+    let run = explain(&args);
+    let first = run.lines().into_iter().find(|line| line.contains("hipblaslt")).unwrap().to_owned();
+    assert!(first.starts_with("1.") && first.contains("taken"), "{}", run.stdout);
 }
 
 #[test]

@@ -66,9 +66,12 @@ mod tests {
     #[test]
     fn a_provider_that_the_op_lacks_is_an_error_that_lists_those_it_has() {
         let error = Policy::parse("matmul=miopen").unwrap_err().to_string();
-        assert_eq!(error, "policy: matmul has no provider \"miopen\"; it has rocblas, hip");
+        assert_eq!(error, "policy: matmul has no provider \"miopen\"; it has hipblaslt, rocblas, hip");
         let error = Policy::parse("*=cublas").unwrap_err().to_string();
-        assert!(error.contains("any op has no provider \"cublas\"; it has hip, rocblas, miopen"), "{error}");
+        assert!(
+            error.contains("any op has no provider \"cublas\"; it has hip, rocblas, hipblaslt, miopen"),
+            "{error}"
+        );
         assert!(Policy::parse("op_of_another_crate=theirs").is_ok());
     }
 

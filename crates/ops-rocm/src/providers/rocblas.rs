@@ -129,7 +129,7 @@ unsafe fn multiply(rocm: &Rocm, plan: &Plan, operands: [&Bound; 3], beta: f64) -
     let (left_type, right_type, out_type) = (type_of(left)?, type_of(right)?, type_of(out)?);
     let compute = if left.dtype == ElementType::F64 { left_type } else { sys::rocblas_datatype_f32_r };
     let factors = Factors::new(left.dtype, beta);
-    rocm.with_library::<RocBlasLibrary, _>(|lib, handle| {
+    rocm.with_library::<RocBlasLibrary, _>(|lib, &mut handle| {
         for start in &plan.calls {
             let at = |matrix: Matrix| {
                 let operand = operands[matrix.operand];

@@ -25,7 +25,7 @@ impl Handles {
         &self,
         stream: &Stream,
         lib: impl FnOnce() -> Result<&'l Lib<V>, Reason>,
-        call: impl FnOnce(&Lib<V>, V::Handle) -> Result<R, Failure>,
+        call: impl FnOnce(&Lib<V>, &mut V::Handle) -> Result<R, Failure>,
     ) -> Result<R> {
         let mut handles = self.handles.iter().map(|handle| -> &dyn Any { &**handle });
         match handles.find_map(|handle| handle.downcast_ref::<QueueHandle<V>>()) {
@@ -62,7 +62,7 @@ struct Open<V: Vendor> {
 }
 
 // SAFETY: the libraries take a handle from any thread as long as one uses it at a time, which the lock around it
-// ensures; the pointer is never followed here.
+// ensures. Its pointers are never followed here, and what is beside them is plain data.
 unsafe impl<V: Vendor> Send for Open<V> {}
 
 impl<V: Vendor> QueueHandle<V> {
@@ -70,7 +70,7 @@ impl<V: Vendor> QueueHandle<V> {
         &self,
         stream: &Stream,
         lib: impl FnOnce() -> Result<&'l Lib<V>, Reason>,
-        call: impl FnOnce(&Lib<V>, V::Handle) -> Result<R, Failure>,
+        call: impl FnOnce(&Lib<V>, &mut V::Handle) -> Result<R, Failure>,
     ) -> Result<R> {
         let mut open = self.open.lock();
         // `close` takes the lock while no lease is held, so the lock comes before the lease here too.
@@ -79,7 +79,7 @@ impl<V: Vendor> QueueHandle<V> {
             Some(open) => open,
             place => place.insert(Self::open(stream, &leased, lib)?),
         };
-        let done = stream.device().as_current(|| call(&open.lib, open.handle))?;
+        let done = stream.device().as_current(|| call(&open.lib, &mut open.handle))?;
         done.map_err(|Failure { call, status }| failed(call, status))
     }
 
@@ -114,7 +114,7 @@ impl<V: Vendor> Open<V> {
         }
         let device = self.stream.device();
         // SAFETY: the handle comes from `create`, and `destroyed` keeps it from being destroyed twice.
-        let destroyed = device.as_current(|| unsafe { V::destroy(&self.lib, self.handle) });
+        let destroyed = device.as_current(|| unsafe { V::destroy(&self.lib, &mut self.handle) });
         let error = match destroyed {
             Ok(Ok(())) => return,
             Ok(Err(Failure { call, status })) => hip::Error::Library { call, status },

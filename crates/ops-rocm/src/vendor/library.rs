@@ -4,7 +4,6 @@ use crate::{ProviderId, Result};
 use hip_sys::hip::{self, hipStream_t};
 use hip_sys::{LoadError, MissingSymbol, loader};
 use std::any::Any;
-use std::ffi::CStr;
 use std::fmt;
 use std::path::Path;
 
@@ -20,8 +19,8 @@ pub(crate) trait Vendor: Send + Sync + 'static {
     const SUCCESS: u32;
     /// Its functions, as its `-sys` crate binds them.
     type Functions: Send + Sync + 'static;
-    /// Its handle, a pointer that only the library follows.
-    type Handle: Copy;
+    /// Its handle: pointers that only the library follows, and what is kept beside them.
+    type Handle;
 
     /// Opens the library that belongs to a HIP runtime.
     fn load(hip: &hip::Lib) -> Result<Lib<Self>, LoadError>;
@@ -35,7 +34,7 @@ pub(crate) trait Vendor: Send + Sync + 'static {
     }
 
     /// The library's name for a status.
-    fn status_name(lib: &Lib<Self>, status: u32) -> Option<&'static CStr>;
+    fn status_name(lib: &Lib<Self>, status: u32) -> Option<String>;
 
     /// Makes a handle that works on a stream, whose device is the thread's current one.
     ///
@@ -47,7 +46,7 @@ pub(crate) trait Vendor: Send + Sync + 'static {
     ///
     /// # Safety
     /// The handle comes from [`create`](Self::create) and is not used again.
-    unsafe fn destroy(lib: &Lib<Self>, handle: Self::Handle) -> Result<(), Failure>;
+    unsafe fn destroy(lib: &Lib<Self>, handle: &mut Self::Handle) -> Result<(), Failure>;
 }
 
 /// An open vendor library.
@@ -70,7 +69,7 @@ pub(crate) fn check<V: Vendor>(
     let status = match status {
         Ok(code) if code == V::SUCCESS => return Ok(()),
         Ok(code) => {
-            let name = V::status_name(lib, code).map(|name| name.to_string_lossy().into_owned());
+            let name = V::status_name(lib, code);
             format!("{} ({code})", name.as_deref().unwrap_or("an unknown status"))
         }
         Err(missing) => missing.to_string(),

@@ -29,11 +29,11 @@ impl Vendor for MiOpenLibrary {
         sys::load_from(hip)
     }
 
-    fn status_name(lib: &Lib<Self>, status: u32) -> Option<&'static CStr> {
+    fn status_name(lib: &Lib<Self>, status: u32) -> Option<String> {
         // SAFETY: takes a number.
         let text = unsafe { lib.miopenGetErrorString(status) }.ok()?;
         // SAFETY: MIOpen returns a static string that ends in a zero.
-        (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) })
+        (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
     }
 
     unsafe fn create(lib: &Lib<Self>, stream: hipStream_t) -> Result<miopenHandle_t, Failure> {
@@ -43,9 +43,9 @@ impl Vendor for MiOpenLibrary {
         check::<Self>(lib, "miopenCreateWithStream", created).map(|()| handle)
     }
 
-    unsafe fn destroy(lib: &Lib<Self>, handle: miopenHandle_t) -> Result<(), Failure> {
+    unsafe fn destroy(lib: &Lib<Self>, handle: &mut miopenHandle_t) -> Result<(), Failure> {
         // SAFETY: the caller's promise.
-        check::<Self>(lib, "miopenDestroy", unsafe { lib.miopenDestroy(handle) })
+        check::<Self>(lib, "miopenDestroy", unsafe { lib.miopenDestroy(*handle) })
     }
 }
 
@@ -57,6 +57,7 @@ const DENIALS: &[Denial] = &[Denial {
     until: None,
     dtypes: &[DType::BF16, DType::F64],
     extent_above: 0,
+    output_above: 0,
     what: "MIOpen's softmax reads them as f32",
     report: "the kernel source of MIOpen 3.4 and 3.5",
 }];

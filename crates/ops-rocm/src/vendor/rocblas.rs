@@ -34,11 +34,11 @@ impl Vendor for RocBlasLibrary {
         sys::tensile::kernels_for(lib, gfx).map(drop).map_err(|error| error.to_string())
     }
 
-    fn status_name(lib: &Lib<Self>, status: u32) -> Option<&'static CStr> {
+    fn status_name(lib: &Lib<Self>, status: u32) -> Option<String> {
         // SAFETY: takes a number.
         let text = unsafe { lib.rocblas_status_to_string(status) }.ok()?;
         // SAFETY: rocBLAS returns a static string that ends in a zero.
-        (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) })
+        (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
     }
 
     unsafe fn create(lib: &Lib<Self>, stream: hipStream_t) -> Result<rocblas_handle, Failure> {
@@ -65,9 +65,9 @@ impl Vendor for RocBlasLibrary {
         }
     }
 
-    unsafe fn destroy(lib: &Lib<Self>, handle: rocblas_handle) -> Result<(), Failure> {
+    unsafe fn destroy(lib: &Lib<Self>, handle: &mut rocblas_handle) -> Result<(), Failure> {
         // SAFETY: the caller's promise.
-        check::<Self>(lib, "rocblas_destroy_handle", unsafe { lib.rocblas_destroy_handle(handle) })
+        check::<Self>(lib, "rocblas_destroy_handle", unsafe { lib.rocblas_destroy_handle(*handle) })
     }
 }
 
@@ -82,6 +82,7 @@ const DENIALS: &[Denial] = &[
         until: Denial::rocm(7, 13),
         dtypes: &[DType::BF16],
         extent_above: 0,
+        output_above: 0,
         what: "wrong bf16 products on gfx1100",
         report: "pytorch/pytorch#189394",
     },
@@ -93,6 +94,7 @@ const DENIALS: &[Denial] = &[
         until: None,
         dtypes: &[DType::BF16],
         extent_above: 0,
+        output_above: 0,
         what: "NaN in bf16 products that are split along k on gfx950",
         report: "ROCm/rocm-libraries#9055",
     },
@@ -104,6 +106,7 @@ const DENIALS: &[Denial] = &[
         until: Denial::rocm(7, 2),
         dtypes: &[DType::F32],
         extent_above: 0,
+        output_above: 0,
         what: "wrong f32 products on gfx1151",
         report: "ROCm/rocBLAS#1680",
     },
@@ -115,6 +118,7 @@ const DENIALS: &[Denial] = &[
         until: None,
         dtypes: &[DType::F64],
         extent_above: 1_000_000,
+        output_above: 0,
         what: "wrong f64 products of more than two million rows on gfx1201",
         report: "ROCm/rocm-libraries#8645",
     },
@@ -126,6 +130,7 @@ const DENIALS: &[Denial] = &[
         until: None,
         dtypes: &[DType::F32],
         extent_above: 1 << 19,
+        output_above: 0,
         what: "wrong f32 products of more than 2^19 rows on gfx1201",
         report: "ROCm/legacy-rocm-build#6595",
     },

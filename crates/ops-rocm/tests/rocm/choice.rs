@@ -42,7 +42,7 @@ fn a_library_that_is_wrong_on_an_architecture_is_passed_over_with_the_report() {
     let view = |x| Host::view(x, &[2, 2]).unwrap();
     let args =
         matmul::Args::<Host, bf16> { a: view(&a), b: view(&b), c: Host::view_mut(&mut c, &[2, 2]).unwrap() };
-    let on = |gfx| assumed(gfx, "", &MatMul::<bf16>::OP, &args);
+    let on = |gfx| assumed(gfx, "matmul=rocblas,hip", &MatMul::<bf16>::OP, &args);
     assert_eq!(on("gfx1101").chosen, Some(ProviderId::ROCBLAS));
     let denied = on("gfx1100");
     assert_eq!(denied.chosen, Some(ProviderId::HIP));
@@ -96,6 +96,46 @@ fn rows_that_only_a_library_reads_well_are_not_few() {
     assert_eq!(chosen(&[1, 64], true), Some(ProviderId::ROCBLAS));
     assert_eq!(chosen(&[1, 64], false), Some(ProviderId::HIP));
     assert_eq!(chosen(&[32, 1, 64], false), Some(ProviderId::ROCBLAS), "one product of 32 rows");
+}
+
+#[test]
+fn hipblaslt_is_first_where_it_is_tuned_for_the_device() {
+    for gfx in ["gfx942", "gfx950", "gfx1100", "gfx1103", "gfx1151", "gfx1200", "gfx1201"] {
+        let many = linear_of::<bf16>(gfx, "", 512);
+        assert_eq!(many.chosen, Some(ProviderId::HIPBLASLT), "{many}");
+        assert_eq!(linear_of::<bf16>(gfx, "", 1).chosen, Some(ProviderId::HIP), "{gfx}");
+    }
+    for gfx in ["gfx90a", "gfx906", "gfx1030"] {
+        let many = linear_of::<bf16>(gfx, "", 512);
+        assert_eq!(many.chosen, Some(ProviderId::ROCBLAS), "{many}");
+        let reason = format!("hipblaslt: available, comes later: rocblas is preferred on {gfx}");
+        assert!(many.to_string().contains(&reason), "{many}");
+    }
+    let double = linear_of::<f64>("gfx942", "", 512);
+    assert_eq!(double.chosen, Some(ProviderId::ROCBLAS));
+    assert!(double.to_string().contains("hipblaslt: passed over: "), "{double}");
+}
+
+#[test]
+fn what_hipblaslt_has_no_kernel_for_goes_to_the_next() {
+    with_standin("choice::what_hipblaslt_has_no_kernel_for_goes_to_the_next", &[], |_| {
+        let rocm = Rocm::new().unwrap();
+        let x = rocm.tensor(&[16, 32], &[f16::ONE; 512]).unwrap();
+        let weight = rocm.tensor(&[24, 32], &[f16::ONE; 768]).unwrap();
+        let bias = rocm.tensor(&[24], &[f16::ONE; 24]).unwrap();
+        // Both factors transposed, with a bias of 16 bits: the library says only when asked that it has no kernel.
+        let by_columns = rocm.tensor(&[32, 16], &[f16::ONE; 512]).unwrap();
+        let turned = by_columns.as_ref().transpose(0, 1).unwrap();
+        for x in [x.as_ref(), turned] {
+            let y = rocm.linear_bias(x, weight.as_ref(), Some(bias.any())).unwrap();
+            assert!(y.as_ref().to_vec(&rocm).unwrap().iter().all(|y| y.to_f32() == 33.0));
+        }
+        let decisions = rocm.decisions();
+        let chosen: Vec<_> = decisions.iter().map(|decision| decision.chosen).collect();
+        assert_eq!(chosen, [Some(ProviderId::HIPBLASLT), Some(ProviderId::ROCBLAS)]);
+        let why = "hipblaslt: passed over: hipBLASLt has no kernel for these types, strides and bias on this device";
+        assert!(decisions[1].to_string().contains(why), "{}", decisions[1]);
+    });
 }
 
 #[test]
@@ -171,7 +211,10 @@ fn a_policy_that_names_a_provider_an_op_lacks_is_an_error() {
 fn a_policy_in_code_is_checked_before_a_device_is_opened() {
     let code = Policy::new().order("matmul", ["miopen"]);
     let text = Rocm::builder().policy(code).build().unwrap_err().to_string();
-    assert!(text.ends_with("policy: matmul has no provider \"miopen\"; it has rocblas, hip"), "{text}");
+    assert!(
+        text.ends_with("policy: matmul has no provider \"miopen\"; it has hipblaslt, rocblas, hip"),
+        "{text}"
+    );
 }
 
 #[test]

@@ -72,8 +72,19 @@ fn fail_each(standin: &Standin, functions: &[&str], at_least: u32) {
     assert!(failed >= at_least, "only {failed} failures were seen");
 }
 
-/// A full device is asked once more, and a kernel on disk that does not load is compiled.
-const TRIED_AGAIN: [&str; 2] = ["hipMalloc", "hipModuleLoadData"];
+/// A full device is asked once more, and a kernel on disk that does not load is compiled. hipBLASLt is asked for a kernel
+/// before it is chosen, and again when it computes, which reports what failed.
+const TRIED_AGAIN: [&str; 9] = [
+    "hipMalloc",
+    "hipModuleLoadData",
+    "hipblasLtCreate",
+    "hipblasLtMatmulDescCreate",
+    "hipblasLtMatmulDescSetAttribute",
+    "hipblasLtMatrixLayoutCreate",
+    "hipblasLtMatmulPreferenceCreate",
+    "hipblasLtMatmulPreferenceSetAttribute",
+    "hipblasLtMatmulAlgoGetHeuristic",
+];
 
 #[test]
 fn memory_and_copies() {
@@ -130,6 +141,29 @@ fn libraries() {
             "miopenSoftmaxForward_V2",
         ];
         fail_each(standin, &functions, 8);
+    });
+}
+
+#[test]
+fn hipblaslt() {
+    with_standin("faults::hipblaslt", &[("OPS_ROCM_POLICY", "linear=hipblaslt")], |standin| {
+        let mut functions = vec!["hipblasLtMatmul"];
+        functions.extend(&TRIED_AGAIN[2..]);
+        fail_each(standin, &functions, 2);
+    });
+}
+
+/// A function that fails every time is reported, also where it is asked before the choice.
+#[test]
+fn hipblaslt_that_always_fails_is_reported() {
+    let policy = [("OPS_ROCM_POLICY", "linear=hipblaslt,rocblas,hip")];
+    with_standin("faults::hipblaslt_that_always_fails_is_reported", &policy, |standin| {
+        for function in &TRIED_AGAIN[2..] {
+            standin.fail(&format!("{function}:1+"));
+            let error = Rocm::new().and_then(|b| step(&b)).unwrap_err().to_string();
+            standin.fail("");
+            assert!(error.contains(function) && error.contains("HIPBLAS_STATUS"), "{function}: {error}");
+        }
     });
 }
 
