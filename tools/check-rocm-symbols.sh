@@ -9,11 +9,11 @@
 # The packages are those of a fixed day in Debian's archive (ROCM_DEBIAN_SNAPSHOT names another, such as 20261121T000000Z), so
 # that a later run checks the same libraries.
 # Needs Debian's apt and dpkg, nm, and the requirements of tools/gen-bindings.sh to compare the headers.
-# Downloads 800 MB, needs 8 GB. Prints what docs/hip-functions.md records. Exits 1 if anything is missing.
+# Downloads 1.2 GB, needs 10 GB. Prints what docs/hip-functions.md records. Exits 1 if anything is missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# Checked before 800 MB are downloaded.
+# Checked before 1.2 GB are downloaded.
 for needed in apt-get dpkg dpkg-deb nm cargo rustfmt "${BINDGEN:-bindgen}"; do
     command -v "$needed" > /dev/null || {
         echo "$0: there is no $needed; bindgen comes with 'cargo install bindgen-cli' (BINDGEN names another path)" >&2
@@ -59,13 +59,17 @@ open_them() {
         "$target/debug/examples/libraries" --compile | sed "s,$libraries/,,; s/^/$1: /" || failed=1
 }
 
-fetch sid libraries --all libamdhip64-6 libhiprtc6 librocblas4 libmiopen1
-fetch sid headers "" libamdhip64-dev librocblas-dev libmiopen-dev
-fetch experimental libraries --all libamdhip64-7 libhiprtc7 librocblas5 libmiopen1
-fetch experimental headers "" libamdhip64-dev librocblas-dev libmiopen-dev
-for check in "sid libamdhip64.so.6 hip" "sid libhiprtc.so.6 hiprtc" "sid librocblas.so.4 rocblas" "sid libMIOpen.so.1 miopen" \
+headers="libamdhip64-dev librocblas-dev libhipblaslt-dev libhipblas-common-dev libmiopen-dev"
+fetch sid libraries --all libamdhip64-6 libhiprtc6 librocblas4 libhipblaslt1 libmiopen1
+# shellcheck disable=SC2086 # one word per package
+fetch sid headers "" $headers
+fetch experimental libraries --all libamdhip64-7 libhiprtc7 librocblas5 libhipblaslt1 libmiopen1
+# shellcheck disable=SC2086
+fetch experimental headers "" $headers
+for check in "sid libamdhip64.so.6 hip" "sid libhiprtc.so.6 hiprtc" "sid librocblas.so.4 rocblas" \
+    "sid libhipblaslt.so.1 hipblaslt" "sid libMIOpen.so.1 miopen" \
     "experimental libamdhip64.so.7 hip" "experimental libhiprtc.so.7 hiprtc" "experimental librocblas.so.5 rocblas" \
-    "experimental libMIOpen.so.1 miopen"; do
+    "experimental libhipblaslt.so.1 hipblaslt" "experimental libMIOpen.so.1 miopen"; do
     # shellcheck disable=SC2086 # three words per argument
     symbols $check
 done

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Generates the bindings of HIP, hipRTC, rocBLAS and MIOpen from the headers of ROCm 6.4, into crates/*-sys.
+# Generates the bindings of HIP, hipRTC, rocBLAS, hipBLASLt and MIOpen from the headers of ROCm 6.4, into crates/*-sys.
+# Debian's package of hipBLASLt for ROCm 6.4 is version 7.1.1, built with HIP 6.4.
 #
 # Usage: tools/gen-bindings.sh [--check] [INCLUDE_DIR]
-#   INCLUDE_DIR  folder with hip/, rocblas/ and miopen/; by default, Debian sid's headers are fetched to target/rocm-headers
+#   INCLUDE_DIR  folder with hip/, rocblas/, hipblaslt/, hipblas-common/ and miopen/; by default, Debian sid's headers are fetched to target/rocm-headers
 #   --check      writes nothing; exits 1 with the difference if the committed files are out of date
 #
 # tools/bindings/*.txt list the functions to bind, one per line; the types follow from the functions.
@@ -21,7 +22,8 @@ if [ "${1:-}" = --check ]; then check=yes; shift; fi
 include=${1:-}
 if [ -z "$include" ]; then
     headers=${CARGO_TARGET_DIR:-target}/rocm-headers
-    tools/rocm-debs.sh sid "$headers" libamdhip64-dev librocblas-dev libmiopen-dev
+    tools/rocm-debs.sh sid "$headers" libamdhip64-dev librocblas-dev libhipblaslt-dev \
+        libhipblas-common-dev libmiopen-dev
     include=$headers/root/usr/include
 fi
 export LIBCLANG_PATH=${LIBCLANG_PATH:-/usr/lib/llvm-19/lib}
@@ -85,6 +87,15 @@ generate hiprtc '#include <hip/hiprtc.h>' 'crate::functions' hiprtcResult crates
 generate rocblas '#include <rocblas/rocblas.h>' 'hip_sys::functions' rocblas_status crates/rocblas-sys/src/generated.rs \
     --blocklist-type 'i?hip.*' --raw-line "$hip_types" \
     --allowlist-type 'rocblas_(datatype|gemm_algo|gemm_flags|math_mode|pointer_mode|operation|atomics_mode|status)_?'
+# A header of its own version, beside those of this ROCm.
+lt_version=$(sed -nE 's/^#define HIPBLASLT_VERSION_(MAJOR|MINOR|PATCH) +([0-9]+)$/\2/p' \
+    "$include/hipblaslt/hipblaslt-version.h" | paste -sd.)
+rocm_version=$version
+version="$rocm_version and hipBLASLt $lt_version"
+generate hipblaslt '#include <hipblaslt/hipblaslt.h>' 'hip_sys::functions' hipblasStatus_t \
+    crates/hipblaslt-sys/src/generated.rs --blocklist-type 'i?hipStream_t' --raw-line "$hip_types" \
+    --allowlist-type 'hipblas(Operation_t|Lt(Epilogue|PointerMode|Order)_t)'
+version=$rocm_version
 generate miopen '#define MIOPEN_BETA_API 1\n#include <miopen/miopen.h>' 'hip_sys::functions' miopenStatus_t \
     crates/miopen-sys/src/generated.rs --blocklist-type 'i?hip.*' --raw-line "$hip_types" \
     --allowlist-type 'miopen(TensorArgumentId|ProblemDirection|MhaMask|NormMode|ActivationMode|Softmax.*|TensorOp|Reduce.*)_t'

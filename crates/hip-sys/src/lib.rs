@@ -30,7 +30,7 @@
 //!
 //! A library that the process has already loaded, as Python packages do, is used whatever the search would find. Two majors
 //! of `libamdhip64` in one process do not work, so a HIP 6 that is loaded serves even if `OPS_ROCM_PATH` names a ROCm 7; if
-//! both are loaded, that is an error. hipRTC and rocBLAS must have the HIP runtime's major version. MIOpen has one soname for
+//! both are loaded, that is an error. hipRTC, rocBLAS and hipBLASLt must have the HIP runtime's major version. MIOpen has one soname for
 //! both majors, so it is taken only from the HIP runtime's folder.
 //!
 //! # Safety of loading
@@ -42,6 +42,7 @@
 pub mod hip;
 pub mod hiprtc;
 pub mod loader;
+pub mod tensile;
 
 mod error;
 mod resident;

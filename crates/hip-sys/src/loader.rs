@@ -1,4 +1,4 @@
-//! Opens libraries and resolves their functions. `rocblas-sys` and `miopen-sys` also build on this module.
+//! Opens libraries and resolves their functions. `rocblas-sys`, `hipblaslt-sys` and `miopen-sys` also build on this module.
 
 use std::ffi::c_void;
 use std::fmt;

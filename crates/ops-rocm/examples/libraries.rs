@@ -10,6 +10,7 @@ fn main() -> ExitCode {
     let mut whole = show("HIP", hip_sys::hip::load());
     whole &= show("hipRTC", hip_sys::hiprtc::load());
     whole &= show("rocBLAS", rocblas_sys::load());
+    whole &= show("hipBLASLt", hipblaslt_sys::load());
     whole &= show("MIOpen", miopen_sys::load());
     if std::env::args().any(|arg| arg == "--compile") {
         whole &= compile();

@@ -2,7 +2,8 @@
 //!
 //! Whether a provider *can* is a fact, which it states with a reason
 //! ([`Provider::applicable`](crate::Provider::applicable)). Whether it *may* is a wish, the [`Policy`]. The first that can
-//! and may does. Nothing else decides, and nothing falls back silently.
+//! and may does, in the policy's order or else in that of the op's list; in the latter a provider may let others go first
+//! ([`Provider::defer`](crate::Provider::defer)). Nothing else decides, and nothing falls back silently.
 //!
 //! # Layers
 //!
@@ -16,6 +17,7 @@
 //! 6. `providers`, the lists and what computes; it checks the names in policies, since it has the lists
 //! 7. `builder`, `survey`
 
+mod condition;
 mod decision;
 mod key;
 mod policy;
@@ -26,3 +28,4 @@ pub use policy::{Policy, PolicyError};
 pub use target::{Library, Target};
 
 pub(crate) use decision::{Decisions, describe};
+pub(crate) use policy::Ranking;

@@ -4,7 +4,8 @@
 //! builds, documents and tests without ROCm; [`Rocm::new`] then answers with an error that says what was looked for and
 //! what to do.
 //!
-//! Each op has several providers: this project's kernels, and rocBLAS and MIOpen where they have the op. Which one
+//! Each op has several providers: this project's kernels, and hipBLASLt, rocBLAS and MIOpen where they have the
+//! op. Which one
 //! computes is a matter of facts, stated with reasons, and of a [`Policy`]; nothing falls back silently, see [`Decision`].
 //!
 //! ```no_run

@@ -1,5 +1,5 @@
 //! Providers of ops, and how a call finds its own.
-use crate::choice::{Candidate, Decision, Policy, Target, Verdict, describe};
+use crate::choice::{Candidate, Decision, Policy, Ranking, Target, Verdict, describe};
 use crate::error::{NAME, failed};
 use crate::{Error, HipSpace, ProviderId, Rocm};
 use ops_core::{Call, Execute, Op, Operands, Reason, Result};
@@ -21,6 +21,21 @@ pub trait Provider<O: Op>: Sync {
         None
     }
 
+    /// Why another provider should compute a problem that this one can compute, such as that the other is faster. It is then
+    /// asked after those that say nothing, unless a policy has an order for the problem.
+    fn defer(&self, _target: &Target, _op: &O, _on: &dyn Operands) -> Option<String> {
+        None
+    }
+
+    /// Whether the library on this device has a kernel for a problem, if only the library knows. Asked of a provider that
+    /// would be chosen, before it is.
+    ///
+    /// # Errors
+    /// Why it cannot compute the problem. A failure of the library is not a reason: the launch reports it.
+    fn probe(&self, _rocm: &Rocm, _op: &O, _on: &dyn Operands) -> Result<(), Reason> {
+        Ok(())
+    }
+
     /// Enqueues the op. It was found applicable.
     ///
     /// # Errors
@@ -40,11 +55,12 @@ pub trait Providers<O: Op> {
     const LIST: &'static [&'static dyn Provider<O>];
 }
 
-/// The candidates for a problem by rank, and which of them is chosen.
+/// The candidates for a problem by rank, and which of them is chosen. Without a device, none is probed.
 pub(crate) fn decide<O: Op>(
     list: &[&dyn Provider<O>],
     policy: &Policy,
     target: &Target,
+    rocm: Option<&Rocm>,
     op: &O,
     on: &dyn Operands,
 ) -> (Option<usize>, Vec<Candidate>) {
@@ -53,8 +69,10 @@ pub(crate) fn decide<O: Op>(
         ids: ids(list),
         applicable: &|at| list[at].applicable(target, op, on),
         how: &|at| list[at].how(target, op, on),
+        defer: &|at| list[at].defer(target, op, on),
+        probe: &|at| rocm.map_or(Ok(()), |rocm| list[at].probe(rocm, op, on)),
     };
-    providers.rank(policy)
+    providers.rank(policy, on)
 }
 
 /// The names of providers, in order.
@@ -73,34 +91,56 @@ struct Asked<'p> {
     ids: Vec<ProviderId>,
     applicable: &'p dyn Fn(usize) -> Result<(), Reason>,
     how: &'p dyn Fn(usize) -> Option<String>,
+    defer: &'p dyn Fn(usize) -> Option<String>,
+    probe: &'p dyn Fn(usize) -> Result<(), Reason>,
 }
 
 impl Asked<'_> {
-    fn rank(&self, policy: &Policy) -> (Option<usize>, Vec<Candidate>) {
-        let Asked { name, ids, applicable, how } = self;
-        let (ranked, forbidden) = policy.rank(name, ids);
-        let mut chosen = None;
-        let mut candidates = Vec::with_capacity(ids.len());
-        for at in ranked {
-            let verdict = match applicable(at) {
-                Ok(()) if chosen.is_none() => {
-                    chosen = Some(at);
-                    Verdict::Chosen
-                }
-                Ok(()) => Verdict::Available,
-                Err(reason) => Verdict::Declined(reason),
-            };
-            let can = !matches!(verdict, Verdict::Declined(_));
-            let how = if can { how(at) } else { None };
-            candidates.push(Candidate { provider: ids[at], verdict, how });
+    fn rank(&self, policy: &Policy, on: &dyn Operands) -> (Option<usize>, Vec<Candidate>) {
+        let Asked { name, ids, .. } = self;
+        let ruled = policy.rank(name, ids, on);
+        let by_default = ruled.is_none();
+        let all = || Ranking { ranked: (0..ids.len()).collect(), forbidden: Vec::new() };
+        let Ranking { ranked, forbidden } = ruled.unwrap_or_else(all);
+        let mut asked: Vec<_> = ranked.into_iter().map(|at| (at, self.ask(at, by_default))).collect();
+        asked.sort_by_key(|(_, candidate)| candidate.deferred.is_some());
+        let chosen = asked.iter_mut().find_map(|(at, candidate)| self.choose(*at, candidate));
+        let refused = |at: usize| self.candidate(at, Verdict::Declined(Reason::Policy));
+        let candidates = asked.into_iter().map(|(_, candidate)| candidate);
+        (chosen, candidates.chain(forbidden.into_iter().map(refused)).collect())
+    }
+
+    /// Chooses a candidate, if it is available and has a kernel.
+    fn choose(&self, at: usize, candidate: &mut Candidate) -> Option<usize> {
+        if candidate.verdict != Verdict::Available {
+            return None;
         }
-        let refused = |at: usize| Candidate {
-            provider: ids[at],
-            verdict: Verdict::Declined(Reason::Policy),
-            how: None,
-        };
-        candidates.extend(forbidden.into_iter().map(refused));
-        (chosen, candidates)
+        match (self.probe)(at) {
+            Ok(()) => {
+                candidate.verdict = Verdict::Chosen;
+                Some(at)
+            }
+            Err(reason) => {
+                *candidate = self.candidate(at, Verdict::Declined(reason));
+                None
+            }
+        }
+    }
+
+    /// One provider's answer.
+    fn ask(&self, at: usize, by_default: bool) -> Candidate {
+        match (self.applicable)(at) {
+            Ok(()) => Candidate {
+                how: (self.how)(at),
+                deferred: if by_default { (self.defer)(at) } else { None },
+                ..self.candidate(at, Verdict::Available)
+            },
+            Err(reason) => self.candidate(at, Verdict::Declined(reason)),
+        }
+    }
+
+    fn candidate(&self, at: usize, verdict: Verdict) -> Candidate {
+        Candidate { provider: self.ids[at], verdict, how: None, deferred: None }
     }
 }
 
@@ -110,7 +150,7 @@ impl Rocm {
     where
         Rocm: Providers<O>,
     {
-        explain(self.target(), self.policy(), op, on)
+        explain_on(self.target(), self.policy(), Some(self), op, on)
     }
 
     /// The index of the provider that computes this; `runs` counts the call.
@@ -119,7 +159,7 @@ impl Rocm {
         Rocm: Providers<O>,
     {
         let list = <Rocm as Providers<O>>::LIST;
-        self.decided().place(op, on, runs, || decide(list, self.policy(), self.target(), op, on))
+        self.decided().place(op, on, runs, || decide(list, self.policy(), self.target(), Some(self), op, on))
     }
 
     /// Policies made in code, and those for ops of other crates, are checked when the op is called.
@@ -140,7 +180,20 @@ pub fn explain<O: Op>(target: &Target, policy: &Policy, op: &O, on: &dyn Operand
 where
     Rocm: Providers<O>,
 {
-    let (place, candidates) = decide(<Rocm as Providers<O>>::LIST, policy, target, op, on);
+    explain_on(target, policy, None, op, on)
+}
+
+fn explain_on<O: Op>(
+    target: &Target,
+    policy: &Policy,
+    rocm: Option<&Rocm>,
+    op: &O,
+    on: &dyn Operands,
+) -> Decision
+where
+    Rocm: Providers<O>,
+{
+    let (place, candidates) = decide(<Rocm as Providers<O>>::LIST, policy, target, rocm, op, on);
     let chosen = place.map(|place| <Rocm as Providers<O>>::LIST[place].id());
     Decision { op: op.name_on(on), problem: describe(on), chosen, candidates, calls: 0 }
 }

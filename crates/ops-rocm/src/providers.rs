@@ -1,10 +1,13 @@
 //! Who computes what: the providers, and for each op the list of those it has, best first.
 //!
 //! This project's kernels come first where they are at least as good: norms, rope, softmax, activations, everything that
-//! moves memory. rocBLAS comes first for products of matrices.
+//! moves memory. For products of matrices hipBLASLt comes first on targets that it is tuned for, and rocBLAS on others,
+//! unless the products have few rows.
 pub(crate) mod hip;
+mod hipblaslt;
 mod miopen;
 mod policy;
+mod product;
 mod rocblas;
 
 use crate::ProviderId;
@@ -12,6 +15,7 @@ use crate::Rocm;
 use crate::provider::{Provider, Providers};
 use crate::vendor::VENDORS;
 use hip::{Hip, HipAffine, HipAttention, HipEmbedding, HipFill, HipGroupNorm, HipLinear};
+use hipblaslt::HipBlasLt;
 use miopen::MiOpen;
 use ops_core::ops::{
     AddRmsNorm, Affine, AffineInplace, Attention, Binary, BinaryFn, Cast, Dequantize, Embedding, Fill, Glu,
@@ -75,8 +79,8 @@ lists! {
     [T: Element] Where<T>: Hip; [Where::<f32>::OP];
     [T: Scalar] Cast<T>: Hip; [Cast::<f32>::OP];
     [T: Element] IndexSelect<T>: Hip; [IndexSelect::<f32>::axis(0)];
-    [T: Float] MatMul<T>: RocBlas, Hip; [MatMul::<f32>::OP];
-    [T: Float] Linear<T>: RocBlas, HipLinear; [Linear::<f32>::OP];
+    [T: Float] MatMul<T>: HipBlasLt, RocBlas, Hip; [MatMul::<f32>::OP];
+    [T: Float] Linear<T>: HipBlasLt, RocBlas, HipLinear; [Linear::<f32>::OP];
     [T: Float] Attention<T>: HipAttention; [Attention::<f32>::full()];
     [] Quantize: Hip; [Quantize];
     [] Dequantize: Hip; [Dequantize];
@@ -96,8 +100,8 @@ mod tests {
             ("rope_i", "hip,miopen"),
             ("rope_thd_inplace", "hip"),
             ("log_softmax", "hip,miopen"),
-            ("qlinear", "rocblas,hip"),
-            ("linear", "rocblas,hip"),
+            ("qlinear", "hipblaslt,rocblas,hip"),
+            ("linear", "hipblaslt,rocblas,hip"),
             ("qembedding", "hip"),
             ("gelu_erf", "hip,miopen"),
             ("maximum", "hip"),

@@ -130,7 +130,7 @@ impl Rocm {
     /// that device memory is exhausted, the cache is given back and `call` is made once more, so it must be of one piece.
     pub(crate) fn with_library<V: Vendor, R>(
         &self,
-        call: impl Fn(&Lib<V>, V::Handle) -> std::result::Result<R, Failure>,
+        call: impl FnMut(&Lib<V>, &mut V::Handle) -> std::result::Result<R, Failure>,
     ) -> Result<R> {
         self.queue.handles.with::<V, R>(self.stream(), || self.target().lib::<V>(), call)
     }

@@ -5,6 +5,7 @@
 //! ops a library computes is said in `providers`.
 mod denial;
 mod handle;
+mod hipblaslt;
 mod library;
 mod miopen;
 mod rocblas;
@@ -13,6 +14,7 @@ pub use denial::Denial;
 
 pub(crate) use denial::{Installed, denied};
 pub(crate) use handle::Handles;
+pub(crate) use hipblaslt::{Factor, HipBlasLtLibrary, Product, Types};
 pub(crate) use library::{AnyLibrary, Failure, Lib, Vendor, check};
 pub(crate) use miopen::MiOpenLibrary;
 pub(crate) use rocblas::RocBlasLibrary;
@@ -24,7 +26,8 @@ use hip_sys::hip;
 use library::OpenLibrary;
 
 /// The libraries, in the order in which reports list them.
-pub(crate) const VENDORS: &[Row] = &[row::<RocBlasLibrary>(), row::<MiOpenLibrary>()];
+pub(crate) const VENDORS: &[Row] =
+    &[row::<RocBlasLibrary>(), row::<HipBlasLtLibrary>(), row::<MiOpenLibrary>()];
 
 /// A vendor without its type: what the list says of it.
 pub(crate) struct Row {

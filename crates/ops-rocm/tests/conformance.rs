@@ -228,6 +228,34 @@ fn suite_with_waves_in_any_order() {
     });
 }
 
+/// Products of any number of rows by one library; calls that it declines go to this project's kernels.
+fn products_by(test: &str, library: &str, wave: &str, computing: &'static str) {
+    let policy = format!("matmul={library},hip;linear={library},hip");
+    with_standin(test, &[("OPS_ROCM_POLICY", &policy), ("HIP_STANDIN_WAVE", wave)], |standin| {
+        for op in ["matmul", "linear"] {
+            for dtype in [DType::F16, DType::BF16, DType::F32] {
+                let before = standin.count(computing);
+                let filter = Filter { op: Some(op.to_owned()), dtype: Some(dtype), ..Filter::all() };
+                suite_on(&Rocm::new().unwrap(), &filter);
+                let calls = standin.count(computing) - before;
+                assert!(calls > 10, "{computing} computed {op} of {dtype} {calls} times");
+            }
+        }
+        replay();
+    });
+}
+
+#[test]
+fn products_by_rocblas() {
+    // On gfx90a: on gfx1100 it is denied bf16.
+    products_by("products_by_rocblas", "rocblas", "64", "rocblas_gemm_strided_batched_ex");
+}
+
+#[test]
+fn products_by_hipblaslt() {
+    products_by("products_by_hipblaslt", "hipblaslt", "32", "hipblasLtMatmul");
+}
+
 // Every layout of matrix units, and targets without any: the same ops by other kernels.
 #[test]
 fn products_on_gfx1100() {

@@ -2,36 +2,15 @@
 //!
 //! If rocBLAS has none for the device, it ends the process when the first handle is created. So check first.
 
-use std::ffi::OsStr;
-use std::fmt;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::Lib;
+use hip_sys::tensile::Tensile;
 
-/// rocBLAS has no kernels for an architecture.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NoKernels {
-    /// The architecture, without features.
-    pub gfx: String,
-    /// The folders that were searched.
-    pub folders: Vec<PathBuf>,
-}
+pub use hip_sys::tensile::NoKernels;
 
-impl fmt::Display for NoKernels {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "rocBLAS has no kernels for {}: there is no TensileLibrary*{} in ", self.gfx, self.gfx)?;
-        let folders: Vec<_> = self.folders.iter().map(|folder| folder.display().to_string()).collect();
-        f.write_str(&if folders.is_empty() {
-            "any folder beside it".to_string()
-        } else {
-            folders.join(", ")
-        })?;
-        f.write_str("; set ROCBLAS_TENSILE_LIBPATH to a folder that has them")
-    }
-}
-
-impl std::error::Error for NoKernels {}
+const TENSILE: Tensile =
+    Tensile { library: "rocBLAS", folder: "rocblas", variable: "ROCBLAS_TENSILE_LIBPATH" };
 
 /// The folder with rocBLAS's kernels for an architecture without features, such as `gfx90a`.
 ///
@@ -39,77 +18,5 @@ impl std::error::Error for NoKernels {}
 ///
 /// [`NoKernels`] if there is none; do not create a handle then.
 pub fn kernels_for(rocblas: &Lib, gfx: &str) -> Result<PathBuf, NoKernels> {
-    find(&rocblas.folders(), std::env::var_os("ROCBLAS_TENSILE_LIBPATH").as_deref(), gfx)
-}
-
-fn find(library_folders: &[PathBuf], chosen: Option<&OsStr>, gfx: &str) -> Result<PathBuf, NoKernels> {
-    let roots = match chosen.filter(|path| !path.is_empty()) {
-        Some(path) => vec![PathBuf::from(path)],
-        None => library_folders.iter().flat_map(|folder| candidate_folders(folder)).collect(),
-    };
-    let folders: Vec<PathBuf> =
-        roots.into_iter().flat_map(|root| [root.join(gfx), root]).filter(|folder| folder.is_dir()).collect();
-    match folders.iter().find(|folder| has_kernels(folder, gfx)) {
-        Some(folder) => Ok(folder.clone()),
-        None => Err(NoKernels { gfx: gfx.to_string(), folders }),
-    }
-}
-
-/// The folders that rocBLAS searches, relative to its own: AMD's packages use `rocblas/library`, Debian's add a version.
-fn candidate_folders(folder: &Path) -> Vec<PathBuf> {
-    let versions = fs::read_dir(folder.join("rocblas")).into_iter().flatten().flatten();
-    let mut folders =
-        vec![folder.join("../../Tensile/library"), folder.join("library"), folder.join("rocblas/library")];
-    folders.extend(versions.map(|version| version.path().join("library")));
-    folders
-}
-
-fn has_kernels(folder: &Path, gfx: &str) -> bool {
-    let files = fs::read_dir(folder).into_iter().flatten().flatten();
-    files.map(|file| file.file_name()).any(|name| is_for(&name.to_string_lossy(), gfx))
-}
-
-/// Whether a file's name is that of a Tensile library for exactly this architecture.
-fn is_for(name: &str, gfx: &str) -> bool {
-    name.starts_with("TensileLibrary")
-        && name
-            .match_indices(gfx)
-            .any(|(at, _)| !name[at + gfx.len()..].starts_with(|c: char| c.is_ascii_alphanumeric()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_file_is_for_an_architecture_by_its_whole_name() {
-        assert!(is_for("TensileLibrary_lazy_gfx90a.dat", "gfx90a"));
-        assert!(is_for("TensileLibrary_Type_ZZ_fallback_gfx90a-xnack+.hsaco", "gfx90a"));
-        assert!(!is_for("TensileLibrary_lazy_gfx906.dat", "gfx90"));
-        assert!(!is_for("TensileLibrary_lazy_gfx1100.dat", "gfx110"));
-        assert!(!is_for("Kernels.so-000-gfx90a.hsaco", "gfx90a"));
-    }
-
-    #[test]
-    fn kernels_are_found_next_to_the_library_or_in_the_variables_folder() {
-        let root = std::env::temp_dir().join(format!("rocblas-tensile-{}", std::process::id()));
-        let (amd, debian) = (root.join("amd/rocblas/library"), root.join("debian/rocblas/5/library"));
-        let chosen = root.join("chosen");
-        for (folder, gfx) in [(&amd, "gfx1100"), (&debian, "gfx90a"), (&chosen, "gfx906")] {
-            fs::create_dir_all(folder).unwrap();
-            fs::write(folder.join(format!("TensileLibrary_lazy_{gfx}.dat")), "").unwrap();
-        }
-        let library_folders = [root.join("amd"), root.join("debian")];
-        assert_eq!(find(&library_folders, None, "gfx1100"), Ok(amd.clone()));
-        assert_eq!(find(&library_folders, Some(OsStr::new("")), "gfx90a"), Ok(debian.clone()));
-        assert_eq!(find(&library_folders, Some(chosen.as_os_str()), "gfx906"), Ok(chosen.clone()));
-        let error = find(&library_folders, Some(chosen.as_os_str()), "gfx1100").unwrap_err();
-        assert_eq!(error.folders, [chosen]);
-        let error = find(&library_folders, None, "gfx1152").unwrap_err().to_string();
-        assert!(
-            error.contains("no kernels for gfx1152") && error.contains(&*amd.to_string_lossy()),
-            "{error}"
-        );
-        fs::remove_dir_all(&root).unwrap();
-    }
+    TENSILE.kernels_for(&rocblas.folders(), gfx)
 }

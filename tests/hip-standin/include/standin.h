@@ -21,7 +21,8 @@ int standin_capture(hipStream_t stream, int captured);
 uint64_t standin_counts(const char* function);
 
 /// Live objects of a kind: "memory", "host memory", "registered memory", "stream", "event", "module", "program",
-/// "rocblas handle", "miopen handle", "miopen descriptor". Null counts all kinds.
+/// "rocblas handle", "hipblaslt handle", "hipblaslt layout", "hipblaslt desc", "hipblaslt preference", "miopen handle",
+/// "miopen descriptor". Null counts all kinds.
 uint64_t standin_live(const char* kind);
 
 /// Bytes of device memory in use, over all devices.

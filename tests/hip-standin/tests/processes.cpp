@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "program.h"
+#include "hipblaslt_api.h"
 #include "rocblas_api.h"
 
 extern char** environ;
@@ -86,6 +87,23 @@ int rocblas_handle_made() {
   return rocblas_create_handle(&handle) == rocblas_status_success ? 0 : 1;
 }
 
+// Asks hipBLASLt for a kernel, for which it needs those of the device.
+int hipblaslt_asked() {
+  hipblasLtHandle_t handle = nullptr;
+  hipblasLtMatmulDesc_t desc = nullptr;
+  hipblasLtMatmulPreference_t preference = nullptr;
+  hipblasLtMatrixLayout_t layout = nullptr;
+  hipblasLtMatmulHeuristicResult_t result;
+  int found = -1;
+  const bool asked = hipblasLtCreate(&handle) == HIPBLAS_STATUS_SUCCESS && handle &&
+                     hipblasLtMatmulDescCreate(&desc, HIPBLAS_COMPUTE_32F, HIP_R_32F) == HIPBLAS_STATUS_SUCCESS &&
+                     hipblasLtMatmulPreferenceCreate(&preference) == HIPBLAS_STATUS_SUCCESS &&
+                     hipblasLtMatrixLayoutCreate(&layout, HIP_R_32F, 1, 1, 1) == HIPBLAS_STATUS_SUCCESS &&
+                     hipblasLtMatmulAlgoGetHeuristic(handle, desc, layout, layout, layout, layout, preference, 1,
+                                                     &result, &found) == HIPBLAS_STATUS_SUCCESS;
+  return asked && found == (on_host_engine() ? 1 : 0) ? 0 : 1;
+}
+
 int kernel_past_the_end() {
   Program program(source);
   Buffer<int> out(std::vector<int>(4, 3));
@@ -117,6 +135,7 @@ const std::vector<std::pair<std::string, int (*)()>> children = {
     {"two-devices", two_devices},
     {"module-elsewhere", module_of_another_device},
     {"rocblas", rocblas_handle_made},
+    {"hipblaslt", hipblaslt_asked},
     {"past-the-end", kernel_past_the_end},
     {"bad-arch", bad_arch},
     {"memory-shown", more_memory_shown},
@@ -186,6 +205,10 @@ void tensile_libraries() {
   aborts("rocblas", {"HIP_STANDIN_NO_TENSILE=1"});
   aborts("rocblas", {"HIP_STANDIN_GFX=gfx1031"});
   aborts("rocblas", {"ROCBLAS_TENSILE_LIBPATH=/nonexistent"});
+  exits_with(0, "hipblaslt", {});
+  aborts("hipblaslt", {"HIP_STANDIN_NO_TENSILE=1"});
+  aborts("hipblaslt", {"HIP_STANDIN_GFX=gfx1031"});
+  aborts("hipblaslt", {"HIPBLASLT_TENSILE_LIBPATH=/nonexistent"});
 }
 
 void faults_that_end_the_process() {

@@ -141,7 +141,7 @@ fn listed(decision: &Decision) -> Vec<Candidate> {
         let (taken, reason) = match &candidate.verdict {
             Verdict::Chosen if passed => (true, "the first in order that can compute it".to_owned()),
             Verdict::Chosen => (true, "first in order, and it can compute it".to_owned()),
-            Verdict::Available => (false, "it could compute it, but comes later in order".to_owned()),
+            Verdict::Available => (false, comes_later(candidate.deferred.as_deref())),
             Verdict::Declined(reason) => (false, reason.to_string()),
         };
         passed = true;
@@ -150,4 +150,11 @@ fn listed(decision: &Decision) -> Vec<Candidate> {
         Candidate { provider: candidate.provider.name(), taken, reason }
     });
     candidates.collect()
+}
+
+fn comes_later(why: Option<&str>) -> String {
+    match why {
+        Some(why) => format!("it could compute it, but comes later: {why}"),
+        None => "it could compute it, but comes later in order".to_owned(),
+    }
 }

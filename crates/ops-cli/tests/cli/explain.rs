@@ -81,7 +81,39 @@ fn an_absent_gpu_has_candidates_too() {
         assert_eq!(run.stderr, "");
         run.json().into_iter().find(|l| l["taken"] == json!(true)).unwrap()["provider"].clone()
     };
-    assert_eq!((taken("gfx1101"), taken("gfx1100")), (json!("rocblas"), json!("hip")));
+    assert_eq!((taken("gfx1030"), taken("gfx1100")), (json!("rocblas"), json!("hipblaslt")));
     let support = ops(&["support", "--op", "softmax", "--backend", "rocm"]);
     assert!(support.stdout.contains("hip"), "{}", support.stdout);
+}
+
+#[test]
+fn hipblaslt_computes_bf16_on_gfx1151() {
+    let args = ["linear", "--dtype", "bf16", "--shape", "512,4096", "--backend", "rocm", "--gfx", "gfx1151"];
+    let run = explain(&args);
+    let first = run.lines().into_iter().find(|line| line.contains("hipblaslt")).unwrap().to_owned();
+    assert!(first.starts_with("1.") && first.contains("taken"), "{}", run.stdout);
+}
+
+#[test]
+fn products_of_few_rows_go_to_our_kernels() {
+    let taken = |gfx: &str, shape: &str| {
+        let run = explain(&[
+            "linear",
+            "--dtype",
+            "f16",
+            "--shape",
+            shape,
+            "--backend",
+            "rocm",
+            "--json",
+            "--gfx",
+            gfx,
+        ]);
+        let lines = run.json();
+        let of = |provider: &str| lines.iter().find(|l| l["provider"] == json!(provider)).unwrap().clone();
+        (of("hip")["taken"] == json!(true), of("rocblas")["reason"].as_str().unwrap().to_owned())
+    };
+    let (by_hip, reason) = taken("gfx1100", "1,4096");
+    assert!(by_hip && reason.contains("up to 8 rows (product_rows)"), "{reason}");
+    assert!(!taken("gfx1100", "512,4096").0);
 }

@@ -27,6 +27,8 @@ pub struct Candidate {
     pub verdict: Verdict,
     /// How it would compute the op, if it has more than one way.
     pub how: Option<String>,
+    /// Why it was asked after the others, if that is not its place in the op's list.
+    pub deferred: Option<String>,
 }
 
 /// Who computes an op for a problem, and why the others do not.
@@ -61,11 +63,12 @@ impl fmt::Display for Decision {
     /// One line a candidate.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ({})", self.op, self.problem)?;
-        for Candidate { provider, verdict, how } in &self.candidates {
+        for Candidate { provider, verdict, how, deferred } in &self.candidates {
             let how = how.as_ref().map_or(String::new(), |how| format!(", {how}"));
+            let why = deferred.as_ref().map_or(String::new(), |why| format!(": {why}"));
             match verdict {
                 Verdict::Chosen => write!(f, "\n  {provider}: chosen{how}")?,
-                Verdict::Available => write!(f, "\n  {provider}: available, comes later{how}")?,
+                Verdict::Available => write!(f, "\n  {provider}: available, comes later{why}{how}")?,
                 Verdict::Declined(reason) => write!(f, "\n  {provider}: passed over: {reason}")?,
             }
         }

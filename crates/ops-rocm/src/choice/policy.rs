@@ -1,5 +1,7 @@
 //! Which providers may compute an op, and in which order.
+use super::condition::Conditions;
 use crate::ProviderId;
+use ops_core::Operands;
 use std::fmt;
 use std::path::Path;
 
@@ -14,9 +16,40 @@ use std::path::Path;
 /// ```
 ///
 /// `*` is any op without an order of its own; names in it that an op lacks are passed over.
+///
+/// # Conditions on shape
+///
+/// Conditions in brackets limit a rule to some problems. They compare `rows` (the product of all axes of the op's first
+/// operand but the last) or `columns` (its last axis) with a number, by `<=`, `<`, `>=`, `>` or `=`; all must hold.
+///
+/// ```
+/// # use ops_rocm::{Policy, ProviderId};
+/// let policy = Policy::parse("linear[rows<=4]=hip; linear[rows>4,columns>=8192]=rocblas,hip")?;
+/// assert_eq!(policy.to_string(), "linear[rows<=4]=hip;linear[rows>4,columns>=8192]=rocblas,hip");
+/// let error = Policy::parse("linear[row<=4]=hip").unwrap_err().to_string();
+/// assert!(error.contains(r#""row<=4" is not a condition"#), "{error}");
+/// # Ok::<(), ops_rocm::PolicyError>(())
+/// ```
+///
+/// The first rule of an op whose conditions hold is used, or else the op's rule without conditions, or else a rule of `*`,
+/// found in the same way. Where no rule applies, the default order does.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
-    rules: Vec<(String, Vec<String>)>,
+    rules: Vec<Rule>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Rule {
+    op: String,
+    conditions: Conditions,
+    providers: Vec<String>,
+}
+
+/// The places of an op's providers in the order of a rule, and of those that the rule forbids.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Ranking {
+    pub(crate) ranked: Vec<usize>,
+    pub(crate) forbidden: Vec<usize>,
 }
 
 /// A policy that cannot be followed.
@@ -34,9 +67,21 @@ pub enum PolicyError {
         has: String,
     },
     /// The text is no policy.
-    #[error("policy: {text:?} is not OP=PROVIDER,PROVIDER; rules are separated by `;`, and `*` is any op")]
+    #[error(
+        "policy: {text:?} is not OP=PROVIDER,PROVIDER or OP[CONDITION,CONDITION]=PROVIDER; rules are separated by `;`, \
+         and `*` is any op"
+    )]
     Syntax {
         /// The part that cannot be read.
+        text: String,
+    },
+    /// What stands in brackets is no condition.
+    #[error(
+        "policy: {text:?} is not a condition; one compares rows or columns with a number by <=, <, >=, > or =, as in \
+         linear[rows<=8]=hip"
+    )]
+    Condition {
+        /// The condition that cannot be read.
         text: String,
     },
     /// The file cannot be read, or is no policy.
@@ -56,24 +101,47 @@ impl Policy {
     }
 
     /// With this order for an op, in place of an earlier one. `*` is any op without an order of its own.
-    pub fn order<P: ToString>(mut self, op: &str, providers: impl IntoIterator<Item = P>) -> Self {
+    pub fn order<P: ToString>(self, op: &str, providers: impl IntoIterator<Item = P>) -> Self {
+        self.rule(op, Conditions::default(), providers)
+    }
+
+    /// With this order for the problems of an op that meet conditions, such as `rows<=8`.
+    ///
+    /// # Errors
+    /// [`PolicyError::Condition`].
+    pub fn order_where<P: ToString>(
+        self,
+        op: &str,
+        conditions: &str,
+        providers: impl IntoIterator<Item = P>,
+    ) -> Result<Self, PolicyError> {
+        Ok(self.rule(op, Conditions::parse(conditions)?, providers))
+    }
+
+    fn rule<P: ToString>(
+        mut self,
+        op: &str,
+        conditions: Conditions,
+        providers: impl IntoIterator<Item = P>,
+    ) -> Self {
         let providers = providers.into_iter().map(|provider| provider.to_string()).collect();
-        self.rules.retain(|(named, _)| named != op);
-        self.rules.push((op.to_string(), providers));
+        self.rules.retain(|rule| rule.op != op || rule.conditions != conditions);
+        self.rules.push(Rule { op: op.to_string(), conditions, providers });
         self
     }
 
-    /// Reads `op=provider,provider;op=..`, without a check of the names.
+    /// Reads `op=provider,provider;op[condition]=..`, without a check of the names.
     pub(crate) fn read(text: &str) -> Result<Self, PolicyError> {
         let mut policy = Policy::new();
         for rule in text.split(';').map(str::trim).filter(|rule| !rule.is_empty()) {
             let bad = || PolicyError::Syntax { text: rule.to_string() };
-            let (op, providers) = rule.split_once('=').ok_or_else(bad)?;
+            let (head, providers) = split(rule).ok_or_else(bad)?;
+            let (op, conditions) = read_head(head)?.ok_or_else(bad)?;
             let providers: Vec<&str> = providers.split(',').map(str::trim).collect();
-            if op.trim().is_empty() || providers.contains(&"") {
+            if providers.contains(&"") {
                 return Err(bad());
             }
-            policy = policy.order(op.trim(), providers);
+            policy = policy.rule(op, conditions, providers);
         }
         Ok(policy)
     }
@@ -85,7 +153,7 @@ impl Policy {
         let table: toml::Table =
             text.parse().map_err(|error: toml::de::Error| fail(error.to_string().trim().to_string()))?;
         let mut policy = Policy::new();
-        for (op, value) in table {
+        for (head, value) in table {
             let names = match value {
                 toml::Value::String(one) => Some(vec![one]),
                 toml::Value::Array(list) => {
@@ -93,22 +161,27 @@ impl Policy {
                 }
                 _ => None,
             };
-            let names = names
-                .filter(|names| !names.is_empty())
-                .ok_or_else(|| fail(format!("{op} wants a provider or a list of them, such as [\"hip\"]")))?;
-            policy = policy.order(&op, names);
+            let names = names.filter(|names| !names.is_empty()).ok_or_else(|| {
+                fail(format!("{head} wants a provider or a list of them, such as [\"hip\"]"))
+            })?;
+            let (op, conditions) = read_head(&head)
+                .map_err(|error| fail(error.to_string()))?
+                .ok_or_else(|| fail(format!("{head:?} is not OP or OP[CONDITION,CONDITION]")))?;
+            policy = policy.rule(op, conditions, names);
         }
         Ok(policy)
     }
 
-    /// With the rules of another, which replace those for the same ops.
-    pub fn with(self, other: Policy) -> Self {
-        other.rules.into_iter().fold(self, |policy, (op, providers)| policy.order(&op, providers))
+    /// With the rules of another, which replace all rules for the same ops.
+    pub fn with(mut self, other: Policy) -> Self {
+        self.rules.retain(|rule| other.rules.iter().all(|new| new.op != rule.op));
+        self.rules.extend(other.rules);
+        self
     }
 
     /// The ops that have an order, `*` among them.
     pub(crate) fn ops(&self) -> impl Iterator<Item = &str> {
-        self.rules.iter().map(|(op, _)| op.as_str())
+        self.rules.iter().map(|rule| rule.op.as_str())
     }
 
     /// Whether no op has an order.
@@ -116,10 +189,10 @@ impl Policy {
         self.rules.is_empty()
     }
 
-    /// Checks the order of one op against the providers that it has.
+    /// Checks the orders of one op against the providers that it has.
     pub(crate) fn check_names(&self, op: &str, has: &[ProviderId]) -> Result<(), PolicyError> {
-        let Some((_, named)) = self.rules.iter().find(|(rule, _)| rule == op) else { return Ok(()) };
-        match named.iter().find(|name| !has.iter().any(|id| id.name() == **name)) {
+        let mut named = self.rules.iter().filter(|rule| rule.op == op).flat_map(|rule| &rule.providers);
+        match named.find(|name| !has.iter().any(|id| id.name() == **name)) {
             None => Ok(()),
             Some(provider) => Err(PolicyError::NoSuchProvider {
                 op: if op == "*" { "any op".to_string() } else { op.to_string() },
@@ -129,61 +202,123 @@ impl Policy {
         }
     }
 
-    /// The places of an op's providers in the order in which they are asked, and those that are forbidden.
-    pub(crate) fn rank(&self, op: &str, has: &[ProviderId]) -> (Vec<usize>, Vec<usize>) {
-        let rule = |name: &str| self.rules.iter().find(|(rule, _)| rule == name).map(|(_, order)| order);
-        let Some(order) = rule(op).or_else(|| rule("*")) else {
-            return ((0..has.len()).collect(), Vec::new());
-        };
+    /// The providers of an op in the order of the rule for this problem; `None` if there is no rule for it.
+    pub(crate) fn rank(&self, op: &str, has: &[ProviderId], on: &dyn Operands) -> Option<Ranking> {
+        let Rule { providers, .. } = self.rule_for(op, on).or_else(|| self.rule_for("*", on))?;
         let place = |name: &String| has.iter().position(|id| id.name() == name.as_str());
         let mut ranked: Vec<usize> = Vec::new();
-        for at in order.iter().filter_map(place) {
+        for at in providers.iter().filter_map(place) {
             if !ranked.contains(&at) {
                 ranked.push(at);
             }
         }
         let forbidden = (0..has.len()).filter(|at| !ranked.contains(at)).collect();
-        (ranked, forbidden)
+        Some(Ranking { ranked, forbidden })
     }
+
+    fn rule_for(&self, op: &str, on: &dyn Operands) -> Option<&Rule> {
+        let mut with_conditions =
+            self.rules.iter().filter(|rule| rule.op == op && !rule.conditions.is_empty());
+        let without = || self.rules.iter().find(|rule| rule.op == op && rule.conditions.is_empty());
+        with_conditions.find(|rule| rule.conditions.hold(on)).or_else(without)
+    }
+}
+
+/// Splits a rule at the `=` that follows its op and the brackets.
+fn split(rule: &str) -> Option<(&str, &str)> {
+    let sign = rule.find('=')?;
+    let from = match rule.find('[') {
+        Some(open) if open < sign => rule.find(']')?,
+        _ => sign,
+    };
+    let at = from + rule[from..].find('=')?;
+    Some((&rule[..at], &rule[at + 1..]))
+}
+
+/// Reads `op` or `op[condition,condition]`; `None` for anything else.
+fn read_head(text: &str) -> Result<Option<(&str, Conditions)>, PolicyError> {
+    let text = text.trim();
+    let (op, conditions) = match text.split_once('[') {
+        None => (text, Conditions::default()),
+        Some((op, rest)) => match rest.strip_suffix(']') {
+            Some(conditions) => (op.trim(), Conditions::parse(conditions)?),
+            None => return Ok(None),
+        },
+    };
+    Ok((!op.is_empty() && !op.contains(']')).then_some((op, conditions)))
 }
 
 impl fmt::Display for Policy {
     /// As [`parse`](Policy::parse) reads it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let rules: Vec<String> =
-            self.rules.iter().map(|(op, providers)| format!("{op}={}", providers.join(","))).collect();
+        let rule =
+            |Rule { op, conditions, providers }: &Rule| format!("{op}{conditions}={}", providers.join(","));
+        let rules: Vec<String> = self.rules.iter().map(rule).collect();
         f.write_str(&rules.join(";"))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::condition::tests::Shaped;
     use super::*;
 
     const ALL: [ProviderId; 2] = [ProviderId::ROCBLAS, ProviderId::HIP];
 
+    fn rank(text: &str, op: &str, rows: usize) -> Option<(Vec<usize>, Vec<usize>)> {
+        let ranking = Policy::read(text).unwrap().rank(op, &ALL, &Shaped::new(&[rows, 4]))?;
+        Some((ranking.ranked, ranking.forbidden))
+    }
+
     #[test]
     fn an_order_ranks_and_forbids() {
-        let rank = |text: &str, op| Policy::read(text).unwrap().rank(op, &ALL);
-        assert_eq!(rank("", "matmul"), (vec![0, 1], vec![]));
-        assert_eq!(rank("matmul=hip,rocblas", "matmul"), (vec![1, 0], vec![]));
-        assert_eq!(rank("matmul = hip ;", "matmul"), (vec![1], vec![0]));
-        assert_eq!(rank("matmul=hip", "linear"), (vec![0, 1], vec![]));
-        assert_eq!(rank("*=hip;matmul=rocblas", "linear"), (vec![1], vec![0]));
-        assert_eq!(rank("*=hip;matmul=rocblas", "matmul"), (vec![0], vec![1]));
+        let rank = |text: &str, op| rank(text, op, 1);
+        assert_eq!(rank("", "matmul"), None);
+        assert_eq!(rank("matmul=hip,rocblas", "matmul"), Some((vec![1, 0], vec![])));
+        assert_eq!(rank("matmul = hip ;", "matmul"), Some((vec![1], vec![0])));
+        assert_eq!(rank("matmul=hip", "linear"), None);
+        assert_eq!(rank("*=hip;matmul=rocblas", "linear"), Some((vec![1], vec![0])));
+        assert_eq!(rank("*=hip;matmul=rocblas", "matmul"), Some((vec![0], vec![1])));
         assert_eq!(
             rank("*=miopen,hip", "matmul"),
-            (vec![1], vec![0]),
+            Some((vec![1], vec![0])),
             "a name that the op lacks is passed over"
         );
-        assert_eq!(rank("*=miopen", "matmul"), (vec![], vec![0, 1]));
-        assert_eq!(rank("matmul=hip,hip", "matmul"), (vec![1], vec![0]));
+        assert_eq!(rank("*=miopen", "matmul"), Some((vec![], vec![0, 1])));
+        assert_eq!(rank("matmul=hip,hip", "matmul"), Some((vec![1], vec![0])));
+    }
+
+    #[test]
+    fn a_rule_with_conditions_applies_where_they_hold() {
+        let first = |text: &str, rows| rank(text, "linear", rows).map(|(ranked, _)| ranked[0]);
+        assert_eq!([4, 5].map(|rows| first("linear[rows<=4]=hip", rows)), [Some(1), None]);
+        let both = "linear=rocblas;linear [ rows<=4 ] = hip";
+        assert_eq!([4, 5].map(|rows| first(both, rows)), [Some(1), Some(0)], "whatever their order");
+        let two = "linear[rows<=4]=hip;linear[rows<=8]=rocblas";
+        assert_eq!([4, 8, 9].map(|rows| first(two, rows)), [Some(1), Some(0), None], "the first that holds");
+        let any = "*[rows<=4]=hip;*=rocblas";
+        assert_eq!([4, 5].map(|rows| first(any, rows)), [Some(1), Some(0)]);
+        assert_eq!(first("*[rows<=4]=hip;linear=rocblas", 4), Some(0), "an op's own rule comes first");
     }
 
     #[test]
     fn text_that_is_no_policy_is_refused() {
-        for text in ["matmul", "=hip", "matmul=", "matmul=hip,,rocblas", "matmul=hip,"] {
+        for text in [
+            "matmul",
+            "=hip",
+            "matmul=",
+            "matmul=hip,,rocblas",
+            "matmul=hip,",
+            "linear[rows<=8=hip",
+            "linear[rows<=8]",
+            "linear[rows<=8]x=hip",
+            "linear]=hip",
+            "[rows<=8]=hip",
+        ] {
             assert!(matches!(Policy::read(text), Err(PolicyError::Syntax { .. })), "{text:?}");
+        }
+        for text in ["linear[]=hip", "linear[row<=8]=hip", "linear[rows<=8,]=hip", "linear[rows]=hip"] {
+            assert!(matches!(Policy::read(text), Err(PolicyError::Condition { .. })), "{text:?}");
         }
     }
 
@@ -191,5 +326,10 @@ mod tests {
     fn later_rules_replace_earlier_ones() {
         let policy = Policy::new().order("matmul", ["rocblas"]).with(Policy::new().order("matmul", ["hip"]));
         assert_eq!(policy.to_string(), "matmul=hip");
+        let policy = Policy::read("linear[rows<=8]=hip;linear[rows<=9]=hip;linear[rows<=8]=rocblas").unwrap();
+        assert_eq!(policy.to_string(), "linear[rows<=9]=hip;linear[rows<=8]=rocblas");
+        let code = Policy::new().order_where("linear", "rows<=8", ["hip"]).unwrap();
+        let replaced = code.with(Policy::read("linear=rocblas").unwrap());
+        assert_eq!(replaced.to_string(), "linear=rocblas", "another policy replaces all rules of an op");
     }
 }

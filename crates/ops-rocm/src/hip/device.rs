@@ -209,7 +209,7 @@ impl Device {
     #[inline]
     pub(crate) fn with_room<R, E: Exhaustion>(
         &self,
-        call: impl Fn(&Hip) -> std::result::Result<R, E>,
+        call: impl FnMut(&Hip) -> std::result::Result<R, E>,
     ) -> std::result::Result<R, E> {
         self.inner.with_room(call)
     }
@@ -305,16 +305,16 @@ impl Inner {
     #[inline]
     fn with_room<R, E: Exhaustion>(
         &self,
-        call: impl Fn(&Hip) -> std::result::Result<R, E>,
+        mut call: impl FnMut(&Hip) -> std::result::Result<R, E>,
     ) -> std::result::Result<R, E> {
-        self.enter(&call).or_else(|error| self.make_room(error, call))
+        self.enter(&mut call).or_else(|error| self.make_room(error, call))
     }
 
     #[cold]
     fn make_room<R, E: Exhaustion>(
         &self,
         error: E,
-        call: impl Fn(&Hip) -> std::result::Result<R, E>,
+        call: impl FnMut(&Hip) -> std::result::Result<R, E>,
     ) -> std::result::Result<R, E> {
         self.cache.lock().retry(self, error, |_| self.enter(call))
     }

@@ -9,7 +9,7 @@ mod data_movement;
 mod elementwise;
 mod embedding;
 mod linear;
-mod matmul;
+pub(crate) mod matmul;
 mod norm;
 mod quant;
 mod rope;
@@ -99,7 +99,7 @@ pub(crate) fn units(target: &Target, instance: &Instance) -> Option<String> {
         format!("{} has no matrix units that these kernels know", target.gfx().name())
     } else if target.launch_device().matrix.is_none() {
         "matrix units are off".into()
-    } else if instance.variant.starts_with("rows") {
+    } else if matmul::is_of_few_rows(instance) {
         "memory is the limit with so few rows".into()
     } else if instance.types == [ElementType::F32, ElementType::F16] {
         "these matrix units read subnormal halves as zero".into()

@@ -4,7 +4,7 @@ use crate::choice::{Policy, PolicyError};
 use std::path::Path;
 
 impl Policy {
-    /// From text, `op=provider,provider;op=..`.
+    /// From text, `op=provider,provider;op[condition,condition]=..`.
     ///
     /// # Errors
     /// [`PolicyError`]: the text is no policy, or an op lacks a provider that is named for it.
@@ -14,7 +14,7 @@ impl Policy {
         Ok(policy)
     }
 
-    /// From a TOML file: `matmul = ["rocblas", "hip"]`, `softmax = "hip"`, `"*" = [..]`.
+    /// From a TOML file: `matmul = ["rocblas", "hip"]`, `softmax = "hip"`, `"linear[rows<=8]" = "hip"`, `"*" = [..]`.
     ///
     /// # Errors
     /// [`PolicyError`]: the file cannot be read, is no policy, or an op lacks a provider that is named for it.
@@ -62,26 +62,37 @@ impl Policy {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ProviderId;
-
-    const ALL: [ProviderId; 2] = [ProviderId::ROCBLAS, ProviderId::HIP];
 
     #[test]
     fn a_provider_that_the_op_lacks_is_an_error_that_lists_those_it_has() {
         let error = Policy::parse("matmul=miopen").unwrap_err().to_string();
-        assert_eq!(error, "policy: matmul has no provider \"miopen\"; it has rocblas, hip");
+        assert_eq!(error, "policy: matmul has no provider \"miopen\"; it has hipblaslt, rocblas, hip");
         let error = Policy::parse("*=cublas").unwrap_err().to_string();
-        assert!(error.contains("any op has no provider \"cublas\"; it has hip, rocblas, miopen"), "{error}");
+        assert!(
+            error.contains("any op has no provider \"cublas\"; it has hip, rocblas, hipblaslt, miopen"),
+            "{error}"
+        );
         assert!(Policy::parse("op_of_another_crate=theirs").is_ok());
     }
 
     #[test]
     fn files_say_the_same() {
         let path = std::env::temp_dir().join(format!("ops-rocm-policy-{}.toml", std::process::id()));
-        std::fs::write(&path, "matmul = [\"hip\", \"rocblas\"]\n\"*\" = \"hip\"\n").unwrap();
-        assert_eq!(Policy::from_file(&path).unwrap().rank("matmul", &ALL), (vec![1, 0], vec![]));
-        for bad in ["matmul = 3", "matmul = []", "matmul = [\"hip\", 2]", "matmul = [", "matmul = \"miopen\""]
-        {
+        let rules = "matmul = [\"hip\", \"rocblas\"]\n\"linear[rows<=8]\" = \"rocblas\"\n\"*\" = \"hip\"\n";
+        std::fs::write(&path, rules).unwrap();
+        let mut read: Vec<String> =
+            Policy::from_file(&path).unwrap().to_string().split(';').map(String::from).collect();
+        read.sort();
+        assert_eq!(read, ["*=hip", "linear[rows<=8]=rocblas", "matmul=hip,rocblas"]);
+        for bad in [
+            "matmul = 3",
+            "matmul = []",
+            "matmul = [\"hip\", 2]",
+            "matmul = [",
+            "matmul = \"miopen\"",
+            "\"linear[rows<=8\" = \"hip\"",
+            "\"linear[rows]\" = \"hip\"",
+        ] {
             std::fs::write(&path, bad).unwrap();
             assert!(Policy::from_file(&path).is_err(), "{bad}");
         }

@@ -1,7 +1,7 @@
 //! Problems for which a vendor library is known to give wrong results.
 use crate::ProviderId;
 use hip_sys::loader::Version;
-use ops_core::{DType, Layout, Operands, Reason};
+use ops_core::{DType, Layout, Operands, Reason, Role};
 
 /// A set of problems for which a library is not used, because its results were found to be wrong.
 ///
@@ -27,6 +27,8 @@ pub struct Denial {
     pub dtypes: &'static [DType],
     /// Only problems in which an extent, or the product of all extents but the last, exceeds this; 0 for all problems.
     pub extent_above: usize,
+    /// Only problems with an output of more bytes than this, unless it is 0.
+    pub output_above: usize,
     /// What happens.
     pub what: &'static str,
     /// Where it was reported.
@@ -78,10 +80,14 @@ pub(crate) fn denied(
     let rows = |layout: &Layout| layout.len() / layout.last().max(1);
     let extents = on.iter().flat_map(|o| o.layout.dims().iter().copied().chain([rows(o.layout)]));
     let extent = extents.max().unwrap_or(0);
+    let outputs =
+        on.iter().filter(|o| o.role != Role::In).map(|o| o.layout.len().saturating_mul(o.dtype.size()));
+    let output = outputs.max().unwrap_or(0);
     let hit = |denial: &&Denial| {
         (denial.ops.is_empty() || denial.ops.contains(&op))
             && denial.dtypes.contains(&first.dtype)
             && (denial.extent_above == 0 || extent > denial.extent_above)
+            && (denial.output_above == 0 || output > denial.output_above)
             && denial.affects(&installed)
     };
     match denials.iter().find(hit) {
@@ -92,11 +98,12 @@ pub(crate) fn denied(
 
 #[cfg(test)]
 mod tests {
-    use super::super::{MiOpenLibrary, RocBlasLibrary, Vendor};
+    use super::super::{HipBlasLtLibrary, MiOpenLibrary, RocBlasLibrary, Vendor};
     use super::*;
-    use ops_core::{Operand, Role};
+    use ops_core::Operand;
 
-    struct Product(DType, Layout);
+    /// A product with these rows of eight, of an operand that is read or written.
+    struct Product(DType, Layout, Role);
     impl Operands for Product {
         fn count(&self) -> usize {
             1
@@ -104,7 +111,7 @@ mod tests {
         fn operand(&self, index: usize) -> Option<Operand<'_>> {
             (index == 0).then_some(Operand {
                 name: "a",
-                role: Role::In,
+                role: self.2,
                 dtype: self.0,
                 layout: &self.1,
                 packing: None,
@@ -113,14 +120,14 @@ mod tests {
     }
 
     fn denied_on(gfx: &str, dtype: DType, rows: usize) -> bool {
-        let product = Product(dtype, Layout::contiguous(&[rows, 8]).unwrap());
+        let product = Product(dtype, Layout::contiguous(&[rows, 8]).unwrap(), Role::In);
         let installed = Installed { gfx, rocm: Denial::rocm(7, 2), library: None };
         denied(RocBlasLibrary::DENIALS, installed, "matmul", &product).is_err()
     }
 
     fn miopen_denied(library: Option<Version>, op: &str, dtype: DType) -> bool {
         let installed = Installed { gfx: "gfx1100", rocm: Denial::rocm(7, 2), library };
-        let x = Product(dtype, Layout::contiguous(&[2, 8]).unwrap());
+        let x = Product(dtype, Layout::contiguous(&[2, 8]).unwrap(), Role::In);
         denied(MiOpenLibrary::DENIALS, installed, op, &x).is_err()
     }
 
@@ -145,5 +152,16 @@ mod tests {
         assert!(!denied_on("gfx1151", DType::F32, 4), "7.2 is not affected");
         assert!(!denied_on("gfx1201", DType::F64, 1_000_000));
         assert!(denied_on("gfx1201", DType::F64, 1_000_001));
+    }
+
+    #[test]
+    fn a_denial_may_hold_for_large_outputs_only() {
+        let denied_for = |rows, role| {
+            let product = Product(DType::F16, Layout::contiguous(&[rows, 8]).unwrap(), role);
+            let installed = Installed { gfx: "gfx950", rocm: Denial::rocm(7, 2), library: None };
+            denied(HipBlasLtLibrary::DENIALS, installed, "matmul", &product).is_err()
+        };
+        assert!(denied_for(1 << 27, Role::Out) && !denied_for((1 << 27) - 1, Role::Out));
+        assert!(!denied_for(1 << 27, Role::In));
     }
 }

@@ -25,7 +25,7 @@ impl Handles {
         &self,
         stream: &Stream,
         lib: impl FnOnce() -> Result<&'l Lib<V>, Reason>,
-        call: impl Fn(&Lib<V>, V::Handle) -> Result<R, Failure>,
+        call: impl FnMut(&Lib<V>, &mut V::Handle) -> Result<R, Failure>,
     ) -> Result<R> {
         let mut handles = self.handles.iter().map(|handle| -> &dyn Any { &**handle });
         match handles.find_map(|handle| handle.downcast_ref::<QueueHandle<V>>()) {
@@ -64,7 +64,7 @@ struct Open<V: Vendor> {
 }
 
 // SAFETY: the libraries take a handle from any thread as long as one uses it at a time, which the lock around it
-// ensures; the pointer is never followed here.
+// ensures. Its pointers are never followed here, and what is beside them is plain data.
 unsafe impl<V: Vendor> Send for Open<V> {}
 
 impl<V: Vendor> QueueHandle<V> {
@@ -72,7 +72,7 @@ impl<V: Vendor> QueueHandle<V> {
         &self,
         stream: &Stream,
         lib: impl FnOnce() -> Result<&'l Lib<V>, Reason>,
-        call: impl Fn(&Lib<V>, V::Handle) -> Result<R, Failure>,
+        mut call: impl FnMut(&Lib<V>, &mut V::Handle) -> Result<R, Failure>,
     ) -> Result<R> {
         let mut open = self.open.lock();
         // `close` takes the lock while no lease is held, so the lock comes before the lease here too.
@@ -81,7 +81,8 @@ impl<V: Vendor> QueueHandle<V> {
             Some(open) => open,
             place => place.insert(Self::open(stream, &leased, lib)?),
         };
-        let done = stream.device().with_room(|_| call(&open.lib, open.handle));
+        let Open { lib, handle, .. } = open;
+        let done = stream.device().with_room(|_| call(lib, handle));
         done.map_err(reported)
     }
 
@@ -100,9 +101,9 @@ impl<V: Vendor> QueueHandle<V> {
             let memory = DeviceMemory::new(stream, workspace_bytes(stream.device()))?;
             let access = memory.access(stream, Purpose::Write)?;
             // SAFETY: `Open` keeps the memory, and frees it behind the work of the stream, after the handle.
-            let set = stream
-                .device()
-                .with_room(|_| unsafe { set(&open.lib, handle, access.address(), memory.len()) });
+            let Open { lib, handle, .. } = &mut open;
+            let set =
+                stream.device().with_room(|_| unsafe { set(lib, handle, access.address(), memory.len()) });
             set.map_err(reported)?;
             drop(access);
             open._workspace = Some(memory);
@@ -138,7 +139,7 @@ impl<V: Vendor> Open<V> {
         }
         let device = self.stream.device();
         // SAFETY: the handle comes from `create`, and `destroyed` keeps it from being destroyed twice.
-        let destroyed = device.as_current(|| unsafe { V::destroy(&self.lib, self.handle) });
+        let destroyed = device.as_current(|| unsafe { V::destroy(&self.lib, &mut self.handle) });
         let error = match destroyed {
             Ok(Ok(())) => return,
             Ok(Err(Failure { call, status, .. })) => hip::Error::Library { call, status },

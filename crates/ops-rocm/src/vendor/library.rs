@@ -5,7 +5,7 @@ use crate::{ProviderId, Result};
 use hip_sys::hip::{self, hipStream_t};
 use hip_sys::{LoadError, MissingSymbol, loader};
 use std::any::Any;
-use std::ffi::{CStr, c_void};
+use std::ffi::c_void;
 use std::fmt;
 use std::path::Path;
 
@@ -23,8 +23,8 @@ pub(crate) trait Vendor: Send + Sync + 'static {
     const SUCCESS: u32;
     /// Its functions, as its `-sys` crate binds them.
     type Functions: Send + Sync + 'static;
-    /// Its handle, a pointer that only the library follows.
-    type Handle: Copy;
+    /// Its handle: pointers that only the library follows, and what is kept beside them.
+    type Handle;
 
     /// Opens the library that belongs to a HIP runtime.
     fn load(hip: &hip::Lib) -> Result<Lib<Self>, LoadError>;
@@ -45,7 +45,7 @@ pub(crate) trait Vendor: Send + Sync + 'static {
     const SET_WORKSPACE: Option<SetWorkspace<Self>>;
 
     /// The library's name for a status.
-    fn status_name(lib: &Lib<Self>, status: u32) -> Option<&'static CStr>;
+    fn status_name(lib: &Lib<Self>, status: u32) -> Option<String>;
 
     /// Makes a handle that works on a stream, whose device is the thread's current one.
     ///
@@ -57,7 +57,7 @@ pub(crate) trait Vendor: Send + Sync + 'static {
     ///
     /// # Safety
     /// The handle comes from [`create`](Self::create) and is not used again.
-    unsafe fn destroy(lib: &Lib<Self>, handle: Self::Handle) -> Result<(), Failure>;
+    unsafe fn destroy(lib: &Lib<Self>, handle: &mut Self::Handle) -> Result<(), Failure>;
 }
 
 /// See [`Vendor::SET_WORKSPACE`].
@@ -65,7 +65,7 @@ pub(crate) trait Vendor: Send + Sync + 'static {
 /// # Safety
 /// The address is memory of this size on the handle's device, and stays so until the handle is destroyed.
 pub(crate) type SetWorkspace<V> =
-    unsafe fn(&Lib<V>, <V as Vendor>::Handle, *mut c_void, usize) -> Result<(), Failure>;
+    unsafe fn(&Lib<V>, &mut <V as Vendor>::Handle, *mut c_void, usize) -> Result<(), Failure>;
 
 /// An open vendor library.
 pub(crate) type Lib<V> = loader::Library<<V as Vendor>::Functions>;
@@ -78,6 +78,13 @@ pub(crate) struct Failure {
     pub(crate) status: String,
     /// Device memory is exhausted.
     exhausted: bool,
+}
+
+impl Failure {
+    /// A failure that the library did not report by a status.
+    pub(crate) fn of(call: &'static str, status: impl Into<String>) -> Failure {
+        Failure { call, status: status.into(), exhausted: false }
+    }
 }
 
 impl From<HipError> for Failure {
@@ -106,7 +113,7 @@ pub(crate) fn check<V: Vendor>(
     let status = match status {
         Ok(code) if code == V::SUCCESS => return Ok(()),
         Ok(code) => {
-            let name = V::status_name(lib, code).map(|name| name.to_string_lossy().into_owned());
+            let name = V::status_name(lib, code);
             format!("{} ({code})", name.as_deref().unwrap_or("an unknown status"))
         }
         Err(missing) => missing.to_string(),

@@ -33,11 +33,11 @@ impl Vendor for MiOpenLibrary {
         sys::load_from(hip)
     }
 
-    fn status_name(lib: &Lib<Self>, status: u32) -> Option<&'static CStr> {
+    fn status_name(lib: &Lib<Self>, status: u32) -> Option<String> {
         // SAFETY: takes a number.
         let text = unsafe { lib.miopenGetErrorString(status) }.ok()?;
         // SAFETY: MIOpen returns a static string that ends in a zero.
-        (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) })
+        (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
     }
 
     unsafe fn create(lib: &Lib<Self>, stream: hipStream_t) -> Result<miopenHandle_t, Failure> {
@@ -47,9 +47,9 @@ impl Vendor for MiOpenLibrary {
         check::<Self>(lib, "miopenCreateWithStream", created).map(|()| handle)
     }
 
-    unsafe fn destroy(lib: &Lib<Self>, handle: miopenHandle_t) -> Result<(), Failure> {
+    unsafe fn destroy(lib: &Lib<Self>, handle: &mut miopenHandle_t) -> Result<(), Failure> {
         // SAFETY: the caller's promise.
-        check::<Self>(lib, "miopenDestroy", unsafe { lib.miopenDestroy(handle) })
+        check::<Self>(lib, "miopenDestroy", unsafe { lib.miopenDestroy(*handle) })
     }
 }
 
@@ -73,6 +73,7 @@ const fn always(
         library_until: None,
         dtypes,
         extent_above: 0,
+        output_above: 0,
         what,
         report,
     }

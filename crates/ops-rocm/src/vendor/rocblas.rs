@@ -26,7 +26,7 @@ impl Vendor for RocBlasLibrary {
     const EXHAUSTED: u32 = sys::rocblas_status_memory_error;
     const SET_WORKSPACE: Option<SetWorkspace<Self>> = Some(|lib, handle, address, bytes| {
         // SAFETY: the caller's promise.
-        let set = unsafe { lib.rocblas_set_workspace(handle, address, bytes) };
+        let set = unsafe { lib.rocblas_set_workspace(*handle, address, bytes) };
         check::<Self>(lib, "rocblas_set_workspace", set)
     });
     type Functions = sys::Functions;
@@ -41,11 +41,11 @@ impl Vendor for RocBlasLibrary {
         sys::tensile::kernels_for(lib, gfx).map(drop).map_err(|error| error.to_string())
     }
 
-    fn status_name(lib: &Lib<Self>, status: u32) -> Option<&'static CStr> {
+    fn status_name(lib: &Lib<Self>, status: u32) -> Option<String> {
         // SAFETY: takes a number.
         let text = unsafe { lib.rocblas_status_to_string(status) }.ok()?;
         // SAFETY: rocBLAS returns a static string that ends in a zero.
-        (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) })
+        (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
     }
 
     unsafe fn create(lib: &Lib<Self>, stream: hipStream_t) -> Result<rocblas_handle, Failure> {
@@ -72,9 +72,9 @@ impl Vendor for RocBlasLibrary {
         }
     }
 
-    unsafe fn destroy(lib: &Lib<Self>, handle: rocblas_handle) -> Result<(), Failure> {
+    unsafe fn destroy(lib: &Lib<Self>, handle: &mut rocblas_handle) -> Result<(), Failure> {
         // SAFETY: the caller's promise.
-        check::<Self>(lib, "rocblas_destroy_handle", unsafe { lib.rocblas_destroy_handle(handle) })
+        check::<Self>(lib, "rocblas_destroy_handle", unsafe { lib.rocblas_destroy_handle(*handle) })
     }
 }
 
@@ -91,6 +91,7 @@ const DENIALS: &[Denial] = &[
         library_until: None,
         dtypes: &[DType::BF16],
         extent_above: 0,
+        output_above: 0,
         what: "wrong bf16 products on gfx1100",
         report: "pytorch/pytorch#189394",
     },
@@ -104,6 +105,7 @@ const DENIALS: &[Denial] = &[
         library_until: None,
         dtypes: &[DType::BF16],
         extent_above: 0,
+        output_above: 0,
         what: "NaN in bf16 products that are split along k on gfx950",
         report: "ROCm/rocm-libraries#9055",
     },
@@ -117,6 +119,7 @@ const DENIALS: &[Denial] = &[
         library_until: None,
         dtypes: &[DType::F32],
         extent_above: 0,
+        output_above: 0,
         what: "wrong f32 products on gfx1151",
         report: "ROCm/rocBLAS#1680",
     },
@@ -130,6 +133,7 @@ const DENIALS: &[Denial] = &[
         library_until: None,
         dtypes: &[DType::F64],
         extent_above: 1_000_000,
+        output_above: 0,
         what: "wrong f64 products of more than two million rows on gfx1201",
         report: "ROCm/rocm-libraries#8645",
     },
@@ -143,6 +147,7 @@ const DENIALS: &[Denial] = &[
         library_until: None,
         dtypes: &[DType::F32],
         extent_above: 1 << 19,
+        output_above: 0,
         what: "wrong f32 products of more than 2^19 rows on gfx1201",
         report: "ROCm/legacy-rocm-build#6595",
     },

@@ -56,7 +56,7 @@ fn a_library_that_is_wrong_on_an_architecture_is_passed_over_with_the_report() {
     let view = |x| Host::view(x, &[2, 2]).unwrap();
     let args =
         matmul::Args::<Host, bf16> { a: view(&a), b: view(&b), c: Host::view_mut(&mut c, &[2, 2]).unwrap() };
-    let on = |gfx| assumed(gfx, "", &MatMul::<bf16>::OP, &args);
+    let on = |gfx| assumed(gfx, "matmul=rocblas,hip", &MatMul::<bf16>::OP, &args);
     assert_eq!(on("gfx1101").chosen, Some(ProviderId::ROCBLAS));
     let denied = on("gfx1100");
     assert_eq!(denied.chosen, Some(ProviderId::HIP));
@@ -65,6 +65,109 @@ fn a_library_that_is_wrong_on_an_architecture_is_passed_over_with_the_report() {
             .to_string()
             .contains("rocblas: passed over: wrong bf16 products on gfx1100 (pytorch/pytorch#189394)")
     );
+}
+
+/// A linear layer of zeros with this many rows, and a weight by rows.
+fn linear_of<T: ops_core::Float>(gfx: &str, policy: &str, rows: usize) -> Decision {
+    let (x, weight, mut y) =
+        (vec![T::zeroed(); rows * 64], [T::zeroed(); 32 * 64], vec![T::zeroed(); rows * 32]);
+    let args = linear::Args::<Host, T> {
+        x: Host::view(&x, &[rows, 64]).unwrap(),
+        weight: Host::view(&weight, &[32, 64]).unwrap().any(),
+        bias: None,
+        y: Host::view_mut(&mut y, &[rows, 32]).unwrap(),
+    };
+    assumed(gfx, policy, &Linear::<T>::OP, &args)
+}
+
+#[test]
+fn products_of_few_rows_are_this_projects_unless_a_policy_says_otherwise() {
+    let few = linear_of::<f16>("gfx1030", "", 8);
+    assert_eq!(few.chosen, Some(ProviderId::HIP), "{few}");
+    let reason = "rocblas: available, comes later: hip is expected to be faster up to 8 rows (product_rows)";
+    assert!(few.to_string().contains(reason), "{few}");
+    assert_eq!(linear_of::<f16>("gfx1030", "", 9).chosen, Some(ProviderId::ROCBLAS));
+    for policy in ["linear=rocblas,hip", "*=rocblas,hip", "linear[rows<=8]=rocblas"] {
+        let ordered = linear_of::<f16>("gfx1030", policy, 1);
+        assert_eq!(ordered.chosen, Some(ProviderId::ROCBLAS), "{policy}: {ordered}");
+    }
+}
+
+#[test]
+fn rows_that_only_a_library_reads_well_are_not_few() {
+    // The weight lies by columns, so no kernel of ours is made for few rows.
+    let chosen = |dims: &[usize], by_columns: bool| {
+        let (a, b, mut c) = ([f16::ZERO; 32 * 64], [f16::ZERO; 64 * 64], [f16::ZERO; 32 * 64]);
+        let len = dims.iter().product();
+        let weight = Host::view(&b, &[64, 64]).unwrap();
+        let weight = if by_columns { weight } else { weight.transpose(0, 1).unwrap() };
+        let weight = weight.broadcast(&[&dims[..dims.len() - 2], &[64, 64]].concat()).unwrap();
+        let a = Host::view(&a[..len], dims).unwrap();
+        let args =
+            matmul::Args::<Host, f16> { a, b: weight, c: Host::view_mut(&mut c[..len], dims).unwrap() };
+        assumed("gfx1030", "", &MatMul::<f16>::OP, &args).chosen
+    };
+    assert_eq!(chosen(&[1, 64], true), Some(ProviderId::ROCBLAS));
+    assert_eq!(chosen(&[1, 64], false), Some(ProviderId::HIP));
+    assert_eq!(chosen(&[32, 1, 64], false), Some(ProviderId::ROCBLAS), "one product of 32 rows");
+}
+
+#[test]
+fn hipblaslt_is_first_where_it_is_tuned_for_the_device() {
+    for gfx in ["gfx942", "gfx950", "gfx1100", "gfx1103", "gfx1151", "gfx1200", "gfx1201"] {
+        let many = linear_of::<bf16>(gfx, "", 512);
+        assert_eq!(many.chosen, Some(ProviderId::HIPBLASLT), "{many}");
+        assert_eq!(linear_of::<bf16>(gfx, "", 1).chosen, Some(ProviderId::HIP), "{gfx}");
+    }
+    for gfx in ["gfx90a", "gfx906", "gfx1030"] {
+        let many = linear_of::<bf16>(gfx, "", 512);
+        assert_eq!(many.chosen, Some(ProviderId::ROCBLAS), "{many}");
+        let reason = format!("hipblaslt: available, comes later: rocblas is preferred on {gfx}");
+        assert!(many.to_string().contains(&reason), "{many}");
+    }
+    let double = linear_of::<f64>("gfx942", "", 512);
+    assert_eq!(double.chosen, Some(ProviderId::ROCBLAS));
+    assert!(double.to_string().contains("hipblaslt: passed over: "), "{double}");
+}
+
+#[test]
+fn what_hipblaslt_has_no_kernel_for_goes_to_the_next() {
+    with_standin("choice::what_hipblaslt_has_no_kernel_for_goes_to_the_next", &[], |_| {
+        let rocm = Rocm::new().unwrap();
+        let x = rocm.tensor(&[16, 32], &[f16::ONE; 512]).unwrap();
+        let weight = rocm.tensor(&[24, 32], &[f16::ONE; 768]).unwrap();
+        let bias = rocm.tensor(&[24], &[f16::ONE; 24]).unwrap();
+        // Both factors transposed, with a bias of 16 bits: the library says only when asked that it has no kernel.
+        let by_columns = rocm.tensor(&[32, 16], &[f16::ONE; 512]).unwrap();
+        let turned = by_columns.as_ref().transpose(0, 1).unwrap();
+        for x in [x.as_ref(), turned] {
+            let y = rocm.linear_bias(x, weight.as_ref(), Some(bias.any())).unwrap();
+            assert!(y.as_ref().to_vec(&rocm).unwrap().iter().all(|y| y.to_f32() == 33.0));
+        }
+        let decisions = rocm.decisions();
+        let chosen: Vec<_> = decisions.iter().map(|decision| decision.chosen).collect();
+        assert_eq!(chosen, [Some(ProviderId::HIPBLASLT), Some(ProviderId::ROCBLAS)]);
+        let why = "hipblaslt: passed over: hipBLASLt has no kernel for these types, strides and bias on this device";
+        assert!(decisions[1].to_string().contains(why), "{}", decisions[1]);
+    });
+}
+
+#[test]
+fn a_policy_may_depend_on_the_shape() {
+    let chosen = |policy: &str, rows| linear_of::<f32>("gfx1030", policy, rows).chosen;
+    let policy = "linear[rows<=16]=hip;linear=rocblas";
+    assert_eq!(
+        [1, 16, 17].map(|rows| chosen(policy, rows)),
+        [Some(ProviderId::HIP), Some(ProviderId::HIP), Some(ProviderId::ROCBLAS)]
+    );
+    assert_eq!(chosen("linear[columns=64]=hip", 17), Some(ProviderId::HIP));
+    assert_eq!(chosen("linear[columns<64]=hip", 17), Some(ProviderId::ROCBLAS), "the default order");
+    let error = Policy::parse("linear[rows<=8]=miopen").unwrap_err().to_string();
+    assert!(error.contains("linear has no provider \"miopen\""), "{error}");
+    let error = Policy::parse("linear[height<=8]=hip").unwrap_err().to_string();
+    let wanted = "policy: \"height<=8\" is not a condition; one compares rows or columns with a number by <=, <, >=, > \
+                  or =, as in linear[rows<=8]=hip";
+    assert_eq!(error, wanted);
 }
 
 #[test]
@@ -122,7 +225,10 @@ fn a_policy_that_names_a_provider_an_op_lacks_is_an_error() {
 fn a_policy_in_code_is_checked_before_a_device_is_opened() {
     let code = Policy::new().order("matmul", ["miopen"]);
     let text = Rocm::builder().policy(code).build().unwrap_err().to_string();
-    assert!(text.ends_with("policy: matmul has no provider \"miopen\"; it has rocblas, hip"), "{text}");
+    assert!(
+        text.ends_with("policy: matmul has no provider \"miopen\"; it has hipblaslt, rocblas, hip"),
+        "{text}"
+    );
 }
 
 #[test]

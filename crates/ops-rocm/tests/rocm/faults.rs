@@ -35,7 +35,7 @@ const MOST: u64 = 10;
 /// Lets calls of these functions fail, one at a time, on a device that is opened for each.
 fn fail_each(standin: &Standin, functions: &[&str], at_least: u32) {
     let open = |cached: bool| {
-        let builder = Rocm::builder().policy(Policy::parse("softmax=miopen").unwrap());
+        let builder = Rocm::builder().policy(Policy::parse("softmax=miopen;linear=rocblas,hip").unwrap());
         if cached { builder.build() } else { builder.no_cache().build() }
     };
     let want = step(&open(true).unwrap()).unwrap();
@@ -77,15 +77,28 @@ fn fail_each(standin: &Standin, functions: &[&str], at_least: u32) {
     assert!(failed >= at_least, "only {failed} failures were seen");
 }
 
-/// What finds the device full is tried once more, and a kernel on disk that does not load is compiled.
-const TRIED_AGAIN: [&str; 6] = [
+/// What finds the device full is tried once more, and a kernel on disk that does not load is compiled. hipBLASLt is asked
+/// for a kernel before it is chosen, and again when it computes, which reports what failed.
+const TRIED_AGAIN: [&str; 13] = [
     "hipMalloc",
     "hipHostMalloc",
     "hipModuleLoadData",
     "hipStreamCreateWithFlags",
     "hipEventCreateWithFlags",
     "rocblas_create_handle",
+    "hipblasLtCreate",
+    "hipblasLtMatmulDescCreate",
+    "hipblasLtMatmulDescSetAttribute",
+    "hipblasLtMatrixLayoutCreate",
+    "hipblasLtMatmulPreferenceCreate",
+    "hipblasLtMatmulPreferenceSetAttribute",
+    "hipblasLtMatmulAlgoGetHeuristic",
 ];
+
+/// What hipBLASLt is asked before a product is enqueued.
+fn asked_of_hipblaslt() -> impl Iterator<Item = &'static str> {
+    TRIED_AGAIN.into_iter().filter(|function| function.starts_with("hipblasLt"))
+}
 
 #[test]
 fn memory_and_copies() {
@@ -193,6 +206,29 @@ fn the_workspace_of_rocblas_is_counted_and_capped() {
         rocm.device().set_memory_cap(None);
         other.matmul_into(x.as_ref(), x.as_ref(), y.as_mut()).unwrap();
         assert_eq!(y.as_ref().to_vec(&other).unwrap(), [2.0; 64]);
+    });
+}
+
+#[test]
+fn hipblaslt() {
+    with_standin("faults::hipblaslt", &[("OPS_ROCM_POLICY", "linear=hipblaslt")], |standin| {
+        let mut functions = vec!["hipblasLtMatmul"];
+        functions.extend(asked_of_hipblaslt());
+        fail_each(standin, &functions, 2);
+    });
+}
+
+/// A function that fails every time is reported, also where it is asked before the choice.
+#[test]
+fn hipblaslt_that_always_fails_is_reported() {
+    let policy = [("OPS_ROCM_POLICY", "linear=hipblaslt,rocblas,hip")];
+    with_standin("faults::hipblaslt_that_always_fails_is_reported", &policy, |standin| {
+        for function in asked_of_hipblaslt() {
+            standin.fail(&format!("{function}:1+"));
+            let error = Rocm::new().and_then(|b| step(&b)).unwrap_err().to_string();
+            standin.fail("");
+            assert!(error.contains(function) && error.contains("HIPBLAS_STATUS"), "{function}: {error}");
+        }
     });
 }
 

@@ -75,12 +75,18 @@ fn defaults(_: &Standin) {
 
 #[test]
 fn defaults_on_waves_of_32() {
-    with_standin("smoke::defaults_on_waves_of_32", &[], defaults);
+    with_standin("smoke::defaults_on_waves_of_32", &[], |standin| {
+        defaults(standin);
+        assert!(standin.count("hipblasLtMatmul") > 0, "it is first on gfx1100");
+    });
 }
 
 #[test]
 fn defaults_on_waves_of_64() {
-    with_standin("smoke::defaults_on_waves_of_64", &[("HIP_STANDIN_WAVE", "64")], defaults);
+    with_standin("smoke::defaults_on_waves_of_64", &[("HIP_STANDIN_WAVE", "64")], |standin| {
+        defaults(standin);
+        assert_eq!(standin.count("hipblasLtMatmul"), 0, "rocBLAS is first on gfx90a");
+    });
 }
 
 #[test]
@@ -94,12 +100,29 @@ fn libraries_first() {
 }
 
 #[test]
+fn hipblaslt_first() {
+    with_standin("smoke::hipblaslt_first", &[], |standin| {
+        let rocm = all("*=hipblaslt,hip");
+        assert_eq!(ops_of(&rocm, ProviderId::HIPBLASLT), PRODUCTS);
+        assert_eq!(ops_of(&rocm, ProviderId::ROCBLAS), [""; 0]);
+        // Three types, four products each, and every one with its own descriptors, which stay.
+        let chosen = standin.count("hipblasLtMatmulAlgoGetHeuristic");
+        floats::<f16>(&Checked::new(rocm.clone(), Reference::new())).unwrap();
+        assert_eq!(standin.count("hipblasLtMatmulAlgoGetHeuristic"), chosen, "kernels are chosen once");
+        drop(rocm);
+        for kind in ["hipblaslt handle", "hipblaslt layout", "hipblaslt desc", "hipblaslt preference"] {
+            assert_eq!(standin.live_of(kind), 0, "{kind}");
+        }
+    });
+}
+
+#[test]
 fn libraries_denied() {
     with_standin("smoke::libraries_denied", &[], |standin| {
         let rocm = all("*=hip");
         assert_eq!(ops_of(&rocm, ProviderId::ROCBLAS), [""; 0]);
         drop(rocm);
-        for library in ["rocblas_create_handle", "miopenCreateWithStream"] {
+        for library in ["rocblas_create_handle", "hipblasLtCreate", "miopenCreateWithStream"] {
             assert_eq!(standin.count(library), 0, "{library}");
         }
     });
@@ -136,5 +159,7 @@ fn rocblas_without_kernels_for_the_device() {
         let matmul =
             rocm.decisions().into_iter().find(|decision| decision.op == "matmul").unwrap().to_string();
         assert!(matmul.contains("rocBLAS has no kernels for gfx1152"), "{matmul}");
+        assert_eq!(standin.count("hipblasLtCreate"), 0, "it would end the process, too");
+        assert!(matmul.contains("hipBLASLt has no kernels for gfx1152"), "{matmul}");
     });
 }

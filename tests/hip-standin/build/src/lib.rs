@@ -20,15 +20,16 @@ struct Library {
 
 const HIP: &str = "libamdhip64.so.7";
 const COMGR: &str = "libamd_comgr.so.3";
-const LIBRARIES: [Library; 5] = [
+const LIBRARIES: [Library; 6] = [
     Library { file: HIP, sources: &["core", "engine", "hip"], needs: &[] },
     Library { file: COMGR, sources: &["comgr.cpp"], needs: &[] },
     Library { file: "libhiprtc.so.7", sources: &["hiprtc.cpp"], needs: &[HIP, COMGR] },
     Library { file: "librocblas.so.5", sources: &["rocblas"], needs: &[HIP] },
+    Library { file: "libhipblaslt.so.1", sources: &["hipblaslt"], needs: &[HIP] },
     Library { file: "libMIOpen.so.1", sources: &["miopen"], needs: &[HIP] },
 ];
 
-/// Targets with an (empty) Tensile library next to rocBLAS, which rocBLAS looks up by name.
+/// Targets with an (empty) Tensile library next to rocBLAS and hipBLASLt, which look it up by name.
 const TENSILE_TARGETS: [&str; 2] = ["gfx1100", "gfx90a"];
 
 /// A message for the user.
@@ -107,12 +108,14 @@ impl Build {
             }
             self.link(&self.out.join(library.file), &objects, library.needs, link)?;
         }
-        let tensile = self.out.join("rocblas/library");
-        fs::create_dir_all(&tensile).map_err(at(&tensile))?;
-        for gfx in TENSILE_TARGETS {
-            let file = tensile.join(format!("TensileLibrary_lazy_{gfx}.dat"));
-            if !file.exists() {
-                File::create(&file).map_err(at(&file))?;
+        for library in ["rocblas", "hipblaslt"] {
+            let tensile = self.out.join(library).join("library");
+            fs::create_dir_all(&tensile).map_err(at(&tensile))?;
+            for gfx in TENSILE_TARGETS {
+                let file = tensile.join(format!("TensileLibrary_lazy_{gfx}.dat"));
+                if !file.exists() {
+                    File::create(&file).map_err(at(&file))?;
+                }
             }
         }
         Ok(())

@@ -5,9 +5,10 @@
 namespace standin {
 
 const char* kind_name(Kind kind) {
-  static const char* const names[kind_count] = {"memory",         "host memory",   "registered memory", "stream",
-                                                "event",          "module",        "function",          "program",
-                                                "rocblas handle", "miopen handle", "miopen descriptor"};
+  static const char* const names[kind_count] = {
+      "memory",           "host memory",      "registered memory",    "stream",        "event",
+      "module",           "function",         "program",              "rocblas handle", "hipblaslt handle",
+      "hipblaslt layout", "hipblaslt desc",   "hipblaslt preference", "miopen handle", "miopen descriptor"};
   return names[int(kind)];
 }
 

@@ -18,12 +18,16 @@ enum class Kind {
   Function,
   Program,
   RocblasHandle,
+  HipblasltHandle,
+  HipblasltLayout,
+  HipblasltDesc,
+  HipblasltPreference,
   MiopenHandle,
   MiopenDescriptor,
 };
-constexpr int kind_count = 11;
+constexpr int kind_count = 15;
 
-const char* kind_name(Kind kind);
+__attribute__((visibility("default"))) const char* kind_name(Kind kind);
 
 /// Handles are addresses that are never reused, so a stale handle is always distinguishable from a live one.
 class __attribute__((visibility("default"))) LiveObjects {

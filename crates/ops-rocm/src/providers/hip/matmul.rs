@@ -4,7 +4,7 @@ use super::{HipOp, Problem};
 use ops_core::ops::MatMul;
 use ops_core::{Float, MAX_RANK};
 use ops_kernels::matmul::{self, Matmul, MatmulArgs};
-use ops_kernels::{ElementType, Launch, OperandView, Refused};
+use ops_kernels::{ElementType, Instance, Launch, OperandView, Refused};
 
 impl<T: Float> HipOp for MatMul<T> {
     type Kernel = MatmulArgs;
@@ -18,8 +18,13 @@ impl<T: Float> HipOp for MatMul<T> {
     }
 }
 
+/// Whether a kernel gives a wave to some columns of `b`, which it reads once for a few rows.
+pub(crate) fn is_of_few_rows(kernel: &Instance) -> bool {
+    kernel.variant.starts_with("rows")
+}
+
 /// The launch of a product with a weight of floats.
-pub(super) fn linear(p: &Problem<'_>) -> Result<(Launch, MatmulArgs), Refused> {
+pub(crate) fn linear(p: &Problem<'_>) -> Result<(Launch, MatmulArgs), Refused> {
     let (x, weight, y) = (p.at(0), p.at(1), p.at(3));
     let bias = p.get(2).map(Bound::view);
     if let Some(bias) = bias.filter(|bias| bias.dtype != x.dtype && bias.dtype != ElementType::F32) {

@@ -44,7 +44,7 @@ impl<T: Num> Provider<Unary<T>> for MiOpen {
         }
         let mode = mode(op.function()).map_err(|why| crate::error::failed("miopenActivationForward", why))?;
         let (one, zero) = (1.0f32, 0.0f32);
-        rocm.with_library::<MiOpenLibrary, _>(|lib, handle| {
+        rocm.with_library::<MiOpenLibrary, _>(|lib, &mut handle| {
             let activation = Activation::new(lib, mode)?;
             let tensor = Tensor::packed(lib, datatype(x), [1, 1, 1, x.layout.len()])?;
             // SAFETY: handle and descriptors are live; both operands are packed and of this length, and lie in their

@@ -55,7 +55,7 @@ impl<T: Float> Provider<RmsNorm<T>> for MiOpen {
         let [rows, n] = as_rows(x);
         let rstd = statistics(rocm, rows)?;
         let rstd = rstd.access(rocm.stream(), Purpose::Write)?;
-        rocm.with_library::<MiOpenLibrary, _>(|lib, handle| {
+        rocm.with_library::<MiOpenLibrary, _>(|lib, &mut handle| {
             let tensor = Tensor::packed(lib, datatype(x), [rows, n])?;
             let (parameters, row) =
                 (Tensor::packed(lib, datatype(x), [n])?, Tensor::packed(lib, datatype(x), [rows])?);
@@ -105,7 +105,7 @@ impl<T: Float> Provider<LayerNorm<T>> for MiOpen {
         let (mean, rstd) =
             (mean.access(rocm.stream(), Purpose::Write)?, rstd.access(rocm.stream(), Purpose::Write)?);
         let Scaling { mode, weight, bias } = scaling(&problem);
-        rocm.with_library::<MiOpenLibrary, _>(|lib, handle| {
+        rocm.with_library::<MiOpenLibrary, _>(|lib, &mut handle| {
             let tensor = Tensor::packed(lib, datatype(x), [rows, n])?;
             let (parameters, row) =
                 (Tensor::packed(lib, datatype(x), [n])?, Tensor::packed(lib, datatype(x), [rows])?);
@@ -161,7 +161,7 @@ impl<T: Float> Provider<GroupNorm<T>> for MiOpen {
         let (mean, rstd) =
             (mean.access(rocm.stream(), Purpose::Write)?, rstd.access(rocm.stream(), Purpose::Write)?);
         let Scaling { mode, weight, bias } = scaling(&problem);
-        rocm.with_library::<MiOpenLibrary, _>(|lib, handle| {
+        rocm.with_library::<MiOpenLibrary, _>(|lib, &mut handle| {
             let tensor = Tensor::packed(lib, datatype(x), [batch, channels, image.iter().product(), 1])?;
             let parameters = Tensor::packed(lib, datatype(x), [channels])?;
             let group = Tensor::packed(lib, datatype(x), [batch, groups])?;

@@ -50,7 +50,7 @@ impl<T: Float> Provider<Rope<T>> for MiOpen {
             // SAFETY: the table has these rows, by the op's rule, and the memory an element for each of `t · d`.
             unsafe { spread(rocm, table, op.start, t, to.address() as u64) }?;
         }
-        rocm.with_library::<MiOpenLibrary, _>(|lib, handle| {
+        rocm.with_library::<MiOpenLibrary, _>(|lib, &mut handle| {
             let tensor = Tensor::packed(lib, datatype(x), [batch, heads, t, d])?;
             let table = Tensor::packed(lib, datatype(x), [t, d])?;
             // SAFETY: handle and descriptors are live; the operands are packed and of these extents, and lie in their

@@ -1,11 +1,11 @@
-//! A product of strided matrices as rocBLAS takes it: column-major, each operand perhaps transposed.
+//! A product of strided matrices as libraries of linear algebra take it: column-major, each operand perhaps transposed.
 use ops_core::{Layout, Reason};
 
 /// Three operands by their names: `c[.., m, n] = a[.., m, k] · b[.., k, n]`, batch axes alike.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Operands<'l> {
-    pub(crate) layouts: [&'l Layout; 3],
-    pub(crate) names: [&'static str; 3],
+pub(super) struct Operands<'l> {
+    pub(super) layouts: [&'l Layout; 3],
+    pub(super) names: [&'static str; 3],
 }
 
 /// A column-major matrix in memory.
@@ -24,6 +24,8 @@ pub(crate) struct Matrix {
 /// The arguments of `rocblas_gemm_strided_batched_ex`, but for types and addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Plan {
+    /// Rows of `c` that share one matrix of `b`.
+    pub(crate) rows: usize,
     pub(crate) m: i32,
     pub(crate) n: i32,
     pub(crate) k: i32,
@@ -78,6 +80,7 @@ impl Operands<'_> {
         let (batch, calls) = self.batches()?;
         let sides = [0, 1, 2].map(|operand| self.side(operand, batch.strides[operand]));
         let (sides, batch) = stacked(sides, batch.count);
+        let rows = sides[2].rows;
         // A result that lies by rows is the transpose of one that lies by columns, and so are its factors.
         let by_columns = sides[2].matrix().filter(|matrix| !matrix.transposed);
         let [a, b, c] = if by_columns.is_some() {
@@ -95,7 +98,7 @@ impl Operands<'_> {
             i32::try_from(n).map_err(|_| Reason::Limit { what, got: n, max: i32::MAX as usize })
         };
         let (m, n, k) = (number("m", c.rows)?, number("n", c.columns)?, number("k", a.columns)?);
-        Ok(Plan { m, n, k, left, right, out, batch: number("batch", batch)?, calls })
+        Ok(Plan { rows, m, n, k, left, right, out, batch: number("batch", batch)?, calls })
     }
 
     fn side(&self, operand: usize, batch: isize) -> Side {
@@ -181,7 +184,7 @@ mod tests {
     #[test]
     fn row_major_factors_change_places() {
         let plan = plan(&contiguous(&[3, 5]), &contiguous(&[5, 7]), &contiguous(&[3, 7])).unwrap();
-        assert_eq!((plan.m, plan.n, plan.k, plan.batch), (7, 3, 5, 1));
+        assert_eq!((plan.m, plan.n, plan.k, plan.batch, plan.rows), (7, 3, 5, 1, 3));
         let side = |m: Matrix| (m.operand, m.transposed, m.ld);
         assert_eq!(
             (side(plan.left), side(plan.right), side(plan.out)),
@@ -190,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn transposed_views_are_transposed_by_rocblas() {
+    fn transposed_views_are_transposed_by_the_library() {
         let b = contiguous(&[7, 5]).transpose(0, 1).unwrap();
         let product = plan(&contiguous(&[3, 5]), &b, &contiguous(&[3, 7])).unwrap();
         assert_eq!((product.left.operand, product.left.transposed, product.left.ld), (1, true, 5));
@@ -198,8 +201,8 @@ mod tests {
         let c = contiguous(&[7, 3]).transpose(0, 1).unwrap();
         let product = plan(&contiguous(&[3, 5]), &b, &c).unwrap();
         assert_eq!(
-            (product.m, product.left.operand, product.left.transposed, product.left.ld),
-            (3, 0, true, 5)
+            (product.m, product.rows, product.left.operand, product.left.transposed, product.left.ld),
+            (3, 3, 0, true, 5)
         );
     }
 
@@ -233,7 +236,7 @@ mod tests {
         );
         let shared = contiguous(&[5, 7]).broadcast(&[2, 4, 5, 7]).unwrap();
         let product = plan(&contiguous(&[2, 4, 3, 5]), &shared, &contiguous(&[2, 4, 3, 7])).unwrap();
-        assert_eq!((product.batch, product.n), (1, 24), "one tall product");
+        assert_eq!((product.batch, product.n, product.rows), (1, 24, 24), "one tall product");
         let heads = contiguous(&[2, 3, 4, 5]).permute(&[0, 2, 1, 3]).unwrap();
         let product = plan(&heads, &contiguous(&[2, 4, 5, 7]), &contiguous(&[2, 4, 3, 7])).unwrap();
         assert_eq!((product.batch, &product.calls[..]), (4, &[[0, 0, 0], [60, 140, 84]][..]));
