@@ -100,9 +100,9 @@ impl<V: Vendor> QueueHandle<V> {
         if let Some(set) = V::SET_WORKSPACE {
             let memory = DeviceMemory::new(stream, workspace_bytes(stream.device()))?;
             let access = memory.access(stream, Purpose::Write)?;
-            // SAFETY: `Open` keeps the memory, and frees it behind the work of the stream, after the handle.
             let Open { lib, handle, .. } = &mut open;
             let set =
+                // SAFETY: `Open` keeps the memory, and frees it behind the work of the stream, after the handle.
                 stream.device().with_room(|_| unsafe { set(lib, handle, access.address(), memory.len()) });
             set.map_err(reported)?;
             drop(access);
