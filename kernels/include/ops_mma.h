@@ -4,7 +4,10 @@
 // the product, it holds some rows of one column. The build selects the matrix units with -DOPS_MATRIX=11,
 // 12, 90 or 94. The host and CUDA have none of these units; ops_mma_plain.h emulates them there.
 #pragma once
-#if defined(__GFX9__)
+#if defined(__gfx908__)
+// Its accumulators must be in AGPRs, and each kind of register is a half of what a wave has.
+#define OPS_REGISTERS __attribute__((amdgpu_waves_per_eu(1)))
+#elif defined(__GFX9__)
 // With at most 256 registers, MFMA accumulators stay in VGPRs. With more, clang 19 puts them into AGPRs
 // and copies all of them to and from VGPRs in every loop iteration.
 #define OPS_REGISTERS __attribute__((amdgpu_waves_per_eu(2)))
