@@ -1,8 +1,8 @@
 //! copy, fill, where, index_select: elements moved as bits.
 use crate::data::{Buffer, Element, Layout, Random, assert_exact, check_untouched, pick, view};
-use crate::host::{device, run};
+use crate::host::{Record, device, run};
 use half::f16;
-use ops_kernels::index::{ErrorRecord, ErrorSlot, Report};
+use ops_kernels::index::{ErrorRecord, Report};
 use ops_kernels::{ElementType, OperandView, copy, index};
 
 fn random<T: Element>(n: usize, seed: u64) -> Vec<T> {
@@ -186,27 +186,4 @@ fn negative_indices_are_errors() {
     let (launch, args) = index::select(&[2], 0, 3, views, later, &device(32)).expect("a kernel");
     run(32, &launch, &args);
     assert_eq!((slot.get().claimed, record.get().op), (1, 1));
-}
-
-/// An error record that kernels write.
-type Record = Written<ErrorRecord>;
-
-impl Record {
-    fn slot(&self) -> Written<ErrorSlot> {
-        Written(ErrorSlot::new(self.address()).into())
-    }
-}
-
-/// A value that kernels write.
-#[derive(Default)]
-struct Written<T>(std::cell::UnsafeCell<T>);
-
-impl<T: Copy> Written<T> {
-    fn address(&self) -> u64 {
-        self.0.get() as u64
-    }
-    fn get(&self) -> T {
-        // SAFETY: no kernel runs any more.
-        unsafe { *self.0.get() }
-    }
 }

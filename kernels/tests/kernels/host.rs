@@ -1,5 +1,6 @@
 //! Compiles kernel families with the host compiler and runs them on `tests/host/engine.cpp`.
 use libloading::{Library, Symbol};
+use ops_kernels::index::{ErrorRecord, ErrorSlot};
 use ops_kernels::{Arguments, Device, Family, Launch, Matrix, Tuning, instances, source};
 use std::collections::HashMap;
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -128,4 +129,27 @@ pub(crate) fn run_on<A: Arguments>(device: &Device, launch: &Launch, args: &A) {
     // SAFETY: the engine leaves the last byte zero.
     let message = unsafe { CStr::from_ptr(message.as_ptr()) };
     assert_eq!(failed, 0, "{} on wave {wave}, {matrix:?}: {message:?}", k.symbol);
+}
+
+/// An error record that kernels write.
+pub(crate) type Record = Written<ErrorRecord>;
+
+impl Record {
+    pub(crate) fn slot(&self) -> Written<ErrorSlot> {
+        Written(ErrorSlot::new(self.address()).into())
+    }
+}
+
+/// A value that kernels write.
+#[derive(Default)]
+pub(crate) struct Written<T>(std::cell::UnsafeCell<T>);
+
+impl<T: Copy> Written<T> {
+    pub(crate) fn address(&self) -> u64 {
+        self.0.get() as u64
+    }
+    pub(crate) fn get(&self) -> T {
+        // SAFETY: no kernel runs any more.
+        unsafe { *self.0.get() }
+    }
 }

@@ -1,6 +1,6 @@
 //! q4_0 and q8_0: quantize bit for bit, dequantize, qembedding.
 use crate::data::{Buffer, Element, Layout, Random, assert_exact, check_untouched, pick, view};
-use crate::host::{WAVES, device, run};
+use crate::host::{Record, WAVES, device, run};
 use half::{bf16, f16};
 use ops_kernels::index::Report;
 use ops_kernels::{ElementType, OperandView, quant};
@@ -135,9 +135,10 @@ fn embeddings<I: Element, T: Element>(absent: I) {
         let layout = Layout::padded(&[5, blocks * 32], 4);
         let y = Buffer::filled(T::from_f64(77.0), layout.len, 0);
         let strides = [blocks as i64, 1];
-        let record = Buffer::filled(0i64, 6, 0);
+        let record = Record::default();
+        let slot = record.slot();
         let views = [blocks_view(&table, &strides, format), view(&ids_buffer, &id_layout), view(&y, &layout)];
-        let report = Report { error: record.address(), op: 3, operand: 1 };
+        let report = Report { error: slot.address(), op: 3, operand: 1 };
         let (launch, args) =
             quant::embedding([5, blocks, bound], views, report, &device(32)).expect("a kernel");
         run(32, &launch, &args);
@@ -155,7 +156,8 @@ fn embeddings<I: Element, T: Element>(absent: I) {
             .collect();
         assert_exact(&format!("qembedding {format}"), &pick(&y, &layout), &want);
         check_untouched(&y, &layout, T::from_f64(77.0));
-        assert_eq!(record.slice()[2..5], [3, 9, 6], "position, index, bound");
+        let got = record.get();
+        assert_eq!((got.op, got.operand, got.position, got.index, got.bound), (3, 1, 3, 9, 6));
     }
 }
 
