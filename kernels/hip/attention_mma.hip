@@ -306,7 +306,7 @@ template <u32 DMAX, typename T> OPS_DEVICE void attention_mma(const AttentionArg
     OPS_LDS(T, values, DMAX * MMA_PITCH);
     OPS_LDS(u32, strange, 1);  // 1 + first key of the last tile that has a non-finite value
     f32* shown = reinterpret_cast<f32*>(keys);  // scores that waves exchange once all waves have used the keys
-    static_assert(!IN_TURNS || Queries::SCORES * MATMUL_BLOCK * sizeof(f32) <= DMAX * MMA_PITCH * sizeof(T), "they fit");
+    static_assert(!IN_TURNS || Queries::SCORES * MATMUL_BLOCK * sizeof(f32) <= DMAX * MMA_PITCH * sizeof(T), "scores fit in the LDS of a tile of keys");
     if (thread_x() == 0) strange[0] = 0;
     OPS_NO_UNROLL
     for (u64 at = block_x();; at += grid_x()) {

@@ -9,7 +9,7 @@ namespace ops {
 
 template <u32 TILE, typename T, typename W> OPS_DEVICE void matmul_mma(const MatmulArgs& args) {
     constexpr bool IN_PARTS = same<T, f32>::value;
-    static_assert(IN_PARTS || same<T, W>::value, "a of f32, or of b's type");
+    static_assert(IN_PARTS || same<T, W>::value, "a is f32 or has b's type");
     using StageA = typename choose<IN_PARTS, MmaStageParts<W, TILE>, MmaStage<T, TILE>>::type;
     using Share = MmaShare<TILE, W>;
     OPS_LDS(W, tile_a, (IN_PARTS ? 2 : 1) * TILE * MMA_PITCH);

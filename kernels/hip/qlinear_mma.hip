@@ -8,7 +8,7 @@
 
 namespace ops {
 
-static_assert(MMA_DEPTH == BLOCK_ELEMENTS, "a step along k is a block");
+static_assert(MMA_DEPTH == BLOCK_ELEMENTS, "one step along k is one block");
 
 // The type in which x is multiplied, and the number of parts.
 template <typename T> struct RowParts {

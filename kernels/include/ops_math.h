@@ -109,7 +109,7 @@ template <typename A, typename... C> OPS_DEVICE A polynomial(A x, A c, C... rest
 // Horner's rule with coefficients from a table, highest power first, AT_ONCE per iteration. As immediate constants,
 // the coefficients of a long f64 polynomial would be kept through the whole loop and fill the scalar registers.
 template <u32 AT_ONCE, u32 COUNT> OPS_DEVICE f64 table_polynomial(f64 x, const f64 (&c)[COUNT]) {
-    static_assert(COUNT % AT_ONCE == 0, "whole turns");
+    static_assert(COUNT % AT_ONCE == 0, "COUNT is a multiple of AT_ONCE");
     f64 sum = 0;
     OPS_NO_UNROLL
     for (u32 first = 0; first < COUNT; first += AT_ONCE) {

@@ -68,7 +68,7 @@ namespace ops {
 // SIZE is 16, or 32 with MFMA. STEPS consecutive instructions along k are grouped, so that a lane reads
 // its elements for all of them from contiguous memory. This permutes k in the same way for A and B.
 template <typename T, u32 SIZE_ = 16, u32 STEPS = 1> struct Mma {
-    static_assert(SIZE_ == 16 || (SIZE_ == 32 && OPS_MATRIX >= 90), "no such instruction");
+    static_assert(SIZE_ == 16 || (SIZE_ == 32 && OPS_MATRIX >= 90), "the matrix units have no instruction of this size");
     static constexpr u32 SIZE = SIZE_;
     static constexpr u32 HELD = mma_held<T, SIZE>(), GROUPS = mma_groups<SIZE>();
     static constexpr u32 DEPTH = HELD * GROUPS * STEPS;

@@ -14,7 +14,7 @@ template <typename T> OPS_DEVICE bool not_finite(T x) {
 
 // Pitch of keys in LDS.
 template <u32 DMAX> OPS_DEVICE constexpr u32 mma_key_pitch() { return DMAX + 8; }
-static_assert(MMA_KEYS * mma_key_pitch<64>() <= 64 * MMA_PITCH, "keys fit where kinds of values go");
+static_assert(MMA_KEYS * mma_key_pitch<64>() <= 64 * MMA_PITCH, "keys fit in the LDS that holds kinds of values");
 
 // 0 times infinity is NaN, so a non-finite value that is hidden from some rows would spoil their sums.
 // Such values are set apart, and their kind is counted only for the rows that see them. +infinity

@@ -91,7 +91,7 @@ OPS_DEVICE void mma(const MmaFragment<T, SIZE>& a, const MmaFragment<T, SIZE>& b
 #else
 
 // CUDA, in the layout of gfx11: a lane has its own column of B and shuffles in the rows of A.
-static_assert(OPS_MATRIX == 11, "on CUDA, the layout of gfx11");
+static_assert(OPS_MATRIX == 11, "CUDA emulates the layout of gfx11");
 
 template <typename T, u32 SIZE>
 OPS_DEVICE void mma(const MmaFragment<T, SIZE>& a, const MmaFragment<T, SIZE>& b, MmaSums<T, SIZE>& c) {

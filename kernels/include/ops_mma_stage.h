@@ -26,7 +26,7 @@ template <typename T> using MmaPiece = Mma<T, 16, MMA_DEPTH / (mma_held<T, 16>()
 // pairs. T is a 16-bit type, or f32 for ops_mma_parts.h.
 template <typename T, u32 TILE> struct MmaStage {
     static constexpr u32 COUNT = TILE * MMA_DEPTH / MATMUL_BLOCK, HALF = COUNT / 2, PACKS = COUNT / 8;
-    static_assert(sizeof(T) <= 4 && PACKS * 8 == COUNT, "whole packs");
+    static_assert(sizeof(T) <= 4 && PACKS * 8 == COUNT, "COUNT is a whole number of packs");
     const T* from;  // the first line of the tile
     i64 line_stride, k_stride;
     u32 lines;  // lines of the tile that are in range

@@ -226,7 +226,7 @@ OPS_DEVICE u64 ballot(bool predicate) {
 // ---- bits -------------------------------------------------------------------
 
 template <typename To, typename From> OPS_DEVICE To bits_as(From from) {
-    static_assert(sizeof(To) == sizeof(From), "bits_as keeps the size");
+    static_assert(sizeof(To) == sizeof(From), "bits_as needs types of the same size");
 #if defined(OPS_CUDA)
     union Both {
         From from;

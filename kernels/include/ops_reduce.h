@@ -29,7 +29,7 @@ template <u32 BLOCK> OPS_DEVICE constexpr u32 turns_slots() { return 2 * reduce_
 // before it reuses `scratch`; a reduction in the other half counts as one.
 template <u32 BLOCK, u32 VALUES, typename F, typename A>
 OPS_DEVICE void reduce_block(A (&value)[VALUES], A* scratch, F f) {
-    static_assert(VALUES <= 2, "what reduce_slots counts");
+    static_assert(VALUES <= 2, "reduce_slots reserves LDS for at most two values");
     constexpr u32 waves = BLOCK / OPS_WAVE;
     OPS_UNROLL
     for (u32 i = 0; i < VALUES; i++) {

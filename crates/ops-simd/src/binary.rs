@@ -4,7 +4,7 @@ use crate::cast::from_copy;
 use crate::element::{Element, TypedOperands};
 use crate::error::{Error, same_len};
 use crate::isa::Isa;
-use crate::map::{Elementwise, Map, Store};
+use crate::map::{Map, Store, elementwise};
 use crate::math;
 use crate::simd::Simd;
 
@@ -64,14 +64,14 @@ fn dispatch(isa: Isa, op: Binary, operands: TypedOperands<'_, 2, 1>, store: Stor
 
 fn by_op<T: Element>(isa: Isa, op: Binary, x: [&[T]; 2], y: &mut [T], store: Store) {
     match op {
-        Binary::Add => isa.run(Elementwise { map: Add, x, y, store }),
-        Binary::Sub => isa.run(Elementwise { map: Sub, x, y, store }),
-        Binary::Mul => isa.run(Elementwise { map: Mul, x, y, store }),
-        Binary::Div => isa.run(Elementwise { map: Div, x, y, store }),
-        Binary::Maximum => isa.run(Elementwise { map: Maximum, x, y, store }),
-        Binary::Minimum => isa.run(Elementwise { map: Minimum, x, y, store }),
-        Binary::SwiGlu => isa.run(Elementwise { map: SwiGlu, x, y, store }),
-        Binary::GeGlu => isa.run(Elementwise { map: GeGlu, x, y, store }),
+        Binary::Add => elementwise(isa, Add, x, y, store),
+        Binary::Sub => elementwise(isa, Sub, x, y, store),
+        Binary::Mul => elementwise(isa, Mul, x, y, store),
+        Binary::Div => elementwise(isa, Div, x, y, store),
+        Binary::Maximum => elementwise(isa, Maximum, x, y, store),
+        Binary::Minimum => elementwise(isa, Minimum, x, y, store),
+        Binary::SwiGlu => elementwise(isa, SwiGlu, x, y, store),
+        Binary::GeGlu => elementwise(isa, GeGlu, x, y, store),
     }
 }
 
@@ -94,9 +94,9 @@ pub fn affine<T: Element>(
 
 fn affine_same(isa: Isa, map: Affine, operands: TypedOperands<'_, 1, 1>, store: Store) {
     match operands {
-        TypedOperands::F32(x, [y]) => isa.run(Elementwise { map, x, y, store }),
-        TypedOperands::F16(x, [y]) => isa.run(Elementwise { map, x, y, store }),
-        TypedOperands::Bf16(x, [y]) => isa.run(Elementwise { map, x, y, store }),
+        TypedOperands::F32(x, [y]) => elementwise(isa, map, x, y, store),
+        TypedOperands::F16(x, [y]) => elementwise(isa, map, x, y, store),
+        TypedOperands::Bf16(x, [y]) => elementwise(isa, map, x, y, store),
     }
 }
 
@@ -120,12 +120,12 @@ pub fn map<F: Map<N>, T: Element, const N: usize>(
     for x in x {
         same_len("x", x.len(), y.len())?;
     }
-    isa.run(Elementwise { map, x, y, store });
+    elementwise(isa, map, x, y, store);
     Ok(())
 }
 
 #[derive(Clone, Copy)]
-struct Add;
+pub(crate) struct Add;
 
 impl Map<2> for Add {
     #[inline(always)]

@@ -72,21 +72,23 @@ pub(crate) fn convert<S: Simd, X: Element, Y: Element>(s: S, x: &[X], y: &mut [Y
     }
 }
 
-/// Converts `x` to f32 one block at a time, lets `f` compute another block from it, and converts that to `y`.
-pub(crate) fn through_f32(
+/// Converts operands to f32 one block at a time, lets `f` compute another block from them, and converts that to `y`.
+pub(crate) fn through_f32<const N: usize>(
     isa: Isa,
-    x: View<'_>,
+    x: [View<'_>; N],
     mut y: ViewMut<'_>,
     store: Store,
-    mut f: impl FnMut(&[f32], &mut [f32]),
+    mut f: impl FnMut([&[f32]; N], &mut [f32]),
 ) {
-    let (mut from, mut to) = ([0.0; BLOCK], [0.0; BLOCK]);
+    let (mut from, mut to) = ([[0.0; BLOCK]; N], [0.0; BLOCK]);
     let n = y.len();
     for at in (0..n).step_by(BLOCK) {
         let end = n.min(at + BLOCK);
-        let (from, to) = (&mut from[..end - at], &mut to[..end - at]);
-        cast_views(isa, x.slice(at, end), ViewMut::F32(from), Store::Cached);
-        f(from, to);
+        for (from, x) in from.iter_mut().zip(&x) {
+            cast_views(isa, x.slice(at, end), ViewMut::F32(&mut from[..end - at]), Store::Cached);
+        }
+        let to = &mut to[..end - at];
+        f(from.each_ref().map(|from| &from[..end - at]), to);
         cast_views(isa, View::F32(to), y.slice_mut(at, end), store);
     }
 }

@@ -95,8 +95,44 @@ impl Isa {
     /// Runs the copy of `kernel` that was compiled for this instruction set.
     #[inline]
     pub fn run<K: Kernel>(self, kernel: K) -> K::Output {
+        match self.native() {
+            Some(native) => native.run(kernel),
+            None => Portable.vectorize(kernel),
+        }
+    }
+
+    /// This instruction set, unless it is the portable one.
+    #[inline]
+    pub(crate) fn native(self) -> Option<Native> {
+        (self.0 != Level::Portable).then_some(Native(self.0))
+    }
+}
+
+/// An instruction set other than the portable one.
+///
+/// The portable one converts 16-bit types in software, which takes longer than most functions of them. So a kernel need not be
+/// compiled for it in these types: what runs on a `Native` has an alternative that computes in f32.
+#[derive(Clone, Copy)]
+pub(crate) struct Native(Level);
+
+/// What runs a kernel.
+pub(crate) trait Run: Copy {
+    /// Runs the copy of `kernel` that was compiled for this instruction set.
+    fn run<K: Kernel>(self, kernel: K) -> K::Output;
+}
+
+impl Run for Isa {
+    #[inline]
+    fn run<K: Kernel>(self, kernel: K) -> K::Output {
+        Isa::run(self, kernel)
+    }
+}
+
+impl Run for Native {
+    #[inline]
+    fn run<K: Kernel>(self, kernel: K) -> K::Output {
         match self.0 {
-            Level::Portable => Portable.vectorize(kernel),
+            Level::Portable => unreachable!("`native` gives no portable instruction set"),
             // SAFETY: only `available` creates a level other than Portable, after detecting its features.
             #[cfg(target_arch = "aarch64")]
             Level::Neon => unsafe { crate::simd::neon::Neon::new_unchecked() }.vectorize(kernel),

@@ -1,6 +1,8 @@
 //! Elementwise drivers for one or more inputs: whole vectors, then a partial one.
 
-use crate::element::Element;
+use crate::cast::through_f32;
+use crate::element::{Element, View};
+use crate::isa::{Isa, Run};
 use crate::simd::pair::Pair;
 use crate::simd::{Kernel, Simd};
 
@@ -30,11 +32,33 @@ pub trait Map<const N: usize>: Copy {
 pub(crate) const BLOCK: usize = 1024;
 
 /// y\[i\] = map(x₀\[i\], x₁\[i\], ..)
-pub(crate) struct Elementwise<'a, F, T, const N: usize> {
-    pub(crate) map: F,
-    pub(crate) x: [&'a [T]; N],
-    pub(crate) y: &'a mut [T],
-    pub(crate) store: Store,
+pub(crate) fn elementwise<F: Map<N>, T: Element, const N: usize>(
+    isa: Isa,
+    map: F,
+    x: [&[T]; N],
+    y: &mut [T],
+    store: Store,
+) {
+    if const { T::DIGITS > 11 } {
+        return isa.run(Elementwise { map, x, y, store });
+    }
+    if const { !F::LONG }
+        && let Some(native) = isa.native()
+    {
+        return native.run(Elementwise { map, x, y, store });
+    }
+    let x: [View<'_>; N] = x.map(T::view);
+    through_f32(isa, x, T::view_mut(y), store, |x, y| {
+        isa.run(Elementwise { map, x, y, store: Store::Cached });
+    });
+}
+
+/// The kernel of [`elementwise`].
+struct Elementwise<'a, F, T, const N: usize> {
+    map: F,
+    x: [&'a [T]; N],
+    y: &'a mut [T],
+    store: Store,
 }
 
 impl<F: Map<N>, T: Element, const N: usize> Kernel for Elementwise<'_, F, T, N> {

@@ -6,7 +6,7 @@ use crate::cast::{from_copy, through_f32};
 use crate::element::{Element, View, ViewMut};
 use crate::error::{Error, same_len};
 use crate::isa::Isa;
-use crate::map::{Elementwise, Map, Store};
+use crate::map::{Map, Store, elementwise};
 use crate::math;
 use crate::simd::Simd;
 
@@ -145,7 +145,7 @@ fn dispatch(isa: Isa, op: Unary, x: View<'_>, y: ViewMut<'_>, store: Store) {
         (View::F32(x), ViewMut::F32(y)) => select(op, Apply { isa, x, y, store }),
         (View::F16(x), ViewMut::F16(y)) => select(op, Apply { isa, x, y, store }),
         (View::Bf16(x), ViewMut::Bf16(y)) => select(op, Apply { isa, x, y, store }),
-        (x, y) => through_f32(isa, x, y, store, |x, y| {
+        (x, y) => through_f32(isa, [x], y, store, |[x], y| {
             select(op, Apply { isa, x, y, store: Store::Cached });
         }),
     }
@@ -165,13 +165,7 @@ struct Apply<'a, T> {
 
 impl<T: Element> Visitor for Apply<'_, T> {
     fn visit<F: Map<1>>(self, map: F) {
-        if const { F::LONG && T::DIGITS <= 11 } {
-            through_f32(self.isa, T::view(self.x), T::view_mut(self.y), self.store, |x, y| {
-                self.isa.run(Elementwise { map, x: [x], y, store: Store::Cached });
-            });
-            return;
-        }
-        self.isa.run(Elementwise { map, x: [self.x], y: self.y, store: self.store });
+        elementwise(self.isa, map, [self.x], self.y, self.store);
     }
 }
 

@@ -10,6 +10,8 @@ pub(super) const MAX_ROWS: usize = 8;
 const MIN_DEPTH: usize = 64;
 /// From this many columns on, passes over C are cheap compared with reading B.
 const MIN_COLUMNS: usize = 128;
+/// Columns of B that are read side by side.
+const COLUMNS: usize = 4;
 /// Prefetch distance within a column, in bytes.
 const PREFETCH_DISTANCE: usize = 8 << 10;
 /// From this many elements of B on, blocks are not faster.
@@ -68,32 +70,28 @@ impl<B: Element> Skinny<'_, B> {
             self.dot(s, j);
             j += 1;
         }
-        while n - j >= 4 {
-            self.columns::<S, 4>(s, j);
-            j += 4;
-        }
         while n > j {
-            self.columns::<S, 1>(s, j);
-            j += 1;
+            self.columns(s, j);
+            j += COLUMNS;
         }
     }
 
-    /// Computes columns `j..j + N` for all rows of A, as many rows at once as registers allow. After the first pass, B comes
+    /// Computes up to [`COLUMNS`] columns from `j` on for all rows of A, as many rows at once as registers allow. After the first pass, B comes
     /// from the L1 cache.
     #[inline(always)]
-    fn columns<S: Simd, const N: usize>(&mut self, s: S, j: usize) {
+    fn columns<S: Simd>(&mut self, s: S, j: usize) {
         let m = self.c.rows();
         let mut i = 0;
         while m - i >= 4 && S::LANES == 16 {
-            self.dots::<S, 4, N>(s, i, j);
+            self.dots::<S, 4>(s, i, j);
             i += 4;
         }
         while m - i >= 2 {
-            self.dots::<S, 2, N>(s, i, j);
+            self.dots::<S, 2>(s, i, j);
             i += 2;
         }
         if m > i {
-            self.dots::<S, 1, N>(s, i, j);
+            self.dots::<S, 1>(s, i, j);
         }
     }
 
@@ -124,21 +122,23 @@ impl<B: Element> Skinny<'_, B> {
         *c = if self.accumulate { *c + sum } else { sum };
     }
 
+    // If fewer columns are left, the last one is computed several times: a copy of this function for one column would be as
+    // much code again.
     #[inline(always)]
-    fn dots<S: Simd, const M: usize, const N: usize>(&mut self, s: S, i: usize, j: usize) {
-        let k = self.b.rows();
+    fn dots<S: Simd, const M: usize>(&mut self, s: S, i: usize, j: usize) {
+        let (k, n) = (self.b.rows(), self.b.cols());
         let mut a = [&self.a[..0]; M];
         for (r, a) in a.iter_mut().enumerate() {
             *a = &self.a[(i + r) * k..][..k];
         }
-        let mut b = [self.b.tail(0, j); N];
+        let mut b = [self.b.tail(0, j); COLUMNS];
         for (r, b) in b.iter_mut().enumerate() {
-            *b = &self.b.tail(0, j + r)[..k];
+            *b = &self.b.tail(0, (j + r).min(n - 1))[..k];
         }
-        let mut acc = [[s.splat(0.0); M]; N];
+        let mut acc = [[s.splat(0.0); M]; COLUMNS];
         // The hardware prefetcher stops at page boundaries, so prefetch the next columns here. With one row of A, four
         // columns at a time are enough streams, and prefetch instructions cost more than they gain.
-        let ahead = N * self.b.col_stride();
+        let ahead = COLUMNS * self.b.col_stride();
         let mut at = 0;
         while k - at >= S::LANES {
             let mut x = [s.splat(0.0); M];
@@ -164,7 +164,7 @@ impl<B: Element> Skinny<'_, B> {
                 }
             }
         }
-        for (q, acc) in acc.into_iter().enumerate() {
+        for (q, acc) in acc.into_iter().enumerate().take(n - j) {
             for (r, acc) in acc.into_iter().enumerate() {
                 let c = &mut self.c.row_mut(i + r)[j + q];
                 let sum = s.reduce_add(acc);

@@ -6,6 +6,7 @@ use super::tiles::{TILE_ROWS, Tile};
 use crate::simd::portable::f16_bits_to_f32;
 
 /// Σ over blocks of scale · scale · Σ quant · quant, for sixteen rows of weights and `M` rows of activations.
+#[inline(never)]
 pub(super) fn tile<const M: usize>(format: Format, tile: Tile<'_>, x: Panel<'_, M>) -> [[f32; TILE_ROWS]; M] {
     let mut out = [[0.0; TILE_ROWS]; M];
     let tiles = tile.quants.chunks_exact(format.quant_bytes() * TILE_ROWS).zip(tile.scales);

@@ -5,6 +5,7 @@ use super::blocks::{Q8_0_BYTES, scale_bits};
 use crate::simd::portable::f16_bits_to_f32;
 
 /// Σ over blocks of scale · scale · Σ quant · quant, for `R` rows of blocks of `SIZE` bytes and `M` rows of activations.
+#[inline(never)]
 pub(super) fn rows<const M: usize, const R: usize, const SIZE: usize>(
     rows: [&[u8]; R],
     x: Panel<'_, M>,

@@ -2,7 +2,7 @@
 
 use crate::cast::cast_views;
 use crate::element::{Element, View, ViewMut};
-use crate::isa::Isa;
+use crate::isa::{Isa, Run};
 use crate::map::Store;
 use crate::scratch::Scratch;
 use crate::simd::{Kernel, Simd};
@@ -18,15 +18,15 @@ pub(crate) fn map_rows<F: RowMap>(isa: Isa, x: View<'_>, y: ViewMut<'_>, n: usiz
     if n == 0 {
         return;
     }
-    match (x, y) {
-        (View::F32(x), ViewMut::F32(y)) => same_type(isa, x, y, n, store, map),
-        (View::F16(x), ViewMut::F16(y)) => same_type(isa, x, y, n, store, map),
-        (View::Bf16(x), ViewMut::Bf16(y)) => same_type(isa, x, y, n, store, map),
-        (x, mut y) => {
+    match (x, y, isa.native()) {
+        (View::F32(x), ViewMut::F32(y), _) => same_type(isa, x, y, n, store, map),
+        (View::F16(x), ViewMut::F16(y), Some(native)) => same_type(native, x, y, n, store, map),
+        (View::Bf16(x), ViewMut::Bf16(y), Some(native)) => same_type(native, x, y, n, store, map),
+        (x, mut y, _) => {
             let (mut wide_x, mut wide_y) = (Scratch::<f32>::new(n), Scratch::<f32>::new(n));
             for start in (0..y.len()).step_by(n) {
                 cast_views(isa, x.slice(start, start + n), ViewMut::F32(&mut wide_x), Store::Cached);
-                same_type::<f32, _>(isa, &wide_x, &mut wide_y, n, Store::Cached, map);
+                same_type::<f32, _, _>(isa, &wide_x, &mut wide_y, n, Store::Cached, map);
                 cast_views(isa, View::F32(&wide_y), y.slice_mut(start, start + n), store);
             }
         }
@@ -34,8 +34,8 @@ pub(crate) fn map_rows<F: RowMap>(isa: Isa, x: View<'_>, y: ViewMut<'_>, n: usiz
 }
 
 /// [`map_rows`] for operands of one type.
-pub(crate) fn same_type<T: Element, F: RowMap>(
-    isa: Isa,
+pub(crate) fn same_type<T: Element, F: RowMap, R: Run>(
+    on: R,
     x: &[T],
     y: &mut [T],
     n: usize,
@@ -44,7 +44,7 @@ pub(crate) fn same_type<T: Element, F: RowMap>(
 ) {
     let mut scratch = Scratch::new(n);
     let mut row = Scratch::new(if store == Store::Stream { n } else { 0 });
-    isa.run(MapRows { x, y, n, store, map, scratch: &mut scratch, row: &mut row });
+    on.run(MapRows { x, y, n, store, map, scratch: &mut scratch, row: &mut row });
 }
 
 struct MapRows<'a, T, F> {

@@ -3,10 +3,11 @@
 use super::driver::{RowMap, as_f32, map_rows, round_approx, same_element_type, same_type};
 use super::fold::{Squares, total};
 use super::reduce::shifted_moments;
+use crate::binary::Add;
 use crate::element::{Element, TypedOperands, View, ViewMut};
 use crate::error::{Error, rows, same_len};
-use crate::isa::Isa;
-use crate::map::Store;
+use crate::isa::{Isa, Run};
+use crate::map::{Store, elementwise};
 use crate::scratch::Scratch;
 use crate::simd::pair::Pair;
 use crate::simd::{Kernel, Simd};
@@ -32,14 +33,14 @@ pub fn rms_norm<X: Element, W: Element, Y: Element>(
 // 16-bit rows use 16-bit weights unconverted; an f32 copy would evict the row from the L1 cache.
 fn rms_norm_views(isa: Isa, x: View<'_>, weight: View<'_>, eps: f32, y: ViewMut<'_>, store: Store) {
     let n = weight.len();
-    match (x, weight, y) {
-        (View::F16(x), View::F16(weight), ViewMut::F16(y)) => {
-            same_type(isa, x, y, n, store, RmsNorm { weight, eps })
+    match (x, weight, y, isa.native()) {
+        (View::F16(x), View::F16(weight), ViewMut::F16(y), Some(native)) => {
+            same_type(native, x, y, n, store, RmsNorm { weight, eps })
         }
-        (View::Bf16(x), View::Bf16(weight), ViewMut::Bf16(y)) => {
-            same_type(isa, x, y, n, store, RmsNorm { weight, eps })
+        (View::Bf16(x), View::Bf16(weight), ViewMut::Bf16(y), Some(native)) => {
+            same_type(native, x, y, n, store, RmsNorm { weight, eps })
         }
-        (x, weight, y) => {
+        (x, weight, y, _) => {
             let mut wide = Scratch::new(0);
             map_rows(isa, x, y, n, store, RmsNorm { weight: as_f32(isa, weight, &mut wide), eps })
         }
@@ -152,14 +153,14 @@ pub fn add_rms_norm<T: Element, W: Element>(
 }
 
 fn add_rms_norm_views(isa: Isa, weight: View<'_>, eps: f32, operands: TypedOperands<'_, 2, 2>) {
-    match (operands, weight) {
-        (TypedOperands::F16([x, residual], [y, sum]), View::F16(weight)) => {
-            isa.run(AddRmsNorm { x, residual, weight, eps, y, sum })
+    match (operands, weight, isa.native()) {
+        (TypedOperands::F16([x, residual], [y, sum]), View::F16(weight), Some(native)) => {
+            native.run(AddRmsNorm { x, residual, weight, eps, y, sum })
         }
-        (TypedOperands::Bf16([x, residual], [y, sum]), View::Bf16(weight)) => {
-            isa.run(AddRmsNorm { x, residual, weight, eps, y, sum })
+        (TypedOperands::Bf16([x, residual], [y, sum]), View::Bf16(weight), Some(native)) => {
+            native.run(AddRmsNorm { x, residual, weight, eps, y, sum })
         }
-        (operands, weight) => {
+        (operands, weight, _) => {
             let mut wide = Scratch::new(0);
             add_rms_norm_wide(isa, as_f32(isa, weight, &mut wide), eps, operands)
         }
@@ -167,17 +168,25 @@ fn add_rms_norm_views(isa: Isa, weight: View<'_>, eps: f32, operands: TypedOpera
 }
 
 fn add_rms_norm_wide(isa: Isa, weight: &[f32], eps: f32, operands: TypedOperands<'_, 2, 2>) {
-    match operands {
-        TypedOperands::F32([x, residual], [y, sum]) => {
+    match (operands, isa.native()) {
+        (TypedOperands::F32([x, residual], [y, sum]), _) => {
             isa.run(AddRmsNorm { x, residual, weight, eps, y, sum })
         }
-        TypedOperands::F16([x, residual], [y, sum]) => {
-            isa.run(AddRmsNorm { x, residual, weight, eps, y, sum })
+        (TypedOperands::F16([x, residual], [y, sum]), Some(native)) => {
+            native.run(AddRmsNorm { x, residual, weight, eps, y, sum })
         }
-        TypedOperands::Bf16([x, residual], [y, sum]) => {
-            isa.run(AddRmsNorm { x, residual, weight, eps, y, sum })
+        (TypedOperands::Bf16([x, residual], [y, sum]), Some(native)) => {
+            native.run(AddRmsNorm { x, residual, weight, eps, y, sum })
         }
+        (TypedOperands::F16(x, [y, sum]), None) => add_then_norm(isa, weight, eps, x, y, sum),
+        (TypedOperands::Bf16(x, [y, sum]), None) => add_then_norm(isa, weight, eps, x, y, sum),
     }
+}
+
+/// The same in two steps.
+fn add_then_norm<T: Element>(isa: Isa, weight: &[f32], eps: f32, x: [&[T]; 2], y: &mut [T], sum: &mut [T]) {
+    elementwise(isa, Add, x, sum, Store::Cached);
+    rms_norm_views(isa, T::view(sum), View::F32(weight), eps, T::view_mut(y), Store::Cached);
 }
 
 struct AddRmsNorm<'a, T, W> {
@@ -250,14 +259,14 @@ pub fn layer_norm<X: Element, W: Element, Y: Element>(
 
 fn layer_norm_views(isa: Isa, x: View<'_>, by: [View<'_>; 2], eps: f32, y: ViewMut<'_>, store: Store) {
     let n = by[0].len();
-    match (x, by, y) {
-        (View::F16(x), [View::F16(weight), View::F16(bias)], ViewMut::F16(y)) => {
-            same_type(isa, x, y, n, store, LayerNorm { weight, bias, eps })
+    match (x, by, y, isa.native()) {
+        (View::F16(x), [View::F16(weight), View::F16(bias)], ViewMut::F16(y), Some(native)) => {
+            same_type(native, x, y, n, store, LayerNorm { weight, bias, eps })
         }
-        (View::Bf16(x), [View::Bf16(weight), View::Bf16(bias)], ViewMut::Bf16(y)) => {
-            same_type(isa, x, y, n, store, LayerNorm { weight, bias, eps })
+        (View::Bf16(x), [View::Bf16(weight), View::Bf16(bias)], ViewMut::Bf16(y), Some(native)) => {
+            same_type(native, x, y, n, store, LayerNorm { weight, bias, eps })
         }
-        (x, [weight, bias], y) => {
+        (x, [weight, bias], y, _) => {
             let mut wide = [Scratch::new(0), Scratch::new(0)];
             let [a, b] = &mut wide;
             let (weight, bias) = (as_f32(isa, weight, a), as_f32(isa, bias, b));

@@ -1,9 +1,11 @@
 //! Rotary position embedding over rows.
 
 use super::driver::{as_f32, round_approx, same_element_type};
-use crate::element::{Element, TypedOperands, View};
+use crate::cast::cast_views;
+use crate::element::{Element, TypedOperands, View, ViewMut};
 use crate::error::{Error, rows, same_len};
-use crate::isa::Isa;
+use crate::isa::{Isa, Run};
+use crate::map::Store;
 use crate::scratch::Scratch;
 use crate::simd::pair::Pair;
 use crate::simd::{Kernel, Simd};
@@ -77,14 +79,14 @@ struct Shape {
 
 // 16-bit rows use 16-bit tables unconverted: half the bytes, and no conversion before the first row.
 fn dispatch(isa: Isa, shape: Shape, tables: [View<'_>; 2], operands: TypedOperands<'_, 1, 1>) {
-    match (operands, tables) {
-        (TypedOperands::F16([x], [y]), [View::F16(cos), View::F16(sin)]) => {
-            isa.run(Rope { shape, cos, sin, x, y })
+    match (operands, tables, isa.native()) {
+        (TypedOperands::F16([x], [y]), [View::F16(cos), View::F16(sin)], Some(native)) => {
+            native.run(Rope { shape, cos, sin, x, y })
         }
-        (TypedOperands::Bf16([x], [y]), [View::Bf16(cos), View::Bf16(sin)]) => {
-            isa.run(Rope { shape, cos, sin, x, y })
+        (TypedOperands::Bf16([x], [y]), [View::Bf16(cos), View::Bf16(sin)], Some(native)) => {
+            native.run(Rope { shape, cos, sin, x, y })
         }
-        (operands, [cos, sin]) => {
+        (operands, [cos, sin], _) => {
             let (mut wide_cos, mut wide_sin) = (Scratch::new(0), Scratch::new(0));
             let (cos, sin) = (as_f32(isa, cos, &mut wide_cos), as_f32(isa, sin, &mut wide_sin));
             rope_with_f32_tables(isa, shape, cos, sin, operands);
@@ -93,10 +95,28 @@ fn dispatch(isa: Isa, shape: Shape, tables: [View<'_>; 2], operands: TypedOperan
 }
 
 fn rope_with_f32_tables(isa: Isa, shape: Shape, cos: &[f32], sin: &[f32], operands: TypedOperands<'_, 1, 1>) {
-    match operands {
-        TypedOperands::F32([x], [y]) => isa.run(Rope { shape, cos, sin, x, y }),
-        TypedOperands::F16([x], [y]) => isa.run(Rope { shape, cos, sin, x, y }),
-        TypedOperands::Bf16([x], [y]) => isa.run(Rope { shape, cos, sin, x, y }),
+    match (operands, isa.native()) {
+        (TypedOperands::F32([x], [y]), _) => isa.run(Rope { shape, cos, sin, x, y }),
+        (TypedOperands::F16([x], [y]), Some(native)) => native.run(Rope { shape, cos, sin, x, y }),
+        (TypedOperands::Bf16([x], [y]), Some(native)) => native.run(Rope { shape, cos, sin, x, y }),
+        (TypedOperands::F16([x], [y]), None) => rope_through_f32(isa, shape, [cos, sin], x, y),
+        (TypedOperands::Bf16([x], [y]), None) => rope_through_f32(isa, shape, [cos, sin], x, y),
+    }
+}
+
+/// Converts the rows that share a row of the tables to f32, and back.
+fn rope_through_f32<T: Element>(isa: Isa, shape: Shape, [cos, sin]: [&[f32]; 2], x: &[T], y: &mut [T]) {
+    let (rows, half) = (shape.repeat * shape.d, shape.d / 2);
+    if rows == 0 {
+        return;
+    }
+    let mut wide = Scratch::<f32>::new(rows);
+    for (i, y) in y.chunks_mut(rows).enumerate() {
+        let from = if x.is_empty() { &*y } else { &x[i * rows..][..rows] };
+        cast_views(isa, T::view(from), ViewMut::F32(&mut wide), Store::Cached);
+        let (cos, sin) = (&cos[i * half..][..half], &sin[i * half..][..half]);
+        isa.run(Rope { shape, cos, sin, x: &[], y: &mut wide[..] });
+        cast_views(isa, View::F32(&wide), T::view_mut(y), Store::Cached);
     }
 }
 
