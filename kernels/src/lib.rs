@@ -31,6 +31,7 @@ pub mod matrix;
 pub mod norm;
 pub mod qlinear;
 pub mod quant;
+pub mod reduce;
 pub mod rope;
 pub mod softmax;
 mod tuning;
@@ -52,6 +53,7 @@ fn declare_all(table: &mut instances::Table) {
     binary::declare(table);
     norm::declare(table);
     softmax::declare(table);
+    reduce::declare(table);
     rope::declare(table);
     copy::declare(table);
     cast::declare(table);

@@ -12,6 +12,7 @@ mod exact;
 mod float64;
 mod norms;
 mod products;
+mod reduce;
 mod tools;
 
 fn mutants() -> Vec<Mutant> {
@@ -22,13 +23,14 @@ fn mutants() -> Vec<Mutant> {
         products::mutants(),
         float64::mutants(),
         exact::mutants(),
+        reduce::mutants(),
     ]
     .concat()
 }
 
 #[test]
 fn no_mutant_is_lost() {
-    assert_eq!(mutants().len(), 156);
+    assert_eq!(mutants().len(), 185);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The options of a problem's op: those that models use.
 use crate::catalogue::Spec;
 use crate::exit::Failure;
+use ops_core::ops::Axes;
 use ops_core::ops::registry::{Options, Window};
 use ops_core::{DType, Wide};
 
@@ -36,7 +37,11 @@ impl Options for ModelOptions<'_> {
         Ok((1..=32).rev().find(|groups| channels.is_multiple_of(*groups)))
     }
     fn axis(&self, _: &'static str) -> Result<Option<isize>, Failure> {
-        Ok(None)
+        // Ops without a default axis take the last one.
+        Ok(matches!(self.0.entry.name, "argmax" | "argmin").then_some(-1))
+    }
+    fn axes(&self, _: &'static str) -> Result<Option<Axes>, Failure> {
+        Ok(Some(Axes::from(-1)))
     }
     fn flag(&self, name: &'static str) -> Result<Option<bool>, Failure> {
         Ok(Some(name == "causal" && self.0.causal))

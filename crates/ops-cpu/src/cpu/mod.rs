@@ -9,11 +9,13 @@ use ops_core::{Error, Result};
 
 mod attention;
 mod elementwise;
+mod folds;
 mod index;
 mod matmul;
 mod norm;
 mod panels;
 mod quant;
+mod reduce;
 mod rope;
 mod rows;
 mod softmax;

@@ -11,6 +11,7 @@ mod index;
 mod matmul;
 mod norm;
 mod quant;
+mod reduce;
 mod rope;
 mod softmax;
 

@@ -12,6 +12,7 @@ mod linear;
 pub(crate) mod matmul;
 mod norm;
 mod quant;
+mod reduce;
 mod rope;
 mod softmax;
 
@@ -21,6 +22,7 @@ pub(crate) use data_movement::HipFill;
 pub(crate) use embedding::HipEmbedding;
 pub(crate) use linear::HipLinear;
 pub(crate) use norm::HipGroupNorm;
+pub(crate) use reduce::HipReduce;
 
 use bind::{Binding, Bound, MAX_OPERANDS, Problem};
 

@@ -30,6 +30,7 @@ mod oracle;
 mod place;
 mod products;
 mod quant;
+mod reduce;
 mod report;
 mod rope;
 mod softmax;
@@ -60,6 +61,7 @@ fn run_on(runner: &dyn Runner, filter: &Filter, before: &mut dyn FnMut(&str)) ->
     casts::cases(&mut suite);
     indices::cases(&mut suite);
     quant::cases(&mut suite);
+    reduce::cases(&mut suite);
     known::cases(&mut suite);
     exact::cases(&mut suite);
     suite.report

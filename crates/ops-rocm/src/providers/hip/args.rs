@@ -43,3 +43,5 @@ unsafe impl KernelArgs for k::quant::DequantizeArgs {}
 unsafe impl KernelArgs for k::quant::QEmbeddingArgs {}
 // SAFETY: as above.
 unsafe impl KernelArgs for k::qlinear::QLinearArgs {}
+// SAFETY: as above.
+unsafe impl KernelArgs for k::reduce::ReduceArgs {}
