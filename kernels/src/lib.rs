@@ -33,7 +33,9 @@ pub mod qlinear;
 pub mod quant;
 pub mod reduce;
 pub mod rope;
+pub mod scan;
 pub mod softmax;
+pub mod sort;
 mod tuning;
 pub mod unary;
 
@@ -54,6 +56,8 @@ fn declare_all(table: &mut instances::Table) {
     norm::declare(table);
     softmax::declare(table);
     reduce::declare(table);
+    scan::declare(table);
+    sort::declare(table);
     rope::declare(table);
     copy::declare(table);
     cast::declare(table);

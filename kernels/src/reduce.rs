@@ -247,14 +247,19 @@ fn split(args: &mut ReduceArgs, items: u64, most: u64, step: u64, device: &Devic
     args.items = items * args.parts.by();
 }
 
-fn finish(kind: Kind, t: ElementType, main: Launch, args: ReduceArgs, device: &Device) -> Result<Plan, Refused> {
+fn finish(
+    kind: Kind,
+    t: ElementType,
+    main: Launch,
+    args: ReduceArgs,
+    device: &Device,
+) -> Result<Plan, Refused> {
     if args.pass == WHOLE_OUTPUTS {
         return Ok(Plan { main, args, combine: None, workspace: 0 });
     }
     let (parts, outputs) = (args.parts.by(), args.kept.count());
     let per_block = u64::from(BLOCK) / combining_lanes(parts, device.wave);
-    let combine =
-        Launch::over(need(kind.names().0, "rows", &[t])?, outputs, per_block, device.row_blocks());
+    let combine = Launch::over(need(kind.names().0, "rows", &[t])?, outputs, per_block, device.row_blocks());
     let workspace = outputs.checked_mul(parts * u64::from(kind.total(t))).ok_or(Refused::Size)?;
     Ok(Plan { main, args, combine: Some(combine), workspace })
 }

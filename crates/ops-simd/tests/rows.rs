@@ -152,12 +152,18 @@ fn columns<T: Element>() {
                 }
                 for smallest in [false, true] {
                     let (mut best, mut index) = ((0..n).map(|j| of(0, j)).collect::<Vec<_>>(), vec![10; n]);
-                    rows::arg_columns(isa, smallest, &x, (&starts[1..rows], 11), &mut best, &mut index).unwrap();
+                    rows::arg_columns(isa, smallest, &x, (&starts[1..rows], 11), &mut best, &mut index)
+                        .unwrap();
                     for j in 0..n {
-                        let wins = |a: f32, b: f32| !b.is_nan() && (a.is_nan() || if smallest { a < b } else { a > b });
+                        let wins = |a: f32, b: f32| {
+                            !b.is_nan() && (a.is_nan() || if smallest { a < b } else { a > b })
+                        };
                         let want = (1..rows).fold(0, |at, r| if wins(of(r, j), of(at, j)) { r } else { at });
                         assert_eq!(index[j], 10 + want as u32, "{smallest} {what} {j}");
-                        assert!(best[j] == of(want, j) || best[j].is_nan() == of(want, j).is_nan(), "{what} {j}");
+                        assert!(
+                            best[j] == of(want, j) || best[j].is_nan() == of(want, j).is_nan(),
+                            "{what} {j}"
+                        );
                     }
                 }
             }

@@ -11,6 +11,7 @@ mod elementwise;
 mod exact;
 mod float64;
 mod norms;
+mod order;
 mod products;
 mod reduce;
 mod tools;
@@ -24,13 +25,14 @@ fn mutants() -> Vec<Mutant> {
         float64::mutants(),
         exact::mutants(),
         reduce::mutants(),
+        order::mutants(),
     ]
     .concat()
 }
 
 #[test]
 fn no_mutant_is_lost() {
-    assert_eq!(mutants().len(), 185);
+    assert_eq!(mutants().len(), 206);
 }
 
 #[test]

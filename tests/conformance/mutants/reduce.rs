@@ -2,7 +2,7 @@
 use super::backend::Mutant;
 use super::tools::*;
 use rocm_ops::ops::*;
-use rocm_ops::{AnyTensor, DType, Host, Num, View, bf16, f16};
+use rocm_ops::{AnyTensor, DType, Host, Num, bf16, f16};
 
 const F32: DType = DType::F32;
 const F16: DType = DType::F16;
@@ -56,21 +56,32 @@ pub(super) fn mutants() -> Vec<Mutant> {
         reduction::<f32>("tail of long rows missed", "sum", |x| shortened(x).iter().sum()),
         reduction::<i8>("saturated", "sum", |x| x.iter().sum::<f64>().clamp(-128.0, 127.0)),
         reduction::<u8>("saturated", "prod", |x| x.iter().product::<f64>().min(255.0)),
-        reduction::<i32>("integers through f32", "sum", |x| sum_rounded(x.iter().copied(), single) as i64 as i32 as f64),
+        reduction::<i32>("integers through f32", "sum", |x| {
+            sum_rounded(x.iter().copied(), single) as i64 as i32 as f64
+        }),
         reduction::<f32>("0 for no elements", "mean", |x| if x.is_empty() { 0.0 } else { mean(x) }),
         reduction::<f32>("divided by one less", "mean", |x| x.iter().sum::<f64>() / (x.len() as f64 - 1.0)),
-        reduction::<f32>("0 for no elements", "prod", |x| if x.is_empty() { 0.0 } else { x.iter().product() }),
+        reduction::<f32>(
+            "0 for no elements",
+            "prod",
+            |x| if x.is_empty() { 0.0 } else { x.iter().product() },
+        ),
         reduction::<f32>("accumulated in f16", "prod", |x| x.iter().fold(1.0, |p, v| half(p * v))),
         reduction::<f32>("NaN dropped", "max", |x| x.iter().copied().fold(f64::NEG_INFINITY, f64::max)),
         reduction::<f16>("NaN kept only if it is last", "min", |x| {
             x.iter().copied().fold(f64::INFINITY, |m, v| if v.is_nan() || v < m { v } else { m })
         }),
         reduction::<f32>("starts from 0", "max", |x| {
-            x.iter().copied().fold(0.0, |m: f64, v| if m.is_nan() || v.is_nan() { f64::NAN } else { m.max(v) })
+            x.iter()
+                .copied()
+                .fold(0.0, |m: f64, v| if m.is_nan() || v.is_nan() { f64::NAN } else { m.max(v) })
         }),
         reduction::<i16>("starts from 0", "min", |x| x.iter().copied().fold(0.0, f64::min)),
         reduction::<f32>("tail of long rows missed", "max", |x| {
-            shortened(x).iter().copied().fold(f64::NEG_INFINITY, |m, v| if m.is_nan() || m > v { m } else { v })
+            shortened(x)
+                .iter()
+                .copied()
+                .fold(f64::NEG_INFINITY, |m, v| if m.is_nan() || m > v { m } else { v })
         }),
         reduction::<u32>("compared as signed", "max", |x| {
             let signed = |v: f64| v as u32 as i32;
@@ -90,7 +101,9 @@ pub(super) fn mutants() -> Vec<Mutant> {
         index::<f32>("compared as bits, so −0 is below 0", "argmax", |x| {
             best(x, |a, b| !b.is_nan() && (a.is_nan() || a.total_cmp(&b).is_gt()))
         }),
-        index::<f32>("NaN is the largest, so it loses", "argmin", |x| best(x, |a, b| a < b || b.is_nan() && !a.is_nan())),
+        index::<f32>("NaN is the largest, so it loses", "argmin", |x| {
+            best(x, |a, b| a < b || b.is_nan() && !a.is_nan())
+        }),
         index::<i32>("modulo 256", "argmin", |x| best(x, |a, b| a < b) % 256),
         index::<u8>("compared as signed", "argmax", |x| best(x, |a, b| a as u8 as i8 > b as u8 as i8)),
         Mutant::overrun("sum", F16),

@@ -131,6 +131,10 @@ fn reductions(name: &str) -> Option<Facts> {
     let each_read = |contract, n| Facts { flops: Flops::EachRead(n), ..facts(contract, 0.0) };
     Some(match name {
         "sum" | "mean" | "max" | "min" | "prod" | "argmax" | "argmin" => each_read("x[..,n] -> y[..]", 1.0),
+        "cumsum" => facts("x[..,n] -> y[..,n]", 1.0),
+        // Comparisons depend on the way to sort, so none are counted.
+        "sort" | "argsort" => facts("x[..,n] -> y[..,n]", 0.0),
+        "topk" => facts("x[..,n] -> values[..,k] indices[..,k]", 0.0),
         _ => return None,
     })
 }

@@ -29,6 +29,11 @@ impl Options for ModelOptions<'_> {
         Ok(Some(Wide::Int(1)))
     }
     fn count(&self, name: &'static str) -> Result<Option<usize>, Failure> {
+        if name == "k" {
+            // As many as sampling from a model's vocabulary usually keeps.
+            let n = self.0.shape("x").and_then(|dims| dims.last().copied()).unwrap_or(0);
+            return Ok(Some(n.min(40)));
+        }
         if name != "num_groups" {
             return Ok(None);
         }
@@ -38,7 +43,7 @@ impl Options for ModelOptions<'_> {
     }
     fn axis(&self, _: &'static str) -> Result<Option<isize>, Failure> {
         // Ops without a default axis take the last one.
-        Ok(matches!(self.0.entry.name, "argmax" | "argmin").then_some(-1))
+        Ok(matches!(self.0.entry.name, "argmax" | "argmin" | "cumsum").then_some(-1))
     }
     fn axes(&self, _: &'static str) -> Result<Option<Axes>, Failure> {
         Ok(Some(Axes::from(-1)))

@@ -23,6 +23,8 @@ mod quant;
 mod reductions;
 pub mod registry;
 mod rotary;
+mod scan;
+mod sorting;
 
 // One file per family. Each op's operands are in a module with the op's name.
 pub use activation::*;
@@ -40,6 +42,8 @@ pub use products::*;
 pub use quant::*;
 pub use reductions::*;
 pub use rotary::*;
+pub use scan::*;
+pub use sorting::*;
 
 /// Checks that `operand` has exactly the extents `want`.
 #[inline]

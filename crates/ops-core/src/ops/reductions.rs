@@ -140,7 +140,12 @@ impl<T: Num> Op for ArgReduce<T> {
     fn infer(&self, on: &arg_reduce::Shapes<'_>) -> Result<[Shape; 1]> {
         let n = on.x.dims()[on.x.shape().axis(self.axis)?];
         if n as u64 > 1 << 32 {
-            return Err(Error::shape(self.name(), "x", on.x, "at most 2^32 elements along the axis, as y is of u32"));
+            return Err(Error::shape(
+                self.name(),
+                "x",
+                on.x,
+                "at most 2^32 elements along the axis, as y is of u32",
+            ));
         }
         Ok([Axes::from(self.axis).infer(self.name(), on.x, true)?])
     }
@@ -153,6 +158,8 @@ impl<T: Num> Op for ArgReduce<T> {
 macro_rules! methods {
     ($($(#[$what:meta])* $method:ident $into:ident $f:ident $([$bound:path])?, $x:expr => $y:expr;)+) => {$(
         $(#[$what])*
+        ///
+        /// `x` of any shape; `y` of the same type, without these axes or with extent 1 there; see [`Reduce`].
         ///
         /// # Errors
         /// [`Error::Axis`], [`Error::Param`] for an axis given twice, [`Error::Shape`] and any error that the backend reports.

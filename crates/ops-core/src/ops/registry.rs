@@ -28,14 +28,14 @@ impl<T: Scalar, B> OpsOnScalars<T> for B where B: OpsOnElements<T> + CastOps<T> 
 pub trait OpsOnFloats<T: Float>:
     OpsOnScalars<T> + ElementwiseOps<T> + ActivationOps<T> + NormOps<T> + SoftmaxOps<T> + RopeOps<T> + MatMulOps<T>
     + LinearOps<T> + AttentionOps<T> + EmbeddingOps<T>
-    + ReduceOps<T>
+    + ReduceOps<T> + ScanOps<T> + SortOps<T>
 {
 }
 #[rustfmt::skip]
 impl<T: Float, B> OpsOnFloats<T> for B where
     B: OpsOnScalars<T> + ElementwiseOps<T> + ActivationOps<T> + NormOps<T> + SoftmaxOps<T> + RopeOps<T> + MatMulOps<T>
         + LinearOps<T> + AttentionOps<T> + EmbeddingOps<T>
-    + ReduceOps<T>
+    + ReduceOps<T> + ScanOps<T> + SortOps<T>
 {
 }
 
@@ -49,7 +49,7 @@ macro_rules! all_ops {
             QuantOps
             $(+ OpsOnFloats<$f>)+
             $(+ OpsOnScalars<$i> + ElementwiseOps<$i>)+
-            $(+ ReduceOps<$i>)+
+            $(+ ReduceOps<$i> + ScanOps<$i> + SortOps<$i>)+
             $(+ OpsOnScalars<$s>)+
             $(+ OpsOnElements<$b>)+
         {
@@ -58,8 +58,8 @@ macro_rules! all_ops {
             B: QuantOps
                 $(+ OpsOnFloats<$f>)+
                 $(+ OpsOnScalars<$i> + ElementwiseOps<$i>)+
-                $(+ ReduceOps<$i>)+
-            $(+ ReduceOps<$i>)+
+                $(+ ReduceOps<$i> + ScanOps<$i> + SortOps<$i>)+
+            $(+ ReduceOps<$i> + ScanOps<$i> + SortOps<$i>)+
                 $(+ OpsOnScalars<$s>)+
                 $(+ OpsOnElements<$b>)+
         {
@@ -357,6 +357,16 @@ registry! {
     arg_reduce = [Name::of("argmax", false), Name::of("argmin", true)], numbers T: ArgReduce<T>, |o, smallest: bool| {
         let axis = o.axis("axis")?.ok_or(Refused::Missing("axis"))?;
     } => if smallest { ArgReduce::min(axis) } else { ArgReduce::max(axis) };
+    cumsum = one("cumsum"), numbers T: CumSum<T>,
+        |o, _one: ()| { let axis = o.axis("axis")?.ok_or(Refused::Missing("axis"))?; } => CumSum::axis(axis);
+    sort = one("sort"), numbers T: Sort<T>, |o, _one: ()| {
+        let (axis, descending) = (o.axis("axis")?.unwrap_or(-1), o.flag("descending")?.unwrap_or(false));
+    } => if descending { Sort::axis(axis).descending() } else { Sort::axis(axis) };
+    argsort = one("argsort"), numbers T: ArgSort<T>, |o, _one: ()| {
+        let (axis, descending) = (o.axis("axis")?.unwrap_or(-1), o.flag("descending")?.unwrap_or(false));
+    } => if descending { ArgSort::axis(axis).descending() } else { ArgSort::axis(axis) };
+    topk = one("topk"), numbers T: TopK<T>,
+        |o, _one: ()| { let k = o.count("k")?.ok_or(Refused::Missing("k"))?; } => TopK::of(k);
     quantize = [Name::of("quantize", ()).blocks("y")], single T: Quantize, |_o, _one: ()| {} => Quantize;
     dequantize = [Name::of("dequantize", ()).blocks("x")], single T: Dequantize, |_o, _one: ()| {} => Dequantize;
     embedding = [Name::of("qembedding", ()).blocks("table")], floats T: Embedding<T>,

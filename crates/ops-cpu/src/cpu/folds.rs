@@ -14,7 +14,7 @@ type Parts<'p> = &'p mut dyn FnMut(&mut dyn FnMut(&[u8]) -> TaskResult) -> TaskR
 type Rows<'r> = &'r dyn Fn(&mut dyn FnMut(&[usize], usize) -> TaskResult) -> TaskResult;
 
 /// The type in which elements of `T` are reduced: integers in their own, floats in f64.
-trait Wider: Num {
+pub(super) trait Wider: Num {
     type In: Num;
     fn wider(self) -> Self::In;
     fn narrower(v: Self::In) -> Self;
@@ -120,7 +120,14 @@ fn fold<T: Wider>(f: ReduceFn, x: &[T], lanes: &mut [T::In; LANES]) {
 }
 
 /// Neighbouring outputs of `n` elements each. `rows` gives positions in `x` of the rows to reduce.
-pub(super) fn columns(f: ReduceFn, dtype: DType, rows: Rows<'_>, x: &[u8], n: usize, y: &mut [u8]) -> TaskResult {
+pub(super) fn columns(
+    f: ReduceFn,
+    dtype: DType,
+    rows: Rows<'_>,
+    x: &[u8],
+    n: usize,
+    y: &mut [u8],
+) -> TaskResult {
     on_num!(dtype, T => {
         let (x, y) = (cast_slice::<u8, T>(x), cast_slice_mut::<u8, T>(y));
         let mut acc: Vec<<T as Wider>::In> = vec![start(f, <T as Wider>::In::from_wide(Wide::Int(0))); y.len()];

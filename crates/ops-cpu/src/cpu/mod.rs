@@ -18,7 +18,9 @@ mod quant;
 mod reduce;
 mod rope;
 mod rows;
+mod scan;
 mod softmax;
+mod sort;
 mod threads;
 #[cfg(test)]
 mod unknown_types;

@@ -116,7 +116,9 @@ pub(super) fn reduce(f: ReduceFn, x: Raw<'_>, y: RawMut<'_>, axes: Axes) -> Resu
                 }
                 store(f, dtype, n, totals, y)
             }
-            (false, true) => folds::columns(f, dtype, &|each| source.each_rows(at, each), source.x.bytes, n, y),
+            (false, true) => {
+                folds::columns(f, dtype, &|each| source.each_rows(at, each), source.x.bytes, n, y)
+            }
             (false, false) => {
                 for (i, y) in y.chunks_exact_mut(size).enumerate() {
                     let at = source.first(row, first + i);
@@ -140,7 +142,12 @@ fn store(f: ReduceFn, dtype: DType, n: usize, totals: &[f64], y: &mut [u8]) -> T
 }
 
 /// One output.
-fn vector_row(f: ReduceFn, source: &Source<'_>, first: usize, scratch: &mut Scratch) -> Result<f64, super::vectors::Fault> {
+fn vector_row(
+    f: ReduceFn,
+    source: &Source<'_>,
+    first: usize,
+    scratch: &mut Scratch,
+) -> Result<f64, super::vectors::Fault> {
     let isa = Isa::best();
     let (function, mut total) = match f {
         ReduceFn::Max => (1, f64::NEG_INFINITY),
@@ -221,7 +228,11 @@ fn arg_row<T: ops_simd::Element>(smallest: bool, x: &[T]) -> Result<usize, super
     let (mut best, mut part) = (if smallest { f32::INFINITY } else { f32::NEG_INFINITY }, 0);
     for (i, x) in x.chunks(SEARCHED).enumerate() {
         let mut here = [0f32];
-        if smallest { vector::min(isa, x, x.len(), &mut here) } else { vector::max(isa, x, x.len(), &mut here) }?;
+        if smallest {
+            vector::min(isa, x, x.len(), &mut here)
+        } else {
+            vector::max(isa, x, x.len(), &mut here)
+        }?;
         if here[0].is_nan() || (if smallest { here[0] < best } else { here[0] > best }) {
             (best, part) = (here[0], i * SEARCHED);
         }

@@ -16,6 +16,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub(super) struct Scratch(Vec<u64>);
 
 impl Scratch {
+    /// Memory for `len` words with unspecified values.
+    pub(super) fn words(&mut self, len: usize) -> &mut [u64] {
+        self.0.resize(len, 0);
+        &mut self.0
+    }
     fn bytes(&mut self, len: usize) -> &mut [u8] {
         self.0.resize(len.div_ceil(8), 0);
         &mut bytemuck::cast_slice_mut(&mut self.0)[..len]

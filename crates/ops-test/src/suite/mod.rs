@@ -33,7 +33,9 @@ mod quant;
 mod reduce;
 mod report;
 mod rope;
+mod scan;
 mod softmax;
+mod sort;
 
 pub use report::{CaseStatus, Counts, Filter, Outcome, Report, Table};
 
@@ -62,6 +64,8 @@ fn run_on(runner: &dyn Runner, filter: &Filter, before: &mut dyn FnMut(&str)) ->
     indices::cases(&mut suite);
     quant::cases(&mut suite);
     reduce::cases(&mut suite);
+    scan::cases(&mut suite);
+    sort::cases(&mut suite);
     known::cases(&mut suite);
     exact::cases(&mut suite);
     suite.report

@@ -5,8 +5,8 @@ use super::elementwise::bounds;
 use super::place::{IN, OUT, Placement};
 use super::{Expect, FLOATS, INTEGERS, LENGTHS, Suite};
 use crate::Array;
-use ops_core::ops::ReduceFn;
 use ops_core::DType;
+use ops_core::ops::ReduceFn;
 use serde_json::json;
 
 /// An op and the type of its cases.
@@ -73,7 +73,13 @@ impl Of {
         };
         dims.iter().enumerate().filter_map(extent).collect()
     }
-    fn draft(self, dims: &[usize], axes: &[isize], keep: bool, (x, y): (Placement, Placement)) -> CaseBuilder {
+    fn draft(
+        self,
+        dims: &[usize],
+        axes: &[isize],
+        keep: bool,
+        (x, y): (Placement, Placement),
+    ) -> CaseBuilder {
         let draft = self.new(axes, keep).read("x", dims, x, self.numbers());
         self.output(draft, &self.shape(dims, axes, keep), y)
     }
@@ -247,7 +253,9 @@ fn sums(s: &mut Suite<'_>, of: Of) {
         // Whole numbers whose sum every type represents exactly, in any order.
         for (dims, axis) in [([2, 97], 1), ([97, 20], 0), ([1, 4097], 1), ([4097, 1], 0)] {
             let count = dims[0] * dims[1];
-            let x: Vec<f64> = (0..count).map(|i| if i % 31 == 0 { f64::from((i / 31 % 2) as u8) - 0.5 } else { 0.0 }).collect();
+            let x: Vec<f64> = (0..count)
+                .map(|i| if i % 31 == 0 { f64::from((i / 31 % 2) as u8) - 0.5 } else { 0.0 })
+                .collect();
             s.expect(of.given(&values_of(of.dtype, &x), &dims, axis).note("exact"), Expect::Exactly);
         }
     }

@@ -45,3 +45,7 @@ unsafe impl KernelArgs for k::quant::QEmbeddingArgs {}
 unsafe impl KernelArgs for k::qlinear::QLinearArgs {}
 // SAFETY: as above.
 unsafe impl KernelArgs for k::reduce::ReduceArgs {}
+// SAFETY: as above.
+unsafe impl KernelArgs for k::scan::ScanArgs {}
+// SAFETY: as above.
+unsafe impl KernelArgs for k::sort::SortArgs {}

@@ -16,6 +16,7 @@ mod functions;
 mod integers;
 mod moves;
 mod norms;
+mod order;
 mod products;
 mod quant;
 mod reduce;
@@ -35,6 +36,7 @@ const OF_ANY: &[Family] = &[
     (moves::OPS, moves::wants),
     (quant::OPS, quant::wants),
     (reduce::OPS, reduce::wants),
+    (order::OPS, order::wants),
 ];
 /// Computed for floats, in addition to functions of one or two elements.
 const OF_FLOATS: [Family; 6] = [

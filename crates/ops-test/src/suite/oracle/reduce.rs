@@ -21,7 +21,8 @@ pub(super) fn wants(case: &Case) -> Wants {
     let groups = groups(case.expect("x")?.layout.dims(), &given);
     if case.op.starts_with("arg") {
         let x = logical(case, "x")?.to_wide()?;
-        let found: Vec<i64> = groups.iter().map(|group| first_of_largest(&case.op, &x, group) as i64).collect();
+        let found: Vec<i64> =
+            groups.iter().map(|group| first_of_largest(&case.op, &x, group) as i64).collect();
         return Ok(vec![exactly("y", integers::array(DType::U32, &found)?)]);
     }
     if case.dtype.is_float() { floats(case, &groups) } else { whole(case, &groups) }
