@@ -68,8 +68,8 @@ pub(super) fn mutants() -> Vec<Mutant> {
         ),
         reduction::<f32>("accumulated in f16", "prod", |x| x.iter().fold(1.0, |p, v| half(p * v))),
         reduction::<f32>("NaN dropped", "max", |x| x.iter().copied().fold(f64::NEG_INFINITY, f64::max)),
-        reduction::<f16>("NaN kept only if it is last", "min", |x| {
-            x.iter().copied().fold(f64::INFINITY, |m, v| if v.is_nan() || v < m { v } else { m })
+        reduction::<f16>("NaN lost to what comes after it", "min", |x| {
+            x.iter().copied().fold(f64::INFINITY, |m, v| if m < v { m } else { v })
         }),
         reduction::<f32>("starts from 0", "max", |x| {
             x.iter()

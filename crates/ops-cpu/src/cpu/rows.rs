@@ -58,7 +58,12 @@ pub(super) fn gather<'s>(
     scratch: &'s mut Scratch,
 ) -> &'s [u8] {
     if n <= 1 || stride == 1 {
-        return if n == 0 { &[] } else { &x.bytes[first * x.size..(first + n) * x.size] };
+        // Nothing of a slice of u64, so that it is aligned for every element type.
+        return if n == 0 {
+            bytemuck::cast_slice::<u64, u8>(&[])
+        } else {
+            &x.bytes[first * x.size..(first + n) * x.size]
+        };
     }
     let gathered = scratch.bytes(n * x.size);
     for (j, to) in gathered.chunks_exact_mut(x.size).enumerate() {
