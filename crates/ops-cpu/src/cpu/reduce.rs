@@ -13,7 +13,7 @@ use ops_core::ops::{ArgReduce, Axes, Reduce, ReduceFn, Reduction};
 use ops_core::{Call, DType, Element, Layout, Num, Result, Scalar};
 use ops_simd::{Isa, rows as vector};
 
-/// Elements in a task's part of an output, if each is reduced from few.
+/// Elements that a task reduces at once, if each output is reduced from few.
 const PART: usize = 4096;
 /// Columns in a task's part: their accumulators stay in the L1 cache.
 const MAX_COLUMNS: usize = 2048;
@@ -109,12 +109,11 @@ pub(super) fn reduce(f: ReduceFn, x: Raw<'_>, y: RawMut<'_>, axes: Axes) -> Resu
                 store(f, dtype, n, totals, y)
             }
             (true, false) => {
-                let mut totals = [0f64; PART];
-                let totals = &mut totals[..y.len() / size];
-                for (i, total) in totals.iter_mut().enumerate() {
-                    *total = vector_row(f, &source, source.first(row, first + i), scratch)?;
+                for (i, y) in y.chunks_exact_mut(size).enumerate() {
+                    let total = vector_row(f, &source, source.first(row, first + i), scratch)?;
+                    store(f, dtype, n, &[total], y)?;
                 }
-                store(f, dtype, n, totals, y)
+                Ok(())
             }
             (false, true) => {
                 folds::columns(f, dtype, &|each| source.each_rows(at, each), source.x.bytes, n, y)

@@ -188,25 +188,40 @@ impl<T: Element> Kernel for ArgColumns<'_, T> {
 
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        let larger = Larger(self.flip);
-        let n = self.best.len();
-        let mut at = 0;
-        while at < n {
-            let end = n.min(at + S::LANES);
-            let mut best = larger.map(s, load(s, &self.best[at..end]));
-            let mut index = load(s, &self.index[at..end]);
-            for (row, start) in (self.first..).zip(self.starts) {
-                let x = larger.map(s, load(s, &self.x[start + at..start + end]));
-                // Kept where it is not below, and where it is NaN; a NaN of x is neither below nor above.
-                let row = s.from_bits(s.splat_i(row as i32));
-                let kept = s.le(x, best);
-                let (new_best, new_index) = (s.select(kept, best, x), s.select(kept, index, row));
-                let nan = s.is_nan(best);
-                (best, index) = (s.select(nan, best, new_best), s.select(nan, index, new_index));
-            }
-            store(s, &mut self.best[at..end], larger.map(s, best));
-            store(s, &mut self.index[at..end], index);
-            at = end;
+        let ArgColumns { x, starts, first, best, index, flip } = self;
+        for (i, starts) in starts.chunks(ROWS).enumerate() {
+            let first = first.wrapping_add((i * ROWS) as u32);
+            arg_rows(s, (x, starts, first), best, index, Larger(flip));
         }
+    }
+}
+
+/// Compares a few rows with the largest elements so far. Of many rows at once, the lines that they share would evict each other.
+#[inline(always)]
+fn arg_rows<S: Simd, T: Element>(
+    s: S,
+    (x, starts, first): (&[T], &[usize], u32),
+    bests: &mut [f32],
+    indices: &mut [f32],
+    larger: Larger,
+) {
+    let n = bests.len();
+    let mut at = 0;
+    while at < n {
+        let end = n.min(at + S::LANES);
+        let mut best = larger.map(s, load(s, &bests[at..end]));
+        let mut index = load(s, &indices[at..end]);
+        for (row, start) in starts.iter().enumerate() {
+            let x = larger.map(s, load(s, &x[start + at..start + end]));
+            // Kept where it is not below, and where it is NaN; a NaN of x is neither below nor above.
+            let row = s.from_bits(s.splat_i(first.wrapping_add(row as u32) as i32));
+            let kept = s.le(x, best);
+            let (new_best, new_index) = (s.select(kept, best, x), s.select(kept, index, row));
+            let nan = s.is_nan(best);
+            (best, index) = (s.select(nan, best, new_best), s.select(nan, index, new_index));
+        }
+        store(s, &mut bests[at..end], larger.map(s, best));
+        store(s, &mut indices[at..end], index);
+        at = end;
     }
 }
