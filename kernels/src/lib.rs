@@ -31,8 +31,11 @@ pub mod matrix;
 pub mod norm;
 pub mod qlinear;
 pub mod quant;
+pub mod reduce;
 pub mod rope;
+pub mod scan;
 pub mod softmax;
+pub mod sort;
 mod tuning;
 pub mod unary;
 
@@ -52,6 +55,9 @@ fn declare_all(table: &mut instances::Table) {
     binary::declare(table);
     norm::declare(table);
     softmax::declare(table);
+    reduce::declare(table);
+    scan::declare(table);
+    sort::declare(table);
     rope::declare(table);
     copy::declare(table);
     cast::declare(table);

@@ -69,7 +69,17 @@ impl Shape {
 
     /// The same shape with one element per access.
     pub(crate) fn unpacked(self) -> Shape {
-        Shape { pack: 1, ..self }
+        self.with_pack(1)
+    }
+
+    /// The same shape with this many elements per access.
+    pub(crate) fn with_pack(self, pack: u32) -> Shape {
+        Shape { pack, ..self }
+    }
+
+    /// All dimensions, outermost first; those before the first in use are 1.
+    pub(crate) fn dims(&self) -> &[u64; MAX_RANK] {
+        &self.dim
     }
 
     // Inlined like the functions below: copying these structs would cost more than building them.
@@ -153,6 +163,11 @@ impl Divider {
     pub fn new(by: u64) -> Divider {
         let (magic, shift) = magic(by);
         Divider { by, magic, shift: u64::from(shift) }
+    }
+
+    /// The divisor.
+    pub fn by(&self) -> u64 {
+        self.by
     }
 }
 

@@ -34,6 +34,14 @@ fn options_that_print_differently_hash_differently() {
     distinct(&BinaryFn::ALL.map(Binary::<f32>::of));
     distinct(&[GluFn::Swiglu, GluFn::Geglu].map(Glu::<f32>::of));
     distinct(&[IndexSelect::<f32>::axis(0), IndexSelect::axis(1), IndexSelect::axis(-1)]);
+    let axes = [Axes::ALL, Axes::from([]), Axes::from(0), Axes::from([0, 1]), Axes::from(0).keep_dims()];
+    distinct(&axes.map(|axes| Reduce::<f32>::of(ReduceFn::Sum, axes)));
+    distinct(&ReduceFn::ALL.map(|f| Reduce::<f32>::of(f, -1)));
+    distinct(&[ArgReduce::<f32>::max(0), ArgReduce::max(1), ArgReduce::min(0)]);
+    distinct(&[CumSum::<f32>::axis(0), CumSum::axis(1)]);
+    distinct(&[Sort::<f32>::axis(0), Sort::axis(1), Sort::axis(0).descending()]);
+    distinct(&[ArgSort::<f32>::axis(0), ArgSort::axis(1), ArgSort::axis(0).descending()]);
+    distinct(&[TopK::<f32>::of(1), TopK::of(2)]);
     distinct(&[Fill::new(0.0f32), Fill::new(-0.0), Fill::new(1.0)]);
     let forms = [RopeForm::Half, RopeForm::Interleaved, RopeForm::HalfThd];
     distinct(&forms.map(Rope::<f32>::new));

@@ -15,6 +15,7 @@ use crate::Rocm;
 use crate::provider::{Provider, Providers};
 use crate::vendor::VENDORS;
 use hip::{Hip, HipAffine, HipAttention, HipEmbedding, HipFill, HipGroupNorm, HipLinear};
+use hip::{HipReduce, HipScan, HipSort};
 use hipblaslt::HipBlasLt;
 use miopen::MiOpen;
 use ops_core::ops::{
@@ -22,6 +23,7 @@ use ops_core::ops::{
     GluFn, GroupNorm, IndexSelect, LayerNorm, Linear, MatMul, Quantize, RmsNorm, Rope, RopeForm, RopeInplace,
     Softmax, TensorCopy, Unary, UnaryFn, Where,
 };
+use ops_core::ops::{ArgReduce, ArgSort, CumSum, Reduce, ReduceFn, Sort, TopK};
 use ops_core::{Element, Float, Num, Op, Scalar};
 use rocblas::RocBlas;
 
@@ -82,6 +84,12 @@ lists! {
     [T: Float] MatMul<T>: HipBlasLt, RocBlas, Hip; [MatMul::<f32>::OP];
     [T: Float] Linear<T>: HipBlasLt, RocBlas, HipLinear; [Linear::<f32>::OP];
     [T: Float] Attention<T>: HipAttention; [Attention::<f32>::full()];
+    [T: Num] Reduce<T>: HipReduce; ReduceFn::ALL.map(|f| Reduce::<f32>::of(f, -1));
+    [T: Num] ArgReduce<T>: HipReduce; [ArgReduce::<f32>::max(-1), ArgReduce::min(-1)];
+    [T: Num] CumSum<T>: HipScan; [CumSum::<f32>::axis(-1)];
+    [T: Num] Sort<T>: HipSort; [Sort::<f32>::axis(-1)];
+    [T: Num] ArgSort<T>: HipSort; [ArgSort::<f32>::axis(-1)];
+    [T: Num] TopK<T>: HipSort; [TopK::<f32>::of(1)];
     [] Quantize: Hip; [Quantize];
     [] Dequantize: Hip; [Dequantize];
     [T: Float] Embedding<T>: HipEmbedding; [Embedding::<f32>::OP];
@@ -107,6 +115,10 @@ mod tests {
             ("maximum", "hip"),
             ("geglu", "hip"),
             ("dequantize", "hip"),
+            ("mean", "hip"),
+            ("argmin", "hip"),
+            ("cumsum", "hip"),
+            ("topk", "hip"),
         ] {
             assert_eq!(of(name).as_deref(), Some(want), "{name}");
         }

@@ -130,6 +130,27 @@ fn qlinear_on_gfx900_without_products_of_bytes() {
     with_standin(test, &[("HIP_STANDIN_GFX", "gfx900")], |_| qlinear(None));
 }
 
+/// Reductions, running sums and sorting on one target, by every kernel of theirs.
+fn reductions(test: &str, gfx: &str) {
+    with_standin(test, &[("HIP_STANDIN_GFX", gfx)], |standin| {
+        let reduced = ["sum", "mean", "max", "min", "prod", "argmax", "argmin"];
+        for op in reduced.into_iter().chain(["cumsum", "sort", "argsort", "topk"]) {
+            suite_of(Some(op.to_owned()));
+        }
+        executed::check(standin, gfx, &[Family::Reduce, Family::Scan, Family::Sort], &[]);
+    });
+}
+
+#[test]
+fn reductions_on_gfx1030() {
+    reductions("reductions_on_gfx1030", "gfx1030");
+}
+
+#[test]
+fn reductions_on_gfx906() {
+    reductions("reductions_on_gfx906", "gfx906");
+}
+
 #[test]
 fn golden_cases_on_waves_of_32() {
     with_standin("golden_cases_on_waves_of_32", &[], |_| replay());

@@ -4,7 +4,7 @@ mod common;
 
 use common::{LENGTHS, Random, assert_close, each_isa, wide};
 use half::{bf16, f16};
-use ops_simd::rows::{self, Moments, Pairs};
+use ops_simd::rows::{self, Columns, Moments, Pairs};
 use ops_simd::{Element, Isa, Store};
 
 const BASE: f64 = 1e-11;
@@ -108,6 +108,13 @@ fn reductions<T: Element>() {
         for (y, x) in y.iter().zip(x.chunks(n)) {
             assert_eq!(*y, x.iter().map(|x| x.to_f32()).fold(f32::NEG_INFINITY, f32::max), "max {what}");
         }
+        rows::min(isa, x, n, &mut y).unwrap();
+        for (y, x) in y.iter().zip(x.chunks(n)) {
+            assert_eq!(*y, x.iter().map(|x| x.to_f32()).fold(f32::INFINITY, f32::min), "min {what}");
+            let first = x.iter().position(|x| x.to_f32() == *y);
+            assert_eq!(rows::find(isa, x, *y), first, "find {what}");
+            assert_eq!((rows::find(isa, x, 1e9), rows::find(isa, x, f32::NAN)), (None, None), "{what}");
+        }
         let mut m = [Moments::default(); 3];
         rows::moments(isa, x, n, &mut m).unwrap();
         let want: Vec<f64> = x64.chunks(n).map(|x| moments_f64(x).1).collect();
@@ -115,6 +122,52 @@ fn reductions<T: Element>() {
         for (m, x) in m.iter().zip(x64.chunks(n)) {
             let mean = moments_f64(x).0;
             assert!((f64::from(m.mean) - mean).abs() <= 1e-6 * magnitude / x.len() as f64, "mean {what}");
+        }
+    });
+}
+
+/// Five or six rows that overlap, so that no row starts at a vector boundary.
+fn columns<T: Element>() {
+    each_isa(|isa| {
+        for n in LENGTHS {
+            let mut x: Vec<T> = Random::new(n as u64).vec(n + 20);
+            x.iter_mut().for_each(|x| *x = T::from_f32((x.to_f32() * 2.0).round()));
+            x[n / 2 + 6] = T::from_f32(f32::NAN);
+            let starts = [3, 0, 9, 5, 1, 7];
+            let of = |row: usize, j: usize| x[starts[row] + j].to_f32();
+            for rows in [5, 6] {
+                let what = format!("{isa} {} {n} {rows}", T::NAME);
+                let nan = |j: usize| (0..rows).any(|r| of(r, j).is_nan());
+                for (f, start, join) in [
+                    (Columns::Sum, 2.0, (|a, b| a + b) as fn(f32, f32) -> f32),
+                    (Columns::Max, -1.0, f32::max),
+                    (Columns::Min, 1.0, f32::min),
+                ] {
+                    let mut acc = vec![start; n];
+                    rows::fold_columns(isa, f, &x, &starts[..rows], &mut acc).unwrap();
+                    for (j, acc) in acc.iter().enumerate() {
+                        let want = (0..rows).fold(start, |acc, r| join(acc, of(r, j)));
+                        assert!(if nan(j) { acc.is_nan() } else { *acc == want }, "{f:?} {what} {j}");
+                    }
+                }
+                for smallest in [false, true] {
+                    let (mut best, mut index) = ((0..n).map(|j| of(0, j)).collect::<Vec<_>>(), vec![10; n]);
+                    rows::arg_columns(isa, smallest, &x, (&starts[1..rows], 11), &mut best, &mut index)
+                        .unwrap();
+                    for j in 0..n {
+                        let wins = |a: f32, b: f32| {
+                            !b.is_nan() && (a.is_nan() || if smallest { a < b } else { a > b })
+                        };
+                        let want = (1..rows).fold(0, |at, r| if wins(of(r, j), of(at, j)) { r } else { at });
+                        assert_eq!(index[j], 10 + want as u32, "{smallest} {what} {j}");
+                        assert!(
+                            best[j] == of(want, j) || best[j].is_nan() == of(want, j).is_nan(),
+                            "{what} {j}"
+                        );
+                    }
+                }
+            }
+            assert!(rows::fold_columns(isa, Columns::Sum, &x, &[21], &mut vec![0.0; n]).is_err());
         }
     });
 }
@@ -177,6 +230,13 @@ fn reductions_of_each_type() {
     reductions::<f32>();
     reductions::<f16>();
     reductions::<bf16>();
+}
+
+#[test]
+fn columns_of_each_type() {
+    columns::<f32>();
+    columns::<f16>();
+    columns::<bf16>();
 }
 
 #[test]
@@ -292,6 +352,9 @@ fn special_values() {
                     rows::max(isa, &x, n, &mut m).unwrap();
                     if special.is_nan() {
                         assert!(m[0].is_nan(), "{isa} {n} {at}");
+                        rows::min(isa, &x, n, &mut m).unwrap();
+                        assert!(m[0].is_nan(), "{isa} {n} {at}");
+                        assert_eq!(rows::find(isa, &x, special), Some(at), "{isa} {n}");
                     }
                 }
             }

@@ -156,6 +156,11 @@ impl Params {
     pub(crate) fn axis(&self, name: &str) -> Result<Option<isize>, CallError> {
         self.read(name, "an axis", |v| v.as_i64().and_then(|n| isize::try_from(n).ok()))
     }
+    /// A list of axes.
+    pub(crate) fn axes(&self, name: &str) -> Result<Option<Vec<isize>>, CallError> {
+        let axis = |v: &Value| v.as_i64().and_then(|n| isize::try_from(n).ok());
+        self.read(name, "a list of axes", |v| v.as_array()?.iter().map(axis).collect())
+    }
     /// A boolean.
     pub(crate) fn flag(&self, name: &str) -> Result<Option<bool>, CallError> {
         self.read(name, "true or false", Value::as_bool)

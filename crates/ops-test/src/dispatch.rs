@@ -5,6 +5,7 @@
 //! case unsupported.
 use crate::erased::{ErasedCall, Outline, erased};
 use crate::{Array, CallError, Case, Params, RunResult};
+use ops_core::ops::Axes;
 use ops_core::ops::registry::{self, AllOps, Options, Refused, Window};
 use ops_core::{AnyTensor, Backend, DType, Error, NamedTensors, Reason, Role, Slot, Wide};
 use std::cell::RefCell;
@@ -142,6 +143,10 @@ impl Options for Caller<'_> {
     fn axis(&self, name: &'static str) -> Result<Option<isize>, CallError> {
         self.params(name).axis(name)
     }
+    fn axes(&self, name: &'static str) -> Result<Option<Axes>, CallError> {
+        let axes = self.params(name).axes(name)?;
+        Ok(axes.map(|axes| Axes::new(&axes)).transpose()?)
+    }
     fn flag(&self, name: &'static str) -> Result<Option<bool>, CallError> {
         self.params(name).flag(name)
     }
@@ -213,6 +218,7 @@ mod tests {
             for dtype in entry.runs_in.members() {
                 let params = serde_json::json!({
                     "eps": 1.0, "mul": 1.0, "add": 1.0, "value": 1, "num_groups": 1, "to": "f32",
+                    "axis": 0, "k": 1,
                 });
                 let operand = |slot: &Slot| {
                     let blocks = entry.blocks == Some(slot.name);

@@ -13,5 +13,6 @@ mod mirror;
 mod norm;
 mod qlinear;
 mod quant;
+mod reductions;
 mod rope;
 mod softmax;

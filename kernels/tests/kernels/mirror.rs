@@ -10,8 +10,11 @@ use ops_kernels::matrix::MmaUnitArgs;
 use ops_kernels::norm::{GroupNormArgs, NormArgs};
 use ops_kernels::qlinear::QLinearArgs;
 use ops_kernels::quant::{DequantizeArgs, QEmbeddingArgs, QuantizeArgs};
+use ops_kernels::reduce::ReduceArgs;
 use ops_kernels::rope::RopeArgs;
+use ops_kernels::scan::ScanArgs;
 use ops_kernels::softmax::SoftmaxArgs;
+use ops_kernels::sort::SortArgs;
 use ops_kernels::unary::{AffineArgs, UnaryArgs};
 use ops_kernels::{Family, Instance, Matrix, instances, source};
 
@@ -66,6 +69,17 @@ fn agree(family: Family, structs: &[Fields]) {
 fn every_field_of_every_argument_struct_lies_where_the_source_has_it() {
     agree(Family::Unary, &[fields!(UnaryArgs: shape, x, y), fields!(AffineArgs: shape, x, y, mul, add)]);
     agree(Family::Binary, &[fields!(BinaryArgs: shape, a, b, y)]);
+    agree(Family::Scan, &[fields!(ScanArgs: shape, x, y, partial, parts, rows, part, totals)]);
+    agree(
+        Family::Sort,
+        &[fields!(SortArgs: shape, x, values, indices, from, to, runs, kept, rows, run, keep, flip, results)],
+    );
+    agree(
+        Family::Reduce,
+        &[
+            fields!(ReduceArgs: kept, reduced, x, y, along, partial, parts, tiles, items, part, lanes, divisor, flip, pass),
+        ],
+    );
     agree(Family::Cast, &[fields!(CastArgs: shape, x, y)]);
     agree(
         Family::Copy,

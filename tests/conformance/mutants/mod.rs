@@ -11,7 +11,9 @@ mod elementwise;
 mod exact;
 mod float64;
 mod norms;
+mod order;
 mod products;
+mod reduce;
 mod tools;
 
 fn mutants() -> Vec<Mutant> {
@@ -22,13 +24,15 @@ fn mutants() -> Vec<Mutant> {
         products::mutants(),
         float64::mutants(),
         exact::mutants(),
+        reduce::mutants(),
+        order::mutants(),
     ]
     .concat()
 }
 
 #[test]
 fn no_mutant_is_lost() {
-    assert_eq!(mutants().len(), 156);
+    assert_eq!(mutants().len(), 206);
 }
 
 #[test]

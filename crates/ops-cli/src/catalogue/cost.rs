@@ -51,6 +51,7 @@ fn flops(spec: &Spec, operands: &[Operand]) -> f64 {
     match spec.entry.flops {
         Flops::Each(n) if blocks => n * first.iter().product::<usize>() as f64,
         Flops::Each(n) => n * values,
+        Flops::EachRead(n) => n * first.iter().product::<usize>() as f64,
         Flops::Sums => 2.0 * values * first.last().copied().unwrap_or(1) as f64,
         Flops::Attention => match (first, spec.shape("k")) {
             (&[b, h, t, d], Some(&[_, _, s, _])) => {

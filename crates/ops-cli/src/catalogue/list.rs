@@ -50,7 +50,8 @@ struct Facts {
 
 fn entry(op: &'static registry::Entry) -> Entry {
     let facts = norms(op.name).or_else(|| ropes(op.name)).or_else(|| products(op.name));
-    let facts = facts.or_else(|| moves(op.name)).unwrap_or_else(|| elementwise(op));
+    let facts = facts.or_else(|| moves(op.name)).or_else(|| reductions(op.name));
+    let facts = facts.unwrap_or_else(|| elementwise(op));
     let Facts { contract, typed, cut, flops, sweep } = facts;
     let contract = Contract::parse(contract);
     Entry { name: op.name, op, contract, runs_in: op.runs_in, typed, cut, flops, sweep }
@@ -121,6 +122,19 @@ fn moves(name: &str) -> Option<Facts> {
             let facts = facts("table[r,w] ids[n:r] -> y[n,k]", 1.0);
             Facts { typed: BLOCK_TABLE, cut: "n", sweep: Sweep::Blocks, ..facts }
         }
+        _ => return None,
+    })
+}
+
+/// Timed over the last axis.
+fn reductions(name: &str) -> Option<Facts> {
+    let each_read = |contract, n| Facts { flops: Flops::EachRead(n), ..facts(contract, 0.0) };
+    Some(match name {
+        "sum" | "mean" | "max" | "min" | "prod" | "argmax" | "argmin" => each_read("x[..,n] -> y[..]", 1.0),
+        "cumsum" => facts("x[..,n] -> y[..,n]", 1.0),
+        // Comparisons depend on the way to sort, so none are counted.
+        "sort" | "argsort" => facts("x[..,n] -> y[..,n]", 0.0),
+        "topk" => facts("x[..,n] -> values[..,k] indices[..,k]", 0.0),
         _ => return None,
     })
 }

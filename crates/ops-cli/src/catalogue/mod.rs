@@ -55,6 +55,8 @@ pub(crate) struct TypedOperand {
 pub(crate) enum Flops {
     /// This many for each value of the output.
     Each(f64),
+    /// This many for each value of the first operand.
+    EachRead(f64),
     /// Each value is a sum of products over the last axis of the first operand: two operations for each term.
     Sums,
     /// For each query and each key that it sees: two operations for each element of the score and of the sum of values.

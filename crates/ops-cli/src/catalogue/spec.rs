@@ -106,7 +106,10 @@ impl Types {
             Some(to) if entry.name == "cast" && to == self.runs_in => Some(DType::F16),
             default => default,
         };
-        given.or_else(default).unwrap_or(self.runs_in)
+        // Of an index that the op writes.
+        let slots = entry.op.slots(self.runs_in);
+        let fixed = || slots.iter().find(|slot| slot.name == operand)?.dtype;
+        given.or_else(default).or_else(fixed).unwrap_or(self.runs_in)
     }
 
     /// The types in the notation of `--dtype`: the one that the op runs in, then operands of other types.

@@ -1,6 +1,7 @@
 //! The options of a problem's op: those that models use.
 use crate::catalogue::Spec;
 use crate::exit::Failure;
+use ops_core::ops::Axes;
 use ops_core::ops::registry::{Options, Window};
 use ops_core::{DType, Wide};
 
@@ -28,6 +29,11 @@ impl Options for ModelOptions<'_> {
         Ok(Some(Wide::Int(1)))
     }
     fn count(&self, name: &'static str) -> Result<Option<usize>, Failure> {
+        if name == "k" {
+            // As many as sampling from a model's vocabulary usually keeps.
+            let n = self.0.shape("x").and_then(|dims| dims.last().copied()).unwrap_or(0);
+            return Ok(Some(n.min(40)));
+        }
         if name != "num_groups" {
             return Ok(None);
         }
@@ -36,7 +42,11 @@ impl Options for ModelOptions<'_> {
         Ok((1..=32).rev().find(|groups| channels.is_multiple_of(*groups)))
     }
     fn axis(&self, _: &'static str) -> Result<Option<isize>, Failure> {
-        Ok(None)
+        // Ops without a default axis take the last one.
+        Ok(matches!(self.0.entry.name, "argmax" | "argmin" | "cumsum").then_some(-1))
+    }
+    fn axes(&self, _: &'static str) -> Result<Option<Axes>, Failure> {
+        Ok(Some(Axes::from(-1)))
     }
     fn flag(&self, name: &'static str) -> Result<Option<bool>, Failure> {
         Ok(Some(name == "causal" && self.0.causal))

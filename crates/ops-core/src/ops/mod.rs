@@ -9,6 +9,7 @@ use crate::{Error, Layout, Result};
 
 mod activation;
 mod attend;
+mod axes;
 mod choose;
 mod convert;
 mod elementwise;
@@ -19,12 +20,16 @@ mod norm;
 mod probabilities;
 mod products;
 mod quant;
+mod reductions;
 pub mod registry;
 mod rotary;
+mod scan;
+mod sorting;
 
 // One file per family. Each op's operands are in a module with the op's name.
 pub use activation::*;
 pub use attend::*;
+pub use axes::*;
 pub use choose::*;
 pub use convert::*;
 pub use elementwise::*;
@@ -35,7 +40,10 @@ pub use norm::*;
 pub use probabilities::*;
 pub use products::*;
 pub use quant::*;
+pub use reductions::*;
 pub use rotary::*;
+pub use scan::*;
+pub use sorting::*;
 
 /// Checks that `operand` has exactly the extents `want`.
 #[inline]

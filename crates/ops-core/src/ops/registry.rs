@@ -28,12 +28,14 @@ impl<T: Scalar, B> OpsOnScalars<T> for B where B: OpsOnElements<T> + CastOps<T> 
 pub trait OpsOnFloats<T: Float>:
     OpsOnScalars<T> + ElementwiseOps<T> + ActivationOps<T> + NormOps<T> + SoftmaxOps<T> + RopeOps<T> + MatMulOps<T>
     + LinearOps<T> + AttentionOps<T> + EmbeddingOps<T>
+    + ReduceOps<T> + ScanOps<T> + SortOps<T>
 {
 }
 #[rustfmt::skip]
 impl<T: Float, B> OpsOnFloats<T> for B where
     B: OpsOnScalars<T> + ElementwiseOps<T> + ActivationOps<T> + NormOps<T> + SoftmaxOps<T> + RopeOps<T> + MatMulOps<T>
         + LinearOps<T> + AttentionOps<T> + EmbeddingOps<T>
+    + ReduceOps<T> + ScanOps<T> + SortOps<T>
 {
 }
 
@@ -47,6 +49,7 @@ macro_rules! all_ops {
             QuantOps
             $(+ OpsOnFloats<$f>)+
             $(+ OpsOnScalars<$i> + ElementwiseOps<$i>)+
+            $(+ ReduceOps<$i> + ScanOps<$i> + SortOps<$i>)+
             $(+ OpsOnScalars<$s>)+
             $(+ OpsOnElements<$b>)+
         {
@@ -55,6 +58,8 @@ macro_rules! all_ops {
             B: QuantOps
                 $(+ OpsOnFloats<$f>)+
                 $(+ OpsOnScalars<$i> + ElementwiseOps<$i>)+
+                $(+ ReduceOps<$i> + ScanOps<$i> + SortOps<$i>)+
+            $(+ ReduceOps<$i> + ScanOps<$i> + SortOps<$i>)+
                 $(+ OpsOnScalars<$s>)+
                 $(+ OpsOnElements<$b>)+
         {
@@ -99,6 +104,8 @@ pub trait Options {
     fn count(&self, name: &'static str) -> Result<Option<usize>, Self::Error>;
     /// Reads an axis; negative counts from the end.
     fn axis(&self, name: &'static str) -> Result<Option<isize>, Self::Error>;
+    /// Reads a list of axes.
+    fn axes(&self, name: &'static str) -> Result<Option<Axes>, Self::Error>;
     /// Reads a flag.
     fn flag(&self, name: &'static str) -> Result<Option<bool>, Self::Error>;
     /// Reads the two sides of a window.
@@ -219,6 +226,18 @@ macro_rules! group {
     (single) => { Group::Single };
 }
 
+const REDUCE: [Name<ReduceFn>; ReduceFn::ALL.len()] = {
+    let mut names = [Name::of("", ReduceFn::ALL[0]); ReduceFn::ALL.len()];
+    let mut at = 0;
+    while at < names.len() {
+        let f = ReduceFn::ALL[at];
+        let only = if f.on_integers() { None } else { Some(Group::Floats) };
+        names[at] = Name { only, ..Name::of(f.name(), f) };
+        at += 1;
+    }
+    names
+};
+
 /// Declares all ops: for each family its names, its types, and how to make it. The part in braces reads options and runs once;
 /// the part after the arrow is compiled for each type `T`.
 macro_rules! registry {
@@ -331,6 +350,23 @@ registry! {
     where_ = one("where"), elements T: Where<T>, |_o, _one: ()| {} => Where::OP;
     index_select = one("index_select"), elements T: IndexSelect<T>,
         |o, _one: ()| { let axis = o.axis("axis")?.unwrap_or(0); } => IndexSelect::axis(axis);
+    reduce = REDUCE, numbers T: Reduce<T>, |o, f: ReduceFn| {
+        let axes = o.axes("axes")?.unwrap_or(Axes::ALL);
+        let axes = if o.flag("keep_dims")?.unwrap_or(false) { axes.keep_dims() } else { axes };
+    } => Reduce::of_num(f, axes).ok_or(Refused::Type { op: f.name(), dtype: T::DTYPE })?;
+    arg_reduce = [Name::of("argmax", false), Name::of("argmin", true)], numbers T: ArgReduce<T>, |o, smallest: bool| {
+        let axis = o.axis("axis")?.ok_or(Refused::Missing("axis"))?;
+    } => if smallest { ArgReduce::min(axis) } else { ArgReduce::max(axis) };
+    cumsum = one("cumsum"), numbers T: CumSum<T>,
+        |o, _one: ()| { let axis = o.axis("axis")?.ok_or(Refused::Missing("axis"))?; } => CumSum::axis(axis);
+    sort = one("sort"), numbers T: Sort<T>, |o, _one: ()| {
+        let (axis, descending) = (o.axis("axis")?.unwrap_or(-1), o.flag("descending")?.unwrap_or(false));
+    } => if descending { Sort::axis(axis).descending() } else { Sort::axis(axis) };
+    argsort = one("argsort"), numbers T: ArgSort<T>, |o, _one: ()| {
+        let (axis, descending) = (o.axis("axis")?.unwrap_or(-1), o.flag("descending")?.unwrap_or(false));
+    } => if descending { ArgSort::axis(axis).descending() } else { ArgSort::axis(axis) };
+    topk = one("topk"), numbers T: TopK<T>,
+        |o, _one: ()| { let k = o.count("k")?.ok_or(Refused::Missing("k"))?; } => TopK::of(k);
     quantize = [Name::of("quantize", ()).blocks("y")], single T: Quantize, |_o, _one: ()| {} => Quantize;
     dequantize = [Name::of("dequantize", ()).blocks("x")], single T: Dequantize, |_o, _one: ()| {} => Dequantize;
     embedding = [Name::of("qembedding", ()).blocks("table")], floats T: Embedding<T>,

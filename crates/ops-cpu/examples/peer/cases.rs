@@ -132,6 +132,9 @@ fn float<T: Float>(op: &str, dims: &[usize]) -> Result<Run> {
         "rope_neox" | "rope_interleaved" | "rope_thd" => rope::<T>(op, dims),
         "matmul" | "linear" => product::<T>(op, dims),
         "attention" => attention::<T>(dims),
+        "sum" | "sum_first" | "max" | "max_first" | "argmax" | "argmax_first" | "argsort" => {
+            reduction::<T>(op, dims)
+        }
         _ => elementwise::<T>(op, dims),
     }
 }
@@ -148,6 +151,17 @@ fn rows<T: Float>(op: &str, dims: &[usize]) -> Result<Run> {
             checked!(b => b.layer_norm(x.as_ref(), Some((&w).into()), Some((&bias).into()), LayerNorm::eps(1e-5)))
         }
         _ => checked!(b => b.softmax(x.as_ref(), Softmax::axis(-1))),
+    }
+}
+
+/// Over the last axis or the first.
+fn reduction<T: Float>(op: &str, dims: &[usize]) -> Result<Run> {
+    let (x, axis) = (random::<T>(1, dims)?, if op.ends_with("_first") { 0 } else { -1 });
+    match op.trim_end_matches("_first") {
+        "sum" => checked!(b => b.sum(x.as_ref(), axis)),
+        "argsort" => checked!(b => b.argsort(x.as_ref(), ArgSort::axis(axis))),
+        "max" => checked!(b => b.max(x.as_ref(), axis)),
+        _ => checked!(b => b.argmax(x.as_ref(), axis)),
     }
 }
 

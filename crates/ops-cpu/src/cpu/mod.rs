@@ -9,14 +9,18 @@ use ops_core::{Error, Result};
 
 mod attention;
 mod elementwise;
+mod folds;
 mod index;
 mod matmul;
 mod norm;
 mod panels;
 mod quant;
+mod reduce;
 mod rope;
 mod rows;
+mod scan;
 mod softmax;
+mod sort;
 mod threads;
 #[cfg(test)]
 mod unknown_types;

@@ -16,6 +16,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub(super) struct Scratch(Vec<u64>);
 
 impl Scratch {
+    /// Memory for `len` words with unspecified values.
+    pub(super) fn words(&mut self, len: usize) -> &mut [u64] {
+        self.0.resize(len, 0);
+        &mut self.0
+    }
     fn bytes(&mut self, len: usize) -> &mut [u8] {
         self.0.resize(len.div_ceil(8), 0);
         &mut bytemuck::cast_slice_mut(&mut self.0)[..len]
@@ -24,7 +29,7 @@ impl Scratch {
 
 /// Position of the first element of row `i`.
 #[inline]
-fn row_position(layout: &Layout, i: usize) -> usize {
+pub(super) fn row_position(layout: &Layout, i: usize) -> usize {
     let outer = layout.rank().saturating_sub(1);
     let (mut rest, mut position) = (i, layout.offset());
     for (d, s) in layout.dims()[..outer].iter().zip(layout.strides()).rev() {
@@ -41,9 +46,24 @@ pub(super) fn count(layout: &Layout) -> usize {
 
 /// Returns row `i`: borrowed if it is contiguous, otherwise gathered into `scratch`.
 pub(super) fn row<'s>(x: &Raw<'s>, i: usize, scratch: &'s mut Scratch) -> &'s [u8] {
-    let (first, n, stride) = (row_position(&x.layout, i), x.layout.last(), x.layout.last_stride());
-    if x.layout.is_last_contiguous() {
-        return if n == 0 { &[] } else { &x.bytes[first * x.size..(first + n) * x.size] };
+    gather(x, row_position(&x.layout, i), x.layout.last(), x.layout.last_stride(), scratch)
+}
+
+/// Returns `n` elements from position `first` on: borrowed if they are contiguous, otherwise gathered into `scratch`.
+pub(super) fn gather<'s>(
+    x: &Raw<'s>,
+    first: usize,
+    n: usize,
+    stride: isize,
+    scratch: &'s mut Scratch,
+) -> &'s [u8] {
+    if n <= 1 || stride == 1 {
+        // Nothing of a slice of u64, so that it is aligned for every element type.
+        return if n == 0 {
+            bytemuck::cast_slice::<u64, u8>(&[])
+        } else {
+            &x.bytes[first * x.size..(first + n) * x.size]
+        };
     }
     let gathered = scratch.bytes(n * x.size);
     for (j, to) in gathered.chunks_exact_mut(x.size).enumerate() {
@@ -114,17 +134,33 @@ impl<'a> Sink<'a> {
         scratch: &mut Scratch,
         f: &mut dyn FnMut(&mut [u8]) -> TaskResult,
     ) -> TaskResult {
-        let (first, n, stride) =
-            (row_position(&self.layout, i), self.layout.last(), self.layout.last_stride());
-        if self.layout.is_last_contiguous() {
-            // SAFETY: rows of a layout without repeated elements are disjoint, and the caller never runs two calls for
-            // one row at a time.
+        // SAFETY: the caller never runs two calls for one row at a time.
+        unsafe { self.part_of_row(i, 0, self.layout.last(), scratch, f) }
+    }
+
+    /// Like [`row`](Self::row), with `n` elements of it from `start` on.
+    ///
+    /// # Safety
+    /// No two calls for parts that overlap may overlap in time.
+    unsafe fn part_of_row(
+        &self,
+        i: usize,
+        start: usize,
+        n: usize,
+        scratch: &mut Scratch,
+        f: &mut dyn FnMut(&mut [u8]) -> TaskResult,
+    ) -> TaskResult {
+        let stride = self.layout.last_stride();
+        let first = row_position(&self.layout, i).wrapping_add_signed(stride * start as isize);
+        if n <= 1 || stride == 1 {
+            // SAFETY: parts of rows of a layout without repeated elements are disjoint, and the caller never runs two calls
+            // for one of them at a time.
             return f(unsafe { self.elements(first, n) });
         }
         let position = |j: usize| first.wrapping_add_signed(stride * j as isize);
         let gathered = scratch.bytes(n * self.size);
         for (j, to) in gathered.chunks_exact_mut(self.size).enumerate() {
-            // SAFETY: the element belongs to this row only.
+            // SAFETY: the element belongs to this part only.
             copy_element(to, unsafe { self.elements(position(j), 1) });
         }
         f(gathered)?;
@@ -185,6 +221,37 @@ fn run_rows(y: RawMut<'_>, cost: usize, f: RowFn<'_>) -> TaskResult {
         for i in range {
             // SAFETY: `split` hands out every row once.
             unsafe { sink.row(i, &mut own, &mut |row| f(&mut scratches, i, row)) }?;
+        }
+        Ok(())
+    })
+}
+
+/// Processes a part of a row: the row's index and the part's first element in it, and its bytes.
+type PartFn<'f> = &'f (dyn Fn(&mut Scratch, (usize, usize), &mut [u8]) -> TaskResult + Sync);
+
+/// Calls `f` for parts of at most `part` elements of every row of `y`, in parallel if the work is large enough; `cost` is the
+/// work of an element of `y`.
+pub(super) fn for_each_part(
+    op: &'static str,
+    y: RawMut<'_>,
+    part: usize,
+    cost: usize,
+    f: PartFn<'_>,
+) -> Result<()> {
+    report(op, run_parts(y, part.max(1), cost, f))
+}
+
+fn run_parts(y: RawMut<'_>, part: usize, cost: usize, f: PartFn<'_>) -> TaskResult {
+    let (rows, n) = (count(&y.layout), y.layout.last());
+    let per_row = n.div_ceil(part);
+    let sink = Sink::new(y)?;
+    threads::split(rows * per_row, cost.saturating_mul(part.min(n)), &|range| {
+        let (mut own, mut scratch) = (Scratch::default(), Scratch::default());
+        for i in range {
+            let (row, start) = (i / per_row, i % per_row * part);
+            let n = part.min(n - start);
+            // SAFETY: `split` hands out every part once, and parts are disjoint.
+            unsafe { sink.part_of_row(row, start, n, &mut own, &mut |y| f(&mut scratch, (row, start), y)) }?;
         }
         Ok(())
     })

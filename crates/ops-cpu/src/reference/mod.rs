@@ -11,8 +11,11 @@ mod index;
 mod matmul;
 mod norm;
 mod quant;
+mod reduce;
 mod rope;
+mod scan;
 mod softmax;
+mod sort;
 
 /// Computes every op in f64 with plain loops.
 #[derive(Clone, Copy, Debug, Default)]

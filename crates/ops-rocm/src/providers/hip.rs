@@ -12,8 +12,11 @@ mod linear;
 pub(crate) mod matmul;
 mod norm;
 mod quant;
+mod reduce;
 mod rope;
+mod scan;
 mod softmax;
+mod sort;
 
 pub(crate) use affine::HipAffine;
 pub(crate) use attention::HipAttention;
@@ -21,6 +24,9 @@ pub(crate) use data_movement::HipFill;
 pub(crate) use embedding::HipEmbedding;
 pub(crate) use linear::HipLinear;
 pub(crate) use norm::HipGroupNorm;
+pub(crate) use reduce::HipReduce;
+pub(crate) use scan::HipScan;
+pub(crate) use sort::HipSort;
 
 use bind::{Binding, Bound, MAX_OPERANDS, Problem};
 

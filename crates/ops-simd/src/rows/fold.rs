@@ -124,15 +124,24 @@ impl Fold for Squares {
     }
 }
 
-/// The larger; NaN when either is.
+/// The bits to flip so that the largest number is the smallest one: none, or the sign.
+pub(crate) fn flip_of(smallest: bool) -> i32 {
+    if smallest { i32::MIN } else { 0 }
+}
+
+/// The larger after the bits `.0` are flipped; NaN when either is.
 #[derive(Clone, Copy)]
-pub(crate) struct Maximum;
+pub(crate) struct Maximum(pub(crate) i32);
 
 impl Fold for Maximum {
     const START: f32 = f32::NEG_INFINITY;
     #[inline(always)]
+    fn fill(self) -> f32 {
+        f32::from_bits(Self::START.to_bits() ^ self.0 as u32)
+    }
+    #[inline(always)]
     fn step<S: Simd>(self, s: S, acc: S::F, x: S::F) -> S::F {
-        s.maximum(x, acc)
+        s.maximum(s.from_bits(s.xor_i(s.to_bits(x), s.splat_i(self.0))), acc)
     }
     #[inline(always)]
     fn join<S: Simd>(self, s: S, a: S::F, b: S::F) -> S::F {

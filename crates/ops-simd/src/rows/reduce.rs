@@ -1,6 +1,6 @@
 //! Reductions of rows to numbers.
 
-use super::fold::{Maximum, Squares, Sum, fold, total, totals_from};
+use super::fold::{Maximum, Squares, Sum, flip_of, fold, total, totals_from};
 use crate::element::{Element, View};
 use crate::error::{Error, same_len};
 use crate::isa::Isa;
@@ -41,8 +41,27 @@ pub fn sum_of_squares<T: Element>(isa: Isa, x: &[T], n: usize, y: &mut [f32]) ->
 /// [`Error::Length`] if `x` does not have `n` elements for each element of `y`.
 pub fn max<T: Element>(isa: Isa, x: &[T], n: usize, y: &mut [f32]) -> Result<(), Error> {
     check(x.len(), n, y.len())?;
-    each_row(isa, T::view(x), n, y, Largest);
+    each_row(isa, T::view(x), n, y, Largest(flip_of(false)));
     Ok(())
+}
+
+/// y\[r\] = the smallest of x\[r, ..\]: NaN if any is NaN, ∞ for empty rows.
+///
+/// # Errors
+/// [`Error::Length`] if `x` does not have `n` elements for each element of `y`.
+pub fn min<T: Element>(isa: Isa, x: &[T], n: usize, y: &mut [f32]) -> Result<(), Error> {
+    check(x.len(), n, y.len())?;
+    each_row(isa, T::view(x), n, y, Largest(flip_of(true)));
+    Ok(())
+}
+
+/// The first element of `x` that equals `value`; the first NaN if `value` is NaN.
+pub fn find<T: Element>(isa: Isa, x: &[T], value: f32) -> Option<usize> {
+    match T::view(x) {
+        View::F32(x) => isa.run(Find { x, value }),
+        View::F16(x) => isa.run(Find { x, value }),
+        View::Bf16(x) => isa.run(Find { x, value }),
+    }
 }
 
 /// y\[r\] = mean and biased variance of x\[r, ..\]; NaN for empty rows. The row's first element is subtracted before summing,
@@ -103,14 +122,41 @@ impl<F: super::fold::Fold> Row for Total<F> {
     }
 }
 
+/// The largest after these bits are flipped.
 #[derive(Clone, Copy)]
-struct Largest;
+struct Largest(i32);
 
 impl Row for Largest {
     type Value = f32;
     #[inline(always)]
     fn row<S: Simd, T: Element>(self, s: S, x: &[T]) -> f32 {
-        s.reduce_maximum(fold(s, x, Maximum))
+        let largest = s.reduce_maximum(fold(s, x, Maximum(self.0)));
+        f32::from_bits(largest.to_bits() ^ self.0 as u32)
+    }
+}
+
+struct Find<'a, T> {
+    x: &'a [T],
+    value: f32,
+}
+
+impl<T: Element> Kernel for Find<'_, T> {
+    type Output = Option<usize>;
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) -> Option<usize> {
+        let Find { x, value } = self;
+        let (wanted, nan) = (s.splat(value), value.is_nan());
+        let is = |x: f32| if nan { x.is_nan() } else { x == value };
+        let mut at = 0;
+        while x.len() - at >= S::LANES {
+            let v = T::load(s, &x[at..at + S::LANES]);
+            if s.any(if nan { s.is_nan(v) } else { s.eq(v, wanted) }) {
+                break;
+            }
+            at += S::LANES;
+        }
+        x[at..].iter().position(|x| is(x.to_f32())).map(|i| at + i)
     }
 }
 

@@ -30,9 +30,12 @@ mod oracle;
 mod place;
 mod products;
 mod quant;
+mod reduce;
 mod report;
 mod rope;
+mod scan;
 mod softmax;
+mod sort;
 
 pub use report::{CaseStatus, Counts, Filter, Outcome, Report, Table};
 
@@ -60,6 +63,9 @@ fn run_on(runner: &dyn Runner, filter: &Filter, before: &mut dyn FnMut(&str)) ->
     casts::cases(&mut suite);
     indices::cases(&mut suite);
     quant::cases(&mut suite);
+    reduce::cases(&mut suite);
+    scan::cases(&mut suite);
+    sort::cases(&mut suite);
     known::cases(&mut suite);
     exact::cases(&mut suite);
     suite.report

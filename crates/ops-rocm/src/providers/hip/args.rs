@@ -43,3 +43,9 @@ unsafe impl KernelArgs for k::quant::DequantizeArgs {}
 unsafe impl KernelArgs for k::quant::QEmbeddingArgs {}
 // SAFETY: as above.
 unsafe impl KernelArgs for k::qlinear::QLinearArgs {}
+// SAFETY: as above.
+unsafe impl KernelArgs for k::reduce::ReduceArgs {}
+// SAFETY: as above.
+unsafe impl KernelArgs for k::scan::ScanArgs {}
+// SAFETY: as above.
+unsafe impl KernelArgs for k::sort::SortArgs {}

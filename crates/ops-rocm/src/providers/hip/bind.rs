@@ -3,7 +3,7 @@ use crate::hip::{Access, IndexCheck, Purpose};
 use crate::{HipSpace, Result, Rocm};
 use ops_core::{DType, Layout, MAX_RANK, Op, Operand, Operands, Reason, Role};
 use ops_kernels::index::Report;
-use ops_kernels::{ElementType, OperandView};
+use ops_kernels::{ElementType, OperandView, Refused};
 
 /// The largest number of operands of an op.
 pub(super) const MAX_OPERANDS: usize = 6;
@@ -48,6 +48,11 @@ impl Bound {
             Some(operand.relaid(&layout))
         };
         one_matrix(self).zip(one_matrix(other)).unwrap_or((*self, *other))
+    }
+    /// This operand with `axis` exchanged for the last one.
+    pub(crate) fn along(&self, axis: isize) -> Result<Self, Refused> {
+        let layout = self.layout.transpose(axis, -1);
+        layout.map(|layout| self.relaid(&layout)).map_err(|_| Refused::Rank(self.layout.rank()))
     }
     /// The same memory under a layout derived from this one, whose offset is counted from the same place.
     pub(crate) fn relaid(&self, layout: &Layout) -> Self {

@@ -30,7 +30,7 @@ pub(super) fn array(dtype: DType, values: &[i64]) -> Result<Array, CallError> {
     Array::from_bytes(dtype, &bytes)
 }
 
-fn integers(case: &Case, name: &str) -> Result<Vec<i128>, CallError> {
+pub(super) fn integers(case: &Case, name: &str) -> Result<Vec<i128>, CallError> {
     let integer = |w| match w {
         Wide::Int(v) => Ok(i128::from(v)),
         Wide::Float(_) => Err(CallError::Malformed(format!("{name} does not hold integers"))),

@@ -16,8 +16,10 @@ mod functions;
 mod integers;
 mod moves;
 mod norms;
+mod order;
 mod products;
 mod quant;
+mod reduce;
 mod rope;
 mod rounding;
 mod softmax;
@@ -30,7 +32,12 @@ type Wants = Result<Vec<Want>, CallError>;
 type Family = (&'static [&'static str], fn(&Case) -> Wants);
 
 /// Computed the same way for every type.
-const OF_ANY: [Family; 2] = [(moves::OPS, moves::wants), (quant::OPS, quant::wants)];
+const OF_ANY: &[Family] = &[
+    (moves::OPS, moves::wants),
+    (quant::OPS, quant::wants),
+    (reduce::OPS, reduce::wants),
+    (order::OPS, order::wants),
+];
 /// Computed for floats, in addition to functions of one or two elements.
 const OF_FLOATS: [Family; 6] = [
     (norms::OPS, norms::wants),
@@ -46,7 +53,7 @@ pub(super) fn wants(case: &Case) -> Wants {
     let op = case.op.strip_suffix("_inplace").unwrap_or(&case.op);
     let of =
         |families: &[Family]| families.iter().find(|(ops, _)| ops.contains(&op)).map(|(_, wants)| *wants);
-    match of(&OF_ANY) {
+    match of(OF_ANY) {
         Some(wants) => wants(case),
         None if !case.dtype.is_float() => integers::wants(case),
         None => of(&OF_FLOATS).map_or_else(|| by_element(case, op), |wants| wants(case)),

@@ -1,0 +1,314 @@
+//! Reductions over axes.
+use super::Axes;
+use crate::{
+    AsView, AsViewMut, DType, Error, Execute, Float, Num, Op, Operands, Result, Shape, TensorOf, Tolerance,
+    Written, operands,
+};
+use core::hash::{Hash, Hasher};
+use core::marker::PhantomData;
+
+/// How the elements along the reduced axes become one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ReduceFn {
+    /// `Σ x`; 0 for no elements. Integers wrap.
+    Sum,
+    /// `Σ x / n`; NaN for no elements. Floats only.
+    Mean,
+    /// The largest element; NaN if any is NaN.
+    Max,
+    /// The smallest element; NaN if any is NaN.
+    Min,
+    /// `Π x`; 1 for no elements. Integers wrap.
+    Prod,
+}
+
+impl ReduceFn {
+    /// All functions.
+    pub const ALL: [ReduceFn; 5] =
+        [ReduceFn::Sum, ReduceFn::Mean, ReduceFn::Max, ReduceFn::Min, ReduceFn::Prod];
+
+    /// The name of the op.
+    pub const fn name(self) -> &'static str {
+        match self {
+            ReduceFn::Sum => "sum",
+            ReduceFn::Mean => "mean",
+            ReduceFn::Max => "max",
+            ReduceFn::Min => "min",
+            ReduceFn::Prod => "prod",
+        }
+    }
+    /// Whether the function is also defined on integers.
+    pub const fn on_integers(self) -> bool {
+        !matches!(self, ReduceFn::Mean)
+    }
+    /// Whether the result is one of the elements. There is none of no elements, and it is never rounded.
+    pub const fn selects(self) -> bool {
+        matches!(self, ReduceFn::Max | ReduceFn::Min)
+    }
+}
+
+/// Sum, mean, maximum, minimum or product over a set of axes.
+///
+/// Operands: `x` of any shape; `y` like `x` without the reduced axes, or with extent 1 there if the axes are kept. Floats
+/// accumulate in f32 or wider and are rounded once. Integers have the type of `x` and wrap.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Reduce<T> {
+    f: ReduceFn,
+    axes: Axes,
+    types: PhantomData<T>,
+}
+impl<T> Reduce<T> {
+    /// The function.
+    pub fn function(&self) -> ReduceFn {
+        self.f
+    }
+    /// The axes.
+    pub fn axes(&self) -> Axes {
+        self.axes
+    }
+}
+impl<T: Float> Reduce<T> {
+    /// Reduces over `axes` by `f`.
+    pub fn of(f: ReduceFn, axes: impl Into<Axes>) -> Self {
+        Self::on_all(f, axes)
+    }
+}
+impl<T: Num> Reduce<T> {
+    /// Reduces over `axes` by `f`, or `None` if `T` lacks it: integers have no [mean](ReduceFn::Mean).
+    pub fn of_num(f: ReduceFn, axes: impl Into<Axes>) -> Option<Self> {
+        (T::IS_FLOAT || f.on_integers()).then(|| Self::on_all(f, axes))
+    }
+    fn on_all(f: ReduceFn, axes: impl Into<Axes>) -> Self {
+        debug_assert!(T::IS_FLOAT || f.on_integers());
+        Reduce { f, axes: axes.into(), types: PhantomData }
+    }
+}
+operands!(pub mod reduce: Reduce<T: Num> { x: in T, y: out T });
+impl<T: Num> Op for Reduce<T> {
+    fn name(&self) -> &'static str {
+        self.f.name()
+    }
+    fn hash_options<H: Hasher>(&self, state: &mut H) {
+        let Reduce { f, axes, types: _ } = self;
+        (f, axes).hash(state);
+    }
+    fn infer(&self, on: &reduce::Shapes<'_>) -> Result<[Shape; 1]> {
+        Ok([self.axes.infer(self.name(), on.x, self.f.selects())?])
+    }
+    fn tolerance(&self, _: &'static str, dtype: DType, _: &dyn Operands) -> Tolerance {
+        match self.f {
+            ReduceFn::Max | ReduceFn::Min => Tolerance::Exact,
+            ReduceFn::Prod => Tolerance::rounded(dtype),
+            ReduceFn::Sum | ReduceFn::Mean => Tolerance::summed(dtype),
+        }
+    }
+}
+
+/// The index of the largest or smallest element along one axis. The first NaN wins; otherwise the lowest index among equal
+/// elements.
+///
+/// Operands: `x` of any shape, with 1 to 2³² elements along the axis; `y` of u32, like `x` without the axis.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct ArgReduce<T> {
+    /// The axis; negative counts from the end.
+    pub axis: isize,
+    /// Whether to find the smallest element instead of the largest.
+    pub smallest: bool,
+    types: PhantomData<T>,
+}
+impl<T> ArgReduce<T> {
+    /// The largest element along `axis`.
+    pub fn max(axis: isize) -> Self {
+        ArgReduce { axis, smallest: false, types: PhantomData }
+    }
+    /// The smallest element along `axis`.
+    pub fn min(axis: isize) -> Self {
+        ArgReduce { axis, smallest: true, types: PhantomData }
+    }
+}
+operands!(pub mod arg_reduce: ArgReduce<T: Num> { x: in T, y: out u32 });
+impl<T: Num> Op for ArgReduce<T> {
+    fn name(&self) -> &'static str {
+        if self.smallest { "argmin" } else { "argmax" }
+    }
+    fn hash_options<H: Hasher>(&self, state: &mut H) {
+        let ArgReduce { axis, smallest, types: _ } = self;
+        (axis, smallest).hash(state);
+    }
+    fn infer(&self, on: &arg_reduce::Shapes<'_>) -> Result<[Shape; 1]> {
+        let n = on.x.dims()[on.x.shape().axis(self.axis)?];
+        if n as u64 > 1 << 32 {
+            return Err(Error::shape(
+                self.name(),
+                "x",
+                on.x,
+                "at most 2^32 elements along the axis, as y is of u32",
+            ));
+        }
+        Ok([Axes::from(self.axis).infer(self.name(), on.x, true)?])
+    }
+    fn tolerance(&self, _: &'static str, _: DType, _: &dyn Operands) -> Tolerance {
+        Tolerance::Exact
+    }
+}
+
+/// Writes the two methods of each function.
+macro_rules! methods {
+    ($($(#[$what:meta])* $method:ident $into:ident $f:ident $([$bound:path])?, $x:expr => $y:expr;)+) => {$(
+        $(#[$what])*
+        ///
+        /// `x` of any shape; `y` of the same type, without these axes or with extent 1 there; see [`Reduce`].
+        ///
+        /// # Errors
+        /// [`Error::Axis`], [`Error::Param`] for an axis given twice, [`Error::Shape`] and any error that the backend reports.
+        ///
+        /// ```
+        /// # use ops_core::{Backend, ops::*};
+        /// # let b = ops_cpu::Cpu::new();
+        #[doc = concat!("let x = b.tensor(&[2, 3], &", stringify!($x), ")?;")]
+        #[doc = concat!("let y = b.", stringify!($method), "(&x, -1)?;")]
+        #[doc = concat!("assert_eq!(y.to_vec(&b)?, ", stringify!($y), ");")]
+        /// # Ok::<(), ops_core::Error>(())
+        /// ```
+        fn $method(&self, x: impl AsView<Self::Space, T>, axes: impl Into<Axes>) -> Result<TensorOf<Self, T>>
+        $(where T: $bound)?
+        {
+            let (x, op) = (x.view(), Reduce::on_all(ReduceFn::$f, axes));
+            let [shape] = op.infer(&reduce::Shapes { x: x.layout(), y: Written })?;
+            let mut y = self.empty(shape)?;
+            self.run(&op, reduce::Args { x, y: y.view_mut() })?;
+            Ok(y)
+        }
+        #[doc = concat!("[`", stringify!($method), "`](Self::", stringify!($method), ") into `y`.")]
+        ///
+        /// # Errors
+        /// [`Error::Axis`], [`Error::Param`] for an axis given twice, [`Error::Shape`] and any error that the backend reports.
+        ///
+        /// ```
+        /// # use ops_core::{Backend, ops::*};
+        /// # let b = ops_cpu::Cpu::new();
+        #[doc = concat!("let x = b.tensor(&[2, 3], &", stringify!($x), ")?;")]
+        /// let mut y = b.zeros(&[2, 1])?;
+        #[doc = concat!("b.", stringify!($into), "(&x, &mut y, Axes::from(1).keep_dims())?;")]
+        #[doc = concat!("assert_eq!(y.to_vec(&b)?, ", stringify!($y), ");")]
+        /// # Ok::<(), ops_core::Error>(())
+        /// ```
+        fn $into(
+            &self,
+            x: impl AsView<Self::Space, T>,
+            mut y: impl AsViewMut<Self::Space, T>,
+            axes: impl Into<Axes>,
+        ) -> Result<()>
+        $(where T: $bound)?
+        {
+            self.run(&Reduce::on_all(ReduceFn::$f, axes), reduce::Args { x: x.view(), y: y.view_mut() })
+        }
+    )+};
+}
+
+/// Reductions of `T` over axes. Axes are one axis, an array of axes or [`Axes::ALL`]; [`Axes::keep_dims`] keeps them.
+pub trait ReduceOps<T: Num>: Execute<Reduce<T>> + Execute<ArgReduce<T>> {
+    methods! {
+        /// `y = Σ x` over `axes`; 0 for no elements. Integers wrap.
+        sum sum_into Sum, [1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0] => [6.0, 15.0];
+        /// `y = Σ x / n` over `axes`, where `n` is the number of elements; NaN for none.
+        mean mean_into Mean [Float], [1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0] => [2.0, 5.0];
+        /// The largest element over `axes`; NaN if any element is NaN. There must be one.
+        max max_into Max, [1.0f32, 3.0, 2.0, -4.0, -6.0, -5.0] => [3.0, -4.0];
+        /// The smallest element over `axes`; NaN if any element is NaN. There must be one.
+        min min_into Min, [1.0f32, 3.0, 2.0, -4.0, -6.0, -5.0] => [1.0, -6.0];
+        /// `y = Π x` over `axes`; 1 for no elements. Integers wrap.
+        prod prod_into Prod, [1, 2, 3, 4, 5, -6] => [6, -120];
+    }
+
+    /// The index of the largest element along `axis`: of the first NaN if there is one, otherwise of the first among equal
+    /// elements. There must be an element. `x` of any shape; `y` of u32, without the axis.
+    ///
+    /// # Errors
+    /// [`Error::Axis`], [`Error::Shape`] and any error that the backend reports.
+    ///
+    /// ```
+    /// # use ops_core::{Backend, ops::*};
+    /// # let b = ops_cpu::Cpu::new();
+    /// let x = b.tensor(&[2, 3], &[1.0f32, 3.0, 3.0, 0.0, f32::NAN, 7.0])?;
+    /// assert_eq!(b.argmax(&x, -1)?.to_vec(&b)?, [1, 1]);
+    /// # Ok::<(), ops_core::Error>(())
+    /// ```
+    fn argmax(&self, x: impl AsView<Self::Space, T>, axis: isize) -> Result<TensorOf<Self, u32>> {
+        arg_reduced(self, x, ArgReduce::max(axis))
+    }
+    /// [`argmax`](Self::argmax) into `y`.
+    ///
+    /// # Errors
+    /// [`Error::Axis`], [`Error::Shape`] and any error that the backend reports.
+    ///
+    /// ```
+    /// # use ops_core::{Backend, ops::*};
+    /// # let b = ops_cpu::Cpu::new();
+    /// let x = b.tensor(&[2, 3], &[1, 3, 3, 0, 4, 7])?;
+    /// let mut y = b.zeros(&[3])?;
+    /// b.argmax_into(&x, &mut y, 0)?;
+    /// assert_eq!(y.to_vec(&b)?, [0, 1, 1]);
+    /// # Ok::<(), ops_core::Error>(())
+    /// ```
+    fn argmax_into(
+        &self,
+        x: impl AsView<Self::Space, T>,
+        mut y: impl AsViewMut<Self::Space, u32>,
+        axis: isize,
+    ) -> Result<()> {
+        self.run(&ArgReduce::max(axis), arg_reduce::Args { x: x.view(), y: y.view_mut() })
+    }
+    /// The index of the smallest element along `axis`, by the rules of [`argmax`](Self::argmax).
+    ///
+    /// # Errors
+    /// [`Error::Axis`], [`Error::Shape`] and any error that the backend reports.
+    ///
+    /// ```
+    /// # use ops_core::{Backend, ops::*};
+    /// # let b = ops_cpu::Cpu::new();
+    /// let x = b.tensor(&[2, 3], &[3, 1, 1, 4, 7, 0])?;
+    /// assert_eq!(b.argmin(&x, -1)?.to_vec(&b)?, [1, 2]);
+    /// # Ok::<(), ops_core::Error>(())
+    /// ```
+    fn argmin(&self, x: impl AsView<Self::Space, T>, axis: isize) -> Result<TensorOf<Self, u32>> {
+        arg_reduced(self, x, ArgReduce::min(axis))
+    }
+    /// [`argmin`](Self::argmin) into `y`.
+    ///
+    /// # Errors
+    /// [`Error::Axis`], [`Error::Shape`] and any error that the backend reports.
+    ///
+    /// ```
+    /// # use ops_core::{Backend, ops::*};
+    /// # let b = ops_cpu::Cpu::new();
+    /// let x = b.tensor(&[2, 3], &[3, 1, 1, 4, 7, 0])?;
+    /// let mut y = b.zeros(&[3])?;
+    /// b.argmin_into(&x, &mut y, 0)?;
+    /// assert_eq!(y.to_vec(&b)?, [0, 0, 1]);
+    /// # Ok::<(), ops_core::Error>(())
+    /// ```
+    fn argmin_into(
+        &self,
+        x: impl AsView<Self::Space, T>,
+        mut y: impl AsViewMut<Self::Space, u32>,
+        axis: isize,
+    ) -> Result<()> {
+        self.run(&ArgReduce::min(axis), arg_reduce::Args { x: x.view(), y: y.view_mut() })
+    }
+}
+impl<T: Num, B: Execute<Reduce<T>> + Execute<ArgReduce<T>>> ReduceOps<T> for B {}
+
+fn arg_reduced<T: Num, B: Execute<ArgReduce<T>>>(
+    b: &B,
+    x: impl AsView<B::Space, T>,
+    op: ArgReduce<T>,
+) -> Result<TensorOf<B, u32>> {
+    let x = x.view();
+    let [shape] = op.infer(&arg_reduce::Shapes { x: x.layout(), y: Written })?;
+    let mut y = b.empty(shape)?;
+    b.run(&op, arg_reduce::Args { x, y: y.view_mut() })?;
+    Ok(y)
+}

@@ -1,0 +1,265 @@
+//! sum, mean, max, min, prod, argmax and argmin over any dimensions.
+use crate::instances::{Arguments, Table};
+use crate::launch::need;
+use crate::norm::lanes_for;
+use crate::{
+    Device, Divider, ElementType, Family, Launch, OperandView, Refused, Shape, StridedPointer, elementwise,
+};
+
+/// Threads per block; `REDUCE_BLOCK` in the source.
+const BLOCK: u32 = 256;
+/// Columns of a block in each of which a thread begins; `TILE_COLUMNS` in the source.
+const TILE_COLUMNS: u64 = 32;
+/// Threads that share a column; `SLICES` in the source.
+const SLICES: u64 = BLOCK as u64 / TILE_COLUMNS;
+/// With at least this many outputs next to each other in memory, a thread takes a few of them.
+const MIN_COLUMNS: u64 = 16;
+/// Loads per thread of a part, at least.
+const MIN_LOADS: u64 = 8;
+const MAX_PARTS: u64 = 1024;
+
+/// Arguments of every reduction.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub struct ReduceArgs {
+    pub kept: Shape,
+    pub reduced: Shape,
+    pub x: StridedPointer,
+    pub y: StridedPointer,
+    pub along: StridedPointer,
+    /// Device address of the workspace of [`Plan::workspace`] bytes, aligned to 8 bytes. Unused with one part.
+    pub partial: u64,
+    pub parts: Divider,
+    pub tiles: Divider,
+    pub items: u64,
+    pub part: u64,
+    pub lanes: u64,
+    pub divisor: f64,
+    pub flip: u32,
+    pub pass: u32,
+}
+
+impl Arguments for ReduceArgs {
+    const NAME: &'static str = "ReduceArgs";
+}
+
+/// `Pass` in the source.
+const WHOLE_OUTPUTS: u32 = 0;
+const WRITE_PARTS: u32 = 1;
+const READ_PARTS: u32 = 2;
+
+/// A reduction as the kernels distinguish them. Means are sums with a divisor, and minima are maxima of flipped keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Sum,
+    Product,
+    Largest,
+    Index,
+}
+
+impl Kind {
+    const ALL: [Kind; 4] = [Kind::Sum, Kind::Product, Kind::Largest, Kind::Index];
+
+    /// The kind of an op, and whether it wants the smallest element.
+    fn of(op: &str) -> Result<(Kind, bool), Refused> {
+        Ok(match op {
+            "sum" | "mean" => (Kind::Sum, false),
+            "prod" => (Kind::Product, false),
+            "max" => (Kind::Largest, false),
+            "min" => (Kind::Largest, true),
+            "argmax" => (Kind::Index, false),
+            "argmin" => (Kind::Index, true),
+            other => return Err(Refused::NoKernel { op: other.to_owned(), types: Vec::new() }),
+        })
+    }
+    /// The op that the kernels are named after, and the struct in the source.
+    const fn names(self) -> (&'static str, &'static str) {
+        match self {
+            Kind::Sum => ("sum", "SumOf"),
+            Kind::Product => ("prod", "ProductOf"),
+            Kind::Largest => ("max", "LargestOf"),
+            Kind::Index => ("argmax", "IndexOf"),
+        }
+    }
+    /// Bytes of a total.
+    const fn total(self, t: ElementType) -> u32 {
+        let word = if t.bytes() == 8 { 8 } else { 4 };
+        match self {
+            Kind::Sum | Kind::Product => match t {
+                ElementType::F16 | ElementType::Bf16 | ElementType::F32 => 8,
+                _ => word,
+            },
+            Kind::Largest => word,
+            Kind::Index => 2 * word,
+        }
+    }
+}
+
+/// Columns per thread; `column_pack` in the source.
+const fn column_pack(t: ElementType) -> u32 {
+    if t.bytes() == 8 { 2 } else { 4 }
+}
+
+/// Elements of a row per load.
+const fn row_pack(t: ElementType) -> u32 {
+    16 / t.bytes() as u32
+}
+
+pub(crate) fn declare(table: &mut Table) {
+    let mut reduce = table.of::<ReduceArgs>(Family::Reduce, BLOCK);
+    for kind in Kind::ALL {
+        let (op, function) = kind.names();
+        let reduce = reduce.part(if kind == Kind::Index { "index" } else { "" });
+        for t in ElementType::FLOATS.into_iter().chain(ElementType::INTS) {
+            let total = kind.total(t);
+            reduce.add_variant(op, "rows", &[t], "reduce_rows", &[function], BLOCK / 32 * total);
+            let lds = BLOCK * column_pack(t) * total;
+            reduce.add_variant(op, "columns", &[t], "reduce_columns", &[function], lds);
+        }
+    }
+}
+
+/// The launches of a reduction: `main`, then `combine` if present.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// Reduces the elements of outputs, or of parts of them.
+    pub main: Launch,
+    /// Arguments of `main`, with `partial` still 0.
+    pub args: ReduceArgs,
+    /// Combines the parts; takes [`ReduceArgs::combining`].
+    pub combine: Option<Launch>,
+    /// Bytes of device memory that `args.partial` must point to; 0 without `combine`.
+    pub workspace: u64,
+}
+
+impl ReduceArgs {
+    /// The arguments of the launch that combines parts.
+    pub fn combining(self, wave: u32) -> Self {
+        let parts = self.parts.by();
+        ReduceArgs { items: self.kept.count(), lanes: combining_lanes(parts, wave), pass: READ_PARTS, ..self }
+    }
+}
+
+fn combining_lanes(parts: u64, wave: u32) -> u64 {
+    let lanes = parts.next_power_of_two();
+    if lanes <= u64::from(wave) { lanes } else { BLOCK.into() }
+}
+
+/// A reduction of `x` to `y`: the dimensions that are kept with the strides of both operands, and those that are reduced with the
+/// strides of `x`.
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub struct Reduction<'a> {
+    pub kept: &'a [u64],
+    pub x: OperandView<'a>,
+    pub y: OperandView<'a>,
+    pub reduced: &'a [u64],
+    pub along: &'a [i64],
+}
+
+/// Prepares `sum`, `mean`, `max`, `min`, `prod`, `argmax` or `argmin`.
+pub fn prepare(op: &str, on: &Reduction<'_>, device: &Device) -> Result<Plan, Refused> {
+    let (kind, flip) = Kind::of(op)?;
+    let t = on.x.dtype;
+    let along = OperandView { strides: on.along, ..on.x };
+    let (kept, [x, y]) = elementwise(on.kept, [on.x, on.y])?;
+    let (reduced, [along]) = elementwise(on.reduced, [along])?;
+    // One index for all elements, as the count of a sum and the bound of every loop.
+    kept.count().checked_mul(reduced.count().max(1)).filter(|n| *n < 1 << 63).ok_or(Refused::Size)?;
+    let args = ReduceArgs {
+        kept: kept.unpacked(),
+        reduced: reduced.unpacked(),
+        x,
+        y,
+        along,
+        partial: 0,
+        parts: Divider::new(1),
+        tiles: Divider::new(1),
+        items: 0,
+        part: reduced.count(),
+        lanes: 1,
+        divisor: if op == "mean" { reduced.count() as f64 } else { 1.0 },
+        flip: flip.into(),
+        pass: WHOLE_OUTPUTS,
+    };
+    let in_rows = reduced.inner() > 1 && along.stride[5] == 1;
+    if kept.inner() >= MIN_COLUMNS && x.stride[5] == 1 && !in_rows {
+        columns(kind, t, args, device)
+    } else {
+        rows(kind, t, args, device)
+    }
+}
+
+/// Whether all of these strides, of dimensions with more than one index, are multiples of `n`, apart from the last.
+fn outer_multiples(shape: &Shape, operand: &StridedPointer, n: u32, with_last: bool) -> bool {
+    let last = if with_last { 6 } else { 5 };
+    let dims = shape.dims().iter().zip(operand.stride).take(last);
+    dims.into_iter().all(|(d, s)| *d <= 1 || s % i64::from(n) == 0)
+}
+
+fn rows(kind: Kind, t: ElementType, mut args: ReduceArgs, device: &Device) -> Result<Plan, Refused> {
+    let instance = need(kind.names().0, "rows", &[t])?;
+    let (n, outputs, pack) = (args.reduced.count(), args.kept.count(), row_pack(t));
+    let packs = args.along.stride[5] == 1
+        && args.reduced.inner().is_multiple_of(pack.into())
+        && args.x.data.is_multiple_of(16)
+        && outer_multiples(&args.reduced, &args.along, pack, false)
+        && outer_multiples(&args.kept, &args.x, pack, true);
+    let pack = if packs { pack } else { 1 };
+    args.reduced = args.reduced.with_pack(pack);
+    let lanes = lanes_for(n, pack, device.wave).unwrap_or(BLOCK);
+    args.lanes = lanes.into();
+    let step = u64::from(BLOCK * pack);
+    let most = if lanes == BLOCK { n / (step * MIN_LOADS) } else { 1 };
+    split(&mut args, outputs, most, step, device);
+    let main = Launch::over(instance, args.items, (BLOCK / lanes).into(), device.row_blocks());
+    finish(kind, t, main, args, device)
+}
+
+fn columns(kind: Kind, t: ElementType, mut args: ReduceArgs, device: &Device) -> Result<Plan, Refused> {
+    let instance = need(kind.names().0, "columns", &[t])?;
+    let (n, columns, pack) = (args.reduced.count(), args.kept.inner(), column_pack(t));
+    let packs = columns.is_multiple_of(pack.into())
+        && args.x.data.is_multiple_of(u64::from(pack) * t.bytes() as u64)
+        && outer_multiples(&args.reduced, &args.along, pack, true)
+        && outer_multiples(&args.kept, &args.x, pack, false);
+    let pack = if packs { pack } else { 1 };
+    args.kept = args.kept.with_pack(pack);
+    let tiles = columns.div_ceil(TILE_COLUMNS * u64::from(pack)).max(1);
+    args.tiles = Divider::new(tiles);
+    let all = if columns == 0 { 0 } else { args.kept.count() / columns * tiles };
+    split(&mut args, all, n / (SLICES * MIN_LOADS), SLICES, device);
+    let main = Launch::over(instance, args.items, 1, device.row_blocks());
+    finish(kind, t, main, args, device)
+}
+
+/// Splits the elements into parts, at most `most`, so that `items` blocks become enough to fill the device. A part is a multiple
+/// of `step` elements.
+fn split(args: &mut ReduceArgs, items: u64, most: u64, step: u64, device: &Device) {
+    let parts = (device.blocks(8) / items.max(1)).min(most).clamp(1, MAX_PARTS);
+    let n = args.reduced.count();
+    if parts > 1 {
+        args.part = n.div_ceil(parts).next_multiple_of(step);
+        args.parts = Divider::new(n.div_ceil(args.part));
+        args.pass = if args.parts.by() > 1 { WRITE_PARTS } else { WHOLE_OUTPUTS };
+    }
+    args.items = items * args.parts.by();
+}
+
+fn finish(
+    kind: Kind,
+    t: ElementType,
+    main: Launch,
+    args: ReduceArgs,
+    device: &Device,
+) -> Result<Plan, Refused> {
+    if args.pass == WHOLE_OUTPUTS {
+        return Ok(Plan { main, args, combine: None, workspace: 0 });
+    }
+    let (parts, outputs) = (args.parts.by(), args.kept.count());
+    let per_block = u64::from(BLOCK) / combining_lanes(parts, device.wave);
+    let combine = Launch::over(need(kind.names().0, "rows", &[t])?, outputs, per_block, device.row_blocks());
+    let workspace = outputs.checked_mul(parts * u64::from(kind.total(t))).ok_or(Refused::Size)?;
+    Ok(Plan { main, args, combine: Some(combine), workspace })
+}

@@ -1,0 +1,97 @@
+//! cumsum along the last dimension.
+use crate::instances::{Arguments, Table};
+use crate::launch::need;
+use crate::{
+    Device, Divider, ElementType, Family, Launch, OperandView, Refused, Shape, StridedPointer, rows,
+};
+
+const BLOCK: u32 = 256;
+/// Elements of a part, at least; parts are whole steps of a block of packs of any type.
+const MIN_PART: u64 = 4 * PART_STEP;
+const PART_STEP: u64 = BLOCK as u64 * 16;
+const MAX_PARTS: u64 = 1024;
+/// With at least this many rows adjacent in memory, each row gets one thread.
+const COLUMN_ROWS: u64 = 32;
+/// Rows of at most this many elements get one thread too.
+const SHORT_ROW: u64 = 16;
+
+/// Arguments of cumsum.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub struct ScanArgs {
+    pub shape: Shape,
+    pub x: StridedPointer,
+    pub y: StridedPointer,
+    /// Device address of the workspace of [`Plan::workspace`] bytes, aligned to 8 bytes. Unused with one part.
+    pub partial: u64,
+    pub parts: Divider,
+    pub rows: u64,
+    pub part: u64,
+    pub totals: u64,
+}
+
+impl Arguments for ScanArgs {
+    const NAME: &'static str = "ScanArgs";
+}
+
+/// Bytes of a sum.
+const fn sum_bytes(t: ElementType) -> u32 {
+    match t {
+        ElementType::F16 | ElementType::Bf16 | ElementType::F32 => 8,
+        _ if t.bytes() == 8 => 8,
+        _ => 4,
+    }
+}
+
+pub(crate) fn declare(table: &mut Table) {
+    let mut scan = table.of::<ScanArgs>(Family::Scan, BLOCK);
+    for t in ElementType::FLOATS.into_iter().chain(ElementType::INTS) {
+        scan.add_variant("cumsum", "rows", &[t], "cumsum_rows", &[], 2 * (BLOCK / 32) * sum_bytes(t));
+        scan.add_variant("cumsum", "columns", &[t], "cumsum_columns", &[], 0);
+    }
+}
+
+/// The launches of a scan: one, or one for the sums of parts and, with the same kernel, one for the result.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// The launch.
+    pub launch: Launch,
+    /// Its arguments, with `partial` still 0 and `totals` set if there are parts.
+    pub args: ScanArgs,
+    /// Bytes of device memory that `args.partial` must point to; 0 for one launch.
+    pub workspace: u64,
+}
+
+/// Prepares `cumsum` along the last of `dims`.
+pub fn prepare(
+    dims: &[u64],
+    x: OperandView<'_>,
+    y: OperandView<'_>,
+    device: &Device,
+) -> Result<Plan, Refused> {
+    let t = x.dtype;
+    let (shape, [x, y]) = rows(dims, 1, [x, y])?;
+    let n = shape.inner();
+    let count = if n == 0 { 0 } else { shape.count() / n };
+    let mut args =
+        ScanArgs { shape, x, y, partial: 0, parts: Divider::new(1), rows: count, part: n, totals: 0 };
+    let side_by_side = x.stride[4] == 1 && x.stride[5] != 1;
+    if (side_by_side && count >= COLUMN_ROWS) || n <= SHORT_ROW {
+        let instance = need("cumsum", "columns", &[t])?;
+        let most = device.blocks(device.tuning.element_blocks());
+        let launch = Launch::over(instance, count, u64::from(instance.block), most);
+        return Ok(Plan { launch, args, workspace: 0 });
+    }
+    let instance = need("cumsum", "rows", &[t])?;
+    let parts = (device.blocks(8) / count.max(1)).min(n / MIN_PART).clamp(1, MAX_PARTS);
+    if parts > 1 {
+        args.part = n.div_ceil(parts).next_multiple_of(PART_STEP);
+        args.parts = Divider::new(n.div_ceil(args.part));
+        args.totals = u64::from(args.parts.by() > 1);
+    }
+    let items = count.checked_mul(args.parts.by()).ok_or(Refused::Size)?;
+    let launch = Launch::over(instance, items, 1, device.row_blocks());
+    let workspace = if args.totals == 0 { 0 } else { items * u64::from(sum_bytes(t)) };
+    Ok(Plan { launch, args, workspace })
+}
