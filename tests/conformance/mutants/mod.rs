@@ -11,7 +11,9 @@ mod elementwise;
 mod exact;
 mod float64;
 mod norms;
+mod parametric;
 mod products;
+mod relations;
 mod tools;
 
 fn mutants() -> Vec<Mutant> {
@@ -19,7 +21,9 @@ fn mutants() -> Vec<Mutant> {
         norms::mutants(),
         attention::mutants(),
         elementwise::mutants(),
+        parametric::mutants(),
         products::mutants(),
+        relations::mutants(),
         float64::mutants(),
         exact::mutants(),
     ]
@@ -28,7 +32,7 @@ fn mutants() -> Vec<Mutant> {
 
 #[test]
 fn no_mutant_is_lost() {
-    assert_eq!(mutants().len(), 156);
+    assert_eq!(mutants().len(), 195);
 }
 
 #[test]

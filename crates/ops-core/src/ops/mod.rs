@@ -16,10 +16,12 @@ mod functions;
 mod index;
 mod moves;
 mod norm;
+mod parametric;
 mod probabilities;
 mod products;
 mod quant;
 pub mod registry;
+mod relations;
 mod rotary;
 
 // One file per family. Each op's operands are in a module with the op's name.
@@ -32,9 +34,11 @@ pub use functions::*;
 pub use index::*;
 pub use moves::*;
 pub use norm::*;
+pub use parametric::*;
 pub use probabilities::*;
 pub use products::*;
 pub use quant::*;
+pub use relations::*;
 pub use rotary::*;
 
 /// Checks that `operand` has exactly the extents `want`.

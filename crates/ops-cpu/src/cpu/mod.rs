@@ -8,11 +8,13 @@ use crate::host::{execute_kernels, host_backend};
 use ops_core::{Error, Result};
 
 mod attention;
+mod compare;
 mod elementwise;
 mod index;
 mod matmul;
 mod norm;
 mod panels;
+mod parametric;
 mod quant;
 mod rope;
 mod rows;

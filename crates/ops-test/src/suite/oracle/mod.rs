@@ -16,8 +16,10 @@ mod functions;
 mod integers;
 mod moves;
 mod norms;
+mod parametric;
 mod products;
 mod quant;
+mod relations;
 mod rope;
 mod rounding;
 mod softmax;
@@ -30,7 +32,12 @@ type Wants = Result<Vec<Want>, CallError>;
 type Family = (&'static [&'static str], fn(&Case) -> Wants);
 
 /// Computed the same way for every type.
-const OF_ANY: [Family; 2] = [(moves::OPS, moves::wants), (quant::OPS, quant::wants)];
+const OF_ANY: [Family; 4] = [
+    (moves::OPS, moves::wants),
+    (quant::OPS, quant::wants),
+    (relations::OPS, relations::wants),
+    (parametric::OPS, parametric::wants),
+];
 /// Computed for floats, in addition to functions of one or two elements.
 const OF_FLOATS: [Family; 6] = [
     (norms::OPS, norms::wants),
