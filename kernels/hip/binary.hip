@@ -1,7 +1,7 @@
 // Elementwise ops with two operands: y = f(a, b), broadcast through stride 0; y may be a or b itself.
 // maximum and minimum return NaN if either operand is NaN. Integers wrap; x / 0 = 0 and MIN / -1 = MIN.
 #include "ops_view.h"
-#include "ops_math.h"
+#include "ops_pow.h"
 
 namespace ops {
 
@@ -41,6 +41,10 @@ struct Maximum {
 struct Minimum {
     template <typename A> static OPS_METHOD A floats(A a, A b) { return minimum(a, b); }
     template <typename T> static OPS_METHOD T integers(T a, T b) { return a < b ? a : b; }
+};
+struct Pow {
+    template <typename A> static OPS_METHOD A floats(A a, A b) { return power(a, b); }
+    template <typename T> static OPS_METHOD T integers(T a, T b) { return integer_power<T, wrap_t<T>>(a, b); }
 };
 // silu(gate) * up
 struct SwiGlu {

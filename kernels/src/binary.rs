@@ -32,6 +32,9 @@ const NUMBER_OPS: [(&str, &str); 6] = [
     ("minimum", "Minimum"),
 ];
 
+/// Compiled by itself: it takes longer than all others together, and models use the others.
+const POW: (&str, &str) = ("pow", "Pow");
+
 const FLOAT_OPS: [(&str, &str); 2] = [("swiglu", "SwiGlu"), ("geglu", "GeGlu")];
 
 pub(crate) fn declare(table: &mut Table) {
@@ -41,6 +44,10 @@ pub(crate) fn declare(table: &mut Table) {
             binary.add(op, &[t], "binary", &[function]);
         }
     }
+    for t in ElementType::FLOATS.into_iter().chain(ElementType::INTS) {
+        table.of::<BinaryArgs>(Family::Binary, BLOCK).part("pow").add(POW.0, &[t], "binary", &[POW.1]);
+    }
+    let mut binary = table.of::<BinaryArgs>(Family::Binary, BLOCK);
     for (op, function) in FLOAT_OPS {
         for t in ElementType::FLOATS {
             binary.part("glu").add(op, &[t], "binary", &[function]);

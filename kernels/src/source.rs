@@ -9,6 +9,8 @@ use std::fmt::Write;
 pub enum Family {
     Unary,
     Binary,
+    Compare,
+    Parametric,
     Norm,
     Softmax,
     Reduce,
@@ -35,6 +37,8 @@ impl Family {
     pub const ALL: &'static [Family] = &[
         Family::Unary,
         Family::Binary,
+        Family::Compare,
+        Family::Parametric,
         Family::Norm,
         Family::Softmax,
         Family::Reduce,
@@ -61,6 +65,8 @@ impl Family {
         match self {
             Family::Unary => "unary",
             Family::Binary => "binary",
+            Family::Compare => "compare",
+            Family::Parametric => "parametric",
             Family::Norm => "norm",
             Family::Softmax => "softmax",
             Family::Reduce => "reduce",
@@ -103,6 +109,8 @@ impl Family {
         match self {
             Family::Unary => include_str!("../hip/unary.hip"),
             Family::Binary => include_str!("../hip/binary.hip"),
+            Family::Compare => include_str!("../hip/compare.hip"),
+            Family::Parametric => include_str!("../hip/parametric.hip"),
             Family::Norm => include_str!("../hip/norm.hip"),
             Family::Softmax => include_str!("../hip/softmax.hip"),
             Family::Reduce => include_str!("../hip/reduce.hip"),
@@ -131,6 +139,7 @@ const HEADERS: &[(&str, &str)] = &[
     ("ops_platform.h", include_str!("../include/ops_platform.h")),
     ("ops_types.h", include_str!("../include/ops_types.h")),
     ("ops_math.h", include_str!("../include/ops_math.h")),
+    ("ops_pow.h", include_str!("../include/ops_pow.h")),
     ("ops_trig.h", include_str!("../include/ops_trig.h")),
     ("ops_f16_math.h", include_str!("../include/ops_f16_math.h")),
     ("ops_view.h", include_str!("../include/ops_view.h")),

@@ -32,6 +32,10 @@ fn options_that_print_differently_hash_differently() {
     distinct(&[AffineInplace::<f32>::new(1.0, 2.0), AffineInplace::new(2.0, 1.0)]);
     distinct(&UnaryFn::ALL.map(Unary::<f32>::of));
     distinct(&BinaryFn::ALL.map(Binary::<f32>::of));
+    distinct(&CompareFn::ALL.map(Compare::<f32>::of));
+    distinct(&[Parametric::<f32>::powf(2.0), Parametric::powf(-2.0), Parametric::elu(2.0)]);
+    distinct(&[Parametric::clamp(0.0f32, 1.0), Parametric::clamp(1.0, 0.0), Parametric::clamp(-0.0, 1.0)]);
+    distinct(&[Parametric::clamp(0, 1), Parametric::clamp(1, 0), Parametric::clamp(0, -1)]);
     distinct(&[GluFn::Swiglu, GluFn::Geglu].map(Glu::<f32>::of));
     distinct(&[IndexSelect::<f32>::axis(0), IndexSelect::axis(1), IndexSelect::axis(-1)]);
     let axes = [Axes::ALL, Axes::from([]), Axes::from(0), Axes::from([0, 1]), Axes::from(0).keep_dims()];

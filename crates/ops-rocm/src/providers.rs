@@ -19,9 +19,9 @@ use hip::{HipReduce, HipScan, HipSort};
 use hipblaslt::HipBlasLt;
 use miopen::MiOpen;
 use ops_core::ops::{
-    AddRmsNorm, Affine, AffineInplace, Attention, Binary, BinaryFn, Cast, Dequantize, Embedding, Fill, Glu,
-    GluFn, GroupNorm, IndexSelect, LayerNorm, Linear, MatMul, Quantize, RmsNorm, Rope, RopeForm, RopeInplace,
-    Softmax, TensorCopy, Unary, UnaryFn, Where,
+    AddRmsNorm, Affine, AffineInplace, Attention, Binary, BinaryFn, Cast, Compare, CompareFn, Dequantize,
+    Embedding, Fill, Glu, GluFn, GroupNorm, IndexSelect, LayerNorm, Linear, MatMul, Parametric, Quantize,
+    RmsNorm, Rope, RopeForm, RopeInplace, Softmax, TensorCopy, Unary, UnaryFn, Where,
 };
 use ops_core::ops::{ArgReduce, ArgSort, CumSum, Reduce, ReduceFn, Sort, TopK};
 use ops_core::{Element, Float, Num, Op, Scalar};
@@ -66,6 +66,8 @@ const FORMS: [RopeForm; 3] = [RopeForm::Half, RopeForm::Interleaved, RopeForm::H
 lists! {
     [T: Num] Unary<T>: Hip, MiOpen; UnaryFn::ALL.map(Unary::<f32>::of);
     [T: Num] Binary<T>: Hip; BinaryFn::ALL.map(Binary::<f32>::of);
+    [T: Scalar] Compare<T>: Hip; CompareFn::ALL.map(Compare::<f32>::of);
+    [T: Num] Parametric<T>: Hip; [Parametric::<f32>::powf(1.0), Parametric::clamp(0.0, 0.0), Parametric::elu(1.0)];
     [T: Float] Glu<T>: Hip; [GluFn::Swiglu, GluFn::Geglu].map(Glu::<f32>::of);
     [T: Num] Affine<T>: HipAffine; [Affine::<f32>::new(1.0, 0.0)];
     [T: Num] AffineInplace<T>: HipAffine; [AffineInplace::<f32>::new(1.0, 0.0)];
@@ -114,6 +116,7 @@ mod tests {
             ("gelu_erf", "hip,miopen"),
             ("maximum", "hip"),
             ("geglu", "hip"),
+            ("ne", "hip"),
             ("dequantize", "hip"),
             ("mean", "hip"),
             ("argmin", "hip"),

@@ -23,6 +23,8 @@ pub enum Binary {
     Maximum,
     /// The smaller; NaN when either is.
     Minimum,
+    /// a to the power of b, with the special values of C's `pow`.
+    Pow,
     /// silu(a) · b
     SwiGlu,
     /// gelu(a) · b
@@ -31,8 +33,17 @@ pub enum Binary {
 
 impl Binary {
     /// All functions.
-    pub const ALL: [Self; 8] =
-        [Self::Add, Self::Sub, Self::Mul, Self::Div, Self::Maximum, Self::Minimum, Self::SwiGlu, Self::GeGlu];
+    pub const ALL: [Self; 9] = [
+        Self::Add,
+        Self::Sub,
+        Self::Mul,
+        Self::Div,
+        Self::Maximum,
+        Self::Minimum,
+        Self::Pow,
+        Self::SwiGlu,
+        Self::GeGlu,
+    ];
 }
 
 /// y\[i\] = op(a\[i\], b\[i\])
@@ -70,6 +81,7 @@ fn by_op<T: Element>(isa: Isa, op: Binary, x: [&[T]; 2], y: &mut [T], store: Sto
         Binary::Div => elementwise(isa, Div, x, y, store),
         Binary::Maximum => elementwise(isa, Maximum, x, y, store),
         Binary::Minimum => elementwise(isa, Minimum, x, y, store),
+        Binary::Pow => elementwise(isa, Pow, x, y, store),
         Binary::SwiGlu => elementwise(isa, SwiGlu, x, y, store),
         Binary::GeGlu => elementwise(isa, GeGlu, x, y, store),
     }
@@ -181,6 +193,17 @@ impl Map<2> for Minimum {
     #[inline(always)]
     fn eval<S: Simd, T: Element>(self, s: S, [a, b]: [S::F; 2]) -> S::F {
         s.minimum(a, b)
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Pow;
+
+impl Map<2> for Pow {
+    const APPROXIMATE: bool = true;
+    #[inline(always)]
+    fn eval<S: Simd, T: Element>(self, s: S, [a, b]: [S::F; 2]) -> S::F {
+        math::pow::<S, T>(s, a, b, 0.0)
     }
 }
 

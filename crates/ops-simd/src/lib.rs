@@ -24,7 +24,8 @@
 //! Every function takes an [`Isa`], the instruction set to compute with. One binary holds the kernels for all of
 //! them, and [`Isa::best`] detects the processor's features once. Callers split the work over threads.
 //!
-//! - Elementwise: [`unary`], [`binary`], [`affine`](fn@affine), [`cast`](fn@cast) and [`choose`](fn@choose).
+//! - Elementwise: [`unary`], [`parametric`](fn@parametric), [`binary`], [`affine`](fn@affine), [`cast`](fn@cast), [`choose`](fn@choose) and
+//!   [`compare`](fn@compare).
 //! - [`rows`]: norms, softmax, rope and reductions over the last dimension.
 //! - [`gemm`]: matrix products.
 //! - [`quant`]: products with quantized weights.
@@ -64,6 +65,7 @@
 mod binary;
 mod cast;
 mod choose;
+mod compare;
 mod element;
 mod error;
 pub mod gemm;
@@ -71,6 +73,7 @@ mod isa;
 mod map;
 pub mod math;
 mod memory;
+mod parametric;
 pub mod quant;
 pub mod rows;
 mod scratch;
@@ -80,9 +83,11 @@ mod unary;
 pub use binary::{Binary, affine, affine_in_place, binary, map};
 pub use cast::cast;
 pub use choose::choose;
+pub use compare::{Compare, Number, compare};
 pub use element::{Element, TypedOperands, View, ViewMut};
 pub use error::Error;
 pub use isa::Isa;
 pub use map::{Map, Store};
+pub use parametric::{Parametric, parametric};
 pub use simd::{Kernel, MAX_LANES, Simd, TileKernel};
 pub use unary::{Unary, unary, unary_in_place};

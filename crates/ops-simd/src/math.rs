@@ -12,6 +12,8 @@
 //! | [`gelu`] | 8; below −1, 250 | 8; below −1, 250 |
 //! | [`gelu_erf`] | 8 | 8; below −1, 250 |
 //!
+//! [`pow`] has a relative error below 5e-7 in f32, for every exponent.
+//!
 //! [`exp`], [`sigmoid`], [`silu`], [`gelu`] and [`gelu_erf`] take the type that their result will be rounded to, and do less
 //! work for f16 and bf16. The rounded result is within 5/8 of a unit in the last place of that type, tested over all its
 //! numbers. The other functions are equally precise for every type.
@@ -24,14 +26,16 @@ pub(crate) mod activation;
 pub(crate) mod erf;
 pub(crate) mod exp;
 pub(crate) mod log;
+pub(crate) mod pow;
 pub(crate) mod tanh;
 pub(crate) mod trig;
 
 pub use activation::{gelu, gelu_erf, sigmoid, silu};
 pub use erf::erf;
 pub use exp::exp;
-pub(crate) use exp::exp_down;
+pub(crate) use exp::{exp_down, exp_minus_one};
 pub use log::log;
+pub use pow::pow;
 pub use tanh::tanh;
 pub use trig::{cos, sin};
 

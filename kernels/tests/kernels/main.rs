@@ -2,6 +2,7 @@
 //! strides, misaligned addresses, guards round outputs, and the contract's rules for NaN and integers.
 mod attention;
 mod cast;
+mod compare;
 mod data;
 mod data_movement;
 mod elementwise;
@@ -11,6 +12,7 @@ mod matmul;
 mod matrix;
 mod mirror;
 mod norm;
+mod parametric;
 mod qlinear;
 mod quant;
 mod reductions;

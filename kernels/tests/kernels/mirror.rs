@@ -3,11 +3,13 @@ use crate::host::{WAVES, args_size, run_program};
 use ops_kernels::attention::AttentionArgs;
 use ops_kernels::binary::BinaryArgs;
 use ops_kernels::cast::CastArgs;
+use ops_kernels::compare::CompareArgs;
 use ops_kernels::copy::{CopyArgs, FillArgs, WhereArgs};
 use ops_kernels::index::IndexSelectArgs;
 use ops_kernels::matmul::MatmulArgs;
 use ops_kernels::matrix::MmaUnitArgs;
 use ops_kernels::norm::{GroupNormArgs, NormArgs};
+use ops_kernels::parametric::ParametricArgs;
 use ops_kernels::qlinear::QLinearArgs;
 use ops_kernels::quant::{DequantizeArgs, QEmbeddingArgs, QuantizeArgs};
 use ops_kernels::reduce::ReduceArgs;
@@ -80,6 +82,8 @@ fn every_field_of_every_argument_struct_lies_where_the_source_has_it() {
             fields!(ReduceArgs: kept, reduced, x, y, along, partial, parts, tiles, items, part, lanes, divisor, flip, pass),
         ],
     );
+    agree(Family::Compare, &[fields!(CompareArgs: shape, a, b, y, negated)]);
+    agree(Family::Parametric, &[fields!(ParametricArgs: shape, x, y, first, second)]);
     agree(Family::Cast, &[fields!(CastArgs: shape, x, y)]);
     agree(
         Family::Copy,

@@ -12,8 +12,10 @@ mod exact;
 mod float64;
 mod norms;
 mod order;
+mod parametric;
 mod products;
 mod reduce;
+mod relations;
 mod tools;
 
 fn mutants() -> Vec<Mutant> {
@@ -21,7 +23,9 @@ fn mutants() -> Vec<Mutant> {
         norms::mutants(),
         attention::mutants(),
         elementwise::mutants(),
+        parametric::mutants(),
         products::mutants(),
+        relations::mutants(),
         float64::mutants(),
         exact::mutants(),
         reduce::mutants(),
@@ -32,7 +36,7 @@ fn mutants() -> Vec<Mutant> {
 
 #[test]
 fn no_mutant_is_lost() {
-    assert_eq!(mutants().len(), 206);
+    assert_eq!(mutants().len(), 245);
 }
 
 #[test]

@@ -144,7 +144,8 @@ fn elementwise(op: &registry::Entry) -> Facts {
     // Operations in the formula.
     let flops = match op.name {
         "copy" | "fill" | "where" | "cast" => 0.0,
-        "affine" | "affine_inplace" => 2.0,
+        "affine" | "affine_inplace" | "clamp" => 2.0,
+        "elu" => 3.0,
         "silu" | "sigmoid" => 3.0,
         "swiglu" => 4.0,
         "gelu_erf" => 5.0,

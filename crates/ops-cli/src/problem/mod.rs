@@ -117,10 +117,17 @@ fn plan(spec: &Spec, call: &dyn Call) -> Result<(Plan, Vec<Operand>)> {
         plan.set(name, dtype, Layout::contiguous(dims)?, fill(spec, name));
     }
     let op = call.op();
-    let outputs: Vec<_> = op.slots().iter().filter(|slot| slot.role == Role::Out).map(|s| s.name).collect();
+    // The op fixes the types of some outputs.
+    let typed = |slot: &ops_core::Slot| slot.dtype.unwrap_or_else(|| spec.types.get(spec.entry, slot.name));
+    let outputs: Vec<_> = op
+        .slots()
+        .iter()
+        .filter(|slot| slot.role == Role::Out)
+        .map(|slot| (slot.name, typed(slot)))
+        .collect();
     let place = |plan: &mut Plan, shapes: &[Shape]| {
-        for (name, shape) in outputs.iter().zip(shapes) {
-            plan.set(name, spec.types.get(spec.entry, name), Layout::of(*shape), Fill::Signed);
+        for ((name, dtype), shape) in outputs.iter().zip(shapes) {
+            plan.set(name, *dtype, Layout::of(*shape), Fill::Signed);
         }
     };
     // Outputs are scalars until the op has given their shapes.

@@ -20,13 +20,15 @@ impl Options for ModelOptions<'_> {
             (_, "eps") => Some(1e-5),
             // Negation undoes itself, so values stay in range however often the op runs in place.
             ("affine_inplace", "mul") => Some(-1.0),
+            (_, "exponent") => Some(2.5),
+            (_, "alpha") => Some(1.0),
             (_, "mul") => Some(2.0),
             (_, "add") => Some(1.0),
             _ => None,
         })
     }
-    fn value(&self, _: &'static str) -> Result<Option<Wide>, Failure> {
-        Ok(Some(Wide::Int(1)))
+    fn value(&self, name: &'static str) -> Result<Option<Wide>, Failure> {
+        Ok(Some(Wide::Int(if name == "min" { 0 } else { 1 })))
     }
     fn count(&self, name: &'static str) -> Result<Option<usize>, Failure> {
         if name == "k" {

@@ -1,5 +1,5 @@
 //! Arithmetic, accumulators and indices.
-use super::{Scalar, bf16, f16};
+use super::{Scalar, Wide, bf16, f16};
 
 /// A number with arithmetic, by the rules of all ops. Integers wrap, `x / 0` is 0 and `MIN / -1` is `MIN`. Floats round once,
 /// and NaN propagates through maximum, minimum and relu.
@@ -18,6 +18,9 @@ pub trait Num: Scalar {
     fn maximum(self, other: Self) -> Self;
     /// The smaller; NaN if either is NaN.
     fn minimum(self, other: Self) -> Self;
+    /// `self` to the power of `other`, with the special values of C's `pow`. Of integers, the power wraps, and negative exponents
+    /// give `1 / self^-other`, truncated: 1 or −1 for powers of 1 and −1, and 0 for all others.
+    fn pow(self, other: Self) -> Self;
     /// `-self`.
     fn neg(self) -> Self;
     /// The absolute value; `MIN` stays `MIN`.
@@ -79,6 +82,32 @@ pub trait Index: Num + Eq {
     fn to_i64(self) -> i64;
 }
 
+/// A power of integers, by squaring. Negative exponents use the parity of the exponent alone.
+fn integer_power<T: Num>(base: T, exponent: T) -> T {
+    let integer = |v: T| match v.to_wide() {
+        Wide::Int(v) => v,
+        Wide::Float(v) => v as i64,
+    };
+    let (one, mut left) = (T::from_wide(Wide::Int(1)), integer(exponent));
+    if left < 0 {
+        return match integer(base) {
+            1 => one,
+            -1 if left % 2 == 0 => one,
+            -1 => base,
+            _ => T::from_wide(Wide::Int(0)),
+        };
+    }
+    let (mut power, mut square) = (one, base);
+    while left > 0 {
+        if left % 2 == 1 {
+            power = power.mul(square);
+        }
+        square = square.mul(square);
+        left /= 2;
+    }
+    power
+}
+
 /// Implements [`Num`] for integers, with the wrapping arithmetic of the standard library.
 macro_rules! num_int {
     ($($t:ty: |$n:ident| neg $neg:expr, abs $abs:expr, sign $sign:expr;)+) => {$(
@@ -90,6 +119,7 @@ macro_rules! num_int {
             #[inline] fn div(self, o: Self) -> Self { if o == 0 { 0 } else { self.wrapping_div(o) } }
             #[inline] fn maximum(self, o: Self) -> Self { self.max(o) }
             #[inline] fn minimum(self, o: Self) -> Self { self.min(o) }
+            #[inline] fn pow(self, o: Self) -> Self { integer_power(self, o) }
             #[inline] fn neg(self) -> Self { let $n = self; $neg }
             #[inline] fn abs(self) -> Self { let $n = self; $abs }
             #[inline] fn relu(self) -> Self { self.max(0) }
@@ -124,6 +154,7 @@ macro_rules! num_float {
                 let (a, b) = (self.acc(), o.acc());
                 if a.is_nan() || a < b { self } else { o }
             }
+            #[inline] fn pow(self, o: Self) -> Self { Self::from_f64(self.to_f64().powf(o.to_f64())) }
             #[inline] fn neg(self) -> Self { -self }
             #[inline] fn abs(self) -> Self { Self::from_acc(self.acc().abs()) }
             #[inline] fn relu(self) -> Self { if self.acc() < 0.0 { Self::from_acc(0.0) } else { self } }
@@ -172,6 +203,8 @@ mod tests {
         assert_eq!(Num::add(250u8, 10), 4);
         assert_eq!(Num::abs(i64::MIN), i64::MIN);
         assert_eq!(Num::neg(1u32), u32::MAX);
+        assert_eq!((Num::pow(3i8, 5), Num::pow(2u8, 8), Num::pow(0i32, 0)), (-13, 0, 1));
+        assert_eq!((Num::pow(-1i32, -3), Num::pow(-1i64, i64::MIN), Num::pow(2i16, -1)), (-1, 1, 0));
     }
 
     #[test]

@@ -24,11 +24,16 @@ pub enum BinaryFn {
     Maximum,
     /// The smaller; NaN if either operand is NaN.
     Minimum,
+    /// `a` to the power of `b`, with the special values of C's `pow`. Of integers, the power wraps, and a negative exponent gives
+    /// the truncated quotient `1 / a^−b`: 0 unless `a` is 1 or −1.
+    Pow,
 }
 impl BinaryFn {
     /// All binary functions.
-    pub const ALL: [BinaryFn; 6] =
-        [BinaryFn::Add, BinaryFn::Sub, BinaryFn::Mul, BinaryFn::Div, BinaryFn::Maximum, BinaryFn::Minimum];
+    pub const ALL: [BinaryFn; 7] = {
+        use BinaryFn::*;
+        [Add, Sub, Mul, Div, Maximum, Minimum, Pow]
+    };
 
     /// The name of the op.
     pub const fn name(self) -> &'static str {
@@ -39,6 +44,7 @@ impl BinaryFn {
             BinaryFn::Div => "div",
             BinaryFn::Maximum => "maximum",
             BinaryFn::Minimum => "minimum",
+            BinaryFn::Pow => "pow",
         }
     }
 }
@@ -253,6 +259,7 @@ pub trait ElementwiseOps<T: Num>:
         div div_into Div: 6, 2 => 3,
         maximum maximum_into Maximum: 6, 2 => 6,
         minimum minimum_into Minimum: 6, 2 => 2,
+        pow pow_into Pow: 6, 2 => 36,
     }
     unary_methods! {
         neg neg_into Neg: 1.0 => -1.0,

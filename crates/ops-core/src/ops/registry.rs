@@ -19,21 +19,21 @@ pub use types::{Group, dtype};
 pub trait OpsOnElements<T: Element>: CopyOps<T> + WhereOps<T> + IndexOps<T> {}
 impl<T: Element, B> OpsOnElements<T> for B where B: CopyOps<T> + WhereOps<T> + IndexOps<T> {}
 
-/// [`OpsOnElements`] and casts.
-pub trait OpsOnScalars<T: Scalar>: OpsOnElements<T> + CastOps<T> {}
-impl<T: Scalar, B> OpsOnScalars<T> for B where B: OpsOnElements<T> + CastOps<T> {}
+/// [`OpsOnElements`], casts and comparisons.
+pub trait OpsOnScalars<T: Scalar>: OpsOnElements<T> + CastOps<T> + CompareOps<T> {}
+impl<T: Scalar, B> OpsOnScalars<T> for B where B: OpsOnElements<T> + CastOps<T> + CompareOps<T> {}
 
 /// The ops on floats.
 #[rustfmt::skip]
 pub trait OpsOnFloats<T: Float>:
-    OpsOnScalars<T> + ElementwiseOps<T> + ActivationOps<T> + NormOps<T> + SoftmaxOps<T> + RopeOps<T> + MatMulOps<T>
+    OpsOnScalars<T> + ElementwiseOps<T> + ParametricOps<T> + ActivationOps<T> + NormOps<T> + SoftmaxOps<T> + RopeOps<T> + MatMulOps<T>
     + LinearOps<T> + AttentionOps<T> + EmbeddingOps<T>
     + ReduceOps<T> + ScanOps<T> + SortOps<T>
 {
 }
 #[rustfmt::skip]
 impl<T: Float, B> OpsOnFloats<T> for B where
-    B: OpsOnScalars<T> + ElementwiseOps<T> + ActivationOps<T> + NormOps<T> + SoftmaxOps<T> + RopeOps<T> + MatMulOps<T>
+    B: OpsOnScalars<T> + ElementwiseOps<T> + ParametricOps<T> + ActivationOps<T> + NormOps<T> + SoftmaxOps<T> + RopeOps<T> + MatMulOps<T>
         + LinearOps<T> + AttentionOps<T> + EmbeddingOps<T>
     + ReduceOps<T> + ScanOps<T> + SortOps<T>
 {
@@ -48,7 +48,7 @@ macro_rules! all_ops {
         pub trait AllOps:
             QuantOps
             $(+ OpsOnFloats<$f>)+
-            $(+ OpsOnScalars<$i> + ElementwiseOps<$i>)+
+            $(+ OpsOnScalars<$i> + ElementwiseOps<$i> + ParametricOps<$i>)+
             $(+ ReduceOps<$i> + ScanOps<$i> + SortOps<$i>)+
             $(+ OpsOnScalars<$s>)+
             $(+ OpsOnElements<$b>)+
@@ -57,9 +57,8 @@ macro_rules! all_ops {
         impl<B> AllOps for B where
             B: QuantOps
                 $(+ OpsOnFloats<$f>)+
-                $(+ OpsOnScalars<$i> + ElementwiseOps<$i>)+
+                $(+ OpsOnScalars<$i> + ElementwiseOps<$i> + ParametricOps<$i>)+
                 $(+ ReduceOps<$i> + ScanOps<$i> + SortOps<$i>)+
-            $(+ ReduceOps<$i> + ScanOps<$i> + SortOps<$i>)+
                 $(+ OpsOnScalars<$s>)+
                 $(+ OpsOnElements<$b>)+
         {
@@ -216,6 +215,28 @@ const BINARY: [Name<BinaryFn>; BinaryFn::ALL.len()] = {
     names
 };
 
+const COMPARE: [Name<CompareFn>; CompareFn::ALL.len()] = {
+    let mut names = [Name::of("", CompareFn::ALL[0]); CompareFn::ALL.len()];
+    let mut at = 0;
+    while at < names.len() {
+        names[at] = Name::of(CompareFn::ALL[at].name(), CompareFn::ALL[at]);
+        at += 1;
+    }
+    names
+};
+
+/// The functions with parameters; the parameters here stand for those of a call.
+const PARAMETRIC: [Name<ParametricFn>; 3] = {
+    let (powf, elu) = (ParametricFn::Powf { exponent: 1.0 }, ParametricFn::Elu { alpha: 1.0 });
+    let clamp = ParametricFn::Clamp { min: Wide::Int(0), max: Wide::Int(0) };
+    let floats = Some(Group::Floats);
+    [
+        Name { only: floats, ..Name::of(powf.name(), powf) },
+        Name::of(clamp.name(), clamp),
+        Name { only: floats, ..Name::of(elu.name(), elu) },
+    ]
+};
+
 /// Maps a keyword of [`with_type!`] to its [`Group`].
 #[rustfmt::skip]
 macro_rules! group {
@@ -328,6 +349,21 @@ registry! {
     glu = [Name::of("swiglu", GluFn::Swiglu), Name::of("geglu", GluFn::Geglu)], floats T: Glu<T>,
         |_o, f: GluFn| {} => Glu::of(f);
     binary = BINARY, numbers T: Binary<T>, |_o, f: BinaryFn| {} => Binary::of(f);
+    compare = COMPARE, scalars T: Compare<T>, |_o, f: CompareFn| {} => Compare::of(f);
+    parametric = PARAMETRIC, numbers T: Parametric<T>, |o, f: ParametricFn| {
+        let f = match f {
+            ParametricFn::Powf { .. } => ParametricFn::Powf { exponent: needed(o, "exponent")? },
+            ParametricFn::Elu { .. } => ParametricFn::Elu { alpha: needed(o, "alpha")? },
+            ParametricFn::Clamp { .. } => {
+                let min = o.value("min")?.ok_or(Refused::Missing("min"))?;
+                let max = o.value("max")?.ok_or(Refused::Missing("max"))?;
+                ParametricFn::Clamp { min, max }
+            }
+        };
+    } => match f {
+        ParametricFn::Clamp { min, max } => Parametric::clamp(T::from_wide(min), T::from_wide(max)),
+        f => Parametric::on_all(f),
+    };
     affine = one("affine"), numbers T: Affine<T>,
         |o, _one: ()| { let (mul, add) = (needed(o, "mul")?, needed(o, "add")?); } => Affine::new(mul, add);
     affine_inplace = one("affine_inplace"), numbers T: AffineInplace<T>,

@@ -54,9 +54,11 @@ pub(super) fn binary(f: BinaryFn, a: Raw<'_>, b: Raw<'_>, y: RawMut<'_>) -> Resu
         BinaryFn::Div => V::Div,
         BinaryFn::Maximum => V::Maximum,
         BinaryFn::Minimum => V::Minimum,
+        BinaryFn::Pow => V::Pow,
         other => return Err(unknown_function(other.name())),
     };
-    map_runs(f.name(), [a, b], y, 1, 1, &|[a, b], y| {
+    let cost = if f == BinaryFn::Pow { 4 } else { 1 };
+    map_runs(f.name(), [a, b], y, 1, cost, &|[a, b], y| {
         on_vector!(dtype, T => {
             let (a, b) = (cast_slice::<u8, T>(a), cast_slice::<u8, T>(b));
             Ok(vector_binary(isa, op, a, b, cast_slice_mut::<u8, T>(y), store)?)
@@ -67,6 +69,7 @@ pub(super) fn binary(f: BinaryFn, a: Raw<'_>, b: Raw<'_>, y: RawMut<'_>) -> Resu
             V::Div => apply2::<T>(a, b, y, T::div),
             V::Maximum => apply2::<T>(a, b, y, <T as Num>::maximum),
             V::Minimum => apply2::<T>(a, b, y, <T as Num>::minimum),
+            V::Pow => apply2::<T>(a, b, y, <T as Num>::pow),
             V::SwiGlu | V::GeGlu => Err("a gated activation reached the binary kernel".into()),
         }, else Err(unsupported_dtype(dtype))))
     })

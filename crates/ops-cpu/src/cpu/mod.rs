@@ -8,12 +8,14 @@ use crate::host::{execute_kernels, host_backend};
 use ops_core::{Error, Result};
 
 mod attention;
+mod compare;
 mod elementwise;
 mod folds;
 mod index;
 mod matmul;
 mod norm;
 mod panels;
+mod parametric;
 mod quant;
 mod reduce;
 mod rope;

@@ -1,7 +1,7 @@
 //! Kernels refuse element types that they do not support, and never return `Ok` over an unwritten output.
-use super::{attention, elementwise, index, matmul, norm, rope, softmax};
+use super::{attention, compare, elementwise, index, matmul, norm, parametric, rope, softmax};
 use crate::host::raw::{Raw, RawMut};
-use ops_core::ops::{BinaryFn, GluFn, RopeForm, UnaryFn};
+use ops_core::ops::{BinaryFn, CompareFn, GluFn, ParametricFn, RopeForm, UnaryFn};
 use ops_core::quant::Q8_0;
 use ops_core::{DType, Layout, Result};
 
@@ -48,9 +48,13 @@ fn kernels_refuse_what_they_have_no_code_for() {
         let x = read(dtype, &[2, 8]);
         expect_refused("silu", dtype, &[2, 8], |y| elementwise::unary(UnaryFn::Silu, x, y));
         expect_refused("add", dtype, &[2, 8], |y| elementwise::binary(BinaryFn::Add, x, x, y));
+        let elu = ParametricFn::Elu { alpha: 1.0 };
+        expect_refused("elu", dtype, &[2, 8], |y| parametric::parametric(elu, x, y));
         expect_refused("affine", dtype, &[2, 8], |y| elementwise::affine(x, y, 2.0, 1.0));
         expect_refused("affine_inplace", dtype, &[2, 8], |y| elementwise::affine_inplace(y, 2.0, 1.0));
     }
+    let y = |y: RawMut<'_>| compare::compare(CompareFn::Lt, read(BLOCKS, &[2, 8]), read(BLOCKS, &[2, 8]), y);
+    expect_refused("lt", DType::U8, &[2, 8], y);
     expect_refused("cast", BLOCKS, &[2, 8], |y| elementwise::cast(read(DType::F32, &[2, 8]), y));
     expect_refused("cast", DType::F32, &[2, 8], |y| elementwise::cast(read(BLOCKS, &[2, 8]), y));
     expect_refused("quantize", DType::F32, &[2, 1], |y| {

@@ -1,5 +1,5 @@
 //! Elementwise functions on numbers whose type is a parameter, shared by both backends.
-use ops_core::ops::UnaryFn;
+use ops_core::ops::{ParametricFn, UnaryFn};
 use ops_core::{Error, Num, Reason};
 
 /// The error for a function that `ops-core` defines and these backends do not implement yet.
@@ -19,6 +19,18 @@ pub(crate) fn unary_function<T: Num>(f: UnaryFn) -> impl Fn(T) -> T {
     };
     move |x: T| match number {
         Some(number) => number(x),
+        None => T::from_f64(f.at(x.to_f64())),
+    }
+}
+
+/// Returns `f` on `T`. Bounds are compared in `T`; everything else is computed in f64 and rounded once.
+pub(crate) fn parametric_function<T: Num>(f: ParametricFn) -> impl Fn(T) -> T {
+    let bounds = match f {
+        ParametricFn::Clamp { min, max } => Some((T::from_wide(min), T::from_wide(max))),
+        _ => None,
+    };
+    move |x: T| match bounds {
+        Some((min, max)) => <T as Num>::minimum(<T as Num>::maximum(x, min), max),
         None => T::from_f64(f.at(x.to_f64())),
     }
 }

@@ -6,10 +6,12 @@ use crate::host::{execute_kernels, host_backend};
 use ops_core::Layout;
 
 mod attention;
+mod compare;
 mod elementwise;
 mod index;
 mod matmul;
 mod norm;
+mod parametric;
 mod quant;
 mod reduce;
 mod rope;

@@ -3,8 +3,8 @@ use super::dtype;
 use super::file::{File, Tensor};
 use crate::judge::Want;
 use crate::{Array, CallError, Case, Operand, Params};
-use ops_core::ops::BinaryFn;
 use ops_core::ops::registry::{self, Entry, Refused};
+use ops_core::ops::{BinaryFn, CompareFn};
 use ops_core::{DType, Layout, Role};
 
 /// Guard elements before and after an output, which must not change; a multiple of any vector length.
@@ -216,6 +216,7 @@ fn broadcast(case: &mut Case) -> Result<(), CallError> {
             Ok(())
         }
         op if BinaryFn::ALL.iter().any(|f| f.name() == op) => to_output(case, &["a", "b"], "y"),
+        op if CompareFn::ALL.iter().any(|f| f.name() == op) => to_output(case, &["a", "b"], "y"),
         _ => Ok(()),
     }
 }

@@ -43,6 +43,7 @@ impl<'s, 'r> Known<'s, 'r> {
 pub(super) fn cases(s: &mut Suite<'_>) {
     for dtype in FLOATS {
         functions(s, dtype);
+        relations(s, dtype);
         norms(s, dtype);
         softmax(s, dtype);
         ropes(s, dtype);
@@ -87,8 +88,27 @@ fn functions(s: &mut Suite<'_>, dtype: DType) {
         ("sub", [NAN, NAN, INF, -1.0, 0.0]),
         ("mul", [NAN, NAN, -INF, 0.0, 0.0]),
         ("div", [NAN, NAN, NAN, -INF, NAN]),
+        ("pow", [NAN, 1.0, 0.0, 1.0, 1.0]),
     ] {
         Known::new(s, op, dtype).read("a", &[5], &a).read("b", &[5], &b).gives("y", &[5], &y);
+    }
+}
+
+/// Comparisons of numbers and of what is none; the results are u8.
+fn relations(s: &mut Suite<'_>, dtype: DType) {
+    let (a, b) = ([NAN, 1.0, NAN, INF, -0.0, 1.0, 2.0], [NAN, NAN, 1.0, INF, 0.0, 2.0, 1.0]);
+    for (op, y) in [
+        ("eq", [0.0, 0.0, 0.0, 1.0, 1.0, 0.0, 0.0]),
+        ("ne", [1.0, 1.0, 1.0, 0.0, 0.0, 1.0, 1.0]),
+        ("lt", [0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0]),
+        ("le", [0.0, 0.0, 0.0, 1.0, 1.0, 1.0, 0.0]),
+        ("gt", [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0]),
+        ("ge", [0.0, 0.0, 0.0, 1.0, 1.0, 0.0, 1.0]),
+    ] {
+        let known = Known::new(s, op, dtype).read("a", &[7], &a).read("b", &[7], &b);
+        let want = Want { name: "y".into(), values: values_of(DType::U8, &y), tolerance: Tolerance::Exact };
+        let draft = known.draft.write_as("y", DType::U8, &[7], Placement::Plain);
+        known.suite.expect(draft, Expect::Values(vec![want]));
     }
 }
 

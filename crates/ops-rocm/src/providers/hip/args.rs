@@ -12,6 +12,10 @@ unsafe impl KernelArgs for k::unary::AffineArgs {}
 // SAFETY: as above.
 unsafe impl KernelArgs for k::binary::BinaryArgs {}
 // SAFETY: as above.
+unsafe impl KernelArgs for k::compare::CompareArgs {}
+// SAFETY: as above.
+unsafe impl KernelArgs for k::parametric::ParametricArgs {}
+// SAFETY: as above.
 unsafe impl KernelArgs for k::cast::CastArgs {}
 // SAFETY: as above.
 unsafe impl KernelArgs for k::copy::CopyArgs {}

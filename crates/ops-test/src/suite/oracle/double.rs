@@ -96,7 +96,7 @@ impl Double {
     }
 
     /// `eˣ − 1` for |x| below one.
-    fn exp_minus_one_near_zero(self) -> Self {
+    pub(super) fn exp_minus_one_near_zero(self) -> Self {
         const HALVINGS: i32 = 9;
         let x = self.scaled(-HALVINGS);
         // Horner's form of x + x²/2! + … + x⁹/9!, with |x| below 2⁻⁹.

@@ -39,6 +39,7 @@ pub(super) fn binary(op: &str) -> Option<fn(Double, Double) -> Double> {
         "div" => |a, b| a / b,
         "maximum" => |a, b| either(a, b, a.nearest() > b.nearest()),
         "minimum" => |a, b| either(a, b, a.nearest() < b.nearest()),
+        "pow" => super::parametric::pow,
         "swiglu" => |gate, up| silu(gate) * up,
         "geglu" => |gate, up| gelu(gate) * up,
         _ => return None,

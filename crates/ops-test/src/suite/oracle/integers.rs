@@ -61,6 +61,18 @@ pub(super) fn wants(case: &Case) -> Wants {
     Ok(vec![exactly(output, array(case.dtype, &results)?)])
 }
 
+/// `a` to the power of `b`, modulo 2⁶⁴; for negative exponents the truncated quotient.
+fn power(a: i128, b: i128) -> i128 {
+    if b < 0 {
+        return if a.abs() == 1 { power(a, -b) } else { 0 };
+    }
+    // Bits of the exponent from the top: square, and multiply where it has a one.
+    (0..64).rev().fold(1i128, |power, bit| {
+        let square = i128::from((power as i64).wrapping_mul(power as i64));
+        if b >> bit & 1 == 1 { i128::from((square as i64).wrapping_mul(a as i64)) } else { square }
+    })
+}
+
 fn unary(op: &str) -> Result<fn(i128) -> i128, CallError> {
     Ok(match op {
         "neg" => |v| -v,
@@ -80,6 +92,7 @@ fn binary(op: &str) -> Result<fn(i128, i128) -> i128, CallError> {
         "div" => |a, b| if b == 0 { 0 } else { a / b },
         "maximum" => i128::max,
         "minimum" => i128::min,
+        "pow" => power,
         _ => return Err(CallError::Malformed(format!("no integer {op}"))),
     })
 }

@@ -17,9 +17,11 @@ mod integers;
 mod moves;
 mod norms;
 mod order;
+mod parametric;
 mod products;
 mod quant;
 mod reduce;
+mod relations;
 mod rope;
 mod rounding;
 mod softmax;
@@ -37,6 +39,8 @@ const OF_ANY: &[Family] = &[
     (quant::OPS, quant::wants),
     (reduce::OPS, reduce::wants),
     (order::OPS, order::wants),
+    (relations::OPS, relations::wants),
+    (parametric::OPS, parametric::wants),
 ];
 /// Computed for floats, in addition to functions of one or two elements.
 const OF_FLOATS: [Family; 6] = [
