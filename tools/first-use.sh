@@ -8,24 +8,18 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+source tools/rocm-libraries.sh
+
 suite=${1:-experimental} targets=${2:-gfx1100,gfx942}
 case $suite in
-    sid) packages="libamdhip64-6 libhiprtc6" ;;
-    experimental) packages="libamdhip64-7 libhiprtc7" ;;
+    sid | experimental) ;;
     *) sed -n '2,8s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
 esac
-dir=target/first-use/$suite
-if [ ! -d "$dir/root" ]; then
-    # shellcheck disable=SC2086 # several packages
-    tools/rocm-debs.sh --all "$suite" "$dir" $packages
-fi
-cargo build --quiet --release --package ops-rocm --example compile_units
-libraries=$PWD/$dir/root/usr/lib/x86_64-linux-gnu
-
-# The C library is that of the packages; comgr keeps what it compiled unless told not to.
+unpack_rocm "$suite"
+# hipRTC takes all the time, so this project's own code need not be optimised.
+cargo build --quiet --package ops-rocm --example compile_units
 compile() {
-    AMD_COMGR_CACHE=0 OPS_ROCM_PATH=$libraries "$libraries/ld-linux-x86-64.so.2" --library-path "$libraries" \
-        target/release/examples/compile_units "$@"
+    with_rocm "$suite" target/debug/examples/compile_units "$@"
 }
 
 both=(index-b16 norm-rms-block-f16-f32 rope-f16-f32 copy-b16 attention_mma-mma128-f16 attention_decode-f16 binary-glu-f16 cast-f16)

@@ -25,7 +25,9 @@ pub struct GfxTarget {
     pub xnack: bool,
     /// Whether code can be compiled for `sramecc` on or off.
     pub sramecc: bool,
-    /// Whether it is compiled ahead of time by default, with its register usage recorded in `resources.tsv`.
+    /// The first version of clang that it is compiled with ahead of time.
+    pub clang: u32,
+    /// Whether the register usage of its kernels is recorded. If clang 19 suffices, it is also compiled ahead of time by default.
     pub recorded: bool,
 }
 
@@ -45,7 +47,7 @@ pub const TARGETS: &[GfxTarget] = &[
         .recorded(),
     VEGA.device("gfx90c", "Ryzen 7 4700G"),
     CDNA3.device("gfx942", "MI300X").recorded(),
-    CDNA3.device("gfx950", "MI355X").lds(160 << 10),
+    CDNA3.device("gfx950", "MI355X").lds(160 << 10).clang(21).recorded(),
     RDNA1.device("gfx1010", "Radeon RX 5700 XT"),
     RDNA1.device("gfx1011", "Radeon Pro V520").dot4(Dot4::Signed),
     RDNA1.device("gfx1012", "Radeon RX 5500 XT").dot4(Dot4::Signed),
@@ -64,11 +66,11 @@ pub const TARGETS: &[GfxTarget] = &[
     RDNA3.device("gfx1150", "Radeon 890M"),
     RDNA3.device("gfx1151", "Radeon 8060S").recorded(),
     RDNA3.device("gfx1152", "Radeon 860M"),
-    RDNA3.device("gfx1153", "Radeon 820M"),
+    RDNA3.device("gfx1153", "Radeon 820M").clang(21),
     RDNA4.device("gfx1200", "Radeon RX 9060 XT").recorded(),
     RDNA4.device("gfx1201", "Radeon RX 9070 XT").recorded(),
     VEGA.recorded(),
-    CDNA3,
+    CDNA3.clang(21),
     RDNA1,
     RDNA2.recorded(),
     RDNA3.recorded(),
@@ -85,6 +87,7 @@ const VEGA: GfxTarget = GfxTarget {
     lds_bytes: 64 << 10,
     xnack: true,
     sramecc: false,
+    clang: 19,
     recorded: false,
 };
 const CDNA3: GfxTarget = GfxTarget {
@@ -123,6 +126,9 @@ impl GfxTarget {
     const fn sramecc(self) -> Self {
         GfxTarget { sramecc: true, ..self }
     }
+    const fn clang(self, clang: u32) -> Self {
+        GfxTarget { clang, ..self }
+    }
     const fn recorded(self) -> Self {
         GfxTarget { recorded: true, ..self }
     }
@@ -152,9 +158,37 @@ impl GfxTarget {
     }
 }
 
+/// The version of clang that compiles all targets in [`recorded`].
+pub const CLANG: u32 = 19;
+
 /// The names of the targets that are compiled ahead of time by default and checked on every change.
 pub fn recorded() -> Vec<&'static str> {
-    TARGETS.iter().filter(|target| target.recorded).map(|target| target.name).collect()
+    recorded_with(|clang| clang <= CLANG)
+}
+
+/// The names of the targets whose register usage is recorded with a clang newer than [`CLANG`].
+pub fn recorded_with_newer_clang() -> Vec<&'static str> {
+    recorded_with(|clang| clang > CLANG)
+}
+
+fn recorded_with(clang: fn(u32) -> bool) -> Vec<&'static str> {
+    TARGETS.iter().filter(|target| target.recorded && clang(target.clang)).map(|target| target.name).collect()
+}
+
+/// Checks that a clang knows a target, given what it prints for `--version`. The error names the version that does.
+pub fn check_clang(version: &str, target: &str) -> Result<(), String> {
+    let number =
+        version.split("version ").nth(1).unwrap_or(version).split_whitespace().next().unwrap_or_default();
+    let major = number.split('.').next().and_then(|major| major.parse::<u32>().ok());
+    match (GfxTarget::find(target), major) {
+        (Some(known), Some(major)) if major < known.clang => {
+            let needed = known.clang;
+            Err(format!(
+                "{target} requires clang {needed} or newer, this is {number}; name another compiler in CLANG"
+            ))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The wave size that kernels for a target are compiled for; `None` if the name is not a gfx9 to gfx12 target. The target need
@@ -212,6 +246,18 @@ mod tests {
                 assert!(kernel.lds <= target.lds_bytes, "{} on {}", kernel.symbol, target.name);
             }
         }
+    }
+
+    #[test]
+    fn a_clang_that_is_too_old_for_a_target_is_named() {
+        let debian = "Debian clang version 19.1.7 (3~deb12u1)\nTarget: x86_64-pc-linux-gnu";
+        let error = check_clang(debian, "gfx950:sramecc+").unwrap_err();
+        assert!(error.contains("gfx950:sramecc+ requires clang 21") && error.contains("19.1.7"), "{error}");
+        assert_eq!(check_clang(debian, "gfx942"), Ok(()));
+        assert_eq!(check_clang("21.1.8", "gfx950"), Ok(()));
+        assert_eq!(check_clang("19.1.7", "gfx1250"), Ok(()), "the table does not know it");
+        assert!(recorded().iter().all(|target| check_clang(debian, target).is_ok()));
+        assert_eq!(recorded_with_newer_clang(), ["gfx950"]);
     }
 
     #[test]

@@ -3,55 +3,52 @@
 //!
 //! It fails on scratch memory, on spilled registers (including scalar registers spilled to lanes of a vector register), on
 //! FLAT memory instructions, and on any figure that differs from the table. `--record` rewrites the table. `kernels.json`, next to the code objects,
-//! describes how to launch them. Requires `clang-19`, `lld-19` and `llvm-19` (`CLANG` and
-//! `OBJDUMP` name others), but no ROCm.
+//! describes how to launch them. Requires `clang-19`, `lld-19` and `llvm-19` (`CLANG`, `OBJDUMP` and `READELF` name others), but
+//! no ROCm.
+//!
+//! `--newer-clang` does the same for the targets that clang 19 does not know, with `clang-21` and
+//! `kernels/resources-newer-clang.tsv`. `--hiprtc DIR` reads code objects that hipRTC made, see [`hiprtc`].
 mod disassembly;
 mod document;
+mod figures;
+mod hiprtc;
 mod layouts;
+mod metadata;
+mod occupancy;
+mod record;
 mod table;
 
 use crate::page::root;
+use figures::{Figures, Measured, fault};
 use ops_kernels::source::{self, Family};
-use ops_kernels::{Instance, instances, target};
+use ops_kernels::{instances, target};
+use record::Record;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-/// The figures that the compiler reports for one kernel on one target.
-#[derive(Clone, Debug, Default)]
-struct Figures {
-    vgprs: u32,
-    sgprs: u32,
-    occupancy: u32,
-    lds: u32,
-    scratch: u32,
-    /// Vector registers spilled to memory.
-    vector_spills: u32,
-    /// Scalar registers spilled to lanes of a vector register.
-    scalar_spills: u32,
-    /// FLAT memory instructions.
-    flat: u32,
-}
-
-impl Figures {
-    fn cell(&self) -> String {
-        format!("{}/{}/{}", self.vgprs, self.sgprs, self.occupancy)
-    }
-}
-
-/// Figures by kernel, then by target.
-type Measured = BTreeMap<String, BTreeMap<String, Figures>>;
-
 struct Options {
     targets: Vec<String>,
     families: Vec<Family>,
     out: PathBuf,
-    record: bool,
+    /// The table that belongs to the targets.
+    record: Record,
+    /// Whether to rewrite it.
+    rewrite: bool,
+    /// The folder of hipRTC's code objects, if those are read.
+    hiprtc: Option<PathBuf>,
     clang: String,
+    tools: Tools,
+}
+
+/// The names of LLVM's tools.
+#[derive(Clone, Debug)]
+struct Tools {
     objdump: String,
+    readelf: String,
 }
 
 /// Runs the command.
@@ -60,28 +57,26 @@ pub(crate) fn main(args: &[String]) -> Result<(), String> {
         return document::write();
     }
     let options = parse(args)?;
+    if let Some(folder) = &options.hiprtc {
+        return hiprtc::main(folder, &options.tools, options.rewrite);
+    }
     let version = compiler_version(&options.clang)?;
+    for target in &options.targets {
+        target::check_clang(&version, target)?;
+    }
     let started = Instant::now();
     let measured = compile_all(&options)?;
     if options.families.len() == Family::ALL.len() {
         table::write(&options.clang, &version, &options.targets, &options.out)?;
     }
     let mut faults = faults(&measured, &options);
-    let table = root().join("kernels/resources.tsv");
-    if options.record {
+    if options.rewrite {
         if !faults.is_empty() {
             return Err(report("not recorded", &faults));
         }
-        let recorded = if options.families.len() == Family::ALL.len() {
-            String::new()
-        } else {
-            recorded_rows(&table, &version)?
-        };
-        std::fs::write(&table, render(&measured, &options.families, &recorded, &version))
-            .map_err(|e| format!("{}: {e}", table.display()))?;
-        println!("recorded in {}", table.display());
+        options.record.write(&measured, &options.families, &version)?;
     } else {
-        faults.extend(differences(&measured, &options, &table, &version)?);
+        faults.extend(options.record.differences(&measured, &options, &version)?);
     }
     if !faults.is_empty() {
         return Err(report("kernels violate a limit or differ from the record", &faults));
@@ -97,14 +92,22 @@ pub(crate) fn main(args: &[String]) -> Result<(), String> {
     Ok(())
 }
 
+const OPTIONS: &str =
+    "--gfx LIST, --family LIST, --out DIR, --newer-clang, --hiprtc DIR, --record, --document";
+
 fn parse(args: &[String]) -> Result<Options, String> {
-    let clang = std::env::var("CLANG").unwrap_or_else(|_| "clang-19".into());
+    let newer = args.iter().any(|arg| arg == "--newer-clang");
+    let record = if newer { Record::newer_clang() } else { Record::standard() };
+    let clang = std::env::var("CLANG").unwrap_or_else(|_| if newer { "clang-21" } else { "clang-19" }.into());
+    let tool = |name| disassembly::tool_of(&clang, name);
     let mut options = Options {
-        objdump: disassembly::objdump_of(&clang),
-        targets: target::recorded().into_iter().map(String::from).collect(),
+        targets: record.targets.iter().map(|t| t.to_string()).collect(),
         families: Family::ALL.to_vec(),
-        out: root().join("target/kernels"),
-        record: false,
+        out: root().join(if newer { "target/kernels-newer-clang" } else { "target/kernels" }),
+        record,
+        rewrite: false,
+        hiprtc: None,
+        tools: Tools { objdump: tool("objdump"), readelf: tool("readelf") },
         clang,
     };
     let mut args = args.iter();
@@ -114,21 +117,19 @@ fn parse(args: &[String]) -> Result<Options, String> {
             "--gfx" => options.targets = value()?.split(',').map(|t| t.trim().to_owned()).collect(),
             "--family" => options.families = value()?.split(',').map(family_of).collect::<Result<_, _>>()?,
             "--out" => options.out = PathBuf::from(value()?),
-            "--record" => options.record = true,
-            other => {
-                return Err(format!(
-                    "kernels: no option `{other}`; there are --gfx LIST, --family LIST, --out DIR, --record, --document"
-                ));
-            }
+            "--hiprtc" => options.hiprtc = Some(PathBuf::from(value()?)),
+            "--newer-clang" => {}
+            "--record" => options.rewrite = true,
+            other => return Err(format!("kernels: no option `{other}`; there are {OPTIONS}")),
         }
     }
     if let Some(unknown) = options.targets.iter().find(|t| target::wave_of(t).is_none()) {
         return Err(format!(
             "kernels: `{unknown}` is not a gfx9 to gfx12 target; known targets: {}",
-            target::recorded().join(", ")
+            options.record.targets.join(", ")
         ));
     }
-    if options.record && options.targets.len() != target::recorded().len() {
+    if options.rewrite && options.targets.len() != options.record.targets.len() {
         return Err("kernels: --record requires every target; omit --gfx".into());
     }
     Ok(options)
@@ -159,29 +160,46 @@ fn compile_all(options: &Options) -> Result<Measured, String> {
         let folder = options.out.join(target);
         std::fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
     }
-    let next = AtomicUsize::new(0);
     let done = AtomicUsize::new(0);
-    let results: Mutex<(Measured, Vec<String>)> = Mutex::default();
-    let work = || {
-        while let Some(&(target, family)) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let started = Instant::now();
-            let compiled = compile(options, target, family);
-            let finished = done.fetch_add(1, Ordering::Relaxed) + 1;
-            let seconds = started.elapsed().as_secs_f64();
-            println!("[{finished}/{}] {target} {} {seconds:.1} s", jobs.len(), family.name());
-            let mut results = results.lock().unwrap_or_else(|e| e.into_inner());
-            match compiled {
-                Ok(figures) => figures.into_iter().for_each(|(kernel, f)| {
-                    results.0.entry(kernel).or_default().insert(target.to_owned(), f);
-                }),
-                Err(message) => results.1.push(message),
+    let mut measured = Measured::new();
+    let work = |&(target, family): &(&str, Family)| {
+        let started = Instant::now();
+        let compiled = compile(options, target, family);
+        let finished = done.fetch_add(1, Ordering::Relaxed) + 1;
+        let seconds = started.elapsed().as_secs_f64();
+        println!("[{finished}/{}] {target} {} {seconds:.1} s", jobs.len(), family.name());
+        compiled
+    };
+    in_parallel(&jobs, work, |&(target, _), figures| {
+        for (kernel, f) in figures {
+            measured.entry(kernel).or_default().insert(target.to_owned(), f);
+        }
+    })?;
+    Ok(measured)
+}
+
+/// Does each job on one of all cores, and hands its result to `each`. The error has the messages of all that failed.
+fn in_parallel<J: Sync, R>(
+    jobs: &[J],
+    work: impl Fn(&J) -> Result<R, String> + Sync,
+    each: impl FnMut(&J, R) + Send,
+) -> Result<(), String> {
+    let next = AtomicUsize::new(0);
+    let results = Mutex::new((each, Vec::new()));
+    let worker = || {
+        while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let result = work(job);
+            let (each, errors) = &mut *results.lock().unwrap_or_else(|e| e.into_inner());
+            match result {
+                Ok(result) => each(job, result),
+                Err(message) => errors.push(message),
             }
         }
     };
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
-    std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
-    let (measured, errors) = results.into_inner().unwrap_or_else(|e| e.into_inner());
-    if errors.is_empty() { Ok(measured) } else { Err(errors.join("\n")) }
+    std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(worker))));
+    let (_, errors) = results.into_inner().unwrap_or_else(|e| e.into_inner());
+    if errors.is_empty() { Ok(()) } else { Err(errors.join("\n")) }
 }
 
 /// Compiles one family for one target and reads the compiler's remarks.
@@ -212,8 +230,12 @@ fn compile(options: &Options, target: &str, family: Family) -> Result<Vec<(Strin
         return Err(format!("{} does not compile cleanly for {target}:\n{what}", family.name()));
     }
     let mut figures = read_remarks(&messages);
-    let flat = disassembly::flat_instructions(&options.objdump, &output)?;
+    let in_metadata: BTreeMap<_, _> =
+        metadata::read(&options.tools.readelf, &output, target)?.into_iter().collect();
+    let flat = disassembly::flat_instructions(&options.tools.objdump, &output)?;
     for (kernel, f) in &mut figures {
+        let metadata = in_metadata.get(kernel).ok_or_else(|| format!("{kernel} on {target}: no metadata"))?;
+        f.check_metadata(kernel, target, metadata)?;
         f.flat = flat.get(kernel).copied().unwrap_or_default();
     }
     Ok(figures)
@@ -259,102 +281,6 @@ fn faults(measured: &Measured, options: &Options) -> Vec<String> {
     out
 }
 
-fn fault(k: &Instance, target: &str, f: &Figures) -> Option<String> {
-    if f.scratch > 0 || f.vector_spills > 0 || f.scalar_spills > 0 {
-        return Some(format!(
-            "{} on {target}: {} bytes of scratch, {} vector and {} scalar registers spilled",
-            k.symbol, f.scratch, f.vector_spills, f.scalar_spills
-        ));
-    }
-    if f.flat > 0 {
-        return Some(format!(
-            "{} on {target}: {} FLAT instructions; pointers in arguments are `Address`, and pointers to LDS are declared so",
-            k.symbol, f.flat
-        ));
-    }
-    (f.lds != k.lds).then(|| {
-        format!("{} on {target}: {} bytes of LDS, the table of instances says {}", k.symbol, f.lds, k.lds)
-    })
-}
-
-/// The recorded table, for the rows of families that are not compiled in this run.
-fn recorded_rows(table: &Path, version: &str) -> Result<String, String> {
-    let text = std::fs::read_to_string(table).map_err(|e| format!("{}: {e}", table.display()))?;
-    if text.lines().next() == Some(&heading(version)) {
-        Ok(text)
-    } else {
-        Err("the table is of another compiler or form, so every family must be recorded: omit --family"
-            .into())
-    }
-}
-
-fn heading(version: &str) -> String {
-    format!("# clang {version}; cells: VGPRs/SGPRs/occupancy in waves per SIMD")
-}
-
-/// Renders the table: a line with the compiler, a heading, and a line per kernel. Other families keep their rows from
-/// `recorded`.
-fn render(measured: &Measured, families: &[Family], recorded: &str, version: &str) -> String {
-    let recorded: BTreeMap<&str, &str> =
-        recorded.lines().filter_map(|l| Some((l.split('\t').next()?, l))).collect();
-    let mut out = heading(version) + "\n";
-    out += &format!("kernel\tlds\tscratch\t{}\n", target::recorded().join("\t"));
-    for k in instances() {
-        if !families.contains(&k.family) {
-            out.extend(recorded.get(k.symbol.as_str()).iter().flat_map(|line| [line, "\n"]));
-            continue;
-        }
-        let empty = BTreeMap::new();
-        let by_target = measured.get(&k.symbol).unwrap_or(&empty);
-        let scratch = by_target.values().map(|f| f.scratch).max().unwrap_or_default();
-        let cells: Vec<String> =
-            target::recorded().iter().map(|t| by_target.get(*t).map_or("-".into(), Figures::cell)).collect();
-        out += &format!("{}\t{}\t{scratch}\t{}\n", k.symbol, k.lds, cells.join("\t"));
-    }
-    out
-}
-
-/// Figures that differ from the recorded table.
-fn differences(
-    measured: &Measured,
-    options: &Options,
-    table: &Path,
-    version: &str,
-) -> Result<Vec<String>, String> {
-    let text =
-        std::fs::read_to_string(table).map_err(|e| format!("{}: {e}; --record makes it", table.display()))?;
-    let recorded_with =
-        text.lines().next().and_then(|l| l.strip_prefix("# clang ")).and_then(|l| l.split(';').next());
-    if recorded_with != Some(version) {
-        println!(
-            "the table was recorded with clang {}, this is {version}: figures not compared",
-            recorded_with.unwrap_or("?")
-        );
-        return Ok(Vec::new());
-    }
-    let heading: Vec<&str> = text.lines().nth(1).unwrap_or_default().split('\t').collect();
-    let rows: BTreeMap<&str, Vec<&str>> =
-        text.lines().skip(2).map(|l| l.split('\t').collect::<Vec<_>>()).map(|r| (r[0], r)).collect();
-    let mut out = Vec::new();
-    for k in instances().iter().filter(|k| options.families.contains(&k.family)) {
-        let Some(row) = rows.get(k.symbol.as_str()) else {
-            out.push(format!("{}: not recorded", k.symbol));
-            continue;
-        };
-        for target in &options.targets {
-            let Some(column) = heading.iter().position(|h| h == target) else { continue };
-            let recorded = row.get(column).copied().unwrap_or("-");
-            let now = measured.get(&k.symbol).and_then(|m| m.get(target)).map_or("-".into(), Figures::cell);
-            if recorded != now {
-                out.push(format!("{} on {target}: {now}, recorded {recorded}", k.symbol));
-            }
-        }
-    }
-    let gone = rows.keys().filter(|r| ops_kernels::by_symbol(r).is_none());
-    out.extend(gone.map(|r| format!("{r}: recorded, but no longer an instance")));
-    Ok(out)
-}
-
 fn report(what: &str, faults: &[String]) -> String {
     const SHOWN: usize = 40;
     let mut out = format!("{what}:\n  {}", faults[..faults.len().min(SHOWN)].join("\n  "));
@@ -387,43 +313,12 @@ mod tests {
     }
 
     #[test]
-    fn spills_scratch_flat_instructions_and_other_lds_are_faults() {
-        let k = ops_kernels::by_symbol("sigmoid_f16").unwrap();
-        let clean = Figures { vgprs: 20, sgprs: 30, occupancy: 8, ..Figures::default() };
-        assert_eq!(fault(k, "gfx90a", &clean), None);
-        let spoiled = [
-            Figures { scalar_spills: 1, ..clean.clone() },
-            Figures { vector_spills: 1, ..clean.clone() },
-            Figures { scratch: 4, ..clean.clone() },
-            Figures { flat: 1, ..clean.clone() },
-            Figures { lds: 16, ..clean },
-        ];
-        for f in spoiled {
-            assert!(fault(k, "gfx90a", &f).is_some_and(|m| m.contains("sigmoid_f16 on gfx90a")), "{f:?}");
-        }
-    }
-
-    #[test]
     fn a_record_is_of_every_target() {
         let of = |args: &[&str]| parse(&args.iter().map(|a| a.to_string()).collect::<Vec<_>>());
         assert!(of(&["--record"]).is_ok());
         assert!(of(&["--record", "--gfx", "gfx90a"]).is_err());
         assert_eq!(of(&["--family", "unary,norm"]).unwrap().families, [Family::Unary, Family::Norm]);
         assert!(of(&["--family", "unary,nrom"]).is_err());
-    }
-
-    #[test]
-    fn a_record_of_one_family_keeps_the_others_rows() {
-        let figures = |vgprs| Figures { vgprs, ..Figures::default() };
-        let measured = |vgprs| -> Measured {
-            let by_target = || BTreeMap::from([("gfx906".to_owned(), figures(vgprs))]);
-            instances().iter().map(|k| (k.symbol.clone(), by_target())).collect()
-        };
-        let whole = render(&measured(5), Family::ALL, "", "19");
-        let text = render(&measured(7), &[Family::Norm], &whole, "19");
-        let row =
-            |name: &str| text.lines().find(|l| l.starts_with(name)).unwrap().split('\t').nth(3).unwrap();
-        assert_eq!((row("sigmoid_f16"), row("layer_norm_wave_f16_f16")), ("5/0/0", "7/0/0"));
-        assert_eq!(text.lines().count(), whole.lines().count());
+        assert_eq!(of(&["--record", "--newer-clang"]).unwrap().targets, ["gfx950"]);
     }
 }

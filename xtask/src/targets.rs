@@ -2,7 +2,7 @@
 //!
 //! That is the table in `docs/ahead-of-time.md`, and which devices a generic target's code runs on in the stand-in.
 use crate::page;
-use ops_kernels::target::TARGETS;
+use ops_kernels::target::{self, TARGETS};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
@@ -26,8 +26,8 @@ fn generated() -> Result<[(PathBuf, String); 2], String> {
 
 fn document() -> String {
     let mut out = String::from(
-        "| target | for example | runs code for | wave | matrix units | products of bytes | default |\n\
-         |---|---|---|---:|---|---|---|\n",
+        "| target | for example | runs code for | wave | matrix units | products of bytes | clang | default |\n\
+         |---|---|---|---:|---|---|---:|---|\n",
     );
     for target in TARGETS {
         let covered: Vec<&str> = target.covers().map(|device| device.name).collect();
@@ -38,7 +38,8 @@ fn document() -> String {
             target.wave.to_string(),
             target.matrix.map_or("", |matrix| matrix.name()).to_owned(),
             target.dot4.map_or(String::new(), |dot4| format!("`{}`", dot4.name())),
-            if target.recorded { "yes" } else { "" }.to_owned(),
+            target.clang.to_string(),
+            if target::recorded().contains(&target.name) { "yes" } else { "" }.to_owned(),
         ];
         out += "|";
         cells
@@ -69,7 +70,6 @@ fn standin_header() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ops_kernels::target;
 
     #[test]
     fn generated_files_are_current() {

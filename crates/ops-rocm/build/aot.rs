@@ -99,6 +99,7 @@ impl Compiler {
 
     /// Whether it knows a target and can link for it, before hundreds of units fail one by one.
     fn check(&self, target: &str, out: &Path) -> Result<()> {
+        target::check_clang(&self.version, target).map_err(|error| format!("{}: {error}", self.program))?;
         let (source, object) = (out.join("nothing.hip"), out.join("nothing.hsaco"));
         fs::write(&source, "").map_err(at(&source))?;
         self.run(target, &source, &object, &flags(target)?)

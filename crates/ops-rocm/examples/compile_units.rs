@@ -1,10 +1,14 @@
 //! Compiles units of kernels with the hipRTC at hand and prints the seconds that each takes. Needs no GPU.
 //!
-//! `compile_units GFX[,GFX] THREADS UNIT ...`: the units of these names, or whose names begin so with a `*` at the end. Kernels
-//! that are joined by `+` are compiled as if they were a unit. `tools/first-use.sh` gives it ROCm's libraries.
+//! `compile_units [--out DIR] GFX[,GFX] THREADS UNIT ...`: the units of these names, or whose names begin so with a `*` at the
+//! end. Kernels that are joined by `+` are compiled as if they were a unit. GFX may be `recorded`: the devices whose registers are
+//! recorded, with the features that they report by default. `--out` keeps each code object as
+//! `DIR/GFX/UNIT.hsaco`, GFX without features. `tools/first-use.sh` and `tools/hiprtc-registers.sh` give it ROCm's libraries.
 
-use ops_kernels::{Instance, Unit, source};
+use ops_kernels::target::TARGETS;
+use ops_kernels::{GfxTarget, Instance, Unit, source};
 use ops_rocm::hip::{Compiler, Gfx, Hip, Source};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::time::Instant;
@@ -21,32 +25,39 @@ fn main() -> ExitCode {
 }
 
 fn run(args: &[String]) -> Result<(), String> {
+    let (out, args) = match args {
+        [flag, out, rest @ ..] if flag == "--out" => (Some(PathBuf::from(out)), rest),
+        all => (None, all),
+    };
     let [targets, threads, names @ ..] = args else {
-        return Err("want GFX[,GFX] THREADS UNIT ...".into());
+        return Err("want [--out DIR] GFX[,GFX] THREADS UNIT ...".into());
     };
     let threads: usize = threads.parse().map_err(|_| format!("{threads} is not a number of threads"))?;
     let hip = Hip::load().map_err(|e| e.to_string())?;
-    for target in targets.split(',') {
+    let targets: Vec<String> =
+        if targets == "recorded" { recorded() } else { targets.split(',').map(str::to_owned).collect() };
+    for target in &targets {
         let gfx = Gfx::parse(target).map_err(|e| e.to_string())?;
-        let units =
-            Unit::all().into_iter().filter(|unit| unit.runs_on(target) && wanted(names, &unit.name()));
-        let units = units.map(|unit| (unit.name(), unit.text(target)));
-        let own = names.iter().filter_map(|name| Some((name.clone(), joined(name)?)));
-        let units: Vec<(String, String)> = units.chain(own).collect();
+        let out = out.as_ref().map(|out| out.join(gfx.name()));
+        if let Some(out) = &out {
+            std::fs::create_dir_all(out).map_err(|e| format!("{}: {e}", out.display()))?;
+        }
+        let units = sources(names, target)?;
         let started = Instant::now();
         let queue = Mutex::new(units.iter());
+        let work = || -> Result<(), String> {
+            // Each has a compiler of its own, which would otherwise take one source at a time.
+            let compiler = Compiler::load(&hip).map_err(|e| e.to_string())?;
+            loop {
+                let next = queue.lock().unwrap_or_else(|e| e.into_inner()).next();
+                let Some((name, text)) = next else { return Ok(()) };
+                compile(&compiler, &gfx, name, text, out.as_deref())?;
+            }
+        };
         std::thread::scope(|scope| {
-            let work = || {
-                // Each has a compiler of its own, which would otherwise take one source at a time.
-                let Ok(compiler) = Compiler::load(&hip) else { return };
-                loop {
-                    let next = queue.lock().unwrap_or_else(|e| e.into_inner()).next();
-                    let Some((name, text)) = next else { break };
-                    compile(&compiler, &gfx, name, text);
-                }
-            };
-            (0..threads).for_each(|_| drop(scope.spawn(work)));
-        });
+            let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+            workers.into_iter().try_for_each(|worker| worker.join().map_err(|_| "a worker panicked")?)
+        })?;
         println!(
             "{gfx}: {} units in {:.2} s on {threads} threads",
             units.len(),
@@ -56,25 +67,56 @@ fn run(args: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-fn wanted(names: &[String], unit: &str) -> bool {
-    names.iter().any(|name| name.strip_suffix('*').map_or(name == unit, |start| unit.starts_with(start)))
+/// The devices whose registers are recorded, as they report themselves unless they are set up otherwise.
+fn recorded() -> Vec<String> {
+    let devices = TARGETS.iter().filter(|target| target.recorded && !target.is_generic());
+    let name = |target: &GfxTarget| {
+        let sramecc = if target.sramecc { ":sramecc+" } else { "" };
+        let xnack = if target.xnack { ":xnack-" } else { "" };
+        format!("{}{sramecc}{xnack}", target.name)
+    };
+    devices.map(name).collect()
+}
+
+/// Names and texts of what is to be compiled. A name that stands for nothing is an error; a unit that the target does not have
+/// is left out.
+fn sources(names: &[String], target: &str) -> Result<Vec<(String, String)>, String> {
+    let all = Unit::all();
+    let mut out = Vec::new();
+    for name in names {
+        let matches = |unit: &Unit| match name.strip_suffix('*') {
+            Some(start) => unit.name().starts_with(start),
+            None => unit.name() == *name,
+        };
+        let mut found = all.iter().filter(|unit| matches(unit)).peekable();
+        if found.peek().is_some() {
+            out.extend(
+                found.filter(|unit| unit.runs_on(target)).map(|unit| (unit.name(), unit.text(target))),
+            );
+        } else {
+            out.push((name.clone(), joined(name)?));
+        }
+    }
+    Ok(out)
 }
 
 /// The text of kernels that are joined by `+`.
-fn joined(name: &str) -> Option<String> {
-    let kernels: Vec<&Instance> = name.split('+').filter_map(ops_kernels::by_symbol).collect();
-    Some(source::unit(kernels.first()?.family, kernels))
+fn joined(name: &str) -> Result<String, String> {
+    let kernel = |name| ops_kernels::by_symbol(name).ok_or_else(|| format!("no unit or kernel `{name}`"));
+    let kernels: Vec<&Instance> = name.split('+').map(kernel).collect::<Result<_, _>>()?;
+    Ok(source::unit(kernels[0].family, kernels))
 }
 
-fn compile(compiler: &Compiler, gfx: &Gfx, name: &str, text: &str) {
+fn compile(compiler: &Compiler, gfx: &Gfx, name: &str, text: &str, out: Option<&Path>) -> Result<(), String> {
     let options = source::hiprtc_options(gfx.full()).unwrap_or_default();
     let options: Vec<&str> =
         options.iter().map(String::as_str).filter(|o| !o.starts_with("--offload-arch")).collect();
     let started = Instant::now();
-    let result = compiler.compile(Source { name: &format!("{name}.hip"), text, headers: &[] }, gfx, &options);
-    let seconds = started.elapsed().as_secs_f64();
-    match result {
-        Ok(_) => println!("{gfx} {name} {seconds:.2} s"),
-        Err(error) => println!("{gfx} {name} {seconds:.2} s: {error}"),
-    }
+    let code = compiler
+        .compile(Source { name: &format!("{name}.hip"), text, headers: &[] }, gfx, &options)
+        .map_err(|error| format!("{gfx} {name}: {error}"))?;
+    println!("{gfx} {name} {:.2} s", started.elapsed().as_secs_f64());
+    let Some(out) = out else { return Ok(()) };
+    let path = out.join(format!("{name}.hsaco"));
+    std::fs::write(&path, code.to_bytes()).map_err(|e| format!("{}: {e}", path.display()))
 }

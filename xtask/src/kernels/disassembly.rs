@@ -7,26 +7,32 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::process::Command;
 
-/// The disassembler that belongs to `clang`: `OBJDUMP`, or the name with the same suffix and in the same folder.
-pub(super) fn objdump_of(clang: &str) -> String {
-    std::env::var("OBJDUMP").unwrap_or_else(|_| match clang.rfind("clang") {
-        Some(at) => format!("{}llvm-objdump{}", &clang[..at], &clang[at + 5..]),
-        None => "llvm-objdump".into(),
+/// An LLVM tool that belongs to `clang`: what the variable of its name says, such as `OBJDUMP`, or the name with the same
+/// suffix and in the same folder.
+pub(super) fn tool_of(clang: &str, tool: &str) -> String {
+    std::env::var(tool.to_uppercase()).unwrap_or_else(|_| match clang.rfind("clang") {
+        Some(at) => format!("{}llvm-{tool}{}", &clang[..at], &clang[at + 5..]),
+        None => format!("llvm-{tool}"),
     })
+}
+
+/// What an LLVM tool prints for a code object.
+pub(super) fn run_tool(tool: &str, options: &[&str], object: &Path) -> Result<String, String> {
+    let advice = "install it with `apt-get install llvm-19`, or name another in OBJDUMP and READELF";
+    let out = Command::new(tool)
+        .args(options)
+        .arg(object)
+        .output()
+        .map_err(|e| format!("{tool}: {e}; {advice}"))?;
+    if !out.status.success() {
+        return Err(format!("{}: {}", object.display(), String::from_utf8_lossy(&out.stderr)));
+    }
+    Ok(String::from_utf8_lossy(&out.stdout).into_owned())
 }
 
 /// FLAT loads, stores and atomics of each function in a code object.
 pub(super) fn flat_instructions(objdump: &str, object: &Path) -> Result<HashMap<String, u32>, String> {
-    let advice = "install it with `apt-get install llvm-19`, or name another in OBJDUMP";
-    let out = Command::new(objdump)
-        .args(["--disassemble", "--no-show-raw-insn"])
-        .arg(object)
-        .output()
-        .map_err(|e| format!("{objdump}: {e}; {advice}"))?;
-    if !out.status.success() {
-        return Err(format!("{}: {}", object.display(), String::from_utf8_lossy(&out.stderr)));
-    }
-    let found = count(&String::from_utf8_lossy(&out.stdout));
+    let found = count(&run_tool(objdump, &["--disassemble", "--no-show-raw-insn"], object)?);
     if found.is_empty() {
         return Err(format!("{}: {objdump} finds no function in it", object.display()));
     }
@@ -61,8 +67,8 @@ mod tests {
     }
 
     #[test]
-    fn the_disassembler_is_the_compilers() {
-        assert_eq!(objdump_of("/opt/llvm/bin/clang-19"), "/opt/llvm/bin/llvm-objdump-19");
-        assert_eq!(objdump_of("clang"), "llvm-objdump");
+    fn tools_are_the_compilers() {
+        assert_eq!(tool_of("/opt/llvm/bin/clang-19", "objdump"), "/opt/llvm/bin/llvm-objdump-19");
+        assert_eq!(tool_of("clang", "readelf"), "llvm-readelf");
     }
 }

@@ -1,15 +1,26 @@
-//! The table of registers and occupancy in `docs/kernels.md`, from `kernels/resources.tsv`.
+//! The tables of registers and occupancy in `docs/kernels.md`, from `kernels/resources*.tsv`.
+use super::hiprtc;
+use super::record::Table;
 use crate::page::{self, root};
+use ops_kernels::source::Family;
 use ops_kernels::{ElementType, Instance, instances};
-use std::collections::HashMap;
 
-const BEGIN: &str = "<!-- made by `cargo xtask kernels --document` from kernels/resources.tsv -->";
+const CLANG: &str = "<!-- made by `cargo xtask kernels --document` from kernels/resources.tsv -->";
+const HIPRTC: &str = "<!-- made by `cargo xtask kernels --document` from kernels/resources-hiprtc.tsv -->";
 
-/// Rewrites the generated part.
+/// Rewrites the generated parts.
 pub(super) fn write() -> Result<(), String> {
-    let (page, table) = (root().join("docs/kernels.md"), root().join("kernels/resources.tsv"));
-    let part = render(&page::read(&table)?)?;
-    page::write(&page, &page::with_part(&page, BEGIN, &part)?)
+    let (page, clang) = (root().join("docs/kernels.md"), hiprtc::clang_tables()?);
+    page::write(&page, &page::with_part(&page, CLANG, &render(&clang)?)?)?;
+    let recorded = page::read(&hiprtc::path())?;
+    let current = |family| hiprtc::is_current(&recorded, family);
+    let part = render_hiprtc(&clang, &Table::parse(&recorded, 1)?, current);
+    page::write(&page, &page::with_part(&page, HIPRTC, &part)?)
+}
+
+/// The kernels that the tables show: those whose first type is not f64.
+fn shown() -> impl Iterator<Item = &'static Instance> {
+    instances().iter().filter(|k| k.types.first() != Some(&ElementType::F64))
 }
 
 /// The vector registers of a kernel on a target, and its occupancy in waves per SIMD.
@@ -19,19 +30,15 @@ struct Cell {
     occupancy: u32,
 }
 
-/// Renders a row for each family and algorithm, over the kernels whose first type is not f64: the most registers and the
-/// lowest occupancy.
-fn render(recorded: &str) -> Result<String, String> {
-    let mut lines = recorded.lines();
-    let compiler = lines.next().and_then(|l| l.strip_prefix("# ")).ok_or("the table names no compiler")?;
-    let heading: Vec<&str> = lines.next().unwrap_or_default().split('\t').collect();
-    let targets = heading.get(3..).unwrap_or_default();
-    let kernels: HashMap<&str, Vec<&str>> =
-        lines.map(|line| line.split('\t').collect::<Vec<_>>()).map(|row| (row[0], row)).collect();
+/// Renders a row for each family and algorithm: the most registers and the lowest occupancy. The columns are those of both
+/// tables, of clang 19 and of a newer one.
+fn render(tables: &[Table; 2]) -> Result<String, String> {
+    let targets: Vec<&String> = tables.iter().flat_map(|table| &table.columns).collect();
     let mut rows: Vec<(String, usize, Vec<Option<Cell>>)> = Vec::new();
-    for k in instances().iter().filter(|k| k.types.first() != Some(&ElementType::F64)) {
-        let row = kernels.get(k.symbol.as_str()).ok_or_else(|| format!("{} is not recorded", k.symbol))?;
-        let cells = row.get(3..).unwrap_or_default().iter().map(|cell| parse(cell));
+    for k in shown() {
+        let row = |table: &'_ Table| table.row(&k.symbol).map(<[String]>::to_vec);
+        let row = |table| row(table).ok_or_else(|| format!("{} is not recorded", k.symbol));
+        let cells = [row(&tables[0])?, row(&tables[1])?].concat().into_iter().map(|cell| parse(&cell));
         let name = name(k);
         match rows.iter_mut().find(|(of, ..)| *of == name) {
             Some((_, count, worst)) => {
@@ -41,7 +48,9 @@ fn render(recorded: &str) -> Result<String, String> {
             None => rows.push((name, 1, cells.collect())),
         }
     }
-    let mut out = format!("{compiler}.\n\n| | kernels |");
+    let newer = tables[1].compiler.split(';').next().unwrap_or_default();
+    let mut out =
+        format!("{}. {}: {newer}.\n\n| | kernels |", tables[0].compiler, tables[1].columns.join(", "));
     targets.iter().for_each(|target| out += &format!(" {} |", target.trim_start_matches("gfx")));
     out += &format!("\n|---|---:|{}\n", "---|".repeat(targets.len()));
     for (name, count, cells) in rows {
@@ -52,6 +61,74 @@ fn render(recorded: &str) -> Result<String, String> {
         out.push('\n');
     }
     Ok(out)
+}
+
+/// Renders a row for each family and algorithm of which a kernel has other waves by hipRTC than by clang, or flaws. A cell is of
+/// the kernel that loses most.
+fn render_hiprtc(clang: &[Table; 2], hiprtc: &Table, current: impl Fn(Family) -> bool) -> String {
+    let targets = hiprtc::targets(hiprtc);
+    let mut rows: Vec<(String, Vec<Option<Change>>)> = Vec::new();
+    for k in shown().filter(|k| current(k.family)) {
+        let change = |gfx: &&str| Change::of(&k.symbol, gfx, clang, hiprtc);
+        let changes: Vec<Option<Change>> = targets.iter().map(change).collect();
+        let name = name(k);
+        match rows.iter_mut().find(|(of, _)| *of == name) {
+            Some((_, worst)) => {
+                worst.iter_mut().zip(changes).for_each(|(w, c)| *w = Change::worse(w.take(), c))
+            }
+            None => rows.push((name, changes)),
+        }
+    }
+    let mut out = hiprtc.compiler.split(';').take(2).collect::<Vec<_>>().join(" and") + ".";
+    let old: Vec<&str> = Family::ALL.iter().filter(|f| !current(**f)).map(|f| f.name()).collect();
+    if !old.is_empty() {
+        out += &format!(" Not measured since their sources changed: {}.", old.join(", "));
+    }
+    let new: Vec<&str> =
+        shown().filter(|k| hiprtc.row(&k.symbol).is_none()).map(|k| k.symbol.as_str()).collect();
+    if !new.is_empty() {
+        out += &format!(" Not measured yet: {}.", new.join(", "));
+    }
+    out += "\n\n| |";
+    targets.iter().for_each(|target| out += &format!(" {} |", target.trim_start_matches("gfx")));
+    out += &format!("\n|---|{}\n", "---|".repeat(targets.len()));
+    for (name, changes) in rows.iter().filter(|(_, changes)| changes.iter().any(Option::is_some)) {
+        out += &format!("| {name} |");
+        for change in changes {
+            out += &change.as_ref().map_or(" |".into(), |c| format!(" {} |", c.text));
+        }
+        out.push('\n');
+    }
+    out
+}
+
+/// A kernel whose waves by hipRTC are not those by clang, or that has flaws.
+#[derive(Clone, Debug)]
+struct Change {
+    /// Waves lost by the worse compiler; negative if even that one wins some.
+    lost: i64,
+    flawed: bool,
+    text: String,
+}
+
+impl Change {
+    fn of(kernel: &str, gfx: &str, clang: &[Table; 2], hiprtc: &Table) -> Option<Change> {
+        let c = hiprtc::compare(kernel, gfx, clang, hiprtc)?;
+        let flawed = c.hiprtc.iter().any(|(_, flaws)| !flaws.is_empty());
+        if !flawed && c.hiprtc.iter().all(|(waves, _)| *waves == c.clang) {
+            return None;
+        }
+        let least = c.hiprtc.iter().map(|(waves, _)| i64::from(*waves)).min()?;
+        let waves: Vec<String> =
+            c.hiprtc.iter().map(|(waves, flaws)| format!("{waves} {flaws}").trim_end().to_owned()).collect();
+        let text = format!("{} → {}", c.clang, waves.join(", "));
+        Some(Change { lost: i64::from(c.clang) - least, flawed, text })
+    }
+
+    fn worse(a: Option<Change>, b: Option<Change>) -> Option<Change> {
+        let (Some(a), Some(b)) = (&a, &b) else { return a.or(b) };
+        Some(if (b.flawed, b.lost) > (a.flawed, a.lost) { b } else { a }.clone())
+    }
 }
 
 fn name(k: &Instance) -> String {
@@ -76,21 +153,59 @@ fn worse(a: Option<Cell>, b: Option<Cell>) -> Option<Cell> {
 mod tests {
     use super::*;
 
+    fn tables(cell: impl Fn(usize) -> String) -> [Table; 2] {
+        let mut texts = [
+            "# clang 19.1; cells: x\nkernel\tlds\tscratch\tgfx906\tgfx1100\n".to_owned(),
+            "# clang 21.1; cells: x\nkernel\tlds\tscratch\tgfx950\n".to_owned(),
+        ];
+        for (i, k) in instances().iter().enumerate() {
+            texts[0] += &format!("{}\t0\t0\t{}/9/8\t{}\n", k.symbol, 10 + i % 2, cell(i));
+            texts[1] += &format!("{}\t0\t0\t30/9/7\n", k.symbol);
+        }
+        texts.map(|text| Table::parse(&text, 3).unwrap())
+    }
+
     #[test]
     fn the_worst_kernel_of_a_way_is_shown() {
-        let mut recorded = "# clang 19.1\nkernel\tlds\tscratch\tgfx906\tgfx1100\n".to_owned();
-        for (i, k) in instances().iter().enumerate() {
-            recorded += &format!("{}\t0\t0\t{}/9/8\t20/9/{}\n", k.symbol, 10 + i % 2, 16 - i % 3);
+        let table = render(&tables(|i| format!("20/9/{}", 16 - i % 3))).unwrap();
+        let start = "clang 19.1; cells: x. gfx950: clang 21.1.\n\n\
+                     | | kernels | 906 | 1100 | 950 |\n|---|---:|---|---|---|\n";
+        assert!(table.starts_with(start), "{table}");
+        let unary = |l: &str| l.starts_with("| unary |") && l.ends_with("| 11/8 | 20/14 | 30/7 |");
+        assert!(table.lines().any(unary), "{table}");
+        let empty = Table::parse("# clang\nkernel\tlds\tscratch\tgfx906\n", 3).unwrap();
+        let [_, newer] = tables(|_| "1/1/1".into());
+        assert!(render(&[empty, newer]).is_err(), "kernels are missing");
+    }
+
+    #[test]
+    fn kernels_that_lose_waves_by_hiprtc_are_shown_and_equal_ones_are_not() {
+        let clang = tables(|_| "20/9/16".into());
+        let mut text =
+            "# hipRTC 6.4, LLVM 21; hipRTC 7.2, LLVM 22; cells: x\nkernel\tgfx1100 6.4\tgfx1100 7.2\n"
+                .to_owned();
+        for k in instances() {
+            let cells = match (k.symbol.as_str(), k.family) {
+                ("sigmoid_f16", _) => "30/12\t20/16",
+                ("sigmoid_f32", _) => "24/14\t20/16",
+                ("swiglu_f16", _) => "20/16\t20/16 4 bytes of scratch",
+                (_, Family::Quant) => continue,
+                _ => "20/16\t20/16",
+            };
+            text += &format!("{}\t{cells}\n", k.symbol);
         }
-        let table = render(&recorded).unwrap();
-        assert!(
-            table.starts_with("clang 19.1.\n\n| | kernels | 906 | 1100 |\n|---|---:|---|---|\n"),
+        let hiprtc = Table::parse(&text, 1).unwrap();
+        let table = render_hiprtc(&clang, &hiprtc, |family| family != Family::Norm);
+        let rows: Vec<&str> = table.lines().skip(4).collect();
+        assert_eq!(
+            rows,
+            ["| unary | 16 → 12, 16 |", "| binary | 16 → 16, 16 4 bytes of scratch |"],
             "{table}"
         );
+        assert!(table.starts_with("hipRTC 6.4, LLVM 21 and hipRTC 7.2, LLVM 22."), "{table}");
         assert!(
-            table.lines().any(|l| l.starts_with("| unary |") && l.ends_with("| 11/8 | 20/14 |")),
+            table.contains("since their sources changed: norm.") && table.contains("Not measured yet: "),
             "{table}"
         );
-        assert!(render("# clang\nkernel\tlds\tscratch\tgfx906\n").is_err(), "kernels are missing");
     }
 }

@@ -1,0 +1,277 @@
+//! `cargo xtask kernels --hiprtc DIR`: the figures of code objects that hipRTC made, which users without embedded kernels get.
+//!
+//! `tools/hiprtc-registers.sh` makes the code objects, `DIR/NAME/GFX/UNIT.hsaco`; `DIR/NAME/compiler.txt` says by which
+//! compiler, as in `6.4: hipRTC 6.4.3, LLVM 21.1.8`. `--record` writes `kernels/resources-hiprtc.tsv`. By hand, not in CI, so the
+//! table also records from which sources it is: `--document` leaves out kernels of families that have changed since.
+use super::figures::{Figures, Measured};
+use super::record::{Record, Table};
+use super::{Tools, disassembly, in_parallel, metadata};
+use crate::page::{self, root};
+use ops_kernels::source::{self, Family};
+use ops_kernels::target::TARGETS;
+use ops_kernels::{GfxTarget, instances};
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+/// Code objects of one compiler.
+struct Compiler {
+    /// Distinguishes its columns, such as `6.4`.
+    label: String,
+    version: String,
+    folder: PathBuf,
+}
+
+/// One code object. `column` is the target and the compiler's label.
+struct Object {
+    path: PathBuf,
+    gfx: String,
+    column: String,
+}
+
+/// Runs the command.
+pub(super) fn main(folder: &Path, tools: &Tools, rewrite: bool) -> Result<(), String> {
+    let compilers = compilers(folder)?;
+    let objects = objects(&compilers)?;
+    let mut columns: Vec<&str> = objects.iter().map(|o| o.column.as_str()).collect();
+    columns.dedup();
+    let measured = measure(&objects, tools)?;
+    let faults = faults(&measured, &columns);
+    if !faults.is_empty() {
+        return Err(format!("the code objects are not of these sources:\n  {}", faults.join("\n  ")));
+    }
+    let text = render(&measured, &compilers, &columns);
+    print!("{}", worse_than_clang(&Table::parse(&text, 1)?)?);
+    if !rewrite {
+        return Ok(());
+    }
+    let missing: Vec<String> = TARGETS
+        .iter()
+        .filter(|target| target.recorded && !target.is_generic())
+        .flat_map(|target| compilers.iter().map(move |c| column(target.name, &c.label)))
+        .filter(|wanted| !columns.contains(&wanted.as_str()))
+        .collect();
+    if !missing.is_empty() {
+        return Err(format!(
+            "not recorded: {} has no code objects of {}",
+            folder.display(),
+            missing.join(", ")
+        ));
+    }
+    page::write(&path(), &text)
+}
+
+/// The committed table.
+pub(super) fn path() -> PathBuf {
+    root().join("kernels/resources-hiprtc.tsv")
+}
+
+fn column(gfx: &str, label: &str) -> String {
+    format!("{gfx} {label}")
+}
+
+fn compilers(folder: &Path) -> Result<Vec<Compiler>, String> {
+    let mut out = Vec::new();
+    for folder in entries(folder)?.into_iter().filter(|path| path.is_dir()) {
+        let file = folder.join("compiler.txt");
+        let text = page::read(&file)?;
+        let (label, version) =
+            text.trim().split_once(": ").ok_or_else(|| format!("{}: want LABEL: VERSION", file.display()))?;
+        out.push(Compiler { label: label.to_owned(), version: version.to_owned(), folder });
+    }
+    out.sort_by(|a, b| a.label.cmp(&b.label));
+    if out.is_empty() { Err(format!("{}: no code objects", folder.display())) } else { Ok(out) }
+}
+
+/// All code objects, by target in the order of the table, then by compiler.
+fn objects(compilers: &[Compiler]) -> Result<Vec<Object>, String> {
+    let mut out = Vec::new();
+    for target in TARGETS {
+        for compiler in compilers {
+            let folder = compiler.folder.join(target.name);
+            if !folder.is_dir() {
+                continue;
+            }
+            let found =
+                entries(&folder)?.into_iter().filter(|path| path.extension().is_some_and(|e| e == "hsaco"));
+            let (gfx, column) = (target.name.to_owned(), column(target.name, &compiler.label));
+            out.extend(found.map(|path| Object { path, gfx: gfx.clone(), column: column.clone() }));
+        }
+    }
+    Ok(out)
+}
+
+fn entries(folder: &Path) -> Result<Vec<PathBuf>, String> {
+    let read =
+        std::fs::read_dir(folder).and_then(|all| all.map(|e| Ok(e?.path())).collect::<Result<Vec<_>, _>>());
+    let mut paths = read.map_err(|e| format!("{}: {e}", folder.display()))?;
+    paths.sort();
+    Ok(paths)
+}
+
+fn measure(objects: &[Object], tools: &Tools) -> Result<Measured, String> {
+    let mut measured = Measured::new();
+    in_parallel(
+        objects,
+        |object| {
+            let mut kernels = metadata::read(&tools.readelf, &object.path, &object.gfx)?;
+            let flat = disassembly::flat_instructions(&tools.objdump, &object.path)?;
+            for (kernel, f) in &mut kernels {
+                f.flat =
+                    flat.get(kernel).copied().ok_or_else(|| format!("{kernel} is not in the disassembly"))?;
+            }
+            Ok(kernels)
+        },
+        |object, kernels: Vec<(String, Figures)>| {
+            for (kernel, f) in kernels {
+                measured.entry(kernel).or_default().insert(object.column.clone(), f);
+            }
+        },
+    )?;
+    Ok(measured)
+}
+
+/// Kernels that are missing, or whose LDS is not that of the table of instances.
+fn faults(measured: &Measured, columns: &[&str]) -> Vec<String> {
+    let mut out = Vec::new();
+    for column in columns {
+        let gfx = column.split(' ').next().unwrap_or_default();
+        for k in instances().iter().filter(|k| k.runs_on(gfx)) {
+            match measured.get(&k.symbol).and_then(|m| m.get(*column)) {
+                None => out.push(format!("{} for {column}: not in a code object", k.symbol)),
+                Some(f) if f.lds != k.lds => {
+                    out.push(format!("{} for {column}: {} bytes of LDS, not {}", k.symbol, f.lds, k.lds));
+                }
+                Some(_) => {}
+            }
+        }
+    }
+    out
+}
+
+fn render(measured: &Measured, compilers: &[Compiler], columns: &[&str]) -> String {
+    let versions: Vec<&str> = compilers.iter().map(|c| c.version.as_str()).collect();
+    let mut out = format!("# {}; cells: VGPRs/occupancy in waves per SIMD, and flaws\n", versions.join("; "));
+    let sources: Vec<String> =
+        Family::ALL.iter().map(|&family| format!("{} {}", family.name(), fingerprint(family))).collect();
+    // Writing to a String cannot fail.
+    let _ = write!(out, "# sources: {}\nkernel\t{}\n", sources.join(", "), columns.join("\t"));
+    for k in instances() {
+        let of =
+            |column: &&str| measured.get(&k.symbol).and_then(|m| m.get(*column)).map_or("-".into(), cell);
+        let cells: Vec<String> = columns.iter().map(of).collect();
+        let _ = writeln!(out, "{}\t{}", k.symbol, cells.join("\t"));
+    }
+    out
+}
+
+fn cell(f: &Figures) -> String {
+    format!("{}/{} {}", f.vgprs, f.occupancy, f.flaws()).trim_end().to_owned()
+}
+
+/// A number that changes with the code of a family, and not with its comments and white space.
+fn fingerprint(family: Family) -> String {
+    let text = source::unit(family, []);
+    let code =
+        text.lines().filter(|line| !line.starts_with("#line")).map(|l| l.split("//").next().unwrap_or(l));
+    let bytes = code.flat_map(str::bytes).filter(|b| !b.is_ascii_whitespace());
+    // FNV-1a.
+    format!("{:08x}", bytes.fold(0x811c_9dc5u32, |hash, b| (hash ^ u32::from(b)).wrapping_mul(0x0100_0193)))
+}
+
+/// Whether the code of a family is that from which a committed table was recorded.
+pub(super) fn is_current(table: &str, family: Family) -> bool {
+    let sources = table.lines().find_map(|l| l.strip_prefix("# sources: ")).unwrap_or_default();
+    sources.split(", ").any(|source| source == format!("{} {}", family.name(), fingerprint(family)))
+}
+
+/// Waves per SIMD of a kernel for a target by clang, and for each compiler of hipRTC's table the waves and the flaws.
+pub(super) struct Compared<'t> {
+    pub(super) clang: u32,
+    pub(super) hiprtc: Vec<(u32, &'t str)>,
+}
+
+/// The targets of hipRTC's table.
+pub(super) fn targets(hiprtc: &Table) -> Vec<&str> {
+    let mut out: Vec<&str> = hiprtc.columns.iter().filter_map(|c| Some(c.split_once(' ')?.0)).collect();
+    out.dedup();
+    out
+}
+
+/// Compares a kernel's figures; `None` if one of the tables has none.
+pub(super) fn compare<'t>(
+    kernel: &str,
+    gfx: &str,
+    clang: &[Table; 2],
+    hiprtc: &'t Table,
+) -> Option<Compared<'t>> {
+    let clang = clang.iter().find_map(|table| table.cell(kernel, gfx))?.rsplit('/').next()?.parse().ok()?;
+    let row = hiprtc.row(kernel)?;
+    let of_target = |column: &str| column.split_once(' ').is_some_and(|(target, _)| target == gfx);
+    let cells = hiprtc.columns.iter().zip(row).filter(|(column, _)| of_target(column));
+    let waves = |(_, cell): (&String, &'t String)| {
+        let (figures, flaws) = cell.split_once(' ').unwrap_or((cell, ""));
+        Some((figures.split_once('/')?.1.parse().ok()?, flaws))
+    };
+    Some(Compared { clang, hiprtc: cells.map(waves).collect::<Option<_>>()? })
+}
+
+/// The tables of clang's figures.
+pub(super) fn clang_tables() -> Result<[Table; 2], String> {
+    let read = |record: Record| Table::parse(&page::read(&record.path())?, 3);
+    Ok([read(Record::standard())?, read(Record::newer_clang())?])
+}
+
+/// A line for each kernel that has fewer waves than by clang, or flaws.
+fn worse_than_clang(hiprtc: &Table) -> Result<String, String> {
+    let clang = clang_tables()?;
+    let mut out = String::new();
+    for gfx in targets(hiprtc) {
+        let known = GfxTarget::find(gfx).is_some_and(|target| target.recorded);
+        for k in instances().iter().filter(|k| known && k.runs_on(gfx)) {
+            let Some(c) = compare(&k.symbol, gfx, &clang, hiprtc) else { continue };
+            if c.hiprtc.iter().any(|(waves, flaws)| *waves < c.clang || !flaws.is_empty()) {
+                let found: Vec<String> = c
+                    .hiprtc
+                    .iter()
+                    .map(|(waves, flaws)| format!("{waves} {flaws}").trim().to_owned())
+                    .collect();
+                let _ =
+                    writeln!(out, "{gfx} {}: {} waves by clang, {}", k.symbol, c.clang, found.join(" and "));
+            }
+        }
+    }
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(text: &str, leading: usize) -> Table {
+        Table::parse(text, leading).unwrap()
+    }
+
+    #[test]
+    fn waves_are_compared_by_target_and_compiler() {
+        let clang = [
+            table("# clang 19\nkernel\tlds\tscratch\tgfx90a\tgfx1100\nsigmoid_f16\t0\t0\t9/9/8\t9/9/16\n", 3),
+            table("# clang 21\nkernel\tlds\tscratch\tgfx950\nsigmoid_f16\t0\t0\t9/9/7\n", 3),
+        ];
+        let hiprtc = "# hipRTC\n# sources: unary 0\nkernel\tgfx1100 6.4\tgfx1100 7.2\tgfx950 6.4\n\
+                      sigmoid_f16\t9/12\t9/16 4 bytes of scratch\t9/7\nsigmoid_f32\t-\t9/16\t9/7\n";
+        let hiprtc = table(hiprtc, 1);
+        assert_eq!(targets(&hiprtc), ["gfx1100", "gfx950"]);
+        let found = compare("sigmoid_f16", "gfx1100", &clang, &hiprtc).unwrap();
+        assert_eq!((found.clang, &found.hiprtc[..]), (16, &[(12, ""), (16, "4 bytes of scratch")][..]));
+        assert_eq!(compare("sigmoid_f16", "gfx950", &clang, &hiprtc).unwrap().clang, 7);
+        assert!(compare("sigmoid_f32", "gfx1100", &clang, &hiprtc).is_none());
+    }
+
+    #[test]
+    fn a_table_is_current_as_long_as_the_code_is() {
+        let text = render(&Measured::new(), &[], &[]);
+        assert!(Family::ALL.iter().all(|&family| is_current(&text, family)));
+        assert!(!is_current(&text.replace(&fingerprint(Family::Norm), "0"), Family::Norm));
+        assert_ne!(fingerprint(Family::Norm), fingerprint(Family::Softmax));
+    }
+}
