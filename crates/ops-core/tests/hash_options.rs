@@ -33,7 +33,7 @@ fn options_that_print_differently_hash_differently() {
     distinct(&UnaryFn::ALL.map(Unary::<f32>::of));
     distinct(&BinaryFn::ALL.map(Binary::<f32>::of));
     distinct(&[GluFn::Swiglu, GluFn::Geglu].map(Glu::<f32>::of));
-    distinct(&[IndexSelect::<f32>::axis(0), IndexSelect::axis(1), IndexSelect::axis(-1)]);
+    distinct(&[IndexSelect::axis(0), IndexSelect::axis(1), IndexSelect::axis(-1)]);
     distinct(&[Fill::new(0.0f32), Fill::new(-0.0), Fill::new(1.0)]);
     let forms = [RopeForm::Half, RopeForm::Interleaved, RopeForm::HalfThd];
     distinct(&forms.map(Rope::<f32>::new));
