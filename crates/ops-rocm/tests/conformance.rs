@@ -21,7 +21,7 @@ const WAVES_OF_64: &[(&str, &str)] = &[("HIP_STANDIN_WAVE", "64")];
 /// Both sets of golden cases end as recorded beside them, as on the other backends.
 fn replay() {
     let rocm = Rocm::new().unwrap();
-    for set in ["golden", "golden-2"] {
+    for set in ["golden", "golden-2", "golden-formats"] {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests").join(set);
         let tally = Tally::of(&rocm, &folder).expect("a folder of golden cases").to_string();
         let expected = std::fs::read_to_string(folder.join("expected.txt")).expect("the record");
