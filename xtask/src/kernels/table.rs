@@ -90,7 +90,7 @@ const fn grid(family: Family) -> Grid {
             "rows*: no limit; combine: 64 per compute unit",
         ),
         Family::Quant => {
-            ("ceil(shape.count / (block / 8)): eight lanes per block of values", "64 per compute unit")
+            ("quantize: ceil(shape.count / (block / 8)); others: a lane for eight values", "64 per compute unit")
         }
         Family::MmaUnit => ("1", "1"),
         Family::QlinearMma => ("ceil(rows / tile) * ceil(n / tile)", "64 per compute unit"),

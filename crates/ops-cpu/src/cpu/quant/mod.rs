@@ -53,6 +53,9 @@ pub(super) fn qlinear(x: Raw<'_>, weight: Raw<'_>, bias: Option<Raw<'_>>, mut y:
     let bias = bias.map(|b| widened(&b)).transpose()?;
     let multiply = |y: &mut [f32]| match blocks::simd_format(weight.dtype) {
         Some(known) if y.len() >= MIN_INTEGER_OUTPUTS => blocks::multiply(known, &x, &weight, y),
+        None if y.len() >= MIN_INTEGER_OUTPUTS && blocks::reads_in_place(&weight, y.len()) => {
+            blocks::multiply_super(&x, &weight, y)
+        }
         _ => multiply_dequantized(&x, &weight, y),
     };
     if y.dtype == DType::F32 && bias.is_none() && y.layout.is_contiguous() {
