@@ -24,7 +24,7 @@ compile() {
 
 both=(index-b16 norm-rms-block-f16-f32 rope-f16-f32 copy-b16 attention_mma-mma128-f16 attention_decode-f16 binary-glu-f16 cast-f16)
 floats=(matmul-rows-f16-f16 matmul_mma-f16-f16)
-blocks=(quant-q4_0-f16 qlinear-row-q4_0-f16 qlinear_mma-q4_0-f16)
+blocks=(quant-q4_0 qlinear-row-q4_0-f16 qlinear_mma-q4_0-f16)
 for gfx in ${targets//,/ }; do
     for weights in floats blocks; do
         declare -n products=$weights

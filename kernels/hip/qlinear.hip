@@ -1,5 +1,5 @@
-// y[.., n] = sum over k of x[.., k] weight[n, k], where the weight has blocks of 32 along k.
-// rows*: few rows of x. A group of lanes computes a few rows of the weight, one block per lane at a time.
+// y[.., n] = sum over k of x[.., k] weight[n, k], where the weight has blocks along k.
+// rows*: few rows of x. A group of lanes computes a few rows of the weight, one step of 32 values per lane at a time.
 // tile*: square tiles. The weight is dequantized on its way to LDS.
 #include "ops_blocks.h"
 #include "ops_qlinear.h"
@@ -17,8 +17,8 @@ template <typename T> OPS_DEVICE Pack<T, 4> load_four(const T* from, i64 stride,
     return out;
 }
 
-// ROWS rows of x times COLUMNS rows of the weight. A block is summed over the stored q, and the offset
-// of q is subtracted once per block: d (sum q x - OFFSET sum x).
+// ROWS rows of x times COLUMNS rows of the weight. A group is summed over the stored codes, and what is the same for all
+// of its values is added once: d (sum q x - OFFSET sum x) + m sum x.
 template <u32 ROWS, u32 COLUMNS, typename B, typename T>
 OPS_DEVICE void qlinear_columns(const QLinearArgs& args, u64 m0, u64 n0) {
     using A = acc_t<T>;
@@ -36,48 +36,60 @@ OPS_DEVICE void qlinear_columns(const QLinearArgs& args, u64 m0, u64 n0) {
     for (u32 j = 0; j < COLUMNS; j++) {
         column[j] = static_cast<const B*>(args.weight) + i64(n0 + j < args.n ? n0 + j : args.n - 1) * args.weight_row;
     }
+    constexpr u32 GROUPS = Step<B>::GROUPS;
+    // A value with a minimum is rounded to f32 by definition, which f64 would show.
+    constexpr bool DECODED = sizeof(A) == 8 && B::MIN, PLAIN = !DECODED && (B::OFFSET != 0 || B::MIN);
     A sum[ROWS][COLUMNS] = {};
-    u64 blocks = args.k / BLOCK_ELEMENTS;
+    u32 steps = u32(args.k / STEP_VALUES);
     OPS_NO_UNROLL
-    for (u64 b = opaque(lane_id()) & (lanes - 1); b < blocks; b += lanes) {
-        u32 words[COLUMNS][B::WORDS];
-        A d[COLUMNS];
+    for (u32 b = opaque(lane_id()) & (lanes - 1); b < steps; b += lanes) {
+        Step<B> step[COLUMNS];
         OPS_UNROLL
-        for (u32 j = 0; j < COLUMNS; j++) {
-            const B* block = column[j] + i64(b) * args.weight_block;
-            load_words(words[j], block->qs);
-            d[j] = to_f32(f16{block->d});
-        }
-        A part[ROWS][COLUMNS] = {}, plain[ROWS] = {};
-        OPS_NO_UNROLL
-        for (u32 g = 0; g < 4; g++) {  // words are shifted each step, so that no register is indexed by g
-            // Opaque, or the compiler keeps a separate pointer for every element of every row.
-            u32 at = opaque(u32(b) * BLOCK_ELEMENTS + B::first(g));
-            A q[COLUMNS][8];
-            OPS_UNROLL
-            for (u32 j = 0; j < COLUMNS; j++) {
-                B::unpack(q[j], words[j]);
+        for (u32 j = 0; j < COLUMNS; j++) step[j].load(column[j], args.weight_block, b);
+        OPS_UNROLL
+        for (u32 h = 0; h < GROUPS; h++) {
+            A part[ROWS][COLUMNS] = {}, plain[ROWS] = {};
+            OPS_NO_UNROLL
+            for (u32 g = 0; g < B::GROUP / 8; g++) {  // words are shifted each time, so that no register is indexed by g
+                // Opaque, or the compiler keeps a separate pointer for every element of every row.
+                u32 at = opaque(b * STEP_VALUES + h * B::GROUP + 8 * g);
+                A q[COLUMNS][8];
                 OPS_UNROLL
-                for (u32 w = 0; w + B::STEP < B::WORDS; w++) words[j][w] = words[j][w + B::STEP];
+                for (u32 j = 0; j < COLUMNS; j++) {
+                    OPS_UNROLL
+                    for (u32 i = 0; i < 8; i++) {
+                        u32 word = step[j].words[i / 4];
+                        Scale scale = step[j].scale[h];
+                        q[j][i] = DECODED ? A(scale.d * code_of<B, f32>(word, i % 4) + scale.m) : code_of<B, A>(word, i % 4);
+                    }
+                    OPS_UNROLL
+                    for (u32 w = 0; w + 2 < 8; w++) step[j].words[w] = step[j].words[w + 2];
+                }
+                OPS_UNROLL
+                for (u32 r = 0; r < ROWS; r++) {
+                    Pack<T, 4> first = load_four(row[r], args.x.stride[5], at, packs);
+                    Pack<T, 4> second = load_four(row[r], args.x.stride[5], at + 4, packs);
+                    OPS_UNROLL
+                    for (u32 i = 0; i < 8; i++) {
+                        A x = widen(i < 4 ? first.v[i % 4] : second.v[i % 4]);
+                        if (PLAIN) plain[r] += x;
+                        OPS_UNROLL
+                        for (u32 j = 0; j < COLUMNS; j++) part[r][j] = mad(q[j][i], x, part[r][j]);
+                    }
+                }
             }
             OPS_UNROLL
             for (u32 r = 0; r < ROWS; r++) {
-                Pack<T, 4> first = load_four(row[r], args.x.stride[5], at + B::first(0), packs);
-                Pack<T, 4> second = load_four(row[r], args.x.stride[5], at + B::second(0), packs);
                 OPS_UNROLL
-                for (u32 i = 0; i < 8; i++) {
-                    A x = widen(i < 4 ? first.v[i % 4] : second.v[i % 4]);
-                    if (B::OFFSET != 0) plain[r] += x;
-                    OPS_UNROLL
-                    for (u32 j = 0; j < COLUMNS; j++) part[r][j] = mad(q[j][i], x, part[r][j]);
+                for (u32 j = 0; j < COLUMNS; j++) {
+                    Scale scale = step[j].scale[h];
+                    if (DECODED) {
+                        sum[r][j] += part[r][j];
+                        continue;
+                    }
+                    sum[r][j] = mad(A(scale.d), mad(A(-B::OFFSET), plain[r], part[r][j]), sum[r][j]);
+                    if (B::MIN) sum[r][j] = mad(A(scale.m), plain[r], sum[r][j]);
                 }
-            }
-        }
-        OPS_UNROLL
-        for (u32 r = 0; r < ROWS; r++) {
-            OPS_UNROLL
-            for (u32 j = 0; j < COLUMNS; j++) {
-                sum[r][j] = mad(d[j], mad(A(-B::OFFSET), plain[r], part[r][j]), sum[r][j]);
             }
         }
     }
@@ -129,11 +141,12 @@ template <typename B, typename A, u32 SIZE, u32 DEPTH> struct StageBlocks {
         for (u32 i = 0; i < STAGED; i++) held[i] = 0;
         if (!inside) return;
         const B* block = static_cast<const B*>(args.weight) + i64(l) * args.weight_row +
-                         i64(e / BLOCK_ELEMENTS) * args.weight_block;
-        B::eight(held, block, u32(e % BLOCK_ELEMENTS) / STAGED);
-        A d = to_f32(f16{block->d});
+                         i64(e / B::VALUES) * args.weight_block;
+        static_assert(STAGED == 8, "a part of a block");
+        f32 values[8];
+        values_of(values, block, u32(e % B::VALUES) / 8);
         OPS_UNROLL
-        for (u32 i = 0; i < STAGED; i++) held[i] *= d;
+        for (u32 i = 0; i < STAGED; i++) held[i] = A(values[i]);
     }
     OPS_METHOD void store(A* tile) const {
         OPS_UNROLL

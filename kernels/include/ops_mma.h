@@ -69,7 +69,7 @@ namespace ops {
 // its elements for all of them from contiguous memory. This permutes k in the same way for A and B.
 template <typename T, u32 SIZE_ = 16, u32 STEPS = 1> struct Mma {
     static_assert(SIZE_ == 16 || (SIZE_ == 32 && OPS_MATRIX >= 90), "the matrix units have no instruction of this size");
-    static constexpr u32 SIZE = SIZE_;
+    static constexpr u32 SIZE = SIZE_, COUNT = STEPS;
     static constexpr u32 HELD = mma_held<T, SIZE>(), GROUPS = mma_groups<SIZE>();
     static constexpr u32 DEPTH = HELD * GROUPS * STEPS;
     static constexpr u32 SUMS = SIZE * SIZE / OPS_WAVE;
@@ -128,10 +128,11 @@ template <typename T, u32 SIZE_ = 16, u32 STEPS = 1> struct Mma {
     }
     static OPS_METHOD Lines load_mine(const T* at) { return bits_as<Lines>(load_parts<HELD * STEPS>(at)); }
 
-    // c += a b. All lanes of the wave must take part.
-    static OPS_METHOD void multiply_add(const Lines& a, const Lines& b, Product& c) {
+    // c += a b. All lanes of the wave must take part. With fewer than all instructions, those from `first` on.
+    template <u32 COUNTED = STEPS>
+    static OPS_METHOD void multiply_add(const Lines& a, const Lines& b, Product& c, u32 first = 0) {
         OPS_UNROLL
-        for (u32 s = 0; s < STEPS; s++) mma<T, SIZE>(a.step[s], b.step[s], c);
+        for (u32 s = 0; s < COUNTED; s++) mma<T, SIZE>(a.step[first + s], b.step[first + s], c);
     }
 };
 

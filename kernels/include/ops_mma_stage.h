@@ -152,14 +152,23 @@ template <u32 TILE, typename T> struct MmaShare {
             }
         }
     }
-    // Adds the product of PARTS tiles of a, `apart` elements apart, with b. Multiplies its columns by `scales`.
-    template <u32 PARTS> OPS_METHOD void multiply_scaled(const T* tile_a, u32 apart, const T* tile_b, const f32* scales) {
+    // Adds the product of PARTS tiles of a, `apart` elements apart, with b. For each group of k, whose elements one
+    // instruction takes if there are several, multiplies the columns by their factors. With MIN, adds the products of the
+    // columns' minima and the rows' sums.
+    template <u32 PARTS, bool MIN, typename S>
+    OPS_METHOD void multiply_scaled(const T* tile_a, u32 apart, const T* tile_b, const S& scales) {
+        constexpr u32 GROUPS = S::GROUPS, EACH = Piece::COUNT / GROUPS;
+        static_assert(EACH * GROUPS == Piece::COUNT, "whole instructions");
         typename Piece::Lines right[ACROSS];
-        f32 scale[ACROSS];
+        f32 factor[ACROSS][GROUPS], minimum[ACROSS][GROUPS];
         OPS_UNROLL
         for (u32 j = 0; j < ACROSS; j++) {
             right[j] = Piece::load(tile_b + (column0 + j * 16) * MMA_PITCH, MMA_PITCH);
-            scale[j] = scales[column(j)];
+            OPS_UNROLL
+            for (u32 g = 0; g < GROUPS; g++) {
+                factor[j][g] = scales.factors(g)[column(j)];
+                if (MIN) minimum[j][g] = scales.minima(g)[column(j)];
+            }
         }
         OPS_UNROLL
         for (u32 i = 0; i < DOWN; i++) {
@@ -169,13 +178,22 @@ template <u32 TILE, typename T> struct MmaShare {
                 left[c] = Piece::load(tile_a + c * apart + (row0 + i * 16) * MMA_PITCH, MMA_PITCH);
             }
             OPS_UNROLL
-            for (u32 j = 0; j < ACROSS; j++) {
-                typename Piece::Product part;
-                part.fill(0);
+            for (u32 g = 0; g < GROUPS; g++) {
+                f32 sum[Piece::SUMS];
                 OPS_UNROLL
-                for (u32 c = 0; c < PARTS; c++) Piece::multiply_add(left[c], right[j], part);
+                for (u32 e = 0; MIN && e < Piece::SUMS; e++) sum[e] = scales.sums(g)[row0 + i * 16 + Piece::row(e)];
                 OPS_UNROLL
-                for (u32 e = 0; e < Piece::SUMS; e++) sums[i][j].v[e] = mad(part.v[e], scale[j], sums[i][j].v[e]);
+                for (u32 j = 0; j < ACROSS; j++) {
+                    typename Piece::Product part;
+                    part.fill(0);
+                    OPS_UNROLL
+                    for (u32 c = 0; c < PARTS; c++) Piece::template multiply_add<EACH>(left[c], right[j], part, g * EACH);
+                    OPS_UNROLL
+                    for (u32 e = 0; e < Piece::SUMS; e++) {
+                        f32 total = mad(part.v[e], factor[j][g], sums[i][j].v[e]);
+                        sums[i][j].v[e] = MIN ? mad(sum[e], minimum[j][g], total) : total;
+                    }
+                }
             }
         }
     }

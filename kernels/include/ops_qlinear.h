@@ -17,6 +17,7 @@ struct QLinearArgs {
     u64 lanes;  // lanes of a wave per row of the weight; unused by tiles
     Address<void> planes;    // x split into digits, for byte dot products
     u64 plane_rows;  // rows in `planes`, including the padding rows that these products read
+    u64 y_kind;      // FloatKind of y, for these products
 };
 
 template <typename T> OPS_DEVICE T* row_at(const Shape& shape, const Operand& operand, u64 row) {

@@ -14,6 +14,9 @@ template <typename T> struct Accumulate { using type = f32; };
 template <> struct Accumulate<f64> { using type = f64; };
 template <typename T> using acc_t = typename Accumulate<T>::type;
 
+// Float types as values, for kernels that are compiled once for all of them.
+enum FloatKind : u32 { FLOAT_F16 = 0, FLOAT_BF16 = 1, FLOAT_F32 = 2, FLOAT_F64 = 3 };
+
 template <typename T> struct is_float { static constexpr bool value = false; };
 template <> struct is_float<f16> { static constexpr bool value = true; };
 template <> struct is_float<bf16> { static constexpr bool value = true; };

@@ -42,7 +42,7 @@ mod tuning;
 pub mod unary;
 
 pub use dot4::Dot4;
-pub use element_type::ElementType;
+pub use element_type::{BlockFormat, ElementType};
 pub use instances::{Arguments, Instance, by_symbol, find, instances};
 pub use launch::{Device, Launch, Refused};
 pub use matrix::Matrix;

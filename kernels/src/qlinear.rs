@@ -1,11 +1,14 @@
 //! qlinear: rows of floats times a quantized weight.
+use crate::element_type::{BlockFormat, Kernels};
 use crate::instances::{Arguments, Table};
 use crate::launch::need;
 use crate::matmul::mma_lds;
-use crate::quant::BLOCK_ELEMENTS;
+use crate::quant::kind;
 use crate::{Device, ElementType, Family, Launch, OperandView, Refused, Shape, StridedPointer, rows};
 
 const BLOCK: u32 = 256;
+/// Values along k that kernels take at a time; `STEP_VALUES` in the source.
+const STEP: u64 = 32;
 
 /// Arguments of every qlinear kernel.
 #[repr(C)]
@@ -25,6 +28,8 @@ pub struct QLinearArgs {
     /// Device address of the plan's workspace.
     pub planes: u64,
     pub plane_rows: u64,
+    /// The output's type as a value, for products of bytes.
+    pub y_kind: u64,
 }
 
 impl Arguments for QLinearArgs {
@@ -40,11 +45,14 @@ const MMA_TILES: [(&str, u64); 2] = [("mma128", 128), ("mma64", 64)];
 
 fn declare_mma(table: &mut Table) {
     let mut qlinear = table.of::<QLinearArgs>(Family::QlinearMma, BLOCK);
-    for b in ElementType::BLOCKS {
+    for format in BlockFormat::ALL {
         for t in [ElementType::F16, ElementType::Bf16, ElementType::F32] {
             for (variant, tile) in MMA_TILES {
-                let parts = if t == ElementType::F32 { 2 } else { 1 };
-                let lds = mma_lds(tile) / 2 * (parts + 1) + 4 * tile as u32;
+                if format.kernels() == Kernels::Plain || tile > 64 && format.kernels() != Kernels::All {
+                    continue;
+                }
+                let (b, parts) = (ElementType::Block(format), if t == ElementType::F32 { 2 } else { 1 });
+                let lds = mma_lds(tile) / 2 * (parts + 1) + 4 * tile as u32 * format.scales_per_line();
                 qlinear.add_variant("qlinear", variant, &[b, t], "qlinear_mma", &[&tile.to_string()], lds);
             }
         }
@@ -53,6 +61,15 @@ fn declare_mma(table: &mut Table) {
 
 /// Variants with byte dot products, and how many rows of x each computes together.
 const DOTS: [(&str, u64); 4] = [("dot1", 1), ("dot2", 2), ("dot4", 4), ("dot8", 8)];
+/// The variants that a format has.
+fn dots(format: BlockFormat) -> impl Iterator<Item = (&'static str, u64)> {
+    DOTS.into_iter().filter(move |(_, rows)| match format.kernels() {
+        Kernels::All => true,
+        Kernels::Products => matches!(rows, 1 | 4),
+        Kernels::Plain => false,
+    })
+}
+
 /// How many rows of the weight these variants compute together.
 const DOT_COLUMNS: u64 = 4;
 /// Lanes per block of x in the kernel that splits x.
@@ -60,11 +77,14 @@ const SPLIT_LANES: u32 = 8;
 
 fn declare_dot(table: &mut Table) {
     let mut qlinear = table.of::<QLinearArgs>(Family::QlinearDot, BLOCK);
-    for b in ElementType::BLOCKS {
-        for t in [ElementType::F16, ElementType::Bf16, ElementType::F32] {
-            qlinear.add_variant("qlinear", "split", &[b, t], "qlinear_split", &[], 0);
-            for (variant, rows) in DOTS {
-                qlinear.add_variant("qlinear", variant, &[b, t], "qlinear_dot", &[&rows.to_string()], 0);
+    for t in [ElementType::F16, ElementType::Bf16, ElementType::F32] {
+        qlinear.add_variant("qlinear", "split", &[t], "qlinear_split", &[], 0);
+    }
+    for format in BlockFormat::ALL {
+        for t in [ElementType::F16, ElementType::F32] {
+            for (variant, rows) in dots(format) {
+                let types = [ElementType::Block(format), t];
+                qlinear.add_variant("qlinear", variant, &types, "qlinear_dot", &[&rows.to_string()], 0);
             }
         }
     }
@@ -74,18 +94,24 @@ pub(crate) fn declare(table: &mut Table) {
     declare_mma(table);
     declare_dot(table);
     let mut qlinear = table.of::<QLinearArgs>(Family::Qlinear, BLOCK);
-    for b in ElementType::BLOCKS {
+    for format in BlockFormat::ALL {
+        let all = format.kernels() == Kernels::All;
         for t in ElementType::FLOATS {
-            let types = [b, t];
+            let types = [ElementType::Block(format), t];
             qlinear.part("row").add_variant("qlinear", "rows1", &types, "qlinear_rows", &["1"], 0);
+            if t == ElementType::F64 && !all {
+                continue; // one kernel for any number of rows: no model computes in f64
+            }
             let several = qlinear.part("rows");
-            several.add_variant("qlinear", "rows4", &types, "qlinear_rows", &["4"], 0);
-            if t != ElementType::F64 {
+            if format.kernels() != Kernels::Plain {
+                several.add_variant("qlinear", "rows4", &types, "qlinear_rows", &["4"], 0);
+            }
+            if t != ElementType::F64 && all {
                 several.add_variant("qlinear", "rows8", &types, "qlinear_rows", &["8"], 0);
             }
             let tiled = qlinear.part("tile");
             tiled.add_variant("qlinear", "tile64", &types, "qlinear_tile", &["1"], tile_lds(64, t));
-            if t != ElementType::F64 {
+            if t != ElementType::F64 && all {
                 tiled.add_variant("qlinear", "tile128", &types, "qlinear_tile", &["2"], tile_lds(128, t));
             }
         }
@@ -106,7 +132,7 @@ pub struct Plan {
 }
 
 /// Prepares `y[.., n] = x[.., k] weight[n, k]`. `dims` are those of x, with a whole number of blocks along the last dimension.
-/// `weight` is \[n, k / 32\] in blocks, and y has the leading dimensions of x.
+/// `weight` is \[n, k / values\] in blocks, and y has the leading dimensions of x.
 pub fn prepare(
     dims: &[u64],
     n: u64,
@@ -122,11 +148,24 @@ pub fn prepare(
     }
     let &[weight_row, weight_block] = weight.strides else { return Err(Refused::Rank(weight.strides.len())) };
     let count: u64 = dims.iter().rev().skip(1).product();
-    let lanes = (k / BLOCK_ELEMENTS).next_power_of_two().min(u64::from(device.wave));
+    let lanes = (k / STEP).next_power_of_two().min(u64::from(device.wave));
     let (weight, rows) = (weight.data, count);
-    let (planes, plane_rows) = (0, 0);
-    let args =
-        QLinearArgs { shape, x, y, weight, weight_row, weight_block, rows, n, k, lanes, planes, plane_rows };
+    let (planes, plane_rows, y_kind) = (0, 0, u64::from(kind(types[1])?));
+    let args = QLinearArgs {
+        shape,
+        x,
+        y,
+        weight,
+        weight_row,
+        weight_block,
+        rows,
+        n,
+        k,
+        lanes,
+        planes,
+        plane_rows,
+        y_kind,
+    };
     if let Some(plan) = dot(args, types, device)? {
         return Ok(plan);
     }
@@ -140,7 +179,7 @@ fn times(a: u64, b: u64) -> Result<u64, Refused> {
 /// Bytes of a row split into digits: a header and the digit planes of every block, with the blocks rounded up to groups of 32.
 fn split_row_bytes(k: u64, t: ElementType) -> u64 {
     let digits = if t == ElementType::F32 { 3 } else { 2 };
-    (k / BLOCK_ELEMENTS).next_multiple_of(32) * 16 * (1 + 2 * digits)
+    (k / STEP).next_multiple_of(32) * 16 * (1 + 2 * digits)
 }
 
 /// The plan with byte dot products, if the device has them and there are few rows.
@@ -149,17 +188,20 @@ fn dot(mut args: QLinearArgs, types: [ElementType; 2], device: &Device) -> Resul
     if device.dot4.is_none() || types[1] == ElementType::F64 || !few.contains(&args.rows) || args.k == 0 {
         return Ok(None);
     }
-    let [.., widest] = DOTS;
-    let (variant, together) = DOTS.into_iter().find(|(_, rows)| args.rows <= *rows).unwrap_or(widest);
+    let ElementType::Block(format) = types[0] else { return Ok(None) };
+    let fits = dots(format).find(|(_, rows)| args.rows <= *rows).or_else(|| dots(format).last());
+    let Some((variant, together)) = fits else { return Ok(None) };
     args.plane_rows = args.rows.next_multiple_of(together);
     let workspace = times(args.plane_rows, split_row_bytes(args.k, types[1]))?;
     if workspace > u64::from(u32::MAX) {
         return Ok(None); // the kernels count its bytes in 32 bits
     }
-    let blocks = times(args.plane_rows, args.k / BLOCK_ELEMENTS)?;
+    let steps = times(args.plane_rows, args.k / STEP)?;
     let per_block = u64::from(BLOCK / SPLIT_LANES);
-    let split = Launch::over(need("qlinear", "split", &types)?, blocks, per_block, device.row_blocks());
-    let main = groups(variant, &args, types, (together, DOT_COLUMNS), device)?;
+    let split = Launch::over(need("qlinear", "split", &types[1..])?, steps, per_block, device.row_blocks());
+    // The products depend on the number of digits alone, which is the same for both 16-bit types.
+    let digits = if types[1] == ElementType::F32 { ElementType::F32 } else { ElementType::F16 };
+    let main = groups(variant, &args, [types[0], digits], (together, DOT_COLUMNS), device)?;
     Ok(Some(Plan { split: Some(split), main, workspace, args }))
 }
 
@@ -177,19 +219,22 @@ fn groups(
 }
 
 fn launch(args: &QLinearArgs, types: [ElementType; 2], device: &Device) -> Result<Launch, Refused> {
-    if args.rows <= device.tuning.qlinear_rows() {
-        let wide = args.rows > 4 && types[1] != ElementType::F64;
+    let has = |variant| crate::find("qlinear", variant, &types).is_some();
+    if args.rows <= device.tuning.qlinear_rows() || !has("tile64") {
+        let wide = args.rows > 4 && has("rows8");
         let (variant, together) = match args.rows {
             0 | 1 => ("rows1", (1, 4)),
+            _ if !has("rows4") => ("rows1", (1, 4)),
             _ if wide => ("rows8", (8, 2)),
             _ => ("rows4", (4, 2)),
         };
         return groups(variant, args, types, together, device);
     }
     let tiles = |size| times(args.rows.div_ceil(size), args.n.div_ceil(size));
-    if device.matrix.is_some() && types[1] != ElementType::F64 {
-        let [(large, wide), (small, narrow)] = MMA_TILES;
-        let (variant, tile) = if device.takes_large(tiles(wide)?) { (large, wide) } else { (small, narrow) };
+    let [(large, wide), (small, narrow)] = MMA_TILES;
+    if device.matrix.is_some() && has(small) {
+        let wide_fits = has(large) && device.takes_large(tiles(wide)?);
+        let (variant, tile) = if wide_fits { (large, wide) } else { (small, narrow) };
         return Ok(Launch::over(need("qlinear", variant, &types)?, tiles(tile)?, 1, device.row_blocks()));
     }
     let (instance, tiles) = match crate::find("qlinear", "tile128", &types) {

@@ -1,4 +1,5 @@
-//! q4_0 and q8_0: quantize, dequantize, and lookup of rows in a quantized table.
+//! Blocks: quantize, dequantize, and lookup of rows in a quantized table.
+use crate::element_type::BlockFormat;
 use crate::index::{Report, kind_of};
 use crate::instances::{Arguments, Table};
 use crate::launch::need;
@@ -8,10 +9,10 @@ use crate::{
 };
 
 const BLOCK: u32 = 256;
-/// Number of values in a block.
-pub const BLOCK_ELEMENTS: u64 = 32;
-/// Lanes per block; `LANES` in the source.
+/// Lanes per block of `quantize`; `LANES` in the source.
 const LANES: u32 = 8;
+/// Values that a lane decodes at a time.
+const PART: u64 = 8;
 
 /// Arguments of quantize.
 #[repr(C)]
@@ -51,7 +52,8 @@ pub struct QEmbeddingArgs {
     pub ids_kind: u32,
     pub op: u32,
     pub operand: u32,
-    pub reserved: u32,
+    /// The output's [`kind`].
+    pub y_kind: u32,
 }
 
 impl Arguments for QuantizeArgs {
@@ -65,27 +67,46 @@ impl Arguments for QEmbeddingArgs {
 }
 
 pub(crate) fn declare(table: &mut Table) {
-    for b in ElementType::BLOCKS {
-        table.of::<QuantizeArgs>(Family::Quant, BLOCK).add("quantize", &[b], "quantize", &[]);
-        for t in ElementType::FLOATS {
-            table.of::<DequantizeArgs>(Family::Quant, BLOCK).add("dequantize", &[b, t], "dequantize", &[]);
-            table.of::<QEmbeddingArgs>(Family::Quant, BLOCK).add("qembedding", &[b, t], "qembedding", &[]);
+    for format in BlockFormat::ALL {
+        let b = [ElementType::Block(format)];
+        if format.encodes() {
+            table.of::<QuantizeArgs>(Family::Quant, BLOCK).add("quantize", &b, "quantize", &[]);
         }
+        table.of::<DequantizeArgs>(Family::Quant, BLOCK).add("dequantize", &b, "dequantize", &[]);
+        table.of::<QEmbeddingArgs>(Family::Quant, BLOCK).add("qembedding", &b, "qembedding", &[]);
+    }
+}
+
+/// A float type as a value: `FloatKind` in the source.
+pub(crate) fn kind(t: ElementType) -> Result<u32, Refused> {
+    match t {
+        ElementType::F16 => Ok(0),
+        ElementType::Bf16 => Ok(1),
+        ElementType::F32 => Ok(2),
+        ElementType::F64 => Ok(3),
+        other => Err(Refused::NoKernel { op: "decoding".into(), types: vec![other] }),
     }
 }
 
 /// Strides that step over whole blocks of a float view, and the view's element stride.
-fn by_block(view: OperandView<'_>) -> Result<(List<i64>, i64), Refused> {
+fn by_block(view: OperandView<'_>, block: ElementType) -> Result<(List<i64>, i64), Refused> {
     let mut strides = list(view.strides)?;
     let step = strides.last().copied().ok_or(Refused::Rank(0))?;
     if let Some(last) = strides.last_mut() {
-        *last = step.checked_mul(BLOCK_ELEMENTS as i64).ok_or(Refused::Size)?;
+        *last = step.checked_mul(block.values() as i64).ok_or(Refused::Size)?;
     }
     Ok((strides, step))
 }
 
-fn launch(instance: &'static crate::Instance, shape: &Shape, device: &Device) -> Launch {
-    Launch::over(instance, shape.count(), u64::from(instance.block / LANES), device.row_blocks())
+/// A launch of a kernel that decodes blocks of type `block`.
+fn decoding(
+    instance: &'static crate::Instance,
+    shape: &Shape,
+    block: ElementType,
+    device: &Device,
+) -> Result<Launch, Refused> {
+    let parts = shape.count().checked_mul(block.values() / PART).ok_or(Refused::Size)?;
+    Ok(Launch::over(instance, parts, u64::from(instance.block), device.row_blocks()))
 }
 
 /// Prepares quantization of f32 `x` to blocks `y`. `dims` count blocks along the last dimension. The strides of `y` count blocks;
@@ -100,34 +121,39 @@ pub fn quantize(
         return Err(Refused::NoKernel { op: "quantize".into(), types: vec![x.dtype, y.dtype] });
     }
     let instance = need("quantize", "", &[y.dtype])?;
-    let (strides, x_stride) = by_block(x)?;
+    let (strides, x_stride) = by_block(x, y.dtype)?;
     let (shape, [x, y]) = elementwise(dims, [OperandView { strides: &strides, ..x }, y])?;
-    Ok((launch(instance, &shape, device), QuantizeArgs { shape, x, y, x_stride }))
+    let launch =
+        Launch::over(instance, shape.count(), u64::from(instance.block / LANES), device.row_blocks());
+    Ok((launch, QuantizeArgs { shape, x, y, x_stride }))
 }
 
-/// Prepares dequantization of blocks `x` to floats `y`. `dims` count blocks along the last dimension.
+/// Prepares dequantization of blocks `x` to f32 `y`. `dims` count blocks along the last dimension.
 pub fn dequantize(
     dims: &[u64],
     x: OperandView<'_>,
     y: OperandView<'_>,
     device: &Device,
 ) -> Result<(Launch, DequantizeArgs), Refused> {
-    let instance = need("dequantize", "", &[x.dtype, y.dtype])?;
-    let (strides, y_stride) = by_block(y)?;
+    if y.dtype != ElementType::F32 {
+        return Err(Refused::NoKernel { op: "dequantize".into(), types: vec![x.dtype, y.dtype] });
+    }
+    let (instance, block) = (need("dequantize", "", &[x.dtype])?, x.dtype);
+    let (strides, y_stride) = by_block(y, block)?;
     let (shape, [x, y]) = elementwise(dims, [x, OperandView { strides: &strides, ..y }])?;
-    Ok((launch(instance, &shape, device), DequantizeArgs { shape, x, y, y_stride }))
+    Ok((decoding(instance, &shape, block, device)?, DequantizeArgs { shape, x, y, y_stride }))
 }
 
 /// Prepares `y[i] = table[ids[i]]`. `table` is \[bound, blocks\] in blocks, `ids` is one-dimensional of size `count`, and `y` is
-/// \[count, 32 blocks\].
+/// \[count, blocks · values\], of any float type.
 pub fn embedding(
     [count, blocks, bound]: [u64; 3],
     [table, ids, y]: [OperandView<'_>; 3],
     report: Report,
     device: &Device,
 ) -> Result<(Launch, QEmbeddingArgs), Refused> {
-    let instance = need("qembedding", "", &[table.dtype, y.dtype])?;
-    let (strides, y_stride) = by_block(y)?;
+    let (instance, block) = (need("qembedding", "", &[table.dtype])?, table.dtype);
+    let (y_kind, (strides, y_stride)) = (kind(y.dtype)?, by_block(y, block)?);
     let (shape, [x, y]) = rows(&[count, blocks], 2, [table, OperandView { strides: &strides, ..y }])?;
     let args = QEmbeddingArgs {
         shape,
@@ -141,7 +167,7 @@ pub fn embedding(
         ids_kind: kind_of(ids.dtype)?,
         op: report.op,
         operand: report.operand,
-        reserved: 0,
+        y_kind,
     };
-    Ok((launch(instance, &shape, device), args))
+    Ok((decoding(instance, &shape, block, device)?, args))
 }

@@ -19,10 +19,12 @@ fn replay<B: SuiteBackend>(backend: &B, set: &str) {
 fn reference_ends_every_case_as_recorded() {
     replay(&Reference::new(), "golden");
     replay(&Reference::new(), "golden-2");
+    replay(&Reference::new(), "golden-formats");
 }
 
 #[test]
 fn cpu_ends_every_case_as_recorded() {
     replay(&Cpu::new(), "golden");
     replay(&Cpu::new(), "golden-2");
+    replay(&Cpu::new(), "golden-formats");
 }

@@ -186,7 +186,7 @@ struct Bare;
 
 unsupported!(<T: Float> Bare: RmsNorm<T>, Linear<T>);
 unsupported!(<T: Float> Bare: Softmax<T>);
-unsupported!(Bare: TensorCopy<f32>, Fill<f32>,);
+unsupported!(Bare: TensorCopy, Fill<f32>,);
 
 impl Backend for Bare {
     type Space = DeviceMemory;

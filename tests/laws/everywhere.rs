@@ -3,7 +3,7 @@ use crate::device::Device;
 use crate::model::{data, nmse, run, tensor, values};
 use rocm_ops::model::Weight;
 use rocm_ops::ops::*;
-use rocm_ops::quant::{Block, BlockQ4_0, BlockQ8_0};
+use rocm_ops::quant::{Block, BlockQ4_0, BlockQ8_0, Encode};
 use rocm_ops::{
     AnyOf, Backend, Checked, Cpu, DType, Either, Error, Execute, Fallback, Float, Host, Layout, NamedTensors,
     Op, Operands, Reference, Result, Scalar, TensorOf, TensorRef, View, bf16, f16,

@@ -37,7 +37,7 @@ fn options_that_print_differently_hash_differently() {
     distinct(&[Parametric::clamp(0.0f32, 1.0), Parametric::clamp(1.0, 0.0), Parametric::clamp(-0.0, 1.0)]);
     distinct(&[Parametric::clamp(0, 1), Parametric::clamp(1, 0), Parametric::clamp(0, -1)]);
     distinct(&[GluFn::Swiglu, GluFn::Geglu].map(Glu::<f32>::of));
-    distinct(&[IndexSelect::<f32>::axis(0), IndexSelect::axis(1), IndexSelect::axis(-1)]);
+    distinct(&[IndexSelect::axis(0), IndexSelect::axis(1), IndexSelect::axis(-1)]);
     let axes = [Axes::ALL, Axes::from([]), Axes::from(0), Axes::from([0, 1]), Axes::from(0).keep_dims()];
     distinct(&axes.map(|axes| Reduce::<f32>::of(ReduceFn::Sum, axes)));
     distinct(&ReduceFn::ALL.map(|f| Reduce::<f32>::of(f, -1)));

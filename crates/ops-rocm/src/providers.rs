@@ -78,11 +78,11 @@ lists! {
     [T: Float] Rope<T>: Hip, MiOpen; FORMS.map(Rope::<f32>::new);
     [T: Float] RopeInplace<T>: Hip; FORMS.map(|form| Rope::<f32>::new(form).inplace());
     [T: Float] Softmax<T>: Hip, MiOpen; [Softmax::<f32>::axis(0), Softmax::axis(0).log()];
-    [T: Element] TensorCopy<T>: Hip; [TensorCopy::<f32>::OP];
+    [] TensorCopy: Hip; [TensorCopy];
     [T: Element] Fill<T>: HipFill; [Fill::new(0.0f32)];
-    [T: Element] Where<T>: Hip; [Where::<f32>::OP];
+    [] Where: Hip; [Where];
     [T: Scalar] Cast<T>: Hip; [Cast::<f32>::OP];
-    [T: Element] IndexSelect<T>: Hip; [IndexSelect::<f32>::axis(0)];
+    [] IndexSelect: Hip; [IndexSelect::axis(0)];
     [T: Float] MatMul<T>: HipBlasLt, RocBlas, Hip; [MatMul::<f32>::OP];
     [T: Float] Linear<T>: HipBlasLt, RocBlas, HipLinear; [Linear::<f32>::OP];
     [T: Float] Attention<T>: HipAttention; [Attention::<f32>::full()];

@@ -72,7 +72,12 @@ fn a_difference_the_wrong_way_round() {
 
 #[test]
 fn a_quantizer_with_the_wrong_sign() {
-    is_found("a_quantizer_with_the_wrong_sign", "quantize", "extreme(x) / -8.0f", "extreme(x) / 8.0f");
+    is_found(
+        "a_quantizer_with_the_wrong_sign",
+        "quantize",
+        "extreme(x) / f32(-half)",
+        "extreme(x) / f32(half)",
+    );
 }
 
 #[test]
@@ -84,8 +89,8 @@ fn a_product_that_forgets_what_it_summed() {
 
 #[test]
 fn a_quantized_product_of_the_first_digits_alone() {
-    let from = "sum = dot4(w[i], x[2 + i / 4].v[i % 4], sum)";
-    let to = "sum = dot4(0u, x[2 + i / 4].v[i % 4], sum)";
+    let from = "sum = dot4(w[i], x.word(1, i), sum)";
+    let to = "sum = dot4(0u, x.word(1, i), sum)";
     is_found("a_quantized_product_of_the_first_digits_alone", "qlinear", from, to);
 }
 

@@ -1,4 +1,4 @@
-//! Products with weights in blocks of 32 small integers: GGUF's q8_0 and q4_0.
+//! Products with weights in blocks of small integers: GGUF's q8_0 and q4_0, and the super-blocks q4_k, q5_k and q6_k.
 //!
 //! Activations are quantized once per call to 8 bits, with one scale per 32 values. Integer products are exact in i32, and
 //! each block's sum is scaled in f32. With few rows of activations, [`multiply_rows`] reads the weights in place, in file
@@ -24,10 +24,15 @@ mod rows_avx512;
 #[cfg(target_arch = "aarch64")]
 mod rows_neon;
 mod rows_portable;
+#[cfg(target_arch = "x86_64")]
+mod super_avx2;
+mod super_blocks;
+mod super_portable;
 mod tiles;
 
 pub use activations::Activations;
 pub use blocks::{BLOCK, Format, Q4_0_BYTES, Q8_0_BYTES};
 pub use multiply::multiply;
 pub use rows::multiply_rows;
+pub use super_blocks::{SUPER_BLOCK, SuperFormat, multiply_super_rows};
 pub use tiles::{TILE_ROWS, Tiles};

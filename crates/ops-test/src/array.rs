@@ -94,12 +94,16 @@ impl Array {
     /// Quantizes values to the nearest blocks of a format.
     ///
     /// # Errors
-    /// As [`Array::zeroed`], and if the type is not a block type.
+    /// As [`Array::zeroed`], and if the type is not a block type or only read.
     pub(crate) fn quantized(format: DType, values: &[f32]) -> Result<Self, CallError> {
         let info = block_info(format)?;
         let mut blocks = Self::zeroed(format, values.len().div_ceil(info.values()))?;
         for (at, values) in values.chunks(info.values()).enumerate() {
-            info.encode(values, blocks.element_mut(at));
+            if !info.encode(values, blocks.element_mut(at)) {
+                return Err(CallError::Unsupported(format!(
+                    "nothing is quantized to {format}, which is only read"
+                )));
+            }
         }
         Ok(blocks)
     }

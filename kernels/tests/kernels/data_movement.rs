@@ -3,7 +3,7 @@ use crate::data::{Buffer, Element, Layout, Random, assert_exact, check_untouched
 use crate::host::{Record, device, run};
 use half::f16;
 use ops_kernels::index::{ErrorRecord, Report};
-use ops_kernels::{ElementType, OperandView, copy, index};
+use ops_kernels::{BlockFormat, ElementType, OperandView, copy, index};
 
 fn random<T: Element>(n: usize, seed: u64) -> Vec<T> {
     let mut random = Random::new(seed);
@@ -55,7 +55,7 @@ fn copies_and_fills() {
 /// Blocks move whole: two rows of three q8_0 blocks, out of a longer row.
 #[test]
 fn copies_blocks() {
-    for t in [ElementType::Q4_0, ElementType::Q8_0] {
+    for t in [BlockFormat::Q4_0, BlockFormat::Q8_0].map(ElementType::Block) {
         let bytes = t.bytes();
         let x = Buffer::new(&random::<u8>(8 * bytes, 2), 2);
         let y = Buffer::filled(201u8, 6 * bytes, 4);

@@ -127,7 +127,7 @@ fn every_field_of_every_argument_struct_lies_where_the_source_has_it() {
             fields!(QuantizeArgs: shape, x, y, x_stride),
             fields!(DequantizeArgs: shape, x, y, y_stride),
             fields!(QEmbeddingArgs: shape, x, y, y_stride, ids, ids_stride, bound, error, ids_kind, op, operand,
-                reserved),
+                y_kind),
         ],
     );
     agree(Family::MmaUnit, &[fields!(MmaUnitArgs: a, b, c, d)]);
@@ -135,7 +135,7 @@ fn every_field_of_every_argument_struct_lies_where_the_source_has_it() {
         agree(
             family,
             &[fields!(QLinearArgs: shape, x, y, weight, weight_row, weight_block, rows, n, k, lanes, planes,
-                plane_rows)],
+                plane_rows, y_kind)],
         );
     }
 }

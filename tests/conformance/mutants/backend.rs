@@ -1,4 +1,5 @@
 //! The reference backend with one wrong kernel.
+use ops_test::suite::Filter;
 use rocm_ops::combine::Wrapper;
 use rocm_ops::{
     Backend, Call, DType, Error, Execute, Host, NamedTensors, Op, Operands, Reason, Reference, Result, View,
@@ -15,6 +16,8 @@ pub(super) struct Mutant {
     pub(super) op: &'static str,
     /// The element type of its cases.
     pub(super) dtype: DType,
+    /// What the names of its cases contain.
+    pub(super) named: Option<&'static str>,
     fault: Fault,
 }
 
@@ -47,7 +50,17 @@ impl Mutant {
         Self::of("nothing", op, DType::F32, Fault::Sound)
     }
     fn of(name: &'static str, op: &'static str, dtype: DType, fault: Fault) -> Self {
-        Mutant { name, op, dtype, fault }
+        Mutant { name, op, dtype, named: None, fault }
+    }
+
+    /// Only cases whose names contain this text are run. Products have cases of every format.
+    pub(super) fn in_cases_of(self, named: &'static str) -> Self {
+        Mutant { named: Some(named), ..self }
+    }
+
+    /// The cases that are run.
+    pub(super) fn cases(&self) -> Filter {
+        Filter { op: Some(self.op.into()), dtype: Some(self.dtype), name: self.named.map(str::to_owned) }
     }
 
     fn twist<O: Op>(f: impl Fn(&mut O, &mut NamedTensors<Host>) + Send + Sync + 'static) -> Twist {

@@ -188,10 +188,10 @@ fn casts() -> Vec<Mutant> {
 
 fn moves() -> Vec<Mutant> {
     vec![
-        Mutant::before::<TensorCopy<f32>>("x read without its strides", "copy", F32, |_, o| {
+        Mutant::before::<TensorCopy>("x read without its strides", "copy", F32, |_, o| {
             relayout(&mut o["x"], forget_strides)
         }),
-        Mutant::after::<TensorCopy<f32>>("gaps of the output written", "copy", F32, |_, o| {
+        Mutant::after::<TensorCopy>("gaps of the output written", "copy", F32, |_, o| {
             let (layout, len) = (*o["y"].layout(), o["y"].as_ref().data_len());
             let inside: Vec<usize> = layout.positions().collect();
             // Every element outside the view.
@@ -199,17 +199,17 @@ fn moves() -> Vec<Mutant> {
             edit::<f32>(&mut o["y"], |at, v| if inside.contains(&at) { v } else { 0.0 });
             relayout(&mut o["y"], |_| Some(layout));
         }),
-        Mutant::after::<TensorCopy<f32>>("tail of long rows missed", "copy", F32, |_, o| {
+        Mutant::after::<TensorCopy>("tail of long rows missed", "copy", F32, |_, o| {
             let n = last(&o["y"]);
             edit::<f32>(&mut o["y"], |i, v| if n > 4096 && i % n >= 4096 { 0.0 } else { v });
         }),
         Mutant::overrun("copy", DType::U8),
         Mutant::overrun("silu", F16),
-        Mutant::instead::<Where<f32>>("only 1 is true", "where", F32, |_, o| {
+        Mutant::instead::<Where>("only 1 is true", "where", F32, |_, o| {
             let (c, t, f) = (values(&o["cond"]), values(&o["on_true"]), values(&o["on_false"]));
             set(&mut o["y"], (0..c.len()).map(|i| if c[i] == 1.0 { t[i] } else { f[i] }));
         }),
-        Mutant::instead::<Where<f32>>("only positive is true", "where", F32, |_, o| {
+        Mutant::instead::<Where>("only positive is true", "where", F32, |_, o| {
             let (c, t, f) = (values(&o["cond"]), values(&o["on_true"]), values(&o["on_false"]));
             set(&mut o["y"], (0..c.len()).map(|i| if c[i] > 0.0 { t[i] } else { f[i] }));
         }),

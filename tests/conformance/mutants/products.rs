@@ -2,7 +2,7 @@
 use super::backend::Mutant;
 use super::tools::*;
 use rocm_ops::ops::*;
-use rocm_ops::quant::{Block, BlockQ4_0, BlockQ8_0};
+use rocm_ops::quant::{BlockQ4_0, BlockQ8_0, Encode};
 use rocm_ops::{DType, Element, Host, Layout, NamedTensors, Scalar, f16};
 
 const F32: DType = DType::F32;
@@ -92,12 +92,12 @@ fn matrices() -> Vec<Mutant> {
 
 fn lookups() -> Vec<Mutant> {
     vec![
-        Mutant::before::<IndexSelect<f32>>("\"no element\" is the last row", "index_select", F32, |op, o| {
+        Mutant::before::<IndexSelect>("\"no element\" is the last row", "index_select", F32, |op, o| {
             let axis = if op.axis < 0 { op.axis + o["x"].dims().len() as isize } else { op.axis };
             let n = o["x"].dims()[axis as usize] as u32;
             edit_if::<u32>(&mut o["ids"], |_, id| if id == u32::MAX && n > 0 { n - 1 } else { id });
         }),
-        Mutant::before::<IndexSelect<f32>>("indices outside are clamped", "index_select", F32, |op, o| {
+        Mutant::before::<IndexSelect>("indices outside are clamped", "index_select", F32, |op, o| {
             let axis = if op.axis < 0 { op.axis + o["x"].dims().len() as isize } else { op.axis };
             let n = o["x"].dims()[axis as usize] as i64;
             edit_if::<i64>(
@@ -105,16 +105,11 @@ fn lookups() -> Vec<Mutant> {
                 |_, id| if id != i64::MAX && n > 0 { id.clamp(0, n - 1) } else { id },
             );
         }),
-        Mutant::before::<IndexSelect<f32>>(
-            "negative indices count from the end",
-            "index_select",
-            F32,
-            |op, o| {
-                let axis = if op.axis < 0 { op.axis + o["x"].dims().len() as isize } else { op.axis };
-                let n = o["x"].dims()[axis as usize] as i32;
-                edit_if::<i32>(&mut o["ids"], |_, id| if id < 0 { id + n } else { id });
-            },
-        ),
+        Mutant::before::<IndexSelect>("negative indices count from the end", "index_select", F32, |op, o| {
+            let axis = if op.axis < 0 { op.axis + o["x"].dims().len() as isize } else { op.axis };
+            let n = o["x"].dims()[axis as usize] as i32;
+            edit_if::<i32>(&mut o["ids"], |_, id| if id < 0 { id + n } else { id });
+        }),
         Mutant::swallows_errors("index_select", F32),
         Mutant::before::<Embedding<f32>>("\"no element\" is the last row", "qembedding", F32, |_, o| {
             let rows = o["table"].dims()[0] as u32;
@@ -139,10 +134,12 @@ fn quantized() -> Vec<Mutant> {
         ),
         Mutant::before::<Linear<f32>>("halves of the bytes exchanged", "qlinear", F32, |_, o| {
             edit_if::<BlockQ4_0>(&mut o["weight"], |_, b| nibbles_swapped(b));
-        }),
+        })
+        .in_cases_of("q4_0"),
         Mutant::before::<Linear<f32>>("codes not centred", "qlinear", F32, |_, o| {
             edit_if::<BlockQ4_0>(&mut o["weight"], |_, b| BlockQ4_0 { q: b.q.map(|q| q ^ 0x88), ..b });
-        }),
+        })
+        .in_cases_of("q4_0"),
         Mutant::before::<Linear<f32>>("one scale for a pair of blocks", "qlinear", F32, |_, o| {
             let n = o["weight"].layout().last().max(1);
             let Some(weight) = o["weight"].as_ref().typed::<BlockQ8_0>() else { return };
@@ -151,14 +148,16 @@ fn quantized() -> Vec<Mutant> {
                 scale: scales[i / n * n + i % n / 2 * 2],
                 ..b
             });
-        }),
+        })
+        .in_cases_of("q8_0"),
         Mutant::before::<Linear<f32>>("last block of odd rows missed", "qlinear", F32, |_, o| {
             let n = o["weight"].layout().last().max(1);
             let drop = move |i: usize| n > 1 && n % 2 == 1 && i % n == n - 1;
             edit_if::<BlockQ8_0>(&mut o["weight"], |i, b| {
                 if drop(i) { BlockQ8_0 { scale: f16::ZERO, ..b } } else { b }
             });
-        }),
+        })
+        .in_cases_of("q8_0"),
         // One op quantizes to every format; the other formats keep the reference's results.
         Mutant::after::<Quantize>("codes round half to even", "quantize", F32, |_, o| {
             if o["y"].dtype() != BlockQ8_0::DTYPE {

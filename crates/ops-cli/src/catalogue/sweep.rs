@@ -48,10 +48,12 @@ impl Entry {
             decode
         };
         match (self.sweep, fixed) {
-            (Sweep::Matrices, Fixed::Small) => vec![first(vec![64, 64]), first(vec![1, FEATURES])],
+            (Sweep::Matrices, Fixed::Small) => {
+                vec![first(vec![64, self.block_values(types).max(64)]), first(vec![1, FEATURES])]
+            }
             (Sweep::Matrices, Fixed::Usual) => {
                 let rows = [1, 8, 512].map(|m| first(vec![m, FEATURES]));
-                rows.into_iter().chain([first(vec![64, 64])]).collect()
+                rows.into_iter().chain([first(vec![64, self.block_values(types).max(64)])]).collect()
             }
             (Sweep::Attention, Fixed::None) => {
                 let keys = |size: &usize| size / types.runs_in.size() / (8 * 128);
@@ -65,9 +67,14 @@ impl Entry {
         }
     }
 
+    /// Values in a block of the operand that is made of blocks; 1 if there is none.
+    fn block_values(&self, types: &Types) -> usize {
+        self.block_operand().map_or(1, |o| types.get(self, o.name).values())
+    }
+
     /// The extents of the first operand at a size in bytes.
     fn sized(&self, types: &Types, size: usize) -> Vec<usize> {
-        let values = (size / types.runs_in.size()).max(2);
+        let (values, block) = ((size / types.runs_in.size()).max(2), self.block_values(types));
         let over = |inner: usize| vec![values.div_ceil(inner.min(values)), inner.min(values)];
         let heads = |d: usize| {
             let rows = values.div_ceil(d).max(1);
@@ -83,21 +90,20 @@ impl Entry {
                 let (h, t, d) = heads(128);
                 vec![1, t, h, d]
             }
-            // A multiple of 32, so that a row of the weight is whole blocks.
+            // A row of the weight is whole blocks.
             Sweep::Matrices => {
-                let side = values.isqrt().next_multiple_of(32);
+                let side = values.isqrt().next_multiple_of(block.max(32));
                 vec![side, side]
             }
             Sweep::Channels => vec![1, 64, values.div_ceil(64).max(1)],
             Sweep::Blocks => {
-                let block = self.block_operand().map_or(1, |o| types.get(self, o.name).values());
                 let [rows, values] = over(FEATURES)[..] else { return Vec::new() };
                 vec![rows, values.div_ceil(block).max(1)]
             }
             // Rows that become blocks must be whole blocks.
             _ if self.typed.iter().any(|o| o.group == Group::Blocks) => {
                 let rows = over(FEATURES);
-                vec![rows[0], rows[1].next_multiple_of(32)]
+                vec![rows[0], rows[1].next_multiple_of(block)]
             }
             _ => over(FEATURES),
         }
@@ -110,7 +116,7 @@ impl Entry {
             "matmul" | "attention" => &["f32", "f16", "bf16"],
             "linear" => &["f32", "f16", "bf16", "f32,weight=f16"],
             "cast" => &["f32,y=f16", "f32,y=bf16", "f16,y=f32", "bf16,y=f32"],
-            _ if self.block_operand().is_some() => &["q8_0", "q4_0"],
+            _ if self.block_operand().is_some() => &["q8_0", "q4_0", "q4_k", "q6_k"],
             _ => &["f32"],
         };
         texts.iter().filter_map(|text| named(text)).collect()

@@ -76,7 +76,10 @@ impl Recipe {
             for (k, value) in values.iter_mut().enumerate() {
                 *value = self.value(start + k, false) as f32;
             }
-            info.encode(&values, block);
+            // A format that is only read has no encoder; zeros are blocks of every format.
+            if !info.encode(&values, block) {
+                block.fill(0);
+            }
         }
     }
 

@@ -1,5 +1,5 @@
 //! Block formats as values.
-use crate::quant::Block;
+use crate::quant::{Block, Encode};
 use core::cmp::Ordering;
 use core::fmt::{self, Debug};
 use core::hash::{Hash, Hasher};
@@ -21,12 +21,18 @@ pub struct BlockInfo {
     pub(super) bytes: usize,
     pub(super) align: usize,
     decode: fn(&[u8], &mut [f32]),
-    encode: fn(&[f32], &mut [u8]),
+    encode: Option<fn(&[f32], &mut [u8])>,
 }
 
 impl BlockInfo {
     /// Describes the format of `Q`, with this name.
-    pub const fn of<Q: Block>(name: &'static str) -> Self {
+    pub const fn of<Q: Encode>(name: &'static str) -> Self {
+        let encode: fn(&[f32], &mut [u8]) =
+            |values, bytes| bytes.copy_from_slice(bytemuck::bytes_of(&Q::quantize(values)));
+        BlockInfo { encode: Some(encode), ..Self::read_only::<Q>(name) }
+    }
+    /// Describes the format of `Q`, with this name. Values cannot be quantized to it.
+    pub const fn read_only<Q: Block>(name: &'static str) -> Self {
         const { assert!(Q::LEN > 0 && size_of::<Q>() > 0, "a block has no values or no bytes") }
         BlockInfo {
             name,
@@ -34,7 +40,7 @@ impl BlockInfo {
             bytes: size_of::<Q>(),
             align: align_of::<Q>(),
             decode: |bytes, values| bytemuck::pod_read_unaligned::<Q>(bytes).dequantize(values),
-            encode: |values, bytes| bytes.copy_from_slice(bytemuck::bytes_of(&Q::quantize(values))),
+            encode: None,
         }
     }
     /// The name in commands, files and messages: `"q8_0"`.
@@ -60,12 +66,18 @@ impl BlockInfo {
     pub fn decode(&self, block: &[u8], values: &mut [f32]) {
         (self.decode)(block, values);
     }
-    /// Encodes `values` as the nearest block. Missing values count as 0.
+    /// Whether values can be quantized to this format.
+    pub const fn encodes(&self) -> bool {
+        self.encode.is_some()
+    }
+    /// Encodes `values` as a block. Missing values count as 0. Returns `false`, and writes nothing, if the format is
+    /// [read-only](BlockInfo::encodes).
     ///
     /// # Panics
     /// Panics if `block` is not exactly [`bytes`](BlockInfo::bytes) long.
-    pub fn encode(&self, values: &[f32], block: &mut [u8]) {
-        (self.encode)(values, block);
+    #[must_use]
+    pub fn encode(&self, values: &[f32], block: &mut [u8]) -> bool {
+        self.encode.map(|encode| encode(values, block)).is_some()
     }
 
     fn key(&self) -> (&'static str, usize, usize, usize) {

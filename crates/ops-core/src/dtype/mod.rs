@@ -22,18 +22,16 @@ pub use float8::F8E4M3;
 pub use half::{bf16, f16};
 pub use num::{Float, Index, Mask, Num};
 
-/// Passes the element types of this crate to a macro: floats, integers, other scalars, blocks.
+/// Passes the scalar types of this crate to a macro: floats, integers, others. Block formats are values, never types that code
+/// is compiled for; [`quant`](crate::quant) lists them.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! element_types {
     ([$($then:tt)+] $($rest:tt)*) => {
-        $crate::block_types! {
-            [$($then)+]
-            [
-                [$crate::f16, $crate::bf16, f32, f64]
-                [i8, i16, i32, i64, u8, u32]
-                [$crate::F8E4M3]
-            ]
+        $($then)+! {
+            [$crate::f16, $crate::bf16, f32, f64]
+            [i8, i16, i32, i64, u8, u32]
+            [$crate::F8E4M3]
             $($rest)*
         }
     };

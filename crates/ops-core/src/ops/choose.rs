@@ -1,32 +1,29 @@
 //! Selecting elements from two tensors by a condition.
-use super::extents;
+use super::{extents, same_type};
 use crate::{
     AsAny, AsView, AsViewMut, DType, Element, Execute, Op, Operands, Result, Shape, TensorOf, Tolerance,
     View, operands,
 };
 use core::hash::Hasher;
-use core::marker::PhantomData;
 
 /// `y = on_true` where `cond` is non-zero, else `on_false`.
 ///
 /// Operands: `cond` of an index type; `on_true` and `on_false` with the extents of `cond` and any strides; `y` like
 /// `on_true`. The methods of [`WhereOps`] broadcast.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Where<T>(PhantomData<T>);
-impl<T> Where<T> {
-    /// The op; it has no options.
-    pub const OP: Self = Where(PhantomData);
-}
-operands!(pub mod where_: Where<T: Element> { cond: in any, on_true: in T, on_false: in T, y: out T });
-impl<T: Element> Op for Where<T> {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Where;
+operands!(pub mod where_: Where { cond: in any, on_true: in any, on_false: in any, y: out any });
+impl Op for Where {
     fn name(&self) -> &'static str {
         "where"
     }
     fn hash_options<H: Hasher>(&self, _: &mut H) {}
     fn infer(&self, on: &where_::Shapes<'_>) -> Result<[Shape; 1]> {
         on.cond.require(self.name(), DType::is_index, "u8, u32, i32 or i64")?;
-        extents(self.name(), "on_true", on.on_true, on.cond.dims())?;
-        extents(self.name(), "on_false", on.on_false, on.cond.dims())?;
+        same_type(self.name(), "on_false", on.on_false.dtype, on.on_true)?;
+        same_type(self.name(), "y", on.y, on.on_true)?;
+        extents(self.name(), "on_true", on.on_true.layout, on.cond.dims())?;
+        extents(self.name(), "on_false", on.on_false.layout, on.cond.dims())?;
         Ok([on.cond.layout.shape()])
     }
     fn tolerance(&self, _: &'static str, _: DType, _: &dyn Operands) -> Tolerance {
@@ -35,7 +32,7 @@ impl<T: Element> Op for Where<T> {
 }
 
 /// Selection of elements of `T` by a condition of any index type.
-pub trait WhereOps<T: Element>: Execute<Where<T>> {
+pub trait WhereOps<T: Element>: Execute<Where> {
     /// [`Where`] on three tensors that broadcast together.
     ///
     /// # Errors
@@ -87,14 +84,14 @@ pub trait WhereOps<T: Element>: Execute<Where<T>> {
         let cond = cond.any_view().broadcast(y.dims())?;
         let (on_true, on_false) = (on_true.view().broadcast(y.dims())?, on_false.view().broadcast(y.dims())?);
         self.run(
-            &Where::OP,
+            &Where,
             where_::Args {
                 cond: cond.shorten(),
-                on_true: on_true.shorten(),
-                on_false: on_false.shorten(),
-                y: y.reborrow(),
+                on_true: on_true.shorten().any(),
+                on_false: on_false.shorten().any(),
+                y: y.reborrow().any(),
             },
         )
     }
 }
-impl<T: Element, B: Execute<Where<T>>> WhereOps<T> for B {}
+impl<T: Element, B: Execute<Where>> WhereOps<T> for B {}

@@ -1,4 +1,5 @@
 //! Selection by index.
+use super::same_type;
 use crate::{
     AsAny, AsView, AsViewMut, DType, Element, Error, Execute, Float, Op, Operands, Result, Shape, TensorOf,
     Tolerance, Written, operands,
@@ -11,30 +12,30 @@ use core::marker::PhantomData;
 /// Operands: `x` of any shape; `ids[n]` of an index type; `y` like `x`, with extent `n` along the axis. The largest value of
 /// the index type means "no element" and gives zeros. Any other index outside the axis is [`Error::Index`], which the
 /// backend reports no later than the next time the queue is waited for.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct IndexSelect<T> {
+pub struct IndexSelect {
     /// The axis to select along; negative counts from the end.
     pub axis: isize,
-    types: PhantomData<T>,
 }
-impl<T> IndexSelect<T> {
+impl IndexSelect {
     /// Selects along `axis`.
     pub fn axis(axis: isize) -> Self {
-        IndexSelect { axis, types: PhantomData }
+        IndexSelect { axis }
     }
 }
-operands!(pub mod index_select: IndexSelect<T: Element> { x: in T, ids: in any, y: out T });
-impl<T: Element> Op for IndexSelect<T> {
+operands!(pub mod index_select: IndexSelect { x: in any, ids: in any, y: out any });
+impl Op for IndexSelect {
     fn name(&self) -> &'static str {
         "index_select"
     }
     fn hash_options<H: Hasher>(&self, state: &mut H) {
-        let IndexSelect { axis, types: _ } = self;
+        let IndexSelect { axis } = self;
         axis.hash(state);
     }
     fn infer(&self, on: &index_select::Shapes<'_>) -> Result<[Shape; 1]> {
-        let axis = on.x.shape().axis(self.axis)?;
+        same_type(self.name(), "y", on.y, on.x)?;
+        let axis = on.x.layout.shape().axis(self.axis)?;
         on.ids.require(self.name(), DType::is_index, "u8, u32, i32 or i64")?;
         let &[n] = on.ids.dims() else {
             return Err(Error::shape(self.name(), "ids", on.ids.layout, "[n]"));
@@ -49,7 +50,7 @@ impl<T: Element> Op for IndexSelect<T> {
 }
 
 /// Selection of elements of `T` by indices of any index type.
-pub trait IndexOps<T: Element>: Execute<IndexSelect<T>> {
+pub trait IndexOps<T: Element>: Execute<IndexSelect> {
     /// [`IndexSelect`]: selects slices of `x` along an axis.
     ///
     /// # Errors
@@ -68,11 +69,13 @@ pub trait IndexOps<T: Element>: Execute<IndexSelect<T>> {
         &self,
         x: impl AsView<Self::Space, T>,
         ids: impl AsAny<Self::Space>,
-        op: IndexSelect<T>,
+        op: IndexSelect,
     ) -> Result<TensorOf<Self, T>> {
         let (x, ids) = (x.view(), ids.any_view());
-        let [shape] =
-            op.infer(&index_select::Shapes { x: x.layout(), ids: ids.operand("ids"), y: Written })?;
+        let source = x.any();
+        let on =
+            index_select::Shapes { x: source.operand("x"), ids: ids.operand("ids"), y: DType::of::<T>() };
+        let [shape] = op.infer(&on)?;
         let mut y = self.empty(shape)?;
         self.index_select_into(x, ids, &mut y, op)?;
         Ok(y)
@@ -97,12 +100,12 @@ pub trait IndexOps<T: Element>: Execute<IndexSelect<T>> {
         x: impl AsView<Self::Space, T>,
         ids: impl AsAny<Self::Space>,
         mut y: impl AsViewMut<Self::Space, T>,
-        op: IndexSelect<T>,
+        op: IndexSelect,
     ) -> Result<()> {
-        self.run(&op, index_select::Args { x: x.view(), ids: ids.any_view(), y: y.view_mut() })
+        self.run(&op, index_select::Args { x: x.view().any(), ids: ids.any_view(), y: y.view_mut().any() })
     }
 }
-impl<T: Element, B: Execute<IndexSelect<T>>> IndexOps<T> for B {}
+impl<T: Element, B: Execute<IndexSelect>> IndexOps<T> for B {}
 
 /// `y[i] = table[ids[i]]`, converted to `T`: an embedding lookup.
 ///

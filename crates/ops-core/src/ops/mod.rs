@@ -5,7 +5,7 @@
 //! (`_into`). Arguments come in the order inputs, outputs, options.
 //!
 //! Ops require operands of equal extents. Where users expect broadcasting, the method broadcasts through layouts, without a copy.
-use crate::{Error, Layout, Result};
+use crate::{DType, Error, Layout, Operand, Result};
 
 mod activation;
 mod attend;
@@ -48,6 +48,19 @@ pub use relations::*;
 pub use rotary::*;
 pub use scan::*;
 pub use sorting::*;
+
+/// Checks that `operand` has the element type of `like`. Ops that move elements take any type, but only one at a time.
+#[inline]
+fn same_type(op: &'static str, operand: &'static str, got: DType, like: Operand<'_>) -> Result<()> {
+    if got == like.dtype {
+        return Ok(());
+    }
+    let want = match like.name {
+        "x" => "the type of `x`",
+        _ => "the type of `on_true`",
+    };
+    Err(Error::DType { op, operand, got, want })
+}
 
 /// Checks that `operand` has exactly the extents `want`.
 #[inline]

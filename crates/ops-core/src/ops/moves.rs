@@ -1,27 +1,24 @@
 //! Copying and filling.
+use super::same_type;
 use crate::{
     AsView, AsViewMut, DType, Element, Execute, Op, Operands, Result, Shape, TensorOf, Tolerance, operands,
 };
 use core::hash::{Hash, Hasher};
-use core::marker::PhantomData;
 
 /// Copies `x` to `y`. Both may have any strides.
 ///
 /// Operands: `x` of any shape and element type, block formats included; `y` like `x`.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct TensorCopy<T>(PhantomData<T>);
-impl<T> TensorCopy<T> {
-    /// The op; it has no options.
-    pub const OP: Self = TensorCopy(PhantomData);
-}
-operands!(pub mod copy: TensorCopy<T: Element> { x: in T, y: out T });
-impl<T: Element> Op for TensorCopy<T> {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TensorCopy;
+operands!(pub mod copy: TensorCopy { x: in any, y: out any });
+impl Op for TensorCopy {
     fn name(&self) -> &'static str {
         "copy"
     }
     fn hash_options<H: Hasher>(&self, _: &mut H) {}
     fn infer(&self, on: &copy::Shapes<'_>) -> Result<[Shape; 1]> {
-        Ok([on.x.shape()])
+        same_type(self.name(), "y", on.y, on.x)?;
+        Ok([on.x.layout.shape()])
     }
     fn tolerance(&self, _: &'static str, _: DType, _: &dyn Operands) -> Tolerance {
         Tolerance::Exact
@@ -60,7 +57,7 @@ impl<T: Element> Op for Fill<T> {
 }
 
 /// Copying and filling tensors of any element type.
-pub trait CopyOps<T: Element>: Execute<TensorCopy<T>> + Execute<Fill<T>> {
+pub trait CopyOps<T: Element>: Execute<TensorCopy> + Execute<Fill<T>> {
     /// Copies a view into a new contiguous tensor: [`TensorCopy`].
     ///
     /// # Errors
@@ -94,7 +91,7 @@ pub trait CopyOps<T: Element>: Execute<TensorCopy<T>> + Execute<Fill<T>> {
     /// # Ok::<(), ops_core::Error>(())
     /// ```
     fn copy_into(&self, x: impl AsView<Self::Space, T>, mut y: impl AsViewMut<Self::Space, T>) -> Result<()> {
-        self.run(&TensorCopy::OP, copy::Args { x: x.view(), y: y.view_mut() })
+        self.run(&TensorCopy, copy::Args { x: x.view().any(), y: y.view_mut().any() })
     }
     /// Sets every element of `y` to `value`: [`Fill`].
     ///
@@ -113,4 +110,4 @@ pub trait CopyOps<T: Element>: Execute<TensorCopy<T>> + Execute<Fill<T>> {
         self.run(&Fill::new(value), fill::Args { y: y.view_mut() })
     }
 }
-impl<T: Element, B: Execute<TensorCopy<T>> + Execute<Fill<T>>> CopyOps<T> for B {}
+impl<T: Element, B: Execute<TensorCopy> + Execute<Fill<T>>> CopyOps<T> for B {}

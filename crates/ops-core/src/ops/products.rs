@@ -76,7 +76,7 @@ impl<T: Float> Op for Linear<T> {
             bias.require(name, DType::is_computed, "f16, bf16, f32 or f64")?;
             extents(name, "bias", bias.layout, &[n])?;
         }
-        Ok([rows_times(name, on.x, n, on.weight.last_values()?)?])
+        Ok([rows_times(name, on.x, n, on.weight)?])
     }
     fn name_on(&self, on: &dyn Operands) -> &'static str {
         on.get("weight").map_or(self.name(), |weight| name_by(weight.dtype))
@@ -98,9 +98,15 @@ const fn name_by(weight: DType) -> &'static str {
 }
 
 /// The shape of `x[.., k]` times an `[n, k]` weight.
-fn rows_times(op: &'static str, x: &Layout, n: usize, k: usize) -> Result<Shape> {
-    match x.dims() {
-        [.., last] if *last == k => x.shape().with_last(n),
+fn rows_times(op: &'static str, x: &Layout, n: usize, weight: Operand<'_>) -> Result<Shape> {
+    let k = weight.last_values()?;
+    match (x.dims(), weight.dtype) {
+        ([.., last], _) if *last == k => x.shape().with_last(n),
+        ([.., last], DType::Block(format)) if last % format.values() != 0 => {
+            let (name, values) = (format.name(), format.values());
+            let want = format!("[.., {k}]: k must be a multiple of {values}, the values of a {name} block");
+            Err(Error::shape(op, "x", x, want))
+        }
         _ => Err(Error::shape(op, "x", x, format!("[.., {k}]"))),
     }
 }

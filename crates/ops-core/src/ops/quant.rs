@@ -20,6 +20,14 @@ impl Op for Quantize {
         let DType::Block(format) = on.y else {
             return Err(Error::DType { op: self.name(), operand: "y", got: on.y, want: "a block format" });
         };
+        if !format.encodes() {
+            return Err(Error::DType {
+                op: self.name(),
+                operand: "y",
+                got: on.y,
+                want: "a block format that values can be quantized to, such as q4_k; this one is only read",
+            });
+        }
         let len = format.values();
         match on.x.dims() {
             [.., k] if k % len == 0 => Ok([on.x.shape().with_last(k / len)?]),

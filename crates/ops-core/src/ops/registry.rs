@@ -15,13 +15,19 @@ mod types;
 
 pub use types::{Group, dtype};
 
-/// The ops that move elements of any type, block formats included.
-pub trait OpsOnElements<T: Element>: CopyOps<T> + WhereOps<T> + IndexOps<T> {}
-impl<T: Element, B> OpsOnElements<T> for B where B: CopyOps<T> + WhereOps<T> + IndexOps<T> {}
+/// The ops that move elements. They take element types as values, block formats included.
+pub trait OpsOnElements: Execute<TensorCopy> + Execute<Where> + Execute<IndexSelect> {}
+impl<B> OpsOnElements for B where B: Execute<TensorCopy> + Execute<Where> + Execute<IndexSelect> {}
 
-/// [`OpsOnElements`], casts and comparisons.
-pub trait OpsOnScalars<T: Scalar>: OpsOnElements<T> + CastOps<T> + CompareOps<T> {}
-impl<T: Scalar, B> OpsOnScalars<T> for B where B: OpsOnElements<T> + CastOps<T> + CompareOps<T> {}
+/// The ops on scalars.
+pub trait OpsOnScalars<T: Scalar>:
+    CopyOps<T> + WhereOps<T> + IndexOps<T> + CastOps<T> + CompareOps<T>
+{
+}
+impl<T: Scalar, B> OpsOnScalars<T> for B where
+    B: CopyOps<T> + WhereOps<T> + IndexOps<T> + CastOps<T> + CompareOps<T>
+{
+}
 
 /// The ops on floats.
 #[rustfmt::skip]
@@ -40,27 +46,25 @@ impl<T: Float, B> OpsOnFloats<T> for B where
 }
 
 macro_rules! all_ops {
-    ([$($f:ty),+] [$($i:ty),+] [$($s:ty),+] [$($b:ty),+]) => {
+    ([$($f:ty),+] [$($i:ty),+] [$($s:ty),+]) => {
         /// A backend that implements every op of this crate in every type.
         ///
         /// The `impl` may be generic over the types. A backend that lacks a kernel reports a
         /// [`Reason`](crate::Reason) at run time.
         pub trait AllOps:
-            QuantOps
+            QuantOps + OpsOnElements
             $(+ OpsOnFloats<$f>)+
             $(+ OpsOnScalars<$i> + ElementwiseOps<$i> + ParametricOps<$i>)+
             $(+ ReduceOps<$i> + ScanOps<$i> + SortOps<$i>)+
             $(+ OpsOnScalars<$s>)+
-            $(+ OpsOnElements<$b>)+
         {
         }
         impl<B> AllOps for B where
-            B: QuantOps
+            B: QuantOps + OpsOnElements
                 $(+ OpsOnFloats<$f>)+
                 $(+ OpsOnScalars<$i> + ElementwiseOps<$i> + ParametricOps<$i>)+
                 $(+ ReduceOps<$i> + ScanOps<$i> + SortOps<$i>)+
                 $(+ OpsOnScalars<$s>)+
-                $(+ OpsOnElements<$b>)+
         {
         }
     };
@@ -243,7 +247,7 @@ macro_rules! group {
     (floats) => { Group::Floats };
     (numbers) => { Group::Numbers };
     (scalars) => { Group::Scalars };
-    (elements) => { Group::Elements };
+    (any) => { Group::Elements };
     (single) => { Group::Single };
 }
 
@@ -380,11 +384,11 @@ registry! {
         op
     };
     cast = one("cast"), scalars T: Cast<T>, |_o, _one: ()| {} => Cast::OP;
-    copy = one("copy"), elements T: TensorCopy<T>, |_o, _one: ()| {} => TensorCopy::OP;
+    copy = one("copy"), any T: TensorCopy, |_o, _one: ()| {} => TensorCopy;
     fill = one("fill"), scalars T: Fill<T>,
         |o, _one: ()| { let value = o.value("value")?.ok_or(Refused::Missing("value"))?; } => Fill::new(T::from_wide(value));
-    where_ = one("where"), elements T: Where<T>, |_o, _one: ()| {} => Where::OP;
-    index_select = one("index_select"), elements T: IndexSelect<T>,
+    where_ = one("where"), any T: Where, |_o, _one: ()| {} => Where;
+    index_select = one("index_select"), any T: IndexSelect,
         |o, _one: ()| { let axis = o.axis("axis")?.unwrap_or(0); } => IndexSelect::axis(axis);
     reduce = REDUCE, numbers T: Reduce<T>, |o, f: ReduceFn| {
         let axes = o.axes("axes")?.unwrap_or(Axes::ALL);

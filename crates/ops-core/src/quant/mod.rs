@@ -2,48 +2,78 @@
 //!
 //! The formats are those of the public GGUF specification. Rows are not padded: the innermost extent of a tensor must be a
 //! multiple of the block length, and the tensor of blocks is shorter by that factor.
-use crate::{BlockInfo, DType, Element};
+use crate::{BlockInfo, Element};
 
+mod iq;
+mod iq2_s;
+mod iq2_xs;
+mod iq2_xxs;
+mod iq3_s;
+mod iq3_xxs;
+mod iq4_nl;
+mod iq4_xs;
+mod iq_grids;
+mod mxfp4;
+mod q2_k;
+mod q3_k;
 mod q4_0;
+mod q4_1;
+mod q4_k;
+mod q5_0;
+mod q5_1;
+mod q5_k;
+mod q6_k;
 mod q8_0;
+mod q8_1;
+mod q8_k;
+mod scales;
+mod search;
 
+pub use iq2_s::{BlockIq2S, IQ2_S};
+pub use iq2_xs::{BlockIq2Xs, IQ2_XS};
+pub use iq2_xxs::{BlockIq2Xxs, IQ2_XXS};
+pub use iq3_s::{BlockIq3S, IQ3_S};
+pub use iq3_xxs::{BlockIq3Xxs, IQ3_XXS};
+pub use iq4_nl::{BlockIq4Nl, IQ4_LEVELS, IQ4_NL};
+pub use iq4_xs::{BlockIq4Xs, IQ4_XS};
+pub use mxfp4::{BlockMxfp4, MXFP4};
+pub use q2_k::{BlockQ2K, Q2_K};
+pub use q3_k::{BlockQ3K, Q3_K};
 pub use q4_0::{BlockQ4_0, Q4_0};
+pub use q4_1::{BlockQ4_1, Q4_1};
+pub use q4_k::{BlockQ4K, Q4_K};
+pub use q5_0::{BlockQ5_0, Q5_0};
+pub use q5_1::{BlockQ5_1, Q5_1};
+pub use q5_k::{BlockQ5K, Q5_K};
+pub use q6_k::{BlockQ6K, Q6_K};
 pub use q8_0::{BlockQ8_0, Q8_0};
+pub use q8_1::{BlockQ8_1, Q8_1};
+pub use q8_k::{BlockQ8K, Q8_K};
 
-/// Passes the block types of this crate to a macro, after the tokens in the second brackets. This is the only list of them.
-#[doc(hidden)]
-#[macro_export]
-macro_rules! block_types {
-    ([$($then:tt)+] [$($before:tt)*] $($rest:tt)*) => {
-        $($then)+! { $($before)* [$crate::quant::BlockQ4_0, $crate::quant::BlockQ8_0] $($rest)* }
-    };
-}
+/// The formats of this crate. This is the only list of them.
+pub(crate) const LIST: [&BlockInfo; 20] = [
+    &Q4_0, &Q8_0, &Q4_1, &Q5_0, &Q5_1, &Q8_1, &Q2_K, &Q3_K, &Q4_K, &Q5_K, &Q6_K, &Q8_K, &IQ4_NL, &IQ4_XS,
+    &MXFP4, &IQ2_XXS, &IQ2_XS, &IQ2_S, &IQ3_XXS, &IQ3_S,
+];
 
-macro_rules! formats {
-    ([$($block:ty),+]) => {
-        /// The formats of this crate. Formats of other crates work as well, but no file or command can name them.
-        pub static FORMATS: &[&BlockInfo] = &[$(info::<$block>()),+];
-    };
-}
-crate::block_types!([formats] []);
-
-const fn info<Q: Block>() -> &'static BlockInfo {
-    match DType::of::<Q>() {
-        DType::Block(info) => info,
-        _ => panic!("a block whose type is no block format"),
-    }
-}
+/// The formats of this crate. Formats of other crates work as well, but no file or command can name them.
+pub static FORMATS: &[&BlockInfo] = &LIST;
 
 /// A block of values that are stored together.
 pub trait Block: Element {
     /// Number of values in a block.
     const LEN: usize;
-    /// Encodes the first [`LEN`](Block::LEN) values of `values` as the nearest block, bit for bit like the public reference.
-    ///
-    /// Values beyond the end count as 0.
-    fn quantize(values: &[f32]) -> Self;
     /// Decodes the block into the first [`LEN`](Block::LEN) elements of `values`.
     fn dequantize(&self, values: &mut [f32]);
+}
+
+/// A block that values can be quantized to. Some formats are only read.
+pub trait Encode: Block {
+    /// Encodes the first [`LEN`](Block::LEN) values of `values`. Values beyond the end count as 0.
+    ///
+    /// q4_0, q4_1, q5_0, q5_1, q8_0 and mxfp4 are encoded bit for bit like the public reference. The other formats leave a choice
+    /// of scales, which is made by least squares.
+    fn quantize(values: &[f32]) -> Self;
 }
 
 /// The first `N` values, padded with zeros.

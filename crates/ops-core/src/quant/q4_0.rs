@@ -1,5 +1,5 @@
 //! `q4_0`: 32 four-bit values with one scale.
-use super::{Block, padded};
+use super::{Block, Encode, padded};
 use crate::{BlockInfo, DType, Element, f16};
 
 /// 32 values `scale · (q − 8)`, `q` in 0..=15. The low halves of the bytes come first, then the high halves.
@@ -22,6 +22,16 @@ impl Element for BlockQ4_0 {
 impl Block for BlockQ4_0 {
     const LEN: usize = 32;
 
+    fn dequantize(&self, values: &mut [f32]) {
+        let scale = self.scale.to_f32();
+        let codes = self.q.iter().map(|b| b & 15).chain(self.q.iter().map(|b| b >> 4));
+        for (v, code) in values.iter_mut().zip(codes) {
+            *v = scale * (f32::from(code) - 8.0);
+        }
+    }
+}
+
+impl Encode for BlockQ4_0 {
     fn quantize(values: &[f32]) -> Self {
         let x = padded::<32>(values);
         // The value of largest magnitude, with its sign, becomes -8: the range is -8..=7. Its magnitude is carried along, because
@@ -38,14 +48,6 @@ impl Block for BlockQ4_0 {
             *byte = code(x[i]) | code(x[i + 16]) << 4;
         }
         BlockQ4_0 { scale: f16::from_f32(scale), q }
-    }
-
-    fn dequantize(&self, values: &mut [f32]) {
-        let scale = self.scale.to_f32();
-        let codes = self.q.iter().map(|b| b & 15).chain(self.q.iter().map(|b| b >> 4));
-        for (v, code) in values.iter_mut().zip(codes) {
-            *v = scale * (f32::from(code) - 8.0);
-        }
     }
 }
 

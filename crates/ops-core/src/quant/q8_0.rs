@@ -1,5 +1,5 @@
 //! `q8_0`: 32 signed bytes with one scale.
-use super::{Block, padded};
+use super::{Block, Encode, padded};
 use crate::{BlockInfo, DType, Element, f16};
 
 /// 32 values `scale · q`, `q` in −127..=127.
@@ -22,6 +22,15 @@ impl Element for BlockQ8_0 {
 impl Block for BlockQ8_0 {
     const LEN: usize = 32;
 
+    fn dequantize(&self, values: &mut [f32]) {
+        let scale = self.scale.to_f32();
+        for (v, q) in values.iter_mut().zip(self.q) {
+            *v = scale * f32::from(q);
+        }
+    }
+}
+
+impl Encode for BlockQ8_0 {
     fn quantize(values: &[f32]) -> Self {
         let x = padded::<32>(values);
         let amax = x.iter().fold(0.0f32, |m, v| m.max(v.abs()));
@@ -29,13 +38,6 @@ impl Block for BlockQ8_0 {
         let inverse = if scale == 0.0 { 0.0 } else { 1.0 / scale };
         // Ties round away from zero, as in C's roundf.
         BlockQ8_0 { scale: f16::from_f32(scale), q: x.map(|v| (v * inverse).round() as i8) }
-    }
-
-    fn dequantize(&self, values: &mut [f32]) {
-        let scale = self.scale.to_f32();
-        for (v, q) in values.iter_mut().zip(self.q) {
-            *v = scale * f32::from(q);
-        }
     }
 }
 

@@ -11,7 +11,8 @@ impl Element for Mine {
     const DTYPE: DType = DType::F64;
 }
 
-unsupported!(<T: Element> toy::Toy: TensorCopy<T>, Fill<T>);
+unsupported!(toy::Toy: TensorCopy);
+unsupported!(<T: Element> toy::Toy: Fill<T>);
 
 fn main() {
     let b = toy::Toy;

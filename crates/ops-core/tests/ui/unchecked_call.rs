@@ -1,11 +1,11 @@
 // A kernel cannot be reached with arguments that were not checked.
 use ops_core::{Call, Execute, ops::*};
 
-fn f<B: Execute<TensorCopy<f32>>>(b: &B) {
+fn f<B: Execute<TensorCopy>>(b: &B) {
     let x = b.tensor(&[4], &[1f32; 4]).unwrap();
     let mut y = b.zeros(&[3]).unwrap();
-    let mut args = copy::Args { x: x.as_ref(), y: y.as_mut() };
-    let _ = b.execute(Call { op: &TensorCopy::OP, args: &mut args });
+    let mut args = copy::Args { x: x.as_ref().any(), y: y.as_mut().any() };
+    let _ = b.execute(Call { op: &TensorCopy, args: &mut args });
 }
 
 fn main() {}

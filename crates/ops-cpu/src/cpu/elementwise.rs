@@ -216,10 +216,10 @@ impl<T: Scalar> Kernel<Cast<T>> for Cpu {
         cast(Raw::any(&a.x), RawMut::of(&mut a.y))
     }
 }
-impl<T: Element> Kernel<TensorCopy<T>> for Cpu {
-    fn compute(&self, call: Call<'_, '_, TensorCopy<T>, Host>) -> Result<()> {
+impl Kernel<TensorCopy> for Cpu {
+    fn compute(&self, call: Call<'_, '_, TensorCopy, Host>) -> Result<()> {
         let (_, a) = call.into_parts();
-        copy(Raw::of(&a.x), RawMut::of(&mut a.y))
+        copy(Raw::any(&a.x), RawMut::any(&mut a.y))
     }
 }
 impl<T: Element> Kernel<Fill<T>> for Cpu {
@@ -228,9 +228,9 @@ impl<T: Element> Kernel<Fill<T>> for Cpu {
         fill(RawMut::of(&mut a.y), bytemuck::bytes_of(&op.value))
     }
 }
-impl<T: Element> Kernel<Where<T>> for Cpu {
-    fn compute(&self, call: Call<'_, '_, Where<T>, Host>) -> Result<()> {
+impl Kernel<Where> for Cpu {
+    fn compute(&self, call: Call<'_, '_, Where, Host>) -> Result<()> {
         let (_, a) = call.into_parts();
-        choose(Raw::any(&a.cond), Raw::of(&a.on_true), Raw::of(&a.on_false), RawMut::of(&mut a.y))
+        choose(Raw::any(&a.cond), Raw::any(&a.on_true), Raw::any(&a.on_false), RawMut::any(&mut a.y))
     }
 }

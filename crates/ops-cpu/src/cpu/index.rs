@@ -5,7 +5,7 @@ use super::rows::{for_each_row, row};
 use crate::host::raw::{Raw, RawMut, resolve};
 use crate::{Host, Kernel};
 use ops_core::ops::{Embedding, IndexSelect};
-use ops_core::{Call, Element, Float, Result};
+use ops_core::{Call, Float, Result};
 
 pub(super) fn index_select(x: Raw<'_>, ids: Raw<'_>, y: RawMut<'_>, axis: isize) -> Result<()> {
     let axis = x.layout.shape().axis(axis)?;
@@ -47,9 +47,9 @@ impl<T: Float> Kernel<Embedding<T>> for Cpu {
         embedding(Raw::any(&a.table), Raw::any(&a.ids), RawMut::of(&mut a.y), name)
     }
 }
-impl<T: Element> Kernel<IndexSelect<T>> for Cpu {
-    fn compute(&self, call: Call<'_, '_, IndexSelect<T>, Host>) -> Result<()> {
+impl Kernel<IndexSelect> for Cpu {
+    fn compute(&self, call: Call<'_, '_, IndexSelect, Host>) -> Result<()> {
         let (op, a) = call.into_parts();
-        index_select(Raw::of(&a.x), Raw::any(&a.ids), RawMut::of(&mut a.y), op.axis)
+        index_select(Raw::any(&a.x), Raw::any(&a.ids), RawMut::any(&mut a.y), op.axis)
     }
 }

@@ -123,10 +123,10 @@ impl<T: Scalar> Kernel<Cast<T>> for Reference {
         Ok(())
     }
 }
-impl<T: Element> Kernel<TensorCopy<T>> for Reference {
-    fn compute(&self, call: Call<'_, '_, TensorCopy<T>, Host>) -> Result<()> {
+impl Kernel<TensorCopy> for Reference {
+    fn compute(&self, call: Call<'_, '_, TensorCopy, Host>) -> Result<()> {
         let (_, a) = call.into_parts();
-        copy(Raw::of(&a.x), RawMut::of(&mut a.y));
+        copy(Raw::any(&a.x), RawMut::any(&mut a.y));
         Ok(())
     }
 }
@@ -137,10 +137,10 @@ impl<T: Element> Kernel<Fill<T>> for Reference {
         Ok(())
     }
 }
-impl<T: Element> Kernel<Where<T>> for Reference {
-    fn compute(&self, call: Call<'_, '_, Where<T>, Host>) -> Result<()> {
+impl Kernel<Where> for Reference {
+    fn compute(&self, call: Call<'_, '_, Where, Host>) -> Result<()> {
         let (_, a) = call.into_parts();
-        choose(Raw::any(&a.cond), Raw::of(&a.on_true), Raw::of(&a.on_false), RawMut::of(&mut a.y));
+        choose(Raw::any(&a.cond), Raw::any(&a.on_true), Raw::any(&a.on_false), RawMut::any(&mut a.y));
         Ok(())
     }
 }

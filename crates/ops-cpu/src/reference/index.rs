@@ -4,7 +4,7 @@ use super::quant::values;
 use crate::host::raw::{Raw, RawMut, resolve};
 use crate::{Host, Kernel};
 use ops_core::ops::{Embedding, IndexSelect};
-use ops_core::{Call, DType, Element, Float, Result};
+use ops_core::{Call, DType, Float, Result};
 
 fn index_select(x: Raw<'_>, ids: Raw<'_>, mut y: RawMut<'_>, axis: isize) -> Result<()> {
     let axis = x.layout.shape().axis(axis)? as isize;
@@ -40,9 +40,9 @@ impl<T: Float> Kernel<Embedding<T>> for Reference {
         embedding(Raw::any(&a.table), Raw::any(&a.ids), RawMut::of(&mut a.y), name)
     }
 }
-impl<T: Element> Kernel<IndexSelect<T>> for Reference {
-    fn compute(&self, call: Call<'_, '_, IndexSelect<T>, Host>) -> Result<()> {
+impl Kernel<IndexSelect> for Reference {
+    fn compute(&self, call: Call<'_, '_, IndexSelect, Host>) -> Result<()> {
         let (op, a) = call.into_parts();
-        index_select(Raw::of(&a.x), Raw::any(&a.ids), RawMut::of(&mut a.y), op.axis)
+        index_select(Raw::any(&a.x), Raw::any(&a.ids), RawMut::any(&mut a.y), op.axis)
     }
 }

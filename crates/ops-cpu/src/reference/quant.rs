@@ -3,7 +3,7 @@ use super::Reference;
 use crate::host::raw::{Raw, RawMut, block_info};
 use crate::{Host, Kernel};
 use ops_core::ops::{Dequantize, Quantize};
-use ops_core::{BlockInfo, Call, Layout, Result};
+use ops_core::{BlockInfo, Call, Error, Layout, Result};
 
 /// Decodes the blocks of a view, in order.
 pub(super) fn values(format: &BlockInfo, x: Raw<'_>, layout: &Layout) -> Vec<f64> {
@@ -20,7 +20,10 @@ fn quantize(x: Raw<'_>, mut y: RawMut<'_>) -> Result<()> {
     let mut positions = x.layout.positions();
     for q in y.layout.positions() {
         let block: Vec<f32> = positions.by_ref().take(format.values()).map(|p| x.f64(p) as f32).collect();
-        format.encode(&block, y.element(q));
+        if !format.encode(&block, y.element(q)) {
+            let status = format!("{} is only read", format.name());
+            return Err(Error::Device { backend: "reference", call: "quantize", status });
+        }
     }
     Ok(())
 }

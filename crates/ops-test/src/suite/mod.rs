@@ -17,6 +17,7 @@ use ops_core::{DType, Error, Tolerance};
 
 mod activations;
 mod attention;
+mod blocks;
 mod casts;
 mod data;
 mod draft;

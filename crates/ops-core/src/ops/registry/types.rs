@@ -15,28 +15,33 @@ use crate::DType;
 /// ```
 #[macro_export]
 macro_rules! with_type {
-    ([$($f:ty),+] [$($i:ty),+] [$($s:ty),+] [$($b:ty),+] floats $($rest:tt)*) => {
+    ([$($f:ty),+] [$($i:ty),+] [$($s:ty),+] floats $($rest:tt)*) => {
         $crate::with_type!(@of [$($f),+] $($rest)*)
     };
-    ([$($f:ty),+] [$($i:ty),+] [$($s:ty),+] [$($b:ty),+] integers $($rest:tt)*) => {
+    ([$($f:ty),+] [$($i:ty),+] [$($s:ty),+] integers $($rest:tt)*) => {
         $crate::with_type!(@of [$($i),+] $($rest)*)
     };
-    ([$($f:ty),+] [$($i:ty),+] [$($s:ty),+] [$($b:ty),+] numbers $($rest:tt)*) => {
+    ([$($f:ty),+] [$($i:ty),+] [$($s:ty),+] numbers $($rest:tt)*) => {
         $crate::with_type!(@of [$($i,)+ $($f),+] $($rest)*)
     };
-    ([$($f:ty),+] [$($i:ty),+] [$($s:ty),+] [$($b:ty),+] scalars $($rest:tt)*) => {
+    ([$($f:ty),+] [$($i:ty),+] [$($s:ty),+] scalars $($rest:tt)*) => {
         $crate::with_type!(@of [$($s,)+ $($i,)+ $($f),+] $($rest)*)
     };
-    ([$($f:ty),+] [$($i:ty),+] [$($s:ty),+] [$($b:ty),+] blocks $($rest:tt)*) => {
-        $crate::with_type!(@of [$($b),+] $($rest)*)
+    // For ops that take every type as a value: `T` is unused, so that the expression is compiled once.
+    ([$($f:ty),+] [$($i:ty),+] [$($s:ty),+] any, $dtype:expr, $T:ident => $body:expr, $other:pat => $none:expr $(,)?) => {
+        match $dtype {
+            known if $crate::ops::registry::Group::Elements.members().contains(&known) => {
+                #[allow(dead_code)]
+                type $T = ();
+                $body
+            }
+            $other => $none,
+        }
     };
-    ([$($f:ty),+] [$($i:ty),+] [$($s:ty),+] [$($b:ty),+] elements $($rest:tt)*) => {
-        $crate::with_type!(@of [$($b,)+ $($s,)+ $($i,)+ $($f),+] $($rest)*)
-    };
-    ([$($f:ty),+] [$($i:ty),+] [$($s:ty),+] [$($b:ty),+] indices $($rest:tt)*) => {
+    ([$($f:ty),+] [$($i:ty),+] [$($s:ty),+] indices $($rest:tt)*) => {
         $crate::with_type!(@of [u8, u32, i32, i64] $($rest)*)
     };
-    ([$($f:ty),+] [$($i:ty),+] [$($s:ty),+] [$($b:ty),+] single $($rest:tt)*) => {
+    ([$($f:ty),+] [$($i:ty),+] [$($s:ty),+] single $($rest:tt)*) => {
         $crate::with_type!(@of [f32] $($rest)*)
     };
     (@of [$($t:ty),+], $dtype:expr, $T:ident => $body:expr, $other:pat => $none:expr $(,)?) => {
@@ -52,6 +57,21 @@ macro_rules! with_type {
     (@of [$($t:ty),+] members) => { const { &[$(<$t as $crate::Element>::DTYPE),+] } };
     ($group:ident $($rest:tt)*) => { $crate::element_types!([$crate::with_type] $group $($rest)*) };
 }
+
+const FORMATS: usize = crate::quant::LIST.len();
+const ELEMENTS: &[DType] = {
+    const SCALARS: &[DType] = with_type!(scalars members);
+    const ALL: [DType; FORMATS + SCALARS.len()] = {
+        let mut all = [DType::U8; FORMATS + SCALARS.len()];
+        let mut at = 0;
+        while at < all.len() {
+            all[at] = if at < FORMATS { DType::Block(crate::quant::LIST[at]) } else { SCALARS[at - FORMATS] };
+            at += 1;
+        }
+        all
+    };
+    &ALL
+};
 
 /// A set of element types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -83,8 +103,8 @@ impl Group {
             Group::Integers => with_type!(integers members),
             Group::Numbers => with_type!(numbers members),
             Group::Scalars => with_type!(scalars members),
-            Group::Blocks => with_type!(blocks members),
-            Group::Elements => with_type!(elements members),
+            Group::Blocks => ELEMENTS.split_at(FORMATS).0,
+            Group::Elements => ELEMENTS,
             Group::Indices => with_type!(indices members),
             Group::Single => with_type!(single members),
         }
@@ -113,8 +133,9 @@ mod tests {
         assert_eq!(formats, Group::Blocks.members());
         for known in Group::Elements.members() {
             assert_eq!(dtype(known.name()), Some(*known));
-            let size = with_type!(elements, *known, T => size_of::<T>(), _ => 0);
+            let size = with_type!(scalars, *known, T => size_of::<T>(), _ => known.size());
             assert_eq!(size, known.size(), "{known}");
+            assert!(with_type!(any, *known, T => size_of::<T>() == 0, _ => false), "{known}");
         }
     }
 }

@@ -10,7 +10,9 @@ use super::super::vectors::{Fault, on_vector, report, unsupported_dtype};
 use crate::host::raw::Raw;
 use ops_core::{DType, Result};
 use ops_simd::gemm::MatMut;
-use ops_simd::quant::{Activations, Format, TILE_ROWS, Tiles, multiply_rows};
+use ops_simd::quant::{
+    Activations, Format, SuperFormat, TILE_ROWS, Tiles, multiply_rows, multiply_super_rows,
+};
 use ops_simd::{Error, Isa, quant};
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -27,6 +29,41 @@ pub(in crate::cpu) fn simd_format(dtype: DType) -> Option<Format> {
         DType::Block(info) if *info == ops_core::quant::Q4_0 => Some(Format::Q4_0),
         _ => None,
     }
+}
+
+/// The format of the kernels for few rows of activations and super-blocks.
+fn super_format(dtype: DType) -> Option<SuperFormat> {
+    use ops_core::quant::{Q4_K, Q5_K, Q6_K};
+    let DType::Block(info) = dtype else { return None };
+    let known = [(&Q4_K, SuperFormat::Q4K), (&Q5_K, SuperFormat::Q5K), (&Q6_K, SuperFormat::Q6K)];
+    known.into_iter().find(|(known, _)| **known == *info).map(|(_, format)| format)
+}
+
+/// Whether super-blocks are multiplied in place: only for few rows of activations. For many, decoding the weight to f32 once
+/// and multiplying floats is faster.
+pub(super) fn reads_in_place(weight: &Raw<'_>, outputs: usize) -> bool {
+    super_format(weight.dtype).is_some()
+        && outputs <= MAX_ROWS_IN_PLACE.saturating_mul(weight.layout.dims()[0])
+}
+
+/// `y[m, n] = x · weightᵀ` for super-blocks and few rows of x.
+pub(super) fn multiply_super(x: &Raw<'_>, weight: &Raw<'_>, y: &mut [f32]) -> Result<()> {
+    let (n, k, Some(format)) = (weight.layout.dims()[0], x.layout.last(), super_format(weight.dtype)) else {
+        return report("qlinear", Err(unsupported_dtype(weight.dtype)));
+    };
+    if y.is_empty() || k == 0 {
+        y.fill(0.0);
+        return Ok(());
+    }
+    let raw = bytes(weight);
+    let row_bytes = raw.len() / n;
+    with_activations(x, |x| {
+        let parts = split_columns(MatMut::new(y, x.rows(), n, n)?, x.rows().saturating_mul(k), TILE_ROWS, 4);
+        threads::for_each_part(parts, &|(first, y): (usize, MatMut<'_, f32>)| {
+            let rows = &raw[first * row_bytes..][..y.cols() * row_bytes];
+            multiply_super_rows(Isa::best(), format, rows, x, y)
+        })
+    })
 }
 
 thread_local! {

@@ -21,10 +21,11 @@ pub(super) fn quantize(x: Raw<'_>, y: RawMut<'_>) -> Result<()> {
     let format = block_info("quantize", y.dtype)?;
     for_each_row("quantize", y, 4 * x.layout.last(), &|[scratch, ..], i, y| {
         let values = cast_slice::<u8, f32>(row(&x, i, scratch)).chunks_exact(format.values());
-        y.chunks_exact_mut(format.bytes())
+        let written = y
+            .chunks_exact_mut(format.bytes())
             .zip(values)
-            .for_each(|(block, values)| format.encode(values, block));
-        Ok(())
+            .all(|(block, values)| format.encode(values, block));
+        if written { Ok(()) } else { Err("the format is only read".into()) }
     })
 }
 
@@ -54,6 +55,9 @@ pub(super) fn qlinear(x: Raw<'_>, weight: Raw<'_>, bias: Option<Raw<'_>>, mut y:
     let bias = bias.map(|b| widened(&b)).transpose()?;
     let multiply = |y: &mut [f32]| match blocks::simd_format(weight.dtype) {
         Some(known) if y.len() >= MIN_INTEGER_OUTPUTS => blocks::multiply(known, &x, &weight, y),
+        None if y.len() >= MIN_INTEGER_OUTPUTS && blocks::reads_in_place(&weight, y.len()) => {
+            blocks::multiply_super(&x, &weight, y)
+        }
         _ => multiply_dequantized(&x, &weight, y),
     };
     if y.dtype == DType::F32 && bias.is_none() && y.layout.is_contiguous() {

@@ -9,7 +9,7 @@ use ops_core::ops::{Cast, Fill, IndexSelect, TensorCopy, Where};
 use ops_core::{Call, Element, Layout, Operands, Reason, Scalar, Shape};
 use ops_kernels::{ElementType, Launch, OperandView, Refused, cast, copy, index};
 
-impl<T: Element> HipOp for TensorCopy<T> {
+impl HipOp for TensorCopy {
     type Kernel = copy::CopyArgs;
 
     fn plan(&self, p: &Problem<'_>) -> Result<(Launch, Self::Kernel), Refused> {
@@ -27,7 +27,7 @@ impl<T: Scalar> HipOp for Cast<T> {
     }
 }
 
-impl<T: Element> HipOp for IndexSelect<T> {
+impl HipOp for IndexSelect {
     type Kernel = index::IndexSelectArgs;
     const INDICES: Option<&'static str> = Some("ids");
 
@@ -40,7 +40,7 @@ impl<T: Element> HipOp for IndexSelect<T> {
     }
 }
 
-impl<T: Element> HipOp for Where<T> {
+impl HipOp for Where {
     type Kernel = copy::WhereArgs;
 
     fn plan(&self, p: &Problem<'_>) -> Result<(Launch, Self::Kernel), Refused> {
@@ -48,15 +48,17 @@ impl<T: Element> HipOp for Where<T> {
         if p.at(3).dtype.bits().is_some() {
             return copy::select(cond.dims(), cond.view(), moved.map(Bound::view), p.device());
         }
-        // A block is a row of two-byte units that share a condition.
-        let units = (p.at(3).dtype.bytes() / 2) as u64;
+        // A block is a row of units that share a condition: of two bytes, or of one if their number is odd.
+        let bytes = p.at(3).dtype.bytes();
+        let unit = if bytes.is_multiple_of(2) { ElementType::B16 } else { ElementType::B8 };
+        let units = (bytes / unit.bytes()) as u64;
         let dims = [cond.dims(), &[units]].concat();
         let cond_strides = [cond.view().strides, &[0]].concat();
         let strides = moved.map(|operand| in_units(operand, units));
         let mut views = strides.iter().zip(moved).map(|(strides, operand)| OperandView {
             data: operand.address,
             strides,
-            dtype: ElementType::B16,
+            dtype: unit,
         });
         let mut next = || views.next().ok_or(Refused::Rank(dims.len()));
         let views = [next()?, next()?, next()?];

@@ -1,6 +1,5 @@
 //! Ops on blocks: decoded exactly, then computed in double-double arithmetic.
-use super::double::Double;
-use super::{Wants, Weight, exactly, logical};
+use super::{Wants, Weight, dot, exactly, logical};
 use crate::judge::Want;
 use crate::{Array, CallError, Case};
 use ops_core::ops::{Embedding, Linear};
@@ -21,7 +20,14 @@ pub(super) fn wants(case: &Case) -> Wants {
             let k = case.expect("x")?.layout.last();
             let y: Vec<f64> = match k {
                 0 => vec![0.0; case.expect("y")?.layout.len()],
-                k => x.chunks(k).flat_map(|row| weight.chunks(k).map(|w| dot(row, w))).collect(),
+                k => {
+                    let product = |row: &[f64], w: &[f64]| {
+                        dot(case.dtype, row.iter().copied().zip(w.iter().copied())).nearest()
+                    };
+                    x.chunks(k)
+                        .flat_map(|row| weight.chunks(k).map(|w| product(row, w)).collect::<Vec<_>>())
+                        .collect()
+                }
             };
             let tolerance = Linear::<f64>::OP.tolerance("y", case.dtype, &Weight::of(case));
             Ok(vec![Want { name: "y".into(), values: Array::from_slice(&y)?, tolerance }])
@@ -30,11 +36,7 @@ pub(super) fn wants(case: &Case) -> Wants {
     }
 }
 
-fn dot(a: &[f64], b: &[f64]) -> f64 {
-    Double::dot(a.iter().copied().zip(b.iter().copied())).nearest()
-}
-
-/// The values of blocks: products of 11-bit by 8-bit numbers, which f64 represents exactly.
+/// The values of blocks, as the public format defines them in f32.
 fn values(blocks: &Array) -> Result<Vec<f64>, CallError> {
     Ok(blocks.dequantized()?.into_iter().map(f64::from).collect())
 }

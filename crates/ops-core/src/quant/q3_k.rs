@@ -1,0 +1,70 @@
+//! `q3_k`: 256 three-bit values in sixteen groups, each with a six-bit scale.
+use super::q2_k::place;
+use super::search::{inverse, nearest, scales_in_units, signed_scale, signed_scales};
+use super::{Block, Encode, padded};
+use crate::{BlockInfo, DType, Element, f16};
+
+/// 256 values `scale · (s − 32) · (q − 4)`, `q` in 0..=7; `s` in 0..=63 belongs to a group of 16.
+#[derive(Clone, Copy, Debug, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(C)]
+pub struct BlockQ3K {
+    /// Bit `j` of byte `i` is the highest bit of value `32 j + i`.
+    pub high: [u8; 32],
+    /// The low two bits: 32 bytes for each half of the block hold values `i`, `i + 32`, `i + 64` and `i + 96` of it.
+    pub q: [u8; 64],
+    /// The groups' scales: the low four bits in bytes 0 to 7, group `j + 8` in the high halves; then the high two bits.
+    pub scales: [u8; 12],
+    /// The unit of the groups' scales.
+    pub scale: f16,
+}
+
+/// The format of [`BlockQ3K`].
+pub static Q3_K: BlockInfo = BlockInfo::of::<BlockQ3K>("q3_k");
+
+impl Element for BlockQ3K {
+    const DTYPE: DType = DType::Block(&Q3_K);
+}
+
+/// The byte and shift of the low four bits of a group's scale, and of the high two.
+const fn scale_place(j: usize) -> ((usize, usize), (usize, usize)) {
+    ((j % 8, j / 8 * 4), (8 + j % 4, j / 4 * 2))
+}
+
+impl Block for BlockQ3K {
+    const LEN: usize = 256;
+
+    fn dequantize(&self, values: &mut [f32]) {
+        for (j, values) in values.chunks_mut(16).take(16).enumerate() {
+            let ((low, low_shift), (high, high_shift)) = scale_place(j);
+            let s = self.scales[low] >> low_shift & 15 | (self.scales[high] >> high_shift & 3) << 4;
+            let scale = self.scale.to_f32() * (f32::from(s) - 32.0);
+            for (i, v) in values.iter_mut().enumerate() {
+                let at = j * 16 + i;
+                let (byte, shift) = place(at);
+                let q = self.q[byte] >> shift & 3 | (self.high[at % 32] >> (at / 32) & 1) << 2;
+                *v = scale * (f32::from(q) - 4.0);
+            }
+        }
+    }
+}
+
+impl Encode for BlockQ3K {
+    fn quantize(values: &[f32]) -> Self {
+        let x = padded::<256>(values);
+        let (scale, scales) = scales_in_units::<16>(signed_scales(&x, |x| signed_scale(x, 4)), 32);
+        let mut block = BlockQ3K { high: [0; 32], q: [0; 64], scales: [0; 12], scale };
+        for (j, s) in scales.iter().enumerate() {
+            let (s, ((low, low_shift), (high, high_shift))) = ((s + 32) as u8, scale_place(j));
+            block.scales[low] |= (s & 15) << low_shift;
+            block.scales[high] |= s >> 4 << high_shift;
+        }
+        for (at, x) in x.iter().enumerate() {
+            let steps = inverse(scale.to_f32() * f32::from(scales[at / 16]));
+            let q = (nearest(x * steps, -4, 3) + 4) as u8;
+            let (byte, shift) = place(at);
+            block.q[byte] |= (q & 3) << shift;
+            block.high[at % 32] |= q >> 2 << (at / 32);
+        }
+        block
+    }
+}

@@ -1,0 +1,55 @@
+//! `q4_k`: 256 four-bit values in eight groups, each with a scale and a minimum of six bits.
+use super::{Block, Encode, scales, search};
+use crate::{BlockInfo, DType, Element, f16};
+
+/// 256 values `scale · s · q − min · m`, `q` in 0..=15; `s` and `m` belong to a group of 32.
+#[derive(Clone, Copy, Debug, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(C)]
+pub struct BlockQ4K {
+    /// The unit of the groups' scales.
+    pub scale: f16,
+    /// The unit of the groups' minima.
+    pub min: f16,
+    /// Six bits each for the scales and minima of the groups.
+    pub scales: [u8; 12],
+    /// 32 bytes for each pair of groups: the low halves of the bytes belong to the first, the high halves to the second.
+    pub q: [u8; 128],
+}
+
+/// The format of [`BlockQ4K`].
+pub static Q4_K: BlockInfo = BlockInfo::of::<BlockQ4K>("q4_k");
+
+impl Element for BlockQ4K {
+    const DTYPE: DType = DType::Block(&Q4_K);
+}
+
+impl Block for BlockQ4K {
+    const LEN: usize = 256;
+
+    fn dequantize(&self, values: &mut [f32]) {
+        let pairs = values.chunks_mut(64).zip(self.q.chunks_exact(32)).enumerate();
+        for (pair, (values, q)) in pairs {
+            let (low, high) = values.split_at_mut(32);
+            decode_group(self, 2 * pair, low, q.iter().map(|b| b & 15));
+            decode_group(self, 2 * pair + 1, high, q.iter().map(|b| b >> 4));
+        }
+    }
+}
+
+fn decode_group(block: &BlockQ4K, group: usize, values: &mut [f32], codes: impl Iterator<Item = u8>) {
+    let (s, m) = scales::get(&block.scales, group);
+    let (scale, min) = (block.scale.to_f32() * f32::from(s), block.min.to_f32() * f32::from(m));
+    values.iter_mut().zip(codes).for_each(|(v, q)| *v = scale * f32::from(q) - min);
+}
+
+impl Encode for BlockQ4K {
+    fn quantize(values: &[f32]) -> Self {
+        let groups = search::groups::<8>(values, 15, 63);
+        let mut bytes = [0; 128];
+        for (byte, pair) in bytes.chunks_exact_mut(32).zip(groups.q.chunks_exact(64)) {
+            byte.iter_mut().enumerate().for_each(|(i, b)| *b = pair[i] | pair[i + 32] << 4);
+        }
+        let scales = scales::pack(groups.scales, groups.minima);
+        BlockQ4K { scale: groups.scale, min: groups.min, scales, q: bytes }
+    }
+}

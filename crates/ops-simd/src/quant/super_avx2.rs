@@ -1,0 +1,94 @@
+//! A row of super-blocks times rows of activations with AVX2, which multiplies bytes in pairs to 16 bits.
+
+use core::arch::x86_64::*;
+
+use super::activations::{Panel, WORDS};
+use super::super_blocks::{STEPS, SuperFormat, scales};
+
+/// The products of one row of weights, in blocks of `SIZE` bytes, with `M` rows of activations.
+#[target_feature(enable = "avx2,fma,f16c")]
+pub(super) fn row<const M: usize, const SIZE: usize>(
+    format: SuperFormat,
+    row: &[u8],
+    x: Panel<'_, M>,
+) -> [f32; M] {
+    let mut acc = [_mm256_setzero_ps(); M];
+    let mut mins = [0.0f32; M];
+    let mut blocks = x.blocks();
+    for block in row.as_chunks::<SIZE>().0 {
+        // The hardware prefetcher stops at page boundaries.
+        _mm_prefetch::<_MM_HINT_T0>(block.as_ptr().wrapping_add(8 * SIZE).cast());
+        let scales =
+            scales(format, block, |bits| _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(bits.into()))));
+        for (s, x) in (0..STEPS).zip(&mut blocks) {
+            let codes = codes(format, block, s);
+            let [low, high] = scales.halves[s];
+            let halves = _mm256_set_m128i(_mm_set1_epi16(high), _mm_set1_epi16(low));
+            for i in 0..M {
+                let quants = words(&x.quants[i]);
+                // At most 63 · 127 · 2 in magnitude, and half of that for the offset.
+                let mut pairs = _mm256_maddubs_epi16(codes, quants);
+                if format == SuperFormat::Q6K {
+                    let plain = _mm256_maddubs_epi16(_mm256_set1_epi8(1), quants);
+                    pairs = _mm256_sub_epi16(pairs, _mm256_slli_epi16::<5>(plain));
+                }
+                let sums = _mm256_cvtepi32_ps(_mm256_madd_epi16(pairs, halves));
+                acc[i] = _mm256_fmadd_ps(sums, _mm256_set1_ps(scales.factor[s] * x.scales[i]), acc[i]);
+                if format != SuperFormat::Q6K {
+                    mins[i] += scales.min[s] * (x.sums[i] as f32 * x.scales[i]);
+                }
+            }
+        }
+    }
+    core::array::from_fn(|i| lanes(acc[i]) - mins[i])
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn words(x: &[i32; WORDS]) -> __m256i {
+    // SAFETY: 32 bytes.
+    unsafe { _mm256_loadu_si256(x.as_ptr().cast()) }
+}
+
+/// 32 bytes of a block.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn bytes(block: &[u8], at: usize) -> __m256i {
+    let bytes = &block[at..][..32];
+    // SAFETY: 32 bytes.
+    unsafe { _mm256_loadu_si256(bytes.as_ptr().cast()) }
+}
+
+/// `v` shifted right by a number of bits, of which `mask` keeps those that stay in their byte.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn field(v: __m256i, shift: usize, mask: i8) -> __m256i {
+    _mm256_and_si256(_mm256_srl_epi16(v, _mm_cvtsi32_si128(shift as i32)), _mm256_set1_epi8(mask))
+}
+
+/// The codes of step `s`, as unsigned bytes.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn codes<const SIZE: usize>(format: SuperFormat, block: &[u8; SIZE], s: usize) -> __m256i {
+    match format {
+        SuperFormat::Q4K => field(bytes(block, 16 + s / 2 * 32), s % 2 * 4, 15),
+        SuperFormat::Q5K => {
+            let low = field(bytes(block, 48 + s / 2 * 32), s % 2 * 4, 15);
+            _mm256_or_si256(low, _mm256_slli_epi16::<4>(field(bytes(block, 16), s, 1)))
+        }
+        SuperFormat::Q6K => {
+            let low = field(bytes(block, s / 4 * 64 + s % 2 * 32), s % 4 / 2 * 4, 15);
+            let high = field(bytes(block, 128 + s / 4 * 32), s % 4 * 2, 3);
+            _mm256_or_si256(low, _mm256_slli_epi16::<4>(high))
+        }
+    }
+}
+
+/// The sum of the lanes.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn lanes(v: __m256) -> f32 {
+    let v = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps::<1>(v));
+    let v = _mm_add_ps(v, _mm_movehl_ps(v, v));
+    _mm_cvtss_f32(_mm_add_ss(v, _mm_movehdup_ps(v)))
+}

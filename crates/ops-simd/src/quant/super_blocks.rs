@@ -1,0 +1,144 @@
+//! Products with rows of super-blocks of 256 weights in file order: GGUF's q4_k, q5_k and q6_k.
+//!
+//! A super-block is eight steps of 32 weights, each of which meets one block of activations. Codes are unsigned bytes. A weight
+//! is `d · s · code − min` (q4_k, q5_k) with one scale and minimum per step, or `d · s · (code − 32)` (q6_k) with one scale for
+//! each half of a step.
+
+use super::activations::{Activations, Panel, panel_rows};
+use super::super_portable;
+use crate::error::{Error, same_len};
+use crate::gemm::MatMut;
+use crate::isa::{Isa, Level};
+
+/// Weights of a super-block.
+pub const SUPER_BLOCK: usize = 256;
+/// Steps of a super-block.
+pub(super) const STEPS: usize = 8;
+/// Rows of weights multiplied together.
+const ROWS: usize = 4;
+
+/// A format of super-blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SuperFormat {
+    /// 4 bits, with minima.
+    Q4K,
+    /// 5 bits, with minima.
+    Q5K,
+    /// 6 bits.
+    Q6K,
+}
+
+impl SuperFormat {
+    /// Bytes of a super-block.
+    pub fn block_bytes(self) -> usize {
+        match self {
+            SuperFormat::Q4K => 144,
+            SuperFormat::Q5K => 176,
+            SuperFormat::Q6K => 210,
+        }
+    }
+}
+
+/// What the steps of a super-block have besides their codes.
+#[derive(Clone, Copy)]
+pub(super) struct Scales {
+    /// Factors of integer sums: `d · s` with minima, `d` without.
+    pub(super) factor: [f32; STEPS],
+    /// Minima of steps.
+    pub(super) min: [f32; STEPS],
+    /// Integer scales of the halves of steps; 1 with minima.
+    pub(super) halves: [[i16; 2]; STEPS],
+}
+
+/// The scales of a super-block; `half` converts f16.
+#[inline(always)]
+pub(super) fn scales(format: SuperFormat, block: &[u8], half: impl Fn(u16) -> f32) -> Scales {
+    let f16_at = |at: usize| half(u16::from_le_bytes([block[at], block[at + 1]]));
+    let mut out = Scales { factor: [0.0; STEPS], min: [0.0; STEPS], halves: [[1; 2]; STEPS] };
+    if format == SuperFormat::Q6K {
+        out.factor = [f16_at(208); STEPS];
+        for (halves, s) in out.halves.iter_mut().zip(block[192..208].chunks_exact(2)) {
+            *halves = [i16::from(s[0] as i8), i16::from(s[1] as i8)];
+        }
+        return out;
+    }
+    let (d, min, packed) = (f16_at(0), f16_at(2), &block[4..16]);
+    for j in 0..4 {
+        let (low, high) = (packed[j], packed[j + 4]);
+        let rest = packed[j + 8];
+        (out.factor[j], out.min[j]) = (d * f32::from(low & 63), min * f32::from(high & 63));
+        out.factor[j + 4] = d * f32::from(rest & 15 | low >> 6 << 4);
+        out.min[j + 4] = min * f32::from(rest >> 4 | high >> 6 << 4);
+    }
+    out
+}
+
+/// y = x·Wᵀ for W in super-blocks in file order; `raw` has as many rows as y has columns. The weights are read in place, once
+/// for every eight rows of x. Meant for few rows.
+///
+/// # Errors
+/// [`Error::Length`] or [`Error::Multiple`] if the lengths do not match.
+pub fn multiply_super_rows(
+    isa: Isa,
+    format: SuperFormat,
+    raw: &[u8],
+    x: &Activations,
+    mut y: MatMut<'_, f32>,
+) -> Result<(), Error> {
+    if !x.k().is_multiple_of(SUPER_BLOCK) {
+        return Err(Error::Multiple { operand: "k", got: x.k(), of: SUPER_BLOCK });
+    }
+    let row_bytes = x.k() / SUPER_BLOCK * format.block_bytes();
+    same_len("weight bytes", raw.len(), y.cols().saturating_mul(row_bytes))?;
+    same_len("rows of y", y.rows(), x.rows())?;
+    if row_bytes == 0 {
+        (0..y.rows()).for_each(|i| y.row_mut(i).fill(0.0));
+        return Ok(());
+    }
+    for (g, rows) in raw.chunks(ROWS * row_bytes).enumerate() {
+        let mut i = 0;
+        while i < x.rows() {
+            let at = (i, g * ROWS);
+            match panel_rows(i, x.rows()) {
+                8 => part::<8>(isa, format, rows, row_bytes, x.panel(i), at, &mut y),
+                4 => part::<4>(isa, format, rows, row_bytes, x.panel(i), at, &mut y),
+                2 => part::<2>(isa, format, rows, row_bytes, x.panel(i), at, &mut y),
+                _ => part::<1>(isa, format, rows, row_bytes, x.panel(i), at, &mut y),
+            }
+            i += panel_rows(i, x.rows());
+        }
+    }
+    Ok(())
+}
+
+/// Multiplies up to four rows of weights by `M` rows of activations, into y from the row and column `at` on.
+fn part<const M: usize>(
+    isa: Isa,
+    format: SuperFormat,
+    rows: &[u8],
+    row_bytes: usize,
+    x: Panel<'_, M>,
+    (i, j): (usize, usize),
+    y: &mut MatMut<'_, f32>,
+) {
+    for (r, row) in rows.chunks_exact(row_bytes).enumerate() {
+        for (m, sum) in dot(isa, format, row, x).into_iter().enumerate() {
+            y.row_mut(i + m)[j + r] = sum;
+        }
+    }
+}
+
+fn dot<const M: usize>(isa: Isa, format: SuperFormat, row: &[u8], x: Panel<'_, M>) -> [f32; M] {
+    match isa.level() {
+        // SAFETY: these levels exist only after AVX2, FMA and F16C were detected.
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx2 | Level::Avx512 | Level::Avx512Vnni => unsafe {
+            match format {
+                SuperFormat::Q4K => super::super_avx2::row::<M, 144>(format, row, x),
+                SuperFormat::Q5K => super::super_avx2::row::<M, 176>(format, row, x),
+                SuperFormat::Q6K => super::super_avx2::row::<M, 210>(format, row, x),
+            }
+        },
+        _ => super_portable::row(format, row, x),
+    }
+}

@@ -1,0 +1,121 @@
+//! Products with super-blocks compared with exact loops over the values that the public layout gives them.
+
+mod common;
+
+use common::{Random, each_isa, nmse, wide};
+use half::f16;
+use ops_simd::Isa;
+use ops_simd::gemm::MatMut;
+use ops_simd::quant::{Activations, SUPER_BLOCK, SuperFormat, multiply_super_rows};
+
+const FORMATS: [SuperFormat; 3] = [SuperFormat::Q4K, SuperFormat::Q5K, SuperFormat::Q6K];
+
+/// Random blocks with small scales.
+fn weights(format: SuperFormat, blocks: usize) -> Vec<u8> {
+    let mut random = Random::new(blocks as u64 + 3);
+    let mut raw = Vec::new();
+    for _ in 0..blocks {
+        let mut block: Vec<u8> = (0..format.block_bytes()).map(|_| random.bits() as u8).collect();
+        let scales: &[usize] = if format == SuperFormat::Q6K { &[208] } else { &[0, 2] };
+        for at in scales {
+            block[*at..at + 2].copy_from_slice(&f16::from_f32(random.next() * 0.1).to_bits().to_le_bytes());
+        }
+        raw.extend(block);
+    }
+    raw
+}
+
+/// Value `i` of a block, step by step as the format defines it.
+fn value(format: SuperFormat, block: &[u8], i: usize) -> f64 {
+    let half = |at: usize| f16::from_bits(u16::from_le_bytes([block[at], block[at + 1]])).to_f64();
+    if format == SuperFormat::Q6K {
+        let (part, at) = (i / 128, i % 128);
+        let low = block[part * 64 + at % 64] >> (at / 64 * 4) & 15;
+        let high = block[128 + part * 32 + at % 32] >> (at / 32 * 2) & 3;
+        return half(208) * f64::from(block[192 + i / 16] as i8) * (f64::from(low | high << 4) - 32.0);
+    }
+    let (group, s) = (i / 32, &block[4..16]);
+    let (scale, min) = match group {
+        0..4 => (s[group] & 63, s[group + 4] & 63),
+        _ => (s[group + 4] & 15 | s[group - 4] >> 6 << 4, s[group + 4] >> 4 | s[group] >> 6 << 4),
+    };
+    let codes = if format == SuperFormat::Q4K { 16 } else { 48 };
+    let mut q = block[codes + group / 2 * 32 + i % 32] >> (group % 2 * 4) & 15;
+    if format == SuperFormat::Q5K {
+        q |= (block[16 + i % 32] >> group & 1) << 4;
+    }
+    half(0) * f64::from(scale) * f64::from(q) - half(2) * f64::from(min)
+}
+
+/// Integers that 8 bits represent exactly: every block of 32 has a 127.
+fn activations(m: usize, k: usize) -> Vec<f32> {
+    let mut random = Random::new(m as u64 + 5);
+    (0..m * k).map(|i| if i % 32 == 7 { 127.0 } else { (random.bits() % 255) as f32 - 127.0 }).collect()
+}
+
+#[test]
+fn products_match_the_exact_loops() {
+    each_isa(|isa| {
+        for format in FORMATS {
+            for (n, blocks) in [(1, 1), (5, 2), (17, 3)] {
+                let (raw, k) = (weights(format, n * blocks), blocks * SUPER_BLOCK);
+                let values: Vec<f64> = raw
+                    .chunks(format.block_bytes())
+                    .flat_map(|block| (0..SUPER_BLOCK).map(|i| value(format, block, i)))
+                    .collect();
+                for m in [1, 2, 3, 4, 8, 13] {
+                    let x = activations(m, k);
+                    let dot =
+                        |x: &[f32], w: &[f64]| x.iter().zip(w).map(|(x, w)| f64::from(*x) * w).sum::<f64>();
+                    let want: Vec<f64> =
+                        x.chunks(k).flat_map(|x| values.chunks(k).map(move |w| dot(x, w))).collect();
+                    let mut y = vec![f32::NAN; m * n];
+                    let x = Activations::new(isa, &x, k).unwrap();
+                    multiply_super_rows(isa, format, &raw, &x, MatMut::new(&mut y, m, n, n).unwrap())
+                        .unwrap();
+                    let error = nmse(&wide(&y), &want);
+                    assert!(error <= 1e-11, "{isa} {format:?} {m} {n} {blocks}: {error:e}");
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn the_largest_integers_do_not_overflow() {
+    // All codes and scales at their largest, in scales of one.
+    each_isa(|isa| {
+        for format in FORMATS {
+            let mut block = vec![0xff; format.block_bytes()];
+            let units: &[usize] = if format == SuperFormat::Q6K { &[208] } else { &[0, 2] };
+            for at in units {
+                block[*at..at + 2].copy_from_slice(&f16::ONE.to_bits().to_le_bytes());
+            }
+            if format == SuperFormat::Q6K {
+                block[192..208].fill(0x80);
+            }
+            let want: f64 = (0..SUPER_BLOCK).map(|i| value(format, &block, i) * 127.0).sum();
+            for sign in [1.0, -1.0] {
+                let x = Activations::new(isa, &[127.0 * sign; SUPER_BLOCK], SUPER_BLOCK).unwrap();
+                let mut y = [0f32];
+                multiply_super_rows(isa, format, &block, &x, MatMut::new(&mut y, 1, 1, 1).unwrap()).unwrap();
+                let error = (f64::from(y[0]) - want * f64::from(sign)).abs();
+                assert!(error <= want.abs() * 1e-6, "{isa} {format:?}: {} not {want}", y[0]);
+            }
+        }
+    });
+}
+
+#[test]
+fn wrong_lengths_are_errors() {
+    let isa = Isa::best();
+    let x = Activations::new(isa, &[0f32; 256], 256).unwrap();
+    let mut y = [0f32; 2];
+    let mut error_of = |x: &Activations, raw: &[u8]| {
+        let y = MatMut::new(&mut y, 1, 2, 2).unwrap();
+        multiply_super_rows(isa, SuperFormat::Q4K, raw, x, y).unwrap_err().to_string()
+    };
+    assert_eq!(error_of(&x, &[0; 287]), "weight bytes has 287 elements, wanted 288");
+    let short = Activations::new(isa, &[0f32; 64], 64).unwrap();
+    assert_eq!(error_of(&short, &[0; 288]), "k has 64 elements, wanted a multiple of 256");
+}
