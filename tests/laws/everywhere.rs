@@ -3,7 +3,7 @@ use crate::device::Device;
 use crate::model::{data, nmse, run, tensor, values};
 use rocm_ops::model::Weight;
 use rocm_ops::ops::*;
-use rocm_ops::quant::{Block, BlockQ4_0, BlockQ8_0, Encode};
+use rocm_ops::quant::{BlockQ4_0, BlockQ8_0, Encode};
 use rocm_ops::{
     AnyOf, Backend, Checked, Cpu, DType, Either, Error, Execute, Fallback, Float, Host, Layout, NamedTensors,
     Op, Operands, Reference, Result, Scalar, TensorOf, TensorRef, View, bf16, f16,
@@ -184,7 +184,7 @@ fn quantized_weights_are_ordinary_tensors() {
         let x = b.cast(Host::view(&x, &[2, k]).unwrap()).unwrap();
         values::<_, f32>(&b, b.linear(x.as_ref(), Host::view(&w, &[n, k]).unwrap()).unwrap().as_ref())
     };
-    fn blocks<Q: Block>(w: &[f32]) -> Vec<Q> {
+    fn blocks<Q: Encode>(w: &[f32]) -> Vec<Q> {
         w.chunks(Q::LEN).map(Q::quantize).collect()
     }
     let q8 = Weight::from(both.tensor(&[n, k / 32], &blocks::<BlockQ8_0>(&w)).unwrap());
@@ -231,7 +231,7 @@ fn tables<B: Backend>(b: &B) -> Vec<(AnyOf<B>, Vec<f32>)> {
         let w: Vec<W> = w.iter().map(|v| W::from_f64((*v).into())).collect();
         (b.tensor(&[4, 32], &w).unwrap().into(), w.iter().map(|v| v.to_f64() as f32).collect())
     }
-    fn in_blocks<B: Backend, Q: Block>(b: &B, w: &[f32]) -> (AnyOf<B>, Vec<f32>) {
+    fn in_blocks<B: Backend, Q: Encode>(b: &B, w: &[f32]) -> (AnyOf<B>, Vec<f32>) {
         let blocks: Vec<Q> = w.chunks(Q::LEN).map(Q::quantize).collect();
         let mut values = vec![0.0; w.len()];
         values.chunks_mut(Q::LEN).zip(&blocks).for_each(|(values, block)| block.dequantize(values));
@@ -315,7 +315,7 @@ fn a_bias_is_added_with_any_weight() {
         let x: TensorOf<Cpu, T> = tensor(&cpu, &[3, 64], 1);
         let bias = cpu.tensor(&[20], &data::<f32>(20, 4)).unwrap();
         let w = data::<f32>(20 * 64, 5);
-        let blocks: Vec<BlockQ8_0> = w.chunks(32).map(Block::quantize).collect();
+        let blocks: Vec<BlockQ8_0> = w.chunks(32).map(Encode::quantize).collect();
         let weights: [AnyOf<Cpu>; 2] =
             [cpu.tensor(&[20, 64], &w).unwrap().into(), cpu.tensor(&[20, 2], &blocks).unwrap().into()];
         for weight in weights {

@@ -4,7 +4,7 @@ use crate::model::{data, nmse, values};
 use rocm_ops::combine::Wrapper;
 use rocm_ops::model::Weight;
 use rocm_ops::ops::{EmbeddingOps, LinearOps};
-use rocm_ops::quant::{Block, BlockQ4_0, BlockQ8_0, Encode, Q4_0, Q8_0};
+use rocm_ops::quant::{BlockQ4_0, BlockQ8_0, Encode, Q4_0, Q8_0};
 use rocm_ops::{
     Backend, Call, Checked, Cpu, DType, Either, Error, Execute, Fallback, Float, Host, HostMemory, Op,
     Operands, Reason, Reference, Result, Shape, TensorOf, View, bf16, f16,
@@ -15,7 +15,7 @@ use std::sync::Arc;
 fn weights<B: Backend>(b: &B, n: usize, k: usize) -> Vec<Weight<B::Space>> {
     let w = data::<f32>(n * k, 5);
     let (w16, wb): (Vec<f16>, Vec<bf16>) = w.iter().map(|w| (f16::from_f32(*w), bf16::from_f32(*w))).unzip();
-    fn blocks<Q: Block>(w: &[f32]) -> Vec<Q> {
+    fn blocks<Q: Encode>(w: &[f32]) -> Vec<Q> {
         w.chunks(Q::LEN).map(Q::quantize).collect()
     }
     vec![

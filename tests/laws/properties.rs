@@ -3,7 +3,7 @@ use crate::model::{nmse, values};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use rocm_ops::ops::*;
-use rocm_ops::quant::{Block, BlockQ4_0, BlockQ8_0, Encode};
+use rocm_ops::quant::{Block, BlockQ4_0, BlockQ8_0};
 use rocm_ops::{
     Backend, Cpu, DType, Element, Float, Host, HostBuffer, Layout, Scalar, Tensor, TensorOf, View, bf16, f16,
 };
