@@ -46,6 +46,8 @@ pub(super) fn dequantize(x: Raw<'_>, y: RawMut<'_>) -> Result<()> {
 /// Below this many outputs, `x` is not quantized. Over many outputs the rounding error of `x` averages out, but it can
 /// dominate a single sum that cancels.
 const MIN_INTEGER_OUTPUTS: usize = 16;
+/// The same for super-blocks. Their minima add the same sum of `x` to all outputs of a row, so errors average out more slowly.
+const MIN_SUPER_OUTPUTS: usize = 64;
 
 /// `y = x · weightᵀ + bias`: integer products for the formats that have kernels, otherwise through f32.
 pub(super) fn qlinear(x: Raw<'_>, weight: Raw<'_>, bias: Option<Raw<'_>>, mut y: RawMut<'_>) -> Result<()> {
@@ -53,9 +55,12 @@ pub(super) fn qlinear(x: Raw<'_>, weight: Raw<'_>, bias: Option<Raw<'_>>, mut y:
         return qlinear_f64(x, weight, bias, y);
     }
     let bias = bias.map(|b| widened(&b)).transpose()?;
+    // Outputs of a row that is broadcast repeat the same error.
+    let [n, stride] = [weight.layout.dims()[0], weight.layout.strides()[0].unsigned_abs()];
+    let distinct = |y: &[f32]| if stride == 0 { y.len().checked_div(n).unwrap_or(0) } else { y.len() };
     let multiply = |y: &mut [f32]| match blocks::simd_format(weight.dtype) {
-        Some(known) if y.len() >= MIN_INTEGER_OUTPUTS => blocks::multiply(known, &x, &weight, y),
-        None if y.len() >= MIN_INTEGER_OUTPUTS && blocks::reads_in_place(&weight, y.len()) => {
+        Some(known) if distinct(y) >= MIN_INTEGER_OUTPUTS => blocks::multiply(known, &x, &weight, y),
+        None if distinct(y) >= MIN_SUPER_OUTPUTS && blocks::reads_in_place(&weight, y.len()) => {
             blocks::multiply_super(&x, &weight, y)
         }
         _ => multiply_dequantized(&x, &weight, y),
