@@ -318,7 +318,7 @@ fn biases_of_another_type_are_given_in_one_that_is_offered() {
 
 #[test]
 fn blocks_are_bytes_in_either_shape() {
-    use ops_core::quant::{BlockQ8_0, Encode};
+    use ops_core::quant::{Block as _, BlockQ8_0, Encode};
     let values: Vec<f32> = (0..64).map(|i| i as f32 - 31.5).collect();
     let blocks: Vec<BlockQ8_0> = values.chunks(32).map(BlockQ8_0::quantize).collect();
     let bytes = bytemuck::cast_slice::<_, u8>(&blocks).to_vec();
