@@ -66,9 +66,23 @@ const fn grid(family: Family) -> Grid {
     let name = family.name();
     let elementwise = "ceil(ceil(shape.count / shape.pack) / block)";
     let (blocks, most) = match family {
-        Family::Unary | Family::Binary | Family::Copy | Family::Cast | Family::Index | Family::Rope => {
-            (elementwise, "32 per compute unit")
-        }
+        Family::Unary
+        | Family::Binary
+        | Family::Compare
+        | Family::Parametric
+        | Family::Copy
+        | Family::Cast
+        | Family::Index
+        | Family::Rope => (elementwise, "32 per compute unit"),
+        Family::Reduce => (
+            "rows: ceil(items / (block / lanes)); `columns`: items; results of parts are joined by a launch of `rows` over them",
+            "64 per compute unit",
+        ),
+        Family::Scan => ("rows: items; `columns`: ceil(rows / block)", "64 per compute unit; `columns` 32"),
+        Family::Sort => (
+            "`tiles`: ceil(tiles of all rows / tiles of a block); merges: ceil(results / block)",
+            "64 per compute unit; merges 32",
+        ),
         Family::Norm => (
             "rows of a block each, or a wave's lanes to a row: ceil(rows / rows of a block); group_norm: one for each \
              group of a batch; `parts`: group_rows * parts; `apply`: group_rows * shares",
