@@ -17,3 +17,11 @@ pub(crate) const SCALARS: [DType; Group::Scalars.members().len()] = array(Group:
 pub(crate) fn block_types() -> impl Iterator<Item = DType> {
     Group::Blocks.members().iter().copied()
 }
+
+/// Formats whose blocks differ in how their bytes are moved: the first of each alignment that a block's size allows, and the
+/// formats of the first files. Moving a block does not depend on what its bytes mean.
+pub(crate) fn moved_block_types() -> impl Iterator<Item = DType> {
+    let alignment = |format: &DType| format.size().trailing_zeros().min(4);
+    let first = move |format: &DType| block_types().find(|f| alignment(f) == alignment(format)) == Some(*format);
+    block_types().enumerate().filter(move |(at, format)| *at < 2 || first(format)).map(|(_, format)| format)
+}

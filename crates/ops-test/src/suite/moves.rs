@@ -1,14 +1,14 @@
-//! Copies, fills and selections: every element type, including blocks, and every pair of layouts.
+//! Copies, fills and selections: scalars and blocks of every size that is moved differently, and every pair of layouts.
 use super::data::{Distribution, values_of};
 use super::draft::CaseBuilder;
 use super::place::{IN, OUT, Placement};
 use super::{INDICES, LENGTHS, Suite};
-use crate::types::{SCALARS, block_types};
+use crate::types::{SCALARS, moved_block_types};
 use ops_core::DType;
 
-/// Every element type.
+/// The scalar types, and the block formats that differ in how they are moved.
 pub(super) fn elements() -> impl Iterator<Item = DType> {
-    SCALARS.into_iter().chain(block_types())
+    SCALARS.into_iter().chain(moved_block_types())
 }
 
 pub(super) fn cases(s: &mut Suite<'_>) {
