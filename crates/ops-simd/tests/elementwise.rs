@@ -121,6 +121,7 @@ fn binary_f64(op: Binary, a: f64, b: f64) -> f64 {
         Binary::Div => a / b,
         Binary::Maximum => a.max(b),
         Binary::Minimum => a.min(b),
+        Binary::Pow => a.powf(b),
         Binary::SwiGlu => a / (1.0 + (-a).exp()) * b,
         Binary::GeGlu => {
             let u = (2.0 / std::f64::consts::PI).sqrt() * (a + 0.044715 * a.powi(3));
@@ -136,6 +137,9 @@ fn binaries<T: Element>() {
                 for store in [Store::Cached, Store::Stream] {
                     let mut random = Random::new(n as u64);
                     let (a, b): (Vec<T>, Vec<T>) = (random.vec(n + 3), random.vec(n + 1));
+                    // Negative numbers have powers only with integer exponents.
+                    let positive = |x: &T| T::from_f32(x.to_f32().abs());
+                    let a: Vec<T> = if op == Binary::Pow { a.iter().map(positive).collect() } else { a };
                     let (a, b) = (&a[3..], &b[1..]);
                     let mut y = vec![T::default(); n];
                     binary(isa, op, a, b, &mut y, store).unwrap();

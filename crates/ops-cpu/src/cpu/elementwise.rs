@@ -69,7 +69,7 @@ pub(super) fn binary(f: BinaryFn, a: Raw<'_>, b: Raw<'_>, y: RawMut<'_>) -> Resu
             V::Div => apply2::<T>(a, b, y, T::div),
             V::Maximum => apply2::<T>(a, b, y, <T as Num>::maximum),
             V::Minimum => apply2::<T>(a, b, y, <T as Num>::minimum),
-            V::Pow => apply2::<T>(a, b, y, T::pow),
+            V::Pow => apply2::<T>(a, b, y, <T as Num>::pow),
             V::SwiGlu | V::GeGlu => Err("a gated activation reached the binary kernel".into()),
         }, else Err(unsupported_dtype(dtype))))
     })

@@ -28,7 +28,7 @@ fn binary(f: BinaryFn, a: Raw<'_>, b: Raw<'_>, mut y: RawMut<'_>) -> Result<()> 
             BinaryFn::Div => T::div,
             BinaryFn::Maximum => <T as Num>::maximum,
             BinaryFn::Minimum => <T as Num>::minimum,
-            BinaryFn::Pow => T::pow,
+            BinaryFn::Pow => <T as Num>::pow,
             other => return Err(unknown_function(other.name())),
         };
         let (a, b, y) = (a.slice::<T>(), b.slice::<T>(), y.slice::<T>());
