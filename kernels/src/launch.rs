@@ -98,7 +98,10 @@ pub enum Refused {
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Refused::NoKernel { op, types } => write!(f, "no kernel of {op} for {types:?}"),
+            Refused::NoKernel { op, types } => {
+                let names: Vec<_> = types.iter().map(|t| t.name()).collect();
+                write!(f, "no kernel of {op} for {}", names.join(", "))
+            }
             Refused::Rank(n) => write!(f, "{n} dimensions cannot be walked"),
             Refused::Size => write!(f, "more than 2^63 elements"),
             Refused::Limit { what, got, max } => write!(f, "{what} is {got}, at most {max}"),

@@ -5,7 +5,7 @@ use std::hint::black_box;
 use half::{bf16, f16};
 use ops_simd::Element;
 use ops_simd::gemm::{Input, Mat, MatMut, gemm};
-use ops_simd::quant::{Activations, Format, Tiles, multiply};
+use ops_simd::quant::{Activations, Format, SUPER_BLOCK, SuperFormat, Tiles, multiply, multiply_super_rows};
 
 use crate::{Bench, ceilings};
 
@@ -25,6 +25,30 @@ pub(crate) fn run(bench: &Bench) {
             quantized(bench, format, m, name, peak);
         }
     }
+    let super_blocks =
+        [(SuperFormat::Q4K, "q4_k"), (SuperFormat::Q5K, "q5_k"), (SuperFormat::Q6K, "q6_k")];
+    for (format, name) in super_blocks {
+        for m in [1, 2, 4, 8, 16] {
+            in_place(bench, format, m, name);
+        }
+    }
+}
+
+fn in_place(bench: &Bench, format: SuperFormat, m: usize, name: &str) {
+    let line = format!("weights/{name} {m}");
+    if !bench.wanted(&line) {
+        return;
+    }
+    let isa = bench.isa;
+    let raw = vec![0x11u8; N * K / SUPER_BLOCK * format.block_bytes()];
+    let x = vec![0.5f32; m * K];
+    let mut y = vec![0f32; m * N];
+    let mut activations = Activations::default();
+    bench.bandwidth(&line, raw.len(), ceilings::read(bench, raw.len()), || {
+        activations.quantize(isa, black_box(&x), K).expect("whole blocks");
+        let y = MatMut::new(black_box(&mut y), m, N, N).expect("in bounds");
+        multiply_super_rows(isa, format, black_box(&raw), &activations, y).expect("fits");
+    });
 }
 
 fn floats<T: Input<Acc = f32> + Element>(bench: &Bench, m: usize, name: &str) {

@@ -1,4 +1,4 @@
-//! Integer products with q8_0 and q4_0 weights.
+//! Integer products with q8_0 and q4_0 weights, and of few rows with super-blocks.
 //!
 //! Activations are quantized to 8 bits once per call. The weight keeps its file layout. With few rows
 //! of activations, its blocks are multiplied in place, at memory bandwidth. With many, each thread
