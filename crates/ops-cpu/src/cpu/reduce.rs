@@ -148,23 +148,23 @@ fn vector_row(
     scratch: &mut Scratch,
 ) -> Result<f64, super::vectors::Fault> {
     let isa = Isa::best();
-    let (function, mut total) = match f {
-        ReduceFn::Max => (1, f64::NEG_INFINITY),
-        ReduceFn::Min => (2, f64::INFINITY),
-        _ => (0, 0.0),
+    let mut total = match f {
+        ReduceFn::Max => f64::NEG_INFINITY,
+        ReduceFn::Min => f64::INFINITY,
+        _ => 0.0,
     };
     source.each_segment(first, scratch, &mut |x| {
         on_vector!(source.x.dtype, T => {
             let (x, mut one) = (cast_slice::<u8, T>(x), [0f32]);
-            match function {
-                1 => vector::max(isa, x, x.len(), &mut one)?,
-                2 => vector::min(isa, x, x.len(), &mut one)?,
+            match f {
+                ReduceFn::Max => vector::max(isa, x, x.len(), &mut one)?,
+                ReduceFn::Min => vector::min(isa, x, x.len(), &mut one)?,
                 _ => vector::sum(isa, x, x.len(), &mut one)?,
             }
             let here = f64::from(one[0]);
-            total = match function {
-                1 => Num::maximum(here, total),
-                2 => Num::minimum(here, total),
+            total = match f {
+                ReduceFn::Max => Num::maximum(here, total),
+                ReduceFn::Min => Num::minimum(here, total),
                 _ => total + here,
             };
             Ok(())
