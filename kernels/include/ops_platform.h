@@ -32,10 +32,15 @@
 #if !defined(OPS_REGISTERS)
 #define OPS_REGISTERS
 #endif
-#define OPS_KERNEL(name, Args, block) \
-    OPS_DEVICE void name##_body(const Args& args);                                               \
+#define OPS_KERNEL(name, Args, block) OPS_KERNEL_WITH(name, Args, block, OPS_REGISTERS)
+// A kernel whose registers leave room for `waves` waves per SIMD. The table of instances says so of kernels for which
+// newer compilers than clang 19 would otherwise use many more.
+#define OPS_BOUNDED_KERNEL(name, Args, block, waves) \
+    OPS_KERNEL_WITH(name, Args, block, __attribute__((amdgpu_waves_per_eu(waves))))
+#define OPS_KERNEL_WITH(name, Args, block, registers)                                             \
+    OPS_DEVICE void name##_body(const Args& args);                                                \
     extern "C" __attribute__((global)) __attribute__((amdgpu_flat_work_group_size(block, block))) \
-    OPS_REGISTERS void name(Args) {                                                                             \
+    registers void name(Args) {                                                                   \
         name##_body(*(const Args*)__builtin_amdgcn_kernarg_segment_ptr());                        \
     }                                                                                             \
     OPS_DEVICE void name##_body(const Args& args)
@@ -63,6 +68,9 @@
     const uint64_t name##__args_size = sizeof(Args);                      \
     }                                                                     \
     extern "C" void name(Args args)
+#endif
+#if !defined(OPS_AMD)
+#define OPS_BOUNDED_KERNEL(name, Args, block, waves) OPS_KERNEL(name, Args, block)
 #endif
 
 #if !defined(OPS_INLINE)

@@ -1,6 +1,6 @@
 //! The table of kernel instances: types, symbols and launch properties.
 use crate::source::Family;
-use crate::{ElementType, Matrix, declare_all};
+use crate::{ElementType, GfxTarget, Matrix, declare_all};
 use rustc_hash::{FxHashMap, FxHasher};
 use std::any::TypeId;
 use std::hash::{Hash, Hasher};
@@ -33,6 +33,8 @@ pub struct Instance {
     pub block: u32,
     /// Static LDS in bytes; the same for both wave sizes.
     pub lds: u32,
+    /// The vector registers that it should not exceed.
+    pub max_vgprs: MaxVgprs,
     /// The name of the argument struct in the source, [`Arguments::NAME`].
     pub args: &'static str,
     /// The size of the argument struct in bytes.
@@ -43,6 +45,15 @@ pub struct Instance {
     pub(crate) needs: Needs,
     /// The template call that is the kernel's body.
     pub(crate) body: String,
+}
+
+/// The vector registers that a kernel should not exceed, by wave size; `None` leaves that to the compiler. Given for kernels for
+/// which newer compilers use registers, and so waves, that clang 19 does without.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct MaxVgprs {
+    pub wave32: Option<u32>,
+    pub wave64: Option<u32>,
 }
 
 /// What a kernel requires of a target besides its wave size.
@@ -59,6 +70,13 @@ impl Instance {
     /// Whether the instance can be compiled for a target. Some need instructions that not all targets have.
     pub fn runs_on(&self, target: &str) -> bool {
         self.family.runs_on(target) && self.runs_with(Matrix::of(target))
+    }
+
+    /// The waves per SIMD for which a compiler must leave registers; `None` leaves that to the compiler.
+    pub fn min_waves(&self, target: &str) -> Option<u32> {
+        let target = GfxTarget::find(target)?;
+        let registers = if target.wave == 32 { self.max_vgprs.wave32 } else { self.max_vgprs.wave64 };
+        Some(target.waves_with(registers?))
     }
 
     /// Whether the instance's argument struct is `A`.
@@ -135,6 +153,7 @@ impl Table {
             family,
             part: "",
             block,
+            max_vgprs: MaxVgprs::default(),
             args: A::NAME,
             args_size: size_of::<A>(),
             args_type: TypeId::of::<A>(),
@@ -149,6 +168,7 @@ pub(crate) struct Declare<'t> {
     family: Family,
     part: &'static str,
     block: u32,
+    max_vgprs: MaxVgprs,
     args: &'static str,
     args_size: usize,
     args_type: TypeId,
@@ -164,6 +184,12 @@ impl Declare<'_> {
     /// Declares the kernels that follow as a part of the family: they are compiled together, without the other parts.
     pub(crate) fn part(&mut self, part: &'static str) -> &mut Self {
         self.part = part;
+        self
+    }
+
+    /// Sets the vector registers that the kernels that follow should not exceed, with waves of 32 and of 64.
+    pub(crate) fn max_vgprs(&mut self, wave32: Option<u32>, wave64: Option<u32>) -> &mut Self {
+        self.max_vgprs = MaxVgprs { wave32, wave64 };
         self
     }
 
@@ -193,6 +219,7 @@ impl Declare<'_> {
             types: types.to_vec(),
             block: self.block,
             lds,
+            max_vgprs: self.max_vgprs,
             args: self.args,
             args_size: self.args_size,
             args_type: self.args_type,
@@ -212,5 +239,15 @@ mod tests {
         assert_eq!(BY_KEY.len(), instances().len());
         assert!(instances().iter().enumerate().all(|(at, k)| k.index == at));
         assert!(instances().iter().all(|k| Family::ALL.contains(&k.family)));
+    }
+
+    #[test]
+    fn a_bound_of_registers_is_one_of_waves() {
+        let k = by_symbol("matmul_mma128_f16_f16").unwrap();
+        assert_eq!(k.max_vgprs, MaxVgprs { wave32: Some(192), wave64: None });
+        // 1536 and 1024 registers; gfx1250 is not in the table.
+        let waves = ["gfx1100", "gfx1102", "gfx1250", "gfx942"].map(|target| k.min_waves(target));
+        assert_eq!(waves, [Some(8), Some(5), None, None]);
+        assert_eq!(by_symbol("sigmoid_f16").unwrap().min_waves("gfx942"), None);
     }
 }

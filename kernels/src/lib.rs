@@ -43,7 +43,7 @@ pub mod unary;
 
 pub use dot4::Dot4;
 pub use element_type::{BlockFormat, ElementType};
-pub use instances::{Arguments, Instance, by_symbol, find, instances};
+pub use instances::{Arguments, Instance, MaxVgprs, by_symbol, find, instances};
 pub use launch::{Device, Launch, Refused};
 pub use matrix::Matrix;
 pub use shape::{Divider, MAX_RANK, OperandView, Shape, StridedPointer, elementwise, rows};

@@ -58,12 +58,27 @@ pub(crate) fn declare(table: &mut Table) {
         }
     }
     for types in COMMON {
-        matmul.part("rows").add_variant("matmul", "rows1", &types, "matvec", &["1"], 0);
-        matmul.add_variant("matmul", "rows4", &types, "matvec", &["4"], 0);
+        let [rows1, rows4] = rows_vgprs(types);
+        matmul.part("rows").max_vgprs(rows1, None);
+        matmul.add_variant("matmul", "rows1", &types, "matvec", &["1"], 0);
+        matmul.max_vgprs(rows4, None).add_variant("matmul", "rows4", &types, "matvec", &["4"], 0);
+        matmul.max_vgprs(None, None);
         if types[0] != ElementType::F64 {
             let lds = tile_lds(128, types);
             matmul.part("tile").add_variant("matmul", "tile128", &types, "matmul_tile", &["2"], lds);
         }
+    }
+}
+
+/// The vector registers of `rows1` and `rows4` with waves of 32. On RDNA they fit these registers without spills; newer compilers
+/// than clang 19 use more. They do not fit them with waves of 64.
+fn rows_vgprs(types: [ElementType; 2]) -> [Option<u32>; 2] {
+    match types {
+        [ElementType::F16, ElementType::F16] | [ElementType::F32, ElementType::F32] => [Some(64), Some(80)],
+        [ElementType::Bf16, ElementType::Bf16] => [Some(80), None],
+        [ElementType::F32, ElementType::Bf16] => [Some(80), Some(96)],
+        [ElementType::F32, ElementType::F16] => [None, Some(96)],
+        _ => [None, None],
     }
 }
 
@@ -80,6 +95,7 @@ fn declare_mma(table: &mut Table) {
     let mut matmul = table.of::<MatmulArgs>(Family::MatmulMma, BLOCK);
     for t in MMA_TYPES {
         for (variant, tile) in MMA_TILES {
+            matmul.max_vgprs((tile == 128).then_some(192), None);
             matmul.add_variant("matmul", variant, &[t, t], "matmul_mma", &[&tile.to_string()], mma_lds(tile));
         }
     }

@@ -72,7 +72,10 @@ pub(crate) fn declare(table: &mut Table) {
             [("wave", "rms-wave", "false", 0), ("block", "rms-block", "true", reduce_lds(t, BLOCK))]
         {
             norm.part(part).add_variant("rms_norm", variant, &types, "rms_norm", &[whole, "false"], lds);
+            // Newer compilers than clang 19 use up to 128.
+            norm.max_vgprs((variant == "block" && t == ElementType::Bf16).then_some(112), None);
             norm.add_variant("add_rms_norm", variant, &types, "rms_norm", &[whole, "true"], lds);
+            norm.max_vgprs(None, None);
             norm.part("layer").add_variant("layer_norm", variant, &types, "layer_norm", &[whole], lds);
         }
     }

@@ -28,8 +28,14 @@ pub(crate) fn declare(table: &mut Table) {
     for (op, log, part) in [("softmax", "false", ""), ("log_softmax", "true", "log")] {
         let softmax = softmax.part(part);
         for t in ElementType::FLOATS {
-            softmax.add_variant(op, "wave", &[t], "softmax", &["false", log], 0);
+            // Newer compilers than clang 19 use up to 90 and 116.
+            let bf16 = t == ElementType::Bf16;
+            let (wave, block) = (bf16.then_some(80), (bf16 && log == "false").then_some(96));
+            softmax.max_vgprs(wave, wave).add_variant(op, "wave", &[t], "softmax", &["false", log], 0);
+            // With waves of 32, this kernel spills on gfx1030 if it is bounded.
+            softmax.max_vgprs(None, block);
             softmax.add_variant(op, "block", &[t], "softmax", &["true", log], reduce_lds(t, BLOCK));
+            softmax.max_vgprs(None, None);
             softmax.add_variant(op, "column", &[t], "softmax_column", &[log], 0);
         }
     }

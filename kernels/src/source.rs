@@ -176,18 +176,33 @@ pub fn source(family: Family) -> String {
 
 /// The family as one translation unit with only the instances that can run on a target.
 pub fn source_for(family: Family, target: &str) -> String {
-    unit(family, crate::instances().iter().filter(|k| k.family == family && k.runs_on(target)))
+    unit_for(family, crate::instances().iter().filter(|k| k.family == family && k.runs_on(target)), target)
 }
 
 /// A translation unit with the given instances of one family. Instances of other families are skipped.
 pub fn unit<'a>(family: Family, instances: impl IntoIterator<Item = &'a Instance>) -> String {
+    unit_for(family, instances, "")
+}
+
+/// A [`unit`] for a target, whose registers bound those of some kernels.
+pub(crate) fn unit_for<'a>(
+    family: Family,
+    instances: impl IntoIterator<Item = &'a Instance>,
+    target: &str,
+) -> String {
     let mut out = String::new();
     let mut seen = Vec::new();
     inline(&mut out, &mut seen, &format!("{}.hip", family.name()), family.text());
     out.push_str("#line 1 \"instances\"\nnamespace ops {\n");
     for k in instances.into_iter().filter(|k| k.family == family) {
+        let (symbol, args, block, body) = (&k.symbol, k.args, k.block, &k.body);
         // Writing to a String cannot fail.
-        let _ = writeln!(out, "OPS_KERNEL({}, {}, {}) {{ {} }}", k.symbol, k.args, k.block, k.body);
+        let _ = match k.min_waves(target) {
+            Some(waves) => {
+                writeln!(out, "OPS_BOUNDED_KERNEL({symbol}, {args}, {block}, {waves}) {{ {body} }}")
+            }
+            None => writeln!(out, "OPS_KERNEL({symbol}, {args}, {block}) {{ {body} }}"),
+        };
     }
     out.push_str("}  // namespace ops\n");
     out
@@ -269,6 +284,13 @@ pub fn host_options(wave: u32, matrix: Option<Matrix>) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn registers_are_bounded_where_the_target_is_known() {
+        let bounded = "OPS_BOUNDED_KERNEL(matmul_mma128_f16_f16, MatmulArgs, 256, 8)";
+        assert!(source_for(Family::MatmulMma, "gfx1100").contains(bounded));
+        assert!(source(Family::MatmulMma).contains("OPS_KERNEL(matmul_mma128_f16_f16, MatmulArgs, 256)"));
+    }
 
     #[test]
     fn units_need_no_include_path() {

@@ -19,6 +19,10 @@ pub struct GfxTarget {
     pub matrix: Option<Matrix>,
     /// The instruction for dot products of four bytes.
     pub dot4: Option<Dot4>,
+    /// VGPRs of each lane that the waves of a SIMD share. AGPRs are among them, but for those of gfx908.
+    pub vgprs: u32,
+    /// The number by which VGPRs are given to a wave.
+    pub vgpr_step: u32,
     /// Bytes of LDS available to a block.
     pub lds_bytes: u32,
     /// Whether code can be compiled for `xnack` on or off.
@@ -43,6 +47,7 @@ pub const TARGETS: &[GfxTarget] = &[
         .alone()
         .matrix(Matrix::Mfma90a)
         .dot4(Dot4::Signed)
+        .vgprs(512, 8)
         .sramecc()
         .recorded(),
     VEGA.device("gfx90c", "Ryzen 7 4700G"),
@@ -59,12 +64,12 @@ pub const TARGETS: &[GfxTarget] = &[
     RDNA2.device("gfx1034", "Radeon RX 6500 XT"),
     RDNA2.device("gfx1035", "Radeon 680M"),
     RDNA2.device("gfx1036", "graphics of Ryzen 7000"),
-    RDNA3.device("gfx1100", "Radeon RX 7900 XTX").recorded(),
-    RDNA3.device("gfx1101", "Radeon RX 7800 XT").recorded(),
+    RDNA3.device("gfx1100", "Radeon RX 7900 XTX").vgprs(1536, 24).recorded(),
+    RDNA3.device("gfx1101", "Radeon RX 7800 XT").vgprs(1536, 24).recorded(),
     RDNA3.device("gfx1102", "Radeon RX 7600"),
     RDNA3.device("gfx1103", "Radeon 780M"),
     RDNA3.device("gfx1150", "Radeon 890M"),
-    RDNA3.device("gfx1151", "Radeon 8060S").recorded(),
+    RDNA3.device("gfx1151", "Radeon 8060S").vgprs(1536, 24).recorded(),
     RDNA3.device("gfx1152", "Radeon 860M"),
     RDNA3.device("gfx1153", "Radeon 820M").clang(21),
     RDNA4.device("gfx1200", "Radeon RX 9060 XT").recorded(),
@@ -84,6 +89,8 @@ const VEGA: GfxTarget = GfxTarget {
     wave: 64,
     matrix: None,
     dot4: None,
+    vgprs: 256,
+    vgpr_step: 4,
     lds_bytes: 64 << 10,
     xnack: true,
     sramecc: false,
@@ -94,15 +101,18 @@ const CDNA3: GfxTarget = GfxTarget {
     name: "gfx9-4-generic",
     matrix: Some(Matrix::Mfma940),
     dot4: Some(Dot4::Signed),
+    vgprs: 512,
+    vgpr_step: 8,
     sramecc: true,
     ..VEGA
 };
-const RDNA1: GfxTarget = GfxTarget { name: "gfx10-1-generic", wave: 32, ..VEGA };
+const RDNA1: GfxTarget = GfxTarget { name: "gfx10-1-generic", wave: 32, vgprs: 1024, vgpr_step: 8, ..VEGA };
 const RDNA2: GfxTarget =
-    GfxTarget { name: "gfx10-3-generic", dot4: Some(Dot4::Signed), xnack: false, ..RDNA1 };
+    GfxTarget { name: "gfx10-3-generic", dot4: Some(Dot4::Signed), vgpr_step: 16, xnack: false, ..RDNA1 };
 const RDNA3: GfxTarget =
     GfxTarget { name: "gfx11-generic", matrix: Some(Matrix::Wmma11), dot4: Some(Dot4::Mixed), ..RDNA2 };
-const RDNA4: GfxTarget = GfxTarget { name: "gfx12-generic", matrix: Some(Matrix::Wmma12), ..RDNA3 };
+const RDNA4: GfxTarget =
+    GfxTarget { name: "gfx12-generic", matrix: Some(Matrix::Wmma12), vgprs: 1536, vgpr_step: 24, ..RDNA3 };
 
 /// Builders of table rows, which start from the family's generic target.
 impl GfxTarget {
@@ -119,6 +129,9 @@ impl GfxTarget {
     }
     const fn dot4(self, dot4: Dot4) -> Self {
         GfxTarget { dot4: Some(dot4), ..self }
+    }
+    const fn vgprs(self, vgprs: u32, vgpr_step: u32) -> Self {
+        GfxTarget { vgprs, vgpr_step, ..self }
     }
     const fn lds(self, lds_bytes: u32) -> Self {
         GfxTarget { lds_bytes, ..self }
@@ -144,6 +157,21 @@ impl GfxTarget {
     /// Whether this is a generic target.
     pub fn is_generic(&self) -> bool {
         self.name.ends_with("-generic")
+    }
+
+    /// Most waves of a SIMD.
+    pub fn max_waves(&self) -> u32 {
+        match (self.wave, self.vgprs) {
+            (64, 512) => 8,
+            (64, _) => 10,
+            _ if self.is_of("gfx10-1-generic") => 20,
+            _ => 16,
+        }
+    }
+
+    /// Waves of a SIMD whose lanes have this many VGPRs each.
+    pub fn waves_with(&self, vgprs: u32) -> u32 {
+        (self.vgprs / vgprs.max(1).next_multiple_of(self.vgpr_step)).clamp(1, self.max_waves())
     }
 
     /// The devices that run this generic target's code.
@@ -236,6 +264,7 @@ mod tests {
             assert!(generic.dot4.is_none() || generic.dot4 == target.dot4, "{name}");
             assert!(generic.matrix.is_none() || generic.matrix == target.matrix, "{name}");
             assert!(generic.lds_bytes <= target.lds_bytes, "{name}");
+            assert!(generic.vgprs <= target.vgprs, "{name}");
         }
     }
 

@@ -54,7 +54,7 @@ impl Unit {
 
     /// The unit's translation unit for a target; see [`source::unit`].
     pub fn text(&self, target: &str) -> String {
-        source::unit(self.family, self.instances().filter(|k| k.runs_on(target)))
+        source::unit_for(self.family, self.instances().filter(|k| k.runs_on(target)), target)
     }
 }
 

@@ -230,6 +230,7 @@ fn compile(options: &Options, target: &str, family: Family) -> Result<Vec<(Strin
         return Err(format!("{} does not compile cleanly for {target}:\n{what}", family.name()));
     }
     let mut figures = read_remarks(&messages);
+    let output = [output];
     let in_metadata: BTreeMap<_, _> =
         metadata::read(&options.tools.readelf, &output, target)?.into_iter().collect();
     let flat = disassembly::flat_instructions(&options.tools.objdump, &output)?;

@@ -1,9 +1,10 @@
 //! Compiles units of kernels with the hipRTC at hand and prints the seconds that each takes. Needs no GPU.
 //!
 //! `compile_units [--out DIR] GFX[,GFX] THREADS UNIT ...`: the units of these names, or whose names begin so with a `*` at the
-//! end. Kernels that are joined by `+` are compiled as if they were a unit. GFX may be `recorded`: the devices whose registers are
-//! recorded, with the features that they report by default. `--out` keeps each code object as
-//! `DIR/GFX/UNIT.hsaco`, GFX without features. `tools/first-use.sh` and `tools/hiprtc-registers.sh` give it ROCm's libraries.
+//! end. Kernels that are joined by `+` are compiled as if they were a unit, and so is a file whose name ends in `.hip`. GFX may
+//! be `recorded`: the devices whose registers are recorded, with the features that they report by default. `--out` keeps each
+//! code object as `DIR/GFX/UNIT.hsaco`, GFX without features. `tools/first-use.sh` and `tools/hiprtc-registers.sh` give it
+//! ROCm's libraries.
 
 use ops_kernels::target::TARGETS;
 use ops_kernels::{GfxTarget, Instance, Unit, source};
@@ -94,14 +95,22 @@ fn sources(names: &[String], target: &str) -> Result<Vec<(String, String)>, Stri
                 found.filter(|unit| unit.runs_on(target)).map(|unit| (unit.name(), unit.text(target))),
             );
         } else {
-            out.push((name.clone(), joined(name)?));
+            out.push((stem(name).to_owned(), text(name)?));
         }
     }
     Ok(out)
 }
 
-/// The text of kernels that are joined by `+`.
-fn joined(name: &str) -> Result<String, String> {
+fn stem(name: &str) -> &str {
+    let file = name.strip_suffix(".hip").and_then(|path| path.rsplit('/').next());
+    file.unwrap_or(name)
+}
+
+/// The text of a file, or of kernels that are joined by `+`.
+fn text(name: &str) -> Result<String, String> {
+    if name.ends_with(".hip") {
+        return std::fs::read_to_string(name).map_err(|e| format!("{name}: {e}"));
+    }
     let kernel = |name| ops_kernels::by_symbol(name).ok_or_else(|| format!("no unit or kernel `{name}`"));
     let kernels: Vec<&Instance> = name.split('+').map(kernel).collect::<Result<_, _>>()?;
     Ok(source::unit(kernels[0].family, kernels))

@@ -22,6 +22,7 @@ pub(crate) fn block_types() -> impl Iterator<Item = DType> {
 /// formats of the first files. Moving a block does not depend on what its bytes mean.
 pub(crate) fn moved_block_types() -> impl Iterator<Item = DType> {
     let alignment = |format: &DType| format.size().trailing_zeros().min(4);
-    let first = move |format: &DType| block_types().find(|f| alignment(f) == alignment(format)) == Some(*format);
+    let first =
+        move |format: &DType| block_types().find(|f| alignment(f) == alignment(format)) == Some(*format);
     block_types().enumerate().filter(move |(at, format)| *at < 2 || first(format)).map(|(_, format)| format)
 }

@@ -4,7 +4,7 @@
 //! of LDS, so waits on either wait for both, and gfx9 gives it no offset. The kernels know where each of their pointers
 //! points, so none is needed.
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::PathBuf;
 use std::process::Command;
 
 /// An LLVM tool that belongs to `clang`: what the variable of its name says, such as `OBJDUMP`, or the name with the same
@@ -16,25 +16,25 @@ pub(super) fn tool_of(clang: &str, tool: &str) -> String {
     })
 }
 
-/// What an LLVM tool prints for a code object.
-pub(super) fn run_tool(tool: &str, options: &[&str], object: &Path) -> Result<String, String> {
+/// What an LLVM tool prints for code objects.
+pub(super) fn run_tool(tool: &str, options: &[&str], objects: &[PathBuf]) -> Result<String, String> {
     let advice = "install it with `apt-get install llvm-19`, or name another in OBJDUMP and READELF";
     let out = Command::new(tool)
         .args(options)
-        .arg(object)
+        .args(objects)
         .output()
         .map_err(|e| format!("{tool}: {e}; {advice}"))?;
     if !out.status.success() {
-        return Err(format!("{}: {}", object.display(), String::from_utf8_lossy(&out.stderr)));
+        return Err(format!("{tool}: {}", String::from_utf8_lossy(&out.stderr)));
     }
     Ok(String::from_utf8_lossy(&out.stdout).into_owned())
 }
 
-/// FLAT loads, stores and atomics of each function in a code object.
-pub(super) fn flat_instructions(objdump: &str, object: &Path) -> Result<HashMap<String, u32>, String> {
-    let found = count(&run_tool(objdump, &["--disassemble", "--no-show-raw-insn"], object)?);
+/// FLAT loads, stores and atomics of each function in code objects.
+pub(super) fn flat_instructions(objdump: &str, objects: &[PathBuf]) -> Result<HashMap<String, u32>, String> {
+    let found = count(&run_tool(objdump, &["--disassemble", "--no-show-raw-insn"], objects)?);
     if found.is_empty() {
-        return Err(format!("{}: {objdump} finds no function in it", object.display()));
+        return Err(format!("{objdump} finds no function in {objects:?}"));
     }
     Ok(found)
 }

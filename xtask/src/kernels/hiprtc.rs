@@ -9,7 +9,7 @@ use super::{Tools, disassembly, in_parallel, metadata};
 use crate::page::{self, root};
 use ops_kernels::source::{self, Family};
 use ops_kernels::target::TARGETS;
-use ops_kernels::{GfxTarget, instances};
+use ops_kernels::{GfxTarget, MaxVgprs, instances};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -21,9 +21,9 @@ struct Compiler {
     folder: PathBuf,
 }
 
-/// One code object. `column` is the target and the compiler's label.
-struct Object {
-    path: PathBuf,
+/// The code objects of a target from one compiler. `column` is the target and the compiler's label.
+struct Objects {
+    paths: Vec<PathBuf>,
     gfx: String,
     column: String,
 }
@@ -32,8 +32,7 @@ struct Object {
 pub(super) fn main(folder: &Path, tools: &Tools, rewrite: bool) -> Result<(), String> {
     let compilers = compilers(folder)?;
     let objects = objects(&compilers)?;
-    let mut columns: Vec<&str> = objects.iter().map(|o| o.column.as_str()).collect();
-    columns.dedup();
+    let columns: Vec<&str> = objects.iter().map(|o| o.column.as_str()).collect();
     let measured = measure(&objects, tools)?;
     let faults = faults(&measured, &columns);
     if !faults.is_empty() {
@@ -83,7 +82,7 @@ fn compilers(folder: &Path) -> Result<Vec<Compiler>, String> {
 }
 
 /// All code objects, by target in the order of the table, then by compiler.
-fn objects(compilers: &[Compiler]) -> Result<Vec<Object>, String> {
+fn objects(compilers: &[Compiler]) -> Result<Vec<Objects>, String> {
     let mut out = Vec::new();
     for target in TARGETS {
         for compiler in compilers {
@@ -91,10 +90,10 @@ fn objects(compilers: &[Compiler]) -> Result<Vec<Object>, String> {
             if !folder.is_dir() {
                 continue;
             }
-            let found =
-                entries(&folder)?.into_iter().filter(|path| path.extension().is_some_and(|e| e == "hsaco"));
+            let mut paths = entries(&folder)?;
+            paths.retain(|path| path.extension().is_some_and(|e| e == "hsaco"));
             let (gfx, column) = (target.name.to_owned(), column(target.name, &compiler.label));
-            out.extend(found.map(|path| Object { path, gfx: gfx.clone(), column: column.clone() }));
+            out.push(Objects { paths, gfx, column });
         }
     }
     Ok(out)
@@ -108,13 +107,13 @@ fn entries(folder: &Path) -> Result<Vec<PathBuf>, String> {
     Ok(paths)
 }
 
-fn measure(objects: &[Object], tools: &Tools) -> Result<Measured, String> {
+fn measure(objects: &[Objects], tools: &Tools) -> Result<Measured, String> {
     let mut measured = Measured::new();
     in_parallel(
         objects,
         |object| {
-            let mut kernels = metadata::read(&tools.readelf, &object.path, &object.gfx)?;
-            let flat = disassembly::flat_instructions(&tools.objdump, &object.path)?;
+            let mut kernels = metadata::read(&tools.readelf, &object.paths, &object.gfx)?;
+            let flat = disassembly::flat_instructions(&tools.objdump, &object.paths)?;
             for (kernel, f) in &mut kernels {
                 f.flat =
                     flat.get(kernel).copied().ok_or_else(|| format!("{kernel} is not in the disassembly"))?;
@@ -168,9 +167,12 @@ fn cell(f: &Figures) -> String {
     format!("{}/{} {}", f.vgprs, f.occupancy, f.flaws()).trim_end().to_owned()
 }
 
-/// A number that changes with the code of a family, and not with its comments and white space.
+/// A number that changes with the code of a family and its bounds of registers, and not with comments and white space.
 fn fingerprint(family: Family) -> String {
-    let text = source::unit(family, []);
+    let bounds =
+        instances().iter().filter(|k| k.family == family).filter(|k| k.max_vgprs != MaxVgprs::default());
+    let bounds = bounds.map(|k| (&k.symbol, k.max_vgprs));
+    let text = format!("{}\n{:?}", source::unit(family, []), bounds.collect::<Vec<_>>());
     let code =
         text.lines().filter(|line| !line.starts_with("#line")).map(|l| l.split("//").next().unwrap_or(l));
     let bytes = code.flat_map(str::bytes).filter(|b| !b.is_ascii_whitespace());

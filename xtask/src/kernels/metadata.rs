@@ -4,12 +4,16 @@
 use super::disassembly::run_tool;
 use super::figures::Figures;
 use super::occupancy;
-use std::path::Path;
+use std::path::PathBuf;
 
-/// The kernels of a code object for a target.
-pub(super) fn read(readelf: &str, object: &Path, target: &str) -> Result<Vec<(String, Figures)>, String> {
-    let text = run_tool(readelf, &["--notes"], object)?;
-    let kernels = parse(&text).map_err(|e| format!("{}: {e}", object.display()))?;
+/// The kernels of code objects for a target.
+pub(super) fn read(
+    readelf: &str,
+    objects: &[PathBuf],
+    target: &str,
+) -> Result<Vec<(String, Figures)>, String> {
+    let text = run_tool(readelf, &["--notes"], objects)?;
+    let kernels = parse(&text).map_err(|e| format!("{objects:?}: {e}"))?;
     kernels
         .into_iter()
         .map(|(name, block, mut f)| {
