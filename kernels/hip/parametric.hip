@@ -12,11 +12,6 @@ struct ParametricArgs {
     u64 second;
 };
 
-// A parameter as a number of type A.
-template <typename A> OPS_DEVICE A parameter(u64 bits) { return A(bits_as<i64>(bits)); }
-template <> OPS_METHOD f32 parameter<f32>(u64 bits) { return f32(bits_as<f64>(bits)); }
-template <> OPS_METHOD f64 parameter<f64>(u64 bits) { return bits_as<f64>(bits); }
-
 // exp(x) - 1 for x <= 0 or NaN. Near 0, where the difference cancels, a Taylor polynomial.
 OPS_DEVICE f32 exp_minus_one(f32 x) {
     // 2^-26 down to -0.35
@@ -29,20 +24,25 @@ OPS_DEVICE f64 exp_minus_one(f64 x) {
     return x > -0.7 ? 2.0 * t / (1.0 - t) : exp(x) - 1.0;
 }
 
-struct Powf { template <typename A> static OPS_METHOD A of(A x, A exponent, A) { return power(x, exponent); } };
-struct Clamp { template <typename A> static OPS_METHOD A of(A x, A low, A high) { return minimum(maximum(x, low), high); } };
+// The parameters are of f64 for floats, of i64 for integers.
+struct Powf { template <typename A> static OPS_METHOD A of(A x, f64 exponent, f64) { return power(x, exponent); } };
+struct Clamp {
+    template <typename A, typename P> static OPS_METHOD A of(A x, P low, P high) {
+        return minimum(maximum(x, A(low)), A(high));
+    }
+};
 struct Elu {
-    template <typename A> static OPS_METHOD A of(A x, A alpha, A) {
-        return x > A(0) ? x : alpha * exp_minus_one(x);
+    template <typename A> static OPS_METHOD A of(A x, f64 alpha, f64) {
+        return x > A(0) ? x : A(alpha) * exp_minus_one(x);
     }
 };
 
 template <typename F, typename T> OPS_DEVICE void parametric(const ParametricArgs& args) {
     if constexpr (is_float<T>::value) {
-        acc_t<T> first = parameter<acc_t<T>>(args.first), second = parameter<acc_t<T>>(args.second);
+        f64 first = bits_as<f64>(args.first), second = bits_as<f64>(args.second);
         map<T, T>(args.shape, args.y, [=](T x) OPS_INLINE { return narrow<T>(F::of(widen(x), first, second)); }, args.x);
     } else {
-        T first = parameter<T>(args.first), second = parameter<T>(args.second);
+        i64 first = i64(args.first), second = i64(args.second);
         map<T, T>(args.shape, args.y, [=](T x) OPS_INLINE { return F::of(x, first, second); }, args.x);
     }
 }

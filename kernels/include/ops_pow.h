@@ -8,16 +8,15 @@ namespace ops {
 // vanishes in f32, and is below 2^-42 in f64.
 OPS_DEVICE f64 power_of_positive(f64 a, f64 b) { return exp(b * log(a)); }
 
-// a^b, computed in A.
-template <typename A> OPS_DEVICE A power(A a, A b) {
+// a^b, rounded to A. An exponent of f64 keeps the digits that f32 lacks.
+template <typename A, typename B> OPS_DEVICE A power(A a, B b) {
     A size = abs(a);
     A infinity = A(infinity32());
-    if (b == A(0) || a == A(1)) return A(1);
-    if (is_nan(a)) return a;
-    if (is_nan(b)) return b;
+    if (b == B(0) || a == A(1)) return A(1);
+    if (is_nan(a) || is_nan(b)) return A(quiet_nan32());
     A y;
     if (size == A(0) || size == infinity) {
-        y = (size == A(0)) == (b < A(0)) ? infinity : A(0);
+        y = (size == A(0)) == (b < B(0)) ? infinity : A(0);
     } else if (size == A(1)) {
         y = A(1);
     } else {
@@ -26,7 +25,7 @@ template <typename A> OPS_DEVICE A power(A a, A b) {
     bool negative = (bits_as<u32>(f32(with_sign_of(A(1), a))) >> 31) != 0;
     if (!negative) return y;
     // Negative numbers have powers only with integer exponents, and keep their sign if these are odd.
-    bool whole = floor(b) == b, even = floor(b * A(0.5)) == b * A(0.5);
+    bool whole = floor(b) == b, even = floor(b * B(0.5)) == b * B(0.5);
     if (!whole) return size == A(0) || size == infinity ? y : A(quiet_nan32());
     return even ? y : -y;
 }

@@ -31,6 +31,7 @@ pub(super) fn cases(s: &mut Suite<'_>) {
         for (word, values) in [
             ("not finite", vec![nan, inf, -inf, 0.0, -0.0, -200.0, 300.0]),
             ("small", vec![-1e-3, -2e-4, -0.02, 1e-3, -1e-7]),
+            ("smaller", vec![-1e-4, -3e-5, -6e-5, -2e-5, -8e-5]),
             ("moderate", vec![-0.3, -0.36, -0.69, -0.71, -1.0, -3.0, -10.0, -30.0]),
         ] {
             s.run(given("elu", dtype, &values).param("alpha", 1.5).note(word));
