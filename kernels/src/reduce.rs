@@ -228,7 +228,7 @@ fn columns(kind: Kind, t: ElementType, mut args: ReduceArgs, device: &Device) ->
     args.kept = args.kept.with_pack(pack);
     let tiles = columns.div_ceil(TILE_COLUMNS * u64::from(pack)).max(1);
     args.tiles = Divider::new(tiles);
-    let all = if columns == 0 { 0 } else { args.kept.count() / columns * tiles };
+    let all = args.kept.count().checked_div(columns).unwrap_or(0) * tiles;
     split(&mut args, all, n / (SLICES * MIN_LOADS), SLICES, device);
     let main = Launch::over(instance, args.items, 1, device.row_blocks());
     finish(kind, t, main, args, device)

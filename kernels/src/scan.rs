@@ -73,7 +73,7 @@ pub fn prepare(
     let t = x.dtype;
     let (shape, [x, y]) = rows(dims, 1, [x, y])?;
     let n = shape.inner();
-    let count = if n == 0 { 0 } else { shape.count() / n };
+    let count = shape.count().checked_div(n).unwrap_or(0);
     let mut args =
         ScanArgs { shape, x, y, partial: 0, parts: Divider::new(1), rows: count, part: n, totals: 0 };
     let side_by_side = x.stride[4] == 1 && x.stride[5] != 1;
