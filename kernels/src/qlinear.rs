@@ -1,8 +1,8 @@
 //! qlinear: rows of floats times a quantized weight.
+use crate::element_type::{BlockFormat, Kernels};
 use crate::instances::{Arguments, Table};
 use crate::launch::need;
 use crate::matmul::mma_lds;
-use crate::element_type::{BlockFormat, Kernels};
 use crate::quant::kind;
 use crate::{Device, ElementType, Family, Launch, OperandView, Refused, Shape, StridedPointer, rows};
 
@@ -151,8 +151,21 @@ pub fn prepare(
     let lanes = (k / STEP).next_power_of_two().min(u64::from(device.wave));
     let (weight, rows) = (weight.data, count);
     let (planes, plane_rows, y_kind) = (0, 0, u64::from(kind(types[1])?));
-    let args =
-        QLinearArgs { shape, x, y, weight, weight_row, weight_block, rows, n, k, lanes, planes, plane_rows, y_kind };
+    let args = QLinearArgs {
+        shape,
+        x,
+        y,
+        weight,
+        weight_row,
+        weight_block,
+        rows,
+        n,
+        k,
+        lanes,
+        planes,
+        plane_rows,
+        y_kind,
+    };
     if let Some(plan) = dot(args, types, device)? {
         return Ok(plan);
     }

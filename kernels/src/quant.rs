@@ -1,9 +1,9 @@
 //! Blocks: quantize, dequantize, and lookup of rows in a quantized table.
+use crate::element_type::BlockFormat;
 use crate::index::{Report, kind_of};
 use crate::instances::{Arguments, Table};
 use crate::launch::need;
 use crate::shape::{List, list};
-use crate::element_type::BlockFormat;
 use crate::{
     Device, ElementType, Family, Launch, OperandView, Refused, Shape, StridedPointer, elementwise, rows,
 };
@@ -123,7 +123,8 @@ pub fn quantize(
     let instance = need("quantize", "", &[y.dtype])?;
     let (strides, x_stride) = by_block(x, y.dtype)?;
     let (shape, [x, y]) = elementwise(dims, [OperandView { strides: &strides, ..x }, y])?;
-    let launch = Launch::over(instance, shape.count(), u64::from(instance.block / LANES), device.row_blocks());
+    let launch =
+        Launch::over(instance, shape.count(), u64::from(instance.block / LANES), device.row_blocks());
     Ok((launch, QuantizeArgs { shape, x, y, x_stride }))
 }
 

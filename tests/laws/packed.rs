@@ -4,7 +4,7 @@ use crate::model::{data, nmse, values};
 use rocm_ops::combine::Wrapper;
 use rocm_ops::model::Weight;
 use rocm_ops::ops::{EmbeddingOps, LinearOps};
-use rocm_ops::quant::{Block, BlockQ4_0, BlockQ8_0, Q4_0, Q8_0, Encode};
+use rocm_ops::quant::{Block, BlockQ4_0, BlockQ8_0, Encode, Q4_0, Q8_0};
 use rocm_ops::{
     Backend, Call, Checked, Cpu, DType, Either, Error, Execute, Fallback, Float, Host, HostMemory, Op,
     Operands, Reason, Reference, Result, Shape, TensorOf, View, bf16, f16,

@@ -3,7 +3,7 @@ use crate::device::Device;
 use crate::model::{data, nmse, values};
 use rocm_ops::model::{Transformer, Weight};
 use rocm_ops::ops::*;
-use rocm_ops::quant::{BlockQ8_0, Q8_0, Encode};
+use rocm_ops::quant::{BlockQ8_0, Encode, Q8_0};
 use rocm_ops::{
     AnyRef, AnyTensor, Backend, Checked, Cpu, DType, Either, Error, Fallback, Float, Host, Layout, Reason,
     Reference, TensorOf, View, bf16, f16,

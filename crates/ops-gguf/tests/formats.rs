@@ -30,12 +30,16 @@ fn every_format_is_read_decoded_and_multiplied() {
         assert_eq!(w.dtype().name(), name);
         let mut values = vec![0.0; block.len];
         format.decode(&vec![0x33; block.bytes], &mut values);
-        assert!(values.iter().all(|v| v.is_finite()) && values.iter().any(|v| *v != 0.0), "{name}: {values:?}");
+        assert!(
+            values.iter().all(|v| v.is_finite()) && values.iter().any(|v| *v != 0.0),
+            "{name}: {values:?}"
+        );
         if w.packing().is_none() {
             assert_eq!(cpu.dequantize(&w).unwrap().to_vec(&cpu).unwrap(), values.repeat(6), "{name}");
         }
         let x = cpu.tensor(&[1, 2 * block.len], &vec![1.0f32; 2 * block.len]).unwrap();
-        let (sum, size) = (2.0 * values.iter().sum::<f32>(), 2.0 * values.iter().map(|v| v.abs()).sum::<f32>());
+        let (sum, size) =
+            (2.0 * values.iter().sum::<f32>(), 2.0 * values.iter().map(|v| v.abs()).sum::<f32>());
         for y in cpu.linear(&x, &w).unwrap().to_vec(&cpu).unwrap() {
             assert!((y - sum).abs() <= 1e-4 * size, "{name}: {y}, wanted {sum}");
         }
@@ -46,12 +50,14 @@ fn every_format_is_read_decoded_and_multiplied() {
 fn other_types_are_errors_that_name_them() {
     let cpu = Cpu::new();
     let known: Vec<&str> = quant::FORMATS.iter().map(|format| format.name()).collect();
-    let others = GgmlType::all().filter(|ty| ty.is_quantized() && !known.contains(&ty.name().unwrap_or_default()));
+    let others =
+        GgmlType::all().filter(|ty| ty.is_quantized() && !known.contains(&ty.name().unwrap_or_default()));
     let others: Vec<GgmlType> = others.collect();
     assert!(others.contains(&GgmlType::TQ1_0) && others.contains(&GgmlType::IQ1_S), "{others:?}");
     for ty in others {
         let gguf = file(ty, 0);
-        let error = Weights::new(&cpu, &gguf).matrix("w", [3, 2 * ty.block().unwrap().len]).unwrap_err().to_string();
+        let error =
+            Weights::new(&cpu, &gguf).matrix("w", [3, 2 * ty.block().unwrap().len]).unwrap_err().to_string();
         assert!(error.contains(&format!("type {ty}")) && error.contains("q4_k"), "{error}");
     }
 }

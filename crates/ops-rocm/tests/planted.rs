@@ -72,7 +72,12 @@ fn a_difference_the_wrong_way_round() {
 
 #[test]
 fn a_quantizer_with_the_wrong_sign() {
-    is_found("a_quantizer_with_the_wrong_sign", "quantize", "extreme(x) / f32(-half)", "extreme(x) / f32(half)");
+    is_found(
+        "a_quantizer_with_the_wrong_sign",
+        "quantize",
+        "extreme(x) / f32(-half)",
+        "extreme(x) / f32(half)",
+    );
 }
 
 #[test]

@@ -65,12 +65,14 @@ fn products_match_the_exact_loops() {
                     .collect();
                 for m in [1, 2, 3, 4, 8, 13] {
                     let x = activations(m, k);
-                    let dot = |x: &[f32], w: &[f64]| x.iter().zip(w).map(|(x, w)| f64::from(*x) * w).sum::<f64>();
+                    let dot =
+                        |x: &[f32], w: &[f64]| x.iter().zip(w).map(|(x, w)| f64::from(*x) * w).sum::<f64>();
                     let want: Vec<f64> =
                         x.chunks(k).flat_map(|x| values.chunks(k).map(move |w| dot(x, w))).collect();
                     let mut y = vec![f32::NAN; m * n];
                     let x = Activations::new(isa, &x, k).unwrap();
-                    multiply_super_rows(isa, format, &raw, &x, MatMut::new(&mut y, m, n, n).unwrap()).unwrap();
+                    multiply_super_rows(isa, format, &raw, &x, MatMut::new(&mut y, m, n, n).unwrap())
+                        .unwrap();
                     let error = nmse(&wide(&y), &want);
                     assert!(error <= 1e-11, "{isa} {format:?} {m} {n} {blocks}: {error:e}");
                 }

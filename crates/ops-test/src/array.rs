@@ -100,7 +100,9 @@ impl Array {
         let mut blocks = Self::zeroed(format, values.len().div_ceil(info.values()))?;
         for (at, values) in values.chunks(info.values()).enumerate() {
             if !info.encode(values, blocks.element_mut(at)) {
-                return Err(CallError::Unsupported(format!("nothing is quantized to {format}, which is only read")));
+                return Err(CallError::Unsupported(format!(
+                    "nothing is quantized to {format}, which is only read"
+                )));
             }
         }
         Ok(blocks)

@@ -174,7 +174,8 @@ fn what_is_not_finite_reaches_the_sum() {
         let (n, k) = (9, 3 * format.values() as usize);
         let weight = random_blocks(format, 3 * n, 3);
         let weights: Vec<f32> = weight.chunks(bytes_of(format)).flat_map(|b| decode(format, b)).collect();
-        for (at, bad) in [(0, f32::INFINITY), (37, f32::NEG_INFINITY), (k - 1, f32::NAN), (64, f32::INFINITY)] {
+        for (at, bad) in [(0, f32::INFINITY), (37, f32::NEG_INFINITY), (k - 1, f32::NAN), (64, f32::INFINITY)]
+        {
             let mut x: Vec<f32> = (0..2 * k).map(|i| (i % 13) as f32 - 6.0).collect();
             x[at] = bad;
             for (i, y) in by_bytes(format, &x, &weight, n).into_iter().enumerate() {

@@ -80,7 +80,8 @@ fn random_row(n: usize, seed: u64) -> Vec<f32> {
 pub(crate) fn random_blocks(format: BlockFormat, blocks: usize, seed: u64) -> Vec<u8> {
     let mut random = Random::new(seed);
     let mut one = || {
-        let mut block: Vec<u8> = (0..ElementType::Block(format).bytes()).map(|_| random.below(256) as u8).collect();
+        let mut block: Vec<u8> =
+            (0..ElementType::Block(format).bytes()).map(|_| random.below(256) as u8).collect();
         let (at, most): (&[usize], f32) = match format {
             BlockFormat::Q4_0 => (&[0], 8.0),
             BlockFormat::Q8_0 => (&[0], 128.0),

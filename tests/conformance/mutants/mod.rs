@@ -52,7 +52,8 @@ fn every_wrong_kernel_is_caught() {
 fn without_a_fault_nothing_is_caught() {
     let mut seen = std::collections::HashSet::new();
     // Once for all mutants of the same cases.
-    for mutant in mutants().into_iter().filter(|mutant| seen.insert((mutant.op, mutant.dtype, mutant.named))) {
+    for mutant in mutants().into_iter().filter(|mutant| seen.insert((mutant.op, mutant.dtype, mutant.named)))
+    {
         let report = run(&Mutated(Mutant::sound_in(mutant.op)), &mutant.cases());
         let failure = report.failures().next().map(|o| match &o.status {
             CaseStatus::Fail(why) => format!("{}: {why}", o.case),

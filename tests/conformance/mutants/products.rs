@@ -105,16 +105,11 @@ fn lookups() -> Vec<Mutant> {
                 |_, id| if id != i64::MAX && n > 0 { id.clamp(0, n - 1) } else { id },
             );
         }),
-        Mutant::before::<IndexSelect>(
-            "negative indices count from the end",
-            "index_select",
-            F32,
-            |op, o| {
-                let axis = if op.axis < 0 { op.axis + o["x"].dims().len() as isize } else { op.axis };
-                let n = o["x"].dims()[axis as usize] as i32;
-                edit_if::<i32>(&mut o["ids"], |_, id| if id < 0 { id + n } else { id });
-            },
-        ),
+        Mutant::before::<IndexSelect>("negative indices count from the end", "index_select", F32, |op, o| {
+            let axis = if op.axis < 0 { op.axis + o["x"].dims().len() as isize } else { op.axis };
+            let n = o["x"].dims()[axis as usize] as i32;
+            edit_if::<i32>(&mut o["ids"], |_, id| if id < 0 { id + n } else { id });
+        }),
         Mutant::swallows_errors("index_select", F32),
         Mutant::before::<Embedding<f32>>("\"no element\" is the last row", "qembedding", F32, |_, o| {
             let rows = o["table"].dims()[0] as u32;

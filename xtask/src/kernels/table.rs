@@ -89,9 +89,10 @@ const fn grid(family: Family) -> Grid {
             "rows*: ceil(t * group / rows) * batch * kv_heads * splits; combine: batch * heads * t",
             "rows*: no limit; combine: 64 per compute unit",
         ),
-        Family::Quant => {
-            ("quantize: ceil(shape.count / (block / 8)); others: a lane for eight values", "64 per compute unit")
-        }
+        Family::Quant => (
+            "quantize: ceil(shape.count / (block / 8)); others: a lane for eight values",
+            "64 per compute unit",
+        ),
         Family::MmaUnit => ("1", "1"),
         Family::QlinearMma => ("ceil(rows / tile) * ceil(n / tile)", "64 per compute unit"),
         Family::QlinearDot => (

@@ -48,7 +48,9 @@ impl Entry {
             decode
         };
         match (self.sweep, fixed) {
-            (Sweep::Matrices, Fixed::Small) => vec![first(vec![64, self.block_values(types).max(64)]), first(vec![1, FEATURES])],
+            (Sweep::Matrices, Fixed::Small) => {
+                vec![first(vec![64, self.block_values(types).max(64)]), first(vec![1, FEATURES])]
+            }
             (Sweep::Matrices, Fixed::Usual) => {
                 let rows = [1, 8, 512].map(|m| first(vec![m, FEATURES]));
                 rows.into_iter().chain([first(vec![64, self.block_values(types).max(64)])]).collect()

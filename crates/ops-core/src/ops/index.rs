@@ -73,11 +73,8 @@ pub trait IndexOps<T: Element>: Execute<IndexSelect> {
     ) -> Result<TensorOf<Self, T>> {
         let (x, ids) = (x.view(), ids.any_view());
         let source = x.any();
-        let on = index_select::Shapes {
-            x: source.operand("x"),
-            ids: ids.operand("ids"),
-            y: DType::of::<T>(),
-        };
+        let on =
+            index_select::Shapes { x: source.operand("x"), ids: ids.operand("ids"), y: DType::of::<T>() };
         let [shape] = op.infer(&on)?;
         let mut y = self.empty(shape)?;
         self.index_select_into(x, ids, &mut y, op)?;

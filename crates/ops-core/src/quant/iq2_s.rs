@@ -31,7 +31,8 @@ impl Block for BlockIq2S {
 
     fn dequantize(&self, values: &mut [f32]) {
         for (at, (values, q)) in values.chunks_mut(8).zip(self.q).enumerate() {
-            let (high, s) = (self.high[at / 4] >> (at % 4 * 2) & 3, self.scales[at / 4] >> (at / 2 % 2 * 4) & 15);
+            let (high, s) =
+                (self.high[at / 4] >> (at % 4 * 2) & 3, self.scales[at / 4] >> (at / 2 % 2 * 4) & 15);
             let scale = self.scale.to_f32() * (0.5 + f32::from(s)) * 0.25;
             let entry = iq_grids::IQ2_S[usize::from(q) | usize::from(high) << 8];
             write(values, scale, &eight(entry), self.signs[at]);

@@ -29,7 +29,12 @@ impl Block for BlockIq2Xs {
         for (at, (values, q)) in values.chunks_mut(8).zip(self.q).enumerate() {
             let (q, s) = (u16::from_le_bytes(q), self.scales[at / 4] >> (at / 2 % 2 * 4) & 15);
             let scale = self.scale.to_f32() * (0.5 + f32::from(s)) * 0.25;
-            write(values, scale, &eight(iq_grids::IQ2_XS[usize::from(q & 511)]), even_signs(u32::from(q >> 9)));
+            write(
+                values,
+                scale,
+                &eight(iq_grids::IQ2_XS[usize::from(q & 511)]),
+                even_signs(u32::from(q >> 9)),
+            );
         }
     }
 }

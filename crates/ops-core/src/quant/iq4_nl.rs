@@ -4,8 +4,7 @@ use super::{Block, Encode, padded};
 use crate::{BlockInfo, DType, Element, f16};
 
 /// The levels of `iq4_nl` and `iq4_xs`: closer to each other near zero, where most weights are.
-pub const IQ4_LEVELS: [i8; 16] =
-    [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
+pub const IQ4_LEVELS: [i8; 16] = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
 
 /// 32 values `scale · level[q]`. The low halves of the bytes come first, then the high halves.
 #[derive(Clone, Copy, Debug, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]

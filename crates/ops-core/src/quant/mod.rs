@@ -52,8 +52,8 @@ pub use q8_k::{BlockQ8K, Q8_K};
 
 /// The formats of this crate. This is the only list of them.
 pub(crate) const LIST: [&BlockInfo; 20] = [
-    &Q4_0, &Q8_0, &Q4_1, &Q5_0, &Q5_1, &Q8_1, &Q2_K, &Q3_K, &Q4_K, &Q5_K, &Q6_K,
-    &Q8_K, &IQ4_NL, &IQ4_XS, &MXFP4, &IQ2_XXS, &IQ2_XS, &IQ2_S, &IQ3_XXS, &IQ3_S,
+    &Q4_0, &Q8_0, &Q4_1, &Q5_0, &Q5_1, &Q8_1, &Q2_K, &Q3_K, &Q4_K, &Q5_K, &Q6_K, &Q8_K, &IQ4_NL, &IQ4_XS,
+    &MXFP4, &IQ2_XXS, &IQ2_XS, &IQ2_S, &IQ3_XXS, &IQ3_S,
 ];
 
 /// The formats of this crate. Formats of other crates work as well, but no file or command can name them.

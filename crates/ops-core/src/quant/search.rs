@@ -47,7 +47,8 @@ pub(super) fn signed_scale(x: &[f32], most: i32) -> f32 {
 /// The signed scale of `x ≈ scale · q`, where `round` gives the allowed number nearest to its argument and the one of largest
 /// magnitude is `-most`. Trials are `apart` of a unit from each other.
 pub(super) fn signed_scale_by(x: &[f32], most: f32, apart: f32, round: impl Fn(f32) -> f32) -> f32 {
-    let larger = |(extreme, most): (f32, f32), v: &f32| if v.abs() > most { (*v, v.abs()) } else { (extreme, most) };
+    let larger =
+        |(extreme, most): (f32, f32), v: &f32| if v.abs() > most { (*v, v.abs()) } else { (extreme, most) };
     let (extreme, magnitude) = x.iter().fold((0.0, 0.0), larger);
     if !(magnitude > 0.0 && magnitude.is_finite()) {
         return 0.0;
@@ -88,7 +89,8 @@ pub(super) fn groups<const N: usize>(values: &[f32], most: i32, top: i32) -> Gro
     for (fit, x) in fitted.iter_mut().zip(x.chunks_exact(len)) {
         *fit = scale_and_min(x, most);
     }
-    let unit = |of: fn(&(f32, f32)) -> f32| f16::from_f32(fitted.iter().map(of).fold(0.0, f32::max) / top as f32);
+    let unit =
+        |of: fn(&(f32, f32)) -> f32| f16::from_f32(fitted.iter().map(of).fold(0.0, f32::max) / top as f32);
     let (scale, min) = (unit(|fit| fit.0), unit(|fit| fit.1));
     let (by_scale, by_min) = (inverse(scale.to_f32()), inverse(min.to_f32()));
     let scales = fitted.map(|fit| nearest(fit.0 * by_scale, 0, top) as u8);
@@ -152,7 +154,10 @@ impl Affine {
         if scale <= 0.0 {
             return None;
         }
-        let error = xx + scale * scale * qq + n * offset * offset + 2.0 * (scale * offset * q - scale * xq - offset * x);
+        let error = xx
+            + scale * scale * qq
+            + n * offset * offset
+            + 2.0 * (scale * offset * q - scale * xq - offset * x);
         Some((scale, offset, error))
     }
 }

@@ -10,7 +10,9 @@ use super::super::vectors::{Fault, on_vector, report, unsupported_dtype};
 use crate::host::raw::Raw;
 use ops_core::{DType, Result};
 use ops_simd::gemm::MatMut;
-use ops_simd::quant::{Activations, Format, SuperFormat, TILE_ROWS, Tiles, multiply_rows, multiply_super_rows};
+use ops_simd::quant::{
+    Activations, Format, SuperFormat, TILE_ROWS, Tiles, multiply_rows, multiply_super_rows,
+};
 use ops_simd::{Error, Isa, quant};
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -40,7 +42,8 @@ fn super_format(dtype: DType) -> Option<SuperFormat> {
 /// Whether super-blocks are multiplied in place: only for few rows of activations. For many, decoding the weight to f32 once
 /// and multiplying floats is faster.
 pub(super) fn reads_in_place(weight: &Raw<'_>, outputs: usize) -> bool {
-    super_format(weight.dtype).is_some() && outputs <= MAX_ROWS_IN_PLACE.saturating_mul(weight.layout.dims()[0])
+    super_format(weight.dtype).is_some()
+        && outputs <= MAX_ROWS_IN_PLACE.saturating_mul(weight.layout.dims()[0])
 }
 
 /// `y[m, n] = x · weightᵀ` for super-blocks and few rows of x.

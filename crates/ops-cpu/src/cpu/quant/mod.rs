@@ -21,8 +21,10 @@ pub(super) fn quantize(x: Raw<'_>, y: RawMut<'_>) -> Result<()> {
     let format = block_info("quantize", y.dtype)?;
     for_each_row("quantize", y, 4 * x.layout.last(), &|[scratch, ..], i, y| {
         let values = cast_slice::<u8, f32>(row(&x, i, scratch)).chunks_exact(format.values());
-        let written =
-            y.chunks_exact_mut(format.bytes()).zip(values).all(|(block, values)| format.encode(values, block));
+        let written = y
+            .chunks_exact_mut(format.bytes())
+            .zip(values)
+            .all(|(block, values)| format.encode(values, block));
         if written { Ok(()) } else { Err("the format is only read".into()) }
     })
 }

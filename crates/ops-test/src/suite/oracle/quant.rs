@@ -24,7 +24,9 @@ pub(super) fn wants(case: &Case) -> Wants {
                     let product = |row: &[f64], w: &[f64]| {
                         dot(case.dtype, row.iter().copied().zip(w.iter().copied())).nearest()
                     };
-                    x.chunks(k).flat_map(|row| weight.chunks(k).map(|w| product(row, w)).collect::<Vec<_>>()).collect()
+                    x.chunks(k)
+                        .flat_map(|row| weight.chunks(k).map(|w| product(row, w)).collect::<Vec<_>>())
+                        .collect()
                 }
             };
             let tolerance = Linear::<f64>::OP.tolerance("y", case.dtype, &Weight::of(case));
@@ -33,7 +35,6 @@ pub(super) fn wants(case: &Case) -> Wants {
         _ => embedding(case),
     }
 }
-
 
 /// The values of blocks, as the public format defines them in f32.
 fn values(blocks: &Array) -> Result<Vec<f64>, CallError> {
