@@ -26,6 +26,8 @@ mod rows_neon;
 mod rows_portable;
 #[cfg(target_arch = "x86_64")]
 mod super_avx2;
+#[cfg(target_arch = "x86_64")]
+mod super_avx512;
 mod super_blocks;
 mod super_portable;
 mod tiles;

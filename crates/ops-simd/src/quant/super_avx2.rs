@@ -24,7 +24,7 @@ pub(super) fn row<const M: usize, const SIZE: usize>(
             let codes = codes(format, block, s);
             let [low, high] = scales.halves[s];
             let halves = _mm256_set_m128i(_mm_set1_epi16(high), _mm_set1_epi16(low));
-            for i in 0..M {
+            for (i, acc) in acc.iter_mut().enumerate() {
                 let quants = words(&x.quants[i]);
                 // At most 63 · 127 · 2 in magnitude, and half of that for the offset.
                 let mut pairs = _mm256_maddubs_epi16(codes, quants);
@@ -33,7 +33,7 @@ pub(super) fn row<const M: usize, const SIZE: usize>(
                     pairs = _mm256_sub_epi16(pairs, _mm256_slli_epi16::<5>(plain));
                 }
                 let sums = _mm256_cvtepi32_ps(_mm256_madd_epi16(pairs, halves));
-                acc[i] = _mm256_fmadd_ps(sums, _mm256_set1_ps(scales.factor[s] * x.scales[i]), acc[i]);
+                *acc = _mm256_fmadd_ps(sums, _mm256_set1_ps(scales.factor[s] * x.scales[i]), *acc);
                 if format != SuperFormat::Q6K {
                     mins[i] += scales.min[s] * (x.sums[i] as f32 * x.scales[i]);
                 }

@@ -130,9 +130,18 @@ fn part<const M: usize>(
 
 fn dot<const M: usize>(isa: Isa, format: SuperFormat, row: &[u8], x: Panel<'_, M>) -> [f32; M] {
     match isa.level() {
+        // SAFETY: this level exists only after AVX-512 F, BW, DQ, VL and VNNI were detected.
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx512Vnni => unsafe {
+            match format {
+                SuperFormat::Q4K => super::super_avx512::row::<M, 144>(format, row, x),
+                SuperFormat::Q5K => super::super_avx512::row::<M, 176>(format, row, x),
+                SuperFormat::Q6K => super::super_avx512::row::<M, 210>(format, row, x),
+            }
+        },
         // SAFETY: these levels exist only after AVX2, FMA and F16C were detected.
         #[cfg(target_arch = "x86_64")]
-        Level::Avx2 | Level::Avx512 | Level::Avx512Vnni => unsafe {
+        Level::Avx2 | Level::Avx512 => unsafe {
             match format {
                 SuperFormat::Q4K => super::super_avx2::row::<M, 144>(format, row, x),
                 SuperFormat::Q5K => super::super_avx2::row::<M, 176>(format, row, x),
