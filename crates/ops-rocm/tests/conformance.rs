@@ -184,7 +184,7 @@ fn suite_compiled_by_clang_on_waves_of_32() {
 }
 
 /// Kernels that the whole suite does not execute on a target with matrix units and products of bytes.
-const ELSEWHERE: [Except; 4] = [
+const ELSEWHERE: [Except; 3] = [
     Except {
         kernels: |k| {
             let on_matrix = |t: &ElementType| [ElementType::F16, ElementType::Bf16].contains(t);
