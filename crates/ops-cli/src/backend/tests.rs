@@ -17,7 +17,7 @@ fn problem(spec: Spec) -> Problem {
 
 fn small(op: &str, types: Types) -> Spec {
     let entry = find(op).unwrap();
-    let given = BTreeMap::from([(entry.first().to_owned(), entry.small())]);
+    let given = BTreeMap::from([(entry.first().to_owned(), entry.small(&types))]);
     Spec::new(entry, types, &given).unwrap()
 }
 

@@ -27,10 +27,10 @@ pub(crate) enum Fixed {
 const FEATURES: usize = 4096;
 
 impl Entry {
-    /// A small valid shape of the first operand.
-    pub(crate) fn small(&self) -> Vec<usize> {
+    /// A small valid shape of the first operand in these types.
+    pub(crate) fn small(&self, types: &Types) -> Vec<usize> {
         match self.sweep {
-            Sweep::Rows | Sweep::Matrices => vec![4, 64],
+            Sweep::Rows | Sweep::Matrices => vec![4, self.block_values(types).max(64)],
             Sweep::Heads | Sweep::TokensHeads | Sweep::Attention => vec![1, 2, 4, 64],
             Sweep::Channels => vec![2, 64, 4],
             Sweep::Blocks => vec![4, 2],

@@ -69,7 +69,8 @@ fn row(engine: &dyn Engine, entry: &'static Entry) -> Result<Vec<String>, Failur
 
 /// The candidates for a small contiguous problem.
 fn candidates(engine: &dyn Engine, entry: &'static Entry, dtype: DType) -> Result<Vec<Candidate>, Failure> {
-    let given = BTreeMap::from([(entry.first().to_owned(), entry.small())]);
-    let spec = Spec::new(entry, Types::of(entry, dtype)?, &given)?;
+    let types = Types::of(entry, dtype)?;
+    let given = BTreeMap::from([(entry.first().to_owned(), entry.small(&types))]);
+    let spec = Spec::new(entry, types, &given)?;
     Ok(engine.problem(spec)?.explain().candidates)
 }
