@@ -127,21 +127,22 @@ impl Verdict {
 fn first_outlier(got: &[f64], want: &[f64], rounded: &[f64], limit: f64) -> usize {
     let finite = || rounded.iter().enumerate().filter(|(_, r)| r.is_finite()).map(|(i, _)| i);
     let count = finite().count().max(1) as f64;
-    let mean = finite().map(|i| want[i] * want[i]).sum::<f64>() / count;
+    let scale = unit_scale(finite().map(|i| want[i]));
+    let mean = finite().map(|i| (want[i] * scale).powi(2)).sum::<f64>() / count;
     let allowed = limit * if mean > 0.0 { mean } else { 1.0 };
-    finite().find(|&i| (got[i] - want[i]).powi(2) > allowed).unwrap_or(0)
+    finite().find(|&i| (got[i] * scale - want[i] * scale).powi(2) > allowed).unwrap_or(0)
 }
 
 /// The sum of squared errors over the sum of squares of `want`, or the mean squared error if `want` is all zero. Leaves out
 /// elements whose `rounded` is not finite.
 fn nmse(got: &[f64], want: &[f64], rounded: &[f64]) -> f64 {
     let (mut error, mut signal, mut count) = (0.0, 0.0, 0usize);
-    for ((g, w), r) in got.iter().zip(want).zip(rounded) {
-        if r.is_finite() {
-            error += (g - w) * (g - w);
-            signal += w * w;
-            count += 1;
-        }
+    let finite = || got.iter().zip(want).zip(rounded).filter(|(_, r)| r.is_finite()).map(|(pair, _)| pair);
+    let scale = unit_scale(finite().map(|(_, w)| *w));
+    for (g, w) in finite().map(|(g, w)| (g * scale, w * scale)) {
+        error += (g - w) * (g - w);
+        signal += w * w;
+        count += 1;
     }
     match (count, signal) {
         (0, _) => 0.0,
@@ -150,16 +151,23 @@ fn nmse(got: &[f64], want: &[f64], rounded: &[f64]) -> f64 {
     }
 }
 
+/// A power of two that brings the largest of the values near 1, so that their squares neither overflow nor vanish.
+fn unit_scale(values: impl Iterator<Item = f64>) -> f64 {
+    let largest = values.filter(|v| v.is_finite()).fold(0.0, |largest: f64, v| largest.max(v.abs()));
+    if largest == 0.0 { 1.0 } else { (-largest.log2().floor()).min(1000.0).exp2() }
+}
+
 /// The expected nmse of rounding values like these to `dtype`.
 fn rounding_noise(dtype: DType, values: &[f64]) -> f64 {
     let Some(precision) = dtype.precision() else { return 0.0 };
     let lowest = dtype.lowest_exponent();
     let (mut noise, mut signal) = (0.0, 0.0);
+    let scale = unit_scale(values.iter().copied());
     for v in values.iter().filter(|v| v.is_finite() && **v != 0.0) {
         let exponent = v.abs().log2().floor().max(f64::from(lowest));
-        let ulp = (exponent - f64::from(precision - 1)).exp2();
+        let ulp = (exponent - f64::from(precision - 1)).exp2() * scale;
         noise += ulp * ulp / 12.0;
-        signal += v * v;
+        signal += (v * scale).powi(2);
     }
     if signal == 0.0 { 0.0 } else { noise / signal }
 }
@@ -189,6 +197,18 @@ mod tests {
         }
         // A result too large for the type is infinite in it, whatever the exact value is.
         assert!(Tolerance::rounded(DType::F16).judge(&[inf], &[1e6], &[inf]).passes());
+    }
+
+    #[test]
+    fn squares_that_leave_the_range_of_f64_do_not_decide() {
+        let t = Tolerance::rounded(DType::F64);
+        for want in [[1.7e308, 1e307], [-3e-200, 1e-300], [5e-324, 1e-323]] {
+            let near = want.map(|w| w * (1.0 - 1e-14));
+            let far = want.map(|w| w * 0.5);
+            assert!(t.judge(&near, &want, &want).passes(), "{want:?}");
+            assert!(!t.judge(&far, &want, &want).passes(), "{want:?}");
+            assert!(!t.judge(&[-want[0], want[1]], &want, &want).passes(), "{want:?}");
+        }
     }
 
     #[test]
