@@ -218,7 +218,7 @@ mod tests {
             for dtype in entry.runs_in.members() {
                 let params = serde_json::json!({
                     "eps": 1.0, "mul": 1.0, "add": 1.0, "value": 1, "num_groups": 1, "to": "f32",
-                    "axis": 0, "k": 1,
+                    "axis": 0, "k": 1, "exponent": 1.0, "min": 0, "max": 1, "alpha": 1.0,
                 });
                 let operand = |slot: &Slot| {
                     let blocks = entry.blocks == Some(slot.name);
