@@ -4,6 +4,9 @@ use core::cmp::Ordering;
 use core::fmt::{self, Debug};
 use core::hash::{Hash, Hasher};
 
+/// Encodes values to the bytes of a block.
+type EncodeFn = fn(&[f32], &mut [u8]);
+
 /// A block format as a value: everything that core, the reference and the combinators need to know about it.
 ///
 /// A format is one `static` of this type and one [`Block`]. No trait, bound or `match` of this crate names a format.
@@ -21,13 +24,13 @@ pub struct BlockInfo {
     pub(super) bytes: usize,
     pub(super) align: usize,
     decode: fn(&[u8], &mut [f32]),
-    encode: Option<fn(&[f32], &mut [u8])>,
+    encode: Option<EncodeFn>,
 }
 
 impl BlockInfo {
     /// Describes the format of `Q`, with this name.
     pub const fn of<Q: Encode>(name: &'static str) -> Self {
-        let encode: fn(&[f32], &mut [u8]) =
+        let encode: EncodeFn =
             |values, bytes| bytes.copy_from_slice(bytemuck::bytes_of(&Q::quantize(values)));
         BlockInfo { encode: Some(encode), ..Self::read_only::<Q>(name) }
     }

@@ -48,7 +48,7 @@ impl Encode for BlockQ5_0 {
 /// The five-bit codes of a block.
 pub(super) fn codes(high: [u8; 4], q: [u8; 16]) -> impl Iterator<Item = u8> {
     let high = u32::from_le_bytes(high);
-    (0..32).map(move |i| (q[i % 16] >> (i / 16 * 4) & 15) | (high >> i & 1) as u8 * 16)
+    (0..32).map(move |i| (q[i % 16] >> (i / 16 * 4) & 15) | ((high >> i & 1) as u8 * 16))
 }
 
 /// Five-bit codes as they are stored.

@@ -56,7 +56,7 @@ impl Of {
             _ => NORMAL,
         }
     }
-    fn new(self, axes: &[isize], keep: bool) -> CaseBuilder {
+    fn options(self, axes: &[isize], keep: bool) -> CaseBuilder {
         let draft = CaseBuilder::new(self.op, self.dtype);
         match self.is_arg() {
             true => draft.param("axis", axes[0]),
@@ -80,11 +80,11 @@ impl Of {
         keep: bool,
         (x, y): (Placement, Placement),
     ) -> CaseBuilder {
-        let draft = self.new(axes, keep).read("x", dims, x, self.numbers());
+        let draft = self.options(axes, keep).read("x", dims, x, self.numbers());
         self.output(draft, &self.shape(dims, axes, keep), y)
     }
     fn given(self, x: &Array, dims: &[usize], axis: isize) -> CaseBuilder {
-        let draft = self.new(&[axis], false).given("x", x, dims, Placement::Plain);
+        let draft = self.options(&[axis], false).given("x", x, dims, Placement::Plain);
         self.output(draft, &self.shape(dims, &[axis], false), Placement::Plain)
     }
     fn output(self, draft: CaseBuilder, dims: &[usize], y: Placement) -> CaseBuilder {
