@@ -52,7 +52,7 @@ pub struct QEmbeddingArgs {
     pub ids_kind: u32,
     pub op: u32,
     pub operand: u32,
-    /// The output's [`kind`].
+    /// The output's kind.
     pub y_kind: u32,
 }
 

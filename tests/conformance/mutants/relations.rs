@@ -26,10 +26,10 @@ pub(super) fn mutants() -> Vec<Mutant> {
         wrong::<f32>("NaN equals NaN", CompareFn::Eq, |a, b| a == b || a.is_nan() && b.is_nan()),
         wrong::<f32>("false for NaN", CompareFn::Ne, |a, b| a.partial_cmp(&b).is_some_and(Ordering::is_ne)),
         wrong::<f64>("not less, also for NaN", CompareFn::Ge, |a, b| {
-            !matches!(a.partial_cmp(&b), Some(std::cmp::Ordering::Less))
+            !matches!(a.partial_cmp(&b), Some(Ordering::Less))
         }),
         wrong::<f16>("not greater, also for NaN", CompareFn::Le, |a, b| {
-            !matches!(a.partial_cmp(&b), Some(std::cmp::Ordering::Greater))
+            !matches!(a.partial_cmp(&b), Some(Ordering::Greater))
         }),
         wrong::<bf16>("bits compared as integers", CompareFn::Lt, |a, b| {
             (a.to_bits() as i16) < b.to_bits() as i16

@@ -101,8 +101,14 @@ impl Entry {
         self.typed.iter().find(|o| o.group == Group::Blocks)
     }
     /// The element types that `--dtype` takes: those the op runs in and, if an operand is made of blocks, the block formats.
+    /// Formats that are only read are left out if the op writes the operand.
     pub(crate) fn dtypes(&self) -> Vec<DType> {
-        let blocks = self.block_operand().map_or(&[][..], |o| o.group.members());
-        self.runs_in.members().iter().chain(blocks).copied().collect()
+        let slots = self.runs_in.members().first().map_or(&[][..], |dtype| self.op.slots(*dtype));
+        let written = |name| slots.iter().any(|slot| slot.name == name && slot.role != Role::In);
+        let encodes = |dtype: DType| matches!(dtype, DType::Block(info) if info.encodes());
+        let blocks = self.block_operand().into_iter().flat_map(|o| {
+            o.group.members().iter().copied().filter(move |dtype| !written(o.name) || encodes(*dtype))
+        });
+        self.runs_in.members().iter().copied().chain(blocks).collect()
     }
 }
