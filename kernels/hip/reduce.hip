@@ -184,15 +184,16 @@ template <typename O> OPS_DEVICE void put(const ReduceArgs& args, typename O::To
     }
 }
 
-template <template <typename> class F, typename T> OPS_DEVICE void reduce_rows(const ReduceArgs& args) {
+template <template <typename> class F, typename T> OPS_DEVICE void reduce_rows(const ReduceArgs& all_args) {
     using O = F<T>;
     using Total = typename O::Total;
     constexpr u32 N = PACK_BYTES / sizeof(T);
     OPS_LDS(Total, scratch, REDUCE_BLOCK / 32);
-    u32 lanes = u32(args.lanes);
+    u32 lanes = u32(all_args.lanes);
     u32 width = lanes > OPS_WAVE ? OPS_WAVE : lanes;
     u32 lane = thread_x() & (lanes - 1), per_block = REDUCE_BLOCK / lanes;
-    for (u64 first = u64(block_x()) * per_block; first < args.items; first += u64(grid_x()) * per_block) {
+    for (u64 first = u64(block_x()) * per_block; first < all_args.items; first += u64(grid_x()) * per_block) {
+        const ReduceArgs& args = reread(all_args);
         u64 item = first + thread_x() / lanes;
         bool live = item < args.items;
         if (!live) item = args.items - 1;
@@ -207,8 +208,8 @@ template <template <typename> class F, typename T> OPS_DEVICE void reduce_rows(c
             const T* x = static_cast<const T*>(args.x.data) + offset_of<5>(args.kept, args.x, output);
             u64 begin = part * args.part, end = begin + args.part;
             if (end > args.reduced.count) end = args.reduced.count;
-            total = args.reduced.pack == N ? share<O, N>(args, x, begin, end, lane, lanes)
-                                           : share<O, 1>(args, x, begin, end, lane, lanes);
+            total = args.reduced.pack == N ? share<O, N>(reread(args), x, begin, end, lane, lanes)
+                                           : share<O, 1>(reread(args), x, begin, end, lane, lanes);
         }
         total = reduce_lanes(total, width, Join<O>());
         if (lanes > OPS_WAVE) {
@@ -218,7 +219,10 @@ template <template <typename> class F, typename T> OPS_DEVICE void reduce_rows(c
             for (u32 w = 1; w < lanes / OPS_WAVE; w++) total = O::join(total, scratch[w]);
             barrier();
         }
-        if (live && lane == 0) put<O>(args, total, output, part, offset_of<5>(args.kept, args.y, output));
+        if (live && lane == 0) {
+            const ReduceArgs& now = reread(args);
+            put<O>(now, total, output, part, offset_of<5>(now.kept, now.y, output));
+        }
     }
 }
 

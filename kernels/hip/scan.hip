@@ -66,6 +66,7 @@ OPS_DEVICE void scan_part(const ScanArgs& args, const T* x, T* y, u64 begin, u64
     using S = sum_t<T>;
     bool totals = args.totals != 0;
     for (u64 tile = begin; tile < end; tile += u64(SCAN_BLOCK) * K) {
+        const ScanArgs& now = reread(args);
         u64 at = tile + u64(thread_x()) * K;
         S sums[K];
         Pack<T, K> in{};
@@ -76,7 +77,7 @@ OPS_DEVICE void scan_part(const ScanArgs& args, const T* x, T* y, u64 begin, u64
         OPS_UNROLL
         for (u32 k = 0; k < K; k++) {
             bool inside = at + k < end;
-            if (!PACKED && inside) in.v[k] = x[i64(at + k) * args.x.stride[5]];
+            if (!PACKED && inside) in.v[k] = x[i64(at + k) * now.x.stride[5]];
             if (inside) sum += term(in.v[k]);
             sums[k] = sum;
         }
@@ -93,19 +94,20 @@ OPS_DEVICE void scan_part(const ScanArgs& args, const T* x, T* y, u64 begin, u64
         } else {
             OPS_UNROLL
             for (u32 k = 0; k < K; k++) {
-                if (at + k < end) y[i64(at + k) * args.y.stride[5]] = rounded<T>(before + sums[k]);
+                if (at + k < end) y[i64(at + k) * now.y.stride[5]] = rounded<T>(before + sums[k]);
             }
         }
     }
     total = carry;
 }
 
-template <typename T> OPS_DEVICE void cumsum_rows(const ScanArgs& args) {
+template <typename T> OPS_DEVICE void cumsum_rows(const ScanArgs& all_args) {
     using S = sum_t<T>;
     constexpr u32 N = PACK_BYTES / sizeof(T);
     OPS_LDS(S, scratch, 2 * (SCAN_BLOCK / 32));
     u32 turn = 0;
-    for (u64 item = block_x(); item < args.rows * args.parts.by; item += grid_x()) {
+    for (u64 item = block_x(); item < all_args.rows * all_args.parts.by; item += grid_x()) {
+        const ScanArgs& args = reread(all_args);
         u64 row = divide(args.parts, item), part = item - row * args.parts.by;
         const T* x = static_cast<const T*>(args.x.data) + offset_of<4>(args.shape, args.x, row);
         T* y = static_cast<T*>(args.y.data) + offset_of<4>(args.shape, args.y, row);
@@ -120,11 +122,11 @@ template <typename T> OPS_DEVICE void cumsum_rows(const ScanArgs& args) {
             turn ^= 1;
         }
         if (args.shape.pack == N) {
-            scan_part<N, true>(args, x, y, begin, end, carry, scratch, turn, total);
+            scan_part<N, true>(reread(args), x, y, begin, end, carry, scratch, turn, total);
         } else {
-            scan_part<4, false>(args, x, y, begin, end, carry, scratch, turn, total);
+            scan_part<4, false>(reread(args), x, y, begin, end, carry, scratch, turn, total);
         }
-        if (args.totals != 0 && thread_x() == 0) partial[part] = total;
+        if (reread(args).totals != 0 && thread_x() == 0) partial[part] = total;
     }
 }
 

@@ -27,16 +27,13 @@ impl Record {
         root().join("kernels").join(self.file)
     }
 
-    /// Writes the table. Families that were not measured keep their rows.
-    pub(super) fn write(
-        &self,
-        measured: &Measured,
-        families: &[Family],
-        version: &str,
-    ) -> Result<(), String> {
-        let all = families.len() == Family::ALL.len();
+    /// Writes the table. Families that were not measured keep their rows. Targets that were not measured keep the cells of
+    /// kernels whose other figures are as before; cells of new and of changed kernels are `-` there.
+    pub(super) fn write(&self, measured: &Measured, options: &Options, version: &str) -> Result<(), String> {
+        let all = options.families.len() == Family::ALL.len() && options.targets.len() == self.targets.len();
         let recorded = if all { String::new() } else { self.recorded_rows(version)? };
-        page::write(&self.path(), &self.render(measured, families, &recorded, version))
+        let text = self.render(measured, &options.families, &options.targets, &recorded, version);
+        page::write(&self.path(), &text)
     }
 
     /// The recorded table, for the rows of families that are not compiled in this run.
@@ -52,9 +49,17 @@ impl Record {
 
     /// Renders the table: a line with the compiler, a heading, and a line per kernel. Other families keep their rows from
     /// `recorded`.
-    fn render(&self, measured: &Measured, families: &[Family], recorded: &str, version: &str) -> String {
+    fn render(
+        &self,
+        measured: &Measured,
+        families: &[Family],
+        targets: &[String],
+        recorded: &str,
+        version: &str,
+    ) -> String {
         let recorded: BTreeMap<&str, &str> =
             recorded.lines().filter_map(|l| Some((l.split('\t').next()?, l))).collect();
+        let is_measured = |target: &str| targets.iter().any(|t| t == target);
         let mut out = heading(version) + "\n";
         out += &format!("kernel\tlds\tscratch\t{}\n", self.targets.join("\t"));
         for k in instances() {
@@ -65,8 +70,19 @@ impl Record {
             let empty = BTreeMap::new();
             let by_target = measured.get(&k.symbol).unwrap_or(&empty);
             let scratch = by_target.values().map(|f| f.scratch).max().unwrap_or_default();
-            let cell = |target: &&str| by_target.get(*target).map_or("-".into(), Figures::cell);
-            let cells: Vec<String> = self.targets.iter().map(cell).collect();
+            let cell = |target: &str| by_target.get(target).map_or("-".into(), Figures::cell);
+            let before: Vec<&str> =
+                recorded.get(k.symbol.as_str()).map_or(vec![], |l| l.split('\t').skip(3).collect());
+            let before = |at: usize| before.get(at).copied().unwrap_or("-");
+            let numbered = || self.targets.iter().copied().enumerate();
+            let as_before = numbered().all(|(at, t)| !is_measured(t) || cell(t) == before(at));
+            let cells: Vec<String> = numbered()
+                .map(|(at, target)| match is_measured(target) {
+                    true => cell(target),
+                    false if as_before => before(at).to_owned(),
+                    false => "-".to_owned(),
+                })
+                .collect();
             out += &format!("{}\t{}\t{scratch}\t{}\n", k.symbol, k.lds, cells.join("\t"));
         }
         out
@@ -162,11 +178,34 @@ mod tests {
             instances().iter().map(|k| (k.symbol.clone(), by_target())).collect()
         };
         let record = Record::standard();
-        let whole = record.render(&measured(5), Family::ALL, "", "19");
-        let text = record.render(&measured(7), &[Family::Norm], &whole, "19");
+        let targets: Vec<String> = record.targets.iter().map(|t| t.to_string()).collect();
+        let whole = record.render(&measured(5), Family::ALL, &targets, "", "19");
+        let text = record.render(&measured(7), &[Family::Norm], &targets, &whole, "19");
         let row =
             |name: &str| text.lines().find(|l| l.starts_with(name)).unwrap().split('\t').nth(3).unwrap();
         assert_eq!((row("sigmoid_f16"), row("layer_norm_wave_f16_f16")), ("5/0/0", "7/0/0"));
         assert_eq!(text.lines().count(), whole.lines().count());
+    }
+
+    #[test]
+    fn a_record_of_one_target_keeps_the_cells_of_unchanged_kernels_only() {
+        let record = Record::standard();
+        let targets: Vec<String> = record.targets.iter().map(|t| t.to_string()).collect();
+        let measured = |softmax| -> Measured {
+            let figures = |k: &ops_kernels::Instance| Figures {
+                vgprs: if k.family == Family::Softmax { softmax } else { 5 },
+                ..Figures::default()
+            };
+            let by_target = |k| targets.iter().map(|t| (t.clone(), figures(k))).collect();
+            instances().iter().map(|k| (k.symbol.clone(), by_target(k))).collect()
+        };
+        let whole = record.render(&measured(5), Family::ALL, &targets, "", "19");
+        let text = record.render(&measured(6), Family::ALL, &targets[..1], &whole, "19");
+        let cells = |name: &str| {
+            let line = text.lines().find(|l| l.starts_with(name)).unwrap();
+            line.split('\t').skip(3).take(2).map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(cells("sigmoid_f16"), ["5/0/0", "5/0/0"]);
+        assert_eq!(cells("softmax_wave_f16"), ["6/0/0", "-"]);
     }
 }

@@ -55,16 +55,20 @@ fn fail_each(standin: &Standin, functions: &[&str], at_least: u32) {
         let variants: &[&str] = if retried { &["", "+"] } else { &[""] };
         let places = (1..=calls).step_by(calls.div_ceil(most) as usize);
         for (nth, &onwards) in places.flat_map(|nth| variants.iter().map(move |onwards| (nth, onwards))) {
+            let before = standin.count(function);
             standin.fail(&format!("{function}:{nth}{onwards}"));
             let opened = open(cached);
             // What a drop could not return comes with the next call.
             let result = opened.clone().and_then(|b| step(&b).and_then(|got| b.synchronize().map(|()| got)));
             standin.fail("");
+            // Pinned memory of a transfer that has ended is used again, so on a busy machine there may be fewer calls.
+            let reached = standin.count(function) - before >= nth;
             let b = opened.or_else(|_| open(cached)).unwrap();
             match result {
                 Ok(got) => {
                     assert_eq!(got, want, "{function}:{nth} gave another result and no error");
-                    assert!(retried && onwards.is_empty(), "{function}:{nth}{onwards} was not told");
+                    let told = !reached || retried && onwards.is_empty();
+                    assert!(told, "{function}:{nth}{onwards} was not told");
                 }
                 Err(error) => {
                     failed += 1;
