@@ -1,5 +1,7 @@
 #include "core/config.h"
 
+#include <dlfcn.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <regex>
@@ -34,6 +36,16 @@ bool choice(const char* name, const char* yes, const char* no) {
   const std::string value = text(name, no);
   if (value != yes && value != no) reject(name, value, (std::string(yes) + " or " + no + " is wanted").c_str());
   return value == yes;
+}
+
+// The folder beside this library, unless HIP_STANDIN_CODE names another, or none by an empty name.
+std::string code_store() {
+  if (const char* chosen = std::getenv("HIP_STANDIN_CODE")) return chosen;
+  Dl_info info;
+  if (!dladdr(reinterpret_cast<void*>(&code_store), &info) || !info.dli_fname) return {};
+  const std::string library = info.dli_fname;
+  const size_t slash = library.rfind('/');
+  return slash == std::string::npos ? std::string() : library.substr(0, slash) + "/code";
 }
 
 // HIP_STANDIN_MIOPEN=3.1.0
@@ -96,6 +108,7 @@ Config read() {
   }
   c.compiler = text("HIP_STANDIN_CXX", "g++");
   c.compiler_flags = text("HIP_STANDIN_CXXFLAGS");
+  c.code_store = code_store();
   return c;
 }
 

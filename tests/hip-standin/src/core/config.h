@@ -47,6 +47,7 @@ struct Config {
   std::string replaced, replacement;      // HIP_STANDIN_REPLACE=TEXT=>TEXT, in every source compiled
   std::string compiler = "g++";           // HIP_STANDIN_CXX
   std::string compiler_flags;             // HIP_STANDIN_CXXFLAGS
+  std::string code_store;                 // HIP_STANDIN_CODE, the folder; empty: none
 };
 
 __attribute__((visibility("default"))) const Config& config();

@@ -12,6 +12,7 @@
 #include <sstream>
 
 #include "engine/code_object.h"
+#include "engine/host/store.h"
 #include "engine/rtc_options.h"
 
 extern char** environ;
@@ -85,16 +86,21 @@ bool stays_inside(const std::string& name) {
   return true;
 }
 
-// Whether the compiler for kernels is clang, whatever its name.
-bool compiler_is_clang() {
-  static const bool is_clang = [] {
+// What the compiler for kernels says of itself; empty if it cannot be run.
+const std::string& compiler_version() {
+  static const std::string version = [] {
     const ScratchFolder folder;
-    return !folder.path().empty() && run({config().compiler, "--version"}, folder.path() / "version") == 0 &&
-           contents(folder.path() / "version").find("clang") != std::string::npos;
+    const fs::path log = folder.path() / "version";
+    const bool ran = !folder.path().empty() && run({config().compiler, "--version"}, log) == 0;
+    return ran ? contents(log) : std::string();
   }();
-  return is_clang;
+  return version;
 }
 
+// Whether the compiler for kernels is clang, whatever its name.
+bool compiler_is_clang() { return compiler_version().find("clang") != std::string::npos; }
+
+// Everything but input and output.
 std::vector<std::string> command_line(const RtcOptions& options, const fs::path& folder) {
   std::vector<std::string> command = {config().compiler, "-O2", "-fPIC", "-shared", "-std=c++17", "-fno-exceptions",
                                       "-fno-rtti",
@@ -104,10 +110,27 @@ std::vector<std::string> command_line(const RtcOptions& options, const fs::path&
   if (!compiler_is_clang()) command.push_back("-fno-gnu-unique");
   command.insert(command.end(), options.defines_and_includes.begin(), options.defines_and_includes.end());
   for (const std::string& flag : words(config().compiler_flags)) command.push_back(flag);
-  for (const std::string& word : {std::string("-x"), std::string("c++"), (folder / "kernel.cpp").string(),
-                                  std::string("-o"), (folder / "kernel.so").string()})
-    command.push_back(word);
   return command;
+}
+
+// Reads kernel.cpp, writes `output`, and returns the compiler's exit status.
+int compile(std::vector<std::string> command, const std::vector<std::string>& more, const fs::path& folder,
+            const char* output) {
+  command.insert(command.end(), more.begin(), more.end());
+  for (const std::string& word : {std::string("-x"), std::string("c++"), (folder / "kernel.cpp").string(),
+                                  std::string("-o"), (folder / output).string()})
+    command.push_back(word);
+  return run(command, folder / "log");
+}
+
+// All that the code depends on: compiler, options, and the program after its macros and includes. Macros that name the
+// target count only where the program uses them. Empty if the program cannot be preprocessed.
+std::string identity(const std::vector<std::string>& command, const fs::path& folder) {
+  if (compile(command, {"-E", "-P"}, folder, "kernel.ii") != 0) return {};
+  std::string text = compiler_version();
+  for (const std::string& word : command)
+    if (word.compare(0, 2, "-D") != 0 && word.compare(0, 2, "-I") != 0) text += word + '\0';
+  return text + contents(folder / "kernel.ii");
 }
 
 // The scratch folder's name is meaningless to a reader of the log.
@@ -144,13 +167,18 @@ CompileResult compile_for_host(const CompileRequest& request) {
     return result;
   }
   const std::vector<std::string> command = command_line(options, folder.path());
-  const int status = run(command, folder.path() / "log");
+  const CodeStore store(config().code_store);
+  const std::string key = store.in_use() ? identity(command, folder.path()) : std::string();
+  std::string code = key.empty() ? std::string() : store.find(key);
+  const bool stored = !code.empty();
+  const int status = stored ? 0 : compile(command, {}, folder.path(), "kernel.so");
   result.log = without(contents(folder.path() / "log"), folder.path().string() + "/");
   if (status < 0) result.log += "error: cannot run the C++ compiler '" + command[0] + "' (HIP_STANDIN_CXX names it)\n";
   result.ok = status == 0;
-  if (result.ok)
-    result.code_object =
-        pack({EngineKind::Host, options.gfx, options.wave_size, contents(folder.path() / "kernel.so")});
+  if (!result.ok) return result;
+  if (!stored) code = contents(folder.path() / "kernel.so");
+  if (!stored && !key.empty()) store.keep(key, code);
+  result.code_object = pack({EngineKind::Host, options.gfx, options.wave_size, code});
   return result;
 }
 

@@ -1,11 +1,14 @@
 //! The suite finds faults: kernels are compiled with one planted in their source, and cases must fail.
 
-mod standin;
-
+use crate::standin::{self, Standin};
 use ops_core::{Backend, DType};
 use ops_rocm::Rocm;
 use ops_test::suite::{Filter, run};
-use standin::with_standin;
+
+/// A test of this module with the stand-in in a process of its own.
+fn with_standin(test: &str, variables: &[(&str, &str)], body: impl FnOnce(&Standin)) {
+    standin::with_standin(&format!("planted::{test}"), variables, body);
+}
 
 /// Runs an op's cases in f32 on this project's kernels as they are, then with `from` replaced by `to` in their source.
 fn is_found(test: &str, op: &str, from: &str, to: &str) {

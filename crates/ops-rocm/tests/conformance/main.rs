@@ -1,7 +1,11 @@
 //! Golden cases and the suite on the stand-in for ROCm, with waves of 32 and of 64 lanes.
 
-mod executed;
+#[path = "../standin/mod.rs"]
 mod standin;
+
+mod executed;
+mod miopen;
+mod planted;
 
 use executed::Except;
 use ops_core::ops::{LinearOps, MatMulOps, QuantOps};
