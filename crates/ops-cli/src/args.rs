@@ -1,5 +1,6 @@
 //! The command line. Its help is the manual, so every command has examples.
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use ops_gguf::Mixture;
 use std::path::PathBuf;
 
 /// Check, time and explain transformer ops on this machine
@@ -19,6 +20,7 @@ Examples:
   ops bench --quick                            see how fast it is, in a few seconds
   ops explain linear --dtype f16 --shape 8,4096   who runs this, and why
   ops replay tests/golden*/*.safetensors       replay recorded cases
+  ops quantize in.gguf out.gguf --type q4_k_m  make a model smaller
   ops warm --backend rocm model.gguf           compile a model's kernels before its first run
 
 Exit status: 0 fine, 1 a check failed, 2 bad usage or unreadable input.";
@@ -83,6 +85,9 @@ pub(crate) enum Command {
     /// Compile the kernels that a model uses, before it is first run
     #[command(after_help = WARM_EXAMPLES)]
     Warm(WarmArgs),
+    /// Write a model file with its weights quantized
+    #[command(after_help = QUANTIZE_EXAMPLES)]
+    Quantize(QuantizeArgs),
     /// Show which ops run in which element types, and by whom
     #[command(after_help = "Examples:\n  ops support\n  ops support --op attention\n  ops support --json")]
     Support(SupportArgs),
@@ -245,6 +250,42 @@ pub(crate) struct WarmArgs {
     /// Tokens before the one that is generated
     #[arg(long, value_name = "N", default_value_t = 1024)]
     pub(crate) context: usize,
+}
+
+const QUANTIZE_EXAMPLES: &str = "\
+Examples:
+  ops quantize model-f16.gguf model-q4_k_m.gguf --type q4_k_m
+  ops quantize model-f16.gguf model-q6_k.gguf --type q6_k --dry-run   only say what each tensor becomes
+  ops quantize model-bf16.gguf model-q8_0.gguf --type q8_0 --backend rocm
+
+A type ending in _s or _m is a mixture: most matrices get its format, those that lose most get more bits.
+From the smallest: q2_k, q3_k_m, q4_k_s, q4_k_m, q5_k_m, q6_k, q8_0; q4_k_m is a good start. Vectors, norms
+and routers keep their types. A row that is no multiple of 256 gets blocks of 32 in place of 256 (q5_0 for
+q4_k, q5_1 for q5_k, q8_0 for q6_k, iq4_nl for q2_k, q3_k and iq4_xs); one that is no multiple of 32
+becomes f16. IN must be in f32, f16 or bf16. OUT appears when it is complete, or not at all.
+In JSON, one object a tensor: tensor, shape, from, to, bytes_before, bytes_after.";
+
+#[derive(Debug, Args)]
+pub(crate) struct QuantizeArgs {
+    /// The model, a GGUF file
+    #[arg(value_name = "IN")]
+    pub(crate) input: PathBuf,
+    /// The file to write
+    #[arg(value_name = "OUT")]
+    pub(crate) output: PathBuf,
+    /// What the weights become
+    #[arg(long = "type", value_name = "TYPE", value_parser = mixture)]
+    pub(crate) mixture: Mixture,
+    /// Write nothing, only list what the tensors would become
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
+fn mixture(name: &str) -> Result<Mixture, String> {
+    Mixture::from_name(name).ok_or_else(|| {
+        let names: Vec<_> = Mixture::all().map(Mixture::name).collect();
+        format!("expected one of {}", names.join(", "))
+    })
 }
 
 /// Element types that decoders compute in.

@@ -5,8 +5,8 @@
 //! - [`Writer`] streams files of version 3. A file appears complete or not at all.
 //! - [`Tokenizer`] converts text to token ids and back, with the vocabulary in the metadata (feature `tokenizer`, enabled by
 //!   default).
-//! - [`Weights`] reads tensors into a backend's memory (feature `weights`, on by default). Without it the crate depends on no
-//!   other crate of the workspace.
+//! - [`Weights`] reads tensors into a backend's memory, and [`Quantizer`] writes a model in other types (feature `weights`, on by
+//!   default). Without it the crate depends on no other crate of the workspace.
 //!
 //! Elements are any [`bytemuck::Pod`] types that the caller has. Files are little-endian, and the crate builds only for
 //! little-endian machines.
@@ -42,6 +42,8 @@ pub use ggml_type::{Block, GgmlType};
 pub use gguf::Gguf;
 pub use metadata::{Array, FromValue, Metadata, Strings, Value};
 pub use outline::{Outline, TensorOutline};
+#[cfg(feature = "weights")]
+pub use quantize::{Change, Mixture, QuantizeProgress, Quantizer};
 pub use tensor::{Tensor, TensorData};
 #[cfg(feature = "tokenizer")]
 pub use tokenizer::{DecodeOptions, DecodeStream, EncodeOptions, TokenKind, Tokenizer};
@@ -58,6 +60,8 @@ mod mapping;
 mod metadata;
 mod outline;
 mod parse;
+#[cfg(feature = "weights")]
+mod quantize;
 mod source;
 mod tensor;
 #[cfg(feature = "tokenizer")]

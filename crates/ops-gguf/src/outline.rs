@@ -28,7 +28,7 @@ pub struct Outline {
 /// What a file says of one tensor.
 #[derive(Clone, Copy)]
 pub struct TensorOutline<'a> {
-    info: &'a TensorInfo,
+    pub(crate) info: &'a TensorInfo,
 }
 
 impl Outline {

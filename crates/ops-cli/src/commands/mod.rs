@@ -8,6 +8,7 @@ mod bench;
 mod explain;
 mod gpus;
 mod info;
+mod quantize;
 mod replay;
 mod support;
 mod test;
@@ -27,6 +28,7 @@ pub(crate) fn run(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, Failure> {
         // Opens its device several times, with different tuning values.
         Command::Tune(args) => tune::run(common, args, out),
         Command::Warm(args) => warm::run(common, args, out),
+        Command::Quantize(args) => quantize::run(common, args, out),
         Command::Test(args) => test::run(|| backend(Purpose::Compute), common, args, out),
         Command::Bench(args) => bench::run(&*backend(Purpose::Compute)?, common, args, out),
         Command::Replay(args) => replay::run(&*backend(Purpose::Compute)?, common, args, out),

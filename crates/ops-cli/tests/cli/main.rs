@@ -5,6 +5,7 @@ use std::process::{Command, Output, Stdio};
 
 mod bench;
 mod explain;
+mod quantize;
 mod replay;
 mod rocm;
 mod suite;

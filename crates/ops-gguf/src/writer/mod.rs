@@ -244,6 +244,36 @@ impl<W: Write> Body<W> {
         Ok(())
     }
 
+    /// Writes a tensor's data in parts, which must add up to the planned number of bytes.
+    ///
+    /// # Errors
+    /// The first error among the parts; otherwise as [`Body::copy_from`].
+    pub fn write_parts<P: AsRef<[u8]>>(
+        &mut self,
+        name: &str,
+        parts: impl IntoIterator<Item = Result<P>>,
+    ) -> Result<()> {
+        let len = self.planned_len(name)?;
+        self.broken = true;
+        let mut written = 0_usize;
+        for part in parts {
+            let part = part?;
+            let part = part.as_ref();
+            written = written.saturating_add(part.len());
+            if written > len {
+                return Err(Error::write(format_args!("tensor `{name}`"), "more bytes", len));
+            }
+            self.sink.write_all(part).map_err(|e| Error::io("write", &self.path, e))?;
+        }
+        if written < len {
+            return Err(Error::write(format_args!("tensor `{name}`"), format_args!("{written} bytes"), len));
+        }
+        self.pad(len)?;
+        self.tensors.next();
+        self.broken = false;
+        Ok(())
+    }
+
     /// Finishes the file and returns the writer.
     ///
     /// # Errors
