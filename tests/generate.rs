@@ -5,7 +5,7 @@
 mod llama;
 
 use llama::Llama;
-use rocm_ops::gguf::Gguf;
+use rocm_ops::gguf::{Gguf, Mixture, Quantizer};
 use rocm_ops::model::Transformer;
 use rocm_ops::{Checked, Cpu, Float, Reference};
 
@@ -106,6 +106,35 @@ fn forward_once<B: Transformer<f32>>(b: &B, gguf: &Gguf, prompt: &[u32]) -> Vec<
     let model = Llama::<f32, B>::load(b, gguf, prompt.len()).unwrap();
     let mut state = model.state(b, prompt.len()).unwrap();
     model.forward(b, &mut state, prompt).unwrap()
+}
+
+/// A model that was quantized still says what the original says: after each token of a text, the most likely next one.
+#[test]
+fn a_quantized_model_still_speaks() {
+    let cpu = Cpu::new();
+    let from = format!("{}/../models/tiny-llama-kjv-f16.gguf", env!("CARGO_MANIFEST_DIR"));
+    for (mixture, least) in [("q8_0", 0.96), ("q6_k", 0.95), ("q4_k_m", 0.85), ("q2_k", 0.5)] {
+        let to = std::env::temp_dir().join(format!("quantized-{mixture}-{}.gguf", std::process::id()));
+        let mixture_of_types = Mixture::from_name(mixture).unwrap();
+        Quantizer::open(&from, mixture_of_types).unwrap().write(&cpu, &to, |_| ()).unwrap();
+        let gguf = Gguf::open(&to).unwrap();
+        std::fs::remove_file(&to).unwrap();
+        let (mut same, mut all) = (0, 0);
+        for (prompt, continuation) in expected() {
+            let tokens = [prompt.as_slice(), continuation.as_slice()].concat();
+            let model = Llama::<f32, Cpu>::load(&cpu, &gguf, tokens.len()).unwrap();
+            let mut state = model.state(&cpu, tokens.len()).unwrap();
+            let mut next = largest(&model.forward(&cpu, &mut state, &prompt).unwrap());
+            for token in continuation {
+                all += 1;
+                same += usize::from(next == token);
+                next = largest(&model.forward(&cpu, &mut state, &[token]).unwrap());
+            }
+        }
+        let share = same as f64 / all as f64;
+        println!("{mixture}: {same} of {all} tokens are those of the original");
+        assert!(share >= least, "{mixture}: {same} of {all}");
+    }
 }
 
 #[test]
