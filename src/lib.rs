@@ -1,8 +1,8 @@
 //! Transformer operations over one trait, for AMD GPUs and the CPU.
 //!
 //! This crate gathers the others: the traits, tensors and ops of [`ops_core`], the two CPU backends
-//! of [`ops_cpu`], `Rocm` for AMD GPUs (feature `rocm`, on by default; ROCm is not needed to build), and model files
-//! ([`gguf`], feature `gguf`, on by default). Write a function over `B: Backend`, or over an op family, and choose the backend where
+//! of [`ops_cpu`], `Rocm` for AMD GPUs (feature `rocm`, on by default; ROCm is not needed to build), model files
+//! ([`gguf`]) and the models in them ([`models`]; feature `gguf`, on by default). Write a function over `B: Backend`, or over an op family, and choose the backend where
 //! you call it:
 //!
 //! ```
@@ -26,6 +26,8 @@ pub use ops_cpu::{Cpu, CpuBuilder, Host, HostBuffer, Kernel, Reference};
 
 #[cfg(feature = "gguf")]
 pub use ops_gguf as gguf;
+#[cfg(feature = "gguf")]
+pub use ops_models as models;
 #[cfg(feature = "rocm")]
 pub use ops_rocm::{self as rocm, Decision, Policy, Provider, ProviderId, Providers, Rocm};
 

@@ -1,11 +1,10 @@
 //! Generates text with a model, on any backend: `cargo run --release --example generate`.
-mod llama;
 mod sampler;
 
 use clap::{Parser, ValueEnum};
-use llama::{Llama, Result};
 use rocm_ops::gguf::{Gguf, Tokenizer};
 use rocm_ops::model::Transformer;
+use rocm_ops::models::{Config, Decoder};
 use rocm_ops::{Checked, Cpu, Float, Reference, bf16, f16};
 use sampler::{Sampler, Sampling};
 use std::io::Write;
@@ -13,9 +12,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
-/// Generate text with a Llama model from a GGUF file.
+type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
+
+/// Generate text with a model from a GGUF file.
 ///
-/// Text streams to standard output; a summary with tokens per second goes to standard error.
+/// Text streams to standard output; a summary with tokens per second goes to standard error. The families of models that run
+/// are listed by the message for one that does not.
 #[derive(Parser)]
 struct Args {
     /// GGUF file of the model [default: the small model that comes with this project].
@@ -24,6 +26,18 @@ struct Args {
     /// Text to continue. Special tokens in it are treated as plain text.
     #[arg(long, default_value = "Genesis 1\n1 In the beginning")]
     prompt: String,
+    /// Token ids to continue, such as 5,17,3, in place of text. Nothing is put before them.
+    #[arg(long, value_name = "IDS", value_delimiter = ',', conflicts_with = "prompt")]
+    prompt_ids: Option<Vec<u32>>,
+    /// Print the most likely next token after each token of the prompt, as ids on one line, and generate nothing.
+    #[arg(long)]
+    top1: bool,
+    /// Write the logits after the prompt as a JSON array. Generates nothing.
+    #[arg(long, value_name = "FILE")]
+    logits: Option<PathBuf>,
+    /// Go on when the model generates an end token.
+    #[arg(long)]
+    ignore_eos: bool,
     /// Maximum number of tokens to generate.
     #[arg(long, default_value_t = 128)]
     max_tokens: usize,
@@ -142,8 +156,11 @@ fn generate<T: Float, B: Transformer<T>>(
 ) -> Result<()> {
     let gguf = Gguf::open(&args.model)?;
     let tokenizer = gguf.tokenizer()?;
-    let prompt = tokenizer.encode(&args.prompt)?;
-    let context = llama::Config::new(gguf.metadata())?.context;
+    let prompt = match &args.prompt_ids {
+        Some(ids) => ids.clone(),
+        None => tokenizer.encode(&args.prompt)?,
+    };
+    let context = Config::new(gguf.metadata())?.context;
     if prompt.is_empty() || prompt.len() > context {
         return Err(
             format!("the prompt has {} tokens; this model accepts 1 to {context}", prompt.len()).into()
@@ -151,7 +168,10 @@ fn generate<T: Float, B: Transformer<T>>(
     }
     // The last generated token is never fed back, so the cache needs no room for it.
     let capacity = context.min(prompt.len().saturating_add(args.max_tokens));
-    let model = Llama::<T, B>::load(backend, &gguf, capacity)?;
+    let model = Decoder::<T, B>::load(backend, &gguf, capacity)?;
+    if let Some(id) = prompt.iter().find(|id| **id as usize >= model.vocabulary()) {
+        return Err(format!("token {id} of the prompt: this model has {} tokens", model.vocabulary()).into());
+    }
     prepare(&mut || {
         let mut state = model.state(backend, capacity)?;
         model.forward(backend, &mut state, &prompt)?;
@@ -160,6 +180,9 @@ fn generate<T: Float, B: Transformer<T>>(
         }
         Ok(())
     })?;
+    if args.top1 || args.logits.is_some() {
+        return read_prompt(args, backend, &model, &prompt);
+    }
     let mut state = model.state(backend, capacity)?;
     let mut sampler = Sampler::new(Sampling {
         temperature: args.temperature,
@@ -177,7 +200,7 @@ fn generate<T: Float, B: Transformer<T>>(
         let token = sampler.next(&logits).ok_or("all logits of the model are NaN")?;
         output.push(token)?;
         full = state.len() == context;
-        if tokenizer.is_end(token) || full || output.ids.len() == args.max_tokens {
+        if (tokenizer.is_end(token) && !args.ignore_eos) || full || output.ids.len() == args.max_tokens {
             break;
         }
         logits = model.forward(backend, &mut state, &[token])?;
@@ -203,6 +226,28 @@ fn generate<T: Float, B: Transformer<T>>(
     Ok(())
 }
 
+/// Prints what the model expects after each token of the prompt, or writes what it expects after the last.
+fn read_prompt<T: Float, B: Transformer<T>>(
+    args: &Args,
+    backend: &B,
+    model: &Decoder<T, B>,
+    prompt: &[u32],
+) -> Result<()> {
+    let mut state = model.state(backend, prompt.len())?;
+    let logits = model.forward_all(backend, &mut state, prompt)?;
+    let rows = logits.chunks(model.vocabulary());
+    if let Some(file) = &args.logits {
+        let last = rows.clone().next_back().unwrap_or_default();
+        let json = serde_json::to_vec(last)?;
+        std::fs::write(file, json).map_err(|e| format!("cannot write {}: {e}", file.display()))?;
+    }
+    if args.top1 {
+        let ids: Option<Vec<String>> = rows.map(|row| Some(sampler::most_likely(row)?.to_string())).collect();
+        println!("{}", ids.ok_or("all logits of the model are NaN")?.join(" "));
+    }
+    Ok(())
+}
+
 /// Where generated tokens go: streamed text, ids, or JSON at the end.
 struct Output<'a> {
     args: &'a Args,
@@ -219,7 +264,8 @@ impl<'a> Output<'a> {
             text: String::new(),
             ids: Vec::new(),
         };
-        output.write(&args.prompt)?;
+        let given = if args.prompt_ids.is_some() { tokenizer.decode(prompt)? } else { args.prompt.clone() };
+        output.write(&given)?;
         Ok(output)
     }
     fn push(&mut self, token: u32) -> Result<()> {

@@ -65,7 +65,7 @@ impl Sampler {
 }
 
 /// The id of the largest logit, ignoring NaN; the lowest id if several are equal.
-fn most_likely(logits: &[f32]) -> Option<u32> {
+pub(crate) fn most_likely(logits: &[f32]) -> Option<u32> {
     let numbers = logits.iter().zip(0..).filter(|(v, _)| !v.is_nan());
     numbers.reduce(|best, next| if next.0.total_cmp(best.0).is_gt() { next } else { best }).map(|(_, i)| i)
 }

@@ -1,15 +1,11 @@
-//! The decoder in `examples/generate` on the stand-in for ROCm, with waves of 32 and of 64 lanes.
-// The example uses more of the module than these tests do.
-#[allow(dead_code)]
-#[path = "../../examples/generate/llama/mod.rs"]
-mod llama;
+//! The decoder on the stand-in for ROCm, with waves of 32 and of 64 lanes.
 #[allow(dead_code)]
 #[path = "../../crates/ops-rocm/tests/standin/mod.rs"]
 mod standin;
 
-use llama::Llama;
 use rocm_ops::gguf::Gguf;
 use rocm_ops::model::Transformer;
+use rocm_ops::models::Decoder;
 use rocm_ops::{Checked, Cpu, Float, Reference, Rocm, f16};
 use standin::with_standin;
 
@@ -37,7 +33,7 @@ fn largest(logits: &[f32]) -> u32 {
 /// The logits of every step; each step is given the expected tokens.
 fn forced<T: Float, B: Transformer<T>>(b: &B, gguf: &Gguf, steps: usize) -> Vec<Vec<f32>> {
     let (prompt, ids) = expected();
-    let model = Llama::<T, B>::load(b, gguf, prompt.len() + steps).unwrap();
+    let model = Decoder::<T, B>::load(b, gguf, prompt.len() + steps).unwrap();
     let mut state = model.state(b, prompt.len() + steps).unwrap();
     let mut logits = vec![model.forward(b, &mut state, &prompt).unwrap()];
     for id in &ids[..steps - 1] {

@@ -125,6 +125,15 @@ impl<'a> Tensor<'a> {
         })
     }
 
+    /// Part of the data; `part` must lie within it.
+    #[cfg(feature = "weights")]
+    pub(crate) fn raw_part(&self, part: Range<usize>) -> Result<TensorData<u8>> {
+        let whole = self.range()?;
+        let range = whole.start + part.start..whole.start + part.end;
+        debug_assert!(range.end <= whole.end);
+        Ok(TensorData { held: Storage::Shared { source: Arc::clone(self.source), range }, of: PhantomData })
+    }
+
     fn range(&self) -> Result<Range<usize>> {
         let len = self.info.len.ok_or_else(|| self.unknown_type())?;
         Ok(self.info.start..self.info.start + len) // inside the file: checked when it was opened

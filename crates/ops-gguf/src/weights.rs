@@ -1,8 +1,9 @@
 //! Tensors of a file as weights on a backend.
-use crate::{Gguf, Result, Tensor};
+use crate::{Gguf, Result, Tensor, TensorData};
 use ops_core::ops::LinearOps;
 use ops_core::ops::registry::{self, Group};
 use ops_core::{AnyOf, AnyTensor, Backend, DType, Float, Layout, TensorOf, bf16, f16};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Reads tensors of a file into a backend's memory, checking their extents.
@@ -65,6 +66,38 @@ impl<'g, B: Backend> Weights<'g, B> {
         Ok(self.backend.pack_weight(self.matrix(name, dims)?)?)
     }
 
+    /// Some rows of a tensor, as a matrix: one expert of `[experts, n, k]`, or one of several matrices stored as one. Leading
+    /// extents count as rows.
+    ///
+    /// ```
+    /// # use ops_core::Backend;
+    /// # use ops_gguf::{Gguf, GgmlType, Weights, Writer};
+    /// # let cpu = ops_cpu::Cpu::new();
+    /// let mut writer = Writer::new();
+    /// writer.tensor("blk.0.ffn_up_exps.weight", GgmlType::F32, &[2, 1, 3])?;
+    /// let mut body = writer.write_to(Vec::new())?;
+    /// body.write("blk.0.ffn_up_exps.weight", &[1.0_f32, 2.0, 3.0, 4.0, 5.0, 6.0])?;
+    /// let gguf = Gguf::from_bytes(body.finish()?)?;
+    /// let second = Weights::new(&cpu, &gguf).rows("blk.0.ffn_up_exps.weight", &[2, 1, 3], 1..2)?;
+    /// assert_eq!(second.dims(), [1, 3]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`matrix`](Self::matrix), and [`Error::TensorType`](crate::Error::TensorType) if there are fewer rows.
+    pub fn rows(&self, name: &str, dims: &[usize], rows: Range<usize>) -> Result<AnyOf<B>> {
+        let tensor = self.gguf.tensor(name)?;
+        let dtype = self.checked(&tensor, dims)?;
+        let columns = tensor.block_dims()?.last().copied().unwrap_or(1);
+        let row = columns * dtype.size();
+        let bytes = tensor.bytes()?.len();
+        if row == 0 || rows.start > rows.end || rows.end > bytes / row {
+            return Err(tensor.wrong(format!("dimensions {dims:?}"), format!("rows {rows:?}")));
+        }
+        let data = tensor.raw_part(rows.start * row..rows.end * row)?;
+        self.upload(data, dtype, &[rows.end - rows.start, columns])
+    }
+
     /// A vector in f32: the weight of a norm, or a bias. Files hold these in f32 or in a 16-bit type, which is widened.
     ///
     /// # Errors
@@ -90,20 +123,28 @@ impl<'g, B: Backend> Weights<'g, B> {
     }
 
     fn read(&self, tensor: &Tensor<'_>, dims: &[usize]) -> Result<AnyOf<B>> {
+        let dtype = self.checked(tensor, dims)?;
+        self.upload(tensor.raw_data()?, dtype, &tensor.block_dims()?)
+    }
+
+    /// The element type of a tensor with these extents.
+    fn checked(&self, tensor: &Tensor<'_>, dims: &[usize]) -> Result<DType> {
         if tensor.dims() != dims {
             return Err(tensor.wrong(format!("dimensions {:?}", tensor.dims()), format!("{dims:?}")));
         }
-        let Some(dtype) = dtype_of(tensor).filter(|dtype| dtype.is_real()) else {
+        dtype_of(tensor).filter(|dtype| dtype.is_real()).ok_or_else(|| {
             let real = Group::Elements.members().iter().filter(|dtype| dtype.is_real());
             let names: Vec<_> = real.map(|dtype| dtype.name()).collect();
-            return Err(tensor.wrong(format!("type {}", tensor.ggml_type()), names.join(", ")));
-        };
-        let (data, dims) = (tensor.raw_data()?, tensor.block_dims()?);
-        // The file's own memory, if its elements are aligned as the backend needs them.
+            tensor.wrong(format!("type {}", tensor.ggml_type()), names.join(", "))
+        })
+    }
+
+    /// The file's own memory, if the backend computes on it and its elements are aligned as it needs them.
+    fn upload(&self, data: TensorData<u8>, dtype: DType, dims: &[usize]) -> Result<AnyOf<B>> {
         let shared = self.backend.adopt(Arc::new(data.clone()))?;
-        match AnyTensor::new(shared, dtype, Layout::contiguous(&dims)?) {
+        match AnyTensor::new(shared, dtype, Layout::contiguous(dims)?) {
             Err(ops_core::Error::Align { .. }) => {
-                Ok(self.backend.any_tensor(dtype, &dims, data.as_ref() as &[u8])?)
+                Ok(self.backend.any_tensor(dtype, dims, data.as_ref() as &[u8])?)
             }
             adopted => Ok(adopted?),
         }

@@ -84,9 +84,10 @@ impl<T: Float> Op for Linear<T> {
     fn tolerance(&self, _: &'static str, dtype: DType, on: &dyn Operands) -> Tolerance {
         let blocks = on.get("weight").is_some_and(|weight| weight.dtype.is_block());
         match Tolerance::summed(dtype) {
-            // 8-bit activations: steps of 1/127 of the block's largest value, with uniformly distributed rounding errors. Assumes
-            // that the mean square of the values is at least a tenth of their largest square.
-            Tolerance::Nmse { rounding, .. } if blocks => Tolerance::Nmse { base: 1e-4, rounding },
+            // 8-bit activations: steps of 1/127 of the largest value of a block of 32 or 256, with uniformly distributed rounding
+            // errors. Assumes that the mean square of the values is at least a hundredth of their largest square; for gated
+            // activations beside q6_k a twentieth was measured.
+            Tolerance::Nmse { rounding, .. } if blocks => Tolerance::Nmse { base: 5e-4, rounding },
             summed => summed,
         }
     }

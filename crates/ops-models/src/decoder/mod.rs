@@ -1,0 +1,239 @@
+//! The decoder, written once for every family, backend and float type.
+use crate::{Config, Error, NormKind, Result};
+use feed_forward::FeedForward;
+use ops_core::model::{KvCache, Transformer, Weight};
+use ops_core::ops::*;
+use ops_core::{Backend, Float, Ref, Space, TensorOf, View};
+use ops_gguf::Gguf;
+use std::marker::PhantomData;
+
+mod attention;
+mod feed_forward;
+mod load;
+
+/// A matrix and its bias.
+struct Linear<B: Backend> {
+    weight: Weight<B::Space>,
+    bias: Option<TensorOf<B, f32>>,
+}
+
+impl<B: Backend> Linear<B> {
+    fn apply<T: Float>(&self, b: &B, x: Ref<'_, B, T>) -> Result<TensorOf<B, T>>
+    where
+        B: LinearOps<T>,
+    {
+        Ok(b.linear_bias(x, &self.weight, self.bias.as_ref().map(|bias| bias.any()))?)
+    }
+}
+
+/// A norm of one of the kinds.
+struct Norm<B: Backend> {
+    kind: NormKind,
+    eps: f64,
+    weight: TensorOf<B, f32>,
+    bias: Option<TensorOf<B, f32>>,
+}
+
+impl<B: Backend> Norm<B> {
+    fn apply<T: Float>(&self, b: &B, x: Ref<'_, B, T>) -> Result<TensorOf<B, T>>
+    where
+        B: NormOps<T>,
+    {
+        Ok(match self.kind {
+            NormKind::Rms => b.rms_norm(x, &self.weight, RmsNorm::eps(self.eps))?,
+            NormKind::Layer => {
+                let bias = self.bias.as_ref().map(|bias| bias.any());
+                b.layer_norm(x, Some(self.weight.any()), bias, LayerNorm::eps(self.eps))?
+            }
+        })
+    }
+
+    /// `(norm(a + x), a + x)`
+    fn after_adding<T: Float>(
+        &self,
+        b: &B,
+        a: &TensorOf<B, T>,
+        x: &TensorOf<B, T>,
+    ) -> Result<(TensorOf<B, T>, TensorOf<B, T>)>
+    where
+        B: NormOps<T> + ElementwiseOps<T>,
+    {
+        if self.kind == NormKind::Rms {
+            return Ok(b.add_rms_norm(a, x, &self.weight, AddRmsNorm::eps(self.eps))?);
+        }
+        let sum = b.add(a, x)?;
+        Ok((self.apply(b, sum.as_ref())?, sum))
+    }
+}
+
+/// The matrices of attention, and the norms of heads.
+struct Attend<B: Backend> {
+    query: Linear<B>,
+    key: Linear<B>,
+    value: Linear<B>,
+    output: Linear<B>,
+    query_norm: Option<TensorOf<B, f32>>,
+    key_norm: Option<TensorOf<B, f32>>,
+}
+
+/// One layer.
+struct Layer<B: Backend> {
+    attention_norm: Norm<B>,
+    attend: Attend<B>,
+    post_attention_norm: Option<Norm<B>>,
+    /// Absent where attention and feed-forward read the same input.
+    feed_norm: Option<Norm<B>>,
+    feed: FeedForward<B>,
+    post_feed_norm: Option<Norm<B>>,
+}
+
+/// Cosines and sines, `[context, rope_dim / 2]` each.
+struct Rotation<B: Backend> {
+    cos: TensorOf<B, f32>,
+    sin: TensorOf<B, f32>,
+}
+
+/// A model in a backend's memory. Its matrices are packed for the backend.
+pub struct Decoder<T: Float, B: Backend> {
+    config: Config,
+    /// Not packed, because rows are looked up in it.
+    embedding: Weight<B::Space>,
+    layers: Vec<Layer<B>>,
+    output_norm: Norm<B>,
+    /// Absent if the embedding table serves as the output matrix.
+    output: Option<Linear<B>>,
+    rotation: Rotation<B>,
+    windowed_rotation: Option<Rotation<B>>,
+    computes_in: PhantomData<T>,
+}
+
+/// The keys and values of the text so far.
+pub struct State<S: Space, T: Float> {
+    caches: Vec<KvCache<S, T>>,
+    capacity: usize,
+}
+
+impl<S: Space, T: Float> State<S, T> {
+    /// Number of tokens so far.
+    pub fn len(&self) -> usize {
+        self.caches.first().map_or(0, KvCache::len)
+    }
+    /// Whether there are no tokens.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// Forgets all but the first `len` tokens.
+    pub fn truncate(&mut self, len: usize) {
+        self.caches.iter_mut().for_each(|cache| cache.truncate(len));
+    }
+}
+
+impl<T: Float, B: Transformer<T>> Decoder<T, B> {
+    /// Loads the model in `gguf` for texts of up to `context` tokens.
+    ///
+    /// # Errors
+    /// [`Error::Family`], [`Error::Key`] and [`Error::Tensor`] for what this crate does not run; those of the file and of the
+    /// backend.
+    pub fn load(backend: &B, gguf: &Gguf, context: usize) -> Result<Self> {
+        load::load(backend, gguf, context)
+    }
+
+    /// What the model is made of.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Number of tokens that the model knows.
+    pub fn vocabulary(&self) -> usize {
+        self.embedding.dims().first().copied().unwrap_or(0)
+    }
+
+    /// Allocates an empty state for `capacity` tokens.
+    ///
+    /// # Errors
+    /// Those of the backend.
+    pub fn state(&self, backend: &B, capacity: usize) -> Result<State<B::Space, T>> {
+        let dims = [1, self.config.kv_heads, capacity, self.config.head_dim];
+        let caches =
+            (0..self.layers.len()).map(|_| Ok(KvCache::new(backend, dims)?)).collect::<Result<_>>()?;
+        Ok(State { caches, capacity })
+    }
+
+    /// Appends `tokens` to `state`, and returns the logits for the token after them.
+    ///
+    /// # Errors
+    /// [`Error::Tokens`] if there are none or too many, and those of the backend. The state is then as far as the step came.
+    pub fn forward(&self, b: &B, state: &mut State<B::Space, T>, tokens: &[u32]) -> Result<Vec<f32>> {
+        let h = self.hidden(b, state, tokens)?;
+        self.logits(b, h.as_ref().narrow(0, tokens.len() - 1, 1)?)
+    }
+
+    /// Like [`forward`](Self::forward), but with logits after each of the tokens: a row of [`vocabulary`](Self::vocabulary) each.
+    ///
+    /// # Errors
+    /// As [`forward`](Self::forward).
+    pub fn forward_all(&self, b: &B, state: &mut State<B::Space, T>, tokens: &[u32]) -> Result<Vec<f32>> {
+        let h = self.hidden(b, state, tokens)?;
+        self.logits(b, h.as_ref())
+    }
+
+    /// The normed output of the last layer, `[tokens, dim]`.
+    fn hidden(&self, b: &B, state: &mut State<B::Space, T>, tokens: &[u32]) -> Result<TensorOf<B, T>> {
+        let (before, room) = (state.len(), state.capacity - state.len());
+        if tokens.is_empty() || tokens.len() > room {
+            return Err(Error::Tokens { got: tokens.len(), before, room });
+        }
+        let ids = b.tensor(&[tokens.len()], tokens)?;
+        let mut x: TensorOf<B, T> = b.embedding(&self.embedding, &ids)?;
+        if self.config.embedding_scale != 1.0 {
+            b.affine_inplace(&mut x, self.config.embedding_scale, 0.0)?;
+        }
+        let norm_of = |i: usize| self.layers.get(i).map_or(&self.output_norm, |layer| &layer.attention_norm);
+        let mut h = norm_of(0).apply(b, x.as_ref())?;
+        for (i, (layer, cache)) in self.layers.iter().zip(&mut state.caches).enumerate() {
+            // The norm after a layer is that of the next layer, or the model's last one.
+            (h, x) = self.layer(b, (i, layer), cache, (&h, &x), norm_of(i + 1))?;
+        }
+        Ok(h)
+    }
+
+    fn layer(
+        &self,
+        b: &B,
+        (i, layer): (usize, &Layer<B>),
+        cache: &mut KvCache<B::Space, T>,
+        (h, x): (&TensorOf<B, T>, &TensorOf<B, T>),
+        next: &Norm<B>,
+    ) -> Result<(TensorOf<B, T>, TensorOf<B, T>)> {
+        let normed = |norm: &Option<Norm<B>>, y: TensorOf<B, T>| match norm {
+            Some(norm) => norm.apply(b, y.as_ref()),
+            None => Ok(y),
+        };
+        let a = self.attention(b, i, &layer.attend, cache, h.as_ref())?;
+        let a = normed(&layer.post_attention_norm, a)?;
+        let feed = |h: &TensorOf<B, T>| {
+            let f = layer.feed.apply(b, self.config.activation, h.as_ref())?;
+            normed(&layer.post_feed_norm, f)
+        };
+        match &layer.feed_norm {
+            Some(norm) => {
+                let (h, x) = norm.after_adding(b, &a, x)?;
+                next.after_adding(b, &feed(&h)?, &x)
+            }
+            None => next.after_adding(b, &b.add(&a, &feed(h)?)?, x),
+        }
+    }
+
+    fn logits(&self, b: &B, h: Ref<'_, B, T>) -> Result<Vec<f32>> {
+        let logits = match &self.output {
+            Some(output) => output.apply(b, h)?,
+            None => b.linear(h, &self.embedding)?,
+        };
+        let logits: TensorOf<B, f32> = b.cast(&logits)?;
+        let mut logits = logits.to_vec(b)?;
+        if let Some(cap) = self.config.logit_softcap {
+            logits.iter_mut().for_each(|v| *v = (cap * (f64::from(*v) / cap).tanh()) as f32);
+        }
+        Ok(logits)
+    }
+}

@@ -1,0 +1,54 @@
+//! The error type of this crate.
+
+/// Why a model cannot be loaded or run.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The family of the model is not among those of this crate.
+    #[error("architecture {got:?} is not supported; this program runs {}", known.join(", "))]
+    Family {
+        /// The file's `general.architecture`.
+        got: String,
+        /// The architectures that this crate runs.
+        known: Vec<&'static str>,
+    },
+    /// A key of the metadata has a value that this crate cannot honour.
+    #[error("metadata key `{key}`: got {got}, wanted {wanted}")]
+    Key {
+        /// The whole key.
+        key: String,
+        /// Its value.
+        got: String,
+        /// What would be accepted.
+        wanted: String,
+    },
+    /// A tensor has no place in the model, or other extents than the metadata says.
+    #[error("tensor {name}: got {got}, wanted {wanted}")]
+    Tensor {
+        /// The tensor.
+        name: String,
+        /// What the file has.
+        got: String,
+        /// What would be accepted.
+        wanted: String,
+    },
+    /// A step has no tokens, or more than fit.
+    #[error("a step of {got} tokens after {before}: wanted 1 to {room}")]
+    Tokens {
+        /// The number of tokens given.
+        got: usize,
+        /// Tokens in the state.
+        before: usize,
+        /// Tokens that still fit.
+        room: usize,
+    },
+    /// The file cannot be read.
+    #[error(transparent)]
+    File(#[from] ops_gguf::Error),
+    /// An op failed.
+    #[error(transparent)]
+    Op(#[from] ops_core::Error),
+}
+
+/// A result with this crate's error.
+pub type Result<T> = core::result::Result<T, Error>;

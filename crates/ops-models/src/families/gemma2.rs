@@ -1,0 +1,16 @@
+//! Gemma 2: every second layer windowed from the first on, softcaps, norms before and after each block. Gemma Team, 2024.
+use super::Family;
+use crate::{Activation, Window};
+
+pub(super) const FAMILY: Family = Family {
+    name: "gemma2",
+    adjust: |keys, config| {
+        config.activation = Activation::Geglu;
+        config.embedding_scale = (config.dim as f64).sqrt();
+        config.score_softcap = keys.float("attn_logit_softcapping")?.filter(|cap| *cap != 0.0);
+        config.logit_softcap = keys.float("final_logit_softcapping")?.filter(|cap| *cap != 0.0);
+        let size = keys.count("attention.sliding_window")?;
+        config.window = Some(Window { size, period: 2, rope_base: None });
+        Ok(())
+    },
+};

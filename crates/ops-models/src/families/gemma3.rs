@@ -1,0 +1,17 @@
+//! Gemma 3: all layers but every sixth windowed, with a base of their own; norms of heads, and around each block. Gemma Team,
+//! 2025.
+use super::Family;
+use crate::{Activation, Window};
+
+pub(super) const FAMILY: Family = Family {
+    name: "gemma3",
+    adjust: |keys, config| {
+        config.activation = Activation::Geglu;
+        config.embedding_scale = (config.dim as f64).sqrt();
+        config.logit_softcap = keys.float("final_logit_softcapping")?.filter(|cap| *cap != 0.0);
+        let rope_base = Some(keys.float("rope.freq_base_swa")?.unwrap_or(10_000.0));
+        let size = keys.count("attention.sliding_window")?;
+        config.window = Some(Window { size, period: 6, rope_base });
+        Ok(())
+    },
+};

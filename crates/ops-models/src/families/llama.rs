@@ -1,0 +1,19 @@
+//! Llama, and what is converted as such: Mistral and Mixtral. Touvron et al., 2023; Jiang et al., 2023 and 2024.
+use super::Family;
+use crate::Experts;
+use ops_core::ops::RopeForm;
+
+pub(super) const FAMILY: Family = Family {
+    name: "llama",
+    adjust: |keys, config| {
+        config.rope = RopeForm::Interleaved;
+        // Mixtral renormalises; no key says so. Its experts have the width of a dense block.
+        let count = keys.find::<u32>("expert_count")?.unwrap_or(0) as usize;
+        if count > 0 {
+            let used = keys.count("expert_used_count")?;
+            let ffn = keys.count_or("expert_feed_forward_length", config.ffn)?;
+            config.experts = Some(Experts { count, used, ffn, renormalize: true });
+        }
+        Ok(())
+    },
+};

@@ -1,0 +1,52 @@
+//! The families. A family is a file here: its name, and what its metadata does not say.
+use crate::keys::Keys;
+use crate::{Config, Error, Result};
+
+mod gemma2;
+mod gemma3;
+mod llama;
+mod phi3;
+mod qwen2;
+mod qwen3;
+mod qwen3moe;
+mod stablelm;
+mod starcoder2;
+
+/// A family of models.
+pub(crate) struct Family {
+    /// Its `general.architecture`.
+    pub(crate) name: &'static str,
+    /// Changes what differs from the common configuration: root mean square norms, rotation of halves, swiglu.
+    pub(crate) adjust: fn(&Keys<'_>, &mut Config) -> Result<()>,
+}
+
+/// This is the only list of families.
+const LIST: [Family; 9] = [
+    llama::FAMILY,
+    qwen2::FAMILY,
+    qwen3::FAMILY,
+    qwen3moe::FAMILY,
+    gemma2::FAMILY,
+    gemma3::FAMILY,
+    phi3::FAMILY,
+    starcoder2::FAMILY,
+    stablelm::FAMILY,
+];
+
+/// The architectures that this crate runs, as GGUF files name them.
+///
+/// ```
+/// assert!(ops_models::families().any(|name| name == "qwen3"));
+/// ```
+pub fn families() -> impl Iterator<Item = &'static str> {
+    LIST.iter().map(|family| family.name)
+}
+
+pub(crate) fn find(architecture: &str) -> Result<&'static Family> {
+    const { assert!(!LIST.is_empty()) }
+    static FAMILIES: [Family; 9] = LIST;
+    FAMILIES
+        .iter()
+        .find(|family| family.name == architecture)
+        .ok_or_else(|| Error::Family { got: architecture.to_owned(), known: families().collect() })
+}

@@ -1,0 +1,83 @@
+//! Metadata under the name of the architecture.
+use crate::{Error, Result};
+use ops_core::model::RopeScaling;
+use ops_gguf::{FromValue, Metadata};
+
+/// The metadata of a model.
+#[derive(Clone, Copy)]
+pub(crate) struct Keys<'a> {
+    metadata: &'a Metadata,
+    architecture: &'a str,
+}
+
+impl<'a> Keys<'a> {
+    pub(crate) fn new(metadata: &'a Metadata) -> Result<Self> {
+        Ok(Keys { metadata, architecture: metadata.architecture()? })
+    }
+    pub(crate) fn architecture(&self) -> &'a str {
+        self.architecture
+    }
+    pub(crate) fn find<T: FromValue<'a>>(&self, key: &str) -> Result<Option<T>> {
+        Ok(self.metadata.find(&format!("{}.{key}", self.architecture))?)
+    }
+    /// A float; 32 bits in the file.
+    pub(crate) fn float(&self, key: &str) -> Result<Option<f64>> {
+        Ok(self.find::<f32>(key)?.map(f64::from))
+    }
+    /// A positive number.
+    pub(crate) fn count(&self, key: &str) -> Result<usize> {
+        self.positive(key, self.metadata.arch_u32(key)?)
+    }
+    /// A positive number, or what counts where the key is missing.
+    pub(crate) fn count_or(&self, key: &str, otherwise: usize) -> Result<usize> {
+        self.find::<u32>(key)?.map_or(Ok(otherwise), |n| self.positive(key, n))
+    }
+    fn positive(&self, key: &str, n: u32) -> Result<usize> {
+        if n == 0 { Err(self.wrong(key, 0, "a positive number")) } else { Ok(n as usize) }
+    }
+    /// The error for a value that cannot be honoured.
+    pub(crate) fn wrong(&self, key: &str, got: impl ToString, wanted: impl ToString) -> Error {
+        let key = format!("{}.{key}", self.architecture);
+        Error::Key { key, got: got.to_string(), wanted: wanted.to_string() }
+    }
+    /// Refuses a key whose effect the family does not have.
+    pub(crate) fn refuse(&self, key: &str) -> Result<()> {
+        match self.metadata.value(&format!("{}.{key}", self.architecture)) {
+            Some(value) if !is_neutral(&value.to_string()) => {
+                Err(self.wrong(key, value, "no such key: this family is run without it"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// How positions map to angles.
+    pub(crate) fn rope_scaling(&self) -> Result<RopeScaling> {
+        let factor = match self.float("rope.scaling.factor")? {
+            Some(factor) => Some(factor),
+            // The key in files that predate typed scaling.
+            None => self.float("rope.scale_linear")?,
+        };
+        match (self.find::<&str>("rope.scaling.type")?, factor) {
+            (Some("none"), _) | (None, None) => Ok(RopeScaling::None),
+            (None | Some("linear"), Some(factor)) => Ok(RopeScaling::Linear { factor }),
+            (Some("yarn"), Some(factor)) => Ok(RopeScaling::Yarn {
+                factor,
+                original_context: self.count("rope.scaling.original_context_length")? as f64,
+                beta_fast: self.float("rope.scaling.yarn_beta_fast")?.unwrap_or(32.0),
+                beta_slow: self.float("rope.scaling.yarn_beta_slow")?.unwrap_or(1.0),
+                attention_factor: self.float("rope.scaling.attn_factor")?,
+            }),
+            (Some(kind), factor) => Err(self.wrong(
+                "rope.scaling.type",
+                format!("{kind:?} with factor {factor:?}"),
+                "none, or linear or yarn with a factor",
+            )),
+        }
+    }
+}
+
+/// Whether a value stands for the absence of what its key names.
+fn is_neutral(value: &str) -> bool {
+    let number = value.rsplit(' ').next().and_then(|n| n.parse::<f64>().ok());
+    number == Some(0.0) || value.ends_with("false")
+}

@@ -1,0 +1,31 @@
+//! Decoder models of many families, read from GGUF files and run on any backend.
+//!
+//! [`Decoder`] is one program for all of them, written over [`Transformer`](ops_core::model::Transformer). A [`Config`], read from
+//! the file's metadata, says what a model is made of: norms, rotation, windows, experts. A family is a file in `families/`: its
+//! name and what its metadata does not say.
+//!
+//! A file that has something which this crate does not know is refused, with the name of the key or tensor: a model never runs
+//! without a part of it.
+//!
+//! ```no_run
+//! use ops_gguf::Gguf;
+//! use ops_models::Decoder;
+//!
+//! let (cpu, gguf) = (ops_cpu::Cpu::new(), Gguf::open("model.gguf")?);
+//! let model = Decoder::<f32, _>::load(&cpu, &gguf, 512)?;
+//! let mut state = model.state(&cpu, 512)?;
+//! let logits = model.forward(&cpu, &mut state, &[1, 2, 3])?; // for the token after these
+//! # Ok::<(), ops_models::Error>(())
+//! ```
+#![forbid(unsafe_code)]
+
+mod config;
+mod decoder;
+mod error;
+mod families;
+mod keys;
+
+pub use config::{Activation, Config, Experts, NormKind, Window};
+pub use decoder::{Decoder, State};
+pub use error::{Error, Result};
+pub use families::families;

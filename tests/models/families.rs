@@ -1,0 +1,137 @@
+//! Small models of random weights, one of each family, against logits that another implementation computed in float64
+//! (`tests/data/families/README.md`).
+use crate::largest;
+use rocm_ops::gguf::Gguf;
+use rocm_ops::model::Transformer;
+use rocm_ops::models::Decoder;
+use rocm_ops::{Checked, Cpu, Reference};
+use serde_json::Value;
+
+pub(crate) const FAMILIES: [&str; 5] =
+    ["llama-f16", "llama-Q4_K_M", "qwen3-f16", "gemma3-f16", "qwen3moe-f16"];
+
+fn folder() -> String {
+    format!("{}/data/families", env!("CARGO_MANIFEST_DIR"))
+}
+
+/// What a model must say to a prompt.
+struct Case {
+    prompt: Vec<u32>,
+    top1: Vec<u32>,
+    last_logits: Vec<f64>,
+    greedy: Vec<u32>,
+}
+
+fn cases(name: &str) -> Vec<Case> {
+    let text = std::fs::read_to_string(format!("{}/{name}.json", folder())).unwrap();
+    let json: Value = serde_json::from_str(&text).unwrap();
+    let of = |key: &str, i: usize| json[key][i].as_array().unwrap().clone();
+    let ids = |key, i| of(key, i).iter().map(|v| v.as_u64().unwrap() as u32).collect();
+    let prompts = json["prompts"].as_array().unwrap().len();
+    assert!(prompts >= 6);
+    (0..prompts)
+        .map(|i| Case {
+            prompt: ids("prompts", i),
+            top1: ids("top1", i),
+            last_logits: of("last_logits", i).iter().map(|v| v.as_f64().unwrap()).collect(),
+            greedy: ids("greedy", i),
+        })
+        .collect()
+}
+
+fn nmse(got: &[f32], want: &[f64]) -> f64 {
+    let error: f64 = got.iter().zip(want).map(|(g, w)| (f64::from(*g) - w).powi(2)).sum();
+    error / want.iter().map(|w| w * w).sum::<f64>()
+}
+
+/// Top-1 at every position, the last logits, and `greedy` tokens of each of the first prompts.
+fn check<B: Transformer<f32>>(b: &B, name: &str, prompts: usize, greedy: usize) {
+    let gguf = Gguf::open(format!("{}/{name}.gguf", folder())).unwrap();
+    // Blocks are multiplied with activations in 8 bits; a token may then change where two are nearly equally likely.
+    let exact = !name.contains("Q4");
+    for case in cases(name).into_iter().take(prompts) {
+        let capacity = case.prompt.len() + greedy;
+        let model = Decoder::<f32, B>::load(b, &gguf, capacity).unwrap();
+        let mut state = model.state(b, capacity).unwrap();
+        let logits = model.forward_all(b, &mut state, &case.prompt).unwrap();
+        let rows: Vec<_> = logits.chunks(model.vocabulary()).collect();
+        let top1: Vec<u32> = rows.iter().map(|row| largest(row)).collect();
+        let error = nmse(rows[rows.len() - 1], &case.last_logits);
+        assert!(error <= if exact { 1e-9 } else { 2e-2 }, "{name} on {}: {error}", b.name());
+        if !exact {
+            continue;
+        }
+        assert_eq!(top1, case.top1, "{name} on {}", b.name());
+        let mut next = top1[top1.len() - 1];
+        for want in &case.greedy[..greedy] {
+            assert_eq!(next, *want, "{name} on {}", b.name());
+            next = largest(&model.forward(b, &mut state, &[next]).unwrap());
+        }
+    }
+}
+
+#[test]
+fn on_the_cpu() {
+    FAMILIES.iter().for_each(|name| check(&Cpu::new(), name, usize::MAX, 31));
+}
+
+#[test]
+fn on_the_reference() {
+    FAMILIES.iter().for_each(|name| check(&Reference::new(), name, 2, 4));
+}
+
+#[test]
+fn with_every_op_checked() {
+    FAMILIES.iter().for_each(|name| check(&Checked::new(Cpu::new(), Reference::new()), name, 2, 4));
+}
+
+#[test]
+fn texts_have_the_tokens_of_the_family() {
+    let mut compared = 0;
+    for name in FAMILIES {
+        let text = std::fs::read_to_string(format!("{}/{name}.json", folder())).unwrap();
+        let json: Value = serde_json::from_str(&text).unwrap();
+        let tokenizer = Gguf::open(format!("{}/{name}.gguf", folder())).unwrap().tokenizer().unwrap();
+        // The quantized file has the tokenizer of the one it was made from.
+        let Some(pairs) = json["tokenizer"].as_array() else { continue };
+        compared += pairs.len();
+        for pair in pairs {
+            let (text, want) = (pair[0].as_str().unwrap(), pair[1].as_array().unwrap());
+            let want: Vec<u32> = want.iter().map(|v| v.as_u64().unwrap() as u32).collect();
+            assert_eq!(tokenizer.encode(text).unwrap(), want, "{name}: {text:?}");
+        }
+    }
+    assert!(compared >= 8, "{compared} texts compared");
+}
+
+/// A copy of a model with one thing changed, and what loading it says.
+fn refused(name: &str, change: &str, value: impl Into<rocm_ops::gguf::Value>) -> String {
+    let gguf = Gguf::open(format!("{}/{name}.gguf", folder())).unwrap();
+    let mut writer = rocm_ops::gguf::Writer::with_metadata(gguf.metadata().clone());
+    writer.set(change, value).unwrap();
+    gguf.tensors().for_each(|t| drop(writer.tensor(t.name(), t.ggml_type(), t.dims()).map(|_| ())));
+    let mut body = writer.write_to(Vec::new()).unwrap();
+    gguf.tensors().for_each(|t| body.write(t.name(), t.bytes().unwrap()).unwrap());
+    let file = Gguf::from_bytes(body.finish().unwrap()).unwrap();
+    Decoder::<f32, Cpu>::load(&Cpu::new(), &file, 16).err().expect("refused").to_string()
+}
+
+#[test]
+fn what_is_not_understood_is_an_error_that_names_it() {
+    let family = refused("qwen3-f16", "general.architecture", "mamba");
+    assert!(family.contains("mamba") && family.contains("gemma3"), "{family}");
+    for (name, key, value) in [
+        ("qwen3-f16", "qwen3.logit_scale", 0.5_f32),
+        ("llama-f16", "llama.attention.max_alibi_bias", 8.0),
+        ("qwen3-f16", "qwen3.final_logit_softcapping", 30.0),
+    ] {
+        let message = refused(name, key, value);
+        assert!(message.contains(key), "{message}");
+    }
+    // A dense family whose file says that it has experts.
+    let experts = refused("qwen3-f16", "qwen3.expert_count", 8_u32);
+    assert!(experts.contains("expert_count"), "{experts}");
+    // Tensors that the family has no use for: norms of heads in a llama.
+    let head_norms = refused("llama-f16", "llama.attention.key_length", 32_u32);
+    assert!(head_norms.contains("attn_q") || head_norms.contains("value_length"), "{head_norms}");
+}
