@@ -1,0 +1,235 @@
+#!/usr/bin/env python3
+"""Makes small models of random weights and the numbers that a correct program computes from them.
+
+    python3 tools/family-fixture.py FOLDER [FAMILY ..]
+
+For each family, FOLDER/FAMILY-f16.gguf and FOLDER/FAMILY-f16.json, in the format of tests/data/families/README.md. The numbers are
+those of the package `transformers` in float64 with plain attention, from the weights that the file holds. Needs the packages
+torch, transformers and gguf. The tokenizer is that of single bytes, for the models say nothing sensible.
+"""
+
+import json
+import sys
+
+import gguf
+import numpy as np
+import torch
+import transformers as tf
+
+VOCABULARY, CONTEXT = 512, 512
+PROMPTS = [1, 7, 16, 25, 41, 60]
+
+COMMON = dict(
+    vocab_size=VOCABULARY, max_position_embeddings=CONTEXT, hidden_size=128, intermediate_size=256, num_hidden_layers=2,
+    num_attention_heads=4, num_key_value_heads=2, bos_token_id=0, eos_token_id=1, pad_token_id=None,
+)
+EXACT = {"attn_implementation": "eager"}
+
+# Names of tensors: ours, theirs.
+NORMS = {"attn_norm": "input_layernorm", "ffn_norm": "post_attention_layernorm"}
+ATTENTION = {f"attn_{part}": f"self_attn.{part}_proj" for part in "qkv"} | {"attn_output": "self_attn.o_proj"}
+GATED = {f"ffn_{part}": f"mlp.{part}_proj" for part in ("gate", "up", "down")}
+SANDWICH = {
+    "attn_norm": "input_layernorm", "post_attention_norm": "post_attention_layernorm",
+    "ffn_norm": "pre_feedforward_layernorm", "post_ffw_norm": "post_feedforward_layernorm",
+}
+
+
+def heads(meta, config, eps="layer_norm_rms_epsilon"):
+    head = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    meta.update({
+        "context_length": CONTEXT, "embedding_length": config.hidden_size, "block_count": config.num_hidden_layers,
+        "feed_forward_length": config.intermediate_size, "attention.head_count": config.num_attention_heads,
+        "attention.head_count_kv": config.num_key_value_heads, "attention.key_length": head, "attention.value_length": head,
+    })
+    value = getattr(config, "rms_norm_eps", None) or getattr(config, "layer_norm_eps", None) or config.norm_epsilon
+    meta["attention." + eps] = float(value)
+    if config.rope_parameters["rope_theta"] != 10000.0:  # which is what a file without the key means
+        meta["rope.freq_base"] = float(config.rope_parameters["rope_theta"])
+    return meta
+
+
+def interleaved(weight, count):
+    """Rows of a head from halves to pairs, as files of the llama family have them."""
+    rows, rest = weight.shape[0], weight.shape[1:]
+    return weight.reshape(count, 2, rows // count // 2, *rest).swapaxes(1, 2).reshape(rows, *rest)
+
+
+def mixtral():
+    config = tf.MixtralConfig(**COMMON, num_local_experts=4, num_experts_per_tok=2, sliding_window=None)
+    model = tf.MixtralForCausalLM._from_config(config, **EXACT, experts_implementation="eager")
+    meta = heads({"expert_count": 4, "expert_used_count": 2}, config)
+    return model, "llama", meta, NORMS | ATTENTION | {"ffn_gate_inp": "mlp.gate"}
+
+
+def mistral():
+    config = tf.MistralConfig(**COMMON, sliding_window=16)
+    model = tf.MistralForCausalLM._from_config(config, **EXACT)
+    meta = heads({"attention.sliding_window": 16}, config)
+    return model, "llama", meta, NORMS | ATTENTION | GATED
+
+
+def qwen2():
+    config = tf.Qwen2Config(**COMMON, use_sliding_window=False, tie_word_embeddings=True)
+    model = tf.Qwen2ForCausalLM._from_config(config, **EXACT)
+    return model, "qwen2", heads({}, config), NORMS | ATTENTION | GATED
+
+
+def gemma2():
+    config = tf.Gemma2Config(**COMMON | {"num_hidden_layers": 4}, head_dim=64, query_pre_attn_scalar=64, sliding_window=16,
+                             attn_logit_softcapping=20.0, final_logit_softcapping=10.0)
+    model = tf.Gemma2ForCausalLM._from_config(config, **EXACT)
+    meta = heads({"attention.sliding_window": 16, "attn_logit_softcapping": 20.0, "final_logit_softcapping": 10.0}, config)
+    return model, "gemma2", meta, SANDWICH | ATTENTION | GATED
+
+
+def phi3():
+    config = tf.Phi3Config(**COMMON, sliding_window=24)
+    model = tf.Phi3ForCausalLM._from_config(config, **EXACT)
+    meta = heads({"attention.sliding_window": 24}, config)
+    names = NORMS | {"attn_qkv": "self_attn.qkv_proj", "attn_output": "self_attn.o_proj", "ffn_up": "mlp.gate_up_proj",
+                     "ffn_down": "mlp.down_proj"}
+    return model, "phi3", meta, names
+
+
+def starcoder2():
+    config = tf.Starcoder2Config(**COMMON, sliding_window=None, use_bias=True, hidden_act="gelu_pytorch_tanh",
+                                 residual_dropout=0.0, embedding_dropout=0.0)
+    model = tf.Starcoder2ForCausalLM._from_config(config, **EXACT)
+    meta = heads({}, config, "layer_norm_epsilon")
+    return model, "starcoder2", meta, NORMS | ATTENTION | {"ffn_up": "mlp.c_fc", "ffn_down": "mlp.c_proj"}
+
+
+def stablelm(parallel=False):
+    config = tf.StableLmConfig(**COMMON, use_parallel_residual=parallel, partial_rotary_factor=0.25, use_qkv_bias=True)
+    model = tf.StableLmForCausalLM._from_config(config, **EXACT)
+    meta = heads({"use_parallel_residual": parallel, "rope.dimension_count": 8}, config, "layer_norm_epsilon")
+    norms = {"attn_norm": "input_layernorm"} if parallel else NORMS
+    return model, "stablelm", meta, norms | ATTENTION | GATED
+
+
+FAMILIES = {
+    "mixtral": mixtral, "mistral": mistral, "qwen2": qwen2, "gemma2": gemma2, "phi3": phi3, "starcoder2": starcoder2,
+    "stablelm": stablelm, "stablelm-parallel": lambda: stablelm(True),
+}
+
+
+def randomize(model, seed):
+    """Weights of a size that keeps every part visible, and that f16 represents exactly."""
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for name, p in model.named_parameters():
+            noise = torch.randn(p.shape, generator=generator, dtype=torch.float64)
+            if p.dim() >= 2:
+                values = noise * (1.0 if "embed" in name else 1.6 / p.shape[-1] ** 0.5)
+            elif "norm" in name and name.endswith("weight"):
+                values = (0.0 if "gemma" in type(model).__name__.lower() else 1.0) + 0.2 * noise
+            else:
+                values = 0.2 * noise
+            p.copy_(values.to(torch.float16).to(p.dtype))
+
+
+def tensors(model, arch, names):
+    """Pairs of a file's tensor name and values."""
+    state = {name: p.detach().to(torch.float64).numpy() for name, p in model.state_dict().items()}
+    plus = 1.0 if arch.startswith("gemma") else 0.0
+    count = {"attn_q": model.config.num_attention_heads, "attn_k": model.config.num_key_value_heads}
+    yield "token_embd.weight", state["model.embed_tokens.weight"]
+    if not model.config.tie_word_embeddings:
+        yield "output.weight", state["lm_head.weight"]
+    pairs = [("output_norm", "model.norm")]
+    for i in range(model.config.num_hidden_layers):
+        pairs += [(f"blk.{i}.{ours}", f"model.layers.{i}.{theirs}") for ours, theirs in names.items()]
+        experts = f"model.layers.{i}.mlp.experts."
+        if experts + "gate_up_proj" in state:
+            both = state[experts + "gate_up_proj"]
+            half = both.shape[1] // 2
+            yield f"blk.{i}.ffn_gate_exps.weight", both[:, :half]
+            yield f"blk.{i}.ffn_up_exps.weight", both[:, half:]
+            yield f"blk.{i}.ffn_down_exps.weight", state[experts + "down_proj"]
+    for ours, theirs in pairs:
+        part = ours.rsplit(".", 1)[-1]
+        for kind in ("weight", "bias"):
+            if f"{theirs}.{kind}" in state:
+                value = state[f"{theirs}.{kind}"]
+                if arch == "llama" and part in count:
+                    value = interleaved(value, count[part])
+                yield f"{ours}.{kind}", value + plus if "norm" in part and kind == "weight" else value
+
+
+def write(path, arch, meta, pairs, name):
+    writer = gguf.GGUFWriter(path, arch)
+    writer.add_name(f"tiny-random-{name}")
+    for key, value in meta.items():
+        key = f"{arch}.{key}"
+        if isinstance(value, bool):
+            writer.add_bool(key, value)
+        elif isinstance(value, float):
+            writer.add_float32(key, value)
+        else:
+            writer.add_uint32(key, value)
+    # Bytes as the byte-level alphabet writes them, one merged token, then tokens that no text has.
+    shown = [i for r in ((33, 127), (161, 173), (174, 256)) for i in range(*r)]
+    alphabet = {b: chr(b) for b in shown} | {b: chr(256 + n) for n, b in enumerate(b for b in range(256) if b not in shown)}
+    tokens = ["<s>", "</s>"] + [alphabet[b] for b in range(256)] + ["ab"]
+    tokens += [f"<unused{i}>" for i in range(VOCABULARY - len(tokens))]
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre("gpt-2")
+    writer.add_token_list(tokens)
+    writer.add_token_types([3, 3] + [1] * 257 + [5] * (VOCABULARY - 259))
+    writer.add_token_merges(["a b"])
+    writer.add_bos_token_id(0)
+    writer.add_eos_token_id(1)
+    writer.add_add_bos_token(False)
+    for tensor, value in pairs:
+        vector = value.ndim == 1 or "ffn_gate_inp" in tensor
+        writer.add_tensor(tensor, value.astype(np.float32 if vector else np.float16))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def numbers(model, seed):
+    """Logits at every position of the prompts and of what follows them."""
+    random = np.random.default_rng(seed)
+    prompts = [random.integers(2, VOCABULARY, n).tolist() for n in PROMPTS]
+    out = {"prompts": prompts, "top1": [], "last_logits": [], "greedy": [], "margins": []}
+    with torch.no_grad():
+        run = lambda ids: model(torch.tensor([ids])).logits[0].double()
+        for prompt in prompts:
+            logits, ids, margin = run(prompt), list(prompt), []
+            out["top1"].append(logits.argmax(-1).tolist())
+            out["last_logits"].append([float(f"{v:.6g}") for v in logits[-1]])
+            for _ in range(32):
+                best = logits.topk(2, -1).values
+                margin.append(((best[:, 0] - best[:, 1]) / logits.abs().amax(-1)).min().item())
+                ids.append(logits[-1].argmax().item())
+                logits = run(ids)
+            out["greedy"].append(ids[len(prompt):])
+            out["margins"].append(min(margin))
+    out["min_margin"] = min(out["margins"])
+    return out
+
+
+def main():
+    folder, chosen = sys.argv[1], sys.argv[2:] or list(FAMILIES)
+    torch.set_default_dtype(torch.float64)
+    for name in chosen:
+        # The first seed at which no two tokens are nearly equally likely anywhere.
+        for seed in range(20):
+            model, arch, meta, names = FAMILIES[name]()
+            model = model.double().eval()
+            randomize(model, seed)
+            found = numbers(model, seed)
+            if found["min_margin"] > 2e-4:
+                break
+        write(f"{folder}/{name}-f16.gguf", arch, meta, tensors(model, arch, names), name)
+        about = {"architecture": arch, "n_ctx": CONTEXT, "notes": f"random weights, seed {seed}",
+                 "source": f"transformers {tf.__version__}, {type(model).__name__} in float64"}
+        with open(f"{folder}/{name}-f16.json", "w") as file:
+            json.dump(about | found, file, separators=(",", ":"))
+        print(f"{name}: seed {seed}, smallest margin {found['min_margin']:.1e}")
+
+
+main()
