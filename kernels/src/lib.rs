@@ -22,6 +22,7 @@ pub mod target;
 mod unit;
 
 pub mod attention;
+pub mod batch_norm;
 pub mod binary;
 pub mod cast;
 pub mod compare;
@@ -31,6 +32,8 @@ pub mod matmul;
 pub mod matrix;
 pub mod norm;
 pub mod parametric;
+pub mod planes;
+pub mod pool;
 pub mod qlinear;
 pub mod quant;
 pub mod reduce;
@@ -40,6 +43,7 @@ pub mod softmax;
 pub mod sort;
 mod tuning;
 pub mod unary;
+pub mod upsample;
 
 pub use dot4::Dot4;
 pub use element_type::{BlockFormat, ElementType};
@@ -62,6 +66,9 @@ fn declare_all(table: &mut instances::Table) {
     reduce::declare(table);
     scan::declare(table);
     sort::declare(table);
+    batch_norm::declare(table);
+    pool::declare(table);
+    upsample::declare(table);
     rope::declare(table);
     copy::declare(table);
     cast::declare(table);

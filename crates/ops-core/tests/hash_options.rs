@@ -46,6 +46,13 @@ fn options_that_print_differently_hash_differently() {
     distinct(&[Sort::<f32>::axis(0), Sort::axis(1), Sort::axis(0).descending()]);
     distinct(&[ArgSort::<f32>::axis(0), ArgSort::axis(1), ArgSort::axis(0).descending()]);
     distinct(&[TopK::<f32>::of(1), TopK::of(2)]);
+    distinct(&eps.map(BatchNorm::<f32>::eps));
+    let windows = [[2, 3], [3, 2]].map(Windows::of);
+    let windows = [windows[0], windows[1], windows[0].stride([1, 3]), windows[0].padding([1, 0])];
+    distinct(&windows.map(|windows| Pool2d::<f32>::of(PoolFn::Max, windows)));
+    distinct(&PoolFn::ALL.map(|f| Pool2d::<f32>::of(f, windows[0])));
+    distinct(&[Upsample::<f32>::nearest1d(2), Upsample::nearest2d([2, 1]), Upsample::nearest2d([1, 2])]);
+    distinct(&[false, true].map(|corners| Upsample::<f32>::bilinear2d([2, 1], corners)));
     distinct(&[Fill::new(0.0f32), Fill::new(-0.0), Fill::new(1.0)]);
     let forms = [RopeForm::Half, RopeForm::Interleaved, RopeForm::HalfThd];
     distinct(&forms.map(Rope::<f32>::new));

@@ -23,6 +23,7 @@ use ops_core::ops::{
     Embedding, Fill, Glu, GluFn, GroupNorm, IndexSelect, LayerNorm, Linear, MatMul, Parametric, Quantize,
     RmsNorm, Rope, RopeForm, RopeInplace, Softmax, TensorCopy, Unary, UnaryFn, Where,
 };
+use ops_core::ops::{BatchNorm, Pool2d, PoolFn, Upsample, Windows};
 use ops_core::ops::{ArgReduce, ArgSort, CumSum, Reduce, ReduceFn, Sort, TopK};
 use ops_core::{Element, Float, Num, Op, Scalar};
 use rocblas::RocBlas;
@@ -92,6 +93,10 @@ lists! {
     [T: Num] Sort<T>: HipSort; [Sort::<f32>::axis(-1)];
     [T: Num] ArgSort<T>: HipSort; [ArgSort::<f32>::axis(-1)];
     [T: Num] TopK<T>: HipSort; [TopK::<f32>::of(1)];
+    [T: Float] BatchNorm<T>: Hip, MiOpen; [BatchNorm::<f32>::eps(0.0)];
+    [T: Float] Pool2d<T>: Hip, MiOpen; PoolFn::ALL.map(|f| Pool2d::<f32>::of(f, Windows::of([1, 1])));
+    [T: Float] Upsample<T>: Hip;
+        [Upsample::<f32>::nearest1d(1), Upsample::nearest2d([1, 1]), Upsample::bilinear2d([1, 1], false)];
     [] Quantize: Hip; [Quantize];
     [] Dequantize: Hip; [Dequantize];
     [T: Float] Embedding<T>: HipEmbedding; [Embedding::<f32>::OP];
@@ -122,6 +127,9 @@ mod tests {
             ("argmin", "hip"),
             ("cumsum", "hip"),
             ("topk", "hip"),
+            ("batch_norm", "hip,miopen"),
+            ("avg_pool2d", "hip,miopen"),
+            ("upsample_nearest1d", "hip"),
         ] {
             assert_eq!(of(name).as_deref(), Some(want), "{name}");
         }

@@ -24,7 +24,7 @@
 //! Every function takes an [`Isa`], the instruction set to compute with. One binary holds the kernels for all of
 //! them, and [`Isa::best`] detects the processor's features once. Callers split the work over threads.
 //!
-//! - Elementwise: [`unary`], [`parametric`](fn@parametric), [`binary`], [`affine`](fn@affine), [`cast`](fn@cast), [`choose`](fn@choose) and
+//! - Elementwise: [`unary`], [`parametric`](fn@parametric), [`binary`], [`affine`](fn@affine), [`normalize`](fn@normalize), [`cast`](fn@cast), [`choose`](fn@choose) and
 //!   [`compare`](fn@compare).
 //! - [`rows`]: norms, softmax, rope and reductions over the last dimension.
 //! - [`gemm`]: matrix products.
@@ -73,6 +73,7 @@ mod isa;
 mod map;
 pub mod math;
 mod memory;
+mod normalize;
 mod parametric;
 pub mod quant;
 pub mod rows;
@@ -81,6 +82,7 @@ mod simd;
 mod unary;
 
 pub use binary::{Binary, affine, affine_in_place, binary, map};
+pub use normalize::{Normalize, normalize};
 pub use cast::cast;
 pub use choose::choose;
 pub use compare::{Compare, Number, compare};

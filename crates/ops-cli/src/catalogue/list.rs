@@ -8,6 +8,11 @@ use ops_core::{DType, Role};
 use std::sync::LazyLock;
 
 const WEIGHT: &[TypedOperand] = &[TypedOperand { name: "weight", group: Group::Floats, default: None }];
+const PARAMETERS: &[TypedOperand] = &[
+    TypedOperand { name: "weight", group: Group::Floats, default: None },
+    TypedOperand { name: "mean", group: Group::Floats, default: None },
+    TypedOperand { name: "var", group: Group::Floats, default: None },
+];
 const TABLES: &[TypedOperand] = &[TypedOperand { name: "cos", group: Group::Floats, default: None }];
 const LINEAR: &[TypedOperand] = &[
     TypedOperand { name: "weight", group: Group::Floats, default: None },
@@ -50,7 +55,7 @@ struct Facts {
 
 fn entry(op: &'static registry::Entry) -> Entry {
     let facts = norms(op.name).or_else(|| ropes(op.name)).or_else(|| products(op.name));
-    let facts = facts.or_else(|| moves(op.name)).or_else(|| reductions(op.name));
+    let facts = facts.or_else(|| moves(op.name)).or_else(|| reductions(op.name)).or_else(|| planes(op.name));
     let facts = facts.unwrap_or_else(|| elementwise(op));
     let Facts { contract, typed, cut, flops, sweep } = facts;
     let contract = Contract::parse(contract);
@@ -75,6 +80,11 @@ fn norms(name: &str) -> Option<Facts> {
         "group_norm" => {
             let facts = facts("x[b,c,..] weight[c] bias[c] -> y[b,c,..]", 8.0);
             Facts { typed: WEIGHT, cut: "b", sweep: Sweep::Channels, ..facts }
+        }
+        "batch_norm" => {
+            // Difference, scale, bias.
+            let facts = facts("x[b,c,..] weight[c] bias[c] mean[c] var[c] -> y[b,c,..]", 3.0);
+            Facts { typed: PARAMETERS, cut: "c", sweep: Sweep::Channels, ..facts }
         }
         // Maximum, difference, exponential, sum, quotient (or difference).
         "softmax" | "log_softmax" => facts("x[..,n] -> y[..,n]", 5.0),
@@ -135,6 +145,19 @@ fn reductions(name: &str) -> Option<Facts> {
         // Comparisons depend on the way to sort, so none are counted.
         "sort" | "argsort" => facts("x[..,n] -> y[..,n]", 0.0),
         "topk" => facts("x[..,n] -> values[..,k] indices[..,k]", 0.0),
+        _ => return None,
+    })
+}
+
+/// Pools of two by two, and upsampling to twice the extents.
+fn planes(name: &str) -> Option<Facts> {
+    let of_planes = |contract, flops| Facts { cut: "c", sweep: Sweep::Planes, ..facts(contract, flops) };
+    Some(match name {
+        "max_pool2d" | "avg_pool2d" => of_planes("x[b,c,h,w] -> y[b,c,h/2,w/2]", 4.0),
+        "upsample_nearest1d" => Facts { sweep: Sweep::Channels, ..of_planes("x[b,c,w] -> y[b,c,v]", 0.0) },
+        "upsample_nearest2d" => of_planes("x[b,c,h,w] -> y[b,c,u,v]", 0.0),
+        // Three mixtures of two.
+        "upsample_bilinear2d" => of_planes("x[b,c,h,w] -> y[b,c,u,v]", 9.0),
         _ => return None,
     })
 }

@@ -74,6 +74,8 @@ pub(crate) enum Sweep {
     TokensHeads,
     /// `[1, 64, ..]`.
     Channels,
+    /// `[1, c, h, h]` with about 64 channels.
+    Planes,
     /// `[rows, 4096]` counted in values, stored in blocks.
     Blocks,
     /// Products as in a model's layers: 1, 8 and 512 rows of 4096; and 64 rows of 64.

@@ -33,6 +33,7 @@ impl Entry {
             Sweep::Rows | Sweep::Matrices => vec![4, self.block_values(types).max(64)],
             Sweep::Heads | Sweep::TokensHeads | Sweep::Attention => vec![1, 2, 4, 64],
             Sweep::Channels => vec![2, 64, 4],
+            Sweep::Planes => vec![2, 8, 6, 6],
             Sweep::Blocks => vec![4, 2],
         }
     }
@@ -96,6 +97,11 @@ impl Entry {
                 vec![side, side]
             }
             Sweep::Channels => vec![1, 64, values.div_ceil(64).max(1)],
+            // Square planes with even extents.
+            Sweep::Planes => {
+                let side = (values / 64).isqrt().next_multiple_of(2).max(2);
+                vec![1, values.div_ceil(side * side).max(1), side, side]
+            }
             Sweep::Blocks => {
                 let [rows, values] = over(FEATURES)[..] else { return Vec::new() };
                 vec![rows, values.div_ceil(block).max(1)]

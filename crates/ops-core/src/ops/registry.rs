@@ -35,6 +35,7 @@ pub trait OpsOnFloats<T: Float>:
     OpsOnScalars<T> + ElementwiseOps<T> + ParametricOps<T> + ActivationOps<T> + NormOps<T> + SoftmaxOps<T> + RopeOps<T> + MatMulOps<T>
     + LinearOps<T> + AttentionOps<T> + EmbeddingOps<T>
     + ReduceOps<T> + ScanOps<T> + SortOps<T>
+    + BatchNormOps<T> + PoolOps<T> + UpsampleOps<T>
 {
 }
 #[rustfmt::skip]
@@ -42,6 +43,7 @@ impl<T: Float, B> OpsOnFloats<T> for B where
     B: OpsOnScalars<T> + ElementwiseOps<T> + ParametricOps<T> + ActivationOps<T> + NormOps<T> + SoftmaxOps<T> + RopeOps<T> + MatMulOps<T>
         + LinearOps<T> + AttentionOps<T> + EmbeddingOps<T>
     + ReduceOps<T> + ScanOps<T> + SortOps<T>
+    + BatchNormOps<T> + PoolOps<T> + UpsampleOps<T>
 {
 }
 
@@ -107,6 +109,8 @@ pub trait Options {
     fn count(&self, name: &'static str) -> Result<Option<usize>, Self::Error>;
     /// Reads an axis; negative counts from the end.
     fn axis(&self, name: &'static str) -> Result<Option<isize>, Self::Error>;
+    /// Reads a list of counts.
+    fn counts(&self, name: &'static str) -> Result<Option<Vec<usize>>, Self::Error>;
     /// Reads a list of axes.
     fn axes(&self, name: &'static str) -> Result<Option<Axes>, Self::Error>;
     /// Reads a flag.
@@ -140,6 +144,16 @@ pub enum Refused {
         operand: &'static str,
         /// Its type.
         dtype: DType,
+    },
+    /// An option does not have one value for each axis.
+    #[error("`{option}` has {got} values, wanted one for each of {want} axes")]
+    Counts {
+        /// The option.
+        option: &'static str,
+        /// The number of its values.
+        got: usize,
+        /// The number of axes.
+        want: usize,
     },
     /// An option without a default is missing.
     #[error("`{0}` is missing")]
@@ -261,6 +275,16 @@ const REDUCE: [Name<ReduceFn>; ReduceFn::ALL.len()] = {
         at += 1;
     }
     names
+};
+
+const POOL: [Name<PoolFn>; PoolFn::ALL.len()] =
+    [Name::of(PoolFn::Max.name(), PoolFn::Max), Name::of(PoolFn::Avg.name(), PoolFn::Avg)];
+
+/// The option here stands for that of a call.
+const UPSAMPLE: [Name<UpsampleFn>; 3] = {
+    let bilinear = UpsampleFn::Bilinear2d { align_corners: false };
+    let [one, two] = [UpsampleFn::Nearest1d, UpsampleFn::Nearest2d];
+    [Name::of(one.name(), one), Name::of(two.name(), two), Name::of(bilinear.name(), bilinear)]
 };
 
 /// Declares all ops: for each family its names, its types, and how to make it. The part in braces reads options and runs once;
@@ -407,6 +431,25 @@ registry! {
     } => if descending { ArgSort::axis(axis).descending() } else { ArgSort::axis(axis) };
     topk = one("topk"), numbers T: TopK<T>,
         |o, _one: ()| { let k = o.count("k")?.ok_or(Refused::Missing("k"))?; } => TopK::of(k);
+    batch_norm = one("batch_norm"), floats T: BatchNorm<T>,
+        |o, _one: ()| { let eps = needed(o, "eps")?; } => BatchNorm::eps(eps);
+    pool2d = POOL, floats T: Pool2d<T>, |o, f: PoolFn| {
+        let kernel = per_axis(o, "kernel")?.ok_or(Refused::Missing("kernel"))?;
+        let (stride, padding) = (per_axis(o, "stride")?.unwrap_or(kernel), per_axis(o, "padding")?.unwrap_or([0, 0]));
+        let windows = Windows::of(kernel).stride(stride).padding(padding);
+    } => Pool2d::of(f, windows);
+    upsample = UPSAMPLE, floats T: Upsample<T>, |o, f: UpsampleFn| {
+        let missing = Refused::Missing("size");
+        let size = match f.axes() {
+            1 => per_axis(o, "size")?.map(|[size]: [usize; 1]| [size, 1]).ok_or(missing)?,
+            _ => per_axis(o, "size")?.ok_or(missing)?,
+        };
+        let corners = matches!(f, UpsampleFn::Bilinear2d { .. }) && o.flag("align_corners")?.unwrap_or(false);
+    } => match f {
+        UpsampleFn::Nearest1d => Upsample::nearest1d(size[0]),
+        UpsampleFn::Nearest2d => Upsample::nearest2d(size),
+        UpsampleFn::Bilinear2d { .. } => Upsample::bilinear2d(size, corners),
+    };
     quantize = [Name::of("quantize", ()).blocks("y")], single T: Quantize, |_o, _one: ()| {} => Quantize;
     dequantize = [Name::of("dequantize", ()).blocks("x")], single T: Dequantize, |_o, _one: ()| {} => Dequantize;
     embedding = [Name::of("qembedding", ()).blocks("table")], floats T: Embedding<T>,
@@ -433,6 +476,13 @@ fn enter(list: &mut Vec<Entry>, entry: Entry) {
 /// Reads a number that has no default.
 fn needed<O: Options>(options: &O, name: &'static str) -> Result<f64, O::Error> {
     options.number(name)?.ok_or_else(|| Refused::Missing(name).into())
+}
+
+/// Reads an option with a value for each of `N` axes.
+fn per_axis<O: Options, const N: usize>(options: &O, option: &'static str) -> Result<Option<[usize; N]>, O::Error> {
+    let Some(values) = options.counts(option)? else { return Ok(None) };
+    let wrong = Refused::Counts { option, got: values.len(), want: N };
+    Ok(Some(<[usize; N]>::try_from(values).map_err(|_| wrong)?))
 }
 
 /// The type parameter of the op. It is the type that the op runs in, with two exceptions.

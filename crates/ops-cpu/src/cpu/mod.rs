@@ -8,6 +8,7 @@ use crate::host::{execute_kernels, host_backend};
 use ops_core::{Error, Result};
 
 mod attention;
+mod batch;
 mod compare;
 mod elementwise;
 mod folds;
@@ -16,6 +17,7 @@ mod matmul;
 mod norm;
 mod panels;
 mod parametric;
+mod planes;
 mod quant;
 mod reduce;
 mod rope;

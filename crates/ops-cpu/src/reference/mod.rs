@@ -12,6 +12,7 @@ mod index;
 mod matmul;
 mod norm;
 mod parametric;
+mod planes;
 mod quant;
 mod reduce;
 mod rope;

@@ -11,6 +11,7 @@ mod embedding;
 mod linear;
 pub(crate) mod matmul;
 mod norm;
+mod planes;
 mod quant;
 mod reduce;
 mod rope;

@@ -137,4 +137,20 @@ const DENIALS: &[Denial] = &[
         library_until: Denial::library(3, 3, 0),
         ..always(&["rope_i"], ALL, "MIOpen before 3.3 has no rope", "ROCm/MIOpen#3009")
     },
+    always(
+        &["max_pool2d"],
+        ALL,
+        "MIOpen's maximum passes over NaN, and starts from the least finite number",
+        "fmax and MAX_VAL in MIOpenPooling.cl; no fix is known",
+    ),
+    always(&["avg_pool2d"], HALF, "MIOpen's pooling sums in f16", "_FLOAT in MIOpenPooling.cl"),
+    Denial {
+        library_until: Denial::library(3, 4, 0),
+        ..always(
+            &["batch_norm"],
+            &[DType::BF16],
+            "MIOpen before 3.4 has no batch norm of bf16",
+            "ROCm/MIOpen#3351",
+        )
+    },
 ];

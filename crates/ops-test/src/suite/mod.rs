@@ -30,6 +30,7 @@ mod norms;
 mod oracle;
 mod parametric;
 mod place;
+mod planes;
 mod products;
 mod quant;
 mod reduce;
@@ -71,6 +72,7 @@ fn run_on(runner: &dyn Runner, filter: &Filter, before: &mut dyn FnMut(&str)) ->
     reduce::cases(&mut suite);
     scan::cases(&mut suite);
     sort::cases(&mut suite);
+    planes::cases(&mut suite);
     known::cases(&mut suite);
     exact::cases(&mut suite);
     suite.report

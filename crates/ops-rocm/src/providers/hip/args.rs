@@ -53,3 +53,9 @@ unsafe impl KernelArgs for k::reduce::ReduceArgs {}
 unsafe impl KernelArgs for k::scan::ScanArgs {}
 // SAFETY: as above.
 unsafe impl KernelArgs for k::sort::SortArgs {}
+// SAFETY: as above.
+unsafe impl KernelArgs for k::batch_norm::BatchNormArgs {}
+// SAFETY: as above.
+unsafe impl KernelArgs for k::pool::PoolArgs {}
+// SAFETY: as above.
+unsafe impl KernelArgs for k::upsample::UpsampleArgs {}

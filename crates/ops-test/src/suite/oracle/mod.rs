@@ -18,6 +18,7 @@ mod moves;
 mod norms;
 mod order;
 mod parametric;
+mod planes;
 mod products;
 mod quant;
 mod reduce;
@@ -41,6 +42,7 @@ const OF_ANY: &[Family] = &[
     (order::OPS, order::wants),
     (relations::OPS, relations::wants),
     (parametric::OPS, parametric::wants),
+    (planes::OPS, planes::wants),
 ];
 /// Computed for floats, in addition to functions of one or two elements.
 const OF_FLOATS: [Family; 6] = [
