@@ -68,7 +68,11 @@ pub struct BatchNorm<'a> {
 }
 
 /// Prepares batch_norm of x with these dimensions.
-pub fn prepare(dims: &[u64], on: &BatchNorm<'_>, device: &Device) -> Result<(Launch, BatchNormArgs), Refused> {
+pub fn prepare(
+    dims: &[u64],
+    on: &BatchNorm<'_>,
+    device: &Device,
+) -> Result<(Launch, BatchNormArgs), Refused> {
     if dims.len() < 2 {
         return Err(Refused::Rank(dims.len()));
     }

@@ -109,7 +109,10 @@ fn what_keeps_miopen_from_images_is_explained() {
         let text: Vec<String> = rocm.decisions().iter().map(ToString::to_string).collect();
         let told = |why: &str| text.iter().any(|decision| decision.contains(why));
         assert!(told("elements of a window that MIOpen adds in one sum = 81, limit 64"), "{text:?}");
-        assert!(told("no kernel for weight in f16") && told("MIOpen's batch norm wants a weight"), "{text:?}");
+        assert!(
+            told("no kernel for weight in f16") && told("MIOpen's batch norm wants a weight"),
+            "{text:?}"
+        );
         assert!(!used(&rocm));
     });
 }
@@ -187,7 +190,11 @@ fn nothing_fails(test: &str, version: &str, computes: &[&str]) {
 
 #[test]
 fn nothing_fails_with_miopen_3_1() {
-    nothing_fails("nothing_fails_with_miopen_3_1", "3.1.0", &["sigmoid", "tanh", "abs", "batch_norm", "avg_pool2d"]);
+    nothing_fails(
+        "nothing_fails_with_miopen_3_1",
+        "3.1.0",
+        &["sigmoid", "tanh", "abs", "batch_norm", "avg_pool2d"],
+    );
 }
 
 #[test]
@@ -201,7 +208,6 @@ fn nothing_fails_with_miopen_3_2() {
 
 #[test]
 fn nothing_fails_with_miopen_3_5_2() {
-    let computes =
-        ["softmax", "sigmoid", "tanh", "abs", "rms_norm", "rope_i", "batch_norm", "avg_pool2d"];
+    let computes = ["softmax", "sigmoid", "tanh", "abs", "rms_norm", "rope_i", "batch_norm", "avg_pool2d"];
     nothing_fails("nothing_fails_with_miopen_3_5_2", "3.5.2", &computes);
 }

@@ -82,7 +82,6 @@ mod simd;
 mod unary;
 
 pub use binary::{Binary, affine, affine_in_place, binary, map};
-pub use normalize::{Normalize, normalize};
 pub use cast::cast;
 pub use choose::choose;
 pub use compare::{Compare, Number, compare};
@@ -90,6 +89,7 @@ pub use element::{Element, TypedOperands, View, ViewMut};
 pub use error::Error;
 pub use isa::Isa;
 pub use map::{Map, Store};
+pub use normalize::{Normalize, normalize};
 pub use parametric::{Parametric, parametric};
 pub use simd::{Kernel, MAX_LANES, Simd, TileKernel};
 pub use unary::{Unary, unary, unary_in_place};

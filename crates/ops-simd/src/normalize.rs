@@ -21,7 +21,12 @@ impl Normalize {
         let near = mean as f32;
         let rest = (mean - f64::from(near)) as f32;
         // A mean that is infinite in f32 has no rest.
-        Normalize { mean: near, rest: if rest.is_finite() { rest } else { 0.0 }, scale: scale as f32, bias: bias as f32 }
+        Normalize {
+            mean: near,
+            rest: if rest.is_finite() { rest } else { 0.0 },
+            scale: scale as f32,
+            bias: bias as f32,
+        }
     }
 }
 

@@ -43,7 +43,8 @@ impl Plane<'_> {
 
 /// Computes each element of y from the plane of x and its row and column.
 fn by_plane(o: &mut NamedTensors<Host>, f: impl Fn(&Plane<'_>, [usize; 2], [usize; 2]) -> f64) {
-    let extents = |t: &AnyTensor<Host>| <[usize; 2]>::try_from(&t.dims()[t.dims().len() - 2..]).expect("two axes");
+    let extents =
+        |t: &AnyTensor<Host>| <[usize; 2]>::try_from(&t.dims()[t.dims().len() - 2..]).expect("two axes");
     let (from, to) = (extents(&o["x"]), extents(&o["y"]));
     let (x, count) = (values(&o["x"]), o["y"].layout().len());
     let plane = |n: usize| {
@@ -61,7 +62,8 @@ fn pool<T: Float>(name: &'static str, op: &'static str, wrong: fn(&[Option<f64>]
         let Windows { kernel, stride, padding, .. } = op.windows;
         by_plane(o, |x, at, _| {
             let first = |axis: usize| (at[axis] * stride[axis]) as isize - padding[axis] as isize;
-            let of = |i: usize| x.at(first(0) + (i / kernel[1]) as isize, first(1) + (i % kernel[1]) as isize);
+            let of =
+                |i: usize| x.at(first(0) + (i / kernel[1]) as isize, first(1) + (i % kernel[1]) as isize);
             wrong(&(0..kernel[0] * kernel[1]).map(of).collect::<Vec<_>>())
         });
     })
@@ -80,7 +82,10 @@ fn bilinear(name: &'static str, wrong: fn(usize, usize, usize, bool) -> f64) -> 
                 let last = x.extents[axis] as f64 - 1.0;
                 let place = wrong(at[axis], x.extents[axis], to[axis], corners).clamp(0.0, last);
                 let before = place.floor();
-                [(before as isize, 1.0 - (place - before)), ((before + 1.0).min(last) as isize, place - before)]
+                [
+                    (before as isize, 1.0 - (place - before)),
+                    ((before + 1.0).min(last) as isize, place - before),
+                ]
             };
             let mut total = 0.0;
             for (row, by_row) in place(0) {
@@ -105,7 +110,8 @@ fn areas(i: usize, len: usize, size: usize) -> f64 {
 fn nearest<T: Float>(name: &'static str, wrong: fn(usize, usize, usize) -> usize) -> Mutant {
     Mutant::instead::<Upsample<T>>(name, "upsample_nearest2d", T::DTYPE, move |_, o| {
         by_plane(o, |x, at, to| {
-            let place = |axis: usize| wrong(at[axis], x.extents[axis], to[axis]).min(x.extents[axis] - 1) as isize;
+            let place =
+                |axis: usize| wrong(at[axis], x.extents[axis], to[axis]).min(x.extents[axis] - 1) as isize;
             x.at(place(0), place(1)).unwrap_or(0.0)
         });
     })
@@ -130,10 +136,17 @@ fn batch_norms() -> Vec<Mutant> {
         batch::<bf16>("parameters rounded to bf16", |x, [w, b, m, v], eps| {
             (x - brain(m)) / (brain(v) + eps).sqrt() * brain(w) + brain(b)
         }),
-        Mutant::before::<BatchNorm<f32>>("channels counted along the last axis", "batch_norm", F32, |_, o| {
-            let rank = o["x"].dims().len();
-            relayout(&mut o["x"], |l| l.transpose(1, rank as isize - 1).ok().filter(|t| t.dims() == l.dims()));
-        }),
+        Mutant::before::<BatchNorm<f32>>(
+            "channels counted along the last axis",
+            "batch_norm",
+            F32,
+            |_, o| {
+                let rank = o["x"].dims().len();
+                relayout(&mut o["x"], |l| {
+                    l.transpose(1, rank as isize - 1).ok().filter(|t| t.dims() == l.dims())
+                });
+            },
+        ),
         Mutant::before::<BatchNorm<f32>>("mean read without its strides", "batch_norm", F32, |_, o| {
             relayout(&mut o["mean"], forget_strides)
         }),
@@ -145,17 +158,25 @@ fn batch_norms() -> Vec<Mutant> {
 fn pools() -> Vec<Mutant> {
     vec![
         pool::<f32>("padding is 0", "max_pool2d", |w| {
-            w.iter().fold(f64::NEG_INFINITY, |m, v| if m.is_nan() || v.is_some_and(f64::is_nan) { f64::NAN } else { m.max(v.unwrap_or(0.0)) })
+            w.iter().fold(f64::NEG_INFINITY, |m, v| {
+                if m.is_nan() || v.is_some_and(f64::is_nan) { f64::NAN } else { m.max(v.unwrap_or(0.0)) }
+            })
         }),
-        pool::<f32>("NaN dropped", "max_pool2d", |w| w.iter().flatten().copied().fold(f64::NEG_INFINITY, f64::max)),
+        pool::<f32>("NaN dropped", "max_pool2d", |w| {
+            w.iter().flatten().copied().fold(f64::NEG_INFINITY, f64::max)
+        }),
         pool::<f16>("NaN kept only if it is last", "max_pool2d", |w| {
-            w.iter().flatten().fold(f64::NEG_INFINITY, |m, v| if v.is_nan() || *v > m || m.is_nan() { *v } else { m })
+            w.iter()
+                .flatten()
+                .fold(f64::NEG_INFINITY, |m, v| if v.is_nan() || *v > m || m.is_nan() { *v } else { m })
         }),
         pool::<f32>("starts from the smallest finite number", "max_pool2d", |w| {
             w.iter().flatten().fold(f64::from(f32::MIN), |m, v| if m.is_nan() || m > *v { m } else { *v })
         }),
         pool::<f64>("rounded to f32", "max_pool2d", |w| {
-            single(w.iter().flatten().fold(f64::NEG_INFINITY, |m, v| if m.is_nan() || m > *v { m } else { *v }))
+            single(
+                w.iter().flatten().fold(f64::NEG_INFINITY, |m, v| if m.is_nan() || m > *v { m } else { *v }),
+            )
         }),
         pool::<f32>("padding does not count", "avg_pool2d", |w| sum(w) / w.iter().flatten().count() as f64),
         pool::<f32>("one running sum in f32", "avg_pool2d", |w| {
@@ -164,12 +185,15 @@ fn pools() -> Vec<Mutant> {
         pool::<bf16>("accumulated in bf16", "avg_pool2d", |w| {
             sum_rounded(w.iter().flatten().copied(), brain) / w.len() as f64
         }),
-        pool::<f32>("the last element of a window missed", "avg_pool2d", |w| sum(&w[..w.len() - 1]) / w.len() as f64),
+        pool::<f32>("the last element of a window missed", "avg_pool2d", |w| {
+            sum(&w[..w.len() - 1]) / w.len() as f64
+        }),
         Mutant::instead::<Pool2d<f32>>("windows begin at the first element", "avg_pool2d", F32, |op, o| {
             let Windows { kernel, stride, .. } = op.windows;
             by_plane(o, |x, at, _| {
                 let first = |axis: usize| (at[axis] * stride[axis]) as isize;
-                let of = |i: usize| x.at(first(0) + (i / kernel[1]) as isize, first(1) + (i % kernel[1]) as isize);
+                let of =
+                    |i: usize| x.at(first(0) + (i / kernel[1]) as isize, first(1) + (i % kernel[1]) as isize);
                 (0..kernel[0] * kernel[1]).filter_map(of).sum::<f64>() / (kernel[0] * kernel[1]) as f64
             });
         }),
@@ -187,13 +211,16 @@ fn upsamplings() -> Vec<Mutant> {
         nearest::<f32>("rounded to the nearest place", |i, len, size| {
             ((i as f64 + 0.5) * len as f64 / size as f64).round() as usize
         }),
-        nearest::<f32>("centres of areas", |i, len, size| ((i as f64 + 0.5) * len as f64 / size as f64) as usize),
+        nearest::<f32>("centres of areas", |i, len, size| {
+            ((i as f64 + 0.5) * len as f64 / size as f64) as usize
+        }),
         nearest::<f32>("one scale in f32", |i, len, size| (i as f32 * (len as f32 / size as f32)) as usize),
         nearest::<f16>("repeated by whole factors", |i, len, size| i / (size / len).max(1)),
         Mutant::instead::<Upsample<f32>>("the place in f32", "upsample_nearest1d", F32, |_, o| {
             let (len, size, x) = (last(&o["x"]), last(&o["y"]), values(&o["x"]));
             let place = |i: usize| ((i as f32 * (len as f32 / size as f32)) as usize).min(len - 1);
-            let y: Vec<f64> = (0..o["y"].layout().len()).map(|at| x[at / size * len + place(at % size)]).collect();
+            let y: Vec<f64> =
+                (0..o["y"].layout().len()).map(|at| x[at / size * len + place(at % size)]).collect();
             set(&mut o["y"], y);
         }),
         bilinear("corners are always aligned", |i, len, size, _| corners(i, len, size)),

@@ -52,7 +52,9 @@ impl Options for ModelOptions<'_> {
     }
     fn counts(&self, name: &'static str) -> Result<Option<Vec<usize>>, Failure> {
         let twice = |len: &usize| len.saturating_mul(2);
-        let last = |axes: usize| self.0.shape("x").map(|dims| dims.iter().rev().take(axes).rev().map(twice).collect());
+        let last = |axes: usize| {
+            self.0.shape("x").map(|dims| dims.iter().rev().take(axes).rev().map(twice).collect())
+        };
         Ok(match (self.0.entry.name, name) {
             ("max_pool2d" | "avg_pool2d", "kernel") => Some(vec![2, 2]),
             ("upsample_nearest1d", "size") => last(1),

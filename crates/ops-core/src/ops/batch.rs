@@ -1,8 +1,6 @@
 //! Batch normalisation with given statistics.
 use super::norm::weights;
-use crate::{
-    AnyRef, AsAny, AsView, AsViewMut, Error, Execute, Float, Op, Result, Shape, TensorOf, operands,
-};
+use crate::{AnyRef, AsAny, AsView, AsViewMut, Error, Execute, Float, Op, Result, Shape, TensorOf, operands};
 use core::hash::{Hash, Hasher};
 use core::marker::PhantomData;
 

@@ -60,10 +60,20 @@ impl Windows {
             }
         }
         if padding.iter().zip(kernel).any(|(p, k)| *p > k / 2) {
-            return Err(Error::param(op, "padding", format!("{padding:?}"), format!("at most half of {kernel:?}")));
+            return Err(Error::param(
+                op,
+                "padding",
+                format!("{padding:?}"),
+                format!("at most half of {kernel:?}"),
+            ));
         }
         let rows_and_columns = self.count([h, w]).ok_or_else(|| {
-            Error::shape(op, "x", x, format!("[.., h, w] that with padding {padding:?} holds a window of {kernel:?}"))
+            Error::shape(
+                op,
+                "x",
+                x,
+                format!("[.., h, w] that with padding {padding:?} holds a window of {kernel:?}"),
+            )
         })?;
         let rank = x.rank();
         let mut dims = [0; crate::MAX_RANK];

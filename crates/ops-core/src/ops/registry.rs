@@ -479,7 +479,10 @@ fn needed<O: Options>(options: &O, name: &'static str) -> Result<f64, O::Error> 
 }
 
 /// Reads an option with a value for each of `N` axes.
-fn per_axis<O: Options, const N: usize>(options: &O, option: &'static str) -> Result<Option<[usize; N]>, O::Error> {
+fn per_axis<O: Options, const N: usize>(
+    options: &O,
+    option: &'static str,
+) -> Result<Option<[usize; N]>, O::Error> {
     let Some(values) = options.counts(option)? else { return Ok(None) };
     let wrong = Refused::Counts { option, got: values.len(), want: N };
     Ok(Some(<[usize; N]>::try_from(values).map_err(|_| wrong)?))

@@ -134,7 +134,12 @@ impl<T: Float> Op for Upsample<T> {
             return Err(Error::shape(self.name(), "x", on.x, want));
         };
         if dims[leading..].iter().zip(self.size()).any(|(len, size)| *len == 0 && *size > 0) {
-            return Err(Error::shape(self.name(), "x", on.x, "at least one element along every axis that grows"));
+            return Err(Error::shape(
+                self.name(),
+                "x",
+                on.x,
+                "at least one element along every axis that grows",
+            ));
         }
         let mut out = [0; MAX_RANK];
         out[..leading].copy_from_slice(&dims[..leading]);
@@ -271,7 +276,10 @@ pub trait UpsampleOps<T: Float>: Execute<Upsample<T>> {
         align_corners: bool,
     ) -> Result<()> {
         let y = y.view_mut();
-        self.run(&Upsample::bilinear2d(last_two(y.layout()), align_corners), upsample::Args { x: x.view(), y })
+        self.run(
+            &Upsample::bilinear2d(last_two(y.layout()), align_corners),
+            upsample::Args { x: x.view(), y },
+        )
     }
 }
 impl<T: Float, B: Execute<Upsample<T>>> UpsampleOps<T> for B {}
@@ -309,7 +317,9 @@ mod tests {
 
     #[test]
     fn places_are_those_of_the_formulas() {
-        let nearest = |len, size| places(UpsampleFn::Nearest1d, len, size).into_iter().map(|(i, _)| i).collect::<Vec<_>>();
+        let nearest = |len, size| {
+            places(UpsampleFn::Nearest1d, len, size).into_iter().map(|(i, _)| i).collect::<Vec<_>>()
+        };
         assert_eq!(nearest(5, 7), [0, 0, 1, 2, 2, 3, 4]);
         assert_eq!(nearest(5, 2), [0, 2]);
         let corners = UpsampleFn::Bilinear2d { align_corners: true };

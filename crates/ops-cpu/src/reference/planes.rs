@@ -6,7 +6,13 @@ use ops_core::ops::{BatchNorm, Pool2d, PoolFn, Upsample, UpsampleFn, Windows};
 use ops_core::{Call, Float, Result};
 
 /// `(x − mean) / sqrt(var + eps) · weight + bias`, each of element `c`.
-fn batch_norm(x: Raw<'_>, [weight, bias]: [Option<Raw<'_>>; 2], [mean, var]: [Raw<'_>; 2], mut y: RawMut<'_>, eps: f64) {
+fn batch_norm(
+    x: Raw<'_>,
+    [weight, bias]: [Option<Raw<'_>>; 2],
+    [mean, var]: [Raw<'_>; 2],
+    mut y: RawMut<'_>,
+    eps: f64,
+) {
     let (mean, var) = (mean.values(), var.values());
     let weight = weight.map_or_else(|| vec![1.0; mean.len()], |w| w.values());
     let bias = bias.map_or_else(|| vec![0.0; mean.len()], |b| b.values());

@@ -196,7 +196,9 @@ fn pool(s: &mut Suite<'_>, of: Pool) {
         s.run(of.draft(dims, usual, PLAIN));
     }
     // One window on the whole plane, and windows that hardly reach onto it.
-    for (dims, kernel) in [(&[2, 3, 7, 7][..], [7, 7]), (&[1, 2, 64, 65], [64, 65]), (&[1, 1, 1, 4097], [1, 4097])] {
+    for (dims, kernel) in
+        [(&[2, 3, 7, 7][..], [7, 7]), (&[1, 2, 64, 65], [64, 65]), (&[1, 1, 1, 4097], [1, 4097])]
+    {
         s.run(of.draft(dims, (kernel, kernel, [0, 0]), PLAIN));
     }
     s.run(of.draft(&[1, 2, 2, 3], ([6, 7], [1, 1], [3, 3]), PLAIN));
@@ -264,7 +266,13 @@ impl Upsample {
         let keep = dims.len() - self.axes();
         [&dims[..keep], &size[2 - self.axes()..]].concat()
     }
-    fn draft(self, dims: &[usize], size: [usize; 2], corners: bool, (x, y): (Placement, Placement)) -> CaseBuilder {
+    fn draft(
+        self,
+        dims: &[usize],
+        size: [usize; 2],
+        corners: bool,
+        (x, y): (Placement, Placement),
+    ) -> CaseBuilder {
         self.new(size, corners).read("x", dims, x, NORMAL).write("y", &self.out(dims, size), y)
     }
     fn given(self, x: &[f64], dims: &[usize], size: [usize; 2], corners: bool) -> CaseBuilder {

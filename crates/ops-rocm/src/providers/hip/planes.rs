@@ -54,7 +54,9 @@ impl<T: Float> HipOp for Upsample<T> {
             UpsampleFn::Nearest1d => Mode::Nearest1d,
             UpsampleFn::Nearest2d => Mode::Nearest2d,
             UpsampleFn::Bilinear2d { .. } => Mode::Bilinear2d,
-            other => return Err(Refused::NoKernel { op: other.name().to_owned(), types: vec![x.view.dtype] }),
+            other => {
+                return Err(Refused::NoKernel { op: other.name().to_owned(), types: vec![x.view.dtype] });
+            }
         };
         upsample::prepare(mode, x, y, [places(1), places(0)], p.device())
     }

@@ -105,10 +105,15 @@ fn pooling<T>(op: &Pool2d<T>) -> Result<(sys::miopenPoolingMode_t, [[i32; 2]; 3]
     let windows = op.windows;
     let elements = windows.kernel[0].saturating_mul(windows.kernel[1]);
     if op.f == PoolFn::Avg && elements > MAX_WINDOW {
-        return Err(Reason::Limit { what: "elements of a window that MIOpen adds in one sum", got: elements, max: MAX_WINDOW });
+        return Err(Reason::Limit {
+            what: "elements of a window that MIOpen adds in one sum",
+            got: elements,
+            max: MAX_WINDOW,
+        });
     }
     let max = i32::MAX as usize;
-    let number = |got: usize| i32::try_from(got).map_err(|_| Reason::Limit { what: "extent of a window", got, max });
+    let number =
+        |got: usize| i32::try_from(got).map_err(|_| Reason::Limit { what: "extent of a window", got, max });
     let pair = |[rows, columns]: [usize; 2]| Ok::<_, Reason>([number(rows)?, number(columns)?]);
     Ok((mode, [pair(windows.kernel)?, pair(windows.padding)?, pair(windows.stride)?]))
 }
@@ -120,6 +125,10 @@ impl<T: Float> Provider<Pool2d<T>> for MiOpen {
 
     fn applicable(&self, target: &Target, op: &Pool2d<T>, on: &dyn Operands) -> Result<(), Reason> {
         pooling(op)?;
+        let is_empty = |name| on.get(name).is_some_and(|operand| operand.layout.is_empty());
+        if is_empty("x") && !is_empty("y") {
+            return Err(Reason::Because("MIOpen takes no empty tensors, and x is empty".to_owned()));
+        }
         suits(target, op.name(), on, HALF_AND_SINGLE)
     }
 

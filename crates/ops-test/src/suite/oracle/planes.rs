@@ -82,7 +82,8 @@ fn pool(case: &Case, x: &Values) -> Wants {
 }
 
 fn largest(mut values: impl Iterator<Item = f64>) -> f64 {
-    let largest = values.try_fold(f64::NEG_INFINITY, |best, v| if v.is_nan() { None } else { Some(best.max(v)) });
+    let largest =
+        values.try_fold(f64::NEG_INFINITY, |best, v| if v.is_nan() { None } else { Some(best.max(v)) });
     largest.unwrap_or(f64::NAN)
 }
 
