@@ -27,18 +27,15 @@ OPS_DEVICE Span span_of(const Windows& windows, u64 at, u64 extent) {
     return Span{from < 0 ? 0 : from, to > i64(extent) ? i64(extent) : to};
 }
 
-template <typename T> OPS_DEVICE acc_t<T> lowest();
-template <> OPS_DEVICE f32 lowest<f16>() { return -infinity32(); }
-template <> OPS_DEVICE f32 lowest<bf16>() { return -infinity32(); }
-template <> OPS_DEVICE f32 lowest<f32>() { return -infinity32(); }
-template <> OPS_DEVICE f64 lowest<f64>() { return -infinity64(); }
+OPS_DEVICE f32 lowest(f32) { return -infinity32(); }
+OPS_DEVICE f64 lowest(f64) { return -infinity64(); }
 
 template <typename T> OPS_DEVICE void max_pool2d(const PoolArgs& args) {
     using A = acc_t<T>;
     for_planes<T>(args.planes, [&](const Plane<T>& x, u64 row, u64 column) OPS_INLINE {
         Span rows = span_of(args.down, row, args.planes.height);
         Span columns = span_of(args.across, column, args.planes.width);
-        A best = lowest<T>();
+        A best = lowest(A(0));
         OPS_NO_UNROLL
         for (i64 r = rows.from; r < rows.to; r++) {
             OPS_NO_UNROLL
