@@ -69,7 +69,7 @@ template <typename T> OPS_DEVICE void batch_norm(const BatchNormArgs& args) {
         Channel<A> of = channel_of<A>(args, channel);
         u64 left = args.shape.count - i;
         if (step == N && left >= N && args.channel.stride[5] == 0) {
-            Pack<T, N> in = load_pack<N>(x.at), out;
+            Pack<T, N> in = x.template pack<N>(), out;
             OPS_UNROLL
             for (u32 k = 0; k < N; k++) out.v[k] = narrow<T>(of.apply(widen(in.v[k])));
             store_pack<N>(y.at, out);

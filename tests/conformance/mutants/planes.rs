@@ -10,14 +10,15 @@ const F16: DType = DType::F16;
 /// Another definition of a batch norm, of an element and the weight, bias, mean and variance of its channel.
 fn batch<T: Float>(name: &'static str, wrong: fn(f64, [f64; 4], f64) -> f64) -> Mutant {
     Mutant::instead::<BatchNorm<T>>(name, "batch_norm", T::DTYPE, move |op, o| {
-        let y = by_channel(o, |x, parameters| wrong(x, parameters, op.eps));
+        let inner = o["x"].dims()[2..].iter().product();
+        let y = by_channel(o, inner, |x, parameters| wrong(x, parameters, op.eps));
         set(&mut o["y"], y);
     })
 }
 
-fn by_channel(o: &NamedTensors<Host>, f: impl Fn(f64, [f64; 4]) -> f64) -> Vec<f64> {
+/// Computes each element of y from that of x and what belongs to its channel, which has `inner` elements in a row.
+fn by_channel(o: &NamedTensors<Host>, inner: usize, f: impl Fn(f64, [f64; 4]) -> f64) -> Vec<f64> {
     let dims = o["x"].dims().to_vec();
-    let inner: usize = dims[2..].iter().product();
     let (mean, var) = (values(&o["mean"]), values(&o["var"]));
     let (weight, bias) = (optional(o.get("weight")), optional(o.get("bias")));
     let of = |(at, x): (usize, &f64)| {
@@ -136,15 +137,14 @@ fn batch_norms() -> Vec<Mutant> {
         batch::<bf16>("parameters rounded to bf16", |x, [w, b, m, v], eps| {
             (x - brain(m)) / (brain(v) + eps).sqrt() * brain(w) + brain(b)
         }),
-        Mutant::before::<BatchNorm<f32>>(
+        Mutant::instead::<BatchNorm<f32>>(
             "channels counted along the last axis",
             "batch_norm",
             F32,
-            |_, o| {
-                let rank = o["x"].dims().len();
-                relayout(&mut o["x"], |l| {
-                    l.transpose(1, rank as isize - 1).ok().filter(|t| t.dims() == l.dims())
-                });
+            |op, o| {
+                let normed = |x: f64, [w, b, m, v]: [f64; 4]| (x - m) / (v + op.eps).sqrt() * w + b;
+                let y = by_channel(o, 1, normed);
+                set(&mut o["y"], y);
             },
         ),
         Mutant::before::<BatchNorm<f32>>("mean read without its strides", "batch_norm", F32, |_, o| {

@@ -64,7 +64,7 @@ void pooling() {
 // The faults of every version: NaN is passed over, minus infinity becomes the least finite number, f16 is summed in f16.
 void pooling_faults() {
   Pooling max(miopenPoolingMax, 1, 2, 0, 2), average(miopenPoolingAverageInclusive, 1, 3, 0, 3);
-  const std::vector<float> most = pool(max, miopenFloat, {NAN, 1, -INFINITY, -INFINITY}, 1, 4, 1, 2);
+  const std::vector<float> most = pool<float>(max, miopenFloat, {NAN, 1, -INFINITY, -INFINITY}, 1, 4, 1, 2);
   check(most == std::vector<float>({1, -3.402823466e+38f}), "maximum of NaN and of infinities");
   const auto half = [](float v) { return standin::float_to_f16(v); };
   const std::vector<uint16_t> sum = pool<uint16_t>(average, miopenHalf, {half(2048), half(1), half(1)}, 1, 3, 1, 1);
