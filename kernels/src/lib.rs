@@ -25,6 +25,7 @@ pub mod attention;
 pub mod binary;
 pub mod cast;
 pub mod compare;
+pub mod conv;
 pub mod copy;
 pub mod index;
 pub mod matmul;
@@ -67,6 +68,7 @@ fn declare_all(table: &mut instances::Table) {
     cast::declare(table);
     index::declare(table);
     matmul::declare(table);
+    conv::declare(table);
     attention::declare(table);
     quant::declare(table);
     qlinear::declare(table);

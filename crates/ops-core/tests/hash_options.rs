@@ -46,6 +46,12 @@ fn options_that_print_differently_hash_differently() {
     distinct(&[Sort::<f32>::axis(0), Sort::axis(1), Sort::axis(0).descending()]);
     distinct(&[ArgSort::<f32>::axis(0), ArgSort::axis(1), ArgSort::axis(0).descending()]);
     distinct(&[TopK::<f32>::of(1), TopK::of(2)]);
+    let conv = Conv2d::new;
+    let two = [conv(), conv().stride(2), conv().padding(1), conv().padding([0, 1]), conv().dilation(2), conv().groups(2)];
+    distinct(&two.map(Conv::<f32>::from));
+    distinct(&[Conv::<f32>::from(Conv1d::new()), Conv2d::new().into(), ConvTranspose1d::new().into()]);
+    let up = ConvTranspose2d::new().stride(2);
+    distinct(&[up, up.output_padding(1), up.output_padding([1, 0])].map(Conv::<f32>::from));
     distinct(&[Fill::new(0.0f32), Fill::new(-0.0), Fill::new(1.0)]);
     let forms = [RopeForm::Half, RopeForm::Interleaved, RopeForm::HalfThd];
     distinct(&forms.map(Rope::<f32>::new));

@@ -48,7 +48,7 @@ pub fn op_names() -> impl Iterator<Item = &'static str> {
 impl From<Refused> for CallError {
     fn from(refused: Refused) -> Self {
         match refused {
-            Refused::Missing(_) => CallError::Malformed(refused.to_string()),
+            Refused::Missing(_) | Refused::Counts { .. } => CallError::Malformed(refused.to_string()),
             _ => CallError::Unsupported(refused.to_string()),
         }
     }
@@ -142,6 +142,9 @@ impl Options for Caller<'_> {
     }
     fn axis(&self, name: &'static str) -> Result<Option<isize>, CallError> {
         self.params(name).axis(name)
+    }
+    fn counts(&self, name: &'static str) -> Result<Option<Vec<usize>>, CallError> {
+        self.params(name).counts(name)
     }
     fn axes(&self, name: &'static str) -> Result<Option<Axes>, CallError> {
         let axes = self.params(name).axes(name)?;

@@ -33,6 +33,7 @@ impl Entry {
             Sweep::Rows | Sweep::Matrices => vec![4, self.block_values(types).max(64)],
             Sweep::Heads | Sweep::TokensHeads | Sweep::Attention => vec![1, 2, 4, 64],
             Sweep::Channels => vec![2, 64, 4],
+            Sweep::Images => self.image(4, 9),
             Sweep::Blocks => vec![4, 2],
         }
     }
@@ -96,6 +97,7 @@ impl Entry {
                 vec![side, side]
             }
             Sweep::Channels => vec![1, 64, values.div_ceil(64).max(1)],
+            Sweep::Images => self.image(64, values.div_ceil(64).max(1)),
             Sweep::Blocks => {
                 let [rows, values] = over(FEATURES)[..] else { return Vec::new() };
                 vec![rows, values.div_ceil(block).max(1)]
@@ -106,6 +108,14 @@ impl Entry {
                 vec![rows[0], rows[1].next_multiple_of(block)]
             }
             _ => over(FEATURES),
+        }
+    }
+
+    /// An image of `channels` channels of about `pixels` pixels, in as many axes as the op has.
+    fn image(&self, channels: usize, pixels: usize) -> Vec<usize> {
+        match self.name.ends_with("2d") {
+            true => vec![1, channels, pixels.isqrt().max(1), pixels.div_ceil(pixels.isqrt().max(1))],
+            false => vec![1, channels, pixels],
         }
     }
 

@@ -47,6 +47,11 @@ impl Options for ModelOptions<'_> {
         // Ops without a default axis take the last one.
         Ok(matches!(self.0.entry.name, "argmax" | "argmin" | "cumsum").then_some(-1))
     }
+    fn counts(&self, name: &'static str) -> Result<Option<Vec<usize>>, Failure> {
+        // The padding that keeps the extents of an image, where the kernel has a middle.
+        let kernel = self.0.shape("weight").map_or(&[][..], |dims| &dims[2..]);
+        Ok((name == "padding").then(|| kernel.iter().map(|k| k.saturating_sub(1) / 2).collect()))
+    }
     fn axes(&self, _: &'static str) -> Result<Option<Axes>, Failure> {
         Ok(Some(Axes::from(-1)))
     }

@@ -35,6 +35,7 @@ pub trait OpsOnFloats<T: Float>:
     OpsOnScalars<T> + ElementwiseOps<T> + ParametricOps<T> + ActivationOps<T> + NormOps<T> + SoftmaxOps<T> + RopeOps<T> + MatMulOps<T>
     + LinearOps<T> + AttentionOps<T> + EmbeddingOps<T>
     + ReduceOps<T> + ScanOps<T> + SortOps<T>
+    + ConvOps<T>
 {
 }
 #[rustfmt::skip]
@@ -42,6 +43,7 @@ impl<T: Float, B> OpsOnFloats<T> for B where
     B: OpsOnScalars<T> + ElementwiseOps<T> + ParametricOps<T> + ActivationOps<T> + NormOps<T> + SoftmaxOps<T> + RopeOps<T> + MatMulOps<T>
         + LinearOps<T> + AttentionOps<T> + EmbeddingOps<T>
     + ReduceOps<T> + ScanOps<T> + SortOps<T>
+    + ConvOps<T>
 {
 }
 
@@ -107,6 +109,8 @@ pub trait Options {
     fn count(&self, name: &'static str) -> Result<Option<usize>, Self::Error>;
     /// Reads an axis; negative counts from the end.
     fn axis(&self, name: &'static str) -> Result<Option<isize>, Self::Error>;
+    /// Reads a list of counts.
+    fn counts(&self, name: &'static str) -> Result<Option<Vec<usize>>, Self::Error>;
     /// Reads a list of axes.
     fn axes(&self, name: &'static str) -> Result<Option<Axes>, Self::Error>;
     /// Reads a flag.
@@ -140,6 +144,16 @@ pub enum Refused {
         operand: &'static str,
         /// Its type.
         dtype: DType,
+    },
+    /// An option does not have one value for each axis.
+    #[error("`{option}` has {got} values, wanted one for each of {want} axes")]
+    Counts {
+        /// The option.
+        option: &'static str,
+        /// The number of its values.
+        got: usize,
+        /// The number of axes.
+        want: usize,
     },
     /// An option without a default is missing.
     #[error("`{0}` is missing")]
@@ -258,6 +272,16 @@ const REDUCE: [Name<ReduceFn>; ReduceFn::ALL.len()] = {
         let f = ReduceFn::ALL[at];
         let only = if f.on_integers() { None } else { Some(Group::Floats) };
         names[at] = Name { only, ..Name::of(f.name(), f) };
+        at += 1;
+    }
+    names
+};
+
+const CONV: [Name<ConvForm>; ConvForm::ALL.len()] = {
+    let mut names = [Name::of("", ConvForm::ALL[0]); ConvForm::ALL.len()];
+    let mut at = 0;
+    while at < names.len() {
+        names[at] = Name::of(ConvForm::ALL[at].name(), ConvForm::ALL[at]);
         at += 1;
     }
     names
@@ -405,6 +429,9 @@ registry! {
     argsort = one("argsort"), numbers T: ArgSort<T>, |o, _one: ()| {
         let (axis, descending) = (o.axis("axis")?.unwrap_or(-1), o.flag("descending")?.unwrap_or(false));
     } => if descending { ArgSort::axis(axis).descending() } else { ArgSort::axis(axis) };
+    conv = CONV, floats T: Conv<T>, |o, form: ConvForm| {
+        let (axes, groups) = (conv_axes(o, form)?, o.count("groups")?.unwrap_or(1));
+    } => Conv::new(form, axes, groups);
     topk = one("topk"), numbers T: TopK<T>,
         |o, _one: ()| { let k = o.count("k")?.ok_or(Refused::Missing("k"))?; } => TopK::of(k);
     quantize = [Name::of("quantize", ()).blocks("y")], single T: Quantize, |_o, _one: ()| {} => Quantize;
@@ -433,6 +460,26 @@ fn enter(list: &mut Vec<Entry>, entry: Entry) {
 /// Reads a number that has no default.
 fn needed<O: Options>(options: &O, name: &'static str) -> Result<f64, O::Error> {
     options.number(name)?.ok_or_else(|| Refused::Missing(name).into())
+}
+
+/// Reads the options of a convolution's axes.
+fn conv_axes<O: Options>(options: &O, form: ConvForm) -> Result<[ConvAxis; 2], O::Error> {
+    let mut axes = [ConvAxis::PLAIN; 2];
+    let mut read = |option, set: fn(&mut ConvAxis, usize)| {
+        let Some(values) = options.counts(option)? else { return Ok(()) };
+        if values.len() != form.axes() {
+            return Err(Refused::Counts { option, got: values.len(), want: form.axes() }.into());
+        }
+        axes[2 - form.axes()..].iter_mut().zip(values).for_each(|(axis, value)| set(axis, value));
+        Ok::<(), O::Error>(())
+    };
+    read("stride", |axis, v| axis.stride = v)?;
+    read("padding", |axis, v| axis.padding = v)?;
+    read("dilation", |axis, v| axis.dilation = v)?;
+    if form.is_transposed() {
+        read("output_padding", |axis, v| axis.output_padding = v)?;
+    }
+    Ok(axes)
 }
 
 /// The type parameter of the op. It is the type that the op runs in, with two exceptions.

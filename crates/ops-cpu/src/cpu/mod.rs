@@ -9,6 +9,7 @@ use ops_core::{Error, Result};
 
 mod attention;
 mod compare;
+mod conv;
 mod elementwise;
 mod folds;
 mod index;
