@@ -26,6 +26,7 @@ pub mod batch_norm;
 pub mod binary;
 pub mod cast;
 pub mod compare;
+pub mod conv;
 pub mod copy;
 pub mod index;
 pub mod matmul;
@@ -74,6 +75,7 @@ fn declare_all(table: &mut instances::Table) {
     cast::declare(table);
     index::declare(table);
     matmul::declare(table);
+    conv::declare(table);
     attention::declare(table);
     quant::declare(table);
     qlinear::declare(table);

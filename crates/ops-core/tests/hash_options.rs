@@ -53,6 +53,12 @@ fn options_that_print_differently_hash_differently() {
     distinct(&PoolFn::ALL.map(|f| Pool2d::<f32>::of(f, windows[0])));
     distinct(&[Upsample::<f32>::nearest1d(2), Upsample::nearest2d([2, 1]), Upsample::nearest2d([1, 2])]);
     distinct(&[false, true].map(|corners| Upsample::<f32>::bilinear2d([2, 1], corners)));
+    let conv = Conv2d::new;
+    let two = [conv(), conv().stride(2), conv().padding(1), conv().padding([0, 1]), conv().dilation(2), conv().groups(2)];
+    distinct(&two.map(Conv::<f32>::from));
+    distinct(&[Conv::<f32>::from(Conv1d::new()), Conv2d::new().into(), ConvTranspose1d::new().into()]);
+    let up = ConvTranspose2d::new().stride(2);
+    distinct(&[up, up.output_padding(1), up.output_padding([1, 0])].map(Conv::<f32>::from));
     distinct(&[Fill::new(0.0f32), Fill::new(-0.0), Fill::new(1.0)]);
     let forms = [RopeForm::Half, RopeForm::Interleaved, RopeForm::HalfThd];
     distinct(&forms.map(Rope::<f32>::new));

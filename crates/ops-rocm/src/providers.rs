@@ -23,6 +23,7 @@ use ops_core::ops::{
     Embedding, Fill, Glu, GluFn, GroupNorm, IndexSelect, LayerNorm, Linear, MatMul, Parametric, Quantize,
     RmsNorm, Rope, RopeForm, RopeInplace, Softmax, TensorCopy, Unary, UnaryFn, Where,
 };
+use ops_core::ops::{Conv, ConvAxis, ConvForm};
 use ops_core::ops::{ArgReduce, ArgSort, CumSum, Reduce, ReduceFn, Sort, TopK};
 use ops_core::ops::{BatchNorm, Pool2d, PoolFn, Upsample, Windows};
 use ops_core::{Element, Float, Num, Op, Scalar};
@@ -87,6 +88,7 @@ lists! {
     [T: Float] MatMul<T>: HipBlasLt, RocBlas, Hip; [MatMul::<f32>::OP];
     [T: Float] Linear<T>: HipBlasLt, RocBlas, HipLinear; [Linear::<f32>::OP];
     [T: Float] Attention<T>: HipAttention; [Attention::<f32>::full()];
+    [T: Float] Conv<T>: Hip, MiOpen; ConvForm::ALL.map(|form| Conv::<f32>::new(form, [ConvAxis::PLAIN; 2], 1));
     [T: Num] Reduce<T>: HipReduce; ReduceFn::ALL.map(|f| Reduce::<f32>::of(f, -1));
     [T: Num] ArgReduce<T>: HipReduce; [ArgReduce::<f32>::max(-1), ArgReduce::min(-1)];
     [T: Num] CumSum<T>: HipScan; [CumSum::<f32>::axis(-1)];
@@ -130,10 +132,12 @@ mod tests {
             ("batch_norm", "hip,miopen"),
             ("avg_pool2d", "hip,miopen"),
             ("upsample_nearest1d", "hip"),
+            ("conv2d", "hip,miopen"),
+            ("conv_transpose1d", "hip,miopen"),
         ] {
             assert_eq!(of(name).as_deref(), Some(want), "{name}");
         }
-        assert_eq!(of("conv2d"), None);
+        assert_eq!(of("an_op_that_no_build_has"), None);
     }
 
     #[test]

@@ -27,7 +27,8 @@
 //! - Elementwise: [`unary`], [`parametric`](fn@parametric), [`binary`], [`affine`](fn@affine), [`normalize`](fn@normalize), [`cast`](fn@cast), [`choose`](fn@choose) and
 //!   [`compare`](fn@compare).
 //! - [`rows`]: norms, softmax, rope and reductions over the last dimension.
-//! - [`gemm`]: matrix products.
+//! - [`gemm`]: matrix products, also with the shifted copies of an image that a convolution multiplies.
+//! - [`stencil`](fn@stencil): weighted sums of shifted rows.
 //! - [`quant`]: products with quantized weights.
 //! - [`math`]: elementary functions of a vector.
 //! - [`map`] and [`Isa::run`]: for kernels of your own.
@@ -79,6 +80,7 @@ pub mod quant;
 pub mod rows;
 mod scratch;
 mod simd;
+mod stencil;
 mod unary;
 
 pub use binary::{Binary, affine, affine_in_place, binary, map};
@@ -92,4 +94,5 @@ pub use map::{Map, Store};
 pub use normalize::{Normalize, normalize};
 pub use parametric::{Parametric, parametric};
 pub use simd::{Kernel, MAX_LANES, Simd, TileKernel};
+pub use stencil::{Stencil, stencil};
 pub use unary::{Unary, unary, unary_in_place};

@@ -5,6 +5,7 @@ use ops_kernels::batch_norm::{BatchNormArgs, Parameter};
 use ops_kernels::binary::BinaryArgs;
 use ops_kernels::cast::CastArgs;
 use ops_kernels::compare::CompareArgs;
+use ops_kernels::conv::{ConvArgs, ConvAxis};
 use ops_kernels::copy::{CopyArgs, FillArgs, WhereArgs};
 use ops_kernels::index::IndexSelectArgs;
 use ops_kernels::matmul::MatmulArgs;
@@ -151,6 +152,14 @@ fn every_field_of_every_argument_struct_lies_where_the_source_has_it() {
             fields!(DequantizeArgs: shape, x, y, y_stride),
             fields!(QEmbeddingArgs: shape, x, y, y_stride, ids, ids_stride, bound, error, ids_kind, op, operand,
                 y_kind),
+        ],
+    );
+    agree(
+        Family::Conv,
+        &[
+            fields!(ConvAxis: x, y, kernel, padding, dilation, stride),
+            fields!(ConvArgs: x, weight, y, bias, bias_stride, bias_is_f32, rows, columns, inputs, outputs, channels,
+                pixels, width, area, kernel_width, terms, count, images, transposed),
         ],
     );
     agree(Family::MmaUnit, &[fields!(MmaUnitArgs: a, b, c, d)]);

@@ -111,6 +111,10 @@ fn products(name: &str) -> Option<Facts> {
         "matmul" => Facts { cut: "m", ..sums("a[..,m,k] b[..,k,n:k] -> c[..,m,n]") },
         "linear" => Facts { typed: LINEAR, ..sums("x[..,k] weight[n:k,k] bias?[n] -> y[..,n]") },
         "qlinear" => Facts { typed: BLOCK_WEIGHT, ..sums("x[..,k] weight[n:k,k/B] -> y[..,n]") },
+        "conv1d" => convolution("x[b,c,w] weight[o:c,c,k:3] bias?[o] -> y[b,o,v]"),
+        "conv2d" => convolution("x[b,c,h,w] weight[o:c,c,k:3,l:3] bias?[o] -> y[b,o,u,v]"),
+        "conv_transpose1d" => convolution("x[b,c,w] weight[c,o:c,k:3] bias?[o] -> y[b,o,v]"),
+        "conv_transpose2d" => convolution("x[b,c,h,w] weight[c,o:c,k:3,l:3] bias?[o] -> y[b,o,u,v]"),
         "attention" => {
             let contract = "q[b,h,t,d] k[b,g:h,s:t,d] v[b,g,s,d] mask?[b,h,t,s] alibi?[h] -> o[b,h,t,d]";
             // Cutting keeps the last queries, whose positions do not depend on how many come before them.
@@ -119,6 +123,10 @@ fn products(name: &str) -> Option<Facts> {
         }
         _ => return None,
     })
+}
+
+fn convolution(contract: &'static str) -> Facts {
+    Facts { cut: "b", flops: Flops::Convolution, sweep: Sweep::Images, ..facts(contract, 0.0) }
 }
 
 fn moves(name: &str) -> Option<Facts> {

@@ -36,6 +36,7 @@ pub trait OpsOnFloats<T: Float>:
     + LinearOps<T> + AttentionOps<T> + EmbeddingOps<T>
     + ReduceOps<T> + ScanOps<T> + SortOps<T>
     + BatchNormOps<T> + PoolOps<T> + UpsampleOps<T>
+    + ConvOps<T>
 {
 }
 #[rustfmt::skip]
@@ -44,6 +45,7 @@ impl<T: Float, B> OpsOnFloats<T> for B where
         + LinearOps<T> + AttentionOps<T> + EmbeddingOps<T>
     + ReduceOps<T> + ScanOps<T> + SortOps<T>
     + BatchNormOps<T> + PoolOps<T> + UpsampleOps<T>
+    + ConvOps<T>
 {
 }
 
@@ -287,6 +289,16 @@ const UPSAMPLE: [Name<UpsampleFn>; 3] = {
     [Name::of(one.name(), one), Name::of(two.name(), two), Name::of(bilinear.name(), bilinear)]
 };
 
+const CONV: [Name<ConvForm>; ConvForm::ALL.len()] = {
+    let mut names = [Name::of("", ConvForm::ALL[0]); ConvForm::ALL.len()];
+    let mut at = 0;
+    while at < names.len() {
+        names[at] = Name::of(ConvForm::ALL[at].name(), ConvForm::ALL[at]);
+        at += 1;
+    }
+    names
+};
+
 /// Declares all ops: for each family its names, its types, and how to make it. The part in braces reads options and runs once;
 /// the part after the arrow is compiled for each type `T`.
 macro_rules! registry {
@@ -429,6 +441,9 @@ registry! {
     argsort = one("argsort"), numbers T: ArgSort<T>, |o, _one: ()| {
         let (axis, descending) = (o.axis("axis")?.unwrap_or(-1), o.flag("descending")?.unwrap_or(false));
     } => if descending { ArgSort::axis(axis).descending() } else { ArgSort::axis(axis) };
+    conv = CONV, floats T: Conv<T>, |o, form: ConvForm| {
+        let (axes, groups) = (conv_axes(o, form)?, o.count("groups")?.unwrap_or(1));
+    } => Conv::new(form, axes, groups);
     topk = one("topk"), numbers T: TopK<T>,
         |o, _one: ()| { let k = o.count("k")?.ok_or(Refused::Missing("k"))?; } => TopK::of(k);
     batch_norm = one("batch_norm"), floats T: BatchNorm<T>,
@@ -486,6 +501,26 @@ fn per_axis<O: Options, const N: usize>(
     let Some(values) = options.counts(option)? else { return Ok(None) };
     let wrong = Refused::Counts { option, got: values.len(), want: N };
     Ok(Some(<[usize; N]>::try_from(values).map_err(|_| wrong)?))
+}
+
+/// Reads the options of a convolution's axes.
+fn conv_axes<O: Options>(options: &O, form: ConvForm) -> Result<[ConvAxis; 2], O::Error> {
+    let mut axes = [ConvAxis::PLAIN; 2];
+    let mut read = |option, set: fn(&mut ConvAxis, usize)| {
+        let Some(values) = options.counts(option)? else { return Ok(()) };
+        if values.len() != form.axes() {
+            return Err(Refused::Counts { option, got: values.len(), want: form.axes() }.into());
+        }
+        axes[2 - form.axes()..].iter_mut().zip(values).for_each(|(axis, value)| set(axis, value));
+        Ok::<(), O::Error>(())
+    };
+    read("stride", |axis, v| axis.stride = v)?;
+    read("padding", |axis, v| axis.padding = v)?;
+    read("dilation", |axis, v| axis.dilation = v)?;
+    if form.is_transposed() {
+        read("output_padding", |axis, v| axis.output_padding = v)?;
+    }
+    Ok(axes)
 }
 
 /// The type parameter of the op. It is the type that the op runs in, with two exceptions.

@@ -10,6 +10,7 @@ use ops_core::{Error, Result};
 mod attention;
 mod batch;
 mod compare;
+mod conv;
 mod elementwise;
 mod folds;
 mod index;

@@ -7,6 +7,7 @@ use ops_core::Layout;
 
 mod attention;
 mod compare;
+mod conv;
 mod elementwise;
 mod index;
 mod matmul;

@@ -19,6 +19,7 @@ mod activations;
 mod attention;
 mod blocks;
 mod casts;
+mod conv;
 mod data;
 mod draft;
 mod elementwise;
@@ -61,6 +62,7 @@ fn run_on(runner: &dyn Runner, filter: &Filter, before: &mut dyn FnMut(&str)) ->
     softmax::cases(&mut suite);
     attention::cases(&mut suite);
     products::cases(&mut suite);
+    conv::cases(&mut suite);
     activations::cases(&mut suite);
     elementwise::cases(&mut suite);
     parametric::cases(&mut suite);

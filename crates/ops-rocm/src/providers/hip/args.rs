@@ -34,6 +34,8 @@ unsafe impl KernelArgs for k::rope::RopeArgs {}
 // SAFETY: as above.
 unsafe impl KernelArgs for k::softmax::SoftmaxArgs {}
 // SAFETY: as above.
+unsafe impl KernelArgs for k::conv::ConvArgs {}
+// SAFETY: as above.
 unsafe impl KernelArgs for k::matmul::MatmulArgs {}
 // SAFETY: as above.
 unsafe impl KernelArgs for k::matrix::MmaUnitArgs {}

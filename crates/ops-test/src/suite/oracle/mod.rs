@@ -11,6 +11,7 @@ use ops_core::ops::*;
 use ops_core::{DType, Layout, Op, Operand, Operands, Role, Tolerance};
 
 mod attention;
+mod conv;
 mod double;
 mod functions;
 mod integers;
@@ -45,10 +46,11 @@ const OF_ANY: &[Family] = &[
     (planes::OPS, planes::wants),
 ];
 /// Computed for floats, in addition to functions of one or two elements.
-const OF_FLOATS: [Family; 6] = [
+const OF_FLOATS: [Family; 7] = [
     (norms::OPS, norms::wants),
     (softmax::OPS, softmax::wants),
     (products::OPS, products::wants),
+    (conv::OPS, conv::wants),
     (attention::OPS, attention::wants),
     (rope::OPS, rope::wants),
     (&["affine"], affine),
