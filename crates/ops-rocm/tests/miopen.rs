@@ -117,6 +117,39 @@ fn what_keeps_miopen_from_images_is_explained() {
     });
 }
 
+/// The solution is looked for once per shape; how long that took is said, and its workspace comes from the cache.
+#[test]
+fn convolutions_are_solved_once() {
+    const TEST: &str = "convolutions_are_solved_once";
+    with_standin(TEST, &[FIRST], |standin| {
+        let rocm = Rocm::new().unwrap();
+        let x = rocm.tensor(&[1, 2, 6, 5], &[1.0f32; 60]).unwrap();
+        let weight = rocm.tensor(&[4, 2, 3, 3], &[1.0f32; 72]).unwrap();
+        let bias = rocm.tensor(&[4], &[0.5f32, 1.5, 2.5, 3.5]).unwrap();
+        let mut y = rocm.zeros(&[1, 4, 4, 3]).unwrap();
+        let mut run = || {
+            rocm.conv2d_into(&x, &weight, Some(bias.any()), &mut y, Conv2d::new()).unwrap();
+            let y = y.to_vec(&rocm).unwrap();
+            assert_eq!([y[0], y[12], y[24], y[47]], [18.5, 19.5, 20.5, 21.5]);
+            rocm.memory_stats()
+        };
+        let (first, second) = (run(), run());
+        assert_eq!(first.reserved, second.reserved);
+        let calls = |name: &str| standin.count(name);
+        assert_eq!(calls("miopenConvolutionForwardCompileSolution"), 1);
+        assert_eq!(calls("miopenConvolutionForwardImmediate"), 2);
+        let [decision] = &rocm.decisions()[..] else { panic!("one decision") };
+        let text = decision.to_string();
+        assert!(text.contains("solution 91 (gemm), the fastest of 2, ") && text.contains("found and compiled in "), "{text}");
+        // A bias of halves would be added to what is rounded already.
+        let (x, weight) = (rocm.cast::<f16>(&x).unwrap(), rocm.cast::<f16>(&weight).unwrap());
+        rocm.conv2d(&x, &weight, Some(bias.any()), Conv2d::new()).unwrap();
+        let text = rocm.decisions().iter().map(ToString::to_string).collect::<String>();
+        assert!(text.contains("MIOpen rounds to f16 before the bias is added"), "{text}");
+        assert_eq!(calls("miopenConvolutionForwardImmediate"), 2);
+    });
+}
+
 /// ROCm/MIOpen#2966.
 #[test]
 fn softmax_of_two_types() {
@@ -180,10 +213,14 @@ fn nothing_fails(test: &str, version: &str, computes: &[&str]) {
             "batch_norm",
             "avg_pool2d",
             "max_pool2d",
+            "conv1d",
+            "conv2d",
+            "conv_transpose1d",
+            "conv_transpose2d",
         ] {
             let rocm = Rocm::new().unwrap();
             assert_eq!(failures(&rocm, &cases(op, None)), 0);
-            assert_eq!(used(&rocm), computes.contains(&op), "{op}");
+            assert_eq!(used(&rocm), computes.contains(&op) || op.starts_with("conv"), "{op}");
         }
     });
 }

@@ -3,6 +3,7 @@
 //! Its kernels take packed tensors only, and fewer types than its interface lets one pass: what is passed to it is
 //! checked here.
 mod activation;
+mod convolution;
 mod descriptor;
 mod images;
 mod norm;

@@ -62,7 +62,7 @@ impl<T: Float> Provider<BatchNorm<T>> for MiOpen {
         }
         let vector = |place| problem.get(place).map_or(null_mut(), pointer);
         let (mut one, mut zero) = (1.0f32, 0.0f32);
-        rocm.with_library::<MiOpenLibrary, _>(|lib, &mut handle| {
+        rocm.with_library::<MiOpenLibrary, _>(|lib, handle| {
             let tensor = Tensor::packed(lib, datatype(x), [batch, channels, image.iter().product(), 1])?;
             let parameters = Tensor::packed(lib, sys::miopenFloat, [1, channels, 1, 1])?;
             // SAFETY: handle and descriptors are live; the operands are packed and of these extents, and lie in their
@@ -70,7 +70,7 @@ impl<T: Float> Provider<BatchNorm<T>> for MiOpen {
             // the vectors.
             let status = unsafe {
                 lib.miopenBatchNormalizationForwardInference(
-                    handle,
+                    handle.raw,
                     sys::miopenBNSpatial,
                     from_mut(&mut one).cast(),
                     from_mut(&mut zero).cast(),
@@ -148,7 +148,7 @@ impl<T: Float> Provider<Pool2d<T>> for MiOpen {
         };
         let (mode, windows) = pooling(op).map_err(|why| crate::error::failed("miopenPoolingForward", why))?;
         let (one, zero) = (1.0f32, 0.0f32);
-        rocm.with_library::<MiOpenLibrary, _>(|lib, &mut handle| {
+        rocm.with_library::<MiOpenLibrary, _>(|lib, handle| {
             let pooling = Pooling::new(lib, mode, windows)?;
             let from = Tensor::packed(lib, datatype(x), image(x.layout.dims()))?;
             let to = Tensor::packed(lib, datatype(y), image(y.layout.dims()))?;
@@ -156,7 +156,7 @@ impl<T: Float> Provider<Pool2d<T>> for MiOpen {
             // memory, which is lent to the handle's stream. Without the backward pass no workspace is used.
             let status = unsafe {
                 lib.miopenPoolingForward(
-                    handle,
+                    handle.raw,
                     pooling.raw,
                     from_ref(&one).cast(),
                     from.raw,
