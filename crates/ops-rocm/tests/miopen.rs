@@ -131,16 +131,22 @@ fn convolutions_are_solved_once() {
             rocm.conv2d_into(&x, &weight, Some(bias.any()), &mut y, Conv2d::new()).unwrap();
             let y = y.to_vec(&rocm).unwrap();
             assert_eq!([y[0], y[12], y[24], y[47]], [18.5, 19.5, 20.5, 21.5]);
-            rocm.memory_stats()
+            let stats = rocm.memory_stats();
+            (stats.allocations, stats.allocations - stats.reused)
         };
         let (first, second) = (run(), run());
-        assert_eq!(first.reserved, second.reserved);
+        assert!(first.0 < second.0, "each call has a workspace");
+        assert_eq!(first.1, second.1, "the second from the cache");
         let calls = |name: &str| standin.count(name);
         assert_eq!(calls("miopenConvolutionForwardCompileSolution"), 1);
         assert_eq!(calls("miopenConvolutionForwardImmediate"), 2);
         let [decision] = &rocm.decisions()[..] else { panic!("one decision") };
         let text = decision.to_string();
-        assert!(text.contains("solution 91 (gemm), the fastest of 2, ") && text.contains("found and compiled in "), "{text}");
+        assert!(
+            text.contains("solution 91 (gemm), the fastest of 2, ")
+                && text.contains("found and compiled in "),
+            "{text}"
+        );
         // A bias of halves would be added to what is rounded already.
         let (x, weight) = (rocm.cast::<f16>(&x).unwrap(), rocm.cast::<f16>(&weight).unwrap());
         rocm.conv2d(&x, &weight, Some(bias.any()), Conv2d::new()).unwrap();

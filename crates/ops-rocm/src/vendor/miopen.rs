@@ -5,8 +5,8 @@ pub(crate) use convolution::Convolution;
 
 use super::denial::Denial;
 use super::library::{Failure, Lib, SetWorkspace, Vendor, check};
-use convolution::Found;
 use crate::ProviderId;
+use convolution::Found;
 use hip_sys::hip::{self, hipStream_t};
 use hip_sys::{LoadError, Version};
 use miopen_sys::{self as sys, miopenHandle_t};

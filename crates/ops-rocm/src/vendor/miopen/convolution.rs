@@ -160,9 +160,8 @@ fn find(
     let ([x, weight, y], described) = (objects.tensors, objects.convolution);
     let mut count = 0;
     // SAFETY: handle and descriptors are live; writes one number.
-    let counted = unsafe {
-        lib.miopenConvolutionForwardGetSolutionCount(handle, weight, x, described, y, &mut count)
-    };
+    let counted =
+        unsafe { lib.miopenConvolutionForwardGetSolutionCount(handle, weight, x, described, y, &mut count) };
     if counted == Ok(sys::miopenStatusNotImplemented) || counted == Ok(sys::miopenStatusUnsupportedOp) {
         return Ok(None);
     }
@@ -184,7 +183,15 @@ fn find(
     let (id, mut workspace) = (best.solution_id, best.workspace_size);
     // SAFETY: as above; writes one number.
     let sized = unsafe {
-        lib.miopenConvolutionForwardGetSolutionWorkspaceSize(handle, weight, x, described, y, id, &mut workspace)
+        lib.miopenConvolutionForwardGetSolutionWorkspaceSize(
+            handle,
+            weight,
+            x,
+            described,
+            y,
+            id,
+            &mut workspace,
+        )
     };
     check::<MiOpenLibrary>(lib, "miopenConvolutionForwardGetSolutionWorkspaceSize", sized)?;
     // SAFETY: as above.
