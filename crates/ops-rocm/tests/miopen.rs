@@ -148,7 +148,8 @@ fn convolutions_are_solved_once() {
             "{text}"
         );
         // A bias of halves would be added to what is rounded already.
-        let (x, weight) = (rocm.cast::<f16>(&x).unwrap(), rocm.cast::<f16>(&weight).unwrap());
+        let x = rocm.tensor(&[1, 2, 6, 5], &[f16::ONE; 60]).unwrap();
+        let weight = rocm.tensor(&[4, 2, 3, 3], &[f16::ONE; 72]).unwrap();
         rocm.conv2d(&x, &weight, Some(bias.any()), Conv2d::new()).unwrap();
         let text = rocm.decisions().iter().map(ToString::to_string).collect::<String>();
         assert!(text.contains("MIOpen rounds to f16 before the bias is added"), "{text}");
