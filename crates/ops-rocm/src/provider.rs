@@ -27,13 +27,13 @@ pub trait Provider<O: Op>: Sync {
         None
     }
 
-    /// Whether the library on this device has a kernel for a problem, if only the library knows. Asked of a provider that
-    /// would be chosen, before it is.
+    /// Whether the library on this device has a kernel for a problem, if only the library knows, and if so, what it says of that
+    /// kernel, in place of [`how`](Self::how). Asked of a provider that would be chosen, before it is.
     ///
     /// # Errors
     /// Why it cannot compute the problem. A failure of the library is not a reason: the launch reports it.
-    fn probe(&self, _rocm: &Rocm, _op: &O, _on: &dyn Operands) -> Result<(), Reason> {
-        Ok(())
+    fn probe(&self, _rocm: &Rocm, _op: &O, _on: &dyn Operands) -> Result<Option<String>, Reason> {
+        Ok(None)
     }
 
     /// Enqueues the op. It was found applicable.
@@ -70,7 +70,7 @@ pub(crate) fn decide<O: Op>(
         applicable: &|at| list[at].applicable(target, op, on),
         how: &|at| list[at].how(target, op, on),
         defer: &|at| list[at].defer(target, op, on),
-        probe: &|at| rocm.map_or(Ok(()), |rocm| list[at].probe(rocm, op, on)),
+        probe: &|at| rocm.map_or(Ok(None), |rocm| list[at].probe(rocm, op, on)),
     };
     providers.rank(policy, on)
 }
@@ -92,7 +92,7 @@ struct Asked<'p> {
     applicable: &'p dyn Fn(usize) -> Result<(), Reason>,
     how: &'p dyn Fn(usize) -> Option<String>,
     defer: &'p dyn Fn(usize) -> Option<String>,
-    probe: &'p dyn Fn(usize) -> Result<(), Reason>,
+    probe: &'p dyn Fn(usize) -> Result<Option<String>, Reason>,
 }
 
 impl Asked<'_> {
@@ -116,8 +116,9 @@ impl Asked<'_> {
             return None;
         }
         match (self.probe)(at) {
-            Ok(()) => {
+            Ok(how) => {
                 candidate.verdict = Verdict::Chosen;
+                candidate.how = how.or(candidate.how.take());
                 Some(at)
             }
             Err(reason) => {

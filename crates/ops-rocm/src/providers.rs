@@ -23,7 +23,9 @@ use ops_core::ops::{
     Embedding, Fill, Glu, GluFn, GroupNorm, IndexSelect, LayerNorm, Linear, MatMul, Parametric, Quantize,
     RmsNorm, Rope, RopeForm, RopeInplace, Softmax, TensorCopy, Unary, UnaryFn, Where,
 };
+use ops_core::ops::{Conv, ConvAxis, ConvForm};
 use ops_core::ops::{ArgReduce, ArgSort, CumSum, Reduce, ReduceFn, Sort, TopK};
+use ops_core::ops::{BatchNorm, Pool2d, PoolFn, Upsample, Windows};
 use ops_core::{Element, Float, Num, Op, Scalar};
 use rocblas::RocBlas;
 
@@ -86,12 +88,17 @@ lists! {
     [T: Float] MatMul<T>: HipBlasLt, RocBlas, Hip; [MatMul::<f32>::OP];
     [T: Float] Linear<T>: HipBlasLt, RocBlas, HipLinear; [Linear::<f32>::OP];
     [T: Float] Attention<T>: HipAttention; [Attention::<f32>::full()];
+    [T: Float] Conv<T>: Hip, MiOpen; ConvForm::ALL.map(|form| Conv::<f32>::new(form, [ConvAxis::PLAIN; 2], 1));
     [T: Num] Reduce<T>: HipReduce; ReduceFn::ALL.map(|f| Reduce::<f32>::of(f, -1));
     [T: Num] ArgReduce<T>: HipReduce; [ArgReduce::<f32>::max(-1), ArgReduce::min(-1)];
     [T: Num] CumSum<T>: HipScan; [CumSum::<f32>::axis(-1)];
     [T: Num] Sort<T>: HipSort; [Sort::<f32>::axis(-1)];
     [T: Num] ArgSort<T>: HipSort; [ArgSort::<f32>::axis(-1)];
     [T: Num] TopK<T>: HipSort; [TopK::<f32>::of(1)];
+    [T: Float] BatchNorm<T>: Hip, MiOpen; [BatchNorm::<f32>::eps(0.0)];
+    [T: Float] Pool2d<T>: Hip, MiOpen; PoolFn::ALL.map(|f| Pool2d::<f32>::of(f, Windows::of([1, 1])));
+    [T: Float] Upsample<T>: Hip;
+        [Upsample::<f32>::nearest1d(1), Upsample::nearest2d([1, 1]), Upsample::bilinear2d([1, 1], false)];
     [] Quantize: Hip; [Quantize];
     [] Dequantize: Hip; [Dequantize];
     [T: Float] Embedding<T>: HipEmbedding; [Embedding::<f32>::OP];
@@ -122,10 +129,15 @@ mod tests {
             ("argmin", "hip"),
             ("cumsum", "hip"),
             ("topk", "hip"),
+            ("batch_norm", "hip,miopen"),
+            ("avg_pool2d", "hip,miopen"),
+            ("upsample_nearest1d", "hip"),
+            ("conv2d", "hip,miopen"),
+            ("conv_transpose1d", "hip,miopen"),
         ] {
             assert_eq!(of(name).as_deref(), Some(want), "{name}");
         }
-        assert_eq!(of("conv2d"), None);
+        assert_eq!(of("an_op_that_no_build_has"), None);
     }
 
     #[test]

@@ -16,7 +16,7 @@ pub(crate) use denial::{Installed, denied};
 pub(crate) use handle::Handles;
 pub(crate) use hipblaslt::{Factor, HipBlasLtLibrary, Product, Types};
 pub(crate) use library::{AnyLibrary, Failure, Lib, Vendor, check};
-pub(crate) use miopen::MiOpenLibrary;
+pub(crate) use miopen::{Convolution, MiOpenLibrary};
 pub(crate) use rocblas::RocBlasLibrary;
 
 use crate::ProviderId;

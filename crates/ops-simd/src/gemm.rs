@@ -10,6 +10,7 @@
 mod bf16_avx512;
 mod blocked;
 mod direct;
+mod gathered;
 mod matrix;
 mod micro;
 mod pack;
@@ -17,6 +18,7 @@ mod packed;
 mod scalar;
 mod skinny;
 
+pub use gathered::{Gathered, PackedA, gemm_gathered};
 pub use matrix::{Mat, MatMut};
 pub use packed::{Columns, PackedB, gemm_packed};
 pub use scalar::{Input, Operand, Scalar};

@@ -24,10 +24,11 @@
 //! Every function takes an [`Isa`], the instruction set to compute with. One binary holds the kernels for all of
 //! them, and [`Isa::best`] detects the processor's features once. Callers split the work over threads.
 //!
-//! - Elementwise: [`unary`], [`parametric`](fn@parametric), [`binary`], [`affine`](fn@affine), [`cast`](fn@cast), [`choose`](fn@choose) and
+//! - Elementwise: [`unary`], [`parametric`](fn@parametric), [`binary`], [`affine`](fn@affine), [`normalize`](fn@normalize), [`cast`](fn@cast), [`choose`](fn@choose) and
 //!   [`compare`](fn@compare).
 //! - [`rows`]: norms, softmax, rope and reductions over the last dimension.
-//! - [`gemm`]: matrix products.
+//! - [`gemm`]: matrix products, also with the shifted copies of an image that a convolution multiplies.
+//! - [`stencil`](fn@stencil): weighted sums of shifted rows.
 //! - [`quant`]: products with quantized weights.
 //! - [`math`]: elementary functions of a vector.
 //! - [`map`] and [`Isa::run`]: for kernels of your own.
@@ -73,11 +74,13 @@ mod isa;
 mod map;
 pub mod math;
 mod memory;
+mod normalize;
 mod parametric;
 pub mod quant;
 pub mod rows;
 mod scratch;
 mod simd;
+mod stencil;
 mod unary;
 
 pub use binary::{Binary, affine, affine_in_place, binary, map};
@@ -88,6 +91,8 @@ pub use element::{Element, TypedOperands, View, ViewMut};
 pub use error::Error;
 pub use isa::Isa;
 pub use map::{Map, Store};
+pub use normalize::{Normalize, normalize};
 pub use parametric::{Parametric, parametric};
 pub use simd::{Kernel, MAX_LANES, Simd, TileKernel};
+pub use stencil::{Stencil, stencil};
 pub use unary::{Unary, unary, unary_in_place};

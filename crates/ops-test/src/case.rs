@@ -156,6 +156,11 @@ impl Params {
     pub(crate) fn axis(&self, name: &str) -> Result<Option<isize>, CallError> {
         self.read(name, "an axis", |v| v.as_i64().and_then(|n| isize::try_from(n).ok()))
     }
+    /// A list of counts.
+    pub(crate) fn counts(&self, name: &str) -> Result<Option<Vec<usize>>, CallError> {
+        let count = |v: &Value| v.as_u64().and_then(|n| usize::try_from(n).ok());
+        self.read(name, "a list of counts", |v| v.as_array()?.iter().map(count).collect())
+    }
     /// A list of axes.
     pub(crate) fn axes(&self, name: &str) -> Result<Option<Vec<isize>>, CallError> {
         let axis = |v: &Value| v.as_i64().and_then(|n| isize::try_from(n).ok());

@@ -48,7 +48,7 @@ pub fn op_names() -> impl Iterator<Item = &'static str> {
 impl From<Refused> for CallError {
     fn from(refused: Refused) -> Self {
         match refused {
-            Refused::Missing(_) => CallError::Malformed(refused.to_string()),
+            Refused::Missing(_) | Refused::Counts { .. } => CallError::Malformed(refused.to_string()),
             _ => CallError::Unsupported(refused.to_string()),
         }
     }
@@ -143,6 +143,9 @@ impl Options for Caller<'_> {
     fn axis(&self, name: &'static str) -> Result<Option<isize>, CallError> {
         self.params(name).axis(name)
     }
+    fn counts(&self, name: &'static str) -> Result<Option<Vec<usize>>, CallError> {
+        self.params(name).counts(name)
+    }
     fn axes(&self, name: &'static str) -> Result<Option<Axes>, CallError> {
         let axes = self.params(name).axes(name)?;
         Ok(axes.map(|axes| Axes::new(&axes)).transpose()?)
@@ -218,6 +221,8 @@ mod tests {
             for dtype in entry.runs_in.members() {
                 let params = serde_json::json!({
                     "eps": 1.0, "mul": 1.0, "add": 1.0, "value": 1, "num_groups": 1, "to": "f32",
+                    "kernel": [1, 1],
+                    "size": if entry.name.ends_with("1d") { serde_json::json!([1]) } else { serde_json::json!([1, 1]) },
                     "axis": 0, "k": 1, "exponent": 1.0, "min": 0, "max": 1, "alpha": 1.0,
                 });
                 let operand = |slot: &Slot| {

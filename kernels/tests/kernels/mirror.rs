@@ -1,15 +1,19 @@
 //! The Rust side and the sources agree on what exists and how it is laid out.
 use crate::host::{WAVES, args_size, run_program};
 use ops_kernels::attention::AttentionArgs;
+use ops_kernels::batch_norm::{BatchNormArgs, Parameter};
 use ops_kernels::binary::BinaryArgs;
 use ops_kernels::cast::CastArgs;
 use ops_kernels::compare::CompareArgs;
+use ops_kernels::conv::{ConvArgs, ConvAxis};
 use ops_kernels::copy::{CopyArgs, FillArgs, WhereArgs};
 use ops_kernels::index::IndexSelectArgs;
 use ops_kernels::matmul::MatmulArgs;
 use ops_kernels::matrix::MmaUnitArgs;
 use ops_kernels::norm::{GroupNormArgs, NormArgs};
 use ops_kernels::parametric::ParametricArgs;
+use ops_kernels::planes::Planes;
+use ops_kernels::pool::{PoolArgs, Windows};
 use ops_kernels::qlinear::QLinearArgs;
 use ops_kernels::quant::{DequantizeArgs, QEmbeddingArgs, QuantizeArgs};
 use ops_kernels::reduce::ReduceArgs;
@@ -18,6 +22,7 @@ use ops_kernels::scan::ScanArgs;
 use ops_kernels::softmax::SoftmaxArgs;
 use ops_kernels::sort::SortArgs;
 use ops_kernels::unary::{AffineArgs, UnaryArgs};
+use ops_kernels::upsample::{Source, UpsampleArgs};
 use ops_kernels::{Family, Instance, Matrix, instances, source};
 
 #[test]
@@ -71,6 +76,25 @@ fn agree(family: Family, structs: &[Fields]) {
 fn every_field_of_every_argument_struct_lies_where_the_source_has_it() {
     agree(Family::Unary, &[fields!(UnaryArgs: shape, x, y), fields!(AffineArgs: shape, x, y, mul, add)]);
     agree(Family::Binary, &[fields!(BinaryArgs: shape, a, b, y)]);
+    agree(
+        Family::BatchNorm,
+        &[
+            fields!(BatchNormArgs: shape, x, y, channel, weight, bias, mean, var, eps, wide),
+            fields!(Parameter: data, stride, kind, reserved),
+        ],
+    );
+    agree(
+        Family::Pool,
+        &[
+            fields!(PoolArgs: planes, down, across, elements),
+            fields!(Planes: lead, x, y, x_row, x_column, y_row, y_column, height, width, rows, columns, count),
+            fields!(Windows: size, stride, padding),
+        ],
+    );
+    agree(
+        Family::Upsample,
+        &[fields!(UpsampleArgs: planes, down, across), fields!(Source: step, start, by, inverse, last)],
+    );
     agree(Family::Scan, &[fields!(ScanArgs: shape, x, y, partial, parts, rows, part, totals)]);
     agree(
         Family::Sort,
@@ -128,6 +152,14 @@ fn every_field_of_every_argument_struct_lies_where_the_source_has_it() {
             fields!(DequantizeArgs: shape, x, y, y_stride),
             fields!(QEmbeddingArgs: shape, x, y, y_stride, ids, ids_stride, bound, error, ids_kind, op, operand,
                 y_kind),
+        ],
+    );
+    agree(
+        Family::Conv,
+        &[
+            fields!(ConvAxis: x, y, kernel, padding, dilation, stride),
+            fields!(ConvArgs: x, weight, y, bias, bias_stride, bias_is_f32, rows, columns, inputs, outputs, channels,
+                pixels, width, area, kernel_width, terms, count, images, transposed),
         ],
     );
     agree(Family::MmaUnit, &[fields!(MmaUnitArgs: a, b, c, d)]);

@@ -14,6 +14,7 @@ mod formats;
 mod norms;
 mod order;
 mod parametric;
+mod planes;
 mod products;
 mod reduce;
 mod relations;
@@ -32,13 +33,14 @@ fn mutants() -> Vec<Mutant> {
         exact::mutants(),
         reduce::mutants(),
         order::mutants(),
+        planes::mutants(),
     ]
     .concat()
 }
 
 #[test]
 fn no_mutant_is_lost() {
-    assert_eq!(mutants().len(), 288);
+    assert_eq!(mutants().len(), 328);
 }
 
 #[test]

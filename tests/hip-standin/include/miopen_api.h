@@ -67,11 +67,41 @@ typedef enum {
   MIOPEN_WEIGHT_BIAS_T5 = 5,
 } miopenNormMode_t;
 
+typedef enum {
+  miopenPoolingMax = 0,
+  miopenPoolingAverage = 1,
+  miopenPoolingAverageInclusive = 2,
+} miopenPoolingMode_t;
+
+typedef enum {
+  miopenConvolution = 0,
+  miopenTranspose = 1,
+  miopenGroupConv = 2,
+  miopenDepthwise = 3,
+} miopenConvolutionMode_t;
+
+typedef enum {
+  miopenConvolutionAlgoGEMM = 0,
+  miopenConvolutionAlgoDirect = 1,
+  miopenConvolutionAlgoFFT = 2,
+  miopenConvolutionAlgoWinograd = 3,
+  miopenConvolutionAlgoImplicitGEMM = 5,
+} miopenConvAlgorithm_t;
+
+typedef struct {
+  float time;  // in milliseconds
+  size_t workspace_size;
+  uint64_t solution_id;
+  miopenConvAlgorithm_t algorithm;
+} miopenConvSolution_t;
+
 typedef enum { miopenBNPerActivation = 0, miopenBNSpatial = 1 } miopenBatchNormMode_t;
 
 typedef struct miopenHandle* miopenHandle_t;
 typedef struct miopenTensorDescriptor* miopenTensorDescriptor_t;
 typedef struct miopenActivationDescriptor* miopenActivationDescriptor_t;
+typedef struct miopenPoolingDescriptor* miopenPoolingDescriptor_t;
+typedef struct miopenConvolutionDescriptor* miopenConvolutionDescriptor_t;
 typedef hipStream_t miopenAcceleratorQueue_t;
 typedef void* (*miopenAllocatorFunction)(void* context, size_t bytes);
 typedef void (*miopenDeallocatorFunction)(void* context, void* memory);
@@ -159,6 +189,46 @@ miopenStatus_t miopenBatchNormalizationForwardInference(miopenHandle_t handle, m
                                                         const void* x, const miopenTensorDescriptor_t y_desc, void* y,
                                                         const miopenTensorDescriptor_t parameter_desc, void* scale,
                                                         void* bias, void* mean, void* variance, double epsilon);
+
+miopenStatus_t miopenCreateConvolutionDescriptor(miopenConvolutionDescriptor_t* descriptor);
+miopenStatus_t miopenInitConvolutionDescriptor(miopenConvolutionDescriptor_t descriptor, miopenConvolutionMode_t mode,
+                                               int pad_h, int pad_w, int stride_h, int stride_w, int dilation_h,
+                                               int dilation_w);
+miopenStatus_t miopenSetConvolutionGroupCount(miopenConvolutionDescriptor_t descriptor, int groups);
+miopenStatus_t miopenDestroyConvolutionDescriptor(miopenConvolutionDescriptor_t descriptor);
+miopenStatus_t miopenConvolutionForwardGetSolutionCount(miopenHandle_t handle, const miopenTensorDescriptor_t w_desc,
+                                                        const miopenTensorDescriptor_t x_desc,
+                                                        const miopenConvolutionDescriptor_t descriptor,
+                                                        const miopenTensorDescriptor_t y_desc, size_t* count);
+miopenStatus_t miopenConvolutionForwardGetSolution(miopenHandle_t handle, const miopenTensorDescriptor_t w_desc,
+                                                   const miopenTensorDescriptor_t x_desc,
+                                                   const miopenConvolutionDescriptor_t descriptor,
+                                                   const miopenTensorDescriptor_t y_desc, const size_t most,
+                                                   size_t* count, miopenConvSolution_t* solutions);
+miopenStatus_t miopenConvolutionForwardGetSolutionWorkspaceSize(
+    miopenHandle_t handle, const miopenTensorDescriptor_t w_desc, const miopenTensorDescriptor_t x_desc,
+    const miopenConvolutionDescriptor_t descriptor, const miopenTensorDescriptor_t y_desc, const uint64_t solution,
+    size_t* bytes);
+miopenStatus_t miopenConvolutionForwardCompileSolution(miopenHandle_t handle, const miopenTensorDescriptor_t w_desc,
+                                                       const miopenTensorDescriptor_t x_desc,
+                                                       const miopenConvolutionDescriptor_t descriptor,
+                                                       const miopenTensorDescriptor_t y_desc,
+                                                       const uint64_t solution);
+miopenStatus_t miopenConvolutionForwardImmediate(miopenHandle_t handle, const miopenTensorDescriptor_t w_desc,
+                                                 const void* w, const miopenTensorDescriptor_t x_desc, const void* x,
+                                                 const miopenConvolutionDescriptor_t descriptor,
+                                                 const miopenTensorDescriptor_t y_desc, void* y, void* workspace,
+                                                 const size_t workspace_bytes, const uint64_t solution);
+
+miopenStatus_t miopenCreatePoolingDescriptor(miopenPoolingDescriptor_t* descriptor);
+miopenStatus_t miopenSet2dPoolingDescriptor(miopenPoolingDescriptor_t descriptor, miopenPoolingMode_t mode,
+                                            int window_h, int window_w, int pad_h, int pad_w, int stride_h,
+                                            int stride_w);
+miopenStatus_t miopenDestroyPoolingDescriptor(miopenPoolingDescriptor_t descriptor);
+miopenStatus_t miopenPoolingForward(miopenHandle_t handle, const miopenPoolingDescriptor_t descriptor,
+                                    const void* alpha, const miopenTensorDescriptor_t x_desc, const void* x,
+                                    const void* beta, const miopenTensorDescriptor_t y_desc, void* y, bool do_backward,
+                                    void* workspace, size_t workspace_bytes);
 }
 #pragma GCC visibility pop
 #endif

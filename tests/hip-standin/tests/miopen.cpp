@@ -1,56 +1,7 @@
 // MIOpen: each function compared with its formula in double.
-#include "check.h"
-#include "miopen_api.h"
-
-#include <cmath>
-#include <numeric>
-
-#include "core/half.h"
+#include "miopen_check.h"
 
 namespace {
-
-void must_miopen(miopenStatus_t status, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
-  if (status == miopenStatusSuccess) return;
-  std::printf("%s:%d: %s\n", file, line, miopenGetErrorString(status));
-  std::exit(1);
-}
-
-class Handle {
- public:
-  Handle() { must_miopen(miopenCreate(&handle_)); }
-  ~Handle() { must_miopen(miopenDestroy(handle_)); }
-  operator miopenHandle_t() const { return handle_; }
-
- private:
-  miopenHandle_t handle_ = nullptr;
-};
-
-class Descriptor {
- public:
-  Descriptor(miopenDataType_t type, std::vector<int> lengths, std::vector<int> strides = {}) {
-    must_miopen(miopenCreateTensorDescriptor(&descriptor_));
-    must_miopen(miopenSetTensorDescriptor(descriptor_, type, int(lengths.size()), lengths.data(),
-                                          strides.empty() ? nullptr : strides.data()));
-  }
-  ~Descriptor() { must_miopen(miopenDestroyTensorDescriptor(descriptor_)); }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  operator miopenTensorDescriptor_t() const { return descriptor_; }
-
- private:
-  miopenTensorDescriptor_t descriptor_ = nullptr;
-};
-
-std::vector<float> wave(size_t count, float scale = 1, float phase = 0) {
-  std::vector<float> values(count);
-  for (size_t i = 0; i < count; ++i) values[i] = scale * std::sin(1.7f * float(i) + phase);
-  return values;
-}
-
-void near(float got, double wanted, const char* what, double tolerance = 2e-6, const char* file = __builtin_FILE(),
-          int line = __builtin_LINE()) {
-  check(std::abs(got - wanted) <= tolerance * std::max(1., std::abs(wanted)), what, file, line);
-}
 
 void softmax_modes() {
   Handle handle;
@@ -271,24 +222,6 @@ void rope() {
   }
 }
 
-void batch_norm() {
-  Handle handle;
-  constexpr size_t channels = 3, pixels = 4;
-  float one = 1, zero = 0;
-  Descriptor shape(miopenFloat, {2, 3, 2, 2}), parameters(miopenFloat, {1});
-  must_miopen(miopenDeriveBNTensorDescriptor(parameters, shape, miopenBNSpatial));
-  const std::vector<float> x = wave(2 * channels * pixels), scale = {1, 2, 3}, bias = {4, 5, 6}, mean = {7, 8, 9},
-                           variance = {1, 4, 9};
-  Buffer<float> in(x), out(x), s(scale), b(bias), m(mean), v(variance);
-  must_miopen(miopenBatchNormalizationForwardInference(handle, miopenBNSpatial, &one, &zero, shape, in.data(), shape,
-                                                       out.data(), parameters, s.data(), b.data(), m.data(), v.data(),
-                                                       0.5));
-  for (size_t i = 0; i < x.size(); ++i) {
-    const size_t c = i / pixels % channels;
-    near(out.read()[i], scale[c] * (x[i] - mean[c]) / std::sqrt(variance[c] + 0.5) + bias[c], "batch norm");
-  }
-}
-
 void refusals() {
   Handle handle;
   const float one = 1, zero = 0;
@@ -328,6 +261,5 @@ int main() {
                     {"layer_norms", layer_norms},
                     {"group_norm", group_norm},
                     {"rope", rope},
-                    {"batch_norm", batch_norm},
                     {"refusals", refusals}});
 }

@@ -53,6 +53,12 @@ fn flops(spec: &Spec, operands: &[Operand]) -> f64 {
         Flops::Each(n) => n * values,
         Flops::EachRead(n) => n * first.iter().product::<usize>() as f64,
         Flops::Sums => 2.0 * values * first.last().copied().unwrap_or(1) as f64,
+        Flops::Convolution => {
+            // Each value of `x` meets the whole kernel in a transposed convolution; else each of `y` does.
+            let transposed = spec.entry.name.contains("transpose");
+            let sums = if transposed { first.iter().product::<usize>() as f64 } else { values };
+            2.0 * sums * spec.shape("weight").map_or(0.0, |dims| dims[1..].iter().product::<usize>() as f64)
+        }
         Flops::Attention => match (first, spec.shape("k")) {
             (&[b, h, t, d], Some(&[_, _, s, _])) => {
                 let op = if spec.causal { Attention::<f32>::causal() } else { Attention::full() };

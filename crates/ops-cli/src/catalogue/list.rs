@@ -8,6 +8,11 @@ use ops_core::{DType, Role};
 use std::sync::LazyLock;
 
 const WEIGHT: &[TypedOperand] = &[TypedOperand { name: "weight", group: Group::Floats, default: None }];
+const PARAMETERS: &[TypedOperand] = &[
+    TypedOperand { name: "weight", group: Group::Floats, default: None },
+    TypedOperand { name: "mean", group: Group::Floats, default: None },
+    TypedOperand { name: "var", group: Group::Floats, default: None },
+];
 const TABLES: &[TypedOperand] = &[TypedOperand { name: "cos", group: Group::Floats, default: None }];
 const LINEAR: &[TypedOperand] = &[
     TypedOperand { name: "weight", group: Group::Floats, default: None },
@@ -50,7 +55,7 @@ struct Facts {
 
 fn entry(op: &'static registry::Entry) -> Entry {
     let facts = norms(op.name).or_else(|| ropes(op.name)).or_else(|| products(op.name));
-    let facts = facts.or_else(|| moves(op.name)).or_else(|| reductions(op.name));
+    let facts = facts.or_else(|| moves(op.name)).or_else(|| reductions(op.name)).or_else(|| planes(op.name));
     let facts = facts.unwrap_or_else(|| elementwise(op));
     let Facts { contract, typed, cut, flops, sweep } = facts;
     let contract = Contract::parse(contract);
@@ -75,6 +80,11 @@ fn norms(name: &str) -> Option<Facts> {
         "group_norm" => {
             let facts = facts("x[b,c,..] weight[c] bias[c] -> y[b,c,..]", 8.0);
             Facts { typed: WEIGHT, cut: "b", sweep: Sweep::Channels, ..facts }
+        }
+        "batch_norm" => {
+            // Difference, scale, bias.
+            let facts = facts("x[b,c,..] weight[c] bias[c] mean[c] var[c] -> y[b,c,..]", 3.0);
+            Facts { typed: PARAMETERS, cut: "c", sweep: Sweep::Channels, ..facts }
         }
         // Maximum, difference, exponential, sum, quotient (or difference).
         "softmax" | "log_softmax" => facts("x[..,n] -> y[..,n]", 5.0),
@@ -101,6 +111,10 @@ fn products(name: &str) -> Option<Facts> {
         "matmul" => Facts { cut: "m", ..sums("a[..,m,k] b[..,k,n:k] -> c[..,m,n]") },
         "linear" => Facts { typed: LINEAR, ..sums("x[..,k] weight[n:k,k] bias?[n] -> y[..,n]") },
         "qlinear" => Facts { typed: BLOCK_WEIGHT, ..sums("x[..,k] weight[n:k,k/B] -> y[..,n]") },
+        "conv1d" => convolution("x[b,c,w] weight[o:c,c,k:3] bias?[o] -> y[b,o,v]"),
+        "conv2d" => convolution("x[b,c,h,w] weight[o:c,c,k:3,l:3] bias?[o] -> y[b,o,u,v]"),
+        "conv_transpose1d" => convolution("x[b,c,w] weight[c,o:c,k:3] bias?[o] -> y[b,o,v]"),
+        "conv_transpose2d" => convolution("x[b,c,h,w] weight[c,o:c,k:3,l:3] bias?[o] -> y[b,o,u,v]"),
         "attention" => {
             let contract = "q[b,h,t,d] k[b,g:h,s:t,d] v[b,g,s,d] mask?[b,h,t,s] alibi?[h] -> o[b,h,t,d]";
             // Cutting keeps the last queries, whose positions do not depend on how many come before them.
@@ -109,6 +123,10 @@ fn products(name: &str) -> Option<Facts> {
         }
         _ => return None,
     })
+}
+
+fn convolution(contract: &'static str) -> Facts {
+    Facts { cut: "b", flops: Flops::Convolution, sweep: Sweep::Images, ..facts(contract, 0.0) }
 }
 
 fn moves(name: &str) -> Option<Facts> {
@@ -135,6 +153,19 @@ fn reductions(name: &str) -> Option<Facts> {
         // Comparisons depend on the way to sort, so none are counted.
         "sort" | "argsort" => facts("x[..,n] -> y[..,n]", 0.0),
         "topk" => facts("x[..,n] -> values[..,k] indices[..,k]", 0.0),
+        _ => return None,
+    })
+}
+
+/// Pools of two by two, and upsampling to twice the extents.
+fn planes(name: &str) -> Option<Facts> {
+    let of_planes = |contract, flops| Facts { cut: "c", sweep: Sweep::Planes, ..facts(contract, flops) };
+    Some(match name {
+        "max_pool2d" | "avg_pool2d" => of_planes("x[b,c,h,w] -> y[b,c,h/2,w/2]", 4.0),
+        "upsample_nearest1d" => Facts { sweep: Sweep::Channels, ..of_planes("x[b,c,w] -> y[b,c,v]", 0.0) },
+        "upsample_nearest2d" => of_planes("x[b,c,h,w] -> y[b,c,u,v]", 0.0),
+        // Three mixtures of two.
+        "upsample_bilinear2d" => of_planes("x[b,c,h,w] -> y[b,c,u,v]", 9.0),
         _ => return None,
     })
 }

@@ -59,6 +59,8 @@ pub(crate) enum Flops {
     EachRead(f64),
     /// Each value is a sum of products over the last axis of the first operand: two operations for each term.
     Sums,
+    /// Each value is a sum of products of the second operand's values for one output channel: two operations for each term.
+    Convolution,
     /// For each query and each key that it sees: two operations for each element of the score and of the sum of values.
     Attention,
 }
@@ -74,10 +76,14 @@ pub(crate) enum Sweep {
     TokensHeads,
     /// `[1, 64, ..]`.
     Channels,
+    /// `[1, c, h, h]` with about 64 channels.
+    Planes,
     /// `[rows, 4096]` counted in values, stored in blocks.
     Blocks,
     /// Products as in a model's layers: 1, 8 and 512 rows of 4096; and 64 rows of 64.
     Matrices,
+    /// `[1, 64, h, w]` with kernels of 3 by 3, `[1, 64, w]` with kernels of 3.
+    Images,
     /// Prefill of 512 tokens and decode of one token after 4096, heads of 128.
     Attention,
 }

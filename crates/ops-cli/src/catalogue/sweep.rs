@@ -33,6 +33,8 @@ impl Entry {
             Sweep::Rows | Sweep::Matrices => vec![4, self.block_values(types).max(64)],
             Sweep::Heads | Sweep::TokensHeads | Sweep::Attention => vec![1, 2, 4, 64],
             Sweep::Channels => vec![2, 64, 4],
+            Sweep::Planes => vec![2, 8, 6, 6],
+            Sweep::Images => self.image(4, 9),
             Sweep::Blocks => vec![4, 2],
         }
     }
@@ -96,6 +98,12 @@ impl Entry {
                 vec![side, side]
             }
             Sweep::Channels => vec![1, 64, values.div_ceil(64).max(1)],
+            // Square planes with even extents.
+            Sweep::Planes => {
+                let side = (values / 64).isqrt().next_multiple_of(2).max(2);
+                vec![1, values.div_ceil(side * side).max(1), side, side]
+            }
+            Sweep::Images => self.image(64, values.div_ceil(64).max(1)),
             Sweep::Blocks => {
                 let [rows, values] = over(FEATURES)[..] else { return Vec::new() };
                 vec![rows, values.div_ceil(block).max(1)]
@@ -106,6 +114,14 @@ impl Entry {
                 vec![rows[0], rows[1].next_multiple_of(block)]
             }
             _ => over(FEATURES),
+        }
+    }
+
+    /// An image of `channels` channels of about `pixels` pixels, in as many axes as the op has.
+    fn image(&self, channels: usize, pixels: usize) -> Vec<usize> {
+        match self.name.ends_with("2d") {
+            true => vec![1, channels, pixels.isqrt().max(1), pixels.div_ceil(pixels.isqrt().max(1))],
+            false => vec![1, channels, pixels],
         }
     }
 

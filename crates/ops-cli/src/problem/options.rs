@@ -47,6 +47,23 @@ impl Options for ModelOptions<'_> {
         // Ops without a default axis take the last one.
         Ok(matches!(self.0.entry.name, "argmax" | "argmin" | "cumsum").then_some(-1))
     }
+    fn counts(&self, name: &'static str) -> Result<Option<Vec<usize>>, Failure> {
+        let twice = |len: &usize| len.saturating_mul(2);
+        let last = |axes: usize| {
+            self.0.shape("x").map(|dims| dims.iter().rev().take(axes).rev().map(twice).collect())
+        };
+        // The padding that keeps the extents of an image, where the kernel has a middle.
+        let kernel = self.0.shape("weight").map_or(&[][..], |dims| dims.get(2..).unwrap_or(&[]));
+        Ok(match (self.0.entry.name, name) {
+            ("max_pool2d" | "avg_pool2d", "kernel") => Some(vec![2, 2]),
+            ("upsample_nearest1d", "size") => last(1),
+            (_, "size") => last(2),
+            (_, "padding") if !kernel.is_empty() => {
+                Some(kernel.iter().map(|k| k.saturating_sub(1) / 2).collect())
+            }
+            _ => None,
+        })
+    }
     fn axes(&self, _: &'static str) -> Result<Option<Axes>, Failure> {
         Ok(Some(Axes::from(-1)))
     }

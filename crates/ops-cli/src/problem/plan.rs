@@ -62,6 +62,7 @@ pub(super) fn fill(spec: &Spec, operand: &str) -> Fill {
     let rows = |table| spec.shape(table).and_then(|dims| dims.first().copied()).unwrap_or(1);
     match (spec.entry.name, operand) {
         ("log" | "sqrt" | "recip" | "powf", _) | ("div", "b") | ("pow", "a") => Fill::Positive,
+        ("batch_norm", "var") => Fill::Positive,
         (_, "cond") => Fill::Flag,
         (_, "ids") => Fill::Below(rows(spec.entry.first())),
         (_, "cos") => Fill::Cos,

@@ -160,7 +160,7 @@ fn last_axis(op: &'static str, x: &crate::Layout) -> Result<usize> {
 }
 
 /// Checks a weight or bias, if given: `n` numbers of a float type.
-fn weights(op: &'static str, given: Option<Operand<'_>>, n: usize) -> Result<()> {
+pub(super) fn weights(op: &'static str, given: Option<Operand<'_>>, n: usize) -> Result<()> {
     let Some(given) = given else { return Ok(()) };
     given.require(op, DType::is_computed, "f16, bf16, f32 or f64")?;
     extents(op, given.name, given.layout, &[n])

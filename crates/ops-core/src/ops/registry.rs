@@ -35,6 +35,8 @@ pub trait OpsOnFloats<T: Float>:
     OpsOnScalars<T> + ElementwiseOps<T> + ParametricOps<T> + ActivationOps<T> + NormOps<T> + SoftmaxOps<T> + RopeOps<T> + MatMulOps<T>
     + LinearOps<T> + AttentionOps<T> + EmbeddingOps<T>
     + ReduceOps<T> + ScanOps<T> + SortOps<T>
+    + BatchNormOps<T> + PoolOps<T> + UpsampleOps<T>
+    + ConvOps<T>
 {
 }
 #[rustfmt::skip]
@@ -42,6 +44,8 @@ impl<T: Float, B> OpsOnFloats<T> for B where
     B: OpsOnScalars<T> + ElementwiseOps<T> + ParametricOps<T> + ActivationOps<T> + NormOps<T> + SoftmaxOps<T> + RopeOps<T> + MatMulOps<T>
         + LinearOps<T> + AttentionOps<T> + EmbeddingOps<T>
     + ReduceOps<T> + ScanOps<T> + SortOps<T>
+    + BatchNormOps<T> + PoolOps<T> + UpsampleOps<T>
+    + ConvOps<T>
 {
 }
 
@@ -107,6 +111,8 @@ pub trait Options {
     fn count(&self, name: &'static str) -> Result<Option<usize>, Self::Error>;
     /// Reads an axis; negative counts from the end.
     fn axis(&self, name: &'static str) -> Result<Option<isize>, Self::Error>;
+    /// Reads a list of counts.
+    fn counts(&self, name: &'static str) -> Result<Option<Vec<usize>>, Self::Error>;
     /// Reads a list of axes.
     fn axes(&self, name: &'static str) -> Result<Option<Axes>, Self::Error>;
     /// Reads a flag.
@@ -140,6 +146,16 @@ pub enum Refused {
         operand: &'static str,
         /// Its type.
         dtype: DType,
+    },
+    /// An option does not have one value for each axis.
+    #[error("`{option}` has {got} values, wanted one for each of {want} axes")]
+    Counts {
+        /// The option.
+        option: &'static str,
+        /// The number of its values.
+        got: usize,
+        /// The number of axes.
+        want: usize,
     },
     /// An option without a default is missing.
     #[error("`{0}` is missing")]
@@ -258,6 +274,26 @@ const REDUCE: [Name<ReduceFn>; ReduceFn::ALL.len()] = {
         let f = ReduceFn::ALL[at];
         let only = if f.on_integers() { None } else { Some(Group::Floats) };
         names[at] = Name { only, ..Name::of(f.name(), f) };
+        at += 1;
+    }
+    names
+};
+
+const POOL: [Name<PoolFn>; PoolFn::ALL.len()] =
+    [Name::of(PoolFn::Max.name(), PoolFn::Max), Name::of(PoolFn::Avg.name(), PoolFn::Avg)];
+
+/// The option here stands for that of a call.
+const UPSAMPLE: [Name<UpsampleFn>; 3] = {
+    let bilinear = UpsampleFn::Bilinear2d { align_corners: false };
+    let [one, two] = [UpsampleFn::Nearest1d, UpsampleFn::Nearest2d];
+    [Name::of(one.name(), one), Name::of(two.name(), two), Name::of(bilinear.name(), bilinear)]
+};
+
+const CONV: [Name<ConvForm>; ConvForm::ALL.len()] = {
+    let mut names = [Name::of("", ConvForm::ALL[0]); ConvForm::ALL.len()];
+    let mut at = 0;
+    while at < names.len() {
+        names[at] = Name::of(ConvForm::ALL[at].name(), ConvForm::ALL[at]);
         at += 1;
     }
     names
@@ -405,8 +441,30 @@ registry! {
     argsort = one("argsort"), numbers T: ArgSort<T>, |o, _one: ()| {
         let (axis, descending) = (o.axis("axis")?.unwrap_or(-1), o.flag("descending")?.unwrap_or(false));
     } => if descending { ArgSort::axis(axis).descending() } else { ArgSort::axis(axis) };
+    conv = CONV, floats T: Conv<T>, |o, form: ConvForm| {
+        let (axes, groups) = (conv_axes(o, form)?, o.count("groups")?.unwrap_or(1));
+    } => Conv::new(form, axes, groups);
     topk = one("topk"), numbers T: TopK<T>,
         |o, _one: ()| { let k = o.count("k")?.ok_or(Refused::Missing("k"))?; } => TopK::of(k);
+    batch_norm = one("batch_norm"), floats T: BatchNorm<T>,
+        |o, _one: ()| { let eps = needed(o, "eps")?; } => BatchNorm::eps(eps);
+    pool2d = POOL, floats T: Pool2d<T>, |o, f: PoolFn| {
+        let kernel = per_axis(o, "kernel")?.ok_or(Refused::Missing("kernel"))?;
+        let (stride, padding) = (per_axis(o, "stride")?.unwrap_or(kernel), per_axis(o, "padding")?.unwrap_or([0, 0]));
+        let windows = Windows::of(kernel).stride(stride).padding(padding);
+    } => Pool2d::of(f, windows);
+    upsample = UPSAMPLE, floats T: Upsample<T>, |o, f: UpsampleFn| {
+        let missing = Refused::Missing("size");
+        let size = match f.axes() {
+            1 => per_axis(o, "size")?.map(|[size]: [usize; 1]| [size, 1]).ok_or(missing)?,
+            _ => per_axis(o, "size")?.ok_or(missing)?,
+        };
+        let corners = matches!(f, UpsampleFn::Bilinear2d { .. }) && o.flag("align_corners")?.unwrap_or(false);
+    } => match f {
+        UpsampleFn::Nearest1d => Upsample::nearest1d(size[0]),
+        UpsampleFn::Nearest2d => Upsample::nearest2d(size),
+        UpsampleFn::Bilinear2d { .. } => Upsample::bilinear2d(size, corners),
+    };
     quantize = [Name::of("quantize", ()).blocks("y")], single T: Quantize, |_o, _one: ()| {} => Quantize;
     dequantize = [Name::of("dequantize", ()).blocks("x")], single T: Dequantize, |_o, _one: ()| {} => Dequantize;
     embedding = [Name::of("qembedding", ()).blocks("table")], floats T: Embedding<T>,
@@ -433,6 +491,36 @@ fn enter(list: &mut Vec<Entry>, entry: Entry) {
 /// Reads a number that has no default.
 fn needed<O: Options>(options: &O, name: &'static str) -> Result<f64, O::Error> {
     options.number(name)?.ok_or_else(|| Refused::Missing(name).into())
+}
+
+/// Reads an option with a value for each of `N` axes.
+fn per_axis<O: Options, const N: usize>(
+    options: &O,
+    option: &'static str,
+) -> Result<Option<[usize; N]>, O::Error> {
+    let Some(values) = options.counts(option)? else { return Ok(None) };
+    let wrong = Refused::Counts { option, got: values.len(), want: N };
+    Ok(Some(<[usize; N]>::try_from(values).map_err(|_| wrong)?))
+}
+
+/// Reads the options of a convolution's axes.
+fn conv_axes<O: Options>(options: &O, form: ConvForm) -> Result<[ConvAxis; 2], O::Error> {
+    let mut axes = [ConvAxis::PLAIN; 2];
+    let mut read = |option, set: fn(&mut ConvAxis, usize)| {
+        let Some(values) = options.counts(option)? else { return Ok(()) };
+        if values.len() != form.axes() {
+            return Err(Refused::Counts { option, got: values.len(), want: form.axes() }.into());
+        }
+        axes[2 - form.axes()..].iter_mut().zip(values).for_each(|(axis, value)| set(axis, value));
+        Ok::<(), O::Error>(())
+    };
+    read("stride", |axis, v| axis.stride = v)?;
+    read("padding", |axis, v| axis.padding = v)?;
+    read("dilation", |axis, v| axis.dilation = v)?;
+    if form.is_transposed() {
+        read("output_padding", |axis, v| axis.output_padding = v)?;
+    }
+    Ok(axes)
 }
 
 /// The type parameter of the op. It is the type that the op runs in, with two exceptions.

@@ -13,7 +13,7 @@ use ops_simd::gemm::{Input, Mat, MatMut, gemm};
 use std::borrow::Cow;
 
 /// A product of at most this many multiplications stays on the caller's thread.
-const MAX_SERIAL_WORK: usize = 1 << 18;
+pub(super) const MAX_SERIAL_WORK: usize = 1 << 18;
 
 /// Up to this many rows of the first factor, reading the second factor limits the speed.
 const MAX_SKINNY_ROWS: usize = 8;

@@ -8,7 +8,9 @@ use crate::host::{execute_kernels, host_backend};
 use ops_core::{Error, Result};
 
 mod attention;
+mod batch;
 mod compare;
+mod conv;
 mod elementwise;
 mod folds;
 mod index;
@@ -16,6 +18,7 @@ mod matmul;
 mod norm;
 mod panels;
 mod parametric;
+mod planes;
 mod quant;
 mod reduce;
 mod rope;

@@ -7,11 +7,13 @@ use ops_core::Layout;
 
 mod attention;
 mod compare;
+mod conv;
 mod elementwise;
 mod index;
 mod matmul;
 mod norm;
 mod parametric;
+mod planes;
 mod quant;
 mod reduce;
 mod rope;

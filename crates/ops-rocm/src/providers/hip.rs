@@ -5,12 +5,14 @@ mod affine;
 mod args;
 mod attention;
 pub(crate) mod bind;
+mod conv;
 mod data_movement;
 mod elementwise;
 mod embedding;
 mod linear;
 pub(crate) mod matmul;
 mod norm;
+mod planes;
 mod quant;
 mod reduce;
 mod rope;
@@ -94,6 +96,9 @@ pub(crate) fn units(target: &Target, instance: &Instance) -> Option<String> {
     }
     if let (Family::QlinearDot, Some(dot4)) = (instance.family, target.launch_device().dot4) {
         return Some(format!("on vector units, four products of bytes to an instruction ({})", dot4.name()));
+    }
+    if let Family::Conv = instance.family {
+        return Some(conv::how(instance).into());
     }
     let types = match instance.op {
         "matmul" => "matrix units take f16 and bf16, each with itself or with f32 on the left",

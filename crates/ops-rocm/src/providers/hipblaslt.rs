@@ -63,7 +63,7 @@ impl<T: Float> Provider<MatMul<T>> for HipBlasLt {
         few_rows_of_matmul(op, &problem).or_else(|| not_tuned_for(target))
     }
 
-    fn probe(&self, rocm: &Rocm, _: &MatMul<T>, on: &dyn Operands) -> Result<(), Reason> {
+    fn probe(&self, rocm: &Rocm, _: &MatMul<T>, on: &dyn Operands) -> Result<Option<String>, Reason> {
         let mut binding = Binding::new();
         let problem = binding.assumed(on, rocm.target().launch_device())?;
         has_kernel(rocm, &product(&matmul_plan(&problem)?, problem.at(0).dtype, End::Plain)?)
@@ -101,7 +101,7 @@ impl<T: Float> Provider<Linear<T>> for HipBlasLt {
         few_rows_of_linear(&problem).or_else(|| not_tuned_for(target))
     }
 
-    fn probe(&self, rocm: &Rocm, _: &Linear<T>, on: &dyn Operands) -> Result<(), Reason> {
+    fn probe(&self, rocm: &Rocm, _: &Linear<T>, on: &dyn Operands) -> Result<Option<String>, Reason> {
         let mut binding = Binding::new();
         let problem = binding.assumed(on, rocm.target().launch_device())?;
         let plan = linear_plan(&problem)?.plan;
@@ -183,14 +183,14 @@ fn is_empty(product: &Product) -> bool {
 }
 
 /// Asks the library whether it has a kernel.
-fn has_kernel(rocm: &Rocm, product: &Product) -> std::result::Result<(), Reason> {
+fn has_kernel(rocm: &Rocm, product: &Product) -> std::result::Result<Option<String>, Reason> {
     if is_empty(product) {
-        return Ok(());
+        return Ok(None);
     }
     match rocm.with_library::<HipBlasLtLibrary, _>(|lib, handle| handle.workspace(lib, product)) {
         Ok(None) => Err(no_kernel()),
         // The launch asks again, and reports a failure.
-        Ok(Some(_)) | Err(_) => Ok(()),
+        Ok(Some(_)) | Err(_) => Ok(None),
     }
 }
 

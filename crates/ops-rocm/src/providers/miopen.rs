@@ -1,9 +1,11 @@
-//! MIOpen: softmax, activations, norms and rope, each within its limits.
+//! MIOpen: softmax, activations, norms, rope and pooling, each within its limits.
 //!
 //! Its kernels take packed tensors only, and fewer types than its interface lets one pass: what is passed to it is
 //! checked here.
 mod activation;
+mod convolution;
 mod descriptor;
+mod images;
 mod norm;
 mod rope;
 mod softmax;

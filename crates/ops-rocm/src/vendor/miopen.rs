@@ -1,7 +1,12 @@
 //! MIOpen, the library of deep learning.
+mod convolution;
+
+pub(crate) use convolution::Convolution;
+
 use super::denial::Denial;
 use super::library::{Failure, Lib, SetWorkspace, Vendor, check};
 use crate::ProviderId;
+use convolution::Found;
 use hip_sys::hip::{self, hipStream_t};
 use hip_sys::{LoadError, Version};
 use miopen_sys::{self as sys, miopenHandle_t};
@@ -17,6 +22,12 @@ impl ProviderId {
 /// MIOpen.
 pub(crate) struct MiOpenLibrary;
 
+/// A handle, with the solutions found for convolutions.
+pub(crate) struct MiOpenHandle {
+    pub(crate) raw: miopenHandle_t,
+    found: Found,
+}
+
 impl Vendor for MiOpenLibrary {
     const ID: ProviderId = ProviderId::MIOPEN;
     const NAME: &'static str = "MIOpen";
@@ -24,10 +35,10 @@ impl Vendor for MiOpenLibrary {
     const ASSUMED: Version = Version::new(3, 5, 1);
     const SUCCESS: u32 = sys::miopenStatusSuccess;
     const EXHAUSTED: u32 = sys::miopenStatusAllocFailed;
-    /// The functions in use take none.
+    /// Each convolution is lent a workspace of its own; no other function in use takes one.
     const SET_WORKSPACE: Option<SetWorkspace<Self>> = None;
     type Functions = sys::Functions;
-    type Handle = miopenHandle_t;
+    type Handle = MiOpenHandle;
 
     fn load(hip: &hip::Lib) -> Result<Lib<Self>, LoadError> {
         sys::load_from(hip)
@@ -40,16 +51,18 @@ impl Vendor for MiOpenLibrary {
         (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
     }
 
-    unsafe fn create(lib: &Lib<Self>, stream: hipStream_t) -> Result<miopenHandle_t, Failure> {
-        let mut handle = null_mut();
+    unsafe fn create(lib: &Lib<Self>, stream: hipStream_t) -> Result<MiOpenHandle, Failure> {
+        let mut raw = null_mut();
         // SAFETY: writes one handle; the stream is live and belongs to the current device.
-        let created = unsafe { lib.miopenCreateWithStream(&mut handle, stream) };
-        check::<Self>(lib, "miopenCreateWithStream", created).map(|()| handle)
+        let created = unsafe { lib.miopenCreateWithStream(&mut raw, stream) };
+        check::<Self>(lib, "miopenCreateWithStream", created)
+            .map(|()| MiOpenHandle { raw, found: Found::default() })
     }
 
-    unsafe fn destroy(lib: &Lib<Self>, handle: &mut miopenHandle_t) -> Result<(), Failure> {
+    unsafe fn destroy(lib: &Lib<Self>, handle: &mut MiOpenHandle) -> Result<(), Failure> {
+        handle.found.clear();
         // SAFETY: the caller's promise.
-        check::<Self>(lib, "miopenDestroy", unsafe { lib.miopenDestroy(*handle) })
+        check::<Self>(lib, "miopenDestroy", unsafe { lib.miopenDestroy(handle.raw) })
     }
 }
 
@@ -136,5 +149,21 @@ const DENIALS: &[Denial] = &[
     Denial {
         library_until: Denial::library(3, 3, 0),
         ..always(&["rope_i"], ALL, "MIOpen before 3.3 has no rope", "ROCm/MIOpen#3009")
+    },
+    always(
+        &["max_pool2d"],
+        ALL,
+        "MIOpen's maximum passes over NaN, and starts from the least finite number",
+        "fmax and MAX_VAL in MIOpenPooling.cl; no fix is known",
+    ),
+    always(&["avg_pool2d"], HALF, "MIOpen's pooling sums in f16", "_FLOAT in MIOpenPooling.cl"),
+    Denial {
+        library_until: Denial::library(3, 4, 0),
+        ..always(
+            &["batch_norm"],
+            &[DType::BF16],
+            "MIOpen before 3.4 has no batch norm of bf16",
+            "ROCm/MIOpen#3351",
+        )
     },
 ];

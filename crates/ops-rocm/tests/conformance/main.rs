@@ -155,6 +155,26 @@ fn reductions_on_gfx906() {
     reductions("reductions_on_gfx906", "gfx906");
 }
 
+/// Convolutions on one target, by both of their kernels.
+fn convolutions(test: &str, gfx: &str) {
+    with_standin(test, &[("HIP_STANDIN_GFX", gfx)], |standin| {
+        for op in ["conv1d", "conv2d", "conv_transpose1d", "conv_transpose2d"] {
+            suite_of(Some(op.to_owned()));
+        }
+        executed::check(standin, gfx, &[Family::Conv], &[]);
+    });
+}
+
+#[test]
+fn convolutions_on_gfx1030() {
+    convolutions("convolutions_on_gfx1030", "gfx1030");
+}
+
+#[test]
+fn convolutions_on_gfx906() {
+    convolutions("convolutions_on_gfx906", "gfx906");
+}
+
 #[test]
 fn golden_cases_on_waves_of_32() {
     with_standin("golden_cases_on_waves_of_32", &[], |_| replay());

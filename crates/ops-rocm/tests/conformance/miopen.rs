@@ -82,6 +82,84 @@ fn rms_norm_before_there_was_one() {
     is_seen_and_denied("rms_norm_before_there_was_one", "3.1.0", "rms_norm", DType::F32);
 }
 
+#[test]
+fn max_pool_with_nan() {
+    is_seen_and_denied("max_pool_with_nan", "3.5.1", "max_pool2d", DType::F32);
+}
+
+#[test]
+fn avg_pool_in_f16() {
+    is_seen_and_denied("avg_pool_in_f16", "3.5.1", "avg_pool2d", DType::F16);
+}
+
+#[test]
+fn batch_norm_of_bf16_before_there_was_one() {
+    is_seen_and_denied("batch_norm_of_bf16_before_there_was_one", "3.3.0", "batch_norm", DType::BF16);
+}
+
+/// Why it is not taken is said: for windows whose sum is too long, and for vectors that it does not read.
+#[test]
+fn what_keeps_miopen_from_images_is_explained() {
+    const TEST: &str = "what_keeps_miopen_from_images_is_explained";
+    with_standin(TEST, &[FIRST], |_| {
+        let rocm = Rocm::new().unwrap();
+        let x = rocm.tensor(&[1, 1, 9, 9], &[1.0f32; 81]).unwrap();
+        let y = rocm.avg_pool2d(&x, Windows::of([9, 9])).unwrap();
+        assert_eq!(y.to_vec(&rocm).unwrap(), [1.0]);
+        let c = rocm.tensor(&[1], &[f16::ONE]).unwrap();
+        rocm.batch_norm(&x, ScaleShift::new(c.any(), c.any()), &c, &c, BatchNorm::eps(1.0)).unwrap();
+        rocm.batch_norm(&x, ScaleShift::NONE, &c, &c, BatchNorm::eps(1.0)).unwrap();
+        let text: Vec<String> = rocm.decisions().iter().map(ToString::to_string).collect();
+        let told = |why: &str| text.iter().any(|decision| decision.contains(why));
+        assert!(told("elements of a window that MIOpen adds in one sum = 81, limit 64"), "{text:?}");
+        assert!(
+            told("no kernel for weight in f16") && told("MIOpen's batch norm wants a weight"),
+            "{text:?}"
+        );
+        assert!(!used(&rocm));
+    });
+}
+
+/// The solution is looked for once per shape; how long that took is said, and its workspace comes from the cache.
+#[test]
+fn convolutions_are_solved_once() {
+    const TEST: &str = "convolutions_are_solved_once";
+    with_standin(TEST, &[FIRST], |standin| {
+        let rocm = Rocm::new().unwrap();
+        let x = rocm.tensor(&[1, 2, 6, 5], &[1.0f32; 60]).unwrap();
+        let weight = rocm.tensor(&[4, 2, 3, 3], &[1.0f32; 72]).unwrap();
+        let bias = rocm.tensor(&[4], &[0.5f32, 1.5, 2.5, 3.5]).unwrap();
+        let mut y = rocm.zeros(&[1, 4, 4, 3]).unwrap();
+        let mut run = || {
+            rocm.conv2d_into(&x, &weight, Some(bias.any()), &mut y, Conv2d::new()).unwrap();
+            let y = y.to_vec(&rocm).unwrap();
+            assert_eq!([y[0], y[12], y[24], y[47]], [18.5, 19.5, 20.5, 21.5]);
+            let stats = rocm.memory_stats();
+            (stats.allocations, stats.allocations - stats.reused)
+        };
+        let (first, second) = (run(), run());
+        assert!(first.0 < second.0, "each call has a workspace");
+        assert_eq!(first.1, second.1, "the second from the cache");
+        let calls = |name: &str| standin.count(name);
+        assert_eq!(calls("miopenConvolutionForwardCompileSolution"), 1);
+        assert_eq!(calls("miopenConvolutionForwardImmediate"), 2);
+        let [decision] = &rocm.decisions()[..] else { panic!("one decision") };
+        let text = decision.to_string();
+        assert!(
+            text.contains("solution 91 (gemm), the fastest of 2, ")
+                && text.contains("found and compiled in "),
+            "{text}"
+        );
+        // A bias of halves would be added to what is rounded already.
+        let x = rocm.tensor(&[1, 2, 6, 5], &[f16::ONE; 60]).unwrap();
+        let weight = rocm.tensor(&[4, 2, 3, 3], &[f16::ONE; 72]).unwrap();
+        rocm.conv2d(&x, &weight, Some(bias.any()), Conv2d::new()).unwrap();
+        let text = rocm.decisions().iter().map(ToString::to_string).collect::<String>();
+        assert!(text.contains("MIOpen rounds to f16 before the bias is added"), "{text}");
+        assert_eq!(calls("miopenConvolutionForwardImmediate"), 2);
+    });
+}
+
 /// ROCm/MIOpen#2966.
 #[test]
 fn softmax_of_two_types() {
@@ -142,17 +220,28 @@ fn nothing_fails(test: &str, version: &str, computes: &[&str]) {
             "layer_norm",
             "group_norm",
             "rope_i",
+            "batch_norm",
+            "avg_pool2d",
+            "max_pool2d",
+            "conv1d",
+            "conv2d",
+            "conv_transpose1d",
+            "conv_transpose2d",
         ] {
             let rocm = Rocm::new().unwrap();
             assert_eq!(failures(&rocm, &cases(op, None)), 0);
-            assert_eq!(used(&rocm), computes.contains(&op), "{op}");
+            assert_eq!(used(&rocm), computes.contains(&op) || op.starts_with("conv"), "{op}");
         }
     });
 }
 
 #[test]
 fn nothing_fails_with_miopen_3_1() {
-    nothing_fails("nothing_fails_with_miopen_3_1", "3.1.0", &["sigmoid", "tanh", "abs"]);
+    nothing_fails(
+        "nothing_fails_with_miopen_3_1",
+        "3.1.0",
+        &["sigmoid", "tanh", "abs", "batch_norm", "avg_pool2d"],
+    );
 }
 
 #[test]
@@ -160,12 +249,12 @@ fn nothing_fails_with_miopen_3_2() {
     nothing_fails(
         "nothing_fails_with_miopen_3_2",
         "3.2.0",
-        &["softmax", "sigmoid", "tanh", "abs", "rms_norm"],
+        &["softmax", "sigmoid", "tanh", "abs", "rms_norm", "batch_norm", "avg_pool2d"],
     );
 }
 
 #[test]
 fn nothing_fails_with_miopen_3_5_2() {
-    let computes = ["softmax", "sigmoid", "tanh", "abs", "rms_norm", "rope_i"];
+    let computes = ["softmax", "sigmoid", "tanh", "abs", "rms_norm", "rope_i", "batch_norm", "avg_pool2d"];
     nothing_fails("nothing_fails_with_miopen_3_5_2", "3.5.2", &computes);
 }

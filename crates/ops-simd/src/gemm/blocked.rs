@@ -113,13 +113,13 @@ pub(super) fn sweep<S: Simd, A: Input, B: Input<Acc = A::Acc>, const ROWS: usize
 }
 
 /// Rows i..i + `rows` of C from a packed block of A and a packed block of B.
-struct Panels<'a, 'c, B: Input, const ROWS: usize, const WIDTH: usize> {
-    a: &'a [B::Acc],
-    b: &'a [B],
-    c: &'a mut MatMut<'c, B::Acc>,
-    i: usize,
-    rows: usize,
-    part: Part,
+pub(super) struct Panels<'a, 'c, B: Input, const ROWS: usize, const WIDTH: usize> {
+    pub(super) a: &'a [B::Acc],
+    pub(super) b: &'a [B],
+    pub(super) c: &'a mut MatMut<'c, B::Acc>,
+    pub(super) i: usize,
+    pub(super) rows: usize,
+    pub(super) part: Part,
 }
 
 impl<B: Input, const ROWS: usize, const WIDTH: usize> Kernel for Panels<'_, '_, B, ROWS, WIDTH> {

@@ -48,6 +48,8 @@ pub trait Scalar: sealed::Sealed + bytemuck::Pod + Default + Send + Sync {
     fn add<S: Simd>(s: S, a: Self::V<S>, b: Self::V<S>) -> Self::V<S>;
     /// a · b + c
     fn mul_add<S: Simd>(s: S, a: Self::V<S>, b: Self::V<S>, c: Self::V<S>) -> Self::V<S>;
+    /// `sum + a · b` of single numbers.
+    fn plus_product(sum: Self, a: Self, b: Self) -> Self;
 
     /// C = A·B or C += A·B; the dimensions must match.
     fn product(isa: Isa, a: Self::Operand<'_>, b: Self::Operand<'_>, c: MatMut<'_, Self>, accumulate: bool);
@@ -128,6 +130,10 @@ impl Scalar for f32 {
     #[inline(always)]
     fn mul_add<S: Simd>(s: S, a: S::F, b: S::F, c: S::F) -> S::F {
         s.mul_add(a, b, c)
+    }
+    #[inline(always)]
+    fn plus_product(sum: f32, a: f32, b: f32) -> f32 {
+        sum + a * b
     }
 
     fn product(isa: Isa, a: Operand<'_>, b: Operand<'_>, c: MatMut<'_, f32>, accumulate: bool) {
@@ -268,6 +274,10 @@ impl Scalar for f64 {
     #[inline(always)]
     fn mul_add<S: Simd>(s: S, a: S::D, b: S::D, c: S::D) -> S::D {
         s.mul_add_f64(a, b, c)
+    }
+    #[inline(always)]
+    fn plus_product(sum: f64, a: f64, b: f64) -> f64 {
+        sum + a * b
     }
 
     fn product(isa: Isa, a: Mat<'_, f64>, b: Mat<'_, f64>, c: MatMut<'_, f64>, accumulate: bool) {

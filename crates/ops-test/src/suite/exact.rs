@@ -88,7 +88,14 @@ fn integer(random: &mut Random, most: f64) -> f64 {
     sign * magnitude as f64
 }
 
-fn integers(random: &mut Random, n: usize, most: f64) -> Vec<f64> {
+/// Magnitudes of the two factors in a sum of `terms` products and an integer up to 4.
+pub(super) fn factors(terms: usize, dtype: DType) -> [f64; 2] {
+    let most = Magnitudes::of(terms, limit(dtype) - 4.0, [dtype; 2]);
+    assert!(most.every == 1, "too many terms for {dtype}");
+    [most.x, most.weight]
+}
+
+pub(super) fn integers(random: &mut Random, n: usize, most: f64) -> Vec<f64> {
     (0..n).map(|_| integer(random, most)).collect()
 }
 

@@ -19,6 +19,7 @@ mod activations;
 mod attention;
 mod blocks;
 mod casts;
+mod conv;
 mod data;
 mod draft;
 mod elementwise;
@@ -30,6 +31,7 @@ mod norms;
 mod oracle;
 mod parametric;
 mod place;
+mod planes;
 mod products;
 mod quant;
 mod reduce;
@@ -60,6 +62,7 @@ fn run_on(runner: &dyn Runner, filter: &Filter, before: &mut dyn FnMut(&str)) ->
     softmax::cases(&mut suite);
     attention::cases(&mut suite);
     products::cases(&mut suite);
+    conv::cases(&mut suite);
     activations::cases(&mut suite);
     elementwise::cases(&mut suite);
     parametric::cases(&mut suite);
@@ -71,6 +74,7 @@ fn run_on(runner: &dyn Runner, filter: &Filter, before: &mut dyn FnMut(&str)) ->
     reduce::cases(&mut suite);
     scan::cases(&mut suite);
     sort::cases(&mut suite);
+    planes::cases(&mut suite);
     known::cases(&mut suite);
     exact::cases(&mut suite);
     suite.report

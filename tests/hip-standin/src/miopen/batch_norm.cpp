@@ -47,6 +47,9 @@ miopenStatus_t miopenBatchNormalizationForwardInference(miopenHandle_t handle, m
     if (tx->lengths != ty->lengths || tx->lengths.size() < 4) return miopenStatusBadParm;
     if (tp->lengths != parameter_lengths(*tx, mode)) return miopenStatusBadParm;
     if (!same_packed_float({tx, ty}) || !same_packed_float({tp})) return miopenStatusNotImplemented;
+    // The kernels read the parameters in f32; those of bf16 came with 3.4.
+    if (tp->type != miopenFloat) return miopenStatusNotImplemented;
+    if (tx->type == miopenBFloat16 && config().miopen.before(3, 4)) return miopenStatusNotImplemented;
     if (*static_cast<float*>(alpha) != 1 || *static_cast<float*>(beta) != 0) return miopenStatusUnknownError;
     const size_t channels = tx->lengths[1];
     const size_t channel_length = tx->count() / tx->lengths[0] / channels;
@@ -58,7 +61,9 @@ miopenStatus_t miopenBatchNormalizationForwardInference(miopenHandle_t handle, m
                  for (size_t i = 0; i < v[0].size(); ++i) {
                    const size_t in_sample = i % (channels * channel_length);
                    const size_t p = spatial ? in_sample / channel_length : in_sample;
-                   v[1][i] = float(v[2][p] * (v[0][i] - v[4][p]) / std::sqrt(v[5][p] + epsilon) + v[3][p]);
+                   // In f32, with the root of the magnitude.
+                   const float inverse = 1 / std::sqrt(std::fabs(v[5][p] + float(epsilon)));
+                   v[1][i] = std::fma(v[2][p], (v[0][i] - v[4][p]) * inverse, v[3][p]);
                  }
                });
   });

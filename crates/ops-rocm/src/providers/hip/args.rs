@@ -34,6 +34,8 @@ unsafe impl KernelArgs for k::rope::RopeArgs {}
 // SAFETY: as above.
 unsafe impl KernelArgs for k::softmax::SoftmaxArgs {}
 // SAFETY: as above.
+unsafe impl KernelArgs for k::conv::ConvArgs {}
+// SAFETY: as above.
 unsafe impl KernelArgs for k::matmul::MatmulArgs {}
 // SAFETY: as above.
 unsafe impl KernelArgs for k::matrix::MmaUnitArgs {}
@@ -53,3 +55,9 @@ unsafe impl KernelArgs for k::reduce::ReduceArgs {}
 unsafe impl KernelArgs for k::scan::ScanArgs {}
 // SAFETY: as above.
 unsafe impl KernelArgs for k::sort::SortArgs {}
+// SAFETY: as above.
+unsafe impl KernelArgs for k::batch_norm::BatchNormArgs {}
+// SAFETY: as above.
+unsafe impl KernelArgs for k::pool::PoolArgs {}
+// SAFETY: as above.
+unsafe impl KernelArgs for k::upsample::UpsampleArgs {}

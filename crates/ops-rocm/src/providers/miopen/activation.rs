@@ -44,14 +44,14 @@ impl<T: Num> Provider<Unary<T>> for MiOpen {
         }
         let mode = mode(op.function()).map_err(|why| crate::error::failed("miopenActivationForward", why))?;
         let (one, zero) = (1.0f32, 0.0f32);
-        rocm.with_library::<MiOpenLibrary, _>(|lib, &mut handle| {
+        rocm.with_library::<MiOpenLibrary, _>(|lib, handle| {
             let activation = Activation::new(lib, mode)?;
             let tensor = Tensor::packed(lib, datatype(x), [1, 1, 1, x.layout.len()])?;
             // SAFETY: handle and descriptors are live; both operands are packed and of this length, and lie in their
             // memory, which is lent to the handle's stream.
             let status = unsafe {
                 lib.miopenActivationForward(
-                    handle,
+                    handle.raw,
                     activation.raw,
                     from_ref(&one).cast(),
                     tensor.raw,

@@ -77,3 +77,44 @@ impl Drop for Activation<'_> {
         }
     }
 }
+
+/// A pooling.
+pub(super) struct Pooling<'l> {
+    lib: &'l Lib,
+    pub(super) raw: sys::miopenPoolingDescriptor_t,
+}
+
+impl<'l> Pooling<'l> {
+    /// With the window, padding and stride along rows and columns.
+    pub(super) fn new(
+        lib: &'l Lib,
+        mode: sys::miopenPoolingMode_t,
+        [window, padding, stride]: [[i32; 2]; 3],
+    ) -> Result<Self, Failure> {
+        let mut raw = null_mut();
+        // SAFETY: writes one descriptor.
+        let created = unsafe { lib.miopenCreatePoolingDescriptor(&mut raw) };
+        check::<MiOpenLibrary>(lib, "miopenCreatePoolingDescriptor", created)?;
+        let pooling = Pooling { lib, raw };
+        // SAFETY: the descriptor is live.
+        let set = unsafe {
+            lib.miopenSet2dPoolingDescriptor(
+                raw, mode, window[0], window[1], padding[0], padding[1], stride[0], stride[1],
+            )
+        };
+        check::<MiOpenLibrary>(lib, "miopenSet2dPoolingDescriptor", set)?;
+        Ok(pooling)
+    }
+}
+
+impl Drop for Pooling<'_> {
+    fn drop(&mut self) {
+        // SAFETY: the descriptor is live, and used no more.
+        let destroyed = unsafe { self.lib.miopenDestroyPoolingDescriptor(self.raw) };
+        if let Err(Failure { call, status, .. }) =
+            check::<MiOpenLibrary>(self.lib, "miopenDestroyPoolingDescriptor", destroyed)
+        {
+            tracing::warn!("{call} failed with {status}");
+        }
+    }
+}

@@ -55,7 +55,7 @@ impl<T: Float> Provider<RmsNorm<T>> for MiOpen {
         let [rows, n] = as_rows(x);
         let rstd = statistics(rocm, rows)?;
         let rstd = rstd.access(rocm.stream(), Purpose::Write)?;
-        rocm.with_library::<MiOpenLibrary, _>(|lib, &mut handle| {
+        rocm.with_library::<MiOpenLibrary, _>(|lib, handle| {
             let tensor = Tensor::packed(lib, datatype(x), [rows, n])?;
             let (parameters, row) =
                 (Tensor::packed(lib, datatype(x), [n])?, Tensor::packed(lib, datatype(x), [rows])?);
@@ -63,7 +63,7 @@ impl<T: Float> Provider<RmsNorm<T>> for MiOpen {
             // memory, which is lent to the handle's stream.
             let status = unsafe {
                 lib.miopenT5LayerNormForward(
-                    handle,
+                    handle.raw,
                     sys::MIOPEN_WEIGHT_BIAS_T5,
                     tensor.raw,
                     pointer(x),
@@ -105,14 +105,14 @@ impl<T: Float> Provider<LayerNorm<T>> for MiOpen {
         let (mean, rstd) =
             (mean.access(rocm.stream(), Purpose::Write)?, rstd.access(rocm.stream(), Purpose::Write)?);
         let Scaling { mode, weight, bias } = scaling(&problem);
-        rocm.with_library::<MiOpenLibrary, _>(|lib, &mut handle| {
+        rocm.with_library::<MiOpenLibrary, _>(|lib, handle| {
             let tensor = Tensor::packed(lib, datatype(x), [rows, n])?;
             let (parameters, row) =
                 (Tensor::packed(lib, datatype(x), [n])?, Tensor::packed(lib, datatype(x), [rows])?);
             // SAFETY: as for the RMS norm.
             let status = unsafe {
                 lib.miopenLayerNormForward(
-                    handle,
+                    handle.raw,
                     mode,
                     tensor.raw,
                     pointer(x),
@@ -161,14 +161,14 @@ impl<T: Float> Provider<GroupNorm<T>> for MiOpen {
         let (mean, rstd) =
             (mean.access(rocm.stream(), Purpose::Write)?, rstd.access(rocm.stream(), Purpose::Write)?);
         let Scaling { mode, weight, bias } = scaling(&problem);
-        rocm.with_library::<MiOpenLibrary, _>(|lib, &mut handle| {
+        rocm.with_library::<MiOpenLibrary, _>(|lib, handle| {
             let tensor = Tensor::packed(lib, datatype(x), [batch, channels, image.iter().product(), 1])?;
             let parameters = Tensor::packed(lib, datatype(x), [channels])?;
             let group = Tensor::packed(lib, datatype(x), [batch, groups])?;
             // SAFETY: as for the RMS norm.
             let status = unsafe {
                 lib.miopenGroupNormForward(
-                    handle,
+                    handle.raw,
                     mode,
                     tensor.raw,
                     pointer(x),

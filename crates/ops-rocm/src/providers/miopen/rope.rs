@@ -50,14 +50,14 @@ impl<T: Float> Provider<Rope<T>> for MiOpen {
             // SAFETY: the table has these rows, by the op's rule, and the memory an element for each of `t · d`.
             unsafe { spread(rocm, table, op.start, t, to.address() as u64) }?;
         }
-        rocm.with_library::<MiOpenLibrary, _>(|lib, &mut handle| {
+        rocm.with_library::<MiOpenLibrary, _>(|lib, handle| {
             let tensor = Tensor::packed(lib, datatype(x), [batch, heads, t, d])?;
             let table = Tensor::packed(lib, datatype(x), [t, d])?;
             // SAFETY: handle and descriptors are live; the operands are packed and of these extents, and lie in their
             // memory, which is lent to the handle's stream.
             let status = unsafe {
                 lib.miopenRoPEForward(
-                    handle,
+                    handle.raw,
                     tensor.raw,
                     pointer(x),
                     table.raw,

@@ -42,13 +42,13 @@ impl<T: Float> Provider<Softmax<T>> for MiOpen {
         let dims = [outer.iter().product(), inner[0], inner[1..].iter().product(), 1];
         let algorithm = if op.log { sys::MIOPEN_SOFTMAX_LOG } else { sys::MIOPEN_SOFTMAX_ACCURATE };
         let (one, zero) = (1.0f32, 0.0f32);
-        rocm.with_library::<MiOpenLibrary, _>(|lib, &mut handle| {
+        rocm.with_library::<MiOpenLibrary, _>(|lib, handle| {
             let tensor = Tensor::packed(lib, datatype(x), dims)?;
             // SAFETY: handle and descriptor are live; both operands are packed and of these extents, and lie in their
             // memory, which is lent to the handle's stream.
             let status = unsafe {
                 lib.miopenSoftmaxForward_V2(
-                    handle,
+                    handle.raw,
                     from_ref(&one).cast(),
                     tensor.raw,
                     pointer(x),

@@ -11,6 +11,7 @@ use ops_core::ops::*;
 use ops_core::{DType, Layout, Op, Operand, Operands, Role, Tolerance};
 
 mod attention;
+mod conv;
 mod double;
 mod functions;
 mod integers;
@@ -18,6 +19,7 @@ mod moves;
 mod norms;
 mod order;
 mod parametric;
+mod planes;
 mod products;
 mod quant;
 mod reduce;
@@ -41,12 +43,14 @@ const OF_ANY: &[Family] = &[
     (order::OPS, order::wants),
     (relations::OPS, relations::wants),
     (parametric::OPS, parametric::wants),
+    (planes::OPS, planes::wants),
 ];
 /// Computed for floats, in addition to functions of one or two elements.
-const OF_FLOATS: [Family; 6] = [
+const OF_FLOATS: [Family; 7] = [
     (norms::OPS, norms::wants),
     (softmax::OPS, softmax::wants),
     (products::OPS, products::wants),
+    (conv::OPS, conv::wants),
     (attention::OPS, attention::wants),
     (rope::OPS, rope::wants),
     (&["affine"], affine),

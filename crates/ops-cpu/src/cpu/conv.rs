@@ -1,0 +1,240 @@
+//! Convolutions.
+//!
+//! One with many channels in a group is a product: the weight times the shifted copies of the image, which are gathered into the
+//! panels of the product a block at a time (`ops_simd::gemm::gemm_gathered`). One with a channel to a group is a stencil over each
+//! channel. Both read the image with its padding around it, in f32 or f64 ([`planes`]). A transposed one is a product whose columns
+//! are then added up ([`transposed`]).
+use super::matmul::{MAX_SERIAL_WORK, store_sums};
+use super::rows::{for_each_row, packed, scratch, widened};
+use super::vectors::{TaskResult, on_vector, only_f64, report, unsupported_dtype};
+use super::{Cpu, threads};
+use crate::host::raw::{Raw, RawMut, on_float};
+use crate::{Host, Kernel};
+use ops_core::ops::{Conv, ConvGeometry};
+use ops_core::{Call, DType, Element, Float, Result, Scalar};
+use ops_simd::gemm::{Gathered, Input, Mat, MatMut, PackedA, gemm_gathered};
+use ops_simd::{Isa, Stencil, Store, stencil};
+use planes::Planes;
+use std::borrow::Cow;
+
+mod planes;
+mod transposed;
+
+/// Tasks get multiples of this many columns, so that they work on whole vectors and cache lines.
+const COLUMN_ALIGNMENT: usize = 64;
+/// A group of one input channel and at most this many output channels is a stencil for each of them.
+const MAX_STENCILS: usize = 4;
+
+/// The types that sums are accumulated in: f32, or f64 if the op's type is f64.
+trait Sum: Input<Acc = Self> + ops_simd::gemm::Scalar + Element + core::ops::Add<Output = Self> {
+    /// Converts elements of `dtype` to this type.
+    fn convert(dtype: DType, from: &[u8], to: &mut [Self]) -> TaskResult;
+    /// All elements in row-major order.
+    fn all<'a>(x: &Raw<'a>) -> Result<Cow<'a, [Self]>>;
+}
+impl Sum for f32 {
+    fn convert(dtype: DType, from: &[u8], to: &mut [f32]) -> TaskResult {
+        on_vector!(dtype, T => Ok(ops_simd::cast(Isa::best(), bytemuck::cast_slice::<u8, T>(from), to, Store::Cached)?),
+            else Err(unsupported_dtype(dtype)))
+    }
+    fn all<'a>(x: &Raw<'a>) -> Result<Cow<'a, [f32]>> {
+        widened(x)
+    }
+}
+impl Sum for f64 {
+    fn convert(dtype: DType, from: &[u8], to: &mut [f64]) -> TaskResult {
+        only_f64(dtype)?;
+        to.copy_from_slice(bytemuck::cast_slice(from));
+        Ok(())
+    }
+    fn all<'a>(x: &Raw<'a>) -> Result<Cow<'a, [f64]>> {
+        if x.dtype == DType::F64 { packed(x) } else { Ok(Cow::Owned(x.values())) }
+    }
+}
+
+/// What a convolution reads, the weight and the bias in the type of the sums.
+struct Problem<'a, A: Sum> {
+    g: &'a ConvGeometry,
+    x: Raw<'a>,
+    weight: Cow<'a, [A]>,
+    bias: Option<Cow<'a, [A]>>,
+}
+
+impl<A: Sum> Problem<'_, A> {
+    /// The biases of a group.
+    fn bias_of(&self, group: usize) -> Option<&[A]> {
+        self.bias.as_ref().map(|bias| &bias[group * self.g.outputs..][..self.g.outputs])
+    }
+    /// Multiplications in the whole convolution.
+    fn work(&self) -> usize {
+        let g = self.g;
+        let all = g.batch.saturating_mul(g.groups * g.outputs).saturating_mul(g.pixels());
+        all.saturating_mul(g.terms())
+    }
+}
+
+/// `y[b, o, ..]` in row-major order.
+fn sums<A: Sum>(op: &'static str, p: &Problem<'_, A>, y: &mut [A]) -> Result<()> {
+    if p.g.transposed {
+        return transposed::sums(op, p, y);
+    }
+    let planes = Planes::padded(op, p)?;
+    if p.g.inputs == 1 && p.g.outputs <= MAX_STENCILS { stencils(op, p, &planes, y) } else { products(op, p, &planes, y) }
+}
+
+/// One product for each image and group, in ranges of columns.
+fn products<A: Sum>(op: &'static str, p: &Problem<'_, A>, planes: &Planes<'_, A>, y: &mut [A]) -> Result<()> {
+    let g = p.g;
+    let (terms, pixels, taps) = (g.terms(), g.pixels(), planes.taps(g, g.inputs)?);
+    let pack = |group: usize| {
+        let weight = &p.weight[group * g.outputs * terms..][..g.outputs * terms];
+        Ok(PackedA::new(Isa::best(), Mat::row_major(weight, g.outputs, terms)?))
+    };
+    let weights = (0..g.groups).map(pack).collect::<core::result::Result<Vec<_>, ops_simd::Error>>();
+    let weights = report(op, weights)?;
+    let parts = report(op, split(p, y.chunks_exact_mut(g.outputs * pixels)))?;
+    let one = |(image, first, c): (usize, usize, MatMut<'_, A>)| -> TaskResult {
+        let (b, group) = (image / g.groups, image % g.groups);
+        let data = planes.from(b, group * g.inputs);
+        let b = Gathered::new(data, &taps, g.y[0], g.y[1], planes.step(g))?;
+        let columns = first..first + c.cols();
+        Ok(gemm_gathered(&weights[group], b, columns, p.bias_of(group), c)?)
+    };
+    match p.work() <= MAX_SERIAL_WORK {
+        true => report(op, parts.into_iter().try_for_each(one)),
+        false => report(op, threads::for_each_part(parts, &one)),
+    }
+}
+
+/// The parts of all images of all groups: the image's index, the first column, and the columns. There are several parts for each
+/// thread, so that one slow thread does not delay the whole call.
+fn split<'y, A: Sum>(
+    p: &Problem<'_, A>,
+    images: impl ExactSizeIterator<Item = &'y mut [A]>,
+) -> core::result::Result<Vec<(usize, usize, MatMut<'y, A>)>, ops_simd::Error> {
+    let (pixels, count) = (p.g.pixels(), images.len());
+    let pieces = threads::tasks().min(p.work() / (MAX_SERIAL_WORK / 4)).div_ceil(count.max(1)).max(1);
+    let step = pixels.div_ceil(pieces).next_multiple_of(COLUMN_ALIGNMENT);
+    let mut parts = Vec::new();
+    for (image, y) in images.enumerate() {
+        let (mut rest, mut first) = (MatMut::new(y, p.g.outputs, pixels, pixels)?, 0);
+        while rest.cols() > 0 {
+            let (part, after) = rest.split_at_col(step);
+            parts.push((image, first, part));
+            (rest, first) = (after, first + step);
+        }
+    }
+    Ok(parts)
+}
+
+/// A stencil for each output channel of each image.
+fn stencils<A: Sum>(op: &'static str, p: &Problem<'_, A>, planes: &Planes<'_, A>, y: &mut [A]) -> Result<()> {
+    let g = p.g;
+    let (terms, pixels, taps) = (g.terms(), g.pixels(), planes.taps(g, 1)?);
+    let channels = g.groups * g.outputs;
+    let one = |(at, y): (usize, &mut [A])| {
+        let (b, o) = (at / channels, at % channels);
+        let of = Stencil {
+            offsets: &taps,
+            weights: &p.weight[o * terms..][..terms],
+            step: planes.step(g),
+            start: p.bias.as_ref().map_or(A::default(), |bias| bias[o]),
+        };
+        stencil(Isa::best(), planes.from(b, o / g.outputs), of, g.y[1], y)
+    };
+    let count = y.len() / pixels;
+    let some = count.div_ceil(threads::tasks()).max(1);
+    let tasks = y.chunks_mut(some * pixels).enumerate();
+    let run = |(task, y): (usize, &mut [A])| {
+        y.chunks_exact_mut(pixels).enumerate().try_for_each(|(i, y)| one((task * some + i, y)))
+    };
+    match p.work() <= MAX_SERIAL_WORK {
+        true => report(op, tasks.into_iter().try_for_each(run)),
+        false => report(op, threads::for_each_part(tasks.collect(), &run)),
+    }
+}
+
+/// Straight from the definition, in f64. For paddings so large that `x` with its padding would be far larger than `x`.
+fn direct(op: &'static str, g: &ConvGeometry, x: Raw<'_>, weight: Raw<'_>, bias: Option<Raw<'_>>, y: RawMut<'_>) -> Result<()> {
+    let (bias, dtype, layout) = (bias.map(|bias| bias.values()), y.dtype, y.layout);
+    let (channels, cost) = (g.groups * g.outputs, g.terms().saturating_mul(g.y[1]));
+    let element = |b: usize, o: usize, at: [usize; 2]| {
+        let mut sum = bias.as_ref().map_or(0.0, |bias| bias[o]);
+        for t in 0..g.kernel[0] {
+            let Some(row) = g.source(0, at[0], t) else { continue };
+            for u in 0..g.kernel[1] {
+                let Some(column) = g.source(1, at[1], u) else { continue };
+                for c in 0..g.inputs {
+                    let channel = o / g.outputs * g.inputs + c;
+                    let w = weight.f64(weight.layout.position(&[o, c, t, u]));
+                    sum += x.f64(x.layout.position(&[b, channel, row, column])) * w;
+                }
+            }
+        }
+        sum
+    };
+    debug_assert_eq!(layout.dims()[3], g.y[1]);
+    for_each_row(op, y, cost, &|_, i, row| {
+        let (image, line) = (i / g.y[0], i % g.y[0]);
+        let (b, o) = (image / channels, image % channels);
+        on_float!(dtype, T => {
+            for (j, y) in bytemuck::cast_slice_mut::<u8, T>(row).iter_mut().enumerate() {
+                *y = T::from_f64(element(b, o, [line, j]));
+            }
+            Ok(())
+        }, else Err(unsupported_dtype(dtype)))
+    })
+}
+
+fn conv_in<A: Sum>(
+    op: &'static str,
+    g: &ConvGeometry,
+    x: Raw<'_>,
+    weight: Raw<'_>,
+    bias: Option<Raw<'_>>,
+    mut y: RawMut<'_>,
+) -> Result<()> {
+    let problem = Problem {
+        g,
+        x,
+        weight: A::all(&weight)?,
+        bias: bias.map(|bias| A::all(&bias)).transpose()?,
+    };
+    if y.dtype == A::DTYPE && y.layout.is_contiguous() {
+        let extent = y.layout.extent();
+        return sums(op, &problem, &mut y.slice::<A>()[extent]);
+    }
+    let mut out = scratch::<A>(y.layout.len())?;
+    sums(op, &problem, out.as_mut_slice())?;
+    store_sums(&out, None, y)
+}
+
+fn conv(
+    op: &'static str,
+    g: &ConvGeometry,
+    x: Raw<'_>,
+    weight: Raw<'_>,
+    bias: Option<Raw<'_>>,
+    y: RawMut<'_>,
+) -> Result<()> {
+    if y.layout.is_empty() {
+        return Ok(());
+    }
+    if !g.transposed && planes::far_larger(g, &x) {
+        return direct(op, g, x, weight, bias, y);
+    }
+    match y.dtype {
+        DType::F64 => conv_in::<f64>(op, g, x, weight, bias, y),
+        _ => conv_in::<f32>(op, g, x, weight, bias, y),
+    }
+}
+
+impl<T: Float> Kernel<Conv<T>> for Cpu {
+    fn compute(&self, call: Call<'_, '_, Conv<T>, Host>) -> Result<()> {
+        let (op, a) = call.into_parts();
+        let (x, weight, bias) = (Raw::of(&a.x), Raw::of(&a.weight), Raw::any_if(&a.bias));
+        let y = RawMut::of(&mut a.y);
+        let (g, [lx, lw, ly]) = op.geometry(&x.layout, &weight.layout, &y.layout)?;
+        conv(op.form.name(), &g, x.with_layout(lx), weight.with_layout(lw), bias, y.with_layout(ly))
+    }
+}

@@ -1,0 +1,104 @@
+//! Transposed convolutions: a product of every element of `x` with the whole kernel, then sums of the products that belong to one
+//! element of `y`. Each sum is made by one thread, in the order of the kernel's elements, so results do not depend on threads.
+use super::super::matmul::{MAX_SERIAL_WORK, product};
+use super::super::rows::scratch;
+use super::super::threads;
+use super::super::vectors::report;
+use super::planes::Planes;
+use super::{Problem, Sum};
+use core::ops::Range;
+use ops_core::Result;
+use ops_core::ops::ConvGeometry;
+use ops_simd::gemm::{Mat, MatMut};
+
+/// Products that are in memory at once, unless those of a single channel are more.
+const MAX_PRODUCTS: usize = 1 << 19;
+
+pub(super) fn sums<A: Sum>(op: &'static str, p: &Problem<'_, A>, y: &mut [A]) -> Result<()> {
+    let g = p.g;
+    let (taps, pixels) = (g.kernel[0] * g.kernel[1], g.pixels());
+    let per_channel = taps.saturating_mul(g.x[0] * g.x[1]);
+    if per_channel == 0 || g.inputs == 0 {
+        for (channel, y) in y.chunks_exact_mut(pixels).enumerate() {
+            y.fill(p.bias.as_ref().map_or(A::default(), |bias| bias[channel % (g.groups * g.outputs)]));
+        }
+        return Ok(());
+    }
+    let planes = Planes::dense(op, p)?;
+    let some = (MAX_PRODUCTS / per_channel).clamp(1, g.outputs.max(1));
+    let mut products = scratch::<A>(some.saturating_mul(per_channel))?;
+    for (image, y) in y.chunks_exact_mut(g.outputs * pixels).enumerate() {
+        let (b, group) = (image / g.groups, image % g.groups);
+        let x = Mat::new(planes.from(b, group * g.inputs), g.inputs, g.x[0] * g.x[1], planes.channel(), 1);
+        let x = report(op, x)?;
+        for (first, y) in (0..g.outputs).step_by(some).zip(y.chunks_mut(some * pixels)) {
+            let channels = first..g.outputs.min(first + some);
+            let products = &mut products.as_mut_slice()[..channels.len() * per_channel];
+            report(op, multiply(p, group, channels.clone(), x, products))?;
+            add_up(op, p, group * g.outputs + first, products, y)?;
+        }
+    }
+    Ok(())
+}
+
+/// The products of all elements of a group's input channels, summed over these, for some output channels:
+/// `products[o, t, u, i, j] = Σ_c weight[c, o, t, u] · x[c, i, j]`.
+fn multiply<A: Sum>(
+    p: &Problem<'_, A>,
+    group: usize,
+    channels: Range<usize>,
+    x: Mat<'_, A>,
+    products: &mut [A],
+) -> core::result::Result<(), ops_simd::Error> {
+    let g = p.g;
+    let taps = g.kernel[0] * g.kernel[1];
+    let row = g.outputs * taps;
+    let weight = Mat::row_major(&p.weight[group * g.inputs * row..][..g.inputs * row], g.inputs, row)?;
+    let weight = weight.col_range(channels.start * taps, channels.end * taps)?;
+    let (m, n) = (channels.len() * taps, x.cols());
+    product(weight.transposed(), x, MatMut::new(products, m, n, n)?)
+}
+
+/// Adds up the products that belong to each element of these channels of `y`, of which `first` is the first.
+fn add_up<A: Sum>(op: &'static str, p: &Problem<'_, A>, first: usize, products: &[A], y: &mut [A]) -> Result<()> {
+    let g = p.g;
+    let (rows, width) = (y.len() / g.y[1], g.y[1]);
+    let per_channel = products.len() / (rows / g.y[0]);
+    let row = |(at, y): (usize, &mut [A])| {
+        let (channel, i) = (at / g.y[0], at % g.y[0]);
+        y.fill(p.bias.as_ref().map_or(A::default(), |bias| bias[first + channel]));
+        add_row(g, i, &products[channel * per_channel..][..per_channel], y);
+        Ok::<(), ops_simd::Error>(())
+    };
+    let some = rows.div_ceil(threads::tasks()).max(1);
+    let tasks = y.chunks_mut(some * width).enumerate();
+    let run = |(task, y): (usize, &mut [A])| {
+        y.chunks_exact_mut(width).enumerate().try_for_each(|(i, y)| row((task * some + i, y)))
+    };
+    match products.len() <= MAX_SERIAL_WORK / 16 {
+        true => report(op, tasks.into_iter().try_for_each(run)),
+        false => report(op, threads::for_each_part(tasks.collect(), &run)),
+    }
+}
+
+/// Adds to row `i` of a channel of `y` all products that belong to it.
+fn add_row<A: Sum>(g: &ConvGeometry, i: usize, products: &[A], y: &mut [A]) {
+    let (axis, [height, width]) = (g.axes[1], g.x);
+    for t in 0..g.kernel[0] {
+        let Some(row) = g.source(0, i, t) else { continue };
+        for u in 0..g.kernel[1] {
+            let from = &products[((t * g.kernel[1] + u) * height + row) * width..][..width];
+            // Element j of `x` belongs to element j · stride + shift of `y`, less the padding.
+            let shift = u * axis.dilation;
+            let skip = axis.padding.saturating_sub(shift).div_ceil(axis.stride);
+            if skip >= width {
+                continue;
+            }
+            let start = skip * axis.stride + shift - axis.padding;
+            let Some(y) = y.get_mut(start..) else { continue };
+            for (y, product) in y.iter_mut().step_by(axis.stride).zip(&from[skip..]) {
+                *y = *y + *product;
+            }
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! Convolutions.
+use super::bind::Bound;
+use super::{HipOp, Problem};
+use ops_core::ops::{Conv, ConvGeometry};
+use ops_core::{Float, Layout};
+use ops_kernels::conv::{self, Axis, ConvArgs};
+use ops_kernels::{ElementType, Instance, Launch, OperandView, Refused};
+
+impl<T: Float> HipOp for Conv<T> {
+    type Kernel = ConvArgs;
+
+    fn plan(&self, p: &Problem<'_>) -> Result<(Launch, ConvArgs), Refused> {
+        let (x, weight, y) = (p.at(0), p.at(1), p.at(3));
+        let geometry = self.geometry(&x.layout, &weight.layout, &y.layout);
+        let (g, layouts) = geometry.map_err(|_| Refused::Rank(x.layout.rank()))?;
+        plan(&g, &layouts, [x, weight, y], p.get(2), p)
+    }
+}
+
+fn plan(
+    g: &ConvGeometry,
+    layouts: &[Layout; 3],
+    [x, weight, y]: [&Bound; 3],
+    bias: Option<&Bound>,
+    p: &Problem<'_>,
+) -> Result<(Launch, ConvArgs), Refused> {
+    if let Some(bias) = bias.filter(|bias| bias.dtype != x.dtype && bias.dtype != ElementType::F32) {
+        return Err(Refused::NoKernel { op: "conv".into(), types: vec![x.dtype, bias.dtype] });
+    }
+    let axis = |at: usize| Axis {
+        x: g.x[at] as u64,
+        y: g.y[at] as u64,
+        kernel: g.kernel[at] as u64,
+        stride: g.axes[at].stride as u64,
+        padding: g.axes[at].padding as u64,
+        dilation: g.axes[at].dilation as u64,
+    };
+    let strides = layouts.each_ref().map(strides);
+    let view = |of: &Bound, at: usize| OperandView { data: of.address, strides: &strides[at], dtype: of.dtype };
+    let problem = conv::Conv {
+        transposed: g.transposed,
+        batch: g.batch as u64,
+        groups: g.groups as u64,
+        inputs: g.inputs as u64,
+        outputs: g.outputs as u64,
+        rows: axis(0),
+        columns: axis(1),
+        x: view(x, 0),
+        weight: view(weight, 1),
+        y: view(y, 2),
+        bias: bias.map(Bound::view),
+    };
+    conv::prepare(&problem, p.device())
+}
+
+fn strides(layout: &Layout) -> [i64; 4] {
+    core::array::from_fn(|at| layout.strides().get(at).map_or(0, |stride| *stride as i64))
+}
+
+/// What a kernel gives to a block of threads, and when it is chosen.
+pub(super) fn how(kernel: &Instance) -> &'static str {
+    match kernel.variant {
+        "tile" => "in tiles of 64 channels and 64 pixels, on vector units",
+        _ => "a thread for each element: a group has few output channels, or there are few pixels or terms",
+    }
+}
