@@ -47,6 +47,15 @@ def cases():
             out.append((f"linear_packed {m}x4096x4096 {dtype}", nbytes, flops))
     out.append(("matmul 512x4096x4096 f32", 0, 2 * 512 * 4096 * 4096))
     out.append(("matmul 64x64x64 f32", 0, 2 * 64**3))
+    # Batch, channels, height, width, output channels, kernel, groups.
+    for op, c, o, k, groups in (
+        ("conv2d", 64, 64, 3, 1),
+        ("conv2d", 64, 64, 1, 1),
+        ("conv2d", 64, 64, 3, 64),
+        ("conv_transpose2d", 64, 64, 3, 1),
+    ):
+        flops = 2 * 56 * 56 * o * k * k * c // groups
+        out.append((f"{op} 1x{c}x56x56x{o}x{k}x{groups} f32", 2 * 64 * 56 * 56 * 4 if groups > 1 else 0, flops))
     for dtype in FLOATS:
         out.append((f"attention 32x32x512x512x128 {dtype}", 0, 2 * 32 * 512 * 512 * 128))
         out.append((f"attention 32x8x1x4096x128 {dtype}", 2 * 8 * 4096 * 128 * SIZE[dtype], 0))

@@ -74,6 +74,16 @@ def packed(m, k, n, dtype):
     return lambda: multiply(x, held, None, "none", [], "")
 
 
+def convolution(op, dims, dtype):
+    """Batch, channels, height, width, output channels, kernel and groups; stride 1, and padding that keeps the extents."""
+    b, c, h, w, o, k, groups = dims
+    x, weight = torch.randn(b, c, h, w).to(dtype), torch.randn(o, c // groups, k, k).to(dtype)
+    if op == "conv_transpose2d":
+        weight = torch.randn(c, o // groups, k, k).to(dtype)
+        return lambda: F.conv_transpose2d(x, weight, padding=(k - 1) // 2, groups=groups)
+    return lambda: F.conv2d(x, weight, padding=(k - 1) // 2, groups=groups)
+
+
 def case(name):
     op, dims, dtype = name.split(" ")
     dims = [int(d) for d in dims.split("x")]
@@ -90,6 +100,8 @@ def case(name):
         return rope(op, dims, dtype)
     if op == "attention":
         return attention(*dims, dtype)
+    if op.startswith("conv"):
+        return convolution(op, dims, dtype)
     if op == "linear_packed":
         return packed(*dims, dtype)
     if op in ("matmul", "linear"):

@@ -7,6 +7,7 @@ use ops_test::suite::{CaseStatus, Filter, Outcome, run};
 
 mod attention;
 mod backend;
+mod conv;
 mod elementwise;
 mod exact;
 mod float64;
@@ -28,6 +29,7 @@ fn mutants() -> Vec<Mutant> {
         parametric::mutants(),
         products::mutants(),
         relations::mutants(),
+        conv::mutants(),
         float64::mutants(),
         formats::mutants(),
         exact::mutants(),
@@ -40,7 +42,7 @@ fn mutants() -> Vec<Mutant> {
 
 #[test]
 fn no_mutant_is_lost() {
-    assert_eq!(mutants().len(), 328);
+    assert_eq!(mutants().len(), 384);
 }
 
 #[test]

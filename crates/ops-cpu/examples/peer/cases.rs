@@ -132,6 +132,7 @@ fn float<T: Float>(op: &str, dims: &[usize]) -> Result<Run> {
         "rope_neox" | "rope_interleaved" | "rope_thd" => rope::<T>(op, dims),
         "matmul" | "linear" => product::<T>(op, dims),
         "attention" => attention::<T>(dims),
+        "conv2d" | "conv_transpose2d" => convolution::<T>(op, dims),
         "sum" | "sum_first" | "max" | "max_first" | "argmax" | "argmax_first" | "argsort" => {
             reduction::<T>(op, dims)
         }
@@ -187,6 +188,21 @@ fn product<T: Float>(op: &str, dims: &[usize]) -> Result<Run> {
     }
     drop(LinearOps::<T>::linear(&checker(), some, w.as_ref())?);
     boxed(move || LinearOps::<T>::linear(&Cpu::new(), x.as_ref(), w.as_ref()))
+}
+
+/// Batch, channels, height, width, output channels, kernel and groups; stride 1, and padding that keeps the extents.
+fn convolution<T: Float>(op: &str, dims: &[usize]) -> Result<Run> {
+    let &[b, c, h, w, o, k, groups] = dims else {
+        return Err(ops_core::Error::param("conv2d", "dims", dims.len(), "7"));
+    };
+    let (x, padding) = (random::<T>(1, &[b, c, h, w])?, (k - 1) / 2);
+    if op == "conv_transpose2d" {
+        let weight = random::<T>(2, &[c, o / groups, k, k])?;
+        let options = ConvTranspose2d::new().padding(padding).groups(groups);
+        return checked!(b => b.conv_transpose2d(&x, &weight, None, options));
+    }
+    let weight = random::<T>(2, &[o, c / groups, k, k])?;
+    checked!(b => b.conv2d(&x, &weight, None, Conv2d::new().padding(padding).groups(groups)))
 }
 
 /// `[1, heads, t, d]` against `[1, kv_heads, s, d]`, causal.

@@ -14,7 +14,7 @@ use ops_core::ops::{Conv, ConvGeometry};
 use ops_core::{Call, DType, Element, Float, Result, Scalar};
 use ops_simd::gemm::{Gathered, Input, Mat, MatMut, PackedA, gemm_gathered};
 use ops_simd::{Isa, Stencil, Store, stencil};
-use planes::Planes;
+use planes::{Copier, Frame, Planes};
 use std::borrow::Cow;
 
 mod planes;
@@ -78,14 +78,14 @@ fn sums<A: Sum>(op: &'static str, p: &Problem<'_, A>, y: &mut [A]) -> Result<()>
     if p.g.transposed {
         return transposed::sums(op, p, y);
     }
-    let planes = Planes::padded(op, p)?;
-    if p.g.inputs == 1 && p.g.outputs <= MAX_STENCILS { stencils(op, p, &planes, y) } else { products(op, p, &planes, y) }
+    if p.g.inputs == 1 && p.g.outputs <= MAX_STENCILS { stencils(op, p, y) } else { products(op, p, y) }
 }
 
 /// One product for each image and group, in ranges of columns.
-fn products<A: Sum>(op: &'static str, p: &Problem<'_, A>, planes: &Planes<'_, A>, y: &mut [A]) -> Result<()> {
-    let g = p.g;
-    let (terms, pixels, taps) = (g.terms(), g.pixels(), planes.taps(g, g.inputs)?);
+fn products<A: Sum>(op: &'static str, p: &Problem<'_, A>, y: &mut [A]) -> Result<()> {
+    let (g, planes) = (p.g, Planes::padded(op, p)?);
+    let (terms, pixels, step) = (g.terms(), g.pixels(), planes.frame.step(g));
+    let taps = planes.frame.taps(g, g.inputs, planes.channel)?;
     let pack = |group: usize| {
         let weight = &p.weight[group * g.outputs * terms..][..g.outputs * terms];
         Ok(PackedA::new(Isa::best(), Mat::row_major(weight, g.outputs, terms)?))
@@ -96,7 +96,7 @@ fn products<A: Sum>(op: &'static str, p: &Problem<'_, A>, planes: &Planes<'_, A>
     let one = |(image, first, c): (usize, usize, MatMut<'_, A>)| -> TaskResult {
         let (b, group) = (image / g.groups, image % g.groups);
         let data = planes.from(b, group * g.inputs);
-        let b = Gathered::new(data, &taps, g.y[0], g.y[1], planes.step(g))?;
+        let b = Gathered::new(data, &taps, g.y[0], g.y[1], step)?;
         let columns = first..first + c.cols();
         Ok(gemm_gathered(&weights[group], b, columns, p.bias_of(group), c)?)
     };
@@ -127,28 +127,35 @@ fn split<'y, A: Sum>(
     Ok(parts)
 }
 
-/// A stencil for each output channel of each image.
-fn stencils<A: Sum>(op: &'static str, p: &Problem<'_, A>, planes: &Planes<'_, A>, y: &mut [A]) -> Result<()> {
+/// A stencil for each output channel of each image. A channel is padded just before it is read, so it is still in the L1 or L2
+/// cache.
+fn stencils<A: Sum>(op: &'static str, p: &Problem<'_, A>, y: &mut [A]) -> Result<()> {
     let g = p.g;
-    let (terms, pixels, taps) = (g.terms(), g.pixels(), planes.taps(g, 1)?);
-    let channels = g.groups * g.outputs;
-    let one = |(at, y): (usize, &mut [A])| {
-        let (b, o) = (at / channels, at % channels);
-        let of = Stencil {
-            offsets: &taps,
-            weights: &p.weight[o * terms..][..terms],
-            step: planes.step(g),
-            start: p.bias.as_ref().map_or(A::default(), |bias| bias[o]),
+    let in_place = Planes::in_place(p);
+    let frame = in_place.as_ref().map_or_else(|| Frame::padded(g), |planes| planes.frame);
+    let (terms, pixels, taps, step) = (g.terms(), g.pixels(), frame.taps(g, 1, 0)?, frame.step(g));
+    let group = |copier: &mut Copier<'_, '_, A>, index: usize, y: &mut [A]| -> TaskResult {
+        let x = match &in_place {
+            Some(planes) => planes.from(index / g.groups, index % g.groups),
+            None => copier.alone(index)?,
         };
-        stencil(Isa::best(), planes.from(b, o / g.outputs), of, g.y[1], y)
+        for (at, y) in y.chunks_exact_mut(pixels).enumerate() {
+            let o = index % g.groups * g.outputs + at;
+            let start = p.bias.as_ref().map_or(A::default(), |bias| bias[o]);
+            let of = Stencil { offsets: &taps, weights: &p.weight[o * terms..][..terms], step, start };
+            stencil(Isa::best(), x, of, g.y[1], y)?;
+        }
+        Ok(())
     };
-    let count = y.len() / pixels;
-    let some = count.div_ceil(threads::tasks()).max(1);
-    let tasks = y.chunks_mut(some * pixels).enumerate();
+    let some = (g.batch * g.groups).div_ceil(threads::tasks()).max(1);
+    let size = g.outputs * pixels;
+    let tasks = y.chunks_mut(some * size).enumerate();
     let run = |(task, y): (usize, &mut [A])| {
-        y.chunks_exact_mut(pixels).enumerate().try_for_each(|(i, y)| one((task * some + i, y)))
+        let mut copier = Copier::new(&p.x, frame);
+        let mut groups = y.chunks_exact_mut(size).enumerate();
+        groups.try_for_each(|(i, y)| group(&mut copier, task * some + i, y))
     };
-    match p.work() <= MAX_SERIAL_WORK {
+    match p.work() <= MAX_SERIAL_WORK / 4 {
         true => report(op, tasks.into_iter().try_for_each(run)),
         false => report(op, threads::for_each_part(tasks.collect(), &run)),
     }
@@ -220,7 +227,7 @@ fn conv(
     if y.layout.is_empty() {
         return Ok(());
     }
-    if !g.transposed && planes::far_larger(g, &x) {
+    if !g.transposed && Frame::padded(g).is_far_larger(g, &x) {
         return direct(op, g, x, weight, bias, y);
     }
     match y.dtype {

@@ -29,7 +29,7 @@ pub(super) fn sums<A: Sum>(op: &'static str, p: &Problem<'_, A>, y: &mut [A]) ->
     let mut products = scratch::<A>(some.saturating_mul(per_channel))?;
     for (image, y) in y.chunks_exact_mut(g.outputs * pixels).enumerate() {
         let (b, group) = (image / g.groups, image % g.groups);
-        let x = Mat::new(planes.from(b, group * g.inputs), g.inputs, g.x[0] * g.x[1], planes.channel(), 1);
+        let x = Mat::new(planes.from(b, group * g.inputs), g.inputs, g.x[0] * g.x[1], planes.channel, 1);
         let x = report(op, x)?;
         for (first, y) in (0..g.outputs).step_by(some).zip(y.chunks_mut(some * pixels)) {
             let channels = first..g.outputs.min(first + some);
