@@ -36,6 +36,7 @@ pub mod quant;
 pub mod reduce;
 pub mod rope;
 pub mod scan;
+pub mod scatter;
 pub mod softmax;
 pub mod sort;
 mod tuning;
@@ -66,6 +67,7 @@ fn declare_all(table: &mut instances::Table) {
     copy::declare(table);
     cast::declare(table);
     index::declare(table);
+    scatter::declare(table);
     matmul::declare(table);
     attention::declare(table);
     quant::declare(table);

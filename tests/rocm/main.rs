@@ -1,4 +1,5 @@
-//! The decoder in `examples/generate` on the stand-in for ROCm, with waves of 32 and of 64 lanes.
+//! The decoder in `examples/generate` on the stand-in for ROCm, with waves of 32 and of 64 lanes; and what goes wrong elsewhere.
+mod defects;
 // The example uses more of the module than these tests do.
 #[allow(dead_code)]
 #[path = "../../examples/generate/llama/mod.rs"]

@@ -17,6 +17,7 @@ mod parametric;
 mod products;
 mod reduce;
 mod relations;
+mod scatter;
 mod tools;
 
 fn mutants() -> Vec<Mutant> {
@@ -32,13 +33,14 @@ fn mutants() -> Vec<Mutant> {
         exact::mutants(),
         reduce::mutants(),
         order::mutants(),
+        scatter::mutants(),
     ]
     .concat()
 }
 
 #[test]
 fn no_mutant_is_lost() {
-    assert_eq!(mutants().len(), 288);
+    assert_eq!(mutants().len(), 304);
 }
 
 #[test]

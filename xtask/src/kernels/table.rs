@@ -83,6 +83,11 @@ const fn grid(family: Family) -> Grid {
             "`tiles`: ceil(tiles of all rows / tiles of a block); merges: ceil(results / block)",
             "64 per compute unit; merges 32",
         ),
+        Family::Scatter => (
+            "gather: ceil(shape.count / block); `walk`: ceil(lines / block); `sorted`: ceil(shape.count / block), behind a sort of \
+             the indices",
+            "32 per compute unit",
+        ),
         Family::Norm => (
             "rows of a block each, or a wave's lanes to a row: ceil(rows / rows of a block); group_norm: one for each \
              group of a batch; `parts`: group_rows * parts; `apply`: group_rows * shares",

@@ -18,6 +18,7 @@ mod index;
 mod moves;
 mod norm;
 mod parametric;
+mod places;
 mod probabilities;
 mod products;
 mod quant;
@@ -40,6 +41,7 @@ pub use index::*;
 pub use moves::*;
 pub use norm::*;
 pub use parametric::*;
+pub use places::*;
 pub use probabilities::*;
 pub use products::*;
 pub use quant::*;
@@ -57,6 +59,7 @@ fn same_type(op: &'static str, operand: &'static str, got: DType, like: Operand<
     }
     let want = match like.name {
         "x" => "the type of `x`",
+        "dst" => "the type of `dst`",
         _ => "the type of `on_true`",
     };
     Err(Error::DType { op, operand, got, want })

@@ -21,6 +21,7 @@ mod reduce;
 mod rope;
 mod rows;
 mod scan;
+mod scatter;
 mod softmax;
 mod sort;
 mod threads;

@@ -24,6 +24,7 @@ mod reduce;
 mod relations;
 mod rope;
 mod rounding;
+mod scatter;
 mod softmax;
 
 pub(super) use rounding::convert;
@@ -41,6 +42,7 @@ const OF_ANY: &[Family] = &[
     (order::OPS, order::wants),
     (relations::OPS, relations::wants),
     (parametric::OPS, parametric::wants),
+    (scatter::OPS, scatter::wants),
 ];
 /// Computed for floats, in addition to functions of one or two elements.
 const OF_FLOATS: [Family; 6] = [
