@@ -296,7 +296,7 @@ fn a_large_mean_spoils_a_variance() {
         let x = tensor::<f32>(b, &[1, 4096], deviations.clone().map(|d| 10_000.0 + d));
         let ones = tensor::<f32>(b, &[4096], vec![1.0; 4096]);
         let op = LayerNorm::eps(1e-5);
-        let y = read(b, &b.layer_norm(&x, &ones, None::<&TensorOf<Any, f32>>, op).unwrap());
+        let y = read(b, &b.layer_norm(&x, Some((&ones).into()), None, op).unwrap());
         let worst = deviations.zip(y).map(|(d, y)| (d - y).abs()).fold(0.0, f64::max);
         assert!(worst < 1e-4, "{worst}");
     });
@@ -349,7 +349,7 @@ fn empty_tensors_fail() {
         assert_eq!(read(b, &b.softmax(&x, Softmax::axis(-1)).unwrap()), []);
         assert_eq!(read(b, &b.sort(&x, Sort::axis(0)).unwrap()), []);
         let weight = tensor::<f32>(b, &[2, 3], [1.0; 6]);
-        assert_eq!(read(b, &b.linear(&x, &weight, None::<&TensorOf<Any, f32>>).unwrap()), []);
+        assert_eq!(read(b, &b.linear(&x, &weight).unwrap()), []);
         // Nothing is the largest of none.
         let error = b.max(&x, 0).unwrap_err();
         assert!(matches!(error, Error::Shape { op: "max", .. }), "{error}");

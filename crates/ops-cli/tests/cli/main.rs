@@ -8,6 +8,7 @@ mod explain;
 mod replay;
 mod rocm;
 mod suite;
+mod support;
 mod warm;
 
 /// A finished run.
