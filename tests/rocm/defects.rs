@@ -5,7 +5,8 @@ use crate::standin::with_standin;
 use rocm_ops::ops::registry::{Refused, by_name};
 use rocm_ops::ops::*;
 use rocm_ops::{
-    Backend, Cpu, DType, Either, Error, Float, Layout, Num, Reference, Rocm, Scalar, TensorOf, View, bf16, f16,
+    Backend, Cpu, DType, Either, Error, Float, Layout, Num, Reference, Rocm, Scalar, TensorOf, View, bf16,
+    f16,
 };
 
 /// Any of the backends, chosen at run time.
@@ -88,7 +89,8 @@ fn nan_is_kept_or_lost_by_order_type_and_device() {
 #[test]
 fn a_tie_beyond_1024_columns_goes_to_a_later_index() {
     everywhere("a_tie_beyond_1024_columns_goes_to_a_later_index", |b| {
-        let row: Vec<f64> = (0..4096).map(|i| if [1, 1024, 2048, 4000].contains(&i) { 5.0 } else { 0.0 }).collect();
+        let row: Vec<f64> =
+            (0..4096).map(|i| if [1, 1024, 2048, 4000].contains(&i) { 5.0 } else { 0.0 }).collect();
         for dims in [[1, 4096], [4096, 1]] {
             let axis = if dims[0] == 1 { 1 } else { 0 };
             let x = tensor::<f32>(b, &dims, row.clone());
@@ -104,7 +106,8 @@ fn rope_takes_rows_of_another_batch_from_long_tables() {
         // Two batches of 3 tokens, with tables of 5 rows.
         let numbers = |n: usize, by: f64| (0..n).map(move |i| (i as f64 * by).sin());
         let x = tensor::<f32>(b, &[2, 1, 3, 4], numbers(24, 0.7));
-        let (cos, sin) = (tensor::<f32>(b, &[2, 5, 2], numbers(20, 0.3)), tensor(b, &[2, 5, 2], numbers(20, 0.9)));
+        let (cos, sin) =
+            (tensor::<f32>(b, &[2, 5, 2], numbers(20, 0.3)), tensor(b, &[2, 5, 2], numbers(20, 0.9)));
         let y = b.rope(&x, &cos, &sin, Rope::new(RopeForm::Half)).unwrap();
         for batch in 0..2 {
             let one = |t: &TensorOf<Any, f32>| t.view().narrow(0, batch, 1).unwrap().to_vec(b).unwrap();
@@ -263,7 +266,8 @@ fn functions_of_floats_panic_or_give_zero_for_integers() {
     // The methods do not compile for integers, and by name the ops are refused.
     for f in UnaryFn::ALL {
         let made = by_name::<Reference, _, _>(f.name(), DType::I32, &Options, Made);
-        let want = if f.on_integers() { Ok(()) } else { Err(Refused::Type { op: f.name(), dtype: DType::I32 }) };
+        let want =
+            if f.on_integers() { Ok(()) } else { Err(Refused::Type { op: f.name(), dtype: DType::I32 }) };
         assert_eq!(made, want, "{}", f.name());
     }
     everywhere("functions_of_floats_panic_or_give_zero_for_integers", |b| {
@@ -305,7 +309,8 @@ fn a_large_mean_spoils_a_variance() {
 #[test]
 fn rms_norm_rounds_its_denominator_to_half() {
     fn norm<T: Float>(b: &Any) {
-        let values: Vec<f64> = (0..64).map(|i| T::from_f64((f64::from(i) * 0.37).sin() * 3.0).to_f64()).collect();
+        let values: Vec<f64> =
+            (0..64).map(|i| T::from_f64((f64::from(i) * 0.37).sin() * 3.0).to_f64()).collect();
         let x = tensor::<T>(b, &[1, 64], values.clone());
         let ones = tensor::<T>(b, &[64], vec![1.0; 64]);
         let y = read(b, &b.rms_norm(&x, &ones, RmsNorm::eps(1e-5)).unwrap());
@@ -388,7 +393,8 @@ fn powers_of_negative_numbers_are_nan() {
 #[test]
 fn gelu_of_halves_is_rounded_eight_times() {
     fn gelu<T: Float>(b: &Any) {
-        let values: Vec<f64> = (0..400).map(|i| T::from_f64((f64::from(i) - 200.0) * 0.02).to_f64()).collect();
+        let values: Vec<f64> =
+            (0..400).map(|i| T::from_f64((f64::from(i) - 200.0) * 0.02).to_f64()).collect();
         let y = read(b, &b.gelu(&tensor::<T>(b, &[400], values.clone())).unwrap());
         let exact = |x: f64| {
             let inner = (2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x * x * x);
@@ -402,4 +408,44 @@ fn gelu_of_halves_is_rounded_eight_times() {
         gelu::<f16>(b);
         gelu::<bf16>(b);
     });
+}
+
+/// The rows of the tables of `docs/candle.md`.
+fn documented() -> Vec<Vec<&'static str>> {
+    let lines = include_str!("../../docs/candle.md").lines().filter(|line| line.starts_with('|'));
+    lines.map(|line| line.trim_matches('|').split(" | ").map(str::trim).collect()).collect()
+}
+
+/// The words in backquotes.
+fn quoted(cell: &str) -> impl Iterator<Item = &str> {
+    cell.split('`').skip(1).step_by(2)
+}
+
+#[test]
+fn the_table_of_defects_is_that_of_these_tests() {
+    let tests: Vec<&str> = include_str!("defects.rs")
+        .split("#[test]\nfn ")
+        .skip(1)
+        .filter_map(|test| test.split('(').next())
+        .filter(|name| !name.starts_with("the_table_of_"))
+        .collect();
+    let rows = documented();
+    let listed: Vec<&str> = rows
+        .iter()
+        .filter_map(|row| quoted(row.last()?).next())
+        .filter(|name| tests.contains(name))
+        .collect();
+    assert_eq!(listed, tests);
+}
+
+#[test]
+fn the_table_of_ops_names_ops_that_exist() {
+    let mut seen = 0;
+    for row in documented().iter().filter(|row| row.len() == 3) {
+        for name in quoted(row[1]).filter(|name| !name.contains(|c: char| c == ':' || c == '.')) {
+            assert!(registry::find(name).is_some(), "docs/candle.md: `{name}` is no op: {row:?}");
+            seen += 1;
+        }
+    }
+    assert!(seen > 80, "{seen}");
 }

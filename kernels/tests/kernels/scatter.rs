@@ -1,9 +1,9 @@
 //! gather, scatter and scatter_add, with every kind of index.
 use crate::data::{Buffer, Layout, check_untouched, pick, view};
 use crate::host::{Record, WAVES, device, run};
+use ops_kernels::OperandView;
 use ops_kernels::index::Report;
 use ops_kernels::scatter::{self, Plan, Step};
-use ops_kernels::OperandView;
 
 /// Duplicates, "no element" and, at position 4, an index out of range.
 const IDS: [i32; 6] = [2, 0, i32::MAX, 2, 9, 1];
@@ -38,12 +38,12 @@ fn a_gather_reads_along_an_axis() {
         let slot = record.slot();
         let report = Report { error: slot.address(), op: 1, operand: 0 };
         let views = [view(&x, &x_layout), view(&ids, &ids_layout), view(&y, &y_layout)];
-        let (launch, args) =
-            scatter::gather(&[6, 2], 0, 3, views, report, &device(wave)).expect("a kernel");
+        let (launch, args) = scatter::gather(&[6, 2], 0, 3, views, report, &device(wave)).expect("a kernel");
         run(wave, &launch, &args);
         let rows = pick(&x, &x_layout);
         let row = |id: i32| usize::try_from(id).ok().filter(|id| *id < 3);
-        let want: Vec<f32> = (0..12).map(|at| row(IDS[at / 2]).map_or(0.0, |id| rows[id * 2 + at % 2])).collect();
+        let want: Vec<f32> =
+            (0..12).map(|at| row(IDS[at / 2]).map_or(0.0, |id| rows[id * 2 + at % 2])).collect();
         assert_eq!(pick(&y, &y_layout), want);
         check_untouched(&y, &y_layout, 77.0);
         let (state, position, index, bound) = reported(&record);
@@ -93,7 +93,8 @@ fn few_long_lines_and_many_short_ones() {
             }
             let (ids, src) = (Buffer::new(&places, 0), Buffer::new(&values, 1));
             let dst = Buffer::filled(5f32, want.len(), 1);
-            let (layout, to) = (Layout::contiguous(&dims.map(|d| d as u64)), Layout::contiguous(&of_dst.map(|d| d as u64)));
+            let (layout, to) =
+                (Layout::contiguous(&dims.map(|d| d as u64)), Layout::contiguous(&of_dst.map(|d| d as u64)));
             let views = [view(&dst, &to), view(&ids, &layout), view(&src, &layout)];
             let on = [rows as u64, columns as u64];
             let plan = scatter::scatter(op, &on, axis, (12, false), views, Report::default(), &device(wave));

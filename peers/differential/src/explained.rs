@@ -26,15 +26,8 @@ impl Explained {
 
 const HALVES: &[&str] = &["f16", "bf16"];
 
-const BASE: Explained = Explained {
-    ops: &[],
-    types: &[],
-    special: false,
-    needs_truth: true,
-    theirs: "",
-    ours: "",
-    contract: "",
-};
+const BASE: Explained =
+    Explained { ops: &[], types: &[], special: false, needs_truth: true, theirs: "", ours: "", contract: "" };
 
 pub(crate) const EXPLAINED: &[Explained] = &[
     Explained {
@@ -71,8 +64,19 @@ pub(crate) const EXPLAINED: &[Explained] = &[
     },
     Explained {
         ops: &[
-            "sum", "mean", "cumsum", "softmax", "log_softmax", "rms_norm", "layer_norm", "scatter_add", "index_add",
-            "rope", "rope_i", "rope_thd", "matmul",
+            "sum",
+            "mean",
+            "cumsum",
+            "softmax",
+            "log_softmax",
+            "rms_norm",
+            "layer_norm",
+            "scatter_add",
+            "index_add",
+            "rope",
+            "rope_i",
+            "rope_thd",
+            "matmul",
         ],
         types: HALVES,
         theirs: "sums or factors are rounded to 16 bits",

@@ -4,7 +4,7 @@ use crate::report::{Call, Report, theirs};
 use candle_core::{Tensor, WithDType};
 use candle_nn::{ops, rotary_emb};
 use rocm_ops::ops::registry::OpsOnFloats;
-use rocm_ops::ops::*;
+use rocm_ops::ops::{RopeForm, UnaryFn};
 use rocm_ops::{Cpu, Float, Host, Reference, Result, Scalar, TensorOf, TensorRef, View, bf16, f16};
 
 #[derive(Clone, Copy)]
@@ -214,7 +214,11 @@ where
         .iter()
         .map(|dims| {
             let how = How::any(random, dims.len());
-            Operand::new(random, dims, how, &mut |random| match random.below(if special { 5 } else { 1 << 30 }) {
+            Operand::new(random, dims, how, &mut |random| match random.below(if special {
+                5
+            } else {
+                1 << 30
+            }) {
                 1 => f64::NAN,
                 2 => f64::INFINITY,
                 3 => f64::NEG_INFINITY,
@@ -227,9 +231,11 @@ where
     let wide: Vec<_> = wide.iter().map(|x| x.as_ref()).collect();
     let text = operands.iter().map(Operand::text).collect::<Vec<_>>().join(", ");
     let call = Call { op: op.name(), dtype: <T as rocm_ops::Element>::DTYPE.name(), text, special, rounding };
-    let numbers = |y: TensorOf<Cpu, T>| y.to_vec(&Cpu::new()).map(|y| y.into_iter().map(Scalar::to_f64).collect());
+    let numbers =
+        |y: TensorOf<Cpu, T>| y.to_vec(&Cpu::new()).map(|y| y.into_iter().map(Scalar::to_f64).collect());
     let ours = op.ours::<T, Cpu>(&Cpu::new(), &views).and_then(numbers).map_err(|e| e.to_string());
     let tensors: Vec<Tensor> = operands.iter().map(|o| o.theirs.clone()).collect();
-    let truth = op.ours::<f64, Reference>(&Reference::new(), &wide).and_then(|y| y.to_vec(&Reference::new())).ok();
+    let truth =
+        op.ours::<f64, Reference>(&Reference::new(), &wide).and_then(|y| y.to_vec(&Reference::new())).ok();
     report.compare(&call, ours, theirs(|| op.theirs(&tensors)), truth);
 }

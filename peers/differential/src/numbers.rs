@@ -8,7 +8,8 @@ use rocm_ops::{AsAny, Cpu, Num, Result, Scalar, TensorOf, bf16, f16};
 type Numbers = std::result::Result<Vec<f64>, String>;
 
 fn ours<T: Scalar>(y: Result<TensorOf<Cpu, T>>) -> Numbers {
-    let read = |y: TensorOf<Cpu, T>| y.to_vec(&Cpu::new()).map(|y| y.into_iter().map(Scalar::to_f64).collect());
+    let read =
+        |y: TensorOf<Cpu, T>| y.to_vec(&Cpu::new()).map(|y| y.into_iter().map(Scalar::to_f64).collect());
     y.and_then(read).map_err(|e| e.to_string())
 }
 
@@ -55,7 +56,8 @@ fn all<T: Num + WithDType>(report: &mut Report, random: &mut Random, rounding: f
 }
 
 fn operand<T: Num + WithDType>(random: &mut Random, dims: &[usize], of: &Of<'_>, how: How) -> Operand<T> {
-    let (float, special, signed) = (of.float, of.special, <T as rocm_ops::Element>::DTYPE.name().starts_with('i'));
+    let (float, special, signed) =
+        (of.float, of.special, <T as rocm_ops::Element>::DTYPE.name().starts_with('i'));
     Operand::new(random, dims, how, &mut |random| match random.below(if special { 12 } else { 1 << 30 }) {
         0 => f64::NAN,
         1 => f64::INFINITY,
@@ -78,8 +80,20 @@ fn pairs<T: Num + WithDType>(of: &mut Of<'_>, random: &mut Random) {
     of.compare("div", text.clone(), ours(b.div(x.ours(), y.ours())), theirs(|| s / t), truth(|a, b| a / b));
     let most = |a: f64, b: f64| if a.is_nan() || b.is_nan() { f64::NAN } else { a.max(b) };
     let least = |a: f64, b: f64| if a.is_nan() || b.is_nan() { f64::NAN } else { a.min(b) };
-    of.compare("maximum", text.clone(), ours(b.maximum(x.ours(), y.ours())), theirs(|| s.maximum(t)), truth(most));
-    of.compare("minimum", text.clone(), ours(b.minimum(x.ours(), y.ours())), theirs(|| s.minimum(t)), truth(least));
+    of.compare(
+        "maximum",
+        text.clone(),
+        ours(b.maximum(x.ours(), y.ours())),
+        theirs(|| s.maximum(t)),
+        truth(most),
+    );
+    of.compare(
+        "minimum",
+        text.clone(),
+        ours(b.minimum(x.ours(), y.ours())),
+        theirs(|| s.minimum(t)),
+        truth(least),
+    );
     of.compare("eq", text.clone(), ours(CompareOps::eq(&b, x.ours(), y.ours())), theirs(|| s.eq(t)), None);
     of.compare("ne", text.clone(), ours(CompareOps::ne(&b, x.ours(), y.ours())), theirs(|| s.ne(t)), None);
     of.compare("lt", text.clone(), ours(CompareOps::lt(&b, x.ours(), y.ours())), theirs(|| s.lt(t)), None);
@@ -100,14 +114,50 @@ fn reductions<T: Num + WithDType>(of: &mut Of<'_>, random: &mut Random) {
     let (text, at, t) = (format!("{} along {axis}", x.text()), axis as isize, &x.theirs);
     let wide = x.wide();
     let truth = |y: Result<TensorOf<Cpu, f64>>| ours(y).ok();
-    of.compare("sum", text.clone(), ours(b.sum(x.ours(), at)), theirs(|| t.sum(axis)), truth(b.sum(&wide, at)));
-    of.compare("max", text.clone(), ours(b.max(x.ours(), at)), theirs(|| t.max(axis)), truth(b.max(&wide, at)));
-    of.compare("min", text.clone(), ours(b.min(x.ours(), at)), theirs(|| t.min(axis)), truth(b.min(&wide, at)));
+    of.compare(
+        "sum",
+        text.clone(),
+        ours(b.sum(x.ours(), at)),
+        theirs(|| t.sum(axis)),
+        truth(b.sum(&wide, at)),
+    );
+    of.compare(
+        "max",
+        text.clone(),
+        ours(b.max(x.ours(), at)),
+        theirs(|| t.max(axis)),
+        truth(b.max(&wide, at)),
+    );
+    of.compare(
+        "min",
+        text.clone(),
+        ours(b.min(x.ours(), at)),
+        theirs(|| t.min(axis)),
+        truth(b.min(&wide, at)),
+    );
     let index = |y: Result<TensorOf<Cpu, u32>>| ours(y).ok();
-    of.compare("argmax", text.clone(), ours(b.argmax(x.ours(), at)), theirs(|| t.argmax(axis)), index(b.argmax(&wide, at)));
-    of.compare("argmin", text.clone(), ours(b.argmin(x.ours(), at)), theirs(|| t.argmin(axis)), index(b.argmin(&wide, at)));
+    of.compare(
+        "argmax",
+        text.clone(),
+        ours(b.argmax(x.ours(), at)),
+        theirs(|| t.argmax(axis)),
+        index(b.argmax(&wide, at)),
+    );
+    of.compare(
+        "argmin",
+        text.clone(),
+        ours(b.argmin(x.ours(), at)),
+        theirs(|| t.argmin(axis)),
+        index(b.argmin(&wide, at)),
+    );
     let sorted = ours(b.sort(x.ours(), Sort::axis(-1)));
-    of.compare("sort", text, sorted, theirs(|| Ok(t.sort_last_dim(true)?.0)), truth(b.sort(&wide, Sort::axis(-1))));
+    of.compare(
+        "sort",
+        text,
+        sorted,
+        theirs(|| Ok(t.sort_last_dim(true)?.0)),
+        truth(b.sort(&wide, Sort::axis(-1))),
+    );
 }
 
 fn casts<T: Num + WithDType>(of: &mut Of<'_>, random: &mut Random) {
@@ -165,7 +215,13 @@ fn indices<T: Num + WithDType>(of: &mut Of<'_>, random: &mut Random) {
         ours(b.contiguous(x.ours()).and_then(|mut y| f(&mut y).map(|()| y)))
     };
     let scatter = written(&|y| b.scatter(y, every.any_view(), src.ours(), Scatter::axis(at)));
-    of.compare("scatter", text.clone(), scatter, theirs(|| contiguous(t)?.scatter(&all.theirs, from, axis)), None);
+    of.compare(
+        "scatter",
+        text.clone(),
+        scatter,
+        theirs(|| contiguous(t)?.scatter(&all.theirs, from, axis)),
+        None,
+    );
     let wide = |f: &dyn Fn(&mut TensorOf<Cpu, f64>) -> Result<()>| {
         let mut y = x.wide();
         f(&mut y).and_then(|()| y.to_vec(&b)).ok()
@@ -173,7 +229,13 @@ fn indices<T: Num + WithDType>(of: &mut Of<'_>, random: &mut Random) {
     let more = src.wide();
     let add = written(&|y| b.scatter_add(y, every.any_view(), src.ours(), ScatterAdd::axis(at)));
     let truth = wide(&|y| b.scatter_add(y, every.any_view(), &more, ScatterAdd::axis(at)));
-    of.compare("scatter_add", text.clone(), add, theirs(|| contiguous(t)?.scatter_add(&all.theirs, from, axis)), truth);
+    of.compare(
+        "scatter_add",
+        text.clone(),
+        add,
+        theirs(|| contiguous(t)?.scatter_add(&all.theirs, from, axis)),
+        truth,
+    );
     let add = written(&|y| b.index_add(y, id.any_view(), src.ours(), IndexAdd::axis(at)));
     let truth = wide(&|y| b.index_add(y, id.any_view(), &more, IndexAdd::axis(at)));
     of.compare("index_add", text, add, theirs(|| contiguous(t)?.index_add(&ids.theirs, from, axis)), truth);

@@ -58,7 +58,12 @@ pub(crate) struct Operand<T: Scalar> {
 }
 
 impl<T: Scalar + WithDType> Operand<T> {
-    pub(crate) fn new(random: &mut Random, dims: &[usize], how: How, draw: &mut dyn FnMut(&mut Random) -> f64) -> Self {
+    pub(crate) fn new(
+        random: &mut Random,
+        dims: &[usize],
+        how: How,
+        draw: &mut dyn FnMut(&mut Random) -> f64,
+    ) -> Self {
         let mut stored = dims.to_vec();
         match how {
             How::Plain => {}
@@ -66,7 +71,8 @@ impl<T: Scalar + WithDType> Operand<T> {
             How::Narrowed(axis) => stored[axis] += 3,
             How::Broadcast(axis) => stored[axis] = 1,
         }
-        let values: Vec<T> = (0..stored.iter().product()).map(|_| <T as Scalar>::from_f64(draw(random))).collect();
+        let values: Vec<T> =
+            (0..stored.iter().product()).map(|_| <T as Scalar>::from_f64(draw(random))).collect();
         let whole = Tensor::from_slice(&values, stored.as_slice(), &Device::Cpu).expect("a tensor");
         let base = Cpu::new().tensor(&stored, &values).expect("a tensor");
         let (theirs, layout) = {
@@ -74,7 +80,9 @@ impl<T: Scalar + WithDType> Operand<T> {
             let (theirs, ours) = match how {
                 How::Plain => (Ok(whole), Ok(ours)),
                 How::Transposed => (whole.transpose(D::Minus1, D::Minus2), ours.transpose(-1, -2)),
-                How::Narrowed(axis) => (whole.narrow(axis, 2, dims[axis]), ours.narrow(axis as isize, 2, dims[axis])),
+                How::Narrowed(axis) => {
+                    (whole.narrow(axis, 2, dims[axis]), ours.narrow(axis as isize, 2, dims[axis]))
+                }
                 How::Broadcast(_) => (whole.broadcast_as(dims), ours.broadcast(dims)),
             };
             (theirs.expect("a view"), *ours.expect("a view").layout())

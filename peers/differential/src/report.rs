@@ -78,7 +78,8 @@ impl Report {
             }
             (Err(why), theirs) => {
                 let theirs = theirs.map(|_| "a result");
-                self.unexplained.push(format!("{} {} {}: ours {why}, theirs {theirs:?}", call.op, call.dtype, call.text));
+                self.unexplained
+                    .push(format!("{} {} {}: ours {why}, theirs {theirs:?}", call.op, call.dtype, call.text));
                 return;
             }
         };
@@ -87,13 +88,16 @@ impl Report {
             return;
         }
         let scale = theirs.iter().chain(&ours).filter(|v| v.is_finite()).map(|v| v.abs()).fold(0.0, f64::max);
-        let near = |a: f64, b: f64| same(a, b) || (a - b).abs() <= call.rounding * (scale * 0.1 + a.abs().max(b.abs()));
+        let near = |a: f64, b: f64| {
+            same(a, b) || (a - b).abs() <= call.rounding * (scale * 0.1 + a.abs().max(b.abs()))
+        };
         if ours.len() == theirs.len() && ours.iter().zip(&theirs).all(|(a, b)| near(*a, *b)) {
             row.rounded += 1;
             return;
         }
         let ours_right = truth.is_some_and(|truth| {
-            truth.len() == ours.len() && truth.iter().zip(&ours).all(|(t, a)| near(*t, *a) || overflow(*t, *a, call.dtype))
+            truth.len() == ours.len()
+                && truth.iter().zip(&ours).all(|(t, a)| near(*t, *a) || overflow(*t, *a, call.dtype))
         });
         let found = EXPLAINED.iter().position(|e: &Explained| e.covers(call, ours_right));
         if let Some(at) = found {

@@ -6,7 +6,8 @@ fn recorded(backend: &str) {
     let renew = format!("cargo run -p ops-cli -- support --backend {backend} > docs/support-{backend}.txt");
     let run = ops(&["support", "--backend", backend]);
     assert_eq!(run.code, 0, "{}", run.stderr);
-    let recorded = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{path}: {e}; renew it: {renew}"));
+    let recorded =
+        std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{path}: {e}; renew it: {renew}"));
     for (recorded, now) in recorded.lines().zip(run.lines()) {
         assert_eq!(recorded, now, "docs/support-{backend}.txt is out of date; renew it: {renew}");
     }

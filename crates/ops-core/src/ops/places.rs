@@ -1,8 +1,8 @@
 //! Elements read from and written to places that indices give.
 use super::{extents, same_type};
 use crate::{
-    AsAny, AsView, AsViewMut, DType, Element, Error, Execute, Layout, Num, Op, Operand, Operands, Result, Shape,
-    TensorOf, Tolerance, operands,
+    AsAny, AsView, AsViewMut, DType, Element, Error, Execute, Layout, Num, Op, Operand, Operands, Result,
+    Shape, TensorOf, Tolerance, operands,
 };
 use core::hash::{Hash, Hasher};
 use core::marker::PhantomData;

@@ -114,7 +114,8 @@ fn places(op: &str, dims: &[usize]) -> Result<Run> {
     let x = random::<f32>(1, dims)?;
     let row = |i: usize| (i.wrapping_mul(0x9e37_79b9) >> 7) % dims[0];
     let at = |count: usize| (0..count).map(|i| row(i) as u32).collect::<Vec<u32>>();
-    let (ids, all) = (Cpu::new().tensor(&dims[..1], &at(dims[0]))?, Cpu::new().tensor(dims, &at(x.len()))?);
+    let (ids, all) =
+        (Cpu::new().tensor(&dims[..1], &at(dims[0]))?, Cpu::new().tensor(dims, &at(dims.iter().product()))?);
     let dims = dims.to_vec();
     match op {
         "gather" => checked!(b => b.gather(&x, &all, Gather::axis(0))),

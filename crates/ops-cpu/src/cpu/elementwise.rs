@@ -1,6 +1,7 @@
 //! Elementwise ops: each output element depends on one element of each operand.
 use super::Cpu;
 use super::rows::map_runs;
+use super::turned::Turned;
 use super::vectors::{TaskResult, on_vector, only_f64, store_mode, unsupported_dtype};
 use crate::host::raw::{Raw, RawMut, on_num, on_scalar};
 use crate::host::types::{unary_function, unknown_function};
@@ -171,6 +172,9 @@ fn cast_widened<B: ops_simd::Element>(
 }
 
 fn copy(x: Raw<'_>, y: RawMut<'_>) -> Result<()> {
+    if let Some(turned) = Turned::of(&x, &y) {
+        return turned.copy(x, y);
+    }
     map_runs("copy", [x], y, 1, 1, &|[x], y| {
         y.copy_from_slice(x);
         Ok(())

@@ -25,6 +25,7 @@ mod scatter;
 mod softmax;
 mod sort;
 mod threads;
+mod turned;
 #[cfg(test)]
 mod unknown_types;
 mod vectors;

@@ -14,8 +14,8 @@ fn places(case: &Case, own: &[usize], to: &[usize]) -> Result<Vec<(usize, usize)
     let axis = case.params.axis("axis")?.unwrap_or(0);
     let axis = usize::try_from(if axis < 0 { axis + own.len() as isize } else { axis }).unwrap_or(0);
     let ids = logical(case, "ids")?;
-    let (bits, signed) =
-        integers::width(ids.dtype()).ok_or_else(|| CallError::Malformed("ids does not hold integers".into()))?;
+    let (bits, signed) = integers::width(ids.dtype())
+        .ok_or_else(|| CallError::Malformed("ids does not hold integers".into()))?;
     let none = Wide::Int(((1i128 << (bits - u32::from(signed))) - 1) as i64);
     let ids = ids.to_wide()?;
     let shared = case.op == "index_add";
