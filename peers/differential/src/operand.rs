@@ -76,7 +76,7 @@ impl<T: Scalar + WithDType> Operand<T> {
         let whole = Tensor::from_slice(&values, stored.as_slice(), &Device::Cpu).expect("a tensor");
         let base = Cpu::new().tensor(&stored, &values).expect("a tensor");
         let (theirs, layout) = {
-            let ours = base.view();
+            let ours = base.as_ref();
             let (theirs, ours) = match how {
                 How::Plain => (Ok(whole), Ok(ours)),
                 How::Transposed => (whole.transpose(D::Minus1, D::Minus2), ours.transpose(-1, -2)),
@@ -94,7 +94,7 @@ impl<T: Scalar + WithDType> Operand<T> {
         Self::new(random, dims, how, &mut Random::normal)
     }
     pub(crate) fn ours(&self) -> TensorRef<'_, Host, T> {
-        self.base.view().with_layout(self.layout).expect("a view")
+        self.base.as_ref().with_layout(self.layout).expect("a view")
     }
     /// The exact elements, in row-major order.
     pub(crate) fn values(&self) -> Vec<f64> {
