@@ -5,7 +5,7 @@ use candle_core::{Tensor, WithDType};
 use candle_nn::{ops, rotary_emb};
 use rocm_ops::ops::registry::OpsOnFloats;
 use rocm_ops::ops::{RopeForm, UnaryFn};
-use rocm_ops::{Cpu, Float, Host, Reference, Result, Scalar, TensorOf, TensorRef, View, bf16, f16};
+use rocm_ops::{Cpu, Float, Host, Reference, Result, Scalar, TensorOf, TensorRef, bf16, f16};
 
 #[derive(Clone, Copy)]
 enum FloatOp {

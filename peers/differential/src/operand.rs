@@ -89,10 +89,6 @@ impl<T: Scalar + WithDType> Operand<T> {
         };
         Operand { theirs, base, layout, how }
     }
-    pub(crate) fn normal(random: &mut Random, dims: &[usize]) -> Self {
-        let how = How::any(random, dims.len());
-        Self::new(random, dims, how, &mut Random::normal)
-    }
     pub(crate) fn ours(&self) -> TensorRef<'_, Host, T> {
         self.base.as_ref().with_layout(self.layout).expect("a view")
     }
