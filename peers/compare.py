@@ -34,6 +34,19 @@ def cases():
         for op in ("add", "swiglu"):
             out.append((f"{op} {n} {dtype}", 3 * n * e, 0))
         out.append((f"where {n} {dtype}", 3 * n * e + n, 0))
+        many = 16 << 20
+        for op in ("eq", "lt"):
+            out.append((f"{op} {many} {dtype}", many * (2 * e + 1), 0))
+        for op in ("powf", "clamp"):
+            out.append((f"{op} {many} {dtype}", 2 * many * e, 0))
+    for op in ("sum", "sum_first", "max", "max_first", "argmax", "argmax_first"):
+        out.append((f"{op} 512x4096 f32", 4 * rows, 0))
+    out.append(("transpose 4096x4096 f32", 2 * 4 * 4096 * 4096, 0))
+    out.append(("argsort 512x4096 f32", 2 * 4 * rows, 0))
+    out.append(("gather 4096x512 f32", 3 * 4 * rows, 0))
+    out.append(("scatter_add 4096x512 f32", 4 * 4 * rows, 0))
+    out.append(("index_add 4096x512 f32", 3 * 4 * rows, 0))
+    out.append((f"cast {16 << 20} u8>f16", 3 * (16 << 20), 0))
     for pair in ("f32>bf16", "f32>f16", "bf16>f32", "f16>f32"):
         out.append((f"cast {n} {pair}", 6 * n, 0))
     for m in (1, 8, 512):

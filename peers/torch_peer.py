@@ -47,6 +47,7 @@ def rows(op, dims, dtype):
 
 def elementwise(op, dims, dtype):
     x, y = torch.randn(*dims).to(dtype), torch.randn(*dims).to(dtype)
+    magnitude = x.abs()
     if op == "where":
         flags = x >= 0
         return lambda: torch.where(flags, x, y)
@@ -58,6 +59,18 @@ def elementwise(op, dims, dtype):
         "affine": lambda: x * 2.0 + 1.0,
         "add": lambda: x + y,
         "swiglu": lambda: F.silu(x) * y,
+        "eq": lambda: x == y,
+        "lt": lambda: x < y,
+        "powf": lambda: magnitude**1.7,
+        "clamp": lambda: x.clamp(-0.5, 0.5),
+        "transpose": lambda: x.t().contiguous(),
+        "sum": lambda: x.sum(-1),
+        "sum_first": lambda: x.sum(0),
+        "max": lambda: x.amax(-1),
+        "max_first": lambda: x.amax(0),
+        "argmax": lambda: x.argmax(-1),
+        "argmax_first": lambda: x.argmax(0),
+        "argsort": lambda: x.argsort(-1, stable=True),
     }[op]
 
 
@@ -84,11 +97,27 @@ def convolution(op, dims, dtype):
     return lambda: F.conv2d(x, weight, padding=(k - 1) // 2, groups=groups)
 
 
+def places(op, dims):
+    """From and to as many random rows."""
+    x, ids = torch.randn(*dims), torch.randint(0, dims[0], (dims[0],))
+    places = torch.randint(0, dims[0], dims)
+    return {
+        "gather": lambda: x.gather(0, places),
+        "scatter_add": lambda: torch.zeros(*dims).scatter_add_(0, places, x),
+        "index_add": lambda: torch.zeros(*dims).index_add_(0, ids, x),
+    }[op]
+
+
 def case(name):
     op, dims, dtype = name.split(" ")
     dims = [int(d) for d in dims.split("x")]
+    if op in ("gather", "scatter_add", "index_add"):
+        return places(op, dims)
     if op == "cast":
         source, target = dtype.split(">")
+        if source == "u8":
+            x = torch.randint(0, 251, dims, dtype=torch.uint8)
+            return lambda: x.to(TYPES[target])
         x, target = torch.randn(*dims).to(TYPES[source]), TYPES[target]
         return lambda: x.to(target)
     if dtype not in TYPES:

@@ -40,6 +40,7 @@ pub mod quant;
 pub mod reduce;
 pub mod rope;
 pub mod scan;
+pub mod scatter;
 pub mod softmax;
 pub mod sort;
 mod tuning;
@@ -74,6 +75,7 @@ fn declare_all(table: &mut instances::Table) {
     copy::declare(table);
     cast::declare(table);
     index::declare(table);
+    scatter::declare(table);
     matmul::declare(table);
     conv::declare(table);
     attention::declare(table);

@@ -1,4 +1,5 @@
-//! The decoder on the stand-in for ROCm, with waves of 32 and of 64 lanes.
+//! The decoder on the stand-in for ROCm, with waves of 32 and of 64 lanes; and what goes wrong elsewhere.
+mod defects;
 #[allow(dead_code)]
 #[path = "../../crates/ops-rocm/tests/standin/mod.rs"]
 mod standin;

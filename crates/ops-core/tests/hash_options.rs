@@ -37,6 +37,10 @@ fn options_that_print_differently_hash_differently() {
     distinct(&[Parametric::clamp(0.0f32, 1.0), Parametric::clamp(1.0, 0.0), Parametric::clamp(-0.0, 1.0)]);
     distinct(&[Parametric::clamp(0, 1), Parametric::clamp(1, 0), Parametric::clamp(0, -1)]);
     distinct(&[GluFn::Swiglu, GluFn::Geglu].map(Glu::<f32>::of));
+    distinct(&[Gather::axis(0), Gather::axis(1), Gather::axis(-1)]);
+    distinct(&[Scatter::axis(0), Scatter::axis(1), Scatter::axis(-1)]);
+    distinct(&[ScatterAdd::<f32>::axis(0), ScatterAdd::axis(1), ScatterAdd::axis(-1)]);
+    distinct(&[IndexAdd::<f32>::axis(0), IndexAdd::axis(1), IndexAdd::axis(-1)]);
     distinct(&[IndexSelect::axis(0), IndexSelect::axis(1), IndexSelect::axis(-1)]);
     let axes = [Axes::ALL, Axes::from([]), Axes::from(0), Axes::from([0, 1]), Axes::from(0).keep_dims()];
     distinct(&axes.map(|axes| Reduce::<f32>::of(ReduceFn::Sum, axes)));
@@ -54,7 +58,14 @@ fn options_that_print_differently_hash_differently() {
     distinct(&[Upsample::<f32>::nearest1d(2), Upsample::nearest2d([2, 1]), Upsample::nearest2d([1, 2])]);
     distinct(&[false, true].map(|corners| Upsample::<f32>::bilinear2d([2, 1], corners)));
     let conv = Conv2d::new;
-    let two = [conv(), conv().stride(2), conv().padding(1), conv().padding([0, 1]), conv().dilation(2), conv().groups(2)];
+    let two = [
+        conv(),
+        conv().stride(2),
+        conv().padding(1),
+        conv().padding([0, 1]),
+        conv().dilation(2),
+        conv().groups(2),
+    ];
     distinct(&two.map(Conv::<f32>::from));
     distinct(&[Conv::<f32>::from(Conv1d::new()), Conv2d::new().into(), ConvTranspose1d::new().into()]);
     let up = ConvTranspose2d::new().stride(2);

@@ -15,7 +15,7 @@ use crate::Rocm;
 use crate::provider::{Provider, Providers};
 use crate::vendor::VENDORS;
 use hip::{Hip, HipAffine, HipAttention, HipEmbedding, HipFill, HipGroupNorm, HipLinear};
-use hip::{HipReduce, HipScan, HipSort};
+use hip::{HipReduce, HipScan, HipScatter, HipSort};
 use hipblaslt::HipBlasLt;
 use miopen::MiOpen;
 use ops_core::ops::{
@@ -23,9 +23,10 @@ use ops_core::ops::{
     Embedding, Fill, Glu, GluFn, GroupNorm, IndexSelect, LayerNorm, Linear, MatMul, Parametric, Quantize,
     RmsNorm, Rope, RopeForm, RopeInplace, Softmax, TensorCopy, Unary, UnaryFn, Where,
 };
-use ops_core::ops::{Conv, ConvAxis, ConvForm};
 use ops_core::ops::{ArgReduce, ArgSort, CumSum, Reduce, ReduceFn, Sort, TopK};
 use ops_core::ops::{BatchNorm, Pool2d, PoolFn, Upsample, Windows};
+use ops_core::ops::{Conv, ConvAxis, ConvForm};
+use ops_core::ops::{Gather, IndexAdd, Scatter, ScatterAdd};
 use ops_core::{Element, Float, Num, Op, Scalar};
 use rocblas::RocBlas;
 
@@ -85,6 +86,10 @@ lists! {
     [] Where: Hip; [Where];
     [T: Scalar] Cast<T>: Hip; [Cast::<f32>::OP];
     [] IndexSelect: Hip; [IndexSelect::axis(0)];
+    [] Gather: Hip; [Gather::axis(0)];
+    [] Scatter: HipScatter; [Scatter::axis(0)];
+    [T: Num] ScatterAdd<T>: HipScatter; [ScatterAdd::<f32>::axis(0)];
+    [T: Num] IndexAdd<T>: HipScatter; [IndexAdd::<f32>::axis(0)];
     [T: Float] MatMul<T>: HipBlasLt, RocBlas, Hip; [MatMul::<f32>::OP];
     [T: Float] Linear<T>: HipBlasLt, RocBlas, HipLinear; [Linear::<f32>::OP];
     [T: Float] Attention<T>: HipAttention; [Attention::<f32>::full()];
@@ -134,6 +139,7 @@ mod tests {
             ("upsample_nearest1d", "hip"),
             ("conv2d", "hip,miopen"),
             ("conv_transpose1d", "hip,miopen"),
+            ("scatter_add", "hip"),
         ] {
             assert_eq!(of(name).as_deref(), Some(want), "{name}");
         }

@@ -12,6 +12,6 @@ mod softmax;
 pub use columns::{Columns, arg_columns, fold_columns};
 pub use norm::{add_rms_norm, layer_norm, rms_norm};
 pub use online::{Running, online_softmax};
-pub use reduce::{Moments, find, max, min, moments, sum, sum_of_squares};
+pub use reduce::{Moments, arg, find, max, min, moments, sum, sum_of_squares};
 pub use rope::{Pairs, rope, rope_in_place};
 pub use softmax::{log_softmax, softmax};

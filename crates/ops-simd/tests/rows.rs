@@ -112,6 +112,13 @@ fn reductions<T: Element>() {
         for (y, x) in y.iter().zip(x.chunks(n)) {
             assert_eq!(*y, x.iter().map(|x| x.to_f32()).fold(f32::INFINITY, f32::min), "min {what}");
             let first = x.iter().position(|x| x.to_f32() == *y);
+            assert_eq!(Some(rows::arg(isa, true, x)), first, "arg {what}");
+            let largest = x.iter().map(|x| x.to_f32()).fold(f32::NEG_INFINITY, f32::max);
+            assert_eq!(
+                Some(rows::arg(isa, false, x)),
+                x.iter().position(|x| x.to_f32() == largest),
+                "arg {what}"
+            );
             assert_eq!(rows::find(isa, x, *y), first, "find {what}");
             assert_eq!((rows::find(isa, x, 1e9), rows::find(isa, x, f32::NAN)), (None, None), "{what}");
         }
@@ -355,6 +362,11 @@ fn special_values() {
                         rows::min(isa, &x, n, &mut m).unwrap();
                         assert!(m[0].is_nan(), "{isa} {n} {at}");
                         assert_eq!(rows::find(isa, &x, special), Some(at), "{isa} {n}");
+                        assert_eq!(rows::arg(isa, true, &x), at, "{isa} {n}");
+                    } else {
+                        let none_above =
+                            (0..n).find(|i| x[*i] == x.iter().copied().fold(f32::NEG_INFINITY, f32::max));
+                        assert_eq!(Some(rows::arg(isa, false, &x)), none_above, "{isa} {n} {at} {special}");
                     }
                 }
             }

@@ -17,4 +17,5 @@ mod qlinear;
 mod quant;
 mod reductions;
 mod rope;
+mod scatter;
 mod softmax;

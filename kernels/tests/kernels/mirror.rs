@@ -19,6 +19,7 @@ use ops_kernels::quant::{DequantizeArgs, QEmbeddingArgs, QuantizeArgs};
 use ops_kernels::reduce::ReduceArgs;
 use ops_kernels::rope::RopeArgs;
 use ops_kernels::scan::ScanArgs;
+use ops_kernels::scatter::{GatherArgs, ScatterArgs};
 use ops_kernels::softmax::SoftmaxArgs;
 use ops_kernels::sort::SortArgs;
 use ops_kernels::unary::{AffineArgs, UnaryArgs};
@@ -121,6 +122,14 @@ fn every_field_of_every_argument_struct_lies_where_the_source_has_it() {
         Family::Index,
         &[
             fields!(IndexSelectArgs: shape, x, y, ids, ids_stride, bound, error, ids_kind, op, operand, reserved),
+        ],
+    );
+    agree(
+        Family::Scatter,
+        &[
+            fields!(GatherArgs: shape, x, y, ids, order, bound, error, ids_kind, op, operand, reserved),
+            fields!(ScatterArgs: shape, dst, src, ids, order, sorted, sorted_line, lines, count, bound, error, ids_kind, op,
+                operand, reserved),
         ],
     );
     for family in [Family::Matmul, Family::MatmulMma] {

@@ -136,6 +136,41 @@ fn case(name: &str) -> Result<Option<Run>> {
             let c = a.ge(0.0)?;
             run!(c.where_cond(&a, &b)?)
         }
+        "eq" | "lt" => {
+            let (a, b) = (random(&dims, float)?, random(&dims, float)?);
+            if op == "eq" { run!(a.eq(&b)?) } else { run!(a.lt(&b)?) }
+        }
+        "powf" | "clamp" => {
+            let x = random(&dims, float)?.abs()?;
+            if op == "powf" { run!(x.powf(1.7)?) } else { run!(x.clamp(-0.5, 0.5)?) }
+        }
+        "transpose" => {
+            let x = random(&dims, float)?;
+            run!(x.t()?.contiguous()?)
+        }
+        "sum" | "max" | "argmax" | "argsort" | "sum_first" | "max_first" | "argmax_first" => {
+            let (x, axis) = (random(&dims, float)?, usize::from(!op.ends_with("_first")));
+            match op.trim_end_matches("_first") {
+                "sum" => run!(x.sum(axis)?),
+                "max" => run!(x.max(axis)?),
+                "argmax" => run!(x.argmax(axis)?),
+                _ => run!(x.arg_sort_last_dim(true)?),
+            }
+        }
+        "gather" | "scatter_add" | "index_add" => {
+            let x = random(&dims, float)?;
+            let ids = |dims: &[usize]| Tensor::rand(0f32, dims[0] as f32 - 1.0, dims, &device)?.to_dtype(DType::U32);
+            let (all, ids) = (ids(&dims)?, ids(&dims[..1])?);
+            match op {
+                "gather" => run!(x.gather(&all, 0)?),
+                "scatter_add" => run!(x.zeros_like()?.scatter_add(&all, &x, 0)?),
+                _ => run!(x.zeros_like()?.index_add(&ids, &x, 0)?),
+            }
+        }
+        "cast" if dtype == "u8>f16" => {
+            let x = (random(&dims, DType::F32)? * 30.0)?.abs()?.to_dtype(DType::U8)?;
+            run!(x.to_dtype(DType::F16)?)
+        }
         "cast" => {
             let (from, to) = dtype.split_once('>').unwrap_or(("f32", "f32"));
             let of = |name: &str| if name == "f16" { DType::F16 } else if name == "bf16" { DType::BF16 } else { DType::F32 };

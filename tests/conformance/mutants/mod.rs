@@ -19,6 +19,7 @@ mod planes;
 mod products;
 mod reduce;
 mod relations;
+mod scatter;
 mod tools;
 
 fn mutants() -> Vec<Mutant> {
@@ -36,13 +37,14 @@ fn mutants() -> Vec<Mutant> {
         reduce::mutants(),
         order::mutants(),
         planes::mutants(),
+        scatter::mutants(),
     ]
     .concat()
 }
 
 #[test]
 fn no_mutant_is_lost() {
-    assert_eq!(mutants().len(), 384);
+    assert_eq!(mutants().len(), 400);
 }
 
 #[test]

@@ -75,7 +75,9 @@ const fn grid(family: Family) -> Grid {
         | Family::Index
         | Family::BatchNorm
         | Family::Rope => (elementwise, "32 per compute unit"),
-        Family::Conv => ("`tile`: tiles of output; others: ceil(elements of y / block)", "64 per compute unit"),
+        Family::Conv => {
+            ("`tile`: tiles of output; others: ceil(elements of y / block)", "64 per compute unit")
+        }
         Family::Pool | Family::Upsample => ("ceil(planes.count / block)", "32 per compute unit"),
         Family::Reduce => (
             "rows: ceil(items / (block / lanes)); `columns`: items; results of parts are joined by a launch of `rows` over them",
@@ -85,6 +87,11 @@ const fn grid(family: Family) -> Grid {
         Family::Sort => (
             "`tiles`: ceil(tiles of all rows / tiles of a block); merges: ceil(results / block)",
             "64 per compute unit; merges 32",
+        ),
+        Family::Scatter => (
+            "gather: ceil(shape.count / block); `walk`: ceil(lines / block); `sorted`: ceil(shape.count / block), behind a sort of \
+             the indices",
+            "32 per compute unit",
         ),
         Family::Norm => (
             "rows of a block each, or a wave's lanes to a row: ceil(rows / rows of a block); group_norm: one for each \

@@ -6,7 +6,8 @@ use ops_core::ops::Attention;
 /// Bytes and operations of a problem, whoever runs it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Cost {
-    /// Each input and each output once; of a table, only the rows that are looked up.
+    /// Each input and each output once; of a table, only the rows that are looked up, and of what is
+    /// scattered to, no more than what is scattered.
     pub(crate) bytes: usize,
     /// Arithmetic operations, see [`Flops`].
     pub(crate) flops: f64,
@@ -36,7 +37,13 @@ fn bytes(spec: &Spec, operand: &Operand, all: &[Operand]) -> usize {
     let row = || operand.dims.iter().skip(1).product::<usize>();
     let first = operand.name == spec.entry.first();
     match (all.iter().find(|o| o.name == "ids"), operand.role) {
-        (Some(ids), Role::In) if first => size(elements(ids).saturating_mul(row())),
+        (Some(ids), Role::In) if first && ids.dims.len() == 1 => size(elements(ids).saturating_mul(row())),
+        (Some(ids), Role::In) if first => size(elements(ids)),
+        // At most one element for each of the source, read and written.
+        (Some(_), Role::InOut) => {
+            let source = all.iter().find(|o| o.name == "src").map_or(0, elements);
+            size(source.min(elements(operand))).saturating_mul(2)
+        }
         // Read and written; `fill` only writes.
         (_, Role::InOut) if spec.entry.name != "fill" => size(elements(operand)).saturating_mul(2),
         _ => size(elements(operand)),

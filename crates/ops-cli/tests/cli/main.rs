@@ -9,6 +9,7 @@ mod quantize;
 mod replay;
 mod rocm;
 mod suite;
+mod support;
 mod warm;
 
 /// A finished run.

@@ -20,6 +20,7 @@ mod index;
 mod moves;
 mod norm;
 mod parametric;
+mod places;
 mod pooling;
 mod probabilities;
 mod products;
@@ -46,6 +47,7 @@ pub use index::*;
 pub use moves::*;
 pub use norm::*;
 pub use parametric::*;
+pub use places::*;
 pub use pooling::*;
 pub use probabilities::*;
 pub use products::*;
@@ -65,6 +67,7 @@ fn same_type(op: &'static str, operand: &'static str, got: DType, like: Operand<
     }
     let want = match like.name {
         "x" => "the type of `x`",
+        "dst" => "the type of `dst`",
         _ => "the type of `on_true`",
     };
     Err(Error::DType { op, operand, got, want })

@@ -16,16 +16,22 @@ mod types;
 pub use types::{Group, dtype};
 
 /// The ops that move elements. They take element types as values, block formats included.
-pub trait OpsOnElements: Execute<TensorCopy> + Execute<Where> + Execute<IndexSelect> {}
-impl<B> OpsOnElements for B where B: Execute<TensorCopy> + Execute<Where> + Execute<IndexSelect> {}
+pub trait OpsOnElements:
+    Execute<TensorCopy> + Execute<Where> + Execute<IndexSelect> + Execute<Gather> + Execute<Scatter>
+{
+}
+impl<B> OpsOnElements for B where
+    B: Execute<TensorCopy> + Execute<Where> + Execute<IndexSelect> + Execute<Gather> + Execute<Scatter>
+{
+}
 
 /// The ops on scalars.
 pub trait OpsOnScalars<T: Scalar>:
-    CopyOps<T> + WhereOps<T> + IndexOps<T> + CastOps<T> + CompareOps<T>
+    CopyOps<T> + WhereOps<T> + IndexOps<T> + GatherOps<T> + CastOps<T> + CompareOps<T>
 {
 }
 impl<T: Scalar, B> OpsOnScalars<T> for B where
-    B: CopyOps<T> + WhereOps<T> + IndexOps<T> + CastOps<T> + CompareOps<T>
+    B: CopyOps<T> + WhereOps<T> + IndexOps<T> + GatherOps<T> + CastOps<T> + CompareOps<T>
 {
 }
 
@@ -34,7 +40,7 @@ impl<T: Scalar, B> OpsOnScalars<T> for B where
 pub trait OpsOnFloats<T: Float>:
     OpsOnScalars<T> + ElementwiseOps<T> + ParametricOps<T> + ActivationOps<T> + NormOps<T> + SoftmaxOps<T> + RopeOps<T> + MatMulOps<T>
     + LinearOps<T> + AttentionOps<T> + EmbeddingOps<T>
-    + ReduceOps<T> + ScanOps<T> + SortOps<T>
+    + ReduceOps<T> + ScanOps<T> + SortOps<T> + ScatterAddOps<T>
     + BatchNormOps<T> + PoolOps<T> + UpsampleOps<T>
     + ConvOps<T>
 {
@@ -43,7 +49,7 @@ pub trait OpsOnFloats<T: Float>:
 impl<T: Float, B> OpsOnFloats<T> for B where
     B: OpsOnScalars<T> + ElementwiseOps<T> + ParametricOps<T> + ActivationOps<T> + NormOps<T> + SoftmaxOps<T> + RopeOps<T> + MatMulOps<T>
         + LinearOps<T> + AttentionOps<T> + EmbeddingOps<T>
-    + ReduceOps<T> + ScanOps<T> + SortOps<T>
+    + ReduceOps<T> + ScanOps<T> + SortOps<T> + ScatterAddOps<T>
     + BatchNormOps<T> + PoolOps<T> + UpsampleOps<T>
     + ConvOps<T>
 {
@@ -59,7 +65,7 @@ macro_rules! all_ops {
             QuantOps + OpsOnElements
             $(+ OpsOnFloats<$f>)+
             $(+ OpsOnScalars<$i> + ElementwiseOps<$i> + ParametricOps<$i>)+
-            $(+ ReduceOps<$i> + ScanOps<$i> + SortOps<$i>)+
+            $(+ ReduceOps<$i> + ScanOps<$i> + SortOps<$i> + ScatterAddOps<$i>)+
             $(+ OpsOnScalars<$s>)+
         {
         }
@@ -67,7 +73,7 @@ macro_rules! all_ops {
             B: QuantOps + OpsOnElements
                 $(+ OpsOnFloats<$f>)+
                 $(+ OpsOnScalars<$i> + ElementwiseOps<$i> + ParametricOps<$i>)+
-                $(+ ReduceOps<$i> + ScanOps<$i> + SortOps<$i>)+
+                $(+ ReduceOps<$i> + ScanOps<$i> + SortOps<$i> + ScatterAddOps<$i>)+
                 $(+ OpsOnScalars<$s>)+
         {
         }
@@ -465,6 +471,14 @@ registry! {
         UpsampleFn::Nearest2d => Upsample::nearest2d(size),
         UpsampleFn::Bilinear2d { .. } => Upsample::bilinear2d(size, corners),
     };
+    gather = one("gather"), any T: Gather,
+        |o, _one: ()| { let axis = o.axis("axis")?.unwrap_or(0); } => Gather::axis(axis);
+    scatter = one("scatter"), any T: Scatter,
+        |o, _one: ()| { let axis = o.axis("axis")?.unwrap_or(0); } => Scatter::axis(axis);
+    scatter_add = one("scatter_add"), numbers T: ScatterAdd<T>,
+        |o, _one: ()| { let axis = o.axis("axis")?.unwrap_or(0); } => ScatterAdd::axis(axis);
+    index_add = one("index_add"), numbers T: IndexAdd<T>,
+        |o, _one: ()| { let axis = o.axis("axis")?.unwrap_or(0); } => IndexAdd::axis(axis);
     quantize = [Name::of("quantize", ()).blocks("y")], single T: Quantize, |_o, _one: ()| {} => Quantize;
     dequantize = [Name::of("dequantize", ()).blocks("x")], single T: Dequantize, |_o, _one: ()| {} => Dequantize;
     embedding = [Name::of("qembedding", ()).blocks("table")], floats T: Embedding<T>,

@@ -29,7 +29,9 @@ pub(crate) fn case(name: &str) -> core::result::Result<Run, String> {
         ("cast", "f32>bf16") => cast::<f32, bf16>(&dims),
         ("cast", "f32>f16") => cast::<f32, f16>(&dims),
         ("cast", "bf16>f32") => cast::<bf16, f32>(&dims),
+        ("cast", "u8>f16") => cast_bytes(&dims),
         ("cast", _) => cast::<f16, f32>(&dims),
+        ("gather" | "scatter_add" | "index_add", _) => places(op, &dims),
         ("linear", "q8_0") => qlinear(&dims, DType::Block(&Q8_0)),
         ("linear", "q4_0") => qlinear(&dims, DType::Block(&Q4_0)),
         ("linear_packed", _) => packed_linear(&dims, dtype),
@@ -92,6 +94,34 @@ fn copy(bytes: usize) -> Run {
 fn cast<A: Float, B: Float>(dims: &[usize]) -> Result<Run> {
     let x = random::<A>(1, dims)?;
     checked!(b => CastOps::<B>::cast(b, &x))
+}
+
+fn cast_bytes(dims: &[usize]) -> Result<Run> {
+    let bytes: Vec<u8> = (0..dims.iter().product()).map(|i: usize| (i * 31 % 251) as u8).collect();
+    let x: Tensor<u8> = Cpu::new().tensor(dims, &bytes)?;
+    checked!(b => CastOps::<f16>::cast(b, &x))
+}
+
+/// What `add` adds to zeros.
+fn to_zeros(dims: &[usize], add: &dyn Fn(&mut Tensor<f32>) -> Result<()>) -> Result<Tensor<f32>> {
+    let mut sums = Cpu::new().zeros(dims)?;
+    add(&mut sums)?;
+    Ok(sums)
+}
+
+/// `[rows, columns]` from and to as many random rows.
+fn places(op: &str, dims: &[usize]) -> Result<Run> {
+    let x = random::<f32>(1, dims)?;
+    let row = |i: usize| (i.wrapping_mul(0x9e37_79b9) >> 7) % dims[0];
+    let at = |count: usize| (0..count).map(|i| row(i) as u32).collect::<Vec<u32>>();
+    let (ids, all) =
+        (Cpu::new().tensor(&dims[..1], &at(dims[0]))?, Cpu::new().tensor(dims, &at(dims.iter().product()))?);
+    let dims = dims.to_vec();
+    match op {
+        "gather" => checked!(b => b.gather(&x, &all, Gather::axis(0))),
+        "scatter_add" => checked!(b => to_zeros(&dims, &|y| b.scatter_add(y, &all, &x, ScatterAdd::axis(0)))),
+        _ => checked!(b => to_zeros(&dims, &|y| b.index_add(y, &ids, &x, IndexAdd::axis(0)))),
+    }
 }
 
 fn qlinear(dims: &[usize], format: DType) -> Result<Run> {
@@ -227,6 +257,14 @@ fn elementwise<T: Float>(op: &str, dims: &[usize]) -> Result<Run> {
         "gelu_erf" => unary(UnaryFn::GeluErf),
         "sigmoid" => unary(UnaryFn::Sigmoid),
         "affine" => checked!(b => b.affine(x.as_ref(), 2.0, 1.0)),
+        "powf" => {
+            let x = Cpu::new().abs(&x)?;
+            checked!(b => b.powf(&x, 1.7))
+        }
+        "clamp" => checked!(b => b.clamp(x.as_ref(), T::from_f64(-0.5), T::from_f64(0.5))),
+        "eq" => checked!(b => CompareOps::eq(b, x.as_ref(), y.as_ref())),
+        "lt" => checked!(b => CompareOps::lt(b, x.as_ref(), y.as_ref())),
+        "transpose" => checked!(b => b.contiguous(x.as_ref().transpose(0, 1)?)),
         "add" => checked!(b => b.add(x.as_ref(), y.as_ref())),
         "swiglu" => checked!(b => b.swiglu(x.as_ref(), y.as_ref())),
         "where" => {

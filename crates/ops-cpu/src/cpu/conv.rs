@@ -162,7 +162,14 @@ fn stencils<A: Sum>(op: &'static str, p: &Problem<'_, A>, y: &mut [A]) -> Result
 }
 
 /// Straight from the definition, in f64. For paddings so large that `x` with its padding would be far larger than `x`.
-fn direct(op: &'static str, g: &ConvGeometry, x: Raw<'_>, weight: Raw<'_>, bias: Option<Raw<'_>>, y: RawMut<'_>) -> Result<()> {
+fn direct(
+    op: &'static str,
+    g: &ConvGeometry,
+    x: Raw<'_>,
+    weight: Raw<'_>,
+    bias: Option<Raw<'_>>,
+    y: RawMut<'_>,
+) -> Result<()> {
     let (bias, dtype, layout) = (bias.map(|bias| bias.values()), y.dtype, y.layout);
     let (channels, cost) = (g.groups * g.outputs, g.terms().saturating_mul(g.y[1]));
     let element = |b: usize, o: usize, at: [usize; 2]| {
@@ -201,12 +208,8 @@ fn conv_in<A: Sum>(
     bias: Option<Raw<'_>>,
     mut y: RawMut<'_>,
 ) -> Result<()> {
-    let problem = Problem {
-        g,
-        x,
-        weight: A::all(&weight)?,
-        bias: bias.map(|bias| A::all(&bias)).transpose()?,
-    };
+    let problem =
+        Problem { g, x, weight: A::all(&weight)?, bias: bias.map(|bias| A::all(&bias)).transpose()? };
     if y.dtype == A::DTYPE && y.layout.is_contiguous() {
         let extent = y.layout.extent();
         return sums(op, &problem, &mut y.slice::<A>()[extent]);

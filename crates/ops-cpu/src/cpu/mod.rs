@@ -24,9 +24,11 @@ mod reduce;
 mod rope;
 mod rows;
 mod scan;
+mod scatter;
 mod softmax;
 mod sort;
 mod threads;
+mod turned;
 #[cfg(test)]
 mod unknown_types;
 mod vectors;

@@ -209,38 +209,13 @@ fn arg_reduce(smallest: bool, x: Raw<'_>, y: RawMut<'_>, axis: isize) -> Result<
         for (i, y) in y.iter_mut().enumerate() {
             let mut index = 0;
             source.each_segment(source.first(row, first + i), scratch, &mut |x| {
-                index = on_vector!(dtype, T => arg_row(smallest, cast_slice::<u8, T>(x))?, else on_num!(dtype, T => folds::arg(smallest, cast_slice::<u8, T>(x)), else return Err(unsupported_dtype(dtype))));
+                index = on_vector!(dtype, T => vector::arg(Isa::best(), smallest, cast_slice::<u8, T>(x)), else on_num!(dtype, T => folds::arg(smallest, cast_slice::<u8, T>(x)), else return Err(unsupported_dtype(dtype))));
                 Ok(())
             })?;
             *y = index as u32;
         }
         Ok(())
     })
-}
-
-/// Elements that are searched for their largest before the next ones are read; they stay in the L1 cache.
-const SEARCHED: usize = 4096;
-
-/// The index of the largest element: of its part first, then in that part.
-fn arg_row<T: ops_simd::Element>(smallest: bool, x: &[T]) -> Result<usize, super::vectors::Fault> {
-    let isa = Isa::best();
-    let (mut best, mut part) = (if smallest { f32::INFINITY } else { f32::NEG_INFINITY }, 0);
-    for (i, x) in x.chunks(SEARCHED).enumerate() {
-        let mut here = [0f32];
-        if smallest {
-            vector::min(isa, x, x.len(), &mut here)
-        } else {
-            vector::max(isa, x, x.len(), &mut here)
-        }?;
-        if here[0].is_nan() || (if smallest { here[0] < best } else { here[0] > best }) {
-            (best, part) = (here[0], i * SEARCHED);
-        }
-        if best.is_nan() {
-            break;
-        }
-    }
-    let found = vector::find(isa, &x[part..x.len().min(part + SEARCHED)], best);
-    found.map(|i| part + i).ok_or_else(|| "the largest element of a row is not in it".into())
 }
 
 /// The indices of the largest elements of neighbouring columns.

@@ -75,7 +75,7 @@ pub(super) fn gather<'s>(
 
 /// Copies one element. The match avoids a `memcpy` call for the usual sizes.
 #[inline]
-fn copy_element(to: &mut [u8], from: &[u8]) {
+pub(super) fn copy_element(to: &mut [u8], from: &[u8]) {
     fn fixed<const N: usize>(to: &mut [u8], from: &[u8]) {
         if let (Some(to), Some(from)) = (to.first_chunk_mut::<N>(), from.first_chunk::<N>()) {
             *to = *from;
@@ -221,6 +221,47 @@ fn run_rows(y: RawMut<'_>, cost: usize, f: RowFn<'_>) -> TaskResult {
         for i in range {
             // SAFETY: `split` hands out every row once.
             unsafe { sink.row(i, &mut own, &mut |row| f(&mut scratches, i, row)) }?;
+        }
+        Ok(())
+    })
+}
+
+/// A row of an output of which single elements are read and written.
+pub(super) struct Line<'s> {
+    sink: &'s Sink<'s>,
+    first: usize,
+    stride: isize,
+    len: usize,
+}
+
+impl Line<'_> {
+    /// The bytes of element `at`.
+    pub(super) fn element(&mut self, at: usize) -> &mut [u8] {
+        assert!(at < self.len, "an element beyond the row");
+        let position = self.first.wrapping_add_signed(self.stride * at as isize);
+        // SAFETY: whoever makes a line gives it a row that no other thread uses as long as the line lives, and the exclusive
+        // borrow of the line admits one element at a time.
+        unsafe { self.sink.elements(position, 1) }
+    }
+}
+
+/// Processes one line: its index, plus scratch memory for rows of other operands.
+type LineFn<'f> = &'f (dyn Fn(&mut [Scratch; 3], usize, &mut Line<'_>) -> TaskResult + Sync);
+
+/// Like [`for_each_row`], for ops that touch few elements of a row: rows are not gathered.
+pub(super) fn for_each_line(op: &'static str, y: RawMut<'_>, cost: usize, f: LineFn<'_>) -> Result<()> {
+    report(op, run_lines(y, cost, f))
+}
+
+fn run_lines(y: RawMut<'_>, cost: usize, f: LineFn<'_>) -> TaskResult {
+    let (rows, stride, len) = (count(&y.layout), y.layout.last_stride(), y.layout.last());
+    let sink = Sink::new(y)?;
+    threads::split(rows, cost, &|range| {
+        let mut scratches = Default::default();
+        for i in range {
+            // `split` hands out every row once.
+            let first = row_position(&sink.layout, i);
+            f(&mut scratches, i, &mut Line { sink: &sink, first, stride, len })?;
         }
         Ok(())
     })

@@ -4,8 +4,8 @@
 //! that calls them. Only the few lines that convert a typed operand are generic.
 use crate::Host;
 use ops_core::{
-    AnyMut, AnyRef, BlockInfo, DType, Element, Error, Layout, Result, Scalar, TensorMut, TensorRef, View,
-    Wide,
+    AnyMut, AnyRef, BlockInfo, DType, Element, Error, Index, Layout, Result, Scalar, TensorMut, TensorRef,
+    View, Wide, with_type,
 };
 
 /// An operand to read.
@@ -188,6 +188,18 @@ pub(crate) fn block_info(op: &'static str, dtype: DType) -> Result<&'static Bloc
             Err(Error::Device { backend: "cpu", call: op, status: format!("{other} is not a block format") })
         }
     }
+}
+
+/// Checks that every index is below `bound` or selects nothing.
+pub(crate) fn check_indices(op: &'static str, ids: Raw<'_>, bound: usize) -> Result<()> {
+    with_type!(indices, ids.dtype, I => {
+        let indices = ids.slice::<I>();
+        for (position, p) in ids.layout.positions().enumerate() {
+            let wrong = |index| Error::Index { op, operand: "ids", position, index, bound };
+            Index::resolve(indices[p], bound).map_err(wrong)?;
+        }
+        Ok(())
+    }, _ => no_number(ids.dtype))
 }
 
 /// The rows that `ids` selects, with `None` for the index that selects nothing. All indices are checked before any write.

@@ -18,6 +18,7 @@ mod quant;
 mod reduce;
 mod rope;
 mod scan;
+mod scatter;
 mod softmax;
 mod sort;
 

@@ -17,6 +17,7 @@ mod quant;
 mod reduce;
 mod rope;
 mod scan;
+mod scatter;
 mod softmax;
 mod sort;
 
@@ -28,6 +29,7 @@ pub(crate) use linear::HipLinear;
 pub(crate) use norm::HipGroupNorm;
 pub(crate) use reduce::HipReduce;
 pub(crate) use scan::HipScan;
+pub(crate) use scatter::HipScatter;
 pub(crate) use sort::HipSort;
 
 use bind::{Binding, Bound, MAX_OPERANDS, Problem};

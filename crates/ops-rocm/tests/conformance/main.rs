@@ -134,6 +134,26 @@ fn qlinear_on_gfx900_without_products_of_bytes() {
     with_standin(test, &[("HIP_STANDIN_GFX", "gfx900")], |_| qlinear(None));
 }
 
+/// Ops that read from and write to places that indices give, on one target, by every kernel of theirs.
+fn scatters(test: &str, gfx: &str) {
+    with_standin(test, &[("HIP_STANDIN_GFX", gfx)], |standin| {
+        for op in ["gather", "scatter", "scatter_add", "index_add"] {
+            suite_of(Some(op.to_owned()));
+        }
+        executed::check(standin, gfx, &[Family::Scatter], &[]);
+    });
+}
+
+#[test]
+fn scatters_on_gfx1030() {
+    scatters("scatters_on_gfx1030", "gfx1030");
+}
+
+#[test]
+fn scatters_on_gfx906() {
+    scatters("scatters_on_gfx906", "gfx906");
+}
+
 /// Reductions, running sums and sorting on one target, by every kernel of theirs.
 fn reductions(test: &str, gfx: &str) {
     with_standin(test, &[("HIP_STANDIN_GFX", gfx)], |standin| {

@@ -211,14 +211,26 @@ fn arg_rows<S: Simd, T: Element>(
         let end = n.min(at + S::LANES);
         let mut best = larger.map(s, load(s, &bests[at..end]));
         let mut index = load(s, &indices[at..end]);
+        // A sum is NaN if any of its terms is; the sum of opposite infinities only costs time.
+        let mut sum = s.splat(0.0);
+        for start in starts {
+            sum = s.add(sum, load(s, &x[start + at..start + end]));
+        }
+        let nan = s.any(s.is_nan(sum));
         for (row, start) in starts.iter().enumerate() {
             let x = larger.map(s, load(s, &x[start + at..start + end]));
-            // Kept where it is not below, and where it is NaN; a NaN of x is neither below nor above.
             let row = s.from_bits(s.splat_i(first.wrapping_add(row as u32) as i32));
-            let kept = s.le(x, best);
-            let (new_best, new_index) = (s.select(kept, best, x), s.select(kept, index, row));
-            let nan = s.is_nan(best);
-            (best, index) = (s.select(nan, best, new_best), s.select(nan, index, new_index));
+            // Nothing is above a NaN, and a NaN is above nothing.
+            let above = s.lt(best, x);
+            let (mut new_best, mut new_index) = (s.select(above, x, best), s.select(above, row, index));
+            if nan {
+                let first_nan = s.is_nan(x);
+                (new_best, new_index) =
+                    (s.select(first_nan, x, new_best), s.select(first_nan, row, new_index));
+                let old = s.is_nan(best);
+                (new_best, new_index) = (s.select(old, best, new_best), s.select(old, index, new_index));
+            }
+            (best, index) = (new_best, new_index);
         }
         store(s, &mut bests[at..end], larger.map(s, best));
         store(s, &mut indices[at..end], index);

@@ -4,7 +4,7 @@ use super::fold::{Maximum, Squares, Sum, flip_of, fold, total, totals_from};
 use crate::element::{Element, View};
 use crate::error::{Error, same_len};
 use crate::isa::Isa;
-use crate::simd::{Kernel, Simd};
+use crate::simd::{Kernel, MAX_LANES, Simd};
 
 /// The mean of a row and the mean squared deviation from it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -53,6 +53,18 @@ pub fn min<T: Element>(isa: Isa, x: &[T], n: usize, y: &mut [f32]) -> Result<(),
     check(x.len(), n, y.len())?;
     each_row(isa, T::view(x), n, y, Largest(flip_of(true)));
     Ok(())
+}
+
+/// The index of the largest (or smallest) element of `x`: of the first NaN if there is one, otherwise of the first among equal
+/// elements; 0 for an empty row. `x` has at most 2³² elements.
+pub fn arg<T: Element>(isa: Isa, smallest: bool, x: &[T]) -> usize {
+    let flip = flip_of(smallest);
+    let found = match T::view(x) {
+        View::F32(x) => isa.run(Arg { x, flip }),
+        View::F16(x) => isa.run(Arg { x, flip }),
+        View::Bf16(x) => isa.run(Arg { x, flip }),
+    };
+    found.or_else(|| find(isa, x, f32::NAN)).unwrap_or(0)
 }
 
 /// The first element of `x` that equals `value`; the first NaN if `value` is NaN.
@@ -132,6 +144,66 @@ impl Row for Largest {
     fn row<S: Simd, T: Element>(self, s: S, x: &[T]) -> f32 {
         let largest = s.reduce_maximum(fold(s, x, Maximum(self.0)));
         f32::from_bits(largest.to_bits() ^ self.0 as u32)
+    }
+}
+
+/// The index of the largest element after the bits are flipped; `None` if any is NaN.
+struct Arg<'a, T> {
+    x: &'a [T],
+    flip: i32,
+}
+
+impl<T: Element> Kernel for Arg<'_, T> {
+    type Output = Option<usize>;
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) -> Option<usize> {
+        let Arg { x, flip } = self;
+        let flipped = |x: f32| f32::from_bits(x.to_bits() ^ flip as u32);
+        let step = 2 * S::LANES;
+        // Of each lane: its largest element, the first step in which it occurs, and a NaN if there is one.
+        let mut best = [s.splat(f32::NEG_INFINITY); 2];
+        let mut first = [s.splat(0.0); 2];
+        let mut nan = [s.splat(0.0); 2];
+        for (i, x) in x.chunks_exact(step).enumerate() {
+            let now = s.from_bits(s.splat_i(i as i32));
+            let loaded = [T::load(s, x), T::load(s, &x[S::LANES..])];
+            let mut k = 0;
+            while k < 2 {
+                let v = s.from_bits(s.xor_i(s.to_bits(loaded[k]), s.splat_i(flip)));
+                let above = s.lt(best[k], v);
+                best[k] = s.select(above, v, best[k]);
+                first[k] = s.select(above, now, first[k]);
+                nan[k] = s.select(s.is_nan(v), v, nan[k]);
+                k += 1;
+            }
+        }
+        if s.any(s.is_nan(s.add(nan[0], nan[1]))) {
+            return None;
+        }
+        let mut largest = s.reduce_maximum(s.max_raw(best[0], best[1]));
+        let mut index = usize::MAX;
+        let (mut values, mut steps) = ([0.0; MAX_LANES], [0.0; MAX_LANES]);
+        for k in 0..if x.len() < step { 0 } else { 2 } {
+            s.store(&mut values, best[k]);
+            s.store(&mut steps, first[k]);
+            for lane in 0..S::LANES {
+                if values[lane] == largest {
+                    index = index.min(steps[lane].to_bits() as usize * step + k * S::LANES + lane);
+                }
+            }
+        }
+        let rest = x.len() - x.len() % step;
+        for (i, v) in x[rest..].iter().enumerate() {
+            let v = flipped(v.to_f32());
+            if v.is_nan() {
+                return None;
+            }
+            if v > largest || index == usize::MAX {
+                (largest, index) = (v, rest + i);
+            }
+        }
+        Some(index).filter(|index| *index < x.len())
     }
 }
 

@@ -39,6 +39,7 @@ mod relations;
 mod report;
 mod rope;
 mod scan;
+mod scatter;
 mod softmax;
 mod sort;
 
@@ -70,6 +71,7 @@ fn run_on(runner: &dyn Runner, filter: &Filter, before: &mut dyn FnMut(&str)) ->
     moves::cases(&mut suite);
     casts::cases(&mut suite);
     indices::cases(&mut suite);
+    scatter::cases(&mut suite);
     quant::cases(&mut suite);
     reduce::cases(&mut suite);
     scan::cases(&mut suite);

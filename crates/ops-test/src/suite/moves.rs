@@ -40,6 +40,11 @@ fn copy(s: &mut Suite<'_>, dtype: DType) {
             s.run(draft(&[3, 4, 33], x, y));
         }
     }
+    // Whole tiles of a transposition, and parts of tiles.
+    for dims in [&[2, 37, 70][..], &[130, 65], &[8, 9]] {
+        s.run(draft(dims, Placement::Transposed, Placement::Plain));
+        s.run(draft(dims, Placement::Transposed, Placement::Offset));
+    }
     for (x, y) in
         [(Placement::Order(&[1, 0, 2]), Placement::Plain), (Placement::Plain, Placement::Order(&[0, 2, 1]))]
     {

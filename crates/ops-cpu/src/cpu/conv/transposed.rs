@@ -60,7 +60,13 @@ fn multiply<A: Sum>(
 }
 
 /// Adds up the products that belong to each element of these channels of `y`, of which `first` is the first.
-fn add_up<A: Sum>(op: &'static str, p: &Problem<'_, A>, first: usize, products: &[A], y: &mut [A]) -> Result<()> {
+fn add_up<A: Sum>(
+    op: &'static str,
+    p: &Problem<'_, A>,
+    first: usize,
+    products: &[A],
+    y: &mut [A],
+) -> Result<()> {
     let g = p.g;
     let (rows, width) = (y.len() / g.y[1], g.y[1]);
     let per_channel = products.len() / (rows / g.y[0]);

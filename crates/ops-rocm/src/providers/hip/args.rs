@@ -26,6 +26,10 @@ unsafe impl KernelArgs for k::copy::WhereArgs {}
 // SAFETY: as above.
 unsafe impl KernelArgs for k::index::IndexSelectArgs {}
 // SAFETY: as above.
+unsafe impl KernelArgs for k::scatter::GatherArgs {}
+// SAFETY: as above.
+unsafe impl KernelArgs for k::scatter::ScatterArgs {}
+// SAFETY: as above.
 unsafe impl KernelArgs for k::norm::NormArgs {}
 // SAFETY: as above.
 unsafe impl KernelArgs for k::norm::GroupNormArgs {}

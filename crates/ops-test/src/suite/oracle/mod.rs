@@ -26,6 +26,7 @@ mod reduce;
 mod relations;
 mod rope;
 mod rounding;
+mod scatter;
 mod softmax;
 
 pub(super) use rounding::convert;
@@ -44,6 +45,7 @@ const OF_ANY: &[Family] = &[
     (relations::OPS, relations::wants),
     (parametric::OPS, parametric::wants),
     (planes::OPS, planes::wants),
+    (scatter::OPS, scatter::wants),
 ];
 /// Computed for floats, in addition to functions of one or two elements.
 const OF_FLOATS: [Family; 7] = [

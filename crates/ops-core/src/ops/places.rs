@@ -1,0 +1,302 @@
+//! Elements read from and written to places that indices give.
+use super::{extents, same_type};
+use crate::{
+    AsAny, AsView, AsViewMut, DType, Element, Error, Execute, Layout, Num, Op, Operand, Operands, Result,
+    Shape, TensorOf, Tolerance, operands,
+};
+use core::hash::{Hash, Hasher};
+use core::marker::PhantomData;
+
+/// The axis, if `ids` are indices with as many axes as `on`, and none longer than in `on` except along the axis.
+fn within(op: &'static str, ids: &Operand<'_>, on: &Layout, axis: isize) -> Result<usize> {
+    let axis = on.shape().axis(axis)?;
+    ids.require(op, DType::is_index, "u8, u32, i32 or i64")?;
+    let fits = |(at, (ids, on)): (usize, (&usize, &usize))| at == axis || ids <= on;
+    if ids.dims().len() == on.rank() && ids.dims().iter().zip(on.dims()).enumerate().all(fits) {
+        return Ok(axis);
+    }
+    let want = format!("as many axes as {:?}, none longer except axis {axis}", on.dims());
+    Err(Error::shape(op, "ids", ids.layout, want))
+}
+
+/// `y[i, j, ..] = x[ids[i, j, ..], j, ..]` for axis 0, and likewise for others.
+///
+/// Operands: `x` of any shape; `ids` of an index type, with as many axes as `x`, none longer than in `x` except along the axis;
+/// `y` with the extents of `ids`. Indices follow the rules of [`IndexSelect`](super::IndexSelect).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Gather {
+    /// The axis that the indices count along; negative counts from the end.
+    pub axis: isize,
+}
+impl Gather {
+    /// Gathers along `axis`.
+    pub fn axis(axis: isize) -> Self {
+        Gather { axis }
+    }
+}
+operands!(pub mod gather: Gather { x: in any, ids: in any, y: out any });
+impl Op for Gather {
+    fn name(&self) -> &'static str {
+        "gather"
+    }
+    fn hash_options<H: Hasher>(&self, state: &mut H) {
+        let Gather { axis } = self;
+        axis.hash(state);
+    }
+    fn infer(&self, on: &gather::Shapes<'_>) -> Result<[Shape; 1]> {
+        same_type(self.name(), "y", on.y, on.x)?;
+        within(self.name(), &on.ids, on.x.layout, self.axis)?;
+        Ok([on.ids.layout.shape()])
+    }
+    fn tolerance(&self, _: &'static str, _: DType, _: &dyn Operands) -> Tolerance {
+        Tolerance::Exact
+    }
+}
+
+/// `dst[ids[i, j, ..], j, ..] = src[i, j, ..]` for axis 0, and likewise for others. Of several values for one place, the last in
+/// row-major order wins.
+///
+/// Operands: `dst`, read and written; `ids` of an index type, with as many axes as `dst`, none longer than in `dst` except along
+/// the axis; `src` with the extents of `ids`. The largest value of the index type means "no element" and is skipped. Any other
+/// index outside the axis is [`Error::Index`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Scatter {
+    /// The axis that the indices count along; negative counts from the end.
+    pub axis: isize,
+}
+impl Scatter {
+    /// Scatters along `axis`.
+    pub fn axis(axis: isize) -> Self {
+        Scatter { axis }
+    }
+}
+operands!(pub mod scatter: Scatter { dst: inout any, ids: in any, src: in any });
+impl Op for Scatter {
+    fn name(&self) -> &'static str {
+        "scatter"
+    }
+    fn hash_options<H: Hasher>(&self, state: &mut H) {
+        let Scatter { axis } = self;
+        axis.hash(state);
+    }
+    fn infer(&self, on: &scatter::Shapes<'_>) -> Result<[Shape; 0]> {
+        same_type(self.name(), "src", on.src.dtype, on.dst)?;
+        within(self.name(), &on.ids, on.dst.layout, self.axis)?;
+        extents(self.name(), "src", on.src.layout, on.ids.dims())?;
+        Ok([])
+    }
+    fn tolerance(&self, _: &'static str, _: DType, _: &dyn Operands) -> Tolerance {
+        Tolerance::Exact
+    }
+}
+
+/// `dst[ids[i, j, ..], j, ..] += src[i, j, ..]` for axis 0, and likewise for others. Floats accumulate in f32 or wider, and each sum
+/// of 16-bit floats is rounded once. Integers wrap. Results do not depend on threads.
+///
+/// Operands: as for [`Scatter`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct ScatterAdd<T> {
+    /// The axis that the indices count along; negative counts from the end.
+    pub axis: isize,
+    types: PhantomData<T>,
+}
+impl<T> ScatterAdd<T> {
+    /// Adds along `axis`.
+    pub fn axis(axis: isize) -> Self {
+        ScatterAdd { axis, types: PhantomData }
+    }
+}
+operands!(pub mod scatter_add: ScatterAdd<T: Num> { dst: inout T, ids: in any, src: in T });
+impl<T: Num> Op for ScatterAdd<T> {
+    fn name(&self) -> &'static str {
+        "scatter_add"
+    }
+    fn hash_options<H: Hasher>(&self, state: &mut H) {
+        let ScatterAdd { axis, types: _ } = self;
+        axis.hash(state);
+    }
+    fn infer(&self, on: &scatter_add::Shapes<'_>) -> Result<[Shape; 0]> {
+        within(self.name(), &on.ids, on.dst, self.axis)?;
+        extents(self.name(), "src", on.src, on.ids.dims())?;
+        Ok([])
+    }
+    fn tolerance(&self, _: &'static str, dtype: DType, _: &dyn Operands) -> Tolerance {
+        Tolerance::summed(dtype)
+    }
+}
+
+/// `dst[.., ids[i], ..] += src[.., i, ..]` along an axis. Sums are those of [`ScatterAdd`].
+///
+/// Operands: `dst`, read and written; `ids[n]` of an index type; `src` like `dst`, with extent `n` along the axis. Indices follow
+/// the rules of [`Scatter`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct IndexAdd<T> {
+    /// The axis that the indices count along; negative counts from the end.
+    pub axis: isize,
+    types: PhantomData<T>,
+}
+impl<T> IndexAdd<T> {
+    /// Adds along `axis`.
+    pub fn axis(axis: isize) -> Self {
+        IndexAdd { axis, types: PhantomData }
+    }
+}
+operands!(pub mod index_add: IndexAdd<T: Num> { dst: inout T, ids: in any, src: in T });
+impl<T: Num> Op for IndexAdd<T> {
+    fn name(&self) -> &'static str {
+        "index_add"
+    }
+    fn hash_options<H: Hasher>(&self, state: &mut H) {
+        let IndexAdd { axis, types: _ } = self;
+        axis.hash(state);
+    }
+    fn infer(&self, on: &index_add::Shapes<'_>) -> Result<[Shape; 0]> {
+        let axis = on.dst.shape().axis(self.axis)?;
+        on.ids.require(self.name(), DType::is_index, "u8, u32, i32 or i64")?;
+        let &[n] = on.ids.dims() else {
+            return Err(Error::shape(self.name(), "ids", on.ids.layout, "[n]"));
+        };
+        let mut dims = on.dst.dims().to_vec();
+        dims[axis] = n;
+        extents(self.name(), "src", on.src, &dims)?;
+        Ok([])
+    }
+    fn tolerance(&self, _: &'static str, dtype: DType, _: &dyn Operands) -> Tolerance {
+        Tolerance::summed(dtype)
+    }
+}
+
+/// Single elements read from and written to places that indices of any index type give.
+pub trait GatherOps<T: Element>: Execute<Gather> + Execute<Scatter> {
+    /// [`Gather`]: `y[i, j, ..] = x[ids[i, j, ..], j, ..]` for axis 0.
+    ///
+    /// # Errors
+    /// [`Error::Shape`], [`Error::Axis`], [`Error::Index`] and any error that the backend reports.
+    ///
+    /// ```
+    /// # use ops_core::{Backend, ops::*};
+    /// # let b = ops_cpu::Cpu::new();
+    /// let x = b.tensor(&[2, 2], &[1, 2, 3, 4])?;
+    /// let ids = b.tensor(&[1, 2], &[1u32, 0])?;
+    /// assert_eq!(b.gather(&x, &ids, Gather::axis(0))?.to_vec(&b)?, [3, 2]);
+    /// # Ok::<(), ops_core::Error>(())
+    /// ```
+    fn gather(
+        &self,
+        x: impl AsView<Self::Space, T>,
+        ids: impl AsAny<Self::Space>,
+        op: Gather,
+    ) -> Result<TensorOf<Self, T>> {
+        let (x, ids) = (x.view(), ids.any_view());
+        let source = x.any();
+        let on = gather::Shapes { x: source.operand("x"), ids: ids.operand("ids"), y: DType::of::<T>() };
+        let [shape] = op.infer(&on)?;
+        let mut y = self.empty(shape)?;
+        self.gather_into(x, ids, &mut y, op)?;
+        Ok(y)
+    }
+    /// [`gather`](Self::gather) into `y`.
+    ///
+    /// # Errors
+    /// [`Error::Shape`], [`Error::Axis`], [`Error::Index`] and any error that the backend reports.
+    ///
+    /// ```
+    /// # use ops_core::{Backend, ops::*};
+    /// # let b = ops_cpu::Cpu::new();
+    /// let x = b.tensor(&[2, 2], &[1, 2, 3, 4])?;
+    /// let ids = b.tensor(&[1, 2], &[1u32, 0])?;
+    /// let mut y = b.zeros(&[1, 2])?;
+    /// b.gather_into(&x, &ids, &mut y, Gather::axis(0))?;
+    /// assert_eq!(y.to_vec(&b)?, [3, 2]);
+    /// # Ok::<(), ops_core::Error>(())
+    /// ```
+    fn gather_into(
+        &self,
+        x: impl AsView<Self::Space, T>,
+        ids: impl AsAny<Self::Space>,
+        mut y: impl AsViewMut<Self::Space, T>,
+        op: Gather,
+    ) -> Result<()> {
+        self.run(&op, gather::Args { x: x.view().any(), ids: ids.any_view(), y: y.view_mut().any() })
+    }
+    /// [`Scatter`] in place: `dst[ids[i, j, ..], j, ..] = src[i, j, ..]` for axis 0.
+    ///
+    /// # Errors
+    /// [`Error::Shape`], [`Error::Axis`], [`Error::Index`] and any error that the backend reports.
+    ///
+    /// ```
+    /// # use ops_core::{Backend, ops::*};
+    /// # let b = ops_cpu::Cpu::new();
+    /// let mut dst = b.tensor(&[3], &[1, 2, 3])?;
+    /// let (ids, src) = (b.tensor(&[3], &[2u32, 0, 2])?, b.tensor(&[3], &[7, 8, 9])?);
+    /// b.scatter(&mut dst, &ids, &src, Scatter::axis(0))?;
+    /// assert_eq!(dst.to_vec(&b)?, [8, 2, 9]);
+    /// # Ok::<(), ops_core::Error>(())
+    /// ```
+    fn scatter(
+        &self,
+        mut dst: impl AsViewMut<Self::Space, T>,
+        ids: impl AsAny<Self::Space>,
+        src: impl AsView<Self::Space, T>,
+        op: Scatter,
+    ) -> Result<()> {
+        let (mut dst, src) = (dst.view_mut(), src.view());
+        self.run(&op, scatter::Args { dst: dst.reborrow().any(), ids: ids.any_view(), src: src.any() })
+    }
+}
+impl<T: Element, B: Execute<Gather> + Execute<Scatter>> GatherOps<T> for B {}
+
+/// Sums at places that indices of any index type give.
+pub trait ScatterAddOps<T: Num>: Execute<ScatterAdd<T>> + Execute<IndexAdd<T>> {
+    /// [`ScatterAdd`] in place: `dst[ids[i, j, ..], j, ..] += src[i, j, ..]` for axis 0.
+    ///
+    /// # Errors
+    /// [`Error::Shape`], [`Error::Axis`], [`Error::Index`] and any error that the backend reports.
+    ///
+    /// ```
+    /// # use ops_core::{Backend, ops::*};
+    /// # let b = ops_cpu::Cpu::new();
+    /// let mut dst = b.tensor(&[3], &[1.0f32, 2.0, 3.0])?;
+    /// let (ids, src) = (b.tensor(&[3], &[2u32, 0, 2])?, b.tensor(&[3], &[7.0, 8.0, 9.0])?);
+    /// b.scatter_add(&mut dst, &ids, &src, ScatterAdd::axis(0))?;
+    /// assert_eq!(dst.to_vec(&b)?, [9.0, 2.0, 19.0]);
+    /// # Ok::<(), ops_core::Error>(())
+    /// ```
+    fn scatter_add(
+        &self,
+        mut dst: impl AsViewMut<Self::Space, T>,
+        ids: impl AsAny<Self::Space>,
+        src: impl AsView<Self::Space, T>,
+        op: ScatterAdd<T>,
+    ) -> Result<()> {
+        self.run(&op, scatter_add::Args { dst: dst.view_mut(), ids: ids.any_view(), src: src.view() })
+    }
+    /// [`IndexAdd`] in place: adds slices of `src` to the slices of `dst` that `ids` selects along an axis.
+    ///
+    /// # Errors
+    /// [`Error::Shape`], [`Error::Axis`], [`Error::Index`] and any error that the backend reports.
+    ///
+    /// ```
+    /// # use ops_core::{Backend, ops::*};
+    /// # let b = ops_cpu::Cpu::new();
+    /// let mut dst = b.tensor(&[2, 2], &[1.0f32, 2.0, 3.0, 4.0])?;
+    /// let (ids, src) = (b.tensor(&[1], &[1u32])?, b.tensor(&[1, 2], &[10.0, 20.0])?);
+    /// b.index_add(&mut dst, &ids, &src, IndexAdd::axis(0))?;
+    /// assert_eq!(dst.to_vec(&b)?, [1.0, 2.0, 13.0, 24.0]);
+    /// # Ok::<(), ops_core::Error>(())
+    /// ```
+    fn index_add(
+        &self,
+        mut dst: impl AsViewMut<Self::Space, T>,
+        ids: impl AsAny<Self::Space>,
+        src: impl AsView<Self::Space, T>,
+        op: IndexAdd<T>,
+    ) -> Result<()> {
+        self.run(&op, index_add::Args { dst: dst.view_mut(), ids: ids.any_view(), src: src.view() })
+    }
+}
+impl<T: Num, B: Execute<ScatterAdd<T>> + Execute<IndexAdd<T>>> ScatterAddOps<T> for B {}

@@ -1,0 +1,262 @@
+//! Ops that read from and write to places that indices give.
+//!
+//! Indices are checked before anything is written. Work is split into lines along the axis, or into rows of the output: no two
+//! write the same element, and each is processed in the order of its indices, so results do not depend on threads. The time is
+//! linear in the elements that are read and written.
+use super::Cpu;
+use super::rows::{Line, copy_element, for_each_line, for_each_row, reserve, row, row_position};
+use super::vectors::{TaskResult, unsupported_dtype};
+use crate::host::raw::{Raw, RawMut, check_indices, on_num};
+use crate::{Host, Kernel};
+use bytemuck::{cast_slice, cast_slice_mut, pod_read_unaligned};
+use ops_core::ops::{Gather, IndexAdd, Scatter, ScatterAdd};
+use ops_core::{Call, DType, Index, Layout, Num, Result, Scalar, with_type};
+
+/// Work of an element that an index addresses, in elements of a row.
+const COST: usize = 4;
+
+/// Calls `f` with the number and the place of each index that is an element.
+fn each_place(dtype: DType, ids: &[u8], bound: usize, f: &mut dyn FnMut(usize, usize)) {
+    with_type!(indices, dtype, I => {
+        for (j, id) in cast_slice::<u8, I>(ids).iter().enumerate() {
+            // The indices have been checked.
+            if let Ok(Some(place)) = id.resolve(bound) {
+                f(j, place);
+            }
+        }
+    }, _ => unreachable!("{dtype} is not an index type, and the op's rule requires one"));
+}
+
+pub(super) fn gather(x: Raw<'_>, ids: Raw<'_>, mut y: RawMut<'_>, axis: isize) -> Result<()> {
+    let (axis, size) = (x.layout.shape().axis(axis)?, x.size);
+    let (bound, along) = (x.dims()[axis], x.layout.strides()[axis]);
+    check_indices("gather", ids, bound)?;
+    if y.layout.is_empty() {
+        return Ok(());
+    }
+    if bound == 0 {
+        // No index is an element.
+        y.layout.positions().for_each(|p| y.element(p).fill(0));
+        return Ok(());
+    }
+    // Where an index of 0 reads. Along other axes, no extent is longer than that of `x`.
+    let mut strides = x.layout.strides().to_vec();
+    strides[axis] = 0;
+    let zeroth = Layout::strided(ids.dims(), &strides, x.layout.offset())?;
+    let (n, step) = (y.layout.last(), zeroth.last_stride());
+    for_each_row("gather", y, n.saturating_mul(COST), &|[gathered, ..], i, y| {
+        let first = row_position(&zeroth, i);
+        let ids_here = row(&ids, i, gathered);
+        y.fill(0);
+        each_place(ids.dtype, ids_here, bound, &mut |j, place| {
+            let from = first.wrapping_add_signed(step * j as isize + along * place as isize);
+            copy_element(&mut y[j * size..][..size], x.element(from));
+        });
+        Ok(())
+    })
+}
+
+/// A layout cut to `dims` along all axes but `axis`, which becomes the last.
+fn lines(layout: &Layout, axis: usize, dims: &[usize]) -> Result<Layout> {
+    let mut cut = *layout;
+    for (at, extent) in dims.iter().enumerate().filter(|(at, _)| *at != axis) {
+        cut = cut.narrow(at as isize, 0, *extent)?;
+    }
+    let order: Vec<usize> = (0..dims.len()).filter(|at| *at != axis).chain([axis]).collect();
+    cut.permute(&order)
+}
+
+/// Processes a line of the output with its indices and its line of the source.
+type Fold<'f> = &'f (dyn Fn(&mut Line<'_>, &[u8], &[u8], &mut [u64]) -> TaskResult + Sync);
+
+/// Calls `f` for every line along `axis` that has indices, with `words` words of scratch memory.
+fn fold_lines(
+    op: &'static str,
+    dst: RawMut<'_>,
+    [ids, src]: [Raw<'_>; 2],
+    axis: usize,
+    words: usize,
+    f: Fold<'_>,
+) -> Result<()> {
+    let extents = src.dims().to_vec();
+    if src.layout.is_empty() || dst.layout.is_empty() {
+        return Ok(());
+    }
+    let layout = lines(&dst.layout, axis, &extents)?;
+    let ids = ids.with_layout(lines(&ids.layout, axis, &extents)?);
+    let src = src.with_layout(lines(&src.layout, axis, &extents)?);
+    let cost = src.layout.last().saturating_mul(COST);
+    for_each_line(op, dst.with_layout(layout), cost, &|[a, b, c], i, dst| {
+        f(dst, row(&ids, i, a), row(&src, i, b), c.words(words))
+    })
+}
+
+pub(super) fn scatter(dst: RawMut<'_>, ids: Raw<'_>, src: Raw<'_>, axis: isize) -> Result<()> {
+    let (axis, size) = (dst.layout.shape().axis(axis)?, dst.size);
+    let bound = dst.layout.dims()[axis];
+    check_indices("scatter", ids, bound)?;
+    fold_lines("scatter", dst, [ids, src], axis, 0, &|dst, places, src, _| {
+        each_place(ids.dtype, places, bound, &mut |j, place| {
+            copy_element(dst.element(place), &src[j * size..][..size]);
+        });
+        Ok(())
+    })
+}
+
+/// Adds along lines. Floats are added in f64: each place takes its old value, then the sum, and is then rounded.
+fn add_lines(op: &'static str, dst: RawMut<'_>, ids: Raw<'_>, src: Raw<'_>, axis: usize) -> Result<()> {
+    let (dtype, bound) = (dst.dtype, dst.layout.dims()[axis]);
+    let words = if dtype.is_float() { bound } else { 0 };
+    fold_lines(op, dst, [ids, src], axis, words, &|dst, places, src, words| {
+        let each = |f: &mut dyn FnMut(usize, usize)| each_place(ids.dtype, places, bound, f);
+        on_num!(dtype, T => {
+            let src = cast_slice::<u8, T>(src);
+            if T::IS_FLOAT {
+                let sums = cast_slice_mut::<u64, f64>(words);
+                each(&mut |_, place| sums[place] = pod_read_unaligned::<T>(dst.element(place)).to_f64());
+                each(&mut |j, place| sums[place] += src[j].to_f64());
+                each(&mut |_, place| put(dst, place, T::from_f64(sums[place])));
+            } else {
+                each(&mut |j, place| {
+                    let old = pod_read_unaligned::<T>(dst.element(place));
+                    put(dst, place, old.add(src[j]));
+                });
+            }
+            Ok(())
+        }, else Err(unsupported_dtype(dtype)))
+    })
+}
+
+fn put<T: Num>(line: &mut Line<'_>, place: usize, value: T) {
+    line.element(place).copy_from_slice(bytemuck::bytes_of(&value));
+}
+
+/// The numbers of the indices of each place, in order: those of place `p` are `numbers[starts[p]..starts[p + 1]]`.
+struct ByPlace {
+    starts: Vec<usize>,
+    numbers: Vec<usize>,
+}
+
+fn zeros(len: usize) -> Result<Vec<usize>> {
+    let mut zeros = reserve(len)?;
+    zeros.resize(len, 0);
+    Ok(zeros)
+}
+
+impl ByPlace {
+    fn new(ids: Raw<'_>, bound: usize) -> Result<Self> {
+        let words = ids.layout.len().saturating_mul(ids.size).div_ceil(8);
+        let mut packed = reserve::<u64>(words)?;
+        packed.resize(words, 0);
+        let bytes = &mut cast_slice_mut::<u64, u8>(&mut packed)[..ids.layout.len() * ids.size];
+        for (to, p) in bytes.chunks_exact_mut(ids.size).zip(ids.layout.positions()) {
+            to.copy_from_slice(ids.element(p));
+        }
+        let mut starts = zeros(bound + 1)?;
+        let mut len = 0;
+        each_place(ids.dtype, bytes, bound, &mut |_, place| {
+            starts[place + 1] += 1;
+            len += 1;
+        });
+        let mut sum = 0;
+        for start in &mut starts {
+            sum += *start;
+            *start = sum;
+        }
+        // Filling moves each start to the next place's, so that they are shifted by one afterwards.
+        let mut numbers = zeros(len)?;
+        each_place(ids.dtype, bytes, bound, &mut |j, place| {
+            numbers[starts[place]] = j;
+            starts[place] += 1;
+        });
+        starts.rotate_right(1);
+        starts[0] = 0;
+        Ok(ByPlace { starts, numbers })
+    }
+    fn of(&self, place: usize) -> &[usize] {
+        &self.numbers[self.starts[place]..self.starts[place + 1]]
+    }
+}
+
+/// Adds whole rows of `src`, for an axis that is not the last: each row of `dst` is read and written once.
+fn add_rows(dst: RawMut<'_>, ids: Raw<'_>, src: Raw<'_>, axis: usize) -> Result<()> {
+    let (dtype, dims) = (dst.dtype, dst.layout.dims().to_vec());
+    let (bound, n, last) = (dims[axis], src.dims()[axis], dst.layout.last());
+    let by_place = ByPlace::new(ids, bound)?;
+    // Rows of one place.
+    let below: usize = dims[axis + 1..dims.len() - 1].iter().product();
+    let cost = last.saturating_mul(1 + n / bound.max(1));
+    for_each_row("index_add", dst, cost, &|[gathered, wide, _], i, dst| {
+        let (outer, place, rest) = (i / below / bound, i / below % bound, i % below);
+        let numbers = by_place.of(place);
+        if numbers.is_empty() {
+            return Ok(());
+        }
+        let sums = cast_slice_mut::<u64, f64>(wide.words(last));
+        on_num!(dtype, T => {
+            let dst = cast_slice_mut::<u8, T>(dst);
+            if T::IS_FLOAT {
+                sums.iter_mut().zip(&*dst).for_each(|(sum, v)| *sum = v.to_f64());
+            }
+            for j in numbers {
+                let src = cast_slice::<u8, T>(row(&src, (outer * n + j) * below + rest, gathered));
+                if T::IS_FLOAT {
+                    sums.iter_mut().zip(src).for_each(|(sum, v)| *sum += v.to_f64());
+                } else {
+                    dst.iter_mut().zip(src).for_each(|(sum, v)| *sum = sum.add(*v));
+                }
+            }
+            if T::IS_FLOAT {
+                dst.iter_mut().zip(sums).for_each(|(to, sum)| *to = T::from_f64(*sum));
+            }
+            Ok(())
+        }, else Err(unsupported_dtype(dtype)))
+    })
+}
+
+pub(super) fn scatter_add(dst: RawMut<'_>, ids: Raw<'_>, src: Raw<'_>, axis: isize) -> Result<()> {
+    let axis = dst.layout.shape().axis(axis)?;
+    check_indices("scatter_add", ids, dst.layout.dims()[axis])?;
+    add_lines("scatter_add", dst, ids, src, axis)
+}
+
+pub(super) fn index_add(dst: RawMut<'_>, ids: Raw<'_>, src: Raw<'_>, axis: isize) -> Result<()> {
+    let axis = dst.layout.shape().axis(axis)?;
+    check_indices("index_add", ids, dst.layout.dims()[axis])?;
+    if src.layout.is_empty() || dst.layout.is_empty() {
+        return Ok(());
+    }
+    if axis + 1 < dst.layout.rank() && dst.layout.last_stride() == 1 {
+        return add_rows(dst, ids, src, axis);
+    }
+    // The same indices for every line.
+    let mut strides = vec![0; src.layout.rank()];
+    strides[axis] = ids.layout.last_stride();
+    let everywhere = Layout::strided(src.dims(), &strides, ids.layout.offset())?;
+    add_lines("index_add", dst, ids.with_layout(everywhere), src, axis)
+}
+
+impl Kernel<Gather> for Cpu {
+    fn compute(&self, call: Call<'_, '_, Gather, Host>) -> Result<()> {
+        let (op, a) = call.into_parts();
+        gather(Raw::any(&a.x), Raw::any(&a.ids), RawMut::any(&mut a.y), op.axis)
+    }
+}
+impl Kernel<Scatter> for Cpu {
+    fn compute(&self, call: Call<'_, '_, Scatter, Host>) -> Result<()> {
+        let (op, a) = call.into_parts();
+        scatter(RawMut::any(&mut a.dst), Raw::any(&a.ids), Raw::any(&a.src), op.axis)
+    }
+}
+impl<T: Num> Kernel<ScatterAdd<T>> for Cpu {
+    fn compute(&self, call: Call<'_, '_, ScatterAdd<T>, Host>) -> Result<()> {
+        let (op, a) = call.into_parts();
+        scatter_add(RawMut::of(&mut a.dst), Raw::any(&a.ids), Raw::of(&a.src), op.axis)
+    }
+}
+impl<T: Num> Kernel<IndexAdd<T>> for Cpu {
+    fn compute(&self, call: Call<'_, '_, IndexAdd<T>, Host>) -> Result<()> {
+        let (op, a) = call.into_parts();
+        index_add(RawMut::of(&mut a.dst), Raw::any(&a.ids), Raw::of(&a.src), op.axis)
+    }
+}

@@ -1,0 +1,78 @@
+//! Copies of transposed tensors.
+//!
+//! Row by row, such a copy reads one element of each cache line and comes back to the line after it has left the cache. Here
+//! tiles are read and written in whole cache lines.
+use super::rows::{for_each_part, row_position};
+use super::vectors::TaskResult;
+use crate::host::raw::{Raw, RawMut};
+use bytemuck::{Pod, cast_slice, cast_slice_mut};
+use ops_core::{Layout, Result};
+
+/// Bytes of a tile's row in the input.
+const LINE: usize = 64;
+/// Columns of a tile.
+const COLUMNS: usize = 64;
+
+/// Batches of matrices, of which the input's columns and the output's rows are contiguous.
+pub(super) struct Turned {
+    /// Of the input, with an axis of 1 in place of the matrix.
+    batches: Layout,
+    /// Of the output.
+    rows: usize,
+    columns: usize,
+    /// Between neighbouring columns of the output, in the input.
+    stride: isize,
+}
+
+impl Turned {
+    /// Whether `y = x` is a copy of transposed matrices.
+    pub(super) fn of(x: &Raw<'_>, y: &RawMut<'_>) -> Option<Self> {
+        let [ly, lx] = Layout::merged([&y.layout, &x.layout]);
+        let outer = lx.rank().checked_sub(2)?;
+        let (rows, columns, stride) = (lx.dims()[outer], lx.last(), lx.last_stride());
+        let worthwhile = lx.strides()[outer] == 1 && stride != 1 && rows >= 8 && columns >= 8;
+        if !worthwhile || !matches!(x.size, 1 | 2 | 4 | 8) || !ly.is_contiguous() {
+            return None;
+        }
+        let dims = [&lx.dims()[..outer], &[1]].concat();
+        let strides = [&lx.strides()[..outer], &[0]].concat();
+        let batches = Layout::strided(&dims, &strides, lx.offset()).ok()?;
+        Some(Turned { batches, rows, columns, stride })
+    }
+
+    pub(super) fn copy(&self, x: Raw<'_>, y: RawMut<'_>) -> Result<()> {
+        let matrix = self.rows * self.columns;
+        let dims = [y.layout.len() / matrix, matrix];
+        let whole = Layout::strided(&dims, &[matrix as isize, 1], y.layout.extent().start)?;
+        let part = LINE / x.size * self.columns;
+        for_each_part("copy", y.with_layout(whole), part, 1, &|_, (batch, start), y| {
+            let first = row_position(&self.batches, batch) + start / self.columns;
+            match x.size {
+                1 => self.rows_of::<u8>(x.bytes, first, y),
+                2 => self.rows_of::<u16>(x.bytes, first, y),
+                4 => self.rows_of::<u32>(x.bytes, first, y),
+                _ => self.rows_of::<u64>(x.bytes, first, y),
+            }
+        })
+    }
+
+    /// Writes whole rows of the output, of which the first element is at `first` in the input.
+    fn rows_of<T: Pod>(&self, x: &[u8], first: usize, y: &mut [u8]) -> TaskResult {
+        let (x, y) = (cast_slice::<u8, T>(x), cast_slice_mut::<u8, T>(y));
+        let rows = y.len() / self.columns;
+        let mut tile = [T::zeroed(); LINE * COLUMNS];
+        for column in (0..self.columns).step_by(COLUMNS) {
+            let width = (self.columns - column).min(COLUMNS);
+            for j in 0..width {
+                let from = first.wrapping_add_signed(self.stride * (column + j) as isize);
+                for (to, x) in tile[j..].iter_mut().step_by(COLUMNS).zip(&x[from..from + rows]) {
+                    *to = *x;
+                }
+            }
+            for (row, tile) in tile.chunks_exact(COLUMNS).take(rows).enumerate() {
+                y[row * self.columns + column..][..width].copy_from_slice(&tile[..width]);
+            }
+        }
+        Ok(())
+    }
+}

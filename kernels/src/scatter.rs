@@ -1,0 +1,295 @@
+//! gather, scatter, scatter_add and index_add. See [`crate::index`] for index types and the record of index faults.
+use crate::index::{Report, kind_of};
+use crate::instances::{Arguments, Table};
+use crate::launch::need;
+use crate::shape::{List, as_units, leading, list};
+use crate::sort::{self, SortArgs};
+use crate::{Device, ElementType, Family, Launch, OperandView, Refused, Shape, StridedPointer};
+
+const BLOCK: u32 = 256;
+/// With at least this many lines for each compute unit, a line gets one thread.
+const LINES: u32 = 64;
+/// Lines of at most this many indices get one thread, too.
+const SHORT_LINE: u64 = 16;
+/// A thread adds at most this many f32 one after another, so that rounding errors stay far below the op's tolerance.
+const MAX_RUNNING: u64 = 1024;
+
+/// Arguments of gather.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub struct GatherArgs {
+    pub shape: Shape,
+    pub x: StridedPointer,
+    pub y: StridedPointer,
+    pub ids: StridedPointer,
+    /// Strides that give the position of an index in its operand.
+    pub order: StridedPointer,
+    pub bound: u64,
+    pub error: u64,
+    pub ids_kind: u32,
+    pub op: u32,
+    pub operand: u32,
+    pub reserved: u32,
+}
+
+/// Arguments of scatter, scatter_add and index_add.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub struct ScatterArgs {
+    pub shape: Shape,
+    pub dst: StridedPointer,
+    pub src: StridedPointer,
+    pub ids: StridedPointer,
+    /// Strides that give the position of an index in its operand.
+    pub order: StridedPointer,
+    /// Device address of the numbers that sort the indices of each line, as u32.
+    pub sorted: u64,
+    pub sorted_line: u64,
+    pub lines: u64,
+    /// Indices of a line.
+    pub count: u64,
+    pub bound: u64,
+    pub error: u64,
+    pub ids_kind: u32,
+    pub op: u32,
+    pub operand: u32,
+    pub reserved: u32,
+}
+
+impl Arguments for GatherArgs {
+    const NAME: &'static str = "GatherArgs";
+}
+impl Arguments for ScatterArgs {
+    const NAME: &'static str = "ScatterArgs";
+}
+
+pub(crate) fn declare(table: &mut Table) {
+    for t in ElementType::BITS {
+        table.of::<GatherArgs>(Family::Scatter, BLOCK).add("gather", &[t], "gather", &[]);
+        let mut scatter = table.of::<ScatterArgs>(Family::Scatter, BLOCK);
+        scatter.add_variant("scatter", "walk", &[t], "scatter_walk", &[], 0);
+        scatter.add_variant("scatter", "sorted", &[t], "scatter_sorted", &[], 0);
+    }
+    for t in ElementType::FLOATS.into_iter().chain(ElementType::INTS) {
+        let mut add = table.of::<ScatterArgs>(Family::Scatter, BLOCK);
+        if t.bytes() != 2 || !ElementType::FLOATS.contains(&t) {
+            add.add_variant("scatter_add", "walk", &[t], "scatter_add_walk", &[], 0);
+        }
+        add.add_variant("scatter_add", "sorted", &[t], "scatter_add_sorted", &[], 0);
+    }
+}
+
+/// Strides of a tensor of these dimensions in row-major order; 0 where `ids` does not vary.
+fn order_of(dims: &[u64], varies: impl Fn(usize) -> bool) -> Result<List<i64>, Refused> {
+    let mut strides: List<i64> = list(dims)?.iter().map(|_| 0).collect();
+    let mut step = 1i64;
+    for at in (0..dims.len()).rev().filter(|at| varies(*at)) {
+        strides[at] = step;
+        step = i64::try_from(dims[at]).ok().and_then(|d| step.checked_mul(d)).ok_or(Refused::Size)?;
+    }
+    Ok(strides)
+}
+
+/// A view without memory.
+fn of_order(strides: &[i64]) -> OperandView<'_> {
+    OperandView { data: 0, strides, dtype: ElementType::U8 }
+}
+
+/// Two operands that are moved, the indices and their order, with the indexed dimension outermost; and the unit that is moved.
+fn arrange(
+    dims: &[u64],
+    axis: usize,
+    moved: [OperandView<'_>; 2],
+    ids: OperandView<'_>,
+    order: &[i64],
+) -> Result<(ElementType, Shape, [StridedPointer; 4]), Refused> {
+    if axis >= dims.len() || ids.strides.len() != dims.len() {
+        return Err(Refused::Rank(dims.len()));
+    }
+    let (unit, dims, [a, b]) = as_units(dims, moved)?;
+    let (mut ids_strides, mut order) = (list(ids.strides)?, list(order)?);
+    while ids_strides.len() < dims.len() {
+        // Units of one block have one index.
+        ids_strides.push(0);
+        order.push(0);
+    }
+    let views = [
+        OperandView { strides: &a, dtype: unit, ..moved[0] },
+        OperandView { strides: &b, dtype: unit, ..moved[1] },
+        OperandView { strides: &ids_strides, ..ids },
+        of_order(&order),
+    ];
+    let (shape, operands) = leading(&dims, axis, views)?;
+    Ok((unit, shape.unpacked(), operands))
+}
+
+/// Prepares `y[i, j, ..] = x[ids[i, j, ..], j, ..]`, for axis 0. `dims` are those of y and ids; `bound` is the size of x along
+/// the axis. Any type works, including block types.
+pub fn gather(
+    dims: &[u64],
+    axis: usize,
+    bound: u64,
+    [x, ids, y]: [OperandView<'_>; 3],
+    report: Report,
+    device: &Device,
+) -> Result<(Launch, GatherArgs), Refused> {
+    let order = order_of(dims, |_| true)?;
+    let (unit, shape, [x, y, ids_at, order]) = arrange(dims, axis, [x, y], ids, &order)?;
+    let args = GatherArgs {
+        shape,
+        x,
+        y,
+        ids: ids_at,
+        order,
+        bound,
+        error: report.error,
+        ids_kind: kind_of(ids.dtype)?,
+        op: report.op,
+        operand: report.operand,
+        reserved: 0,
+    };
+    Ok((Launch::elementwise(need("gather", "", &[unit])?, &shape, device), args))
+}
+
+/// A scatter: its launch, and the launches that sort the indices before it.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    launch: Launch,
+    args: ScatterArgs,
+    sort: Option<sort::Plan>,
+    /// Number of launches.
+    pub launches: u32,
+    /// Bytes of device memory, aligned to 16 bytes; 0 for one launch.
+    pub workspace: u64,
+}
+
+/// One launch of a [`Plan`], with its arguments.
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs, clippy::large_enum_variant)]
+pub enum Step {
+    Sort(Launch, SortArgs),
+    Scatter(Launch, ScatterArgs),
+}
+
+impl Plan {
+    /// The launch with this number, from 0 to [`launches`](Self::launches). `workspace` is the address of the workspace.
+    pub fn step(&self, at: u32, workspace: u64) -> Step {
+        let Some(sort) = self.sort else { return Step::Scatter(self.launch, self.args) };
+        let sorted = workspace.wrapping_add(2 * sort.half);
+        if at < sort.launches {
+            let (launch, mut args) = sort.launch(at, workspace);
+            args.indices.data = sorted;
+            return Step::Sort(launch, args);
+        }
+        Step::Scatter(self.launch, ScatterArgs { sorted, ..self.args })
+    }
+}
+
+/// The sort of each line's indices: into numbers of the sources, those of a line next to each other.
+fn sorting(
+    dims: &[u64],
+    axis: usize,
+    ids: OperandView<'_>,
+    are_shared: bool,
+    device: &Device,
+) -> Result<sort::Plan, Refused> {
+    let (mut dims, mut of_ids) = (list(dims)?, list(ids.strides)?);
+    if are_shared {
+        (dims, of_ids) = (list(&[dims[axis]])?, list(&[of_ids[axis]])?);
+    }
+    let axis = if are_shared { 0 } else { axis };
+    let (mut of_numbers, mut step) = (of_ids.clone(), dims[axis] as i64);
+    for at in (0..dims.len()).rev().filter(|at| *at != axis) {
+        of_numbers[at] = step;
+        step = step.checked_mul(dims[at] as i64).ok_or(Refused::Size)?;
+    }
+    of_numbers[axis] = 1;
+    let last = dims.len() - 1;
+    dims.swap(axis, last);
+    of_ids.swap(axis, last);
+    of_numbers.swap(axis, last);
+    let numbers = OperandView { data: 0, strides: &of_numbers, dtype: ElementType::U32 };
+    let sort = sort::Sort {
+        x: OperandView { strides: &of_ids, ..ids },
+        values: None,
+        indices: Some(numbers),
+        keep: dims[last],
+        descending: false,
+    };
+    sort::prepare(&dims, &sort, device)
+}
+
+/// Prepares `dst[ids[i, j, ..], j, ..] = src[i, j, ..]`, for axis 0, or the same with a sum for `scatter_add`. `dims` are those
+/// of src; `bound` is the size of dst along the axis. `ids` has the shape of src; if `ids_are_shared`, it varies along the axis
+/// alone, as in `index_add`.
+pub fn scatter(
+    op: &str,
+    dims: &[u64],
+    axis: usize,
+    (bound, ids_are_shared): (u64, bool),
+    [dst, ids, src]: [OperandView<'_>; 3],
+    report: Report,
+    device: &Device,
+) -> Result<Plan, Refused> {
+    let order = order_of(dims, |at| at == axis || !ids_are_shared)?;
+    let dtype = dst.dtype;
+    let adds = op != "scatter";
+    let (unit, shape, [dst, src, ids_at, order]) = if adds {
+        let views = [dst, src, ids, of_order(&order)];
+        let (shape, operands) = leading(dims, axis, views)?;
+        (dtype, shape.unpacked(), operands)
+    } else {
+        arrange(dims, axis, [dst, src], ids, &order)?
+    };
+    let count = *dims.get(axis).ok_or(Refused::Rank(dims.len()))?;
+    let lines = shape.count().checked_div(count).unwrap_or(0);
+    // Blocks are units of lines, of which there are several for each line of indices.
+    let walks = dtype.bits().is_none() || !must_sort(adds.then_some(dtype), count, lines, device);
+    let sort = if walks { None } else { Some(sorting(dims, axis, ids, ids_are_shared, device)?) };
+    let args = ScatterArgs {
+        shape,
+        dst,
+        src,
+        ids: ids_at,
+        order,
+        sorted: 0,
+        sorted_line: if ids_are_shared { 0 } else { count },
+        lines,
+        count,
+        bound,
+        error: report.error,
+        ids_kind: kind_of(ids.dtype)?,
+        op: report.op,
+        operand: report.operand,
+        reserved: 0,
+    };
+    let instance = need(op, if walks { "walk" } else { "sorted" }, &[unit])?;
+    let launch = Launch::over(
+        instance,
+        if walks { lines } else { shape.count() },
+        BLOCK.into(),
+        device.blocks(device.tuning.element_blocks()),
+    );
+    let numbers = if ids_are_shared { count } else { shape.count() }.checked_mul(4).ok_or(Refused::Size)?;
+    let workspace = |sort: sort::Plan| (2 * sort.half).checked_add(numbers).ok_or(Refused::Size);
+    Ok(Plan {
+        launch,
+        args,
+        sort,
+        launches: 1 + sort.map_or(0, |sort| sort.launches),
+        workspace: sort.map_or(Ok(0), workspace)?,
+    })
+}
+
+/// Whether the indices are sorted, for sums in this type or, with `None`, for the last of several values.
+fn must_sort(sums: Option<ElementType>, count: u64, lines: u64, device: &Device) -> bool {
+    let many = lines >= device.blocks(LINES) || count <= SHORT_LINE;
+    match sums {
+        // Sums are rounded once, so they must not be kept in dst.
+        Some(ElementType::F16 | ElementType::Bf16) => true,
+        Some(ElementType::F32) => !many || count > MAX_RUNNING,
+        _ => !many,
+    }
+}
