@@ -120,7 +120,8 @@ pub fn prepare(problem: &Conv<'_>, device: &Device) -> Result<(Launch, ConvArgs)
         y: StridedPointer::new(y.data, &strides(y)?),
         bias: bias.map_or(0, |bias| bias.data),
         bias_stride: bias.and_then(|bias| bias.strides.last().copied()).unwrap_or(0),
-        bias_is_f32: bias.map_or(0, |b| u64::from(b.dtype == ElementType::F32 && x.dtype != ElementType::F32)),
+        bias_is_f32: bias
+            .map_or(0, |b| u64::from(b.dtype == ElementType::F32 && x.dtype != ElementType::F32)),
         rows: axis(rows),
         columns: axis(columns),
         inputs,

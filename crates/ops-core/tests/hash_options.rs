@@ -47,7 +47,14 @@ fn options_that_print_differently_hash_differently() {
     distinct(&[ArgSort::<f32>::axis(0), ArgSort::axis(1), ArgSort::axis(0).descending()]);
     distinct(&[TopK::<f32>::of(1), TopK::of(2)]);
     let conv = Conv2d::new;
-    let two = [conv(), conv().stride(2), conv().padding(1), conv().padding([0, 1]), conv().dilation(2), conv().groups(2)];
+    let two = [
+        conv(),
+        conv().stride(2),
+        conv().padding(1),
+        conv().padding([0, 1]),
+        conv().dilation(2),
+        conv().groups(2),
+    ];
     distinct(&two.map(Conv::<f32>::from));
     distinct(&[Conv::<f32>::from(Conv1d::new()), Conv2d::new().into(), ConvTranspose1d::new().into()]);
     let up = ConvTranspose2d::new().stride(2);

@@ -23,8 +23,8 @@ use ops_core::ops::{
     Embedding, Fill, Glu, GluFn, GroupNorm, IndexSelect, LayerNorm, Linear, MatMul, Parametric, Quantize,
     RmsNorm, Rope, RopeForm, RopeInplace, Softmax, TensorCopy, Unary, UnaryFn, Where,
 };
-use ops_core::ops::{Conv, ConvAxis, ConvForm};
 use ops_core::ops::{ArgReduce, ArgSort, CumSum, Reduce, ReduceFn, Sort, TopK};
+use ops_core::ops::{Conv, ConvAxis, ConvForm};
 use ops_core::{Element, Float, Num, Op, Scalar};
 use rocblas::RocBlas;
 

@@ -13,7 +13,8 @@ fn check_product(isa: Isa, (m, rows, count, width, step): Shape<'_>, start: bool
     let (k, n) = (rows.len(), count * width);
     let need = rows.iter().max().unwrap() + (count - 1) * step + width;
     let mut random = Random::new((m * 31 + k * 7 + n) as u64);
-    let (a, data, starts): (Vec<f32>, Vec<f32>, Vec<f32>) = (random.vec(m * k), random.vec(need), random.vec(m));
+    let (a, data, starts): (Vec<f32>, Vec<f32>, Vec<f32>) =
+        (random.vec(m * k), random.vec(need), random.vec(m));
     let packed = PackedA::new(isa, Mat::row_major(&a, m, k).unwrap());
     let b = Gathered::new(&data, rows, count, width, step).unwrap();
     assert!(Gathered::new(&data[1..], rows, count, width, step).is_err());
@@ -27,7 +28,8 @@ fn check_product(isa: Isa, (m, rows, count, width, step): Shape<'_>, start: bool
     }
     let (a, data) = (wide(&a), wide(&data));
     let element = |i: usize, j: usize| {
-        let terms = rows.iter().enumerate().map(|(p, row)| a[i * k + p] * data[row + j / width * step + j % width]);
+        let terms =
+            rows.iter().enumerate().map(|(p, row)| a[i * k + p] * data[row + j / width * step + j % width]);
         terms.sum::<f64>() + if start { f64::from(starts[i]) } else { 0.0 }
     };
     let want: Vec<f64> = (0..m * n).map(|at| element(at / n, at % n)).collect();

@@ -44,7 +44,8 @@ fn convolve<T>(op: &Conv<T>, o: &mut NamedTensors<Host>, wrong: Wrong) {
         let mut terms = vec![];
         for c in 0..(wrong.inputs)(g.inputs) {
             for (t, u) in (0..g.kernel[0]).flat_map(|t| (0..g.kernel[1]).map(move |u| (t, u))) {
-                let (Some(i), Some(j)) = ((wrong.source)(&g, 0, row, t), (wrong.source)(&g, 1, column, u)) else {
+                let (Some(i), Some(j)) = ((wrong.source)(&g, 0, row, t), (wrong.source)(&g, 1, column, u))
+                else {
                     continue;
                 };
                 let (t, u) = ((wrong.element)(t, g.kernel[0]), (wrong.element)(u, g.kernel[1]));
@@ -116,7 +117,9 @@ pub(super) fn mutants() -> Vec<Mutant> {
         ..RIGHT
     };
     let before = Wrong {
-        source: |g, at, i, t| with(g, at, i, t, |axis| axis.padding = axis.padding.saturating_sub(axis.output_padding)),
+        source: |g, at, i, t| {
+            with(g, at, i, t, |axis| axis.padding = axis.padding.saturating_sub(axis.output_padding))
+        },
         ..RIGHT
     };
     let both = [

@@ -214,7 +214,14 @@ impl<T: Input<Acc = T> + Scalar> TileKernel for Product<'_, T> {
                 let accumulate = start.is_some() || p > 0;
                 let part = Part { p, k, j: first, columns: count, accumulate, chains: a.m <= 2 };
                 let (a_block, b_block) = (a.block(p, k), &panels[..k * count.next_multiple_of(width)]);
-                s.vectorize(Panels::<T, ROWS, WIDTH> { a: a_block, b: b_block, c: &mut c, i: 0, rows: a.m, part });
+                s.vectorize(Panels::<T, ROWS, WIDTH> {
+                    a: a_block,
+                    b: b_block,
+                    c: &mut c,
+                    i: 0,
+                    rows: a.m,
+                    part,
+                });
             }
         }
     }

@@ -38,7 +38,8 @@ impl<T> Conv<T> {
             _ => Ok(*layout),
         };
         let layouts = [with_two(x)?, with_two(weight)?, with_two(y)?];
-        let dims = layouts.each_ref().map(|layout| core::array::from_fn::<usize, 4, _>(|at| layout.dims()[at]));
+        let dims =
+            layouts.each_ref().map(|layout| core::array::from_fn::<usize, 4, _>(|at| layout.dims()[at]));
         let [[batch, c, xs @ ..], [_, _, kernel @ ..], [_, o, ys @ ..]] = dims;
         let geometry = ConvGeometry {
             transposed: self.form.is_transposed(),
@@ -100,7 +101,10 @@ mod tests {
         assert_eq!(shape(Conv1d::new().into(), &[2, 2, 0], &[3, 2, 5]).unwrap(), [2, 3, 0]);
         assert_eq!(shape(Conv1d::new().padding(3).into(), &[2, 2, 0], &[3, 2, 5]).unwrap(), [2, 3, 2]);
         assert_eq!(shape(ConvTranspose1d::new().into(), &[2, 2, 0], &[2, 3, 5]).unwrap(), [2, 3, 4]);
-        assert_eq!(shape(ConvTranspose1d::new().padding(4).into(), &[2, 2, 0], &[2, 3, 5]).unwrap(), [2, 3, 0]);
+        assert_eq!(
+            shape(ConvTranspose1d::new().padding(4).into(), &[2, 2, 0], &[2, 3, 5]).unwrap(),
+            [2, 3, 0]
+        );
     }
 
     #[test]
@@ -114,8 +118,12 @@ mod tests {
         );
         assert!(message(conv(Conv1d::new()), &[2, 4], &[3, 2, 5]).contains("expected [b, c, w]"));
         assert!(message(conv(Conv1d::new()), &[1, 4, 9], &[3, 2, 5]).contains("c / groups = 4"));
-        assert!(message(conv(Conv1d::new().groups(2)), &[1, 4, 9], &[3, 2, 5]).contains("multiple of groups = 2"));
-        assert!(message(conv(Conv1d::new().groups(3)), &[1, 4, 9], &[3, 2, 5]).contains("multiple of groups = 3"));
+        assert!(
+            message(conv(Conv1d::new().groups(2)), &[1, 4, 9], &[3, 2, 5]).contains("multiple of groups = 2")
+        );
+        assert!(
+            message(conv(Conv1d::new().groups(3)), &[1, 4, 9], &[3, 2, 5]).contains("multiple of groups = 3")
+        );
         assert!(message(conv(Conv1d::new()), &[1, 4, 9], &[3, 4, 0]).contains("at least one element"));
         for (options, param) in [
             (Conv1d::new().stride(0), "stride"),
@@ -156,7 +164,10 @@ mod tests {
             ConvTranspose1d::new().stride(MAX).output_padding(MAX - 1),
         ] {
             assert!(shape(options.into(), x.0, x.1).is_err(), "{options:?}");
-            assert!(shape(options.into(), &[1, 1, 0], x.1).is_ok() == (options.stride[0] == MAX), "{options:?}");
+            assert!(
+                shape(options.into(), &[1, 1, 0], x.1).is_ok() == (options.stride[0] == MAX),
+                "{options:?}"
+            );
         }
     }
 

@@ -95,7 +95,13 @@ pub type ConvTranspose2d = ConvTransposeOptions<2>;
 impl<const N: usize> Default for ConvTransposeOptions<N> {
     fn default() -> Self {
         let (ones, zeros) = ([1; N], [0; N]);
-        ConvTransposeOptions { stride: ones, padding: zeros, output_padding: zeros, dilation: ones, groups: 1 }
+        ConvTransposeOptions {
+            stride: ones,
+            padding: zeros,
+            output_padding: zeros,
+            dilation: ones,
+            groups: 1,
+        }
     }
 }
 

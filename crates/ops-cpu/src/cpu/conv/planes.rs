@@ -240,7 +240,10 @@ mod tests {
                 let at = |i: usize| planes.from(0, 0)[i * row + column % phases * columns + column / phases];
                 assert_eq!([at(0), at(1), at(2)], [0.0, *want, 0.0], "{stride} {padding} {column}");
             }
-            assert_eq!(Copier::<f32>::new(&raw, planes.frame).alone(0).unwrap()[..3 * row], planes.from(0, 0)[..3 * row]);
+            assert_eq!(
+                Copier::<f32>::new(&raw, planes.frame).alone(0).unwrap()[..3 * row],
+                planes.from(0, 0)[..3 * row]
+            );
         }
     }
 }

@@ -36,7 +36,8 @@ fn plan(
         dilation: g.axes[at].dilation as u64,
     };
     let strides = layouts.each_ref().map(strides);
-    let view = |of: &Bound, at: usize| OperandView { data: of.address, strides: &strides[at], dtype: of.dtype };
+    let view =
+        |of: &Bound, at: usize| OperandView { data: of.address, strides: &strides[at], dtype: of.dtype };
     let problem = conv::Conv {
         transposed: g.transposed,
         batch: g.batch as u64,

@@ -64,16 +64,14 @@ pub(super) fn wants(case: &Case) -> Wants {
             let (Some(row), Some(column)) = (steps.far(0, i, t, far[2]), steps.far(1, j, u, far[3])) else {
                 continue;
             };
-            let (of_x, of_y) =
-                if transposed { ([i, j], [row, column]) } else { ([row, column], [i, j]) };
+            let (of_x, of_y) = if transposed { ([i, j], [row, column]) } else { ([row, column], [i, j]) };
             for b in 0..dx[0] {
                 for (group, c, o) in (0..groups)
                     .flat_map(|g| (0..inputs).flat_map(move |c| (0..outputs).map(move |o| (g, c, o))))
                 {
                     let (channel, out) = (group * inputs + c, group * outputs + o);
                     let w = if transposed { [channel, o, t, u] } else { [out, c, t, u] };
-                    let product =
-                        (x.of[place(dx, [b, channel, of_x[0], of_x[1]])], weight.of[place(dw, w)]);
+                    let product = (x.of[place(dx, [b, channel, of_x[0], of_x[1]])], weight.of[place(dw, w)]);
                     terms[place(dy, [b, out, of_y[0], of_y[1]])].push(product);
                 }
             }
