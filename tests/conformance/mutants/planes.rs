@@ -2,7 +2,7 @@
 use super::backend::Mutant;
 use super::tools::*;
 use rocm_ops::ops::*;
-use rocm_ops::{AnyTensor, DType, Float, Host, NamedTensors, View, bf16, f16};
+use rocm_ops::{AnyTensor, DType, Float, Host, NamedTensors, bf16, f16};
 
 const F32: DType = DType::F32;
 const F16: DType = DType::F16;

@@ -107,6 +107,10 @@ const fn grid(family: Family) -> Grid {
             "tiles: ceil(m / tile) * ceil(n / tile) * batch; `rows*`: ceil(groups of columns / waves of a block)",
             "64 per compute unit",
         ),
+        Family::Conv => (
+            "tile: ceil(outputs / 64) * ceil(pixels / 64) * images; direct: ceil(count / block)",
+            "tile: 64 per compute unit; direct: 32",
+        ),
         Family::AttentionMma => ("ceil(t * group / 128) * batch * kv_heads", "no limit"),
         Family::Attention => ("ceil(t * group / tile rows) * batch * kv_heads", "no limit"),
         Family::AttentionDecode => (

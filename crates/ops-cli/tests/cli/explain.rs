@@ -87,6 +87,22 @@ fn an_absent_gpu_has_candidates_too() {
 }
 
 #[test]
+fn convolutions_say_which_kernel_they_take() {
+    let args = ["--dtype", "f32", "--shape", "1,64,56,56", "--backend", "rocm", "--gfx", "gfx1100"];
+    let line = |op: &str, more: &[&str]| {
+        let run = explain(&[&[op], &args[..], more].concat());
+        assert_eq!(run.code, 0, "{}", run.stderr);
+        run.lines().into_iter().find(|l| l.contains("hip")).unwrap().to_owned()
+    };
+    for op in ["conv2d", "conv_transpose2d"] {
+        let tiles = line(op, &[]);
+        assert!(tiles.contains("taken") && tiles.contains("in tiles of 64 channels"), "{tiles}");
+    }
+    let few = line("conv2d", &["--shape", "weight=4,64,3,3"]);
+    assert!(few.contains("a thread for each element"), "{few}");
+}
+
+#[test]
 fn hipblaslt_computes_bf16_on_gfx1151() {
     let args = ["linear", "--dtype", "bf16", "--shape", "512,4096", "--backend", "rocm", "--gfx", "gfx1151"];
     let run = explain(&args);
