@@ -1,6 +1,7 @@
 //! The decoder, compared with NumPy in float64 (`tools/greedy_reference.py`).
 
 mod families;
+mod fixture;
 
 use rocm_ops::gguf::{Gguf, Mixture, Quantizer};
 use rocm_ops::model::Transformer;

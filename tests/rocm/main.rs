@@ -1,5 +1,7 @@
 //! The decoder on the stand-in for ROCm, with waves of 32 and of 64 lanes; and what goes wrong elsewhere.
 mod defects;
+#[path = "../models/fixture.rs"]
+mod fixture;
 #[allow(dead_code)]
 #[path = "../../crates/ops-rocm/tests/standin/mod.rs"]
 mod standin;
@@ -115,4 +117,20 @@ fn a_prepared_model_waits_for_no_compiler() {
         assert_eq!(got, ids[..3]);
         assert_eq!(standin.count("hiprtcCompileProgram"), compiled, "{prepared}");
     });
+}
+
+/// Models of every family: windows, norms of heads, experts, biases, on kernels of f32.
+fn families() {
+    let rocm = Rocm::new().unwrap();
+    fixture::FAMILIES.iter().for_each(|name| fixture::check(&rocm, name, 2, 2));
+}
+
+#[test]
+fn families_on_waves_of_32() {
+    with_standin("families_on_waves_of_32", &[], |_| families());
+}
+
+#[test]
+fn families_on_waves_of_64() {
+    with_standin("families_on_waves_of_64", WAVES_OF_64, |_| families());
 }

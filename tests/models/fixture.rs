@@ -1,0 +1,74 @@
+//! Small models of random weights, one of each family, and logits that another implementation computed in float64
+//! (`tests/data/families/README.md`).
+use rocm_ops::gguf::Gguf;
+use rocm_ops::model::Transformer;
+use rocm_ops::models::Decoder;
+use serde_json::Value;
+
+pub(crate) const FAMILIES: [&str; 5] =
+    ["llama-f16", "llama-Q4_K_M", "qwen3-f16", "gemma3-f16", "qwen3moe-f16"];
+
+pub(crate) fn folder() -> String {
+    format!("{}/data/families", env!("CARGO_MANIFEST_DIR"))
+}
+
+/// What a model must say to a prompt.
+struct Case {
+    prompt: Vec<u32>,
+    top1: Vec<u32>,
+    last_logits: Vec<f64>,
+    greedy: Vec<u32>,
+}
+
+fn cases(name: &str) -> Vec<Case> {
+    let text = std::fs::read_to_string(format!("{}/{name}.json", folder())).unwrap();
+    let json: Value = serde_json::from_str(&text).unwrap();
+    let of = |key: &str, i: usize| json[key][i].as_array().unwrap().clone();
+    let ids = |key, i| of(key, i).iter().map(|v| v.as_u64().unwrap() as u32).collect();
+    let prompts = json["prompts"].as_array().unwrap().len();
+    assert!(prompts >= 6);
+    (0..prompts)
+        .map(|i| Case {
+            prompt: ids("prompts", i),
+            top1: ids("top1", i),
+            last_logits: of("last_logits", i).iter().map(|v| v.as_f64().unwrap()).collect(),
+            greedy: ids("greedy", i),
+        })
+        .collect()
+}
+
+fn nmse(got: &[f32], want: &[f64]) -> f64 {
+    let error: f64 = got.iter().zip(want).map(|(g, w)| (f64::from(*g) - w).powi(2)).sum();
+    error / want.iter().map(|w| w * w).sum::<f64>()
+}
+
+/// Top-1 at every position, the last logits, and `greedy` tokens of each of the first prompts.
+pub(crate) fn check<B: Transformer<f32>>(b: &B, name: &str, prompts: usize, greedy: usize) {
+    let gguf = Gguf::open(format!("{}/{name}.gguf", folder())).unwrap();
+    // Blocks are multiplied with activations in 8 bits; a token may then change where two are nearly equally likely.
+    let exact = !name.contains("Q4");
+    for case in cases(name).into_iter().take(prompts) {
+        let capacity = case.prompt.len() + greedy;
+        let model = Decoder::<f32, B>::load(b, &gguf, capacity).unwrap();
+        let mut state = model.state(b, capacity).unwrap();
+        let logits = model.forward_all(b, &mut state, &case.prompt).unwrap();
+        let rows: Vec<_> = logits.chunks(model.vocabulary()).collect();
+        let top1: Vec<u32> = rows.iter().map(|row| largest(row)).collect();
+        let error = nmse(rows[rows.len() - 1], &case.last_logits);
+        assert!(error <= if exact { 1e-9 } else { 2e-2 }, "{name} on {}: {error}", b.name());
+        if !exact {
+            continue;
+        }
+        assert_eq!(top1, case.top1, "{name} on {}", b.name());
+        let mut next = top1[top1.len() - 1];
+        for want in &case.greedy[..greedy] {
+            assert_eq!(next, *want, "{name} on {}", b.name());
+            next = largest(&model.forward(b, &mut state, &[next]).unwrap());
+        }
+    }
+}
+
+fn largest(logits: &[f32]) -> u32 {
+    let better = |best: usize, (i, v): (usize, &f32)| if *v > logits[best] { i } else { best };
+    logits.iter().enumerate().fold(0, better) as u32
+}
