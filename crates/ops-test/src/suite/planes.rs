@@ -148,7 +148,7 @@ struct Pool {
 type Shape = ([usize; 2], [usize; 2], [usize; 2]);
 
 impl Pool {
-    fn new(self, (kernel, stride, padding): Shape) -> CaseBuilder {
+    fn with_options(self, (kernel, stride, padding): Shape) -> CaseBuilder {
         let draft = CaseBuilder::new(self.op, self.dtype);
         draft.param("kernel", json!(kernel)).param("stride", json!(stride)).param("padding", json!(padding))
     }
@@ -160,10 +160,10 @@ impl Pool {
         out
     }
     fn draft(self, dims: &[usize], shape: Shape, (x, y): (Placement, Placement)) -> CaseBuilder {
-        self.new(shape).read("x", dims, x, NORMAL).write("y", &Self::out(dims, shape), y)
+        self.with_options(shape).read("x", dims, x, NORMAL).write("y", &Self::out(dims, shape), y)
     }
     fn given(self, x: &[f64], dims: &[usize], shape: Shape) -> CaseBuilder {
-        let draft = self.new(shape).given("x", &values_of(self.dtype, x), dims, Placement::Plain);
+        let draft = self.with_options(shape).given("x", &values_of(self.dtype, x), dims, Placement::Plain);
         draft.write("y", &Self::out(dims, shape), Placement::Plain)
     }
 }
@@ -257,7 +257,7 @@ impl Upsample {
     fn axes(self) -> usize {
         if self.op.ends_with("1d") { 1 } else { 2 }
     }
-    fn new(self, size: [usize; 2], corners: bool) -> CaseBuilder {
+    fn with_options(self, size: [usize; 2], corners: bool) -> CaseBuilder {
         let draft = CaseBuilder::new(self.op, self.dtype).param("size", json!(size[2 - self.axes()..]));
         if self.op.contains("bilinear") { draft.param("align_corners", corners) } else { draft }
     }
@@ -273,10 +273,11 @@ impl Upsample {
         corners: bool,
         (x, y): (Placement, Placement),
     ) -> CaseBuilder {
-        self.new(size, corners).read("x", dims, x, NORMAL).write("y", &self.out(dims, size), y)
+        self.with_options(size, corners).read("x", dims, x, NORMAL).write("y", &self.out(dims, size), y)
     }
     fn given(self, x: &[f64], dims: &[usize], size: [usize; 2], corners: bool) -> CaseBuilder {
-        let draft = self.new(size, corners).given("x", &values_of(self.dtype, x), dims, Placement::Plain);
+        let draft =
+            self.with_options(size, corners).given("x", &values_of(self.dtype, x), dims, Placement::Plain);
         draft.write("y", &self.out(dims, size), Placement::Plain)
     }
     /// Both ways to place elements, for ops that have them.
