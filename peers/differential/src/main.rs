@@ -12,7 +12,7 @@ use report::Report;
 
 fn main() {
     let mut arguments = std::env::args().skip(1).map(|a| a.parse::<u64>().expect("a number: ROUNDS or SEED"));
-    let (rounds, seed) = (arguments.next().unwrap_or(200), arguments.next().unwrap_or(1));
+    let (rounds, seed) = (arguments.next().unwrap_or(20), arguments.next().unwrap_or(1));
     // candle panics for some calls; these are counted, and their messages are not printed.
     std::panic::set_hook(Box::new(|_| {}));
     let mut report = Report::default();
