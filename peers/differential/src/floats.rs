@@ -192,6 +192,8 @@ const OTHERS: [FloatOp; 17] = [
 
 pub(crate) fn compare(report: &mut Report, rounds: u64, seed: u64) {
     for op in UnaryFn::ALL.map(Unary).into_iter().chain(OTHERS) {
+        // The last op printed is the one in which a peer hangs, if it does.
+        eprintln!("{}", op.name());
         for round in 0..rounds {
             let mut random = Random::new(seed * 1_000_003 + round * 31 + op.name().len() as u64);
             once::<f32>(report, op, &mut random, 2e-5);

@@ -2,6 +2,9 @@
 //!
 //! `cargo run --manifest-path peers/differential/Cargo.toml [-- ROUNDS [SEED]]` prints a table of ops and fails if a result
 //! differs for a reason that `explained.rs` does not have.
+//!
+//! Not finished: the first runs did not end, in an op that has not been found yet, so `explained.rs` has not been checked against
+//! results. Progress is printed to standard error, by op.
 mod explained;
 mod floats;
 mod numbers;
@@ -12,7 +15,7 @@ use report::Report;
 
 fn main() {
     let mut arguments = std::env::args().skip(1).map(|a| a.parse::<u64>().expect("a number: ROUNDS or SEED"));
-    let (rounds, seed) = (arguments.next().unwrap_or(200), arguments.next().unwrap_or(1));
+    let (rounds, seed) = (arguments.next().unwrap_or(20), arguments.next().unwrap_or(1));
     // candle panics for some calls; these are counted, and their messages are not printed.
     std::panic::set_hook(Box::new(|_| {}));
     let mut report = Report::default();

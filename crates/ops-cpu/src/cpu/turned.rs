@@ -8,8 +8,8 @@ use crate::host::raw::{Raw, RawMut};
 use bytemuck::{Pod, cast_slice, cast_slice_mut};
 use ops_core::{Layout, Result};
 
-/// Bytes of a tile's row in the input.
-const LINE: usize = 64;
+/// Bytes of a tile's row in the input: four cache lines, as lines of many pages are slow to read one by one.
+const LINE: usize = 256;
 /// Columns of a tile.
 const COLUMNS: usize = 64;
 
@@ -45,22 +45,23 @@ impl Turned {
         let dims = [y.layout.len() / matrix, matrix];
         let whole = Layout::strided(&dims, &[matrix as isize, 1], y.layout.extent().start)?;
         let part = LINE / x.size * self.columns;
-        for_each_part("copy", y.with_layout(whole), part, 1, &|_, (batch, start), y| {
+        for_each_part("copy", y.with_layout(whole), part, 1, &|scratch, (batch, start), y| {
+            let tile = scratch.words(LINE * COLUMNS / 8);
             let first = row_position(&self.batches, batch) + start / self.columns;
             match x.size {
-                1 => self.rows_of::<u8>(x.bytes, first, y),
-                2 => self.rows_of::<u16>(x.bytes, first, y),
-                4 => self.rows_of::<u32>(x.bytes, first, y),
-                _ => self.rows_of::<u64>(x.bytes, first, y),
+                1 => self.rows_of::<u8>(x.bytes, first, tile, y),
+                2 => self.rows_of::<u16>(x.bytes, first, tile, y),
+                4 => self.rows_of::<u32>(x.bytes, first, tile, y),
+                _ => self.rows_of::<u64>(x.bytes, first, tile, y),
             }
         })
     }
 
     /// Writes whole rows of the output, of which the first element is at `first` in the input.
-    fn rows_of<T: Pod>(&self, x: &[u8], first: usize, y: &mut [u8]) -> TaskResult {
+    fn rows_of<T: Pod>(&self, x: &[u8], first: usize, tile: &mut [u64], y: &mut [u8]) -> TaskResult {
         let (x, y) = (cast_slice::<u8, T>(x), cast_slice_mut::<u8, T>(y));
         let rows = y.len() / self.columns;
-        let mut tile = [T::zeroed(); LINE * COLUMNS];
+        let tile = cast_slice_mut::<u64, T>(tile);
         for column in (0..self.columns).step_by(COLUMNS) {
             let width = (self.columns - column).min(COLUMNS);
             for j in 0..width {

@@ -4,7 +4,7 @@ use super::fold::{Maximum, Squares, Sum, flip_of, fold, total, totals_from};
 use crate::element::{Element, View};
 use crate::error::{Error, same_len};
 use crate::isa::Isa;
-use crate::simd::{Kernel, MAX_LANES, Simd};
+use crate::simd::{Kernel, Simd};
 
 /// The mean of a row and the mean squared deviation from it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -156,54 +156,48 @@ struct Arg<'a, T> {
 impl<T: Element> Kernel for Arg<'_, T> {
     type Output = Option<usize>;
 
+    /// Finds the part that holds the largest element first, and then the element in it.
     #[inline(always)]
     fn run<S: Simd>(self, s: S) -> Option<usize> {
         let Arg { x, flip } = self;
         let flipped = |x: f32| f32::from_bits(x.to_bits() ^ flip as u32);
-        let step = 2 * S::LANES;
-        // Of each lane: its largest element, the first step in which it occurs, and a NaN if there is one.
-        let mut best = [s.splat(f32::NEG_INFINITY); 2];
-        let mut first = [s.splat(0.0); 2];
-        let mut nan = [s.splat(0.0); 2];
-        for (i, x) in x.chunks_exact(step).enumerate() {
-            let now = s.from_bits(s.splat_i(i as i32));
-            let loaded = [T::load(s, x), T::load(s, &x[S::LANES..])];
-            let mut k = 0;
-            while k < 2 {
-                let v = s.from_bits(s.xor_i(s.to_bits(loaded[k]), s.splat_i(flip)));
-                let above = s.lt(best[k], v);
-                best[k] = s.select(above, v, best[k]);
-                first[k] = s.select(above, now, first[k]);
-                nan[k] = s.select(s.is_nan(v), v, nan[k]);
-                k += 1;
-            }
-        }
-        if s.any(s.is_nan(s.add(nan[0], nan[1]))) {
-            return None;
-        }
-        let mut largest = s.reduce_maximum(s.max_raw(best[0], best[1]));
-        let mut index = usize::MAX;
-        let (mut values, mut steps) = ([0.0; MAX_LANES], [0.0; MAX_LANES]);
-        for k in 0..if x.len() < step { 0 } else { 2 } {
-            s.store(&mut values, best[k]);
-            s.store(&mut steps, first[k]);
-            for lane in 0..S::LANES {
-                if values[lane] == largest {
-                    index = index.min(steps[lane].to_bits() as usize * step + k * S::LANES + lane);
+        let part = 32 * S::LANES;
+        let (mut largest, mut found) = (f32::NEG_INFINITY, 0);
+        for (i, x) in x.chunks_exact(part).enumerate() {
+            let mut best = [s.splat(f32::NEG_INFINITY); 4];
+            for x in x.chunks_exact(4 * S::LANES) {
+                let mut k = 0;
+                while k < 4 {
+                    let v = T::load(s, &x[k * S::LANES..(k + 1) * S::LANES]);
+                    best[k] = s.maximum(s.from_bits(s.xor_i(s.to_bits(v), s.splat_i(flip))), best[k]);
+                    k += 1;
                 }
             }
+            let best = s.maximum(s.maximum(best[0], best[1]), s.maximum(best[2], best[3]));
+            if !s.all(s.le(best, s.splat(largest))) {
+                largest = s.reduce_maximum(best);
+                if largest.is_nan() {
+                    return None;
+                }
+                found = i * part;
+            }
         }
-        let rest = x.len() - x.len() % step;
+        let rest = x.len() - x.len() % part;
+        let mut index = None;
         for (i, v) in x[rest..].iter().enumerate() {
             let v = flipped(v.to_f32());
             if v.is_nan() {
                 return None;
             }
-            if v > largest || index == usize::MAX {
-                (largest, index) = (v, rest + i);
+            if v > largest {
+                (largest, index) = (v, Some(rest + i));
             }
         }
-        Some(index).filter(|index| *index < x.len())
+        // The first of equal elements lies in the first part that holds one. If none is above -∞, it is the first of all.
+        index.or_else(|| {
+            let x = &x[found..x.len().min(found + part)];
+            Find { x, value: flipped(largest) }.run(s).map(|i| found + i)
+        })
     }
 }
 
