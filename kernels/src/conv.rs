@@ -78,8 +78,8 @@ pub struct Axis {
 }
 
 /// A convolution: x\[batch, groups · inputs, rows, columns\], y\[batch, groups · outputs, rows, columns\], and
-/// weight\[groups · outputs, inputs, rows, columns\] or, if it is transposed, weight\[groups · inputs, outputs, rows, columns\]. The
-/// bias has an element for each output channel, and the type of x or f32.
+/// weight\[groups · outputs, inputs, rows, columns\] or, if it is transposed, weight\[groups · inputs, outputs, rows, columns\].
+/// The bias has an element for each output channel, and the type of x or f32.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs)]
 pub struct Conv<'a> {

@@ -64,7 +64,7 @@ impl ConvForm {
 /// **Convolution**, with `weight[o, c / groups, k..]`:
 ///
 /// `y[b, o, i] = bias[o] + Σ_c Σ_t x[b, c, i · s − p + t · d] · weight[o, c, t]`, where `x` is 0 outside its extents.
-/// A backend may leave these zeros out of the sum; with infinite weights the two differ. The extent of `y` is `⌊(n + 2p − d · (k − 1) − 1) / s⌋ + 1`. The kernel is not flipped.
+/// The extent of `y` is `⌊(n + 2p − d · (k − 1) − 1) / s⌋ + 1`. The kernel is not flipped.
 ///
 /// **Transposed**, with `weight[c, o / groups, k..]`:
 ///
@@ -72,7 +72,8 @@ impl ConvForm {
 /// `y` is `(n − 1) · s − 2p + d · (k − 1) + output_padding + 1`.
 ///
 /// Every extent of `x` may be 0; `y` then has the extents of these formulas, or 0 where they are negative. A kernel has at least
-/// one element.
+/// one element. A backend may multiply zeros around `x` by the weight or leave them out, so a sum near an edge may be NaN if a
+/// weight is infinite.
 ///
 /// LeCun et al., "Gradient-Based Learning Applied to Document Recognition", 1998; Dumoulin and Visin, "A guide to convolution
 /// arithmetic for deep learning", 2016.
