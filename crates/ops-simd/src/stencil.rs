@@ -107,18 +107,18 @@ fn whole_row<S: Simd, T: Scalar>(s: S, x: &[T], of: &Stencil<'_, T>, y: &mut [T]
 #[inline(always)]
 fn sums<S: Simd, T: Scalar, const N: usize>(s: S, x: &[T], of: &Stencil<'_, T>, at: [usize; N], y: &mut [T]) {
     let lanes = T::lanes::<S>();
+    let reach = at.iter().fold(0, |most, at| (*at).max(most)) + lanes;
     let mut acc = [T::splat(s, of.start); N];
     for (offset, w) in of.offsets.iter().zip(of.weights) {
-        let w = T::splat(s, *w);
+        let (w, from) = (T::splat(s, *w), x[*offset..][..reach].as_ptr());
         for (acc, at) in acc.iter_mut().zip(at) {
-            let from = &x[offset + at..][..lanes];
-            // SAFETY: the slice has a vector's lanes.
-            *acc = T::mul_add(s, unsafe { T::load_ptr(s, from.as_ptr()) }, w, *acc);
+            // SAFETY: a vector at `at` ends at `reach` or before, and the slice has that length.
+            *acc = T::mul_add(s, unsafe { T::load_ptr(s, from.add(at)) }, w, *acc);
         }
     }
+    let to = y[..reach].as_mut_ptr();
     for (acc, at) in acc.into_iter().zip(at) {
-        let to = &mut y[at..][..lanes];
         // SAFETY: as above.
-        unsafe { T::store_ptr(s, to.as_mut_ptr(), acc) }
+        unsafe { T::store_ptr(s, to.add(at), acc) }
     }
 }

@@ -20,8 +20,10 @@ use std::borrow::Cow;
 mod planes;
 mod transposed;
 
-/// Tasks get multiples of this many columns, so that they work on whole vectors and cache lines.
-const COLUMN_ALIGNMENT: usize = 64;
+/// Tasks get multiples of this many columns, so that they work on whole panels.
+const COLUMN_ALIGNMENT: usize = 32;
+/// Multiplications of a task: enough to hide what starting one costs, and few enough that all threads finish together.
+const PART_WORK: usize = 1 << 21;
 /// A group of one input channel and at most this many output channels is a stencil for each of them.
 const MAX_STENCILS: usize = 4;
 
@@ -76,7 +78,10 @@ impl<A: Sum> Problem<'_, A> {
 /// `y[b, o, ..]` in row-major order.
 fn sums<A: Sum>(op: &'static str, p: &Problem<'_, A>, y: &mut [A]) -> Result<()> {
     if p.g.transposed {
-        return transposed::sums(op, p, y);
+        return match transposed::as_plain(p) {
+            Some((g, weight)) => sums(op, &Problem { g: &g, x: p.x, weight: weight?.into(), bias: p.bias.clone() }, y),
+            None => transposed::sums(op, p, y),
+        };
     }
     if p.g.inputs == 1 && p.g.outputs <= MAX_STENCILS { stencils(op, p, y) } else { products(op, p, y) }
 }
@@ -106,15 +111,14 @@ fn products<A: Sum>(op: &'static str, p: &Problem<'_, A>, y: &mut [A]) -> Result
     }
 }
 
-/// The parts of all images of all groups: the image's index, the first column, and the columns. There are several parts for each
-/// thread, so that one slow thread does not delay the whole call.
+/// The parts of all images of all groups: the image's index, the first column, and the columns.
 fn split<'y, A: Sum>(
     p: &Problem<'_, A>,
     images: impl ExactSizeIterator<Item = &'y mut [A]>,
 ) -> core::result::Result<Vec<(usize, usize, MatMut<'y, A>)>, ops_simd::Error> {
     let (pixels, count) = (p.g.pixels(), images.len());
-    let pieces = threads::tasks().min(p.work() / (MAX_SERIAL_WORK / 4)).div_ceil(count.max(1)).max(1);
-    let step = pixels.div_ceil(pieces).next_multiple_of(COLUMN_ALIGNMENT);
+    let pieces = (p.work() / PART_WORK).div_ceil(count.max(1)).max(1);
+    let step = if threads::count() <= 1 { pixels } else { pixels.div_ceil(pieces) }.next_multiple_of(COLUMN_ALIGNMENT);
     let mut parts = Vec::new();
     for (image, y) in images.enumerate() {
         let (mut rest, mut first) = (MatMut::new(y, p.g.outputs, pixels, pixels)?, 0);
@@ -219,7 +223,7 @@ fn conv_in<A: Sum>(
     store_sums(&out, None, y)
 }
 
-fn conv(
+pub(super) fn conv(
     op: &'static str,
     g: &ConvGeometry,
     x: Raw<'_>,
@@ -235,7 +239,8 @@ fn conv(
     }
     match y.dtype {
         DType::F64 => conv_in::<f64>(op, g, x, weight, bias, y),
-        _ => conv_in::<f32>(op, g, x, weight, bias, y),
+        DType::F32 | DType::F16 | DType::BF16 => conv_in::<f32>(op, g, x, weight, bias, y),
+        other => report(op, Err(unsupported_dtype(other))),
     }
 }
 

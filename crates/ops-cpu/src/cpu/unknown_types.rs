@@ -1,7 +1,7 @@
 //! Kernels refuse element types that they do not support, and never return `Ok` over an unwritten output.
-use super::{attention, compare, elementwise, index, matmul, norm, parametric, rope, softmax};
+use super::{attention, compare, conv, elementwise, index, matmul, norm, parametric, rope, softmax};
 use crate::host::raw::{Raw, RawMut};
-use ops_core::ops::{BinaryFn, CompareFn, GluFn, ParametricFn, RopeForm, UnaryFn};
+use ops_core::ops::{BinaryFn, CompareFn, Conv, Conv2d, GluFn, ParametricFn, RopeForm, UnaryFn};
 use ops_core::quant::Q8_0;
 use ops_core::{DType, Layout, Result};
 
@@ -37,6 +37,10 @@ fn kernels_refuse_what_they_have_no_code_for() {
         expect_refused("linear", DType::F32, dims, |y| {
             matmul::linear(read(DType::F32, &[2, 8]), read(dtype, &[8, 8]), None, y)
         });
+        let image = Layout::contiguous(&[1, 1, 2, 2]).unwrap();
+        let (g, _) = Conv::<f32>::from(Conv2d::new()).geometry(&image, &image, &image).unwrap();
+        let (x4, w4) = (read(dtype, image.dims()), read(dtype, image.dims()));
+        expect_refused("conv2d", dtype, &[1, 1, 2, 2], |y| conv::conv("conv2d", &g, x4, w4, None, y));
         expect_refused("matmul", dtype, &[2, 2], |y| matmul::matmul(x, read(dtype, &[8, 2]), y));
         let (cos, x4) = (read(DType::F32, &[2, 4]), read(dtype, &[1, 1, 2, 8]));
         expect_refused("rope", dtype, &[1, 1, 2, 8], |y| {

@@ -1,10 +1,10 @@
 //! Transposed convolutions: a product of every element of `x` with the whole kernel, then sums of the products that belong to one
 //! element of `y`. Each sum is made by one thread, in the order of the kernel's elements, so results do not depend on threads.
 use super::super::matmul::{MAX_SERIAL_WORK, product};
-use super::super::rows::scratch;
+use super::super::rows::{reserve, scratch};
 use super::super::threads;
 use super::super::vectors::report;
-use super::planes::Planes;
+use super::planes::{Frame, Planes};
 use super::{Problem, Sum};
 use core::ops::Range;
 use ops_core::Result;
@@ -13,6 +13,37 @@ use ops_simd::gemm::{Mat, MatMut};
 
 /// Products that are in memory at once, unless those of a single channel are more.
 const MAX_PRODUCTS: usize = 1 << 19;
+
+/// The same sums as a convolution that is not transposed, with the kernel flipped and input and output channels exchanged, if the
+/// stride is 1. It needs no memory for products.
+pub(super) fn as_plain<A: Sum>(p: &Problem<'_, A>) -> Option<(ConvGeometry, Result<Vec<A>>)> {
+    let mut g = ConvGeometry { transposed: false, ..*p.g };
+    for (axis, kernel) in g.axes.iter_mut().zip(g.kernel) {
+        if axis.stride != 1 || axis.output_padding != 0 {
+            return None;
+        }
+        axis.padding = (axis.dilation * (kernel - 1)).checked_sub(axis.padding)?;
+    }
+    if p.x.layout.is_empty() || Frame::padded(&g).is_far_larger(&g, &p.x) {
+        return None;
+    }
+    Some((g, flipped(p)))
+}
+
+/// `weight[c, o, t, u]` of each group as `[o, c, −t, −u]`.
+fn flipped<A: Sum>(p: &Problem<'_, A>) -> Result<Vec<A>> {
+    let taps = p.g.kernel[0] * p.g.kernel[1];
+    let mut weight = reserve(p.weight.len())?;
+    for group in 0..p.g.groups {
+        for o in 0..p.g.outputs {
+            for c in 0..p.g.inputs {
+                let at = ((group * p.g.inputs + c) * p.g.outputs + o) * taps;
+                weight.extend(p.weight[at..at + taps].iter().rev());
+            }
+        }
+    }
+    Ok(weight)
+}
 
 pub(super) fn sums<A: Sum>(op: &'static str, p: &Problem<'_, A>, y: &mut [A]) -> Result<()> {
     let g = p.g;
