@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs the ROCm backend's suite on the stand-in (waves of 32; with --all also the golden cases on waves of 64), with the
-# stand-in and every kernel under AddressSanitizer. Then runs a kernel with a planted overrun, which must be detected.
+# Runs the ROCm backend's suite on the stand-in (waves of 32, f16; with --all every type, and the golden cases on waves of 64),
+# with the stand-in and every kernel under AddressSanitizer. Then runs a kernel with a planted overrun, which must be detected.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
@@ -16,12 +16,12 @@ export OPS_ROCM_PATH OPS_ROCM_CACHE=$target/sanitizer-cache HIP_STANDIN_CXXFLAGS
 # The suite requests absurd sizes, which the program must reject. The stand-in itself reports leaks.
 export ASAN_OPTIONS="allocator_may_return_null=1:detect_leaks=0:${ASAN_OPTIONS:-}"
 tests=(suite_on_waves_of_32)
-[ "${1:-}" != --all ] || tests+=(golden_cases_on_waves_of_64)
+if [ "${1:-}" = --all ]; then tests+=(golden_cases_on_waves_of_64); else export OPS_TEST_DTYPE=f16; fi
 cd crates/ops-rocm
 LD_PRELOAD=$library "$program" "${tests[@]}"
 
 log=$target/sanitizer-rocm.log
-if OPS_TEST_OP=silu OPS_ROCM_CACHE='' \
+if OPS_TEST_OP=silu OPS_TEST_DTYPE=f32 OPS_ROCM_CACHE='' \
     HIP_STANDIN_REPLACE='i < N; i++) out.v[i] = f(in.v[i]...)=>i <= N; i++) out.v[i] = f(in.v[i]...)' \
     LD_PRELOAD=$library "$program" suite_on_waves_of_32 >"$log" 2>&1 || ! grep -q "ERROR: AddressSanitizer" "$log"; then
     echo "tools/sanitizer-rocm.sh: the planted overrun was not seen; $log" >&2

@@ -8,7 +8,7 @@ mod miopen;
 mod planted;
 
 use executed::Except;
-use ops_core::ops::{LinearOps, MatMulOps, QuantOps};
+use ops_core::ops::{LinearOps, MatMulOps, QuantOps, registry};
 use ops_core::quant::Q8_0;
 use ops_core::{Backend, DType, f16};
 use ops_kernels::{ElementType, Family};
@@ -38,8 +38,11 @@ fn suite() {
     suite_of(std::env::var("OPS_TEST_OP").ok());
 }
 
+/// Cases of this op, or all; `OPS_TEST_DTYPE` narrows them to one element type.
 fn suite_of(op: Option<String>) {
-    suite_on(&Rocm::new().unwrap(), &Filter { op, ..Filter::all() });
+    let dtype = std::env::var("OPS_TEST_DTYPE").ok();
+    let dtype = dtype.map(|name| registry::dtype(&name).expect("OPS_TEST_DTYPE names an element type"));
+    suite_on(&Rocm::new().unwrap(), &Filter { op, dtype, ..Filter::all() });
 }
 
 fn suite_on(rocm: &Rocm, filter: &Filter) {
