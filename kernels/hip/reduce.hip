@@ -134,7 +134,8 @@ template <typename O> OPS_DEVICE typename O::Total total_of(const typename O::La
 // Where element `at` of an output lies, from its first.
 OPS_DEVICE i64 along(const ReduceArgs& args, u64 at) {
     if (args.reduced.rank <= 1) return i64(at) * args.along.stride[5];
-    return offset_of<5>(args.reduced, args.along, at);
+    const ReduceArgs& now = reread(args);
+    return offset_of<5>(now.reduced, now.along, at);
 }
 
 // A lane's share of the elements [begin, end), N at a time.
@@ -280,19 +281,20 @@ template <typename O, u32 N, typename T> OPS_DEVICE void column_tile(const Reduc
     typename O::Total total[N];
     if (first < columns) {
         const T* x = static_cast<const T*>(args.x.data) + offset_of<4>(args.kept, args.x, row) + i64(first);
-        column_share<O, N>(args, x, begin + slice, end, total);
+        column_share<O, N>(reread(args), x, begin + slice, end, total);
         OPS_UNROLL
         for (u32 k = 0; k < N; k++) scratch[k * REDUCE_BLOCK + thread_x()] = total[k];
     }
     barrier();
     if (first < columns && slice == 0) {
-        i64 y = offset_of<4>(args.kept, args.y, row);
+        const ReduceArgs& now = reread(args);
+        i64 y = offset_of<4>(now.kept, now.y, row);
         OPS_UNROLL
         for (u32 k = 0; k < N; k++) {
             for (u32 s = 1; s < SLICES; s++) {
                 total[k] = O::join(total[k], scratch[k * REDUCE_BLOCK + s * TILE_COLUMNS + column]);
             }
-            put<O>(args, total[k], row * columns + first + k, part, y + i64(first + k) * args.y.stride[5]);
+            put<O>(now, total[k], row * columns + first + k, part, y + i64(first + k) * now.y.stride[5]);
         }
     }
     barrier();
