@@ -446,7 +446,7 @@ fn the_table_of_defects_is_that_of_these_tests() {
 fn the_table_of_ops_names_ops_that_exist() {
     let mut seen = 0;
     for row in documented().iter().filter(|row| row.len() == 3) {
-        for name in quoted(row[1]).filter(|name| !name.contains(|c: char| c == ':' || c == '.')) {
+        for name in quoted(row[1]).filter(|name| !name.contains([':', '.'])) {
             assert!(registry::find(name).is_some(), "docs/candle.md: `{name}` is no op: {row:?}");
             seen += 1;
         }

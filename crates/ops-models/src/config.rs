@@ -117,8 +117,11 @@ const REFUSED: [&str; 9] = [
     "leading_dense_block_count",
 ];
 
+/// A key that only some families have, and whether this configuration leaves it unread.
+type FamilyKey = (&'static str, fn(&Config) -> bool);
+
 /// Keys that only some families have.
-const BY_FAMILY: [(&str, fn(&Config) -> bool); 3] = [
+const BY_FAMILY: [FamilyKey; 3] = [
     ("attn_logit_softcapping", |config| config.score_softcap.is_none()),
     ("final_logit_softcapping", |config| config.logit_softcap.is_none()),
     ("expert_count", |config| config.experts.is_none()),

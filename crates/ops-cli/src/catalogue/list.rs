@@ -133,9 +133,9 @@ fn moves(name: &str) -> Option<Facts> {
     Some(match name {
         "index_select" => Facts { typed: IDS, cut: "n", ..facts("x[r,..] ids[n:r] -> y[n,..]", 0.0) },
         "gather" => Facts { typed: IDS, cut: "n", ..facts("x[r,..] ids[n:r,..] -> y[n,..]", 0.0) },
-        "scatter" => Facts { typed: IDS, cut: "n", ..facts("dst[r,..] ids[n:r,..] src[n,..]", 0.0) },
-        "scatter_add" => Facts { typed: IDS, cut: "n", ..facts("dst[r,..] ids[n:r,..] src[n,..]", 1.0) },
-        "index_add" => Facts { typed: IDS, cut: "n", ..facts("dst[r,..] ids[n:r] src[n,..]", 1.0) },
+        "scatter" => Facts { typed: IDS, ..facts("dst[r,..] ids[n:r,..] src[n,..]", 0.0) },
+        "scatter_add" => Facts { typed: IDS, ..facts("dst[r,..] ids[n:r,..] src[n,..]", 1.0) },
+        "index_add" => Facts { typed: IDS, ..facts("dst[r,..] ids[n:r] src[n,..]", 1.0) },
         "quantize" => Facts { typed: TO_BLOCKS, ..facts("x[..,k] -> y[..,k/B]", 4.0) },
         "dequantize" => {
             Facts { typed: FROM_BLOCKS, sweep: Sweep::Blocks, ..facts("x[..,w] -> y[..,k]", 1.0) }

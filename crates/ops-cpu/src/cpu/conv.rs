@@ -79,7 +79,9 @@ impl<A: Sum> Problem<'_, A> {
 fn sums<A: Sum>(op: &'static str, p: &Problem<'_, A>, y: &mut [A]) -> Result<()> {
     if p.g.transposed {
         return match transposed::as_plain(p) {
-            Some((g, weight)) => sums(op, &Problem { g: &g, x: p.x, weight: weight?.into(), bias: p.bias.clone() }, y),
+            Some((g, weight)) => {
+                sums(op, &Problem { g: &g, x: p.x, weight: weight?.into(), bias: p.bias.clone() }, y)
+            }
             None => transposed::sums(op, p, y),
         };
     }
@@ -118,7 +120,8 @@ fn split<'y, A: Sum>(
 ) -> core::result::Result<Vec<(usize, usize, MatMut<'y, A>)>, ops_simd::Error> {
     let (pixels, count) = (p.g.pixels(), images.len());
     let pieces = (p.work() / PART_WORK).div_ceil(count.max(1)).max(1);
-    let step = if threads::count() <= 1 { pixels } else { pixels.div_ceil(pieces) }.next_multiple_of(COLUMN_ALIGNMENT);
+    let step = if threads::count() <= 1 { pixels } else { pixels.div_ceil(pieces) }
+        .next_multiple_of(COLUMN_ALIGNMENT);
     let mut parts = Vec::new();
     for (image, y) in images.enumerate() {
         let (mut rest, mut first) = (MatMut::new(y, p.g.outputs, pixels, pixels)?, 0);

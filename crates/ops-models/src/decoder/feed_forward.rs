@@ -7,8 +7,8 @@ use ops_core::{Backend, Float, Ref, Shape, TensorOf, View};
 
 /// The feed-forward block of a layer.
 pub(super) enum FeedForward<B: Backend> {
-    Dense(Dense<B>),
-    Mixture(Mixture<B>),
+    Dense(Box<Dense<B>>),
+    Mixture(Box<Mixture<B>>),
 }
 
 /// One block for all tokens.
@@ -43,8 +43,8 @@ impl<B: Backend> FeedForward<B> {
         B: Transformer<T>,
     {
         match self {
-            FeedForward::Dense(Dense { gate, up, down }) => {
-                block(b, activation, gate.as_ref(), (up, down), h)
+            FeedForward::Dense(dense) => {
+                block(b, activation, dense.gate.as_ref(), (&dense.up, &dense.down), h)
             }
             FeedForward::Mixture(mixture) => mixture.apply(b, activation, h),
         }

@@ -82,8 +82,8 @@ impl<T: Float, B: Transformer<T>> Loader<'_, B, T> {
             post_attention_norm: self.optional_norm(&part("post_attention_norm"), dim)?,
             feed_norm: (!parallel).then(|| self.norm(&part("ffn_norm"), dim)).transpose()?,
             feed: match self.config.experts {
-                Some(experts) => FeedForward::Mixture(self.mixture(i, experts)?),
-                None => FeedForward::Dense(self.dense(i)?),
+                Some(experts) => FeedForward::Mixture(Box::new(self.mixture(i, experts)?)),
+                None => FeedForward::Dense(Box::new(self.dense(i)?)),
             },
             post_feed_norm: self.optional_norm(&part("post_ffw_norm"), dim)?,
         })
