@@ -121,6 +121,7 @@ Examples:
   ops bench --quick                    every op, one small size each
   ops bench --op matmul --dtype f16    one op in one type
   ops bench --op add --sizes 1K,1M,256M
+  ops bench --op qlinear --dtype q4_k --shape 1,4096 --shape weight=14336,16 --rotate 512M
   ops bench --json > cpu.jsonl         one object a line, for comparing runs
 
 Shapes and types are written as `ops explain` takes them: 1,4096 is the first operand, the others
@@ -129,7 +130,9 @@ operand), backend, provider, ns, gbps, gflops, ceiling (in the unit of the limit
 limit (bandwidth or compute), bytes, flops, checked (values compared with the reference).
 
 Each problem is first compared with the reference by the op's own tolerance (large ones in part), then
-timed: the median of many rounds, outputs allocated once, waiting for the backend included.
+timed: the median of many rounds, outputs allocated once, waiting for the backend included. With
+--rotate a round is a call on each of many sets of operands, waited for once, and the copy that
+it is compared with moves as many bytes.
 
 GB/s count every input once and every output once. GFLOP/s count additions, multiplications,
 comparisons and elementary functions in the op's formula. The limit is whichever of the two takes
@@ -150,6 +153,13 @@ pub(crate) struct BenchArgs {
     /// and fixed shapes of products and attention)
     #[arg(long, value_name = "SIZE", value_delimiter = ',')]
     pub(crate) sizes: Vec<String>,
+    /// Extents of the first operand; OPERAND=D,D,... for another one. Wants --op
+    #[arg(long, value_name = "[OPERAND=]D,D,...", requires = "op", conflicts_with = "sizes")]
+    pub(crate) shape: Vec<String>,
+    /// Take turns on sets of operands that fill SIZE together, and wait once in a round: operands come from memory, not
+    /// from a cache
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) rotate: Option<String>,
     /// Small problems only, timed briefly
     #[arg(long)]
     pub(crate) quick: bool,

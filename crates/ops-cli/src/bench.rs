@@ -3,7 +3,9 @@ use crate::backend::Engine;
 use crate::catalogue::{Cost, Entry, Shapes, Spec, Types, notation};
 use crate::ceilings::Ceilings;
 use crate::exit::Failure;
+use crate::problem::Running;
 use crate::timing::median_ns;
+use ops_core::Result;
 use serde::Serialize;
 use std::time::Duration;
 
@@ -12,6 +14,8 @@ pub(crate) struct Case {
     pub(crate) entry: &'static Entry,
     pub(crate) types: Types,
     pub(crate) shapes: Shapes,
+    /// Bytes of operands that calls rotate through; 0 for one set of operands.
+    pub(crate) rotate: usize,
 }
 
 /// The measurement of one problem: a line of `ops bench --json`.
@@ -46,6 +50,8 @@ pub(crate) enum Measured {
 
 /// Operations that a comparison with the reference may take: a fraction of a second.
 const CHECK_LIMIT: f64 = 2e7;
+/// Sets of operands that calls rotate through, at most: small operands would take millions.
+const MOST_SETS: usize = 256;
 
 impl Case {
     /// The shapes in the notation of `ops explain --shape`.
@@ -68,7 +74,7 @@ impl Case {
         engine: &dyn Engine,
         ceilings: &mut dyn Ceilings,
         budget: Duration,
-    ) -> Result<Measured, Failure> {
+    ) -> std::result::Result<Measured, Failure> {
         let spec = Spec::new(self.entry, self.types.clone(), &self.shapes.given)?;
         let problem = engine.problem(Spec { causal: self.shapes.causal, ..spec })?;
         let candidates = problem.explain().candidates;
@@ -82,12 +88,11 @@ impl Case {
             if checked.mismatch.is_some() {
                 return Ok((checked, 0.0));
             }
-            let mut ns = 0.0;
-            loaded.prepare(&mut |run| {
-                ns = median_ns(budget, run)?;
-                Ok(())
-            })?;
-            Ok((checked, ns))
+            let mut sets = vec![loaded];
+            for _ in 1..self.rotate.div_ceil(cost.bytes.max(1)).min(MOST_SETS) {
+                sets.push(problem.load()?);
+            }
+            Ok((checked, in_turn(&mut sets, budget)?))
         });
         Ok(match timed {
             Err(e) => Measured::Failed(e.to_string()),
@@ -110,7 +115,8 @@ impl Case {
         ceilings: &mut dyn Ceilings,
     ) -> Row {
         let (gbps, gflops) = (cost.bytes as f64 / ns, cost.flops / ns);
-        let (copy, peak) = (ceilings.copy_gbps(cost.bytes), ceilings.peak_gflops(self.types.runs_in));
+        let copied = cost.bytes.max(self.rotate);
+        let (copy, peak) = (ceilings.copy_gbps(copied), ceilings.peak_gflops(self.types.runs_in));
         // The limit is whichever would take longer at its ceiling.
         let (limit, reached, ceiling) = if cost.flops / peak > cost.bytes as f64 / copy {
             ("compute", gflops, peak)
@@ -134,6 +140,35 @@ impl Case {
             checked: 0,
         }
     }
+}
+
+/// Nanoseconds of a call. Several sets of operands are taken in turn, and a round of them is waited for once.
+fn in_turn(sets: &mut [Running<'_>], budget: Duration) -> Result<f64> {
+    let mut ns = 0.0;
+    let count = sets.len();
+    if let [only] = sets {
+        only.prepare(&mut |call| Ok(ns = median_ns(budget, || call.run())?))?;
+        return Ok(ns);
+    }
+    together(sets, &mut || Ok(()), &mut |round| Ok(ns = median_ns(budget, round)?))?;
+    Ok(ns / count as f64)
+}
+
+/// Hands a function to `with` that enqueues `before` and a call on each set, and waits.
+fn together(
+    sets: &mut [Running<'_>],
+    before: &mut dyn FnMut() -> Result<()>,
+    with: &mut dyn FnMut(&mut dyn FnMut() -> Result<()>) -> Result<()>,
+) -> Result<()> {
+    let Some((first, rest)) = sets.split_first_mut() else {
+        return Ok(());
+    };
+    first.prepare(&mut |call| {
+        if rest.is_empty() {
+            return with(&mut || before().and_then(|()| call.run()));
+        }
+        together(rest, &mut || before().and_then(|()| call.enqueue()), with)
+    })
 }
 
 /// Rounded to five significant digits; the rest is noise.

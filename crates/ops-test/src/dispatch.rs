@@ -173,8 +173,8 @@ fn attempt<B: Backend>(
     // `support` may only be asked about operands that keep the op's rule.
     let support = if call.infer(&outline).is_ok() { call.support(b, &outline) } else { Ok(()) };
     let mut result = Ok(());
-    call.prepare(b, tensors, &mut |run| {
-        result = run();
+    call.prepare(b, tensors, &mut |call| {
+        result = call.run();
         Ok(())
     })?;
     Ok((support, result))

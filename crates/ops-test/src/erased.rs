@@ -28,7 +28,7 @@ pub trait ErasedCall<B: Backend>: ErasedOp {
     /// # Errors
     /// Why not.
     fn support(&self, backend: &B, outline: &Outline) -> Result<(), Reason>;
-    /// Makes arguments of `tensors` and hands out the call, which runs the op and waits. It may be made any number of times.
+    /// Makes arguments of `tensors` and hands out the call, which may be made any number of times.
     ///
     /// # Errors
     /// An operand is missing or has the wrong element type; and what `with` returns.
@@ -41,7 +41,35 @@ pub trait ErasedCall<B: Backend>: ErasedOp {
 }
 
 /// A call with its arguments.
-pub type Prepared<'p> = dyn FnMut() -> Result<()> + 'p;
+pub struct Prepared<'p> {
+    enqueue: &'p mut dyn FnMut() -> Result<()>,
+    wait: &'p dyn Fn() -> Result<()>,
+}
+
+impl Prepared<'_> {
+    /// Runs the op and waits for the backend.
+    ///
+    /// # Errors
+    /// What the op or the backend reports.
+    pub fn run(&mut self) -> Result<()> {
+        self.enqueue()?;
+        self.wait()
+    }
+    /// Calls the op, which may still run afterwards.
+    ///
+    /// # Errors
+    /// What the op reports.
+    pub fn enqueue(&mut self) -> Result<()> {
+        (self.enqueue)()
+    }
+    /// Waits until all calls are done.
+    ///
+    /// # Errors
+    /// What the backend reports.
+    pub fn wait(&self) -> Result<()> {
+        (self.wait)()
+    }
+}
 
 /// The object for an op.
 pub fn erase<B: Execute<O>, O: Op>(op: O) -> Box<dyn ErasedCall<B>> {
@@ -100,11 +128,11 @@ impl<O: Op, B: Execute<O>> ErasedCall<B> for Typed<O> {
     ) -> Result<()> {
         let Typed(op) = self;
         let mut args = tensors.args(op)?;
-        with(&mut || {
+        let mut enqueue = || {
             let reborrowed = O::map(&mut args, |_, lent| Some(lent));
-            backend.run(op, reborrowed.ok_or_else(|| lost(op.name(), backend.name()))?)?;
-            backend.synchronize()
-        })
+            backend.run(op, reborrowed.ok_or_else(|| lost(op.name(), backend.name()))?)
+        };
+        with(&mut Prepared { enqueue: &mut enqueue, wait: &|| backend.synchronize() })
     }
 }
 
@@ -260,7 +288,7 @@ mod tests {
             .with("x", Reference.tensor(&[1, 2], &[3.0f32, -3.0]).unwrap())
             .with("weight", Reference.tensor(&[2], &[1.0f32, 2.0]).unwrap())
             .with("y", Reference.zeros::<f32>(&[1, 2]).unwrap());
-        norm.prepare(&Reference, &mut tensors, &mut |run| run().and_then(|()| run())).unwrap();
+        norm.prepare(&Reference, &mut tensors, &mut |call| call.run().and_then(|()| call.run())).unwrap();
         let y = tensors["y"].as_ref().to_vec(&Reference).unwrap();
         assert_eq!(bytemuck::pod_collect_to_vec::<u8, f32>(&y), [1.0, -2.0]);
     }

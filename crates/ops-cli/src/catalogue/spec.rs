@@ -148,6 +148,14 @@ impl Spec {
     /// # Errors
     /// A shape cannot be parsed, the op has no such operand, or as for [`Spec::new`].
     pub(crate) fn parse(entry: &'static Entry, types: Types, shapes: &[String]) -> Result<Self, Failure> {
+        Spec::new(entry, types, &Spec::given(entry, shapes)?)
+    }
+
+    /// Shapes by operand, from the texts of `--shape`.
+    ///
+    /// # Errors
+    /// None is given, one is given twice, or the op reads no such operand.
+    pub(crate) fn given(entry: &Entry, shapes: &[String]) -> Result<BTreeMap<String, Vec<usize>>, Failure> {
         let mut given = BTreeMap::new();
         for text in shapes {
             let (operand, dims) = split_operand(text);
@@ -169,7 +177,7 @@ impl Spec {
                 "{op} wants --shape, the extents of {first}; its operands are {contract}"
             )));
         }
-        Spec::new(entry, types, &given)
+        Ok(given)
     }
 
     /// The shape of an input.

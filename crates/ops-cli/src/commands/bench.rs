@@ -2,7 +2,7 @@
 use crate::args::{BenchArgs, Common};
 use crate::backend::Engine;
 use crate::bench::{Case, Measured, Row};
-use crate::catalogue::{Fixed, entries, find_op, parse_dtype};
+use crate::catalogue::{Fixed, Shapes, Spec, entries, find_op, parse_dtype};
 use crate::exit::{Failure, Outcome};
 use crate::output::{Progress, Table, json_line};
 use ops_core::DType;
@@ -80,13 +80,16 @@ fn plan(args: &BenchArgs) -> Result<Vec<Case>, Failure> {
         [] => SIZES.to_vec(),
         texts => texts.iter().map(|text| parse_size(text)).collect::<Result<_, _>>()?,
     };
+    let rotate = args.rotate.as_deref().map_or(Ok(0), parse_size)?;
     let mut cases = Vec::new();
     for entry in chosen {
         let types = if dtypes.is_empty() { entry.timed_types() } else { entry.timed_types_in(&dtypes) };
         for types in types {
-            for shapes in entry.shapes(&types, &sizes, fixed) {
-                cases.push(Case { entry, types: types.clone(), shapes });
-            }
+            let all = match &args.shape[..] {
+                [] => entry.shapes(&types, &sizes, fixed),
+                texts => vec![Shapes { given: Spec::given(entry, texts)?, causal: false }],
+            };
+            cases.extend(all.into_iter().map(|shapes| Case { entry, types: types.clone(), shapes, rotate }));
         }
     }
     if cases.is_empty() {

@@ -23,7 +23,7 @@ pub(crate) trait Call {
 
 /// An op with tensors.
 pub(crate) trait Loaded {
-    /// Hands out the call, which runs the op and waits. It may be made any number of times.
+    /// Hands out the call, which may be made any number of times.
     ///
     /// # Errors
     /// What `with` returns.

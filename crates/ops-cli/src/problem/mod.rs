@@ -147,7 +147,7 @@ fn described(on: &dyn Operands) -> Vec<Operand> {
 }
 
 impl Running<'_> {
-    /// Hands out the call, which runs the op and waits. It may be made any number of times.
+    /// Hands out the call, which may be made any number of times.
     ///
     /// # Errors
     /// What the op reports, and what `with` returns.
@@ -166,8 +166,8 @@ impl Running<'_> {
         let keep = problem.keep(limit);
         let part = problem.plan.narrowed(|name, layout| problem.narrow(name, layout, keep))?;
         let mut reference = problem.reference.load(&part)?;
-        self.loaded.prepare(&mut |run| run())?;
-        reference.prepare(&mut |run| run())?;
+        self.loaded.prepare(&mut |call| call.run())?;
+        reference.prepare(&mut |call| call.run())?;
         let (op, outline) = (problem.call.op(), part.outline());
         let mut found = Checked::default();
         for Operand { name, dtype, .. } in problem.operands.iter().filter(|o| o.role != Role::In) {

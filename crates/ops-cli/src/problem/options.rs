@@ -8,6 +8,17 @@ use ops_core::{DType, Wide};
 /// The options that models use for the op of this spec.
 pub(super) struct ModelOptions<'s>(pub(super) &'s Spec);
 
+impl ModelOptions<'_> {
+    /// The groups that follow from a plain convolution's weight `[o, c / groups, ..]`. That of a transposed one does not tell.
+    fn convolution_groups(&self) -> Option<usize> {
+        if !matches!(self.0.entry.name, "conv1d" | "conv2d") {
+            return None;
+        }
+        let channels = |operand| self.0.shape(operand).and_then(|dims| dims.get(1).copied());
+        channels("x")?.checked_div(channels("weight")?).filter(|groups| *groups > 0)
+    }
+}
+
 impl Options for ModelOptions<'_> {
     type Error = Failure;
 
@@ -35,6 +46,9 @@ impl Options for ModelOptions<'_> {
             // As many as sampling from a model's vocabulary usually keeps.
             let n = self.0.shape("x").and_then(|dims| dims.last().copied()).unwrap_or(0);
             return Ok(Some(n.min(40)));
+        }
+        if name == "groups" {
+            return Ok(self.convolution_groups());
         }
         if name != "num_groups" {
             return Ok(None);

@@ -53,7 +53,24 @@ fn rows_name_operands_of_other_types() {
 }
 
 #[test]
+fn shapes_are_given_and_calls_rotate_through_memory() {
+    let shapes = ["--shape", "1,256", "--shape", "weight=8,1", "--rotate", "64K", "--json"];
+    let rows = bench(&[&["--op", "qlinear", "--dtype", "q4_k"], &shapes[..]].concat()).json();
+    assert_eq!(rows.len(), 1);
+    assert_eq!((&rows[0]["shape"], &rows[0]["dtype"]), (&[1, 256][..].into(), &"f32,weight=q4_k".into()));
+    assert!(rows[0]["ns"].as_f64().unwrap() > 0.0 && rows[0]["checked"].as_u64() == Some(8));
+    // One set of operands; four groups, which follow from the weight.
+    let shapes = ["--shape", "1,4,9,9", "--shape", "weight=4,1,3,3", "--json"];
+    let alone = bench(&[&["--op", "conv2d", "--dtype", "f32"], &shapes[..]].concat()).json();
+    assert_eq!(alone[0]["flops"].as_f64(), Some(4.0 * 81.0 * 9.0 * 2.0));
+}
+
+#[test]
 fn mistakes_are_explained() {
+    let alone = bench(&["--shape", "4,4"]);
+    assert!(alone.code == 2 && alone.stderr.contains("--op"), "{}", alone.stderr);
+    assert!(bench(&["--op", "add", "--shape", "c=4,4"]).refused().contains("reads no operand `c`"));
+    assert!(bench(&["--op", "add", "--shape", "4", "--rotate", "much"]).refused().contains("not a size"));
     assert!(bench(&["--op", "nonesuch"]).refused().contains("known: rms_norm"));
     assert!(bench(&["--sizes", "1T"]).refused().contains("256M"));
     assert!(bench(&["--dtype", "f33"]).refused().contains("known: f64"));

@@ -189,51 +189,74 @@ impl<T: Element> Kernel for ArgColumns<'_, T> {
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
         let ArgColumns { x, starts, first, best, index, flip } = self;
-        for (i, starts) in starts.chunks(ROWS).enumerate() {
-            let first = first.wrapping_add((i * ROWS) as u32);
-            arg_rows(s, (x, starts, first), best, index, Larger(flip));
+        let n = best.len();
+        let (fours, rest) = starts.as_chunks::<ROWS>();
+        let mut first = first;
+        for starts in fours {
+            arg_rows(s, (starts.map(|start| &x[start..start + n]), first), best, index, Larger(flip));
+            first = first.wrapping_add(ROWS as u32);
+        }
+        for start in rest {
+            arg_rows(s, ([&x[*start..start + n]], first), best, index, Larger(flip));
+            first = first.wrapping_add(1);
         }
     }
 }
 
 /// Compares a few rows with the largest elements so far. Of many rows at once, the lines that they share would evict each other.
 #[inline(always)]
-fn arg_rows<S: Simd, T: Element>(
+fn arg_rows<S: Simd, T: Element, const R: usize>(
     s: S,
-    (x, starts, first): (&[T], &[usize], u32),
+    (rows, first): ([&[T]; R], u32),
     bests: &mut [f32],
     indices: &mut [f32],
     larger: Larger,
 ) {
     let n = bests.len();
+    let row = |i: usize| s.from_bits(s.splat_i(first.wrapping_add(i as u32) as i32));
     let mut at = 0;
     while at < n {
         let end = n.min(at + S::LANES);
-        let mut best = larger.map(s, load(s, &bests[at..end]));
-        let mut index = load(s, &indices[at..end]);
+        let mut v = [s.splat(0.0); R];
         // A sum is NaN if any of its terms is; the sum of opposite infinities only costs time.
         let mut sum = s.splat(0.0);
-        for start in starts {
-            sum = s.add(sum, load(s, &x[start + at..start + end]));
+        for (v, row) in v.iter_mut().zip(rows) {
+            *v = larger.map(s, load(s, &row[at..end]));
+            sum = s.add(sum, *v);
         }
-        let nan = s.any(s.is_nan(sum));
-        for (row, start) in starts.iter().enumerate() {
-            let x = larger.map(s, load(s, &x[start + at..start + end]));
-            let row = s.from_bits(s.splat_i(first.wrapping_add(row as u32) as i32));
-            // Nothing is above a NaN, and a NaN is above nothing.
-            let above = s.lt(best, x);
-            let (mut new_best, mut new_index) = (s.select(above, x, best), s.select(above, row, index));
-            if nan {
-                let first_nan = s.is_nan(x);
-                (new_best, new_index) =
-                    (s.select(first_nan, x, new_best), s.select(first_nan, row, new_index));
-                let old = s.is_nan(best);
-                (new_best, new_index) = (s.select(old, best, new_best), s.select(old, index, new_index));
+        let mut best = larger.map(s, load(s, &bests[at..end]));
+        let mut index = load(s, &indices[at..end]);
+        if s.any(s.is_nan(sum)) {
+            (best, index) = arg_with_nan(s, &v, row, (best, index));
+        } else {
+            // Nothing is above a NaN.
+            for (i, x) in v.into_iter().enumerate() {
+                let above = s.lt(best, x);
+                (best, index) = (s.select(above, x, best), s.select(above, row(i), index));
             }
-            (best, index) = (new_best, new_index);
         }
         store(s, &mut bests[at..end], larger.map(s, best));
         store(s, &mut indices[at..end], index);
         at = end;
     }
+}
+
+/// The larger elements and their rows where some may be NaN: the first NaN stays.
+#[inline(always)]
+fn arg_with_nan<S: Simd>(
+    s: S,
+    v: &[S::F],
+    row: impl Fn(usize) -> S::F,
+    (mut best, mut index): (S::F, S::F),
+) -> (S::F, S::F) {
+    for (i, x) in v.iter().enumerate() {
+        let old = s.is_nan(best);
+        let above = s.lt(best, *x);
+        let (new_best, new_index) = (s.select(above, *x, best), s.select(above, row(i), index));
+        let first_nan = s.is_nan(*x);
+        let (new_best, new_index) =
+            (s.select(first_nan, *x, new_best), s.select(first_nan, row(i), new_index));
+        (best, index) = (s.select(old, best, new_best), s.select(old, index, new_index));
+    }
+    (best, index)
 }
