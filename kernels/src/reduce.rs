@@ -208,7 +208,10 @@ fn rows(kind: Kind, t: ElementType, mut args: ReduceArgs, device: &Device) -> Re
         && outer_multiples(&args.kept, &args.x, pack, true);
     let pack = if packs { pack } else { 1 };
     args.reduced = args.reduced.with_pack(pack);
-    let lanes = lanes_for(n, pack, device.wave).unwrap_or(BLOCK);
+    // A wave to an output, so that each lane has several loads in flight, unless that leaves most of the device idle.
+    let filling = device.blocks(8) * u64::from(BLOCK / device.wave);
+    let long = if outputs >= filling { device.wave } else { BLOCK };
+    let lanes = lanes_for(n, pack, device.wave).unwrap_or(long);
     args.lanes = lanes.into();
     let step = u64::from(BLOCK * pack);
     let most = if lanes == BLOCK { n / (step * MIN_LOADS) } else { 1 };

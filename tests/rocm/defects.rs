@@ -415,6 +415,72 @@ fn gelu_of_halves_is_rounded_eight_times() {
 }
 
 /// The rows of the tables of `docs/candle.md`.
+#[test]
+fn averages_of_halves_are_added_in_half() {
+    fn average<T: Float>(b: &Any) {
+        let x = tensor::<T>(b, &[1, 1, 64, 64], vec![1.0; 4096]);
+        assert_eq!(read(b, &b.avg_pool2d(&x, Windows::of([64, 64])).unwrap()), [1.0]);
+    }
+    everywhere("averages_of_halves_are_added_in_half", |b| {
+        average::<f16>(b);
+        average::<bf16>(b);
+    });
+}
+
+#[test]
+fn a_strided_kernel_is_read_without_its_strides() {
+    everywhere("a_strided_kernel_is_read_without_its_strides", |b| {
+        let x = tensor::<f32>(b, &[1, 2, 5], (0..10).map(f64::from));
+        // [o, c, k] as a view of [k, c, o].
+        let stored = tensor::<f32>(b, &[3, 2, 4], (0..24).map(|i| f64::from(i % 7)));
+        let view = stored.as_ref().permute(&[2, 1, 0]).unwrap();
+        let plain = b.contiguous(view).unwrap();
+        let want = read(b, &b.conv1d(&x, &plain, None, Conv1d::new()).unwrap());
+        assert_eq!(read(b, &b.conv1d(&x, view, None, Conv1d::new()).unwrap()), want);
+        // The first output by hand: channels 0 and 1, three columns each.
+        let at = |k: usize, c: usize| ((k * 2 + c) * 4 % 7) as f64;
+        let sum = |c: usize| (0..3).map(|k| (c * 5 + k) as f64 * at(k, c)).sum::<f64>();
+        assert_eq!(want[0], sum(0) + sum(1));
+    });
+}
+
+#[test]
+fn a_transposed_batch_meets_a_broadcast_one() {
+    everywhere("a_transposed_batch_meets_a_broadcast_one", |b| {
+        let stored = tensor::<f32>(b, &[2, 3, 4], (0..24).map(f64::from));
+        let left = stored.as_ref().transpose(-1, -2).unwrap();
+        let one = tensor::<f32>(b, &[1, 3, 2], (0..6).map(f64::from));
+        let right = one.as_ref().broadcast(&[2, 3, 2]).unwrap();
+        let want: Vec<f64> = (0..16)
+            .map(|i| {
+                let (batch, row, column) = (i / 8, i / 2 % 4, i % 2);
+                (0..3).map(|k| (batch * 12 + k * 4 + row) as f64 * (k * 2 + column) as f64).sum()
+            })
+            .collect();
+        assert_eq!(read(b, &b.matmul(left, right).unwrap()), want);
+    });
+}
+
+#[test]
+fn a_second_image_is_convolved_wrongly() {
+    everywhere("a_second_image_is_convolved_wrongly", |b| {
+        let x = tensor::<f32>(b, &[2, 2, 3], (0..12).map(f64::from));
+        let weight = tensor::<f32>(b, &[2, 1, 1], [1.0, 10.0]);
+        let y = b.conv_transpose1d(&x, &weight, None, ConvTranspose1d::new()).unwrap();
+        assert_eq!(read(b, &y), [30.0, 41.0, 52.0, 96.0, 107.0, 118.0]);
+    });
+}
+
+#[test]
+fn a_plane_that_keeps_its_size_loses_its_strides() {
+    everywhere("a_plane_that_keeps_its_size_loses_its_strides", |b| {
+        let stored = tensor::<f32>(b, &[1, 1, 2, 3], (0..6).map(f64::from));
+        let turned = stored.as_ref().transpose(-1, -2).unwrap();
+        let y = b.upsample_bilinear2d(turned, [3, 2], false).unwrap();
+        assert_eq!(read(b, &y), [0.0, 3.0, 1.0, 4.0, 2.0, 5.0]);
+    });
+}
+
 fn documented() -> Vec<Vec<&'static str>> {
     let lines = include_str!("../../docs/candle.md").lines().filter(|line| line.starts_with('|'));
     lines.map(|line| line.trim_matches('|').split(" | ").map(str::trim).collect()).collect()

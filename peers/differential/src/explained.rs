@@ -77,6 +77,12 @@ pub(crate) const EXPLAINED: &[Explained] = &[
             "rope_i",
             "rope_thd",
             "matmul",
+            "conv1d",
+            "conv2d",
+            "conv_transpose1d",
+            "conv_transpose2d",
+            "avg_pool2d",
+            "batch_norm",
         ],
         types: HALVES,
         theirs: "sums or factors are rounded to 16 bits",
@@ -92,11 +98,50 @@ pub(crate) const EXPLAINED: &[Explained] = &[
         ..BASE
     },
     Explained {
-        ops: &["gelu", "gelu_erf", "silu", "swiglu"],
-        special: true,
-        theirs: "-∞ · 0 gives NaN",
-        ours: "the limit",
-        contract: "activations",
+        ops: &["matmul"],
+        types: &["f32", "f64"],
+        theirs: "wrong from the second batch on where the first operand is transposed and the second broadcast over the batch",
+        ours: "the product",
+        contract: "rule 2",
+        ..BASE
+    },
+    Explained {
+        ops: &["conv1d"],
+        types: &["f32", "f64"],
+        theirs: "the strides of the kernel are ignored, and memory outside it may be read",
+        ours: "the convolution",
+        contract: "rule 2",
+        ..BASE
+    },
+    Explained {
+        ops: &["conv_transpose1d"],
+        types: &["f32", "f64"],
+        theirs: "wrong from the second image on, if there is no padding and no dilation",
+        ours: "the convolution",
+        contract: "rule 2",
+        ..BASE
+    },
+    Explained {
+        ops: &["upsample_bilinear2d"],
+        theirs: "an operand that keeps its size is copied without its strides",
+        ours: "interpolated",
+        contract: "rule 2",
+        ..BASE
+    },
+    Explained {
+        ops: &["layer_norm"],
+        types: &["f32"],
+        theirs: "the variance is the mean of squares less the square of the mean, which cancels",
+        ours: "the mean of squared differences",
+        contract: "layer_norm",
+        ..BASE
+    },
+    Explained {
+        ops: &["cast to f16", "cast to bf16"],
+        types: &["f64"],
+        theirs: "rounded to f32 first, so that a tie may appear",
+        ours: "rounded once, to the nearer number",
+        contract: "cast",
         ..BASE
     },
 ];

@@ -192,8 +192,6 @@ const OTHERS: [FloatOp; 17] = [
 
 pub(crate) fn compare(report: &mut Report, rounds: u64, seed: u64) {
     for op in UnaryFn::ALL.map(Unary).into_iter().chain(OTHERS) {
-        // The last op printed is the one in which a peer hangs, if it does.
-        eprintln!("{}", op.name());
         for round in 0..rounds {
             let mut random = Random::new(seed * 1_000_003 + round * 31 + op.name().len() as u64);
             once::<f32>(report, op, &mut random, 2e-5);
@@ -232,7 +230,9 @@ where
     let wide: Vec<_> = operands.iter().map(Operand::wide).collect();
     let wide: Vec<_> = wide.iter().map(|x| x.as_ref()).collect();
     let text = operands.iter().map(Operand::text).collect::<Vec<_>>().join(", ");
-    let call = Call { op: op.name(), dtype: <T as rocm_ops::Element>::DTYPE.name(), text, special, rounding };
+    let dtype = <T as rocm_ops::Element>::DTYPE.name();
+    let terms = if matches!(op, Mean(_) | CumSum(_) | MatMul) { operands[0].largest() } else { 0.0 };
+    let call = Call { op: op.name(), dtype, text, special, rounding, terms };
     let numbers =
         |y: TensorOf<Cpu, T>| y.to_vec(&Cpu::new()).map(|y| y.into_iter().map(Scalar::to_f64).collect());
     let ours = op.ours::<T, Cpu>(&Cpu::new(), &views).and_then(numbers).map_err(|e| e.to_string());

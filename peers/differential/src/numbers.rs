@@ -25,7 +25,7 @@ struct Of<'r> {
 impl Of<'_> {
     fn compare(&mut self, op: &str, text: String, ours: Numbers, theirs: Numbers, truth: Option<Vec<f64>>) {
         let Of { dtype, rounding, special, .. } = *self;
-        self.report.compare(&Call { op, dtype, text, special, rounding }, ours, theirs, truth);
+        self.report.compare(&Call { op, dtype, text, special, rounding, terms: 0.0 }, ours, theirs, truth);
     }
 }
 
@@ -173,8 +173,11 @@ fn casts<T: Num + WithDType>(of: &mut Of<'_>, random: &mut Random) {
         _ => random.normal().abs() * 50.0,
     });
     let (text, t) = (x.text(), &x.theirs);
+    let exact = x.values();
     let mut to = |name: &str, ours: Numbers, dtype: Theirs| {
-        of.compare(&format!("cast to {name}"), text.clone(), ours, theirs(|| t.to_dtype(dtype)), None);
+        let theirs = theirs(|| t.to_dtype(dtype));
+        let truth = nearer(&exact, &ours, &theirs);
+        of.compare(&format!("cast to {name}"), text.clone(), ours, theirs, truth);
     };
     to("u8", ours(CastOps::<u8>::cast(&b, x.ours())), Theirs::U8);
     to("u32", ours(CastOps::<u32>::cast(&b, x.ours())), Theirs::U32);
@@ -186,6 +189,13 @@ fn casts<T: Num + WithDType>(of: &mut Of<'_>, random: &mut Random) {
     to("f32", ours(CastOps::<f32>::cast(&b, x.ours())), Theirs::F32);
     to("f64", ours(CastOps::<f64>::cast(&b, x.ours())), Theirs::F64);
     to("f8e4m3", ours(CastOps::<rocm_ops::F8E4M3>::cast(&b, x.ours())), Theirs::F8E4M3);
+}
+
+/// Of two results for each element, the one that is nearer to it.
+fn nearer(exact: &[f64], ours: &Numbers, theirs: &Numbers) -> Option<Vec<f64>> {
+    let (Ok(ours), Ok(theirs)) = (ours, theirs) else { return None };
+    let pick = |((x, a), b): ((&f64, &f64), &f64)| if (x - b).abs() < (x - a).abs() { *b } else { *a };
+    Some(exact.iter().zip(ours).zip(theirs).map(pick).collect())
 }
 
 /// Indices of this many elements, "no element" among them.

@@ -97,6 +97,10 @@ impl<T: Scalar + WithDType> Operand<T> {
         let elements = self.ours().to_vec(&Cpu::new()).expect("elements");
         elements.into_iter().map(Scalar::to_f64).collect()
     }
+    /// The largest magnitude.
+    pub(crate) fn largest(&self) -> f64 {
+        self.values().into_iter().map(f64::abs).fold(0.0, f64::max)
+    }
     /// The same numbers in f64, without gaps.
     pub(crate) fn wide(&self) -> TensorOf<Cpu, f64> {
         Cpu::new().tensor(self.layout.dims(), &self.values()).expect("a tensor")

@@ -132,9 +132,10 @@ fn convolution(contract: &'static str) -> Facts {
 fn moves(name: &str) -> Option<Facts> {
     Some(match name {
         "index_select" => Facts { typed: IDS, cut: "n", ..facts("x[r,..] ids[n:r] -> y[n,..]", 0.0) },
-        "gather" => Facts { typed: IDS, cut: "n", ..facts("x[r,..] ids[n:r,..] -> y[n,..]", 0.0) },
-        "scatter" => Facts { typed: IDS, ..facts("dst[r,..] ids[n:r,..] src[n,..]", 0.0) },
-        "scatter_add" => Facts { typed: IDS, ..facts("dst[r,..] ids[n:r,..] src[n,..]", 1.0) },
+        // Along the last axis, as log-probabilities of tokens are picked.
+        "gather" => Facts { typed: IDS, ..facts("x[..,r] ids[..,n:r] -> y[..,n]", 0.0) },
+        "scatter" => Facts { typed: IDS, ..facts("dst[..,r] ids[..,n:r] src[..,n]", 0.0) },
+        "scatter_add" => Facts { typed: IDS, ..facts("dst[..,r] ids[..,n:r] src[..,n]", 1.0) },
         "index_add" => Facts { typed: IDS, ..facts("dst[r,..] ids[n:r] src[n,..]", 1.0) },
         "quantize" => Facts { typed: TO_BLOCKS, ..facts("x[..,k] -> y[..,k/B]", 4.0) },
         "dequantize" => {

@@ -59,7 +59,8 @@ impl Options for ModelOptions<'_> {
     }
     fn axis(&self, _: &'static str) -> Result<Option<isize>, Failure> {
         // Ops without a default axis take the last one.
-        Ok(matches!(self.0.entry.name, "argmax" | "argmin" | "cumsum").then_some(-1))
+        let last = ["argmax", "argmin", "cumsum", "gather", "scatter", "scatter_add"];
+        Ok(last.contains(&self.0.entry.name).then_some(-1))
     }
     fn counts(&self, name: &'static str) -> Result<Option<Vec<usize>>, Failure> {
         let twice = |len: &usize| len.saturating_mul(2);

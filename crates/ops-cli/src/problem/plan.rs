@@ -59,12 +59,14 @@ impl Plan {
 
 /// The values of an operand, chosen so that no op makes NaN or leaves the range of its type.
 pub(super) fn fill(spec: &Spec, operand: &str) -> Fill {
-    let rows = |table| spec.shape(table).and_then(|dims| dims.first().copied()).unwrap_or(1);
+    let first = |table| spec.shape(table).and_then(|dims| dims.first().copied()).unwrap_or(1);
+    let last = |table| spec.shape(table).and_then(|dims| dims.last().copied()).unwrap_or(1);
     match (spec.entry.name, operand) {
         ("log" | "sqrt" | "recip" | "powf", _) | ("div", "b") | ("pow", "a") => Fill::Positive,
         ("batch_norm", "var") => Fill::Positive,
         (_, "cond") => Fill::Flag,
-        (_, "ids") => Fill::Below(rows(spec.entry.first())),
+        ("gather" | "scatter" | "scatter_add", "ids") => Fill::Below(last(spec.entry.first())),
+        (_, "ids") => Fill::Below(first(spec.entry.first())),
         (_, "cos") => Fill::Cos,
         (_, "sin") => Fill::Sin,
         _ => Fill::Signed,

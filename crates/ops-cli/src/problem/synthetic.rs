@@ -20,6 +20,9 @@ pub(super) enum Fill {
     Sin,
 }
 
+/// A prime, so that no two rows of a weight are the same blocks at the same places.
+const PERIOD: usize = 4099;
+
 /// The rule that gives an operand its values.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Recipe {
@@ -51,14 +54,25 @@ impl Recipe {
 
     fn write(&self, dtype: DType, first: usize, dst: &mut [u8]) {
         const CHUNK: usize = 1 << 16;
+        if let DType::Block(info) = dtype {
+            return self.repeated_blocks(info, first, dst);
+        }
         dst.par_chunks_mut(CHUNK * dtype.size()).enumerate().for_each(|(i, chunk)| {
             let at = first + i * CHUNK;
-            match dtype {
-                DType::Block(info) => self.blocks(info, at, chunk),
-                // The list of ops has no other types; if it did, zeros would be valid values.
-                scalar => with_type!(scalars, scalar, T => self.scalars::<T>(at, chunk), _ => chunk.fill(0)),
-            }
+            // The list of ops has no other types; if it did, zeros would be valid values.
+            with_type!(scalars, dtype, T => self.scalars::<T>(at, chunk), _ => chunk.fill(0));
         });
+    }
+
+    /// Blocks come again after [`PERIOD`], because some formats take long to encode.
+    fn repeated_blocks(&self, info: &BlockInfo, first: usize, dst: &mut [u8]) {
+        let size = info.bytes();
+        let needed = (dst.len() / size).min(PERIOD);
+        let mut distinct = vec![0; needed * size];
+        distinct.par_chunks_mut(size).enumerate().for_each(|(i, block)| {
+            self.blocks(info, (first + i) % PERIOD, block);
+        });
+        dst.par_chunks_mut(needed.max(1) * size).for_each(|part| part.copy_from_slice(&distinct[..part.len()]));
     }
 
     fn scalars<T: Scalar>(&self, first: usize, dst: &mut [u8]) {
@@ -123,6 +137,16 @@ mod tests {
         assert_eq!(read::<f32>(recipe, 70_000..70_005), whole[70_000..70_005]);
         assert!(whole.iter().any(|v| *v < -0.9) && whole.iter().any(|v| *v > 0.9));
         assert!(whole.iter().all(|v| v.abs() <= 1.0));
+    }
+
+    #[test]
+    fn blocks_come_again() {
+        let (recipe, q8_0) = (Recipe::new("weight", Fill::Signed), DType::Block(&ops_core::quant::Q8_0));
+        let whole = recipe.bytes(q8_0, 0..10_000).unwrap();
+        let size = q8_0.size();
+        assert_eq!(whole[..size], whole[PERIOD * size..][..size]);
+        assert_ne!(whole[..size], whole[size..2 * size]);
+        assert_eq!(recipe.bytes(q8_0, 4000..9000).unwrap(), whole[4000 * size..9000 * size]);
     }
 
     #[test]
