@@ -1,7 +1,7 @@
 // sum, mean, max, min, prod, argmax and argmin over any dimensions.
 // rows: a group of lanes per output. columns: a thread per few outputs that are neighbours in memory.
 // Where there are few outputs, their elements are split into parts. A second launch of `rows` then combines the parts' results.
-// Every result is combined in an order that only depends on the shape and the device.
+// Every result is combined in an order that only depends on the shape and on the number of compute units.
 #include "ops_key.h"
 #include "ops_reduce.h"
 #include "ops_view.h"
@@ -113,12 +113,8 @@ template <typename T> struct IndexOf {
     using Lane = Total;
     static OPS_METHOD Total start() { return Total{0, ~0u}; }
     static OPS_METHOD Lane start_lane() { return start(); }
-    // A lane takes its elements by rising index, so that of equal ones it keeps the one that it has. No float has the key 0 of
-    // the start.
     static OPS_METHOD void take(Lane& lane, T x, u64 index, bool flip) {
-        Total next{key_of(x, flip), u32(index)};
-        bool better = next.key > lane.key || (!is_float<T>::value && lane.index == ~0u);
-        lane = better ? next : lane;
+        lane = join(lane, Total{key_of(x, flip), u32(index)});
     }
     static OPS_METHOD Total join(Total a, Total b) {
         return b.key > a.key || (b.key == a.key && b.index < a.index) ? b : a;
