@@ -147,18 +147,27 @@ fn in_turn(sets: &mut [Running<'_>], budget: Duration) -> Result<f64> {
     let mut ns = 0.0;
     let count = sets.len();
     if let [only] = sets {
-        only.prepare(&mut |call| Ok(ns = median_ns(budget, || call.run())?))?;
+        only.prepare(&mut |call| {
+            ns = median_ns(budget, || call.run())?;
+            Ok(())
+        })?;
         return Ok(ns);
     }
-    together(sets, &mut || Ok(()), &mut |round| Ok(ns = median_ns(budget, round)?))?;
+    together(sets, &mut || Ok(()), &mut |round| {
+        ns = median_ns(budget, round)?;
+        Ok(())
+    })?;
     Ok(ns / count as f64)
 }
+
+/// Takes a function that makes a round of calls.
+type WithRound<'w> = dyn FnMut(&mut dyn FnMut() -> Result<()>) -> Result<()> + 'w;
 
 /// Hands a function to `with` that enqueues `before` and a call on each set, and waits.
 fn together(
     sets: &mut [Running<'_>],
     before: &mut dyn FnMut() -> Result<()>,
-    with: &mut dyn FnMut(&mut dyn FnMut() -> Result<()>) -> Result<()>,
+    with: &mut WithRound<'_>,
 ) -> Result<()> {
     let Some((first, rest)) = sets.split_first_mut() else {
         return Ok(());

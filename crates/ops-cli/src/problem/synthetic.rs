@@ -72,7 +72,8 @@ impl Recipe {
         distinct.par_chunks_mut(size).enumerate().for_each(|(i, block)| {
             self.blocks(info, (first + i) % PERIOD, block);
         });
-        dst.par_chunks_mut(needed.max(1) * size).for_each(|part| part.copy_from_slice(&distinct[..part.len()]));
+        dst.par_chunks_mut(needed.max(1) * size)
+            .for_each(|part| part.copy_from_slice(&distinct[..part.len()]));
     }
 
     fn scalars<T: Scalar>(&self, first: usize, dst: &mut [u8]) {
