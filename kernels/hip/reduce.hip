@@ -54,6 +54,7 @@ template <typename T> struct SumOf {
             lane += Lane(x);
         }
     }
+    static OPS_METHOD Total total(Lane lane, bool) { return Total(lane); }
     static OPS_METHOD Total join(Total a, Total b) { return a + b; }
     static OPS_METHOD T finish(Total total, const ReduceArgs& args) {
         if constexpr (is_float<T>::value) {
@@ -78,6 +79,7 @@ template <typename T> struct ProductOf {
             lane *= Lane(x);
         }
     }
+    static OPS_METHOD Total total(Lane lane, bool) { return lane; }
     static OPS_METHOD Total join(Total a, Total b) { return a * b; }
     static OPS_METHOD T finish(Total total, const ReduceArgs&) {
         if constexpr (is_float<T>::value) {
@@ -88,13 +90,47 @@ template <typename T> struct ProductOf {
     }
 };
 
+// The extremes of a lane of 16-bit floats in f32, which is faster than by keys, and the largest magnitude: it tells whether there
+// was a NaN.
+struct LargestFloat {
+    f32 high, low;  // which is wanted is asked at the end: a scalar register less in the loop
+    u32 magnitude;
+};
+
 template <typename T> struct LargestOf {
     using Out = T;
     using Total = key_t<T>;
-    using Lane = Total;
+    static constexpr bool IN_F32 = is_float<T>::value && sizeof(T) == 2;
+    using Lane = typename choose<IN_F32, LargestFloat, Total>::type;
     static OPS_METHOD Total start() { return 0; }
-    static OPS_METHOD Lane start_lane() { return 0; }
-    static OPS_METHOD void take(Lane& lane, T x, u64, bool flip) { lane = join(lane, key_of(x, flip)); }
+    static OPS_METHOD Lane start_lane() {
+        if constexpr (IN_F32) {
+            f32 infinity = bits_as<f32>(InfinityBits<f32>::value);
+            return LargestFloat{-infinity, infinity, 0};
+        } else {
+            return 0;
+        }
+    }
+    static OPS_METHOD void take(Lane& lane, T x, u64, bool flip) {
+        if constexpr (IN_F32) {
+            f32 value = widen(x);
+            u32 magnitude = bits_as<u32>(value) & 0x7fffffff;
+            lane.high = value > lane.high ? value : lane.high;
+            lane.low = value < lane.low ? value : lane.low;
+            lane.magnitude = magnitude > lane.magnitude ? magnitude : lane.magnitude;
+        } else {
+            lane = join(lane, key_of(x, flip));
+        }
+    }
+    // The key of a lane that has taken an element.
+    static OPS_METHOD Total total(const Lane& lane, bool flip) {
+        if constexpr (IN_F32) {
+            if (lane.magnitude > InfinityBits<f32>::value) return all_bits<T>();
+            return key_of(narrow<T>(flip ? lane.low : lane.high), flip);
+        } else {
+            return lane;
+        }
+    }
     static OPS_METHOD Total join(Total a, Total b) { return a > b ? a : b; }
     static OPS_METHOD T finish(Total total, const ReduceArgs& args) { return element_of<T>(total, args.flip != 0); }
 };
@@ -116,6 +152,7 @@ template <typename T> struct IndexOf {
     static OPS_METHOD void take(Lane& lane, T x, u64 index, bool flip) {
         lane = join(lane, Total{key_of(x, flip), u32(index)});
     }
+    static OPS_METHOD Total total(const Lane& lane, bool) { return lane; }
     static OPS_METHOD Total join(Total a, Total b) {
         return b.key > a.key || (b.key == a.key && b.index < a.index) ? b : a;
     }
@@ -125,9 +162,6 @@ template <typename T> struct IndexOf {
 template <typename O> struct Join {
     OPS_METHOD typename O::Total operator()(typename O::Total a, typename O::Total b) const { return O::join(a, b); }
 };
-template <typename O> OPS_DEVICE typename O::Total total_of(const typename O::Lane& lane) {
-    return typename O::Total(lane);
-}
 
 // ---- rows -------------------------------------------------------------------------
 
@@ -171,7 +205,7 @@ OPS_DEVICE typename O::Total share(const ReduceArgs& args, const T* x, u64 begin
             OPS_NO_UNROLL
             for (; at < end; at += step) take(acc, load(at), at);
         }
-        total = O::join(total, total_of<O>(acc));
+        total = O::join(total, O::total(acc, reread(args).flip != 0));
     }
     return total;
 }
@@ -266,7 +300,7 @@ OPS_DEVICE void column_share(const ReduceArgs& args, const T* x, u64 begin, u64 
             for (; at < end; at += SLICES) take(load(at), at);
         }
         OPS_UNROLL
-        for (u32 k = 0; k < N; k++) total[k] = O::join(total[k], total_of<O>(acc[k]));
+        for (u32 k = 0; k < N; k++) total[k] = O::join(total[k], O::total(acc[k], reread(args).flip != 0));
     }
 }
 

@@ -10,12 +10,13 @@
 namespace ops {
 
 struct GatherArgs {
-    Shape shape;    // y's, the indexed dimension outermost
-    Operand x;
+    Shape shape;    // y's
+    Operand x;      // stride 0 along the indexed dimension
     Operand y;
     Operand ids;
     Operand order;  // strides that give the position of an index in its operand; no memory
-    u64 bound;      // x's size along the dimension
+    i64 step;       // x's stride along the indexed dimension
+    u64 bound;      // x's size along it
     Address<ErrorSlot> error;  // null to record nothing
     u32 ids_kind;   // IndexKind
     u32 op;         // for the record
@@ -45,24 +46,20 @@ template <typename T> OPS_DEVICE void gather(const GatherArgs& args) {
     for (u64 i = global_thread(); i < args.shape.count; i += global_threads()) {
         const T* x = static_cast<const T*>(args.x.data);
         T* y = static_cast<T*>(args.y.data);
-        i64 id = 0, position = 0, step = 0;
+        i64 id = 0;
         unravel<5>(args.shape, i, [&](u32 d, u64 at) OPS_INLINE {
+            x += i64(at) * args.x.stride[d];
             y += i64(at) * args.y.stride[d];
             id += i64(at) * args.ids.stride[d];
-            position += i64(at) * args.order.stride[d];
-            if (d + args.shape.rank != MAX_RANK) {
-                x += i64(at) * args.x.stride[d];
-            } else {
-                step = args.x.stride[d];
-            }
         });
         Index index = read_index(args.ids.data, args.ids_kind, id);
         bool present = !index.absent && index.value >= 0 && u64(index.value) < args.bound;
         if (!present && !index.absent) {
+            i64 position = offset_of<5>(args.shape, args.order, i);
             record_index_error(args.error, args.op, args.operand, u64(position), index.value, args.bound);
         }
         T value = T(0);
-        if (present) value = x[index.value * step];
+        if (present) value = x[index.value * args.step];
         *y = value;
     }
 }

@@ -4,7 +4,7 @@ use crate::instances::{Arguments, Table};
 use crate::launch::need;
 use crate::shape::{List, as_units, leading, list};
 use crate::sort::{self, SortArgs};
-use crate::{Device, ElementType, Family, Launch, OperandView, Refused, Shape, StridedPointer};
+use crate::{Device, ElementType, Family, Launch, OperandView, Refused, Shape, StridedPointer, elementwise};
 
 const BLOCK: u32 = 256;
 /// With at least this many lines for each compute unit, a line gets one thread.
@@ -25,6 +25,8 @@ pub struct GatherArgs {
     pub ids: StridedPointer,
     /// Strides that give the position of an index in its operand.
     pub order: StridedPointer,
+    /// Stride of x along the indexed dimension, where `x` has stride 0.
+    pub step: i64,
     pub bound: u64,
     pub error: u64,
     pub ids_kind: u32,
@@ -105,6 +107,22 @@ fn arrange(
     ids: OperandView<'_>,
     order: &[i64],
 ) -> Result<(ElementType, Shape, [StridedPointer; 4]), Refused> {
+    let (unit, dims, strides) = units(dims, axis, moved, ids, order)?;
+    let (shape, operands) = leading(&dims, axis, views(unit, moved, ids, &strides))?;
+    Ok((unit, shape.unpacked(), operands))
+}
+
+/// Strides of two operands that are moved, of the indices and of their order.
+type Strides = [List<i64>; 4];
+
+/// The unit that is moved, and dimensions and strides in it.
+fn units(
+    dims: &[u64],
+    axis: usize,
+    moved: [OperandView<'_>; 2],
+    ids: OperandView<'_>,
+    order: &[i64],
+) -> Result<(ElementType, List<u64>, Strides), Refused> {
     if axis >= dims.len() || ids.strides.len() != dims.len() {
         return Err(Refused::Rank(dims.len()));
     }
@@ -115,14 +133,21 @@ fn arrange(
         ids_strides.push(0);
         order.push(0);
     }
-    let views = [
-        OperandView { strides: &a, dtype: unit, ..moved[0] },
-        OperandView { strides: &b, dtype: unit, ..moved[1] },
-        OperandView { strides: &ids_strides, ..ids },
-        of_order(&order),
-    ];
-    let (shape, operands) = leading(&dims, axis, views)?;
-    Ok((unit, shape.unpacked(), operands))
+    Ok((unit, dims, [a, b, ids_strides, order]))
+}
+
+fn views<'s>(
+    unit: ElementType,
+    [a, b]: [OperandView<'_>; 2],
+    ids: OperandView<'_>,
+    [of_a, of_b, of_ids, order]: &'s Strides,
+) -> [OperandView<'s>; 4] {
+    [
+        OperandView { data: a.data, strides: of_a, dtype: unit },
+        OperandView { data: b.data, strides: of_b, dtype: unit },
+        OperandView { data: ids.data, strides: of_ids, dtype: ids.dtype },
+        of_order(order),
+    ]
 }
 
 /// Prepares `y[i, j, ..] = x[ids[i, j, ..], j, ..]`, for axis 0. `dims` are those of y and ids; `bound` is the size of x along
@@ -136,13 +161,18 @@ pub fn gather(
     device: &Device,
 ) -> Result<(Launch, GatherArgs), Refused> {
     let order = order_of(dims, |_| true)?;
-    let (unit, shape, [x, y, ids_at, order]) = arrange(dims, axis, [x, y], ids, &order)?;
+    let (unit, dims, mut strides) = units(dims, axis, [x, y], ids, &order)?;
+    // Elements are visited in y's order, so that neighbouring threads write neighbours along any axis.
+    let step = std::mem::take(&mut strides[0][axis]);
+    let (shape, [x, y, ids_at, order]) = elementwise(&dims, views(unit, [x, y], ids, &strides))?;
+    let shape = shape.unpacked();
     let args = GatherArgs {
         shape,
         x,
         y,
         ids: ids_at,
         order,
+        step,
         bound,
         error: report.error,
         ids_kind: kind_of(ids.dtype)?,
