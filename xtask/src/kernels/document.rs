@@ -84,10 +84,13 @@ fn render_hiprtc(clang: &[Table; 2], hiprtc: &Table, current: impl Fn(Family) ->
     if !old.is_empty() {
         out += &format!(" Not measured since their sources changed: {}.", old.join(", "));
     }
-    let new: Vec<&str> =
-        shown().filter(|k| hiprtc.row(&k.symbol).is_none()).map(|k| k.symbol.as_str()).collect();
+    let new = |family: Family| {
+        let count = shown().filter(|k| k.family == family && hiprtc.row(&k.symbol).is_none()).count();
+        (count > 0).then(|| format!("{count} of {}", family.name()))
+    };
+    let new: Vec<String> = Family::ALL.iter().filter_map(|family| new(*family)).collect();
     if !new.is_empty() {
-        out += &format!(" Not measured yet: {}.", new.join(", "));
+        out += &format!(" Kernels that were not measured yet: {}.", new.join(", "));
     }
     out += "\n\n| |";
     targets.iter().for_each(|target| out += &format!(" {} |", target.trim_start_matches("gfx")));
@@ -204,7 +207,7 @@ mod tests {
         );
         assert!(table.starts_with("hipRTC 6.4, LLVM 21 and hipRTC 7.2, LLVM 22."), "{table}");
         assert!(
-            table.contains("since their sources changed: norm.") && table.contains("Not measured yet: "),
+            table.contains("since their sources changed: norm.") && table.contains("not measured yet: ") && table.contains(" of quant"),
             "{table}"
         );
     }
