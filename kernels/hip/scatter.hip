@@ -42,8 +42,23 @@ struct ScatterArgs {
     u32 reserved;
 };
 
+// The element of x that the index at `id` picks; `i` counts y's elements.
+template <typename T> OPS_DEVICE T picked(const GatherArgs& args, const T* x, i64 id, u64 i) {
+    Index index = read_index(args.ids.data, args.ids_kind, id);
+    if (index.absent) return T(0);
+    if (index.value >= 0 && u64(index.value) < args.bound) return x[index.value * args.step];
+    i64 position = offset_of<5>(args.shape, args.order, i);
+    record_index_error(args.error, args.op, args.operand, u64(position), index.value, args.bound);
+    return T(0);
+}
+
+// Neighbours along the last dimension that a thread takes if y may be written in packs.
+template <typename T> OPS_DEVICE constexpr u32 gather_pack() { return sizeof(T) == 8 ? 2 : 4; }
+
 template <typename T> OPS_DEVICE void gather(const GatherArgs& args) {
-    for (u64 i = global_thread(); i < args.shape.count; i += global_threads()) {
+    constexpr u32 N = gather_pack<T>();
+    u64 step = args.shape.pack == N ? N : 1;
+    for (u64 i = global_thread() * step; i < args.shape.count; i += global_threads() * step) {
         const T* x = static_cast<const T*>(args.x.data);
         T* y = static_cast<T*>(args.y.data);
         i64 id = 0;
@@ -52,15 +67,16 @@ template <typename T> OPS_DEVICE void gather(const GatherArgs& args) {
             y += i64(at) * args.y.stride[d];
             id += i64(at) * args.ids.stride[d];
         });
-        Index index = read_index(args.ids.data, args.ids_kind, id);
-        bool present = !index.absent && index.value >= 0 && u64(index.value) < args.bound;
-        if (!present && !index.absent) {
-            i64 position = offset_of<5>(args.shape, args.order, i);
-            record_index_error(args.error, args.op, args.operand, u64(position), index.value, args.bound);
+        if (step == 1) {
+            *y = picked(args, x, id, i);
+        } else {
+            Pack<T, N> out;
+            OPS_UNROLL
+            for (u32 k = 0; k < N; k++) {
+                out.v[k] = picked(args, x + k * args.x.stride[5], id + k * args.ids.stride[5], i + k);
+            }
+            store_pack<N>(y, out);
         }
-        T value = T(0);
-        if (present) value = x[index.value * args.step];
-        *y = value;
     }
 }
 

@@ -2,7 +2,7 @@
 use crate::index::{Report, kind_of};
 use crate::instances::{Arguments, Table};
 use crate::launch::need;
-use crate::shape::{List, as_units, leading, list};
+use crate::shape::{List, MAX_RANK, as_units, leading, list};
 use crate::sort::{self, SortArgs};
 use crate::{Device, ElementType, Family, Launch, OperandView, Refused, Shape, StridedPointer, elementwise};
 
@@ -150,6 +150,11 @@ fn views<'s>(
     ]
 }
 
+/// Neighbours that a thread takes; `gather_pack` in the source.
+fn gather_pack(unit: ElementType) -> u32 {
+    if unit.bytes() == 8 { 2 } else { 4 }
+}
+
 /// Prepares `y[i, j, ..] = x[ids[i, j, ..], j, ..]`, for axis 0. `dims` are those of y and ids; `bound` is the size of x along
 /// the axis. Any type works, including block types.
 pub fn gather(
@@ -165,7 +170,12 @@ pub fn gather(
     // Elements are visited in y's order, so that neighbouring threads write neighbours along any axis.
     let step = std::mem::take(&mut strides[0][axis]);
     let (shape, [x, y, ids_at, order]) = elementwise(&dims, views(unit, [x, y], ids, &strides))?;
-    let shape = shape.unpacked();
+    let pack = gather_pack(unit);
+    let packs = y.stride[MAX_RANK - 1] == 1
+        && shape.inner().is_multiple_of(pack.into())
+        && y.data.is_multiple_of(u64::from(pack) * unit.bytes() as u64)
+        && y.stride[..MAX_RANK - 1].iter().all(|s| s % i64::from(pack) == 0);
+    let shape = shape.with_pack(if packs { pack } else { 1 });
     let args = GatherArgs {
         shape,
         x,
