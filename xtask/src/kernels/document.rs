@@ -207,7 +207,9 @@ mod tests {
         );
         assert!(table.starts_with("hipRTC 6.4, LLVM 21 and hipRTC 7.2, LLVM 22."), "{table}");
         assert!(
-            table.contains("since their sources changed: norm.") && table.contains("not measured yet: ") && table.contains(" of quant"),
+            table.contains("since their sources changed: norm.")
+                && table.contains("not measured yet: ")
+                && table.contains(" of quant"),
             "{table}"
         );
     }
