@@ -1,11 +1,12 @@
 //! Ops on floats.
+use crate::on_both::{FloatCall, on_both, texts};
 use crate::operand::{How, Operand, Random};
-use crate::report::{Call, Report, theirs};
+use crate::report::{Call, Report};
 use candle_core::{Tensor, WithDType};
 use candle_nn::{ops, rotary_emb};
 use rocm_ops::ops::registry::OpsOnFloats;
 use rocm_ops::ops::{RopeForm, UnaryFn};
-use rocm_ops::{Cpu, Float, Host, Reference, Result, Scalar, TensorOf, TensorRef, bf16, f16};
+use rocm_ops::{Cpu, Float, Host, Result, TensorOf, TensorRef, bf16, f16};
 
 #[derive(Clone, Copy)]
 enum FloatOp {
@@ -49,6 +50,50 @@ impl FloatOp {
         }
     }
 
+    /// Extents of the operands.
+    fn shapes(self, random: &mut Random) -> Vec<Vec<usize>> {
+        let last = |dims: &[usize]| vec![dims[dims.len() - 1]];
+        match self {
+            Pow | Swiglu => vec![random.dims(1); 2],
+            RmsNorm => {
+                let dims = random.dims(1);
+                vec![dims.clone(), last(&dims)]
+            }
+            LayerNorm => {
+                let dims = random.dims(1);
+                vec![dims.clone(), last(&dims), last(&dims)]
+            }
+            Rope(form) => {
+                let [b, h, t] = [1, 1, 1].map(|_| 1 + random.below(4));
+                let (d, rows) = (2 * (1 + random.below(8)), t + random.below(2));
+                let x = if form == RopeForm::HalfThd { vec![b, t, h, d] } else { vec![b, h, t, d] };
+                vec![x, vec![rows, d / 2], vec![rows, d / 2]]
+            }
+            MatMul => {
+                let [m, k, n] = [1, 1, 1].map(|_| 1 + random.below(40));
+                let batch: Vec<usize> = (0..random.below(3)).map(|_| 1 + random.below(3)).collect();
+                vec![[&batch[..], &[m, k]].concat(), [&batch[..], &[k, n]].concat()]
+            }
+            _ => vec![random.dims(1)],
+        }
+    }
+
+    /// An axis of the drawn shape instead of the one in the list.
+    fn along(self, random: &mut Random, rank: usize) -> Self {
+        match self {
+            Mean(_) => Mean(random.below(rank)),
+            CumSum(_) => CumSum(random.below(rank)),
+            Softmax(_, log) => Softmax(random.below(rank), log),
+            other => other,
+        }
+    }
+
+    fn is_elementwise(self) -> bool {
+        matches!(self, Unary(_) | Powf(_) | Elu(_) | Affine(..) | Clamp(..))
+    }
+}
+
+impl FloatCall for FloatOp {
     fn ours<T: Float, B: OpsOnFloats<T, Space = Host>>(
         self,
         b: &B,
@@ -99,48 +144,6 @@ impl FloatOp {
             Rope(_) => rotary_emb::rope_thd(&x[0], &x[1], &x[2]),
             MatMul => x[0].matmul(&x[1]),
         }
-    }
-
-    /// Extents of the operands.
-    fn shapes(self, random: &mut Random) -> Vec<Vec<usize>> {
-        let last = |dims: &[usize]| vec![dims[dims.len() - 1]];
-        match self {
-            Pow | Swiglu => vec![random.dims(1); 2],
-            RmsNorm => {
-                let dims = random.dims(1);
-                vec![dims.clone(), last(&dims)]
-            }
-            LayerNorm => {
-                let dims = random.dims(1);
-                vec![dims.clone(), last(&dims), last(&dims)]
-            }
-            Rope(form) => {
-                let [b, h, t] = [1, 1, 1].map(|_| 1 + random.below(4));
-                let (d, rows) = (2 * (1 + random.below(8)), t + random.below(2));
-                let x = if form == RopeForm::HalfThd { vec![b, t, h, d] } else { vec![b, h, t, d] };
-                vec![x, vec![rows, d / 2], vec![rows, d / 2]]
-            }
-            MatMul => {
-                let [m, k, n] = [1, 1, 1].map(|_| 1 + random.below(40));
-                let batch: Vec<usize> = (0..random.below(3)).map(|_| 1 + random.below(3)).collect();
-                vec![[&batch[..], &[m, k]].concat(), [&batch[..], &[k, n]].concat()]
-            }
-            _ => vec![random.dims(1)],
-        }
-    }
-
-    /// An axis of the drawn shape instead of the one in the list.
-    fn along(self, random: &mut Random, rank: usize) -> Self {
-        match self {
-            Mean(_) => Mean(random.below(rank)),
-            CumSum(_) => CumSum(random.below(rank)),
-            Softmax(_, log) => Softmax(random.below(rank), log),
-            other => other,
-        }
-    }
-
-    fn is_elementwise(self) -> bool {
-        matches!(self, Unary(_) | Powf(_) | Elu(_) | Affine(..) | Clamp(..))
     }
 }
 
@@ -226,18 +229,8 @@ where
             })
         })
         .collect();
-    let views: Vec<_> = operands.iter().map(Operand::ours).collect();
-    let wide: Vec<_> = operands.iter().map(Operand::wide).collect();
-    let wide: Vec<_> = wide.iter().map(|x| x.as_ref()).collect();
-    let text = operands.iter().map(Operand::text).collect::<Vec<_>>().join(", ");
+    let text = texts(&operands);
     let dtype = <T as rocm_ops::Element>::DTYPE.name();
     let terms = if matches!(op, Mean(_) | CumSum(_) | MatMul) { operands[0].largest() } else { 0.0 };
-    let call = Call { op: op.name(), dtype, text, special, rounding, terms };
-    let numbers =
-        |y: TensorOf<Cpu, T>| y.to_vec(&Cpu::new()).map(|y| y.into_iter().map(Scalar::to_f64).collect());
-    let ours = op.ours::<T, Cpu>(&Cpu::new(), &views).and_then(numbers).map_err(|e| e.to_string());
-    let tensors: Vec<Tensor> = operands.iter().map(|o| o.theirs.clone()).collect();
-    let truth =
-        op.ours::<f64, Reference>(&Reference::new(), &wide).and_then(|y| y.to_vec(&Reference::new())).ok();
-    report.compare(&call, ours, theirs(|| op.theirs(&tensors)), truth);
+    on_both(report, op, &Call { op: op.name(), dtype, text, special, rounding, terms }, &operands);
 }

@@ -5,6 +5,7 @@
 mod explained;
 mod floats;
 mod numbers;
+mod on_both;
 mod operand;
 mod planes;
 mod report;

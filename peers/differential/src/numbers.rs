@@ -1,17 +1,12 @@
 //! Ops on every number type that both have, casts, and ops with indices.
+use crate::on_both::ours;
 use crate::operand::{How, Operand, Random};
 use crate::report::{Call, Report, theirs};
 use candle_core::{DType as Theirs, Tensor, WithDType};
 use rocm_ops::ops::*;
-use rocm_ops::{AsAny, Cpu, Num, Result, Scalar, TensorOf, bf16, f16};
+use rocm_ops::{AsAny, Cpu, Num, Result, TensorOf, bf16, f16};
 
 type Numbers = std::result::Result<Vec<f64>, String>;
-
-fn ours<T: Scalar>(y: Result<TensorOf<Cpu, T>>) -> Numbers {
-    let read =
-        |y: TensorOf<Cpu, T>| y.to_vec(&Cpu::new()).map(|y| y.into_iter().map(Scalar::to_f64).collect());
-    y.and_then(read).map_err(|e| e.to_string())
-}
 
 /// A comparison of one type: numbers from -20 to 20, small enough that no sum or product overflows in 8 bits, or special ones.
 struct Of<'r> {

@@ -1,11 +1,12 @@
 //! Ops on lines and planes: convolutions, pools, upsampling, batch normalization.
+use crate::on_both::{FloatCall, on_both, texts};
 use crate::operand::{How, Operand, Random};
-use crate::report::{Call, Report, theirs};
+use crate::report::{Call, Report};
 use candle_core::{Tensor, WithDType};
 use candle_nn::ModuleT;
 use rocm_ops::ops::registry::OpsOnFloats;
 use rocm_ops::ops::*;
-use rocm_ops::{Cpu, Float, Host, Reference, Result, Scalar, TensorOf, TensorRef, bf16, f16};
+use rocm_ops::{Cpu, Float, Host, Result, TensorOf, TensorRef, bf16, f16};
 
 /// An op with its options, which are the same along both axes, as candle wants.
 #[derive(Clone, Copy, Debug)]
@@ -81,7 +82,9 @@ impl PlaneOp {
             Pool { .. } | Nearest2d(_) | Bilinear(..) => vec![vec![batch, 2, h, w]],
         }
     }
+}
 
+impl FloatCall for PlaneOp {
     fn ours<T: Float, B: OpsOnFloats<T, Space = Host>>(
         self,
         b: &B,
@@ -171,18 +174,8 @@ where
             })
         })
         .collect();
-    let views: Vec<_> = operands.iter().map(Operand::ours).collect();
-    let wide: Vec<_> = operands.iter().map(Operand::wide).collect();
-    let wide: Vec<_> = wide.iter().map(|x| x.as_ref()).collect();
-    let text = operands.iter().map(Operand::text).collect::<Vec<_>>().join(", ");
-    let text = format!("{op:?}: {text}");
+    let text = format!("{op:?}: {}", texts(&operands));
     let dtype = <T as rocm_ops::Element>::DTYPE.name();
-    let call = Call { op: op.name(), dtype, text, special: false, rounding, terms: operands[0].largest() };
-    let numbers =
-        |y: TensorOf<Cpu, T>| y.to_vec(&Cpu::new()).map(|y| y.into_iter().map(Scalar::to_f64).collect());
-    let ours = op.ours::<T, Cpu>(&Cpu::new(), &views).and_then(numbers).map_err(|e| e.to_string());
-    let tensors: Vec<Tensor> = operands.iter().map(|o| o.theirs.clone()).collect();
-    let truth =
-        op.ours::<f64, Reference>(&Reference::new(), &wide).and_then(|y| y.to_vec(&Reference::new())).ok();
-    report.compare(&call, ours, theirs(|| op.theirs(&tensors)), truth);
+    let terms = operands[0].largest();
+    on_both(report, op, &Call { op: op.name(), dtype, text, special: false, rounding, terms }, &operands);
 }
