@@ -142,17 +142,10 @@ impl Case {
     }
 }
 
-/// Nanoseconds of a call. Several sets of operands are taken in turn, and a round of them is waited for once.
+/// Nanoseconds of a call. Sets of operands are taken in turn, and a round of them is waited for once.
 fn in_turn(sets: &mut [Running<'_>], budget: Duration) -> Result<f64> {
     let mut ns = 0.0;
     let count = sets.len();
-    if let [only] = sets {
-        only.prepare(&mut |call| {
-            ns = median_ns(budget, || call.run())?;
-            Ok(())
-        })?;
-        return Ok(ns);
-    }
     together(sets, &mut || Ok(()), &mut |round| {
         ns = median_ns(budget, round)?;
         Ok(())
