@@ -2,6 +2,7 @@
 use crate::instances::{Arguments, Table};
 use crate::launch::need;
 use crate::norm::lanes_for;
+use crate::shape::outer_multiples;
 use crate::{
     Device, Divider, ElementType, Family, Launch, OperandView, Refused, Shape, StridedPointer, elementwise,
 };
@@ -189,13 +190,6 @@ pub fn prepare(op: &str, on: &Reduction<'_>, device: &Device) -> Result<Plan, Re
     } else {
         rows(kind, t, args, device)
     }
-}
-
-/// Whether all of these strides, of dimensions with more than one index, are multiples of `n`, apart from the last.
-fn outer_multiples(shape: &Shape, operand: &StridedPointer, n: u32, with_last: bool) -> bool {
-    let last = if with_last { 6 } else { 5 };
-    let dims = shape.dims().iter().zip(operand.stride).take(last);
-    dims.into_iter().all(|(d, s)| *d <= 1 || s % i64::from(n) == 0)
 }
 
 fn rows(kind: Kind, t: ElementType, mut args: ReduceArgs, device: &Device) -> Result<Plan, Refused> {

@@ -2,7 +2,7 @@
 use crate::index::{Report, kind_of};
 use crate::instances::{Arguments, Table};
 use crate::launch::need;
-use crate::shape::{List, MAX_RANK, as_units, leading, list};
+use crate::shape::{List, MAX_RANK, as_units, leading, list, outer_multiples};
 use crate::sort::{self, SortArgs};
 use crate::{Device, ElementType, Family, Launch, OperandView, Refused, Shape, StridedPointer, elementwise};
 
@@ -174,7 +174,7 @@ pub fn gather(
     let packs = y.stride[MAX_RANK - 1] == 1
         && shape.inner().is_multiple_of(pack.into())
         && y.data.is_multiple_of(u64::from(pack) * unit.bytes() as u64)
-        && y.stride[..MAX_RANK - 1].iter().all(|s| s % i64::from(pack) == 0);
+        && outer_multiples(&shape, &y, pack, false);
     let shape = shape.with_pack(if packs { pack } else { 1 });
     let args = GatherArgs {
         shape,

@@ -302,6 +302,12 @@ pub(crate) fn leading<const N: usize>(
     Ok((shape, operands(&views, &strides)))
 }
 
+/// Whether the strides of all dimensions with more than one index are multiples of `n`; that of the last counts if `with_last`.
+pub(crate) fn outer_multiples(shape: &Shape, operand: &StridedPointer, n: u32, with_last: bool) -> bool {
+    let dims = shape.dims().iter().zip(operand.stride).take(if with_last { MAX_RANK } else { MAX_RANK - 1 });
+    dims.into_iter().all(|(d, s)| *d <= 1 || s % i64::from(n) == 0)
+}
+
 /// The unit's type, the dimensions in units, and each view's strides in units.
 type Units<const N: usize> = (ElementType, List<u64>, [List<i64>; N]);
 
