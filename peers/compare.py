@@ -17,6 +17,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 ROUNDS = 3
 FLOATS = ("f32", "bf16", "f16")
 SIZE = {"f32": 4, "bf16": 2, "f16": 2, "q8_0": 34 / 32, "q4_0": 18 / 32}
+SIZE |= {"q4_k": 144 / 256, "q5_k": 176 / 256, "q6_k": 210 / 256, "iq4_xs": 136 / 256, "mxfp4": 17 / 32}
+BLOCKS = ("q8_0", "q4_0", "q4_k", "q5_k", "q6_k", "iq4_xs", "mxfp4")
 
 
 def cases():
@@ -50,7 +52,7 @@ def cases():
     for pair in ("f32>bf16", "f32>f16", "bf16>f32", "f16>f32"):
         out.append((f"cast {n} {pair}", 6 * n, 0))
     for m in (1, 8, 512):
-        for dtype in (*FLOATS, "q8_0", "q4_0"):
+        for dtype in (*FLOATS, *BLOCKS):
             flops = 2 * m * 4096 * 4096
             out.append((f"linear {m}x4096x4096 {dtype}", 4096 * 4096 * SIZE[dtype] if m == 1 else 0, flops))
     for m in (1, 8, 16, 512):

@@ -4,13 +4,21 @@
 # per SIMD than clang's. Needs no GPU: the libraries are those of Debian's packages. By hand, not in CI: about 90 s a target on
 # two cores. `cargo xtask kernels --document` then writes the table in docs/kernels.md.
 #
-# Usage: tools/hiprtc-registers.sh [GFX[,GFX]]
-#   GFX    only these targets, with features as in gfx942:sramecc+:xnack-; nothing is recorded then
+# Usage: tools/hiprtc-registers.sh [--family FAMILY[,FAMILY]] [GFX[,GFX]]
+#   --family    only these families of kernels; all others keep their rows
+#   GFX         only these targets, with features as in gfx942:sramecc+:xnack-; nothing is recorded then
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source tools/rocm-libraries.sh
 
-targets=${1:-recorded} out=target/hiprtc
+units=('*') of_families=() out=target/hiprtc
+if [ "${1:-}" = --family ]; then
+    of_families=(--family "$2") units=()
+    # A unit's name is that of its family, or begins with it and a hyphen.
+    for family in ${2//,/ }; do units+=("$family?"); done
+    shift 2
+fi
+targets=${1:-recorded}
 for suite in sid experimental; do unpack_rocm "$suite"; done
 cargo build --quiet --package ops-rocm --example compile_units
 rm -rf "$out"
@@ -21,7 +29,7 @@ compile() {
     root=target/rocm/$suite
     llvm=$(sed -nE 's/^libllvm[0-9]+ ([0-9]+:)?([0-9.]+)-.*/LLVM \2/p' "$root/packages.txt")
     sed -nE "s/^libhiprtc[0-9]+ (([0-9]+\.[0-9]+)[0-9.]*)-.*/\2: hipRTC \1, $llvm/p" "$root/packages.txt" > "$out/$suite/compiler.txt"
-    with_rocm "$suite" target/debug/examples/compile_units --out "$out/$suite" "$targets" 1 '*' > "$out/$suite/seconds.txt"
+    with_rocm "$suite" target/debug/examples/compile_units --out "$out/$suite" "$targets" 1 "${units[@]}" > "$out/$suite/seconds.txt"
     tail -n 1 "$out/$suite/seconds.txt"
 }
 # comgr compiles one source at a time in a process.
@@ -34,4 +42,4 @@ CLANG=$(tools/newer-clang.sh)
 export CLANG
 record=--record
 if [ $# -gt 0 ]; then record=; fi
-cargo xtask kernels --hiprtc "$out" $record
+cargo xtask kernels --hiprtc "$out" "${of_families[@]}" $record

@@ -58,7 +58,7 @@ pub(crate) fn main(args: &[String]) -> Result<(), String> {
     }
     let options = parse(args)?;
     if let Some(folder) = &options.hiprtc {
-        return hiprtc::main(folder, &options.tools, options.rewrite);
+        return hiprtc::main(folder, &options.families, &options.tools, options.rewrite);
     }
     let version = compiler_version(&options.clang)?;
     for target in &options.targets {

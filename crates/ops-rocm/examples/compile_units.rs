@@ -1,7 +1,7 @@
 //! Compiles units of kernels with the hipRTC at hand and prints the seconds that each takes. Needs no GPU.
 //!
 //! `compile_units [--out DIR] GFX[,GFX] THREADS UNIT ...`: the units of these names, or whose names begin so with a `*` at the
-//! end. Kernels that are joined by `+` are compiled as if they were a unit, and so is a file whose name ends in `.hip`. GFX may
+//! end, or all units of a family whose name has a `?` at the end. Kernels that are joined by `+` are compiled as if they were a unit, and so is a file whose name ends in `.hip`. GFX may
 //! be `recorded`: the devices whose registers are recorded, with the features that they report by default. `--out` keeps each
 //! code object as `DIR/GFX/UNIT.hsaco`, GFX without features. `tools/first-use.sh` and `tools/hiprtc-registers.sh` give it
 //! ROCm's libraries.
@@ -85,9 +85,10 @@ fn sources(names: &[String], target: &str) -> Result<Vec<(String, String)>, Stri
     let all = Unit::all();
     let mut out = Vec::new();
     for name in names {
-        let matches = |unit: &Unit| match name.strip_suffix('*') {
-            Some(start) => unit.name().starts_with(start),
-            None => unit.name() == *name,
+        let matches = |unit: &Unit| match (name.strip_suffix('*'), name.strip_suffix('?')) {
+            (Some(start), _) => unit.name().starts_with(start),
+            (None, Some(family)) => unit.family().name() == family,
+            (None, None) => unit.name() == *name,
         };
         let mut found = all.iter().filter(|unit| matches(unit)).peekable();
         if found.peek().is_some() {

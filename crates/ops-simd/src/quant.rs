@@ -1,9 +1,11 @@
-//! Products with weights in blocks of small integers: GGUF's q8_0 and q4_0, and the super-blocks q4_k, q5_k and q6_k.
+//! Products with weights in blocks of small integers: GGUF's q8_0 and q4_0, the super-blocks q4_k, q5_k and q6_k,
+//! and iq4_nl, iq4_xs and mxfp4, whose codes stand for levels in a table.
 //!
 //! Activations are quantized once per call to 8 bits, with one scale per 32 values. Integer products are exact in i32, and
 //! each block's sum is scaled in f32. With few rows of activations, [`multiply_rows`] reads the weights in place, in file
 //! order. With many, the weights are repacked into tiles of sixteen rows, so that a vector holds the same four columns of
-//! sixteen rows ([`multiply`]). [`mod@reference`] has the same arithmetic in plain loops.
+//! sixteen rows ([`multiply`]). Rows of any other format are first turned into q8_0 blocks ([`requantize()`]), a few at a time.
+//! [`mod@reference`] has the same arithmetic in plain loops.
 
 mod activations;
 mod blocks;
@@ -12,10 +14,17 @@ mod dot_avx2;
 #[cfg(target_arch = "x86_64")]
 mod dot_avx512;
 mod dot_portable;
+mod lookup;
+#[cfg(target_arch = "x86_64")]
+mod lookup_avx2;
+#[cfg(target_arch = "x86_64")]
+mod lookup_avx512;
+mod lookup_portable;
 #[cfg(target_arch = "x86_64")]
 mod matvec_avx512;
 mod multiply;
 pub mod reference;
+mod requantize;
 mod rows;
 #[cfg(target_arch = "x86_64")]
 mod rows_avx2;
@@ -34,7 +43,9 @@ mod tiles;
 
 pub use activations::Activations;
 pub use blocks::{BLOCK, Format, Q4_0_BYTES, Q8_0_BYTES};
+pub use lookup::{LookupFormat, multiply_lookup_rows};
 pub use multiply::multiply;
+pub use requantize::requantize;
 pub use rows::multiply_rows;
 pub use super_blocks::{SUPER_BLOCK, SuperFormat, multiply_super_rows};
 pub use tiles::{TILE_ROWS, Tiles};

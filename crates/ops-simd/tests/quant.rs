@@ -6,7 +6,9 @@ use common::{Random, each_isa, nmse, on_a_line, wide};
 use half::f16;
 use ops_simd::Isa;
 use ops_simd::gemm::MatMut;
-use ops_simd::quant::{Activations, BLOCK, Format, TILE_ROWS, Tiles, multiply, multiply_rows, reference};
+use ops_simd::quant::{
+    Activations, BLOCK, Format, Q8_0_BYTES, TILE_ROWS, Tiles, multiply, multiply_rows, reference, requantize,
+};
 
 /// Rows of blocks with random weights, including the extremes.
 fn weights(format: Format, n: usize, k: usize) -> Vec<u8> {
@@ -212,4 +214,55 @@ fn wrong_lengths_are_errors() {
     let mut y = [0f32];
     let error = multiply(Isa::best(), &tiles, 0..2, &x, MatMut::new(&mut y, 1, 1, 1).unwrap()).unwrap_err();
     assert_eq!(error.to_string(), "tiles 0..2 is not a range of tiles within 1");
+}
+
+/// The values of a row of q8_0 blocks, and its factor.
+fn requantized(isa: Isa, x: &[f32]) -> (Vec<f64>, f32) {
+    let mut blocks = vec![0xff; x.len() / BLOCK * Q8_0_BYTES];
+    let factor = requantize(isa, x, &mut blocks).unwrap();
+    let mut values = Vec::new();
+    for block in blocks.chunks_exact(Q8_0_BYTES) {
+        let scale = f64::from(f16::from_le_bytes([block[0], block[1]])) * f64::from(factor);
+        values.extend(block[2..].iter().map(|q| scale * f64::from(*q as i8)));
+    }
+    (values, factor)
+}
+
+#[test]
+fn rows_of_any_size_keep_their_digits_when_they_are_requantized() {
+    each_isa(|isa| {
+        let normal = Random::new(7).vec(1024);
+        for power in [-126, -100, -20, -1, 0, 60, 126] {
+            let x: Vec<f32> = normal.iter().map(|x| x * 2f32.powi(power)).collect();
+            let (got, factor) = requantized(isa, &x);
+            assert!(factor.is_normal() && factor > 0.0, "{isa} 2^{power}: factor {factor:e}");
+            let error = nmse(&got, &wide(&x));
+            assert!(error < 4e-5, "{isa} 2^{power}: {error:e}");
+        }
+        // Blocks of very different sizes.
+        let x: Vec<f32> =
+            normal.iter().enumerate().map(|(i, x)| x * 2f32.powi(-((i / BLOCK) as i32) / 2)).collect();
+        let (got, _) = requantized(isa, &x);
+        for (got, x) in got.chunks(BLOCK).zip(x.chunks(BLOCK)) {
+            let error = nmse(got, &wide(x));
+            assert!(error < 1e-4, "{isa}: {error:e}");
+        }
+        let (got, _) = requantized(isa, &[0.0; 64]);
+        assert!(got.iter().all(|x| *x == 0.0), "{isa}");
+    });
+}
+
+#[test]
+fn numbers_that_are_not_finite_stay_in_their_block_when_they_are_requantized() {
+    each_isa(|isa| {
+        let mut x = Random::new(3).vec(96);
+        (x[3], x[5], x[40]) = (f32::INFINITY, f32::NEG_INFINITY, f32::NAN);
+        let (got, _) = requantized(isa, &x);
+        assert_eq!((got[3], got[5]), (f64::INFINITY, f64::NEG_INFINITY), "{isa}");
+        assert!(got[40].is_nan(), "{isa}");
+        let error = nmse(&got[64..], &wide(&x[64..]));
+        assert!(error < 4e-5, "{isa}: {error:e}");
+        let mut short = [0; Q8_0_BYTES];
+        assert!(requantize(isa, &x, &mut short).is_err() && requantize(isa, &x[..33], &mut short).is_err());
+    });
 }

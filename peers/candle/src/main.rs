@@ -182,7 +182,14 @@ fn case(name: &str) -> Result<Option<Run>> {
             run!(a.matmul(&b)?)
         }
         "linear" | "linear_packed" if dtype.starts_with('q') => {
-            let format = if dtype == "q8_0" { GgmlDType::Q8_0 } else { GgmlDType::Q4_0 };
+            let format = match dtype {
+                "q8_0" => GgmlDType::Q8_0,
+                "q4_0" => GgmlDType::Q4_0,
+                "q4_k" => GgmlDType::Q4K,
+                "q5_k" => GgmlDType::Q5K,
+                "q6_k" => GgmlDType::Q6K,
+                _ => return Ok(None),
+            };
             let x = random(&[dims[0], dims[1]], DType::F32)?;
             let w = QMatMul::from_qtensor(QTensor::quantize(&random(&[dims[2], dims[1]], DType::F32)?, format)?)?;
             run!(w.forward(&x)?)

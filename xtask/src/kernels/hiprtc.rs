@@ -1,8 +1,9 @@
 //! `cargo xtask kernels --hiprtc DIR`: the figures of code objects that hipRTC made, which users without embedded kernels get.
 //!
 //! `tools/hiprtc-registers.sh` makes the code objects, `DIR/NAME/GFX/UNIT.hsaco`; `DIR/NAME/compiler.txt` says by which
-//! compiler, as in `6.4: hipRTC 6.4.3, LLVM 21.1.8`. `--record` writes `kernels/resources-hiprtc.tsv`. By hand, not in CI, so the
-//! table also records from which sources it is: `--document` leaves out kernels of families that have changed since.
+//! compiler, as in `6.4: hipRTC 6.4.3, LLVM 21.1.8`. `--record` writes `kernels/resources-hiprtc.tsv`; with `--family`, the rows of
+//! these families, and all others stay as they are. By hand, not in CI, so the table also records from which sources each family
+//! is: `--document` leaves out kernels of families that have changed since.
 use super::figures::{Figures, Measured};
 use super::record::{Record, Table};
 use super::{Tools, disassembly, in_parallel, metadata};
@@ -10,6 +11,7 @@ use crate::page::{self, root};
 use ops_kernels::source::{self, Family};
 use ops_kernels::target::TARGETS;
 use ops_kernels::{GfxTarget, MaxVgprs, instances};
+use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -29,16 +31,17 @@ struct Objects {
 }
 
 /// Runs the command.
-pub(super) fn main(folder: &Path, tools: &Tools, rewrite: bool) -> Result<(), String> {
+pub(super) fn main(folder: &Path, families: &[Family], tools: &Tools, rewrite: bool) -> Result<(), String> {
     let compilers = compilers(folder)?;
     let objects = objects(&compilers)?;
     let columns: Vec<&str> = objects.iter().map(|o| o.column.as_str()).collect();
     let measured = measure(&objects, tools)?;
-    let faults = faults(&measured, &columns);
+    let faults = faults(&measured, families, &columns);
     if !faults.is_empty() {
         return Err(format!("the code objects are not of these sources:\n  {}", faults.join("\n  ")));
     }
-    let text = render(&measured, &compilers, &columns);
+    let before = if families.len() == Family::ALL.len() { String::new() } else { page::read(&path())? };
+    let text = render(&measured, families, &heading(&compilers, &columns), &before)?;
     print!("{}", worse_than_clang(&Table::parse(&text, 1)?)?);
     if !rewrite {
         return Ok(());
@@ -130,11 +133,11 @@ fn measure(objects: &[Objects], tools: &Tools) -> Result<Measured, String> {
 }
 
 /// Kernels that are missing, or whose LDS is not that of the table of instances.
-fn faults(measured: &Measured, columns: &[&str]) -> Vec<String> {
+fn faults(measured: &Measured, families: &[Family], columns: &[&str]) -> Vec<String> {
     let mut out = Vec::new();
     for column in columns {
         let gfx = column.split(' ').next().unwrap_or_default();
-        for k in instances().iter().filter(|k| k.runs_on(gfx)) {
+        for k in instances().iter().filter(|k| families.contains(&k.family) && k.runs_on(gfx)) {
             match measured.get(&k.symbol).and_then(|m| m.get(*column)) {
                 None => out.push(format!("{} for {column}: not in a code object", k.symbol)),
                 Some(f) if f.lds != k.lds => {
@@ -147,20 +150,64 @@ fn faults(measured: &Measured, columns: &[&str]) -> Vec<String> {
     out
 }
 
-fn render(measured: &Measured, compilers: &[Compiler], columns: &[&str]) -> String {
+/// The lines of a table that say by which compilers it is and name its columns.
+struct Heading {
+    compilers: String,
+    columns: String,
+}
+
+fn heading(compilers: &[Compiler], columns: &[&str]) -> Heading {
     let versions: Vec<&str> = compilers.iter().map(|c| c.version.as_str()).collect();
-    let mut out = format!("# {}; cells: VGPRs/occupancy in waves per SIMD, and flaws\n", versions.join("; "));
-    let sources: Vec<String> =
-        Family::ALL.iter().map(|&family| format!("{} {}", family.name(), fingerprint(family))).collect();
-    // Writing to a String cannot fail.
-    let _ = write!(out, "# sources: {}\nkernel\t{}\n", sources.join(", "), columns.join("\t"));
+    Heading {
+        compilers: format!("# {}; cells: VGPRs/occupancy in waves per SIMD, and flaws", versions.join("; ")),
+        columns: format!("kernel\t{}", columns.join("\t")),
+    }
+}
+
+/// Writes the table. Families that were not measured keep their rows and the mark of their sources from the table `before`.
+fn render(
+    measured: &Measured,
+    families: &[Family],
+    heading: &Heading,
+    before: &str,
+) -> Result<String, String> {
+    let all = families.len() == Family::ALL.len();
+    let same = before.lines().any(|l| l == heading.compilers) && before.lines().any(|l| l == heading.columns);
+    if !all && !same {
+        return Err(
+            "the table is of other compilers or targets, so every family must be recorded: omit --family"
+                .into(),
+        );
+    }
+    let marks = source_marks(before);
+    let source = |family: &Family| {
+        let now = families.contains(family).then(|| fingerprint(*family));
+        let mark = now.or_else(|| marks.get(family.name()).map(|mark| (*mark).to_owned()))?;
+        Some(format!("{} {mark}", family.name()))
+    };
+    let sources: Vec<String> = Family::ALL.iter().filter_map(source).collect();
+    let rows: HashMap<&str, &str> =
+        before.lines().filter_map(|line| Some((line.split('\t').next()?, line))).collect();
+    let columns: Vec<&str> = heading.columns.split('\t').skip(1).collect();
+    let mut out = format!("{}\n# sources: {}\n{}\n", heading.compilers, sources.join(", "), heading.columns);
     for k in instances() {
+        if !families.contains(&k.family) {
+            out.extend(rows.get(k.symbol.as_str()).iter().flat_map(|line| [line, "\n"]));
+            continue;
+        }
         let of =
             |column: &&str| measured.get(&k.symbol).and_then(|m| m.get(*column)).map_or("-".into(), cell);
         let cells: Vec<String> = columns.iter().map(of).collect();
+        // Writing to a String cannot fail.
         let _ = writeln!(out, "{}\t{}", k.symbol, cells.join("\t"));
     }
-    out
+    Ok(out)
+}
+
+/// The marks of the sources from which a table was recorded, by family.
+fn source_marks(table: &str) -> HashMap<&str, &str> {
+    let sources = table.lines().find_map(|l| l.strip_prefix("# sources: ")).unwrap_or_default();
+    sources.split(", ").filter_map(|source| source.split_once(' ')).collect()
 }
 
 fn cell(f: &Figures) -> String {
@@ -182,8 +229,7 @@ fn fingerprint(family: Family) -> String {
 
 /// Whether the code of a family is that from which a committed table was recorded.
 pub(super) fn is_current(table: &str, family: Family) -> bool {
-    let sources = table.lines().find_map(|l| l.strip_prefix("# sources: ")).unwrap_or_default();
-    sources.split(", ").any(|source| source == format!("{} {}", family.name(), fingerprint(family)))
+    source_marks(table).get(family.name()).is_some_and(|mark| *mark == fingerprint(family))
 }
 
 /// Waves per SIMD of a kernel for a target by clang, and for each compiler of hipRTC's table the waves and the flaws.
@@ -271,9 +317,25 @@ mod tests {
 
     #[test]
     fn a_table_is_current_as_long_as_the_code_is() {
-        let text = render(&Measured::new(), &[], &[]);
+        let text = render(&Measured::new(), Family::ALL, &heading(&[], &[]), "").unwrap();
         assert!(Family::ALL.iter().all(|&family| is_current(&text, family)));
         assert!(!is_current(&text.replace(&fingerprint(Family::Norm), "0"), Family::Norm));
         assert_ne!(fingerprint(Family::Norm), fingerprint(Family::Softmax));
+    }
+
+    #[test]
+    fn a_record_of_one_family_keeps_the_others_rows_and_sources() {
+        let columns = ["gfx1100 7.2"];
+        let whole = render(&Measured::new(), Family::ALL, &heading(&[], &columns), "").unwrap();
+        let old =
+            whole.replace(&format!("norm {}", fingerprint(Family::Norm)), "norm 0").replace("\t-", "\t9/16");
+        let text = render(&Measured::new(), &[Family::Softmax], &heading(&[], &columns), &old).unwrap();
+        assert!(!is_current(&text, Family::Norm) && is_current(&text, Family::Softmax));
+        let table = Table::parse(&text, 1).unwrap();
+        for k in instances() {
+            let cell = if k.family == Family::Softmax { "-" } else { "9/16" };
+            assert_eq!(table.cell(&k.symbol, columns[0]), Some(cell), "{}", k.symbol);
+        }
+        assert!(render(&Measured::new(), &[Family::Softmax], &heading(&[], &["gfx1100 8"]), &old).is_err());
     }
 }

@@ -2,7 +2,7 @@
 use ops_core::combine::Checked;
 use ops_core::model::Weight;
 use ops_core::ops::*;
-use ops_core::quant::{Q4_0, Q8_0};
+use ops_core::quant::FORMATS;
 use ops_core::{Backend, DType, Element, Float, Result, TensorOf, View, bf16, f16};
 use ops_cpu::{Cpu, Host, Reference};
 use rayon::prelude::*;
@@ -25,6 +25,7 @@ pub(crate) fn case(name: &str) -> core::result::Result<Run, String> {
         (words.next().unwrap_or(""), words.next().unwrap_or(""), words.next().unwrap_or(""));
     let dims: Vec<usize> = dims.split('x').filter_map(|d| d.parse().ok()).collect();
     let run = match (op, dtype) {
+        ("linear", name) if blocks_of(name).is_some() => qlinear(&dims, name),
         ("copy", _) => Ok(copy(dims[0])),
         ("cast", "f32>bf16") => cast::<f32, bf16>(&dims),
         ("cast", "f32>f16") => cast::<f32, f16>(&dims),
@@ -32,14 +33,17 @@ pub(crate) fn case(name: &str) -> core::result::Result<Run, String> {
         ("cast", "u8>f16") => cast_bytes(&dims),
         ("cast", _) => cast::<f16, f32>(&dims),
         ("gather" | "scatter_add" | "index_add", _) => places(op, &dims),
-        ("linear", "q8_0") => qlinear(&dims, DType::Block(&Q8_0)),
-        ("linear", "q4_0") => qlinear(&dims, DType::Block(&Q4_0)),
         ("linear_packed", _) => packed_linear(&dims, dtype),
         (_, "bf16") => float::<bf16>(op, &dims),
         (_, "f16") => float::<f16>(op, &dims),
         _ => float::<f32>(op, &dims),
     };
     run.map_err(|e| e.to_string())
+}
+
+/// The block format of this name.
+fn blocks_of(name: &str) -> Option<DType> {
+    FORMATS.iter().find(|format| format.name() == name).map(|format| DType::Block(format))
 }
 
 /// Approximately normally distributed numbers, the same in every run.
@@ -124,7 +128,8 @@ fn places(op: &str, dims: &[usize]) -> Result<Run> {
     }
 }
 
-fn qlinear(dims: &[usize], format: DType) -> Result<Run> {
+fn qlinear(dims: &[usize], format: &str) -> Result<Run> {
+    let format = blocks_of(format).unwrap_or(DType::F32);
     let (x, w) = (random::<f32>(1, &[dims[0], dims[1]])?, random::<f32>(2, &[dims[2], dims[1]])?);
     let w = Cpu::new().quantize(w.as_ref(), format)?;
     drop(LinearOps::<f32>::linear(
@@ -139,11 +144,12 @@ fn qlinear(dims: &[usize], format: DType) -> Result<Run> {
 fn packed_linear(dims: &[usize], dtype: &str) -> Result<Run> {
     let blocks = |format| Cpu::new().quantize(random(2, &[dims[2], dims[1]])?.as_ref(), format);
     let (k, n) = (dims[1], dims[2]);
+    if let Some(format) = blocks_of(dtype) {
+        return packed_linear_of::<f32>(dims, &|| blocks(format));
+    }
     match dtype {
         "f16" => packed_linear_of::<f16>(dims, &|| random::<f16>(2, &[n, k]).map(Weight::from)),
         "bf16" => packed_linear_of::<bf16>(dims, &|| random::<bf16>(2, &[n, k]).map(Weight::from)),
-        "q8_0" => packed_linear_of::<f32>(dims, &|| blocks(DType::Block(&Q8_0))),
-        "q4_0" => packed_linear_of::<f32>(dims, &|| blocks(DType::Block(&Q4_0))),
         _ => packed_linear_of::<f32>(dims, &|| random::<f32>(2, &[n, k]).map(Weight::from)),
     }
 }

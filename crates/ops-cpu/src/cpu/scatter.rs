@@ -45,15 +45,54 @@ pub(super) fn gather(x: Raw<'_>, ids: Raw<'_>, mut y: RawMut<'_>, axis: isize) -
     let zeroth = Layout::strided(ids.dims(), &strides, x.layout.offset())?;
     let (n, step) = (y.layout.last(), zeroth.last_stride());
     for_each_row("gather", y, n.saturating_mul(COST), &|[gathered, ..], i, y| {
-        let first = row_position(&zeroth, i);
+        let line = Picked { x: x.bytes, first: row_position(&zeroth, i), step, along, bound };
         let ids_here = row(&ids, i, gathered);
-        y.fill(0);
-        each_place(ids.dtype, ids_here, bound, &mut |j, place| {
-            let from = first.wrapping_add_signed(step * j as isize + along * place as isize);
-            copy_element(&mut y[j * size..][..size], x.element(from));
-        });
+        match size {
+            1 => line.copy::<1>(ids.dtype, ids_here, y),
+            2 => line.copy::<2>(ids.dtype, ids_here, y),
+            4 => line.copy::<4>(ids.dtype, ids_here, y),
+            8 => line.copy::<8>(ids.dtype, ids_here, y),
+            _ => {
+                y.fill(0);
+                each_place(ids.dtype, ids_here, bound, &mut |j, place| {
+                    y[j * size..][..size].copy_from_slice(x.element(line.position(j, place)));
+                });
+            }
+        }
         Ok(())
     })
+}
+
+/// Where the elements of a row of `gather` come from.
+struct Picked<'a> {
+    x: &'a [u8],
+    /// Where an index of 0 reads for the row's first element.
+    first: usize,
+    /// Strides along the row, and along the axis that indices address.
+    step: isize,
+    along: isize,
+    /// The extent of that axis.
+    bound: usize,
+}
+
+impl Picked<'_> {
+    #[inline]
+    fn position(&self, j: usize, place: usize) -> usize {
+        self.first.wrapping_add_signed(self.step * j as isize + self.along * place as isize)
+    }
+
+    /// Copies elements of `N` bytes, and writes zeros where an index is that of no element. The indices have been checked.
+    fn copy<const N: usize>(&self, dtype: DType, ids: &[u8], y: &mut [u8]) {
+        let (x, y) = (self.x.as_chunks::<N>().0, y.as_chunks_mut::<N>().0);
+        with_type!(indices, dtype, I => {
+            for (j, (y, id)) in y.iter_mut().zip(cast_slice::<u8, I>(ids)).enumerate() {
+                *y = match id.resolve(self.bound) {
+                    Ok(Some(place)) => x[self.position(j, place)],
+                    _ => [0; N],
+                };
+            }
+        }, _ => unreachable!("{dtype} is not an index type, and the op's rule requires one"))
+    }
 }
 
 /// A layout cut to `dims` along all axes but `axis`, which becomes the last.

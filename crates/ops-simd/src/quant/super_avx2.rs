@@ -87,7 +87,7 @@ fn codes<const SIZE: usize>(format: SuperFormat, block: &[u8; SIZE], s: usize) -
 /// The sum of the lanes.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn lanes(v: __m256) -> f32 {
+pub(super) fn lanes(v: __m256) -> f32 {
     let v = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps::<1>(v));
     let v = _mm_add_ps(v, _mm_movehl_ps(v, v));
     _mm_cvtss_f32(_mm_add_ss(v, _mm_movehdup_ps(v)))

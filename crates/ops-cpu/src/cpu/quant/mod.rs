@@ -46,8 +46,8 @@ pub(super) fn dequantize(x: Raw<'_>, y: RawMut<'_>) -> Result<()> {
 /// Below this many outputs, `x` is not quantized. Over many outputs the rounding error of `x` averages out, but it can
 /// dominate a single sum that cancels.
 const MIN_INTEGER_OUTPUTS: usize = 16;
-/// The same for super-blocks. Their minima add the same sum of `x` to all outputs of a row, so errors average out more slowly.
-const MIN_SUPER_OUTPUTS: usize = 64;
+/// The same for other formats. The minima of super-blocks add the same sum of `x` to all outputs of a row, so errors average out more slowly.
+const MIN_MIXED_OUTPUTS: usize = 64;
 
 /// `y = x · weightᵀ + bias`: integer products for the formats that have kernels, otherwise through f32.
 pub(super) fn qlinear(x: Raw<'_>, weight: Raw<'_>, bias: Option<Raw<'_>>, mut y: RawMut<'_>) -> Result<()> {
@@ -58,12 +58,16 @@ pub(super) fn qlinear(x: Raw<'_>, weight: Raw<'_>, bias: Option<Raw<'_>>, mut y:
     // Outputs of a row that is broadcast repeat the same error.
     let [n, stride] = [weight.layout.dims()[0], weight.layout.strides()[0].unsigned_abs()];
     let distinct = |y: &[f32]| if stride == 0 { y.len().checked_div(n).unwrap_or(0) } else { y.len() };
+    let format = block_info("qlinear", weight.dtype)?;
     let multiply = |y: &mut [f32]| match blocks::simd_format(weight.dtype) {
         Some(known) if distinct(y) >= MIN_INTEGER_OUTPUTS => blocks::multiply(known, &x, &weight, y),
-        None if distinct(y) >= MIN_SUPER_OUTPUTS && blocks::reads_in_place(&weight, y.len()) => {
-            blocks::multiply_super(&x, &weight, y)
+        None if distinct(y) >= MIN_MIXED_OUTPUTS && blocks::reads_in_place(&weight, y.len()) => {
+            blocks::multiply_in_place(&x, &weight, y)
         }
-        _ => multiply_dequantized(&x, &weight, y),
+        None if distinct(y) >= MIN_MIXED_OUTPUTS && blocks::is_requantized(&weight, y.len()) => {
+            blocks::multiply_requantized(format, &x, &weight, y)
+        }
+        _ => multiply_dequantized(format, &x, &weight, y),
     };
     if y.dtype == DType::F32 && bias.is_none() && y.layout.is_contiguous() {
         let extent = y.layout.extent();
@@ -88,10 +92,9 @@ fn split_panels(y: &mut [f32], m: usize, n: usize) -> core::result::Result<Vec<P
     Ok(parts)
 }
 
-/// Dequantizes panels of the weight into a thread's cache and multiplies them as f32. Used for few outputs, and for
+/// Dequantizes panels of the weight into a thread's cache and multiplies them as f32. Used for few outputs, and for few rows of
 /// formats without integer kernels.
-fn multiply_dequantized(x: &Raw<'_>, weight: &Raw<'_>, y: &mut [f32]) -> Result<()> {
-    let format = block_info("qlinear", weight.dtype)?;
+fn multiply_dequantized(format: &BlockInfo, x: &Raw<'_>, weight: &Raw<'_>, y: &mut [f32]) -> Result<()> {
     let (k, n) = (x.layout.last(), weight.layout.dims()[0]);
     let m = y.len().checked_div(n).unwrap_or(0);
     let x = widened(x)?;

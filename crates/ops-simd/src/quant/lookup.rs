@@ -1,0 +1,137 @@
+//! Products with rows of blocks whose 4-bit codes stand for levels in a table: GGUF's iq4_nl, iq4_xs and mxfp4.
+//!
+//! Each step of 32 weights is sixteen bytes of codes, the low halves first, and a factor of its levels.
+
+use super::activations::{Activations, Panel, panel_rows};
+use super::blocks::BLOCK;
+use super::lookup_portable;
+use super::super_blocks::{STEPS, SUPER_BLOCK};
+use crate::error::{Error, same_len};
+use crate::gemm::MatMut;
+use crate::isa::{Isa, Level};
+use half::f16;
+
+/// A format whose codes stand for levels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LookupFormat {
+    /// Blocks of 32: an f16 scale, then the codes.
+    Iq4Nl,
+    /// Blocks of 256: an f16 scale, 6-bit scales of the steps, then the codes.
+    Iq4Xs,
+    /// Blocks of 32: an exponent, then the codes of 4-bit floats.
+    Mxfp4,
+}
+
+/// A step's factor and its codes.
+pub(super) type Step<'a> = (f32, &'a [u8; BLOCK / 2]);
+
+impl LookupFormat {
+    /// Weights and bytes of a block.
+    fn block(self) -> (usize, usize) {
+        match self {
+            LookupFormat::Iq4Nl => (BLOCK, 18),
+            LookupFormat::Iq4Xs => (SUPER_BLOCK, 136),
+            LookupFormat::Mxfp4 => (BLOCK, 17),
+        }
+    }
+
+    /// The levels of the codes, in units of the factor.
+    pub(super) fn levels(self) -> [i8; 16] {
+        match self {
+            LookupFormat::Mxfp4 => [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12],
+            _ => [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113],
+        }
+    }
+
+    /// The steps of a row; `half` converts f16.
+    #[inline(always)]
+    pub(super) fn each_step(self, row: &[u8], half: impl Fn(u16) -> f32, mut f: impl FnMut(Step<'_>)) {
+        match self {
+            LookupFormat::Iq4Nl => {
+                for block in row.as_chunks::<18>().0 {
+                    let (scale, codes) = (half(u16::from_le_bytes([block[0], block[1]])), block.last_chunk());
+                    codes.into_iter().for_each(|codes| f((scale, codes)));
+                }
+            }
+            LookupFormat::Mxfp4 => {
+                for block in row.as_chunks::<17>().0 {
+                    let (scale, codes) = (half_power(block[0]), block.last_chunk());
+                    codes.into_iter().for_each(|codes| f((scale, codes)));
+                }
+            }
+            LookupFormat::Iq4Xs => {
+                for block in row.as_chunks::<136>().0 {
+                    let scale = half(u16::from_le_bytes([block[0], block[1]]));
+                    let high = u16::from_le_bytes([block[2], block[3]]);
+                    let low = u32::from_le_bytes([block[4], block[5], block[6], block[7]]);
+                    for (s, codes) in block[8..].as_chunks().0.iter().enumerate().take(STEPS) {
+                        let factor = (low >> (4 * s) & 15) as i32 | i32::from(high >> (2 * s) & 3) << 4;
+                        f((scale * (factor - 32) as f32, codes));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Half of 2^(exponent − 127): levels are twice the floats that the codes of mxfp4 stand for. Exponents 0 and 1 are subnormal.
+#[inline(always)]
+fn half_power(exponent: u8) -> f32 {
+    f32::from_bits(match exponent {
+        0 | 1 => 0x0020_0000 << exponent,
+        normal => u32::from(normal - 1) << 23,
+    })
+}
+
+/// y = x·Wᵀ for W in such blocks in file order; `raw` has as many rows as y has columns. The weights are read in place, once for
+/// every eight rows of x. Meant for few rows.
+///
+/// # Errors
+/// [`Error::Length`] or [`Error::Multiple`] if the lengths do not match.
+pub fn multiply_lookup_rows(
+    isa: Isa,
+    format: LookupFormat,
+    raw: &[u8],
+    x: &Activations,
+    mut y: MatMut<'_, f32>,
+) -> Result<(), Error> {
+    let (weights, bytes) = format.block();
+    if !x.k().is_multiple_of(weights) {
+        return Err(Error::Multiple { operand: "k", got: x.k(), of: weights });
+    }
+    let row_bytes = x.k() / weights * bytes;
+    same_len("weight bytes", raw.len(), y.cols().saturating_mul(row_bytes))?;
+    same_len("rows of y", y.rows(), x.rows())?;
+    if row_bytes == 0 {
+        (0..y.rows()).for_each(|i| y.row_mut(i).fill(0.0));
+        return Ok(());
+    }
+    for (j, row) in raw.chunks_exact(row_bytes).enumerate() {
+        let mut i = 0;
+        while i < x.rows() {
+            let mut store =
+                |sums: &[f32]| sums.iter().enumerate().for_each(|(m, sum)| y.row_mut(i + m)[j] = *sum);
+            match panel_rows(i, x.rows()) {
+                8 => store(&dot::<8>(isa, format, row, x.panel(i))),
+                4 => store(&dot::<4>(isa, format, row, x.panel(i))),
+                2 => store(&dot::<2>(isa, format, row, x.panel(i))),
+                _ => store(&dot::<1>(isa, format, row, x.panel(i))),
+            }
+            i += panel_rows(i, x.rows());
+        }
+    }
+    Ok(())
+}
+
+fn dot<const M: usize>(isa: Isa, format: LookupFormat, row: &[u8], x: Panel<'_, M>) -> [f32; M] {
+    let half = |bits| f16::from_bits(bits).to_f32();
+    match isa.level() {
+        // SAFETY: this level exists only after AVX-512 F, BW, DQ, VL and VNNI were detected.
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx512Vnni => unsafe { super::lookup_avx512::row(format, row, x) },
+        // SAFETY: these levels exist only after AVX2, FMA and F16C were detected.
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx2 | Level::Avx512 => unsafe { super::lookup_avx2::row(format, row, x) },
+        _ => lookup_portable::row(format, row, x, half),
+    }
+}

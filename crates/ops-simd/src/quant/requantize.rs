@@ -1,0 +1,102 @@
+//! Rows of any format as q8_0 blocks, for products with many rows of activations.
+
+use super::blocks::{BLOCK, Format, Q8_0_BYTES, check};
+use crate::error::{Error, same_len};
+use crate::isa::Isa;
+use crate::simd::{Kernel, Simd};
+use half::f16;
+
+/// The largest magnitude of a row is this power of two after it has been divided by the row's factor. Blocks of which every
+/// weight is up to 2²³ times smaller still have normal scales.
+const TOP: i32 = 14;
+
+/// Quantizes a row of weights to q8_0 blocks and returns the power of two that their scales must be multiplied by. The factor
+/// keeps the scales, which are f16, in their range. The NMSE of normal values is 3e-5.
+///
+/// A block with an infinite weight keeps only those, and a block with a NaN becomes NaN.
+///
+/// # Errors
+/// [`Error::Multiple`] if the length is not a multiple of 32; [`Error::Length`] if `out` has another number of blocks.
+pub fn requantize(isa: Isa, x: &[f32], out: &mut [u8]) -> Result<f32, Error> {
+    check(Format::Q8_0, out.len(), 1, x.len())?;
+    same_len("blocks", out.len() / Q8_0_BYTES, x.len() / BLOCK)?;
+    Ok(isa.run(Requantize { x, out: out.as_chunks_mut().0 }))
+}
+
+struct Requantize<'a> {
+    x: &'a [f32],
+    out: &'a mut [[u8; Q8_0_BYTES]],
+}
+
+impl Kernel for Requantize<'_> {
+    type Output = f32;
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) -> f32 {
+        let blocks = self.x.as_chunks::<BLOCK>().0;
+        // Infinities and NaN are left out.
+        let finite = |bits: u32| if bits < f32::INFINITY.to_bits() { bits } else { 0 };
+        let mut top = 0;
+        for x in blocks {
+            let bits = largest(s, x);
+            top = top.max(if finite(bits) == bits {
+                bits
+            } else {
+                x.iter().map(|x| finite(x.abs().to_bits())).fold(0, u32::max)
+            });
+        }
+        // The exponent of the largest weight; subnormal weights count as the smallest normal one.
+        let exponent = (((top >> 23) as i32 - 127) - TOP).max(-126);
+        let (factor, inverse) = (power(exponent), power(-exponent));
+        for (x, out) in blocks.iter().zip(self.out) {
+            block(s, x, inverse, out);
+        }
+        factor
+    }
+}
+
+/// 2ⁿ for n in [−126, 127].
+#[inline(always)]
+fn power(n: i32) -> f32 {
+    f32::from_bits(((n + 127) as u32) << 23)
+}
+
+/// The bits of the largest magnitude. Compared as integers, magnitudes sort as numbers do, and every NaN sorts after infinity.
+#[inline(always)]
+fn largest<S: Simd>(s: S, x: &[f32; BLOCK]) -> u32 {
+    let mut sizes = [0.0f32; BLOCK];
+    for (x, size) in x.chunks_exact(S::LANES).zip(sizes.chunks_exact_mut(S::LANES)) {
+        s.store(size, s.abs(s.load(x)));
+    }
+    sizes.iter().fold(0, |most, x| most.max(x.to_bits()))
+}
+
+/// Quantizes a block of `inverse` times `x`.
+#[inline(always)]
+fn block<S: Simd>(s: S, x: &[f32; BLOCK], inverse: f32, out: &mut [u8; Q8_0_BYTES]) {
+    let top = f32::from_bits(largest(s, x));
+    let (scale, quants) = out.split_at_mut(2);
+    if !top.is_finite() {
+        let (mark, of): (_, fn(&f32) -> i8) = if top.is_nan() {
+            (f16::NAN, |_| 1)
+        } else {
+            (f16::INFINITY, |x| if x.is_infinite() { x.signum() as i8 } else { 0 })
+        };
+        scale.copy_from_slice(&mark.to_le_bytes());
+        quants.iter_mut().zip(x).for_each(|(q, x)| *q = of(x) as u8);
+        return;
+    }
+    let rounded = f16::from_f32(top * inverse / 127.0);
+    scale.copy_from_slice(&rounded.to_le_bytes());
+    // A block far below the row's largest weight becomes zero.
+    let step = if rounded.to_bits() == 0 { 0.0 } else { 1.0 / rounded.to_f32() };
+    let (inverse, step, limit) = (s.splat(inverse), s.splat(step), s.splat(127.0));
+    let mut wide = [0.0f32; BLOCK];
+    for (x, wide) in x.chunks_exact(S::LANES).zip(wide.chunks_exact_mut(S::LANES)) {
+        // Their product may overflow. A scale that was rounded down may ask for more than 127.
+        let q = s.max_raw(s.neg(limit), s.min_raw(limit, s.mul(s.mul(s.load(x), inverse), step)));
+        // The integers as bits of f32.
+        s.store(wide, s.from_bits(s.to_i32(q)));
+    }
+    quants.iter_mut().zip(wide).for_each(|(quant, q)| *quant = q.to_bits() as u8);
+}

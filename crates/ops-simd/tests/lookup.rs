@@ -1,0 +1,113 @@
+//! Products with codes that stand for levels, compared with exact loops over the values that the public layout gives them.
+
+mod common;
+
+use common::{Random, each_isa, nmse, wide};
+use half::f16;
+use ops_simd::Isa;
+use ops_simd::gemm::MatMut;
+use ops_simd::quant::{Activations, LookupFormat, multiply_lookup_rows};
+
+/// Each format with the weights and the bytes of a block.
+const FORMATS: [(LookupFormat, usize, usize); 3] =
+    [(LookupFormat::Iq4Nl, 32, 18), (LookupFormat::Iq4Xs, 256, 136), (LookupFormat::Mxfp4, 32, 17)];
+
+/// Random blocks with small scales.
+fn weights(format: LookupFormat, blocks: usize, bytes: usize) -> Vec<u8> {
+    let mut random = Random::new(blocks as u64 + 3);
+    let mut raw = Vec::new();
+    for _ in 0..blocks {
+        let mut block: Vec<u8> = (0..bytes).map(|_| random.bits() as u8).collect();
+        if format == LookupFormat::Mxfp4 {
+            block[0] = 120 + block[0] % 12;
+        } else {
+            block[..2].copy_from_slice(&f16::from_f32(random.next() * 0.1).to_le_bytes());
+        }
+        raw.extend(block);
+    }
+    raw
+}
+
+/// Value `i` of a block as the format defines it.
+fn value(format: LookupFormat, block: &[u8], i: usize) -> f64 {
+    let code = |at: usize, i: usize| usize::from(block[at + i % 16] >> (i / 16 * 4) & 15);
+    let half = || f16::from_le_bytes([block[0], block[1]]).to_f64();
+    let level = |code: usize| {
+        f64::from([-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113][code])
+    };
+    match format {
+        LookupFormat::Iq4Nl => half() * level(code(2, i)),
+        LookupFormat::Iq4Xs => {
+            let j = i / 32;
+            let low = block[4 + j / 2] >> (j % 2 * 4) & 15;
+            let high = (u16::from_le_bytes([block[2], block[3]]) >> (2 * j) & 3) as u8;
+            half() * (f64::from(low | high << 4) - 32.0) * level(code(8 + 16 * j, i % 32))
+        }
+        LookupFormat::Mxfp4 => {
+            let code = code(1, i);
+            let size = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0][code % 8];
+            2f64.powi(i32::from(block[0]) - 127) * if code < 8 { size } else { -size }
+        }
+    }
+}
+
+/// Integers that 8 bits represent exactly: every block of 32 has a 127.
+fn activations(m: usize, k: usize) -> Vec<f32> {
+    let mut random = Random::new(m as u64 + 5);
+    (0..m * k).map(|i| if i % 32 == 7 { 127.0 } else { (random.bits() % 255) as f32 - 127.0 }).collect()
+}
+
+#[test]
+fn products_match_the_exact_loops() {
+    each_isa(|isa| {
+        for (format, len, bytes) in FORMATS {
+            for (n, blocks) in [(1, 1), (5, 2), (17, 3)] {
+                let (raw, k) = (weights(format, n * blocks, bytes), blocks * len);
+                let of_block = |block: &[u8]| (0..len).map(|i| value(format, block, i)).collect::<Vec<_>>();
+                let values: Vec<f64> = raw.chunks(bytes).flat_map(of_block).collect();
+                for m in [1, 2, 3, 4, 8, 13] {
+                    let x = activations(m, k);
+                    let dot =
+                        |x: &[f32], w: &[f64]| x.iter().zip(w).map(|(x, w)| f64::from(*x) * w).sum::<f64>();
+                    let want: Vec<f64> =
+                        x.chunks(k).flat_map(|x| values.chunks(k).map(move |w| dot(x, w))).collect();
+                    let mut y = vec![f32::NAN; m * n];
+                    let x = Activations::new(isa, &x, k).unwrap();
+                    let c = MatMut::new(&mut y, m, n, n).unwrap();
+                    multiply_lookup_rows(isa, format, &raw, &x, c).unwrap();
+                    let error = nmse(&wide(&y), &want);
+                    assert!(error <= 1e-11, "{isa} {format:?} {m} {n} {blocks}: {error:e}");
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn the_largest_levels_do_not_overflow() {
+    each_isa(|isa| {
+        // Code 0 of iq4_nl is −127.
+        let mut block = [0; 18];
+        block[..2].copy_from_slice(&f16::ONE.to_le_bytes());
+        for sign in [1.0, -1.0] {
+            let x = Activations::new(isa, &[127.0 * sign; 32], 32).unwrap();
+            let mut y = [0f32];
+            let c = MatMut::new(&mut y, 1, 1, 1).unwrap();
+            multiply_lookup_rows(isa, LookupFormat::Iq4Nl, &block, &x, c).unwrap();
+            assert_eq!(y[0], -127.0 * 127.0 * 32.0 * sign, "{isa}");
+        }
+    });
+}
+
+#[test]
+fn wrong_lengths_are_errors() {
+    let isa = Isa::best();
+    let mut y = [0f32; 2];
+    let mut error_of = |format: LookupFormat, k: usize, bytes: usize| {
+        let x = Activations::new(isa, &vec![0f32; k], k).unwrap();
+        let y = MatMut::new(&mut y, 1, 2, 2).unwrap();
+        multiply_lookup_rows(isa, format, &vec![0; bytes], &x, y).unwrap_err().to_string()
+    };
+    assert_eq!(error_of(LookupFormat::Mxfp4, 64, 67), "weight bytes has 67 elements, wanted 68");
+    assert_eq!(error_of(LookupFormat::Iq4Xs, 64, 68), "k has 64 elements, wanted a multiple of 256");
+}
