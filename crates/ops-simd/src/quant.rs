@@ -43,9 +43,9 @@ mod tiles;
 
 pub use activations::Activations;
 pub use blocks::{BLOCK, Format, Q4_0_BYTES, Q8_0_BYTES};
-pub use lookup::{LookupFormat, multiply_lookup_rows};
+pub use lookup::{LookupFormat, decode_lookup_row, multiply_lookup_rows};
 pub use multiply::multiply;
 pub use requantize::requantize;
 pub use rows::multiply_rows;
-pub use super_blocks::{SUPER_BLOCK, SuperFormat, multiply_super_rows};
+pub use super_blocks::{SUPER_BLOCK, SuperFormat, decode_super_row, multiply_super_rows};
 pub use tiles::{TILE_ROWS, Tiles};

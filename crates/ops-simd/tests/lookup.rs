@@ -6,7 +6,7 @@ use common::{Random, each_isa, nmse, wide};
 use half::f16;
 use ops_simd::Isa;
 use ops_simd::gemm::MatMut;
-use ops_simd::quant::{Activations, LookupFormat, multiply_lookup_rows};
+use ops_simd::quant::{Activations, LookupFormat, decode_lookup_row, multiply_lookup_rows};
 
 /// Each format with the weights and the bytes of a block.
 const FORMATS: [(LookupFormat, usize, usize); 3] =
@@ -65,6 +65,14 @@ fn products_match_the_exact_loops() {
                 let (raw, k) = (weights(format, n * blocks, bytes), blocks * len);
                 let of_block = |block: &[u8]| (0..len).map(|i| value(format, block, i)).collect::<Vec<_>>();
                 let values: Vec<f64> = raw.chunks(bytes).flat_map(of_block).collect();
+                let row = raw.len() / n;
+                for (raw, want) in raw.chunks(row).zip(values.chunks(k)) {
+                    let mut got = vec![f32::NAN; k];
+                    if decode_lookup_row(isa, format, raw, &mut got).unwrap() {
+                        let error = nmse(&wide(&got), want);
+                        assert!(error <= 1e-13, "decoded, {isa} {format:?} {n} {blocks}: {error:e}");
+                    }
+                }
                 for m in [1, 2, 3, 4, 8, 13] {
                     let x = activations(m, k);
                     let dot =

@@ -6,7 +6,7 @@ use common::{Random, each_isa, nmse, wide};
 use half::f16;
 use ops_simd::Isa;
 use ops_simd::gemm::MatMut;
-use ops_simd::quant::{Activations, SUPER_BLOCK, SuperFormat, multiply_super_rows};
+use ops_simd::quant::{Activations, SUPER_BLOCK, SuperFormat, decode_super_row, multiply_super_rows};
 
 const FORMATS: [SuperFormat; 3] = [SuperFormat::Q4K, SuperFormat::Q5K, SuperFormat::Q6K];
 
@@ -63,6 +63,14 @@ fn products_match_the_exact_loops() {
                     .chunks(format.block_bytes())
                     .flat_map(|block| (0..SUPER_BLOCK).map(|i| value(format, block, i)))
                     .collect();
+                let row = raw.len() / n;
+                for (raw, want) in raw.chunks(row).zip(values.chunks(k)) {
+                    let mut got = vec![f32::NAN; k];
+                    if decode_super_row(isa, format, raw, &mut got).unwrap() {
+                        let error = nmse(&wide(&got), want);
+                        assert!(error <= 1e-13, "decoded, {isa} {format:?} {n} {blocks}: {error:e}");
+                    }
+                }
                 for m in [1, 2, 3, 4, 8, 13] {
                     let x = activations(m, k);
                     let dot =

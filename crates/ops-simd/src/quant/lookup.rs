@@ -123,6 +123,29 @@ pub fn multiply_lookup_rows(
     Ok(())
 }
 
+/// Decodes a row with vectors. Returns whether this instruction set has them; if not, nothing is written.
+///
+/// # Errors
+/// [`Error::Multiple`] or [`Error::Length`] if the lengths do not match.
+pub fn decode_lookup_row(isa: Isa, format: LookupFormat, row: &[u8], out: &mut [f32]) -> Result<bool, Error> {
+    let (weights, bytes) = format.block();
+    if !out.len().is_multiple_of(weights) {
+        return Err(Error::Multiple { operand: "out", got: out.len(), of: weights });
+    }
+    same_len("row", row.len(), out.len() / weights * bytes)?;
+    match isa.level() {
+        // SAFETY: these levels exist only after AVX-512 F, BW, DQ and VL were detected.
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx512 | Level::Avx512Vnni => unsafe { super::lookup_avx512::decode(format, row, out) },
+        // SAFETY: this level exists only after AVX2, FMA and F16C were detected.
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx2 => unsafe { super::lookup_avx2::decode(format, row, out) },
+        _ => return Ok(false),
+    }
+    #[cfg(target_arch = "x86_64")]
+    Ok(true)
+}
+
 fn dot<const M: usize>(isa: Isa, format: LookupFormat, row: &[u8], x: Panel<'_, M>) -> [f32; M] {
     let half = |bits| f16::from_bits(bits).to_f32();
     match isa.level() {

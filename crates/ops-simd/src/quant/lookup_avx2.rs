@@ -19,10 +19,7 @@ pub(super) fn row<const M: usize>(format: LookupFormat, row: &[u8], x: Panel<'_,
         let Some(x) = blocks.next() else { return };
         // The hardware prefetcher stops at page boundaries.
         _mm_prefetch::<_MM_HINT_T0>(bytes.as_ptr().wrapping_add(1024).cast());
-        // SAFETY: 16 bytes.
-        let codes = unsafe { _mm_loadu_si128(bytes.as_ptr().cast()) };
-        let codes = _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(codes), _mm_srli_epi16::<4>(codes));
-        let weights = _mm256_shuffle_epi8(levels, _mm256_and_si256(codes, _mm256_set1_epi8(15)));
+        let weights = weights(levels, bytes);
         let sizes = _mm256_abs_epi8(weights);
         for (i, acc) in acc.iter_mut().enumerate() {
             // SAFETY: 32 bytes.
@@ -34,4 +31,34 @@ pub(super) fn row<const M: usize>(format: LookupFormat, row: &[u8], x: Panel<'_,
         }
     });
     acc.map(|acc| lanes(acc))
+}
+
+/// The levels of sixteen bytes of codes.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn weights(levels: __m256i, bytes: &[u8; 16]) -> __m256i {
+    // SAFETY: 16 bytes.
+    let codes = unsafe { _mm_loadu_si128(bytes.as_ptr().cast()) };
+    let codes = _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(codes), _mm_srli_epi16::<4>(codes));
+    _mm256_shuffle_epi8(levels, _mm256_and_si256(codes, _mm256_set1_epi8(15)))
+}
+
+/// Decodes a row of weights.
+#[target_feature(enable = "avx2,fma,f16c")]
+pub(super) fn decode(format: LookupFormat, row: &[u8], out: &mut [f32]) {
+    let half = |bits: u16| _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(bits.into())));
+    // SAFETY: 16 bytes.
+    let levels = _mm256_broadcastsi128_si256(unsafe { _mm_loadu_si128(format.levels().as_ptr().cast()) });
+    let mut out = out.as_chunks_mut::<32>().0.iter_mut();
+    format.each_step(row, half, |(factor, bytes)| {
+        let Some(out) = out.next() else { return };
+        let levels = weights(levels, bytes);
+        let (low, high) = (_mm256_castsi256_si128(levels), _mm256_extracti128_si256::<1>(levels));
+        let eights = [low, _mm_unpackhi_epi64(low, low), high, _mm_unpackhi_epi64(high, high)];
+        for (eight, out) in eights.into_iter().zip(out.as_chunks_mut::<8>().0) {
+            let wide = _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(eight));
+            // SAFETY: 8 f32.
+            unsafe { _mm256_storeu_ps(out.as_mut_ptr(), _mm256_mul_ps(wide, _mm256_set1_ps(factor))) };
+        }
+    });
 }

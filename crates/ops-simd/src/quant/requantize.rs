@@ -37,19 +37,19 @@ impl Kernel for Requantize<'_> {
         // Infinities and NaN are left out.
         let finite = |bits: u32| if bits < f32::INFINITY.to_bits() { bits } else { 0 };
         let mut top = 0;
-        for x in blocks {
-            let bits = largest(s, x);
-            top = top.max(if finite(bits) == bits {
-                bits
-            } else {
-                x.iter().map(|x| finite(x.abs().to_bits())).fold(0, u32::max)
-            });
+        for (x, out) in blocks.iter().zip(&mut *self.out) {
+            let here = largest(s, x);
+            // Each block's own is kept where its first weights will be.
+            out[..4].copy_from_slice(&here.to_le_bytes());
+            let rest = || x.iter().map(|x| finite(x.abs().to_bits())).fold(0, u32::max);
+            top = top.max(if finite(here) == here { here } else { rest() });
         }
         // The exponent of the largest weight; subnormal weights count as the smallest normal one.
         let exponent = (((top >> 23) as i32 - 127) - TOP).max(-126);
         let (factor, inverse) = (power(exponent), power(-exponent));
         for (x, out) in blocks.iter().zip(self.out) {
-            block(s, x, inverse, out);
+            let top = f32::from_le_bytes([out[0], out[1], out[2], out[3]]);
+            block(s, x, top, inverse, out);
         }
         factor
     }
@@ -71,10 +71,9 @@ fn largest<S: Simd>(s: S, x: &[f32; BLOCK]) -> u32 {
     sizes.iter().fold(0, |most, x| most.max(x.to_bits()))
 }
 
-/// Quantizes a block of `inverse` times `x`.
+/// Quantizes a block of `inverse` times `x`, whose largest magnitude is `top`.
 #[inline(always)]
-fn block<S: Simd>(s: S, x: &[f32; BLOCK], inverse: f32, out: &mut [u8; Q8_0_BYTES]) {
-    let top = f32::from_bits(largest(s, x));
+fn block<S: Simd>(s: S, x: &[f32; BLOCK], top: f32, inverse: f32, out: &mut [u8; Q8_0_BYTES]) {
     let (scale, quants) = out.split_at_mut(2);
     if !top.is_finite() {
         let (mark, of): (_, fn(&f32) -> i8) = if top.is_nan() {

@@ -3,7 +3,7 @@
 use core::arch::x86_64::*;
 
 use super::activations::{Panel, WORDS};
-use super::super_blocks::{STEPS, SuperFormat, scales};
+use super::super_blocks::{STEPS, SUPER_BLOCK, SuperFormat, scales};
 
 /// The products of one row of weights, in blocks of `SIZE` bytes, with `M` rows of activations.
 #[target_feature(enable = "avx2,fma,f16c")]
@@ -41,6 +41,27 @@ pub(super) fn row<const M: usize, const SIZE: usize>(
         }
     }
     core::array::from_fn(|i| lanes(acc[i]) - mins[i])
+}
+
+/// Decodes a row of weights in blocks of `SIZE` bytes.
+#[target_feature(enable = "avx2,fma,f16c")]
+pub(super) fn decode<const SIZE: usize>(format: SuperFormat, row: &[u8], out: &mut [f32]) {
+    for (block, out) in row.as_chunks::<SIZE>().0.iter().zip(out.as_chunks_mut::<SUPER_BLOCK>().0) {
+        let scales =
+            scales(format, block, |bits| _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(bits.into()))));
+        for (s, out) in out.as_chunks_mut::<32>().0.iter_mut().enumerate() {
+            let codes = codes(format, block, s);
+            let (low, high) = (_mm256_castsi256_si128(codes), _mm256_extracti128_si256::<1>(codes));
+            let eights = [low, _mm_unpackhi_epi64(low, low), high, _mm_unpackhi_epi64(high, high)];
+            for (i, (eight, out)) in eights.into_iter().zip(out.as_chunks_mut::<8>().0).enumerate() {
+                let (factor, min) = scales.of_half(format, 2 * s + i / 2);
+                let wide = _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(eight));
+                let values = _mm256_fmsub_ps(wide, _mm256_set1_ps(factor), _mm256_set1_ps(min));
+                // SAFETY: 8 f32.
+                unsafe { _mm256_storeu_ps(out.as_mut_ptr(), values) };
+            }
+        }
+    }
 }
 
 #[inline]

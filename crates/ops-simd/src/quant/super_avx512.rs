@@ -3,7 +3,7 @@
 use core::arch::x86_64::*;
 
 use super::activations::{Block, Panel};
-use super::super_blocks::{STEPS, SuperFormat, scales};
+use super::super_blocks::{STEPS, SUPER_BLOCK, SuperFormat, scales};
 
 /// The products of one row of weights, in blocks of `SIZE` bytes, with `M` rows of activations.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c")]
@@ -47,6 +47,31 @@ pub(super) fn row<const M: usize, const SIZE: usize>(
         }
     }
     core::array::from_fn(|i| _mm512_reduce_add_ps(acc[i]) - mins[i])
+}
+
+/// Decodes a row of weights in blocks of `SIZE` bytes.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx2,fma,f16c")]
+pub(super) fn decode<const SIZE: usize>(format: SuperFormat, row: &[u8], out: &mut [f32]) {
+    for (block, out) in row.as_chunks::<SIZE>().0.iter().zip(out.as_chunks_mut::<SUPER_BLOCK>().0) {
+        let scales =
+            scales(format, block, |bits| _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(bits.into()))));
+        for (pair, out) in out.as_chunks_mut::<64>().0.iter_mut().enumerate() {
+            let codes = codes(format, block, pair);
+            let quarters = [
+                _mm512_castsi512_si128(codes),
+                _mm512_extracti32x4_epi32::<1>(codes),
+                _mm512_extracti32x4_epi32::<2>(codes),
+                _mm512_extracti32x4_epi32::<3>(codes),
+            ];
+            for (i, (quarter, out)) in quarters.into_iter().zip(out.as_chunks_mut::<16>().0).enumerate() {
+                let (factor, min) = scales.of_half(format, 4 * pair + i);
+                let wide = _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(quarter));
+                let values = _mm512_fmsub_ps(wide, _mm512_set1_ps(factor), _mm512_set1_ps(min));
+                // SAFETY: 16 f32.
+                unsafe { _mm512_storeu_ps(out.as_mut_ptr(), values) };
+            }
+        }
+    }
 }
 
 /// The activations of two steps of row `i`.

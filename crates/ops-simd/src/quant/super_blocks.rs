@@ -50,6 +50,49 @@ pub(super) struct Scales {
     pub(super) halves: [[i16; 2]; STEPS],
 }
 
+impl Scales {
+    /// Factor and minimum of half a step: a weight is `factor · code − minimum`.
+    #[inline(always)]
+    pub(super) fn of_half(&self, format: SuperFormat, i: usize) -> (f32, f32) {
+        let factor = self.factor[i / 2] * f32::from(self.halves[i / 2][i % 2]);
+        (factor, if format == SuperFormat::Q6K { 32.0 * factor } else { self.min[i / 2] })
+    }
+}
+
+/// Decodes a row of super-blocks with vectors. Returns whether this instruction set has them; if not, nothing is written.
+///
+/// # Errors
+/// [`Error::Multiple`] or [`Error::Length`] if the lengths do not match.
+pub fn decode_super_row(isa: Isa, format: SuperFormat, row: &[u8], out: &mut [f32]) -> Result<bool, Error> {
+    if !out.len().is_multiple_of(SUPER_BLOCK) {
+        return Err(Error::Multiple { operand: "out", got: out.len(), of: SUPER_BLOCK });
+    }
+    same_len("row", row.len(), out.len() / SUPER_BLOCK * format.block_bytes())?;
+    match isa.level() {
+        // SAFETY: these levels exist only after AVX-512 F, BW, DQ and VL were detected.
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx512 | Level::Avx512Vnni => unsafe {
+            match format {
+                SuperFormat::Q4K => super::super_avx512::decode::<144>(format, row, out),
+                SuperFormat::Q5K => super::super_avx512::decode::<176>(format, row, out),
+                SuperFormat::Q6K => super::super_avx512::decode::<210>(format, row, out),
+            }
+        },
+        // SAFETY: this level exists only after AVX2, FMA and F16C were detected.
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx2 => unsafe {
+            match format {
+                SuperFormat::Q4K => super::super_avx2::decode::<144>(format, row, out),
+                SuperFormat::Q5K => super::super_avx2::decode::<176>(format, row, out),
+                SuperFormat::Q6K => super::super_avx2::decode::<210>(format, row, out),
+            }
+        },
+        _ => return Ok(false),
+    }
+    #[cfg(target_arch = "x86_64")]
+    Ok(true)
+}
+
 /// The scales of a super-block; `half` converts f16.
 #[inline(always)]
 pub(super) fn scales(format: SuperFormat, block: &[u8], half: impl Fn(u16) -> f32) -> Scales {

@@ -209,7 +209,7 @@ pub(super) fn is_requantized(weight: &Raw<'_>, outputs: usize) -> bool {
 /// `y[m, n] = x · weightᵀ` for any format and many rows of x. A few rows of the weight at a time are rounded to 8 bits, in memory
 /// of this call.
 pub(super) fn multiply_requantized(
-    format: &BlockInfo,
+    format: &'static BlockInfo,
     x: &Raw<'_>,
     weight: &Raw<'_>,
     y: &mut [f32],
@@ -233,6 +233,19 @@ pub(super) fn multiply_requantized(
             })
         })
     })
+}
+
+/// Decodes a row of blocks, with vectors where there are kernels.
+fn decode(format: &'static BlockInfo, row: &[u8], out: &mut [f32]) -> core::result::Result<(), Error> {
+    let done = match in_place(DType::Block(format)) {
+        Some(InPlace::Super(format)) => quant::decode_super_row(Isa::best(), format, row, out)?,
+        Some(InPlace::Lookup(format)) => quant::decode_lookup_row(Isa::best(), format, row, out)?,
+        None => false,
+    };
+    if !done {
+        decode_row(format, row, out);
+    }
+    Ok(())
 }
 
 /// A few rows of a weight as q8_0 blocks.
@@ -260,12 +273,12 @@ impl Requantized {
     /// Quantizes these rows and returns their blocks.
     fn fill<'r>(
         &mut self,
-        format: &BlockInfo,
+        format: &'static BlockInfo,
         rows: impl Iterator<Item = &'r [u8]>,
     ) -> core::result::Result<&[u8], Error> {
         self.factors.clear();
         for (row, out) in rows.zip(self.blocks.chunks_exact_mut(self.row)) {
-            decode_row(format, row, &mut self.wide);
+            decode(format, row, &mut self.wide)?;
             self.factors.push(quant::requantize(Isa::best(), &self.wide, out)?);
         }
         Ok(&self.blocks[..self.factors.len() * self.row])

@@ -94,7 +94,12 @@ fn split_panels(y: &mut [f32], m: usize, n: usize) -> core::result::Result<Vec<P
 
 /// Dequantizes panels of the weight into a thread's cache and multiplies them as f32. Used for few outputs, and for few rows of
 /// formats without integer kernels.
-fn multiply_dequantized(format: &BlockInfo, x: &Raw<'_>, weight: &Raw<'_>, y: &mut [f32]) -> Result<()> {
+fn multiply_dequantized(
+    format: &'static BlockInfo,
+    x: &Raw<'_>,
+    weight: &Raw<'_>,
+    y: &mut [f32],
+) -> Result<()> {
     let (k, n) = (x.layout.last(), weight.layout.dims()[0]);
     let m = y.len().checked_div(n).unwrap_or(0);
     let x = widened(x)?;
