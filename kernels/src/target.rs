@@ -33,6 +33,8 @@ pub struct GfxTarget {
     pub clang: u32,
     /// Whether the register usage of its kernels is recorded. If clang 19 suffices, it is also compiled ahead of time by default.
     pub recorded: bool,
+    /// The device whose code objects have the same registers: those of this one are not recorded once more with hipRTC.
+    pub same_code: Option<&'static str>,
 }
 
 /// All targets: devices in numerical order, then generic targets.
@@ -65,14 +67,14 @@ pub const TARGETS: &[GfxTarget] = &[
     RDNA2.device("gfx1035", "Radeon 680M"),
     RDNA2.device("gfx1036", "graphics of Ryzen 7000"),
     RDNA3.device("gfx1100", "Radeon RX 7900 XTX").vgprs(1536, 24).recorded(),
-    RDNA3.device("gfx1101", "Radeon RX 7800 XT").vgprs(1536, 24).recorded(),
+    RDNA3.device("gfx1101", "Radeon RX 7800 XT").vgprs(1536, 24).recorded().same_code("gfx1100"),
     RDNA3.device("gfx1102", "Radeon RX 7600"),
     RDNA3.device("gfx1103", "Radeon 780M"),
     RDNA3.device("gfx1150", "Radeon 890M"),
     RDNA3.device("gfx1151", "Radeon 8060S").vgprs(1536, 24).recorded(),
     RDNA3.device("gfx1152", "Radeon 860M"),
     RDNA3.device("gfx1153", "Radeon 820M").clang(21),
-    RDNA4.device("gfx1200", "Radeon RX 9060 XT").recorded(),
+    RDNA4.device("gfx1200", "Radeon RX 9060 XT").recorded().same_code("gfx1201"),
     RDNA4.device("gfx1201", "Radeon RX 9070 XT").recorded(),
     VEGA.recorded(),
     CDNA3.clang(21),
@@ -96,6 +98,7 @@ const VEGA: GfxTarget = GfxTarget {
     sramecc: false,
     clang: 19,
     recorded: false,
+    same_code: None,
 };
 const CDNA3: GfxTarget = GfxTarget {
     name: "gfx9-4-generic",
@@ -144,6 +147,9 @@ impl GfxTarget {
     }
     const fn recorded(self) -> Self {
         GfxTarget { recorded: true, ..self }
+    }
+    const fn same_code(self, device: &'static str) -> Self {
+        GfxTarget { same_code: Some(device), ..self }
     }
 }
 
@@ -197,6 +203,11 @@ pub fn recorded() -> Vec<&'static str> {
 /// The names of the targets whose register usage is recorded with a clang newer than [`CLANG`].
 pub fn recorded_with_newer_clang() -> Vec<&'static str> {
     recorded_with(|clang| clang > CLANG)
+}
+
+/// The devices whose registers are recorded with hipRTC: one of those with the same code.
+pub fn recorded_with_hiprtc() -> impl Iterator<Item = &'static GfxTarget> {
+    TARGETS.iter().filter(|target| target.recorded && !target.is_generic() && target.same_code.is_none())
 }
 
 fn recorded_with(clang: fn(u32) -> bool) -> Vec<&'static str> {
@@ -285,6 +296,7 @@ mod tests {
         assert_eq!(check_clang(debian, "gfx942"), Ok(()));
         assert_eq!(check_clang("21.1.8", "gfx950"), Ok(()));
         assert_eq!(check_clang("19.1.7", "gfx1250"), Ok(()), "the table does not know it");
+        assert!(TARGETS.iter().filter_map(|t| t.same_code).all(|name| recorded().contains(&name)));
         assert!(recorded().iter().all(|target| check_clang(debian, target).is_ok()));
         assert_eq!(recorded_with_newer_clang(), ["gfx950"]);
     }

@@ -6,7 +6,7 @@
 //! code object as `DIR/GFX/UNIT.hsaco`, GFX without features. `tools/first-use.sh` and `tools/hiprtc-registers.sh` give it
 //! ROCm's libraries.
 
-use ops_kernels::target::TARGETS;
+use ops_kernels::target::recorded_with_hiprtc;
 use ops_kernels::{GfxTarget, Instance, Unit, source};
 use ops_rocm::hip::{Compiler, Gfx, Hip, Source};
 use std::path::{Path, PathBuf};
@@ -68,15 +68,14 @@ fn run(args: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-/// The devices whose registers are recorded, as they report themselves unless they are set up otherwise.
+/// The devices whose registers are recorded with hipRTC, as they report themselves unless they are set up otherwise.
 fn recorded() -> Vec<String> {
-    let devices = TARGETS.iter().filter(|target| target.recorded && !target.is_generic());
     let name = |target: &GfxTarget| {
         let sramecc = if target.sramecc { ":sramecc+" } else { "" };
         let xnack = if target.xnack { ":xnack-" } else { "" };
         format!("{}{sramecc}{xnack}", target.name)
     };
-    devices.map(name).collect()
+    recorded_with_hiprtc().map(name).collect()
 }
 
 /// Names and texts of what is to be compiled. A name that stands for nothing is an error; a unit that the target does not have

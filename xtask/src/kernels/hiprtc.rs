@@ -9,7 +9,7 @@ use super::record::{Record, Table};
 use super::{Tools, disassembly, in_parallel, metadata};
 use crate::page::{self, root};
 use ops_kernels::source::{self, Family};
-use ops_kernels::target::TARGETS;
+use ops_kernels::target::{TARGETS, recorded_with_hiprtc};
 use ops_kernels::{GfxTarget, MaxVgprs, instances};
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -46,9 +46,7 @@ pub(super) fn main(folder: &Path, families: &[Family], tools: &Tools, rewrite: b
     if !rewrite {
         return Ok(());
     }
-    let missing: Vec<String> = TARGETS
-        .iter()
-        .filter(|target| target.recorded && !target.is_generic())
+    let missing: Vec<String> = recorded_with_hiprtc()
         .flat_map(|target| compilers.iter().map(move |c| column(target.name, &c.label)))
         .filter(|wanted| !columns.contains(&wanted.as_str()))
         .collect();
