@@ -84,7 +84,7 @@ fn rows_vgprs(types: [ElementType; 2]) -> [Option<u32>; 2] {
 
 /// Types that matrix units multiply, each with itself or with an f32 `a`, and the tile sizes.
 pub(crate) const MMA_TYPES: [ElementType; 2] = [ElementType::F16, ElementType::Bf16];
-const MMA_TILES: [(&str, u64); 2] = [("mma128", 128), ("mma64", 64)];
+pub(crate) const MMA_TILES: [(&str, u64); 2] = [("mma128", 128), ("mma64", 64)];
 
 /// Bytes of LDS for two tiles of 16-bit rows: see `MMA_PITCH` in the source.
 pub(crate) fn mma_lds(lines: u64) -> u32 {

@@ -33,6 +33,7 @@ pub enum Family {
     QlinearDot,
     MmaUnit,
     MatmulMma,
+    ConvMma,
     AttentionMma,
     QlinearMma,
 }
@@ -66,6 +67,7 @@ impl Family {
         Family::QlinearDot,
         Family::MmaUnit,
         Family::MatmulMma,
+        Family::ConvMma,
         Family::AttentionMma,
         Family::QlinearMma,
     ];
@@ -99,6 +101,7 @@ impl Family {
             Family::QlinearDot => "qlinear_dot",
             Family::MmaUnit => "mma_unit",
             Family::MatmulMma => "matmul_mma",
+            Family::ConvMma => "conv_mma",
             Family::AttentionMma => "attention_mma",
             Family::QlinearMma => "qlinear_mma",
         }
@@ -106,7 +109,8 @@ impl Family {
 
     /// Whether the family's kernels require matrix units.
     pub const fn needs_matrix(self) -> bool {
-        matches!(self, Family::MmaUnit | Family::MatmulMma | Family::AttentionMma | Family::QlinearMma)
+        use Family::{AttentionMma, ConvMma, MatmulMma, MmaUnit, QlinearMma};
+        matches!(self, MmaUnit | MatmulMma | ConvMma | AttentionMma | QlinearMma)
     }
 
     /// Whether the family has kernels for a target. Some families need instructions that not all targets have.
@@ -148,6 +152,7 @@ impl Family {
             Family::QlinearDot => include_str!("../hip/qlinear_dot.hip"),
             Family::MmaUnit => include_str!("../hip/mma_unit.hip"),
             Family::MatmulMma => include_str!("../hip/matmul_mma.hip"),
+            Family::ConvMma => include_str!("../hip/conv_mma.hip"),
             Family::AttentionMma => include_str!("../hip/attention_mma.hip"),
             Family::QlinearMma => include_str!("../hip/qlinear_mma.hip"),
         }
@@ -184,6 +189,7 @@ const HEADERS: &[(&str, &str)] = &[
     ("ops_mma_stage.h", include_str!("../include/ops_mma_stage.h")),
     ("ops_mma_parts.h", include_str!("../include/ops_mma_parts.h")),
     ("ops_mma_keys.h", include_str!("../include/ops_mma_keys.h")),
+    ("ops_conv.h", include_str!("../include/ops_conv.h")),
     ("ops_index.h", include_str!("../include/ops_index.h")),
 ];
 

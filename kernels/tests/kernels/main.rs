@@ -3,6 +3,7 @@
 mod attention;
 mod cast;
 mod compare;
+mod conv;
 mod data;
 mod data_movement;
 mod elementwise;

@@ -163,14 +163,17 @@ fn every_field_of_every_argument_struct_lies_where_the_source_has_it() {
                 y_kind),
         ],
     );
-    agree(
-        Family::Conv,
-        &[
-            fields!(ConvAxis: x, y, kernel, padding, dilation, stride),
-            fields!(ConvArgs: x, weight, y, bias, bias_stride, bias_is_f32, rows, columns, inputs, outputs, channels,
-                pixels, width, area, kernel_width, terms, count, images, transposed),
-        ],
-    );
+    for family in [Family::Conv, Family::ConvMma] {
+        agree(
+            family,
+            &[
+                fields!(ConvAxis: x, y, kernel, padding, dilation, stride),
+                fields!(ConvArgs: x, weight, y, bias, bias_stride, bias_is_f32, rows, columns, inputs, outputs, channels,
+                    pixels, width, area, kernel_width, terms, count, images, transposed, groups, positions, steps,
+                    term_stride, by_tap, x_packs, weight_packs),
+            ],
+        );
+    }
     agree(Family::MmaUnit, &[fields!(MmaUnitArgs: a, b, c, d)]);
     for family in [Family::Qlinear, Family::QlinearDot, Family::QlinearMma] {
         agree(

@@ -108,6 +108,7 @@ const fn grid(family: Family) -> Grid {
             "tile: ceil(outputs / 64) * ceil(pixels / 64) * images; direct: ceil(count / block)",
             "tile: 64 per compute unit; direct: 32",
         ),
+        Family::ConvMma => ("ceil(outputs / tile) * ceil(positions / tile) * groups", "64 per compute unit"),
         Family::AttentionMma => ("ceil(t * group / 128) * batch * kv_heads", "no limit"),
         Family::Attention => ("ceil(t * group / tile rows) * batch * kv_heads", "no limit"),
         Family::AttentionDecode => (

@@ -53,6 +53,11 @@ pub(crate) trait HipOp: Op {
 
     /// The launch for these operands.
     fn plan(&self, problem: &Problem<'_>) -> Result<(Launch, Self::Kernel), Refused>;
+
+    /// How a planned kernel computes it, and why in this way, where there are others.
+    fn how(target: &Target, instance: &Instance, _kernel: &Self::Kernel) -> Option<String> {
+        units(target, instance)
+    }
 }
 
 /// Computes an op with one of this project's kernels.
@@ -73,7 +78,8 @@ impl<O: HipOp> Provider<O> for Hip {
     fn how(&self, target: &Target, op: &O, on: &dyn Operands) -> Option<String> {
         let mut binding = Binding::new();
         let problem = binding.assumed(on, target.launch_device()).ok()?;
-        units(target, op.plan(&problem).ok()?.0.instance)
+        let (launch, kernel) = op.plan(&problem).ok()?;
+        O::how(target, launch.instance, &kernel)
     }
 
     fn launch(&self, rocm: &Rocm, call: Call<'_, '_, O, HipSpace>) -> Result<()> {
@@ -99,19 +105,14 @@ pub(crate) fn units(target: &Target, instance: &Instance) -> Option<String> {
     if let (Family::QlinearDot, Some(dot4)) = (instance.family, target.launch_device().dot4) {
         return Some(format!("on vector units, four products of bytes to an instruction ({})", dot4.name()));
     }
-    if let Family::Conv = instance.family {
-        return Some(conv::how(instance).into());
-    }
     let types = match instance.op {
         "matmul" => "matrix units take f16 and bf16, each with itself or with f32 on the left",
         "attention" => "matrix units take f16 and bf16",
         "qlinear" => "matrix units take x of f16, bf16 or f32",
         _ => return None,
     };
-    let why = if Matrix::of(target.gfx().name()).is_none() {
-        format!("{} has no matrix units that these kernels know", target.gfx().name())
-    } else if target.launch_device().matrix.is_none() {
-        "matrix units are off".into()
+    let why = if let Some(why) = no_matrix(target) {
+        why
     } else if matmul::is_of_few_rows(instance) {
         "memory is the limit with so few rows".into()
     } else if instance.types == [ElementType::F32, ElementType::F16] {
@@ -120,6 +121,14 @@ pub(crate) fn units(target: &Target, instance: &Instance) -> Option<String> {
         types.into()
     };
     Some(format!("on vector units: {why}"))
+}
+
+/// Why no kernel uses matrix units on a target; `None` if some may.
+pub(crate) fn no_matrix(target: &Target) -> Option<String> {
+    if Matrix::of(target.gfx().name()).is_none() {
+        return Some(format!("{} has no matrix units that these kernels know", target.gfx().name()));
+    }
+    target.launch_device().matrix.is_none().then(|| "matrix units are off".into())
 }
 
 /// Launches a kernel and, if there is one, a second that goes on from what the first left in `workspace` bytes of

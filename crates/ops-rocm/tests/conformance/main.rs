@@ -178,13 +178,13 @@ fn reductions_on_gfx906() {
     reductions("reductions_on_gfx906", "gfx906");
 }
 
-/// Convolutions on one target, by both of their kernels.
+/// Convolutions on one target, by every kernel of theirs.
 fn convolutions(test: &str, gfx: &str) {
     with_standin(test, &[("HIP_STANDIN_GFX", gfx)], |standin| {
         for op in ["conv1d", "conv2d", "conv_transpose1d", "conv_transpose2d"] {
             suite_of(Some(op.to_owned()));
         }
-        executed::check(standin, gfx, &[Family::Conv], &[]);
+        executed::check(standin, gfx, &[Family::Conv, Family::ConvMma], &[]);
     });
 }
 
@@ -196,6 +196,37 @@ fn convolutions_on_gfx1030() {
 #[test]
 fn convolutions_on_gfx906() {
     convolutions("convolutions_on_gfx906", "gfx906");
+}
+
+/// Convolutions of 16-bit types on one target's matrix units.
+fn convolutions_on_units(test: &str, gfx: &str) {
+    with_standin(test, &[("HIP_STANDIN_GFX", gfx)], |standin| {
+        let rocm = Rocm::new().unwrap();
+        for (op, dtype) in [("conv1d", DType::F16), ("conv2d", DType::F16), ("conv2d", DType::BF16)] {
+            suite_on(&rocm, &Filter { op: Some(op.to_owned()), dtype: Some(dtype), ..Filter::all() });
+        }
+        executed::check(standin, gfx, &[Family::ConvMma], &[]);
+    });
+}
+
+#[test]
+fn convolutions_on_gfx1100() {
+    convolutions_on_units("convolutions_on_gfx1100", "gfx1100");
+}
+
+#[test]
+fn convolutions_on_gfx1201() {
+    convolutions_on_units("convolutions_on_gfx1201", "gfx1201");
+}
+
+#[test]
+fn convolutions_on_gfx90a() {
+    convolutions_on_units("convolutions_on_gfx90a", "gfx90a");
+}
+
+#[test]
+fn convolutions_on_gfx942() {
+    convolutions_on_units("convolutions_on_gfx942", "gfx942");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Policies, explanations, decisions.
 use crate::standin::with_standin;
 use ops_core::ops::*;
-use ops_core::{Backend, Element, Error, Execute, Fallback, Op, Operands, Reason, View, bf16, f16};
+use ops_core::{Backend, Element, Error, Execute, Fallback, Float, Op, Operands, Reason, View, bf16, f16};
 use ops_cpu::{Cpu, Host};
 use ops_rocm::hip::Gfx;
 use ops_rocm::{Decision, Policy, ProviderId, Providers, Rocm, Target, Verdict, explain};
@@ -13,7 +13,7 @@ where
     explain(&Target::assumed(Gfx::parse(gfx).unwrap()), &Policy::parse(policy).unwrap(), op, on)
 }
 
-fn softmax<T: Element + ops_core::Float>(policy: &str) -> Decision {
+fn softmax<T: Element + Float>(policy: &str) -> Decision {
     let x = [T::zeroed(); 12];
     let mut y = x;
     let x = Host::view(&x, &[3, 4]).unwrap();
@@ -68,7 +68,7 @@ fn a_library_that_is_wrong_on_an_architecture_is_passed_over_with_the_report() {
 }
 
 /// A linear layer of zeros with this many rows, and a weight by rows.
-fn linear_of<T: ops_core::Float>(gfx: &str, policy: &str, rows: usize) -> Decision {
+fn linear_of<T: Float>(gfx: &str, policy: &str, rows: usize) -> Decision {
     let (x, weight, mut y) =
         (vec![T::zeroed(); rows * 64], [T::zeroed(); 32 * 64], vec![T::zeroed(); rows * 32]);
     let args = linear::Args::<Host, T> {
@@ -286,4 +286,34 @@ fn a_decision_tells_which_units_multiply_and_why() {
         ),
         "{wide}"
     );
+}
+
+#[test]
+fn a_decision_tells_how_a_convolution_is_computed_and_why() {
+    fn on<T: Float>(gfx: &str, form: ConvForm, channels: usize) -> String {
+        let (x, weight) = (vec![T::zeroed(); channels * 64], vec![T::zeroed(); 16 * channels * 9]);
+        let mut y = vec![T::zeroed(); 16 * 36];
+        let weight_dims = if form == ConvForm::Conv2d { [16, channels, 3, 3] } else { [channels, 16, 3, 3] };
+        let side = if form == ConvForm::Conv2d { 8 } else { 4 };
+        let args = conv::Args::<Host, T> {
+            x: Host::view(&x[..channels * side * side], &[1, channels, side, side]).unwrap(),
+            weight: Host::view(&weight, &weight_dims).unwrap(),
+            bias: None,
+            y: Host::view_mut(&mut y, &[1, 16, 6, 6]).unwrap(),
+        };
+        let op = Conv::<T>::new(form, [ConvAxis::PLAIN; 2], 1);
+        assumed(gfx, &format!("{}=hip", form.name()), &op, &args).to_string()
+    }
+    let forward = ConvForm::Conv2d;
+    for (gfx, said) in [
+        ("gfx942", "hip: chosen, on matrix units (MFMA)"),
+        ("gfx1100", "hip: chosen, on matrix units (WMMA)"),
+        ("gfx1030", "on vector units: gfx1030 has no matrix units"),
+    ] {
+        assert!(on::<f16>(gfx, forward, 32).contains(said), "{}", on::<f16>(gfx, forward, 32));
+    }
+    let wide = on::<f32>("gfx942", forward, 32);
+    assert!(wide.contains("on vector units: matrix units take f16 and bf16"), "{wide}");
+    let transposed = on::<bf16>("gfx942", ConvForm::Transpose2d, 32);
+    assert!(transposed.contains("on vector units: matrix units do not take transposed"), "{transposed}");
 }

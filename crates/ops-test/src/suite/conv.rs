@@ -170,6 +170,9 @@ fn sizes(s: &mut Suite<'_>, op: &'static str, dtype: DType) {
         ([2, 3, 1], [12, 130], [3, 5], [[1, 1, 1, 0], [1, 2, 1, 0]]),
         ([3, 16, 1], [20, 21], [7, 7], [[2, 3, 1, 0]; 2]),
         ([2, 2, 1], [5, 7], [5, 7], [PLAIN; 2]),
+        // Enough groups for large tiles of matrix units, by consecutive terms and by channels of one element of the kernel.
+        ([2, 65, 8], [9, 15], [3, 3], pad),
+        ([17, 66, 8], [9, 15], [1, 1], [PLAIN; 2]),
         ([1, 1, 7], [6, 3], [3, 3], pad),
         ([1, 1, 3], [40, 129], [3, 3], pad),
         ([2, 20, 1], [1, 1], [3, 3], pad),
@@ -177,6 +180,14 @@ fn sizes(s: &mut Suite<'_>, op: &'static str, dtype: DType) {
         Problem { channels, x, kernel, axes, ..base }.run(s);
     }
     Problem { batch: 5, channels: [4, 18, 1], x: [3, 11], ..base }.run(s);
+    // Whole packs of channels, innermost in memory and not.
+    for order in [&[0, 2, 3, 1][..], &[0, 1, 2, 3]] {
+        let order =
+            if op.ends_with("1d") { if order[1] == 1 { &[0, 1, 2] } else { &[0, 2, 1][..] } } else { order };
+        let how = Placement::Order(order);
+        let hows = [how, how, Placement::Plain, how];
+        Problem { batch: 2, channels: [40, 17, 2], x: [4, 9], axes: pad, hows, ..base }.run(s);
+    }
     // Enough images for one each to a thread.
     Problem { batch: 33, channels: [2, 3, 1], x: [4, 6], axes: pad, ..base }.run(s);
     for (batch, channels, x) in [

@@ -18,7 +18,7 @@ mod results;
 const MATRIX_UNITS: &str = "matrix_units";
 
 /// Ops that use matrix instructions, so their test checks these too.
-const MATRIX_OPS: [&str; 4] = ["matmul", "linear", "attention", "qlinear"];
+const MATRIX_OPS: [&str; 6] = ["matmul", "linear", "attention", "qlinear", "conv1d", "conv2d"];
 
 /// Runs the suite. The backend is opened here, because a report is wanted most when its device cannot be opened.
 pub(super) fn run(

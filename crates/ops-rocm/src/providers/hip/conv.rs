@@ -1,6 +1,7 @@
 //! Convolutions.
 use super::bind::Bound;
-use super::{HipOp, Problem};
+use super::{HipOp, Problem, no_matrix, units};
+use crate::choice::Target;
 use ops_core::ops::{Conv, ConvGeometry};
 use ops_core::{Float, Layout};
 use ops_kernels::conv::{self, Axis, ConvArgs};
@@ -14,6 +15,22 @@ impl<T: Float> HipOp for Conv<T> {
         let geometry = self.geometry(&x.layout, &weight.layout, &y.layout);
         let (g, layouts) = geometry.map_err(|_| Refused::Rank(x.layout.rank()))?;
         plan(&g, &layouts, [x, weight, y], p.get(2), p)
+    }
+
+    fn how(target: &Target, instance: &Instance, args: &ConvArgs) -> Option<String> {
+        let how = match instance.variant {
+            "direct" => {
+                return Some(
+                    "a thread for each element: a group has few output channels, or there are few pixels or terms".into(),
+                );
+            }
+            "tile" => "in tiles of 64 channels and 64 pixels, on vector units",
+            _ => return units(target, instance),
+        };
+        let device = target.launch_device();
+        let dtype = instance.types.first().copied()?;
+        let why = no_matrix(target).or_else(|| conv::not_on_matrix(*args, dtype, device).map(str::to_owned));
+        Some(why.map_or_else(|| how.to_owned(), |why| format!("{how}: {why}")))
     }
 }
 
@@ -56,12 +73,4 @@ fn plan(
 
 fn strides(layout: &Layout) -> [i64; 4] {
     core::array::from_fn(|at| layout.strides().get(at).map_or(0, |stride| *stride as i64))
-}
-
-/// What a kernel gives to a block of threads, and when it is chosen.
-pub(super) fn how(kernel: &Instance) -> &'static str {
-    match kernel.variant {
-        "tile" => "in tiles of 64 channels and 64 pixels, on vector units",
-        _ => "a thread for each element: a group has few output channels, or there are few pixels or terms",
-    }
 }
