@@ -28,6 +28,8 @@ pub mod cast;
 pub mod compare;
 pub mod conv;
 pub mod copy;
+pub mod experts;
+pub mod gated;
 pub mod index;
 pub mod matmul;
 pub mod matrix;
@@ -39,6 +41,7 @@ pub mod qlinear;
 pub mod quant;
 pub mod reduce;
 pub mod rope;
+pub mod router;
 pub mod scan;
 pub mod scatter;
 pub mod softmax;
@@ -81,5 +84,8 @@ fn declare_all(table: &mut instances::Table) {
     attention::declare(table);
     quant::declare(table);
     qlinear::declare(table);
+    gated::declare(table);
+    router::declare(table);
+    experts::declare(table);
     matrix::declare(table);
 }

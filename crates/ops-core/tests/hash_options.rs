@@ -26,6 +26,9 @@ fn options_that_print_differently_hash_differently() {
     distinct(&eps.map(RmsNorm::<f32>::eps));
     distinct(&eps.map(LayerNorm::<f32>::eps));
     distinct(&eps.map(AddRmsNorm::<f32>::eps));
+    distinct(&eps.map(L2Norm::<f32>::eps));
+    distinct(&eps.map(GatedRmsNorm::<f32>::eps));
+    distinct(&[SwigluClamped::<f32>::new(1.0, 7.0), SwigluClamped::new(7.0, 1.0), SwigluClamped::new(1.0, 1.0)]);
     distinct(&[GroupNorm::<f32>::new(1, 0.5), GroupNorm::new(2, 0.5), GroupNorm::new(1, 0.25)]);
     distinct(&[Softmax::<f32>::axis(0), Softmax::axis(-1), Softmax::axis(0).log()]);
     distinct(&[Affine::<f32>::new(1.0, 2.0), Affine::new(2.0, 1.0), Affine::new(1.0, -2.0)]);
@@ -94,5 +97,21 @@ fn every_option_of_attention_counts() {
         with(|op| op.window = (Some(1), None)),
         with(|op| op.window = (None, Some(1))),
         with(|op| op.window = (Some(0), None)),
+    ]);
+}
+
+#[test]
+fn every_option_of_a_router_counts() {
+    let plain = || RouterTopK::<f32>::of(2);
+    distinct(&[
+        plain(),
+        RouterTopK::of(3),
+        plain().scoring(Scoring::Sigmoid),
+        plain().scored_after(),
+        plain().renormalize(),
+        plain().scale(2.5),
+        plain().groups(4, 1),
+        plain().groups(4, 2),
+        plain().group_score(GroupScore::Max),
     ]);
 }

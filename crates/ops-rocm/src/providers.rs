@@ -26,6 +26,8 @@ use ops_core::ops::{
 use ops_core::ops::{ArgReduce, ArgSort, CumSum, Reduce, ReduceFn, Sort, TopK};
 use ops_core::ops::{BatchNorm, Pool2d, PoolFn, Upsample, Windows};
 use ops_core::ops::{Conv, ConvAxis, ConvForm};
+use ops_core::ops::{CombineExperts, LinearExperts, RouterTopK};
+use ops_core::ops::{GatedRmsNorm, L2Norm, SwigluClamped};
 use ops_core::ops::{Gather, IndexAdd, Scatter, ScatterAdd};
 use ops_core::{Element, Float, Num, Op, Scalar};
 use rocblas::RocBlas;
@@ -104,6 +106,12 @@ lists! {
     [T: Float] Pool2d<T>: Hip, MiOpen; PoolFn::ALL.map(|f| Pool2d::<f32>::of(f, Windows::of([1, 1])));
     [T: Float] Upsample<T>: Hip;
         [Upsample::<f32>::nearest1d(1), Upsample::nearest2d([1, 1]), Upsample::bilinear2d([1, 1], false)];
+    [T: Float] L2Norm<T>: Hip; [L2Norm::<f32>::eps(0.0)];
+    [T: Float] GatedRmsNorm<T>: Hip; [GatedRmsNorm::<f32>::eps(0.0)];
+    [T: Float] SwigluClamped<T>: Hip; [SwigluClamped::<f32>::new(1.0, 1.0)];
+    [T: Float] RouterTopK<T>: Hip; [RouterTopK::<f32>::of(1)];
+    [T: Float] LinearExperts<T>: Hip; [LinearExperts::<f32>::OP];
+    [T: Float] CombineExperts<T>: Hip; [CombineExperts::<f32>::OP];
     [] Quantize: Hip; [Quantize];
     [] Dequantize: Hip; [Dequantize];
     [T: Float] Embedding<T>: HipEmbedding; [Embedding::<f32>::OP];
@@ -140,6 +148,9 @@ mod tests {
             ("conv2d", "hip,miopen"),
             ("conv_transpose1d", "hip,miopen"),
             ("scatter_add", "hip"),
+            ("gated_rms_norm", "hip"),
+            ("qlinear_experts", "hip"),
+            ("router_topk", "hip"),
         ] {
             assert_eq!(of(name).as_deref(), Some(want), "{name}");
         }

@@ -24,7 +24,7 @@
 //! Every function takes an [`Isa`], the instruction set to compute with. One binary holds the kernels for all of
 //! them, and [`Isa::best`] detects the processor's features once. Callers split the work over threads.
 //!
-//! - Elementwise: [`unary`], [`parametric`](fn@parametric), [`binary`], [`affine`](fn@affine), [`normalize`](fn@normalize), [`cast`](fn@cast), [`choose`](fn@choose) and
+//! - Elementwise: [`unary`], [`parametric`](fn@parametric), [`binary`], [`swiglu_clamped`], [`affine`](fn@affine), [`normalize`](fn@normalize), [`cast`](fn@cast), [`choose`](fn@choose) and
 //!   [`compare`](fn@compare).
 //! - [`rows`]: norms, softmax, rope and reductions over the last dimension.
 //! - [`gemm`]: matrix products, also with the shifted copies of an image that a convolution multiplies.
@@ -66,6 +66,7 @@
 mod binary;
 mod cast;
 mod choose;
+mod clamped;
 mod compare;
 mod element;
 mod error;
@@ -86,6 +87,7 @@ mod unary;
 pub use binary::{Binary, affine, affine_in_place, binary, map};
 pub use cast::cast;
 pub use choose::choose;
+pub use clamped::{SwigluClamped, swiglu_clamped};
 pub use compare::{Compare, Number, compare};
 pub use element::{Element, TypedOperands, View, ViewMut};
 pub use error::Error;

@@ -159,6 +159,9 @@ impl Options for Caller<'_> {
     fn dtype(&self, name: &'static str) -> Result<Option<DType>, CallError> {
         self.params(name).dtype(name)
     }
+    fn word(&self, name: &'static str, known: &[&'static str]) -> Result<Option<usize>, CallError> {
+        self.params(name).word(name, |word| known.iter().position(|k| *k == word))
+    }
 }
 
 /// Whether the backend supports the call, and the result of the call and of the wait for it.
@@ -223,7 +226,7 @@ mod tests {
                     "eps": 1.0, "mul": 1.0, "add": 1.0, "value": 1, "num_groups": 1, "to": "f32",
                     "kernel": [1, 1],
                     "size": if entry.name.ends_with("1d") { serde_json::json!([1]) } else { serde_json::json!([1, 1]) },
-                    "axis": 0, "k": 1, "exponent": 1.0, "min": 0, "max": 1, "alpha": 1.0,
+                    "axis": 0, "k": 1, "limit": 1.0, "exponent": 1.0, "min": 0, "max": 1, "alpha": 1.0,
                 });
                 let operand = |slot: &Slot| {
                     let blocks = entry.blocks == Some(slot.name);

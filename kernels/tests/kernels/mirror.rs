@@ -7,6 +7,8 @@ use ops_kernels::cast::CastArgs;
 use ops_kernels::compare::CompareArgs;
 use ops_kernels::conv::{ConvArgs, ConvAxis};
 use ops_kernels::copy::{CopyArgs, FillArgs, WhereArgs};
+use ops_kernels::experts::ExpertsArgs;
+use ops_kernels::gated::{ClampedArgs, GatedArgs};
 use ops_kernels::index::IndexSelectArgs;
 use ops_kernels::matmul::MatmulArgs;
 use ops_kernels::matrix::MmaUnitArgs;
@@ -18,6 +20,7 @@ use ops_kernels::qlinear::QLinearArgs;
 use ops_kernels::quant::{DequantizeArgs, QEmbeddingArgs, QuantizeArgs};
 use ops_kernels::reduce::ReduceArgs;
 use ops_kernels::rope::RopeArgs;
+use ops_kernels::router::{CombineArgs, RouterArgs};
 use ops_kernels::scan::ScanArgs;
 use ops_kernels::scatter::{GatherArgs, ScatterArgs};
 use ops_kernels::softmax::SoftmaxArgs;
@@ -174,6 +177,28 @@ fn every_field_of_every_argument_struct_lies_where_the_source_has_it() {
             ],
         );
     }
+    agree(
+        Family::Gated,
+        &[
+            fields!(GatedArgs: shape, x, gate, y, weight, weight_stride, weight_kind, rows, lanes, eps),
+            fields!(ClampedArgs: shape, gate, up, y, alpha, limit),
+        ],
+    );
+    agree(
+        Family::Router,
+        &[
+            fields!(RouterArgs: logits, logits_stride, bias, bias_stride, weights, weights_stride, ids, ids_stride, rows,
+                experts, k, groups, kept, group, scale, flags, bias_is_f32),
+            fields!(CombineArgs: shape, x, weights, y, x_step, weights_step, k),
+        ],
+    );
+    agree(
+        Family::Experts,
+        &[
+            fields!(ExpertsArgs: x, x_stride, weight, weight_stride, ids, ids_stride, bias, bias_stride, y, y_stride,
+                choices, groups, rows, outputs, d, experts, lanes, error, ids_kind, kind, bias_kind, op, operand, reserved),
+        ],
+    );
     agree(Family::MmaUnit, &[fields!(MmaUnitArgs: a, b, c, d)]);
     for family in [Family::Qlinear, Family::QlinearDot, Family::QlinearMma] {
         agree(

@@ -10,8 +10,10 @@ mod backend;
 mod conv;
 mod elementwise;
 mod exact;
+mod experts;
 mod float64;
 mod formats;
+mod gated;
 mod norms;
 mod order;
 mod parametric;
@@ -38,13 +40,15 @@ fn mutants() -> Vec<Mutant> {
         order::mutants(),
         planes::mutants(),
         scatter::mutants(),
+        gated::mutants(),
+        experts::mutants(),
     ]
     .concat()
 }
 
 #[test]
 fn no_mutant_is_lost() {
-    assert_eq!(mutants().len(), 400);
+    assert_eq!(mutants().len(), 450);
 }
 
 #[test]

@@ -95,6 +95,16 @@ const fn grid(family: Family) -> Grid {
              group of a batch; `parts`: group_rows * parts; `apply`: group_rows * shares",
             "64 per compute unit",
         ),
+        Family::Gated => (
+            "norms: a block, or a wave's lanes, to a row: ceil(rows / rows of a block); swiglu_clamped: \
+             ceil(ceil(shape.count / shape.pack) / block)",
+            "norms: 64 per compute unit; swiglu_clamped: 32",
+        ),
+        Family::Router => (
+            "router_topk: ceil(rows / waves of a block); combine_experts: ceil(ceil(shape.count / shape.pack) / block)",
+            "router_topk: 64 per compute unit; combine_experts: 32",
+        ),
+        Family::Experts => ("ceil(rows * groups * lanes / block)", "64 per compute unit"),
         Family::Softmax => (
             "contiguous axis: ceil(rows / rows of a block); `column`: ceil(rows / block), one thread per row",
             "64 per compute unit; `column` 32",

@@ -36,7 +36,13 @@ fn bytes(spec: &Spec, operand: &Operand, all: &[Operand]) -> usize {
     let size = |elements: usize| elements.saturating_mul(operand.dtype.size());
     let row = || operand.dims.iter().skip(1).product::<usize>();
     let first = operand.name == spec.entry.first();
-    match (all.iter().find(|o| o.name == "ids"), operand.role) {
+    let ids = all.iter().find(|o| o.name == "ids" && o.role == Role::In);
+    if let (Some(ids), Some(experts)) = (ids, spec.shape("weight").and_then(|dims| dims.first())) {
+        // Of the experts' matrices, only those that are chosen.
+        let experts = if operand.name == "weight" { elements(ids).min(*experts) } else { 0 };
+        return size(if experts > 0 { experts.saturating_mul(row()) } else { elements(operand) });
+    }
+    match (ids, operand.role) {
         (Some(ids), Role::In) if first && ids.dims.len() == 1 => size(elements(ids).saturating_mul(row())),
         (Some(ids), Role::In) if first => size(elements(ids)),
         // At most one element for each of the source, read and written.

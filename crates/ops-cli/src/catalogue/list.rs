@@ -28,6 +28,16 @@ const Q8_0: Option<DType> = Some(DType::Block(&ops_core::quant::Q8_0));
 const TO_BLOCKS: &[TypedOperand] = &[TypedOperand { name: "y", group: Group::Blocks, default: Q8_0 }];
 const FROM_BLOCKS: &[TypedOperand] = &[TypedOperand { name: "x", group: Group::Blocks, default: Q8_0 }];
 const BLOCK_WEIGHT: &[TypedOperand] = &[TypedOperand { name: "weight", group: Group::Blocks, default: Q8_0 }];
+const EXPERTS: &[TypedOperand] = &[
+    TypedOperand { name: "weight", group: Group::Floats, default: None },
+    TypedOperand { name: "ids", group: Group::Indices, default: Some(DType::U32) },
+    TypedOperand { name: "bias", group: Group::Floats, default: None },
+];
+const BLOCK_EXPERTS: &[TypedOperand] = &[
+    TypedOperand { name: "weight", group: Group::Blocks, default: Q8_0 },
+    TypedOperand { name: "ids", group: Group::Indices, default: Some(DType::U32) },
+    TypedOperand { name: "bias", group: Group::Floats, default: None },
+];
 const BLOCK_TABLE: &[TypedOperand] = &[
     TypedOperand { name: "table", group: Group::Blocks, default: Q8_0 },
     TypedOperand { name: "ids", group: Group::Indices, default: Some(DType::U32) },
@@ -86,6 +96,12 @@ fn norms(name: &str) -> Option<Facts> {
             let facts = facts("x[b,c,..] weight[c] bias[c] mean[c] var[c] -> y[b,c,..]", 3.0);
             Facts { typed: PARAMETERS, cut: "c", sweep: Sweep::Channels, ..facts }
         }
+        // A square and a sum, the scale.
+        "l2_norm" => facts("x[..,n] -> y[..,n]", 3.0),
+        // As rms_norm, and silu of the gate.
+        "gated_rms_norm" => {
+            Facts { typed: WEIGHT, ..facts("x[..,n] gate[..,n] weight[n] -> y[..,n]", 8.0) }
+        }
         // Maximum, difference, exponential, sum, quotient (or difference).
         "softmax" | "log_softmax" => facts("x[..,n] -> y[..,n]", 5.0),
         _ => return None,
@@ -111,6 +127,17 @@ fn products(name: &str) -> Option<Facts> {
         "matmul" => Facts { cut: "m", ..sums("a[..,m,k] b[..,k,n:k] -> c[..,m,n]") },
         "linear" => Facts { typed: LINEAR, ..sums("x[..,k] weight[n:k,k] bias?[n] -> y[..,n]") },
         "qlinear" => Facts { typed: BLOCK_WEIGHT, ..sums("x[..,k] weight[n:k,k/B] -> y[..,n]") },
+        "linear_experts" => Facts { typed: EXPERTS, ..experts("x[n,m,d] weight[e:8,o:d,d] ids[n,k:2] bias?[e,o] -> y[n,k,o]") },
+        "qlinear_experts" => Facts { typed: BLOCK_EXPERTS, ..experts("x[n,m,d] weight[e:8,o:d,d/B] ids[n,k:2] bias?[e,o] -> y[n,k,o]") },
+        "combine_experts" => {
+            let facts = facts("x[n,k,d] weights[n,k] -> y[n,d]", 0.0);
+            Facts { flops: Flops::EachRead(2.0), cut: "n", sweep: Sweep::Experts, ..facts }
+        }
+        // A softmax; comparisons are not counted.
+        "router_topk" => {
+            let facts = facts("logits[n,e] bias?[e] -> weights[n,k] ids[n,k]", 0.0);
+            Facts { flops: Flops::EachRead(5.0), cut: "n", sweep: Sweep::Logits, ..facts }
+        }
         "conv1d" => convolution("x[b,c,w] weight[o:c,c,k:3] bias?[o] -> y[b,o,v]"),
         "conv2d" => convolution("x[b,c,h,w] weight[o:c,c,k:3,l:3] bias?[o] -> y[b,o,u,v]"),
         "conv_transpose1d" => convolution("x[b,c,w] weight[c,o:c,k:3] bias?[o] -> y[b,o,v]"),
@@ -123,6 +150,10 @@ fn products(name: &str) -> Option<Facts> {
         }
         _ => return None,
     })
+}
+
+fn experts(contract: &'static str) -> Facts {
+    Facts { flops: Flops::Sums, cut: "n", sweep: Sweep::Experts, ..facts(contract, 0.0) }
 }
 
 fn convolution(contract: &'static str) -> Facts {
@@ -184,6 +215,7 @@ fn elementwise(op: &registry::Entry) -> Facts {
         "elu" => 3.0,
         "silu" | "sigmoid" => 3.0,
         "swiglu" => 4.0,
+        "swiglu_clamped" => 8.0,
         "gelu_erf" => 5.0,
         "gelu" => 9.0,
         "geglu" => 10.0,

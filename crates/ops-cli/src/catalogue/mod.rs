@@ -82,6 +82,10 @@ pub(crate) enum Sweep {
     Blocks,
     /// Products as in a model's layers: 1, 8 and 512 rows of 4096; and 64 rows of 64.
     Matrices,
+    /// A row of 2048 values for each token, or eight: 8 experts of which each token gets two.
+    Experts,
+    /// `[n, 128]`: the logits of 128 experts.
+    Logits,
     /// `[1, 64, h, w]` with kernels of 3 by 3, `[1, 64, w]` with kernels of 3.
     Images,
     /// Prefill of 512 tokens and decode of one token after 4096, heads of 128.

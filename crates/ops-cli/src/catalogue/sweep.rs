@@ -36,6 +36,8 @@ impl Entry {
             Sweep::Planes => vec![2, 8, 6, 6],
             Sweep::Images => self.image(4, 9),
             Sweep::Blocks => vec![4, 2],
+            Sweep::Experts => vec![4, self.choices(), self.block_values(types).max(64)],
+            Sweep::Logits => vec![4, 16],
         }
     }
 
@@ -92,6 +94,11 @@ impl Entry {
                 let (h, t, d) = heads(128);
                 vec![1, t, h, d]
             }
+            Sweep::Experts => {
+                let d = values.min(2048).next_multiple_of(block.max(32));
+                vec![values.div_ceil(d * self.choices()).max(1), self.choices(), d]
+            }
+            Sweep::Logits => over(128),
             // A row of the weight is whole blocks.
             Sweep::Matrices => {
                 let side = values.isqrt().next_multiple_of(block.max(32));
@@ -117,6 +124,11 @@ impl Entry {
         }
     }
 
+    /// Rows of a token: those of its experts where they are summed, else the one that all experts get.
+    fn choices(&self) -> usize {
+        if self.name == "combine_experts" { 8 } else { 1 }
+    }
+
     /// An image of `channels` channels of about `pixels` pixels, in as many axes as the op has.
     fn image(&self, channels: usize, pixels: usize) -> Vec<usize> {
         match self.name.ends_with("2d") {
@@ -132,6 +144,8 @@ impl Entry {
             "matmul" | "attention" => &["f32", "f16", "bf16"],
             "linear" => &["f32", "f16", "bf16", "f32,weight=f16"],
             "cast" => &["f32,y=f16", "f32,y=bf16", "f16,y=f32", "bf16,y=f32"],
+            // As models compute logits. Those of f32 may be so close that their scores are equal for one backend and not another.
+            "router_topk" => &["bf16"],
             _ if self.block_operand().is_some() => &["q8_0", "q4_0", "q4_k", "q6_k"],
             _ => &["f32"],
         };

@@ -32,7 +32,9 @@ impl Options for ModelOptions<'_> {
             // Negation undoes itself, so values stay in range however often the op runs in place.
             ("affine_inplace", "mul") => Some(-1.0),
             (_, "exponent") => Some(2.5),
+            ("swiglu_clamped", "alpha") => Some(1.702),
             (_, "alpha") => Some(1.0),
+            (_, "limit") => Some(7.0),
             (_, "mul") => Some(2.0),
             (_, "add") => Some(1.0),
             _ => None,
@@ -42,6 +44,13 @@ impl Options for ModelOptions<'_> {
         Ok(Some(Wide::Int(if name == "min" { 0 } else { 1 })))
     }
     fn count(&self, name: &'static str) -> Result<Option<usize>, Failure> {
+        if (self.0.entry.name, name) == ("router_topk", "k") {
+            let experts = self.0.shape("logits").and_then(|dims| dims.last().copied()).unwrap_or(0);
+            return Ok(Some(experts.min(8)));
+        }
+        if self.0.entry.name == "router_topk" {
+            return Ok(None);
+        }
         if name == "k" {
             // As many as sampling from a model's vocabulary usually keeps.
             let n = self.0.shape("x").and_then(|dims| dims.last().copied()).unwrap_or(0);
@@ -89,6 +98,9 @@ impl Options for ModelOptions<'_> {
         Ok(None)
     }
     fn dtype(&self, _: &'static str) -> Result<Option<DType>, Failure> {
+        Ok(None)
+    }
+    fn word(&self, _: &'static str, _: &[&'static str]) -> Result<Option<usize>, Failure> {
         Ok(None)
     }
 }

@@ -66,6 +66,7 @@ pub(super) fn fill(spec: &Spec, operand: &str) -> Fill {
         ("batch_norm", "var") => Fill::Positive,
         (_, "cond") => Fill::Flag,
         ("gather" | "scatter" | "scatter_add", "ids") => Fill::Below(last(spec.entry.first())),
+        ("linear_experts" | "qlinear_experts", "ids") => Fill::Below(first("weight")),
         (_, "ids") => Fill::Below(first(spec.entry.first())),
         (_, "cos") => Fill::Cos,
         (_, "sin") => Fill::Sin,

@@ -155,7 +155,7 @@ impl<T: Float> Op for GroupNorm<T> {
     }
 }
 
-fn last_axis(op: &'static str, x: &crate::Layout) -> Result<usize> {
+pub(super) fn last_axis(op: &'static str, x: &crate::Layout) -> Result<usize> {
     x.dims().last().copied().ok_or_else(|| Error::shape(op, "x", x, "[.., n]"))
 }
 

@@ -82,14 +82,19 @@ impl<T: Float> Op for Linear<T> {
         on.get("weight").map_or(self.name(), |weight| name_by(weight.dtype))
     }
     fn tolerance(&self, _: &'static str, dtype: DType, on: &dyn Operands) -> Tolerance {
-        let blocks = on.get("weight").is_some_and(|weight| weight.dtype.is_block());
-        match Tolerance::summed(dtype) {
-            // 8-bit activations: steps of 1/127 of the largest value of a block of 32 or 256, with uniformly distributed rounding
-            // errors. Assumes that the mean square of the values is at least a hundredth of their largest square; for gated
-            // activations beside q6_k a twentieth was measured.
-            Tolerance::Nmse { rounding, .. } if blocks => Tolerance::Nmse { base: 5e-4, rounding },
-            summed => summed,
-        }
+        summed_with(on.get("weight"), dtype)
+    }
+}
+
+/// The tolerance of sums of products with this weight.
+pub(super) fn summed_with(weight: Option<Operand<'_>>, dtype: DType) -> Tolerance {
+    let blocks = weight.is_some_and(|weight| weight.dtype.is_block());
+    match Tolerance::summed(dtype) {
+        // 8-bit activations: steps of 1/127 of the largest value of a block of 32 or 256, with uniformly distributed rounding
+        // errors. Assumes that the mean square of the values is at least a hundredth of their largest square; for gated
+        // activations beside q6_k a twentieth was measured.
+        Tolerance::Nmse { rounding, .. } if blocks => Tolerance::Nmse { base: 5e-4, rounding },
+        summed => summed,
     }
 }
 

@@ -43,6 +43,7 @@ pub trait OpsOnFloats<T: Float>:
     + ReduceOps<T> + ScanOps<T> + SortOps<T> + ScatterAddOps<T>
     + BatchNormOps<T> + PoolOps<T> + UpsampleOps<T>
     + ConvOps<T>
+    + GatedOps<T> + RoutingOps<T> + ExpertOps<T>
 {
 }
 #[rustfmt::skip]
@@ -52,6 +53,7 @@ impl<T: Float, B> OpsOnFloats<T> for B where
     + ReduceOps<T> + ScanOps<T> + SortOps<T> + ScatterAddOps<T>
     + BatchNormOps<T> + PoolOps<T> + UpsampleOps<T>
     + ConvOps<T>
+    + GatedOps<T> + RoutingOps<T> + ExpertOps<T>
 {
 }
 
@@ -127,6 +129,8 @@ pub trait Options {
     fn window(&self, name: &'static str) -> Result<Option<Window>, Self::Error>;
     /// Reads an element type.
     fn dtype(&self, name: &'static str) -> Result<Option<DType>, Self::Error>;
+    /// Reads one of these words, as its place among them.
+    fn word(&self, name: &'static str, known: &[&'static str]) -> Result<Option<usize>, Self::Error>;
 }
 
 /// Why an op cannot be made.
@@ -479,6 +483,26 @@ registry! {
         |o, _one: ()| { let axis = o.axis("axis")?.unwrap_or(0); } => ScatterAdd::axis(axis);
     index_add = one("index_add"), numbers T: IndexAdd<T>,
         |o, _one: ()| { let axis = o.axis("axis")?.unwrap_or(0); } => IndexAdd::axis(axis);
+    l2_norm = one("l2_norm"), floats T: L2Norm<T>,
+        |o, _one: ()| { let eps = needed(o, "eps")?; } => L2Norm::eps(eps);
+    gated_rms_norm = one("gated_rms_norm"), floats T: GatedRmsNorm<T>,
+        |o, _one: ()| { let eps = needed(o, "eps")?; } => GatedRmsNorm::eps(eps);
+    swiglu_clamped = one("swiglu_clamped"), floats T: SwigluClamped<T>,
+        |o, _one: ()| { let (alpha, limit) = (needed(o, "alpha")?, needed(o, "limit")?); } => SwigluClamped::new(alpha, limit);
+    router_topk = one("router_topk"), floats T: RouterTopK<T>, |o, _one: ()| {
+        let k = o.count("k")?.ok_or(Refused::Missing("k"))?;
+        let (scoring, order) = (one_of(o, "scoring", Scoring::ALL)?, one_of(o, "order", ScoringOrder::ALL)?);
+        let (renormalize, scale) = (o.flag("renormalize")?.unwrap_or(false), o.number("scale")?.unwrap_or(1.0));
+        let (groups, kept) = (o.count("groups")?.unwrap_or(1), o.count("groups_kept")?.unwrap_or(1));
+        let group_score = one_of(o, "group_score", GroupScore::ALL)?;
+    } => {
+        let mut op = RouterTopK::of(k).scoring(scoring).scale(scale).groups(groups, kept).group_score(group_score);
+        (op.order, op.renormalize) = (order, renormalize);
+        op
+    };
+    linear_experts = [Name::of("linear_experts", ()).no_blocks("weight"), Name::of("qlinear_experts", ()).blocks("weight")],
+        floats T: LinearExperts<T>, |_o, _one: ()| {} => LinearExperts::OP;
+    combine_experts = one("combine_experts"), floats T: CombineExperts<T>, |_o, _one: ()| {} => CombineExperts::OP;
     quantize = [Name::of("quantize", ()).blocks("y")], single T: Quantize, |_o, _one: ()| {} => Quantize;
     dequantize = [Name::of("dequantize", ()).blocks("x")], single T: Dequantize, |_o, _one: ()| {} => Dequantize;
     embedding = [Name::of("qembedding", ()).blocks("table")], floats T: Embedding<T>,
@@ -505,6 +529,16 @@ fn enter(list: &mut Vec<Entry>, entry: Entry) {
 /// Reads a number that has no default.
 fn needed<O: Options>(options: &O, name: &'static str) -> Result<f64, O::Error> {
     options.number(name)?.ok_or_else(|| Refused::Missing(name).into())
+}
+
+/// Reads one of the values that have these words, or their default.
+fn one_of<O: Options, V: Copy + Default, const N: usize>(
+    options: &O,
+    name: &'static str,
+    all: [(&'static str, V); N],
+) -> Result<V, O::Error> {
+    let known = all.map(|(word, _)| word);
+    Ok(options.word(name, &known)?.and_then(|at| all.get(at)).map_or_else(V::default, |(_, value)| *value))
 }
 
 /// Reads an option with a value for each of `N` axes.

@@ -9,6 +9,7 @@ mod conv;
 mod data_movement;
 mod elementwise;
 mod embedding;
+mod experts;
 mod linear;
 pub(crate) mod matmul;
 mod norm;

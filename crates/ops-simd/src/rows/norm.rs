@@ -72,6 +72,37 @@ fn scale_row<S: Simd, T: Element, W: Element>(s: S, x: &[T], weight: &[W], scale
     write_row(s, x, [weight], y, Times(scale));
 }
 
+/// y = x / √(Σx² + eps), over rows of length `n`.
+///
+/// # Errors
+/// [`Error::Length`] if `x` and `y` differ in length, [`Error::Multiple`] if they do not consist of whole rows.
+pub fn l2_norm<X: Element, Y: Element>(
+    isa: Isa,
+    x: &[X],
+    n: usize,
+    eps: f32,
+    y: &mut [Y],
+    store: Store,
+) -> Result<(), Error> {
+    same_len("y", y.len(), x.len())?;
+    rows("x", x.len(), n)?;
+    map_rows(isa, X::view(x), Y::view_mut(y), n, store, L2Norm { eps });
+    Ok(())
+}
+
+#[derive(Clone, Copy)]
+struct L2Norm {
+    eps: f32,
+}
+
+impl RowMap for L2Norm {
+    #[inline(always)]
+    fn row<S: Simd, T: Element>(self, s: S, x: &[T], y: &mut [T], _scratch: &mut [f32]) {
+        let scale = (1.0 / (total(s, x, Squares) + f64::from(self.eps)).sqrt()) as f32;
+        write_row::<S, T, T, _, 0>(s, x, [], y, Times(scale));
+    }
+}
+
 /// A function of an element of a row and the weights at its index.
 trait Weighted<const N: usize>: Copy {
     fn eval<S: Simd>(self, s: S, x: S::F, weights: [S::F; N]) -> S::F;
@@ -85,6 +116,13 @@ impl Weighted<1> for Times {
     #[inline(always)]
     fn eval<S: Simd>(self, s: S, x: S::F, [weight]: [S::F; 1]) -> S::F {
         s.mul(s.mul(x, s.splat(self.0)), weight)
+    }
+}
+
+impl Weighted<0> for Times {
+    #[inline(always)]
+    fn eval<S: Simd>(self, s: S, x: S::F, _: [S::F; 0]) -> S::F {
+        s.mul(x, s.splat(self.0))
     }
 }
 

@@ -72,7 +72,7 @@ impl File {
 
     /// The shape of the operand that the op's contract names first.
     pub(super) fn first_shape(&self) -> Vec<usize> {
-        const FIRST: [&str; 8] = ["x", "a", "q", "cond", "gate", "table", "dst", "k"];
+        const FIRST: [&str; 9] = ["x", "a", "q", "cond", "gate", "table", "dst", "k", "logits"];
         let first = FIRST.into_iter().find_map(|n| self.find(false, n));
         let Some(first) = first.or_else(|| self.inputs().next()).or_else(|| self.outputs().next()) else {
             return Vec::new();

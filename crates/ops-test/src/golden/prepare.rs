@@ -140,6 +140,7 @@ impl<'f> Builder<'f> {
         let other = self.file.tensors.iter().find(|t| t.name != tensor.name);
         let rank = match self.file.op.as_str() {
             "qlinear" | "qembedding" => 2,
+            "qlinear_experts" => 3,
             _ => other.map_or(tensor.shape.len(), |t| match &t.view {
                 Some(Ok(place)) => place.layout.rank(),
                 _ => t.shape.len(),
@@ -174,8 +175,8 @@ fn block_format(params: &mut Params, run_in: DType) -> Result<DType, CallError> 
 
 fn values_type(file: &File) -> Result<DType, CallError> {
     match file.op.as_str() {
-        "qlinear" => {
-            let missing = || CallError::Malformed("qlinear wants an operand `x`".into());
+        "qlinear" | "qlinear_experts" => {
+            let missing = || CallError::Malformed(format!("{} wants an operand `x`", file.op));
             Ok(file.find(false, "x").ok_or_else(missing)?.array()?.dtype())
         }
         _ => Ok(DType::F32),

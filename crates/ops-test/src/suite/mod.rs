@@ -23,7 +23,9 @@ mod conv;
 mod data;
 mod draft;
 mod elementwise;
+mod experts;
 mod exact;
+mod gated;
 mod indices;
 mod known;
 mod moves;
@@ -38,6 +40,7 @@ mod reduce;
 mod relations;
 mod report;
 mod rope;
+mod routing;
 mod scan;
 mod scatter;
 mod softmax;
@@ -77,6 +80,9 @@ fn run_on(runner: &dyn Runner, filter: &Filter, before: &mut dyn FnMut(&str)) ->
     scan::cases(&mut suite);
     sort::cases(&mut suite);
     planes::cases(&mut suite);
+    gated::cases(&mut suite);
+    routing::cases(&mut suite);
+    experts::cases(&mut suite);
     known::cases(&mut suite);
     exact::cases(&mut suite);
     suite.report

@@ -54,6 +54,16 @@ unsafe impl KernelArgs for k::quant::QEmbeddingArgs {}
 // SAFETY: as above.
 unsafe impl KernelArgs for k::qlinear::QLinearArgs {}
 // SAFETY: as above.
+unsafe impl KernelArgs for k::gated::GatedArgs {}
+// SAFETY: as above.
+unsafe impl KernelArgs for k::gated::ClampedArgs {}
+// SAFETY: as above.
+unsafe impl KernelArgs for k::router::RouterArgs {}
+// SAFETY: as above.
+unsafe impl KernelArgs for k::router::CombineArgs {}
+// SAFETY: as above.
+unsafe impl KernelArgs for k::experts::ExpertsArgs {}
+// SAFETY: as above.
 unsafe impl KernelArgs for k::reduce::ReduceArgs {}
 // SAFETY: as above.
 unsafe impl KernelArgs for k::scan::ScanArgs {}

@@ -14,6 +14,7 @@ mod attention;
 mod conv;
 mod double;
 mod functions;
+mod gated;
 mod integers;
 mod moves;
 mod norms;
@@ -26,6 +27,7 @@ mod reduce;
 mod relations;
 mod rope;
 mod rounding;
+mod routing;
 mod scatter;
 mod softmax;
 
@@ -46,6 +48,8 @@ const OF_ANY: &[Family] = &[
     (parametric::OPS, parametric::wants),
     (planes::OPS, planes::wants),
     (scatter::OPS, scatter::wants),
+    (gated::OPS, gated::wants),
+    (routing::OPS, routing::wants),
 ];
 /// Computed for floats, in addition to functions of one or two elements.
 const OF_FLOATS: [Family; 7] = [

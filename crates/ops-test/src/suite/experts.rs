@@ -1,0 +1,158 @@
+//! Products of rows with the matrices of their experts.
+use super::blocks::blocks;
+use super::data::{Distribution, NORMAL};
+use super::draft::CaseBuilder;
+use super::indices::{ids, sentinel};
+use super::place::{IN, OUT, Placement};
+use super::{Expect, FLOATS, INDICES, Suite};
+use crate::types::block_types;
+use ops_core::DType;
+
+pub(super) fn cases(s: &mut Suite<'_>) {
+    for dtype in FLOATS {
+        if s.wants("linear_experts", dtype) {
+            floats(s, dtype);
+            indices(s, dtype, dtype);
+        }
+        if s.wants("qlinear_experts", dtype) {
+            for format in block_types() {
+                of_blocks(s, dtype, format);
+            }
+            indices(s, dtype, DType::Block(&ops_core::quant::Q8_0));
+        }
+    }
+}
+
+/// One case.
+#[derive(Clone, Copy)]
+struct Experts {
+    dtype: DType,
+    weight_type: DType,
+    /// Tokens, rows of a token, choices of a token.
+    rows: [usize; 3],
+    /// Experts, outputs, elements or blocks of a row.
+    weight: [usize; 3],
+    bias: Option<DType>,
+    index: DType,
+    /// Of x, weight, ids, bias and y.
+    hows: [Placement; 5],
+}
+
+impl Experts {
+    fn new(dtype: DType, weight_type: DType, rows: [usize; 3], weight: [usize; 3]) -> Self {
+        let hows = [Placement::Plain; 5];
+        Experts { dtype, weight_type, rows, weight, bias: None, index: DType::U32, hows }
+    }
+    /// Some experts are chosen often and some never; a few choices are of no expert.
+    fn choices(&self) -> Vec<i64> {
+        let ([n, _, k], [e, ..]) = (self.rows, self.weight);
+        let choice = |at: usize| match at * 7 % 11 {
+            5 => sentinel(self.index),
+            _ if e == 0 => sentinel(self.index),
+            by => (by * (at % 3 + 1) % e) as i64,
+        };
+        (0..n * k).map(choice).collect()
+    }
+    fn draft(self) -> CaseBuilder {
+        let choices = self.choices();
+        self.with(&choices)
+    }
+    fn with(self, choices: &[i64]) -> CaseBuilder {
+        let ([n, m, k], [e, o, d], [x, weight, i, bias, y]) = (self.rows, self.weight, self.hows);
+        let op = if self.weight_type.is_block() { "qlinear_experts" } else { "linear_experts" };
+        let draft = CaseBuilder::new(op, self.dtype);
+        let draft = draft.read("x", &[n, m, d * self.weight_type.values()], x, NORMAL);
+        let draft = match self.weight_type {
+            DType::Block(_) => draft.given("weight", &blocks(self.weight_type, e * o * d), &[e, o, d], weight),
+            dtype => draft.read_as("weight", dtype, &[e, o, d], weight, NORMAL),
+        };
+        let draft = draft.given("ids", &ids(self.index, choices), &[n, k], i);
+        let draft = match self.bias {
+            Some(dtype) => draft.read_as("bias", dtype, &[e, o], bias, Distribution::Normal(0.0, 3.0)),
+            None => draft,
+        };
+        draft.write("y", &[n, k, o], y)
+    }
+}
+
+fn floats(s: &mut Suite<'_>, dtype: DType) {
+    let of = |rows, weight| Experts::new(dtype, dtype, rows, weight);
+    for (rows, weight) in [
+        ([1, 1, 1], [1, 1, 1]),
+        ([1, 1, 2], [4, 33, 65]),
+        ([3, 1, 2], [4, 9, 33]),
+        ([3, 2, 2], [4, 9, 33]),
+        ([5, 3, 3], [6, 17, 64]),
+        ([33, 1, 4], [8, 31, 40]),
+        ([70, 2, 2], [3, 65, 17]),
+        ([2, 1, 3], [5, 3, 4097]),
+        ([2, 1, 2], [300, 4, 8]),
+        ([0, 1, 2], [4, 9, 33]),
+        ([2, 0, 0], [4, 9, 33]),
+        ([2, 1, 2], [4, 0, 33]),
+        ([2, 1, 2], [4, 9, 0]),
+        ([2, 1, 2], [0, 9, 33]),
+    ] {
+        for bias in [None, Some(dtype), Some(DType::F32)] {
+            s.run(Experts { bias, ..of(rows, weight) }.draft());
+        }
+    }
+    for weight_type in FLOATS {
+        for (rows, weight) in [([3, 1, 2], [4, 9, 33]), ([3, 2, 2], [4, 18, 64])] {
+            s.run(Experts { weight_type, ..of(rows, weight) }.draft());
+        }
+    }
+    layouts(s, of([3, 2, 2], [4, 9, 33]));
+    layouts(s, of([3, 2, 2], [4, 9, 64]));
+}
+
+fn layouts(s: &mut Suite<'_>, experts: Experts) {
+    for operand in 0..5 {
+        for how in if operand == 4 { &OUT[..] } else { &IN[..] } {
+            let mut hows = experts.hows;
+            hows[operand] = *how;
+            let bias = (operand == 3).then_some(experts.dtype);
+            s.run(Experts { hows, bias, ..experts }.draft());
+        }
+    }
+}
+
+fn of_blocks(s: &mut Suite<'_>, dtype: DType, format: DType) {
+    // As many blocks as hold this many values.
+    let blocks = |values: usize| values.div_ceil(format.values());
+    let of = |rows, [e, o, d]: [usize; 3]| Experts::new(dtype, format, rows, [e, o, blocks(d)]);
+    for (rows, weight) in [([3, 1, 2], [4, 33, 160]), ([3, 2, 2], [4, 34, 256]), ([40, 1, 3], [5, 17, 64])] {
+        s.run(Experts { bias: Some(DType::F32), ..of(rows, weight) }.draft());
+    }
+    s.run(of([1, 1, 2], [3, 65, 512]).draft());
+    if matches!(format.name(), "q4_0" | "q6_k" | "mxfp4") {
+        layouts(s, of([3, 2, 2], [4, 33, 96]));
+        for (rows, weight) in [([0, 1, 2], [4, 9, 1]), ([2, 1, 2], [4, 0, 1]), ([2, 1, 2], [4, 9, 0])] {
+            s.run(Experts::new(dtype, format, rows, weight).draft());
+        }
+    }
+}
+
+fn indices(s: &mut Suite<'_>, dtype: DType, weight_type: DType) {
+    for index in INDICES {
+        let experts = Experts { index, bias: Some(dtype), ..Experts::new(dtype, weight_type, [4, 1, 3], [5, 9, 2]) };
+        s.run(experts.draft());
+        s.run(Experts { rows: [4, 3, 3], ..experts }.draft());
+        s.run(experts.with(&[sentinel(index); 12]).note("no expert"));
+        s.run(experts.with(&[3; 12]).note("one expert"));
+        let mut hows = experts.hows;
+        hows[2] = Placement::Transposed;
+        s.run(Experts { hows, ..experts }.draft());
+        for wrong in [5, 200] {
+            let mut choices = experts.choices();
+            choices[7] = wrong;
+            let draft = experts.with(&choices).note("outside");
+            s.expect(draft, Expect::Index { operand: "ids", position: 7, index: wrong, bound: 5 });
+        }
+    }
+    for index in [DType::I32, DType::I64] {
+        let experts = Experts { index, ..Experts::new(dtype, weight_type, [2, 1, 2], [5, 9, 2]) };
+        let draft = experts.with(&[0, 1, -1, 2]).note("negative");
+        s.expect(draft, Expect::Index { operand: "ids", position: 2, index: -1, bound: 5 });
+    }
+}
