@@ -109,7 +109,7 @@ const fn grid(family: Family) -> Grid {
             "tile: 64 per compute unit; direct: 32",
         ),
         Family::AttentionMma => ("ceil(t * group / 128) * batch * kv_heads", "no limit"),
-        Family::Attention => ("ceil(t * group / tile rows) * batch * kv_heads", "no limit"),
+        Family::Attention => ("ceil(t * group / tile rows) * batch * kv_heads * value_parts", "no limit"),
         Family::AttentionDecode => (
             "rows*: ceil(t * group / rows) * batch * kv_heads * splits; combine: batch * heads * t",
             "rows*: no limit; combine: 64 per compute unit",

@@ -116,7 +116,8 @@ fn products(name: &str) -> Option<Facts> {
         "conv_transpose1d" => convolution("x[b,c,w] weight[c,o:c,k:3] bias?[o] -> y[b,o,v]"),
         "conv_transpose2d" => convolution("x[b,c,h,w] weight[c,o:c,k:3,l:3] bias?[o] -> y[b,o,u,v]"),
         "attention" => {
-            let contract = "q[b,h,t,d] k[b,g:h,s:t,d] v[b,g,s,d] mask?[b,h,t,s] alibi?[h] -> o[b,h,t,d]";
+            let contract =
+                "q[b,h,t,d] k[b,g:h,s:t,d] v[b,g,s,w:d] mask?[b,h,t,s] alibi?[h] sinks?[h] -> o[b,h,t,w]";
             // Cutting keeps the last queries, whose positions do not depend on how many come before them.
             let facts = Facts { typed: MASK, cut: "t", ..facts(contract, 0.0) };
             Facts { flops: Flops::Attention, sweep: Sweep::Attention, ..facts }
