@@ -35,6 +35,7 @@ pub mod norm;
 pub mod parametric;
 pub mod planes;
 pub mod pool;
+pub mod qk_norm_rope;
 pub mod qlinear;
 pub mod quant;
 pub mod reduce;
@@ -72,6 +73,7 @@ fn declare_all(table: &mut instances::Table) {
     pool::declare(table);
     upsample::declare(table);
     rope::declare(table);
+    qk_norm_rope::declare(table);
     copy::declare(table);
     cast::declare(table);
     index::declare(table);

@@ -256,6 +256,9 @@ fn functions_of_floats_panic_or_give_zero_for_integers() {
         fn dtype(&self, _: &'static str) -> Result<Option<DType>, Refused> {
             Ok(None)
         }
+        fn word(&self, _: &'static str, _: &[&'static str]) -> Result<Option<usize>, Refused> {
+            Ok(None)
+        }
     }
     struct Made;
     impl registry::Visit<Reference> for Made {

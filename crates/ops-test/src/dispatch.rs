@@ -159,6 +159,9 @@ impl Options for Caller<'_> {
     fn dtype(&self, name: &'static str) -> Result<Option<DType>, CallError> {
         self.params(name).dtype(name)
     }
+    fn word(&self, name: &'static str, known: &[&'static str]) -> Result<Option<usize>, CallError> {
+        self.params(name).word(name, |word| known.iter().position(|k| *k == word))
+    }
 }
 
 /// Whether the backend supports the call, and the result of the call and of the wait for it.

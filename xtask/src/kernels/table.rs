@@ -75,6 +75,7 @@ const fn grid(family: Family) -> Grid {
         | Family::Index
         | Family::BatchNorm
         | Family::Rope => (elementwise, "32 per compute unit"),
+        Family::QkNormRope => ("ceil(rows / (block / lanes))", "64 per compute unit"),
         Family::Pool | Family::Upsample => ("ceil(planes.count / block)", "32 per compute unit"),
         Family::Reduce => (
             "rows: ceil(items / (block / lanes)); `columns`: items; results of parts are joined by a launch of `rows` over them",

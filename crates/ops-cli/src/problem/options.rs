@@ -91,4 +91,7 @@ impl Options for ModelOptions<'_> {
     fn dtype(&self, _: &'static str) -> Result<Option<DType>, Failure> {
         Ok(None)
     }
+    fn word(&self, _: &'static str, _: &[&'static str]) -> Result<Option<usize>, Failure> {
+        Ok(None)
+    }
 }

@@ -8,6 +8,7 @@
 use crate::{DType, Error, Layout, Operand, Result};
 
 mod activation;
+mod angles;
 mod attend;
 mod axes;
 mod batch;
@@ -16,6 +17,7 @@ mod convert;
 mod convolution;
 mod elementwise;
 mod functions;
+mod heads;
 mod index;
 mod moves;
 mod norm;
@@ -43,6 +45,7 @@ pub use convert::*;
 pub use convolution::*;
 pub use elementwise::*;
 pub use functions::*;
+pub use heads::*;
 pub use index::*;
 pub use moves::*;
 pub use norm::*;

@@ -43,6 +43,7 @@ pub trait OpsOnFloats<T: Float>:
     + ReduceOps<T> + ScanOps<T> + SortOps<T> + ScatterAddOps<T>
     + BatchNormOps<T> + PoolOps<T> + UpsampleOps<T>
     + ConvOps<T>
+    + HeadOps<T>
 {
 }
 #[rustfmt::skip]
@@ -52,6 +53,7 @@ impl<T: Float, B> OpsOnFloats<T> for B where
     + ReduceOps<T> + ScanOps<T> + SortOps<T> + ScatterAddOps<T>
     + BatchNormOps<T> + PoolOps<T> + UpsampleOps<T>
     + ConvOps<T>
+    + HeadOps<T>
 {
 }
 
@@ -127,6 +129,8 @@ pub trait Options {
     fn window(&self, name: &'static str) -> Result<Option<Window>, Self::Error>;
     /// Reads an element type.
     fn dtype(&self, name: &'static str) -> Result<Option<DType>, Self::Error>;
+    /// Reads one of these words, as its place among them.
+    fn word(&self, name: &'static str, known: &[&'static str]) -> Result<Option<usize>, Self::Error>;
 }
 
 /// Why an op cannot be made.
@@ -388,6 +392,9 @@ registry! {
         Name::of("rope_thd_inplace", RopeForm::HalfThd),
     ], floats T: RopeInplace<T>,
         |o, form: RopeForm| { let start = o.count("start")?.unwrap_or(0); } => Rope::new(form).start(start).inplace();
+    qk_norm_rope = one("qk_norm_rope"), floats T: QkNormRope<T>, |o, _one: ()| {
+        let (eps, order) = (needed(o, "eps")?, one_of(o, "order", RopeOrder::ALL)?);
+    } => QkNormRope::eps(eps).order(order);
     unary = UNARY, numbers T: Unary<T>,
         |_o, f: UnaryFn| {} => {
             Unary::of_num(f).ok_or(Refused::Type { op: f.name(), dtype: T::DTYPE })?
@@ -505,6 +512,16 @@ fn enter(list: &mut Vec<Entry>, entry: Entry) {
 /// Reads a number that has no default.
 fn needed<O: Options>(options: &O, name: &'static str) -> Result<f64, O::Error> {
     options.number(name)?.ok_or_else(|| Refused::Missing(name).into())
+}
+
+/// Reads one of the values that have these words, or their default.
+fn one_of<O: Options, V: Copy + Default, const N: usize>(
+    options: &O,
+    name: &'static str,
+    all: [(&'static str, V); N],
+) -> Result<V, O::Error> {
+    let known = all.map(|(word, _)| word);
+    Ok(options.word(name, &known)?.and_then(|at| all.get(at)).map_or_else(V::default, |(_, value)| *value))
 }
 
 /// Reads an option with a value for each of `N` axes.

@@ -7,12 +7,14 @@
 use crate::host::{execute_kernels, host_backend};
 use ops_core::{Error, Result};
 
+mod angles;
 mod attention;
 mod batch;
 mod compare;
 mod conv;
 mod elementwise;
 mod folds;
+mod heads;
 mod index;
 mod matmul;
 mod norm;

@@ -6,7 +6,7 @@ use ops_core::ops::{AddRmsNorm, GroupNorm, LayerNorm, RmsNorm};
 use ops_core::{Call, Float, Layout, Result};
 
 /// `x / sqrt(mean(x²) + eps) · weight`
-fn rms_norm_row(x: &[f64], weight: &[f64], eps: f64) -> Vec<f64> {
+pub(super) fn rms_norm_row(x: &[f64], weight: &[f64], eps: f64) -> Vec<f64> {
     let scale = 1.0 / (mean(x.iter().map(|v| v * v)) + eps).sqrt();
     x.iter().zip(weight).map(|(v, w)| v * scale * w).collect()
 }

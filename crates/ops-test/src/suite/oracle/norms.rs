@@ -44,7 +44,7 @@ fn count(n: usize) -> Double {
     Double::of(n as f64)
 }
 
-fn rms_norm(x: &[f64], weight: &[f64], eps: f64) -> Vec<Double> {
+pub(super) fn rms_norm(x: &[f64], weight: &[f64], eps: f64) -> Vec<Double> {
     let mut y = Vec::with_capacity(x.len());
     for row in x.chunks(weight.len().max(1)) {
         let square = Double::dot(row.iter().map(|v| (*v, *v))) / count(row.len());
