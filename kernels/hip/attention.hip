@@ -1,6 +1,7 @@
 // Attention for many queries: tiles of rows against tiles of keys with an online softmax, so that
 // scores exist only one tile at a time. All query heads of a key head share its tiles. Tiles of keys
-// that no row of a tile can see are skipped. Supports any head size up to DMAX and any strides.
+// that no row of a tile can see are skipped. Supports any head size and any strides. A block computes DMAX columns of
+// the output; wider values take several blocks, each of which computes the scores anew.
 #include "ops_attention.h"
 
 namespace ops {
@@ -37,12 +38,13 @@ template <typename T, u32 DMAX> struct Tile {
     A* operands;
     A* probabilities;  // [key][row]; negative for an invisible key
     u64 batch, kv_head;
+    u64 first_value;  // first column of v and o
     u32 tx, ty;
     QueryRow row[R];
     A most[R], sum[R], out[R][COLUMNS];
 
-    OPS_METHOD Tile(const AttentionArgs& a, A* o, A* p, u64 b, u64 kv, u64 first_row)
-        : arguments(a), operands(o), probabilities(p), batch(b), kv_head(kv) {
+    OPS_METHOD Tile(const AttentionArgs& a, A* o, A* p, u64 b, u64 kv, u64 first_row, u64 value)
+        : arguments(a), operands(o), probabilities(p), batch(b), kv_head(kv), first_value(value) {
         tx = thread_x() % THREADS;
         ty = thread_x() / THREADS;
         u64 last = a.t * a.group - 1;
@@ -53,6 +55,7 @@ template <typename T, u32 DMAX> struct Tile {
             row[i] = QueryRow(a, kv_head, at < last ? at : last);
             most[i] = -A(infinity32());
             sum[i] = 0;
+            start_with_sink<T>(a, row[i], tx == 0, most[i], sum[i]);
             OPS_UNROLL
             for (u32 c = 0; c < COLUMNS; c++) out[i][c] = 0;
         }
@@ -156,13 +159,13 @@ template <typename T, u32 DMAX> struct Tile {
             barrier();
             const AttentionArgs& args = reread(arguments);
             const T* from = static_cast<const T*>(args.v.data) + i64(batch) * args.v.stride[2] +
-                            i64(kv_head) * args.v.stride[3];
+                            i64(kv_head) * args.v.stride[3] + i64(first_value) * args.v.stride[5];
             OPS_NO_UNROLL
             for (u32 at = opaque(thread_x()) * 4; at < V_KEYS * DMAX; at += ATTENTION_BLOCK * 4) {
                 u64 key = v0 + at / DMAX;
                 bool live = key < args.s;
                 const T* line = from + (live ? i64(key) : 0) * args.v.stride[4];
-                u64 limit = live ? args.d : 0;
+                u64 limit = live ? args.dv - first_value : 0;
                 Pack<T, 4> held = load_slice<4>(line, args.v.stride[5], at % DMAX, limit, packs);
                 OPS_UNROLL
                 for (u32 i = 0; i < 4; i++) operands[at / DMAX * V_PITCH + at % DMAX + i] = A(widen(held.v[i]));
@@ -197,11 +200,12 @@ template <typename T, u32 DMAX> struct Tile {
             A total = reduce_lanes(sum[i], THREADS, Sum());
             if (first_row + ty * R + i >= rows) continue;
             A factor = total == A(0) ? A(0) : A(1) / total;
-            T* to = static_cast<T*>(args.o.data) + row[i].offset(args.o, batch);
+            if (tx == 0 && first_value == 0) store_lse(args, row[i], batch, most[i], total);
+            T* to = static_cast<T*>(args.o.data) + row[i].offset(args.o, batch) + i64(first_value) * args.o.stride[5];
             OPS_UNROLL
             for (u32 c = 0; c < COLUMNS; c++) {
                 u32 at = column(tx, c);
-                if (at < args.d) to[i64(at) * args.o.stride[5]] = narrow<T>(out[i][c] * factor);
+                if (at < args.dv - first_value) to[i64(at) * args.o.stride[5]] = narrow<T>(out[i][c] * factor);
             }
         }
     }
@@ -216,16 +220,18 @@ template <u32 DMAX, typename T> OPS_DEVICE void attention(const AttentionArgs& a
     bool q_packs = rows_take_packs<T>(all_args.q), k_packs = rows_take_packs<T>(all_args.k);
     bool v_packs = rows_take_packs<T>(all_args.v);
     OPS_NO_UNROLL
-    for (u64 at = block_x();; at += grid_x()) {
+    for (u64 block = block_x();; block += grid_x()) {
         const AttentionArgs& args = reread(all_args);
-        u64 rows = args.t * args.group, tiles = (rows + SIZE - 1) / SIZE;
-        if (at >= tiles * args.batch * args.kv_heads) break;
+        u64 rows = args.t * args.group, tiles = (rows + SIZE - 1) / SIZE, all = tiles * args.batch * args.kv_heads;
+        if (block >= all * args.value_parts) break;
+        u64 at = block, first_value = 0;
+        for (; at >= all; at -= all) first_value += DMAX;
         // With a causal mask, the last rows see the most keys, so they start first.
         u64 first_row = (tiles - 1 - at % tiles) * SIZE;
         u64 head = at / tiles, batch = head / args.kv_heads, kv_head = head % args.kv_heads;
         u64 last_row = first_row + SIZE < rows ? first_row + SIZE - 1 : rows - 1;
         QueryRow lowest(args, kv_head, first_row), highest(args, kv_head, last_row);
-        Rows tile(args, operands, probabilities, batch, kv_head, first_row);
+        Rows tile(args, operands, probabilities, batch, kv_head, first_row, first_value);
 
         u64 staged = first_row + thread_x() * Rows::STAGED / DEPTH;
         bool q_live = staged < rows;

@@ -95,23 +95,24 @@ OPS_DEVICE void finish_row(const AttentionArgs& args, const A* scratch, u64 batc
     for (u32 w = 0; w < WAVES; w++) {
         A factor = exp(scratch[w * 2] - base);
         sum = mad(scratch[w * 2 + 1], factor, sum);
-        if (at < args.d) out = mad(lines[w * DECODE_D + at], factor, out);
+        if (at < args.dv) out = mad(lines[w * DECODE_D + at], factor, out);
     }
     u64 rows = args.t * args.group;
     if (row >= rows) return;
     if (args.splits == 1) {
         QueryRow of(args, kv_head, row);
         T* to = static_cast<T*>(args.o.data) + of.offset(args.o, batch);
-        if (at < args.d) to[i64(at) * args.o.stride[5]] = narrow<T>(sum == A(0) ? A(0) : out / sum);
+        if (at < args.dv) to[i64(at) * args.o.stride[5]] = narrow<T>(sum == A(0) ? A(0) : out / sum);
+        if (at == 0) store_lse(args, of, batch, most, sum);
         return;
     }
     u64 line = ((batch * args.kv_heads + kv_head) * rows + row) * args.splits + split;
-    A* to = static_cast<A*>(args.partial) + line * (args.d + 2);
+    A* to = static_cast<A*>(args.partial) + line * (args.dv + 2);
     if (at == 0) {
         to[0] = most;
         to[1] = sum;
     }
-    if (at < args.d) to[2 + at] = out;
+    if (at < args.dv) to[2 + at] = out;
 }
 
 template <u32 ROWS, typename T> OPS_DEVICE void attention_decode(const AttentionArgs& all_args) {
@@ -146,6 +147,8 @@ template <u32 ROWS, typename T> OPS_DEVICE void attention_decode(const Attention
         u64 own = row0 + lane_id() % ROWS;
         QueryRow row(args, kv_head, own < last ? own : last);
         Running<A, ROWS> state(lanes);
+        // One group of lanes of the first part counts the sink.
+        if (split == 0 && thread_x() < lanes) start_with_sink<T>(args, row, true, state.most, state.sum);
         // This part's range of the keys that any of the rows can see.
         i64 first = QueryRow(args, kv_head, row0).first_key(args), end = QueryRow(args, kv_head, last).end_key(args);
         if (end < first) end = first;
@@ -158,7 +161,7 @@ template <u32 ROWS, typename T> OPS_DEVICE void attention_decode(const Attention
             i64 line = key < end ? key : end - 1;
             u32 column = opaque(slice);
             next_k = load_slice<SLICE>(k + line * args.k.stride[4], args.k.stride[5], column, args.d, packs);
-            next_v = load_slice<SLICE>(v + line * args.v.stride[4], args.v.stride[5], column, args.d, packs);
+            next_v = load_slice<SLICE>(v + line * args.v.stride[4], args.v.stride[5], column, args.dv, packs);
         };
         i64 key = first + i64(thread_x() / lanes);
         if (first < end) fetch(key);
@@ -213,19 +216,20 @@ template <typename T> OPS_DEVICE void attention_combine(const AttentionArgs& arg
     for (u64 at = block_x(); at < all; at += grid_x()) {
         u64 head = at / rows;
         QueryRow row(args, head % args.kv_heads, at % rows);
-        const A* parts = static_cast<const A*>(args.partial) + at * args.splits * (args.d + 2);
+        const A* parts = static_cast<const A*>(args.partial) + at * args.splits * (args.dv + 2);
         A most = -A(infinity32());
-        for (u64 s = 0; s < args.splits; s++) most = maximum(most, parts[s * (args.d + 2)]);
+        for (u64 s = 0; s < args.splits; s++) most = maximum(most, parts[s * (args.dv + 2)]);
         A base = finite_base(most), sum = 0, out = 0;
         u32 column = thread_x();
         for (u64 s = 0; s < args.splits; s++) {
-            const A* part = parts + s * (args.d + 2);
+            const A* part = parts + s * (args.dv + 2);
             A factor = exp(part[0] - base);
             sum = mad(part[1], factor, sum);
-            if (column < args.d) out = mad(part[2 + column], factor, out);
+            if (column < args.dv) out = mad(part[2 + column], factor, out);
         }
         T* to = static_cast<T*>(args.o.data) + row.offset(args.o, head / args.kv_heads);
-        if (column < args.d) to[i64(column) * args.o.stride[5]] = narrow<T>(sum == A(0) ? A(0) : out / sum);
+        if (column < args.dv) to[i64(column) * args.o.stride[5]] = narrow<T>(sum == A(0) ? A(0) : out / sum);
+        if (column == 0) store_lse(args, row, head / args.kv_heads, most, sum);
     }
 }
 

@@ -9,13 +9,13 @@
 
 namespace ops {
 
-constexpr f32 LOG2_E = 0x1.715476p+0f;
+constexpr f32 LOG2_E = 0x1.715476p+0f, LN_2 = 0x1.62e430p-1f;
 
 OPS_DEVICE f32 exp2_near(f32 x) {
 #if defined(OPS_AMD)
     return __builtin_amdgcn_exp2f(x);
 #else
-    return exp(x * 0x1.62e430p-1f);
+    return exp(x * LN_2);
 #endif
 }
 
@@ -65,6 +65,7 @@ template <typename T, u32 DMAX> struct MmaQueries {
             row[t] = QueryRow(args, kv_head, live[t] ? at : rows - 1);
             most[t] = -infinity32();
             sum[t] = 0;
+            start_with_sink(t);
             const T* line = static_cast<const T*>(args.q.data) + row[t].offset(args.q, batch);
             constexpr u32 SPAN = Piece::HELD * (MMA_DEPTH / (Piece::HELD * Piece::GROUPS));
             OPS_UNROLL
@@ -76,6 +77,14 @@ template <typename T, u32 DMAX> struct MmaQueries {
             OPS_UNROLL
             for (u32 c = 0; c < HEAD / 16; c++) out[t][c].fill(0);
         }
+    }
+
+    // As `ops::start_with_sink`, for scores times log2(e) and probabilities scaled up. One lane of a row counts the sink.
+    OPS_METHOD void start_with_sink(u32 t) {
+        if (args.sinks == nullptr) return;
+        const AttentionArgs& here = reread(args);
+        most[t] = LOG2_E * widen(static_cast<const T*>(here.sinks)[i64(row[t].head) * here.sink_stride]);
+        sum[t] = lane_id() < 16 ? exp2_near(most[t] - (finite_base(most[t]) - probability_shift<T>())) : 0.0f;
     }
 
     // The key of a lane's score i relative to its first key, which is Piece::first_row() within the tile.
@@ -273,6 +282,10 @@ template <typename T, u32 DMAX> struct MmaQueries {
             for (u32 mask = 16; mask < OPS_WAVE; mask *= 2) total += shuffle_xor(total, mask, OPS_WAVE);
             f32 factor = total == 0.0f ? 0.0f : 1.0f / total;
             if (!live[t]) continue;
+            if (share == 0 && lane_id() < 16) {
+                f32 base = (finite_base(most[t]) - probability_shift<T>()) * LN_2;
+                store_lse(here, row[t], batch, base, total);
+            }
             T* to = static_cast<T*>(here.o.data) + row[t].offset(here.o, batch);
             OPS_UNROLL
             for (u32 c = 0; c < HEAD / 16; c++) {
@@ -282,13 +295,13 @@ template <typename T, u32 DMAX> struct MmaQueries {
                     Pack<T, RUN> run;
                     OPS_UNROLL
                     for (u32 j = 0; j < RUN; j++) run.v[j] = narrow<T>(out[t][c].v[i + j] * factor);
-                    if (packs && at + RUN <= here.d) {
+                    if (packs && at + RUN <= here.dv) {
                         store_pack(to + at, run);
                         continue;
                     }
                     OPS_UNROLL
                     for (u32 j = 0; j < RUN; j++) {
-                        if (at + j < here.d) to[i64(at + j) * here.o.stride[5]] = run.v[j];
+                        if (at + j < here.dv) to[i64(at + j) * here.o.stride[5]] = run.v[j];
                     }
                 }
             }

@@ -6,8 +6,8 @@ namespace ops {
 
 enum MaskKind : u32 { MASK_NONE = 0, MASK_ADDED = 1, MASK_VISIBLE = 2 };
 
-// q, o [b, h, t, d]; k, v [b, h_kv, s, d]; mask [b, h, t, s]. These dimensions use strides [2] to [5]
-// of the operands.
+// q [b, h, t, d]; k [b, h_kv, s, d]; v [b, h_kv, s, dv]; o [b, h, t, dv]; mask [b, h, t, s]. These dimensions
+// use strides [2] to [5] of the operands. lse [b, h, t] uses strides [3] to [5].
 // A "row" is one query of one head. Within a key head, rows are numbered by query, then by head in the group.
 struct AttentionArgs {
     Operand q;
@@ -28,9 +28,14 @@ struct AttentionArgs {
     f64 scale;
     f64 softcap;    // 0 when absent
     u64 mask_kind;  // MaskKind
-    Address<void> partial;  // decode: [rows][splits][d + 2] accumulators: maximum, sum, weighted values
+    Address<void> partial;  // decode: [rows][splits][dv + 2] accumulators: maximum, sum, weighted values
     u64 splits;     // decode: number of parts that the keys are split into
-    u64 lanes;      // decode: lanes per key, a power of two, at least d / 8
+    u64 lanes;      // decode: lanes per key, a power of two, at least d / 8 and dv / 8
+    u64 dv;         // width of the values
+    u64 value_parts;  // tiles: number of parts that the values are split into, of the tile's width
+    Address<const void> sinks;  // of type T; null when absent
+    i64 sink_stride;
+    Operand lse;    // f32; null when absent
 };
 
 // The query and head of one row. Keys pos - left .. pos + right are visible to it.
@@ -87,6 +92,23 @@ OPS_DEVICE Score<A> score_of(const AttentionArgs& args, u64 batch, const QueryRo
 
 // A running maximum that is safe to subtract in an exponential: 0 until a key has been seen.
 template <typename A> OPS_DEVICE A finite_base(A most) { return most == -A(infinity32()) ? A(0) : most; }
+
+// The maximum and the sum that a row starts with: its head's sink, if there is one, counts as a key without a value.
+template <typename T, typename A>
+OPS_DEVICE void start_with_sink(const AttentionArgs& args, const QueryRow& row, bool counted, A& most, A& sum) {
+    if (args.sinks == nullptr) return;
+    most = widen(static_cast<const T*>(args.sinks)[i64(row.head) * args.sink_stride]);
+    sum = counted ? exp(most - finite_base(most)) : A(0);
+}
+
+// Stores the logarithm of a row's denominator, if the call wants it.
+template <typename A>
+OPS_DEVICE void store_lse(const AttentionArgs& args, const QueryRow& row, u64 batch, A most, A sum) {
+    const Operand& lse = reread(args).lse;
+    if (lse.data == nullptr) return;
+    i64 at = i64(batch) * lse.stride[3] + i64(row.head) * lse.stride[4] + i64(row.query) * lse.stride[5];
+    static_cast<f32*>(lse.data)[at] = f32(finite_base(most) + log(sum));
+}
 
 // Loads N elements of a row of length d, from `at` on. Elements past the end are zero.
 template <u32 N, typename T>

@@ -65,7 +65,7 @@ template <typename T, u32 DMAX> struct MmaKeys {
             i64 at = i64(k0 + thread % 16 * 2 + i);
             bool live = at < i64(args.s);
             value[i] = load_slice<OF_VALUE>(v + (live ? at : 0) * args.v.stride[4], args.v.stride[5],
-                                            thread / 16 * OF_VALUE, live ? args.d : 0, packs);
+                                            thread / 16 * OF_VALUE, live ? args.dv : 0, packs);
         }
     }
     // Stores as [MMA_KEYS][DMAX].

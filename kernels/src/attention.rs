@@ -5,8 +5,12 @@ use crate::matmul::{MMA_TYPES, mma_lds};
 use crate::{Device, ElementType, Family, Launch, MAX_RANK, OperandView, Refused, StridedPointer};
 
 const BLOCK: u32 = 256;
-/// Largest supported head size.
-pub const MAX_HEAD: u64 = 256;
+/// Largest width of queries and keys.
+pub const MAX_HEAD: u64 = 576;
+/// Largest width of values.
+pub const MAX_VALUES: u64 = 512;
+/// Largest width of either in the kernels that hold a whole head, and of the values of a block in the others.
+const WHOLE_HEAD: u64 = 256;
 /// Elements of a head per lane in the decode kernels; `SLICE` in the source.
 const SLICE: u64 = 8;
 /// Largest number of query rows per key head for which the decode kernels are used.
@@ -43,13 +47,18 @@ pub struct AttentionArgs {
     pub partial: u64,
     pub splits: u64,
     pub lanes: u64,
+    pub dv: u64,
+    pub value_parts: u64,
+    pub sinks: u64,
+    pub sink_stride: i64,
+    pub lse: StridedPointer,
 }
 
 impl Arguments for AttentionArgs {
     const NAME: &'static str = "AttentionArgs";
 }
 
-/// Elements of LDS that the tiled kernel needs for heads up to `most`: see `operand_slots` in the source.
+/// Elements of LDS that the tiled kernel needs for values up to `most`: see `operand_slots` in the source.
 fn tile_lds(t: ElementType, most: u32) -> u32 {
     let (bytes, whole) = if t == ElementType::F64 { (8, 32) } else { (4, 64) };
     let size = if most > 128 { whole / 2 } else { whole };
@@ -97,7 +106,7 @@ pub(crate) fn declare(table: &mut Table) {
     }
 }
 
-/// An attention call: q and o\[b, h, t, d\], k and v\[b, h_kv, s, d\], mask\[b, h, t, s\], with any strides.
+/// An attention call: q\[b, h, t, d\], k\[b, h_kv, s, d\], v\[b, h_kv, s, dv\], o\[b, h, t, dv\], mask\[b, h, t, s\], with any strides.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs)]
 pub struct Attention<'a> {
@@ -107,6 +116,7 @@ pub struct Attention<'a> {
     pub t: u64,
     pub s: u64,
     pub d: u64,
+    pub dv: u64,
     pub q: OperandView<'a>,
     pub k: OperandView<'a>,
     pub v: OperandView<'a>,
@@ -115,6 +125,10 @@ pub struct Attention<'a> {
     pub mask: Option<OperandView<'a>>,
     /// Alibi slopes\[h\] of q's type.
     pub slopes: Option<OperandView<'a>>,
+    /// Sinks\[h\] of q's type.
+    pub sinks: Option<OperandView<'a>>,
+    /// Receives the logarithms of the denominators: f32 \[b, h, t\].
+    pub lse: Option<OperandView<'a>>,
     pub scale: f64,
     pub causal: bool,
     /// How many keys a query sees to the left and to the right of its position.
@@ -137,8 +151,12 @@ pub struct Plan {
 
 /// Prepares an attention call. `kv_heads` must divide `heads`.
 pub fn prepare(call: &Attention<'_>, device: &Device) -> Result<Plan, Refused> {
-    if call.d > MAX_HEAD {
-        return Err(Refused::Limit { what: "the head size", got: call.d, max: MAX_HEAD });
+    for (what, got, max) in
+        [("the head size", call.d, MAX_HEAD), ("the width of the values", call.dv, MAX_VALUES)]
+    {
+        if got > max {
+            return Err(Refused::Limit { what, got, max });
+        }
     }
     let max = u64::from(u32::MAX);
     for (what, got) in [("t", call.t), ("s", call.s), ("the number of heads", call.heads)] {
@@ -149,14 +167,17 @@ pub fn prepare(call: &Attention<'_>, device: &Device) -> Result<Plan, Refused> {
     let t = call.q.dtype;
     let mask = call.mask.map(|v| v.dtype).filter(|mask| *mask != t && *mask != ElementType::U8);
     let slopes = call.slopes.map(|v| v.dtype).filter(|slopes| *slopes != t);
-    if let Some(other) = mask.or(slopes) {
+    let sinks = call.sinks.map(|v| v.dtype).filter(|sinks| *sinks != t);
+    let lse = call.lse.map(|v| v.dtype).filter(|lse| *lse != ElementType::F32);
+    if let Some(other) = mask.or(slopes).or(sinks).or(lse) {
         return Err(Refused::NoKernel { op: "attention".into(), types: vec![t, other] });
     }
     let mut args = arguments(call)?;
     let rows = call.t.checked_mul(args.group).ok_or(Refused::Size)?;
     let heads = call.batch.checked_mul(call.kv_heads).ok_or(Refused::Size)?;
-    let few = rows <= FEW_ROWS;
-    let on_matrix = MMA_VARIANTS.iter().find(|(_, most, _)| call.d <= *most);
+    let widest = call.d.max(call.dv);
+    let few = rows <= FEW_ROWS && widest <= WHOLE_HEAD;
+    let on_matrix = MMA_VARIANTS.iter().find(|(_, most, _)| widest <= *most);
     let on_matrix = on_matrix.filter(|_| !few && device.matrix.is_some() && MMA_TYPES.contains(&t));
     if let Some(&(variant, _, together)) = on_matrix {
         let tiles = rows.div_ceil(together).checked_mul(heads).ok_or(Refused::Size)?;
@@ -164,32 +185,36 @@ pub fn prepare(call: &Attention<'_>, device: &Device) -> Result<Plan, Refused> {
         return Ok(Plan { main, combine: None, workspace: 0, args });
     }
     if !few {
-        let variant = if call.d <= 64 {
-            "head64"
-        } else if call.d <= 128 {
-            "head128"
-        } else {
-            "head256"
+        // Keys of any width pass through LDS in pieces. The values determine the registers.
+        let variant = match call.dv {
+            0..=64 => "head64",
+            65..=128 => "head128",
+            _ => "head256",
         };
-        let size = if t == ElementType::F64 { 32 } else { 64 } / if call.d > 128 { 2 } else { 1 };
-        let tiles = rows.div_ceil(size).checked_mul(heads).ok_or(Refused::Size)?;
+        args.value_parts = call.dv.div_ceil(WHOLE_HEAD).max(1);
+        let size = if t == ElementType::F64 { 32 } else { 64 } / if call.dv > 128 { 2 } else { 1 };
+        let tiles = rows.div_ceil(size).checked_mul(heads).and_then(|n| n.checked_mul(args.value_parts));
+        let tiles = tiles.ok_or(Refused::Size)?;
         let main = Launch::over(need("attention", variant, &[t])?, tiles, 1, u64::MAX);
         return Ok(Plan { main, combine: None, workspace: 0, args });
     }
     let (variant, together) = if rows == 1 || t == ElementType::F64 { ("rows1", 1) } else { ("rows4", 4) };
     let blocks = rows.div_ceil(together).checked_mul(heads).ok_or(Refused::Size)?;
     args.splits = parts(visible_keys(call, &args), blocks, device);
-    args.lanes = call.d.div_ceil(SLICE).max(together).next_power_of_two();
+    args.lanes = widest.div_ceil(SLICE).max(together).next_power_of_two();
     let main = Launch::over(need("attention", variant, &[t])?, blocks * args.splits, 1, u64::MAX);
     if args.splits == 1 {
         return Ok(Plan { main, combine: None, workspace: 0, args });
     }
     let lines = rows * heads;
     let combine = Launch::over(need("attention", "combine", &[t])?, lines, 1, device.row_blocks());
-    let bytes = (call.d + 2) * if t == ElementType::F64 { 8 } else { 4 };
+    let bytes = (call.dv + 2) * if t == ElementType::F64 { 8 } else { 4 };
     let workspace = lines.checked_mul(args.splits * bytes).ok_or(Refused::Size)?;
     Ok(Plan { main, combine: Some(combine), workspace, args })
 }
+
+/// An operand that the call does not have.
+const NO_OPERAND: StridedPointer = StridedPointer { data: 0, stride: [0; MAX_RANK] };
 
 fn arguments(call: &Attention<'_>) -> Result<AttentionArgs, Refused> {
     let operand = |v: OperandView<'_>| match v.strides.len() {
@@ -208,7 +233,7 @@ fn arguments(call: &Attention<'_>) -> Result<AttentionArgs, Refused> {
         k: operand(call.k)?,
         v: operand(call.v)?,
         o: operand(call.o)?,
-        mask: call.mask.map_or(Ok(StridedPointer { data: 0, stride: [0; MAX_RANK] }), operand)?,
+        mask: call.mask.map_or(Ok(NO_OPERAND), operand)?,
         slopes: call.slopes.map_or(0, |v| v.data),
         slope_stride: call.slopes.and_then(|v| v.strides.last().copied()).unwrap_or(0),
         batch: call.batch,
@@ -225,6 +250,11 @@ fn arguments(call: &Attention<'_>) -> Result<AttentionArgs, Refused> {
         partial: 0,
         splits: 1,
         lanes: 1,
+        dv: call.dv,
+        value_parts: 1,
+        sinks: call.sinks.map_or(0, |v| v.data),
+        sink_stride: call.sinks.and_then(|v| v.strides.last().copied()).unwrap_or(0),
+        lse: call.lse.map_or(NO_OPERAND, |v| StridedPointer::new(v.data, v.strides)),
     })
 }
 

@@ -37,6 +37,7 @@ pub mod norm;
 pub mod parametric;
 pub mod planes;
 pub mod pool;
+pub mod qk_norm_rope;
 pub mod qlinear;
 pub mod quant;
 pub mod reduce;
@@ -75,6 +76,7 @@ fn declare_all(table: &mut instances::Table) {
     pool::declare(table);
     upsample::declare(table);
     rope::declare(table);
+    qk_norm_rope::declare(table);
     copy::declare(table);
     cast::declare(table);
     index::declare(table);

@@ -1,8 +1,11 @@
 //! Rotary position embedding: rope, rope_thd and rope_i, out of place and in place.
+use crate::index::{Report, kind_of};
 use crate::instances::{Arguments, Table};
 use crate::launch::need;
 use crate::shape::{List, list};
-use crate::{Device, ElementType, Family, Launch, OperandView, Refused, Shape, StridedPointer, elementwise};
+use crate::{
+    Device, ElementType, Family, Launch, MAX_RANK, OperandView, Refused, Shape, StridedPointer, elementwise,
+};
 
 const BLOCK: u32 = 256;
 
@@ -29,6 +32,10 @@ pub(crate) fn declare(table: &mut Table) {
     for types in ElementType::WEIGHTED {
         rope.add("rope", &types, "rope", &[]);
         rope.add_variant("rope", "pairs", &types, "rope_pairs", &[], 0);
+    }
+    let mut at = table.of::<RopeAtArgs>(Family::Rope, BLOCK);
+    for types in ElementType::WEIGHTED {
+        at.add_variant("rope", "at", &types, "rope_at", &[], 0);
     }
 }
 
@@ -144,4 +151,148 @@ fn pair_type(t: ElementType) -> Result<ElementType, Refused> {
         8 => Ok(ElementType::B128),
         _ => Err(Refused::NoKernel { op: "rope".into(), types: vec![t] }),
     }
+}
+
+/// Arguments of the kernel for rows of the tables by position, and for heads that are rotated in part.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub struct RopeAtArgs {
+    pub shape: Shape,
+    pub x: StridedPointer,
+    pub y: StridedPointer,
+    pub cos: StridedPointer,
+    pub sin: StridedPointer,
+    pub positions: StridedPointer,
+    pub place: StridedPointer,
+    pub x_partner: i64,
+    pub y_partner: i64,
+    pub x_step: i64,
+    pub y_step: i64,
+    pub cos_row: i64,
+    pub sin_row: i64,
+    pub half: u64,
+    pub bound: u64,
+    pub error: u64,
+    pub positions_kind: u32,
+    pub op: u32,
+    pub operand: u32,
+    pub reserved: u32,
+}
+
+impl Arguments for RopeAtArgs {
+    const NAME: &'static str = "RopeAtArgs";
+}
+
+/// The rows of the tables that tokens take.
+#[derive(Clone, Copy, Debug)]
+pub struct Positions<'a> {
+    /// Whether there are positions. If not, the other fields do not count, except that the strides are zeros.
+    pub given: bool,
+    /// The positions beside x: stride 0 along heads and features.
+    pub view: OperandView<'a>,
+    /// Strides only, as those of `view`: the place of a token's position within its operand, for reports.
+    pub place: OperandView<'a>,
+    /// Strides from a row of cos and of sin to the next.
+    pub rows: [i64; 2],
+    /// Rows of the tables.
+    pub bound: u64,
+}
+
+impl Positions<'_> {
+    /// No positions, for an x of up to [`MAX_RANK`] dimensions.
+    pub fn none(rank: usize) -> Positions<'static> {
+        const ZEROS: [i64; MAX_RANK] = [0; MAX_RANK];
+        let view = OperandView { data: 0, strides: &ZEROS[..rank.min(MAX_RANK)], dtype: ElementType::U8 };
+        Positions { given: false, view, place: view, rows: [0; 2], bound: 0 }
+    }
+}
+
+/// What [`at`] takes besides the operands.
+#[derive(Clone, Copy, Debug)]
+pub struct At<'a> {
+    /// Pairs of a head that are rotated: columns of the tables.
+    pub half: u64,
+    /// Whether pairs are (2i, 2i + 1), and not (i, i + half).
+    pub interleaved: bool,
+    /// Whether the features that are not rotated are copied to y, which then is not x.
+    pub copies: bool,
+    /// The rows of the tables.
+    pub positions: Positions<'a>,
+    /// Where positions outside the tables are reported.
+    pub report: Report,
+}
+
+/// Takes part in merging dimensions, but not in the choice of packs.
+fn strides_only(strides: &[i64]) -> OperandView<'_> {
+    OperandView { data: 0, strides, dtype: ElementType::U8 }
+}
+
+/// Prepares a rope with positions, or with copies of the features that are not rotated. The tables have stride 0 along the
+/// tokens if there are positions.
+pub fn at(
+    dims: &[u64],
+    rope: &Rope<'_>,
+    at: &At<'_>,
+    device: &Device,
+) -> Result<(Launch, RopeAtArgs), Refused> {
+    let (whole, last) = half_of(dims, rope)?;
+    let rest = if at.copies { 2 * (whole - at.half.min(whole)) } else { 0 };
+    let columns = at.half + rest;
+    let (x_step, y_step) = (rope.x.strides[last], rope.y.strides[last]);
+    let (across, partner) = if at.interleaved { (2, 1) } else { (1, at.half as i64) };
+    let with_last = |view: OperandView<'_>, step| {
+        let mut strides = list(view.strides)?;
+        strides[last] = step;
+        Ok(strides)
+    };
+    let (xs, ys) = (with_last(rope.x, across * x_step)?, with_last(rope.y, across * y_step)?);
+    // Keeps the columns a dimension of their own.
+    let mut apart = list(at.positions.place.strides)?;
+    apart.iter_mut().for_each(|stride| *stride = 0);
+    apart[last] = 1;
+    let views = [
+        OperandView { strides: &xs, ..rope.x },
+        OperandView { strides: &ys, ..rope.y },
+        rope.cos,
+        rope.sin,
+        strides_only(at.positions.view.strides),
+        strides_only(at.positions.place.strides),
+        strides_only(&apart),
+    ];
+    let instance = need("rope", "at", &[rope.x.dtype, table_type(rope)?])?;
+    let (mut shape, [x, y, cos, sin, mut positions, place, _]) = elementwise(&pairs(dims, columns)?, views)?;
+    positions.data = if at.positions.given { at.positions.view.data } else { 0 };
+    let packs = i64::from(shape.pack());
+    let [cos_row, sin_row] = at.positions.rows;
+    // Pairs, tables and copies are all read in packs, or none.
+    let starts = [columns as i64, at.half as i64, across - 1, cos_row, sin_row];
+    let in_packs = starts.iter().all(|n| n % packs == 0);
+    if !in_packs || [x, y, cos, sin].iter().any(|operand| operand.stride[5] != 1) {
+        shape = shape.unpacked();
+    }
+    let args = RopeAtArgs {
+        shape,
+        x,
+        y,
+        cos,
+        sin,
+        positions,
+        place,
+        x_partner: partner * x_step,
+        y_partner: partner * y_step,
+        x_step,
+        y_step,
+        cos_row,
+        sin_row,
+        // With nothing to copy, every column is a pair.
+        half: if rest == 0 { u64::MAX } else { at.half },
+        bound: at.positions.bound,
+        error: at.report.error,
+        positions_kind: if at.positions.given { kind_of(at.positions.view.dtype)? } else { 0 },
+        op: at.report.op,
+        operand: at.report.operand,
+        reserved: 0,
+    };
+    Ok((Launch::elementwise(instance, &shape, device), args))
 }

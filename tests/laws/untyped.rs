@@ -127,7 +127,10 @@ fn masks_are_of_any_type_that_the_rule_allows() {
             let mut o = b.zeros::<f32>(&[1, 2, 3, 4]).unwrap();
             let (q, k, v) = (q.as_ref(), k.as_ref(), v.as_ref());
             let mask = mask.map(|mask| mask.shorten());
-            let ran = b.run(&op, attention::Args { q, k, v, mask, alibi: None, o: o.as_mut() });
+            let ran = b.run(
+                &op,
+                attention::Args { q, k, v, mask, alibi: None, sinks: None, o: o.as_mut(), lse: None },
+            );
             ran.map(|()| values(b, o.as_ref()))
         };
         let causal = run(None, Attention::causal()).unwrap();

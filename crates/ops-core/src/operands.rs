@@ -168,7 +168,7 @@ macro_rules! operands {
         match &$x { Some(x) => Some($crate::operands!(@view in $e, *x, $name)), None => None }
     };
     (@view opt_out $e:tt, $x:expr, $name:expr) => {
-        match &$x { Some(x) => Some($crate::operands!(@view out $e, *x, $name)), None => None }
+        match &$x { Some(_x) => Some($crate::operands!(@view out $e, *_x, $name)), None => None }
     };
     (@view out any, $x:expr, $name:expr) => { $x.dtype() };
     (@view out $e:ty, $x:expr, $name:expr) => { $crate::Written };

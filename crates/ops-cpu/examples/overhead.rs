@@ -116,7 +116,8 @@ where
         })?,
         Row::measure(through, "attention, 4 operands of rank 4", budgets[2], || {
             let (q, k, v) = (q.shorten(), black_box(q.shorten()), q.shorten());
-            let args = attention::Args { q, k, v, mask: None, alibi: None, o: o.reborrow() };
+            let args =
+                attention::Args { q, k, v, mask: None, alibi: None, sinks: None, o: o.reborrow(), lse: None };
             b.run(black_box(&Attention::causal()), args)
         })?,
     ])

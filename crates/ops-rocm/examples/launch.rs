@@ -98,11 +98,17 @@ fn rows(rocm: &Rocm) -> Result<Vec<Row>> {
                 v: q.shorten(),
                 mask: None,
                 alibi: None,
+                sinks: None,
                 o: p.as_mut(),
+                lse: None,
             },
             || {
                 let (q, k, v) = (q.shorten(), q.shorten(), q.shorten());
-                rocm.run(&full, attention::Args { q, k, v, mask: None, alibi: None, o: o.as_mut() })
+                let o = o.as_mut();
+                rocm.run(
+                    &full,
+                    attention::Args { q, k, v, mask: None, alibi: None, sinks: None, o, lse: None },
+                )
             },
         )?,
     ])

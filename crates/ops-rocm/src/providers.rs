@@ -15,9 +15,10 @@ use crate::Rocm;
 use crate::provider::{Provider, Providers};
 use crate::vendor::VENDORS;
 use hip::{Hip, HipAffine, HipAttention, HipEmbedding, HipFill, HipGroupNorm, HipLinear};
-use hip::{HipReduce, HipScan, HipScatter, HipSort};
+use hip::{HipReduce, HipRope, HipScan, HipScatter, HipSort};
 use hipblaslt::HipBlasLt;
 use miopen::MiOpen;
+use ops_core::ops::QkNormRope;
 use ops_core::ops::{
     AddRmsNorm, Affine, AffineInplace, Attention, Binary, BinaryFn, Cast, Compare, CompareFn, Dequantize,
     Embedding, Fill, Glu, GluFn, GroupNorm, IndexSelect, LayerNorm, Linear, MatMul, Parametric, Quantize,
@@ -80,8 +81,9 @@ lists! {
     [T: Float] LayerNorm<T>: Hip, MiOpen; [LayerNorm::<f32>::eps(0.0)];
     [T: Float] AddRmsNorm<T>: Hip; [AddRmsNorm::<f32>::eps(0.0)];
     [T: Float] GroupNorm<T>: HipGroupNorm, MiOpen; [GroupNorm::<f32>::new(1, 0.0)];
-    [T: Float] Rope<T>: Hip, MiOpen; FORMS.map(Rope::<f32>::new);
-    [T: Float] RopeInplace<T>: Hip; FORMS.map(|form| Rope::<f32>::new(form).inplace());
+    [T: Float] Rope<T>: HipRope, MiOpen; FORMS.map(Rope::<f32>::new);
+    [T: Float] QkNormRope<T>: Hip; [QkNormRope::<f32>::eps(0.0)];
+    [T: Float] RopeInplace<T>: HipRope; FORMS.map(|form| Rope::<f32>::new(form).inplace());
     [T: Float] Softmax<T>: Hip, MiOpen; [Softmax::<f32>::axis(0), Softmax::axis(0).log()];
     [] TensorCopy: Hip; [TensorCopy];
     [T: Element] Fill<T>: HipFill; [Fill::new(0.0f32)];
@@ -129,6 +131,7 @@ mod tests {
             ("rms_norm", "hip,miopen"),
             ("rope_i", "hip,miopen"),
             ("rope_thd_inplace", "hip"),
+            ("qk_norm_rope", "hip"),
             ("log_softmax", "hip,miopen"),
             ("qlinear", "hipblaslt,rocblas,hip"),
             ("linear", "hipblaslt,rocblas,hip"),

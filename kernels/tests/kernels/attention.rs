@@ -21,6 +21,10 @@ struct Case {
     window: [Option<u64>; 2],
     softcap: Option<f64>,
     alibi: bool,
+    /// Width of the values, if it is not d.
+    dv: Option<u64>,
+    sinks: bool,
+    lse: bool,
     mask: Mask,
     strided: bool,
     compute_units: u32,
@@ -32,7 +36,21 @@ impl Case {
     fn new(size: [u64; 6], variant: &'static str) -> Case {
         let (window, mask) = ([None, None], Mask::None);
         let (causal, alibi, strided, parts) = (false, false, false, false);
-        Case { size, causal, window, softcap: None, alibi, mask, strided, compute_units: 1, variant, parts }
+        Case {
+            size,
+            causal,
+            window,
+            softcap: None,
+            alibi,
+            dv: None,
+            sinks: false,
+            lse: false,
+            mask,
+            strided,
+            compute_units: 1,
+            variant,
+            parts,
+        }
     }
 }
 
@@ -43,6 +61,7 @@ struct Inputs<T> {
     added: Vec<T>,
     visible: Vec<u8>,
     slopes: Vec<T>,
+    sinks: Vec<T>,
 }
 
 fn random<T: Element>(n: usize, seed: u64) -> Vec<T> {
@@ -50,10 +69,11 @@ fn random<T: Element>(n: usize, seed: u64) -> Vec<T> {
     (0..n).map(|_| T::from_f64(random.normal())).collect()
 }
 
-/// The contract, one query at a time.
-fn reference<T: Element>(case: &Case, x: &Inputs<T>, scale: f64) -> Vec<f64> {
+/// The contract, one query at a time: outputs, and logarithms of denominators.
+fn reference<T: Element>(case: &Case, x: &Inputs<T>, scale: f64) -> (Vec<f64>, Vec<f64>) {
     let [b, h, h_kv, t, s, d] = case.size.map(|n| n as usize);
-    let mut out = Vec::new();
+    let dv = case.dv.map_or(d, |dv| dv as usize);
+    let (mut out, mut lse) = (Vec::new(), Vec::new());
     for row in 0..b * h * t {
         let (batch, head, i) = (row / t / h, row / t % h, row % t);
         let kv = batch * h_kv + head / (h / h_kv.max(1));
@@ -82,18 +102,20 @@ fn reference<T: Element>(case: &Case, x: &Inputs<T>, scale: f64) -> Vec<f64> {
                 scores.push((j, score));
             }
         }
-        let most = scores.iter().map(|s| s.1).fold(f64::NEG_INFINITY, f64::max);
+        let sink = if case.sinks { x.sinks[head].to_f64() } else { f64::NEG_INFINITY };
+        let most = scores.iter().map(|s| s.1).fold(sink, f64::max);
         let base = if most == f64::NEG_INFINITY { 0.0 } else { most };
-        let sum: f64 = scores.iter().map(|s| (s.1 - base).exp()).sum();
-        for e in 0..d {
+        let sum: f64 = scores.iter().map(|s| (s.1 - base).exp()).sum::<f64>() + (sink - base).exp();
+        lse.push(base + sum.ln());
+        for e in 0..dv {
             let weighed: f64 = scores
                 .iter()
-                .map(|&(j, s)| (s - base).exp() * x.v[(kv * s_len(case) + j) * d + e].to_f64())
+                .map(|&(j, s)| (s - base).exp() * x.v[(kv * s_len(case) + j) * dv + e].to_f64())
                 .sum();
             out.push(if sum == 0.0 { 0.0 } else { weighed / sum });
         }
     }
-    out
+    (out, lse)
 }
 
 fn s_len(case: &Case) -> usize {
@@ -110,15 +132,18 @@ fn spread<T: Element>(values: &[T], layout: &Layout, offset: usize) -> Buffer<T>
 fn check<T: Element>(case: &Case) {
     let [b, h, h_kv, t, s, d] = case.size;
     let n = |dims: [u64; 4]| dims.iter().product::<u64>() as usize;
+    let dv = case.dv.unwrap_or(d);
     let (q_dims, k_dims, mask_dims) = ([b, h, t, d], [b, h_kv, s, d], [b, h, t, s]);
+    let (v_dims, o_dims) = ([b, h_kv, s, dv], [b, h, t, dv]);
     let mut coin = Random::new(77);
     let mut x = Inputs::<T> {
         q: random(n(q_dims), 1),
         k: random(n(k_dims), 2),
-        v: random(n(k_dims), 3),
+        v: random(n(v_dims), 3),
         added: random(n(mask_dims), 4),
         visible: (0..n(mask_dims)).map(|_| (coin.below(3) / 2) as u8).collect(),
         slopes: random(h as usize, 5),
+        sinks: random(h as usize, 6),
     };
     // A row that sees nothing, and -inf here and there.
     for j in 0..s as usize {
@@ -135,16 +160,18 @@ fn check<T: Element>(case: &Case) {
         Layout::new(&dims, vec![(len + 5) * heads * d, d, heads * d, 1])
     };
     let (q_layout, k_layout) = (cache(q_dims), cache(k_dims));
-    let v_layout = if case.strided { Layout::scattered(&k_dims) } else { k_layout.clone() };
-    let o_layout = if case.strided { Layout::padded(&q_dims, 3) } else { Layout::contiguous(&q_dims) };
+    let v_layout = if case.strided { Layout::scattered(&v_dims) } else { cache(v_dims) };
+    let o_layout = if case.strided { Layout::padded(&o_dims, 3) } else { Layout::contiguous(&o_dims) };
+    let lse_dims = [b, h, t];
+    let lse_layout = if case.strided { Layout::padded(&lse_dims, 3) } else { Layout::contiguous(&lse_dims) };
     let mask_layout = Layout::contiguous(&mask_dims);
     let slope_layout = Layout::contiguous(&[h]);
     let q = spread(&x.q, &q_layout, 0);
     let (k, v) = (spread(&x.k, &k_layout, 0), spread(&x.v, &v_layout, 0));
     let (added, visible) = (Buffer::new(&x.added, 0), Buffer::new(&x.visible, 0));
-    let slopes = Buffer::new(&x.slopes, 0);
+    let (slopes, sinks) = (Buffer::new(&x.slopes, 0), Buffer::new(&x.sinks, 0));
     let scale = 1.0 / (d as f64).sqrt();
-    let want = reference(case, &x, scale);
+    let (want, want_lse) = reference(case, &x, scale);
     let mut devices = WAVES
         .map(|wave| Device {
             compute_units: case.compute_units,
@@ -159,7 +186,8 @@ fn check<T: Element>(case: &Case) {
     }
     for device in devices {
         let untouched = T::from_f64(77.0);
-        let o = Buffer::filled(untouched, o_layout.len, 0);
+        let (o, lse) =
+            (Buffer::filled(untouched, o_layout.len, 0), Buffer::filled(77.0f32, lse_layout.len, 0));
         let call = Attention {
             batch: b,
             heads: h,
@@ -167,6 +195,7 @@ fn check<T: Element>(case: &Case) {
             t,
             s,
             d,
+            dv,
             q: view(&q, &q_layout),
             k: view(&k, &k_layout),
             v: view(&v, &v_layout),
@@ -177,6 +206,8 @@ fn check<T: Element>(case: &Case) {
                 Mask::Visible => Some(view(&visible, &mask_layout)),
             },
             slopes: case.alibi.then(|| view(&slopes, &slope_layout)),
+            sinks: case.sinks.then(|| view(&sinks, &slope_layout)),
+            lse: case.lse.then(|| view(&lse, &lse_layout)),
             scale,
             causal: case.causal,
             window: case.window,
@@ -195,6 +226,10 @@ fn check<T: Element>(case: &Case) {
         let what = format!("attention {} {:?} {device:?}", case.variant, case.size);
         assert_close(&what, &pick(&o, &o_layout), &want, true, 4.0);
         check_untouched(&o, &o_layout, untouched);
+        if case.lse {
+            assert_close(&format!("lse of {what}"), &pick(&lse, &lse_layout), &want_lse, true, 4.0);
+            check_untouched(&lse, &lse_layout, 77.0f32);
+        }
     }
 }
 
@@ -204,7 +239,11 @@ fn every_parameter<T: Element>(base: Case) {
     check::<T>(&Case { causal: true, window: [Some(9), None], strided: true, ..base.clone() });
     check::<T>(&Case { window: [Some(3), Some(2)], mask: Mask::Visible, ..base.clone() });
     check::<T>(&Case { softcap: Some(1.5), alibi: true, mask: Mask::Added, causal: true, ..base.clone() });
-    check::<T>(&Case { mask: Mask::Added, strided: true, ..base });
+    check::<T>(&Case { mask: Mask::Added, strided: true, ..base.clone() });
+    let narrow = Case { dv: Some(base.size[5] / 2 + 1), ..base.clone() };
+    check::<T>(&Case { causal: true, lse: true, ..narrow.clone() });
+    check::<T>(&Case { sinks: true, mask: Mask::Visible, lse: true, strided: true, ..narrow });
+    check::<T>(&Case { sinks: true, softcap: Some(1.5), causal: true, ..base });
 }
 
 fn sizes<T: Element>() {
@@ -232,6 +271,23 @@ fn sizes<T: Element>() {
         ..Case::new([1, 1, 1, 2, 300, 8], few)
     });
     check::<T>(&Case::new([1, 2, 1, 1, 0, 16], few));
+    // With parts, one of them counts the sink.
+    let parts = Case {
+        parts: true,
+        compute_units: 8,
+        lse: true,
+        dv: Some(96),
+        ..Case::new([1, 4, 2, 1, 700, 40], few)
+    };
+    check::<T>(&parts);
+    check::<T>(&Case { sinks: true, ..parts });
+    check::<T>(&Case { sinks: true, lse: true, ..Case::new([1, 2, 1, 1, 0, 16], few) });
+    // Wide heads, with values wider than a tile, and values wider than the keys.
+    let wide = Case { dv: Some(512), lse: true, ..Case::new([1, 2, 1, 3, 40, 576], "head256") };
+    check::<T>(&wide);
+    check::<T>(&Case { sinks: true, causal: true, strided: true, ..wide });
+    check::<T>(&Case { dv: Some(128), lse: true, ..Case::new([1, 2, 1, 10, 30, 192], "head128") });
+    check::<T>(&Case { dv: Some(300), ..Case::new([1, 1, 1, 2, 20, 24], "head256") });
 }
 
 #[test]
@@ -266,6 +322,13 @@ fn matrix_units<T: Element>() {
         window: [Some(20), None],
         ..Case::new([1, 2, 2, 140, 200, 40], "mma64")
     });
+    check::<T>(&Case {
+        dv: Some(128),
+        lse: true,
+        sinks: true,
+        ..Case::new([1, 2, 1, 20, 45, 192], "mma256")
+    });
+    check::<T>(&Case { dv: Some(72), lse: true, causal: true, ..Case::new([1, 1, 1, 40, 40, 24], "mma128") });
 }
 
 #[test]
@@ -290,12 +353,15 @@ fn causal<T: Element>(device: &Device, variant: &str, [t, s, d]: [u64; 3], x: [&
         t,
         s,
         d,
+        dv: d,
         q: view(&q, &rows),
         k: view(&k, &keys),
         v: view(&v, &keys),
         o: view(&o, &rows),
         mask: None,
         slopes: None,
+        sinks: None,
+        lse: None,
         scale: 0.2,
         causal: false,
         window: [None, Some(0)],

@@ -16,10 +16,11 @@ use ops_kernels::norm::{GroupNormArgs, NormArgs};
 use ops_kernels::parametric::ParametricArgs;
 use ops_kernels::planes::Planes;
 use ops_kernels::pool::{PoolArgs, Windows};
+use ops_kernels::qk_norm_rope::QkNormRopeArgs;
 use ops_kernels::qlinear::QLinearArgs;
 use ops_kernels::quant::{DequantizeArgs, QEmbeddingArgs, QuantizeArgs};
 use ops_kernels::reduce::ReduceArgs;
-use ops_kernels::rope::RopeArgs;
+use ops_kernels::rope::{RopeArgs, RopeAtArgs};
 use ops_kernels::router::{CombineArgs, RouterArgs};
 use ops_kernels::scan::ScanArgs;
 use ops_kernels::scatter::{GatherArgs, ScatterArgs};
@@ -147,13 +148,28 @@ fn every_field_of_every_argument_struct_lies_where_the_source_has_it() {
         ],
     );
     agree(Family::Softmax, &[fields!(SoftmaxArgs: shape, x, y, rows, lanes)]);
-    agree(Family::Rope, &[fields!(RopeArgs: shape, x, y, cos, sin, x_partner, y_partner)]);
+    agree(
+        Family::Rope,
+        &[
+            fields!(RopeArgs: shape, x, y, cos, sin, x_partner, y_partner),
+            fields!(RopeAtArgs: shape, x, y, cos, sin, positions, place, x_partner, y_partner, x_step, y_step, cos_row,
+                sin_row, half, bound, error, positions_kind, op, operand, reserved),
+        ],
+    );
+    agree(
+        Family::QkNormRope,
+        &[
+            fields!(QkNormRopeArgs: shape, x, y, cos, sin, positions, place, weight, weight_step, x_step, y_step,
+                cos_step, sin_step, cos_row, sin_row, d, half, interleaved, weight_is_f32, tables_are_f32, rows, lanes,
+                eps, bound, error, positions_kind, op, operand, reserved),
+        ],
+    );
     for family in [Family::Attention, Family::AttentionDecode, Family::AttentionMma] {
         agree(
             family,
             &[
                 fields!(AttentionArgs: q, k, v, o, mask, slopes, slope_stride, batch, kv_heads, group, t, s, d, left,
-                right, scale, softcap, mask_kind, partial, splits, lanes),
+                right, scale, softcap, mask_kind, partial, splits, lanes, dv, value_parts, sinks, sink_stride, lse),
             ],
         );
     }

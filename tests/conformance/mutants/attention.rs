@@ -24,6 +24,10 @@ struct Knobs {
     exp: fn(f64) -> f64,
     probability: fn(f64) -> f64,
     accumulate: fn(f64) -> f64,
+    /// The sink of a head, given all sinks, the heads of a group and the scale.
+    sink: fn(&[f64], usize, usize, f64) -> f64,
+    /// The logarithm of a denominator, from the largest score, the sum of powers and the sink's part of it.
+    lse: fn(f64, f64, f64) -> f64,
 }
 
 const RIGHT: Knobs = Knobs {
@@ -36,14 +40,17 @@ const RIGHT: Knobs = Knobs {
     exp: f64::exp,
     probability: |p| p,
     accumulate: |v| v,
+    sink: |sinks, head, _, _| sinks[head],
+    lse: |highest, total, _| highest + total.ln(),
 };
 
 fn attention<T: Float>(op: &Attention<T>, o: &mut NamedTensors<Host>, k: Knobs) {
-    let (&[b, h, t, d], &[_, kv, s, _]) = (o["q"].dims(), o["k"].dims()) else { return };
+    let (&[b, h, t, d], &[_, kv, s, dv]) = (o["q"].dims(), o["v"].dims()) else { return };
     let (q, keys, v) = (values(&o["q"]), values(&o["k"]), values(&o["v"]));
     let flags = o.get("mask").is_some_and(|mask| mask.dtype() == DType::U8);
     let (mask, alibi) = (optional(o.get("mask")), optional(o.get("alibi")));
-    let mut out = Vec::new();
+    let sinks = optional(o.get("sinks"));
+    let (mut out, mut lse) = (Vec::new(), Vec::new());
     for (row, (head, i)) in (0..b * h).flat_map(|head| (0..t).map(move |i| (head, i))).enumerate() {
         let at = (head / h * kv + (k.head)(head % h, h, kv)) * s;
         let position = (k.position)(i, t, s);
@@ -62,23 +69,32 @@ fn attention<T: Float>(op: &Attention<T>, o: &mut NamedTensors<Host>, k: Knobs) 
             if hidden { f64::NEG_INFINITY } else { (k.score)(op.scale_for(d) * dot, alibi, mask, op.softcap) }
         };
         let scores: Vec<f64> = (0..s).map(score).collect();
-        let highest = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let sink = sinks
+            .as_ref()
+            .map_or(f64::NEG_INFINITY, |sinks| (k.sink)(sinks, head % h, h / kv, op.scale_for(d)));
+        let highest = scores.iter().copied().fold(sink, f64::max);
         if highest == f64::NEG_INFINITY {
-            let mean = |e| (0..s).map(|j| v[(at + j) * d + e]).sum::<f64>() / s as f64;
-            out.extend((0..d).map(|e| if k.empty_is_mean && s > 0 { mean(e) } else { 0.0 }));
+            lse.push(highest);
+            let mean = |e| (0..s).map(|j| v[(at + j) * dv + e]).sum::<f64>() / s as f64;
+            out.extend((0..dv).map(|e| if k.empty_is_mean && s > 0 { mean(e) } else { 0.0 }));
             continue;
         }
         let powers: Vec<f64> =
             scores.iter().map(|z| (k.exp)(if k.shift { z - highest } else { *z })).collect();
-        let total: f64 = powers.iter().sum();
-        out.extend((0..d).map(|e| {
+        let weight = (k.exp)(if k.shift { sink - highest } else { sink });
+        let total: f64 = powers.iter().sum::<f64>() + weight;
+        lse.push((k.lse)(if k.shift { highest } else { 0.0 }, total, weight));
+        out.extend((0..dv).map(|e| {
             let weighted = powers.iter().enumerate();
             weighted.fold(0.0, |sum, (j, p)| {
-                (k.accumulate)(sum + (k.probability)(p / total) * v[(at + j) * d + e])
+                (k.accumulate)(sum + (k.probability)(p / total) * v[(at + j) * dv + e])
             })
         }));
     }
     set(&mut o["o"], out);
+    if let Some(to) = o.get_mut("lse") {
+        set(to, lse);
+    }
 }
 
 pub(super) fn mutants() -> Vec<Mutant> {
@@ -139,6 +155,12 @@ pub(super) fn mutants() -> Vec<Mutant> {
                 ..RIGHT
             },
         ),
+        before("sinks ignored", |_, o| drop(o.remove("sinks"))),
+        knobs("sinks scaled", Knobs { sink: |sinks, head, _, scale| sinks[head] * scale, ..RIGHT }),
+        knobs("sinks of the key heads", Knobs { sink: |sinks, head, group, _| sinks[head / group], ..RIGHT }),
+        knobs("lse without the sink", Knobs { lse: |m, total, sink| m + (total - sink).ln(), ..RIGHT }),
+        knobs("lse without the largest score", Knobs { lse: |_, total, _| total.ln(), ..RIGHT }),
+        knobs("lse of base 2", Knobs { lse: |m, total, _| m + total.log2(), ..RIGHT }),
         knobs("maximum not taken off", Knobs { shift: false, exp: |z| single(z.exp()), ..RIGHT }),
         knobs("a row with nothing visible gives the mean", Knobs { empty_is_mean: true, ..RIGHT }),
         knobs("probabilities rounded to bf16 in f32", Knobs { probability: brain, ..RIGHT }),

@@ -41,7 +41,7 @@ fn layer(o: &NamedTensors<Host>, eps: f64, moments: fn(&[f64]) -> (f64, f64)) ->
 }
 
 pub(super) fn mutants() -> Vec<Mutant> {
-    [rms_norms(), layer_norms(), ropes(), softmaxes()].concat()
+    [rms_norms(), layer_norms(), ropes(), positions(), heads(), softmaxes()].concat()
 }
 
 fn rms_norms() -> Vec<Mutant> {
@@ -179,11 +179,14 @@ fn ropes() -> Vec<Mutant> {
             |op, o| {
                 let [b, h, t, d] = *o["x"].dims() else { return };
                 let (mut x, cos, sin) = (values(&o["x"]), values(&o["cos"]), values(&o["sin"]));
-                let (rows, pairs) = (o["cos"].dims()[o["cos"].dims().len() - 2], d / 2);
+                let &[.., rows, pairs] = o["cos"].dims() else { return };
+                let positions = optional(o.get("positions"));
                 for (head, at) in (0..b * h).flat_map(|head| (0..t).map(move |at| (head, at))) {
                     let batch = if o["cos"].dims().len() == 3 { head / h } else { 0 };
+                    let n = head / h * t + at;
+                    let angle = positions.as_ref().map_or(op.start + at, |p| p[n % p.len()] as usize);
                     for i in 0..pairs {
-                        let (row, table) = ((head * t + at) * d, (batch * rows + op.start + at) * pairs + i);
+                        let (row, table) = ((head * t + at) * d, (batch * rows + angle) * pairs + i);
                         x[row + i] = single(x[row + i] * cos[table] - x[row + i + pairs] * sin[table]);
                         x[row + i + pairs] = x[row + i] * sin[table] + x[row + i + pairs] * cos[table];
                     }
@@ -191,6 +194,106 @@ fn ropes() -> Vec<Mutant> {
                 set(&mut o["x"], x);
             },
         ),
+    ]
+}
+
+/// Positions in the order of the tokens, if there are any.
+fn in_order(o: &mut NamedTensors<Host>) {
+    if let Some(positions) = o.get_mut("positions") {
+        let &[b, t] = positions.dims() else { return };
+        set(positions, (0..b * t).map(|i| (i % t) as f64));
+    }
+}
+
+/// Positions of the first batch entry for all.
+fn of_the_first(o: &mut NamedTensors<Host>) {
+    if let Some(positions) = o.get_mut("positions") {
+        let (&[b, t], at) = (positions.dims(), values(&*positions)) else { return };
+        set(positions, (0..b * t).map(|i| at[i % t]));
+    }
+}
+
+fn positions() -> Vec<Mutant> {
+    // The features behind those that are rotated.
+    let rest = |name, value: fn(f32) -> f32| {
+        Mutant::after::<Rope<f32>>(name, "rope", F32, move |_, o| {
+            let (d, rotated) = (last(&o["x"]), 2 * o["cos"].dims().last().copied().unwrap_or(0));
+            edit::<f32>(&mut o["y"], |i, v| if i % d < rotated { v } else { value(v) });
+        })
+    };
+    vec![
+        Mutant::before::<Rope<f32>>("positions ignored", "rope", F32, |_, o| in_order(o)),
+        Mutant::before::<Rope<f32>>("positions of the first batch for all", "rope", F32, |_, o| {
+            of_the_first(o)
+        }),
+        Mutant::before::<Rope<f32>>("positions ignored beside tables of each batch", "rope", F32, |_, o| {
+            if o["cos"].dims().len() == 3 {
+                in_order(o);
+            }
+        }),
+        Mutant::before::<RopeInplace<f32>>("positions ignored", "rope_thd_inplace", F32, |_, o| in_order(o)),
+        Mutant::swallows_errors("rope", F32),
+        Mutant::swallows_errors("rope_i_inplace", F32),
+        rest("features behind the rotated ones are zeros", |_| 0.0),
+        rest("features behind the rotated ones change their sign", |v| -v),
+    ]
+}
+
+/// Heads normed over as many features as `over` says of their width and of those that are rotated; each normed feature is
+/// rounded by `round`. Pairs are halves.
+fn normed_heads(
+    o: &mut NamedTensors<Host>,
+    eps: f64,
+    late_weight: bool,
+    round: fn(f64) -> f64,
+    over: fn(usize, usize) -> usize,
+) {
+    let (&[_, t, h, d], &[.., rows, half]) = (o["x"].dims(), o["cos"].dims()) else { return };
+    let (x, weight, cos, sin) = (values(&o["x"]), values(&o["weight"]), values(&o["cos"]), values(&o["sin"]));
+    let (batched, positions) = (o["cos"].dims().len() == 3, optional(o.get("positions")));
+    let mut y = Vec::new();
+    for (n, head) in x.chunks(d.max(1)).enumerate() {
+        let (token, norm) = (n / h, over(d, 2 * half).max(1));
+        let row = positions.as_ref().map_or(token % t, |p| p[token % p.len()] as usize);
+        let row = if batched { token / t * rows + row } else { row };
+        let root = (mean_square(&head[..norm]) + eps).sqrt();
+        let weight = |j: usize, late: bool| if late == late_weight { weight[j] } else { 1.0 };
+        let mut head: Vec<f64> = (0..d).map(|j| round(head[j] / root * weight(j, false))).collect();
+        for j in 0..half {
+            let (c, s) = (cos[row * half + j], sin[row * half + j]);
+            (head[j], head[j + half]) = (head[j] * c - head[j + half] * s, head[j] * s + head[j + half] * c);
+        }
+        y.extend((0..d).map(|j| head[j] * weight(j, true)));
+    }
+    set(&mut o["y"], y);
+}
+
+fn heads() -> Vec<Mutant> {
+    type Heads = QkNormRope<f32>;
+    let op = "qk_norm_rope";
+    let before = |name, f: fn(&mut Heads, &mut NamedTensors<Host>)| Mutant::before::<Heads>(name, op, F32, f);
+    let kernel = |name, late_weight, over: fn(usize, usize) -> usize| {
+        Mutant::instead::<Heads>(name, op, F32, move |op, o| {
+            normed_heads(o, op.eps, late_weight, |v| v, over)
+        })
+        .in_cases_of("order=\"half\"")
+    };
+    vec![
+        before("eps forgotten", |op, _| op.eps = 0.0),
+        before("pairs always halves", |op, _| op.order = RopeOrder::Half),
+        before("pairs always neighbours", |op, _| op.order = RopeOrder::Interleaved),
+        before("positions ignored", |_, o| in_order(o)),
+        before("positions of the first batch for all", |_, o| of_the_first(o)),
+        before("weight of ones", |_, o| edit_floats(&mut o["weight"], |_| 1.0)),
+        before("turned the other way", |_, o| edit_floats(&mut o["sin"], |v| -v)),
+        kernel("weight after the rotation", true, |d, _| d),
+        kernel("norm of the rotated features only", false, |_, rotated| rotated),
+        Mutant::instead::<QkNormRope<f16>>("normed heads rounded to f16", op, F16, |op, o| {
+            normed_heads(o, op.eps, false, half, |d, _| d);
+        })
+        .in_cases_of("order=\"half\""),
+        Mutant::swallows_errors(op, F32),
+        Mutant::overrun(op, F32),
     ]
 }
 

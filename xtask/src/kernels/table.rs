@@ -75,6 +75,7 @@ const fn grid(family: Family) -> Grid {
         | Family::Index
         | Family::BatchNorm
         | Family::Rope => (elementwise, "32 per compute unit"),
+        Family::QkNormRope => ("ceil(rows / (block / lanes))", "64 per compute unit"),
         Family::Pool | Family::Upsample => ("ceil(planes.count / block)", "32 per compute unit"),
         Family::Reduce => (
             "rows: ceil(items / (block / lanes)); `columns`: items; results of parts are joined by a launch of `rows` over them",
@@ -120,7 +121,7 @@ const fn grid(family: Family) -> Grid {
         ),
         Family::ConvMma => ("ceil(outputs / tile) * ceil(positions / tile) * groups", "64 per compute unit"),
         Family::AttentionMma => ("ceil(t * group / 128) * batch * kv_heads", "no limit"),
-        Family::Attention => ("ceil(t * group / tile rows) * batch * kv_heads", "no limit"),
+        Family::Attention => ("ceil(t * group / tile rows) * batch * kv_heads * value_parts", "no limit"),
         Family::AttentionDecode => (
             "rows*: ceil(t * group / rows) * batch * kv_heads * splits; combine: batch * heads * t",
             "rows*: no limit; combine: 64 per compute unit",

@@ -13,7 +13,12 @@ const PARAMETERS: &[TypedOperand] = &[
     TypedOperand { name: "mean", group: Group::Floats, default: None },
     TypedOperand { name: "var", group: Group::Floats, default: None },
 ];
-const TABLES: &[TypedOperand] = &[TypedOperand { name: "cos", group: Group::Floats, default: None }];
+const POSITIONS: TypedOperand =
+    TypedOperand { name: "positions", group: Group::Indices, default: Some(DType::U32) };
+const COS: TypedOperand = TypedOperand { name: "cos", group: Group::Floats, default: None };
+const TABLES: &[TypedOperand] = &[COS, POSITIONS];
+const NORMED_TABLES: &[TypedOperand] =
+    &[TypedOperand { name: "weight", group: Group::Floats, default: None }, COS, POSITIONS];
 const LINEAR: &[TypedOperand] = &[
     TypedOperand { name: "weight", group: Group::Floats, default: None },
     TypedOperand { name: "bias", group: Group::Floats, default: None },
@@ -110,10 +115,20 @@ fn norms(name: &str) -> Option<Facts> {
 
 fn ropes(name: &str) -> Option<Facts> {
     let contract = match name {
-        "rope" | "rope_i" => "x[b,h,t,d] cos[t,d/2] sin[t,d/2] -> y[b,h,t,d]",
-        "rope_inplace" | "rope_i_inplace" => "x[b,h,t,d] cos[t,d/2] sin[t,d/2]",
-        "rope_thd" => "x[b,t,h,d] cos[t,d/2] sin[t,d/2] -> y[b,t,h,d]",
-        "rope_thd_inplace" => "x[b,t,h,d] cos[t,d/2] sin[t,d/2]",
+        "rope" | "rope_i" => "x[b,h,t,d] cos[t,d/2] sin[t,d/2] positions?[b,t] -> y[b,h,t,d]",
+        "rope_inplace" | "rope_i_inplace" => "x[b,h,t,d] cos[t,d/2] sin[t,d/2] positions?[b,t]",
+        "rope_thd" => "x[b,t,h,d] cos[t,d/2] sin[t,d/2] positions?[b,t] -> y[b,t,h,d]",
+        "rope_thd_inplace" => "x[b,t,h,d] cos[t,d/2] sin[t,d/2] positions?[b,t]",
+        "qk_norm_rope" => {
+            // Beside the rotation a square and a sum, the scale, the weight.
+            let contract = "x[b,t,h,d] weight[d] cos[t,d/2] sin[t,d/2] positions?[b,t] -> y[b,t,h,d]";
+            return Some(Facts {
+                typed: NORMED_TABLES,
+                cut: "h",
+                sweep: Sweep::TokensHeads,
+                ..facts(contract, 7.0)
+            });
+        }
         _ => return None,
     };
     let sweep = if name.starts_with("rope_thd") { Sweep::TokensHeads } else { Sweep::Heads };
@@ -143,7 +158,8 @@ fn products(name: &str) -> Option<Facts> {
         "conv_transpose1d" => convolution("x[b,c,w] weight[c,o:c,k:3] bias?[o] -> y[b,o,v]"),
         "conv_transpose2d" => convolution("x[b,c,h,w] weight[c,o:c,k:3,l:3] bias?[o] -> y[b,o,u,v]"),
         "attention" => {
-            let contract = "q[b,h,t,d] k[b,g:h,s:t,d] v[b,g,s,d] mask?[b,h,t,s] alibi?[h] -> o[b,h,t,d]";
+            let contract =
+                "q[b,h,t,d] k[b,g:h,s:t,d] v[b,g,s,w:d] mask?[b,h,t,s] alibi?[h] sinks?[h] -> o[b,h,t,w]";
             // Cutting keeps the last queries, whose positions do not depend on how many come before them.
             let facts = Facts { typed: MASK, cut: "t", ..facts(contract, 0.0) };
             Facts { flops: Flops::Attention, sweep: Sweep::Attention, ..facts }

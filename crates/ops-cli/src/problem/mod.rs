@@ -119,15 +119,12 @@ fn plan(spec: &Spec, call: &dyn Call) -> Result<(Plan, Vec<Operand>)> {
     let op = call.op();
     // The op fixes the types of some outputs.
     let typed = |slot: &ops_core::Slot| slot.dtype.unwrap_or_else(|| spec.types.get(spec.entry, slot.name));
-    let outputs: Vec<_> = op
-        .slots()
-        .iter()
-        .filter(|slot| slot.role == Role::Out)
-        .map(|slot| (slot.name, typed(slot)))
-        .collect();
+    let outputs: Vec<_> =
+        op.slots().iter().filter(|slot| slot.role == Role::Out).map(|slot| (slot, typed(slot))).collect();
     let place = |plan: &mut Plan, shapes: &[Shape]| {
-        for ((name, dtype), shape) in outputs.iter().zip(shapes) {
-            plan.set(name, *dtype, Layout::of(*shape), Fill::Signed);
+        // The op gives a shape for optional outputs too, which are left out.
+        for ((slot, dtype), shape) in outputs.iter().zip(shapes).filter(|((slot, _), _)| !slot.optional) {
+            plan.set(slot.name, *dtype, Layout::of(*shape), Fill::Signed);
         }
     };
     // Outputs are scalars until the op has given their shapes.

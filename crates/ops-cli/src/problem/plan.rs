@@ -68,6 +68,9 @@ pub(super) fn fill(spec: &Spec, operand: &str) -> Fill {
         ("gather" | "scatter" | "scatter_add", "ids") => Fill::Below(last(spec.entry.first())),
         ("linear_experts" | "qlinear_experts", "ids") => Fill::Below(first("weight")),
         (_, "ids") => Fill::Below(first(spec.entry.first())),
+        (_, "positions") => {
+            Fill::Below(spec.shape("cos").and_then(|dims| dims.iter().rev().nth(1).copied()).unwrap_or(1))
+        }
         (_, "cos") => Fill::Cos,
         (_, "sin") => Fill::Sin,
         _ => Fill::Signed,

@@ -1,8 +1,8 @@
 //! Scaled dot-product attention.
 use super::extents;
 use crate::{
-    AnyRef, AsView, AsViewMut, DType, Error, Execute, Float, Op, Operands, Result, Shape, Space, TensorOf,
-    Tolerance, View, operands,
+    AnyRef, AsView, AsViewMut, DType, Error, Execute, Float, Op, Operands, Result, Shape, Space, TensorMut,
+    TensorOf, TensorRef, Tolerance, View, operands,
 };
 use core::hash::{Hash, Hasher};
 use core::marker::PhantomData;
@@ -11,10 +11,15 @@ use core::marker::PhantomData;
 ///
 /// Operands:
 /// - `q[b, h, t, d]`;
-/// - `k` and `v[b, h_kv, s, d]`, where `h` is a multiple of `h_kv`: query head `i` reads key head `i / (h / h_kv)`;
+/// - `k[b, h_kv, s, d]` and `v[b, h_kv, s, dv]`, where `h` is a multiple of `h_kv`: query head `i` reads key head
+///   `i / (h / h_kv)`;
 /// - `mask[b, h, t, s]`, optional: of a float type, which is added to the scores, or of `u8`, where non-zero means visible;
 /// - `alibi[h]`, optional: slopes of a float type;
-/// - `o` like `q`.
+/// - `sinks[h]` of `T`, optional: one more score in the denominator of every row of a head, without a value. It is neither
+///   scaled nor capped;
+/// - `o[b, h, t, dv]`;
+/// - `lse[b, h, t]` of f32, optional: the logarithm of each row's denominator, −∞ where there is neither a visible key nor a
+///   sink.
 ///
 /// Query `i` is at position `p = s − t + i`. The steps, in order:
 ///
@@ -24,10 +29,12 @@ use core::marker::PhantomData;
 /// 4. mask
 /// 5. visibility: causal `j ≤ p`; window `p − left ≤ j ≤ p + right`
 ///
-/// A row in which no key is visible gives zeros. Extra memory is proportional to `t · d`.
+/// Then `o = Σ e^score · v / (Σ e^score + e^sink)`. A row in which no key is visible gives zeros. Extra memory is proportional
+/// to `t · d`.
 ///
 /// Vaswani et al., "Attention Is All You Need", 2017; Dao et al., "FlashAttention", 2022;
-/// Press et al., "Train Short, Test Long" (ALiBi), 2021.
+/// Press et al., "Train Short, Test Long" (ALiBi), 2021; Xiao et al., "Efficient Streaming Language Models with Attention
+/// Sinks", 2023.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Attention<T> {
@@ -79,7 +86,7 @@ impl<T> Attention<T> {
 }
 
 operands!(pub mod attention: Attention<T: Float> {
-    q: in T, k: in T, v: in T, mask: opt any, alibi: opt any, o: out T,
+    q: in T, k: in T, v: in T, mask: opt any, alibi: opt any, sinks: opt any, o: out T, lse: opt_out f32,
 });
 impl<T: Float> Op for Attention<T> {
     fn name(&self) -> &'static str {
@@ -90,16 +97,19 @@ impl<T: Float> Op for Attention<T> {
         (scale.map(f64::to_bits), causal, window, softcap.map(f64::to_bits)).hash(state);
     }
     #[inline]
-    fn infer(&self, on: &attention::Shapes<'_>) -> Result<[Shape; 1]> {
+    fn infer(&self, on: &attention::Shapes<'_>) -> Result<[Shape; 2]> {
         let op = self.name();
         let &[b, h, t, d] = on.q.dims() else {
             return Err(Error::shape(op, "q", on.q, "[b, h, t, d]"));
         };
-        let s = match *on.k.dims() {
-            [kb, kh, s, kd] if kb == b && kd == d && (kh == h || kh > 0 && h % kh == 0) => s,
+        let (heads, s) = match *on.k.dims() {
+            [kb, kh, s, kd] if kb == b && kd == d && (kh == h || kh > 0 && h % kh == 0) => (kh, s),
             _ => return Err(Error::shape(op, "k", on.k, format!("[{b}, a divisor of {h}, s, {d}]"))),
         };
-        extents(op, "v", on.v, on.k.dims())?;
+        let dv = match *on.v.dims() {
+            [vb, vh, vs, dv] if [vb, vh, vs] == [b, heads, s] => dv,
+            _ => return Err(Error::shape(op, "v", on.v, format!("[{b}, {heads}, {s}, dv]"))),
+        };
         if let Some(mask) = on.mask {
             let allowed = |dtype: DType| dtype.is_computed() || dtype == DType::U8;
             mask.require(op, allowed, "f16, bf16, f32, f64 or u8")?;
@@ -109,10 +119,14 @@ impl<T: Float> Op for Attention<T> {
             alibi.require(op, DType::is_computed, "f16, bf16, f32 or f64")?;
             extents(op, "alibi", alibi.layout, &[h])?;
         }
+        if let Some(sinks) = on.sinks {
+            sinks.require(op, |dtype| dtype == T::DTYPE, "the type of `q`")?;
+            extents(op, "sinks", sinks.layout, &[h])?;
+        }
         if let Some(cap) = self.softcap.filter(|cap| cap.is_nan() || *cap <= 0.0) {
             return Err(Error::param(op, "softcap", cap, "a positive number"));
         }
-        Ok([on.q.shape()])
+        Ok([on.q.shape().with_last(dv)?, Shape::new(&[b, h, t])?])
     }
     fn tolerance(&self, _: &'static str, dtype: DType, _: &dyn Operands) -> Tolerance {
         Tolerance::attention(dtype)
@@ -124,14 +138,15 @@ impl<T: Float> Op for Attention<T> {
 pub struct AttentionExtras<'a, S: Space> {
     mask: Option<AnyRef<'a, S>>,
     alibi: Option<AnyRef<'a, S>>,
+    sinks: Option<AnyRef<'a, S>>,
 }
 impl<S: Space> Default for AttentionExtras<'_, S> {
     fn default() -> Self {
-        AttentionExtras { mask: None, alibi: None }
+        AttentionExtras { mask: None, alibi: None, sinks: None }
     }
 }
 impl<'a, S: Space> AttentionExtras<'a, S> {
-    /// Neither mask nor alibi.
+    /// Neither mask nor alibi nor sinks.
     pub fn new() -> Self {
         Self::default()
     }
@@ -143,11 +158,15 @@ impl<'a, S: Space> AttentionExtras<'a, S> {
     pub fn alibi(self, slopes: AnyRef<'a, S>) -> Self {
         AttentionExtras { alibi: Some(slopes), ..self }
     }
+    /// Adds sinks, one per head, in the type of `q`: scores without a value, which take a share of every row's weight.
+    pub fn sinks(self, sinks: AnyRef<'a, S>) -> Self {
+        AttentionExtras { sinks: Some(sinks), ..self }
+    }
 }
 
 /// Attention in `T`.
 pub trait AttentionOps<T: Float>: Execute<Attention<T>> {
-    /// [`Attention`] without mask or alibi.
+    /// [`Attention`] without mask, alibi or sinks.
     ///
     /// # Errors
     /// [`Error::Shape`], [`Error::Param`] and any error that the backend reports.
@@ -170,7 +189,7 @@ pub trait AttentionOps<T: Float>: Execute<Attention<T>> {
         v: impl AsView<Self::Space, T>,
         op: Attention<T>,
     ) -> Result<TensorOf<Self, T>> {
-        let mut o = self.empty(q.view().shape())?;
+        let mut o = self.empty(rows_of_values(&q.view(), &v.view())?)?;
         self.attention_into(q, k, v, &mut o, op)?;
         Ok(o)
     }
@@ -201,7 +220,7 @@ pub trait AttentionOps<T: Float>: Execute<Attention<T>> {
     ) -> Result<()> {
         self.attention_with_into(q, k, v, AttentionExtras::new(), o, op)
     }
-    /// [`Attention`] with a mask or alibi slopes.
+    /// [`Attention`] with a mask, alibi slopes or sinks.
     ///
     /// # Errors
     /// [`Error::Shape`], [`Error::Broadcast`], [`Error::Param`] and any error that the backend reports.
@@ -227,7 +246,7 @@ pub trait AttentionOps<T: Float>: Execute<Attention<T>> {
         extras: AttentionExtras<'_, Self::Space>,
         op: Attention<T>,
     ) -> Result<TensorOf<Self, T>> {
-        let mut o = self.empty(q.view().shape())?;
+        let mut o = self.empty(rows_of_values(&q.view(), &v.view())?)?;
         self.attention_with_into(q, k, v, extras, &mut o, op)?;
         Ok(o)
     }
@@ -259,19 +278,94 @@ pub trait AttentionOps<T: Float>: Execute<Attention<T>> {
         mut o: impl AsViewMut<Self::Space, T>,
         op: Attention<T>,
     ) -> Result<()> {
-        let (q, k, v) = (q.view(), k.view(), v.view());
-        let mask = match (extras.mask, q.dims(), k.dims()) {
-            (Some(mask), &[b, h, t, _], &[_, _, s, _]) => Some(mask.broadcast(&[b, h, t, s])?.shorten()),
-            (mask, ..) => mask.map(|m| m.shorten()),
-        };
-        let alibi = extras.alibi.map(|a| a.shorten());
-        self.run(
-            &op,
-            attention::Args { q: q.shorten(), k: k.shorten(), v: v.shorten(), mask, alibi, o: o.view_mut() },
-        )
+        let args = args((&q, &k, &v), &extras, o.view_mut(), None)?;
+        self.run(&op, args)
+    }
+    /// [`Attention`] and the logarithm of each row's denominator, from which results over parts of the keys can be merged.
+    ///
+    /// # Errors
+    /// [`Error::Shape`], [`Error::Broadcast`], [`Error::Param`] and any error that the backend reports.
+    ///
+    /// ```
+    /// # use ops_core::{Backend, ops::*};
+    /// # let b = ops_cpu::Cpu::new();
+    /// let q = b.tensor(&[1, 1, 1, 2], &[1.0f32, 0.0])?;
+    /// let k = b.tensor(&[1, 1, 1, 2], &[0.0f32, 1.0])?;
+    /// let v = b.tensor(&[1, 1, 1, 1], &[6.0f32])?;
+    /// // The key's score and the sink are both 0: each takes half of the weight.
+    /// let sinks = b.tensor(&[1], &[0.0f32])?;
+    /// let (o, lse) = b.attention_lse(&q, &k, &v, AttentionExtras::new().sinks(sinks.any()), Attention::full())?;
+    /// assert_eq!((o.dims(), o.to_vec(&b)?), (&[1, 1, 1, 1][..], vec![3.0]));
+    /// assert!((lse.to_vec(&b)?[0] - 2.0f32.ln()).abs() < 1e-6);
+    /// # Ok::<(), ops_core::Error>(())
+    /// ```
+    fn attention_lse(
+        &self,
+        q: impl AsView<Self::Space, T>,
+        k: impl AsView<Self::Space, T>,
+        v: impl AsView<Self::Space, T>,
+        extras: AttentionExtras<'_, Self::Space>,
+        op: Attention<T>,
+    ) -> Result<(TensorOf<Self, T>, TensorOf<Self, f32>)> {
+        let mut o = self.empty(rows_of_values(&q.view(), &v.view())?)?;
+        let mut lse = self.empty(Shape::new(q.view().dims().split_last().map_or(&[], |(_, rows)| rows))?)?;
+        self.attention_lse_into(q, k, v, extras, &mut o, &mut lse, op)?;
+        Ok((o, lse))
+    }
+    /// [`attention_lse`](Self::attention_lse) into `o` and `lse[b, h, t]`.
+    ///
+    /// # Errors
+    /// [`Error::Shape`], [`Error::Broadcast`], [`Error::Param`] and any error that the backend reports.
+    ///
+    /// ```
+    /// # use ops_core::{Backend, ops::*};
+    /// # let b = ops_cpu::Cpu::new();
+    /// let q = b.tensor(&[1, 1, 1, 2], &[1.0f32, 0.0])?;
+    /// let k = b.tensor(&[1, 1, 2, 2], &[0.0f32, 1.0, 0.0, 2.0])?;
+    /// let v = b.tensor(&[1, 1, 2, 1], &[1.0f32, 3.0])?;
+    /// let (mut o, mut lse) = (b.zeros(&[1, 1, 1, 1])?, b.zeros(&[1, 1, 1])?);
+    /// b.attention_lse_into(&q, &k, &v, AttentionExtras::new(), &mut o, &mut lse, Attention::full())?;
+    /// assert_eq!(o.to_vec(&b)?, [2.0]);
+    /// assert!((lse.to_vec(&b)?[0] - 2.0f32.ln()).abs() < 1e-6);
+    /// # Ok::<(), ops_core::Error>(())
+    /// ```
+    #[allow(clippy::too_many_arguments)]
+    fn attention_lse_into(
+        &self,
+        q: impl AsView<Self::Space, T>,
+        k: impl AsView<Self::Space, T>,
+        v: impl AsView<Self::Space, T>,
+        extras: AttentionExtras<'_, Self::Space>,
+        mut o: impl AsViewMut<Self::Space, T>,
+        mut lse: impl AsViewMut<Self::Space, f32>,
+        op: Attention<T>,
+    ) -> Result<()> {
+        let args = args((&q, &k, &v), &extras, o.view_mut(), Some(lse.view_mut()))?;
+        self.run(&op, args)
     }
 }
 impl<T: Float, B: Execute<Attention<T>>> AttentionOps<T> for B {}
+
+/// The shape of `o`: rows of `q` with the width of `v`.
+fn rows_of_values<S: Space, T: Float>(q: &TensorRef<'_, S, T>, v: &TensorRef<'_, S, T>) -> Result<Shape> {
+    q.shape().with_last(v.shape().last())
+}
+
+/// The operands of a call, with the mask broadcast.
+fn args<'r, S: Space, T: Float>(
+    (q, k, v): (&'r impl AsView<S, T>, &'r impl AsView<S, T>, &'r impl AsView<S, T>),
+    extras: &'r AttentionExtras<'_, S>,
+    o: TensorMut<'r, S, T>,
+    lse: Option<TensorMut<'r, S, f32>>,
+) -> Result<attention::Args<'r, S, T>> {
+    let (q, k, v) = (q.view(), k.view(), v.view());
+    let mask = match (extras.mask, q.dims(), k.dims()) {
+        (Some(mask), &[b, h, t, _], &[_, _, s, _]) => Some(mask.broadcast(&[b, h, t, s])?.shorten()),
+        (mask, ..) => mask.map(|m| m.shorten()),
+    };
+    let (alibi, sinks) = (extras.alibi.map(|a| a.shorten()), extras.sinks.map(|s| s.shorten()));
+    Ok(attention::Args { q, k, v, mask, alibi, sinks, o, lse })
+}
 
 #[cfg(test)]
 mod tests {

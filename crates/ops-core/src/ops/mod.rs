@@ -8,6 +8,7 @@
 use crate::{DType, Error, Layout, Operand, Result};
 
 mod activation;
+mod angles;
 mod attend;
 mod axes;
 mod batch;
@@ -18,6 +19,7 @@ mod elementwise;
 mod experts;
 mod functions;
 mod gated;
+mod heads;
 mod index;
 mod moves;
 mod norm;
@@ -48,6 +50,7 @@ pub use elementwise::*;
 pub use experts::*;
 pub use functions::*;
 pub use gated::*;
+pub use heads::*;
 pub use index::*;
 pub use moves::*;
 pub use norm::*;

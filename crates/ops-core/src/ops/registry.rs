@@ -44,6 +44,7 @@ pub trait OpsOnFloats<T: Float>:
     + BatchNormOps<T> + PoolOps<T> + UpsampleOps<T>
     + ConvOps<T>
     + GatedOps<T> + RoutingOps<T> + ExpertOps<T>
+    + HeadOps<T>
 {
 }
 #[rustfmt::skip]
@@ -54,6 +55,7 @@ impl<T: Float, B> OpsOnFloats<T> for B where
     + BatchNormOps<T> + PoolOps<T> + UpsampleOps<T>
     + ConvOps<T>
     + GatedOps<T> + RoutingOps<T> + ExpertOps<T>
+    + HeadOps<T>
 {
 }
 
@@ -392,6 +394,9 @@ registry! {
         Name::of("rope_thd_inplace", RopeForm::HalfThd),
     ], floats T: RopeInplace<T>,
         |o, form: RopeForm| { let start = o.count("start")?.unwrap_or(0); } => Rope::new(form).start(start).inplace();
+    qk_norm_rope = one("qk_norm_rope"), floats T: QkNormRope<T>, |o, _one: ()| {
+        let (eps, order) = (needed(o, "eps")?, one_of(o, "order", RopeOrder::ALL)?);
+    } => QkNormRope::eps(eps).order(order);
     unary = UNARY, numbers T: Unary<T>,
         |_o, f: UnaryFn| {} => {
             Unary::of_num(f).ok_or(Refused::Type { op: f.name(), dtype: T::DTYPE })?

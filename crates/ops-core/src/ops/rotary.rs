@@ -1,8 +1,7 @@
 //! Rotary position embedding.
-use super::extents;
+use super::angles::Angles;
 use crate::{
-    AsAny, AsView, AsViewMut, DType, Error, Execute, Float, Layout, Op, Operand, Result, Shape, TensorOf,
-    operands,
+    AsAny, AsView, AsViewMut, Error, Execute, Float, Layout, Op, Operand, Result, Shape, TensorOf, operands,
 };
 use core::hash::{Hash, Hasher};
 use core::marker::PhantomData;
@@ -23,7 +22,11 @@ pub enum RopeForm {
 ///
 /// Operands:
 /// - `x[b, h, t, d]`, or `x[b, t, h, d]` for [`RopeForm::HalfThd`], with even `d`;
-/// - `cos` and `sin` of any float type: tables `[t', d/2]`, or `[b, t', d/2]` with one table per batch, where `t' ≥ start + t`;
+/// - `cos` and `sin` of any float type: tables `[t', r/2]`, or `[b, t', r/2]` with one table per batch, where `t' ≥ start + t`.
+///   The first `r ≤ d` features are rotated, the others copied;
+/// - `positions[b, t]` or `[1, t]` of an index type, optional: the table's row for each token, in place of `start` and those
+///   after it. Any position outside the table, the index type's largest value included, is [`Error::Index`], which the
+///   backend reports no later than the next time the queue is waited for;
 /// - `y` like `x`.
 ///
 /// Su et al., "RoFormer: Enhanced Transformer with Rotary Position Embedding", 2021.
@@ -63,8 +66,10 @@ impl<T> Rope<T> {
     }
 }
 
-operands!(pub mod rope: Rope<T: Float> { x: in T, cos: in any, sin: in any, y: out T });
-operands!(pub mod rope_inplace: RopeInplace<T: Float> { x: inout T, cos: in any, sin: in any });
+operands!(pub mod rope: Rope<T: Float> { x: in T, cos: in any, sin: in any, positions: opt any, y: out T });
+operands!(pub mod rope_inplace: RopeInplace<T: Float> {
+    x: inout T, cos: in any, sin: in any, positions: opt any,
+});
 
 impl<T: Float> Op for Rope<T> {
     fn name(&self) -> &'static str {
@@ -79,7 +84,7 @@ impl<T: Float> Op for Rope<T> {
         (form, start).hash(state);
     }
     fn infer(&self, on: &rope::Shapes<'_>) -> Result<[Shape; 1]> {
-        self.tables(on.x, &on.cos, &on.sin)?;
+        self.tables(self.name(), on.x, (&on.cos, &on.sin), on.positions.as_ref())?;
         Ok([on.x.shape()])
     }
 }
@@ -96,35 +101,27 @@ impl<T: Float> Op for RopeInplace<T> {
         (form, start).hash(state);
     }
     fn infer(&self, on: &rope_inplace::Shapes<'_>) -> Result<[Shape; 0]> {
-        Rope::<T>::new(self.form).start(self.start).tables(on.x, &on.cos, &on.sin)?;
+        let rope = Rope::<T>::new(self.form).start(self.start);
+        rope.tables(self.name(), on.x, (&on.cos, &on.sin), on.positions.as_ref())?;
         Ok([])
     }
 }
 
 impl<T: Float> Rope<T> {
-    fn tables(&self, x: &Layout, cos: &Operand<'_>, sin: &Operand<'_>) -> Result<()> {
-        for table in [cos, sin] {
-            table.require(self.name(), DType::is_computed, "f16, bf16, f32 or f64")?;
-        }
-        let (b, t, d) = match (self.form, x.dims()) {
-            (RopeForm::HalfThd, &[b, t, _, d]) if d % 2 == 0 => (b, t, d),
-            (RopeForm::HalfThd, _) => {
-                return Err(Error::shape(self.name(), "x", x, "[b, t, h, d] with d even"));
-            }
-            (_, &[b, _, t, d]) if d % 2 == 0 => (b, t, d),
-            _ => return Err(Error::shape(self.name(), "x", x, "[b, h, t, d] with d even")),
+    fn tables(
+        &self,
+        op: &'static str,
+        x: &Layout,
+        (cos, sin): (&Operand<'_>, &Operand<'_>),
+        positions: Option<&Operand<'_>>,
+    ) -> Result<()> {
+        let dims = match (self.form, x.dims()) {
+            (RopeForm::HalfThd, &[b, t, _, d]) if d % 2 == 0 => [b, t, d],
+            (RopeForm::HalfThd, _) => return Err(Error::shape(op, "x", x, "[b, t, h, d] with d even")),
+            (_, &[b, _, t, d]) if d % 2 == 0 => [b, t, d],
+            _ => return Err(Error::shape(op, "x", x, "[b, h, t, d] with d even")),
         };
-        let enough = |rows: usize| self.start.checked_add(t).is_some_and(|end| end <= rows);
-        match *cos.dims() {
-            [rows, half] if half == d / 2 && enough(rows) => {}
-            [batch, rows, half] if batch == b && half == d / 2 && enough(rows) => {}
-            _ => {
-                let (start, half) = (self.start, d / 2);
-                let want = format!("[t', {half}] or [{b}, t', {half}] with t' ≥ start + t = {start} + {t}");
-                return Err(Error::shape(self.name(), "cos", cos.layout, want));
-            }
-        }
-        extents(self.name(), "sin", sin.layout, cos.dims())
+        Angles { op, cos, sin, positions, start: self.start }.check(dims)
     }
 }
 
@@ -181,7 +178,7 @@ pub trait RopeOps<T: Float>: Execute<Rope<T>> + Execute<RopeInplace<T>> {
         op: Rope<T>,
     ) -> Result<()> {
         let (cos, sin) = (cos.any_view(), sin.any_view());
-        self.run(&op, rope::Args { x: x.view(), cos, sin, y: y.view_mut() })
+        self.run(&op, rope::Args { x: x.view(), cos, sin, positions: None, y: y.view_mut() })
     }
     /// [`rope`](Self::rope) in place: [`RopeInplace`].
     ///
@@ -206,7 +203,91 @@ pub trait RopeOps<T: Float>: Execute<Rope<T>> + Execute<RopeInplace<T>> {
         op: Rope<T>,
     ) -> Result<()> {
         let (cos, sin) = (cos.any_view(), sin.any_view());
-        self.run(&op.inplace(), rope_inplace::Args { x: x.view_mut(), cos, sin })
+        self.run(&op.inplace(), rope_inplace::Args { x: x.view_mut(), cos, sin, positions: None })
+    }
+    /// [`Rope`] of tokens at these positions, which are rows of the tables.
+    ///
+    /// # Errors
+    /// [`Error::Shape`], [`Error::Index`] and any error that the backend reports.
+    ///
+    /// ```
+    /// # use ops_core::{Backend, ops::*};
+    /// # let b = ops_cpu::Cpu::new();
+    /// let x = b.tensor(&[1, 1, 1, 2], &[1.0f32, 2.0])?;
+    /// // Row 1 is a quarter turn.
+    /// let (cos, sin) = (b.tensor(&[2, 1], &[1.0f32, 0.0])?, b.tensor(&[2, 1], &[0.0f32, 1.0])?);
+    /// let positions = b.tensor(&[1, 1], &[1u32])?;
+    /// let y = b.rope_at(&x, &cos, &sin, &positions, Rope::new(RopeForm::Half))?;
+    /// assert_eq!(y.to_vec(&b)?, [-2.0, 1.0]);
+    /// # Ok::<(), ops_core::Error>(())
+    /// ```
+    fn rope_at(
+        &self,
+        x: impl AsView<Self::Space, T>,
+        cos: impl AsAny<Self::Space>,
+        sin: impl AsAny<Self::Space>,
+        positions: impl AsAny<Self::Space>,
+        op: Rope<T>,
+    ) -> Result<TensorOf<Self, T>> {
+        let mut y = self.empty(x.view().shape())?;
+        self.rope_at_into(x, cos, sin, positions, &mut y, op)?;
+        Ok(y)
+    }
+    /// [`Rope`] of tokens at these positions, which are rows of the tables, into `y`.
+    ///
+    /// # Errors
+    /// [`Error::Shape`], [`Error::Index`] and any error that the backend reports.
+    ///
+    /// ```
+    /// # use ops_core::{Backend, ops::*};
+    /// # let b = ops_cpu::Cpu::new();
+    /// let x = b.tensor(&[1, 1, 1, 2], &[1.0f32, 2.0])?;
+    /// // Row 1 is a quarter turn.
+    /// let (cos, sin) = (b.tensor(&[2, 1], &[1.0f32, 0.0])?, b.tensor(&[2, 1], &[0.0f32, 1.0])?);
+    /// let positions = b.tensor(&[1, 1], &[1u32])?;
+    /// let mut y = b.zeros(&[1, 1, 1, 2])?;
+    /// b.rope_at_into(&x, &cos, &sin, &positions, &mut y, Rope::new(RopeForm::Half))?;
+    /// assert_eq!(y.to_vec(&b)?, [-2.0, 1.0]);
+    /// # Ok::<(), ops_core::Error>(())
+    /// ```
+    fn rope_at_into(
+        &self,
+        x: impl AsView<Self::Space, T>,
+        cos: impl AsAny<Self::Space>,
+        sin: impl AsAny<Self::Space>,
+        positions: impl AsAny<Self::Space>,
+        mut y: impl AsViewMut<Self::Space, T>,
+        op: Rope<T>,
+    ) -> Result<()> {
+        let (cos, sin, positions) = (cos.any_view(), sin.any_view(), Some(positions.any_view()));
+        self.run(&op, rope::Args { x: x.view(), cos, sin, positions, y: y.view_mut() })
+    }
+    /// [`Rope`] of tokens at these positions, which are rows of the tables, in place.
+    ///
+    /// # Errors
+    /// [`Error::Shape`], [`Error::Index`] and any error that the backend reports.
+    ///
+    /// ```
+    /// # use ops_core::{Backend, ops::*};
+    /// # let b = ops_cpu::Cpu::new();
+    /// let mut x = b.tensor(&[1, 1, 1, 2], &[1.0f32, 2.0])?;
+    /// // Row 1 is a quarter turn.
+    /// let (cos, sin) = (b.tensor(&[2, 1], &[1.0f32, 0.0])?, b.tensor(&[2, 1], &[0.0f32, 1.0])?);
+    /// let positions = b.tensor(&[1, 1], &[1u32])?;
+    /// b.rope_at_inplace(&mut x, &cos, &sin, &positions, Rope::new(RopeForm::Half))?;
+    /// assert_eq!(x.to_vec(&b)?, [-2.0, 1.0]);
+    /// # Ok::<(), ops_core::Error>(())
+    /// ```
+    fn rope_at_inplace(
+        &self,
+        mut x: impl AsViewMut<Self::Space, T>,
+        cos: impl AsAny<Self::Space>,
+        sin: impl AsAny<Self::Space>,
+        positions: impl AsAny<Self::Space>,
+        op: Rope<T>,
+    ) -> Result<()> {
+        let (cos, sin, positions) = (cos.any_view(), sin.any_view(), Some(positions.any_view()));
+        self.run(&op.inplace(), rope_inplace::Args { x: x.view_mut(), cos, sin, positions })
     }
 }
 impl<T: Float, B: Execute<Rope<T>> + Execute<RopeInplace<T>>> RopeOps<T> for B {}

@@ -7,6 +7,7 @@
 use crate::host::{execute_kernels, host_backend};
 use ops_core::{Error, Result};
 
+mod angles;
 mod attention;
 mod batch;
 mod compare;
@@ -15,6 +16,7 @@ mod elementwise;
 mod experts;
 mod gated;
 mod folds;
+mod heads;
 mod index;
 mod matmul;
 mod norm;

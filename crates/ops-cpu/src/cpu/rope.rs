@@ -1,12 +1,13 @@
 //! Rotary position embedding.
 use super::Cpu;
+use super::angles::Picked;
 use super::rows::{RowOperand, for_each_row, row};
 use super::vectors::{TaskResult, on_vector, unsupported_dtype};
 use crate::host::raw::{Raw, RawMut};
 use crate::{Host, Kernel};
 use bytemuck::{cast_slice, cast_slice_mut};
 use ops_core::ops::{Rope, RopeForm, RopeInplace};
-use ops_core::{Call, DType, Float, Layout, Result};
+use ops_core::{Call, DType, Float, Layout, Op, Result};
 use ops_simd::{Isa, rows as vector};
 
 /// The table rows that a call uses, and the mapping from rows of `x` to them.
@@ -18,6 +19,8 @@ struct Angles<'a> {
     form: RopeForm,
     /// Extents of `x`.
     dims: [usize; 4],
+    /// Columns of the tables: half of the features that are rotated.
+    half: usize,
     /// Whether each batch entry has tables of its own.
     batched: bool,
 }
@@ -40,21 +43,21 @@ impl<'a> Angles<'a> {
         };
         let (cos, sin) = (used(cos)?, used(sin)?);
         let wide = (dtype == DType::F64).then(|| [cos.values(), sin.values()]);
-        let batched = cos.layout.rank() == 3;
+        let (batched, half) = (cos.layout.rank() == 3, cos.layout.last());
         let tables = RowOperand::of(dtype, [Some(cos), Some(sin)])?;
-        Ok(Angles { tables, wide, form, dims: [b, n1, n2, d], batched })
+        Ok(Angles { tables, wide, form, dims: [b, n1, n2, d], half, batched })
     }
 
     /// Index in the tables of the first angle for row `i` of `x`.
     fn index(&self, i: usize) -> usize {
-        let [_, n1, n2, d] = self.dims;
+        let [_, n1, n2, _] = self.dims;
         let (token, tokens) = if self.form == RopeForm::HalfThd { (i / n2 % n1, n1) } else { (i % n2, n2) };
         let batch = if self.batched { i / (n1 * n2) } else { 0 };
-        (batch * tokens + token) * (d / 2)
+        (batch * tokens + token) * self.half
     }
 
-    /// Rotates rows of `x` into `y`, or `y` in place if `x` is `None`. It uses `angles` table rows starting at `at`, and
-    /// rotates `repeat` rows by each.
+    /// Rotates rows of `x` into `y`, or `y` in place if `x` is `None`. A row has the features that are rotated. It uses `angles`
+    /// table rows starting at `at`, and rotates `repeat` rows by each.
     fn rotate(
         &self,
         dtype: DType,
@@ -63,10 +66,13 @@ impl<'a> Angles<'a> {
         x: Option<&[u8]>,
         y: &mut [u8],
     ) -> TaskResult {
-        let (isa, d) = (Isa::best(), self.dims[3]);
+        let (isa, d) = (Isa::best(), 2 * self.half);
         let pairs =
             if self.form == RopeForm::Interleaved { vector::Pairs::Adjacent } else { vector::Pairs::Halves };
-        let range = at..at + angles * (d / 2);
+        if d == 0 {
+            return Ok(());
+        }
+        let range = at..at + angles * self.half;
         on_vector!(dtype, T => {
             let (x, y) = (x.map(cast_slice::<u8, T>), cast_slice_mut::<u8, T>(y));
             Ok(match &self.tables {
@@ -85,7 +91,8 @@ impl<'a> Angles<'a> {
                 y.copy_from_slice(x);
             }
             for (r, y) in cast_slice_mut::<u8, f64>(y).chunks_exact_mut(d).enumerate() {
-                rotate_f64(self.form, y, &cos[at + r / repeat * (d / 2)..], &sin[at + r / repeat * (d / 2)..]);
+                let at = at + r / repeat * self.half;
+                rotate_f64(self.form, y, &cos[at..], &sin[at..]);
             }
             Ok(())
         })
@@ -116,13 +123,39 @@ fn rotate_f64(form: RopeForm, y: &mut [f64], cos: &[f64], sin: &[f64]) {
     }
 }
 
+/// The operands of a call besides `x` and `y`.
+pub(super) struct Tables<'a> {
+    pub(super) start: usize,
+    pub(super) cos: Raw<'a>,
+    pub(super) sin: Raw<'a>,
+    pub(super) positions: Option<Raw<'a>>,
+}
+
 /// Rotates `x` into `y`, or `y` in place if `x` is `None`.
 pub(super) fn rope(
+    op: &'static str,
+    form: RopeForm,
+    tables: &Tables<'_>,
+    x: Option<Raw<'_>>,
+    y: RawMut<'_>,
+) -> Result<()> {
+    let &[b, n1, n2, _] = y.layout.dims() else {
+        return Err(ops_core::Error::shape(op, "x", &y.layout, "four axes"));
+    };
+    let Some(positions) = tables.positions else {
+        return rotate_all(form, tables.start, x, [tables.cos, tables.sin], y);
+    };
+    let tokens = [b, if form == RopeForm::HalfThd { n1 } else { n2 }];
+    let picked = Picked::new(op, [tables.cos, tables.sin], positions, tokens)?;
+    rotate_all(form, 0, x, picked.tables(), y)
+}
+
+/// Rotates all heads, with rows of the tables in the order of the tokens.
+fn rotate_all(
     form: RopeForm,
     start: usize,
     x: Option<Raw<'_>>,
-    cos: Raw<'_>,
-    sin: Raw<'_>,
+    [cos, sin]: [Raw<'_>; 2],
     y: RawMut<'_>,
 ) -> Result<()> {
     let (layout, dtype) = (y.layout, y.dtype);
@@ -130,6 +163,15 @@ pub(super) fn rope(
     let [b, n1, n2, d] = angles.dims;
     if layout.is_empty() {
         return Ok(());
+    }
+    if 2 * angles.half < d {
+        return for_each_row("rope", y, 2 * d, &|[scratch, ..], i, y| {
+            if let Some(x) = &x {
+                y.copy_from_slice(row(x, i, scratch));
+            }
+            let rotated = 2 * angles.half * dtype.size();
+            angles.rotate(dtype, angles.index(i), (1, 1), None, &mut y[..rotated])
+        });
     }
     // If the two inner axes are contiguous, treat them as one row: one call then handles all its table rows.
     let block = [b, n1, n2 * d];
@@ -156,12 +198,15 @@ impl<T: Float> Kernel<Rope<T>> for Cpu {
     fn compute(&self, call: Call<'_, '_, Rope<T>, Host>) -> Result<()> {
         let (op, a) = call.into_parts();
         let (x, cos, sin) = (Raw::of(&a.x), Raw::any(&a.cos), Raw::any(&a.sin));
-        rope(op.form, op.start, Some(x), cos, sin, RawMut::of(&mut a.y))
+        let tables = Tables { start: op.start, cos, sin, positions: Raw::any_if(&a.positions) };
+        rope(op.name(), op.form, &tables, Some(x), RawMut::of(&mut a.y))
     }
 }
 impl<T: Float> Kernel<RopeInplace<T>> for Cpu {
     fn compute(&self, call: Call<'_, '_, RopeInplace<T>, Host>) -> Result<()> {
         let (op, a) = call.into_parts();
-        rope(op.form, op.start, None, Raw::any(&a.cos), Raw::any(&a.sin), RawMut::of(&mut a.x))
+        let (cos, sin) = (Raw::any(&a.cos), Raw::any(&a.sin));
+        let tables = Tables { start: op.start, cos, sin, positions: Raw::any_if(&a.positions) };
+        rope(op.name(), op.form, &tables, None, RawMut::of(&mut a.x))
     }
 }

@@ -44,7 +44,8 @@ fn kernels_refuse_what_they_have_no_code_for() {
         expect_refused("matmul", dtype, &[2, 2], |y| matmul::matmul(x, read(dtype, &[8, 2]), y));
         let (cos, x4) = (read(DType::F32, &[2, 4]), read(dtype, &[1, 1, 2, 8]));
         expect_refused("rope", dtype, &[1, 1, 2, 8], |y| {
-            rope::rope(RopeForm::Half, 0, Some(x4), cos, cos, y)
+            let tables = rope::Tables { start: 0, cos, sin: cos, positions: None };
+            rope::rope("rope", RopeForm::Half, &tables, Some(x4), y)
         });
         expect_refused("attention", dtype, &[1, 1, 2, 8], |y| attention::attend_to_all_keys(x4, x4, x4, y));
     }

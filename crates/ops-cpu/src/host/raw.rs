@@ -207,6 +207,25 @@ pub(crate) fn check_indices(op: &'static str, ids: Raw<'_>, bound: usize) -> Res
     }, _ => no_number(ids.dtype))
 }
 
+/// The table's row for each of `t` tokens of `b` batch entries: those that `positions[b or 1, t]` pick, or else those from
+/// `start` on. All positions are checked before any write.
+pub(crate) fn table_rows(
+    op: &'static str,
+    positions: Option<Raw<'_>>,
+    start: usize,
+    [b, t]: [usize; 2],
+    bound: usize,
+) -> Result<Vec<usize>> {
+    let Some(positions) = positions else { return Ok((0..b * t).map(|i| start + i % t).collect()) };
+    let row = |(position, p): (usize, usize)| {
+        let Wide::Int(index) = positions.wide(p) else { no_number(positions.dtype) };
+        let row = usize::try_from(index).ok().filter(|i| *i < bound);
+        row.ok_or(Error::Index { op, operand: "positions", position, index, bound })
+    };
+    let rows: Vec<usize> = positions.layout.positions().enumerate().map(row).collect::<Result<_>>()?;
+    Ok((0..b * t).map(|i| rows[i % rows.len()]).collect())
+}
+
 /// The rows that `ids` selects, with `None` for the index that selects nothing. All indices are checked before any write.
 pub(crate) fn resolve(op: &'static str, ids: Raw<'_>, bound: usize) -> Result<Vec<Option<usize>>> {
     let none = match ids.dtype {

@@ -13,6 +13,7 @@ struct Operands<'a> {
     v: Raw<'a>,
     mask: Option<Raw<'a>>,
     alibi: Option<Raw<'a>>,
+    sinks: Option<Raw<'a>>,
     scale: f64,
     softcap: Option<f64>,
 }
@@ -32,8 +33,13 @@ fn bias(mask: Raw<'_>, index: [usize; 4]) -> f64 {
     }
 }
 
-fn attention(a: &Operands<'_>, visible: impl Fn(usize) -> Range<usize>, mut o: RawMut<'_>) -> Result<()> {
-    let &[batch, heads, t, d] = a.q.dims() else {
+fn attention(
+    a: &Operands<'_>,
+    visible: impl Fn(usize) -> Range<usize>,
+    mut o: RawMut<'_>,
+    mut lse: Option<RawMut<'_>>,
+) -> Result<()> {
+    let &[batch, heads, t, _] = a.q.dims() else {
         return Err(Error::shape("attention", "q", &a.q.layout, "[b, h, t, d]"));
     };
     let (s, group, lo) = (a.k.dims()[2], heads / a.k.dims()[1].max(1), o.layout);
@@ -47,16 +53,21 @@ fn attention(a: &Operands<'_>, visible: impl Fn(usize) -> Range<usize>, mut o: R
             score + slope * distance + a.mask.map_or(0.0, |mask| bias(mask, [b, h, i, j]))
         };
         let scores: Vec<f64> = visible(i).map(score).collect();
-        let max = max(&scores);
-        let mut sum = vec![0.0; d];
+        let sink = a.sinks.map_or(f64::NEG_INFINITY, |x| x.f64(x.layout.position(&[h])));
+        let max = max(&[&scores[..], &[sink]].concat());
+        let (mut sum, mut denominator) = (vec![0.0; a.v.layout.last()], f64::NEG_INFINITY);
         if max != f64::NEG_INFINITY {
             let weights: Vec<f64> = scores.iter().map(|v| (v - max).exp()).collect();
-            let total: f64 = weights.iter().sum();
+            let total = weights.iter().sum::<f64>() + (sink - max).exp();
+            denominator = max + total.ln();
             // A hidden key adds nothing, even if its value is NaN.
             for (j, w) in visible(i).zip(weights).filter(|(_, w)| *w != 0.0) {
                 let v = features(a.v, [b, h / group, j]);
                 sum.iter_mut().zip(v).for_each(|(o, v)| *o += w / total * v);
             }
+        }
+        if let Some(lse) = &mut lse {
+            lse.set(lse.layout.position(&[b, h, i]), denominator);
         }
         o.scatter(line(&lo, 3, lo.position(&[b, h, i])), sum);
     }
@@ -67,10 +78,11 @@ impl<T: Float> Kernel<Attention<T>> for Reference {
     fn compute(&self, call: Call<'_, '_, Attention<T>, Host>) -> Result<()> {
         let (op, a) = call.into_parts();
         let (q, k, v) = (Raw::of(&a.q), Raw::of(&a.k), Raw::of(&a.v));
-        let (mask, alibi) = (Raw::any_if(&a.mask), Raw::any_if(&a.alibi));
-        let operands =
-            Operands { q, k, v, mask, alibi, scale: op.scale_for(q.layout.last()), softcap: op.softcap };
+        let (mask, alibi, sinks) = (Raw::any_if(&a.mask), Raw::any_if(&a.alibi), Raw::any_if(&a.sinks));
+        let (scale, softcap) = (op.scale_for(q.layout.last()), op.softcap);
+        let operands = Operands { q, k, v, mask, alibi, sinks, scale, softcap };
         let (t, s) = (q.dims()[2], k.dims()[2]);
-        attention(&operands, |i| op.visible(i, t, s), RawMut::of(&mut a.o))
+        let lse = a.lse.as_mut().map(RawMut::of);
+        attention(&operands, |i| op.visible(i, t, s), RawMut::of(&mut a.o), lse)
     }
 }

@@ -1,62 +1,108 @@
 //! Rotary position embedding.
-use super::Reference;
-use crate::host::raw::{Raw, RawMut};
+use super::{Reference, line};
+use crate::host::raw::{Raw, RawMut, table_rows};
 use crate::{Host, Kernel};
-use ops_core::ops::{Rope, RopeForm, RopeInplace};
-use ops_core::{Call, Float, Layout, Result};
+use ops_core::ops::{QkNormRope, Rope, RopeForm, RopeInplace, RopeOrder};
+use ops_core::{Call, Float, Op, Result};
 
-/// Two elements of `x` and the angle that rotates them, as indices rather than positions.
-struct Pair {
-    first: [usize; 4],
-    second: [usize; 4],
-    /// Batch, token and frequency index.
-    angle: [usize; 3],
+/// The tables of a call and the rows that its tokens take from them.
+struct Angles<'a> {
+    cos: Raw<'a>,
+    sin: Raw<'a>,
+    rows: Vec<usize>,
+    tokens: usize,
+    adjacent: bool,
 }
 
-/// All pairs of `x`.
-fn pairs(form: RopeForm, start: usize, x: &Layout) -> impl Iterator<Item = Pair> + use<> {
-    let half = x.last() / 2;
-    let pairs = x.narrow(3, 0, half).unwrap_or(*x);
-    (0..pairs.len()).map(move |n| {
-        let i = pairs.index_of(n);
-        let (b, i1, i2, j) = (i[0], i[1], i[2], i[3]);
-        let token = start + if form == RopeForm::HalfThd { i1 } else { i2 };
-        let (first, second) = if form == RopeForm::Interleaved { (2 * j, 2 * j + 1) } else { (j, j + half) };
-        Pair { first: [b, i1, i2, first], second: [b, i1, i2, second], angle: [b, token, j] }
-    })
+impl<'a> Angles<'a> {
+    fn new(
+        op: &'static str,
+        [cos, sin]: [Raw<'a>; 2],
+        (positions, start): (Option<Raw<'_>>, usize),
+        [b, tokens]: [usize; 2],
+        adjacent: bool,
+    ) -> Result<Self> {
+        let bound = cos.dims()[cos.layout.rank() - 2];
+        let rows = table_rows(op, positions, start, [b, tokens], bound)?;
+        Ok(Angles { cos, sin, rows, tokens, adjacent })
+    }
+
+    /// Rotates the first features of a head, as many as the tables have angles for.
+    fn rotated(&self, mut x: Vec<f64>, batch: usize, token: usize) -> Vec<f64> {
+        let (row, half) = (self.rows[batch * self.tokens + token], self.cos.layout.last());
+        for j in 0..half {
+            // A table is shared by the batch or has one part per batch entry.
+            let at = |table: Raw<'_>| {
+                table.f64(table.layout.position(&[batch, row, j][3 - table.layout.rank()..]))
+            };
+            let (c, s) = (at(self.cos), at(self.sin));
+            let (p, q) = if self.adjacent { (2 * j, 2 * j + 1) } else { (j, j + half) };
+            (x[p], x[q]) = (x[p] * c - x[q] * s, x[p] * s + x[q] * c);
+        }
+        x
+    }
 }
 
-/// An entry of a table that is shared by the batch or has one part per batch entry.
-fn entry(table: Raw<'_>, angle: &[usize; 3]) -> f64 {
-    table.f64(table.layout.position(&angle[3 - table.layout.rank()..]))
+/// Calls `f` with the first three indices of every head of `x`.
+fn for_each_head(x: &[usize], mut f: impl FnMut([usize; 3])) {
+    for n in 0..x[..3].iter().product() {
+        f([n / x[2] / x[1], n / x[2] % x[1], n % x[2]]);
+    }
 }
 
 /// Rotates `x` into `y`, or `y` in place if `x` is `None`.
-fn rope(form: RopeForm, start: usize, x: Option<Raw<'_>>, cos: Raw<'_>, sin: Raw<'_>, mut y: RawMut<'_>) {
+fn rope(form: RopeForm, angles: &Angles<'_>, x: Option<Raw<'_>>, mut y: RawMut<'_>) {
     let ly = y.layout;
-    let lx = x.map_or(ly, |x| x.layout);
-    for pair in pairs(form, start, &lx) {
-        let (c, s) = (entry(cos, &pair.angle), entry(sin, &pair.angle));
-        let value =
-            |at: &[usize; 4]| x.map_or_else(|| y.as_raw().f64(lx.position(at)), |x| x.f64(lx.position(at)));
-        let (x1, x2) = (value(&pair.first), value(&pair.second));
-        y.set(ly.position(&pair.first), x1 * c - x2 * s);
-        y.set(ly.position(&pair.second), x1 * s + x2 * c);
-    }
+    for_each_head(ly.dims(), |at| {
+        let head = match x {
+            Some(x) => x.gather(line(&x.layout, 3, x.layout.position(&at))),
+            None => y.as_raw().gather(line(&ly, 3, ly.position(&at))),
+        };
+        let token = if form == RopeForm::HalfThd { at[1] } else { at[2] };
+        y.scatter(line(&ly, 3, ly.position(&at)), angles.rotated(head, at[0], token));
+    });
+}
+
+/// The extents of batch and tokens.
+fn tokens(form: RopeForm, x: &[usize]) -> [usize; 2] {
+    [x[0], x[if form == RopeForm::HalfThd { 1 } else { 2 }]]
 }
 
 impl<T: Float> Kernel<Rope<T>> for Reference {
     fn compute(&self, call: Call<'_, '_, Rope<T>, Host>) -> Result<()> {
         let (op, a) = call.into_parts();
-        let (cos, sin, y) = (Raw::any(&a.cos), Raw::any(&a.sin), RawMut::of(&mut a.y));
-        rope(op.form, op.start, Some(Raw::of(&a.x)), cos, sin, y);
+        let (x, tables, positions) =
+            (Raw::of(&a.x), [Raw::any(&a.cos), Raw::any(&a.sin)], Raw::any_if(&a.positions));
+        let (tokens, adjacent) = (tokens(op.form, x.dims()), op.form == RopeForm::Interleaved);
+        let angles = Angles::new(op.name(), tables, (positions, op.start), tokens, adjacent)?;
+        rope(op.form, &angles, Some(x), RawMut::of(&mut a.y));
         Ok(())
     }
 }
 impl<T: Float> Kernel<RopeInplace<T>> for Reference {
     fn compute(&self, call: Call<'_, '_, RopeInplace<T>, Host>) -> Result<()> {
         let (op, a) = call.into_parts();
-        rope(op.form, op.start, None, Raw::any(&a.cos), Raw::any(&a.sin), RawMut::of(&mut a.x));
+        let (tables, positions) = ([Raw::any(&a.cos), Raw::any(&a.sin)], Raw::any_if(&a.positions));
+        let y = RawMut::of(&mut a.x);
+        let (tokens, adjacent) = (tokens(op.form, y.layout.dims()), op.form == RopeForm::Interleaved);
+        let angles = Angles::new(op.name(), tables, (positions, op.start), tokens, adjacent)?;
+        rope(op.form, &angles, None, y);
+        Ok(())
+    }
+}
+impl<T: Float> Kernel<QkNormRope<T>> for Reference {
+    fn compute(&self, call: Call<'_, '_, QkNormRope<T>, Host>) -> Result<()> {
+        let (op, a) = call.into_parts();
+        let (x, weight, mut y) = (Raw::of(&a.x), Raw::any(&a.weight).values(), RawMut::of(&mut a.y));
+        let (tables, positions) = ([Raw::any(&a.cos), Raw::any(&a.sin)], Raw::any_if(&a.positions));
+        let (tokens, ly) = ([x.dims()[0], x.dims()[1]], y.layout);
+        let adjacent = op.order == RopeOrder::Interleaved;
+        let angles = Angles::new(op.name(), tables, (positions, 0), tokens, adjacent)?;
+        for_each_head(x.dims(), |at| {
+            let head = x.gather(line(&x.layout, 3, x.layout.position(&at)));
+            let normed = super::norm::rms_norm_row(&head, &weight, op.eps);
+            y.scatter(line(&ly, 3, ly.position(&at)), angles.rotated(normed, at[0], at[1]));
+        });
         Ok(())
     }
 }

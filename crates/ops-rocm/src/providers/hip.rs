@@ -29,6 +29,7 @@ pub(crate) use embedding::HipEmbedding;
 pub(crate) use linear::HipLinear;
 pub(crate) use norm::HipGroupNorm;
 pub(crate) use reduce::HipReduce;
+pub(crate) use rope::HipRope;
 pub(crate) use scan::HipScan;
 pub(crate) use scatter::HipScatter;
 pub(crate) use sort::HipSort;

@@ -43,6 +43,86 @@ pub(super) fn cases(s: &mut Suite<'_>) {
         options(s, dtype);
         masks(s, dtype);
         numbers(s, dtype);
+        wide(s, dtype);
+    }
+}
+
+/// Values of their own width, sinks and logarithms of the denominators, in kernels for few and many queries.
+fn wide(s: &mut Suite<'_>, dtype: DType) {
+    let causal = [("causal", json!(true))];
+    for (dims, dv) in [
+        ([1, 4, 2, 1, 33, 16], 24),
+        ([2, 4, 2, 3, 19, 40], 8),
+        ([1, 6, 2, 20, 37, 24], 40),
+        ([1, 2, 1, 40, 45, 192], 128),
+        ([1, 1, 1, 33, 20, 72], 200),
+        ([1, 4, 1, 2, 1030, 64], 32),
+        ([1, 2, 1, 5, 21, 576], 512),
+        // More queries than keys, and no keys at all: rows without a visible key.
+        ([1, 2, 1, 6, 4, 16], 24),
+        ([1, 2, 1, 70, 3, 64], 33),
+        ([1, 2, 2, 3, 0, 8], 5),
+        // No values, but denominators; no rows.
+        ([1, 2, 1, 3, 5, 8], 0),
+        ([1, 2, 1, 0, 5, 8], 7),
+    ] {
+        for sinks in [false, true] {
+            for lse in [false, true] {
+                s.run(widened(dtype, (dims, dv), &causal, sinks, lse.then_some(Placement::Plain)));
+            }
+        }
+    }
+    // Values are the first features of the keys.
+    let (dims, dv) = ([1, 4, 1, 3, 9, 24], 16);
+    let mut shared = widened(dtype, (dims, dv), &causal, false, None).note("values within keys");
+    let keys = shared.case.operand("k").map(|k| (k.array.clone(), k.layout.narrow(3, 0, dv)));
+    if let (Some((array, Ok(layout))), Some(v)) = (keys, shared.case.operand_mut("v")) {
+        (v.array, v.layout) = (array, layout);
+    }
+    s.run(shared);
+    // Sinks are neither scaled nor capped nor hidden, and may exceed every score.
+    let strong = values_of(dtype, &[9.0, -3.0, 0.5, 30.0]);
+    for (t, keys) in [(2, 9), (33, 40)] {
+        let dims = [1, 4, 2, t, keys, 16];
+        for params in [
+            vec![("scale", json!(0.1)), ("softcap", json!(0.5))],
+            vec![("window", json!([1, 0])), ("causal", json!(true))],
+        ] {
+            for how in [Placement::Plain, Placement::Strided, Placement::Same] {
+                let draft = draft(dtype, dims, &params).given("sinks", &strong, &[4], how);
+                s.run(draft.write_as("lse", DType::F32, &dims_of_lse(dims), Placement::Strided));
+            }
+        }
+    }
+    for how in [Placement::Offset, Placement::Gaps, Placement::Transposed, Placement::Reversed] {
+        s.run(widened(dtype, ([2, 4, 2, 5, 9, 16], 24), &causal, true, Some(how)));
+        s.run(widened(dtype, ([2, 4, 2, 20, 9, 16], 24), &causal, true, Some(how)));
+    }
+}
+
+fn dims_of_lse([b, h, _, t, ..]: Dims) -> [usize; 3] {
+    [b, h, t]
+}
+
+fn widened(
+    dtype: DType,
+    (dims, dv): (Dims, usize),
+    params: &[(&str, Value)],
+    sinks: bool,
+    lse: Option<Placement>,
+) -> CaseBuilder {
+    let ([b, h, kv, t, keys, _], (q, k)) = (dims, shapes(dims));
+    let mut draft = CaseBuilder::new("attention", dtype);
+    for (name, value) in params {
+        draft = draft.param(name, value.clone());
+    }
+    let draft = draft.read("q", &q, Placement::Plain, NORMAL).read("k", &k, Placement::Plain, NORMAL);
+    let draft = draft.read("v", &[b, kv, keys, dv], Placement::Plain, NORMAL);
+    let draft = if sinks { draft.read("sinks", &[h], Placement::Plain, NORMAL) } else { draft };
+    let draft = draft.write("o", &[b, h, t, dv], Placement::Plain);
+    match lse {
+        Some(how) => draft.write_as("lse", DType::F32, &dims_of_lse(dims), how),
+        None => draft,
     }
 }
 

@@ -1,8 +1,9 @@
 //! Rotary position embedding.
 use super::data::{Distribution, NORMAL, Random, draw, values_of};
 use super::draft::CaseBuilder;
+use super::indices::{ids, sentinel};
 use super::place::{IN, OUT, Placement};
-use super::{FLOATS, Suite};
+use super::{Expect, FLOATS, INDICES, Suite};
 use crate::Array;
 use ops_core::DType;
 
@@ -14,6 +15,11 @@ struct Case<'a> {
     /// `[b, h, t, d]`, which is rearranged to the op's order.
     dims: [usize; 4],
     start: usize,
+    /// Columns of the tables, if they do not rotate whole heads.
+    half: Option<usize>,
+    /// The index type of positions, and whether all batch entries take the same; with them, `start` is 0.
+    positions: Option<(DType, bool)>,
+    at: Placement,
     /// Unused extra rows of the tables.
     spare: usize,
     batched: bool,
@@ -30,6 +36,9 @@ impl<'a> Case<'a> {
             dtype,
             dims,
             start: 3,
+            half: None,
+            positions: None,
+            at: Placement::Plain,
             spare: 2,
             batched: false,
             table_type: dtype,
@@ -41,19 +50,39 @@ impl<'a> Case<'a> {
 
     fn draft(self) -> CaseBuilder {
         let [b, h, t, d] = self.dims;
-        let dims = if self.op.starts_with("rope_thd") { [b, t, h, d] } else { self.dims };
-        let rows = self.start + t + self.spare;
-        let table: &[usize] = if self.batched { &[b, rows, d / 2] } else { &[rows, d / 2] };
+        let heads_inside = self.op.starts_with("rope_thd") || self.op == "qk_norm_rope";
+        let dims = if heads_inside { [b, t, h, d] } else { self.dims };
+        let (rows, half) = (self.rows(), self.half.unwrap_or(d / 2));
+        let table: &[usize] = if self.batched { &[b, rows, half] } else { &[rows, half] };
         let (cos, sin) = self.tables(table.iter().product());
 
-        let draft = CaseBuilder::new(self.op, self.dtype).param("start", self.start);
+        let draft = CaseBuilder::new(self.op, self.dtype);
+        let draft = match (self.op, self.positions) {
+            ("qk_norm_rope", _) => draft.param("eps", 1e-5),
+            (_, Some(_)) => draft,
+            (_, None) => draft.param("start", self.start),
+        };
         let draft = if self.op.ends_with("_inplace") {
             let x = draw(&mut Random::of(self.op), self.dtype, dims.iter().product(), NORMAL);
             draft.inout("x", &x, &dims, self.y)
         } else {
             draft.read("x", &dims, self.x, NORMAL).write("y", &dims, self.y)
         };
-        draft.given("cos", &cos, table, self.tables).given("sin", &sin, table, self.tables)
+        let draft = draft.given("cos", &cos, table, self.tables).given("sin", &sin, table, self.tables);
+        let Some((index, shared)) = self.positions else { return draft };
+        let b = if shared { 1 } else { b };
+        // Not in order, and some rows twice.
+        let picked: Vec<i64> = (0..b * t).map(|i| ((i * 7 + i / t + 2) % rows.max(1)) as i64).collect();
+        draft.given("positions", &ids(index, &picked), &[b, t], self.at)
+    }
+
+    /// Rows of the tables.
+    fn rows(&self) -> usize {
+        if self.op == "qk_norm_rope" {
+            self.dims[2] + self.spare
+        } else {
+            self.start + self.dims[2] + self.spare
+        }
     }
 
     fn tables(&self, n: usize) -> (Array, Array) {
@@ -79,6 +108,116 @@ pub(super) fn cases(s: &mut Suite<'_>) {
             }
         }
     }
+    for dtype in s.asked("qk_norm_rope", FLOATS) {
+        heads(s, dtype);
+    }
+}
+
+/// Positions, and heads of which only the first features are rotated.
+fn wider(s: &mut Suite<'_>, case: Case<'_>) {
+    let [b, h, t, _] = case.dims;
+    for (d, half) in [(16, 4), (64, 12), (66, 1), (128, 32), (10, 0), (96, 44)] {
+        let part = Case { half: Some(half), dims: [b, h, t, d], ..case };
+        for positions in [None, Some((DType::U32, false))] {
+            s.run(Case { positions, ..part }.draft());
+            s.run(Case { positions, y: Placement::Gaps, ..part }.draft());
+            s.run(Case { positions, y: Placement::Order(&[0, 2, 1, 3]), batched: true, ..part }.draft());
+        }
+    }
+    for table_type in FLOATS {
+        s.run(Case { positions: Some((DType::U32, false)), table_type, ..case }.draft());
+    }
+    for d in [2, 62, 64, 256] {
+        for (batched, shared) in [(false, false), (false, true), (true, false), (true, true)] {
+            let positions = Some((DType::I32, shared));
+            s.run(Case { positions, batched, dims: [b, h, t, d], ..case }.draft());
+        }
+    }
+    for index in INDICES {
+        for at in [
+            Placement::Plain,
+            Placement::Offset,
+            Placement::Strided,
+            Placement::Reversed,
+            Placement::Transposed,
+        ] {
+            s.run(Case { positions: Some((index, false)), at, ..case }.draft());
+        }
+        s.run(Case { positions: Some((index, true)), dims: [3, 2, 1, 8], ..case }.draft());
+        outside(
+            s,
+            Case { positions: Some((index, false)), dims: [2, 3, 4, 8], ..case },
+            index,
+            &|case: Case<'_>| case.draft(),
+        );
+    }
+    for dims in [[0, 2, 3, 8], [2, 0, 3, 8], [2, 2, 0, 8], [2, 2, 3, 0]] {
+        s.run(Case { positions: Some((DType::U32, false)), dims, ..case }.draft());
+    }
+}
+
+/// A position outside the table, or the index type's largest value, is an error.
+fn outside(s: &mut Suite<'_>, case: Case<'_>, index: DType, draft: &dyn Fn(Case<'_>) -> CaseBuilder) {
+    let (rows, signed) = (case.rows() as i64, matches!(index, DType::I32 | DType::I64));
+    for wrong in [rows, sentinel(index)].into_iter().chain(signed.then_some(-1)) {
+        let mut draft = draft(case).note("outside").note(&wrong.to_string());
+        let picked = ids(index, &[0, 1, 2, 3, 0, wrong, 1, 2]);
+        if let Some(positions) = draft.case.operand_mut("positions") {
+            (positions.array, positions.layout) = Placement::Plain.input(&picked, &[2, 4]);
+        }
+        let bound = rows as usize;
+        s.expect(draft, Expect::Index { operand: "positions", position: 5, index: wrong, bound });
+    }
+}
+
+fn heads(s: &mut Suite<'_>, dtype: DType) {
+    let op = "qk_norm_rope";
+    let draft = |case: Case<'_>, weight_type: DType, weight: Placement| {
+        let d = case.dims[3];
+        case.draft().read_as("weight", weight_type, &[d], weight, Distribution::Normal(1.0, 0.5))
+    };
+    let plain = |case: Case<'_>| draft(case, dtype, Placement::Plain);
+    for (h, t, d) in
+        [(1, 1, 2), (3, 5, 62), (2, 7, 64), (5, 3, 128), (1, 33, 66), (2, 65, 126), (5, 2, 256), (1, 2, 1030)]
+    {
+        s.run(plain(Case::new(op, dtype, [2, h, t, d])));
+        s.run(plain(Case::new(op, dtype, [2, h, t, d])).param("order", "interleaved"));
+    }
+    for dims in [[0, 2, 3, 8], [2, 0, 3, 8], [2, 2, 0, 8], [2, 2, 3, 0]] {
+        s.run(plain(Case::new(op, dtype, dims)));
+    }
+    let case = Case::new(op, dtype, [2, 3, 5, 32]);
+    for order in ["half", "interleaved"] {
+        for half in [0, 1, 7, 12, 16] {
+            for positions in [None, Some((DType::U32, false)), Some((DType::I64, true))] {
+                for batched in [false, true] {
+                    let case = Case { half: Some(half), positions, batched, ..case };
+                    s.run(plain(case).param("order", order));
+                }
+            }
+        }
+    }
+    for eps in [0.0, 0.5] {
+        s.run(plain(case).param("eps", eps));
+    }
+    for other in FLOATS {
+        s.run(draft(case, other, Placement::Plain));
+        s.run(plain(Case { table_type: other, ..case }));
+        s.run(draft(Case { table_type: other, half: Some(5), ..case }, other, Placement::Strided));
+    }
+    for how in IN {
+        s.run(plain(Case { x: how, ..case }));
+        s.run(plain(Case { tables: how, batched: true, ..case }));
+        s.run(draft(case, dtype, how));
+    }
+    for y in OUT {
+        s.run(plain(Case { y, half: Some(6), ..case }).param("order", "interleaved"));
+    }
+    for index in INDICES {
+        s.run(plain(Case { positions: Some((index, false)), at: Placement::Strided, ..case }));
+        let case = Case { positions: Some((index, false)), dims: [2, 3, 4, 8], ..case };
+        outside(s, case, index, &plain);
+    }
 }
 
 fn family(s: &mut Suite<'_>, op: &str, inplace: &str, dtype: DType) {
@@ -95,6 +234,7 @@ fn family(s: &mut Suite<'_>, op: &str, inplace: &str, dtype: DType) {
             s.run(Case { start, spare: 0, ..case }.draft());
             s.run(Case { start, batched: true, ..case }.draft());
         }
+        wider(s, Case { start: 0, spare: 3, ..case });
         for table_type in FLOATS {
             s.run(Case { table_type, ..case }.draft());
         }

@@ -24,7 +24,7 @@ const TILE_QUERY_ROWS: usize = 64;
 const MULTIPLICATIONS_PER_ELEMENT: usize = 8;
 
 /// Splits the call into tiles by heads and queries, and also by keys if that gives too few.
-fn attention(p: &Problem<'_>, batch: usize, o: RawMut<'_>) -> Result<()> {
+fn attention(p: &Problem<'_>, batch: usize, o: RawMut<'_>, lse: Option<RawMut<'_>>) -> Result<()> {
     let queries = (TILE_QUERY_ROWS / p.group()).clamp(1, p.t);
     let runs = p.t.div_ceil(queries);
     let units = batch * p.kv_heads * runs;
@@ -35,13 +35,14 @@ fn attention(p: &Problem<'_>, batch: usize, o: RawMut<'_>) -> Result<()> {
         Tile { batch, kv_head, keys: p.visible_keys(queries.clone()), queries }
     };
     let cost =
-        (queries * p.group()).saturating_mul(p.s.saturating_mul(2 * p.d)) / MULTIPLICATIONS_PER_ELEMENT;
+        (queries * p.group()).saturating_mul(p.s.saturating_mul(p.d + p.dv)) / MULTIPLICATIONS_PER_ELEMENT;
     let wanted = 2 * threads::count();
     let pieces = wanted
         .div_ceil(units)
         .min(p.s / (2 * TILE_KEYS))
         .min(units.saturating_mul(cost) / threads::MAX_SERIAL_ELEMENTS);
-    let out = Output { rows: report("attention", Rows::new(o))?, dtype: p.q.dtype };
+    let lse = lse.map(rows_of_one).transpose()?;
+    let out = Output { rows: report("attention", Rows::new(o))?, lse, dtype: p.q.dtype };
     if units < wanted && pieces > 1 && threads::count() > 1 {
         return (0..units).try_for_each(|unit| split_keys(p, &tile(unit), pieces, &out));
     }
@@ -51,7 +52,7 @@ fn attention(p: &Problem<'_>, batch: usize, o: RawMut<'_>) -> Result<()> {
             let rows = tile.queries.len() * p.group();
             sums.clear();
             running.clear();
-            sums.resize(rows * p.d, 0.0);
+            sums.resize(rows * p.dv, 0.0);
             running.resize(rows, Running::START);
             run_tile(p, &tile, &mut sums, &mut running)?;
             out.store(p, &tile, &mut sums, &running)?;
@@ -70,11 +71,11 @@ fn split_keys(p: &Problem<'_>, tile: &Tile, pieces: usize, out: &Output<'_>) -> 
     let rows = tile.queries.len() * p.group();
     let step = tile.keys.len().div_ceil(pieces).next_multiple_of(TILE_KEYS);
     let starts: Vec<usize> = tile.keys.clone().step_by(step).collect();
-    let mut sums = scratch::<f32>((starts.len() + 1) * rows * p.d)?;
-    let (total, sums) = sums.as_mut_slice().split_at_mut(rows * p.d);
+    let mut sums = scratch::<f32>((starts.len() + 1) * rows * p.dv)?;
+    let (total, sums) = sums.as_mut_slice().split_at_mut(rows * p.dv);
     sums.fill(0.0);
     let mut running = vec![Running::START; starts.len() * rows];
-    let parts = starts.iter().zip(sums.chunks_exact_mut(rows * p.d)).zip(running.chunks_exact_mut(rows));
+    let parts = starts.iter().zip(sums.chunks_exact_mut(rows * p.dv)).zip(running.chunks_exact_mut(rows));
     let one = |((start, o), running): ((&usize, &mut [f32]), &mut [Running])| {
         let keys = *start..tile.keys.end.min(start + step);
         run_tile(p, &Tile { keys, ..tile.clone() }, o, running)
@@ -82,32 +83,53 @@ fn split_keys(p: &Problem<'_>, tile: &Tile, pieces: usize, out: &Output<'_>) -> 
     report("attention", threads::for_each_part(parts.collect(), &one))?;
 
     let mut all = vec![Running::START; rows];
-    for (r, (all, total)) in all.iter_mut().zip(total.chunks_exact_mut(p.d)).enumerate() {
-        let parts = || running.chunks_exact(rows).map(|part| part[r]).zip(sums.chunks_exact(rows * p.d));
+    for (r, (all, total)) in all.iter_mut().zip(total.chunks_exact_mut(p.dv)).enumerate() {
+        let parts = || running.chunks_exact(rows).map(|part| part[r]).zip(sums.chunks_exact(rows * p.dv));
         all.largest = parts().fold(f32::NEG_INFINITY, |m, (part, _)| m.max(part.largest));
         total.fill(0.0);
         for (part, sums) in parts() {
             let factor = part.factor(all.largest);
             all.total += factor * part.total;
-            total.iter_mut().zip(&sums[r * p.d..]).for_each(|(t, s)| *t += factor * s);
+            total.iter_mut().zip(&sums[r * p.dv..]).for_each(|(t, s)| *t += factor * s);
         }
     }
     report("attention", out.store(p, tile, total, &all))
 }
 
-/// The output that finished rows are written to.
+/// `lse[b, h, t]` as rows of one element, one for each row of the output.
+fn rows_of_one(lse: RawMut<'_>) -> Result<Rows<'_>> {
+    let layout = lse.layout.unsqueeze(-1)?;
+    report("attention", Rows::new(lse.with_layout(layout)))
+}
+
+/// The outputs that finished rows are written to.
 struct Output<'a> {
     rows: Rows<'a>,
+    /// Rows of one element.
+    lse: Option<Rows<'a>>,
     dtype: DType,
 }
 
 impl Output<'_> {
-    /// Divides the sums by their totals and stores them, rounded once. A row without visible keys is zero.
+    /// Adds the sinks to the totals, divides the sums by them and stores them, rounded once. A row without visible keys is zero.
     fn store(&self, p: &Problem<'_>, tile: &Tile, sums: &mut [f32], running: &[Running]) -> TaskResult {
         let mut own = Scratch::default();
-        for (r, (sums, running)) in sums.chunks_exact_mut(p.d).zip(running).enumerate() {
-            let factor = if running.total == 0.0 { 0.0 } else { 1.0 / running.total };
+        for (r, (sums, running)) in sums.chunks_exact_mut(p.dv).zip(running).enumerate() {
+            let sink = p.sink(tile, r);
+            let largest = if sink > running.largest || sink.is_nan() { sink } else { running.largest };
+            let (kept, mut total) = (running.factor(largest), running.total);
+            if largest != f32::NEG_INFINITY {
+                total = total * kept + (sink - largest).exp();
+            }
+            let factor = if total == 0.0 { 0.0 } else { kept / total };
             sums.iter_mut().for_each(|s| *s *= factor);
+            if let Some(lse) = &self.lse {
+                let value = if total == 0.0 { f32::NEG_INFINITY } else { largest + total.ln() };
+                lse.write(p.row_number(tile, r), &mut own, &mut |y| {
+                    y.copy_from_slice(bytemuck::bytes_of(&value));
+                    Ok(())
+                })?;
+            }
             self.rows.write(p.row_number(tile, r), &mut own, &mut |y| {
                 on_vector!(self.dtype, T => {
                     Ok(ops_simd::cast(Isa::best(), sums, cast_slice_mut::<u8, T>(y), Store::Cached)?)
@@ -120,7 +142,9 @@ impl Output<'_> {
 
 impl<T: Float> Kernel<Attention<T>> for Cpu {
     fn compute(&self, call: Call<'_, '_, Attention<T>, Host>) -> Result<()> {
-        if T::DTYPE == DType::F64 {
+        // Without features there is nothing to be fast at, and rows of no elements have no pieces.
+        if T::DTYPE == DType::F64 || call.args().q.layout().last() == 0 || call.args().v.layout().last() == 0
+        {
             return Reference::new().compute(call);
         }
         let (op, a) = call.into_parts();
@@ -136,9 +160,9 @@ impl<T: Float> Kernel<Attention<T>> for Cpu {
         let (packed_k, packed_v);
         if backwards(&k) || backwards(&v) {
             (packed_k, packed_v) = (packed::<T>(&k)?, packed::<T>(&v)?);
-            let whole = ops_core::Layout::of(k.layout.shape());
-            (k.bytes, k.layout) = (bytemuck::cast_slice(&packed_k), whole);
-            (v.bytes, v.layout) = (bytemuck::cast_slice(&packed_v), whole);
+            let whole = |x: &Raw<'_>| ops_core::Layout::of(x.layout.shape());
+            (k.bytes, k.layout) = (bytemuck::cast_slice(&packed_k), whole(&k));
+            (v.bytes, v.layout) = (bytemuck::cast_slice(&packed_v), whole(&v));
         }
         let problem = Problem {
             q,
@@ -146,6 +170,7 @@ impl<T: Float> Kernel<Attention<T>> for Cpu {
             v,
             mask: Raw::any_if(&a.mask),
             alibi: Raw::any_if(&a.alibi),
+            sinks: Raw::any_if(&a.sinks),
             scale: op.scale_for(d) as f32,
             softcap: op.softcap.map(|c| c as f32),
             visible: &|i| op.visible(i, t, s),
@@ -154,8 +179,9 @@ impl<T: Float> Kernel<Attention<T>> for Cpu {
             t,
             s,
             d,
+            dv: v.layout.last(),
         };
-        attention(&problem, batch, RawMut::of(&mut a.o))
+        attention(&problem, batch, RawMut::of(&mut a.o), a.lse.as_mut().map(RawMut::of))
     }
 }
 
@@ -171,6 +197,7 @@ pub(super) fn attend_to_all_keys(q: Raw<'_>, k: Raw<'_>, v: Raw<'_>, o: RawMut<'
         v,
         mask: None,
         alibi: None,
+        sinks: None,
         scale: 1.0,
         softcap: None,
         visible: &visible,
@@ -179,6 +206,7 @@ pub(super) fn attend_to_all_keys(q: Raw<'_>, k: Raw<'_>, v: Raw<'_>, o: RawMut<'
         t,
         s,
         d,
+        dv: d,
     };
-    attention(&problem, batch, o)
+    attention(&problem, batch, o, None)
 }

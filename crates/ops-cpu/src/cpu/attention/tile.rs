@@ -17,6 +17,7 @@ pub(super) struct Problem<'a> {
     pub(super) v: Raw<'a>,
     pub(super) mask: Option<Raw<'a>>,
     pub(super) alibi: Option<Raw<'a>>,
+    pub(super) sinks: Option<Raw<'a>>,
     pub(super) scale: f32,
     pub(super) softcap: Option<f32>,
     pub(super) visible: &'a (dyn Fn(usize) -> Range<usize> + Sync),
@@ -25,6 +26,8 @@ pub(super) struct Problem<'a> {
     pub(super) t: usize,
     pub(super) s: usize,
     pub(super) d: usize,
+    /// Width of the values.
+    pub(super) dv: usize,
 }
 
 /// A unit of work: one group of heads, a run of queries, and all or part of the keys visible to them.
@@ -56,8 +59,14 @@ impl Problem<'_> {
         ranges.reduce(|a, b| a.start.min(b.start)..a.end.max(b.end)).unwrap_or(0..0)
     }
 
+    /// The sink of row `r` of a tile; −∞ if there are none.
+    pub(super) fn sink(&self, tile: &Tile, r: usize) -> f32 {
+        let sink = |x: &Raw<'_>| x.f64(x.layout.position(&[self.row(tile, r).0])) as f32;
+        self.sinks.as_ref().map_or(f32::NEG_INFINITY, sink)
+    }
+
     /// The keys or values of one head for the range `keys`, as a matrix over the operand's memory.
-    fn kv<'m, T: Element>(&self, x: &Raw<'m>, tile: &Tile, keys: &Range<usize>) -> Result<Mat<'m, T>, Error> {
+    fn kv<'m, T: Element>(x: &Raw<'m>, tile: &Tile, keys: &Range<usize>) -> Result<Mat<'m, T>, Error> {
         // Operands with negative strides were copied before the call was split into tiles.
         let backwards = Error::Bounds { operand: "keys", len: 0, need: usize::MAX };
         let [_, _, step, feature] = x.layout.strides() else { return Err(backwards) };
@@ -65,7 +74,7 @@ impl Problem<'_> {
             return Err(backwards);
         };
         let first = x.layout.position(&[tile.batch, tile.kv_head, keys.start, 0]);
-        Mat::new(&x.slice::<T>()[first..], keys.len(), self.d, step, feature)
+        Mat::new(&x.slice::<T>()[first..], keys.len(), x.layout.last(), step, feature)
     }
 
     /// Adds ALiBi and mask to a row of scores and sets the scores of invisible keys to -inf.
@@ -106,7 +115,7 @@ impl Problem<'_> {
         Ok(())
     }
 
-    /// Adds the weighted sums of values to `o[rows, d]`, which must be zeroed, and updates the totals that they are divided
+    /// Adds the weighted sums of values to `o[rows, dv]`, which must be zeroed, and updates the totals that they are divided
     /// by.
     pub(super) fn run<T: Input<Acc = f32> + Element + ops_simd::Element>(
         &self,
@@ -114,7 +123,7 @@ impl Problem<'_> {
         o: &mut [f32],
         running: &mut [Running],
     ) -> Result<(), Error> {
-        let (isa, d, rows) = (Isa::best(), self.d, running.len());
+        let (isa, d, dv, rows) = (Isa::best(), self.d, self.dv, running.len());
         let mut q = vec![0.0; rows * d];
         self.queries::<T>(tile, &mut q)?;
         let q = Mat::row_major(&q, rows, d)?;
@@ -123,7 +132,7 @@ impl Problem<'_> {
             let keys = start..tile.keys.end.min(start + TILE_KEYS);
             let n = keys.len();
             let scores = &mut all[..rows * n];
-            let k = self.kv::<T>(&self.k, tile, &keys)?.transposed();
+            let k = Self::kv::<T>(&self.k, tile, &keys)?.transposed();
             gemm(isa, q, k, MatMut::new(scores, rows, n, n)?, false)?;
             if let Some(cap) = self.softcap {
                 scores.iter_mut().for_each(|s| *s /= cap);
@@ -135,11 +144,11 @@ impl Problem<'_> {
             }
             online_softmax(isa, scores, n, running, &mut factors)?;
             // A new maximum rescales the sums accumulated so far.
-            for (o, factor) in o.chunks_exact_mut(d).zip(&factors).filter(|(_, f)| **f != 1.0) {
+            for (o, factor) in o.chunks_exact_mut(dv).zip(&factors).filter(|(_, f)| **f != 1.0) {
                 o.iter_mut().for_each(|o| *o *= factor);
             }
-            let v = self.kv::<T>(&self.v, tile, &keys)?;
-            gemm(isa, Mat::row_major(scores, rows, n)?, v, MatMut::new(o, rows, d, d)?, true)?;
+            let v = Self::kv::<T>(&self.v, tile, &keys)?;
+            gemm(isa, Mat::row_major(scores, rows, n)?, v, MatMut::new(o, rows, dv, dv)?, true)?;
         }
         Ok(())
     }

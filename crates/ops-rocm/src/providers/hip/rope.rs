@@ -1,60 +1,189 @@
-//! Rotary position embedding.
-use super::{Bound, HipOp, Problem};
-use ops_core::ops::{Rope, RopeForm, RopeInplace};
-use ops_core::{Float, Layout, Result};
-use ops_kernels::{Launch, Refused, rope};
+//! Rotary position embedding, alone and behind the norm of heads.
+use super::{Binding, Bound, HipOp, Problem, reason, unsupported};
+use crate::ProviderId;
+use crate::choice::Target;
+use crate::provider::Provider;
+use crate::{HipSpace, Result, Rocm};
+use ops_core::ops::{QkNormRope, Rope, RopeForm, RopeInplace, RopeOrder};
+use ops_core::{Call, Float, Op, Operands, Reason};
+use ops_kernels::qk_norm_rope::{self, QkNormRopeArgs};
+use ops_kernels::rope::{self, At, Positions, RopeArgs, RopeAtArgs};
+use ops_kernels::{ElementType, Launch, OperandView, Refused};
 
-impl<T: Float> HipOp for Rope<T> {
-    type Kernel = rope::RopeArgs;
+/// [`Rope`] and [`RopeInplace`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HipRope;
+
+/// What the two ops have in common.
+trait Rotating: Op {
+    fn form(&self) -> RopeForm;
+    fn start(&self) -> usize;
+    /// The place of `y`.
+    const OUT: usize;
+}
+impl<T: Float> Rotating for Rope<T> {
+    fn form(&self) -> RopeForm {
+        self.form
+    }
+    fn start(&self) -> usize {
+        self.start
+    }
+    const OUT: usize = 4;
+}
+impl<T: Float> Rotating for RopeInplace<T> {
+    fn form(&self) -> RopeForm {
+        self.form
+    }
+    fn start(&self) -> usize {
+        self.start
+    }
+    const OUT: usize = 0;
+}
+
+/// Where `positions` is among the operands of rope.
+const POSITIONS: usize = 3;
+
+enum Plan {
+    /// Rows of the tables in the order of the tokens; all features of y are rotated, or keep what they are.
+    InOrder(Launch, RopeArgs),
+    At(Launch, RopeAtArgs),
+}
+
+fn plan<O: Rotating>(op: &O, p: &Problem<'_>) -> Result<Plan, Refused> {
+    let (x, y, form) = (p.at(0), p.at(O::OUT), op.form());
+    let positions = p.get(POSITIONS);
+    let tables = Tables::new([p.at(1), p.at(2)], form == RopeForm::HalfThd, op.start(), positions)?;
+    let operands = rope::Rope { x: x.view(), y: y.view(), cos: tables.view(0), sin: tables.view(1) };
+    let &[.., d] = x.dims() else { return Err(Refused::Rank(0)) };
+    let copies = O::OUT != 0 && tables.half < d / 2;
+    let interleaved = form == RopeForm::Interleaved;
+    if positions.is_some() || copies {
+        let (half, positions, report) = (tables.half, tables.positions(), p.report());
+        let at = At { half, interleaved, copies, positions, report };
+        return rope::at(x.dims(), &operands, &at, p.device()).map(|(launch, args)| Plan::At(launch, args));
+    }
+    let mut dims = [0; 4];
+    dims.copy_from_slice(x.dims());
+    dims[3] = 2 * tables.half;
+    let prepare = if interleaved { rope::neighbours } else { rope::halves };
+    prepare(&dims, &operands, p.device()).map(|(launch, args)| Plan::InOrder(launch, args))
+}
+
+impl<O: Rotating> Provider<O> for HipRope {
+    fn id(&self) -> ProviderId {
+        ProviderId::HIP
+    }
+
+    fn applicable(&self, target: &Target, op: &O, on: &dyn Operands) -> Result<(), Reason> {
+        let mut binding = Binding::new();
+        let problem = binding.assumed(on, target.launch_device())?;
+        plan(op, &problem).map(drop).map_err(|refused| reason(refused, on))
+    }
+
+    fn launch(&self, rocm: &Rocm, call: Call<'_, '_, O, HipSpace>) -> Result<()> {
+        let (op, args) = call.into_parts();
+        let args = &*args;
+        let mut binding = Binding::new();
+        let mut problem = binding.bind::<O>(args, rocm)?;
+        let given = problem.get(POSITIONS).is_some();
+        let check = given.then(|| rocm.stream().index_check()).transpose()?;
+        if let Some(check) = &check {
+            problem.report_to(check, rocm.index_names().number(op.name(), "positions"));
+        }
+        let plan = plan(op, &problem).map_err(|refused| unsupported(op, refused, args))?;
+        // SAFETY: a call's views lie in their memory; the plan is made for them, and they are lent to the stream.
+        unsafe {
+            match plan {
+                Plan::InOrder(launch, args) => rocm.kernels().launch(rocm.stream(), &launch, &args),
+                Plan::At(launch, args) => rocm.kernels().launch(rocm.stream(), &launch, &args),
+            }
+        }
+    }
+}
+
+impl<T: Float> HipOp for QkNormRope<T> {
+    type Kernel = QkNormRopeArgs;
+    const INDICES: Option<&'static str> = Some("positions");
 
     fn plan(&self, p: &Problem<'_>) -> Result<(Launch, Self::Kernel), Refused> {
-        plan((self.form, self.start), p, p.at(3))
+        let (x, y) = (p.at(0), p.at(5));
+        let tables = Tables::new([p.at(2), p.at(3)], true, 0, p.get(4))?;
+        let call = qk_norm_rope::QkNormRope {
+            x: x.view(),
+            weight: p.at(1).view(),
+            cos: tables.view(0),
+            sin: tables.view(1),
+            positions: tables.positions(),
+            y: y.view(),
+            half: tables.half,
+            interleaved: self.order == RopeOrder::Interleaved,
+            eps: self.eps,
+            report: p.report(),
+        };
+        qk_norm_rope::prepare(x.dims(), &call, p.device())
     }
 }
 
-impl<T: Float> HipOp for RopeInplace<T> {
-    type Kernel = rope::RopeArgs;
-
-    fn plan(&self, p: &Problem<'_>) -> Result<(Launch, Self::Kernel), Refused> {
-        plan((self.form, self.start), p, p.at(0))
-    }
+/// Tables `[t', half]` or `[b, t', half]` beside x of four dimensions, and the rows that its tokens take.
+struct Tables {
+    /// Addresses and strides over the dimensions of x, for cos and sin.
+    data: [u64; 2],
+    strides: [[i64; 4]; 2],
+    types: [ElementType; 2],
+    rows: [i64; 2],
+    bound: u64,
+    half: u64,
+    /// Address, type and strides of positions, and those of their places.
+    positions: Option<(u64, ElementType, [i64; 4], [i64; 4])>,
 }
 
-fn plan(
-    (form, start): (RopeForm, usize),
-    p: &Problem<'_>,
-    y: &Bound,
-) -> Result<(Launch, rope::RopeArgs), Refused> {
-    let x = p.at(0);
-    let rank = x.layout.rank();
-    let aligned = |table: &Bound| {
-        let layout = beside(form, start, x.layout.dims(), &table.layout).map_err(|_| Refused::Rank(rank))?;
-        Ok(table.relaid(&layout))
-    };
-    let (cos, sin) = (aligned(p.at(1))?, aligned(p.at(2))?);
-    let operands = rope::Rope { x: x.view(), y: y.view(), cos: cos.view(), sin: sin.view() };
-    match form {
-        RopeForm::Interleaved => rope::neighbours(x.dims(), &operands, p.device()),
-        RopeForm::Half | RopeForm::HalfThd => rope::halves(x.dims(), &operands, p.device()),
+impl Tables {
+    fn new(
+        tables: [&Bound; 2],
+        tokens_before_heads: bool,
+        start: usize,
+        positions: Option<&Bound>,
+    ) -> Result<Self, Refused> {
+        let tokens = if tokens_before_heads { 1 } else { 2 };
+        let &[.., bound, half] = tables[0].dims() else { return Err(Refused::Rank(tables[0].layout.rank())) };
+        let (mut data, mut strides, mut rows) = ([0; 2], [[0; 4]; 2], [0; 2]);
+        for (i, table) in tables.iter().enumerate() {
+            let view = table.view();
+            let (batch, row, step) = match *view.strides {
+                [row, step] => (0, row, step),
+                [batch, row, step] => (batch, row, step),
+                _ => return Err(Refused::Rank(view.strides.len())),
+            };
+            let skipped = (start as i64).wrapping_mul(row).wrapping_mul(view.dtype.bytes() as i64);
+            data[i] = view.data.wrapping_add_signed(skipped);
+            rows[i] = row;
+            (strides[i][0], strides[i][3]) = (batch, step);
+            strides[i][tokens] = if positions.is_some() { 0 } else { row };
+        }
+        let beside = |at: &Bound| {
+            let (view, dims) = (at.view(), at.dims());
+            let (&[b, t], &[batch, token]) = (dims, view.strides) else {
+                return Err(Refused::Rank(dims.len()));
+            };
+            let (mut positions, mut places) = ([0; 4], [0; 4]);
+            // One row of positions may serve the whole batch.
+            (positions[0], places[0]) = if b == 1 { (0, 0) } else { (batch, t as i64) };
+            (positions[tokens], places[tokens]) = (token, 1);
+            Ok((view.data, view.dtype, positions, places))
+        };
+        let types = tables.map(|table| table.dtype);
+        let positions = positions.map(beside).transpose()?;
+        Ok(Tables { data, strides, types, rows, bound, half, positions })
     }
-}
 
-/// A table `[t', d/2]` or `[b, t', d/2]` as it stands beside `x`: from row `start` on, repeated along the heads, and
-/// along the batch if it is shared.
-fn beside(form: RopeForm, start: usize, x: &[usize], table: &Layout) -> Result<Layout> {
-    let mut dims = x.to_vec();
-    let (tokens, heads_before_tokens) = match form {
-        RopeForm::HalfThd => (1, false),
-        RopeForm::Half | RopeForm::Interleaved => (2, true),
-    };
-    if let Some(d) = dims.last_mut() {
-        *d /= 2;
+    fn view(&self, i: usize) -> OperandView<'_> {
+        OperandView { data: self.data[i], strides: &self.strides[i], dtype: self.types[i] }
     }
-    let rows = table.narrow(-2, start, x.get(tokens).copied().unwrap_or(0))?;
-    let rows = match (heads_before_tokens, rows.rank()) {
-        (true, 2) => rows,
-        (true, _) => rows.unsqueeze(1)?,
-        (false, rank) => rows.unsqueeze(rank as isize - 1)?,
-    };
-    rows.broadcast(&dims)
+
+    fn positions(&self) -> Positions<'_> {
+        let Some((data, dtype, positions, places)) = &self.positions else { return Positions::none(4) };
+        let view = OperandView { data: *data, strides: positions, dtype: *dtype };
+        let place = OperandView { data: 0, strides: places, dtype: ElementType::U8 };
+        Positions { given: true, view, place, rows: self.rows, bound: self.bound }
+    }
 }

@@ -25,6 +25,13 @@ impl<T: Float> Provider<Rope<T>> for MiOpen {
         if op.form != RopeForm::Interleaved {
             return Err(Reason::Because("MIOpen pairs neighbours only".to_string()));
         }
+        if on.get("positions").is_some() {
+            return Err(Reason::Because("MIOpen has no positions".to_string()));
+        }
+        let width = |name| on.get(name).map_or(0, |operand| operand.layout.last());
+        if width("cos") != width("x") / 2 {
+            return Err(Reason::Because("MIOpen rotates whole heads only".to_string()));
+        }
         let batch = on.get("x").and_then(|x| x.layout.dims().first().copied()).unwrap_or(1);
         if batch > 1 && on.get("cos").is_some_and(|cos| cos.layout.rank() == 3) {
             return Err(Reason::Because("MIOpen has one table for the whole batch".to_string()));
@@ -37,7 +44,7 @@ impl<T: Float> Provider<Rope<T>> for MiOpen {
         let args = &*args;
         let mut binding = Binding::new();
         let problem = binding.bind::<Rope<T>>(args, rocm)?;
-        let (x, y) = (problem.at(0), problem.at(3));
+        let (x, y) = (problem.at(0), problem.at(4));
         let &[batch, heads, t, d] = x.layout.dims() else { return Ok(()) };
         if x.layout.is_empty() {
             return Ok(());

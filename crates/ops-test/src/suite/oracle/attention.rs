@@ -15,6 +15,7 @@ struct Rules {
     /// The value added for each query and key; −∞ hides a key.
     mask: Option<Vec<f64>>,
     slopes: Option<Values>,
+    sinks: Option<Values>,
 }
 
 impl Rules {
@@ -31,6 +32,7 @@ impl Rules {
             window: case.params.window("window")?.unwrap_or((None, None)),
             mask,
             slopes: optional(case, "alibi")?,
+            sinks: optional(case, "sinks")?,
         })
     }
 
@@ -58,9 +60,12 @@ pub(super) fn wants(case: &Case) -> Wants {
     let (&[_, h, t, d], &[_, kv, s, _]) = (q.dims.as_slice(), k.dims.as_slice()) else {
         unreachable!("attention takes four axes")
     };
-    let rules = Rules::of(case, d)?;
-    let mut o = vec![Double::ZERO; q.of.len()];
-    for (row, o) in o.chunks_mut(d.max(1)).enumerate() {
+    let (rules, dv) = (Rules::of(case, d)?, v.dims[3]);
+    let rows = q.dims[..3].iter().product();
+    let mut o = vec![Double::ZERO; rows * dv];
+    let mut denominators = vec![Double::of(f64::NEG_INFINITY); rows];
+    for (row, denominator) in denominators.iter_mut().enumerate() {
+        let o = &mut o[row * dv..][..dv];
         let (batch, head, query) = (row / t / h, row / t % h, row % t);
         // Each group of h / h_kv query heads reads one head of keys.
         let first = (batch * kv + head * kv / h) * s;
@@ -86,13 +91,18 @@ pub(super) fn wants(case: &Case) -> Wants {
                 seen.push((first + key, score));
             }
         }
-        let Some(highest) = seen.iter().map(|(_, score)| *score).reduce(larger) else { continue };
+        let sink = rules.sinks.as_ref().map(|sinks| Double::of(sinks.of[head]));
+        let sink = sink.filter(|sink| sink.nearest() != f64::NEG_INFINITY);
+        let scores = seen.iter().map(|(_, score)| *score).chain(sink);
+        let Some(highest) = scores.reduce(larger) else { continue };
         for (_, score) in &mut seen {
             *score = exp(case.dtype, *score - highest);
         }
-        let total = Double::total(seen.iter().map(|(_, weight)| *weight));
+        let sink = sink.map(|sink| exp(case.dtype, sink - highest));
+        let total = Double::total(seen.iter().map(|(_, weight)| *weight).chain(sink));
+        *denominator = highest + total.ln();
         for (e, o) in o.iter_mut().enumerate() {
-            let seen = seen.iter().map(|(at, weight)| (*weight, v.of[at * d + e]));
+            let seen = seen.iter().map(|(at, weight)| (*weight, v.of[at * dv + e]));
             let sum = match case.dtype {
                 DType::F64 => Double::weighted(seen),
                 dtype => dot(dtype, seen.map(|(weight, v)| (weight.nearest(), v))),
@@ -100,7 +110,12 @@ pub(super) fn wants(case: &Case) -> Wants {
             *o = sum / total;
         }
     }
-    Ok(vec![want(case, &Attention::<f64>::full(), "o", &o)?])
+    let op = Attention::<f64>::full();
+    let mut wants = vec![want(case, &op, "o", &o)?];
+    if case.operand("lse").is_some() {
+        wants.push(want(case, &op, "lse", &denominators)?);
+    }
+    Ok(wants)
 }
 
 fn larger(a: Double, b: Double) -> Double {

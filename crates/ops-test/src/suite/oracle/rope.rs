@@ -1,45 +1,71 @@
-//! Rotary position embedding.
+//! Rotary position embedding, alone and behind the norm of heads.
 use super::double::Double;
-use super::{Values, Wants, values, want};
-use crate::Case;
-use ops_core::ops::{Rope, RopeForm};
+use super::{Values, Wants, norms, optional, values, want};
+use crate::{CallError, Case};
+use ops_core::ops::{QkNormRope, Rope, RopeForm};
 
 /// The ops computed here, including their in-place forms.
-pub(super) const OPS: &[&str] = &["rope", "rope_i", "rope_thd"];
+pub(super) const OPS: &[&str] = &["rope", "rope_i", "rope_thd", "qk_norm_rope"];
 
 pub(super) fn wants(case: &Case) -> Wants {
-    let (x, cos, sin) = (values(case, "x")?, values(case, "cos")?, values(case, "sin")?);
+    let x = values(case, "x")?;
     let start = case.params.count("start")?.unwrap_or(0);
     let name = case.op.trim_end_matches("_inplace");
+    if name == "qk_norm_rope" {
+        let eps = case.params.f64("eps")?;
+        let normed = norms::rms_norm(&x.of, &values(case, "weight")?.of, eps);
+        let order = case.params.word("order", |word| Some(word == "interleaved"))?;
+        let y = rotated(case, normed, &x.dims, Order { adjacent: order == Some(true), thd: true, start: 0 })?;
+        return Ok(vec![want(case, &QkNormRope::<f64>::eps(eps), "y", &y)?]);
+    }
     let form = match name {
         "rope_i" => RopeForm::Interleaved,
         "rope_thd" => RopeForm::HalfThd,
         _ => RopeForm::Half,
     };
-    let &[_, second, third, d] = x.dims.as_slice() else { unreachable!("rope takes four axes") };
-    let half = d / 2;
-    let mut y = vec![Double::ZERO; x.of.len()];
-    for row in 0..x.of.len() / d.max(1) {
-        let token = start + if name == "rope_thd" { row / third % second } else { row % third };
-        let batch = row / third / second;
-        for j in 0..half {
-            let (c, s) = (entry(&cos, batch, token, j), entry(&sin, batch, token, j));
-            let (one, other) = if name == "rope_i" { (2 * j, 2 * j + 1) } else { (j, j + half) };
-            let (one, other) = (row * d + one, row * d + other);
-            let (a, b) = (x.of[one], x.of[other]);
-            y[one] = Double::dot([(a, c), (-b, s)]);
-            y[other] = Double::dot([(a, s), (b, c)]);
-        }
-    }
+    let order = Order { adjacent: name == "rope_i", thd: name == "rope_thd", start };
+    let y = rotated(case, x.of.iter().map(|x| Double::of(*x)).collect(), &x.dims, order)?;
     let output = if case.op.ends_with("_inplace") { "x" } else { "y" };
     Ok(vec![want(case, &Rope::<f64>::new(form).start(start), output, &y)?])
 }
 
-/// An entry of a table `[rows, d / 2]`, or of one table per batch entry.
-fn entry(table: &Values, batch: usize, token: usize, j: usize) -> f64 {
-    match *table.dims {
-        [_, half] => table.of[token * half + j],
-        [_, rows, half] => table.of[(batch * rows + token) * half + j],
-        _ => f64::NAN,
+/// Which features form pairs, and where tokens and angles are.
+struct Order {
+    adjacent: bool,
+    thd: bool,
+    start: usize,
+}
+
+/// Rotates the first features of each head, as many as the tables have angles for.
+fn rotated(case: &Case, mut y: Vec<Double>, dims: &[usize], order: Order) -> Result<Vec<Double>, CallError> {
+    let (cos, sin, positions) = (values(case, "cos")?, values(case, "sin")?, optional(case, "positions")?);
+    let &[_, second, third, d] = dims else { unreachable!("rope takes four axes") };
+    let half = cos.dims[cos.dims.len() - 1];
+    for row in 0..y.len() / d.max(1) {
+        let token = if order.thd { row / third % second } else { row % third };
+        let batch = row / third / second;
+        let angle = match &positions {
+            // One row of positions may serve the whole batch.
+            Some(at) => at.of[if at.dims[0] == 1 { token } else { batch * at.dims[1] + token }] as usize,
+            None => order.start + token,
+        };
+        for j in 0..half {
+            let (c, s) = (entry(&cos, batch, angle, j), entry(&sin, batch, angle, j));
+            let (one, other) = if order.adjacent { (2 * j, 2 * j + 1) } else { (j, j + half) };
+            let (one, other) = (row * d + one, row * d + other);
+            let (a, b) = (y[one], y[other]);
+            y[one] = a * c - b * s;
+            y[other] = a * s + b * c;
+        }
     }
+    Ok(y)
+}
+
+/// An entry of a table `[rows, half]`, or of one table per batch entry.
+fn entry(table: &Values, batch: usize, row: usize, j: usize) -> Double {
+    Double::of(match *table.dims {
+        [_, half] => table.of[row * half + j],
+        [_, rows, half] => table.of[(batch * rows + row) * half + j],
+        _ => f64::NAN,
+    })
 }

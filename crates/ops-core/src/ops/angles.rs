@@ -1,0 +1,57 @@
+//! The tables of cosines and sines that rotations read, and the rows that tokens take from them.
+use super::extents;
+use crate::{DType, Error, Operand, Result};
+
+/// The tables of a rotation of `x`.
+pub(super) struct Angles<'a> {
+    pub(super) op: &'static str,
+    pub(super) cos: &'a Operand<'a>,
+    pub(super) sin: &'a Operand<'a>,
+    /// The rows for the tokens; absent, they are those from `start` on.
+    pub(super) positions: Option<&'a Operand<'a>>,
+    pub(super) start: usize,
+}
+
+impl Angles<'_> {
+    /// Checks tables and positions for `b` batch entries of `t` tokens, with `d` features to a head.
+    pub(super) fn check(&self, [b, t, d]: [usize; 3]) -> Result<()> {
+        for table in [self.cos, self.sin] {
+            table.require(self.op, DType::is_computed, "f16, bf16, f32 or f64")?;
+        }
+        if let Some(positions) = self.positions {
+            self.check_positions(positions, b, t)?;
+        }
+        let enough = |rows: usize| {
+            self.positions.is_some() || self.start.checked_add(t).is_some_and(|end| end <= rows)
+        };
+        match *self.cos.dims() {
+            [rows, half] if half <= d / 2 && enough(rows) => {}
+            [batch, rows, half] if batch == b && half <= d / 2 && enough(rows) => {}
+            _ => return Err(Error::shape(self.op, "cos", self.cos.layout, self.wanted(b, t, d / 2))),
+        }
+        extents(self.op, "sin", self.sin.layout, self.cos.dims())
+    }
+
+    fn check_positions(&self, positions: &Operand<'_>, b: usize, t: usize) -> Result<()> {
+        positions.require(self.op, DType::is_index, "u8, u32, i32 or i64")?;
+        match *positions.dims() {
+            [batch, tokens] if tokens == t && (batch == b || batch == 1) => {}
+            _ => {
+                let want = format!("[{b}, {t}] or [1, {t}]");
+                return Err(Error::shape(self.op, "positions", positions.layout, want));
+            }
+        }
+        if self.start != 0 {
+            return Err(Error::param(self.op, "start", self.start, "0 with positions, which pick the rows"));
+        }
+        Ok(())
+    }
+
+    fn wanted(&self, b: usize, t: usize, half: usize) -> String {
+        let tables = format!("[t', n] or [{b}, t', n] with n ≤ {half}");
+        match self.positions {
+            Some(_) => tables,
+            None => format!("{tables} and t' ≥ start + t = {} + {t}", self.start),
+        }
+    }
+}
