@@ -62,7 +62,11 @@ fn run(args: &Args, terminal: &mut Terminal<'_>) -> Result<()> {
     match args.backend {
         On::Cpu => {
             let cpu = Timed::new(Cpu::new()).on(args.stats);
-            with_type(args, "cpu", &cpu, &|_| Ok(cpu.clear()), terminal)?;
+            let prepare: &Prepare<'_> = &|_| {
+                cpu.clear();
+                Ok(())
+            };
+            with_type(args, "cpu", &cpu, prepare, terminal)?;
             stats::print(args, &cpu.times(), &[]);
         }
         On::Reference => with_type(args, "reference", &Reference::new(), nothing, terminal)?,
@@ -78,7 +82,8 @@ fn run(args: &Args, terminal: &mut Terminal<'_>) -> Result<()> {
             let rocm = Timed::new(rocm_ops::Rocm::new()?).on(args.stats);
             let prepare: &Prepare<'_> = &|steps| {
                 compile_kernels(rocm.inside(), steps)?;
-                Ok(rocm.clear())
+                rocm.clear();
+                Ok(())
             };
             with_type(args, "rocm", &rocm, prepare, terminal)?;
             stats::print(args, &rocm.times(), &stats::providers(rocm.inside()));

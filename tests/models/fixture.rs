@@ -78,6 +78,28 @@ pub(crate) fn check_model<B: Transformer<f32>>(
     }
 }
 
+/// Texts of different lengths in one step give what each gives alone.
+pub(crate) fn check_batch<B: Transformer<f32>>(b: &B, gguf: &Gguf, name: &str) {
+    let model = Decoder::<f32, B>::load(b, gguf, 32).unwrap();
+    let state = || model.state(b, 32).unwrap();
+    let prompts: [&[u32]; 3] = [&[5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15], &[17], &[300, 2, 40]];
+    let steps: [[&[u32]; 3]; 2] = [prompts, [&[9], &[21, 22], &[3]]];
+    let (mut states, mut alone) = ([state(), state(), state()], [state(), state(), state()]);
+    for step in steps {
+        let mut rows: Vec<_> = states.iter_mut().zip(step).collect();
+        let together = model.forward_batch(b, &mut rows).unwrap();
+        for ((state, tokens), got) in alone.iter_mut().zip(step).zip(together) {
+            let want = model.forward(b, state, tokens).unwrap();
+            let scale = want.iter().fold(0.0_f32, |m, v| m.max(v.abs()));
+            let off = got.iter().zip(&want).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+            assert!(off <= 1e-5 * scale, "{name} on {}: {off} of {scale}", b.name());
+        }
+    }
+    assert_eq!(states.each_ref().map(|state| state.len()), [12, 3, 4]);
+    let mut rows: Vec<_> = states.iter_mut().zip([&[1_u32][..], &[], &[1]]).collect();
+    assert!(model.forward_batch(b, &mut rows).is_err(), "a text without tokens");
+}
+
 fn largest(logits: &[f32]) -> u32 {
     let better = |best: usize, (i, v): (usize, &f32)| if *v > logits[best] { i } else { best };
     logits.iter().enumerate().fold(0, better) as u32

@@ -1,6 +1,6 @@
 //! Folders as `save_pretrained` of the Python package `transformers` writes them, with logits that it computed in float64
 //! (`tools/family-fixture.py --folders`).
-use crate::fixture::check_model;
+use crate::fixture::{check_batch, check_model};
 use rocm_ops::gguf::{EncodeOptions, Gguf};
 use rocm_ops::models::{self, Decoder};
 use rocm_ops::{Checked, Cpu, Reference};
@@ -257,28 +257,9 @@ fn replace(path: &Path, from: &str, to: &str) {
     std::fs::write(path, bytes).unwrap();
 }
 
-/// Texts of different lengths in one step give what each gives alone.
 #[test]
 fn a_batch_is_its_texts() {
-    let cpu = Cpu::new();
     for name in ["llama", "gemma3", "qwen3moe"] {
-        let model = Decoder::<f32, Cpu>::load(&cpu, &models::open(folder(name)).unwrap(), 64).unwrap();
-        let prompts: [&[u32]; 3] = [&[5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15], &[17], &[300, 2, 40]];
-        let mut states: Vec<_> = prompts.iter().map(|_| model.state(&cpu, 64).unwrap()).collect();
-        let steps: [[&[u32]; 3]; 2] = [prompts, [&[9], &[21, 22], &[3]]];
-        let mut alone: Vec<_> = prompts.iter().map(|_| model.state(&cpu, 64).unwrap()).collect();
-        for step in steps {
-            let mut rows: Vec<_> = states.iter_mut().zip(step).collect();
-            let together = model.forward_batch(&cpu, &mut rows).unwrap();
-            for ((state, tokens), got) in alone.iter_mut().zip(step).zip(together) {
-                let want = model.forward(&cpu, state, tokens).unwrap();
-                let largest = want.iter().fold(0.0_f32, |m, v| m.max(v.abs()));
-                let off = got.iter().zip(&want).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
-                assert!(off <= 1e-5 * largest, "{name}: {off} of {largest}");
-            }
-        }
-        assert_eq!(states.iter().map(|state| state.len()).collect::<Vec<_>>(), [12, 3, 4]);
-        let mut rows: Vec<_> = states.iter_mut().zip([&[1_u32][..], &[], &[1]]).collect();
-        assert!(model.forward_batch(&cpu, &mut rows).is_err(), "a text without tokens");
+        check_batch(&Cpu::new(), &models::open(folder(name)).unwrap(), name);
     }
 }

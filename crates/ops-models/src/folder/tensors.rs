@@ -19,12 +19,19 @@ const SINGLE: &str = "model.safetensors";
 /// One expert's matrix.
 type Piece = (Bytes, Range<usize>);
 
+/// Experts that become one tensor.
+struct Experts {
+    /// Type and extents of each.
+    ty: GgmlType,
+    dims: Vec<usize>,
+    by_number: BTreeMap<usize, Piece>,
+}
+
 /// Tensors on their way to a model.
 struct Collection<'a> {
     model: &'a mut Assembly,
     translated: &'a Translated,
-    /// Type and extents of one expert, and the experts by number.
-    experts: BTreeMap<String, (GgmlType, Vec<usize>, BTreeMap<usize, Piece>)>,
+    experts: BTreeMap<String, Experts>,
     has_output: bool,
 }
 
@@ -41,7 +48,7 @@ pub(super) fn add(
         let (header, about) = SafeTensors::read_metadata(&bytes)
             .map_err(|e| wrong(&file, "contents", e, "a whole safetensors file"))?;
         let start = 8 + header; // after the header's length and the header
-        for name in listed.iter().filter(|name| about.info(name).is_none()) {
+        if let Some(name) = listed.iter().find(|name| about.info(name).is_none()) {
             return Err(wrong(&file, format!("tensor {name}"), "none", format!("it here, as {INDEX} says")));
         }
         for name in about.offset_keys() {
@@ -103,13 +110,13 @@ impl Collection<'_> {
         match place {
             Place::Ignored => {}
             Place::Expert(name, expert) => {
-                let (known, extents, pieces) =
-                    self.experts.entry(name).or_insert_with(|| (ty, dims.to_vec(), BTreeMap::new()));
-                if (*known, extents.as_slice()) != (ty, dims) {
-                    let wanted = format!("{extents:?} of {known}, as other experts have");
+                let new = || Experts { ty, dims: dims.to_vec(), by_number: BTreeMap::new() };
+                let all = self.experts.entry(name).or_insert_with(new);
+                if (all.ty, all.dims.as_slice()) != (ty, dims) {
+                    let wanted = format!("{:?} of {}, as other experts have", all.dims, all.ty);
                     return Err(wrong(file, what(), format!("{dims:?} of {ty}"), wanted));
                 }
-                pieces.insert(expert, piece);
+                all.by_number.insert(expert, piece);
             }
             // A second copy of the embeddings.
             Place::Tensor(name) if name == "output.weight" && self.translated.tied => {}
@@ -133,13 +140,14 @@ impl Collection<'_> {
             let wanted = "it, because `tie_word_embeddings` is not set";
             return Err(wrong(folder, "tensor lm_head.weight", "none", wanted));
         }
-        for (name, (ty, dims, pieces)) in self.experts {
-            if let Some(missing) = (0..pieces.len()).find(|expert| !pieces.contains_key(expert)) {
+        for (name, Experts { ty, dims, by_number }) in self.experts {
+            let count = by_number.len();
+            if let Some(missing) = (0..count).find(|expert| !by_number.contains_key(expert)) {
                 let what = format!("tensor {name}");
                 return Err(wrong(folder, what, format!("no expert {missing}"), "all experts from 0 on"));
             }
-            let dims: Vec<usize> = std::iter::once(pieces.len()).chain(dims).collect();
-            self.model.tensor(&name, ty, &dims, &pieces.into_values().collect::<Vec<_>>())?;
+            let dims: Vec<usize> = std::iter::once(count).chain(dims).collect();
+            self.model.tensor(&name, ty, &dims, &by_number.into_values().collect::<Vec<_>>())?;
         }
         Ok(())
     }
