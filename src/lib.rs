@@ -31,6 +31,10 @@ pub use ops_models as models;
 #[cfg(feature = "rocm")]
 pub use ops_rocm::{self as rocm, Decision, Policy, Provider, ProviderId, Providers, Rocm};
 
+#[cfg(all(doctest, feature = "gguf"))]
+#[doc = include_str!("../docs/run-your-model.md")]
+struct RunYourModel;
+
 // The README's code compiles and runs.
 #[cfg(all(doctest, feature = "rocm"))]
 #[doc = include_str!("../README.md")]

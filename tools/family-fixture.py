@@ -2,10 +2,14 @@
 """Makes small models of random weights and the numbers that a correct program computes from them.
 
     python3 tools/family-fixture.py FOLDER [FAMILY ..]
+    python3 tools/family-fixture.py --folders FOLDER [FAMILY ..]
 
 For each family, FOLDER/FAMILY-f16.gguf and FOLDER/FAMILY-f16.json, in the format of tests/data/families/README.md. The numbers are
 those of the package `transformers` in float64 with plain attention, from the weights that the file holds. Needs the packages
 torch, transformers and gguf. The tokenizer is that of single bytes, for the models say nothing sensible.
+
+With --folders, FOLDER/FAMILY is a folder as `save_pretrained` writes it, with its numbers in expected.json: what models on the
+Hugging Face Hub look like. Two of them have tokenizers.
 """
 
 import json
@@ -190,10 +194,10 @@ def write(path, arch, meta, pairs, name):
     writer.close()
 
 
-def numbers(model, seed):
+def numbers(model, seed, lengths=PROMPTS, following=32):
     """Logits at every position of the prompts and of what follows them."""
     random = np.random.default_rng(seed)
-    prompts = [random.integers(2, VOCABULARY, n).tolist() for n in PROMPTS]
+    prompts = [random.integers(2, model.config.vocab_size, n).tolist() for n in lengths]
     out = {"prompts": prompts, "top1": [], "last_logits": [], "greedy": [], "margins": []}
     with torch.no_grad():
         run = lambda ids: model(torch.tensor([ids])).logits[0].double()
@@ -201,7 +205,7 @@ def numbers(model, seed):
             logits, ids, margin = run(prompt), list(prompt), []
             out["top1"].append(logits.argmax(-1).tolist())
             out["last_logits"].append([float(f"{v:.6g}") for v in logits[-1]])
-            for _ in range(32):
+            for _ in range(following):
                 best = logits.topk(2, -1).values
                 margin.append(((best[:, 0] - best[:, 1]) / logits.abs().amax(-1)).min().item())
                 ids.append(logits[-1].argmax().item())
@@ -212,9 +216,125 @@ def numbers(model, seed):
     return out
 
 
+SMALL = dict(
+    vocab_size=320, max_position_embeddings=128, hidden_size=64, intermediate_size=96, num_hidden_layers=2,
+    num_attention_heads=4, num_key_value_heads=2, bos_token_id=0, eos_token_id=1, pad_token_id=None,
+)
+EXPERTS = dict(num_experts_per_tok=2, experts_implementation="eager")
+LLAMA3 = dict(rope_type="llama3", rope_theta=10000.0, factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
+              original_max_position_embeddings=32)
+YARN = dict(rope_type="yarn", rope_theta=10000.0, factor=4.0, original_max_position_embeddings=32)
+LINEAR = dict(rope_type="linear", rope_theta=1e6, factor=8.0)
+
+# Class names of transformers, and what differs from SMALL.
+FOLDERS = {
+    "llama": ("Llama", dict(rope_parameters=LLAMA3, attention_bias=True)),
+    "mistral": ("Mistral", dict(sliding_window=8, head_dim=24)),
+    "mixtral": ("Mixtral", dict(num_local_experts=4, sliding_window=None, **EXPERTS)),
+    "qwen2": ("Qwen2", dict(use_sliding_window=False, tie_word_embeddings=True)),
+    "qwen3": ("Qwen3", dict(rope_parameters=YARN, head_dim=24)),
+    "qwen3moe": ("Qwen3Moe", dict(num_experts=4, moe_intermediate_size=48, norm_topk_prob=True, head_dim=16, **EXPERTS)),
+    "gemma2": ("Gemma2", dict(head_dim=24, query_pre_attn_scalar=16, sliding_window=8, attn_logit_softcapping=20.0,
+                              final_logit_softcapping=10.0)),
+    "gemma3": ("Gemma3", dict(num_hidden_layers=6, head_dim=16, query_pre_attn_scalar=24, sliding_window=8,
+                              rope_parameters=dict(full_attention=LINEAR, sliding_attention=dict(rope_type="default", rope_theta=1e4)))),
+    "phi3": ("Phi3", dict(sliding_window=12, partial_rotary_factor=0.5)),
+    "starcoder2": ("Starcoder2", dict(sliding_window=None, use_bias=True, hidden_act="gelu_pytorch_tanh", residual_dropout=0.0,
+                                      embedding_dropout=0.0)),
+    "stablelm": ("StableLm", dict(use_parallel_residual=False, partial_rotary_factor=0.25, use_qkv_bias=True)),
+}
+
+
+def folder_model(name):
+    kind, own = FOLDERS[name]
+    options = {key: own[key] for key in own if key == "experts_implementation"}
+    own = {key: value for key, value in own.items() if key not in options}
+    config = getattr(tf, kind + ("TextConfig" if name == "gemma3" else "Config"))(**SMALL | own)
+    return getattr(tf, kind + "ForCausalLM")._from_config(config, **EXACT, **options)
+
+
+CHAT = """{{ bos_token }}{% for message in messages %}<|{{ message['role'] }}|>{{ message.content.strip() }}<|end|>
+{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"""
+TEXTS = ["hello world", " Hello,  it's 1234 o'clock\n\n\tnow", "naive cafe\u0301 \u00e9 \u4f60\u597d <|end|> x", ""]
+
+
+def byte_level():
+    """A byte-level tokenizer with word rules, trained on next to nothing, whose post-processor adds the first token."""
+    import tokenizers as tk
+    special = ["<s>", "</s>", "<|user|>", "<|assistant|>", "<|system|>", "<|end|>"]
+    pattern = tk.Regex(r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
+    made = tk.Tokenizer(tk.models.BPE())
+    made.pre_tokenizer = tk.pre_tokenizers.Sequence([
+        tk.pre_tokenizers.Split(pattern, "isolated"), tk.pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
+    made.decoder = tk.decoders.ByteLevel()
+    trainer = tk.trainers.BpeTrainer(vocab_size=320, special_tokens=special, show_progress=False,
+                                     initial_alphabet=tk.pre_tokenizers.ByteLevel.alphabet())
+    made.train_from_iterator(["hello world hello there, it's the world's clock, here and now"] * 4, trainer)
+    made.post_processor = tk.processors.TemplateProcessing(single="<s> $A", pair="<s> $A $B", special_tokens=[("<s>", 0)])
+    return made, {"bos_token": "<s>", "eos_token": {"__type": "AddedToken", "content": "<|end|>", "special": True}, "chat_template": CHAT}
+
+
+def sentence_piece():
+    """A tokenizer of characters with byte fallback, as converted from SentencePiece."""
+    import tokenizers as tk
+    tokens = ["<s>", "</s>", "<unk>"] + [f"<0x{b:02X}>" for b in range(256)] + ["\u2581"] + list("abcdehilmnorstuvw'")
+    merges = [("h", "e"), ("l", "l"), ("he", "ll"), ("hell", "o"), ("\u2581", "hello"), ("o", "r")]
+    tokens += ["".join(pair) for pair in merges] + ["<|user|>", "<|end|>"]
+    model = tk.models.BPE({token: i for i, token in enumerate(tokens)}, merges, unk_token="<unk>", fuse_unk=True, byte_fallback=True)
+    made = tk.Tokenizer(model)
+    made.add_special_tokens(["<s>", "</s>", "<unk>", "<|user|>", "<|end|>"])
+    made.normalizer = tk.normalizers.Sequence([tk.normalizers.Prepend("\u2581"), tk.normalizers.Replace(" ", "\u2581")])
+    made.decoder = tk.decoders.Sequence([tk.decoders.Replace("\u2581", " "), tk.decoders.ByteFallback(), tk.decoders.Fuse(),
+                                         tk.decoders.Strip(" ", 1, 0)])
+    made.post_processor = tk.processors.TemplateProcessing(single="<s> $A", pair="<s> $A $B", special_tokens=[("<s>", 0)])
+    return made, {"bos_token": "<s>", "eos_token": "</s>", "add_bos_token": True}
+
+
+def folders(folder, chosen):
+    import os
+    for name in chosen or FOLDERS:
+        for seed in range(40):
+            model = folder_model(name).double().eval()
+            randomize(model, seed)
+            found = numbers(model, seed, [1, 9, 30], 16)
+            if found["min_margin"] > 5e-4:
+                break
+        to = f"{folder}/{name}"
+        # Weights are exact in f16; one folder holds them in f32 and in two files.
+        model.to(torch.float32 if name == "llama" else torch.float16).save_pretrained(
+            to, max_shard_size="200KB" if name == "llama" else "1GB")
+        about = {"source": f"transformers {tf.__version__}, {type(model).__name__} in float64, seed {seed}"}
+        make = {"llama": byte_level, "mistral": sentence_piece}.get(name)
+        if make:
+            made, config = make()
+            made.save(f"{to}/tokenizer.json")
+            with open(f"{to}/tokenizer_config.json", "w") as file:
+                json.dump(config, file, indent=1)
+            plain = tk_plain(made)
+            about["tokenizer"] = [[text, plain.encode(text).ids] for text in TEXTS]
+            fast = tf.PreTrainedTokenizerFast.from_pretrained(to)
+            if fast.chat_template:
+                said = [{"role": "user", "content": " hello "}]
+                about["chat"] = fast.apply_chat_template(said, add_generation_prompt=True, return_dict=False)
+            about["special"] = [[text, made.encode(text, add_special_tokens=False).ids] for text in TEXTS + ["<s><|user|>hello<|end|>"]]
+        with open(f"{to}/expected.json", "w") as file:
+            json.dump(about | found, file, separators=(",", ":"))
+        print(f"{name}: seed {seed}, smallest margin {found['min_margin']:.1e}, {sorted(os.listdir(to))}")
+
+
+def tk_plain(made):
+    """The same tokenizer, to which special tokens in a text are text."""
+    import tokenizers as tk
+    plain = tk.Tokenizer.from_str(made.to_str())
+    plain.encode_special_tokens = True
+    return plain
+
+
 def main():
-    folder, chosen = sys.argv[1], sys.argv[2:] or list(FAMILIES)
     torch.set_default_dtype(torch.float64)
+    if sys.argv[1] == "--folders":
+        return folders(sys.argv[2], sys.argv[3:])
+    folder, chosen = sys.argv[1], sys.argv[2:] or list(FAMILIES)
     for name in chosen:
         # The first seed at which no two tokens are nearly equally likely anywhere.
         for seed in range(20):

@@ -20,13 +20,12 @@ struct Case {
     greedy: Vec<u32>,
 }
 
-fn cases(name: &str) -> Vec<Case> {
-    let text = std::fs::read_to_string(format!("{}/{name}.json", folder())).unwrap();
-    let json: Value = serde_json::from_str(&text).unwrap();
+fn cases(path: &str) -> Vec<Case> {
+    let json: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
     let of = |key: &str, i: usize| json[key][i].as_array().unwrap().clone();
     let ids = |key, i| of(key, i).iter().map(|v| v.as_u64().unwrap() as u32).collect();
     let prompts = json["prompts"].as_array().unwrap().len();
-    assert!(prompts >= 6);
+    assert!(prompts >= 3);
     (0..prompts)
         .map(|i| Case {
             prompt: ids("prompts", i),
@@ -45,11 +44,22 @@ fn nmse(got: &[f32], want: &[f64]) -> f64 {
 /// Top-1 at every position, the last logits, and `greedy` tokens of each of the first prompts.
 pub(crate) fn check<B: Transformer<f32>>(b: &B, name: &str, prompts: usize, greedy: usize) {
     let gguf = Gguf::open(format!("{}/{name}.gguf", folder())).unwrap();
+    check_model(b, (name, &gguf), &format!("{}/{name}.json", folder()), prompts, greedy);
+}
+
+/// The same for any model with numbers at `path`.
+pub(crate) fn check_model<B: Transformer<f32>>(
+    b: &B,
+    (name, gguf): (&str, &Gguf),
+    path: &str,
+    prompts: usize,
+    greedy: usize,
+) {
     // Blocks are multiplied with activations in 8 bits; a token may then change where two are nearly equally likely.
     let exact = !name.contains("Q4");
-    for case in cases(name).into_iter().take(prompts) {
+    for case in cases(path).into_iter().take(prompts) {
         let capacity = case.prompt.len() + greedy;
-        let model = Decoder::<f32, B>::load(b, &gguf, capacity).unwrap();
+        let model = Decoder::<f32, B>::load(b, gguf, capacity).unwrap();
         let mut state = model.state(b, capacity).unwrap();
         let logits = model.forward_all(b, &mut state, &case.prompt).unwrap();
         let rows: Vec<_> = logits.chunks(model.vocabulary()).collect();
@@ -66,6 +76,28 @@ pub(crate) fn check<B: Transformer<f32>>(b: &B, name: &str, prompts: usize, gree
             next = largest(&model.forward(b, &mut state, &[next]).unwrap());
         }
     }
+}
+
+/// Texts of different lengths in one step give what each gives alone.
+pub(crate) fn check_batch<B: Transformer<f32>>(b: &B, gguf: &Gguf, name: &str) {
+    let model = Decoder::<f32, B>::load(b, gguf, 32).unwrap();
+    let state = || model.state(b, 32).unwrap();
+    let prompts: [&[u32]; 3] = [&[5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15], &[17], &[300, 2, 40]];
+    let steps: [[&[u32]; 3]; 2] = [prompts, [&[9], &[21, 22], &[3]]];
+    let (mut states, mut alone) = ([state(), state(), state()], [state(), state(), state()]);
+    for step in steps {
+        let mut rows: Vec<_> = states.iter_mut().zip(step).collect();
+        let together = model.forward_batch(b, &mut rows).unwrap();
+        for ((state, tokens), got) in alone.iter_mut().zip(step).zip(together) {
+            let want = model.forward(b, state, tokens).unwrap();
+            let scale = want.iter().fold(0.0_f32, |m, v| m.max(v.abs()));
+            let off = got.iter().zip(&want).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+            assert!(off <= 1e-5 * scale, "{name} on {}: {off} of {scale}", b.name());
+        }
+    }
+    assert_eq!(states.each_ref().map(|state| state.len()), [12, 3, 4]);
+    let mut rows: Vec<_> = states.iter_mut().zip([&[1_u32][..], &[], &[1]]).collect();
+    assert!(model.forward_batch(b, &mut rows).is_err(), "a text without tokens");
 }
 
 fn largest(logits: &[f32]) -> u32 {

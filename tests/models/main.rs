@@ -2,6 +2,7 @@
 
 mod families;
 mod fixture;
+mod folders;
 
 use rocm_ops::gguf::{Gguf, Mixture, Quantizer};
 use rocm_ops::model::Transformer;

@@ -123,6 +123,9 @@ fn a_prepared_model_waits_for_no_compiler() {
 fn families() {
     let rocm = Rocm::new().unwrap();
     fixture::FAMILIES.iter().for_each(|name| fixture::check(&rocm, name, 2, 2));
+    // Several texts at once: the rows of each are a part of tensors that hold those of all.
+    let gguf = Gguf::open(format!("{}/qwen3-f16.gguf", fixture::folder())).unwrap();
+    fixture::check_batch(&rocm, &gguf, "qwen3");
 }
 
 #[test]

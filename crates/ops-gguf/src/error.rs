@@ -46,6 +46,28 @@ pub enum Error {
         wanted: String,
     },
 
+    /// One part of a split model cannot be used.
+    #[error("part of the model {}: {source}", path.display())]
+    Part {
+        /// The part's file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: Box<Error>,
+    },
+
+    /// The parts of a split model do not belong together.
+    #[error("split model {}: {what}: got {got}, wanted {wanted}", path.display())]
+    Split {
+        /// The part at fault, or the first one.
+        path: PathBuf,
+        /// The key, tensor or name.
+        what: String,
+        /// What the part has.
+        got: String,
+        /// What the other parts call for.
+        wanted: String,
+    },
+
     /// A required metadata key is missing.
     #[error("no metadata key `{key}`, wanted {wanted}")]
     MissingKey {
@@ -163,6 +185,21 @@ impl Error {
             got: got.to_string(),
             wanted: wanted.to_string(),
         }
+    }
+
+    /// An error of one part of a split model.
+    pub(crate) fn part(path: impl Into<PathBuf>, source: Self) -> Self {
+        Self::Part { path: path.into(), source: Box::new(source) }
+    }
+
+    pub(crate) fn split(
+        path: impl Into<PathBuf>,
+        what: impl std::fmt::Display,
+        got: impl std::fmt::Display,
+        wanted: impl std::fmt::Display,
+    ) -> Self {
+        let (what, got, wanted) = (what.to_string(), got.to_string(), wanted.to_string());
+        Self::Split { path: path.into(), what, got, wanted }
     }
 
     pub(crate) fn write(

@@ -4,10 +4,12 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::assembly::Bytes;
 use crate::error::{Error, Result};
 use crate::metadata::Metadata;
 use crate::parse::{self, Front};
 use crate::source::Source;
+use crate::split;
 use crate::tensor::{Tensor, TensorInfo};
 
 /// A GGUF file: its metadata, and its tensors by name, with their data used in place.
@@ -30,19 +32,24 @@ use crate::tensor::{Tensor, TensorInfo};
 /// ```
 pub struct Gguf {
     front: Front,
-    source: Arc<Source>,
+    /// The files; a model that is not split has one.
+    sources: Vec<Arc<Source>>,
 }
 
 impl Gguf {
     /// Opens a file by reading all of it into memory. Later changes to the file have no effect.
     ///
+    /// If the file is the first part of a split model, `NAME-00001-of-0000N.gguf`, the other parts are opened as well, and the
+    /// result is that of the model in one file.
+    ///
     /// [`Gguf::map`] reads only the pages that are used, and shares memory between processes.
     ///
     /// # Errors
     /// [`Error::Io`] if the file cannot be opened or read, [`Error::Unsupported`] for other versions and byte orders,
-    /// [`Error::Malformed`] if the file violates the format.
+    /// [`Error::Malformed`] if the file violates the format, [`Error::Part`] and [`Error::Split`] for a part that is missing or
+    /// wrong.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
-        Self::from_source(Source::read(path.as_ref())?)
+        Self::open_with(path, &mut |path| Bytes::read(path))
     }
 
     /// Opens a file by mapping it into memory. Nothing is copied, pages are read on first access, and processes that map the
@@ -71,7 +78,19 @@ impl Gguf {
     /// ```
     pub unsafe fn map(path: impl AsRef<Path>) -> Result<Self> {
         // SAFETY: the caller upholds the contract.
-        Self::from_source(unsafe { Source::map(path.as_ref())? })
+        Self::open_with(path, &mut |path| unsafe { Bytes::map(path) })
+    }
+
+    /// Opens a file, or all parts of a split one, with its bytes from `read`.
+    ///
+    /// # Errors
+    /// As [`Gguf::open`], and those of `read`.
+    pub fn open_with(path: impl AsRef<Path>, read: &mut dyn FnMut(&Path) -> Result<Bytes>) -> Result<Self> {
+        let (front, sources) = split::load(path.as_ref(), |path| {
+            let bytes = read(path)?;
+            Ok((parse::front(&bytes, bytes.len())?, bytes.0))
+        })?;
+        Ok(Self { front, sources })
     }
 
     /// Parses a file that is already in memory.
@@ -79,12 +98,14 @@ impl Gguf {
     /// # Errors
     /// As [`Gguf::open`].
     pub fn from_bytes(bytes: impl Into<Vec<u8>>) -> Result<Self> {
-        Self::from_source(Source::Given(bytes.into()))
+        let source = Source::Given(bytes.into());
+        let front = parse::front(source.bytes(), source.bytes().len())?;
+        Ok(Self { front, sources: vec![Arc::new(source)] })
     }
 
-    fn from_source(source: Source) -> Result<Self> {
-        let front = parse::front(source.bytes(), source.bytes().len())?;
-        Ok(Self { front, source: Arc::new(source) })
+    /// A model whose tensors lie in these sources.
+    pub(crate) fn assembled(front: Front, sources: Vec<Arc<Source>>) -> Self {
+        Self { front, sources }
     }
 
     /// The version of the format: 2 or 3.
@@ -97,9 +118,9 @@ impl Gguf {
         self.front.alignment
     }
 
-    /// The file's size in bytes.
+    /// The size of all files in bytes.
     pub fn file_len(&self) -> u64 {
-        self.source.bytes().len() as u64
+        self.sources.iter().map(|source| source.len() as u64).sum()
     }
 
     /// The key-value pairs.
@@ -145,7 +166,7 @@ impl Gguf {
     }
 
     fn with_data<'a>(&'a self, info: &'a TensorInfo) -> Tensor<'a> {
-        Tensor { info, source: &self.source }
+        Tensor { info, source: &self.sources[info.file] }
     }
 }
 

@@ -1,6 +1,6 @@
 //! GGUF model files: reading without copies, writing, and the tokenizers that they contain.
 //!
-//! - [`Gguf`] opens a file of version 2 or 3, checks its whole structure, and gives access to [`Metadata`] and [`Tensor`]s.
+//! - [`Gguf`] opens a file of version 2 or 3 or all parts of a split one, checks its whole structure, and gives access to [`Metadata`] and [`Tensor`]s.
 //!   Tensor data is used in place: [`Tensor::view`] borrows it, and [`Tensor::data`] shares the file's memory.
 //! - [`Writer`] streams files of version 3. A file appears complete or not at all.
 //! - [`Tokenizer`] converts text to token ids and back, with the vocabulary in the metadata (feature `tokenizer`, enabled by
@@ -37,6 +37,7 @@ compile_error!(
     "GGUF tensors are used where they lie in the file, which is little-endian: big-endian machines cannot"
 );
 
+pub use assembly::{Assembly, Bytes};
 pub use error::{Error, Result};
 pub use ggml_type::{Block, GgmlType};
 pub use gguf::Gguf;
@@ -51,6 +52,7 @@ pub use tokenizer::{DecodeOptions, DecodeStream, EncodeOptions, TokenKind, Token
 pub use weights::Weights;
 pub use writer::{AtomicFile, Body, Writer};
 
+mod assembly;
 mod cursor;
 mod error;
 mod ggml_type;
@@ -63,6 +65,7 @@ mod parse;
 #[cfg(feature = "weights")]
 mod quantize;
 mod source;
+mod split;
 mod tensor;
 #[cfg(feature = "tokenizer")]
 mod tokenizer;

@@ -4,9 +4,10 @@ use crate::ggml_type::GgmlType;
 use crate::metadata::Metadata;
 use crate::parse::{self, Front};
 use crate::source::open;
+use crate::split;
 use crate::tensor::TensorInfo;
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// How much of a file is read at first. Vocabularies take a few megabytes.
 const FIRST_READ: u64 = 1 << 20;
@@ -23,6 +24,8 @@ const FIRST_READ: u64 = 1 << 20;
 /// ```
 pub struct Outline {
     front: Front,
+    /// The model's files; one if it is not split.
+    pub(crate) files: Vec<PathBuf>,
 }
 
 /// What a file says of one tensor.
@@ -32,12 +35,17 @@ pub struct TensorOutline<'a> {
 }
 
 impl Outline {
-    /// Reads the front of a file and checks all of it, the places of the tensors' data included.
+    /// Reads the front of a file and checks all of it, the places of the tensors' data included; of all parts if the file is the
+    /// first one of a split model.
     ///
     /// # Errors
     /// As [`Gguf::open`](crate::Gguf::open).
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
-        let path = path.as_ref();
+        let (front, files) = split::load(path.as_ref(), |path| Ok((Self::front(path)?, path.to_owned())))?;
+        Ok(Outline { front, files })
+    }
+
+    fn front(path: &Path) -> Result<Front> {
         let (mut file, len) = open(path)?;
         let (mut bytes, mut wanted) = (Vec::new(), FIRST_READ);
         loop {
@@ -47,7 +55,7 @@ impl Outline {
             // A front that is longer than what was read looks like one that is cut short.
             match parse::front(&bytes, usize::try_from(len).unwrap_or(usize::MAX)) {
                 Err(_) if read > 0 && (bytes.len() as u64) < len => wanted = wanted.saturating_mul(4),
-                parsed => return Ok(Outline { front: parsed? }),
+                parsed => return parsed,
             }
         }
     }

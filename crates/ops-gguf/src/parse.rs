@@ -34,7 +34,7 @@ pub(crate) fn front(bytes: &[u8], len: usize) -> Result<Front> {
     let metadata = metadata_parse::metadata(&mut cur, pair_count)?;
     let alignment = alignment(&metadata)?;
     let described = descriptions(&mut cur, tensor_count)?;
-    let by_name = sort_by_name(&described)?;
+    let by_name = by_name(&described)?;
     let data_start = cur.at().checked_next_multiple_of(alignment).unwrap_or(usize::MAX);
     let tensors = place(described, data_start, alignment, len)?;
     Ok(Front { version, alignment, metadata, tensors, by_name })
@@ -117,7 +117,7 @@ fn description(cur: &mut Cursor<'_>, which: std::fmt::Arguments<'_>) -> Result<D
     let len = data_len(ty, &dims[..rank], name, dims_at)?;
     let offset_at = cur.at();
     let offset = cur.number(format_args!("offset of tensor `{name}`"))?;
-    let info = TensorInfo { name: name.into(), ty, rank, dims, start: 0, len };
+    let info = TensorInfo { name: name.into(), ty, rank, dims, start: 0, len, file: 0 };
     Ok(Described { info, at, offset_at, offset })
 }
 
@@ -157,21 +157,28 @@ pub(crate) fn data_len(ty: GgmlType, dims: &[usize], name: &str, at: usize) -> R
     }
 }
 
-fn sort_by_name(tensors: &[Described]) -> Result<Vec<u32>> {
-    let count = u32::try_from(tensors.len())
-        .map_err(|_| Error::malformed("count of tensors", 8, tensors.len(), "less than 2^32"))?;
-    let name = |i: u32| &tensors[i as usize].info.name;
+/// Indices of tensors in the order of their names; two with one name are an error.
+pub(crate) fn sort_by_name<'t>(
+    names: impl ExactSizeIterator<Item = &'t str>,
+    duplicate: impl Fn(usize, usize) -> Error,
+) -> Result<Vec<u32>> {
+    let names: Vec<&str> = names.collect();
+    let count = u32::try_from(names.len())
+        .map_err(|_| Error::malformed("count of tensors", 8, names.len(), "less than 2^32"))?;
     let mut by_name: Vec<u32> = (0..count).collect();
-    by_name.sort_by(|&a, &b| name(a).cmp(name(b)));
-    for pair in by_name.windows(2) {
-        let (first, second) = (&tensors[pair[0] as usize], &tensors[pair[1] as usize]);
-        if first.info.name == second.info.name {
-            let what = format!("name of tensor `{}`", second.info.name);
-            let got = format!("a duplicate of the one at byte {}", first.at);
-            return Err(Error::malformed(what, second.at, got, "every name once"));
-        }
+    by_name.sort_by_key(|&i| names[i as usize]);
+    match by_name.windows(2).find(|pair| names[pair[0] as usize] == names[pair[1] as usize]) {
+        Some(pair) => Err(duplicate(pair[0] as usize, pair[1] as usize)),
+        None => Ok(by_name),
     }
-    Ok(by_name)
+}
+
+fn by_name(tensors: &[Described]) -> Result<Vec<u32>> {
+    sort_by_name(tensors.iter().map(|tensor| &*tensor.info.name), |first, second| {
+        let what = format!("name of tensor `{}`", tensors[second].info.name);
+        let got = format!("a duplicate of the one at byte {}", tensors[first].at);
+        Error::malformed(what, tensors[second].at, got, "every name once")
+    })
 }
 
 /// Computes each tensor's data range and checks that it is aligned, inside the file and disjoint from all others.

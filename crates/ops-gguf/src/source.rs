@@ -2,7 +2,9 @@
 
 use std::fs::File;
 use std::io::Read;
+use std::ops::Range;
 use std::path::Path;
+use std::sync::{Arc, OnceLock};
 
 use bytemuck::{Pod, Zeroable};
 
@@ -14,6 +16,14 @@ pub(crate) enum Source {
     Mapped(memmap2::Mmap),
     Read(AlignedBytes),
     Given(Vec<u8>),
+    Joined(Joined),
+}
+
+/// Pieces of other sources, one after the other.
+pub(crate) struct Joined {
+    pieces: Vec<(Arc<Source>, Range<usize>)>,
+    /// A copy of all of them, made when they are first used as a whole.
+    whole: OnceLock<Vec<u8>>,
 }
 
 impl Source {
@@ -33,12 +43,47 @@ impl Source {
         Ok(Self::Read(bytes))
     }
 
+    /// The length, without making a copy of what is joined.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::Joined(joined) => joined.pieces.iter().map(|(_, part)| part.len()).sum(),
+            other => other.bytes().len(),
+        }
+    }
+
     pub(crate) fn bytes(&self) -> &[u8] {
         match self {
             Self::Mapped(map) => map,
             Self::Read(bytes) => bytes.as_ref(),
             Self::Given(bytes) => bytes,
+            Self::Joined(Joined { pieces, whole }) => whole.get_or_init(|| {
+                pieces.iter().flat_map(|(source, part)| &source.bytes()[part.clone()]).copied().collect()
+            }),
         }
+    }
+
+    /// Pieces as one source. Each must lie within its own.
+    pub(crate) fn joined(pieces: Vec<(Arc<Self>, Range<usize>)>) -> Self {
+        Self::Joined(Joined { pieces, whole: OnceLock::new() })
+    }
+
+    /// Part of a source, as part of the piece that it lies in if the source is joined of several.
+    #[cfg(feature = "weights")]
+    pub(crate) fn narrowed(this: &Arc<Self>, part: Range<usize>) -> (Arc<Self>, Range<usize>) {
+        if let Self::Joined(Joined { pieces, .. }) = &**this {
+            let mut before = 0;
+            for (source, piece) in pieces {
+                if before <= part.start && part.end - before <= piece.len() {
+                    let at = |n: usize| piece.start + n - before;
+                    return (Arc::clone(source), at(part.start)..at(part.end));
+                }
+                before += piece.len();
+                if before > part.start {
+                    break;
+                }
+            }
+        }
+        (Arc::clone(this), part)
     }
 }
 

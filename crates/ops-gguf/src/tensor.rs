@@ -26,6 +26,8 @@ pub(crate) struct TensorInfo {
     pub(crate) start: usize,
     /// Bytes of data, if the type is known.
     pub(crate) len: Option<usize>,
+    /// Which of the model's files has the data.
+    pub(crate) file: usize,
 }
 
 /// A tensor of a [`Gguf`](crate::Gguf): its description, and its data in place.
@@ -131,7 +133,8 @@ impl<'a> Tensor<'a> {
         let whole = self.range()?;
         let range = whole.start + part.start..whole.start + part.end;
         debug_assert!(range.end <= whole.end);
-        Ok(TensorData { held: Storage::Shared { source: Arc::clone(self.source), range }, of: PhantomData })
+        let (source, range) = Source::narrowed(self.source, range);
+        Ok(TensorData { held: Storage::Shared { source, range }, of: PhantomData })
     }
 
     fn range(&self) -> Result<Range<usize>> {

@@ -90,7 +90,7 @@ impl<'g, B: Backend> Weights<'g, B> {
         let dtype = self.checked(&tensor, dims)?;
         let columns = tensor.block_dims()?.last().copied().unwrap_or(1);
         let row = columns * dtype.size();
-        let bytes = tensor.bytes()?.len();
+        let bytes = tensor.info.len.unwrap_or(0);
         if row == 0 || rows.start > rows.end || rows.end > bytes / row {
             return Err(tensor.wrong(format!("dimensions {dims:?}"), format!("rows {rows:?}")));
         }

@@ -105,10 +105,9 @@ pub struct Experts {
 }
 
 /// Keys with an effect on results that no family has unless it says so.
-const REFUSED: [&str; 9] = [
+const REFUSED: [&str; 8] = [
     "attention.clamp_kqv",
     "attention.max_alibi_bias",
-    "attention.scale",
     "logit_scale",
     "residual_scale",
     "embedding_scale",
@@ -167,7 +166,7 @@ impl Config {
             rope_scaling: keys.rope_scaling()?,
             window: all_layers_windowed(keys)?,
             embedding_scale: 1.0,
-            score_scale: None,
+            score_scale: keys.float("attention.scale")?.filter(|scale| *scale != 0.0),
             score_softcap: None,
             logit_softcap: None,
             activation: Activation::Swiglu,

@@ -7,7 +7,7 @@ pub enum Error {
     /// The family of the model is not among those of this crate.
     #[error("architecture {got:?} is not supported; this program runs {}", known.join(", "))]
     Family {
-        /// The file's `general.architecture`.
+        /// The file's `general.architecture`, or `model_type` of a folder.
         got: String,
         /// The architectures that this crate runs.
         known: Vec<&'static str>,
@@ -28,6 +28,18 @@ pub enum Error {
         /// The tensor.
         name: String,
         /// What the file has.
+        got: String,
+        /// What would be accepted.
+        wanted: String,
+    },
+    /// Something in a folder of model files cannot be honoured.
+    #[error("{}: {what}: got {got}, wanted {wanted}", path.display())]
+    Folder {
+        /// The file or the folder.
+        path: std::path::PathBuf,
+        /// The option, tensor or file.
+        what: String,
+        /// What it is.
         got: String,
         /// What would be accepted.
         wanted: String,

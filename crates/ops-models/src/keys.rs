@@ -60,6 +60,18 @@ impl<'a> Keys<'a> {
         match (self.find::<&str>("rope.scaling.type")?, factor) {
             (Some("none"), _) | (None, None) => Ok(RopeScaling::None),
             (None | Some("linear"), Some(factor)) => Ok(RopeScaling::Linear { factor }),
+            (Some("llama3"), Some(factor)) => {
+                let wanted = |key: &str| {
+                    let value = self.float(&format!("rope.scaling.{key}"))?;
+                    value.ok_or_else(|| self.wrong(&format!("rope.scaling.{key}"), "no such key", "a number"))
+                };
+                Ok(RopeScaling::Llama3 {
+                    factor,
+                    low_freq_factor: wanted("low_freq_factor")?,
+                    high_freq_factor: wanted("high_freq_factor")?,
+                    original_context: self.count("rope.scaling.original_context_length")? as f64,
+                })
+            }
             (Some("yarn"), Some(factor)) => Ok(RopeScaling::Yarn {
                 factor,
                 original_context: self.count("rope.scaling.original_context_length")? as f64,
@@ -70,7 +82,7 @@ impl<'a> Keys<'a> {
             (Some(kind), factor) => Err(self.wrong(
                 "rope.scaling.type",
                 format!("{kind:?} with factor {factor:?}"),
-                "none, or linear or yarn with a factor",
+                "none, or linear, llama3 or yarn with a factor",
             )),
         }
     }

@@ -1,8 +1,10 @@
-//! Decoder models of many families, read from GGUF files and run on any backend.
+//! Decoder models of many families, read from GGUF files or folders of safetensors and run on any backend.
 //!
 //! [`Decoder`] is one program for all of them, written over [`Transformer`](ops_core::model::Transformer). A [`Config`], read from
 //! the file's metadata, says what a model is made of: norms, rotation, windows, experts. A family is a file in `families/`: its
 //! name and what its metadata does not say.
+//!
+//! [`open`] reads GGUF files, split ones, and folders as the Hugging Face Hub has them, all with the same result.
 //!
 //! A file that has something which this crate does not know is refused, with the name of the key or tensor: a model never runs
 //! without a part of it.
@@ -23,9 +25,11 @@ mod config;
 mod decoder;
 mod error;
 mod families;
+mod folder;
 mod keys;
 
 pub use config::{Activation, Config, Experts, NormKind, Window};
-pub use decoder::{Decoder, State};
+pub use decoder::{Decoder, Row, State};
 pub use error::{Error, Result};
 pub use families::families;
+pub use folder::{folder_families, open, open_with};

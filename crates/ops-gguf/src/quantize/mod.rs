@@ -50,7 +50,6 @@ const PART: usize = 1 << 20;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Quantizer {
-    path: PathBuf,
     outline: Outline,
     mixture: Mixture,
     /// For each tensor in file order.
@@ -88,23 +87,12 @@ impl Quantizer {
     ///
     /// # Errors
     /// Those of [`Outline::open`]; [`Error::TensorType`] if a matrix whose type changes is already quantized: each
-    /// quantization adds its own error, so start from a file in f32, f16 or bf16; [`Error::Unsupported`] for one part of a model
-    /// that is split over several files.
+    /// quantization adds its own error, so start from a file in f32, f16 or bf16.
     pub fn open(path: impl AsRef<Path>, mixture: Mixture) -> Result<Self> {
-        let path = path.as_ref().to_owned();
-        let outline = Outline::open(&path)?;
-        let parts = outline.metadata().find::<u64>("split.count")?.unwrap_or(1);
-        if parts > 1 {
-            return Err(Error::Unsupported {
-                what: "input",
-                got: format!("one of {parts} parts of a model"),
-                wanted: "a model in one file",
-                remedy: "merge the parts first",
-            });
-        }
+        let outline = Outline::open(path)?;
         let model = model(&outline);
         let types = outline.tensors().map(|tensor| choose(tensor, mixture, &model)).collect::<Result<_>>()?;
-        Ok(Quantizer { path, outline, mixture, types })
+        Ok(Quantizer { outline, mixture, types })
     }
 
     /// The types that tensors have and get, in file order.
@@ -134,7 +122,8 @@ impl Quantizer {
         for change in self.plan() {
             writer.tensor(change.name, change.to, change.dims)?;
         }
-        let (mut file, _) = open(&self.path)?;
+        let files = self.outline.files.iter().map(|path| Ok((path, open(path)?.0)));
+        let mut files: Vec<(&PathBuf, File)> = files.collect::<Result<_>>()?;
         let mut body = writer.create(to)?;
         let all = self.outline.tensors().map(|tensor| tensor.info.len.unwrap_or(0) as u64).sum();
         let mut done = 0;
@@ -143,7 +132,8 @@ impl Quantizer {
                 done += bytes as u64;
                 progress(QuantizeProgress { tensor: tensor.name(), done, all });
             };
-            Conversion { tensor, to: *to, path: &self.path }.run(backend, &mut file, &mut body, report)?;
+            let (path, file) = &mut files[tensor.info.file];
+            Conversion { tensor, to: *to, path }.run(backend, file, &mut body, report)?;
         }
         body.commit()
     }

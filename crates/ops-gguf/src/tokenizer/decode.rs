@@ -101,7 +101,11 @@ impl Tokenizer {
 
     /// A stream for the start of a text.
     pub fn decode_stream(&self) -> DecodeStream<'_> {
-        let at_start = matches!(&self.engine, Engine::SentencePiece(sp) if sp.space_prefix);
+        let at_start = match &self.engine {
+            Engine::SentencePiece(sp) => sp.space_prefix,
+            Engine::HuggingFace(engine) => engine.strips_space,
+            Engine::ByteLevel { .. } => false,
+        };
         DecodeStream { tokenizer: self, options: DecodeOptions::default(), pending: Vec::new(), at_start }
     }
 
@@ -133,9 +137,10 @@ impl Tokenizer {
         }
         match (kind, byte_of(text), &self.engine) {
             (TokenKind::Byte, Some(byte), _) => bytes.push(byte),
-            (TokenKind::UserDefined, _, Engine::ByteLevel { .. }) => bytes.extend_from_slice(text.as_bytes()),
-            (_, _, Engine::ByteLevel { .. }) => byte_level::decode(text, bytes),
             (_, _, Engine::SentencePiece(_)) => sentencepiece::decode(text, bytes),
+            (_, _, Engine::HuggingFace(engine)) if !engine.byte_level => sentencepiece::decode(text, bytes),
+            (TokenKind::UserDefined, _, _) => bytes.extend_from_slice(text.as_bytes()),
+            _ => byte_level::decode(text, bytes),
         }
         Ok(true)
     }

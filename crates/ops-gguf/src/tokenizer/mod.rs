@@ -4,6 +4,7 @@ use std::fmt;
 
 use byte_level::ByteLevel;
 pub use decode::{DecodeOptions, DecodeStream};
+use huggingface::HuggingFace;
 use matcher::Matcher;
 use pretokenizer::Rules;
 use sentencepiece::SentencePiece;
@@ -15,6 +16,7 @@ use crate::metadata::Metadata;
 
 mod byte_level;
 mod decode;
+mod huggingface;
 mod matcher;
 mod pretokenizer;
 mod sentencepiece;
@@ -23,7 +25,8 @@ mod vocab;
 /// The tokenizer of a model.
 ///
 /// `tokenizer.ggml.model` selects one of two kinds: "gpt2" is byte-level byte pair encoding with the word rules that
-/// `tokenizer.ggml.pre` names, and "llama" is SentencePiece-style encoding with scores (or merges) and byte fallback.
+/// `tokenizer.ggml.pre` names, and "llama" is SentencePiece-style encoding with scores (or merges) and byte fallback. Without
+/// that key, `tokenizer.huggingface.json` holds the text of a `tokenizer.json`, which is followed exactly.
 ///
 /// Text that looks like a control token (`</s>` in a prompt) is encoded as plain text, unless [`EncodeOptions::special`]
 /// is set. Tokens added to a vocabulary as whole strings ([`TokenKind::UserDefined`]) are always recognised.
@@ -52,9 +55,10 @@ pub struct Tokenizer {
 enum Engine {
     ByteLevel { bpe: Box<ByteLevel>, added: Matcher },
     SentencePiece(Box<SentencePiece>),
+    HuggingFace(Box<HuggingFace>),
 }
 
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Default)]
 struct SpecialIds {
     bos: Option<u32>,
     eos: Option<u32>,
@@ -62,6 +66,8 @@ struct SpecialIds {
     eom: Option<u32>,
     unknown: Option<u32>,
     padding: Option<u32>,
+    /// Further tokens that end generation.
+    ends: Vec<u32>,
 }
 
 /// Options for encoding. By default, BOS and EOS follow the metadata, and control tokens are encoded as plain text.
@@ -82,6 +88,9 @@ pub struct EncodeOptions {
     /// otherwise, the author of the text can insert control tokens.
     pub special: bool,
 }
+
+/// Ids of several tokens that end a text.
+const ENDS: &str = "tokenizer.ggml.eos_token_ids";
 
 /// Control tokens that end a turn, for vocabularies whose metadata does not name one.
 const END_OF_TURN: &[&str] = &[
@@ -105,6 +114,9 @@ impl Tokenizer {
     /// model or pre-tokenizer (it lists the known ones), and for an inconsistent vocabulary: duplicate tokens, merges of
     /// missing tokens, ids out of range, scores that are NaN, or lists of different lengths.
     pub fn from_metadata(meta: &Metadata) -> Result<Self> {
+        if meta.value("tokenizer.ggml.model").is_none() && meta.value(huggingface::JSON).is_some() {
+            return huggingface::tokenizer(meta);
+        }
         let model = meta.str("tokenizer.ggml.model")?;
         if !["gpt2", "llama"].contains(&model) {
             return Err(Error::tokenizer(
@@ -153,7 +165,9 @@ impl Tokenizer {
         if options.bos.unwrap_or(self.add_bos) {
             ids.push(self.special.bos.ok_or_else(|| absent("bos"))?);
         }
-        if options.special {
+        if let Engine::HuggingFace(engine) = &self.engine {
+            engine.encode(text, options.special, &mut ids)?;
+        } else if options.special {
             for (range, id) in self.control.split(text) {
                 match id {
                     Some(id) => ids.push(id),
@@ -174,6 +188,7 @@ impl Tokenizer {
 
     fn encode_text(&self, text: &str, ids: &mut Vec<u32>) -> Result<()> {
         match &self.engine {
+            Engine::HuggingFace(engine) => engine.encode(text, false, ids),
             Engine::SentencePiece(sp) => sp.encode(text, ids),
             Engine::ByteLevel { bpe, added } => added.split(text).try_for_each(|(range, id)| match id {
                 Some(id) => {
@@ -230,8 +245,8 @@ impl Tokenizer {
 
     /// Whether this token ends generation: it ends a text, a turn or a message.
     pub fn is_end(&self, id: u32) -> bool {
-        let SpecialIds { eos, eot, eom, .. } = self.special;
-        [eos, eot, eom].contains(&Some(id))
+        let SpecialIds { eos, eot, eom, ends, .. } = &self.special;
+        [eos, eot, eom].contains(&&Some(id)) || ends.contains(&id)
     }
 
     /// Whether [`Tokenizer::encode`] adds BOS by default.
@@ -262,6 +277,7 @@ impl SpecialIds {
             eom: id("eom")?.or_else(|| control(&"<|eom_id|>")),
             unknown: id("unknown")?,
             padding: id("padding")?,
+            ends: meta.find::<Vec<u32>>(ENDS)?.unwrap_or_default(),
         })
     }
 }
@@ -296,6 +312,7 @@ impl fmt::Debug for Tokenizer {
         let kind = match self.engine {
             Engine::ByteLevel { .. } => "byte-level",
             Engine::SentencePiece(_) => "SentencePiece",
+            Engine::HuggingFace(_) => "tokenizer.json",
         };
         write!(f, "Tokenizer({kind}, {} tokens)", self.vocab_size())
     }

@@ -70,6 +70,11 @@ impl Vocab {
             ));
         }
         let kinds = kinds(meta, &texts)?;
+        Self::new(texts, kinds)
+    }
+
+    /// Tokens and their kinds by id.
+    pub(super) fn new(texts: Strings, kinds: Box<[TokenKind]>) -> Result<Self> {
         let by_text = sorted_by_text(&texts)?;
         Ok(Self { texts, kinds, by_text })
     }

@@ -185,6 +185,7 @@ pub(super) fn load<T: Float, B: Transformer<T>>(
     backend: &B,
     gguf: &Gguf,
     context: usize,
+    progress: &mut dyn FnMut(usize, usize),
 ) -> Result<Decoder<T, B>> {
     let config = Config::new(gguf.metadata())?;
     let loader = Loader {
@@ -202,7 +203,12 @@ pub(super) fn load<T: Float, B: Transformer<T>>(
     };
     loader.mark("token_embd.weight");
     let (rotation, windowed_rotation) = loader.rotations(context)?;
-    let layers = (0..config.layers).map(|i| loader.layer(i)).collect::<Result<_>>()?;
+    let layers = (0..config.layers).map(|i| {
+        progress(i, config.layers);
+        loader.layer(i)
+    });
+    let layers = layers.collect::<Result<_>>()?;
+    progress(config.layers, config.layers);
     let output_norm = loader.norm("output_norm", config.dim)?;
     let matrix = [vocabulary, config.dim];
     let output = loader.has("output.weight").then(|| loader.linear("output", matrix)).transpose()?;

@@ -113,6 +113,11 @@ pub struct State<S: Space, T: Float> {
     capacity: usize,
 }
 
+/// A text of a step: its state, and the tokens to append.
+pub type Row<'r, S, T> = (&'r mut State<S, T>, &'r [u32]);
+/// A text in a layer: its cache, and how many tokens it gains.
+type Cache<'c, S, T> = (&'c mut KvCache<S, T>, usize);
+
 impl<S: Space, T: Float> State<S, T> {
     /// Number of tokens so far.
     pub fn len(&self) -> usize {
@@ -135,7 +140,20 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
     /// [`Error::Family`], [`Error::Key`] and [`Error::Tensor`] for what this crate does not run; those of the file and of the
     /// backend.
     pub fn load(backend: &B, gguf: &Gguf, context: usize) -> Result<Self> {
-        load::load(backend, gguf, context)
+        load::load(backend, gguf, context, &mut |_, _| ())
+    }
+
+    /// Like [`load`](Self::load), and calls `progress` with the number of layers loaded and of all layers.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load).
+    pub fn load_with(
+        backend: &B,
+        gguf: &Gguf,
+        context: usize,
+        progress: &mut dyn FnMut(usize, usize),
+    ) -> Result<Self> {
+        load::load(backend, gguf, context, progress)
     }
 
     /// What the model is made of.
@@ -164,8 +182,28 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
     /// # Errors
     /// [`Error::Tokens`] if there are none or too many, and those of the backend. The state is then as far as the step came.
     pub fn forward(&self, b: &B, state: &mut State<B::Space, T>, tokens: &[u32]) -> Result<Vec<f32>> {
-        let h = self.hidden(b, state, tokens)?;
+        let h = self.hidden(b, &mut [(state, tokens)])?;
         self.logits(b, h.as_ref().narrow(0, tokens.len() - 1, 1)?)
+    }
+
+    /// A step of several texts, each with a state and tokens of its own: the logits for the token after each.
+    ///
+    /// The tokens of all texts pass through each matrix together, so that a weight is read once; attention is each text's own,
+    /// and the texts may be of different lengths.
+    ///
+    /// # Errors
+    /// As [`forward`](Self::forward).
+    pub fn forward_batch(&self, b: &B, rows: &mut [Row<'_, B::Space, T>]) -> Result<Vec<Vec<f32>>> {
+        if rows.is_empty() {
+            return Ok(Vec::new());
+        }
+        let h = self.hidden(b, rows)?;
+        let mut end = 0;
+        let last: Vec<u32> = rows.iter().map(|(_, tokens)| (end += tokens.len(), end as u32 - 1).1).collect();
+        let last = b.tensor(&[last.len()], &last)?;
+        let h = b.index_select(&h, &last, IndexSelect::axis(0))?;
+        let logits = self.logits(b, h.as_ref())?;
+        Ok(logits.chunks(self.vocabulary()).map(<[f32]>::to_vec).collect())
     }
 
     /// Like [`forward`](Self::forward), but with logits after each of the tokens: a row of [`vocabulary`](Self::vocabulary) each.
@@ -173,26 +211,30 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
     /// # Errors
     /// As [`forward`](Self::forward).
     pub fn forward_all(&self, b: &B, state: &mut State<B::Space, T>, tokens: &[u32]) -> Result<Vec<f32>> {
-        let h = self.hidden(b, state, tokens)?;
+        let h = self.hidden(b, &mut [(state, tokens)])?;
         self.logits(b, h.as_ref())
     }
 
-    /// The normed output of the last layer, `[tokens, dim]`.
-    fn hidden(&self, b: &B, state: &mut State<B::Space, T>, tokens: &[u32]) -> Result<TensorOf<B, T>> {
-        let (before, room) = (state.len(), state.capacity - state.len());
-        if tokens.is_empty() || tokens.len() > room {
-            return Err(Error::Tokens { got: tokens.len(), before, room });
+    /// The normed output of the last layer, `[tokens of all texts, dim]`.
+    fn hidden(&self, b: &B, rows: &mut [Row<'_, B::Space, T>]) -> Result<TensorOf<B, T>> {
+        for (state, tokens) in rows.iter() {
+            let (before, room) = (state.len(), state.capacity - state.len());
+            if tokens.is_empty() || tokens.len() > room {
+                return Err(Error::Tokens { got: tokens.len(), before, room });
+            }
         }
-        let ids = b.tensor(&[tokens.len()], tokens)?;
+        let tokens: Vec<u32> = rows.iter().flat_map(|(_, tokens)| *tokens).copied().collect();
+        let ids = b.tensor(&[tokens.len()], &tokens)?;
         let mut x: TensorOf<B, T> = b.embedding(&self.embedding, &ids)?;
         if self.config.embedding_scale != 1.0 {
             b.affine_inplace(&mut x, self.config.embedding_scale, 0.0)?;
         }
         let norm_of = |i: usize| self.layers.get(i).map_or(&self.output_norm, |layer| &layer.attention_norm);
         let mut h = norm_of(0).apply(b, x.as_ref())?;
-        for (i, (layer, cache)) in self.layers.iter().zip(&mut state.caches).enumerate() {
+        for (i, layer) in self.layers.iter().enumerate() {
+            let caches = rows.iter_mut().map(|(state, tokens)| (&mut state.caches[i], tokens.len()));
             // The norm after a layer is that of the next layer, or the model's last one.
-            (h, x) = self.layer(b, (i, layer), cache, (&h, &x), norm_of(i + 1))?;
+            (h, x) = self.layer(b, (i, layer), &mut caches.collect::<Vec<_>>(), (&h, &x), norm_of(i + 1))?;
         }
         Ok(h)
     }
@@ -201,7 +243,7 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         &self,
         b: &B,
         (i, layer): (usize, &Layer<B>),
-        cache: &mut KvCache<B::Space, T>,
+        caches: &mut [Cache<'_, B::Space, T>],
         (h, x): (&TensorOf<B, T>, &TensorOf<B, T>),
         next: &Norm<B>,
     ) -> Result<(TensorOf<B, T>, TensorOf<B, T>)> {
@@ -209,7 +251,7 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
             Some(norm) => norm.apply(b, y.as_ref()),
             None => Ok(y),
         };
-        let a = self.attention(b, i, &layer.attend, cache, h.as_ref())?;
+        let a = self.attention(b, i, &layer.attend, caches, h.as_ref())?;
         let a = normed(&layer.post_attention_norm, a)?;
         let feed = |h: &TensorOf<B, T>| {
             let f = layer.feed.apply(b, self.config.activation, h.as_ref())?;

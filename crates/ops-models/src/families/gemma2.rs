@@ -9,6 +9,10 @@ pub(super) const FAMILY: Family = Family {
         config.embedding_scale = (config.dim as f64).sqrt();
         config.score_softcap = keys.float("attn_logit_softcapping")?.filter(|cap| *cap != 0.0);
         config.logit_softcap = keys.float("final_logit_softcapping")?.filter(|cap| *cap != 0.0);
+        // The 27B model, of 46 layers, scales its scores by its width, not by that of a head; files have no key for it.
+        if config.layers == 46 && config.score_scale.is_none() {
+            config.score_scale = Some((config.dim as f64 / config.heads as f64).sqrt().recip());
+        }
         let size = keys.count("attention.sliding_window")?;
         config.window = Some(Window { size, period: 2, rope_base: None });
         Ok(())

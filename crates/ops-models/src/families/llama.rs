@@ -6,7 +6,10 @@ use ops_core::ops::RopeForm;
 pub(super) const FAMILY: Family = Family {
     name: "llama",
     adjust: |keys, config| {
-        config.rope = RopeForm::Interleaved;
+        // Files have the rows of queries and keys in an order of pairs; a folder's are in that of halves, which is said.
+        if !keys.find::<bool>("rope.halves")?.unwrap_or(false) {
+            config.rope = RopeForm::Interleaved;
+        }
         // Mixtral renormalises; no key says so. Its experts have the width of a dense block.
         let count = keys.find::<u32>("expert_count")?.unwrap_or(0) as usize;
         if count > 0 {

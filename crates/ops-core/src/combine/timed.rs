@@ -1,0 +1,102 @@
+//! A backend that counts the calls of each op and the time they take.
+use super::Wrapper;
+use crate::{AnyTensor, Backend, Call, Execute, Op, Operands, Packing, Reason, Result};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Runs every op on `B` and notes how often each was called and for how long.
+///
+/// The time of a call is that until it returns: all of it on a backend that computes at once, the time to enqueue on a GPU.
+///
+/// ```
+/// # use ops_cpu::Cpu;
+/// use ops_core::combine::Timed;
+/// use ops_core::{Backend, ops::*};
+///
+/// let timed = Timed::new(Cpu::new());
+/// let x = timed.tensor(&[2], &[1.0_f32, 2.0])?;
+/// timed.silu(timed.add(&x, &x)?)?;
+/// let ops: Vec<_> = timed.times().iter().map(|time| (time.op, time.calls)).collect();
+/// assert_eq!(ops, [("add", 1), ("silu", 1)]);
+/// # Ok::<(), ops_core::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Timed<B> {
+    inner: B,
+    on: bool,
+    times: Arc<Mutex<Vec<OpTime>>>,
+}
+
+/// The calls of one op.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct OpTime {
+    /// The op, as [`Op::name_on`] names it.
+    pub op: &'static str,
+    /// Number of calls.
+    pub calls: u64,
+    /// Time until they returned, in total.
+    pub time: Duration,
+}
+
+impl<B> Timed<B> {
+    /// Notes all calls of `inner`.
+    pub fn new(inner: B) -> Self {
+        Timed { inner, on: true, times: Arc::default() }
+    }
+    /// Sets whether to note anything. Off, a call costs no more than on the backend inside.
+    pub fn on(self, on: bool) -> Self {
+        Timed { on, ..self }
+    }
+    /// The backend inside.
+    pub fn inside(&self) -> &B {
+        &self.inner
+    }
+    /// The ops so far, in order of their first calls. Clones share the list.
+    pub fn times(&self) -> Vec<OpTime> {
+        self.times.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+    /// Forgets all calls so far.
+    pub fn clear(&self) {
+        self.times.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    fn note(&self, op: &'static str, took: Duration) {
+        let mut times = self.times.lock().unwrap_or_else(PoisonError::into_inner);
+        match times.iter_mut().find(|time| time.op == op) {
+            Some(known) => (known.calls, known.time) = (known.calls + 1, known.time + took),
+            None => times.push(OpTime { op, calls: 1, time: took }),
+        }
+    }
+}
+
+impl<B: Backend> Wrapper for Timed<B> {
+    type Inner = B;
+    fn inner(&self) -> &B {
+        &self.inner
+    }
+    fn around(&self, inner: B) -> Self {
+        Timed { inner, ..self.clone() }
+    }
+}
+
+impl<O: Op, B: Execute<O>> Execute<O> for Timed<B> {
+    fn support(&self, op: &O, on: &dyn Operands) -> Result<(), Reason> {
+        self.inner.support(op, on)
+    }
+    fn execute(&self, call: Call<'_, '_, O, B::Space>) -> Result<()> {
+        if !self.on {
+            return self.inner.execute(call);
+        }
+        let (op, begin) = (call.name(), Instant::now());
+        let done = self.inner.execute(call);
+        self.note(op, begin.elapsed());
+        done
+    }
+    fn reads(&self, op: &O, operand: &'static str, packing: &'static Packing) -> bool {
+        self.inner.reads(op, operand, packing)
+    }
+    fn pack(&self, op: &O, operand: &'static str, x: AnyTensor<B::Space>) -> Result<AnyTensor<B::Space>> {
+        self.inner.pack(op, operand, x)
+    }
+}

@@ -1,0 +1,169 @@
+//! Tokenizers in the form of `tokenizer.json`, run by the crate that the form belongs to.
+
+use std::sync::{Mutex, PoisonError};
+
+use tokenizers::decoders::DecoderWrapper;
+
+use super::matcher::Matcher;
+use super::vocab::{TokenKind, Vocab};
+use super::{Engine, SpecialIds, Tokenizer, added};
+use crate::error::{Error, Result};
+use crate::metadata::{Array, Metadata, Value};
+
+/// The key that holds the text of a `tokenizer.json`.
+pub(super) const JSON: &str = "tokenizer.huggingface.json";
+
+pub(super) struct HuggingFace {
+    /// Whether special tokens in a text are text is a setting of the tokenizer itself.
+    inner: Mutex<tokenizers::Tokenizer>,
+    /// Tokens are bytes as printable characters; otherwise text with `▁` for spaces.
+    pub(super) byte_level: bool,
+    /// The first space of a text is one that the encoder put there.
+    pub(super) strips_space: bool,
+}
+
+impl HuggingFace {
+    /// Appends the tokens of a text, without those that are put before and after a text.
+    pub(super) fn encode(&self, text: &str, special: bool, ids: &mut Vec<u32>) -> Result<()> {
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        inner.set_encode_special_tokens(!special);
+        let encoding = inner.encode_fast(text, false);
+        let encoding = encoding.map_err(|e| Error::Encode { at: 0, reason: e.to_string() })?;
+        ids.extend(encoding.get_ids());
+        Ok(())
+    }
+}
+
+fn wrong(what: &str, got: impl std::fmt::Display, wanted: impl std::fmt::Display) -> Error {
+    Error::tokenizer(format_args!("{what} of `{JSON}`"), got, wanted)
+}
+
+/// The tokenizer that a `tokenizer.json` describes.
+pub(super) fn tokenizer(meta: &Metadata) -> Result<Tokenizer> {
+    let inner = meta.str(JSON)?.parse::<tokenizers::Tokenizer>();
+    let mut inner = inner.map_err(|e| wrong("text", e, "a tokenizer"))?;
+    inner.with_truncation(None).map_err(|e| wrong("truncation", e, "none"))?.with_padding(None);
+    let (byte_level, strips_space) = decoder(inner.get_decoder())?;
+    let vocab = vocab(&inner)?;
+    let special = special_ids(meta, &vocab)?;
+    let (begins, ends) = around(&inner)?;
+    let special = SpecialIds { bos: special.bos.or(begins), eos: special.eos.or(ends), ..special };
+    if begins.is_some_and(|id| special.bos != Some(id)) || ends.is_some_and(|id| special.eos != Some(id)) {
+        let got = format!("token {begins:?} before a text and {ends:?} after it");
+        return Err(wrong("post-processor", got, format!("{:?} and {:?}", special.bos, special.eos)));
+    }
+    let control = vocab.iter().filter(|(_, _, kind)| kind.is_control());
+    Ok(Tokenizer {
+        control: Matcher::new(control.map(|(id, text, _)| (id, text.to_owned()))),
+        add_bos: added(meta, "bos", special.bos, begins.is_some())?,
+        add_eos: added(meta, "eos", special.eos, ends.is_some())?,
+        chat_template: meta.find::<&str>("tokenizer.chat_template")?.map(Into::into),
+        vocab,
+        engine: Engine::HuggingFace(Box::new(HuggingFace {
+            inner: Mutex::new(inner),
+            byte_level,
+            strips_space,
+        })),
+        special,
+    })
+}
+
+/// Whether tokens are bytes in disguise, and whether the first space of a text goes.
+fn decoder(decoder: Option<&DecoderWrapper>) -> Result<(bool, bool)> {
+    let one = std::slice::from_ref;
+    let steps: &[DecoderWrapper] = match decoder {
+        Some(DecoderWrapper::Sequence(steps)) => steps.get_decoders(),
+        Some(step) => one(step),
+        None => &[],
+    };
+    let (mut byte_level, mut spaces, mut strips) = (false, false, false);
+    for step in steps {
+        match step {
+            DecoderWrapper::ByteLevel(_) => byte_level = true,
+            DecoderWrapper::Replace(_) => spaces = true,
+            DecoderWrapper::Metaspace(_) => (spaces, strips) = (true, true),
+            DecoderWrapper::Strip(_) => strips = true,
+            DecoderWrapper::ByteFallback(_) | DecoderWrapper::Fuse(_) => {}
+            _ => {
+                return Err(wrong(
+                    "decoder",
+                    format_args!("{step:?}"),
+                    "bytes, or pieces with byte fallback",
+                ));
+            }
+        }
+    }
+    if byte_level == spaces {
+        return Err(wrong("decoder", format_args!("{decoder:?}"), "one of ByteLevel, Replace and Metaspace"));
+    }
+    Ok((byte_level, strips))
+}
+
+fn vocab(inner: &tokenizers::Tokenizer) -> Result<Vocab> {
+    let tokens = inner.get_vocab(true);
+    let count = tokens.values().max().map_or(0, |id| *id as usize + 1);
+    // Ids are nearly dense; a file whose ids are not is no reason to allocate without end.
+    if count == 0 || count > 2 * tokens.len() + 4096 {
+        return Err(wrong(
+            "vocabulary",
+            format_args!("{} tokens, ids up to {count}", tokens.len()),
+            "ids without large gaps",
+        ));
+    }
+    let mut texts = vec![String::new(); count];
+    let mut kinds = vec![TokenKind::Unused; count];
+    for (text, id) in tokens {
+        let byte = super::vocab::byte_of(&text).is_some();
+        kinds[id as usize] = if byte { TokenKind::Byte } else { TokenKind::Normal };
+        texts[id as usize] = text;
+    }
+    for (id, token) in inner.get_added_tokens_decoder() {
+        kinds[id as usize] = if token.special { TokenKind::Control } else { TokenKind::UserDefined };
+    }
+    let Value::Array(Array::String(texts)) = Value::from(texts.as_slice()) else {
+        return Err(wrong("vocabulary", "no strings", "strings"));
+    };
+    Vocab::new(*texts, kinds.into())
+}
+
+/// Ids of the keys, or else of the texts that `tokenizer_config.json` gives.
+fn special_ids(meta: &Metadata, vocab: &Vocab) -> Result<SpecialIds> {
+    let ids = SpecialIds::from_metadata(meta, vocab)?;
+    let named = |name: &str| -> Result<Option<u32>> {
+        let Some(text) = meta.find::<&str>(&format!("tokenizer.huggingface.{name}_token"))? else {
+            return Ok(None);
+        };
+        vocab
+            .id(text)
+            .map(Some)
+            .ok_or_else(|| wrong("vocabulary", format_args!("no {text:?}"), format_args!("the {name}_token")))
+    };
+    Ok(SpecialIds {
+        bos: named("bos")?.or(ids.bos),
+        eos: named("eos")?.or(ids.eos).or(ids.ends.first().copied()),
+        unknown: named("unk")?.or(ids.unknown),
+        padding: named("pad")?.or(ids.padding),
+        ..ids
+    })
+}
+
+/// The tokens before and after a text.
+fn around(inner: &tokenizers::Tokenizer) -> Result<(Option<u32>, Option<u32>)> {
+    let failed = |e| wrong("post-processor", e, "one that takes an empty text");
+    // A text of one token tells what is before from what is after.
+    let bare = inner.encode_fast("a", false).map_err(failed)?;
+    let whole = inner.encode_fast("a", true).map_err(failed)?;
+    let (bare, whole) = (bare.get_ids(), whole.get_ids());
+    let at = whole.windows(bare.len().max(1)).position(|ids| ids == bare);
+    match at.map(|at| (&whole[..at], &whole[at + bare.len()..])) {
+        Some(([], [])) => Ok((None, None)),
+        Some(([begin], [])) => Ok((Some(*begin), None)),
+        Some(([], [end])) => Ok((None, Some(*end))),
+        Some(([begin], [end])) => Ok((Some(*begin), Some(*end))),
+        _ => Err(wrong(
+            "post-processor",
+            format_args!("{whole:?} for {bare:?}"),
+            "at most a token before and one after",
+        )),
+    }
+}

@@ -1,0 +1,54 @@
+//! Models in folders as the Hugging Face Hub has them: `config.json`, safetensors files, `tokenizer.json`.
+//!
+//! A folder becomes what a GGUF file of the same model is: the configuration as its keys, tensors under its names and in their own
+//! memory. Families are therefore written once, and everything that reads a [`Gguf`] reads folders.
+use crate::Result;
+use ops_gguf::{Assembly, Bytes, Gguf};
+use std::path::Path;
+
+pub use config::folder_families;
+
+mod config;
+mod names;
+mod options;
+mod rope;
+mod tensors;
+mod tokenizer;
+
+/// Opens a model: a GGUF file, the first of split ones, or a folder with `config.json`, safetensors files and `tokenizer.json`.
+/// Files are read into memory.
+///
+/// ```no_run
+/// use ops_models::Decoder;
+///
+/// let (cpu, model) = (ops_cpu::Cpu::new(), ops_models::open("Qwen3-0.6B")?);
+/// let decoder = Decoder::<f32, _>::load(&cpu, &model, 512)?;
+/// # Ok::<(), ops_models::Error>(())
+/// ```
+///
+/// # Errors
+/// [`Error::File`](crate::Error::File) for files that cannot be read; for folders [`Error::Folder`](crate::Error::Folder), which
+/// names the option or tensor that this crate does not know how to honour, and [`Error::Family`](crate::Error::Family).
+pub fn open(path: impl AsRef<Path>) -> Result<Gguf> {
+    open_with(path, &mut |file| Bytes::read(file))
+}
+
+/// The same, with the files of weights opened by `read`, such as one that maps them.
+///
+/// # Errors
+/// As [`open`], and those of `read`.
+pub fn open_with(
+    path: impl AsRef<Path>,
+    read: &mut dyn FnMut(&Path) -> ops_gguf::Result<Bytes>,
+) -> Result<Gguf> {
+    let path = path.as_ref();
+    if !path.is_dir() {
+        return Ok(Gguf::open_with(path, read)?);
+    }
+    let mut translated = config::translate(&path.join("config.json"))?;
+    let mut metadata = std::mem::take(&mut translated.metadata);
+    tokenizer::add(&mut metadata, path)?;
+    let mut model = Assembly::new(metadata);
+    tensors::add(&mut model, path, &translated, read)?;
+    Ok(model.finish()?)
+}

@@ -1,0 +1,112 @@
+//! Options of rotary positions: `rope_parameters`, or `rope_theta` and `rope_scaling` in older files.
+use super::config::{Family, Keys};
+use super::options::Options;
+use crate::Result;
+
+pub(super) fn translate(options: &Options, family: &Family, keys: &mut Keys) -> Result<()> {
+    let scaling = match options.any(&["rope_parameters", "rope_scaling"]) {
+        Some(option) => options.object(option)?,
+        None => None,
+    };
+    // In newer files each kind of layer has parameters of its own, if it has a base of its own.
+    let nested = scaling.as_ref().filter(|outer| outer.get("full_attention").is_some());
+    let (scaling, windowed) = match nested {
+        Some(outer) => {
+            let (full, windowed) = (outer.object("full_attention")?, outer.object("sliding_attention")?);
+            outer.finish(&[])?;
+            (full, windowed)
+        }
+        None => (scaling, None),
+    };
+    let base = match scaling.as_ref().map(|scaling| scaling.number("rope_theta")).transpose()?.flatten() {
+        Some(base) => Some(base),
+        None => options.number("rope_theta")?,
+    };
+    let base = options.required("rope_theta", base.or(family.rope_base))?;
+    keys.set("rope.freq_base", base as f32)?;
+    windowed_base(options, windowed, keys)?;
+    partial(options, scaling.as_ref(), family, keys)?;
+    match scaling {
+        Some(scaling) => {
+            kind(options, &scaling, keys)?;
+            scaling.finish(&["type", "rope_type"])
+        }
+        None => Ok(()),
+    }
+}
+
+/// The base of layers with a window, which are not scaled.
+fn windowed_base(options: &Options, windowed: Option<Options>, keys: &mut Keys) -> Result<()> {
+    let base = match &windowed {
+        Some(windowed) => {
+            windowed.only("rope_type", "default", |value| value.as_str() == Some("default"))?;
+            let base = windowed.number("rope_theta")?;
+            windowed.finish(&[])?;
+            base
+        }
+        None => options.number("rope_local_base_freq")?,
+    };
+    base.map_or(Ok(()), |base| keys.set("rope.freq_base_swa", base as f32))
+}
+
+/// The part of each head that is rotated.
+fn partial(options: &Options, scaling: Option<&Options>, family: &Family, keys: &mut Keys) -> Result<()> {
+    let option = "partial_rotary_factor";
+    let own = scaling.map(|scaling| scaling.number(option)).transpose()?.flatten();
+    let Some(factor) = options.number(option)?.or(own) else { return Ok(()) };
+    if factor == 1.0 {
+        return Ok(());
+    }
+    if !family.partial_rope || !(0.0..1.0).contains(&factor) {
+        let wanted = if family.partial_rope { "a number from 0 to 1" } else { "1 in this family" };
+        return Err(options.wrong(option, factor, wanted));
+    }
+    let head_dim = keys.metadata.arch_u32("attention.key_length")?;
+    keys.set("rope.dimension_count", (f64::from(head_dim) * factor) as u32)
+}
+
+fn kind(options: &Options, scaling: &Options, keys: &mut Keys) -> Result<()> {
+    let name = match scaling.any(&["rope_type", "type"]) {
+        Some(option) => scaling.text(option)?.unwrap_or_default(),
+        None => "default",
+    };
+    let number =
+        |option: &str| -> Result<f32> { Ok(scaling.required(option, scaling.number(option)?)? as f32) };
+    let original = || match scaling.any(&["original_max_position_embeddings"]) {
+        Some(option) => scaling.count(option),
+        None => options.count("max_position_embeddings"),
+    };
+    match name {
+        "default" => return Ok(()),
+        "linear" => {}
+        "llama3" => {
+            keys.set("rope.scaling.low_freq_factor", number("low_freq_factor")?)?;
+            keys.set("rope.scaling.high_freq_factor", number("high_freq_factor")?)?;
+            let context = scaling.count("original_max_position_embeddings")?;
+            let context = scaling.required("original_max_position_embeddings", context)?;
+            keys.set("rope.scaling.original_context_length", context)?;
+        }
+        "yarn" => {
+            let context = options.required("max_position_embeddings", original()?)?;
+            keys.set("rope.scaling.original_context_length", context)?;
+            for (option, key) in [
+                ("beta_fast", "yarn_beta_fast"),
+                ("beta_slow", "yarn_beta_slow"),
+                ("attention_factor", "attn_factor"),
+            ] {
+                if let Some(value) = scaling.number(option)? {
+                    keys.set(&format!("rope.scaling.{key}"), value as f32)?;
+                }
+            }
+            scaling.only("truncate", "true: the range of corrected frequencies is rounded", |value| {
+                value.as_bool() == Some(true)
+            })?;
+        }
+        other => {
+            let option = scaling.any(&["rope_type", "type"]).unwrap_or("rope_type");
+            return Err(scaling.wrong(option, format!("{other:?}"), "default, linear, llama3 or yarn"));
+        }
+    }
+    keys.set("rope.scaling.type", name)?;
+    keys.set("rope.scaling.factor", number("factor")?)
+}

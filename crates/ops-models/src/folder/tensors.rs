@@ -1,0 +1,165 @@
+//! Tensors of safetensors files, in place.
+use super::config::Translated;
+use super::names::{Place, place};
+use super::options::{Options, wrong};
+use crate::Result;
+use ops_core::{bf16, f16};
+use ops_gguf::{Assembly, Bytes, GgmlType};
+use safetensors::{Dtype, SafeTensors};
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+/// Reads or maps a file.
+pub(super) type Read<'r> = &'r mut dyn FnMut(&Path) -> ops_gguf::Result<Bytes>;
+
+const INDEX: &str = "model.safetensors.index.json";
+const SINGLE: &str = "model.safetensors";
+
+/// One expert's matrix.
+type Piece = (Bytes, Range<usize>);
+
+/// Experts that become one tensor.
+struct Experts {
+    /// Type and extents of each.
+    ty: GgmlType,
+    dims: Vec<usize>,
+    by_number: BTreeMap<usize, Piece>,
+}
+
+/// Tensors on their way to a model.
+struct Collection<'a> {
+    model: &'a mut Assembly,
+    translated: &'a Translated,
+    experts: BTreeMap<String, Experts>,
+    has_output: bool,
+}
+
+/// Adds the tensors of a folder to a model.
+pub(super) fn add(
+    model: &mut Assembly,
+    folder: &Path,
+    translated: &Translated,
+    read: Read<'_>,
+) -> Result<()> {
+    let mut all = Collection { model, translated, experts: BTreeMap::new(), has_output: false };
+    for (file, listed) in files(folder)? {
+        let bytes = read(&file)?;
+        let (header, about) = SafeTensors::read_metadata(&bytes)
+            .map_err(|e| wrong(&file, "contents", e, "a whole safetensors file"))?;
+        let start = 8 + header; // after the header's length and the header
+        if let Some(name) = listed.iter().find(|name| about.info(name).is_none()) {
+            return Err(wrong(&file, format!("tensor {name}"), "none", format!("it here, as {INDEX} says")));
+        }
+        for name in about.offset_keys() {
+            let Some(info) = about.info(&name) else { continue };
+            let (from, to) = info.data_offsets;
+            let piece = (bytes.clone(), start + from..start + to);
+            all.tensor(&file, &name, (info.dtype, &info.shape), piece)?;
+        }
+    }
+    all.finish(folder)
+}
+
+/// The files, and the tensors that the index says are in each.
+fn files(folder: &Path) -> Result<BTreeMap<PathBuf, Vec<String>>> {
+    let path = folder.join(INDEX);
+    let Some(index) = Options::read(&path)? else {
+        let single = folder.join(SINGLE);
+        if !single.is_file() {
+            let wanted = format!("{SINGLE} or {INDEX}; weights in other formats are not read");
+            return Err(wrong(folder, "weights", "neither", wanted));
+        }
+        return Ok(BTreeMap::from([(single, Vec::new())]));
+    };
+    let map = index.required("weight_map", index.get("weight_map").and_then(|map| map.as_object()))?;
+    let mut files: BTreeMap<PathBuf, Vec<String>> = BTreeMap::new();
+    for (tensor, file) in map {
+        // A name, and no path to somewhere else.
+        let name = file.as_str().filter(|name| Path::new(name).file_name().is_some_and(|last| last == *name));
+        let name = name.ok_or_else(|| wrong(&path, format!("file of {tensor}"), file, "a file's name"))?;
+        files.entry(folder.join(name)).or_default().push(tensor.clone());
+    }
+    Ok(files)
+}
+
+impl Collection<'_> {
+    fn tensor(
+        &mut self,
+        file: &Path,
+        name: &str,
+        (dtype, dims): (Dtype, &[usize]),
+        piece: Piece,
+    ) -> Result<()> {
+        let family = self.translated.family;
+        let what = || format!("tensor {name}");
+        let place = place(name, family.norms_plus_one).ok_or_else(|| {
+            wrong(
+                file,
+                what(),
+                "a name that this program has no use for",
+                "the tensors of this kind of model",
+            )
+        })?;
+        let ty = match dtype {
+            Dtype::F32 => GgmlType::F32,
+            Dtype::F16 => GgmlType::F16,
+            Dtype::BF16 => GgmlType::BF16,
+            other => return Err(wrong(file, what(), format!("type {other:?}"), "F32, F16 or BF16")),
+        };
+        match place {
+            Place::Ignored => {}
+            Place::Expert(name, expert) => {
+                let new = || Experts { ty, dims: dims.to_vec(), by_number: BTreeMap::new() };
+                let all = self.experts.entry(name).or_insert_with(new);
+                if (all.ty, all.dims.as_slice()) != (ty, dims) {
+                    let wanted = format!("{:?} of {}, as other experts have", all.dims, all.ty);
+                    return Err(wrong(file, what(), format!("{dims:?} of {ty}"), wanted));
+                }
+                all.by_number.insert(expert, piece);
+            }
+            // A second copy of the embeddings.
+            Place::Tensor(name) if name == "output.weight" && self.translated.tied => {}
+            Place::Tensor(name) => {
+                self.has_output |= name == "output.weight";
+                if dims.len() == 1 {
+                    let plus = if family.norms_plus_one && name.ends_with("norm.weight") { 1.0 } else { 0.0 };
+                    let widened = widened(ty, &piece.0[piece.1], plus);
+                    let all = 0..widened.len();
+                    self.model.tensor(&name, GgmlType::F32, dims, &[(widened.into(), all)])?;
+                } else {
+                    self.model.tensor(&name, ty, dims, &[piece])?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(self, folder: &Path) -> Result<()> {
+        if !self.has_output && !self.translated.tied {
+            let wanted = "it, because `tie_word_embeddings` is not set";
+            return Err(wrong(folder, "tensor lm_head.weight", "none", wanted));
+        }
+        for (name, Experts { ty, dims, by_number }) in self.experts {
+            let count = by_number.len();
+            if let Some(missing) = (0..count).find(|expert| !by_number.contains_key(expert)) {
+                let what = format!("tensor {name}");
+                return Err(wrong(folder, what, format!("no expert {missing}"), "all experts from 0 on"));
+            }
+            let dims: Vec<usize> = std::iter::once(count).chain(dims).collect();
+            self.model.tensor(&name, ty, &dims, &by_number.into_values().collect::<Vec<_>>())?;
+        }
+        Ok(())
+    }
+}
+
+/// A vector in f32, as norms and biases are used, with a number added to all.
+fn widened(ty: GgmlType, bytes: &[u8], plus: f32) -> Vec<u8> {
+    let two = |b: &[u8]| [b[0], b[1]];
+    let values: Vec<f32> = match ty {
+        GgmlType::F16 => bytes.chunks_exact(2).map(|b| f16::from_le_bytes(two(b)).to_f32()).collect(),
+        GgmlType::BF16 => bytes.chunks_exact(2).map(|b| bf16::from_le_bytes(two(b)).to_f32()).collect(),
+        _ => bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect(),
+    };
+    values.iter().flat_map(|value| (value + plus).to_le_bytes()).collect()
+}

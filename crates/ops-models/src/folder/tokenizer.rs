@@ -1,0 +1,65 @@
+//! The tokenizer's files as metadata.
+use super::options::{Options, read_text};
+use crate::Result;
+use ops_gguf::Metadata;
+use serde_json::Value;
+use std::path::Path;
+
+/// Adds what the files of a folder say of the tokenizer. A folder without a tokenizer has none; asking for it is the error then.
+pub(super) fn add(metadata: &mut Metadata, folder: &Path) -> Result<()> {
+    if let Some(json) = read_text(&folder.join("tokenizer.json"))? {
+        metadata.set("tokenizer.huggingface.json", json)?;
+    }
+    if let Some(options) = Options::read(&folder.join("tokenizer_config.json"))? {
+        for name in ["bos_token", "eos_token", "unk_token", "pad_token"] {
+            // A string, or an object with more about it.
+            let text = options.get(name).and_then(|token| token.as_str().or(token.get("content")?.as_str()));
+            if let Some(text) = text {
+                metadata.set(format!("tokenizer.huggingface.{name}"), text)?;
+            }
+        }
+        for name in ["bos", "eos"] {
+            if let Some(add) = options.flag(&format!("add_{name}_token"))? {
+                metadata.set(format!("tokenizer.ggml.add_{name}_token"), add)?;
+            }
+        }
+        if let Some(template) = options.get("chat_template").and_then(default_template) {
+            metadata.set("tokenizer.chat_template", template)?;
+        }
+    }
+    if let Some(template) = read_text(&folder.join("chat_template.jinja"))? {
+        metadata.set("tokenizer.chat_template", template)?;
+    }
+    let mut ends: Vec<u32> = Vec::new();
+    for file in ["generation_config.json", "config.json"] {
+        if let Some(options) = Options::read(&folder.join(file))? {
+            ends.extend(ids(options.get("eos_token_id")));
+            if let Some(id) = ids(options.get("bos_token_id")).first()
+                && metadata.value("tokenizer.ggml.bos_token_id").is_none()
+            {
+                metadata.set("tokenizer.ggml.bos_token_id", *id)?;
+            }
+        }
+    }
+    if !ends.is_empty() {
+        metadata.set("tokenizer.ggml.eos_token_ids", ends)?;
+    }
+    Ok(())
+}
+
+/// A number, or several.
+fn ids(value: Option<&Value>) -> Vec<u32> {
+    let one = |value: &Value| value.as_u64().and_then(|id| u32::try_from(id).ok());
+    match value {
+        Some(Value::Array(all)) => all.iter().filter_map(one).collect(),
+        value => value.and_then(one).into_iter().collect(),
+    }
+}
+
+/// A template, or the default one of several.
+fn default_template(value: &Value) -> Option<&str> {
+    let named = |all: &'_ Value| -> Option<usize> {
+        all.as_array()?.iter().position(|one| one.get("name").and_then(Value::as_str) == Some("default"))
+    };
+    value.as_str().or_else(|| value.get(named(value)?)?.get("template")?.as_str())
+}

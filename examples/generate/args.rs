@@ -1,0 +1,124 @@
+//! What can be asked for.
+use clap::{Parser, ValueEnum};
+use std::path::PathBuf;
+
+/// Generate text with a model.
+///
+/// Text streams to standard output; a summary with tokens per second goes to standard error. Ctrl-C stops after the current
+/// token, with the summary; a second one ends the program.
+#[derive(Parser)]
+#[command(after_long_help = MODELS)]
+pub(crate) struct Args {
+    /// The model: a GGUF file, the first of split ones (-00001-of-0000N.gguf), or a folder with config.json, safetensors files
+    /// and tokenizer.json [default: the small model that comes with this project].
+    #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/models/tiny-llama-kjv-q8_0.gguf"), hide_default_value = true)]
+    pub(crate) model: PathBuf,
+    /// Map the model's files into memory in place of reading them: starts at once and shares memory with other programs. The
+    /// files must not be changed or cut short while this runs.
+    #[arg(long)]
+    pub(crate) mmap: bool,
+    /// Text to continue. Special tokens in it are treated as plain text.
+    #[arg(long, default_value = "Genesis 1\n1 In the beginning")]
+    pub(crate) prompt: String,
+    /// Token ids to continue, such as 5,17,3, in place of text. Nothing is put before them.
+    #[arg(long, value_name = "IDS", value_delimiter = ',', conflicts_with = "prompt")]
+    pub(crate) prompt_ids: Option<Vec<u32>>,
+    /// Continue each line of a file. All lines go through the model together as one batch, each with a context and a sampler of
+    /// its own; empty lines are left out. Prints one line for each, in their order, with line breaks as \n.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["prompt", "prompt_ids", "top1", "logits"])]
+    pub(crate) prompts: Option<PathBuf>,
+    /// Make each prompt a message to a chat model: the model's own template puts it between the tokens of a conversation, and
+    /// only the answer is printed. Special tokens in the message count as such.
+    #[arg(long, conflicts_with = "prompt_ids")]
+    pub(crate) chat: bool,
+    /// A system message before the prompt.
+    #[arg(long, value_name = "TEXT", requires = "chat")]
+    pub(crate) system: Option<String>,
+    /// Print the most likely next token after each token of the prompt, as ids on one line, and generate nothing.
+    #[arg(long)]
+    pub(crate) top1: bool,
+    /// Write the logits after the prompt as a JSON array. Generates nothing.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) logits: Option<PathBuf>,
+    /// Go on when the model generates an end token.
+    #[arg(long)]
+    pub(crate) ignore_eos: bool,
+    /// Maximum number of tokens to generate.
+    #[arg(long, default_value_t = 128)]
+    pub(crate) max_tokens: usize,
+    /// What to do when the context is full: stop, or drop the older half of the text and go on.
+    #[arg(long, value_enum, default_value_t = Overflow::Stop)]
+    pub(crate) overflow: Overflow,
+    /// Use less than the context that the model was trained for, in tokens.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..))]
+    pub(crate) context: Option<u32>,
+    /// Sampling temperature: 0 always picks the most likely token, 1 samples from the model's distribution.
+    #[arg(long, default_value_t = 0.8, value_parser = temperature, allow_negative_numbers = true)]
+    pub(crate) temperature: f32,
+    /// Sample from only this many of the most likely tokens; 0 means all.
+    #[arg(long)]
+    pub(crate) top_k: Option<usize>,
+    /// Sample from the smallest set of most likely tokens whose probabilities sum to at least this.
+    #[arg(long, value_parser = probability, allow_negative_numbers = true)]
+    pub(crate) top_p: Option<f32>,
+    /// Seed of the sampler. The same seed gives the same text.
+    #[arg(long, default_value_t = 0)]
+    pub(crate) seed: u64,
+    /// Backend to run on; `checked` compares every op on the CPU with the reference, `rocm` is an AMD GPU.
+    #[arg(long, value_enum, default_value_t = On::Cpu)]
+    pub(crate) backend: On,
+    /// Type of the activations. Weights keep the type they have in the file.
+    #[arg(long, value_enum, default_value_t = Type::F32)]
+    pub(crate) dtype: Type,
+    /// Print only the ids of the generated tokens.
+    #[arg(long)]
+    pub(crate) ids: bool,
+    /// Print one JSON object with text, ids and timings instead of the text itself; with --prompts, one for each line.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// At the end, write to standard error: memory, and for each op its calls and time; on an AMD GPU who computed it.
+    #[arg(long)]
+    pub(crate) stats: bool,
+}
+
+const MODELS: &str = "\
+Models that run: llama, mistral, mixtral, qwen2, qwen3, qwen3moe, gemma2, gemma3 (text), phi3 (short context), starcoder2 and \
+stablelm, as GGUF in any of its types or as a folder in f32, f16 or bf16. Anything else is an error that names the option, \
+tensor or key at fault. See docs/run-your-model.md.
+
+Examples:
+  generate --model Qwen3-0.6B-Q4_K_M.gguf --chat --prompt 'Name three rivers.'
+  generate --model ~/models/gemma-3-1b-it --mmap --chat --dtype bf16 --backend rocm --stats
+  generate --model model-00001-of-00003.gguf --prompts questions.txt --max-tokens 32 --temperature 0";
+
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+pub(crate) enum Overflow {
+    Stop,
+    Shift,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub(crate) enum On {
+    Cpu,
+    Reference,
+    Checked,
+    #[cfg(feature = "rocm")]
+    Rocm,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub(crate) enum Type {
+    F32,
+    F16,
+    Bf16,
+}
+
+fn temperature(text: &str) -> Result<f32, String> {
+    number(text, "a finite number, 0 or larger", |t| t >= 0.0 && t.is_finite())
+}
+fn probability(text: &str) -> Result<f32, String> {
+    number(text, "a number above 0 and at most 1", |p| p > 0.0 && p <= 1.0)
+}
+fn number(text: &str, want: &str, fits: fn(f32) -> bool) -> Result<f32, String> {
+    text.parse().ok().filter(|n| fits(*n)).ok_or_else(|| format!("expected {want}"))
+}

@@ -1,0 +1,220 @@
+//! Prefills prompts and decodes token by token.
+use crate::args::{Args, Overflow};
+use crate::input::{Input, Progress, Prompt};
+use crate::output::Output;
+use crate::sampler::{self, Sampler, Sampling};
+use crate::{Prepare, Result, Terminal};
+use rocm_ops::model::Transformer;
+use rocm_ops::models::{Decoder, Row, State};
+use rocm_ops::{Float, Space};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// A text that grows.
+struct Text<'a, S: Space, T: Float> {
+    state: State<S, T>,
+    /// Tokens that are in the state, or will be after the next step.
+    tokens: Vec<u32>,
+    /// Those of the next step.
+    fresh: Vec<u32>,
+    sampler: Sampler,
+    output: Output<'a>,
+    done: bool,
+    /// Whether the context was full.
+    full: bool,
+}
+
+pub(crate) fn generate<T: Float, B: Transformer<T>>(
+    input: &Input<'_>,
+    name: &str,
+    backend: &B,
+    prepare: &Prepare<'_>,
+    terminal: &mut Terminal<'_>,
+) -> Result<()> {
+    let Input { args, context, prompts, .. } = input;
+    let room = |prompt: &Prompt| {
+        // The last generated token is never fed back, so the cache needs no room for it.
+        prompt.ids.len().saturating_add(args.max_tokens).min(*context)
+    };
+    let capacity = prompts.iter().map(room).max().unwrap_or(1);
+    let mut progress = Progress::new();
+    let model = Decoder::<T, B>::load_with(backend, &input.model, capacity, &mut |done, all| {
+        progress.step(done, all);
+    })?;
+    let known = model.vocabulary();
+    if let Some(id) = prompts.iter().flat_map(|prompt| &prompt.ids).find(|id| **id as usize >= known) {
+        return Err(format!("token {id} of the prompt: this model has {known} tokens").into());
+    }
+    prepare(&mut || {
+        let mut state = model.state(backend, capacity)?;
+        model.forward(backend, &mut state, &prompts[0].ids)?;
+        if state.len() < capacity {
+            model.forward(backend, &mut state, &prompts[0].ids[..1])?;
+        }
+        Ok(())
+    })?;
+    let loaded = input.begin.elapsed();
+    if args.top1 || args.logits.is_some() {
+        return read_prompt(args, backend, &model, &prompts[0].ids, terminal);
+    }
+    let texts = prompts.iter().map(|prompt| {
+        Ok(Text {
+            state: model.state(backend, room(prompt))?,
+            tokens: prompt.ids.clone(),
+            fresh: prompt.ids.clone(),
+            sampler: Sampler::new(sampling(args)),
+            output: Output::new(args, &input.tokenizer, prompt, terminal.out)?,
+            done: false,
+            full: false,
+        })
+    });
+    let mut texts: Vec<Text<'_, B::Space, T>> = texts.collect::<Result<_>>()?;
+    let about = Run { input, name, dtype: T::DTYPE.name(), loaded };
+    about.decode(backend, &model, &mut texts, terminal)
+}
+
+fn sampling(args: &Args) -> Sampling {
+    Sampling { temperature: args.temperature, top_k: args.top_k, top_p: args.top_p, seed: args.seed }
+}
+
+/// What a summary says beside numbers.
+struct Run<'a> {
+    input: &'a Input<'a>,
+    name: &'a str,
+    dtype: &'static str,
+    loaded: Duration,
+}
+
+impl Run<'_> {
+    fn decode<T: Float, B: Transformer<T>>(
+        &self,
+        backend: &B,
+        model: &Decoder<T, B>,
+        texts: &mut [Text<'_, B::Space, T>],
+        terminal: &mut Terminal<'_>,
+    ) -> Result<()> {
+        let begin = Instant::now();
+        let mut prefill = None;
+        let stopped = |terminal: &Terminal<'_>| terminal.stop.load(Ordering::Relaxed);
+        while texts.iter().any(|text| !text.done) && !(prefill.is_some() && stopped(terminal)) {
+            let growing = texts.iter_mut().filter(|text| !text.done);
+            let rows = growing.map(|Text { state, fresh, .. }| (state, fresh.as_slice()));
+            let logits = model.forward_batch(backend, &mut rows.collect::<Vec<Row<'_, _, _>>>())?;
+            prefill.get_or_insert_with(|| begin.elapsed());
+            for (text, logits) in texts.iter_mut().filter(|text| !text.done).zip(&logits) {
+                self.accept(text, logits, terminal)?;
+            }
+        }
+        let prefill = prefill.unwrap_or_default();
+        self.finish(texts, prefill, begin.elapsed() - prefill, terminal)
+    }
+
+    /// Draws the next token, and decides whether the text goes on.
+    fn accept<S: Space, T: Float>(
+        &self,
+        text: &mut Text<'_, S, T>,
+        logits: &[f32],
+        terminal: &mut Terminal<'_>,
+    ) -> Result<()> {
+        let Input { args, tokenizer, context, .. } = self.input;
+        if args.max_tokens == 0 {
+            text.done = true;
+            return Ok(());
+        }
+        let token = text.sampler.next(logits).ok_or("all logits of the model are NaN")?;
+        text.output.push(token, terminal.out)?;
+        text.tokens.push(token);
+        text.fresh = vec![token];
+        let full = text.state.len() == *context;
+        text.done = (tokenizer.is_end(token) && !args.ignore_eos) || text.output.ids.len() == args.max_tokens;
+        if full && args.overflow == Overflow::Stop {
+            (text.done, text.full) = (true, true);
+        } else if full && !text.done {
+            self.shift(text);
+        }
+        Ok(())
+    }
+
+    /// Forgets the older half of a text. What stays is read again, because its positions change.
+    fn shift<S: Space, T: Float>(&self, text: &mut Text<'_, S, T>) {
+        let Input { tokenizer, context, .. } = self.input;
+        let kept = (context / 2).max(1);
+        let mut fresh = text.tokens.split_off(text.tokens.len() - kept);
+        let dropped = text.tokens.len();
+        // The token that begins a text stays, since models go astray without it.
+        if kept > 1 && text.tokens.first().is_some_and(|first| tokenizer.bos() == Some(*first)) {
+            fresh[0] = text.tokens[0];
+        }
+        eprintln!("\nthe context of {context} tokens is full: dropped the oldest {dropped}");
+        text.state.truncate(0);
+        text.tokens.clone_from(&fresh);
+        text.fresh = fresh;
+    }
+
+    fn finish<S: Space, T: Float>(
+        &self,
+        texts: &[Text<'_, S, T>],
+        prefill: Duration,
+        decode: Duration,
+        terminal: &mut Terminal<'_>,
+    ) -> Result<()> {
+        let Input { args, prompts, context, .. } = self.input;
+        let rate = |n: usize, time: Duration| n as f64 / time.as_secs_f64().max(1e-9);
+        let given: usize = prompts.iter().map(|prompt| prompt.ids.len()).sum();
+        let made: usize = texts.iter().map(|text| text.output.ids.len()).sum();
+        // The first token of each text comes with the prefill.
+        let (read, wrote) = (rate(given, prefill), rate(made.saturating_sub(texts.len()), decode));
+        for (text, prompt) in texts.iter().zip(prompts) {
+            let summary = serde_json::json!({
+                "prompt_tokens": prompt.ids.len(), "prefill_per_second": read, "decode_per_second": wrote,
+                "backend": self.name, "dtype": self.dtype, "end_of_context": text.full,
+            });
+            text.output.finish(summary, terminal.out)?;
+        }
+        let stopped = match texts {
+            _ if terminal.stop.load(Ordering::Relaxed) => "; stopped by Ctrl-C".to_owned(),
+            [text] if text.full => format!("; stopped because the context of {context} tokens is full"),
+            texts => match texts.iter().filter(|text| text.full).count() {
+                0 => String::new(),
+                n => format!("; {n} stopped because the context of {context} tokens is full"),
+            },
+        };
+        let of = if texts.len() > 1 { format!(" of {} prompts", texts.len()) } else { String::new() };
+        eprintln!(
+            "{given} prompt tokens{of} at {read:.0}/s, {made} tokens at {wrote:.0}/s, on {} in {}{stopped}",
+            self.name, self.dtype
+        );
+        if args.stats {
+            eprintln!(
+                "loading {:.2} s, prefill {:.3} s, decode {:.3} s",
+                self.loaded.as_secs_f64(),
+                prefill.as_secs_f64(),
+                decode.as_secs_f64()
+            );
+        }
+        Ok(())
+    }
+}
+
+/// Prints what the model expects after each token of the prompt, or writes what it expects after the last.
+fn read_prompt<T: Float, B: Transformer<T>>(
+    args: &Args,
+    backend: &B,
+    model: &Decoder<T, B>,
+    prompt: &[u32],
+    terminal: &mut Terminal<'_>,
+) -> Result<()> {
+    let mut state = model.state(backend, prompt.len())?;
+    let logits = model.forward_all(backend, &mut state, prompt)?;
+    let rows = logits.chunks(model.vocabulary());
+    if let Some(file) = &args.logits {
+        let last = rows.clone().next_back().unwrap_or_default();
+        let json = serde_json::to_vec(last)?;
+        std::fs::write(file, json).map_err(|e| format!("cannot write {}: {e}", file.display()))?;
+    }
+    if args.top1 {
+        let ids: Option<Vec<String>> = rows.map(|row| Some(sampler::most_likely(row)?.to_string())).collect();
+        writeln!(terminal.out, "{}", ids.ok_or("all logits of the model are NaN")?.join(" "))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,44 @@
+//! What a run took.
+use crate::args::Args;
+use rocm_ops::combine::OpTime;
+
+/// Writes a line for each op, the longest first, and who computed it, to standard error.
+pub(crate) fn print(args: &Args, times: &[OpTime], providers: &[(String, String)]) {
+    if !args.stats {
+        return;
+    }
+    if let Some(peak) = peak_memory() {
+        eprintln!("memory of this process: {:.0} MiB at most", peak as f64 / 1024.0);
+    }
+    let all: f64 = times.iter().map(|time| time.time.as_secs_f64()).sum();
+    let mut times = times.to_vec();
+    times.sort_by_key(|time| std::cmp::Reverse(time.time));
+    eprintln!("{:<20} {:>9} {:>10} {:>6}", "op", "calls", "ms", "share");
+    for time in times {
+        let seconds = time.time.as_secs_f64();
+        let share = 100.0 * seconds / all.max(1e-12);
+        eprintln!("{:<20} {:>9} {:>10.2} {share:>5.1}%", time.op, time.calls, 1e3 * seconds);
+    }
+    for (problem, who) in providers {
+        eprintln!("{who:<10} {problem}");
+    }
+}
+
+/// Each kind of problem that an AMD GPU was given, and who computed it. Its memory first.
+#[cfg(feature = "rocm")]
+pub(crate) fn providers(rocm: &rocm_ops::Rocm) -> Vec<(String, String)> {
+    let memory = rocm.memory_stats().peak_in_use as f64 / f64::from(1 << 20);
+    let mut lines = vec![("of device memory at most".to_owned(), format!("{memory:.0} MiB"))];
+    lines.extend(rocm.decisions().into_iter().map(|decision| {
+        let who = decision.chosen.map_or("nobody".to_owned(), |provider| provider.to_string());
+        (format!("{} ({}), {} calls", decision.op, decision.problem, decision.calls), who)
+    }));
+    lines
+}
+
+/// Kibibytes of memory at the most, where the system says.
+fn peak_memory() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    line.split_whitespace().next()?.parse().ok()
+}

@@ -1,0 +1,126 @@
+//! Whole runs, on models that come with the project.
+use crate::args::Args;
+use crate::{Terminal, on_interrupt, run};
+use clap::Parser;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// What a run prints.
+fn printed(words: &[&str]) -> Result<String, String> {
+    interrupted(words, Arc::default())
+}
+
+fn interrupted(words: &[&str], stop: Arc<AtomicBool>) -> Result<String, String> {
+    let args = Args::try_parse_from([&["generate"][..], words].concat()).map_err(|e| e.to_string())?;
+    let mut out = Vec::new();
+    run(&args, &mut Terminal { out: &mut out, stop }).map_err(|e| e.to_string())?;
+    Ok(String::from_utf8(out).unwrap())
+}
+
+fn folder(name: &str) -> String {
+    format!("{}/tests/data/folders/{name}", env!("CARGO_MANIFEST_DIR"))
+}
+
+/// A file with these lines.
+fn lines(name: &str, text: &str) -> String {
+    let path = std::env::temp_dir().join(format!("generate-{name}-{}.txt", std::process::id()));
+    std::fs::write(&path, text).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+const GREEDY: [&str; 4] = ["--temperature", "0", "--max-tokens", "12"];
+
+#[test]
+fn lines_of_a_file_give_what_each_gives_alone() {
+    let prompts = ["In the beginning", "And God said, Let there be light", "The LORD"];
+    let file = lines("batch", &format!("{}\n\n{}\n{}\n", prompts[0], prompts[1], prompts[2]));
+    let together = printed(&[&GREEDY[..], &["--prompts", &file]].concat()).unwrap();
+    let alone: Vec<String> = prompts
+        .iter()
+        .map(|prompt| printed(&[&GREEDY[..], &["--prompt", prompt]].concat()).unwrap())
+        .map(|text| text.trim_end_matches('\n').replace('\n', "\\n"))
+        .collect();
+    assert_eq!(together.lines().collect::<Vec<_>>(), alone);
+    let ids = printed(&[&GREEDY[..], &["--prompts", &file, "--ids"]].concat()).unwrap();
+    assert_eq!(ids.lines().map(|line| line.split(' ').count()).collect::<Vec<_>>(), [12, 12, 12]);
+    let json = printed(&[&GREEDY[..], &["--prompts", &file, "--json"]].concat()).unwrap();
+    assert_eq!(json.lines().filter(|line| line.contains("\"prompt_tokens\"")).count(), 3);
+    std::fs::remove_file(file).unwrap();
+}
+
+#[test]
+fn a_file_without_prompts_is_an_error_that_names_it() {
+    let file = lines("empty", "\n \n");
+    assert!(printed(&["--prompts", &file]).unwrap_err().contains(&file));
+    std::fs::remove_file(&file).unwrap();
+    assert!(printed(&["--prompts", &file]).unwrap_err().contains("cannot read"));
+}
+
+#[test]
+fn a_full_context_ends_the_text_or_drops_its_older_half() {
+    let words = ["--temperature", "0", "--context", "24", "--max-tokens", "60", "--ignore-eos", "--ids"];
+    let count = |text: String| text.split_whitespace().count();
+    let stopped = printed(&words).unwrap();
+    assert!((1..24).contains(&count(stopped.clone())), "{stopped}");
+    let shifted = printed(&[&words[..], &["--overflow", "shift"]].concat()).unwrap();
+    assert_eq!(count(shifted.clone()), 60);
+    assert!(shifted.starts_with(stopped.trim_end()), "the same until the context is full");
+}
+
+/// After a shift, the text goes on as a prompt of what was kept does.
+#[test]
+fn a_shifted_text_is_the_text_of_what_is_kept() {
+    let words = ["--temperature", "0", "--context", "16", "--ignore-eos", "--ids", "--overflow", "shift"];
+    let ids = |text: &str| text.split_whitespace().map(|id| id.parse::<u32>().unwrap()).collect::<Vec<_>>();
+    let prompt: Vec<u32> = (0..10).map(|i| 300 + i).collect();
+    let given = |ids: &[u32]| ids.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+    let all =
+        printed(&[&words[..], &["--prompt-ids", &given(&prompt), "--max-tokens", "12"]].concat()).unwrap();
+    let all = [prompt, ids(&all)].concat();
+    // Full at 16 tokens, with a 17th drawn: the last 8 of these stay.
+    let kept = given(&all[9..17]);
+    let on = printed(&[&words[..], &["--prompt-ids", &kept, "--max-tokens", "5"]].concat()).unwrap();
+    assert_eq!(ids(&on), all[17..22]);
+}
+
+#[test]
+fn an_interrupt_stops_after_the_token_at_hand() {
+    let stop = Arc::new(AtomicBool::new(false));
+    on_interrupt(&stop).unwrap();
+    signal_hook::low_level::raise(signal_hook::consts::SIGINT).unwrap();
+    assert!(stop.load(Ordering::Relaxed));
+    let ids = interrupted(&["--temperature", "0", "--ids"], stop).unwrap();
+    assert_eq!(ids.split_whitespace().count(), 1, "{ids}");
+}
+
+#[test]
+fn folders_run_with_their_own_tokenizer_and_template() {
+    let model =
+        ["--model", &folder("llama"), "--temperature", "0", "--max-tokens", "4", "--ids", "--ignore-eos"];
+    let chat = printed(&[&model[..], &["--chat", "--prompt", " hello "]].concat()).unwrap();
+    // The template's tokens, written out: <s> <|user|> hello <|end|> newline <|assistant|>.
+    let text = std::fs::read_to_string(format!("{}/expected.json", folder("llama"))).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let ids: Vec<String> = json["chat"].as_array().unwrap().iter().map(|id| id.to_string()).collect();
+    let same = printed(&[&model[..], &["--prompt-ids", &ids.join(",")]].concat()).unwrap();
+    assert_eq!(chat, same);
+    let mapped = printed(&[&model[..], &["--chat", "--prompt", " hello ", "--mmap"]].concat()).unwrap();
+    assert_eq!(mapped, chat);
+    let none = printed(&["--chat", "--prompt", "hello"]).unwrap_err();
+    assert!(none.contains("chat template"), "{none}");
+    let untokenized = printed(&["--model", &folder("qwen2")]).unwrap_err();
+    assert!(untokenized.contains("tokenizer.json"), "{untokenized}");
+}
+
+#[test]
+fn what_contradicts_itself_is_refused() {
+    for words in [
+        &["--system", "x"][..],
+        &["--prompts", "f", "--prompt", "x"],
+        &["--chat", "--prompt-ids", "1"],
+        &["--context", "1"],
+        &["--overflow", "grow"],
+    ] {
+        assert!(printed(words).is_err(), "{words:?}");
+    }
+}

@@ -1,0 +1,265 @@
+//! Folders as `save_pretrained` of the Python package `transformers` writes them, with logits that it computed in float64
+//! (`tools/family-fixture.py --folders`).
+use crate::fixture::{check_batch, check_model};
+use rocm_ops::gguf::{EncodeOptions, Gguf};
+use rocm_ops::models::{self, Decoder};
+use rocm_ops::{Checked, Cpu, Reference};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+
+/// Every folder; the name is that of the family.
+const FOLDERS: [&str; 11] = [
+    "llama",
+    "mistral",
+    "mixtral",
+    "qwen2",
+    "qwen3",
+    "qwen3moe",
+    "gemma2",
+    "gemma3",
+    "phi3",
+    "starcoder2",
+    "stablelm",
+];
+
+fn folder(name: &str) -> String {
+    format!("{}/data/folders/{name}", env!("CARGO_MANIFEST_DIR"))
+}
+
+fn expected(name: &str) -> Value {
+    let text = std::fs::read_to_string(format!("{}/expected.json", folder(name))).unwrap();
+    serde_json::from_str(&text).unwrap()
+}
+
+#[test]
+fn every_family_is_what_transformers_computes() {
+    for name in FOLDERS {
+        let model = models::open(folder(name)).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let path = format!("{}/expected.json", folder(name));
+        check_model(&Cpu::new(), (name, &model), &path, usize::MAX, 15);
+    }
+    assert_eq!(models::folder_families().count(), FOLDERS.len());
+}
+
+#[test]
+fn with_every_op_checked() {
+    let checked = Checked::new(Cpu::new(), Reference::new());
+    for name in ["llama", "qwen3moe", "gemma3"] {
+        let model = models::open(folder(name)).unwrap();
+        check_model(&checked, (name, &model), &format!("{}/expected.json", folder(name)), 2, 3);
+    }
+}
+
+#[test]
+fn matrices_stay_where_they_lie() {
+    let model = models::open(folder("mistral")).unwrap();
+    for name in ["token_embd.weight", "blk.1.ffn_up.weight"] {
+        assert!(model.tensor(name).unwrap().raw_data().unwrap().is_shared(), "{name}");
+    }
+    // An expert is a part of one file, and all of them together are a copy.
+    let experts = models::open(folder("mixtral")).unwrap();
+    let tensor = experts.tensor("blk.0.ffn_down_exps.weight").unwrap();
+    assert_eq!(tensor.dims(), [4, 64, 96]);
+    assert_eq!(tensor.bytes().unwrap().len(), 4 * 64 * 96 * 2);
+}
+
+fn ids(value: &Value) -> Vec<u32> {
+    value.as_array().unwrap().iter().map(|id| id.as_u64().unwrap() as u32).collect()
+}
+
+#[test]
+fn texts_have_the_tokens_of_tokenizer_json() {
+    for name in ["llama", "mistral"] {
+        let tokenizer = models::open(folder(name)).unwrap().tokenizer().unwrap();
+        let expected = expected(name);
+        for pair in expected["tokenizer"].as_array().unwrap() {
+            let (text, want) = (pair[0].as_str().unwrap(), ids(&pair[1]));
+            assert_eq!(tokenizer.encode(text).unwrap(), want, "{name}: {text:?}");
+            // Characters outside the vocabulary go through their bytes.
+            assert_eq!(tokenizer.decode(&want).unwrap(), text, "{name}");
+        }
+        let special = EncodeOptions { bos: Some(false), special: true, ..Default::default() };
+        for pair in expected["special"].as_array().unwrap() {
+            let text = pair[0].as_str().unwrap();
+            assert_eq!(tokenizer.encode_with(text, special).unwrap(), ids(&pair[1]), "{name}: {text:?}");
+        }
+        assert_eq!(tokenizer.bos(), Some(0));
+    }
+    let llama = models::open(folder("llama")).unwrap().tokenizer().unwrap();
+    // Of tokenizer_config.json and generation_config.json.
+    assert!(llama.is_end(llama.id("<|end|>").unwrap()) && llama.is_end(1) && !llama.is_end(0));
+    assert!(llama.chat_template().unwrap().contains("add_generation_prompt"));
+    assert!(models::open(folder("qwen2")).unwrap().tokenizer().is_err());
+}
+
+/// A copy of a folder with its `config.json` changed, removed at the end.
+struct Copy(PathBuf);
+
+impl Copy {
+    fn new(name: &str, what: &str) -> Self {
+        let to = std::env::temp_dir().join(format!("folder-{name}-{what}-{}", std::process::id()));
+        std::fs::create_dir_all(&to).unwrap();
+        for entry in std::fs::read_dir(folder(name)).unwrap() {
+            let entry = entry.unwrap();
+            std::fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
+        }
+        Copy(to)
+    }
+    fn changed(name: &str, option: &str, value: Value) -> Self {
+        let copy = Self::new(name, &option.replace('.', "-"));
+        let path = copy.0.join("config.json");
+        let mut config: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+        let at = option.split('.').fold(&mut config, |at, key| &mut at[key]);
+        *at = value;
+        std::fs::write(path, config.to_string()).unwrap();
+        copy
+    }
+    fn open(&self) -> Result<Gguf, models::Error> {
+        models::open(&self.0)
+    }
+    fn refused(&self) -> String {
+        match self.open() {
+            Err(error) => error.to_string(),
+            Ok(model) => {
+                Decoder::<f32, Cpu>::load(&Cpu::new(), &model, 16).err().expect("refused").to_string()
+            }
+        }
+    }
+}
+
+impl Drop for Copy {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn what_is_not_understood_is_an_error_that_names_it() {
+    for (name, option, value) in [
+        ("llama", "model_type", json!("mamba")),
+        ("llama", "architectures", json!(["LlamaForSequenceClassification"])),
+        ("llama", "quantization_config", json!({"quant_method": "gptq"})),
+        ("llama", "logit_scale", json!(0.5)),
+        ("llama", "sliding_window", json!(8)),
+        ("llama", "hidden_act", json!("gelu")),
+        ("llama", "hidden_size", json!(null)),
+        ("llama", "num_hidden_layers", json!("2")),
+        ("llama", "partial_rotary_factor", json!(0.5)),
+        ("llama", "rope_parameters.rope_type", json!("dynamic")),
+        ("llama", "rope_parameters.factor", json!(null)),
+        ("llama", "rope_parameters.new_factor", json!(2.0)),
+        ("qwen3", "rope_parameters.truncate", json!(false)),
+        ("qwen3", "rope_parameters.mscale", json!(0.7)),
+        ("qwen3", "use_sliding_window", json!(true)),
+        ("qwen3", "layer_types", json!(["full_attention", "sliding_attention"])),
+        ("qwen3moe", "norm_topk_prob", json!(false)),
+        ("qwen3moe", "mlp_only_layers", json!([0])),
+        ("qwen3moe", "decoder_sparse_step", json!(2)),
+        ("gemma2", "sliding_window", json!(null)),
+        ("gemma2", "query_pre_attn_scalar", json!(null)),
+        ("gemma3", "_sliding_window_pattern", json!(4)),
+        ("gemma3", "rope_parameters.sliding_attention.rope_type", json!("linear")),
+        ("phi3", "rope_parameters.rope_type", json!("longrope")),
+        ("stablelm", "qk_layernorm", json!(true)),
+    ] {
+        let message = Copy::changed(name, option, value.clone()).refused();
+        let option = option.strip_prefix("model_type").map_or(option, |_| "mamba");
+        assert!(message.contains(option), "{name}, {option} = {value}: {message}");
+    }
+    // Other extents than those of the tensors.
+    let wider = Copy::changed("llama", "intermediate_size", json!(100)).refused();
+    assert!(wider.contains("ffn_") && wider.contains("100"), "{wider}");
+    let deeper = Copy::changed("llama", "num_hidden_layers", json!(3)).refused();
+    assert!(deeper.contains("blk.2."), "{deeper}");
+}
+
+#[test]
+fn older_files_say_the_same_in_other_words() {
+    let config = |model: &Gguf| format!("{:?}", models::Config::new(model.metadata()).unwrap());
+    for (name, old) in [
+        (
+            "llama",
+            json!({"rope_theta": 10000.0, "torch_dtype": "float32", "rope_scaling": {"rope_type": "llama3", "factor": 8.0,
+                "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 32}}),
+        ),
+        (
+            "gemma3",
+            json!({"rope_theta": 1e6, "rope_local_base_freq": 1e4, "rope_scaling": {"type": "linear", "factor": 8.0}}),
+        ),
+        ("stablelm", json!({"rope_theta": 10000, "partial_rotary_factor": 0.25})),
+    ] {
+        let copy = Copy::changed(name, "rope_parameters", json!(null));
+        let path = copy.0.join("config.json");
+        let mut all: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+        for (key, value) in old.as_object().unwrap() {
+            all[key] = value.clone();
+        }
+        std::fs::write(path, all.to_string()).unwrap();
+        let model = copy.open().unwrap_or_else(|e| panic!("{name}: {e}"));
+        assert_eq!(config(&model), config(&models::open(folder(name)).unwrap()), "{name}");
+    }
+}
+
+#[test]
+fn files_that_are_missing_or_wrong_are_named() {
+    let remove = |file: &str| {
+        let copy = Copy::new("llama", file);
+        std::fs::remove_file(copy.0.join(file)).unwrap();
+        copy.refused()
+    };
+    for file in ["config.json", "model-00002-of-00003.safetensors"] {
+        let message = remove(file);
+        assert!(message.contains(file), "{message}");
+    }
+    let weights = remove("model.safetensors.index.json");
+    assert!(weights.contains("model.safetensors"), "{weights}");
+
+    let cut = Copy::new("mistral", "cut");
+    let path = cut.0.join("model.safetensors");
+    let bytes = std::fs::read(&path).unwrap();
+    std::fs::write(&path, &bytes[..bytes.len() - 1]).unwrap();
+    assert!(cut.refused().contains("model.safetensors"), "{}", cut.refused());
+
+    let rename = |name: &str, from: &str, to: &str| {
+        let copy = Copy::new(name, to);
+        for entry in std::fs::read_dir(&copy.0).unwrap() {
+            replace(&entry.unwrap().path(), from, to);
+        }
+        copy.refused()
+    };
+    // Names of the same length, so that the header stays whole.
+    let unknown = rename("mistral", "model.layers.1.mlp.up_proj.weight", "model.layers.1.mlp.xx_proj.weight");
+    assert!(unknown.contains("mlp.xx_proj.weight"), "{unknown}");
+    let missing = rename("mixtral", "experts.2.w3.weight", "experts.7.w3.weight");
+    assert!(missing.contains("ffn_up_exps") && missing.contains("no expert 2"), "{missing}");
+    let type_ = rename("mistral", "\"F16\"", "\"I16\"");
+    assert!(type_.contains("I16"), "{type_}");
+
+    let stray = Copy::new("llama", "stray");
+    replace(&stray.0.join("model.safetensors.index.json"), "lm_head.weight", "lm_tail.weight");
+    assert!(stray.refused().contains("lm_tail.weight"), "{}", stray.refused());
+    let outside = Copy::new("llama", "outside");
+    replace(&outside.0.join("model.safetensors.index.json"), "\"model-00003-", "\"../el-00003-");
+    assert!(outside.refused().contains("a file's name"), "{}", outside.refused());
+}
+
+/// Replaces bytes by as many others.
+fn replace(path: &Path, from: &str, to: &str) {
+    assert_eq!(from.len(), to.len());
+    let mut bytes = std::fs::read(path).unwrap();
+    let places: Vec<usize> = bytes
+        .windows(from.len())
+        .enumerate()
+        .filter(|(_, w)| *w == from.as_bytes())
+        .map(|(i, _)| i)
+        .collect();
+    places.iter().for_each(|at| bytes[*at..at + to.len()].copy_from_slice(to.as_bytes()));
+    std::fs::write(path, bytes).unwrap();
+}
+
+#[test]
+fn a_batch_is_its_texts() {
+    for name in ["llama", "gemma3", "qwen3moe"] {
+        check_batch(&Cpu::new(), &models::open(folder(name)).unwrap(), name);
+    }
+}
