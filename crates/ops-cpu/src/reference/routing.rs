@@ -3,9 +3,7 @@ use super::quant::values;
 use super::{Reference, max};
 use crate::host::raw::{Raw, RawMut, resolve};
 use crate::{Host, Kernel};
-use ops_core::ops::{
-    CombineExperts, GroupScore, LinearExperts, RouterTopK, Scoring, ScoringOrder, UnaryFn,
-};
+use ops_core::ops::{CombineExperts, GroupScore, LinearExperts, RouterTopK, Scoring, ScoringOrder, UnaryFn};
 use ops_core::{Call, DType, Float, Result};
 
 /// The scores of logits, each rounded to f32.

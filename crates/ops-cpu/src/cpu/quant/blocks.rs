@@ -141,12 +141,15 @@ fn product(
     })
 }
 
-/// Calls `f` with the parts of `y` that threads compute, and the first row of the weight of each.
+/// Computes a part of `y`: the first row of the weight, and the columns.
+type PartFn<'f> = &'f (dyn Fn(usize, MatMut<'_, f32>) -> core::result::Result<(), Error> + Sync);
+
+/// Calls `f` with the parts of `y` that threads compute.
 fn for_each_part_of(
     x: &Activations,
     n: usize,
     y: &mut [f32],
-    f: &(dyn Fn(usize, MatMut<'_, f32>) -> core::result::Result<(), Error> + Sync),
+    f: PartFn<'_>,
 ) -> core::result::Result<(), Error> {
     let (m, y) = (x.rows(), MatMut::new(y, x.rows(), n, n)?);
     let parts = split_columns(y, m.saturating_mul(x.k()), TILE_ROWS, 4);
