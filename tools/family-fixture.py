@@ -112,8 +112,65 @@ def stablelm(parallel=False):
     return model, "stablelm", meta, norms | ATTENTION | GATED
 
 
+def gpt_oss():
+    yarn = dict(rope_type="yarn", rope_theta=150000.0, factor=4.0, original_max_position_embeddings=128, beta_fast=32.0,
+                beta_slow=1.0, truncate=False)
+    sizes = COMMON | {"intermediate_size": 64, "num_hidden_layers": 3}
+    config = tf.GptOssConfig(**sizes, head_dim=32, num_local_experts=4, num_experts_per_tok=2, sliding_window=12,
+                             rope_parameters=yarn)
+    model = tf.GptOssForCausalLM._from_config(config, **EXACT, experts_implementation="eager")
+    meta = heads({
+        "attention.sliding_window": 12, "expert_count": 4, "expert_used_count": 2, "expert_feed_forward_length": 64,
+        "rope.scaling.type": "yarn", "rope.scaling.factor": 4.0, "rope.scaling.original_context_length": 128,
+    }, config)
+    names = {"attn_norm": "input_layernorm", "post_attention_norm": "post_attention_layernorm", "ffn_gate_inp": "mlp.router"}
+    return model, "gpt-oss", meta, names | ATTENTION
+
+
+def deepseek(kind, **own):
+    """The latent form of attention: the matrices that expand keys and values are given per head, that of keys transposed."""
+    yarn = dict(rope_type="yarn", rope_theta=10000.0, factor=4.0, original_max_position_embeddings=128, mscale=own.pop("mscale"))
+    yarn["mscale_all_dim"] = yarn["mscale"]
+    sizes = COMMON | {"num_hidden_layers": 3, "num_key_value_heads": 4}
+    config = getattr(tf, f"Deepseek{kind}Config")(
+        **sizes, **own, rope_parameters=yarn, kv_lora_rank=48, qk_nope_head_dim=24, qk_rope_head_dim=16, v_head_dim=32,
+        n_routed_experts=8, num_experts_per_tok=3, moe_intermediate_size=48, first_k_dense_replace=1)
+    model = getattr(tf, f"Deepseek{kind}ForCausalLM")._from_config(config, **EXACT, experts_implementation="eager")
+    meta = heads({
+        "leading_dense_block_count": 1, "attention.kv_lora_rank": 48, "attention.key_length_mla": 40,
+        "attention.value_length_mla": 32, "rope.dimension_count": 16, "expert_count": 8, "expert_used_count": 3,
+        "expert_feed_forward_length": 48, "expert_shared_count": config.n_shared_experts,
+        "expert_weights_scale": config.routed_scaling_factor, "expert_group_count": config.n_group,
+        "expert_group_used_count": config.topk_group, "expert_gating_func": 2 if kind == "V3" else 1,
+        "rope.scaling.type": "yarn", "rope.scaling.factor": 4.0, "rope.scaling.original_context_length": 128,
+        "rope.scaling.yarn_log_multiplier": 0.1 * yarn["mscale_all_dim"],
+    }, config)
+    meta |= {"attention.head_count_kv": 1, "attention.key_length": 64, "attention.value_length": 48}
+    if kind == "V3":
+        meta["expert_weights_norm"] = True
+    names = {"attn_kv_a_mqa": "self_attn.kv_a_proj_with_mqa", "attn_kv_a_norm": "self_attn.kv_a_layernorm",
+             "attn_output": "self_attn.o_proj", "ffn_gate_inp": "mlp.gate"}
+    names |= {f"ffn_{part}_shexp": f"mlp.shared_experts.{part}_proj" for part in ("gate", "up", "down")}
+    if config.q_lora_rank:
+        meta["attention.q_lora_rank"] = config.q_lora_rank
+        names |= {"attn_q_a": "self_attn.q_a_proj", "attn_q_a_norm": "self_attn.q_a_layernorm", "attn_q_b": "self_attn.q_b_proj"}
+    else:
+        names["attn_q"] = "self_attn.q_proj"
+    return model, "deepseek2", meta, NORMS | GATED | names
+
+
+def deepseek_v2():
+    return deepseek("V2", q_lora_rank=None, n_shared_experts=2, n_group=4, topk_group=2, topk_method="group_limited_greedy",
+                    routed_scaling_factor=2.0, norm_topk_prob=False, mscale=0.7)
+
+
+def deepseek_v3():
+    return deepseek("V3", q_lora_rank=40, n_shared_experts=1, n_group=2, topk_group=1, routed_scaling_factor=2.5,
+                    norm_topk_prob=True, mscale=1.0)
+
+
 FAMILIES = {
-    "mixtral": mixtral, "mistral": mistral, "qwen2": qwen2, "gemma2": gemma2, "phi3": phi3, "starcoder2": starcoder2,
+    "gpt-oss": gpt_oss, "deepseek-v2": deepseek_v2, "deepseek-v3": deepseek_v3, "mixtral": mixtral, "mistral": mistral, "qwen2": qwen2, "gemma2": gemma2, "phi3": phi3, "starcoder2": starcoder2,
     "stablelm": stablelm, "stablelm-parallel": lambda: stablelm(True),
 }
 
@@ -130,7 +187,25 @@ def randomize(model, seed):
                 values = (0.0 if "gemma" in type(model).__name__.lower() else 1.0) + 0.2 * noise
             else:
                 values = 0.2 * noise
+            if "sinks" in name:
+                values = noise
+            if "experts.gate_up_proj" in name and "GptOss" in type(model).__name__:
+                values = 3 * values  # which reaches the limit
+            if type(model).__name__ == "GptOssForCausalLM" and "experts." in name and p.dim() == 3:
+                values = torch.from_numpy(in_blocks(values.numpy())[1])
             p.copy_(values.to(torch.float16).to(p.dtype))
+        for name, p in model.named_buffers():
+            if name.endswith("e_score_correction_bias"):
+                values = 0.2 * torch.randn(p.shape, generator=generator, dtype=torch.float64)
+                p.copy_(values.to(torch.float16).to(p.dtype))
+
+
+def in_blocks(values):
+    """Matrices of GPT-OSS, of which columns are the outputs, in blocks of MXFP4 along their inputs: bytes and values."""
+    rows = np.ascontiguousarray(values.swapaxes(1, 2), dtype=np.float32)
+    blocks = gguf.quants.quantize(rows, gguf.GGMLQuantizationType.MXFP4)
+    back = gguf.quants.dequantize(blocks, gguf.GGMLQuantizationType.MXFP4)
+    return blocks, np.ascontiguousarray(back.swapaxes(1, 2), dtype=np.float64)
 
 
 def tensors(model, arch, names):
@@ -145,7 +220,21 @@ def tensors(model, arch, names):
     for i in range(model.config.num_hidden_layers):
         pairs += [(f"blk.{i}.{ours}", f"model.layers.{i}.{theirs}") for ours, theirs in names.items()]
         experts = f"model.layers.{i}.mlp.experts."
-        if experts + "gate_up_proj" in state:
+        if f"model.layers.{i}.self_attn.sinks" in state:
+            yield f"blk.{i}.attn_sinks.weight", state[f"model.layers.{i}.self_attn.sinks"]
+        if f"model.layers.{i}.mlp.gate.e_score_correction_bias" in state:
+            yield f"blk.{i}.exp_probs_b.bias", state[f"model.layers.{i}.mlp.gate.e_score_correction_bias"]
+        if arch == "deepseek2":
+            nope, value = model.config.qk_nope_head_dim, model.config.v_head_dim
+            both = state[f"model.layers.{i}.self_attn.kv_b_proj.weight"].reshape(-1, nope + value, model.config.kv_lora_rank)
+            yield f"blk.{i}.attn_k_b.weight", both[:, :nope].swapaxes(1, 2)
+            yield f"blk.{i}.attn_v_b.weight", both[:, nope:]
+        if arch == "gpt-oss":
+            for part, values in (("gate", "gate_up_proj"), ("up", "gate_up_proj"), ("down", "down_proj")):
+                own = {"gate": np.s_[..., ::2], "up": np.s_[..., 1::2], "down": np.s_[...]}[part]
+                yield f"blk.{i}.ffn_{part}_exps.weight", state[experts + values][own].swapaxes(1, 2)
+                yield f"blk.{i}.ffn_{part}_exps.bias", state[experts + values + "_bias"][own]
+        elif experts + "gate_up_proj" in state:
             both = state[experts + "gate_up_proj"]
             half = both.shape[1] // 2
             yield f"blk.{i}.ffn_gate_exps.weight", both[:, :half]
@@ -161,7 +250,7 @@ def tensors(model, arch, names):
                 yield f"{ours}.{kind}", value + plus if "norm" in part and kind == "weight" else value
 
 
-def write(path, arch, meta, pairs, name):
+def write(path, arch, meta, pairs, name, blocks=False):
     writer = gguf.GGUFWriter(path, arch)
     writer.add_name(f"tiny-random-{name}")
     for key, value in meta.items():
@@ -170,6 +259,8 @@ def write(path, arch, meta, pairs, name):
             writer.add_bool(key, value)
         elif isinstance(value, float):
             writer.add_float32(key, value)
+        elif isinstance(value, str):
+            writer.add_string(key, value)
         else:
             writer.add_uint32(key, value)
     # Bytes as the byte-level alphabet writes them, one merged token, then tokens that no text has.
@@ -186,7 +277,12 @@ def write(path, arch, meta, pairs, name):
     writer.add_eos_token_id(1)
     writer.add_add_bos_token(False)
     for tensor, value in pairs:
-        vector = value.ndim == 1 or "ffn_gate_inp" in tensor
+        value = np.ascontiguousarray(value)
+        vector = value.ndim == 1 or "ffn_gate_inp" in tensor or tensor.endswith("bias")
+        if blocks and tensor.endswith("_exps.weight"):
+            kind = gguf.GGMLQuantizationType.MXFP4
+            writer.add_tensor(tensor, gguf.quants.quantize(value.astype(np.float32), kind), raw_dtype=kind)
+            continue
         writer.add_tensor(tensor, value.astype(np.float32 if vector else np.float16))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
@@ -345,6 +441,9 @@ def main():
             if found["min_margin"] > 2e-4:
                 break
         write(f"{folder}/{name}-f16.gguf", arch, meta, tensors(model, arch, names), name)
+        if arch == "gpt-oss":
+            # The same weights, which blocks of MXFP4 hold exactly: as models of this family come.
+            write(f"{folder}/{name}-MXFP4.gguf", arch, meta, tensors(model, arch, names), name, blocks=True)
         about = {"architecture": arch, "n_ctx": CONTEXT, "notes": f"random weights, seed {seed}",
                  "source": f"transformers {tf.__version__}, {type(model).__name__} in float64"}
         with open(f"{folder}/{name}-f16.json", "w") as file:

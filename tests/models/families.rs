@@ -6,7 +6,9 @@ use rocm_ops::{Checked, Cpu, Reference};
 use serde_json::Value;
 
 /// Made by `tools/family-fixture.py`; on the CPU only, because the stand-in takes minutes for each.
-const MORE: [&str; 8] = [
+const MORE: [&str; 10] = [
+    "gpt-oss-MXFP4",
+    "deepseek-v2-f16",
     "mistral-f16",
     "mixtral-f16",
     "qwen2-f16",
@@ -78,6 +80,29 @@ fn what_is_not_understood_is_an_error_that_names_it() {
         let message = refused(name, key, value);
         assert!(message.contains(key), "{message}");
     }
+    for (name, key, value) in [
+        ("qwen3-f16", "qwen3.attention.kv_lora_rank", 16_u32),
+        ("qwen3-f16", "qwen3.expert_shared_count", 1),
+        ("deepseek-v3-f16", "deepseek2.expert_group_count", 3),
+        ("deepseek-v3-f16", "deepseek2.expert_gating_func", 4),
+        ("deepseek-v3-f16", "deepseek2.expert_group_used_count", 3),
+        ("deepseek-v3-f16", "deepseek2.expert_used_count", 5),
+        ("deepseek-v3-f16", "deepseek2.nextn_predict_layers", 1),
+        ("deepseek-v3-f16", "deepseek2.attention.key_length_mla", 16),
+        ("deepseek-v3-f16", "deepseek2.attention.key_length", 80),
+        ("deepseek-v3-f16", "deepseek2.attention.value_length", 64),
+        ("deepseek-v3-f16", "deepseek2.attention.head_count_kv", 4),
+        ("gpt-oss-f16", "gpt-oss.attention.value_length", 16),
+    ] {
+        let message = refused(name, key, value);
+        assert!(message.contains(key), "{message}");
+    }
+    let stretched = refused("deepseek-v3-f16", "deepseek2.rope.scaling.yarn_ext_factor", 0.5_f32);
+    assert!(stretched.contains("yarn_ext_factor"), "{stretched}");
+    let fewer = refused("deepseek-v3-f16", "deepseek2.leading_dense_block_count", 0_u32);
+    assert!(fewer.contains("blk.0."), "{fewer}");
+    let narrower = refused("deepseek-v3-f16", "deepseek2.attention.key_length_mla", 32_u32);
+    assert!(narrower.contains("attn_q_b"), "{narrower}");
     // A dense family whose file says that it has experts.
     let experts = refused("qwen3-f16", "qwen3.expert_count", 8_u32);
     assert!(experts.contains("expert_count"), "{experts}");

@@ -3,7 +3,7 @@ use crate::families;
 use crate::keys::Keys;
 use crate::{Error, Result};
 use ops_core::model::RopeScaling;
-use ops_core::ops::RopeForm;
+use ops_core::ops::{GroupScore, RopeForm, Scoring, ScoringOrder};
 use ops_gguf::Metadata;
 
 /// Extents, constants and choices of a decoder.
@@ -20,8 +20,10 @@ pub struct Config {
     pub heads: usize,
     /// Number of key and value heads; divides `heads`.
     pub kv_heads: usize,
-    /// Features of a head.
+    /// Features of a head of queries and keys.
     pub head_dim: usize,
+    /// How attention is compressed, if it is latent.
+    pub latent: Option<Latent>,
     /// Width of the feed-forward block.
     pub ffn: usize,
     /// Context that the model was trained for, in tokens.
@@ -54,6 +56,23 @@ pub struct Config {
     pub parallel: bool,
     /// The mixture of experts, if the feed-forward block is one.
     pub experts: Option<Experts>,
+    /// The name in files of the norm before the feed-forward block.
+    pub(crate) feed_norm: &'static str,
+}
+
+/// Attention whose keys and values of all heads are one compressed row for each token. A head's query is brought into the space
+/// of these rows, and its result out of it. DeepSeek-AI, "DeepSeek-V2", 2024.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Latent {
+    /// Features of a compressed row that are not rotated; the rotated ones follow them. They are the values as well.
+    pub rank: usize,
+    /// Width that queries are compressed to; `None` if they are not.
+    pub query_rank: Option<usize>,
+    /// Features of a head's query that are not rotated.
+    pub nope: usize,
+    /// Features of a head's result.
+    pub value_dim: usize,
 }
 
 /// A kind of norm.
@@ -67,11 +86,18 @@ pub enum NormKind {
 }
 
 /// A function of a feed-forward block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Activation {
     /// `silu(gate) · up`
     Swiglu,
+    /// `g · sigmoid(alpha · g) · (u + 1)`, with gate and up bounded by `limit`.
+    SwigluClamped {
+        /// Multiplies the gate inside the sigmoid.
+        alpha: f64,
+        /// The largest gate, and the largest magnitude of `up`.
+        limit: f64,
+    },
     /// `gelu(gate) · up`, in the tanh form.
     Geglu,
     /// `gelu(up)`, in the tanh form; there is no gate.
@@ -100,30 +126,102 @@ pub struct Experts {
     pub used: usize,
     /// Width of an expert.
     pub ffn: usize,
+    /// How the router's logits become scores.
+    pub scoring: Scoring,
+    /// Whether all experts are scored, or those that are chosen.
+    pub order: ScoringOrder,
     /// The weights of the chosen ones are scaled to sum to 1.
     pub renormalize: bool,
+    /// A factor on the weights.
+    pub scale: f64,
+    /// The number of groups of experts, and how many of them stay.
+    pub groups: (usize, usize),
+    /// What marks a group.
+    pub group_score: GroupScore,
+    /// So many experts compute every token, as one block of their widths together.
+    pub shared: usize,
+    /// So many layers, the first ones, have a dense block instead.
+    pub leading_dense: usize,
+}
+
+impl Experts {
+    /// What the metadata says: softmax over all experts and renormalised weights, unless it says otherwise.
+    pub(crate) fn read(keys: &Keys<'_>, ffn: usize) -> Result<Self> {
+        let (scoring, order) = match keys.find::<u32>("expert_gating_func")?.unwrap_or(0) {
+            0 | 1 => (Scoring::Softmax, ScoringOrder::Before),
+            2 => (Scoring::Sigmoid, ScoringOrder::Before),
+            3 => (Scoring::Softmax, ScoringOrder::After),
+            other => {
+                let wanted = "1 (softmax), 2 (sigmoid) or 3 (softmax of the chosen)";
+                return Err(keys.wrong("expert_gating_func", other, wanted));
+            }
+        };
+        let found = |key: &str| -> Result<usize> { Ok(keys.find::<u32>(key)?.unwrap_or(0) as usize) };
+        let groups = found("expert_group_count")?.max(1);
+        let kept = if groups == 1 { 1 } else { keys.count("expert_group_used_count")? };
+        Ok(Experts {
+            count: keys.count("expert_count")?,
+            used: keys.count("expert_used_count")?,
+            ffn: keys.count_or("expert_feed_forward_length", ffn)?,
+            scoring,
+            order,
+            renormalize: keys.find::<bool>("expert_weights_norm")?.unwrap_or(true),
+            scale: keys.float("expert_weights_scale")?.filter(|scale| *scale != 0.0).unwrap_or(1.0),
+            groups: (groups, kept),
+            group_score: GroupScore::Top2,
+            shared: found("expert_shared_count")?,
+            leading_dense: found("leading_dense_block_count")?,
+        })
+    }
+
+    /// Whether the experts and groups go into each other.
+    fn check(&self, keys: &Keys<'_>) -> Result<()> {
+        let &Experts { count, used, groups: (groups, kept), .. } = self;
+        if !count.is_multiple_of(groups) {
+            return Err(keys.wrong(
+                "expert_group_count",
+                groups,
+                format!("a divisor of the {count} experts"),
+            ));
+        }
+        if kept > groups {
+            return Err(keys.wrong("expert_group_used_count", kept, format!("at most {groups}")));
+        }
+        let left = count / groups * kept;
+        if used > left {
+            return Err(keys.wrong("expert_used_count", used, format!("at most {left}")));
+        }
+        Ok(())
+    }
 }
 
 /// Keys with an effect on results that no family has unless it says so.
-const REFUSED: [&str; 8] = [
+const REFUSED: [&str; 9] = [
     "attention.clamp_kqv",
     "attention.max_alibi_bias",
+    "attention.temperature_scale",
     "logit_scale",
     "residual_scale",
     "embedding_scale",
-    "expert_shared_count",
-    "expert_group_count",
-    "leading_dense_block_count",
+    "nextn_predict_layers",
+    "rope.scaling.yarn_attn_factor",
+    "rope.scaling.yarn_ext_factor",
 ];
 
 /// A key that only some families have, and whether this configuration leaves it unread.
 type FamilyKey = (&'static str, fn(&Config) -> bool);
 
 /// Keys that only some families have.
-const BY_FAMILY: [FamilyKey; 3] = [
+const BY_FAMILY: [FamilyKey; 9] = [
     ("attn_logit_softcapping", |config| config.score_softcap.is_none()),
     ("final_logit_softcapping", |config| config.logit_softcap.is_none()),
     ("expert_count", |config| config.experts.is_none()),
+    ("expert_shared_count", |config| config.experts.is_none()),
+    ("expert_group_count", |config| config.experts.is_none()),
+    ("leading_dense_block_count", |config| config.experts.is_none()),
+    ("attention.q_lora_rank", |config| config.latent.is_none()),
+    ("attention.kv_lora_rank", |config| config.latent.is_none()),
+    ("rope.scaling.yarn_log_multiplier", |config| config.latent.is_none()),
 ];
 
 impl Config {
@@ -156,6 +254,7 @@ impl Config {
             heads,
             kv_heads: keys.count_or("attention.head_count_kv", heads)?,
             head_dim,
+            latent: None,
             ffn: keys.count_or("feed_forward_length", dim)?,
             context: keys.count("context_length")?,
             norm: NormKind::Rms,
@@ -172,6 +271,7 @@ impl Config {
             activation: Activation::Swiglu,
             parallel: false,
             experts: None,
+            feed_norm: "ffn_norm",
         })
     }
 
@@ -181,19 +281,16 @@ impl Config {
             let wanted = format!("a divisor of the {heads} query heads");
             return Err(keys.wrong("attention.head_count_kv", kv_heads, wanted));
         }
-        let value_dim = keys.count_or("attention.value_length", head_dim)?;
-        if value_dim != head_dim {
-            return Err(keys.wrong("attention.value_length", value_dim, format!("{head_dim}, as keys have")));
+        let (value_dim, wanted) = (keys.count_or("attention.value_length", head_dim)?, self.value_dim());
+        if value_dim != wanted {
+            let why = if self.latent.is_some() { "the rank of latent attention" } else { "as keys have" };
+            return Err(keys.wrong("attention.value_length", value_dim, format!("{wanted}, {why}")));
         }
         if rope_dim % 2 != 0 || rope_dim > head_dim {
             let wanted = format!("an even number up to {head_dim}");
             return Err(keys.wrong("rope.dimension_count", rope_dim, wanted));
         }
-        if let Some(Experts { count, used, .. }) = self.experts
-            && used > count
-        {
-            return Err(keys.wrong("expert_used_count", used, format!("at most {count}")));
-        }
+        self.experts.map_or(Ok(()), |experts| experts.check(keys))?;
         REFUSED.iter().try_for_each(|key| keys.refuse(key))?;
         BY_FAMILY.iter().filter(|(_, without)| without(self)).try_for_each(|(key, _)| keys.refuse(key))
     }
@@ -201,6 +298,11 @@ impl Config {
     /// Whether the attention of this layer has a window.
     pub fn is_windowed(&self, layer: usize) -> bool {
         self.window.as_ref().is_some_and(|window| !(layer + 1).is_multiple_of(window.period))
+    }
+
+    /// Features of a cached value.
+    pub(crate) fn value_dim(&self) -> usize {
+        self.latent.map_or(self.head_dim, |latent| latent.rank)
     }
 
     /// The widths of all query heads, and of all key heads.

@@ -1,8 +1,8 @@
 //! What decoder models share: a trait bound, weights of any type, the KV cache and rope tables.
 use crate::Float;
 use crate::ops::{
-    ActivationOps, AttentionOps, CastOps, CopyOps, ElementwiseOps, EmbeddingOps, ExpertOps, IndexOps,
-    LinearOps, MatMulOps, NormOps, RopeOps, RoutingOps, SoftmaxOps,
+    ActivationOps, AttentionOps, CastOps, CopyOps, ElementwiseOps, EmbeddingOps, ExpertOps, GatedOps,
+    IndexOps, LinearOps, MatMulOps, NormOps, RopeOps, RoutingOps, SoftmaxOps,
 };
 
 mod kv_cache;
@@ -32,6 +32,7 @@ pub trait Transformer<T: Float>:
     + CopyOps<T>
     + RoutingOps<T>
     + ExpertOps<T>
+    + GatedOps<T>
 {
 }
 impl<T: Float, B> Transformer<T> for B where
@@ -50,5 +51,6 @@ impl<T: Float, B> Transformer<T> for B where
         + CopyOps<T>
         + RoutingOps<T>
         + ExpertOps<T>
+        + GatedOps<T>
 {
 }

@@ -34,6 +34,8 @@ pub enum RopeScaling {
         beta_fast: f64,
         /// A frequency with fewer rotations than this is divided (1 in the paper).
         beta_slow: f64,
+        /// Whether the range of blended frequencies is rounded outwards to whole indices, as in the paper's code.
+        truncate: bool,
         /// The factor on both tables; `None` means `0.1 ln(factor) + 1`.
         attention_factor: Option<f64>,
     },
@@ -124,16 +126,25 @@ impl RopeScaling {
                     *f *= kept + (1.0 - kept) / factor;
                 }
             }
-            RopeScaling::Yarn { factor, original_context, beta_fast, beta_slow, attention_factor } => {
+            RopeScaling::Yarn {
+                factor,
+                original_context,
+                beta_fast,
+                beta_slow,
+                truncate,
+                attention_factor,
+            } => {
                 let (factor, context) =
                     (positive("factor", *factor)?, positive("original_context", *original_context)?);
-                let last = frequencies.len().saturating_sub(1) as f64;
+                // The paper's code bounds the range by the number of features, of which there are two to a frequency.
+                let last = (2 * frequencies.len()).saturating_sub(1) as f64;
                 // The fractional index of the frequency that makes `rotations` over the context.
                 let index = |rotations: f64| {
                     (frequencies.len() as f64) * (context / (rotations * TAU)).ln() / base.ln()
                 };
-                let low = index(*beta_fast).floor().max(0.0);
-                let high = index(*beta_slow).ceil().min(last);
+                let (low, high) = (index(*beta_fast), index(*beta_slow));
+                let (low, high) = if *truncate { (low.floor(), high.ceil()) } else { (low, high) };
+                let (low, high) = (low.max(0.0), high.min(last));
                 let width = (high - low).max(0.001);
                 for (i, f) in frequencies.iter_mut().enumerate() {
                     let divided = ((i as f64 - low) / width).clamp(0.0, 1.0);
@@ -208,10 +219,41 @@ mod tests {
             original_context: 4096.0,
             beta_fast: 32.0,
             beta_slow: 1.0,
+            truncate: true,
             attention_factor: None,
         };
         let tables = RopeTables::new(1, 128, 10_000.0, &scaling).unwrap();
         assert!((f64::from(tables.cos[0]) - (0.1 * 4f64.ln() + 1.0)).abs() < 1e-6);
+    }
+
+    #[test]
+    fn yarn_blends_over_the_range_of_the_published_code() {
+        let frequency = |context: f64, truncate: bool, i: usize| {
+            let scaling = RopeScaling::Yarn {
+                factor: 4.0,
+                original_context: context,
+                beta_fast: 32.0,
+                beta_slow: 1.0,
+                truncate,
+                attention_factor: Some(1.0),
+            };
+            let tables = RopeTables::new(2, 64, 10_000.0, &scaling).unwrap();
+            f64::from(tables.sin[32 + i]).atan2(f64::from(tables.cos[32 + i]))
+                * 10_000f64.powf(2.0 * i as f64 / 64.0)
+        };
+        // 4096 tokens are 10.47 and 22.51 as indices; those of 10 to 23 are blended if the range is rounded.
+        let index = |rotations: f64| 32.0 * (4096.0 / (rotations * TAU)).ln() / 10_000f64.ln();
+        let blended = |low: f64, high: f64, i: f64| 1.0 - 0.75 * ((i - low) / (high - low)).clamp(0.0, 1.0);
+        for i in [5, 11, 16, 22, 23, 30] {
+            let want = blended(index(32.0), index(1.0), i as f64);
+            assert!((frequency(4096.0, false, i) - want).abs() < 1e-4, "{i}");
+            let want = blended(index(32.0).floor(), index(1.0).ceil(), i as f64);
+            assert!((frequency(4096.0, true, i) - want).abs() < 1e-4, "{i}");
+        }
+        // A context so long that the range ends beyond the last frequency.
+        let high = (32.0 * (200_000.0 / TAU).ln() / 10_000f64.ln()).ceil();
+        let low = (32.0 * (200_000.0 / (32.0 * TAU)).ln() / 10_000f64.ln()).floor();
+        assert!(high > 32.0 && (frequency(200_000.0, true, 31) - blended(low, high, 31.0)).abs() < 1e-4);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Attention of a step over all tokens so far.
 use super::{Attend, Cache, Decoder};
 use crate::{Config, Result};
-use ops_core::model::Transformer;
+use ops_core::model::{Transformer, Weight};
 use ops_core::ops::*;
 use ops_core::{Float, Ref, Shape, TensorOf, View};
 
@@ -15,26 +15,48 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         caches: &mut [Cache<'_, B::Space, T>],
         h: Ref<'_, B, T>,
     ) -> Result<TensorOf<B, T>> {
-        let Config { heads, kv_heads, head_dim, .. } = self.config;
-        let mut q = self.normed_heads(b, part.query.apply(b, h)?, part.query_norm.as_ref())?;
-        let mut k = self.normed_heads(b, part.key.apply(b, h)?, part.key_norm.as_ref())?;
+        let q = self.normed_heads(b, part.query.apply(b, h)?, part.query_norm.as_ref())?;
+        let k = self.normed_heads(b, part.key.apply(b, h)?, part.key_norm.as_ref())?;
         let v = part.value.apply(b, h)?;
-        let mut o = b.empty(Shape::new(&[h.dims()[0], heads * head_dim])?)?;
+        let o = self.attend(b, i, (q, k, Some(&v)), part.sinks.as_ref(), caches)?;
+        part.output.apply(b, o.as_ref())
+    }
+
+    /// Rotates queries and keys, `[t, heads · d]`, appends keys and values to the caches, and attends to these: `[t, heads · dv]`.
+    /// Without `v`, values are the first features of keys.
+    pub(super) fn attend(
+        &self,
+        b: &B,
+        i: usize,
+        (mut q, mut k, v): (TensorOf<B, T>, TensorOf<B, T>, Option<&TensorOf<B, T>>),
+        sinks: Option<&Weight<B::Space>>,
+        caches: &mut [Cache<'_, B::Space, T>],
+    ) -> Result<TensorOf<B, T>> {
+        let Config { heads, kv_heads, head_dim, .. } = self.config;
+        let value_dim = self.config.value_dim();
+        let mut o = b.empty(Shape::new(&[q.dims()[0], heads * value_dim])?)?;
+        let extras = AttentionExtras::new();
+        let extras = sinks.map_or(extras, |sinks| extras.sinks(sinks.as_ref()));
         let mut at = 0;
         for (cache, t) in caches {
             // Views rows [t, heads · d] of a text as [1, heads, t, d] without a copy.
-            let (rows, by_head) = ((at, *t), |heads: usize| [1, *t, heads, head_dim]);
+            let (rows, by_head) = ((at, *t), |heads: usize, d: usize| [1, *t, heads, d]);
             self.rotate(b, i, &mut q, rows, cache.len())?;
             self.rotate(b, i, &mut k, rows, cache.len())?;
-            let k = k.as_ref().narrow(0, at, *t)?.reshape(&by_head(kv_heads))?.transpose(1, 2)?;
-            let v = v.as_ref().narrow(0, at, *t)?.reshape(&by_head(kv_heads))?.transpose(1, 2)?;
-            cache.append(b, k, v)?;
-            let q = q.as_ref().narrow(0, at, *t)?.reshape(&by_head(heads))?.transpose(1, 2)?;
-            let o = o.as_mut().narrow(0, at, *t)?.reshape(&by_head(heads))?.transpose(1, 2)?;
-            b.attention_into(q, cache.keys()?, cache.values()?, o, self.scores(i))?;
+            let k = k.as_ref().narrow(0, at, *t)?.reshape(&by_head(kv_heads, head_dim))?.transpose(1, 2)?;
+            match v {
+                Some(v) => {
+                    let v = v.as_ref().narrow(0, at, *t)?.reshape(&by_head(kv_heads, value_dim))?;
+                    cache.append(b, k, v.transpose(1, 2)?)?;
+                }
+                None => cache.append_keys(b, k)?,
+            }
+            let q = q.as_ref().narrow(0, at, *t)?.reshape(&by_head(heads, head_dim))?.transpose(1, 2)?;
+            let o = o.as_mut().narrow(0, at, *t)?.reshape(&by_head(heads, value_dim))?.transpose(1, 2)?;
+            b.attention_with_into(q, cache.keys()?, cache.values()?, extras, o, self.scores(i))?;
             at += *t;
         }
-        part.output.apply(b, o.as_ref())
+        Ok(o)
     }
 
     /// The heads of query or key, `[t, heads · d]`: normed if the model does so.
@@ -64,7 +86,9 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         let Config { head_dim, rope_dim, rope, .. } = self.config;
         let heads = x.dims()[1] / head_dim;
         let rows = x.as_mut().narrow(0, at, t)?.reshape(&[1, t, heads, head_dim])?;
-        let view = rows.transpose(1, 2)?.narrow(-1, 0, rope_dim)?;
+        // In latent attention the rotated features are the last ones.
+        let first = self.config.latent.map_or(0, |latent| latent.rank);
+        let view = rows.transpose(1, 2)?.narrow(-1, first, rope_dim)?;
         let tables = match &self.windowed_rotation {
             Some(windowed) if self.config.is_windowed(i) => windowed,
             _ => &self.rotation,

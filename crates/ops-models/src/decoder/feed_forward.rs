@@ -21,11 +21,29 @@ pub(super) struct Dense<B: Backend> {
 /// A choice of blocks for each token.
 pub(super) struct Mixture<B: Backend> {
     pub(super) router: Linear<B>,
-    /// A matrix for each expert: `[count, n, k]`, as the two below.
-    pub(super) gate: Weight<B::Space>,
-    pub(super) up: Weight<B::Space>,
-    pub(super) down: Weight<B::Space>,
+    /// Added to scores for choosing only.
+    pub(super) choice_bias: Option<TensorOf<B, f32>>,
+    pub(super) gate: Matrices<B>,
+    pub(super) up: Matrices<B>,
+    pub(super) down: Matrices<B>,
+    /// The block that computes every token.
+    pub(super) shared: Option<Dense<B>>,
     pub(super) plan: Experts,
+}
+
+/// A matrix for each expert, `[count, n, k]`, and their biases, `[count, n]`.
+pub(super) struct Matrices<B: Backend> {
+    pub(super) weight: Weight<B::Space>,
+    pub(super) bias: Option<TensorOf<B, f32>>,
+}
+
+impl<B: Backend> Matrices<B> {
+    fn apply<T: Float>(&self, b: &B, x: Ref<'_, B, T>, ids: &TensorOf<B, u32>) -> Result<TensorOf<B, T>>
+    where
+        B: ExpertOps<T>,
+    {
+        Ok(b.linear_experts(x, &self.weight, ids, self.bias.as_ref().map(|bias| bias.any()))?)
+    }
 }
 
 impl<B: Backend> FeedForward<B> {
@@ -40,25 +58,22 @@ impl<B: Backend> FeedForward<B> {
         B: Transformer<T>,
     {
         match self {
-            FeedForward::Dense(dense) => {
-                block(b, activation, dense.gate.as_ref(), (&dense.up, &dense.down), h)
-            }
+            FeedForward::Dense(dense) => dense.apply(b, activation, h),
             FeedForward::Mixture(mixture) => mixture.apply(b, activation, h),
         }
     }
 }
 
-/// `down(f(gate(h), up(h)))`
-fn block<T: Float, B: Transformer<T>>(
-    b: &B,
-    activation: Activation,
-    gate: Option<&Linear<B>>,
-    (up, down): (&Linear<B>, &Linear<B>),
-    h: Ref<'_, B, T>,
-) -> Result<TensorOf<B, T>> {
-    let up = up.apply(b, h)?;
-    let gate = gate.map(|gate| gate.apply(b, h)).transpose()?;
-    down.apply(b, activate(b, activation, gate.as_ref(), &up)?.as_ref())
+impl<B: Backend> Dense<B> {
+    /// `down(f(gate(h), up(h)))`
+    fn apply<T: Float>(&self, b: &B, activation: Activation, h: Ref<'_, B, T>) -> Result<TensorOf<B, T>>
+    where
+        B: Transformer<T>,
+    {
+        let up = self.up.apply(b, h)?;
+        let gate = self.gate.as_ref().map(|gate| gate.apply(b, h)).transpose()?;
+        self.down.apply(b, activate(b, activation, gate.as_ref(), &up)?.as_ref())
+    }
 }
 
 /// `f(gate, up)`
@@ -71,6 +86,9 @@ fn activate<T: Float, B: Transformer<T>>(
     Ok(match (activation, gate) {
         (Activation::Swiglu, Some(gate)) => b.swiglu(gate, up)?,
         (Activation::Geglu, Some(gate)) => b.geglu(gate, up)?,
+        (Activation::SwigluClamped { alpha, limit }, Some(gate)) => {
+            b.swiglu_clamped(gate, up, SwigluClamped::new(alpha, limit))?
+        }
         _ => b.gelu(up)?,
     })
 }
@@ -81,14 +99,25 @@ impl<B: Backend> Mixture<B> {
     where
         B: Transformer<T>,
     {
-        let (t, dim, router) = (h.dims()[0], h.dims()[1], RouterTopK::of(self.plan.used));
-        let router = if self.plan.renormalize { router.renormalize() } else { router };
-        let (weights, ids) = b.router_topk(&self.router.apply(b, h)?, None, router)?;
-        let h = h.reshape(&[t, 1, dim])?;
-        let gate = b.linear_experts(h, &self.gate, &ids, None)?;
-        let up = b.linear_experts(h, &self.up, &ids, None)?;
+        let (t, dim) = (h.dims()[0], h.dims()[1]);
+        let bias = self.choice_bias.as_ref().map(|bias| bias.any());
+        let (weights, ids) = b.router_topk(&self.router.apply(b, h)?, bias, self.plan.router())?;
+        let row = h.reshape(&[t, 1, dim])?;
+        let (gate, up) = (self.gate.apply(b, row, &ids)?, self.up.apply(b, row, &ids)?);
         let f = activate(b, activation, Some(&gate), &up)?;
-        let y = b.linear_experts(&f, &self.down, &ids, None)?;
-        Ok(b.combine_experts(&y, &weights)?)
+        let y = b.combine_experts(&self.down.apply(b, f.as_ref(), &ids)?, &weights)?;
+        match &self.shared {
+            Some(shared) => Ok(b.add(&y, &shared.apply(b, activation, h)?)?),
+            None => Ok(y),
+        }
+    }
+}
+
+impl Experts {
+    fn router<T>(&self) -> RouterTopK<T> {
+        let mut op = RouterTopK::of(self.used).scoring(self.scoring).scale(self.scale);
+        op = op.groups(self.groups.0, self.groups.1).group_score(self.group_score);
+        (op.order, op.renormalize) = (self.order, self.renormalize);
+        op
     }
 }

@@ -1,9 +1,9 @@
 //! Reads a model's tensors. Whatever the file has and the model does not use is an error.
-use super::feed_forward::{Dense, FeedForward, Mixture};
-use super::{Attend, Decoder, Layer, Linear, Norm, Rotation};
+use super::feed_forward::{Dense, FeedForward, Matrices, Mixture};
+use super::{Attend, AttentionPart, Decoder, Layer, Linear, Norm, Rotation};
 use crate::{Activation, Config, Error, Experts, NormKind, Result};
 use ops_core::model::{RopeScaling, RopeTables, Transformer, Weight};
-use ops_core::ops::LinearOps;
+use ops_core::ops::{CastOps, LinearOps};
 use ops_core::{Float, TensorOf};
 use ops_gguf::{Gguf, Weights};
 use std::cell::RefCell;
@@ -15,11 +15,11 @@ use std::ops::Range;
 const IGNORED: [&str; 2] = ["rope_freqs.weight", "attn_rot_embd"];
 
 /// Reads tensors by name and remembers which.
-struct Loader<'g, B, T> {
-    backend: &'g B,
+pub(super) struct Loader<'g, B, T> {
+    pub(super) backend: &'g B,
     gguf: &'g Gguf,
     weights: Weights<'g, B>,
-    config: &'g Config,
+    pub(super) config: &'g Config,
     used: RefCell<HashSet<String>>,
     computes_in: PhantomData<T>,
 }
@@ -40,7 +40,7 @@ impl<T: Float, B: Transformer<T>> Loader<'_, B, T> {
         self.has(name).then(|| self.vector(name, len)).transpose()
     }
 
-    fn norm(&self, part: &str, len: usize) -> Result<Norm<B>> {
+    pub(super) fn norm(&self, part: &str, len: usize) -> Result<Norm<B>> {
         let kind = self.config.norm;
         let weight = self.vector(&format!("{part}.weight"), len)?;
         let bias = match kind {
@@ -54,14 +54,14 @@ impl<T: Float, B: Transformer<T>> Loader<'_, B, T> {
     }
 
     /// A matrix `[n, k]`, with its bias if the file has one.
-    fn linear(&self, part: &str, dims: [usize; 2]) -> Result<Linear<B>> {
+    pub(super) fn linear(&self, part: &str, dims: [usize; 2]) -> Result<Linear<B>> {
         let name = format!("{part}.weight");
         self.mark(&name);
         let weight = self.weights.packed::<T>(&name, dims)?;
         Ok(Linear { weight, bias: self.optional(&format!("{part}.bias"), dims[0])? })
     }
     /// Rows of a tensor as a matrix of their own.
-    fn plain_rows(&self, part: &str, dims: &[usize], rows: Range<usize>) -> Result<Weight<B::Space>> {
+    fn rows(&self, part: &str, dims: &[usize], rows: Range<usize>) -> Result<Linear<B>> {
         let name = format!("{part}.weight");
         self.mark(&name);
         let bias = format!("{part}.bias");
@@ -69,25 +69,27 @@ impl<T: Float, B: Transformer<T>> Loader<'_, B, T> {
             let wanted = "no bias beside a matrix that is several in one".to_owned();
             return Err(Error::Tensor { name: bias, got: "a bias".into(), wanted });
         }
-        Ok(self.weights.rows(&name, dims, rows)?)
-    }
-    /// The same, in the order in which the backend reads it fastest.
-    fn rows(&self, part: &str, dims: &[usize], rows: Range<usize>) -> Result<Linear<B>> {
-        let weight = self.plain_rows(part, dims, rows)?;
+        let weight = self.weights.rows(&name, dims, rows)?;
         Ok(Linear { weight: LinearOps::<T>::pack_weight(self.backend, weight)?, bias: None })
     }
 
     fn layer(&self, i: usize) -> Result<Layer<B>> {
-        let Config { dim, parallel, .. } = *self.config;
+        let Config { dim, parallel, feed_norm, .. } = *self.config;
         let part = |name: &str| format!("blk.{i}.{name}");
         Ok(Layer {
             attention_norm: self.norm(&part("attn_norm"), dim)?,
-            attend: self.attend(i)?,
-            post_attention_norm: self.optional_norm(&part("post_attention_norm"), dim)?,
-            feed_norm: (!parallel).then(|| self.norm(&part("ffn_norm"), dim)).transpose()?,
-            feed: match self.config.experts {
+            attend: match self.config.latent {
+                Some(latent) => AttentionPart::Latent(Box::new(self.latent(i, latent)?)),
+                None => AttentionPart::Heads(Box::new(self.attend(i)?)),
+            },
+            post_attention_norm: match feed_norm {
+                "post_attention_norm" => None,
+                _ => self.optional_norm(&part("post_attention_norm"), dim)?,
+            },
+            feed_norm: (!parallel).then(|| self.norm(&part(feed_norm), dim)).transpose()?,
+            feed: match self.config.experts.filter(|experts| i >= experts.leading_dense) {
                 Some(experts) => FeedForward::Mixture(Box::new(self.mixture(i, experts)?)),
-                None => FeedForward::Dense(Box::new(self.dense(i)?)),
+                None => FeedForward::Dense(Box::new(self.dense(i, "", self.config.ffn)?)),
             },
             post_feed_norm: self.optional_norm(&part("post_ffw_norm"), dim)?,
         })
@@ -113,18 +115,23 @@ impl<T: Float, B: Transformer<T>> Loader<'_, B, T> {
             output: self.linear(&part("attn_output"), [dim, q])?,
             query_norm: self.optional(&part("attn_q_norm.weight"), head_dim)?,
             key_norm: self.optional(&part("attn_k_norm.weight"), head_dim)?,
+            sinks: match self.optional(&part("attn_sinks.weight"), self.config.heads)? {
+                Some(sinks) => Some(CastOps::<T>::cast(self.backend, &sinks)?.into()),
+                None => None,
+            },
         })
     }
 
-    fn dense(&self, i: usize) -> Result<Dense<B>> {
-        let Config { dim, ffn, activation, .. } = *self.config;
-        let part = |name: &str| format!("blk.{i}.{name}");
+    /// The block of this width whose tensors' names end in `suffix`.
+    fn dense(&self, i: usize, suffix: &str, ffn: usize) -> Result<Dense<B>> {
+        let Config { dim, activation, .. } = *self.config;
+        let part = |name: &str| format!("blk.{i}.{name}{suffix}");
         let down = self.linear(&part("ffn_down"), [dim, ffn])?;
         let up = part("ffn_up");
         if activation == Activation::Gelu {
             return Ok(Dense { gate: None, up: self.linear(&up, [ffn, dim])?, down });
         }
-        if self.has(&part("ffn_gate.weight")) {
+        if self.has(&format!("{}.weight", part("ffn_gate"))) {
             let gate = Some(self.linear(&part("ffn_gate"), [ffn, dim])?);
             return Ok(Dense { gate, up: self.linear(&up, [ffn, dim])?, down });
         }
@@ -136,22 +143,44 @@ impl<T: Float, B: Transformer<T>> Loader<'_, B, T> {
 
     fn mixture(&self, i: usize, experts: Experts) -> Result<Mixture<B>> {
         let Config { dim, .. } = *self.config;
-        let Experts { count, ffn, .. } = experts;
+        let Experts { count, ffn, shared, .. } = experts;
         let part = |name: &str| format!("blk.{i}.{name}");
         Ok(Mixture {
             router: self.linear(&part("ffn_gate_inp"), [count, dim])?,
             gate: self.matrices(&part("ffn_gate_exps"), [count, ffn, dim])?,
             up: self.matrices(&part("ffn_up_exps"), [count, ffn, dim])?,
             down: self.matrices(&part("ffn_down_exps"), [count, dim, ffn])?,
+            choice_bias: self.optional(&part("exp_probs_b.bias"), count)?,
+            shared: (shared > 0)
+                .then(|| self.dense(i, "_shexp", self.product("expert_shared_count", shared, ffn)?))
+                .transpose()?,
             plan: experts,
         })
     }
-    /// A matrix for each expert, `[count, n, k]`.
-    fn matrices(&self, part: &str, [count, n, k]: [usize; 3]) -> Result<Weight<B::Space>> {
-        let weight = self.plain_rows(part, &[count, n, k], 0..count * n)?;
+    /// Several matrices in one tensor, `[count, n, k]`, with their biases if the file has them.
+    pub(super) fn matrices(&self, part: &str, [count, n, k]: [usize; 3]) -> Result<Matrices<B>> {
+        let (name, bias) = (format!("{part}.weight"), format!("{part}.bias"));
+        self.mark(&name);
+        let weight = self.weights.rows(&name, &[count, n, k], 0..self.product(part, count, n)?)?;
         let (dtype, layout) = (weight.dtype(), *weight.layout());
-        let columns = layout.last();
-        Ok(Weight::new(weight.into_buffer(), dtype, layout.reshape(&[count, n, columns])?)?)
+        let layout = layout.reshape(&[count, n, layout.last()])?;
+        let weight = Weight::new(weight.into_buffer(), dtype, layout)?;
+        let bias = match self.has(&bias) {
+            true => {
+                self.mark(&bias);
+                Some(CastOps::<f32>::cast(self.backend, &self.weights.matrix(&bias, [count, n])?)?)
+            }
+            false => None,
+        };
+        Ok(Matrices { weight, bias })
+    }
+    /// A product of extents, either of which a file may have as large as it likes.
+    pub(super) fn product(&self, what: &str, a: usize, b: usize) -> Result<usize> {
+        a.checked_mul(b).ok_or_else(|| Error::Key {
+            key: format!("{}: {what}", self.config.architecture),
+            got: format!("{a} times {b}"),
+            wanted: "a width that a tensor can have".into(),
+        })
     }
 
     /// Tables for layers without a window, and for those with one if they differ.

@@ -9,6 +9,7 @@ use std::marker::PhantomData;
 
 mod attention;
 mod feed_forward;
+mod latent;
 mod load;
 
 /// A matrix and its bias.
@@ -74,12 +75,20 @@ struct Attend<B: Backend> {
     output: Linear<B>,
     query_norm: Option<TensorOf<B, f32>>,
     key_norm: Option<TensorOf<B, f32>>,
+    /// A score without a value for each head, in the type that the model computes in.
+    sinks: Option<Weight<B::Space>>,
+}
+
+/// The kinds of attention.
+enum AttentionPart<B: Backend> {
+    Heads(Box<Attend<B>>),
+    Latent(Box<latent::Latent<B>>),
 }
 
 /// One layer.
 struct Layer<B: Backend> {
     attention_norm: Norm<B>,
-    attend: Attend<B>,
+    attend: AttentionPart<B>,
     post_attention_norm: Option<Norm<B>>,
     /// Absent where attention and feed-forward read the same input.
     feed_norm: Option<Norm<B>>,
@@ -172,8 +181,11 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
     /// Those of the backend.
     pub fn state(&self, backend: &B, capacity: usize) -> Result<State<B::Space, T>> {
         let dims = [1, self.config.kv_heads, capacity, self.config.head_dim];
-        let caches =
-            (0..self.layers.len()).map(|_| Ok(KvCache::new(backend, dims)?)).collect::<Result<_>>()?;
+        let cache = |_| match self.config.latent {
+            Some(latent) => Ok(KvCache::latent(backend, dims, latent.rank)?),
+            None => Ok(KvCache::new(backend, dims)?),
+        };
+        let caches = (0..self.layers.len()).map(cache).collect::<Result<_>>()?;
         Ok(State { caches, capacity })
     }
 
@@ -251,7 +263,10 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
             Some(norm) => norm.apply(b, y.as_ref()),
             None => Ok(y),
         };
-        let a = self.attention(b, i, &layer.attend, caches, h.as_ref())?;
+        let a = match &layer.attend {
+            AttentionPart::Heads(part) => self.attention(b, i, part, caches, h.as_ref())?,
+            AttentionPart::Latent(part) => self.latent_attention(b, i, part, caches, h.as_ref())?,
+        };
         let a = normed(&layer.post_attention_norm, a)?;
         let feed = |h: &TensorOf<B, T>| {
             let f = layer.feed.apply(b, self.config.activation, h.as_ref())?;

@@ -11,11 +11,8 @@ pub(super) const FAMILY: Family = Family {
             config.rope = RopeForm::Interleaved;
         }
         // Mixtral renormalises; no key says so. Its experts have the width of a dense block.
-        let count = keys.find::<u32>("expert_count")?.unwrap_or(0) as usize;
-        if count > 0 {
-            let used = keys.count("expert_used_count")?;
-            let ffn = keys.count_or("expert_feed_forward_length", config.ffn)?;
-            config.experts = Some(Experts { count, used, ffn, renormalize: true });
+        if keys.find::<u32>("expert_count")?.unwrap_or(0) > 0 {
+            config.experts = Some(Experts::read(keys, config.ffn)?);
         }
         Ok(())
     },

@@ -2,8 +2,10 @@
 use crate::keys::Keys;
 use crate::{Config, Error, Result};
 
+mod deepseek2;
 mod gemma2;
 mod gemma3;
+mod gpt_oss;
 mod llama;
 mod phi3;
 mod qwen2;
@@ -21,7 +23,7 @@ pub(crate) struct Family {
 }
 
 /// This is the only list of families.
-const LIST: [Family; 9] = [
+const LIST: [Family; 11] = [
     llama::FAMILY,
     qwen2::FAMILY,
     qwen3::FAMILY,
@@ -31,6 +33,8 @@ const LIST: [Family; 9] = [
     phi3::FAMILY,
     starcoder2::FAMILY,
     stablelm::FAMILY,
+    gpt_oss::FAMILY,
+    deepseek2::FAMILY,
 ];
 
 /// The architectures that this crate runs, as GGUF files name them.
@@ -44,7 +48,7 @@ pub fn families() -> impl Iterator<Item = &'static str> {
 
 pub(crate) fn find(architecture: &str) -> Result<&'static Family> {
     const { assert!(!LIST.is_empty()) }
-    static FAMILIES: [Family; 9] = LIST;
+    static FAMILIES: [Family; 11] = LIST;
     FAMILIES
         .iter()
         .find(|family| family.name == architecture)

@@ -5,12 +5,7 @@ use crate::Experts;
 pub(super) const FAMILY: Family = Family {
     name: "qwen3moe",
     adjust: |keys, config| {
-        config.experts = Some(Experts {
-            count: keys.count("expert_count")?,
-            used: keys.count("expert_used_count")?,
-            ffn: keys.count("expert_feed_forward_length")?,
-            renormalize: true,
-        });
+        config.experts = Some(Experts::read(keys, keys.count("expert_feed_forward_length")?)?);
         Ok(())
     },
 };
