@@ -1,8 +1,10 @@
 //! The families on the CPU backends, their tokenizers, and what is refused.
-use crate::fixture::{FAMILIES, check, folder};
+use crate::fixture::{FAMILIES, check, check_batch, folder};
 use rocm_ops::gguf::Gguf;
+use rocm_ops::model::KvCache;
 use rocm_ops::models::Decoder;
-use rocm_ops::{Checked, Cpu, Reference};
+use rocm_ops::ops::*;
+use rocm_ops::{Backend, Checked, Cpu, Float, Reference, bf16, f16};
 use serde_json::Value;
 
 /// Made by `tools/family-fixture.py`; on the CPU only, because the stand-in takes minutes for each.
@@ -35,6 +37,51 @@ fn with_every_op_checked() {
         .iter()
         .chain(&MORE)
         .for_each(|name| check(&Checked::new(Cpu::new(), Reference::new()), name, 2, 4));
+}
+
+#[test]
+fn a_batch_is_its_texts() {
+    for name in ["gpt-oss-f16", "deepseek-v2-f16", "deepseek-v3-f16"] {
+        check_batch(&Cpu::new(), &Gguf::open(format!("{}/{name}.gguf", folder())).unwrap(), name);
+    }
+}
+
+/// In 16 bits, where sinks, biases and caches have another type than the weights of norms.
+#[test]
+fn in_16_bits() {
+    fn error<T: Float>(name: &str) -> f64 {
+        let (cpu, gguf) = (Cpu::new(), Gguf::open(format!("{}/{name}.gguf", folder())).unwrap());
+        let logits = |logits: Vec<f32>| -> Vec<f64> { logits.into_iter().map(f64::from).collect() };
+        let tokens: Vec<u32> = (2..20).collect();
+        let exact = Decoder::<f32, Cpu>::load(&cpu, &gguf, 32).unwrap();
+        let want = logits(exact.forward(&cpu, &mut exact.state(&cpu, 32).unwrap(), &tokens).unwrap());
+        let model = Decoder::<T, Cpu>::load(&cpu, &gguf, 32).unwrap();
+        let got = logits(model.forward(&cpu, &mut model.state(&cpu, 32).unwrap(), &tokens).unwrap());
+        let error: f64 = got.iter().zip(&want).map(|(g, w)| (g - w).powi(2)).sum();
+        error / want.iter().map(|w| w * w).sum::<f64>()
+    }
+    for name in ["gpt-oss-f16", "deepseek-v3-f16"] {
+        let (half, brain) = (error::<f16>(name), error::<bf16>(name));
+        assert!(half > 0.0 && half < 1e-3 && brain > 0.0 && brain < 5e-2, "{name}: {half:e}, {brain:e}");
+    }
+}
+
+/// A cache whose values are a part of its keys takes keys only, and another takes both.
+#[test]
+fn caches_take_what_they_hold() {
+    let cpu = Cpu::new();
+    let keys = cpu.tensor(&[1, 1, 2, 3], &[1.0_f32, 2.0, 3.0, 4.0, 5.0, 6.0]).unwrap();
+    let mut latent = KvCache::latent(&cpu, [1, 1, 3, 3], 2).unwrap();
+    assert!(latent.append(&cpu, keys.as_ref(), keys.as_ref()).unwrap_err().to_string().contains("append_keys"));
+    assert_eq!(latent.len(), 0);
+    latent.append_keys(&cpu, keys.as_ref()).unwrap();
+    let values: Vec<f32> = cpu.contiguous(latent.values().unwrap()).unwrap().to_vec(&cpu).unwrap();
+    assert_eq!(values, [1.0, 2.0, 4.0, 5.0]);
+    assert!(latent.append_keys(&cpu, keys.as_ref()).unwrap_err().to_string().contains("at most 1 more"));
+    let mut both = KvCache::new(&cpu, [1, 1, 3, 3]).unwrap();
+    assert!(both.append_keys(&cpu, keys.as_ref()).unwrap_err().to_string().contains("values"));
+    assert_eq!(both.len(), 0);
+    assert!(KvCache::<_, f32>::latent(&cpu, [1, 1, 3, 3], 4).is_err());
 }
 
 #[test]
