@@ -186,6 +186,7 @@ const HEADERS: &[(&str, &str)] = &[
     ("ops_view.h", include_str!("../include/ops_view.h")),
     ("ops_planes.h", include_str!("../include/ops_planes.h")),
     ("ops_reduce.h", include_str!("../include/ops_reduce.h")),
+    ("ops_first.h", include_str!("../include/ops_first.h")),
     ("ops_key.h", include_str!("../include/ops_key.h")),
     ("ops_row.h", include_str!("../include/ops_row.h")),
     ("ops_attention.h", include_str!("../include/ops_attention.h")),

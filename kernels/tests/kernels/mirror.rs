@@ -131,7 +131,7 @@ fn every_field_of_every_argument_struct_lies_where_the_source_has_it() {
     agree(
         Family::Scatter,
         &[
-            fields!(GatherArgs: shape, x, y, ids, order, step, bound, error, ids_kind, op, operand, reserved),
+            fields!(GatherArgs: shape, x, y, ids, order, step, bound, turns, error, ids_kind, op, operand, ids_packs),
             fields!(ScatterArgs: shape, dst, src, ids, order, sorted, sorted_line, lines, count, bound, error, ids_kind, op,
                 operand, reserved),
         ],
