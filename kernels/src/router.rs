@@ -150,7 +150,8 @@ pub fn combine(
     };
     let [n, k, d] = dims;
     let instance = need("combine_experts", "", &[x.dtype])?;
-    let (x, weights) = (OperandView { strides: &[x0, x2], ..x }, OperandView { strides: &[w0, 0], ..weights });
+    let (x, weights) =
+        (OperandView { strides: &[x0, x2], ..x }, OperandView { strides: &[w0, 0], ..weights });
     let (mut shape, [x, weights, y]) = elementwise(&[n, d], [x, weights, y])?;
     if x_step % i64::from(shape.pack()) != 0 {
         shape = shape.unpacked();

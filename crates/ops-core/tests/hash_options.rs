@@ -28,7 +28,11 @@ fn options_that_print_differently_hash_differently() {
     distinct(&eps.map(AddRmsNorm::<f32>::eps));
     distinct(&eps.map(L2Norm::<f32>::eps));
     distinct(&eps.map(GatedRmsNorm::<f32>::eps));
-    distinct(&[SwigluClamped::<f32>::new(1.0, 7.0), SwigluClamped::new(7.0, 1.0), SwigluClamped::new(1.0, 1.0)]);
+    distinct(&[
+        SwigluClamped::<f32>::new(1.0, 7.0),
+        SwigluClamped::new(7.0, 1.0),
+        SwigluClamped::new(1.0, 1.0),
+    ]);
     distinct(&[GroupNorm::<f32>::new(1, 0.5), GroupNorm::new(2, 0.5), GroupNorm::new(1, 0.25)]);
     distinct(&[Softmax::<f32>::axis(0), Softmax::axis(-1), Softmax::axis(0).log()]);
     distinct(&[Affine::<f32>::new(1.0, 2.0), Affine::new(2.0, 1.0), Affine::new(1.0, -2.0)]);

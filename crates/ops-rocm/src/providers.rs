@@ -25,8 +25,8 @@ use ops_core::ops::{
 };
 use ops_core::ops::{ArgReduce, ArgSort, CumSum, Reduce, ReduceFn, Sort, TopK};
 use ops_core::ops::{BatchNorm, Pool2d, PoolFn, Upsample, Windows};
-use ops_core::ops::{Conv, ConvAxis, ConvForm};
 use ops_core::ops::{CombineExperts, LinearExperts, RouterTopK};
+use ops_core::ops::{Conv, ConvAxis, ConvForm};
 use ops_core::ops::{GatedRmsNorm, L2Norm, SwigluClamped};
 use ops_core::ops::{Gather, IndexAdd, Scatter, ScatterAdd};
 use ops_core::{Element, Float, Num, Op, Scalar};

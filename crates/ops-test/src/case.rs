@@ -175,7 +175,11 @@ impl Params {
         self.word(name, registry::dtype)
     }
     /// One of the words that `known` accepts. A later build may know more, so unknown words are not malformed.
-    pub(crate) fn word<T>(&self, name: &str, known: impl Fn(&str) -> Option<T>) -> Result<Option<T>, CallError> {
+    pub(crate) fn word<T>(
+        &self,
+        name: &str,
+        known: impl Fn(&str) -> Option<T>,
+    ) -> Result<Option<T>, CallError> {
         let Some(value) = self.get(name) else { return Ok(None) };
         let wanted = || CallError::Malformed(format!("`{name}` is {value}, wanted a word"));
         let word = value.as_str().ok_or_else(wanted)?;

@@ -30,7 +30,8 @@ pub(super) fn mutants() -> Vec<Mutant> {
 }
 
 fn routers() -> Vec<Mutant> {
-    let router = |name, f: fn(&mut Router)| Mutant::before::<Router>(name, "router_topk", F32, move |op, _| f(op));
+    let router =
+        |name, f: fn(&mut Router)| Mutant::before::<Router>(name, "router_topk", F32, move |op, _| f(op));
     vec![
         router("groups ignored", |op| (op.groups, op.groups_kept) = (1, 1)),
         router("groups marked by their best alone", |op| op.group_score = GroupScore::Max),
@@ -119,19 +120,26 @@ fn sums() -> Vec<Mutant> {
             let k = last(&o["weights"]);
             edit::<f32>(&mut o["weights"], |i, v| if i % k == k - 1 { 0.0 } else { v });
         }),
-        Mutant::before::<CombineExperts<f32>>("weights read without their strides", "combine_experts", F32, |_, o| {
-            relayout(&mut o["weights"], forget_strides)
-        }),
-        Mutant::before::<CombineExperts<f16>>("weights rounded to f16", "combine_experts", DType::F16, |_, o| {
-            edit_floats(&mut o["weights"], half)
-        }),
+        Mutant::before::<CombineExperts<f32>>(
+            "weights read without their strides",
+            "combine_experts",
+            F32,
+            |_, o| relayout(&mut o["weights"], forget_strides),
+        ),
+        Mutant::before::<CombineExperts<f16>>(
+            "weights rounded to f16",
+            "combine_experts",
+            DType::F16,
+            |_, o| edit_floats(&mut o["weights"], half),
+        ),
         Mutant::instead::<CombineExperts<f16>>("summed in f16", "combine_experts", DType::F16, |_, o| {
             let &[n, k, d] = o["x"].dims() else { return };
             let (x, weights) = (values(&o["x"]), values(&o["weights"]));
             let sum = |i: usize, l: usize| {
                 sum_rounded((0..k).map(|j| weights[i * k + j] * x[(i * k + j) * d + l]), half)
             };
-            let y: Vec<f64> = (0..n).flat_map(|i| (0..d).map(move |l| (i, l))).map(|(i, l)| sum(i, l)).collect();
+            let y: Vec<f64> =
+                (0..n).flat_map(|i| (0..d).map(move |l| (i, l))).map(|(i, l)| sum(i, l)).collect();
             set(&mut o["y"], y);
         }),
     ]

@@ -13,7 +13,8 @@ fn sigmoid(v: f64) -> f64 {
 /// An L2 norm of rows with a given denominator.
 fn l2(o: &mut NamedTensors<Host>, denominator: impl Fn(&[f64]) -> f64) {
     let (x, n) = (values(&o["x"]), last(&o["x"]));
-    let y: Vec<f64> = x.chunks(n).flat_map(|row| row.iter().map(|v| v / denominator(row)).collect::<Vec<_>>()).collect();
+    let y: Vec<f64> =
+        x.chunks(n).flat_map(|row| row.iter().map(|v| v / denominator(row)).collect::<Vec<_>>()).collect();
     set(&mut o["y"], y);
 }
 
@@ -70,12 +71,22 @@ pub(super) fn mutants() -> Vec<Mutant> {
         norm("gate ignored", |v, w, _| v * w),
         norm("sigmoid of the gate, not silu", |v, w, g| v * w * sigmoid(g)),
         norm("silu of the norm, times the gate", |v, w, g| v * w * sigmoid(v * w) * g),
-        Mutant::instead::<GatedRmsNorm<f16>>("norm rounded to f16 before the gate", "gated_rms_norm", DType::F16, |op, o| {
-            gated(o, op.eps, |v, w, g| half(v * w) * g * sigmoid(g));
-        }),
-        Mutant::instead::<GatedRmsNorm<f16>>("gate's silu rounded to f16", "gated_rms_norm", DType::F16, |op, o| {
-            gated(o, op.eps, |v, w, g| v * w * half(g * sigmoid(g)));
-        }),
+        Mutant::instead::<GatedRmsNorm<f16>>(
+            "norm rounded to f16 before the gate",
+            "gated_rms_norm",
+            DType::F16,
+            |op, o| {
+                gated(o, op.eps, |v, w, g| half(v * w) * g * sigmoid(g));
+            },
+        ),
+        Mutant::instead::<GatedRmsNorm<f16>>(
+            "gate's silu rounded to f16",
+            "gated_rms_norm",
+            DType::F16,
+            |op, o| {
+                gated(o, op.eps, |v, w, g| v * w * half(g * sigmoid(g)));
+            },
+        ),
         Mutant::before::<SwigluClamped<f32>>("alpha ignored", "swiglu_clamped", F32, |op, _| op.alpha = 1.0),
         swiglu("gate without a bound", |g, u, alpha, limit| {
             g * sigmoid(alpha * g) * (bound(u, -limit, limit) + 1.0)

@@ -99,9 +99,7 @@ fn norms(name: &str) -> Option<Facts> {
         // A square and a sum, the scale.
         "l2_norm" => facts("x[..,n] -> y[..,n]", 3.0),
         // As rms_norm, and silu of the gate.
-        "gated_rms_norm" => {
-            Facts { typed: WEIGHT, ..facts("x[..,n] gate[..,n] weight[n] -> y[..,n]", 8.0) }
-        }
+        "gated_rms_norm" => Facts { typed: WEIGHT, ..facts("x[..,n] gate[..,n] weight[n] -> y[..,n]", 8.0) },
         // Maximum, difference, exponential, sum, quotient (or difference).
         "softmax" | "log_softmax" => facts("x[..,n] -> y[..,n]", 5.0),
         _ => return None,
@@ -127,8 +125,14 @@ fn products(name: &str) -> Option<Facts> {
         "matmul" => Facts { cut: "m", ..sums("a[..,m,k] b[..,k,n:k] -> c[..,m,n]") },
         "linear" => Facts { typed: LINEAR, ..sums("x[..,k] weight[n:k,k] bias?[n] -> y[..,n]") },
         "qlinear" => Facts { typed: BLOCK_WEIGHT, ..sums("x[..,k] weight[n:k,k/B] -> y[..,n]") },
-        "linear_experts" => Facts { typed: EXPERTS, ..experts("x[n,m,d] weight[e:8,o:d,d] ids[n,k:2] bias?[e,o] -> y[n,k,o]") },
-        "qlinear_experts" => Facts { typed: BLOCK_EXPERTS, ..experts("x[n,m,d] weight[e:8,o:d,d/B] ids[n,k:2] bias?[e,o] -> y[n,k,o]") },
+        "linear_experts" => Facts {
+            typed: EXPERTS,
+            ..experts("x[n,m,d] weight[e:8,o:d,d] ids[n,k:2] bias?[e,o] -> y[n,k,o]")
+        },
+        "qlinear_experts" => Facts {
+            typed: BLOCK_EXPERTS,
+            ..experts("x[n,m,d] weight[e:8,o:d,d/B] ids[n,k:2] bias?[e,o] -> y[n,k,o]")
+        },
         "combine_experts" => {
             let facts = facts("x[n,k,d] weights[n,k] -> y[n,d]", 0.0);
             Facts { flops: Flops::EachRead(2.0), cut: "n", sweep: Sweep::Experts, ..facts }

@@ -46,7 +46,8 @@ impl Scoring {
 }
 impl ScoringOrder {
     /// All, with the words that files use.
-    pub const ALL: [(&str, ScoringOrder); 2] = [("before", ScoringOrder::Before), ("after", ScoringOrder::After)];
+    pub const ALL: [(&str, ScoringOrder); 2] =
+        [("before", ScoringOrder::Before), ("after", ScoringOrder::After)];
 }
 impl GroupScore {
     /// All, with the words that files use.
@@ -134,7 +135,11 @@ impl<T> RouterTopK<T> {
         }
         let left = e / groups * groups_kept;
         if k > left {
-            return wrong("k", k, format!("at most {left}, the experts of {groups_kept} of {groups} groups of {e}"));
+            return wrong(
+                "k",
+                k,
+                format!("at most {left}, the experts of {groups_kept} of {groups} groups of {e}"),
+            );
         }
         Ok(())
     }
@@ -145,7 +150,8 @@ impl<T: Float> Op for RouterTopK<T> {
         "router_topk"
     }
     fn hash_options<H: Hasher>(&self, state: &mut H) {
-        let RouterTopK { k, scoring, order, renormalize, scale, groups, groups_kept, group_score, types: _ } = self;
+        let RouterTopK { k, scoring, order, renormalize, scale, groups, groups_kept, group_score, types: _ } =
+            self;
         (k, scoring, order, renormalize, scale.to_bits(), groups, groups_kept, group_score).hash(state);
     }
     fn infer(&self, on: &router_topk::Shapes<'_>) -> Result<[Shape; 2]> {
@@ -153,7 +159,12 @@ impl<T: Float> Op for RouterTopK<T> {
             return Err(Error::shape(self.name(), "logits", on.logits, "[n, e]"));
         };
         if u32::try_from(e).is_err() {
-            return Err(Error::shape(self.name(), "logits", on.logits, "fewer than 2^32 experts, as ids are of u32"));
+            return Err(Error::shape(
+                self.name(),
+                "logits",
+                on.logits,
+                "fewer than 2^32 experts, as ids are of u32",
+            ));
         }
         own_or_f32::<T>(self.name(), on.bias, &[e])?;
         self.check(e)?;
@@ -163,7 +174,11 @@ impl<T: Float> Op for RouterTopK<T> {
 }
 
 /// Checks a bias, if given: of `T` or f32, with these extents.
-pub(super) fn own_or_f32<T: Float>(op: &'static str, bias: Option<Operand<'_>>, dims: &[usize]) -> Result<()> {
+pub(super) fn own_or_f32<T: Float>(
+    op: &'static str,
+    bias: Option<Operand<'_>>,
+    dims: &[usize],
+) -> Result<()> {
     let Some(bias) = bias else { return Ok(()) };
     let want = match T::DTYPE {
         DType::F16 => "f16 or f32",

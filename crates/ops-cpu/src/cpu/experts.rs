@@ -43,9 +43,8 @@ fn linear_experts(
             results.as_mut_slice().fill(0);
         } else {
             let gathered = gathered(&x, own.iter().map(|at| source(*at)))?;
-            let one = |operand: &Raw<'_>| -> Result<Layout> {
-                operand.layout.narrow(0, expert, 1)?.squeeze(0)
-            };
+            let one =
+                |operand: &Raw<'_>| -> Result<Layout> { operand.layout.narrow(0, expert, 1)?.squeeze(0) };
             let own_weight = weight.with_layout(one(&weight)?);
             let own_bias = bias.map(|bias| Ok(bias.with_layout(one(&bias)?))).transpose()?;
             let y = RawMut {
@@ -54,11 +53,7 @@ fn linear_experts(
                 dtype: y_dtype,
                 layout: Layout::contiguous(&[own.len(), o])?,
             };
-            let x = Raw {
-                bytes: &gathered,
-                layout: Layout::contiguous(&[own.len(), x.layout.last()])?,
-                ..x
-            };
+            let x = Raw { bytes: &gathered, layout: Layout::contiguous(&[own.len(), x.layout.last()])?, ..x };
             linear(x, own_weight, own_bias, y)?;
         }
         for (at, result) in own.iter().zip(results.chunks_exact(o * size)) {

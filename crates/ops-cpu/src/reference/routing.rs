@@ -3,9 +3,7 @@ use super::quant::values;
 use super::{Reference, max};
 use crate::host::raw::{Raw, RawMut, resolve};
 use crate::{Host, Kernel};
-use ops_core::ops::{
-    CombineExperts, GroupScore, LinearExperts, RouterTopK, Scoring, ScoringOrder, UnaryFn,
-};
+use ops_core::ops::{CombineExperts, GroupScore, LinearExperts, RouterTopK, Scoring, ScoringOrder, UnaryFn};
 use ops_core::{Call, DType, Float, Result};
 
 /// The scores of logits, each rounded to f32.
@@ -33,7 +31,7 @@ fn left<T>(op: &RouterTopK<T>, choice: &[f32]) -> Vec<bool> {
     let per_group = (choice.len() / op.groups).max(1);
     let mark = |group: &[f32]| {
         let best: Vec<f32> = falling(group).iter().map(|i| group[*i]).collect();
-        match (op.group_score, best[..].get(1)) {
+        match (op.group_score, best.get(1)) {
             (GroupScore::Top2, Some(second)) => best[0] + second,
             _ => best[0],
         }

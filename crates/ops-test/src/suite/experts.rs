@@ -63,7 +63,9 @@ impl Experts {
         let draft = CaseBuilder::new(op, self.dtype);
         let draft = draft.read("x", &[n, m, d * self.weight_type.values()], x, NORMAL);
         let draft = match self.weight_type {
-            DType::Block(_) => draft.given("weight", &blocks(self.weight_type, e * o * d), &[e, o, d], weight),
+            DType::Block(_) => {
+                draft.given("weight", &blocks(self.weight_type, e * o * d), &[e, o, d], weight)
+            }
             dtype => draft.read_as("weight", dtype, &[e, o, d], weight, NORMAL),
         };
         let draft = draft.given("ids", &ids(self.index, choices), &[n, k], i);
@@ -135,7 +137,8 @@ fn of_blocks(s: &mut Suite<'_>, dtype: DType, format: DType) {
 
 fn indices(s: &mut Suite<'_>, dtype: DType, weight_type: DType) {
     for index in INDICES {
-        let experts = Experts { index, bias: Some(dtype), ..Experts::new(dtype, weight_type, [4, 1, 3], [5, 9, 2]) };
+        let experts =
+            Experts { index, bias: Some(dtype), ..Experts::new(dtype, weight_type, [4, 1, 3], [5, 9, 2]) };
         s.run(experts.draft());
         s.run(Experts { rows: [4, 3, 3], ..experts }.draft());
         s.run(experts.with(&[sentinel(index); 12]).note("no expert"));

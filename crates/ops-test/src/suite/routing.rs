@@ -95,9 +95,13 @@ fn choices(s: &mut Suite<'_>, dtype: DType) {
         [3, 8, 0],
         [2, 0, 0],
     ] {
-        for (scoring, order) in [("softmax", "before"), ("softmax", "after"), ("sigmoid", "before"), ("sigmoid", "after")] {
+        for (scoring, order) in
+            [("softmax", "before"), ("softmax", "after"), ("sigmoid", "before"), ("sigmoid", "after")]
+        {
             s.run(Router { scoring, order, ..Router::new(dtype, sizes) }.draft());
-            s.run(Router { scoring, order, renormalize: true, scale: 2.5, ..Router::new(dtype, sizes) }.draft());
+            s.run(
+                Router { scoring, order, renormalize: true, scale: 2.5, ..Router::new(dtype, sizes) }.draft(),
+            );
         }
     }
     let router = Router { bias: Some(dtype), ..Router::new(dtype, [5, 40, 6]) };
@@ -137,12 +141,18 @@ fn options(s: &mut Suite<'_>, dtype: DType) {
 }
 
 fn ties(s: &mut Suite<'_>, dtype: DType) {
-    for (scoring, order) in [("softmax", "before"), ("softmax", "after"), ("sigmoid", "before"), ("sigmoid", "after")] {
+    for (scoring, order) in
+        [("softmax", "before"), ("softmax", "after"), ("sigmoid", "before"), ("sigmoid", "after")]
+    {
         let router = Router { scoring, order, ..Router::new(dtype, [6, 48, 9]) };
         s.run(router.with(&steps(dtype, "few", 6 * 48, 7)).note("many equal"));
         let grouped = Router { groups: Some((12, 5, "top2")), ..router };
         s.run(grouped.with(&steps(dtype, "few", 6 * 48, 7)).note("many equal"));
-        s.run(Router { groups: Some((12, 5, "max")), ..router }.with(&steps(dtype, "few", 6 * 48, 7)).note("many equal"));
+        s.run(
+            Router { groups: Some((12, 5, "max")), ..router }
+                .with(&steps(dtype, "few", 6 * 48, 7))
+                .note("many equal"),
+        );
         let all = values_of(dtype, &vec![0.5; 6 * 48]);
         s.run(router.with(&all).note("all equal"));
         s.run(grouped.with(&all).note("all equal"));
@@ -151,7 +161,8 @@ fn ties(s: &mut Suite<'_>, dtype: DType) {
         s.run(router.with(&values_of(dtype, &zeros)).note("zeros of either sign"));
         // Experts that are ruled out.
         let inf = f64::NEG_INFINITY;
-        let out: Vec<f64> = (0..6 * 48).map(|i| if i % 4 == 1 { f64::from(i % 13) / 4.0 } else { inf }).collect();
+        let out: Vec<f64> =
+            (0..6 * 48).map(|i| if i % 4 == 1 { f64::from(i % 13) / 4.0 } else { inf }).collect();
         s.run(router.with(&values_of(dtype, &out)).note("most are -inf"));
     }
     // Sigmoids that are 1 in f32 are equal, and the lower id comes first.

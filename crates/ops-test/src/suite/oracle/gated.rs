@@ -28,7 +28,8 @@ pub(super) fn wants(case: &Case) -> Wants {
         }
         _ => {
             let (alpha, limit) = (case.params.f64("alpha")?, case.params.f64("limit")?);
-            let (gate, up, sigmoid) = (values(case, "gate")?.of, values(case, "up")?.of, function("sigmoid")?);
+            let (gate, up, sigmoid) =
+                (values(case, "gate")?.of, values(case, "up")?.of, function("sigmoid")?);
             let y = gate.into_iter().zip(up).map(|(g, u)| {
                 let g = if g > limit { limit } else { g };
                 let u = if u < -limit { -limit } else { u };

@@ -33,7 +33,9 @@ struct Options {
 impl Options {
     fn of(case: &Case) -> Result<Self, CallError> {
         let p = &case.params;
-        let is = |name: &str, word: &str| Ok::<bool, CallError>(p.word(name, |w| Some(w == word))?.unwrap_or(false));
+        let is = |name: &str, word: &str| {
+            Ok::<bool, CallError>(p.word(name, |w| Some(w == word))?.unwrap_or(false))
+        };
         Ok(Options {
             k: p.count("k")?.ok_or(Refused::Missing("k"))?,
             sigmoid: is("scoring", "sigmoid")?,
@@ -53,7 +55,8 @@ impl Options {
             return logits.iter().map(|v| one(Double::of(*v))).collect();
         }
         let highest = logits.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        let powers: Vec<Double> = logits.iter().map(|v| (Double::of(*v) - Double::of(highest)).exp()).collect();
+        let powers: Vec<Double> =
+            logits.iter().map(|v| (Double::of(*v) - Double::of(highest)).exp()).collect();
         let total = Double::total(powers.iter().copied());
         powers.into_iter().map(|p| p / total).collect()
     }
@@ -63,12 +66,9 @@ impl Options {
         let mut left = among.to_vec();
         let mut chosen = Vec::new();
         while chosen.len() < k && !left.is_empty() {
-            let mut best = 0;
-            for at in 1..left.len() {
-                if values[left[at]] > values[left[best]] {
-                    best = at;
-                }
-            }
+            let better =
+                |best: usize, at: usize| if values[left[at]] > values[left[best]] { at } else { best };
+            let best = (1..left.len()).fold(0, better);
             chosen.push(left.remove(best));
         }
         chosen
@@ -142,7 +142,8 @@ fn experts(case: &Case) -> Wants {
     let mut y = Vec::new();
     for (at, id) in logical(case, "ids")?.to_wide()?.into_iter().enumerate() {
         // In a case without an index error, an index out of range means "no expert".
-        let expert = if let Wide::Int(id) = id { usize::try_from(id).ok().filter(|id| *id < e) } else { None };
+        let expert =
+            if let Wide::Int(id) = id { usize::try_from(id).ok().filter(|id| *id < e) } else { None };
         let Some(expert) = expert else {
             y.extend(vec![Double::ZERO; o]);
             continue;
