@@ -8,7 +8,8 @@
 namespace ops {
 
 constexpr u32 EXPERTS_BLOCK = 256;
-constexpr u32 EXPERTS_COLUMNS = 4;  // outputs that a group of lanes computes together
+// Outputs that a group of lanes computes together. With sums of f64 there are no registers for more than one.
+template <typename A> OPS_DEVICE constexpr u32 experts_columns() { return sizeof(A) == 8 ? 1 : 4; }
 
 struct ExpertsArgs {
     Address<const void> x;
@@ -114,10 +115,11 @@ OPS_DEVICE void load_x(A (&out)[8], const ExpertsArgs& args, i64 row, u64 c, u32
     }
 }
 
-// Outputs n0 to n0 + EXPERTS_COLUMNS - 1 of row j of token i, all lanes of the wave taking part.
+// Outputs from n0 on of row j of token i, all lanes of the wave taking part.
 template <typename W, typename A>
 OPS_DEVICE void expert_columns(const ExpertsArgs& args, u64 i, u64 j, u64 n0, bool live) {
     using Weight = typename WeightOf<W, A>::type;
+    constexpr u32 COLUMNS = experts_columns<A>();
     u32 lanes = u32(args.lanes);
     Index index = read_index(args.ids, args.ids_kind, i64(i) * args.ids_stride[0] + i64(j) * args.ids_stride[1]);
     bool present = !index.absent && index.value >= 0 && u64(index.value) < args.experts;
@@ -126,11 +128,11 @@ OPS_DEVICE void expert_columns(const ExpertsArgs& args, u64 i, u64 j, u64 n0, bo
         record_index_error(args.error, args.op, args.operand, i * args.choices.by + j, index.value, args.experts);
     }
     i64 expert = present ? index.value : 0;
-    A sum[EXPERTS_COLUMNS] = {};
+    A sum[COLUMNS] = {};
     i64 row = i64(i) * args.x_stride[0] + i64(j) * args.x_stride[1];
-    const u8* column[EXPERTS_COLUMNS];
+    const u8* column[COLUMNS];
     OPS_UNROLL
-    for (u32 o = 0; o < EXPERTS_COLUMNS; o++) {
+    for (u32 o = 0; o < COLUMNS; o++) {
         // Outputs past the end repeat the last one; their results are not stored.
         u64 at = n0 + o < args.outputs ? n0 + o : args.outputs - 1;
         column[o] = static_cast<const u8*>(args.weight) +
@@ -144,7 +146,7 @@ OPS_DEVICE void expert_columns(const ExpertsArgs& args, u64 i, u64 j, u64 n0, bo
         A x[8];
         load_x(x, args, row, c, count);
         OPS_UNROLL
-        for (u32 o = 0; o < EXPERTS_COLUMNS; o++) {
+        for (u32 o = 0; o < COLUMNS; o++) {
             A w[8];
             Weight::load(w, column[o], args.weight_stride[2], c, count);
             OPS_UNROLL
@@ -152,7 +154,7 @@ OPS_DEVICE void expert_columns(const ExpertsArgs& args, u64 i, u64 j, u64 n0, bo
         }
     }
     OPS_UNROLL
-    for (u32 o = 0; o < EXPERTS_COLUMNS; o++) {
+    for (u32 o = 0; o < COLUMNS; o++) {
         A value = reduce_lanes(sum[o], lanes, Sum());
         if (!first_lane || !live || n0 + o >= args.outputs) continue;
         i64 at = i64(n0 + o);
@@ -177,7 +179,7 @@ template <typename W, typename A> OPS_DEVICE void linear_experts(const ExpertsAr
         bool live = at < groups;
         at = live ? at : groups - 1;
         u64 row = divide(now.groups, at), token = divide(now.choices, row);
-        expert_columns<W, A>(now, token, row - token * now.choices.by, (at - row * now.groups.by) * EXPERTS_COLUMNS, live);
+        expert_columns<W, A>(now, token, row - token * now.choices.by, (at - row * now.groups.by) * experts_columns<A>(), live);
     }
 }
 

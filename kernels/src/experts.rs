@@ -7,8 +7,10 @@ use crate::{Device, Divider, ElementType, Family, Launch, OperandView, Refused};
 
 /// Threads per block; `EXPERTS_BLOCK` in the source.
 const BLOCK: u32 = 256;
-/// Outputs that a group of lanes computes together; `EXPERTS_COLUMNS` in the source.
-const COLUMNS: u64 = 4;
+/// Outputs that a group of lanes computes together; `experts_columns` in the source.
+const fn columns(sums: ElementType) -> u64 {
+    if matches!(sums, F64) { 1 } else { 4 }
+}
 /// Values that a lane takes at a time.
 const STEP: u64 = 8;
 
@@ -87,7 +89,7 @@ pub fn prepare(
     let sums = if on.x.dtype == F64 || on.weight.dtype == F64 { F64 } else { F32 };
     let instance = need("linear_experts", "", &[on.weight.dtype, sums])?;
     let rows = n.checked_mul(k).ok_or(Refused::Size)?;
-    let groups = outputs.div_ceil(COLUMNS);
+    let groups = outputs.div_ceil(columns(sums));
     let items = rows.checked_mul(groups).filter(|items| *items < 1 << 62).ok_or(Refused::Size)?;
     let lanes = d.div_ceil(STEP).next_power_of_two().min(u64::from(device.wave));
     let [x0, x1, x2] = strides(on.x)?;

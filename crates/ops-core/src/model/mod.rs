@@ -1,8 +1,8 @@
 //! What decoder models share: a trait bound, weights of any type, the KV cache and rope tables.
 use crate::Float;
 use crate::ops::{
-    ActivationOps, AttentionOps, CastOps, CopyOps, ElementwiseOps, EmbeddingOps, IndexOps, LinearOps,
-    MatMulOps, NormOps, RopeOps, SoftmaxOps,
+    ActivationOps, AttentionOps, CastOps, CopyOps, ElementwiseOps, EmbeddingOps, ExpertOps, IndexOps,
+    LinearOps, MatMulOps, NormOps, RopeOps, RoutingOps, SoftmaxOps,
 };
 
 mod kv_cache;
@@ -30,6 +30,8 @@ pub trait Transformer<T: Float>:
     + CastOps<f32>
     + IndexOps<T>
     + CopyOps<T>
+    + RoutingOps<T>
+    + ExpertOps<T>
 {
 }
 impl<T: Float, B> Transformer<T> for B where
@@ -46,5 +48,7 @@ impl<T: Float, B> Transformer<T> for B where
         + CastOps<f32>
         + IndexOps<T>
         + CopyOps<T>
+        + RoutingOps<T>
+        + ExpertOps<T>
 {
 }

@@ -1,8 +1,8 @@
 //! Reads a model's tensors. Whatever the file has and the model does not use is an error.
-use super::feed_forward::{Dense, Expert, FeedForward, Mixture};
+use super::feed_forward::{Dense, FeedForward, Mixture};
 use super::{Attend, Decoder, Layer, Linear, Norm, Rotation};
 use crate::{Activation, Config, Error, Experts, NormKind, Result};
-use ops_core::model::{RopeScaling, RopeTables, Transformer};
+use ops_core::model::{RopeScaling, RopeTables, Transformer, Weight};
 use ops_core::ops::LinearOps;
 use ops_core::{Float, TensorOf};
 use ops_gguf::{Gguf, Weights};
@@ -61,7 +61,7 @@ impl<T: Float, B: Transformer<T>> Loader<'_, B, T> {
         Ok(Linear { weight, bias: self.optional(&format!("{part}.bias"), dims[0])? })
     }
     /// Rows of a tensor as a matrix of their own.
-    fn rows(&self, part: &str, dims: &[usize], rows: Range<usize>) -> Result<Linear<B>> {
+    fn plain_rows(&self, part: &str, dims: &[usize], rows: Range<usize>) -> Result<Weight<B::Space>> {
         let name = format!("{part}.weight");
         self.mark(&name);
         let bias = format!("{part}.bias");
@@ -69,7 +69,11 @@ impl<T: Float, B: Transformer<T>> Loader<'_, B, T> {
             let wanted = "no bias beside a matrix that is several in one".to_owned();
             return Err(Error::Tensor { name: bias, got: "a bias".into(), wanted });
         }
-        let weight = self.weights.rows(&name, dims, rows)?;
+        Ok(self.weights.rows(&name, dims, rows)?)
+    }
+    /// The same, in the order in which the backend reads it fastest.
+    fn rows(&self, part: &str, dims: &[usize], rows: Range<usize>) -> Result<Linear<B>> {
+        let weight = self.plain_rows(part, dims, rows)?;
         Ok(Linear { weight: LinearOps::<T>::pack_weight(self.backend, weight)?, bias: None })
     }
 
@@ -134,21 +138,20 @@ impl<T: Float, B: Transformer<T>> Loader<'_, B, T> {
         let Config { dim, .. } = *self.config;
         let Experts { count, ffn, .. } = experts;
         let part = |name: &str| format!("blk.{i}.{name}");
-        let one = |name: &str, e: usize, [n, k]: [usize; 2]| {
-            self.rows(&part(name), &[count, n, k], e * n..(e + 1) * n)
-        };
-        let expert = |e: usize| -> Result<Expert<B>> {
-            Ok(Expert {
-                gate: one("ffn_gate_exps", e, [ffn, dim])?,
-                up: one("ffn_up_exps", e, [ffn, dim])?,
-                down: one("ffn_down_exps", e, [dim, ffn])?,
-            })
-        };
         Ok(Mixture {
             router: self.linear(&part("ffn_gate_inp"), [count, dim])?,
-            experts: (0..count).map(expert).collect::<Result<_>>()?,
+            gate: self.matrices(&part("ffn_gate_exps"), [count, ffn, dim])?,
+            up: self.matrices(&part("ffn_up_exps"), [count, ffn, dim])?,
+            down: self.matrices(&part("ffn_down_exps"), [count, dim, ffn])?,
             plan: experts,
         })
+    }
+    /// A matrix for each expert, `[count, n, k]`.
+    fn matrices(&self, part: &str, [count, n, k]: [usize; 3]) -> Result<Weight<B::Space>> {
+        let weight = self.plain_rows(part, &[count, n, k], 0..count * n)?;
+        let (dtype, layout) = (weight.dtype(), *weight.layout());
+        let columns = layout.last();
+        Ok(Weight::new(weight.into_buffer(), dtype, layout.reshape(&[count, n, columns])?)?)
     }
 
     /// Tables for layers without a window, and for those with one if they differ.
