@@ -12,6 +12,7 @@ mod elementwise;
 mod exact;
 mod float64;
 mod formats;
+mod linear_attention;
 mod norms;
 mod order;
 mod parametric;
@@ -38,13 +39,14 @@ fn mutants() -> Vec<Mutant> {
         order::mutants(),
         planes::mutants(),
         scatter::mutants(),
+        linear_attention::mutants(),
     ]
     .concat()
 }
 
 #[test]
 fn no_mutant_is_lost() {
-    assert_eq!(mutants().len(), 426);
+    assert_eq!(mutants().len(), 450);
 }
 
 #[test]

@@ -16,6 +16,7 @@ mod elementwise;
 mod folds;
 mod heads;
 mod index;
+mod linear_attention;
 mod matmul;
 mod norm;
 mod panels;

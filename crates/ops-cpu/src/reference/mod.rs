@@ -10,6 +10,7 @@ mod compare;
 mod conv;
 mod elementwise;
 mod index;
+mod linear_attention;
 mod matmul;
 mod norm;
 mod parametric;

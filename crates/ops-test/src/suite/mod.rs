@@ -26,6 +26,7 @@ mod elementwise;
 mod exact;
 mod indices;
 mod known;
+mod linear_attention;
 mod moves;
 mod norms;
 mod oracle;
@@ -62,6 +63,7 @@ fn run_on(runner: &dyn Runner, filter: &Filter, before: &mut dyn FnMut(&str)) ->
     rope::cases(&mut suite);
     softmax::cases(&mut suite);
     attention::cases(&mut suite);
+    linear_attention::cases(&mut suite);
     products::cases(&mut suite);
     conv::cases(&mut suite);
     activations::cases(&mut suite);
