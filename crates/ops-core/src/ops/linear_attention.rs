@@ -81,7 +81,7 @@ impl<T: Float> Op for Conv1dUpdate<T> {
 ///
 /// For each token, `S ← e^decay · S`; `r = beta · (v − kᵀ S)`; `S ← S + k rᵀ`; `o = scale · qᵀ S`.
 ///
-/// Operands, where `T` is f16, bf16 or f32:
+/// Operands; GPUs have kernels for f16, bf16 and f32:
 /// - `q` and `k[b, t, h, d]`, `v[b, t, h, dv]`;
 /// - `decay` and `beta[b, t, h]` of f32;
 /// - `state[b, h, d, dv]` of f32: the matrices before the first token, then those after the last;
@@ -127,9 +127,6 @@ impl<T: Float> Op for GatedDeltaRule<T> {
     }
     fn infer(&self, on: &gated_delta_rule::Shapes<'_>) -> Result<[Shape; 1]> {
         let op = self.name();
-        if T::DTYPE == DType::F64 {
-            return Err(Error::DType { op, operand: "q", got: T::DTYPE, want: "f16, bf16 or f32" });
-        }
         let &[b, t, h, d] = on.q.dims() else { return Err(Error::shape(op, "q", on.q, "[b, t, h, d]")) };
         extents(op, "k", on.k, on.q.dims())?;
         let dv = match *on.v.dims() {
@@ -211,7 +208,7 @@ pub trait LinearAttentionOps<T: Float>: Execute<Conv1dUpdate<T>> + Execute<Gated
     /// [`GatedDeltaRule`] over the tokens of `q`, `k` and `v`, which changes `state`.
     ///
     /// # Errors
-    /// [`Error::Shape`], [`Error::DType`] for f64, and any error that the backend reports.
+    /// [`Error::Shape`] and any error that the backend reports.
     ///
     /// ```
     /// # use ops_core::{Backend, ops::*};
@@ -242,7 +239,7 @@ pub trait LinearAttentionOps<T: Float>: Execute<Conv1dUpdate<T>> + Execute<Gated
     /// [`gated_delta_rule`](Self::gated_delta_rule) into `o`.
     ///
     /// # Errors
-    /// [`Error::Shape`], [`Error::DType`] for f64, and any error that the backend reports.
+    /// [`Error::Shape`] and any error that the backend reports.
     ///
     /// ```
     /// # use ops_core::{Backend, ops::*};

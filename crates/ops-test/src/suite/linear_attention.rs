@@ -12,7 +12,7 @@ pub(super) fn cases(s: &mut Suite<'_>) {
     for dtype in s.asked("conv1d_update", FLOATS) {
         convolutions(s, dtype);
     }
-    for dtype in s.asked("gated_delta_rule", [DType::F16, DType::BF16, DType::F32]) {
+    for dtype in s.asked("gated_delta_rule", FLOATS) {
         delta_rules(s, dtype);
     }
 }

@@ -44,7 +44,7 @@ fn conv1d_update(case: &Case) -> Wants {
     Ok(vec![want(case, &Conv1dUpdate::<f64>::plain(), "y", &y)?, exactly("state", state)])
 }
 
-/// In f64, which is precise enough for results in f32 and narrower.
+/// In f64: states are of f32, so results need no more.
 fn gated_delta_rule(case: &Case) -> Wants {
     let (q, k, v) = (values(case, "q")?, values(case, "k")?, values(case, "v")?);
     let (decay, beta) = (values(case, "decay")?.of, values(case, "beta")?.of);
