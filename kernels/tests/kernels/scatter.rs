@@ -40,7 +40,8 @@ fn gather_rows<I: Element>(none: I, wrong: I, offset: usize) {
         let slot = record.slot();
         let report = Report { error: slot.address(), op: 1, operand: 0 };
         let views = [view(&x, &of_x), view(&ids, &of_y), view(&y, &of_y)];
-        let (launch, args) = scatter::gather(&dims, 1, bound as u64, views, report, &device(wave)).expect("a kernel");
+        let (launch, args) =
+            scatter::gather(&dims, 1, bound as u64, views, report, &device(wave)).expect("a kernel");
         assert!(args.turns > 1 && args.ids_packs == u32::from(offset == 0));
         run(wave, &launch, &args);
         for (i, got) in y.slice().iter().enumerate() {
