@@ -224,7 +224,9 @@ OPS_DEVICE void store_positions(const ConvArgs& args, const Share& share, u64 gr
         u64 n = n0 + share.column(j);
         u64 batch = divide(now.pixels, n), pixel = n - batch * now.pixels.by;
         u64 row = divide(now.width, pixel), column = pixel - row * now.width.by;
-        place[j] = i64(batch) * now.y.stride[2] + i64(row) * now.y.stride[4] + i64(column) * now.y.stride[5];
+        u64 at = u64(i64(batch) * now.y.stride[2] + i64(row) * now.y.stride[4] + i64(column) * now.y.stride[5]);
+        // Found here and not where it is used: there are not enough scalar registers for the constants of all columns.
+        place[j] = i64(u64(opaque(u32(at >> 32))) << 32 | opaque(u32(at)));
     }
     OPS_UNROLL
     for (u32 i = 0; i < Share::DOWN; i++) {

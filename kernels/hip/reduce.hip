@@ -2,7 +2,7 @@
 // rows: a group of lanes per output. columns: a thread per few outputs that are neighbours in memory.
 // Where there are few outputs, their elements are split into parts. A second launch of `rows` then combines the parts' results.
 // Every result is combined in an order that only depends on the shape and on the number of compute units.
-#include "ops_key.h"
+#include "ops_first.h"
 #include "ops_reduce.h"
 #include "ops_view.h"
 
@@ -46,7 +46,7 @@ template <typename T> struct SumOf {
     using Lane = typename choose<is_float<T>::value, acc_t<T>, wrapped_t<T>>::type;
     using Total = typename choose<is_float<T>::value, f64, wrapped_t<T>>::type;
     static OPS_METHOD Total start() { return Total(0); }
-    static OPS_METHOD Lane start_lane() { return Lane(0); }
+    static OPS_METHOD Lane start_lane(u64) { return Lane(0); }
     static OPS_METHOD void take(Lane& lane, T x, u64, bool) {
         if constexpr (is_float<T>::value) {
             lane += widen(x);
@@ -71,7 +71,7 @@ template <typename T> struct ProductOf {
     using Total = typename SumOf<T>::Total;
     using Lane = Total;
     static OPS_METHOD Total start() { return Total(1); }
-    static OPS_METHOD Lane start_lane() { return Lane(1); }
+    static OPS_METHOD Lane start_lane(u64) { return Lane(1); }
     static OPS_METHOD void take(Lane& lane, T x, u64, bool) {
         if constexpr (is_float<T>::value) {
             lane *= Lane(widen(x));
@@ -103,7 +103,7 @@ template <typename T> struct LargestOf {
     static constexpr bool IN_F32 = is_float<T>::value && sizeof(T) == 2;
     using Lane = typename choose<IN_F32, LargestFloat, Total>::type;
     static OPS_METHOD Total start() { return 0; }
-    static OPS_METHOD Lane start_lane() {
+    static OPS_METHOD Lane start_lane(u64) {
         if constexpr (IN_F32) {
             f32 infinity = bits_as<f32>(InfinityBits<f32>::value);
             return LargestFloat{-infinity, infinity, 0};
@@ -135,29 +135,14 @@ template <typename T> struct LargestOf {
     static OPS_METHOD T finish(Total total, const ReduceArgs& args) { return element_of<T>(total, args.flip != 0); }
 };
 
-template <typename K> struct Ranked {
-    K key;
-    u32 index;
+// What computes an op from packs of elements, and whether it takes them as a whole.
+template <typename O> struct FromPacks {
+    using type = O;
+    static constexpr bool whole = false;
 };
-template <typename K> OPS_DEVICE Ranked<K> shuffle_xor(Ranked<K> v, u32 mask, u32 width) {
-    return Ranked<K>{shuffle_xor(v.key, mask, width), shuffle_xor(v.index, mask, width)};
-}
-
-template <typename T> struct IndexOf {
-    using Out = u32;
-    using Total = Ranked<key_t<T>>;
-    using Lane = Total;
-    static OPS_METHOD Total start() { return Total{0, ~0u}; }
-    static OPS_METHOD Lane start_lane() { return start(); }
-    static OPS_METHOD void take(Lane& lane, T x, u64 index, bool flip) {
-        lane = join(lane, Total{key_of(x, flip), u32(index)});
-    }
-    static OPS_METHOD Total total(const Lane& lane, bool) { return lane; }
-    static OPS_METHOD Total join(Total a, Total b) {
-        return b.key > a.key || (b.key == a.key && b.index < a.index) ? b : a;
-    }
-    static OPS_METHOD u32 finish(Total total, const ReduceArgs&) { return total.index; }
-};
+template <> struct FromPacks<IndexOf<f16>> : FromPacks<void> { using type = IndexOfPacks<f16>; };
+template <> struct FromPacks<IndexOf<bf16>> : FromPacks<void> { using type = IndexOfPacks<bf16>; };
+template <typename T> struct FromPacks<IndexOfPacks<T>> { static constexpr bool whole = true; };
 
 template <typename O> struct Join {
     OPS_METHOD typename O::Total operator()(typename O::Total a, typename O::Total b) const { return O::join(a, b); }
@@ -187,11 +172,15 @@ OPS_DEVICE typename O::Total share(const ReduceArgs& args, const T* x, u64 begin
         }
     };
     auto take = [&](typename O::Lane& acc, const Pack<T, N>& pack, u64 i) OPS_INLINE {
-        OPS_UNROLL
-        for (u32 k = 0; k < N; k++) O::take(acc, pack.v[k], i + k, flip);
+        if constexpr (FromPacks<O>::whole) {
+            O::take_pack(acc, pack, i, flip);
+        } else {
+            OPS_UNROLL
+            for (u32 k = 0; k < N; k++) O::take(acc, pack.v[k], i + k, flip);
+        }
     };
     while (at < end) {
-        typename O::Lane acc = O::start_lane();
+        typename O::Lane acc = O::start_lane(at);
         OPS_NO_UNROLL
         for (u32 turn = 0; turn < TURNS && at + (AHEAD - 1) * step < end; turn++) {
             Pack<T, N> packs[AHEAD];
@@ -243,7 +232,7 @@ template <template <typename> class F, typename T> OPS_DEVICE void reduce_rows(c
             const T* x = static_cast<const T*>(args.x.data) + offset_of<5>(args.kept, args.x, output);
             u64 begin = part * args.part, end = begin + args.part;
             if (end > args.reduced.count) end = args.reduced.count;
-            total = args.reduced.pack == N ? share<O, N>(reread(args), x, begin, end, lane, lanes)
+            total = args.reduced.pack == N ? share<typename FromPacks<O>::type, N>(reread(args), x, begin, end, lane, lanes)
                                            : share<O, 1>(reread(args), x, begin, end, lane, lanes);
         }
         total = reduce_lanes(total, width, Join<O>());
@@ -285,7 +274,7 @@ OPS_DEVICE void column_share(const ReduceArgs& args, const T* x, u64 begin, u64 
     for (u32 k = 0; k < N; k++) total[k] = O::start();
     while (at < end) {
         OPS_UNROLL
-        for (u32 k = 0; k < N; k++) acc[k] = O::start_lane();
+        for (u32 k = 0; k < N; k++) acc[k] = O::start_lane(at);
         OPS_NO_UNROLL
         for (u32 turn = 0; turn < TURNS && at + (AHEAD - 1) * SLICES < end; turn++) {
             Pack<T, N> packs[AHEAD];

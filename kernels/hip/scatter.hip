@@ -17,11 +17,12 @@ struct GatherArgs {
     Operand order;  // strides that give the position of an index in its operand; no memory
     i64 step;       // x's stride along the indexed dimension
     u64 bound;      // x's size along it
+    u64 turns;      // tiles of a block
     Address<ErrorSlot> error;  // null to record nothing
     u32 ids_kind;   // IndexKind
     u32 op;         // for the record
     u32 operand;
-    u32 reserved;
+    u32 ids_packs;  // whether the indices of a pack of y are in aligned packs
 };
 
 struct ScatterArgs {
@@ -42,40 +43,95 @@ struct ScatterArgs {
     u32 reserved;
 };
 
-// The element of x that the index at `id` picks; `i` counts y's elements.
-template <typename T> OPS_DEVICE T picked(const GatherArgs& args, const T* x, i64 id, u64 i) {
-    Index index = read_index(args.ids.data, args.ids_kind, id);
-    if (index.absent) return T(0);
-    if (index.value >= 0 && u64(index.value) < args.bound) return x[index.value * args.step];
-    i64 position = offset_of<5>(args.shape, args.order, i);
-    record_index_error(args.error, args.op, args.operand, u64(position), index.value, args.bound);
-    return T(0);
+// N indices that are neighbours along the last dimension, all loaded before any is used.
+template <typename I, u32 N> OPS_DEVICE void read_neighbours(const GatherArgs& args, i64 at, I none, Index (&out)[N]) {
+    constexpr u32 PART = sizeof(I) * N > PACK_BYTES ? PACK_BYTES / sizeof(I) : N;
+    const I* from = static_cast<const I*>(args.ids.data) + at;
+    I value[N];
+    if (args.ids_packs != 0) {
+        OPS_UNROLL
+        for (u32 p = 0; p < N; p += PART) {
+            Pack<I, PART> part = load_pack<PART>(from + p);
+            OPS_UNROLL
+            for (u32 k = 0; k < PART; k++) value[p + k] = part.v[k];
+        }
+    } else {
+        OPS_UNROLL
+        for (u32 k = 0; k < N; k++) value[k] = from[k * args.ids.stride[5]];
+    }
+    OPS_UNROLL
+    for (u32 k = 0; k < N; k++) out[k] = Index{i64(value[k]), value[k] == none};
+}
+template <u32 N> OPS_DEVICE void read_indices(const GatherArgs& args, i64 at, Index (&out)[N]) {
+    if (args.ids_kind == INDEX_U32) {
+        read_neighbours<u32>(args, at, 0xffffffffu, out);
+    } else if (args.ids_kind == INDEX_I64) {
+        read_neighbours<i64>(args, at, 0x7fffffffffffffffll, out);
+    } else if (args.ids_kind == INDEX_I32) {
+        read_neighbours<i32>(args, at, 0x7fffffff, out);
+    } else {
+        read_neighbours<u8>(args, at, u8(0xff), out);
+    }
+}
+
+// N elements of y from its element i on, which are neighbours along the last dimension. Elements are loaded without a branch, so that
+// all are in flight at once: where there is no element, the first is loaded instead.
+template <u32 N, typename T> OPS_DEVICE void gather_at(const GatherArgs& args, u64 i) {
+    const T* x = static_cast<const T*>(args.x.data);
+    T* y = static_cast<T*>(args.y.data);
+    i64 id = 0;
+    unravel<5>(args.shape, i, [&](u32 d, u64 at) OPS_INLINE {
+        x += i64(at) * args.x.stride[d];
+        y += i64(at) * args.y.stride[d];
+        id += i64(at) * args.ids.stride[d];
+    });
+    Index index[N];
+    read_indices<N>(args, id, index);
+    Pack<T, N> out{};
+    bool present[N], wrong = false;
+    OPS_UNROLL
+    for (u32 k = 0; k < N; k++) {
+        bool inside = u64(index[k].value) < args.bound;
+        present[k] = inside & !index[k].absent;
+        wrong |= !inside & !index[k].absent;
+    }
+    if (args.bound != 0) {
+        OPS_UNROLL
+        for (u32 k = 0; k < N; k++) out.v[k] = x[k * args.x.stride[5] + (present[k] ? index[k].value : 0) * args.step];
+    }
+    OPS_UNROLL
+    for (u32 k = 0; k < N; k++) out.v[k] = present[k] ? out.v[k] : T(0);
+    if constexpr (N == 1) {
+        *y = out.v[0];
+    } else {
+        store_pack<N>(y, out);
+    }
+    if (!wrong) return;
+    OPS_NO_UNROLL
+    for (u32 k = 0; k < N; k++) {
+        Index again = read_index(args.ids.data, args.ids_kind, id + k * args.ids.stride[5]);
+        if (again.absent || u64(again.value) < args.bound) continue;
+        i64 position = offset_of<5>(args.shape, args.order, i + k);
+        record_index_error(args.error, args.op, args.operand, u64(position), again.value, args.bound);
+    }
 }
 
 // Neighbours along the last dimension that a thread takes if y may be written in packs.
 template <typename T> OPS_DEVICE constexpr u32 gather_pack() { return sizeof(T) == 8 ? 2 : 4; }
 
-template <typename T> OPS_DEVICE void gather(const GatherArgs& args) {
+// A block takes consecutive tiles of y: they pick from the same rows of x, which are then in its cache.
+template <typename T> OPS_DEVICE void gather(const GatherArgs& all_args) {
     constexpr u32 N = gather_pack<T>();
-    u64 step = args.shape.pack == N ? N : 1;
-    for (u64 i = global_thread() * step; i < args.shape.count; i += global_threads() * step) {
-        const T* x = static_cast<const T*>(args.x.data);
-        T* y = static_cast<T*>(args.y.data);
-        i64 id = 0;
-        unravel<5>(args.shape, i, [&](u32 d, u64 at) OPS_INLINE {
-            x += i64(at) * args.x.stride[d];
-            y += i64(at) * args.y.stride[d];
-            id += i64(at) * args.ids.stride[d];
-        });
+    u64 step = all_args.shape.pack == N ? N : 1, count = all_args.shape.count;
+    u64 tile = block_dim() * step, turns = all_args.turns;
+    u64 i = block_x() * turns * tile + thread_x() * step;
+    OPS_NO_UNROLL
+    for (u64 turn = 0; turn < turns && i < count; turn++, i += tile) {
+        const GatherArgs& args = reread(all_args);
         if (step == 1) {
-            *y = picked(args, x, id, i);
+            gather_at<1, T>(args, i);
         } else {
-            Pack<T, N> out;
-            OPS_UNROLL
-            for (u32 k = 0; k < N; k++) {
-                out.v[k] = picked(args, x + k * args.x.stride[5], id + k * args.ids.stride[5], i + k);
-            }
-            store_pack<N>(y, out);
+            gather_at<N, T>(args, i);
         }
     }
 }

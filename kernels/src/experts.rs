@@ -9,7 +9,7 @@ use crate::{Device, Divider, ElementType, Family, Launch, OperandView, Refused};
 const BLOCK: u32 = 256;
 /// Outputs that a group of lanes computes together; `experts_columns` in the source.
 const fn columns(sums: ElementType) -> u64 {
-    if matches!(sums, ElementType::F64) { 1 } else { 4 }
+    if matches!(sums, F64) { 1 } else { 4 }
 }
 /// Values that a lane takes at a time.
 const STEP: u64 = 8;

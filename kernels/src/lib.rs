@@ -28,6 +28,7 @@ pub mod cast;
 pub mod compare;
 pub mod conv;
 pub mod copy;
+pub mod delta;
 pub mod experts;
 pub mod gated;
 pub mod index;
@@ -77,6 +78,7 @@ fn declare_all(table: &mut instances::Table) {
     upsample::declare(table);
     rope::declare(table);
     qk_norm_rope::declare(table);
+    delta::declare(table);
     copy::declare(table);
     cast::declare(table);
     index::declare(table);

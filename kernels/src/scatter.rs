@@ -28,11 +28,13 @@ pub struct GatherArgs {
     /// Stride of x along the indexed dimension, where `x` has stride 0.
     pub step: i64,
     pub bound: u64,
+    /// Tiles of a block.
+    pub turns: u64,
     pub error: u64,
     pub ids_kind: u32,
     pub op: u32,
     pub operand: u32,
-    pub reserved: u32,
+    pub ids_packs: u32,
 }
 
 /// Arguments of scatter, scatter_add and index_add.
@@ -171,11 +173,17 @@ pub fn gather(
     let step = std::mem::take(&mut strides[0][axis]);
     let (shape, [x, y, ids_at, order]) = elementwise(&dims, views(unit, [x, y], ids, &strides))?;
     let pack = gather_pack(unit);
-    let packs = y.stride[MAX_RANK - 1] == 1
-        && shape.inner().is_multiple_of(pack.into())
-        && y.data.is_multiple_of(u64::from(pack) * unit.bytes() as u64)
-        && outer_multiples(&shape, &y, pack, false);
+    let in_packs = |of: &StridedPointer, bytes: usize| {
+        of.stride[MAX_RANK - 1] == 1
+            && shape.inner().is_multiple_of(pack.into())
+            && of.data.is_multiple_of((u64::from(pack) * bytes as u64).min(16))
+            && outer_multiples(&shape, of, pack, false)
+    };
+    let packs = in_packs(&y, unit.bytes());
+    let ids_packs = packs && in_packs(&ids_at, ids.dtype.bytes());
     let shape = shape.with_pack(if packs { pack } else { 1 });
+    let launch = Launch::elementwise(need("gather", "", &[unit])?, &shape, device);
+    let tiles = shape.count().div_ceil(u64::from(shape.pack())).div_ceil(BLOCK.into());
     let args = GatherArgs {
         shape,
         x,
@@ -184,13 +192,14 @@ pub fn gather(
         order,
         step,
         bound,
+        turns: tiles.div_ceil(u64::from(launch.grid[0]).max(1)),
         error: report.error,
         ids_kind: kind_of(ids.dtype)?,
         op: report.op,
         operand: report.operand,
-        reserved: 0,
+        ids_packs: ids_packs.into(),
     };
-    Ok((Launch::elementwise(need("gather", "", &[unit])?, &shape, device), args))
+    Ok((launch, args))
 }
 
 /// A scatter: its launch, and the launches that sort the indices before it.

@@ -157,3 +157,25 @@ fn what_is_not_understood_is_an_error_that_names_it() {
     let head_norms = refused("llama-f16", "llama.attention.key_length", 32_u32);
     assert!(head_norms.contains("attn_q") || head_norms.contains("value_length"), "{head_norms}");
 }
+
+/// Files of the largest Gemma 2 and 3 do not say that their scores are scaled by the model's width.
+#[test]
+fn scores_of_the_largest_gemmas_are_scaled_by_width() {
+    for (name, key, layers) in
+        [("gemma2-f16", "gemma2.block_count", 46_u32), ("gemma3-f16", "gemma3.block_count", 62)]
+    {
+        let gguf = Gguf::open(format!("{}/{name}.gguf", folder())).unwrap();
+        let config = |change: &dyn Fn(&mut rocm_ops::gguf::Metadata)| {
+            let mut metadata = gguf.metadata().clone();
+            change(&mut metadata);
+            rocm_ops::models::Config::new(&metadata).unwrap()
+        };
+        assert_eq!(config(&|_| ()).score_scale, None);
+        let largest = config(&|metadata| drop(metadata.set(key, layers).map(|_| ())));
+        let width = (largest.dim / largest.heads) as f64;
+        assert_eq!(largest.score_scale, Some(1.0 / width.sqrt()), "{name}");
+        let scale = key.replace("block_count", "attention.scale");
+        let said = config(&|metadata| drop(metadata.set(&scale, 0.25_f32).map(|_| ())));
+        assert_eq!(said.score_scale, Some(0.25), "{name}");
+    }
+}

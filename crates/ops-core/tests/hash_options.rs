@@ -34,6 +34,12 @@ fn options_that_print_differently_hash_differently() {
         SwigluClamped::new(1.0, 1.0),
     ]);
     distinct(&eps.map(QkNormRope::<f32>::eps));
+    distinct(&ConvActivation::ALL.map(|(_, activation)| Conv1dUpdate::<f32>::plain().activation(activation)));
+    distinct(&[
+        GatedDeltaRule::<f32>::new(),
+        GatedDeltaRule::new().scale(0.0),
+        GatedDeltaRule::new().scale(0.5),
+    ]);
     distinct(&RopeOrder::ALL.map(|(_, order)| QkNormRope::<f32>::eps(0.5).order(order)));
     distinct(&[GroupNorm::<f32>::new(1, 0.5), GroupNorm::new(2, 0.5), GroupNorm::new(1, 0.25)]);
     distinct(&[Softmax::<f32>::axis(0), Softmax::axis(-1), Softmax::axis(0).log()]);

@@ -18,7 +18,6 @@ use hip::{Hip, HipAffine, HipAttention, HipEmbedding, HipFill, HipGroupNorm, Hip
 use hip::{HipReduce, HipRope, HipScan, HipScatter, HipSort};
 use hipblaslt::HipBlasLt;
 use miopen::MiOpen;
-use ops_core::ops::QkNormRope;
 use ops_core::ops::{
     AddRmsNorm, Affine, AffineInplace, Attention, Binary, BinaryFn, Cast, Compare, CompareFn, Dequantize,
     Embedding, Fill, Glu, GluFn, GroupNorm, IndexSelect, LayerNorm, Linear, MatMul, Parametric, Quantize,
@@ -28,6 +27,7 @@ use ops_core::ops::{ArgReduce, ArgSort, CumSum, Reduce, ReduceFn, Sort, TopK};
 use ops_core::ops::{BatchNorm, Pool2d, PoolFn, Upsample, Windows};
 use ops_core::ops::{CombineExperts, LinearExperts, RouterTopK};
 use ops_core::ops::{Conv, ConvAxis, ConvForm};
+use ops_core::ops::{Conv1dUpdate, GatedDeltaRule, QkNormRope};
 use ops_core::ops::{GatedRmsNorm, L2Norm, SwigluClamped};
 use ops_core::ops::{Gather, IndexAdd, Scatter, ScatterAdd};
 use ops_core::{Element, Float, Num, Op, Scalar};
@@ -82,6 +82,8 @@ lists! {
     [T: Float] AddRmsNorm<T>: Hip; [AddRmsNorm::<f32>::eps(0.0)];
     [T: Float] GroupNorm<T>: HipGroupNorm, MiOpen; [GroupNorm::<f32>::new(1, 0.0)];
     [T: Float] Rope<T>: HipRope, MiOpen; FORMS.map(Rope::<f32>::new);
+    [T: Float] Conv1dUpdate<T>: Hip; [Conv1dUpdate::<f32>::plain()];
+    [T: Float] GatedDeltaRule<T>: Hip; [GatedDeltaRule::<f32>::new()];
     [T: Float] QkNormRope<T>: Hip; [QkNormRope::<f32>::eps(0.0)];
     [T: Float] RopeInplace<T>: HipRope; FORMS.map(|form| Rope::<f32>::new(form).inplace());
     [T: Float] Softmax<T>: Hip, MiOpen; [Softmax::<f32>::axis(0), Softmax::axis(0).log()];

@@ -7,6 +7,7 @@ use ops_kernels::cast::CastArgs;
 use ops_kernels::compare::CompareArgs;
 use ops_kernels::conv::{ConvArgs, ConvAxis};
 use ops_kernels::copy::{CopyArgs, FillArgs, WhereArgs};
+use ops_kernels::delta::{Conv1dUpdateArgs, GatedDeltaArgs};
 use ops_kernels::experts::ExpertsArgs;
 use ops_kernels::gated::{ClampedArgs, GatedArgs};
 use ops_kernels::index::IndexSelectArgs;
@@ -131,7 +132,7 @@ fn every_field_of_every_argument_struct_lies_where_the_source_has_it() {
     agree(
         Family::Scatter,
         &[
-            fields!(GatherArgs: shape, x, y, ids, order, step, bound, error, ids_kind, op, operand, reserved),
+            fields!(GatherArgs: shape, x, y, ids, order, step, bound, turns, error, ids_kind, op, operand, ids_packs),
             fields!(ScatterArgs: shape, dst, src, ids, order, sorted, sorted_line, lines, count, bound, error, ids_kind, op,
                 operand, reserved),
         ],
@@ -154,6 +155,14 @@ fn every_field_of_every_argument_struct_lies_where_the_source_has_it() {
             fields!(RopeArgs: shape, x, y, cos, sin, x_partner, y_partner),
             fields!(RopeAtArgs: shape, x, y, cos, sin, positions, place, x_partner, y_partner, x_step, y_step, cos_row,
                 sin_row, half, bound, error, positions_kind, op, operand, reserved),
+        ],
+    );
+    agree(
+        Family::Delta,
+        &[
+            fields!(Conv1dUpdateArgs: x, weight, state, y, bias, bias_step, channels, runs, count, t, w, run, bias_is_f32,
+                silu),
+            fields!(GatedDeltaArgs: q, k, v, o, decay, beta, state, batch, heads, t, d, dv, lanes, tiles, scale),
         ],
     );
     agree(

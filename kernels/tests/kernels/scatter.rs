@@ -1,5 +1,5 @@
 //! gather, scatter and scatter_add, with every kind of index.
-use crate::data::{Buffer, Layout, check_untouched, pick, view};
+use crate::data::{Buffer, Element, Layout, check_untouched, pick, view};
 use crate::host::{Record, WAVES, device, run};
 use ops_kernels::OperandView;
 use ops_kernels::index::Report;
@@ -23,6 +23,45 @@ fn execute(wave: u32, plan: &Plan) {
 fn reported(record: &Record) -> (u32, u64, i64, u64) {
     let got = record.get();
     (got.state, got.position, got.index, got.bound)
+}
+
+/// Rows of many elements, so that blocks take several tiles and the last ones none.
+fn gather_rows<I: Element>(none: I, wrong: I, offset: usize) {
+    let (rows, n, bound) = (5, 20_000usize, 5003);
+    let place = |i: usize| i * 7919 % bound;
+    let mut numbers: Vec<I> = (0..rows * n).map(|i| I::from_f64((place(i) % 200) as f64)).collect();
+    (numbers[6], numbers[rows * n - 1], numbers[2 * n + 4321]) = (none, none, wrong);
+    let ids = Buffer::new(&numbers, offset);
+    let x = Buffer::new(&(0..rows * bound).map(|v| v as f32).collect::<Vec<f32>>(), 0);
+    let dims = [rows as u64, n as u64];
+    let (of_x, of_y) = (Layout::contiguous(&[rows as u64, bound as u64]), Layout::contiguous(&dims));
+    for wave in WAVES {
+        let (record, y) = (Record::default(), Buffer::filled(77f32, rows * n, 0));
+        let slot = record.slot();
+        let report = Report { error: slot.address(), op: 1, operand: 0 };
+        let views = [view(&x, &of_x), view(&ids, &of_y), view(&y, &of_y)];
+        let (launch, args) =
+            scatter::gather(&dims, 1, bound as u64, views, report, &device(wave)).expect("a kernel");
+        assert!(args.turns > 1 && args.ids_packs == u32::from(offset == 0));
+        run(wave, &launch, &args);
+        for (i, got) in y.slice().iter().enumerate() {
+            let absent = numbers[i] == none || numbers[i] == wrong;
+            let want = if absent { 0.0 } else { (i / n * bound + place(i) % 200) as f32 };
+            assert_eq!(*got, want, "{i}");
+        }
+        y.check_guards();
+        let (state, position, _, bound) = reported(&record);
+        assert_eq!((state, position, bound), (2, 2 * n as u64 + 4321, 5003));
+    }
+}
+
+#[test]
+fn a_gather_of_packs_and_tiles() {
+    for offset in [0, 1] {
+        gather_rows::<u32>(u32::MAX, u32::MAX - 1, offset);
+        gather_rows::<i32>(i32::MAX, -1, offset);
+        gather_rows::<i64>(i64::MAX, i64::MIN, offset);
+    }
 }
 
 #[test]

@@ -93,7 +93,9 @@ fn products() -> Vec<Mutant> {
             let n = last(&o["y"]);
             let ids = values(&o["ids"]);
             let none = |i: usize| ids[i / n] == f64::from(u32::MAX);
-            edit::<f32>(&mut o["y"], |i, v| if none(i) { bias[i % n] as f32 } else { v });
+            // Without experts there is no bias.
+            let first = |i: usize| bias.get(i % n).map_or(0.0, |b| *b as f32);
+            edit::<f32>(&mut o["y"], |i, v| if none(i) { first(i) } else { v });
         }),
         Mutant::after::<Experts>("last output of odd widths missed", "linear_experts", F32, |_, o| {
             let n = last(&o["y"]);

@@ -14,6 +14,7 @@ mod experts;
 mod float64;
 mod formats;
 mod gated;
+mod linear_attention;
 mod norms;
 mod order;
 mod parametric;
@@ -42,13 +43,14 @@ fn mutants() -> Vec<Mutant> {
         scatter::mutants(),
         gated::mutants(),
         experts::mutants(),
+        linear_attention::mutants(),
     ]
     .concat()
 }
 
 #[test]
 fn no_mutant_is_lost() {
-    assert_eq!(mutants().len(), 476);
+    assert_eq!(mutants().len(), 500);
 }
 
 #[test]

@@ -185,6 +185,8 @@ fn ropes() -> Vec<Mutant> {
                     let batch = if o["cos"].dims().len() == 3 { head / h } else { 0 };
                     let n = head / h * t + at;
                     let angle = positions.as_ref().map_or(op.start + at, |p| p[n % p.len()] as usize);
+                    // Any row for a position outside: those cases want an error.
+                    let angle = angle.min(rows.max(1) - 1);
                     for i in 0..pairs {
                         let (row, table) = ((head * t + at) * d, (batch * rows + angle) * pairs + i);
                         x[row + i] = single(x[row + i] * cos[table] - x[row + i + pairs] * sin[table]);

@@ -76,6 +76,10 @@ const fn grid(family: Family) -> Grid {
         | Family::BatchNorm
         | Family::Rope => (elementwise, "32 per compute unit"),
         Family::QkNormRope => ("ceil(rows / (block / lanes))", "64 per compute unit"),
+        Family::Delta => (
+            "conv1d_update: ceil(count / block); gated_delta_rule: batch * heads * tiles",
+            "conv1d_update: 64 per compute unit; gated_delta_rule: no limit",
+        ),
         Family::Pool | Family::Upsample => ("ceil(planes.count / block)", "32 per compute unit"),
         Family::Reduce => (
             "rows: ceil(items / (block / lanes)); `columns`: items; results of parts are joined by a launch of `rows` over them",

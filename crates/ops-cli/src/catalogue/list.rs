@@ -27,6 +27,10 @@ const MASK: &[TypedOperand] = &[TypedOperand { name: "mask", group: Group::Numbe
 const CAST: &[TypedOperand] = &[TypedOperand { name: "y", group: Group::Scalars, default: Some(DType::F32) }];
 const COND: &[TypedOperand] =
     &[TypedOperand { name: "cond", group: Group::Indices, default: Some(DType::U8) }];
+const fn single(name: &'static str) -> TypedOperand {
+    TypedOperand { name, group: Group::Single, default: Some(DType::F32) }
+}
+const GATES: &[TypedOperand] = &[single("decay"), single("beta"), single("state")];
 const IDS: &[TypedOperand] =
     &[TypedOperand { name: "ids", group: Group::Indices, default: Some(DType::U32) }];
 const Q8_0: Option<DType> = Some(DType::Block(&ops_core::quant::Q8_0));
@@ -156,6 +160,17 @@ fn products(name: &str) -> Option<Facts> {
         "router_topk" => {
             let facts = facts("logits[n,e] bias?[e] -> weights[n,k] ids[n,k]", 0.0);
             Facts { flops: Flops::EachRead(5.0), cut: "n", sweep: Sweep::Logits, ..facts }
+        }
+        "conv1d_update" => {
+            // Four products and sums, as in models.
+            let facts = facts("x[b,t,c] weight[c,w:4] bias?[c] state[b,c,s:3] -> y[b,t,c]", 8.0);
+            Facts { typed: WEIGHT, cut: "b", sweep: Sweep::Channels, ..facts }
+        }
+        "gated_delta_rule" => {
+            let contract =
+                "q[b,t,h,d] k[b,t,h,d] v[b,t,h,e:d] decay[b,t,h] beta[b,t,h] state[b,h,d,e] -> o[b,t,h,e]";
+            // The decay, two products of vector and matrix, and the update, for heads of 128 features.
+            Facts { typed: GATES, cut: "h", sweep: Sweep::TokensHeads, ..facts(contract, 7.0 * 128.0) }
         }
         "conv1d" => convolution("x[b,c,w] weight[o:c,c,k:3] bias?[o] -> y[b,o,v]"),
         "conv2d" => convolution("x[b,c,h,w] weight[o:c,c,k:3,l:3] bias?[o] -> y[b,o,u,v]"),

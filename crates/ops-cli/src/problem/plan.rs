@@ -71,6 +71,8 @@ pub(super) fn fill(spec: &Spec, operand: &str) -> Fill {
         (_, "positions") => {
             Fill::Below(spec.shape("cos").and_then(|dims| dims.iter().rev().nth(1).copied()).unwrap_or(1))
         }
+        // Zeros, with which the state keeps its values however often the op runs.
+        ("gated_delta_rule", "decay" | "beta") => Fill::Below(1),
         (_, "cos") => Fill::Cos,
         (_, "sin") => Fill::Sin,
         _ => Fill::Signed,

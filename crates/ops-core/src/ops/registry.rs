@@ -44,7 +44,7 @@ pub trait OpsOnFloats<T: Float>:
     + BatchNormOps<T> + PoolOps<T> + UpsampleOps<T>
     + ConvOps<T>
     + GatedOps<T> + RoutingOps<T> + ExpertOps<T>
-    + HeadOps<T>
+    + HeadOps<T> + LinearAttentionOps<T>
 {
 }
 #[rustfmt::skip]
@@ -55,7 +55,7 @@ impl<T: Float, B> OpsOnFloats<T> for B where
     + BatchNormOps<T> + PoolOps<T> + UpsampleOps<T>
     + ConvOps<T>
     + GatedOps<T> + RoutingOps<T> + ExpertOps<T>
-    + HeadOps<T>
+    + HeadOps<T> + LinearAttentionOps<T>
 {
 }
 
@@ -397,6 +397,15 @@ registry! {
     qk_norm_rope = one("qk_norm_rope"), floats T: QkNormRope<T>, |o, _one: ()| {
         let (eps, order) = (needed(o, "eps")?, one_of(o, "order", RopeOrder::ALL)?);
     } => QkNormRope::eps(eps).order(order);
+    conv1d_update = one("conv1d_update"), floats T: Conv1dUpdate<T>, |o, _one: ()| {
+        let activation = one_of(o, "activation", ConvActivation::ALL)?;
+    } => Conv1dUpdate::plain().activation(activation);
+    gated_delta_rule = one("gated_delta_rule"), floats T: GatedDeltaRule<T>,
+        |o, _one: ()| { let scale = o.number("scale")?; } => {
+            let mut op = GatedDeltaRule::new();
+            op.scale = scale;
+            op
+        };
     unary = UNARY, numbers T: Unary<T>,
         |_o, f: UnaryFn| {} => {
             Unary::of_num(f).ok_or(Refused::Type { op: f.name(), dtype: T::DTYPE })?

@@ -18,6 +18,7 @@ mod folds;
 mod gated;
 mod heads;
 mod index;
+mod linear_attention;
 mod matmul;
 mod norm;
 mod panels;

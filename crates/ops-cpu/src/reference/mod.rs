@@ -11,6 +11,7 @@ mod conv;
 mod elementwise;
 mod gated;
 mod index;
+mod linear_attention;
 mod matmul;
 mod norm;
 mod parametric;

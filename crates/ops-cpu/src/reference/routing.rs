@@ -31,7 +31,7 @@ fn left<T>(op: &RouterTopK<T>, choice: &[f32]) -> Vec<bool> {
     let per_group = (choice.len() / op.groups).max(1);
     let mark = |group: &[f32]| {
         let best: Vec<f32> = falling(group).iter().map(|i| group[*i]).collect();
-        match (op.group_score, best[..].get(1)) {
+        match (op.group_score, best.get(1)) {
             (GroupScore::Top2, Some(second)) => best[0] + second,
             _ => best[0],
         }

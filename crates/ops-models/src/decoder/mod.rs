@@ -206,6 +206,9 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
     /// # Errors
     /// As [`forward`](Self::forward).
     pub fn forward_batch(&self, b: &B, rows: &mut [Row<'_, B::Space, T>]) -> Result<Vec<Vec<f32>>> {
+        if let [(state, tokens)] = rows {
+            return Ok(vec![self.forward(b, state, tokens)?]);
+        }
         if rows.is_empty() {
             return Ok(Vec::new());
         }

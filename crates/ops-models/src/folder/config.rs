@@ -189,6 +189,7 @@ pub(super) struct Translated {
     pub(super) family: &'static Family,
     pub(super) metadata: Metadata,
     pub(super) tied: bool,
+    pub(super) layers: usize,
 }
 
 pub(super) fn translate(path: &Path) -> Result<Translated> {
@@ -204,7 +205,8 @@ pub(super) fn translate(path: &Path) -> Result<Translated> {
     choices(&options, family, &mut keys)?;
     let tied = options.flag("tie_word_embeddings")?.unwrap_or(family.tied);
     options.finish(&HARMLESS)?;
-    Ok(Translated { family, metadata: keys.metadata, tied })
+    let layers = keys.metadata.arch_u32("block_count")? as usize;
+    Ok(Translated { family, metadata: keys.metadata, tied, layers })
 }
 
 fn find(options: &Options) -> Result<&'static Family> {

@@ -32,7 +32,8 @@ struct Collection<'a> {
     model: &'a mut Assembly,
     translated: &'a Translated,
     experts: BTreeMap<String, Experts>,
-    has_output: bool,
+    /// Names here by names in GGUF.
+    names: BTreeMap<String, String>,
 }
 
 /// Adds the tensors of a folder to a model.
@@ -42,7 +43,7 @@ pub(super) fn add(
     translated: &Translated,
     read: Read<'_>,
 ) -> Result<()> {
-    let mut all = Collection { model, translated, experts: BTreeMap::new(), has_output: false };
+    let mut all = Collection { model, translated, experts: BTreeMap::new(), names: BTreeMap::new() };
     for (file, listed) in files(folder)? {
         let bytes = read(&file)?;
         let (header, about) = SafeTensors::read_metadata(&bytes)
@@ -107,6 +108,9 @@ impl Collection<'_> {
             Dtype::BF16 => GgmlType::BF16,
             other => return Err(wrong(file, what(), format!("type {other:?}"), "F32, F16 or BF16")),
         };
+        if let Place::Tensor(ours) | Place::Expert(ours, _) = &place {
+            self.names.insert(ours.clone(), name.to_owned());
+        }
         match place {
             Place::Ignored => {}
             Place::Expert(name, expert) => {
@@ -121,7 +125,6 @@ impl Collection<'_> {
             // A second copy of the embeddings.
             Place::Tensor(name) if name == "output.weight" && self.translated.tied => {}
             Place::Tensor(name) => {
-                self.has_output |= name == "output.weight";
                 if dims.len() == 1 {
                     let plus = if family.norms_plus_one && name.ends_with("norm.weight") { 1.0 } else { 0.0 };
                     let widened = widened(ty, &piece.0[piece.1], plus);
@@ -135,11 +138,26 @@ impl Collection<'_> {
         Ok(())
     }
 
+    /// All layers have the tensors of the first one. The loader would notice too, but knows no names of these files.
+    fn check_layers(&self, folder: &Path) -> Result<()> {
+        let layers = self.translated.layers;
+        for (ours, theirs) in self.names.range("blk.0.".to_owned().."blk.0/".to_owned()) {
+            let has =
+                |layer: usize| self.names.contains_key(&ours.replacen("blk.0.", &format!("blk.{layer}."), 1));
+            if let Some(layer) = (1..layers).find(|layer| !has(*layer)) {
+                let name = theirs.replacen("model.layers.0.", &format!("model.layers.{layer}."), 1);
+                return Err(wrong(folder, format!("tensor {name}"), "none", "it, as the first layer has"));
+            }
+        }
+        Ok(())
+    }
+
     fn finish(self, folder: &Path) -> Result<()> {
-        if !self.has_output && !self.translated.tied {
+        if !self.names.contains_key("output.weight") && !self.translated.tied {
             let wanted = "it, because `tie_word_embeddings` is not set";
             return Err(wrong(folder, "tensor lm_head.weight", "none", wanted));
         }
+        self.check_layers(folder)?;
         for (name, Experts { ty, dims, by_number }) in self.experts {
             let count = by_number.len();
             if let Some(missing) = (0..count).find(|expert| !by_number.contains_key(expert)) {

@@ -7,6 +7,7 @@ mod attention;
 pub(crate) mod bind;
 mod conv;
 mod data_movement;
+mod delta;
 mod elementwise;
 mod embedding;
 mod experts;

@@ -3,7 +3,7 @@
 use super::blocks::{BLOCK, Format, Q8_0_BYTES, check};
 use crate::error::{Error, same_len};
 use crate::isa::Isa;
-use crate::simd::{Kernel, Simd};
+use crate::simd::{Kernel, MAX_LANES, Simd};
 use half::f16;
 
 /// The largest magnitude of a row is this power of two after it has been divided by the row's factor. Blocks of which every
@@ -85,11 +85,14 @@ fn block<S: Simd>(s: S, x: &[f32; BLOCK], top: f32, inverse: f32, out: &mut [u8;
         quants.iter_mut().zip(x).for_each(|(q, x)| *q = of(x) as u8);
         return;
     }
-    let rounded = f16::from_f32(top * inverse / 127.0);
-    scale.copy_from_slice(&rounded.to_le_bytes());
+    let half = s.f32_to_f16(s.splat(top * inverse * (1.0 / 127.0)));
+    let mut bits = [0; MAX_LANES];
+    s.store_half(&mut bits, half);
+    scale.copy_from_slice(&bits[0].to_le_bytes());
     // A block far below the row's largest weight becomes zero.
-    let step = if rounded.to_bits() == 0 { 0.0 } else { 1.0 / rounded.to_f32() };
-    let (inverse, step, limit) = (s.splat(inverse), s.splat(step), s.splat(127.0));
+    let (rounded, zero) = (s.f16_to_f32(half), s.splat(0.0));
+    let step = s.select(s.eq(rounded, zero), zero, s.div(s.splat(1.0), rounded));
+    let (inverse, limit) = (s.splat(inverse), s.splat(127.0));
     let mut wide = [0.0f32; BLOCK];
     for (x, wide) in x.chunks_exact(S::LANES).zip(wide.chunks_exact_mut(S::LANES)) {
         // Their product may overflow. A scale that was rounded down may ask for more than 127.

@@ -28,6 +28,7 @@ mod experts;
 mod gated;
 mod indices;
 mod known;
+mod linear_attention;
 mod moves;
 mod norms;
 mod oracle;
@@ -65,6 +66,7 @@ fn run_on(runner: &dyn Runner, filter: &Filter, before: &mut dyn FnMut(&str)) ->
     rope::cases(&mut suite);
     softmax::cases(&mut suite);
     attention::cases(&mut suite);
+    linear_attention::cases(&mut suite);
     products::cases(&mut suite);
     conv::cases(&mut suite);
     activations::cases(&mut suite);

@@ -186,10 +186,10 @@ fn values(s: &mut Suite<'_>, of: Of) {
         return;
     }
     let (usual, best) = if op.ends_with("max") { (1.0, 3.0) } else { (3.0, 1.0) };
-    for n in [70, 300, 4097] {
+    for n in [70, 300, 4096, 4097] {
         // One, and two that are equal.
         let places: Vec<[usize; 2]> =
-            [[0, 0], [1, 5], [n - 1, n - 1], [33, 65], [n / 2, n - 1], [63, 64], [7, n - 2]].into();
+            [[0, 0], [1, 5], [n - 1, n - 1], [33, 65], [n / 2, n - 1], [63, 64], [7, n - 2], [34, 37]].into();
         let mut x = vec![usual; places.len() * n];
         for (row, places) in places.iter().enumerate() {
             places.iter().for_each(|at| x[row * n + at] = best);
@@ -203,6 +203,8 @@ fn values(s: &mut Suite<'_>, of: Of) {
     for v in if dtype.is_float() { vec![f64::NEG_INFINITY, f64::INFINITY, 0.0] } else { bounds(dtype) } {
         s.run(of.given(&values_of(dtype, &[v; 99]), &[3, 33], -1).note(&format!("all {v}")));
         s.run(of.given(&values_of(dtype, &[v; 99]), &[3, 33], 0).note(&format!("all {v}")));
+        // Rows of whole packs.
+        s.run(of.given(&values_of(dtype, &[v; 192]), &[3, 64], -1).note(&format!("all {v}")));
     }
 }
 
@@ -221,6 +223,15 @@ fn special(s: &mut Suite<'_>, of: Of) {
     let values = values_of(of.dtype, rows.as_flattened());
     s.run(of.given(&values, &[8, 5], -1).note("infinities and nan"));
     s.run(of.given(&values, &[5, 8], 0).note("infinities and nan"));
+    // The same within packs, among elements that are never the result.
+    let worst = if of.op.ends_with("min") { inf } else { -inf };
+    let packs = rows.iter().flat_map(|row| {
+        let mut all = [worst; 16];
+        all[6..11].copy_from_slice(row);
+        all
+    });
+    let packs: Vec<f64> = packs.collect();
+    s.run(of.given(&values_of(of.dtype, &packs), &[8, 16], -1).note("infinities and nan in packs"));
     // A NaN that only one lane sees, before and after the largest element.
     for at in [0, 37, 64, 4096, 8191] {
         // Products stay in range in any order.

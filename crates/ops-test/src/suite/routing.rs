@@ -2,7 +2,7 @@
 use super::data::{Distribution, NORMAL, Random, values_of};
 use super::draft::CaseBuilder;
 use super::place::{IN, OUT, Placement};
-use super::{FLOATS, Suite};
+use super::{Expect, FLOATS, Suite};
 use crate::Array;
 use ops_core::DType;
 
@@ -165,6 +165,7 @@ fn ties(s: &mut Suite<'_>, dtype: DType) {
             (0..6 * 48).map(|i| if i % 4 == 1 { f64::from(i % 13) / 4.0 } else { inf }).collect();
         s.run(router.with(&values_of(dtype, &out)).note("most are -inf"));
     }
+    not_finite(s, dtype);
     // Sigmoids that are 1 in f32 are equal, and the lower id comes first.
     let far: Vec<f64> = (0..3 * 8).map(|i| f64::from(20 + i * 5 % 8)).collect();
     let saturated = Router { scoring: "sigmoid", ..Router::new(dtype, [3, 8, 5]) };
@@ -172,6 +173,23 @@ fn ties(s: &mut Suite<'_>, dtype: DType) {
     // Softmaxes of large logits.
     let large: Vec<f64> = (0..3 * 8).map(|i| f64::from(900 + i * 5 % 8)).collect();
     s.run(Router::new(dtype, [3, 8, 4]).with(&values_of(dtype, &large)).note("large"));
+}
+
+/// Which experts such logits give is not defined. That the call succeeds and writes nothing else is.
+fn not_finite(s: &mut Suite<'_>, dtype: DType) {
+    let (inf, nan) = (f64::INFINITY, f64::NAN);
+    let some: Vec<f64> = (0..6 * 48).map(|i| [nan, 0.5, inf, -inf, 1.0, 0.25, nan][i % 7]).collect();
+    for (note, logits) in
+        [("some not finite", some), ("all nan", vec![nan; 6 * 48]), ("all -inf", vec![-inf; 6 * 48])]
+    {
+        for (scoring, order) in [("softmax", "before"), ("softmax", "after"), ("sigmoid", "before")] {
+            for groups in [None, Some((12, 5, "top2")), Some((12, 5, "max"))] {
+                let router =
+                    Router { scoring, order, groups, renormalize: true, ..Router::new(dtype, [6, 48, 9]) };
+                s.expect(router.with(&values_of(dtype, &logits)).note(note), Expect::Values(Vec::new()));
+            }
+        }
+    }
 }
 
 fn combine(s: &mut Suite<'_>, dtype: DType) {

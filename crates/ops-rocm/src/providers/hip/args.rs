@@ -36,6 +36,10 @@ unsafe impl KernelArgs for k::norm::GroupNormArgs {}
 // SAFETY: as above.
 unsafe impl KernelArgs for k::rope::RopeArgs {}
 // SAFETY: as above.
+unsafe impl KernelArgs for k::delta::Conv1dUpdateArgs {}
+// SAFETY: as above.
+unsafe impl KernelArgs for k::delta::GatedDeltaArgs {}
+// SAFETY: as above.
 unsafe impl KernelArgs for k::qk_norm_rope::QkNormRopeArgs {}
 // SAFETY: as above.
 unsafe impl KernelArgs for k::rope::RopeAtArgs {}

@@ -16,6 +16,7 @@ mod double;
 mod functions;
 mod gated;
 mod integers;
+mod linear_attention;
 mod moves;
 mod norms;
 mod order;
@@ -52,13 +53,14 @@ const OF_ANY: &[Family] = &[
     (routing::OPS, routing::wants),
 ];
 /// Computed for floats, in addition to functions of one or two elements.
-const OF_FLOATS: [Family; 7] = [
+const OF_FLOATS: [Family; 8] = [
     (norms::OPS, norms::wants),
     (softmax::OPS, softmax::wants),
     (products::OPS, products::wants),
     (conv::OPS, conv::wants),
     (attention::OPS, attention::wants),
     (rope::OPS, rope::wants),
+    (linear_attention::OPS, linear_attention::wants),
     (&["affine"], affine),
 ];
 

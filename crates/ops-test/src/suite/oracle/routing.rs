@@ -66,12 +66,9 @@ impl Options {
         let mut left = among.to_vec();
         let mut chosen = Vec::new();
         while chosen.len() < k && !left.is_empty() {
-            let mut best = 0;
-            for at in 1..left.len() {
-                if values[left[at]] > values[left[best]] {
-                    best = at;
-                }
-            }
+            let better =
+                |best: usize, at: usize| if values[left[at]] > values[left[best]] { at } else { best };
+            let best = (1..left.len()).fold(0, better);
             chosen.push(left.remove(best));
         }
         chosen

@@ -1,0 +1,271 @@
+//! Linear attention: layers whose memory of the past has a fixed size.
+use super::extents;
+use super::norm::weights;
+use crate::{
+    AnyRef, AsView, AsViewMut, DType, Error, Execute, Float, Op, Operands, Result, Shape, TensorOf,
+    Tolerance, operands,
+};
+use core::hash::{Hash, Hasher};
+use core::marker::PhantomData;
+
+/// What follows a convolution's sums.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum ConvActivation {
+    /// Nothing.
+    #[default]
+    None,
+    /// `x · sigmoid(x)`.
+    Silu,
+}
+impl ConvActivation {
+    /// Every activation by the name that files use.
+    pub const ALL: [(&'static str, Self); 2] = [("none", Self::None), ("silu", Self::Silu)];
+}
+
+/// A causal convolution of each channel over time that continues an earlier one:
+/// `y[i] = activation(Σ weight[j] · line[i + j] + bias)`, where `line` is the state followed by `x`.
+///
+/// Operands:
+/// - `x[b, t, c]` and `weight[c, w]`, whose last column multiplies the newest input;
+/// - `bias[c]` of any float type, optional;
+/// - `state[b, c, w − 1]`: the inputs before `x`, oldest first. It becomes the last `w − 1` inputs;
+/// - `y` like `x`.
+///
+/// Gu and Dao, "Mamba: Linear-Time Sequence Modeling with Selective State Spaces", 2023.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Conv1dUpdate<T> {
+    /// What follows the sums.
+    pub activation: ConvActivation,
+    types: PhantomData<T>,
+}
+impl<T> Conv1dUpdate<T> {
+    /// Without an activation.
+    pub fn plain() -> Self {
+        Conv1dUpdate { activation: ConvActivation::None, types: PhantomData }
+    }
+    /// With this activation.
+    pub fn activation(self, activation: ConvActivation) -> Self {
+        Conv1dUpdate { activation, ..self }
+    }
+}
+operands!(pub mod conv1d_update: Conv1dUpdate<T: Float> {
+    x: in T, weight: in T, bias: opt any, state: inout T, y: out T,
+});
+impl<T: Float> Op for Conv1dUpdate<T> {
+    fn name(&self) -> &'static str {
+        "conv1d_update"
+    }
+    fn hash_options<H: Hasher>(&self, state: &mut H) {
+        let Conv1dUpdate { activation, types: _ } = self;
+        activation.hash(state);
+    }
+    fn infer(&self, on: &conv1d_update::Shapes<'_>) -> Result<[Shape; 1]> {
+        let op = self.name();
+        let &[b, _, c] = on.x.dims() else { return Err(Error::shape(op, "x", on.x, "[b, t, c]")) };
+        let w = match *on.weight.dims() {
+            [channels, w] if channels == c && w > 0 => w,
+            _ => return Err(Error::shape(op, "weight", on.weight, format!("[{c}, w] with w > 0"))),
+        };
+        weights(op, on.bias, c)?;
+        extents(op, "state", on.state, &[b, c, w - 1])?;
+        Ok([on.x.shape()])
+    }
+    fn tolerance(&self, output: &'static str, dtype: DType, _: &dyn Operands) -> Tolerance {
+        // The state holds inputs as they are.
+        if output == "state" { Tolerance::Exact } else { Tolerance::summed(dtype) }
+    }
+}
+
+/// The gated delta rule: a matrix for each head, from keys to values, that forgets and corrects itself at every token.
+///
+/// For each token, `S ← e^decay · S`; `r = beta · (v − kᵀ S)`; `S ← S + k rᵀ`; `o = scale · qᵀ S`.
+///
+/// Operands; GPUs have kernels for f16, bf16 and f32:
+/// - `q` and `k[b, t, h, d]`, `v[b, t, h, dv]`;
+/// - `decay` and `beta[b, t, h]` of f32;
+/// - `state[b, h, d, dv]` of f32: the matrices before the first token, then those after the last;
+/// - `o[b, t, h, dv]`.
+///
+/// Yang, Kautz and Hatamizadeh, "Gated Delta Networks: Improving Mamba2 with Delta Rule", 2024.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct GatedDeltaRule<T> {
+    /// Factor applied to the outputs; `None` means `1/√d`.
+    pub scale: Option<f64>,
+    types: PhantomData<T>,
+}
+impl<T> GatedDeltaRule<T> {
+    /// Scales by `1/√d`.
+    pub fn new() -> Self {
+        GatedDeltaRule { scale: None, types: PhantomData }
+    }
+    /// Scales by `scale`.
+    pub fn scale(self, scale: f64) -> Self {
+        GatedDeltaRule { scale: Some(scale), ..self }
+    }
+    /// The scale for heads of `d` features.
+    pub fn scale_for(&self, d: usize) -> f64 {
+        self.scale.unwrap_or_else(|| (d as f64).sqrt().recip())
+    }
+}
+impl<T> Default for GatedDeltaRule<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+operands!(pub mod gated_delta_rule: GatedDeltaRule<T: Float> {
+    q: in T, k: in T, v: in T, decay: in f32, beta: in f32, state: inout f32, o: out T,
+});
+impl<T: Float> Op for GatedDeltaRule<T> {
+    fn name(&self) -> &'static str {
+        "gated_delta_rule"
+    }
+    fn hash_options<H: Hasher>(&self, state: &mut H) {
+        let GatedDeltaRule { scale, types: _ } = self;
+        scale.map(f64::to_bits).hash(state);
+    }
+    fn infer(&self, on: &gated_delta_rule::Shapes<'_>) -> Result<[Shape; 1]> {
+        let op = self.name();
+        let &[b, t, h, d] = on.q.dims() else { return Err(Error::shape(op, "q", on.q, "[b, t, h, d]")) };
+        extents(op, "k", on.k, on.q.dims())?;
+        let dv = match *on.v.dims() {
+            [vb, vt, vh, dv] if [vb, vt, vh] == [b, t, h] => dv,
+            _ => return Err(Error::shape(op, "v", on.v, format!("[{b}, {t}, {h}, dv]"))),
+        };
+        for (name, gate) in [("decay", on.decay), ("beta", on.beta)] {
+            extents(op, name, gate, &[b, t, h])?;
+        }
+        extents(op, "state", on.state, &[b, h, d, dv])?;
+        Ok([on.v.shape()])
+    }
+    fn tolerance(&self, _: &'static str, dtype: DType, _: &dyn Operands) -> Tolerance {
+        Tolerance::summed(dtype)
+    }
+}
+
+/// Linear attention in `T`.
+pub trait LinearAttentionOps<T: Float>: Execute<Conv1dUpdate<T>> + Execute<GatedDeltaRule<T>> {
+    /// [`Conv1dUpdate`] of `x`, after the inputs in `state`.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] and any error that the backend reports.
+    ///
+    /// ```
+    /// # use ops_core::{Backend, ops::*};
+    /// # let b = ops_cpu::Cpu::new();
+    /// // One channel, each output half of the input before plus the newest input.
+    /// let weight = b.tensor(&[1, 2], &[0.5f32, 1.0])?;
+    /// let mut state = b.tensor(&[1, 1, 1], &[2.0f32])?;
+    /// let x = b.tensor(&[1, 2, 1], &[4.0f32, 6.0])?;
+    /// let y = b.conv1d_update(&x, &weight, None, &mut state, Conv1dUpdate::plain())?;
+    /// assert_eq!(y.to_vec(&b)?, [5.0, 8.0]);
+    /// assert_eq!(state.to_vec(&b)?, [6.0]);
+    /// # Ok::<(), ops_core::Error>(())
+    /// ```
+    fn conv1d_update(
+        &self,
+        x: impl AsView<Self::Space, T>,
+        weight: impl AsView<Self::Space, T>,
+        bias: Option<AnyRef<'_, Self::Space>>,
+        state: impl AsViewMut<Self::Space, T>,
+        op: Conv1dUpdate<T>,
+    ) -> Result<TensorOf<Self, T>> {
+        let mut y = self.empty(x.view().shape())?;
+        self.conv1d_update_into(x, weight, bias, state, &mut y, op)?;
+        Ok(y)
+    }
+    /// [`conv1d_update`](Self::conv1d_update) into `y`.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] and any error that the backend reports.
+    ///
+    /// ```
+    /// # use ops_core::{Backend, ops::*};
+    /// # let b = ops_cpu::Cpu::new();
+    /// let weight = b.tensor(&[1, 2], &[0.5f32, 1.0])?;
+    /// let bias = b.tensor(&[1], &[1.0f32])?;
+    /// let mut state = b.tensor(&[1, 1, 1], &[2.0f32])?;
+    /// let x = b.tensor(&[1, 1, 1], &[4.0f32])?;
+    /// let mut y = b.zeros(&[1, 1, 1])?;
+    /// b.conv1d_update_into(&x, &weight, Some(bias.any()), &mut state, &mut y, Conv1dUpdate::plain())?;
+    /// assert_eq!(y.to_vec(&b)?, [6.0]);
+    /// # Ok::<(), ops_core::Error>(())
+    /// ```
+    fn conv1d_update_into(
+        &self,
+        x: impl AsView<Self::Space, T>,
+        weight: impl AsView<Self::Space, T>,
+        bias: Option<AnyRef<'_, Self::Space>>,
+        mut state: impl AsViewMut<Self::Space, T>,
+        mut y: impl AsViewMut<Self::Space, T>,
+        op: Conv1dUpdate<T>,
+    ) -> Result<()> {
+        let (x, weight, bias) = (x.view(), weight.view(), bias.map(|bias| bias.shorten()));
+        let args = conv1d_update::Args { x, weight, bias, state: state.view_mut(), y: y.view_mut() };
+        self.run(&op, args)
+    }
+    /// [`GatedDeltaRule`] over the tokens of `q`, `k` and `v`, which changes `state`.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] and any error that the backend reports.
+    ///
+    /// ```
+    /// # use ops_core::{Backend, ops::*};
+    /// # let b = ops_cpu::Cpu::new();
+    /// let (q, k) = (b.tensor(&[1, 1, 1, 2], &[0.0f32, 1.0])?, b.tensor(&[1, 1, 1, 2], &[0.0f32, 1.0])?);
+    /// let v = b.tensor(&[1, 1, 1, 1], &[6.0f32])?;
+    /// let (decay, beta) = (b.tensor(&[1, 1, 1], &[0.0f32])?, b.tensor(&[1, 1, 1], &[0.5f32])?);
+    /// // The state gives 2 for this key; half of the difference to 6 is added.
+    /// let mut state = b.tensor(&[1, 1, 2, 1], &[1.0f32, 2.0])?;
+    /// let o = b.gated_delta_rule(&q, &k, &v, (&decay, &beta), &mut state, GatedDeltaRule::new().scale(1.0))?;
+    /// assert_eq!(o.to_vec(&b)?, [4.0]);
+    /// assert_eq!(state.to_vec(&b)?, [1.0, 4.0]);
+    /// # Ok::<(), ops_core::Error>(())
+    /// ```
+    fn gated_delta_rule(
+        &self,
+        q: impl AsView<Self::Space, T>,
+        k: impl AsView<Self::Space, T>,
+        v: impl AsView<Self::Space, T>,
+        gates: (impl AsView<Self::Space, f32>, impl AsView<Self::Space, f32>),
+        state: impl AsViewMut<Self::Space, f32>,
+        op: GatedDeltaRule<T>,
+    ) -> Result<TensorOf<Self, T>> {
+        let mut o = self.empty(v.view().shape())?;
+        self.gated_delta_rule_into(q, k, v, gates, state, &mut o, op)?;
+        Ok(o)
+    }
+    /// [`gated_delta_rule`](Self::gated_delta_rule) into `o`.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] and any error that the backend reports.
+    ///
+    /// ```
+    /// # use ops_core::{Backend, ops::*};
+    /// # let b = ops_cpu::Cpu::new();
+    /// let q = b.tensor(&[1, 1, 1, 1], &[1.0f32])?;
+    /// let (k, v) = (b.tensor(&[1, 1, 1, 1], &[1.0f32])?, b.tensor(&[1, 1, 1, 1], &[6.0f32])?);
+    /// let (decay, beta) = (b.tensor(&[1, 1, 1], &[0.0f32])?, b.tensor(&[1, 1, 1], &[1.0f32])?);
+    /// let (mut state, mut o) = (b.zeros(&[1, 1, 1, 1])?, b.zeros(&[1, 1, 1, 1])?);
+    /// b.gated_delta_rule_into(&q, &k, &v, (&decay, &beta), &mut state, &mut o, GatedDeltaRule::new())?;
+    /// assert_eq!(o.to_vec(&b)?, [6.0]);
+    /// # Ok::<(), ops_core::Error>(())
+    /// ```
+    #[allow(clippy::too_many_arguments)]
+    fn gated_delta_rule_into(
+        &self,
+        q: impl AsView<Self::Space, T>,
+        k: impl AsView<Self::Space, T>,
+        v: impl AsView<Self::Space, T>,
+        gates: (impl AsView<Self::Space, f32>, impl AsView<Self::Space, f32>),
+        mut state: impl AsViewMut<Self::Space, f32>,
+        mut o: impl AsViewMut<Self::Space, T>,
+        op: GatedDeltaRule<T>,
+    ) -> Result<()> {
+        let (q, k, v, decay, beta) = (q.view(), k.view(), v.view(), gates.0.view(), gates.1.view());
+        let (state, o) = (state.view_mut(), o.view_mut());
+        self.run(&op, gated_delta_rule::Args { q, k, v, decay, beta, state, o })
+    }
+}
+impl<T: Float, B: Execute<Conv1dUpdate<T>> + Execute<GatedDeltaRule<T>>> LinearAttentionOps<T> for B {}

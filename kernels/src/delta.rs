@@ -1,0 +1,178 @@
+//! Linear attention: convolutions that continue, and the gated delta rule.
+use crate::instances::{Arguments, Table};
+use crate::launch::need;
+use crate::{Device, Divider, ElementType, Family, Launch, OperandView, Refused, StridedPointer};
+
+const BLOCK: u32 = 256;
+/// Features of a column per lane; `DELTA_HELD` in the source.
+const HELD: u64 = 16;
+/// Tokens of a run of conv1d_update.
+const RUN: u64 = 32;
+
+/// Arguments of conv1d_update.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub struct Conv1dUpdateArgs {
+    pub x: StridedPointer,
+    pub weight: StridedPointer,
+    pub state: StridedPointer,
+    pub y: StridedPointer,
+    pub bias: u64,
+    pub bias_step: i64,
+    pub channels: Divider,
+    pub runs: Divider,
+    pub count: u64,
+    pub t: u64,
+    pub w: u64,
+    pub run: u64,
+    pub bias_is_f32: u64,
+    pub silu: u64,
+}
+
+impl Arguments for Conv1dUpdateArgs {
+    const NAME: &'static str = "Conv1dUpdateArgs";
+}
+
+/// Arguments of gated_delta_rule.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub struct GatedDeltaArgs {
+    pub q: StridedPointer,
+    pub k: StridedPointer,
+    pub v: StridedPointer,
+    pub o: StridedPointer,
+    pub decay: StridedPointer,
+    pub beta: StridedPointer,
+    pub state: StridedPointer,
+    pub batch: u64,
+    pub heads: u64,
+    pub t: u64,
+    pub d: u64,
+    pub dv: u64,
+    pub lanes: u64,
+    pub tiles: u64,
+    pub scale: f64,
+}
+
+impl Arguments for GatedDeltaArgs {
+    const NAME: &'static str = "GatedDeltaArgs";
+}
+
+pub(crate) fn declare(table: &mut Table) {
+    let mut convolution = table.of::<Conv1dUpdateArgs>(Family::Delta, BLOCK);
+    for t in ElementType::FLOATS {
+        convolution.add("conv1d_update", &[t], "conv1d_update", &[]);
+    }
+    let mut rule = table.of::<GatedDeltaArgs>(Family::Delta, BLOCK);
+    for t in ElementType::FLOATS.into_iter().filter(|t| *t != ElementType::F64) {
+        rule.add("gated_delta_rule", &[t], "gated_delta_rule", &[]);
+    }
+}
+
+fn operand(view: OperandView<'_>, rank: usize) -> Result<StridedPointer, Refused> {
+    match view.strides.len() {
+        found if found == rank => Ok(StridedPointer::new(view.data, view.strides)),
+        other => Err(Refused::Rank(other)),
+    }
+}
+
+/// A convolution: x and y\[b, t, c\], weight\[c, w\], bias\[c\], state\[b, c, w - 1\], with any strides.
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub struct Conv1dUpdate<'a> {
+    /// Extents b, t, c and w.
+    pub dims: [u64; 4],
+    pub x: OperandView<'a>,
+    pub weight: OperandView<'a>,
+    pub bias: Option<OperandView<'a>>,
+    pub state: OperandView<'a>,
+    pub y: OperandView<'a>,
+    pub silu: bool,
+}
+
+/// Prepares conv1d_update.
+pub fn conv1d_update(
+    call: &Conv1dUpdate<'_>,
+    device: &Device,
+) -> Result<(Launch, Conv1dUpdateArgs), Refused> {
+    let ([b, t, c, w], dtype) = (call.dims, call.x.dtype);
+    let bias_is_f32 = match call.bias.map(|bias| bias.dtype) {
+        Some(ElementType::F32) if dtype.bytes() == 2 => 1,
+        Some(other) if other != dtype => {
+            return Err(Refused::NoKernel { op: "conv1d_update".into(), types: vec![dtype, other] });
+        }
+        _ => 0,
+    };
+    // Without tokens there is nothing to do: the state keeps its inputs.
+    let run = RUN.max(w.saturating_sub(1)).min(t.max(1));
+    let runs = t.div_ceil(run);
+    let count = b.checked_mul(runs).and_then(|n| n.checked_mul(c)).ok_or(Refused::Size)?;
+    let args = Conv1dUpdateArgs {
+        x: operand(call.x, 3)?,
+        weight: operand(call.weight, 2)?,
+        state: operand(call.state, 3)?,
+        y: operand(call.y, 3)?,
+        bias: call.bias.map_or(0, |bias| bias.data),
+        bias_step: call.bias.and_then(|bias| bias.strides.last().copied()).unwrap_or(0),
+        channels: Divider::new(c.max(1)),
+        runs: Divider::new(runs.max(1)),
+        count,
+        t,
+        w,
+        run,
+        bias_is_f32,
+        silu: u64::from(call.silu),
+    };
+    let instance = need("conv1d_update", "", &[dtype])?;
+    Ok((Launch::over(instance, count, u64::from(BLOCK), device.row_blocks()), args))
+}
+
+/// A delta rule: q and k\[b, t, h, d\], v and o\[b, t, h, dv\], decay and beta\[b, t, h\], state\[b, h, d, dv\], with any strides.
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub struct GatedDelta<'a> {
+    /// Extents b, t, h, d and dv.
+    pub dims: [u64; 5],
+    pub q: OperandView<'a>,
+    pub k: OperandView<'a>,
+    pub v: OperandView<'a>,
+    pub decay: OperandView<'a>,
+    pub beta: OperandView<'a>,
+    pub state: OperandView<'a>,
+    pub o: OperandView<'a>,
+    pub scale: f64,
+}
+
+/// Prepares gated_delta_rule.
+pub fn gated_delta_rule(call: &GatedDelta<'_>, device: &Device) -> Result<(Launch, GatedDeltaArgs), Refused> {
+    let [batch, t, heads, d, dv] = call.dims;
+    let max = HELD * u64::from(device.wave);
+    if d > max {
+        return Err(Refused::Limit { what: "the head size", got: d, max });
+    }
+    let lanes = d.div_ceil(HELD).max(1).next_power_of_two();
+    let tiles = dv.div_ceil(u64::from(BLOCK) / lanes).max(1);
+    let units = batch.checked_mul(heads).and_then(|n| n.checked_mul(tiles)).ok_or(Refused::Size)?;
+    let args = GatedDeltaArgs {
+        q: operand(call.q, 4)?,
+        k: operand(call.k, 4)?,
+        v: operand(call.v, 4)?,
+        o: operand(call.o, 4)?,
+        decay: operand(call.decay, 3)?,
+        beta: operand(call.beta, 3)?,
+        state: operand(call.state, 4)?,
+        batch,
+        heads,
+        t,
+        d,
+        dv,
+        lanes,
+        tiles,
+        scale: call.scale,
+    };
+    let instance = need("gated_delta_rule", "", &[call.q.dtype])?;
+    let units = if dv == 0 || t == 0 { 0 } else { units };
+    Ok((Launch::over(instance, units, 1, u64::MAX), args))
+}
