@@ -320,6 +320,9 @@ EXPERTS = dict(num_experts_per_tok=2, experts_implementation="eager")
 LLAMA3 = dict(rope_type="llama3", rope_theta=10000.0, factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
               original_max_position_embeddings=32)
 YARN = dict(rope_type="yarn", rope_theta=10000.0, factor=4.0, original_max_position_embeddings=32)
+MSCALE = YARN | dict(mscale=0.7, mscale_all_dim=0.7)
+LATENT = dict(num_key_value_heads=4, kv_lora_rank=24, qk_nope_head_dim=12, qk_rope_head_dim=8, v_head_dim=16, n_routed_experts=8,
+              moe_intermediate_size=24, first_k_dense_replace=1, topk_group=1, rope_parameters=MSCALE, **EXPERTS)
 LINEAR = dict(rope_type="linear", rope_theta=1e6, factor=8.0)
 
 # Class names of transformers, and what differs from SMALL.
@@ -337,6 +340,9 @@ FOLDERS = {
     "phi3": ("Phi3", dict(sliding_window=12, partial_rotary_factor=0.5)),
     "starcoder2": ("Starcoder2", dict(sliding_window=None, use_bias=True, hidden_act="gelu_pytorch_tanh", residual_dropout=0.0,
                                       embedding_dropout=0.0)),
+    "deepseek_v2": ("DeepseekV2", dict(q_lora_rank=None, n_shared_experts=2, n_group=4, topk_method="group_limited_greedy",
+                                       routed_scaling_factor=2.0, norm_topk_prob=False, **LATENT)),
+    "deepseek_v3": ("DeepseekV3", dict(q_lora_rank=20, n_shared_experts=1, n_group=2, **LATENT)),
     "stablelm": ("StableLm", dict(use_parallel_residual=False, partial_rotary_factor=0.25, use_qkv_bias=True)),
 }
 

@@ -72,7 +72,9 @@ fn caches_take_what_they_hold() {
     let cpu = Cpu::new();
     let keys = cpu.tensor(&[1, 1, 2, 3], &[1.0_f32, 2.0, 3.0, 4.0, 5.0, 6.0]).unwrap();
     let mut latent = KvCache::latent(&cpu, [1, 1, 3, 3], 2).unwrap();
-    assert!(latent.append(&cpu, keys.as_ref(), keys.as_ref()).unwrap_err().to_string().contains("append_keys"));
+    assert!(
+        latent.append(&cpu, keys.as_ref(), keys.as_ref()).unwrap_err().to_string().contains("append_keys")
+    );
     assert_eq!(latent.len(), 0);
     latent.append_keys(&cpu, keys.as_ref()).unwrap();
     let values: Vec<f32> = cpu.contiguous(latent.values().unwrap()).unwrap().to_vec(&cpu).unwrap();

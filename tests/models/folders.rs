@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
 /// Every folder; the name is that of the family.
-const FOLDERS: [&str; 11] = [
+const FOLDERS: [&str; 13] = [
     "llama",
     "mistral",
     "mixtral",
@@ -20,6 +20,8 @@ const FOLDERS: [&str; 11] = [
     "phi3",
     "starcoder2",
     "stablelm",
+    "deepseek_v2",
+    "deepseek_v3",
 ];
 
 fn folder(name: &str) -> String {
@@ -135,7 +137,6 @@ fn what_is_not_understood_is_an_error_that_names_it() {
     for (name, option, value) in [
         ("llama", "model_type", json!("mamba")),
         ("llama", "model_type", json!("gpt_oss")),
-        ("llama", "model_type", json!("deepseek_v3")),
         ("llama", "architectures", json!(["LlamaForSequenceClassification"])),
         ("llama", "quantization_config", json!({"quant_method": "gptq"})),
         ("llama", "logit_scale", json!(0.5)),
@@ -160,6 +161,15 @@ fn what_is_not_understood_is_an_error_that_names_it() {
         ("gemma3", "rope_parameters.sliding_attention.rope_type", json!("linear")),
         ("phi3", "rope_parameters.rope_type", json!("longrope")),
         ("stablelm", "qk_layernorm", json!(true)),
+        ("deepseek_v2", "topk_method", json!("noaux_tc")),
+        ("deepseek_v2", "norm_topk_prob", json!(true)),
+        ("deepseek_v2", "scoring_func", json!("sigmoid")),
+        ("deepseek_v2", "rope_parameters.mscale", json!(1.0)),
+        ("deepseek_v2", "n_group", json!(null)),
+        ("deepseek_v3", "moe_layer_freq", json!(2)),
+        ("deepseek_v3", "rope_interleave", json!(false)),
+        ("deepseek_v3", "kv_lora_rank", json!(null)),
+        ("deepseek_v3", "head_dim", json!(16)),
     ] {
         let message = Copy::changed(name, option, value.clone()).refused();
         let option = if option == "model_type" { value.as_str().unwrap() } else { option };
@@ -168,6 +178,8 @@ fn what_is_not_understood_is_an_error_that_names_it() {
     // Other extents than those of the tensors.
     let wider = Copy::changed("llama", "intermediate_size", json!(100)).refused();
     assert!(wider.contains("ffn_") && wider.contains("100"), "{wider}");
+    let narrower = Copy::changed("deepseek_v3", "v_head_dim", json!(12)).refused();
+    assert!(narrower.contains("kv_b_proj") && narrower.contains("12"), "{narrower}");
     let deeper = Copy::changed("llama", "num_hidden_layers", json!(3)).refused();
     assert!(deeper.contains("tensor model.layers.2."), "{deeper}");
     let untied = Copy::changed("qwen2", "tie_word_embeddings", json!(false)).refused();

@@ -5,8 +5,8 @@ use ops_core::model::{Transformer, Weight};
 use ops_core::ops::*;
 use ops_core::{Float, Ref, Shape, TensorOf, View};
 
-/// Queries, keys and values, if these are not part of the keys.
-type Heads<'v, B, T> = (TensorOf<B, T>, TensorOf<B, T>, Option<&'v TensorOf<B, T>>);
+/// Queries, keys, and values if they are not a part of the keys; `[t, heads · d]` each.
+type QueryKeyValue<'v, B, T> = (TensorOf<B, T>, TensorOf<B, T>, Option<&'v TensorOf<B, T>>);
 
 impl<T: Float, B: Transformer<T>> Decoder<T, B> {
     /// Attention of `h[t, dim]` in layer `i`, whose rows are the tokens of one text after the other.
@@ -31,7 +31,7 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         &self,
         b: &B,
         i: usize,
-        (mut q, mut k, v): Heads<'_, B, T>,
+        (mut q, mut k, v): QueryKeyValue<'_, B, T>,
         sinks: Option<&Weight<B::Space>>,
         caches: &mut [Cache<'_, B::Space, T>],
     ) -> Result<TensorOf<B, T>> {

@@ -1,4 +1,5 @@
 //! `config.json` as the metadata that a GGUF file of the same model has, so that one place says what a model is made of.
+use super::deepseek::{self, Expansion};
 use super::options::Options;
 use super::rope;
 use crate::{Error, Result};
@@ -57,7 +58,7 @@ const GEMMA: Family = Family {
 };
 
 /// This is the only list of what folders may hold.
-const FAMILIES: [Family; 11] = [
+const FAMILIES: [Family; 13] = [
     COMMON,
     Family { model_type: "mistral", windows: Windows::All, ..COMMON },
     Family { model_type: "mixtral", windows: Windows::All, rope_base: Some(1e6), ..COMMON },
@@ -101,6 +102,8 @@ const FAMILIES: [Family; 11] = [
         partial_rope: true,
         ..COMMON
     },
+    Family { model_type: "deepseek_v2", architecture: "deepseek2", ..COMMON },
+    Family { model_type: "deepseek_v3", architecture: "deepseek2", ..COMMON },
 ];
 
 /// The kinds of model that folders may hold, as `model_type` in `config.json` names them.
@@ -114,7 +117,7 @@ pub fn folder_families() -> impl Iterator<Item = &'static str> {
 
 /// Options without an effect on results. Biases and tied matrices show in the tensors, dropout and the like are for training,
 /// and how to sample is the caller's choice.
-const HARMLESS: [&str; 51] = [
+const HARMLESS: [&str; 55] = [
     "_attn_implementation",
     "_flash_attn_2_enabled",
     "_from_model_config",
@@ -126,6 +129,10 @@ const HARMLESS: [&str; 51] = [
     "scale_attention_softmax_in_fp32",
     "attn_implementation",
     "auto_map",
+    "aux_loss_alpha",
+    "ep_size",
+    "num_nextn_predict_layers",
+    "seq_aux",
     "bos_token_id",
     "cache_implementation",
     "do_sample",
@@ -190,6 +197,8 @@ pub(super) struct Translated {
     pub(super) metadata: Metadata,
     pub(super) tied: bool,
     pub(super) layers: usize,
+    /// How keys and values are expanded, if attention is latent.
+    pub(super) expansion: Option<Expansion>,
 }
 
 pub(super) fn translate(path: &Path) -> Result<Translated> {
@@ -204,13 +213,17 @@ pub(super) fn translate(path: &Path) -> Result<Translated> {
     rope::translate(&options, family, &mut keys)?;
     choices(&options, family, &mut keys)?;
     let tied = options.flag("tie_word_embeddings")?.unwrap_or(family.tied);
+    let expansion = match family.architecture {
+        "deepseek2" => Some(deepseek::translate(&options, family.model_type == "deepseek_v3", &mut keys)?),
+        _ => None,
+    };
     options.finish(&HARMLESS)?;
     let layers = keys.metadata.arch_u32("block_count")? as usize;
-    Ok(Translated { family, metadata: keys.metadata, tied, layers })
+    Ok(Translated { family, metadata: keys.metadata, tied, layers, expansion })
 }
 
 fn find(options: &Options) -> Result<&'static Family> {
-    static LIST: [Family; 11] = FAMILIES;
+    static LIST: [Family; 13] = FAMILIES;
     let model_type = options.required("model_type", options.text("model_type")?)?;
     let family = LIST.iter().find(|family| family.model_type == model_type);
     let family = family

@@ -9,6 +9,7 @@ use std::path::Path;
 pub use config::folder_families;
 
 mod config;
+mod deepseek;
 mod names;
 mod options;
 mod rope;

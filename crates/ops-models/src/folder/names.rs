@@ -1,7 +1,7 @@
 //! Names of tensors: those of `transformers`, and those of GGUF.
 
 /// Parts of a layer: `model.layers.N.THEIRS`, `blk.N.OURS`.
-const LAYER: [(&str, &str); 17] = [
+const LAYER: [(&str, &str); 25] = [
     ("input_layernorm", "attn_norm"),
     ("post_attention_layernorm", "ffn_norm"),
     ("self_attn.q_proj", "attn_q"),
@@ -11,6 +11,14 @@ const LAYER: [(&str, &str); 17] = [
     ("self_attn.o_proj", "attn_output"),
     ("self_attn.q_norm", "attn_q_norm"),
     ("self_attn.k_norm", "attn_k_norm"),
+    ("self_attn.q_a_proj", "attn_q_a"),
+    ("self_attn.q_a_layernorm", "attn_q_a_norm"),
+    ("self_attn.q_b_proj", "attn_q_b"),
+    ("self_attn.kv_a_proj_with_mqa", "attn_kv_a_mqa"),
+    ("self_attn.kv_a_layernorm", "attn_kv_a_norm"),
+    ("mlp.shared_experts.gate_proj", "ffn_gate_shexp"),
+    ("mlp.shared_experts.up_proj", "ffn_up_shexp"),
+    ("mlp.shared_experts.down_proj", "ffn_down_shexp"),
     ("mlp.gate_proj", "ffn_gate"),
     ("mlp.up_proj", "ffn_up"),
     ("mlp.down_proj", "ffn_down"),
@@ -48,6 +56,8 @@ pub(super) enum Place {
     Tensor(String),
     /// One expert's part of the tensor of this name.
     Expert(String, usize),
+    /// The matrix that expands keys and values of this layer.
+    Expansion(usize),
     /// A table that the configuration says as well.
     Ignored,
 }
@@ -57,6 +67,11 @@ pub(super) fn place(name: &str, sandwich: bool) -> Option<Place> {
     let (part, kind) = name.rsplit_once('.')?;
     if name.ends_with(".self_attn.rotary_emb.inv_freq") {
         return Some(Place::Ignored);
+    }
+    if let Some(layer) = part.strip_prefix("model.layers.").and_then(|part| part.strip_suffix(".mlp.gate"))
+        && kind == "e_score_correction_bias"
+    {
+        return Some(Place::Tensor(format!("blk.{}.exp_probs_b.bias", layer.parse::<usize>().ok()?)));
     }
     if !["weight", "bias"].contains(&kind) {
         return None;
@@ -75,6 +90,9 @@ pub(super) fn place(name: &str, sandwich: bool) -> Option<Place> {
             format!("blk.{layer}.{}.{kind}", of(&EXPERT, part)?),
             expert.parse().ok()?,
         ));
+    }
+    if (part, kind) == ("self_attn.kv_b_proj", "weight") {
+        return Some(Place::Expansion(layer));
     }
     let own = if sandwich { of(&SANDWICH, part) } else { None };
     Some(Place::Tensor(format!("blk.{layer}.{}.{kind}", own.or_else(|| of(&LAYER, part))?)))
@@ -100,6 +118,9 @@ mod tests {
         let expert = Place::Expert("blk.1.ffn_down_exps.weight".into(), 7);
         assert_eq!(place("model.layers.1.block_sparse_moe.experts.7.w2.weight", false), Some(expert));
         assert_eq!(place("model.layers.0.self_attn.rotary_emb.inv_freq", false), Some(Place::Ignored));
+        assert_eq!(place("model.layers.3.self_attn.kv_b_proj.weight", false), Some(Place::Expansion(3)));
+        let bias = "model.layers.4.mlp.gate.e_score_correction_bias";
+        assert_eq!(tensor(bias, false), "blk.4.exp_probs_b.bias");
         for unknown in
             ["model.layers.0.mlp.w9.weight", "model.layers.x.mlp.gate.weight", "score.weight", "weight"]
         {

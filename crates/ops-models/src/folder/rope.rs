@@ -28,7 +28,7 @@ pub(super) fn translate(options: &Options, family: &Family, keys: &mut Keys) -> 
     partial(options, scaling.as_ref(), family, keys)?;
     match scaling {
         Some(scaling) => {
-            kind(options, &scaling, keys)?;
+            kind(options, &scaling, family, keys)?;
             scaling.finish(&["type", "rope_type"])
         }
         None => Ok(()),
@@ -65,7 +65,7 @@ fn partial(options: &Options, scaling: Option<&Options>, family: &Family, keys: 
     keys.set("rope.dimension_count", (f64::from(head_dim) * factor) as u32)
 }
 
-fn kind(options: &Options, scaling: &Options, keys: &mut Keys) -> Result<()> {
+fn kind(options: &Options, scaling: &Options, family: &Family, keys: &mut Keys) -> Result<()> {
     let name = match scaling.any(&["rope_type", "type"]) {
         Some(option) => scaling.text(option)?.unwrap_or_default(),
         None => "default",
@@ -97,6 +97,15 @@ fn kind(options: &Options, scaling: &Options, keys: &mut Keys) -> Result<()> {
                 if let Some(value) = scaling.number(option)? {
                     keys.set(&format!("rope.scaling.{key}"), value as f32)?;
                 }
+            }
+            if family.architecture == "deepseek2"
+                && let Some(mscale) = scaling.number("mscale_all_dim")?
+            {
+                // Tables are stretched by the quotient of the two.
+                scaling.required("mscale", scaling.number("mscale")?)?;
+                let wanted = format!("{mscale}, as mscale_all_dim is");
+                scaling.only("mscale", &wanted, |value| value.as_f64() == Some(mscale))?;
+                keys.set("rope.scaling.yarn_log_multiplier", (0.1 * mscale) as f32)?;
             }
             scaling.only("truncate", "true: the range of corrected frequencies is rounded", |value| {
                 value.as_bool() == Some(true)

@@ -1,5 +1,6 @@
 //! Tensors of safetensors files, in place.
 use super::config::Translated;
+use super::deepseek;
 use super::names::{Place, place};
 use super::options::{Options, wrong};
 use crate::Result;
@@ -17,7 +18,7 @@ const INDEX: &str = "model.safetensors.index.json";
 const SINGLE: &str = "model.safetensors";
 
 /// One expert's matrix.
-type Piece = (Bytes, Range<usize>);
+pub(super) type Piece = (Bytes, Range<usize>);
 
 /// Experts that become one tensor.
 struct Experts {
@@ -113,6 +114,13 @@ impl Collection<'_> {
         }
         match place {
             Place::Ignored => {}
+            Place::Expansion(layer) => {
+                let Some(expansion) = self.translated.expansion else {
+                    let wanted = "the tensors of this kind of model";
+                    return Err(wrong(file, what(), "a part of latent attention", wanted));
+                };
+                deepseek::expand(self.model, (file, name, layer), (ty, dims), piece, expansion)?;
+            }
             Place::Expert(name, expert) => {
                 let new = || Experts { ty, dims: dims.to_vec(), by_number: BTreeMap::new() };
                 let all = self.experts.entry(name).or_insert_with(new);
@@ -142,6 +150,10 @@ impl Collection<'_> {
     fn check_layers(&self, folder: &Path) -> Result<()> {
         let layers = self.translated.layers;
         for (ours, theirs) in self.names.range("blk.0.".to_owned().."blk.0/".to_owned()) {
+            // Where attention is latent, the feed-forward block of the first layers is of another kind.
+            if self.translated.expansion.is_some() && ours.contains(".ffn_") {
+                continue;
+            }
             let has =
                 |layer: usize| self.names.contains_key(&ours.replacen("blk.0.", &format!("blk.{layer}."), 1));
             if let Some(layer) = (1..layers).find(|layer| !has(*layer)) {
