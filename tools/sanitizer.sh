@@ -13,5 +13,5 @@ skipped=(--skip mutants::)
 [ "${1:-}" = --all ] || skipped+=(--skip reference_ --skip damaged_files_)
 # Because the target is named, build scripts and macros are built for the host, without the sanitizer.
 cargo test --target "$target" -p ops-core -p ops-cpu -p ops-simd -p ops-gguf -p ops-test -p ops-tests --lib \
-    --test layout --test rows --test gemm --test quant --test super_blocks --test elementwise --test maps --test hostile \
+    --test layout --test rows --test gemm --test quant --test super_blocks --test lookup --test elementwise --test maps --test hostile \
     --test malformed --test conformance --test laws -- "${skipped[@]}"
