@@ -85,7 +85,8 @@ template <u32 C, u32 ROWS, typename A> OPS_DEVICE A sum_rows(A (&value)[ROWS], u
 
 // Merges the waves of the block for one row. Writes the result, or a partial result if the keys are split.
 template <typename T, typename A>
-OPS_DEVICE void finish_row(const AttentionArgs& args, const A* scratch, u64 batch, u64 kv_head, u64 row, u64 split) {
+OPS_DEVICE void finish_row(const AttentionArgs& all_args, const A* scratch, u64 batch, u64 kv_head, u64 row, u64 split) {
+    const AttentionArgs& args = reread(all_args);
     constexpr u32 WAVES = DECODE_BLOCK / OPS_WAVE;
     const A* lines = scratch + DECODE_WAVES * 2;
     A most = -A(infinity32()), sum = 0, out = 0;

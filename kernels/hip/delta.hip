@@ -81,12 +81,15 @@ template <typename T> OPS_DEVICE void conv1d_update(const Conv1dUpdateArgs& args
     }
 }
 
-// Features `lane`, `lane + lanes`, .. of a row of d; zeros past its end.
-template <typename T> OPS_DEVICE void load_features(f32 (&to)[DELTA_HELD], const T* row, i64 step, u32 lane, u32 lanes, u64 d) {
+// How many of the features `lane`, `lane + lanes`, .. are within a row of d.
+OPS_DEVICE u32 features_of(u32 lane, u32 lanes, u64 d) { return lane < d ? u32(d - lane + lanes - 1) / lanes : 0; }
+
+// The `held` features `lane`, `lane + lanes`, .. of a row; zeros after them.
+template <typename T> OPS_DEVICE void load_features(f32 (&to)[DELTA_HELD], const T* row, i64 step, u32 lane, u32 lanes, u32 held) {
     OPS_UNROLL
     for (u32 n = 0; n < DELTA_HELD; n++) {
-        u64 at = lane + n * lanes;
-        to[n] = at < d ? f32(widen(row[i64(at) * step])) : 0.0f;
+        // Compared here: there are not enough scalar registers to keep the results of all comparisons for the next row.
+        to[n] = n < opaque(held) ? f32(widen(row[i64(lane + n * lanes) * step])) : 0.0f;
     }
 }
 
@@ -112,7 +115,8 @@ template <typename T> OPS_DEVICE void gated_delta_rule(const GatedDeltaArgs& all
         f32* state = static_cast<f32*>(args.state.data) + batch * args.state.stride[2] + head * args.state.stride[3] +
                      column * args.state.stride[5];
         f32 matrix[DELTA_HELD];
-        load_features(matrix, state, args.state.stride[4], lane, lanes, args.d);
+        u32 held = features_of(lane, lanes, args.d);
+        load_features(matrix, state, args.state.stride[4], lane, lanes, held);
         OPS_NO_UNROLL
         for (u64 token = 0; token < args.t; token++) {
             const GatedDeltaArgs& now = reread(all_args);
@@ -126,13 +130,13 @@ template <typename T> OPS_DEVICE void gated_delta_rule(const GatedDeltaArgs& all
             f32 kept = exp(gate(now.decay)), beta = gate(now.beta);
             f32 v = widen(static_cast<const T*>(now.v.data)[row(now.v) + column * now.v.stride[5]]);
             f32 features[DELTA_HELD];
-            load_features(features, static_cast<const T*>(now.k.data) + row(now.k), now.k.stride[5], lane, lanes, now.d);
+            load_features(features, static_cast<const T*>(now.k.data) + row(now.k), now.k.stride[5], lane, lanes, held);
             OPS_UNROLL
             for (u32 n = 0; n < DELTA_HELD; n++) matrix[n] *= kept;
             f32 missing = beta * (v - dot_features(features, matrix, lanes));
             OPS_UNROLL
             for (u32 n = 0; n < DELTA_HELD; n++) matrix[n] = mad(features[n], missing, matrix[n]);
-            load_features(features, static_cast<const T*>(now.q.data) + row(now.q), now.q.stride[5], lane, lanes, now.d);
+            load_features(features, static_cast<const T*>(now.q.data) + row(now.q), now.q.stride[5], lane, lanes, held);
             f32 out = f32(now.scale) * dot_features(features, matrix, lanes);
             if (live && lane == 0) {
                 static_cast<T*>(now.o.data)[row(now.o) + column * now.o.stride[5]] = narrow<T>(out);
@@ -141,8 +145,7 @@ template <typename T> OPS_DEVICE void gated_delta_rule(const GatedDeltaArgs& all
         if (!live) continue;
         OPS_UNROLL
         for (u32 n = 0; n < DELTA_HELD; n++) {
-            u64 at = lane + n * lanes;
-            if (at < args.d) state[i64(at) * args.state.stride[4]] = matrix[n];
+            if (n < opaque(held)) state[i64(lane + n * lanes) * args.state.stride[4]] = matrix[n];
         }
     }
 }

@@ -95,7 +95,8 @@ template <typename A> OPS_DEVICE A finite_base(A most) { return most == -A(infin
 
 // The maximum and the sum that a row starts with: its head's sink, if there is one, counts as a key without a value.
 template <typename T, typename A>
-OPS_DEVICE void start_with_sink(const AttentionArgs& args, const QueryRow& row, bool counted, A& most, A& sum) {
+OPS_DEVICE void start_with_sink(const AttentionArgs& all_args, const QueryRow& row, bool counted, A& most, A& sum) {
+    const AttentionArgs& args = reread(all_args);
     if (args.sinks == nullptr) return;
     most = widen(static_cast<const T*>(args.sinks)[i64(row.head) * args.sink_stride]);
     sum = counted ? exp(most - finite_base(most)) : A(0);
@@ -107,7 +108,8 @@ OPS_DEVICE void store_lse(const AttentionArgs& args, const QueryRow& row, u64 ba
     const Operand& lse = reread(args).lse;
     if (lse.data == nullptr) return;
     i64 at = i64(batch) * lse.stride[3] + i64(row.head) * lse.stride[4] + i64(row.query) * lse.stride[5];
-    static_cast<f32*>(lse.data)[at] = f32(finite_base(most) + log(sum));
+    // The sum is at least 1, unless nothing is visible, so f32 holds its logarithm. In f64 it would take more registers than there are.
+    static_cast<f32*>(lse.data)[at] = f32(finite_base(most) + A(log(f32(sum))));
 }
 
 // Loads N elements of a row of length d, from `at` on. Elements past the end are zero.
