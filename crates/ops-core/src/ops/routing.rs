@@ -233,7 +233,7 @@ pub trait RoutingOps<T: Float>: Execute<RouterTopK<T>> + Execute<CombineExperts<
     /// ```
     /// # use ops_core::{Backend, ops::*};
     /// # let b = ops_cpu::Cpu::new();
-    /// let logits = b.tensor(&[1, 4], &[-100.0f32, 3.0, -100.0, 3.0])?;
+    /// let logits = b.tensor(&[1, 4], &[-200.0f32, 3.0, -200.0, 3.0])?;
     /// let (weights, ids) = b.router_topk(&logits, None, RouterTopK::of(2))?;
     /// assert_eq!((weights.to_vec(&b)?, ids.to_vec(&b)?), (vec![0.5, 0.5], vec![1, 3]));
     /// # Ok::<(), ops_core::Error>(())
@@ -259,7 +259,7 @@ pub trait RoutingOps<T: Float>: Execute<RouterTopK<T>> + Execute<CombineExperts<
     /// ```
     /// # use ops_core::{Backend, ops::*};
     /// # let b = ops_cpu::Cpu::new();
-    /// let logits = b.tensor(&[1, 4], &[-100.0f32, 3.0, -100.0, 3.0])?;
+    /// let logits = b.tensor(&[1, 4], &[-200.0f32, 3.0, -200.0, 3.0])?;
     /// // The bias chooses the first expert, and its weight is that without a bias.
     /// let bias = b.tensor(&[4], &[2.0f32, 0.0, 0.0, 0.0])?;
     /// let (mut weights, mut ids) = (b.zeros(&[1, 2])?, b.zeros(&[1, 2])?);

@@ -293,7 +293,8 @@ const ELSEWHERE: [Except; 3] = [
                         && on_matrix(&k.types[1])
                         && [k.types[1], ElementType::F32].contains(&k.types[0])
                 }
-                Family::Attention => on_matrix(&k.types[0]),
+                // Heads wider than 256 have no tiles on matrix units.
+                Family::Attention => on_matrix(&k.types[0]) && k.variant != "head256",
                 _ => false,
             }
         },
