@@ -67,15 +67,24 @@ pub(crate) trait HipOp: Op {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Hip;
 
+/// Whether a launch can be planned for these operands on a target.
+fn fits<P>(
+    target: &Target,
+    on: &dyn Operands,
+    plan: impl FnOnce(&Problem<'_>) -> Result<P, Refused>,
+) -> Result<(), Reason> {
+    let mut binding = Binding::new();
+    let problem = binding.assumed(on, target.launch_device())?;
+    plan(&problem).map(drop).map_err(|refused| reason(refused, on))
+}
+
 impl<O: HipOp> Provider<O> for Hip {
     fn id(&self) -> ProviderId {
         ProviderId::HIP
     }
 
     fn applicable(&self, target: &Target, op: &O, on: &dyn Operands) -> Result<(), Reason> {
-        let mut binding = Binding::new();
-        let problem = binding.assumed(on, target.launch_device())?;
-        op.plan(&problem).map(drop).map_err(|refused| reason(refused, on))
+        fits(target, on, |problem| op.plan(problem))
     }
 
     fn how(&self, target: &Target, op: &O, on: &dyn Operands) -> Option<String> {

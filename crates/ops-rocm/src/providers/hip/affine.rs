@@ -1,6 +1,6 @@
 //! `x · mul + add`.
 use super::bind::Bound;
-use super::{Binding, reason, unsupported};
+use super::{Binding, fits, unsupported};
 use crate::ProviderId;
 use crate::choice::Target;
 use crate::hip::{DeviceMemory, Purpose};
@@ -47,15 +47,14 @@ fn is_float(dtype: ElementType) -> bool {
 }
 
 fn applicable(target: &Target, on: &dyn Operands, y: usize) -> Result<(), Reason> {
-    let mut binding = Binding::new();
-    let p = binding.assumed(on, target.launch_device())?;
-    let (x, y) = (p.at(0), p.at(y));
-    let plan = if is_float(x.dtype) {
-        unary::affine(x.dims(), x.view(), y.view(), (1.0, 0.0), p.device()).map(drop)
-    } else {
-        through_f64(x, y, 0, (1.0, 0.0), p.device()).map(drop)
-    };
-    plan.map_err(|refused| reason(refused, on))
+    fits(target, on, |p| {
+        let (x, y) = (p.at(0), p.at(y));
+        if is_float(x.dtype) {
+            unary::affine(x.dims(), x.view(), y.view(), (1.0, 0.0), p.device()).map(drop)
+        } else {
+            through_f64(x, y, 0, (1.0, 0.0), p.device()).map(drop)
+        }
+    })
 }
 
 /// `y` is the place of the output: the input's own where it is in place.

@@ -1,6 +1,6 @@
 //! Attention, with memory for parts of the key range where there are few queries.
 use super::bind::Bound;
-use super::{Binding, Problem, launch_both, reason, units, unsupported};
+use super::{Binding, Problem, fits, launch_both, units, unsupported};
 use crate::ProviderId;
 use crate::choice::Target;
 use crate::provider::Provider;
@@ -49,9 +49,7 @@ impl<T: Float> Provider<Attention<T>> for HipAttention {
     }
 
     fn applicable(&self, target: &Target, op: &Attention<T>, on: &dyn Operands) -> Result<(), Reason> {
-        let mut binding = Binding::new();
-        let problem = binding.assumed(on, target.launch_device())?;
-        plan(op, &problem).map(drop).map_err(|refused| reason(refused, on))
+        fits(target, on, |problem| plan(op, problem))
     }
 
     fn how(&self, target: &Target, op: &Attention<T>, on: &dyn Operands) -> Option<String> {

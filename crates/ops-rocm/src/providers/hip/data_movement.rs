@@ -1,5 +1,5 @@
 //! Ops that move elements: copy, fill, where, cast, index_select.
-use super::{Binding, Bound, HipOp, Problem, reason, unsupported};
+use super::{Binding, Bound, HipOp, Problem, fits, unsupported};
 use crate::ProviderId;
 use crate::choice::Target;
 use crate::hip::{DeviceMemory, Purpose};
@@ -82,14 +82,13 @@ impl<T: Element> Provider<Fill<T>> for HipFill {
     }
 
     fn applicable(&self, target: &Target, _: &Fill<T>, on: &dyn Operands) -> Result<(), Reason> {
-        let mut binding = Binding::new();
-        let problem = binding.assumed(on, target.launch_device())?;
-        let y = problem.at(0);
-        let plan = match y.dtype.bits() {
-            Some(_) => copy::fill(y.dims(), y.view(), 0, problem.device()).map(drop),
-            None => from_one(y, 0, problem.device()).map(drop),
-        };
-        plan.map_err(|refused| reason(refused, on))
+        fits(target, on, |problem| {
+            let y = problem.at(0);
+            match y.dtype.bits() {
+                Some(_) => copy::fill(y.dims(), y.view(), 0, problem.device()).map(drop),
+                None => from_one(y, 0, problem.device()).map(drop),
+            }
+        })
     }
 
     fn launch(&self, rocm: &Rocm, call: Call<'_, '_, Fill<T>, HipSpace>) -> Result<()> {

@@ -1,5 +1,5 @@
 //! Rows of a table by index: of blocks, dequantized; of floats, through memory of the table's type where the output has another.
-use super::{Binding, Bound, Problem, reason, unsupported};
+use super::{Binding, Bound, Problem, fits, unsupported};
 use crate::ProviderId;
 use crate::choice::Target;
 use crate::hip::{DeviceMemory, Purpose};
@@ -54,9 +54,7 @@ impl<T: Float> Provider<Embedding<T>> for HipEmbedding {
     }
 
     fn applicable(&self, target: &Target, _: &Embedding<T>, on: &dyn Operands) -> Result<(), Reason> {
-        let mut binding = Binding::new();
-        let problem = binding.assumed(on, target.launch_device())?;
-        LookUp::plan(&problem, 0).map(drop).map_err(|refused| reason(refused, on))
+        fits(target, on, |problem| LookUp::plan(problem, 0))
     }
 
     fn launch(&self, rocm: &Rocm, call: Call<'_, '_, Embedding<T>, HipSpace>) -> Result<()> {

@@ -1,5 +1,5 @@
 //! Norms over rows, and over groups of channels, with memory for parts of the groups where those are few.
-use super::{Binding, Bound, HipOp, Problem, launch_both, reason, unsupported};
+use super::{Binding, Bound, HipOp, Problem, fits, launch_both, unsupported};
 use crate::ProviderId;
 use crate::choice::Target;
 use crate::provider::Provider;
@@ -74,9 +74,7 @@ impl<T: Float> Provider<GroupNorm<T>> for HipGroupNorm {
     }
 
     fn applicable(&self, target: &Target, op: &GroupNorm<T>, on: &dyn Operands) -> Result<(), Reason> {
-        let mut binding = Binding::new();
-        let problem = binding.assumed(on, target.launch_device())?;
-        group_plan(op, &problem).map(drop).map_err(|refused| reason(refused, on))
+        fits(target, on, |problem| group_plan(op, problem))
     }
 
     fn launch(&self, rocm: &Rocm, call: Call<'_, '_, GroupNorm<T>, HipSpace>) -> Result<()> {

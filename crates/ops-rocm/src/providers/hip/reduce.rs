@@ -1,5 +1,5 @@
 //! Reductions over axes, with memory for results of parts where outputs are few.
-use super::{Binding, Problem, reason, unsupported};
+use super::{Binding, Problem, fits, unsupported};
 use crate::ProviderId;
 use crate::choice::Target;
 use crate::hip::{DeviceMemory, Purpose};
@@ -29,9 +29,7 @@ fn plan(name: &'static str, axes: Axes, p: &Problem<'_>) -> Result<Plan, Refused
 }
 
 fn applicable(name: &'static str, axes: Axes, target: &Target, on: &dyn Operands) -> Result<(), Reason> {
-    let mut binding = Binding::new();
-    let problem = binding.assumed(on, target.launch_device())?;
-    plan(name, axes, &problem).map(drop).map_err(|refused| reason(refused, on))
+    fits(target, on, |problem| plan(name, axes, problem))
 }
 
 fn launch<O: Op>(rocm: &Rocm, axes: Axes, call: Call<'_, '_, O, HipSpace>) -> Result<()> {

@@ -1,5 +1,5 @@
 //! Rotary position embedding, alone and behind the norm of heads.
-use super::{Binding, Bound, HipOp, Problem, reason, unsupported};
+use super::{Binding, Bound, HipOp, Problem, fits, unsupported};
 use crate::ProviderId;
 use crate::choice::Target;
 use crate::provider::Provider;
@@ -75,9 +75,7 @@ impl<O: Rotating> Provider<O> for HipRope {
     }
 
     fn applicable(&self, target: &Target, op: &O, on: &dyn Operands) -> Result<(), Reason> {
-        let mut binding = Binding::new();
-        let problem = binding.assumed(on, target.launch_device())?;
-        plan(op, &problem).map(drop).map_err(|refused| reason(refused, on))
+        fits(target, on, |problem| plan(op, problem))
     }
 
     fn launch(&self, rocm: &Rocm, call: Call<'_, '_, O, HipSpace>) -> Result<()> {

@@ -1,5 +1,5 @@
 //! Running sums along any axis, with memory for sums of parts where rows are few.
-use super::{Binding, Problem, reason, unsupported};
+use super::{Binding, Problem, fits, unsupported};
 use crate::ProviderId;
 use crate::choice::Target;
 use crate::hip::{DeviceMemory, Purpose};
@@ -26,9 +26,7 @@ impl<T: Num> Provider<CumSum<T>> for HipScan {
     }
 
     fn applicable(&self, target: &Target, op: &CumSum<T>, on: &dyn Operands) -> Result<(), Reason> {
-        let mut binding = Binding::new();
-        let problem = binding.assumed(on, target.launch_device())?;
-        plan(op.axis, &problem).map(drop).map_err(|refused| reason(refused, on))
+        fits(target, on, |problem| plan(op.axis, problem))
     }
 
     fn launch(&self, rocm: &Rocm, call: Call<'_, '_, CumSum<T>, HipSpace>) -> Result<()> {

@@ -1,5 +1,5 @@
 //! Ops that read from and write to places that indices give, with memory for sorted indices where lines are few.
-use super::{Binding, Bound, HipOp, Problem, reason, unsupported};
+use super::{Binding, Bound, HipOp, Problem, fits, unsupported};
 use crate::ProviderId;
 use crate::choice::Target;
 use crate::hip::{DeviceMemory, Purpose};
@@ -82,9 +82,7 @@ impl<O: Scattering> Provider<O> for HipScatter {
     }
 
     fn applicable(&self, target: &Target, op: &O, on: &dyn Operands) -> Result<(), Reason> {
-        let mut binding = Binding::new();
-        let problem = binding.assumed(on, target.launch_device())?;
-        plan(op, &problem).map(drop).map_err(|refused| reason(refused, on))
+        fits(target, on, |problem| plan(op, problem))
     }
 
     fn launch(&self, rocm: &Rocm, call: Call<'_, '_, O, HipSpace>) -> Result<()> {

@@ -1,6 +1,6 @@
 //! Sorting along any axis, with memory for sorted runs of rows that a block cannot hold.
 use super::bind::Bound;
-use super::{Binding, Problem, reason, unsupported};
+use super::{Binding, Problem, fits, unsupported};
 use crate::ProviderId;
 use crate::choice::Target;
 use crate::hip::{DeviceMemory, Purpose};
@@ -78,9 +78,7 @@ impl<O: Sorting> Provider<O> for HipSort {
     }
 
     fn applicable(&self, target: &Target, op: &O, on: &dyn Operands) -> Result<(), Reason> {
-        let mut binding = Binding::new();
-        let problem = binding.assumed(on, target.launch_device())?;
-        plan(op, &problem).map(drop).map_err(|refused| reason(refused, on))
+        fits(target, on, |problem| plan(op, problem))
     }
 
     fn launch(&self, rocm: &Rocm, call: Call<'_, '_, O, HipSpace>) -> Result<()> {
