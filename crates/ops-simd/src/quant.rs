@@ -14,6 +14,7 @@ mod dot_avx2;
 #[cfg(target_arch = "x86_64")]
 mod dot_avx512;
 mod dot_portable;
+mod in_place;
 mod lookup;
 #[cfg(target_arch = "x86_64")]
 mod lookup_avx2;

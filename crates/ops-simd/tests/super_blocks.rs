@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Random, each_isa, nmse, wide};
+use common::{Random, check_decoded, check_products, each_isa};
 use half::f16;
 use ops_simd::Isa;
 use ops_simd::gemm::MatMut;
@@ -47,12 +47,6 @@ fn value(format: SuperFormat, block: &[u8], i: usize) -> f64 {
     half(0) * f64::from(scale) * f64::from(q) - half(2) * f64::from(min)
 }
 
-/// Integers that 8 bits represent exactly: every block of 32 has a 127.
-fn activations(m: usize, k: usize) -> Vec<f32> {
-    let mut random = Random::new(m as u64 + 5);
-    (0..m * k).map(|i| if i % 32 == 7 { 127.0 } else { (random.bits() % 255) as f32 - 127.0 }).collect()
-}
-
 #[test]
 fn products_match_the_exact_loops() {
     each_isa(|isa| {
@@ -63,27 +57,11 @@ fn products_match_the_exact_loops() {
                     .chunks(format.block_bytes())
                     .flat_map(|block| (0..SUPER_BLOCK).map(|i| value(format, block, i)))
                     .collect();
-                let row = raw.len() / n;
-                for (raw, want) in raw.chunks(row).zip(values.chunks(k)) {
-                    let mut got = vec![f32::NAN; k];
-                    if decode_super_row(isa, format, raw, &mut got).unwrap() {
-                        let error = nmse(&wide(&got), want);
-                        assert!(error <= 1e-13, "decoded, {isa} {format:?} {n} {blocks}: {error:e}");
-                    }
-                }
-                for m in [1, 2, 3, 4, 8, 13] {
-                    let x = activations(m, k);
-                    let dot =
-                        |x: &[f32], w: &[f64]| x.iter().zip(w).map(|(x, w)| f64::from(*x) * w).sum::<f64>();
-                    let want: Vec<f64> =
-                        x.chunks(k).flat_map(|x| values.chunks(k).map(move |w| dot(x, w))).collect();
-                    let mut y = vec![f32::NAN; m * n];
-                    let x = Activations::new(isa, &x, k).unwrap();
-                    multiply_super_rows(isa, format, &raw, &x, MatMut::new(&mut y, m, n, n).unwrap())
-                        .unwrap();
-                    let error = nmse(&wide(&y), &want);
-                    assert!(error <= 1e-11, "{isa} {format:?} {m} {n} {blocks}: {error:e}");
-                }
+                let what = format!("{format:?}");
+                check_decoded(isa, &what, (&values, k), &raw, |row, out| {
+                    decode_super_row(isa, format, row, out)
+                });
+                check_products(isa, &what, (&values, k), |x, y| multiply_super_rows(isa, format, &raw, x, y));
             }
         }
     });

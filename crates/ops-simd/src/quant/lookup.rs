@@ -2,14 +2,14 @@
 //!
 //! Each step of 32 weights is sixteen bytes of codes, the low halves first, and a factor of its levels.
 
-use super::activations::{Activations, Panel, panel_rows};
+use super::activations::{Activations, Panel};
 use super::blocks::BLOCK;
+use super::in_place::{self, RowFormat};
 use super::lookup_portable;
 use super::super_blocks::{STEPS, SUPER_BLOCK};
-use crate::error::{Error, same_len};
+use crate::error::Error;
 use crate::gemm::MatMut;
 use crate::isa::{Isa, Level};
-use half::f16;
 
 /// A format whose codes stand for levels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -25,8 +25,7 @@ pub enum LookupFormat {
 /// A step's factor and its codes.
 pub(super) type Step<'a> = (f32, &'a [u8; BLOCK / 2]);
 
-impl LookupFormat {
-    /// Weights and bytes of a block.
+impl RowFormat for LookupFormat {
     fn block(self) -> (usize, usize) {
         match self {
             LookupFormat::Iq4Nl => (BLOCK, 18),
@@ -35,6 +34,20 @@ impl LookupFormat {
         }
     }
 
+    fn dot<const M: usize>(self, isa: Isa, row: &[u8], x: Panel<'_, M>) -> [f32; M] {
+        match isa.level() {
+            // SAFETY: this level exists only after AVX-512 F, BW, DQ, VL and VNNI were detected.
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx512Vnni => unsafe { super::lookup_avx512::row(self, row, x) },
+            // SAFETY: these levels exist only after AVX2, FMA and F16C were detected.
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx2 | Level::Avx512 => unsafe { super::lookup_avx2::row(self, row, x) },
+            _ => lookup_portable::row(self, row, x),
+        }
+    }
+}
+
+impl LookupFormat {
     /// The levels of the codes, in units of the factor.
     pub(super) fn levels(self) -> [i8; 16] {
         match self {
@@ -93,34 +106,9 @@ pub fn multiply_lookup_rows(
     format: LookupFormat,
     raw: &[u8],
     x: &Activations,
-    mut y: MatMut<'_, f32>,
+    y: MatMut<'_, f32>,
 ) -> Result<(), Error> {
-    let (weights, bytes) = format.block();
-    if !x.k().is_multiple_of(weights) {
-        return Err(Error::Multiple { operand: "k", got: x.k(), of: weights });
-    }
-    let row_bytes = x.k() / weights * bytes;
-    same_len("weight bytes", raw.len(), y.cols().saturating_mul(row_bytes))?;
-    same_len("rows of y", y.rows(), x.rows())?;
-    if row_bytes == 0 {
-        (0..y.rows()).for_each(|i| y.row_mut(i).fill(0.0));
-        return Ok(());
-    }
-    for (j, row) in raw.chunks_exact(row_bytes).enumerate() {
-        let mut i = 0;
-        while i < x.rows() {
-            let mut store =
-                |sums: &[f32]| sums.iter().enumerate().for_each(|(m, sum)| y.row_mut(i + m)[j] = *sum);
-            match panel_rows(i, x.rows()) {
-                8 => store(&dot::<8>(isa, format, row, x.panel(i))),
-                4 => store(&dot::<4>(isa, format, row, x.panel(i))),
-                2 => store(&dot::<2>(isa, format, row, x.panel(i))),
-                _ => store(&dot::<1>(isa, format, row, x.panel(i))),
-            }
-            i += panel_rows(i, x.rows());
-        }
-    }
-    Ok(())
+    in_place::multiply(isa, format, raw, x, y)
 }
 
 /// Decodes a row with vectors. Returns whether this instruction set has them; if not, nothing is written.
@@ -128,11 +116,7 @@ pub fn multiply_lookup_rows(
 /// # Errors
 /// [`Error::Multiple`] or [`Error::Length`] if the lengths do not match.
 pub fn decode_lookup_row(isa: Isa, format: LookupFormat, row: &[u8], out: &mut [f32]) -> Result<bool, Error> {
-    let (weights, bytes) = format.block();
-    if !out.len().is_multiple_of(weights) {
-        return Err(Error::Multiple { operand: "out", got: out.len(), of: weights });
-    }
-    same_len("row", row.len(), out.len() / weights * bytes)?;
+    in_place::check_row(format, row, out)?;
     match isa.level() {
         // SAFETY: these levels exist only after AVX-512 F, BW, DQ and VL were detected.
         #[cfg(target_arch = "x86_64")]
@@ -144,17 +128,4 @@ pub fn decode_lookup_row(isa: Isa, format: LookupFormat, row: &[u8], out: &mut [
     }
     #[cfg(target_arch = "x86_64")]
     Ok(true)
-}
-
-fn dot<const M: usize>(isa: Isa, format: LookupFormat, row: &[u8], x: Panel<'_, M>) -> [f32; M] {
-    let half = |bits| f16::from_bits(bits).to_f32();
-    match isa.level() {
-        // SAFETY: this level exists only after AVX-512 F, BW, DQ, VL and VNNI were detected.
-        #[cfg(target_arch = "x86_64")]
-        Level::Avx512Vnni => unsafe { super::lookup_avx512::row(format, row, x) },
-        // SAFETY: these levels exist only after AVX2, FMA and F16C were detected.
-        #[cfg(target_arch = "x86_64")]
-        Level::Avx2 | Level::Avx512 => unsafe { super::lookup_avx2::row(format, row, x) },
-        _ => lookup_portable::row(format, row, x, half),
-    }
 }

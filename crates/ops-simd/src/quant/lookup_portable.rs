@@ -2,17 +2,13 @@
 
 use super::activations::Panel;
 use super::lookup::LookupFormat;
+use crate::simd::portable::f16_bits_to_f32;
 
-/// The products of one row of weights with `M` rows of activations; `half` converts f16.
-pub(super) fn row<const M: usize>(
-    format: LookupFormat,
-    row: &[u8],
-    x: Panel<'_, M>,
-    half: impl Fn(u16) -> f32,
-) -> [f32; M] {
+/// The products of one row of weights with `M` rows of activations.
+pub(super) fn row<const M: usize>(format: LookupFormat, row: &[u8], x: Panel<'_, M>) -> [f32; M] {
     let (mut out, levels) = ([0.0; M], format.levels());
     let mut blocks = x.blocks();
-    format.each_step(row, half, |(factor, codes)| {
+    format.each_step(row, f16_bits_to_f32, |(factor, codes)| {
         let Some(x) = blocks.next() else { return };
         for (i, out) in out.iter_mut().enumerate() {
             let (low, high) = bytemuck::cast_slice::<i32, i8>(&x.quants[i]).split_at(codes.len());

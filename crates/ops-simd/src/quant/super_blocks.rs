@@ -4,9 +4,10 @@
 //! is `d · s · code − min` (q4_k, q5_k) with one scale and minimum per step, or `d · s · (code − 32)` (q6_k) with one scale for
 //! each half of a step.
 
-use super::activations::{Activations, Panel, panel_rows};
+use super::activations::{Activations, Panel};
+use super::in_place::{self, RowFormat};
 use super::super_portable;
-use crate::error::{Error, same_len};
+use crate::error::Error;
 use crate::gemm::MatMut;
 use crate::isa::{Isa, Level};
 
@@ -14,8 +15,6 @@ use crate::isa::{Isa, Level};
 pub const SUPER_BLOCK: usize = 256;
 /// Steps of a super-block.
 pub(super) const STEPS: usize = 8;
-/// Rows of weights multiplied together.
-const ROWS: usize = 4;
 
 /// A format of super-blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -64,10 +63,7 @@ impl Scales {
 /// # Errors
 /// [`Error::Multiple`] or [`Error::Length`] if the lengths do not match.
 pub fn decode_super_row(isa: Isa, format: SuperFormat, row: &[u8], out: &mut [f32]) -> Result<bool, Error> {
-    if !out.len().is_multiple_of(SUPER_BLOCK) {
-        return Err(Error::Multiple { operand: "out", got: out.len(), of: SUPER_BLOCK });
-    }
-    same_len("row", row.len(), out.len() / SUPER_BLOCK * format.block_bytes())?;
+    in_place::check_row(format, row, out)?;
     match isa.level() {
         // SAFETY: these levels exist only after AVX-512 F, BW, DQ and VL were detected.
         #[cfg(target_arch = "x86_64")]
@@ -126,71 +122,37 @@ pub fn multiply_super_rows(
     format: SuperFormat,
     raw: &[u8],
     x: &Activations,
-    mut y: MatMut<'_, f32>,
+    y: MatMut<'_, f32>,
 ) -> Result<(), Error> {
-    if !x.k().is_multiple_of(SUPER_BLOCK) {
-        return Err(Error::Multiple { operand: "k", got: x.k(), of: SUPER_BLOCK });
-    }
-    let row_bytes = x.k() / SUPER_BLOCK * format.block_bytes();
-    same_len("weight bytes", raw.len(), y.cols().saturating_mul(row_bytes))?;
-    same_len("rows of y", y.rows(), x.rows())?;
-    if row_bytes == 0 {
-        (0..y.rows()).for_each(|i| y.row_mut(i).fill(0.0));
-        return Ok(());
-    }
-    for (g, rows) in raw.chunks(ROWS * row_bytes).enumerate() {
-        let mut i = 0;
-        while i < x.rows() {
-            let at = (i, g * ROWS);
-            match panel_rows(i, x.rows()) {
-                8 => part::<8>(isa, format, rows, row_bytes, x.panel(i), at, &mut y),
-                4 => part::<4>(isa, format, rows, row_bytes, x.panel(i), at, &mut y),
-                2 => part::<2>(isa, format, rows, row_bytes, x.panel(i), at, &mut y),
-                _ => part::<1>(isa, format, rows, row_bytes, x.panel(i), at, &mut y),
-            }
-            i += panel_rows(i, x.rows());
-        }
-    }
-    Ok(())
+    in_place::multiply(isa, format, raw, x, y)
 }
 
-/// Multiplies up to four rows of weights by `M` rows of activations, into y from the row and column `at` on.
-fn part<const M: usize>(
-    isa: Isa,
-    format: SuperFormat,
-    rows: &[u8],
-    row_bytes: usize,
-    x: Panel<'_, M>,
-    (i, j): (usize, usize),
-    y: &mut MatMut<'_, f32>,
-) {
-    for (r, row) in rows.chunks_exact(row_bytes).enumerate() {
-        for (m, sum) in dot(isa, format, row, x).into_iter().enumerate() {
-            y.row_mut(i + m)[j + r] = sum;
-        }
+impl RowFormat for SuperFormat {
+    fn block(self) -> (usize, usize) {
+        (SUPER_BLOCK, self.block_bytes())
     }
-}
 
-fn dot<const M: usize>(isa: Isa, format: SuperFormat, row: &[u8], x: Panel<'_, M>) -> [f32; M] {
-    match isa.level() {
-        // SAFETY: this level exists only after AVX-512 F, BW, DQ, VL and VNNI were detected.
-        #[cfg(target_arch = "x86_64")]
-        Level::Avx512Vnni => unsafe {
-            match format {
-                SuperFormat::Q4K => super::super_avx512::row::<M, 144>(format, row, x),
-                SuperFormat::Q5K => super::super_avx512::row::<M, 176>(format, row, x),
-                SuperFormat::Q6K => super::super_avx512::row::<M, 210>(format, row, x),
-            }
-        },
-        // SAFETY: these levels exist only after AVX2, FMA and F16C were detected.
-        #[cfg(target_arch = "x86_64")]
-        Level::Avx2 | Level::Avx512 => unsafe {
-            match format {
-                SuperFormat::Q4K => super::super_avx2::row::<M, 144>(format, row, x),
-                SuperFormat::Q5K => super::super_avx2::row::<M, 176>(format, row, x),
-                SuperFormat::Q6K => super::super_avx2::row::<M, 210>(format, row, x),
-            }
-        },
-        _ => super_portable::row(format, row, x),
+    fn dot<const M: usize>(self, isa: Isa, row: &[u8], x: Panel<'_, M>) -> [f32; M] {
+        match isa.level() {
+            // SAFETY: this level exists only after AVX-512 F, BW, DQ, VL and VNNI were detected.
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx512Vnni => unsafe {
+                match self {
+                    SuperFormat::Q4K => super::super_avx512::row::<M, 144>(self, row, x),
+                    SuperFormat::Q5K => super::super_avx512::row::<M, 176>(self, row, x),
+                    SuperFormat::Q6K => super::super_avx512::row::<M, 210>(self, row, x),
+                }
+            },
+            // SAFETY: these levels exist only after AVX2, FMA and F16C were detected.
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx2 | Level::Avx512 => unsafe {
+                match self {
+                    SuperFormat::Q4K => super::super_avx2::row::<M, 144>(self, row, x),
+                    SuperFormat::Q5K => super::super_avx2::row::<M, 176>(self, row, x),
+                    SuperFormat::Q6K => super::super_avx2::row::<M, 210>(self, row, x),
+                }
+            },
+            _ => super_portable::row(self, row, x),
+        }
     }
 }

@@ -1,7 +1,9 @@
 //! Shared by the tests: data, f64 references and the tolerance.
 #![allow(dead_code, unreachable_pub)]
 
-use ops_simd::{Element, Isa};
+use ops_simd::gemm::MatMut;
+use ops_simd::quant::Activations;
+use ops_simd::{Element, Error, Isa};
 
 /// `n` bytes of `memory` that start on a cache line.
 pub fn on_a_line(memory: &mut Vec<u8>, n: usize) -> &mut [u8] {
@@ -61,5 +63,49 @@ pub const LENGTHS: [usize; 19] =
 pub fn each_isa(f: impl Fn(Isa)) {
     for isa in Isa::available() {
         f(isa);
+    }
+}
+
+/// Integers that 8 bits represent exactly: every block of 32 has a 127.
+fn exact_activations(m: usize, k: usize) -> Vec<f32> {
+    let mut random = Random::new(m as u64 + 5);
+    (0..m * k).map(|i| if i % 32 == 7 { 127.0 } else { (random.bits() % 255) as f32 - 127.0 }).collect()
+}
+
+/// Compares the products of few rows with exact loops over the weights `values`, in rows of `k`.
+pub fn check_products(
+    isa: Isa,
+    what: &str,
+    (values, k): (&[f64], usize),
+    multiply: impl Fn(&Activations, MatMut<'_, f32>) -> Result<(), Error>,
+) {
+    let n = values.len() / k;
+    for m in [1, 2, 3, 4, 8, 13] {
+        let x = exact_activations(m, k);
+        let dot = |x: &[f32], w: &[f64]| x.iter().zip(w).map(|(x, w)| f64::from(*x) * w).sum::<f64>();
+        let want: Vec<f64> = x.chunks(k).flat_map(|x| values.chunks(k).map(move |w| dot(x, w))).collect();
+        let mut y = vec![f32::NAN; m * n];
+        let x = Activations::new(isa, &x, k).unwrap();
+        multiply(&x, MatMut::new(&mut y, m, n, n).unwrap()).unwrap();
+        let error = nmse(&wide(&y), &want);
+        assert!(error <= 1e-11, "{isa} {what} {m} {n} {k}: {error:e}");
+    }
+}
+
+/// Compares the decoded rows of weights with `values`, in rows of `k`, where the instruction set has a decoder.
+pub fn check_decoded(
+    isa: Isa,
+    what: &str,
+    (values, k): (&[f64], usize),
+    raw: &[u8],
+    decode: impl Fn(&[u8], &mut [f32]) -> Result<bool, Error>,
+) {
+    let row = raw.len() / (values.len() / k);
+    for (raw, want) in raw.chunks(row).zip(values.chunks(k)) {
+        let mut got = vec![f32::NAN; k];
+        if decode(raw, &mut got).unwrap() {
+            let error = nmse(&wide(&got), want);
+            assert!(error <= 1e-13, "decoded, {isa} {what} {k}: {error:e}");
+        }
     }
 }

@@ -1,0 +1,82 @@
+//! Products with rows of blocks that are read in place, whatever the format.
+
+use super::activations::{Activations, Panel, panel_rows};
+use crate::error::{Error, same_len};
+use crate::gemm::MatMut;
+use crate::isa::Isa;
+
+/// Rows of weights that meet a panel of activations before the next panel does.
+const ROWS: usize = 4;
+
+/// A format whose rows are multiplied in file order.
+pub(super) trait RowFormat: Copy {
+    /// Weights and bytes of a block.
+    fn block(self) -> (usize, usize);
+    /// The products of a row of weights with `M` rows of activations.
+    fn dot<const M: usize>(self, isa: Isa, row: &[u8], x: Panel<'_, M>) -> [f32; M];
+}
+
+/// y = x·Wᵀ; `raw` has as many rows as y has columns.
+///
+/// # Errors
+/// [`Error::Length`] or [`Error::Multiple`] if the lengths do not match.
+pub(super) fn multiply<F: RowFormat>(
+    isa: Isa,
+    format: F,
+    raw: &[u8],
+    x: &Activations,
+    mut y: MatMut<'_, f32>,
+) -> Result<(), Error> {
+    let row_bytes = row_bytes(format, "k", x.k())?;
+    same_len("weight bytes", raw.len(), y.cols().saturating_mul(row_bytes))?;
+    same_len("rows of y", y.rows(), x.rows())?;
+    if row_bytes == 0 {
+        (0..y.rows()).for_each(|i| y.row_mut(i).fill(0.0));
+        return Ok(());
+    }
+    for (g, rows) in raw.chunks(ROWS * row_bytes).enumerate() {
+        let rows = || rows.chunks_exact(row_bytes);
+        let mut i = 0;
+        while i < x.rows() {
+            let at = (i, g * ROWS);
+            match panel_rows(i, x.rows()) {
+                8 => part::<8, F>(isa, format, rows(), x.panel(i), at, &mut y),
+                4 => part::<4, F>(isa, format, rows(), x.panel(i), at, &mut y),
+                2 => part::<2, F>(isa, format, rows(), x.panel(i), at, &mut y),
+                _ => part::<1, F>(isa, format, rows(), x.panel(i), at, &mut y),
+            }
+            i += panel_rows(i, x.rows());
+        }
+    }
+    Ok(())
+}
+
+/// Multiplies rows of weights by `M` rows of activations, into y from the row and column `at` on.
+fn part<'r, const M: usize, F: RowFormat>(
+    isa: Isa,
+    format: F,
+    rows: impl Iterator<Item = &'r [u8]>,
+    x: Panel<'_, M>,
+    (i, j): (usize, usize),
+    y: &mut MatMut<'_, f32>,
+) {
+    for (r, row) in rows.enumerate() {
+        for (m, sum) in format.dot(isa, row, x).into_iter().enumerate() {
+            y.row_mut(i + m)[j + r] = sum;
+        }
+    }
+}
+
+/// Checks that `out` has as many elements as a row has weights.
+pub(super) fn check_row(format: impl RowFormat, row: &[u8], out: &[f32]) -> Result<(), Error> {
+    same_len("row", row.len(), row_bytes(format, "out", out.len())?)
+}
+
+/// Bytes of a row of `n` weights.
+fn row_bytes(format: impl RowFormat, operand: &'static str, n: usize) -> Result<usize, Error> {
+    let (weights, bytes) = format.block();
+    if !n.is_multiple_of(weights) {
+        return Err(Error::Multiple { operand, got: n, of: weights });
+    }
+    Ok(n / weights * bytes)
+}
