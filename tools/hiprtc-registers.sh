@@ -14,7 +14,7 @@ source tools/rocm-libraries.sh
 units=('*') of_families=() out=target/hiprtc
 if [ "${1:-}" = --family ]; then
     of_families=(--family "$2") units=()
-    # A unit's name is that of its family, or begins with it and a hyphen.
+    # All units of a family.
     for family in ${2//,/ }; do units+=("$family?"); done
     shift 2
 fi

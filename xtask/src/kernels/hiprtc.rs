@@ -41,7 +41,7 @@ pub(super) fn main(folder: &Path, families: &[Family], tools: &Tools, rewrite: b
         return Err(format!("the code objects are not of these sources:\n  {}", faults.join("\n  ")));
     }
     let before = if families.len() == Family::ALL.len() { String::new() } else { page::read(&path())? };
-    let text = render(&measured, families, &heading(&compilers, &columns), &before)?;
+    let text = render(&measured, families, &first_line(&compilers), &columns, &before)?;
     print!("{}", worse_than_clang(&Table::parse(&text, 1)?)?);
     if !rewrite {
         return Ok(());
@@ -148,30 +148,23 @@ fn faults(measured: &Measured, families: &[Family], columns: &[&str]) -> Vec<Str
     out
 }
 
-/// The lines of a table that say by which compilers it is and name its columns.
-struct Heading {
-    compilers: String,
-    columns: String,
-}
-
-fn heading(compilers: &[Compiler], columns: &[&str]) -> Heading {
+/// A table's line that says by which compilers it is.
+fn first_line(compilers: &[Compiler]) -> String {
     let versions: Vec<&str> = compilers.iter().map(|c| c.version.as_str()).collect();
-    Heading {
-        compilers: format!("# {}; cells: VGPRs/occupancy in waves per SIMD, and flaws", versions.join("; ")),
-        columns: format!("kernel\t{}", columns.join("\t")),
-    }
+    format!("# {}; cells: VGPRs/occupancy in waves per SIMD, and flaws", versions.join("; "))
 }
 
 /// Writes the table. Families that were not measured keep their rows and the mark of their sources from the table `before`.
 fn render(
     measured: &Measured,
     families: &[Family],
-    heading: &Heading,
+    compilers: &str,
+    columns: &[&str],
     before: &str,
 ) -> Result<String, String> {
-    let all = families.len() == Family::ALL.len();
-    let same = before.lines().any(|l| l == heading.compilers) && before.lines().any(|l| l == heading.columns);
-    if !all && !same {
+    let names = format!("kernel\t{}", columns.join("\t"));
+    let same = [compilers, &names].iter().all(|line| before.lines().any(|l| l == *line));
+    if families.len() < Family::ALL.len() && !same {
         return Err(
             "the table is of other compilers or targets, so every family must be recorded: omit --family"
                 .into(),
@@ -186,8 +179,7 @@ fn render(
     let sources: Vec<String> = Family::ALL.iter().filter_map(source).collect();
     let rows: HashMap<&str, &str> =
         before.lines().filter_map(|line| Some((line.split('\t').next()?, line))).collect();
-    let columns: Vec<&str> = heading.columns.split('\t').skip(1).collect();
-    let mut out = format!("{}\n# sources: {}\n{}\n", heading.compilers, sources.join(", "), heading.columns);
+    let mut out = format!("{compilers}\n# sources: {}\n{names}\n", sources.join(", "));
     for k in instances() {
         if !families.contains(&k.family) {
             out.extend(rows.get(k.symbol.as_str()).iter().flat_map(|line| [line, "\n"]));
@@ -315,7 +307,7 @@ mod tests {
 
     #[test]
     fn a_table_is_current_as_long_as_the_code_is() {
-        let text = render(&Measured::new(), Family::ALL, &heading(&[], &[]), "").unwrap();
+        let text = render(&Measured::new(), Family::ALL, "# hipRTC", &[], "").unwrap();
         assert!(Family::ALL.iter().all(|&family| is_current(&text, family)));
         assert!(!is_current(&text.replace(&fingerprint(Family::Norm), "0"), Family::Norm));
         assert_ne!(fingerprint(Family::Norm), fingerprint(Family::Softmax));
@@ -324,16 +316,16 @@ mod tests {
     #[test]
     fn a_record_of_one_family_keeps_the_others_rows_and_sources() {
         let columns = ["gfx1100 7.2"];
-        let whole = render(&Measured::new(), Family::ALL, &heading(&[], &columns), "").unwrap();
+        let whole = render(&Measured::new(), Family::ALL, "# hipRTC", &columns, "").unwrap();
         let old =
             whole.replace(&format!("norm {}", fingerprint(Family::Norm)), "norm 0").replace("\t-", "\t9/16");
-        let text = render(&Measured::new(), &[Family::Softmax], &heading(&[], &columns), &old).unwrap();
+        let text = render(&Measured::new(), &[Family::Softmax], "# hipRTC", &columns, &old).unwrap();
         assert!(!is_current(&text, Family::Norm) && is_current(&text, Family::Softmax));
         let table = Table::parse(&text, 1).unwrap();
         for k in instances() {
             let cell = if k.family == Family::Softmax { "-" } else { "9/16" };
             assert_eq!(table.cell(&k.symbol, columns[0]), Some(cell), "{}", k.symbol);
         }
-        assert!(render(&Measured::new(), &[Family::Softmax], &heading(&[], &["gfx1100 8"]), &old).is_err());
+        assert!(render(&Measured::new(), &[Family::Softmax], "# hipRTC", &["gfx1100 8"], &old).is_err());
     }
 }

@@ -46,7 +46,8 @@ pub(super) fn dequantize(x: Raw<'_>, y: RawMut<'_>) -> Result<()> {
 /// Below this many outputs, `x` is not quantized. Over many outputs the rounding error of `x` averages out, but it can
 /// dominate a single sum that cancels.
 const MIN_INTEGER_OUTPUTS: usize = 16;
-/// The same for other formats. The minima of super-blocks add the same sum of `x` to all outputs of a row, so errors average out more slowly.
+/// The same for other formats. The minima of super-blocks add the same sum of `x` to all outputs of a row, so errors average out
+/// more slowly.
 const MIN_MIXED_OUTPUTS: usize = 64;
 
 /// `y = x · weightᵀ + bias`: integer products for the formats that have kernels, otherwise through f32.
