@@ -2,19 +2,11 @@
 // split: writes each block of 32 values of x as integers times a power of two, and the integers as
 // signed base-256 digits.
 // dot*: a group of lanes computes a few rows of the weight, one step of 32 values per lane at a time. It multiplies
-// digit by digit; everything is exact except the sum over groups of one scale, and minima.
-#include "ops_blocks.h"
-#include "ops_dot4.h"
-#include "ops_qlinear.h"
-#include "ops_reduce.h"
+// digit by digit. dot1 splits its only row itself (ops_dot_row.h).
+#include "ops_dot_row.h"
 #include "ops_tile.h"
 
 namespace ops {
-
-// Digits per value of x, which is all that the products depend on in its type. 16-bit types have at most 11 significant bits, so 16 bits represent exactly
-// every value within a factor of 16 of the block's largest.
-template <typename T> struct Digits { static constexpr u32 COUNT = 2; };
-template <> struct Digits<f32> { static constexpr u32 COUNT = 3; };
 
 // Rows of x are stored in groups of 32 blocks. A group has the heads of all its blocks, then for each
 // digit plane the first sixteen digits of all blocks, then the last sixteen. Each of these entries has
@@ -28,50 +20,7 @@ template <u32 DIGITS> OPS_DEVICE u32 block_at(u32 block) {
     return block / PART_BLOCKS * group_bytes<DIGITS>() + block % PART_BLOCKS * PART;
 }
 
-// The scale of x's integers, and their sum, which offsets and minima are multiplied by: `last` is the share of the last
-// of three digits, `upper` that of all others.
-struct Head {
-    f32 scale;
-    i32 upper;
-    i32 last;
-    u32 unused;
-};
-
 // ---- split --------------------------------------------------------------------------
-
-constexpr u32 LANES = 8;  // per block
-
-struct Greater {
-    OPS_METHOD u32 operator()(u32 a, u32 b) const { return a > b ? a : b; }
-};
-
-// Converts four elements of a block to integers and returns the power of two that scales them. If the
-// block has an infinity, that is the scale: infinities become 1 or -1 and other values 0. If the block
-// has a NaN, the scale is NaN.
-template <u32 DIGITS> OPS_DEVICE f32 to_integers(i32 (&q)[4], const f32 (&x)[4]) {
-    constexpr u32 BITS = 8 * DIGITS - 2, INFINITE = 0x7f800000u;
-    u32 magnitude[4], most = 0;
-    OPS_UNROLL
-    for (u32 i = 0; i < 4; i++) {
-        magnitude[i] = bits_as<u32>(x[i]) & 0x7fffffffu;
-        most = Greater()(most, magnitude[i]);
-    }
-    most = reduce_lanes(most, LANES, Greater());
-    if (most >= INFINITE) {
-        OPS_UNROLL
-        for (u32 i = 0; i < 4; i++) q[i] = magnitude[i] != INFINITE ? 0 : x[i] < 0.0f ? -1 : 1;
-        return most == INFINITE ? infinity32() : quiet_nan32();
-    }
-    // The leading digit is at most 127. If rounding would exceed that, the exponent is one higher.
-    u32 exponent = bits_as<u32>(bits_as<f32>(most) * 1.00404f) >> 23;
-    if (exponent == 0) exponent = 1;
-    // Two multiplications, because 2^148 is out of range for f32.
-    i32 up = i32(BITS + 127) - i32(exponent), half = up / 2;
-    f32 first = bits_as<f32>(u32(127 + half) << 23), second = bits_as<f32>(u32(127 + up - half) << 23);
-    OPS_UNROLL
-    for (u32 i = 0; i < 4; i++) q[i] = i32(round(x[i] * first * second));
-    return bits_as<f32>(exponent > BITS ? (exponent - BITS) << 23 : 1u << (22 + exponent - BITS));
-}
 
 template <typename T> OPS_DEVICE void split_block(const QLinearArgs& args, u64 row, u32 block, bool live) {
     constexpr u32 DIGITS = Digits<T>::COUNT;
@@ -85,22 +34,12 @@ template <typename T> OPS_DEVICE void split_block(const QLinearArgs& args, u64 r
     i32 q[4];
     Head head{};
     head.scale = to_integers<DIGITS>(q, x);
-    u32 word[DIGITS] = {};
-    OPS_UNROLL
-    for (u32 i = 0; i < 4; i++) {
-        i32 rest = q[i];
-        OPS_UNROLL
-        for (u32 p = DIGITS; p-- > 0;) {
-            i32 digit = p == 0 ? rest : i32(i8(rest));
-            word[p] |= (u32(digit) & 0xff) << (8 * i);
-            rest = (rest - digit) >> 8;
-            if (p == 2) {
-                head.last += digit;
-                head.upper += rest;
-            }
-        }
-        if (DIGITS == 2) head.upper += q[i];
-    }
+    u32 word[DIGITS];
+    digits_of<DIGITS>(word, q);
+    if (DIGITS > 2) head.last = dot4(0x01010101u, word[DIGITS - 1], 0);
+    // Without the last of three digits, the sum is that of the integers less it, in units of 256.
+    i32 sum = q[0] + q[1] + q[2] + q[3];
+    head.upper = DIGITS > 2 ? (sum - head.last) >> 8 : sum;
     head.upper = reduce_lanes(head.upper, LANES, Sum());
     if (DIGITS > 2) head.last = reduce_lanes(head.last, LANES, Sum());
     if (!live) return;
@@ -125,94 +64,6 @@ template <typename T> OPS_DEVICE void qlinear_split(const QLinearArgs& args) {
 }
 
 // ---- products -----------------------------------------------------------------------
-
-// The parts of one step of x: its head, and for each digit two entries of 16 bytes.
-template <u32 DIGITS> struct SplitStep {
-    Head head;
-    Pack<u32, 4> part[2 * DIGITS];
-    OPS_METHOD u32 word(u32 digit, u32 i) const { return part[2 * digit + i / 4].v[i % 4]; }
-};
-
-// What is the same for all columns: the sums of x in each group of one scale, as exact integers of two digits and one.
-template <u32 DIGITS, typename B> struct GroupSums {
-    static constexpr u32 GROUPS = Step<B>::GROUPS;
-    i32 upper[GROUPS], last[GROUPS];
-    OPS_METHOD GroupSums(const SplitStep<DIGITS>& x) {
-        if (GROUPS == 1) {
-            upper[0] = x.head.upper;
-            last[0] = x.head.last;
-            return;
-        }
-        constexpr u32 WORDS = 8 / GROUPS;
-        OPS_UNROLL
-        for (u32 h = 0; h < GROUPS; h++) {
-            i32 sum = 0, rest = 0;
-            OPS_UNROLL
-            for (u32 i = h * WORDS; i < (h + 1) * WORDS; i++) sum = dot4(0x01010101u, x.word(0, i), sum);
-            sum = i32(u32(sum) << 8);
-            OPS_UNROLL
-            for (u32 i = h * WORDS; i < (h + 1) * WORDS; i++) {
-                sum = dot4(0x01010101u, x.word(1, i), sum);
-                if (DIGITS == 3) rest = dot4(0x01010101u, x.word(DIGITS - 1, i), rest);
-            }
-            upper[h] = sum;
-            last[h] = rest;
-        }
-    }
-    OPS_METHOD f32 sum(u32 h) const { return DIGITS == 3 ? mad(f32(upper[h]), 256.0f, f32(last[h])) : f32(upper[h]); }
-};
-
-// The dot product of group h: an integer, as f32. `offset` is what the codes lack.
-template <u32 DIGITS, u32 GROUPS>
-OPS_DEVICE f32 dot_group(const u32 (&w)[8], const SplitStep<DIGITS>& x, u32 h, i32 offset_upper, i32 offset_last) {
-    constexpr u32 WORDS = 8 / GROUPS;
-    i32 sum = 0, last = offset_last;
-    OPS_UNROLL
-    for (u32 i = h * WORDS; i < (h + 1) * WORDS; i++) sum = dot4(w[i], x.word(0, i), sum);
-    sum = i32(u32(sum) << 8) + offset_upper;
-    OPS_UNROLL
-    for (u32 i = h * WORDS; i < (h + 1) * WORDS; i++) sum = dot4(w[i], x.word(1, i), sum);
-    if constexpr (DIGITS == 3) {
-        OPS_UNROLL
-        for (u32 i = h * WORDS; i < (h + 1) * WORDS; i++) last = dot4(w[i], x.word(2, i), last);
-        return mad(f32(sum), 256.0f, f32(last));
-    }
-    return f32(sum);
-}
-
-// Adds the products of one step of a row of x with one step of the weight.
-template <u32 DIGITS, typename B>
-OPS_DEVICE f32 add_step(f32 total, const Step<B>& w, const SplitStep<DIGITS>& x, const GroupSums<DIGITS, B>& sums) {
-    constexpr u32 GROUPS = Step<B>::GROUPS;
-    // Codes of whole steps keep their offset, which the sum of x then takes away; those of smaller groups lost it.
-    constexpr i32 OFFSET = GROUPS == 1 ? B::OFFSET : 0;
-    static_assert(!B::MIN || B::OFFSET == 0, "a minimum replaces the offset");
-    if (GROUPS == 1 && !B::MIN) {
-        i32 upper = OFFSET == 0 ? 0 : -OFFSET * sums.upper[0], last = OFFSET == 0 ? 0 : -OFFSET * sums.last[0];
-        f32 product = dot_group<DIGITS, GROUPS>(w.words, x, 0, upper, last);
-        return mad(w.scale[0].d, product * x.head.scale, total);
-    }
-    // Groups and minima are added before the scale of x is applied: that is infinite if x is, and other terms are 0.
-    f32 step = 0;
-    OPS_UNROLL
-    for (u32 h = 0; h < GROUPS; h++) {
-        step = mad(w.scale[h].d, dot_group<DIGITS, GROUPS>(w.words, x, h, 0, 0), step);
-        if (B::MIN) step = mad(w.scale[h].m, sums.sum(h), step);
-    }
-    return mad(step, x.head.scale, total);
-}
-
-// Writes an element of y, whose type is a value: the products are the same for both 16-bit types.
-template <u32 DIGITS> OPS_DEVICE void write_sum(const QLinearArgs& args, u64 row, i64 column, f32 value) {
-    i64 at = column * args.y.stride[5];
-    if (DIGITS == 3) {
-        row_at<f32>(args.shape, args.y, row)[at] = value;
-    } else if (args.y_kind == FLOAT_F16) {
-        row_at<f16>(args.shape, args.y, row)[at] = narrow<f16>(value);
-    } else {
-        row_at<bf16>(args.shape, args.y, row)[at] = narrow<bf16>(value);
-    }
-}
 
 // ROWS rows of x times COLUMNS rows of the weight.
 template <u32 ROWS, u32 COLUMNS, u32 DIGITS, typename B>

@@ -23,6 +23,11 @@ impl Device {
         self.blocks(self.tuning.row_blocks())
     }
 
+    /// Largest number of blocks of a product of one row by a quantized weight.
+    pub(crate) fn dot_blocks(&self) -> u64 {
+        self.blocks(self.tuning.dot_blocks())
+    }
+
     /// Whether this many large tiles fill the device.
     pub(crate) fn takes_large(&self, tiles: u64) -> bool {
         tiles.saturating_mul(100) >= self.blocks(1).saturating_mul(self.tuning.large_tiles())

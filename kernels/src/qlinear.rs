@@ -4,7 +4,7 @@ use crate::instances::{Arguments, Table};
 use crate::launch::need;
 use crate::matmul::mma_lds;
 use crate::quant::kind;
-use crate::{Device, ElementType, Family, Launch, OperandView, Refused, Shape, StridedPointer, rows};
+use crate::{Device, ElementType, Family, Instance, Launch, OperandView, Refused, Shape, StridedPointer, rows};
 
 const BLOCK: u32 = 256;
 /// Values along k that kernels take at a time; `STEP_VALUES` in the source.
@@ -75,6 +75,21 @@ const DOT_COLUMNS: u64 = 4;
 /// Lanes per block of x in the kernel that splits x.
 const SPLIT_LANES: u32 = 8;
 
+/// Digits of a value of x.
+fn digits(t: ElementType) -> u32 {
+    if t == ElementType::F32 { 3 } else { 2 }
+}
+
+/// LDS of a product of one row: for each thread the digits of a step and their scale, and the sums of 16 tiles of 4 columns.
+fn row_lds(t: ElementType) -> u32 {
+    4 * (BLOCK * (8 * digits(t) + 1) + 16 * 4 * BLOCK / 32)
+}
+
+/// Columns that a product of one row computes together; `row_columns` in the source.
+fn row_columns(format: BlockFormat) -> u64 {
+    if format.values() > STEP { 2 } else { 4 }
+}
+
 fn declare_dot(table: &mut Table) {
     let mut qlinear = table.of::<QLinearArgs>(Family::QlinearDot, BLOCK);
     for t in [ElementType::F16, ElementType::Bf16, ElementType::F32] {
@@ -82,9 +97,13 @@ fn declare_dot(table: &mut Table) {
     }
     for format in BlockFormat::ALL {
         for t in [ElementType::F16, ElementType::F32] {
+            let types = [ElementType::Block(format), t];
             for (variant, rows) in dots(format) {
-                let types = [ElementType::Block(format), t];
-                qlinear.add_variant("qlinear", variant, &types, "qlinear_dot", &[&rows.to_string()], 0);
+                if rows == 1 {
+                    qlinear.part("row").add_variant("qlinear", variant, &types, "qlinear_row", &[], row_lds(t));
+                } else {
+                    qlinear.part("rows").add_variant("qlinear", variant, &types, "qlinear_dot", &[&rows.to_string()], 0);
+                }
             }
         }
     }
@@ -178,8 +197,7 @@ fn times(a: u64, b: u64) -> Result<u64, Refused> {
 
 /// Bytes of a row split into digits: a header and the digit planes of every block, with the blocks rounded up to groups of 32.
 fn split_row_bytes(k: u64, t: ElementType) -> u64 {
-    let digits = if t == ElementType::F32 { 3 } else { 2 };
-    (k / STEP).next_multiple_of(32) * 16 * (1 + 2 * digits)
+    (k / STEP).next_multiple_of(32) * 16 * u64::from(1 + 2 * digits(t))
 }
 
 /// The plan with byte dot products, if the device has them and there are few rows.
@@ -191,6 +209,11 @@ fn dot(mut args: QLinearArgs, types: [ElementType; 2], device: &Device) -> Resul
     let ElementType::Block(format) = types[0] else { return Ok(None) };
     let fits = dots(format).find(|(_, rows)| args.rows <= *rows).or_else(|| dots(format).last());
     let Some((variant, together)) = fits else { return Ok(None) };
+    // The products depend on the number of digits alone, which is the same for both 16-bit types.
+    let dot = if types[1] == ElementType::F32 { ElementType::F32 } else { ElementType::F16 };
+    if args.rows == 1 {
+        return dot_row(args, format, need("qlinear", variant, &[types[0], dot])?, device).map(Some);
+    }
     args.plane_rows = args.rows.next_multiple_of(together);
     let workspace = times(args.plane_rows, split_row_bytes(args.k, types[1]))?;
     if workspace > u64::from(u32::MAX) {
@@ -199,10 +222,22 @@ fn dot(mut args: QLinearArgs, types: [ElementType; 2], device: &Device) -> Resul
     let steps = times(args.plane_rows, args.k / STEP)?;
     let per_block = u64::from(BLOCK / SPLIT_LANES);
     let split = Launch::over(need("qlinear", "split", &types[1..])?, steps, per_block, device.row_blocks());
-    // The products depend on the number of digits alone, which is the same for both 16-bit types.
-    let digits = if types[1] == ElementType::F32 { ElementType::F32 } else { ElementType::F16 };
-    let main = groups(variant, &args, [types[0], digits], (together, DOT_COLUMNS), device)?;
+    let main = groups(variant, &args, [types[0], dot], (together, DOT_COLUMNS), device)?;
     Ok(Some(Plan { split: Some(split), main, workspace, args }))
+}
+
+/// The plan for one row, which every block splits for itself: as many lanes as the row has steps, within a block.
+fn dot_row(
+    mut args: QLinearArgs,
+    format: BlockFormat,
+    instance: &'static Instance,
+    device: &Device,
+) -> Result<Plan, Refused> {
+    let block = u64::from(BLOCK);
+    args.lanes = (args.k / STEP).next_power_of_two().clamp(device.wave.into(), block);
+    let columns = row_columns(format) * (block / args.lanes);
+    let main = Launch::over(instance, args.n, columns, device.dot_blocks());
+    Ok(Plan { split: None, main, workspace: 0, args })
 }
 
 /// A launch that assigns groups of lanes to `rows` rows of x and `columns` rows of the weight.

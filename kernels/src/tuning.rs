@@ -26,7 +26,7 @@ pub struct Knob {
 }
 
 /// All tuning parameters.
-pub const KNOBS: [Knob; 8] = [
+pub const KNOBS: [Knob; 9] = [
     Knob {
         name: "element_blocks",
         op: "add",
@@ -68,9 +68,9 @@ pub const KNOBS: [Knob; 8] = [
         op: "qlinear",
         what: "smallest number of rows of x for which a quantized weight uses byte dot products, four products per \
                instruction, on targets that have them",
-        value: 2,
-        reason: "by instruction count, a single row is limited by memory, and splitting x takes another launch; for \
-                 more rows, float products need as many instructions as memory leaves time for, or several times that",
+        value: 1,
+        reason: "float products need two instructions and more for each value of the weight, which is as many as memory \
+                 leaves time for with one row, and several times that with more",
         candidates: &[1, 2, 3, 5, 17],
     },
     Knob {
@@ -97,6 +97,14 @@ pub const KNOBS: [Knob; 8] = [
         reason: "reading 32 KB each of keys and values (f16, heads of 128) takes longer than merging a part, \
                  about 500 bytes",
         candidates: &[64, 128, 256, 512],
+    },
+    Knob {
+        name: "dot_blocks",
+        op: "qlinear",
+        what: "maximum number of blocks per compute unit of a product of one row by a quantized weight",
+        value: 2,
+        reason: "every block splits the row for itself, and registers and LDS have room for two or three",
+        candidates: &[1, 2, 3, 4, 8],
     },
 ];
 
@@ -174,6 +182,9 @@ impl Tuning {
     pub(crate) fn decode_keys(&self) -> u64 {
         self.values[7].into()
     }
+    pub(crate) fn dot_blocks(&self) -> u32 {
+        self.values[8]
+    }
 }
 
 impl Default for Tuning {
@@ -202,6 +213,7 @@ mod tests {
         assert_eq!((tuning.large_tiles(), tuning.get("large_tiles")), (1005, Some(1005)));
         assert_eq!((tuning.decode_blocks(), tuning.get("decode_blocks")), (1006, Some(1006)));
         assert_eq!((tuning.decode_keys(), tuning.get("decode_keys")), (1007, Some(1007)));
+        assert_eq!((tuning.dot_blocks(), tuning.get("dot_blocks")), (1008, Some(1008)));
         assert!(!tuning.set("no such knob", 1) && !tuning.set("row_blocks", 0));
         assert_eq!(tuning.get("no such knob"), None);
     }
