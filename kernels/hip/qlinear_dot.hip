@@ -111,7 +111,8 @@ OPS_DEVICE void dot_columns(const QLinearArgs& args, u64 m0, u64 n0) {
         OPS_UNROLL
         for (u32 j = 0; j < COLUMNS; j++) {
             f32 value = reduce_lanes(sum[r][j], lanes, Sum());
-            if (first_lane && m < args.rows && n0 + j < args.n) write_sum<DIGITS>(args, m, i64(n0 + j), value);
+            if (!first_lane || m >= args.rows || n0 + j >= args.n) continue;
+            write_sum<DIGITS>(args, offset_of<4>(args.shape, args.y, m) + i64(n0 + j) * args.y.stride[5], value);
         }
     }
 }

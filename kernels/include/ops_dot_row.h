@@ -23,15 +23,16 @@ template <typename T> OPS_DEVICE void load_four(f32 (&out)[4], const T* from, i6
     for (u32 i = 0; i < 4; i++) out[i] = widen(from[i64(i) * stride]);
 }
 
-// Four values of x from `at` on; both 16-bit types have as many digits, so that theirs is a value.
+// Four values of x, its only row, from `at` on. Both 16-bit types have as many digits, so that theirs is a value.
 template <u32 DIGITS> OPS_DEVICE void load_x(f32 (&out)[4], const QLinearArgs& args, u32 at) {
+    const void* x = args.x.data;
     i64 stride = args.x.stride[5], offset = i64(at) * stride;
     if (DIGITS == 3) {
-        load_four(out, row_at<const f32>(args.shape, args.x, 0) + offset, stride);
+        load_four(out, static_cast<const f32*>(x) + offset, stride);
     } else if (args.y_kind == FLOAT_F16) {
-        load_four(out, row_at<const f16>(args.shape, args.x, 0) + offset, stride);
+        load_four(out, static_cast<const f16*>(x) + offset, stride);
     } else {
-        load_four(out, row_at<const bf16>(args.shape, args.x, 0) + offset, stride);
+        load_four(out, static_cast<const bf16*>(x) + offset, stride);
     }
 }
 
@@ -160,7 +161,7 @@ template <typename B, typename T> OPS_DEVICE void qlinear_row(const QLinearArgs&
         OPS_NO_UNROLL
         for (u32 piece = 0; piece < steps; piece += lanes) {
             // A row in one piece stays in the registers.
-            if (steps > lanes || first == block_x()) hold_steps<DIGITS>(args, x, piece, words, scales);
+            if (steps > lanes || first == block_x()) hold_steps<DIGITS>(reread(args), x, piece, words, scales);
             add_tiles<DIGITS, B>(tiles, x, first, count, piece, sums);
         }
         barrier();
@@ -170,7 +171,7 @@ template <typename B, typename T> OPS_DEVICE void qlinear_row(const QLinearArgs&
             f32 total = 0;
             OPS_NO_UNROLL
             for (u32 w = 0; w < tiles.waves; w++) total += sums[o * tiles.waves + w];
-            if (n < args.n) write_sum<DIGITS>(args, 0, i64(n), total);
+            if (n < args.n) write_sum<DIGITS>(args, i64(n) * args.y.stride[5], total);
         }
         barrier();
     }

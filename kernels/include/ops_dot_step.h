@@ -64,15 +64,15 @@ OPS_DEVICE f32 add_step(f32 total, const Step<B>& w, const SplitStep<DIGITS>& x,
     return mad(step, x.head.scale, total);
 }
 
-// Writes an element of y, whose type is a value: the products are the same for both 16-bit types.
-template <u32 DIGITS> OPS_DEVICE void write_sum(const QLinearArgs& args, u64 row, i64 column, f32 value) {
-    i64 at = column * args.y.stride[5];
+// Writes element `at` of y, whose type is a value: the products are the same for both 16-bit types.
+template <u32 DIGITS> OPS_DEVICE void write_sum(const QLinearArgs& args, i64 at, f32 value) {
+    void* y = args.y.data;
     if (DIGITS == 3) {
-        row_at<f32>(args.shape, args.y, row)[at] = value;
+        static_cast<f32*>(y)[at] = value;
     } else if (args.y_kind == FLOAT_F16) {
-        row_at<f16>(args.shape, args.y, row)[at] = narrow<f16>(value);
+        static_cast<f16*>(y)[at] = narrow<f16>(value);
     } else {
-        row_at<bf16>(args.shape, args.y, row)[at] = narrow<bf16>(value);
+        static_cast<bf16*>(y)[at] = narrow<bf16>(value);
     }
 }
 
