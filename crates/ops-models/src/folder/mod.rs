@@ -10,8 +10,10 @@ pub use config::folder_families;
 
 mod config;
 mod deepseek;
+mod gpt_oss;
 mod names;
 mod options;
+mod qwen3_next;
 mod rope;
 mod tensors;
 mod tokenizer;
