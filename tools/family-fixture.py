@@ -373,7 +373,7 @@ def write(path, arch, meta, pairs, name, blocks=False):
 def numbers(model, seed, lengths=PROMPTS, following=32):
     """Logits at every position of the prompts and of what follows them."""
     random = np.random.default_rng(seed)
-    prompts = [random.integers(2, model.config.vocab_size, n).tolist() for n in lengths]
+    prompts = [random.integers(2, model.config.get_text_config().vocab_size, n).tolist() for n in lengths]
     out = {"prompts": prompts, "top1": [], "last_logits": [], "greedy": [], "margins": []}
     with torch.no_grad(), in_float64():
         run = lambda ids: model(torch.tensor([ids])).logits[0].double()
@@ -435,7 +435,29 @@ FOLDERS = {
 }
 
 
+VISION = dict(hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2, image_size=8, patch_size=4)
+
+
+def with_images(kind, text, vision, **own):
+    """A model with images, of which only the part for text is used."""
+    config = getattr(tf, kind + "Config")(text_config=text.to_dict(), vision_config=vision.to_dict(), **own)
+    return getattr(tf, kind + "ForConditionalGeneration")._from_config(config, **EXACT)
+
+
+# Models with images.
+IMAGES = {
+    "gemma3_images": lambda: with_images(
+        "Gemma3", tf.Gemma3TextConfig(**SMALL | FOLDERS["gemma3"][1]), tf.SiglipVisionConfig(**VISION), mm_tokens_per_image=4,
+        tie_word_embeddings=True),
+    "mistral3": lambda: with_images(
+        "Mistral3", tf.MistralConfig(**SMALL, head_dim=24, sliding_window=None), tf.PixtralVisionConfig(**VISION),
+        tie_word_embeddings=False),
+}
+
+
 def folder_model(name):
+    if name in IMAGES:
+        return IMAGES[name]()
     kind, own = FOLDERS[name]
     options = {key: own[key] for key in own if key == "experts_implementation"}
     own = {key: value for key, value in own.items() if key not in options}
@@ -482,7 +504,7 @@ def sentence_piece():
 
 def folders(folder, chosen):
     import os
-    for name in chosen or FOLDERS:
+    for name in chosen or FOLDERS | IMAGES:
         for seed in range(40):
             with in_float64():
                 model = folder_model(name)

@@ -101,6 +101,30 @@ fn a_recurrent_text_cannot_be_cut() {
     assert_eq!(model.forward(&cpu, &mut state, &[7]).unwrap(), first);
 }
 
+/// A step that fails in a layer of attention leaves the recurrent layers before it ahead. The rotary tables end before the cache.
+#[test]
+fn a_failed_step_is_not_continued() {
+    let cpu = Cpu::new();
+    for (name, is_recurrent) in [("qwen3-f16", false), ("qwen3next-f16", true)] {
+        let gguf = Gguf::open(format!("{}/{name}.gguf", folder())).unwrap();
+        let model = Decoder::<f32, Cpu>::load(&cpu, &gguf, 4).unwrap();
+        let mut state = model.state(&cpu, 8).unwrap();
+        model.forward(&cpu, &mut state, &[5, 6]).unwrap();
+        assert!(model.forward(&cpu, &mut state, &[7, 8, 9]).is_err());
+        assert_eq!(state.len(), 2);
+        if is_recurrent {
+            let error = model.forward(&cpu, &mut state, &[7]).unwrap_err().to_string();
+            assert!(error.contains("recurrent") && error.contains("truncate"), "{error}");
+            state.truncate(0).unwrap();
+            model.forward(&cpu, &mut state, &[5, 6]).unwrap();
+        }
+        let got = model.forward(&cpu, &mut state, &[7]).unwrap();
+        let mut whole = model.state(&cpu, 8).unwrap();
+        model.forward(&cpu, &mut whole, &[5, 6]).unwrap();
+        assert_eq!(got, model.forward(&cpu, &mut whole, &[7]).unwrap(), "{name}");
+    }
+}
+
 /// Older files have queries, keys, values and gates of each key head in one matrix.
 #[test]
 fn an_older_file_of_qwen3next_is_the_same_model() {

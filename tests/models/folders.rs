@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
 /// Every folder; the name is that of the family, of which phi3 has two.
-const FOLDERS: [&str; 16] = [
+const FOLDERS: [&str; 18] = [
     "llama",
     "mistral",
     "mixtral",
@@ -18,6 +18,8 @@ const FOLDERS: [&str; 16] = [
     "qwen3moe",
     "gemma2",
     "gemma3",
+    "gemma3_images",
+    "mistral3",
     "phi3",
     "phi3_long",
     "starcoder2",
@@ -60,6 +62,18 @@ fn experts_in_blocks_are_the_same_experts() {
     let path = alone.0.join("model.safetensors");
     replace(&path, "layers.1.mlp.experts.down_proj_scales", "layers.7.mlp.experts.down_proj_scales");
     assert!(alone.refused().contains("layers.1.mlp.experts.down_proj: got"), "{}", alone.refused());
+}
+
+/// Models with images leave out options of their text part.
+#[test]
+fn the_text_part_has_its_own_defaults() {
+    let config = |folder: &Path| models::Config::new(models::open(folder).unwrap().metadata()).unwrap();
+    let copy = Copy::changed("gemma3_images", "text_config.query_pre_attn_scalar", json!(null));
+    let (own, default) = (config(folder("gemma3_images").as_ref()), config(&copy.0));
+    assert_eq!(
+        (own.score_scale, default.score_scale),
+        (Some((1.0_f32 / 24.0_f32.sqrt()).into()), Some(0.0625))
+    );
 }
 
 #[test]
@@ -188,6 +202,11 @@ fn what_is_not_understood_is_an_error_that_names_it() {
         ("gemma3", "_sliding_window_pattern", json!(4)),
         ("gemma3", "rope_parameters.sliding_attention.rope_type", json!("linear")),
         ("llama", "rope_parameters.rope_type", json!("longrope")),
+        ("gemma3_images", "text_config.use_bidirectional_attention", json!(true)),
+        ("gemma3_images", "text_config.model_type", json!("gemma2")),
+        ("gemma3_images", "text_config", json!(null)),
+        ("gemma3_images", "quantization_config", json!({"quant_method": "gptq"})),
+        ("mistral3", "architectures", json!(["Mistral3ForCausalLM"])),
         ("phi3_long", "rope_parameters.long_factor", json!(null)),
         ("phi3_long", "rope_parameters.short_factor", json!([1.0, "2.0"])),
         ("phi3_long", "original_max_position_embeddings", json!(1)),

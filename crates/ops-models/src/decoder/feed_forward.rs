@@ -26,7 +26,7 @@ pub(super) struct Mixture<B: Backend> {
     pub(super) gate: Matrices<B>,
     pub(super) up: Matrices<B>,
     pub(super) down: Matrices<B>,
-    /// The block that computes every token, and to what its result is gated with.
+    /// The block that computes every token, and the projection to a gate of its result.
     pub(super) shared: Option<(Dense<B>, Option<Linear<B>>)>,
     pub(super) plan: Experts,
 }

@@ -132,8 +132,8 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
     /// to all texts if `context` is beyond the original context, and the short one otherwise.
     ///
     /// # Errors
-    /// [`Error::Family`], [`Error::Key`] and [`Error::Tensor`] for what this crate does not run; those of the file and of the
-    /// backend.
+    /// [`Error::Family`](crate::Error::Family), [`Error::Key`](crate::Error::Key) and [`Error::Tensor`](crate::Error::Tensor) for
+    /// what this crate does not run; those of the file and of the backend.
     pub fn load(backend: &B, gguf: &Gguf, context: usize) -> Result<Self> {
         load::load(backend, gguf, context, &mut |_, _| ())
     }
@@ -172,8 +172,9 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
     /// Appends `tokens` to `state`, and returns the logits for the token after them.
     ///
     /// # Errors
-    /// [`Error::Tokens`] if there are none or too many, and those of the backend. The state keeps its tokens, and the step can be
-    /// repeated; recurrent layers may be ahead then, which the next step refuses with [`Error::Rewind`].
+    /// [`Error::Tokens`](crate::Error::Tokens) if there are none or too many, and those of the backend. The state then has the tokens
+    /// that it had. Of a model with recurrent layers, it must be truncated to 0, or the next step is an
+    /// [`Error::Rewind`](crate::Error::Rewind).
     pub fn forward(&self, b: &B, state: &mut State<B::Space, T>, tokens: &[u32]) -> Result<Vec<f32>> {
         let h = self.hidden(b, &mut [(state, tokens)])?;
         self.logits(b, h.as_ref().narrow(0, tokens.len() - 1, 1)?)

@@ -12,13 +12,13 @@ const HEAD_EPS: f64 = 1e-6;
 
 /// The matrices of linear attention.
 pub(super) struct Recurrent<T: Float, B: Backend> {
-    /// To the queries, keys and values of all heads, in this order.
+    /// Projection to the queries, keys and values of all heads, in this order.
     mixed: Linear<B>,
-    /// To what the result is gated with.
+    /// Projection to the gate of the result.
     gate: Linear<B>,
-    /// To how much of its value a head takes up.
+    /// Projection to the share of a new value that a head takes up, before the sigmoid.
     beta: Linear<B>,
-    /// To how much of its state a head forgets: `rate · softplus(decay + bias)`, of which the exponential is what stays.
+    /// Projection to the decay of a head's state, which is multiplied by `exp(rate · softplus(decay + bias))`.
     decay: Linear<B>,
     decay_bias: TensorOf<B, f32>,
     decay_rate: TensorOf<B, f32>,
@@ -185,7 +185,7 @@ impl<T: Float, B: Transformer<T>> Recurrent<T, B> {
         Ok(b.l2_norm(repeated, L2Norm::eps(HEAD_EPS))?.reshape(&[t, value_heads, key_dim])?)
     }
 
-    /// The logarithm of what stays of each head's state, and how much of its value it takes up: `[t, value_heads]` each, in f32.
+    /// The logarithm of the factor on each head's state, and the share of the new value: `[t, value_heads]` each, in f32.
     fn gates(&self, b: &B, h: Ref<'_, B, T>) -> Result<(TensorOf<B, f32>, TensorOf<B, f32>)> {
         let decay = CastOps::<f32>::cast(b, &self.decay.apply(b, h)?)?;
         let x = b.add(&decay, &self.decay_bias)?;

@@ -3,6 +3,7 @@
 use super::tensors::{Found, Piece};
 use crate::Result;
 use ops_gguf::{Assembly, GgmlType};
+use safetensors::Dtype;
 use std::collections::BTreeMap;
 
 /// Bytes of a block's values.
@@ -42,6 +43,9 @@ pub(super) fn add(model: &mut Assembly, found: &Found<'_>, waiting: &mut Waiting
             add_parts(model, found, parts, ([experts, outputs], None), |part, to| {
                 transpose(found.bytes(), [experts, 1, outputs], part, to);
             })
+        }
+        ("_blocks" | "_scales", _) if found.dtype != Dtype::U8 => {
+            Err(found.wrong(format!("type {:?}", found.dtype), "U8"))
         }
         ("_blocks", &[_, _, _, BLOCK]) | ("_scales", &[_, _, _]) => {
             let name = found.name.trim_end_matches("_blocks").trim_end_matches("_scales").to_owned();
@@ -117,9 +121,6 @@ fn add_blocks(
             found.wrong(format!("{dims:?} and {of_scales:?}"), "blocks of 16 bytes with a scale each")
         );
     };
-    if blocks.len() != BLOCK * scales.len() {
-        return Err(found.wrong("other types", "U8"));
-    }
     for part in parts {
         let n = evenly(found, outputs, part)?;
         let mut bytes = Vec::with_capacity((BLOCK + 1) * (scales.len() / part.step));

@@ -1,5 +1,6 @@
 //! Options of rotary positions: `rope_parameters`, or `rope_theta` and `rope_scaling` in older files.
-use super::config::{Family, Keys};
+use super::config::Keys;
+use super::families::Family;
 use super::options::Options;
 use crate::Result;
 

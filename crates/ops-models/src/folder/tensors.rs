@@ -2,7 +2,7 @@
 use super::config::Translated;
 use super::names::{Place, place};
 use super::options::{Options, wrong};
-use super::{deepseek, gpt_oss, qwen3_next};
+use super::{deepseek, gpt_oss, images, qwen3_next};
 use crate::Result;
 use ops_core::{bf16, f16};
 use ops_gguf::{Assembly, Bytes, GgmlType};
@@ -99,6 +99,8 @@ pub(super) fn add(
         }
         for name in about.offset_keys() {
             let Some(info) = about.info(&name) else { continue };
+            let text = if translated.has_images { images::text_tensor(&name) } else { Some(name) };
+            let Some(name) = text else { continue };
             let (from, to) = info.data_offsets;
             let piece = (bytes.clone(), start + from..start + to);
             all.tensor(&file, &name, (info.dtype, &info.shape), piece)?;
