@@ -70,10 +70,8 @@ fn the_text_part_has_its_own_defaults() {
     let config = |folder: &Path| models::Config::new(models::open(folder).unwrap().metadata()).unwrap();
     let copy = Copy::changed("gemma3_images", "text_config.query_pre_attn_scalar", json!(null));
     let (own, default) = (config(folder("gemma3_images").as_ref()), config(&copy.0));
-    assert_eq!(
-        (own.score_scale, default.score_scale),
-        (Some((1.0_f32 / 24.0_f32.sqrt()).into()), Some(0.0625))
-    );
+    let scale = (1.0 / 24.0_f64.sqrt()) as f32;
+    assert_eq!((own.score_scale, default.score_scale), (Some(scale.into()), Some(0.0625)));
 }
 
 #[test]
