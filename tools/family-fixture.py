@@ -12,6 +12,7 @@ With --folders, FOLDER/FAMILY is a folder as `save_pretrained` writes it, with i
 Hugging Face Hub look like. Two of them have tokenizers.
 """
 
+import contextlib
 import json
 import sys
 
@@ -22,6 +23,20 @@ import transformers as tf
 
 VOCABULARY, CONTEXT = 512, 512
 PROMPTS = [1, 7, 16, 25, 41, 60]
+
+
+@contextlib.contextmanager
+def in_float64():
+    """Makes float64 of the places where a model asks for float32, such as norms, angles and states."""
+    dtype, method = torch.float32, torch.Tensor.float
+    torch.float32 = torch.float = torch.float64
+    torch.Tensor.float = torch.Tensor.double
+    try:
+        yield
+    finally:
+        torch.float32 = torch.float = dtype
+        torch.Tensor.float = method
+
 
 COMMON = dict(
     vocab_size=VOCABULARY, max_position_embeddings=CONTEXT, hidden_size=128, intermediate_size=256, num_hidden_layers=2,
@@ -169,10 +184,50 @@ def deepseek_v3():
                     norm_topk_prob=True, mscale=1.0)
 
 
+def qwen3next():
+    sizes = COMMON | {"num_hidden_layers": 4}
+    config = tf.Qwen3NextConfig(
+        **sizes, head_dim=48, partial_rotary_factor=0.25, full_attention_interval=3, linear_num_key_heads=2,
+        linear_num_value_heads=4, linear_key_head_dim=24, linear_value_head_dim=32, linear_conv_kernel_dim=4, num_experts=8,
+        num_experts_per_tok=3, moe_intermediate_size=48, shared_expert_intermediate_size=64, norm_topk_prob=True)
+    model = tf.Qwen3NextForCausalLM._from_config(config, **EXACT, experts_implementation="eager")
+    meta = heads({
+        "rope.dimension_count": 12, "full_attention_interval": 3, "expert_count": 8, "expert_used_count": 3,
+        "expert_feed_forward_length": 48, "expert_shared_feed_forward_length": 64, "ssm.conv_kernel": 4, "ssm.state_size": 24,
+        "ssm.group_count": 2, "ssm.time_step_rank": 4, "ssm.inner_size": 128,
+    }, config)
+    names = {"attn_norm": "input_layernorm", "post_attention_norm": "post_attention_layernorm", "attn_q_norm": "self_attn.q_norm",
+             "attn_k_norm": "self_attn.k_norm", "ssm_ba": "linear_attn.in_proj_ba", "ssm_norm": "linear_attn.norm",
+             "ssm_out": "linear_attn.out_proj", "ffn_gate_inp": "mlp.gate"}
+    names |= {f"ffn_{part}_shexp": f"mlp.shared_expert.{part}_proj" for part in ("gate", "up", "down")}
+    return model, "qwen3next", meta, ATTENTION | names
+
+
+def phi3_long():
+    """Prompts stay on one side of the original context with what follows them: a model switches its frequencies beyond it."""
+    random = np.random.default_rng(5)
+    factors = {name: [float(f"{f:.3g}") for f in np.sort(random.uniform(1.0, most, 16))]
+               for name, most in (("short_factor", 1.5), ("long_factor", 12.0))}
+    scaling = dict(rope_type="longrope", rope_theta=10000.0, original_max_position_embeddings=48, **factors)
+    config = tf.Phi3Config(**COMMON, sliding_window=None, original_max_position_embeddings=48, rope_parameters=scaling)
+    model = tf.Phi3ForCausalLM._from_config(config, **EXACT)
+    factor = (1 + np.log(CONTEXT / 48) / np.log(48)) ** 0.5
+    meta = heads({"rope.dimension_count": 32, "rope.scaling.original_context_length": 48, "rope.scaling.attn_factor": float(factor)},
+                 config)
+    names = NORMS | {"attn_qkv": "self_attn.qkv_proj", "attn_output": "self_attn.o_proj", "ffn_up": "mlp.gate_up_proj",
+                     "ffn_down": "mlp.down_proj"}
+    return model, "phi3", meta, names
+
+
 FAMILIES = {
+    "qwen3next": qwen3next, "phi3-long": phi3_long,
     "gpt-oss": gpt_oss, "deepseek-v2": deepseek_v2, "deepseek-v3": deepseek_v3, "mixtral": mixtral, "mistral": mistral, "qwen2": qwen2, "gemma2": gemma2, "phi3": phi3, "starcoder2": starcoder2,
     "stablelm": stablelm, "stablelm-parallel": lambda: stablelm(True),
 }
+
+
+# Lengths of a model's prompts, if they are not the usual ones.
+LENGTHS = {"phi3-long": [1, 60, 7, 50, 16, 70], "phi3_long": [1, 9, 50]}
 
 
 def randomize(model, seed):
@@ -184,9 +239,12 @@ def randomize(model, seed):
             if p.dim() >= 2:
                 values = noise * (1.0 if "embed" in name else 1.6 / p.shape[-1] ** 0.5)
             elif "norm" in name and name.endswith("weight"):
-                values = (0.0 if "gemma" in type(model).__name__.lower() else 1.0) + 0.2 * noise
+                centred = "gemma" in type(model).__name__.lower() or "Next" in type(model).__name__
+                values = (0.0 if centred and "linear_attn" not in name else 1.0) + 0.2 * noise
             else:
                 values = 0.2 * noise
+            if "A_log" in name:
+                values = noise - 1.5  # a memory of several tokens
             if "sinks" in name:
                 values = noise
             if "experts.gate_up_proj" in name and "GptOss" in type(model).__name__:
@@ -211,7 +269,7 @@ def in_blocks(values):
 def tensors(model, arch, names):
     """Pairs of a file's tensor name and values."""
     state = {name: p.detach().to(torch.float64).numpy() for name, p in model.state_dict().items()}
-    plus = 1.0 if arch.startswith("gemma") else 0.0
+    plus = 1.0 if arch.startswith("gemma") or arch == "qwen3next" else 0.0
     count = {"attn_q": model.config.num_attention_heads, "attn_k": model.config.num_key_value_heads}
     yield "token_embd.weight", state["model.embed_tokens.weight"]
     if not model.config.tie_word_embeddings:
@@ -220,6 +278,11 @@ def tensors(model, arch, names):
     for i in range(model.config.num_hidden_layers):
         pairs += [(f"blk.{i}.{ours}", f"model.layers.{i}.{theirs}") for ours, theirs in names.items()]
         experts = f"model.layers.{i}.mlp.experts."
+        if arch == "qwen3next":
+            yield from linear_attention(state, i, model.config)
+        for name in ("long_factor", "short_factor") if i == 0 else ():
+            if name in model.config.rope_parameters:
+                yield f"rope_factors_{name[:-7]}.weight", np.array(model.config.rope_parameters[name])
         if f"model.layers.{i}.self_attn.sinks" in state:
             yield f"blk.{i}.attn_sinks.weight", state[f"model.layers.{i}.self_attn.sinks"]
         if f"model.layers.{i}.mlp.gate.e_score_correction_bias" in state:
@@ -247,7 +310,24 @@ def tensors(model, arch, names):
                 value = state[f"{theirs}.{kind}"]
                 if arch == "llama" and part in count:
                     value = interleaved(value, count[part])
-                yield f"{ours}.{kind}", value + plus if "norm" in part and kind == "weight" else value
+                plain = kind == "bias" or "norm" not in part or part == "ssm_norm"
+                yield f"{ours}.{kind}", value if plain else value + plus
+
+
+def linear_attention(state, i, config):
+    """Tensors that files have in another form: queries, keys, values and gates of each key head become two matrices."""
+    theirs, heads = f"model.layers.{i}.linear_attn.", config.linear_num_key_heads
+    yield f"blk.{i}.ffn_gate_inp_shexp.weight", state[f"model.layers.{i}.mlp.shared_expert_gate.weight"][0]
+    if theirs + "in_proj_qkvz.weight" not in state:
+        return
+    key, value = config.linear_key_head_dim, config.linear_num_value_heads // heads * config.linear_value_head_dim
+    mixed = state[theirs + "in_proj_qkvz.weight"].reshape(heads, -1, config.hidden_size)
+    q, k, v, z = (part.reshape(-1, config.hidden_size) for part in np.split(mixed, [key, 2 * key, 2 * key + value], 1))
+    yield f"blk.{i}.attn_qkv.weight", np.concatenate([q, k, v])
+    yield f"blk.{i}.attn_gate.weight", z
+    yield f"blk.{i}.ssm_conv1d.weight", state[theirs + "conv1d.weight"][:, 0]
+    yield f"blk.{i}.ssm_dt.bias", state[theirs + "dt_bias"]
+    yield f"blk.{i}.ssm_a", -np.exp(state[theirs + "A_log"])
 
 
 def write(path, arch, meta, pairs, name, blocks=False):
@@ -278,7 +358,7 @@ def write(path, arch, meta, pairs, name, blocks=False):
     writer.add_add_bos_token(False)
     for tensor, value in pairs:
         value = np.ascontiguousarray(value)
-        vector = value.ndim == 1 or "ffn_gate_inp" in tensor or tensor.endswith("bias")
+        vector = value.ndim == 1 or "ffn_gate_inp" in tensor or "conv1d" in tensor or tensor.endswith("bias")
         if blocks and tensor.endswith("_exps.weight"):
             kind = gguf.GGMLQuantizationType.MXFP4
             writer.add_tensor(tensor, gguf.quants.quantize(value.astype(np.float32), kind), raw_dtype=kind)
@@ -293,9 +373,9 @@ def write(path, arch, meta, pairs, name, blocks=False):
 def numbers(model, seed, lengths=PROMPTS, following=32):
     """Logits at every position of the prompts and of what follows them."""
     random = np.random.default_rng(seed)
-    prompts = [random.integers(2, model.config.vocab_size, n).tolist() for n in lengths]
+    prompts = [random.integers(2, model.config.get_text_config().vocab_size, n).tolist() for n in lengths]
     out = {"prompts": prompts, "top1": [], "last_logits": [], "greedy": [], "margins": []}
-    with torch.no_grad():
+    with torch.no_grad(), in_float64():
         run = lambda ids: model(torch.tensor([ids])).logits[0].double()
         for prompt in prompts:
             logits, ids, margin = run(prompt), list(prompt), []
@@ -340,6 +420,14 @@ FOLDERS = {
     "phi3": ("Phi3", dict(sliding_window=12, partial_rotary_factor=0.5)),
     "starcoder2": ("Starcoder2", dict(sliding_window=None, use_bias=True, hidden_act="gelu_pytorch_tanh", residual_dropout=0.0,
                                       embedding_dropout=0.0)),
+    "phi3_long": ("Phi3", dict(sliding_window=None, partial_rotary_factor=0.75, original_max_position_embeddings=40, rope_parameters=dict(
+        rope_type="longrope", rope_theta=1e4, partial_rotary_factor=0.75, original_max_position_embeddings=40,
+        short_factor=[1.0, 1.05, 1.1, 1.2, 1.25, 1.3], long_factor=[1.1, 1.5, 2.25, 3.0, 3.25, 4.0]))),
+    "gpt_oss": ("GptOss", dict(num_local_experts=4, sliding_window=8, head_dim=24, rope_parameters=YARN | dict(truncate=False), **EXPERTS)),
+    "qwen3_next": ("Qwen3Next", dict(
+        num_hidden_layers=3, full_attention_interval=2, head_dim=24, linear_num_key_heads=2, linear_num_value_heads=4,
+        linear_key_head_dim=12, linear_value_head_dim=16, num_experts=4, moe_intermediate_size=24,
+        shared_expert_intermediate_size=40, **EXPERTS)),
     "deepseek_v2": ("DeepseekV2", dict(q_lora_rank=None, n_shared_experts=2, n_group=4, topk_method="group_limited_greedy",
                                        routed_scaling_factor=2.0, norm_topk_prob=False, **LATENT)),
     "deepseek_v3": ("DeepseekV3", dict(q_lora_rank=20, n_shared_experts=1, n_group=2, **LATENT)),
@@ -347,7 +435,29 @@ FOLDERS = {
 }
 
 
+VISION = dict(hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2, image_size=8, patch_size=4)
+
+
+def with_images(kind, text, vision, **own):
+    """A model with images, of which only the part for text is used."""
+    config = getattr(tf, kind + "Config")(text_config=text.to_dict(), vision_config=vision.to_dict(), **own)
+    return getattr(tf, kind + "ForConditionalGeneration")._from_config(config, **EXACT)
+
+
+# Models with images.
+IMAGES = {
+    "gemma3_images": lambda: with_images(
+        "Gemma3", tf.Gemma3TextConfig(**SMALL | FOLDERS["gemma3"][1]), tf.SiglipVisionConfig(**VISION), mm_tokens_per_image=4,
+        tie_word_embeddings=True),
+    "mistral3": lambda: with_images(
+        "Mistral3", tf.MistralConfig(**SMALL, head_dim=24, sliding_window=None), tf.PixtralVisionConfig(**VISION),
+        tie_word_embeddings=False),
+}
+
+
 def folder_model(name):
+    if name in IMAGES:
+        return IMAGES[name]()
     kind, own = FOLDERS[name]
     options = {key: own[key] for key in own if key == "experts_implementation"}
     own = {key: value for key, value in own.items() if key not in options}
@@ -394,17 +504,21 @@ def sentence_piece():
 
 def folders(folder, chosen):
     import os
-    for name in chosen or FOLDERS:
+    for name in chosen or FOLDERS | IMAGES:
         for seed in range(40):
-            model = folder_model(name).double().eval()
+            with in_float64():
+                model = folder_model(name)
+            model = model.double().eval()
             randomize(model, seed)
-            found = numbers(model, seed, [1, 9, 30], 16)
+            found = numbers(model, seed, LENGTHS.get(name, [1, 9, 30]), 16)
             if found["min_margin"] > 5e-4:
                 break
         to = f"{folder}/{name}"
         # Weights are exact in f16; one folder holds them in f32 and in two files.
         model.to(torch.float32 if name == "llama" else torch.float16).save_pretrained(
             to, max_shard_size="200KB" if name == "llama" else "1GB")
+        if name == "gpt_oss":
+            in_mxfp4(to, to + "-MXFP4")
         about = {"source": f"transformers {tf.__version__}, {type(model).__name__} in float64, seed {seed}"}
         make = {"llama": byte_level, "mistral": sentence_piece}.get(name)
         if make:
@@ -424,6 +538,26 @@ def folders(folder, chosen):
         print(f"{name}: seed {seed}, smallest margin {found['min_margin']:.1e}, {sorted(os.listdir(to))}")
 
 
+def in_mxfp4(folder, to):
+    """A copy of a folder with its experts in blocks, which hold them exactly: as OpenAI publishes its models."""
+    import os
+    from safetensors.numpy import load_file, save_file
+    tensors = load_file(f"{folder}/model.safetensors")
+    for name in [name for name in tensors if name.endswith(("experts.gate_up_proj", "experts.down_proj"))]:
+        blocks, _ = in_blocks(tensors.pop(name))
+        blocks = blocks.reshape(*blocks.shape[:2], -1, 17)
+        # Here a byte has two neighbours, in GGUF a value of the first half and one of the second.
+        codes = np.concatenate([blocks[..., 1:] & 15, blocks[..., 1:] >> 4], -1)
+        tensors[name + "_blocks"] = codes[..., ::2] | codes[..., 1::2] << 4
+        tensors[name + "_scales"] = np.ascontiguousarray(blocks[..., 0])
+    os.makedirs(to, exist_ok=True)
+    save_file(tensors, f"{to}/model.safetensors", metadata={"format": "pt"})
+    with open(f"{folder}/config.json") as file:
+        config = json.load(file) | {"quantization_config": {"quant_method": "mxfp4", "modules_to_not_convert": ["lm_head"]}}
+    with open(f"{to}/config.json", "w") as file:
+        json.dump(config, file, indent=1)
+
+
 def tk_plain(made):
     """The same tokenizer, to which special tokens in a text are text."""
     import tokenizers as tk
@@ -440,10 +574,11 @@ def main():
     for name in chosen:
         # The first seed at which no two tokens are nearly equally likely anywhere.
         for seed in range(20):
-            model, arch, meta, names = FAMILIES[name]()
+            with in_float64():
+                model, arch, meta, names = FAMILIES[name]()
             model = model.double().eval()
             randomize(model, seed)
-            found = numbers(model, seed)
+            found = numbers(model, seed, LENGTHS.get(name, PROMPTS))
             if found["min_margin"] > 2e-4:
                 break
         write(f"{folder}/{name}-f16.gguf", arch, meta, tensors(model, arch, names), name)

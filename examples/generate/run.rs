@@ -130,13 +130,13 @@ impl Run<'_> {
         if full && args.overflow == Overflow::Stop {
             (text.done, text.full) = (true, true);
         } else if full && !text.done {
-            self.shift(text);
+            self.shift(text)?;
         }
         Ok(())
     }
 
     /// Forgets the older half of a text. What stays is read again, because its positions change.
-    fn shift<S: Space, T: Float>(&self, text: &mut Text<'_, S, T>) {
+    fn shift<S: Space, T: Float>(&self, text: &mut Text<'_, S, T>) -> Result<()> {
         let Input { tokenizer, context, .. } = self.input;
         let kept = (context / 2).max(1);
         let mut fresh = text.tokens.split_off(text.tokens.len() - kept);
@@ -146,9 +146,10 @@ impl Run<'_> {
             fresh[0] = text.tokens[0];
         }
         eprintln!("\nthe context of {context} tokens is full: dropped the oldest {dropped}");
-        text.state.truncate(0);
+        text.state.truncate(0)?;
         text.tokens.clone_from(&fresh);
         text.fresh = fresh;
+        Ok(())
     }
 
     fn finish<S: Space, T: Float>(

@@ -8,7 +8,7 @@ use rocm_ops::{Backend, Checked, Cpu, Float, Reference, bf16, f16};
 use serde_json::Value;
 
 /// Made by `tools/family-fixture.py`; on the CPU only, because the stand-in takes minutes for each.
-const MORE: [&str; 10] = [
+const MORE: [&str; 11] = [
     "gpt-oss-MXFP4",
     "deepseek-v2-f16",
     "mistral-f16",
@@ -16,6 +16,7 @@ const MORE: [&str; 10] = [
     "qwen2-f16",
     "gemma2-f16",
     "phi3-f16",
+    "phi3-long-f16",
     "starcoder2-f16",
     "stablelm-f16",
     "stablelm-parallel-f16",
@@ -41,9 +42,127 @@ fn with_every_op_checked() {
 
 #[test]
 fn a_batch_is_its_texts() {
-    for name in ["gpt-oss-f16", "deepseek-v2-f16", "deepseek-v3-f16"] {
+    for name in ["gpt-oss-f16", "deepseek-v2-f16", "deepseek-v3-f16", "qwen3next-f16"] {
         check_batch(&Cpu::new(), &Gguf::open(format!("{}/{name}.gguf", folder())).unwrap(), name);
     }
+}
+
+/// A prompt in one piece, in pieces and token by token.
+#[test]
+fn a_prompt_may_come_in_pieces() {
+    for name in ["qwen3next-f16", "qwen3-f16"] {
+        let (cpu, gguf) = (Cpu::new(), Gguf::open(format!("{}/{name}.gguf", folder())).unwrap());
+        let model = Decoder::<f32, Cpu>::load(&cpu, &gguf, 40).unwrap();
+        let tokens: Vec<u32> = (2..42).map(|i| i * 11 % 512).collect();
+        let whole = model.forward_all(&cpu, &mut model.state(&cpu, 40).unwrap(), &tokens).unwrap();
+        let scale = whole.iter().fold(0.0_f32, |m, v| m.max(v.abs()));
+        // One piece is shorter than the convolution's window.
+        for pieces in [vec![17, 2, 21], vec![1; 40]] {
+            let (mut state, mut at, mut got) = (model.state(&cpu, 40).unwrap(), 0, Vec::new());
+            for n in pieces {
+                got.extend(model.forward_all(&cpu, &mut state, &tokens[at..at + n]).unwrap());
+                at += n;
+            }
+            let off = got.iter().zip(&whole).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+            assert!(got.len() == whole.len() && off <= 1e-5 * scale, "{name}: {off} of {scale}");
+        }
+    }
+}
+
+/// A recurrent layer keeps one state for the whole text, so a text can be read again but not cut.
+#[test]
+fn a_recurrent_text_cannot_be_cut() {
+    let cpu = Cpu::new();
+    let load = |name: &str| {
+        let gguf = Gguf::open(format!("{}/{name}.gguf", folder())).unwrap();
+        Decoder::<f32, Cpu>::load(&cpu, &gguf, 16).unwrap()
+    };
+    let model = load("qwen3next-f16");
+    let mut state = model.state(&cpu, 16).unwrap();
+    let first = model.forward(&cpu, &mut state, &[5, 6, 7, 8, 9]).unwrap();
+    state.truncate(5).unwrap();
+    let error = state.truncate(3).unwrap_err().to_string();
+    assert!(error.contains("5 tokens") && error.contains("recurrent"), "{error}");
+    assert_eq!(state.len(), 5);
+    // Nothing has changed, and the text goes on.
+    let next = model.forward(&cpu, &mut state, &[10]).unwrap();
+    state.truncate(0).unwrap();
+    assert!(state.is_empty());
+    assert_eq!(model.forward(&cpu, &mut state, &[5, 6, 7, 8, 9]).unwrap(), first);
+    assert_eq!(model.forward(&cpu, &mut state, &[10]).unwrap(), next);
+
+    let model = load("qwen3-f16");
+    let mut state = model.state(&cpu, 16).unwrap();
+    model.forward(&cpu, &mut state, &[5, 6]).unwrap();
+    let first = model.forward(&cpu, &mut state, &[7]).unwrap();
+    model.forward(&cpu, &mut state, &[8, 9]).unwrap();
+    state.truncate(2).unwrap();
+    assert_eq!(state.len(), 2);
+    assert_eq!(model.forward(&cpu, &mut state, &[7]).unwrap(), first);
+}
+
+/// A step that fails in a layer of attention leaves the recurrent layers before it ahead. The rotary tables end before the cache.
+#[test]
+fn a_failed_step_is_not_continued() {
+    let cpu = Cpu::new();
+    for (name, is_recurrent) in [("qwen3-f16", false), ("qwen3next-f16", true)] {
+        let gguf = Gguf::open(format!("{}/{name}.gguf", folder())).unwrap();
+        let model = Decoder::<f32, Cpu>::load(&cpu, &gguf, 4).unwrap();
+        let mut state = model.state(&cpu, 8).unwrap();
+        model.forward(&cpu, &mut state, &[5, 6]).unwrap();
+        assert!(model.forward(&cpu, &mut state, &[7, 8, 9]).is_err());
+        assert_eq!(state.len(), 2);
+        if is_recurrent {
+            let error = model.forward(&cpu, &mut state, &[7]).unwrap_err().to_string();
+            assert!(error.contains("recurrent") && error.contains("truncate"), "{error}");
+            state.truncate(0).unwrap();
+            model.forward(&cpu, &mut state, &[5, 6]).unwrap();
+        }
+        let got = model.forward(&cpu, &mut state, &[7]).unwrap();
+        let mut whole = model.state(&cpu, 8).unwrap();
+        model.forward(&cpu, &mut whole, &[5, 6]).unwrap();
+        assert_eq!(got, model.forward(&cpu, &mut whole, &[7]).unwrap(), "{name}");
+    }
+}
+
+/// Older files have queries, keys, values and gates of each key head in one matrix.
+#[test]
+fn an_older_file_of_qwen3next_is_the_same_model() {
+    const HEADS: usize = 2;
+    const KEY: usize = 24;
+    const VALUE: usize = 64;
+    const ROW: usize = 128 * 2;
+    let gguf = Gguf::open(format!("{}/qwen3next-f16.gguf", folder())).unwrap();
+    let bytes = |name: &str| gguf.tensor(name).unwrap().bytes().unwrap().to_vec();
+    let older = |layer: usize| {
+        let (mixed, gate) =
+            (bytes(&format!("blk.{layer}.attn_qkv.weight")), bytes(&format!("blk.{layer}.attn_gate.weight")));
+        let head = |at: usize| {
+            let rows = |from: &[u8], start: usize, n: usize| from[start * ROW..(start + n) * ROW].to_vec();
+            let (q, k) = (rows(&mixed, at * KEY, KEY), rows(&mixed, (HEADS + at) * KEY, KEY));
+            let v = rows(&mixed, 2 * HEADS * KEY + at * VALUE, VALUE);
+            [q, k, v, rows(&gate, at * VALUE, VALUE)].concat()
+        };
+        (0..HEADS).flat_map(head).collect::<Vec<u8>>()
+    };
+    let is_part = |name: &str| name.ends_with("attn_qkv.weight") || name.ends_with("attn_gate.weight");
+    let kept = || gguf.tensors().filter(|tensor| !is_part(tensor.name()));
+    let mut writer = rocm_ops::gguf::Writer::with_metadata(gguf.metadata().clone());
+    kept().for_each(|t| drop(writer.tensor(t.name(), t.ggml_type(), t.dims()).map(|_| ())));
+    let layers = [0, 1, 3].map(|layer| (format!("blk.{layer}.ssm_in.weight"), older(layer)));
+    for (name, _) in &layers {
+        writer.tensor(name, rocm_ops::gguf::GgmlType::F16, &[2 * HEADS * (KEY + VALUE), 128]).unwrap();
+    }
+    let mut body = writer.write_to(Vec::new()).unwrap();
+    kept().for_each(|t| body.write(t.name(), t.bytes().unwrap()).unwrap());
+    layers.iter().for_each(|(name, bytes)| body.write(name, bytes).unwrap());
+    let old = Gguf::from_bytes(body.finish().unwrap()).unwrap();
+    let logits = |gguf: &Gguf| {
+        let (cpu, tokens) = (Cpu::new(), [3, 1, 4, 1, 5, 9]);
+        let model = Decoder::<f32, Cpu>::load(&cpu, gguf, 16).unwrap();
+        model.forward(&cpu, &mut model.state(&cpu, 16).unwrap(), &tokens).unwrap()
+    };
+    assert_eq!(logits(&old), logits(&gguf));
 }
 
 /// In 16 bits, where sinks, biases and caches have another type than the weights of norms.
@@ -60,7 +179,7 @@ fn in_16_bits() {
         let error: f64 = got.iter().zip(&want).map(|(g, w)| (g - w).powi(2)).sum();
         error / want.iter().map(|w| w * w).sum::<f64>()
     }
-    for name in ["gpt-oss-f16", "deepseek-v3-f16"] {
+    for name in ["gpt-oss-f16", "deepseek-v3-f16", "qwen3next-f16"] {
         let (half, brain) = (error::<f16>(name), error::<bf16>(name));
         assert!(half > 0.0 && half < 1e-3 && brain > 0.0 && brain < 5e-2, "{name}: {half:e}, {brain:e}");
     }
@@ -142,6 +261,10 @@ fn what_is_not_understood_is_an_error_that_names_it() {
         ("deepseek-v3-f16", "deepseek2.attention.value_length", 64),
         ("deepseek-v3-f16", "deepseek2.attention.head_count_kv", 4),
         ("gpt-oss-f16", "gpt-oss.attention.value_length", 16),
+        ("qwen3-f16", "qwen3.ssm.inner_size", 64),
+        ("qwen3next-f16", "qwen3next.ssm.group_count", 3),
+        ("qwen3next-f16", "qwen3next.ssm.inner_size", 126),
+        ("phi3-long-f16", "phi3.rope.scaling.original_context_length", 0),
     ] {
         let message = refused(name, key, value);
         assert!(message.contains(key), "{message}");
@@ -152,6 +275,14 @@ fn what_is_not_understood_is_an_error_that_names_it() {
     assert!(fewer.contains("blk.0."), "{fewer}");
     let narrower = refused("deepseek-v3-f16", "deepseek2.attention.key_length_mla", 32_u32);
     assert!(narrower.contains("attn_q_b"), "{narrower}");
+    // Another interval makes other layers recurrent, and no period fits an array of another length.
+    let interval = refused("qwen3next-f16", "qwen3next.full_attention_interval", 2_u32);
+    assert!(interval.contains("blk.1."), "{interval}");
+    let layers = rocm_ops::gguf::Array::Bool([true, true, false].into());
+    let layers = refused("qwen3next-f16", "qwen3next.attention.recurrent_layers", layers);
+    assert!(layers.contains("recurrent_layers") && layers.contains("4 layers"), "{layers}");
+    let state = refused("qwen3next-f16", "qwen3next.ssm.state_size", 16_u32);
+    assert!(state.contains("attn_qkv"), "{state}");
     // A dense family whose file says that it has experts.
     let experts = refused("qwen3-f16", "qwen3.expert_count", 8_u32);
     assert!(experts.contains("expert_count"), "{experts}");

@@ -5,7 +5,7 @@ use rocm_ops::model::Transformer;
 use rocm_ops::models::Decoder;
 use serde_json::Value;
 
-pub(crate) const FAMILIES: [&str; 7] = [
+pub(crate) const FAMILIES: [&str; 8] = [
     "llama-f16",
     "llama-Q4_K_M",
     "qwen3-f16",
@@ -13,6 +13,7 @@ pub(crate) const FAMILIES: [&str; 7] = [
     "qwen3moe-f16",
     "gpt-oss-f16",
     "deepseek-v3-f16",
+    "qwen3next-f16",
 ];
 
 pub(crate) fn folder() -> String {

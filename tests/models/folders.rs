@@ -1,14 +1,15 @@
 //! Folders as `save_pretrained` of the Python package `transformers` writes them, with logits that it computed in float64
 //! (`tools/family-fixture.py --folders`).
 use crate::fixture::{check_batch, check_model};
-use rocm_ops::gguf::{EncodeOptions, Gguf};
+use rocm_ops::gguf::{EncodeOptions, GgmlType, Gguf};
+use rocm_ops::model::RopeScaling;
 use rocm_ops::models::{self, Decoder};
 use rocm_ops::{Checked, Cpu, Reference};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
-/// Every folder; the name is that of the family.
-const FOLDERS: [&str; 13] = [
+/// Every folder; the name is that of the family, of which phi3 has two.
+const FOLDERS: [&str; 18] = [
     "llama",
     "mistral",
     "mixtral",
@@ -17,9 +18,14 @@ const FOLDERS: [&str; 13] = [
     "qwen3moe",
     "gemma2",
     "gemma3",
+    "gemma3_images",
+    "mistral3",
     "phi3",
+    "phi3_long",
     "starcoder2",
     "stablelm",
+    "gpt_oss",
+    "qwen3_next",
     "deepseek_v2",
     "deepseek_v3",
 ];
@@ -40,13 +46,48 @@ fn every_family_is_what_transformers_computes() {
         let path = format!("{}/expected.json", folder(name));
         check_model(&Cpu::new(), (name, &model), &path, usize::MAX, 15);
     }
-    assert_eq!(models::folder_families().count(), FOLDERS.len());
+    assert_eq!(models::folder_families().count() + 1, FOLDERS.len());
+}
+
+/// The weights of another folder, whose experts are in blocks that hold them exactly.
+#[test]
+fn experts_in_blocks_are_the_same_experts() {
+    let (name, path) = ("gpt_oss-MXFP4", format!("{}/expected.json", folder("gpt_oss")));
+    let model = models::open(folder(name)).unwrap();
+    assert_eq!(model.tensor("blk.1.ffn_up_exps.weight").unwrap().ggml_type(), GgmlType::MXFP4);
+    check_model(&Reference::new(), (name, &model), &path, usize::MAX, 5);
+    check_model(&Cpu::new(), (name, &model), &path, usize::MAX, 5);
+
+    let alone = Copy::new(name, "alone");
+    let path = alone.0.join("model.safetensors");
+    replace(&path, "layers.1.mlp.experts.down_proj_scales", "layers.7.mlp.experts.down_proj_scales");
+    assert!(alone.refused().contains("layers.1.mlp.experts.down_proj: got"), "{}", alone.refused());
+}
+
+/// Models with images leave out options of their text part.
+#[test]
+fn the_text_part_has_its_own_defaults() {
+    let config = |folder: &Path| models::Config::new(models::open(folder).unwrap().metadata()).unwrap();
+    let copy = Copy::changed("gemma3_images", "text_config.query_pre_attn_scalar", json!(null));
+    let (own, default) = (config(folder("gemma3_images").as_ref()), config(&copy.0));
+    let scale = (1.0 / 24.0_f64.sqrt()) as f32;
+    assert_eq!((own.score_scale, default.score_scale), (Some(scale.into()), Some(0.0625)));
+}
+
+#[test]
+fn yarn_rounds_its_range_unless_the_file_says_no() {
+    let copy = Copy::changed("qwen3", "rope_parameters.truncate", json!(false));
+    for (folder, rounds) in [(copy.0.clone(), false), (folder("qwen3").into(), true)] {
+        let config = models::Config::new(models::open(folder).unwrap().metadata()).unwrap();
+        let RopeScaling::Yarn { truncate, .. } = config.rope_scaling else { panic!("{config:?}") };
+        assert_eq!(truncate, rounds);
+    }
 }
 
 #[test]
 fn with_every_op_checked() {
     let checked = Checked::new(Cpu::new(), Reference::new());
-    for name in ["llama", "qwen3moe", "gemma3"] {
+    for name in ["llama", "qwen3moe", "gemma3", "gpt_oss", "qwen3_next"] {
         let model = models::open(folder(name)).unwrap();
         check_model(&checked, (name, &model), &format!("{}/expected.json", folder(name)), 2, 3);
     }
@@ -136,7 +177,7 @@ impl Drop for Copy {
 fn what_is_not_understood_is_an_error_that_names_it() {
     for (name, option, value) in [
         ("llama", "model_type", json!("mamba")),
-        ("llama", "model_type", json!("gpt_oss")),
+        ("llama", "model_type", json!("gpt_neox")),
         ("llama", "architectures", json!(["LlamaForSequenceClassification"])),
         ("llama", "quantization_config", json!({"quant_method": "gptq"})),
         ("llama", "logit_scale", json!(0.5)),
@@ -148,7 +189,6 @@ fn what_is_not_understood_is_an_error_that_names_it() {
         ("llama", "rope_parameters.rope_type", json!("dynamic")),
         ("llama", "rope_parameters.factor", json!(null)),
         ("llama", "rope_parameters.new_factor", json!(2.0)),
-        ("qwen3", "rope_parameters.truncate", json!(false)),
         ("qwen3", "rope_parameters.mscale", json!(0.7)),
         ("qwen3", "use_sliding_window", json!(true)),
         ("qwen3", "layer_types", json!(["full_attention", "sliding_attention"])),
@@ -159,7 +199,24 @@ fn what_is_not_understood_is_an_error_that_names_it() {
         ("gemma2", "query_pre_attn_scalar", json!(null)),
         ("gemma3", "_sliding_window_pattern", json!(4)),
         ("gemma3", "rope_parameters.sliding_attention.rope_type", json!("linear")),
-        ("phi3", "rope_parameters.rope_type", json!("longrope")),
+        ("llama", "rope_parameters.rope_type", json!("longrope")),
+        ("gemma3_images", "text_config.use_bidirectional_attention", json!(true)),
+        ("gemma3_images", "text_config.model_type", json!("gemma2")),
+        ("gemma3_images", "text_config", json!(null)),
+        ("gemma3_images", "quantization_config", json!({"quant_method": "gptq"})),
+        ("mistral3", "architectures", json!(["Mistral3ForCausalLM"])),
+        ("phi3_long", "rope_parameters.long_factor", json!(null)),
+        ("phi3_long", "rope_parameters.short_factor", json!([1.0, "2.0"])),
+        ("phi3_long", "original_max_position_embeddings", json!(1)),
+        ("gpt_oss", "swiglu_limit", json!(5.0)),
+        ("gpt_oss", "quantization_config", json!({"quant_method": "gptq"})),
+        ("gpt_oss", "layer_types", json!(["full_attention", "sliding_attention"])),
+        ("gpt_oss", "experts_per_token", json!(3)),
+        ("qwen3_next", "layer_types", json!(["linear_attention", "sliding_attention", "linear_attention"])),
+        ("qwen3_next", "use_sliding_window", json!(true)),
+        ("qwen3_next", "linear_num_key_heads", json!(3)),
+        ("qwen3_next", "norm_topk_prob", json!(false)),
+        ("qwen3_next", "shared_expert_intermediate_size", json!(null)),
         ("stablelm", "qk_layernorm", json!(true)),
         ("deepseek_v2", "topk_method", json!("noaux_tc")),
         ("deepseek_v2", "norm_topk_prob", json!(true)),
@@ -180,6 +237,10 @@ fn what_is_not_understood_is_an_error_that_names_it() {
     assert!(wider.contains("ffn_") && wider.contains("100"), "{wider}");
     let narrower = Copy::changed("deepseek_v3", "v_head_dim", json!(12)).refused();
     assert!(narrower.contains("kv_b_proj") && narrower.contains("12"), "{narrower}");
+    let heads = Copy::changed("qwen3_next", "linear_value_head_dim", json!(12)).refused();
+    assert!(heads.contains("in_proj_qkvz") && heads.contains("176"), "{heads}");
+    let factors = Copy::changed("phi3_long", "rope_parameters.short_factor", json!([1.0])).refused();
+    assert!(factors.contains("factors") && factors.contains('6'), "{factors}");
     let deeper = Copy::changed("llama", "num_hidden_layers", json!(3)).refused();
     assert!(deeper.contains("tensor model.layers.2."), "{deeper}");
     let untied = Copy::changed("qwen2", "tie_word_embeddings", json!(false)).refused();
@@ -272,7 +333,7 @@ fn replace(path: &Path, from: &str, to: &str) {
 
 #[test]
 fn a_batch_is_its_texts() {
-    for name in ["llama", "gemma3", "qwen3moe"] {
+    for name in ["llama", "gemma3", "qwen3moe", "qwen3_next"] {
         check_batch(&Cpu::new(), &models::open(folder(name)).unwrap(), name);
     }
 }

@@ -124,8 +124,10 @@ fn families() {
     let rocm = Rocm::new().unwrap();
     fixture::FAMILIES.iter().for_each(|name| fixture::check(&rocm, name, 2, 2));
     // Several texts at once: the rows of each are a part of tensors that hold those of all.
-    let gguf = Gguf::open(format!("{}/qwen3-f16.gguf", fixture::folder())).unwrap();
-    fixture::check_batch(&rocm, &gguf, "qwen3");
+    for name in ["qwen3-f16", "qwen3next-f16"] {
+        let gguf = Gguf::open(format!("{}/{name}.gguf", fixture::folder())).unwrap();
+        fixture::check_batch(&rocm, &gguf, name);
+    }
 }
 
 #[test]

@@ -86,16 +86,51 @@ impl<'g, B: Backend> Weights<'g, B> {
     /// # Errors
     /// As [`matrix`](Self::matrix), and [`Error::TensorType`](crate::Error::TensorType) if there are fewer rows.
     pub fn rows(&self, name: &str, dims: &[usize], rows: Range<usize>) -> Result<AnyOf<B>> {
+        self.row_groups(name, dims, std::slice::from_ref(&rows))
+    }
+
+    /// The same for several groups of rows, which follow each other in the result. Such is the part of each head in a matrix that
+    /// holds several parts head by head. More than one group is copied.
+    ///
+    /// ```
+    /// # use ops_core::{Backend, ops::*};
+    /// # use ops_gguf::{Gguf, GgmlType, Weights, Writer};
+    /// # let cpu = ops_cpu::Cpu::new();
+    /// // Query and gate of a head, then those of the next head.
+    /// let mut writer = Writer::new();
+    /// writer.tensor("blk.0.attn_q.weight", GgmlType::F32, &[4, 1])?;
+    /// let mut body = writer.write_to(Vec::new())?;
+    /// body.write("blk.0.attn_q.weight", &[1.0_f32, 10.0, 2.0, 20.0])?;
+    /// let gguf = Gguf::from_bytes(body.finish()?)?;
+    /// let gates = Weights::new(&cpu, &gguf).row_groups("blk.0.attn_q.weight", &[4, 1], &[1..2, 3..4])?;
+    /// let x = cpu.tensor(&[1, 1], &[1.0_f32])?;
+    /// assert_eq!(cpu.linear(&x, &gates)?.to_vec(&cpu)?, [10.0, 20.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`rows`](Self::rows).
+    pub fn row_groups(&self, name: &str, dims: &[usize], groups: &[Range<usize>]) -> Result<AnyOf<B>> {
         let tensor = self.gguf.tensor(name)?;
         let dtype = self.checked(&tensor, dims)?;
         let columns = tensor.block_dims()?.last().copied().unwrap_or(1);
         let row = columns * dtype.size();
         let bytes = tensor.info.len.unwrap_or(0);
-        if row == 0 || rows.start > rows.end || rows.end > bytes / row {
-            return Err(tensor.wrong(format!("dimensions {dims:?}"), format!("rows {rows:?}")));
+        let part = |rows: &Range<usize>| {
+            if row == 0 || rows.start > rows.end || rows.end > bytes / row {
+                return Err(tensor.wrong(format!("dimensions {dims:?}"), format!("rows {rows:?}")));
+            }
+            tensor.raw_part(rows.start * row..rows.end * row)
+        };
+        if let [rows] = groups {
+            return self.upload(part(rows)?, dtype, &[rows.end - rows.start, columns]);
         }
-        let data = tensor.raw_part(rows.start * row..rows.end * row)?;
-        self.upload(data, dtype, &[rows.end - rows.start, columns])
+        let mut joined = Vec::new();
+        for rows in groups {
+            joined.extend_from_slice(part(rows)?.as_ref());
+        }
+        let count = joined.len().checked_div(row).unwrap_or(0);
+        Ok(self.backend.any_tensor(dtype, &[count, columns], &joined)?)
     }
 
     /// A vector in f32: the weight of a norm, or a bias. Files hold these in f32 or in a 16-bit type, which is widened.

@@ -3,8 +3,12 @@ use crate::families;
 use crate::keys::Keys;
 use crate::{Error, Result};
 use ops_core::model::RopeScaling;
-use ops_core::ops::{GroupScore, RopeForm, Scoring, ScoringOrder};
+use ops_core::ops::RopeForm;
 use ops_gguf::Metadata;
+
+mod experts;
+
+pub use experts::Experts;
 
 /// Extents, constants and choices of a decoder.
 #[derive(Clone, Debug)]
@@ -24,6 +28,10 @@ pub struct Config {
     pub head_dim: usize,
     /// How attention is compressed, if it is latent.
     pub latent: Option<Latent>,
+    /// Layers with linear attention in place of attention.
+    pub recurrent: Option<Recurrent>,
+    /// The result of attention is multiplied with the sigmoid of a gate, which the matrix of queries has beside each head.
+    pub gated: bool,
     /// Width of the feed-forward block.
     pub ffn: usize,
     /// Context that the model was trained for, in tokens.
@@ -38,7 +46,7 @@ pub struct Config {
     pub rope_dim: usize,
     /// Base of the rotary frequencies.
     pub rope_base: f64,
-    /// How positions map to angles.
+    /// How positions map to angles. Lists of factors are empty here: they are in tensors.
     pub rope_scaling: RopeScaling,
     /// Layers whose attention reaches only so far.
     pub window: Option<Window>,
@@ -72,6 +80,25 @@ pub struct Latent {
     /// Features of a head's query that are not rotated.
     pub nope: usize,
     /// Features of a head's result.
+    pub value_dim: usize,
+}
+
+/// Layers that keep a state of fixed size instead of keys and values: a short convolution, then the gated delta rule. Yang, Kautz
+/// and Hatamizadeh, "Gated Delta Networks: Improving Mamba2 with Delta Rule", 2024.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Recurrent {
+    /// Whether each layer is one of these; the others have attention.
+    pub layers: Vec<bool>,
+    /// Inputs that the convolution sees, the newest included.
+    pub window: usize,
+    /// Number of heads of queries and keys; divides `value_heads`.
+    pub key_heads: usize,
+    /// Number of heads of values, each with a state of its own.
+    pub value_heads: usize,
+    /// Features of a head's query and key.
+    pub key_dim: usize,
+    /// Features of a head's value.
     pub value_dim: usize,
 }
 
@@ -116,82 +143,49 @@ pub struct Window {
     pub rope_base: Option<f64>,
 }
 
-/// A mixture of experts.
-#[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
-pub struct Experts {
-    /// Number of experts.
-    pub count: usize,
-    /// How many of them compute a token.
-    pub used: usize,
-    /// Width of an expert.
-    pub ffn: usize,
-    /// How the router's logits become scores.
-    pub scoring: Scoring,
-    /// Whether all experts are scored, or those that are chosen.
-    pub order: ScoringOrder,
-    /// The weights of the chosen ones are scaled to sum to 1.
-    pub renormalize: bool,
-    /// A factor on the weights.
-    pub scale: f64,
-    /// The number of groups of experts, and how many of them stay.
-    pub groups: (usize, usize),
-    /// What marks a group.
-    pub group_score: GroupScore,
-    /// So many experts compute every token, as one block of their widths together.
-    pub shared: usize,
-    /// So many layers, the first ones, have a dense block instead.
-    pub leading_dense: usize,
-}
-
-impl Experts {
-    /// What the metadata says: softmax over all experts and renormalised weights, unless it says otherwise.
-    pub(crate) fn read(keys: &Keys<'_>, ffn: usize) -> Result<Self> {
-        let (scoring, order) = match keys.find::<u32>("expert_gating_func")?.unwrap_or(0) {
-            0 | 1 => (Scoring::Softmax, ScoringOrder::Before),
-            2 => (Scoring::Sigmoid, ScoringOrder::Before),
-            3 => (Scoring::Softmax, ScoringOrder::After),
-            other => {
-                let wanted = "1 (softmax), 2 (sigmoid) or 3 (softmax of the chosen)";
-                return Err(keys.wrong("expert_gating_func", other, wanted));
+impl Recurrent {
+    /// What the metadata says of a model of so many layers.
+    pub(crate) fn read(keys: &Keys<'_>, layers: usize) -> Result<Self> {
+        let layers = match keys.find::<&[bool]>("attention.recurrent_layers")? {
+            Some(said) if said.len() == layers => said.to_vec(),
+            Some(said) => {
+                let wanted = format!("one value for each of the {layers} layers");
+                return Err(keys.wrong(
+                    "attention.recurrent_layers",
+                    format!("{} values", said.len()),
+                    wanted,
+                ));
+            }
+            None => {
+                let period = keys.count_or("full_attention_interval", 4)?;
+                (1..=layers).map(|layer| !layer.is_multiple_of(period)).collect()
             }
         };
-        let found = |key: &str| -> Result<usize> { Ok(keys.find::<u32>(key)?.unwrap_or(0) as usize) };
-        let groups = found("expert_group_count")?.max(1);
-        let kept = if groups == 1 { 1 } else { keys.count("expert_group_used_count")? };
-        Ok(Experts {
-            count: keys.count("expert_count")?,
-            used: keys.count("expert_used_count")?,
-            ffn: keys.count_or("expert_feed_forward_length", ffn)?,
-            scoring,
-            order,
-            renormalize: keys.find::<bool>("expert_weights_norm")?.unwrap_or(true),
-            scale: keys.float("expert_weights_scale")?.filter(|scale| *scale != 0.0).unwrap_or(1.0),
-            groups: (groups, kept),
-            group_score: GroupScore::Top2,
-            shared: found("expert_shared_count")?,
-            leading_dense: found("leading_dense_block_count")?,
-        })
-    }
-
-    /// Whether the experts and groups go into each other.
-    fn check(&self, keys: &Keys<'_>) -> Result<()> {
-        let &Experts { count, used, groups: (groups, kept), .. } = self;
-        if !count.is_multiple_of(groups) {
+        let (key_heads, value_heads) = (keys.count("ssm.group_count")?, keys.count("ssm.time_step_rank")?);
+        if !value_heads.is_multiple_of(key_heads) {
+            let wanted = format!("a divisor of the {value_heads} heads of values (ssm.time_step_rank)");
+            return Err(keys.wrong("ssm.group_count", key_heads, wanted));
+        }
+        let values = keys.count("ssm.inner_size")?;
+        if !values.is_multiple_of(value_heads) {
+            return Err(keys.wrong("ssm.inner_size", values, format!("a width of {value_heads} heads")));
+        }
+        let key_dim = keys.count("ssm.state_size")?;
+        if key_heads.checked_mul(key_dim).is_none_or(|width| width > u32::MAX as usize) {
             return Err(keys.wrong(
-                "expert_group_count",
-                groups,
-                format!("a divisor of the {count} experts"),
+                "ssm.state_size",
+                key_dim,
+                format!("a width that {key_heads} heads can have"),
             ));
         }
-        if kept > groups {
-            return Err(keys.wrong("expert_group_used_count", kept, format!("at most {groups}")));
-        }
-        let left = count / groups * kept;
-        if used > left {
-            return Err(keys.wrong("expert_used_count", used, format!("at most {left}")));
-        }
-        Ok(())
+        Ok(Recurrent {
+            layers,
+            window: keys.count("ssm.conv_kernel")?,
+            key_heads,
+            value_heads,
+            key_dim,
+            value_dim: values / value_heads,
+        })
     }
 }
 
@@ -212,16 +206,18 @@ const REFUSED: [&str; 9] = [
 type FamilyKey = (&'static str, fn(&Config) -> bool);
 
 /// Keys that only some families have.
-const BY_FAMILY: [FamilyKey; 9] = [
+const BY_FAMILY: [FamilyKey; 11] = [
     ("attn_logit_softcapping", |config| config.score_softcap.is_none()),
     ("final_logit_softcapping", |config| config.logit_softcap.is_none()),
     ("expert_count", |config| config.experts.is_none()),
     ("expert_shared_count", |config| config.experts.is_none()),
+    ("expert_shared_feed_forward_length", |config| config.experts.is_none()),
     ("expert_group_count", |config| config.experts.is_none()),
     ("leading_dense_block_count", |config| config.experts.is_none()),
     ("attention.q_lora_rank", |config| config.latent.is_none()),
     ("attention.kv_lora_rank", |config| config.latent.is_none()),
     ("rope.scaling.yarn_log_multiplier", |config| config.latent.is_none()),
+    ("ssm.inner_size", |config| config.recurrent.is_none()),
 ];
 
 impl Config {
@@ -255,6 +251,8 @@ impl Config {
             kv_heads: keys.count_or("attention.head_count_kv", heads)?,
             head_dim,
             latent: None,
+            recurrent: None,
+            gated: false,
             ffn: keys.count_or("feed_forward_length", dim)?,
             context: keys.count("context_length")?,
             norm: NormKind::Rms,
@@ -298,6 +296,11 @@ impl Config {
     /// Whether the attention of this layer has a window.
     pub fn is_windowed(&self, layer: usize) -> bool {
         self.window.as_ref().is_some_and(|window| !(layer + 1).is_multiple_of(window.period))
+    }
+
+    /// Whether this layer has linear attention.
+    pub fn is_recurrent(&self, layer: usize) -> bool {
+        self.recurrent.as_ref().is_some_and(|recurrent| recurrent.layers.get(layer) == Some(&true))
     }
 
     /// Features of a cached value.

@@ -54,6 +54,17 @@ pub enum Error {
         /// Tokens that still fit.
         room: usize,
     },
+    /// A text cannot go back to an earlier token, because layers keep one state for all of its tokens.
+    #[error(
+        "a text of {len} tokens cannot go back to {got}: recurrent layers keep no earlier state; truncate it to 0 and read its \
+         tokens again"
+    )]
+    Rewind {
+        /// The number of tokens to go back to.
+        got: usize,
+        /// Tokens in the state.
+        len: usize,
+    },
     /// The file cannot be read.
     #[error(transparent)]
     File(#[from] ops_gguf::Error),

@@ -77,7 +77,8 @@ impl<'a> Keys<'a> {
                 original_context: self.count("rope.scaling.original_context_length")? as f64,
                 beta_fast: self.float("rope.scaling.yarn_beta_fast")?.unwrap_or(32.0),
                 beta_slow: self.float("rope.scaling.yarn_beta_slow")?.unwrap_or(1.0),
-                truncate: true,
+                // Only folders say it.
+                truncate: self.find("rope.scaling.truncate")?.unwrap_or(true),
                 attention_factor: self.float("rope.scaling.attn_factor")?,
             }),
             (Some(kind), factor) => Err(self.wrong(

@@ -28,7 +28,7 @@ mod families;
 mod folder;
 mod keys;
 
-pub use config::{Activation, Config, Experts, Latent, NormKind, Window};
+pub use config::{Activation, Config, Experts, Latent, NormKind, Recurrent, Window};
 pub use decoder::{Decoder, Row, State};
 pub use error::{Error, Result};
 pub use families::families;

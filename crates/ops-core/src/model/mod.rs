@@ -2,7 +2,7 @@
 use crate::Float;
 use crate::ops::{
     ActivationOps, AttentionOps, CastOps, CopyOps, ElementwiseOps, EmbeddingOps, ExpertOps, GatedOps,
-    IndexOps, LinearOps, MatMulOps, NormOps, RopeOps, RoutingOps, SoftmaxOps,
+    IndexOps, LinearAttentionOps, LinearOps, MatMulOps, NormOps, RopeOps, RoutingOps, SoftmaxOps,
 };
 
 mod kv_cache;
@@ -15,14 +15,17 @@ pub use weight::Weight;
 
 /// Everything that a decoder-only transformer computes in `T`, as one bound for models to name.
 ///
-/// Weights, tables, masks and indices may have any type that the ops accept, so the bound names no type but `T`.
+/// Weights, tables, masks and indices may have any type that the ops accept, so the bound names no type but `T`, and f32 for the
+/// gates of linear attention.
 pub trait Transformer<T: Float>:
     NormOps<T>
     + RopeOps<T>
     + SoftmaxOps<T>
     + AttentionOps<T>
     + ActivationOps<T>
+    + ActivationOps<f32>
     + ElementwiseOps<T>
+    + ElementwiseOps<f32>
     + MatMulOps<T>
     + LinearOps<T>
     + EmbeddingOps<T>
@@ -33,6 +36,7 @@ pub trait Transformer<T: Float>:
     + RoutingOps<T>
     + ExpertOps<T>
     + GatedOps<T>
+    + LinearAttentionOps<T>
 {
 }
 impl<T: Float, B> Transformer<T> for B where
@@ -41,7 +45,9 @@ impl<T: Float, B> Transformer<T> for B where
         + SoftmaxOps<T>
         + AttentionOps<T>
         + ActivationOps<T>
+        + ActivationOps<f32>
         + ElementwiseOps<T>
+        + ElementwiseOps<f32>
         + MatMulOps<T>
         + LinearOps<T>
         + EmbeddingOps<T>
@@ -52,5 +58,6 @@ impl<T: Float, B> Transformer<T> for B where
         + RoutingOps<T>
         + ExpertOps<T>
         + GatedOps<T>
+        + LinearAttentionOps<T>
 {
 }

@@ -41,6 +41,18 @@ pub enum RopeScaling {
     },
     /// One divisor for each of the `d/2` frequencies, as stored in some model files.
     Factors(Vec<f32>),
+    /// One divisor for each of the `d/2` frequencies, from one of two lists. Tables for more tokens than the trained context take
+    /// the long one. Ding et al., "LongRoPE: Extending LLM Context Window Beyond 2 Million Tokens", 2024.
+    LongRope {
+        /// The divisors up to the trained context.
+        short: Vec<f32>,
+        /// The divisors beyond it.
+        long: Vec<f32>,
+        /// Length of the trained context in tokens.
+        original_context: f64,
+        /// The factor on both tables.
+        attention_factor: f64,
+    },
 }
 
 /// Cosines and sines, `[tokens, d/2]` each, row-major.
@@ -72,7 +84,7 @@ impl RopeTables {
             tokens.checked_mul(half).ok_or_else(|| Error::TooLarge { dims: [tokens, half].into() })?;
         let base = positive("base", base)?;
         let mut frequencies: Vec<f64> = (0..half).map(|i| base.powf(-2.0 * i as f64 / d as f64)).collect();
-        let magnitude = scaling.apply(&mut frequencies, base, positive)?;
+        let magnitude = scaling.apply(&mut frequencies, tokens, base, positive)?;
 
         let mut tables = RopeTables { cos: Vec::new(), sin: Vec::new(), dims: [tokens, half] };
         for table in [&mut tables.cos, &mut tables.sin] {
@@ -102,10 +114,11 @@ impl RopeTables {
 }
 
 impl RopeScaling {
-    /// Scales the frequencies and returns the factor on the tables.
+    /// Scales the frequencies for so many tokens and returns the factor on the tables.
     fn apply(
         &self,
         frequencies: &mut [f64],
+        tokens: usize,
         base: f64,
         positive: impl Fn(&'static str, f64) -> Result<f64>,
     ) -> Result<f64> {
@@ -156,22 +169,31 @@ impl RopeScaling {
                     1.0
                 }));
             }
-            RopeScaling::Factors(factors) => {
-                if factors.len() != frequencies.len() {
-                    return Err(Error::param(
-                        "rope",
-                        "factors",
-                        factors.len(),
-                        format!("{} factors", frequencies.len()),
-                    ));
-                }
-                for (f, factor) in frequencies.iter_mut().zip(factors) {
-                    *f /= positive("factors", f64::from(*factor))?;
-                }
+            RopeScaling::Factors(factors) => divide(frequencies, factors, positive)?,
+            RopeScaling::LongRope { short, long, original_context, attention_factor } => {
+                let is_long = tokens as f64 > *original_context;
+                divide(frequencies, if is_long { long } else { short }, &positive)?;
+                return positive("attention_factor", *attention_factor);
             }
         }
         Ok(1.0)
     }
+}
+
+/// Divides each frequency by its factor.
+fn divide(
+    frequencies: &mut [f64],
+    factors: &[f32],
+    positive: impl Fn(&'static str, f64) -> Result<f64>,
+) -> Result<()> {
+    let (got, wanted) = (factors.len(), frequencies.len());
+    if got != wanted {
+        return Err(Error::param("rope", "factors", got, format!("{wanted} factors")));
+    }
+    for (f, factor) in frequencies.iter_mut().zip(factors) {
+        *f /= positive("factors", f64::from(*factor))?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -254,6 +276,24 @@ mod tests {
         let high = (32.0 * (200_000.0 / TAU).ln() / 10_000f64.ln()).ceil();
         let low = (32.0 * (200_000.0 / (32.0 * TAU)).ln() / 10_000f64.ln()).floor();
         assert!(high > 32.0 && (frequency(200_000.0, true, 31) - blended(low, high, 31.0)).abs() < 1e-4);
+    }
+
+    #[test]
+    fn long_tables_have_factors_of_their_own() {
+        let scaling = RopeScaling::LongRope {
+            short: vec![1.0, 2.0],
+            long: vec![1.0, 8.0],
+            original_context: 16.0,
+            attention_factor: 1.25,
+        };
+        let angle = |tokens: usize| {
+            let tables = RopeTables::new(tokens, 4, 100.0, &scaling).unwrap();
+            assert_eq!(tables.cos[0], 1.25);
+            f64::from(tables.sin[3]).atan2(f64::from(tables.cos[3]))
+        };
+        // The second frequency is 1/10.
+        assert!((angle(16) - 0.05).abs() < 1e-6 && (angle(17) - 0.0125).abs() < 1e-6);
+        assert!(RopeTables::new(1, 8, 1e4, &scaling).is_err());
     }
 
     #[test]

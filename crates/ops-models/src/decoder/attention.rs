@@ -1,5 +1,6 @@
 //! Attention of a step over all tokens so far.
-use super::{Attend, Cache, Decoder};
+use super::state::Cache;
+use super::{Attend, Decoder};
 use crate::{Config, Result};
 use ops_core::model::{Transformer, Weight};
 use ops_core::ops::*;
@@ -21,7 +22,10 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         let q = self.normed_heads(b, part.query.apply(b, h)?, part.query_norm.as_ref())?;
         let k = self.normed_heads(b, part.key.apply(b, h)?, part.key_norm.as_ref())?;
         let v = part.value.apply(b, h)?;
-        let o = self.attend(b, i, (q, k, Some(&v)), part.sinks.as_ref(), caches)?;
+        let mut o = self.attend(b, i, (q, k, Some(&v)), part.sinks.as_ref(), caches)?;
+        if let Some(gate) = &part.gate {
+            o = b.mul(&o, &b.sigmoid(&gate.apply(b, h)?)?)?;
+        }
         part.output.apply(b, o.as_ref())
     }
 

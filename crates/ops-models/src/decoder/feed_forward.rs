@@ -26,8 +26,8 @@ pub(super) struct Mixture<B: Backend> {
     pub(super) gate: Matrices<B>,
     pub(super) up: Matrices<B>,
     pub(super) down: Matrices<B>,
-    /// The block that computes every token.
-    pub(super) shared: Option<Dense<B>>,
+    /// The block that computes every token, and the projection to a gate of its result.
+    pub(super) shared: Option<(Dense<B>, Option<Linear<B>>)>,
     pub(super) plan: Experts,
 }
 
@@ -106,10 +106,12 @@ impl<B: Backend> Mixture<B> {
         let (gate, up) = (self.gate.apply(b, row, &ids)?, self.up.apply(b, row, &ids)?);
         let f = activate(b, activation, Some(&gate), &up)?;
         let y = b.combine_experts(&self.down.apply(b, f.as_ref(), &ids)?, &weights)?;
-        match &self.shared {
-            Some(shared) => Ok(b.add(&y, &shared.apply(b, activation, h)?)?),
-            None => Ok(y),
+        let Some((shared, gate)) = &self.shared else { return Ok(y) };
+        let mut all = shared.apply(b, activation, h)?;
+        if let Some(gate) = gate {
+            all = b.mul(&all, &b.sigmoid(&gate.apply(b, h)?)?)?;
         }
+        Ok(b.add(&y, &all)?)
     }
 }
 

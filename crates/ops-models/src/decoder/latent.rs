@@ -1,7 +1,8 @@
 //! Attention over compressed keys and values.
 use super::feed_forward::Matrices;
 use super::load::Loader;
-use super::{Cache, Decoder, Linear, Norm};
+use super::state::Cache;
+use super::{Decoder, Linear, Norm};
 use crate::{Config, Latent as Plan, Result};
 use ops_core::model::Transformer;
 use ops_core::{Backend, Float, Ref, Shape, TensorOf, View};

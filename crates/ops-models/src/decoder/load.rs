@@ -25,14 +25,14 @@ pub(super) struct Loader<'g, B, T> {
 }
 
 impl<T: Float, B: Transformer<T>> Loader<'_, B, T> {
-    fn has(&self, name: &str) -> bool {
+    pub(super) fn has(&self, name: &str) -> bool {
         self.weights.contains(name)
     }
     fn mark(&self, name: &str) {
         self.used.borrow_mut().insert(name.to_owned());
     }
 
-    fn vector(&self, name: &str, len: usize) -> Result<TensorOf<B, f32>> {
+    pub(super) fn vector(&self, name: &str, len: usize) -> Result<TensorOf<B, f32>> {
         self.mark(name);
         Ok(self.weights.vector(name, len)?)
     }
@@ -60,8 +60,22 @@ impl<T: Float, B: Transformer<T>> Loader<'_, B, T> {
         let weight = self.weights.packed::<T>(&name, dims)?;
         Ok(Linear { weight, bias: self.optional(&format!("{part}.bias"), dims[0])? })
     }
+    /// A matrix for ops that take it in the type that the model computes in.
+    pub(super) fn matrix_in_t(&self, name: &str, dims: [usize; 2]) -> Result<TensorOf<B, T>> {
+        self.mark(name);
+        Ok(CastOps::<T>::cast(self.backend, &self.weights.matrix(name, dims)?)?)
+    }
     /// Rows of a tensor as a matrix of their own.
     fn rows(&self, part: &str, dims: &[usize], rows: Range<usize>) -> Result<Linear<B>> {
+        self.row_groups(part, dims, std::slice::from_ref(&rows))
+    }
+    /// The same for groups of rows, which follow each other.
+    pub(super) fn row_groups(
+        &self,
+        part: &str,
+        dims: &[usize],
+        groups: &[Range<usize>],
+    ) -> Result<Linear<B>> {
         let name = format!("{part}.weight");
         self.mark(&name);
         let bias = format!("{part}.bias");
@@ -69,19 +83,24 @@ impl<T: Float, B: Transformer<T>> Loader<'_, B, T> {
             let wanted = "no bias beside a matrix that is several in one".to_owned();
             return Err(Error::Tensor { name: bias, got: "a bias".into(), wanted });
         }
-        let weight = self.weights.rows(&name, dims, rows)?;
+        let weight = self.weights.row_groups(&name, dims, groups)?;
         Ok(Linear { weight: LinearOps::<T>::pack_weight(self.backend, weight)?, bias: None })
     }
 
-    fn layer(&self, i: usize) -> Result<Layer<B>> {
+    fn layer(&self, i: usize) -> Result<Layer<T, B>> {
         let Config { dim, parallel, feed_norm, .. } = *self.config;
         let part = |name: &str| format!("blk.{i}.{name}");
+        let is_recurrent = |layer| self.config.is_recurrent(layer);
         Ok(Layer {
             attention_norm: self.norm(&part("attn_norm"), dim)?,
-            attend: match self.config.latent {
-                Some(latent) => AttentionPart::Latent(Box::new(self.latent(i, latent)?)),
-                None => AttentionPart::Heads(Box::new(self.attend(i)?)),
+            attend: match (self.config.latent, &self.config.recurrent) {
+                (_, Some(plan)) if is_recurrent(i) => {
+                    AttentionPart::Recurrent(Box::new(self.recurrent(i, plan)?))
+                }
+                (Some(latent), _) => AttentionPart::Latent(Box::new(self.latent(i, latent)?)),
+                (None, _) => AttentionPart::Heads(Box::new(self.attend(i)?)),
             },
+            slot: (0..i).filter(|earlier| is_recurrent(*earlier) == is_recurrent(i)).count(),
             post_attention_norm: match feed_norm {
                 "post_attention_norm" => None,
                 _ => self.optional_norm(&part("post_attention_norm"), dim)?,
@@ -96,20 +115,31 @@ impl<T: Float, B: Transformer<T>> Loader<'_, B, T> {
     }
 
     fn attend(&self, i: usize) -> Result<Attend<B>> {
-        let Config { dim, head_dim, .. } = *self.config;
+        let Config { dim, head_dim, heads, .. } = *self.config;
         let (q, kv) = self.config.widths()?;
         let part = |name: &str| format!("blk.{i}.{name}");
         let fused = part("attn_qkv");
+        let linear = |name, n| self.linear(&part(name), [n, dim]);
+        let mut gate = None;
         let [query, key, value] = if self.has(&format!("{fused}.weight")) {
             let dims = [q + 2 * kv, dim];
             let rows = |rows| self.rows(&fused, &dims, rows);
             [rows(0..q)?, rows(q..q + kv)?, rows(q + kv..q + 2 * kv)?]
+        } else if self.config.gated {
+            // Each head's query is followed by its gate.
+            let of_heads = |first| {
+                let start = move |head| (2 * head + first) * head_dim;
+                (0..heads).map(move |head| start(head)..start(head) + head_dim).collect::<Vec<_>>()
+            };
+            let (both, dims) = (part("attn_q"), [2 * q, dim]);
+            gate = Some(self.row_groups(&both, &dims, &of_heads(1))?);
+            [self.row_groups(&both, &dims, &of_heads(0))?, linear("attn_k", kv)?, linear("attn_v", kv)?]
         } else {
-            let linear = |name, n| self.linear(&part(name), [n, dim]);
             [linear("attn_q", q)?, linear("attn_k", kv)?, linear("attn_v", kv)?]
         };
         Ok(Attend {
             query,
+            gate,
             key,
             value,
             output: self.linear(&part("attn_output"), [dim, q])?,
@@ -151,11 +181,24 @@ impl<T: Float, B: Transformer<T>> Loader<'_, B, T> {
             up: self.matrices(&part("ffn_up_exps"), [count, ffn, dim])?,
             down: self.matrices(&part("ffn_down_exps"), [count, dim, ffn])?,
             choice_bias: self.optional(&part("exp_probs_b.bias"), count)?,
-            shared: (shared > 0)
-                .then(|| self.dense(i, "_shexp", self.product("expert_shared_count", shared, ffn)?))
-                .transpose()?,
+            shared: (shared > 0).then(|| self.shared(i, shared)).transpose()?,
             plan: experts,
         })
+    }
+    /// The block of this width that computes every token, and its gate, a row that files have as a vector or as a matrix.
+    fn shared(&self, i: usize, width: usize) -> Result<(Dense<B>, Option<Linear<B>>)> {
+        let (block, dim) = (self.dense(i, "_shexp", width)?, self.config.dim);
+        let part = format!("blk.{i}.ffn_gate_inp_shexp");
+        let name = format!("{part}.weight");
+        let gate = match self.gguf.find(&name).map(|tensor| tensor.dims().len()) {
+            None => None,
+            Some(1) => {
+                let row: Weight<B::Space> = self.vector(&name, dim)?.reshape(&[1, dim])?.into();
+                Some(Linear { weight: LinearOps::<T>::pack_weight(self.backend, row)?, bias: None })
+            }
+            Some(_) => Some(self.linear(&part, [1, dim])?),
+        };
+        Ok((block, gate))
     }
     /// Several matrices in one tensor, `[count, n, k]`, with their biases if the file has them.
     pub(super) fn matrices(&self, part: &str, [count, n, k]: [usize; 3]) -> Result<Matrices<B>> {
@@ -186,10 +229,18 @@ impl<T: Float, B: Transformer<T>> Loader<'_, B, T> {
     /// Tables for layers without a window, and for those with one if they differ.
     fn rotations(&self, context: usize) -> Result<(Rotation<B>, Option<Rotation<B>>)> {
         let Config { rope_dim, rope_base, .. } = *self.config;
-        let scaling = match self.gguf.find("rope_freqs.weight") {
-            Some(factors) => RopeScaling::Factors(factors.view::<f32>()?.into_owned()),
-            None => self.config.rope_scaling.clone(),
+        let factors = |name: &str| -> Result<Vec<f32>> {
+            self.mark(name);
+            Ok(self.gguf.tensor(name)?.view::<f32>()?.into_owned())
         };
+        let mut scaling = self.config.rope_scaling.clone();
+        if self.has("rope_freqs.weight") {
+            scaling = RopeScaling::Factors(factors("rope_freqs.weight")?);
+        }
+        if let RopeScaling::LongRope { short, long, .. } = &mut scaling {
+            *short = factors("rope_factors_short.weight")?;
+            *long = factors("rope_factors_long.weight")?;
+        }
         let tables = |base: f64, scaling: &RopeScaling| -> Result<Rotation<B>> {
             let (cos, sin) = RopeTables::new(context, rope_dim, base, scaling)?.upload(self.backend)?;
             Ok(Rotation { cos, sin })

@@ -1,9 +1,9 @@
 //! The decoder, written once for every family, backend and float type.
-use crate::{Config, Error, NormKind, Result};
+use crate::{Config, NormKind, Result};
 use feed_forward::FeedForward;
-use ops_core::model::{KvCache, Transformer, Weight};
+use ops_core::model::{Transformer, Weight};
 use ops_core::ops::*;
-use ops_core::{Backend, Float, Ref, Space, TensorOf, View};
+use ops_core::{Backend, Float, Ref, TensorOf, View};
 use ops_gguf::Gguf;
 use std::marker::PhantomData;
 
@@ -11,6 +11,10 @@ mod attention;
 mod feed_forward;
 mod latent;
 mod load;
+mod recurrent;
+mod state;
+
+pub use state::{Row, State};
 
 /// A matrix and its bias.
 struct Linear<B: Backend> {
@@ -70,6 +74,8 @@ impl<B: Backend> Norm<B> {
 /// The matrices of attention, and the norms of heads.
 struct Attend<B: Backend> {
     query: Linear<B>,
+    /// The gate of the result.
+    gate: Option<Linear<B>>,
     key: Linear<B>,
     value: Linear<B>,
     output: Linear<B>,
@@ -80,15 +86,18 @@ struct Attend<B: Backend> {
 }
 
 /// The kinds of attention.
-enum AttentionPart<B: Backend> {
+enum AttentionPart<T: Float, B: Backend> {
     Heads(Box<Attend<B>>),
     Latent(Box<latent::Latent<B>>),
+    Recurrent(Box<recurrent::Recurrent<T, B>>),
 }
 
 /// One layer.
-struct Layer<B: Backend> {
+struct Layer<T: Float, B: Backend> {
     attention_norm: Norm<B>,
-    attend: AttentionPart<B>,
+    attend: AttentionPart<T, B>,
+    /// The place of its memory among those of its kind in a [`State`].
+    slot: usize,
     post_attention_norm: Option<Norm<B>>,
     /// Absent where attention and feed-forward read the same input.
     feed_norm: Option<Norm<B>>,
@@ -107,7 +116,7 @@ pub struct Decoder<T: Float, B: Backend> {
     config: Config,
     /// Not packed, because rows are looked up in it.
     embedding: Weight<B::Space>,
-    layers: Vec<Layer<B>>,
+    layers: Vec<Layer<T, B>>,
     output_norm: Norm<B>,
     /// Absent if the embedding table serves as the output matrix.
     output: Option<Linear<B>>,
@@ -116,38 +125,15 @@ pub struct Decoder<T: Float, B: Backend> {
     computes_in: PhantomData<T>,
 }
 
-/// The keys and values of the text so far.
-pub struct State<S: Space, T: Float> {
-    caches: Vec<KvCache<S, T>>,
-    capacity: usize,
-}
-
-/// A text of a step: its state, and the tokens to append.
-pub type Row<'r, S, T> = (&'r mut State<S, T>, &'r [u32]);
-/// A text in a layer: its cache, and how many tokens it gains.
-type Cache<'c, S, T> = (&'c mut KvCache<S, T>, usize);
-
-impl<S: Space, T: Float> State<S, T> {
-    /// Number of tokens so far.
-    pub fn len(&self) -> usize {
-        self.caches.first().map_or(0, KvCache::len)
-    }
-    /// Whether there are no tokens.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-    /// Forgets all but the first `len` tokens.
-    pub fn truncate(&mut self, len: usize) {
-        self.caches.iter_mut().for_each(|cache| cache.truncate(len));
-    }
-}
-
 impl<T: Float, B: Transformer<T>> Decoder<T, B> {
     /// Loads the model in `gguf` for texts of up to `context` tokens.
     ///
+    /// Of longrope's two lists of factors ([`RopeScaling::LongRope`](ops_core::model::RopeScaling::LongRope)), the long one applies
+    /// to all texts if `context` is beyond the original context, and the short one otherwise.
+    ///
     /// # Errors
-    /// [`Error::Family`], [`Error::Key`] and [`Error::Tensor`] for what this crate does not run; those of the file and of the
-    /// backend.
+    /// [`Error::Family`](crate::Error::Family), [`Error::Key`](crate::Error::Key) and [`Error::Tensor`](crate::Error::Tensor) for
+    /// what this crate does not run; those of the file and of the backend.
     pub fn load(backend: &B, gguf: &Gguf, context: usize) -> Result<Self> {
         load::load(backend, gguf, context, &mut |_, _| ())
     }
@@ -180,19 +166,15 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
     /// # Errors
     /// Those of the backend.
     pub fn state(&self, backend: &B, capacity: usize) -> Result<State<B::Space, T>> {
-        let dims = [1, self.config.kv_heads, capacity, self.config.head_dim];
-        let cache = |_| match self.config.latent {
-            Some(latent) => Ok(KvCache::latent(backend, dims, latent.rank)?),
-            None => Ok(KvCache::new(backend, dims)?),
-        };
-        let caches = (0..self.layers.len()).map(cache).collect::<Result<_>>()?;
-        Ok(State { caches, capacity })
+        State::new(backend, &self.config, capacity)
     }
 
     /// Appends `tokens` to `state`, and returns the logits for the token after them.
     ///
     /// # Errors
-    /// [`Error::Tokens`] if there are none or too many, and those of the backend. The state is then as far as the step came.
+    /// [`Error::Tokens`](crate::Error::Tokens) if there are none or too many, and those of the backend. The state then has the tokens
+    /// that it had. Of a model with recurrent layers, it must be truncated to 0, or the next step is an
+    /// [`Error::Rewind`](crate::Error::Rewind).
     pub fn forward(&self, b: &B, state: &mut State<B::Space, T>, tokens: &[u32]) -> Result<Vec<f32>> {
         let h = self.hidden(b, &mut [(state, tokens)])?;
         self.logits(b, h.as_ref().narrow(0, tokens.len() - 1, 1)?)
@@ -232,12 +214,8 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
 
     /// The normed output of the last layer, `[tokens of all texts, dim]`.
     fn hidden(&self, b: &B, rows: &mut [Row<'_, B::Space, T>]) -> Result<TensorOf<B, T>> {
-        for (state, tokens) in rows.iter() {
-            let (before, room) = (state.len(), state.capacity - state.len());
-            if tokens.is_empty() || tokens.len() > room {
-                return Err(Error::Tokens { got: tokens.len(), before, room });
-            }
-        }
+        rows.iter().try_for_each(|(state, tokens)| state.check(tokens.len()))?;
+        rows.iter_mut().for_each(|(state, _)| state.begin());
         let tokens: Vec<u32> = rows.iter().flat_map(|(_, tokens)| *tokens).copied().collect();
         let ids = b.tensor(&[tokens.len()], &tokens)?;
         let mut x: TensorOf<B, T> = b.embedding(&self.embedding, &ids)?;
@@ -247,18 +225,18 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         let norm_of = |i: usize| self.layers.get(i).map_or(&self.output_norm, |layer| &layer.attention_norm);
         let mut h = norm_of(0).apply(b, x.as_ref())?;
         for (i, layer) in self.layers.iter().enumerate() {
-            let caches = rows.iter_mut().map(|(state, tokens)| (&mut state.caches[i], tokens.len()));
             // The norm after a layer is that of the next layer, or the model's last one.
-            (h, x) = self.layer(b, (i, layer), &mut caches.collect::<Vec<_>>(), (&h, &x), norm_of(i + 1))?;
+            (h, x) = self.layer(b, (i, layer), rows, (&h, &x), norm_of(i + 1))?;
         }
+        rows.iter_mut().for_each(|(state, tokens)| state.finish(tokens.len()));
         Ok(h)
     }
 
     fn layer(
         &self,
         b: &B,
-        (i, layer): (usize, &Layer<B>),
-        caches: &mut [Cache<'_, B::Space, T>],
+        (i, layer): (usize, &Layer<T, B>),
+        rows: &mut [Row<'_, B::Space, T>],
         (h, x): (&TensorOf<B, T>, &TensorOf<B, T>),
         next: &Norm<B>,
     ) -> Result<(TensorOf<B, T>, TensorOf<B, T>)> {
@@ -267,8 +245,15 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
             None => Ok(y),
         };
         let a = match &layer.attend {
-            AttentionPart::Heads(part) => self.attention(b, i, part, caches, h.as_ref())?,
-            AttentionPart::Latent(part) => self.latent_attention(b, i, part, caches, h.as_ref())?,
+            AttentionPart::Heads(part) => {
+                self.attention(b, i, part, &mut state::caches(rows, layer.slot), h.as_ref())?
+            }
+            AttentionPart::Latent(part) => {
+                self.latent_attention(b, i, part, &mut state::caches(rows, layer.slot), h.as_ref())?
+            }
+            AttentionPart::Recurrent(part) => {
+                part.apply(b, &mut state::memories(rows, layer.slot), h.as_ref())?
+            }
         };
         let a = normed(&layer.post_attention_norm, a)?;
         let feed = |h: &TensorOf<B, T>| {

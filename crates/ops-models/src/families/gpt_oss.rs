@@ -16,9 +16,9 @@ pub(super) const FAMILY: Family = Family {
         let experts = Experts::read(keys, keys.count("expert_feed_forward_length")?)?;
         // Files do not say it.
         config.experts = Some(Experts { order: ScoringOrder::After, ..experts });
-        // The published configuration has `truncate: false`, for which there is no key.
+        // The published configuration has `truncate: false`, for which GGUF files have no key.
         if let RopeScaling::Yarn { truncate, .. } = &mut config.rope_scaling {
-            *truncate = false;
+            *truncate = keys.find("rope.scaling.truncate")?.unwrap_or(false);
         }
         Ok(())
     },

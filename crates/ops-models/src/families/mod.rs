@@ -11,6 +11,7 @@ mod phi3;
 mod qwen2;
 mod qwen3;
 mod qwen3moe;
+mod qwen3next;
 mod stablelm;
 mod starcoder2;
 
@@ -23,11 +24,12 @@ pub(crate) struct Family {
 }
 
 /// This is the only list of families.
-const LIST: [Family; 11] = [
+const LIST: [Family; 12] = [
     llama::FAMILY,
     qwen2::FAMILY,
     qwen3::FAMILY,
     qwen3moe::FAMILY,
+    qwen3next::FAMILY,
     gemma2::FAMILY,
     gemma3::FAMILY,
     phi3::FAMILY,
@@ -48,7 +50,7 @@ pub fn families() -> impl Iterator<Item = &'static str> {
 
 pub(crate) fn find(architecture: &str) -> Result<&'static Family> {
     const { assert!(!LIST.is_empty()) }
-    static FAMILIES: [Family; 11] = LIST;
+    static FAMILIES: [Family; 12] = LIST;
     FAMILIES
         .iter()
         .find(|family| family.name == architecture)

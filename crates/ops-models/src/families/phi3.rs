@@ -1,7 +1,22 @@
-//! Phi 3 with its short context: query, key and value in one matrix, gate and up in another. Abdin et al., 2024.
+//! Phi 3: query, key and value in one matrix, gate and up in another. Abdin et al., 2024.
 //!
-//! The long context has factors for each frequency that depend on the length of the text (`rope_factors_long.weight`), which is
-//! refused.
+//! Models of a long context have two factors for each rotary frequency, which files hold as tensors. The one for long texts applies
+//! if the decoder is loaded for a longer context than the original one, whatever a text's length: keys in a cache stay as they were
+//! rotated.
 use super::Family;
+use ops_core::model::RopeScaling;
 
-pub(super) const FAMILY: Family = Family { name: "phi3", adjust: |_, _| Ok(()) };
+pub(super) const FAMILY: Family = Family {
+    name: "phi3",
+    adjust: |keys, config| {
+        // These files have no type of scaling, and this key only if they have the factors.
+        if let (RopeScaling::None, Some(attention_factor)) =
+            (&config.rope_scaling, keys.float("rope.scaling.attn_factor")?)
+        {
+            let original_context = keys.count("rope.scaling.original_context_length")? as f64;
+            let (short, long) = (Vec::new(), Vec::new());
+            config.rope_scaling = RopeScaling::LongRope { short, long, original_context, attention_factor };
+        }
+        Ok(())
+    },
+};

@@ -1,123 +1,17 @@
 //! `config.json` as the metadata that a GGUF file of the same model has, so that one place says what a model is made of.
 use super::deepseek::{self, Expansion};
+use super::families::{self, Family, Windows};
+use super::images;
 use super::options::Options;
-use super::rope;
-use crate::{Error, Result};
+use super::qwen3_next::{self, LinearHeads};
+use super::rope::{self, LongFactors};
+use crate::Result;
 use ops_gguf::{Metadata, Value};
 use std::path::Path;
 
-/// A family as `config.json` describes it.
-pub(super) struct Family {
-    model_type: &'static str,
-    /// The same family's name in GGUF.
-    pub(super) architecture: &'static str,
-    eps: &'static str,
-    activation: &'static str,
-    /// The base of rotary frequencies if the file does not say; `None` if it must.
-    pub(super) rope_base: Option<f64>,
-    /// Whether a part of each head may be rotated.
-    pub(super) partial_rope: bool,
-    /// Whether the width of heads must be there.
-    own_head_dim: bool,
-    windows: Windows,
-    /// Whether the embeddings are the output matrix, if the file does not say.
-    tied: bool,
-    /// Whether the weights of norms lack the 1 that is added to them.
-    pub(super) norms_plus_one: bool,
-}
-
-/// Which layers see only so far.
-enum Windows {
-    None,
-    /// All, if there is a size.
-    All,
-    /// None, and a switch that turns them on is refused.
-    Off,
-    /// All but every so-manieth.
-    ButEvery(usize),
-}
-
-const COMMON: Family = Family {
-    model_type: "llama",
-    architecture: "llama",
-    eps: "rms_norm_eps",
-    activation: "silu",
-    rope_base: Some(10_000.0),
-    partial_rope: false,
-    own_head_dim: false,
-    windows: Windows::None,
-    tied: false,
-    norms_plus_one: false,
-};
-const GEMMA: Family = Family {
-    activation: "gelu_pytorch_tanh",
-    own_head_dim: true,
-    tied: true,
-    norms_plus_one: true,
-    ..COMMON
-};
-
-/// This is the only list of what folders may hold.
-const FAMILIES: [Family; 13] = [
-    COMMON,
-    Family { model_type: "mistral", windows: Windows::All, ..COMMON },
-    Family { model_type: "mixtral", windows: Windows::All, rope_base: Some(1e6), ..COMMON },
-    Family { model_type: "qwen2", architecture: "qwen2", windows: Windows::Off, ..COMMON },
-    Family {
-        model_type: "qwen3",
-        architecture: "qwen3",
-        windows: Windows::Off,
-        own_head_dim: true,
-        ..COMMON
-    },
-    Family {
-        model_type: "qwen3_moe",
-        architecture: "qwen3moe",
-        windows: Windows::Off,
-        own_head_dim: true,
-        ..COMMON
-    },
-    Family { model_type: "gemma2", architecture: "gemma2", windows: Windows::ButEvery(2), ..GEMMA },
-    Family {
-        model_type: "gemma3_text",
-        architecture: "gemma3",
-        windows: Windows::ButEvery(6),
-        rope_base: None,
-        ..GEMMA
-    },
-    Family { model_type: "phi3", architecture: "phi3", windows: Windows::All, partial_rope: true, ..COMMON },
-    Family {
-        model_type: "starcoder2",
-        architecture: "starcoder2",
-        eps: "norm_epsilon",
-        activation: "gelu_pytorch_tanh",
-        windows: Windows::All,
-        tied: true,
-        ..COMMON
-    },
-    Family {
-        model_type: "stablelm",
-        architecture: "stablelm",
-        eps: "layer_norm_eps",
-        partial_rope: true,
-        ..COMMON
-    },
-    Family { model_type: "deepseek_v2", architecture: "deepseek2", ..COMMON },
-    Family { model_type: "deepseek_v3", architecture: "deepseek2", ..COMMON },
-];
-
-/// The kinds of model that folders may hold, as `model_type` in `config.json` names them.
-///
-/// ```
-/// assert!(ops_models::folder_families().any(|name| name == "qwen3_moe"));
-/// ```
-pub fn folder_families() -> impl Iterator<Item = &'static str> {
-    FAMILIES.iter().map(|family| family.model_type)
-}
-
 /// Options without an effect on results. Biases and tied matrices show in the tensors, dropout and the like are for training,
 /// and how to sample is the caller's choice.
-const HARMLESS: [&str; 55] = [
+const HARMLESS: [&str; 56] = [
     "_attn_implementation",
     "_flash_attn_2_enabled",
     "_from_model_config",
@@ -142,6 +36,7 @@ const HARMLESS: [&str; 55] = [
     "eos_token_id",
     "gradient_checkpointing",
     "hidden_dropout",
+    "initial_context_length",
     "initializer_range",
     "max_window_layers",
     "mlp_bias",
@@ -194,45 +89,54 @@ impl Keys {
 /// What `config.json` says.
 pub(super) struct Translated {
     pub(super) family: &'static Family,
+    /// Whether the tensors of the text part have a prefix, and others are of images.
+    pub(super) has_images: bool,
     pub(super) metadata: Metadata,
     pub(super) tied: bool,
     pub(super) layers: usize,
     /// How keys and values are expanded, if attention is latent.
     pub(super) expansion: Option<Expansion>,
+    /// The heads of linear attention, if there is any.
+    pub(super) linear: Option<LinearHeads>,
+    /// Factors of rotary frequencies, which are tensors in GGUF.
+    pub(super) long_factors: Option<LongFactors>,
 }
 
 pub(super) fn translate(path: &Path) -> Result<Translated> {
     let options = Options::read(path)?;
     let options = options.ok_or_else(|| super::options::wrong(path, "file", "no such file", "one"))?;
-    let family = find(&options)?;
+    let text = images::text_config(&options, &HARMLESS)?;
+    let has_images = text.is_some();
+    let options = text.unwrap_or(options);
+    let family = families::find(&options)?;
     let mut keys = Keys { architecture: family.architecture, metadata: Metadata::new() };
     keys.metadata.set("general.architecture", family.architecture)?;
     extents(&options, family, &mut keys)?;
-    experts(&options, &mut keys)?;
+    experts(&options, family, &mut keys)?;
     windows(&options, family, &mut keys)?;
-    rope::translate(&options, family, &mut keys)?;
+    let long_factors = rope::translate(&options, family, &mut keys)?;
     choices(&options, family, &mut keys)?;
     let tied = options.flag("tie_word_embeddings")?.unwrap_or(family.tied);
     let expansion = match family.architecture {
         "deepseek2" => Some(deepseek::translate(&options, family.model_type == "deepseek_v3", &mut keys)?),
         _ => None,
     };
+    let linear = match family.architecture {
+        "qwen3next" => Some(qwen3_next::translate(&options, &mut keys)?),
+        _ => None,
+    };
     options.finish(&HARMLESS)?;
     let layers = keys.metadata.arch_u32("block_count")? as usize;
-    Ok(Translated { family, metadata: keys.metadata, tied, layers, expansion })
-}
-
-fn find(options: &Options) -> Result<&'static Family> {
-    static LIST: [Family; 13] = FAMILIES;
-    let model_type = options.required("model_type", options.text("model_type")?)?;
-    let family = LIST.iter().find(|family| family.model_type == model_type);
-    let family = family
-        .ok_or_else(|| Error::Family { got: model_type.to_owned(), known: folder_families().collect() })?;
-    options.only("architectures", "a class for text generation, ..ForCausalLM", |value| {
-        let names = value.as_array().map(Vec::as_slice).unwrap_or_default();
-        names.iter().all(|name| name.as_str().is_some_and(|name| name.ends_with("ForCausalLM")))
-    })?;
-    Ok(family)
+    Ok(Translated {
+        family,
+        has_images,
+        metadata: keys.metadata,
+        tied,
+        layers,
+        expansion,
+        linear,
+        long_factors,
+    })
 }
 
 fn extents(options: &Options, family: &Family, keys: &mut Keys) -> Result<()> {
@@ -263,20 +167,32 @@ fn extents(options: &Options, family: &Family, keys: &mut Keys) -> Result<()> {
     keys.set(&format!("attention.layer_norm_{kind}epsilon"), eps)
 }
 
-fn experts(options: &Options, keys: &mut Keys) -> Result<()> {
+fn experts(options: &Options, family: &Family, keys: &mut Keys) -> Result<()> {
     let Some(option) = options.any(&["num_local_experts", "num_experts"]) else { return Ok(()) };
     keys.set_if("expert_count", options.count(option)?)?;
     let used = options.count("num_experts_per_tok")?;
     keys.set("expert_used_count", options.required("num_experts_per_tok", used)?)?;
-    if keys.architecture != "qwen3moe" {
-        return Ok(());
+    let mut width =
+        |option: &str, key: &str| keys.set(key, options.required(option, options.count(option)?)?);
+    match family.architecture {
+        "qwen3moe" | "qwen3next" => {
+            width("moe_intermediate_size", "expert_feed_forward_length")?;
+            if family.architecture == "qwen3next" {
+                width("shared_expert_intermediate_size", "expert_shared_feed_forward_length")?;
+            }
+            options.required("norm_topk_prob", options.flag("norm_topk_prob")?)?;
+            options.only("norm_topk_prob", "true", |value| value.as_bool() == Some(true))?;
+            let every = "1: experts in every layer";
+            options.only("decoder_sparse_step", every, |value| value.as_u64() == Some(1))?;
+            options.only("mlp_only_layers", "none", |value| value.as_array().is_some_and(Vec::is_empty))
+        }
+        "gpt-oss" => {
+            width("intermediate_size", "expert_feed_forward_length")?;
+            let used = used.unwrap_or(0);
+            options.only("experts_per_token", &used.to_string(), |value| value.as_u64() == Some(used.into()))
+        }
+        _ => Ok(()),
     }
-    let width = options.count("moe_intermediate_size")?;
-    keys.set("expert_feed_forward_length", options.required("moe_intermediate_size", width)?)?;
-    options.required("norm_topk_prob", options.flag("norm_topk_prob")?)?;
-    options.only("norm_topk_prob", "true", |value| value.as_bool() == Some(true))?;
-    options.only("decoder_sparse_step", "1: experts in every layer", |value| value.as_u64() == Some(1))?;
-    options.only("mlp_only_layers", "none", |value| value.as_array().is_some_and(Vec::is_empty))
 }
 
 fn windows(options: &Options, family: &Family, keys: &mut Keys) -> Result<()> {
@@ -301,6 +217,9 @@ fn windows(options: &Options, family: &Family, keys: &mut Keys) -> Result<()> {
             |layer, period| (layer + 1).is_multiple_of(period)
         }
     };
+    if family.architecture == "qwen3next" {
+        return Ok(()); // whose kinds of layers have other names
+    }
     let period = if let Windows::ButEvery(period) = family.windows { period } else { 1 };
     let name = |layer: usize| if full(layer, period) { "full_attention" } else { "sliding_attention" };
     options.only("layer_types", "the layers of this family that have a window", |value| {
@@ -332,6 +251,14 @@ fn choices(options: &Options, family: &Family, keys: &mut Keys) -> Result<()> {
             options.only("norm_type", "layer_norm", |value| value.as_str() == Some("layer_norm"))?;
             options.only("mlp_type", "default", |value| value.as_str() == Some("default"))?;
             options.only("scale_attn_weights", "true", |value| value.as_bool() == Some(true))?;
+        }
+        "gpt-oss" => {
+            for (option, only) in [("swiglu_alpha", 1.702), ("swiglu_limit", 7.0)] {
+                options.only(option, &only.to_string(), |value| value.as_f64() == Some(only))?;
+            }
+            options.only("quantization_config", "quant_method mxfp4", |value| {
+                value.get("quant_method").and_then(|method| method.as_str()) == Some("mxfp4")
+            })?;
         }
         // Rows of queries and keys are in the order of halves; in GGUF files of this family they are not.
         "llama" => keys.set("rope.halves", true)?,

@@ -6,12 +6,16 @@ use crate::Result;
 use ops_gguf::{Assembly, Bytes, Gguf};
 use std::path::Path;
 
-pub use config::folder_families;
+pub use families::folder_families;
 
 mod config;
 mod deepseek;
+mod families;
+mod gpt_oss;
+mod images;
 mod names;
 mod options;
+mod qwen3_next;
 mod rope;
 mod tensors;
 mod tokenizer;

@@ -1,7 +1,7 @@
 //! Names of tensors: those of `transformers`, and those of GGUF.
 
 /// Parts of a layer: `model.layers.N.THEIRS`, `blk.N.OURS`.
-const LAYER: [(&str, &str); 25] = [
+const LAYER: [(&str, &str); 33] = [
     ("input_layernorm", "attn_norm"),
     ("post_attention_layernorm", "ffn_norm"),
     ("self_attn.q_proj", "attn_q"),
@@ -19,6 +19,13 @@ const LAYER: [(&str, &str); 25] = [
     ("mlp.shared_experts.gate_proj", "ffn_gate_shexp"),
     ("mlp.shared_experts.up_proj", "ffn_up_shexp"),
     ("mlp.shared_experts.down_proj", "ffn_down_shexp"),
+    ("mlp.shared_expert.gate_proj", "ffn_gate_shexp"),
+    ("mlp.shared_expert.up_proj", "ffn_up_shexp"),
+    ("mlp.shared_expert.down_proj", "ffn_down_shexp"),
+    ("mlp.shared_expert_gate", "ffn_gate_inp_shexp"),
+    ("linear_attn.in_proj_ba", "ssm_ba"),
+    ("linear_attn.norm", "ssm_norm"),
+    ("linear_attn.out_proj", "ssm_out"),
     ("mlp.gate_proj", "ffn_gate"),
     ("mlp.up_proj", "ffn_up"),
     ("mlp.down_proj", "ffn_down"),
@@ -26,11 +33,35 @@ const LAYER: [(&str, &str); 25] = [
     ("mlp.c_fc", "ffn_up"),
     ("mlp.c_proj", "ffn_down"),
     ("mlp.gate", "ffn_gate_inp"),
+    ("mlp.router", "ffn_gate_inp"),
     ("block_sparse_moe.gate", "ffn_gate_inp"),
 ];
 
-/// Parts of a layer that is normed before and after each block.
-const SANDWICH: [(&str, &str); 3] = [
+/// Tensors of a layer that are neither weights nor biases there: whole names.
+const OTHER: [(&str, &str); 3] = [
+    ("mlp.gate.e_score_correction_bias", "exp_probs_b.bias"),
+    ("self_attn.sinks", "attn_sinks.weight"),
+    ("linear_attn.dt_bias", "ssm_dt.bias"),
+];
+
+/// Tensors of a layer that have another form in GGUF.
+const CHANGED: [&str; 12] = [
+    "self_attn.kv_b_proj.weight",
+    "linear_attn.in_proj_qkvz.weight",
+    "linear_attn.conv1d.weight",
+    "linear_attn.A_log",
+    "mlp.experts.gate_up_proj",
+    "mlp.experts.gate_up_proj_bias",
+    "mlp.experts.gate_up_proj_blocks",
+    "mlp.experts.gate_up_proj_scales",
+    "mlp.experts.down_proj",
+    "mlp.experts.down_proj_bias",
+    "mlp.experts.down_proj_blocks",
+    "mlp.experts.down_proj_scales",
+];
+
+/// Parts of a layer whose norm after attention has its name in GGUF too, such as one before and after each block.
+const POST_NORMED: [(&str, &str); 3] = [
     ("post_attention_layernorm", "post_attention_norm"),
     ("pre_feedforward_layernorm", "ffn_norm"),
     ("post_feedforward_layernorm", "post_ffw_norm"),
@@ -56,34 +87,33 @@ pub(super) enum Place {
     Tensor(String),
     /// One expert's part of the tensor of this name.
     Expert(String, usize),
-    /// The matrix that expands keys and values of this layer.
-    Expansion(usize),
+    /// A tensor of this layer that has another form in GGUF, by its name in the layer.
+    Changed(usize, &'static str),
     /// A table that the configuration says as well.
     Ignored,
 }
 
-/// The place of a tensor; `None` for a name that no family has.
-pub(super) fn place(name: &str, sandwich: bool) -> Option<Place> {
-    let (part, kind) = name.rsplit_once('.')?;
+/// The place of a tensor; `None` for a name that no family has. `post_normed` is the family's `post_attention_norm`.
+pub(super) fn place(name: &str, post_normed: bool) -> Option<Place> {
     if name.ends_with(".self_attn.rotary_emb.inv_freq") {
         return Some(Place::Ignored);
-    }
-    if let Some(layer) = part.strip_prefix("model.layers.").and_then(|part| part.strip_suffix(".mlp.gate"))
-        && kind == "e_score_correction_bias"
-    {
-        return Some(Place::Tensor(format!("blk.{}.exp_probs_b.bias", layer.parse::<usize>().ok()?)));
-    }
-    if !["weight", "bias"].contains(&kind) {
-        return None;
     }
     let of = |table: &[(&str, &'static str)], part: &str| {
         table.iter().find(|(theirs, _)| *theirs == part).map(|(_, ours)| *ours)
     };
-    if let Some(ours) = of(&WHOLE, part) {
-        return Some(Place::Tensor(format!("{ours}.{kind}")));
-    }
-    let (layer, part) = part.strip_prefix("model.layers.")?.split_once('.')?;
+    let Some(name) = name.strip_prefix("model.layers.") else {
+        let (part, kind) = weight_or_bias(name)?;
+        return Some(Place::Tensor(format!("{}.{kind}", of(&WHOLE, part)?)));
+    };
+    let (layer, name) = name.split_once('.')?;
     let layer: usize = layer.parse().ok()?;
+    if let Some(part) = CHANGED.iter().find(|part| **part == name) {
+        return Some(Place::Changed(layer, part));
+    }
+    if let Some(ours) = of(&OTHER, name) {
+        return Some(Place::Tensor(format!("blk.{layer}.{ours}")));
+    }
+    let (part, kind) = weight_or_bias(name)?;
     let experts = part.strip_prefix("mlp.experts.").or(part.strip_prefix("block_sparse_moe.experts."));
     if let Some((expert, part)) = experts.and_then(|rest| rest.split_once('.')) {
         return Some(Place::Expert(
@@ -91,11 +121,13 @@ pub(super) fn place(name: &str, sandwich: bool) -> Option<Place> {
             expert.parse().ok()?,
         ));
     }
-    if (part, kind) == ("self_attn.kv_b_proj", "weight") {
-        return Some(Place::Expansion(layer));
-    }
-    let own = if sandwich { of(&SANDWICH, part) } else { None };
+    let own = if post_normed { of(&POST_NORMED, part) } else { None };
     Some(Place::Tensor(format!("blk.{layer}.{}.{kind}", own.or_else(|| of(&LAYER, part))?)))
+}
+
+/// The name of a weight or a bias without this ending, and the ending.
+fn weight_or_bias(name: &str) -> Option<(&str, &str)> {
+    name.rsplit_once('.').filter(|(_, kind)| ["weight", "bias"].contains(kind))
 }
 
 #[cfg(test)]
@@ -118,7 +150,11 @@ mod tests {
         let expert = Place::Expert("blk.1.ffn_down_exps.weight".into(), 7);
         assert_eq!(place("model.layers.1.block_sparse_moe.experts.7.w2.weight", false), Some(expert));
         assert_eq!(place("model.layers.0.self_attn.rotary_emb.inv_freq", false), Some(Place::Ignored));
-        assert_eq!(place("model.layers.3.self_attn.kv_b_proj.weight", false), Some(Place::Expansion(3)));
+        for changed in CHANGED {
+            let name = format!("model.layers.3.{changed}");
+            assert_eq!(place(&name, false), Some(Place::Changed(3, changed)));
+        }
+        assert_eq!(tensor("model.layers.5.self_attn.sinks", true), "blk.5.attn_sinks.weight");
         let bias = "model.layers.4.mlp.gate.e_score_correction_bias";
         assert_eq!(tensor(bias, false), "blk.4.exp_probs_b.bias");
         for unknown in

@@ -71,6 +71,18 @@ impl Options {
         }))
     }
 
+    /// The same, with these options where there are none. Nobody has to read those.
+    pub(super) fn with_defaults(mut self, defaults: Value) -> Self {
+        let Value::Object(defaults) = defaults else { return self };
+        for (option, value) in defaults {
+            if self.map.get(&option).is_none_or(Value::is_null) {
+                self.used.get_mut().insert(option.clone());
+                self.map.insert(option, value);
+            }
+        }
+        self
+    }
+
     pub(super) fn required<T>(&self, option: &str, value: Option<T>) -> Result<T> {
         value.ok_or_else(|| self.wrong(option, "no such option", "one"))
     }

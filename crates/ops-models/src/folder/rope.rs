@@ -1,9 +1,16 @@
 //! Options of rotary positions: `rope_parameters`, or `rope_theta` and `rope_scaling` in older files.
-use super::config::{Family, Keys};
+use super::config::Keys;
+use super::families::Family;
 use super::options::Options;
 use crate::Result;
 
-pub(super) fn translate(options: &Options, family: &Family, keys: &mut Keys) -> Result<()> {
+/// Factors of rotary frequencies, for texts up to the original context and for longer ones.
+pub(super) struct LongFactors {
+    pub(super) short: Vec<f32>,
+    pub(super) long: Vec<f32>,
+}
+
+pub(super) fn translate(options: &Options, family: &Family, keys: &mut Keys) -> Result<Option<LongFactors>> {
     let scaling = match options.any(&["rope_parameters", "rope_scaling"]) {
         Some(option) => options.object(option)?,
         None => None,
@@ -28,10 +35,11 @@ pub(super) fn translate(options: &Options, family: &Family, keys: &mut Keys) -> 
     partial(options, scaling.as_ref(), family, keys)?;
     match scaling {
         Some(scaling) => {
-            kind(options, &scaling, family, keys)?;
-            scaling.finish(&["type", "rope_type"])
+            let factors = kind(options, &scaling, family, keys)?;
+            scaling.finish(&["type", "rope_type"])?;
+            Ok(factors)
         }
-        None => Ok(()),
+        None => Ok(None),
     }
 }
 
@@ -53,19 +61,24 @@ fn windowed_base(options: &Options, windowed: Option<Options>, keys: &mut Keys) 
 fn partial(options: &Options, scaling: Option<&Options>, family: &Family, keys: &mut Keys) -> Result<()> {
     let option = "partial_rotary_factor";
     let own = scaling.map(|scaling| scaling.number(option)).transpose()?.flatten();
-    let Some(factor) = options.number(option)?.or(own) else { return Ok(()) };
+    let Some(factor) = options.number(option)?.or(own).or(family.partial_rope) else { return Ok(()) };
     if factor == 1.0 {
         return Ok(());
     }
-    if !family.partial_rope || !(0.0..1.0).contains(&factor) {
-        let wanted = if family.partial_rope { "a number from 0 to 1" } else { "1 in this family" };
+    if family.partial_rope.is_none() || !(0.0..1.0).contains(&factor) {
+        let wanted = if family.partial_rope.is_some() { "a number from 0 to 1" } else { "1 in this family" };
         return Err(options.wrong(option, factor, wanted));
     }
     let head_dim = keys.metadata.arch_u32("attention.key_length")?;
     keys.set("rope.dimension_count", (f64::from(head_dim) * factor) as u32)
 }
 
-fn kind(options: &Options, scaling: &Options, family: &Family, keys: &mut Keys) -> Result<()> {
+fn kind(
+    options: &Options,
+    scaling: &Options,
+    family: &Family,
+    keys: &mut Keys,
+) -> Result<Option<LongFactors>> {
     let name = match scaling.any(&["rope_type", "type"]) {
         Some(option) => scaling.text(option)?.unwrap_or_default(),
         None => "default",
@@ -77,7 +90,11 @@ fn kind(options: &Options, scaling: &Options, family: &Family, keys: &mut Keys) 
         None => options.count("max_position_embeddings"),
     };
     match name {
-        "default" => return Ok(()),
+        "default" => return Ok(None),
+        // The name in the first files.
+        "longrope" | "su" if family.architecture == "phi3" => {
+            return Ok(Some(long_factors(options, scaling, keys)?));
+        }
         "linear" => {}
         "llama3" => {
             keys.set("rope.scaling.low_freq_factor", number("low_freq_factor")?)?;
@@ -107,15 +124,38 @@ fn kind(options: &Options, scaling: &Options, family: &Family, keys: &mut Keys) 
                 scaling.only("mscale", &wanted, |value| value.as_f64() == Some(mscale))?;
                 keys.set("rope.scaling.yarn_log_multiplier", (0.1 * mscale) as f32)?;
             }
-            scaling.only("truncate", "true: the range of corrected frequencies is rounded", |value| {
-                value.as_bool() == Some(true)
-            })?;
+            keys.set("rope.scaling.truncate", scaling.flag("truncate")?.unwrap_or(true))?;
         }
         other => {
             let option = scaling.any(&["rope_type", "type"]).unwrap_or("rope_type");
-            return Err(scaling.wrong(option, format!("{other:?}"), "default, linear, llama3 or yarn"));
+            let wanted = "default, linear, llama3 or yarn, or longrope in phi3";
+            return Err(scaling.wrong(option, format!("{other:?}"), wanted));
         }
     }
     keys.set("rope.scaling.type", name)?;
-    keys.set("rope.scaling.factor", number("factor")?)
+    keys.set("rope.scaling.factor", number("factor")?)?;
+    Ok(None)
+}
+
+/// The factors of longrope. The magnitude that they come with follows from the context and the original one unless it is there.
+fn long_factors(options: &Options, scaling: &Options, keys: &mut Keys) -> Result<LongFactors> {
+    let option = "original_max_position_embeddings";
+    let own = scaling.count(option)?;
+    let original = options.required(option, options.count(option)?.or(own))?;
+    let context = options.required("max_position_embeddings", options.count("max_position_embeddings")?)?;
+    if original < 2 {
+        return Err(options.wrong(option, original, "at least 2"));
+    }
+    let factor = scaling.number("factor")?.unwrap_or(f64::from(context) / f64::from(original));
+    let magnitude = (1.0 + factor.max(1.0).ln() / f64::from(original).ln()).sqrt();
+    let magnitude = scaling.number("attention_factor")?.unwrap_or(magnitude);
+    keys.set("rope.scaling.original_context_length", original)?;
+    keys.set("rope.scaling.attn_factor", magnitude as f32)?;
+    let list = |option: &str| {
+        let all = scaling.required(option, scaling.get(option))?.as_array();
+        let all =
+            all.and_then(|all| all.iter().map(|n| Some(n.as_f64()? as f32)).collect::<Option<Vec<_>>>());
+        all.ok_or_else(|| scaling.wrong(option, "something else", "a list of numbers"))
+    };
+    Ok(LongFactors { short: list("short_factor")?, long: list("long_factor")? })
 }

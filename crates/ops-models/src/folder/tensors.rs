@@ -1,8 +1,8 @@
 //! Tensors of safetensors files, in place.
 use super::config::Translated;
-use super::deepseek;
 use super::names::{Place, place};
 use super::options::{Options, wrong};
+use super::{deepseek, gpt_oss, images, qwen3_next};
 use crate::Result;
 use ops_core::{bf16, f16};
 use ops_gguf::{Assembly, Bytes, GgmlType};
@@ -28,6 +28,42 @@ struct Experts {
     by_number: BTreeMap<usize, Piece>,
 }
 
+/// A tensor of a file that has another form in GGUF.
+pub(super) struct Found<'a> {
+    pub(super) file: &'a Path,
+    pub(super) name: &'a str,
+    pub(super) layer: usize,
+    /// Its name in the layer.
+    pub(super) part: &'static str,
+    pub(super) dtype: Dtype,
+    pub(super) dims: &'a [usize],
+    pub(super) piece: Piece,
+}
+
+impl Found<'_> {
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.piece.0[self.piece.1.clone()]
+    }
+    /// The type of a tensor of floats.
+    pub(super) fn ty(&self) -> Result<GgmlType> {
+        float_type(self.dtype).ok_or_else(|| self.wrong(format!("type {:?}", self.dtype), FLOATS))
+    }
+    pub(super) fn wrong(&self, got: impl ToString, wanted: impl ToString) -> crate::Error {
+        wrong(self.file, format!("tensor {}", self.name), got, wanted)
+    }
+}
+
+const FLOATS: &str = "F32, F16 or BF16";
+
+fn float_type(dtype: Dtype) -> Option<GgmlType> {
+    match dtype {
+        Dtype::F32 => Some(GgmlType::F32),
+        Dtype::F16 => Some(GgmlType::F16),
+        Dtype::BF16 => Some(GgmlType::BF16),
+        _ => None,
+    }
+}
+
 /// Tensors on their way to a model.
 struct Collection<'a> {
     model: &'a mut Assembly,
@@ -35,6 +71,7 @@ struct Collection<'a> {
     experts: BTreeMap<String, Experts>,
     /// Names here by names in GGUF.
     names: BTreeMap<String, String>,
+    waiting: gpt_oss::Waiting,
 }
 
 /// Adds the tensors of a folder to a model.
@@ -44,7 +81,14 @@ pub(super) fn add(
     translated: &Translated,
     read: Read<'_>,
 ) -> Result<()> {
-    let mut all = Collection { model, translated, experts: BTreeMap::new(), names: BTreeMap::new() };
+    let mut all = Collection {
+        model,
+        translated,
+        experts: BTreeMap::new(),
+        names: BTreeMap::new(),
+        waiting: gpt_oss::Waiting::new(),
+    };
+    all.rope_factors()?;
     for (file, listed) in files(folder)? {
         let bytes = read(&file)?;
         let (header, about) = SafeTensors::read_metadata(&bytes)
@@ -55,6 +99,8 @@ pub(super) fn add(
         }
         for name in about.offset_keys() {
             let Some(info) = about.info(&name) else { continue };
+            let text = if translated.has_images { images::text_tensor(&name) } else { Some(name) };
+            let Some(name) = text else { continue };
             let (from, to) = info.data_offsets;
             let piece = (bytes.clone(), start + from..start + to);
             all.tensor(&file, &name, (info.dtype, &info.shape), piece)?;
@@ -94,33 +140,23 @@ impl Collection<'_> {
         piece: Piece,
     ) -> Result<()> {
         let family = self.translated.family;
+        if family.ignored.is_some_and(|prefix| name.starts_with(prefix)) {
+            return Ok(());
+        }
         let what = || format!("tensor {name}");
-        let place = place(name, family.norms_plus_one).ok_or_else(|| {
-            wrong(
-                file,
-                what(),
-                "a name that this program has no use for",
-                "the tensors of this kind of model",
-            )
+        let place = place(name, family.post_attention_norm).ok_or_else(|| {
+            let got = "a name that this program has no use for";
+            wrong(file, what(), got, "the tensors of this kind of model")
         })?;
-        let ty = match dtype {
-            Dtype::F32 => GgmlType::F32,
-            Dtype::F16 => GgmlType::F16,
-            Dtype::BF16 => GgmlType::BF16,
-            other => return Err(wrong(file, what(), format!("type {other:?}"), "F32, F16 or BF16")),
-        };
+        if let Place::Changed(layer, part) = place {
+            return self.changed(&Found { file, name, layer, part, dtype, dims, piece });
+        }
+        let ty = float_type(dtype).ok_or_else(|| wrong(file, what(), format!("type {dtype:?}"), FLOATS))?;
         if let Place::Tensor(ours) | Place::Expert(ours, _) = &place {
             self.names.insert(ours.clone(), name.to_owned());
         }
         match place {
-            Place::Ignored => {}
-            Place::Expansion(layer) => {
-                let Some(expansion) = self.translated.expansion else {
-                    let wanted = "the tensors of this kind of model";
-                    return Err(wrong(file, what(), "a part of latent attention", wanted));
-                };
-                deepseek::expand(self.model, (file, name, layer), (ty, dims), piece, expansion)?;
-            }
+            Place::Ignored | Place::Changed(..) => {}
             Place::Expert(name, expert) => {
                 let new = || Experts { ty, dims: dims.to_vec(), by_number: BTreeMap::new() };
                 let all = self.experts.entry(name).or_insert_with(new);
@@ -134,8 +170,11 @@ impl Collection<'_> {
             Place::Tensor(name) if name == "output.weight" && self.translated.tied => {}
             Place::Tensor(name) => {
                 if dims.len() == 1 {
-                    let plus = if family.norms_plus_one && name.ends_with("norm.weight") { 1.0 } else { 0.0 };
-                    let widened = widened(ty, &piece.0[piece.1], plus);
+                    let lacks_one = family.norms_plus_one
+                        && name.ends_with("norm.weight")
+                        && !name.ends_with("ssm_norm.weight");
+                    let plus = if lacks_one { 1.0 } else { 0.0 };
+                    let widened = widened(ty, &piece.0[piece.1], |value| value + plus);
                     let all = 0..widened.len();
                     self.model.tensor(&name, GgmlType::F32, dims, &[(widened.into(), all)])?;
                 } else {
@@ -146,12 +185,48 @@ impl Collection<'_> {
         Ok(())
     }
 
+    /// A tensor that has another form in GGUF.
+    fn changed(&mut self, found: &Found<'_>) -> Result<()> {
+        let Found { file, name, layer, dims, .. } = *found;
+        match (found.part, &self.translated.expansion, self.translated.linear) {
+            ("self_attn.kv_b_proj.weight", Some(expansion), _) => {
+                let piece = found.piece.clone();
+                deepseek::expand(self.model, (file, name, layer), (found.ty()?, dims), piece, *expansion)
+            }
+            (part, _, Some(heads)) if part.starts_with("linear_attn.") => {
+                qwen3_next::add(self.model, found, heads)
+            }
+            (part, ..)
+                if part.starts_with("mlp.experts.") && self.translated.family.architecture == "gpt-oss" =>
+            {
+                gpt_oss::add(self.model, found, &mut self.waiting)
+            }
+            _ => Err(found.wrong("a part of other models", "the tensors of this kind of model")),
+        }
+    }
+
+    /// Factors that are tensors in GGUF.
+    fn rope_factors(&mut self) -> Result<()> {
+        let Some(factors) = &self.translated.long_factors else { return Ok(()) };
+        for (name, values) in [("short", &factors.short), ("long", &factors.long)] {
+            let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+            let all = 0..bytes.len();
+            let name = format!("rope_factors_{name}.weight");
+            self.model.tensor(&name, GgmlType::F32, &[values.len()], &[(bytes.into(), all)])?;
+        }
+        Ok(())
+    }
+
     /// All layers have the tensors of the first one. The loader would notice too, but knows no names of these files.
     fn check_layers(&self, folder: &Path) -> Result<()> {
         let layers = self.translated.layers;
         for (ours, theirs) in self.names.range("blk.0.".to_owned().."blk.0/".to_owned()) {
-            // Where attention is latent, the feed-forward block of the first layers is of another kind.
-            if self.translated.expansion.is_some() && ours.contains(".ffn_") {
+            // Where attention is latent, the feed-forward block of the first layers is of another kind; beside linear attention,
+            // other layers have another kind of attention.
+            let is_feed = ours.contains(".ffn_");
+            if (self.translated.expansion.is_some() && is_feed)
+                || (self.translated.linear.is_some() && !is_feed)
+            {
                 continue;
             }
             let has =
@@ -170,6 +245,10 @@ impl Collection<'_> {
             return Err(wrong(folder, "tensor lm_head.weight", "none", wanted));
         }
         self.check_layers(folder)?;
+        if let Some(name) = self.waiting.keys().next() {
+            let what = format!("tensor {name}");
+            return Err(wrong(folder, what, "blocks or scales alone", "both"));
+        }
         for (name, Experts { ty, dims, by_number }) in self.experts {
             let count = by_number.len();
             if let Some(missing) = (0..count).find(|expert| !by_number.contains_key(expert)) {
@@ -183,13 +262,13 @@ impl Collection<'_> {
     }
 }
 
-/// A vector in f32, as norms and biases are used, with a number added to all.
-fn widened(ty: GgmlType, bytes: &[u8], plus: f32) -> Vec<u8> {
+/// A vector in f32, as norms and biases are used, after a function of each value.
+pub(super) fn widened(ty: GgmlType, bytes: &[u8], f: impl Fn(f32) -> f32) -> Vec<u8> {
     let two = |b: &[u8]| [b[0], b[1]];
     let values: Vec<f32> = match ty {
         GgmlType::F16 => bytes.chunks_exact(2).map(|b| f16::from_le_bytes(two(b)).to_f32()).collect(),
         GgmlType::BF16 => bytes.chunks_exact(2).map(|b| bf16::from_le_bytes(two(b)).to_f32()).collect(),
         _ => bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect(),
     };
-    values.iter().flat_map(|value| (value + plus).to_le_bytes()).collect()
+    values.iter().flat_map(|value| f(*value).to_le_bytes()).collect()
 }

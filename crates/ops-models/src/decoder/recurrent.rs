@@ -1,0 +1,198 @@
+//! Linear attention: a short convolution over time, then the gated delta rule.
+use super::Linear;
+use super::load::Loader;
+use crate::{Recurrent as Plan, Result};
+use ops_core::model::Transformer;
+use ops_core::ops::*;
+use ops_core::{Backend, Float, Ref, Shape, Space, Tensor, TensorOf, View};
+use std::ops::Range;
+
+/// The `eps` of the norms of queries and keys, for which files have no key.
+const HEAD_EPS: f64 = 1e-6;
+
+/// The matrices of linear attention.
+pub(super) struct Recurrent<T: Float, B: Backend> {
+    /// Projection to the queries, keys and values of all heads, in this order.
+    mixed: Linear<B>,
+    /// Projection to the gate of the result.
+    gate: Linear<B>,
+    /// Projection to the share of a new value that a head takes up, before the sigmoid.
+    beta: Linear<B>,
+    /// Projection to the decay of a head's state, which is multiplied by `exp(rate · softplus(decay + bias))`.
+    decay: Linear<B>,
+    decay_bias: TensorOf<B, f32>,
+    decay_rate: TensorOf<B, f32>,
+    /// `[queries, keys and values, window]`
+    convolution: TensorOf<B, T>,
+    norm: TensorOf<B, f32>,
+    norm_eps: f64,
+    output: Linear<B>,
+    plan: Plan,
+}
+
+/// What a recurrent layer remembers of a text.
+pub(super) struct Memory<S: Space, T: Float> {
+    /// The last inputs of the convolution, `[1, queries, keys and values, window − 1]`.
+    inputs: Tensor<S, T>,
+    /// From keys to values, `[1, value_heads, key_dim, value_dim]`.
+    heads: Tensor<S, f32>,
+    /// The tensors are those of a text that was forgotten.
+    is_stale: bool,
+}
+
+impl Plan {
+    /// Widths of the queries of all heads, which is that of the keys, and of the values.
+    fn widths(&self) -> (usize, usize) {
+        (self.key_heads * self.key_dim, self.value_heads * self.value_dim)
+    }
+}
+
+/// The rows of one text, from `at` on, as a batch of one.
+fn rows<V: View>(x: V, (at, n): (usize, usize)) -> Result<V> {
+    Ok(x.narrow(0, at, n)?.unsqueeze(0)?)
+}
+
+impl<S: Space, T: Float> Memory<S, T> {
+    /// That of a text without tokens.
+    pub(super) fn new<B: Backend<Space = S>>(backend: &B, plan: &Plan) -> Result<Self> {
+        let (keys, values) = plan.widths();
+        Ok(Memory {
+            inputs: backend.zeros(&[1, 2 * keys + values, plan.window - 1])?,
+            heads: backend.zeros(&[1, plan.value_heads, plan.key_dim, plan.value_dim])?,
+            is_stale: false,
+        })
+    }
+    /// Forgets the text. The next step, which has a backend, does the work.
+    pub(super) fn clear(&mut self) {
+        self.is_stale = true;
+    }
+}
+
+impl<T: Float, B: Transformer<T>> Loader<'_, B, T> {
+    pub(super) fn recurrent(&self, i: usize, plan: &Plan) -> Result<Recurrent<T, B>> {
+        let dim = self.config.dim;
+        let &Plan { key_heads, value_heads, value_dim, window, .. } = plan;
+        let part = |name: &str| format!("blk.{i}.{name}");
+        let (keys, values) = plan.widths();
+        let (mixed, gate) = self.mixed_and_gate(i, plan)?;
+        // A key head's part has those of all its value heads.
+        let served = value_heads / key_heads;
+        let of_heads = |from: usize| {
+            (0..key_heads)
+                .map(move |head| (2 * head + from) * served..(2 * head + from + 1) * served)
+                .collect::<Vec<_>>()
+        };
+        let (both, dims) = (part("ssm_ba"), [2 * value_heads, dim]);
+        Ok(Recurrent {
+            mixed,
+            gate,
+            beta: self.row_groups(&both, &dims, &of_heads(0))?,
+            decay: self.row_groups(&both, &dims, &of_heads(1))?,
+            decay_bias: self.vector(&part("ssm_dt.bias"), value_heads)?,
+            decay_rate: self.vector(&part("ssm_a"), value_heads)?,
+            convolution: self.matrix_in_t(&part("ssm_conv1d.weight"), [2 * keys + values, window])?,
+            norm: self.vector(&part("ssm_norm.weight"), value_dim)?,
+            norm_eps: self.config.norm_eps,
+            output: self.linear(&part("ssm_out"), [dim, values])?,
+            plan: plan.clone(),
+        })
+    }
+
+    /// To queries, keys and values, and to the gate: two matrices, or one with these parts for each key head in older files.
+    fn mixed_and_gate(&self, i: usize, plan: &Plan) -> Result<(Linear<B>, Linear<B>)> {
+        let (dim, (keys, values)) = (self.config.dim, plan.widths());
+        let part = |name: &str| format!("blk.{i}.{name}");
+        let one = part("ssm_in");
+        if !self.has(&format!("{one}.weight")) {
+            let mixed = self.linear(&part("attn_qkv"), [2 * keys + values, dim])?;
+            return Ok((mixed, self.linear(&part("attn_gate"), [values, dim])?));
+        }
+        let (key, value) = (plan.key_dim, values / plan.key_heads);
+        let of_heads = |from: usize, len: usize| {
+            (0..plan.key_heads).map(move |head| {
+                let start = head * 2 * (key + value) + from;
+                start..start + len
+            })
+        };
+        let dims = [2 * (keys + values), dim];
+        let mixed: Vec<Range<usize>> =
+            of_heads(0, key).chain(of_heads(key, key)).chain(of_heads(2 * key, value)).collect();
+        let gate: Vec<Range<usize>> = of_heads(2 * key + value, value).collect();
+        Ok((self.row_groups(&one, &dims, &mixed)?, self.row_groups(&one, &dims, &gate)?))
+    }
+}
+
+impl<T: Float, B: Transformer<T>> Recurrent<T, B> {
+    /// Linear attention of `h[t, dim]`, whose rows are the tokens of one text after the other. Each text has a memory.
+    pub(super) fn apply(
+        &self,
+        b: &B,
+        texts: &mut [(&mut Memory<B::Space, T>, usize)],
+        h: Ref<'_, B, T>,
+    ) -> Result<TensorOf<B, T>> {
+        let &Plan { value_heads, value_dim, .. } = &self.plan;
+        let (t, (keys, values)) = (h.dims()[0], self.plan.widths());
+        let mixed = self.convolved(b, texts, self.mixed.apply(b, h)?.as_ref())?;
+        let q = self.heads(b, mixed.as_ref().narrow(1, 0, keys)?)?;
+        let k = self.heads(b, mixed.as_ref().narrow(1, keys, keys)?)?;
+        let v = mixed.as_ref().narrow(1, 2 * keys, values)?.reshape(&[t, value_heads, value_dim])?;
+        let (decay, beta) = self.gates(b, h)?;
+        let mut o = b.empty(Shape::new(&[t, value_heads, value_dim])?)?;
+        let mut at = 0;
+        for (memory, n) in texts {
+            let text = (at, *n);
+            let (q, k, v) = (rows(q.as_ref(), text)?, rows(k.as_ref(), text)?, rows(v, text)?);
+            let (gates, o) =
+                ((rows(decay.as_ref(), text)?, rows(beta.as_ref(), text)?), rows(o.as_mut(), text)?);
+            b.gated_delta_rule_into(q, k, v, gates, &mut memory.heads, o, GatedDeltaRule::new())?;
+            at += *n;
+        }
+        let by_head = [t * value_heads, value_dim];
+        let gate = self.gate.apply(b, h)?.reshape(&by_head)?;
+        let op = GatedRmsNorm::eps(self.norm_eps);
+        let y = b.gated_rms_norm(&o.reshape(&by_head)?, &gate, &self.norm, op)?;
+        self.output.apply(b, y.reshape(&[t, values])?.as_ref())
+    }
+
+    /// The convolution of each text's rows, followed by silu.
+    fn convolved(
+        &self,
+        b: &B,
+        texts: &mut [(&mut Memory<B::Space, T>, usize)],
+        x: Ref<'_, B, T>,
+    ) -> Result<TensorOf<B, T>> {
+        let mut y = b.empty(x.shape())?;
+        let mut at = 0;
+        for (memory, n) in texts {
+            if memory.is_stale {
+                **memory = Memory::new(b, &self.plan)?;
+            }
+            let (x, y) = (rows(x, (at, *n))?, rows(y.as_mut(), (at, *n))?);
+            let op = Conv1dUpdate::plain().activation(ConvActivation::Silu);
+            b.conv1d_update_into(x, &self.convolution, None, &mut memory.inputs, y, op)?;
+            at += *n;
+        }
+        Ok(y)
+    }
+
+    /// Queries or keys `[t, key_heads · key_dim]`, normed, and each head once for every value head that it serves:
+    /// `[t, value_heads, key_dim]`.
+    fn heads(&self, b: &B, x: Ref<'_, B, T>) -> Result<TensorOf<B, T>> {
+        let &Plan { key_heads, value_heads, key_dim, .. } = &self.plan;
+        let t = x.dims()[0];
+        let x = x.reshape(&[t, key_heads, 1, key_dim])?;
+        let repeated = x.broadcast(&[t, key_heads, value_heads / key_heads, key_dim])?;
+        Ok(b.l2_norm(repeated, L2Norm::eps(HEAD_EPS))?.reshape(&[t, value_heads, key_dim])?)
+    }
+
+    /// The logarithm of the factor on each head's state, and the share of the new value: `[t, value_heads]` each, in f32.
+    fn gates(&self, b: &B, h: Ref<'_, B, T>) -> Result<(TensorOf<B, f32>, TensorOf<B, f32>)> {
+        let decay = CastOps::<f32>::cast(b, &self.decay.apply(b, h)?)?;
+        let x = b.add(&decay, &self.decay_bias)?;
+        // softplus(x) = max(x, 0) − ln sigmoid(|x|), which cannot overflow.
+        let tail = b.log(&b.sigmoid(&b.unary(&x, UnaryFn::Abs)?)?)?;
+        let softplus = b.sub(&b.unary(&x, UnaryFn::Relu)?, &tail)?;
+        let beta = CastOps::<f32>::cast(b, &self.beta.apply(b, h)?)?;
+        Ok((b.mul(&softplus, &self.decay_rate)?, b.sigmoid(&beta)?))
+    }
+}

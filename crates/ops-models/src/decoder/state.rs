@@ -1,0 +1,102 @@
+//! What a model remembers of a text.
+use super::recurrent::Memory;
+use crate::{Config, Error, Result};
+use ops_core::model::KvCache;
+use ops_core::{Backend, Float, Space};
+
+/// The keys and values of the text so far, and the states of recurrent layers.
+pub struct State<S: Space, T: Float> {
+    /// Of each layer with attention.
+    caches: Vec<KvCache<S, T>>,
+    /// Of each recurrent layer.
+    memories: Vec<Memory<S, T>>,
+    capacity: usize,
+    /// Tokens of all finished steps.
+    len: usize,
+    /// A step has begun and not finished.
+    unfinished: bool,
+}
+
+/// A text of a step: its state, and the tokens to append.
+pub type Row<'r, S, T> = (&'r mut State<S, T>, &'r [u32]);
+/// A text in a layer with attention: its cache, and how many tokens it gains.
+pub(super) type Cache<'c, S, T> = (&'c mut KvCache<S, T>, usize);
+
+/// The texts in the layer with attention that has this slot.
+pub(super) fn caches<'c, S: Space, T: Float>(
+    rows: &'c mut [Row<'_, S, T>],
+    slot: usize,
+) -> Vec<Cache<'c, S, T>> {
+    rows.iter_mut().map(|(state, tokens)| (&mut state.caches[slot], tokens.len())).collect()
+}
+
+/// The texts in the recurrent layer that has this slot.
+pub(super) fn memories<'c, S: Space, T: Float>(
+    rows: &'c mut [Row<'_, S, T>],
+    slot: usize,
+) -> Vec<(&'c mut Memory<S, T>, usize)> {
+    rows.iter_mut().map(|(state, tokens)| (&mut state.memories[slot], tokens.len())).collect()
+}
+
+impl<S: Space, T: Float> State<S, T> {
+    pub(super) fn new<B: Backend<Space = S>>(backend: &B, config: &Config, capacity: usize) -> Result<Self> {
+        let dims = [1, config.kv_heads, capacity, config.head_dim];
+        let (mut caches, mut memories) = (Vec::new(), Vec::new());
+        for layer in 0..config.layers {
+            match (config.latent, &config.recurrent) {
+                (_, Some(plan)) if config.is_recurrent(layer) => memories.push(Memory::new(backend, plan)?),
+                (Some(latent), _) => caches.push(KvCache::latent(backend, dims, latent.rank)?),
+                (None, _) => caches.push(KvCache::new(backend, dims)?),
+            }
+        }
+        Ok(State { caches, memories, capacity, len: 0, unfinished: false })
+    }
+
+    /// Number of tokens so far.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+    /// Whether there are no tokens.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Forgets all but the first `len` tokens.
+    ///
+    /// # Errors
+    /// [`Error::Rewind`] if the model has recurrent layers, and some tokens would stay: these layers keep one state for the whole
+    /// text. A text can always be truncated to 0 tokens, and its tokens read again.
+    pub fn truncate(&mut self, len: usize) -> Result<()> {
+        if len == 0 {
+            self.memories.iter_mut().for_each(Memory::clear);
+            self.unfinished = false;
+        } else if len < self.len && !self.memories.is_empty() {
+            return Err(Error::Rewind { got: len, len: self.len });
+        }
+        self.len = self.len.min(len);
+        self.caches.iter_mut().for_each(|cache| cache.truncate(self.len));
+        Ok(())
+    }
+
+    /// Whether so many tokens can follow.
+    pub(super) fn check(&self, tokens: usize) -> Result<()> {
+        let (before, room) = (self.len, self.capacity - self.len);
+        if tokens == 0 || tokens > room {
+            return Err(Error::Tokens { got: tokens, before, room });
+        }
+        if self.unfinished && !self.memories.is_empty() {
+            return Err(Error::Rewind { got: self.len, len: self.len });
+        }
+        Ok(())
+    }
+    /// Begins a step, after forgetting what one that failed has left.
+    pub(super) fn begin(&mut self) {
+        self.caches.iter_mut().for_each(|cache| cache.truncate(self.len));
+        self.unfinished = true;
+    }
+    /// Ends a step of so many tokens.
+    pub(super) fn finish(&mut self, tokens: usize) {
+        self.len += tokens;
+        self.unfinished = false;
+    }
+}

@@ -1,0 +1,104 @@
+//! Models with images: of these, the part that reads and writes text.
+//!
+//! A text without images means the same to such a model and to its text part alone.
+use super::options::Options;
+use crate::Result;
+use serde_json::{Value, json};
+
+/// A kind of model with images.
+struct Kind {
+    model_type: &'static str,
+    /// `model_type` of its text part.
+    text: &'static str,
+    /// Options of the text part that files leave out.
+    defaults: fn() -> Value,
+}
+
+/// This is the only list of them.
+const KINDS: [Kind; 2] = [
+    Kind {
+        model_type: "gemma3",
+        text: "gemma3_text",
+        defaults: || {
+            json!({
+                "vocab_size": 262_208, "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256,
+                "max_position_embeddings": 131_072, "rms_norm_eps": 1e-6, "query_pre_attn_scalar": 256,
+                "rope_theta": 1e6,
+            })
+        },
+    },
+    Kind { model_type: "mistral3", text: "mistral", defaults: || json!({}) },
+];
+
+/// Options that are about images.
+const OF_IMAGES: [&str; 12] = [
+    "vision_config",
+    "mm_tokens_per_image",
+    "boi_token_index",
+    "eoi_token_index",
+    "image_token_index",
+    "image_token_id",
+    "multimodal_projector_bias",
+    "projector_hidden_act",
+    "spatial_merge_size",
+    "vision_feature_layer",
+    "vision_model_name",
+    "text_config",
+];
+
+/// Prefixes of tensors that are about images.
+const PREFIXES: [&str; 4] =
+    ["vision_tower.", "multi_modal_projector.", "model.vision_tower.", "model.multi_modal_projector."];
+
+/// The kinds of model with images whose text part folders may hold.
+pub(super) fn model_types() -> impl Iterator<Item = &'static str> {
+    KINDS.iter().map(|kind| kind.model_type)
+}
+
+/// The options of the text part, if this is a model with images. All others are `harmless` or about images.
+pub(super) fn text_config(options: &Options, harmless: &[&str]) -> Result<Option<Options>> {
+    let model_type = options.text("model_type")?;
+    let Some(kind) = KINDS.iter().find(|kind| Some(kind.model_type) == model_type) else { return Ok(None) };
+    let text = options.required("text_config", options.object("text_config")?)?;
+    let mut text = text.with_defaults((kind.defaults)());
+    if let Some(tied) = options.get("tie_word_embeddings") {
+        text = text.with_defaults(json!({"tie_word_embeddings": tied}));
+    }
+    text = text.with_defaults(json!({"model_type": kind.text}));
+    text.only("model_type", kind.text, |value| value.as_str() == Some(kind.text))?;
+    options.only("architectures", "a class for text generation, ..ForConditionalGeneration", |value| {
+        let names = value.as_array().map(Vec::as_slice).unwrap_or_default();
+        names.iter().all(|name| name.as_str().is_some_and(|name| name.ends_with("ForConditionalGeneration")))
+    })?;
+    options.finish(&[harmless, &OF_IMAGES].concat())?;
+    Ok(Some(text))
+}
+
+/// The name that a tensor has in the text part alone; `None` if it is about images.
+pub(super) fn text_tensor(name: &str) -> Option<String> {
+    if PREFIXES.iter().any(|prefix| name.starts_with(prefix)) {
+        return None;
+    }
+    Some(match (name.strip_prefix("language_model."), name.strip_prefix("model.language_model.")) {
+        (Some(rest), _) => rest.to_owned(),
+        (_, Some(rest)) => format!("model.{rest}"),
+        _ => name.to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tensors_of_images_are_passed_over() {
+        let text = |name: &str| text_tensor(name).unwrap_or_default();
+        assert_eq!(text("language_model.model.norm.weight"), "model.norm.weight");
+        assert_eq!(text("language_model.lm_head.weight"), "lm_head.weight");
+        assert_eq!(text("model.language_model.layers.0.x"), "model.layers.0.x");
+        assert_eq!(text("lm_head.weight"), "lm_head.weight");
+        for name in ["vision_tower.ln_pre.weight", "model.multi_modal_projector.norm.weight"] {
+            assert_eq!(text_tensor(name), None, "{name}");
+        }
+    }
+}

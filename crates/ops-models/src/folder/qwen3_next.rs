@@ -1,0 +1,103 @@
+//! Options and matrices of linear attention, as Qwen 3 Next has it.
+use super::config::Keys;
+use super::options::Options;
+use super::tensors::{Found, Piece, widened};
+use crate::Result;
+use ops_gguf::{Array, Assembly, GgmlType};
+
+/// Extents by which the matrix of queries, keys, values and gates is split.
+#[derive(Clone, Copy)]
+pub(super) struct LinearHeads {
+    /// Heads of queries and keys.
+    count: usize,
+    /// Features of such a head.
+    key: usize,
+    /// Features of all values that such a head serves.
+    value: usize,
+}
+
+pub(super) fn translate(options: &Options, keys: &mut Keys) -> Result<LinearHeads> {
+    let count = |option: &str| options.required(option, options.count(option)?);
+    let (heads, values) = (count("linear_num_key_heads")?, count("linear_num_value_heads")?);
+    let (key, value) = (count("linear_key_head_dim")?, count("linear_value_head_dim")?);
+    if heads == 0 || values % heads != 0 {
+        let wanted = format!("a divisor of linear_num_value_heads = {values}");
+        return Err(options.wrong("linear_num_key_heads", heads, wanted));
+    }
+    let width = values.checked_mul(value);
+    let width = width.ok_or_else(|| {
+        options.wrong("linear_value_head_dim", value, format!("a width that {values} heads can have"))
+    })?;
+    keys.set("ssm.group_count", heads)?;
+    keys.set("ssm.time_step_rank", values)?;
+    keys.set("ssm.state_size", key)?;
+    keys.set("ssm.inner_size", width)?;
+    keys.set("ssm.conv_kernel", count("linear_conv_kernel_dim")?)?;
+    keys.set("full_attention_interval", options.count("full_attention_interval")?.unwrap_or(4))?;
+    let wanted = "a list of linear_attention and full_attention";
+    let kinds = options.get("layer_types").map(|kinds| {
+        let kind = |kind: &serde_json::Value| match kind.as_str() {
+            Some("linear_attention") => Some(true),
+            Some("full_attention") => Some(false),
+            _ => None,
+        };
+        let all = kinds.as_array().and_then(|all| all.iter().map(kind).collect::<Option<Vec<_>>>());
+        all.ok_or_else(|| options.wrong("layer_types", kinds, wanted))
+    });
+    if let Some(kinds) = kinds.transpose()? {
+        keys.set("attention.recurrent_layers", Array::Bool(kinds.into()))?;
+    }
+    let value = (width / heads) as usize;
+    Ok(LinearHeads { count: heads as usize, key: key as usize, value })
+}
+
+/// Adds a tensor that has another form in GGUF.
+pub(super) fn add(model: &mut Assembly, found: &Found<'_>, heads: LinearHeads) -> Result<()> {
+    let name = |ours: &str| format!("blk.{}.{ours}", found.layer);
+    match (found.part, found.dims) {
+        ("linear_attn.in_proj_qkvz.weight", &[rows, columns]) => split(model, found, heads, [rows, columns]),
+        ("linear_attn.conv1d.weight", &[channels, 1, window]) => {
+            let piece = [found.piece.clone()];
+            model.tensor(&name("ssm_conv1d.weight"), found.ty()?, &[channels, window], &piece)?;
+            Ok(())
+        }
+        ("linear_attn.A_log", dims) => {
+            // GGUF has the rate of decay itself.
+            let rates = widened(found.ty()?, found.bytes(), |log| -log.exp());
+            let all = 0..rates.len();
+            model.tensor(&name("ssm_a"), GgmlType::F32, dims, &[(rates.into(), all)])?;
+            Ok(())
+        }
+        (_, dims) => Err(found.wrong(format!("{dims:?}"), "the tensors of this kind of model")),
+    }
+}
+
+/// Queries, keys, values and gates of one head after the other become those of all heads: one matrix with the first three, and one
+/// with the gates.
+fn split(
+    model: &mut Assembly,
+    found: &Found<'_>,
+    LinearHeads { count, key, value }: LinearHeads,
+    [rows, columns]: [usize; 2],
+) -> Result<()> {
+    let head = 2 * (key + value);
+    if Some(rows) != head.checked_mul(count) {
+        let wanted = format!("[{count} heads of {key}, {key}, {value} and {value}, hidden_size]");
+        return Err(found.wrong(format!("[{rows}, {columns}]"), wanted));
+    }
+    let ty = found.ty()?;
+    let (bytes, range) = &found.piece;
+    let row = range.len() / rows.max(1);
+    let part = |from: usize, len: usize| {
+        (0..count).map(move |at| {
+            let start = range.start + (at * head + from) * row;
+            (bytes.clone(), start..start + len * row)
+        })
+    };
+    let mixed: Vec<Piece> = part(0, key).chain(part(key, key)).chain(part(2 * key, value)).collect();
+    let gate: Vec<Piece> = part(2 * key + value, value).collect();
+    let name = |ours: &str| format!("blk.{}.{ours}.weight", found.layer);
+    model.tensor(&name("attn_qkv"), ty, &[(2 * key + value) * count, columns], &mixed)?;
+    model.tensor(&name("attn_gate"), ty, &[value * count, columns], &gate)?;
+    Ok(())
+}
