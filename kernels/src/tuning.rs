@@ -26,7 +26,7 @@ pub struct Knob {
 }
 
 /// All tuning parameters.
-pub const KNOBS: [Knob; 9] = [
+pub const KNOBS: [Knob; 10] = [
     Knob {
         name: "element_blocks",
         op: "add",
@@ -105,6 +105,15 @@ pub const KNOBS: [Knob; 9] = [
         value: 2,
         reason: "every block splits the row for itself, and registers and LDS have room for two or three",
         candidates: &[1, 2, 3, 4, 8],
+    },
+    Knob {
+        name: "expert_rows",
+        op: "linear_experts",
+        what: "smallest mean number of rows of an expert for which rows are sorted by expert and multiplied in tiles",
+        value: 4,
+        reason: "without sorting, every row reads the matrix of its expert; a tile reads it once for up to 64 rows, but \
+                 computes as much as for 64, and sorting takes two launches",
+        candidates: &[2, 4, 8, 16],
     },
 ];
 
@@ -185,6 +194,9 @@ impl Tuning {
     pub(crate) fn dot_blocks(&self) -> u32 {
         self.values[8]
     }
+    pub(crate) fn expert_rows(&self) -> u64 {
+        self.values[9].into()
+    }
 }
 
 impl Default for Tuning {
@@ -214,6 +226,7 @@ mod tests {
         assert_eq!((tuning.decode_blocks(), tuning.get("decode_blocks")), (1006, Some(1006)));
         assert_eq!((tuning.decode_keys(), tuning.get("decode_keys")), (1007, Some(1007)));
         assert_eq!((tuning.dot_blocks(), tuning.get("dot_blocks")), (1008, Some(1008)));
+        assert_eq!((tuning.expert_rows(), tuning.get("expert_rows")), (1009, Some(1009)));
         assert!(!tuning.set("no such knob", 1) && !tuning.set("row_blocks", 0));
         assert_eq!(tuning.get("no such knob"), None);
     }
