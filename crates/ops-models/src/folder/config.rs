@@ -1,5 +1,7 @@
 //! `config.json` as the metadata that a GGUF file of the same model has, so that one place says what a model is made of.
 use super::deepseek::{self, Expansion};
+use super::encoder;
+use super::names::Names;
 use super::options::Options;
 use super::rope;
 use crate::{Error, Result};
@@ -23,7 +25,7 @@ pub(super) struct Family {
     /// Whether the embeddings are the output matrix, if the file does not say.
     tied: bool,
     /// Whether the weights of norms lack the 1 that is added to them.
-    pub(super) norms_plus_one: bool,
+    norms_plus_one: bool,
 }
 
 /// Which layers see only so far.
@@ -106,7 +108,7 @@ const FAMILIES: [Family; 13] = [
     Family { model_type: "deepseek_v3", architecture: "deepseek2", ..COMMON },
 ];
 
-/// The kinds of model that folders may hold, as `model_type` in `config.json` names them.
+/// The kinds of decoder that folders may hold, as `model_type` in `config.json` names them.
 ///
 /// ```
 /// assert!(ops_models::folder_families().any(|name| name == "qwen3_moe"));
@@ -117,7 +119,7 @@ pub fn folder_families() -> impl Iterator<Item = &'static str> {
 
 /// Options without an effect on results. Biases and tied matrices show in the tensors, dropout and the like are for training,
 /// and how to sample is the caller's choice.
-const HARMLESS: [&str; 55] = [
+pub(super) const HARMLESS: [&str; 55] = [
     "_attn_implementation",
     "_flash_attn_2_enabled",
     "_from_model_config",
@@ -182,6 +184,11 @@ pub(super) struct Keys {
 }
 
 impl Keys {
+    pub(super) fn new(architecture: &'static str) -> Result<Self> {
+        let mut metadata = Metadata::new();
+        metadata.set("general.architecture", architecture)?;
+        Ok(Keys { architecture, metadata })
+    }
     pub(super) fn set(&mut self, key: &str, value: impl Into<Value>) -> Result<()> {
         self.metadata.set(format!("{}.{key}", self.architecture), value)?;
         Ok(())
@@ -193,7 +200,7 @@ impl Keys {
 
 /// What `config.json` says.
 pub(super) struct Translated {
-    pub(super) family: &'static Family,
+    pub(super) names: Names,
     pub(super) metadata: Metadata,
     pub(super) tied: bool,
     pub(super) layers: usize,
@@ -204,9 +211,11 @@ pub(super) struct Translated {
 pub(super) fn translate(path: &Path) -> Result<Translated> {
     let options = Options::read(path)?;
     let options = options.ok_or_else(|| super::options::wrong(path, "file", "no such file", "one"))?;
+    if let Some(encoder) = encoder::translate(&options, path)? {
+        return Ok(encoder);
+    }
     let family = find(&options)?;
-    let mut keys = Keys { architecture: family.architecture, metadata: Metadata::new() };
-    keys.metadata.set("general.architecture", family.architecture)?;
+    let mut keys = Keys::new(family.architecture)?;
     extents(&options, family, &mut keys)?;
     experts(&options, &mut keys)?;
     windows(&options, family, &mut keys)?;
@@ -219,15 +228,18 @@ pub(super) fn translate(path: &Path) -> Result<Translated> {
     };
     options.finish(&HARMLESS)?;
     let layers = keys.metadata.arch_u32("block_count")? as usize;
-    Ok(Translated { family, metadata: keys.metadata, tied, layers, expansion })
+    let names = if family.norms_plus_one { Names::Sandwich } else { Names::Decoder };
+    Ok(Translated { names, metadata: keys.metadata, tied, layers, expansion })
 }
 
 fn find(options: &Options) -> Result<&'static Family> {
     static LIST: [Family; 13] = FAMILIES;
     let model_type = options.required("model_type", options.text("model_type")?)?;
     let family = LIST.iter().find(|family| family.model_type == model_type);
-    let family = family
-        .ok_or_else(|| Error::Family { got: model_type.to_owned(), known: folder_families().collect() })?;
+    let family = family.ok_or_else(|| {
+        let known = folder_families().chain(encoder::encoder_families()).collect();
+        Error::Family { got: model_type.to_owned(), known }
+    })?;
     options.only("architectures", "a class for text generation, ..ForCausalLM", |value| {
         let names = value.as_array().map(Vec::as_slice).unwrap_or_default();
         names.iter().all(|name| name.as_str().is_some_and(|name| name.ends_with("ForCausalLM")))

@@ -7,9 +7,11 @@ use ops_gguf::{Assembly, Bytes, Gguf};
 use std::path::Path;
 
 pub use config::folder_families;
+pub use encoder::encoder_families;
 
 mod config;
 mod deepseek;
+mod encoder;
 mod names;
 mod options;
 mod rope;

@@ -1,7 +1,7 @@
 //! Tensors of safetensors files, in place.
 use super::config::Translated;
 use super::deepseek;
-use super::names::{Place, place};
+use super::names::{Names, Place};
 use super::options::{Options, wrong};
 use crate::Result;
 use ops_core::{bf16, f16};
@@ -93,9 +93,9 @@ impl Collection<'_> {
         (dtype, dims): (Dtype, &[usize]),
         piece: Piece,
     ) -> Result<()> {
-        let family = self.translated.family;
+        let names = self.translated.names;
         let what = || format!("tensor {name}");
-        let place = place(name, family.norms_plus_one).ok_or_else(|| {
+        let place = names.place(name).ok_or_else(|| {
             wrong(
                 file,
                 what(),
@@ -103,6 +103,9 @@ impl Collection<'_> {
                 "the tensors of this kind of model",
             )
         })?;
+        if place == Place::Ignored {
+            return Ok(());
+        }
         let ty = match dtype {
             Dtype::F32 => GgmlType::F32,
             Dtype::F16 => GgmlType::F16,
@@ -134,7 +137,8 @@ impl Collection<'_> {
             Place::Tensor(name) if name == "output.weight" && self.translated.tied => {}
             Place::Tensor(name) => {
                 if dims.len() == 1 {
-                    let plus = if family.norms_plus_one && name.ends_with("norm.weight") { 1.0 } else { 0.0 };
+                    let lacks_one = names == Names::Sandwich && name.ends_with("norm.weight");
+                    let plus = if lacks_one { 1.0 } else { 0.0 };
                     let widened = widened(ty, &piece.0[piece.1], plus);
                     let all = 0..widened.len();
                     self.model.tensor(&name, GgmlType::F32, dims, &[(widened.into(), all)])?;
@@ -157,7 +161,8 @@ impl Collection<'_> {
             let has =
                 |layer: usize| self.names.contains_key(&ours.replacen("blk.0.", &format!("blk.{layer}."), 1));
             if let Some(layer) = (1..layers).find(|layer| !has(*layer)) {
-                let name = theirs.replacen("model.layers.0.", &format!("model.layers.{layer}."), 1);
+                let before = self.translated.names.layers();
+                let name = theirs.replacen(&format!("{before}0."), &format!("{before}{layer}."), 1);
                 return Err(wrong(folder, format!("tensor {name}"), "none", "it, as the first layer has"));
             }
         }
