@@ -1,7 +1,6 @@
 //! `config.json` as the metadata that a GGUF file of the same model has, so that one place says what a model is made of.
 use super::deepseek::{self, Expansion};
 use super::encoder;
-use super::names::Names;
 use super::options::Options;
 use super::rope;
 use crate::{Error, Result};
@@ -10,7 +9,9 @@ use std::path::Path;
 
 /// A family as `config.json` describes it.
 pub(super) struct Family {
-    model_type: &'static str,
+    pub(super) model_type: &'static str,
+    /// Whether it is an encoder, whose options and names of tensors are its own.
+    pub(super) encoder: bool,
     /// The same family's name in GGUF.
     pub(super) architecture: &'static str,
     eps: &'static str,
@@ -25,7 +26,7 @@ pub(super) struct Family {
     /// Whether the embeddings are the output matrix, if the file does not say.
     tied: bool,
     /// Whether the weights of norms lack the 1 that is added to them.
-    norms_plus_one: bool,
+    pub(super) norms_plus_one: bool,
 }
 
 /// Which layers see only so far.
@@ -41,6 +42,7 @@ enum Windows {
 
 const COMMON: Family = Family {
     model_type: "llama",
+    encoder: false,
     architecture: "llama",
     eps: "rms_norm_eps",
     activation: "silu",
@@ -59,7 +61,14 @@ const GEMMA: Family = Family {
     ..COMMON
 };
 
-/// This is the only list of what folders may hold.
+impl Family {
+    /// An encoder. It has no output matrix of its own.
+    pub(super) const fn encoder(model_type: &'static str, architecture: &'static str) -> Self {
+        Family { model_type, architecture, encoder: true, tied: true, ..COMMON }
+    }
+}
+
+/// This is the only list of decoders that folders may hold.
 const FAMILIES: [Family; 13] = [
     COMMON,
     Family { model_type: "mistral", windows: Windows::All, ..COMMON },
@@ -184,10 +193,10 @@ pub(super) struct Keys {
 }
 
 impl Keys {
-    pub(super) fn new(architecture: &'static str) -> Result<Self> {
+    pub(super) fn new(family: &Family) -> Result<Self> {
         let mut metadata = Metadata::new();
-        metadata.set("general.architecture", architecture)?;
-        Ok(Keys { architecture, metadata })
+        metadata.set("general.architecture", family.architecture)?;
+        Ok(Keys { architecture: family.architecture, metadata })
     }
     pub(super) fn set(&mut self, key: &str, value: impl Into<Value>) -> Result<()> {
         self.metadata.set(format!("{}.{key}", self.architecture), value)?;
@@ -200,9 +209,9 @@ impl Keys {
 
 /// What `config.json` says.
 pub(super) struct Translated {
-    pub(super) names: Names,
+    pub(super) family: &'static Family,
     pub(super) metadata: Metadata,
-    pub(super) tied: bool,
+    tied: bool,
     pub(super) layers: usize,
     /// How keys and values are expanded, if attention is latent.
     pub(super) expansion: Option<Expansion>,
@@ -215,7 +224,7 @@ pub(super) fn translate(path: &Path) -> Result<Translated> {
         return Ok(encoder);
     }
     let family = find(&options)?;
-    let mut keys = Keys::new(family.architecture)?;
+    let mut keys = Keys::new(family)?;
     extents(&options, family, &mut keys)?;
     experts(&options, &mut keys)?;
     windows(&options, family, &mut keys)?;
@@ -228,18 +237,15 @@ pub(super) fn translate(path: &Path) -> Result<Translated> {
     };
     options.finish(&HARMLESS)?;
     let layers = keys.metadata.arch_u32("block_count")? as usize;
-    let names = if family.norms_plus_one { Names::Sandwich } else { Names::Decoder };
-    Ok(Translated { names, metadata: keys.metadata, tied, layers, expansion })
+    Ok(Translated { family, metadata: keys.metadata, tied, layers, expansion })
 }
 
 fn find(options: &Options) -> Result<&'static Family> {
     static LIST: [Family; 13] = FAMILIES;
     let model_type = options.required("model_type", options.text("model_type")?)?;
     let family = LIST.iter().find(|family| family.model_type == model_type);
-    let family = family.ok_or_else(|| {
-        let known = folder_families().chain(encoder::encoder_families()).collect();
-        Error::Family { got: model_type.to_owned(), known }
-    })?;
+    let known = || folder_families().chain(encoder::encoder_families()).collect();
+    let family = family.ok_or_else(|| Error::Family { got: model_type.to_owned(), known: known() })?;
     options.only("architectures", "a class for text generation, ..ForCausalLM", |value| {
         let names = value.as_array().map(Vec::as_slice).unwrap_or_default();
         names.iter().all(|name| name.as_str().is_some_and(|name| name.ends_with("ForCausalLM")))

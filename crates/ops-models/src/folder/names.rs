@@ -49,56 +49,6 @@ const EXPERT: [(&str, &str); 6] = [
 const WHOLE: [(&str, &str); 3] =
     [("model.embed_tokens", "token_embd"), ("model.norm", "output_norm"), ("lm_head", "output")];
 
-/// Parts of an encoder's layer: `encoder.layer.N.THEIRS`, `blk.N.OURS`.
-const ENCODER_LAYER: [(&str, &str); 8] = [
-    ("attention.self.query", "attn_q"),
-    ("attention.self.key", "attn_k"),
-    ("attention.self.value", "attn_v"),
-    ("attention.output.dense", "attn_output"),
-    ("attention.output.LayerNorm", "attn_output_norm"),
-    ("intermediate.dense", "ffn_up"),
-    ("output.dense", "ffn_down"),
-    ("output.LayerNorm", "layer_output_norm"),
-];
-
-const ENCODER_WHOLE: [(&str, &str); 4] = [
-    ("embeddings.word_embeddings", "token_embd"),
-    ("embeddings.position_embeddings", "position_embd"),
-    ("embeddings.token_type_embeddings", "token_types"),
-    ("embeddings.LayerNorm", "token_embd_norm"),
-];
-
-/// Heads of encoders, which embeddings do not use: of the next sentence, and of masked words.
-const ENCODER_HEADS: [&str; 2] = ["pooler.", "cls."];
-
-/// The tensors that a kind of model has.
-#[derive(Clone, Copy, PartialEq)]
-pub(super) enum Names {
-    Decoder,
-    /// A decoder that norms before and after each block. The weights of its norms lack the 1 that is added to them.
-    Sandwich,
-    Encoder,
-}
-
-impl Names {
-    /// The place of a tensor; `None` for a name that no family has.
-    pub(super) fn place(self, name: &str) -> Option<Place> {
-        match self {
-            Names::Decoder => place(name, false),
-            Names::Sandwich => place(name, true),
-            Names::Encoder => encoder_place(name),
-        }
-    }
-
-    /// What is before the number of a layer.
-    pub(super) fn layers(self) -> &'static str {
-        if self == Names::Encoder { ENCODER_LAYERS } else { LAYERS }
-    }
-}
-
-const LAYERS: &str = "model.layers.";
-const ENCODER_LAYERS: &str = "encoder.layer.";
-
 /// What a tensor is for.
 #[derive(Debug, PartialEq)]
 pub(super) enum Place {
@@ -112,37 +62,13 @@ pub(super) enum Place {
     Ignored,
 }
 
-fn find(table: &[(&str, &'static str)], part: &str) -> Option<&'static str> {
-    table.iter().find(|(theirs, _)| *theirs == part).map(|(_, ours)| *ours)
-}
-
-fn encoder_place(name: &str) -> Option<Place> {
-    // With a head, the encoder is a part of the model.
-    let name = name.strip_prefix("bert.").unwrap_or(name);
-    let ignored = ENCODER_HEADS.iter().any(|head| name.starts_with(head));
-    if ignored || name == "embeddings.position_ids" {
-        return Some(Place::Ignored);
-    }
-    let (part, kind) = name.rsplit_once('.')?;
-    let kind = match kind {
-        "weight" | "gamma" => "weight",
-        "bias" | "beta" => "bias",
-        _ => return None,
-    };
-    if let Some(ours) = find(&ENCODER_WHOLE, part) {
-        return Some(Place::Tensor(format!("{ours}.{kind}")));
-    }
-    let (layer, part) = part.strip_prefix(ENCODER_LAYERS)?.split_once('.')?;
-    let layer: usize = layer.parse().ok()?;
-    Some(Place::Tensor(format!("blk.{layer}.{}.{kind}", find(&ENCODER_LAYER, part)?)))
-}
-
-fn place(name: &str, sandwich: bool) -> Option<Place> {
+/// The place of a tensor; `None` for a name that no family has.
+pub(super) fn place(name: &str, sandwich: bool) -> Option<Place> {
     let (part, kind) = name.rsplit_once('.')?;
     if name.ends_with(".self_attn.rotary_emb.inv_freq") {
         return Some(Place::Ignored);
     }
-    if let Some(layer) = part.strip_prefix(LAYERS).and_then(|part| part.strip_suffix(".mlp.gate"))
+    if let Some(layer) = part.strip_prefix("model.layers.").and_then(|part| part.strip_suffix(".mlp.gate"))
         && kind == "e_score_correction_bias"
     {
         return Some(Place::Tensor(format!("blk.{}.exp_probs_b.bias", layer.parse::<usize>().ok()?)));
@@ -150,23 +76,26 @@ fn place(name: &str, sandwich: bool) -> Option<Place> {
     if !["weight", "bias"].contains(&kind) {
         return None;
     }
-    if let Some(ours) = find(&WHOLE, part) {
+    let of = |table: &[(&str, &'static str)], part: &str| {
+        table.iter().find(|(theirs, _)| *theirs == part).map(|(_, ours)| *ours)
+    };
+    if let Some(ours) = of(&WHOLE, part) {
         return Some(Place::Tensor(format!("{ours}.{kind}")));
     }
-    let (layer, part) = part.strip_prefix(LAYERS)?.split_once('.')?;
+    let (layer, part) = part.strip_prefix("model.layers.")?.split_once('.')?;
     let layer: usize = layer.parse().ok()?;
     let experts = part.strip_prefix("mlp.experts.").or(part.strip_prefix("block_sparse_moe.experts."));
     if let Some((expert, part)) = experts.and_then(|rest| rest.split_once('.')) {
         return Some(Place::Expert(
-            format!("blk.{layer}.{}.{kind}", find(&EXPERT, part)?),
+            format!("blk.{layer}.{}.{kind}", of(&EXPERT, part)?),
             expert.parse().ok()?,
         ));
     }
     if (part, kind) == ("self_attn.kv_b_proj", "weight") {
         return Some(Place::Expansion(layer));
     }
-    let own = if sandwich { find(&SANDWICH, part) } else { None };
-    Some(Place::Tensor(format!("blk.{layer}.{}.{kind}", own.or_else(|| find(&LAYER, part))?)))
+    let own = if sandwich { of(&SANDWICH, part) } else { None };
+    Some(Place::Tensor(format!("blk.{layer}.{}.{kind}", own.or_else(|| of(&LAYER, part))?)))
 }
 
 #[cfg(test)]
@@ -196,23 +125,6 @@ mod tests {
             ["model.layers.0.mlp.w9.weight", "model.layers.x.mlp.gate.weight", "score.weight", "weight"]
         {
             assert_eq!(place(unknown, false), None, "{unknown}");
-        }
-    }
-
-    #[test]
-    fn names_of_encoders_have_their_place() {
-        let place = |name| Names::Encoder.place(name);
-        let tensor = |name: &str| Some(Place::Tensor(name.to_owned()));
-        assert_eq!(place("bert.embeddings.LayerNorm.gamma"), tensor("token_embd_norm.weight"));
-        assert_eq!(place("encoder.layer.11.attention.self.query.bias"), tensor("blk.11.attn_q.bias"));
-        assert_eq!(
-            place("encoder.layer.0.output.LayerNorm.weight"),
-            tensor("blk.0.layer_output_norm.weight")
-        );
-        assert_eq!(place("embeddings.position_ids"), Some(Place::Ignored));
-        assert_eq!(place("bert.pooler.dense.weight"), Some(Place::Ignored));
-        for unknown in ["encoder.layer.0.output.adapter.weight", "model.embed_tokens.weight", "qa.weight"] {
-            assert_eq!(place(unknown), None, "{unknown}");
         }
     }
 }

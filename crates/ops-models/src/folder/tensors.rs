@@ -1,8 +1,8 @@
 //! Tensors of safetensors files, in place.
 use super::config::Translated;
-use super::deepseek;
-use super::names::{Names, Place};
+use super::names::{Place, place};
 use super::options::{Options, wrong};
+use super::{deepseek, encoder};
 use crate::Result;
 use ops_core::{bf16, f16};
 use ops_gguf::{Assembly, Bytes, GgmlType};
@@ -93,9 +93,13 @@ impl Collection<'_> {
         (dtype, dims): (Dtype, &[usize]),
         piece: Piece,
     ) -> Result<()> {
-        let names = self.translated.names;
+        let family = self.translated.family;
         let what = || format!("tensor {name}");
-        let place = names.place(name).ok_or_else(|| {
+        let place = match family.encoder {
+            true => encoder::place(name),
+            false => place(name, family.norms_plus_one),
+        };
+        let place = place.ok_or_else(|| {
             wrong(
                 file,
                 what(),
@@ -137,8 +141,7 @@ impl Collection<'_> {
             Place::Tensor(name) if name == "output.weight" && self.translated.tied => {}
             Place::Tensor(name) => {
                 if dims.len() == 1 {
-                    let lacks_one = names == Names::Sandwich && name.ends_with("norm.weight");
-                    let plus = if lacks_one { 1.0 } else { 0.0 };
+                    let plus = if family.norms_plus_one && name.ends_with("norm.weight") { 1.0 } else { 0.0 };
                     let widened = widened(ty, &piece.0[piece.1], plus);
                     let all = 0..widened.len();
                     self.model.tensor(&name, GgmlType::F32, dims, &[(widened.into(), all)])?;
@@ -161,7 +164,7 @@ impl Collection<'_> {
             let has =
                 |layer: usize| self.names.contains_key(&ours.replacen("blk.0.", &format!("blk.{layer}."), 1));
             if let Some(layer) = (1..layers).find(|layer| !has(*layer)) {
-                let before = self.translated.names.layers();
+                let before = if self.translated.family.encoder { encoder::LAYERS } else { "model.layers." };
                 let name = theirs.replacen(&format!("{before}0."), &format!("{before}{layer}."), 1);
                 return Err(wrong(folder, format!("tensor {name}"), "none", "it, as the first layer has"));
             }

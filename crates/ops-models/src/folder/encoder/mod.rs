@@ -1,27 +1,20 @@
 //! `config.json` of an encoder, and what the files of `sentence-transformers` say of its embeddings, as metadata.
-use super::config::{HARMLESS, Keys, Translated};
-use super::names::Names;
+use super::config::{Family, HARMLESS, Keys, Translated};
 use super::options::{Options, read_text, wrong};
 use crate::Result;
 use crate::encoder::{ACTIVATIONS, Pooling, key};
 use serde_json::Value;
 use std::path::Path;
 
-/// An encoder as `config.json` describes it.
-struct Family {
-    model_type: &'static str,
-    /// The same family's name in GGUF.
-    architecture: &'static str,
-    /// Classes of `transformers` whose encoder is the whole model, or is followed by a head that embeddings do not use.
-    classes: &'static [&'static str],
-}
+pub(super) use names::{LAYERS, place};
+
+mod names;
 
 /// This is the only list of encoders that folders may hold.
-const FAMILIES: [Family; 1] = [Family {
-    model_type: "bert",
-    architecture: "bert",
-    classes: &["BertModel", "BertForMaskedLM", "BertForPreTraining"],
-}];
+static FAMILIES: [Family; 1] = [Family::encoder("bert", "bert")];
+
+/// Classes of `transformers` whose encoder is the whole model, or is followed by a head that embeddings do not use.
+const CLASSES: [&str; 3] = ["BertModel", "BertForMaskedLM", "BertForPreTraining"];
 
 /// The kinds of encoder that folders may hold, as `model_type` in `config.json` names them.
 ///
@@ -52,24 +45,18 @@ pub(super) fn translate(options: &Options, path: &Path) -> Result<Option<Transla
     let Some(family) = FAMILIES.iter().find(|family| Some(family.model_type) == model_type) else {
         return Ok(None);
     };
-    let wanted = format!("one of {}", family.classes.join(", "));
+    let wanted = format!("one of {}", CLASSES.join(", "));
     options.only("architectures", &wanted, |value| {
         let names = value.as_array().map(Vec::as_slice).unwrap_or_default();
-        names.iter().all(|name| name.as_str().is_some_and(|name| family.classes.contains(&name)))
+        names.iter().all(|name| name.as_str().is_some_and(|name| CLASSES.contains(&name)))
     })?;
-    let mut keys = Keys::new(family.architecture)?;
+    let mut keys = Keys::new(family)?;
     extents(options, &mut keys)?;
     choices(options, &mut keys)?;
     options.finish(&[&HARMLESS[..], &ALSO_HARMLESS].concat())?;
     sentences(path.parent().unwrap_or(Path::new("")), &mut keys)?;
     let layers = keys.metadata.arch_u32("block_count")? as usize;
-    Ok(Some(Translated {
-        names: Names::Encoder,
-        metadata: keys.metadata,
-        tied: true,
-        layers,
-        expansion: None,
-    }))
+    Ok(Some(Translated { family, metadata: keys.metadata, tied: true, layers, expansion: None }))
 }
 
 fn extents(options: &Options, keys: &mut Keys) -> Result<()> {
