@@ -4,9 +4,8 @@ use crate::args::Args;
 use crate::chat;
 use rocm_ops::gguf::{self, Bytes, EncodeOptions, Gguf, Tokenizer};
 use rocm_ops::models::{self, Config};
-use std::io::IsTerminal;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// All that a run starts from.
 pub(crate) struct Input<'a> {
@@ -81,30 +80,4 @@ fn read(file: &Path, map: bool) -> gguf::Result<Bytes> {
         eprintln!("reading {gigabytes} GiB of {}", file.display());
     }
     Bytes::read(file)
-}
-
-/// Says how far loading has come if it takes more than a second.
-pub(crate) struct Progress {
-    begin: Instant,
-    last: Option<Instant>,
-}
-
-impl Progress {
-    pub(crate) fn new() -> Self {
-        Progress { begin: Instant::now(), last: None }
-    }
-    pub(crate) fn step(&mut self, done: usize, all: usize) {
-        let terminal = std::io::stderr().is_terminal();
-        let quiet = self.begin.elapsed() < Duration::from_secs(1);
-        let pause = Duration::from_millis(if terminal { 200 } else { 10_000 });
-        if done == all {
-            if self.last.is_some() && terminal {
-                eprint!("\r\x1b[K");
-            }
-        } else if !quiet && self.last.is_none_or(|last| last.elapsed() > pause) {
-            self.last = Some(Instant::now());
-            let text = format!("loading the model: {done} of {all} layers");
-            if terminal { eprint!("\r{text}") } else { eprintln!("{text}") }
-        }
-    }
 }

@@ -3,6 +3,7 @@ mod args;
 mod chat;
 mod input;
 mod output;
+mod progress;
 mod run;
 mod sampler;
 mod stats;

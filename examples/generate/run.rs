@@ -1,7 +1,8 @@
 //! Prefills prompts and decodes token by token.
 use crate::args::{Args, Overflow};
-use crate::input::{Input, Progress, Prompt};
+use crate::input::{Input, Prompt};
 use crate::output::Output;
+use crate::progress::Progress;
 use crate::sampler::{self, Sampler, Sampling};
 use crate::{Prepare, Result, Terminal};
 use rocm_ops::model::Transformer;

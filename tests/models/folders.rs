@@ -30,7 +30,7 @@ const FOLDERS: [&str; 18] = [
     "deepseek_v3",
 ];
 
-fn folder(name: &str) -> String {
+pub(crate) fn folder(name: &str) -> String {
     format!("{}/data/folders/{name}", env!("CARGO_MANIFEST_DIR"))
 }
 
@@ -135,22 +135,21 @@ fn texts_have_the_tokens_of_tokenizer_json() {
     assert!(models::open(folder("qwen2")).unwrap().tokenizer().is_err());
 }
 
-/// A copy of a folder with its `config.json` changed, removed at the end.
-struct Copy(PathBuf);
+/// A copy of a folder with an option changed, removed at the end.
+pub(crate) struct Copy(pub(crate) PathBuf);
 
 impl Copy {
-    fn new(name: &str, what: &str) -> Self {
+    pub(crate) fn new(name: &str, what: &str) -> Self {
         let to = std::env::temp_dir().join(format!("folder-{name}-{what}-{}", std::process::id()));
-        std::fs::create_dir_all(&to).unwrap();
-        for entry in std::fs::read_dir(folder(name)).unwrap() {
-            let entry = entry.unwrap();
-            std::fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
-        }
+        copy_all(Path::new(&folder(name)), &to);
         Copy(to)
     }
-    fn changed(name: &str, option: &str, value: Value) -> Self {
+    pub(crate) fn changed(name: &str, option: &str, value: Value) -> Self {
+        Self::changed_in(name, "config.json", option, value)
+    }
+    pub(crate) fn changed_in(name: &str, file: &str, option: &str, value: Value) -> Self {
         let copy = Self::new(name, &option.replace('.', "-"));
-        let path = copy.0.join("config.json");
+        let path = copy.0.join(file);
         let mut config: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
         let at = option.split('.').fold(&mut config, |at, key| &mut at[key]);
         *at = value;
@@ -163,6 +162,18 @@ impl Copy {
             Ok(model) => {
                 Decoder::<f32, Cpu>::load(&Cpu::new(), &model, 16).err().expect("refused").to_string()
             }
+        }
+    }
+}
+
+fn copy_all(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let (path, to) = entry.map(|entry| (entry.path(), to.join(entry.file_name()))).unwrap();
+        if path.is_dir() {
+            copy_all(&path, &to);
+        } else {
+            std::fs::copy(path, to).unwrap();
         }
     }
 }
@@ -318,7 +329,7 @@ fn files_that_are_missing_or_wrong_are_named() {
 }
 
 /// Replaces bytes by as many others.
-fn replace(path: &Path, from: &str, to: &str) {
+pub(crate) fn replace(path: &Path, from: &str, to: &str) {
     assert_eq!(from.len(), to.len());
     let mut bytes = std::fs::read(path).unwrap();
     let places: Vec<usize> = bytes

@@ -1,5 +1,8 @@
 //! The decoder on the stand-in for ROCm, with waves of 32 and of 64 lanes; and what goes wrong elsewhere.
 mod defects;
+#[allow(dead_code)]
+#[path = "../models/encoder_fixture.rs"]
+mod encoder_fixture;
 #[path = "../models/fixture.rs"]
 mod fixture;
 #[allow(dead_code)]
@@ -138,4 +141,19 @@ fn families_on_waves_of_32() {
 #[test]
 fn families_on_waves_of_64() {
     with_standin("families_on_waves_of_64", WAVES_OF_64, |_| families());
+}
+
+#[test]
+fn encoders_on_waves_of_32() {
+    with_standin("encoders_on_waves_of_32", &[], |_| encoders());
+}
+
+#[test]
+fn encoders_on_waves_of_64() {
+    with_standin("encoders_on_waves_of_64", WAVES_OF_64, |_| encoders());
+}
+
+fn encoders() {
+    let rocm = Rocm::new().unwrap();
+    encoder_fixture::ENCODERS.iter().for_each(|name| encoder_fixture::check(&rocm, name));
 }

@@ -50,6 +50,21 @@ const STEPS: &[Step] = &[
         "example generate",
         &["cargo", "run", "--release", "--example", "generate", "--", "--max-tokens", "32"],
     ),
+    step(
+        "example embed",
+        &[
+            "cargo",
+            "run",
+            "--release",
+            "--example",
+            "embed",
+            "--",
+            "--model",
+            "tests/data/folders/bert",
+            "--prompt",
+            "Hello world",
+        ],
+    ),
     // The documentation promises a bound on the overhead of a call.
     step(
         "overhead",

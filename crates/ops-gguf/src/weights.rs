@@ -133,6 +133,44 @@ impl<'g, B: Backend> Weights<'g, B> {
         Ok(self.backend.any_tensor(dtype, &[count, columns], &joined)?)
     }
 
+    /// Matrices `[n, k]` of one type as one, one below the other: a product with it is that with each of them, such as query, key
+    /// and value.
+    ///
+    /// ```
+    /// # use ops_core::Backend;
+    /// # use ops_gguf::{Gguf, GgmlType, Weights, Writer};
+    /// # let cpu = ops_cpu::Cpu::new();
+    /// let mut writer = Writer::new();
+    /// writer.tensor("blk.0.attn_q.weight", GgmlType::F32, &[1, 2])?.tensor("blk.0.attn_k.weight", GgmlType::F32, &[1, 2])?;
+    /// let mut body = writer.write_to(Vec::new())?;
+    /// body.write("blk.0.attn_q.weight", &[1.0_f32, 2.0])?;
+    /// body.write("blk.0.attn_k.weight", &[3.0_f32, 4.0])?;
+    /// let gguf = Gguf::from_bytes(body.finish()?)?;
+    /// let both = Weights::new(&cpu, &gguf).joined(&["blk.0.attn_q.weight", "blk.0.attn_k.weight"], [1, 2])?;
+    /// assert_eq!(both.dims(), [2, 2]);
+    /// # Ok::<(), ops_gguf::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`matrix`](Self::matrix), and [`Error::TensorType`](crate::Error::TensorType) if the types differ.
+    pub fn joined(&self, names: &[&str], dims: [usize; 2]) -> Result<AnyOf<B>> {
+        let (mut bytes, mut rows, mut columns, mut common) = (Vec::new(), 0, 0, None);
+        for name in names {
+            let tensor = self.gguf.tensor(name)?;
+            let dtype = self.checked(&tensor, &dims)?;
+            let wanted = *common.get_or_insert(dtype);
+            if dtype != wanted {
+                let wanted = format!("{}, as {} is", wanted.name(), names[0]);
+                return Err(tensor.wrong(format!("type {}", dtype.name()), wanted));
+            }
+            columns = tensor.block_dims()?.last().copied().unwrap_or(1);
+            rows += dims[0];
+            bytes.extend_from_slice(tensor.bytes()?);
+        }
+        let dtype = common.unwrap_or(DType::F32);
+        Ok(self.backend.any_tensor(dtype, &[rows, columns], &bytes)?)
+    }
+
     /// A vector in f32: the weight of a norm, or a bias. Files hold these in f32 or in a 16-bit type, which is widened.
     ///
     /// # Errors

@@ -129,6 +129,10 @@ pub enum Activation {
     Geglu,
     /// `gelu(up)`, in the tanh form; there is no gate.
     Gelu,
+    /// `gelu(up)`, in the form of the error function; there is no gate.
+    GeluErf,
+    /// `max(up, 0)`; there is no gate.
+    Relu,
 }
 
 /// Layers whose attention reaches only so far back.

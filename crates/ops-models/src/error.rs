@@ -65,6 +65,14 @@ pub enum Error {
         /// Tokens in the state.
         len: usize,
     },
+    /// A text for an encoder has no tokens, or more than it takes.
+    #[error("a text of {got} tokens: wanted 1 to {max}; cut longer ones with `truncate`")]
+    Text {
+        /// The number of tokens given.
+        got: usize,
+        /// Tokens that a text may have.
+        max: usize,
+    },
     /// The file cannot be read.
     #[error(transparent)]
     File(#[from] ops_gguf::Error),

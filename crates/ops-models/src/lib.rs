@@ -1,8 +1,10 @@
-//! Decoder models of many families, read from GGUF files or folders of safetensors and run on any backend.
+//! Decoder models of many families, and encoders of text, read from GGUF files or folders of safetensors and run on any backend.
 //!
 //! [`Decoder`] is one program for all of them, written over [`Transformer`](ops_core::model::Transformer). A [`Config`], read from
 //! the file's metadata, says what a model is made of: norms, rotation, windows, experts. A family is a file in `families/`: its
 //! name and what its metadata does not say.
+//!
+//! [`Encoder`] makes one vector of a text: models in the style of BERT, as `sentence-transformers` uses them.
 //!
 //! [`open`] reads GGUF files, split ones, and folders as the Hugging Face Hub has them, all with the same result.
 //!
@@ -23,6 +25,7 @@
 
 mod config;
 mod decoder;
+mod encoder;
 mod error;
 mod families;
 mod folder;
@@ -30,6 +33,7 @@ mod keys;
 
 pub use config::{Activation, Config, Experts, Latent, NormKind, Recurrent, Window};
 pub use decoder::{Decoder, Row, State};
+pub use encoder::{Encoder, EncoderConfig, Pooling, batches, truncate};
 pub use error::{Error, Result};
 pub use families::families;
-pub use folder::{folder_families, open, open_with};
+pub use folder::{encoder_families, folder_families, open, open_with};

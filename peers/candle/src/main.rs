@@ -10,6 +10,8 @@ use std::collections::HashMap;
 use std::io::{BufRead, Write};
 use std::time::{Duration, Instant};
 
+mod embed;
+
 type Run = Box<dyn FnMut() -> Result<()>>;
 
 /// Time for one case in one round.
@@ -22,6 +24,8 @@ fn main() {
         let (name, model) = line.split_once('\t').unwrap_or((&line, ""));
         let answer = if name.starts_with("generate") {
             generate(model, false).map(|us| format!("{us}"))
+        } else if name == "embed" {
+            embed::embed(model).map(|us| format!("{us}"))
         } else {
             // One case at a time: memory of the last is free again.
             if !cases.contains_key(name) {

@@ -95,10 +95,11 @@ fn tiles(weight: &Raw<'_>, out: &mut [u8]) -> Option<()> {
     Tiles::pack_into(format, &blocks::bytes(weight), n, blocks * BLOCK, out).ok()
 }
 
-/// `y[m, n] = x[m, k] · weightᵀ` for a weight in panels, split over threads.
+/// `y[m, n] = x[m, k] · weightᵀ + bias` for a weight in panels, split over threads.
 fn multiply_panels<T: Input<Acc = f32>, W: Input<Acc = f32>>(
     x: &[T],
     weight: &PackedB<'_, W>,
+    bias: Option<&[f32]>,
     y: &mut [f32],
 ) -> Result<(), SimdError> {
     let (k, n) = (weight.rows(), weight.cols());
@@ -107,9 +108,13 @@ fn multiply_panels<T: Input<Acc = f32>, W: Input<Acc = f32>>(
     // Each part packs x for itself, so more parts would cost more when x has many rows.
     let per_thread = if m <= MAX_SPLIT_ROWS { 4 } else { 1 };
     let parts = split_columns(MatMut::new(y, m, n, n)?, m.saturating_mul(k), weight.tile(), per_thread);
-    threads::for_each_part(parts, &|(first, y): (usize, MatMut<'_, f32>)| {
+    threads::for_each_part(parts, &|(first, mut y): (usize, MatMut<'_, f32>)| {
         let range = first..first + y.cols();
-        gemm_packed(x, weight, range, y, false)
+        // Sums that start from the bias need no pass over the product after it.
+        if let Some(bias) = bias {
+            (0..y.rows()).for_each(|i| y.row_mut(i).copy_from_slice(&bias[range.clone()]));
+        }
+        gemm_packed(x, weight, range, y, bias.is_some())
     })
 }
 
@@ -126,16 +131,23 @@ fn multiply_tiles(x: &Raw<'_>, weight: &Tiles<'_>, y: &mut [f32]) -> Result<()> 
     })
 }
 
-/// Multiplies by a packed weight `[n, k]`; `k` counts values, not blocks.
-fn product(x: &Raw<'_>, weight: &AnyRef<'_, Host>, [n, k]: [usize; 2], y: &mut [f32]) -> Result<()> {
+/// Multiplies by a packed weight `[n, k]`; `k` counts values, not blocks. A bias is added to products of floats only.
+fn product(
+    x: &Raw<'_>,
+    weight: &AnyRef<'_, Host>,
+    [n, k]: [usize; 2],
+    bias: Option<&[f32]>,
+    y: &mut [f32],
+) -> Result<()> {
     fn floats<W: Input<Acc = f32>>(
         x: &Raw<'_>,
         packed_weight: &[u8],
         [n, k]: [usize; 2],
+        bias: Option<&[f32]>,
         y: &mut [f32],
     ) -> Result<()> {
         let weight = report("linear", PackedB::<W>::from_bytes(Isa::best(), k, n, packed_weight))?;
-        on_vector!(x.dtype, T => report("linear", multiply_panels::<T, W>(&packed::<T>(x)?, &weight, y)),
+        on_vector!(x.dtype, T => report("linear", multiply_panels::<T, W>(&packed::<T>(x)?, &weight, bias, y)),
             else report("linear", Err(unsupported_dtype(x.dtype))))
     }
     if k == 0 {
@@ -147,9 +159,9 @@ fn product(x: &Raw<'_>, weight: &AnyRef<'_, Host>, [n, k]: [usize; 2], y: &mut [
             let tiles = report("qlinear", Tiles::from_bytes(format, n, k, weight.bytes()))?;
             multiply_tiles(x, &tiles, y)
         }
-        (DType::F32, _) => floats::<f32>(x, weight.bytes(), [n, k], y),
-        (DType::F16, _) => floats::<f16>(x, weight.bytes(), [n, k], y),
-        (DType::BF16, _) => floats::<bf16>(x, weight.bytes(), [n, k], y),
+        (DType::F32, _) => floats::<f32>(x, weight.bytes(), [n, k], bias, y),
+        (DType::F16, _) => floats::<f16>(x, weight.bytes(), [n, k], bias, y),
+        (DType::BF16, _) => floats::<bf16>(x, weight.bytes(), [n, k], bias, y),
         (other, _) => report("linear", Err(unsupported_dtype(other))),
     }
 }
@@ -165,12 +177,13 @@ pub(super) fn linear(
         return Ok(());
     }
     let dims = [y.layout.last(), x.layout.last()];
-    if y.dtype == DType::F32 && bias.is_none() && y.layout.is_contiguous() {
-        let extent = y.layout.extent();
-        return product(&x, weight, dims, &mut y.slice::<f32>()[extent]);
-    }
     let bias = bias.map(|b| widened(&b)).transpose()?;
+    let in_place = bias.is_none() || dims[1] > 0 && !weight.dtype().is_block();
+    if in_place && y.dtype == DType::F32 && y.layout.is_contiguous() {
+        let extent = y.layout.extent();
+        return product(&x, weight, dims, bias.as_deref(), &mut y.slice::<f32>()[extent]);
+    }
     let mut sums = scratch::<f32>(y.layout.len())?;
-    product(&x, weight, dims, sums.as_mut_slice())?;
+    product(&x, weight, dims, None, sums.as_mut_slice())?;
     store_sums(&sums, bias.as_deref(), y)
 }

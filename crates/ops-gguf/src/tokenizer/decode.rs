@@ -1,5 +1,6 @@
 //! Decodes token ids to text.
 
+use super::huggingface::Pieces;
 use super::vocab::{TokenKind, byte_of};
 use super::{Engine, Tokenizer, byte_level, sentencepiece};
 use crate::error::{Error, Result};
@@ -135,12 +136,17 @@ impl Tokenizer {
             }
             return Ok(false);
         }
-        match (kind, byte_of(text), &self.engine) {
+        let pieces = match &self.engine {
+            Engine::SentencePiece(_) => &Pieces::Spaces,
+            Engine::HuggingFace(engine) => &engine.pieces,
+            Engine::ByteLevel { .. } => &Pieces::Bytes,
+        };
+        match (kind, byte_of(text), pieces) {
             (TokenKind::Byte, Some(byte), _) => bytes.push(byte),
-            (_, _, Engine::SentencePiece(_)) => sentencepiece::decode(text, bytes),
-            (_, _, Engine::HuggingFace(engine)) if !engine.byte_level => sentencepiece::decode(text, bytes),
-            (TokenKind::UserDefined, _, _) => bytes.extend_from_slice(text.as_bytes()),
-            _ => byte_level::decode(text, bytes),
+            (_, _, Pieces::Spaces) => sentencepiece::decode(text, bytes),
+            (_, _, Pieces::Words(form)) => Pieces::append_word(form, text, bytes),
+            (TokenKind::UserDefined, _, Pieces::Bytes) => bytes.extend_from_slice(text.as_bytes()),
+            (_, _, Pieces::Bytes) => byte_level::decode(text, bytes),
         }
         Ok(true)
     }

@@ -3,6 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use tokenizers::decoders::DecoderWrapper;
+use tokenizers::decoders::wordpiece::{WordPiece, cleanup};
 
 use super::matcher::Matcher;
 use super::vocab::{TokenKind, Vocab};
@@ -16,10 +17,31 @@ pub(super) const JSON: &str = "tokenizer.huggingface.json";
 pub(super) struct HuggingFace {
     /// Whether special tokens in a text are text is a setting of the tokenizer itself.
     inner: Mutex<tokenizers::Tokenizer>,
-    /// Tokens are bytes as printable characters; otherwise text with `▁` for spaces.
-    pub(super) byte_level: bool,
+    pub(super) pieces: Pieces,
     /// The first space of a text is one that the encoder put there.
     pub(super) strips_space: bool,
+}
+
+/// How the tokens of a vocabulary spell text.
+pub(super) enum Pieces {
+    /// Bytes as printable characters.
+    Bytes,
+    /// Text with `▁` for spaces.
+    Spaces,
+    /// Words, and parts of words behind a prefix. Spaces are not in the vocabulary.
+    Words(WordPiece),
+}
+
+impl Pieces {
+    /// Appends a token of a vocabulary of words, with the space before it.
+    pub(super) fn append_word(form: &WordPiece, token: &str, bytes: &mut Vec<u8>) {
+        let text = match token.strip_prefix(&form.prefix) {
+            Some(rest) => rest.to_owned(),
+            None => format!(" {token}"),
+        };
+        let text = if form.cleanup { cleanup(&text) } else { text };
+        bytes.extend_from_slice(text.as_bytes());
+    }
 }
 
 impl HuggingFace {
@@ -43,7 +65,7 @@ pub(super) fn tokenizer(meta: &Metadata) -> Result<Tokenizer> {
     let inner = meta.str(JSON)?.parse::<tokenizers::Tokenizer>();
     let mut inner = inner.map_err(|e| wrong("text", e, "a tokenizer"))?;
     inner.with_truncation(None).map_err(|e| wrong("truncation", e, "none"))?.with_padding(None);
-    let (byte_level, strips_space) = decoder(inner.get_decoder())?;
+    let (pieces, strips_space) = decoder(inner.get_decoder())?;
     let vocab = vocab(&inner)?;
     let special = special_ids(meta, &vocab)?;
     let (begins, ends) = around(&inner)?;
@@ -59,44 +81,46 @@ pub(super) fn tokenizer(meta: &Metadata) -> Result<Tokenizer> {
         add_eos: added(meta, "eos", special.eos, ends.is_some())?,
         chat_template: meta.find::<&str>("tokenizer.chat_template")?.map(Into::into),
         vocab,
-        engine: Engine::HuggingFace(Box::new(HuggingFace {
-            inner: Mutex::new(inner),
-            byte_level,
-            strips_space,
-        })),
+        engine: Engine::HuggingFace(Box::new(HuggingFace { inner: Mutex::new(inner), pieces, strips_space })),
         special,
     })
 }
 
-/// Whether tokens are bytes in disguise, and whether the first space of a text goes.
-fn decoder(decoder: Option<&DecoderWrapper>) -> Result<(bool, bool)> {
+/// How tokens spell text, and whether the first space of a text goes.
+fn decoder(decoder: Option<&DecoderWrapper>) -> Result<(Pieces, bool)> {
     let one = std::slice::from_ref;
     let steps: &[DecoderWrapper] = match decoder {
         Some(DecoderWrapper::Sequence(steps)) => steps.get_decoders(),
         Some(step) => one(step),
         None => &[],
     };
-    let (mut byte_level, mut spaces, mut strips) = (false, false, false);
+    let (mut byte_level, mut spaces, mut words, mut strips) = (false, false, None, false);
     for step in steps {
         match step {
             DecoderWrapper::ByteLevel(_) => byte_level = true,
             DecoderWrapper::Replace(_) => spaces = true,
             DecoderWrapper::Metaspace(_) => (spaces, strips) = (true, true),
+            DecoderWrapper::WordPiece(form) => (words, strips) = (Some(form.clone()), true),
             DecoderWrapper::Strip(_) => strips = true,
             DecoderWrapper::ByteFallback(_) | DecoderWrapper::Fuse(_) => {}
             _ => {
                 return Err(wrong(
                     "decoder",
                     format_args!("{step:?}"),
-                    "bytes, or pieces with byte fallback",
+                    "bytes, pieces with byte fallback, or words",
                 ));
             }
         }
     }
-    if byte_level == spaces {
-        return Err(wrong("decoder", format_args!("{decoder:?}"), "one of ByteLevel, Replace and Metaspace"));
+    match (byte_level, spaces, words) {
+        (true, false, None) => Ok((Pieces::Bytes, strips)),
+        (false, true, None) => Ok((Pieces::Spaces, strips)),
+        (false, false, Some(form)) => Ok((Pieces::Words(form), strips)),
+        _ => {
+            let wanted = "one of ByteLevel, Replace, Metaspace and WordPiece";
+            Err(wrong("decoder", format_args!("{decoder:?}"), wanted))
+        }
     }
-    Ok((byte_level, strips))
 }
 
 fn vocab(inner: &tokenizers::Tokenizer) -> Result<Vocab> {

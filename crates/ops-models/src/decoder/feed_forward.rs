@@ -12,10 +12,10 @@ pub(super) enum FeedForward<B: Backend> {
 }
 
 /// One block for all tokens.
-pub(super) struct Dense<B: Backend> {
-    pub(super) gate: Option<Linear<B>>,
-    pub(super) up: Linear<B>,
-    pub(super) down: Linear<B>,
+pub(crate) struct Dense<B: Backend> {
+    pub(crate) gate: Option<Linear<B>>,
+    pub(crate) up: Linear<B>,
+    pub(crate) down: Linear<B>,
 }
 
 /// A choice of blocks for each token.
@@ -66,7 +66,12 @@ impl<B: Backend> FeedForward<B> {
 
 impl<B: Backend> Dense<B> {
     /// `down(f(gate(h), up(h)))`
-    fn apply<T: Float>(&self, b: &B, activation: Activation, h: Ref<'_, B, T>) -> Result<TensorOf<B, T>>
+    pub(crate) fn apply<T: Float>(
+        &self,
+        b: &B,
+        activation: Activation,
+        h: Ref<'_, B, T>,
+    ) -> Result<TensorOf<B, T>>
     where
         B: Transformer<T>,
     {
@@ -89,6 +94,8 @@ fn activate<T: Float, B: Transformer<T>>(
         (Activation::SwigluClamped { alpha, limit }, Some(gate)) => {
             b.swiglu_clamped(gate, up, SwigluClamped::new(alpha, limit))?
         }
+        (Activation::GeluErf, _) => b.gelu_erf(up)?,
+        (Activation::Relu, _) => b.relu(up)?,
         _ => b.gelu(up)?,
     })
 }

@@ -14,25 +14,30 @@ use std::ops::Range;
 /// Tensors that hold nothing the metadata does not say: tables of frequencies in old files.
 const IGNORED: [&str; 2] = ["rope_freqs.weight", "attn_rot_embd"];
 
-/// Reads tensors by name and remembers which.
-pub(super) struct Loader<'g, B, T> {
-    pub(super) backend: &'g B,
-    gguf: &'g Gguf,
-    weights: Weights<'g, B>,
-    pub(super) config: &'g Config,
+/// Reads tensors by name and remembers which. `C` is the model's configuration.
+pub(crate) struct Loader<'g, B, T, C = Config> {
+    pub(crate) backend: &'g B,
+    pub(crate) gguf: &'g Gguf,
+    pub(crate) weights: Weights<'g, B>,
+    pub(crate) config: &'g C,
     used: RefCell<HashSet<String>>,
     computes_in: PhantomData<T>,
 }
 
-impl<T: Float, B: Transformer<T>> Loader<'_, B, T> {
-    pub(super) fn has(&self, name: &str) -> bool {
+/// What any kind of model reads.
+impl<'g, T: Float, B: Transformer<T>, C> Loader<'g, B, T, C> {
+    pub(crate) fn new(backend: &'g B, gguf: &'g Gguf, config: &'g C) -> Self {
+        let weights = Weights::new(backend, gguf);
+        Loader { backend, gguf, weights, config, used: RefCell::default(), computes_in: PhantomData }
+    }
+    pub(crate) fn has(&self, name: &str) -> bool {
         self.weights.contains(name)
     }
-    fn mark(&self, name: &str) {
+    pub(crate) fn mark(&self, name: &str) {
         self.used.borrow_mut().insert(name.to_owned());
     }
 
-    pub(super) fn vector(&self, name: &str, len: usize) -> Result<TensorOf<B, f32>> {
+    pub(crate) fn vector(&self, name: &str, len: usize) -> Result<TensorOf<B, f32>> {
         self.mark(name);
         Ok(self.weights.vector(name, len)?)
     }
@@ -40,31 +45,53 @@ impl<T: Float, B: Transformer<T>> Loader<'_, B, T> {
         self.has(name).then(|| self.vector(name, len)).transpose()
     }
 
-    pub(super) fn norm(&self, part: &str, len: usize) -> Result<Norm<B>> {
-        let kind = self.config.norm;
+    /// A norm of this kind and `eps`. A bias is read if the file has one and the kind takes it.
+    pub(crate) fn norm_of(&self, kind: (NormKind, f64), part: &str, len: usize) -> Result<Norm<B>> {
+        let (kind, eps) = kind;
         let weight = self.vector(&format!("{part}.weight"), len)?;
         let bias = match kind {
             NormKind::Rms => None,
             NormKind::Layer => self.optional(&format!("{part}.bias"), len)?,
         };
-        Ok(Norm { kind, eps: self.config.norm_eps, weight, bias })
-    }
-    fn optional_norm(&self, part: &str, len: usize) -> Result<Option<Norm<B>>> {
-        self.has(&format!("{part}.weight")).then(|| self.norm(part, len)).transpose()
+        Ok(Norm { kind, eps, weight, bias })
     }
 
     /// A matrix `[n, k]`, with its bias if the file has one.
-    pub(super) fn linear(&self, part: &str, dims: [usize; 2]) -> Result<Linear<B>> {
+    pub(crate) fn linear(&self, part: &str, dims: [usize; 2]) -> Result<Linear<B>> {
         let name = format!("{part}.weight");
         self.mark(&name);
         let weight = self.weights.packed::<T>(&name, dims)?;
         Ok(Linear { weight, bias: self.optional(&format!("{part}.bias"), dims[0])? })
     }
     /// A matrix for ops that take it in the type that the model computes in.
-    pub(super) fn matrix_in_t(&self, name: &str, dims: [usize; 2]) -> Result<TensorOf<B, T>> {
+    pub(crate) fn matrix_in_t(&self, name: &str, dims: [usize; 2]) -> Result<TensorOf<B, T>> {
         self.mark(name);
         Ok(CastOps::<T>::cast(self.backend, &self.weights.matrix(name, dims)?)?)
     }
+
+    /// Refuses a file with a tensor that nothing read.
+    pub(crate) fn check_all_used(&self, architecture: &str) -> Result<()> {
+        let used = self.used.borrow();
+        let known = |name: &str| used.contains(name) || IGNORED.iter().any(|part| name.contains(part));
+        match self.gguf.tensors().find(|tensor| !known(tensor.name())) {
+            None => Ok(()),
+            Some(tensor) => Err(Error::Tensor {
+                name: tensor.name().to_owned(),
+                got: format!("a tensor of {:?} that this program has no use for", tensor.dims()),
+                wanted: format!("the tensors of a {architecture:?} model"),
+            }),
+        }
+    }
+}
+
+impl<T: Float, B: Transformer<T>> Loader<'_, B, T> {
+    pub(super) fn norm(&self, part: &str, len: usize) -> Result<Norm<B>> {
+        self.norm_of((self.config.norm, self.config.norm_eps), part, len)
+    }
+    fn optional_norm(&self, part: &str, len: usize) -> Result<Option<Norm<B>>> {
+        self.has(&format!("{part}.weight")).then(|| self.norm(part, len)).transpose()
+    }
+
     /// Rows of a tensor as a matrix of their own.
     fn rows(&self, part: &str, dims: &[usize], rows: Range<usize>) -> Result<Linear<B>> {
         self.row_groups(part, dims, std::slice::from_ref(&rows))
@@ -249,19 +276,6 @@ impl<T: Float, B: Transformer<T>> Loader<'_, B, T> {
         let windowed = windowed.map(|base| tables(base, &RopeScaling::None)).transpose()?;
         Ok((tables(rope_base, &scaling)?, windowed))
     }
-
-    fn check_all_used(&self) -> Result<()> {
-        let used = self.used.borrow();
-        let known = |name: &str| used.contains(name) || IGNORED.iter().any(|part| name.contains(part));
-        match self.gguf.tensors().find(|tensor| !known(tensor.name())) {
-            None => Ok(()),
-            Some(tensor) => Err(Error::Tensor {
-                name: tensor.name().to_owned(),
-                got: format!("a tensor of {:?} that this program has no use for", tensor.dims()),
-                wanted: format!("the tensors of a {:?} model", self.config.architecture),
-            }),
-        }
-    }
 }
 
 pub(super) fn load<T: Float, B: Transformer<T>>(
@@ -271,14 +285,7 @@ pub(super) fn load<T: Float, B: Transformer<T>>(
     progress: &mut dyn FnMut(usize, usize),
 ) -> Result<Decoder<T, B>> {
     let config = Config::new(gguf.metadata())?;
-    let loader = Loader {
-        backend,
-        gguf,
-        weights: Weights::new(backend, gguf),
-        config: &config,
-        used: RefCell::default(),
-        computes_in: PhantomData,
-    };
+    let loader = Loader::new(backend, gguf, &config);
     let dims = gguf.tensor("token_embd.weight")?.dims();
     let &[vocabulary, _] = dims else {
         let (got, wanted) = (format!("dimensions {dims:?}"), format!("[vocabulary, {}]", config.dim));
@@ -295,7 +302,7 @@ pub(super) fn load<T: Float, B: Transformer<T>>(
     let output_norm = loader.norm("output_norm", config.dim)?;
     let matrix = [vocabulary, config.dim];
     let output = loader.has("output.weight").then(|| loader.linear("output", matrix)).transpose()?;
-    loader.check_all_used()?;
+    loader.check_all_used(&config.architecture)?;
     Ok(Decoder {
         embedding: loader.weights.matrix("token_embd.weight", matrix)?,
         layers,

@@ -8,22 +8,22 @@ use ops_gguf::Gguf;
 use std::marker::PhantomData;
 
 mod attention;
-mod feed_forward;
+pub(crate) mod feed_forward;
 mod latent;
-mod load;
+pub(crate) mod load;
 mod recurrent;
 mod state;
 
 pub use state::{Row, State};
 
 /// A matrix and its bias.
-struct Linear<B: Backend> {
-    weight: Weight<B::Space>,
-    bias: Option<TensorOf<B, f32>>,
+pub(crate) struct Linear<B: Backend> {
+    pub(crate) weight: Weight<B::Space>,
+    pub(crate) bias: Option<TensorOf<B, f32>>,
 }
 
 impl<B: Backend> Linear<B> {
-    fn apply<T: Float>(&self, b: &B, x: Ref<'_, B, T>) -> Result<TensorOf<B, T>>
+    pub(crate) fn apply<T: Float>(&self, b: &B, x: Ref<'_, B, T>) -> Result<TensorOf<B, T>>
     where
         B: LinearOps<T>,
     {
@@ -32,7 +32,7 @@ impl<B: Backend> Linear<B> {
 }
 
 /// A norm of one of the kinds.
-struct Norm<B: Backend> {
+pub(crate) struct Norm<B: Backend> {
     kind: NormKind,
     eps: f64,
     weight: TensorOf<B, f32>,
@@ -40,7 +40,7 @@ struct Norm<B: Backend> {
 }
 
 impl<B: Backend> Norm<B> {
-    fn apply<T: Float>(&self, b: &B, x: Ref<'_, B, T>) -> Result<TensorOf<B, T>>
+    pub(crate) fn apply<T: Float>(&self, b: &B, x: Ref<'_, B, T>) -> Result<TensorOf<B, T>>
     where
         B: NormOps<T>,
     {
@@ -54,7 +54,7 @@ impl<B: Backend> Norm<B> {
     }
 
     /// `(norm(a + x), a + x)`
-    fn after_adding<T: Float>(
+    pub(crate) fn after_adding<T: Float>(
         &self,
         b: &B,
         a: &TensorOf<B, T>,

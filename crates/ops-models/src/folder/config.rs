@@ -1,5 +1,6 @@
 //! `config.json` as the metadata that a GGUF file of the same model has, so that one place says what a model is made of.
 use super::deepseek::{self, Expansion};
+use super::encoder;
 use super::families::{self, Family, Windows};
 use super::images;
 use super::options::Options;
@@ -11,7 +12,7 @@ use std::path::Path;
 
 /// Options without an effect on results. Biases and tied matrices show in the tensors, dropout and the like are for training,
 /// and how to sample is the caller's choice.
-const HARMLESS: [&str; 56] = [
+pub(super) const HARMLESS: [&str; 56] = [
     "_attn_implementation",
     "_flash_attn_2_enabled",
     "_from_model_config",
@@ -77,6 +78,11 @@ pub(super) struct Keys {
 }
 
 impl Keys {
+    pub(super) fn new(family: &Family) -> Result<Self> {
+        let mut metadata = Metadata::new();
+        metadata.set("general.architecture", family.architecture)?;
+        Ok(Keys { architecture: family.architecture, metadata })
+    }
     pub(super) fn set(&mut self, key: &str, value: impl Into<Value>) -> Result<()> {
         self.metadata.set(format!("{}.{key}", self.architecture), value)?;
         Ok(())
@@ -105,12 +111,14 @@ pub(super) struct Translated {
 pub(super) fn translate(path: &Path) -> Result<Translated> {
     let options = Options::read(path)?;
     let options = options.ok_or_else(|| super::options::wrong(path, "file", "no such file", "one"))?;
+    if let Some(encoder) = encoder::translate(&options, path)? {
+        return Ok(encoder);
+    }
     let text = images::text_config(&options, &HARMLESS)?;
     let has_images = text.is_some();
     let options = text.unwrap_or(options);
     let family = families::find(&options)?;
-    let mut keys = Keys { architecture: family.architecture, metadata: Metadata::new() };
-    keys.metadata.set("general.architecture", family.architecture)?;
+    let mut keys = Keys::new(family)?;
     extents(&options, family, &mut keys)?;
     experts(&options, family, &mut keys)?;
     windows(&options, family, &mut keys)?;

@@ -1,11 +1,13 @@
 //! The families as `config.json` describes them.
-use super::images;
 use super::options::Options;
+use super::{encoder, images};
 use crate::{Error, Result};
 
 /// A family as `config.json` describes it.
 pub(super) struct Family {
     pub(super) model_type: &'static str,
+    /// Whether it is an encoder, whose options and names of tensors are its own.
+    pub(super) encoder: bool,
     /// The same family's name in GGUF.
     pub(super) architecture: &'static str,
     pub(super) eps: &'static str,
@@ -40,6 +42,7 @@ pub(super) enum Windows {
 
 const COMMON: Family = Family {
     model_type: "llama",
+    encoder: false,
     architecture: "llama",
     eps: "rms_norm_eps",
     activation: "silu",
@@ -61,7 +64,14 @@ const GEMMA: Family = Family {
     ..COMMON
 };
 
-/// This is the only list of what folders may hold.
+impl Family {
+    /// An encoder. It has no output matrix of its own.
+    pub(super) const fn encoder(model_type: &'static str, architecture: &'static str) -> Self {
+        Family { model_type, architecture, encoder: true, tied: true, ..COMMON }
+    }
+}
+
+/// This is the only list of decoders that folders may hold.
 const FAMILIES: [Family; 15] = [
     COMMON,
     Family { model_type: "mistral", windows: Windows::All, ..COMMON },
@@ -137,7 +147,7 @@ const FAMILIES: [Family; 15] = [
     Family { model_type: "deepseek_v3", architecture: "deepseek2", ..COMMON },
 ];
 
-/// The kinds of model that folders may hold, as `model_type` in `config.json` names them.
+/// The kinds of decoder that folders may hold, as `model_type` in `config.json` names them.
 ///
 /// ```
 /// assert!(ops_models::folder_families().any(|name| name == "qwen3_moe"));
@@ -150,8 +160,8 @@ pub(super) fn find(options: &Options) -> Result<&'static Family> {
     static LIST: [Family; 15] = FAMILIES;
     let model_type = options.required("model_type", options.text("model_type")?)?;
     let family = LIST.iter().find(|family| family.model_type == model_type);
-    let family = family
-        .ok_or_else(|| Error::Family { got: model_type.to_owned(), known: folder_families().collect() })?;
+    let known = || folder_families().chain(encoder::encoder_families()).collect();
+    let family = family.ok_or_else(|| Error::Family { got: model_type.to_owned(), known: known() })?;
     options.only("architectures", "a class for text generation, ..ForCausalLM", |value| {
         let names = value.as_array().map(Vec::as_slice).unwrap_or_default();
         names.iter().all(|name| name.as_str().is_some_and(|name| name.ends_with("ForCausalLM")))

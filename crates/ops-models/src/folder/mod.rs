@@ -6,10 +6,12 @@ use crate::Result;
 use ops_gguf::{Assembly, Bytes, Gguf};
 use std::path::Path;
 
+pub use encoder::encoder_families;
 pub use families::folder_families;
 
 mod config;
 mod deepseek;
+mod encoder;
 mod families;
 mod gpt_oss;
 mod images;

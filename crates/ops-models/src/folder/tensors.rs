@@ -2,7 +2,7 @@
 use super::config::Translated;
 use super::names::{Place, place};
 use super::options::{Options, wrong};
-use super::{deepseek, gpt_oss, images, qwen3_next};
+use super::{deepseek, encoder, gpt_oss, images, qwen3_next};
 use crate::Result;
 use ops_core::{bf16, f16};
 use ops_gguf::{Assembly, Bytes, GgmlType};
@@ -144,12 +144,19 @@ impl Collection<'_> {
             return Ok(());
         }
         let what = || format!("tensor {name}");
-        let place = place(name, family.post_attention_norm).ok_or_else(|| {
+        let place = match family.encoder {
+            true => encoder::place(name),
+            false => place(name, family.post_attention_norm),
+        };
+        let place = place.ok_or_else(|| {
             let got = "a name that this program has no use for";
             wrong(file, what(), got, "the tensors of this kind of model")
         })?;
         if let Place::Changed(layer, part) = place {
             return self.changed(&Found { file, name, layer, part, dtype, dims, piece });
+        }
+        if place == Place::Ignored {
+            return Ok(());
         }
         let ty = float_type(dtype).ok_or_else(|| wrong(file, what(), format!("type {dtype:?}"), FLOATS))?;
         if let Place::Tensor(ours) | Place::Expert(ours, _) = &place {
@@ -232,7 +239,8 @@ impl Collection<'_> {
             let has =
                 |layer: usize| self.names.contains_key(&ours.replacen("blk.0.", &format!("blk.{layer}."), 1));
             if let Some(layer) = (1..layers).find(|layer| !has(*layer)) {
-                let name = theirs.replacen("model.layers.0.", &format!("model.layers.{layer}."), 1);
+                let before = if self.translated.family.encoder { encoder::LAYERS } else { "model.layers." };
+                let name = theirs.replacen(&format!("{before}0."), &format!("{before}{layer}."), 1);
                 return Err(wrong(folder, format!("tensor {name}"), "none", "it, as the first layer has"));
             }
         }

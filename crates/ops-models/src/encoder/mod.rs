@@ -1,0 +1,150 @@
+//! Encoders: models that read a whole text at once and make one vector of it.
+use crate::Result;
+use crate::decoder::feed_forward::Dense;
+use crate::decoder::{Linear, Norm};
+use batch::Batch;
+use ops_core::model::{Transformer, Weight};
+use ops_core::ops::*;
+use ops_core::{Backend, Float, Ref, Shape, TensorOf, View};
+use ops_gguf::Gguf;
+
+mod batch;
+mod config;
+mod load;
+
+pub use batch::{batches, truncate};
+pub(crate) use config::{ACTIVATIONS, key};
+pub use config::{EncoderConfig, Pooling};
+
+/// One layer: attention and feed-forward, each added to its input and normed.
+struct Layer<B: Backend> {
+    /// Query, key and value in one matrix.
+    query_key_value: Linear<B>,
+    output: Linear<B>,
+    attention_norm: Norm<B>,
+    feed: Dense<B>,
+    feed_norm: Norm<B>,
+}
+
+/// An encoder in the style of BERT in a backend's memory: embeddings of word, position and token type, then layers in which every
+/// token of a text sees every other. Its matrices are packed for the backend. Devlin et al., "BERT", 2018; Reimers and Gurevych,
+/// "Sentence-BERT", 2019.
+///
+/// All tokens are of type 0, as those of a single text are.
+///
+/// ```no_run
+/// use ops_models::Encoder;
+///
+/// let (cpu, model) = (ops_cpu::Cpu::new(), ops_models::open("all-MiniLM-L6-v2")?);
+/// let encoder = Encoder::<f32, _>::load(&cpu, &model)?;
+/// let embeddings = encoder.embed(&cpu, &[&[101, 7592, 102], &[101, 2088, 2651, 102]])?;
+/// assert_eq!(embeddings[0].len(), encoder.config().dim);
+/// # Ok::<(), ops_models::Error>(())
+/// ```
+pub struct Encoder<T: Float, B: Backend> {
+    config: EncoderConfig,
+    /// Not packed, because rows are looked up in it.
+    words: Weight<B::Space>,
+    /// What is added to the word at each position, `[max_tokens, dim]`: the embeddings of the position and of token type 0.
+    positions: TensorOf<B, T>,
+    norm: Norm<B>,
+    layers: Vec<Layer<B>>,
+}
+
+impl<T: Float, B: Transformer<T>> Encoder<T, B> {
+    /// Loads the encoder in `gguf`, which [`open`](crate::open) makes of a folder.
+    ///
+    /// # Errors
+    /// [`Error::Family`](crate::Error::Family), [`Error::Key`](crate::Error::Key) and [`Error::Tensor`](crate::Error::Tensor) for
+    /// what this crate does not run; those of the file and of the backend.
+    pub fn load(backend: &B, gguf: &Gguf) -> Result<Self> {
+        Self::load_with(backend, gguf, &mut |_, _| ())
+    }
+
+    /// Like [`load`](Self::load), and calls `progress` with the number of layers loaded and of all layers.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load).
+    pub fn load_with(backend: &B, gguf: &Gguf, progress: &mut dyn FnMut(usize, usize)) -> Result<Self> {
+        load::load(backend, gguf, progress)
+    }
+
+    /// What the model is made of.
+    pub fn config(&self) -> &EncoderConfig {
+        &self.config
+    }
+
+    /// The embeddings of texts, given as their tokens, in one batch. Shorter texts are padded, and what each gives does not
+    /// depend on the others. For many texts of different lengths, make several batches with [`batches`].
+    ///
+    /// # Errors
+    /// [`Error::Text`](crate::Error::Text) for a text without tokens or with more than `max_tokens`, to which [`truncate`] cuts
+    /// it; those of the backend.
+    pub fn embed(&self, b: &B, texts: &[&[u32]]) -> Result<Vec<Vec<f32>>> {
+        if texts.is_empty() {
+            return Ok(Vec::new());
+        }
+        let batch = Batch::new(b, texts, self.config.max_tokens)?;
+        let hidden = self.hidden(b, &batch)?;
+        let embeddings = self.pool(b, &batch, hidden)?.to_vec(b)?;
+        Ok(embeddings.chunks_exact(self.config.dim).map(<[f32]>::to_vec).collect())
+    }
+
+    /// The output of the last layer, `[texts · tokens, dim]`.
+    fn hidden(&self, b: &B, batch: &Batch<B>) -> Result<TensorOf<B, T>> {
+        let dims = [batch.count, batch.len, self.config.dim];
+        let words: TensorOf<B, T> = b.embedding(&self.words, &batch.ids)?;
+        let positions = self.positions.as_ref().narrow(0, 0, batch.len)?;
+        let x = b.add(words.as_ref().reshape(&dims)?, positions.broadcast(&dims)?)?;
+        let mut x = self.norm.apply(b, x.as_ref().reshape(&[batch.count * batch.len, self.config.dim])?)?;
+        for layer in &self.layers {
+            let attended = self.attend(b, layer, batch, &x)?;
+            let (h, _) = layer.attention_norm.after_adding(b, &attended, &x)?;
+            let fed = layer.feed.apply(b, self.config.activation, h.as_ref())?;
+            (x, _) = layer.feed_norm.after_adding(b, &fed, &h)?;
+        }
+        Ok(x)
+    }
+
+    /// Attention of every token to all tokens of its own text.
+    fn attend(
+        &self,
+        b: &B,
+        layer: &Layer<B>,
+        batch: &Batch<B>,
+        x: &TensorOf<B, T>,
+    ) -> Result<TensorOf<B, T>> {
+        let EncoderConfig { dim, heads, .. } = self.config;
+        let by_head = |heads: usize| [batch.count, batch.len, heads, dim / self.config.heads];
+        let all = layer.query_key_value.apply(b, x.as_ref())?;
+        // The heads of query, key and value side by side, viewed as [texts, heads, tokens, features] without a copy.
+        let part = |i: usize| {
+            let all = all.as_ref().reshape(&by_head(3 * heads))?.transpose(1, 2)?;
+            all.narrow(1, i * heads, heads)
+        };
+        let mut o = b.empty(Shape::new(x.dims())?)?;
+        let rows = o.as_mut().reshape(&by_head(heads))?.transpose(1, 2)?;
+        let extras = AttentionExtras::new();
+        let extras = batch.mask.as_ref().map_or(extras, |mask| extras.mask(mask.any()));
+        b.attention_with_into(part(0)?, part(1)?, part(2)?, extras, rows, Attention::full())?;
+        layer.output.apply(b, o.as_ref())
+    }
+
+    /// One vector for each text, `[texts, 1, dim]`.
+    fn pool(&self, b: &B, batch: &Batch<B>, hidden: TensorOf<B, T>) -> Result<TensorOf<B, f32>> {
+        let hidden = hidden.reshape(&[batch.count, batch.len, self.config.dim])?;
+        match self.config.pooling {
+            Pooling::Mean => self.finish(b, b.matmul(&batch.shares::<T>(b)?, &hidden)?.as_ref()),
+            Pooling::First => self.finish(b, hidden.as_ref().narrow(1, 0, 1)?),
+        }
+    }
+
+    fn finish(&self, b: &B, pooled: Ref<'_, B, T>) -> Result<TensorOf<B, f32>> {
+        if !self.config.normalize {
+            return Ok(b.cast(pooled.any())?);
+        }
+        // The square of the smallest length by which PyTorch divides.
+        let normalized: TensorOf<B, T> = b.l2_norm(pooled, L2Norm::eps(1e-24))?;
+        Ok(b.cast(&normalized)?)
+    }
+}

@@ -1,0 +1,178 @@
+//! `config.json` of an encoder, and what the files of `sentence-transformers` say of its embeddings, as metadata.
+use super::config::{HARMLESS, Keys, Translated};
+use super::families::Family;
+use super::options::{Options, read_text, wrong};
+use crate::Result;
+use crate::encoder::{ACTIVATIONS, Pooling, key};
+use serde_json::Value;
+use std::path::Path;
+
+pub(super) use names::{LAYERS, place};
+
+mod names;
+
+/// This is the only list of encoders that folders may hold.
+static FAMILIES: [Family; 1] = [Family::encoder("bert", "bert")];
+
+/// Classes of `transformers` whose encoder is the whole model, or is followed by a head that embeddings do not use.
+const CLASSES: [&str; 3] = ["BertModel", "BertForMaskedLM", "BertForPreTraining"];
+
+/// The kinds of encoder that folders may hold, as `model_type` in `config.json` names them.
+///
+/// ```
+/// assert!(ops_models::encoder_families().any(|name| name == "bert"));
+/// ```
+pub fn encoder_families() -> impl Iterator<Item = &'static str> {
+    FAMILIES.iter().map(|family| family.model_type)
+}
+
+/// Options of encoders without an effect on results. Those of decoders are harmless here too.
+const ALSO_HARMLESS: [&str; 10] = [
+    "attention_probs_dropout_prob",
+    "classifier_dropout",
+    "directionality",
+    "hidden_dropout_prob",
+    "pooler_fc_size",
+    "pooler_num_attention_heads",
+    "pooler_num_fc_layers",
+    "pooler_size_per_head",
+    "pooler_type",
+    "tie_word_embeddings",
+];
+
+/// What the configuration at `path` says, or `None` if it is not that of an encoder.
+pub(super) fn translate(options: &Options, path: &Path) -> Result<Option<Translated>> {
+    let model_type = options.text("model_type")?;
+    let Some(family) = FAMILIES.iter().find(|family| Some(family.model_type) == model_type) else {
+        return Ok(None);
+    };
+    let wanted = format!("one of {}", CLASSES.join(", "));
+    options.only("architectures", &wanted, |value| {
+        let names = value.as_array().map(Vec::as_slice).unwrap_or_default();
+        names.iter().all(|name| name.as_str().is_some_and(|name| CLASSES.contains(&name)))
+    })?;
+    let mut keys = Keys::new(family)?;
+    extents(options, &mut keys)?;
+    choices(options, &mut keys)?;
+    options.finish(&[&HARMLESS[..], &ALSO_HARMLESS].concat())?;
+    sentences(path.parent().unwrap_or(Path::new("")), &mut keys)?;
+    let layers = keys.metadata.arch_u32("block_count")? as usize;
+    Ok(Some(Translated {
+        family,
+        has_images: false,
+        metadata: keys.metadata,
+        tied: true,
+        layers,
+        expansion: None,
+        linear: None,
+        long_factors: None,
+    }))
+}
+
+fn extents(options: &Options, keys: &mut Keys) -> Result<()> {
+    for (option, key) in [
+        ("hidden_size", "embedding_length"),
+        ("num_attention_heads", "attention.head_count"),
+        ("num_hidden_layers", "block_count"),
+        ("intermediate_size", "feed_forward_length"),
+        ("max_position_embeddings", "context_length"),
+        ("vocab_size", "vocab_size"),
+        ("type_vocab_size", key::TOKEN_TYPES),
+    ] {
+        keys.set(key, options.required(option, options.count(option)?)?)?;
+    }
+    let eps = options.required("layer_norm_eps", options.number("layer_norm_eps")?)?;
+    keys.set("attention.layer_norm_epsilon", eps as f32)
+}
+
+fn choices(options: &Options, keys: &mut Keys) -> Result<()> {
+    let activation = options.required("hidden_act", options.text("hidden_act")?)?;
+    if !ACTIVATIONS.iter().any(|(name, _)| *name == activation) {
+        let known = ACTIVATIONS.map(|(name, _)| name).join(", ");
+        return Err(options.wrong("hidden_act", activation, format!("one of {known}")));
+    }
+    keys.set(key::ACTIVATION, activation)?;
+    options.only("position_embedding_type", "absolute", |value| value.as_str() == Some("absolute"))?;
+    for option in ["is_decoder", "add_cross_attention"] {
+        options.only(option, "false", |value| value.as_bool() == Some(false))?;
+    }
+    keys.set("attention.causal", false)
+}
+
+/// What `sentence-transformers` does with the encoder's output: the modules in `modules.json`, or mean pooling without that file.
+fn sentences(folder: &Path, keys: &mut Keys) -> Result<()> {
+    if let Some(options) = Options::read(&folder.join("sentence_bert_config.json"))? {
+        if let Some(most) = options.count("max_seq_length")? {
+            keys.set(key::MAX_TOKENS, most)?;
+        }
+        if let Some(lower) = options.flag("do_lower_case")? {
+            keys.set(key::LOWER_CASE, lower)?;
+        }
+        options.finish(&[])?;
+    }
+    if let Some(options) = Options::read(&folder.join("config_sentence_transformers.json"))? {
+        let wanted = "none: this program puts no prompt before a text";
+        options.only("default_prompt_name", wanted, |_| false)?;
+    }
+    let path = folder.join("modules.json");
+    let (mut pooling, mut normalize) = (Pooling::Mean, false);
+    if let Some(text) = read_text(&path)? {
+        let modules: Value = serde_json::from_str(&text).map_err(|e| wrong(&path, "contents", e, "JSON"))?;
+        let modules = modules.as_array().map(Vec::as_slice).unwrap_or_default();
+        let kinds: Vec<&str> = modules.iter().map(kind).collect();
+        match kinds[..] {
+            ["Transformer", "Pooling"] => {}
+            ["Transformer", "Pooling", "Normalize"] => normalize = true,
+            _ => {
+                let wanted = "Transformer and Pooling, and Normalize or nothing";
+                return Err(wrong(&path, "modules", format!("{kinds:?}"), wanted));
+            }
+        }
+        let own = modules[0].get("path").and_then(Value::as_str).unwrap_or_default();
+        if !own.is_empty() {
+            let wanted = "the folder itself: give the folder with the encoder's config.json";
+            return Err(wrong(&path, "path of the encoder", own, wanted));
+        }
+        pooling = pooling_of(folder, &modules[1], keys)?;
+    }
+    keys.set(key::POOLING, pooling.code())?;
+    keys.set(key::NORMALIZE, normalize)
+}
+
+/// The class of a module, without what it is imported from.
+fn kind(module: &Value) -> &str {
+    let class = module.get("type").and_then(Value::as_str).unwrap_or_default();
+    class.rsplit('.').next().unwrap_or_default()
+}
+
+fn pooling_of(folder: &Path, module: &Value, keys: &Keys) -> Result<Pooling> {
+    let name = module.get("path").and_then(Value::as_str).unwrap_or_default();
+    let path = folder.join(name).join("config.json");
+    // A name, and no path to somewhere else.
+    let inside = Path::new(name).file_name().is_some_and(|last| last == name);
+    let options = if inside { Options::read(&path)? } else { None };
+    let options = options.ok_or_else(|| wrong(&path, "file", "no such file", "the options of pooling"))?;
+    let dim = keys.metadata.arch_u32("embedding_length")?;
+    options.only("word_embedding_dimension", &format!("{dim}, as hidden_size"), |value| {
+        value.as_u64() == Some(dim.into())
+    })?;
+    let chosen = |option: &str| -> Result<bool> { Ok(options.flag(option)?.unwrap_or(false)) };
+    let pooling = match (chosen("pooling_mode_mean_tokens")?, chosen("pooling_mode_cls_token")?) {
+        (true, false) => Pooling::Mean,
+        (false, true) => Pooling::First,
+        (mean, _) => {
+            let got = if mean { "both" } else { "neither" };
+            return Err(wrong(&path, "pooling", got, "pooling_mode_mean_tokens or pooling_mode_cls_token"));
+        }
+    };
+    for option in [
+        "pooling_mode_max_tokens",
+        "pooling_mode_mean_sqrt_len_tokens",
+        "pooling_mode_weightedmean_tokens",
+        "pooling_mode_lasttoken",
+    ] {
+        options.only(option, "false", |value| value.as_bool() == Some(false))?;
+    }
+    options.finish(&["include_prompt"])?;
+    Ok(pooling)
+}

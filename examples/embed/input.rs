@@ -1,0 +1,80 @@
+//! The model's files and the texts.
+use crate::Result;
+use crate::args::Args;
+use rocm_ops::gguf::{self, Bytes, Gguf, Tokenizer};
+use rocm_ops::models::{self, EncoderConfig};
+use std::io::Read;
+use std::path::Path;
+
+/// All that a run starts from.
+pub(crate) struct Input<'a> {
+    pub(crate) args: &'a Args,
+    pub(crate) model: Gguf,
+    pub(crate) texts: Vec<Text>,
+}
+
+/// A text to embed.
+pub(crate) struct Text {
+    pub(crate) text: String,
+    pub(crate) ids: Vec<u32>,
+    /// Whether it was longer than the model takes.
+    pub(crate) truncated: bool,
+}
+
+impl<'a> Input<'a> {
+    /// Opens the model, and reads texts from where the arguments say; `standard` is standard input.
+    pub(crate) fn new(args: &'a Args, standard: &mut dyn Read) -> Result<Self> {
+        if args.model.is_dir() && !args.model.join("tokenizer.json").is_file() {
+            return Err(format!("{} has no tokenizer.json", args.model.display()).into());
+        }
+        let model = models::open_with(&args.model, &mut |file| read(file, args.mmap))?;
+        let config = EncoderConfig::new(model.metadata())?;
+        let tokenizer = model.tokenizer()?;
+        let texts = texts(args, standard)?.into_iter().map(|text| tokenize(text, &tokenizer, &config));
+        let texts: Vec<Text> = texts.collect::<Result<_>>()?;
+        let cut = texts.iter().filter(|text| text.truncated).count();
+        if cut > 0 {
+            let (all, max) = (texts.len(), config.max_tokens);
+            eprintln!(
+                "{cut} of {all} texts are longer than {max} tokens, which this model takes at most: cut to that"
+            );
+        }
+        Ok(Input { args, model, texts })
+    }
+}
+
+fn texts(args: &Args, standard: &mut dyn Read) -> Result<Vec<String>> {
+    if !args.prompt.is_empty() {
+        return Ok(args.prompt.clone());
+    }
+    let file = args.prompts.as_deref().filter(|file| *file != Path::new("-"));
+    let name = file.map_or("standard input".to_owned(), |file| file.display().to_string());
+    let mut all = String::new();
+    let read = match file {
+        Some(file) => std::fs::read_to_string(file).map(|text| all = text),
+        None => standard.read_to_string(&mut all).map(drop),
+    };
+    read.map_err(|error| format!("cannot read {name}: {error}"))?;
+    let lines: Vec<String> = all.lines().filter(|line| !line.trim().is_empty()).map(str::to_owned).collect();
+    if lines.is_empty() {
+        return Err(format!("{name} has no line with a text").into());
+    }
+    Ok(lines)
+}
+
+fn tokenize(text: String, tokenizer: &Tokenizer, config: &EncoderConfig) -> Result<Text> {
+    let mut ids = match config.lower_case {
+        true => tokenizer.encode(&text.to_lowercase())?,
+        false => tokenizer.encode(&text)?,
+    };
+    let truncated = models::truncate(&mut ids, config.max_tokens);
+    Ok(Text { text, ids, truncated })
+}
+
+fn read(file: &Path, map: bool) -> gguf::Result<Bytes> {
+    if map {
+        // SAFETY: `--mmap` asks for it, and its help says that the files must not change.
+        return unsafe { Bytes::map(file) };
+    }
+    Bytes::read(file)
+}

@@ -1,0 +1,52 @@
+//! Embeds texts in batches.
+use crate::input::Input;
+use crate::progress::Progress;
+use crate::{Prepare, Result};
+use rocm_ops::Float;
+use rocm_ops::model::Transformer;
+use rocm_ops::models::{self, Encoder};
+use std::time::{Duration, Instant};
+
+/// The embeddings of all texts, in their order.
+pub(crate) fn embed<T: Float, B: Transformer<T>>(
+    input: &Input<'_>,
+    name: &str,
+    backend: &B,
+    prepare: &Prepare<'_>,
+) -> Result<Vec<Vec<f32>>> {
+    let Input { args, model, texts } = input;
+    let (begin, mut progress) = (Instant::now(), Progress::new());
+    let encoder = Encoder::<T, B>::load_with(backend, model, &mut |done, all| progress.step(done, all))?;
+    let lengths: Vec<usize> = texts.iter().map(|text| text.ids.len()).collect();
+    let batches = models::batches(&lengths, args.batch as usize);
+    let one = |batch: &[usize]| -> Result<Vec<Vec<f32>>> {
+        let ids: Vec<&[u32]> = batch.iter().map(|text| texts[*text].ids.as_slice()).collect();
+        Ok(encoder.embed(backend, &ids)?)
+    };
+    prepare(&mut || batches.first().map_or(Ok(()), |batch| one(batch).map(drop)))?;
+    let loaded = begin.elapsed();
+
+    let mut embeddings = vec![Vec::new(); texts.len()];
+    let mut fastest = Duration::MAX;
+    for _ in 0..args.repeat {
+        let begin = Instant::now();
+        for batch in &batches {
+            for (text, embedding) in batch.iter().zip(one(batch)?) {
+                embeddings[*text] = embedding;
+            }
+        }
+        fastest = fastest.min(begin.elapsed());
+    }
+    let (tokens, seconds) = (lengths.iter().sum::<usize>(), fastest.as_secs_f64());
+    eprintln!(
+        "{} texts of {tokens} tokens in {} batches: {seconds:.6} s, {:.0} tokens/s, on {name} in {}",
+        texts.len(),
+        batches.len(),
+        tokens as f64 / seconds.max(1e-9),
+        T::DTYPE.name(),
+    );
+    if args.stats {
+        eprintln!("loading {:.2} s", loaded.as_secs_f64());
+    }
+    Ok(embeddings)
+}

@@ -1,0 +1,126 @@
+//! Whole runs, on the encoders of the tests.
+use crate::args::Args;
+use crate::run;
+use clap::Parser;
+use serde_json::Value;
+
+fn folder(name: &str) -> String {
+    format!("{}/tests/data/folders/{name}", env!("CARGO_MANIFEST_DIR"))
+}
+
+/// What a run prints, given this on standard input.
+fn printed(words: &[&str], mut standard: &[u8]) -> Result<String, String> {
+    let bert = folder("bert");
+    let model = if words.contains(&"--model") { vec![] } else { vec!["--model", &bert] };
+    let args = Args::try_parse_from([&["embed"], &model[..], words].concat()).map_err(|e| e.to_string())?;
+    let mut out = Vec::new();
+    run(&args, &mut standard, &mut out).map_err(|e| e.to_string())?;
+    Ok(String::from_utf8(out).unwrap())
+}
+
+fn objects(text: &str) -> Vec<Value> {
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// The texts of the fixture, and their embeddings.
+fn expected() -> Value {
+    let text = std::fs::read_to_string(format!("{}/expected.json", folder("bert"))).unwrap();
+    serde_json::from_str(&text).unwrap()
+}
+
+fn floats(value: &Value) -> Vec<f64> {
+    value.as_array().unwrap().iter().map(|v| v.as_f64().unwrap()).collect()
+}
+
+#[test]
+fn texts_in_any_order_and_batch_have_their_own_embedding() {
+    let expected = expected();
+    let texts: Vec<&str> =
+        expected["texts"].as_array().unwrap().iter().map(|text| text.as_str().unwrap()).collect();
+    for batch in ["1", "30", "4096"] {
+        let all = [&["--json", "--batch", batch, "--prompt"], &texts[..]].concat();
+        let objects = objects(&printed(&all, b"").unwrap());
+        assert_eq!(objects.len(), texts.len());
+        for (i, object) in objects.iter().enumerate() {
+            assert_eq!(object["text"], expected["texts"][i]);
+            assert_eq!(object["tokens"], expected["ids"][i].as_array().unwrap().len());
+            assert_eq!(object["truncated"], i == 5);
+            let (got, want) = (floats(&object["embedding"]), floats(&expected["embeddings"][i]));
+            assert_eq!(got.len(), want.len());
+            got.iter().zip(&want).for_each(|(got, want)| assert!((got - want).abs() < 1e-5));
+        }
+    }
+}
+
+#[test]
+fn lines_come_from_a_file_or_standard_input() {
+    let text = "Hello world\n\n the river \n";
+    let file = std::env::temp_dir().join(format!("embed-lines-{}.txt", std::process::id()));
+    std::fs::write(&file, text).unwrap();
+    let from_file = printed(&["--json", "--prompts", file.to_str().unwrap()], b"").unwrap();
+    std::fs::remove_file(&file).unwrap();
+    assert_eq!(from_file.lines().count(), 2);
+    assert_eq!(printed(&["--json"], text.as_bytes()).unwrap(), from_file);
+    assert_eq!(printed(&["--json", "--prompts", "-"], text.as_bytes()).unwrap(), from_file);
+    assert!(printed(&["--json"], b"\n \n").unwrap_err().contains("standard input has no line"));
+    let missing = printed(&["--prompts", file.to_str().unwrap()], b"").unwrap_err();
+    assert!(missing.contains("cannot read") && missing.contains("embed-lines"), "{missing}");
+}
+
+#[test]
+fn similarities_are_cosines() {
+    let words = ["--similarity", "--json", "--prompt", "Hello world", "Hello world", "now"];
+    let rows: Vec<Vec<f64>> =
+        objects(&printed(&words, b"").unwrap()).iter().map(|row| floats(&row["similarity"])).collect();
+    for (i, row) in rows.iter().enumerate() {
+        assert!((row[i] - 1.0).abs() < 1e-6);
+        (0..3).for_each(|j| assert!((row[j] - rows[j][i]).abs() < 1e-12));
+    }
+    assert!((rows[0][1] - 1.0).abs() < 1e-6 && rows[0][2] < 0.99);
+    let table = printed(&["--similarity", "--prompt", "Hello world", "now"], b"").unwrap();
+    assert_eq!(table.lines().count(), 3);
+    assert!(table.lines().nth(2).unwrap().contains("1.0000  now"), "{table}");
+}
+
+#[test]
+fn a_table_shows_a_line_for_each_text() {
+    let table = printed(&["--prompt", "Hello\nworld", "now"], b"").unwrap();
+    let lines: Vec<&str> = table.lines().collect();
+    assert!(lines[0].contains("first 4 of 64 numbers") && lines.len() == 3, "{table}");
+    assert!(lines[1].ends_with("Hello\\nworld") && lines[1].contains(" .. "), "{table}");
+}
+
+#[test]
+fn every_backend_and_type_gives_nearly_the_same() {
+    let words = ["--json", "--prompt", "The river runs"];
+    let vector = |more: &[&str]| {
+        floats(&objects(&printed(&[&words[..], more].concat(), b"").unwrap())[0]["embedding"])
+    };
+    let want = vector(&["--repeat", "2", "--stats"]);
+    for (more, most) in [
+        (&["--backend", "reference"][..], 1e-6),
+        (&["--backend", "checked", "--stats"], 1e-6),
+        (&["--dtype", "f16"], 5e-3),
+        (&["--dtype", "bf16"], 5e-2),
+        (&["--mmap"], 0.0),
+    ] {
+        let off = vector(more).iter().zip(&want).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+        assert!(off <= most, "{more:?}: {off}");
+    }
+}
+
+#[test]
+fn what_cannot_be_honoured_is_refused() {
+    for words in [
+        &["--prompt", "x", "--prompts", "f"][..],
+        &["--batch", "0", "--prompt", "x"],
+        &["--repeat", "0", "--prompt", "x"],
+        &["--model", "/nowhere", "--prompt", "x"],
+    ] {
+        assert!(printed(words, b"").is_err(), "{words:?}");
+    }
+    let decoder = printed(&["--model", &folder("llama"), "--prompt", "x"], b"").unwrap_err();
+    assert!(decoder.contains("\"llama\"") && decoder.contains("bert"), "{decoder}");
+    let bare = printed(&["--model", &folder("qwen2"), "--prompt", "x"], b"").unwrap_err();
+    assert!(bare.contains("tokenizer.json"), "{bare}");
+}

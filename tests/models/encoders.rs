@@ -1,0 +1,185 @@
+//! Encoders in folders as `sentence-transformers` writes them.
+use crate::encoder_fixture::{ENCODERS, check, expected, folder};
+use crate::folders::{Copy, replace};
+use rocm_ops::gguf::Tokenizer;
+use rocm_ops::models::{self, Decoder, Encoder, Pooling};
+use rocm_ops::{Checked, Cpu, Reference, f16};
+use serde_json::json;
+use std::path::Path;
+
+#[test]
+fn embeddings_are_those_of_float64_on_the_cpu() {
+    ENCODERS.iter().for_each(|name| check(&Cpu::new(), name));
+    assert_eq!(models::encoder_families().collect::<Vec<_>>(), ["bert"]);
+}
+
+#[test]
+fn embeddings_are_those_of_float64_on_the_reference() {
+    ENCODERS.iter().for_each(|name| check(&Reference::new(), name));
+}
+
+#[test]
+fn embeddings_are_those_of_float64_when_every_op_is_checked() {
+    let checked = Checked::new(Cpu::new(), Reference::new());
+    ENCODERS.iter().for_each(|name| check(&checked, name));
+    assert!(checked.calls() > 100);
+}
+
+/// Activations in f16 change an embedding by their rounding only.
+#[test]
+fn embeddings_in_f16_are_close() {
+    let cpu = Cpu::new();
+    let encoder = Encoder::<f16, Cpu>::load(&cpu, &models::open(folder("bert")).unwrap()).unwrap();
+    let want = expected("bert");
+    let texts: Vec<&[u32]> = want.ids.iter().map(Vec::as_slice).collect();
+    for (got, want) in encoder.embed(&cpu, &texts).unwrap().iter().zip(&want.embeddings) {
+        let cosine: f64 = got.iter().zip(want).map(|(a, b)| f64::from(*a) * b).sum();
+        assert!(cosine > 0.9999, "{cosine}");
+    }
+}
+
+fn tokenizer(name: &str) -> Tokenizer {
+    models::open(folder(name)).unwrap().tokenizer().unwrap()
+}
+
+#[test]
+fn texts_have_the_tokens_of_tokenizer_json() {
+    for name in ENCODERS {
+        let (tokenizer, want) = (tokenizer(name), expected(name));
+        let model = models::open(folder(name)).unwrap();
+        let config = models::EncoderConfig::new(model.metadata()).unwrap();
+        let mut cut = 0;
+        for (text, want) in want.texts.iter().zip(&want.ids) {
+            let text = if config.lower_case { text.to_lowercase() } else { text.clone() };
+            let mut ids = tokenizer.encode(&text).unwrap();
+            cut += usize::from(models::truncate(&mut ids, config.max_tokens));
+            assert_eq!(ids, *want, "{name}: {text:?}");
+        }
+        assert_eq!(cut, 1, "{name}");
+        for (ids, text) in want.ids.iter().zip(&want.decoded) {
+            assert_eq!(tokenizer.decode(ids).unwrap(), *text, "{name}");
+        }
+    }
+}
+
+#[test]
+fn the_files_of_sentence_transformers_say_what_becomes_of_the_tokens() {
+    let config = |path: &Path| models::EncoderConfig::new(models::open(path).unwrap().metadata()).unwrap();
+    let bert = config(Path::new(&folder("bert")));
+    assert_eq!((bert.pooling, bert.normalize, bert.max_tokens), (Pooling::Mean, true, 24));
+    let masked = config(Path::new(&folder("bert_masked")));
+    assert_eq!((masked.pooling, masked.normalize, masked.max_tokens), (Pooling::First, false, 64));
+    assert!(masked.lower_case && !bert.lower_case);
+    // Without these files: the mean, as it is.
+    let bare = Copy::new("bert", "bare");
+    std::fs::remove_file(bare.0.join("modules.json")).unwrap();
+    std::fs::remove_file(bare.0.join("sentence_bert_config.json")).unwrap();
+    let bare = config(&bare.0);
+    assert_eq!((bare.pooling, bare.normalize, bare.max_tokens), (Pooling::Mean, false, 64));
+}
+
+fn refused(copy: &Copy) -> String {
+    match models::open(&copy.0) {
+        Err(error) => error.to_string(),
+        Ok(model) => Encoder::<f32, Cpu>::load(&Cpu::new(), &model).err().expect("refused").to_string(),
+    }
+}
+
+#[test]
+fn what_is_not_understood_is_an_error_that_names_it() {
+    for (file, option, value, named) in [
+        ("config.json", "model_type", json!("mpnet"), "mpnet"),
+        (
+            "config.json",
+            "architectures",
+            json!(["BertForSequenceClassification"]),
+            "BertForSequenceClassification",
+        ),
+        ("config.json", "hidden_act", json!("silu"), "silu"),
+        ("config.json", "hidden_act", json!(null), "hidden_act"),
+        ("config.json", "position_embedding_type", json!("relative_key"), "relative_key"),
+        ("config.json", "is_decoder", json!(true), "is_decoder"),
+        ("config.json", "quantization_config", json!({"quant_method": "gptq"}), "quantization_config"),
+        ("config.json", "num_attention_heads", json!(5), "attention.head_count"),
+        ("config.json", "intermediate_size", json!(100), "ffn_"),
+        ("config.json", "num_hidden_layers", json!(3), "tensor encoder.layer.2."),
+        ("config.json", "num_hidden_layers", json!(1), "blk.1."),
+        ("config.json", "type_vocab_size", json!(3), "token_types"),
+        ("sentence_bert_config.json", "max_seq_length", json!(1), "max_sequence_length"),
+        ("sentence_bert_config.json", "prefix", json!("query: "), "prefix"),
+        ("1_Pooling/config.json", "pooling_mode_cls_token", json!(true), "both"),
+        ("1_Pooling/config.json", "pooling_mode_mean_tokens", json!(false), "neither"),
+        ("1_Pooling/config.json", "pooling_mode_max_tokens", json!(true), "pooling_mode_max_tokens"),
+        ("1_Pooling/config.json", "word_embedding_dimension", json!(65), "65"),
+    ] {
+        let message = refused(&Copy::changed_in("bert", file, option, value));
+        assert!(message.contains(named), "{file}, {option}: {message}");
+    }
+}
+
+#[test]
+fn modules_that_this_program_does_not_have_are_refused() {
+    let modules = Copy::new("bert", "modules");
+    let path = modules.0.join("modules.json");
+    let text = std::fs::read_to_string(&path).unwrap();
+    for (from, to, named) in [
+        ("models.Normalize", "models.Dense", "Dense"),
+        ("\"path\": \"\"", "\"path\": \"0_Transformer\"", "0_Transformer"),
+        ("1_Pooling", "../bert/1_Pooling", "../bert/1_Pooling"),
+        ("[", "", "JSON"),
+    ] {
+        std::fs::write(&path, text.replacen(from, to, 1)).unwrap();
+        let message = refused(&modules);
+        assert!(message.contains(named), "{message}");
+    }
+    let prompted = Copy::new("bert", "prompted");
+    let own = json!({"prompts": {"query": "query: "}, "default_prompt_name": "query"});
+    std::fs::write(prompted.0.join("config_sentence_transformers.json"), own.to_string()).unwrap();
+    let message = refused(&prompted);
+    assert!(message.contains("default_prompt_name"), "{message}");
+}
+
+#[test]
+fn tensors_that_are_missing_or_unknown_are_named() {
+    // Names of the same length, so that the header stays whole.
+    for (from, to, named) in [
+        (
+            "encoder.layer.1.attention.self.key.bias",
+            "encoder.layer.1.attention.self.xey.bias",
+            "self.xey.bias",
+        ),
+        (
+            "encoder.layer.0.attention.self.key.bias",
+            "encoder.layer.2.attention.self.key.bias",
+            "blk.0.attn_k.bias",
+        ),
+        ("embeddings.LayerNorm.weight", "pooler.eddings.LayerNweight", "token_embd_norm.weight"),
+    ] {
+        let copy = Copy::new("bert", "renamed");
+        replace(&copy.0.join("model.safetensors"), from, to);
+        let message = refused(&copy);
+        assert!(message.contains(named), "{message}");
+    }
+}
+
+#[test]
+fn a_text_must_have_tokens_and_fit() {
+    let cpu = Cpu::new();
+    let encoder = Encoder::<f32, Cpu>::load(&cpu, &models::open(folder("bert")).unwrap()).unwrap();
+    assert!(encoder.embed(&cpu, &[]).unwrap().is_empty());
+    for text in [&[][..], &[7; 25]] {
+        let message = encoder.embed(&cpu, &[&[2, 3], text]).unwrap_err().to_string();
+        assert!(message.contains(&format!("{} tokens", text.len())) && message.contains("24"), "{message}");
+    }
+    assert!(encoder.embed(&cpu, &[&[2, 999, 3]]).is_err(), "no such token");
+}
+
+#[test]
+fn an_encoder_is_not_a_decoder() {
+    let (cpu, bert) = (Cpu::new(), models::open(folder("bert")).unwrap());
+    let message = Decoder::<f32, Cpu>::load(&cpu, &bert, 8).err().expect("refused").to_string();
+    assert!(message.contains("\"bert\""), "{message}");
+    let llama = models::open(folder("llama")).unwrap();
+    let message = Encoder::<f32, Cpu>::load(&cpu, &llama).err().expect("refused").to_string();
+    assert!(message.contains("\"llama\"") && message.contains("bert"), "{message}");
+}
