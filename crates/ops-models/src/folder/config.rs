@@ -211,7 +211,7 @@ impl Keys {
 pub(super) struct Translated {
     pub(super) family: &'static Family,
     pub(super) metadata: Metadata,
-    tied: bool,
+    pub(super) tied: bool,
     pub(super) layers: usize,
     /// How keys and values are expanded, if attention is latent.
     pub(super) expansion: Option<Expansion>,
