@@ -99,7 +99,7 @@ fn choices(options: &Options, keys: &mut Keys) -> Result<()> {
     keys.set("attention.causal", false)
 }
 
-/// What `sentence-transformers` does with the encoder's output: the modules in `modules.json`, or mean pooling without that file.
+/// What `sentence-transformers` does before and after the encoder.
 fn sentences(folder: &Path, keys: &mut Keys) -> Result<()> {
     if let Some(options) = Options::read(&folder.join("sentence_bert_config.json"))? {
         if let Some(most) = options.count("max_seq_length")? {
@@ -115,28 +115,33 @@ fn sentences(folder: &Path, keys: &mut Keys) -> Result<()> {
         options.only("default_prompt_name", wanted, |_| false)?;
     }
     let path = folder.join("modules.json");
-    let (mut pooling, mut normalize) = (Pooling::Mean, false);
-    if let Some(text) = read_text(&path)? {
-        let modules: Value = serde_json::from_str(&text).map_err(|e| wrong(&path, "contents", e, "JSON"))?;
-        let modules = modules.as_array().map(Vec::as_slice).unwrap_or_default();
-        let kinds: Vec<&str> = modules.iter().map(kind).collect();
-        match kinds[..] {
-            ["Transformer", "Pooling"] => {}
-            ["Transformer", "Pooling", "Normalize"] => normalize = true,
-            _ => {
-                let wanted = "Transformer and Pooling, and Normalize or nothing";
-                return Err(wrong(&path, "modules", format!("{kinds:?}"), wanted));
-            }
-        }
-        let own = modules[0].get("path").and_then(Value::as_str).unwrap_or_default();
-        if !own.is_empty() {
-            let wanted = "the folder itself: give the folder with the encoder's config.json";
-            return Err(wrong(&path, "path of the encoder", own, wanted));
-        }
-        pooling = pooling_of(folder, &modules[1], keys)?;
-    }
+    let (pooling, normalize) = match read_text(&path)? {
+        Some(text) => modules(folder, &path, &text, keys)?,
+        None => (Pooling::Mean, false),
+    };
     keys.set(key::POOLING, pooling.code())?;
     keys.set(key::NORMALIZE, normalize)
+}
+
+/// How `modules.json` says that tokens become one vector, and whether it is normalised.
+fn modules(folder: &Path, path: &Path, text: &str, keys: &Keys) -> Result<(Pooling, bool)> {
+    let modules: Value = serde_json::from_str(text).map_err(|e| wrong(path, "contents", e, "JSON"))?;
+    let modules = modules.as_array().map(Vec::as_slice).unwrap_or_default();
+    let kinds: Vec<&str> = modules.iter().map(kind).collect();
+    let normalize = match kinds[..] {
+        ["Transformer", "Pooling"] => false,
+        ["Transformer", "Pooling", "Normalize"] => true,
+        _ => {
+            let wanted = "Transformer and Pooling, and Normalize or nothing";
+            return Err(wrong(path, "modules", format!("{kinds:?}"), wanted));
+        }
+    };
+    let own = path_of(&modules[0]);
+    if !own.is_empty() {
+        let wanted = "the folder itself: give the folder with the encoder's config.json";
+        return Err(wrong(path, "path of the encoder", own, wanted));
+    }
+    Ok((pooling(folder, path_of(&modules[1]), keys)?, normalize))
 }
 
 /// The class of a module, without what it is imported from.
@@ -145,8 +150,13 @@ fn kind(module: &Value) -> &str {
     class.rsplit('.').next().unwrap_or_default()
 }
 
-fn pooling_of(folder: &Path, module: &Value, keys: &Keys) -> Result<Pooling> {
-    let name = module.get("path").and_then(Value::as_str).unwrap_or_default();
+/// The folder of a module.
+fn path_of(module: &Value) -> &str {
+    module.get("path").and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The kind of pooling that the folder `name` describes.
+fn pooling(folder: &Path, name: &str, keys: &Keys) -> Result<Pooling> {
     let path = folder.join(name).join("config.json");
     // A name, and no path to somewhere else.
     let inside = Path::new(name).file_name().is_some_and(|last| last == name);
