@@ -23,15 +23,6 @@ OPS_DEVICE f32 exp2_near(f32 x) {
 // (gfx90a reads subnormals as zero). Their sum has the same factor.
 template <typename T> OPS_DEVICE constexpr f32 probability_shift() { return same<T, f16>::value ? 15.0f : 0.0f; }
 
-// Moves a wave-uniform value to a scalar register.
-OPS_DEVICE u32 same_in_wave(u32 value) {
-#if defined(OPS_AMD)
-    return __builtin_amdgcn_readfirstlane(value);
-#else
-    return value;
-#endif
-}
-
 // A wave-uniform key index, with negative ones clamped to 0. There are fewer than 2^32 keys.
 OPS_DEVICE u32 key_in_wave(i64 key) { return same_in_wave(key > 0 ? u32(key) : 0); }
 

@@ -7,15 +7,6 @@
 
 namespace ops {
 
-// The value of the first lane, for a value that all lanes of a wave share: what depends on it alone is computed once for a wave.
-OPS_DEVICE u32 of_wave(u32 value) {
-#if defined(OPS_AMD)
-    return __builtin_amdgcn_readfirstlane(value);
-#else
-    return value;
-#endif
-}
-
 // A step along the terms: the first term, or the first channel of one element of the kernel.
 struct ConvStep {
     u64 first = 0, depth;  // nothing is loaded from `depth` on
@@ -139,7 +130,7 @@ template <typename T, u32 TILE> struct StagePositions {
     }
     OPS_METHOD void load(const ConvStep& step) {
         const ConvArgs& now = reread(args);
-        u64 first = step.first + of_wave(thread_x() / TILE) * COUNT;
+        u64 first = step.first + same_in_wave(thread_x() / TILE) * COUNT;
         u64 behind = first < step.depth ? step.depth - first : 0;
         u32 left = behind < COUNT ? u32(behind) : COUNT;
         held.clear();

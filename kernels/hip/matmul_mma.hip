@@ -25,28 +25,7 @@ template <u32 TILE, typename T, typename W> OPS_DEVICE void matmul_mma(const Mat
         StageA a(matrix_at<const T>(now.batches, now.a, batch), now.a.row, now.a.column, m0, now.m);
         MmaStage<W, TILE> b(matrix_at<const W>(now.batches, now.b, batch), now.b.column, now.b.row, n0, now.n);
         Share share;
-        u64 depth = now.k;
-        a.load(0, depth);
-        b.load(0, depth);
-        OPS_NO_UNROLL
-        for (u64 k = 0; k < depth; k += MMA_DEPTH) {
-            barrier();
-            if constexpr (IN_PARTS) {
-                a.store(tile_a, scales);
-            } else {
-                a.store(tile_a);
-            }
-            b.store(tile_b);
-            barrier();
-            // The next tiles are in flight while these are multiplied. Past the end, nothing is loaded.
-            a.load(k + MMA_DEPTH, depth);
-            b.load(k + MMA_DEPTH, depth);
-            if constexpr (IN_PARTS) {
-                share.template multiply_parts<MmaParts<W>::SCALED>(tile_a, tile_b, scales);
-            } else {
-                share.multiply(tile_a, tile_b);
-            }
-        }
+        multiply_staged<IN_PARTS>(share, a, b, tile_a, tile_b, scales, now.k);
         const MatmulArgs& again = reread(now);
         T* c = matrix_at<T>(again.batches, again.c, batch) + i64(m0) * again.c.row + i64(n0) * again.c.column;
         u64 rows = again.m - m0, columns = again.n - n0;

@@ -3,7 +3,7 @@
 // tile*: square tiles. The weight is dequantized on its way to LDS.
 #include "ops_blocks.h"
 #include "ops_qlinear.h"
-#include "ops_tile.h"
+#include "ops_stage_blocks.h"
 
 namespace ops {
 
@@ -122,38 +122,6 @@ template <u32 ROWS, typename B, typename T> OPS_DEVICE void qlinear_rows(const Q
 
 // ---- tiles --------------------------------------------------------------------------
 
-// The weight's part of a tile: like Stage, but for blocks.
-template <typename B, typename A, u32 SIZE, u32 DEPTH> struct StageBlocks {
-    static constexpr u32 PITCH = SIZE + 4;
-    const QLinearArgs& args;
-    u32 line, k;
-    A held[STAGED];
-
-    OPS_METHOD StageBlocks(const QLinearArgs& a) : args(a) {
-        u32 at = thread_x() * STAGED;
-        line = at / DEPTH;
-        k = at % DEPTH;
-    }
-    OPS_METHOD void load(u64 first_line, u64 first_k) {
-        u64 l = first_line + line, e = first_k + k;
-        bool inside = l < args.n && e < args.k;
-        OPS_UNROLL
-        for (u32 i = 0; i < STAGED; i++) held[i] = 0;
-        if (!inside) return;
-        const B* block = static_cast<const B*>(args.weight) + i64(l) * args.weight_row +
-                         i64(e / B::VALUES) * args.weight_block;
-        static_assert(STAGED == 8, "a part of a block");
-        f32 values[8];
-        values_of(values, block, u32(e % B::VALUES) / 8);
-        OPS_UNROLL
-        for (u32 i = 0; i < STAGED; i++) held[i] = A(values[i]);
-    }
-    OPS_METHOD void store(A* tile) const {
-        OPS_UNROLL
-        for (u32 i = 0; i < STAGED; i++) tile[(k + i) * PITCH + line] = held[i];
-    }
-};
-
 // The part of x: each thread looks up its row through the shape.
 template <typename T, typename A, u32 SIZE, u32 DEPTH> struct StageRows {
     static constexpr u32 PITCH = SIZE + 4;
@@ -194,7 +162,7 @@ template <u32 GROUPS, typename B, typename T> OPS_DEVICE void qlinear_tile(const
     using A = acc_t<T>;
     constexpr u32 SIZE = GROUPS * 64, DEPTH = MATMUL_BLOCK * STAGED / SIZE;
     using StageX = StageRows<T, A, SIZE, DEPTH>;
-    using StageW = StageBlocks<B, A, SIZE, DEPTH>;
+    using StageW = StageBlocks<B, A, SIZE, DEPTH, const QLinearArgs&>;
     OPS_LDS(A, tile_x, DEPTH * StageX::PITCH);
     OPS_LDS(A, tile_w, DEPTH * StageW::PITCH);
     OPS_NO_UNROLL

@@ -39,27 +39,6 @@ template <typename T> OPS_DEVICE T rounded(sum_t<T> sum) {
     }
 }
 
-// Gives every thread the sum of all threads before it, and the sum of all in `total`. The next call must use the other half
-// of `scratch`.
-template <typename S> OPS_DEVICE S sum_before(S own, S* scratch, S& total) {
-    S sum = own;
-    for (u32 d = 1; d < OPS_WAVE; d *= 2) {
-        S other = shuffle(sum, lane_id() - d, OPS_WAVE);
-        if (lane_id() >= d) sum += other;
-    }
-    if (lane_id() == OPS_WAVE - 1) scratch[wave_id()] = sum;
-    S before = shuffle(sum, lane_id() - 1, OPS_WAVE);
-    if (lane_id() == 0) before = S(0);
-    barrier();
-    S waves = S(0);
-    total = S(0);
-    for (u32 w = 0; w < SCAN_WAVES; w++) {
-        if (w == wave_id()) waves = total;
-        total += scratch[w];
-    }
-    return waves + before;
-}
-
 // K elements per thread and step: a pack, or single elements at any stride.
 template <u32 K, bool PACKED, typename T>
 OPS_DEVICE void scan_part(const ScanArgs& args, const T* x, T* y, u64 begin, u64 end, sum_t<T> carry, sum_t<T>* scratch, u32& turn, sum_t<T>& total) {
@@ -82,7 +61,7 @@ OPS_DEVICE void scan_part(const ScanArgs& args, const T* x, T* y, u64 begin, u64
             sums[k] = sum;
         }
         S all;
-        S before = carry + sum_before(sum, scratch + turn * SCAN_WAVES, all);
+        S before = carry + sum_before<SCAN_BLOCK>(sum, scratch + turn * SCAN_WAVES, all);
         turn ^= 1;
         carry += all;
         if (totals) continue;
@@ -118,7 +97,7 @@ template <typename T> OPS_DEVICE void cumsum_rows(const ScanArgs& all_args) {
         if (args.totals == 0 && part > 0) {
             S own = S(0);
             for (u64 i = thread_x(); i < part; i += SCAN_BLOCK) own += partial[i];
-            sum_before(own, scratch + turn * SCAN_WAVES, carry);
+            sum_before<SCAN_BLOCK>(own, scratch + turn * SCAN_WAVES, carry);
             turn ^= 1;
         }
         if (args.shape.pack == N) {

@@ -91,4 +91,30 @@ template <typename H, u32 TILE> struct MmaStageParts : MmaStage<f32, TILE> {
     }
 };
 
+// Adds the product of a and b, `depth` elements deep, to the sums of `share`. If IN_PARTS, a is of f32.
+template <bool IN_PARTS, typename Share, typename A, typename B, typename W>
+OPS_DEVICE void multiply_staged(Share& share, A& a, B& b, W* tile_a, W* tile_b, f32* scales, u64 depth) {
+    a.load(0, depth);
+    b.load(0, depth);
+    OPS_NO_UNROLL
+    for (u64 k = 0; k < depth; k += MMA_DEPTH) {
+        barrier();
+        if constexpr (IN_PARTS) {
+            a.store(tile_a, scales);
+        } else {
+            a.store(tile_a);
+        }
+        b.store(tile_b);
+        barrier();
+        // The next tiles are in flight while these are multiplied. Past the end, nothing is loaded.
+        a.load(k + MMA_DEPTH, depth);
+        b.load(k + MMA_DEPTH, depth);
+        if constexpr (IN_PARTS) {
+            share.template multiply_parts<MmaParts<W>::SCALED>(tile_a, tile_b, scales);
+        } else {
+            share.multiply(tile_a, tile_b);
+        }
+    }
+}
+
 }  // namespace ops

@@ -167,6 +167,16 @@ OPS_DEVICE u32 opaque_after(u32 value, f32& result) {
     return value;
 }
 
+// The value of the first lane, for a value that all lanes of a wave share: what depends on it alone is computed once for a wave. The
+// compiler does not see this of values from memory that a kernel may write.
+OPS_DEVICE u32 same_in_wave(u32 value) {
+#if defined(OPS_AMD)
+    return u32(__builtin_amdgcn_readfirstlane(int(value)));
+#else
+    return value;
+#endif
+}
+
 // Returns the same kernel argument through an address hidden from the optimiser, so that its fields are
 // loaded where they are used. Otherwise the compiler loads every stride and size that the loop body may
 // need before the loop, and there are not enough scalar registers to keep them.

@@ -45,4 +45,25 @@ OPS_DEVICE void reduce_block(A (&value)[VALUES], A* scratch, F f) {
     }
 }
 
+// Gives every thread the sum of all threads before it, and the sum of all in `total`. `scratch` has a place for each wave. The next
+// call must use another.
+template <u32 BLOCK, typename S> OPS_DEVICE S sum_before(S own, S* scratch, S& total) {
+    S sum = own;
+    for (u32 d = 1; d < OPS_WAVE; d *= 2) {
+        S other = shuffle(sum, lane_id() - d, OPS_WAVE);
+        if (lane_id() >= d) sum += other;
+    }
+    if (lane_id() == OPS_WAVE - 1) scratch[wave_id()] = sum;
+    S before = shuffle(sum, lane_id() - 1, OPS_WAVE);
+    if (lane_id() == 0) before = S(0);
+    barrier();
+    S waves = S(0);
+    total = S(0);
+    for (u32 w = 0; w < BLOCK / OPS_WAVE; w++) {
+        if (w == wave_id()) waves = total;
+        total += scratch[w];
+    }
+    return waves + before;
+}
+
 }  // namespace ops
