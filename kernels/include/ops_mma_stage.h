@@ -209,6 +209,18 @@ template <u32 TILE, typename T> struct MmaShare {
             }
         }
     }
+    // Adds of(column in the tile) to every sum of the column.
+    template <typename F> OPS_METHOD void add_columns(F of) {
+        OPS_UNROLL
+        for (u32 j = 0; j < ACROSS; j++) {
+            f32 added = of(column(j));
+            OPS_UNROLL
+            for (u32 i = 0; i < DOWN; i++) {
+                OPS_UNROLL
+                for (u32 e = 0; e < Piece::SUMS; e++) sums[i][j].v[e] += added;
+            }
+        }
+    }
     // This lane's column, within the tile, of the pieces j.
     OPS_METHOD u32 column(u32 j) const { return column0 + j * 16 + Piece::column(); }
     // Calls visit(row in the tile, sum) for every accumulator of this lane in that column.

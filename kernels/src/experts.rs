@@ -1,12 +1,23 @@
 //! linear_experts: products of rows with the matrices of their experts.
+//!
+//! With few rows, each row is multiplied by itself. With many, two kernels sort the rows by expert, and a third multiplies tiles
+//! of the rows of one expert. How many tiles there are is not known to the host, but how many there can be is.
+use crate::element_type::{BlockFormat, Kernels};
 use crate::index::{Report, kind_of};
-use crate::instances::{Arguments, Table};
+use crate::instances::{Arguments, Needs, Table};
 use crate::launch::need;
+use crate::matmul::{MMA_TYPES, mma_lds, tile_lds};
 use crate::quant::kind;
-use crate::{Device, Divider, ElementType, Family, Launch, OperandView, Refused};
+use crate::{Device, Divider, ElementType, Family, Instance, Launch, OperandView, Refused};
 
 /// Threads per block; `EXPERTS_BLOCK` in the source.
 const BLOCK: u32 = 256;
+/// Rows and columns of a tile; `EXPERTS_TILE` in the source.
+const TILE: u64 = 64;
+/// Choices that a thread of the sort reads together; `SORT_PACK` in the source.
+const PACK: u64 = 4;
+/// Bytes of a tile's entry; `ExpertTile` in the source.
+const ENTRY: u64 = 16;
 /// Outputs that a group of lanes computes together; `experts_columns` in the source.
 const fn columns(sums: ElementType) -> u64 {
     if matches!(sums, F64) { 1 } else { 4 }
@@ -36,6 +47,11 @@ pub struct ExpertsArgs {
     pub d: u64,
     pub experts: u64,
     pub lanes: u64,
+    pub slots: u64,
+    /// Device addresses of parts of the workspace; see [`Plan::launch`].
+    pub chosen: u64,
+    pub sorted: u64,
+    pub tiles: u64,
     /// Device address of an [`ErrorSlot`](crate::index::ErrorSlot).
     pub error: u64,
     pub ids_kind: u32,
@@ -52,13 +68,45 @@ impl Arguments for ExpertsArgs {
 
 use ElementType::{Bf16, F16, F32, F64};
 
+/// The op of all kernels.
+const OP: &str = "linear_experts";
+
 pub(crate) fn declare(table: &mut Table) {
-    let mut experts = table.of::<ExpertsArgs>(Family::Experts, BLOCK);
     // The type of the weight, and the one that sums are in.
     let floats = [[F16, F32], [Bf16, F32], [F32, F32], [F16, F64], [Bf16, F64], [F32, F64], [F64, F64]];
     let blocks = ElementType::BLOCKS.into_iter().flat_map(|b| [[b, F32], [b, F64]]);
-    for types in floats.into_iter().chain(blocks) {
-        experts.add("linear_experts", &types, "linear_experts", &[]);
+    let types: Vec<_> = floats.into_iter().chain(blocks).collect();
+    let mut experts = table.of::<ExpertsArgs>(Family::Experts, BLOCK);
+    types.iter().for_each(|types| experts.add(OP, types, "linear_experts", &[]));
+    let mut sort = table.of::<ExpertsArgs>(Family::ExpertsSort, BLOCK);
+    sort.add_variant(OP, "choices", &[], "expert_choices", &[], 0);
+    sort.add_variant(OP, "sort", &[], "experts_sort", &[], 2 * 4 * (2 * BLOCK / 32));
+    let mut tile = table.of::<ExpertsArgs>(Family::ExpertsTile, BLOCK);
+    for types in types {
+        tile.add_variant(OP, "tile64", &types, "experts_tile", &[], tile_lds(TILE as u32, types));
+    }
+    declare_mma(table);
+}
+
+/// The types of the weight and of x.
+fn declare_mma(table: &mut Table) {
+    let (lds, scale) = (mma_lds(TILE) / 2, 4 * TILE as u32);
+    for t in MMA_TYPES {
+        let mut mma = table.of::<ExpertsArgs>(Family::ExpertsMma, BLOCK);
+        mma.add_variant(OP, "mma64", &[t, t], "experts_mma", &[], 2 * lds);
+    }
+    // As in `matmul`: f32 is staged as two 16-bit tiles, with f16 also scaled.
+    for (t, scales, needs) in [(F16, scale, Needs::Subnormals), (Bf16, 0, Needs::Matrix)] {
+        let mut mma = table.of::<ExpertsArgs>(Family::ExpertsMma, BLOCK).needs(needs);
+        mma.add_variant(OP, "mma64", &[t, F32], "experts_mma", &[], 3 * lds + scales);
+    }
+    let mut mma = table.of::<ExpertsArgs>(Family::ExpertsMma, BLOCK);
+    for format in BlockFormat::ALL.into_iter().filter(|format| format.kernels() != Kernels::Plain) {
+        for t in [F16, Bf16, F32] {
+            let parts = if t == F32 { 2 } else { 1 };
+            let lds = lds * (parts + 1) + scale * format.scales_per_line();
+            mma.add_variant(OP, "mma64", &[ElementType::Block(format), t], "qexperts_mma", &[], lds);
+        }
     }
 }
 
@@ -77,6 +125,37 @@ fn strides<const N: usize>(view: OperandView<'_>) -> Result<[i64; N], Refused> {
     <[i64; N]>::try_from(view.strides).map_err(|_| Refused::Rank(view.strides.len()))
 }
 
+/// The launches and memory of a product.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// Sort the rows by expert in the workspace; none with few rows.
+    sort: Option<[Launch; 2]>,
+    /// The kernel that multiplies.
+    pub main: Launch,
+    args: ExpertsArgs,
+    /// Number of launches.
+    pub launches: u32,
+    /// Bytes of device memory, aligned to 16 bytes; 0 for one launch.
+    pub workspace: u64,
+}
+
+impl Plan {
+    /// The launch with this number, from 0 to [`launches`](Self::launches), and its arguments. `workspace` is the address of the
+    /// workspace.
+    pub fn launch(&self, at: u32, workspace: u64) -> (Launch, ExpertsArgs) {
+        let Some(sort) = self.sort else { return (self.main, self.args) };
+        let launch = sort.get(at as usize).copied().unwrap_or(self.main);
+        let chosen = workspace.wrapping_add(self.args.slots * ENTRY);
+        let sorted = chosen.wrapping_add(list_bytes(self.args.rows));
+        (launch, ExpertsArgs { tiles: workspace, chosen, sorted, ..self.args })
+    }
+}
+
+/// Bytes of a list with an entry of four bytes for each choice.
+const fn list_bytes(rows: u64) -> u64 {
+    4 * rows.next_multiple_of(PACK)
+}
+
 /// Prepares the product. `dims` are \[n, k, o\], `[m, d]` are those of x, and `experts` is the number of matrices.
 pub fn prepare(
     [n, k, outputs]: [u64; 3],
@@ -85,13 +164,9 @@ pub fn prepare(
     on: &Experts<'_>,
     report: Report,
     device: &Device,
-) -> Result<(Launch, ExpertsArgs), Refused> {
+) -> Result<Plan, Refused> {
     let sums = if on.x.dtype == F64 || on.weight.dtype == F64 { F64 } else { F32 };
-    let instance = need("linear_experts", "", &[on.weight.dtype, sums])?;
     let rows = n.checked_mul(k).ok_or(Refused::Size)?;
-    let groups = outputs.div_ceil(columns(sums));
-    let items = rows.checked_mul(groups).filter(|items| *items < 1 << 62).ok_or(Refused::Size)?;
-    let lanes = d.div_ceil(STEP).next_power_of_two().min(u64::from(device.wave));
     let [x0, x1, x2] = strides(on.x)?;
     let args = ExpertsArgs {
         x: on.x.data,
@@ -105,12 +180,16 @@ pub fn prepare(
         y: on.y.data,
         y_stride: strides(on.y)?,
         choices: Divider::new(k.max(1)),
-        groups: Divider::new(groups.max(1)),
+        groups: Divider::new(1),
         rows,
         outputs,
         d,
         experts,
-        lanes,
+        lanes: d.div_ceil(STEP).next_power_of_two().min(u64::from(device.wave)),
+        slots: 0,
+        chosen: 0,
+        sorted: 0,
+        tiles: 0,
         error: report.error,
         ids_kind: kind_of(on.ids.dtype)?,
         kind: kind(on.x.dtype)?,
@@ -119,6 +198,57 @@ pub fn prepare(
         operand: report.operand,
         reserved: 0,
     };
-    let per_block = u64::from(BLOCK) / lanes;
-    Ok((Launch::over(instance, items, per_block, device.row_blocks()), args))
+    let types = [on.weight.dtype, sums];
+    if is_sorted(&args, device) {
+        sorted(args, types, on.x.dtype, device)
+    } else {
+        by_row(args, types, device)
+    }
+}
+
+/// Whether rows are sorted by expert. The sort counts choices and experts in 32 bits.
+fn is_sorted(args: &ExpertsArgs, device: &Device) -> bool {
+    let enough = args.experts.saturating_mul(device.tuning.expert_rows());
+    let counted = args.rows <= 1 << 31 && args.experts < 1 << 31;
+    args.rows >= enough && counted && args.experts > 0 && args.outputs > 0 && args.d > 0
+}
+
+/// One launch, in which each row reads the matrix of its expert.
+fn by_row(args: ExpertsArgs, types: [ElementType; 2], device: &Device) -> Result<Plan, Refused> {
+    let groups = args.outputs.div_ceil(columns(types[1]));
+    let items = args.rows.checked_mul(groups).filter(|items| *items < 1 << 62).ok_or(Refused::Size)?;
+    let per_block = u64::from(BLOCK) / args.lanes;
+    let main = Launch::over(need(OP, "", &types)?, items, per_block, device.row_blocks());
+    let args = ExpertsArgs { groups: Divider::new(groups.max(1)), ..args };
+    Ok(Plan { sort: None, main, args, launches: 1, workspace: 0 })
+}
+
+/// Two launches that sort the rows by expert, and one that multiplies them in tiles.
+fn sorted(
+    args: ExpertsArgs,
+    types: [ElementType; 2],
+    x: ElementType,
+    device: &Device,
+) -> Result<Plan, Refused> {
+    // No more tiles than this have rows: each expert has at most one that is not full, and so have the choices of no expert.
+    let slots = args.rows / TILE + args.experts + 1;
+    let columns = args.outputs.div_ceil(TILE);
+    let tiles = slots.checked_mul(columns).filter(|tiles| *tiles < 1 << 62).ok_or(Refused::Size)?;
+    let blocks = device.blocks(device.tuning.element_blocks());
+    let choices = Launch::over(need(OP, "choices", &[])?, args.rows, BLOCK.into(), blocks);
+    let sort = Launch::over(need(OP, "sort", &[])?, args.experts + 1, 1, device.row_blocks());
+    let main = Launch::over(tile_kernel(types, x, device)?, tiles, 1, device.row_blocks());
+    let workspace = slots * ENTRY + 2 * list_bytes(args.rows);
+    let args = ExpertsArgs { groups: Divider::new(columns), slots, ..args };
+    Ok(Plan { sort: Some([choices, sort]), main, args, launches: 3, workspace })
+}
+
+/// The kernel for tiles: on matrix units where the device has them and they take these types.
+fn tile_kernel(
+    types: [ElementType; 2],
+    x: ElementType,
+    device: &Device,
+) -> Result<&'static Instance, Refused> {
+    let on_matrix = crate::find(OP, "mma64", &[types[0], x]).filter(|k| k.runs_with(device.matrix));
+    on_matrix.map_or_else(|| need(OP, "tile64", &types), Ok)
 }

@@ -112,7 +112,8 @@ fn declare_mma(table: &mut Table) {
     }
 }
 
-fn tile_lds(size: u32, types: [ElementType; 2]) -> u32 {
+/// Bytes of LDS of a product of tiles on vector units, in the wider of these types.
+pub(crate) fn tile_lds(size: u32, types: [ElementType; 2]) -> u32 {
     let depth = BLOCK * STAGED / size;
     2 * depth * (size + 4) * if types.contains(&ElementType::F64) { 8 } else { 4 }
 }

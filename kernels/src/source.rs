@@ -34,6 +34,8 @@ pub enum Family {
     Gated,
     Router,
     Experts,
+    ExpertsSort,
+    ExpertsTile,
     Qlinear,
     QlinearDot,
     MmaUnit,
@@ -41,6 +43,7 @@ pub enum Family {
     ConvMma,
     AttentionMma,
     QlinearMma,
+    ExpertsMma,
 }
 
 impl Family {
@@ -73,6 +76,8 @@ impl Family {
         Family::Gated,
         Family::Router,
         Family::Experts,
+        Family::ExpertsSort,
+        Family::ExpertsTile,
         Family::Qlinear,
         Family::QlinearDot,
         Family::MmaUnit,
@@ -80,6 +85,7 @@ impl Family {
         Family::ConvMma,
         Family::AttentionMma,
         Family::QlinearMma,
+        Family::ExpertsMma,
     ];
 
     /// The family's name; its source file is `hip/NAME.hip`.
@@ -112,6 +118,8 @@ impl Family {
             Family::Gated => "gated",
             Family::Router => "router",
             Family::Experts => "experts",
+            Family::ExpertsSort => "experts_sort",
+            Family::ExpertsTile => "experts_tile",
             Family::Qlinear => "qlinear",
             Family::QlinearDot => "qlinear_dot",
             Family::MmaUnit => "mma_unit",
@@ -119,13 +127,14 @@ impl Family {
             Family::ConvMma => "conv_mma",
             Family::AttentionMma => "attention_mma",
             Family::QlinearMma => "qlinear_mma",
+            Family::ExpertsMma => "experts_mma",
         }
     }
 
     /// Whether the family's kernels require matrix units.
     pub const fn needs_matrix(self) -> bool {
-        use Family::{AttentionMma, ConvMma, MatmulMma, MmaUnit, QlinearMma};
-        matches!(self, MmaUnit | MatmulMma | ConvMma | AttentionMma | QlinearMma)
+        use Family::{AttentionMma, ConvMma, ExpertsMma, MatmulMma, MmaUnit, QlinearMma};
+        matches!(self, MmaUnit | MatmulMma | ConvMma | AttentionMma | QlinearMma | ExpertsMma)
     }
 
     /// Whether the family has kernels for a target. Some families need instructions that not all targets have.
@@ -168,6 +177,8 @@ impl Family {
             Family::Gated => include_str!("../hip/gated.hip"),
             Family::Router => include_str!("../hip/router.hip"),
             Family::Experts => include_str!("../hip/experts.hip"),
+            Family::ExpertsSort => include_str!("../hip/experts_sort.hip"),
+            Family::ExpertsTile => include_str!("../hip/experts_tile.hip"),
             Family::Qlinear => include_str!("../hip/qlinear.hip"),
             Family::QlinearDot => include_str!("../hip/qlinear_dot.hip"),
             Family::MmaUnit => include_str!("../hip/mma_unit.hip"),
@@ -175,6 +186,7 @@ impl Family {
             Family::ConvMma => include_str!("../hip/conv_mma.hip"),
             Family::AttentionMma => include_str!("../hip/attention_mma.hip"),
             Family::QlinearMma => include_str!("../hip/qlinear_mma.hip"),
+            Family::ExpertsMma => include_str!("../hip/experts_mma.hip"),
         }
     }
 }
@@ -214,6 +226,7 @@ const HEADERS: &[(&str, &str)] = &[
     ("ops_mma_keys.h", include_str!("../include/ops_mma_keys.h")),
     ("ops_conv.h", include_str!("../include/ops_conv.h")),
     ("ops_index.h", include_str!("../include/ops_index.h")),
+    ("ops_experts.h", include_str!("../include/ops_experts.h")),
 ];
 
 /// The header that a host engine includes to run modules compiled with [`host_options`].

@@ -26,7 +26,7 @@ pub struct Knob {
 }
 
 /// All tuning parameters.
-pub const KNOBS: [Knob; 8] = [
+pub const KNOBS: [Knob; 9] = [
     Knob {
         name: "element_blocks",
         op: "add",
@@ -97,6 +97,15 @@ pub const KNOBS: [Knob; 8] = [
         reason: "reading 32 KB each of keys and values (f16, heads of 128) takes longer than merging a part, \
                  about 500 bytes",
         candidates: &[64, 128, 256, 512],
+    },
+    Knob {
+        name: "expert_rows",
+        op: "linear_experts",
+        what: "smallest mean number of rows of an expert for which rows are sorted by expert and multiplied in tiles",
+        value: 4,
+        reason: "without sorting, every row reads the matrix of its expert; a tile reads it once for up to 64 rows, but \
+                 computes as much as for 64, and sorting takes two launches",
+        candidates: &[2, 4, 8, 16],
     },
 ];
 
@@ -174,6 +183,9 @@ impl Tuning {
     pub(crate) fn decode_keys(&self) -> u64 {
         self.values[7].into()
     }
+    pub(crate) fn expert_rows(&self) -> u64 {
+        self.values[8].into()
+    }
 }
 
 impl Default for Tuning {
@@ -202,6 +214,7 @@ mod tests {
         assert_eq!((tuning.large_tiles(), tuning.get("large_tiles")), (1005, Some(1005)));
         assert_eq!((tuning.decode_blocks(), tuning.get("decode_blocks")), (1006, Some(1006)));
         assert_eq!((tuning.decode_keys(), tuning.get("decode_keys")), (1007, Some(1007)));
+        assert_eq!((tuning.expert_rows(), tuning.get("expert_rows")), (1008, Some(1008)));
         assert!(!tuning.set("no such knob", 1) && !tuning.set("row_blocks", 0));
         assert_eq!(tuning.get("no such knob"), None);
     }

@@ -14,7 +14,7 @@ use crate::ProviderId;
 use crate::Rocm;
 use crate::provider::{Provider, Providers};
 use crate::vendor::VENDORS;
-use hip::{Hip, HipAffine, HipAttention, HipEmbedding, HipFill, HipGroupNorm, HipLinear};
+use hip::{Hip, HipAffine, HipAttention, HipEmbedding, HipExperts, HipFill, HipGroupNorm, HipLinear};
 use hip::{HipReduce, HipRope, HipScan, HipScatter, HipSort};
 use hipblaslt::HipBlasLt;
 use miopen::MiOpen;
@@ -114,7 +114,7 @@ lists! {
     [T: Float] GatedRmsNorm<T>: Hip; [GatedRmsNorm::<f32>::eps(0.0)];
     [T: Float] SwigluClamped<T>: Hip; [SwigluClamped::<f32>::new(1.0, 1.0)];
     [T: Float] RouterTopK<T>: Hip; [RouterTopK::<f32>::of(1)];
-    [T: Float] LinearExperts<T>: Hip; [LinearExperts::<f32>::OP];
+    [T: Float] LinearExperts<T>: HipExperts; [LinearExperts::<f32>::OP];
     [T: Float] CombineExperts<T>: Hip; [CombineExperts::<f32>::OP];
     [] Quantize: Hip; [Quantize];
     [] Dequantize: Hip; [Dequantize];

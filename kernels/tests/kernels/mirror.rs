@@ -217,13 +217,16 @@ fn every_field_of_every_argument_struct_lies_where_the_source_has_it() {
             fields!(CombineArgs: shape, x, weights, y, x_step, weights_step, k),
         ],
     );
-    agree(
-        Family::Experts,
-        &[
-            fields!(ExpertsArgs: x, x_stride, weight, weight_stride, ids, ids_stride, bias, bias_stride, y, y_stride,
-                choices, groups, rows, outputs, d, experts, lanes, error, ids_kind, kind, bias_kind, op, operand, reserved),
-        ],
-    );
+    for family in [Family::Experts, Family::ExpertsSort, Family::ExpertsTile, Family::ExpertsMma] {
+        agree(
+            family,
+            &[
+                fields!(ExpertsArgs: x, x_stride, weight, weight_stride, ids, ids_stride, bias, bias_stride, y, y_stride,
+                choices, groups, rows, outputs, d, experts, lanes, slots, chosen, sorted, tiles, error, ids_kind, kind,
+                bias_kind, op, operand, reserved),
+            ],
+        );
+    }
     agree(Family::MmaUnit, &[fields!(MmaUnitArgs: a, b, c, d)]);
     for family in [Family::Qlinear, Family::QlinearDot, Family::QlinearMma] {
         agree(

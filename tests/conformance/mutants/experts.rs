@@ -101,6 +101,17 @@ fn products() -> Vec<Mutant> {
             let n = last(&o["y"]);
             edit::<f32>(&mut o["y"], |i, v| if n % 2 == 1 && i % n == n - 1 { 0.0 } else { v });
         }),
+        Mutant::after::<Experts>("last row of more than 64 missed", "linear_experts", F32, |_, o| {
+            let dims = o["y"].dims();
+            let (rows, n) = (dims[0] * dims[1], dims[2]);
+            edit::<f32>(&mut o["y"], |i, v| if rows > 64 && i / n.max(1) == rows - 1 { 0.0 } else { v });
+        }),
+        of("the expert after one without rows takes its matrix", |o| {
+            let chosen: Vec<u32> = values(&o["ids"]).into_iter().map(|id| id as u32).collect();
+            let e = o["weight"].dims()[0] as u32;
+            let shifted = |id: u32| (1..e).contains(&id) && !chosen.contains(&(id - 1));
+            edit_if::<u32>(&mut o["ids"], |_, id| if shifted(id) { id - 1 } else { id });
+        }),
         Mutant::swallows_errors("linear_experts", F32),
         Mutant::before::<Experts>("the next expert", "qlinear_experts", F32, |_, o| {
             let e = o["weight"].dims()[0] as u32;

@@ -110,6 +110,11 @@ const fn grid(family: Family) -> Grid {
             "router_topk: 64 per compute unit; combine_experts: 32",
         ),
         Family::Experts => ("ceil(rows * groups * lanes / block)", "64 per compute unit"),
+        Family::ExpertsSort => (
+            "`choices`: ceil(rows / block), then `sort`: experts + 1, before a kernel of tiles",
+            "`choices`: 32 per compute unit; `sort`: 64",
+        ),
+        Family::ExpertsTile | Family::ExpertsMma => ("slots * ceil(outputs / tile)", "64 per compute unit"),
         Family::Softmax => (
             "contiguous axis: ceil(rows / rows of a block); `column`: ceil(rows / block), one thread per row",
             "64 per compute unit; `column` 32",

@@ -27,6 +27,7 @@ pub(crate) use affine::HipAffine;
 pub(crate) use attention::HipAttention;
 pub(crate) use data_movement::HipFill;
 pub(crate) use embedding::HipEmbedding;
+pub(crate) use experts::HipExperts;
 pub(crate) use linear::HipLinear;
 pub(crate) use norm::HipGroupNorm;
 pub(crate) use reduce::HipReduce;

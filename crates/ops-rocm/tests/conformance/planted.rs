@@ -98,11 +98,47 @@ fn a_quantized_product_of_the_first_digits_alone() {
 }
 
 #[test]
+fn rows_of_an_expert_that_begin_where_the_next_one_does() {
+    let test = "rows_of_an_expert_that_begin_where_the_next_one_does";
+    is_found(test, "linear_experts", "u32(of.v[i] < expert)", "u32(of.v[i] <= expert)");
+}
+
+#[test]
+fn a_last_tile_of_an_expert_that_is_left_out() {
+    let from = "left < EXPERTS_TILE ? left : EXPERTS_TILE, first";
+    let to = "left < EXPERTS_TILE ? 0 : EXPERTS_TILE, first";
+    is_found("a_last_tile_of_an_expert_that_is_left_out", "linear_experts", from, to);
+}
+
+#[test]
+fn rows_of_no_expert_that_are_left_out() {
+    let from = "at <= args.experts; at += grid_x()";
+    let to = "at < args.experts; at += grid_x()";
+    is_found("rows_of_no_expert_that_are_left_out", "linear_experts", from, to);
+}
+
+#[test]
+fn a_second_step_of_a_sort_that_forgets_the_first() {
+    let test = "a_second_step_of_a_sort_that_forgets_the_first";
+    is_found(test, "linear_experts", "next += all;", "next = end;");
+}
+
+#[test]
 fn without_a_fault_nothing_fails() {
     let variables = [("OPS_ROCM_POLICY", "*=hip")];
     with_standin("without_a_fault_nothing_fails", &variables, |_| {
         let rocm = Rocm::new().unwrap();
-        for op in ["rms_norm", "softmax", "rope", "attention", "sub", "quantize", "linear", "qlinear"] {
+        for op in [
+            "rms_norm",
+            "softmax",
+            "rope",
+            "attention",
+            "sub",
+            "quantize",
+            "linear",
+            "qlinear",
+            "linear_experts",
+        ] {
             let filter = Filter { op: Some(op.to_owned()), dtype: Some(DType::F32), ..Filter::all() };
             let report = run(&rocm, &filter);
             assert_eq!(report.failures().count(), 0, "{}", report.table());

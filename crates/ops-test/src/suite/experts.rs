@@ -100,12 +100,40 @@ fn floats(s: &mut Suite<'_>, dtype: DType) {
         }
     }
     for weight_type in FLOATS {
-        for (rows, weight) in [([3, 1, 2], [4, 9, 33]), ([3, 2, 2], [4, 18, 64])] {
+        for (rows, weight) in [([3, 1, 2], [4, 9, 33]), ([3, 2, 2], [4, 18, 64]), ([40, 1, 2], [3, 9, 72])] {
             s.run(Experts { weight_type, ..of(rows, weight) }.draft());
         }
     }
+    many_rows(s, of([67, 1, 3], [4, 70, 72]));
+    many_rows(s, of([67, 3, 3], [4, 5, 33]));
+    many_rows(s, of([700, 1, 3], [3, 2, 8]));
     layouts(s, of([3, 2, 2], [4, 9, 33]));
     layouts(s, of([3, 2, 2], [4, 9, 64]));
+    layouts(s, of([40, 2, 2], [4, 9, 64]));
+}
+
+/// Many rows for each expert: a backend may sort them by expert and multiply them in tiles, of which the last is not full.
+fn many_rows(s: &mut Suite<'_>, experts: Experts) {
+    let ([n, _, k], [e, ..]) = (experts.rows, experts.weight);
+    let with_bias = Experts { bias: Some(experts.dtype), ..experts };
+    let none = sentinel(experts.index);
+    let mut run = |note: &'static str, choice: &dyn Fn(usize) -> i64| {
+        let choices: Vec<i64> = (0..n * k).map(choice).collect();
+        s.run(with_bias.with(&choices).note(note));
+    };
+    run("all rows of the last expert", &|_| e as i64 - 1);
+    run("experts without rows", &|at| if at % 5 < 3 { 0 } else { 2 });
+    run("one row of each expert but the second", &|at| if at < e { at as i64 } else { 1 });
+    run("tiles that are just full", &|at| (at / 64 % e) as i64);
+    run("tiles with one row more", &|at| (at / 65 % e) as i64);
+    run("no expert between others", &|at| if at % 2 == 0 { none } else { (at / 2 % e) as i64 });
+    run("no expert at all", &|_| none);
+    for wrong in [e as i64, none - 1] {
+        let position = n * k - 1;
+        let choices: Vec<i64> = (0..=position).map(|at| if at == position { wrong } else { 1 }).collect();
+        let draft = experts.with(&choices).note("outside");
+        s.expect(draft, Expect::Index { operand: "ids", position, index: wrong, bound: e });
+    }
 }
 
 fn layouts(s: &mut Suite<'_>, experts: Experts) {
@@ -127,8 +155,11 @@ fn of_blocks(s: &mut Suite<'_>, dtype: DType, format: DType) {
         s.run(Experts { bias: Some(DType::F32), ..of(rows, weight) }.draft());
     }
     s.run(of([1, 1, 2], [3, 65, 512]).draft());
+    s.run(of([40, 3, 3], [5, 70, 512]).draft());
     if matches!(format.name(), "q4_0" | "q6_k" | "mxfp4") {
         layouts(s, of([3, 2, 2], [4, 33, 96]));
+        layouts(s, of([40, 2, 2], [4, 33, 96]));
+        many_rows(s, of([67, 1, 3], [4, 5, 96]));
         for (rows, weight) in [([0, 1, 2], [4, 9, 1]), ([2, 1, 2], [4, 0, 1]), ([2, 1, 2], [4, 9, 0])] {
             s.run(Experts::new(dtype, format, rows, weight).draft());
         }
@@ -143,6 +174,7 @@ fn indices(s: &mut Suite<'_>, dtype: DType, weight_type: DType) {
         s.run(Experts { rows: [4, 3, 3], ..experts }.draft());
         s.run(experts.with(&[sentinel(index); 12]).note("no expert"));
         s.run(experts.with(&[3; 12]).note("one expert"));
+        s.run(Experts { rows: [40, 1, 3], ..experts }.draft());
         let mut hows = experts.hows;
         hows[2] = Placement::Transposed;
         s.run(Experts { hows, ..experts }.draft());

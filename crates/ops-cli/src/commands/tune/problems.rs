@@ -1,6 +1,8 @@
 //! The problem that is timed for each op. At the largest scale its sizes are those of a decoder. A knob that is a threshold
 //! between two kernels needs several sizes.
-use ops_core::ops::{Attention, AttentionOps, ElementwiseOps, LinearOps, MatMulOps, NormOps, RmsNorm};
+use ops_core::ops::{
+    Attention, AttentionOps, ElementwiseOps, ExpertOps, LinearOps, MatMulOps, NormOps, RmsNorm,
+};
 use ops_core::quant::{Block, BlockQ8_0};
 use ops_core::{Backend, Error, Reason, Result, TensorOf, f16};
 use ops_rocm::Rocm;
@@ -14,13 +16,14 @@ type Half = TensorOf<Rocm, f16>;
 type SetUp = fn(&Rocm, usize) -> Result<Call>;
 
 /// A problem for every op that has knobs.
-const PROBLEMS: [(&str, SetUp); 6] = [
+const PROBLEMS: [(&str, SetUp); 7] = [
     ("add", add),
     ("rms_norm", rms_norm),
     ("linear", linear),
     ("qlinear", qlinear),
     ("matmul", matmul),
     ("attention", attention),
+    ("linear_experts", linear_experts),
 ];
 
 /// Sets up the problem of an op.
@@ -83,6 +86,20 @@ fn attention(rocm: &Rocm, unit: usize) -> Result<Call> {
     let caches: Vec<Half> = [unit, unit * 4].into_iter().map(cache).collect::<Result<_>>()?;
     Ok(call(rocm, caches, move |gpu, kv| {
         gpu.attention(q.as_ref(), kv.as_ref(), kv.as_ref(), Attention::causal())
+    }))
+}
+
+/// Two of eight experts for each token, which get the same number of tokens.
+fn linear_experts(rocm: &Rocm, unit: usize) -> Result<Call> {
+    const EXPERTS: usize = 8;
+    let weight: Half = rocm.zeros(&[EXPERTS, unit / 2, unit])?;
+    let problem = |tokens: usize| {
+        let ids: Vec<u32> = (0..2 * tokens as u32).map(|choice| choice % EXPERTS as u32).collect();
+        Ok((rocm.zeros(&[tokens, 1, unit])?, rocm.tensor(&[tokens, 2], &ids)?))
+    };
+    let problems = [4, 8, 16, 32, 64].into_iter().map(problem).collect::<Result<Vec<_>>>()?;
+    Ok(call(rocm, problems, move |gpu, (x, ids): &(Half, TensorOf<Rocm, u32>)| {
+        gpu.linear_experts(x.as_ref(), &weight, ids, None)
     }))
 }
 

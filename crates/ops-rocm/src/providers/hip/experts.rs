@@ -1,12 +1,18 @@
 //! Routing of tokens to experts, their products and sums, gated activations and norms.
 use super::bind::Bound;
-use super::{HipOp, Problem};
-use ops_core::Float;
+use super::{Binding, HipOp, Problem, fits, no_matrix, units, unsupported};
+use crate::ProviderId;
+use crate::choice::Target;
+use crate::hip::{DeviceMemory, Purpose};
+use crate::provider::Provider;
+use crate::{HipSpace, Result, Rocm};
 use ops_core::ops::{
     CombineExperts, GatedRmsNorm, GroupScore, L2Norm, LinearExperts, RouterTopK, Scoring, ScoringOrder,
     SwigluClamped,
 };
-use ops_kernels::{Launch, Refused, experts, gated, router};
+use ops_core::{Call, Float, Op, Operands, Reason};
+use ops_kernels::experts::{self, Plan};
+use ops_kernels::{Launch, Refused, gated, router};
 
 impl<T: Float> HipOp for L2Norm<T> {
     type Kernel = gated::GatedArgs;
@@ -69,23 +75,69 @@ impl<T: Float> HipOp for CombineExperts<T> {
     }
 }
 
-impl<T: Float> HipOp for LinearExperts<T> {
-    type Kernel = experts::ExpertsArgs;
-    const INDICES: Option<&'static str> = Some("ids");
+/// [`LinearExperts`]: many rows are sorted by expert on the device, in memory of the queue.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HipExperts;
 
-    fn plan(&self, p: &Problem<'_>) -> Result<(Launch, Self::Kernel), Refused> {
-        let (x, weight, ids, bias, y) = (p.at(0), p.at(1), p.at(2), p.get(3), p.at(4));
-        let (&[_, m, d], &[n, k, o]) = (x.dims(), y.dims()) else {
-            return Err(Refused::Rank(x.layout.rank()));
+fn plan(p: &Problem<'_>) -> Result<Plan, Refused> {
+    let (x, weight, ids, bias, y) = (p.at(0), p.at(1), p.at(2), p.get(3), p.at(4));
+    let (&[_, m, d], &[n, k, o]) = (x.dims(), y.dims()) else {
+        return Err(Refused::Rank(x.layout.rank()));
+    };
+    let experts = weight.dims().first().copied().unwrap_or(0);
+    let on = experts::Experts {
+        x: x.view(),
+        weight: weight.view(),
+        ids: ids.view(),
+        bias: bias.map(Bound::view),
+        y: y.view(),
+    };
+    experts::prepare([n, k, o], [m, d], experts, &on, p.report(), p.device())
+}
+
+impl<T: Float> Provider<LinearExperts<T>> for HipExperts {
+    fn id(&self) -> ProviderId {
+        ProviderId::HIP
+    }
+
+    fn applicable(&self, target: &Target, _: &LinearExperts<T>, on: &dyn Operands) -> Result<(), Reason> {
+        fits(target, on, plan)
+    }
+
+    fn how(&self, target: &Target, _: &LinearExperts<T>, on: &dyn Operands) -> Option<String> {
+        let mut binding = Binding::new();
+        let plan = plan(&binding.assumed(on, target.launch_device()).ok()?).ok()?;
+        if plan.launches == 1 {
+            return Some("row by row: memory is the limit with so few rows for each expert".into());
+        }
+        let on_vectors =
+            || no_matrix(target).unwrap_or_else(|| "matrix units do not take these types".into());
+        let how =
+            units(target, plan.main.instance).unwrap_or_else(|| format!("on vector units: {}", on_vectors()));
+        Some(format!("rows sorted by expert, {how}"))
+    }
+
+    fn launch(&self, rocm: &Rocm, call: Call<'_, '_, LinearExperts<T>, HipSpace>) -> Result<()> {
+        let (op, args) = call.into_parts();
+        let args = &*args;
+        let mut binding = Binding::new();
+        let mut problem = binding.bind::<LinearExperts<T>>(args, rocm)?;
+        let stream = rocm.stream();
+        let check = stream.index_check()?;
+        problem.report_to(&check, rocm.index_names().number(op.name_on(args), "ids"));
+        let plan = plan(&problem).map_err(|refused| unsupported(op, refused, args))?;
+        let memory = match plan.workspace {
+            0 => None,
+            bytes => Some(DeviceMemory::new(stream, usize::try_from(bytes).unwrap_or(usize::MAX))?),
         };
-        let experts = weight.dims().first().copied().unwrap_or(0);
-        let on = experts::Experts {
-            x: x.view(),
-            weight: weight.view(),
-            ids: ids.view(),
-            bias: bias.map(Bound::view),
-            y: y.view(),
-        };
-        experts::prepare([n, k, o], [m, d], experts, &on, p.report(), p.device())
+        let lent = memory.as_ref().map(|memory| memory.access(stream, Purpose::Write)).transpose()?;
+        let workspace = lent.as_ref().map_or(0, |lent| lent.address() as u64);
+        for at in 0..plan.launches {
+            let (launch, args) = plan.launch(at, workspace);
+            // SAFETY: a call's views lie in their memory; the plan is made for them, and they are lent to the stream. The workspace
+            // has the size that all launches were planned for, and is lent too.
+            unsafe { rocm.kernels().launch(stream, &launch, &args) }?;
+        }
+        Ok(())
     }
 }
