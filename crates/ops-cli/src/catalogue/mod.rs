@@ -82,7 +82,8 @@ pub(crate) enum Sweep {
     Blocks,
     /// Products as in a model's layers: 1, 8 and 512 rows of 4096; and 64 rows of 64.
     Matrices,
-    /// A row of 2048 values for each token, or eight: 8 experts of which each token gets two.
+    /// Products as in a model's layers: 1, 32 and 1024 tokens, 64 experts of which each token gets eight, 2048 features to 768. By
+    /// size: a row of 2048 values for each token, or eight, and 8 experts of which each token gets two.
     Experts,
     /// `[n, 128]`: the logits of 128 experts.
     Logits,

@@ -67,8 +67,23 @@ impl Entry {
                 let tokens = if fixed == Fixed::Small { 64 } else { 512 };
                 vec![Shapes { causal: true, ..first(vec![1, 32, tokens, 128]) }, decode(FEATURES)]
             }
+            (Sweep::Experts, Fixed::Usual) if self.operand_named("weight") => {
+                [1, 32, 1024].map(|tokens| self.routed(types, tokens)).into()
+            }
             _ => sizes.iter().map(|size| first(self.sized(types, *size))).collect(),
         }
+    }
+
+    /// The first product of a layer of 64 experts, of which each token gets eight.
+    fn routed(&self, types: &Types, tokens: usize) -> Shapes {
+        let (inner, outer) = (2048, 768);
+        let weight = vec![64, outer, inner / self.block_values(types)];
+        let given = [("x", vec![tokens, 1, inner]), ("weight", weight), ("ids", vec![tokens, 8])];
+        Shapes { given: given.map(|(name, dims)| (name.to_owned(), dims)).into(), causal: false }
+    }
+
+    fn operand_named(&self, name: &str) -> bool {
+        self.contract.inputs().any(|operand| operand.name == name)
     }
 
     /// Values in a block of the operand that is made of blocks; 1 if there is none.
@@ -143,6 +158,7 @@ impl Entry {
         let texts: &[&str] = match self.name {
             "matmul" | "attention" => &["f32", "f16", "bf16"],
             "linear" => &["f32", "f16", "bf16", "f32,weight=f16"],
+            "linear_experts" => &["f32", "f16"],
             "cast" => &["f32,y=f16", "f32,y=bf16", "f16,y=f32", "bf16,y=f32"],
             // As models compute logits. Those of f32 may be so close that their scores are equal for one backend and not another.
             "router_topk" => &["bf16"],
