@@ -97,7 +97,7 @@ template <typename T> OPS_DEVICE void cumsum_rows(const ScanArgs& all_args) {
         if (args.totals == 0 && part > 0) {
             S own = S(0);
             for (u64 i = thread_x(); i < part; i += SCAN_BLOCK) own += partial[i];
-            sum_before(own, scratch + turn * SCAN_WAVES, carry);
+            sum_before<SCAN_BLOCK>(own, scratch + turn * SCAN_WAVES, carry);
             turn ^= 1;
         }
         if (args.shape.pack == N) {

@@ -252,3 +252,59 @@ fn tile_kernel(
     let on_matrix = crate::find(OP, "mma64", &[types[0], x]).filter(|k| k.runs_with(device.matrix));
     on_matrix.map_or_else(|| need(OP, "tile64", &types), Ok)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Matrix, Tuning};
+
+    fn plan(rows: u64, types: [ElementType; 2], matrix: Option<Matrix>) -> Plan {
+        let device = Device { compute_units: 4, wave: 32, matrix, dot4: None, tuning: Tuning::default() };
+        let view = |dtype, strides| OperandView { data: 0, strides, dtype };
+        let [x, weight] = types;
+        let on = Experts {
+            x: view(x, &[256, 256, 1]),
+            weight: view(weight, &[100, 1, 1]),
+            ids: view(ElementType::U32, &[1, 1]),
+            bias: None,
+            y: view(x, &[100, 100, 1]),
+        };
+        prepare([rows, 1, 100], [1, 256], 8, &on, Report::default(), &device).unwrap()
+    }
+
+    #[test]
+    fn rows_are_sorted_from_a_mean_number_on() {
+        assert_eq!(plan(31, [F16, F16], None).launches, 1);
+        assert_eq!(plan(32, [F16, F16], None).launches, 3);
+        assert_eq!(plan(0, [F16, F16], None).launches, 1);
+    }
+
+    #[test]
+    fn matrix_units_take_what_they_multiply_exactly() {
+        let symbol = |types, matrix| plan(99, types, matrix).main.instance.symbol.as_str();
+        let (wmma, mfma) = (Some(Matrix::Wmma11), Some(Matrix::Mfma90a));
+        let q4_k = ElementType::Block(BlockFormat::Q4K);
+        assert_eq!(symbol([F16, F16], wmma), "linear_experts_mma64_f16_f16");
+        assert_eq!(symbol([F32, F16], wmma), "linear_experts_mma64_f16_f32");
+        assert_eq!(symbol([F32, F16], mfma), "linear_experts_tile64_f16_f32");
+        assert_eq!(symbol([Bf16, F16], wmma), "linear_experts_tile64_f16_f32");
+        assert_eq!(symbol([F32, q4_k], mfma), "linear_experts_mma64_q4_k_f32");
+        assert_eq!(symbol([F64, q4_k], mfma), "linear_experts_tile64_q4_k_f64");
+        assert_eq!(symbol([F16, q4_k], None), "linear_experts_tile64_q4_k_f32");
+    }
+
+    #[test]
+    fn a_workspace_holds_both_lists_and_every_tile() {
+        let plan = plan(130, [F16, F16], None);
+        // Two full tiles, one for each expert that is not full, and one for the choices of no expert.
+        let slots = 2 + 8 + 1;
+        assert_eq!(plan.workspace, slots * 16 + 2 * 132 * 4);
+        assert_eq!(plan.main.grid[0], slots as u32 * 2);
+        let (_, args) = plan.launch(2, 1 << 20);
+        let base = 1 << 20;
+        assert_eq!(
+            [args.tiles, args.chosen, args.sorted],
+            [base, base + slots * 16, base + slots * 16 + 528]
+        );
+    }
+}

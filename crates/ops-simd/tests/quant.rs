@@ -38,6 +38,31 @@ fn activations(isa: Isa, m: usize, k: usize) -> Activations {
 }
 
 #[test]
+fn gathered_rows_are_those_quantized_alone() {
+    let (k, n) = (96, 17);
+    let raw = weights(Format::Q8_0, n, k);
+    let x: Vec<f32> = Random::new(3).vec(21 * k);
+    each_isa(|isa| {
+        let all = Activations::new(isa, &x, k).unwrap();
+        let mut gathered = activations(isa, 9, 32);
+        for picked in [&[20][..], &[0, 7, 8, 20, 20, 3, 19, 16, 17, 1, 2], &[5, 4, 12], &[]] {
+            let rows: Vec<f32> = picked.iter().flat_map(|row| &x[row * k..][..k]).copied().collect();
+            let alone = Activations::new(isa, &rows, k).unwrap();
+            gathered.gather(&all, picked).unwrap();
+            let product = |x: &Activations| {
+                let mut y = vec![f32::NAN; picked.len() * n];
+                let c = MatMut::new(&mut y, picked.len(), n, n).unwrap();
+                multiply_rows(isa, Format::Q8_0, &raw, x, c).unwrap();
+                y
+            };
+            assert_eq!((gathered.rows(), gathered.k()), (picked.len(), k));
+            assert_eq!(product(&gathered), product(&alone), "{isa} {picked:?}");
+        }
+        assert!(gathered.gather(&all, &[0, 21]).is_err());
+    });
+}
+
+#[test]
 fn products_match_the_exact_loops() {
     each_isa(|isa| {
         for format in [Format::Q8_0, Format::Q4_0] {

@@ -1,12 +1,14 @@
 //! Products of rows with the matrices of their experts: the rows of each expert in one product.
 use super::Cpu;
 use super::matmul::linear;
-use super::rows::{Rows, row, scratch};
+use super::quant::inputs::{Inputs, Quantized};
+use super::quant::multiply;
+use super::rows::{Rows, gathered, scratch};
 use super::vectors::report;
 use crate::host::raw::{Raw, RawMut, resolve};
-use crate::{Host, HostBuffer, Kernel};
+use crate::{Host, Kernel};
 use ops_core::ops::LinearExperts;
-use ops_core::{Call, Float, Layout, Result};
+use ops_core::{Call, DType, Float, Layout, Result};
 
 /// The rows of `y`, counted in row-major order, that each expert computes; last those of no expert.
 fn by_expert(picked: &[Option<usize>], experts: usize) -> Vec<Vec<usize>> {
@@ -35,6 +37,8 @@ fn linear_experts(
     let rows = by_expert(&picked, experts);
     let y_dtype = y.dtype;
     let to = report(name, Rows::new(y))?;
+    // A token's row is quantized once for all of its experts.
+    let quantized = Quantized::default();
     // Row `at` of y comes from this row of x.
     let source = |at: usize| at / k * m + (at % k).min(m - 1);
     for (expert, own) in rows.iter().enumerate().filter(|(_, own)| !own.is_empty()) {
@@ -42,7 +46,7 @@ fn linear_experts(
         if expert == experts {
             results.as_mut_slice().fill(0);
         } else {
-            let gathered = gathered(&x, own.iter().map(|at| source(*at)))?;
+            let picked: Vec<usize> = own.iter().map(|at| source(*at)).collect();
             let one =
                 |operand: &Raw<'_>| -> Result<Layout> { operand.layout.narrow(0, expert, 1)?.squeeze(0) };
             let own_weight = weight.with_layout(one(&weight)?);
@@ -53,8 +57,13 @@ fn linear_experts(
                 dtype: y_dtype,
                 layout: Layout::contiguous(&[own.len(), o])?,
             };
-            let x = Raw { bytes: &gathered, layout: Layout::contiguous(&[own.len(), x.layout.last()])?, ..x };
-            linear(x, own_weight, own_bias, y)?;
+            if weight.dtype.is_block() && x.dtype != DType::F64 {
+                multiply(Inputs::picked(x, &picked, &quantized), own_weight, own_bias, y)?;
+            } else {
+                let gathered = gathered(&x, &picked)?;
+                let layout = Layout::contiguous(&[own.len(), x.layout.last()])?;
+                linear(Raw { bytes: &gathered, layout, ..x }, own_weight, own_bias, y)?;
+            }
         }
         for (at, result) in own.iter().zip(results.chunks_exact(o * size)) {
             let copy = &mut |row: &mut [u8]| {
@@ -65,19 +74,6 @@ fn linear_experts(
         }
     }
     Ok(())
-}
-
-/// These rows of `x`, one after another.
-fn gathered(x: &Raw<'_>, rows: impl ExactSizeIterator<Item = usize>) -> Result<HostBuffer<u8>> {
-    let bytes = x.layout.last() * x.size;
-    let mut memory = scratch::<u8>(rows.len() * bytes)?;
-    let mut one = Default::default();
-    if bytes > 0 {
-        for (to, from) in memory.as_mut_slice().chunks_exact_mut(bytes).zip(rows) {
-            to.copy_from_slice(row(x, from, &mut one));
-        }
-    }
-    Ok(memory)
 }
 
 impl<T: Float> Kernel<LinearExperts<T>> for Cpu {

@@ -1,6 +1,7 @@
 //! Packed weights: floats in panels, blocks in tiles.
 use super::matmul::{split_columns, store_sums};
 use super::quant::blocks;
+use super::quant::inputs::Inputs;
 use super::rows::{packed, scratch, widened};
 use super::threads;
 use super::vectors::{TaskResult, on_vector, report, unsupported_dtype};
@@ -121,7 +122,7 @@ fn multiply_panels<T: Input<Acc = f32>, W: Input<Acc = f32>>(
 /// Like [`multiply_panels`], for a weight in tiles.
 fn multiply_tiles(x: &Raw<'_>, weight: &Tiles<'_>, y: &mut [f32]) -> Result<()> {
     let n = weight.rows();
-    blocks::with_activations(x, |x| {
+    Inputs::all(*x).quantized(|x| {
         let y = MatMut::new(y, x.rows(), n, n)?;
         let parts = split_columns(y, x.rows().saturating_mul(x.k()), TILE_ROWS, 4);
         threads::for_each_part(parts, &|(first, y): (usize, MatMut<'_, f32>)| {

@@ -415,6 +415,19 @@ pub(super) fn packed<'a, T: ops_core::Element>(x: &Raw<'a>) -> Result<Cow<'a, [T
     Ok(Cow::Owned(copy))
 }
 
+/// These rows of `x`, counted in row-major order, one after another.
+pub(super) fn gathered(x: &Raw<'_>, rows: &[usize]) -> Result<crate::HostBuffer<u8>> {
+    let bytes = x.layout.last() * x.size;
+    let mut memory = scratch::<u8>(rows.len() * bytes)?;
+    let mut one = Default::default();
+    if bytes > 0 {
+        for (to, from) in memory.as_mut_slice().chunks_exact_mut(bytes).zip(rows) {
+            to.copy_from_slice(row(x, *from, &mut one));
+        }
+    }
+    Ok(memory)
+}
+
 /// The numbers as f32 in row-major order: borrowed if they are contiguous f32, otherwise converted.
 pub(super) fn widened<'a>(x: &Raw<'a>) -> Result<Cow<'a, [f32]>> {
     if x.dtype == ops_core::DType::F32 {

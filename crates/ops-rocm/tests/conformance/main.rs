@@ -4,11 +4,12 @@
 mod standin;
 
 mod executed;
+mod experts;
 mod miopen;
 mod planted;
 
 use executed::Except;
-use ops_core::ops::{ExpertOps, LinearOps, MatMulOps, QuantOps, registry};
+use ops_core::ops::{LinearOps, MatMulOps, QuantOps, registry};
 use ops_core::quant::Q8_0;
 use ops_core::{Backend, DType, f16};
 use ops_kernels::{ElementType, Family};
@@ -229,75 +230,6 @@ fn convolutions_on_gfx942() {
     convolutions_on_units("convolutions_on_gfx942", "gfx942");
 }
 
-/// Products of experts on one target. Many rows are sorted by expert, and multiplied by every kernel of these families.
-fn experts(test: &str, gfx: &str, families: &[Family]) {
-    with_standin(test, &[("HIP_STANDIN_GFX", gfx)], |standin| {
-        for op in ["linear_experts", "qlinear_experts"] {
-            suite_of(Some(op.to_owned()));
-        }
-        executed::check(standin, gfx, families, &[]);
-    });
-}
-
-const EXPERTS_ON_VECTORS: [Family; 3] = [Family::Experts, Family::ExpertsSort, Family::ExpertsTile];
-const EXPERTS_ON_UNITS: [Family; 3] = [Family::Experts, Family::ExpertsSort, Family::ExpertsMma];
-
-#[test]
-fn experts_on_gfx1030() {
-    experts("experts_on_gfx1030", "gfx1030", &EXPERTS_ON_VECTORS);
-}
-
-#[test]
-fn experts_on_gfx906() {
-    experts("experts_on_gfx906", "gfx906", &EXPERTS_ON_VECTORS);
-}
-
-#[test]
-fn experts_on_gfx1100() {
-    experts("experts_on_gfx1100", "gfx1100", &EXPERTS_ON_UNITS);
-}
-
-#[test]
-fn experts_on_gfx1201() {
-    experts("experts_on_gfx1201", "gfx1201", &EXPERTS_ON_UNITS);
-}
-
-#[test]
-fn experts_on_gfx90a() {
-    experts("experts_on_gfx90a", "gfx90a", &EXPERTS_ON_UNITS);
-}
-
-#[test]
-fn experts_on_gfx942() {
-    experts("experts_on_gfx942", "gfx942", &EXPERTS_ON_UNITS);
-}
-
-/// How a call of many rows is computed can be asked, and none of its steps waits for the device.
-#[test]
-fn experts_of_many_rows_wait_for_nothing() {
-    let test = "experts_of_many_rows_wait_for_nothing";
-    with_standin(test, &[("HIP_STANDIN_GFX", "gfx1100")], |standin| {
-        let rocm = Rocm::new().unwrap();
-        let x = rocm.tensor(&[96, 1, 32], &[f16::ONE; 96 * 32]).unwrap();
-        let weight = rocm.tensor(&[3, 5, 32], &[f16::ONE; 3 * 5 * 32]).unwrap();
-        let ids: Vec<u32> = (0..192).map(|at| if at % 7 == 0 { u32::MAX } else { at % 3 }).collect();
-        let ids = rocm.tensor(&[96, 2], &ids).unwrap();
-        // The first call compiles, and takes its memory from the device.
-        let mut y = rocm.linear_experts(&x, &weight, &ids, None).unwrap();
-        rocm.synchronize().unwrap();
-        let calls =
-            ["hipStreamSynchronize", "hipEventSynchronize", "hipMalloc", "hipMallocAsync", "hipMemcpyAsync"];
-        let before = calls.map(|call| standin.count(call));
-        rocm.linear_experts_into(&x, &weight, &ids, None, &mut y).unwrap();
-        assert_eq!(calls.map(|call| standin.count(call)), before, "{calls:?}");
-        let sums = y.to_vec(&rocm).unwrap();
-        let want = |at: usize| if at / 5 % 7 == 0 { 0.0 } else { 32.0 };
-        assert!(sums.iter().enumerate().all(|(at, sum)| sum.to_f32() == want(at)));
-        let last = rocm.decisions().last().map(ToString::to_string).unwrap_or_default();
-        assert!(last.contains("rows sorted by expert, on matrix units (WMMA)"), "{last}");
-    });
-}
-
 #[test]
 fn golden_cases_on_waves_of_32() {
     with_standin("golden_cases_on_waves_of_32", &[], |_| replay());
@@ -392,7 +324,7 @@ const ELSEWHERE: [Except; 4] = [
                 && k.types[0].values() > 1
                 && by_matrix()
         },
-        reason: "matrix units compute these products; experts_on_gfx1030 executes them",
+        reason: "matrix units compute these products; experts::on_gfx1030 executes them",
     },
 ];
 

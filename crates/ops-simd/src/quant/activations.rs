@@ -79,14 +79,41 @@ impl Activations {
             return Err(Error::Multiple { operand: "k", got: k, of: BLOCK });
         }
         rows("x", x.len(), k)?;
-        let blocks = x.len() / BLOCK;
-        self.k = k;
-        self.rows = x.len().checked_div(k).unwrap_or(0);
+        self.resize(x.len().checked_div(k).unwrap_or(0), k);
+        quantize_view(isa, T::view(x), self);
+        Ok(())
+    }
+
+    /// Copies these rows of `from`, in this order, reusing the memory of the previous contents: rows that several products take
+    /// are quantized once.
+    ///
+    /// # Errors
+    /// [`Error::Range`] if `from` has fewer rows.
+    pub fn gather(&mut self, from: &Activations, picked: &[usize]) -> Result<(), Error> {
+        if let Some(&missing) = picked.iter().find(|row| **row >= from.rows) {
+            let end = missing.saturating_add(1);
+            return Err(Error::Range { operand: "rows", start: missing, end, len: from.rows });
+        }
+        self.resize(picked.len(), from.k);
+        for (i, &row) in picked.iter().enumerate() {
+            let (to, to_step) = self.place(i);
+            let (at, step) = from.place(row);
+            for b in 0..from.k / BLOCK {
+                let (to, at) = (to + b * to_step, at + b * step);
+                self.quants[to] = from.quants[at];
+                self.scales[to] = from.scales[at];
+                self.sums[to] = from.sums[at];
+            }
+        }
+        Ok(())
+    }
+
+    fn resize(&mut self, rows: usize, k: usize) {
+        let blocks = rows * (k / BLOCK);
+        (self.k, self.rows) = (k, rows);
         self.quants.resize(blocks, [0; WORDS]);
         self.scales.resize(blocks, 0.0);
         self.sums.resize(blocks, 0);
-        quantize_view(isa, T::view(x), self);
-        Ok(())
     }
 
     /// Length of a row.
@@ -118,11 +145,17 @@ impl Activations {
 
     /// Index of block `b` of row `i`.
     fn index(&self, i: usize, b: usize) -> usize {
+        let (first, step) = self.place(i);
+        first + b * step
+    }
+
+    /// Index of the first block of row `i`, and the distance between its blocks.
+    fn place(&self, i: usize) -> (usize, usize) {
         let mut start = i / 8 * 8;
         while start + panel_rows(start, self.rows) <= i {
             start += panel_rows(start, self.rows);
         }
-        start * (self.k / BLOCK) + b * panel_rows(start, self.rows) + i - start
+        (start * (self.k / BLOCK) + i - start, panel_rows(start, self.rows))
     }
 }
 

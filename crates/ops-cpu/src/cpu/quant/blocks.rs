@@ -1,15 +1,16 @@
 //! Integer products: with q8_0 and q4_0 weights, of few rows with blocks that have kernels, and of many rows
 //! with any format.
 //!
-//! Activations are quantized to 8 bits once per call. The weight keeps its file layout. With few rows
+//! Activations are quantized to 8 bits once per call (`inputs.rs`). The weight keeps its file layout. With few rows
 //! of activations, its blocks are multiplied in place, at memory bandwidth. With many, each thread
 //! repacks a few rows at a time into tiles in its cache and multiplies all activations by them. Rows of
 //! other formats are rounded to q8_0 for that.
 use super::super::matmul::split_columns;
-use super::super::rows::{packed, row};
+use super::super::rows::row;
 use super::super::threads;
-use super::super::vectors::{Fault, on_vector, report, unsupported_dtype};
+use super::super::vectors::{report, unsupported_dtype};
 use super::decode_row;
+use super::inputs::Inputs;
 use crate::host::raw::Raw;
 use ops_core::{BlockInfo, DType, Result};
 use ops_simd::gemm::MatMut;
@@ -62,8 +63,8 @@ pub(super) fn reads_in_place(weight: &Raw<'_>, outputs: usize) -> bool {
 }
 
 /// `y[m, n] = x · weightᵀ` for such blocks and few rows of x.
-pub(super) fn multiply_in_place(x: &Raw<'_>, weight: &Raw<'_>, y: &mut [f32]) -> Result<()> {
-    let (n, k, Some(format)) = (weight.layout.dims()[0], x.layout.last(), in_place(weight.dtype)) else {
+pub(super) fn multiply_in_place(x: &Inputs<'_>, weight: &Raw<'_>, y: &mut [f32]) -> Result<()> {
+    let (n, k, Some(format)) = (weight.layout.dims()[0], x.k(), in_place(weight.dtype)) else {
         return report("qlinear", Err(unsupported_dtype(weight.dtype)));
     };
     if y.is_empty() || k == 0 {
@@ -72,7 +73,7 @@ pub(super) fn multiply_in_place(x: &Raw<'_>, weight: &Raw<'_>, y: &mut [f32]) ->
     }
     let raw = bytes(weight);
     let row_bytes = raw.len() / n;
-    with_activations(x, |x| {
+    x.quantized(|x| {
         for_each_part_of(x, n, y, &|first, y| {
             let rows = &raw[first * row_bytes..][..y.cols() * row_bytes];
             match format {
@@ -84,8 +85,7 @@ pub(super) fn multiply_in_place(x: &Raw<'_>, weight: &Raw<'_>, y: &mut [f32]) ->
 }
 
 thread_local! {
-    /// Activations and tiles of the last call, kept to reuse their memory.
-    static ACTIVATIONS: RefCell<Activations> = RefCell::default();
+    /// Tiles of the last call, kept to reuse their memory.
     static TILES: RefCell<Option<Tiles<'static>>> = const { RefCell::new(None) };
 }
 
@@ -102,30 +102,14 @@ pub(in crate::cpu) fn bytes<'a>(weight: &Raw<'a>) -> Cow<'a, [u8]> {
 }
 
 /// `y[m, n] = x · weightᵀ`.
-pub(super) fn multiply(format: Format, x: &Raw<'_>, weight: &Raw<'_>, y: &mut [f32]) -> Result<()> {
-    let (k, n) = (x.layout.last(), weight.layout.dims()[0]);
+pub(super) fn multiply(format: Format, x: &Inputs<'_>, weight: &Raw<'_>, y: &mut [f32]) -> Result<()> {
+    let (k, n) = (x.k(), weight.layout.dims()[0]);
     if y.is_empty() || k == 0 {
         y.fill(0.0);
         return Ok(());
     }
     let raw = bytes(weight);
-    with_activations(x, |x| product(format, &raw, n, x, y))
-}
-
-/// Calls `product` with the rows of `x` quantized to 8 bits.
-pub(in crate::cpu) fn with_activations(
-    x: &Raw<'_>,
-    product: impl FnOnce(&Activations) -> core::result::Result<(), Error>,
-) -> Result<()> {
-    // Taken, not borrowed: while this thread waits, it may run a job of another caller that also needs them.
-    let mut activations = ACTIVATIONS.take();
-    let quantized = on_vector!(x.dtype, T => {
-        let rows = packed::<T>(x)?;
-        activations.quantize(Isa::best(), &rows, x.layout.last()).map_err(Fault::from)
-    }, else Err(unsupported_dtype(x.dtype)));
-    let done = quantized.and_then(|()| Ok(product(&activations)?));
-    ACTIVATIONS.set(activations);
-    report("qlinear", done)
+    x.quantized(|x| product(format, &raw, n, x, y))
 }
 
 fn product(
@@ -213,14 +197,14 @@ pub(super) fn is_requantized(weight: &Raw<'_>, outputs: usize) -> bool {
 /// of this call.
 pub(super) fn multiply_requantized(
     format: &'static BlockInfo,
-    x: &Raw<'_>,
+    x: &Inputs<'_>,
     weight: &Raw<'_>,
     y: &mut [f32],
 ) -> Result<()> {
-    let (n, k) = (weight.layout.dims()[0], x.layout.last());
+    let (n, k) = (weight.layout.dims()[0], x.k());
     let row_bytes = k / format.values() * format.bytes();
     let raw = bytes(weight);
-    with_activations(x, |x| {
+    x.quantized(|x| {
         for_each_part_of(x, n, y, &|first, mut y| {
             let mut rows = Requantized::new(k);
             with_tiles(Format::Q8_0, |tiles| {

@@ -7,12 +7,14 @@ use super::vectors::{report, unsupported_dtype};
 use crate::host::raw::{Raw, RawMut, block_info, on_float, resolve};
 use crate::{Host, Kernel};
 use bytemuck::{cast_slice, cast_slice_mut};
+use inputs::Inputs;
 use ops_core::ops::{Dequantize, Quantize};
 use ops_core::{BlockInfo, Call, DType, Float, Result, Scalar};
 use ops_simd::Isa;
 use ops_simd::gemm::{Mat, MatMut, gemm};
 
 pub(super) mod blocks;
+pub(super) mod inputs;
 
 /// Rows of the weight dequantized at a time.
 const PANEL_ROWS: usize = 64;
@@ -51,10 +53,20 @@ const MIN_INTEGER_OUTPUTS: usize = 16;
 const MIN_MIXED_OUTPUTS: usize = 64;
 
 /// `y = x · weightᵀ + bias`: integer products for the formats that have kernels, otherwise through f32.
-pub(super) fn qlinear(x: Raw<'_>, weight: Raw<'_>, bias: Option<Raw<'_>>, mut y: RawMut<'_>) -> Result<()> {
+pub(super) fn qlinear(x: Raw<'_>, weight: Raw<'_>, bias: Option<Raw<'_>>, y: RawMut<'_>) -> Result<()> {
     if x.dtype == DType::F64 {
         return qlinear_f64(x, weight, bias, y);
     }
+    multiply(Inputs::all(x), weight, bias, y)
+}
+
+/// [`qlinear`] of rows that are not of f64.
+pub(super) fn multiply(
+    x: Inputs<'_>,
+    weight: Raw<'_>,
+    bias: Option<Raw<'_>>,
+    mut y: RawMut<'_>,
+) -> Result<()> {
     let bias = bias.map(|b| widened(&b)).transpose()?;
     // Outputs of a row that is broadcast repeat the same error.
     let [n, stride] = [weight.layout.dims()[0], weight.layout.strides()[0].unsigned_abs()];
@@ -97,13 +109,13 @@ fn split_panels(y: &mut [f32], m: usize, n: usize) -> core::result::Result<Vec<P
 /// formats without integer kernels.
 fn multiply_dequantized(
     format: &'static BlockInfo,
-    x: &Raw<'_>,
+    x: &Inputs<'_>,
     weight: &Raw<'_>,
     y: &mut [f32],
 ) -> Result<()> {
-    let (k, n) = (x.layout.last(), weight.layout.dims()[0]);
+    let (k, n) = (x.k(), weight.layout.dims()[0]);
     let m = y.len().checked_div(n).unwrap_or(0);
-    let x = widened(x)?;
+    let x = x.widened()?;
     let one = |(first, y): Part<'_>| {
         let (rows, mut scratch) = (y.cols(), Default::default());
         let mut wide = vec![0.0; rows * k];
