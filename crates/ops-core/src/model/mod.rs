@@ -2,7 +2,7 @@
 use crate::Float;
 use crate::ops::{
     ActivationOps, AttentionOps, CastOps, CopyOps, ElementwiseOps, EmbeddingOps, ExpertOps, GatedOps,
-    IndexOps, LinearOps, MatMulOps, NormOps, RopeOps, RoutingOps, SoftmaxOps,
+    IndexOps, LinearOps, MatMulOps, NormOps, RopeOps, RoutingOps, SamplingOps, SoftmaxOps,
 };
 
 mod kv_cache;
@@ -22,7 +22,9 @@ pub trait Transformer<T: Float>:
     + SoftmaxOps<T>
     + AttentionOps<T>
     + ActivationOps<T>
+    + ActivationOps<f32>
     + ElementwiseOps<T>
+    + ElementwiseOps<f32>
     + MatMulOps<T>
     + LinearOps<T>
     + EmbeddingOps<T>
@@ -33,6 +35,7 @@ pub trait Transformer<T: Float>:
     + RoutingOps<T>
     + ExpertOps<T>
     + GatedOps<T>
+    + SamplingOps<f32>
 {
 }
 impl<T: Float, B> Transformer<T> for B where
@@ -41,7 +44,9 @@ impl<T: Float, B> Transformer<T> for B where
         + SoftmaxOps<T>
         + AttentionOps<T>
         + ActivationOps<T>
+        + ActivationOps<f32>
         + ElementwiseOps<T>
+        + ElementwiseOps<f32>
         + MatMulOps<T>
         + LinearOps<T>
         + EmbeddingOps<T>
@@ -52,5 +57,6 @@ impl<T: Float, B> Transformer<T> for B where
         + RoutingOps<T>
         + ExpertOps<T>
         + GatedOps<T>
+        + SamplingOps<f32>
 {
 }
