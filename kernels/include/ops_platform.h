@@ -288,13 +288,24 @@ OPS_DEVICE u32 leading_zeros(u64 v) {
 #endif
 }
 
-// ---- global atomics ---------------------------------------------------------
+// ---- atomics ---------------------------------------------------------------
 
 OPS_DEVICE bool compare_and_swap(u32* at, u32 expected, u32 desired) {
 #if defined(OPS_CUDA)
     return atomicCAS(at, expected, desired) == expected;
 #else
     return __atomic_compare_exchange_n(at, &expected, desired, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+#endif
+}
+
+// Adds to an integer in LDS. Sums of integers do not depend on the order in which threads add.
+OPS_DEVICE void add_in_lds(u64* at, u64 value) {
+#if defined(OPS_CUDA)
+    atomicAdd(at, value);
+#elif defined(OPS_AMD)
+    __hip_atomic_fetch_add(at, value, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_WORKGROUP);
+#else
+    __atomic_fetch_add(at, value, __ATOMIC_RELAXED);
 #endif
 }
 

@@ -44,6 +44,7 @@ pub mod quant;
 pub mod reduce;
 pub mod rope;
 pub mod router;
+pub mod sample;
 pub mod scan;
 pub mod scatter;
 pub mod softmax;
@@ -90,6 +91,7 @@ fn declare_all(table: &mut instances::Table) {
     qlinear::declare(table);
     gated::declare(table);
     router::declare(table);
+    sample::declare(table);
     experts::declare(table);
     matrix::declare(table);
 }

@@ -65,6 +65,16 @@ fn options_that_print_differently_hash_differently() {
     distinct(&[Sort::<f32>::axis(0), Sort::axis(1), Sort::axis(0).descending()]);
     distinct(&[ArgSort::<f32>::axis(0), ArgSort::axis(1), ArgSort::axis(0).descending()]);
     distinct(&[TopK::<f32>::of(1), TopK::of(2)]);
+    let draw = || Sample::<f32>::temperature(0.5);
+    distinct(&[
+        draw(),
+        Sample::greedy(),
+        draw().top_k(1),
+        draw().top_k(2),
+        draw().top_p(1.0),
+        draw().top_p(0.5),
+        draw().seed(1),
+    ]);
     distinct(&eps.map(BatchNorm::<f32>::eps));
     let windows = [[2, 3], [3, 2]].map(Windows::of);
     let windows = [windows[0], windows[1], windows[0].stride([1, 3]), windows[0].padding([1, 0])];

@@ -25,7 +25,7 @@ use ops_core::ops::{
 };
 use ops_core::ops::{ArgReduce, ArgSort, CumSum, Reduce, ReduceFn, Sort, TopK};
 use ops_core::ops::{BatchNorm, Pool2d, PoolFn, Upsample, Windows};
-use ops_core::ops::{CombineExperts, LinearExperts, RouterTopK};
+use ops_core::ops::{CombineExperts, LinearExperts, RouterTopK, Sample};
 use ops_core::ops::{Conv, ConvAxis, ConvForm};
 use ops_core::ops::{Conv1dUpdate, GatedDeltaRule, QkNormRope};
 use ops_core::ops::{GatedRmsNorm, L2Norm, SwigluClamped};
@@ -114,6 +114,7 @@ lists! {
     [T: Float] GatedRmsNorm<T>: Hip; [GatedRmsNorm::<f32>::eps(0.0)];
     [T: Float] SwigluClamped<T>: Hip; [SwigluClamped::<f32>::new(1.0, 1.0)];
     [T: Float] RouterTopK<T>: Hip; [RouterTopK::<f32>::of(1)];
+    [T: Float] Sample<T>: Hip; [Sample::<f32>::greedy()];
     [T: Float] LinearExperts<T>: HipExperts; [LinearExperts::<f32>::OP];
     [T: Float] CombineExperts<T>: Hip; [CombineExperts::<f32>::OP];
     [] Quantize: Hip; [Quantize];
@@ -156,6 +157,7 @@ mod tests {
             ("gated_rms_norm", "hip"),
             ("qlinear_experts", "hip"),
             ("router_topk", "hip"),
+            ("sample", "hip"),
         ] {
             assert_eq!(of(name).as_deref(), Some(want), "{name}");
         }

@@ -226,7 +226,7 @@ mod tests {
                     "eps": 1.0, "mul": 1.0, "add": 1.0, "value": 1, "num_groups": 1, "to": "f32",
                     "kernel": [1, 1],
                     "size": if entry.name.ends_with("1d") { serde_json::json!([1]) } else { serde_json::json!([1, 1]) },
-                    "axis": 0, "k": 1, "limit": 1.0, "exponent": 1.0, "min": 0, "max": 1, "alpha": 1.0,
+                    "axis": 0, "k": 1, "limit": 1.0, "temperature": 1.0, "exponent": 1.0, "min": 0, "max": 1, "alpha": 1.0,
                 });
                 let operand = |slot: &Slot| {
                     let blocks = entry.blocks == Some(slot.name);

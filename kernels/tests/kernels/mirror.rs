@@ -23,6 +23,7 @@ use ops_kernels::quant::{DequantizeArgs, QEmbeddingArgs, QuantizeArgs};
 use ops_kernels::reduce::ReduceArgs;
 use ops_kernels::rope::{RopeArgs, RopeAtArgs};
 use ops_kernels::router::{CombineArgs, RouterArgs};
+use ops_kernels::sample::SampleArgs;
 use ops_kernels::scan::ScanArgs;
 use ops_kernels::scatter::{GatherArgs, ScatterArgs};
 use ops_kernels::softmax::SoftmaxArgs;
@@ -100,6 +101,13 @@ fn every_field_of_every_argument_struct_lies_where_the_source_has_it() {
     agree(
         Family::Upsample,
         &[fields!(UpsampleArgs: planes, down, across), fields!(Source: step, start, by, inverse, last)],
+    );
+    agree(
+        Family::Sample,
+        &[
+            fields!(SampleArgs: logits, logits_stride, counter, counter_stride, ids, ids_stride, rows, columns, top_k, share,
+                seed, rate, shift, greedy, unused),
+        ],
     );
     agree(Family::Scan, &[fields!(ScanArgs: shape, x, y, partial, parts, rows, part, totals)]);
     agree(

@@ -22,6 +22,7 @@ mod planes;
 mod products;
 mod reduce;
 mod relations;
+mod sampling;
 mod scatter;
 mod tools;
 
@@ -43,6 +44,7 @@ fn mutants() -> Vec<Mutant> {
         scatter::mutants(),
         gated::mutants(),
         experts::mutants(),
+        sampling::mutants(),
         linear_attention::mutants(),
     ]
     .concat()
@@ -50,7 +52,7 @@ fn mutants() -> Vec<Mutant> {
 
 #[test]
 fn no_mutant_is_lost() {
-    assert_eq!(mutants().len(), 500);
+    assert_eq!(mutants().len(), 526);
 }
 
 #[test]

@@ -109,6 +109,7 @@ const fn grid(family: Family) -> Grid {
             "router_topk: ceil(rows / waves of a block); combine_experts: ceil(ceil(shape.count / shape.pack) / block)",
             "router_topk: 64 per compute unit; combine_experts: 32",
         ),
+        Family::Sample => ("a block to a row", "64 per compute unit"),
         Family::Experts => ("ceil(rows * groups * lanes / block)", "64 per compute unit"),
         Family::ExpertsSort => (
             "`choices`: ceil(rows / block), then `sort`: experts + 1, before a kernel of tiles",

@@ -161,6 +161,11 @@ fn products(name: &str) -> Option<Facts> {
             let facts = facts("logits[n,e] bias?[e] -> weights[n,k] ids[n,k]", 0.0);
             Facts { flops: Flops::EachRead(5.0), cut: "n", sweep: Sweep::Logits, ..facts }
         }
+        // Comparisons, and probabilities of the few ids that are kept, are not counted.
+        "sample" => {
+            let facts = facts("logits[n,v] counter[n] -> ids[n]", 0.0);
+            Facts { cut: "n", sweep: Sweep::Vocabulary, ..facts }
+        }
         "conv1d_update" => {
             // Four products and sums, as in models.
             let facts = facts("x[b,t,c] weight[c,w:4] bias?[c] state[b,c,s:3] -> y[b,t,c]", 8.0);

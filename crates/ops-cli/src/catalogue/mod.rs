@@ -87,6 +87,8 @@ pub(crate) enum Sweep {
     Experts,
     /// `[n, 128]`: the logits of 128 experts.
     Logits,
+    /// `[n, 131072]`: the logits of a model's vocabulary.
+    Vocabulary,
     /// `[1, 64, h, w]` with kernels of 3 by 3, `[1, 64, w]` with kernels of 3.
     Images,
     /// Prefill of 512 tokens and decode of one token after 4096, heads of 128.

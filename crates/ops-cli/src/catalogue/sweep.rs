@@ -25,6 +25,8 @@ pub(crate) enum Fixed {
 
 /// Features of a layer, as in models with seven billion weights.
 const FEATURES: usize = 4096;
+/// Tokens of a vocabulary.
+const VOCABULARY: usize = 1 << 17;
 
 impl Entry {
     /// A small valid shape of the first operand in these types.
@@ -38,6 +40,7 @@ impl Entry {
             Sweep::Blocks => vec![4, 2],
             Sweep::Experts => vec![4, self.choices(), self.block_values(types).max(64)],
             Sweep::Logits => vec![4, 16],
+            Sweep::Vocabulary => vec![4, 64],
         }
     }
 
@@ -114,6 +117,7 @@ impl Entry {
                 vec![values.div_ceil(d * self.choices()).max(1), self.choices(), d]
             }
             Sweep::Logits => over(128),
+            Sweep::Vocabulary => over(VOCABULARY),
             // A row of the weight is whole blocks.
             Sweep::Matrices => {
                 let side = values.isqrt().next_multiple_of(block.max(32));

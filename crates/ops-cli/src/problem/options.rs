@@ -35,6 +35,8 @@ impl Options for ModelOptions<'_> {
             ("swiglu_clamped", "alpha") => Some(1.702),
             (_, "alpha") => Some(1.0),
             (_, "limit") => Some(7.0),
+            ("sample", "temperature") => Some(0.8),
+            ("sample", "top_p") => Some(0.95),
             (_, "mul") => Some(2.0),
             (_, "add") => Some(1.0),
             _ => None,
@@ -50,6 +52,9 @@ impl Options for ModelOptions<'_> {
         }
         if self.0.entry.name == "router_topk" {
             return Ok(None);
+        }
+        if name == "top_k" {
+            return Ok(Some(40));
         }
         if name == "k" {
             // As many as sampling from a model's vocabulary usually keeps.

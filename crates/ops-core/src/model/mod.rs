@@ -2,7 +2,8 @@
 use crate::Float;
 use crate::ops::{
     ActivationOps, AttentionOps, CastOps, CopyOps, ElementwiseOps, EmbeddingOps, ExpertOps, GatedOps,
-    IndexOps, LinearAttentionOps, LinearOps, MatMulOps, NormOps, RopeOps, RoutingOps, SoftmaxOps,
+    IndexOps, LinearAttentionOps, LinearOps, MatMulOps, NormOps, RopeOps, RoutingOps, SamplingOps,
+    SoftmaxOps,
 };
 
 mod kv_cache;
@@ -37,6 +38,7 @@ pub trait Transformer<T: Float>:
     + ExpertOps<T>
     + GatedOps<T>
     + LinearAttentionOps<T>
+    + SamplingOps<f32>
 {
 }
 impl<T: Float, B> Transformer<T> for B where
@@ -59,5 +61,6 @@ impl<T: Float, B> Transformer<T> for B where
         + ExpertOps<T>
         + GatedOps<T>
         + LinearAttentionOps<T>
+        + SamplingOps<f32>
 {
 }

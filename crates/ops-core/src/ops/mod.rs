@@ -36,6 +36,7 @@ mod relations;
 mod resampling;
 mod rotary;
 mod routing;
+mod sampling;
 mod scan;
 mod sorting;
 
@@ -67,6 +68,7 @@ pub use relations::*;
 pub use resampling::*;
 pub use rotary::*;
 pub use routing::*;
+pub use sampling::*;
 pub use scan::*;
 pub use sorting::*;
 

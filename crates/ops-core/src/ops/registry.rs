@@ -43,7 +43,7 @@ pub trait OpsOnFloats<T: Float>:
     + ReduceOps<T> + ScanOps<T> + SortOps<T> + ScatterAddOps<T>
     + BatchNormOps<T> + PoolOps<T> + UpsampleOps<T>
     + ConvOps<T>
-    + GatedOps<T> + RoutingOps<T> + ExpertOps<T>
+    + GatedOps<T> + RoutingOps<T> + ExpertOps<T> + SamplingOps<T>
     + HeadOps<T> + LinearAttentionOps<T>
 {
 }
@@ -54,7 +54,7 @@ impl<T: Float, B> OpsOnFloats<T> for B where
     + ReduceOps<T> + ScanOps<T> + SortOps<T> + ScatterAddOps<T>
     + BatchNormOps<T> + PoolOps<T> + UpsampleOps<T>
     + ConvOps<T>
-    + GatedOps<T> + RoutingOps<T> + ExpertOps<T>
+    + GatedOps<T> + RoutingOps<T> + ExpertOps<T> + SamplingOps<T>
     + HeadOps<T> + LinearAttentionOps<T>
 {
 }
@@ -517,6 +517,14 @@ registry! {
     linear_experts = [Name::of("linear_experts", ()).no_blocks("weight"), Name::of("qlinear_experts", ()).blocks("weight")],
         floats T: LinearExperts<T>, |_o, _one: ()| {} => LinearExperts::OP;
     combine_experts = one("combine_experts"), floats T: CombineExperts<T>, |_o, _one: ()| {} => CombineExperts::OP;
+    sample = one("sample"), floats T: Sample<T>, |o, _one: ()| {
+        let (temperature, seed) = (needed(o, "temperature")?, o.count("seed")?.unwrap_or(0));
+        let (top_k, top_p) = (o.count("top_k")?, o.number("top_p")?);
+    } => {
+        let mut op = Sample::temperature(temperature).seed(seed as u64);
+        (op.top_k, op.top_p) = (top_k, top_p);
+        op
+    };
     quantize = [Name::of("quantize", ()).blocks("y")], single T: Quantize, |_o, _one: ()| {} => Quantize;
     dequantize = [Name::of("dequantize", ()).blocks("x")], single T: Dequantize, |_o, _one: ()| {} => Dequantize;
     embedding = [Name::of("qembedding", ()).blocks("table")], floats T: Embedding<T>,

@@ -29,6 +29,7 @@ mod reduce;
 mod rope;
 mod routing;
 mod rows;
+mod sampling;
 mod scan;
 mod scatter;
 mod softmax;

@@ -20,6 +20,7 @@ mod quant;
 mod reduce;
 mod rope;
 mod routing;
+mod sampling;
 mod scan;
 mod scatter;
 mod softmax;

@@ -18,6 +18,7 @@ mod planes;
 mod quant;
 mod reduce;
 mod rope;
+mod sampling;
 mod scan;
 mod scatter;
 mod softmax;

@@ -179,6 +179,24 @@ fn reductions_on_gfx906() {
     reductions("reductions_on_gfx906", "gfx906");
 }
 
+/// Draws from logits on one target, by every kernel of theirs.
+fn samples(test: &str, gfx: &str) {
+    with_standin(test, &[("HIP_STANDIN_GFX", gfx)], |standin| {
+        suite_of(Some("sample".to_owned()));
+        executed::check(standin, gfx, &[Family::Sample], &[]);
+    });
+}
+
+#[test]
+fn samples_on_gfx1030() {
+    samples("samples_on_gfx1030", "gfx1030");
+}
+
+#[test]
+fn samples_on_gfx906() {
+    samples("samples_on_gfx906", "gfx906");
+}
+
 /// Convolutions on one target, by every kernel of theirs.
 fn convolutions(test: &str, gfx: &str) {
     with_standin(test, &[("HIP_STANDIN_GFX", gfx)], |standin| {

@@ -42,6 +42,7 @@ mod relations;
 mod report;
 mod rope;
 mod routing;
+mod sampling;
 mod scan;
 mod scatter;
 mod softmax;
@@ -84,6 +85,7 @@ fn run_on(runner: &dyn Runner, filter: &Filter, before: &mut dyn FnMut(&str)) ->
     planes::cases(&mut suite);
     gated::cases(&mut suite);
     routing::cases(&mut suite);
+    sampling::cases(&mut suite);
     experts::cases(&mut suite);
     known::cases(&mut suite);
     exact::cases(&mut suite);

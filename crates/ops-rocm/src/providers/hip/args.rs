@@ -68,6 +68,8 @@ unsafe impl KernelArgs for k::gated::ClampedArgs {}
 // SAFETY: as above.
 unsafe impl KernelArgs for k::router::RouterArgs {}
 // SAFETY: as above.
+unsafe impl KernelArgs for k::sample::SampleArgs {}
+// SAFETY: as above.
 unsafe impl KernelArgs for k::router::CombineArgs {}
 // SAFETY: as above.
 unsafe impl KernelArgs for k::experts::ExpertsArgs {}

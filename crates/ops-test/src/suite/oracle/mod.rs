@@ -29,10 +29,12 @@ mod relations;
 mod rope;
 mod rounding;
 mod routing;
+mod sampling;
 mod scatter;
 mod softmax;
 
 pub(super) use rounding::convert;
+pub(super) use sampling::steady_counters;
 
 type Wants = Result<Vec<Want>, CallError>;
 
@@ -51,6 +53,7 @@ const OF_ANY: &[Family] = &[
     (scatter::OPS, scatter::wants),
     (gated::OPS, gated::wants),
     (routing::OPS, routing::wants),
+    (sampling::OPS, sampling::wants),
 ];
 /// Computed for floats, in addition to functions of one or two elements.
 const OF_FLOATS: [Family; 8] = [

@@ -1,0 +1,27 @@
+//! Drawing tokens from logits.
+use super::{HipOp, Problem};
+use ops_core::Float;
+use ops_core::ops::Sample;
+use ops_kernels::{Launch, Refused, sample};
+
+impl<T: Float> HipOp for Sample<T> {
+    type Kernel = sample::SampleArgs;
+
+    fn plan(&self, p: &Problem<'_>) -> Result<(Launch, Self::Kernel), Refused> {
+        let (logits, counter, ids) = (p.at(0), p.at(1), p.at(2));
+        let &[rows, columns] = logits.dims() else { return Err(Refused::Rank(logits.layout.rank())) };
+        let masses = self.masses(logits.layout.last());
+        let on = sample::Sample {
+            logits: logits.view(),
+            counter: counter.view(),
+            ids: ids.view(),
+            greedy: self.temperature == 0.0,
+            top_k: self.top_k.map(|k| k as u64),
+            share: self.share(),
+            seed: self.seed,
+            rate: masses.rate(),
+            shift: masses.shift(),
+        };
+        sample::prepare([rows, columns], &on, p.device())
+    }
+}

@@ -1,0 +1,150 @@
+//! Drawing tokens from logits.
+use super::{Wants, exactly, integers, values};
+use crate::{CallError, Case};
+use ops_core::DType;
+
+/// The ops computed here.
+pub(super) const OPS: &[&str] = &["sample"];
+
+/// How far `u` and `top_p` must be from where they decide between two ids, so that every backend draws the same.
+const MARGIN: f64 = 1e-5;
+
+pub(super) fn wants(case: &Case) -> Wants {
+    let options = Options::of(case)?;
+    let rows = options.rows(case)?;
+    let counters = integers::integers(case, "counter")?;
+    let draw = |(row, counter): (&Row, i128)| row.draw(options.u(counter as i64), options.top_p);
+    let ids: Vec<i64> = rows.iter().zip(counters).map(draw).collect();
+    Ok(vec![exactly("ids", integers::array(DType::U32, &ids)?)])
+}
+
+/// The first counter for each row, from those given on, for which rounding cannot decide which id is drawn.
+///
+/// # Errors
+/// The case is malformed.
+pub(in crate::suite) fn steady_counters(case: &Case, counters: &[i64]) -> Result<Vec<i64>, CallError> {
+    let options = Options::of(case)?;
+    let steady = |row: &Row, counter: i64| {
+        let shifts = [(-MARGIN, -MARGIN), (-MARGIN, MARGIN), (MARGIN, -MARGIN), (MARGIN, MARGIN)];
+        let draw = |(u, p)| row.draw(options.u(counter) + u, options.top_p + p);
+        let ids = shifts.map(draw);
+        ids.iter().all(|id| *id == ids[0])
+    };
+    let find = |(row, from): (&Row, &i64)| {
+        let next = (0..1000).map(|step| from.wrapping_add(step)).find(|counter| steady(row, *counter));
+        next.ok_or_else(|| CallError::Malformed("every counter draws near a bound".into()))
+    };
+    options.rows(case)?.iter().zip(counters).map(find).collect()
+}
+
+struct Options {
+    temperature: f64,
+    top_k: usize,
+    top_p: f64,
+    seed: u64,
+}
+
+impl Options {
+    fn of(case: &Case) -> Result<Self, CallError> {
+        let p = &case.params;
+        Ok(Options {
+            temperature: p.f64("temperature")?,
+            top_k: p.count("top_k")?.unwrap_or(usize::MAX),
+            top_p: p.number("top_p")?.unwrap_or(1.0),
+            seed: p.count("seed")?.unwrap_or(0) as u64,
+        })
+    }
+
+    fn rows(&self, case: &Case) -> Result<Vec<Row>, CallError> {
+        let logits = values(case, "logits")?;
+        let v = logits.dims.last().copied().unwrap_or(1);
+        Ok(logits.of.chunks(v).map(|row| Row::new(row, self)).collect())
+    }
+
+    /// The random number of a counter.
+    fn u(&self, counter: i64) -> f64 {
+        (f64::from(first_word(self.seed, counter)) + 0.5) / 2f64.powi(32)
+    }
+}
+
+/// What may be drawn from a row.
+enum Row {
+    /// Always this id.
+    Certain(i64),
+    /// These ids, likelier ones first; and of each the sum of the probabilities, not divided by their sum, up to it.
+    Among(Vec<usize>, Vec<f64>),
+}
+
+impl Row {
+    fn new(row: &[f64], options: &Options) -> Self {
+        let nan = row.iter().position(|logit| logit.is_nan());
+        let largest = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let greedy = options.temperature == 0.0 || largest == f64::NEG_INFINITY;
+        if let Some(id) = nan.or_else(|| row.iter().position(|logit| greedy && *logit == largest)) {
+            return Row::Certain(id as i64);
+        }
+        let mut order: Vec<usize> = (0..row.len()).collect();
+        // Stable, so the lower id comes first among equals, and zeros of either sign are equal.
+        order.sort_by(|i, j| row[*j].partial_cmp(&row[*i]).unwrap_or(std::cmp::Ordering::Equal));
+        order.truncate(options.top_k);
+        let mut sum = 0.0;
+        let running = order.iter().map(|i| {
+            let below = if row[*i] == largest { 0.0 } else { row[*i] - largest };
+            sum += (below / options.temperature).exp();
+            sum
+        });
+        let running = running.collect();
+        Row::Among(order, running)
+    }
+
+    fn draw(&self, u: f64, top_p: f64) -> i64 {
+        let (order, running) = match self {
+            Row::Certain(id) => return *id,
+            Row::Among(order, running) => (order, running),
+        };
+        let total = |n: usize| running[n - 1];
+        let bound = top_p * total(running.len());
+        let n = running.iter().position(|sum| *sum >= bound).map_or(running.len(), |at| at + 1);
+        // Shifted beyond 1, `u` leads to the last id that has a probability.
+        let bound = (u * total(n)).min(total(n) * (1.0 - 1e-15));
+        let drawn = running[..n].iter().position(|sum| *sum > bound);
+        drawn.map_or(0, |at| order[at] as i64)
+    }
+}
+
+/// The first of the four words of Philox-4×32-10, from section 3.3 of its paper: `L' = mullo(R, M)` and
+/// `R' = mulhi(R, M) ^ k ^ L` for each of two pairs, which then exchange their `R`.
+fn first_word(seed: u64, counter: i64) -> u32 {
+    philox([counter as u64, 0], seed) as u32
+}
+
+fn philox(counter: [u64; 2], key: u64) -> u64 {
+    const M: [u64; 2] = [0xd251_1f53, 0xcd9e_8d57];
+    const W: [u64; 2] = [0x9e37_79b9, 0xbb67_ae85];
+    const WORD: u64 = u32::MAX as u64;
+    let halves = |v: u64| [v & WORD, v >> 32];
+    // Words 0 and 2 are multiplied; words 1 and 3 are mixed in.
+    let ([r0, l0], [r1, l1]) = (halves(counter[0]), halves(counter[1]));
+    let (mut r, mut l) = ([r0, r1], [l0, l1]);
+    for round in 0..10 {
+        let k = [0, 1].map(|i| (halves(key)[i] + round * W[i]) & WORD);
+        let products = [M[0] * r[0], M[1] * r[1]];
+        r = [(products[1] >> 32) ^ l[0] ^ k[0], (products[0] >> 32) ^ l[1] ^ k[1]];
+        l = [products[1] & WORD, products[0] & WORD];
+    }
+    l[0] << 32 | r[0]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::philox;
+
+    /// Words 0 and 1 of the known answers of the Random123 distribution.
+    #[test]
+    fn philox_gives_the_known_answers() {
+        assert_eq!(philox([0; 2], 0), 0xe169_c58d_6627_e8d5);
+        assert_eq!(philox([u64::MAX; 2], u64::MAX), 0x41c8_3b0e_408f_276d);
+        let pi = [0x85a3_08d3_243f_6a88, 0x0370_7344_1319_8a2e];
+        assert_eq!(philox(pi, 0x299f_31d0_a409_3822), 0x94fd_cceb_d16c_fe09);
+    }
+}
