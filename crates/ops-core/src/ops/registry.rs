@@ -4,7 +4,7 @@
 //! from these and passes it to a [`Visit`]; [`entries`] lists all ops. Each op is declared here once: the names that files,
 //! policies and commands use, the types that it runs in, and how to make it from options.
 use super::*;
-use crate::{DType, Element, Execute, Float, Op, Scalar, Signature, Slot, Wide};
+use crate::{DType, Element, Execute, Float, Op, Operands, Scalar, Signature, Slot, Wide};
 use std::sync::LazyLock;
 
 // In this module the caller chooses the error type, so the crate's `Result` does not fit.
@@ -12,7 +12,9 @@ use core::result::Result;
 
 #[macro_use]
 mod types;
+mod option;
 
+pub use option::OptionValue;
 pub use types::{Group, dtype};
 
 /// The ops that move elements. They take element types as values, block formats included.
@@ -583,6 +585,19 @@ fn conv_axes<O: Options>(options: &O, form: ConvForm) -> Result<[ConvAxis; 2], O
         read("output_padding", |axis, v| axis.output_padding = v)?;
     }
     Ok(axes)
+}
+
+/// The type that an op runs in, for a call on these operands: the `dtype` from which [`by_name`] makes the op again.
+///
+/// `slots` are the op's operands. `None` if none was given.
+pub fn runs_in(name: &str, slots: &[Slot], on: &dyn Operands) -> Option<DType> {
+    if name == "cast" {
+        return on.get("x").map(|x| x.dtype);
+    }
+    // The type parameter is that of the first operand with a fixed type. Ops that move elements have none, and their result
+    // has the type that they move.
+    let parameter = slots.iter().find_map(|slot| slot.dtype);
+    parameter.or_else(|| on.iter().last().map(|operand| operand.dtype))
 }
 
 /// The type parameter of the op. It is the type that the op runs in, with two exceptions.
