@@ -146,6 +146,9 @@ mod tests {
     impl Options for Unusual {
         type Error = Refused;
         fn operand(&self, name: &'static str) -> Result<DType, Refused> {
+            if self.entry.slots(self.dtype).iter().all(|slot| slot.name != name) {
+                return Err(Refused::Missing(name));
+            }
             let blocks = self.entry.blocks == Some(name);
             Ok(if blocks { registry::Group::Blocks.members()[0] } else { self.dtype })
         }
@@ -229,6 +232,17 @@ mod tests {
                 options.check_known(entry.slots(dtype)).unwrap();
             }
         }
+    }
+
+    #[test]
+    fn a_lookup_in_a_table_of_floats_is_told_from_one_in_a_tensor() {
+        let params = Params::default();
+        let made = |first| {
+            let types = [(first, DType::F16), ("ids", DType::U32), ("y", DType::F32)];
+            let options = CallOptions::new("index_select", &params, types);
+            registry::by_name("index_select", DType::F32, &options, Describe(DType::F32)).unwrap().0
+        };
+        assert!(made("table").starts_with("Embedding") && made("x").starts_with("IndexSelect"));
     }
 
     #[test]
