@@ -55,8 +55,8 @@ impl<R: BufRead + Seek> Trace<R> {
         let mut trace = Trace { about, calls: Vec::new(), run: Vec::new(), not_recorded: Vec::new(), blocks };
         for number in 2.. {
             let done = trace.next(size).map_err(|wrong| match wrong {
-                Wrong::Io(e) => TraceError::Io(e),
-                Wrong::Why(why) => TraceError::Record { number, why },
+                Failure::Io(e) => TraceError::Io(e),
+                Failure::Why(why) => TraceError::Record { number, why },
             })?;
             if done {
                 break;
@@ -66,12 +66,12 @@ impl<R: BufRead + Seek> Trace<R> {
     }
 
     /// Reads the next record of a file of `size` bytes. Returns whether it was the last one.
-    fn next(&mut self, size: u64) -> Result<bool, Wrong> {
-        let cut_off = || Wrong::Why("the file ends here, without an end record: it is cut off".into());
+    fn next(&mut self, size: u64) -> Result<bool, Failure> {
+        let cut_off = || Failure::Why("the file ends here, without an end record: it is cut off".into());
         let line = line(&mut self.blocks.source)?.ok_or_else(cut_off)?;
         if !line.ends_with(b"\n") {
             let why = format!("it is cut off, or longer than {MAX_RECORD} bytes");
-            return Err(Wrong::Why(why));
+            return Err(Failure::Why(why));
         }
         match record(&line, &self.blocks.lengths)? {
             Record::Data(length) => self.blocks.skip(length, size).map(|()| false),
@@ -82,7 +82,7 @@ impl<R: BufRead + Seek> Trace<R> {
             Record::Run(run) => {
                 let known = self.calls.len();
                 if let Some(unknown) = run.iter().find(|call| **call >= known) {
-                    return Err(Wrong::Why(format!("it runs call {unknown}, but only {known} are known")));
+                    return Err(Failure::Why(format!("it runs call {unknown}, but only {known} are known")));
                 }
                 self.run.extend(run);
                 Ok(false)
@@ -90,10 +90,10 @@ impl<R: BufRead + Seek> Trace<R> {
             Record::End { calls, not_recorded } => {
                 let made = self.run.len();
                 if calls != made as u64 {
-                    return Err(Wrong::Why(format!("it counts {calls} calls, but {made} were recorded")));
+                    return Err(Failure::Why(format!("it counts {calls} calls, but {made} were recorded")));
                 }
                 if !self.blocks.source.fill_buf()?.is_empty() {
-                    return Err(Wrong::Why("something follows it, but it should be the last".into()));
+                    return Err(Failure::Why("something follows it, but it should be the last".into()));
                 }
                 self.not_recorded = not_recorded;
                 Ok(true)
@@ -120,19 +120,19 @@ impl<R: BufRead + Seek> Blocks<R> {
     }
 
     /// Passes over a block that begins here, in a file of `size` bytes.
-    fn skip(&mut self, length: u64, size: u64) -> Result<(), Wrong> {
+    fn skip(&mut self, length: u64, size: u64) -> Result<(), Failure> {
         let start = self.source.stream_position()?;
         let left = size.saturating_sub(start);
         if length >= left {
-            return Err(Wrong::Why(format!(
+            return Err(Failure::Why(format!(
                 "it has {length} bytes of data, but {left} are left in the file"
             )));
         }
-        self.source.seek_relative(i64::try_from(length).map_err(|e| Wrong::Why(e.to_string()))?)?;
+        self.source.seek_relative(i64::try_from(length).map_err(|e| Failure::Why(e.to_string()))?)?;
         let mut end = [0];
         self.source.read_exact(&mut end)?;
         if end != *b"\n" {
-            return Err(Wrong::Why(format!("its {length} bytes of data do not end with a line break")));
+            return Err(Failure::Why(format!("its {length} bytes of data do not end with a line break")));
         }
         self.starts.push(start);
         self.lengths.push(length);
@@ -141,18 +141,18 @@ impl<R: BufRead + Seek> Blocks<R> {
 }
 
 /// Why a record cannot be read.
-enum Wrong {
+enum Failure {
     Io(io::Error),
     Why(String),
 }
-impl From<io::Error> for Wrong {
+impl From<io::Error> for Failure {
     fn from(e: io::Error) -> Self {
-        Wrong::Io(e)
+        Failure::Io(e)
     }
 }
-impl From<String> for Wrong {
+impl From<String> for Failure {
     fn from(why: String) -> Self {
-        Wrong::Why(why)
+        Failure::Why(why)
     }
 }
 
