@@ -1,10 +1,16 @@
 #!/usr/bin/env bash
-# Fuzzes the GGUF reader, writer and tokenizers for SECONDS (default 10), with AddressSanitizer, on a stable toolchain.
-# Needs no cargo-fuzz. New inputs go to fuzz/corpus, failing ones to fuzz/artifacts.
-# Usage: fuzz/run.sh [SECONDS] [libFuzzer options]    or    fuzz/run.sh FILE...    to run inputs (paths from fuzz/) once each
+# Fuzzes one target for SECONDS (default 10), with AddressSanitizer, on a stable toolchain. Targets: gguf (the reader, the writer and
+# the tokenizers of GGUF files; the default) and optrace (the reader of traces). Needs no cargo-fuzz. New inputs go to fuzz/corpus,
+# failing ones to fuzz/artifacts.
+# Usage: fuzz/run.sh [TARGET] [SECONDS] [libFuzzer options]    or    fuzz/run.sh [TARGET] FILE...    to run inputs (paths from fuzz/)
+# once each
 set -euo pipefail
 cd "$(dirname "$0")"
 target=gguf
+if [ -f "fuzz_targets/${1:-}.rs" ]; then
+  target=$1
+  shift
+fi
 if [ -f "${1:-}" ]; then
   work=("$@")
 else

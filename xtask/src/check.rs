@@ -74,7 +74,8 @@ const STEPS: &[Step] = &[
     Step { slow: true, ..step("threads", &["tools/threads.sh"]) },
     Step { slow: true, ..step("sanitizer", &["tools/sanitizer.sh"]) },
     Step { slow: true, ..step("sanitizer of the stand-in", &["tools/sanitizer-rocm.sh"]) },
-    Step { slow: true, ..step("fuzz", &["fuzz/run.sh", "10"]) },
+    Step { slow: true, ..step("fuzz", &["fuzz/run.sh", "gguf", "10"]) },
+    Step { slow: true, ..step("fuzz traces", &["fuzz/run.sh", "optrace", "10"]) },
 ];
 
 const USAGE: &str = "cargo xtask check [--quick] [--from STEP] [--without STEP]

@@ -20,6 +20,8 @@ Examples:
   ops bench --quick                            see how fast it is, in a few seconds
   ops explain linear --dtype f16 --shape 8,4096   who runs this, and why
   ops replay tests/golden*/*.safetensors       replay recorded cases
+  ops trace model.gguf --out run.optrace       record the op calls of a model's run
+  ops replay run.optrace --backend rocm        check and time each of them elsewhere
   ops quantize in.gguf out.gguf --type q4_k_m  make a model smaller
   ops warm --backend rocm model.gguf           compile a model's kernels before its first run
 
@@ -76,7 +78,10 @@ pub(crate) enum Command {
     /// Say who would run an op on given shapes, and why
     #[command(after_help = EXPLAIN_EXAMPLES)]
     Explain(ExplainArgs),
-    /// Replay golden cases: op calls in files, with results from another implementation
+    /// Record every op call of a model's run
+    #[command(after_help = TRACE_EXAMPLES)]
+    Trace(TraceArgs),
+    /// Replay golden cases (op calls in files, with results from another implementation) and traces
     #[command(after_help = REPLAY_EXAMPLES)]
     Replay(ReplayArgs),
     /// Measure, on the GPU at hand, the numbers that launches depend on, and keep what is faster
@@ -195,20 +200,67 @@ const REPLAY_EXAMPLES: &str = "\
 Examples:
   ops replay tests/golden*/*.safetensors
   ops replay --backend reference --strict case.safetensors
+  ops replay --backend rocm run.optrace
 
-One line a case, written at once: op, type, shape of the first operand, status, and for the worst output
+Golden cases: one line a case, written at once: op, type, shape of the first operand, status, and for the worst output
 its error and what is allowed. With --progress the file of each case is written to standard error before it
 runs. The status is ok, fail, unsupported (by the backend, or an op of no backend) or error. The last line
-counts them. Exit status 1 if a case failed or ended in an error, 2 if a file cannot be read.";
+counts them. Exit status 1 if a case failed or ended in an error, 2 if a file cannot be read.
+
+Traces, as `ops trace` writes them: each call runs once on its recorded inputs, or on seeded ones that keep
+integers within the recorded bounds, and is compared with the reference by the op's tolerance (large calls
+in part). One row for each op, types and shapes: calls in the run, time of one (outputs allocated once,
+waiting included), share of the run, floor (at the machine's ceilings, as `ops bench` has them), the worst
+error beside its limit, and the verdict. Weights are not packed. A call that this build does not know is
+unsupported. In JSON: file, op, dtype, shape, operands, backend, provider, calls, distinct, ns, total_ns,
+share, floor_ns, bound (bandwidth or compute), checked, nmse, limit, status, reason.";
 
 #[derive(Debug, Args)]
 pub(crate) struct ReplayArgs {
     /// Count unsupported cases as failures
     #[arg(long)]
     pub(crate) strict: bool,
-    /// Files with golden cases
+    /// Bytes that the operands of a traced call may take
+    #[arg(long, value_name = "SIZE", default_value = "4G")]
+    pub(crate) memory: String,
+    /// Files with golden cases, and traces
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
+}
+
+const TRACE_EXAMPLES: &str = "\
+Examples:
+  ops trace model.gguf --out run.optrace                     shapes only, small: 16 tokens, then 4 more
+  ops trace model.gguf --out run.optrace --inputs            with the bytes of all operands, weights included
+  ops trace Qwen3-0.6B --out run.optrace --dtype bf16 --prompt-ids 9707,11,1879 --tokens 16
+  ops replay run.optrace --backend rocm                      check and time the calls on a GPU
+
+Runs a decoder on the CPU (--backend cpu or reference): the prompt in one step, then each token of greedy
+decoding in a step of its own. Recorded of each call: op, options, types, shapes, strides, and of integers
+such as token ids their values or bounds. Prompts are ids because this command has no tokenizer. OUT appears
+when it is complete, or not at all. docs/optrace.md describes the format.
+In JSON: file, calls, distinct, bytes, not_recorded.";
+
+#[derive(Debug, Args)]
+pub(crate) struct TraceArgs {
+    /// The model: a GGUF file, the first of split ones, or a folder with config.json and safetensors
+    #[arg(value_name = "MODEL")]
+    pub(crate) model: PathBuf,
+    /// The file to write
+    #[arg(long, value_name = "OUT")]
+    pub(crate) out: PathBuf,
+    /// Token ids of the prompt (default: 1 to 16)
+    #[arg(long, value_name = "ID", value_delimiter = ',')]
+    pub(crate) prompt_ids: Vec<u32>,
+    /// Tokens to decode after the prompt
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    pub(crate) tokens: usize,
+    /// Element type of the activations
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) dtype: Activations,
+    /// Record the bytes of all operands that are read
+    #[arg(long)]
+    pub(crate) inputs: bool,
 }
 
 const TUNE_EXAMPLES: &str = "\

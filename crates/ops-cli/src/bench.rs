@@ -5,7 +5,7 @@ use crate::ceilings::Ceilings;
 use crate::exit::Failure;
 use crate::problem::Running;
 use crate::timing::median_ns;
-use ops_core::Result;
+use ops_core::{DType, Result};
 use serde::Serialize;
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ pub(crate) enum Measured {
 }
 
 /// Operations that a comparison with the reference may take: a fraction of a second.
-const CHECK_LIMIT: f64 = 2e7;
+pub(crate) const CHECK_LIMIT: f64 = 2e7;
 /// Sets of operands that calls rotate through, at most: small operands would take millions.
 const MOST_SETS: usize = 256;
 
@@ -115,14 +115,9 @@ impl Case {
         ceilings: &mut dyn Ceilings,
     ) -> Row {
         let (gbps, gflops) = (cost.bytes as f64 / ns, cost.flops / ns);
-        let copied = cost.bytes.max(self.rotate);
-        let (copy, peak) = (ceilings.copy_gbps(copied), ceilings.peak_gflops(self.types.runs_in));
-        // The limit is whichever would take longer at its ceiling.
-        let (limit, reached, ceiling) = if cost.flops / peak > cost.bytes as f64 / copy {
-            ("compute", gflops, peak)
-        } else {
-            ("bandwidth", gbps, copy)
-        };
+        let floor = Floor::of(cost, cost.bytes.max(self.rotate), self.types.runs_in, ceilings);
+        let Floor { limit, ceiling, .. } = floor;
+        let reached = if limit == Floor::COMPUTE { gflops } else { gbps };
         Row {
             op: self.entry.name,
             dtype: self.types.notation(self.entry),
@@ -142,8 +137,35 @@ impl Case {
     }
 }
 
+/// The time below which no implementation of a problem can come at the machine's ceilings.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Floor {
+    /// Nanoseconds.
+    pub(crate) ns: f64,
+    /// What takes that long: [`COMPUTE`](Self::COMPUTE) or `bandwidth`.
+    pub(crate) limit: &'static str,
+    /// The ceiling of the limit, in GFLOP/s or GB/s.
+    pub(crate) ceiling: f64,
+}
+
+impl Floor {
+    pub(crate) const COMPUTE: &'static str = "compute";
+
+    /// The floor of a problem, against a copy that moves `copied` bytes and multiply-adds in `dtype`.
+    pub(crate) fn of(cost: Cost, copied: usize, dtype: DType, ceilings: &mut dyn Ceilings) -> Self {
+        let (copy, peak) = (ceilings.copy_gbps(copied), ceilings.peak_gflops(dtype));
+        let (moving, computing) = (cost.bytes as f64 / copy, cost.flops / peak);
+        // The limit is whichever takes longer at its ceiling.
+        if computing > moving {
+            Floor { ns: computing, limit: Floor::COMPUTE, ceiling: peak }
+        } else {
+            Floor { ns: moving, limit: "bandwidth", ceiling: copy }
+        }
+    }
+}
+
 /// Nanoseconds of a call. Sets of operands are taken in turn, and a round of them is waited for once.
-fn in_turn(sets: &mut [Running<'_>], budget: Duration) -> Result<f64> {
+pub(crate) fn in_turn(sets: &mut [Running<'_>], budget: Duration) -> Result<f64> {
     let mut ns = 0.0;
     let count = sets.len();
     together(sets, &mut || Ok(()), &mut |round| {
@@ -174,7 +196,7 @@ fn together(
 }
 
 /// Rounded to five significant digits; the rest is noise.
-fn rounded(value: f64) -> f64 {
+pub(crate) fn rounded(value: f64) -> f64 {
     if value == 0.0 || !value.is_finite() {
         return value;
     }

@@ -4,7 +4,7 @@
 //!
 //! | module | what it has |
 //! |---|---|
-//! | [`exit`], [`output`], [`timing`] | exit status, tables and JSON lines, the clock |
+//! | [`exit`], [`output`], [`units`], [`timing`] | exit status, tables and JSON lines, sizes and times as text, the clock |
 //! | [`args`] | the command line |
 //! | [`catalogue`] | the ops, and problems as values: element types, shapes, costs |
 //! | [`ceilings`] | what the machine can do at best |
@@ -24,6 +24,7 @@ mod exit;
 mod output;
 mod problem;
 mod timing;
+mod units;
 
 use clap::Parser;
 use std::io::{BufWriter, Write};

@@ -168,23 +168,33 @@ fn mirrored<P: Backend, Q: Backend>(
     to: &Q,
 ) -> Result<AnyTensor<Q::Space>> {
     let (dtype, layout) = (seen.operand.dtype, seen.operand.layout);
-    let (extent, size) = (layout.extent(), dtype.size());
-    if let Some(packing) = seen.operand.packing {
-        let packed = from.read_vec(seen.memory, 0, <P::Space as Space>::len(seen.memory))?;
-        let mut plain = host_vec(layout.len().saturating_mul(size))?;
-        packing.unpack(dtype, layout.dims(), &packed, &mut plain)?;
-        return AnyTensor::new(to.upload(&plain)?, dtype, *layout);
-    }
-    let buffer = if slot.role == Role::Out && extent.len() == layout.len() {
-        to.alloc(extent.len() * size)?
+    let gapless = layout.extent().len() == layout.len();
+    let buffer = if slot.role == Role::Out && gapless {
+        to.alloc(layout.len() * dtype.size())?
     } else {
-        to.upload(&from.read_vec(seen.memory, extent.start * size, extent.len() * size)?)?
+        to.upload(&contents(seen, from)?)?
     };
     AnyTensor::new(buffer, dtype, moved(layout))
 }
 
+/// The bytes of an operand's memory from its first element to its last; of a packed operand, the elements in row-major order.
+///
+/// # Errors
+/// A failed transfer or allocation.
+pub(crate) fn contents<B: Backend>(seen: Seen<'_, B::Space>, backend: &B) -> Result<Vec<u8>> {
+    let (dtype, layout) = (seen.operand.dtype, seen.operand.layout);
+    let (extent, size) = (layout.extent(), dtype.size());
+    let Some(packing) = seen.operand.packing else {
+        return backend.read_vec(seen.memory, extent.start * size, extent.len() * size);
+    };
+    let packed = backend.read_vec(seen.memory, 0, <B::Space as Space>::len(seen.memory))?;
+    let mut plain = host_vec(layout.len().saturating_mul(size))?;
+    packing.unpack(dtype, layout.dims(), &packed, &mut plain)?;
+    Ok(plain)
+}
+
 /// The layout, shifted to memory that starts where the view starts.
-fn moved(layout: &Layout) -> Layout {
+pub(crate) fn moved(layout: &Layout) -> Layout {
     layout.rebase(layout.extent().start)
 }
 

@@ -1,4 +1,5 @@
 //! Ops, their arguments, and the trait that connects them to backends.
+use crate::ops::registry::OptionValue;
 use crate::{
     AnyTensor, Backend, Call, DType, Lent, Operands, Packing, Reason, Result, Seen, Shape, Slot, Space,
     Tolerance,
@@ -71,6 +72,12 @@ pub trait Op: Signature + Clone + Debug + Send + Sync + 'static {
     /// output must hash differently. The default formats the op, which takes longer than a launch: override it.
     fn hash_options<H: Hasher>(&self, state: &mut H) {
         format!("{self:?}").hash(state);
+    }
+    /// The options by the names under which [`registry::by_name`](crate::ops::registry::by_name) reads them. An option that has
+    /// its default may be left out. The default lists none: an op with options must override it, or a record of its calls lacks
+    /// them.
+    fn options(&self) -> Vec<(&'static str, OptionValue)> {
+        Vec::new()
     }
     /// How far the output named `output`, of type `dtype`, may differ from the exact result in a call on these operands.
     fn tolerance(&self, output: &'static str, dtype: DType, on: &dyn Operands) -> Tolerance {

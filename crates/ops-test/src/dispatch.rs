@@ -1,14 +1,13 @@
 //! Runs a case on a backend: converts names and types as values to an op and its arguments.
 //!
-//! No op can ignore part of a case. Options are read through [`Caller`], which records their names. Operands are uploaded
+//! No op can ignore part of a case. Options are read through [`CallOptions`], which records their names. Operands are uploaded
 //! only after every option of the case has been read and every operand is known to the op. Anything left over makes the
 //! case unsupported.
 use crate::erased::{ErasedCall, Outline, erased};
-use crate::{Array, CallError, Case, Params, RunResult};
-use ops_core::ops::Axes;
-use ops_core::ops::registry::{self, AllOps, Options, Refused, Window};
-use ops_core::{AnyTensor, Backend, DType, Error, NamedTensors, Reason, Role, Slot, Wide};
-use std::cell::RefCell;
+use crate::options::CallOptions;
+use crate::{Array, CallError, Case, RunResult};
+use ops_core::ops::registry::{self, AllOps, Refused};
+use ops_core::{AnyTensor, Backend, Error, NamedTensors, Reason, Role, Slot};
 
 /// A backend behind a trait object, so that code using it is compiled once.
 pub(crate) trait Runner {
@@ -23,8 +22,8 @@ impl<B: AllOps> Runner for B {
         Backend::name(self)
     }
     fn call(&self, case: &Case) -> Result<RunResult, CallError> {
-        let caller = Caller { case, read: RefCell::default() };
-        let call = erased::<B, _>(&case.op, case.dtype, &caller)?;
+        let caller = Caller::new(case);
+        let call = erased::<B, _>(&case.op, case.dtype, &caller.options)?;
         let mut tensors = caller.upload(self, call.slots())?;
         let (support, result) = attempt(self, &*call, &mut tensors)?;
         read_back(self, &tensors, support, result)
@@ -57,30 +56,13 @@ impl From<Refused> for CallError {
 /// A case and the options that the op has read.
 struct Caller<'c> {
     case: &'c Case,
-    read: RefCell<Vec<&'static str>>,
+    options: CallOptions<'c>,
 }
 
 impl<'c> Caller<'c> {
-    fn params(&self, name: &'static str) -> &'c Params {
-        self.read.borrow_mut().push(name);
-        &self.case.params
-    }
-
-    /// Checks that an op with these operands knows everything in the case.
-    fn check_known(&self, slots: &[Slot]) -> Result<(), CallError> {
-        let Case { op, params, operands, .. } = self.case;
-        let unknown = operands.iter().filter(|o| slots.iter().all(|slot| slot.name != o.name));
-        let read = self.read.borrow();
-        let unread = params.0.keys().filter(|name| !read.contains(&name.as_str()));
-        let left_over: Vec<String> = unknown
-            .map(|o| format!("operand `{}`", o.name))
-            .chain(unread.map(|name| format!("parameter `{name}`")))
-            .collect();
-        if left_over.is_empty() {
-            return Ok(());
-        }
-        let left_over = left_over.join(", ");
-        Err(CallError::Unsupported(format!("`{op}` of this build has no {left_over}")))
+    fn new(case: &'c Case) -> Self {
+        let types = case.operands.iter().map(|o| (o.name.as_str(), o.array.dtype()));
+        Caller { case, options: CallOptions::new(&case.op, &case.params, types) }
     }
 
     /// The elements of an operand: of its type, and present unless the operand is optional.
@@ -113,7 +95,7 @@ impl<'c> Caller<'c> {
 
     /// Uploads the tensors of the case, after checking that the op knows everything in it.
     fn upload<B: Backend>(&self, b: &B, slots: &'static [Slot]) -> Result<NamedTensors<B::Space>, CallError> {
-        self.check_known(slots)?;
+        self.options.check_known(slots)?;
         let mut tensors = NamedTensors::new();
         for slot in slots {
             if let Some(operand) = self.elements(slot)? {
@@ -123,44 +105,6 @@ impl<'c> Caller<'c> {
         }
         self.check_roles(slots)?;
         Ok(tensors)
-    }
-}
-
-impl Options for Caller<'_> {
-    type Error = CallError;
-    fn operand(&self, name: &'static str) -> Result<DType, CallError> {
-        self.case.dtype_of(name)
-    }
-    fn number(&self, name: &'static str) -> Result<Option<f64>, CallError> {
-        self.params(name).number(name)
-    }
-    fn value(&self, name: &'static str) -> Result<Option<Wide>, CallError> {
-        self.params(name).wide(name)
-    }
-    fn count(&self, name: &'static str) -> Result<Option<usize>, CallError> {
-        self.params(name).count(name)
-    }
-    fn axis(&self, name: &'static str) -> Result<Option<isize>, CallError> {
-        self.params(name).axis(name)
-    }
-    fn counts(&self, name: &'static str) -> Result<Option<Vec<usize>>, CallError> {
-        self.params(name).counts(name)
-    }
-    fn axes(&self, name: &'static str) -> Result<Option<Axes>, CallError> {
-        let axes = self.params(name).axes(name)?;
-        Ok(axes.map(|axes| Axes::new(&axes)).transpose()?)
-    }
-    fn flag(&self, name: &'static str) -> Result<Option<bool>, CallError> {
-        self.params(name).flag(name)
-    }
-    fn window(&self, name: &'static str) -> Result<Option<Window>, CallError> {
-        self.params(name).window(name)
-    }
-    fn dtype(&self, name: &'static str) -> Result<Option<DType>, CallError> {
-        self.params(name).dtype(name)
-    }
-    fn word(&self, name: &'static str, known: &[&'static str]) -> Result<Option<usize>, CallError> {
-        self.params(name).word(name, |word| known.iter().position(|k| *k == word))
     }
 }
 
@@ -202,6 +146,7 @@ fn read_back<B: Backend>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Params;
     use ops_core::ops::registry::Visit;
     use ops_core::{Execute, Op};
     use ops_cpu::Reference;
@@ -238,8 +183,8 @@ mod tests {
                 let operands = entry.slots(*dtype).iter().map(operand).collect();
                 let (op, params) = (entry.name.to_owned(), Params::new(params).unwrap());
                 let case = Case { op, dtype: *dtype, params, operands };
-                let caller = Caller { case: &case, read: RefCell::default() };
-                let name = registry::by_name(entry.name, *dtype, &caller, OpName).unwrap();
+                let caller = Caller::new(&case);
+                let name = registry::by_name(entry.name, *dtype, &caller.options, OpName).unwrap();
                 // `qlinear` and `qembedding` are names for calls of one op with blocks.
                 let name = if entry.blocks == Some("weight") || entry.blocks == Some("table") {
                     format!("q{name}")

@@ -17,6 +17,7 @@ mod array;
 mod case;
 mod dispatch;
 mod judge;
+mod options;
 mod types;
 
 pub use array::Array;
@@ -24,7 +25,9 @@ pub use case::{CallError, Case, Operand, Params, RunResult};
 pub use dispatch::{call, op_names};
 /// What a backend must implement to run the suite: every op, in every type.
 pub use ops_core::ops::registry::AllOps as SuiteBackend;
+pub use options::CallOptions;
 
 pub mod erased;
 pub mod golden;
 pub mod suite;
+pub mod trace;

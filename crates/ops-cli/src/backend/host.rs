@@ -5,7 +5,7 @@
 use super::observed::Candidates;
 use crate::args::Choice;
 use crate::problem::Candidate;
-use ops_core::{Backend, Call, Element, Execute, Op, Operands, Reason, Result};
+use ops_core::{Backend, Call, Element, Execute, HostMemory, Op, Operands, Reason, Result};
 use ops_cpu::{Cpu, Host, HostBuffer, Reference};
 
 /// [`Cpu`] or [`Reference`].
@@ -17,7 +17,7 @@ pub(crate) enum EitherHost {
 
 impl EitherHost {
     /// [`Reference`] if it was chosen, else [`Cpu`].
-    pub(super) fn of(choice: Choice) -> Self {
+    pub(crate) fn of(choice: Choice) -> Self {
         if choice == Choice::Reference { EitherHost::Reference } else { EitherHost::Cpu }
     }
 }
@@ -41,6 +41,9 @@ impl Backend for EitherHost {
     }
     fn write<T: Element>(&self, src: &[T], dst: &mut [T], start: usize) -> Result<()> {
         Cpu::new().write(src, dst, start)
+    }
+    fn adopt<T: Element>(&self, memory: HostMemory<T>) -> Result<HostBuffer<T>> {
+        Cpu::new().adopt(memory)
     }
     fn synchronize(&self) -> Result<()> {
         Cpu::new().synchronize()

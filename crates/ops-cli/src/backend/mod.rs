@@ -3,15 +3,14 @@ use crate::args::Choice;
 use crate::catalogue::Spec;
 use crate::ceilings::{Ceilings, HostCeilings};
 use crate::exit::Failure;
-use crate::problem::{Problem, call_on};
+use crate::problem::{Problem, Recording, call_on};
 use gpu_ceilings::GpuCeilings;
-use host::EitherHost;
 use observed::Observed;
 use ops_core::Backend;
 use ops_rocm::MatrixCheck;
-use ops_test::SuiteBackend;
 use ops_test::golden::{CaseResult, Golden};
 use ops_test::suite::{self, Filter, Report};
+use ops_test::{CallError, SuiteBackend};
 use std::time::Duration;
 
 mod gpu_ceilings;
@@ -21,6 +20,7 @@ mod rocm;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use host::EitherHost;
 use rocm::Gpu;
 
 /// What the commands need of a backend, without its type.
@@ -36,6 +36,11 @@ pub(crate) trait Engine {
     /// # Errors
     /// The op does not take these types, or the shapes break its rule.
     fn problem(&self, spec: Spec) -> Result<Problem, Failure>;
+    /// A recorded call as a problem on this backend.
+    ///
+    /// # Errors
+    /// This build does not know the call, or it breaks the op's rule.
+    fn recorded(&self, call: &Recording<'_>) -> Result<Problem, CallError>;
     /// The ceilings of this backend's machine, each measured for about `budget`.
     fn ceilings(&self, budget: Duration) -> Box<dyn Ceilings>;
     /// Runs each of the device's matrix instructions on a product that is known. Empty if it has none.
@@ -88,6 +93,9 @@ where
     fn problem(&self, spec: Spec) -> Result<Problem, Failure> {
         let (call, reference) = (call_on(self, &spec)?, call_on(&host(Choice::Reference), &spec)?);
         Problem::new(call, reference, spec)
+    }
+    fn recorded(&self, call: &Recording<'_>) -> Result<Problem, CallError> {
+        Problem::recorded(call.on(self)?, call.on(&host(Choice::Reference))?, call)
     }
     fn ceilings(&self, budget: Duration) -> Box<dyn Ceilings> {
         self.inside().ceilings(budget)

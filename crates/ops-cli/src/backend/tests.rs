@@ -1,18 +1,21 @@
 //! Problems on the backends in host memory.
-use super::host;
+use super::{Engine, HostBackend, host};
 use crate::args::Choice;
 use crate::catalogue::{Cost, Fixed, Spec, Types, entries, find};
-use crate::problem::{Candidate, Explain, Problem, bind, call_on};
-use ops_core::combine::Wrapper;
-use ops_core::ops::{Unary, UnaryFn, unary};
+use crate::problem::{Candidate, Explain, Problem, Recording, bind, call_on};
+use ops_core::combine::{Recorded, Wrapper};
+use ops_core::ops::{ActivationOps, Unary, UnaryFn, unary};
 use ops_core::{Backend, Call, Execute, Operands, Reason, Result};
 use ops_cpu::{Cpu, Host};
 use ops_test::erased::erase;
+use ops_test::trace::{Trace, TraceRecorder};
 use std::collections::BTreeMap;
+use std::io::Cursor;
+use std::sync::Arc;
 
 fn problem(spec: Spec) -> Problem {
     let name = spec.entry.name;
-    super::Engine::problem(&host(Choice::Cpu), spec).unwrap_or_else(|e| panic!("{name}: {e}"))
+    host(Choice::Cpu).problem(spec).unwrap_or_else(|e| panic!("{name}: {e}"))
 }
 
 fn small(op: &str, types: Types) -> Spec {
@@ -130,4 +133,87 @@ fn a_wrong_result_is_found() {
         let message = found.mismatch.expect("a mismatch");
         assert!(message.starts_with("y[") && message.contains("the reference has"), "{message}");
     }
+}
+
+impl Explain for Recorded<HostBackend> {
+    fn last_candidates(&self) -> Vec<Candidate> {
+        self.inside().last_candidates()
+    }
+}
+
+/// The trace of these calls.
+fn traced(inputs: bool, specs: impl IntoIterator<Item = Spec>) -> Trace<Cursor<Vec<u8>>> {
+    let recorder = Arc::new(TraceRecorder::new(Vec::new(), Default::default(), inputs).unwrap());
+    let recorded = Recorded::new(host(Choice::Cpu), recorder.clone());
+    let mut made = 0;
+    for spec in specs {
+        let calls = (call_on(&recorded, &spec).unwrap(), call_on(&host(Choice::Reference), &spec).unwrap());
+        let problem = Problem::new(calls.0, calls.1, spec).unwrap();
+        problem.load().unwrap().prepare(&mut |call| call.run()).unwrap();
+        made += 1;
+    }
+    let (file, written) = recorder.finish().unwrap();
+    assert_eq!((written.calls, written.not_recorded.len()), (made, 0));
+    Trace::read(Cursor::new(file)).unwrap()
+}
+
+fn replays(inputs: bool, specs: impl IntoIterator<Item = Spec>) {
+    let mut trace = traced(inputs, specs);
+    for call in &trace.calls {
+        let recording = Recording::new(call, usize::MAX, |number| trace.blocks.read(number)).unwrap();
+        let problem = host(Choice::Cpu).recorded(&recording).unwrap_or_else(|e| panic!("{}: {e}", call.op));
+        for limit in [f64::INFINITY, 1.0] {
+            let found = problem.load().unwrap().check(limit).unwrap_or_else(|e| panic!("{}: {e}", call.op));
+            assert_eq!(found.mismatch, None, "{} {}", call.op, recording.label());
+            assert!(found.values > 0, "{}", call.op);
+        }
+        assert!(problem.cost().bytes > 0, "{}", call.op);
+    }
+}
+
+#[test]
+fn every_op_is_recorded_and_replayed() {
+    for inputs in [true, false] {
+        let types = |entry: &'static crate::catalogue::Entry| entry.timed_types().into_iter();
+        replays(
+            inputs,
+            entries().iter().flat_map(|entry| types(entry).map(|types| small(entry.name, types))),
+        );
+    }
+}
+
+#[test]
+fn optional_operands_are_recorded_and_replayed() {
+    let with = |(op, shapes): (&str, &[&str])| {
+        let entry = find(op).unwrap();
+        let shapes: Vec<_> = shapes.iter().map(|text| text.to_string()).collect();
+        Spec::parse(entry, entry.timed_types().remove(0), &shapes).unwrap()
+    };
+    let cases: [(&str, &[&str]); 8] = [
+        ("attention", &["1,2,4,64", "mask=1,2,4,4", "alibi=2"]),
+        ("attention", &["1,2,4,64", "sinks=2"]),
+        ("linear", &["3,64", "bias=64"]),
+        ("rope", &["1,2,4,64", "positions=1,4"]),
+        ("conv1d_update", &["2,5,8", "bias=8"]),
+        ("router_topk", &["4,16", "bias=16"]),
+        ("linear_experts", &["4,1,64", "bias=8,64"]),
+        ("conv2d", &["1,4,6,6", "bias=4"]),
+    ];
+    for inputs in [true, false] {
+        replays(inputs, cases.map(with));
+    }
+}
+
+#[test]
+fn a_wrong_result_of_a_recorded_call_is_found() {
+    let recorder = Arc::new(TraceRecorder::new(Vec::new(), Default::default(), true).unwrap());
+    let recorded = Recorded::new(Cpu::new(), recorder.clone());
+    recorded.exp(recorded.tensor(&[3], &[0.5f32, 1.0, 2.0]).unwrap()).unwrap();
+    let mut trace = Trace::read(Cursor::new(recorder.finish().unwrap().0)).unwrap();
+    let recording = Recording::new(&trace.calls[0], 1024, |number| trace.blocks.read(number)).unwrap();
+    let wrong = bind(Wrong(Cpu::new()), erase(Unary::<f32>::of(UnaryFn::Exp)));
+    let reference = recording.on(&host(Choice::Reference)).unwrap();
+    let problem = Problem::recorded(wrong, reference, &recording).unwrap();
+    let message = problem.load().unwrap().check(f64::INFINITY).unwrap().mismatch.expect("a mismatch");
+    assert!(message.starts_with("y[0] is -0.5, the reference has 1.6487"), "{message}");
 }

@@ -1,5 +1,5 @@
 //! The minimal cost of a problem: bytes to move and operations to compute.
-use super::{Flops, Operand, Spec};
+use super::{Entry, Flops, Operand};
 use ops_core::Role;
 use ops_core::ops::Attention;
 
@@ -16,12 +16,18 @@ pub(crate) struct Cost {
 }
 
 impl Cost {
-    pub(crate) fn of(spec: &Spec, operands: &[Operand]) -> Self {
+    /// The cost of an op on these operands. `scores` says which keys each query of attention sees.
+    pub(crate) fn of(entry: &Entry, operands: &[Operand], scores: &Attention<f32>) -> Self {
         let written = operands.iter().filter(|o| o.role != Role::In);
         let values = written.map(values).fold(0, usize::saturating_add);
-        let bytes = operands.iter().map(|o| bytes(spec, o, operands)).fold(0, usize::saturating_add);
-        Cost { bytes, flops: flops(spec, operands), values }
+        let bytes = operands.iter().map(|o| bytes(entry, o, operands)).fold(0, usize::saturating_add);
+        Cost { bytes, flops: flops(entry, operands, scores), values }
     }
+}
+
+/// The extents of an operand.
+fn dims<'o>(operands: &'o [Operand], name: &str) -> Option<&'o [usize]> {
+    operands.iter().find(|o| o.name == name).map(|o| &o.dims[..])
 }
 
 fn elements(operand: &Operand) -> usize {
@@ -32,12 +38,12 @@ fn values(operand: &Operand) -> usize {
     elements(operand).saturating_mul(operand.dtype.values())
 }
 
-fn bytes(spec: &Spec, operand: &Operand, all: &[Operand]) -> usize {
+fn bytes(entry: &Entry, operand: &Operand, all: &[Operand]) -> usize {
     let size = |elements: usize| elements.saturating_mul(operand.dtype.size());
     let row = || operand.dims.iter().skip(1).product::<usize>();
-    let first = operand.name == spec.entry.first();
+    let first = operand.name == entry.first();
     let ids = all.iter().find(|o| o.name == "ids" && o.role == Role::In);
-    if let (Some(ids), Some(experts)) = (ids, spec.shape("weight").and_then(|dims| dims.first())) {
+    if let (Some(ids), Some(experts)) = (ids, dims(all, "weight").and_then(<[usize]>::first)) {
         // Of the experts' matrices, only those that are chosen.
         let experts = if operand.name == "weight" { elements(ids).min(*experts) } else { 0 };
         return size(if experts > 0 { experts.saturating_mul(row()) } else { elements(operand) });
@@ -51,33 +57,33 @@ fn bytes(spec: &Spec, operand: &Operand, all: &[Operand]) -> usize {
             size(source.min(elements(operand))).saturating_mul(2)
         }
         // Read and written; `fill` only writes.
-        (_, Role::InOut) if spec.entry.name != "fill" => size(elements(operand)).saturating_mul(2),
+        (_, Role::InOut) if entry.name != "fill" => size(elements(operand)).saturating_mul(2),
         _ => size(elements(operand)),
     }
 }
 
-fn flops(spec: &Spec, operands: &[Operand]) -> f64 {
+fn flops(entry: &Entry, operands: &[Operand], scores: &Attention<f32>) -> f64 {
     let first = operands.first().map_or(&[][..], |o| &o.dims);
     let written = operands.iter().filter(|o| o.role != Role::In).max_by_key(|o| values(o));
     let values = written.map_or(0, values) as f64;
-    let blocks = spec.entry.op.blocks.is_some() && written.map(|o| o.name) == spec.entry.op.blocks;
-    match spec.entry.flops {
+    let blocks = entry.op.blocks.is_some() && written.map(|o| o.name) == entry.op.blocks;
+    match entry.flops {
         Flops::Each(n) if blocks => n * first.iter().product::<usize>() as f64,
         Flops::Each(n) => n * values,
         Flops::EachRead(n) => n * first.iter().product::<usize>() as f64,
         Flops::Sums => 2.0 * values * first.last().copied().unwrap_or(1) as f64,
         Flops::Convolution => {
             // Each value of `x` meets the whole kernel in a transposed convolution; else each of `y` does.
-            let transposed = spec.entry.name.contains("transpose");
+            let transposed = entry.name.contains("transpose");
             let sums = if transposed { first.iter().product::<usize>() as f64 } else { values };
-            2.0 * sums * spec.shape("weight").map_or(0.0, |dims| dims[1..].iter().product::<usize>() as f64)
+            2.0 * sums
+                * dims(operands, "weight").map_or(0.0, |dims| dims[1..].iter().product::<usize>() as f64)
         }
-        Flops::Attention => match (first, spec.shape("k")) {
+        Flops::Attention => match (first, dims(operands, "k")) {
             (&[b, h, t, d], Some(&[_, _, s, _])) => {
-                let op = if spec.causal { Attention::<f32>::causal() } else { Attention::full() };
-                let pairs: usize = (0..t).map(|i| op.visible(i, t, s).len()).sum();
+                let pairs: usize = (0..t).map(|i| scores.visible(i, t, s).len()).sum();
                 // `d` multiply-adds for the score, and `d` for the sum of values.
-                4.0 * (b * h * pairs * d) as f64
+                4.0 * [b, h, pairs, d].iter().map(|n| *n as f64).product::<f64>()
             }
             _ => 0.0,
         },

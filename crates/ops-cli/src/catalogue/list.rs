@@ -63,6 +63,13 @@ pub(crate) fn find(name: &str) -> Option<&'static Entry> {
     entries().iter().find(|e| e.name == name)
 }
 
+/// The entry of a call of `op` on these operands. Files call a lookup in a table of floats what they call one in a tensor; it is
+/// otherwise that in a table of blocks.
+pub(crate) fn find_call<'o>(op: &str, mut operands: impl Iterator<Item = &'o str>) -> Option<&'static Entry> {
+    let table = op == "index_select" && operands.any(|operand| operand == "table");
+    find(if table { "qembedding" } else { op })
+}
+
 /// Facts about an op that core's registry does not have.
 struct Facts {
     contract: &'static str,

@@ -14,7 +14,7 @@ mod types;
 
 pub(crate) use contract::Contract;
 pub(crate) use cost::Cost;
-pub(crate) use list::{entries, find};
+pub(crate) use list::{entries, find, find_call};
 pub(crate) use spec::{Spec, Types, find_op, notation, parse_dtype};
 pub(crate) use sweep::{Fixed, Shapes};
 pub(crate) use types::{Group, columns};

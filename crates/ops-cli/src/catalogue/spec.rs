@@ -47,6 +47,17 @@ impl Types {
         Err(Failure::Usage(format!("{} is not offered in {dtype}; it is offered in {offered}", entry.name)))
     }
 
+    /// The types of a call of an op that runs in `dtype`, on operands of these types.
+    pub(crate) fn of_call<'o>(
+        entry: &Entry,
+        runs_in: DType,
+        operands: impl Iterator<Item = (&'o str, DType)>,
+    ) -> Self {
+        let typed = |name: &str| entry.typed.iter().find(|o| o.name == name);
+        let given = operands.filter_map(|(name, dtype)| Some((typed(name)?.name, dtype))).collect();
+        Types { runs_in, given }
+    }
+
     /// Parses `--dtype` values: `f32` for the op, `weight=f16` for an operand.
     ///
     /// # Errors

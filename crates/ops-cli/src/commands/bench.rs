@@ -5,6 +5,7 @@ use crate::bench::{Case, Measured, Row};
 use crate::catalogue::{Fixed, Shapes, Spec, entries, find_op, parse_dtype};
 use crate::exit::{Failure, Outcome};
 use crate::output::{Progress, Table, json_line};
+use crate::units::{parse_size, time};
 use ops_core::DType;
 use std::io::Write;
 use std::time::Duration;
@@ -13,6 +14,7 @@ const TITLES: [&str; 10] =
     ["op", "dtype", "shape", "provider", ">time", ">GB/s", ">GFLOP/s", ">ceiling", ">%", "limit"];
 /// Bytes of a tensor: fits L2, fits L3, exceeds the caches.
 const SIZES: [usize; 3] = [64 << 10, 4 << 20, 64 << 20];
+/// Bytes of a tensor, at most.
 const LARGEST: usize = 4 << 30;
 
 pub(super) fn run(
@@ -78,9 +80,9 @@ fn plan(args: &BenchArgs) -> Result<Vec<Case>, Failure> {
     let sizes = match &args.sizes[..] {
         [] if args.quick => vec![SIZES[0]],
         [] => SIZES.to_vec(),
-        texts => texts.iter().map(|text| parse_size(text)).collect::<Result<_, _>>()?,
+        texts => texts.iter().map(|text| parse_size(text, LARGEST)).collect::<Result<_, _>>()?,
     };
-    let rotate = args.rotate.as_deref().map_or(Ok(0), parse_size)?;
+    let rotate = args.rotate.as_deref().map_or(Ok(0), |text| parse_size(text, LARGEST))?;
     let mut cases = Vec::new();
     for entry in chosen {
         let types = if dtypes.is_empty() { entry.timed_types() } else { entry.timed_types_in(&dtypes) };
@@ -98,46 +100,10 @@ fn plan(args: &BenchArgs) -> Result<Vec<Case>, Failure> {
     Ok(cases)
 }
 
-/// `64K`, `4M`, `256MiB`, `1G` or a number of bytes.
-fn parse_size(text: &str) -> Result<usize, Failure> {
-    let wrong =
-        || Failure::Usage(format!("`{text}` is not a size: write bytes as 1K, 64K, 4M or 256M, up to 4G"));
-    let trimmed = text.trim().trim_end_matches(['B', 'b']).trim_end_matches('i');
-    let digits = trimmed.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let unit = match &trimmed[digits.len()..] {
-        "" => 1,
-        "K" | "k" => 1 << 10,
-        "M" | "m" => 1 << 20,
-        "G" | "g" => 1 << 30,
-        _ => return Err(wrong()),
-    };
-    let number: usize = digits.parse().map_err(|_| wrong())?;
-    number.checked_mul(unit).filter(|n| (1..=LARGEST).contains(n)).ok_or_else(wrong)
-}
-
 fn cells(case: &Case, row: &Row) -> Vec<String> {
-    let time = match row.ns {
-        ns if ns < 1e4 => format!("{ns:.1} ns"),
-        ns if ns < 1e7 => format!("{:.1} us", ns / 1e3),
-        ns => format!("{:.2} ms", ns / 1e6),
-    };
-    let mut cells = vec![row.op.to_owned(), row.dtype.clone(), case.label(), row.provider.to_owned(), time];
+    let (dtype, provider) = (row.dtype.clone(), row.provider.to_owned());
+    let mut cells = vec![row.op.to_owned(), dtype, case.label(), provider, time(row.ns)];
     cells.extend([row.gbps, row.gflops, row.ceiling, row.percent].map(|v| format!("{v:.1}")));
     cells.push(row.limit.to_owned());
     cells
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_have_units() {
-        assert_eq!(parse_size("1K").unwrap(), 1024);
-        assert_eq!(parse_size("256MiB").unwrap(), 256 << 20);
-        assert_eq!(parse_size("100").unwrap(), 100);
-        for bad in ["", "K", "0", "-1K", "1.5M", "1T", "99999999999G", "x"] {
-            assert!(parse_size(bad).is_err(), "{bad}");
-        }
-    }
 }

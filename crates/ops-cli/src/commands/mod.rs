@@ -12,6 +12,7 @@ mod quantize;
 mod replay;
 mod support;
 mod test;
+mod trace;
 mod tune;
 mod warm;
 
@@ -29,6 +30,7 @@ pub(crate) fn run(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, Failure> {
         Command::Tune(args) => tune::run(common, args, out),
         Command::Warm(args) => warm::run(common, args, out),
         Command::Quantize(args) => quantize::run(common, args, out),
+        Command::Trace(args) => trace::run(common, args, out),
         Command::Test(args) => test::run(|| backend(Purpose::Compute), common, args, out),
         Command::Bench(args) => bench::run(&*backend(Purpose::Compute)?, common, args, out),
         Command::Replay(args) => replay::run(&*backend(Purpose::Compute)?, common, args, out),

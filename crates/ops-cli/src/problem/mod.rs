@@ -1,6 +1,7 @@
 //! An op on tensors of given types and shapes: explained without memory, or loaded, checked and run.
-use crate::catalogue::{Cost, Operand, Spec};
+use crate::catalogue::{Cost, Entry, Operand, Spec};
 use crate::exit::Failure;
+use ops_core::ops::Attention;
 use ops_core::{DType, Layout, Operands, Result, Role, Shape, Tolerance};
 use ops_test::erased::Prepared;
 
@@ -8,6 +9,7 @@ mod call;
 mod candidate;
 mod options;
 mod plan;
+mod recorded;
 mod synthetic;
 
 use call::Loaded;
@@ -18,15 +20,20 @@ use synthetic::Fill;
 pub(crate) use call::bind;
 pub(crate) use call::{Call, call_on};
 pub(crate) use candidate::{Candidate, Explain};
+pub(crate) use recorded::{Form, Recording};
 
 /// A problem on a backend.
 pub(crate) struct Problem {
     call: Box<dyn Call>,
     /// The same call on the reference.
     reference: Box<dyn Call>,
-    spec: Spec,
+    entry: &'static Entry,
     plan: Plan,
     operands: Vec<Operand>,
+    /// Whether the results along the contract's axis are independent, as they are with the options that models use.
+    divisible: bool,
+    /// Which keys each query of attention sees.
+    scores: Attention<f32>,
 }
 
 /// A problem with memory.
@@ -48,6 +55,8 @@ pub(crate) struct Checked {
     pub(crate) values: usize,
     /// The first difference, in words.
     pub(crate) mismatch: Option<String>,
+    /// Error and limit of the output that comes closest to its limit; `None` if all must be exact.
+    pub(crate) worst: Option<(f64, f64)>,
 }
 
 impl Problem {
@@ -57,7 +66,10 @@ impl Problem {
     /// The shapes break the rule.
     pub(crate) fn new(call: Box<dyn Call>, reference: Box<dyn Call>, spec: Spec) -> Result<Self, Failure> {
         match plan(&spec, &*call) {
-            Ok((plan, operands)) => Ok(Problem { call, reference, spec, plan, operands }),
+            Ok((plan, operands)) => {
+                let scores = if spec.causal { Attention::causal() } else { Attention::full() };
+                Ok(Problem { call, reference, entry: spec.entry, plan, operands, divisible: true, scores })
+            }
             Err(e) => {
                 let (op, contract) = (spec.entry.name, spec.entry.contract.text());
                 Err(Failure::Usage(format!("{e}; the operands of {op} are {contract}")))
@@ -73,7 +85,7 @@ impl Problem {
 
     /// Bytes and arithmetic.
     pub(crate) fn cost(&self) -> Cost {
-        Cost::of(&self.spec, &self.operands)
+        Cost::of(self.entry, &self.operands, &self.scores)
     }
 
     /// Allocates and fills the operands.
@@ -97,7 +109,7 @@ impl Problem {
 
     /// The axis of an operand along which results are independent.
     fn cut(&self, operand: &str, rank: usize) -> Option<usize> {
-        self.spec.entry.contract.axis(operand, self.spec.entry.cut, rank)
+        if self.divisible { self.entry.contract.axis(operand, self.entry.cut, rank) } else { None }
     }
 
     /// The last `keep` results of a view of an operand.
@@ -114,7 +126,7 @@ fn plan(spec: &Spec, call: &dyn Call) -> Result<(Plan, Vec<Operand>)> {
     let mut plan = Plan::default();
     for (name, dims) in &spec.shapes {
         let dtype = spec.types.get(spec.entry, name);
-        plan.set(name, dtype, Layout::contiguous(dims)?, fill(spec, name));
+        plan.set(name, dtype, Layout::contiguous(dims)?, fill(spec.entry, name, |other| spec.shape(other)));
     }
     let op = call.op();
     // The op fixes the types of some outputs.
@@ -189,6 +201,11 @@ impl Checked {
         let size = dtype.size();
         let verdict = tolerance.judge_pair(dtype, got, want);
         self.values += got.len() / size;
+        let ratio = |(nmse, limit): (f64, f64)| nmse / f64::max(limit, f64::MIN_POSITIVE);
+        let error = (verdict.nmse, verdict.limit);
+        if tolerance != Tolerance::Exact && self.worst.is_none_or(|worst| ratio(error) > ratio(worst)) {
+            self.worst = Some(error);
+        }
         if let (Some(at), None) = (verdict.bad, &self.mismatch) {
             let element = |bytes: &[u8]| dtype.show(&bytes[at * size..][..size]);
             self.mismatch = Some(format!(

@@ -23,7 +23,11 @@ impl Options for ModelOptions<'_> {
     type Error = Failure;
 
     fn operand(&self, name: &'static str) -> Result<DType, Failure> {
-        Ok(self.0.types.get(self.0.entry, name))
+        let Spec { entry, types, .. } = self.0;
+        if entry.op.slots(types.runs_in).iter().all(|slot| slot.name != name) {
+            return Err(Failure::Usage(format!("{} has no operand `{name}`", entry.name)));
+        }
+        Ok(types.get(entry, name))
     }
     fn number(&self, name: &'static str) -> Result<Option<f64>, Failure> {
         Ok(match (self.0.entry.name, name) {

@@ -1,6 +1,6 @@
 //! The operands of a problem before they have memory: element types, layouts and values.
 use super::synthetic::{Fill, Recipe};
-use crate::catalogue::Spec;
+use crate::catalogue::Entry;
 use ops_core::{AnyTensor, Backend, DType, Layout, NamedTensors, Result, Role, Slot};
 use ops_test::erased::Outline;
 
@@ -57,19 +57,21 @@ impl Plan {
     }
 }
 
-/// The values of an operand, chosen so that no op makes NaN or leaves the range of its type.
-pub(super) fn fill(spec: &Spec, operand: &str) -> Fill {
-    let first = |table| spec.shape(table).and_then(|dims| dims.first().copied()).unwrap_or(1);
-    let last = |table| spec.shape(table).and_then(|dims| dims.last().copied()).unwrap_or(1);
-    match (spec.entry.name, operand) {
+/// The values of an operand, chosen so that no op makes NaN or leaves the range of its type. `shape` gives the extents of the
+/// operands.
+pub(super) fn fill<'s>(entry: &Entry, operand: &str, shape: impl Fn(&str) -> Option<&'s [usize]>) -> Fill {
+    let first = |table| shape(table).and_then(|dims| dims.first().copied()).unwrap_or(1);
+    let last = |table| shape(table).and_then(|dims| dims.last().copied()).unwrap_or(1);
+    match (entry.name, operand) {
         ("log" | "sqrt" | "recip" | "powf", _) | ("div", "b") | ("pow", "a") => Fill::Positive,
         ("batch_norm", "var") => Fill::Positive,
+        ("router_topk", "logits") => Fill::Ranked,
         (_, "cond") => Fill::Flag,
-        ("gather" | "scatter" | "scatter_add", "ids") => Fill::Below(last(spec.entry.first())),
+        ("gather" | "scatter" | "scatter_add", "ids") => Fill::Below(last(entry.first())),
         ("linear_experts" | "qlinear_experts", "ids") => Fill::Below(first("weight")),
-        (_, "ids") => Fill::Below(first(spec.entry.first())),
+        (_, "ids") => Fill::Below(first(entry.first())),
         (_, "positions") => {
-            Fill::Below(spec.shape("cos").and_then(|dims| dims.iter().rev().nth(1).copied()).unwrap_or(1))
+            Fill::Below(shape("cos").and_then(|dims| dims.iter().rev().nth(1).copied()).unwrap_or(1))
         }
         // Zeros, with which the state keeps its values however often the op runs.
         ("gated_delta_rule", "decay" | "beta") => Fill::Below(1),

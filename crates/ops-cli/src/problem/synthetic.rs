@@ -1,15 +1,18 @@
 //! Values that follow from their positions: the same ones on every backend, and in every part of a tensor.
-use ops_core::{BlockInfo, DType, Error, Result, Scalar, with_type};
+use ops_core::{BlockInfo, DType, Error, Result, Scalar, Wide, with_type};
 use rayon::prelude::*;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// What the elements of a tensor are.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) enum Fill {
     /// Uniform in −1..1; integers in −100..=100.
     Signed,
     /// Uniform in 1/2..3/2, for logarithms, roots and divisors; integers from 50 to 150.
     Positive,
+    /// Multiples of 1/128 in −1..=1, so that unequal ones stay unequal in every function that ranks them.
+    Ranked,
     /// 0 or 1.
     Flag,
     /// Integers below this bound.
@@ -18,13 +21,17 @@ pub(super) enum Fill {
     Cos,
     /// Sines of the same angles.
     Sin,
+    /// Integers from the first to the second, both included.
+    Within(i64, i64),
+    /// These bytes.
+    Bytes(Arc<[u8]>),
 }
 
 /// A prime, so that no two rows of a weight are the same blocks at the same places.
 const PERIOD: usize = 4099;
 
 /// The rule that gives an operand its values.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Recipe {
     seed: u64,
     fill: Fill,
@@ -45,6 +52,12 @@ impl Recipe {
     /// [`Error::OutOfMemory`].
     pub(super) fn bytes(&self, dtype: DType, positions: Range<usize>) -> Result<Vec<u8>> {
         let (len, mut bytes) = (positions.len().saturating_mul(dtype.size()), Vec::new());
+        if let Fill::Bytes(all) = &self.fill {
+            let (start, count) = (positions.start, positions.len());
+            let known = all.get(start.saturating_mul(dtype.size())..).and_then(|from| from.get(..len));
+            let short = || Error::Range { call: "read", start, count, len: all.len() / dtype.size() };
+            return known.map(<[u8]>::to_vec).ok_or_else(short);
+        }
         let full = |_| Error::OutOfMemory { backend: "host", bytes: len, detail: String::new() };
         bytes.try_reserve_exact(len).map_err(full)?;
         bytes.resize(len, 0);
@@ -79,7 +92,12 @@ impl Recipe {
     fn scalars<T: Scalar>(&self, first: usize, dst: &mut [u8]) {
         let integer = T::DTYPE.precision().is_none();
         for (i, element) in dst.chunks_exact_mut(size_of::<T>()).enumerate() {
-            let value = T::from_f64(self.value(first + i, integer));
+            let value = match self.fill {
+                Fill::Within(least, greatest) => {
+                    T::from_wide(Wide::Int(self.within(first + i, least, greatest)))
+                }
+                _ => T::from_f64(self.value(first + i, integer)),
+            };
             element.copy_from_slice(bytemuck::bytes_of(&value));
         }
     }
@@ -106,11 +124,24 @@ impl Recipe {
         let scale = if integer { 100.0 } else { 1.0 };
         match self.fill {
             Fill::Signed => (2.0 * unit - 1.0) * scale,
+            Fill::Ranked => ((2.0 * unit - 1.0) * 128.0).round() / 128.0 * scale,
             Fill::Positive => (unit + 0.5) * scale,
             Fill::Flag => f64::from(hash & 1 == 1),
             Fill::Below(bound) => (hash % bound.max(1) as u64) as f64,
             Fill::Cos => (unit * core::f64::consts::TAU).cos(),
             Fill::Sin => (unit * core::f64::consts::TAU).sin(),
+            // These have no value by position.
+            Fill::Within(..) | Fill::Bytes(_) => 0.0,
+        }
+    }
+
+    /// The integer at a position.
+    fn within(&self, at: usize, least: i64, greatest: i64) -> i64 {
+        let hash = splitmix64(self.seed.wrapping_add(at as u64));
+        // Wraps only for the range of all integers, whose length is no u64.
+        match greatest.wrapping_sub(least).wrapping_add(1) as u64 {
+            0 => hash as i64,
+            count => least.wrapping_add((hash % count) as i64),
         }
     }
 }
@@ -134,7 +165,7 @@ mod tests {
     #[test]
     fn a_part_has_the_values_of_the_whole() {
         let recipe = Recipe::new("x", Fill::Signed);
-        let whole = read::<f32>(recipe, 0..200_000);
+        let whole = read::<f32>(recipe.clone(), 0..200_000);
         assert_eq!(read::<f32>(recipe, 70_000..70_005), whole[70_000..70_005]);
         assert!(whole.iter().any(|v| *v < -0.9) && whole.iter().any(|v| *v > 0.9));
         assert!(whole.iter().all(|v| v.abs() <= 1.0));
@@ -151,12 +182,24 @@ mod tests {
     }
 
     #[test]
+    fn recorded_bytes_are_read_by_position() {
+        let recipe = Recipe::new("x", Fill::Bytes([1, 0, 2, 0, 3, 0].into()));
+        assert_eq!(recipe.bytes(DType::F16, 1..3).unwrap(), [2, 0, 3, 0]);
+        assert!(recipe.bytes(DType::F16, 1..4).is_err() && recipe.bytes(DType::F16, 7..9).is_err());
+    }
+
+    #[test]
     fn values_keep_to_their_fill() {
         let ids = read::<u32>(Recipe::new("ids", Fill::Below(7)), 0..1000);
         assert!(ids.iter().all(|i| *i < 7) && ids.contains(&6));
         let positive = read::<u8>(Recipe::new("x", Fill::Positive), 0..1000);
         assert!(positive.iter().all(|v| (50..=150).contains(v)));
         let (cos, sin) = (Recipe::new("cos", Fill::Cos), Recipe::new("sin", Fill::Sin));
+        let bounds = [(-3, 4), (i64::MIN, i64::MAX), (9, 9)];
+        for (least, greatest) in bounds {
+            let within = read::<i64>(Recipe::new("x", Fill::Within(least, greatest)), 0..1000);
+            assert!(within.iter().all(|v| (least..=greatest).contains(v)));
+        }
         for (c, s) in read::<f64>(cos, 0..9).iter().zip(read::<f64>(sin, 0..9)) {
             assert!((c * c + s * s - 1.0).abs() < 1e-12);
         }

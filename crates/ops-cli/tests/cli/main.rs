@@ -10,6 +10,7 @@ mod replay;
 mod rocm;
 mod suite;
 mod support;
+mod trace;
 mod warm;
 
 /// A finished run.
@@ -68,7 +69,7 @@ fn help_teaches_by_example() {
     let top = ops(&["--help"]);
     assert_eq!(top.code, 0);
     assert!(top.stdout.contains("Exit status: 0 fine, 1 a check failed, 2 bad usage or unreadable input"));
-    for command in ["info", "test", "bench", "explain", "replay", "support", "tune"] {
+    for command in ["info", "test", "bench", "explain", "replay", "trace", "support", "tune"] {
         assert!(top.stdout.contains(command));
         let help = ops(&[command, "--help"]);
         assert_eq!(help.code, 0);

@@ -20,7 +20,7 @@ fn standin() -> Option<&'static PathBuf> {
 }
 
 /// Runs the command on the stand-in, with these variables.
-fn on_standin(args: &[&str], variables: &[(&str, &str)]) -> Option<Run> {
+pub(super) fn on_standin(args: &[&str], variables: &[(&str, &str)]) -> Option<Run> {
     let mut command = command(args);
     command.env("OPS_ROCM_PATH", standin()?).env("OPS_ROCM_CACHE", scratch("rocm-cache"));
     Some(finished(command.envs(variables.iter().copied()).output().expect("the binary runs")))

@@ -1,5 +1,6 @@
 //! Scaled dot-product attention.
 use super::extents;
+use super::registry::OptionValue;
 use crate::{
     AnyRef, AsView, AsViewMut, DType, Error, Execute, Float, Op, Operands, Result, Shape, Space, TensorMut,
     TensorOf, TensorRef, Tolerance, View, operands,
@@ -91,6 +92,14 @@ operands!(pub mod attention: Attention<T: Float> {
 impl<T: Float> Op for Attention<T> {
     fn name(&self) -> &'static str {
         "attention"
+    }
+    fn options(&self) -> Vec<(&'static str, OptionValue)> {
+        let Attention { scale, causal, window, softcap, types: _ } = *self;
+        let given = [("scale", scale), ("softcap", softcap)]
+            .into_iter()
+            .filter_map(|(name, v)| Some((name, v?.into())));
+        let window = (window != (None, None)).then_some(("window", OptionValue::Window(window)));
+        given.chain(window).chain([("causal", causal.into())]).collect()
     }
     fn hash_options<H: Hasher>(&self, state: &mut H) {
         let Attention { scale, causal, window, softcap, types: _ } = self;

@@ -54,6 +54,10 @@ impl Axes {
         Axes { keep: true, ..self }
     }
 
+    /// The axes; `None` for all.
+    pub fn list(&self) -> Option<&[isize]> {
+        self.len.map(|len| &self.list[..usize::from(len)])
+    }
     /// Whether the reduced axes are kept.
     pub fn keeps_dims(&self) -> bool {
         self.keep

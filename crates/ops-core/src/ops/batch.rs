@@ -1,5 +1,6 @@
 //! Batch normalisation with given statistics.
 use super::norm::weights;
+use super::registry::OptionValue;
 use crate::{AnyRef, AsAny, AsView, AsViewMut, Error, Execute, Float, Op, Result, Shape, TensorOf, operands};
 use core::hash::{Hash, Hasher};
 use core::marker::PhantomData;
@@ -25,6 +26,9 @@ operands!(pub mod batch_norm: BatchNorm<T: Float> { x: in T, weight: opt any, bi
 impl<T: Float> Op for BatchNorm<T> {
     fn name(&self) -> &'static str {
         "batch_norm"
+    }
+    fn options(&self) -> Vec<(&'static str, OptionValue)> {
+        vec![("eps", self.eps.into())]
     }
     fn hash_options<H: Hasher>(&self, state: &mut H) {
         let BatchNorm { eps, types: _ } = self;

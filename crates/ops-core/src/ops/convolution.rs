@@ -1,5 +1,6 @@
 //! Convolutions and transposed convolutions over one or two axes.
 use super::extents;
+use super::registry::OptionValue;
 use crate::{
     AnyRef, AsView, AsViewMut, DType, Error, Execute, Float, Layout, Op, Operand, Operands, Result, Shape,
     TensorOf, Tolerance, View, operands,
@@ -100,6 +101,20 @@ operands!(pub mod conv: Conv<T: Float> { x: in T, weight: in T, bias: opt any, y
 impl<T: Float> Op for Conv<T> {
     fn name(&self) -> &'static str {
         self.form.name()
+    }
+    fn options(&self) -> Vec<(&'static str, OptionValue)> {
+        let axes = &self.axes[2 - self.form.axes()..];
+        let each = |value: fn(&ConvAxis) -> usize| OptionValue::Counts(axes.iter().map(value).collect());
+        let mut options = vec![
+            ("stride", each(|axis| axis.stride)),
+            ("padding", each(|axis| axis.padding)),
+            ("dilation", each(|axis| axis.dilation)),
+            ("groups", self.groups.into()),
+        ];
+        if self.form.is_transposed() {
+            options.push(("output_padding", each(|axis| axis.output_padding)));
+        }
+        options
     }
     fn hash_options<H: Hasher>(&self, state: &mut H) {
         let Conv { form, axes, groups, types: _ } = self;

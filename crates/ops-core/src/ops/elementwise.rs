@@ -2,6 +2,7 @@
 use super::activation::unary_methods;
 use super::extents;
 use super::functions::{Unary, UnaryFn, unary};
+use super::registry::OptionValue;
 use crate::{
     AsView, AsViewMut, DType, Execute, Num, Op, Operands, Result, Shape, TensorOf, Tolerance, View, operands,
 };
@@ -111,6 +112,9 @@ impl<T: Num> Op for Affine<T> {
     fn name(&self) -> &'static str {
         "affine"
     }
+    fn options(&self) -> Vec<(&'static str, OptionValue)> {
+        vec![("mul", self.mul.into()), ("add", self.add.into())]
+    }
     fn hash_options<H: Hasher>(&self, state: &mut H) {
         let Affine { mul, add, types: _ } = self;
         [mul.to_bits(), add.to_bits()].hash(state);
@@ -140,6 +144,9 @@ operands!(pub mod affine_inplace: AffineInplace<T: Num> { x: inout T });
 impl<T: Num> Op for AffineInplace<T> {
     fn name(&self) -> &'static str {
         "affine_inplace"
+    }
+    fn options(&self) -> Vec<(&'static str, OptionValue)> {
+        vec![("mul", self.mul.into()), ("add", self.add.into())]
     }
     fn hash_options<H: Hasher>(&self, state: &mut H) {
         let AffineInplace { mul, add, types: _ } = self;

@@ -1,6 +1,7 @@
 //! Gated activations and norms with more options than [`Glu`](super::Glu) and [`RmsNorm`](super::RmsNorm), and the L2 norm.
 use super::extents;
 use super::norm::{last_axis, weights};
+use super::registry::OptionValue;
 use crate::{AsAny, AsView, AsViewMut, Execute, Float, Op, Result, Shape, TensorOf, operands};
 use core::hash::{Hash, Hasher};
 use core::marker::PhantomData;
@@ -25,6 +26,9 @@ operands!(pub mod l2_norm: L2Norm<T: Float> { x: in T, y: out T });
 impl<T: Float> Op for L2Norm<T> {
     fn name(&self) -> &'static str {
         "l2_norm"
+    }
+    fn options(&self) -> Vec<(&'static str, OptionValue)> {
+        vec![("eps", self.eps.into())]
     }
     fn hash_options<H: Hasher>(&self, state: &mut H) {
         let L2Norm { eps, types: _ } = self;
@@ -56,6 +60,9 @@ operands!(pub mod gated_rms_norm: GatedRmsNorm<T: Float> { x: in T, gate: in T, 
 impl<T: Float> Op for GatedRmsNorm<T> {
     fn name(&self) -> &'static str {
         "gated_rms_norm"
+    }
+    fn options(&self) -> Vec<(&'static str, OptionValue)> {
+        vec![("eps", self.eps.into())]
     }
     fn hash_options<H: Hasher>(&self, state: &mut H) {
         let GatedRmsNorm { eps, types: _ } = self;
@@ -91,6 +98,9 @@ operands!(pub mod swiglu_clamped: SwigluClamped<T: Float> { gate: in T, up: in T
 impl<T: Float> Op for SwigluClamped<T> {
     fn name(&self) -> &'static str {
         "swiglu_clamped"
+    }
+    fn options(&self) -> Vec<(&'static str, OptionValue)> {
+        vec![("alpha", self.alpha.into()), ("limit", self.limit.into())]
     }
     fn hash_options<H: Hasher>(&self, state: &mut H) {
         let SwigluClamped { alpha, limit, types: _ } = self;

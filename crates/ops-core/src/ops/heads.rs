@@ -1,6 +1,7 @@
 //! Steps between the projections of a decoder's queries and keys and its attention, in one pass.
 use super::angles::Angles;
 use super::norm::weights;
+use super::registry::OptionValue;
 use crate::{AsAny, AsView, AsViewMut, Error, Execute, Float, Op, Result, Shape, TensorOf, operands};
 use core::hash::{Hash, Hasher};
 use core::marker::PhantomData;
@@ -56,6 +57,9 @@ operands!(pub mod qk_norm_rope: QkNormRope<T: Float> {
 impl<T: Float> Op for QkNormRope<T> {
     fn name(&self) -> &'static str {
         "qk_norm_rope"
+    }
+    fn options(&self) -> Vec<(&'static str, OptionValue)> {
+        vec![("eps", self.eps.into()), ("order", OptionValue::word(RopeOrder::ALL, self.order))]
     }
     fn hash_options<H: Hasher>(&self, state: &mut H) {
         let QkNormRope { eps, order, types: _ } = self;

@@ -1,4 +1,5 @@
 //! Selection by index.
+use super::registry::OptionValue;
 use super::same_type;
 use crate::{
     AsAny, AsView, AsViewMut, DType, Element, Error, Execute, Float, Op, Operands, Result, Shape, TensorOf,
@@ -28,6 +29,9 @@ operands!(pub mod index_select: IndexSelect { x: in any, ids: in any, y: out any
 impl Op for IndexSelect {
     fn name(&self) -> &'static str {
         "index_select"
+    }
+    fn options(&self) -> Vec<(&'static str, OptionValue)> {
+        vec![("axis", self.axis.into())]
     }
     fn hash_options<H: Hasher>(&self, state: &mut H) {
         let IndexSelect { axis } = self;

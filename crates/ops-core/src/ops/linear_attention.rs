@@ -1,6 +1,7 @@
 //! Linear attention: layers whose memory of the past has a fixed size.
 use super::extents;
 use super::norm::weights;
+use super::registry::OptionValue;
 use crate::{
     AnyRef, AsView, AsViewMut, DType, Error, Execute, Float, Op, Operands, Result, Shape, TensorOf,
     Tolerance, operands,
@@ -55,6 +56,9 @@ operands!(pub mod conv1d_update: Conv1dUpdate<T: Float> {
 impl<T: Float> Op for Conv1dUpdate<T> {
     fn name(&self) -> &'static str {
         "conv1d_update"
+    }
+    fn options(&self) -> Vec<(&'static str, OptionValue)> {
+        vec![("activation", OptionValue::word(ConvActivation::ALL, self.activation))]
     }
     fn hash_options<H: Hasher>(&self, state: &mut H) {
         let Conv1dUpdate { activation, types: _ } = self;
@@ -120,6 +124,9 @@ operands!(pub mod gated_delta_rule: GatedDeltaRule<T: Float> {
 impl<T: Float> Op for GatedDeltaRule<T> {
     fn name(&self) -> &'static str {
         "gated_delta_rule"
+    }
+    fn options(&self) -> Vec<(&'static str, OptionValue)> {
+        self.scale.map(|scale| ("scale", scale.into())).into_iter().collect()
     }
     fn hash_options<H: Hasher>(&self, state: &mut H) {
         let GatedDeltaRule { scale, types: _ } = self;

@@ -1,4 +1,5 @@
 //! Copying and filling.
+use super::registry::OptionValue;
 use super::same_type;
 use crate::{
     AsView, AsViewMut, DType, Element, Execute, Op, Operands, Result, Shape, TensorOf, Tolerance, operands,
@@ -44,6 +45,10 @@ operands!(pub mod fill: Fill<T: Element> { y: inout T });
 impl<T: Element> Op for Fill<T> {
     fn name(&self) -> &'static str {
         "fill"
+    }
+    fn options(&self) -> Vec<(&'static str, OptionValue)> {
+        let value = T::DTYPE.number(bytemuck::bytes_of(&self.value));
+        value.map(|value| ("value", OptionValue::Value(value))).into_iter().collect()
     }
     fn hash_options<H: Hasher>(&self, state: &mut H) {
         bytemuck::bytes_of(&self.value).hash(state);

@@ -1,5 +1,6 @@
 //! Normalisation.
 use super::extents;
+use super::registry::OptionValue;
 use crate::{
     AnyRef, AsAny, AsView, AsViewMut, DType, Error, Execute, Float, Op, Operand, Result, Shape, TensorOf,
     operands,
@@ -28,6 +29,9 @@ operands!(pub mod rms_norm: RmsNorm<T: Float> { x: in T, weight: in any, y: out 
 impl<T: Float> Op for RmsNorm<T> {
     fn name(&self) -> &'static str {
         "rms_norm"
+    }
+    fn options(&self) -> Vec<(&'static str, OptionValue)> {
+        vec![("eps", self.eps.into())]
     }
     fn hash_options<H: Hasher>(&self, state: &mut H) {
         let RmsNorm { eps, types: _ } = self;
@@ -63,6 +67,9 @@ impl<T: Float> Op for LayerNorm<T> {
     fn name(&self) -> &'static str {
         "layer_norm"
     }
+    fn options(&self) -> Vec<(&'static str, OptionValue)> {
+        vec![("eps", self.eps.into())]
+    }
     fn hash_options<H: Hasher>(&self, state: &mut H) {
         let LayerNorm { eps, types: _ } = self;
         eps.to_bits().hash(state);
@@ -95,6 +102,9 @@ operands!(pub mod add_rms_norm: AddRmsNorm<T: Float> { x: in T, residual: in T, 
 impl<T: Float> Op for AddRmsNorm<T> {
     fn name(&self) -> &'static str {
         "add_rms_norm"
+    }
+    fn options(&self) -> Vec<(&'static str, OptionValue)> {
+        vec![("eps", self.eps.into())]
     }
     fn hash_options<H: Hasher>(&self, state: &mut H) {
         let AddRmsNorm { eps, types: _ } = self;
@@ -132,6 +142,9 @@ operands!(pub mod group_norm: GroupNorm<T: Float> { x: in T, weight: opt any, bi
 impl<T: Float> Op for GroupNorm<T> {
     fn name(&self) -> &'static str {
         "group_norm"
+    }
+    fn options(&self) -> Vec<(&'static str, OptionValue)> {
+        vec![("num_groups", self.num_groups.into()), ("eps", self.eps.into())]
     }
     fn hash_options<H: Hasher>(&self, state: &mut H) {
         let GroupNorm { num_groups, eps, types: _ } = self;

@@ -1,4 +1,5 @@
 //! Functions of one element with parameters.
+use super::registry::OptionValue;
 use crate::{
     AsView, AsViewMut, DType, Execute, Float, Num, Op, Operands, Result, Shape, TensorOf, Tolerance, Wide,
     operands,
@@ -94,6 +95,15 @@ operands!(pub mod parametric_fn: Parametric<T: Num> { x: in T, y: out T });
 impl<T: Num> Op for Parametric<T> {
     fn name(&self) -> &'static str {
         self.f.name()
+    }
+    fn options(&self) -> Vec<(&'static str, OptionValue)> {
+        match self.f {
+            ParametricFn::Powf { exponent } => vec![("exponent", exponent.into())],
+            ParametricFn::Elu { alpha } => vec![("alpha", alpha.into())],
+            ParametricFn::Clamp { min, max } => {
+                vec![("min", OptionValue::Value(min)), ("max", OptionValue::Value(max))]
+            }
+        }
     }
     fn hash_options<H: Hasher>(&self, state: &mut H) {
         let Parametric { f, types: _ } = self;

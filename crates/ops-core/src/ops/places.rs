@@ -1,4 +1,5 @@
 //! Elements read from and written to places that indices give.
+use super::registry::OptionValue;
 use super::{extents, same_type};
 use crate::{
     AsAny, AsView, AsViewMut, DType, Element, Error, Execute, Layout, Num, Op, Operand, Operands, Result,
@@ -40,6 +41,9 @@ impl Op for Gather {
     fn name(&self) -> &'static str {
         "gather"
     }
+    fn options(&self) -> Vec<(&'static str, OptionValue)> {
+        vec![("axis", self.axis.into())]
+    }
     fn hash_options<H: Hasher>(&self, state: &mut H) {
         let Gather { axis } = self;
         axis.hash(state);
@@ -76,6 +80,9 @@ operands!(pub mod scatter: Scatter { dst: inout any, ids: in any, src: in any })
 impl Op for Scatter {
     fn name(&self) -> &'static str {
         "scatter"
+    }
+    fn options(&self) -> Vec<(&'static str, OptionValue)> {
+        vec![("axis", self.axis.into())]
     }
     fn hash_options<H: Hasher>(&self, state: &mut H) {
         let Scatter { axis } = self;
@@ -114,6 +121,9 @@ impl<T: Num> Op for ScatterAdd<T> {
     fn name(&self) -> &'static str {
         "scatter_add"
     }
+    fn options(&self) -> Vec<(&'static str, OptionValue)> {
+        vec![("axis", self.axis.into())]
+    }
     fn hash_options<H: Hasher>(&self, state: &mut H) {
         let ScatterAdd { axis, types: _ } = self;
         axis.hash(state);
@@ -149,6 +159,9 @@ operands!(pub mod index_add: IndexAdd<T: Num> { dst: inout T, ids: in any, src: 
 impl<T: Num> Op for IndexAdd<T> {
     fn name(&self) -> &'static str {
         "index_add"
+    }
+    fn options(&self) -> Vec<(&'static str, OptionValue)> {
+        vec![("axis", self.axis.into())]
     }
     fn hash_options<H: Hasher>(&self, state: &mut H) {
         let IndexAdd { axis, types: _ } = self;

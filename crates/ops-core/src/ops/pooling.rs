@@ -1,4 +1,5 @@
 //! Pooling over windows of planes.
+use super::registry::OptionValue;
 use crate::{
     AsView, AsViewMut, DType, Error, Execute, Float, Layout, Op, Operands, Result, Shape, TensorOf,
     Tolerance, Written, operands,
@@ -128,6 +129,10 @@ operands!(pub mod pool2d: Pool2d<T: Float> { x: in T, y: out T });
 impl<T: Float> Op for Pool2d<T> {
     fn name(&self) -> &'static str {
         self.f.name()
+    }
+    fn options(&self) -> Vec<(&'static str, OptionValue)> {
+        let Windows { kernel, stride, padding } = self.windows;
+        vec![("kernel", kernel.into()), ("stride", stride.into()), ("padding", padding.into())]
     }
     fn hash_options<H: Hasher>(&self, state: &mut H) {
         let Pool2d { f, windows, types: _ } = self;

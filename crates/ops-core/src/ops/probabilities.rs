@@ -1,4 +1,5 @@
 //! Softmax and log-softmax.
+use super::registry::OptionValue;
 use crate::{AsView, AsViewMut, Execute, Float, Op, Result, Shape, TensorOf, operands};
 use core::hash::{Hash, Hasher};
 use core::marker::PhantomData;
@@ -29,6 +30,9 @@ operands!(pub mod softmax: Softmax<T: Float> { x: in T, y: out T });
 impl<T: Float> Op for Softmax<T> {
     fn name(&self) -> &'static str {
         if self.log { "log_softmax" } else { "softmax" }
+    }
+    fn options(&self) -> Vec<(&'static str, OptionValue)> {
+        vec![("axis", self.axis.into())]
     }
     fn hash_options<H: Hasher>(&self, state: &mut H) {
         let Softmax { axis, log, types: _ } = self;

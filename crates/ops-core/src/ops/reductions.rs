@@ -1,5 +1,6 @@
 //! Reductions over axes.
 use super::Axes;
+use super::registry::OptionValue;
 use crate::{
     AsView, AsViewMut, DType, Error, Execute, Float, Num, Op, Operands, Result, Shape, TensorOf, Tolerance,
     Written, operands,
@@ -89,6 +90,10 @@ impl<T: Num> Op for Reduce<T> {
     fn name(&self) -> &'static str {
         self.f.name()
     }
+    fn options(&self) -> Vec<(&'static str, OptionValue)> {
+        let list = self.axes.list().map(|_| ("axes", OptionValue::Axes(self.axes)));
+        list.into_iter().chain([("keep_dims", self.axes.keeps_dims().into())]).collect()
+    }
     fn hash_options<H: Hasher>(&self, state: &mut H) {
         let Reduce { f, axes, types: _ } = self;
         (f, axes).hash(state);
@@ -132,6 +137,9 @@ operands!(pub mod arg_reduce: ArgReduce<T: Num> { x: in T, y: out u32 });
 impl<T: Num> Op for ArgReduce<T> {
     fn name(&self) -> &'static str {
         if self.smallest { "argmin" } else { "argmax" }
+    }
+    fn options(&self) -> Vec<(&'static str, OptionValue)> {
+        vec![("axis", self.axis.into())]
     }
     fn hash_options<H: Hasher>(&self, state: &mut H) {
         let ArgReduce { axis, smallest, types: _ } = self;

@@ -4,7 +4,7 @@
 //! from these and passes it to a [`Visit`]; [`entries`] lists all ops. Each op is declared here once: the names that files,
 //! policies and commands use, the types that it runs in, and how to make it from options.
 use super::*;
-use crate::{DType, Element, Execute, Float, Op, Scalar, Signature, Slot, Wide};
+use crate::{DType, Element, Execute, Float, Op, Operands, Scalar, Signature, Slot, Wide};
 use std::sync::LazyLock;
 
 // In this module the caller chooses the error type, so the crate's `Result` does not fit.
@@ -12,7 +12,9 @@ use core::result::Result;
 
 #[macro_use]
 mod types;
+mod option;
 
+pub use option::OptionValue;
 pub use types::{Group, dtype};
 
 /// The ops that move elements. They take element types as values, block formats included.
@@ -201,18 +203,32 @@ struct Name<V> {
     only: Option<Group>,
     /// An operand that must (`true`) or must not (`false`) be in a block format under this name.
     of_blocks: Option<(&'static str, bool)>,
+    /// An operand that a call must not have under this name: with it, it is a call of another op of the same name.
+    without: Option<&'static str>,
+    /// Whether the op is listed under this name. If not, another op is.
+    listed: bool,
     variant: V,
 }
 
 impl<V: Copy> Name<V> {
     const fn of(name: &'static str, variant: V) -> Self {
-        Name { name, only: None, of_blocks: None, variant }
+        Name { name, only: None, of_blocks: None, without: None, listed: true, variant }
     }
     const fn blocks(self, operand: &'static str) -> Self {
         Name { of_blocks: Some((operand, true)), ..self }
     }
     const fn no_blocks(self, operand: &'static str) -> Self {
         Name { of_blocks: Some((operand, false)), ..self }
+    }
+    const fn without(self, operand: &'static str) -> Self {
+        Name { without: Some(operand), ..self }
+    }
+    const fn unlisted(self) -> Self {
+        Name { listed: false, ..self }
+    }
+    /// Whether this is the name of a call with these operands.
+    fn is_of<O: Options>(&self, name: &str, options: &O) -> bool {
+        self.name == name && self.without.is_none_or(|operand| options.operand(operand).is_err())
     }
     fn entry(&self, group: Group, slots: fn(DType) -> &'static [Slot]) -> Entry {
         let blocks = self.of_blocks.filter(|(_, blocks)| *blocks).map(|(operand, _)| operand);
@@ -320,7 +336,7 @@ macro_rules! registry {
     )+) => {
         fn list() -> Vec<Entry> {
             let mut list = Vec::new();
-            $(for name in &$names {
+            $(for name in $names.iter().filter(|name| name.listed) {
                 let slots = |dtype| with_type!($group, dtype, $T => <$Op as Signature>::SLOTS, _ => &[]);
                 enter(&mut list, name.entry(group!($group), slots));
             })+
@@ -337,7 +353,7 @@ macro_rules! registry {
             options: &O,
             visit: V,
         ) -> Result<V::Answer, O::Error> {
-            $(if let Some(name) = $names.iter().find(|known| known.name == name) {
+            $(if let Some(name) = $names.iter().find(|known| known.is_of(name, options)) {
                 let dtype = parameter(name, group!($group), dtype, options)?;
                 return families::$family(name.name, name.variant, dtype, options, visit);
             })+
@@ -448,7 +464,7 @@ registry! {
     fill = one("fill"), scalars T: Fill<T>,
         |o, _one: ()| { let value = o.value("value")?.ok_or(Refused::Missing("value"))?; } => Fill::new(T::from_wide(value));
     where_ = one("where"), any T: Where, |_o, _one: ()| {} => Where;
-    index_select = one("index_select"), any T: IndexSelect,
+    index_select = [Name::of("index_select", ()).without("table")], any T: IndexSelect,
         |o, _one: ()| { let axis = o.axis("axis")?.unwrap_or(0); } => IndexSelect::axis(axis);
     reduce = REDUCE, numbers T: Reduce<T>, |o, f: ReduceFn| {
         let axes = o.axes("axes")?.unwrap_or(Axes::ALL);
@@ -527,8 +543,8 @@ registry! {
     };
     quantize = [Name::of("quantize", ()).blocks("y")], single T: Quantize, |_o, _one: ()| {} => Quantize;
     dequantize = [Name::of("dequantize", ()).blocks("x")], single T: Dequantize, |_o, _one: ()| {} => Dequantize;
-    embedding = [Name::of("qembedding", ()).blocks("table")], floats T: Embedding<T>,
-        |_o, _one: ()| {} => Embedding::OP;
+    embedding = [Name::of("qembedding", ()).blocks("table"), Name::of("index_select", ()).no_blocks("table").unlisted()],
+        floats T: Embedding<T>, |_o, _one: ()| {} => Embedding::OP;
 }
 
 /// Every name of every op, by family; in-place ops come last.
@@ -591,6 +607,19 @@ fn conv_axes<O: Options>(options: &O, form: ConvForm) -> Result<[ConvAxis; 2], O
         read("output_padding", |axis, v| axis.output_padding = v)?;
     }
     Ok(axes)
+}
+
+/// The type that an op runs in, for a call on these operands: the `dtype` from which [`by_name`] makes the op again.
+///
+/// `slots` are the op's operands. `None` if none was given.
+pub fn runs_in(name: &str, slots: &[Slot], on: &dyn Operands) -> Option<DType> {
+    if name == "cast" {
+        return on.get("x").map(|x| x.dtype);
+    }
+    // The type parameter is that of the first operand with a fixed type. Ops that move elements have none, and their result
+    // has the type that they move.
+    let parameter = slots.iter().find_map(|slot| slot.dtype);
+    parameter.or_else(|| on.iter().last().map(|operand| operand.dtype))
 }
 
 /// The type parameter of the op. It is the type that the op runs in, with two exceptions.

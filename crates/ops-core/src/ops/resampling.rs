@@ -1,4 +1,5 @@
 //! Upsampling along the last one or two axes.
+use super::registry::OptionValue;
 use crate::{
     AsView, AsViewMut, DType, Error, Execute, Float, Layout, MAX_RANK, Op, Operands, Result, Shape, TensorOf,
     Tolerance, Written, operands,
@@ -122,6 +123,15 @@ operands!(pub mod upsample: Upsample<T: Float> { x: in T, y: out T });
 impl<T: Float> Op for Upsample<T> {
     fn name(&self) -> &'static str {
         self.f.name()
+    }
+    fn options(&self) -> Vec<(&'static str, OptionValue)> {
+        let size = OptionValue::Counts(self.size[..self.f.axes()].to_vec());
+        match self.f {
+            UpsampleFn::Bilinear2d { align_corners } => {
+                vec![("size", size), ("align_corners", align_corners.into())]
+            }
+            _ => vec![("size", size)],
+        }
     }
     fn hash_options<H: Hasher>(&self, state: &mut H) {
         let Upsample { f, size, types: _ } = self;

@@ -1,5 +1,6 @@
 //! Rotary position embedding.
 use super::angles::Angles;
+use super::registry::OptionValue;
 use crate::{
     AsAny, AsView, AsViewMut, Error, Execute, Float, Layout, Op, Operand, Result, Shape, TensorOf, operands,
 };
@@ -79,6 +80,9 @@ impl<T: Float> Op for Rope<T> {
             RopeForm::HalfThd => "rope_thd",
         }
     }
+    fn options(&self) -> Vec<(&'static str, OptionValue)> {
+        vec![("start", self.start.into())]
+    }
     fn hash_options<H: Hasher>(&self, state: &mut H) {
         let Rope { form, start, types: _ } = self;
         (form, start).hash(state);
@@ -95,6 +99,9 @@ impl<T: Float> Op for RopeInplace<T> {
             RopeForm::Interleaved => "rope_i_inplace",
             RopeForm::HalfThd => "rope_thd_inplace",
         }
+    }
+    fn options(&self) -> Vec<(&'static str, OptionValue)> {
+        vec![("start", self.start.into())]
     }
     fn hash_options<H: Hasher>(&self, state: &mut H) {
         let RopeInplace { form, start, types: _ } = self;

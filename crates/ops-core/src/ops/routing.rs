@@ -1,5 +1,6 @@
 //! Routing of tokens to experts, and the sum of what the experts give.
 use super::extents;
+use super::registry::OptionValue;
 use crate::{
     AnyRef, AsView, AsViewMut, DType, Error, Execute, Float, Layout, Op, Operand, Operands, Result, Shape,
     TensorOf, Tolerance, Written, operands,
@@ -148,6 +149,18 @@ operands!(pub mod router_topk: RouterTopK<T: Float> { logits: in T, bias: opt an
 impl<T: Float> Op for RouterTopK<T> {
     fn name(&self) -> &'static str {
         "router_topk"
+    }
+    fn options(&self) -> Vec<(&'static str, OptionValue)> {
+        vec![
+            ("k", self.k.into()),
+            ("scoring", OptionValue::word(Scoring::ALL, self.scoring)),
+            ("order", OptionValue::word(ScoringOrder::ALL, self.order)),
+            ("renormalize", self.renormalize.into()),
+            ("scale", self.scale.into()),
+            ("groups", self.groups.into()),
+            ("groups_kept", self.groups_kept.into()),
+            ("group_score", OptionValue::word(GroupScore::ALL, self.group_score)),
+        ]
     }
     fn hash_options<H: Hasher>(&self, state: &mut H) {
         let RouterTopK { k, scoring, order, renormalize, scale, groups, groups_kept, group_score, types: _ } =

@@ -1,4 +1,5 @@
 //! Running sums.
+use super::registry::OptionValue;
 use crate::{
     AsView, AsViewMut, DType, Execute, Num, Op, Operands, Result, Shape, TensorOf, Tolerance, operands,
 };
@@ -25,6 +26,9 @@ operands!(pub mod cumsum: CumSum<T: Num> { x: in T, y: out T });
 impl<T: Num> Op for CumSum<T> {
     fn name(&self) -> &'static str {
         "cumsum"
+    }
+    fn options(&self) -> Vec<(&'static str, OptionValue)> {
+        vec![("axis", self.axis.into())]
     }
     fn hash_options<H: Hasher>(&self, state: &mut H) {
         let CumSum { axis, types: _ } = self;

@@ -1,4 +1,5 @@
 //! Sorting along an axis, and the largest elements of rows.
+use super::registry::OptionValue;
 use crate::{
     AsView, AsViewMut, DType, Error, Execute, Layout, Num, Op, Operands, Result, Shape, TensorOf, Tolerance,
     Written, operands,
@@ -32,6 +33,9 @@ operands!(pub mod sort: Sort<T: Num> { x: in T, y: out T });
 impl<T: Num> Op for Sort<T> {
     fn name(&self) -> &'static str {
         "sort"
+    }
+    fn options(&self) -> Vec<(&'static str, OptionValue)> {
+        vec![("axis", self.axis.into()), ("descending", self.descending.into())]
     }
     fn hash_options<H: Hasher>(&self, state: &mut H) {
         let Sort { axis, descending, types: _ } = self;
@@ -73,6 +77,9 @@ impl<T: Num> Op for ArgSort<T> {
     fn name(&self) -> &'static str {
         "argsort"
     }
+    fn options(&self) -> Vec<(&'static str, OptionValue)> {
+        vec![("axis", self.axis.into()), ("descending", self.descending.into())]
+    }
     fn hash_options<H: Hasher>(&self, state: &mut H) {
         let ArgSort { axis, descending, types: _ } = self;
         (axis, descending).hash(state);
@@ -107,6 +114,9 @@ operands!(pub mod topk: TopK<T: Num> { x: in T, values: out T, indices: out u32 
 impl<T: Num> Op for TopK<T> {
     fn name(&self) -> &'static str {
         "topk"
+    }
+    fn options(&self) -> Vec<(&'static str, OptionValue)> {
+        vec![("k", self.k.into())]
     }
     fn hash_options<H: Hasher>(&self, state: &mut H) {
         let TopK { k, types: _ } = self;

@@ -19,7 +19,11 @@ pub struct AtomicFile {
 static COUNTER: AtomicU64 = AtomicU64::new(0);
 
 impl AtomicFile {
-    pub(super) fn create(destination: &Path) -> Result<Self> {
+    /// Starts a file that appears as `destination` once it is [committed](Self::commit).
+    ///
+    /// # Errors
+    /// The path has no file name, or no file can be created beside it.
+    pub fn create(destination: &Path) -> Result<Self> {
         let Some(name) = destination.file_name() else {
             let source = io::Error::new(io::ErrorKind::InvalidInput, "the path has no file name");
             return Err(Error::io("create", destination, source));
@@ -39,7 +43,11 @@ impl AtomicFile {
         })
     }
 
-    pub(super) fn commit(mut self) -> Result<()> {
+    /// Makes the file appear, in place of one that was there.
+    ///
+    /// # Errors
+    /// The file cannot be written or renamed. Nothing appears then.
+    pub fn commit(mut self) -> Result<()> {
         let failed = |e| Error::io("write", &self.destination, e);
         self.file.flush().map_err(failed)?;
         // Sync before renaming: after a crash, either the old file or the complete new one exists.

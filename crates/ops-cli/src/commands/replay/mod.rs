@@ -1,13 +1,22 @@
-//! `ops replay`: runs golden cases from files.
+//! `ops replay`: runs golden cases and traces from files.
 use crate::args::{Common, ReplayArgs};
 use crate::backend::Engine;
 use crate::exit::{Failure, Outcome};
 use crate::output::{Progress, json_line};
+use crate::units::parse_size;
 use ops_test::golden::{CaseResult, Golden, Status};
+use ops_test::trace::is_trace;
 use serde::Serialize;
 use std::borrow::Cow;
-use std::io::Write;
+use std::fs::File;
+use std::io::{Read, Write};
 use std::path::Path;
+use trace::Replay;
+
+mod trace;
+
+/// What `--memory` may be, at most.
+const LARGEST: usize = 1 << 40;
 
 #[derive(Serialize)]
 struct Line<'a> {
@@ -50,24 +59,30 @@ pub(super) fn run(
     out: &mut dyn Write,
 ) -> Result<Outcome, Failure> {
     let (mut counts, mut unreadable) = (Counts::default(), false);
+    let (memory, mut replay) = (parse_size(&args.memory, LARGEST)?, None);
     let mut progress = Progress::new(common.progress);
     for (done, path) in args.files.iter().enumerate() {
         progress.step(done, args.files.len(), &path.display().to_string());
         progress.detail(&path.display().to_string());
-        match Golden::load(path) {
-            Ok(case) => {
-                let result = engine.replay(&case);
+        let unread = if starts_as_trace(path) {
+            let replay = replay.get_or_insert_with(|| Replay::new(engine, memory, common.json));
+            replay.file(path, &mut counts, &mut progress, out)?.err().map(|e| e.to_string())
+        } else {
+            let case = Golden::load(path);
+            if let Ok(case) = &case {
+                let result = engine.replay(case);
                 counts.add(result.status);
                 progress.clear();
                 write(path, &result, common.json, out)?;
-                // The next case may end the process.
-                out.flush()?;
             }
-            Err(e) => {
-                unreadable = true;
-                progress.clear();
-                eprintln!("ops: {} {e}", path.display());
-            }
+            case.err().map(|e| e.to_string())
+        };
+        // The next case may end the process.
+        out.flush()?;
+        if let Some(why) = unread {
+            unreadable = true;
+            progress.clear();
+            eprintln!("ops: {} {why}", path.display());
         }
     }
     progress.clear();
@@ -78,6 +93,13 @@ pub(super) fn run(
         writeln!(out, "{ok} ok, {fail} fail, {unsupported} unsupported, {error} error")?;
     }
     Ok(if unreadable { Outcome::Unreadable } else { Outcome::of(counts.passed(args.strict)) })
+}
+
+/// Whether a file is a trace, by its name or its first bytes. A file that cannot be read is none.
+fn starts_as_trace(path: &Path) -> bool {
+    let mut start = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(64).read_to_end(&mut start));
+    read.is_ok() && (is_trace(&start) || path.extension().is_some_and(|name| name == "optrace"))
 }
 
 fn write(path: &Path, result: &CaseResult, json: bool, out: &mut dyn Write) -> Result<(), Failure> {

@@ -1,0 +1,159 @@
+//! A backend that passes on a description of every call.
+use super::Wrapper;
+use crate::named::{contents, moved};
+use crate::ops::registry::{self, OptionValue};
+use crate::{
+    AnyTensor, Backend, Call, DType, Execute, Layout, Op, Operand, Operands, Packing, Reason, Result, Role,
+    Seen, Slot,
+};
+use core::fmt;
+use std::sync::Arc;
+
+/// Runs every op on `B` and passes a description of each successful call to a [`Recorder`], in the order of the calls.
+///
+/// Operands are copied before the call, because it may overwrite them; which ones are copied is the recorder's choice.
+///
+/// ```
+/// # use ops_cpu::Cpu;
+/// use ops_core::combine::{Recorded, RecordedCall, Recorder};
+/// use ops_core::{Backend, Operand, Result, ops::*};
+/// use std::sync::{Arc, Mutex};
+///
+/// #[derive(Default)]
+/// struct Names(Mutex<Vec<String>>);
+/// impl Recorder for Names {
+///     fn wants(&self, _: &Operand<'_>) -> bool {
+///         false
+///     }
+///     fn record(&self, call: RecordedCall) -> Result<()> {
+///         self.0.lock().unwrap().push(format!("{} {:?}", call.op, call.options));
+///         Ok(())
+///     }
+/// }
+///
+/// let names = Arc::new(Names::default());
+/// let recorded = Recorded::new(Cpu::new(), names.clone());
+/// let x = recorded.tensor(&[1, 2], &[1.0_f32, 2.0])?;
+/// recorded.softmax(recorded.add(&x, &x)?, Softmax::axis(-1))?;
+/// assert_eq!(*names.0.lock().unwrap(), ["add []", r#"softmax [("axis", Axis(-1))]"#]);
+/// # Ok::<(), ops_core::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Recorded<B> {
+    inner: B,
+    on: bool,
+    recorder: Arc<dyn Recorder>,
+}
+
+/// Receives the calls of a [`Recorded`] backend.
+pub trait Recorder: Send + Sync + 'static {
+    /// Whether to copy this operand's elements. Asked only of operands that are read.
+    fn wants(&self, operand: &Operand<'_>) -> bool;
+    /// Takes a call that has succeeded.
+    ///
+    /// # Errors
+    /// The call cannot be kept. The caller of the op gets this error.
+    fn record(&self, call: RecordedCall) -> Result<()>;
+}
+
+/// A call without its tensors.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct RecordedCall {
+    /// The op, as [`Op::name_on`] names it.
+    pub op: &'static str,
+    /// The type that the op runs in, see [`registry::runs_in`]; `None` if no operand was given.
+    pub runs_in: Option<DType>,
+    /// The options, see [`Op::options`].
+    pub options: Vec<(&'static str, OptionValue)>,
+    /// The operands that were given, in order of declaration.
+    pub operands: Vec<RecordedOperand>,
+}
+
+/// An operand of a [`RecordedCall`].
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct RecordedOperand {
+    /// The name in the op's contract.
+    pub name: &'static str,
+    /// Whether it is read or written.
+    pub role: Role,
+    /// The element type.
+    pub dtype: DType,
+    /// Where its elements are in its memory, which starts with the lowest of them. A packed operand is described as if it were
+    /// not packed.
+    pub layout: Layout,
+    /// Its memory before the call, from the lowest element to the highest, if the recorder wanted it.
+    pub memory: Option<Vec<u8>>,
+}
+
+impl<B> Recorded<B> {
+    /// Passes the calls of `inner` to `recorder`.
+    pub fn new(inner: B, recorder: Arc<dyn Recorder>) -> Self {
+        Recorded { inner, on: true, recorder }
+    }
+    /// Sets whether to record anything. Off, a call costs no more than on the backend inside.
+    pub fn on(self, on: bool) -> Self {
+        Recorded { on, ..self }
+    }
+    /// The backend inside.
+    pub fn inside(&self) -> &B {
+        &self.inner
+    }
+}
+
+impl<B: fmt::Debug> fmt::Debug for Recorded<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Recorded { inner, on, recorder: _ } = self;
+        f.debug_struct("Recorded").field("inner", inner).field("on", on).finish_non_exhaustive()
+    }
+}
+
+impl<B: Backend> Recorded<B> {
+    fn operand(&self, slot: &'static Slot, seen: Seen<'_, B::Space>) -> Result<RecordedOperand> {
+        let Operand { role, dtype, layout, .. } = seen.operand;
+        let wanted = role != Role::Out && self.recorder.wants(&seen.operand);
+        let memory = wanted.then(|| contents(seen, &self.inner)).transpose()?;
+        let layout = moved(layout);
+        Ok(RecordedOperand { name: slot.name, role, dtype, layout, memory })
+    }
+}
+
+impl<B: Backend> Wrapper for Recorded<B> {
+    type Inner = B;
+    fn inner(&self) -> &B {
+        &self.inner
+    }
+    fn around(&self, inner: B) -> Self {
+        Recorded { inner, ..self.clone() }
+    }
+}
+
+impl<O: Op, B: Execute<O>> Execute<O> for Recorded<B> {
+    fn support(&self, op: &O, on: &dyn Operands) -> Result<(), Reason> {
+        self.inner.support(op, on)
+    }
+    fn execute(&self, call: Call<'_, '_, O, B::Space>) -> Result<()> {
+        if !self.on {
+            return self.inner.execute(call);
+        }
+        let mut operands = Vec::with_capacity(O::SLOTS.len());
+        O::look(call.args(), |_, slot, seen| {
+            if let Some(seen) = seen {
+                operands.push(self.operand(slot, seen)?);
+            }
+            Ok::<(), crate::Error>(())
+        })?;
+        let op = call.name();
+        let runs_in = registry::runs_in(op, O::SLOTS, call.operands());
+        let recorded = RecordedCall { op, runs_in, options: call.op().options(), operands };
+        self.inner.execute(call)?;
+        self.recorder.record(recorded)
+    }
+    fn reads(&self, op: &O, operand: &'static str, packing: &'static Packing) -> bool {
+        self.inner.reads(op, operand, packing)
+    }
+    fn pack(&self, op: &O, operand: &'static str, x: AnyTensor<B::Space>) -> Result<AnyTensor<B::Space>> {
+        self.inner.pack(op, operand, x)
+    }
+}

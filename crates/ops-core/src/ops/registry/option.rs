@@ -1,0 +1,62 @@
+//! Options as values: what an op says about its options, and what [`Options`](super::Options) reads to make it again.
+use super::Window;
+use crate::Wide;
+use crate::ops::Axes;
+
+/// The value of an option. Each kind is read by the method of [`Options`](super::Options) with the same name.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum OptionValue {
+    /// A number.
+    Number(f64),
+    /// A number without loss, even if it is a large integer.
+    Value(Wide),
+    /// A count.
+    Count(usize),
+    /// An axis; negative counts from the end.
+    Axis(isize),
+    /// A list of counts.
+    Counts(Vec<usize>),
+    /// A list of axes.
+    Axes(Axes),
+    /// A flag.
+    Flag(bool),
+    /// The two sides of a window.
+    Window(Window),
+    /// One of the words that files use.
+    Word(&'static str),
+}
+
+impl OptionValue {
+    /// The word for `value` in a list of all values by their words.
+    pub(crate) fn word<V: PartialEq, const N: usize>(all: [(&'static str, V); N], value: V) -> Self {
+        let word = all.iter().find(|(_, known)| *known == value).map_or("", |(word, _)| word);
+        OptionValue::Word(word)
+    }
+}
+
+impl From<f64> for OptionValue {
+    fn from(number: f64) -> Self {
+        OptionValue::Number(number)
+    }
+}
+impl From<usize> for OptionValue {
+    fn from(count: usize) -> Self {
+        OptionValue::Count(count)
+    }
+}
+impl From<isize> for OptionValue {
+    fn from(axis: isize) -> Self {
+        OptionValue::Axis(axis)
+    }
+}
+impl<const N: usize> From<[usize; N]> for OptionValue {
+    fn from(counts: [usize; N]) -> Self {
+        OptionValue::Counts(counts.to_vec())
+    }
+}
+impl From<bool> for OptionValue {
+    fn from(flag: bool) -> Self {
+        OptionValue::Flag(flag)
+    }
+}
