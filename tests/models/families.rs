@@ -125,6 +125,28 @@ fn a_failed_step_is_not_continued() {
     }
 }
 
+/// Matrices that are split head by head when they are loaded may be in blocks.
+#[test]
+fn qwen3next_may_be_quantized() {
+    let (cpu, from) = (Cpu::new(), format!("{}/qwen3next-f16.gguf", folder()));
+    let to = std::env::temp_dir().join(format!("qwen3next-q8_0-{}.gguf", std::process::id()));
+    let mixture = rocm_ops::gguf::Mixture::from_name("q8_0").unwrap();
+    rocm_ops::gguf::Quantizer::open(&from, mixture).unwrap().write(&cpu, &to, |_| ()).unwrap();
+    let (blocks, floats) = (Gguf::open(&to).unwrap(), Gguf::open(&from).unwrap());
+    std::fs::remove_file(&to).unwrap();
+    for split in ["blk.0.ssm_ba.weight", "blk.2.attn_q.weight"] {
+        assert_eq!(blocks.tensor(split).unwrap().ggml_type(), rocm_ops::gguf::GgmlType::Q8_0, "{split}");
+    }
+    let logits = |gguf: &Gguf| {
+        let model = Decoder::<f32, Cpu>::load(&cpu, gguf, 16).unwrap();
+        model.forward(&cpu, &mut model.state(&cpu, 16).unwrap(), &[3, 1, 4, 1, 5, 9, 2, 6]).unwrap()
+    };
+    let (got, want) = (logits(&blocks), logits(&floats));
+    let error: f32 = got.iter().zip(&want).map(|(g, w)| (g - w).powi(2)).sum();
+    let error = error / want.iter().map(|w| w * w).sum::<f32>();
+    assert!(error > 0.0 && error < 1e-2, "{error}");
+}
+
 /// Older files have queries, keys, values and gates of each key head in one matrix.
 #[test]
 fn an_older_file_of_qwen3next_is_the_same_model() {
