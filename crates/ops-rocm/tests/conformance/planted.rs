@@ -98,9 +98,10 @@ fn a_quantized_product_of_the_first_digits_alone() {
 }
 
 #[test]
-fn rows_of_an_expert_that_begin_where_the_next_one_does() {
-    let test = "rows_of_an_expert_that_begin_where_the_next_one_does";
-    is_found(test, "linear_experts", "u32(of.v[i] < expert)", "u32(of.v[i] <= expert)");
+fn tiles_with_the_matrix_of_the_expert_before() {
+    let from = "+ i64(expert) * args.weight_stride[0];\n        const i64(&stride)";
+    let to = "+ i64(expert == 0 ? 0 : expert - 1) * args.weight_stride[0];\n        const i64(&stride)";
+    is_found("tiles_with_the_matrix_of_the_expert_before", "linear_experts", from, to);
 }
 
 #[test]
@@ -111,16 +112,15 @@ fn a_last_tile_of_an_expert_that_is_left_out() {
 }
 
 #[test]
-fn rows_of_no_expert_that_are_left_out() {
-    let from = "at <= args.experts; at += grid_x()";
-    let to = "at < args.experts; at += grid_x()";
-    is_found("rows_of_no_expert_that_are_left_out", "linear_experts", from, to);
+fn rows_of_no_expert_that_get_a_matrix() {
+    let from = "depth = present ? now.d : 0;";
+    is_found("rows_of_no_expert_that_get_a_matrix", "linear_experts", from, "depth = now.d;");
 }
 
 #[test]
-fn a_second_step_of_a_sort_that_forgets_the_first() {
-    let test = "a_second_step_of_a_sort_that_forgets_the_first";
-    is_found(test, "linear_experts", "next += all;", "next = end;");
+fn a_sort_that_lists_the_first_of_each_pack() {
+    let test = "a_sort_that_lists_the_first_of_each_pack";
+    is_found(test, "linear_experts", "[to++] = first + i;", "[to++] = first;");
 }
 
 #[test]
