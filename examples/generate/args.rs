@@ -54,14 +54,15 @@ pub(crate) struct Args {
     pub(crate) context: Option<u32>,
     /// Sampling temperature: 0 always picks the most likely token, 1 samples from the model's distribution.
     #[arg(long, default_value_t = 0.8, value_parser = temperature, allow_negative_numbers = true)]
-    pub(crate) temperature: f32,
+    pub(crate) temperature: f64,
     /// Sample from only this many of the most likely tokens; 0 means all.
     #[arg(long)]
     pub(crate) top_k: Option<usize>,
     /// Sample from the smallest set of most likely tokens whose probabilities sum to at least this.
     #[arg(long, value_parser = probability, allow_negative_numbers = true)]
-    pub(crate) top_p: Option<f32>,
-    /// Seed of the sampler. The same seed gives the same text.
+    pub(crate) top_p: Option<f64>,
+    /// Seed of the sampler. The same seed gives the same text, alone or with others, on every backend that computes the same
+    /// logits.
     #[arg(long, default_value_t = 0)]
     pub(crate) seed: u64,
     /// Backend to run on; `checked` compares every op on the CPU with the reference, `rocm` is an AMD GPU.
@@ -113,12 +114,12 @@ pub(crate) enum Type {
     Bf16,
 }
 
-fn temperature(text: &str) -> Result<f32, String> {
+fn temperature(text: &str) -> Result<f64, String> {
     number(text, "a finite number, 0 or larger", |t| t >= 0.0 && t.is_finite())
 }
-fn probability(text: &str) -> Result<f32, String> {
+fn probability(text: &str) -> Result<f64, String> {
     number(text, "a number above 0 and at most 1", |p| p > 0.0 && p <= 1.0)
 }
-fn number(text: &str, want: &str, fits: fn(f32) -> bool) -> Result<f32, String> {
+fn number(text: &str, want: &str, fits: fn(f64) -> bool) -> Result<f64, String> {
     text.parse().ok().filter(|n| fits(*n)).ok_or_else(|| format!("expected {want}"))
 }

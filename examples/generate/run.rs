@@ -2,7 +2,7 @@
 use crate::args::{Args, Overflow};
 use crate::input::{Input, Progress, Prompt};
 use crate::output::Output;
-use crate::sampler::{self, Sampler, Sampling};
+use crate::sampler;
 use crate::{Prepare, Result, Terminal};
 use rocm_ops::model::Transformer;
 use rocm_ops::models::{Decoder, Row, State};
@@ -17,7 +17,6 @@ struct Text<'a, S: Space, T: Float> {
     tokens: Vec<u32>,
     /// Those of the next step.
     fresh: Vec<u32>,
-    sampler: Sampler,
     output: Output<'a>,
     done: bool,
     /// Whether the context was full.
@@ -47,9 +46,12 @@ pub(crate) fn generate<T: Float, B: Transformer<T>>(
     }
     prepare(&mut || {
         let mut state = model.state(backend, capacity)?;
-        model.forward(backend, &mut state, &prompts[0].ids)?;
-        if state.len() < capacity {
-            model.forward(backend, &mut state, &prompts[0].ids[..1])?;
+        let mut step = |tokens: &[u32]| {
+            sampler::next(args, backend, &model, &mut [(&mut state, tokens)], &[0])?;
+            Ok::<usize, Box<dyn std::error::Error>>(state.len())
+        };
+        if step(&prompts[0].ids)? < capacity {
+            step(&prompts[0].ids[..1])?;
         }
         Ok(())
     })?;
@@ -62,7 +64,6 @@ pub(crate) fn generate<T: Float, B: Transformer<T>>(
             state: model.state(backend, room(prompt))?,
             tokens: prompt.ids.clone(),
             fresh: prompt.ids.clone(),
-            sampler: Sampler::new(sampling(args)),
             output: Output::new(args, &input.tokenizer, prompt, terminal.out)?,
             done: false,
             full: false,
@@ -71,10 +72,6 @@ pub(crate) fn generate<T: Float, B: Transformer<T>>(
     let mut texts: Vec<Text<'_, B::Space, T>> = texts.collect::<Result<_>>()?;
     let about = Run { input, name, dtype: T::DTYPE.name(), loaded };
     about.decode(backend, &model, &mut texts, terminal)
-}
-
-fn sampling(args: &Args) -> Sampling {
-    Sampling { temperature: args.temperature, top_k: args.top_k, top_p: args.top_p, seed: args.seed }
 }
 
 /// What a summary says beside numbers.
@@ -98,22 +95,26 @@ impl Run<'_> {
         let stopped = |terminal: &Terminal<'_>| terminal.stop.load(Ordering::Relaxed);
         while texts.iter().any(|text| !text.done) && !(prefill.is_some() && stopped(terminal)) {
             let growing = texts.iter_mut().filter(|text| !text.done);
-            let rows = growing.map(|Text { state, fresh, .. }| (state, fresh.as_slice()));
-            let logits = model.forward_batch(backend, &mut rows.collect::<Vec<Row<'_, _, _>>>())?;
+            let rows = growing.map(|Text { state, fresh, output, .. }| {
+                ((state, fresh.as_slice()), output.ids.len() as i64)
+            });
+            let (mut rows, counters): (Vec<Row<'_, _, _>>, Vec<i64>) = rows.unzip();
+            let tokens = sampler::next(self.input.args, backend, model, &mut rows, &counters)?;
+            let tokens = tokens.ok_or("all logits of the model are NaN")?;
             prefill.get_or_insert_with(|| begin.elapsed());
-            for (text, logits) in texts.iter_mut().filter(|text| !text.done).zip(&logits) {
-                self.accept(text, logits, terminal)?;
+            for (text, token) in texts.iter_mut().filter(|text| !text.done).zip(tokens) {
+                self.accept(text, token, terminal)?;
             }
         }
         let prefill = prefill.unwrap_or_default();
         self.finish(texts, prefill, begin.elapsed() - prefill, terminal)
     }
 
-    /// Draws the next token, and decides whether the text goes on.
+    /// Adds the next token, and decides whether the text goes on.
     fn accept<S: Space, T: Float>(
         &self,
         text: &mut Text<'_, S, T>,
-        logits: &[f32],
+        token: u32,
         terminal: &mut Terminal<'_>,
     ) -> Result<()> {
         let Input { args, tokenizer, context, .. } = self.input;
@@ -121,7 +122,6 @@ impl Run<'_> {
             text.done = true;
             return Ok(());
         }
-        let token = text.sampler.next(logits).ok_or("all logits of the model are NaN")?;
         text.output.push(token, terminal.out)?;
         text.tokens.push(token);
         text.fresh = vec![token];

@@ -48,6 +48,35 @@ fn lines_of_a_file_give_what_each_gives_alone() {
     std::fs::remove_file(file).unwrap();
 }
 
+/// Every text counts its own tokens, so what is drawn depends neither on other texts nor on the backend.
+#[test]
+fn a_seed_gives_the_same_text_on_every_backend_and_beside_other_texts() {
+    let drawn = ["--temperature", "1.1", "--top-k", "50", "--top-p", "0.95", "--max-tokens", "10", "--ids"];
+    let prompts = ["In the beginning", "And God said, Let there be light"];
+    // With weights in f16. For those in blocks, the CPU rounds activations to 8 bits, and logits differ.
+    let model = concat!(env!("CARGO_MANIFEST_DIR"), "/models/tiny-llama-kjv-f16.gguf");
+    let of = |words: &[&str]| printed(&[&drawn[..], &["--model", model], words].concat()).unwrap();
+    let alone = prompts.map(|prompt| of(&["--seed", "3", "--prompt", prompt]));
+    for backend in ["reference", "checked"] {
+        assert_eq!(of(&["--seed", "3", "--prompt", prompts[0], "--backend", backend]), alone[0], "{backend}");
+    }
+    let file = lines("drawn", &prompts.join("\n"));
+    assert_eq!(of(&["--seed", "3", "--prompts", &file]), alone.concat());
+    std::fs::remove_file(file).unwrap();
+    assert_ne!(of(&["--seed", "4", "--prompt", prompts[0]]), alone[0]);
+}
+
+#[test]
+fn one_id_to_draw_from_is_the_most_likely_one() {
+    let most_likely = printed(&[&GREEDY[..], &["--ids"]].concat()).unwrap();
+    for one in [["--top-k", "1"], ["--top-p", "1e-9"], ["--temperature", "1e-6"]] {
+        let words = [&["--max-tokens", "12", "--ids"][..], &one].concat();
+        assert_eq!(printed(&words).unwrap(), most_likely, "{one:?}");
+    }
+    let all = printed(&["--max-tokens", "12", "--ids", "--top-k", "0"]).unwrap();
+    assert_eq!(printed(&["--max-tokens", "12", "--ids"]).unwrap(), all);
+}
+
 #[test]
 fn a_file_without_prompts_is_an_error_that_names_it() {
     let file = lines("empty", "\n \n");

@@ -212,13 +212,38 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         if rows.is_empty() {
             return Ok(Vec::new());
         }
-        let h = self.hidden(b, rows)?;
-        let mut end = 0;
-        let last: Vec<u32> = rows.iter().map(|(_, tokens)| (end += tokens.len(), end as u32 - 1).1).collect();
-        let last = b.tensor(&[last.len()], &last)?;
-        let h = b.index_select(&h, &last, IndexSelect::axis(0))?;
-        let logits = self.logits(b, h.as_ref())?;
+        let logits = self.logits(b, self.last_hidden(b, rows)?.as_ref())?;
         Ok(logits.chunks(self.vocabulary()).map(<[f32]>::to_vec).collect())
+    }
+
+    /// A step of several texts, as [`forward_batch`](Self::forward_batch): the token drawn after each, with a counter for each. The
+    /// logits stay on the backend. `None` where all of them are NaN.
+    ///
+    /// # Errors
+    /// As [`forward`](Self::forward), and those of [`SamplingOps::sample`].
+    pub fn sample_batch(
+        &self,
+        b: &B,
+        rows: &mut [Row<'_, B::Space, T>],
+        counters: &[i64],
+        sample: Sample<f32>,
+    ) -> Result<Vec<Option<u32>>> {
+        if rows.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut logits = self.logits_on(b, self.last_hidden(b, rows)?.as_ref())?;
+        if let Some(cap) = self.config.logit_softcap {
+            logits = ElementwiseOps::<f32>::affine(b, &logits, 1.0 / cap, 0.0)?;
+            logits = ActivationOps::<f32>::tanh(b, &logits)?;
+            ElementwiseOps::<f32>::affine_inplace(b, &mut logits, cap, 0.0)?;
+        }
+        let ids = b.sample(&logits, &b.tensor(&[counters.len()], counters)?, sample)?.to_vec(b)?;
+        let check = |(i, id): (usize, u32)| {
+            // Of logits that are all NaN the first is drawn. Only then they are looked at.
+            let drawn = id != 0 || logits.as_ref().narrow(0, i, 1)?.to_vec(b)?.iter().any(|v| !v.is_nan());
+            Ok(drawn.then_some(id))
+        };
+        ids.into_iter().enumerate().map(check).collect()
     }
 
     /// Like [`forward`](Self::forward), but with logits after each of the tokens: a row of [`vocabulary`](Self::vocabulary) each.
@@ -228,6 +253,18 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
     pub fn forward_all(&self, b: &B, state: &mut State<B::Space, T>, tokens: &[u32]) -> Result<Vec<f32>> {
         let h = self.hidden(b, &mut [(state, tokens)])?;
         self.logits(b, h.as_ref())
+    }
+
+    /// The normed output of the last layer for the last token of each text, `[texts, dim]`.
+    fn last_hidden(&self, b: &B, rows: &mut [Row<'_, B::Space, T>]) -> Result<TensorOf<B, T>> {
+        let h = self.hidden(b, rows)?;
+        let mut end = 0;
+        let last: Vec<u32> = rows.iter().map(|(_, tokens)| (end += tokens.len(), end as u32 - 1).1).collect();
+        if last.len() == h.dims()[0] {
+            return Ok(h);
+        }
+        let last = b.tensor(&[last.len()], &last)?;
+        Ok(b.index_select(&h, &last, IndexSelect::axis(0))?)
     }
 
     /// The normed output of the last layer, `[tokens of all texts, dim]`.
@@ -284,13 +321,17 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         }
     }
 
-    fn logits(&self, b: &B, h: Ref<'_, B, T>) -> Result<Vec<f32>> {
+    /// The logits on the backend, without the softcap.
+    fn logits_on(&self, b: &B, h: Ref<'_, B, T>) -> Result<TensorOf<B, f32>> {
         let logits = match &self.output {
             Some(output) => output.apply(b, h)?,
             None => b.linear(h, &self.embedding)?,
         };
-        let logits: TensorOf<B, f32> = b.cast(&logits)?;
-        let mut logits = logits.to_vec(b)?;
+        Ok(b.cast(&logits)?)
+    }
+
+    fn logits(&self, b: &B, h: Ref<'_, B, T>) -> Result<Vec<f32>> {
+        let mut logits = self.logits_on(b, h)?.to_vec(b)?;
         if let Some(cap) = self.config.logit_softcap {
             logits.iter_mut().for_each(|v| *v = (cap * (f64::from(*v) / cap).tanh()) as f32);
         }
