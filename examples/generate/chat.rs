@@ -4,6 +4,8 @@ use minijinja::{Environment, Error, ErrorKind, Value};
 use rocm_ops::gguf::Tokenizer;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+mod json;
+
 /// Renders a conversation of an optional system message and a user's message, up to where the answer begins.
 pub(crate) fn render(tokenizer: &Tokenizer, system: Option<&str>, user: &str) -> Result<String, String> {
     let template = tokenizer.chat_template();
@@ -24,6 +26,7 @@ fn apply(
     let mut jinja = Environment::new();
     jinja.set_syntax(SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build()?);
     jinja.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
+    jinja.add_filter("tojson", json::tojson);
     jinja.add_function("raise_exception", |message: String| -> Result<Value, Error> {
         Err(Error::new(ErrorKind::InvalidOperation, message))
     });
@@ -40,7 +43,25 @@ fn apply(
         ("documents", Value::from(())),
     ];
     context.extend(tokens.iter().map(|(name, text)| (*name, Value::from(text.unwrap_or_default()))));
-    jinja.render_named_str("template", template, Value::from_pairs(context))
+    jinja.render_named_str("template", &without_marks(template), Value::from_pairs(context))
+}
+
+/// The template with blocks in place of `{% generation %}` and `{% endgeneration %}`, which mark answers for training and print
+/// nothing.
+fn without_marks(template: &str) -> String {
+    let mut parts = template.split("{%");
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        text.push_str("{%");
+        let (tag, rest) = part.split_at(part.find("%}").unwrap_or(part.len()));
+        text += &match tag.trim_matches(|c: char| c.is_whitespace() || c == '-' || c == '+') {
+            "generation" => tag.replace("generation", "if true"),
+            "endgeneration" => tag.replace("endgeneration", "endif"),
+            _ => tag.to_owned(),
+        };
+        text.push_str(rest);
+    }
+    text
 }
 
 /// A date in UTC by the usual letters.
@@ -137,6 +158,23 @@ mod tests {
     }
 
     #[test]
+    fn idioms_of_tools_and_training_are_there() {
+        let tools = "{%- if tools is not none and tools %}{{ raise_exception('none were given') }}{% endif %}\
+                     {%- set calls = [{'name': 'f', 'arguments': {'x': 1.0, 'a': \"it's <b>\"}}] %}\
+                     {%- for call in calls %}{{ '{\"name\": \"' + call.name + '\", \"arguments\": ' }}\
+                     {{- call.arguments | tojson if call.arguments is mapping else call.arguments }}}{% endfor %}\n\
+                     {{ messages | tojson(indent=1) }}\n\
+                     {{- messages | selectattr('role', 'equalto', 'user') | list | length }}\
+                     {{- '' if messages[0]['content'] is string else 'parts' }}\
+                     {%- for key, value in calls[0].items() %}{{ key }}{% if not loop.last %},{% endif %}{% endfor %}";
+        let want = "{\"name\": \"f\", \"arguments\": {\"x\": 1.0, \"a\": \"it's <b>\"}}\
+                    [\n {\n  \"role\": \"user\",\n  \"content\": \" Hi \"\n }\n]1name,arguments";
+        assert_eq!(chat(tools, None).unwrap(), want);
+        let marked = "a\n{%- generation -%}\n b{{ 'generation' }}\n{%- endgeneration %}\n{% generation %}c{%endgeneration%}";
+        assert_eq!(chat(marked, None).unwrap(), "abgenerationc");
+    }
+
+    #[test]
     fn errors_say_what_failed() {
         let raised = chat(
             "{% if messages[0].role == 'system' %}\n{{ raise_exception('no system role') }}{% endif %}",
@@ -145,7 +183,7 @@ mod tests {
         let raised = raised.unwrap_err();
         assert!(raised.contains("no system role") && raised.contains("template:2"), "{raised}");
         for (template, part) in [
-            ("{% generation %}", "generation"),
+            ("{% training %}", "training"),
             ("{{ x | tojson_as_python }}", "tojson_as_python"),
             ("{{ missing(1) }}", "missing"),
             ("{{ strftime_now('%Q') }}", "%Q"),
