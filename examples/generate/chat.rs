@@ -167,7 +167,7 @@ mod tests {
                      {{- messages | selectattr('role', 'equalto', 'user') | list | length }}\
                      {{- '' if messages[0]['content'] is string else 'parts' }}\
                      {%- for key, value in calls[0].items() %}{{ key }}{% if not loop.last %},{% endif %}{% endfor %}";
-        let want = "{\"name\": \"f\", \"arguments\": {\"x\": 1.0, \"a\": \"it's <b>\"}}\n\
+        let want = "{\"name\": \"f\", \"arguments\": {\"x\": 1.0, \"a\": \"it's <b>\"}}\
                     [\n {\n  \"role\": \"user\",\n  \"content\": \" Hi \"\n }\n]1name,arguments";
         assert_eq!(chat(tools, None).unwrap(), want);
         let marked = "a\n{%- generation -%}\n b{{ 'generation' }}\n{%- endgeneration %}\n{% generation %}c{%endgeneration%}";
