@@ -4,7 +4,9 @@ use crate::instances::{Arguments, Table};
 use crate::launch::need;
 use crate::matmul::mma_lds;
 use crate::quant::kind;
-use crate::{Device, ElementType, Family, Instance, Launch, OperandView, Refused, Shape, StridedPointer, rows};
+use crate::{
+    Device, ElementType, Family, Instance, Launch, OperandView, Refused, Shape, StridedPointer, rows,
+};
 
 const BLOCK: u32 = 256;
 /// Values along k that kernels take at a time; `STEP_VALUES` in the source.
@@ -100,9 +102,23 @@ fn declare_dot(table: &mut Table) {
             let types = [ElementType::Block(format), t];
             for (variant, rows) in dots(format) {
                 if rows == 1 {
-                    qlinear.part("row").add_variant("qlinear", variant, &types, "qlinear_row", &[], row_lds(t));
+                    qlinear.part("row").add_variant(
+                        "qlinear",
+                        variant,
+                        &types,
+                        "qlinear_row",
+                        &[],
+                        row_lds(t),
+                    );
                 } else {
-                    qlinear.part("rows").add_variant("qlinear", variant, &types, "qlinear_dot", &[&rows.to_string()], 0);
+                    qlinear.part("rows").add_variant(
+                        "qlinear",
+                        variant,
+                        &types,
+                        "qlinear_dot",
+                        &[&rows.to_string()],
+                        0,
+                    );
                 }
             }
         }
