@@ -1,5 +1,6 @@
 //! Drawing tokens from logits.
 use super::extents;
+use super::registry::OptionValue;
 use crate::{
     AsView, AsViewMut, DType, Error, Execute, Float, Op, Operands, Result, Shape, TensorOf, Tolerance,
     Written, operands,
@@ -93,6 +94,13 @@ operands!(pub mod sample: Sample<T: Float> { logits: in T, counter: in i64, ids:
 impl<T: Float> Op for Sample<T> {
     fn name(&self) -> &'static str {
         "sample"
+    }
+    fn options(&self) -> Vec<(&'static str, OptionValue)> {
+        let Sample { temperature, top_k, top_p, seed, types: _ } = *self;
+        let mut options = vec![("temperature", temperature.into()), ("seed", (seed as usize).into())];
+        options.extend(top_k.map(|k| ("top_k", k.into())));
+        options.extend(top_p.map(|p| ("top_p", p.into())));
+        options
     }
     fn hash_options<H: Hasher>(&self, state: &mut H) {
         let Sample { temperature, top_k, top_p, seed, types: _ } = self;

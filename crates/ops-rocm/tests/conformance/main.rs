@@ -13,7 +13,7 @@ use ops_core::ops::{LinearOps, MatMulOps, QuantOps, registry};
 use ops_core::quant::Q8_0;
 use ops_core::{Backend, DType, f16};
 use ops_kernels::{ElementType, Family};
-use ops_rocm::{Rocm, Tuning};
+use ops_rocm::Rocm;
 use ops_test::golden::Tally;
 use ops_test::suite::{CaseStatus, Filter, run};
 use standin::{Standin, has_program, with_standin};
@@ -92,7 +92,7 @@ fn products_on(test: &str, gfx: &str, then: impl FnOnce(&Standin)) {
     });
 }
 
-/// Products with quantized weights, and whether a few rows are multiplied as bytes.
+/// Products with quantized weights, and whether one row and a few are multiplied as bytes.
 fn qlinear(bytes: Option<&str>) {
     suite_of(Some("qlinear".to_owned()));
     let rocm = Rocm::new().unwrap();
@@ -104,7 +104,7 @@ fn qlinear(bytes: Option<&str>) {
         assert!(y.as_ref().to_vec(&rocm).unwrap().iter().all(|y| (y.to_f32() - 64.0).abs() < 0.1));
         let decisions = rocm.decisions();
         let last = decisions.last().map(ToString::to_string).unwrap_or_default();
-        let instruction = bytes.filter(|_| rows > 1).unwrap_or("no matrix units");
+        let instruction = bytes.unwrap_or("no matrix units");
         assert!(last.contains(instruction), "{last}");
     }
 }
@@ -113,12 +113,6 @@ fn qlinear(bytes: Option<&str>) {
 fn qlinear_on_gfx1030() {
     with_standin("qlinear_on_gfx1030", &[("HIP_STANDIN_GFX", "gfx1030")], |standin| {
         qlinear(Some("v_dot4_i32_i8"));
-        // One row is multiplied as bytes only where `ops tune` found that faster.
-        let mut tuning = Tuning::of("gfx1030");
-        assert!(tuning.set("qlinear_dot_rows", 1));
-        let rocm = Rocm::builder().tuning(tuning).build().unwrap();
-        let one_row = Some("x=[1,".to_owned());
-        suite_on(&rocm, &Filter { op: Some("qlinear".to_owned()), name: one_row, ..Filter::all() });
         executed::check(standin, "gfx1030", &[Family::QlinearDot], &[]);
     });
 }
@@ -302,7 +296,7 @@ fn suite_compiled_by_clang_on_waves_of_32() {
 }
 
 /// Kernels that the whole suite does not execute on a target with matrix units and products of bytes.
-const ELSEWHERE: [Except; 4] = [
+const ELSEWHERE: [Except; 3] = [
     Except {
         kernels: |k| {
             let on_matrix = |t: &ElementType| [ElementType::F16, ElementType::Bf16].contains(t);
@@ -322,15 +316,11 @@ const ELSEWHERE: [Except; 4] = [
     Except {
         kernels: |k| {
             // Some formats have no kernels for matrix units.
-            let replaced = k.part == "tile" || k.variant == "rows8";
+            let replaced = k.part == "tile" || ["rows1", "rows8"].contains(&k.variant);
             let by_matrix = || ops_kernels::find("qlinear", "mma64", &k.types).is_some();
             k.family == Family::Qlinear && replaced && by_matrix()
         },
         reason: "products of bytes and matrix units replace them; qlinear_on_gfx1010 executes them",
-    },
-    Except {
-        kernels: |k| k.family == Family::QlinearDot && k.variant == "dot1",
-        reason: "used only where `ops tune` found it faster; qlinear_on_gfx1030 executes it",
     },
     Except {
         kernels: |k| {
