@@ -66,6 +66,9 @@ OPS_DEVICE u64 mass_of(f32 below, f32 rate, u32 shift) {
     return whole + shift < 64 ? mass >> (whole + shift) : 0;
 }
 
+// `same_in_wave` of 64 bits. What comes from LDS would otherwise take vector registers, of which a block of 1024 threads has few.
+OPS_DEVICE u64 wide_same_in_wave(u64 value) { return u64(same_in_wave(u32(value >> 32))) << 32 | same_in_wave(u32(value)); }
+
 // Where a running sum passes a bound.
 template <typename P> struct Passed {
     P place;
@@ -142,7 +145,7 @@ template <typename T> struct Sampler {
             totals[SAMPLE_WAVES + 1] = second ? start + first : start;
         }
         barrier();
-        return Passed<u32>{u32(totals[SAMPLE_WAVES]), totals[SAMPLE_WAVES + 1]};
+        return Passed<u32>{same_in_wave(u32(totals[SAMPLE_WAVES])), wide_same_in_wave(totals[SAMPLE_WAVES + 1])};
     }
 
     // Where the running sum of `amount`, in the order of `place`, first exceeds `bound`, which must be below the whole sum.
@@ -178,7 +181,7 @@ template <typename T> struct Sampler {
         each([&](u64, T x) OPS_INLINE { value[0] += amount(x); });
         reduce_block<SAMPLE_BLOCK, 1>(value, totals, Sum());
         barrier();
-        return value[0];
+        return wide_same_in_wave(value[0]);
     }
 
     // The mass of the `top_k` first ids. Ids of equal logits have equal masses, so it does not matter which of them are kept.
