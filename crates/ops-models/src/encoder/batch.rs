@@ -3,21 +3,32 @@ use crate::{Error, Result};
 use ops_core::{Backend, Float, TensorOf};
 use std::ops::Range;
 
+/// Tokens of a batch from which on another one costs less than much padding.
+const ENOUGH: usize = 128;
+
 /// Splits texts of these lengths into batches of similar length: each a list of places in `lengths`, longest texts first. A batch
-/// has at most `tokens` tokens with its padding, or one text.
+/// has at most `tokens` tokens with its padding, or one text. A batch of 128 tokens takes no text that is shorter than three
+/// quarters of its longest, because that would mostly add padding.
 ///
 /// ```
 /// let batches = ops_models::batches(&[3, 20, 4, 21], 45);
 /// assert_eq!(batches, [vec![3, 1], vec![2, 0]]);
+/// let batches = ops_models::batches(&[64, 10, 64, 50], 1000);
+/// assert_eq!(batches, [vec![0, 2, 3], vec![1]]);
 /// ```
 pub fn batches(lengths: &[usize], tokens: usize) -> Vec<Vec<usize>> {
     let mut order: Vec<usize> = (0..lengths.len()).collect();
     // The sort is stable, so equal lengths keep their order.
     order.sort_by_key(|text| std::cmp::Reverse(lengths[*text]));
     let mut out: Vec<Vec<usize>> = Vec::new();
+    let takes = |batch: &[usize], text: usize| {
+        let (count, longest, own) = (batch.len(), lengths[batch[0]], lengths[text]);
+        let similar = own >= longest - longest / 4 || count.saturating_mul(longest) < ENOUGH;
+        similar && (count + 1).saturating_mul(longest) <= tokens
+    };
     for text in order {
         match out.last_mut() {
-            Some(batch) if (batch.len() + 1).saturating_mul(lengths[batch[0]]) <= tokens => batch.push(text),
+            Some(batch) if takes(batch, text) => batch.push(text),
             _ => out.push(vec![text]),
         }
     }
