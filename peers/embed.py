@@ -1,7 +1,7 @@
 """Runs our encoder, PyTorch's and candle's in turns on the same texts, and prints a table.
 
-Called by embed.sh. Tokenization is not timed. PyTorch and candle are given the texts sorted by length, in batches of 32 texts and in
-batches of as many tokens as ours have, and the faster of the two counts. Fails if an embedding of ours has a cosine below 0.99999
+Called by embed.sh. Tokenization is not timed. PyTorch and candle are given the texts sorted by length, in batches of 32 texts, in
+batches of as many tokens as ours have, and in our own batches, and the fastest counts. Fails if an embedding of ours has a cosine below 0.99999
 with PyTorch's.
 """
 
@@ -37,10 +37,10 @@ def cases(tokenizer, longest):
 
 
 def batches(ids, full):
-    """Places of texts by falling length, where a batch ends before it is `full(count, longest)`."""
+    """Places of texts by falling length, where a batch ends before `full(count, longest, shortest)` holds for it."""
     out = []
     for i in sorted(range(len(ids)), key=lambda i: -len(ids[i])):
-        if out and not full(len(out[-1]) + 1, len(ids[out[-1][0]])):
+        if out and not full(len(out[-1]) + 1, len(ids[out[-1][0]]), len(ids[i])):
             out[-1].append(i)
         else:
             out.append([i])
@@ -82,8 +82,11 @@ def ours(program, folder, file, repeat):
 
 def measure(args, torch_model, candle, folder, ids, file):
     """Fastest of the rounds for each, in microseconds, and the least cosine of ours with PyTorch's."""
-    ways = [batches(ids, lambda count, _: count > 32),
-            batches(ids, lambda count, width: count * width > TOKENS_IN_A_BATCH)]
+    ways = [batches(ids, lambda count, longest, shortest: count > 32),
+            batches(ids, lambda count, longest, shortest: count * longest > TOKENS_IN_A_BATCH),
+            # As ours.
+            batches(ids, lambda count, longest, shortest: count * longest > TOKENS_IN_A_BATCH
+                    or (4 * shortest < 3 * longest and (count - 1) * longest >= 128))]
     embeddings, tokens, first = ours(args.ours, args.model, file, 3)
     assert tokens == [len(each) for each in ids], "both sides have the same tokens"
     repeat = max(3, int(ROUND * 1e6 / first))
