@@ -1,5 +1,6 @@
 //! What can be asked for.
-use clap::{Parser, ValueEnum};
+use crate::backend::{On, Type};
+use clap::Parser;
 use std::path::PathBuf;
 
 /// Turn sentences into vectors with an encoder in the style of BERT.
@@ -58,19 +59,3 @@ Examples:
   embed --model all-MiniLM-L6-v2 --prompt 'A cat sleeps.' 'A dog is asleep.' 'Shares fell.' --similarity
   embed --model all-MiniLM-L6-v2 --prompts sentences.txt --json > vectors.jsonl
   cut -f 2 table.tsv | embed --model bge-small-en-v1.5 --backend rocm --batch 16384 --json";
-
-#[derive(Clone, Copy, ValueEnum)]
-pub(crate) enum On {
-    Cpu,
-    Reference,
-    Checked,
-    #[cfg(feature = "rocm")]
-    Rocm,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-pub(crate) enum Type {
-    F32,
-    F16,
-    Bf16,
-}

@@ -1,7 +1,8 @@
 //! Embeds texts in batches.
+use crate::Result;
+use crate::backend::Prepare;
 use crate::input::Input;
 use crate::progress::Progress;
-use crate::{Prepare, Result};
 use rocm_ops::Float;
 use rocm_ops::model::Transformer;
 use rocm_ops::models::{self, Encoder};

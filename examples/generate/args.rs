@@ -1,4 +1,5 @@
 //! What can be asked for.
+use crate::backend::{On, Type};
 use clap::{Parser, ValueEnum};
 use std::path::PathBuf;
 
@@ -96,22 +97,6 @@ Examples:
 pub(crate) enum Overflow {
     Stop,
     Shift,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-pub(crate) enum On {
-    Cpu,
-    Reference,
-    Checked,
-    #[cfg(feature = "rocm")]
-    Rocm,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-pub(crate) enum Type {
-    F32,
-    F16,
-    Bf16,
 }
 
 fn temperature(text: &str) -> Result<f64, String> {

@@ -1,12 +1,8 @@
 //! What a run took.
-use crate::args::Args;
 use rocm_ops::combine::OpTime;
 
 /// Writes a line for each op, the longest first, and who computed it, to standard error.
-pub(crate) fn print(args: &Args, times: &[OpTime], providers: &[(String, String)]) {
-    if !args.stats {
-        return;
-    }
+pub(crate) fn print(times: &[OpTime], providers: &[(String, String)]) {
     if let Some(peak) = peak_memory() {
         eprintln!("memory of this process: {:.0} MiB at most", peak as f64 / 1024.0);
     }

@@ -1,0 +1,114 @@
+//! Gives a job the backend and the element type that the command names.
+use crate::Result;
+use clap::ValueEnum;
+use rocm_ops::combine::{OpTime, Timed};
+use rocm_ops::model::Transformer;
+use rocm_ops::{Checked, Cpu, Float, Reference, bf16, f16};
+
+#[path = "stats.rs"]
+mod stats;
+
+#[derive(Clone, Copy, ValueEnum)]
+pub(crate) enum On {
+    Cpu,
+    Reference,
+    Checked,
+    #[cfg(feature = "rocm")]
+    Rocm,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub(crate) enum Type {
+    F32,
+    F16,
+    Bf16,
+}
+
+/// The model's steps, on a state of their own.
+pub(crate) type Steps<'s> = dyn FnMut() -> Result<()> + 's;
+/// Readies a backend for these steps.
+pub(crate) type Prepare<'p> = dyn Fn(&mut Steps<'_>) -> Result<()> + 'p;
+
+/// What a program computes, on any backend and with any element type.
+pub(crate) trait Job {
+    type Output;
+    fn run<T: Float, B: Transformer<T>>(
+        &mut self,
+        name: &str,
+        backend: &B,
+        prepare: &Prepare<'_>,
+    ) -> Result<Self::Output>;
+}
+
+/// Runs the job; afterwards writes statistics to standard error, if they are wanted.
+pub(crate) fn run<J: Job>(job: &mut J, on: On, dtype: Type, stats: bool) -> Result<J::Output> {
+    let nothing: &Prepare<'_> = &|_| Ok(());
+    match on {
+        On::Cpu => {
+            let cpu = Timed::new(Cpu::new()).on(stats);
+            let prepare: &Prepare<'_> = &|_| {
+                cpu.clear();
+                Ok(())
+            };
+            let output = with_type(job, dtype, "cpu", &cpu, prepare)?;
+            print(stats, &cpu.times(), Vec::new);
+            Ok(output)
+        }
+        On::Reference => with_type(job, dtype, "reference", &Reference::new(), nothing),
+        On::Checked => {
+            let checked = Checked::new(Cpu::new(), Reference::new());
+            let output = with_type(job, dtype, "checked", &checked, nothing)?;
+            if stats {
+                eprintln!("{} calls agree with the reference", checked.calls());
+            }
+            Ok(output)
+        }
+        #[cfg(feature = "rocm")]
+        On::Rocm => {
+            let rocm = Timed::new(rocm_ops::Rocm::new()?).on(stats);
+            let prepare: &Prepare<'_> = &|steps| {
+                compile_kernels(rocm.inside(), steps)?;
+                rocm.clear();
+                Ok(())
+            };
+            let output = with_type(job, dtype, "rocm", &rocm, prepare)?;
+            print(stats, &rocm.times(), || stats::providers(rocm.inside()));
+            Ok(output)
+        }
+    }
+}
+
+fn print(stats: bool, times: &[OpTime], providers: impl FnOnce() -> Vec<(String, String)>) {
+    if stats {
+        stats::print(times, &providers());
+    }
+}
+
+/// Compiles the kernels of these steps, and says so if that took time.
+#[cfg(feature = "rocm")]
+fn compile_kernels(rocm: &rocm_ops::Rocm, steps: &mut Steps<'_>) -> Result<()> {
+    let prepared = rocm.prepare(steps)?;
+    if prepared.compiled() > 0 {
+        eprintln!("{prepared}; later runs find them in the cache");
+    }
+    Ok(())
+}
+
+/// Picks the element type. Everything below is generic over it.
+fn with_type<J, B>(
+    job: &mut J,
+    dtype: Type,
+    name: &str,
+    backend: &B,
+    prepare: &Prepare<'_>,
+) -> Result<J::Output>
+where
+    J: Job,
+    B: Transformer<f32> + Transformer<f16> + Transformer<bf16>,
+{
+    match dtype {
+        Type::F32 => job.run::<f32, B>(name, backend, prepare),
+        Type::F16 => job.run::<f16, B>(name, backend, prepare),
+        Type::Bf16 => job.run::<bf16, B>(name, backend, prepare),
+    }
+}
