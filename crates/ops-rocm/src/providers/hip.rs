@@ -162,14 +162,24 @@ pub(crate) unsafe fn launch_both<A: KernelArgs + Arguments>(
         // SAFETY: the caller's promise.
         return unsafe { rocm.kernels().launch(rocm.stream(), first, &args) };
     };
-    let memory = DeviceMemory::new(rocm.stream(), usize::try_from(workspace).unwrap_or(usize::MAX))?;
-    let lent = memory.access(rocm.stream(), Purpose::Write)?;
-    *place(&mut args) = lent.address() as u64;
-    // SAFETY: the caller's promise; the workspace has the size that both were planned for, and is lent too.
-    unsafe {
-        rocm.kernels().launch(rocm.stream(), first, &args)?;
-        rocm.kernels().launch(rocm.stream(), second, &args)
+    with_workspace(rocm, workspace, |address| {
+        *place(&mut args) = address;
+        // SAFETY: the caller's promise; the workspace has the size that both were planned for, and is lent too.
+        unsafe {
+            rocm.kernels().launch(rocm.stream(), first, &args)?;
+            rocm.kernels().launch(rocm.stream(), second, &args)
+        }
+    })
+}
+
+/// Calls `launch` with the address of this many bytes of memory, which is lent to the stream meanwhile; with 0 for no bytes.
+pub(crate) fn with_workspace(rocm: &Rocm, bytes: u64, launch: impl FnOnce(u64) -> Result<()>) -> Result<()> {
+    if bytes == 0 {
+        return launch(0);
     }
+    let memory = DeviceMemory::new(rocm.stream(), usize::try_from(bytes).unwrap_or(usize::MAX))?;
+    let lent = memory.access(rocm.stream(), Purpose::Write)?;
+    launch(lent.address() as u64)
 }
 
 /// The error for a launch that the kernels refuse.

@@ -1,9 +1,8 @@
 //! Routing of tokens to experts, their products and sums, gated activations and norms.
 use super::bind::Bound;
-use super::{Binding, HipOp, Problem, fits, no_matrix, units, unsupported};
+use super::{Binding, HipOp, Problem, fits, no_matrix, units, unsupported, with_workspace};
 use crate::ProviderId;
 use crate::choice::Target;
-use crate::hip::{DeviceMemory, Purpose};
 use crate::provider::Provider;
 use crate::{HipSpace, Result, Rocm};
 use ops_core::ops::{
@@ -126,18 +125,14 @@ impl<T: Float> Provider<LinearExperts<T>> for HipExperts {
         let check = stream.index_check()?;
         problem.report_to(&check, rocm.index_names().number(op.name_on(args), "ids"));
         let plan = plan(&problem).map_err(|refused| unsupported(op, refused, args))?;
-        let memory = match plan.workspace {
-            0 => None,
-            bytes => Some(DeviceMemory::new(stream, usize::try_from(bytes).unwrap_or(usize::MAX))?),
-        };
-        let lent = memory.as_ref().map(|memory| memory.access(stream, Purpose::Write)).transpose()?;
-        let workspace = lent.as_ref().map_or(0, |lent| lent.address() as u64);
-        for at in 0..plan.launches {
-            let (launch, args) = plan.launch(at, workspace);
-            // SAFETY: a call's views lie in their memory; the plan is made for them, and they are lent to the stream. The workspace
-            // has the size that all launches were planned for, and is lent too.
-            unsafe { rocm.kernels().launch(stream, &launch, &args) }?;
-        }
-        Ok(())
+        with_workspace(rocm, plan.workspace, |workspace| {
+            for at in 0..plan.launches {
+                let (launch, args) = plan.launch(at, workspace);
+                // SAFETY: a call's views lie in their memory; the plan is made for them, and they are lent to the stream. The workspace
+                // has the size that all launches were planned for, and is lent too.
+                unsafe { rocm.kernels().launch(stream, &launch, &args) }?;
+            }
+            Ok(())
+        })
     }
 }

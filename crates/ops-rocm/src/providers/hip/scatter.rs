@@ -1,8 +1,7 @@
 //! Ops that read from and write to places that indices give, with memory for sorted indices where lines are few.
-use super::{Binding, Bound, HipOp, Problem, fits, unsupported};
+use super::{Binding, Bound, HipOp, Problem, fits, unsupported, with_workspace};
 use crate::ProviderId;
 use crate::choice::Target;
-use crate::hip::{DeviceMemory, Purpose};
 use crate::provider::Provider;
 use crate::{HipSpace, Result, Rocm};
 use ops_core::ops::{Gather, IndexAdd, Scatter, ScatterAdd};
@@ -94,22 +93,18 @@ impl<O: Scattering> Provider<O> for HipScatter {
         problem.report_to(&check, rocm.index_names().number(op.name_on(args), "ids"));
         let plan = plan(op, &problem).map_err(|refused| unsupported(op, refused, args))?;
         let stream = rocm.stream();
-        let memory = match plan.workspace {
-            0 => None,
-            bytes => Some(DeviceMemory::new(stream, usize::try_from(bytes).unwrap_or(usize::MAX))?),
-        };
-        let lent = memory.as_ref().map(|memory| memory.access(stream, Purpose::Write)).transpose()?;
-        let workspace = lent.as_ref().map_or(0, |lent| lent.address() as u64);
-        for at in 0..plan.launches {
-            // SAFETY: a call's views lie in their memory; the plan is made for them, and they are lent to the stream. The workspace
-            // has the size that all launches were planned for, and is lent too.
-            unsafe {
-                match plan.step(at, workspace) {
-                    Step::Sort(launch, args) => rocm.kernels().launch(stream, &launch, &args),
-                    Step::Scatter(launch, args) => rocm.kernels().launch(stream, &launch, &args),
-                }
-            }?;
-        }
-        Ok(())
+        with_workspace(rocm, plan.workspace, |workspace| {
+            for at in 0..plan.launches {
+                // SAFETY: a call's views lie in their memory; the plan is made for them, and they are lent to the stream. The workspace
+                // has the size that all launches were planned for, and is lent too.
+                unsafe {
+                    match plan.step(at, workspace) {
+                        Step::Sort(launch, args) => rocm.kernels().launch(stream, &launch, &args),
+                        Step::Scatter(launch, args) => rocm.kernels().launch(stream, &launch, &args),
+                    }
+                }?;
+            }
+            Ok(())
+        })
     }
 }
