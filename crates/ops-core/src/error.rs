@@ -234,6 +234,18 @@ pub enum Error {
         /// What else is known: free and total memory, and what uses the rest.
         detail: String,
     },
+    /// A paged cache has too few free blocks. Nothing changed; the caller may drop or truncate a sequence and try again.
+    #[error(
+        "blocks: the tokens need {wanted} more, but {free} of {count} are free; drop or truncate a sequence"
+    )]
+    OutOfBlocks {
+        /// The number of blocks needed.
+        wanted: usize,
+        /// The number of free blocks.
+        free: usize,
+        /// The number of blocks in all.
+        count: usize,
+    },
     /// A library or driver call failed.
     #[error("{call} failed on {backend}: {status}")]
     Device {

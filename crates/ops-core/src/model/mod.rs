@@ -1,4 +1,4 @@
-//! What decoder models share: a trait bound, weights of any type, the KV cache and rope tables.
+//! What decoder models share: a trait bound, weights of any type, caches of keys and values, and rope tables.
 use crate::Float;
 use crate::ops::{
     ActivationOps, AttentionOps, CastOps, CopyOps, ElementwiseOps, EmbeddingOps, ExpertOps, GatedOps,
@@ -6,13 +6,17 @@ use crate::ops::{
     SoftmaxOps,
 };
 
+mod blocks;
 mod kv_cache;
 mod rope_tables;
 mod weight;
+mod window_cache;
 
+pub use blocks::{BlockCopy, Blocks, Sequence};
 pub use kv_cache::KvCache;
 pub use rope_tables::{RopeScaling, RopeTables};
 pub use weight::Weight;
+pub use window_cache::WindowCache;
 
 /// Everything that a decoder-only transformer computes in `T`, as one bound for models to name.
 ///
