@@ -2,8 +2,8 @@
 use crate::Float;
 use crate::ops::{
     ActivationOps, AttentionOps, CastOps, CopyOps, ElementwiseOps, EmbeddingOps, ExpertOps, GatedOps,
-    IndexOps, LinearAttentionOps, LinearOps, MatMulOps, NormOps, RopeOps, RoutingOps, SamplingOps,
-    SoftmaxOps,
+    IndexOps, LinearAttentionOps, LinearOps, MatMulOps, NormOps, RaggedAttentionOps, RopeOps, RoutingOps,
+    SamplingOps, SoftmaxOps,
 };
 
 mod kv_cache;
@@ -23,6 +23,7 @@ pub trait Transformer<T: Float>:
     + RopeOps<T>
     + SoftmaxOps<T>
     + AttentionOps<T>
+    + RaggedAttentionOps<T>
     + ActivationOps<T>
     + ActivationOps<f32>
     + ElementwiseOps<T>
@@ -46,6 +47,7 @@ impl<T: Float, B> Transformer<T> for B where
         + RopeOps<T>
         + SoftmaxOps<T>
         + AttentionOps<T>
+        + RaggedAttentionOps<T>
         + ActivationOps<T>
         + ActivationOps<f32>
         + ElementwiseOps<T>
