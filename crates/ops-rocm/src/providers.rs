@@ -19,9 +19,10 @@ use hip::{HipReduce, HipRope, HipScan, HipScatter, HipSort};
 use hipblaslt::HipBlasLt;
 use miopen::MiOpen;
 use ops_core::ops::{
-    AddRmsNorm, Affine, AffineInplace, Attention, Binary, BinaryFn, Cast, Compare, CompareFn, Dequantize,
-    Embedding, Fill, Glu, GluFn, GroupNorm, IndexSelect, LayerNorm, Linear, MatMul, Parametric, Quantize,
-    RmsNorm, Rope, RopeForm, RopeInplace, Softmax, TensorCopy, Unary, UnaryFn, Where,
+    AddRmsNorm, Affine, AffineInplace, Attention, AttentionPaged, AttentionVarlen, Binary, BinaryFn, Cast,
+    Compare, CompareFn, Dequantize, Embedding, Fill, Glu, GluFn, GroupNorm, IndexSelect, LayerNorm, Linear,
+    MatMul, Parametric, Quantize, RmsNorm, Rope, RopeForm, RopeInplace, Softmax, TensorCopy, Unary, UnaryFn,
+    Where,
 };
 use ops_core::ops::{ArgReduce, ArgSort, CumSum, Reduce, ReduceFn, Sort, TopK};
 use ops_core::ops::{BatchNorm, Pool2d, PoolFn, Upsample, Windows};
@@ -65,6 +66,14 @@ macro_rules! lists {
             $(|name| $ops.into_iter().find_map(|op| named(op, name))),+
         ];
     };
+}
+
+// No provider has a kernel for these yet.
+impl<T: Float> Providers<AttentionVarlen<T>> for Rocm {
+    const LIST: &'static [&'static dyn Provider<AttentionVarlen<T>>] = &[];
+}
+impl<T: Float> Providers<AttentionPaged<T>> for Rocm {
+    const LIST: &'static [&'static dyn Provider<AttentionPaged<T>>] = &[];
 }
 
 const FORMS: [RopeForm; 3] = [RopeForm::Half, RopeForm::Interleaved, RopeForm::HalfThd];

@@ -2,8 +2,8 @@
 use crate::Float;
 use crate::ops::{
     ActivationOps, AttentionOps, CastOps, CopyOps, ElementwiseOps, EmbeddingOps, ExpertOps, GatedOps,
-    IndexOps, LinearAttentionOps, LinearOps, MatMulOps, NormOps, RopeOps, RoutingOps, SamplingOps,
-    SoftmaxOps,
+    IndexOps, LinearAttentionOps, LinearOps, MatMulOps, NormOps, RaggedAttentionOps, RopeOps, RoutingOps,
+    SamplingOps, SoftmaxOps,
 };
 
 mod blocks;
@@ -27,6 +27,7 @@ pub trait Transformer<T: Float>:
     + RopeOps<T>
     + SoftmaxOps<T>
     + AttentionOps<T>
+    + RaggedAttentionOps<T>
     + ActivationOps<T>
     + ActivationOps<f32>
     + ElementwiseOps<T>
@@ -50,6 +51,7 @@ impl<T: Float, B> Transformer<T> for B where
         + RopeOps<T>
         + SoftmaxOps<T>
         + AttentionOps<T>
+        + RaggedAttentionOps<T>
         + ActivationOps<T>
         + ActivationOps<f32>
         + ElementwiseOps<T>

@@ -41,7 +41,7 @@ impl<T: Scalar, B> OpsOnScalars<T> for B where
 #[rustfmt::skip]
 pub trait OpsOnFloats<T: Float>:
     OpsOnScalars<T> + ElementwiseOps<T> + ParametricOps<T> + ActivationOps<T> + NormOps<T> + SoftmaxOps<T> + RopeOps<T> + MatMulOps<T>
-    + LinearOps<T> + AttentionOps<T> + EmbeddingOps<T>
+    + LinearOps<T> + AttentionOps<T> + RaggedAttentionOps<T> + EmbeddingOps<T>
     + ReduceOps<T> + ScanOps<T> + SortOps<T> + ScatterAddOps<T>
     + BatchNormOps<T> + PoolOps<T> + UpsampleOps<T>
     + ConvOps<T>
@@ -52,7 +52,7 @@ pub trait OpsOnFloats<T: Float>:
 #[rustfmt::skip]
 impl<T: Float, B> OpsOnFloats<T> for B where
     B: OpsOnScalars<T> + ElementwiseOps<T> + ParametricOps<T> + ActivationOps<T> + NormOps<T> + SoftmaxOps<T> + RopeOps<T> + MatMulOps<T>
-        + LinearOps<T> + AttentionOps<T> + EmbeddingOps<T>
+        + LinearOps<T> + AttentionOps<T> + RaggedAttentionOps<T> + EmbeddingOps<T>
     + ReduceOps<T> + ScanOps<T> + SortOps<T> + ScatterAddOps<T>
     + BatchNormOps<T> + PoolOps<T> + UpsampleOps<T>
     + ConvOps<T>
@@ -451,14 +451,12 @@ registry! {
     matmul = one("matmul"), floats T: MatMul<T>, |_o, _one: ()| {} => MatMul::OP;
     linear = [Name::of("linear", ()).no_blocks("weight"), Name::of("qlinear", ()).blocks("weight")], floats T: Linear<T>,
         |_o, _one: ()| {} => Linear::OP;
-    attention = one("attention"), floats T: Attention<T>, |o, _one: ()| {
-        let (scale, softcap) = (o.number("scale")?, o.number("softcap")?);
-        let (causal, window) = (o.flag("causal")?.unwrap_or(false), o.window("window")?.unwrap_or((None, None)));
-    } => {
-        let mut op = Attention::full();
-        (op.scale, op.causal, op.window, op.softcap) = (scale, causal, window, softcap);
-        op
-    };
+    attention = one("attention"), floats T: Attention<T>,
+        |o, _one: ()| { let options = AttentionOptions::read(o)?; } => options.attention();
+    attention_varlen = one("attention_varlen"), floats T: AttentionVarlen<T>,
+        |o, _one: ()| { let options = AttentionOptions::read(o)?; } => AttentionVarlen::of(options.attention());
+    attention_paged = one("attention_paged"), floats T: AttentionPaged<T>,
+        |o, _one: ()| { let options = AttentionOptions::read(o)?; } => AttentionPaged::of(options.attention());
     cast = one("cast"), scalars T: Cast<T>, |_o, _one: ()| {} => Cast::OP;
     copy = one("copy"), any T: TensorCopy, |_o, _one: ()| {} => TensorCopy;
     fill = one("fill"), scalars T: Fill<T>,
@@ -587,6 +585,31 @@ fn per_axis<O: Options, const N: usize>(
     let Some(values) = options.counts(option)? else { return Ok(None) };
     let wrong = Refused::Counts { option, got: values.len(), want: N };
     Ok(Some(<[usize; N]>::try_from(values).map_err(|_| wrong)?))
+}
+
+/// The options of every form of attention.
+#[derive(Clone, Copy)]
+struct AttentionOptions {
+    scale: Option<f64>,
+    causal: bool,
+    window: Window,
+    softcap: Option<f64>,
+}
+
+impl AttentionOptions {
+    fn read<O: Options>(o: &O) -> Result<Self, O::Error> {
+        Ok(AttentionOptions {
+            scale: o.number("scale")?,
+            causal: o.flag("causal")?.unwrap_or(false),
+            window: o.window("window")?.unwrap_or((None, None)),
+            softcap: o.number("softcap")?,
+        })
+    }
+    fn attention<T>(self) -> Attention<T> {
+        let mut op = Attention::full();
+        (op.scale, op.causal, op.window, op.softcap) = (self.scale, self.causal, self.window, self.softcap);
+        op
+    }
 }
 
 /// Reads the options of a convolution's axes.
