@@ -1,9 +1,9 @@
 //! What decoder models share: a trait bound, weights of any type, the KV cache and rope tables.
 use crate::Float;
 use crate::ops::{
-    ActivationOps, AttentionOps, CastOps, CopyOps, ElementwiseOps, EmbeddingOps, ExpertOps, GatedOps,
-    IndexOps, LinearAttentionOps, LinearOps, MatMulOps, NormOps, RopeOps, RoutingOps, SamplingOps,
-    SoftmaxOps,
+    ActivationOps, AttentionOps, CacheOps, CastOps, CopyOps, ElementwiseOps, EmbeddingOps, ExpertOps,
+    GatedOps, HeadOps, IndexOps, LinearAttentionOps, LinearOps, MatMulOps, NormOps, RopeOps, RoutingOps,
+    SamplingOps, SoftmaxOps,
 };
 
 mod kv_cache;
@@ -38,6 +38,8 @@ pub trait Transformer<T: Float>:
     + ExpertOps<T>
     + GatedOps<T>
     + LinearAttentionOps<T>
+    + HeadOps<T>
+    + CacheOps<T>
     + SamplingOps<f32>
 {
 }
@@ -61,6 +63,8 @@ impl<T: Float, B> Transformer<T> for B where
         + ExpertOps<T>
         + GatedOps<T>
         + LinearAttentionOps<T>
+        + HeadOps<T>
+        + CacheOps<T>
         + SamplingOps<f32>
 {
 }
