@@ -26,6 +26,7 @@ use ops_core::ops::{
 };
 use ops_core::ops::{ArgReduce, ArgSort, CumSum, Reduce, ReduceFn, Sort, TopK};
 use ops_core::ops::{BatchNorm, Pool2d, PoolFn, Upsample, Windows};
+use ops_core::ops::{CacheWrite, QkNormRopeCacheWrite, RopeCacheWrite};
 use ops_core::ops::{CombineExperts, LinearExperts, RouterTopK, Sample};
 use ops_core::ops::{Conv, ConvAxis, ConvForm};
 use ops_core::ops::{Conv1dUpdate, GatedDeltaRule, QkNormRope};
@@ -129,6 +130,16 @@ lists! {
     [] Quantize: Hip; [Quantize];
     [] Dequantize: Hip; [Dequantize];
     [T: Float] Embedding<T>: HipEmbedding; [Embedding::<f32>::OP];
+}
+
+impl<T: Float> Providers<CacheWrite<T>> for Rocm {
+    const LIST: &'static [&'static dyn Provider<CacheWrite<T>>] = &[];
+}
+impl<T: Float> Providers<RopeCacheWrite<T>> for Rocm {
+    const LIST: &'static [&'static dyn Provider<RopeCacheWrite<T>>] = &[];
+}
+impl<T: Float> Providers<QkNormRopeCacheWrite<T>> for Rocm {
+    const LIST: &'static [&'static dyn Provider<QkNormRopeCacheWrite<T>>] = &[];
 }
 
 #[cfg(test)]

@@ -1,19 +1,21 @@
 //! What decoder models share: a trait bound, weights of any type, caches of keys and values, and rope tables.
 use crate::Float;
 use crate::ops::{
-    ActivationOps, AttentionOps, CastOps, CopyOps, ElementwiseOps, EmbeddingOps, ExpertOps, GatedOps,
-    IndexOps, LinearAttentionOps, LinearOps, MatMulOps, NormOps, RaggedAttentionOps, RopeOps, RoutingOps,
-    SamplingOps, SoftmaxOps,
+    ActivationOps, AttentionOps, CacheOps, CastOps, CopyOps, ElementwiseOps, EmbeddingOps, ExpertOps,
+    GatedOps, HeadOps, IndexOps, LinearAttentionOps, LinearOps, MatMulOps, NormOps, RaggedAttentionOps,
+    RopeOps, RoutingOps, SamplingOps, SoftmaxOps,
 };
 
 mod blocks;
 mod kv_cache;
+mod paged_cache;
 mod rope_tables;
 mod weight;
 mod window_cache;
 
 pub use blocks::{BlockCopy, Blocks, Sequence};
 pub use kv_cache::KvCache;
+pub use paged_cache::PagedCache;
 pub use rope_tables::{RopeScaling, RopeTables};
 pub use weight::Weight;
 pub use window_cache::WindowCache;
@@ -43,6 +45,8 @@ pub trait Transformer<T: Float>:
     + ExpertOps<T>
     + GatedOps<T>
     + LinearAttentionOps<T>
+    + HeadOps<T>
+    + CacheOps<T>
     + SamplingOps<f32>
 {
 }
@@ -67,6 +71,8 @@ impl<T: Float, B> Transformer<T> for B where
         + ExpertOps<T>
         + GatedOps<T>
         + LinearAttentionOps<T>
+        + HeadOps<T>
+        + CacheOps<T>
         + SamplingOps<f32>
 {
 }

@@ -46,7 +46,7 @@ pub trait OpsOnFloats<T: Float>:
     + BatchNormOps<T> + PoolOps<T> + UpsampleOps<T>
     + ConvOps<T>
     + GatedOps<T> + RoutingOps<T> + ExpertOps<T> + SamplingOps<T>
-    + HeadOps<T> + LinearAttentionOps<T>
+    + HeadOps<T> + LinearAttentionOps<T> + CacheOps<T>
 {
 }
 #[rustfmt::skip]
@@ -57,7 +57,7 @@ impl<T: Float, B> OpsOnFloats<T> for B where
     + BatchNormOps<T> + PoolOps<T> + UpsampleOps<T>
     + ConvOps<T>
     + GatedOps<T> + RoutingOps<T> + ExpertOps<T> + SamplingOps<T>
-    + HeadOps<T> + LinearAttentionOps<T>
+    + HeadOps<T> + LinearAttentionOps<T> + CacheOps<T>
 {
 }
 
@@ -413,6 +413,12 @@ registry! {
     qk_norm_rope = one("qk_norm_rope"), floats T: QkNormRope<T>, |o, _one: ()| {
         let (eps, order) = (needed(o, "eps")?, one_of(o, "order", RopeOrder::ALL)?);
     } => QkNormRope::eps(eps).order(order);
+    cache_write = one("cache_write"), floats T: CacheWrite<T>, |_o, _one: ()| {} => CacheWrite::OP;
+    rope_cache_write = one("rope_cache_write"), floats T: RopeCacheWrite<T>,
+        |o, _one: ()| { let order = one_of(o, "order", RopeOrder::ALL)?; } => RopeCacheWrite::order(order);
+    qk_norm_rope_cache_write = one("qk_norm_rope_cache_write"), floats T: QkNormRopeCacheWrite<T>, |o, _one: ()| {
+        let (eps, order) = (needed(o, "eps")?, one_of(o, "order", RopeOrder::ALL)?);
+    } => QkNormRopeCacheWrite::eps(eps).order(order);
     conv1d_update = one("conv1d_update"), floats T: Conv1dUpdate<T>, |o, _one: ()| {
         let activation = one_of(o, "activation", ConvActivation::ALL)?;
     } => Conv1dUpdate::plain().activation(activation);
