@@ -144,6 +144,9 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         pages: &mut Pages<B::Space, T>,
         rows: &mut [PagedRow<'_>],
     ) -> Result<Vec<Vec<f32>>> {
+        if rows.is_empty() {
+            return Ok(Vec::new());
+        }
         self.with_step(b, pages, rows, |pages, step| {
             let logits = self.logits(b, self.paged_hidden(b, pages, step)?.as_ref())?;
             Ok(logits.chunks(self.vocabulary().max(1)).map(<[f32]>::to_vec).collect())
@@ -163,6 +166,9 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         counters: &[i64],
         sample: Sample<f32>,
     ) -> Result<Vec<Option<u32>>> {
+        if rows.is_empty() {
+            return Ok(Vec::new());
+        }
         self.with_step(b, pages, rows, |pages, step| {
             self.sampled(b, &self.paged_hidden(b, pages, step)?, counters, sample)
         })
