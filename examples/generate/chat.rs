@@ -4,6 +4,8 @@ use minijinja::{Environment, Error, ErrorKind, Value};
 use rocm_ops::gguf::Tokenizer;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+// By its path, because other examples have this file too.
+#[path = "chat/json.rs"]
 mod json;
 
 /// Renders a conversation of an optional system message and a user's message, up to where the answer begins.

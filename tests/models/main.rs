@@ -6,6 +6,7 @@ mod families;
 mod fixture;
 mod folders;
 mod pages;
+mod pages_fixture;
 
 use rocm_ops::gguf::{Gguf, Mixture, Quantizer};
 use rocm_ops::model::Transformer;

@@ -1,7 +1,7 @@
 //! The decoder over pages: texts of any lengths in one step, against a state for each.
-use crate::fixture::{FAMILIES, folder};
+use crate::fixture::FAMILIES;
+use crate::pages_fixture::{assert_close, check_mixed, load, tokens};
 use crate::{expected, largest, model};
-use rocm_ops::gguf::Gguf;
 use rocm_ops::model::{Sequence, Transformer};
 use rocm_ops::models::{Decoder, Error, Pages};
 use rocm_ops::ops::Sample;
@@ -17,88 +17,19 @@ const MORE: [&str; 6] = [
     "mistral-f16",
 ];
 
-fn load<B: Transformer<f32>>(b: &B, name: &str) -> Decoder<f32, B> {
-    Decoder::load(b, &Gguf::open(format!("{}/{name}.gguf", folder())).unwrap(), 64).unwrap()
-}
-
-fn tokens(seed: u32, n: usize) -> Vec<u32> {
-    (0..n as u32).map(|i| (seed * 131 + i * 37) % 500 + 2).collect()
-}
-
-/// Whether two rows of logits are equal but for the order of sums.
-fn assert_close(got: &[f32], want: &[f32], what: &str) {
-    let scale = want.iter().fold(0.0_f32, |m, v| m.max(v.abs()));
-    let off = got.iter().zip(want).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
-    assert!(got.len() == want.len() && off <= 2e-5 * scale, "{what}: {off} of {scale}");
-}
-
-/// A text in pages, and the same text alone in a state.
-struct Pair<'m, B: Transformer<f32>> {
-    model: &'m Decoder<f32, B>,
-    b: &'m B,
-    text: Sequence,
-    all: Vec<u32>,
-}
-
-impl<B: Transformer<f32>> Pair<'_, B> {
-    /// The logits after all tokens, read at once.
-    fn alone(&self) -> Vec<f32> {
-        let mut state = self.model.state(self.b, self.all.len()).unwrap();
-        self.model.forward(self.b, &mut state, &self.all).unwrap()
-    }
-}
-
-/// Texts join, grow by many tokens or by one, share prefixes and leave.
-fn check_mixed<B: Transformer<f32>>(b: &B, name: &str) {
-    let model = load(b, name);
-    for size in [1, 5, 16] {
-        let mut pages = model.pages(b, 120 / size, size).unwrap();
-        let mut texts: Vec<Pair<'_, B>> = Vec::new();
-        // For each step: texts that begin, and the tokens of each.
-        let steps: [&[usize]; 5] = [&[9], &[1, 14], &[3, 1, 1], &[1, 1, 6], &[1, 1, 1, 2]];
-        for (step, counts) in steps.iter().enumerate() {
-            if step == 4 {
-                // One more text, with the beginning of the second one, which ends inside of a block.
-                let (text, all) = (texts[1].text.fork(12), texts[1].all[..12].to_vec());
-                texts.push(Pair { model: &model, b, text, all });
-                drop(texts.remove(0));
-            }
-            while texts.len() < counts.len() {
-                let text = pages.blocks().sequence();
-                texts.push(Pair { model: &model, b, text, all: Vec::new() });
-            }
-            let fresh: Vec<Vec<u32>> =
-                counts.iter().enumerate().map(|(i, n)| tokens((step * 7 + i) as u32, *n)).collect();
-            let mut rows: Vec<_> = texts
-                .iter_mut()
-                .zip(&fresh)
-                .map(|(pair, fresh)| (&mut pair.text, fresh.as_slice()))
-                .collect();
-            let logits = model.forward_paged(b, &mut pages, &mut rows).unwrap();
-            for ((pair, fresh), got) in texts.iter_mut().zip(&fresh).zip(logits) {
-                pair.all.extend_from_slice(fresh);
-                assert_eq!(pair.text.len(), pair.all.len());
-                assert_close(&got, &pair.alone(), &format!("{name} in blocks of {size}, step {step}"));
-            }
-        }
-        drop(texts);
-        assert_eq!(pages.blocks().free(), pages.blocks().count());
-    }
-}
-
 #[test]
 fn mixed_steps_are_what_each_text_gives_alone() {
     let cpu = Cpu::new();
     let plain = FAMILIES.iter().chain(&MORE).filter(|name| !name.starts_with("qwen3next"));
-    plain.filter(|name| !name.contains("Q4")).for_each(|name| check_mixed(&cpu, name));
+    plain.filter(|name| !name.contains("Q4")).for_each(|name| check_mixed(&cpu, name, &[1, 5, 16]));
 }
 
 #[test]
 fn mixed_steps_on_the_reference_and_checked() {
-    check_mixed(&Reference::new(), "gpt-oss-f16");
+    check_mixed(&Reference::new(), "gpt-oss-f16", &[5]);
     let checked = Checked::new(Cpu::new(), Reference::new());
-    check_mixed(&checked, "gemma3-f16");
-    check_mixed(&checked, "deepseek-v3-f16");
+    check_mixed(&checked, "gemma3-f16", &[5]);
+    check_mixed(&checked, "deepseek-v3-f16", &[16]);
     assert!(checked.calls() > 1000);
 }
 
@@ -210,4 +141,72 @@ fn what_cannot_be_in_pages_is_refused() {
     let mut pages = model.pages(&cpu, 4, 4).unwrap();
     assert!(model.forward_paged(&cpu, &mut pages, &mut [(&mut stranger, &[1])]).is_err());
     assert!(model.forward_paged(&cpu, &mut pages, &mut []).unwrap().is_empty());
+}
+
+/// A text that reads its prompt in pieces, then goes on with the most likely tokens; the logits after each of its tokens.
+struct Growing {
+    text: Sequence,
+    tokens: Vec<u32>,
+    prompt: usize,
+    piece: usize,
+    said: Vec<Vec<f32>>,
+}
+
+impl Growing {
+    /// The tokens of its next step.
+    fn fresh(&self) -> std::ops::Range<usize> {
+        let len = self.text.len();
+        len..self.tokens.len().min(len.saturating_add(self.piece))
+    }
+}
+
+/// Runs texts together, `join` more of them at every step, until each has said `n` tokens.
+fn grow<B: Transformer<f32>>(
+    b: &B,
+    model: &Decoder<f32, B>,
+    prompts: &[(Vec<u32>, usize)],
+    join: usize,
+    n: usize,
+) -> Vec<Vec<Vec<f32>>> {
+    let mut pages = model.pages(b, 600, 3).unwrap();
+    let mut texts: Vec<Growing> = Vec::new();
+    while texts.len() < prompts.len() || texts.iter().any(|text| text.said.len() < n) {
+        for (tokens, piece) in prompts[texts.len()..].iter().take(join) {
+            let (text, tokens, piece) = (pages.blocks().sequence(), tokens.clone(), *piece);
+            texts.push(Growing { text, prompt: tokens.len(), tokens, piece, said: Vec::new() });
+        }
+        let growing = || |text: &&mut Growing| text.said.len() < n;
+        let fresh: Vec<Vec<u32>> =
+            texts.iter_mut().filter(growing()).map(|text| text.tokens[text.fresh()].to_vec()).collect();
+        let rows = texts.iter_mut().filter(growing()).zip(&fresh);
+        let mut rows: Vec<_> = rows.map(|(text, fresh)| (&mut text.text, fresh.as_slice())).collect();
+        let logits = model.forward_paged(b, &mut pages, &mut rows).unwrap();
+        for (text, logits) in texts.iter_mut().filter(growing()).zip(logits) {
+            if text.text.len() == text.tokens.len() {
+                text.tokens.push(largest(&logits));
+                text.said.push(logits);
+            }
+        }
+    }
+    assert!(texts.iter().all(|text| text.tokens.len() == text.prompt + n));
+    texts.into_iter().map(|text| text.said).collect()
+}
+
+/// Whether texts that run together, with prompts in pieces, say bit for bit what each says alone.
+fn is_exact<B: Transformer<f32>>(b: &B, name: &str, texts: usize) -> bool {
+    let model = load(b, name);
+    let prompts: Vec<_> = (0..texts).map(|i| (tokens(i as u32, 1 + i * 5 % 13), 1 + i % 4)).collect();
+    let together = grow(b, &model, &prompts, 9, 3);
+    let bits = |said: &[Vec<f32>]| -> Vec<u32> { said.iter().flatten().map(|v| v.to_bits()).collect() };
+    prompts.iter().zip(together).all(|((tokens, _), said)| {
+        let alone = grow(b, &model, &[(tokens.clone(), usize::MAX)], 1, 3);
+        bits(&alone[0]) == bits(&said)
+    })
+}
+
+/// The reference computes each row by itself, in an order that depends on nothing else.
+#[test]
+fn sixty_four_texts_say_what_each_says_alone_on_the_reference() {
+    assert!(is_exact(&Reference::new(), "qwen3-f16", 64));
+    assert!(is_exact(&Reference::new(), "gemma2-f16", 20));
 }

@@ -50,6 +50,27 @@ const STEPS: &[Step] = &[
         "example generate",
         &["cargo", "run", "--release", "--example", "generate", "--", "--max-tokens", "32"],
     ),
+    // So few blocks that sequences give way and share.
+    step(
+        "example batch",
+        &[
+            "cargo",
+            "run",
+            "--release",
+            "--example",
+            "batch",
+            "--",
+            "--prompts",
+            "examples/batch/prompts.txt",
+            "--max-tokens",
+            "16",
+            "--blocks",
+            "24",
+            "--block-size",
+            "8",
+            "--stats",
+        ],
+    ),
     step(
         "example embed",
         &[

@@ -1,0 +1,201 @@
+//! The loop: lines become sequences, and every step adds a token to each that is ready.
+use crate::backend::Prepare;
+use crate::input::{Input, Line, Lines};
+use crate::output::{Done, Printer, Text};
+use crate::progress::Progress;
+use crate::schedule::{Event, Job, Limits, Schedule};
+use crate::stats::Stats;
+use crate::{Result, Terminal};
+use rocm_ops::Float;
+use rocm_ops::model::Transformer;
+use rocm_ops::models::{Decoder, PagedRow, Pages};
+use rocm_ops::ops::Sample;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+/// A model, its backend, and the memory for all sequences.
+struct Engine<'m, T: Float, B: Transformer<T>> {
+    input: &'m Input<'m>,
+    backend: &'m B,
+    model: &'m Decoder<T, B>,
+    pages: Pages<B::Space, T>,
+    stats: Stats,
+}
+
+pub(crate) fn serve<T: Float, B: Transformer<T>>(
+    input: &Input<'_>,
+    name: &str,
+    (backend, prepare): (&B, &Prepare<'_>),
+    lines: &mut Lines,
+    terminal: &mut Terminal<'_>,
+) -> Result<Stats> {
+    let (args, mut progress) = (input.args, Progress::new());
+    let model = Decoder::<T, B>::load_with(backend, &input.model, input.context, &mut |done, all| {
+        progress.step(done, all);
+    })?;
+    let engine = |count: usize| -> Result<Engine<'_, T, B>> {
+        let pages = model.pages(backend, count, args.block_size as usize)?;
+        Ok(Engine { input, backend, model: &model, pages, stats: Stats::default() })
+    };
+    prepare(&mut || engine(16)?.rehearse())?;
+    let mut engine = engine(args.blocks as usize)?;
+    let loaded = input.begin.elapsed();
+    engine.run(lines, terminal)?;
+    let stopped = if terminal.stop.load(Ordering::Relaxed) { "; stopped by Ctrl-C" } else { "" };
+    eprintln!("{}, on {name} in {}{stopped}", engine.stats.summary(), T::DTYPE.name());
+    if args.stats {
+        engine.stats.print(engine.pages.blocks(), loaded);
+    }
+    Ok(engine.stats)
+}
+
+impl<'m, T: Float, B: Transformer<T>> Engine<'m, T, B> {
+    fn run(&mut self, lines: &mut Lines, terminal: &mut Terminal<'_>) -> Result<()> {
+        let args = self.input.args;
+        let limits = Limits {
+            batch: args.max_batch as usize,
+            prefill: args.prefill as usize,
+            sharing: !args.no_sharing,
+        };
+        let mut schedule = Schedule::new(self.pages.blocks().clone(), limits);
+        let mut printer = Printer { out: terminal.out, json: args.json };
+        while !terminal.stop.load(Ordering::Relaxed) {
+            while let Some(line) = lines.next(schedule.is_idle()) {
+                self.take(line, &mut schedule, &mut printer)?;
+            }
+            if schedule.is_idle() {
+                if lines.is_open() {
+                    continue;
+                }
+                return Ok(());
+            }
+            self.step(&mut schedule, &mut printer)?;
+        }
+        schedule.remove_all().into_iter().try_for_each(|job| printer.done(job, Done::Interrupted))
+    }
+
+    /// Does what a line asks for.
+    fn take(
+        &mut self,
+        line: Line,
+        schedule: &mut Schedule<Text<'m>>,
+        printer: &mut Printer<'_>,
+    ) -> Result<()> {
+        match line {
+            Line::Wrong(why) => eprintln!("{why}"),
+            Line::Cancel(number) => match schedule.remove(number) {
+                Some(job) => printer.done(job, Done::Cancelled)?,
+                None => eprintln!("[{number}] there is no such sequence to cancel"),
+            },
+            Line::Prompt(text) => {
+                self.stats.sequences += 1;
+                let number = self.stats.sequences;
+                match self.input.prompt(&text, self.model.vocabulary()) {
+                    Ok((shown, tokens)) => {
+                        let output = Text::new(&self.input.tokenizer, shown, &tokens)?;
+                        schedule.submit(Job { number, prompt: tokens.len(), tokens, preemptions: 0, output });
+                    }
+                    Err(why) => {
+                        self.stats.refused += 1;
+                        printer.refused(number, &why.to_string())?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A step of all sequences for which there is room.
+    fn step(&mut self, schedule: &mut Schedule<Text<'m>>, printer: &mut Printer<'_>) -> Result<()> {
+        for event in schedule.plan() {
+            match event {
+                Event::Joined { number, shared } => {
+                    self.stats.shared += shared;
+                    let joined = schedule.running.iter().find(|running| running.job.number == number);
+                    if let Some(running) = joined.filter(|running| running.job.preemptions == 0) {
+                        printer.start(&running.job, shared)?;
+                    }
+                }
+                Event::Preempted { lost, .. } => {
+                    self.stats.preemptions += 1;
+                    self.stats.recomputed += lost;
+                }
+            }
+        }
+        let begin = Instant::now();
+        let (mut rows, mut counters, mut numbers) = (Vec::new(), Vec::new(), Vec::new());
+        for running in schedule.running.iter_mut().filter(|running| running.fresh > 0) {
+            let (job, len) = (&running.job, running.text.len());
+            rows.push((&mut running.text, &job.tokens[len..len + running.fresh]));
+            counters.push((job.tokens.len() - job.prompt) as i64);
+            numbers.push(job.number);
+        }
+        let counts: Vec<usize> = rows.iter().map(|(_, tokens)| tokens.len()).collect();
+        let next = self.next(&mut rows, &counters)?;
+        self.stats.step(&counts, self.pages.blocks(), begin.elapsed());
+        for (number, token) in numbers.into_iter().zip(next) {
+            let at = schedule.running.iter().position(|running| running.job.number == number);
+            let Some(running) = at.and_then(|at| schedule.running.get_mut(at)) else { continue };
+            // Of a prompt that is not read to its end, the next token is known.
+            if running.text.len() < running.job.tokens.len() {
+                continue;
+            }
+            let token = token.ok_or_else(|| format!("[{number}] all logits of the model are NaN"))?;
+            let (job, len) = (&mut running.job, running.text.len());
+            job.tokens.push(token);
+            self.stats.generated += 1;
+            printer.token(job, token)?;
+            if let Some(why) = self.done(job, len)
+                && let Some(job) = schedule.remove(number)
+            {
+                printer.done(job, why)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a sequence of `len` tokens in the cache ends with its newest token.
+    fn done(&self, job: &Job<Text<'_>>, len: usize) -> Option<Done> {
+        let Input { args, tokenizer, context, .. } = self.input;
+        let made = job.tokens.len() - job.prompt;
+        match job.tokens.last() {
+            Some(token) if tokenizer.is_end(*token) && !args.ignore_eos => Some(Done::End),
+            _ if made >= args.max_tokens as usize => Some(Done::Length),
+            _ => (len == *context).then_some(Done::Context),
+        }
+    }
+
+    /// The token after each text. Tokens are drawn on the backend, so that only their ids leave its memory; the most likely ones
+    /// are found here.
+    fn next(&mut self, rows: &mut [PagedRow<'_>], counters: &[i64]) -> Result<Vec<Option<u32>>> {
+        let args = self.input.args;
+        Ok(if args.temperature == 0.0 {
+            let logits = self.model.forward_paged(self.backend, &mut self.pages, rows)?;
+            logits.iter().map(|row| most_likely(row)).collect()
+        } else {
+            let mut op = Sample::temperature(args.temperature).seed(args.seed);
+            (op.top_k, op.top_p) = (args.top_k.filter(|k| *k > 0), args.top_p);
+            self.model.sample_paged(self.backend, &mut self.pages, rows, counters, op)?
+        })
+    }
+
+    /// Steps as they will come, for the backend to get ready: a prompt, one text, and several.
+    fn rehearse(&mut self) -> Result<()> {
+        let mut texts = [self.pages.blocks().sequence(), self.pages.blocks().sequence()];
+        let [one, two] = &mut texts;
+        let prompt = [0; 8];
+        let n = prompt.len().min(self.input.context - 1);
+        self.next(&mut [(one, &prompt[..n])], &[0])?;
+        if n > 1 {
+            one.truncate(n - 1);
+            self.next(&mut [(one, &prompt[..1]), (two, &prompt[..1])], &[0, 0])?;
+        }
+        Ok(())
+    }
+}
+
+/// The id of the largest logit, ignoring NaN; the lowest id if several are equal.
+fn most_likely(logits: &[f32]) -> Option<u32> {
+    let numbers = logits.iter().zip(0..).filter(|(v, _)| !v.is_nan());
+    numbers.reduce(|best, next| if next.0.total_cmp(best.0).is_gt() { next } else { best }).map(|(_, i)| i)
+}

@@ -1,0 +1,70 @@
+//! What a run took.
+use rocm_ops::model::Blocks;
+use std::time::Duration;
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Stats {
+    pub(crate) sequences: usize,
+    pub(crate) refused: usize,
+    pub(crate) steps: usize,
+    /// Sequences of all steps together, and of the largest one.
+    rows: usize,
+    largest: usize,
+    /// Tokens that were computed; those of prompts, and what a preemption lost.
+    computed: usize,
+    pub(crate) generated: usize,
+    /// Tokens of prompts that other sequences had computed.
+    pub(crate) shared: usize,
+    pub(crate) preemptions: usize,
+    pub(crate) recomputed: usize,
+    /// The most blocks in use, and shared, after a step.
+    used: usize,
+    pub(crate) shared_blocks: usize,
+    /// Of all steps.
+    time: Duration,
+}
+
+impl Stats {
+    /// Counts a step of so many tokens of each sequence.
+    pub(crate) fn step(&mut self, rows: &[usize], blocks: &Blocks, time: Duration) {
+        self.steps += 1;
+        self.rows += rows.len();
+        self.largest = self.largest.max(rows.len());
+        self.computed += rows.iter().sum::<usize>();
+        self.used = self.used.max(blocks.count() - blocks.free());
+        self.shared_blocks = self.shared_blocks.max(blocks.shared());
+        self.time += time;
+    }
+
+    fn per_second(&self, n: usize) -> f64 {
+        n as f64 / self.time.as_secs_f64().max(1e-9)
+    }
+    /// One line.
+    pub(crate) fn summary(&self) -> String {
+        let (sequences, generated) = (self.sequences, self.generated);
+        format!("{sequences} sequences, {generated} tokens at {:.0}/s", self.per_second(generated))
+    }
+    /// All of it, on standard error.
+    pub(crate) fn print(&self, blocks: &Blocks, loaded: Duration) {
+        let mean = self.rows as f64 / self.steps.max(1) as f64;
+        let (count, size) = (blocks.count(), blocks.size());
+        eprintln!(
+            "loading {:.2} s, {} steps in {:.3} s",
+            loaded.as_secs_f64(),
+            self.steps,
+            self.time.as_secs_f64()
+        );
+        eprintln!(
+            "tokens computed {} ({:.0}/s), of prompts shared {}, computed again {}",
+            self.computed,
+            self.per_second(self.computed),
+            self.shared,
+            self.recomputed
+        );
+        eprintln!("sequences in a step: {mean:.1} on average, {} at most", self.largest);
+        eprintln!(
+            "blocks of {size} tokens: {} of {count} in use at most, {} shared at most; {} preemptions",
+            self.used, self.shared_blocks, self.preemptions
+        );
+    }
+}

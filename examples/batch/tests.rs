@@ -1,0 +1,263 @@
+//! Whole runs, on models that come with the project.
+use crate::args::Args;
+use crate::stats::Stats;
+use crate::{Terminal, run};
+use clap::Parser;
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Cursor, Read, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+
+/// With weights in f16. For those in blocks, the CPU rounds activations to 8 bits.
+const MODEL: [&str; 2] = ["--model", concat!(env!("CARGO_MANIFEST_DIR"), "/models/tiny-llama-kjv-f16.gguf")];
+
+/// Output that is watched while it is written.
+struct Watched<'w> {
+    bytes: Vec<u8>,
+    line: Vec<u8>,
+    seen: &'w mut dyn FnMut(&str),
+}
+impl Write for Watched<'_> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.bytes.extend_from_slice(bytes);
+        self.line.extend_from_slice(bytes);
+        while let Some(end) = self.line.iter().position(|b| *b == b'\n') {
+            let line: Vec<u8> = self.line.drain(..=end).collect();
+            (self.seen)(std::str::from_utf8(&line).unwrap());
+        }
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A run with this input; `seen` is given every line of its output.
+fn watched(
+    words: &[&str],
+    input: Option<Box<dyn BufRead + Send>>,
+    stop: Arc<AtomicBool>,
+    seen: &mut dyn FnMut(&str),
+) -> Result<(String, Stats), String> {
+    let args = Args::try_parse_from([&["batch"][..], &MODEL, words].concat()).map_err(|e| e.to_string())?;
+    let mut out = Watched { bytes: Vec::new(), line: Vec::new(), seen };
+    let stats = run(&args, &mut Terminal { input, out: &mut out, stop }).map_err(|e| e.to_string())?;
+    Ok((String::from_utf8(out.bytes).unwrap(), stats))
+}
+fn on(words: &[&str], lines: &str) -> Result<(String, Stats), String> {
+    let input = Box::new(Cursor::new(lines.to_owned().into_bytes()));
+    watched(words, Some(input), Arc::default(), &mut |_| ())
+}
+
+fn objects(text: &str) -> Vec<Value> {
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+/// The last event of each sequence, by number.
+fn done(text: &str) -> Vec<Value> {
+    let mut all: Vec<Value> = objects(text).into_iter().filter(|event| event["event"] == "done").collect();
+    all.sort_by_key(|event| event["sequence"].as_u64());
+    all
+}
+fn ids(text: &str) -> Vec<Value> {
+    done(text).into_iter().map(|event| event["ids"].clone()).collect()
+}
+
+/// Prompts of different lengths, many of which begin alike.
+fn prompts(n: usize) -> String {
+    let openings =
+        ["In the beginning", "In the beginning God created the", "And God said, Let there be", "The LORD"];
+    let ends = ["", " light", " of the children of Israel", " and", " unto Moses, saying,"];
+    (0..n).map(|i| format!("{}{}\n", openings[i % 4], ends[i / 4 % 5])).collect()
+}
+
+/// Many sequences that join, share beginnings, are read in pieces, give way and come back, against each alone.
+fn check_alone(n: usize, options: &[&str]) {
+    let lines = prompts(n);
+    let (together, stats) = on(
+        &[
+            &["--json", "--max-tokens", "7", "--prefill", "24", "--block-size", "4", "--blocks", "180"],
+            options,
+        ]
+        .concat(),
+        &lines,
+    )
+    .unwrap();
+    let (alone, one) = on(
+        &[&["--json", "--max-tokens", "7", "--max-batch", "1", "--no-sharing", "--blocks", "100"], options]
+            .concat(),
+        &lines,
+    )
+    .unwrap();
+    assert_eq!((stats.sequences, one.sequences), (n, n));
+    assert!(stats.steps * 3 < one.steps, "{stats:?}");
+    assert!(stats.shared > n, "prompts share beginnings: {stats:?}");
+    assert!(one.shared == 0 && one.preemptions == 0);
+    for ((i, together), alone) in ids(&together).into_iter().enumerate().zip(ids(&alone)) {
+        assert_eq!(together, alone, "sequence {}", i + 1);
+    }
+}
+
+/// The reference computes every row by itself, in an order that depends on nothing else.
+#[test]
+fn sixty_four_sequences_give_what_each_gives_alone() {
+    check_alone(64, &["--backend", "reference", "--temperature", "0"]);
+}
+#[test]
+fn sequences_draw_what_each_draws_alone() {
+    check_alone(12, &["--backend", "reference", "--temperature", "1.1", "--top-k", "50", "--seed", "3"]);
+}
+
+#[test]
+fn when_blocks_run_out_a_sequence_gives_way_and_is_computed_again() {
+    let lines = prompts(8);
+    let words = ["--json", "--temperature", "0", "--max-tokens", "24", "--ignore-eos", "--block-size", "2"];
+    let words = [&words[..], &["--backend", "reference", "--no-sharing"]].concat();
+    let (much, plenty) = on(&[&words[..], &["--blocks", "500"]].concat(), &lines).unwrap();
+    let (little, scarce) = on(&[&words[..], &["--blocks", "40"]].concat(), &lines).unwrap();
+    assert_eq!(plenty.preemptions, 0);
+    assert!(scarce.preemptions > 0 && scarce.recomputed > 0, "{scarce:?}");
+    assert_eq!(ids(&much), ids(&little));
+    assert!(ids(&much).iter().all(|ids| ids.as_array().unwrap().len() == 24));
+    let given: u64 = done(&little).iter().map(|event| event["preemptions"].as_u64().unwrap()).sum();
+    assert_eq!(given as usize, scarce.preemptions);
+}
+
+#[test]
+fn prompts_that_begin_alike_share_blocks() {
+    let prompt = "In the beginning God created the heaven and the earth.";
+    let lines = format!("{prompt}\n{prompt}\n{prompt} And God said\n");
+    let words = ["--json", "--temperature", "0", "--max-tokens", "4", "--block-size", "4"];
+    let (_, stats) = on(&words, &lines).unwrap();
+    assert!(stats.shared_blocks >= 2 && stats.shared > 10, "{stats:?}");
+    let (_, apart) = on(&[&words[..], &["--no-sharing"]].concat(), &lines).unwrap();
+    assert_eq!((apart.shared_blocks, apart.shared), (0, 0));
+}
+
+/// Lines that come when they are sent.
+struct Sent(Receiver<String>, Cursor<Vec<u8>>);
+impl Read for Sent {
+    fn read(&mut self, to: &mut [u8]) -> std::io::Result<usize> {
+        if self.1.position() as usize == self.1.get_ref().len() {
+            // An error means that the other end is gone: the input is closed.
+            self.1 = Cursor::new(self.0.recv().unwrap_or_default().into_bytes());
+        }
+        self.1.read(to)
+    }
+}
+
+/// A sequence is cancelled while it grows, one joins that was not there at first, and the others are as if alone.
+#[test]
+fn sequences_join_and_are_cancelled_while_others_grow() {
+    let (sender, receiver) = channel();
+    sender.send("In the beginning\nThe LORD\n".to_owned()).unwrap();
+    let (mut sender, mut tokens) = (Some(sender), 0);
+    let mut seen = |line: &str| {
+        let event: Value = serde_json::from_str(line).unwrap();
+        tokens += usize::from(event["event"] == "token" && event["sequence"] == 1);
+        if tokens == 3
+            && let Some(sender) = sender.take()
+        {
+            sender.send(":cancel 1\n:cancel 9\n::colon\nAnd God said\n".to_owned()).unwrap();
+        }
+    };
+    let input = Box::new(BufReader::new(Sent(receiver, Cursor::default())));
+    let words = ["--json", "--temperature", "0", "--max-tokens", "200", "--ignore-eos", "--backend", "cpu"];
+    let (text, stats) = watched(&words, Some(input), Arc::default(), &mut seen).unwrap();
+    let reasons: Vec<_> = done(&text).iter().map(|event| event["reason"].clone()).collect();
+    assert_eq!(reasons, ["cancelled", "length", "length", "length"]);
+    let counts: Vec<_> = ids(&text).iter().map(|ids| ids.as_array().unwrap().len()).collect();
+    assert!((3..200).contains(&counts[0]) && counts[1..] == [200, 200, 200], "{counts:?}");
+    assert_eq!(stats.sequences, 4);
+}
+
+#[test]
+fn an_interrupt_ends_all_after_the_step_at_hand() {
+    let stop = Arc::new(AtomicBool::new(false));
+    let flag = stop.clone();
+    let mut seen = |line: &str| flag.store(line.contains("\"token\""), Ordering::Relaxed);
+    let input = Box::new(Cursor::new(prompts(3).into_bytes()));
+    let words = ["--json", "--temperature", "0", "--max-batch", "2"];
+    let (text, _) = watched(&words, Some(input), stop, &mut seen).unwrap();
+    let all = done(&text);
+    assert!(all.iter().all(|event| event["reason"] == "interrupted"), "{text}");
+    let counts: Vec<_> = ids(&text).iter().map(|ids| ids.as_array().unwrap().len()).collect();
+    assert_eq!(counts, [1, 1, 0]);
+}
+
+#[test]
+fn what_does_not_fit_is_refused_and_the_rest_goes_on() {
+    let lines = format!("The LORD\n{}\nAnd\n", "word ".repeat(40));
+    let words = ["--json", "--temperature", "0", "--context", "12", "--ignore-eos"];
+    let (text, stats) = on(&words, &lines).unwrap();
+    let all = done(&text);
+    let reasons: Vec<_> = all.iter().map(|event| event["reason"].as_str().unwrap()).collect();
+    assert_eq!((reasons, stats.refused), (vec!["context", "refused", "context"], 1));
+    assert!(all[1]["message"].as_str().unwrap().contains("1 to 12"), "{}", all[1]);
+    // The last token is not in the cache.
+    let prompt = |event: &Value| {
+        objects(&text).iter().any(|e| e["sequence"] == event["sequence"] && e["event"] == "start")
+    };
+    assert!(prompt(&all[0]) && prompt(&all[2]) && !prompt(&all[1]));
+    // Four blocks of two tokens are all that there is.
+    let (text, _) = on(&["--json", "--blocks", "4", "--block-size", "2", "--ignore-eos"], "The\n").unwrap();
+    assert_eq!(done(&text)[0]["reason"], "context");
+}
+
+#[test]
+fn lines_of_text_have_the_number_of_their_sequence() {
+    let words = [
+        "--temperature",
+        "0",
+        "--max-tokens",
+        "40",
+        "--prompt",
+        "Genesis 1\n1 In the",
+        "--prompt",
+        "The LORD",
+    ];
+    let (text, _) = on(&words, "").unwrap();
+    let (json, _) = on(&[&words[..], &["--json"]].concat(), "").unwrap();
+    assert!(text.lines().all(|line| line.starts_with("[1] ") || line.starts_with("[2] ")), "{text}");
+    for (i, prompt) in ["Genesis 1\n1 In the", "The LORD"].into_iter().enumerate() {
+        let start = format!("[{}] ", i + 1);
+        let lines: Vec<_> = text.lines().filter_map(|line| line.strip_prefix(&start)).collect();
+        let whole = format!("{prompt}{}", done(&json)[i]["text"].as_str().unwrap());
+        assert_eq!(lines.join("\n"), whole.trim_end_matches('\n'));
+        let pieces: String = objects(&json)
+            .iter()
+            .filter(|event| event["sequence"] == i + 1 && event["event"] == "token")
+            .map(|event| event["text"].as_str().unwrap().to_owned())
+            .collect();
+        assert_eq!(pieces, done(&json)[i]["text"].as_str().unwrap());
+    }
+}
+
+#[test]
+fn every_backend_says_the_same() {
+    let words = ["--json", "--temperature", "0", "--max-tokens", "5", "--blocks", "60"];
+    let run =
+        |backend: &str| ids(&on(&[&words[..], &["--backend", backend]].concat(), &prompts(3)).unwrap().0);
+    let reference = run("reference");
+    assert_eq!(run("cpu"), reference);
+    assert_eq!(run("checked"), reference);
+}
+
+#[test]
+fn what_is_wrong_is_an_error() {
+    for words in [
+        &["--blocks", "0"][..],
+        &["--block-size", "0"],
+        &["--max-batch", "0"],
+        &["--prefill", "0"],
+        &["--system", "x"],
+        &["--prompt", "a", "--prompts", "b"],
+        &["--temperature", "-1"],
+        &["--prompts", "/no/such/file"],
+    ] {
+        assert!(on(words, "x\n").is_err(), "{words:?}");
+    }
+    assert!(watched(&[], None, Arc::default(), &mut |_| ()).is_err());
+    // Nothing to do is no error.
+    assert_eq!(on(&[], "\n \n:what\n").unwrap().1.sequences, 0);
+}
