@@ -19,12 +19,14 @@ use hip::{HipReduce, HipRope, HipScan, HipScatter, HipSort};
 use hipblaslt::HipBlasLt;
 use miopen::MiOpen;
 use ops_core::ops::{
-    AddRmsNorm, Affine, AffineInplace, Attention, Binary, BinaryFn, Cast, Compare, CompareFn, Dequantize,
-    Embedding, Fill, Glu, GluFn, GroupNorm, IndexSelect, LayerNorm, Linear, MatMul, Parametric, Quantize,
-    RmsNorm, Rope, RopeForm, RopeInplace, Softmax, TensorCopy, Unary, UnaryFn, Where,
+    AddRmsNorm, Affine, AffineInplace, Attention, AttentionPaged, AttentionVarlen, Binary, BinaryFn, Cast,
+    Compare, CompareFn, Dequantize, Embedding, Fill, Glu, GluFn, GroupNorm, IndexSelect, LayerNorm, Linear,
+    MatMul, Parametric, Quantize, RmsNorm, Rope, RopeForm, RopeInplace, Softmax, TensorCopy, Unary, UnaryFn,
+    Where,
 };
 use ops_core::ops::{ArgReduce, ArgSort, CumSum, Reduce, ReduceFn, Sort, TopK};
 use ops_core::ops::{BatchNorm, Pool2d, PoolFn, Upsample, Windows};
+use ops_core::ops::{CacheWrite, QkNormRopeCacheWrite, RopeCacheWrite};
 use ops_core::ops::{CombineExperts, LinearExperts, RouterTopK, Sample};
 use ops_core::ops::{Conv, ConvAxis, ConvForm};
 use ops_core::ops::{Conv1dUpdate, GatedDeltaRule, QkNormRope};
@@ -65,6 +67,14 @@ macro_rules! lists {
             $(|name| $ops.into_iter().find_map(|op| named(op, name))),+
         ];
     };
+}
+
+// No provider has a kernel for these yet.
+impl<T: Float> Providers<AttentionVarlen<T>> for Rocm {
+    const LIST: &'static [&'static dyn Provider<AttentionVarlen<T>>] = &[];
+}
+impl<T: Float> Providers<AttentionPaged<T>> for Rocm {
+    const LIST: &'static [&'static dyn Provider<AttentionPaged<T>>] = &[];
 }
 
 const FORMS: [RopeForm; 3] = [RopeForm::Half, RopeForm::Interleaved, RopeForm::HalfThd];
@@ -120,6 +130,16 @@ lists! {
     [] Quantize: Hip; [Quantize];
     [] Dequantize: Hip; [Dequantize];
     [T: Float] Embedding<T>: HipEmbedding; [Embedding::<f32>::OP];
+}
+
+impl<T: Float> Providers<CacheWrite<T>> for Rocm {
+    const LIST: &'static [&'static dyn Provider<CacheWrite<T>>] = &[];
+}
+impl<T: Float> Providers<RopeCacheWrite<T>> for Rocm {
+    const LIST: &'static [&'static dyn Provider<RopeCacheWrite<T>>] = &[];
+}
+impl<T: Float> Providers<QkNormRopeCacheWrite<T>> for Rocm {
+    const LIST: &'static [&'static dyn Provider<QkNormRopeCacheWrite<T>>] = &[];
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ mod buffer;
 mod queue;
 pub(crate) mod raw;
 mod recycle;
+pub(crate) mod sequences;
 pub(crate) mod types;
 
 pub use buffer::HostBuffer;
