@@ -15,7 +15,7 @@ use crate::Rocm;
 use crate::provider::{Provider, Providers};
 use crate::vendor::VENDORS;
 use hip::{Hip, HipAffine, HipAttention, HipEmbedding, HipExperts, HipFill, HipGroupNorm, HipLinear};
-use hip::{HipReduce, HipRope, HipScan, HipScatter, HipSort};
+use hip::{HipKeys, HipReduce, HipRope, HipScan, HipScatter, HipSort};
 use hipblaslt::HipBlasLt;
 use miopen::MiOpen;
 use ops_core::ops::{
@@ -25,7 +25,7 @@ use ops_core::ops::{
 };
 use ops_core::ops::{ArgReduce, ArgSort, CumSum, Reduce, ReduceFn, Sort, TopK};
 use ops_core::ops::{BatchNorm, Pool2d, PoolFn, Upsample, Windows};
-use ops_core::ops::{CacheWrite, QkNormRopeCacheWrite, RopeCacheWrite};
+use ops_core::ops::{CacheWrite, QkNormRopeCacheWrite, RopeCacheWrite, RopeOrder};
 use ops_core::ops::{CombineExperts, LinearExperts, RouterTopK, Sample};
 use ops_core::ops::{Conv, ConvAxis, ConvForm};
 use ops_core::ops::{Conv1dUpdate, GatedDeltaRule, QkNormRope};
@@ -86,6 +86,9 @@ lists! {
     [T: Float] Conv1dUpdate<T>: Hip; [Conv1dUpdate::<f32>::plain()];
     [T: Float] GatedDeltaRule<T>: Hip; [GatedDeltaRule::<f32>::new()];
     [T: Float] QkNormRope<T>: Hip; [QkNormRope::<f32>::eps(0.0)];
+    [T: Float] CacheWrite<T>: Hip; [CacheWrite::<f32>::OP];
+    [T: Float] RopeCacheWrite<T>: HipKeys; [RopeCacheWrite::<f32>::order(RopeOrder::Half)];
+    [T: Float] QkNormRopeCacheWrite<T>: HipKeys; [QkNormRopeCacheWrite::<f32>::eps(0.0)];
     [T: Float] RopeInplace<T>: HipRope; FORMS.map(|form| Rope::<f32>::new(form).inplace());
     [T: Float] Softmax<T>: Hip, MiOpen; [Softmax::<f32>::axis(0), Softmax::axis(0).log()];
     [] TensorCopy: Hip; [TensorCopy];
@@ -121,16 +124,6 @@ lists! {
     [] Quantize: Hip; [Quantize];
     [] Dequantize: Hip; [Dequantize];
     [T: Float] Embedding<T>: HipEmbedding; [Embedding::<f32>::OP];
-}
-
-impl<T: Float> Providers<CacheWrite<T>> for Rocm {
-    const LIST: &'static [&'static dyn Provider<CacheWrite<T>>] = &[];
-}
-impl<T: Float> Providers<RopeCacheWrite<T>> for Rocm {
-    const LIST: &'static [&'static dyn Provider<RopeCacheWrite<T>>] = &[];
-}
-impl<T: Float> Providers<QkNormRopeCacheWrite<T>> for Rocm {
-    const LIST: &'static [&'static dyn Provider<QkNormRopeCacheWrite<T>>] = &[];
 }
 
 #[cfg(test)]

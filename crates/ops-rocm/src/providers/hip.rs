@@ -5,6 +5,7 @@ mod affine;
 mod args;
 mod attention;
 pub(crate) mod bind;
+mod cache;
 mod conv;
 mod data_movement;
 mod delta;
@@ -26,6 +27,7 @@ mod sort;
 
 pub(crate) use affine::HipAffine;
 pub(crate) use attention::HipAttention;
+pub(crate) use cache::HipKeys;
 pub(crate) use data_movement::HipFill;
 pub(crate) use embedding::HipEmbedding;
 pub(crate) use experts::HipExperts;
