@@ -199,7 +199,7 @@ pub fn rope_write(call: &RopeCacheWrite<'_>, device: &Device) -> Result<(Launch,
     let refused = |other| Refused::NoKernel { op: "rope_cache_write".into(), types: vec![t, other] };
     let single = |view: OperandView<'_>| match view.dtype {
         same if same == t => Ok(0),
-        ElementType::F32 if t.bytes() == 2 => Ok(1),
+        ElementType::F32 => Ok(1),
         other => Err(refused(other)),
     };
     if call.cos.dtype != call.sin.dtype {

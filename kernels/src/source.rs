@@ -223,6 +223,7 @@ const HEADERS: &[(&str, &str)] = &[
     ("ops_grids.h", include_str!("../include/ops_grids.h")),
     ("ops_qlinear.h", include_str!("../include/ops_qlinear.h")),
     ("ops_stage_blocks.h", include_str!("../include/ops_stage_blocks.h")),
+    ("ops_paired.h", include_str!("../include/ops_paired.h")),
     ("ops_dot4.h", include_str!("../include/ops_dot4.h")),
     ("ops_digits.h", include_str!("../include/ops_digits.h")),
     ("ops_dot_step.h", include_str!("../include/ops_dot_step.h")),

@@ -6,6 +6,7 @@
 pub(crate) mod hip;
 mod hipblaslt;
 mod miopen;
+mod parts;
 mod policy;
 mod product;
 mod rocblas;
@@ -15,7 +16,7 @@ use crate::Rocm;
 use crate::provider::{Provider, Providers};
 use crate::vendor::VENDORS;
 use hip::{Hip, HipAffine, HipAttention, HipEmbedding, HipExperts, HipFill, HipGroupNorm, HipLinear};
-use hip::{HipKeys, HipReduce, HipRope, HipScan, HipScatter, HipSort};
+use hip::{HipKeys, HipLinearSwiglu, HipReduce, HipRope, HipScan, HipScatter, HipSort};
 use hipblaslt::HipBlasLt;
 use miopen::MiOpen;
 use ops_core::ops::{
@@ -29,14 +30,15 @@ use ops_core::ops::{CacheWrite, QkNormRopeCacheWrite, RopeCacheWrite, RopeOrder}
 use ops_core::ops::{CombineExperts, LinearExperts, RouterTopK, Sample};
 use ops_core::ops::{Conv, ConvAxis, ConvForm};
 use ops_core::ops::{Conv1dUpdate, GatedDeltaRule, QkNormRope};
-use ops_core::ops::{GatedRmsNorm, L2Norm, SwigluClamped};
+use ops_core::ops::{GatedRmsNorm, L2Norm, LinearSwiglu, SwigluClamped};
 use ops_core::ops::{Gather, IndexAdd, Scatter, ScatterAdd};
 use ops_core::{Element, Float, Num, Op, Scalar};
+use parts::ByParts;
 use rocblas::RocBlas;
 
 /// The providers of this crate.
 pub(crate) fn known() -> Vec<ProviderId> {
-    std::iter::once(ProviderId::HIP).chain(VENDORS.iter().map(|vendor| vendor.id)).collect()
+    [ProviderId::HIP, ProviderId::PARTS].into_iter().chain(VENDORS.iter().map(|vendor| vendor.id)).collect()
 }
 
 /// The providers of an op that this crate computes, in their default order; `None` for any other name.
@@ -102,6 +104,7 @@ lists! {
     [T: Num] IndexAdd<T>: HipScatter; [IndexAdd::<f32>::axis(0)];
     [T: Float] MatMul<T>: HipBlasLt, RocBlas, Hip; [MatMul::<f32>::OP];
     [T: Float] Linear<T>: HipBlasLt, RocBlas, HipLinear; [Linear::<f32>::OP];
+    [T: Float] LinearSwiglu<T>: HipLinearSwiglu, ByParts; [LinearSwiglu::<f32>::OP];
     [T: Float] Attention<T>: HipAttention; [Attention::<f32>::full()];
     [T: Float] Conv<T>: Hip, MiOpen; ConvForm::ALL.map(|form| Conv::<f32>::new(form, [ConvAxis::PLAIN; 2], 1));
     [T: Num] Reduce<T>: HipReduce; ReduceFn::ALL.map(|f| Reduce::<f32>::of(f, -1));
@@ -142,6 +145,8 @@ mod tests {
             ("log_softmax", "hip,miopen"),
             ("qlinear", "hipblaslt,rocblas,hip"),
             ("linear", "hipblaslt,rocblas,hip"),
+            ("linear_swiglu", "hip,parts"),
+            ("rope_cache_write", "hip"),
             ("qembedding", "hip"),
             ("gelu_erf", "hip,miopen"),
             ("maximum", "hip"),

@@ -147,7 +147,7 @@ fn every_field_of_every_argument_struct_lies_where_the_source_has_it() {
         ],
     );
     for family in [Family::Matmul, Family::MatmulMma] {
-        agree(family, &[fields!(MatmulArgs: batches, a, b, c, m, n, k, bias, bias_stride, bias_is_f32)]);
+        agree(family, &[fields!(MatmulArgs: batches, a, b, c, m, n, k, bias, bias_stride, bias_is_f32, up)]);
     }
     agree(
         Family::Norm,
@@ -253,7 +253,7 @@ fn every_field_of_every_argument_struct_lies_where_the_source_has_it() {
         agree(
             family,
             &[fields!(QLinearArgs: shape, x, y, weight, weight_row, weight_block, rows, n, k, lanes, planes,
-                plane_rows, y_kind)],
+                plane_rows, y_kind, up)],
         );
     }
 }

@@ -31,7 +31,7 @@ pub(crate) use cache::HipKeys;
 pub(crate) use data_movement::HipFill;
 pub(crate) use embedding::HipEmbedding;
 pub(crate) use experts::HipExperts;
-pub(crate) use linear::HipLinear;
+pub(crate) use linear::{HipLinear, HipLinearSwiglu};
 pub(crate) use norm::HipGroupNorm;
 pub(crate) use reduce::HipReduce;
 pub(crate) use rope::HipRope;
