@@ -2,8 +2,8 @@
 use crate::Float;
 use crate::ops::{
     ActivationOps, AttentionOps, CacheOps, CastOps, CopyOps, ElementwiseOps, EmbeddingOps, ExpertOps,
-    GatedOps, HeadOps, IndexOps, LinearAttentionOps, LinearOps, MatMulOps, NormOps, RaggedAttentionOps,
-    RopeOps, RoutingOps, SamplingOps, SoftmaxOps,
+    FusedOps, GatedOps, HeadOps, IndexOps, LinearAttentionOps, LinearOps, MatMulOps, NormOps,
+    RaggedAttentionOps, RopeOps, RoutingOps, SamplingOps, SoftmaxOps,
 };
 
 mod blocks;
@@ -47,6 +47,7 @@ pub trait Transformer<T: Float>:
     + LinearAttentionOps<T>
     + HeadOps<T>
     + CacheOps<T>
+    + FusedOps<T>
     + SamplingOps<f32>
 {
 }
@@ -73,6 +74,7 @@ impl<T: Float, B> Transformer<T> for B where
         + LinearAttentionOps<T>
         + HeadOps<T>
         + CacheOps<T>
+        + FusedOps<T>
         + SamplingOps<f32>
 {
 }

@@ -46,7 +46,7 @@ pub trait OpsOnFloats<T: Float>:
     + BatchNormOps<T> + PoolOps<T> + UpsampleOps<T>
     + ConvOps<T>
     + GatedOps<T> + RoutingOps<T> + ExpertOps<T> + SamplingOps<T>
-    + HeadOps<T> + LinearAttentionOps<T> + CacheOps<T>
+    + HeadOps<T> + LinearAttentionOps<T> + CacheOps<T> + FusedOps<T>
 {
 }
 #[rustfmt::skip]
@@ -57,7 +57,7 @@ impl<T: Float, B> OpsOnFloats<T> for B where
     + BatchNormOps<T> + PoolOps<T> + UpsampleOps<T>
     + ConvOps<T>
     + GatedOps<T> + RoutingOps<T> + ExpertOps<T> + SamplingOps<T>
-    + HeadOps<T> + LinearAttentionOps<T> + CacheOps<T>
+    + HeadOps<T> + LinearAttentionOps<T> + CacheOps<T> + FusedOps<T>
 {
 }
 
@@ -457,6 +457,7 @@ registry! {
     matmul = one("matmul"), floats T: MatMul<T>, |_o, _one: ()| {} => MatMul::OP;
     linear = [Name::of("linear", ()).no_blocks("weight"), Name::of("qlinear", ()).blocks("weight")], floats T: Linear<T>,
         |_o, _one: ()| {} => Linear::OP;
+    linear_swiglu = one("linear_swiglu"), floats T: LinearSwiglu<T>, |_o, _one: ()| {} => LinearSwiglu::OP;
     attention = one("attention"), floats T: Attention<T>,
         |o, _one: ()| { let options = AttentionOptions::read(o)?; } => options.attention();
     attention_varlen = one("attention_varlen"), floats T: AttentionVarlen<T>,
