@@ -10,7 +10,7 @@ mod kv_cache;
 mod rope_tables;
 mod weight;
 
-pub use kv_cache::KvCache;
+pub use kv_cache::{CacheRotation, KvCache};
 pub use rope_tables::{RopeScaling, RopeTables};
 pub use weight::Weight;
 

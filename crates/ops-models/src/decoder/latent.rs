@@ -61,7 +61,7 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         caches: &mut [Cache<'_, B::Space, T>],
         h: Ref<'_, B, T>,
     ) -> Result<TensorOf<B, T>> {
-        let Config { heads, head_dim, rope_dim, .. } = self.config;
+        let Config { heads, kv_heads, head_dim, rope_dim, .. } = self.config;
         let (Plan { rank, nope, value_dim, .. }, t) = (part.plan, h.dims()[0]);
         let ids = part.heads.as_ref().broadcast(&[t, heads])?;
 
@@ -80,8 +80,16 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         let normed = part.key_value_norm.apply(b, k.as_ref().narrow(1, 0, rank)?)?;
         b.copy_into(&normed, k.as_mut().narrow(1, 0, rank)?)?;
 
-        let q = wide.reshape(&[t, heads * head_dim])?;
-        let o = self.attend(b, i, (q, k, None), None, caches)?;
+        let mut q = wide.reshape(&[t, heads * head_dim])?;
+        let mut at = 0;
+        for (cache, t) in caches.iter_mut() {
+            self.rotate(b, i, &mut q, (at, *t), cache.len())?;
+            self.rotate(b, i, &mut k, (at, *t), cache.len())?;
+            let rows = k.as_ref().narrow(0, at, *t)?.reshape(&[1, *t, kv_heads, head_dim])?;
+            cache.append_keys(b, rows.transpose(1, 2)?)?;
+            at += *t;
+        }
+        let o = self.attend(b, i, q.as_ref(), None, caches)?;
         let o = o.as_ref().reshape(&[t, heads, rank])?;
         let y = b.linear_experts(o, &part.value_up.weight, ids, None)?;
         part.output.apply(b, y.as_ref().reshape(&[t, heads * value_dim])?)

@@ -73,11 +73,10 @@ impl<B: Backend> Norm<B> {
 
 /// The matrices of attention, and the norms of heads.
 struct Attend<B: Backend> {
-    query: Linear<B>,
+    /// Query, key and value: one matrix, or three.
+    projections: Vec<Linear<B>>,
     /// The gate of the result.
     gate: Option<Linear<B>>,
-    key: Linear<B>,
-    value: Linear<B>,
     output: Linear<B>,
     query_norm: Option<TensorOf<B, f32>>,
     key_norm: Option<TensorOf<B, f32>>,
@@ -261,9 +260,10 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         }
         let norm_of = |i: usize| self.layers.get(i).map_or(&self.output_norm, |layer| &layer.attention_norm);
         let mut h = norm_of(0).apply(b, x.as_ref())?;
+        let positions = attention::positions(b, rows)?;
         for (i, layer) in self.layers.iter().enumerate() {
             // The norm after a layer is that of the next layer, or the model's last one.
-            (h, x) = self.layer(b, (i, layer), rows, (&h, &x), norm_of(i + 1))?;
+            (h, x) = self.layer(b, (i, layer), (rows, &positions), (&h, &x), norm_of(i + 1))?;
         }
         rows.iter_mut().for_each(|(state, tokens)| state.finish(tokens.len()));
         Ok(h)
@@ -273,7 +273,7 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         &self,
         b: &B,
         (i, layer): (usize, &Layer<T, B>),
-        rows: &mut [Row<'_, B::Space, T>],
+        (rows, positions): (&mut [Row<'_, B::Space, T>], &TensorOf<B, u32>),
         (h, x): (&TensorOf<B, T>, &TensorOf<B, T>),
         next: &Norm<B>,
     ) -> Result<(TensorOf<B, T>, TensorOf<B, T>)> {
@@ -283,7 +283,8 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         };
         let a = match &layer.attend {
             AttentionPart::Heads(part) => {
-                self.attention(b, i, part, &mut state::caches(rows, layer.slot), h.as_ref())?
+                let caches = &mut state::caches(rows, layer.slot);
+                self.attention(b, i, part, (caches, positions), h.as_ref())?
             }
             AttentionPart::Latent(part) => {
                 self.latent_attention(b, i, part, &mut state::caches(rows, layer.slot), h.as_ref())?
