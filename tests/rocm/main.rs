@@ -5,6 +5,7 @@ mod defects;
 mod encoder_fixture;
 #[path = "../models/fixture.rs"]
 mod fixture;
+mod launches;
 #[allow(dead_code)]
 #[path = "../../crates/ops-rocm/tests/standin/mod.rs"]
 mod standin;

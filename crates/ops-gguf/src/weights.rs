@@ -154,13 +154,22 @@ impl<'g, B: Backend> Weights<'g, B> {
     /// # Errors
     /// As [`matrix`](Self::matrix), and [`Error::TensorType`](crate::Error::TensorType) if the types differ.
     pub fn joined(&self, names: &[&str], dims: [usize; 2]) -> Result<AnyOf<B>> {
+        let parts: Vec<_> = names.iter().map(|name| (*name, dims)).collect();
+        self.stacked(&parts)
+    }
+
+    /// [`joined`](Self::joined) of matrices with unlike numbers of rows: each with its name and extents.
+    ///
+    /// # Errors
+    /// As [`joined`](Self::joined).
+    pub fn stacked(&self, parts: &[(&str, [usize; 2])]) -> Result<AnyOf<B>> {
         let (mut bytes, mut rows, mut columns, mut common) = (Vec::new(), 0, 0, None);
-        for name in names {
+        for (name, dims) in parts {
             let tensor = self.gguf.tensor(name)?;
-            let dtype = self.checked(&tensor, &dims)?;
+            let dtype = self.checked(&tensor, dims)?;
             let wanted = *common.get_or_insert(dtype);
             if dtype != wanted {
-                let wanted = format!("{}, as {} is", wanted.name(), names[0]);
+                let wanted = format!("{}, as {} is", wanted.name(), parts[0].0);
                 return Err(tensor.wrong(format!("type {}", dtype.name()), wanted));
             }
             columns = tensor.block_dims()?.last().copied().unwrap_or(1);

@@ -7,6 +7,7 @@ use ops_test::suite::{CaseStatus, Filter, Outcome, run};
 
 mod attention;
 mod backend;
+mod cache;
 mod conv;
 mod elementwise;
 mod exact;
@@ -46,13 +47,14 @@ fn mutants() -> Vec<Mutant> {
         experts::mutants(),
         sampling::mutants(),
         linear_attention::mutants(),
+        cache::mutants(),
     ]
     .concat()
 }
 
 #[test]
 fn no_mutant_is_lost() {
-    assert_eq!(mutants().len(), 528);
+    assert_eq!(mutants().len(), 558);
 }
 
 #[test]

@@ -27,6 +27,10 @@ const LINEAR: &[TypedOperand] = &[
     TypedOperand { name: "weight", group: Group::Floats, default: None },
     TypedOperand { name: "bias", group: Group::Floats, default: None },
 ];
+const GATE_AND_UP: &[TypedOperand] = &[
+    TypedOperand { name: "gate", group: Group::Floats, default: None },
+    TypedOperand { name: "up", group: Group::Floats, default: None },
+];
 const MASK: &[TypedOperand] = &[TypedOperand { name: "mask", group: Group::Numbers, default: None }];
 const CAST: &[TypedOperand] = &[TypedOperand { name: "y", group: Group::Scalars, default: Some(DType::F32) }];
 const COND: &[TypedOperand] =
@@ -171,6 +175,8 @@ fn products(name: &str) -> Option<Facts> {
         "matmul" => Facts { cut: "m", ..sums("a[..,m,k] b[..,k,n:k] -> c[..,m,n]") },
         "linear" => Facts { typed: LINEAR, ..sums("x[..,k] weight[n:k,k] bias?[n] -> y[..,n]") },
         "qlinear" => Facts { typed: BLOCK_WEIGHT, ..sums("x[..,k] weight[n:k,k/B] -> y[..,n]") },
+        // The sums of one of the two products are counted.
+        "linear_swiglu" => Facts { typed: GATE_AND_UP, ..sums("x[..,k] gate[n:k,k] up[n,k] -> y[..,n]") },
         "linear_experts" => Facts {
             typed: EXPERTS,
             ..experts("x[n,m,d] weight[e:8,o:d,d] ids[n,k:2] bias?[e,o] -> y[n,k,o]")

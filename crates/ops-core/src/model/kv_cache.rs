@@ -1,6 +1,6 @@
 //! Cache of the keys and values of earlier tokens.
-use crate::ops::CopyOps;
-use crate::{Backend, Element, Error, Float, Ref, Result, Space, Tensor, TensorRef, View};
+use crate::ops::{CacheOps, CopyOps, QkNormRopeCacheWrite, RopeCacheWrite, RopeOrder};
+use crate::{AnyRef, Backend, Element, Error, Float, Ref, Result, Space, Tensor, TensorRef, View};
 
 /// The keys and values of one layer, each `[b, h_kv, capacity, d]`. The first [`len`](KvCache::len) tokens are filled.
 ///
@@ -14,6 +14,23 @@ pub struct KvCache<S: Space, T: Element> {
     keys: Tensor<S, T>,
     values: Values<S, T>,
     len: usize,
+}
+
+/// How keys are rotated on their way to a cache, and where they and their values go.
+#[derive(Clone, Copy, Debug)]
+pub struct CacheRotation<'a, S: Space> {
+    /// Tables, `[rows, r / 2]`.
+    pub cos: AnyRef<'a, S>,
+    /// Tables like `cos`.
+    pub sin: AnyRef<'a, S>,
+    /// The tables' row for each token, of an index type.
+    pub positions: AnyRef<'a, S>,
+    /// The place in the cache for each token, of an index type.
+    pub slots: AnyRef<'a, S>,
+    /// How features pair up.
+    pub order: RopeOrder,
+    /// The weight and the eps of a norm before the rotation.
+    pub norm: Option<(AnyRef<'a, S>, f64)>,
 }
 
 /// Where the values are.
@@ -113,6 +130,47 @@ impl<S: Space, T: Float> KvCache<S, T> {
         self.len += t;
         Ok(())
     }
+    /// Appends keys `[t, h_kv, d]`, rotated on their way, and values `[t, h_kv, dv]` of one text by one op
+    /// ([`RopeCacheWrite`], [`QkNormRopeCacheWrite`]). The slots must be those of the next `t` tokens.
+    ///
+    /// # Errors
+    /// The cache is full, holds keys only or more than one text, in which case nothing changed; and any error that the backend
+    /// reports.
+    pub fn append_rotated<B: CacheOps<T> + Backend<Space = S>>(
+        &mut self,
+        backend: &B,
+        keys: Ref<'_, B, T>,
+        values: Ref<'_, B, T>,
+        rotation: CacheRotation<'_, S>,
+    ) -> Result<()> {
+        let (t, room) = (keys.dims().first().copied().unwrap_or(0), self.capacity() - self.len);
+        if t > room {
+            return Err(self.full(t));
+        }
+        let (Values::Own(own), &[1, h, _, d]) = (&mut self.values, self.keys.dims()) else {
+            let want = "a cache of one text with values of its own";
+            return Err(Error::param("kv_cache", "values", "a part of keys, or of several texts", want));
+        };
+        // Of the whole cache only what this text has used is shown: a combinator that copies operands copies no more.
+        let (n, dv) = (self.len + t, own.dims()[3]);
+        let k_cache = self.keys.as_mut().narrow(2, 0, n)?.reshape(&[h, n, d])?.transpose(0, 1)?;
+        let v_cache = own.as_mut().narrow(2, 0, n)?.reshape(&[h, n, dv])?.transpose(0, 1)?;
+        let CacheRotation { cos, sin, positions, slots, order, norm } = rotation;
+        let caches = (k_cache, v_cache);
+        match norm {
+            None => {
+                let op = RopeCacheWrite::order(order);
+                backend.rope_cache_write((keys, values), (cos, sin), positions, slots, caches, op)?;
+            }
+            Some((weight, eps)) => {
+                let (op, tables) = (QkNormRopeCacheWrite::eps(eps).order(order), (cos, sin));
+                let rows = (keys, values);
+                backend.qk_norm_rope_cache_write(rows, weight, tables, positions, slots, caches, op)?;
+            }
+        }
+        self.len += t;
+        Ok(())
+    }
     /// Appends the keys `[b, h_kv, t, d]` of `t` tokens, of which the values are a part.
     ///
     /// # Errors
@@ -132,11 +190,11 @@ impl<S: Space, T: Float> KvCache<S, T> {
     /// The number of tokens of these keys, if they fit.
     fn room_for(&self, keys: &impl View) -> Result<usize> {
         let (t, room) = (keys.dims().get(2).copied().unwrap_or(0), self.capacity() - self.len);
-        if t > room {
-            let want = format!("at most {room} more of a capacity of {}", self.capacity());
-            return Err(Error::param("kv_cache", "tokens", t, want));
-        }
-        Ok(t)
+        if t > room { Err(self.full(t)) } else { Ok(t) }
+    }
+    fn full(&self, tokens: usize) -> Error {
+        let (capacity, room) = (self.capacity(), self.capacity() - self.len);
+        Error::param("kv_cache", "tokens", tokens, format!("at most {room} more of a capacity of {capacity}"))
     }
 
     /// The keys in the cache, `[b, h_kv, len, d]`.

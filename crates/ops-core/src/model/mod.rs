@@ -14,7 +14,7 @@ mod weight;
 mod window_cache;
 
 pub use blocks::{BlockCopy, Blocks, Sequence};
-pub use kv_cache::KvCache;
+pub use kv_cache::{CacheRotation, KvCache};
 pub use paged_cache::PagedCache;
 pub use rope_tables::{RopeScaling, RopeTables};
 pub use weight::Weight;

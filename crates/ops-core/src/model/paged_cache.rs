@@ -1,7 +1,7 @@
 //! Cache of the keys and values of many texts, in blocks.
-use super::BlockCopy;
 use super::kv_cache::Values;
-use crate::ops::{CacheOps, CopyOps};
+use super::{BlockCopy, CacheRotation};
+use crate::ops::{CacheOps, CopyOps, QkNormRopeCacheWrite, RopeCacheWrite};
 use crate::{AsAny, Backend, Error, Float, Ref, Result, Space, Tensor, TensorMut, TensorRef, View};
 
 /// The keys and values of one layer, each `[blocks, block, h_kv, d]`: a block has the keys of so many tokens.
@@ -99,6 +99,31 @@ impl<S: Space, T: Float> PagedCache<S, T> {
         let (to_keys, to_values) = self.slots_mut()?;
         backend.cache_write(values, slots, to_values)?;
         backend.cache_write(keys, slots, to_keys)
+    }
+    /// Rotates the keys `[n, h_kv, d]` of `n` tokens, normed first if `rotation` says so, and writes them and the values to their
+    /// slots.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write), and [`Error::Index`] for a position that the tables do not have.
+    pub fn write_rotated<B: CacheOps<T> + Backend<Space = S>>(
+        &mut self,
+        backend: &B,
+        keys: Ref<'_, B, T>,
+        values: Ref<'_, B, T>,
+        rotation: CacheRotation<'_, S>,
+    ) -> Result<()> {
+        let CacheRotation { cos, sin, positions, slots, order, norm } = rotation;
+        let (rows, tables, caches) = ((keys, values), (cos, sin), self.slots_mut()?);
+        match norm {
+            None => {
+                let op = RopeCacheWrite::order(order);
+                backend.rope_cache_write(rows, tables, positions, slots, caches, op)
+            }
+            Some((weight, eps)) => {
+                let op = QkNormRopeCacheWrite::eps(eps).order(order);
+                backend.qk_norm_rope_cache_write(rows, weight, tables, positions, slots, caches, op)
+            }
+        }
     }
     /// Writes the keys `[n, h_kv, d]` of `n` tokens, of which the values are a part.
     ///

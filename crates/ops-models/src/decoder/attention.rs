@@ -1,13 +1,38 @@
 //! Attention of a step over all tokens so far.
 use super::pages::Keys;
-use super::{Attend, Decoder, Rotation};
+use super::{Attend, Decoder, Rotation, Row};
 use crate::{Config, Result};
-use ops_core::model::{Transformer, Weight};
+use ops_core::model::{CacheRotation, Transformer, Weight};
 use ops_core::ops::*;
-use ops_core::{Float, Mut, Ref, Shape, TensorOf, View};
+use ops_core::{Backend, Element, Float, Ref, Shape, TensorOf, View};
 
-/// Queries, keys, and values if they are not a part of the keys; `[t, heads · d]` each.
-pub(super) type QueryKeyValue<'v, B, T> = (TensorOf<B, T>, TensorOf<B, T>, Option<&'v TensorOf<B, T>>);
+/// The position of each row of a step, `[t]`, which is also its place in the text's caches.
+pub(super) fn positions<T: Float, B: Transformer<T>>(
+    b: &B,
+    rows: &[Row<'_, B::Space, T>],
+) -> Result<TensorOf<B, u32>> {
+    let of_text = |(state, tokens): &Row<'_, B::Space, T>| state.len()..state.len() + tokens.len();
+    let positions: Vec<u32> = rows.iter().flat_map(of_text).map(|position| position as u32).collect();
+    Ok(b.tensor(&[positions.len()], &positions)?)
+}
+
+/// Queries, keys and values of a step, `[t, heads · d]` each: parts of one product, or three.
+struct Projected<B: Backend, T: Element> {
+    products: Vec<TensorOf<B, T>>,
+    widths: [usize; 3],
+}
+
+impl<B: Backend, T: Float> Projected<B, T> {
+    /// One of the three as `[t, heads, d]`.
+    fn heads(&self, which: usize, heads: usize) -> Result<Ref<'_, B, T>> {
+        let (width, t) = (self.widths[which], self.products[0].dims()[0]);
+        let part = match &self.products[..] {
+            [joined] => joined.as_ref().narrow(1, self.widths[..which].iter().sum(), width)?,
+            products => products[which].as_ref(),
+        };
+        Ok(part.reshape(&[t, heads, width / heads])?)
+    }
+}
 
 impl<T: Float, B: Transformer<T>> Decoder<T, B> {
     /// Attention of `h[t, dim]` in layer `i`, whose rows are the tokens of one text after the other.
@@ -16,105 +41,118 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         b: &B,
         i: usize,
         part: &Attend<B>,
-        past: Keys<'_, B::Space, T>,
+        mut past: Keys<'_, B::Space, T>,
         h: Ref<'_, B, T>,
     ) -> Result<TensorOf<B, T>> {
-        let q = self.normed_heads(b, part.query.apply(b, h)?, part.query_norm.as_ref())?;
-        let k = self.normed_heads(b, part.key.apply(b, h)?, part.key_norm.as_ref())?;
-        let v = part.value.apply(b, h)?;
-        let mut o = self.attend(b, i, (q, k, Some(&v)), part.sinks.as_ref(), past)?;
+        let Config { heads, kv_heads, head_dim, norm_eps, .. } = self.config;
+        let (q, kv) = self.config.widths()?;
+        let products = part.projections.iter().map(|linear| linear.apply(b, h)).collect::<Result<_>>()?;
+        let projected = Projected::<B, T> { products, widths: [q, kv, kv] };
+        let q = self.rotated(b, i, projected.heads(0, heads)?, part.query_norm.as_ref(), past.positions())?;
+        let Rotation { cos, sin } = self.tables(i);
+        let rotation = CacheRotation {
+            cos: cos.any(),
+            sin: sin.any(),
+            positions: past.positions().any(),
+            slots: past.slots().any(),
+            order: self.order(),
+            norm: part.key_norm.as_ref().map(|weight| (weight.any(), norm_eps)),
+        };
+        past.add_rotated(b, projected.heads(1, kv_heads)?, projected.heads(2, kv_heads)?, rotation)?;
+        let q = q.as_ref().reshape(&[h.dims()[0], heads * head_dim])?;
+        let mut o = self.attend(b, i, q, part.sinks.as_ref(), &past)?;
         if let Some(gate) = &part.gate {
             o = b.mul(&o, &b.sigmoid(&gate.apply(b, h)?)?)?;
         }
         part.output.apply(b, o.as_ref())
     }
 
-    /// Rotates queries and keys, `[t, heads · d]`, adds keys and values to what is there, and attends to these: `[t, heads · dv]`.
-    /// Without `v`, values are the first features of keys.
+    /// Queries `[t, heads, d]` at these positions, normed if the model does so: `[1, t, heads, d]`.
+    fn rotated(
+        &self,
+        b: &B,
+        i: usize,
+        q: Ref<'_, B, T>,
+        norm: Option<&TensorOf<B, f32>>,
+        positions: &TensorOf<B, u32>,
+    ) -> Result<TensorOf<B, T>> {
+        let (Rotation { cos, sin }, Config { rope, norm_eps, .. }) = (self.tables(i), &self.config);
+        let &[t, heads, d] = q.dims() else { unreachable!("rows of heads") };
+        let (q, positions) = (q.reshape(&[1, t, heads, d])?, positions.as_ref().reshape(&[1, t])?);
+        if let Some(weight) = norm {
+            let op = QkNormRope::eps(*norm_eps).order(self.order());
+            return Ok(b.qk_norm_rope_at(q, weight, cos, sin, positions, op)?);
+        }
+        let mut y = b.empty(Shape::new(&[1, t, heads, d])?)?;
+        let by_head = y.as_mut().transpose(1, 2)?;
+        b.rope_at_into(q.transpose(1, 2)?, cos, sin, positions, by_head, Rope::new(*rope))?;
+        Ok(y)
+    }
+
+    /// Attention of queries `[t, heads · d]`, already rotated, to what the caches hold: `[t, heads · dv]`.
     pub(super) fn attend(
         &self,
         b: &B,
         i: usize,
-        (mut q, mut k, v): QueryKeyValue<'_, B, T>,
+        q: Ref<'_, B, T>,
         sinks: Option<&Weight<B::Space>>,
-        past: Keys<'_, B::Space, T>,
+        past: &Keys<'_, B::Space, T>,
     ) -> Result<TensorOf<B, T>> {
-        let mut caches = match past {
-            Keys::Apart(caches) => caches,
-            Keys::Paged(cache, step) => return self.attend_paged(b, i, (q, k, v), sinks, (cache, step)),
-        };
-        let Config { heads, kv_heads, head_dim, .. } = self.config;
-        let value_dim = self.config.value_dim();
-        let mut o = b.empty(Shape::new(&[q.dims()[0], heads * value_dim])?)?;
+        let Config { heads, head_dim, .. } = self.config;
+        let (n, value_dim, op) = (q.dims()[0], self.config.value_dim(), self.scores(i));
         let extras = AttentionExtras::new();
         let extras = sinks.map_or(extras, |sinks| extras.sinks(sinks.as_ref()));
-        let mut at = 0;
-        for (cache, t) in &mut caches {
-            // Views rows [t, heads · d] of a text as [1, heads, t, d] without a copy.
-            let (rows, by_head) = ((at, *t), |heads: usize, d: usize| [1, *t, heads, d]);
-            self.rotate(b, i, &mut q, rows, cache.len())?;
-            self.rotate(b, i, &mut k, rows, cache.len())?;
-            let k = k.as_ref().narrow(0, at, *t)?.reshape(&by_head(kv_heads, head_dim))?.transpose(1, 2)?;
-            match v {
-                Some(v) => {
-                    let v = v.as_ref().narrow(0, at, *t)?.reshape(&by_head(kv_heads, value_dim))?;
-                    cache.append(b, k, v.transpose(1, 2)?)?;
-                }
-                None => cache.append_keys(b, k)?,
+        let caches = match past {
+            Keys::Apart(caches, _) => caches,
+            Keys::Paged(cache, step) => {
+                let (q, pages) = (q.reshape(&[n, heads, head_dim])?, step.pages());
+                let o = b.attention_paged(q, cache.keys(), cache.values()?, pages, extras, op)?;
+                return Ok(o.reshape(&[n, heads * value_dim])?);
             }
-            let q = q.as_ref().narrow(0, at, *t)?.reshape(&by_head(heads, head_dim))?.transpose(1, 2)?;
-            let o = o.as_mut().narrow(0, at, *t)?.reshape(&by_head(heads, value_dim))?.transpose(1, 2)?;
-            b.attention_with_into(q, cache.keys()?, cache.values()?, extras, o, self.scores(i))?;
+        };
+        let mut o = b.empty(Shape::new(&[n, heads * value_dim])?)?;
+        let mut at = 0;
+        for (cache, t) in caches {
+            // Views rows [t, heads · d] of a text as [1, heads, t, d] without a copy.
+            let q = q.narrow(0, at, *t)?.reshape(&[1, *t, heads, head_dim])?.transpose(1, 2)?;
+            let o = o.as_mut().narrow(0, at, *t)?.reshape(&[1, *t, heads, value_dim])?.transpose(1, 2)?;
+            b.attention_with_into(q, cache.keys()?, cache.values()?, extras, o, op)?;
             at += *t;
         }
         Ok(o)
     }
 
-    /// The heads of query or key, `[t, heads · d]`: normed if the model does so.
-    fn normed_heads(
-        &self,
-        b: &B,
-        x: TensorOf<B, T>,
-        norm: Option<&TensorOf<B, f32>>,
-    ) -> Result<TensorOf<B, T>> {
-        let Config { head_dim, norm_eps, .. } = self.config;
-        let Some(weight) = norm else { return Ok(x) };
-        let &[t, width] = x.dims() else { unreachable!("rows of heads") };
-        let heads = x.as_ref().reshape(&[t * (width / head_dim), head_dim])?;
-        let normed = b.rms_norm(heads, weight, RmsNorm::eps(norm_eps))?;
-        Ok(normed.reshape(&[t, width])?)
-    }
-
-    /// Rotates rows `at..at + t` of query or key, which stand at positions from `start` on.
-    fn rotate(
-        &self,
-        b: &B,
-        i: usize,
-        x: &mut TensorOf<B, T>,
-        (at, t): (usize, usize),
-        start: usize,
-    ) -> Result<()> {
-        let (tables, op) = (self.tables(i), Rope::new(self.config.rope).start(start));
-        let view = self.rotated_part(x.as_mut().narrow(0, at, t)?)?;
-        Ok(b.rope_inplace(view, &tables.cos, &tables.sin, op)?)
-    }
-    /// The features of queries or keys `[t, heads · d]` that are rotated, `[1, heads, t, rope_dim]`.
-    pub(super) fn rotated_part<'x>(&self, x: Mut<'x, B, T>) -> Result<Mut<'x, B, T>> {
-        let Config { head_dim, rope_dim, .. } = self.config;
-        let (t, heads) = (x.dims()[0], x.dims()[1] / head_dim);
-        // In latent attention these are the last ones.
-        let first = self.config.latent.map_or(0, |latent| latent.rank);
-        Ok(x.reshape(&[1, t, heads, head_dim])?.transpose(1, 2)?.narrow(-1, first, rope_dim)?)
-    }
-    /// The angles of layer `i`.
-    pub(super) fn tables(&self, i: usize) -> &Rotation<B> {
+    fn tables(&self, i: usize) -> &Rotation<B> {
         match &self.windowed_rotation {
             Some(windowed) if self.config.is_windowed(i) => windowed,
             _ => &self.rotation,
         }
     }
 
-    pub(super) fn scores(&self, i: usize) -> Attention<T> {
+    fn order(&self) -> RopeOrder {
+        match self.config.rope {
+            RopeForm::Interleaved => RopeOrder::Interleaved,
+            _ => RopeOrder::Half,
+        }
+    }
+
+    /// Rotates the last features of queries or keys `[t, heads · d]` at these positions: those of latent attention.
+    pub(super) fn rotate(
+        &self,
+        b: &B,
+        i: usize,
+        x: &mut TensorOf<B, T>,
+        positions: &TensorOf<B, u32>,
+    ) -> Result<()> {
+        let Config { head_dim, rope_dim, rope, .. } = self.config;
+        let (t, heads) = (x.dims()[0], x.dims()[1] / head_dim);
+        let rows = x.as_mut().reshape(&[1, t, heads, head_dim])?.transpose(1, 2)?;
+        let (view, positions) = (rows.narrow(-1, head_dim - rope_dim, rope_dim)?, positions.as_ref());
+        let Rotation { cos, sin } = self.tables(i);
+        Ok(b.rope_at_inplace(view, cos, sin, positions.reshape(&[1, t])?, Rope::new(rope))?)
+    }
+
+    fn scores(&self, i: usize) -> Attention<T> {
         let mut op = Attention::causal();
         if let Some(scale) = self.config.score_scale {
             op = op.scale(scale);

@@ -75,6 +75,15 @@ impl<B: Backend> Dense<B> {
     where
         B: Transformer<T>,
     {
+        if let (
+            Activation::Swiglu,
+            Some(Linear { weight: gate, bias: None }),
+            Linear { weight: up, bias: None },
+        ) = (activation, &self.gate, &self.up)
+            && b.fuses_linear_swiglu(h, gate, up)
+        {
+            return self.down.apply(b, b.linear_swiglu(h, gate, up)?.as_ref());
+        }
         let up = self.up.apply(b, h)?;
         let gate = self.gate.as_ref().map(|gate| gate.apply(b, h)).transpose()?;
         self.down.apply(b, activate(b, activation, gate.as_ref(), &up)?.as_ref())

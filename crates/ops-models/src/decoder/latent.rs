@@ -58,10 +58,10 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         b: &B,
         i: usize,
         part: &Latent<B>,
-        past: Keys<'_, B::Space, T>,
+        mut past: Keys<'_, B::Space, T>,
         h: Ref<'_, B, T>,
     ) -> Result<TensorOf<B, T>> {
-        let Config { heads, head_dim, rope_dim, .. } = self.config;
+        let Config { heads, kv_heads, head_dim, rope_dim, .. } = self.config;
         let (Plan { rank, nope, value_dim, .. }, t) = (part.plan, h.dims()[0]);
         let ids = part.heads.as_ref().broadcast(&[t, heads])?;
 
@@ -80,8 +80,11 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         let normed = part.key_value_norm.apply(b, k.as_ref().narrow(1, 0, rank)?)?;
         b.copy_into(&normed, k.as_mut().narrow(1, 0, rank)?)?;
 
-        let q = wide.reshape(&[t, heads * head_dim])?;
-        let o = self.attend(b, i, (q, k, None), None, past)?;
+        let mut q = wide.reshape(&[t, heads * head_dim])?;
+        self.rotate(b, i, &mut q, past.positions())?;
+        self.rotate(b, i, &mut k, past.positions())?;
+        past.add_keys(b, k.as_ref().reshape(&[t, kv_heads, head_dim])?)?;
+        let o = self.attend(b, i, q.as_ref(), None, &past)?;
         let o = o.as_ref().reshape(&[t, heads, rank])?;
         let y = b.linear_experts(o, &part.value_up.weight, ids, None)?;
         part.output.apply(b, y.as_ref().reshape(&[t, heads * value_dim])?)

@@ -141,6 +141,27 @@ impl<T: Float, B: Transformer<T>> Loader<'_, B, T> {
         })
     }
 
+    /// Matrices `[n, dim]` as one, if they have one type, and all of them a bias or none; else each by itself.
+    fn stacked<const N: usize>(&self, parts: [(String, usize); N]) -> Result<Vec<Linear<B>>> {
+        let dim = self.config.dim;
+        let named = |kind: &str| parts.each_ref().map(|(part, _)| format!("{part}.{kind}"));
+        let (weights, biases) = (named("weight"), named("bias"));
+        let types = weights.each_ref().map(|name| self.gguf.find(name).map(|tensor| tensor.ggml_type()));
+        let biased = biases.iter().filter(|name| self.has(name)).count();
+        if types.iter().any(|of| *of != types[0]) || biased % N != 0 {
+            return parts.iter().map(|(part, n)| self.linear(part, [*n, dim])).collect();
+        }
+        weights.iter().for_each(|name| self.mark(name));
+        let rows: [_; N] = std::array::from_fn(|at| (weights[at].as_str(), [parts[at].1, dim]));
+        let weight = LinearOps::<T>::pack_weight(self.backend, self.weights.stacked(&rows)?)?;
+        let mut bias = Vec::new();
+        for (name, (_, n)) in biases.iter().zip(&parts).filter(|_| biased > 0) {
+            bias.extend(self.vector(name, *n)?.to_vec(self.backend)?);
+        }
+        let bias = (biased > 0).then(|| self.backend.tensor(&[bias.len()], &bias)).transpose()?;
+        Ok(vec![Linear { weight, bias }])
+    }
+
     fn attend(&self, i: usize) -> Result<Attend<B>> {
         let Config { dim, head_dim, heads, .. } = *self.config;
         let (q, kv) = self.config.widths()?;
@@ -148,10 +169,8 @@ impl<T: Float, B: Transformer<T>> Loader<'_, B, T> {
         let fused = part("attn_qkv");
         let linear = |name, n| self.linear(&part(name), [n, dim]);
         let mut gate = None;
-        let [query, key, value] = if self.has(&format!("{fused}.weight")) {
-            let dims = [q + 2 * kv, dim];
-            let rows = |rows| self.rows(&fused, &dims, rows);
-            [rows(0..q)?, rows(q..q + kv)?, rows(q + kv..q + 2 * kv)?]
+        let projections = if self.has(&format!("{fused}.weight")) {
+            vec![self.linear(&fused, [q + 2 * kv, dim])?]
         } else if self.config.gated {
             // Each head's query is followed by its gate.
             let of_heads = |first| {
@@ -160,15 +179,13 @@ impl<T: Float, B: Transformer<T>> Loader<'_, B, T> {
             };
             let (both, dims) = (part("attn_q"), [2 * q, dim]);
             gate = Some(self.row_groups(&both, &dims, &of_heads(1))?);
-            [self.row_groups(&both, &dims, &of_heads(0))?, linear("attn_k", kv)?, linear("attn_v", kv)?]
+            vec![self.row_groups(&both, &dims, &of_heads(0))?, linear("attn_k", kv)?, linear("attn_v", kv)?]
         } else {
-            [linear("attn_q", q)?, linear("attn_k", kv)?, linear("attn_v", kv)?]
+            self.stacked([("attn_q", q), ("attn_k", kv), ("attn_v", kv)].map(|(name, n)| (part(name), n)))?
         };
         Ok(Attend {
-            query,
+            projections,
             gate,
-            key,
-            value,
             output: self.linear(&part("attn_output"), [dim, q])?,
             query_norm: self.optional(&part("attn_q_norm.weight"), head_dim)?,
             key_norm: self.optional(&part("attn_k_norm.weight"), head_dim)?,

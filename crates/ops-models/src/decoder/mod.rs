@@ -76,11 +76,10 @@ impl<B: Backend> Norm<B> {
 
 /// The matrices of attention, and the norms of heads.
 struct Attend<B: Backend> {
-    query: Linear<B>,
+    /// Query, key and value: one matrix, or three.
+    projections: Vec<Linear<B>>,
     /// The gate of the result.
     gate: Option<Linear<B>>,
-    key: Linear<B>,
-    value: Linear<B>,
     output: Linear<B>,
     query_norm: Option<TensorOf<B, f32>>,
     key_norm: Option<TensorOf<B, f32>>,
@@ -279,7 +278,8 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         rows.iter_mut().for_each(|(state, _)| state.begin());
         let tokens: Vec<u32> = rows.iter().flat_map(|(_, tokens)| *tokens).copied().collect();
         let ids = b.tensor(&[tokens.len()], &tokens)?;
-        let h = self.through_layers(b, &ids, &mut Past::States(rows))?;
+        let positions = attention::positions(b, rows)?;
+        let h = self.through_layers(b, &ids, &mut Past::States(rows, &positions))?;
         rows.iter_mut().for_each(|(state, tokens)| state.finish(tokens.len()));
         Ok(h)
     }

@@ -1,10 +1,9 @@
 //! Steps of many texts, whose keys and values are in the blocks of one cache.
-use super::attention::QueryKeyValue;
 use super::{Decoder, state};
 use crate::{Config, Error, Result};
-use ops_core::model::{Blocks, PagedCache, Sequence, Transformer, Weight};
+use ops_core::model::{Blocks, CacheRotation, PagedCache, Sequence, Transformer};
 use ops_core::ops::*;
-use ops_core::{Backend, Float, Space, Tensor, TensorOf, View};
+use ops_core::{Backend, Float, Ref, Space, Tensor, TensorOf, View};
 
 /// Memory for the keys and values of many texts: a budget of blocks, and a cache for each layer.
 ///
@@ -58,6 +57,10 @@ impl<S: Space, T: Float> Pages<S, T> {
 }
 
 impl<S: Space> PagedStep<S> {
+    /// What [`attention_paged`](RaggedAttentionOps::attention_paged) reads beside the cache.
+    pub(super) fn pages(&self) -> (&Tensor<S, u32>, &Tensor<S, u32>, &Tensor<S, u32>) {
+        (&self.block_table, &self.lengths, &self.cu_q)
+    }
     /// Uploads what a step reads: for each text its sequence, which has the step's tokens already, and these.
     fn new<B: Backend<Space = S>>(backend: &B, rows: &[PagedRow<'_>], slots: &[u32]) -> Result<Self> {
         let width = rows.iter().map(|(text, _)| text.blocks().len()).max().unwrap_or(0);
@@ -86,15 +89,15 @@ impl<S: Space> PagedStep<S> {
 
 /// What the layers of a step remember of its texts.
 pub(super) enum Past<'p, 'r, S: Space, T: Float> {
-    /// A state for each text.
-    States(&'p mut [state::Row<'r, S, T>]),
+    /// A state for each text, and the position of each row, which is also its place in the caches.
+    States(&'p mut [state::Row<'r, S, T>], &'p Tensor<S, u32>),
     /// Blocks that all texts share.
     Pages(&'p mut [PagedCache<S, T>], &'p PagedStep<S>),
 }
 
 /// What a layer with attention remembers.
 pub(super) enum Keys<'c, S: Space, T: Float> {
-    Apart(Vec<state::Cache<'c, S, T>>),
+    Apart(Vec<state::Cache<'c, S, T>>, &'c Tensor<S, u32>),
     Paged(&'c mut PagedCache<S, T>, &'c PagedStep<S>),
 }
 
@@ -102,16 +105,71 @@ impl<S: Space, T: Float> Past<'_, '_, S, T> {
     /// That of the layer with attention that has this slot.
     pub(super) fn keys(&mut self, slot: usize) -> Keys<'_, S, T> {
         match self {
-            Past::States(rows) => Keys::Apart(state::caches(rows, slot)),
+            Past::States(rows, positions) => Keys::Apart(state::caches(rows, slot), positions),
             Past::Pages(caches, step) => Keys::Paged(&mut caches[slot], step),
         }
     }
     /// That of the recurrent layer that has this slot.
     pub(super) fn memories(&mut self, slot: usize) -> Vec<state::TextMemory<'_, S, T>> {
         match self {
-            Past::States(rows) => state::memories(rows, slot),
+            Past::States(rows, _) => state::memories(rows, slot),
             Past::Pages(..) => unreachable!("`check_pages` refuses models with recurrent layers"),
         }
+    }
+}
+
+impl<'c, S: Space, T: Float> Keys<'c, S, T> {
+    /// The position of each row in its text, `[t]`.
+    pub(super) fn positions(&self) -> &'c Tensor<S, u32> {
+        match self {
+            Keys::Apart(_, positions) => positions,
+            Keys::Paged(_, step) => &step.positions,
+        }
+    }
+    /// The place of each row in the cache, `[t]`.
+    pub(super) fn slots(&self) -> &'c Tensor<S, u32> {
+        match self {
+            Keys::Apart(_, positions) => positions,
+            Keys::Paged(_, step) => &step.slots,
+        }
+    }
+    /// Rotates keys and adds them and values, `[t, h_kv, d]` each.
+    pub(super) fn add_rotated<B: Transformer<T> + Backend<Space = S>>(
+        &mut self,
+        b: &B,
+        k: Ref<'_, B, T>,
+        v: Ref<'_, B, T>,
+        rotation: CacheRotation<'_, S>,
+    ) -> Result<()> {
+        let caches = match self {
+            Keys::Apart(caches, _) => caches,
+            Keys::Paged(cache, _) => return Ok(cache.write_rotated(b, k, v, rotation)?),
+        };
+        let mut at = 0;
+        for (cache, t) in caches {
+            let positions = rotation.positions.narrow(0, at, *t)?;
+            let of_text = CacheRotation { positions, slots: positions, ..rotation };
+            cache.append_rotated(b, k.narrow(0, at, *t)?, v.narrow(0, at, *t)?, of_text)?;
+            at += *t;
+        }
+        Ok(())
+    }
+    /// Adds keys `[t, h_kv, d]`, of which the values are a part.
+    pub(super) fn add_keys<B: Transformer<T> + Backend<Space = S>>(
+        &mut self,
+        b: &B,
+        k: Ref<'_, B, T>,
+    ) -> Result<()> {
+        let caches = match self {
+            Keys::Apart(caches, _) => caches,
+            Keys::Paged(cache, step) => return Ok(cache.write_keys(b, k, &step.slots)?),
+        };
+        let mut at = 0;
+        for (cache, t) in caches {
+            cache.append_keys(b, k.narrow(0, at, *t)?.unsqueeze(0)?.transpose(1, 2)?)?;
+            at += *t;
+        }
+        Ok(())
     }
 }
 
@@ -264,48 +322,5 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
             return Ok(h);
         }
         Ok(b.index_select(&h, &step.last, IndexSelect::axis(0))?)
-    }
-
-    /// Attention over pages, as [`attend`](Self::attend).
-    pub(super) fn attend_paged(
-        &self,
-        b: &B,
-        i: usize,
-        (mut q, mut k, v): QueryKeyValue<'_, B, T>,
-        sinks: Option<&Weight<B::Space>>,
-        (cache, step): (&mut PagedCache<B::Space, T>, &PagedStep<B::Space>),
-    ) -> Result<TensorOf<B, T>> {
-        let Config { heads, kv_heads, head_dim, rope, .. } = self.config;
-        let (n, value_dim, tables) = (q.dims()[0], self.config.value_dim(), self.tables(i));
-        let rotate = |x: &mut TensorOf<B, T>| -> Result<()> {
-            let positions = step.positions.as_ref().reshape(&[1, n])?;
-            let rows = self.rotated_part(x.as_mut())?;
-            Ok(b.rope_at_inplace(rows, &tables.cos, &tables.sin, positions, Rope::new(rope))?)
-        };
-        rotate(&mut q)?;
-        match v {
-            Some(v) => {
-                let (k, v) = (
-                    k.as_ref().reshape(&[n, kv_heads, head_dim])?,
-                    v.as_ref().reshape(&[n, kv_heads, value_dim])?,
-                );
-                let (angles, caches) = ((&tables.cos, &tables.sin), cache.slots_mut()?);
-                let op = RopeCacheWrite::order(match rope {
-                    RopeForm::Interleaved => RopeOrder::Interleaved,
-                    RopeForm::Half | RopeForm::HalfThd => RopeOrder::Half,
-                });
-                b.rope_cache_write((k, v), angles, &step.positions, &step.slots, caches, op)?;
-            }
-            None => {
-                rotate(&mut k)?;
-                cache.write_keys(b, k.as_ref().reshape(&[n, kv_heads, head_dim])?, &step.slots)?;
-            }
-        }
-        let extras = AttentionExtras::new();
-        let extras = sinks.map_or(extras, |sinks| extras.sinks(sinks.as_ref()));
-        let q = q.as_ref().reshape(&[n, heads, head_dim])?;
-        let pages = (&step.block_table, &step.lengths, &step.cu_q);
-        let o = b.attention_paged(q, cache.keys(), cache.values()?, pages, extras, self.scores(i))?;
-        Ok(o.reshape(&[n, heads * value_dim])?)
     }
 }

@@ -26,6 +26,7 @@ mod draft;
 mod elementwise;
 mod exact;
 mod experts;
+mod fused;
 mod gated;
 mod indices;
 mod known;
@@ -70,6 +71,7 @@ fn run_on(runner: &dyn Runner, filter: &Filter, before: &mut dyn FnMut(&str)) ->
     attention::cases(&mut suite);
     linear_attention::cases(&mut suite);
     cache::cases(&mut suite);
+    fused::cases(&mut suite);
     products::cases(&mut suite);
     conv::cases(&mut suite);
     activations::cases(&mut suite);

@@ -15,6 +15,7 @@ mod cache;
 mod conv;
 mod double;
 mod functions;
+mod fused;
 mod gated;
 mod integers;
 mod linear_attention;
@@ -57,7 +58,7 @@ const OF_ANY: &[Family] = &[
     (sampling::OPS, sampling::wants),
 ];
 /// Computed for floats, in addition to functions of one or two elements.
-const OF_FLOATS: [Family; 9] = [
+const OF_FLOATS: [Family; 10] = [
     (norms::OPS, norms::wants),
     (softmax::OPS, softmax::wants),
     (products::OPS, products::wants),
@@ -66,6 +67,7 @@ const OF_FLOATS: [Family; 9] = [
     (rope::OPS, rope::wants),
     (linear_attention::OPS, linear_attention::wants),
     (cache::OPS, cache::wants),
+    (fused::OPS, fused::wants),
     (&["affine"], affine),
 ];
 
