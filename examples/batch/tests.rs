@@ -76,7 +76,7 @@ fn check_alone(n: usize, options: &[&str]) {
     let lines = prompts(n);
     let (together, stats) = on(
         &[
-            &["--json", "--max-tokens", "7", "--prefill", "24", "--block-size", "4", "--blocks", "180"],
+            &["--json", "--max-tokens", "4", "--prefill", "24", "--block-size", "4", "--blocks", "180"],
             options,
         ]
         .concat(),
@@ -84,7 +84,7 @@ fn check_alone(n: usize, options: &[&str]) {
     )
     .unwrap();
     let (alone, one) = on(
-        &[&["--json", "--max-tokens", "7", "--max-batch", "1", "--no-sharing", "--blocks", "100"], options]
+        &[&["--json", "--max-tokens", "4", "--max-batch", "1", "--no-sharing", "--blocks", "100"], options]
             .concat(),
         &lines,
     )
@@ -111,14 +111,14 @@ fn sequences_draw_what_each_draws_alone() {
 #[test]
 fn when_blocks_run_out_a_sequence_gives_way_and_is_computed_again() {
     let lines = prompts(8);
-    let words = ["--json", "--temperature", "0", "--max-tokens", "24", "--ignore-eos", "--block-size", "2"];
+    let words = ["--json", "--temperature", "0", "--max-tokens", "12", "--ignore-eos", "--block-size", "2"];
     let words = [&words[..], &["--backend", "reference", "--no-sharing"]].concat();
     let (much, plenty) = on(&[&words[..], &["--blocks", "500"]].concat(), &lines).unwrap();
-    let (little, scarce) = on(&[&words[..], &["--blocks", "40"]].concat(), &lines).unwrap();
+    let (little, scarce) = on(&[&words[..], &["--blocks", "30"]].concat(), &lines).unwrap();
     assert_eq!(plenty.preemptions, 0);
     assert!(scarce.preemptions > 0 && scarce.recomputed > 0, "{scarce:?}");
     assert_eq!(ids(&much), ids(&little));
-    assert!(ids(&much).iter().all(|ids| ids.as_array().unwrap().len() == 24));
+    assert!(ids(&much).iter().all(|ids| ids.as_array().unwrap().len() == 12));
     let given: u64 = done(&little).iter().map(|event| event["preemptions"].as_u64().unwrap()).sum();
     assert_eq!(given as usize, scarce.preemptions);
 }
