@@ -4,6 +4,9 @@
 //! the file's metadata, says what a model is made of: norms, rotation, windows, experts. A family is a file in `families/`: its
 //! name and what its metadata does not say.
 //!
+//! A text has a [`State`] of its own. For many texts at once there are [`Pages`]: a budget of blocks that texts take as they grow, and
+//! share where they begin alike.
+//!
 //! [`Encoder`] makes one vector of a text: models in the style of BERT, as `sentence-transformers` uses them.
 //!
 //! [`open`] reads GGUF files, split ones, and folders as the Hugging Face Hub has them, all with the same result.
