@@ -41,7 +41,8 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         b: &B,
         i: usize,
         part: &Attend<B>,
-        (caches, positions): (&mut [Cache<'_, B::Space, T>], &TensorOf<B, u32>),
+        caches: &mut [Cache<'_, B::Space, T>],
+        positions: &TensorOf<B, u32>,
         h: Ref<'_, B, T>,
     ) -> Result<TensorOf<B, T>> {
         let Config { heads, kv_heads, head_dim, norm_eps, .. } = self.config;

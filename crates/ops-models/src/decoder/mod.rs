@@ -263,7 +263,7 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         let positions = attention::positions(b, rows)?;
         for (i, layer) in self.layers.iter().enumerate() {
             // The norm after a layer is that of the next layer, or the model's last one.
-            (h, x) = self.layer(b, (i, layer), (rows, &positions), (&h, &x), norm_of(i + 1))?;
+            (h, x) = self.layer(b, (i, layer), rows, &positions, (&h, &x), norm_of(i + 1))?;
         }
         rows.iter_mut().for_each(|(state, tokens)| state.finish(tokens.len()));
         Ok(h)
@@ -273,7 +273,8 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         &self,
         b: &B,
         (i, layer): (usize, &Layer<T, B>),
-        (rows, positions): (&mut [Row<'_, B::Space, T>], &TensorOf<B, u32>),
+        rows: &mut [Row<'_, B::Space, T>],
+        positions: &TensorOf<B, u32>,
         (h, x): (&TensorOf<B, T>, &TensorOf<B, T>),
         next: &Norm<B>,
     ) -> Result<(TensorOf<B, T>, TensorOf<B, T>)> {
@@ -284,7 +285,7 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         let a = match &layer.attend {
             AttentionPart::Heads(part) => {
                 let caches = &mut state::caches(rows, layer.slot);
-                self.attention(b, i, part, (caches, positions), h.as_ref())?
+                self.attention(b, i, part, caches, positions, h.as_ref())?
             }
             AttentionPart::Latent(part) => {
                 self.latent_attention(b, i, part, &mut state::caches(rows, layer.slot), h.as_ref())?
