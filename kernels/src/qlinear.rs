@@ -230,7 +230,11 @@ pub fn swiglu(
     let dot = if types[1] == ElementType::F32 { ElementType::F32 } else { ElementType::F16 };
     if args.rows <= 1 {
         let instance = need("linear_swiglu", "dot1", &[types[0], dot])?;
-        return dot_row(args, row_columns(format) / 2, instance, device);
+        let mut plan = dot_row(args, row_columns(format) / 2, instance, device)?;
+        if args.rows == 0 {
+            plan.main.grid = [0; 3]; // the kernel takes its row for granted
+        }
+        return Ok(plan);
     }
     let instance = need("linear_swiglu", "dot4", &[types[0], dot])?;
     let shared = (SWIGLU_TOGETHER, DOT_COLUMNS / 2);

@@ -39,7 +39,8 @@ use rocblas::RocBlas;
 
 /// The providers of this crate.
 pub(crate) fn known() -> Vec<ProviderId> {
-    [ProviderId::HIP, ProviderId::PARTS].into_iter().chain(VENDORS.iter().map(|vendor| vendor.id)).collect()
+    let vendors = VENDORS.iter().map(|vendor| vendor.id);
+    std::iter::once(ProviderId::HIP).chain(vendors).chain([ProviderId::PARTS]).collect()
 }
 
 /// The providers of an op that this crate computes, in their default order; `None` for any other name.

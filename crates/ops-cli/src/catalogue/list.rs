@@ -143,14 +143,14 @@ fn ropes(name: &str) -> Option<Facts> {
         "rope_thd_inplace" => "x[b,t,h,d] cos[t,d/2] sin[t,d/2] positions?[b,t]",
         "cache_write" => {
             let facts = facts("x[n,h,d] slots[n] cache[c:n,h,d]", 0.0);
-            return Some(Facts { typed: &[SLOTS], cut: "n", sweep: Sweep::TokensHeads, ..facts });
+            return Some(Facts { typed: &[SLOTS], cut: "h", sweep: Sweep::Cached, ..facts });
         }
         "rope_cache_write" | "qk_norm_rope_cache_write" => {
             let (contract, typed) = match name {
                 "rope_cache_write" => (ROTATED_KEYS, CACHES),
                 _ => (NORMED_KEYS, NORMED_CACHES),
             };
-            return Some(Facts { typed, cut: "h", sweep: Sweep::TokensHeads, ..facts(contract, 3.0) });
+            return Some(Facts { typed, cut: "h", sweep: Sweep::Cached, ..facts(contract, 3.0) });
         }
         "qk_norm_rope" => {
             // Beside the rotation a square and a sum, the scale, the weight.

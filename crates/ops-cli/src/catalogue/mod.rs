@@ -74,6 +74,8 @@ pub(crate) enum Sweep {
     Heads,
     /// `[1, t, h, 128]`, up to 32 heads.
     TokensHeads,
+    /// `[n, 8, 128]`: the keys of tokens.
+    Cached,
     /// `[1, 64, ..]`.
     Channels,
     /// `[1, c, h, h]` with about 64 channels.

@@ -34,6 +34,7 @@ impl Entry {
         match self.sweep {
             Sweep::Rows | Sweep::Matrices => vec![4, self.block_values(types).max(64)],
             Sweep::Heads | Sweep::TokensHeads | Sweep::Attention => vec![1, 2, 4, 64],
+            Sweep::Cached => vec![4, 2, 64],
             Sweep::Channels => vec![2, 64, 4],
             Sweep::Planes => vec![2, 8, 6, 6],
             Sweep::Images => self.image(4, 9),
@@ -112,6 +113,7 @@ impl Entry {
                 let (h, t, d) = heads(128);
                 vec![1, t, h, d]
             }
+            Sweep::Cached => vec![values.div_ceil(8 * 128), 8, 128],
             Sweep::Experts => {
                 let d = values.min(2048).next_multiple_of(block.max(32));
                 vec![values.div_ceil(d * self.choices()).max(1), self.choices(), d]

@@ -70,6 +70,10 @@ pub(super) fn fill<'s>(entry: &Entry, operand: &str, shape: impl Fn(&str) -> Opt
         ("gather" | "scatter" | "scatter_add", "ids") => Fill::Below(last(entry.first())),
         ("linear_experts" | "qlinear_experts", "ids") => Fill::Below(first("weight")),
         (_, "ids") => Fill::Below(first(entry.first())),
+        // Distinct, since a cache has as many slots as there are rows.
+        (_, "slots") => {
+            Fill::Counted(0, first(if entry.name == "cache_write" { "cache" } else { "k_cache" }) as i64 - 1)
+        }
         (_, "positions") => {
             Fill::Below(shape("cos").and_then(|dims| dims.iter().rev().nth(1).copied()).unwrap_or(1))
         }

@@ -135,6 +135,10 @@ impl<'t> Recording<'t> {
     ) -> Result<Fill, CallError> {
         match (bytes, &operand.memory) {
             (Some(bytes), _) => Ok(Fill::Bytes(Arc::clone(bytes))),
+            // Of several rows for one slot it is unspecified which stays.
+            (None, Memory::Bounds(least, greatest)) if slot.name == "slots" => {
+                Ok(Fill::Counted(*least, *greatest))
+            }
             (None, Memory::Bounds(least, greatest)) => Ok(Fill::Within(*least, *greatest)),
             (None, _) if slot.role == Role::Out || !operand.dtype.is_index() => {
                 Ok(fill(self.entry, slot.name, |other| self.dims(other)))

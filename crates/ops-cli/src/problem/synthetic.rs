@@ -23,6 +23,8 @@ pub(super) enum Fill {
     Sin,
     /// Integers from the first to the second, both included.
     Within(i64, i64),
+    /// Integers from the first to the second in order, and again from the first.
+    Counted(i64, i64),
     /// These bytes.
     Bytes(Arc<[u8]>),
 }
@@ -96,6 +98,10 @@ impl Recipe {
                 Fill::Within(least, greatest) => {
                     T::from_wide(Wide::Int(self.within(first + i, least, greatest)))
                 }
+                Fill::Counted(least, greatest) => {
+                    let count = greatest.saturating_sub(least).saturating_add(1).max(1);
+                    T::from_wide(Wide::Int(least + (first + i) as i64 % count))
+                }
                 _ => T::from_f64(self.value(first + i, integer)),
             };
             element.copy_from_slice(bytemuck::bytes_of(&value));
@@ -131,7 +137,7 @@ impl Recipe {
             Fill::Cos => (unit * core::f64::consts::TAU).cos(),
             Fill::Sin => (unit * core::f64::consts::TAU).sin(),
             // These have no value by position.
-            Fill::Within(..) | Fill::Bytes(_) => 0.0,
+            Fill::Within(..) | Fill::Counted(..) | Fill::Bytes(_) => 0.0,
         }
     }
 
@@ -195,6 +201,8 @@ mod tests {
         let positive = read::<u8>(Recipe::new("x", Fill::Positive), 0..1000);
         assert!(positive.iter().all(|v| (50..=150).contains(v)));
         let (cos, sin) = (Recipe::new("cos", Fill::Cos), Recipe::new("sin", Fill::Sin));
+        let counted = read::<u32>(Recipe::new("slots", Fill::Counted(2, 5)), 1..7);
+        assert_eq!(counted, [3, 4, 5, 2, 3, 4]);
         let bounds = [(-3, 4), (i64::MIN, i64::MAX), (9, 9)];
         for (least, greatest) in bounds {
             let within = read::<i64>(Recipe::new("x", Fill::Within(least, greatest)), 0..1000);

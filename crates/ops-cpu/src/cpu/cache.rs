@@ -53,7 +53,7 @@ fn line(
     n: usize,
 ) -> Result<()> {
     let at = |first: usize, step: isize, j: usize| first.wrapping_add_signed(step * j as isize);
-    let packed = (step == 1 || n == 1) && (y_step == 1 || n == 1);
+    let packed = n == 1 || step == 1 && y_step == 1;
     if packed && x.dtype == y.dtype {
         y.bytes[to * y.size..][..n * y.size].copy_from_slice(&x.bytes[from * x.size..][..n * x.size]);
         return Ok(());
