@@ -20,6 +20,7 @@ mod order;
 mod parametric;
 mod planes;
 mod products;
+mod ragged;
 mod reduce;
 mod relations;
 mod sampling;
@@ -30,6 +31,7 @@ fn mutants() -> Vec<Mutant> {
     [
         norms::mutants(),
         attention::mutants(),
+        ragged::mutants(),
         elementwise::mutants(),
         parametric::mutants(),
         products::mutants(),
@@ -52,7 +54,7 @@ fn mutants() -> Vec<Mutant> {
 
 #[test]
 fn no_mutant_is_lost() {
-    assert_eq!(mutants().len(), 528);
+    assert_eq!(mutants().len(), 577);
 }
 
 #[test]
