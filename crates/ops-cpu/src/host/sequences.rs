@@ -23,7 +23,7 @@ pub(crate) struct Sequences {
     /// The blocks of all sequences, one sequence after another.
     table: Vec<usize>,
     /// Rows of a block.
-    block: usize,
+    pub(crate) block: usize,
 }
 
 impl Sequences {

@@ -19,8 +19,11 @@ use split::Split;
 use tile::{Problem, Tile};
 
 mod mask;
+mod products;
 mod ragged;
 mod split;
+#[cfg(test)]
+mod tests;
 mod tile;
 
 /// Query rows per tile, counted over all heads of a group.

@@ -1,13 +1,14 @@
 //! One tile: a run of query rows of a group of heads, and a range of keys.
 use super::super::rows::{Scratch, row};
 use super::mask::add_mask;
+use super::products::Products;
 use crate::host::raw::Raw;
 use crate::host::sequences::{Sequence, Sequences};
 use core::ops::Range;
 use ops_core::Element;
-use ops_simd::gemm::{Input, Mat, MatMut, gemm};
+use ops_simd::gemm::{Input, Mat, MatMut};
 use ops_simd::rows::{Running, online_softmax};
-use ops_simd::{Error, Isa, Store, Unary, unary_in_place};
+use ops_simd::{Error, Isa, Unary, unary_in_place};
 
 /// Keys scored at a time. Tiles end at multiples of it.
 pub(super) const TILE_KEYS: usize = 128;
@@ -83,27 +84,28 @@ impl Problem<'_> {
         self.sinks.as_ref().map_or(f32::NEG_INFINITY, sink)
     }
 
-    /// The keys or values of one head for the range `keys`, as a matrix: in place if they are in one block, otherwise copied
-    /// one after another. Nothing else of the blocks is read.
-    fn kv<'m, T: Element>(
+    /// Passes the keys or values of one head for the range `keys` to `each` as matrices, with their places in the range: in place
+    /// where blocks have `min_run` rows, otherwise copied one after another. Nothing else of the blocks is read.
+    fn each_block<T: Element>(
         &self,
-        x: &Raw<'m>,
+        (x, min_run): (&Raw<'_>, usize),
         tile: &Tile,
         keys: &Range<usize>,
-        copy: &'m mut Vec<T>,
-    ) -> Result<Mat<'m, T>, Error> {
+        copy: &mut Vec<T>,
+        each: &mut dyn FnMut(Range<usize>, Mat<'_, T>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         let [_, row_step, _, step] = *x.layout.strides() else {
             return Err(Error::Bounds { operand: "keys", len: 0, need: 4 });
         };
         let (width, data) = (x.layout.last(), x.slice::<T>());
         let runs = || self.sequences.runs(self.sequence(tile), keys.clone());
         let first = |[block, row]: [usize; 2]| x.layout.position(&[block, row, tile.kv_head, 0]);
-        let is_one_block = runs().nth(1).is_none();
-        if let (true, Ok(row_step), Ok(step)) =
-            (is_one_block, usize::try_from(row_step), usize::try_from(step))
-        {
-            let start = runs().next().map_or(0, |(place, _)| first(place));
-            return Mat::new(&data[start..], keys.len(), width, row_step, step);
+        let is_long = self.sequences.block >= min_run || runs().nth(1).is_none();
+        if let (true, Ok(row_step), Ok(step)) = (is_long, usize::try_from(row_step), usize::try_from(step)) {
+            return runs().try_for_each(|(place, run)| {
+                let part = Mat::new(&data[first(place)..], run.len(), width, row_step, step)?;
+                each(run.start - keys.start..run.end - keys.start, part)
+            });
         }
         copy.clear();
         for (place, run) in runs() {
@@ -116,7 +118,7 @@ impl Problem<'_> {
                 }
             }
         }
-        Mat::row_major(copy, keys.len(), width)
+        each(0..keys.len(), Mat::row_major(copy, keys.len(), width)?)
     }
 
     /// Adds ALiBi and mask to a row of scores and sets the scores of invisible keys to -inf.
@@ -141,15 +143,14 @@ impl Problem<'_> {
         }
     }
 
-    /// Converts the query rows of a tile to f32 and scales them.
-    fn queries<T: Input + ops_simd::Element>(&self, tile: &Tile, q: &mut [f32]) -> Result<(), Error> {
-        let mut scratch = Scratch::default();
-        for (r, q) in q.chunks_exact_mut(self.d).enumerate() {
+    /// The query rows of a tile, one after another.
+    fn queries<T: Element>(&self, tile: &Tile, rows: usize) -> Vec<T> {
+        let (mut scratch, mut q) = (Scratch::default(), Vec::with_capacity(rows * self.d));
+        for r in 0..rows {
             let x = row(&self.q, self.row_number(tile, r), &mut scratch);
-            ops_simd::cast(Isa::best(), bytemuck::cast_slice::<u8, T>(x), q, Store::Cached)?;
-            q.iter_mut().for_each(|q| *q *= self.scale);
+            q.extend_from_slice(bytemuck::cast_slice::<u8, T>(x));
         }
-        Ok(())
+        q
     }
 
     /// Adds the weighted sums of values to `o[rows, dv]`, which must be zeroed, and updates the totals that they are divided
@@ -160,25 +161,46 @@ impl Problem<'_> {
         o: &mut [f32],
         running: &mut [Running],
     ) -> Result<(), Error> {
-        let (isa, d, dv, rows) = (Isa::best(), self.d, self.dv, running.len());
-        let mut q = vec![0.0; rows * d];
-        self.queries::<T>(tile, &mut q)?;
-        let q = Mat::row_major(&q, rows, d)?;
+        let (isa, rows) = (Isa::best(), running.len());
+        let q = self.queries::<T>(tile, rows);
+        let contiguous = [&self.k, &self.v].iter().all(|x| x.layout.is_last_contiguous());
+        let q = Mat::row_major(&q, rows, self.d)?;
+        let products = Products::new(isa, q, self.scale, self.dv, contiguous)?;
+        self.run_with(&products, tile, o, running)?;
+        if let Some(products) = products.again(o, self.dv, running)? {
+            o.fill(0.0);
+            running.fill(Running::START);
+            self.run_with(&products, tile, o, running)?;
+        }
+        Ok(())
+    }
+
+    fn run_with<T: Input<Acc = f32> + Element + ops_simd::Element>(
+        &self,
+        products: &Products<'_, T>,
+        tile: &Tile,
+        o: &mut [f32],
+        running: &mut [Running],
+    ) -> Result<(), Error> {
+        let (isa, dv, rows) = (Isa::best(), self.dv, running.len());
         let (mut factors, mut all) = (vec![1.0; rows], vec![0.0; rows * TILE_KEYS.min(tile.keys.len())]);
-        let mut copy = Vec::new();
+        let (mut copy, mut narrow, min_run) = (Vec::new(), Vec::new(), products.min_run());
         for keys in pieces(&tile.keys, TILE_KEYS) {
             let n = keys.len();
             let scores = &mut all[..rows * n];
-            let k = self.kv::<T>(&self.k, tile, &keys, &mut copy)?.transposed();
-            gemm(isa, q, k, MatMut::new(scores, rows, n, n)?, false)?;
+            self.each_block::<T>((&self.k, min_run), tile, &keys, &mut copy, &mut |at, k| {
+                products.scores(k, MatMut::new(&mut scores[at.start..], rows, at.len(), n)?)
+            })?;
             self.finish_scores(isa, tile, &keys, scores);
             online_softmax(isa, scores, n, running, &mut factors)?;
             // A new maximum rescales the sums accumulated so far.
             for (o, factor) in o.chunks_exact_mut(dv).zip(&factors).filter(|(_, f)| **f != 1.0) {
                 o.iter_mut().for_each(|o| *o *= factor);
             }
-            let v = self.kv::<T>(&self.v, tile, &keys, &mut copy)?;
-            gemm(isa, Mat::row_major(scores, rows, n)?, v, MatMut::new(o, rows, dv, dv)?, true)?;
+            let weights = products.weights(scores, n, &mut narrow)?;
+            self.each_block::<T>((&self.v, min_run), tile, &keys, &mut copy, &mut |at, v| {
+                weights.add_sums(at, v, MatMut::new(o, rows, dv, dv)?)
+            })?;
         }
         Ok(())
     }
