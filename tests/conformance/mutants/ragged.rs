@@ -107,10 +107,11 @@ fn indices(o: &NamedTensors<Host>, name: &str) -> Vec<usize> {
 
 fn varlen<T: Float>(op: &AttentionVarlen<T>, o: &mut NamedTensors<Host>, k: Knobs) {
     let (queries, keys, mut out) = (indices(o, "cu_q"), indices(o, "cu_k"), blank(o));
-    let last = o["k"].dims()[0].saturating_sub(1);
+    let m = o["k"].dims()[0];
     for (q, own) in queries.windows(2).zip(keys.windows(2)) {
-        let s = (k.keys)(own[1] - own[0], 1);
-        let rows: Vec<usize> = (0..s).map(|j| last.min((k.first)(q[0], own[0]) + j)).collect();
+        // A wrong kernel may read keys of other sequences, but none that do not exist.
+        let s = (k.keys)(own[1] - own[0], 1).min(m);
+        let rows: Vec<usize> = (0..s).map(|j| (m - 1).min((k.first)(q[0], own[0]) + j)).collect();
         attend(&op.attention, o, (q[0], q[1] - q[0], s), &rows, k, (&mut out.0, &mut out.1));
     }
     store(o, out);
