@@ -117,3 +117,28 @@ fn splits_agree() {
         assert!(far < 1e-6, "{split:?} on {threads} threads: {far}");
     }
 }
+
+/// Products of pairs take subnormal numbers for zero; such results are computed again.
+#[test]
+fn tiny_and_infinite_values_are_not_lost() {
+    use ops_core::Backend;
+    use ops_core::ops::{Attention, AttentionOps};
+    let (cpu, keys) = (Cpu::new(), 40);
+    let q = cpu.zeros::<bf16>(&[1, HEADS, 1, WIDTH]).unwrap();
+    let k = cpu.zeros::<bf16>(&[1, 1, keys, WIDTH]).unwrap();
+    let tiny = bf16::from_bits(3);
+    for first in [tiny, bf16::INFINITY, bf16::NAN] {
+        let mut v = vec![tiny; keys * WIDTH];
+        v[0] = first;
+        let v = cpu.tensor(&[1, 1, keys, WIDTH], &v).unwrap();
+        let o = cpu.attention(&q, &k, &v, Attention::full()).unwrap().to_vec(&cpu).unwrap();
+        for row in o.chunks(WIDTH) {
+            assert!(
+                row[0].to_bits() == first.to_bits() || row[0].is_nan() && first.is_nan(),
+                "{first}: {}",
+                row[0]
+            );
+            assert!(row[1..].iter().all(|o| *o == tiny), "{first}: {:?}", &row[1..]);
+        }
+    }
+}
