@@ -40,6 +40,16 @@ fn options_that_print_differently_hash_differently() {
         GatedDeltaRule::new().scale(0.0),
         GatedDeltaRule::new().scale(0.5),
     ]);
+    let attentions = [
+        Attention::<f32>::full(),
+        Attention::causal(),
+        Attention::full().scale(0.5),
+        Attention::full().softcap(0.5),
+        Attention::full().window(Some(1), None),
+        Attention::full().window(None, Some(1)),
+    ];
+    distinct(&attentions.map(AttentionVarlen::of));
+    distinct(&attentions.map(AttentionPaged::of));
     distinct(&RopeOrder::ALL.map(|(_, order)| QkNormRope::<f32>::eps(0.5).order(order)));
     distinct(&RopeOrder::ALL.map(|(_, order)| RopeCacheWrite::<f32>::order(order)));
     distinct(&RopeOrder::ALL.map(|(_, order)| QkNormRopeCacheWrite::<f32>::eps(0.5).order(order)));

@@ -10,6 +10,9 @@
 mod bf16_avx512;
 mod blocked;
 mod direct;
+mod few;
+#[cfg(target_arch = "x86_64")]
+mod few_avx512;
 mod gathered;
 mod matrix;
 mod micro;
@@ -18,6 +21,7 @@ mod packed;
 mod scalar;
 mod skinny;
 
+pub use few::FewBf16;
 pub use gathered::{Gathered, PackedA, gemm_gathered};
 pub use matrix::{Mat, MatMut};
 pub use packed::{Columns, PackedB, gemm_packed};

@@ -21,6 +21,7 @@ mod order;
 mod parametric;
 mod planes;
 mod products;
+mod ragged;
 mod reduce;
 mod relations;
 mod sampling;
@@ -31,6 +32,7 @@ fn mutants() -> Vec<Mutant> {
     [
         norms::mutants(),
         attention::mutants(),
+        ragged::mutants(),
         elementwise::mutants(),
         parametric::mutants(),
         products::mutants(),
@@ -54,7 +56,7 @@ fn mutants() -> Vec<Mutant> {
 
 #[test]
 fn no_mutant_is_lost() {
-    assert_eq!(mutants().len(), 558);
+    assert_eq!(mutants().len(), 607);
 }
 
 #[test]

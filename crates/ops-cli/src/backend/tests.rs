@@ -189,9 +189,11 @@ fn optional_operands_are_recorded_and_replayed() {
         let shapes: Vec<_> = shapes.iter().map(|text| text.to_string()).collect();
         Spec::parse(entry, entry.timed_types().remove(0), &shapes).unwrap()
     };
-    let cases: [(&str, &[&str]); 8] = [
+    let cases: [(&str, &[&str]); 10] = [
         ("attention", &["1,2,4,64", "mask=1,2,4,4", "alibi=2"]),
         ("attention", &["1,2,4,64", "sinks=2"]),
+        ("attention_varlen", &["4,2,64", "sinks=2", "alibi=2"]),
+        ("attention_paged", &["4,2,64", "sinks=2", "alibi=2"]),
         ("linear", &["3,64", "bias=64"]),
         ("rope", &["1,2,4,64", "positions=1,4"]),
         ("conv1d_update", &["2,5,8", "bias=8"]),

@@ -80,12 +80,22 @@ fn flops(entry: &Entry, operands: &[Operand], scores: &Attention<f32>) -> f64 {
                 * dims(operands, "weight").map_or(0.0, |dims| dims[1..].iter().product::<usize>() as f64)
         }
         Flops::Attention => match (first, dims(operands, "k")) {
-            (&[b, h, t, d], Some(&[_, _, s, _])) => {
-                let pairs: usize = (0..t).map(|i| scores.visible(i, t, s).len()).sum();
-                // `d` multiply-adds for the score, and `d` for the sum of values.
-                4.0 * [b, h, pairs, d].iter().map(|n| *n as f64).product::<f64>()
+            (&[b, h, t, d], Some(&[_, _, s, _])) => attention([b, h, t, s, d], scores),
+            // Sequences of equal lengths, as a benchmark has them.
+            (&[n, h, d], Some(&[m, ..])) => {
+                let b = dims(operands, "cu_q").map_or(1, |cu_q| cu_q[0].saturating_sub(1)).max(1);
+                let in_blocks = dims(operands, "block_table").zip(dims(operands, "k"));
+                let s = in_blocks.map_or(m / b, |(table, k)| table[1].saturating_mul(k[1]));
+                attention([b, h, n / b, s, d], scores)
             }
             _ => 0.0,
         },
     }
+}
+
+/// Operations of attention over `b` sequences of `t` queries and `s` keys.
+fn attention([b, h, t, s, d]: [usize; 5], scores: &Attention<f32>) -> f64 {
+    let pairs: usize = (0..t).map(|i| scores.visible(i, t, s).len()).sum();
+    // `d` multiply-adds for the score, and `d` for the sum of values.
+    4.0 * [b, h, pairs, d].iter().map(|n| *n as f64).product::<f64>()
 }

@@ -32,6 +32,8 @@ const GATE_AND_UP: &[TypedOperand] = &[
     TypedOperand { name: "up", group: Group::Floats, default: None },
 ];
 const MASK: &[TypedOperand] = &[TypedOperand { name: "mask", group: Group::Numbers, default: None }];
+const PAGES: &[TypedOperand] =
+    &[TypedOperand { name: "block_table", group: Group::Indices, default: Some(DType::U32) }];
 const CAST: &[TypedOperand] = &[TypedOperand { name: "y", group: Group::Scalars, default: Some(DType::F32) }];
 const COND: &[TypedOperand] =
     &[TypedOperand { name: "cond", group: Group::Indices, default: Some(DType::U8) }];
@@ -221,8 +223,21 @@ fn products(name: &str) -> Option<Facts> {
             let facts = Facts { typed: MASK, cut: "t", ..facts(contract, 0.0) };
             Facts { flops: Flops::Attention, sweep: Sweep::Attention, ..facts }
         }
+        "attention_varlen" => {
+            ragged("q[n,h,d] k[m:n,g:h,d] v[m,g,w:d] cu_q[e:2] cu_k[e] sinks?[h] alibi?[h] -> o[n,h,w]")
+        }
+        "attention_paged" => {
+            let contract = "q[n,h,d] k[p:64,l:16,g:h,d] v[p,l,g,w:d] block_table[b:1,c:n] lengths[b] cu_q[e:2] \
+                            sinks?[h] alibi?[h] -> o[n,h,w]";
+            Facts { typed: PAGES, ..ragged(contract) }
+        }
         _ => return None,
     })
+}
+
+/// Attention over sequences of equal lengths. Features of the values do not depend on one another.
+fn ragged(contract: &'static str) -> Facts {
+    Facts { cut: "w", flops: Flops::Attention, sweep: Sweep::Ragged, ..facts(contract, 0.0) }
 }
 
 fn experts(contract: &'static str) -> Facts {

@@ -95,6 +95,8 @@ pub(crate) enum Sweep {
     Images,
     /// Prefill of 512 tokens and decode of one token after 4096, heads of 128.
     Attention,
+    /// The same, of one sequence; in blocks of 16 keys if there are blocks.
+    Ragged,
 }
 
 /// One tensor of a problem.

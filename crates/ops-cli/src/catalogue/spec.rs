@@ -105,9 +105,11 @@ impl Types {
     /// The type of an operand.
     pub(crate) fn get(&self, entry: &Entry, operand: &str) -> DType {
         let named = |name| entry.typed.iter().any(|o| o.name == name);
-        // `sin` has the type of `cos`, and `bias` that of `weight`, unless the op lists them separately.
+        // `sin` has the type of `cos`, `lengths` that of `block_table`, and `bias` that of `weight`, unless the op lists them
+        // separately.
         let operand = match operand {
             "sin" if named("cos") => "cos",
+            "lengths" if named("block_table") => "block_table",
             "bias" if named("weight") && !named("bias") => "weight",
             operand => operand,
         };

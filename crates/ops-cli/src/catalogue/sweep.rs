@@ -36,6 +36,7 @@ impl Entry {
             Sweep::Heads | Sweep::TokensHeads | Sweep::Attention => vec![1, 2, 4, 64],
             Sweep::Cached => vec![4, 2, 64],
             Sweep::Channels => vec![2, 64, 4],
+            Sweep::Ragged => vec![4, 2, 64],
             Sweep::Planes => vec![2, 8, 6, 6],
             Sweep::Images => self.image(4, 9),
             Sweep::Blocks => vec![4, 2],
@@ -71,11 +72,34 @@ impl Entry {
                 let tokens = if fixed == Fixed::Small { 64 } else { 512 };
                 vec![Shapes { causal: true, ..first(vec![1, 32, tokens, 128]) }, decode(FEATURES)]
             }
+            (Sweep::Ragged, Fixed::None) => {
+                let keys = |size: &usize| size / types.runs_in.size() / (8 * 128);
+                sizes.iter().map(|size| self.sequence(1, keys(size).max(1), 8)).collect()
+            }
+            (Sweep::Ragged, _) => {
+                let tokens = if fixed == Fixed::Small { 64 } else { 512 };
+                let prefill = Shapes { causal: true, ..self.sequence(tokens, tokens, 32) };
+                vec![prefill, self.sequence(1, FEATURES, 8)]
+            }
             (Sweep::Experts, Fixed::Usual) if self.operand_named("weight") => {
                 [1, 32, 1024].map(|tokens| self.routed(types, tokens)).into()
             }
             _ => sizes.iter().map(|size| first(self.sized(types, *size))).collect(),
         }
+    }
+
+    /// One sequence of 32 heads.
+    fn sequence(&self, tokens: usize, keys: usize, kv_heads: usize) -> Shapes {
+        const BLOCK: usize = 16;
+        let blocks = keys.div_ceil(BLOCK);
+        let mut given = BTreeMap::from([("q".to_owned(), vec![tokens, 32, 128])]);
+        if self.operand_named("block_table") {
+            given.insert("k".into(), vec![blocks, BLOCK, kv_heads, 128]);
+            given.insert("block_table".into(), vec![1, blocks]);
+        } else {
+            given.insert("k".into(), vec![keys, kv_heads, 128]);
+        }
+        Shapes { given, causal: false }
     }
 
     /// The first product of a layer of 64 experts, of which each token gets eight.

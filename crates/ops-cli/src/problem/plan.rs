@@ -67,6 +67,17 @@ pub(super) fn fill<'s>(entry: &Entry, operand: &str, shape: impl Fn(&str) -> Opt
         ("batch_norm", "var") => Fill::Positive,
         ("router_topk", "logits") => Fill::Ranked,
         (_, "cond") => Fill::Flag,
+        (_, "cu_q" | "cu_k") => {
+            let rows = if operand == "cu_q" { first("q") } else { first("k") };
+            Fill::Starts { entries: first(operand), rows }
+        }
+        (_, "block_table") => Fill::Below(first("k")),
+        // As many keys as the table can hold.
+        (_, "lengths") => {
+            let block = shape("k").and_then(|dims| dims.get(1).copied()).unwrap_or(1);
+            let keys = last("block_table").saturating_mul(block) as i64;
+            Fill::Within(keys, keys)
+        }
         ("gather" | "scatter" | "scatter_add", "ids") => Fill::Below(last(entry.first())),
         ("linear_experts" | "qlinear_experts", "ids") => Fill::Below(first("weight")),
         (_, "ids") => Fill::Below(first(entry.first())),

@@ -153,7 +153,7 @@ impl<'t> Recording<'t> {
     /// The call's options of attention; others have no effect on what a problem costs.
     fn scores(&self) -> Attention<f32> {
         let mut scores = Attention::<f32>::full();
-        if self.entry.name == "attention" {
+        if self.entry.name.starts_with("attention") {
             let options = CallOptions::new(self.entry.name, &self.detail.params, self.types());
             scores.causal = options.flag("causal").ok().flatten().unwrap_or(false);
             scores.window = options.window("window").ok().flatten().unwrap_or((None, None));

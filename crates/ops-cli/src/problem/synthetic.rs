@@ -17,6 +17,8 @@ pub(super) enum Fill {
     Flag,
     /// Integers below this bound.
     Below(usize),
+    /// Where parts of equal lengths of this many rows begin, and the number of rows: this many entries.
+    Starts { entries: usize, rows: usize },
     /// Cosines of angles.
     Cos,
     /// Sines of the same angles.
@@ -133,6 +135,7 @@ impl Recipe {
             Fill::Ranked => ((2.0 * unit - 1.0) * 128.0).round() / 128.0 * scale,
             Fill::Positive => (unit + 0.5) * scale,
             Fill::Flag => f64::from(hash & 1 == 1),
+            Fill::Starts { entries, rows } => (at * rows / entries.saturating_sub(1).max(1)) as f64,
             Fill::Below(bound) => (hash % bound.max(1) as u64) as f64,
             Fill::Cos => (unit * core::f64::consts::TAU).cos(),
             Fill::Sin => (unit * core::f64::consts::TAU).sin(),

@@ -23,7 +23,7 @@ pub(crate) struct Sequences {
     /// The blocks of all sequences, one sequence after another.
     table: Vec<usize>,
     /// Rows of a block.
-    block: usize,
+    pub(crate) block: usize,
 }
 
 impl Sequences {
@@ -88,9 +88,28 @@ impl Sequences {
     }
 
     /// The block that key `j` of a sequence is in, and its row there.
+    #[inline]
     pub(crate) fn place(&self, sequence: &Sequence, j: usize) -> [usize; 2] {
         let row = sequence.skip + j;
         [self.table[sequence.first + row / self.block], row % self.block]
+    }
+
+    /// These keys of a sequence in runs that lie in one block each: the block, the row of the first key, and the keys.
+    pub(crate) fn runs(
+        &self,
+        sequence: &Sequence,
+        keys: Range<usize>,
+    ) -> impl Iterator<Item = ([usize; 2], Range<usize>)> {
+        let mut next = keys.start;
+        core::iter::from_fn(move || {
+            let start = next;
+            if start >= keys.end {
+                return None;
+            }
+            let place = self.place(sequence, start);
+            next = keys.end.min(start + (self.block - place[1]));
+            Some((place, start..next))
+        })
     }
 }
 

@@ -44,7 +44,7 @@ pub(super) struct Bf16Pairs(());
 impl Bf16Pairs {
     /// Detects whether the instruction runs at twice the rate of f32. It does on AMD cores; Intel cores run it at half that
     /// rate.
-    fn detect(isa: Isa) -> Option<Self> {
+    pub(super) fn detect(isa: Isa) -> Option<Self> {
         static FAST: OnceLock<bool> = OnceLock::new();
         let fast = *FAST.get_or_init(|| {
             let vendor = __cpuid(0);
@@ -272,7 +272,7 @@ unsafe fn tile<const R: usize, const N: usize, const PLAIN: bool>(
 /// Restores column order in a row whose groups of four columns alternate between the vectors.
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn restore_column_order([a, b]: [__m512; 2]) -> [__m512; 2] {
+pub(super) fn restore_column_order([a, b]: [__m512; 2]) -> [__m512; 2] {
     let first = _mm512_setr_epi32(0, 1, 2, 3, 16, 17, 18, 19, 4, 5, 6, 7, 20, 21, 22, 23);
     let second = _mm512_add_epi32(first, _mm512_set1_epi32(8));
     [_mm512_permutex2var_ps(a, first, b), _mm512_permutex2var_ps(a, second, b)]
@@ -281,7 +281,7 @@ fn restore_column_order([a, b]: [__m512; 2]) -> [__m512; 2] {
 /// The same bits as pairs of bf16.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bf16")]
-fn pairs(v: __m512i) -> __m512bh {
+pub(super) fn pairs(v: __m512i) -> __m512bh {
     // SAFETY: both types are 64 bytes, and any bits are valid bf16 pairs.
     unsafe { core::mem::transmute(v) }
 }

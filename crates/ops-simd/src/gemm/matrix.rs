@@ -101,6 +101,12 @@ impl<'a, T> Mat<'a, T> {
         if i < self.rows && j < self.cols { self.tail(i, j).first().copied() } else { None }
     }
 
+    /// The elements of row `i`, if its columns are contiguous.
+    pub fn row(&self, i: usize) -> Option<&'a [T]> {
+        let contiguous = i < self.rows && (self.col_stride == 1 || self.cols <= 1);
+        contiguous.then(|| self.tail(i, 0).get(..self.cols)).flatten()
+    }
+
     /// Number of rows.
     pub fn rows(&self) -> usize {
         self.rows

@@ -39,6 +39,7 @@ mod place;
 mod planes;
 mod products;
 mod quant;
+mod ragged;
 mod reduce;
 mod relations;
 mod report;
@@ -69,6 +70,7 @@ fn run_on(runner: &dyn Runner, filter: &Filter, before: &mut dyn FnMut(&str)) ->
     rope::cases(&mut suite);
     softmax::cases(&mut suite);
     attention::cases(&mut suite);
+    ragged::cases(&mut suite);
     linear_attention::cases(&mut suite);
     cache::cases(&mut suite);
     fused::cases(&mut suite);

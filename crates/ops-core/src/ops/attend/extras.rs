@@ -1,7 +1,7 @@
 //! Operands that a call of attention may have.
 use crate::{AnyRef, Space};
 
-/// The optional operands of [`Attention`].
+/// The optional operands of [`Attention`](super::Attention).
 #[derive(Clone, Copy, Debug)]
 pub struct AttentionExtras<'a, S: Space> {
     pub(super) mask: Option<AnyRef<'a, S>>,

@@ -3,101 +3,70 @@
 //!
 //! Dao et al., "FlashAttention", 2022; Milakov and Gimelshein, "Online normalizer calculation for
 //! softmax", 2018; Dao et al., "Flash-Decoding", 2023, for the split over keys.
-use super::rows::{Rows, Scratch, packed, scratch};
+use super::rows::{Rows, Scratch};
 use super::vectors::{TaskResult, on_vector, report, unsupported_dtype};
 use super::{Cpu, threads};
 use crate::Reference;
 use crate::host::raw::{Raw, RawMut};
+use crate::host::sequences::Sequences;
 use crate::{Host, Kernel};
 use bytemuck::cast_slice_mut;
 use ops_core::ops::Attention;
-use ops_core::{Call, DType, Float, Result};
+use ops_core::{Call, DType, Error, Float, Layout, Result};
 use ops_simd::rows::Running;
 use ops_simd::{Isa, Store};
-use tile::{Problem, TILE_KEYS, Tile};
+use split::Split;
+use tile::{Problem, Tile};
 
+mod mask;
+mod products;
 mod ragged;
+mod split;
+#[cfg(test)]
+mod tests;
 mod tile;
 
 /// Query rows per tile, counted over all heads of a group.
 const TILE_QUERY_ROWS: usize = 64;
-/// Multiplications that take about as long as accessing one element.
-const MULTIPLICATIONS_PER_ELEMENT: usize = 8;
 
-/// Splits the call into tiles by heads and queries, and also by keys if that gives too few.
-fn attention(p: &Problem<'_>, batch: usize, o: RawMut<'_>, lse: Option<RawMut<'_>>) -> Result<()> {
-    let queries = (TILE_QUERY_ROWS / p.group()).clamp(1, p.t);
-    let runs = p.t.div_ceil(queries);
-    let units = batch * p.kv_heads * runs;
-    let tile = |unit: usize| {
-        let start = unit % runs * queries;
-        let queries = start..p.t.min(start + queries);
-        let (batch, kv_head) = (unit / runs / p.kv_heads, unit / runs % p.kv_heads);
-        Tile { batch, kv_head, keys: p.visible_keys(queries.clone()), queries }
-    };
-    let cost =
-        (queries * p.group()).saturating_mul(p.s.saturating_mul(p.d + p.dv)) / MULTIPLICATIONS_PER_ELEMENT;
-    let wanted = 2 * threads::count();
-    let pieces = wanted
-        .div_ceil(units)
-        .min(p.s / (2 * TILE_KEYS))
-        .min(units.saturating_mul(cost) / threads::MAX_SERIAL_ELEMENTS);
+/// Computes a call in tiles by sequences, heads and queries, and also by keys if that gives too few.
+fn attention(p: &Problem<'_>, split: Split, o: RawMut<'_>, lse: Option<RawMut<'_>>) -> Result<()> {
+    let tiles = tiles(p)?;
     let lse = lse.map(rows_of_one).transpose()?;
-    let out = Output { rows: report("attention", Rows::new(o))?, lse, dtype: p.q.dtype };
-    if units < wanted && pieces > 1 && threads::count() > 1 {
-        return (0..units).try_for_each(|unit| split_keys(p, &tile(unit), pieces, &out));
+    let out = Output { rows: report(p.op, Rows::new(o))?, lse, dtype: p.q.dtype };
+    let plan = split.plan(p, &tiles);
+    if plan.keys_apart {
+        return split::run_parts(p, &tiles, &plan, &out);
     }
-    let done = threads::split(units, cost, &|units| {
-        let (mut sums, mut running) = (Vec::new(), Vec::new());
-        for tile in units.map(tile) {
-            let rows = tile.queries.len() * p.group();
-            sums.clear();
-            running.clear();
-            sums.resize(rows * p.dv, 0.0);
-            running.resize(rows, Running::START);
-            run_tile(p, &tile, &mut sums, &mut running)?;
-            out.store(p, &tile, &mut sums, &running)?;
-        }
-        Ok(())
+    let done = threads::split(tiles.len(), plan.mean_cost, &|range| {
+        let mut state = split::Partial::default();
+        tiles[range].iter().try_for_each(|tile| state.run(p, tile, plan.step(p, tile), &out))
     });
-    report("attention", done)
+    report(p.op, done)
 }
 
-fn run_tile(p: &Problem<'_>, tile: &Tile, o: &mut [f32], running: &mut [Running]) -> TaskResult {
-    on_vector!(p.q.dtype, T => Ok(p.run::<T>(tile, o, running)?), else Err(unsupported_dtype(p.q.dtype)))
-}
-
-/// Computes one tile by splitting its keys into `pieces` on threads, then combines the partial sums.
-fn split_keys(p: &Problem<'_>, tile: &Tile, pieces: usize, out: &Output<'_>) -> Result<()> {
-    let rows = tile.queries.len() * p.group();
-    let step = tile.keys.len().div_ceil(pieces).next_multiple_of(TILE_KEYS);
-    let starts: Vec<usize> = tile.keys.clone().step_by(step).collect();
-    let mut sums = scratch::<f32>((starts.len() + 1) * rows * p.dv)?;
-    let (total, sums) = sums.as_mut_slice().split_at_mut(rows * p.dv);
-    sums.fill(0.0);
-    let mut running = vec![Running::START; starts.len() * rows];
-    let parts = starts.iter().zip(sums.chunks_exact_mut(rows * p.dv)).zip(running.chunks_exact_mut(rows));
-    let one = |((start, o), running): ((&usize, &mut [f32]), &mut [Running])| {
-        let keys = *start..tile.keys.end.min(start + step);
-        run_tile(p, &Tile { keys, ..tile.clone() }, o, running)
-    };
-    report("attention", threads::for_each_part(parts.collect(), &one))?;
-
-    let mut all = vec![Running::START; rows];
-    for (r, (all, total)) in all.iter_mut().zip(total.chunks_exact_mut(p.dv)).enumerate() {
-        let parts = || running.chunks_exact(rows).map(|part| part[r]).zip(sums.chunks_exact(rows * p.dv));
-        all.largest = parts().fold(f32::NEG_INFINITY, |m, (part, _)| m.max(part.largest));
-        total.fill(0.0);
-        for (part, sums) in parts() {
-            let factor = part.factor(all.largest);
-            all.total += factor * part.total;
-            total.iter_mut().zip(&sums[r * p.dv..]).for_each(|(t, s)| *t += factor * s);
+/// The tiles of a call, without those of no query.
+fn tiles(p: &Problem<'_>) -> Result<Vec<Tile>> {
+    let step = (TILE_QUERY_ROWS / p.group()).max(1);
+    let count = p.sequences.list.iter().map(|s| s.queries.len().div_ceil(step) * p.kv_heads).sum();
+    let mut tiles = super::rows::reserve(count)?;
+    for (at, sequence) in p.sequences.list.iter().enumerate() {
+        let t = sequence.queries.len();
+        for (kv_head, start) in (0..p.kv_heads).flat_map(|head| (0..t).step_by(step).map(move |i| (head, i)))
+        {
+            let queries = start..t.min(start + step);
+            tiles.push(Tile {
+                sequence: at,
+                kv_head,
+                keys: p.visible_keys(sequence, queries.clone()),
+                queries,
+            });
         }
     }
-    report("attention", out.store(p, tile, total, &all))
+    Ok(tiles)
 }
 
-/// `lse[b, h, t]` as rows of one element, one for each row of the output.
+/// `lse[b, t, h]` as rows of one element, one for each row of the output.
 fn rows_of_one(lse: RawMut<'_>) -> Result<Rows<'_>> {
     let layout = lse.layout.unsqueeze(-1)?;
     report("attention", Rows::new(lse.with_layout(layout)))
@@ -141,6 +110,11 @@ impl Output<'_> {
     }
 }
 
+/// An operand of `attention` with heads before tokens, as one with tokens before heads.
+fn tokens_first(layout: &Layout) -> Result<Layout> {
+    layout.transpose(1, 2)
+}
+
 impl<T: Float> Kernel<Attention<T>> for Cpu {
     fn compute(&self, call: Call<'_, '_, Attention<T>, Host>) -> Result<()> {
         // Without features there is nothing to be fast at, and rows of no elements have no pieces.
@@ -148,41 +122,41 @@ impl<T: Float> Kernel<Attention<T>> for Cpu {
         {
             return Reference::new().compute(call);
         }
+        let name = call.name();
         let (op, a) = call.into_parts();
-        let (q, mut k, mut v) = (Raw::of(&a.q), Raw::of(&a.k), Raw::of(&a.v));
+        let (q, k, v) = (Raw::of(&a.q), Raw::of(&a.k), Raw::of(&a.v));
         let &[batch, heads, t, d] = q.dims() else {
-            return Err(ops_core::Error::shape("attention", "q", &q.layout, "[b, h, t, d]"));
+            return Err(Error::shape(name, "q", &q.layout, "[b, h, t, d]"));
         };
-        let (kv_heads, s) = (k.dims()[1], k.dims()[2]);
         if q.layout.is_empty() {
             return Ok(());
         }
-        let backwards = |x: &Raw<'_>| x.layout.strides().iter().any(|s| *s < 0);
-        let (packed_k, packed_v);
-        if backwards(&k) || backwards(&v) {
-            (packed_k, packed_v) = (packed::<T>(&k)?, packed::<T>(&v)?);
-            let whole = |x: &Raw<'_>| ops_core::Layout::of(x.layout.shape());
-            (k.bytes, k.layout) = (bytemuck::cast_slice(&packed_k), whole(&k));
-            (v.bytes, v.layout) = (bytemuck::cast_slice(&packed_v), whole(&v));
-        }
+        let (kv_heads, s) = (k.dims()[1], k.dims()[2]);
+        let by_token = |x: Raw<'_>| tokens_first(&x.layout);
         let problem = Problem {
-            q,
-            k,
-            v,
+            op: name,
+            q: q.with_layout(by_token(q)?),
+            k: k.with_layout(by_token(k)?),
+            v: v.with_layout(by_token(v)?),
+            sequences: &Sequences::batch(batch, t, s)?,
             mask: Raw::any_if(&a.mask),
             alibi: Raw::any_if(&a.alibi),
             sinks: Raw::any_if(&a.sinks),
             scale: op.scale_for(d) as f32,
             softcap: op.softcap.map(|c| c as f32),
-            visible: &|i| op.visible(i, t, s),
+            visible: &|i, t, s| op.visible(i, t, s),
             heads,
             kv_heads,
-            t,
-            s,
             d,
             dv: v.layout.last(),
         };
-        attention(&problem, batch, RawMut::of(&mut a.o), a.lse.as_mut().map(RawMut::of))
+        let o = RawMut::of(&mut a.o);
+        let layout = tokens_first(&o.layout)?;
+        let lse = a.lse.as_mut().map(RawMut::of).map(|lse| {
+            let layout = tokens_first(&lse.layout)?;
+            Ok::<_, Error>(lse.with_layout(layout))
+        });
+        attention(&problem, Split::ForThreads, o.with_layout(layout), lse.transpose()?)
     }
 }
 
@@ -190,24 +164,24 @@ impl<T: Float> Kernel<Attention<T>> for Cpu {
 #[cfg(test)]
 pub(super) fn attend_to_all_keys(q: Raw<'_>, k: Raw<'_>, v: Raw<'_>, o: RawMut<'_>) -> Result<()> {
     let &[batch, heads, t, d] = q.dims() else { unreachable!("four axes") };
-    let s = k.dims()[2];
-    let visible = |_: usize| 0..s;
+    let by_token = |x: Raw<'_>| tokens_first(&x.layout);
     let problem = Problem {
-        q,
-        k,
-        v,
+        op: "attention",
+        q: q.with_layout(by_token(q)?),
+        k: k.with_layout(by_token(k)?),
+        v: v.with_layout(by_token(v)?),
+        sequences: &Sequences::batch(batch, t, k.dims()[2])?,
         mask: None,
         alibi: None,
         sinks: None,
         scale: 1.0,
         softcap: None,
-        visible: &visible,
+        visible: &|_, _, s| 0..s,
         heads,
         kv_heads: heads,
-        t,
-        s,
         d,
         dv: d,
     };
-    attention(&problem, batch, o, None)
+    let layout = tokens_first(&o.layout)?;
+    attention(&problem, Split::ForThreads, o.with_layout(layout), None)
 }

@@ -1,39 +1,47 @@
 //! One tile: a run of query rows of a group of heads, and a range of keys.
 use super::super::rows::{Scratch, row};
+use super::mask::add_mask;
+use super::products::Products;
 use crate::host::raw::Raw;
+use crate::host::sequences::{Sequence, Sequences};
 use core::ops::Range;
-use ops_core::{DType, Element};
-use ops_simd::gemm::{Input, Mat, MatMut, gemm};
+use ops_core::Element;
+use ops_simd::gemm::{Input, Mat, MatMut};
 use ops_simd::rows::{Running, online_softmax};
-use ops_simd::{Error, Isa, Store, Unary, unary_in_place};
+use ops_simd::{Error, Isa, Unary, unary_in_place};
 
-/// Keys scored at a time.
+/// Keys scored at a time. Tiles end at multiples of it.
 pub(super) const TILE_KEYS: usize = 128;
 
-/// The operands, options and extents of a call.
+/// The operands, options and extents of a call. Rows of queries are counted over the first two axes of `q`.
 pub(super) struct Problem<'a> {
+    pub(super) op: &'static str,
+    /// `[b, t, h, d]`
     pub(super) q: Raw<'a>,
+    /// `[blocks, block, h_kv, d]`
     pub(super) k: Raw<'a>,
+    /// `[blocks, block, h_kv, dv]`
     pub(super) v: Raw<'a>,
+    pub(super) sequences: &'a Sequences,
+    /// `[b, h, t, s]`
     pub(super) mask: Option<Raw<'a>>,
     pub(super) alibi: Option<Raw<'a>>,
     pub(super) sinks: Option<Raw<'a>>,
     pub(super) scale: f32,
     pub(super) softcap: Option<f32>,
-    pub(super) visible: &'a (dyn Fn(usize) -> Range<usize> + Sync),
+    /// The keys that query `i` of `t` may see among `s`.
+    pub(super) visible: &'a (dyn Fn(usize, usize, usize) -> Range<usize> + Sync),
     pub(super) heads: usize,
     pub(super) kv_heads: usize,
-    pub(super) t: usize,
-    pub(super) s: usize,
     pub(super) d: usize,
     /// Width of the values.
     pub(super) dv: usize,
 }
 
-/// A unit of work: one group of heads, a run of queries, and all or part of the keys visible to them.
-#[derive(Clone)]
+/// A unit of work: one group of heads, a run of queries of a sequence, and all or part of the keys visible to them.
+#[derive(Clone, Debug)]
 pub(super) struct Tile {
-    pub(super) batch: usize,
+    pub(super) sequence: usize,
     pub(super) kv_head: usize,
     pub(super) queries: Range<usize>,
     pub(super) keys: Range<usize>,
@@ -43,7 +51,14 @@ impl Problem<'_> {
     pub(super) fn group(&self) -> usize {
         self.heads / self.kv_heads
     }
-    /// The query head and token of row `r` of a tile.
+    /// Rows of a tile: its queries, for every head of the group.
+    pub(super) fn rows(&self, tile: &Tile) -> usize {
+        tile.queries.len() * self.group()
+    }
+    fn sequence(&self, tile: &Tile) -> &Sequence {
+        &self.sequences.list[tile.sequence]
+    }
+    /// The query head and the query of row `r` of a tile.
     fn row(&self, tile: &Tile, r: usize) -> (usize, usize) {
         let queries = tile.queries.len();
         (tile.kv_head * self.group() + r / queries, tile.queries.start + r % queries)
@@ -51,11 +66,15 @@ impl Problem<'_> {
     /// The row of `q`, and of the output, that row `r` of a tile corresponds to.
     pub(super) fn row_number(&self, tile: &Tile, r: usize) -> usize {
         let (h, i) = self.row(tile, r);
-        (tile.batch * self.heads + h) * self.t + i
+        (self.sequence(tile).queries.start + i) * self.heads + h
+    }
+    /// The keys that query `i` of a sequence may see.
+    fn visible_to(&self, sequence: &Sequence, i: usize) -> Range<usize> {
+        (self.visible)(i, sequence.queries.len(), sequence.keys)
     }
     /// The range of keys visible to any of the queries.
-    pub(super) fn visible_keys(&self, queries: Range<usize>) -> Range<usize> {
-        let ranges = queries.map(|i| (self.visible)(i)).filter(|r| !r.is_empty());
+    pub(super) fn visible_keys(&self, sequence: &Sequence, queries: Range<usize>) -> Range<usize> {
+        let ranges = queries.map(|i| self.visible_to(sequence, i)).filter(|r| !r.is_empty());
         ranges.reduce(|a, b| a.start.min(b.start)..a.end.max(b.end)).unwrap_or(0..0)
     }
 
@@ -65,21 +84,47 @@ impl Problem<'_> {
         self.sinks.as_ref().map_or(f32::NEG_INFINITY, sink)
     }
 
-    /// The keys or values of one head for the range `keys`, as a matrix over the operand's memory.
-    fn kv<'m, T: Element>(x: &Raw<'m>, tile: &Tile, keys: &Range<usize>) -> Result<Mat<'m, T>, Error> {
-        // Operands with negative strides were copied before the call was split into tiles.
-        let backwards = Error::Bounds { operand: "keys", len: 0, need: usize::MAX };
-        let [_, _, step, feature] = x.layout.strides() else { return Err(backwards) };
-        let (Ok(step), Ok(feature)) = (usize::try_from(*step), usize::try_from(*feature)) else {
-            return Err(backwards);
+    /// Passes the keys or values of one head for the range `keys` to `each` as matrices, with their places in the range: in place
+    /// where blocks have `min_run` rows, otherwise copied one after another. Nothing else of the blocks is read.
+    fn each_block<T: Element>(
+        &self,
+        (x, min_run): (&Raw<'_>, usize),
+        tile: &Tile,
+        keys: &Range<usize>,
+        copy: &mut Vec<T>,
+        each: &mut dyn FnMut(Range<usize>, Mat<'_, T>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let [_, row_step, _, step] = *x.layout.strides() else {
+            return Err(Error::Bounds { operand: "keys", len: 0, need: 4 });
         };
-        let first = x.layout.position(&[tile.batch, tile.kv_head, keys.start, 0]);
-        Mat::new(&x.slice::<T>()[first..], keys.len(), x.layout.last(), step, feature)
+        let (width, data) = (x.layout.last(), x.slice::<T>());
+        let runs = || self.sequences.runs(self.sequence(tile), keys.clone());
+        let first = |[block, row]: [usize; 2]| x.layout.position(&[block, row, tile.kv_head, 0]);
+        let is_long = self.sequences.block >= min_run || runs().nth(1).is_none();
+        if let (true, Ok(row_step), Ok(step)) = (is_long, usize::try_from(row_step), usize::try_from(step)) {
+            return runs().try_for_each(|(place, run)| {
+                let part = Mat::new(&data[first(place)..], run.len(), width, row_step, step)?;
+                each(run.start - keys.start..run.end - keys.start, part)
+            });
+        }
+        copy.clear();
+        for (place, run) in runs() {
+            for j in 0..run.len() {
+                let start = first(place).wrapping_add_signed(j as isize * row_step);
+                if step == 1 {
+                    copy.extend_from_slice(&data[start..][..width]);
+                } else {
+                    copy.extend((0..width).map(|e| data[start.wrapping_add_signed(e as isize * step)]));
+                }
+            }
+        }
+        each(0..keys.len(), Mat::row_major(copy, keys.len(), width)?)
     }
 
     /// Adds ALiBi and mask to a row of scores and sets the scores of invisible keys to -inf.
     fn bias(&self, tile: &Tile, (h, i): (usize, usize), keys: &Range<usize>, scores: &mut [f32]) {
-        let visible = (self.visible)(i);
+        let sequence = self.sequence(tile);
+        let visible = self.visible_to(sequence, i);
         let start = visible.start.clamp(keys.start, keys.end);
         let end = visible.end.clamp(start, keys.end);
         scores[..start - keys.start].fill(f32::NEG_INFINITY);
@@ -87,26 +132,25 @@ impl Problem<'_> {
         let scores = &mut scores[start - keys.start..end - keys.start];
         if let Some(slopes) = self.alibi {
             let slope = slopes.f64(slopes.layout.position(&[h])) as f32;
-            let position = self.s as f32 - self.t as f32 + i as f32;
+            let position = sequence.keys as f32 - sequence.queries.len() as f32 + i as f32;
             for (j, score) in (start..end).zip(scores.iter_mut()) {
                 *score += slope * (j as f32 - position);
             }
         }
         if let Some(mask) = self.mask.filter(|_| !scores.is_empty()) {
-            let first = mask.layout.position(&[tile.batch, h, i, start]);
+            let first = mask.layout.position(&[tile.sequence, h, i, start]);
             add_mask(&mask, first, scores);
         }
     }
 
-    /// Converts the query rows of a tile to f32 and scales them.
-    fn queries<T: Input + ops_simd::Element>(&self, tile: &Tile, q: &mut [f32]) -> Result<(), Error> {
-        let mut scratch = Scratch::default();
-        for (r, q) in q.chunks_exact_mut(self.d).enumerate() {
+    /// The query rows of a tile, one after another.
+    fn queries<T: Element>(&self, tile: &Tile, rows: usize) -> Vec<T> {
+        let (mut scratch, mut q) = (Scratch::default(), Vec::with_capacity(rows * self.d));
+        for r in 0..rows {
             let x = row(&self.q, self.row_number(tile, r), &mut scratch);
-            ops_simd::cast(Isa::best(), bytemuck::cast_slice::<u8, T>(x), q, Store::Cached)?;
-            q.iter_mut().for_each(|q| *q *= self.scale);
+            q.extend_from_slice(bytemuck::cast_slice::<u8, T>(x));
         }
-        Ok(())
+        q
     }
 
     /// Adds the weighted sums of values to `o[rows, dv]`, which must be zeroed, and updates the totals that they are divided
@@ -117,58 +161,66 @@ impl Problem<'_> {
         o: &mut [f32],
         running: &mut [Running],
     ) -> Result<(), Error> {
-        let (isa, d, dv, rows) = (Isa::best(), self.d, self.dv, running.len());
-        let mut q = vec![0.0; rows * d];
-        self.queries::<T>(tile, &mut q)?;
-        let q = Mat::row_major(&q, rows, d)?;
+        let (isa, rows) = (Isa::best(), running.len());
+        let q = self.queries::<T>(tile, rows);
+        let contiguous = [&self.k, &self.v].iter().all(|x| x.layout.is_last_contiguous());
+        let q = Mat::row_major(&q, rows, self.d)?;
+        let products = Products::new(isa, q, self.scale, self.dv, contiguous)?;
+        self.run_with(&products, tile, o, running)?;
+        if let Some(products) = products.again(o, self.dv, running)? {
+            o.fill(0.0);
+            running.fill(Running::START);
+            self.run_with(&products, tile, o, running)?;
+        }
+        Ok(())
+    }
+
+    fn run_with<T: Input<Acc = f32> + Element + ops_simd::Element>(
+        &self,
+        products: &Products<'_, T>,
+        tile: &Tile,
+        o: &mut [f32],
+        running: &mut [Running],
+    ) -> Result<(), Error> {
+        let (isa, dv, rows) = (Isa::best(), self.dv, running.len());
         let (mut factors, mut all) = (vec![1.0; rows], vec![0.0; rows * TILE_KEYS.min(tile.keys.len())]);
-        for start in tile.keys.clone().step_by(TILE_KEYS) {
-            let keys = start..tile.keys.end.min(start + TILE_KEYS);
+        let (mut copy, mut narrow, min_run) = (Vec::new(), Vec::new(), products.min_run());
+        for keys in pieces(&tile.keys, TILE_KEYS) {
             let n = keys.len();
             let scores = &mut all[..rows * n];
-            let k = Self::kv::<T>(&self.k, tile, &keys)?.transposed();
-            gemm(isa, q, k, MatMut::new(scores, rows, n, n)?, false)?;
-            if let Some(cap) = self.softcap {
-                scores.iter_mut().for_each(|s| *s /= cap);
-                unary_in_place(isa, Unary::Tanh, scores);
-                scores.iter_mut().for_each(|s| *s *= cap);
-            }
-            for (r, scores) in scores.chunks_exact_mut(n).enumerate() {
-                self.bias(tile, self.row(tile, r), &keys, scores);
-            }
+            self.each_block::<T>((&self.k, min_run), tile, &keys, &mut copy, &mut |at, k| {
+                products.scores(k, MatMut::new(&mut scores[at.start..], rows, at.len(), n)?)
+            })?;
+            self.finish_scores(isa, tile, &keys, scores);
             online_softmax(isa, scores, n, running, &mut factors)?;
             // A new maximum rescales the sums accumulated so far.
             for (o, factor) in o.chunks_exact_mut(dv).zip(&factors).filter(|(_, f)| **f != 1.0) {
                 o.iter_mut().for_each(|o| *o *= factor);
             }
-            let v = Self::kv::<T>(&self.v, tile, &keys)?;
-            gemm(isa, Mat::row_major(scores, rows, n)?, v, MatMut::new(o, rows, dv, dv)?, true)?;
+            let weights = products.weights(scores, n, &mut narrow)?;
+            self.each_block::<T>((&self.v, min_run), tile, &keys, &mut copy, &mut |at, v| {
+                weights.add_sums(at, v, MatMut::new(o, rows, dv, dv)?)
+            })?;
         }
         Ok(())
     }
-}
 
-/// Applies the mask's elements from position `first` on to a row of scores.
-fn add_mask(mask: &Raw<'_>, first: usize, scores: &mut [f32]) {
-    let step = mask.layout.strides()[3];
-    let position = |j: usize| first.wrapping_add_signed(j as isize * step);
-    let hide = |visible: u8, score: &mut f32| *score = if visible == 0 { f32::NEG_INFINITY } else { *score };
-    match (mask.dtype, step) {
-        (DType::U8, 1) => {
-            let visible = &mask.slice::<u8>()[first..][..scores.len()];
-            visible.iter().zip(scores).for_each(|(visible, score)| hide(*visible, score));
+    /// From scaled products to scores: the softcap, ALiBi, the mask and visibility.
+    fn finish_scores(&self, isa: Isa, tile: &Tile, keys: &Range<usize>, scores: &mut [f32]) {
+        if let Some(cap) = self.softcap {
+            scores.iter_mut().for_each(|s| *s /= cap);
+            unary_in_place(isa, Unary::Tanh, scores);
+            scores.iter_mut().for_each(|s| *s *= cap);
         }
-        (DType::U8, _) => {
-            let visible = mask.slice::<u8>();
-            scores.iter_mut().enumerate().for_each(|(j, score)| hide(visible[position(j)], score));
-        }
-        (DType::F32, 1) => {
-            let added = &mask.slice::<f32>()[first..][..scores.len()];
-            scores.iter_mut().zip(added).for_each(|(score, added)| *score += added);
-        }
-        _ => {
-            let add = |(j, score): (usize, &mut f32)| *score += mask.f64(position(j)) as f32;
-            scores.iter_mut().enumerate().for_each(add);
+        for (r, scores) in scores.chunks_exact_mut(keys.len()).enumerate() {
+            self.bias(tile, self.row(tile, r), keys, scores);
         }
     }
+}
+
+/// `range` in pieces that end at multiples of `step`.
+pub(super) fn pieces(range: &Range<usize>, step: usize) -> impl Iterator<Item = Range<usize>> + use<> {
+    let Range { start, end } = *range;
+    let first = if start < end { start / step * step } else { end };
+    (first..end).step_by(step).map(move |piece| piece.max(start)..end.min(piece + step))
 }

@@ -1,0 +1,128 @@
+//! The two products of a tile: of queries and keys, and of weights and values.
+use core::ops::Range;
+use ops_core::bf16;
+use ops_simd::gemm::{FewBf16, Input, Mat, MatMut, Operand, gemm};
+use ops_simd::rows::Running;
+use ops_simd::{Error, Isa, Store};
+
+/// Features and values from which on products are of pairs of bf16. Weights are then rounded to bf16, and it takes outputs of some
+/// width for these errors to average out.
+const MIN_WIDTH: usize = 32;
+/// If the largest sum of a row is at least this, values that count as zero are below the precision of the sums.
+const MIN_PRECISE_SUM: f32 = 1.0 / (1u128 << 64) as f32;
+
+/// The queries of a tile, and how they are multiplied.
+pub(super) struct Products<'q, T> {
+    isa: Isa,
+    q: Mat<'q, T>,
+    scale: f32,
+    /// The scaled queries in f32, unless pairs are multiplied.
+    wide: Vec<f32>,
+    pairs: Option<FewBf16>,
+}
+
+impl<'q, T: Input<Acc = f32> + ops_simd::Element> Products<'q, T> {
+    /// For queries, one after another, and values of `width`. Keys and values with contiguous features allow pairs.
+    pub(super) fn new(
+        isa: Isa,
+        q: Mat<'q, T>,
+        scale: f32,
+        width: usize,
+        contiguous: bool,
+    ) -> Result<Self, Error> {
+        let is_for_pairs = contiguous
+            && matches!(T::operand(q), Operand::Bf16(_))
+            && q.rows() <= FewBf16::MAX_ROWS
+            && q.cols().min(width) >= MIN_WIDTH;
+        match FewBf16::detect(isa).filter(|_| is_for_pairs) {
+            Some(pairs) => Ok(Products { isa, q, scale, wide: Vec::new(), pairs: Some(pairs) }),
+            None => Self::precise(isa, q, scale),
+        }
+    }
+
+    /// In f32.
+    fn precise(isa: Isa, q: Mat<'q, T>, scale: f32) -> Result<Self, Error> {
+        let mut wide = vec![0.0; q.rows() * q.cols()];
+        for (i, wide) in wide.chunks_exact_mut(q.cols()).enumerate() {
+            ops_simd::cast(isa, q.row(i).unwrap_or(&[]), wide, Store::Cached)?;
+            wide.iter_mut().for_each(|q| *q *= scale);
+        }
+        Ok(Products { isa, q, scale, wide, pairs: None })
+    }
+
+    /// The same products in f32, if they are of pairs, and values that count as zero there may matter for these results.
+    pub(super) fn again(&self, o: &[f32], width: usize, running: &[Running]) -> Result<Option<Self>, Error> {
+        let is_precise = |(o, running): (&[f32], &Running)| {
+            // Compared as integers, magnitudes sort as numbers do, and every NaN sorts after infinity.
+            let largest = f32::from_bits(o.iter().fold(0, |most, x| most.max(x.abs().to_bits())));
+            running.total == 0.0 || largest.is_finite() && largest >= MIN_PRECISE_SUM
+        };
+        if self.pairs.is_none() || o.chunks_exact(width).zip(running).all(is_precise) {
+            return Ok(None);
+        }
+        Self::precise(self.isa, self.q, self.scale).map(Some)
+    }
+
+    /// Keys in blocks of fewer rows are copied, because products of short matrices take longer.
+    pub(super) fn min_run(&self) -> usize {
+        if self.pairs.is_some() { 8 } else { 32 }
+    }
+
+    /// The scaled products with some keys.
+    pub(super) fn scores(&self, k: Mat<'_, T>, mut scores: MatMut<'_, f32>) -> Result<(), Error> {
+        if let (Some(pairs), Operand::Bf16(q), Operand::Bf16(k)) =
+            (self.pairs, T::operand(self.q), T::operand(k))
+        {
+            pairs.dots(q, k, scores.reborrow())?;
+            let scale = self.scale;
+            (0..q.rows()).for_each(|r| scores.row_mut(r).iter_mut().for_each(|score| *score *= scale));
+            return Ok(());
+        }
+        gemm(
+            self.isa,
+            Mat::row_major(&self.wide, self.q.rows(), self.q.cols())?,
+            k.transposed(),
+            scores,
+            false,
+        )
+    }
+
+    /// Weights, `n` for each query, as they are multiplied with values. `narrow` is their memory in bf16.
+    pub(super) fn weights<'w>(
+        &self,
+        weights: &'w [f32],
+        n: usize,
+        narrow: &'w mut Vec<bf16>,
+    ) -> Result<Weights<'w>, Error> {
+        if self.pairs.is_some() {
+            narrow.resize(weights.len(), bf16::ZERO);
+            ops_simd::cast(self.isa, weights, narrow, Store::Cached)?;
+        }
+        Ok(Weights { isa: self.isa, rows: self.q.rows(), n, weights, narrow, pairs: self.pairs })
+    }
+}
+
+/// The weights of some values for every query.
+pub(super) struct Weights<'w> {
+    isa: Isa,
+    rows: usize,
+    n: usize,
+    weights: &'w [f32],
+    narrow: &'w [bf16],
+    pairs: Option<FewBf16>,
+}
+
+impl Weights<'_> {
+    /// Adds the sums of the values `v`, which have the places `at` among those that there are weights for.
+    pub(super) fn add_sums<T: Input<Acc = f32>>(
+        &self,
+        at: Range<usize>,
+        v: Mat<'_, T>,
+        o: MatMut<'_, f32>,
+    ) -> Result<(), Error> {
+        if let (Some(pairs), Operand::Bf16(v)) = (self.pairs, T::operand(v)) {
+            return pairs.sums(Mat::new(&self.narrow[at.start..], self.rows, at.len(), self.n, 1)?, v, o);
+        }
+        gemm(self.isa, Mat::new(&self.weights[at.start..], self.rows, at.len(), self.n, 1)?, v, o, true)
+    }
+}
