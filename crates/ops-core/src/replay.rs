@@ -15,9 +15,9 @@ use crate::{Backend, Error, Reason, Result};
 ///   while the graph lives, even if its tensors are dropped. Keep the tensors that you read or write between replays.
 /// * **A replay is a call in queue order**, with the uses of memory that the recorded calls had: other queues wait for it as
 ///   for any other call, and results are read after it.
-/// * **Some calls cannot be recorded**: transfers to and from the host, waits, events, forks, and ops that a backend computes
-///   by way of the host or by a library that it does not record. Each is an error that names the reason, and so is then the
-///   whole capture, even if `calls` passes over the error.
+/// * **Some calls cannot be recorded.** A transfer to or from the host, a wait, an event or a fork is an error that names the
+///   reason, and so is then the whole capture, even if `calls` passes over the error. An op that the backend computes by way of
+///   the host, or by a library that it does not record, is [`Error::Unsupported`].
 ///
 /// A backend without graphs refuses [`capture`](Replay::capture) with [`Error::Unsupported`], so that a program can run its
 /// calls step by step instead:
