@@ -127,7 +127,7 @@ impl Drop for Graph {
 /// whatever happens, other streams are as before.
 fn instantiate(device: &Device, work: &[Work]) -> Result<Exec> {
     let stream = device.with_room(|hip| hip.stream_create())?;
-    let captured = device.enter(|hip| capture(hip, stream, work));
+    let captured = device.capture(|hip| capture(hip, stream, work));
     // SAFETY: made above, and known to nobody else.
     if let Err(error) = device.enter(|hip| unsafe { hip.stream_destroy(stream) }) {
         device.defer(error);
