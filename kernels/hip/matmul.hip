@@ -3,6 +3,7 @@
 // tile: square tiles through LDS.
 // matvec: few rows of a, b contiguous along k; each wave computes some columns.
 #include "ops_matmul.h"
+#include "ops_paired.h"
 
 namespace ops {
 
@@ -46,10 +47,12 @@ template <u32 N, typename T> OPS_DEVICE Pack<T, N> load_step(const T* from, i64 
     }
 }
 
-// Computes ROWS rows of a times COLUMNS columns of b, with lanes along k and N elements per step.
-template <u32 ROWS, u32 COLUMNS, u32 N, typename T, typename W>
+// Computes ROWS rows of a times COLUMNS columns of b, with lanes along k and N elements per step. If PAIRED, half of the columns
+// are those of b, the others those of `up`.
+template <u32 ROWS, u32 COLUMNS, u32 N, bool PAIRED, typename T, typename W>
 OPS_DEVICE void matvec_columns(const MatmulArgs& args, const T* a, const W* b, T* c, u64 m0, u64 n0) {
     using A = typename SumOf<T, W>::type;
+    constexpr u32 OUTPUTS = outputs_of<PAIRED, COLUMNS>();
     A sum[ROWS][COLUMNS] = {};
     // Rows and columns past the end repeat the last one; their results are not stored.
     const T* row[ROWS];
@@ -57,7 +60,11 @@ OPS_DEVICE void matvec_columns(const MatmulArgs& args, const T* a, const W* b, T
     OPS_UNROLL
     for (u32 r = 0; r < ROWS; r++) row[r] = a + i64(m0 + r < args.m ? m0 + r : args.m - 1) * args.a.row;
     OPS_UNROLL
-    for (u32 j = 0; j < COLUMNS; j++) column[j] = b + i64(n0 + j < args.n ? n0 + j : args.n - 1) * args.b.column;
+    for (u32 j = 0; j < COLUMNS; j++) {
+        u64 n = n0 + j % OUTPUTS;
+        const W* of = PAIRED && j >= OUTPUTS ? static_cast<const W*>(args.up) : b;
+        column[j] = of + i64(n < args.n ? n : args.n - 1) * args.b.column;
+    }
     u64 steps = args.k / N;
     OPS_NO_UNROLL
     for (u64 s = opaque(lane_id()); s < steps; s += OPS_WAVE) {
@@ -79,8 +86,9 @@ OPS_DEVICE void matvec_columns(const MatmulArgs& args, const T* a, const W* b, T
     OPS_UNROLL
     for (u32 r = 0; r < ROWS; r++) {
         OPS_UNROLL
-        for (u32 j = 0; j < COLUMNS; j++) {
+        for (u32 j = 0; j < OUTPUTS; j++) {
             A value = reduce_lanes(sum[r][j], OPS_WAVE, Sum());
+            if (PAIRED) value = gated(value, reduce_lanes(sum[r][(j + OUTPUTS) % COLUMNS], OPS_WAVE, Sum()));
             u64 m = m0 + r, n = n0 + j;
             if (lane_id() == 0 && m < args.m && n < args.n) {
                 c[i64(m) * args.c.row + i64(n) * args.c.column] = narrow<T>(value + bias_at<T, A>(args, n));
@@ -89,27 +97,38 @@ OPS_DEVICE void matvec_columns(const MatmulArgs& args, const T* a, const W* b, T
     }
 }
 
-template <u32 ROWS, typename T, typename W> OPS_DEVICE void matvec(const MatmulArgs& args) {
+template <u32 ROWS, bool PAIRED, typename T, typename W> OPS_DEVICE void matvec_groups(const MatmulArgs& args) {
     constexpr u32 COLUMNS = ROWS == 1 ? 4 : 2, N = PACK_BYTES / sizeof(W), WAVES = MATMUL_BLOCK / OPS_WAVE;
+    constexpr u32 OUTPUTS = outputs_of<PAIRED, COLUMNS>();
     OPS_NO_UNROLL
     for (u64 g = u64(block_x()) * WAVES + wave_id();; g += u64(grid_x()) * WAVES) {
         const MatmulArgs& now = reread(args);
-        u64 groups_n = (now.n + COLUMNS - 1) / COLUMNS, groups_m = (now.m + ROWS - 1) / ROWS;
+        u64 groups_n = (now.n + OUTPUTS - 1) / OUTPUTS, groups_m = (now.m + ROWS - 1) / ROWS;
         if (g >= groups_n * groups_m * now.batches.count) break;
         u64 batch = g / (groups_n * groups_m), in_batch = g % (groups_n * groups_m);
         // Rows of a vary fastest, so that neighbouring waves read the same columns of b.
-        u64 m0 = in_batch % groups_m * ROWS, n0 = in_batch / groups_m * COLUMNS;
+        u64 m0 = in_batch % groups_m * ROWS, n0 = in_batch / groups_m * OUTPUTS;
         const T* a = matrix_at<const T>(now.batches, now.a, batch);
         const W* b = matrix_at<const W>(now.batches, now.b, batch);
         T* c = matrix_at<T>(now.batches, now.c, batch);
         bool packs = now.a.column == 1 && now.b.row == 1 && now.k % N == 0 && now.a.row % i64(N) == 0 &&
                      now.b.column % i64(N) == 0 && is_aligned(a, PACK_BYTES) && is_aligned(b, PACK_BYTES);
+        if (PAIRED) packs = packs && is_aligned(now.up, PACK_BYTES);
         if (packs) {
-            matvec_columns<ROWS, COLUMNS, N>(now, a, b, c, m0, n0);
+            matvec_columns<ROWS, COLUMNS, N, PAIRED>(now, a, b, c, m0, n0);
         } else {
-            matvec_columns<ROWS, COLUMNS, 1>(now, a, b, c, m0, n0);
+            matvec_columns<ROWS, COLUMNS, 1, PAIRED>(now, a, b, c, m0, n0);
         }
     }
+}
+
+template <u32 ROWS, typename T, typename W> OPS_DEVICE void matvec(const MatmulArgs& args) {
+    matvec_groups<ROWS, false, T, W>(args);
+}
+
+// silu(a b) * (a up), for few rows of a.
+template <u32 ROWS, typename T, typename W> OPS_DEVICE void swiglu_rows(const MatmulArgs& args) {
+    matvec_groups<ROWS, true, T, W>(args);
 }
 
 }  // namespace ops

@@ -65,15 +65,18 @@ template <typename T> OPS_DEVICE void qlinear_split(const QLinearArgs& args) {
 
 // ---- products -----------------------------------------------------------------------
 
-// ROWS rows of x times COLUMNS rows of the weight.
-template <u32 ROWS, u32 COLUMNS, u32 DIGITS, typename B>
+// ROWS rows of x times COLUMNS rows of the weight, or half as many of each of two.
+template <u32 ROWS, u32 COLUMNS, u32 DIGITS, bool PAIRED, typename B>
 OPS_DEVICE void dot_columns(const QLinearArgs& args, u64 m0, u64 n0) {
     u32 lanes = u32(args.lanes), steps = u32(args.k / STEP_VALUES), row_bytes = split_row_bytes<DIGITS>(steps);
+    constexpr u32 OUTPUTS = outputs_of<PAIRED, COLUMNS>();
     const B* column[COLUMNS];
     OPS_UNROLL
     for (u32 j = 0; j < COLUMNS; j++) {
         // Columns past the end repeat the last one; their results are not stored.
-        column[j] = static_cast<const B*>(args.weight) + i64(n0 + j < args.n ? n0 + j : args.n - 1) * args.weight_row;
+        u64 n = n0 + j % OUTPUTS;
+        const void* of = PAIRED && j >= OUTPUTS ? args.up : args.weight;
+        column[j] = static_cast<const B*>(of) + i64(n < args.n ? n : args.n - 1) * args.weight_row;
     }
     f32 sum[ROWS][COLUMNS] = {};
     OPS_NO_UNROLL
@@ -109,18 +112,19 @@ OPS_DEVICE void dot_columns(const QLinearArgs& args, u64 m0, u64 n0) {
     for (u32 r = 0; r < ROWS; r++) {
         u64 m = m0 + r;
         OPS_UNROLL
-        for (u32 j = 0; j < COLUMNS; j++) {
+        for (u32 j = 0; j < OUTPUTS; j++) {
             f32 value = reduce_lanes(sum[r][j], lanes, Sum());
+            if (PAIRED) value = gated(value, reduce_lanes(sum[r][(j + OUTPUTS) % COLUMNS], lanes, Sum()));
             if (!first_lane || m >= args.rows || n0 + j >= args.n) continue;
             write_sum<DIGITS>(args, offset_of<4>(args.shape, args.y, m) + i64(n0 + j) * args.y.stride[5], value);
         }
     }
 }
 
-template <u32 ROWS, typename B, typename T> OPS_DEVICE void qlinear_dot(const QLinearArgs& args) {
+template <u32 ROWS, bool PAIRED, typename B, typename T> OPS_DEVICE void dot_groups(const QLinearArgs& args) {
     // Four columns share each load of x, whose digits take more bytes than the weight.
-    constexpr u32 COLUMNS = 4;
-    u64 groups_m = (args.rows + ROWS - 1) / ROWS, groups_n = (args.n + COLUMNS - 1) / COLUMNS;
+    constexpr u32 COLUMNS = 4, OUTPUTS = outputs_of<PAIRED, COLUMNS>();
+    u64 groups_m = (args.rows + ROWS - 1) / ROWS, groups_n = (args.n + OUTPUTS - 1) / OUTPUTS;
     u64 groups = groups_m * groups_n;
     u32 per_wave = OPS_WAVE / u32(args.lanes);
     u64 first = (u64(block_x()) * (MATMUL_BLOCK / OPS_WAVE) + wave_id()) * per_wave;
@@ -129,8 +133,17 @@ template <u32 ROWS, typename B, typename T> OPS_DEVICE void qlinear_dot(const QL
     for (; first < groups; first += step) {
         // A group past the end computes columns past the end, which are not stored.
         u64 at = first + lane_id() / u32(args.lanes);
-        dot_columns<ROWS, COLUMNS, Digits<T>::COUNT, B>(reread(args), at % groups_m * ROWS, at / groups_m * COLUMNS);
+        dot_columns<ROWS, COLUMNS, Digits<T>::COUNT, PAIRED, B>(reread(args), at % groups_m * ROWS, at / groups_m * OUTPUTS);
     }
+}
+
+template <u32 ROWS, typename B, typename T> OPS_DEVICE void qlinear_dot(const QLinearArgs& args) {
+    dot_groups<ROWS, false, B, T>(args);
+}
+
+// silu(x gate) * (x up)
+template <u32 ROWS, typename B, typename T> OPS_DEVICE void swiglu_dot(const QLinearArgs& args) {
+    dot_groups<ROWS, true, B, T>(args);
 }
 
 }  // namespace ops

@@ -2,6 +2,7 @@
 // 32 values, and multiplies row after row of the weight by it. A row that is longer than the group has lanes is taken in pieces.
 #pragma once
 #include "ops_dot_step.h"
+#include "ops_paired.h"
 
 namespace ops {
 
@@ -84,8 +85,8 @@ template <u32 COLUMNS> OPS_DEVICE f32 sum_columns(f32 (&value)[COLUMNS]) {
 }
 
 // The columns of a block, in tiles of row_columns() for each of its groups of lanes.
-template <typename B> struct RowTiles {
-    static constexpr u32 COLUMNS = row_columns<B>();
+template <typename B, bool PAIRED> struct RowTiles {
+    static constexpr u32 COLUMNS = row_columns<B>(), OUTPUTS = outputs_of<PAIRED, COLUMNS>();
     const QLinearArgs& args;
     u32 groups, group, wave, waves;  // waves of a group
     OPS_METHOD RowTiles(const QLinearArgs& a) : args(a) {
@@ -95,14 +96,16 @@ template <typename B> struct RowTiles {
         waves = lanes / OPS_WAVE;
         wave = wave_id() & (waves - 1);
     }
-    OPS_METHOD u64 count() const { return (args.n + COLUMNS * groups - 1) / (COLUMNS * groups); }
+    OPS_METHOD u64 count() const { return (args.n + OUTPUTS * groups - 1) / (OUTPUTS * groups); }
     // Reads step `step` of this group's columns of a tile. Columns past the end repeat the last one; their results are not stored.
     OPS_METHOD void load(Step<B> (&w)[COLUMNS], u64 tile, u32 step) const {
-        u64 n0 = (tile * groups + group) * COLUMNS;
+        u64 n0 = (tile * groups + group) * OUTPUTS;
         OPS_UNROLL
         for (u32 j = 0; j < COLUMNS; j++) {
-            u64 n = n0 + j < args.n ? n0 + j : args.n - 1;
-            w[j].load(static_cast<const B*>(args.weight) + i64(n) * args.weight_row, args.weight_block, step);
+            u64 n = n0 + j % OUTPUTS;
+            if (n >= args.n) n = args.n - 1;
+            const void* of = PAIRED && j >= OUTPUTS ? args.up : args.weight;
+            w[j].load(static_cast<const B*>(of) + i64(n) * args.weight_row, args.weight_block, step);
         }
     }
     // Where this lane's wave keeps the sum that sum_columns() gave it, for tile `i` of the block.
@@ -112,9 +115,9 @@ template <typename B> struct RowTiles {
 };
 
 // Adds the products of one piece of x, which the lanes hold, with `count` tiles to the sums of the waves.
-template <u32 DIGITS, typename B>
-OPS_DEVICE void add_tiles(const RowTiles<B>& tiles, const SplitStep<DIGITS>& x, u64 first, u32 count, u32 piece, f32* sums) {
-    constexpr u32 COLUMNS = RowTiles<B>::COLUMNS;
+template <u32 DIGITS, bool PAIRED, typename B>
+OPS_DEVICE void add_tiles(const RowTiles<B, PAIRED>& tiles, const SplitStep<DIGITS>& x, u64 first, u32 count, u32 piece, f32* sums) {
+    constexpr u32 COLUMNS = RowTiles<B, PAIRED>::COLUMNS;
     u32 lanes = u32(tiles.args.lanes), steps = u32(tiles.args.k / STEP_VALUES), step = piece + (thread_x() & (lanes - 1));
     bool live = step < steps;
     if (!live) step = steps - 1;
@@ -145,13 +148,22 @@ OPS_DEVICE void add_tiles(const RowTiles<B>& tiles, const SplitStep<DIGITS>& x, 
     }
 }
 
-template <typename B, typename T> OPS_DEVICE void qlinear_row(const QLinearArgs& args) {
-    constexpr u32 DIGITS = Digits<T>::COUNT, COLUMNS = RowTiles<B>::COLUMNS;
+// The sum of the waves of a group.
+OPS_DEVICE f32 sum_waves(const f32* sums, u32 waves) {
+    f32 total = 0;
+    OPS_NO_UNROLL
+    for (u32 w = 0; w < waves; w++) total += sums[w];
+    return total;
+}
+
+template <bool PAIRED, typename B, typename T> OPS_DEVICE void dot_row(const QLinearArgs& args) {
+    using Tiles = RowTiles<B, PAIRED>;
+    constexpr u32 DIGITS = Digits<T>::COUNT, COLUMNS = Tiles::COLUMNS, OUTPUTS = Tiles::OUTPUTS;
     OPS_LDS(u32, words, 8 * DIGITS * DOT_BLOCK);  // the digits of a step for each thread
     OPS_LDS(f32, scales, DOT_BLOCK);
     OPS_LDS(f32, sums, ROW_TILES * MOST_COLUMNS * (DOT_BLOCK / 32));
-    RowTiles<B> tiles(args);
-    u32 lanes = u32(args.lanes), steps = u32(args.k / STEP_VALUES), in_tile = COLUMNS * tiles.groups;
+    Tiles tiles(args);
+    u32 lanes = u32(args.lanes), steps = u32(args.k / STEP_VALUES), in_tile = OUTPUTS * tiles.groups;
     u64 all = tiles.count();
     SplitStep<DIGITS> x;
     OPS_NO_UNROLL
@@ -162,19 +174,25 @@ template <typename B, typename T> OPS_DEVICE void qlinear_row(const QLinearArgs&
         for (u32 piece = 0; piece < steps; piece += lanes) {
             // A row in one piece stays in the registers.
             if (steps > lanes || first == block_x()) hold_steps<DIGITS>(reread(args), x, piece, words, scales);
-            add_tiles<DIGITS, B>(tiles, x, first, count, piece, sums);
+            add_tiles<DIGITS, PAIRED, B>(tiles, x, first, count, piece, sums);
         }
         barrier();
         OPS_NO_UNROLL
         for (u32 o = thread_x(); o < count * in_tile; o += DOT_BLOCK) {
-            u64 n = (first + u64(o / COLUMNS / tiles.groups) * grid_x()) * in_tile + o % in_tile;
-            f32 total = 0;
-            OPS_NO_UNROLL
-            for (u32 w = 0; w < tiles.waves; w++) total += sums[o * tiles.waves + w];
+            u64 n = (first + u64(o / OUTPUTS / tiles.groups) * grid_x()) * in_tile + o % in_tile;
+            // The columns of a group are side by side.
+            u32 column = PAIRED ? o / OUTPUTS * COLUMNS + o % OUTPUTS : o;
+            f32 total = sum_waves(sums + column * tiles.waves, tiles.waves);
+            if (PAIRED) total = gated(total, sum_waves(sums + (column + OUTPUTS) * tiles.waves, tiles.waves));
             if (n < args.n) write_sum<DIGITS>(args, i64(n) * args.y.stride[5], total);
         }
         barrier();
     }
 }
+
+template <typename B, typename T> OPS_DEVICE void qlinear_row(const QLinearArgs& args) { dot_row<false, B, T>(args); }
+
+// silu(x gate) * (x up)
+template <typename B, typename T> OPS_DEVICE void swiglu_row(const QLinearArgs& args) { dot_row<true, B, T>(args); }
 
 }  // namespace ops

@@ -22,6 +22,7 @@ struct MatmulArgs {
     Address<const void> bias;  // null when absent
     i64 bias_stride;
     u64 bias_is_f32;  // otherwise it is of type T
+    Address<const void> up;  // for products of pairs: a second b, with the strides of the first
 };
 
 template <typename T, typename W> struct SumOf {

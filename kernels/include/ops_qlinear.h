@@ -18,6 +18,7 @@ struct QLinearArgs {
     Address<void> planes;    // x split into digits, for byte dot products
     u64 plane_rows;  // rows in `planes`, including the padding rows that these products read
     u64 y_kind;      // FloatKind of y, for these products
+    Address<const void> up;  // for products of pairs: a second weight, with the strides of the first
 };
 
 template <typename T> OPS_DEVICE T* row_at(const Shape& shape, const Operand& operand, u64 row) {

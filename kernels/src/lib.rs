@@ -24,6 +24,7 @@ mod unit;
 pub mod attention;
 pub mod batch_norm;
 pub mod binary;
+pub mod cache;
 pub mod cast;
 pub mod compare;
 pub mod conv;
@@ -79,6 +80,7 @@ fn declare_all(table: &mut instances::Table) {
     upsample::declare(table);
     rope::declare(table);
     qk_norm_rope::declare(table);
+    cache::declare(table);
     delta::declare(table);
     copy::declare(table);
     cast::declare(table);

@@ -32,6 +32,7 @@ pub struct MatmulArgs {
     pub bias: u64,
     pub bias_stride: i64,
     pub bias_is_f32: u64,
+    pub up: u64,
 }
 
 impl Arguments for MatmulArgs {
@@ -63,6 +64,11 @@ pub(crate) fn declare(table: &mut Table) {
         matmul.add_variant("matmul", "rows1", &types, "matvec", &["1"], 0);
         matmul.max_vgprs(rows4, None).add_variant("matmul", "rows4", &types, "matvec", &["4"], 0);
         matmul.max_vgprs(None, None);
+        if types[0] != ElementType::F64 {
+            let swiglu = matmul.part("swiglu");
+            swiglu.add_variant("linear_swiglu", "rows1", &types, "swiglu_rows", &["1"], 0);
+            swiglu.add_variant("linear_swiglu", "rows4", &types, "swiglu_rows", &["4"], 0);
+        }
         if types[0] != ElementType::F64 {
             let lds = tile_lds(128, types);
             matmul.part("tile").add_variant("matmul", "tile128", &types, "matmul_tile", &["2"], lds);
@@ -155,8 +161,38 @@ pub fn prepare(problem: &Matmul<'_>, device: &Device) -> Result<(Launch, MatmulA
         bias_stride: bias.and_then(|v| v.strides.last().copied()).unwrap_or(0),
         bias_is_f32: bias
             .map_or(0, |v| u64::from(v.dtype == ElementType::F32 && types[0] != ElementType::F32)),
+        up: 0,
     };
     Ok((launch(&args, types, device)?, args))
+}
+
+/// Most rows for which one kernel computes both products of a gated unit.
+pub const SWIGLU_ROWS: u64 = 8;
+
+/// Prepares `c = silu(a b) · (a up)` for few rows, where `up` is like `b`.
+pub fn swiglu(
+    problem: &Matmul<'_>,
+    up: OperandView<'_>,
+    device: &Device,
+) -> Result<(Launch, MatmulArgs), Refused> {
+    let types = [problem.a.dtype, problem.b.dtype];
+    if up.dtype != problem.b.dtype || up.strides != problem.b.strides {
+        let types = vec![problem.a.dtype, problem.b.dtype, up.dtype];
+        return Err(Refused::NoKernel { op: "linear_swiglu".into(), types });
+    }
+    let (_, args) = prepare(problem, device)?;
+    let rows = args.m.checked_mul(args.batches.count()).ok_or(Refused::Size)?;
+    if rows > SWIGLU_ROWS {
+        return Err(Refused::Limit { what: "rows", got: rows, max: SWIGLU_ROWS });
+    }
+    if args.b.row != 1 {
+        return Err(Refused::Limit { what: "the stride of weights along k", got: args.b.row as u64, max: 1 });
+    }
+    let (variant, rows, columns) = if args.m == 1 { ("rows1", 1, 2) } else { ("rows4", 4, 1) };
+    let instance = need("linear_swiglu", variant, &types)?;
+    let groups = args.m.div_ceil(rows).saturating_mul(args.n.div_ceil(columns)) * args.batches.count();
+    let launch = Launch::over(instance, groups, u64::from(BLOCK / device.wave), device.row_blocks());
+    Ok((launch, MatmulArgs { up: up.data, ..args }))
 }
 
 /// Splits a view into its batch dimensions and the strides of its matrices.

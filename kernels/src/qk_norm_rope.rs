@@ -84,7 +84,7 @@ pub fn prepare(
     let (Some((&d, heads)), t) = (dims.split_last(), call.x.dtype) else { return Err(Refused::Rank(0)) };
     let single = |view: OperandView<'_>| match view.dtype {
         same if same == t => Ok(0),
-        ElementType::F32 if t.bytes() == 2 => Ok(1),
+        ElementType::F32 => Ok(1),
         other => Err(Refused::NoKernel { op: "qk_norm_rope".into(), types: vec![t, other] }),
     };
     if call.cos.dtype != call.sin.dtype {

@@ -2,7 +2,7 @@
 use crate::element_type::{BlockFormat, Kernels};
 use crate::instances::{Arguments, Table};
 use crate::launch::need;
-use crate::matmul::mma_lds;
+use crate::matmul::{SWIGLU_ROWS, mma_lds};
 use crate::quant::kind;
 use crate::{
     Device, ElementType, Family, Instance, Launch, OperandView, Refused, Shape, StridedPointer, rows,
@@ -32,6 +32,7 @@ pub struct QLinearArgs {
     pub plane_rows: u64,
     /// The output's type as a value, for products of bytes.
     pub y_kind: u64,
+    pub up: u64,
 }
 
 impl Arguments for QLinearArgs {
@@ -72,6 +73,9 @@ fn dots(format: BlockFormat) -> impl Iterator<Item = (&'static str, u64)> {
     })
 }
 
+/// Rows of x that a gated unit's products compute together, if there are several.
+const SWIGLU_TOGETHER: u64 = 4;
+
 /// How many rows of the weight these variants compute together.
 const DOT_COLUMNS: u64 = 4;
 /// Lanes per block of x in the kernel that splits x.
@@ -110,12 +114,30 @@ fn declare_dot(table: &mut Table) {
                         &[],
                         row_lds(t),
                     );
+                    qlinear.part("swiglu-row").add_variant(
+                        "linear_swiglu",
+                        variant,
+                        &types,
+                        "swiglu_row",
+                        &[],
+                        row_lds(t),
+                    );
                 } else {
                     qlinear.part("rows").add_variant(
                         "qlinear",
                         variant,
                         &types,
                         "qlinear_dot",
+                        &[&rows.to_string()],
+                        0,
+                    );
+                }
+                if rows == SWIGLU_TOGETHER {
+                    qlinear.part("swiglu-rows").add_variant(
+                        "linear_swiglu",
+                        variant,
+                        &types,
+                        "swiglu_dot",
                         &[&rows.to_string()],
                         0,
                     );
@@ -174,6 +196,54 @@ pub fn prepare(
     [x, weight, y]: [OperandView<'_>; 3],
     device: &Device,
 ) -> Result<Plan, Refused> {
+    let (args, types) = arguments(dims, n, [x, weight, y], device)?;
+    if let Some(plan) = dot(args, types, device)? {
+        return Ok(plan);
+    }
+    Ok(Plan { split: None, main: launch(&args, types, device)?, workspace: 0, args })
+}
+
+/// Prepares `y[.., n] = silu(x gateᵀ) · (x upᵀ)` for few rows, with byte dot products. Operands are those of [`prepare`].
+pub fn swiglu(
+    dims: &[u64],
+    n: u64,
+    [x, gate, up, y]: [OperandView<'_>; 4],
+    device: &Device,
+) -> Result<Plan, Refused> {
+    let no_kernel = || {
+        let types = vec![x.dtype, gate.dtype, up.dtype];
+        Refused::NoKernel { op: "linear_swiglu".into(), types }
+    };
+    if gate.dtype != up.dtype || gate.strides != up.strides {
+        return Err(no_kernel());
+    }
+    let (args, types) = arguments(dims, n, [x, gate, y], device)?;
+    let args = QLinearArgs { up: up.data, ..args };
+    if args.rows > SWIGLU_ROWS {
+        return Err(Refused::Limit { what: "rows", got: args.rows, max: SWIGLU_ROWS });
+    }
+    let ElementType::Block(format) = types[0] else { return Err(no_kernel()) };
+    let few = device.tuning.qlinear_dot_rows() <= args.rows.max(1);
+    if device.dot4.is_none() || types[1] == ElementType::F64 || args.k == 0 || !few {
+        return Err(no_kernel());
+    }
+    let dot = if types[1] == ElementType::F32 { ElementType::F32 } else { ElementType::F16 };
+    if args.rows <= 1 {
+        let instance = need("linear_swiglu", "dot1", &[types[0], dot])?;
+        return dot_row(args, row_columns(format) / 2, instance, device);
+    }
+    let instance = need("linear_swiglu", "dot4", &[types[0], dot])?;
+    let shared = (SWIGLU_TOGETHER, DOT_COLUMNS / 2);
+    dot_rows(args, types[1], instance, shared, device)?.ok_or_else(no_kernel)
+}
+
+/// The arguments of a product, and the types of weight and x.
+fn arguments(
+    dims: &[u64],
+    n: u64,
+    [x, weight, y]: [OperandView<'_>; 3],
+    device: &Device,
+) -> Result<(QLinearArgs, [ElementType; 2]), Refused> {
     let types = [weight.dtype, x.dtype];
     let (shape, [x, y]) = rows(dims, 1, [x, y])?;
     let k = shape.inner();
@@ -200,11 +270,9 @@ pub fn prepare(
         planes,
         plane_rows,
         y_kind,
+        up: 0,
     };
-    if let Some(plan) = dot(args, types, device)? {
-        return Ok(plan);
-    }
-    Ok(Plan { split: None, main: launch(&args, types, device)?, workspace: 0, args })
+    Ok((args, types))
 }
 
 fn times(a: u64, b: u64) -> Result<u64, Refused> {
@@ -217,7 +285,7 @@ fn split_row_bytes(k: u64, t: ElementType) -> u64 {
 }
 
 /// The plan with byte dot products, if the device has them and there are few rows.
-fn dot(mut args: QLinearArgs, types: [ElementType; 2], device: &Device) -> Result<Option<Plan>, Refused> {
+fn dot(args: QLinearArgs, types: [ElementType; 2], device: &Device) -> Result<Option<Plan>, Refused> {
     let few = device.tuning.qlinear_dot_rows()..=device.tuning.qlinear_rows();
     if device.dot4.is_none() || types[1] == ElementType::F64 || !few.contains(&args.rows) || args.k == 0 {
         return Ok(None);
@@ -228,43 +296,55 @@ fn dot(mut args: QLinearArgs, types: [ElementType; 2], device: &Device) -> Resul
     // The products depend on the number of digits alone, which is the same for both 16-bit types.
     let dot = if types[1] == ElementType::F32 { ElementType::F32 } else { ElementType::F16 };
     if args.rows == 1 {
-        return dot_row(args, format, need("qlinear", variant, &[types[0], dot])?, device).map(Some);
+        let instance = need("qlinear", variant, &[types[0], dot])?;
+        return dot_row(args, row_columns(format), instance, device).map(Some);
     }
-    args.plane_rows = args.rows.next_multiple_of(together);
-    let workspace = times(args.plane_rows, split_row_bytes(args.k, types[1]))?;
+    let instance = need("qlinear", variant, &[types[0], dot])?;
+    dot_rows(args, types[1], instance, (together, DOT_COLUMNS), device)
+}
+
+/// The plan for several rows of this type, of which a kernel computes `shared` rows and columns together; `None` if it would take
+/// too much memory.
+fn dot_rows(
+    mut args: QLinearArgs,
+    t: ElementType,
+    instance: &'static Instance,
+    shared: (u64, u64),
+    device: &Device,
+) -> Result<Option<Plan>, Refused> {
+    args.plane_rows = args.rows.next_multiple_of(shared.0);
+    let workspace = times(args.plane_rows, split_row_bytes(args.k, t))?;
     if workspace > u64::from(u32::MAX) {
         return Ok(None); // the kernels count its bytes in 32 bits
     }
     let steps = times(args.plane_rows, args.k / STEP)?;
     let per_block = u64::from(BLOCK / SPLIT_LANES);
-    let split = Launch::over(need("qlinear", "split", &types[1..])?, steps, per_block, device.row_blocks());
-    let main = groups(variant, &args, [types[0], dot], (together, DOT_COLUMNS), device)?;
+    let split = Launch::over(need("qlinear", "split", &[t])?, steps, per_block, device.row_blocks());
+    let main = groups(instance, &args, shared, device)?;
     Ok(Some(Plan { split: Some(split), main, workspace, args }))
 }
 
 /// The plan for one row, which every block splits for itself: as many lanes as the row has steps, within a block.
 fn dot_row(
     mut args: QLinearArgs,
-    format: BlockFormat,
+    columns: u64,
     instance: &'static Instance,
     device: &Device,
 ) -> Result<Plan, Refused> {
     let block = u64::from(BLOCK);
     args.lanes = (args.k / STEP).next_power_of_two().clamp(device.wave.into(), block);
-    let columns = row_columns(format) * (block / args.lanes);
+    let columns = columns * (block / args.lanes);
     let main = Launch::over(instance, args.n, columns, device.dot_blocks());
     Ok(Plan { split: None, main, workspace: 0, args })
 }
 
 /// A launch that assigns groups of lanes to `rows` rows of x and `columns` rows of the weight.
 fn groups(
-    variant: &str,
+    instance: &'static Instance,
     args: &QLinearArgs,
-    types: [ElementType; 2],
     (rows, columns): (u64, u64),
     device: &Device,
 ) -> Result<Launch, Refused> {
-    let instance = need("qlinear", variant, &types)?;
     let groups = times(args.rows.div_ceil(rows), args.n.div_ceil(columns))?;
     Ok(Launch::over(instance, groups, u64::from(BLOCK) / args.lanes.max(1), device.row_blocks()))
 }
@@ -279,7 +359,7 @@ fn launch(args: &QLinearArgs, types: [ElementType; 2], device: &Device) -> Resul
             _ if wide => ("rows8", (8, 2)),
             _ => ("rows4", (4, 2)),
         };
-        return groups(variant, args, types, together, device);
+        return groups(need("qlinear", variant, &types)?, args, together, device);
     }
     let tiles = |size| times(args.rows.div_ceil(size), args.n.div_ceil(size));
     let [(large, wide), (small, narrow)] = MMA_TILES;

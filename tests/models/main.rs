@@ -5,6 +5,7 @@ mod encoders;
 mod families;
 mod fixture;
 mod folders;
+mod pages;
 
 use rocm_ops::gguf::{Gguf, Mixture, Quantizer};
 use rocm_ops::model::Transformer;

@@ -211,7 +211,7 @@ pub enum Error {
         len: usize,
     },
     /// An index operand holds an index out of range.
-    #[error("{op}: {operand} holds {index} at position {position}, outside 0..{bound}")]
+    #[error("{op}: {operand} holds {index} at position {position}, {}", outside(*.index, *.bound))]
     Index {
         /// The op.
         op: &'static str,
@@ -233,6 +233,18 @@ pub enum Error {
         bytes: usize,
         /// What else is known: free and total memory, and what uses the rest.
         detail: String,
+    },
+    /// A paged cache has too few free blocks. Nothing changed; the caller may drop or truncate a sequence and try again.
+    #[error(
+        "blocks: the tokens need {wanted} more, but {free} of {count} are free; drop or truncate a sequence"
+    )]
+    OutOfBlocks {
+        /// The number of blocks needed.
+        wanted: usize,
+        /// The number of free blocks.
+        free: usize,
+        /// The number of blocks in all.
+        count: usize,
     },
     /// A library or driver call failed.
     #[error("{call} failed on {backend}: {status}")]
@@ -273,6 +285,14 @@ pub enum Error {
         /// The limit of the error.
         limit: f64,
     },
+}
+
+/// What is wrong with an index: outside the range, or inside and still too small for what depends on it.
+fn outside(index: i64, bound: usize) -> String {
+    match usize::try_from(index) {
+        Ok(index) if index < bound => "too small for its rows".into(),
+        _ => format!("outside 0..{bound}"),
+    }
 }
 
 fn hint(detail: &str) -> String {

@@ -107,6 +107,12 @@ pub trait Execute<O: Op>: Backend {
     /// [`Error::Unsupported`](crate::Error::Unsupported) guarantees that no output was written.
     fn execute(&self, call: Call<'_, '_, O, Self::Space>) -> Result<()>;
 
+    /// Whether one kernel computes a fused op for these operands, so that it pays to call it. If not, it runs as its
+    /// [`Parts`](crate::Parts), or not at all.
+    fn fuses(&self, op: &O, on: &dyn Operands) -> bool {
+        self.support(op, on).is_ok()
+    }
+
     /// Whether this backend's kernels can read `operand` in this packing. If not, the call is refused before `execute`.
     fn reads(&self, op: &O, operand: &'static str, packing: &'static Packing) -> bool {
         let _ = (op, operand, packing);

@@ -41,6 +41,9 @@ fn options_that_print_differently_hash_differently() {
         GatedDeltaRule::new().scale(0.5),
     ]);
     distinct(&RopeOrder::ALL.map(|(_, order)| QkNormRope::<f32>::eps(0.5).order(order)));
+    distinct(&RopeOrder::ALL.map(|(_, order)| RopeCacheWrite::<f32>::order(order)));
+    distinct(&RopeOrder::ALL.map(|(_, order)| QkNormRopeCacheWrite::<f32>::eps(0.5).order(order)));
+    distinct(&eps.map(QkNormRopeCacheWrite::<f32>::eps));
     distinct(&[GroupNorm::<f32>::new(1, 0.5), GroupNorm::new(2, 0.5), GroupNorm::new(1, 0.25)]);
     distinct(&[Softmax::<f32>::axis(0), Softmax::axis(-1), Softmax::axis(0).log()]);
     distinct(&[Affine::<f32>::new(1.0, 2.0), Affine::new(2.0, 1.0), Affine::new(1.0, -2.0)]);

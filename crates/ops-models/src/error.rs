@@ -65,6 +65,14 @@ pub enum Error {
         /// Tokens in the state.
         len: usize,
     },
+    /// A model cannot use pages, or not these.
+    #[error("pages of a cache: got {got}, wanted {wanted}")]
+    Pages {
+        /// The model or the pages given.
+        got: String,
+        /// What would be accepted.
+        wanted: String,
+    },
     /// A text for an encoder has no tokens, or more than it takes.
     #[error("a text of {got} tokens: wanted 1 to {max}; cut longer ones with `truncate`")]
     Text {

@@ -209,6 +209,11 @@ where
         self.choose(op, on, false).map(drop)
     }
 
+    fn fuses(&self, op: &O, on: &dyn Operands) -> bool {
+        let list = <Rocm as Providers<O>>::LIST;
+        self.choose(op, on, false).is_ok_and(|place| list[place].id() != ProviderId::PARTS)
+    }
+
     fn execute(&self, call: Call<'_, '_, O, HipSpace>) -> Result<()> {
         let op = call.op();
         self.check_policy(op, call.operands()).map_err(|why| failed("choosing a provider", why))?;

@@ -10,6 +10,8 @@ pub struct ProviderId(&'static str);
 impl ProviderId {
     /// This project's kernels.
     pub const HIP: ProviderId = ProviderId("hip");
+    /// The ops that a fused op is made of.
+    pub const PARTS: ProviderId = ProviderId("parts");
 
     /// A provider of this name.
     pub const fn new(name: &'static str) -> Self {

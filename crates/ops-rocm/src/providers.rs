@@ -6,6 +6,7 @@
 pub(crate) mod hip;
 mod hipblaslt;
 mod miopen;
+mod parts;
 mod policy;
 mod product;
 mod rocblas;
@@ -15,27 +16,30 @@ use crate::Rocm;
 use crate::provider::{Provider, Providers};
 use crate::vendor::VENDORS;
 use hip::{Hip, HipAffine, HipAttention, HipEmbedding, HipExperts, HipFill, HipGroupNorm, HipLinear};
-use hip::{HipReduce, HipRope, HipScan, HipScatter, HipSort};
+use hip::{HipKeys, HipLinearSwiglu, HipReduce, HipRope, HipScan, HipScatter, HipSort};
 use hipblaslt::HipBlasLt;
 use miopen::MiOpen;
 use ops_core::ops::{
-    AddRmsNorm, Affine, AffineInplace, Attention, Binary, BinaryFn, Cast, Compare, CompareFn, Dequantize,
-    Embedding, Fill, Glu, GluFn, GroupNorm, IndexSelect, LayerNorm, Linear, MatMul, Parametric, Quantize,
-    RmsNorm, Rope, RopeForm, RopeInplace, Softmax, TensorCopy, Unary, UnaryFn, Where,
+    AddRmsNorm, Affine, AffineInplace, Attention, AttentionPaged, AttentionVarlen, Binary, BinaryFn, Cast,
+    Compare, CompareFn, Dequantize, Embedding, Fill, Glu, GluFn, GroupNorm, IndexSelect, LayerNorm, Linear,
+    MatMul, Parametric, Quantize, RmsNorm, Rope, RopeForm, RopeInplace, Softmax, TensorCopy, Unary, UnaryFn,
+    Where,
 };
 use ops_core::ops::{ArgReduce, ArgSort, CumSum, Reduce, ReduceFn, Sort, TopK};
 use ops_core::ops::{BatchNorm, Pool2d, PoolFn, Upsample, Windows};
+use ops_core::ops::{CacheWrite, QkNormRopeCacheWrite, RopeCacheWrite, RopeOrder};
 use ops_core::ops::{CombineExperts, LinearExperts, RouterTopK, Sample};
 use ops_core::ops::{Conv, ConvAxis, ConvForm};
 use ops_core::ops::{Conv1dUpdate, GatedDeltaRule, QkNormRope};
-use ops_core::ops::{GatedRmsNorm, L2Norm, SwigluClamped};
+use ops_core::ops::{GatedRmsNorm, L2Norm, LinearSwiglu, SwigluClamped};
 use ops_core::ops::{Gather, IndexAdd, Scatter, ScatterAdd};
 use ops_core::{Element, Float, Num, Op, Scalar};
+use parts::ByParts;
 use rocblas::RocBlas;
 
 /// The providers of this crate.
 pub(crate) fn known() -> Vec<ProviderId> {
-    std::iter::once(ProviderId::HIP).chain(VENDORS.iter().map(|vendor| vendor.id)).collect()
+    [ProviderId::HIP, ProviderId::PARTS].into_iter().chain(VENDORS.iter().map(|vendor| vendor.id)).collect()
 }
 
 /// The providers of an op that this crate computes, in their default order; `None` for any other name.
@@ -67,6 +71,14 @@ macro_rules! lists {
     };
 }
 
+// No provider has a kernel for these yet.
+impl<T: Float> Providers<AttentionVarlen<T>> for Rocm {
+    const LIST: &'static [&'static dyn Provider<AttentionVarlen<T>>] = &[];
+}
+impl<T: Float> Providers<AttentionPaged<T>> for Rocm {
+    const LIST: &'static [&'static dyn Provider<AttentionPaged<T>>] = &[];
+}
+
 const FORMS: [RopeForm; 3] = [RopeForm::Half, RopeForm::Interleaved, RopeForm::HalfThd];
 
 lists! {
@@ -85,6 +97,9 @@ lists! {
     [T: Float] Conv1dUpdate<T>: Hip; [Conv1dUpdate::<f32>::plain()];
     [T: Float] GatedDeltaRule<T>: Hip; [GatedDeltaRule::<f32>::new()];
     [T: Float] QkNormRope<T>: Hip; [QkNormRope::<f32>::eps(0.0)];
+    [T: Float] CacheWrite<T>: Hip; [CacheWrite::<f32>::OP];
+    [T: Float] RopeCacheWrite<T>: HipKeys; [RopeCacheWrite::<f32>::order(RopeOrder::Half)];
+    [T: Float] QkNormRopeCacheWrite<T>: HipKeys; [QkNormRopeCacheWrite::<f32>::eps(0.0)];
     [T: Float] RopeInplace<T>: HipRope; FORMS.map(|form| Rope::<f32>::new(form).inplace());
     [T: Float] Softmax<T>: Hip, MiOpen; [Softmax::<f32>::axis(0), Softmax::axis(0).log()];
     [] TensorCopy: Hip; [TensorCopy];
@@ -98,6 +113,7 @@ lists! {
     [T: Num] IndexAdd<T>: HipScatter; [IndexAdd::<f32>::axis(0)];
     [T: Float] MatMul<T>: HipBlasLt, RocBlas, Hip; [MatMul::<f32>::OP];
     [T: Float] Linear<T>: HipBlasLt, RocBlas, HipLinear; [Linear::<f32>::OP];
+    [T: Float] LinearSwiglu<T>: HipLinearSwiglu, ByParts; [LinearSwiglu::<f32>::OP];
     [T: Float] Attention<T>: HipAttention; [Attention::<f32>::full()];
     [T: Float] Conv<T>: Hip, MiOpen; ConvForm::ALL.map(|form| Conv::<f32>::new(form, [ConvAxis::PLAIN; 2], 1));
     [T: Num] Reduce<T>: HipReduce; ReduceFn::ALL.map(|f| Reduce::<f32>::of(f, -1));
@@ -138,6 +154,8 @@ mod tests {
             ("log_softmax", "hip,miopen"),
             ("qlinear", "hipblaslt,rocblas,hip"),
             ("linear", "hipblaslt,rocblas,hip"),
+            ("linear_swiglu", "hip,parts"),
+            ("rope_cache_write", "hip"),
             ("qembedding", "hip"),
             ("gelu_erf", "hip,miopen"),
             ("maximum", "hip"),

@@ -68,7 +68,7 @@ impl Array {
     }
 
     /// Converts to the nearest values of a scalar type, by the cast rules.
-    fn from_wide(dtype: DType, values: impl Iterator<Item = Wide>) -> Result<Self, CallError> {
+    pub(crate) fn from_wide(dtype: DType, values: impl Iterator<Item = Wide>) -> Result<Self, CallError> {
         with_type!(scalars, dtype, T => Self::from_slice(&values.map(T::from_wide).collect::<Vec<_>>()), _ => {
             Err(CallError::Unsupported(format!("not offered in {dtype}")))
         })

@@ -3,6 +3,7 @@ use crate::host::{WAVES, args_size, run_program};
 use ops_kernels::attention::AttentionArgs;
 use ops_kernels::batch_norm::{BatchNormArgs, Parameter};
 use ops_kernels::binary::BinaryArgs;
+use ops_kernels::cache::{CacheWriteArgs, HeadRows, RopeCacheArgs};
 use ops_kernels::cast::CastArgs;
 use ops_kernels::compare::CompareArgs;
 use ops_kernels::conv::{ConvArgs, ConvAxis};
@@ -146,7 +147,7 @@ fn every_field_of_every_argument_struct_lies_where_the_source_has_it() {
         ],
     );
     for family in [Family::Matmul, Family::MatmulMma] {
-        agree(family, &[fields!(MatmulArgs: batches, a, b, c, m, n, k, bias, bias_stride, bias_is_f32)]);
+        agree(family, &[fields!(MatmulArgs: batches, a, b, c, m, n, k, bias, bias_stride, bias_is_f32, up)]);
     }
     agree(
         Family::Norm,
@@ -179,6 +180,18 @@ fn every_field_of_every_argument_struct_lies_where_the_source_has_it() {
             fields!(QkNormRopeArgs: shape, x, y, cos, sin, positions, place, weight, weight_step, x_step, y_step,
                 cos_step, sin_step, cos_row, sin_row, d, half, interleaved, weight_is_f32, tables_are_f32, rows, lanes,
                 eps, bound, error, positions_kind, op, operand, reserved),
+        ],
+    );
+    agree(
+        Family::Cache,
+        &[
+            fields!(CacheWriteArgs: shape, x, cache, slots, place, cache_row, bound, error, slots_kind, op, operand,
+                reserved),
+            fields!(HeadRows: row, head, step),
+            fields!(RopeCacheArgs: k, v, weight, cos, sin, positions, slots, k_cache, v_cache, of_k, of_v, of_k_cache,
+                of_v_cache, weight_step, cos_row, cos_step, sin_row, sin_step, positions_step, slots_step, heads, rows,
+                d, dv, half, interleaved, weight_is_f32, tables_are_f32, lanes, eps, table_rows, cache_slots, error,
+                positions_kind, slots_kind, op_of_positions, op_of_slots),
         ],
     );
     for family in [Family::Attention, Family::AttentionDecode, Family::AttentionMma] {
@@ -240,7 +253,7 @@ fn every_field_of_every_argument_struct_lies_where_the_source_has_it() {
         agree(
             family,
             &[fields!(QLinearArgs: shape, x, y, weight, weight_row, weight_block, rows, n, k, lanes, planes,
-                plane_rows, y_kind)],
+                plane_rows, y_kind, up)],
         );
     }
 }

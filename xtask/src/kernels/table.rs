@@ -76,6 +76,10 @@ const fn grid(family: Family) -> Grid {
         | Family::BatchNorm
         | Family::Rope => (elementwise, "32 per compute unit"),
         Family::QkNormRope => ("ceil(rows / (block / lanes))", "64 per compute unit"),
+        Family::Cache => (
+            "cache_write: ceil(count / pack / block); rope_cache_write: ceil(2 * rows / (block / lanes))",
+            "cache_write: 32 per compute unit; rope_cache_write: 64 per compute unit",
+        ),
         Family::Delta => (
             "conv1d_update: ceil(count / block); gated_delta_rule: batch * heads * tiles",
             "conv1d_update: 64 per compute unit; gated_delta_rule: no limit",

@@ -19,6 +19,10 @@ const COS: TypedOperand = TypedOperand { name: "cos", group: Group::Floats, defa
 const TABLES: &[TypedOperand] = &[COS, POSITIONS];
 const NORMED_TABLES: &[TypedOperand] =
     &[TypedOperand { name: "weight", group: Group::Floats, default: None }, COS, POSITIONS];
+const SLOTS: TypedOperand = TypedOperand { name: "slots", group: Group::Indices, default: Some(DType::U32) };
+const CACHES: &[TypedOperand] = &[COS, POSITIONS, SLOTS];
+const NORMED_CACHES: &[TypedOperand] =
+    &[TypedOperand { name: "weight", group: Group::Floats, default: None }, COS, POSITIONS, SLOTS];
 const LINEAR: &[TypedOperand] = &[
     TypedOperand { name: "weight", group: Group::Floats, default: None },
     TypedOperand { name: "bias", group: Group::Floats, default: None },
@@ -122,12 +126,28 @@ fn norms(name: &str) -> Option<Facts> {
     })
 }
 
+const ROTATED_KEYS: &str =
+    "k[n,h,d] v[n,h,e:d] cos[t:n,d/2] sin[t,d/2] positions[n] slots[n] k_cache[c:n,h,d] v_cache[c,h,e]";
+const NORMED_KEYS: &str = "k[n,h,d] v[n,h,e:d] weight[d] cos[t:n,d/2] sin[t,d/2] positions[n] slots[n] k_cache[c:n,h,d] \
+                           v_cache[c,h,e]";
+
 fn ropes(name: &str) -> Option<Facts> {
     let contract = match name {
         "rope" | "rope_i" => "x[b,h,t,d] cos[t,d/2] sin[t,d/2] positions?[b,t] -> y[b,h,t,d]",
         "rope_inplace" | "rope_i_inplace" => "x[b,h,t,d] cos[t,d/2] sin[t,d/2] positions?[b,t]",
         "rope_thd" => "x[b,t,h,d] cos[t,d/2] sin[t,d/2] positions?[b,t] -> y[b,t,h,d]",
         "rope_thd_inplace" => "x[b,t,h,d] cos[t,d/2] sin[t,d/2] positions?[b,t]",
+        "cache_write" => {
+            let facts = facts("x[n,h,d] slots[n] cache[c:n,h,d]", 0.0);
+            return Some(Facts { typed: &[SLOTS], cut: "n", sweep: Sweep::TokensHeads, ..facts });
+        }
+        "rope_cache_write" | "qk_norm_rope_cache_write" => {
+            let (contract, typed) = match name {
+                "rope_cache_write" => (ROTATED_KEYS, CACHES),
+                _ => (NORMED_KEYS, NORMED_CACHES),
+            };
+            return Some(Facts { typed, cut: "h", sweep: Sweep::TokensHeads, ..facts(contract, 3.0) });
+        }
         "qk_norm_rope" => {
             // Beside the rotation a square and a sum, the scale, the weight.
             let contract = "x[b,t,h,d] weight[d] cos[t,d/2] sin[t,d/2] positions?[b,t] -> y[b,t,h,d]";

@@ -147,6 +147,9 @@ impl<O: Op, P: Execute<O>, R: Execute<O>> Execute<O> for Checked<P, R> {
         first.map_or(Ok(()), |mismatch| self.report(mismatch))
     }
 
+    fn fuses(&self, op: &O, on: &dyn Operands) -> bool {
+        self.primary.fuses(op, on)
+    }
     fn reads(&self, op: &O, operand: &'static str, packing: &'static Packing) -> bool {
         self.primary.reads(op, operand, packing)
     }

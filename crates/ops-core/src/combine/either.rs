@@ -293,6 +293,12 @@ impl<O: Op, L: Execute<O>, R: Execute<O>> Execute<O> for Either<L, R> {
         }
     }
 
+    fn fuses(&self, op: &O, on: &dyn Operands) -> bool {
+        match self {
+            Left(b) => b.fuses(op, on),
+            Right(b) => b.fuses(op, on),
+        }
+    }
     fn reads(&self, op: &O, operand: &'static str, packing: &'static Packing) -> bool {
         match self {
             Left(b) => b.reads(op, operand, packing),

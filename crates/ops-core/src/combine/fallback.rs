@@ -127,6 +127,10 @@ impl<O: Op, P: Execute<O>, S: Execute<O>> Execute<O> for Fallback<P, S> {
         })
     }
 
+    /// Only by the primary: what falls back is slower in any form.
+    fn fuses(&self, op: &O, on: &dyn Operands) -> bool {
+        self.primary.fuses(op, on)
+    }
     /// Accepts every packing: what the primary cannot read is unpacked for the secondary.
     fn reads(&self, _: &O, _: &'static str, _: &'static Packing) -> bool {
         true

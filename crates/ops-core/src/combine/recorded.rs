@@ -154,6 +154,9 @@ impl<O: Op, B: Execute<O>> Execute<O> for Recorded<B> {
         self.inner.execute(call)?;
         self.recorder.record(recorded)
     }
+    fn fuses(&self, op: &O, on: &dyn Operands) -> bool {
+        self.inner.fuses(op, on)
+    }
     fn reads(&self, op: &O, operand: &'static str, packing: &'static Packing) -> bool {
         self.inner.reads(op, operand, packing)
     }

@@ -101,6 +101,9 @@ impl<O: Op, B: Execute<O>> Execute<O> for Timed<B> {
         }
         done
     }
+    fn fuses(&self, op: &O, on: &dyn Operands) -> bool {
+        self.inner.fuses(op, on)
+    }
     fn reads(&self, op: &O, operand: &'static str, packing: &'static Packing) -> bool {
         self.inner.reads(op, operand, packing)
     }

@@ -18,10 +18,39 @@ pub struct KvCache<S: Space, T: Element> {
 
 /// Where the values are.
 #[derive(Debug)]
-enum Values<S: Space, T: Element> {
+pub(super) enum Values<S: Space, T: Element> {
     Own(Tensor<S, T>),
     /// So many features of each key.
     OfKeys(usize),
+}
+
+impl<S: Space, T: Element> Values<S, T> {
+    /// The first `dv` of `d` features.
+    pub(super) fn of_keys(cache: &'static str, d: usize, dv: usize) -> Result<Self> {
+        if dv > d {
+            return Err(Error::param(cache, "dv", dv, format!("at most {d}, the width of keys")));
+        }
+        Ok(Values::OfKeys(dv))
+    }
+    /// The memory of values, or the error that `instead` takes keys only.
+    pub(super) fn own(&mut self, cache: &'static str, instead: &str) -> Result<&mut Tensor<S, T>> {
+        match self {
+            Values::Own(values) => Ok(values),
+            Values::OfKeys(_) => {
+                let want = format!("none: the values of this cache are a part of its keys; call {instead}");
+                Err(Error::param(cache, "values", "some", want))
+            }
+        }
+    }
+    /// Checks that a cache takes keys only; `instead` takes values too.
+    pub(super) fn none(&self, cache: &'static str, instead: &str) -> Result<()> {
+        match self {
+            Values::Own(_) => {
+                Err(Error::param(cache, "values", "none", format!("values of their own; call {instead}")))
+            }
+            Values::OfKeys(_) => Ok(()),
+        }
+    }
 }
 
 impl<S: Space, T: Float> KvCache<S, T> {
@@ -47,15 +76,8 @@ impl<S: Space, T: Float> KvCache<S, T> {
     /// # Ok::<(), ops_core::Error>(())
     /// ```
     pub fn latent<B: Backend<Space = S>>(backend: &B, dims: [usize; 4], dv: usize) -> Result<Self> {
-        if dv > dims[3] {
-            return Err(Error::param(
-                "kv_cache",
-                "dv",
-                dv,
-                format!("at most {}, the width of keys", dims[3]),
-            ));
-        }
-        Ok(KvCache { keys: backend.zeros(&dims)?, values: Values::OfKeys(dv), len: 0 })
+        let values = Values::of_keys("kv_cache", dims[3], dv)?;
+        Ok(KvCache { keys: backend.zeros(&dims)?, values, len: 0 })
     }
     /// Number of tokens in the cache.
     pub fn len(&self) -> usize {
@@ -85,10 +107,7 @@ impl<S: Space, T: Float> KvCache<S, T> {
         values: Ref<'_, B, T>,
     ) -> Result<()> {
         let (t, len) = (self.room_for(&keys)?, self.len);
-        let Values::Own(own) = &mut self.values else {
-            let want = "none: the values of this cache are a part of its keys; call append_keys";
-            return Err(Error::param("kv_cache", "values", "some", want));
-        };
+        let own = self.values.own("kv_cache", "append_keys")?;
         backend.copy_into(values, own.as_mut().narrow(2, len, t)?)?;
         backend.copy_into(keys, self.keys.as_mut().narrow(2, len, t)?)?;
         self.len += t;
@@ -104,9 +123,7 @@ impl<S: Space, T: Float> KvCache<S, T> {
         keys: Ref<'_, B, T>,
     ) -> Result<()> {
         let t = self.room_for(&keys)?;
-        if let Values::Own(_) = self.values {
-            return Err(Error::param("kv_cache", "values", "none", "values of their own; call append"));
-        }
+        self.values.none("kv_cache", "append")?;
         backend.copy_into(keys, self.keys.as_mut().narrow(2, self.len, t)?)?;
         self.len += t;
         Ok(())

@@ -1,18 +1,24 @@
-//! What decoder models share: a trait bound, weights of any type, the KV cache and rope tables.
+//! What decoder models share: a trait bound, weights of any type, caches of keys and values, and rope tables.
 use crate::Float;
 use crate::ops::{
-    ActivationOps, AttentionOps, CastOps, CopyOps, ElementwiseOps, EmbeddingOps, ExpertOps, GatedOps,
-    IndexOps, LinearAttentionOps, LinearOps, MatMulOps, NormOps, RopeOps, RoutingOps, SamplingOps,
-    SoftmaxOps,
+    ActivationOps, AttentionOps, CacheOps, CastOps, CopyOps, ElementwiseOps, EmbeddingOps, ExpertOps,
+    FusedOps, GatedOps, HeadOps, IndexOps, LinearAttentionOps, LinearOps, MatMulOps, NormOps,
+    RaggedAttentionOps, RopeOps, RoutingOps, SamplingOps, SoftmaxOps,
 };
 
+mod blocks;
 mod kv_cache;
+mod paged_cache;
 mod rope_tables;
 mod weight;
+mod window_cache;
 
+pub use blocks::{BlockCopy, Blocks, Sequence};
 pub use kv_cache::KvCache;
+pub use paged_cache::PagedCache;
 pub use rope_tables::{RopeScaling, RopeTables};
 pub use weight::Weight;
+pub use window_cache::WindowCache;
 
 /// Everything that a decoder-only transformer computes in `T`, as one bound for models to name.
 ///
@@ -23,6 +29,7 @@ pub trait Transformer<T: Float>:
     + RopeOps<T>
     + SoftmaxOps<T>
     + AttentionOps<T>
+    + RaggedAttentionOps<T>
     + ActivationOps<T>
     + ActivationOps<f32>
     + ElementwiseOps<T>
@@ -38,6 +45,9 @@ pub trait Transformer<T: Float>:
     + ExpertOps<T>
     + GatedOps<T>
     + LinearAttentionOps<T>
+    + HeadOps<T>
+    + CacheOps<T>
+    + FusedOps<T>
     + SamplingOps<f32>
 {
 }
@@ -46,6 +56,7 @@ impl<T: Float, B> Transformer<T> for B where
         + RopeOps<T>
         + SoftmaxOps<T>
         + AttentionOps<T>
+        + RaggedAttentionOps<T>
         + ActivationOps<T>
         + ActivationOps<f32>
         + ElementwiseOps<T>
@@ -61,6 +72,9 @@ impl<T: Float, B> Transformer<T> for B where
         + ExpertOps<T>
         + GatedOps<T>
         + LinearAttentionOps<T>
+        + HeadOps<T>
+        + CacheOps<T>
+        + FusedOps<T>
         + SamplingOps<f32>
 {
 }

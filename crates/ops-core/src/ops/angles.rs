@@ -55,3 +55,22 @@ impl Angles<'_> {
         }
     }
 }
+
+/// Checks tables shared by `n` tokens, with `d` features to a head, and the tokens' positions.
+pub(super) fn check_rows(
+    op: &'static str,
+    [cos, sin]: [&Operand<'_>; 2],
+    positions: &Operand<'_>,
+    (n, d): (usize, usize),
+) -> Result<()> {
+    for table in [cos, sin] {
+        table.require(op, DType::is_computed, "f16, bf16, f32 or f64")?;
+    }
+    positions.require(op, DType::is_index, "u8, u32, i32 or i64")?;
+    extents(op, "positions", positions.layout, &[n])?;
+    match *cos.dims() {
+        [_, half] if half <= d / 2 => {}
+        _ => return Err(Error::shape(op, "cos", cos.layout, format!("[t', n] with n ≤ {}", d / 2))),
+    }
+    extents(op, "sin", sin.layout, cos.dims())
+}

@@ -2,11 +2,21 @@
 use super::extents;
 use super::registry::OptionValue;
 use crate::{
-    AnyRef, AsView, AsViewMut, DType, Error, Execute, Float, Op, Operands, Result, Shape, Space, TensorMut,
+    AsView, AsViewMut, DType, Error, Execute, Float, Op, Operand, Operands, Result, Shape, Space, TensorMut,
     TensorOf, TensorRef, Tolerance, View, operands,
 };
 use core::hash::{Hash, Hasher};
 use core::marker::PhantomData;
+
+mod extras;
+mod paged;
+mod ragged;
+mod varlen;
+
+pub use extras::AttentionExtras;
+pub use paged::{AttentionPaged, attention_paged};
+pub use ragged::RaggedAttentionOps;
+pub use varlen::{AttentionVarlen, attention_varlen};
 
 /// `o = softmax(scale · q kᵀ) · v` for each head, with optional softcap, bias and mask.
 ///
@@ -86,6 +96,37 @@ impl<T> Attention<T> {
     }
 }
 
+/// Whether `heads` query heads fall into groups that share one of `kv_heads` key heads.
+#[inline]
+fn is_grouped(heads: usize, kv_heads: usize) -> bool {
+    kv_heads == heads || kv_heads > 0 && heads.is_multiple_of(kv_heads)
+}
+
+impl<T: Float> Attention<T> {
+    /// Checks what calls of every form of attention have in common: slopes and sinks of `heads` query heads, and the options.
+    #[inline]
+    fn check_common(
+        &self,
+        op: &'static str,
+        alibi: Option<&Operand<'_>>,
+        sinks: Option<&Operand<'_>>,
+        heads: usize,
+    ) -> Result<()> {
+        if let Some(alibi) = alibi {
+            alibi.require(op, DType::is_computed, "f16, bf16, f32 or f64")?;
+            extents(op, "alibi", alibi.layout, &[heads])?;
+        }
+        if let Some(sinks) = sinks {
+            sinks.require(op, |dtype| dtype == T::DTYPE, "the type of `q`")?;
+            extents(op, "sinks", sinks.layout, &[heads])?;
+        }
+        match self.softcap.filter(|cap| cap.is_nan() || *cap <= 0.0) {
+            Some(cap) => Err(Error::param(op, "softcap", cap, "a positive number")),
+            None => Ok(()),
+        }
+    }
+}
+
 operands!(pub mod attention: Attention<T: Float> {
     q: in T, k: in T, v: in T, mask: opt any, alibi: opt any, sinks: opt any, o: out T, lse: opt_out f32,
 });
@@ -112,7 +153,7 @@ impl<T: Float> Op for Attention<T> {
             return Err(Error::shape(op, "q", on.q, "[b, h, t, d]"));
         };
         let (heads, s) = match *on.k.dims() {
-            [kb, kh, s, kd] if kb == b && kd == d && (kh == h || kh > 0 && h % kh == 0) => (kh, s),
+            [kb, kh, s, kd] if kb == b && kd == d && is_grouped(h, kh) => (kh, s),
             _ => return Err(Error::shape(op, "k", on.k, format!("[{b}, a divisor of {h}, s, {d}]"))),
         };
         let dv = match *on.v.dims() {
@@ -124,52 +165,11 @@ impl<T: Float> Op for Attention<T> {
             mask.require(op, allowed, "f16, bf16, f32, f64 or u8")?;
             extents(op, "mask", mask.layout, &[b, h, t, s])?;
         }
-        if let Some(alibi) = on.alibi {
-            alibi.require(op, DType::is_computed, "f16, bf16, f32 or f64")?;
-            extents(op, "alibi", alibi.layout, &[h])?;
-        }
-        if let Some(sinks) = on.sinks {
-            sinks.require(op, |dtype| dtype == T::DTYPE, "the type of `q`")?;
-            extents(op, "sinks", sinks.layout, &[h])?;
-        }
-        if let Some(cap) = self.softcap.filter(|cap| cap.is_nan() || *cap <= 0.0) {
-            return Err(Error::param(op, "softcap", cap, "a positive number"));
-        }
+        self.check_common(op, on.alibi.as_ref(), on.sinks.as_ref(), h)?;
         Ok([on.q.shape().with_last(dv)?, Shape::new(&[b, h, t])?])
     }
     fn tolerance(&self, _: &'static str, dtype: DType, _: &dyn Operands) -> Tolerance {
         Tolerance::attention(dtype)
-    }
-}
-
-/// The optional operands of [`Attention`].
-#[derive(Clone, Copy, Debug)]
-pub struct AttentionExtras<'a, S: Space> {
-    mask: Option<AnyRef<'a, S>>,
-    alibi: Option<AnyRef<'a, S>>,
-    sinks: Option<AnyRef<'a, S>>,
-}
-impl<S: Space> Default for AttentionExtras<'_, S> {
-    fn default() -> Self {
-        AttentionExtras { mask: None, alibi: None, sinks: None }
-    }
-}
-impl<'a, S: Space> AttentionExtras<'a, S> {
-    /// Neither mask nor alibi nor sinks.
-    pub fn new() -> Self {
-        Self::default()
-    }
-    /// Adds a mask that broadcasts to `[b, h, t, s]`. Floats are added to the scores; a `u8` of 0 hides the key.
-    pub fn mask(self, mask: AnyRef<'a, S>) -> Self {
-        AttentionExtras { mask: Some(mask), ..self }
-    }
-    /// Adds alibi slopes, one per head.
-    pub fn alibi(self, slopes: AnyRef<'a, S>) -> Self {
-        AttentionExtras { alibi: Some(slopes), ..self }
-    }
-    /// Adds sinks, one per head, in the type of `q`: scores without a value, which take a share of every row's weight.
-    pub fn sinks(self, sinks: AnyRef<'a, S>) -> Self {
-        AttentionExtras { sinks: Some(sinks), ..self }
     }
 }
 
@@ -317,7 +317,7 @@ pub trait AttentionOps<T: Float>: Execute<Attention<T>> {
         op: Attention<T>,
     ) -> Result<(TensorOf<Self, T>, TensorOf<Self, f32>)> {
         let mut o = self.empty(rows_of_values(&q.view(), &v.view())?)?;
-        let mut lse = self.empty(Shape::new(q.view().dims().split_last().map_or(&[], |(_, rows)| rows))?)?;
+        let mut lse = self.empty(denominators(&q.view())?)?;
         self.attention_lse_into(q, k, v, extras, &mut o, &mut lse, op)?;
         Ok((o, lse))
     }
@@ -358,6 +358,11 @@ impl<T: Float, B: Execute<Attention<T>>> AttentionOps<T> for B {}
 /// The shape of `o`: rows of `q` with the width of `v`.
 fn rows_of_values<S: Space, T: Float>(q: &TensorRef<'_, S, T>, v: &TensorRef<'_, S, T>) -> Result<Shape> {
     q.shape().with_last(v.shape().last())
+}
+
+/// The shape of `lse`: one denominator for each row of `q`.
+fn denominators<S: Space, T: Float>(q: &TensorRef<'_, S, T>) -> Result<Shape> {
+    Shape::new(q.dims().split_last().map_or(&[], |(_, rows)| rows))
 }
 
 /// The operands of a call, with the mask broadcast.

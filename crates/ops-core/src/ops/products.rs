@@ -104,7 +104,7 @@ const fn name_by(weight: DType) -> &'static str {
 }
 
 /// The shape of `x[.., k]` times an `[n, k]` weight.
-fn rows_times(op: &'static str, x: &Layout, n: usize, weight: Operand<'_>) -> Result<Shape> {
+pub(super) fn rows_times(op: &'static str, x: &Layout, n: usize, weight: Operand<'_>) -> Result<Shape> {
     let k = weight.last_values()?;
     match (x.dims(), weight.dtype) {
         ([.., last], _) if *last == k => x.shape().with_last(n),

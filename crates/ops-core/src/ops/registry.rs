@@ -41,23 +41,23 @@ impl<T: Scalar, B> OpsOnScalars<T> for B where
 #[rustfmt::skip]
 pub trait OpsOnFloats<T: Float>:
     OpsOnScalars<T> + ElementwiseOps<T> + ParametricOps<T> + ActivationOps<T> + NormOps<T> + SoftmaxOps<T> + RopeOps<T> + MatMulOps<T>
-    + LinearOps<T> + AttentionOps<T> + EmbeddingOps<T>
+    + LinearOps<T> + AttentionOps<T> + RaggedAttentionOps<T> + EmbeddingOps<T>
     + ReduceOps<T> + ScanOps<T> + SortOps<T> + ScatterAddOps<T>
     + BatchNormOps<T> + PoolOps<T> + UpsampleOps<T>
     + ConvOps<T>
     + GatedOps<T> + RoutingOps<T> + ExpertOps<T> + SamplingOps<T>
-    + HeadOps<T> + LinearAttentionOps<T>
+    + HeadOps<T> + LinearAttentionOps<T> + CacheOps<T> + FusedOps<T>
 {
 }
 #[rustfmt::skip]
 impl<T: Float, B> OpsOnFloats<T> for B where
     B: OpsOnScalars<T> + ElementwiseOps<T> + ParametricOps<T> + ActivationOps<T> + NormOps<T> + SoftmaxOps<T> + RopeOps<T> + MatMulOps<T>
-        + LinearOps<T> + AttentionOps<T> + EmbeddingOps<T>
+        + LinearOps<T> + AttentionOps<T> + RaggedAttentionOps<T> + EmbeddingOps<T>
     + ReduceOps<T> + ScanOps<T> + SortOps<T> + ScatterAddOps<T>
     + BatchNormOps<T> + PoolOps<T> + UpsampleOps<T>
     + ConvOps<T>
     + GatedOps<T> + RoutingOps<T> + ExpertOps<T> + SamplingOps<T>
-    + HeadOps<T> + LinearAttentionOps<T>
+    + HeadOps<T> + LinearAttentionOps<T> + CacheOps<T> + FusedOps<T>
 {
 }
 
@@ -413,6 +413,12 @@ registry! {
     qk_norm_rope = one("qk_norm_rope"), floats T: QkNormRope<T>, |o, _one: ()| {
         let (eps, order) = (needed(o, "eps")?, one_of(o, "order", RopeOrder::ALL)?);
     } => QkNormRope::eps(eps).order(order);
+    cache_write = one("cache_write"), floats T: CacheWrite<T>, |_o, _one: ()| {} => CacheWrite::OP;
+    rope_cache_write = one("rope_cache_write"), floats T: RopeCacheWrite<T>,
+        |o, _one: ()| { let order = one_of(o, "order", RopeOrder::ALL)?; } => RopeCacheWrite::order(order);
+    qk_norm_rope_cache_write = one("qk_norm_rope_cache_write"), floats T: QkNormRopeCacheWrite<T>, |o, _one: ()| {
+        let (eps, order) = (needed(o, "eps")?, one_of(o, "order", RopeOrder::ALL)?);
+    } => QkNormRopeCacheWrite::eps(eps).order(order);
     conv1d_update = one("conv1d_update"), floats T: Conv1dUpdate<T>, |o, _one: ()| {
         let activation = one_of(o, "activation", ConvActivation::ALL)?;
     } => Conv1dUpdate::plain().activation(activation);
@@ -451,14 +457,13 @@ registry! {
     matmul = one("matmul"), floats T: MatMul<T>, |_o, _one: ()| {} => MatMul::OP;
     linear = [Name::of("linear", ()).no_blocks("weight"), Name::of("qlinear", ()).blocks("weight")], floats T: Linear<T>,
         |_o, _one: ()| {} => Linear::OP;
-    attention = one("attention"), floats T: Attention<T>, |o, _one: ()| {
-        let (scale, softcap) = (o.number("scale")?, o.number("softcap")?);
-        let (causal, window) = (o.flag("causal")?.unwrap_or(false), o.window("window")?.unwrap_or((None, None)));
-    } => {
-        let mut op = Attention::full();
-        (op.scale, op.causal, op.window, op.softcap) = (scale, causal, window, softcap);
-        op
-    };
+    linear_swiglu = one("linear_swiglu"), floats T: LinearSwiglu<T>, |_o, _one: ()| {} => LinearSwiglu::OP;
+    attention = one("attention"), floats T: Attention<T>,
+        |o, _one: ()| { let options = AttentionOptions::read(o)?; } => options.attention();
+    attention_varlen = one("attention_varlen"), floats T: AttentionVarlen<T>,
+        |o, _one: ()| { let options = AttentionOptions::read(o)?; } => AttentionVarlen::of(options.attention());
+    attention_paged = one("attention_paged"), floats T: AttentionPaged<T>,
+        |o, _one: ()| { let options = AttentionOptions::read(o)?; } => AttentionPaged::of(options.attention());
     cast = one("cast"), scalars T: Cast<T>, |_o, _one: ()| {} => Cast::OP;
     copy = one("copy"), any T: TensorCopy, |_o, _one: ()| {} => TensorCopy;
     fill = one("fill"), scalars T: Fill<T>,
@@ -587,6 +592,31 @@ fn per_axis<O: Options, const N: usize>(
     let Some(values) = options.counts(option)? else { return Ok(None) };
     let wrong = Refused::Counts { option, got: values.len(), want: N };
     Ok(Some(<[usize; N]>::try_from(values).map_err(|_| wrong)?))
+}
+
+/// The options of every form of attention.
+#[derive(Clone, Copy)]
+struct AttentionOptions {
+    scale: Option<f64>,
+    causal: bool,
+    window: Window,
+    softcap: Option<f64>,
+}
+
+impl AttentionOptions {
+    fn read<O: Options>(o: &O) -> Result<Self, O::Error> {
+        Ok(AttentionOptions {
+            scale: o.number("scale")?,
+            causal: o.flag("causal")?.unwrap_or(false),
+            window: o.window("window")?.unwrap_or((None, None)),
+            softcap: o.number("softcap")?,
+        })
+    }
+    fn attention<T>(self) -> Attention<T> {
+        let mut op = Attention::full();
+        (op.scale, op.causal, op.window, op.softcap) = (self.scale, self.causal, self.window, self.softcap);
+        op
+    }
 }
 
 /// Reads the options of a convolution's axes.

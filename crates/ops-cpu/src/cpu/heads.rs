@@ -13,30 +13,45 @@ use ops_simd::{Isa, Store};
 use std::borrow::Cow;
 
 /// What all heads of a call share.
-struct Heads<'a> {
-    dtype: DType,
-    d: usize,
-    eps: f32,
-    pairs: Pairs,
-    weight: Cow<'a, [f32]>,
-    cos: Cow<'a, [f32]>,
-    sin: Cow<'a, [f32]>,
+pub(super) struct Heads<'a> {
+    pub(super) dtype: DType,
+    pub(super) d: usize,
+    pub(super) eps: f32,
+    pub(super) pairs: Pairs,
+    /// Heads are not normed without it.
+    pub(super) weight: Option<Cow<'a, [f32]>>,
+    pub(super) cos: Cow<'a, [f32]>,
+    pub(super) sin: Cow<'a, [f32]>,
     /// Columns of the tables.
-    half: usize,
+    pub(super) half: usize,
 }
 
 impl Heads<'_> {
     /// Norms and rotates the heads of one token, by row `angle` of the tables, in f32.
-    fn token(&self, x: &[u8], angle: usize, wide: &mut Scratch, y: &mut [u8]) -> TaskResult {
+    fn token(&self, x: &[u8], angle: usize, [wide, from]: [&mut Scratch; 2], y: &mut [u8]) -> TaskResult {
         let (isa, n) = (Isa::best(), y.len() / self.dtype.size());
-        let wide = cast_slice_mut::<u64, f32>(wide.words(n));
-        let (from, to) = wide.split_at_mut(n);
+        let to = &mut cast_slice_mut::<u64, f32>(wide.words(n.div_ceil(2)))[..n];
+        self.in_f32(x, angle, from, to)?;
         on_vector!(self.dtype, T => {
-            ops_simd::cast(isa, cast_slice::<u8, T>(x), from, Store::Cached)?;
-            vector::rms_norm(isa, from, &self.weight, self.eps, to, Store::Cached)?;
-            self.rotate(isa, angle, to)?;
             Ok(ops_simd::cast(isa, to, cast_slice_mut::<u8, T>(y), Store::Cached)?)
         }, else Err(unsupported_dtype(self.dtype)))
+    }
+
+    /// Like [`token`](Self::token), without rounding the results.
+    pub(super) fn in_f32(&self, x: &[u8], angle: usize, wide: &mut Scratch, y: &mut [f32]) -> TaskResult {
+        let (isa, n) = (Isa::best(), y.len());
+        on_vector!(self.dtype, T => {
+            let x = cast_slice::<u8, T>(x);
+            match &self.weight {
+                None => ops_simd::cast(isa, x, y, Store::Cached)?,
+                Some(weight) => {
+                    let from = &mut cast_slice_mut::<u64, f32>(wide.words(n.div_ceil(2)))[..n];
+                    ops_simd::cast(isa, x, from, Store::Cached)?;
+                    vector::rms_norm(isa, from, weight, self.eps, y, Store::Cached)?;
+                }
+            }
+        }, else return Err(unsupported_dtype(self.dtype)));
+        self.rotate(isa, angle, y)
     }
 
     fn rotate(&self, isa: Isa, angle: usize, heads: &mut [f32]) -> TaskResult {
@@ -65,12 +80,12 @@ fn qk_norm_rope(heads: &Heads<'_>, batched: bool, x: Raw<'_>, y: RawMut<'_>) -> 
     let tokens = |l: &Layout| l.reshape(&[b, t, h * d]).ok().filter(Layout::is_last_contiguous);
     if let (Some(lx), Some(ly)) = (tokens(&x.layout), tokens(&y.layout)) {
         let x = x.with_layout(lx);
-        return for_each_row("qk_norm_rope", y.with_layout(ly), 4 * h * d, &|[scratch, wide, _], i, y| {
-            heads.token(row(&x, i, scratch), angle(i), wide, y)
+        return for_each_row("qk_norm_rope", y.with_layout(ly), 4 * h * d, &|[scratch, wide, from], i, y| {
+            heads.token(row(&x, i, scratch), angle(i), [wide, from], y)
         });
     }
-    for_each_row("qk_norm_rope", y, 4 * d, &|[scratch, wide, _], i, y| {
-        heads.token(row(&x, i, scratch), angle(i / h), wide, y)
+    for_each_row("qk_norm_rope", y, 4 * d, &|[scratch, wide, from], i, y| {
+        heads.token(row(&x, i, scratch), angle(i / h), [wide, from], y)
     })
 }
 
@@ -104,7 +119,7 @@ impl<T: Float> Kernel<QkNormRope<T>> for Cpu {
             d: x.layout.last(),
             eps: op.eps as f32,
             pairs: if op.order == RopeOrder::Interleaved { Pairs::Adjacent } else { Pairs::Halves },
-            weight: widened(&weight)?,
+            weight: Some(widened(&weight)?),
             half: cos.layout.last(),
             cos: widened(&cos)?,
             sin: widened(&sin)?,

@@ -6,8 +6,8 @@ use super::{Cpu, panels, threads};
 use crate::host::raw::{Raw, RawMut};
 use crate::{Host, Kernel};
 use bytemuck::{cast_slice, cast_slice_mut};
-use ops_core::ops::{Linear, MatMul};
-use ops_core::{AnyTensor, Call, DType, Element, Float, Layout, Packing, Result};
+use ops_core::ops::{Linear, LinearSwiglu, MatMul};
+use ops_core::{AnyTensor, Call, DType, Element, Float, Layout, Packing, Parts, Result};
 use ops_simd::Isa;
 use ops_simd::gemm::{Input, Mat, MatMut, gemm};
 use std::borrow::Cow;
@@ -272,5 +272,18 @@ impl<T: Float> Kernel<Linear<T>> for Cpu {
     }
     fn pack(&self, _: &Linear<T>, operand: &'static str, x: AnyTensor<Host>) -> Result<AnyTensor<Host>> {
         Ok(if operand == "weight" && T::DTYPE != DType::F64 { panels::pack(x) } else { x })
+    }
+}
+/// By parts: both products read `x` from the cache, so one kernel would save no memory traffic.
+impl<T: Float> Kernel<LinearSwiglu<T>> for Cpu {
+    fn compute(&self, call: Call<'_, '_, LinearSwiglu<T>, Host>) -> Result<()> {
+        let (op, args) = call.into_parts();
+        op.run_parts(self, args)
+    }
+    fn fuses(&self, _: &LinearSwiglu<T>) -> bool {
+        false
+    }
+    fn reads(&self, op: &LinearSwiglu<T>, operand: &'static str, packing: &'static Packing) -> bool {
+        op.parts_read(self, operand, packing)
     }
 }

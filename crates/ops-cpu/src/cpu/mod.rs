@@ -10,6 +10,7 @@ use ops_core::{Error, Result};
 mod angles;
 mod attention;
 mod batch;
+mod cache;
 mod compare;
 mod conv;
 mod elementwise;

@@ -7,6 +7,7 @@ mod buffer;
 mod queue;
 pub(crate) mod raw;
 mod recycle;
+pub(crate) mod sequences;
 pub(crate) mod types;
 
 pub use buffer::HostBuffer;
@@ -109,6 +110,11 @@ pub trait Kernel<O: Op>: Backend<Space = Host> {
     /// # Errors
     /// Errors that depend on values, which the shape rule cannot see: [`ops_core::Error::Index`].
     fn compute(&self, call: Call<'_, '_, O, Host>) -> Result<()>;
+    /// See [`Execute::fuses`](ops_core::Execute::fuses).
+    fn fuses(&self, op: &O) -> bool {
+        let _ = op;
+        true
+    }
     /// See [`Execute::reads`](ops_core::Execute::reads).
     fn reads(&self, op: &O, operand: &'static str, packing: &'static Packing) -> bool {
         let _ = (op, operand, packing);
@@ -139,6 +145,10 @@ macro_rules! execute_kernels {
             fn execute(&self, call: ops_core::Call<'_, '_, O, $crate::host::Host>) -> ops_core::Result<()> {
                 let ($self, $kernel) = (self, || $crate::host::Kernel::compute(self, call));
                 $run
+            }
+            #[inline]
+            fn fuses(&self, op: &O, on: &dyn ops_core::Operands) -> bool {
+                $crate::host::Kernel::fuses(self, op) && ops_core::reads_all(self, op, on).is_ok()
             }
             #[inline]
             fn reads(&self, op: &O, operand: &'static str, packing: &'static ops_core::Packing) -> bool {

@@ -228,6 +228,16 @@ pub(crate) fn table_rows(
 
 /// The rows that `ids` selects, with `None` for the index that selects nothing. All indices are checked before any write.
 pub(crate) fn resolve(op: &'static str, ids: Raw<'_>, bound: usize) -> Result<Vec<Option<usize>>> {
+    resolve_operand(op, "ids", ids, bound)
+}
+
+/// [`resolve`] of the operand with this name.
+pub(crate) fn resolve_operand(
+    op: &'static str,
+    operand: &'static str,
+    ids: Raw<'_>,
+    bound: usize,
+) -> Result<Vec<Option<usize>>> {
     let none = match ids.dtype {
         DType::U8 => u8::MAX.into(),
         DType::U32 => u32::MAX.into(),
@@ -241,7 +251,7 @@ pub(crate) fn resolve(op: &'static str, ids: Raw<'_>, bound: usize) -> Result<Ve
             return Ok(None);
         }
         let row = usize::try_from(index).ok().filter(|i| *i < bound);
-        row.map(Some).ok_or(Error::Index { op, operand: "ids", position, index, bound })
+        row.map(Some).ok_or(Error::Index { op, operand, position, index, bound })
     };
     ids.layout.positions().enumerate().map(row).collect()
 }

@@ -3,7 +3,7 @@ use super::Reference;
 use super::quant::values;
 use crate::host::raw::{Raw, RawMut};
 use crate::{Host, Kernel};
-use ops_core::ops::{Linear, MatMul};
+use ops_core::ops::{Linear, LinearSwiglu, MatMul};
 use ops_core::{Call, DType, Error, Float, Layout, Result};
 
 /// The matrices of a stack: position of the first element, row stride and column stride.
@@ -50,6 +50,20 @@ fn linear(x: Raw<'_>, weight: Raw<'_>, bias: Option<Raw<'_>>, y: RawMut<'_>) -> 
     dot_rows(x, y, row, bias.as_deref())
 }
 
+/// `y = silu(x · gateᵀ) · (x · upᵀ)`, rounded once.
+fn linear_swiglu(x: Raw<'_>, gate: Raw<'_>, up: Raw<'_>, mut y: RawMut<'_>) -> Result<()> {
+    let mut sums = [vec![0.0f64; y.layout.len()], vec![0.0f64; y.layout.len()]];
+    for (weight, sums) in [gate, up].into_iter().zip(&mut sums) {
+        let (bytes, layout) = (bytemuck::cast_slice_mut(sums), Layout::of(y.layout.shape()));
+        let sums = RawMut { bytes, size: size_of::<f64>(), dtype: DType::F64, layout };
+        linear(x, weight, None, sums)?;
+    }
+    let [gate, up] = sums;
+    let values = gate.into_iter().zip(up).map(|(gate, up)| gate / (1.0 + (-gate).exp()) * up);
+    y.scatter(y.layout.positions(), values);
+    Ok(())
+}
+
 /// `y[.., j] = x[.., :] · row(j) + bias[j]`: a linear layer whose weight rows come from `row`.
 fn dot_rows(
     x: Raw<'_>,
@@ -80,5 +94,11 @@ impl<T: Float> Kernel<Linear<T>> for Reference {
     fn compute(&self, call: Call<'_, '_, Linear<T>, Host>) -> Result<()> {
         let (_, a) = call.into_parts();
         linear(Raw::of(&a.x), Raw::any(&a.weight), Raw::any_if(&a.bias), RawMut::of(&mut a.y))
+    }
+}
+impl<T: Float> Kernel<LinearSwiglu<T>> for Reference {
+    fn compute(&self, call: Call<'_, '_, LinearSwiglu<T>, Host>) -> Result<()> {
+        let (_, a) = call.into_parts();
+        linear_swiglu(Raw::of(&a.x), Raw::any(&a.gate), Raw::any(&a.up), RawMut::of(&mut a.y))
     }
 }

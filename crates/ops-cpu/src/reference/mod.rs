@@ -6,6 +6,7 @@ use crate::host::{execute_kernels, host_backend};
 use ops_core::Layout;
 
 mod attention;
+mod cache;
 mod compare;
 mod conv;
 mod elementwise;

@@ -6,7 +6,7 @@ use ops_core::ops::{QkNormRope, Rope, RopeForm, RopeInplace, RopeOrder};
 use ops_core::{Call, Float, Op, Result};
 
 /// The tables of a call and the rows that its tokens take from them.
-struct Angles<'a> {
+pub(super) struct Angles<'a> {
     cos: Raw<'a>,
     sin: Raw<'a>,
     rows: Vec<usize>,
@@ -15,7 +15,7 @@ struct Angles<'a> {
 }
 
 impl<'a> Angles<'a> {
-    fn new(
+    pub(super) fn new(
         op: &'static str,
         [cos, sin]: [Raw<'a>; 2],
         (positions, start): (Option<Raw<'_>>, usize),
@@ -28,7 +28,7 @@ impl<'a> Angles<'a> {
     }
 
     /// Rotates the first features of a head, as many as the tables have angles for.
-    fn rotated(&self, mut x: Vec<f64>, batch: usize, token: usize) -> Vec<f64> {
+    pub(super) fn rotated(&self, mut x: Vec<f64>, batch: usize, token: usize) -> Vec<f64> {
         let (row, half) = (self.rows[batch * self.tokens + token], self.cos.layout.last());
         for j in 0..half {
             // A table is shared by the batch or has one part per batch entry.

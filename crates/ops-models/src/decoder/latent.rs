@@ -1,7 +1,7 @@
 //! Attention over compressed keys and values.
 use super::feed_forward::Matrices;
 use super::load::Loader;
-use super::state::Cache;
+use super::pages::Keys;
 use super::{Decoder, Linear, Norm};
 use crate::{Config, Latent as Plan, Result};
 use ops_core::model::Transformer;
@@ -58,7 +58,7 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         b: &B,
         i: usize,
         part: &Latent<B>,
-        caches: &mut [Cache<'_, B::Space, T>],
+        past: Keys<'_, B::Space, T>,
         h: Ref<'_, B, T>,
     ) -> Result<TensorOf<B, T>> {
         let Config { heads, head_dim, rope_dim, .. } = self.config;
@@ -81,7 +81,7 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         b.copy_into(&normed, k.as_mut().narrow(1, 0, rank)?)?;
 
         let q = wide.reshape(&[t, heads * head_dim])?;
-        let o = self.attend(b, i, (q, k, None), None, caches)?;
+        let o = self.attend(b, i, (q, k, None), None, past)?;
         let o = o.as_ref().reshape(&[t, heads, rank])?;
         let y = b.linear_experts(o, &part.value_up.weight, ids, None)?;
         part.output.apply(b, y.as_ref().reshape(&[t, heads * value_dim])?)

@@ -5,15 +5,18 @@ use ops_core::model::{Transformer, Weight};
 use ops_core::ops::*;
 use ops_core::{Backend, Float, Ref, TensorOf, View};
 use ops_gguf::Gguf;
+use pages::Past;
 use std::marker::PhantomData;
 
 mod attention;
 pub(crate) mod feed_forward;
 mod latent;
 pub(crate) mod load;
+mod pages;
 mod recurrent;
 mod state;
 
+pub use pages::{PagedRow, PagedStep, Pages};
 pub use state::{Row, State};
 
 /// A matrix and its bias.
@@ -161,6 +164,11 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         self.embedding.dims().first().copied().unwrap_or(0)
     }
 
+    /// Tokens that a text may have.
+    pub fn context(&self) -> usize {
+        self.rotation.cos.dims().first().copied().unwrap_or(0)
+    }
+
     /// Allocates an empty state for `capacity` tokens.
     ///
     /// # Errors
@@ -213,12 +221,18 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         if rows.is_empty() {
             return Ok(Vec::new());
         }
-        let mut logits = self.logits_on(b, self.last_hidden(b, rows)?.as_ref())?;
-        if let Some(cap) = self.config.logit_softcap {
-            logits = ElementwiseOps::<f32>::affine(b, &logits, 1.0 / cap, 0.0)?;
-            logits = ActivationOps::<f32>::tanh(b, &logits)?;
-            ElementwiseOps::<f32>::affine_inplace(b, &mut logits, cap, 0.0)?;
-        }
+        self.sampled(b, &self.last_hidden(b, rows)?, counters, sample)
+    }
+
+    /// The token drawn after each row of the last layer's output.
+    fn sampled(
+        &self,
+        b: &B,
+        h: &TensorOf<B, T>,
+        counters: &[i64],
+        sample: Sample<f32>,
+    ) -> Result<Vec<Option<u32>>> {
+        let logits = self.capped(b, self.logits_on(b, h.as_ref())?)?;
         let ids = b.sample(&logits, &b.tensor(&[counters.len()], counters)?, sample)?.to_vec(b)?;
         let check = |(i, id): (usize, u32)| {
             // Of logits that are all NaN the first is drawn. Only then they are looked at.
@@ -226,6 +240,16 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
             Ok(drawn.then_some(id))
         };
         ids.into_iter().enumerate().map(check).collect()
+    }
+
+    /// The logits with the softcap.
+    fn capped(&self, b: &B, mut logits: TensorOf<B, f32>) -> Result<TensorOf<B, f32>> {
+        if let Some(cap) = self.config.logit_softcap {
+            logits = ElementwiseOps::<f32>::affine(b, &logits, 1.0 / cap, 0.0)?;
+            logits = ActivationOps::<f32>::tanh(b, &logits)?;
+            ElementwiseOps::<f32>::affine_inplace(b, &mut logits, cap, 0.0)?;
+        }
+        Ok(logits)
     }
 
     /// Like [`forward`](Self::forward), but with logits after each of the tokens: a row of [`vocabulary`](Self::vocabulary) each.
@@ -255,7 +279,19 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         rows.iter_mut().for_each(|(state, _)| state.begin());
         let tokens: Vec<u32> = rows.iter().flat_map(|(_, tokens)| *tokens).copied().collect();
         let ids = b.tensor(&[tokens.len()], &tokens)?;
-        let mut x: TensorOf<B, T> = b.embedding(&self.embedding, &ids)?;
+        let h = self.through_layers(b, &ids, &mut Past::States(rows))?;
+        rows.iter_mut().for_each(|(state, tokens)| state.finish(tokens.len()));
+        Ok(h)
+    }
+
+    /// The normed output of the last layer for tokens that follow what `past` has, `[tokens, dim]`.
+    fn through_layers(
+        &self,
+        b: &B,
+        ids: &TensorOf<B, u32>,
+        past: &mut Past<'_, '_, B::Space, T>,
+    ) -> Result<TensorOf<B, T>> {
+        let mut x: TensorOf<B, T> = b.embedding(&self.embedding, ids)?;
         if self.config.embedding_scale != 1.0 {
             b.affine_inplace(&mut x, self.config.embedding_scale, 0.0)?;
         }
@@ -263,9 +299,8 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         let mut h = norm_of(0).apply(b, x.as_ref())?;
         for (i, layer) in self.layers.iter().enumerate() {
             // The norm after a layer is that of the next layer, or the model's last one.
-            (h, x) = self.layer(b, (i, layer), rows, (&h, &x), norm_of(i + 1))?;
+            (h, x) = self.layer(b, (i, layer), past, (&h, &x), norm_of(i + 1))?;
         }
-        rows.iter_mut().for_each(|(state, tokens)| state.finish(tokens.len()));
         Ok(h)
     }
 
@@ -273,7 +308,7 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         &self,
         b: &B,
         (i, layer): (usize, &Layer<T, B>),
-        rows: &mut [Row<'_, B::Space, T>],
+        past: &mut Past<'_, '_, B::Space, T>,
         (h, x): (&TensorOf<B, T>, &TensorOf<B, T>),
         next: &Norm<B>,
     ) -> Result<(TensorOf<B, T>, TensorOf<B, T>)> {
@@ -282,15 +317,11 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
             None => Ok(y),
         };
         let a = match &layer.attend {
-            AttentionPart::Heads(part) => {
-                self.attention(b, i, part, &mut state::caches(rows, layer.slot), h.as_ref())?
-            }
+            AttentionPart::Heads(part) => self.attention(b, i, part, past.keys(layer.slot), h.as_ref())?,
             AttentionPart::Latent(part) => {
-                self.latent_attention(b, i, part, &mut state::caches(rows, layer.slot), h.as_ref())?
+                self.latent_attention(b, i, part, past.keys(layer.slot), h.as_ref())?
             }
-            AttentionPart::Recurrent(part) => {
-                part.apply(b, &mut state::memories(rows, layer.slot), h.as_ref())?
-            }
+            AttentionPart::Recurrent(part) => part.apply(b, &mut past.memories(layer.slot), h.as_ref())?,
         };
         let a = normed(&layer.post_attention_norm, a)?;
         let feed = |h: &TensorOf<B, T>| {

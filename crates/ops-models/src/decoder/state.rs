@@ -21,6 +21,8 @@ pub struct State<S: Space, T: Float> {
 pub type Row<'r, S, T> = (&'r mut State<S, T>, &'r [u32]);
 /// A text in a layer with attention: its cache, and how many tokens it gains.
 pub(super) type Cache<'c, S, T> = (&'c mut KvCache<S, T>, usize);
+/// A text in a recurrent layer: its memory, and how many tokens it gains.
+pub(super) type TextMemory<'c, S, T> = (&'c mut Memory<S, T>, usize);
 
 /// The texts in the layer with attention that has this slot.
 pub(super) fn caches<'c, S: Space, T: Float>(
@@ -34,7 +36,7 @@ pub(super) fn caches<'c, S: Space, T: Float>(
 pub(super) fn memories<'c, S: Space, T: Float>(
     rows: &'c mut [Row<'_, S, T>],
     slot: usize,
-) -> Vec<(&'c mut Memory<S, T>, usize)> {
+) -> Vec<TextMemory<'c, S, T>> {
     rows.iter_mut().map(|(state, tokens)| (&mut state.memories[slot], tokens.len())).collect()
 }
 

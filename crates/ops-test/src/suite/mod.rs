@@ -18,6 +18,7 @@ use ops_core::{DType, Error, Tolerance};
 mod activations;
 mod attention;
 mod blocks;
+mod cache;
 mod casts;
 mod conv;
 mod data;
@@ -68,6 +69,7 @@ fn run_on(runner: &dyn Runner, filter: &Filter, before: &mut dyn FnMut(&str)) ->
     softmax::cases(&mut suite);
     attention::cases(&mut suite);
     linear_attention::cases(&mut suite);
+    cache::cases(&mut suite);
     products::cases(&mut suite);
     conv::cases(&mut suite);
     activations::cases(&mut suite);

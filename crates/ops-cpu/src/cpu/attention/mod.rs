@@ -16,6 +16,7 @@ use ops_simd::rows::Running;
 use ops_simd::{Isa, Store};
 use tile::{Problem, TILE_KEYS, Tile};
 
+mod ragged;
 mod tile;
 
 /// Query rows per tile, counted over all heads of a group.

@@ -42,6 +42,10 @@ unsafe impl KernelArgs for k::delta::GatedDeltaArgs {}
 // SAFETY: as above.
 unsafe impl KernelArgs for k::qk_norm_rope::QkNormRopeArgs {}
 // SAFETY: as above.
+unsafe impl KernelArgs for k::cache::CacheWriteArgs {}
+// SAFETY: as above.
+unsafe impl KernelArgs for k::cache::RopeCacheArgs {}
+// SAFETY: as above.
 unsafe impl KernelArgs for k::rope::RopeAtArgs {}
 // SAFETY: as above.
 unsafe impl KernelArgs for k::softmax::SoftmaxArgs {}

@@ -6,7 +6,7 @@ use ops_kernels::index::Report;
 use ops_kernels::{ElementType, OperandView, Refused};
 
 /// The largest number of operands of an op.
-pub(super) const MAX_OPERANDS: usize = 8;
+pub(super) const MAX_OPERANDS: usize = 10;
 
 /// An operand: where its first element lies, and how to walk from there.
 #[derive(Clone, Copy, Debug)]

@@ -1,12 +1,12 @@
 //! Products with a weight, of floats or of blocks; with memory for the activations in digits where products are of bytes.
-use super::matmul::linear;
-use super::{Binding, Bound, Problem, reason, units, unsupported};
+use super::matmul::{linear, linear_swiglu};
+use super::{Binding, Bound, Problem, fits, reason, units, unsupported};
 use crate::ProviderId;
 use crate::choice::Target;
 use crate::hip::{DeviceMemory, Purpose};
 use crate::provider::Provider;
 use crate::{HipSpace, Result, Rocm};
-use ops_core::ops::Linear;
+use ops_core::ops::{Linear, LinearSwiglu};
 use ops_core::{Call, Float, Operands, Reason};
 use ops_kernels::matmul::MatmulArgs;
 use ops_kernels::qlinear::{self, Plan};
@@ -30,6 +30,16 @@ impl Product {
         }
         let n = weight.dims().first().copied().unwrap_or(0);
         qlinear::prepare(x.dims(), n, [x.view(), weight.view(), y.view()], p.device()).map(Product::Blocks)
+    }
+
+    fn plan_swiglu(p: &Problem<'_>) -> Result<Product, Refused> {
+        let (x, gate, up, y) = (p.at(0), p.at(1), p.at(2), p.at(3));
+        if !ElementType::BLOCKS.contains(&gate.dtype) {
+            return linear_swiglu(p).map(|(launch, args)| Product::Floats(launch, args));
+        }
+        let n = gate.dims().first().copied().unwrap_or(0);
+        let views = [x.view(), gate.view(), up.view(), y.view()];
+        qlinear::swiglu(x.dims(), n, views, p.device()).map(Product::Blocks)
     }
 
     fn instance(&self) -> &'static Instance {
@@ -72,23 +82,59 @@ impl<T: Float> Provider<Linear<T>> for HipLinear {
         let args = &*args;
         let mut binding = Binding::new();
         let problem = binding.bind::<Linear<T>>(args, rocm)?;
-        let plan = match Product::plan(&problem).map_err(|refused| unsupported(op, refused, args))? {
+        let product = Product::plan(&problem).map_err(|refused| unsupported(op, refused, args))?;
+        // SAFETY: a call's views lie in their memory; the plan is made for them, and they are lent to the stream.
+        unsafe { product.launch(rocm) }
+    }
+}
+
+/// [`LinearSwiglu`] of few rows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HipLinearSwiglu;
+
+impl<T: Float> Provider<LinearSwiglu<T>> for HipLinearSwiglu {
+    fn id(&self) -> ProviderId {
+        ProviderId::HIP
+    }
+
+    fn applicable(&self, target: &Target, _: &LinearSwiglu<T>, on: &dyn Operands) -> Result<(), Reason> {
+        fits(target, on, Product::plan_swiglu)
+    }
+
+    fn launch(&self, rocm: &Rocm, call: Call<'_, '_, LinearSwiglu<T>, HipSpace>) -> Result<()> {
+        let (op, args) = call.into_parts();
+        let args = &*args;
+        let mut binding = Binding::new();
+        let problem = binding.bind::<LinearSwiglu<T>>(args, rocm)?;
+        let product = Product::plan_swiglu(&problem).map_err(|refused| unsupported(op, refused, args))?;
+        // SAFETY: as for `Linear`.
+        unsafe { product.launch(rocm) }
+    }
+}
+
+impl Product {
+    /// Launches the product.
+    ///
+    /// # Safety
+    /// As for [`launch`](crate::kernels::Kernels::launch).
+    unsafe fn launch(self, rocm: &Rocm) -> Result<()> {
+        let plan = match self {
             Product::Floats(launch, args) => {
-                // SAFETY: a call's views lie in their memory; the plan is made for them, and they are lent to the stream.
+                // SAFETY: the caller's promise.
                 return unsafe { rocm.kernels().launch(rocm.stream(), &launch, &args) };
             }
             Product::Blocks(plan) => plan,
         };
         let Plan { split, main, workspace, args: mut kernel_args } = plan;
         let Some(split) = split else {
-            // SAFETY: as above.
+            // SAFETY: the caller's promise.
             return unsafe { rocm.kernels().launch(rocm.stream(), &main, &kernel_args) };
         };
         let workspace = usize::try_from(workspace).unwrap_or(usize::MAX);
         let digits = DeviceMemory::new(rocm.stream(), workspace)?;
         let lent = digits.access(rocm.stream(), Purpose::Write)?;
         kernel_args.planes = lent.address() as u64;
-        // SAFETY: as above; the workspace is lent too, and has the size that the plan asks for.
+        // SAFETY: the caller's promise; the workspace is lent too, and has the size that the plan asks for.
         unsafe {
             rocm.kernels().launch(rocm.stream(), &split, &kernel_args)?;
             rocm.kernels().launch(rocm.stream(), &main, &kernel_args)

@@ -30,6 +30,27 @@ pub(crate) fn linear(p: &Problem<'_>) -> Result<(Launch, MatmulArgs), Refused> {
     if let Some(bias) = bias.filter(|bias| bias.dtype != x.dtype && bias.dtype != ElementType::F32) {
         return Err(Refused::NoKernel { op: "linear".into(), types: vec![x.dtype, bias.dtype] });
     }
+    of_weight((x, weight, y), |call| matmul::prepare(&Matmul { bias, ..*call }, p.device()))
+}
+
+/// The launch of a product with the two weights of a gated unit.
+pub(crate) fn linear_swiglu(p: &Problem<'_>) -> Result<(Launch, MatmulArgs), Refused> {
+    let (gate, up) = (p.at(1), p.at(2));
+    if gate.view().strides != up.view().strides {
+        let types = vec![p.at(0).dtype, gate.dtype, up.dtype];
+        return Err(Refused::NoKernel { op: "linear_swiglu".into(), types });
+    }
+    of_weight((p.at(0), gate, p.at(3)), |call| {
+        let up = OperandView { strides: call.b.strides, ..up.view() };
+        matmul::swiglu(call, up, p.device())
+    })
+}
+
+/// Calls `prepare` with the product of `x` and a weight of floats.
+fn of_weight<R>(
+    (x, weight, y): (&Bound, &Bound, &Bound),
+    prepare: impl FnOnce(&Matmul<'_>) -> Result<R, Refused>,
+) -> Result<R, Refused> {
     let (x, y) = x.folded_with(y);
     let &[ref batch @ .., m, k] = x.dims() else { return Err(Refused::Rank(x.layout.rank())) };
     let &[n, _] = weight.dims() else { return Err(Refused::Rank(weight.layout.rank())) };
@@ -39,6 +60,5 @@ pub(crate) fn linear(p: &Problem<'_>) -> Result<(Launch, MatmulArgs), Refused> {
     strides[batch.len()..].copy_from_slice(weight.view().strides);
     strides[batch.len()..].reverse();
     let b = OperandView { strides, ..weight.view() };
-    let call = Matmul { batch, m, n, k, a: x.view(), b, c: y.view(), bias };
-    matmul::prepare(&call, p.device())
+    prepare(&Matmul { batch, m, n, k, a: x.view(), b, c: y.view(), bias: None })
 }

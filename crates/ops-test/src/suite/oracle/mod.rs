@@ -11,6 +11,7 @@ use ops_core::ops::*;
 use ops_core::{DType, Layout, Op, Operand, Operands, Role, Tolerance};
 
 mod attention;
+mod cache;
 mod conv;
 mod double;
 mod functions;
@@ -56,7 +57,7 @@ const OF_ANY: &[Family] = &[
     (sampling::OPS, sampling::wants),
 ];
 /// Computed for floats, in addition to functions of one or two elements.
-const OF_FLOATS: [Family; 8] = [
+const OF_FLOATS: [Family; 9] = [
     (norms::OPS, norms::wants),
     (softmax::OPS, softmax::wants),
     (products::OPS, products::wants),
@@ -64,6 +65,7 @@ const OF_FLOATS: [Family; 8] = [
     (attention::OPS, attention::wants),
     (rope::OPS, rope::wants),
     (linear_attention::OPS, linear_attention::wants),
+    (cache::OPS, cache::wants),
     (&["affine"], affine),
 ];
 

@@ -1,0 +1,157 @@
+//! Cache of the keys and values of many texts, in blocks.
+use super::BlockCopy;
+use super::kv_cache::Values;
+use crate::ops::{CacheOps, CopyOps};
+use crate::{AsAny, Backend, Error, Float, Ref, Result, Space, Tensor, TensorMut, TensorRef, View};
+
+/// The keys and values of one layer, each `[blocks, block, h_kv, d]`: a block has the keys of so many tokens.
+///
+/// Which block holds which tokens is written down in [`Blocks`](super::Blocks). That is the same for all layers, so a model has one
+/// of these for each layer and one [`Blocks`](super::Blocks). Attention reads the cache in place:
+/// [`AttentionPaged`](crate::ops::AttentionPaged).
+///
+/// In latent attention, values are the first features of keys and take no memory of their own ([`latent`](PagedCache::latent)).
+///
+/// ```
+/// # use ops_core::{Backend, View, model::{Blocks, PagedCache}, ops::*};
+/// # let b = ops_cpu::Cpu::new();
+/// let blocks = Blocks::new(4, 2)?; // 4 blocks of 2 tokens
+/// let mut cache = PagedCache::new(&b, [4, 2, 1, 1])?; // one head of one feature
+/// let mut text = blocks.sequence();
+///
+/// // Three tokens, whose values are 1, 2 and 6. All keys count the same.
+/// let slots = blocks.append(&mut [(&mut text, 3)], |copies| cache.copy_blocks(&b, copies))?;
+/// let (keys, values) = (b.zeros(&[3, 1, 1])?, b.tensor(&[3, 1, 1], &[1.0f32, 2.0, 6.0])?);
+/// cache.write(&b, keys.as_ref(), values.as_ref(), b.tensor(&[3], &slots)?.as_ref())?;
+///
+/// // The last token sees all three.
+/// let q = b.zeros(&[1, 1, 1])?;
+/// let (table, lengths) = (b.tensor(&[1, 2], text.blocks())?, b.tensor(&[1], &[3u32])?);
+/// let cu_q = b.tensor(&[2], &[0u32, 1])?;
+/// let pages = (&table, &lengths, &cu_q);
+/// let o = b.attention_paged(&q, cache.keys(), cache.values()?, pages, AttentionExtras::new(), Attention::causal())?;
+/// assert_eq!(o.to_vec(&b)?, [3.0]);
+/// # Ok::<(), ops_core::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct PagedCache<S: Space, T: Float> {
+    keys: Tensor<S, T>,
+    values: Values<S, T>,
+}
+
+impl<S: Space, T: Float> PagedCache<S, T> {
+    /// Allocates a cache of `dims = [blocks, block, h_kv, d]`.
+    ///
+    /// # Errors
+    /// As [`Backend::zeros`].
+    pub fn new<B: Backend<Space = S>>(backend: &B, dims: [usize; 4]) -> Result<Self> {
+        Ok(PagedCache { keys: backend.zeros(&dims)?, values: Values::Own(backend.zeros(&dims)?) })
+    }
+    /// Allocates a cache of keys, `dims = [blocks, block, h_kv, d]`, whose first `dv` features are the values.
+    ///
+    /// # Errors
+    /// [`Error::Param`] if `dv` is more than `d`; as [`Backend::zeros`].
+    pub fn latent<B: Backend<Space = S>>(backend: &B, dims: [usize; 4], dv: usize) -> Result<Self> {
+        let values = Values::of_keys("paged_cache", dims[3], dv)?;
+        Ok(PagedCache { keys: backend.zeros(&dims)?, values })
+    }
+
+    /// Number of blocks.
+    pub fn blocks(&self) -> usize {
+        self.keys.dims()[0]
+    }
+    /// The keys, `[blocks, block, h_kv, d]`.
+    pub fn keys(&self) -> TensorRef<'_, S, T> {
+        self.keys.as_ref()
+    }
+    /// The values, `[blocks, block, h_kv, d]`, or the first features of the keys.
+    ///
+    /// # Errors
+    /// None in practice: the view always exists.
+    pub fn values(&self) -> Result<TensorRef<'_, S, T>> {
+        match &self.values {
+            Values::Own(values) => Ok(values.as_ref()),
+            Values::OfKeys(dv) => self.keys.as_ref().narrow(3, 0, *dv),
+        }
+    }
+    /// The keys and the values as the ops of [`CacheOps`] write them: `[slots, h_kv, d]` each, with a row for each token that fits.
+    ///
+    /// # Errors
+    /// [`Error::Param`] if the values are a part of the keys.
+    pub fn slots_mut(&mut self) -> Result<(TensorMut<'_, S, T>, TensorMut<'_, S, T>)> {
+        let values = self.values.own("paged_cache", "write_keys")?;
+        Ok((by_slot(self.keys.as_mut())?, by_slot(values.as_mut())?))
+    }
+
+    /// Writes the keys and values `[n, h_kv, d]` of `n` tokens to their slots, of any index type.
+    ///
+    /// # Errors
+    /// [`Error::Param`] if the values are a part of the keys; any error that the backend reports, [`Error::Index`] for a slot that
+    /// there is not among them.
+    pub fn write<B: CacheOps<T> + Backend<Space = S>>(
+        &mut self,
+        backend: &B,
+        keys: Ref<'_, B, T>,
+        values: Ref<'_, B, T>,
+        slots: impl AsAny<S>,
+    ) -> Result<()> {
+        let slots = slots.any_view();
+        let (to_keys, to_values) = self.slots_mut()?;
+        backend.cache_write(values, slots, to_values)?;
+        backend.cache_write(keys, slots, to_keys)
+    }
+    /// Writes the keys `[n, h_kv, d]` of `n` tokens, of which the values are a part.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write), if the cache has values of its own.
+    pub fn write_keys<B: CacheOps<T> + Backend<Space = S>>(
+        &mut self,
+        backend: &B,
+        keys: Ref<'_, B, T>,
+        slots: impl AsAny<S>,
+    ) -> Result<()> {
+        self.values.none("paged_cache", "write")?;
+        backend.cache_write(keys, slots.any_view(), by_slot(self.keys.as_mut())?)
+    }
+
+    /// Copies whole blocks, as [`Blocks::append`](super::Blocks::append) asks for it.
+    ///
+    /// # Errors
+    /// [`Error::Index`] for a block that there is not, before anything is copied; any error that the backend reports.
+    pub fn copy_blocks<B: CopyOps<T> + Backend<Space = S>>(
+        &mut self,
+        backend: &B,
+        copies: &[BlockCopy],
+    ) -> Result<()> {
+        let bound = self.blocks();
+        let all = copies.iter().flat_map(|(from, to)| [*from, *to]);
+        if let Some((position, index)) = all.enumerate().find(|(_, block)| *block as usize >= bound) {
+            let (op, operand, index) = ("paged_cache", "copies", i64::from(index));
+            return Err(Error::Index { op, operand, position, index, bound });
+        }
+        for (from, to) in copies.iter().filter(|(from, to)| from != to) {
+            copy_block(backend, &mut self.keys, *from as usize, *to as usize)?;
+            if let Values::Own(values) = &mut self.values {
+                copy_block(backend, values, *from as usize, *to as usize)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// `[blocks, block, h_kv, d]` as `[slots, h_kv, d]`.
+fn by_slot<S: Space, T: Float>(cache: TensorMut<'_, S, T>) -> Result<TensorMut<'_, S, T>> {
+    let &[blocks, block, heads, d] = cache.dims() else { unreachable!("a cache has four axes") };
+    cache.reshape(&[blocks * block, heads, d])
+}
+
+fn copy_block<T: Float, B: CopyOps<T>>(
+    b: &B,
+    cache: &mut Tensor<B::Space, T>,
+    from: usize,
+    to: usize,
+) -> Result<()> {
+    let (low, high) = cache.as_mut().split_at(0, from.max(to))?;
+    let (low, high) = (low.narrow(0, from.min(to), 1)?, high.narrow(0, 0, 1)?);
+    if from < to { b.copy_into(low, high) } else { b.copy_into(high, low) }
+}

@@ -1,0 +1,224 @@
+//! Cache of the keys and values that a window of attention still reaches.
+use super::kv_cache::Values;
+use crate::ops::CopyOps;
+use crate::{Backend, Error, Float, Ref, Result, Space, Tensor, TensorRef, View};
+
+/// The keys and values of one layer whose attention reaches only so far back: the last tokens of a text of any length, in memory of
+/// a fixed size.
+///
+/// [`keys`](WindowCache::keys) are those of the tokens of the last step and, before them, those which the first of these may see.
+/// They are in the order of the text, so [`Attention`](crate::ops::Attention) with the same window gives what it would give with all
+/// keys.
+///
+/// Tokens are appended one after the other until the memory is full. Then those that are still needed move to its front, which
+/// happens at most once for every `window` tokens or every step, whichever is more.
+///
+/// ```
+/// # use ops_core::{Backend, View, model::WindowCache};
+/// # let b = ops_cpu::Cpu::new();
+/// // A token sees itself and the one before it. Steps are of one token.
+/// let mut cache = WindowCache::new(&b, [1, 1, 1], 2, 1)?;
+/// for n in 0..5 {
+///     let key = b.tensor(&[1, 1, 1, 1], &[n as f32])?;
+///     cache.append(&b, key.as_ref(), key.as_ref())?;
+/// }
+/// assert_eq!((cache.len(), cache.keys()?.to_vec(&b)?), (5, vec![3.0, 4.0]));
+/// # Ok::<(), ops_core::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct WindowCache<S: Space, T: Float> {
+    /// `[b, h_kv, tokens, d]`, and values of their own or none.
+    keys: Tensor<S, T>,
+    values: Values<S, T>,
+    /// Tokens before a step that its first token may see.
+    reach: usize,
+    /// Tokens that a step may have.
+    step: usize,
+    /// Where the last step's keys, and those that they may see, begin and end.
+    start: usize,
+    end: usize,
+    /// Tokens of the last step.
+    last: usize,
+    len: usize,
+}
+
+impl<S: Space, T: Float> WindowCache<S, T> {
+    /// Allocates an empty cache for `dims = [b, h_kv, d]`, a window of `window` tokens, the token's own position included, and steps
+    /// of up to `step` tokens.
+    ///
+    /// # Errors
+    /// [`Error::Param`] if `window` or `step` is 0; [`Error::TooLarge`]; as [`Backend::zeros`].
+    pub fn new<B: Backend<Space = S>>(
+        backend: &B,
+        dims: [usize; 3],
+        window: usize,
+        step: usize,
+    ) -> Result<Self> {
+        let dims = extents(dims, window, step)?;
+        let values = Values::Own(backend.zeros(&dims)?);
+        Ok(Self::of(backend.zeros(&dims)?, values, window, step))
+    }
+    /// The same for a cache of keys whose first `dv` features are the values.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new), and [`Error::Param`] if `dv` is more than `d`.
+    pub fn latent<B: Backend<Space = S>>(
+        backend: &B,
+        dims: [usize; 3],
+        dv: usize,
+        window: usize,
+        step: usize,
+    ) -> Result<Self> {
+        let values = Values::of_keys("window_cache", dims[2], dv)?;
+        Ok(Self::of(backend.zeros(&extents(dims, window, step)?)?, values, window, step))
+    }
+    fn of(keys: Tensor<S, T>, values: Values<S, T>, window: usize, step: usize) -> Self {
+        WindowCache { keys, values, reach: window - 1, step, start: 0, end: 0, last: 0, len: 0 }
+    }
+
+    /// Number of tokens that were appended, those that are no longer here included.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+    /// Whether no token was appended.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+    /// Number of tokens whose keys are here.
+    pub fn kept(&self) -> usize {
+        self.end - self.start
+    }
+    /// Forgets the text.
+    pub fn clear(&mut self) {
+        (self.start, self.end, self.last, self.len) = (0, 0, 0, 0);
+    }
+    /// Removes all but the first `len` tokens.
+    ///
+    /// # Errors
+    /// [`Error::Param`] if tokens of earlier steps than the last one would go, because what these may see is no longer here; a text
+    /// can always be truncated to 0 tokens.
+    pub fn truncate(&mut self, len: usize) -> Result<()> {
+        match self.len.checked_sub(len) {
+            None | Some(0) => {}
+            Some(_) if len == 0 => self.clear(),
+            Some(gone) if gone <= self.last => {
+                (self.end, self.last, self.len) = (self.end - gone, self.last - gone, len);
+            }
+            Some(_) => {
+                let want =
+                    format!("0, or at least {}: the tokens before the last step", self.len - self.last);
+                return Err(Error::param("window_cache", "truncate", len, want));
+            }
+        }
+        Ok(())
+    }
+
+    /// Appends the keys and values `[b, h_kv, t, d]` of `t` tokens, and forgets the tokens that the first of them cannot see.
+    ///
+    /// # Errors
+    /// [`Error::Param`] if there are more tokens than a step may have, or if the cache holds keys only; then nothing has changed.
+    /// Any error that the backend reports.
+    pub fn append<B: CopyOps<T> + Backend<Space = S>>(
+        &mut self,
+        backend: &B,
+        keys: Ref<'_, B, T>,
+        values: Ref<'_, B, T>,
+    ) -> Result<()> {
+        self.values.own("window_cache", "append_keys")?;
+        let t = self.tokens(&keys)?;
+        let start = self.make_room(backend, t)?;
+        let end = start + self.seen();
+        backend
+            .copy_into(values, self.values.own("window_cache", "append_keys")?.as_mut().narrow(2, end, t)?)?;
+        backend.copy_into(keys, self.keys.as_mut().narrow(2, end, t)?)?;
+        self.finish(start, end, t);
+        Ok(())
+    }
+    /// Appends the keys `[b, h_kv, t, d]` of `t` tokens, of which the values are a part.
+    ///
+    /// # Errors
+    /// As [`append`](Self::append), if the cache has values of its own.
+    pub fn append_keys<B: CopyOps<T> + Backend<Space = S>>(
+        &mut self,
+        backend: &B,
+        keys: Ref<'_, B, T>,
+    ) -> Result<()> {
+        self.values.none("window_cache", "append")?;
+        let t = self.tokens(&keys)?;
+        let start = self.make_room(backend, t)?;
+        let end = start + self.seen();
+        backend.copy_into(keys, self.keys.as_mut().narrow(2, end, t)?)?;
+        self.finish(start, end, t);
+        Ok(())
+    }
+
+    /// The number of tokens of these keys, if a step may have so many.
+    fn tokens(&self, keys: &impl View) -> Result<usize> {
+        match keys.dims().get(2).copied().unwrap_or(0) {
+            t if t > self.step => {
+                Err(Error::param("window_cache", "tokens", t, format!("at most {} in a step", self.step)))
+            }
+            t => Ok(t),
+        }
+    }
+    /// Tokens that the next one may see.
+    fn seen(&self) -> usize {
+        self.reach.min(self.kept())
+    }
+    /// Where the tokens that the next `t` may see begin, with room for `t` after them. They move to the front if there is none.
+    fn make_room<B: CopyOps<T> + Backend<Space = S>>(&mut self, backend: &B, t: usize) -> Result<usize> {
+        let (seen, start) = (self.seen(), self.end - self.seen());
+        if self.end + t <= self.keys.dims()[2] {
+            return Ok(start);
+        }
+        let all = core::iter::once(&mut self.keys);
+        let values = match &mut self.values {
+            Values::Own(values) => Some(values),
+            Values::OfKeys(_) => None,
+        };
+        for tensor in all.chain(values) {
+            // The memory is so large that the two places do not overlap, but heads interleave, so the way is by a copy.
+            let moved = backend.contiguous(tensor.as_ref().narrow(2, start, seen)?)?;
+            backend.copy_into(&moved, tensor.as_mut().narrow(2, 0, seen)?)?;
+        }
+        // A step that fails after this finds the same tokens here.
+        (self.start, self.end, self.last) = (0, seen, 0);
+        Ok(0)
+    }
+    fn finish(&mut self, start: usize, end: usize, t: usize) {
+        if t == 0 {
+            return;
+        }
+        (self.start, self.end, self.last, self.len) = (start, end + t, t, self.len + t);
+    }
+
+    /// The keys of the last step's tokens and of those that they may see, `[b, h_kv, kept, d]`.
+    ///
+    /// # Errors
+    /// None in practice: the view always exists.
+    pub fn keys(&self) -> Result<TensorRef<'_, S, T>> {
+        self.keys.as_ref().narrow(2, self.start, self.kept())
+    }
+    /// The values, `[b, h_kv, kept, d]`, or the first features of the keys.
+    ///
+    /// # Errors
+    /// None in practice: the view always exists.
+    pub fn values(&self) -> Result<TensorRef<'_, S, T>> {
+        match &self.values {
+            Values::Own(values) => values.as_ref().narrow(2, self.start, self.kept()),
+            Values::OfKeys(dv) => self.keys()?.narrow(3, 0, *dv),
+        }
+    }
+}
+
+/// The extents of a cache: room for what a step may see, and for as many tokens again before something has to move.
+fn extents([b, heads, d]: [usize; 3], window: usize, step: usize) -> Result<[usize; 4]> {
+    for (param, n) in [("window", window), ("step", step)] {
+        if n == 0 {
+            return Err(Error::param("window_cache", param, n, "a positive number of tokens"));
+        }
+    }
+    let tokens = (window - 1).checked_add(step.max(window - 1));
+    let tokens = tokens.ok_or_else(|| Error::TooLarge { dims: [window, step].into() })?;
+    Ok([b, heads, tokens, d])
+}

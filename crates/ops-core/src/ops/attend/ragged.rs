@@ -1,0 +1,305 @@
+//! The methods for attention over sequences of different lengths.
+use super::{
+    Attention, AttentionExtras, AttentionPaged, AttentionVarlen, attention_paged, attention_varlen,
+    denominators, rows_of_values,
+};
+use crate::{AnyRef, AsAny, AsView, AsViewMut, Error, Execute, Float, Result, Space, TensorMut, TensorOf};
+
+/// Attention in `T` over sequences of different lengths, whose rows lie side by side or in the blocks of a paged cache.
+///
+/// The options are those of [`Attention`]. Of [`AttentionExtras`], these ops take alibi slopes and sinks, but no mask.
+pub trait RaggedAttentionOps<T: Float>: Execute<AttentionVarlen<T>> + Execute<AttentionPaged<T>> {
+    /// [`AttentionVarlen`]: `starts` are `cu_q` and `cu_k`.
+    ///
+    /// # Errors
+    /// [`Error::Shape`], [`Error::Param`], [`Error::Index`] and any error that the backend reports.
+    ///
+    /// ```
+    /// # use ops_core::{Backend, ops::*};
+    /// # let b = ops_cpu::Cpu::new();
+    /// // Two sequences of one query each, the first with two keys, the second with one. All keys count the same.
+    /// let (q, k) = (b.zeros::<f32>(&[2, 1, 2])?, b.zeros(&[3, 1, 2])?);
+    /// let v = b.tensor(&[3, 1, 1], &[1.0f32, 3.0, 7.0])?;
+    /// let starts = (b.tensor(&[3], &[0u32, 1, 2])?, b.tensor(&[3], &[0u32, 2, 3])?);
+    /// let starts = (&starts.0, &starts.1);
+    /// let o = b.attention_varlen(&q, &k, &v, starts, AttentionExtras::new(), Attention::causal())?;
+    /// assert_eq!(o.to_vec(&b)?, [2.0, 7.0]);
+    /// # Ok::<(), ops_core::Error>(())
+    /// ```
+    fn attention_varlen(
+        &self,
+        q: impl AsView<Self::Space, T>,
+        k: impl AsView<Self::Space, T>,
+        v: impl AsView<Self::Space, T>,
+        starts: (impl AsView<Self::Space, u32>, impl AsView<Self::Space, u32>),
+        extras: AttentionExtras<'_, Self::Space>,
+        op: Attention<T>,
+    ) -> Result<TensorOf<Self, T>> {
+        let mut o = self.empty(rows_of_values(&q.view(), &v.view())?)?;
+        self.attention_varlen_into(q, k, v, starts, extras, &mut o, op)?;
+        Ok(o)
+    }
+    /// [`attention_varlen`](Self::attention_varlen) into `o`.
+    ///
+    /// # Errors
+    /// [`Error::Shape`], [`Error::Param`], [`Error::Index`] and any error that the backend reports.
+    ///
+    /// ```
+    /// # use ops_core::{Backend, ops::*};
+    /// # let b = ops_cpu::Cpu::new();
+    /// let (q, k) = (b.zeros::<f32>(&[2, 1, 2])?, b.zeros(&[3, 1, 2])?);
+    /// let v = b.tensor(&[3, 1, 1], &[1.0f32, 3.0, 7.0])?;
+    /// let (cu_q, cu_k) = (b.tensor(&[3], &[0u32, 1, 2])?, b.tensor(&[3], &[0u32, 2, 3])?);
+    /// let mut o = b.zeros(&[2, 1, 1])?;
+    /// let extras = AttentionExtras::new();
+    /// b.attention_varlen_into(&q, &k, &v, (&cu_q, &cu_k), extras, &mut o, Attention::causal())?;
+    /// assert_eq!(o.to_vec(&b)?, [2.0, 7.0]);
+    /// # Ok::<(), ops_core::Error>(())
+    /// ```
+    #[allow(clippy::too_many_arguments)]
+    fn attention_varlen_into(
+        &self,
+        q: impl AsView<Self::Space, T>,
+        k: impl AsView<Self::Space, T>,
+        v: impl AsView<Self::Space, T>,
+        starts: (impl AsView<Self::Space, u32>, impl AsView<Self::Space, u32>),
+        extras: AttentionExtras<'_, Self::Space>,
+        mut o: impl AsViewMut<Self::Space, T>,
+        op: Attention<T>,
+    ) -> Result<()> {
+        let outputs = (o.view_mut(), None);
+        self.run(&AttentionVarlen::of(op), varlen((&q, &k, &v), (&starts.0, &starts.1), &extras, outputs)?)
+    }
+    /// [`AttentionVarlen`] and the logarithm of each row's denominator, from which results over parts of the keys can be merged.
+    ///
+    /// # Errors
+    /// [`Error::Shape`], [`Error::Param`], [`Error::Index`] and any error that the backend reports.
+    ///
+    /// ```
+    /// # use ops_core::{Backend, ops::*};
+    /// # let b = ops_cpu::Cpu::new();
+    /// let (q, k) = (b.zeros::<f32>(&[2, 1, 2])?, b.zeros(&[3, 1, 2])?);
+    /// let v = b.tensor(&[3, 1, 1], &[1.0f32, 3.0, 7.0])?;
+    /// let (cu_q, cu_k) = (b.tensor(&[3], &[0u32, 1, 2])?, b.tensor(&[3], &[0u32, 2, 3])?);
+    /// let extras = AttentionExtras::new();
+    /// let (o, lse) = b.attention_varlen_lse(&q, &k, &v, (&cu_q, &cu_k), extras, Attention::causal())?;
+    /// assert_eq!(o.to_vec(&b)?, [2.0, 7.0]);
+    /// assert_eq!((lse.dims(), lse.to_vec(&b)?), (&[2, 1][..], vec![2.0f32.ln(), 0.0]));
+    /// # Ok::<(), ops_core::Error>(())
+    /// ```
+    fn attention_varlen_lse(
+        &self,
+        q: impl AsView<Self::Space, T>,
+        k: impl AsView<Self::Space, T>,
+        v: impl AsView<Self::Space, T>,
+        starts: (impl AsView<Self::Space, u32>, impl AsView<Self::Space, u32>),
+        extras: AttentionExtras<'_, Self::Space>,
+        op: Attention<T>,
+    ) -> Result<(TensorOf<Self, T>, TensorOf<Self, f32>)> {
+        let mut o = self.empty(rows_of_values(&q.view(), &v.view())?)?;
+        let mut lse = self.empty(denominators(&q.view())?)?;
+        self.attention_varlen_lse_into(q, k, v, starts, extras, (&mut o, &mut lse), op)?;
+        Ok((o, lse))
+    }
+    /// [`attention_varlen_lse`](Self::attention_varlen_lse) into `outputs`, which are `o` and `lse[n, h]`.
+    ///
+    /// # Errors
+    /// [`Error::Shape`], [`Error::Param`], [`Error::Index`] and any error that the backend reports.
+    ///
+    /// ```
+    /// # use ops_core::{Backend, ops::*};
+    /// # let b = ops_cpu::Cpu::new();
+    /// let (q, k) = (b.zeros::<f32>(&[1, 1, 2])?, b.zeros(&[1, 1, 2])?);
+    /// let v = b.tensor(&[1, 1, 1], &[6.0f32])?;
+    /// let cu = b.tensor(&[2], &[0u32, 1])?;
+    /// // The key's score and the sink are both 0: each takes half of the weight.
+    /// let sinks = b.zeros::<f32>(&[1])?;
+    /// let extras = AttentionExtras::new().sinks(sinks.any());
+    /// let (mut o, mut lse) = (b.zeros(&[1, 1, 1])?, b.zeros(&[1, 1])?);
+    /// let (starts, outputs) = ((&cu, &cu), (&mut o, &mut lse));
+    /// b.attention_varlen_lse_into(&q, &k, &v, starts, extras, outputs, Attention::full())?;
+    /// assert_eq!((o.to_vec(&b)?, lse.to_vec(&b)?), (vec![3.0], vec![2.0f32.ln()]));
+    /// # Ok::<(), ops_core::Error>(())
+    /// ```
+    #[allow(clippy::too_many_arguments)]
+    fn attention_varlen_lse_into(
+        &self,
+        q: impl AsView<Self::Space, T>,
+        k: impl AsView<Self::Space, T>,
+        v: impl AsView<Self::Space, T>,
+        starts: (impl AsView<Self::Space, u32>, impl AsView<Self::Space, u32>),
+        extras: AttentionExtras<'_, Self::Space>,
+        mut outputs: (impl AsViewMut<Self::Space, T>, impl AsViewMut<Self::Space, f32>),
+        op: Attention<T>,
+    ) -> Result<()> {
+        let outputs = (outputs.0.view_mut(), Some(outputs.1.view_mut()));
+        self.run(&AttentionVarlen::of(op), varlen((&q, &k, &v), (&starts.0, &starts.1), &extras, outputs)?)
+    }
+    /// [`AttentionPaged`]: `pages` are `block_table`, `lengths` and `cu_q`.
+    ///
+    /// # Errors
+    /// [`Error::Shape`], [`Error::DType`], [`Error::Param`], [`Error::Index`] and any error that the backend reports.
+    ///
+    /// ```
+    /// # use ops_core::{Backend, ops::*};
+    /// # let b = ops_cpu::Cpu::new();
+    /// // A cache of three blocks of two keys. The sequence has three keys, in blocks 2 and 0. All count the same.
+    /// let (q, k) = (b.zeros::<f32>(&[1, 1, 1])?, b.zeros(&[3, 2, 1, 1])?);
+    /// let v = b.tensor(&[3, 2, 1, 1], &[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0])?;
+    /// let (block_table, lengths) = (b.tensor(&[1, 2], &[2u32, 0])?, b.tensor(&[1], &[3u32])?);
+    /// let cu_q = b.tensor(&[2], &[0u32, 1])?;
+    /// let pages = (&block_table, &lengths, &cu_q);
+    /// let o = b.attention_paged(&q, &k, &v, pages, AttentionExtras::new(), Attention::causal())?;
+    /// assert!((o.to_vec(&b)?[0] - 4.0).abs() < 1e-6); // The mean of 5, 6 and 1.
+    /// # Ok::<(), ops_core::Error>(())
+    /// ```
+    fn attention_paged(
+        &self,
+        q: impl AsView<Self::Space, T>,
+        k: impl AsView<Self::Space, T>,
+        v: impl AsView<Self::Space, T>,
+        pages: (impl AsAny<Self::Space>, impl AsAny<Self::Space>, impl AsView<Self::Space, u32>),
+        extras: AttentionExtras<'_, Self::Space>,
+        op: Attention<T>,
+    ) -> Result<TensorOf<Self, T>> {
+        let mut o = self.empty(rows_of_values(&q.view(), &v.view())?)?;
+        self.attention_paged_into(q, k, v, pages, extras, &mut o, op)?;
+        Ok(o)
+    }
+    /// [`attention_paged`](Self::attention_paged) into `o`.
+    ///
+    /// # Errors
+    /// [`Error::Shape`], [`Error::DType`], [`Error::Param`], [`Error::Index`] and any error that the backend reports.
+    ///
+    /// ```
+    /// # use ops_core::{Backend, ops::*};
+    /// # let b = ops_cpu::Cpu::new();
+    /// let (q, k) = (b.zeros::<f32>(&[2, 1, 1])?, b.zeros(&[2, 2, 1, 1])?);
+    /// let v = b.tensor(&[2, 2, 1, 1], &[1.0f32, 3.0, 5.0, 7.0])?;
+    /// // Two sequences share block 1, as after a common prompt. What a table holds after the blocks in use is not read.
+    /// let block_table = b.tensor(&[2, 2], &[1i64, 0, 1, 999])?;
+    /// let (lengths, cu_q) = (b.tensor(&[2], &[4i64, 2])?, b.tensor(&[3], &[0u32, 1, 2])?);
+    /// let (pages, mut o) = ((&block_table, &lengths, &cu_q), b.zeros(&[2, 1, 1])?);
+    /// b.attention_paged_into(&q, &k, &v, pages, AttentionExtras::new(), &mut o, Attention::causal())?;
+    /// assert_eq!(o.to_vec(&b)?, [4.0, 6.0]);
+    /// # Ok::<(), ops_core::Error>(())
+    /// ```
+    #[allow(clippy::too_many_arguments)]
+    fn attention_paged_into(
+        &self,
+        q: impl AsView<Self::Space, T>,
+        k: impl AsView<Self::Space, T>,
+        v: impl AsView<Self::Space, T>,
+        pages: (impl AsAny<Self::Space>, impl AsAny<Self::Space>, impl AsView<Self::Space, u32>),
+        extras: AttentionExtras<'_, Self::Space>,
+        mut o: impl AsViewMut<Self::Space, T>,
+        op: Attention<T>,
+    ) -> Result<()> {
+        let (table, lengths) = (pages.0.any_view(), pages.1.any_view());
+        let outputs = (o.view_mut(), None);
+        let args = paged((&q, &k, &v), (table, lengths, &pages.2), &extras, outputs)?;
+        self.run(&AttentionPaged::of(op), args)
+    }
+    /// [`AttentionPaged`] and the logarithm of each row's denominator, from which results over parts of the keys can be merged.
+    ///
+    /// # Errors
+    /// [`Error::Shape`], [`Error::DType`], [`Error::Param`], [`Error::Index`] and any error that the backend reports.
+    ///
+    /// ```
+    /// # use ops_core::{Backend, ops::*};
+    /// # let b = ops_cpu::Cpu::new();
+    /// let (q, k) = (b.zeros::<f32>(&[1, 1, 1])?, b.zeros(&[2, 2, 1, 1])?);
+    /// let v = b.tensor(&[2, 2, 1, 1], &[1.0f32, 3.0, 5.0, 7.0])?;
+    /// let (block_table, lengths) = (b.tensor(&[1, 1], &[1u32])?, b.tensor(&[1], &[2u32])?);
+    /// let cu_q = b.tensor(&[2], &[0u32, 1])?;
+    /// let (pages, extras) = ((&block_table, &lengths, &cu_q), AttentionExtras::new());
+    /// let (o, lse) = b.attention_paged_lse(&q, &k, &v, pages, extras, Attention::causal())?;
+    /// assert_eq!((o.to_vec(&b)?, lse.to_vec(&b)?), (vec![6.0], vec![2.0f32.ln()]));
+    /// # Ok::<(), ops_core::Error>(())
+    /// ```
+    fn attention_paged_lse(
+        &self,
+        q: impl AsView<Self::Space, T>,
+        k: impl AsView<Self::Space, T>,
+        v: impl AsView<Self::Space, T>,
+        pages: (impl AsAny<Self::Space>, impl AsAny<Self::Space>, impl AsView<Self::Space, u32>),
+        extras: AttentionExtras<'_, Self::Space>,
+        op: Attention<T>,
+    ) -> Result<(TensorOf<Self, T>, TensorOf<Self, f32>)> {
+        let mut o = self.empty(rows_of_values(&q.view(), &v.view())?)?;
+        let mut lse = self.empty(denominators(&q.view())?)?;
+        self.attention_paged_lse_into(q, k, v, pages, extras, (&mut o, &mut lse), op)?;
+        Ok((o, lse))
+    }
+    /// [`attention_paged_lse`](Self::attention_paged_lse) into `outputs`, which are `o` and `lse[n, h]`.
+    ///
+    /// # Errors
+    /// [`Error::Shape`], [`Error::DType`], [`Error::Param`], [`Error::Index`] and any error that the backend reports.
+    ///
+    /// ```
+    /// # use ops_core::{Backend, ops::*};
+    /// # let b = ops_cpu::Cpu::new();
+    /// let (q, k) = (b.zeros::<f32>(&[1, 1, 1])?, b.zeros(&[2, 2, 1, 1])?);
+    /// let v = b.tensor(&[2, 2, 1, 1], &[1.0f32, 3.0, 5.0, 7.0])?;
+    /// let (block_table, lengths) = (b.tensor(&[1, 1], &[1i32])?, b.tensor(&[1], &[1i32])?);
+    /// let cu_q = b.tensor(&[2], &[0u32, 1])?;
+    /// let (mut o, mut lse) = (b.zeros(&[1, 1, 1])?, b.zeros(&[1, 1])?);
+    /// let (pages, outputs) = ((&block_table, &lengths, &cu_q), (&mut o, &mut lse));
+    /// b.attention_paged_lse_into(&q, &k, &v, pages, AttentionExtras::new(), outputs, Attention::causal())?;
+    /// assert_eq!((o.to_vec(&b)?, lse.to_vec(&b)?), (vec![5.0], vec![0.0]));
+    /// # Ok::<(), ops_core::Error>(())
+    /// ```
+    #[allow(clippy::too_many_arguments)]
+    fn attention_paged_lse_into(
+        &self,
+        q: impl AsView<Self::Space, T>,
+        k: impl AsView<Self::Space, T>,
+        v: impl AsView<Self::Space, T>,
+        pages: (impl AsAny<Self::Space>, impl AsAny<Self::Space>, impl AsView<Self::Space, u32>),
+        extras: AttentionExtras<'_, Self::Space>,
+        mut outputs: (impl AsViewMut<Self::Space, T>, impl AsViewMut<Self::Space, f32>),
+        op: Attention<T>,
+    ) -> Result<()> {
+        let (table, lengths) = (pages.0.any_view(), pages.1.any_view());
+        let outputs = (outputs.0.view_mut(), Some(outputs.1.view_mut()));
+        let args = paged((&q, &k, &v), (table, lengths, &pages.2), &extras, outputs)?;
+        self.run(&AttentionPaged::of(op), args)
+    }
+}
+impl<T: Float, B: Execute<AttentionVarlen<T>> + Execute<AttentionPaged<T>>> RaggedAttentionOps<T> for B {}
+
+/// The operands `o` and `lse` of a call.
+type Outputs<'r, S, T> = (TensorMut<'r, S, T>, Option<TensorMut<'r, S, f32>>);
+
+fn varlen<'r, S: Space, T: Float>(
+    (q, k, v): (&'r impl AsView<S, T>, &'r impl AsView<S, T>, &'r impl AsView<S, T>),
+    (cu_q, cu_k): (&'r impl AsView<S, u32>, &'r impl AsView<S, u32>),
+    extras: &'r AttentionExtras<'_, S>,
+    (o, lse): Outputs<'r, S, T>,
+) -> Result<attention_varlen::Args<'r, S, T>> {
+    let (sinks, alibi) = without_mask("attention_varlen", extras)?;
+    let (q, k, v, cu_q, cu_k) = (q.view(), k.view(), v.view(), cu_q.view(), cu_k.view());
+    Ok(attention_varlen::Args { q, k, v, cu_q, cu_k, sinks, alibi, o, lse })
+}
+
+fn paged<'r, S: Space, T: Float>(
+    (q, k, v): (&'r impl AsView<S, T>, &'r impl AsView<S, T>, &'r impl AsView<S, T>),
+    (block_table, lengths, cu_q): (AnyRef<'r, S>, AnyRef<'r, S>, &'r impl AsView<S, u32>),
+    extras: &'r AttentionExtras<'_, S>,
+    (o, lse): Outputs<'r, S, T>,
+) -> Result<attention_paged::Args<'r, S, T>> {
+    let (sinks, alibi) = without_mask("attention_paged", extras)?;
+    let (q, k, v, cu_q) = (q.view(), k.view(), v.view(), cu_q.view());
+    Ok(attention_paged::Args { q, k, v, block_table, lengths, cu_q, sinks, alibi, o, lse })
+}
+
+/// The sinks and slopes among the extras.
+fn without_mask<'r, S: Space>(
+    op: &'static str,
+    extras: &'r AttentionExtras<'_, S>,
+) -> Result<(Option<AnyRef<'r, S>>, Option<AnyRef<'r, S>>)> {
+    if extras.mask.is_some() {
+        return Err(Error::param(op, "mask", "a mask", "none, because sequences differ in length"));
+    }
+    Ok((extras.sinks.map(|sinks| sinks.shorten()), extras.alibi.map(|alibi| alibi.shorten())))
+}

@@ -1,0 +1,73 @@
+//! Attention over sequences that lie side by side.
+use super::{Attention, is_grouped};
+use crate::ops::extents;
+use crate::ops::registry::OptionValue;
+use crate::{DType, Error, Float, Op, Operands, Result, Shape, Tolerance, operands};
+use core::hash::Hasher;
+
+/// [`Attention`] over `b` sequences of different lengths that lie side by side, without padding.
+///
+/// Operands:
+/// - `q[n, h, d]`: the queries of all sequences, one sequence after another;
+/// - `k[m, h_kv, d]` and `v[m, h_kv, dv]`: their keys and values, likewise; `h` is a multiple of `h_kv`;
+/// - `cu_q[b + 1]` and `cu_k[b + 1]` of u32: sequence `i` has the queries `cu_q[i] .. cu_q[i + 1]` and the keys
+///   `cu_k[i] .. cu_k[i + 1]`. Both begin with 0, never fall, and end with the number of rows, `n` and `m`;
+/// - `sinks[h]` of `T` and `alibi[h]` of a float type, both optional, as for [`Attention`];
+/// - `o[n, h, dv]`;
+/// - `lse[n, h]` of f32, optional: the logarithm of each row's denominator.
+///
+/// Within a sequence of `t` queries and `s` keys this is [`Attention`]: query `r` is at position `s − t + r`, and scale, causality,
+/// window, softcap, alibi and sinks mean the same. A sequence without keys gives zeros.
+///
+/// An entry of `cu_q` or `cu_k` that breaks these rules is [`Error::Index`], which the backend reports no later than the next time
+/// the queue is waited for. The first entry must be below 1, and every other one below the number of rows plus 1, which is the
+/// bound that the error names.
+///
+/// Dao, "FlashAttention-2: Faster Attention with Better Parallelism and Work Partitioning", 2023.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct AttentionVarlen<T> {
+    /// The options, which are those of attention within one sequence.
+    pub attention: Attention<T>,
+}
+impl<T> AttentionVarlen<T> {
+    /// Attention with these options within each sequence.
+    pub fn of(attention: Attention<T>) -> Self {
+        AttentionVarlen { attention }
+    }
+}
+operands!(pub mod attention_varlen: AttentionVarlen<T: Float> {
+    q: in T, k: in T, v: in T, cu_q: in u32, cu_k: in u32, sinks: opt any, alibi: opt any, o: out T, lse: opt_out f32,
+});
+impl<T: Float> Op for AttentionVarlen<T> {
+    fn name(&self) -> &'static str {
+        "attention_varlen"
+    }
+    fn options(&self) -> Vec<(&'static str, OptionValue)> {
+        self.attention.options()
+    }
+    fn hash_options<H: Hasher>(&self, state: &mut H) {
+        self.attention.hash_options(state);
+    }
+    fn infer(&self, on: &attention_varlen::Shapes<'_>) -> Result<[Shape; 2]> {
+        let op = self.name();
+        let &[n, h, d] = on.q.dims() else { return Err(Error::shape(op, "q", on.q, "[n, h, d]")) };
+        let (m, heads) = match *on.k.dims() {
+            [m, kv, kd] if kd == d && is_grouped(h, kv) => (m, kv),
+            _ => return Err(Error::shape(op, "k", on.k, format!("[m, a divisor of {h}, {d}]"))),
+        };
+        let dv = match *on.v.dims() {
+            [rows, kv, dv] if [rows, kv] == [m, heads] => dv,
+            _ => return Err(Error::shape(op, "v", on.v, format!("[{m}, {heads}, dv]"))),
+        };
+        match *on.cu_q.dims() {
+            [entries] if entries > 0 => extents(op, "cu_k", on.cu_k, &[entries])?,
+            _ => return Err(Error::shape(op, "cu_q", on.cu_q, "[b + 1]")),
+        }
+        self.attention.check_common(op, on.alibi.as_ref(), on.sinks.as_ref(), h)?;
+        Ok([on.q.shape().with_last(dv)?, Shape::new(&[n, h])?])
+    }
+    fn tolerance(&self, _: &'static str, dtype: DType, _: &dyn Operands) -> Tolerance {
+        Tolerance::attention(dtype)
+    }
+}

@@ -1,0 +1,333 @@
+//! Rows written to caches of keys and values, whose places the device reads.
+//!
+//! A cache is `[slots, ..]`, a row for each token that it may hold. Which slots a call writes is data, so that the same call
+//! serves contiguous, rotating and paged caches, and a recorded call can be replayed with other slots.
+use super::extents;
+use super::norm::weights;
+use super::registry::OptionValue;
+use super::{RopeOrder, angles};
+use crate::{
+    AsAny, AsView, AsViewMut, DType, Element, Error, Execute, Float, Layout, Op, Operand, Operands, Result,
+    Shape, Tolerance, operands,
+};
+use core::hash::{Hash, Hasher};
+use core::marker::PhantomData;
+
+/// Writes rows to places of a cache: `cache[slots[i], ..] = x[i, ..]`, converted to the cache's type.
+///
+/// Operands:
+/// - `x[n, ..]`;
+/// - `slots[n]` of an index type: the row of the cache for each row of `x`. The largest value of the type skips the row; any
+///   other slot that the cache does not have is [`Error::Index`]. Slots that are not skipped are distinct, or which of the rows
+///   is kept is unspecified;
+/// - `cache[slots, ..]` of `T` or f8e4m3, read and written: rows that no slot names keep what they are.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CacheWrite<T>(PhantomData<T>);
+impl<T> CacheWrite<T> {
+    /// The op; it has no options.
+    pub const OP: Self = CacheWrite(PhantomData);
+}
+operands!(pub mod cache_write: CacheWrite<T: Float> { x: in T, slots: in any, cache: inout any });
+impl<T: Float> Op for CacheWrite<T> {
+    fn name(&self) -> &'static str {
+        "cache_write"
+    }
+    fn hash_options<H: Hasher>(&self, _: &mut H) {}
+    fn infer(&self, on: &cache_write::Shapes<'_>) -> Result<[Shape; 0]> {
+        let op = self.name();
+        let Some((&n, row)) = on.x.dims().split_first() else {
+            return Err(Error::shape(op, "x", on.x, "[n, ..]"));
+        };
+        check_slots(op, &on.slots, n)?;
+        check_cache::<T>(op, &on.cache, row)?;
+        Ok([])
+    }
+    /// Rounded once by the rules of casts, so that all backends agree.
+    fn tolerance(&self, _: &'static str, _: DType, _: &dyn Operands) -> Tolerance {
+        Tolerance::Exact
+    }
+}
+
+/// Rotates keys and writes keys and values to their places in the caches: `rope_thd` of `k`, then [`CacheWrite`] of both. Nothing
+/// is rounded in between.
+///
+/// Operands:
+/// - `k[n, h, d]` with even `d`, and `v[n, h, dv]`;
+/// - `cos` and `sin` of any float type: tables `[t', r/2]`, where `r ≤ d`. The first `r` features of a head are rotated;
+/// - `positions[n]` of an index type: the table's row for each token. Any position outside the table is [`Error::Index`], also
+///   that of a token whose slot is skipped;
+/// - `slots[n]`, `k_cache[slots, h, d]` and `v_cache[slots, h, dv]`: as for [`CacheWrite`]; the caches have one type.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct RopeCacheWrite<T> {
+    /// How features pair up.
+    pub order: RopeOrder,
+    types: PhantomData<T>,
+}
+impl<T> RopeCacheWrite<T> {
+    /// Rotates pairs of this order.
+    pub fn order(order: RopeOrder) -> Self {
+        RopeCacheWrite { order, types: PhantomData }
+    }
+}
+operands!(pub mod rope_cache_write: RopeCacheWrite<T: Float> {
+    k: in T, v: in T, cos: in any, sin: in any, positions: in any, slots: in any, k_cache: inout any,
+    v_cache: inout any,
+});
+impl<T: Float> Op for RopeCacheWrite<T> {
+    fn name(&self) -> &'static str {
+        "rope_cache_write"
+    }
+    fn options(&self) -> Vec<(&'static str, OptionValue)> {
+        vec![("order", OptionValue::word(RopeOrder::ALL, self.order))]
+    }
+    fn hash_options<H: Hasher>(&self, state: &mut H) {
+        let RopeCacheWrite { order, types: _ } = self;
+        order.hash(state);
+    }
+    fn infer(&self, on: &rope_cache_write::Shapes<'_>) -> Result<[Shape; 0]> {
+        let rows = Rows {
+            op: self.name(),
+            k: on.k,
+            v: on.v,
+            tables: [&on.cos, &on.sin],
+            positions: &on.positions,
+            slots: &on.slots,
+            caches: [&on.k_cache, &on.v_cache],
+        };
+        rows.check::<T>()?;
+        Ok([])
+    }
+    fn tolerance(&self, output: &'static str, dtype: DType, _: &dyn Operands) -> Tolerance {
+        of_cache(output, dtype)
+    }
+}
+
+/// Norms keys, rotates them, and writes keys and values to their places in the caches: [`QkNormRope`](super::QkNormRope) of `k`,
+/// then [`CacheWrite`] of both. Nothing is rounded in between.
+///
+/// Operands: those of [`RopeCacheWrite`], and `weight[d]` of any float type, of the norm.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct QkNormRopeCacheWrite<T> {
+    /// Added to the mean square, inside the root.
+    pub eps: f64,
+    /// How features pair up.
+    pub order: RopeOrder,
+    types: PhantomData<T>,
+}
+impl<T> QkNormRopeCacheWrite<T> {
+    /// Norms with this `eps` and rotates pairs `(i, i + r/2)`.
+    pub fn eps(eps: f64) -> Self {
+        QkNormRopeCacheWrite { eps, order: RopeOrder::Half, types: PhantomData }
+    }
+    /// Rotates pairs of this order.
+    pub fn order(self, order: RopeOrder) -> Self {
+        QkNormRopeCacheWrite { order, ..self }
+    }
+}
+operands!(pub mod qk_norm_rope_cache_write: QkNormRopeCacheWrite<T: Float> {
+    k: in T, v: in T, weight: in any, cos: in any, sin: in any, positions: in any, slots: in any,
+    k_cache: inout any, v_cache: inout any,
+});
+impl<T: Float> Op for QkNormRopeCacheWrite<T> {
+    fn name(&self) -> &'static str {
+        "qk_norm_rope_cache_write"
+    }
+    fn options(&self) -> Vec<(&'static str, OptionValue)> {
+        vec![("eps", self.eps.into()), ("order", OptionValue::word(RopeOrder::ALL, self.order))]
+    }
+    fn hash_options<H: Hasher>(&self, state: &mut H) {
+        let QkNormRopeCacheWrite { eps, order, types: _ } = self;
+        (eps.to_bits(), order).hash(state);
+    }
+    fn infer(&self, on: &qk_norm_rope_cache_write::Shapes<'_>) -> Result<[Shape; 0]> {
+        let rows = Rows {
+            op: self.name(),
+            k: on.k,
+            v: on.v,
+            tables: [&on.cos, &on.sin],
+            positions: &on.positions,
+            slots: &on.slots,
+            caches: [&on.k_cache, &on.v_cache],
+        };
+        weights(rows.op, Some(on.weight), rows.check::<T>()?)?;
+        Ok([])
+    }
+    fn tolerance(&self, output: &'static str, dtype: DType, _: &dyn Operands) -> Tolerance {
+        of_cache(output, dtype)
+    }
+}
+
+/// Values are stored as they are, keys rounded once.
+fn of_cache(output: &'static str, dtype: DType) -> Tolerance {
+    if output == "v_cache" { Tolerance::Exact } else { Tolerance::rounded(dtype) }
+}
+
+fn check_slots(op: &'static str, slots: &Operand<'_>, n: usize) -> Result<()> {
+    slots.require(op, DType::is_index, "u8, u32, i32 or i64")?;
+    extents(op, "slots", slots.layout, &[n])
+}
+
+/// Checks a cache of such rows, and returns its number of slots.
+fn check_cache<T: Float>(op: &'static str, cache: &Operand<'_>, row: &[usize]) -> Result<usize> {
+    if cache.dtype != T::DTYPE && cache.dtype != DType::F8E4M3 {
+        let want = "the type of the rows, or f8e4m3";
+        return Err(Error::DType { op, operand: cache.name, got: cache.dtype, want });
+    }
+    match cache.dims().split_first() {
+        Some((slots, of_slot)) if of_slot == row => Ok(*slots),
+        _ => {
+            let want = format!("[slots, ..] with rows of {row:?}");
+            Err(Error::shape(op, cache.name, cache.layout, want))
+        }
+    }
+}
+
+/// What the two ops on keys and values have in common.
+struct Rows<'a> {
+    op: &'static str,
+    k: &'a Layout,
+    v: &'a Layout,
+    tables: [&'a Operand<'a>; 2],
+    positions: &'a Operand<'a>,
+    slots: &'a Operand<'a>,
+    caches: [&'a Operand<'a>; 2],
+}
+
+impl Rows<'_> {
+    /// Checks all operands, and returns the features of a head.
+    fn check<T: Float>(&self) -> Result<usize> {
+        let op = self.op;
+        let (n, h, d) = match *self.k.dims() {
+            [n, h, d] if d % 2 == 0 => (n, h, d),
+            _ => return Err(Error::shape(op, "k", self.k, "[n, h, d] with d even")),
+        };
+        match *self.v.dims() {
+            [rows, heads, _] if (rows, heads) == (n, h) => {}
+            _ => return Err(Error::shape(op, "v", self.v, format!("[{n}, {h}, dv]"))),
+        }
+        angles::check_rows(op, self.tables, self.positions, (n, d))?;
+        check_slots(op, self.slots, n)?;
+        let [keys, values] = self.caches;
+        let slots = check_cache::<T>(op, keys, &self.k.dims()[1..])?;
+        if values.dtype != keys.dtype {
+            let want = "the type of `k_cache`";
+            return Err(Error::DType { op, operand: values.name, got: values.dtype, want });
+        }
+        extents(op, values.name, values.layout, &[slots, h, self.v.dims()[2]])?;
+        Ok(d)
+    }
+}
+
+/// Caches of keys and values that are written in `T`.
+///
+/// The caches are tensors of `T` or of [`F8E4M3`](crate::F8E4M3), contiguous or not: a cache `[heads, tokens, d]` is written
+/// through a transposed view.
+pub trait CacheOps<T: Float>:
+    Execute<CacheWrite<T>> + Execute<RopeCacheWrite<T>> + Execute<QkNormRopeCacheWrite<T>>
+{
+    /// [`CacheWrite`]: `cache[slots[i], ..] = x[i, ..]`.
+    ///
+    /// # Errors
+    /// [`Error::Shape`], [`Error::DType`], [`Error::Index`] and any error that the backend reports.
+    ///
+    /// ```
+    /// # use ops_core::{Backend, ops::*};
+    /// # let b = ops_cpu::Cpu::new();
+    /// let x = b.tensor(&[3, 2], &[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0])?;
+    /// // The second row is skipped.
+    /// let slots = b.tensor(&[3], &[2, u32::MAX, 0])?;
+    /// let mut cache = b.zeros::<f32>(&[3, 2])?;
+    /// b.cache_write(&x, &slots, &mut cache)?;
+    /// assert_eq!(cache.to_vec(&b)?, [5.0, 6.0, 0.0, 0.0, 1.0, 2.0]);
+    /// # Ok::<(), ops_core::Error>(())
+    /// ```
+    fn cache_write<C: Element>(
+        &self,
+        x: impl AsView<Self::Space, T>,
+        slots: impl AsAny<Self::Space>,
+        mut cache: impl AsViewMut<Self::Space, C>,
+    ) -> Result<()> {
+        let (slots, mut cache) = (slots.any_view(), cache.view_mut());
+        let args = cache_write::Args { x: x.view(), slots, cache: cache.reborrow().any() };
+        self.run(&CacheWrite::<T>::OP, args)
+    }
+    /// [`RopeCacheWrite`] of keys and values `(k, v)`, with tables `(cos, sin)`, into `(k_cache, v_cache)`.
+    ///
+    /// # Errors
+    /// [`Error::Shape`], [`Error::DType`], [`Error::Index`] and any error that the backend reports.
+    ///
+    /// ```
+    /// # use ops_core::{Backend, ops::*};
+    /// # let b = ops_cpu::Cpu::new();
+    /// let (k, v) = (b.tensor(&[1, 1, 2], &[1.0f32, 2.0])?, b.tensor(&[1, 1, 2], &[3.0f32, 4.0])?);
+    /// // Row 1 of the tables is a quarter turn.
+    /// let (cos, sin) = (b.tensor(&[2, 1], &[1.0f32, 0.0])?, b.tensor(&[2, 1], &[0.0f32, 1.0])?);
+    /// let (positions, slots) = (b.tensor(&[1], &[1u32])?, b.tensor(&[1], &[2u32])?);
+    /// let (mut keys, mut values) = (b.zeros::<f32>(&[3, 1, 2])?, b.zeros::<f32>(&[3, 1, 2])?);
+    /// let op = RopeCacheWrite::order(RopeOrder::Half);
+    /// b.rope_cache_write((&k, &v), (&cos, &sin), &positions, &slots, (&mut keys, &mut values), op)?;
+    /// assert_eq!(keys.to_vec(&b)?, [0.0, 0.0, 0.0, 0.0, -2.0, 1.0]);
+    /// assert_eq!(values.to_vec(&b)?, [0.0, 0.0, 0.0, 0.0, 3.0, 4.0]);
+    /// # Ok::<(), ops_core::Error>(())
+    /// ```
+    fn rope_cache_write<C: Element>(
+        &self,
+        (k, v): (impl AsView<Self::Space, T>, impl AsView<Self::Space, T>),
+        (cos, sin): (impl AsAny<Self::Space>, impl AsAny<Self::Space>),
+        positions: impl AsAny<Self::Space>,
+        slots: impl AsAny<Self::Space>,
+        (mut k_cache, mut v_cache): (impl AsViewMut<Self::Space, C>, impl AsViewMut<Self::Space, C>),
+        op: RopeCacheWrite<T>,
+    ) -> Result<()> {
+        let (k, v, cos, sin) = (k.view(), v.view(), cos.any_view(), sin.any_view());
+        let (positions, slots) = (positions.any_view(), slots.any_view());
+        let (mut keys, mut values) = (k_cache.view_mut(), v_cache.view_mut());
+        let (k_cache, v_cache) = (keys.reborrow().any(), values.reborrow().any());
+        self.run(&op, rope_cache_write::Args { k, v, cos, sin, positions, slots, k_cache, v_cache })
+    }
+    /// [`QkNormRopeCacheWrite`] of keys and values `(k, v)`, with tables `(cos, sin)`, into `(k_cache, v_cache)`.
+    ///
+    /// # Errors
+    /// [`Error::Shape`], [`Error::DType`], [`Error::Index`] and any error that the backend reports.
+    ///
+    /// ```
+    /// # use ops_core::{Backend, ops::*};
+    /// # let b = ops_cpu::Cpu::new();
+    /// // A key of mean square 4, turned by a quarter.
+    /// let (k, v) = (b.tensor(&[1, 1, 2], &[2.0f32, -2.0])?, b.tensor(&[1, 1, 1], &[7.0f32])?);
+    /// let weight = b.tensor(&[2], &[1.0f32, 3.0])?;
+    /// let (cos, sin) = (b.tensor(&[1, 1], &[0.0f32])?, b.tensor(&[1, 1], &[1.0f32])?);
+    /// let (positions, slots) = (b.tensor(&[1], &[0u32])?, b.tensor(&[1], &[0u32])?);
+    /// let (mut keys, mut values) = (b.zeros::<f32>(&[1, 1, 2])?, b.zeros::<f32>(&[1, 1, 1])?);
+    /// let (caches, op) = ((&mut keys, &mut values), QkNormRopeCacheWrite::eps(0.0));
+    /// b.qk_norm_rope_cache_write((&k, &v), &weight, (&cos, &sin), &positions, &slots, caches, op)?;
+    /// assert_eq!((keys.to_vec(&b)?, values.to_vec(&b)?), (vec![3.0, 1.0], vec![7.0]));
+    /// # Ok::<(), ops_core::Error>(())
+    /// ```
+    #[allow(clippy::too_many_arguments)]
+    fn qk_norm_rope_cache_write<C: Element>(
+        &self,
+        (k, v): (impl AsView<Self::Space, T>, impl AsView<Self::Space, T>),
+        weight: impl AsAny<Self::Space>,
+        (cos, sin): (impl AsAny<Self::Space>, impl AsAny<Self::Space>),
+        positions: impl AsAny<Self::Space>,
+        slots: impl AsAny<Self::Space>,
+        (mut k_cache, mut v_cache): (impl AsViewMut<Self::Space, C>, impl AsViewMut<Self::Space, C>),
+        op: QkNormRopeCacheWrite<T>,
+    ) -> Result<()> {
+        let (k, v, weight) = (k.view(), v.view(), weight.any_view());
+        let (cos, sin) = (cos.any_view(), sin.any_view());
+        let (positions, slots) = (positions.any_view(), slots.any_view());
+        let (mut keys, mut values) = (k_cache.view_mut(), v_cache.view_mut());
+        let (k_cache, v_cache) = (keys.reborrow().any(), values.reborrow().any());
+        let args =
+            qk_norm_rope_cache_write::Args { k, v, weight, cos, sin, positions, slots, k_cache, v_cache };
+        self.run(&op, args)
+    }
+}
+impl<T: Float, B> CacheOps<T> for B where
+    B: Execute<CacheWrite<T>> + Execute<RopeCacheWrite<T>> + Execute<QkNormRopeCacheWrite<T>>
+{
+}

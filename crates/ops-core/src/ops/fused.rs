@@ -1,0 +1,203 @@
+//! Products with a step behind them in one op.
+use super::products::{rows_times, summed_with};
+use super::{ActivationOps, CastOps, Glu, GluFn, Linear, LinearOps};
+use crate::parts::PartOperands;
+use crate::{
+    AsAny, AsView, AsViewMut, DType, Error, Execute, Float, Layout, Op, Operands, Packing, Parts, Reason,
+    Result, Role, Shape, TensorOf, Tolerance, operands,
+};
+use core::hash::Hasher;
+use core::marker::PhantomData;
+
+/// The gated half of a feed-forward block: `y = silu(x · gateᵀ) · (x · upᵀ)`. The products are not rounded to `T`.
+///
+/// Operands: `x[.., k]`; `gate[n, k]` and `up[n, k]`, each of any float type or block format, as the weight of
+/// [`Linear`]; `y[.., n]`.
+///
+/// In parts: two [`Linear`] and a [`Glu`] of `T::Acc`, then a cast. Shazeer, "GLU Variants Improve Transformer", 2020.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LinearSwiglu<T>(PhantomData<T>);
+impl<T> LinearSwiglu<T> {
+    /// The op; it has no options.
+    pub const OP: Self = LinearSwiglu(PhantomData);
+}
+operands!(pub mod linear_swiglu: LinearSwiglu<T: Float> { x: in T, gate: in any, up: in any, y: out T });
+impl<T: Float> Op for LinearSwiglu<T> {
+    fn name(&self) -> &'static str {
+        "linear_swiglu"
+    }
+    fn hash_options<H: Hasher>(&self, _: &mut H) {}
+    fn infer(&self, on: &linear_swiglu::Shapes<'_>) -> Result<[Shape; 1]> {
+        let op = self.name();
+        for weight in [on.gate, on.up] {
+            weight.require(op, DType::is_real, "f16, bf16, f32, f64 or a block format")?;
+        }
+        let &[n, _] = on.gate.dims() else {
+            return Err(Error::shape(op, "gate", on.gate.layout, "[n, k], or [n, k / values] in blocks"));
+        };
+        let (gate_values, up_values) = (on.gate.last_values()?, on.up.last_values()?);
+        match *on.up.dims() {
+            [rows, _] if rows == n && up_values == gate_values => {}
+            _ => {
+                let want = format!("[{n}, k] with k = {gate_values} values, as of `gate`");
+                return Err(Error::shape(op, "up", on.up.layout, want));
+            }
+        }
+        Ok([rows_times(op, on.x, n, on.gate)?])
+    }
+    fn tolerance(&self, _: &'static str, dtype: DType, on: &dyn Operands) -> Tolerance {
+        let blocks = ["gate", "up"].into_iter().find(|name| on.get(name).is_some_and(|w| w.dtype.is_block()));
+        summed_with(on.get(blocks.unwrap_or("gate")), dtype)
+    }
+}
+
+impl<T: Float, B> Parts<B> for LinearSwiglu<T>
+where
+    B: LinearOps<T::Acc> + ActivationOps<T::Acc> + CastOps<T> + CastOps<T::Acc>,
+{
+    fn parts_support(&self, backend: &B, on: &dyn Operands) -> Result<(), Reason> {
+        let given = |name| on.get(name).ok_or(Reason::Missing);
+        let (x, y) = (given("x")?, given("y")?);
+        let (of_x, of_y) = (Layout::of(x.layout.shape()), Layout::of(y.layout.shape()));
+        let made = |name, role, layout| PartOperands::<4>::made(name, role, DType::of::<T::Acc>(), layout);
+        for weight in [given("gate")?, given("up")?] {
+            let weight = crate::Operand { name: "weight", ..weight };
+            let product = PartOperands([made("x", Role::In, &of_x), weight, made("y", Role::Out, &of_y)]);
+            Execute::<Linear<T::Acc>>::support(backend, &Linear::OP, &Declared(&product))?;
+        }
+        let [gate, up] = ["gate", "up"].map(|name| made(name, Role::In, &of_y));
+        let gated = PartOperands([gate, up, made("y", Role::Out, &of_y)]);
+        Execute::<Glu<T::Acc>>::support(backend, &Glu::of(GluFn::Swiglu), &gated)?;
+        if T::DTYPE == DType::of::<T::Acc>() {
+            return Ok(());
+        }
+        let widened = PartOperands([x, made("y", Role::Out, &of_x)]);
+        Execute::<super::Cast<T::Acc>>::support(backend, &super::Cast::OP, &widened)?;
+        let rounded = PartOperands([made("x", Role::In, &of_y), y]);
+        Execute::<super::Cast<T>>::support(backend, &super::Cast::OP, &rounded)
+    }
+
+    fn run_parts(&self, backend: &B, args: &mut linear_swiglu::Args<'_, B::Space, T>) -> Result<()> {
+        let linear_swiglu::Args { x, gate, up, y } = args;
+        let products = |x: crate::Ref<'_, B, T::Acc>| -> Result<_> {
+            let gate = LinearOps::<T::Acc>::linear(backend, x, *gate)?;
+            Ok((gate, LinearOps::<T::Acc>::linear(backend, x, *up)?))
+        };
+        if let Some(x) = x.any().typed::<T::Acc>() {
+            let (gate, up) = products(x)?;
+            if let Some(y) = y.reborrow().any().typed::<T::Acc>() {
+                return ActivationOps::<T::Acc>::swiglu_into(backend, &gate, &up, y);
+            }
+        }
+        let wide = CastOps::<T::Acc>::cast(backend, *x)?;
+        let (gate, up) = products(wide.as_ref())?;
+        let sums = ActivationOps::<T::Acc>::swiglu(backend, &gate, &up)?;
+        CastOps::<T>::cast_into(backend, &sums, y.reborrow())
+    }
+
+    fn parts_read(&self, backend: &B, operand: &'static str, packing: &'static Packing) -> bool {
+        let is_weight = matches!(operand, "gate" | "up");
+        is_weight && Execute::<Linear<T::Acc>>::reads(backend, &Linear::OP, "weight", packing)
+    }
+}
+
+/// The operands of a product without a bias, which is declared before `y`.
+struct Declared<'o>(&'o PartOperands<'o, 3>);
+impl Operands for Declared<'_> {
+    fn count(&self) -> usize {
+        4
+    }
+    fn operand(&self, index: usize) -> Option<crate::Operand<'_>> {
+        self.0.operand(match index {
+            2 => return None,
+            3 => 2,
+            index => index,
+        })
+    }
+}
+
+/// Products in `T` with a step behind them.
+pub trait FusedOps<T: Float>: Execute<LinearSwiglu<T>> {
+    /// [`LinearSwiglu`]: `silu(x · gateᵀ) · (x · upᵀ)`.
+    ///
+    /// # Errors
+    /// [`Error::Shape`], [`Error::DType`] and any error that the backend reports.
+    ///
+    /// ```
+    /// # use ops_core::{Backend, ops::*};
+    /// # let b = ops_cpu::Cpu::new();
+    /// let x = b.tensor(&[1, 2], &[1.0f32, 2.0])?;
+    /// let (gate, up) = (b.tensor(&[1, 2], &[0.0f32, 50.0])?, b.tensor(&[1, 2], &[3.0f32, 4.0])?);
+    /// // silu(100) is 100, and the other product 11.
+    /// assert_eq!(b.linear_swiglu(&x, &gate, &up)?.to_vec(&b)?, [1100.0]);
+    /// # Ok::<(), ops_core::Error>(())
+    /// ```
+    fn linear_swiglu(
+        &self,
+        x: impl AsView<Self::Space, T>,
+        gate: impl AsAny<Self::Space>,
+        up: impl AsAny<Self::Space>,
+    ) -> Result<TensorOf<Self, T>> {
+        let (x, gate, up) = (x.view(), gate.any_view(), up.any_view());
+        let on = linear_swiglu::Shapes {
+            x: crate::View::layout(&x),
+            gate: gate.operand("gate"),
+            up: up.operand("up"),
+            y: crate::Written,
+        };
+        let [shape] = LinearSwiglu::<T>::OP.infer(&on)?;
+        let mut y = self.empty(shape)?;
+        self.linear_swiglu_into(x, gate, up, &mut y)?;
+        Ok(y)
+    }
+    /// Whether one kernel computes [`LinearSwiglu`] of these operands. If not, a model may call the parts in `T`, which round in
+    /// between: they are at least as fast.
+    ///
+    /// ```
+    /// # use ops_core::{Backend, ops::*};
+    /// # let b = ops_cpu::Cpu::new();
+    /// let (x, weight) = (b.zeros::<f32>(&[1, 2])?, b.zeros::<f32>(&[1, 2])?);
+    /// assert!(!b.fuses_linear_swiglu(&x, &weight, &weight));
+    /// # Ok::<(), ops_core::Error>(())
+    /// ```
+    fn fuses_linear_swiglu(
+        &self,
+        x: impl AsView<Self::Space, T>,
+        gate: impl AsAny<Self::Space>,
+        up: impl AsAny<Self::Space>,
+    ) -> bool {
+        let (x, gate, up) = (x.view(), gate.any_view(), up.any_view());
+        let n = gate.operand("gate").dims().first().copied().unwrap_or(0);
+        let Ok(shape) = crate::View::layout(&x).shape().with_last(n) else { return false };
+        let (x, y) = (x.any(), Layout::of(shape));
+        let y = PartOperands::<4>::made("y", Role::Out, T::DTYPE, &y);
+        let on = PartOperands([x.operand("x"), gate.operand("gate"), up.operand("up"), y]);
+        self.fuses(&LinearSwiglu::OP, &on)
+    }
+    /// [`linear_swiglu`](Self::linear_swiglu) into `y`.
+    ///
+    /// # Errors
+    /// [`Error::Shape`], [`Error::DType`] and any error that the backend reports.
+    ///
+    /// ```
+    /// # use ops_core::{Backend, ops::*};
+    /// # let b = ops_cpu::Cpu::new();
+    /// let x = b.tensor(&[1, 2], &[1.0f32, 2.0])?;
+    /// let (gate, up) = (b.tensor(&[1, 2], &[0.0f32, 50.0])?, b.tensor(&[1, 2], &[3.0f32, 4.0])?);
+    /// let mut y = b.zeros(&[1, 1])?;
+    /// b.linear_swiglu_into(&x, &gate, &up, &mut y)?;
+    /// assert_eq!(y.to_vec(&b)?, [1100.0]);
+    /// # Ok::<(), ops_core::Error>(())
+    /// ```
+    fn linear_swiglu_into(
+        &self,
+        x: impl AsView<Self::Space, T>,
+        gate: impl AsAny<Self::Space>,
+        up: impl AsAny<Self::Space>,
+        mut y: impl AsViewMut<Self::Space, T>,
+    ) -> Result<()> {
+        let (gate, up) = (gate.any_view(), up.any_view());
+        self.run(&LinearSwiglu::OP, linear_swiglu::Args { x: x.view(), gate, up, y: y.view_mut() })
+    }
+}
+impl<T: Float, B: Execute<LinearSwiglu<T>>> FusedOps<T> for B {}

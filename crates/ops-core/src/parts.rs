@@ -1,0 +1,76 @@
+//! Fused ops that a backend runs as the ops that they are made of.
+use crate::{Backend, DType, Layout, Op, Operand, Operands, Packing, Reason, Result, Role};
+
+/// A fused op with a definition in parts on backend `B`: the ops that compute the same, with intermediate results in the type in
+/// which `T` accumulates.
+///
+/// A backend without a kernel for the op says so by [`by_parts!`](crate::by_parts), once for any number of ops. `docs/fused-ops.md`
+/// lists the fused ops and their parts.
+pub trait Parts<B: Backend>: Op {
+    /// Whether `backend` supports the parts of a call on these operands.
+    ///
+    /// # Errors
+    /// The reason why it lacks one of them.
+    fn parts_support(&self, backend: &B, on: &dyn Operands) -> Result<(), Reason>;
+    /// Runs the parts.
+    ///
+    /// # Errors
+    /// Those of the parts. If intermediate results find no memory, no output was written.
+    fn run_parts(&self, backend: &B, args: &mut Self::Args<'_, B::Space>) -> Result<()>;
+    /// Whether the part that reads `operand` reads it in this packing.
+    fn parts_read(&self, backend: &B, operand: &'static str, packing: &'static Packing) -> bool {
+        let _ = (backend, operand, packing);
+        false
+    }
+}
+
+/// Operands of a part, for asking whether a backend supports it.
+pub(crate) struct PartOperands<'o, const N: usize>(pub(crate) [Operand<'o>; N]);
+
+impl<'o, const N: usize> PartOperands<'o, N> {
+    /// An operand that is not in memory yet.
+    pub(crate) fn made(name: &'static str, role: Role, dtype: DType, layout: &'o Layout) -> Operand<'o> {
+        Operand { name, role, dtype, layout, packing: None }
+    }
+}
+impl<const N: usize> Operands for PartOperands<'_, N> {
+    fn count(&self) -> usize {
+        N
+    }
+    fn operand(&self, index: usize) -> Option<Operand<'_>> {
+        self.0.get(index).copied()
+    }
+}
+
+/// Declares that a backend runs fused ops by their [`Parts`]: `by_parts!(<T: Float> MyGpu: LinearSwiglu<T>)`.
+///
+/// For ops that are not generic, or of one type, leave the parameters out: `by_parts!(MyGpu: LinearSwiglu<f32>)`.
+#[macro_export]
+macro_rules! by_parts {
+    (<$($g:ident: $bound:path),+> $backend:ty: $($op:ty),+ $(,)?) => {
+        $crate::by_parts!(@each [$($g: $bound),+] $backend: $($op),+);
+    };
+    (@each $generics:tt $backend:ty: $($op:ty),+) => {
+        $($crate::by_parts!(@one $generics $backend, $op);)+
+    };
+    (@one [$($g:ident: $bound:path),*] $backend:ty, $op:ty) => {
+        impl<$($g: $bound),*> $crate::Execute<$op> for $backend {
+            fn support(&self, op: &$op, on: &dyn $crate::Operands) -> $crate::Result<(), $crate::Reason> {
+                $crate::Parts::parts_support(op, self, on)
+            }
+            fn execute(&self, call: $crate::Call<'_, '_, $op, <Self as $crate::Backend>::Space>) -> $crate::Result<()> {
+                let (op, args) = call.into_parts();
+                $crate::Parts::run_parts(op, self, args)
+            }
+            fn fuses(&self, _: &$op, _: &dyn $crate::Operands) -> bool {
+                false
+            }
+            fn reads(&self, op: &$op, operand: &'static str, packing: &'static $crate::Packing) -> bool {
+                $crate::Parts::parts_read(op, self, operand, packing)
+            }
+        }
+    };
+    ($backend:ty: $($op:ty),+ $(,)?) => {
+        $($crate::by_parts!(@one [] $backend, $op);)+
+    };
+}

@@ -1,0 +1,311 @@
+//! Steps of many texts, whose keys and values are in the blocks of one cache.
+use super::attention::QueryKeyValue;
+use super::{Decoder, state};
+use crate::{Config, Error, Result};
+use ops_core::model::{Blocks, PagedCache, Sequence, Transformer, Weight};
+use ops_core::ops::*;
+use ops_core::{Backend, Float, Space, Tensor, TensorOf, View};
+
+/// Memory for the keys and values of many texts: a budget of blocks, and a cache for each layer.
+///
+/// A text is a [`Sequence`] of [`blocks`](Pages::blocks), which takes blocks as it grows. Texts that begin alike may share blocks
+/// ([`Sequence::fork`]).
+///
+/// ```no_run
+/// # use ops_models::Decoder;
+/// # let (cpu, gguf) = (ops_cpu::Cpu::new(), ops_gguf::Gguf::open("model.gguf")?);
+/// let model = Decoder::<f32, _>::load(&cpu, &gguf, 512)?;
+/// let mut pages = model.pages(&cpu, 100, 16)?; // 100 blocks of 16 tokens
+/// let mut long = pages.blocks().sequence();
+/// model.forward_paged(&cpu, &mut pages, &mut [(&mut long, &[1, 2, 3])])?;
+/// // One more token of this text, and another text that has its first two tokens.
+/// let mut other = long.fork(2);
+/// let logits = model.forward_paged(&cpu, &mut pages, &mut [(&mut long, &[4]), (&mut other, &[5, 6])])?;
+/// # Ok::<(), ops_models::Error>(())
+/// ```
+pub struct Pages<S: Space, T: Float> {
+    blocks: Blocks,
+    caches: Vec<PagedCache<S, T>>,
+}
+
+/// A text of a step over pages: its sequence, and the tokens to append.
+pub type PagedRow<'r> = (&'r mut Sequence, &'r [u32]);
+
+/// What a step over pages reads, in the backend's memory. The rows of all texts follow each other.
+#[derive(Debug)]
+pub struct PagedStep<S: Space> {
+    /// The tokens, `[n]`.
+    pub ids: Tensor<S, u32>,
+    /// The position of each token in its text, `[n]`.
+    pub positions: Tensor<S, u32>,
+    /// Where each token's key and value go, `[n]`: `block · size + row`. The largest value skips a token.
+    pub slots: Tensor<S, u32>,
+    /// The blocks of each text, `[texts, width]`. What follows a text's blocks is not read.
+    pub block_table: Tensor<S, u32>,
+    /// Tokens of each text, those of the step included, `[texts]`.
+    pub lengths: Tensor<S, u32>,
+    /// Where the rows of each text begin, and where the last ones end, `[texts + 1]`.
+    pub cu_q: Tensor<S, u32>,
+    /// The row of each text's last token, `[texts]`.
+    pub last: Tensor<S, u32>,
+}
+
+impl<S: Space, T: Float> Pages<S, T> {
+    /// The budget of blocks.
+    pub fn blocks(&self) -> &Blocks {
+        &self.blocks
+    }
+}
+
+impl<S: Space> PagedStep<S> {
+    /// Uploads what a step reads: for each text its sequence, which has the step's tokens already, and these.
+    fn new<B: Backend<Space = S>>(backend: &B, rows: &[PagedRow<'_>], slots: &[u32]) -> Result<Self> {
+        let width = rows.iter().map(|(text, _)| text.blocks().len()).max().unwrap_or(0);
+        let (mut ids, mut positions, mut table) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut lengths, mut cu_q, mut last) = (Vec::new(), vec![0], Vec::new());
+        for (text, tokens) in rows {
+            ids.extend_from_slice(tokens);
+            positions.extend((text.len() - tokens.len()..text.len()).map(|at| at as u32));
+            table.extend_from_slice(text.blocks());
+            table.resize(table.len() + width - text.blocks().len(), u32::MAX);
+            lengths.push(text.len() as u32);
+            cu_q.push(ids.len() as u32);
+            last.push((ids.len() as u32).saturating_sub(1));
+        }
+        Ok(PagedStep {
+            ids: backend.tensor(&[ids.len()], &ids)?,
+            positions: backend.tensor(&[ids.len()], &positions)?,
+            slots: backend.tensor(&[slots.len()], slots)?,
+            block_table: backend.tensor(&[rows.len(), width], &table)?,
+            lengths: backend.tensor(&[rows.len()], &lengths)?,
+            cu_q: backend.tensor(&[cu_q.len()], &cu_q)?,
+            last: backend.tensor(&[rows.len()], &last)?,
+        })
+    }
+}
+
+/// What the layers of a step remember of its texts.
+pub(super) enum Past<'p, 'r, S: Space, T: Float> {
+    /// A state for each text.
+    States(&'p mut [state::Row<'r, S, T>]),
+    /// Blocks that all texts share.
+    Pages(&'p mut [PagedCache<S, T>], &'p PagedStep<S>),
+}
+
+/// What a layer with attention remembers.
+pub(super) enum Keys<'c, S: Space, T: Float> {
+    Apart(Vec<state::Cache<'c, S, T>>),
+    Paged(&'c mut PagedCache<S, T>, &'c PagedStep<S>),
+}
+
+impl<S: Space, T: Float> Past<'_, '_, S, T> {
+    /// That of the layer with attention that has this slot.
+    pub(super) fn keys(&mut self, slot: usize) -> Keys<'_, S, T> {
+        match self {
+            Past::States(rows) => Keys::Apart(state::caches(rows, slot)),
+            Past::Pages(caches, step) => Keys::Paged(&mut caches[slot], step),
+        }
+    }
+    /// That of the recurrent layer that has this slot.
+    pub(super) fn memories(&mut self, slot: usize) -> Vec<state::TextMemory<'_, S, T>> {
+        match self {
+            Past::States(rows) => state::memories(rows, slot),
+            Past::Pages(..) => unreachable!("`check_pages` refuses models with recurrent layers"),
+        }
+    }
+}
+
+impl<T: Float, B: Transformer<T>> Decoder<T, B> {
+    /// Allocates memory for texts of `count` blocks in all, of `size` tokens each.
+    ///
+    /// # Errors
+    /// [`Error::Pages`] for a model with recurrent layers, which keep one state for a whole text; those of [`Blocks::new`] and of the
+    /// backend.
+    pub fn pages(&self, backend: &B, count: usize, size: usize) -> Result<Pages<B::Space, T>> {
+        let Config { kv_heads, head_dim, layers, latent, .. } = self.config;
+        self.check_recurrent()?;
+        let (blocks, dims) = (Blocks::new(count, size)?, [count, size, kv_heads, head_dim]);
+        let cache = |_| match latent {
+            Some(latent) => PagedCache::latent(backend, dims, latent.rank),
+            None => PagedCache::new(backend, dims),
+        };
+        Ok(Pages { blocks, caches: (0..layers).map(cache).collect::<ops_core::Result<_>>()? })
+    }
+
+    /// A step of several texts in `pages`, each of one token or many: the logits for the token after each.
+    ///
+    /// # Errors
+    /// [`Error::Tokens`] if a text has no tokens, or more than the model was loaded for; [`Error::Pages`] for pages of another
+    /// model; [`OutOfBlocks`](ops_core::Error::OutOfBlocks) if there are too few blocks for all texts; those of the backend. All
+    /// texts then have the tokens that they had.
+    pub fn forward_paged(
+        &self,
+        b: &B,
+        pages: &mut Pages<B::Space, T>,
+        rows: &mut [PagedRow<'_>],
+    ) -> Result<Vec<Vec<f32>>> {
+        if rows.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.with_step(b, pages, rows, |pages, step| {
+            let logits = self.logits(b, self.paged_hidden(b, pages, step)?.as_ref())?;
+            Ok(logits.chunks(self.vocabulary().max(1)).map(<[f32]>::to_vec).collect())
+        })
+    }
+
+    /// A step of several texts in `pages`, as [`forward_paged`](Self::forward_paged): the token drawn after each, with a counter for
+    /// each. The logits stay on the backend. `None` where all of them are NaN.
+    ///
+    /// # Errors
+    /// As [`forward_paged`](Self::forward_paged), and those of [`SamplingOps::sample`].
+    pub fn sample_paged(
+        &self,
+        b: &B,
+        pages: &mut Pages<B::Space, T>,
+        rows: &mut [PagedRow<'_>],
+        counters: &[i64],
+        sample: Sample<f32>,
+    ) -> Result<Vec<Option<u32>>> {
+        if rows.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.with_step(b, pages, rows, |pages, step| {
+            self.sampled(b, &self.paged_hidden(b, pages, step)?, counters, sample)
+        })
+    }
+
+    /// The logits for the token after each text of a step, `[texts, vocabulary]`, on the backend. Whatever changes from step to
+    /// step is read from the memory of `step`.
+    ///
+    /// # Errors
+    /// [`Error::Pages`] for pages of another model; those of the backend.
+    pub fn logits_paged(
+        &self,
+        b: &B,
+        pages: &mut Pages<B::Space, T>,
+        step: &PagedStep<B::Space>,
+    ) -> Result<TensorOf<B, f32>> {
+        self.check_pages(pages)?;
+        let logits = self.logits_on(b, self.paged_hidden(b, pages, step)?.as_ref())?;
+        self.capped(b, logits)
+    }
+
+    /// Appends the tokens to their texts, runs the step, and takes the tokens back if it fails.
+    fn with_step<R>(
+        &self,
+        b: &B,
+        pages: &mut Pages<B::Space, T>,
+        rows: &mut [PagedRow<'_>],
+        run: impl FnOnce(&mut Pages<B::Space, T>, &PagedStep<B::Space>) -> Result<R>,
+    ) -> Result<R> {
+        let before: Vec<usize> = rows.iter().map(|(text, _)| text.len()).collect();
+        let step = self.paged_step(b, pages, rows);
+        let result = step.and_then(|step| run(pages, &step));
+        if result.is_err() {
+            rows.iter_mut().zip(before).for_each(|((text, _), len)| text.truncate(len));
+        }
+        result
+    }
+
+    /// Appends tokens to texts in `pages`, and uploads what a step of these tokens reads. The step itself is
+    /// [`logits_paged`](Self::logits_paged).
+    ///
+    /// # Errors
+    /// Those of [`forward_paged`](Self::forward_paged). If the upload fails, the texts have the tokens and the caller removes them.
+    pub fn paged_step(
+        &self,
+        b: &B,
+        pages: &mut Pages<B::Space, T>,
+        rows: &mut [PagedRow<'_>],
+    ) -> Result<PagedStep<B::Space>> {
+        self.check_pages(pages)?;
+        for (text, tokens) in rows.iter() {
+            let (got, before) = (tokens.len(), text.len());
+            let room = self.context().saturating_sub(before);
+            if got == 0 || got > room {
+                return Err(Error::Tokens { got, before, room });
+            }
+        }
+        let Pages { blocks, caches } = pages;
+        let mut texts: Vec<_> = rows.iter_mut().map(|(text, tokens)| (&mut **text, tokens.len())).collect();
+        let slots = blocks.append(&mut texts, |copies| {
+            caches.iter_mut().try_for_each(|cache| cache.copy_blocks(b, copies))
+        })?;
+        PagedStep::new(b, rows, &slots)
+    }
+
+    fn check_recurrent(&self) -> Result<()> {
+        if self.config.recurrent.is_none() {
+            return Ok(());
+        }
+        let got = format!("a model of {}, which has recurrent layers", self.config.architecture);
+        let wanted = "a model with attention in every layer; for others there is Decoder::state".to_owned();
+        Err(Error::Pages { got, wanted })
+    }
+    fn check_pages(&self, pages: &Pages<B::Space, T>) -> Result<()> {
+        self.check_recurrent()?;
+        let (got, wanted) = (pages.caches.len(), self.config.layers);
+        if got != wanted {
+            let (got, wanted) = (format!("pages of {got} layers"), format!("pages of this model's {wanted}"));
+            return Err(Error::Pages { got, wanted });
+        }
+        Ok(())
+    }
+
+    /// The normed output of the last layer for the last token of each text, `[texts, dim]`.
+    fn paged_hidden(
+        &self,
+        b: &B,
+        pages: &mut Pages<B::Space, T>,
+        step: &PagedStep<B::Space>,
+    ) -> Result<TensorOf<B, T>> {
+        let h = self.through_layers(b, &step.ids, &mut Past::Pages(&mut pages.caches, step))?;
+        if step.last.dims() == step.ids.dims() {
+            return Ok(h);
+        }
+        Ok(b.index_select(&h, &step.last, IndexSelect::axis(0))?)
+    }
+
+    /// Attention over pages, as [`attend`](Self::attend).
+    pub(super) fn attend_paged(
+        &self,
+        b: &B,
+        i: usize,
+        (mut q, mut k, v): QueryKeyValue<'_, B, T>,
+        sinks: Option<&Weight<B::Space>>,
+        (cache, step): (&mut PagedCache<B::Space, T>, &PagedStep<B::Space>),
+    ) -> Result<TensorOf<B, T>> {
+        let Config { heads, kv_heads, head_dim, rope, .. } = self.config;
+        let (n, value_dim, tables) = (q.dims()[0], self.config.value_dim(), self.tables(i));
+        let rotate = |x: &mut TensorOf<B, T>| -> Result<()> {
+            let positions = step.positions.as_ref().reshape(&[1, n])?;
+            let rows = self.rotated_part(x.as_mut())?;
+            Ok(b.rope_at_inplace(rows, &tables.cos, &tables.sin, positions, Rope::new(rope))?)
+        };
+        rotate(&mut q)?;
+        match v {
+            Some(v) => {
+                let (k, v) = (
+                    k.as_ref().reshape(&[n, kv_heads, head_dim])?,
+                    v.as_ref().reshape(&[n, kv_heads, value_dim])?,
+                );
+                let (angles, caches) = ((&tables.cos, &tables.sin), cache.slots_mut()?);
+                let op = RopeCacheWrite::order(match rope {
+                    RopeForm::Interleaved => RopeOrder::Interleaved,
+                    RopeForm::Half | RopeForm::HalfThd => RopeOrder::Half,
+                });
+                b.rope_cache_write((k, v), angles, &step.positions, &step.slots, caches, op)?;
+            }
+            None => {
+                rotate(&mut k)?;
+                cache.write_keys(b, k.as_ref().reshape(&[n, kv_heads, head_dim])?, &step.slots)?;
+            }
+        }
+        let extras = AttentionExtras::new();
+        let extras = sinks.map_or(extras, |sinks| extras.sinks(sinks.as_ref()));
+        let q = q.as_ref().reshape(&[n, heads, head_dim])?;
+        let pages = (&step.block_table, &step.lengths, &step.cu_q);
+        let o = b.attention_paged(q, cache.keys(), cache.values()?, pages, extras, self.scores(i))?;
+        Ok(o.reshape(&[n, heads * value_dim])?)
+    }
+}

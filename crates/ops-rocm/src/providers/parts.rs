@@ -1,0 +1,30 @@
+//! Fused ops as the ops that they are made of.
+use crate::ProviderId;
+use crate::choice::Target;
+use crate::provider::Provider;
+use crate::{HipSpace, Result, Rocm};
+use ops_core::{Call, Op, Operands, Parts, Reason};
+
+/// Runs the parts of an op, each by its own provider.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ByParts;
+
+impl<O: Op + Parts<Rocm>> Provider<O> for ByParts {
+    fn id(&self) -> ProviderId {
+        ProviderId::PARTS
+    }
+
+    /// Which providers the parts have depends on the policy, so it is left to [`probe`](Provider::probe).
+    fn applicable(&self, _: &Target, _: &O, _: &dyn Operands) -> Result<(), Reason> {
+        Ok(())
+    }
+
+    fn probe(&self, rocm: &Rocm, op: &O, on: &dyn Operands) -> Result<Option<String>, Reason> {
+        op.parts_support(rocm, on).map(|()| None)
+    }
+
+    fn launch(&self, rocm: &Rocm, call: Call<'_, '_, O, HipSpace>) -> Result<()> {
+        let (op, args) = call.into_parts();
+        op.run_parts(rocm, args)
+    }
+}

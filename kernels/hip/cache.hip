@@ -1,0 +1,197 @@
+// Rows written to caches of keys and values, at slots that the kernel reads. The largest value of the slots' type skips a row. A
+// slot or position out of range is recorded, and its row is not written.
+#include "ops_index.h"
+#include "ops_row.h"
+
+namespace ops {
+
+constexpr u32 CACHE_BLOCK = 256;
+
+struct CacheWriteArgs {
+    Shape shape;    // x's
+    Operand x;
+    Operand cache;  // stride 0 along the rows
+    Operand slots;  // strides over x's shape
+    Operand place;  // strides only: the place of a row's slot within its operand
+    i64 cache_row;  // from a slot to the next
+    u64 bound;      // slots of the cache
+    Address<ErrorSlot> error;  // null to record nothing
+    u32 slots_kind;            // IndexKind
+    u32 op;                    // for the record
+    u32 operand;
+    u32 reserved;
+};
+
+// Strides of rows [n, h, d].
+struct HeadRows {
+    i64 row;
+    i64 head;
+    i64 step;
+};
+
+struct RopeCacheArgs {
+    Address<const void> k;
+    Address<const void> v;
+    Address<const void> weight;  // of the norm; null without one
+    Address<const void> cos;
+    Address<const void> sin;
+    Address<const void> positions;
+    Address<const void> slots;
+    Address<void> k_cache;
+    Address<void> v_cache;
+    HeadRows of_k;
+    HeadRows of_v;
+    HeadRows of_k_cache;
+    HeadRows of_v_cache;
+    i64 weight_step;
+    i64 cos_row;
+    i64 cos_step;
+    i64 sin_row;
+    i64 sin_step;
+    i64 positions_step;
+    i64 slots_step;
+    Divider heads;
+    u64 rows;  // tokens times heads
+    u64 d;
+    u64 dv;
+    u64 half;  // pairs; the features after them are not rotated
+    u64 interleaved;
+    u64 weight_is_f32;
+    u64 tables_are_f32;
+    u64 lanes;  // to a head, a power of two
+    f64 eps;
+    u64 table_rows;
+    u64 cache_slots;
+    Address<ErrorSlot> error;
+    u32 positions_kind;
+    u32 slots_kind;
+    u32 op_of_positions;  // for the record
+    u32 op_of_slots;
+};
+
+template <typename C, typename T> OPS_DEVICE C stored(T x) {
+    if constexpr (same<C, T>::value) {
+        return x;
+    } else {
+        return narrow<C>(widen(x));
+    }
+}
+
+template <typename T, typename C> OPS_DEVICE void cache_write(const CacheWriteArgs& args) {
+    constexpr u32 N = PACK_BYTES / sizeof(T);
+    u64 step = args.shape.pack == N ? N : 1;
+    OPS_NO_UNROLL
+    for (u64 i = global_thread() * step; i < args.shape.count; i += global_threads() * step) {
+        i64 from = 0, to = 0, at = 0, place = 0;
+        unravel<5>(args.shape, i, [&](u32 d, u64 c) OPS_INLINE {
+            from += i64(c) * args.x.stride[d];
+            to += i64(c) * args.cache.stride[d];
+            at += i64(c) * args.slots.stride[d];
+            place += i64(c) * args.place.stride[d];
+        });
+        Index slot = read_index(args.slots.data, args.slots_kind, at);
+        if (slot.absent) continue;
+        if (slot.value < 0 || u64(slot.value) >= args.bound) {
+            record_index_error(args.error, args.op, args.operand, u64(place), slot.value, args.bound);
+            continue;
+        }
+        const T* x = static_cast<const T*>(args.x.data) + from;
+        C* y = static_cast<C*>(args.cache.data) + to + slot.value * args.cache_row;
+        if (step == N) {
+            Pack<T, N> in = load_pack<N>(x);
+            Pack<C, N> out;
+            OPS_UNROLL
+            for (u32 j = 0; j < N; j++) out.v[j] = stored<C>(in.v[j]);
+            store_pack<N>(y, out);
+        } else {
+            *y = stored<C>(*x);
+        }
+    }
+}
+
+// An element of T or of f32.
+template <typename T> OPS_DEVICE acc_t<T> read_either(const void* data, u64 is_f32, i64 at) {
+    if (is_f32 != 0) return acc_t<T>(static_cast<const f32*>(data)[at]);
+    return acc_t<T>(widen(static_cast<const T*>(data)[at]));
+}
+
+// Where a head goes, and by which row of the tables it is rotated.
+struct CachePlace {
+    i64 slot;
+    i64 angle;
+    bool written;
+};
+
+OPS_DEVICE CachePlace cache_place(const RopeCacheArgs& args, u64 token) {
+    Index angle = read_index(args.positions, args.positions_kind, i64(token) * args.positions_step);
+    Index slot = read_index(args.slots, args.slots_kind, i64(token) * args.slots_step);
+    bool in_table = angle.value >= 0 && u64(angle.value) < args.table_rows;
+    bool in_cache = slot.value >= 0 && u64(slot.value) < args.cache_slots;
+    if (!in_table) {
+        record_index_error(args.error, args.op_of_positions, 0, token, angle.value, args.table_rows);
+    } else if (!in_cache && !slot.absent) {
+        record_index_error(args.error, args.op_of_slots, 0, token, slot.value, args.cache_slots);
+    }
+    return CachePlace{slot.value, angle.value, in_table && in_cache && !slot.absent};
+}
+
+template <typename T, typename C> OPS_DEVICE void write_value(const RopeCacheArgs& args, CachePlace at, u64 token, u64 head, u64 lane) {
+    const T* v = static_cast<const T*>(args.v) + i64(token) * args.of_v.row + i64(head) * args.of_v.head;
+    C* y = static_cast<C*>(args.v_cache) + at.slot * args.of_v_cache.row + i64(head) * args.of_v_cache.head;
+    OPS_NO_UNROLL
+    for (u64 e = lane; e < args.dv; e += args.lanes) {
+        y[i64(e) * args.of_v_cache.step] = stored<C>(v[i64(e) * args.of_v.step]);
+    }
+}
+
+// A head of a key belongs to neighbouring lanes of a wave, as in qk_norm_rope; the heads of values come after all those of keys.
+template <typename T, typename C> OPS_DEVICE void rope_cache_write(const RopeCacheArgs& all_args) {
+    using A = acc_t<T>;
+    u32 width = u32(all_args.lanes);
+    for_rows<CACHE_BLOCK, false>(all_args.rows * 2, width, [&](u64 row, bool live) OPS_INLINE {
+        const RopeCacheArgs& args = reread(all_args);
+        bool is_value = row >= args.rows;
+        u64 of_heads = is_value ? row - args.rows : row;
+        u64 token = divide(args.heads, of_heads), head = of_heads - token * args.heads.by;
+        CachePlace at = cache_place(args, token);
+        u64 lane = lane_id() & (width - 1);
+        const T* x = static_cast<const T*>(args.k) + i64(token) * args.of_k.row + i64(head) * args.of_k.head;
+        A inverse = 1;
+        if (args.weight != nullptr) {
+            // All lanes of the wave take part, those of values with nothing to add.
+            A squares = 0;
+            OPS_NO_UNROLL
+            for (u64 e = is_value ? args.d : lane; e < args.d; e += width) {
+                A v = widen(x[i64(e) * args.of_k.step]);
+                squares = mad(v, v, squares);
+            }
+            inverse = A(1) / sqrt(reduce_lanes(squares, width, Sum()) / A(args.d) + A(args.eps));
+        }
+        if (!live || !at.written) return;
+        if (is_value) {
+            write_value<T, C>(args, at, token, head, lane);
+            return;
+        }
+        C* y = static_cast<C*>(args.k_cache) + at.slot * args.of_k_cache.row + i64(head) * args.of_k_cache.head;
+        auto normed = [&](u64 e) OPS_INLINE {
+            A v = widen(x[i64(e) * args.of_k.step]);
+            if (args.weight == nullptr) return v;
+            return v * inverse * read_either<T>(args.weight, args.weight_is_f32, i64(e) * args.weight_step);
+        };
+        OPS_NO_UNROLL
+        for (u64 j = lane; j < args.d - args.half; j += width) {
+            if (j >= args.half) {
+                y[i64(j + args.half) * args.of_k_cache.step] = narrow<C>(normed(j + args.half));
+                continue;
+            }
+            u64 one = args.interleaved != 0 ? 2 * j : j, other = args.interleaved != 0 ? one + 1 : j + args.half;
+            A a = normed(one), b = normed(other);
+            A c = read_either<T>(args.cos, args.tables_are_f32, at.angle * args.cos_row + i64(j) * args.cos_step);
+            A s = read_either<T>(args.sin, args.tables_are_f32, at.angle * args.sin_row + i64(j) * args.sin_step);
+            y[i64(one) * args.of_k_cache.step] = narrow<C>(a * c - b * s);
+            y[i64(other) * args.of_k_cache.step] = narrow<C>(a * s + b * c);
+        }
+    });
+}
+
+}  // namespace ops

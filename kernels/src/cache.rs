@@ -1,0 +1,258 @@
+//! Rows written to caches of keys and values.
+use crate::index::{Report, kind_of};
+use crate::instances::{Arguments, Table};
+use crate::launch::need;
+use crate::{
+    Device, Divider, ElementType, Family, Launch, OperandView, Refused, Shape, StridedPointer, elementwise,
+};
+
+const BLOCK: u32 = 256;
+
+/// Arguments of cache_write.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub struct CacheWriteArgs {
+    pub shape: Shape,
+    pub x: StridedPointer,
+    pub cache: StridedPointer,
+    pub slots: StridedPointer,
+    pub place: StridedPointer,
+    pub cache_row: i64,
+    pub bound: u64,
+    pub error: u64,
+    pub slots_kind: u32,
+    pub op: u32,
+    pub operand: u32,
+    pub reserved: u32,
+}
+impl Arguments for CacheWriteArgs {
+    const NAME: &'static str = "CacheWriteArgs";
+}
+
+/// Strides of rows \[n, h, d\].
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+#[allow(missing_docs)]
+pub struct HeadRows {
+    pub row: i64,
+    pub head: i64,
+    pub step: i64,
+}
+impl HeadRows {
+    fn of(view: OperandView<'_>) -> Result<Self, Refused> {
+        match *view.strides {
+            [row, head, step] => Ok(HeadRows { row, head, step }),
+            _ => Err(Refused::Rank(view.strides.len())),
+        }
+    }
+}
+
+/// Arguments of rope_cache_write, with and without a norm.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub struct RopeCacheArgs {
+    pub k: u64,
+    pub v: u64,
+    pub weight: u64,
+    pub cos: u64,
+    pub sin: u64,
+    pub positions: u64,
+    pub slots: u64,
+    pub k_cache: u64,
+    pub v_cache: u64,
+    pub of_k: HeadRows,
+    pub of_v: HeadRows,
+    pub of_k_cache: HeadRows,
+    pub of_v_cache: HeadRows,
+    pub weight_step: i64,
+    pub cos_row: i64,
+    pub cos_step: i64,
+    pub sin_row: i64,
+    pub sin_step: i64,
+    pub positions_step: i64,
+    pub slots_step: i64,
+    pub heads: Divider,
+    pub rows: u64,
+    pub d: u64,
+    pub dv: u64,
+    pub half: u64,
+    pub interleaved: u64,
+    pub weight_is_f32: u64,
+    pub tables_are_f32: u64,
+    pub lanes: u64,
+    pub eps: f64,
+    pub table_rows: u64,
+    pub cache_slots: u64,
+    pub error: u64,
+    pub positions_kind: u32,
+    pub slots_kind: u32,
+    pub op_of_positions: u32,
+    pub op_of_slots: u32,
+}
+impl Arguments for RopeCacheArgs {
+    const NAME: &'static str = "RopeCacheArgs";
+}
+
+pub(crate) fn declare(table: &mut Table) {
+    let mut writes = table.of::<CacheWriteArgs>(Family::Cache, BLOCK);
+    for bits in [ElementType::B16, ElementType::B32, ElementType::B64] {
+        writes.add("cache_write", &[bits, bits], "cache_write", &[]);
+    }
+    for t in ElementType::FLOATS {
+        writes.add("cache_write", &[t, ElementType::F8E4M3], "cache_write", &[]);
+    }
+    let mut keys = table.of::<RopeCacheArgs>(Family::Cache, BLOCK);
+    for t in ElementType::FLOATS {
+        for cache in [t, ElementType::F8E4M3] {
+            keys.part("rope").add("rope_cache_write", &[t, cache], "rope_cache_write", &[]);
+        }
+    }
+}
+
+/// Operands of cache_write: `x` of the shape `dims`, and the cache, whose first dimension is its slots.
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub struct CacheWrite<'a> {
+    pub x: OperandView<'a>,
+    pub slots: OperandView<'a>,
+    pub cache: OperandView<'a>,
+    /// Slots of the cache.
+    pub bound: u64,
+    pub report: Report,
+}
+
+/// Prepares cache_write.
+pub fn write(
+    dims: &[u64],
+    call: &CacheWrite<'_>,
+    device: &Device,
+) -> Result<(Launch, CacheWriteArgs), Refused> {
+    let &[cache_row, ..] = call.cache.strides else { return Err(Refused::Rank(0)) };
+    let types = match call.x.dtype.bits() {
+        Some(bits) if call.cache.dtype == call.x.dtype => [bits; 2],
+        _ => [call.x.dtype, call.cache.dtype],
+    };
+    let instance = need("cache_write", "", &types)?;
+    // Slots along the rows alone. Their type does not limit the width of accesses.
+    let mut along = crate::shape::list(dims)?.iter().map(|_| 0).collect::<crate::shape::List<i64>>();
+    let mut places = along.clone();
+    along[0] = call.slots.strides.first().copied().unwrap_or(0);
+    places[0] = 1;
+    let slots = OperandView { data: call.slots.data, strides: &along, dtype: ElementType::U8 };
+    let place = OperandView { data: 0, strides: &places, dtype: ElementType::U8 };
+    let (mut shape, [x, mut cache, slots, place]) = elementwise(dims, [call.x, call.cache, slots, place])?;
+    let pack = shape.pack();
+    let in_packs = cache_row % i64::from(pack) == 0 && shape.inner().is_multiple_of(u64::from(pack));
+    if place.stride[5] != 0 || !in_packs {
+        shape = shape.unpacked();
+    }
+    if dims.first() != Some(&1) {
+        // The slot takes the row's place.
+        cache.stride[crate::MAX_RANK - shape.rank() as usize] = 0;
+    }
+    let args = CacheWriteArgs {
+        shape,
+        x,
+        cache,
+        slots,
+        place,
+        cache_row,
+        bound: call.bound,
+        error: call.report.error,
+        slots_kind: kind_of(call.slots.dtype)?,
+        op: call.report.op,
+        operand: call.report.operand,
+        reserved: 0,
+    };
+    Ok((Launch::elementwise(instance, &shape, device), args))
+}
+
+/// Operands of rope_cache_write: keys \[n, h, d\], values \[n, h, dv\], tables of rows, caches with slots in place of rows.
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub struct RopeCacheWrite<'a> {
+    /// n, h, d and dv.
+    pub dims: [u64; 4],
+    pub k: OperandView<'a>,
+    pub v: OperandView<'a>,
+    /// The norm's weight and eps.
+    pub norm: Option<(OperandView<'a>, f64)>,
+    pub cos: OperandView<'a>,
+    pub sin: OperandView<'a>,
+    pub positions: OperandView<'a>,
+    pub slots: OperandView<'a>,
+    pub k_cache: OperandView<'a>,
+    pub v_cache: OperandView<'a>,
+    /// Rows and columns of the tables.
+    pub tables: [u64; 2],
+    pub cache_slots: u64,
+    pub interleaved: bool,
+    /// For positions and for slots.
+    pub reports: [Report; 2],
+}
+
+/// Prepares rope_cache_write.
+pub fn rope_write(call: &RopeCacheWrite<'_>, device: &Device) -> Result<(Launch, RopeCacheArgs), Refused> {
+    let ([n, h, d, dv], t) = (call.dims, call.k.dtype);
+    let refused = |other| Refused::NoKernel { op: "rope_cache_write".into(), types: vec![t, other] };
+    let single = |view: OperandView<'_>| match view.dtype {
+        same if same == t => Ok(0),
+        ElementType::F32 => Ok(1),
+        other => Err(refused(other)),
+    };
+    if call.cos.dtype != call.sin.dtype {
+        return Err(refused(call.sin.dtype));
+    }
+    let table = |view: OperandView<'_>| match *view.strides {
+        [row, step] => Ok((row, step)),
+        _ => Err(Refused::Rank(view.strides.len())),
+    };
+    let step = |view: OperandView<'_>| view.strides.last().copied().unwrap_or(0);
+    let ((cos_row, cos_step), (sin_row, sin_step)) = (table(call.cos)?, table(call.sin)?);
+    let rows = n.checked_mul(h).filter(|rows| *rows < 1 << 62).ok_or(Refused::Size)?;
+    let lanes = (d.max(dv) / 4).max(1).next_power_of_two().min(u64::from(device.wave));
+    let instance = need("rope_cache_write", "", &[t, call.k_cache.dtype])?;
+    let launch = Launch::over(instance, 2 * rows, u64::from(BLOCK) / lanes, device.row_blocks());
+    let args = RopeCacheArgs {
+        k: call.k.data,
+        v: call.v.data,
+        weight: call.norm.map_or(0, |(weight, _)| weight.data),
+        cos: call.cos.data,
+        sin: call.sin.data,
+        positions: call.positions.data,
+        slots: call.slots.data,
+        k_cache: call.k_cache.data,
+        v_cache: call.v_cache.data,
+        of_k: HeadRows::of(call.k)?,
+        of_v: HeadRows::of(call.v)?,
+        of_k_cache: HeadRows::of(call.k_cache)?,
+        of_v_cache: HeadRows::of(call.v_cache)?,
+        weight_step: call.norm.map_or(0, |(weight, _)| step(weight)),
+        cos_row,
+        cos_step,
+        sin_row,
+        sin_step,
+        positions_step: step(call.positions),
+        slots_step: step(call.slots),
+        heads: Divider::new(h.max(1)),
+        rows,
+        d,
+        dv,
+        half: call.tables[1],
+        interleaved: u64::from(call.interleaved),
+        weight_is_f32: call.norm.map_or(Ok(0), |(weight, _)| single(weight))?,
+        tables_are_f32: single(call.cos)?,
+        lanes,
+        eps: call.norm.map_or(0.0, |(_, eps)| eps),
+        table_rows: call.tables[0],
+        cache_slots: call.cache_slots,
+        error: call.reports[0].error,
+        positions_kind: kind_of(call.positions.dtype)?,
+        slots_kind: kind_of(call.slots.dtype)?,
+        op_of_positions: call.reports[0].op,
+        op_of_slots: call.reports[1].op,
+    };
+    Ok((launch, args))
+}
