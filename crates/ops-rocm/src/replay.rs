@@ -17,9 +17,8 @@ use ops_core::{Reason, Replay};
 /// use ops_rocm::Rocm;
 ///
 /// let gpu = Rocm::new()?;
-/// let one = gpu.tensor(&[1], &[1_i64])?;
 /// let mut position = gpu.tensor(&[1], &[0_i64])?;
-/// let (graph, ()) = gpu.capture(|| gpu.add_inplace(&mut position, &one))?;
+/// let (graph, ()) = gpu.capture(|| gpu.affine_inplace(&mut position, 1.0, 1.0))?;
 /// for _ in 0..100 {
 ///     gpu.replay(&graph)?;
 /// }
