@@ -17,12 +17,12 @@ use ops_core::{Reason, Replay};
 /// use ops_rocm::Rocm;
 ///
 /// let gpu = Rocm::new()?;
-/// let mut position = gpu.tensor(&[1], &[0_i64])?;
-/// let (graph, ()) = gpu.capture(|| gpu.affine_inplace(&mut position, 1.0, 1.0))?;
+/// let mut count = gpu.tensor(&[1], &[0.0_f32])?;
+/// let (graph, ()) = gpu.capture(|| gpu.affine_inplace(&mut count, 1.0, 1.0))?;
 /// for _ in 0..100 {
 ///     gpu.replay(&graph)?;
 /// }
-/// assert_eq!(position.to_vec(&gpu)?, [100]);
+/// assert_eq!(count.to_vec(&gpu)?, [100.0]);
 /// # Ok::<(), ops_core::Error>(())
 /// ```
 impl Replay for Rocm {
