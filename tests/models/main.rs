@@ -1,5 +1,7 @@
 //! The decoder, compared with NumPy in float64 (`tools/greedy_reference.py`).
 
+mod continuation;
+mod continued;
 mod encoder_fixture;
 mod encoders;
 mod families;

@@ -1,4 +1,7 @@
 //! The decoder on the stand-in for ROCm, with waves of 32 and of 64 lanes; and what goes wrong elsewhere.
+mod continuation;
+#[path = "../models/continued.rs"]
+mod continued;
 mod defects;
 #[allow(dead_code)]
 #[path = "../models/encoder_fixture.rs"]

@@ -69,6 +69,12 @@ pub trait Backend: Clone + Send + Sync + 'static {
     /// A failure of the device.
     fn wait(&self, event: &Self::Event) -> Result<()>;
 
+    /// Whether this thread is recording calls of this queue instead of running them, see [`Replay`](crate::Replay). Then whatever
+    /// copies operands to the host is refused.
+    fn capturing(&self) -> bool {
+        false
+    }
+
     /// Makes a buffer of `memory`, without a copy if the backend can compute on host memory.
     ///
     /// # Errors

@@ -35,7 +35,7 @@ mod folder;
 mod keys;
 
 pub use config::{Activation, Config, Experts, Latent, NormKind, Recurrent, Window};
-pub use decoder::{Decoder, PagedRow, PagedStep, Pages, Row, State};
+pub use decoder::{Continuation, Continues, Decoder, PagedRow, PagedStep, Pages, Row, State};
 pub use encoder::{Encoder, EncoderConfig, Pooling, batches, truncate};
 pub use error::{Error, Result};
 pub use families::families;

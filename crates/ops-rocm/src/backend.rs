@@ -50,6 +50,10 @@ impl Backend for Rocm {
         Ok(self.stream().wait(event)?)
     }
 
+    fn capturing(&self) -> bool {
+        self.stream().is_recorded()
+    }
+
     fn zeros<T: Element>(&self, dims: &[usize]) -> Result<TensorOf<Self, T>> {
         let shape = Shape::new(dims)?;
         let mut memory = self.alloc::<T>(shape.len())?.into_memory();

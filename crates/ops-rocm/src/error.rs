@@ -1,6 +1,7 @@
 //! The HIP layer's errors as those of all backends.
 use crate::hip;
 use ops_core::Error;
+use ops_core::replay::not_recorded;
 
 /// The backend's name in messages.
 pub(crate) const NAME: &str = "rocm";
@@ -22,6 +23,7 @@ impl From<hip::Error> for Error {
                 );
                 Error::OutOfMemory { backend: NAME, bytes: wanted, detail }
             }
+            hip::Error::NotRecorded { call, why } => not_recorded(call, NAME, why),
             hip::Error::Load(_) => failed("opening ROCm", text),
             hip::Error::NoDevice(_) | hip::Error::NoSuchDevice { .. } => failed("opening a device", text),
             hip::Error::Hip(hip::HipError::Status { call, code, name }) => {

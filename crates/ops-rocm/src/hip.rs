@@ -22,8 +22,9 @@
 //! 2. `error`, `gfx`, `info`; `allocator` and `pinned`, the caches of device and host memory
 //! 3. `device`, which owns the caches, records marks and waits for them
 //! 4. `event`, then `stream`
-//! 5. `uses`, who comes after whom; `staging`, the copies; `module`
-//! 6. `memory`, `index_record`, `rtc`
+//! 5. `uses`, who comes after whom; `allocation`; `recording`, work that is noted instead of enqueued
+//! 6. `staging`, the copies; `module`
+//! 7. `memory`, `index_record`, `rtc`; `graph`, what is made of a recording
 //!
 //! # Order
 //!
@@ -44,12 +45,14 @@
 //! HIP's functions may be called from any thread, with any handle. What is per thread is the current device: each call
 //! that depends on it sets it and puts the former one back. All types here are `Send` and `Sync`.
 
+mod allocation;
 mod allocator;
 mod device;
 mod diagnosis;
 mod error;
 mod event;
 mod gfx;
+mod graph;
 mod index_record;
 mod info;
 mod loan;
@@ -57,6 +60,7 @@ mod memory;
 mod module;
 mod pinned;
 mod raw;
+mod recording;
 pub mod result;
 mod rtc;
 mod staging;
@@ -70,6 +74,7 @@ pub use device::Device;
 pub use error::{CompileError, Error, Result};
 pub use event::Event;
 pub use gfx::Gfx;
+pub use graph::Graph;
 pub use index_record::{IndexCheck, IndexFault};
 pub use info::{DeviceInfo, remarks};
 pub use memory::{Access, DeviceMemory};

@@ -152,6 +152,11 @@ impl Kernels {
         rehearsal::rehearse(self, calls)
     }
 
+    /// Whether this thread rehearses calls.
+    pub(crate) fn is_rehearsing(&self) -> bool {
+        rehearsal::is_on(self)
+    }
+
     /// Loads units, several at a time. `report` is told of each when it is ready, with how many are and how many there are.
     pub(crate) fn load_all(
         &self,

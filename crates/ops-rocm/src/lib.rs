@@ -38,6 +38,7 @@ mod prepare;
 mod provider;
 mod provider_id;
 mod providers;
+mod replay;
 mod rocm;
 mod space;
 mod survey;

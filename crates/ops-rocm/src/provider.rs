@@ -218,7 +218,13 @@ where
         let op = call.op();
         self.check_policy(op, call.operands()).map_err(|why| failed("choosing a provider", why))?;
         match self.choose(op, call.operands(), true) {
-            Ok(place) => <Rocm as Providers<O>>::LIST[place].launch(self, call),
+            Ok(place) => {
+                let provider = <Rocm as Providers<O>>::LIST[place];
+                if let Err(reason) = self.require_recordable(provider.id()) {
+                    return Err(Error::Unsupported { op: call.name(), backend: NAME, reason });
+                }
+                provider.launch(self, call)
+            }
             Err(reason) => Err(Error::Unsupported { op: call.name(), backend: NAME, reason }),
         }
     }

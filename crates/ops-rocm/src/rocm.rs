@@ -132,6 +132,8 @@ impl Rocm {
         &self,
         call: impl FnMut(&Lib<V>, &mut V::Handle) -> std::result::Result<R, Failure>,
     ) -> Result<R> {
+        let why = "its launches are not this backend's to keep; choose a policy that has hip compute the op";
+        self.stream().require_unrecorded("a call of a library", why)?;
         self.queue.handles.with::<V, R>(self.stream(), || self.target().lib::<V>(), call)
     }
     /// Another queue on the same device.

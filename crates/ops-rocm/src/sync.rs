@@ -33,6 +33,10 @@ pub(crate) struct RwLock<T>(sync::RwLock<T>);
 pub(crate) type ReadGuard<'l, T> = Guard<sync::RwLockReadGuard<'l, T>>;
 
 impl<T> RwLock<T> {
+    pub(crate) const fn new(value: T) -> Self {
+        RwLock(sync::RwLock::new(value))
+    }
+
     pub(crate) fn read(&self) -> ReadGuard<'_, T> {
         Guard::new(self, self.0.read().unwrap_or_else(PoisonError::into_inner))
     }

@@ -50,6 +50,11 @@ const fn row<V: Vendor>() -> Row {
     }
 }
 
+/// Whether a provider is one of the libraries.
+pub(crate) fn is_library(provider: ProviderId) -> bool {
+    VENDORS.iter().any(|vendor| vendor.id == provider)
+}
+
 /// The denials of all libraries.
 pub fn denials() -> impl Iterator<Item = &'static Denial> {
     VENDORS.iter().flat_map(|vendor| vendor.denials)

@@ -22,7 +22,7 @@ uint64_t standin_counts(const char* function);
 
 /// Live objects of a kind: "memory", "host memory", "registered memory", "stream", "event", "module", "program",
 /// "rocblas handle", "hipblaslt handle", "hipblaslt layout", "hipblaslt desc", "hipblaslt preference", "miopen handle",
-/// "miopen descriptor". Null counts all kinds.
+/// "miopen descriptor", "graph", "graph instance". Null counts all kinds.
 uint64_t standin_live(const char* kind);
 
 /// Bytes of device memory in use, over all devices.

@@ -213,6 +213,12 @@ impl<L: Backend, R: Backend> Backend for Either<L, R> {
             _ => Err(Error::WrongSide { call: "wait" }),
         }
     }
+    fn capturing(&self) -> bool {
+        match self {
+            Left(b) => b.capturing(),
+            Right(b) => b.capturing(),
+        }
+    }
     fn adopt<T: Element>(&self, memory: HostMemory<T>) -> Result<<Self::Space as Space>::Buffer<T>> {
         match self {
             Left(b) => b.adopt(memory).map(Left),

@@ -2,6 +2,7 @@
 use super::Wrapper;
 use crate::named::write_back;
 use crate::operand::Unpacked;
+use crate::replay::not_recorded;
 use crate::{
     AnyTensor, Backend, Call, Error, Execute, NamedTensors, Op, Operands, Packing, Reason, Result, reads_all,
 };
@@ -11,6 +12,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 ///
 /// A fallback is never silent. The first time an op falls back for a reason, a `tracing` warning says so, and
 /// [`events`](Fallback::events) lists op, reason and count. For benchmarks, [`strict`](Fallback::strict) makes it an error.
+///
+/// A call that falls back cannot be recorded ([`Replay`](crate::Replay)): its copies wait for the host.
 ///
 /// Only the extent that a view refers to is copied. Outputs are written after the op has succeeded.
 #[derive(Clone, Debug)]
@@ -102,6 +105,13 @@ impl<O: Op, P: Execute<O>, S: Execute<O>> Execute<O> for Fallback<P, S> {
         };
         if self.strict {
             return Err(Error::Unsupported { op: call.name(), backend: self.primary.name(), reason });
+        }
+        if self.primary.capturing() {
+            let why = format!(
+                "{reason}, and a call that falls back to {} cannot be recorded",
+                self.secondary.name()
+            );
+            return Err(not_recorded(call.name(), self.primary.name(), why));
         }
         self.secondary.support(op, &Unpacked(call.operands())).map_err(|second| Error::Unsupported {
             op: call.name(),

@@ -5,6 +5,7 @@ mod checked;
 mod either;
 mod fallback;
 mod recorded;
+mod replay;
 mod timed;
 
 pub use checked::{Checked, OnMismatch};
@@ -63,6 +64,9 @@ impl<W: Wrapper> Backend for W {
     }
     fn wait(&self, event: &Self::Event) -> Result<()> {
         self.inner().wait(event)
+    }
+    fn capturing(&self) -> bool {
+        self.inner().capturing()
     }
     fn adopt<T: Element>(&self, memory: crate::HostMemory<T>) -> Result<<Self::Space as Space>::Buffer<T>> {
         self.inner().adopt(memory)

@@ -96,6 +96,10 @@ impl<B> Recorded<B> {
     pub fn on(self, on: bool) -> Self {
         Recorded { on, ..self }
     }
+    /// Whether anything is recorded.
+    pub(super) fn is_on(&self) -> bool {
+        self.on
+    }
     /// The backend inside.
     pub fn inside(&self) -> &B {
         &self.inner

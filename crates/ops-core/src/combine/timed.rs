@@ -61,7 +61,12 @@ impl<B> Timed<B> {
         self.times.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    fn note(&self, op: &'static str, took: Duration) {
+    /// Whether anything is noted.
+    pub(super) fn is_on(&self) -> bool {
+        self.on
+    }
+
+    pub(super) fn note(&self, op: &'static str, took: Duration) {
         let mut times = self.times.lock().unwrap_or_else(PoisonError::into_inner);
         match times.iter_mut().find(|time| time.op == op) {
             Some(known) => (known.calls, known.time) = (known.calls + 1, known.time + took),
@@ -90,7 +95,10 @@ impl<O: Op, B: Execute<O>> Execute<O> for Timed<B> {
         }
         let (op, begin) = (call.name(), Instant::now());
         let done = self.inner.execute(call);
-        self.note(op, begin.elapsed());
+        // A recorded call has not run.
+        if !self.inner.capturing() {
+            self.note(op, begin.elapsed());
+        }
         done
     }
     fn fuses(&self, op: &O, on: &dyn Operands) -> bool {

@@ -63,6 +63,28 @@ macro_rules! host_backend {
                 ops_core::Tensor::new(buffer, ops_core::Layout::of(shape))
             }
         }
+
+        /// Refuses to record: make the calls again instead.
+        impl ops_core::Replay for $backend {
+            /// There is no graph.
+            type Graph = core::convert::Infallible;
+
+            fn capture<R, E: From<ops_core::Error>>(
+                &self,
+                _: impl FnOnce() -> Result<R, E>,
+            ) -> Result<(Self::Graph, R), E> {
+                Err($crate::host::no_graph($name).into())
+            }
+            fn replay(&self, graph: &Self::Graph) -> ops_core::Result<()> {
+                match *graph {}
+            }
+        }
     };
 }
 pub(crate) use host_backend;
+
+/// Why nothing is recorded. A call borrows its operands, and nothing is saved by not making it.
+pub(crate) fn no_graph(backend: &'static str) -> ops_core::Error {
+    let why = "calls run at once on operands that they borrow, so there is no queue to record; make the calls again instead";
+    ops_core::replay::not_recorded(ops_core::replay::CAPTURE, backend, why)
+}

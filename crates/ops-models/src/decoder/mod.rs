@@ -9,6 +9,7 @@ use pages::Past;
 use std::marker::PhantomData;
 
 mod attention;
+mod continuation;
 pub(crate) mod feed_forward;
 mod latent;
 pub(crate) mod load;
@@ -16,6 +17,7 @@ mod pages;
 mod recurrent;
 mod state;
 
+pub use continuation::{Continuation, Continues};
 pub use pages::{PagedRow, PagedStep, Pages};
 pub use state::{Row, State};
 

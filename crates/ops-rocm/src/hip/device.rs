@@ -3,7 +3,7 @@
 mod lend;
 mod marks;
 
-use crate::sync::Mutex;
+use crate::sync::{Mutex, RwLock};
 use std::ffi::{c_int, c_void};
 use std::path::Path;
 use std::sync::Arc;
@@ -19,6 +19,10 @@ use super::pinned::Pool;
 use super::raw::{IndexMemory, RECORD_BYTES, RawEvent, SLOT_BYTES, next_stream_id};
 use super::result::{Hip, HipError};
 use super::track::Track;
+
+/// Held for reading by who waits for a whole device, and for writing by who captures a stream: such a wait would spoil the
+/// capture, whichever thread makes it. Nothing else is locked under it.
+static CAPTURE: RwLock<()> = RwLock::new(());
 
 /// A device in use: its cached memory, streams, events and staging memory, and the error that a `Drop` left. A copy refers
 /// to the same.
@@ -229,6 +233,21 @@ impl Device {
         self.defer(error);
     }
 
+    /// Calls HIP to capture a stream. `call` is made again if other code in the process has spoiled the capture, and calls
+    /// nothing else of this crate's.
+    pub(super) fn capture<R>(&self, call: impl Fn(&Hip) -> std::result::Result<R, HipError>) -> Result<R> {
+        const TRIES: usize = 3;
+        let spoiled = |error: &HipError| error.code() == Some(hip_sys::hip::hipErrorStreamCaptureInvalidated);
+        let _alone = CAPTURE.write();
+        let mut tries = 1;
+        loop {
+            match self.inner.enter(&call) {
+                Err(error) if spoiled(&error) && tries < TRIES => tries += 1,
+                done => return Ok(done?),
+            }
+        }
+    }
+
     /// Waits for all work without asking for what a `Drop` left.
     pub(super) fn wait_all(&self) -> Result<()> {
         Ok(self.inner.synchronize()?)
@@ -357,6 +376,7 @@ impl Source for Inner {
     }
 
     fn synchronize(&self) -> std::result::Result<(), HipError> {
+        let _no_capture = CAPTURE.read();
         self.enter(|hip| hip.device_synchronize())
     }
 }

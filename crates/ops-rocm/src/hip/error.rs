@@ -98,6 +98,14 @@ pub enum Error {
         /// The operation.
         call: &'static str,
     },
+    /// The call cannot be part of a recording.
+    #[error("{call} cannot be recorded: {why}")]
+    NotRecorded {
+        /// The operation.
+        call: &'static str,
+        /// Why not, and what to do instead.
+        why: &'static str,
+    },
     /// A code object does not load on the device.
     #[error("a code object does not load on {gfx}: {source}; compile it for {gfx}")]
     Module {

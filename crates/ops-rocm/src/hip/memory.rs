@@ -1,15 +1,23 @@
 //! Device memory that owns itself.
 
 use std::ffi::c_void;
+use std::sync::Arc;
 
 use hip_sys::hip::hipMemcpyDeviceToDevice;
 
+use super::allocation::Allocation;
 use super::allocator::Block;
 use super::device::Device;
 use super::error::{Error, Result};
+use super::recording::{self, Work};
 use super::staging::{self, Download};
 use super::stream::Stream;
 use super::uses::{Purpose, Uses};
+
+/// Why copies from the host cannot be recorded.
+const WRITES: &str = "each replay would copy the bytes of the recording; write before a replay, to a tensor that the graph reads";
+/// Why copies to the host cannot be recorded.
+const READS: &str = "recorded work has not run; read after a replay";
 
 /// Bytes of device memory. They are freed for the next buffer when the value is dropped, after all work on them so far.
 ///
@@ -18,13 +26,9 @@ use super::uses::{Purpose, Uses};
 /// see [`access`](Self::access).
 #[derive(Debug)]
 pub struct DeviceMemory {
-    /// `None` for no bytes, and once dropped.
-    block: Option<Block>,
+    /// Shared with the graphs that use it.
+    shared: Arc<Allocation>,
     bytes: usize,
-    /// Other code owns it: this crate neither frees nor reuses it.
-    borrowed: bool,
-    home: Stream,
-    uses: Uses,
 }
 
 impl DeviceMemory {
@@ -36,9 +40,17 @@ impl DeviceMemory {
     pub fn new(home: &Stream, bytes: usize) -> Result<DeviceMemory> {
         home.device().check()?;
         drop(home.lease("alloc")?);
+        let recorded = home.is_recorded();
+        if let Some(shared) = if recorded && bytes > 0 { recording::reuse(bytes) } else { None } {
+            return Ok(DeviceMemory { shared, bytes });
+        }
         let block = if bytes == 0 { None } else { Some(home.device().allocate(home.id(), bytes)?) };
         let after = block.as_ref().map_or(0, |block| block.after);
-        Ok(DeviceMemory { block, bytes, borrowed: false, home: home.clone(), uses: Uses::after(after) })
+        let shared = Arc::new(Allocation::new(home, block, false, Uses::after(after)));
+        if recorded {
+            recording::note_made(&shared);
+        }
+        Ok(DeviceMemory { shared, bytes })
     }
 
     /// Memory that other code made and keeps. When the value is dropped, its home stream comes after all uses of it.
@@ -51,7 +63,7 @@ impl DeviceMemory {
         let block = (bytes > 0).then_some(Block { address: address as usize, bytes, after: 0 });
         // The other code may have given the stream work on it.
         let after = home.track().next_mark();
-        DeviceMemory { block, bytes, borrowed: true, home: home.clone(), uses: Uses::after(after) }
+        DeviceMemory { shared: Arc::new(Allocation::new(home, block, true, Uses::after(after))), bytes }
     }
 
     /// The number of bytes that were asked for.
@@ -66,12 +78,12 @@ impl DeviceMemory {
 
     /// The device.
     pub fn device(&self) -> &Device {
-        self.home.device()
+        self.shared.device()
     }
 
     /// The stream on which use costs nothing extra.
     pub fn home(&self) -> &Stream {
-        &self.home
+        &self.shared.home
     }
 
     /// Makes later work on `stream` wait for conflicting uses of this memory, and lends the address to that work. When the
@@ -95,10 +107,13 @@ impl DeviceMemory {
             return Err(Error::OtherDevice { call: "access", stream, owner });
         }
         owner.check()?;
-        if *stream != self.home || self.uses.conflict_with(purpose) {
-            self.uses.order(&self.home, stream, purpose)?;
+        let recorded = stream.is_recorded();
+        if recorded {
+            recording::note_use(&self.shared, purpose)?;
+        } else {
+            self.shared.order(stream, purpose)?;
         }
-        Ok(Access { memory: self, stream, purpose })
+        Ok(Access { memory: self, stream, purpose, recorded })
     }
 
     /// Enqueues a copy of host bytes to this place. The host's bytes may be changed or freed when this returns.
@@ -113,6 +128,9 @@ impl DeviceMemory {
     /// The same for the holder of one of several disjoint views of the memory.
     pub(crate) fn write_part(&self, stream: &Stream, offset: usize, bytes: &[u8]) -> Result<()> {
         self.check_range("write", offset, bytes.len())?;
+        if !bytes.is_empty() {
+            stream.require_unrecorded("write", WRITES)?;
+        }
         let access = self.access(stream, Purpose::Write)?;
         // SAFETY: the range is within the memory, which is freed behind the stream's work.
         let number = unsafe { staging::write(stream, access.at(offset), bytes) }?;
@@ -128,6 +146,12 @@ impl DeviceMemory {
     pub fn fill(&mut self, stream: &Stream, offset: usize, bytes: usize, value: u8) -> Result<()> {
         self.check_range("fill", offset, bytes)?;
         let access = self.access(stream, Purpose::Write)?;
+        if access.recorded {
+            if bytes > 0 {
+                recording::note(Work::Fill { to: access.at(offset), value, bytes }, None);
+            }
+            return Ok(());
+        }
         // SAFETY: as for `write`.
         unsafe { staging::fill(stream, access.at(offset), value, bytes) }
     }
@@ -149,6 +173,11 @@ impl DeviceMemory {
         from.check_range("copy_from", from_offset, bytes)?;
         let (to, from) = (self.access(stream, Purpose::Write)?, from.access(stream, Purpose::Read)?);
         if bytes == 0 {
+            return Ok(());
+        }
+        if to.recorded {
+            let work = Work::Copy { to: to.at(offset), from: from.at(from_offset), bytes };
+            recording::note(work, None);
             return Ok(());
         }
         let (to, from) = (to.at(offset) as *mut c_void, from.at(from_offset) as *const c_void);
@@ -179,6 +208,7 @@ impl DeviceMemory {
     /// As for [`read`](Self::read).
     pub fn read_into(&self, stream: &Stream, offset: usize, into: &mut [u8]) -> Result<()> {
         self.check_range("read", offset, into.len())?;
+        stream.require_unrecorded("read", READS)?;
         let access = self.access(stream, Purpose::Read)?;
         // SAFETY: the range is within the memory.
         unsafe { staging::read(stream, access.at(offset), into) }?;
@@ -194,6 +224,7 @@ impl DeviceMemory {
     /// As for [`write`](Self::write).
     pub fn download(&self, stream: &Stream, offset: usize, bytes: usize) -> Result<Download> {
         self.check_range("download", offset, bytes)?;
+        stream.require_unrecorded("download", READS)?;
         let access = self.access(stream, Purpose::Read)?;
         // SAFETY: the range is within the memory, which is freed behind the stream's work.
         let download = unsafe { Download::start(stream, access.at(offset), bytes) }?;
@@ -211,20 +242,8 @@ impl DeviceMemory {
 
 impl Drop for DeviceMemory {
     fn drop(&mut self) {
-        let Some(mut block) = self.block.take() else { return };
-        let joined = self.uses.join(&self.home);
-        if self.borrowed {
-            return joined.err().into_iter().for_each(|error| self.device().defer(error));
-        }
-        match joined {
-            Ok(after) => {
-                block.after = after;
-                self.device().release(self.home.id(), block);
-            }
-            Err(error) => {
-                self.device().quarantine(block);
-                self.device().defer(error);
-            }
+        if self.shared.home.is_recorded() {
+            recording::put(&self.shared);
         }
     }
 }
@@ -235,6 +254,8 @@ pub struct Access<'m> {
     memory: &'m DeviceMemory,
     stream: &'m Stream,
     purpose: Purpose,
+    /// The work that uses the memory is recorded: each replay notes the use.
+    recorded: bool,
 }
 
 impl Access<'_> {
@@ -248,7 +269,7 @@ impl Access<'_> {
     /// The address of a byte that the range was checked for.
     #[inline]
     fn at(&self, offset: usize) -> usize {
-        self.memory.block.as_ref().map_or(0, |block| block.address.wrapping_add(offset))
+        self.memory.shared.address().wrapping_add(offset)
     }
 }
 
@@ -256,7 +277,10 @@ impl Access<'_> {
     /// Ends the access, where the last work on the memory is known to come before a mark of the stream. A reader
     /// elsewhere then waits for no more than that.
     fn end_before(self, number: u64) {
-        self.memory.uses.note(&self.memory.home, self.stream, self.purpose, number);
+        let Allocation { home, uses, .. } = &*self.memory.shared;
+        if !self.recorded {
+            uses.note(home, self.stream, self.purpose, number);
+        }
         std::mem::forget(self);
     }
 }
@@ -264,10 +288,8 @@ impl Access<'_> {
 impl Drop for Access<'_> {
     #[inline]
     fn drop(&mut self) {
-        let DeviceMemory { home, uses, .. } = self.memory;
-        uses.note(home, self.stream, self.purpose, self.stream.track().next_mark());
-        if self.purpose == Purpose::Write {
-            uses.supersede(home, self.stream);
+        if !self.recorded {
+            self.memory.shared.note(self.stream, self.purpose);
         }
     }
 }

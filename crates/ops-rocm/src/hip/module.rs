@@ -9,6 +9,7 @@ use hip_sys::hip::{hipFunction_t, hipModule_t};
 use super::allocator::Exhaustion;
 use super::device::Device;
 use super::error::{Error, Result};
+use super::recording::{self, Work};
 use super::stream::Stream;
 
 /// A compiled code object, whole and aligned as the loader likes it.
@@ -182,7 +183,7 @@ impl Function {
         self.static_lds
     }
 
-    /// Enqueues the kernel. Every launch of this crate is made here.
+    /// Enqueues the kernel, or records it. Every launch of this crate is made here, but for those of a graph.
     ///
     /// # Errors
     ///
@@ -207,6 +208,12 @@ impl Function {
         // SAFETY: the structure has no padding, by the trait's promise, so all its bytes are initialised.
         let args =
             unsafe { std::slice::from_raw_parts(std::ptr::from_ref(args).cast::<u8>(), size_of::<A>()) };
+        if stream.is_recorded() {
+            let Launch { grid, block, dynamic_lds } = launch;
+            let work = Work::Launch { function: self.handle, grid, block, dynamic_lds, args: args.into() };
+            recording::note(work, Some(self.module.inner.clone()));
+            return Ok(());
+        }
         let leased = stream.lease("launch")?;
         // SAFETY: the module lives, the stream is leased, both are of one device, and the sizes are possible; the rest is
         // the caller's promise.

@@ -5,6 +5,7 @@ use std::ffi::{CStr, c_int};
 use hip_sys::hip as sys;
 use hip_sys::{LoadError, MissingSymbol, Search};
 
+mod graph;
 mod memory;
 mod module;
 mod queue;

@@ -18,6 +18,11 @@ pub struct Stream {
     inner: Arc<Inner>,
 }
 
+/// Why the host cannot wait for recorded work.
+const WAITS: &str = "recorded work has not run; wait after a replay";
+/// Why events and forks cannot be recorded.
+const EVENTS: &str = "a recording is of one queue; order queues before or after a replay";
+
 #[derive(Debug)]
 struct Inner {
     device: Device,
@@ -112,6 +117,7 @@ impl Stream {
     ///
     /// An error that an earlier `Drop` left, or HIP's, among them those of the work itself.
     pub fn synchronize(&self) -> Result<()> {
+        self.require_unrecorded("synchronize", WAITS)?;
         self.device().check()?;
         self.wait_idle()
     }
@@ -132,6 +138,7 @@ impl Stream {
     ///
     /// HIP's, among them those of the work itself.
     pub fn is_idle(&self) -> Result<bool> {
+        self.require_unrecorded("is_idle", WAITS)?;
         let stream = self.lease("is_idle")?;
         // SAFETY: the stream is leased.
         Ok(unsafe { self.device().hip().stream_query(stream.handle) }?)
@@ -156,6 +163,7 @@ impl Stream {
     }
 
     fn record_as(&self, timed: bool) -> Result<Event> {
+        self.require_unrecorded("record", EVENTS)?;
         let event = Event::new(self.device(), self.track(), timed)?;
         let stream = self.lease("record")?;
         // SAFETY: the event is live and was made on the stream's device; the stream is leased.
@@ -169,6 +177,7 @@ impl Stream {
     ///
     /// HIP's.
     pub fn wait(&self, event: &Event) -> Result<()> {
+        self.require_unrecorded("wait", EVENTS)?;
         // Without a lease, the work before the event is done.
         let Some(_source) = event.track().loan.lease_or_wait() else { return Ok(()) };
         let stream = self.lease("wait")?;

@@ -41,6 +41,11 @@ pub(super) fn rehearse<R>(kernels: &Kernels, calls: impl FnOnce() -> R) -> Resul
     Ok((done, units))
 }
 
+/// Whether this thread rehearses calls on these kernels.
+pub(super) fn is_on(kernels: &Kernels) -> bool {
+    CURRENT.with_borrow(|current| current.as_ref().is_some_and(|r| std::ptr::eq(r.kernels, kernels)))
+}
+
 /// Whether this thread rehearses calls on these kernels. If so, notes the unit of `instance`, which must not be launched.
 pub(super) fn notes(kernels: &Kernels, instance: &'static Instance) -> bool {
     CURRENT.with_borrow_mut(|current| {

@@ -8,7 +8,8 @@ const char* kind_name(Kind kind) {
   static const char* const names[kind_count] = {
       "memory",           "host memory",      "registered memory",    "stream",        "event",
       "module",           "function",         "program",              "rocblas handle", "hipblaslt handle",
-      "hipblaslt layout", "hipblaslt desc",   "hipblaslt preference", "miopen handle", "miopen descriptor"};
+      "hipblaslt layout", "hipblaslt desc",   "hipblaslt preference", "miopen handle", "miopen descriptor",
+      "graph",            "graph instance"};
   return names[int(kind)];
 }
 

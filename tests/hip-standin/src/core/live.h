@@ -24,8 +24,10 @@ enum class Kind {
   HipblasltPreference,
   MiopenHandle,
   MiopenDescriptor,
+  Graph,
+  GraphExec,
 };
-constexpr int kind_count = 15;
+constexpr int kind_count = 17;
 
 __attribute__((visibility("default"))) const char* kind_name(Kind kind);
 

@@ -46,6 +46,15 @@ struct EngineModule {
   virtual ~EngineModule() = default;
 };
 
+/// What a stream was given while it was captured.
+struct EngineGraph {
+  virtual ~EngineGraph() = default;
+};
+/// A graph made ready to be launched.
+struct EngineGraphExec {
+  virtual ~EngineGraphExec() = default;
+};
+
 struct LaunchShape {
   uint32_t grid[3];
   uint32_t block[3];
@@ -115,6 +124,13 @@ class __attribute__((visibility("default"))) Engine {
   /// Takes either `params` or `arguments`, never both.
   virtual hipError_t launch(EngineFunction& function, const LaunchShape& shape, EngineStream& stream, void** params,
                             const void* arguments, size_t argument_bytes) = 0;
+  /// What the stream is given from now on is kept and not run, until end_capture.
+  virtual hipError_t begin_capture(EngineStream& stream) = 0;
+  virtual hipError_t end_capture(EngineStream& stream, std::unique_ptr<EngineGraph>* out) = 0;
+  virtual hipError_t instantiate(EngineGraph& graph, std::unique_ptr<EngineGraphExec>* out) = 0;
+  virtual hipError_t launch(EngineGraphExec& exec, EngineStream& stream) = 0;
+  /// Whether work of a launch is still to be done, if the engine knows.
+  virtual bool is_running(EngineGraphExec&) { return false; }
   virtual CompileResult compile(const CompileRequest& request) = 0;
 
   /// Runs `work` on the host in stream order, with addresses at which the ranges can be read and written.

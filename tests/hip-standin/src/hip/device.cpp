@@ -6,6 +6,7 @@
 
 #include "engine/engine.h"
 #include "hip/api.h"
+#include "hip/capture.h"
 
 static_assert(sizeof(hipDeviceProp_tR0600) == 1472, "the public layout");
 static_assert(offsetof(hipDeviceProp_tR0600, totalGlobalMem) == 288, "the public layout");
@@ -217,6 +218,7 @@ hipError_t hipGetDevicePropertiesR0600(hipDeviceProp_tR0600* properties, int dev
 hipError_t hipDeviceSynchronize() {
   return hip_call(__func__, hipErrorLaunchFailure, [&] {
     if (const hipError_t error = check_device(device_of_thread)) return error;
+    if (const hipError_t error = captures().check_device("hipDeviceSynchronize", device_of_thread)) return error;
     return engine().synchronize_device(device_of_thread);
   });
 }

@@ -2,6 +2,7 @@
 #include "core/live.h"
 #include "engine/engine.h"
 #include "hip/api.h"
+#include "hip/capture.h"
 #include "hip/objects.h"
 
 using namespace standin;
@@ -23,6 +24,7 @@ hipError_t recorded_call(const char* function, hipEvent_t event, Body&& body) {
   return event_call(function, hipErrorLaunchFailure, event, [&](EngineEvent& e) {
     if (const hipError_t error = check_recorded(function, event)) return error;
     if (const hipError_t error = check_not_captured(function, event->stream)) return error;
+    if (event->captured) return hipErrorCapturedEvent;
     return body(e);
   });
 }
@@ -66,6 +68,8 @@ hipError_t hipEventRecord(hipEvent_t event, hipStream_t stream) {
       return hipErrorInvalidHandle;
     }
     event->stream = stream;
+    event->captured = captures().active(stream);
+    if (event->captured) return hipSuccess;  // a place in the graph, which nothing outside can reach
     return engine().record(e, *target.engine);
   });
 }

@@ -4,6 +4,7 @@
 #include "core/memory_table.h"
 #include "engine/engine.h"
 #include "hip/api.h"
+#include "hip/capture.h"
 #include "hip/objects.h"
 
 using namespace standin;
@@ -60,6 +61,7 @@ hipError_t copy(const char* function, void* dst, const void* src, size_t bytes, 
                 bool wait) {
   return hip_call(function, hipErrorInvalidValue, [&] {
     StreamTarget target;
+    if (const hipError_t error = wait ? captures().check_unsafe(function) : hipSuccess) return error;
     if (const hipError_t error = resolve(function, stream, &target)) return error;
     if (bytes != 0) {
       if (const hipError_t error = check_copy(function, dst, src, bytes, kind)) return error;
@@ -73,6 +75,7 @@ hipError_t fill(const char* function, void* dst, uint32_t value, uint32_t width,
                 bool wait = false) {
   return hip_call(function, hipErrorInvalidValue, [&] {
     StreamTarget target;
+    if (const hipError_t error = wait ? captures().check_unsafe(function) : hipSuccess) return error;
     if (const hipError_t error = resolve(function, stream, &target)) return error;
     if (count > SIZE_MAX / width || uintptr_t(dst) % width != 0) return hipErrorInvalidValue;
     if (count != 0) {
@@ -81,6 +84,14 @@ hipError_t fill(const char* function, void* dst, uint32_t value, uint32_t width,
     }
     return wait ? engine().synchronize(*target.engine) : hipSuccess;
   });
+}
+
+// Memory of a graph's own is not supported.
+hipError_t check_no_memory(const char* function, hipStream_t stream) {
+  if (!captures().active(stream)) return hipSuccess;
+  misuse("%s: allocation inside of a captured graph is not supported", function);
+  captures().spoil(stream);
+  return hipErrorNotSupported;
 }
 
 hipError_t synchronize_all() {
@@ -97,6 +108,7 @@ hipError_t hipMalloc(void** ptr, size_t bytes) {
   return hip_call(__func__, hipErrorOutOfMemory, [&] {
     const int device = current_device();
     if (const hipError_t error = check_device(device)) return error;
+    if (const hipError_t error = captures().check_unsafe("hipMalloc")) return error;
     if (!ptr) return hipErrorInvalidValue;
     *ptr = nullptr;
     if (bytes == 0) return hipSuccess;
@@ -108,6 +120,7 @@ hipError_t hipMalloc(void** ptr, size_t bytes) {
 
 hipError_t hipFree(void* ptr) {
   return hip_call(__func__, hipErrorInvalidValue, [&] {
+    if (const hipError_t error = captures().check_unsafe("hipFree")) return error;
     if (!ptr) return hipSuccess;
     const auto allocation = memory_table().remove(ptr, MemoryKind::Device);
     if (!allocation) return say_unknown("hipFree", ptr, hipErrorInvalidValue);
@@ -122,6 +135,7 @@ hipError_t hipMallocAsync(void** ptr, size_t bytes, hipStream_t stream) {
   return hip_call(__func__, hipErrorOutOfMemory, [&] {
     StreamTarget target;
     if (const hipError_t error = resolve("hipMallocAsync", stream, &target)) return error;
+    if (const hipError_t error = check_no_memory("hipMallocAsync", stream)) return error;
     if (!ptr) return hipErrorInvalidValue;
     *ptr = nullptr;
     if (bytes == 0) return hipSuccess;
@@ -135,6 +149,7 @@ hipError_t hipFreeAsync(void* ptr, hipStream_t stream) {
   return hip_call(__func__, hipErrorInvalidValue, [&] {
     StreamTarget target;
     if (const hipError_t error = resolve("hipFreeAsync", stream, &target)) return error;
+    if (const hipError_t error = check_no_memory("hipFreeAsync", stream)) return error;
     if (!ptr) return hipSuccess;
     if (!memory_table().remove(ptr, MemoryKind::Device)) return say_unknown("hipFreeAsync", ptr, hipErrorInvalidValue);
     return engine().release_async(*target.engine, ptr);
@@ -144,6 +159,7 @@ hipError_t hipFreeAsync(void* ptr, hipStream_t stream) {
 hipError_t hipHostMalloc(void** ptr, size_t bytes, unsigned int flags) {
   return hip_call(__func__, hipErrorOutOfMemory, [&] {
     if (const hipError_t error = check_device(current_device())) return error;
+    if (const hipError_t error = captures().check_unsafe("hipHostMalloc")) return error;
     if (!ptr) return hipErrorInvalidValue;
     *ptr = nullptr;
     if (bytes == 0) return hipSuccess;
@@ -155,6 +171,7 @@ hipError_t hipHostMalloc(void** ptr, size_t bytes, unsigned int flags) {
 
 hipError_t hipHostFree(void* ptr) {
   return hip_call(__func__, hipErrorInvalidValue, [&] {
+    if (const hipError_t error = captures().check_unsafe("hipHostFree")) return error;
     if (!ptr) return hipSuccess;
     if (!memory_table().remove(ptr, MemoryKind::PinnedHost))
       return say_unknown("hipHostFree", ptr, hipErrorInvalidValue);
@@ -167,6 +184,7 @@ hipError_t hipHostFree(void* ptr) {
 hipError_t hipHostRegister(void* ptr, size_t bytes, unsigned int flags) {
   return hip_call(__func__, hipErrorOutOfMemory, [&] {
     if (const hipError_t error = check_device(current_device())) return error;
+    if (const hipError_t error = captures().check_unsafe("hipHostRegister")) return error;
     if (!ptr || bytes == 0) return hipErrorInvalidValue;
     if (memory_table().containing(ptr)) return hipErrorHostMemoryAlreadyRegistered;
     if (const hipError_t error = engine().register_host(ptr, bytes)) return error;
@@ -177,6 +195,7 @@ hipError_t hipHostRegister(void* ptr, size_t bytes, unsigned int flags) {
 
 hipError_t hipHostUnregister(void* ptr) {
   return hip_call(__func__, hipErrorHostMemoryNotRegistered, [&] {
+    if (const hipError_t error = captures().check_unsafe("hipHostUnregister")) return error;
     if (!memory_table().remove(ptr, MemoryKind::RegisteredHost))
       return say_unknown("hipHostUnregister", ptr, hipErrorHostMemoryNotRegistered);
     return engine().unregister_host(ptr);

@@ -7,6 +7,7 @@
 #include "core/memory_table.h"
 #include "engine/engine.h"
 #include "hip/api.h"
+#include "hip/capture.h"
 #include "hip/objects.h"
 
 using namespace standin;
@@ -50,6 +51,7 @@ hipError_t load(hipModule_t* out, const void* image, size_t bytes) {
   const int device = current_device();
   if (const hipError_t error = check_device(device)) return error;
   if (!out || !image) return hipErrorInvalidValue;
+  if (const hipError_t error = captures().check_unsafe("hipModuleLoadData")) return error;
   auto module = std::make_unique<ihipModule_t>();
   module->device = device;
   if (const hipError_t error = module->overhead.take(device)) return error;
@@ -140,6 +142,7 @@ hipError_t hipModuleLoad(hipModule_t* module, const char* file) {
 hipError_t hipModuleUnload(hipModule_t module) {
   return hip_call(__func__, hipErrorInvalidHandle, [&] {
     if (const hipError_t error = check_module("hipModuleUnload", module)) return error;
+    if (const hipError_t error = captures().check_unsafe("hipModuleUnload")) return error;
     if (!live().remove(Kind::Module, module)) return hipErrorInvalidHandle;
     for (hipFunction_t function : module->functions) {
       live().remove(Kind::Function, function);
@@ -225,6 +228,7 @@ hipError_t hipModuleLaunchKernel(hipFunction_t function, unsigned int grid_x, un
     if (const hipError_t error = check_shape(function->name, shape)) return error;
     Arguments arguments;
     if (const hipError_t error = check_arguments(*function, params, extra, &arguments)) return error;
+    captures().note(stream, function);
     return engine().launch(*function->engine, shape, *target.engine, params, arguments.buffer, arguments.bytes);
   });
 }

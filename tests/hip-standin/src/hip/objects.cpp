@@ -7,6 +7,7 @@
 #include "core/memory_table.h"
 #include "core/misuse.h"
 #include "hip/api.h"
+#include "hip/capture.h"
 
 namespace standin {
 
@@ -31,6 +32,7 @@ void retire(const void* handle) {
 hipError_t resolve(const char* function, hipStream_t stream, StreamTarget* out) {
   if (stream == nullptr || stream == hipStreamLegacy) {
     if (const hipError_t error = check_device(current_device())) return error;
+    if (const hipError_t error = captures().check_work(function, nullptr, current_device())) return error;
     *out = {&engine().null_stream(current_device()), current_device()};
     return hipSuccess;
   }
@@ -43,7 +45,7 @@ hipError_t resolve(const char* function, hipStream_t stream, StreamTarget* out) 
     return hipErrorInvalidHandle;
   }
   *out = {stream->engine.get(), stream->device};
-  return hipSuccess;
+  return captures().check_work(function, stream, stream->device);
 }
 
 hipError_t check_event(const char* function, hipEvent_t event) {
@@ -61,8 +63,9 @@ hipError_t check_recorded(const char* function, hipEvent_t event) {
 }
 
 hipError_t check_not_captured(const char* function, hipStream_t stream) {
-  if (!stream || stream == hipStreamLegacy || !live().contains(Kind::Stream, stream) || !stream->captured)
-    return hipSuccess;
+  if (!stream || stream == hipStreamLegacy || !live().contains(Kind::Stream, stream)) return hipSuccess;
+  if (!stream->captured && !captures().active(stream)) return hipSuccess;
+  captures().spoil(stream);
   misuse("%s: stream %p is being captured, which this call spoils", function, static_cast<void*>(stream));
   return hipErrorStreamCaptureUnsupported;
 }

@@ -30,6 +30,7 @@ class __attribute__((visibility("default"))) Overhead {
 
 struct ihipStream_t {
   int device = 0;
+  bool blocking = false;
   std::atomic<bool> captured{false};  // as far as standin_capture says
   standin::Overhead overhead;
   std::unique_ptr<standin::EngineStream> engine;
@@ -38,6 +39,7 @@ struct ihipStream_t {
 struct ihipEvent_t {
   int device = 0;
   std::atomic<hipStream_t> stream{nullptr};  // that it was recorded on last; null for the null stream
+  std::atomic<bool> captured{false};        // by a stream that was being captured
   std::unique_ptr<standin::EngineEvent> engine;
 };
 
@@ -56,6 +58,19 @@ struct ihipModuleSymbol_t {
   std::unique_ptr<standin::EngineFunction> engine;
 };
 
+struct ihipGraph {
+  int device = 0;
+  std::unique_ptr<standin::EngineGraph> engine;
+  std::vector<hipFunction_t> functions;
+};
+
+struct hipGraphExec {
+  int device = 0;
+  standin::Overhead overhead;
+  std::unique_ptr<standin::EngineGraphExec> engine;
+  std::vector<hipFunction_t> functions;
+};
+
 namespace standin {
 
 /// The engine's stream and device behind a handle: a live stream, or the null stream of the current device.
@@ -70,7 +85,7 @@ hipError_t check_event(const char* function, hipEvent_t event);
 /// Checks that the stream that the event was recorded on last is alive: AMD's runtime follows the event to its stream.
 hipError_t check_recorded(const char* function, hipEvent_t event);
 
-/// Checks that the host may ask or wait for work of the stream: not while it is captured.
+/// Checks that the host may ask or wait for work of the stream: not while it is captured, which that spoils.
 hipError_t check_not_captured(const char* function, hipStream_t stream);
 
 /// Checks that `bytes` at `ptr` are live memory that the device can access.

@@ -2,6 +2,7 @@
 #include "core/live.h"
 #include "engine/engine.h"
 #include "hip/api.h"
+#include "hip/capture.h"
 #include "hip/objects.h"
 
 using namespace standin;
@@ -18,6 +19,7 @@ hipError_t create(const char* function, hipStream_t* out, unsigned int flags, in
     stream->device = device;
     if (const hipError_t error = stream->overhead.take(device)) return error;
     const bool blocking = flags == hipStreamDefault;
+    stream->blocking = blocking;
     if (const hipError_t error = engine().create_stream(device, blocking, priority, &stream->engine)) return error;
     live().add(Kind::Stream, stream.get(), "of device " + std::to_string(device));
     *out = stream.release();
@@ -44,6 +46,20 @@ hipError_t host_call(const char* function, hipStream_t stream, Body&& body) {
   });
 }
 
+// Checks a wait between work that is captured and work that is not.
+hipError_t check_wait(hipStream_t stream, hipEvent_t event) {
+  const bool captured = captures().active(stream);
+  if (event->captured && event->stream != stream) {
+    misuse("hipStreamWaitEvent: a capture that spreads to another stream is not supported");
+    captures().spoil(event->stream);
+    return hipErrorNotSupported;
+  }
+  if (!captured || event->captured) return hipSuccess;
+  misuse("hipStreamWaitEvent: captured stream %p is to wait for work that is not captured", static_cast<void*>(stream));
+  captures().spoil(stream);
+  return hipErrorStreamCaptureIsolation;
+}
+
 }  // namespace
 
 extern "C" {
@@ -57,7 +73,12 @@ hipError_t hipStreamCreateWithPriority(hipStream_t* stream, unsigned int flags, 
 }
 
 hipError_t hipStreamDestroy(hipStream_t stream) {
-  return stream_call(__func__, hipErrorInvalidHandle, stream, [&](EngineStream&) {
+  return hip_call(__func__, hipErrorInvalidHandle, [&] {
+    const bool captured = captures().forget(stream);
+    StreamTarget target;
+    if (const hipError_t error = resolve("hipStreamDestroy", stream, &target)) return error;
+    std::unique_ptr<EngineGraph> graph;
+    if (captured) engine().end_capture(*target.engine, &graph);
     // False for the null stream, and for the second of two threads that destroy the same stream.
     if (!live().remove(Kind::Stream, stream)) return hipErrorInvalidHandle;
     stream->engine.reset();
@@ -79,6 +100,8 @@ hipError_t hipStreamWaitEvent(hipStream_t stream, hipEvent_t event, unsigned int
   return stream_call(__func__, hipErrorInvalidHandle, stream, [&](EngineStream& target) {
     if (const hipError_t error = check_event("hipStreamWaitEvent", event)) return error;
     if (const hipError_t error = check_recorded("hipStreamWaitEvent", event)) return error;
+    if (const hipError_t error = check_wait(stream, event)) return error;
+    if (event->captured) return hipSuccess;  // the stream's own: its work is in order anyway
     return flags == 0 ? engine().wait_event(target, *event->engine) : hipErrorInvalidValue;
   });
 }

@@ -35,6 +35,19 @@ struct CudaModule : EngineModule {
   CUmodule module;
 };
 
+struct CudaGraph : EngineGraph {
+  CudaGraph(int device, CUgraph graph) : device(device), graph(graph) {}
+  ~CudaGraph() override { cuda_driver().graph_destroy(graph); }
+  int device;
+  CUgraph graph;
+};
+
+struct CudaGraphExec : EngineGraphExec {
+  explicit CudaGraphExec(CUgraphExec exec) : exec(exec) {}
+  ~CudaGraphExec() override { cuda_driver().graph_exec_destroy(exec); }
+  CUgraphExec exec;
+};
+
 struct CudaFunction : EngineFunction {
   CUfunction function = nullptr;
 };
@@ -312,6 +325,35 @@ hipError_t CudaEngine::launch(EngineFunction& function, const LaunchShape& shape
   return from_cuda(cuda_.launch(f, shape.grid[0], shape.grid[1], shape.grid[2], shape.block[0], shape.block[1],
                                 shape.block[2], shape.shared_bytes, cuda(stream).stream, params,
                                 arguments ? extra : nullptr));
+}
+
+// Graphs. HIP's rules are checked before, so CUDA is not to check its own.
+
+hipError_t CudaEngine::begin_capture(EngineStream& stream) {
+  if (const hipError_t error = use(cuda(stream).device)) return error;
+  return from_cuda(cuda_.stream_begin_capture(cuda(stream).stream, cu_stream_capture_relaxed));
+}
+
+hipError_t CudaEngine::end_capture(EngineStream& stream, std::unique_ptr<EngineGraph>* out) {
+  if (const hipError_t error = use(cuda(stream).device)) return error;
+  CUgraph graph = nullptr;
+  if (const CUresult error = cuda_.stream_end_capture(cuda(stream).stream, &graph)) return from_cuda(error);
+  *out = std::make_unique<CudaGraph>(cuda(stream).device, graph);
+  return hipSuccess;
+}
+
+hipError_t CudaEngine::instantiate(EngineGraph& graph, std::unique_ptr<EngineGraphExec>* out) {
+  const auto& captured = static_cast<CudaGraph&>(graph);
+  if (const hipError_t error = use(captured.device)) return error;
+  CUgraphExec exec = nullptr;
+  if (const CUresult error = cuda_.graph_instantiate(&exec, captured.graph, 0)) return from_cuda(error);
+  *out = std::make_unique<CudaGraphExec>(exec);
+  return hipSuccess;
+}
+
+hipError_t CudaEngine::launch(EngineGraphExec& exec, EngineStream& stream) {
+  if (const hipError_t error = use(cuda(stream).device)) return error;
+  return from_cuda(cuda_.graph_launch(static_cast<CudaGraphExec&>(exec).exec, cuda(stream).stream));
 }
 
 CompileResult CudaEngine::compile(const CompileRequest& request) { return compile_for_cuda(request, architecture_); }

@@ -49,6 +49,10 @@ class CudaEngine : public Engine {
   hipError_t global(EngineModule& module, const char* name, void** ptr, size_t* bytes) override;
   hipError_t launch(EngineFunction& function, const LaunchShape& shape, EngineStream& stream, void** params,
                     const void* arguments, size_t argument_bytes) override;
+  hipError_t begin_capture(EngineStream& stream) override;
+  hipError_t end_capture(EngineStream& stream, std::unique_ptr<EngineGraph>* out) override;
+  hipError_t instantiate(EngineGraph& graph, std::unique_ptr<EngineGraphExec>* out) override;
+  hipError_t launch(EngineGraphExec& exec, EngineStream& stream) override;
   CompileResult compile(const CompileRequest& request) override;
 
   hipError_t run_on_host(EngineStream& stream, std::vector<DeviceRange> ranges,

@@ -72,6 +72,12 @@ CudaDriver load_driver() {
   r.required(d.stream_query, "cuStreamQuery");
   r.required(d.stream_wait_event, "cuStreamWaitEvent");
   r.required(d.launch_host, "cuLaunchHostFunc");
+  r.required(d.stream_begin_capture, "cuStreamBeginCapture_v2");
+  r.required(d.stream_end_capture, "cuStreamEndCapture");
+  r.required(d.graph_instantiate, "cuGraphInstantiateWithFlags");
+  r.required(d.graph_launch, "cuGraphLaunch");
+  r.required(d.graph_destroy, "cuGraphDestroy");
+  r.required(d.graph_exec_destroy, "cuGraphExecDestroy");
   r.required(d.event_create, "cuEventCreate");
   r.required(d.event_destroy, "cuEventDestroy_v2");
   r.required(d.event_record, "cuEventRecord");

@@ -14,10 +14,13 @@ using CUstream = struct CUstream_st*;
 using CUevent = struct CUevent_st*;
 using CUmodule = struct CUmod_st*;
 using CUfunction = struct CUfunc_st*;
+using CUgraph = struct CUgraph_st*;
+using CUgraphExec = struct CUgraphExec_st*;
 using CUhostFn = void (*)(void*);
 
 constexpr unsigned cu_stream_non_blocking = 1;
 constexpr unsigned cu_event_disable_timing = 2;
+constexpr int cu_stream_capture_relaxed = 2;
 
 enum CUdevice_attribute {
   cu_attribute_clock_khz = 13,
@@ -62,6 +65,12 @@ struct CudaDriver {
   CUresult (*stream_query)(CUstream);
   CUresult (*stream_wait_event)(CUstream, CUevent, unsigned);
   CUresult (*launch_host)(CUstream, CUhostFn, void*);
+  CUresult (*stream_begin_capture)(CUstream, int);
+  CUresult (*stream_end_capture)(CUstream, CUgraph*);
+  CUresult (*graph_instantiate)(CUgraphExec*, CUgraph, unsigned long long);
+  CUresult (*graph_launch)(CUgraphExec, CUstream);
+  CUresult (*graph_destroy)(CUgraph);
+  CUresult (*graph_exec_destroy)(CUgraphExec);
   CUresult (*event_create)(CUevent*, unsigned);
   CUresult (*event_destroy)(CUevent);
   CUresult (*event_record)(CUevent, CUstream);

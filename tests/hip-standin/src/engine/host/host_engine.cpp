@@ -64,8 +64,13 @@ HostEngine::HostEngine()
 }
 
 Ticket HostEngine::enqueue(HostStream& stream, const char* label, std::function<void()> work,
-                           std::vector<Ticket> waits) {
+                           std::vector<Ticket> waits, std::function<void()> begin) {
   std::lock_guard<std::mutex> lock(order_);
+  if (stream.captured) {
+    stream.captured->nodes.push_back({std::move(begin), std::move(work)});
+    return {};
+  }
+  if (begin) begin();
   Device& device = *devices_[size_t(stream.device)];
   if (stream.is_null) {
     for (HostStream* other : device.streams)
@@ -311,18 +316,60 @@ hipError_t HostEngine::launch(EngineFunction& function, const LaunchShape& shape
   launch->wave_size = infos_[size_t(s.device)].wave_size;
   launch->arguments.resize((f.argument_bytes + 7) / 8);
   if (f.argument_bytes) std::memcpy(launch->arguments.data(), source, f.argument_bytes);
-  ++f.loaded->pending_launches;
-  enqueue(s, "a kernel", [this, launch, loaded = f.loaded, device = s.device] {
+  const auto run = [this, launch, loaded = f.loaded, device = s.device] {
     run_kernel(*launch, device);
     --loaded->pending_launches;
-  });
+  };
+  enqueue(s, "a kernel", run, {}, [loaded = f.loaded] { ++loaded->pending_launches; });
   return hipSuccess;
+}
+
+// Graphs
+
+hipError_t HostEngine::begin_capture(EngineStream& stream) {
+  std::lock_guard<std::mutex> lock(order_);
+  host(stream).captured = std::make_unique<HostGraph>();
+  return hipSuccess;
+}
+
+hipError_t HostEngine::end_capture(EngineStream& stream, std::unique_ptr<EngineGraph>* out) {
+  std::lock_guard<std::mutex> lock(order_);
+  *out = std::move(host(stream).captured);
+  return *out ? hipSuccess : hipErrorIllegalState;
+}
+
+hipError_t HostEngine::instantiate(EngineGraph& graph, std::unique_ptr<EngineGraphExec>* out) {
+  auto exec = std::make_unique<HostGraphExec>();
+  exec->nodes = std::make_shared<const std::vector<HostNode>>(static_cast<HostGraph&>(graph).nodes);
+  *out = std::move(exec);
+  return hipSuccess;
+}
+
+hipError_t HostEngine::launch(EngineGraphExec& exec, EngineStream& stream) {
+  auto& graph = static_cast<HostGraphExec&>(exec);
+  std::lock_guard<std::mutex> lock(graph.mutex);
+  const auto begin = [nodes = graph.nodes] {
+    for (const HostNode& node : *nodes)
+      if (node.begin) node.begin();
+  };
+  const auto run = [nodes = graph.nodes] {
+    for (const HostNode& node : *nodes) node.run();
+  };
+  graph.last = enqueue(host(stream), "a graph", run, {graph.last}, begin);
+  return hipSuccess;
+}
+
+bool HostEngine::is_running(EngineGraphExec& exec) {
+  auto& graph = static_cast<HostGraphExec&>(exec);
+  std::lock_guard<std::mutex> lock(graph.mutex);
+  return !graph.last.reached();
 }
 
 void HostEngine::run_kernel(KernelLaunch& launch, int device) {
   static std::atomic<uint64_t> serial{0};
   const uint64_t number = serial++;
   int error = hipSuccess;
+  launch.error = hipSuccess;  // of the run before, in a graph
   const bool any_fails = faults().called("kernel");
   const bool this_fails = faults().called(("kernel " + launch.name).c_str());
   if (any_fails || this_fails) {

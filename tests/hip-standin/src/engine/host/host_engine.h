@@ -18,6 +18,22 @@ namespace standin {
 
 class HostEngine;
 
+/// A piece of work of a graph.
+struct HostNode {
+  std::function<void()> begin;  // when it is given to a stream; may be empty
+  std::function<void()> run;
+};
+
+struct HostGraph : EngineGraph {
+  std::vector<HostNode> nodes;
+};
+
+struct HostGraphExec : EngineGraphExec {
+  std::shared_ptr<const std::vector<HostNode>> nodes;
+  std::mutex mutex;
+  Ticket last;  // a graph does not run twice at a time
+};
+
 struct HostStream : EngineStream {
   HostStream(HostEngine& engine, int device, bool blocking, bool is_null);
   ~HostStream() override;
@@ -27,6 +43,7 @@ struct HostStream : EngineStream {
   const bool blocking;  // ordered with the null stream
   const bool is_null;
   const std::shared_ptr<Queue> queue;
+  std::unique_ptr<HostGraph> captured;  // while the stream is captured; under the engine's order_
 };
 
 struct HostEvent : EngineEvent {
@@ -81,6 +98,11 @@ class HostEngine : public Engine {
   hipError_t global(EngineModule& module, const char* name, void** ptr, size_t* bytes) override;
   hipError_t launch(EngineFunction& function, const LaunchShape& shape, EngineStream& stream, void** params,
                     const void* arguments, size_t argument_bytes) override;
+  hipError_t begin_capture(EngineStream& stream) override;
+  hipError_t end_capture(EngineStream& stream, std::unique_ptr<EngineGraph>* out) override;
+  hipError_t instantiate(EngineGraph& graph, std::unique_ptr<EngineGraphExec>* out) override;
+  hipError_t launch(EngineGraphExec& exec, EngineStream& stream) override;
+  bool is_running(EngineGraphExec& exec) override;
   CompileResult compile(const CompileRequest& request) override;
 
   hipError_t run_on_host(EngineStream& stream, std::vector<DeviceRange> ranges,
@@ -96,7 +118,9 @@ class HostEngine : public Engine {
     std::vector<HostStream*> streams;  // without the null stream; under order_
   };
 
-  Ticket enqueue(HostStream& stream, const char* label, std::function<void()> work, std::vector<Ticket> waits = {});
+  /// `begin` is called when the work is given to a queue: now, or each time that a graph which captures it is launched.
+  Ticket enqueue(HostStream& stream, const char* label, std::function<void()> work, std::vector<Ticket> waits = {},
+                 std::function<void()> begin = {});
   /// The address of new memory, counted for the device, that faults until it is committed.
   hipError_t reserve(int device, size_t bytes, void** out);
   void free_now(void* ptr);

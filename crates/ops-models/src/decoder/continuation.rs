@@ -1,0 +1,253 @@
+//! Steps of one token for each text, recorded once and replayed.
+use super::{Decoder, PagedStep, Pages};
+use crate::{Error, Result};
+use ops_core::model::{Sequence, Transformer};
+use ops_core::ops::*;
+use ops_core::{Float, Replay, Space, Tensor, TensorOf, View};
+
+/// A backend on which texts can be continued: steps are counted there, so that positions and lengths need no host.
+pub trait Continues<T: Float>: Transformer<T> + Replay + ElementwiseOps<u32> + CopyOps<u32> {}
+impl<T: Float, B: Transformer<T> + Replay + ElementwiseOps<u32> + CopyOps<u32>> Continues<T> for B {}
+
+/// Continues texts in [`Pages`] token by token, by one recorded step.
+///
+/// A step reads the tokens that the step before has drawn, and counts itself. Its positions, lengths, slots and the counters of
+/// sampling are a row of tables in the backend's memory. So one step is recorded ([`Replay`]) and every step is a replay of it.
+/// Nothing visits the host but the tokens drawn.
+///
+/// On a backend that does not record, or not all that the model does, each step makes its calls anew, with the same results;
+/// [`refusal`](Continuation::refusal) says why.
+///
+/// Blocks are taken for all steps at the beginning. What is left over is given back when the value is dropped, and each text then
+/// has the tokens that were read. To let texts join or leave, drop the value and make another.
+///
+/// ```no_run
+/// # use ops_models::{Continuation, Decoder};
+/// # use ops_core::ops::Sample;
+/// # let (cpu, gguf) = (ops_cpu::Cpu::new(), ops_gguf::Gguf::open("model.gguf")?);
+/// let model = Decoder::<f32, _>::load(&cpu, &gguf, 512)?;
+/// let mut pages = model.pages(&cpu, 100, 16)?;
+/// let mut text = pages.blocks().sequence();
+/// let first = model.sample_paged(&cpu, &mut pages, &mut [(&mut text, &[1, 2, 3])], &[0], Sample::greedy())?;
+/// let first = first[0].expect("a token");
+/// // At most 100 more, of which the first reads `first`.
+/// let mut more = Continuation::new(&cpu, &model, &mut pages, vec![(&mut text, first, 1)], Sample::greedy(), 100)?;
+/// for _ in 0..100 {
+///     let token = more.next_tokens()?[0];
+///     println!("{token:?}");
+/// }
+/// # Ok::<(), ops_models::Error>(())
+/// ```
+pub struct Continuation<'s, T: Float, B: Continues<T>> {
+    backend: B,
+    model: &'s Decoder<T, B>,
+    pages: &'s mut Pages<B::Space, T>,
+    texts: Texts<'s>,
+    sample: Sample<f32>,
+    /// Steps to come that blocks were taken for.
+    left: usize,
+    /// What a step reads. It leaves the tokens of the next step here.
+    step: PagedStep<B::Space>,
+    plan: Plan<B::Space>,
+    recorded: Recorded<T, B>,
+}
+
+/// What changes from step to step, in the backend's memory.
+struct Plan<S: Space> {
+    /// Of all steps and texts, `[steps, texts]`.
+    positions: Tensor<S, u32>,
+    lengths: Tensor<S, u32>,
+    slots: Tensor<S, u32>,
+    counters: Tensor<S, i64>,
+    /// The counters of the step, `[1, texts]`.
+    counter: Tensor<S, i64>,
+    /// Which step it is, `[1]`, and what that grows by.
+    row: Tensor<S, u32>,
+    one: Tensor<S, u32>,
+}
+
+/// The texts. Dropped, they have the tokens that were read.
+struct Texts<'s> {
+    /// With the number of tokens before the first step.
+    all: Vec<(&'s mut Sequence, usize)>,
+    taken: usize,
+}
+
+impl Drop for Texts<'_> {
+    fn drop(&mut self) {
+        self.all.iter_mut().for_each(|(text, before)| text.truncate(*before + self.taken));
+    }
+}
+
+/// How steps are made.
+enum Recorded<T: Float, B: Continues<T>> {
+    /// The graph, and where it leaves the logits.
+    Graph(B::Graph, TensorOf<B, f32>, core::marker::PhantomData<T>),
+    Refused(ops_core::Error),
+    /// The value is being made.
+    NotYet,
+}
+
+impl<'s, T: Float, B: Continues<T>> Continuation<'s, T, B> {
+    /// Continues texts by at most `steps` tokens each. A text is its sequence, the token that it reads first, and the counter with
+    /// which the token after that is drawn, as for [`Decoder::sample_paged`].
+    ///
+    /// # Errors
+    /// [`Error::Tokens`] if `steps` is 0 or more than the model was loaded for, or there are no texts; those of
+    /// [`Decoder::paged_step`]. All texts then have the tokens that they had.
+    pub fn new(
+        backend: &B,
+        model: &'s Decoder<T, B>,
+        pages: &'s mut Pages<B::Space, T>,
+        texts: Vec<(&'s mut Sequence, u32, i64)>,
+        sample: Sample<f32>,
+        steps: usize,
+    ) -> Result<Self> {
+        if texts.is_empty() {
+            return Err(Error::Tokens { got: 0, before: 0, room: model.context() });
+        }
+        let begin: Vec<(u32, i64)> = texts.iter().map(|&(_, id, counter)| (id, counter)).collect();
+        let all = texts.into_iter().map(|(text, ..)| (text.len(), text)).map(|(len, text)| (text, len));
+        let mut texts = Texts { all: all.collect(), taken: 0 };
+        let (step, plan) = inputs(backend, model, pages, &mut texts, &begin, steps)?;
+        let mut new = Continuation {
+            backend: backend.clone(),
+            model,
+            pages,
+            texts,
+            sample,
+            left: steps,
+            step,
+            plan,
+            recorded: Recorded::NotYet,
+        };
+        new.recorded = new.record()?;
+        Ok(new)
+    }
+
+    /// Why steps are not replayed; `None` if they are.
+    pub fn refusal(&self) -> Option<&ops_core::Error> {
+        match &self.recorded {
+            Recorded::Refused(why) => Some(why),
+            _ => None,
+        }
+    }
+    /// The recorded step, if there is one.
+    pub fn graph(&self) -> Option<&B::Graph> {
+        match &self.recorded {
+            Recorded::Graph(graph, ..) => Some(graph),
+            _ => None,
+        }
+    }
+    /// Number of steps that can follow.
+    pub fn left(&self) -> usize {
+        self.left
+    }
+
+    /// Makes a step: the token drawn after each text, which the next step reads. `None` where all logits are NaN.
+    ///
+    /// # Errors
+    /// [`Error::Tokens`] if no step is left; those of the backend, after which the value is of no further use.
+    pub fn next_tokens(&mut self) -> Result<Vec<Option<u32>>> {
+        if self.left == 0 {
+            let before = self.texts.all.first().map_or(0, |(text, _)| text.len());
+            return Err(Error::Tokens { got: 1, before, room: 0 });
+        }
+        let made;
+        let logits = match &self.recorded {
+            Recorded::Graph(graph, logits, _) => {
+                self.backend.replay(graph)?;
+                logits
+            }
+            _ => {
+                made = self.make_step()?;
+                &made
+            }
+        };
+        let ids = self.step.ids.to_vec(&self.backend)?;
+        let check = |(i, id): (usize, u32)| {
+            // As in `Decoder::sample_paged`.
+            let row = || logits.as_ref().narrow(0, i, 1)?.to_vec(&self.backend);
+            Ok((id != 0 || row()?.iter().any(|v| !v.is_nan())).then_some(id))
+        };
+        let tokens = ids.into_iter().enumerate().map(check).collect::<Result<_>>()?;
+        (self.left, self.texts.taken) = (self.left - 1, self.texts.taken + 1);
+        Ok(tokens)
+    }
+
+    fn record(&mut self) -> Result<Recorded<T, B>> {
+        let b = self.backend.clone();
+        match b.capture(|| self.make_step()) {
+            Ok((graph, logits)) => Ok(Recorded::Graph(graph, logits, core::marker::PhantomData)),
+            Err(Error::Op(why @ ops_core::Error::Unsupported { .. })) => Ok(Recorded::Refused(why)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The calls of a step: the logits, with the tokens drawn from them and everything else set for the step after it.
+    fn make_step(&mut self) -> Result<TensorOf<B, f32>> {
+        let (b, texts) = (&self.backend, self.texts.all.len());
+        let (step, plan) = (&mut self.step, &mut self.plan);
+        let places = [
+            (&plan.positions, &mut step.positions),
+            (&plan.lengths, &mut step.lengths),
+            (&plan.slots, &mut step.slots),
+        ];
+        let row = IndexSelect::axis(0);
+        for (all, now) in places {
+            let now = now.as_mut().reshape(&[1, texts])?;
+            IndexOps::<u32>::index_select_into(b, all, &plan.row, now, row)?;
+        }
+        IndexOps::<i64>::index_select_into(b, &plan.counters, &plan.row, &mut plan.counter, row)?;
+        let logits = self.model.logits_paged(b, self.pages, step)?;
+        let counter = plan.counter.as_ref().reshape(&[texts])?;
+        b.sample_into(&logits, counter, &mut step.ids, self.sample)?;
+        let next = ElementwiseOps::<u32>::add(b, &plan.row, &plan.one)?;
+        CopyOps::<u32>::copy_into(b, &next, &mut plan.row)?;
+        Ok(logits)
+    }
+}
+
+/// Appends `steps` tokens to each text, and uploads what the steps read. A text begins with a token and a counter.
+fn inputs<T: Float, B: Continues<T>>(
+    b: &B,
+    model: &Decoder<T, B>,
+    pages: &mut Pages<B::Space, T>,
+    texts: &mut Texts<'_>,
+    begin: &[(u32, i64)],
+    steps: usize,
+) -> Result<(PagedStep<B::Space>, Plan<B::Space>)> {
+    // The tokens of later steps are not known yet. `paged_step` finds their slots.
+    let unknown = vec![0; steps];
+    let n = texts.all.len();
+    let mut rows: Vec<_> = texts.all.iter_mut().map(|(text, _)| (&mut **text, &unknown[..])).collect();
+    let all = model.paged_step(b, pages, &mut rows)?;
+    let by_text = all.slots.to_vec(b)?;
+    // Row by row, a row for each step.
+    let cells = || (0..steps * n).map(|at| (at / n, at % n));
+    let slots: Vec<u32> = cells().map(|(step, text)| by_text[text * steps + step]).collect();
+    let positions: Vec<u32> = cells().map(|(step, text)| (texts.all[text].1 + step) as u32).collect();
+    let lengths: Vec<u32> = positions.iter().map(|at| at + 1).collect();
+    let counters: Vec<i64> = cells().map(|(step, text)| begin[text].1.wrapping_add(step as i64)).collect();
+    let (ids, cu_q): (Vec<u32>, Vec<u32>) =
+        (begin.iter().map(|(id, _)| *id).collect(), (0..=n as u32).collect());
+    let step = PagedStep {
+        ids: b.tensor(&[n], &ids)?,
+        positions: b.zeros(&[n])?,
+        slots: b.zeros(&[n])?,
+        block_table: all.block_table,
+        lengths: b.zeros(&[n])?,
+        cu_q: b.tensor(&[n + 1], &cu_q)?,
+        last: b.tensor(&[n], &cu_q[..n])?,
+    };
+    let plan = Plan {
+        positions: b.tensor(&[steps, n], &positions)?,
+        lengths: b.tensor(&[steps, n], &lengths)?,
+        slots: b.tensor(&[steps, n], &slots)?,
+        counters: b.tensor(&[steps, n], &counters)?,
+        counter: b.zeros(&[1, n])?,
+        row: b.zeros(&[1])?,
+        one: b.tensor(&[1], &[1])?,
+    };
+    Ok((step, plan))
+}

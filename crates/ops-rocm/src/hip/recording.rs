@@ -1,0 +1,182 @@
+//! Work that a thread records instead of giving it to a stream.
+//!
+//! While a thread records, HIP captures nothing: launches, fills and copies are noted, and memory is allocated and kernels are
+//! loaded as ever. HIP's capture comes afterwards and takes only the noted work (`graph`). So no call that a capture forbids
+//! can fall into one, and neither other threads nor the stream itself take part in it.
+
+use std::any::Any;
+use std::cell::{Cell, RefCell};
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use hip_sys::hip::hipFunction_t;
+
+use super::allocation::Allocation;
+use super::error::{Error, Result};
+use super::stream::Stream;
+use super::uses::Purpose;
+
+/// Recorded work. Its addresses and handles belong to what the recording keeps.
+pub(super) enum Work {
+    Launch { function: hipFunction_t, grid: [u32; 3], block: [u32; 3], dynamic_lds: u32, args: Box<[u8]> },
+    Fill { to: usize, value: u8, bytes: usize },
+    Copy { to: usize, from: usize, bytes: usize },
+}
+
+/// Memory that recorded work uses, by its address in this process.
+pub(super) type UsedMemory = HashMap<usize, (Arc<Allocation>, Purpose)>;
+
+/// What a thread has recorded so far.
+#[derive(Default)]
+pub(super) struct Recording {
+    pub(super) work: Vec<Work>,
+    pub(super) memory: UsedMemory,
+    /// Modules of the kernels.
+    pub(super) modules: Vec<Arc<dyn Any + Send + Sync>>,
+    /// Memory that was made while recording, by its address in this process.
+    made: HashSet<usize>,
+    /// Of that, what was dropped while recording: later recorded work may use it again, as it comes after.
+    idle: Vec<Arc<Allocation>>,
+    /// The first call that could not be recorded.
+    refused: Option<Error>,
+}
+
+const NOTHING: u64 = u64::MAX;
+
+thread_local! {
+    /// The number of the stream whose work this thread records.
+    static STREAM: Cell<u64> = const { Cell::new(NOTHING) };
+    static RECORDING: RefCell<Recording> = RefCell::default();
+}
+
+/// While it lives, this thread records the work of a stream. Ends even if a call panics.
+pub(crate) struct Recorder {
+    stream: Stream,
+}
+
+impl Recorder {
+    /// What was recorded.
+    ///
+    /// # Errors
+    ///
+    /// That of the first call that could not be recorded.
+    pub(super) fn finish(self) -> Result<(Stream, Recording)> {
+        let mut recording = RECORDING.take();
+        recording.idle.clear();
+        match recording.refused.take() {
+            Some(refused) => Err(refused),
+            None => Ok((self.stream.clone(), recording)),
+        }
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        STREAM.set(NOTHING);
+        drop(RECORDING.take());
+    }
+}
+
+fn refused(call: &'static str, why: &'static str) -> Error {
+    let error = Error::NotRecorded { call, why };
+    RECORDING.with_borrow_mut(|recording| {
+        recording.refused.get_or_insert_with(|| error.clone());
+    });
+    error
+}
+
+impl Stream {
+    /// Whether this thread records the stream's work instead of giving it to the stream.
+    #[inline]
+    pub(crate) fn is_recorded(&self) -> bool {
+        STREAM.get() == self.id()
+    }
+
+    /// Refuses a call while the stream's work is recorded, and thereby the recording.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotRecorded`].
+    #[inline]
+    pub(crate) fn require_unrecorded(&self, call: &'static str, why: &'static str) -> Result<()> {
+        if self.is_recorded() { Err(refused(call, why)) } else { Ok(()) }
+    }
+
+    /// Begins to record the work that this thread gives to the stream.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotRecorded`] if the thread is recording already.
+    pub(crate) fn record_work(&self) -> Result<Recorder> {
+        if STREAM.get() != NOTHING {
+            return Err(refused("capture", "this thread is recording already; end that first"));
+        }
+        drop(self.lease("capture")?);
+        STREAM.set(self.id());
+        Ok(Recorder { stream: self.clone() })
+    }
+}
+
+/// Notes work. What keeps its handles alive is `kept`.
+pub(super) fn note(work: Work, kept: Option<Arc<dyn Any + Send + Sync>>) {
+    RECORDING.with_borrow_mut(|recording| {
+        recording.work.push(work);
+        let known =
+            |kept: &Arc<dyn Any + Send + Sync>| recording.modules.iter().any(|m| Arc::ptr_eq(m, kept));
+        if let Some(kept) = kept.filter(|kept| !known(kept)) {
+            recording.modules.push(kept);
+        }
+    });
+}
+
+/// Notes a use of memory by the work that is noted next.
+///
+/// # Errors
+///
+/// [`Error::NotRecorded`] for memory of other code, which may be gone at a replay.
+pub(super) fn note_use(memory: &Arc<Allocation>, purpose: Purpose) -> Result<()> {
+    if memory.borrowed {
+        return Err(refused(
+            "a use of borrowed memory",
+            "other code owns the memory and may free it while the graph lives; copy it to a tensor of this backend",
+        ));
+    }
+    RECORDING.with_borrow_mut(|recording| {
+        let used = recording.memory.entry(Arc::as_ptr(memory).addr());
+        let (_, noted) = used.or_insert_with(|| (memory.clone(), purpose));
+        if purpose == Purpose::Write {
+            *noted = purpose;
+        }
+    });
+    Ok(())
+}
+
+/// Memory of at least this size that was dropped while recording, unless it would waste more than a quarter.
+pub(super) fn reuse(bytes: usize) -> Option<Arc<Allocation>> {
+    let fits =
+        |memory: &Allocation| (bytes..=bytes.saturating_add(bytes / 4 + 512)).contains(&memory.capacity());
+    RECORDING.with_borrow_mut(|recording| {
+        let fitting = recording.idle.iter().enumerate().filter(|(_, memory)| fits(memory));
+        let (at, _) = fitting.min_by_key(|(_, memory)| memory.capacity())?;
+        Some(recording.idle.swap_remove(at))
+    })
+}
+
+/// Notes memory that was made while recording.
+pub(super) fn note_made(memory: &Arc<Allocation>) {
+    RECORDING.with_borrow_mut(|recording| recording.made.insert(Arc::as_ptr(memory).addr()));
+}
+
+/// Keeps memory for recorded work that follows, as its buffer is dropped. Memory that others use too is not kept, nor is what
+/// no recorded work uses.
+pub(super) fn put(memory: &Arc<Allocation>) {
+    /// The buffer's, and the recording's.
+    const OWNERS: usize = 2;
+    RECORDING.with_borrow_mut(|recording| {
+        let key = Arc::as_ptr(memory).addr();
+        let own = recording.made.contains(&key) && recording.memory.contains_key(&key);
+        if own && Arc::strong_count(memory) == OWNERS {
+            recording.idle.push(memory.clone());
+        }
+    });
+}

@@ -1,0 +1,63 @@
+//! Graphs of recorded calls.
+use crate::error::NAME;
+use crate::hip::Graph;
+use crate::vendor::is_library;
+use crate::{Error, ProviderId, Result, Rocm};
+use ops_core::replay::{CAPTURE, REPLAY, not_recorded};
+use ops_core::{Reason, Replay};
+
+/// Calls become nodes of a graph of HIP's (`hipGraph`).
+///
+/// Memory that is allocated and dropped between recorded calls is used again by later ones, as it is outside a recording. This
+/// project's kernels are recorded, and so are fills and copies on the device. A call that rocBLAS, hipBLASLt or MIOpen would
+/// compute is refused, because their launches are not this crate's to keep: choose a policy that has `hip` compute that op.
+///
+/// ```no_run
+/// use ops_core::{Backend, Replay, ops::*};
+/// use ops_rocm::Rocm;
+///
+/// let gpu = Rocm::new()?;
+/// let mut count = gpu.tensor(&[1], &[0.0_f32])?;
+/// let (graph, ()) = gpu.capture(|| gpu.affine_inplace(&mut count, 1.0, 1.0))?;
+/// for _ in 0..100 {
+///     gpu.replay(&graph)?;
+/// }
+/// assert_eq!(count.to_vec(&gpu)?, [100.0]);
+/// # Ok::<(), ops_core::Error>(())
+/// ```
+impl Replay for Rocm {
+    type Graph = Graph;
+
+    fn capture<R, E: From<Error>>(&self, calls: impl FnOnce() -> Result<R, E>) -> Result<(Graph, R), E> {
+        if self.kernels().is_rehearsing() {
+            let why = "`prepare` launches nothing, so there is nothing to record; call it before";
+            return Err(not_recorded(CAPTURE, NAME, why).into());
+        }
+        let recorder = self.stream().record_work().map_err(Error::from)?;
+        let done = calls()?;
+        let graph = recorder.into_graph().map_err(Error::from)?;
+        Ok((graph, done))
+    }
+
+    fn replay(&self, graph: &Graph) -> Result<()> {
+        if graph.stream() != self.stream() {
+            let why =
+                "the graph is of another queue; replay it on the queue, or a clone of it, that recorded it";
+            return Err(not_recorded(REPLAY, NAME, why));
+        }
+        Ok(graph.replay()?)
+    }
+}
+
+impl Rocm {
+    /// Refuses a call that is being recorded if a library computes it.
+    pub(crate) fn require_recordable(&self, provider: ProviderId) -> Result<(), Reason> {
+        if !self.stream().is_recorded() || !is_library(provider) {
+            return Ok(());
+        }
+        let why = format!(
+            "{provider} computes it, and its launches cannot be recorded; choose a policy that has hip compute it"
+        );
+        Err(Reason::Because(why))
+    }
+}
