@@ -8,9 +8,10 @@ target=${CARGO_TARGET_DIR:-$root/target}
 OPS_ROCM_PATH=$(cargo xtask standin --sanitize | tail -n 1)
 # The test program is not built with the sanitizer, so the C++ compiler's runtime must be loaded before it.
 library=$(${CXX:-g++} -print-file-name=libasan.so)
-program=$(cargo test -p ops-rocm --test conformance --no-run --message-format=json 2>/dev/null |
-    sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' | tail -n 1)
-[ -n "$program" ] || cargo test -p ops-rocm --test conformance --no-run # says why there is none
+# With the features that the whole workspace gives its dependencies, so that nothing is built again.
+program=$(cargo test --workspace --test conformance --no-run --message-format=json 2>/dev/null |
+    sed -n '/ops-rocm\/tests\/conformance/s/.*"executable":"\([^"]*\)".*/\1/p' | tail -n 1)
+[ -n "$program" ] || cargo test --workspace --test conformance --no-run # says why there is none
 # Kernels for waves of 32 and of 64 have different cache keys; kernels without the sanitizer are cached elsewhere.
 export OPS_ROCM_PATH OPS_ROCM_CACHE=$target/sanitizer-cache HIP_STANDIN_CXXFLAGS=-fsanitize=address
 # The suite requests absurd sizes, which the program must reject. The stand-in itself reports leaks.

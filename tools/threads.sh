@@ -7,7 +7,8 @@ command -v valgrind >/dev/null || { echo "tools/threads.sh: no valgrind (Debian:
 OPS_ROCM_PATH=$(cargo xtask standin | tail -n 1)
 target=${CARGO_TARGET_DIR:-target}
 export OPS_ROCM_PATH OPS_ROCM_CACHE=$target/threads-cache HIP_STANDIN_LAUNCH=stub
-cargo build -p ops-rocm --example threads
+# As the tests build it, so that nothing is built again.
+cargo build --profile test --workspace --example threads
 program=$target/debug/examples/threads
 "$program" # compiles the kernels, which valgrind need not watch
 watched() {

@@ -36,7 +36,24 @@ const STEPS: &[Step] = &[
     Step {
         slow: true,
         env: &[("OPS_ROCM_AOT", "gfx942")],
-        ..step("aot", &["cargo", "test", "-p", "ops-rocm", "--features", "aot", "--lib", "kernels::"])
+        // All of these packages, so that dependencies have the same features as in `test` and are not built again.
+        ..step(
+            "aot",
+            &[
+                "cargo",
+                "test",
+                "-p",
+                "ops-rocm",
+                "-p",
+                "rocm-ops",
+                "-p",
+                "ops-cli",
+                "--features",
+                "ops-rocm/aot",
+                "--lib",
+                "kernels::",
+            ],
+        )
     },
     // The registers of a target with waves of 32; `aot` compiles for one with waves of 64. `cargo xtask kernels` alone compiles for
     // all, and belongs to a change of kernels.
@@ -87,10 +104,7 @@ const STEPS: &[Step] = &[
         ],
     ),
     // The documentation promises a bound on the overhead of a call.
-    step(
-        "overhead",
-        &["cargo", "run", "--release", "-p", "ops-cpu", "--example", "overhead", "--", "--check"],
-    ),
+    step("overhead", &["tools/overhead.sh", "--check"]),
     step("launch", &["tools/launch.sh", "--check"]),
     Step { slow: true, ..step("threads", &["tools/threads.sh"]) },
     Step { slow: true, ..step("sanitizer", &["tools/sanitizer.sh"]) },
@@ -127,17 +141,19 @@ pub(crate) fn main(args: &[String]) -> Result<(), String> {
             .position(|s| s.name == name)
             .ok_or_else(|| format!("no step `{name}`; there are:{}", names()))
     })?;
-    let started = Instant::now();
+    let mut took: Vec<(&str, f64)> = Vec::new();
     for s in
         STEPS[begin..].iter().filter(|s| !(quick && s.slow) && value("--without").is_none_or(|w| w != s.name))
     {
-        run(s)?;
+        took.push((s.name, run(s)?));
     }
-    println!("all checks passed in {:.0} s", started.elapsed().as_secs_f64());
+    took.iter().for_each(|(name, seconds)| println!("{seconds:6.0} s  {name}"));
+    println!("all checks passed in {:.0} s", took.iter().map(|(_, seconds)| seconds).sum::<f64>());
     Ok(())
 }
 
-fn run(s: &Step) -> Result<(), String> {
+/// Runs a step; the seconds that it took.
+fn run(s: &Step) -> Result<f64, String> {
     println!("== {}: {}", s.name, s.command.join(" "));
     let started = Instant::now();
     let status = Command::new(s.command[0])
@@ -148,8 +164,9 @@ fn run(s: &Step) -> Result<(), String> {
     if !status.success() {
         return Err(format!("{}: failed ({status}); repeat with: {}", s.name, s.command.join(" ")));
     }
-    println!("== {}: ok, {:.0} s", s.name, started.elapsed().as_secs_f64());
-    Ok(())
+    let seconds = started.elapsed().as_secs_f64();
+    println!("== {}: ok, {seconds:.0} s", s.name);
+    Ok(seconds)
 }
 
 fn names() -> String {

@@ -19,15 +19,23 @@ impl<'c, 'a, O: Op, S: Space> Call<'c, 'a, O, S> {
         args: &'c mut O::Args<'a, S>,
     ) -> Result<Self> {
         let outputs = op.infer(&O::shapes(args))?;
-        let fine = O::look(
-            args,
-            views_against(outputs.as_ref(), |slot, seen, want| {
-                if view_is_valid(backend, op, slot, seen, want) { Ok(()) } else { Err(()) }
-            }),
-        );
+        let mut rest = outputs.as_ref().iter();
+        let fine = O::look(args, |place, slot, seen| {
+            let want = if slot.role == Role::Out { rest.next() } else { None };
+            match seen {
+                Some(seen) if !view_is_valid(backend, op, slot, &seen, want) => {
+                    Err((place, <S as Space>::len(seen.memory)))
+                }
+                _ => Ok(()),
+            }
+        });
         match fine {
             Ok(()) => Ok(Call { op, args }),
-            Err(()) => Err(refusal(backend, op, args, outputs.as_ref())),
+            Err((place, bytes)) => {
+                let on: &dyn Operands = &*args;
+                let named = Named { op: op.name(), on_these: op.name_on(on), backend: backend.name() };
+                Err(refusal(&named, O::SLOTS, on, (place, bytes), outputs.as_ref()))
+            }
         }
     }
     /// Wraps arguments that were derived from checked ones.
@@ -94,22 +102,8 @@ pub(crate) fn lost(op: &'static str) -> Error {
     Error::Unsupported { op, backend: "a combinator", reason }
 }
 
-/// Passes every given operand to the check, with the shape that the rule gives it if it is only written.
-#[inline(always)]
-fn views_against<'s, 'o, S: Space, Stop>(
-    outputs: &'o [Shape],
-    mut check: impl FnMut(&Slot, &Seen<'s, S>, Option<&'o Shape>) -> Result<(), Stop>,
-) -> impl FnMut(usize, &'static Slot, Option<Seen<'s, S>>) -> Result<(), Stop> {
-    let mut outputs = outputs.iter();
-    move |_, slot, seen| {
-        let want = if slot.role == Role::Out { outputs.next() } else { None };
-        seen.map_or(Ok(()), |seen| check(slot, &seen, want))
-    }
-}
-
 /// Checks that a view lies inside its memory and has a packing that the backend reads. If it is written, also checks its shape
 /// and that no two indices share an element.
-/// overlap itself.
 #[inline(always)]
 fn view_is_valid<O: Op, B: Execute<O>>(
     backend: &B,
@@ -129,33 +123,32 @@ fn view_is_valid<O: Op, B: Execute<O>>(
     inside && (slot.role == Role::In || (want.is_none_or(as_wanted) && on.layout.is_injective()))
 }
 
-/// Finds out why a call was refused. Separate from the check itself, so that the common path stays small.
+/// What an error about a call says of it: the op, the op on these operands, and the backend.
+struct Named {
+    op: &'static str,
+    on_these: &'static str,
+    backend: &'static str,
+}
+
+/// Why a call was refused: what is wrong with the operand in this place, whose memory has this many bytes. Separate from the
+/// check itself, and compiled once for all ops.
 #[cold]
 #[inline(never)]
-fn refusal<O: Op, B: Execute<O>>(
-    backend: &B,
-    op: &O,
-    args: &O::Args<'_, B::Space>,
+fn refusal(
+    named: &Named,
+    slots: &[Slot],
+    on: &dyn Operands,
+    (place, bytes): (usize, usize),
     outputs: &[Shape],
 ) -> Error {
-    let unsupported = |reason| Error::Unsupported { op: op.name_on(args), backend: backend.name(), reason };
-    let found = O::look(
-        args,
-        views_against(outputs, |slot, seen, want| {
-            if view_is_valid(backend, op, slot, seen, want) {
-                return Ok(());
-            }
-            let (on, bytes) = (&seen.operand, <B::Space as Space>::len(seen.memory));
-            Err(on
-                .packing
-                .map_or_else(|| refused(op.name(), on, bytes, want), |p| unsupported(p.declined(on))))
-        }),
-    );
-    // For a backend whose answers change between calls.
-    let inconsistent = || {
-        unsupported(Reason::Because("the backend read an order of a packed operand, and then not".to_owned()))
-    };
-    found.err().unwrap_or_else(inconsistent)
+    let &Named { op, on_these, backend } = named;
+    let Some(refused_one) = on.operand(place) else { return lost(op) };
+    if let Some(packing) = refused_one.packing {
+        return Error::Unsupported { op: on_these, backend, reason: packing.declined(&refused_one) };
+    }
+    let written_before = slots.iter().take(place).filter(|slot| slot.role == Role::Out).count();
+    let want = outputs.get(written_before).filter(|_| refused_one.role == Role::Out);
+    refused(op, &refused_one, bytes, want)
 }
 
 /// The error for an unpacked view that was refused.

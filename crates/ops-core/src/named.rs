@@ -161,6 +161,7 @@ impl<S: Space> IndexMut<&str> for NamedTensors<S> {
 }
 
 /// Copies an operand to `to`'s memory. For an output with gaps, the gaps are copied too: [`write_back`] copies the whole extent.
+#[inline(never)]
 fn mirrored<P: Backend, Q: Backend>(
     slot: &Slot,
     seen: Seen<'_, P::Space>,
@@ -181,6 +182,7 @@ fn mirrored<P: Backend, Q: Backend>(
 ///
 /// # Errors
 /// A failed transfer or allocation.
+#[inline(never)]
 pub(crate) fn contents<B: Backend>(seen: Seen<'_, B::Space>, backend: &B) -> Result<Vec<u8>> {
     let (dtype, layout) = (seen.operand.dtype, seen.operand.layout);
     let (extent, size) = (layout.extent(), dtype.size());
@@ -202,6 +204,7 @@ pub(crate) fn moved(layout: &Layout) -> Layout {
 ///
 /// # Errors
 /// A failed transfer.
+#[inline(never)]
 pub(crate) fn write_back<P: Backend, Q: Backend>(
     mirrored: &AnyTensor<Q::Space>,
     mut y: AnyMut<'_, P::Space>,

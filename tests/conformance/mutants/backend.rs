@@ -60,7 +60,8 @@ impl Mutant {
 
     /// The cases that are run.
     pub(super) fn cases(&self) -> Filter {
-        Filter { op: Some(self.op.into()), dtype: Some(self.dtype), name: self.named.map(str::to_owned) }
+        let name = self.named.map(str::to_owned);
+        Filter { op: Some(self.op.into()), dtype: Some(self.dtype), name, until_failure: false }
     }
 
     fn twist<O: Op>(f: impl Fn(&mut O, &mut NamedTensors<Host>) + Send + Sync + 'static) -> Twist {

@@ -132,7 +132,8 @@ struct Suite<'r> {
 impl Suite<'_> {
     /// Whether the filter selects any case of this op and type; if not, drawing data can be skipped.
     fn wants(&self, op: &str, dtype: DType) -> bool {
-        self.filter.wants(op, dtype)
+        let stopped = self.filter.until_failure && self.report.failures().next().is_some();
+        !stopped && self.filter.wants(op, dtype)
     }
 
     /// The types among these that the filter selects.

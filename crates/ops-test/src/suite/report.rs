@@ -12,6 +12,8 @@ pub struct Filter {
     pub dtype: Option<DType>,
     /// Only cases whose name contains this text.
     pub name: Option<String>,
+    /// No case after the first that fails.
+    pub until_failure: bool,
 }
 
 impl Filter {
