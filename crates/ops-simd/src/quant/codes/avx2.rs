@@ -1,0 +1,152 @@
+//! AVX2, which multiplies bytes in pairs to 16 bits.
+
+use core::arch::x86_64::*;
+
+use super::super::activations::{Block, Panel};
+use super::words::{Lanes, Target, Words};
+use super::{CodeFormat, Kind, Step, unpack_on};
+
+/// A value proves that the processor has AVX2 and F16C.
+#[derive(Clone, Copy)]
+struct Avx2(());
+
+impl Target for Avx2 {
+    #[inline(always)]
+    fn words<const N: usize>(self, blocks: &[u8], stride: usize, at: usize) -> [Words; N] {
+        let mut out = [Words::splat(0); N];
+        for r in 0..16 {
+            let bytes = blocks[r * stride + at..][..4 * N].as_chunks::<4>().0;
+            for (out, bytes) in out.iter_mut().zip(bytes) {
+                out.0[r] = u32::from_le_bytes(*bytes);
+            }
+        }
+        out
+    }
+
+    #[inline(always)]
+    fn lookup(self, table: &[u8; 16], codes: Words) -> Words {
+        // SAFETY: the processor has AVX2; the table has 16 bytes.
+        unsafe {
+            let table = _mm256_broadcastsi128_si256(_mm_loadu_si128(table.as_ptr().cast()));
+            from_vectors(vectors(codes).map(|codes| _mm256_shuffle_epi8(table, codes)))
+        }
+    }
+
+    #[inline(always)]
+    fn halves(self, bits: Words) -> Lanes {
+        let mut out = [0.0; 16];
+        let half: [u16; 16] = bits.0.map(|bits| bits as u16);
+        for (out, half) in out.as_chunks_mut::<8>().0.iter_mut().zip(half.as_chunks::<8>().0) {
+            // SAFETY: the processor has F16C; 16 bytes and 32.
+            unsafe { _mm256_storeu_ps(out.as_mut_ptr(), _mm256_cvtph_ps(_mm_loadu_si128(half.as_ptr().cast()))) };
+        }
+        out
+    }
+}
+
+#[inline(always)]
+fn vectors(words: Words) -> [__m256i; 2] {
+    // SAFETY: both have 64 bytes, and any are valid.
+    unsafe { core::mem::transmute::<Words, [__m256i; 2]>(words) }
+}
+
+#[inline(always)]
+fn from_vectors(v: [__m256i; 2]) -> Words {
+    // SAFETY: as above.
+    unsafe { core::mem::transmute::<[__m256i; 2], Words>(v) }
+}
+
+#[target_feature(enable = "avx2,fma,f16c,bmi2")]
+pub(super) fn unpack(format: CodeFormat, rows: &[u8], stride: usize, steps: &mut [Step]) {
+    unpack_on(Avx2(()), format, rows, stride, steps);
+}
+
+/// Σ over steps of scale · scale · Σ code · quant, less the minima, for sixteen rows of weights and `M` rows of activations.
+#[target_feature(enable = "avx2,fma,f16c")]
+pub(super) fn dot<const M: usize>(format: CodeFormat, steps: &[Step], x: Panel<'_, M>) -> [Lanes; M] {
+    let mut out = [[0.0; 16]; M];
+    for half in 0..2 {
+        let sums = match format.bits() {
+            4 => eight_rows::<M, 4>(format.kind(), steps, x, half),
+            5 => eight_rows::<M, 5>(format.kind(), steps, x, half),
+            6 => eight_rows::<M, 6>(format.kind(), steps, x, half),
+            _ => eight_rows::<M, 8>(format.kind(), steps, x, half),
+        };
+        for (out, sums) in out.iter_mut().zip(sums) {
+            // SAFETY: eight of sixteen f32; `half` is 0 or 1.
+            unsafe { _mm256_storeu_ps(out.as_mut_ptr().add(8 * half), sums) };
+        }
+    }
+    out
+}
+
+/// Eight of sixteen rows, with codes of `BITS` bits.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+fn eight_rows<const M: usize, const BITS: usize>(
+    kind: Kind,
+    steps: &[Step],
+    x: Panel<'_, M>,
+    half: usize,
+) -> [__m256; M] {
+    let mut acc = [_mm256_setzero_ps(); M];
+    // SAFETY: eight of sixteen f32; `half` is 0 or 1.
+    let load = |lanes: &Lanes| unsafe { _mm256_loadu_ps(lanes.as_ptr().add(8 * half)) };
+    for (step, x) in steps.iter().zip(x.blocks()) {
+        let (scale, minima) = (load(&step.scale), [load(&step.minima[0]), load(&step.minima[1])]);
+        for (r, acc) in acc.iter_mut().enumerate() {
+            let sum = _mm256_cvtepi32_ps(sums::<M, BITS>(kind, step, x, half, r));
+            *acc = _mm256_fmadd_ps(sum, _mm256_mul_ps(scale, _mm256_set1_ps(x.scales[r])), *acc);
+            match kind {
+                Kind::Signed => {}
+                Kind::Minimum => {
+                    *acc = _mm256_fmadd_ps(minima[0], _mm256_set1_ps(x.offsets[r].minus), *acc);
+                }
+                Kind::TwoMinima => {
+                    for (min, x) in minima.into_iter().zip(x.offsets[r].halves) {
+                        *acc = _mm256_fmadd_ps(min, _mm256_set1_ps(x), *acc);
+                    }
+                }
+            }
+        }
+    }
+    acc
+}
+
+/// The sums of a step's products with row `r` of the activations.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn sums<const M: usize, const BITS: usize>(
+    kind: Kind,
+    step: &Step,
+    x: Block<'_, M>,
+    half: usize,
+    r: usize,
+) -> __m256i {
+    // Without the offset, bytes of eight bits are 128 · Σ quants too small.
+    let short = if BITS == 8 && kind != Kind::Signed { 128 * x.sums[r] } else { 0 };
+    let mut sum = _mm256_set1_epi32(short);
+    // So many products of pairs fit 16 bits: 2 · 127 · 2^BITS each.
+    let together = match BITS {
+        4 => 8,
+        5 => 4,
+        6 => 2,
+        _ => 1,
+    };
+    for (codes, quants) in step.codes.chunks(together).zip(x.quants[r].chunks(together)) {
+        let mut pairs = _mm256_setzero_si256();
+        for (codes, quant) in codes.iter().zip(quants) {
+            let (codes, quant) = (vectors(*codes)[half], _mm256_set1_epi32(*quant));
+            let product = if BITS == 8 {
+                // Unsigned times signed would exceed 16 bits, so the offset is removed and the signs are moved.
+                let w = _mm256_xor_si256(codes, _mm256_set1_epi8(i8::MIN));
+                _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(quant, w))
+            } else {
+                _mm256_maddubs_epi16(codes, quant)
+            };
+            pairs = _mm256_add_epi16(pairs, product);
+        }
+        sum = _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+    }
+    sum
+}

@@ -1,0 +1,142 @@
+//! AVX-512: blocks are transposed in registers, and VNNI multiplies the codes.
+
+use core::arch::x86_64::*;
+
+use super::super::activations::Panel;
+use super::super::rows_avx512::transpose_squares;
+use super::words::{Lanes, Target, Words};
+use super::{CodeFormat, Kind, Step, unpack_on};
+
+/// A value proves that the processor has AVX-512 F, BW, DQ and VL.
+#[derive(Clone, Copy)]
+struct Avx512(());
+
+impl Target for Avx512 {
+    #[inline(always)]
+    fn words<const N: usize>(self, blocks: &[u8], stride: usize, at: usize) -> [Words; N] {
+        let mut out = [Words::splat(0); N];
+        // The last of sixteen rows is within the blocks.
+        assert!(blocks.len() >= 15 * stride + at + 4 * N);
+        for (four, out) in out.chunks_mut(4).enumerate() {
+            let at = at + 16 * four;
+            if let [a, b, c, d] = out {
+                // SAFETY: the processor has the features, and sixteen bytes of each row are within the blocks.
+                let words = unsafe { transposed(blocks.as_ptr().add(at), stride) };
+                for (out, words) in [a, b, c, d].into_iter().zip(words) {
+                    *out = from_vector(words);
+                }
+                continue;
+            }
+            for (w, out) in out.iter_mut().enumerate() {
+                for (r, out) in out.0.iter_mut().enumerate() {
+                    // SAFETY: four bytes within the blocks, as above.
+                    *out = unsafe { blocks.as_ptr().add(r * stride + at + 4 * w).cast::<u32>().read_unaligned() };
+                }
+            }
+        }
+        out
+    }
+
+    #[inline(always)]
+    fn lookup(self, table: &[u8; 16], codes: Words) -> Words {
+        // SAFETY: the processor has the features; the table has 16 bytes.
+        unsafe {
+            let table = _mm512_broadcast_i32x4(_mm_loadu_si128(table.as_ptr().cast()));
+            from_vector(_mm512_shuffle_epi8(table, vector(codes)))
+        }
+    }
+
+    #[inline(always)]
+    fn halves(self, bits: Words) -> Lanes {
+        // SAFETY: the processor has the features.
+        unsafe { floats(_mm512_cvtph_ps(_mm512_cvtepi32_epi16(vector(bits)))) }
+    }
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn vector(words: Words) -> __m512i {
+    // SAFETY: 64 bytes, aligned.
+    unsafe { _mm512_load_si512(words.0.as_ptr().cast()) }
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn floats(v: __m512) -> Lanes {
+    let mut out = [0.0; 16];
+    // SAFETY: 64 bytes.
+    unsafe { _mm512_storeu_ps(out.as_mut_ptr(), v) };
+    out
+}
+
+#[inline(always)]
+fn from_vector(v: __m512i) -> Words {
+    // SAFETY: both have 64 bytes, and any are valid.
+    unsafe { core::mem::transmute::<__m512i, Words>(v) }
+}
+
+/// Sixteen bytes of each of sixteen rows, four columns per vector.
+///
+/// # Safety
+/// Sixteen bytes must be readable at `first` and at fifteen more addresses, `stride` bytes apart.
+#[inline]
+#[target_feature(enable = "avx512f,avx512dq")]
+unsafe fn transposed(first: *const u8, stride: usize) -> [__m512i; 4] {
+    let mut v = [_mm512_setzero_si512(); 4];
+    for (i, v) in v.iter_mut().enumerate() {
+        // SAFETY: row r < 16, and the caller guarantees its sixteen bytes.
+        let row = |r: usize| unsafe { _mm_loadu_si128(first.add(r * stride).cast()) };
+        // Rows i, i + 4, i + 8, i + 12.
+        let low = _mm512_mask_broadcast_i32x4(_mm512_castsi128_si512(row(i)), 0x00f0, row(i + 4));
+        let third = _mm512_mask_broadcast_i32x4(low, 0x0f00, row(i + 8));
+        *v = _mm512_mask_broadcast_i32x4(third, 0xf000, row(i + 12));
+    }
+    transpose_squares(v)
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx2,fma,f16c,bmi2")]
+pub(super) fn unpack(format: CodeFormat, rows: &[u8], stride: usize, steps: &mut [Step]) {
+    unpack_on(Avx512(()), format, rows, stride, steps);
+}
+
+/// Σ over steps of scale · scale · Σ code · quant, less the minima, for sixteen rows of weights and `M` rows of activations.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c")]
+pub(super) fn dot<const M: usize>(kind: Kind, steps: &[Step], x: Panel<'_, M>) -> [Lanes; M] {
+    match kind {
+        Kind::Signed => dot_of::<M, 0>(steps, x),
+        Kind::Minimum => dot_of::<M, 1>(steps, x),
+        Kind::TwoMinima => dot_of::<M, 2>(steps, x),
+    }
+}
+
+/// The same for a number of minima; without any, codes have an offset of 128.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c")]
+fn dot_of<const M: usize, const MINIMA: usize>(steps: &[Step], x: Panel<'_, M>) -> [Lanes; M] {
+    let mut acc = [_mm512_setzero_ps(); M];
+    // SAFETY: 64 bytes.
+    let load = |lanes: &Lanes| unsafe { _mm512_loadu_ps(lanes.as_ptr()) };
+    for (step, x) in steps.iter().zip(x.blocks()) {
+        let codes = step.codes.map(|codes| vector(codes));
+        let (scale, minima) = (load(&step.scale), [load(&step.minima[0]), load(&step.minima[1])]);
+        for (r, acc) in acc.iter_mut().enumerate() {
+            // Two sums, so that consecutive instructions do not depend on each other.
+            let start = if MINIMA == 0 { _mm512_set1_epi32(x.offsets[r].wide) } else { _mm512_setzero_si512() };
+            let mut sums = [start, _mm512_setzero_si512()];
+            for (g, codes) in codes.iter().enumerate() {
+                sums[g % 2] = _mm512_dpbusd_epi32(sums[g % 2], *codes, _mm512_set1_epi32(x.quants[r][g]));
+            }
+            let sum = _mm512_cvtepi32_ps(_mm512_add_epi32(sums[0], sums[1]));
+            *acc = _mm512_fmadd_ps(sum, _mm512_mul_ps(scale, _mm512_set1_ps(x.scales[r])), *acc);
+            if MINIMA == 1 {
+                *acc = _mm512_fmadd_ps(minima[0], _mm512_set1_ps(x.offsets[r].minus), *acc);
+            }
+            if MINIMA == 2 {
+                for (min, x) in minima.into_iter().zip(x.offsets[r].halves) {
+                    *acc = _mm512_fmadd_ps(min, _mm512_set1_ps(x), *acc);
+                }
+            }
+        }
+    }
+    acc.map(|acc| floats(acc))
+}
