@@ -48,7 +48,8 @@ fn value(format: CodeFormat, block: &[u8], i: usize) -> f64 {
     let nibble = |at: usize| usize::from(block[at + i % 16] >> (i / 16 * 4) & 15);
     let fifth = |at: usize| usize::from(block[at + i / 8] >> (i % 8) & 1) << 4;
     const LEVELS: [f64; 16] = [
-        -127.0, -104.0, -83.0, -65.0, -49.0, -35.0, -22.0, -10.0, 1.0, 13.0, 25.0, 38.0, 53.0, 69.0, 89.0, 113.0,
+        -127.0, -104.0, -83.0, -65.0, -49.0, -35.0, -22.0, -10.0, 1.0, 13.0, 25.0, 38.0, 53.0, 69.0, 89.0,
+        113.0,
     ];
     const FLOATS: [f64; 8] = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0];
     // Scale and minimum of a group of 32 in super-blocks with minima.
@@ -64,7 +65,9 @@ fn value(format: CodeFormat, block: &[u8], i: usize) -> f64 {
         CodeFormat::Q5_1 => half(0) * (nibble(8) | fifth(4)) as f64 + half(2),
         CodeFormat::Q8_0 => half(0) * signed(2 + i),
         CodeFormat::Q8_1 => half(0) * signed(4 + i),
-        CodeFormat::Q8K => f64::from(f32::from_le_bytes([block[0], block[1], block[2], block[3]])) * signed(4 + i),
+        CodeFormat::Q8K => {
+            f64::from(f32::from_le_bytes([block[0], block[1], block[2], block[3]])) * signed(4 + i)
+        }
         CodeFormat::Iq4Nl => half(0) * LEVELS[nibble(2)],
         CodeFormat::Iq4Xs => {
             let (group, at) = (i / 32, i % 32);
@@ -146,10 +149,14 @@ fn codes_that_are_rounded_are_within_half_a_step() {
                 // A step is the largest weight that the scales allow over 127.
                 let block = &raw[b / 8 * 210..][..210];
                 let scale = f16::from_bits(u16::from_le_bytes([block[208], block[209]])).to_f64().abs();
-                let largest = [0, 1].map(|h| i32::from(block[192 + b % 8 * 2 + h] as i8).abs()).into_iter().max();
+                let largest =
+                    [0, 1].map(|h| i32::from(block[192 + b % 8 * 2 + h] as i8).abs()).into_iter().max();
                 let step = scale * f64::from(largest.unwrap()) * 32.0 / 127.0;
                 for (want, got) in want.iter().zip(got) {
-                    assert!((want - got).abs() <= 0.57 * step + 1e-12, "{isa} {format:?}: {got} for {want}, step {step}");
+                    assert!(
+                        (want - got).abs() <= 0.57 * step + 1e-12,
+                        "{isa} {format:?}: {got} for {want}, step {step}"
+                    );
                 }
             }
             let error = nmse(&got, &want);

@@ -38,7 +38,9 @@ impl Target for Avx2 {
         let half: [u16; 16] = bits.0.map(|bits| bits as u16);
         for (out, half) in out.as_chunks_mut::<8>().0.iter_mut().zip(half.as_chunks::<8>().0) {
             // SAFETY: the processor has F16C; 16 bytes and 32.
-            unsafe { _mm256_storeu_ps(out.as_mut_ptr(), _mm256_cvtph_ps(_mm_loadu_si128(half.as_ptr().cast()))) };
+            unsafe {
+                _mm256_storeu_ps(out.as_mut_ptr(), _mm256_cvtph_ps(_mm_loadu_si128(half.as_ptr().cast())))
+            };
         }
         out
     }

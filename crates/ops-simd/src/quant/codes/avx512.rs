@@ -30,7 +30,9 @@ impl Target for Avx512 {
             for (w, out) in out.iter_mut().enumerate() {
                 for (r, out) in out.0.iter_mut().enumerate() {
                     // SAFETY: four bytes within the blocks, as above.
-                    *out = unsafe { blocks.as_ptr().add(r * stride + at + 4 * w).cast::<u32>().read_unaligned() };
+                    *out = unsafe {
+                        blocks.as_ptr().add(r * stride + at + 4 * w).cast::<u32>().read_unaligned()
+                    };
                 }
             }
         }
@@ -121,7 +123,8 @@ fn dot_of<const M: usize, const MINIMA: usize>(steps: &[Step], x: Panel<'_, M>) 
         let (scale, minima) = (load(&step.scale), [load(&step.minima[0]), load(&step.minima[1])]);
         for (r, acc) in acc.iter_mut().enumerate() {
             // Two sums, so that consecutive instructions do not depend on each other.
-            let start = if MINIMA == 0 { _mm512_set1_epi32(x.offsets[r].wide) } else { _mm512_setzero_si512() };
+            let start =
+                if MINIMA == 0 { _mm512_set1_epi32(x.offsets[r].wide) } else { _mm512_setzero_si512() };
             let mut sums = [start, _mm512_setzero_si512()];
             for (g, codes) in codes.iter().enumerate() {
                 sums[g % 2] = _mm512_dpbusd_epi32(sums[g % 2], *codes, _mm512_set1_epi32(x.quants[r][g]));

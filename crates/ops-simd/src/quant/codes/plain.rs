@@ -55,7 +55,8 @@ pub(super) fn dot<const M: usize>(kind: Kind, steps: &[Step], x: Panel<'_, M>) -
                     Kind::Signed => 0.0,
                     Kind::Minimum => step.minima[0][r] * x.offsets[i].minus,
                     Kind::TwoMinima => {
-                        step.minima[0][r] * x.offsets[i].halves[0] + step.minima[1][r] * x.offsets[i].halves[1]
+                        step.minima[0][r] * x.offsets[i].halves[0]
+                            + step.minima[1][r] * x.offsets[i].halves[1]
                     }
                 };
             }

@@ -137,7 +137,8 @@ fn mxfp4<T: Target>(t: T, from: &[u8], stride: usize, to: &mut [Step]) {
     let [step] = to else { return };
     step.codes = nibbles(t, from, stride, 1).map(|codes| t.lookup(&FLOATS, codes));
     // Half of 2^(exponent − 127), of which exponents 0 and 1 are subnormal.
-    let half_power = |exponent: u32| if exponent < 2 { 0x0020_0000 << exponent } else { (exponent - 1) << 23 };
+    let half_power =
+        |exponent: u32| if exponent < 2 { 0x0020_0000 << exponent } else { (exponent - 1) << 23 };
     step.scale = head(t, from, stride).byte(0).map(half_power).floats();
     step.minima[0] = scaled(step.scale, 12.0);
 }
@@ -222,9 +223,8 @@ fn q3_k<T: Target>(t: T, from: &[u8], stride: usize, to: &mut [Step]) {
                 let four = low[group / 4].or(top.field(2 * (group / 4) as u32, 3).map(|word| word << 4));
                 let factor = four.byte(group % 4).map(|factor| factor.wrapping_sub(32));
                 // Of every byte: 124 − 4 times the scale.
-                let rest = factor.map(|factor| {
-                    124u32.wrapping_sub(factor.wrapping_mul(4)).wrapping_mul(0x0101_0101)
-                });
+                let rest = factor
+                    .map(|factor| 124u32.wrapping_sub(factor.wrapping_mul(4)).wrapping_mul(0x0101_0101));
                 for g in 4 * h..4 * h + 4 {
                     let third = high[g].field(s as u32, 1).map(|word| word << 2);
                     let codes = words[g].field(2 * at as u32, 3).or(third);
@@ -284,9 +284,8 @@ fn ratio(factor: Lanes, largest: Lanes) -> Words {
 /// `(code − 32) · steps / 256` to nearest, with an offset of 128. Each half of a word computes with 16 bits.
 #[inline(always)]
 fn rounded(codes: Words, steps: Words) -> Words {
-    let rest = steps.map(|steps| {
-        (128 * 256 + 128u32).wrapping_sub(steps.wrapping_mul(32)).wrapping_mul(0x0001_0001)
-    });
+    let rest = steps
+        .map(|steps| (128 * 256 + 128u32).wrapping_sub(steps.wrapping_mul(32)).wrapping_mul(0x0001_0001));
     let product = |codes: Words| codes.times(steps).plus(rest);
     let even = product(codes.map(|word| word & 0x00ff_00ff)).map(|word| word >> 8 & 0x00ff_00ff);
     let odd = product(codes.map(|word| word >> 8 & 0x00ff_00ff)).map(|word| word & 0xff00_ff00);
