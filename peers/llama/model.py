@@ -48,6 +48,12 @@ def kind_of(name, layer, wanted):
     return "q4_k"
 
 
+def share_of_table():
+    """The share of the weights that the table of embeddings has."""
+    layer = WIDTH * (2 * WIDTH + 2 * WIDTH // HEADS * GROUPS + 3 * HIDDEN)
+    return WORDS * WIDTH / (2 * WORDS * WIDTH + LAYERS * layer)
+
+
 def vocabulary(writer):
     words = [b"<unk>", b"<s>", b"</s>", *(b"<0x%02X>" % i for i in range(256))]
     words += [b"w%d" % i for i in range(len(words), WORDS)]

@@ -164,32 +164,47 @@ pub fn multiply_codes(
         }
         for column in (0..x.k()).step_by(COLUMNS) {
             let steps = &mut steps[..COLUMNS.min(x.k() - column) / BLOCK];
-            unpack_columns(isa, format, &rows[column / values * bytes..], row_bytes, steps);
+            let start = column / values * bytes;
+            // Where the next sixteen rows have these bytes, if all columns of a block follow each other.
+            let ahead = TILE_ROWS * (row_bytes + start) - start;
+            unpack_columns(isa, format, &rows[start..], (row_bytes, ahead), steps);
             multiply_columns(isa, format, steps, x, column / BLOCK, &mut y, g * TILE_ROWS);
         }
     }
     Ok(())
 }
 
-/// Unpacks as many columns of sixteen rows as there are steps.
-fn unpack_columns(isa: Isa, format: CodeFormat, rows: &[u8], stride: usize, steps: &mut [Step]) {
+/// Unpacks as many columns of sixteen rows as there are steps. `at` has the distance of rows, and that of the bytes that will be
+/// unpacked next.
+fn unpack_columns(isa: Isa, format: CodeFormat, rows: &[u8], at: (usize, usize), steps: &mut [Step]) {
     match isa.level() {
         // SAFETY: these levels exist only after AVX-512 F, BW, DQ and VL were detected.
         #[cfg(target_arch = "x86_64")]
-        Level::Avx512 | Level::Avx512Vnni => unsafe { avx512::unpack(format, rows, stride, steps) },
+        Level::Avx512 | Level::Avx512Vnni => unsafe { avx512::unpack(format, rows, at, steps) },
         // SAFETY: this level exists only after AVX2, FMA and F16C were detected.
         #[cfg(target_arch = "x86_64")]
-        Level::Avx2 => unsafe { avx2::unpack(format, rows, stride, steps) },
-        _ => plain::unpack(format, rows, stride, steps),
+        Level::Avx2 => unsafe { avx2::unpack(format, rows, at, steps) },
+        _ => plain::unpack(format, rows, at, steps),
     }
 }
 
-/// Unpacks blocks on some target.
+/// Unpacks blocks on some target, and asks for as many bytes of the next sixteen rows.
 #[inline(always)]
-fn unpack_on<T: words::Target>(t: T, format: CodeFormat, rows: &[u8], stride: usize, steps: &mut [Step]) {
+fn unpack_on<T: words::Target>(
+    t: T,
+    format: CodeFormat,
+    rows: &[u8],
+    (stride, ahead): (usize, usize),
+    steps: &mut [Step],
+) {
     let (values, bytes) = format.block();
+    let mut next = rows.as_ptr().wrapping_add(ahead);
     for (b, steps) in steps.chunks_mut(values / BLOCK).enumerate() {
         unpack::block(t, format, &rows[b * bytes..], stride, steps);
+        for _ in 0..(TILE_ROWS * bytes).div_ceil(64) {
+            t.prefetch(next);
+            next = next.wrapping_add(64);
+        }
     }
 }
 

@@ -12,13 +12,31 @@ struct Avx2(());
 
 impl Target for Avx2 {
     #[inline(always)]
-    fn words<const N: usize>(self, blocks: &[u8], stride: usize, at: usize) -> [Words; N] {
-        let mut out = [Words::splat(0); N];
-        for r in 0..16 {
-            let bytes = blocks[r * stride + at..][..4 * N].as_chunks::<4>().0;
-            for (out, bytes) in out.iter_mut().zip(bytes) {
-                out.0[r] = u32::from_le_bytes(*bytes);
-            }
+    fn prefetch(self, at: *const u8) {
+        // SAFETY: every processor of this architecture has the instruction, which reads nothing.
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(at.cast()) }
+    }
+
+    #[inline(always)]
+    fn four(self, blocks: &[u8], stride: usize, at: usize) -> [Words; 4] {
+        // The last of sixteen rows is within the blocks.
+        assert!(blocks.len() >= 15 * stride + at + 16);
+        // SAFETY: the processor has the features, and sixteen bytes of each row are within the blocks.
+        let (a, b) = unsafe {
+            let first = blocks.as_ptr().add(at);
+            (transposed(first, stride), transposed(first.add(8 * stride), stride))
+        };
+        let both = |w: usize| from_vectors([a[w], b[w]]);
+        [both(0), both(1), both(2), both(3)]
+    }
+
+    #[inline(always)]
+    fn word(self, blocks: &[u8], stride: usize, at: usize) -> Words {
+        assert!(blocks.len() >= 15 * stride + at + 4);
+        let mut out = Words::splat(0);
+        for (r, out) in out.0.iter_mut().enumerate() {
+            // SAFETY: four bytes within the blocks, for every row up to the last.
+            *out = unsafe { blocks.as_ptr().add(r * stride + at).cast::<u32>().read_unaligned() };
         }
         out
     }
@@ -28,14 +46,18 @@ impl Target for Avx2 {
         // SAFETY: the processor has AVX2; the table has 16 bytes.
         unsafe {
             let table = _mm256_broadcastsi128_si256(_mm_loadu_si128(table.as_ptr().cast()));
-            from_vectors(vectors(codes).map(|codes| _mm256_shuffle_epi8(table, codes)))
+            let [a, b] = vectors(codes);
+            from_vectors([_mm256_shuffle_epi8(table, a), _mm256_shuffle_epi8(table, b)])
         }
     }
 
     #[inline(always)]
     fn halves(self, bits: Words) -> Lanes {
         let mut out = [0.0; 16];
-        let half: [u16; 16] = bits.0.map(|bits| bits as u16);
+        let mut half = [0u16; 16];
+        for (half, bits) in half.iter_mut().zip(bits.0) {
+            *half = bits as u16;
+        }
         for (out, half) in out.as_chunks_mut::<8>().0.iter_mut().zip(half.as_chunks::<8>().0) {
             // SAFETY: the processor has F16C; 16 bytes and 32.
             unsafe {
@@ -58,9 +80,30 @@ fn from_vectors(v: [__m256i; 2]) -> Words {
     unsafe { core::mem::transmute::<[__m256i; 2], Words>(v) }
 }
 
+/// Sixteen bytes of each of eight rows, four columns per vector.
+///
+/// # Safety
+/// Sixteen bytes must be readable at `first` and at seven more addresses, `stride` bytes apart.
+#[inline]
+#[target_feature(enable = "avx2")]
+unsafe fn transposed(first: *const u8, stride: usize) -> [__m256i; 4] {
+    // SAFETY: row r < 8, and the caller guarantees its sixteen bytes.
+    let row = |r: usize| unsafe { _mm_loadu_si128(first.add(r * stride).cast()) };
+    let both = |r: usize| _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(row(r)), row(r + 4));
+    let v = [both(0), both(1), both(2), both(3)];
+    let (a, b) = (_mm256_unpacklo_epi32(v[0], v[1]), _mm256_unpackhi_epi32(v[0], v[1]));
+    let (c, d) = (_mm256_unpacklo_epi32(v[2], v[3]), _mm256_unpackhi_epi32(v[2], v[3]));
+    [
+        _mm256_unpacklo_epi64(a, c),
+        _mm256_unpackhi_epi64(a, c),
+        _mm256_unpacklo_epi64(b, d),
+        _mm256_unpackhi_epi64(b, d),
+    ]
+}
+
 #[target_feature(enable = "avx2,fma,f16c,bmi2")]
-pub(super) fn unpack(format: CodeFormat, rows: &[u8], stride: usize, steps: &mut [Step]) {
-    unpack_on(Avx2(()), format, rows, stride, steps);
+pub(super) fn unpack(format: CodeFormat, rows: &[u8], at: (usize, usize), steps: &mut [Step]) {
+    unpack_on(Avx2(()), format, rows, at, steps);
 }
 
 /// Σ over steps of scale · scale · Σ code · quant, less the minima, for sixteen rows of weights and `M` rows of activations.

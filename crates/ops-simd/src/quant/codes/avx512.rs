@@ -13,28 +13,27 @@ struct Avx512(());
 
 impl Target for Avx512 {
     #[inline(always)]
-    fn words<const N: usize>(self, blocks: &[u8], stride: usize, at: usize) -> [Words; N] {
-        let mut out = [Words::splat(0); N];
+    fn prefetch(self, at: *const u8) {
+        // SAFETY: every processor of this architecture has the instruction, which reads nothing.
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(at.cast()) }
+    }
+
+    #[inline(always)]
+    fn four(self, blocks: &[u8], stride: usize, at: usize) -> [Words; 4] {
         // The last of sixteen rows is within the blocks.
-        assert!(blocks.len() >= 15 * stride + at + 4 * N);
-        for (four, out) in out.chunks_mut(4).enumerate() {
-            let at = at + 16 * four;
-            if let [a, b, c, d] = out {
-                // SAFETY: the processor has the features, and sixteen bytes of each row are within the blocks.
-                let words = unsafe { transposed(blocks.as_ptr().add(at), stride) };
-                for (out, words) in [a, b, c, d].into_iter().zip(words) {
-                    *out = from_vector(words);
-                }
-                continue;
-            }
-            for (w, out) in out.iter_mut().enumerate() {
-                for (r, out) in out.0.iter_mut().enumerate() {
-                    // SAFETY: four bytes within the blocks, as above.
-                    *out = unsafe {
-                        blocks.as_ptr().add(r * stride + at + 4 * w).cast::<u32>().read_unaligned()
-                    };
-                }
-            }
+        assert!(blocks.len() >= 15 * stride + at + 16);
+        // SAFETY: the processor has the features, and sixteen bytes of each row are within the blocks.
+        let [a, b, c, d] = unsafe { transposed(blocks.as_ptr().add(at), stride) };
+        [from_vector(a), from_vector(b), from_vector(c), from_vector(d)]
+    }
+
+    #[inline(always)]
+    fn word(self, blocks: &[u8], stride: usize, at: usize) -> Words {
+        assert!(blocks.len() >= 15 * stride + at + 4);
+        let mut out = Words::splat(0);
+        for (r, out) in out.0.iter_mut().enumerate() {
+            // SAFETY: four bytes within the blocks, for every row up to the last.
+            *out = unsafe { blocks.as_ptr().add(r * stride + at).cast::<u32>().read_unaligned() };
         }
         out
     }
@@ -97,8 +96,8 @@ unsafe fn transposed(first: *const u8, stride: usize) -> [__m512i; 4] {
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx2,fma,f16c,bmi2")]
-pub(super) fn unpack(format: CodeFormat, rows: &[u8], stride: usize, steps: &mut [Step]) {
-    unpack_on(Avx512(()), format, rows, stride, steps);
+pub(super) fn unpack(format: CodeFormat, rows: &[u8], at: (usize, usize), steps: &mut [Step]) {
+    unpack_on(Avx512(()), format, rows, at, steps);
 }
 
 /// Σ over steps of scale · scale · Σ code · quant, less the minima, for sixteen rows of weights and `M` rows of activations.
@@ -119,7 +118,10 @@ fn dot_of<const M: usize, const MINIMA: usize>(steps: &[Step], x: Panel<'_, M>) 
     // SAFETY: 64 bytes.
     let load = |lanes: &Lanes| unsafe { _mm512_loadu_ps(lanes.as_ptr()) };
     for (step, x) in steps.iter().zip(x.blocks()) {
-        let codes = step.codes.map(|codes| vector(codes));
+        let mut codes = [_mm512_setzero_si512(); 8];
+        for (out, codes) in codes.iter_mut().zip(step.codes) {
+            *out = vector(codes);
+        }
         let (scale, minima) = (load(&step.scale), [load(&step.minima[0]), load(&step.minima[1])]);
         for (r, acc) in acc.iter_mut().enumerate() {
             // Two sums, so that consecutive instructions do not depend on each other.
@@ -141,5 +143,9 @@ fn dot_of<const M: usize, const MINIMA: usize>(steps: &[Step], x: Panel<'_, M>) 
             }
         }
     }
-    acc.map(|acc| floats(acc))
+    let mut out = [[0.0; 16]; M];
+    for (out, acc) in out.iter_mut().zip(acc) {
+        *out = floats(acc);
+    }
+    out
 }

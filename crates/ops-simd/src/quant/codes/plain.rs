@@ -10,10 +10,10 @@ struct Plain;
 
 impl Target for Plain {
     #[inline(always)]
-    fn words<const N: usize>(self, blocks: &[u8], stride: usize, at: usize) -> [Words; N] {
-        let mut out = [Words::splat(0); N];
+    fn four(self, blocks: &[u8], stride: usize, at: usize) -> [Words; 4] {
+        let mut out = [Words::splat(0); 4];
         for r in 0..16 {
-            let bytes = blocks[r * stride + at..][..4 * N].as_chunks::<4>().0;
+            let bytes = blocks[r * stride + at..][..16].as_chunks::<4>().0;
             for (out, bytes) in out.iter_mut().zip(bytes) {
                 out.0[r] = u32::from_le_bytes(*bytes);
             }
@@ -32,8 +32,8 @@ impl Target for Plain {
     }
 }
 
-pub(super) fn unpack(format: CodeFormat, rows: &[u8], stride: usize, steps: &mut [Step]) {
-    unpack_on(Plain, format, rows, stride, steps);
+pub(super) fn unpack(format: CodeFormat, rows: &[u8], at: (usize, usize), steps: &mut [Step]) {
+    unpack_on(Plain, format, rows, at, steps);
 }
 
 /// Σ over steps of scale · scale · Σ code · quant, less the minima, for sixteen rows of weights and `M` rows of activations.

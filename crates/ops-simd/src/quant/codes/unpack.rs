@@ -34,15 +34,25 @@ pub(super) fn block<T: Target>(t: T, format: CodeFormat, from: &[u8], stride: us
 /// The first word of each block.
 #[inline(always)]
 fn head<T: Target>(t: T, from: &[u8], stride: usize) -> Words {
-    let [head] = t.words(from, stride, 0);
-    head
+    t.word(from, stride, 0)
+}
+
+/// Eight words of each block.
+#[inline(always)]
+fn eight<T: Target>(t: T, from: &[u8], stride: usize, at: usize) -> [Words; 8] {
+    let [a, b, c, d] = t.four(from, stride, at);
+    let [e, f, g, h] = t.four(from, stride, at + 16);
+    [a, b, c, d, e, f, g, h]
 }
 
 /// Signed bytes from byte `at` on: an offset of 128.
 #[inline(always)]
 fn signed<T: Target>(t: T, from: &[u8], stride: usize, at: usize, scale: Lanes, to: &mut [Step]) {
     for (s, step) in to.iter_mut().enumerate() {
-        step.codes = t.words::<8>(from, stride, at + 32 * s).map(|words| words.map(|word| word ^ SIGNS));
+        let words = eight(t, from, stride, at + 32 * s);
+        for g in 0..8 {
+            step.codes[g] = words[g].map(|word| word ^ SIGNS);
+        }
         step.scale = scale;
     }
 }
@@ -50,8 +60,18 @@ fn signed<T: Target>(t: T, from: &[u8], stride: usize, at: usize, scale: Lanes, 
 /// Sixteen bytes of codes of four bits, the low halves first.
 #[inline(always)]
 fn nibbles<T: Target>(t: T, from: &[u8], stride: usize, at: usize) -> [Words; 8] {
-    let words = t.words::<4>(from, stride, at);
-    core::array::from_fn(|g| words[g % 4].field(4 * (g / 4) as u32, 15))
+    let [a, b, c, d] = t.four(from, stride, at);
+    let (low, high) = (|words: Words| words.field(0, 15), |words: Words| words.field(4, 15));
+    [low(a), low(b), low(c), low(d), high(a), high(b), high(c), high(d)]
+}
+
+/// The table's entries for such codes.
+#[inline(always)]
+fn levels<T: Target>(t: T, from: &[u8], stride: usize, at: usize, table: &[u8; 16], step: &mut Step) {
+    step.codes = nibbles(t, from, stride, at);
+    for codes in &mut step.codes {
+        *codes = t.lookup(table, *codes);
+    }
 }
 
 #[inline(always)]
@@ -74,13 +94,14 @@ fn q4_1<T: Target>(t: T, from: &[u8], stride: usize, to: &mut [Step]) {
 /// Codes of five bits, whose highest are the bits of the word at `at`; the others follow.
 #[inline(always)]
 fn five_bits<T: Target>(t: T, from: &[u8], stride: usize, at: usize) -> [Words; 8] {
-    let [high] = t.words(from, stride, at);
-    let low = nibbles(t, from, stride, at + 4);
-    core::array::from_fn(|g| {
+    let high = t.word(from, stride, at);
+    let mut codes = nibbles(t, from, stride, at + 4);
+    for (g, codes) in codes.iter_mut().enumerate() {
         // Four bits, one for each byte: bit i goes to bit 8 i + 4.
         let bits = high.map(|word| (word >> (4 * g) & 15).wrapping_mul(0x0020_4081) & 0x0101_0101);
-        low[g].or(bits.map(|word| word << 4))
-    })
+        *codes = codes.or(bits.map(|word| word << 4));
+    }
+    codes
 }
 
 #[inline(always)]
@@ -103,7 +124,7 @@ fn q5_1<T: Target>(t: T, from: &[u8], stride: usize, to: &mut [Step]) {
 #[inline(always)]
 fn iq4_nl<T: Target>(t: T, from: &[u8], stride: usize, to: &mut [Step]) {
     let [step] = to else { return };
-    step.codes = nibbles(t, from, stride, 2).map(|codes| t.lookup(&LEVELS, codes));
+    levels(t, from, stride, 2, &LEVELS, step);
     step.scale = t.halves(head(t, from, stride));
 }
 
@@ -120,10 +141,10 @@ const LEVELS: [u8; 16] = {
 
 #[inline(always)]
 fn iq4_xs<T: Target>(t: T, from: &[u8], stride: usize, to: &mut [Step]) {
-    let [head, low] = t.words(from, stride, 0);
+    let [head, low, ..] = t.four(from, stride, 0);
     let scale = t.halves(head);
     for (s, step) in to.iter_mut().enumerate() {
-        step.codes = nibbles(t, from, stride, 8 + 16 * s).map(|codes| t.lookup(&LEVELS, codes));
+        levels(t, from, stride, 8 + 16 * s, &LEVELS, step);
         let factor = low.map(|word| word >> (4 * s) & 15).or(head.map(|word| word >> (16 + 2 * s) << 4 & 48));
         step.scale = product(scale, factor.map(|factor| factor.wrapping_sub(32)).numbers());
     }
@@ -135,7 +156,7 @@ const FLOATS: [u8; 16] = [12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4
 #[inline(always)]
 fn mxfp4<T: Target>(t: T, from: &[u8], stride: usize, to: &mut [Step]) {
     let [step] = to else { return };
-    step.codes = nibbles(t, from, stride, 1).map(|codes| t.lookup(&FLOATS, codes));
+    levels(t, from, stride, 1, &FLOATS, step);
     // Half of 2^(exponent − 127), of which exponents 0 and 1 are subnormal.
     let half_power =
         |exponent: u32| if exponent < 2 { 0x0020_0000 << exponent } else { (exponent - 1) << 23 };
@@ -146,7 +167,7 @@ fn mxfp4<T: Target>(t: T, from: &[u8], stride: usize, to: &mut [Step]) {
 /// Scales and minima of eight steps from twelve bytes of six-bit numbers, in units that are f16.
 #[inline(always)]
 fn six_bit_scales<T: Target>(t: T, from: &[u8], stride: usize, to: &mut [Step]) {
-    let [units, low, high, rest] = t.words(from, stride, 0);
+    let [units, low, high, rest] = t.four(from, stride, 0);
     let (scale, min) = (t.halves(units), t.halves(units.map(|word| word >> 16)));
     let top = |words: Words| words.field(2, 0x30);
     let scales = [low.field(0, 63), rest.field(0, 15).or(top(low))];
@@ -160,18 +181,20 @@ fn six_bit_scales<T: Target>(t: T, from: &[u8], stride: usize, to: &mut [Step]) 
 #[inline(always)]
 fn q4_k<T: Target>(t: T, from: &[u8], stride: usize, to: &mut [Step]) {
     for (pair, steps) in to.as_chunks_mut::<2>().0.iter_mut().enumerate() {
-        let words = t.words::<8>(from, stride, 16 + 32 * pair);
-        steps[0].codes = words.map(|words| words.field(0, 15));
-        steps[1].codes = words.map(|words| words.field(4, 15));
+        let words = eight(t, from, stride, 16 + 32 * pair);
+        for g in 0..8 {
+            steps[0].codes[g] = words[g].field(0, 15);
+            steps[1].codes[g] = words[g].field(4, 15);
+        }
     }
     six_bit_scales(t, from, stride, to);
 }
 
 #[inline(always)]
 fn q5_k<T: Target>(t: T, from: &[u8], stride: usize, to: &mut [Step]) {
-    let high = t.words::<8>(from, stride, 16);
+    let high = eight(t, from, stride, 16);
     for (pair, steps) in to.as_chunks_mut::<2>().0.iter_mut().enumerate() {
-        let words = t.words::<8>(from, stride, 48 + 32 * pair);
+        let words = eight(t, from, stride, 48 + 32 * pair);
         for (half, step) in steps.iter_mut().enumerate() {
             let s = (2 * pair + half) as u32;
             for g in 0..8 {
@@ -186,11 +209,11 @@ fn q5_k<T: Target>(t: T, from: &[u8], stride: usize, to: &mut [Step]) {
 /// Two-bit codes, times the scale of their group of sixteen: at most 45.
 #[inline(always)]
 fn q2_k<T: Target>(t: T, from: &[u8], stride: usize, to: &mut [Step]) {
-    let groups = t.words::<4>(from, stride, 0);
-    let [units] = t.words(from, stride, 80);
+    let groups = t.four(from, stride, 0);
+    let units = t.word(from, stride, 80);
     let (scale, min) = (t.halves(units), t.halves(units.map(|word| word >> 16)));
     for (half, steps) in to.as_chunks_mut::<4>().0.iter_mut().enumerate() {
-        let words = t.words::<8>(from, stride, 16 + 32 * half);
+        let words = eight(t, from, stride, 16 + 32 * half);
         for (s, step) in steps.iter_mut().enumerate() {
             let group = |h: usize| groups[half * 2 + s / 2].byte(2 * (s % 2) + h);
             step.scale = scale;
@@ -208,14 +231,14 @@ fn q2_k<T: Target>(t: T, from: &[u8], stride: usize, to: &mut [Step]) {
 /// Three-bit codes, times the scale of their group of sixteen: from −124 to 128, and an offset of 124.
 #[inline(always)]
 fn q3_k<T: Target>(t: T, from: &[u8], stride: usize, to: &mut [Step]) {
-    let high = t.words::<8>(from, stride, 0);
-    let [low0, low1, top] = t.words(from, stride, 96);
+    let high = eight(t, from, stride, 0);
+    let [_, low0, low1, top] = t.four(from, stride, 92);
     // The scale ends the block, so the word that ends with it is read.
-    let [last] = t.words(from, stride, 106);
+    let last = t.word(from, stride, 106);
     let scale = t.halves(last.map(|word| word >> 16));
     let low = [low0.field(0, 15), low1.field(0, 15), low0.field(4, 15), low1.field(4, 15)];
     for (half, steps) in to.as_chunks_mut::<4>().0.iter_mut().enumerate() {
-        let words = t.words::<8>(from, stride, 32 + 32 * half);
+        let words = eight(t, from, stride, 32 + 32 * half);
         for (at, step) in steps.iter_mut().enumerate() {
             let s = 4 * half + at;
             for h in 0..2 {
@@ -240,15 +263,15 @@ fn q3_k<T: Target>(t: T, from: &[u8], stride: usize, to: &mut [Step]) {
 /// Six-bit codes, rounded to bytes in units of the larger scale of two groups.
 #[inline(always)]
 fn q6_k<T: Target>(t: T, from: &[u8], stride: usize, to: &mut [Step]) {
-    let groups = t.words::<4>(from, stride, 192);
+    let groups = t.four(from, stride, 192);
     // The scale ends the block, so the word that ends with it is read.
-    let [last] = t.words(from, stride, 206);
+    let last = t.word(from, stride, 206);
     let unit = scaled(t.halves(last.map(|word| word >> 16)), 32.0 / 127.0);
     for (half, steps) in to.as_chunks_mut::<4>().0.iter_mut().enumerate() {
-        let high = t.words::<8>(from, stride, 128 + 32 * half);
+        let high = eight(t, from, stride, 128 + 32 * half);
         for (at, step) in steps.iter_mut().enumerate() {
             let s = 4 * half + at;
-            let low = t.words::<8>(from, stride, 64 * half + 32 * (at % 2));
+            let low = eight(t, from, stride, 64 * half + 32 * (at % 2));
             let shift = 4 * (at / 2) as u32;
             let up = 24 - 16 * (s % 2);
             let signed = |up: usize| groups[s / 2].map(|word| ((word << up) as i32 >> 24) as u32).numbers();

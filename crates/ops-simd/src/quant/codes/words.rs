@@ -76,7 +76,11 @@ impl Words {
     /// The bits of f32.
     #[inline(always)]
     pub(super) fn floats(self) -> Lanes {
-        self.0.map(f32::from_bits)
+        let mut out = [0.0; TILE_ROWS];
+        for (out, word) in out.iter_mut().zip(self.0) {
+            *out = f32::from_bits(word);
+        }
+        out
     }
 }
 
@@ -100,8 +104,23 @@ pub(super) fn scaled(mut a: Lanes, b: f32) -> Lanes {
 
 /// What plain loops over words do not compile well to.
 pub(super) trait Target: Copy {
-    /// `N` words of each row, the first at byte `at` of its block. Rows are `stride` bytes apart in `blocks`.
-    fn words<const N: usize>(self, blocks: &[u8], stride: usize, at: usize) -> [Words; N];
+    /// Asks for the line at this address, which need not be readable.
+    #[inline(always)]
+    fn prefetch(self, at: *const u8) {
+        let _ = at;
+    }
+    /// Four words of each row, the first at byte `at` of its block. Rows are `stride` bytes apart in `blocks`.
+    fn four(self, blocks: &[u8], stride: usize, at: usize) -> [Words; 4];
+    /// The word at byte `at` of the block of each row.
+    #[inline(always)]
+    fn word(self, blocks: &[u8], stride: usize, at: usize) -> Words {
+        let mut out = Words::splat(0);
+        for (r, out) in out.0.iter_mut().enumerate() {
+            let bytes = blocks[r * stride + at..].first_chunk();
+            *out = u32::from_le_bytes(bytes.copied().unwrap_or_default());
+        }
+        out
+    }
     /// The table's entry for every byte, all of which are below 16.
     fn lookup(self, table: &[u8; 16], codes: Words) -> Words;
     /// The f16 in the low halves of words.
