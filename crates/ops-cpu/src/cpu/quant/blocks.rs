@@ -45,20 +45,21 @@ pub(super) enum Kernel {
     Codes(CodeFormat),
 }
 
+/// Up to this many rows of activations, some formats are faster in place than as codes.
+const MAX_ROWS_BESIDE_CODES: usize = 2;
+
 /// The kernel for a weight of another format than those of [`simd_format`], and so many outputs.
 pub(super) fn kernel(weight: &Raw<'_>, outputs: usize) -> Option<Kernel> {
     use ops_core::quant as q;
     let DType::Block(info) = weight.dtype else { return None };
-    let (super_blocks, lookup) =
-        (|format| Some(Kernel::Super(format)), |format| Some(Kernel::Lookup(format)));
-    // The format's codes, and what reads few rows in place.
+    // The format's codes, and what reads a row or two in place faster.
     let known = [
-        (&q::Q4_K, CodeFormat::Q4K, super_blocks(SuperFormat::Q4K)),
-        (&q::Q5_K, CodeFormat::Q5K, super_blocks(SuperFormat::Q5K)),
-        (&q::Q6_K, CodeFormat::Q6K, super_blocks(SuperFormat::Q6K)),
-        (&q::IQ4_NL, CodeFormat::Iq4Nl, lookup(LookupFormat::Iq4Nl)),
-        (&q::IQ4_XS, CodeFormat::Iq4Xs, lookup(LookupFormat::Iq4Xs)),
-        (&q::MXFP4, CodeFormat::Mxfp4, lookup(LookupFormat::Mxfp4)),
+        (&q::Q4_K, CodeFormat::Q4K, None),
+        (&q::Q5_K, CodeFormat::Q5K, None),
+        (&q::Q6_K, CodeFormat::Q6K, Some(Kernel::Super(SuperFormat::Q6K))),
+        (&q::IQ4_NL, CodeFormat::Iq4Nl, Some(Kernel::Lookup(LookupFormat::Iq4Nl))),
+        (&q::IQ4_XS, CodeFormat::Iq4Xs, None),
+        (&q::MXFP4, CodeFormat::Mxfp4, Some(Kernel::Lookup(LookupFormat::Mxfp4))),
         (&q::Q4_1, CodeFormat::Q4_1, None),
         (&q::Q5_0, CodeFormat::Q5_0, None),
         (&q::Q5_1, CodeFormat::Q5_1, None),
@@ -68,7 +69,8 @@ pub(super) fn kernel(weight: &Raw<'_>, outputs: usize) -> Option<Kernel> {
         (&q::Q8_K, CodeFormat::Q8K, None),
     ];
     let (_, codes, in_place) = known.into_iter().find(|(known, ..)| **known == *info)?;
-    in_place.filter(|_| !is_many(weight, outputs)).or(Some(Kernel::Codes(codes)))
+    let few = outputs <= MAX_ROWS_BESIDE_CODES.saturating_mul(weight.layout.dims()[0]);
+    in_place.filter(|_| few).or(Some(Kernel::Codes(codes)))
 }
 
 /// Whether so many outputs are of more rows of activations than are multiplied in place.

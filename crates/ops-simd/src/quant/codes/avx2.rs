@@ -3,14 +3,154 @@
 use core::arch::x86_64::*;
 
 use super::super::activations::{Block, Panel};
-use super::words::{Lanes, Target, Words};
+use super::words::{Lanes, Target, Vector, Words};
 use super::{CodeFormat, Kind, Step, unpack_on};
 
 /// A value proves that the processor has AVX2 and F16C.
 #[derive(Clone, Copy)]
 struct Avx2(());
 
+/// Sixteen words in two registers.
+#[derive(Clone, Copy)]
+struct W([__m256i; 2]);
+
+impl Vector for W {
+    #[inline(always)]
+    fn load(words: Words) -> Self {
+        W(vectors(words))
+    }
+    #[inline(always)]
+    fn store(self) -> Words {
+        from_vectors(self.0)
+    }
+    #[inline(always)]
+    fn splat(word: u32) -> Self {
+        // SAFETY: the processor has the instructions: only targets make registers.
+        unsafe { W([_mm256_set1_epi32(word as i32); 2]) }
+    }
+    #[inline(always)]
+    fn and(self, other: Self) -> Self {
+        // SAFETY: the processor has the instructions: only targets make registers.
+        unsafe { W([_mm256_and_si256(self.0[0], other.0[0]), _mm256_and_si256(self.0[1], other.0[1])]) }
+    }
+    #[inline(always)]
+    fn or(self, other: Self) -> Self {
+        // SAFETY: the processor has the instructions: only targets make registers.
+        unsafe { W([_mm256_or_si256(self.0[0], other.0[0]), _mm256_or_si256(self.0[1], other.0[1])]) }
+    }
+    #[inline(always)]
+    fn xor(self, other: Self) -> Self {
+        // SAFETY: the processor has the instructions: only targets make registers.
+        unsafe { W([_mm256_xor_si256(self.0[0], other.0[0]), _mm256_xor_si256(self.0[1], other.0[1])]) }
+    }
+    #[inline(always)]
+    fn plus(self, other: Self) -> Self {
+        // SAFETY: the processor has the instructions: only targets make registers.
+        unsafe { W([_mm256_add_epi32(self.0[0], other.0[0]), _mm256_add_epi32(self.0[1], other.0[1])]) }
+    }
+    #[inline(always)]
+    fn times(self, other: Self) -> Self {
+        // SAFETY: the processor has the instructions: only targets make registers.
+        unsafe { W([_mm256_mullo_epi32(self.0[0], other.0[0]), _mm256_mullo_epi32(self.0[1], other.0[1])]) }
+    }
+    #[inline(always)]
+    fn right(self, by: u32) -> Self {
+        // SAFETY: the processor has the instructions: only targets make registers.
+        unsafe {
+            W([
+                _mm256_srl_epi32(self.0[0], _mm_cvtsi32_si128(by as i32)),
+                _mm256_srl_epi32(self.0[1], _mm_cvtsi32_si128(by as i32)),
+            ])
+        }
+    }
+    #[inline(always)]
+    fn left(self, by: u32) -> Self {
+        // SAFETY: the processor has the instructions: only targets make registers.
+        unsafe {
+            W([
+                _mm256_sll_epi32(self.0[0], _mm_cvtsi32_si128(by as i32)),
+                _mm256_sll_epi32(self.0[1], _mm_cvtsi32_si128(by as i32)),
+            ])
+        }
+    }
+    #[inline(always)]
+    fn highest(self) -> Self {
+        // SAFETY: the processor has the instructions: only targets make registers.
+        unsafe { W([_mm256_srai_epi32::<24>(self.0[0]), _mm256_srai_epi32::<24>(self.0[1])]) }
+    }
+    #[inline(always)]
+    fn to_floats(self) -> Self {
+        // SAFETY: the processor has the instructions: only targets make registers.
+        unsafe {
+            W([
+                _mm256_castps_si256(_mm256_cvtepi32_ps(self.0[0])),
+                _mm256_castps_si256(_mm256_cvtepi32_ps(self.0[1])),
+            ])
+        }
+    }
+    #[inline(always)]
+    fn nearest(self) -> Self {
+        // SAFETY: the processor has the instructions: only targets make registers.
+        unsafe {
+            W([
+                _mm256_cvtps_epi32(_mm256_castsi256_ps(self.0[0])),
+                _mm256_cvtps_epi32(_mm256_castsi256_ps(self.0[1])),
+            ])
+        }
+    }
+    #[inline(always)]
+    fn fmul(self, other: Self) -> Self {
+        // SAFETY: the processor has the instructions: only targets make registers.
+        unsafe {
+            W([
+                _mm256_castps_si256(_mm256_mul_ps(
+                    _mm256_castsi256_ps(self.0[0]),
+                    _mm256_castsi256_ps(other.0[0]),
+                )),
+                _mm256_castps_si256(_mm256_mul_ps(
+                    _mm256_castsi256_ps(self.0[1]),
+                    _mm256_castsi256_ps(other.0[1]),
+                )),
+            ])
+        }
+    }
+    #[inline(always)]
+    fn fdiv(self, other: Self) -> Self {
+        // SAFETY: the processor has the instructions: only targets make registers.
+        unsafe {
+            W([
+                _mm256_castps_si256(_mm256_div_ps(
+                    _mm256_castsi256_ps(self.0[0]),
+                    _mm256_castsi256_ps(other.0[0]),
+                )),
+                _mm256_castps_si256(_mm256_div_ps(
+                    _mm256_castsi256_ps(self.0[1]),
+                    _mm256_castsi256_ps(other.0[1]),
+                )),
+            ])
+        }
+    }
+    #[inline(always)]
+    fn fmax(self, other: Self) -> Self {
+        // SAFETY: the processor has the instructions: only targets make registers.
+        unsafe {
+            W([
+                _mm256_castps_si256(_mm256_max_ps(
+                    _mm256_castsi256_ps(self.0[0]),
+                    _mm256_castsi256_ps(other.0[0]),
+                )),
+                _mm256_castps_si256(_mm256_max_ps(
+                    _mm256_castsi256_ps(self.0[1]),
+                    _mm256_castsi256_ps(other.0[1]),
+                )),
+            ])
+        }
+    }
+}
+
 impl Target for Avx2 {
+    type V = W;
+
     #[inline(always)]
     fn prefetch(self, at: *const u8) {
         // SAFETY: every processor of this architecture has the instruction, which reads nothing.
@@ -18,7 +158,7 @@ impl Target for Avx2 {
     }
 
     #[inline(always)]
-    fn four(self, blocks: &[u8], stride: usize, at: usize) -> [Words; 4] {
+    fn four(self, blocks: &[u8], stride: usize, at: usize) -> [W; 4] {
         // The last of sixteen rows is within the blocks.
         assert!(blocks.len() >= 15 * stride + at + 16);
         // SAFETY: the processor has the features, and sixteen bytes of each row are within the blocks.
@@ -26,45 +166,40 @@ impl Target for Avx2 {
             let first = blocks.as_ptr().add(at);
             (transposed(first, stride), transposed(first.add(8 * stride), stride))
         };
-        let both = |w: usize| from_vectors([a[w], b[w]]);
-        [both(0), both(1), both(2), both(3)]
+        [W([a[0], b[0]]), W([a[1], b[1]]), W([a[2], b[2]]), W([a[3], b[3]])]
     }
 
     #[inline(always)]
-    fn word(self, blocks: &[u8], stride: usize, at: usize) -> Words {
+    fn word(self, blocks: &[u8], stride: usize, at: usize) -> W {
         assert!(blocks.len() >= 15 * stride + at + 4);
-        let mut out = Words::splat(0);
+        let mut out = Words([0; 16]);
         for (r, out) in out.0.iter_mut().enumerate() {
             // SAFETY: four bytes within the blocks, for every row up to the last.
             *out = unsafe { blocks.as_ptr().add(r * stride + at).cast::<u32>().read_unaligned() };
         }
-        out
+        W::load(out)
     }
 
     #[inline(always)]
-    fn lookup(self, table: &[u8; 16], codes: Words) -> Words {
+    fn lookup(self, table: &[u8; 16], codes: W) -> W {
         // SAFETY: the processor has AVX2; the table has 16 bytes.
         unsafe {
             let table = _mm256_broadcastsi128_si256(_mm_loadu_si128(table.as_ptr().cast()));
-            let [a, b] = vectors(codes);
-            from_vectors([_mm256_shuffle_epi8(table, a), _mm256_shuffle_epi8(table, b)])
+            W([_mm256_shuffle_epi8(table, codes.0[0]), _mm256_shuffle_epi8(table, codes.0[1])])
         }
     }
 
     #[inline(always)]
-    fn halves(self, bits: Words) -> Lanes {
-        let mut out = [0.0; 16];
-        let mut half = [0u16; 16];
-        for (half, bits) in half.iter_mut().zip(bits.0) {
-            *half = bits as u16;
+    fn halves(self, bits: W) -> W {
+        // SAFETY: the processor has AVX2 and F16C.
+        unsafe {
+            let low = bits.and(W::splat(0xffff));
+            // Quarters of the first vector, the second, the first, the second.
+            let half = _mm256_packus_epi32(low.0[0], low.0[1]);
+            let half = _mm256_permute4x64_epi64::<0xd8>(half);
+            let wide = |half: __m128i| _mm256_castps_si256(_mm256_cvtph_ps(half));
+            W([wide(_mm256_castsi256_si128(half)), wide(_mm256_extracti128_si256::<1>(half))])
         }
-        for (out, half) in out.as_chunks_mut::<8>().0.iter_mut().zip(half.as_chunks::<8>().0) {
-            // SAFETY: the processor has F16C; 16 bytes and 32.
-            unsafe {
-                _mm256_storeu_ps(out.as_mut_ptr(), _mm256_cvtph_ps(_mm_loadu_si128(half.as_ptr().cast())))
-            };
-        }
-        out
     }
 }
 

@@ -4,14 +4,109 @@ use core::arch::x86_64::*;
 
 use super::super::activations::Panel;
 use super::super::rows_avx512::transpose_squares;
-use super::words::{Lanes, Target, Words};
+use super::words::{Lanes, Target, Vector, Words};
 use super::{CodeFormat, Kind, Step, unpack_on};
 
 /// A value proves that the processor has AVX-512 F, BW, DQ and VL.
 #[derive(Clone, Copy)]
 struct Avx512(());
 
+/// Sixteen words in a register.
+#[derive(Clone, Copy)]
+struct W(__m512i);
+
+impl Vector for W {
+    #[inline(always)]
+    fn load(words: Words) -> Self {
+        // SAFETY: the processor has the instructions: only targets make registers.
+        unsafe { W(vector(words)) }
+    }
+    #[inline(always)]
+    fn store(self) -> Words {
+        // SAFETY: the processor has the instructions: only targets make registers.
+        from_vector(self.0)
+    }
+    #[inline(always)]
+    fn splat(word: u32) -> Self {
+        // SAFETY: the processor has the instructions: only targets make registers.
+        unsafe { W(_mm512_set1_epi32(word as i32)) }
+    }
+    #[inline(always)]
+    fn and(self, other: Self) -> Self {
+        // SAFETY: the processor has the instructions: only targets make registers.
+        unsafe { W(_mm512_and_si512(self.0, other.0)) }
+    }
+    #[inline(always)]
+    fn or(self, other: Self) -> Self {
+        // SAFETY: the processor has the instructions: only targets make registers.
+        unsafe { W(_mm512_or_si512(self.0, other.0)) }
+    }
+    #[inline(always)]
+    fn xor(self, other: Self) -> Self {
+        // SAFETY: the processor has the instructions: only targets make registers.
+        unsafe { W(_mm512_xor_si512(self.0, other.0)) }
+    }
+    #[inline(always)]
+    fn plus(self, other: Self) -> Self {
+        // SAFETY: the processor has the instructions: only targets make registers.
+        unsafe { W(_mm512_add_epi32(self.0, other.0)) }
+    }
+    #[inline(always)]
+    fn times(self, other: Self) -> Self {
+        // SAFETY: the processor has the instructions: only targets make registers.
+        unsafe { W(_mm512_mullo_epi32(self.0, other.0)) }
+    }
+    #[inline(always)]
+    fn right(self, by: u32) -> Self {
+        // SAFETY: the processor has the instructions: only targets make registers.
+        unsafe { W(_mm512_srl_epi32(self.0, _mm_cvtsi32_si128(by as i32))) }
+    }
+    #[inline(always)]
+    fn left(self, by: u32) -> Self {
+        // SAFETY: the processor has the instructions: only targets make registers.
+        unsafe { W(_mm512_sll_epi32(self.0, _mm_cvtsi32_si128(by as i32))) }
+    }
+    #[inline(always)]
+    fn highest(self) -> Self {
+        // SAFETY: the processor has the instructions: only targets make registers.
+        unsafe { W(_mm512_srai_epi32::<24>(self.0)) }
+    }
+    #[inline(always)]
+    fn to_floats(self) -> Self {
+        // SAFETY: the processor has the instructions: only targets make registers.
+        unsafe { W(_mm512_castps_si512(_mm512_cvtepi32_ps(self.0))) }
+    }
+    #[inline(always)]
+    fn nearest(self) -> Self {
+        // SAFETY: the processor has the instructions: only targets make registers.
+        unsafe { W(_mm512_cvtps_epi32(_mm512_castsi512_ps(self.0))) }
+    }
+    #[inline(always)]
+    fn fmul(self, other: Self) -> Self {
+        // SAFETY: the processor has the instructions: only targets make registers.
+        unsafe {
+            W(_mm512_castps_si512(_mm512_mul_ps(_mm512_castsi512_ps(self.0), _mm512_castsi512_ps(other.0))))
+        }
+    }
+    #[inline(always)]
+    fn fdiv(self, other: Self) -> Self {
+        // SAFETY: the processor has the instructions: only targets make registers.
+        unsafe {
+            W(_mm512_castps_si512(_mm512_div_ps(_mm512_castsi512_ps(self.0), _mm512_castsi512_ps(other.0))))
+        }
+    }
+    #[inline(always)]
+    fn fmax(self, other: Self) -> Self {
+        // SAFETY: the processor has the instructions: only targets make registers.
+        unsafe {
+            W(_mm512_castps_si512(_mm512_max_ps(_mm512_castsi512_ps(self.0), _mm512_castsi512_ps(other.0))))
+        }
+    }
+}
+
 impl Target for Avx512 {
+    type V = W;
+
     #[inline(always)]
     fn prefetch(self, at: *const u8) {
         // SAFETY: every processor of this architecture has the instruction, which reads nothing.
@@ -19,38 +114,38 @@ impl Target for Avx512 {
     }
 
     #[inline(always)]
-    fn four(self, blocks: &[u8], stride: usize, at: usize) -> [Words; 4] {
+    fn four(self, blocks: &[u8], stride: usize, at: usize) -> [W; 4] {
         // The last of sixteen rows is within the blocks.
         assert!(blocks.len() >= 15 * stride + at + 16);
         // SAFETY: the processor has the features, and sixteen bytes of each row are within the blocks.
         let [a, b, c, d] = unsafe { transposed(blocks.as_ptr().add(at), stride) };
-        [from_vector(a), from_vector(b), from_vector(c), from_vector(d)]
+        [W(a), W(b), W(c), W(d)]
     }
 
     #[inline(always)]
-    fn word(self, blocks: &[u8], stride: usize, at: usize) -> Words {
+    fn word(self, blocks: &[u8], stride: usize, at: usize) -> W {
         assert!(blocks.len() >= 15 * stride + at + 4);
-        let mut out = Words::splat(0);
+        let mut out = Words([0; 16]);
         for (r, out) in out.0.iter_mut().enumerate() {
             // SAFETY: four bytes within the blocks, for every row up to the last.
             *out = unsafe { blocks.as_ptr().add(r * stride + at).cast::<u32>().read_unaligned() };
         }
-        out
+        W::load(out)
     }
 
     #[inline(always)]
-    fn lookup(self, table: &[u8; 16], codes: Words) -> Words {
+    fn lookup(self, table: &[u8; 16], codes: W) -> W {
         // SAFETY: the processor has the features; the table has 16 bytes.
         unsafe {
             let table = _mm512_broadcast_i32x4(_mm_loadu_si128(table.as_ptr().cast()));
-            from_vector(_mm512_shuffle_epi8(table, vector(codes)))
+            W(_mm512_shuffle_epi8(table, codes.0))
         }
     }
 
     #[inline(always)]
-    fn halves(self, bits: Words) -> Lanes {
+    fn halves(self, bits: W) -> W {
         // SAFETY: the processor has the features.
-        unsafe { floats(_mm512_cvtph_ps(_mm512_cvtepi32_epi16(vector(bits)))) }
+        unsafe { W(_mm512_castps_si512(_mm512_cvtph_ps(_mm512_cvtepi32_epi16(bits.0)))) }
     }
 }
 
