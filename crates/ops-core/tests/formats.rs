@@ -65,8 +65,13 @@ fn the_page_has_every_format_with_its_size_and_error() {
     let rows = quant::FORMATS.iter().map(|format| {
         let bits = (format.bytes() * 8) as f64 / format.values() as f64;
         let error = nmse(format).map_or("–".to_owned(), |nmse| format!("{nmse:.1e}"));
-        format!("| {} | {} | {} | {bits:.2} | {error} |", format.name(), format.values(), format.bytes())
+        let budget = format.error_budget().bytes;
+        let (name, values, bytes) = (format.name(), format.values(), format.bytes());
+        format!("| {name} | {values} | {bytes} | {bits:.2} | {error} | {budget:.0e} |")
     });
     let missing: Vec<_> = rows.filter(|row| !page.contains(row)).collect();
     assert!(missing.is_empty(), "docs/formats.md lacks\n{}", missing.join("\n"));
+    let budget = quant::Q8_0.error_budget();
+    let said = format!("NMSE of {:.0e} with activations as they are", budget.floats);
+    assert!(page.contains(&said) && page.contains(&format!("NMSE of {:.0e} for any", budget.any)), "{said}");
 }

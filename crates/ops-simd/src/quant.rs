@@ -9,6 +9,7 @@
 
 mod activations;
 mod blocks;
+mod codes;
 #[cfg(target_arch = "x86_64")]
 mod dot_avx2;
 #[cfg(target_arch = "x86_64")]
@@ -44,6 +45,7 @@ mod tiles;
 
 pub use activations::Activations;
 pub use blocks::{BLOCK, Format, Q4_0_BYTES, Q8_0_BYTES};
+pub use codes::{CodeFormat, multiply_codes};
 pub use lookup::{LookupFormat, decode_lookup_row, multiply_lookup_rows};
 pub use multiply::multiply;
 pub use requantize::requantize;

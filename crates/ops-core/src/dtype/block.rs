@@ -7,6 +7,22 @@ use core::hash::{Hash, Hasher};
 /// Encodes values to the bytes of a block.
 type EncodeFn = fn(&[f32], &mut [u8]);
 
+/// How far products with a weight in a block format may be from exact, as data.
+///
+/// Numbers are NMSE against the product in f64 with the decoded weight: blocks themselves add no error. Rounding of the result to
+/// its type comes on top.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ErrorBudget {
+    /// With activations as they are, and sums in f32.
+    pub floats: f64,
+    /// With normal activations that are rounded to 8 bits by blocks of 32, and a weight that is rounded too unless its format is
+    /// [exact in bytes](BlockInfo::exact_in_bytes). The suite checks it.
+    pub bytes: f64,
+    /// The same with activations of which a few are large: the mean square may be a hundredth of the largest square. The
+    /// tolerance of [`Linear`](crate::ops::Linear) is this.
+    pub any: f64,
+}
+
 /// A block format as a value: everything that core, the reference and the combinators need to know about it.
 ///
 /// A format is one `static` of this type and one [`Block`]. No trait, bound or `match` of this crate names a format.
@@ -25,6 +41,7 @@ pub struct BlockInfo {
     pub(super) align: usize,
     decode: fn(&[u8], &mut [f32]),
     encode: Option<EncodeFn>,
+    exact_in_bytes: bool,
 }
 
 impl BlockInfo {
@@ -44,7 +61,18 @@ impl BlockInfo {
             align: align_of::<Q>(),
             decode: |bytes, values| bytemuck::pod_read_unaligned::<Q>(bytes).dequantize(values),
             encode: None,
+            exact_in_bytes: false,
         }
+    }
+    /// Says that a byte holds each code, times the integer scale of its group if that belongs to fewer than 32 values: products
+    /// as bytes then need not round the weight.
+    pub const fn exact_in_bytes(self) -> Self {
+        BlockInfo { exact_in_bytes: true, ..self }
+    }
+    /// How far products with a weight of this format may be from exact.
+    pub const fn error_budget(&self) -> ErrorBudget {
+        let bytes = if self.exact_in_bytes { 4e-5 } else { 8e-5 };
+        ErrorBudget { floats: 1e-10, bytes, any: 5e-4 }
     }
     /// The name in commands, files and messages: `"q8_0"`.
     pub const fn name(&self) -> &'static str {

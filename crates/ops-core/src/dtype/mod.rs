@@ -17,7 +17,7 @@ mod float8;
 mod num;
 mod round;
 
-pub use block::BlockInfo;
+pub use block::{BlockInfo, ErrorBudget};
 pub use float8::F8E4M3;
 pub use half::{bf16, f16};
 pub use num::{Float, Index, Mask, Num};

@@ -88,13 +88,17 @@ impl<T: Float> Op for Linear<T> {
 
 /// The tolerance of sums of products with this weight.
 pub(super) fn summed_with(weight: Option<Operand<'_>>, dtype: DType) -> Tolerance {
-    let blocks = weight.is_some_and(|weight| weight.dtype.is_block());
-    match Tolerance::summed(dtype) {
+    let format = weight.and_then(|weight| match weight.dtype {
+        DType::Block(format) => Some(format),
+        _ => None,
+    });
+    match (Tolerance::summed(dtype), format) {
         // 8-bit activations: steps of 1/127 of the largest value of a block of 32 or 256, with uniformly distributed rounding
-        // errors. Assumes that the mean square of the values is at least a hundredth of their largest square; for gated
-        // activations beside q6_k a twentieth was measured.
-        Tolerance::Nmse { rounding, .. } if blocks => Tolerance::Nmse { base: 5e-4, rounding },
-        summed => summed,
+        // errors. For gated activations beside q6_k a mean square of a twentieth of the largest square was measured.
+        (Tolerance::Nmse { rounding, .. }, Some(format)) => {
+            Tolerance::Nmse { base: format.error_budget().any, rounding }
+        }
+        (summed, _) => summed,
     }
 }
 

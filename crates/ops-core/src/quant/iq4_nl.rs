@@ -17,7 +17,7 @@ pub struct BlockIq4Nl {
 }
 
 /// The format of [`BlockIq4Nl`].
-pub static IQ4_NL: BlockInfo = BlockInfo::of::<BlockIq4Nl>("iq4_nl");
+pub static IQ4_NL: BlockInfo = BlockInfo::of::<BlockIq4Nl>("iq4_nl").exact_in_bytes();
 
 impl Element for BlockIq4Nl {
     const DTYPE: DType = DType::Block(&IQ4_NL);

@@ -20,7 +20,7 @@ pub struct BlockIq4Xs {
 }
 
 /// The format of [`BlockIq4Xs`].
-pub static IQ4_XS: BlockInfo = BlockInfo::of::<BlockIq4Xs>("iq4_xs");
+pub static IQ4_XS: BlockInfo = BlockInfo::of::<BlockIq4Xs>("iq4_xs").exact_in_bytes();
 
 impl Element for BlockIq4Xs {
     const DTYPE: DType = DType::Block(&IQ4_XS);

@@ -13,7 +13,7 @@ pub struct BlockMxfp4 {
 }
 
 /// The format of [`BlockMxfp4`].
-pub static MXFP4: BlockInfo = BlockInfo::of::<BlockMxfp4>("mxfp4");
+pub static MXFP4: BlockInfo = BlockInfo::of::<BlockMxfp4>("mxfp4").exact_in_bytes();
 
 impl Element for BlockMxfp4 {
     const DTYPE: DType = DType::Block(&MXFP4);

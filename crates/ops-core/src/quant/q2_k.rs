@@ -17,7 +17,7 @@ pub struct BlockQ2K {
 }
 
 /// The format of [`BlockQ2K`].
-pub static Q2_K: BlockInfo = BlockInfo::of::<BlockQ2K>("q2_k");
+pub static Q2_K: BlockInfo = BlockInfo::of::<BlockQ2K>("q2_k").exact_in_bytes();
 
 impl Element for BlockQ2K {
     const DTYPE: DType = DType::Block(&Q2_K);

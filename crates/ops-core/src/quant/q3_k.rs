@@ -19,7 +19,7 @@ pub struct BlockQ3K {
 }
 
 /// The format of [`BlockQ3K`].
-pub static Q3_K: BlockInfo = BlockInfo::of::<BlockQ3K>("q3_k");
+pub static Q3_K: BlockInfo = BlockInfo::of::<BlockQ3K>("q3_k").exact_in_bytes();
 
 impl Element for BlockQ3K {
     const DTYPE: DType = DType::Block(&Q3_K);

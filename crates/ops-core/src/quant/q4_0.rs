@@ -13,7 +13,7 @@ pub struct BlockQ4_0 {
 }
 
 /// The format of [`BlockQ4_0`].
-pub static Q4_0: BlockInfo = BlockInfo::of::<BlockQ4_0>("q4_0");
+pub static Q4_0: BlockInfo = BlockInfo::of::<BlockQ4_0>("q4_0").exact_in_bytes();
 
 impl Element for BlockQ4_0 {
     const DTYPE: DType = DType::Block(&Q4_0);

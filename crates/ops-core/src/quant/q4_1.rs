@@ -15,7 +15,7 @@ pub struct BlockQ4_1 {
 }
 
 /// The format of [`BlockQ4_1`].
-pub static Q4_1: BlockInfo = BlockInfo::of::<BlockQ4_1>("q4_1");
+pub static Q4_1: BlockInfo = BlockInfo::of::<BlockQ4_1>("q4_1").exact_in_bytes();
 
 impl Element for BlockQ4_1 {
     const DTYPE: DType = DType::Block(&Q4_1);

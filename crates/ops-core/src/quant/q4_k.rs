@@ -17,7 +17,7 @@ pub struct BlockQ4K {
 }
 
 /// The format of [`BlockQ4K`].
-pub static Q4_K: BlockInfo = BlockInfo::of::<BlockQ4K>("q4_k");
+pub static Q4_K: BlockInfo = BlockInfo::of::<BlockQ4K>("q4_k").exact_in_bytes();
 
 impl Element for BlockQ4K {
     const DTYPE: DType = DType::Block(&Q4_K);

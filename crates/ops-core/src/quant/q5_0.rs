@@ -15,7 +15,7 @@ pub struct BlockQ5_0 {
 }
 
 /// The format of [`BlockQ5_0`].
-pub static Q5_0: BlockInfo = BlockInfo::of::<BlockQ5_0>("q5_0");
+pub static Q5_0: BlockInfo = BlockInfo::of::<BlockQ5_0>("q5_0").exact_in_bytes();
 
 impl Element for BlockQ5_0 {
     const DTYPE: DType = DType::Block(&Q5_0);

@@ -19,7 +19,7 @@ pub struct BlockQ5_1 {
 }
 
 /// The format of [`BlockQ5_1`].
-pub static Q5_1: BlockInfo = BlockInfo::of::<BlockQ5_1>("q5_1");
+pub static Q5_1: BlockInfo = BlockInfo::of::<BlockQ5_1>("q5_1").exact_in_bytes();
 
 impl Element for BlockQ5_1 {
     const DTYPE: DType = DType::Block(&Q5_1);

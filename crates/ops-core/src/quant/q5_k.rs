@@ -19,7 +19,7 @@ pub struct BlockQ5K {
 }
 
 /// The format of [`BlockQ5K`].
-pub static Q5_K: BlockInfo = BlockInfo::of::<BlockQ5K>("q5_k");
+pub static Q5_K: BlockInfo = BlockInfo::of::<BlockQ5K>("q5_k").exact_in_bytes();
 
 impl Element for BlockQ5K {
     const DTYPE: DType = DType::Block(&Q5_K);

@@ -13,7 +13,7 @@ pub struct BlockQ8_0 {
 }
 
 /// The format of [`BlockQ8_0`].
-pub static Q8_0: BlockInfo = BlockInfo::of::<BlockQ8_0>("q8_0");
+pub static Q8_0: BlockInfo = BlockInfo::of::<BlockQ8_0>("q8_0").exact_in_bytes();
 
 impl Element for BlockQ8_0 {
     const DTYPE: DType = DType::Block(&Q8_0);

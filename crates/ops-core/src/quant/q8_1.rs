@@ -15,7 +15,7 @@ pub struct BlockQ8_1 {
 }
 
 /// The format of [`BlockQ8_1`].
-pub static Q8_1: BlockInfo = BlockInfo::of::<BlockQ8_1>("q8_1");
+pub static Q8_1: BlockInfo = BlockInfo::of::<BlockQ8_1>("q8_1").exact_in_bytes();
 
 impl Element for BlockQ8_1 {
     const DTYPE: DType = DType::Block(&Q8_1);

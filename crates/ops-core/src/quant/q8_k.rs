@@ -15,7 +15,7 @@ pub struct BlockQ8K {
 }
 
 /// The format of [`BlockQ8K`].
-pub static Q8_K: BlockInfo = BlockInfo::of::<BlockQ8K>("q8_k");
+pub static Q8_K: BlockInfo = BlockInfo::of::<BlockQ8K>("q8_k").exact_in_bytes();
 
 impl Element for BlockQ8K {
     const DTYPE: DType = DType::Block(&Q8_K);

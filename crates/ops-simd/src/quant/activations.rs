@@ -20,6 +20,18 @@ pub struct Activations {
     scales: Vec<f32>,
     /// The sum of a block's quants.
     sums: Vec<i32>,
+    offsets: Vec<Offsets>,
+}
+
+/// What takes the offsets of a weight's codes off the sum of a block's products.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Offsets {
+    /// −128 times the sum of the quants.
+    pub(super) wide: i32,
+    /// The sum of the numbers, negative.
+    pub(super) minus: f32,
+    /// The same for each half of the block.
+    pub(super) halves: [f32; 2],
 }
 
 /// Words per block.
@@ -31,6 +43,7 @@ pub(super) struct Panel<'a, const M: usize> {
     pub(super) quants: &'a [[[i32; WORDS]; M]],
     pub(super) scales: &'a [[f32; M]],
     pub(super) sums: &'a [[i32; M]],
+    pub(super) offsets: &'a [[Offsets; M]],
 }
 
 /// One block of each row of a panel.
@@ -39,13 +52,25 @@ pub(super) struct Block<'a, const M: usize> {
     pub(super) quants: &'a [[i32; WORDS]; M],
     pub(super) scales: &'a [f32; M],
     pub(super) sums: &'a [i32; M],
+    pub(super) offsets: &'a [Offsets; M],
 }
 
 impl<'a, const M: usize> Panel<'a, M> {
     #[inline(always)]
     pub(super) fn blocks(self) -> impl Iterator<Item = Block<'a, M>> {
-        let numbers = self.scales.iter().zip(self.sums);
-        self.quants.iter().zip(numbers).map(|(quants, (scales, sums))| Block { quants, scales, sums })
+        let numbers = self.scales.iter().zip(self.sums).zip(self.offsets);
+        let blocks = self.quants.iter().zip(numbers);
+        blocks.map(|(quants, ((scales, sums), offsets))| Block { quants, scales, sums, offsets })
+    }
+
+    /// The blocks from position `first` on, which must exist.
+    pub(super) fn from(self, first: usize) -> Self {
+        Panel {
+            quants: &self.quants[first..],
+            scales: &self.scales[first..],
+            sums: &self.sums[first..],
+            offsets: &self.offsets[first..],
+        }
     }
 }
 
@@ -103,6 +128,7 @@ impl Activations {
                 self.quants[to] = from.quants[at];
                 self.scales[to] = from.scales[at];
                 self.sums[to] = from.sums[at];
+                self.offsets[to] = from.offsets[at];
             }
         }
         Ok(())
@@ -114,6 +140,7 @@ impl Activations {
         self.quants.resize(blocks, [0; WORDS]);
         self.scales.resize(blocks, 0.0);
         self.sums.resize(blocks, 0);
+        self.offsets.resize(blocks, Offsets::default());
     }
 
     /// Length of a row.
@@ -133,7 +160,8 @@ impl Activations {
         Panel {
             quants: self.quants[all.clone()].as_chunks().0,
             scales: self.scales[all.clone()].as_chunks().0,
-            sums: self.sums[all].as_chunks().0,
+            sums: self.sums[all.clone()].as_chunks().0,
+            offsets: self.offsets[all].as_chunks().0,
         }
     }
 
@@ -180,15 +208,18 @@ impl<T: Element> Kernel for Quantize<'_, T> {
         let blocks = self.out.k / BLOCK;
         for (i, x) in self.x.chunks_exact(BLOCK).enumerate() {
             let at = self.out.index(i / blocks, i % blocks);
-            (self.out.scales[at], self.out.sums[at]) =
-                quantize_block(s, x, bytemuck::cast_slice_mut(&mut self.out.quants[at]));
+            let (scale, halves) = quantize_block(s, x, bytemuck::cast_slice_mut(&mut self.out.quants[at]));
+            let sum = halves[0] + halves[1];
+            (self.out.scales[at], self.out.sums[at]) = (scale, sum);
+            let minus = |sum: i32| -(scale * sum as f32);
+            self.out.offsets[at] = Offsets { wide: -128 * sum, minus: minus(sum), halves: halves.map(minus) };
         }
     }
 }
 
-/// Stores the quants of a block; returns its scale and the sum of the quants.
+/// Stores the quants of a block; returns its scale and the sums of its halves.
 #[inline(always)]
-fn quantize_block<S: Simd, T: Element>(s: S, x: &[T], quants: &mut [i8]) -> (f32, i32) {
+fn quantize_block<S: Simd, T: Element>(s: S, x: &[T], quants: &mut [i8]) -> (f32, [i32; 2]) {
     let mut wide = [0.0f32; BLOCK];
     for (x, wide) in x.chunks_exact(S::LANES).zip(wide.chunks_exact_mut(S::LANES)) {
         s.store(wide, s.abs(T::load(s, x)));
@@ -197,7 +228,7 @@ fn quantize_block<S: Simd, T: Element>(s: S, x: &[T], quants: &mut [i8]) -> (f32
     let largest = f32::from_bits(wide.iter().fold(0, |most, x| most.max(x.to_bits())));
     if !largest.is_finite() {
         quants.fill(1);
-        return (f32::NAN, BLOCK as i32);
+        return (f32::NAN, [BLOCK as i32 / 2; 2]);
     }
     let scale = largest / 127.0;
     // The reciprocal of a subnormal scale may overflow. All quants are then 0; the block is far below f32's precision.
@@ -206,10 +237,13 @@ fn quantize_block<S: Simd, T: Element>(s: S, x: &[T], quants: &mut [i8]) -> (f32
         // Store the integers as bits of f32.
         s.store(wide, s.from_bits(s.to_i32(s.mul(T::load(s, x), s.splat(inverse)))));
     }
-    let mut sum = 0;
-    for (quant, q) in quants.iter_mut().zip(wide) {
-        *quant = q.to_bits() as i8;
-        sum += q.to_bits() as i32;
+    let mut sums = [0; 2];
+    let halves = quants.chunks_exact_mut(BLOCK / 2).zip(wide.chunks_exact(BLOCK / 2));
+    for (sum, (quants, wide)) in sums.iter_mut().zip(halves) {
+        for (quant, q) in quants.iter_mut().zip(wide) {
+            *quant = q.to_bits() as i8;
+            *sum += q.to_bits() as i32;
+        }
     }
-    (scale, sum)
+    (scale, sums)
 }

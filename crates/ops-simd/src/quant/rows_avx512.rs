@@ -181,7 +181,7 @@ unsafe fn transpose_32_bytes<const SIZE: usize>(
 /// Transposes the 4×4 square of words in each quarter.
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn transpose_squares(v: [__m512i; 4]) -> [__m512i; 4] {
+pub(super) fn transpose_squares(v: [__m512i; 4]) -> [__m512i; 4] {
     let (a, b) = (_mm512_unpacklo_epi32(v[0], v[1]), _mm512_unpackhi_epi32(v[0], v[1]));
     let (c, d) = (_mm512_unpacklo_epi32(v[2], v[3]), _mm512_unpackhi_epi32(v[2], v[3]));
     [

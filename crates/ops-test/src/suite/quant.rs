@@ -6,7 +6,7 @@ use super::indices::{ids, sentinel};
 use super::place::{IN, OUT, Placement};
 use super::{Expect, FLOATS, INDICES, Suite};
 use crate::types::{block_types, moved_block_types};
-use ops_core::DType;
+use ops_core::{DType, Tolerance};
 
 pub(super) fn cases(s: &mut Suite<'_>) {
     for format in block_types() {
@@ -132,6 +132,16 @@ fn linear(s: &mut Suite<'_>, dtype: DType, format: DType) {
             hows[operand] = *how;
             s.run(draft(&[2, 4], 9, 3, hows));
         }
+    }
+    // The format's error budget, which is narrower than the tolerance: one row, few, and many. In f64 nothing is rounded to bytes.
+    let (DType::Block(info), DType::F32 | DType::F64) = (format, dtype) else { return };
+    let (budget, summed) = (info.error_budget(), Tolerance::summed(dtype));
+    let limit = match (dtype, summed) {
+        (DType::F32, Tolerance::Nmse { rounding, .. }) => Tolerance::Nmse { base: budget.bytes, rounding },
+        _ => summed,
+    };
+    for rows in [1, 8, 40] {
+        s.expect(draft(&[rows], 160, 24, plain).note("error budget"), Expect::Within(limit));
     }
 }
 

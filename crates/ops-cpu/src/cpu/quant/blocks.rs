@@ -1,22 +1,20 @@
-//! Integer products: with q8_0 and q4_0 weights, of few rows with blocks that have kernels, and of many rows
-//! with any format.
+//! Integer products with weights in blocks.
 //!
 //! Activations are quantized to 8 bits once per call (`inputs.rs`). The weight keeps its file layout. With few rows
-//! of activations, its blocks are multiplied in place, at memory bandwidth. With many, each thread
-//! repacks a few rows at a time into tiles in its cache and multiplies all activations by them. Rows of
-//! other formats are rounded to q8_0 for that.
+//! of activations, the blocks of formats that have kernels for it are multiplied in place, at memory bandwidth. Otherwise each
+//! thread turns a few rows at a time into tiles in its cache, of the codes of the file, and multiplies all activations by them.
+//! The iq2 and iq3 formats have no codes of bytes: with many rows of activations, their rows are rounded to q8_0.
 use super::super::matmul::split_columns;
 use super::super::rows::row;
 use super::super::threads;
-use super::super::vectors::{report, unsupported_dtype};
 use super::decode_row;
 use super::inputs::Inputs;
 use crate::host::raw::Raw;
 use ops_core::{BlockInfo, DType, Result};
 use ops_simd::gemm::MatMut;
 use ops_simd::quant::{
-    Activations, BLOCK, Format, LookupFormat, Q8_0_BYTES, SuperFormat, TILE_ROWS, Tiles,
-    multiply_lookup_rows, multiply_rows, multiply_super_rows,
+    Activations, BLOCK, CodeFormat, Format, LookupFormat, Q8_0_BYTES, SuperFormat, TILE_ROWS, Tiles,
+    multiply_codes, multiply_lookup_rows, multiply_rows, multiply_super_rows,
 };
 use ops_simd::{Error, Isa, quant};
 use std::borrow::Cow;
@@ -36,37 +34,53 @@ pub(in crate::cpu) fn simd_format(dtype: DType) -> Option<Format> {
     }
 }
 
-/// The kernels for few rows of activations, which read blocks of other formats in place.
+/// A kernel that multiplies rows of blocks.
 #[derive(Clone, Copy)]
-enum InPlace {
+pub(super) enum Kernel {
+    /// Reads few rows in place.
     Super(SuperFormat),
+    /// The same.
     Lookup(LookupFormat),
+    /// Turns rows into codes.
+    Codes(CodeFormat),
 }
 
-fn in_place(dtype: DType) -> Option<InPlace> {
-    use ops_core::quant::{IQ4_NL, IQ4_XS, MXFP4, Q4_K, Q5_K, Q6_K};
-    let DType::Block(info) = dtype else { return None };
+/// Up to this many rows of activations, some formats are faster in place than as codes.
+const MAX_ROWS_BESIDE_CODES: usize = 2;
+
+/// The kernel for a weight of another format than those of [`simd_format`], and so many outputs.
+pub(super) fn kernel(weight: &Raw<'_>, outputs: usize) -> Option<Kernel> {
+    use ops_core::quant as q;
+    let DType::Block(info) = weight.dtype else { return None };
+    // The format's codes, and what reads a row or two in place faster.
     let known = [
-        (&Q4_K, InPlace::Super(SuperFormat::Q4K)),
-        (&Q5_K, InPlace::Super(SuperFormat::Q5K)),
-        (&Q6_K, InPlace::Super(SuperFormat::Q6K)),
-        (&IQ4_NL, InPlace::Lookup(LookupFormat::Iq4Nl)),
-        (&IQ4_XS, InPlace::Lookup(LookupFormat::Iq4Xs)),
-        (&MXFP4, InPlace::Lookup(LookupFormat::Mxfp4)),
+        (&q::Q4_K, CodeFormat::Q4K, None),
+        (&q::Q5_K, CodeFormat::Q5K, None),
+        (&q::Q6_K, CodeFormat::Q6K, Some(Kernel::Super(SuperFormat::Q6K))),
+        (&q::IQ4_NL, CodeFormat::Iq4Nl, Some(Kernel::Lookup(LookupFormat::Iq4Nl))),
+        (&q::IQ4_XS, CodeFormat::Iq4Xs, None),
+        (&q::MXFP4, CodeFormat::Mxfp4, Some(Kernel::Lookup(LookupFormat::Mxfp4))),
+        (&q::Q4_1, CodeFormat::Q4_1, None),
+        (&q::Q5_0, CodeFormat::Q5_0, None),
+        (&q::Q5_1, CodeFormat::Q5_1, None),
+        (&q::Q8_1, CodeFormat::Q8_1, None),
+        (&q::Q2_K, CodeFormat::Q2K, None),
+        (&q::Q3_K, CodeFormat::Q3K, None),
+        (&q::Q8_K, CodeFormat::Q8K, None),
     ];
-    known.into_iter().find(|(known, _)| **known == *info).map(|(_, format)| format)
+    let (_, codes, in_place) = known.into_iter().find(|(known, ..)| **known == *info)?;
+    let few = outputs <= MAX_ROWS_BESIDE_CODES.saturating_mul(weight.layout.dims()[0]);
+    in_place.filter(|_| few).or(Some(Kernel::Codes(codes)))
 }
 
-/// Whether blocks without tiles of their own are multiplied in place: only for few rows of activations.
-pub(super) fn reads_in_place(weight: &Raw<'_>, outputs: usize) -> bool {
-    in_place(weight.dtype).is_some() && outputs <= MAX_ROWS_IN_PLACE.saturating_mul(weight.layout.dims()[0])
+/// Whether so many outputs are of more rows of activations than are multiplied in place.
+pub(super) fn is_many(weight: &Raw<'_>, outputs: usize) -> bool {
+    outputs > MAX_ROWS_IN_PLACE.saturating_mul(weight.layout.dims()[0])
 }
 
-/// `y[m, n] = x · weightᵀ` for such blocks and few rows of x.
-pub(super) fn multiply_in_place(x: &Inputs<'_>, weight: &Raw<'_>, y: &mut [f32]) -> Result<()> {
-    let (n, k, Some(format)) = (weight.layout.dims()[0], x.k(), in_place(weight.dtype)) else {
-        return report("qlinear", Err(unsupported_dtype(weight.dtype)));
-    };
+/// `y[m, n] = x · weightᵀ` with such a kernel.
+pub(super) fn multiply_with(kernel: Kernel, x: &Inputs<'_>, weight: &Raw<'_>, y: &mut [f32]) -> Result<()> {
+    let (n, k) = (weight.layout.dims()[0], x.k());
     if y.is_empty() || k == 0 {
         y.fill(0.0);
         return Ok(());
@@ -76,9 +90,10 @@ pub(super) fn multiply_in_place(x: &Inputs<'_>, weight: &Raw<'_>, y: &mut [f32])
     x.quantized(|x| {
         for_each_part_of(x, n, y, &|first, y| {
             let rows = &raw[first * row_bytes..][..y.cols() * row_bytes];
-            match format {
-                InPlace::Super(format) => multiply_super_rows(Isa::best(), format, rows, x, y),
-                InPlace::Lookup(format) => multiply_lookup_rows(Isa::best(), format, rows, x, y),
+            match kernel {
+                Kernel::Super(format) => multiply_super_rows(Isa::best(), format, rows, x, y),
+                Kernel::Lookup(format) => multiply_lookup_rows(Isa::best(), format, rows, x, y),
+                Kernel::Codes(format) => multiply_codes(Isa::best(), format, rows, x, y),
             }
         })
     })
@@ -187,12 +202,6 @@ fn multiply_tiles(
     quant::multiply(Isa::best(), tiles, 0..tiles.count(), x, y)
 }
 
-/// Whether a weight without kernels of its own for so many outputs is multiplied as 8-bit rows: with many rows of activations,
-/// rounding the weight once more costs less than multiplying floats.
-pub(super) fn is_requantized(weight: &Raw<'_>, outputs: usize) -> bool {
-    outputs > MAX_ROWS_IN_PLACE.saturating_mul(weight.layout.dims()[0])
-}
-
 /// `y[m, n] = x · weightᵀ` for any format and many rows of x. A few rows of the weight at a time are rounded to 8 bits, in memory
 /// of this call.
 pub(super) fn multiply_requantized(
@@ -220,19 +229,6 @@ pub(super) fn multiply_requantized(
             })
         })
     })
-}
-
-/// Decodes a row of blocks, with vectors where there are kernels.
-fn decode(format: &'static BlockInfo, row: &[u8], out: &mut [f32]) -> core::result::Result<(), Error> {
-    let done = match in_place(DType::Block(format)) {
-        Some(InPlace::Super(format)) => quant::decode_super_row(Isa::best(), format, row, out)?,
-        Some(InPlace::Lookup(format)) => quant::decode_lookup_row(Isa::best(), format, row, out)?,
-        None => false,
-    };
-    if !done {
-        decode_row(format, row, out);
-    }
-    Ok(())
 }
 
 /// A few rows of a weight as q8_0 blocks.
@@ -265,7 +261,7 @@ impl Requantized {
     ) -> core::result::Result<&[u8], Error> {
         self.factors.clear();
         for (row, out) in rows.zip(self.blocks.chunks_exact_mut(self.row)) {
-            decode(format, row, &mut self.wide)?;
+            decode_row(format, row, &mut self.wide);
             self.factors.push(quant::requantize(Isa::best(), &self.wide, out)?);
         }
         Ok(&self.blocks[..self.factors.len() * self.row])

@@ -72,15 +72,18 @@ pub(super) fn multiply(
     let [n, stride] = [weight.layout.dims()[0], weight.layout.strides()[0].unsigned_abs()];
     let distinct = |y: &[f32]| if stride == 0 { y.len().checked_div(n).unwrap_or(0) } else { y.len() };
     let format = block_info("qlinear", weight.dtype)?;
-    let multiply = |y: &mut [f32]| match blocks::simd_format(weight.dtype) {
-        Some(known) if distinct(y) >= MIN_INTEGER_OUTPUTS => blocks::multiply(known, &x, &weight, y),
-        None if distinct(y) >= MIN_MIXED_OUTPUTS && blocks::reads_in_place(&weight, y.len()) => {
-            blocks::multiply_in_place(&x, &weight, y)
+    let multiply = |y: &mut [f32]| {
+        let (outputs, known) = (distinct(y), blocks::simd_format(weight.dtype));
+        match (known, blocks::kernel(&weight, y.len())) {
+            (Some(known), _) if outputs >= MIN_INTEGER_OUTPUTS => blocks::multiply(known, &x, &weight, y),
+            (None, Some(kernel)) if outputs >= MIN_MIXED_OUTPUTS => {
+                blocks::multiply_with(kernel, &x, &weight, y)
+            }
+            (None, None) if outputs >= MIN_MIXED_OUTPUTS && blocks::is_many(&weight, y.len()) => {
+                blocks::multiply_requantized(format, &x, &weight, y)
+            }
+            _ => multiply_dequantized(format, &x, &weight, y),
         }
-        None if distinct(y) >= MIN_MIXED_OUTPUTS && blocks::is_requantized(&weight, y.len()) => {
-            blocks::multiply_requantized(format, &x, &weight, y)
-        }
-        _ => multiply_dequantized(format, &x, &weight, y),
     };
     if y.dtype == DType::F32 && bias.is_none() && y.layout.is_contiguous() {
         let extent = y.layout.extent();

@@ -1,0 +1,327 @@
+//! Sixteen rows of blocks as codes: a small piece for each format.
+//!
+//! A weight is `scale · code − minimum`, with one scale for each step of 32 weights. Codes are those of the file, where a byte can
+//! hold them together with the integer scale of their group of sixteen. Only those of q6_k cannot be: they are rounded.
+
+use super::words::{Lanes, Target, Vector, Words};
+use super::{CodeFormat, Step};
+
+/// The highest bit of every byte.
+const SIGNS: u32 = 0x8080_8080;
+
+/// Unpacks a block of each of sixteen rows, which are `stride` bytes apart.
+#[inline(always)]
+pub(super) fn block<T: Target>(t: T, format: CodeFormat, from: &[u8], stride: usize, to: &mut [Step]) {
+    let b = Block { t, from, stride };
+    match (format, to) {
+        (CodeFormat::Q8_0, to) => b.signed(2, t.halves(b.head()).lanes(), to),
+        (CodeFormat::Q8_1, to) => b.signed(4, t.halves(b.head()).lanes(), to),
+        (CodeFormat::Q8K, to) => b.signed(4, b.head().lanes(), to),
+        (CodeFormat::Q4_0, [step]) => b.q4_0(step),
+        (CodeFormat::Q4_1, [step]) => b.q4_1(step),
+        (CodeFormat::Q5_0, [step]) => b.q5_0(step),
+        (CodeFormat::Q5_1, [step]) => b.q5_1(step),
+        (CodeFormat::Iq4Nl, [step]) => b.iq4_nl(step),
+        (CodeFormat::Mxfp4, [step]) => b.mxfp4(step),
+        (CodeFormat::Q2K, to) => b.q2_k(to),
+        (CodeFormat::Q3K, to) => b.q3_k(to),
+        (CodeFormat::Q4K, to) => b.q4_k(to),
+        (CodeFormat::Q5K, to) => b.q5_k(to),
+        (CodeFormat::Q6K, to) => b.q6_k(to),
+        (CodeFormat::Iq4Xs, to) => b.iq4_xs(to),
+        _ => {}
+    }
+}
+
+/// The levels of iq4_nl and iq4_xs, with an offset of 128.
+const LEVELS: [u8; 16] = {
+    let levels: [i8; 16] = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
+    let (mut out, mut i) = ([0; 16], 0);
+    while i < 16 {
+        out[i] = levels[i] as u8 ^ 0x80;
+        i += 1;
+    }
+    out
+};
+
+/// Twice the floats that the codes of mxfp4 stand for, with an offset of 12.
+const FLOATS: [u8; 16] = [12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0];
+
+/// A block of each row.
+#[derive(Clone, Copy)]
+struct Block<'a, T> {
+    t: T,
+    from: &'a [u8],
+    stride: usize,
+}
+
+impl<T: Target> Block<'_, T> {
+    #[inline(always)]
+    fn word(self, at: usize) -> T::V {
+        self.t.word(self.from, self.stride, at)
+    }
+
+    /// The first word of each block.
+    #[inline(always)]
+    fn head(self) -> T::V {
+        self.word(0)
+    }
+
+    #[inline(always)]
+    fn four(self, at: usize) -> [T::V; 4] {
+        self.t.four(self.from, self.stride, at)
+    }
+
+    /// Eight words of each block.
+    #[inline(always)]
+    fn eight(self, at: usize) -> [T::V; 8] {
+        let ([a, b, c, d], [e, f, g, h]) = (self.four(at), self.four(at + 16));
+        [a, b, c, d, e, f, g, h]
+    }
+
+    /// Signed bytes from byte `at` on: an offset of 128.
+    #[inline(always)]
+    fn signed(self, at: usize, scale: Lanes, to: &mut [Step]) {
+        for (s, step) in to.iter_mut().enumerate() {
+            let words = self.eight(at + 32 * s);
+            for g in 0..8 {
+                step.codes[g] = words[g].xor(T::V::splat(SIGNS)).store();
+            }
+            step.scale = scale;
+        }
+    }
+
+    /// Sixteen bytes of codes of four bits, the low halves first.
+    #[inline(always)]
+    fn nibbles(self, at: usize) -> [T::V; 8] {
+        let [a, b, c, d] = self.four(at);
+        let (low, high) = (|words: T::V| words.field(0, 15), |words: T::V| words.field(4, 15));
+        [low(a), low(b), low(c), low(d), high(a), high(b), high(c), high(d)]
+    }
+
+    /// Such codes, as they are or looked up in a table.
+    #[inline(always)]
+    fn four_bits(self, at: usize, table: Option<&[u8; 16]>, step: &mut Step) {
+        let codes = self.nibbles(at);
+        for g in 0..8 {
+            step.codes[g] = table.map_or(codes[g], |table| self.t.lookup(table, codes[g])).store();
+        }
+    }
+
+    #[inline(always)]
+    fn q4_0(self, step: &mut Step) {
+        self.four_bits(2, None, step);
+        self.symmetric(8.0, step);
+    }
+
+    /// A scale in the first half word, and an offset of the codes.
+    #[inline(always)]
+    fn symmetric(self, offset: f32, step: &mut Step) {
+        let scale = self.t.halves(self.head());
+        step.scale = scale.lanes();
+        step.minima[0] = scale.scaled(offset).lanes();
+    }
+
+    /// A scale and a minimum in the first word.
+    #[inline(always)]
+    fn asymmetric(self, step: &mut Step) {
+        let head = self.head();
+        step.scale = self.t.halves(head).lanes();
+        step.minima[0] = self.t.halves(head.right(16)).scaled(-1.0).lanes();
+    }
+
+    #[inline(always)]
+    fn q4_1(self, step: &mut Step) {
+        self.four_bits(4, None, step);
+        self.asymmetric(step);
+    }
+
+    /// Codes of five bits, whose highest are the bits of the word at `at`; the others follow.
+    #[inline(always)]
+    fn five_bits(self, at: usize, step: &mut Step) {
+        let (high, codes) = (self.word(at), self.nibbles(at + 4));
+        for g in 0..8 {
+            // Four bits, one for each byte: bit i goes to bit 8 i + 4.
+            let four = high.right(4 * g as u32).and(T::V::splat(15)).times(T::V::splat(0x0020_4081));
+            step.codes[g] = codes[g].or(four.and(T::V::splat(0x0101_0101)).left(4)).store();
+        }
+    }
+
+    #[inline(always)]
+    fn q5_0(self, step: &mut Step) {
+        self.five_bits(2, step);
+        self.symmetric(16.0, step);
+    }
+
+    #[inline(always)]
+    fn q5_1(self, step: &mut Step) {
+        self.five_bits(4, step);
+        self.asymmetric(step);
+    }
+
+    #[inline(always)]
+    fn iq4_nl(self, step: &mut Step) {
+        self.four_bits(2, Some(&LEVELS), step);
+        step.scale = self.t.halves(self.head()).lanes();
+    }
+
+    #[inline(always)]
+    fn iq4_xs(self, to: &mut [Step]) {
+        let [head, low, ..] = self.four(0);
+        let scale = self.t.halves(head);
+        for (s, step) in to.iter_mut().enumerate() {
+            self.four_bits(8 + 16 * s, Some(&LEVELS), step);
+            let top = head.right(16 + 2 * s as u32).left(4).and(T::V::splat(48));
+            let factor = low.right(4 * s as u32).and(T::V::splat(15)).or(top);
+            step.scale = scale.fmul(factor.plus(T::V::splat(32u32.wrapping_neg())).to_floats()).lanes();
+        }
+    }
+
+    #[inline(always)]
+    fn mxfp4(self, step: &mut Step) {
+        self.four_bits(1, Some(&FLOATS), step);
+        // Half of 2^(exponent − 127), of which exponents 0 and 1 are subnormal.
+        let mut bits = self.head().byte(0).store();
+        for bits in &mut bits.0 {
+            *bits = if *bits < 2 { 0x0020_0000 << *bits } else { (*bits - 1) << 23 };
+        }
+        let scale = T::V::load(Words(bits.0));
+        step.scale = scale.lanes();
+        step.minima[0] = scale.scaled(12.0).lanes();
+    }
+
+    /// Scales and minima of eight steps from twelve bytes of six-bit numbers, in units that are f16.
+    #[inline(always)]
+    fn six_bit_scales(self, to: &mut [Step]) {
+        let [units, low, high, rest] = self.four(0);
+        let (scale, min) = (self.t.halves(units), self.t.halves(units.right(16)));
+        let scales = [low.field(0, 63), rest.field(0, 15).or(low.field(2, 0x30))];
+        let minima = [high.field(0, 63), rest.field(4, 15).or(high.field(2, 0x30))];
+        for (s, step) in to.iter_mut().enumerate() {
+            step.scale = scale.fmul(scales[s / 4].byte(s % 4).to_floats()).lanes();
+            step.minima[0] = min.fmul(minima[s / 4].byte(s % 4).to_floats()).lanes();
+        }
+    }
+
+    #[inline(always)]
+    fn q4_k(self, to: &mut [Step]) {
+        for (pair, steps) in to.as_chunks_mut::<2>().0.iter_mut().enumerate() {
+            let words = self.eight(16 + 32 * pair);
+            for g in 0..8 {
+                steps[0].codes[g] = words[g].field(0, 15).store();
+                steps[1].codes[g] = words[g].field(4, 15).store();
+            }
+        }
+        self.six_bit_scales(to);
+    }
+
+    #[inline(always)]
+    fn q5_k(self, to: &mut [Step]) {
+        let high = self.eight(16);
+        for (pair, steps) in to.as_chunks_mut::<2>().0.iter_mut().enumerate() {
+            let words = self.eight(48 + 32 * pair);
+            for g in 0..8 {
+                for (half, step) in steps.iter_mut().enumerate() {
+                    let top = high[g].field((2 * pair + half) as u32, 1).left(4);
+                    step.codes[g] = words[g].field(4 * half as u32, 15).or(top).store();
+                }
+            }
+        }
+        self.six_bit_scales(to);
+    }
+
+    /// Two-bit codes, times the scale of their group of sixteen: at most 45.
+    #[inline(always)]
+    fn q2_k(self, to: &mut [Step]) {
+        let (groups, units) = (self.four(0), self.word(80));
+        let (scale, min) = (self.t.halves(units), self.t.halves(units.right(16)));
+        for (half, steps) in to.as_chunks_mut::<4>().0.iter_mut().enumerate() {
+            let words = self.eight(16 + 32 * half);
+            for (s, step) in steps.iter_mut().enumerate() {
+                step.scale = scale.lanes();
+                for h in 0..2 {
+                    let group = groups[half * 2 + s / 2].byte(2 * (s % 2) + h);
+                    let factor = group.field(0, 15);
+                    for g in 4 * h..4 * h + 4 {
+                        step.codes[g] = words[g].field(2 * s as u32, 3).times(factor).store();
+                    }
+                    step.minima[h] = min.fmul(group.field(4, 15).to_floats()).lanes();
+                }
+            }
+        }
+    }
+
+    /// Three-bit codes, times the scale of their group of sixteen: from −124 to 128, and an offset of 124.
+    #[inline(always)]
+    fn q3_k(self, to: &mut [Step]) {
+        let (high, [_, low0, low1, top]) = (self.eight(0), self.four(92));
+        // The scale ends the block, so the word that ends with it is read.
+        let scale = self.t.halves(self.word(106).right(16));
+        let low = [low0.field(0, 15), low1.field(0, 15), low0.field(4, 15), low1.field(4, 15)];
+        for (half, steps) in to.as_chunks_mut::<4>().0.iter_mut().enumerate() {
+            let words = self.eight(32 + 32 * half);
+            for (at, step) in steps.iter_mut().enumerate() {
+                let s = 4 * half + at;
+                for h in 0..2 {
+                    let group = 2 * s + h;
+                    let four = low[group / 4].or(top.field(2 * (group / 4) as u32, 3).left(4));
+                    let factor = four.byte(group % 4).plus(T::V::splat(32u32.wrapping_neg()));
+                    // Of every byte: 124 − 4 times the scale.
+                    let each = factor.times(T::V::splat(4u32.wrapping_neg())).plus(T::V::splat(124));
+                    let rest = each.times(T::V::splat(0x0101_0101));
+                    for g in 4 * h..4 * h + 4 {
+                        let codes = words[g].field(2 * at as u32, 3).or(high[g].field(s as u32, 1).left(2));
+                        step.codes[g] = codes.times(factor).plus(rest).store();
+                    }
+                }
+                step.scale = scale.lanes();
+                step.minima[0] = scale.scaled(124.0).lanes();
+            }
+        }
+    }
+
+    /// Six-bit codes, rounded to bytes in units of the larger scale of two groups.
+    #[inline(always)]
+    fn q6_k(self, to: &mut [Step]) {
+        let groups = self.four(192);
+        // The scale ends the block, so the word that ends with it is read.
+        let unit = self.t.halves(self.word(206).right(16)).scaled(32.0 / 127.0);
+        for (half, steps) in to.as_chunks_mut::<4>().0.iter_mut().enumerate() {
+            let high = self.eight(128 + 32 * half);
+            for (at, step) in steps.iter_mut().enumerate() {
+                let s = 4 * half + at;
+                let low = self.eight(64 * half + 32 * (at % 2));
+                let up = 24 - 16 * (s % 2) as u32;
+                let factors = [0, 8].map(|less| groups[s / 2].left(up - less).highest().to_floats());
+                let size = T::V::splat(0x7fff_ffff);
+                let largest = factors[0].and(size).fmax(factors[1].and(size));
+                for h in 0..2 {
+                    let steps = ratio(factors[h], largest);
+                    for g in 4 * h..4 * h + 4 {
+                        let top = high[g].field(2 * at as u32, 3).left(4);
+                        step.codes[g] = rounded(low[g].field(4 * (at / 2) as u32, 15).or(top), steps).store();
+                    }
+                }
+                step.scale = unit.fmul(largest).lanes();
+            }
+        }
+    }
+}
+
+/// 256 times the steps of a byte that a code's step takes, at most 127 / 32 of them.
+#[inline(always)]
+fn ratio<V: Vector>(factor: V, largest: V) -> V {
+    let one = V::splat(1f32.to_bits());
+    factor.fdiv(largest.fmax(one)).scaled(127.0 * 256.0 / 32.0).nearest()
+}
+
+/// `(code − 32) · steps / 256` to nearest, with an offset of 128. Each half of a word computes with 16 bits.
+#[inline(always)]
+fn rounded<V: Vector>(codes: V, steps: V) -> V {
+    let rest = steps.times(V::splat(32u32.wrapping_neg())).plus(V::splat(128 * 256 + 128));
+    let rest = rest.times(V::splat(0x0001_0001));
+    let (low, high) = (V::splat(0x00ff_00ff), V::splat(0xff00_ff00));
+    let even = codes.and(low).times(steps).plus(rest).right(8).and(low);
+    let odd = codes.right(8).and(low).times(steps).plus(rest).and(high);
+    even.or(odd)
+}

@@ -1,0 +1,210 @@
+//! Products with rows that become codes, compared with exact loops over the values that the public layout gives them.
+
+mod common;
+
+use common::{Random, check_products, each_isa, nmse, wide};
+use half::f16;
+use ops_simd::Isa;
+use ops_simd::gemm::MatMut;
+use ops_simd::quant::{Activations, CodeFormat, multiply_codes};
+
+/// Where a block has its f16 scales.
+fn scales_at(format: CodeFormat) -> &'static [usize] {
+    match format {
+        CodeFormat::Q8K | CodeFormat::Mxfp4 => &[],
+        CodeFormat::Q4_1 | CodeFormat::Q5_1 | CodeFormat::Q8_1 | CodeFormat::Q4K | CodeFormat::Q5K => &[0, 2],
+        CodeFormat::Q2K => &[80, 82],
+        CodeFormat::Q3K => &[108],
+        CodeFormat::Q6K => &[208],
+        _ => &[0],
+    }
+}
+
+/// Random blocks with small scales, some of them with all codes and scales of groups at an extreme.
+fn weights(format: CodeFormat, blocks: usize) -> Vec<u8> {
+    let mut random = Random::new(blocks as u64 + 3);
+    let mut raw = Vec::new();
+    for b in 0..blocks {
+        let extreme = [0x00, 0xff, 0x80, 0x7f].get(b % 7);
+        let byte = |random: &mut Random| extreme.copied().unwrap_or(random.bits() as u8);
+        let mut block: Vec<u8> = (0..format.block().1).map(|_| byte(&mut random)).collect();
+        for at in scales_at(format) {
+            block[*at..at + 2].copy_from_slice(&f16::from_f32(random.next() * 0.1).to_bits().to_le_bytes());
+        }
+        match format {
+            CodeFormat::Q8K => block[..4].copy_from_slice(&(random.next() * 0.1).to_le_bytes()),
+            CodeFormat::Mxfp4 => block[0] = 118 + (random.bits() % 8) as u8,
+            _ => {}
+        }
+        raw.extend(block);
+    }
+    raw
+}
+
+/// Value `i` of a block, step by step as the format defines it.
+fn value(format: CodeFormat, block: &[u8], i: usize) -> f64 {
+    let half = |at: usize| f16::from_bits(u16::from_le_bytes([block[at], block[at + 1]])).to_f64();
+    let signed = |at: usize| f64::from(block[at] as i8);
+    let nibble = |at: usize| usize::from(block[at + i % 16] >> (i / 16 * 4) & 15);
+    let fifth = |at: usize| usize::from(block[at + i / 8] >> (i % 8) & 1) << 4;
+    const LEVELS: [f64; 16] = [
+        -127.0, -104.0, -83.0, -65.0, -49.0, -35.0, -22.0, -10.0, 1.0, 13.0, 25.0, 38.0, 53.0, 69.0, 89.0,
+        113.0,
+    ];
+    const FLOATS: [f64; 8] = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0];
+    // Scale and minimum of a group of 32 in super-blocks with minima.
+    let six_bits = |s: &[u8], group: usize| match group {
+        0..4 => (s[group] & 63, s[group + 4] & 63),
+        _ => (s[group + 4] & 15 | s[group - 4] >> 6 << 4, s[group + 4] >> 4 | s[group] >> 6 << 4),
+    };
+    let two_bits = |at: usize| block[at + i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2) & 3;
+    match format {
+        CodeFormat::Q4_0 => half(0) * (nibble(2) as f64 - 8.0),
+        CodeFormat::Q4_1 => half(0) * nibble(4) as f64 + half(2),
+        CodeFormat::Q5_0 => half(0) * ((nibble(6) | fifth(2)) as f64 - 16.0),
+        CodeFormat::Q5_1 => half(0) * (nibble(8) | fifth(4)) as f64 + half(2),
+        CodeFormat::Q8_0 => half(0) * signed(2 + i),
+        CodeFormat::Q8_1 => half(0) * signed(4 + i),
+        CodeFormat::Q8K => {
+            f64::from(f32::from_le_bytes([block[0], block[1], block[2], block[3]])) * signed(4 + i)
+        }
+        CodeFormat::Iq4Nl => half(0) * LEVELS[nibble(2)],
+        CodeFormat::Iq4Xs => {
+            let (group, at) = (i / 32, i % 32);
+            let high = u16::from_le_bytes([block[2], block[3]]) >> (2 * group) & 3;
+            let s = block[4 + group / 2] >> (group % 2 * 4) & 15 | (high as u8) << 4;
+            let code = block[8 + 16 * group + at % 16] >> (at / 16 * 4) & 15;
+            half(0) * (f64::from(s) - 32.0) * LEVELS[usize::from(code)]
+        }
+        CodeFormat::Mxfp4 => {
+            let (code, scale) = (nibble(1), 2f64.powi(i32::from(block[0]) - 127));
+            scale * FLOATS[code % 8] * if code < 8 { 1.0 } else { -1.0 }
+        }
+        CodeFormat::Q2K => {
+            let group = block[i / 16];
+            half(80) * f64::from(group & 15) * f64::from(two_bits(16)) - half(82) * f64::from(group >> 4)
+        }
+        CodeFormat::Q3K => {
+            let j = i / 16;
+            let s = block[96 + j % 8] >> (j / 8 * 4) & 15 | (block[104 + j % 4] >> (j / 4 * 2) & 3) << 4;
+            let q = two_bits(32) | (block[i % 32] >> (i / 32) & 1) << 2;
+            half(108) * (f64::from(s) - 32.0) * (f64::from(q) - 4.0)
+        }
+        CodeFormat::Q4K | CodeFormat::Q5K => {
+            let five = format == CodeFormat::Q5K;
+            let (group, (s, m)) = (i / 32, six_bits(&block[4..16], i / 32));
+            let mut q = block[if five { 48 } else { 16 } + group / 2 * 32 + i % 32] >> (group % 2 * 4) & 15;
+            if five {
+                q |= (block[16 + i % 32] >> group & 1) << 4;
+            }
+            half(0) * f64::from(s) * f64::from(q) - half(2) * f64::from(m)
+        }
+        CodeFormat::Q6K => {
+            let (part, at) = (i / 128, i % 128);
+            let low = block[part * 64 + at % 64] >> (at / 64 * 4) & 15;
+            let high = block[128 + part * 32 + at % 32] >> (at / 32 * 2) & 3;
+            half(208) * signed(192 + i / 16) * (f64::from(low | high << 4) - 32.0)
+        }
+    }
+}
+
+fn values(format: CodeFormat, raw: &[u8]) -> Vec<f64> {
+    let (values, bytes) = format.block();
+    raw.chunks(bytes).flat_map(|block| (0..values).map(move |i| value(format, block, i))).collect()
+}
+
+#[test]
+fn products_match_the_exact_loops() {
+    each_isa(|isa| {
+        for format in CodeFormat::ALL.into_iter().filter(|format| !format.rounds()) {
+            // The last has more columns than are unpacked at a time.
+            for (n, blocks) in [(1, 1), (5, 2), (17, 3), (33, 5), (2, 40)] {
+                let (raw, k) = (weights(format, n * blocks), blocks * format.block().0);
+                let values = values(format, &raw);
+                let what = format!("{format:?}");
+                check_products(isa, &what, (&values, k), |x, y| multiply_codes(isa, format, &raw, x, y));
+            }
+        }
+    });
+}
+
+/// What the codes of `raw` stand for, in rows of `k`: the products with an identity.
+fn decoded(isa: Isa, format: CodeFormat, raw: &[u8], k: usize) -> Vec<f64> {
+    let n = raw.len() / (k / format.block().0 * format.block().1);
+    let identity: Vec<f32> = (0..k * k).map(|i| f32::from(i / k == i % k)).collect();
+    let x = Activations::new(isa, &identity, k).unwrap();
+    let mut y = vec![f32::NAN; k * n];
+    multiply_codes(isa, format, raw, &x, MatMut::new(&mut y, k, n, n).unwrap()).unwrap();
+    (0..n * k).map(|i| f64::from(y[i % k * n + i / k])).collect()
+}
+
+#[test]
+fn codes_that_are_rounded_are_within_half_a_step() {
+    each_isa(|isa| {
+        for format in CodeFormat::ALL.into_iter().filter(|format| format.rounds()) {
+            let (n, k) = (40, 256);
+            let raw = weights(format, n);
+            let (want, got) = (values(format, &raw), decoded(isa, format, &raw, k));
+            for (b, (want, got)) in want.chunks(32).zip(got.chunks(32)).enumerate() {
+                // A step is the largest weight that the scales allow over 127.
+                let block = &raw[b / 8 * 210..][..210];
+                let scale = f16::from_bits(u16::from_le_bytes([block[208], block[209]])).to_f64().abs();
+                let largest =
+                    [0, 1].map(|h| i32::from(block[192 + b % 8 * 2 + h] as i8).abs()).into_iter().max();
+                let step = scale * f64::from(largest.unwrap()) * 32.0 / 127.0;
+                for (want, got) in want.iter().zip(got) {
+                    assert!(
+                        (want - got).abs() <= 0.57 * step + 1e-12,
+                        "{isa} {format:?}: {got} for {want}, step {step}"
+                    );
+                }
+            }
+            let error = nmse(&got, &want);
+            assert!(error > 0.0 && error < 1e-4, "{isa} {format:?} {error:e}");
+        }
+    });
+}
+
+#[test]
+fn all_instruction_sets_unpack_the_same_codes() {
+    for format in CodeFormat::ALL {
+        let (raw, k) = (weights(format, 19), format.block().0);
+        let want = decoded(Isa::portable(), format, &raw, k);
+        each_isa(|isa| {
+            let error = nmse(&decoded(isa, format, &raw, k), &want);
+            assert!(error <= 1e-13, "{isa} {format:?} {error:e}");
+        });
+    }
+}
+
+#[test]
+fn wrong_lengths_are_errors() {
+    let x = Activations::new(Isa::best(), &[0f32; 64], 64).unwrap();
+    let mut y = [0f32; 2];
+    let mut error_for = |format, raw: &[u8], m| {
+        let y = MatMut::new(&mut y[..2], m, 2 / m, 2 / m).unwrap();
+        multiply_codes(Isa::best(), format, raw, &x, y).unwrap_err().to_string()
+    };
+    assert_eq!(error_for(CodeFormat::Q5_0, &[0; 87], 1), "weight bytes has 87 elements, wanted 88");
+    assert_eq!(error_for(CodeFormat::Q6K, &[0; 420], 1), "k has 64 elements, wanted a multiple of 256");
+    assert_eq!(error_for(CodeFormat::Q5_0, &[0; 44], 2), "rows of y has 2 elements, wanted 1");
+    let none = Activations::new(Isa::best(), &[0f32; 0], 0).unwrap();
+    multiply_codes(Isa::best(), CodeFormat::Q4K, &[], &none, MatMut::new(&mut [], 0, 0, 0).unwrap()).unwrap();
+}
+
+#[test]
+fn what_is_not_finite_reaches_the_result() {
+    each_isa(|isa| {
+        for format in CodeFormat::ALL {
+            let k = format.block().0;
+            let raw = weights(format, 16);
+            let mut x = vec![1f32; 2 * k];
+            x[k + 20] = f32::INFINITY;
+            let x = Activations::new(isa, &x, k).unwrap();
+            let mut y = vec![0f32; 32];
+            multiply_codes(isa, format, &raw, &x, MatMut::new(&mut y, 2, 16, 16).unwrap()).unwrap();
+            assert!(wide(&y[..16]).iter().all(|y| y.is_finite()), "{isa} {format:?}");
+            assert!(y[16..].iter().all(|y| y.is_nan()), "{isa} {format:?}");
+        }
+    });
+}
