@@ -1,5 +1,6 @@
 //! The decoder, compared with NumPy in float64 (`tools/greedy_reference.py`).
 
+mod determinism;
 mod encoder_fixture;
 mod encoders;
 mod families;

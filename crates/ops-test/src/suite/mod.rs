@@ -42,6 +42,7 @@ mod relations;
 mod report;
 mod rope;
 mod routing;
+mod rows;
 mod sampling;
 mod scan;
 mod scatter;
@@ -49,6 +50,7 @@ mod softmax;
 mod sort;
 
 pub use report::{CaseStatus, Counts, Filter, Outcome, Report, Table};
+pub use rows::{Rows, run_rows};
 
 /// Runs the suite on a backend.
 pub fn run<B: SuiteBackend>(backend: &B, filter: &Filter) -> Report {

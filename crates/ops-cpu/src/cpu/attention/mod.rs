@@ -11,10 +11,10 @@ use crate::host::raw::{Raw, RawMut};
 use crate::{Host, Kernel};
 use bytemuck::cast_slice_mut;
 use ops_core::ops::Attention;
-use ops_core::{Call, DType, Float, Result};
+use ops_core::{Call, DType, Determinism, Float, Operands, Result};
 use ops_simd::rows::Running;
 use ops_simd::{Isa, Store};
-use tile::{Problem, TILE_KEYS, Tile};
+use tile::{PART_KEYS, Problem, TILE_KEYS, Tile};
 
 mod tile;
 
@@ -43,8 +43,19 @@ fn attention(p: &Problem<'_>, batch: usize, o: RawMut<'_>, lse: Option<RawMut<'_
         .min(units.saturating_mul(cost) / threads::MAX_SERIAL_ELEMENTS);
     let lse = lse.map(rows_of_one).transpose()?;
     let out = Output { rows: report("attention", Rows::new(o))?, lse, dtype: p.q.dtype };
-    if units < wanted && pieces > 1 && threads::count() > 1 {
-        return (0..units).try_for_each(|unit| split_keys(p, &tile(unit), pieces, &out));
+    let few = units < wanted && pieces > 1 && threads::count() > 1;
+    if p.by_row {
+        let one = |unit: usize| split_keys(p, &tile(unit), PART_KEYS, few, &out);
+        let small = units.saturating_mul(cost) <= threads::MAX_SERIAL_ELEMENTS;
+        return match few || small {
+            true => (0..units).try_for_each(one),
+            false => threads::for_each_part((0..units).collect(), &one),
+        };
+    }
+    if few {
+        let step = |tile: &Tile| tile.keys.len().div_ceil(pieces).next_multiple_of(TILE_KEYS);
+        let one = |tile: Tile| split_keys(p, &tile, step(&tile), true, &out);
+        return (0..units).map(tile).try_for_each(one);
     }
     let done = threads::split(units, cost, &|units| {
         let (mut sums, mut running) = (Vec::new(), Vec::new());
@@ -66,10 +77,10 @@ fn run_tile(p: &Problem<'_>, tile: &Tile, o: &mut [f32], running: &mut [Running]
     on_vector!(p.q.dtype, T => Ok(p.run::<T>(tile, o, running)?), else Err(unsupported_dtype(p.q.dtype)))
 }
 
-/// Computes one tile by splitting its keys into `pieces` on threads, then combines the partial sums.
-fn split_keys(p: &Problem<'_>, tile: &Tile, pieces: usize, out: &Output<'_>) -> Result<()> {
+/// Computes one tile by splitting its keys into parts of `step`, on threads or one after the other, then combines the partial
+/// sums.
+fn split_keys(p: &Problem<'_>, tile: &Tile, step: usize, threaded: bool, out: &Output<'_>) -> Result<()> {
     let rows = tile.queries.len() * p.group();
-    let step = tile.keys.len().div_ceil(pieces).next_multiple_of(TILE_KEYS);
     let starts: Vec<usize> = tile.keys.clone().step_by(step).collect();
     let mut sums = scratch::<f32>((starts.len() + 1) * rows * p.dv)?;
     let (total, sums) = sums.as_mut_slice().split_at_mut(rows * p.dv);
@@ -80,7 +91,11 @@ fn split_keys(p: &Problem<'_>, tile: &Tile, pieces: usize, out: &Output<'_>) -> 
         let keys = *start..tile.keys.end.min(start + step);
         run_tile(p, &Tile { keys, ..tile.clone() }, o, running)
     };
-    report("attention", threads::for_each_part(parts.collect(), &one))?;
+    let done = match threaded {
+        true => threads::for_each_part(parts.collect(), &one),
+        false => parts.into_iter().try_for_each(one),
+    };
+    report("attention", done)?;
 
     let mut all = vec![Running::START; rows];
     for (r, (all, total)) in all.iter_mut().zip(total.chunks_exact_mut(p.dv)).enumerate() {
@@ -180,8 +195,12 @@ impl<T: Float> Kernel<Attention<T>> for Cpu {
             s,
             d,
             dv: v.layout.last(),
+            by_row: threads::by_row(),
         };
         attention(&problem, batch, RawMut::of(&mut a.o), a.lse.as_mut().map(RawMut::of))
+    }
+    fn determinism(&self, _: &Attention<T>, _: &dyn Operands) -> Determinism {
+        self.sums_level()
     }
 }
 
@@ -207,6 +226,7 @@ pub(super) fn attend_to_all_keys(q: Raw<'_>, k: Raw<'_>, v: Raw<'_>, o: RawMut<'
         s,
         d,
         dv: d,
+        by_row: false,
     };
     attention(&problem, batch, o, None)
 }

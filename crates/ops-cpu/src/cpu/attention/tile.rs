@@ -1,14 +1,18 @@
 //! One tile: a run of query rows of a group of heads, and a range of keys.
+use super::super::matmul::gemm;
 use super::super::rows::{Scratch, row};
 use crate::host::raw::Raw;
 use core::ops::Range;
 use ops_core::{DType, Element};
-use ops_simd::gemm::{Input, Mat, MatMut, gemm};
+use ops_simd::gemm::{Input, Mat, MatMut};
 use ops_simd::rows::{Running, online_softmax};
 use ops_simd::{Error, Isa, Store, Unary, unary_in_place};
 
 /// Keys scored at a time.
 pub(super) const TILE_KEYS: usize = 128;
+
+/// Keys in a part, if a row's sums must not depend on the other rows: parts begin at multiples of it.
+pub(super) const PART_KEYS: usize = 8 * TILE_KEYS;
 
 /// The operands, options and extents of a call.
 pub(super) struct Problem<'a> {
@@ -28,6 +32,8 @@ pub(super) struct Problem<'a> {
     pub(super) d: usize,
     /// Width of the values.
     pub(super) dv: usize,
+    /// Whether a row's sums must not depend on the other rows.
+    pub(super) by_row: bool,
 }
 
 /// A unit of work: one group of heads, a run of queries, and all or part of the keys visible to them.
@@ -56,7 +62,8 @@ impl Problem<'_> {
     /// The range of keys visible to any of the queries.
     pub(super) fn visible_keys(&self, queries: Range<usize>) -> Range<usize> {
         let ranges = queries.map(|i| (self.visible)(i)).filter(|r| !r.is_empty());
-        ranges.reduce(|a, b| a.start.min(b.start)..a.end.max(b.end)).unwrap_or(0..0)
+        let all = ranges.reduce(|a, b| a.start.min(b.start)..a.end.max(b.end)).unwrap_or(0..0);
+        if self.by_row { all.start / PART_KEYS * PART_KEYS..all.end } else { all }
     }
 
     /// The sink of row `r` of a tile; −∞ if there are none.
@@ -121,20 +128,26 @@ impl Problem<'_> {
         let mut q = vec![0.0; rows * d];
         self.queries::<T>(tile, &mut q)?;
         let q = Mat::row_major(&q, rows, d)?;
-        let (mut factors, mut all) = (vec![1.0; rows], vec![0.0; rows * TILE_KEYS.min(tile.keys.len())]);
+        let (mut factors, mut all) = (
+            vec![1.0; rows],
+            vec![0.0; rows * if self.by_row { TILE_KEYS } else { TILE_KEYS.min(tile.keys.len()) }],
+        );
         for start in tile.keys.clone().step_by(TILE_KEYS) {
             let keys = start..tile.keys.end.min(start + TILE_KEYS);
-            let n = keys.len();
+            // Summed by row, a tile has the same length whatever the last key of the call is; the rest is invisible.
+            let (seen, n) = (keys.len(), if self.by_row { TILE_KEYS } else { keys.len() });
             let scores = &mut all[..rows * n];
             let k = Self::kv::<T>(&self.k, tile, &keys)?.transposed();
-            gemm(isa, q, k, MatMut::new(scores, rows, n, n)?, false)?;
+            gemm(isa, q, k, MatMut::new(scores, rows, seen, n)?, false)?;
             if let Some(cap) = self.softcap {
                 scores.iter_mut().for_each(|s| *s /= cap);
                 unary_in_place(isa, Unary::Tanh, scores);
                 scores.iter_mut().for_each(|s| *s *= cap);
             }
             for (r, scores) in scores.chunks_exact_mut(n).enumerate() {
+                let (scores, rest) = scores.split_at_mut(seen);
                 self.bias(tile, self.row(tile, r), &keys, scores);
+                rest.fill(f32::NEG_INFINITY);
             }
             online_softmax(isa, scores, n, running, &mut factors)?;
             // A new maximum rescales the sums accumulated so far.
@@ -142,7 +155,7 @@ impl Problem<'_> {
                 o.iter_mut().for_each(|o| *o *= factor);
             }
             let v = Self::kv::<T>(&self.v, tile, &keys)?;
-            gemm(isa, Mat::row_major(scores, rows, n)?, v, MatMut::new(o, rows, dv, dv)?, true)?;
+            gemm(isa, Mat::new(scores, rows, seen, n, 1)?, v, MatMut::new(o, rows, dv, dv)?, true)?;
         }
         Ok(())
     }

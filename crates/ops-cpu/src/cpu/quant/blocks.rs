@@ -16,7 +16,7 @@ use ops_core::{BlockInfo, DType, Result};
 use ops_simd::gemm::MatMut;
 use ops_simd::quant::{
     Activations, BLOCK, Format, LookupFormat, Q8_0_BYTES, SuperFormat, TILE_ROWS, Tiles,
-    multiply_lookup_rows, multiply_rows, multiply_super_rows,
+    multiply_lookup_rows, multiply_rows, multiply_rows_by_row, multiply_super_rows,
 };
 use ops_simd::{Error, Isa, quant};
 use std::borrow::Cow;
@@ -58,8 +58,8 @@ fn in_place(dtype: DType) -> Option<InPlace> {
 }
 
 /// Whether blocks without tiles of their own are multiplied in place: only for few rows of activations.
-pub(super) fn reads_in_place(weight: &Raw<'_>, outputs: usize) -> bool {
-    in_place(weight.dtype).is_some() && outputs <= MAX_ROWS_IN_PLACE.saturating_mul(weight.layout.dims()[0])
+pub(super) fn reads_in_place(weight: &Raw<'_>, rows: usize) -> bool {
+    in_place(weight.dtype).is_some() && rows <= MAX_ROWS_IN_PLACE
 }
 
 /// `y[m, n] = x · weightᵀ` for such blocks and few rows of x.
@@ -148,6 +148,9 @@ fn multiply_part(
     x: &Activations,
     mut y: MatMut<'_, f32>,
 ) -> core::result::Result<(), Error> {
+    if threads::by_row() {
+        return multiply_rows_by_row(Isa::best(), format, raw, x, y);
+    }
     if x.rows() <= MAX_ROWS_IN_PLACE {
         return multiply_rows(Isa::best(), format, raw, x, y);
     }
@@ -189,8 +192,8 @@ fn multiply_tiles(
 
 /// Whether a weight without kernels of its own for so many outputs is multiplied as 8-bit rows: with many rows of activations,
 /// rounding the weight once more costs less than multiplying floats.
-pub(super) fn is_requantized(weight: &Raw<'_>, outputs: usize) -> bool {
-    outputs > MAX_ROWS_IN_PLACE.saturating_mul(weight.layout.dims()[0])
+pub(super) fn is_requantized(rows: usize) -> bool {
+    rows > MAX_ROWS_IN_PLACE
 }
 
 /// `y[m, n] = x · weightᵀ` for any format and many rows of x. A few rows of the weight at a time are rounded to 8 bits, in memory

@@ -1,6 +1,6 @@
 //! Quantized tensors.
 use super::Cpu;
-use super::matmul::store_sums;
+use super::matmul::{gemm, store_sums};
 use super::rows::{for_each_row, row, scratch, widened, zeros};
 use super::threads;
 use super::vectors::{report, unsupported_dtype};
@@ -11,7 +11,7 @@ use inputs::Inputs;
 use ops_core::ops::{Dequantize, Quantize};
 use ops_core::{BlockInfo, Call, DType, Float, Result, Scalar};
 use ops_simd::Isa;
-use ops_simd::gemm::{Mat, MatMut, gemm};
+use ops_simd::gemm::{Mat, MatMut};
 
 pub(super) mod blocks;
 pub(super) mod inputs;
@@ -70,14 +70,16 @@ pub(super) fn multiply(
     let bias = bias.map(|b| widened(&b)).transpose()?;
     // Outputs of a row that is broadcast repeat the same error.
     let [n, stride] = [weight.layout.dims()[0], weight.layout.strides()[0].unsigned_abs()];
-    let distinct = |y: &[f32]| if stride == 0 { y.len().checked_div(n).unwrap_or(0) } else { y.len() };
+    let m = y.layout.len().checked_div(n).unwrap_or(0);
+    let rows = if threads::by_row() { 1 } else { m };
+    let distinct = if stride == 0 { rows } else { rows * n };
     let format = block_info("qlinear", weight.dtype)?;
     let multiply = |y: &mut [f32]| match blocks::simd_format(weight.dtype) {
-        Some(known) if distinct(y) >= MIN_INTEGER_OUTPUTS => blocks::multiply(known, &x, &weight, y),
-        None if distinct(y) >= MIN_MIXED_OUTPUTS && blocks::reads_in_place(&weight, y.len()) => {
+        Some(known) if distinct >= MIN_INTEGER_OUTPUTS => blocks::multiply(known, &x, &weight, y),
+        None if distinct >= MIN_MIXED_OUTPUTS && blocks::reads_in_place(&weight, rows) => {
             blocks::multiply_in_place(&x, &weight, y)
         }
-        None if distinct(y) >= MIN_MIXED_OUTPUTS && blocks::is_requantized(&weight, y.len()) => {
+        None if distinct >= MIN_MIXED_OUTPUTS && blocks::is_requantized(rows) => {
             blocks::multiply_requantized(format, &x, &weight, y)
         }
         _ => multiply_dequantized(format, &x, &weight, y),
