@@ -67,11 +67,11 @@ impl fmt::Display for Decision {
         write!(f, "{} ({})", self.op, self.problem)?;
         for Candidate { provider, verdict, how, deferred, determinism } in &self.candidates {
             let how = how.as_ref().map_or(String::new(), |how| format!(", {how}"));
-            let how = determinism.map_or(String::new(), |level| format!(", determinism {level}")) + &how;
+            let level = determinism.map_or(String::new(), |level| format!(" [{level}]"));
             let why = deferred.as_ref().map_or(String::new(), |why| format!(": {why}"));
             match verdict {
-                Verdict::Chosen => write!(f, "\n  {provider}: chosen{how}")?,
-                Verdict::Available => write!(f, "\n  {provider}: available, comes later{why}{how}")?,
+                Verdict::Chosen => write!(f, "\n  {provider}: chosen{how}{level}")?,
+                Verdict::Available => write!(f, "\n  {provider}: available, comes later{why}{how}{level}")?,
                 Verdict::Declined(reason) => write!(f, "\n  {provider}: passed over: {reason}")?,
             }
         }

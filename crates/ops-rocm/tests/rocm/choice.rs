@@ -27,7 +27,7 @@ fn explanations_need_no_device() {
     assert_eq!(decision.chosen, Some(ProviderId::HIP));
     assert_eq!(
         decision.to_string(),
-        "softmax (x f32 [3, 4], y f32 [3, 4])\n  hip: chosen\n  miopen: available, comes later"
+        "softmax (x f32 [3, 4], y f32 [3, 4])\n  hip: chosen [batch]\n  miopen: available, comes later [run]"
     );
     let decision = softmax::<bf16>("softmax=miopen");
     assert_eq!(decision.chosen, None);

@@ -24,8 +24,8 @@ pub struct Rows {
     pub compared: BTreeMap<String, usize>,
 }
 
-/// Runs the suite, and each case of at most `most` elements in an operand again with fewer rows, along the first axis of its
-/// outputs. Rows must have the same bits. `oracle` must compute each row by itself.
+/// Runs the cases of the suite with at most `most` elements in each operand, and each again with fewer rows along any axis of its
+/// outputs but the last. Rows must have the same bits. `oracle` must compute each row by itself.
 pub fn run_rows<B: SuiteBackend, O: SuiteBackend>(
     backend: &B,
     oracle: &O,
@@ -49,6 +49,9 @@ impl Runner for Cut<'_> {
         self.backend.name()
     }
     fn call(&self, case: &Case) -> Result<RunResult, CallError> {
+        if case.operands.iter().any(|o| o.array.len() > self.most) {
+            return Err(CallError::Unsupported("too large to be run in so many ways".into()));
+        }
         let whole = self.backend.call(case)?;
         if whole.result.is_ok() {
             self.compare(case, &whole)?;
@@ -59,41 +62,52 @@ impl Runner for Cut<'_> {
 
 impl Cut<'_> {
     fn compare(&self, case: &Case, whole: &RunResult) -> Result<(), CallError> {
-        let Some(rows) = rows_of(case).filter(|_| case.operands.iter().all(|o| o.array.len() <= self.most))
-        else {
-            return Ok(());
-        };
-        let Some(cut) = self.operands_of_rows(case, rows)? else { return Ok(()) };
-        let heads = SIZES.iter().copied().filter(|n| *n < rows).map(|n| 0..n);
-        for range in heads.chain([rows - 1..rows, rows / 2..rows / 2 + 1, rows / 2..rows]) {
-            let part = narrowed(case, &cut, range.clone())?;
-            let ran = self.backend.call(&part)?;
-            if let Err(error) = &ran.result {
-                // A provider may lack a kernel for the rest of a layout, but must say so.
-                ran.support.err().ok_or_else(|| CallError::Malformed(error.to_string())).map(drop)?;
-                continue;
+        let rank = case.outputs().map(|o| o.layout.rank()).min().unwrap_or(0);
+        for axis in 0..if rank == 1 { 1 } else { rank.saturating_sub(1) } {
+            let Some(rows) = rows_of(case, axis) else { continue };
+            let Some(cut) = self.operands_of_rows(case, (axis, rows))? else { continue };
+            let heads = SIZES.iter().copied().filter(|n| *n < rows).map(|n| 0..n);
+            for range in heads.chain([rows - 1..rows, rows / 2..rows / 2 + 1, rows / 2..rows]) {
+                self.compare_rows(case, whole, &cut, axis, range)?;
             }
-            if !same_rows(&part, whole, &ran)? {
-                let why = format!("rows {range:?} of {rows} have other bits alone than with the others");
-                return Err(CallError::Malformed(why));
-            }
-            *self
-                .compared
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .entry(case.op.clone())
-                .or_default() += 1;
         }
         Ok(())
     }
 
+    fn compare_rows(
+        &self,
+        case: &Case,
+        whole: &RunResult,
+        cut: &[String],
+        axis: usize,
+        range: Range<usize>,
+    ) -> Result<(), CallError> {
+        let part = narrowed(case, cut, axis, range.clone())?;
+        let ran = self.backend.call(&part)?;
+        if let Err(error) = &ran.result {
+            // A provider may lack a kernel for the rest of a layout, but must say so.
+            return ran.support.err().map(drop).ok_or_else(|| CallError::Malformed(error.to_string()));
+        }
+        if !same_rows(&part, whole, &ran)? {
+            let why = format!("rows {range:?} of axis {axis} have other bits alone than with the others");
+            return Err(CallError::Malformed(why));
+        }
+        let mut compared = self.compared.lock().unwrap_or_else(PoisonError::into_inner);
+        *compared.entry(case.op.clone()).or_default() += 1;
+        Ok(())
+    }
+
     /// The operands that have a row for each row of the outputs: as few inputs as leave the oracle's rows what they are.
-    fn operands_of_rows(&self, case: &Case, rows: usize) -> Result<Option<Vec<String>>, CallError> {
+    fn operands_of_rows(
+        &self,
+        case: &Case,
+        (axis, rows): (usize, usize),
+    ) -> Result<Option<Vec<String>>, CallError> {
         let whole = self.oracle.call(case)?;
         if whole.result.is_err() {
             return Ok(None);
         }
-        let fitting = |o: &&crate::Operand| o.layout.dims().first() == Some(&rows);
+        let fitting = |o: &&crate::Operand| o.layout.dims().get(axis) == Some(&rows);
         let inputs: Vec<_> =
             case.operands.iter().filter(|o| o.role == Role::In).filter(fitting).map(|o| &o.name).collect();
         let mut sets: Vec<u32> = (0..1 << inputs.len().min(10)).collect();
@@ -105,7 +119,7 @@ impl Cut<'_> {
             let all = [rows / 2..rows, 0..1, rows - 1..rows];
             let mut right = true;
             for range in all {
-                let part = narrowed(case, &cut, range)?;
+                let part = narrowed(case, &cut, axis, range)?;
                 right = right
                     && matches!(self.oracle.call(&part), Ok(ran)
                         if ran.result.is_ok() && same_rows(&part, &whole, &ran)?);
@@ -118,19 +132,19 @@ impl Cut<'_> {
     }
 }
 
-/// The extent of the first axis of all outputs, if there are several rows.
-fn rows_of(case: &Case) -> Option<usize> {
-    let mut outputs = case.outputs().map(|o| o.layout.dims().first().copied());
+/// The extent of an axis of all outputs, if there are several rows.
+fn rows_of(case: &Case, axis: usize) -> Option<usize> {
+    let mut outputs = case.outputs().map(|o| o.layout.dims().get(axis).copied());
     let rows = outputs.next()??;
     (rows > 1 && outputs.all(|other| other == Some(rows))).then_some(rows)
 }
 
 /// The case with these rows of these operands.
-fn narrowed(case: &Case, cut: &[String], range: Range<usize>) -> Result<Case, CallError> {
+fn narrowed(case: &Case, cut: &[String], axis: usize, range: Range<usize>) -> Result<Case, CallError> {
     let mut part = case.clone();
     for name in cut {
         if let Some(operand) = part.operand_mut(name) {
-            operand.layout = operand.layout.narrow(0, range.start, range.len())?;
+            operand.layout = operand.layout.narrow(axis as isize, range.start, range.len())?;
         }
     }
     Ok(part)
