@@ -1,6 +1,8 @@
 //! The level *batch*: the logits of a token are the same bits however its prompt is cut, and whatever other texts are in the step.
 #[path = "determinism/compare.rs"]
 mod compare;
+#[path = "determinism/cost.rs"]
+mod cost;
 
 use super::model;
 use compare::{check, first_batch, first_cut};

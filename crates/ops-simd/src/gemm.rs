@@ -9,6 +9,7 @@
 #[cfg(target_arch = "x86_64")]
 mod bf16_avx512;
 mod blocked;
+mod by_row;
 mod direct;
 mod gathered;
 mod matrix;

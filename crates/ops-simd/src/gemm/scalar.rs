@@ -4,7 +4,8 @@ use half::{bf16, f16};
 
 #[cfg(target_arch = "x86_64")]
 use super::bf16_avx512::{self, Bf16Pairs};
-use super::blocked::{Blocked, DEPTH};
+use super::blocked::Blocked;
+use super::by_row;
 use super::direct::{Direct, fits_direct};
 use super::matrix::{Mat, MatMut};
 use super::pack;
@@ -160,9 +161,9 @@ impl Scalar for f32 {
 
     fn product_by_row(isa: Isa, a: Operand<'_>, b: Operand<'_>, c: MatMut<'_, f32>, accumulate: bool) {
         match a {
-            Operand::F32(a) => by_row_f32(isa, a, b, c, accumulate),
-            Operand::F16(a) => by_row_f32(isa, a, b, c, accumulate),
-            Operand::Bf16(a) => by_row_f32(isa, a, b, c, accumulate),
+            Operand::F32(a) => by_row::in_f32(isa, a, b, c, accumulate),
+            Operand::F16(a) => by_row::in_f32(isa, a, b, c, accumulate),
+            Operand::Bf16(a) => by_row::in_f32(isa, a, b, c, accumulate),
         }
     }
 }
@@ -241,53 +242,6 @@ fn product<A: Input, B: Input<Acc = A::Acc>>(
     }
 }
 
-fn by_row_f32<A: Input<Acc = f32> + Element>(
-    isa: Isa,
-    a: Mat<'_, A>,
-    b: Operand<'_>,
-    c: MatMut<'_, f32>,
-    accumulate: bool,
-) {
-    match b {
-        Operand::F32(b) => dots_or_blocks(isa, a, b, c, accumulate),
-        Operand::F16(b) => dots_or_blocks(isa, a, b, c, accumulate),
-        Operand::Bf16(b) => dots_or_blocks(isa, a, b, c, accumulate),
-    }
-}
-
-/// Dot products where columns of B are contiguous, for any number of rows, and blocks otherwise.
-fn dots_or_blocks<A, B>(isa: Isa, a: Mat<'_, A>, b: Mat<'_, B>, mut c: MatMut<'_, f32>, accumulate: bool)
-where
-    A: Input<Acc = f32> + Element,
-    B: Input<Acc = f32> + Element,
-{
-    if b.row_stride() != 1 || b.cols() == 0 {
-        return by_row(isa, a, b, c, accumulate);
-    }
-    // So many rows of A stay in the L2 cache while all columns pass.
-    let together = (skinny::ROWS_BYTES / (4 * a.cols().max(1))).clamp(4, skinny::MOST_ROWS) / 4 * 4;
-    for i in (0..a.rows()).step_by(together) {
-        let (now, rest) = c.split_at_row(together);
-        let rows = a.block(i, now.rows(), 0, a.cols());
-        skinny::dots(isa, rows, b, now, accumulate);
-        c = rest;
-    }
-}
-
-/// Blocks, or operands in place where the sums are the same.
-fn by_row<A: Input, B: Input<Acc = A::Acc>>(
-    isa: Isa,
-    a: Mat<'_, A>,
-    b: Mat<'_, B>,
-    c: MatMut<'_, A::Acc>,
-    accumulate: bool,
-) {
-    match A::wide(a) {
-        Some(a) if a.cols() <= DEPTH && fits_direct(isa, &a, &b) => isa.run(Direct { a, b, c, accumulate }),
-        _ => isa.run(Blocked { a, b, c, accumulate }),
-    }
-}
-
 fn packed_f32<B: Input<Acc = f32>>(
     b: &PackedB<'_, B>,
     a: Operand<'_>,
@@ -343,7 +297,7 @@ impl Scalar for f64 {
     }
 
     fn product_by_row(isa: Isa, a: Mat<'_, f64>, b: Mat<'_, f64>, c: MatMut<'_, f64>, accumulate: bool) {
-        by_row(isa, a, b, c, accumulate);
+        by_row::product(isa, a, b, c, accumulate);
     }
 }
 
