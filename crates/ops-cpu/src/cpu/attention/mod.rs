@@ -10,6 +10,7 @@ use crate::Reference;
 use crate::host::raw::{Raw, RawMut};
 use crate::{Host, Kernel};
 use bytemuck::cast_slice_mut;
+use core::ops::Range;
 use ops_core::ops::Attention;
 use ops_core::{Call, DType, Determinism, Float, Operands, Result};
 use ops_simd::rows::Running;
@@ -81,15 +82,19 @@ fn run_tile(p: &Problem<'_>, tile: &Tile, o: &mut [f32], running: &mut [Running]
 /// sums.
 fn split_keys(p: &Problem<'_>, tile: &Tile, step: usize, threaded: bool, out: &Output<'_>) -> Result<()> {
     let rows = tile.queries.len() * p.group();
-    let starts: Vec<usize> = tile.keys.clone().step_by(step).collect();
-    let mut sums = scratch::<f32>((starts.len() + 1) * rows * p.dv)?;
+    // By row, parts begin at multiples of a step, wherever the first visible key is.
+    let Range { start, end } = tile.keys;
+    let second = if p.by_row { (start / step + 1) * step } else { start + step };
+    let starts = (start..end.min(start + 1)).chain((second..end).step_by(step));
+    let ranges: Vec<_> =
+        starts.map(|from| from..end.min(if from == start { second } else { from + step })).collect();
+    let mut sums = scratch::<f32>((ranges.len() + 1) * rows * p.dv)?;
     let (total, sums) = sums.as_mut_slice().split_at_mut(rows * p.dv);
     sums.fill(0.0);
-    let mut running = vec![Running::START; starts.len() * rows];
-    let parts = starts.iter().zip(sums.chunks_exact_mut(rows * p.dv)).zip(running.chunks_exact_mut(rows));
-    let one = |((start, o), running): ((&usize, &mut [f32]), &mut [Running])| {
-        let keys = *start..tile.keys.end.min(start + step);
-        run_tile(p, &Tile { keys, ..tile.clone() }, o, running)
+    let mut running = vec![Running::START; ranges.len() * rows];
+    let parts = ranges.iter().zip(sums.chunks_exact_mut(rows * p.dv)).zip(running.chunks_exact_mut(rows));
+    let one = |((keys, o), running): ((&Range<usize>, &mut [f32]), &mut [Running])| {
+        run_tile(p, &Tile { keys: keys.clone(), ..tile.clone() }, o, running)
     };
     let done = match threaded {
         true => threads::for_each_part(parts.collect(), &one),

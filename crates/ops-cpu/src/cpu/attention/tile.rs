@@ -63,7 +63,7 @@ impl Problem<'_> {
     pub(super) fn visible_keys(&self, queries: Range<usize>) -> Range<usize> {
         let ranges = queries.map(|i| (self.visible)(i)).filter(|r| !r.is_empty());
         let all = ranges.reduce(|a, b| a.start.min(b.start)..a.end.max(b.end)).unwrap_or(0..0);
-        if self.by_row { all.start / PART_KEYS * PART_KEYS..all.end } else { all }
+        if self.by_row { all.start / TILE_KEYS * TILE_KEYS..all.end } else { all }
     }
 
     /// The sink of row `r` of a tile; −∞ if there are none.
