@@ -54,7 +54,7 @@ fn attention(p: &Problem<'_>, batch: usize, o: RawMut<'_>, lse: Option<RawMut<'_
         };
     }
     if few {
-        let step = |tile: &Tile| tile.keys.len().div_ceil(pieces).next_multiple_of(TILE_KEYS);
+        let step = |tile: &Tile| tile.keys.len().div_ceil(pieces).max(1).next_multiple_of(TILE_KEYS);
         let one = |tile: Tile| split_keys(p, &tile, step(&tile), true, &out);
         return (0..units).map(tile).try_for_each(one);
     }
