@@ -176,7 +176,8 @@ pub fn prepare(call: &Attention<'_>, device: &Device) -> Result<Plan, Refused> {
     let rows = call.t.checked_mul(args.group).ok_or(Refused::Size)?;
     let heads = call.batch.checked_mul(call.kv_heads).ok_or(Refused::Size)?;
     let widest = call.d.max(call.dv);
-    let few = rows <= FEW_ROWS && widest <= WHOLE_HEAD;
+    let by_row = device.tuning.is_by_row();
+    let few = (rows <= FEW_ROWS || by_row) && widest <= WHOLE_HEAD;
     let on_matrix = MMA_VARIANTS.iter().find(|(_, most, _)| widest <= *most);
     let on_matrix = on_matrix.filter(|_| !few && device.matrix.is_some() && MMA_TYPES.contains(&t));
     if let Some(&(variant, _, together)) = on_matrix {
@@ -198,9 +199,10 @@ pub fn prepare(call: &Attention<'_>, device: &Device) -> Result<Plan, Refused> {
         let main = Launch::over(need("attention", variant, &[t])?, tiles, 1, u64::MAX);
         return Ok(Plan { main, combine: None, workspace: 0, args });
     }
-    let (variant, together) = if rows == 1 || t == ElementType::F64 { ("rows1", 1) } else { ("rows4", 4) };
+    let (variant, together) =
+        if (rows == 1 && !by_row) || t == ElementType::F64 { ("rows1", 1) } else { ("rows4", 4) };
     let blocks = rows.div_ceil(together).checked_mul(heads).ok_or(Refused::Size)?;
-    args.splits = parts(visible_keys(call, &args), blocks, device);
+    args.splits = if by_row { 1 } else { parts(visible_keys(call, &args), blocks, device) };
     args.lanes = widest.div_ceil(SLICE).max(together).next_power_of_two();
     let main = Launch::over(need("attention", variant, &[t])?, blocks * args.splits, 1, u64::MAX);
     if args.splits == 1 {

@@ -194,7 +194,8 @@ fn on_matrix(
     if args.transposed != 0 {
         return Err("matrix units do not take transposed convolutions");
     }
-    let (outputs, positions) = (args.outputs.by(), args.positions);
+    let (outputs, by_row) = (args.outputs.by(), device.tuning.is_by_row());
+    let positions = if by_row { args.pixels.by() } else { args.positions };
     if outputs < MIN_CHANNELS || positions < MIN_PIXELS || args.terms < MIN_TERMS {
         return Err("most of a tile of matrix units would be empty");
     }

@@ -206,10 +206,10 @@ pub fn prepare(
     }
 }
 
-/// Whether rows are sorted by expert. The sort counts choices and experts in 32 bits.
+/// Whether rows are sorted by expert. A tile sums in another order than a row by itself. The sort counts choices and experts in 32 bits.
 fn is_sorted(args: &ExpertsArgs, device: &Device) -> bool {
     let enough = args.experts.saturating_mul(device.tuning.expert_rows());
-    let counted = args.rows <= 1 << 31 && args.experts < 1 << 31;
+    let counted = !device.tuning.is_by_row() && args.rows <= 1 << 31 && args.experts < 1 << 31;
     args.rows >= enough && counted && args.experts > 0 && args.outputs > 0 && args.d > 0
 }
 

@@ -28,9 +28,10 @@ impl Device {
         self.blocks(self.tuning.dot_blocks())
     }
 
-    /// Whether this many large tiles fill the device.
+    /// Whether this many large tiles fill the device. Tiles of one size serve launches whose rows must not depend on each other.
     pub(crate) fn takes_large(&self, tiles: u64) -> bool {
-        tiles.saturating_mul(100) >= self.blocks(1).saturating_mul(self.tuning.large_tiles())
+        !self.tuning.is_by_row()
+            && tiles.saturating_mul(100) >= self.blocks(1).saturating_mul(self.tuning.large_tiles())
     }
 
     /// Number of small blocks that fill the device `rounds` times.

@@ -206,7 +206,8 @@ fn split(view: OperandView<'_>) -> Result<(OperandView<'_>, [i64; 2]), Refused> 
 fn launch(args: &MatmulArgs, types: [ElementType; 2], device: &Device) -> Result<Launch, Refused> {
     let batches = args.batches.count();
     let times = |a: u64, b: u64| a.checked_mul(b).ok_or(Refused::Size);
-    if args.m <= device.tuning.product_rows() && args.b.row == 1 && COMMON.contains(&types) {
+    let few = args.m <= device.tuning.product_rows() || device.tuning.is_by_row();
+    if few && args.b.row == 1 && COMMON.contains(&types) {
         let (variant, rows, columns) = if args.m == 1 { ("rows1", 1, 4) } else { ("rows4", 4, 2) };
         let instance = need("matmul", variant, &types)?;
         let groups = times(times(args.m.div_ceil(rows), args.n.div_ceil(columns))?, batches)?;

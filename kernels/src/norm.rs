@@ -11,6 +11,8 @@ const BLOCK: u32 = 256;
 const SHORT_ROW: u64 = 4;
 /// Elements in one part of a group; `GROUP_PART` in the source.
 const GROUP_PART: u64 = 4096;
+/// Blocks of a large group, if they must not depend on the number of groups.
+const SHARES_BY_ROW: u64 = 16;
 /// Accumulators for the moments of one part.
 const MOMENTS: u64 = 3;
 
@@ -219,7 +221,8 @@ pub fn group(dims: &[u64], groups: u64, norm: &Norm<'_>, device: &Device) -> Res
     };
     let parts = (shape.count() / group_rows.max(1)).div_ceil(GROUP_PART);
     // Enough blocks per group to fill the device, but at least two parts per block.
-    let shares = (device.blocks(8) / group_rows.max(1)).min(parts / 2);
+    let wanted = if device.tuning.is_by_row() { SHARES_BY_ROW } else { device.blocks(8) / group_rows.max(1) };
+    let shares = wanted.min(parts / 2);
     if shares < 2 {
         let main = Launch::over(need("group_norm", "", &types)?, group_rows, 1, device.row_blocks());
         return Ok(GroupPlan { main, apply: None, workspace: 0, args });

@@ -291,6 +291,10 @@ fn split_row_bytes(k: u64, t: ElementType) -> u64 {
 /// The plan with byte dot products, if the device has them and there are few rows.
 fn dot(args: QLinearArgs, types: [ElementType; 2], device: &Device) -> Result<Option<Plan>, Refused> {
     let few = device.tuning.qlinear_dot_rows()..=device.tuning.qlinear_rows();
+    // One row and several are split and summed in different ways.
+    if device.tuning.is_by_row() {
+        return Ok(None);
+    }
     if device.dot4.is_none() || types[1] == ElementType::F64 || !few.contains(&args.rows) || args.k == 0 {
         return Ok(None);
     }
@@ -355,7 +359,8 @@ fn groups(
 
 fn launch(args: &QLinearArgs, types: [ElementType; 2], device: &Device) -> Result<Launch, Refused> {
     let has = |variant| crate::find("qlinear", variant, &types).is_some();
-    if args.rows <= device.tuning.qlinear_rows() || !has("tile64") {
+    let few = args.rows <= device.tuning.qlinear_rows() || device.tuning.is_by_row();
+    if few || !has("tile64") {
         let wide = args.rows > 4 && has("rows8");
         let (variant, together) = match args.rows {
             0 | 1 => ("rows1", (1, 4)),

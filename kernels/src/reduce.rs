@@ -18,6 +18,8 @@ const MIN_COLUMNS: u64 = 16;
 /// Loads per thread of a part, at least.
 const MIN_LOADS: u64 = 8;
 const MAX_PARTS: u64 = 1024;
+/// Parts of a long row, if they must not depend on the number of rows.
+const PARTS_BY_ROW: u64 = 16;
 
 /// Arguments of every reduction.
 #[repr(C)]
@@ -204,7 +206,7 @@ fn rows(kind: Kind, t: ElementType, mut args: ReduceArgs, device: &Device) -> Re
     args.reduced = args.reduced.with_pack(pack);
     // A wave to an output, so that each lane has several loads in flight, unless that leaves most of the device idle.
     let filling = device.blocks(8) * u64::from(BLOCK / device.wave);
-    let long = if outputs >= filling { device.wave } else { BLOCK };
+    let long = if outputs >= filling && !device.tuning.is_by_row() { device.wave } else { BLOCK };
     let lanes = lanes_for(n, pack, device.wave).unwrap_or(long);
     args.lanes = lanes.into();
     let step = u64::from(BLOCK * pack);
@@ -234,7 +236,8 @@ fn columns(kind: Kind, t: ElementType, mut args: ReduceArgs, device: &Device) ->
 /// Splits the elements into parts, at most `most`, so that `items` blocks become enough to fill the device. A part is a multiple
 /// of `step` elements.
 fn split(args: &mut ReduceArgs, items: u64, most: u64, step: u64, device: &Device) {
-    let parts = (device.blocks(8) / items.max(1)).min(most).clamp(1, MAX_PARTS);
+    let wanted = if device.tuning.is_by_row() { PARTS_BY_ROW } else { device.blocks(8) / items.max(1) };
+    let parts = wanted.min(most).clamp(1, MAX_PARTS);
     let n = args.reduced.count();
     if parts > 1 {
         args.part = n.div_ceil(parts).next_multiple_of(step);

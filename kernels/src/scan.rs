@@ -10,6 +10,8 @@ const BLOCK: u32 = 256;
 const MIN_PART: u64 = 4 * PART_STEP;
 const PART_STEP: u64 = BLOCK as u64 * 16;
 const MAX_PARTS: u64 = 1024;
+/// Parts of a long row, if they must not depend on the number of rows.
+const PARTS_BY_ROW: u64 = 16;
 /// With at least this many rows adjacent in memory, each row gets one thread.
 const COLUMN_ROWS: u64 = 32;
 /// Rows of at most this many elements get one thread too.
@@ -77,14 +79,16 @@ pub fn prepare(
     let mut args =
         ScanArgs { shape, x, y, partial: 0, parts: Divider::new(1), rows: count, part: n, totals: 0 };
     let side_by_side = x.stride[4] == 1 && x.stride[5] != 1;
-    if (side_by_side && count >= COLUMN_ROWS) || n <= SHORT_ROW {
+    let by_row = device.tuning.is_by_row();
+    if (side_by_side && count >= COLUMN_ROWS && !by_row) || n <= SHORT_ROW {
         let instance = need("cumsum", "columns", &[t])?;
         let most = device.blocks(device.tuning.element_blocks());
         let launch = Launch::over(instance, count, u64::from(instance.block), most);
         return Ok(Plan { launch, args, workspace: 0 });
     }
     let instance = need("cumsum", "rows", &[t])?;
-    let parts = (device.blocks(8) / count.max(1)).min(n / MIN_PART).clamp(1, MAX_PARTS);
+    let wanted = if by_row { PARTS_BY_ROW } else { device.blocks(8) / count.max(1) };
+    let parts = wanted.min(n / MIN_PART).clamp(1, MAX_PARTS);
     if parts > 1 {
         args.part = n.div_ceil(parts).next_multiple_of(PART_STEP);
         args.parts = Divider::new(n.div_ceil(args.part));

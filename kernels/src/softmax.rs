@@ -62,7 +62,7 @@ pub fn prepare(
     let (shape, [x, y]) = rows(&with_last(dims, axis)?, 1, views)?;
     let (mut launch, rows, lanes) = row_launch(op, &types, &shape, device)?;
     let side_by_side = x.stride[4] == 1 && x.stride[5] != 1;
-    if side_by_side && rows >= COLUMN_ROWS {
+    if side_by_side && rows >= COLUMN_ROWS && !device.tuning.is_by_row() {
         let instance = need(op, "column", &types)?;
         launch = Launch::over(
             instance,

@@ -6,6 +6,7 @@ use crate::GfxTarget;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Tuning {
     values: [u32; KNOBS.len()],
+    by_row: bool,
 }
 
 /// A tuning parameter.
@@ -142,7 +143,7 @@ const EXCEPTIONS: &[Exception] = &[Exception {
 impl Tuning {
     /// The values in the table for an architecture.
     pub fn of(gfx: &str) -> Tuning {
-        let mut tuning = Tuning { values: KNOBS.map(|knob| knob.value) };
+        let mut tuning = Tuning { values: KNOBS.map(|knob| knob.value), by_row: false };
         for exception in EXCEPTIONS.iter().filter(|e| e.holds_for(gfx)) {
             let _known = tuning.set(exception.knob, exception.value);
         }
@@ -164,6 +165,16 @@ impl Tuning {
     pub fn set(&mut self, knob: &str, value: u32) -> bool {
         let place = KNOBS.iter().position(|k| k.name == knob).filter(|_| value > 0);
         place.map(|at| self.values[at] = value).is_some()
+    }
+
+    /// With kernels that sum each row in an order that depends on the length of the sum alone, or without: a row then has the same
+    /// bits whatever other rows are in a launch.
+    pub fn by_row(self, by_row: bool) -> Tuning {
+        Tuning { by_row, ..self }
+    }
+    /// Whether kernels must sum each row in an order that depends on the length of the sum alone.
+    pub fn is_by_row(&self) -> bool {
+        self.by_row
     }
 
     pub(crate) fn element_blocks(&self) -> u32 {

@@ -3,4 +3,5 @@
 //! They are one test program, because most of its build time goes into every kernel of each backend.
 mod golden;
 mod mutants;
+mod rows;
 mod suite;

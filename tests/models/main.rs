@@ -2,6 +2,7 @@
 
 mod continuation;
 mod continued;
+mod determinism;
 mod encoder_fixture;
 mod encoders;
 mod families;

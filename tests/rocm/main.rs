@@ -1,4 +1,7 @@
 //! The decoder on the stand-in for ROCm, with waves of 32 and of 64 lanes; and what goes wrong elsewhere.
+#[allow(dead_code)]
+#[path = "../models/determinism/compare.rs"]
+mod compare;
 mod continuation;
 #[path = "../models/continued.rs"]
 mod continued;
@@ -16,7 +19,7 @@ mod standin;
 use rocm_ops::gguf::Gguf;
 use rocm_ops::model::Transformer;
 use rocm_ops::models::Decoder;
-use rocm_ops::{Checked, Cpu, Float, Reference, Rocm, f16};
+use rocm_ops::{Checked, Cpu, Determinism, Float, Reference, Rocm, f16};
 use standin::with_standin;
 
 const WAVES_OF_64: &[(&str, &str)] = &[("HIP_STANDIN_WAVE", "64")];
@@ -160,4 +163,23 @@ fn encoders_on_waves_of_64() {
 fn encoders() {
     let rocm = Rocm::new().unwrap();
     encoder_fixture::ENCODERS.iter().for_each(|name| encoder_fixture::check(&rocm, name));
+}
+
+/// Logits do not depend on cuts of the prompt and on batches, if the level *batch* is asked for.
+fn by_row() {
+    let rocm = Rocm::builder().determinism(Determinism::Batch).build().unwrap();
+    for dtype in ["f16", "q8_0", "q4_0"] {
+        compare::check::<f32, _>(&rocm, dtype, 6, 2, &[3]);
+        compare::check::<f16, _>(&rocm, dtype, 5, 3, &[2]);
+    }
+}
+
+#[test]
+fn logits_do_not_depend_on_cuts_and_batches_on_waves_of_32() {
+    with_standin("logits_do_not_depend_on_cuts_and_batches_on_waves_of_32", &[], |_| by_row());
+}
+
+#[test]
+fn logits_do_not_depend_on_cuts_and_batches_on_waves_of_64() {
+    with_standin("logits_do_not_depend_on_cuts_and_batches_on_waves_of_64", WAVES_OF_64, |_| by_row());
 }

@@ -1,5 +1,5 @@
 //! The error type of the workspace. Callers branch on [`Error::Unsupported`]; they never need to match on its text.
-use crate::{DType, Layout, Shape};
+use crate::{DType, Determinism, Layout, Shape};
 
 /// The result type of this crate.
 pub type Result<T, E = Error> = core::result::Result<T, E>;
@@ -40,6 +40,14 @@ pub enum Reason {
     /// The user's policy forbids it.
     #[error("disabled by policy")]
     Policy,
+    /// The bits of the result are promised less than was asked for.
+    #[error("determinism is asked to be {wanted} or more, and is {available}")]
+    Determinism {
+        /// The level asked for.
+        wanted: Determinism,
+        /// The level of the best that there is for this call.
+        available: Determinism,
+    },
     /// There is no kernel at all.
     #[error("not implemented by this backend")]
     Missing,

@@ -1,8 +1,8 @@
 //! Ops, their arguments, and the trait that connects them to backends.
 use crate::ops::registry::OptionValue;
 use crate::{
-    AnyTensor, Backend, Call, DType, Lent, Operands, Packing, Reason, Result, Seen, Shape, Slot, Space,
-    Tolerance,
+    AnyTensor, Backend, Call, DType, Determinism, Lent, Operands, Packing, Reason, Result, Seen, Shape, Slot,
+    Space, Tolerance,
 };
 use core::fmt::Debug;
 use core::hash::{Hash, Hasher};
@@ -117,6 +117,12 @@ pub trait Execute<O: Op>: Backend {
     fn reads(&self, op: &O, operand: &'static str, packing: &'static Packing) -> bool {
         let _ = (op, operand, packing);
         false
+    }
+    /// What this backend promises about the bits of this call's results. A backend that does not say promises only
+    /// [`Determinism::Run`].
+    fn determinism(&self, op: &O, on: &dyn Operands) -> Determinism {
+        let _ = (op, on);
+        Determinism::Run
     }
     /// Repacks `x` into the layout in which this backend reads `operand` of this op fastest. Returns `x` unchanged if there is no
     /// such layout, nothing to gain, or no memory. Meant for weights: pack once, when a model is loaded.

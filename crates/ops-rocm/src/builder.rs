@@ -6,6 +6,7 @@ use crate::index_names::IndexNames;
 use crate::kernels::{CacheFolder, CacheLimit, CodeObjects, KernelSource, Kernels};
 use crate::rocm::Shared;
 use crate::{Result, Rocm, tuned};
+use ops_core::Determinism;
 use ops_kernels::Tuning;
 use std::path::PathBuf;
 
@@ -57,6 +58,13 @@ impl RocmBuilder {
     }
     /// With this policy.
     pub fn policy(self, policy: Policy) -> Self {
+        let policy = policy.at_least(self.policy.least());
+        RocmBuilder { policy, ..self }
+    }
+    /// Every call promises at least this level; a call for which no provider does is unsupported. Also a policy may ask for one, and
+    /// the higher of both counts.
+    pub fn determinism(self, determinism: Determinism) -> Self {
+        let policy = self.policy.at_least(determinism);
         RocmBuilder { policy, ..self }
     }
     /// With kernels from there; otherwise as `OPS_ROCM_KERNELS` says, `jit` or `aot`, or from either.
@@ -113,6 +121,7 @@ impl RocmBuilder {
         let code = embedded.unwrap_or(gfx.name());
         let target = Target::of_device(device.hip(), device.info(), code)
             .tuned(tuning)
+            .promising(policy.least())
             .ignoring_denials(self.ignores_denials);
         let kernels = Kernels::new(&device, source, objects, self.cache, limit)?;
         let stream = device.stream()?;

@@ -2,7 +2,7 @@
 use crate::choice::{Candidate, Decision, Policy, Ranking, Target, Verdict, describe};
 use crate::error::{NAME, failed};
 use crate::{Error, HipSpace, ProviderId, Rocm};
-use ops_core::{Call, Execute, Op, Operands, Reason, Result};
+use ops_core::{Call, Determinism, Execute, Op, Operands, Reason, Result};
 
 /// One way to compute one op.
 pub trait Provider<O: Op>: Sync {
@@ -15,6 +15,10 @@ pub trait Provider<O: Op>: Sync {
     /// # Errors
     /// Why not.
     fn applicable(&self, target: &Target, op: &O, on: &dyn Operands) -> Result<(), Reason>;
+
+    /// What it promises about the bits of the result of a problem that it can compute, on a target whose launches
+    /// [sum by row](Target::sums_by_row) or do not. Results of ops that are exact are [`Determinism::Exact`] without its word.
+    fn determinism(&self, target: &Target, op: &O, on: &dyn Operands) -> Determinism;
 
     /// How it would compute a problem that it can compute, if it has more than one way.
     fn how(&self, _target: &Target, _op: &O, _on: &dyn Operands) -> Option<String> {
@@ -68,6 +72,7 @@ pub(crate) fn decide<O: Op>(
         name: op.name_on(on),
         ids: ids(list),
         applicable: &|at| list[at].applicable(target, op, on),
+        determinism: &|at| Determinism::of_call(op, on, list[at].determinism(target, op, on)),
         how: &|at| list[at].how(target, op, on),
         defer: &|at| list[at].defer(target, op, on),
         probe: &|at| rocm.map_or(Ok(None), |rocm| list[at].probe(rocm, op, on)),
@@ -90,6 +95,7 @@ struct Asked<'p> {
     name: &'static str,
     ids: Vec<ProviderId>,
     applicable: &'p dyn Fn(usize) -> Result<(), Reason>,
+    determinism: &'p dyn Fn(usize) -> Determinism,
     how: &'p dyn Fn(usize) -> Option<String>,
     defer: &'p dyn Fn(usize) -> Option<String>,
     probe: &'p dyn Fn(usize) -> Result<Option<String>, Reason>,
@@ -102,7 +108,8 @@ impl Asked<'_> {
         let by_default = ruled.is_none();
         let all = || Ranking { ranked: (0..ids.len()).collect(), forbidden: Vec::new() };
         let Ranking { ranked, forbidden } = ruled.unwrap_or_else(all);
-        let mut asked: Vec<_> = ranked.into_iter().map(|at| (at, self.ask(at, by_default))).collect();
+        let wanted = policy.least();
+        let mut asked: Vec<_> = ranked.into_iter().map(|at| (at, self.ask(at, by_default, wanted))).collect();
         asked.sort_by_key(|(_, candidate)| candidate.deferred.is_some());
         let chosen = asked.iter_mut().find_map(|(at, candidate)| self.choose(*at, candidate));
         let refused = |at: usize| self.candidate(at, Verdict::Declined(Reason::Policy));
@@ -122,26 +129,33 @@ impl Asked<'_> {
                 Some(at)
             }
             Err(reason) => {
-                *candidate = self.candidate(at, Verdict::Declined(reason));
+                let determinism = candidate.determinism;
+                *candidate = Candidate { determinism, ..self.candidate(at, Verdict::Declined(reason)) };
                 None
             }
         }
     }
 
     /// One provider's answer.
-    fn ask(&self, at: usize, by_default: bool) -> Candidate {
-        match (self.applicable)(at) {
-            Ok(()) => Candidate {
-                how: (self.how)(at),
-                deferred: if by_default { (self.defer)(at) } else { None },
-                ..self.candidate(at, Verdict::Available)
-            },
-            Err(reason) => self.candidate(at, Verdict::Declined(reason)),
+    fn ask(&self, at: usize, by_default: bool, wanted: Determinism) -> Candidate {
+        if let Err(reason) = (self.applicable)(at) {
+            return self.candidate(at, Verdict::Declined(reason));
+        }
+        let available = (self.determinism)(at);
+        let promises = Candidate { determinism: Some(available), ..self.candidate(at, Verdict::Available) };
+        if available < wanted {
+            let verdict = Verdict::Declined(Reason::Determinism { wanted, available });
+            return Candidate { verdict, ..promises };
+        }
+        Candidate {
+            how: (self.how)(at),
+            deferred: if by_default { (self.defer)(at) } else { None },
+            ..promises
         }
     }
 
     fn candidate(&self, at: usize, verdict: Verdict) -> Candidate {
-        Candidate { provider: self.ids[at], verdict, how: None, deferred: None }
+        Candidate { provider: self.ids[at], verdict, determinism: None, how: None, deferred: None }
     }
 }
 
@@ -212,6 +226,15 @@ where
     fn fuses(&self, op: &O, on: &dyn Operands) -> bool {
         let list = <Rocm as Providers<O>>::LIST;
         self.choose(op, on, false).is_ok_and(|place| list[place].id() != ProviderId::PARTS)
+    }
+    fn determinism(&self, op: &O, on: &dyn Operands) -> Determinism {
+        match self.choose(op, on, false) {
+            Ok(place) => {
+                let provider = <Rocm as Providers<O>>::LIST[place];
+                Determinism::of_call(op, on, provider.determinism(self.target(), op, on))
+            }
+            Err(_) => Determinism::Run,
+        }
     }
 
     fn execute(&self, call: Call<'_, '_, O, HipSpace>) -> Result<()> {

@@ -9,6 +9,7 @@
 #[cfg(target_arch = "x86_64")]
 mod bf16_avx512;
 mod blocked;
+mod by_row;
 mod direct;
 mod few;
 #[cfg(target_arch = "x86_64")]
@@ -24,7 +25,7 @@ mod skinny;
 pub use few::FewBf16;
 pub use gathered::{Gathered, PackedA, gemm_gathered};
 pub use matrix::{Mat, MatMut};
-pub use packed::{Columns, PackedB, gemm_packed};
+pub use packed::{Columns, PackedB, gemm_packed, gemm_packed_by_row};
 pub use scalar::{Input, Operand, Scalar};
 
 use crate::error::{Error, same_len};
@@ -45,5 +46,24 @@ pub fn gemm<A: Input, B: Input<Acc = A::Acc>>(
     same_len("rows of c", c.rows(), a.rows())?;
     same_len("columns of c", c.cols(), b.cols())?;
     A::Acc::product(isa, A::operand(a), B::operand(b), c, accumulate);
+    Ok(())
+}
+
+/// As [`gemm`], but the order in which a row of C is summed depends on the depth and on the strides of B alone, so that a row has
+/// the same bits whatever the other rows and columns are. It is as fast as [`gemm`] for one row, and slower for many.
+///
+/// # Errors
+/// As [`gemm`].
+pub fn gemm_by_row<A: Input, B: Input<Acc = A::Acc>>(
+    isa: Isa,
+    a: Mat<'_, A>,
+    b: Mat<'_, B>,
+    c: MatMut<'_, A::Acc>,
+    accumulate: bool,
+) -> Result<(), Error> {
+    same_len("rows of b", b.rows(), a.cols())?;
+    same_len("rows of c", c.rows(), a.rows())?;
+    same_len("columns of c", c.cols(), b.cols())?;
+    A::Acc::product_by_row(isa, A::operand(a), B::operand(b), c, accumulate);
     Ok(())
 }

@@ -49,6 +49,6 @@ pub use codes::{CodeFormat, multiply_codes};
 pub use lookup::{LookupFormat, decode_lookup_row, multiply_lookup_rows};
 pub use multiply::multiply;
 pub use requantize::requantize;
-pub use rows::multiply_rows;
+pub use rows::{multiply_rows, multiply_rows_by_row};
 pub use super_blocks::{SUPER_BLOCK, SuperFormat, decode_super_row, multiply_super_rows};
 pub use tiles::{TILE_ROWS, Tiles};

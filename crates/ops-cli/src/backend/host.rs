@@ -5,7 +5,7 @@
 use super::observed::Candidates;
 use crate::args::Choice;
 use crate::problem::Candidate;
-use ops_core::{Backend, Call, Element, Execute, HostMemory, Op, Operands, Reason, Result};
+use ops_core::{Backend, Call, Determinism, Element, Execute, HostMemory, Op, Operands, Reason, Result};
 use ops_cpu::{Cpu, Host, HostBuffer, Reference};
 
 /// [`Cpu`] or [`Reference`].
@@ -70,6 +70,12 @@ where
             EitherHost::Reference => Reference.support(op, on),
         }
     }
+    fn determinism(&self, op: &O, on: &dyn Operands) -> Determinism {
+        match self {
+            EitherHost::Cpu => Cpu::new().determinism(op, on),
+            EitherHost::Reference => Reference.determinism(op, on),
+        }
+    }
     fn execute(&self, call: Call<'_, '_, O, Host>) -> Result<()> {
         match self {
             EitherHost::Cpu => Cpu::new().execute(call),
@@ -87,6 +93,6 @@ where
             EitherHost::Cpu => "the only candidate: a kernel for every layout",
             EitherHost::Reference => "the only candidate: plain loops in f64",
         };
-        vec![Candidate::only(self.name(), self.support(op, on), reason)]
+        vec![Candidate::only(self.name(), self.support(op, on), self.determinism(op, on), reason)]
     }
 }

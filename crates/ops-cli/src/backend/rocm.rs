@@ -48,7 +48,7 @@ impl Gpu {
         let gfx = Gfx::parse(name).map_err(|error| Failure::Usage(error.to_string()))?;
         let policy = Policy::from_env().map_err(|error| Failure::Usage(error.to_string()))?;
         policy.check().map_err(|error| Failure::Usage(error.to_string()))?;
-        Ok(Gpu::Assumed(Arc::new((Target::assumed(gfx), policy))))
+        Ok(Gpu::Assumed(Arc::new((Target::assumed(gfx).promising(policy.least()), policy))))
     }
 
     /// The GPU to compute on.
@@ -147,7 +147,7 @@ fn listed(decision: &Decision) -> Vec<Candidate> {
         passed = true;
         let how = candidate.how.iter().map(|how| format!(", {how}"));
         let reason = std::iter::once(reason).chain(how).collect();
-        Candidate { provider: candidate.provider.name(), taken, reason }
+        Candidate { provider: candidate.provider.name(), taken, determinism: candidate.determinism, reason }
     });
     candidates.collect()
 }

@@ -5,6 +5,7 @@ use crate::catalogue::{Spec, Types, find_op, notation};
 use crate::exit::{Failure, Outcome};
 use crate::output::{Table, json_line};
 use crate::problem::Explanation;
+use ops_core::Determinism;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -19,6 +20,8 @@ struct Line<'a> {
     rank: usize,
     provider: &'a str,
     taken: bool,
+    /// `null` if it cannot run the op.
+    determinism: Option<&'static str>,
     reason: &'a str,
 }
 
@@ -39,10 +42,11 @@ pub(super) fn run(
         writeln!(out, "{} on {}: {}", entry.name, engine.name(), list.collect::<Vec<_>>().join(", "))?;
         let rows = candidates.iter().zip(1..).map(|(c, rank)| {
             let verdict = if c.taken { "taken" } else { "passed over" };
-            vec![format!("{rank}."), c.provider.to_owned(), verdict.to_owned(), c.reason.clone()]
+            let level = c.determinism.map_or("-", Determinism::name).to_owned();
+            vec![format!("{rank}."), c.provider.to_owned(), verdict.to_owned(), level, c.reason.clone()]
         });
         let mut rows: Vec<_> = rows.collect();
-        let mut table = Table::new(&["", "", "", ""]);
+        let mut table = Table::new(&["", "", "", "", ""]);
         rows.iter().for_each(|row| table.fit(row));
         rows.drain(..).try_for_each(|row| writeln!(out, "{}", table.line(&row)))?;
         return Ok(Outcome::Fine);
@@ -57,6 +61,7 @@ pub(super) fn run(
             rank,
             provider: candidate.provider,
             taken: candidate.taken,
+            determinism: candidate.determinism.map(Determinism::name),
             reason: &candidate.reason,
         };
         json_line(&line, out)?;

@@ -35,7 +35,7 @@ pub(super) fn run(
             for dtype in entry.dtypes() {
                 for c in candidates(engine, entry, dtype)? {
                     let (op, backend) = (entry.name, engine.name());
-                    let Candidate { provider, taken, reason } = &c;
+                    let Candidate { provider, taken, reason, .. } = &c;
                     let line = Line { op, dtype: dtype.name(), backend, provider, supported: *taken, reason };
                     json_line(&line, out)?;
                 }

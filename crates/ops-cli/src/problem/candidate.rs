@@ -1,5 +1,5 @@
 //! Who could run an op, and why.
-use ops_core::{Backend, Reason, Result};
+use ops_core::{Backend, Determinism, Reason, Result};
 
 /// One way to run an op.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -8,16 +8,24 @@ pub(crate) struct Candidate {
     pub(crate) provider: &'static str,
     /// Whether it is the one that runs.
     pub(crate) taken: bool,
+    /// What it promises about the bits of the result; `None` if it cannot run the op.
+    pub(crate) determinism: Option<Determinism>,
     /// Why it was taken or passed over.
     pub(crate) reason: String,
 }
 
 impl Candidate {
     /// The one candidate of a backend that has one kernel for each op.
-    pub(crate) fn only(backend: &'static str, support: Result<(), Reason>, reason: &str) -> Self {
+    pub(crate) fn only(
+        backend: &'static str,
+        support: Result<(), Reason>,
+        determinism: Determinism,
+        reason: &str,
+    ) -> Self {
         let taken = support.is_ok();
+        let determinism = taken.then_some(determinism);
         let reason = support.map_or_else(|declined| declined.to_string(), |()| reason.to_owned());
-        Candidate { provider: backend, taken, reason }
+        Candidate { provider: backend, taken, determinism, reason }
     }
 }
 

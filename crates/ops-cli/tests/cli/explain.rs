@@ -21,6 +21,7 @@ fn given_operands_and_types_are_used() {
     let [line] = &json[..] else { panic!("one candidate") };
     assert_eq!(line["operands"]["v"], json!([1, 8, 4096, 128]));
     assert_eq!((&line["rank"], &line["taken"]), (&json!(1), &json!(true)));
+    assert_eq!(line["determinism"], "run", "attention is split by the number of rows");
     assert_eq!(line["shape"], json!([1, 32, 1, 128]));
 
     let args =

@@ -2,8 +2,8 @@
 use super::Wrapper;
 use crate::operand::Unpacked;
 use crate::{
-    AnyRef, AnyTensor, Backend, Call, Error, Execute, NamedTensors, Op, Operand, Operands, Packing, Reason,
-    Result, Role, Tolerance, View,
+    AnyRef, AnyTensor, Backend, Call, Determinism, Error, Execute, NamedTensors, Op, Operand, Operands,
+    Packing, Reason, Result, Role, Tolerance, View,
 };
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -149,6 +149,9 @@ impl<O: Op, P: Execute<O>, R: Execute<O>> Execute<O> for Checked<P, R> {
 
     fn fuses(&self, op: &O, on: &dyn Operands) -> bool {
         self.primary.fuses(op, on)
+    }
+    fn determinism(&self, op: &O, on: &dyn Operands) -> Determinism {
+        self.primary.determinism(op, on)
     }
     fn reads(&self, op: &O, operand: &'static str, packing: &'static Packing) -> bool {
         self.primary.reads(op, operand, packing)

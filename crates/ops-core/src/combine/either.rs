@@ -1,7 +1,7 @@
 //! A backend chosen at run time.
 use crate::{
-    AnyTensor, Backend, Call, Contains, Element, Error, Execute, HostMemory, Lent, Op, Operands, Packing,
-    Reason, Result, Shape, Space, Tensor, TensorOf,
+    AnyTensor, Backend, Call, Contains, Determinism, Element, Error, Execute, HostMemory, Lent, Op, Operands,
+    Packing, Reason, Result, Shape, Space, Tensor, TensorOf,
 };
 use core::marker::PhantomData;
 
@@ -297,6 +297,12 @@ impl<O: Op, L: Execute<O>, R: Execute<O>> Execute<O> for Either<L, R> {
         match self {
             Left(b) => b.fuses(op, on),
             Right(b) => b.fuses(op, on),
+        }
+    }
+    fn determinism(&self, op: &O, on: &dyn Operands) -> Determinism {
+        match self {
+            Left(b) => b.determinism(op, on),
+            Right(b) => b.determinism(op, on),
         }
     }
     fn reads(&self, op: &O, operand: &'static str, packing: &'static Packing) -> bool {

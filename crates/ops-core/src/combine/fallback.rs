@@ -4,7 +4,8 @@ use crate::named::write_back;
 use crate::operand::Unpacked;
 use crate::replay::not_recorded;
 use crate::{
-    AnyTensor, Backend, Call, Error, Execute, NamedTensors, Op, Operands, Packing, Reason, Result, reads_all,
+    AnyTensor, Backend, Call, Determinism, Error, Execute, NamedTensors, Op, Operands, Packing, Reason,
+    Result, reads_all,
 };
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -130,6 +131,12 @@ impl<O: Op, P: Execute<O>, S: Execute<O>> Execute<O> for Fallback<P, S> {
     /// Only by the primary: what falls back is slower in any form.
     fn fuses(&self, op: &O, on: &dyn Operands) -> bool {
         self.primary.fuses(op, on)
+    }
+    fn determinism(&self, op: &O, on: &dyn Operands) -> Determinism {
+        match self.primary_support(op, on) {
+            Ok(()) => self.primary.determinism(op, on),
+            Err(_) => self.secondary.determinism(op, &Unpacked(on)),
+        }
     }
     /// Accepts every packing: what the primary cannot read is unpacked for the secondary.
     fn reads(&self, _: &O, _: &'static str, _: &'static Packing) -> bool {

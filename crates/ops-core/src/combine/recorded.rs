@@ -3,8 +3,8 @@ use super::Wrapper;
 use crate::named::{contents, moved};
 use crate::ops::registry::{self, OptionValue};
 use crate::{
-    AnyTensor, Backend, Call, DType, Execute, Layout, Op, Operand, Operands, Packing, Reason, Result, Role,
-    Seen, Slot,
+    AnyTensor, Backend, Call, DType, Determinism, Execute, Layout, Op, Operand, Operands, Packing, Reason,
+    Result, Role, Seen, Slot,
 };
 use core::fmt;
 use std::sync::Arc;
@@ -156,6 +156,9 @@ impl<O: Op, B: Execute<O>> Execute<O> for Recorded<B> {
     }
     fn fuses(&self, op: &O, on: &dyn Operands) -> bool {
         self.inner.fuses(op, on)
+    }
+    fn determinism(&self, op: &O, on: &dyn Operands) -> Determinism {
+        self.inner.determinism(op, on)
     }
     fn reads(&self, op: &O, operand: &'static str, packing: &'static Packing) -> bool {
         self.inner.reads(op, operand, packing)

@@ -1,6 +1,6 @@
 //! A backend that counts the calls of each op and the time they take.
 use super::Wrapper;
-use crate::{AnyTensor, Backend, Call, Execute, Op, Operands, Packing, Reason, Result};
+use crate::{AnyTensor, Backend, Call, Determinism, Execute, Op, Operands, Packing, Reason, Result};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -103,6 +103,9 @@ impl<O: Op, B: Execute<O>> Execute<O> for Timed<B> {
     }
     fn fuses(&self, op: &O, on: &dyn Operands) -> bool {
         self.inner.fuses(op, on)
+    }
+    fn determinism(&self, op: &O, on: &dyn Operands) -> Determinism {
+        self.inner.determinism(op, on)
     }
     fn reads(&self, op: &O, operand: &'static str, packing: &'static Packing) -> bool {
         self.inner.reads(op, operand, packing)

@@ -8,7 +8,7 @@ use super::vectors::report;
 use crate::host::raw::{Raw, RawMut, resolve};
 use crate::{Host, Kernel};
 use ops_core::ops::LinearExperts;
-use ops_core::{Call, DType, Float, Layout, Result};
+use ops_core::{Call, DType, Determinism, Float, Layout, Operands, Result};
 
 /// The rows of `y`, counted in row-major order, that each expert computes; last those of no expert.
 fn by_expert(picked: &[Option<usize>], experts: usize) -> Vec<Vec<usize>> {
@@ -82,5 +82,8 @@ impl<T: Float> Kernel<LinearExperts<T>> for Cpu {
         let (_, a) = call.into_parts();
         let (x, weight, ids) = (Raw::of(&a.x), Raw::any(&a.weight), Raw::any(&a.ids));
         linear_experts(name, x, weight, ids, Raw::any_if(&a.bias), RawMut::of(&mut a.y))
+    }
+    fn determinism(&self, _: &LinearExperts<T>, _: &dyn Operands) -> Determinism {
+        self.sums_level()
     }
 }

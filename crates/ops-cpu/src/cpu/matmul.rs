@@ -7,9 +7,11 @@ use crate::host::raw::{Raw, RawMut};
 use crate::{Host, Kernel};
 use bytemuck::{cast_slice, cast_slice_mut};
 use ops_core::ops::{Linear, LinearSwiglu, MatMul};
-use ops_core::{AnyTensor, Call, DType, Element, Float, Layout, Packing, Parts, Result};
+use ops_core::{
+    AnyTensor, Call, DType, Determinism, Element, Float, Layout, Operands, Packing, Parts, Result,
+};
 use ops_simd::Isa;
-use ops_simd::gemm::{Input, Mat, MatMut, gemm};
+use ops_simd::gemm::{self, Input, Mat, MatMut};
 use std::borrow::Cow;
 
 /// A product of at most this many multiplications stays on the caller's thread.
@@ -20,6 +22,20 @@ const MAX_SKINNY_ROWS: usize = 8;
 
 /// Tasks get multiples of this many columns, so that they work on whole vectors and cache lines.
 const COLUMN_ALIGNMENT: usize = 64;
+
+/// `c = a · b`, or added to `c`, on this thread; summed by row if the call asks for that.
+pub(super) fn gemm<A: Input, B: Input<Acc = A::Acc>>(
+    isa: Isa,
+    a: Mat<'_, A>,
+    b: Mat<'_, B>,
+    c: MatMut<'_, A::Acc>,
+    accumulate: bool,
+) -> core::result::Result<(), ops_simd::Error> {
+    match threads::by_row() {
+        true => gemm::gemm_by_row(isa, a, b, c, accumulate),
+        false => gemm::gemm(isa, a, b, c, accumulate),
+    }
+}
 
 /// `c = a · b`, split over threads.
 pub(super) fn product<A: Input, B: Input<Acc = A::Acc>>(
@@ -256,6 +272,9 @@ impl<T: Float> Kernel<MatMul<T>> for Cpu {
         let (_, a) = call.into_parts();
         matmul(Raw::of(&a.a), Raw::of(&a.b), RawMut::of(&mut a.c))
     }
+    fn determinism(&self, _: &MatMul<T>, _: &dyn Operands) -> Determinism {
+        self.sums_level()
+    }
 }
 impl<T: Float> Kernel<Linear<T>> for Cpu {
     fn compute(&self, call: Call<'_, '_, Linear<T>, Host>) -> Result<()> {
@@ -265,6 +284,9 @@ impl<T: Float> Kernel<Linear<T>> for Cpu {
             Some(_) => panels::linear(x, &a.weight, bias, y),
             None => linear(x, Raw::any(&a.weight), bias, y),
         }
+    }
+    fn determinism(&self, _: &Linear<T>, _: &dyn Operands) -> Determinism {
+        self.sums_level()
     }
     // The kernels for packed weights accumulate in f32, so they do not serve f64.
     fn reads(&self, _: &Linear<T>, operand: &'static str, packing: &'static Packing) -> bool {

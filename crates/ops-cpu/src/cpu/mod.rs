@@ -5,7 +5,7 @@
 //! `ops-simd`, on slices. Kernels take element types as values, so each is compiled once, in this
 //! crate, and not again in every program that calls it.
 use crate::host::{execute_kernels, host_backend};
-use ops_core::{Error, Result};
+use ops_core::{Determinism, Error, Result};
 
 mod angles;
 mod attention;
@@ -56,6 +56,7 @@ mod wide;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Cpu {
     pool: Option<threads::Pool>,
+    wanted: Determinism,
 }
 
 impl Cpu {
@@ -86,19 +87,38 @@ impl Cpu {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CpuBuilder {
     threads: Option<usize>,
+    determinism: Determinism,
 }
 
 impl CpuBuilder {
     /// A call uses this many threads at most, the caller's among them. Backends of the same number share their threads.
     pub fn threads(self, threads: usize) -> Self {
-        CpuBuilder { threads: Some(threads) }
+        CpuBuilder { threads: Some(threads), ..self }
+    }
+    /// Every call promises at least this level, and calls that cannot are unsupported. With
+    /// [`Batch`](Determinism::Batch), products and attention sum each row in an order that does not depend on the other rows.
+    ///
+    /// ```
+    /// use ops_core::{Backend, Determinism, ops::*};
+    /// use ops_cpu::Cpu;
+    ///
+    /// let cpu = Cpu::builder().determinism(Determinism::Batch).build()?;
+    /// let x = cpu.tensor(&[2, 3], &[0.1f32, 0.2, 0.3, 0.4, 0.5, 0.6])?;
+    /// let weight = cpu.tensor(&[1, 3], &[1.0f32, 2.0, 3.0])?;
+    /// let both = cpu.linear(&x, &weight)?.to_vec(&cpu)?;
+    /// assert_eq!(cpu.linear(&x.narrow(0, 1, 1)?, &weight)?.to_vec(&cpu)?, both[1..]);
+    /// # Ok::<(), ops_core::Error>(())
+    /// ```
+    pub fn determinism(self, determinism: Determinism) -> Self {
+        CpuBuilder { determinism, ..self }
     }
     /// The backend.
     ///
     /// # Errors
     /// [`Error::Param`] for 0 threads; [`Error::Device`] if the system starts no more.
     pub fn build(self) -> Result<Cpu> {
-        let Some(threads) = self.threads else { return Ok(Cpu::new()) };
+        let wanted = self.determinism;
+        let Some(threads) = self.threads else { return Ok(Cpu { pool: None, wanted }) };
         if threads == 0 {
             return Err(Error::param("cpu", "threads", 0, "one or more"));
         }
@@ -107,9 +127,26 @@ impl CpuBuilder {
             call: "starting threads",
             status: format!("{error}; ask for fewer than {threads}"),
         };
-        Ok(Cpu { pool: Some(threads::pool(threads).map_err(failed)?) })
+        Ok(Cpu { pool: Some(threads::pool(threads).map_err(failed)?), wanted })
     }
 }
 
 host_backend!(Cpu, "cpu");
-execute_kernels!(Cpu, |cpu, kernel| threads::with_pool(cpu.pool, kernel));
+execute_kernels!(Cpu, |cpu, kernel| threads::with_pool(cpu.pool, || threads::with_sums(
+    cpu.sums_by_row(),
+    kernel
+)));
+
+impl Cpu {
+    fn sums_by_row(self) -> bool {
+        self.wanted > Determinism::Run
+    }
+    /// The level that every call must have at least.
+    pub(crate) fn wanted(&self) -> Determinism {
+        self.wanted
+    }
+    /// The level of kernels that sum a row in the order that is fastest for the number of rows, unless asked not to.
+    fn sums_level(&self) -> Determinism {
+        if self.sums_by_row() { Determinism::Batch } else { Determinism::Run }
+    }
+}

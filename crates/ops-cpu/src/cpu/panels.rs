@@ -9,7 +9,7 @@ use crate::host::raw::{Raw, RawMut};
 use crate::{Host, HostBuffer};
 use bytemuck::cast_slice_mut;
 use ops_core::{AnyRef, AnyTensor, DType, Packing, Result, bf16, f16};
-use ops_simd::gemm::{Input, Mat, MatMut, PackedB, gemm_packed};
+use ops_simd::gemm::{Input, Mat, MatMut, PackedB, gemm_packed, gemm_packed_by_row};
 use ops_simd::quant::{BLOCK, TILE_ROWS, Tiles, multiply};
 use ops_simd::{Error as SimdError, Isa};
 
@@ -115,7 +115,10 @@ fn multiply_panels<T: Input<Acc = f32>, W: Input<Acc = f32>>(
         if let Some(bias) = bias {
             (0..y.rows()).for_each(|i| y.row_mut(i).copy_from_slice(&bias[range.clone()]));
         }
-        gemm_packed(x, weight, range, y, bias.is_some())
+        match threads::by_row() {
+            true => gemm_packed_by_row(x, weight, range, y, bias.is_some()),
+            false => gemm_packed(x, weight, range, y, bias.is_some()),
+        }
     })
 }
 

@@ -1,6 +1,7 @@
 //! Host memory as a [`Space`], and what the two host backends share.
 use ops_core::{
-    AnyTensor, Backend, Call, Element, Error, Layout, Op, Packing, Result, Space, TensorMut, TensorRef,
+    AnyTensor, Backend, Call, Determinism, Element, Error, Execute, Layout, Op, Operands, Packing, Reason,
+    Result, Space, TensorMut, TensorRef,
 };
 
 mod buffer;
@@ -115,6 +116,13 @@ pub trait Kernel<O: Op>: Backend<Space = Host> {
         let _ = op;
         true
     }
+    /// What the kernel promises about the bits of its results; results of ops that are exact are
+    /// [`Exact`](Determinism::Exact) without its word. The default is right for kernels that compute each row of their output by
+    /// itself.
+    fn determinism(&self, op: &O, on: &dyn Operands) -> Determinism {
+        let _ = (op, on);
+        Determinism::Batch
+    }
     /// See [`Execute::reads`](ops_core::Execute::reads).
     fn reads(&self, op: &O, operand: &'static str, packing: &'static Packing) -> bool {
         let _ = (op, operand, packing);
@@ -130,6 +138,27 @@ pub trait Kernel<O: Op>: Backend<Space = Host> {
     }
 }
 
+/// Whether a backend promises as much as `wanted` about the bits of a call's results.
+#[inline]
+pub(crate) fn promises<O: Op, B: Execute<O>>(
+    backend: &B,
+    wanted: Determinism,
+    op: &O,
+    on: &dyn Operands,
+) -> Result<(), Reason> {
+    if wanted == Determinism::Run {
+        return Ok(());
+    }
+    let available = backend.determinism(op, on);
+    if available < wanted { Err(Reason::Determinism { wanted, available }) } else { Ok(()) }
+}
+
+/// The error for a call that a backend does not run.
+#[cold]
+pub(crate) fn declined<O: Op>(call: &Call<'_, '_, O, Host>, backend: &'static str, reason: Reason) -> Error {
+    Error::Unsupported { op: call.name(), backend, reason }
+}
+
 /// Implements [`Execute`] for every op that the backend has a [`Kernel`] for; `$run` calls the kernel.
 macro_rules! execute_kernels {
     ($backend:ty, |$self:ident, $kernel:ident| $run:expr) => {
@@ -139,12 +168,18 @@ macro_rules! execute_kernels {
         {
             #[inline]
             fn support(&self, op: &O, on: &dyn ops_core::Operands) -> ops_core::Result<(), ops_core::Reason> {
-                ops_core::reads_all(self, op, on)
+                ops_core::reads_all(self, op, on)?;
+                $crate::host::promises(self, self.wanted(), op, on)
             }
             #[inline]
             fn execute(&self, call: ops_core::Call<'_, '_, O, $crate::host::Host>) -> ops_core::Result<()> {
+                $crate::host::promises(self, self.wanted(), call.op(), call.operands())
+                    .map_err(|reason| $crate::host::declined(&call, ops_core::Backend::name(self), reason))?;
                 let ($self, $kernel) = (self, || $crate::host::Kernel::compute(self, call));
                 $run
+            }
+            fn determinism(&self, op: &O, on: &dyn ops_core::Operands) -> ops_core::Determinism {
+                ops_core::Determinism::of_call(op, on, $crate::host::Kernel::determinism(self, op, on))
             }
             #[inline]
             fn fuses(&self, op: &O, on: &dyn ops_core::Operands) -> bool {

@@ -3,7 +3,7 @@
 //! Every other backend is compared with this code, so it reads like the definition of each op. Do not
 //! optimise it.
 use crate::host::{execute_kernels, host_backend};
-use ops_core::Layout;
+use ops_core::{Determinism, Layout};
 
 mod attention;
 mod cache;
@@ -35,6 +35,10 @@ impl Reference {
     /// Creates the reference backend.
     pub fn new() -> Self {
         Reference
+    }
+    /// Plain loops are the same for every row, so there is nothing to ask for.
+    pub(crate) fn wanted(&self) -> Determinism {
+        Determinism::Run
     }
 }
 

@@ -2,7 +2,7 @@
 use super::key::{ByKey, Key};
 use crate::ProviderId;
 use crate::sync::{Mutex, RwLock};
-use ops_core::{Op, Operands, Reason};
+use ops_core::{Determinism, Op, Operands, Reason};
 use std::fmt::{self, Write as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,6 +25,8 @@ pub struct Candidate {
     pub provider: ProviderId,
     /// Whether it was chosen.
     pub verdict: Verdict,
+    /// What it promises about the bits of the result; `None` if it cannot compute the problem or was not asked.
+    pub determinism: Option<Determinism>,
     /// How it would compute the op, if it has more than one way.
     pub how: Option<String>,
     /// Why it was asked after the others, if that is not its place in the op's list.
@@ -63,12 +65,13 @@ impl fmt::Display for Decision {
     /// One line a candidate.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ({})", self.op, self.problem)?;
-        for Candidate { provider, verdict, how, deferred } in &self.candidates {
+        for Candidate { provider, verdict, how, deferred, determinism } in &self.candidates {
             let how = how.as_ref().map_or(String::new(), |how| format!(", {how}"));
+            let level = determinism.map_or(String::new(), |level| format!(" [{level}]"));
             let why = deferred.as_ref().map_or(String::new(), |why| format!(": {why}"));
             match verdict {
-                Verdict::Chosen => write!(f, "\n  {provider}: chosen{how}")?,
-                Verdict::Available => write!(f, "\n  {provider}: available, comes later{why}{how}")?,
+                Verdict::Chosen => write!(f, "\n  {provider}: chosen{how}{level}")?,
+                Verdict::Available => write!(f, "\n  {provider}: available, comes later{why}{how}{level}")?,
                 Verdict::Declined(reason) => write!(f, "\n  {provider}: passed over: {reason}")?,
             }
         }

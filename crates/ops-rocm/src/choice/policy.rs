@@ -1,7 +1,7 @@
 //! Which providers may compute an op, and in which order.
 use super::condition::Conditions;
 use crate::ProviderId;
-use ops_core::Operands;
+use ops_core::{Determinism, Operands, UnknownDeterminism};
 use std::fmt;
 use std::path::Path;
 
@@ -31,11 +31,25 @@ use std::path::Path;
 /// # Ok::<(), ops_rocm::PolicyError>(())
 /// ```
 ///
+/// # Determinism
+///
+/// `determinism=batch` asks of every call at least this level; providers that promise less may not compute it.
+///
+/// ```
+/// # use ops_rocm::Policy;
+/// # use ops_core::Determinism;
+/// let policy = Policy::parse("determinism=batch; linear=hip")?;
+/// assert_eq!(policy, Policy::new().order("linear", ["hip"]).at_least(Determinism::Batch));
+/// assert_eq!(policy.to_string(), "determinism=batch;linear=hip");
+/// # Ok::<(), ops_rocm::PolicyError>(())
+/// ```
+///
 /// The first rule of an op whose conditions hold is used, or else the op's rule without conditions, or else a rule of `*`,
 /// found in the same way. Where no rule applies, the default order does.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
     rules: Vec<Rule>,
+    least: Determinism,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,6 +58,9 @@ struct Rule {
     conditions: Conditions,
     providers: Vec<String>,
 }
+
+/// What stands for an op in the rule that asks for a level of determinism.
+const DETERMINISM: &str = "determinism";
 
 /// The places of an op's providers in the order of a rule, and of those that the rule forbids.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,6 +83,9 @@ pub enum PolicyError {
         /// The op's providers.
         has: String,
     },
+    /// The level of determinism is none.
+    #[error("policy: {0}")]
+    Determinism(UnknownDeterminism),
     /// The text is no policy.
     #[error(
         "policy: {text:?} is not OP=PROVIDER,PROVIDER or OP[CONDITION,CONDITION]=PROVIDER; rules are separated by `;`, \
@@ -118,6 +138,18 @@ impl Policy {
         Ok(self.rule(op, Conditions::parse(conditions)?, providers))
     }
 
+    /// Asks of every call at least this level of determinism, or the one asked for before if that is higher.
+    pub fn at_least(self, determinism: Determinism) -> Self {
+        Policy { least: self.least.max(determinism), ..self }
+    }
+    /// The level of determinism that is asked of every call.
+    pub fn least(&self) -> Determinism {
+        self.least
+    }
+    fn at_least_named(self, name: &str) -> Result<Self, PolicyError> {
+        Ok(self.at_least(name.parse().map_err(PolicyError::Determinism)?))
+    }
+
     fn rule<P: ToString>(
         mut self,
         op: &str,
@@ -136,6 +168,10 @@ impl Policy {
         for rule in text.split(';').map(str::trim).filter(|rule| !rule.is_empty()) {
             let bad = || PolicyError::Syntax { text: rule.to_string() };
             let (head, providers) = split(rule).ok_or_else(bad)?;
+            if head.trim() == DETERMINISM {
+                policy = policy.at_least_named(providers.trim())?;
+                continue;
+            }
             let (op, conditions) = read_head(head)?.ok_or_else(bad)?;
             let providers: Vec<&str> = providers.split(',').map(str::trim).collect();
             if providers.contains(&"") {
@@ -154,6 +190,10 @@ impl Policy {
             text.parse().map_err(|error: toml::de::Error| fail(error.to_string().trim().to_string()))?;
         let mut policy = Policy::new();
         for (head, value) in table {
+            if let (DETERMINISM, Some(level)) = (head.as_str(), value.as_str()) {
+                policy = policy.at_least_named(level).map_err(|error| fail(error.to_string()))?;
+                continue;
+            }
             let names = match value {
                 toml::Value::String(one) => Some(vec![one]),
                 toml::Value::Array(list) => {
@@ -176,6 +216,7 @@ impl Policy {
     pub fn with(mut self, other: Policy) -> Self {
         self.rules.retain(|rule| other.rules.iter().all(|new| new.op != rule.op));
         self.rules.extend(other.rules);
+        self.least = self.least.max(other.least);
         self
     }
 
@@ -184,7 +225,7 @@ impl Policy {
         self.rules.iter().map(|rule| rule.op.as_str())
     }
 
-    /// Whether no op has an order.
+    /// Whether no op has an order, whatever level of determinism is asked for.
     pub fn is_default(&self) -> bool {
         self.rules.is_empty()
     }
@@ -253,7 +294,8 @@ impl fmt::Display for Policy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let rule =
             |Rule { op, conditions, providers }: &Rule| format!("{op}{conditions}={}", providers.join(","));
-        let rules: Vec<String> = self.rules.iter().map(rule).collect();
+        let least = (self.least > Determinism::Run).then(|| format!("{DETERMINISM}={}", self.least));
+        let rules: Vec<String> = least.into_iter().chain(self.rules.iter().map(rule)).collect();
         f.write_str(&rules.join(";"))
     }
 }

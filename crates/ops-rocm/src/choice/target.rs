@@ -3,7 +3,7 @@ use crate::ProviderId;
 use crate::hip::{DeviceInfo, Gfx, Hip};
 use crate::vendor::{AnyLibrary, Installed, Lib, VENDORS, Vendor, denied};
 use hip_sys::loader::Version;
-use ops_core::{Operands, Reason};
+use ops_core::{Determinism, Operands, Reason};
 use std::sync::OnceLock;
 
 type Opened = Result<Box<dyn AnyLibrary>, String>;
@@ -71,6 +71,22 @@ impl Target {
     pub(crate) fn tuned(mut self, tuning: ops_kernels::Tuning) -> Self {
         self.launch_device.tuning = tuning;
         self
+    }
+
+    /// With launches that sum each row in an order that does not depend on the other rows, if at least [`Determinism::Batch`] is
+    /// asked for.
+    pub fn promising(mut self, determinism: Determinism) -> Self {
+        let tuning = self.launch_device.tuning;
+        self.launch_device.tuning = tuning.by_row(determinism > Determinism::Run);
+        self
+    }
+    /// Whether launches of this project's kernels sum each row in an order that does not depend on the other rows.
+    pub fn sums_by_row(&self) -> bool {
+        self.launch_device.tuning.is_by_row()
+    }
+    /// The level of a kernel that is chosen by the number of rows, unless rows must not depend on each other.
+    pub(crate) fn sums_level(&self) -> Determinism {
+        if self.sums_by_row() { Determinism::Batch } else { Determinism::Run }
     }
 
     /// With libraries that compute also what they are known to get wrong.

@@ -47,7 +47,7 @@ use crate::error::NAME;
 use crate::hip::{DeviceMemory, KernelArgs, Purpose};
 use crate::provider::Provider;
 use crate::{Error, HipSpace, Result, Rocm};
-use ops_core::{Call, Op, Operands, Reason};
+use ops_core::{Call, Determinism, Op, Operands, Reason};
 use ops_kernels::{Arguments, ElementType, Family, Instance, Launch, Matrix, Refused};
 
 /// An op that one kernel computes.
@@ -60,6 +60,11 @@ pub(crate) trait HipOp: Op {
 
     /// The launch for these operands.
     fn plan(&self, problem: &Problem<'_>) -> Result<(Launch, Self::Kernel), Refused>;
+
+    /// What its kernels promise about the bits of results: most compute each row by itself, in the same way.
+    fn rows_level(&self, _target: &Target, _on: &dyn Operands) -> Determinism {
+        Determinism::Batch
+    }
 
     /// How a planned kernel computes it, and why in this way, where there are others.
     fn how(target: &Target, instance: &Instance, _kernel: &Self::Kernel) -> Option<String> {
@@ -85,6 +90,10 @@ fn fits<P>(
 impl<O: HipOp> Provider<O> for Hip {
     fn id(&self) -> ProviderId {
         ProviderId::HIP
+    }
+
+    fn determinism(&self, target: &Target, op: &O, on: &dyn Operands) -> Determinism {
+        op.rows_level(target, on)
     }
 
     fn applicable(&self, target: &Target, op: &O, on: &dyn Operands) -> Result<(), Reason> {

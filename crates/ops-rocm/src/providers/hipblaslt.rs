@@ -12,7 +12,7 @@ use crate::vendor::{Factor, HipBlasLtLibrary, Product, Types};
 use crate::{HipSpace, Result, Rocm};
 use hipblaslt_sys::{self as sys, hipDataType};
 use ops_core::ops::{Linear, MatMul};
-use ops_core::{Call, DType, Float, Op, Operands, Reason};
+use ops_core::{Call, DType, Determinism, Float, Op, Operands, Reason};
 use ops_kernels::ElementType;
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -51,6 +51,10 @@ impl<T: Float> Provider<MatMul<T>> for HipBlasLt {
         ProviderId::HIPBLASLT
     }
 
+    fn determinism(&self, _: &Target, _: &MatMul<T>, _: &dyn Operands) -> Determinism {
+        Determinism::Run
+    }
+
     fn applicable(&self, target: &Target, op: &MatMul<T>, on: &dyn Operands) -> Result<(), Reason> {
         computes_in::<T>("a")?;
         matmul_plan(&Binding::new().assumed(on, target.launch_device())?)?;
@@ -84,6 +88,10 @@ impl<T: Float> Provider<MatMul<T>> for HipBlasLt {
 impl<T: Float> Provider<Linear<T>> for HipBlasLt {
     fn id(&self) -> ProviderId {
         ProviderId::HIPBLASLT
+    }
+
+    fn determinism(&self, _: &Target, _: &Linear<T>, _: &dyn Operands) -> Determinism {
+        Determinism::Run
     }
 
     fn applicable(&self, target: &Target, op: &Linear<T>, on: &dyn Operands) -> Result<(), Reason> {

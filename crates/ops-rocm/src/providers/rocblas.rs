@@ -12,7 +12,7 @@ use crate::providers::hip::bind::{Binding, Bound};
 use crate::vendor::{RocBlasLibrary, check};
 use crate::{HipSpace, Result, Rocm};
 use ops_core::ops::{Linear, MatMul};
-use ops_core::{Call, Float, Layout, Op, Operands, Reason};
+use ops_core::{Call, Determinism, Float, Layout, Op, Operands, Reason};
 use ops_kernels::{ElementType, cast};
 use rocblas_sys::{self as sys, rocblas_datatype, rocblas_operation};
 use std::ffi::c_void;
@@ -34,6 +34,10 @@ fn datatype(dtype: ElementType) -> Option<rocblas_datatype> {
 impl<T: Float> Provider<MatMul<T>> for RocBlas {
     fn id(&self) -> ProviderId {
         ProviderId::ROCBLAS
+    }
+
+    fn determinism(&self, _: &Target, _: &MatMul<T>, _: &dyn Operands) -> Determinism {
+        Determinism::Run
     }
 
     fn applicable(&self, target: &Target, op: &MatMul<T>, on: &dyn Operands) -> Result<(), Reason> {
@@ -62,6 +66,10 @@ impl<T: Float> Provider<MatMul<T>> for RocBlas {
 impl<T: Float> Provider<Linear<T>> for RocBlas {
     fn id(&self) -> ProviderId {
         ProviderId::ROCBLAS
+    }
+
+    fn determinism(&self, _: &Target, _: &Linear<T>, _: &dyn Operands) -> Determinism {
+        Determinism::Run
     }
 
     fn applicable(&self, target: &Target, op: &Linear<T>, on: &dyn Operands) -> Result<(), Reason> {

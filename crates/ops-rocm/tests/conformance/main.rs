@@ -7,6 +7,7 @@ mod executed;
 mod experts;
 mod miopen;
 mod planted;
+mod rows;
 
 use executed::Except;
 use ops_core::ops::{LinearOps, MatMulOps, QuantOps, registry};

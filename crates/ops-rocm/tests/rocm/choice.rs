@@ -1,7 +1,9 @@
 //! Policies, explanations, decisions.
 use crate::standin::with_standin;
 use ops_core::ops::*;
-use ops_core::{Backend, Element, Error, Execute, Fallback, Float, Op, Operands, Reason, View, bf16, f16};
+use ops_core::{
+    Backend, Determinism, Element, Error, Execute, Fallback, Float, Op, Operands, Reason, View, bf16, f16,
+};
 use ops_cpu::{Cpu, Host};
 use ops_rocm::hip::Gfx;
 use ops_rocm::{Decision, Policy, ProviderId, Providers, Rocm, Target, Verdict, explain};
@@ -10,7 +12,9 @@ fn assumed<O: Op>(gfx: &str, policy: &str, op: &O, on: &dyn Operands) -> Decisio
 where
     Rocm: Providers<O>,
 {
-    explain(&Target::assumed(Gfx::parse(gfx).unwrap()), &Policy::parse(policy).unwrap(), op, on)
+    let policy = Policy::parse(policy).unwrap();
+    let target = Target::assumed(Gfx::parse(gfx).unwrap()).promising(policy.least());
+    explain(&target, &policy, op, on)
 }
 
 fn softmax<T: Element + Float>(policy: &str) -> Decision {
@@ -22,12 +26,35 @@ fn softmax<T: Element + Float>(policy: &str) -> Decision {
 }
 
 #[test]
+fn a_policy_asks_for_a_level_of_determinism() {
+    let (x, weight, mut y) = ([f16::ONE; 64 * 64], [f16::ONE; 64 * 64], [f16::ONE; 64 * 64]);
+    let [x, weight] = [&x, &weight].map(|x| Host::view(x, &[64, 64]).unwrap());
+    let y = Host::view_mut(&mut y, &[64, 64]).unwrap();
+    let on = linear::Args::<Host, f16> { x, weight: weight.any(), bias: None, y };
+    let decide = |policy: &str| assumed("gfx942", policy, &Linear::<f16>::OP, &on);
+    assert_eq!(decide("").chosen, Some(ProviderId::HIPBLASLT));
+    let by_row = decide("determinism=batch");
+    assert_eq!(by_row.chosen, Some(ProviderId::HIP), "{by_row}");
+    let declined = Reason::Determinism { wanted: Determinism::Batch, available: Determinism::Run };
+    assert_eq!(by_row.candidates[1].verdict, Verdict::Declined(declined.clone()), "{by_row}");
+    let none = decide("determinism=batch;linear=rocblas");
+    assert_eq!((none.chosen, none.reason()), (None, declined));
+    let text = none.to_string();
+    assert!(text.contains("determinism is asked to be batch or more, and is run"), "{text}");
+    assert_eq!(decide("determinism=exact").chosen, None);
+    let wrong = Policy::parse("determinism=always").unwrap_err().to_string();
+    assert!(wrong.contains("\"always\" is not a level of determinism"), "{wrong}");
+    assert_eq!(softmax::<f32>("determinism=exact").chosen, None);
+    assert_eq!(softmax::<f32>("determinism=batch").chosen, Some(ProviderId::HIP));
+}
+
+#[test]
 fn explanations_need_no_device() {
     let decision = softmax::<f32>("");
     assert_eq!(decision.chosen, Some(ProviderId::HIP));
     assert_eq!(
         decision.to_string(),
-        "softmax (x f32 [3, 4], y f32 [3, 4])\n  hip: chosen\n  miopen: available, comes later"
+        "softmax (x f32 [3, 4], y f32 [3, 4])\n  hip: chosen [batch]\n  miopen: available, comes later [run]"
     );
     let decision = softmax::<bf16>("softmax=miopen");
     assert_eq!(decision.chosen, None);

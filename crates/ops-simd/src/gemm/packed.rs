@@ -185,6 +185,44 @@ pub fn gemm_packed<A: Input, B: Input<Acc = A::Acc>>(
     c: MatMut<'_, A::Acc>,
     accumulate: bool,
 ) -> Result<(), Error> {
+    let columns = whole_tiles(&a, b, columns, &c)?;
+    B::multiply_packed(b, A::operand(a), columns, c, accumulate, Sums::Fastest);
+    Ok(())
+}
+
+/// As [`gemm_packed`], but the order in which a row of C is summed depends on the depth alone, so that a row has the same bits
+/// whatever the other rows are.
+///
+/// # Errors
+/// As [`gemm_packed`].
+pub fn gemm_packed_by_row<A: Input, B: Input<Acc = A::Acc>>(
+    a: Mat<'_, A>,
+    b: &PackedB<'_, B>,
+    columns: Range<usize>,
+    c: MatMut<'_, A::Acc>,
+    accumulate: bool,
+) -> Result<(), Error> {
+    let columns = whole_tiles(&a, b, columns, &c)?;
+    B::multiply_packed(b, A::operand(a), columns, c, accumulate, Sums::ByRow);
+    Ok(())
+}
+
+/// How the products of a row are summed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sums {
+    /// In the order that is fastest for this number of rows.
+    Fastest,
+    /// In an order that does not depend on the number of rows.
+    ByRow,
+}
+
+/// Checks the dimensions and the range of columns.
+fn whole_tiles<A: Input, B: Input<Acc = A::Acc>>(
+    a: &Mat<'_, A>,
+    b: &PackedB<'_, B>,
+    columns: Range<usize>,
+    c: &MatMut<'_, A::Acc>,
+) -> Result<Columns, Error> {
     let Range { start, end } = columns;
     same_len("rows of b", b.k, a.cols())?;
     let whole = |at: usize| at.is_multiple_of(b.tile) || at == b.n;
@@ -193,8 +231,7 @@ pub fn gemm_packed<A: Input, B: Input<Acc = A::Acc>>(
     }
     same_len("rows of c", c.rows(), a.rows())?;
     same_len("columns of c", c.cols(), end - start)?;
-    B::multiply_packed(b, A::operand(a), Columns { start, end }, c, accumulate);
-    Ok(())
+    Ok(Columns { start, end })
 }
 
 /// A range of whole panels of a packed B.
@@ -211,8 +248,9 @@ pub(super) fn product<A: Input, B: Input<Acc = A::Acc>>(
     columns: Columns,
     c: MatMut<'_, A::Acc>,
     accumulate: bool,
+    sums: Sums,
 ) {
-    b.isa.run(Packed { a, b, columns, c, accumulate });
+    b.isa.run(Packed { a, b, columns, c, accumulate, sums });
 }
 
 struct Packed<'a, A: Input, B: Input<Acc = A::Acc>> {
@@ -221,6 +259,7 @@ struct Packed<'a, A: Input, B: Input<Acc = A::Acc>> {
     columns: Columns,
     c: MatMut<'a, A::Acc>,
     accumulate: bool,
+    sums: Sums,
 }
 
 impl<A: Input, B: Input<Acc = A::Acc>> Kernel for Packed<'_, A, B> {
@@ -237,7 +276,8 @@ impl<A: Input, B: Input<Acc = A::Acc>> TileKernel for Packed<'_, A, B> {
 
     #[inline(always)]
     fn run<S: Simd, const ROWS: usize, const WIDTH: usize, const DR: usize, const DW: usize>(self, s: S) {
-        let Self { a, b, columns: Columns { start, end }, mut c, accumulate } = self;
+        let Self { a, b, columns: Columns { start, end }, mut c, accumulate, sums } = self;
+        let chains = sums == Sums::Fastest && a.rows() <= 2;
         if clear_if_empty(&mut c, a.cols(), accumulate) {
             return;
         }
@@ -249,7 +289,7 @@ impl<A: Input, B: Input<Acc = A::Acc>> TileKernel for Packed<'_, A, B> {
                 let k = DEPTH.min(a.cols() - p);
                 let panels = b.panels(p, k, j, j + columns);
                 let accumulate = accumulate || p > 0;
-                let part = Part { p, k, j: j - start, columns, accumulate, chains: a.rows() <= 2 };
+                let part = Part { p, k, j: j - start, columns, accumulate, chains };
                 sweep::<S, A, B, ROWS, WIDTH>(s, &a, panels, &mut c, part, &mut packed_a);
             }
         }

@@ -5,14 +5,14 @@ use half::{bf16, f16};
 #[cfg(target_arch = "x86_64")]
 use super::bf16_avx512::{self, Bf16Pairs};
 use super::blocked::Blocked;
+use super::by_row;
 use super::direct::{Direct, fits_direct};
 use super::matrix::{Mat, MatMut};
 use super::pack;
-use super::packed::{self, Columns, PackedB};
+use super::packed::{self, Columns, PackedB, Sums};
 use super::skinny::{self, Skinny};
 use crate::element::Element;
 use crate::isa::Isa;
-use crate::scratch::Scratch;
 use crate::simd::Simd;
 
 mod sealed {
@@ -53,6 +53,14 @@ pub trait Scalar: sealed::Sealed + bytemuck::Pod + Default + Send + Sync {
 
     /// C = A·B or C += A·B; the dimensions must match.
     fn product(isa: Isa, a: Self::Operand<'_>, b: Self::Operand<'_>, c: MatMut<'_, Self>, accumulate: bool);
+    /// As [`product`](Self::product), summed in an order that depends on the depth and the strides of B alone.
+    fn product_by_row(
+        isa: Isa,
+        a: Self::Operand<'_>,
+        b: Self::Operand<'_>,
+        c: MatMut<'_, Self>,
+        accumulate: bool,
+    );
 }
 
 /// An element type of matrices: f32, f16 and bf16 accumulate in f32, and f64 in f64.
@@ -85,6 +93,7 @@ pub trait Input: sealed::Sealed + bytemuck::Pod + Default + Send + Sync {
         columns: Columns,
         c: MatMut<'_, Self::Acc>,
         accumulate: bool,
+        sums: Sums,
     );
     /// The matrix with its element type as a value.
     fn operand(x: Mat<'_, Self>) -> <Self::Acc as Scalar>::Operand<'_>;
@@ -149,6 +158,14 @@ impl Scalar for f32 {
             Operand::Bf16(a) => product_f32(isa, a, b, c, accumulate),
         }
     }
+
+    fn product_by_row(isa: Isa, a: Operand<'_>, b: Operand<'_>, c: MatMut<'_, f32>, accumulate: bool) {
+        match a {
+            Operand::F32(a) => by_row::in_f32(isa, a, b, c, accumulate),
+            Operand::F16(a) => by_row::in_f32(isa, a, b, c, accumulate),
+            Operand::Bf16(a) => by_row::in_f32(isa, a, b, c, accumulate),
+        }
+    }
 }
 
 /// Computes with bf16 pairs, then recomputes in f32 the rows for which that may not be precise enough.
@@ -168,7 +185,7 @@ fn packed_bf16(
     mut c: MatMut<'_, f32>,
 ) {
     pairs.product_packed(a, b, columns, &mut c);
-    recompute_imprecise(a, c, |a, c| packed::product(b, a, columns, c, false));
+    recompute_imprecise(a, c, |a, c| packed::product(b, a, columns, c, false, Sums::Fastest));
 }
 
 /// Recomputes with `product` the rows whose bf16-pair result may be imprecise.
@@ -208,13 +225,7 @@ where
     let Some(order) = skinny::order(a.rows(), &b) else {
         return product(isa, a, b, c, accumulate);
     };
-    let k = a.cols();
-    let mut rows = Scratch::<f32>::new(a.rows() * k);
-    for (i, row) in rows.chunks_exact_mut(k).enumerate() {
-        for (p, x) in row.iter_mut().zip(a.tail(i, 0).iter().step_by(a.col_stride().max(1))) {
-            *p = x.to_f32();
-        }
-    }
+    let rows = skinny::widened(a);
     isa.run(Skinny { a: &rows, b, c, accumulate, order });
 }
 
@@ -237,11 +248,12 @@ fn packed_f32<B: Input<Acc = f32>>(
     columns: Columns,
     c: MatMut<'_, f32>,
     accumulate: bool,
+    sums: Sums,
 ) {
     match a {
-        Operand::F32(a) => packed::product(b, a, columns, c, accumulate),
-        Operand::F16(a) => packed::product(b, a, columns, c, accumulate),
-        Operand::Bf16(a) => packed::product(b, a, columns, c, accumulate),
+        Operand::F32(a) => packed::product(b, a, columns, c, accumulate, sums),
+        Operand::F16(a) => packed::product(b, a, columns, c, accumulate, sums),
+        Operand::Bf16(a) => packed::product(b, a, columns, c, accumulate, sums),
     }
 }
 
@@ -283,6 +295,10 @@ impl Scalar for f64 {
     fn product(isa: Isa, a: Mat<'_, f64>, b: Mat<'_, f64>, c: MatMut<'_, f64>, accumulate: bool) {
         product(isa, a, b, c, accumulate);
     }
+
+    fn product_by_row(isa: Isa, a: Mat<'_, f64>, b: Mat<'_, f64>, c: MatMut<'_, f64>, accumulate: bool) {
+        by_row::product(isa, a, b, c, accumulate);
+    }
 }
 
 impl Input for f64 {
@@ -317,8 +333,9 @@ impl Input for f64 {
         columns: Columns,
         c: MatMut<'_, f64>,
         accumulate: bool,
+        sums: Sums,
     ) {
-        packed::product(b, a, columns, c, accumulate);
+        packed::product(b, a, columns, c, accumulate, sums);
     }
     #[inline(always)]
     fn operand(x: Mat<'_, f64>) -> Mat<'_, f64> {
@@ -360,8 +377,9 @@ impl Input for f32 {
         columns: Columns,
         c: MatMut<'_, f32>,
         accumulate: bool,
+        sums: Sums,
     ) {
-        packed_f32(b, a, columns, c, accumulate);
+        packed_f32(b, a, columns, c, accumulate, sums);
     }
     #[inline(always)]
     fn operand(x: Mat<'_, f32>) -> Operand<'_> {
@@ -403,8 +421,9 @@ impl Input for f16 {
         columns: Columns,
         c: MatMut<'_, f32>,
         accumulate: bool,
+        sums: Sums,
     ) {
-        packed_f32(b, a, columns, c, accumulate);
+        packed_f32(b, a, columns, c, accumulate, sums);
     }
     #[inline(always)]
     fn operand(x: Mat<'_, f16>) -> Operand<'_> {
@@ -446,14 +465,15 @@ impl Input for bf16 {
         columns: Columns,
         c: MatMut<'_, f32>,
         accumulate: bool,
+        sums: Sums,
     ) {
         #[cfg(target_arch = "x86_64")]
-        if let (Operand::Bf16(a), false) = (a, accumulate)
+        if let (Operand::Bf16(a), false, Sums::Fastest) = (a, accumulate, sums)
             && let Some(pairs) = Bf16Pairs::for_packed(b.isa(), &a)
         {
             return packed_bf16(pairs, b, a, columns, c);
         }
-        packed_f32(b, a, columns, c, accumulate);
+        packed_f32(b, a, columns, c, accumulate, sums);
     }
     #[inline(always)]
     fn operand(x: Mat<'_, bf16>) -> Operand<'_> {

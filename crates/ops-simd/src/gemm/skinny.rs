@@ -2,6 +2,8 @@
 
 use super::matrix::{Mat, MatMut};
 use crate::element::Element;
+use crate::isa::Isa;
+use crate::scratch::Scratch;
 use crate::simd::{Kernel, Simd};
 
 /// Up to this many rows of A, B is read in place at memory bandwidth.
@@ -22,8 +24,38 @@ const MIN_ELEMENTS: usize = 1 << 12;
 pub(super) enum Order {
     /// Columns of B are contiguous: one dot product per column.
     Columns,
+    /// The same, in one order of summation whatever the number of rows.
+    ColumnsByRow,
     /// Rows of B are contiguous: rows are scaled by elements of A and added up.
     Rows,
+}
+
+/// Bytes of widened rows of A that [`dots`] is given at a time, and their number at most.
+pub(super) const ROWS_BYTES: usize = 256 << 10;
+pub(super) const MOST_ROWS: usize = 64;
+
+/// The rows of A in f32, contiguous.
+pub(super) fn widened<A: Element>(a: Mat<'_, A>) -> Scratch<f32> {
+    let k = a.cols();
+    let mut rows = Scratch::<f32>::new(a.rows() * k);
+    for (i, row) in rows.chunks_exact_mut(k.max(1)).enumerate() {
+        for (p, x) in row.iter_mut().zip(a.tail(i, 0).iter().step_by(a.col_stride().max(1))) {
+            *p = x.to_f32();
+        }
+    }
+    rows
+}
+
+/// C = A·B or C += A·B for a B with contiguous columns. The sums of a row do not depend on the number of rows.
+pub(super) fn dots<A: Element, B: Element>(
+    isa: Isa,
+    a: Mat<'_, A>,
+    b: Mat<'_, B>,
+    c: MatMut<'_, f32>,
+    accumulate: bool,
+) {
+    let rows = widened(a);
+    isa.run(Skinny { a: &rows, b, c, accumulate, order: Order::ColumnsByRow });
 }
 
 /// The order for this product, or `None` if blocks are faster.
@@ -55,7 +87,7 @@ impl<B: Element> Kernel for Skinny<'_, B> {
     #[inline(always)]
     fn run<S: Simd>(mut self, s: S) {
         match self.order {
-            Order::Columns => self.by_columns(s),
+            Order::Columns | Order::ColumnsByRow => self.by_columns(s),
             Order::Rows => self.by_rows(s),
         }
     }
@@ -66,7 +98,8 @@ impl<B: Element> Skinny<'_, B> {
     fn by_columns<S: Simd>(&mut self, s: S) {
         let n = self.b.cols();
         let mut j = 0;
-        while n > j && size_of::<B>() < 4 && self.c.rows() == 1 {
+        let alone = self.order == Order::Columns && self.c.rows() == 1;
+        while n > j && size_of::<B>() < 4 && alone {
             self.dot(s, j);
             j += 1;
         }

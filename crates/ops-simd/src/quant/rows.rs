@@ -20,7 +20,33 @@ pub fn multiply_rows(
     format: Format,
     raw: &[u8],
     x: &Activations,
+    y: MatMut<'_, f32>,
+) -> Result<(), Error> {
+    multiply_in_order(isa, format, raw, x, y, false)
+}
+
+/// As [`multiply_rows`], but a row of x has the same sums whatever the other rows are.
+///
+/// # Errors
+/// As [`multiply_rows`].
+pub fn multiply_rows_by_row(
+    isa: Isa,
+    format: Format,
+    raw: &[u8],
+    x: &Activations,
+    y: MatMut<'_, f32>,
+) -> Result<(), Error> {
+    multiply_in_order(isa, format, raw, x, y, true)
+}
+
+/// With `by_row`, the last of an odd number of rows does without the kernels for one row, which sum in another order.
+fn multiply_in_order(
+    isa: Isa,
+    format: Format,
+    raw: &[u8],
+    x: &Activations,
     mut y: MatMut<'_, f32>,
+    by_row: bool,
 ) -> Result<(), Error> {
     let row_bytes = check(format, raw.len(), y.cols(), x.k())? * format.block_bytes();
     same_len("rows of y", y.rows(), x.rows())?;
@@ -33,8 +59,8 @@ pub fn multiply_rows(
         // SAFETY: this level exists only after AVX-512 F, BW, DQ, VL and VNNI were detected.
         unsafe {
             match format {
-                Format::Q8_0 => vnni::multiply::<Q8_0_BYTES>(raw, row_bytes, x, &mut y),
-                Format::Q4_0 => vnni::multiply::<Q4_0_BYTES>(raw, row_bytes, x, &mut y),
+                Format::Q8_0 => vnni::multiply::<Q8_0_BYTES>(raw, row_bytes, x, &mut y, by_row),
+                Format::Q4_0 => vnni::multiply::<Q4_0_BYTES>(raw, row_bytes, x, &mut y, by_row),
             }
         }
         return Ok(());
@@ -133,12 +159,14 @@ mod vnni {
         row_bytes: usize,
         x: &Activations,
         y: &mut MatMut<'_, f32>,
+        by_row: bool,
     ) {
         // A single row of activations, or the last of an odd number of rows.
-        let odd =
-            (x.rows() % 2 == 1).then(|| matvec_avx512::prepare_activations::<SIZE>(x.panel(x.rows() - 1)));
+        let odd = (x.rows() % 2 == 1 && !by_row)
+            .then(|| matvec_avx512::prepare_activations::<SIZE>(x.panel(x.rows() - 1)));
         let group_bytes = TILE_ROWS * row_bytes;
-        let filled = if x.rows() > 1 && !raw.len().is_multiple_of(group_bytes) { group_bytes } else { 0 };
+        let grouped = by_row || x.rows() > 1;
+        let filled = if grouped && !raw.len().is_multiple_of(group_bytes) { group_bytes } else { 0 };
         let mut padded = Scratch::<u8>::new(filled);
         for (g, rows) in raw.chunks(group_bytes).enumerate() {
             let column = g * TILE_ROWS;
@@ -154,19 +182,20 @@ mod vnni {
                 };
             }
             let mut group = rows;
-            if x.rows() > 1 && rows.len() < group_bytes {
+            if grouped && rows.len() < group_bytes {
                 padded[..rows.len()].copy_from_slice(rows);
                 padded[rows.len()..].fill(0);
                 group = &padded;
             }
             let mut i = 0;
-            while i + 1 < x.rows() {
+            while i < x.rows() - usize::from(odd.is_some()) {
                 // SAFETY: the caller guarantees the features.
                 unsafe {
                     match panel_rows(i, x.rows()) {
                         8 => sixteen_rows::<8, SIZE>(group, x, i, column, y),
                         4 => sixteen_rows::<4, SIZE>(group, x, i, column, y),
-                        _ => sixteen_rows::<2, SIZE>(group, x, i, column, y),
+                        2 => sixteen_rows::<2, SIZE>(group, x, i, column, y),
+                        _ => sixteen_rows::<1, SIZE>(group, x, i, column, y),
                     }
                 }
                 i += panel_rows(i, x.rows());

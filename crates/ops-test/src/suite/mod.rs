@@ -45,6 +45,7 @@ mod relations;
 mod report;
 mod rope;
 mod routing;
+mod rows;
 mod sampling;
 mod scan;
 mod scatter;
@@ -52,6 +53,7 @@ mod softmax;
 mod sort;
 
 pub use report::{CaseStatus, Counts, Filter, Outcome, Report, Table};
+pub use rows::{Rows, run_rows};
 
 /// Runs the suite on a backend.
 pub fn run<B: SuiteBackend>(backend: &B, filter: &Filter) -> Report {

@@ -12,7 +12,7 @@ use crate::host::sequences::Sequences;
 use crate::{Host, Kernel};
 use bytemuck::cast_slice_mut;
 use ops_core::ops::Attention;
-use ops_core::{Call, DType, Error, Float, Layout, Result};
+use ops_core::{Call, DType, Determinism, Error, Float, Layout, Operands, Result};
 use ops_simd::rows::Running;
 use ops_simd::{Isa, Store};
 use split::Split;
@@ -156,7 +156,10 @@ impl<T: Float> Kernel<Attention<T>> for Cpu {
             let layout = tokens_first(&lse.layout)?;
             Ok::<_, Error>(lse.with_layout(layout))
         });
-        attention(&problem, Split::ForThreads, o.with_layout(layout), lse.transpose()?)
+        attention(&problem, Split::of_call(), o.with_layout(layout), lse.transpose()?)
+    }
+    fn determinism(&self, _: &Attention<T>, _: &dyn Operands) -> Determinism {
+        self.sums_level()
     }
 }
 

@@ -1,7 +1,9 @@
 //! The two products of a tile: of queries and keys, and of weights and values.
+use super::super::matmul::gemm;
+use super::super::threads;
 use core::ops::Range;
 use ops_core::bf16;
-use ops_simd::gemm::{FewBf16, Input, Mat, MatMut, Operand, gemm};
+use ops_simd::gemm::{FewBf16, Input, Mat, MatMut, Operand};
 use ops_simd::rows::Running;
 use ops_simd::{Error, Isa, Store};
 
@@ -30,7 +32,9 @@ impl<'q, T: Input<Acc = f32> + ops_simd::Element> Products<'q, T> {
         width: usize,
         contiguous: bool,
     ) -> Result<Self, Error> {
+        // Which products are repeated in f32 depends on all rows of a tile.
         let is_for_pairs = contiguous
+            && !threads::by_row()
             && matches!(T::operand(q), Operand::Bf16(_))
             && q.rows() <= FewBf16::MAX_ROWS
             && q.cols().min(width) >= MIN_WIDTH;

@@ -7,7 +7,7 @@ use crate::host::raw::{Raw, RawMut};
 use crate::host::sequences::Sequences;
 use crate::{Host, Kernel, Reference};
 use ops_core::ops::{Attention, AttentionPaged, AttentionVarlen};
-use ops_core::{Call, DType, Float, Result, View};
+use ops_core::{Call, DType, Determinism, Float, Result, View};
 
 /// The operands of a call. Keys and values are in blocks, `[blocks, block, h_kv, ..]`.
 struct Operands<'a> {
@@ -55,7 +55,7 @@ fn ragged<T: Float>(
         d: q.last(),
         dv: a.v.layout.last(),
     };
-    attention(&problem, Split::ForThreads, a.o.with_layout(o), lse)
+    attention(&problem, Split::of_call(), a.o.with_layout(o), lse)
 }
 
 /// Whether the definition computes this call: f64, and rows without elements.
@@ -64,6 +64,9 @@ fn is_for_reference<T: Float>(q: &impl View, v: &impl View) -> bool {
 }
 
 impl<T: Float> Kernel<AttentionVarlen<T>> for Cpu {
+    fn determinism(&self, _: &AttentionVarlen<T>, _: &dyn ops_core::Operands) -> Determinism {
+        self.sums_level()
+    }
     fn compute(&self, call: Call<'_, '_, AttentionVarlen<T>, Host>) -> Result<()> {
         if is_for_reference::<T>(&call.args().q, &call.args().v) {
             return Reference::new().compute(call);
@@ -88,6 +91,9 @@ impl<T: Float> Kernel<AttentionVarlen<T>> for Cpu {
 }
 
 impl<T: Float> Kernel<AttentionPaged<T>> for Cpu {
+    fn determinism(&self, _: &AttentionPaged<T>, _: &dyn ops_core::Operands) -> Determinism {
+        self.sums_level()
+    }
     fn compute(&self, call: Call<'_, '_, AttentionPaged<T>, Host>) -> Result<()> {
         if is_for_reference::<T>(&call.args().q, &call.args().v) {
             return Reference::new().compute(call);

@@ -21,7 +21,6 @@ pub(super) enum Split {
     /// The work of the call: few tiles are split until all threads are busy.
     ForThreads,
     /// The position of the keys alone. A row's result then depends neither on other rows nor on threads.
-    #[cfg_attr(not(test), expect(dead_code))]
     ByLength,
 }
 
@@ -42,6 +41,10 @@ fn cost(p: &Problem<'_>, tile: &Tile) -> usize {
 }
 
 impl Split {
+    /// What the backend is asked for.
+    pub(super) fn of_call() -> Self {
+        if threads::by_row() { Split::ByLength } else { Split::ForThreads }
+    }
     pub(super) fn plan(self, p: &Problem<'_>, tiles: &[Tile]) -> Plan {
         let (total, largest) = tiles
             .iter()

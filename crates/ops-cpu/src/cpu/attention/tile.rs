@@ -1,5 +1,6 @@
 //! One tile: a run of query rows of a group of heads, and a range of keys.
 use super::super::rows::{Scratch, row};
+use super::super::threads;
 use super::mask::add_mask;
 use super::products::Products;
 use crate::host::raw::Raw;
@@ -75,7 +76,8 @@ impl Problem<'_> {
     /// The range of keys visible to any of the queries.
     pub(super) fn visible_keys(&self, sequence: &Sequence, queries: Range<usize>) -> Range<usize> {
         let ranges = queries.map(|i| self.visible_to(sequence, i)).filter(|r| !r.is_empty());
-        ranges.reduce(|a, b| a.start.min(b.start)..a.end.max(b.end)).unwrap_or(0..0)
+        let all = ranges.reduce(|a, b| a.start.min(b.start)..a.end.max(b.end)).unwrap_or(0..0);
+        if threads::by_row() { all.start / TILE_KEYS * TILE_KEYS..all.end } else { all }
     }
 
     /// The sink of row `r` of a tile; −∞ if there are none.
@@ -183,15 +185,18 @@ impl Problem<'_> {
         running: &mut [Running],
     ) -> Result<(), Error> {
         let (isa, dv, rows) = (Isa::best(), self.dv, running.len());
-        let (mut factors, mut all) = (vec![1.0; rows], vec![0.0; rows * TILE_KEYS.min(tile.keys.len())]);
+        let by_row = threads::by_row();
+        let longest = if by_row { TILE_KEYS } else { TILE_KEYS.min(tile.keys.len()) };
+        let (mut factors, mut all) = (vec![1.0; rows], vec![0.0; rows * longest]);
         let (mut copy, mut narrow, min_run) = (Vec::new(), Vec::new(), products.min_run());
         for keys in pieces(&tile.keys, TILE_KEYS) {
-            let n = keys.len();
+            // Summed by row, a piece has the same length whatever the last key of the call is; the rest is invisible.
+            let n = if by_row { TILE_KEYS } else { keys.len() };
             let scores = &mut all[..rows * n];
             self.each_block::<T>((&self.k, min_run), tile, &keys, &mut copy, &mut |at, k| {
                 products.scores(k, MatMut::new(&mut scores[at.start..], rows, at.len(), n)?)
             })?;
-            self.finish_scores(isa, tile, &keys, scores);
+            self.finish_scores(isa, tile, &keys, scores, n);
             online_softmax(isa, scores, n, running, &mut factors)?;
             // A new maximum rescales the sums accumulated so far.
             for (o, factor) in o.chunks_exact_mut(dv).zip(&factors).filter(|(_, f)| **f != 1.0) {
@@ -206,14 +211,17 @@ impl Problem<'_> {
     }
 
     /// From scaled products to scores: the softcap, ALiBi, the mask and visibility.
-    fn finish_scores(&self, isa: Isa, tile: &Tile, keys: &Range<usize>, scores: &mut [f32]) {
+    /// A row has `n` scores; those beyond the keys are invisible.
+    fn finish_scores(&self, isa: Isa, tile: &Tile, keys: &Range<usize>, scores: &mut [f32], n: usize) {
         if let Some(cap) = self.softcap {
             scores.iter_mut().for_each(|s| *s /= cap);
             unary_in_place(isa, Unary::Tanh, scores);
             scores.iter_mut().for_each(|s| *s *= cap);
         }
-        for (r, scores) in scores.chunks_exact_mut(keys.len()).enumerate() {
+        for (r, scores) in scores.chunks_exact_mut(n).enumerate() {
+            let (scores, rest) = scores.split_at_mut(keys.len());
             self.bias(tile, self.row(tile, r), keys, scores);
+            rest.fill(f32::NEG_INFINITY);
         }
     }
 }

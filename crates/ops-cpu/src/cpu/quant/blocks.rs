@@ -14,7 +14,7 @@ use ops_core::{BlockInfo, DType, Result};
 use ops_simd::gemm::MatMut;
 use ops_simd::quant::{
     Activations, BLOCK, CodeFormat, Format, LookupFormat, Q8_0_BYTES, SuperFormat, TILE_ROWS, Tiles,
-    multiply_codes, multiply_lookup_rows, multiply_rows, multiply_super_rows,
+    multiply_codes, multiply_lookup_rows, multiply_rows, multiply_rows_by_row, multiply_super_rows,
 };
 use ops_simd::{Error, Isa, quant};
 use std::borrow::Cow;
@@ -48,10 +48,10 @@ pub(super) enum Kernel {
 /// Up to this many rows of activations, some formats are faster in place than as codes.
 const MAX_ROWS_BESIDE_CODES: usize = 2;
 
-/// The kernel for a weight of another format than those of [`simd_format`], and so many outputs.
-pub(super) fn kernel(weight: &Raw<'_>, outputs: usize) -> Option<Kernel> {
+/// The kernel for a weight of another format than those of [`simd_format`], and so many rows of activations.
+pub(super) fn kernel(dtype: DType, rows: usize) -> Option<Kernel> {
     use ops_core::quant as q;
-    let DType::Block(info) = weight.dtype else { return None };
+    let DType::Block(info) = dtype else { return None };
     // The format's codes, and what reads a row or two in place faster.
     let known = [
         (&q::Q4_K, CodeFormat::Q4K, None),
@@ -69,13 +69,12 @@ pub(super) fn kernel(weight: &Raw<'_>, outputs: usize) -> Option<Kernel> {
         (&q::Q8_K, CodeFormat::Q8K, None),
     ];
     let (_, codes, in_place) = known.into_iter().find(|(known, ..)| **known == *info)?;
-    let few = outputs <= MAX_ROWS_BESIDE_CODES.saturating_mul(weight.layout.dims()[0]);
-    in_place.filter(|_| few).or(Some(Kernel::Codes(codes)))
+    in_place.filter(|_| rows <= MAX_ROWS_BESIDE_CODES).or(Some(Kernel::Codes(codes)))
 }
 
-/// Whether so many outputs are of more rows of activations than are multiplied in place.
-pub(super) fn is_many(weight: &Raw<'_>, outputs: usize) -> bool {
-    outputs > MAX_ROWS_IN_PLACE.saturating_mul(weight.layout.dims()[0])
+/// Whether these are more rows of activations than are multiplied in place.
+pub(super) fn is_many(rows: usize) -> bool {
+    rows > MAX_ROWS_IN_PLACE
 }
 
 /// `y[m, n] = x · weightᵀ` with such a kernel.
@@ -163,6 +162,9 @@ fn multiply_part(
     x: &Activations,
     mut y: MatMut<'_, f32>,
 ) -> core::result::Result<(), Error> {
+    if threads::by_row() {
+        return multiply_rows_by_row(Isa::best(), format, raw, x, y);
+    }
     if x.rows() <= MAX_ROWS_IN_PLACE {
         return multiply_rows(Isa::best(), format, raw, x, y);
     }

@@ -1,6 +1,6 @@
 //! Quantized tensors.
 use super::Cpu;
-use super::matmul::store_sums;
+use super::matmul::{gemm, store_sums};
 use super::rows::{for_each_row, row, scratch, widened, zeros};
 use super::threads;
 use super::vectors::{report, unsupported_dtype};
@@ -11,7 +11,7 @@ use inputs::Inputs;
 use ops_core::ops::{Dequantize, Quantize};
 use ops_core::{BlockInfo, Call, DType, Float, Result, Scalar};
 use ops_simd::Isa;
-use ops_simd::gemm::{Mat, MatMut, gemm};
+use ops_simd::gemm::{Mat, MatMut};
 
 pub(super) mod blocks;
 pub(super) mod inputs;
@@ -70,21 +70,21 @@ pub(super) fn multiply(
     let bias = bias.map(|b| widened(&b)).transpose()?;
     // Outputs of a row that is broadcast repeat the same error.
     let [n, stride] = [weight.layout.dims()[0], weight.layout.strides()[0].unsigned_abs()];
-    let distinct = |y: &[f32]| if stride == 0 { y.len().checked_div(n).unwrap_or(0) } else { y.len() };
+    let m = y.layout.len().checked_div(n).unwrap_or(0);
+    let rows = if threads::by_row() { 1 } else { m };
+    let distinct = if stride == 0 { rows } else { rows * n };
     let format = block_info("qlinear", weight.dtype)?;
-    let multiply = |y: &mut [f32]| {
-        let (outputs, known) = (distinct(y), blocks::simd_format(weight.dtype));
-        match (known, blocks::kernel(&weight, y.len())) {
-            (Some(known), _) if outputs >= MIN_INTEGER_OUTPUTS => blocks::multiply(known, &x, &weight, y),
-            (None, Some(kernel)) if outputs >= MIN_MIXED_OUTPUTS => {
+    let multiply =
+        |y: &mut [f32]| match (blocks::simd_format(weight.dtype), blocks::kernel(weight.dtype, rows)) {
+            (Some(known), _) if distinct >= MIN_INTEGER_OUTPUTS => blocks::multiply(known, &x, &weight, y),
+            (None, Some(kernel)) if distinct >= MIN_MIXED_OUTPUTS => {
                 blocks::multiply_with(kernel, &x, &weight, y)
             }
-            (None, None) if outputs >= MIN_MIXED_OUTPUTS && blocks::is_many(&weight, y.len()) => {
+            (None, None) if distinct >= MIN_MIXED_OUTPUTS && blocks::is_many(rows) => {
                 blocks::multiply_requantized(format, &x, &weight, y)
             }
             _ => multiply_dequantized(format, &x, &weight, y),
-        }
-    };
+        };
     if y.dtype == DType::F32 && bias.is_none() && y.layout.is_contiguous() {
         let extent = y.layout.extent();
         return multiply(&mut y.slice::<f32>()[extent]);

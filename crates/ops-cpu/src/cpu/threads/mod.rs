@@ -27,6 +27,35 @@ impl RefUnwindSafe for Pool {}
 thread_local! {
     /// The pool of the backend whose kernel this thread runs, if it has one of its own.
     static POOL: Cell<Option<Pool>> = const { Cell::new(None) };
+    /// Whether that kernel sums each row in an order that does not depend on other rows.
+    static BY_ROW: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs a kernel, or a part of one, whose sums of a row do or do not depend on the other rows.
+#[inline]
+pub(super) fn with_sums<R>(by_row: bool, kernel: impl FnOnce() -> R) -> R {
+    struct Restore(bool);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            BY_ROW.set(self.0);
+        }
+    }
+    if BY_ROW.get() == by_row {
+        return kernel();
+    }
+    let _restore = Restore(BY_ROW.replace(by_row));
+    kernel()
+}
+
+/// Whether each row must be summed in an order that does not depend on other rows: [`Determinism::Batch`](ops_core::Determinism).
+pub(super) fn by_row() -> bool {
+    BY_ROW.get()
+}
+
+/// Runs the tasks of a call on its threads, with its order of sums.
+fn run(tasks: usize, f: &(dyn Fn(usize) + Sync)) {
+    let by_row = by_row();
+    crew::run(tasks, count(), &|t| with_sums(by_row, || f(t)));
 }
 
 /// Runs a kernel on this pool; without one, on the caller's.
@@ -99,7 +128,7 @@ pub(super) fn split(
     let tasks = tasks().min(items).min(work.div_ceil(MAX_SERIAL_ELEMENTS / 4));
     let step = items.div_ceil(tasks);
     let first = FirstError::default();
-    crew::run(items.div_ceil(step), count(), &|t| first.record(f(t * step..items.min((t + 1) * step))));
+    run(items.div_ceil(step), &|t| first.record(f(t * step..items.min((t + 1) * step))));
     first.into_result()
 }
 
@@ -133,7 +162,7 @@ pub(super) fn for_each_part<P: Send, E: Send>(
     }
     let first = FirstError::default();
     let slots: Vec<Mutex<Option<P>>> = parts.into_iter().map(|p| Mutex::new(Some(p))).collect();
-    crew::run(slots.len(), count(), &|t| {
+    run(slots.len(), &|t| {
         let part = slots[t].lock().unwrap_or_else(|e| e.into_inner()).take();
         if let Some(part) = part {
             first.record(f(part));

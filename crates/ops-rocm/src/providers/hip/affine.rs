@@ -7,7 +7,7 @@ use crate::hip::{DeviceMemory, Purpose};
 use crate::provider::Provider;
 use crate::{HipSpace, Result, Rocm};
 use ops_core::ops::{Affine, AffineInplace};
-use ops_core::{Call, Layout, Num, Op, Operands, Reason};
+use ops_core::{Call, Determinism, Layout, Num, Op, Operands, Reason};
 use ops_kernels::{Device, ElementType, Launch, Refused, cast, unary};
 
 /// [`Affine`] and [`AffineInplace`]. Integers go through f64, in memory of their own.
@@ -18,6 +18,11 @@ impl<T: Num> Provider<Affine<T>> for HipAffine {
     fn id(&self) -> ProviderId {
         ProviderId::HIP
     }
+
+    fn determinism(&self, _: &Target, _: &Affine<T>, _: &dyn Operands) -> Determinism {
+        Determinism::Batch
+    }
+
     fn applicable(&self, target: &Target, _: &Affine<T>, on: &dyn Operands) -> Result<(), Reason> {
         applicable(target, on, 1)
     }
@@ -32,6 +37,11 @@ impl<T: Num> Provider<AffineInplace<T>> for HipAffine {
     fn id(&self) -> ProviderId {
         ProviderId::HIP
     }
+
+    fn determinism(&self, _: &Target, _: &AffineInplace<T>, _: &dyn Operands) -> Determinism {
+        Determinism::Batch
+    }
+
     fn applicable(&self, target: &Target, _: &AffineInplace<T>, on: &dyn Operands) -> Result<(), Reason> {
         applicable(target, on, 0)
     }

@@ -6,7 +6,7 @@ use crate::choice::Target;
 use crate::provider::Provider;
 use crate::{HipSpace, Result, Rocm};
 use ops_core::ops::Attention;
-use ops_core::{Call, Float, Operands, Reason};
+use ops_core::{Call, Determinism, Float, Operands, Reason};
 use ops_kernels::Refused;
 use ops_kernels::attention::{self, Plan};
 
@@ -46,6 +46,11 @@ fn plan<T: Float>(op: &Attention<T>, p: &Problem<'_>) -> Result<Plan, Refused> {
 impl<T: Float> Provider<Attention<T>> for HipAttention {
     fn id(&self) -> ProviderId {
         ProviderId::HIP
+    }
+
+    fn determinism(&self, target: &Target, op: &Attention<T>, _: &dyn Operands) -> Determinism {
+        // A block of rows begins at the first key that any of them sees.
+        if op.window.0.is_none() { target.sums_level() } else { Determinism::Run }
     }
 
     fn applicable(&self, target: &Target, op: &Attention<T>, on: &dyn Operands) -> Result<(), Reason> {

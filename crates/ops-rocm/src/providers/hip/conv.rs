@@ -3,12 +3,17 @@ use super::bind::Bound;
 use super::{HipOp, Problem, no_matrix, units};
 use crate::choice::Target;
 use ops_core::ops::{Conv, ConvGeometry};
-use ops_core::{Float, Layout};
+use ops_core::{Determinism, Float, Layout, Operands};
 use ops_kernels::conv::{self, Axis, ConvArgs};
 use ops_kernels::{ElementType, Instance, Launch, OperandView, Refused};
 
 impl<T: Float> HipOp for Conv<T> {
     type Kernel = ConvArgs;
+
+    /// Kernels are chosen by the number of images, unless rows must not depend on each other.
+    fn rows_level(&self, target: &Target, _: &dyn Operands) -> Determinism {
+        target.sums_level()
+    }
 
     fn plan(&self, p: &Problem<'_>) -> Result<(Launch, ConvArgs), Refused> {
         let (x, weight, y) = (p.at(0), p.at(1), p.at(3));

@@ -6,7 +6,7 @@ use crate::hip::{DeviceMemory, Purpose};
 use crate::provider::Provider;
 use crate::{HipSpace, Result, Rocm};
 use ops_core::ops::{Cast, Fill, IndexSelect, TensorCopy, Where};
-use ops_core::{Call, Element, Layout, Operands, Reason, Scalar, Shape};
+use ops_core::{Call, Determinism, Element, Layout, Operands, Reason, Scalar, Shape};
 use ops_kernels::{ElementType, Launch, OperandView, Refused, cast, copy, index};
 
 impl HipOp for TensorCopy {
@@ -79,6 +79,10 @@ pub(crate) struct HipFill;
 impl<T: Element> Provider<Fill<T>> for HipFill {
     fn id(&self) -> ProviderId {
         ProviderId::HIP
+    }
+
+    fn determinism(&self, _: &Target, _: &Fill<T>, _: &dyn Operands) -> Determinism {
+        Determinism::Batch
     }
 
     fn applicable(&self, target: &Target, _: &Fill<T>, on: &dyn Operands) -> Result<(), Reason> {

@@ -6,7 +6,7 @@ use crate::hip::{DeviceMemory, Purpose};
 use crate::provider::Provider;
 use crate::{HipSpace, Result, Rocm};
 use ops_core::ops::Embedding;
-use ops_core::{Call, Float, Layout, Op, Operands, Reason};
+use ops_core::{Call, Determinism, Float, Layout, Op, Operands, Reason};
 use ops_kernels::cast::{self, CastArgs};
 use ops_kernels::index::{self, IndexSelectArgs};
 use ops_kernels::quant::{self, QEmbeddingArgs};
@@ -51,6 +51,10 @@ impl LookUp {
 impl<T: Float> Provider<Embedding<T>> for HipEmbedding {
     fn id(&self) -> ProviderId {
         ProviderId::HIP
+    }
+
+    fn determinism(&self, _: &Target, _: &Embedding<T>, _: &dyn Operands) -> Determinism {
+        Determinism::Batch
     }
 
     fn applicable(&self, target: &Target, _: &Embedding<T>, on: &dyn Operands) -> Result<(), Reason> {

@@ -9,7 +9,7 @@ use ops_core::ops::{
     CombineExperts, GatedRmsNorm, GroupScore, L2Norm, LinearExperts, RouterTopK, Scoring, ScoringOrder,
     SwigluClamped,
 };
-use ops_core::{Call, Float, Op, Operands, Reason};
+use ops_core::{Call, Determinism, Float, Op, Operands, Reason};
 use ops_kernels::experts::{self, Plan};
 use ops_kernels::{Launch, Refused, gated, router};
 
@@ -97,6 +97,10 @@ fn plan(p: &Problem<'_>) -> Result<Plan, Refused> {
 impl<T: Float> Provider<LinearExperts<T>> for HipExperts {
     fn id(&self) -> ProviderId {
         ProviderId::HIP
+    }
+
+    fn determinism(&self, target: &Target, _: &LinearExperts<T>, _: &dyn Operands) -> Determinism {
+        target.sums_level()
     }
 
     fn applicable(&self, target: &Target, _: &LinearExperts<T>, on: &dyn Operands) -> Result<(), Reason> {

@@ -7,7 +7,7 @@ use crate::hip::{DeviceMemory, Purpose};
 use crate::provider::Provider;
 use crate::{HipSpace, Result, Rocm};
 use ops_core::ops::{Linear, LinearSwiglu};
-use ops_core::{Call, Float, Operands, Reason};
+use ops_core::{Call, Determinism, Float, Operands, Reason};
 use ops_kernels::matmul::MatmulArgs;
 use ops_kernels::qlinear::{self, Plan};
 use ops_kernels::{ElementType, Instance, Launch, Refused};
@@ -62,6 +62,10 @@ fn without_bias(p: &Problem<'_>) -> Result<(), Reason> {
 impl<T: Float> Provider<Linear<T>> for HipLinear {
     fn id(&self) -> ProviderId {
         ProviderId::HIP
+    }
+
+    fn determinism(&self, target: &Target, _: &Linear<T>, _: &dyn Operands) -> Determinism {
+        target.sums_level()
     }
 
     fn applicable(&self, target: &Target, _: &Linear<T>, on: &dyn Operands) -> Result<(), Reason> {

@@ -1,13 +1,19 @@
 //! Products of matrices.
 use super::bind::Bound;
 use super::{HipOp, Problem};
+use crate::choice::Target;
 use ops_core::ops::MatMul;
-use ops_core::{Float, MAX_RANK};
+use ops_core::{Determinism, Float, MAX_RANK, Operands};
 use ops_kernels::matmul::{self, Matmul, MatmulArgs};
 use ops_kernels::{ElementType, Instance, Launch, OperandView, Refused};
 
 impl<T: Float> HipOp for MatMul<T> {
     type Kernel = MatmulArgs;
+
+    /// Kernels are chosen by the number of rows, unless rows must not depend on each other.
+    fn rows_level(&self, target: &Target, _: &dyn Operands) -> Determinism {
+        target.sums_level()
+    }
 
     fn plan(&self, p: &Problem<'_>) -> Result<(Launch, MatmulArgs), Refused> {
         let (a, b, c) = (p.at(0), p.at(1), p.at(2));

@@ -5,7 +5,7 @@ use crate::choice::Target;
 use crate::provider::Provider;
 use crate::{HipSpace, Result, Rocm};
 use ops_core::ops::{AddRmsNorm, GroupNorm, LayerNorm, RmsNorm};
-use ops_core::{Call, Float, Op, Operands, Reason};
+use ops_core::{Call, Determinism, Float, Op, Operands, Reason};
 use ops_kernels::norm::{self, GroupPlan};
 use ops_kernels::{Launch, Refused};
 
@@ -71,6 +71,10 @@ fn group_plan<T: Float>(op: &GroupNorm<T>, p: &Problem<'_>) -> Result<GroupPlan,
 impl<T: Float> Provider<GroupNorm<T>> for HipGroupNorm {
     fn id(&self) -> ProviderId {
         ProviderId::HIP
+    }
+
+    fn determinism(&self, target: &Target, _: &GroupNorm<T>, _: &dyn Operands) -> Determinism {
+        target.sums_level()
     }
 
     fn applicable(&self, target: &Target, op: &GroupNorm<T>, on: &dyn Operands) -> Result<(), Reason> {

@@ -6,7 +6,7 @@ use crate::hip::{DeviceMemory, Purpose};
 use crate::provider::Provider;
 use crate::{HipSpace, Result, Rocm};
 use ops_core::ops::{ArgReduce, Axes, Reduce};
-use ops_core::{Call, Num, Op, Operands, Reason};
+use ops_core::{Call, Determinism, Num, Op, Operands, Reason};
 use ops_kernels::Refused;
 use ops_kernels::reduce::{self, Plan};
 
@@ -30,6 +30,18 @@ fn plan(name: &'static str, axes: Axes, p: &Problem<'_>) -> Result<Plan, Refused
 
 fn applicable(name: &'static str, axes: Axes, target: &Target, on: &dyn Operands) -> Result<(), Reason> {
     fits(target, on, |problem| plan(name, axes, problem))
+}
+
+/// Rows of contiguous elements are summed in an order that depends on their length alone, if it must. Other layouts are summed in
+/// columns where outputs are neighbours, which a single row of outputs is not.
+fn level(name: &'static str, axes: Axes, target: &Target, on: &dyn Operands) -> Determinism {
+    let mut binding = Binding::new();
+    let in_rows = binding.assumed(on, target.launch_device()).is_ok_and(|problem| {
+        let (x, y) = (problem.at(0), problem.at(1));
+        axes.split(name, &x.layout, &y.layout)
+            .is_ok_and(|split| split.reduced.last() > 1 && split.reduced.last_stride() == 1)
+    });
+    if in_rows { target.sums_level() } else { Determinism::Run }
 }
 
 fn launch<O: Op>(rocm: &Rocm, axes: Axes, call: Call<'_, '_, O, HipSpace>) -> Result<()> {
@@ -58,6 +70,11 @@ impl<T: Num> Provider<Reduce<T>> for HipReduce {
     fn id(&self) -> ProviderId {
         ProviderId::HIP
     }
+
+    fn determinism(&self, target: &Target, op: &Reduce<T>, on: &dyn Operands) -> Determinism {
+        level(op.name(), op.axes(), target, on)
+    }
+
     fn applicable(&self, target: &Target, op: &Reduce<T>, on: &dyn Operands) -> Result<(), Reason> {
         applicable(op.name(), op.axes(), target, on)
     }
@@ -71,6 +88,11 @@ impl<T: Num> Provider<ArgReduce<T>> for HipReduce {
     fn id(&self) -> ProviderId {
         ProviderId::HIP
     }
+
+    fn determinism(&self, target: &Target, op: &ArgReduce<T>, on: &dyn Operands) -> Determinism {
+        level(op.name(), op.axis.into(), target, on)
+    }
+
     fn applicable(&self, target: &Target, op: &ArgReduce<T>, on: &dyn Operands) -> Result<(), Reason> {
         applicable(op.name(), op.axis.into(), target, on)
     }

@@ -5,7 +5,7 @@ use crate::choice::Target;
 use crate::provider::Provider;
 use crate::{HipSpace, Result, Rocm};
 use ops_core::ops::{QkNormRope, Rope, RopeForm, RopeInplace, RopeOrder};
-use ops_core::{Call, Float, Op, Operands, Reason};
+use ops_core::{Call, Determinism, Float, Op, Operands, Reason};
 use ops_kernels::qk_norm_rope::{self, QkNormRopeArgs};
 use ops_kernels::rope::{self, At, Positions, RopeArgs, RopeAtArgs};
 use ops_kernels::{ElementType, Launch, OperandView, Refused};
@@ -72,6 +72,10 @@ fn plan<O: Rotating>(op: &O, p: &Problem<'_>) -> Result<Plan, Refused> {
 impl<O: Rotating> Provider<O> for HipRope {
     fn id(&self) -> ProviderId {
         ProviderId::HIP
+    }
+
+    fn determinism(&self, _: &Target, _: &O, _: &dyn Operands) -> Determinism {
+        Determinism::Batch
     }
 
     fn applicable(&self, target: &Target, op: &O, on: &dyn Operands) -> Result<(), Reason> {

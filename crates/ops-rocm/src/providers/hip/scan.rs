@@ -6,7 +6,7 @@ use crate::hip::{DeviceMemory, Purpose};
 use crate::provider::Provider;
 use crate::{HipSpace, Result, Rocm};
 use ops_core::ops::CumSum;
-use ops_core::{Call, Num, Operands, Reason};
+use ops_core::{Call, Determinism, Num, Operands, Reason};
 use ops_kernels::Refused;
 use ops_kernels::scan::{self, Plan, ScanArgs};
 
@@ -23,6 +23,10 @@ fn plan(axis: isize, p: &Problem<'_>) -> Result<Plan, Refused> {
 impl<T: Num> Provider<CumSum<T>> for HipScan {
     fn id(&self) -> ProviderId {
         ProviderId::HIP
+    }
+
+    fn determinism(&self, target: &Target, _: &CumSum<T>, _: &dyn Operands) -> Determinism {
+        target.sums_level()
     }
 
     fn applicable(&self, target: &Target, op: &CumSum<T>, on: &dyn Operands) -> Result<(), Reason> {

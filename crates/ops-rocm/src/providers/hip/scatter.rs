@@ -5,7 +5,7 @@ use crate::choice::Target;
 use crate::provider::Provider;
 use crate::{HipSpace, Result, Rocm};
 use ops_core::ops::{Gather, IndexAdd, Scatter, ScatterAdd};
-use ops_core::{Call, MAX_RANK, Num, Op, Operands, Reason};
+use ops_core::{Call, Determinism, MAX_RANK, Num, Op, Operands, Reason};
 use ops_kernels::scatter::{self, GatherArgs, Plan, Step};
 use ops_kernels::{Launch, OperandView, Refused};
 
@@ -78,6 +78,11 @@ fn plan<O: Scattering>(op: &O, p: &Problem<'_>) -> Result<Plan, Refused> {
 impl<O: Scattering> Provider<O> for HipScatter {
     fn id(&self) -> ProviderId {
         ProviderId::HIP
+    }
+
+    fn determinism(&self, _: &Target, _: &O, _: &dyn Operands) -> Determinism {
+        // How sums are made depends on the number of lines.
+        Determinism::Run
     }
 
     fn applicable(&self, target: &Target, op: &O, on: &dyn Operands) -> Result<(), Reason> {

@@ -1,11 +1,19 @@
 //! Softmax along any axis.
 use super::{HipOp, Problem};
+use crate::choice::Target;
 use ops_core::ops::Softmax;
-use ops_core::{Float, Op};
+use ops_core::{Determinism, Float, Op, Operand, Operands};
 use ops_kernels::{Launch, Refused, softmax};
 
 impl<T: Float> HipOp for Softmax<T> {
     type Kernel = softmax::SoftmaxArgs;
+
+    /// Many rows whose elements lie side by side have a kernel of their own, unless rows must not depend on each other.
+    fn rows_level(&self, target: &Target, on: &dyn Operands) -> Determinism {
+        let contiguous =
+            |x: Operand<'_>| Some(x.layout.strides()[x.layout.shape().axis(self.axis).ok()?] == 1);
+        if on.get("x").and_then(contiguous) == Some(true) { Determinism::Batch } else { target.sums_level() }
+    }
 
     fn plan(&self, p: &Problem<'_>) -> Result<(Launch, Self::Kernel), Refused> {
         let (x, y) = (p.at(0), p.at(1));

@@ -7,7 +7,7 @@ use crate::hip::{DeviceMemory, Purpose};
 use crate::provider::Provider;
 use crate::{HipSpace, Result, Rocm};
 use ops_core::ops::{ArgSort, Sort, TopK};
-use ops_core::{Call, Num, Op, Operands, Reason};
+use ops_core::{Call, Determinism, Num, Op, Operands, Reason};
 use ops_kernels::Refused;
 use ops_kernels::sort::{self, Plan};
 
@@ -75,6 +75,10 @@ fn plan<O: Sorting>(op: &O, p: &Problem<'_>) -> Result<Plan, Refused> {
 impl<O: Sorting> Provider<O> for HipSort {
     fn id(&self) -> ProviderId {
         ProviderId::HIP
+    }
+
+    fn determinism(&self, _: &Target, _: &O, _: &dyn Operands) -> Determinism {
+        Determinism::Batch
     }
 
     fn applicable(&self, target: &Target, op: &O, on: &dyn Operands) -> Result<(), Reason> {

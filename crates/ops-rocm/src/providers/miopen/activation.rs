@@ -9,7 +9,7 @@ use crate::vendor::{MiOpenLibrary, check};
 use crate::{HipSpace, Result, Rocm};
 use miopen_sys as sys;
 use ops_core::ops::{Unary, UnaryFn};
-use ops_core::{Call, Num, Op, Operands, Reason};
+use ops_core::{Call, Determinism, Num, Op, Operands, Reason};
 use std::ptr::from_ref;
 
 /// MIOpen's mode for a function.
@@ -26,6 +26,10 @@ fn mode(f: UnaryFn) -> Result<sys::miopenActivationMode_t, Reason> {
 impl<T: Num> Provider<Unary<T>> for MiOpen {
     fn id(&self) -> ProviderId {
         ProviderId::MIOPEN
+    }
+
+    fn determinism(&self, _: &Target, _: &Unary<T>, _: &dyn Operands) -> Determinism {
+        Determinism::Run
     }
 
     fn applicable(&self, target: &Target, op: &Unary<T>, on: &dyn Operands) -> Result<(), Reason> {

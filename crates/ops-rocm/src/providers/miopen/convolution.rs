@@ -10,7 +10,7 @@ use crate::vendor::{Convolution, MiOpenLibrary};
 use crate::{HipSpace, Result, Rocm};
 use miopen_sys as sys;
 use ops_core::ops::Conv;
-use ops_core::{Call, DType, Float, Op, Operand, Operands, Reason};
+use ops_core::{Call, DType, Determinism, Float, Op, Operand, Operands, Reason};
 use ops_kernels::{ElementType, binary};
 use std::ptr::null_mut;
 
@@ -74,6 +74,10 @@ fn bias_suits(on: &dyn Operands) -> std::result::Result<(), Reason> {
 impl<T: Float> Provider<Conv<T>> for MiOpen {
     fn id(&self) -> ProviderId {
         ProviderId::MIOPEN
+    }
+
+    fn determinism(&self, _: &Target, _: &Conv<T>, _: &dyn Operands) -> Determinism {
+        Determinism::Run
     }
 
     fn applicable(&self, target: &Target, op: &Conv<T>, on: &dyn Operands) -> Result<(), Reason> {

@@ -9,7 +9,7 @@ use crate::vendor::{MiOpenLibrary, check};
 use crate::{HipSpace, Result, Rocm};
 use miopen_sys as sys;
 use ops_core::ops::{BatchNorm, Pool2d, PoolFn};
-use ops_core::{Call, DType, Float, Op, Operands, Reason};
+use ops_core::{Call, DType, Determinism, Float, Op, Operands, Reason};
 use std::ptr::{from_mut, from_ref, null_mut};
 
 /// Checks what MIOpen wants of the vectors of a batch norm: all four, packed, in f32.
@@ -43,6 +43,10 @@ impl Operands for Images<'_> {
 impl<T: Float> Provider<BatchNorm<T>> for MiOpen {
     fn id(&self) -> ProviderId {
         ProviderId::MIOPEN
+    }
+
+    fn determinism(&self, _: &Target, _: &BatchNorm<T>, _: &dyn Operands) -> Determinism {
+        Determinism::Run
     }
 
     fn applicable(&self, target: &Target, op: &BatchNorm<T>, on: &dyn Operands) -> Result<(), Reason> {
@@ -121,6 +125,10 @@ fn pooling<T>(op: &Pool2d<T>) -> Result<(sys::miopenPoolingMode_t, [[i32; 2]; 3]
 impl<T: Float> Provider<Pool2d<T>> for MiOpen {
     fn id(&self) -> ProviderId {
         ProviderId::MIOPEN
+    }
+
+    fn determinism(&self, _: &Target, _: &Pool2d<T>, _: &dyn Operands) -> Determinism {
+        Determinism::Run
     }
 
     fn applicable(&self, target: &Target, op: &Pool2d<T>, on: &dyn Operands) -> Result<(), Reason> {

@@ -10,7 +10,7 @@ use crate::vendor::{MiOpenLibrary, check};
 use crate::{HipSpace, Result, Rocm};
 use miopen_sys as sys;
 use ops_core::ops::{GroupNorm, LayerNorm, RmsNorm};
-use ops_core::{Call, Float, Op, Operands, Reason};
+use ops_core::{Call, Determinism, Float, Op, Operands, Reason};
 use std::ptr::null_mut;
 
 /// MIOpen takes weight and bias both, or neither.
@@ -37,6 +37,10 @@ fn as_rows(x: &Bound) -> [usize; 2] {
 impl<T: Float> Provider<RmsNorm<T>> for MiOpen {
     fn id(&self) -> ProviderId {
         ProviderId::MIOPEN
+    }
+
+    fn determinism(&self, _: &Target, _: &RmsNorm<T>, _: &dyn Operands) -> Determinism {
+        Determinism::Run
     }
 
     fn applicable(&self, target: &Target, op: &RmsNorm<T>, on: &dyn Operands) -> Result<(), Reason> {
@@ -84,6 +88,10 @@ impl<T: Float> Provider<RmsNorm<T>> for MiOpen {
 impl<T: Float> Provider<LayerNorm<T>> for MiOpen {
     fn id(&self) -> ProviderId {
         ProviderId::MIOPEN
+    }
+
+    fn determinism(&self, _: &Target, _: &LayerNorm<T>, _: &dyn Operands) -> Determinism {
+        Determinism::Run
     }
 
     fn applicable(&self, target: &Target, op: &LayerNorm<T>, on: &dyn Operands) -> Result<(), Reason> {
@@ -138,6 +146,10 @@ impl<T: Float> Provider<LayerNorm<T>> for MiOpen {
 impl<T: Float> Provider<GroupNorm<T>> for MiOpen {
     fn id(&self) -> ProviderId {
         ProviderId::MIOPEN
+    }
+
+    fn determinism(&self, _: &Target, _: &GroupNorm<T>, _: &dyn Operands) -> Determinism {
+        Determinism::Run
     }
 
     fn applicable(&self, target: &Target, op: &GroupNorm<T>, on: &dyn Operands) -> Result<(), Reason> {

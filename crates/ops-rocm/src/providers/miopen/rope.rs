@@ -13,12 +13,16 @@ use crate::providers::hip::bind::{Binding, Bound};
 use crate::vendor::{MiOpenLibrary, check};
 use crate::{HipSpace, Result, Rocm};
 use ops_core::ops::{Rope, RopeForm};
-use ops_core::{Call, Float, Layout, Op, Operands, Reason};
+use ops_core::{Call, Determinism, Float, Layout, Op, Operands, Reason};
 use ops_kernels::copy;
 
 impl<T: Float> Provider<Rope<T>> for MiOpen {
     fn id(&self) -> ProviderId {
         ProviderId::MIOPEN
+    }
+
+    fn determinism(&self, _: &Target, _: &Rope<T>, _: &dyn Operands) -> Determinism {
+        Determinism::Run
     }
 
     fn applicable(&self, target: &Target, op: &Rope<T>, on: &dyn Operands) -> Result<(), Reason> {

@@ -11,12 +11,16 @@ use crate::vendor::{MiOpenLibrary, check};
 use crate::{HipSpace, Result, Rocm};
 use miopen_sys as sys;
 use ops_core::ops::Softmax;
-use ops_core::{Call, Float, Op, Operands, Reason};
+use ops_core::{Call, Determinism, Float, Op, Operands, Reason};
 use std::ptr::from_ref;
 
 impl<T: Float> Provider<Softmax<T>> for MiOpen {
     fn id(&self) -> ProviderId {
         ProviderId::MIOPEN
+    }
+
+    fn determinism(&self, _: &Target, _: &Softmax<T>, _: &dyn Operands) -> Determinism {
+        Determinism::Run
     }
 
     fn applicable(&self, target: &Target, op: &Softmax<T>, on: &dyn Operands) -> Result<(), Reason> {

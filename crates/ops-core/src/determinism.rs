@@ -1,0 +1,67 @@
+//! How far the bits of a result are promised.
+use crate::{Op, Operands, Role, Tolerance};
+use std::fmt;
+use std::str::FromStr;
+
+/// What a backend promises about the bits of a result: each level promises more than those before it.
+///
+/// ```
+/// use ops_core::Determinism;
+///
+/// assert!(Determinism::Run < Determinism::Batch && Determinism::Batch < Determinism::Exact);
+/// assert_eq!("batch".parse(), Ok(Determinism::Batch));
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Determinism {
+    /// The same call on the same machine gives the same bits.
+    #[default]
+    Run,
+    /// Moreover a row (a token, a sequence, an expert's row) gives the same bits whatever other rows are in the call, and
+    /// however a prefill is cut into pieces.
+    Batch,
+    /// Moreover every backend that states this level gives the same bits, but for the sign of a zero and the bits of a NaN.
+    Exact,
+}
+
+impl Determinism {
+    /// All levels, the weakest first.
+    pub const ALL: [Determinism; 3] = [Determinism::Run, Determinism::Batch, Determinism::Exact];
+
+    /// The name in commands and policies.
+    pub fn name(self) -> &'static str {
+        match self {
+            Determinism::Run => "run",
+            Determinism::Batch => "batch",
+            Determinism::Exact => "exact",
+        }
+    }
+
+    /// [`Exact`](Determinism::Exact) if every output of the call has an exact [`Tolerance`], which leaves a correct kernel no
+    /// choice of bits; else `level`.
+    pub fn of_call<O: Op>(op: &O, on: &dyn Operands, level: Determinism) -> Determinism {
+        let mut written = on.iter().filter(|operand| operand.role != Role::In).peekable();
+        let some = written.peek().is_some();
+        let exact = written.all(|x| matches!(op.tolerance(x.name, x.dtype, on), Tolerance::Exact));
+        if some && exact { Determinism::Exact } else { level }
+    }
+}
+
+impl fmt::Display for Determinism {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// A name that is no level of determinism.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not a level of determinism; those are run, batch and exact")]
+pub struct UnknownDeterminism(String);
+
+impl FromStr for Determinism {
+    type Err = UnknownDeterminism;
+
+    fn from_str(text: &str) -> Result<Self, UnknownDeterminism> {
+        let known = Determinism::ALL.into_iter().find(|level| level.name() == text);
+        known.ok_or_else(|| UnknownDeterminism(text.to_string()))
+    }
+}

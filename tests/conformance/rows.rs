@@ -1,0 +1,44 @@
+//! Rows have the same bits whatever other rows are in the call.
+use ops_test::SuiteBackend;
+use ops_test::suite::{CaseStatus, Filter, run_rows};
+use rocm_ops::{Cpu, Determinism, Reference};
+
+/// The largest operand of a case, in elements.
+const MOST: usize = 1 << 13;
+
+fn passes<B: SuiteBackend>(backend: &B) {
+    let rows = run_rows(backend, &Reference::new(), &Filter::all(), MOST);
+    println!("{:?}", rows.compared);
+    let failures: Vec<String> = rows
+        .report
+        .failures()
+        .map(|o| format!("{}: {}", o.case, if let CaseStatus::Fail(why) = &o.status { why } else { "" }))
+        .collect();
+    let shown = failures.len().min(60);
+    assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), failures[..shown].join("\n"));
+    // Every op that the registry lists has been compared, but for those whose outputs have no rows.
+    let missing: Vec<_> = ops_test::op_names().filter(|op| !rows.compared.contains_key(*op)).collect();
+    assert_eq!(missing, WITHOUT_ROWS, "ops of which no rows were compared");
+}
+
+/// Ops of the registry whose results do not come in rows of their operands.
+const WITHOUT_ROWS: [&str; 0] = [];
+
+#[test]
+fn rows_are_their_own_on_the_reference() {
+    passes(&Reference::new());
+}
+
+#[test]
+fn rows_are_their_own_on_the_cpu() {
+    passes(&Cpu::builder().determinism(Determinism::Batch).build().unwrap());
+}
+
+/// What the level is for: without it, the comparison finds rows with other bits.
+#[test]
+fn rows_are_not_their_own_without_the_level() {
+    for op in ["linear", "qlinear", "attention"] {
+        let rows = run_rows(&Cpu::new(), &Reference::new(), &Filter::op(op), MOST);
+        assert!(rows.report.failures().count() > 0, "{op}");
+    }
+}

@@ -1,0 +1,39 @@
+//! The level *batch*: the logits of a token are the same bits however its prompt is cut, and whatever other texts are in the step.
+#[path = "determinism/compare.rs"]
+mod compare;
+#[path = "determinism/cost.rs"]
+mod cost;
+
+use super::model;
+use compare::{check, first_batch, first_cut};
+use rocm_ops::{Cpu, Determinism, Reference, f16};
+
+const SIZES: [usize; 8] = [1, 2, 3, 4, 5, 6, 7, 8];
+
+#[test]
+fn logits_on_the_cpu_do_not_depend_on_cuts_and_batches() {
+    for threads in [1, 3] {
+        let cpu = Cpu::builder().threads(threads).determinism(Determinism::Batch).build().unwrap();
+        for dtype in ["f16", "q8_0", "q4_0"] {
+            check::<f32, _>(&cpu, dtype, 48, if threads == 1 { 1 } else { 5 }, &SIZES);
+            check::<f16, _>(&cpu, dtype, 24, 3, &SIZES[..4]);
+        }
+    }
+}
+
+#[test]
+fn logits_on_the_reference_do_not_depend_on_cuts_and_batches() {
+    check::<f32, _>(&Reference::new(), "f16", 12, 4, &[3]);
+}
+
+/// What the level is for: without it, the comparison finds other bits.
+#[test]
+fn logits_on_the_cpu_depend_on_cuts_without_the_level() {
+    let cpu = Cpu::builder().threads(1).build().unwrap();
+    assert!(
+        ["f16", "q8_0", "q4_0"].into_iter().any(|dtype| first_cut::<f32, _>(&cpu, dtype, 48, 5).is_some())
+    );
+    assert!(
+        ["f16", "q8_0", "q4_0"].into_iter().any(|dtype| first_batch::<f32, _>(&cpu, dtype, &SIZES).is_some())
+    );
+}
