@@ -83,7 +83,7 @@ impl<B: Steps> Texts<B> {
                 b.tensor(&[CONTEXT, DIM / 2], &ramp(CONTEXT * DIM / 2, 5))?,
                 b.tensor(&[CONTEXT, DIM / 2], &ramp(CONTEXT * DIM / 2, 6))?,
             ],
-            keys: b.zeros(&[TEXTS, CONTEXT, 1, DIM])?,
+            keys: b.zeros(&[TEXTS * CONTEXT, 1, DIM])?,
             one: b.tensor(&[TEXTS], &[1; TEXTS])?,
             one_more: b.tensor(&[TEXTS], &[1; TEXTS])?,
             ids: b.tensor(&[TEXTS], &[3, 17])?,
@@ -104,7 +104,7 @@ impl<B: Steps> Texts<B> {
             b.rope_at(by_head, &self.angles[0], &self.angles[1], positions, Rope::new(RopeForm::Half))?;
         b.cache_write(rotated.as_ref().reshape(&[TEXTS, 1, DIM])?, &self.slots, &mut self.keys)?;
         let q = h.as_ref().reshape(&[TEXTS, 1, 1, DIM])?;
-        let keys = self.keys.as_ref().transpose(1, 2)?;
+        let keys = self.keys.as_ref().reshape(&[TEXTS, CONTEXT, 1, DIM])?.transpose(1, 2)?;
         let o = b.attention(q, keys, keys, Attention::full())?;
         let o = b.linear(o.as_ref().reshape(&[TEXTS, DIM])?, &self.weights[1])?;
         let x = ElementwiseOps::<f32>::add(b, &x, &o)?;
