@@ -1,6 +1,7 @@
 //! What can be asked for.
 use crate::backend::{On, Type};
 use clap::Parser;
+use rocm_ops::Determinism;
 use std::path::PathBuf;
 
 /// Continue many texts at once with a model, over a paged cache.
@@ -74,6 +75,10 @@ pub(crate) struct Args {
     /// Type of the activations and of the cache. Weights keep the type they have in the file.
     #[arg(long, value_enum, default_value_t = Type::F32)]
     pub(crate) dtype: Type,
+    /// What is promised about bits: `run`, or `batch`. With `batch`, every sequence gives token for token what it gives alone,
+    /// whatever sequences are beside it and however its prompt is cut; steps may take longer.
+    #[arg(long, value_name = "LEVEL", default_value_t = Determinism::Run)]
+    pub(crate) determinism: Determinism,
     /// Print one JSON object a line: when a sequence starts, for each token, and when it is done.
     #[arg(long)]
     pub(crate) json: bool,
@@ -105,6 +110,7 @@ Refused: models with recurrent layers (qwen3next), because their memory is not i
 Examples:
   batch --prompts questions.txt --max-tokens 64 --stats
   batch --model Qwen3-0.6B-Q4_K_M.gguf --chat --json < questions.txt > answers.jsonl
+  batch --prompts questions.txt --determinism batch --temperature 0
   batch --prompt 'In the beginning' --prompt 'In the end' --blocks 8 --block-size 4 --stats";
 
 fn temperature(text: &str) -> Result<f64, String> {

@@ -66,7 +66,8 @@ fn on_interrupt(stop: &Arc<AtomicBool>) -> Result<()> {
 
 fn run(args: &Args, terminal: &mut Terminal<'_>) -> Result<stats::Stats> {
     let lines = Lines::open(args, terminal.input.take())?;
-    backend::run(&mut Batch { args, lines, terminal }, args.backend, args.dtype, args.stats)
+    let mut batch = Batch { args, lines, terminal };
+    backend::run(&mut batch, args.backend, args.dtype, args.determinism, args.stats)
 }
 
 struct Batch<'g, 'o> {

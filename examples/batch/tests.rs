@@ -104,6 +104,11 @@ fn sixty_four_sequences_give_what_each_gives_alone() {
     check_alone(64, &["--backend", "reference", "--temperature", "0"]);
 }
 #[test]
+fn sixty_four_sequences_give_what_each_gives_alone_on_the_cpu() {
+    check_alone(64, &["--determinism", "batch", "--temperature", "0"]);
+    check_alone(64, &["--determinism", "batch", "--temperature", "1.1", "--seed", "5", "--dtype", "bf16"]);
+}
+#[test]
 fn sequences_draw_what_each_draws_alone() {
     check_alone(12, &["--backend", "reference", "--temperature", "1.1", "--top-k", "50", "--seed", "3"]);
 }
@@ -253,6 +258,7 @@ fn what_is_wrong_is_an_error() {
         &["--system", "x"],
         &["--prompt", "a", "--prompts", "b"],
         &["--temperature", "-1"],
+        &["--determinism", "some"],
         &["--prompts", "/no/such/file"],
     ] {
         assert!(on(words, "x\n").is_err(), "{words:?}");

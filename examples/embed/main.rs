@@ -14,8 +14,8 @@ use args::Args;
 use backend::{Job, Prepare};
 use clap::Parser;
 use input::Input;
-use rocm_ops::Float;
 use rocm_ops::model::Transformer;
+use rocm_ops::{Determinism, Float};
 use std::io::{Read, Write};
 use std::process::ExitCode;
 
@@ -35,7 +35,8 @@ fn main() -> ExitCode {
 
 fn run(args: &Args, standard: &mut dyn Read, out: &mut dyn Write) -> Result<()> {
     let input = Input::new(args, standard)?;
-    let embeddings = backend::run(&mut Embed(&input), args.backend, args.dtype, args.stats)?;
+    let embeddings =
+        backend::run(&mut Embed(&input), args.backend, args.dtype, Determinism::Run, args.stats)?;
     output::print(&input, &embeddings, out)?;
     Ok(out.flush()?)
 }

@@ -3,7 +3,7 @@ use crate::Result;
 use clap::ValueEnum;
 use rocm_ops::combine::{OpTime, Timed};
 use rocm_ops::model::Transformer;
-use rocm_ops::{Checked, Cpu, Float, Reference, bf16, f16};
+use rocm_ops::{Checked, Cpu, Determinism, Float, Reference, bf16, f16};
 
 #[path = "stats.rs"]
 mod stats;
@@ -40,12 +40,20 @@ pub(crate) trait Job {
     ) -> Result<Self::Output>;
 }
 
-/// Runs the job; afterwards writes statistics to standard error, if they are wanted.
-pub(crate) fn run<J: Job>(job: &mut J, on: On, dtype: Type, stats: bool) -> Result<J::Output> {
+/// Runs the job on a backend that promises this much about bits; afterwards writes statistics to standard error, if they are
+/// wanted. The reference always computes each row by itself.
+pub(crate) fn run<J: Job>(
+    job: &mut J,
+    on: On,
+    dtype: Type,
+    determinism: Determinism,
+    stats: bool,
+) -> Result<J::Output> {
+    let cpu = || Cpu::builder().determinism(determinism).build();
     let nothing: &Prepare<'_> = &|_| Ok(());
     match on {
         On::Cpu => {
-            let cpu = Timed::new(Cpu::new()).on(stats);
+            let cpu = Timed::new(cpu()?).on(stats);
             let prepare: &Prepare<'_> = &|_| {
                 cpu.clear();
                 Ok(())
@@ -56,7 +64,7 @@ pub(crate) fn run<J: Job>(job: &mut J, on: On, dtype: Type, stats: bool) -> Resu
         }
         On::Reference => with_type(job, dtype, "reference", &Reference::new(), nothing),
         On::Checked => {
-            let checked = Checked::new(Cpu::new(), Reference::new());
+            let checked = Checked::new(cpu()?, Reference::new());
             let output = with_type(job, dtype, "checked", &checked, nothing)?;
             if stats {
                 eprintln!("{} calls agree with the reference", checked.calls());
@@ -65,7 +73,7 @@ pub(crate) fn run<J: Job>(job: &mut J, on: On, dtype: Type, stats: bool) -> Resu
         }
         #[cfg(feature = "rocm")]
         On::Rocm => {
-            let rocm = Timed::new(rocm_ops::Rocm::new()?).on(stats);
+            let rocm = Timed::new(rocm_ops::Rocm::builder().determinism(determinism).build()?).on(stats);
             let prepare: &Prepare<'_> = &|steps| {
                 compile_kernels(rocm.inside(), steps)?;
                 rocm.clear();

@@ -13,8 +13,8 @@ mod tests;
 use args::Args;
 use backend::{Job, Prepare};
 use clap::Parser;
-use rocm_ops::Float;
 use rocm_ops::model::Transformer;
+use rocm_ops::{Determinism, Float};
 
 use signal_hook::consts::SIGINT;
 use std::io::Write;
@@ -55,7 +55,7 @@ fn on_interrupt(stop: &Arc<AtomicBool>) -> Result<()> {
 }
 
 fn run(args: &Args, terminal: &mut Terminal<'_>) -> Result<()> {
-    backend::run(&mut Generate { args, terminal }, args.backend, args.dtype, args.stats)
+    backend::run(&mut Generate { args, terminal }, args.backend, args.dtype, Determinism::Run, args.stats)
 }
 
 struct Generate<'g, 'o> {

@@ -5,7 +5,7 @@ use crate::{expected, largest, model};
 use rocm_ops::model::{Sequence, Transformer};
 use rocm_ops::models::{Decoder, Error, Pages};
 use rocm_ops::ops::Sample;
-use rocm_ops::{Checked, Cpu, Reference};
+use rocm_ops::{Checked, Cpu, Determinism, Reference};
 
 /// The families whose layers all have attention: windows, sinks, softcaps, experts and latent attention among them.
 const MORE: [&str; 6] = [
@@ -209,4 +209,14 @@ fn is_exact<B: Transformer<f32>>(b: &B, name: &str, texts: usize) -> bool {
 fn sixty_four_texts_say_what_each_says_alone_on_the_reference() {
     assert!(is_exact(&Reference::new(), "qwen3-f16", 64));
     assert!(is_exact(&Reference::new(), "gemma2-f16", 20));
+}
+
+/// Products and attention that sum each row by itself, in the mode that promises it.
+#[test]
+fn sixty_four_texts_say_what_each_says_alone_on_the_cpu() {
+    let cpu = Cpu::builder().determinism(Determinism::Batch).build().unwrap();
+    for name in ["qwen3-f16", "gemma3-f16", "gpt-oss-f16", "deepseek-v3-f16", "qwen3moe-f16", "llama-Q4_K_M"]
+    {
+        assert!(is_exact(&cpu, name, 64), "{name}");
+    }
 }

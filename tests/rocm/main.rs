@@ -13,6 +13,9 @@ mod encoder_fixture;
 mod fixture;
 mod launches;
 #[allow(dead_code)]
+#[path = "../models/pages_fixture.rs"]
+mod pages_fixture;
+#[allow(dead_code)]
 #[path = "../../crates/ops-rocm/tests/standin/mod.rs"]
 mod standin;
 
@@ -138,6 +141,24 @@ fn families() {
         let gguf = Gguf::open(format!("{}/{name}.gguf", fixture::folder())).unwrap();
         fixture::check_batch(&rocm, &gguf, name);
     }
+}
+
+/// Texts of any lengths in one step over pages: plain heads, windows, sinks, and latent attention.
+fn pages() {
+    let rocm = Rocm::new().unwrap();
+    for name in ["qwen3-f16", "gemma3-f16", "gpt-oss-f16", "deepseek-v3-f16"] {
+        pages_fixture::check_mixed(&rocm, name, &[5]);
+    }
+}
+
+#[test]
+fn pages_on_waves_of_32() {
+    with_standin("pages_on_waves_of_32", &[], |_| pages());
+}
+
+#[test]
+fn pages_on_waves_of_64() {
+    with_standin("pages_on_waves_of_64", WAVES_OF_64, |_| pages());
 }
 
 #[test]

@@ -56,9 +56,12 @@ impl<S: Space, T: Float> Pages<S, T> {
     }
 }
 
+/// The operands `block_table`, `lengths` and `cu_q`.
+type TableLengthsStarts<'s, S> = (&'s Tensor<S, u32>, &'s Tensor<S, u32>, &'s Tensor<S, u32>);
+
 impl<S: Space> PagedStep<S> {
     /// What [`attention_paged`](RaggedAttentionOps::attention_paged) reads beside the cache.
-    pub(super) fn pages(&self) -> (&Tensor<S, u32>, &Tensor<S, u32>, &Tensor<S, u32>) {
+    pub(super) fn pages(&self) -> TableLengthsStarts<'_, S> {
         (&self.block_table, &self.lengths, &self.cu_q)
     }
     /// Uploads what a step reads: for each text its sequence, which has the step's tokens already, and these.
