@@ -3,7 +3,7 @@ use crate::ProviderId;
 use crate::choice::Target;
 use crate::provider::Provider;
 use crate::{HipSpace, Result, Rocm};
-use ops_core::{Call, Op, Operands, Parts, Reason};
+use ops_core::{Call, Determinism, Op, Operands, Parts, Reason};
 
 /// Runs the parts of an op, each by its own provider.
 #[derive(Clone, Copy, Debug)]
@@ -12,6 +12,11 @@ pub(crate) struct ByParts;
 impl<O: Op + Parts<Rocm>> Provider<O> for ByParts {
     fn id(&self) -> ProviderId {
         ProviderId::PARTS
+    }
+
+    /// The parts are chosen by the same policy, and so keep its level.
+    fn determinism(&self, target: &Target, _: &O, _: &dyn Operands) -> Determinism {
+        target.sums_level()
     }
 
     /// Which providers the parts have depends on the policy, so it is left to [`probe`](Provider::probe).

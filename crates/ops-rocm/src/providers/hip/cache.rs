@@ -5,7 +5,7 @@ use crate::choice::Target;
 use crate::provider::Provider;
 use crate::{HipSpace, Result, Rocm};
 use ops_core::ops::{CacheWrite, QkNormRopeCacheWrite, RopeCacheWrite, RopeOrder};
-use ops_core::{Call, Float, Op, Operands, Reason};
+use ops_core::{Call, Determinism, Float, Op, Operands, Reason};
 use ops_kernels::cache::{self, CacheWriteArgs, RopeCacheArgs};
 use ops_kernels::index::Report;
 use ops_kernels::{Launch, Refused};
@@ -89,6 +89,10 @@ fn plan<O: KeyWriting>(
 impl<O: KeyWriting> Provider<O> for HipKeys {
     fn id(&self) -> ProviderId {
         ProviderId::HIP
+    }
+
+    fn determinism(&self, _: &Target, _: &O, _: &dyn Operands) -> Determinism {
+        Determinism::Batch
     }
 
     fn applicable(&self, target: &Target, op: &O, on: &dyn Operands) -> Result<(), Reason> {

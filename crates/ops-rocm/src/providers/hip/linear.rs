@@ -101,6 +101,11 @@ impl<T: Float> Provider<LinearSwiglu<T>> for HipLinearSwiglu {
         ProviderId::HIP
     }
 
+    fn determinism(&self, _: &Target, _: &LinearSwiglu<T>, _: &dyn Operands) -> Determinism {
+        // More rows than this kernel takes are computed in parts, which sum in another order.
+        Determinism::Run
+    }
+
     fn applicable(&self, target: &Target, _: &LinearSwiglu<T>, on: &dyn Operands) -> Result<(), Reason> {
         fits(target, on, Product::plan_swiglu)
     }
