@@ -161,7 +161,7 @@ impl<T: Float> Kernel<AttentionVarlen<T>> for Reference {
         let (rows, keys) = (q.dims()[0], k.dims()[0]);
         let sequences = Sequences::varlen(name, (Raw::of(&a.cu_q), rows), (Raw::of(&a.cu_k), keys))?;
         // All keys are one block.
-        let block = |x: Raw<'_>| Ok::<_, Error>(x.layout.unsqueeze(0)?);
+        let block = |x: Raw<'_>| x.layout.unsqueeze(0);
         let (k, v) = (k.with_layout(block(k)?), v.with_layout(block(v)?));
         let outputs = Outputs { o: RawMut::of(&mut a.o), lse: a.lse.as_mut().map(RawMut::of) };
         let extras = [Raw::any_if(&a.alibi), Raw::any_if(&a.sinks)];

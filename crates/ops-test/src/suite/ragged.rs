@@ -200,8 +200,8 @@ impl Cache<'_> {
         let used: usize = self.lengths.iter().map(|[_, s]| s.div_ceil(self.block)).sum();
         let blocks = used + 2;
         // A step that has no divisor in common with the number of blocks visits each once.
-        let step =
-            (blocks / 2..).find(|step| (2..=blocks).all(|n| blocks % n != 0 || step % n != 0)).unwrap_or(1);
+        let shared = |step: usize| (2..=blocks).any(|n| blocks.is_multiple_of(n) && step.is_multiple_of(n));
+        let step = (blocks / 2..).find(|step| !shared(*step)).unwrap_or(1);
         let mut free = (1..).map(|i| (i * step % blocks) as i64);
         let mut table = Vec::new();
         for [_, keys] in self.lengths {

@@ -293,11 +293,14 @@ fn paged<'r, S: Space, T: Float>(
     Ok(attention_paged::Args { q, k, v, block_table, lengths, cu_q, sinks, alibi, o, lse })
 }
 
+/// An operand that a call may lack.
+type Optional<'r, S> = Option<AnyRef<'r, S>>;
+
 /// The sinks and slopes among the extras.
 fn without_mask<'r, S: Space>(
     op: &'static str,
     extras: &'r AttentionExtras<'_, S>,
-) -> Result<(Option<AnyRef<'r, S>>, Option<AnyRef<'r, S>>)> {
+) -> Result<(Optional<'r, S>, Optional<'r, S>)> {
     if extras.mask.is_some() {
         return Err(Error::param(op, "mask", "a mask", "none, because sequences differ in length"));
     }

@@ -48,6 +48,9 @@ pub(super) struct Tile {
     pub(super) keys: Range<usize>,
 }
 
+/// Gets keys or values and their places in a range.
+type Each<'f, T> = &'f mut dyn FnMut(Range<usize>, Mat<'_, T>) -> Result<(), Error>;
+
 impl Problem<'_> {
     pub(super) fn group(&self) -> usize {
         self.heads / self.kv_heads
@@ -94,7 +97,7 @@ impl Problem<'_> {
         tile: &Tile,
         keys: &Range<usize>,
         copy: &mut Vec<T>,
-        each: &mut dyn FnMut(Range<usize>, Mat<'_, T>) -> Result<(), Error>,
+        each: Each<'_, T>,
     ) -> Result<(), Error> {
         let [_, row_step, _, step] = *x.layout.strides() else {
             return Err(Error::Bounds { operand: "keys", len: 0, need: 4 });
