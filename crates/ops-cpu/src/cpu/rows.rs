@@ -465,7 +465,7 @@ impl<'a, const N: usize> RowOperand<'a, N> {
         });
         // Ties of bf16 may round either way where tables have the type of the rows, and which layouts are contiguous may depend on
         // the number of rows.
-        let rounds_alike = dtype != ops_core::DType::BF16 || !super::threads::by_row();
+        let rounds_alike = dtype != ops_core::DType::BF16 || !threads::by_row();
         if rounds_alike && same.iter().all(Option::is_some) {
             return Ok(Self::Unconverted(same.map(Option::unwrap_or_default)));
         }
