@@ -76,6 +76,8 @@ fn batch_norm(channels: &Channels, x: Raw<'_>, y: RawMut<'_>) -> Result<()> {
         let first = |l: &Layout| row_position(l, row).wrapping_add_signed(l.last_stride() * start as isize);
         let x = gather(&x, first(&lx), y.len() / size, lx.last_stride(), scratch);
         match lc.last_stride() {
+            // Axes of one element may have any stride.
+            _ if channels.mean.len() == 1 => channels.one(dtype, x, 0, y, store),
             0 => channels.one(dtype, x, first(&lc), y, store),
             _ => channels.along(dtype, x, first(&lc), y),
         }

@@ -99,14 +99,14 @@ impl CpuBuilder {
     /// [`Batch`](Determinism::Batch), products and attention sum each row in an order that does not depend on the other rows.
     ///
     /// ```
-    /// use ops_core::{Backend, Determinism, ops::*};
+    /// use ops_core::{Backend, Determinism, View, ops::*};
     /// use ops_cpu::Cpu;
     ///
     /// let cpu = Cpu::builder().determinism(Determinism::Batch).build()?;
     /// let x = cpu.tensor(&[2, 3], &[0.1f32, 0.2, 0.3, 0.4, 0.5, 0.6])?;
     /// let weight = cpu.tensor(&[1, 3], &[1.0f32, 2.0, 3.0])?;
     /// let both = cpu.linear(&x, &weight)?.to_vec(&cpu)?;
-    /// assert_eq!(cpu.linear(&x.narrow(0, 1, 1)?, &weight)?.to_vec(&cpu)?, both[1..]);
+    /// assert_eq!(cpu.linear(x.as_ref().narrow(0, 1, 1)?, &weight)?.to_vec(&cpu)?, both[1..]);
     /// # Ok::<(), ops_core::Error>(())
     /// ```
     pub fn determinism(self, determinism: Determinism) -> Self {

@@ -98,9 +98,11 @@ impl<B: Element> Skinny<'_, B> {
     fn by_columns<S: Simd>(&mut self, s: S) {
         let n = self.b.cols();
         let mut j = 0;
-        let alone = self.order == Order::Columns && self.c.rows() == 1;
-        while n > j && size_of::<B>() < 4 && alone {
-            self.dot(s, j);
+        let one_by_one = self.order == Order::ColumnsByRow || self.c.rows() == 1;
+        while n > j && size_of::<B>() < 4 && one_by_one {
+            for i in 0..self.c.rows() {
+                self.dot(s, i, j);
+            }
             j += 1;
         }
         while n > j {
@@ -128,12 +130,12 @@ impl<B: Element> Skinny<'_, B> {
         }
     }
 
-    /// Computes column `j` for the only row of A, with four sums. Reading 16-bit columns one after the other is faster than
+    /// Computes column `j` for row `i` of A, with four sums. Reading 16-bit columns one after the other is faster than
     /// four side by side.
     #[inline(always)]
-    fn dot<S: Simd>(&mut self, s: S, j: usize) {
+    fn dot<S: Simd>(&mut self, s: S, i: usize, j: usize) {
         let k = self.b.rows();
-        let (a, b) = (&self.a[..k], &self.b.tail(0, j)[..k]);
+        let (a, b) = (&self.a[i * k..][..k], &self.b.tail(0, j)[..k]);
         let mut acc = [s.splat(0.0); 4];
         let mut steps = (a.chunks_exact(4 * S::LANES), b.chunks_exact(4 * S::LANES));
         for (a, b) in steps.0.by_ref().zip(steps.1.by_ref()) {
@@ -151,7 +153,7 @@ impl<B: Element> Skinny<'_, B> {
             acc[q] = s.mul_add(w, s.load_partial(a, 0.0), acc[q]);
         }
         let sum = s.reduce_add(s.add(s.add(acc[0], acc[1]), s.add(acc[2], acc[3])));
-        let c = &mut self.c.row_mut(0)[j];
+        let c = &mut self.c.row_mut(i)[j];
         *c = if self.accumulate { *c + sum } else { sum };
     }
 

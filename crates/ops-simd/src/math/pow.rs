@@ -27,6 +27,9 @@ pub fn pow<S: Simd, T: Element>(s: S, a: S::F, b: S::F, low: f32) -> S::F {
         return by_lane(s, a, b, low);
     }
     let y = magnitude::<S, T>(s, s.abs(a), b, low);
+    // As for special values, so that a lane does not depend on whether another has one.
+    let one = s.splat(1.0);
+    let y = s.select(s.eq(a, one), one, s.select(s.eq(b, s.splat(0.0)), one, y));
     let usual = s.both(s.lt(s.splat(0.0), a), s.lt(a, s.splat(f32::INFINITY)));
     let usual = s.both(usual, s.lt(s.abs(b), s.splat(f32::INFINITY)));
     if s.all(usual) { y } else { special(s, a, b, y) }
