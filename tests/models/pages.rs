@@ -95,6 +95,7 @@ fn a_failed_step_changes_nothing() {
     let mut pages: Pages<_, f32> = model.pages(&cpu, 4, 4).unwrap();
     let mut texts = [pages.blocks().sequence(), pages.blocks().sequence()];
     let all = tokens(3, 30);
+    #[allow(clippy::result_large_err)]
     let step = |pages: &mut Pages<_, f32>, texts: &mut [Sequence; 2], one: &[u32], two: &[u32]| {
         let [first, second] = texts;
         model.forward_paged(&cpu, pages, &mut [(first, one), (second, two)])
@@ -134,7 +135,7 @@ fn what_cannot_be_in_pages_is_refused() {
     assert!(model.pages(&cpu, usize::MAX, 4).is_err());
     let mut pages = other.pages(&cpu, 4, 4).unwrap();
     let mut text = pages.blocks().sequence();
-    let error = model.forward_paged(&cpu, &mut pages, &mut [(&mut text, &[1])]).err().expect("refused");
+    let error = model.forward_paged(&cpu, &mut pages, &mut [(&mut text, &[1])]).expect_err("refused");
     assert!(text.is_empty() && pages.blocks().free() == 4, "{error}");
     // A sequence of other pages.
     let mut stranger = model.pages(&cpu, 4, 4).unwrap().blocks().sequence();

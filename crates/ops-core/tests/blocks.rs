@@ -1,6 +1,6 @@
 //! `Blocks` against plain lists: whatever sequences do, each reads back what was written to it.
 use ops_core::Error;
-use ops_core::model::{Blocks, Sequence};
+use ops_core::model::{BlockCopy, Blocks, Sequence};
 use proptest::prelude::*;
 use std::collections::{HashMap, HashSet};
 
@@ -74,7 +74,11 @@ fn append(
         rows.iter().map(|(text, _)| (text.0.blocks().to_vec(), text.0.len())).collect();
     let mut sequences: Vec<(&mut Sequence, usize)> =
         rows.iter_mut().map(|(text, n)| (&mut text.0, *n)).collect();
-    match blocks.append(&mut sequences, |copies| Ok(memory.copy(copies))) {
+    let copy = |copies: &[BlockCopy]| {
+        memory.copy(copies);
+        Ok(())
+    };
+    match blocks.append(&mut sequences, copy) {
         Ok(slots) => {
             prop_assert!(needed <= free);
             prop_assert_eq!(blocks.free(), free - needed);

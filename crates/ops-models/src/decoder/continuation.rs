@@ -208,6 +208,9 @@ impl<'s, T: Float, B: Continues<T>> Continuation<'s, T, B> {
     }
 }
 
+/// The operands of a step, and what all steps take them from.
+type Inputs<S> = (PagedStep<S>, Plan<S>);
+
 /// Appends `steps` tokens to each text, and uploads what the steps read. A text begins with a token and a counter.
 fn inputs<T: Float, B: Continues<T>>(
     b: &B,
@@ -216,7 +219,7 @@ fn inputs<T: Float, B: Continues<T>>(
     texts: &mut Texts<'_>,
     begin: &[(u32, i64)],
     steps: usize,
-) -> Result<(PagedStep<B::Space>, Plan<B::Space>)> {
+) -> Result<Inputs<B::Space>> {
     // The tokens of later steps are not known yet. `paged_step` finds their slots.
     let unknown = vec![0; steps];
     let n = texts.all.len();

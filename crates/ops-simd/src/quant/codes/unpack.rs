@@ -2,6 +2,8 @@
 //!
 //! A weight is `scale · code − minimum`, with one scale for each step of 32 weights. Codes are those of the file, where a byte can
 //! hold them together with the integer scale of their group of sixteen. Only those of q6_k cannot be: they are rounded.
+// A group of lanes has the same index in codes, words and factors.
+#![allow(clippy::needless_range_loop)]
 
 use super::words::{Lanes, Target, Vector, Words};
 use super::{CodeFormat, Step};
