@@ -71,7 +71,7 @@ impl BlockInfo {
     }
     /// How far products with a weight of this format may be from exact.
     pub const fn error_budget(&self) -> ErrorBudget {
-        let bytes = if self.exact_in_bytes { 4e-5 } else { 8e-5 };
+        let bytes = if self.exact_in_bytes { 6e-5 } else { 8e-5 };
         ErrorBudget { floats: 1e-10, bytes, any: 5e-4 }
     }
     /// The name in commands, files and messages: `"q8_0"`.
