@@ -42,11 +42,19 @@ pub fn gemm<A: Input, B: Input<Acc = A::Acc>>(
     c: MatMut<'_, A::Acc>,
     accumulate: bool,
 ) -> Result<(), Error> {
-    same_len("rows of b", b.rows(), a.cols())?;
-    same_len("rows of c", c.rows(), a.rows())?;
-    same_len("columns of c", c.cols(), b.cols())?;
+    dimensions_match(&a, &b, &c)?;
     A::Acc::product(isa, A::operand(a), B::operand(b), c, accumulate);
     Ok(())
+}
+
+fn dimensions_match<A: Input, B: Input<Acc = A::Acc>>(
+    a: &Mat<'_, A>,
+    b: &Mat<'_, B>,
+    c: &MatMut<'_, A::Acc>,
+) -> Result<(), Error> {
+    same_len("rows of b", b.rows(), a.cols())?;
+    same_len("rows of c", c.rows(), a.rows())?;
+    same_len("columns of c", c.cols(), b.cols())
 }
 
 /// As [`gemm`], but the order in which a row of C is summed depends on the depth and on the strides of B alone, so that a row has
@@ -61,9 +69,7 @@ pub fn gemm_by_row<A: Input, B: Input<Acc = A::Acc>>(
     c: MatMut<'_, A::Acc>,
     accumulate: bool,
 ) -> Result<(), Error> {
-    same_len("rows of b", b.rows(), a.cols())?;
-    same_len("rows of c", c.rows(), a.rows())?;
-    same_len("columns of c", c.cols(), b.cols())?;
+    dimensions_match(&a, &b, &c)?;
     A::Acc::product_by_row(isa, A::operand(a), B::operand(b), c, accumulate);
     Ok(())
 }
