@@ -61,7 +61,7 @@ impl Mutant {
     /// The cases that are run.
     pub(super) fn cases(&self) -> Filter {
         let name = self.named.map(str::to_owned);
-        Filter { op: Some(self.op.into()), dtype: Some(self.dtype), name, until_failure: false }
+        Filter { op: Some(self.op.into()), dtype: Some(self.dtype), name, ..Filter::all() }
     }
 
     fn twist<O: Op>(f: impl Fn(&mut O, &mut NamedTensors<Host>) + Send + Sync + 'static) -> Twist {

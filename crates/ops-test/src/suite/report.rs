@@ -1,5 +1,6 @@
 //! Results of the suite.
 use ops_core::DType;
+use ops_core::ops::registry::entries;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -14,6 +15,8 @@ pub struct Filter {
     pub name: Option<String>,
     /// No case after the first that fails.
     pub until_failure: bool,
+    /// Each op in about one of this many of its types, another one for the op that follows. None means every type.
+    pub one_type_in: Option<usize>,
 }
 
 impl Filter {
@@ -27,11 +30,21 @@ impl Filter {
     }
     pub(crate) fn wants(&self, op: &str, dtype: DType) -> bool {
         let plain = op.strip_suffix("_inplace").unwrap_or(op);
-        self.op.as_deref().is_none_or(|o| o == op || o == plain) && self.dtype.is_none_or(|d| d == dtype)
+        self.op.as_deref().is_none_or(|o| o == op || o == plain)
+            && self.dtype.is_none_or(|d| d == dtype)
+            && self.one_type_in.is_none_or(|count| has_turn(plain, dtype, count))
     }
     pub(crate) fn wants_case(&self, name: &str) -> bool {
         self.name.as_deref().is_none_or(|part| name.contains(part))
     }
+}
+
+/// Whether it is the turn of this type of an op, when one in `count` of its types is tested.
+fn has_turn(op: &str, dtype: DType, count: usize) -> bool {
+    let Some(at) = entries().iter().position(|entry| entry.name == op) else { return true };
+    let types = entries()[at].runs_in.members();
+    let count = count.clamp(1, types.len());
+    types.iter().position(|of_op| *of_op == dtype).is_none_or(|of_op| (at + of_op).is_multiple_of(count))
 }
 
 /// The result of a case.
@@ -152,5 +165,25 @@ impl fmt::Display for Table {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ops_core::ops::registry::Group;
+
+    #[test]
+    fn every_op_and_every_type_has_a_turn() {
+        let filter = Filter { one_type_in: Some(4), ..Filter::all() };
+        for entry in entries() {
+            let members = entry.runs_in.members();
+            let plain = entry.name.strip_suffix("_inplace").unwrap_or(entry.name);
+            let wanted = members.iter().filter(|dtype| filter.wants(plain, **dtype)).count();
+            assert!((1..=members.len().div_ceil(4)).contains(&wanted), "{plain}: {wanted} types");
+        }
+        for dtype in Group::Numbers.members() {
+            assert!(entries().iter().any(|entry| filter.wants(entry.name, *dtype)), "{dtype}");
+        }
     }
 }
