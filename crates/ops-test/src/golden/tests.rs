@@ -205,6 +205,13 @@ fn generated_cases() -> impl Iterator<Item = CaseBuilder> {
         )),
         y(CaseBuilder::new("fill", "f32", json!({"value": 0.0}))),
         affine.f64("out.x", &[1], &[0.0]).meta("limit.x", "exact"),
+        ["x", "gate", "up"]
+            .iter()
+            .fold(CaseBuilder::new("linear_swiglu", "f32", json!({})), |case, name| {
+                case.f32(&format!("in.{name}"), &[1, 1], &[0.0])
+            })
+            .f64("out.y", &[1, 1], &[0.0])
+            .meta("limit.y", "exact"),
         rope("rope_inplace"),
         rope("rope_i_inplace"),
         rope("rope_thd_inplace"),
