@@ -7,8 +7,7 @@ use rocm_ops::{Cpu, Determinism, Reference};
 const MOST: usize = 1 << 10;
 
 fn passes<B: SuiteBackend>(backend: &B) {
-    let one_type_in = std::env::var("OPS_TEST_ONE_TYPE_IN").ok().map(|count| count.parse().expect("a count"));
-    let filter = Filter { one_type_in, ..Filter::all() };
+    let filter = Filter { one_type_in: crate::one_type_in(), ..Filter::all() };
     let rows = run_rows(backend, &Reference::new(), &filter, MOST);
     let without: Vec<_> = ops_test::op_names().filter(|op| !rows.compared.contains_key(*op)).collect();
     println!("calls compared: {:?}\nno rows: {without:?}", rows.compared);

@@ -4,9 +4,9 @@ use ops_test::suite::{CaseStatus, Filter, run};
 use rocm_ops::{Cpu, Reference};
 
 fn passes<B: SuiteBackend>(backend: &B) {
-    // `OPS_TEST_OP` narrows the suite to one op, `OPS_TEST_ONE_TYPE_IN=4` to about one in four types of each.
+    // `OPS_TEST_OP` narrows the suite to one op.
     let op = std::env::var("OPS_TEST_OP").ok();
-    let one_type_in = std::env::var("OPS_TEST_ONE_TYPE_IN").ok().map(|count| count.parse().expect("a count"));
+    let one_type_in = crate::one_type_in();
     let report = run(backend, &Filter { op: op.clone(), one_type_in, ..Filter::all() });
     println!("{}\n{}", report.backend, report.table());
     let failures: Vec<String> = report

@@ -97,7 +97,9 @@ fn products_on(test: &str, gfx: &str, then: impl FnOnce(&Standin)) {
 
 /// Products with quantized weights, and whether one row and a few are multiplied as bytes.
 fn qlinear(bytes: Option<&str>) {
-    ["qlinear", "linear_swiglu"].iter().for_each(|op| suite_of(Some((*op).to_owned())));
+    for op in ["qlinear", "linear_swiglu"] {
+        suite_of(Some(op.to_owned()));
+    }
     let rocm = Rocm::new().unwrap();
     let ones = rocm.tensor(&[5, 64], &[1.0f32; 320]).unwrap();
     let weight = rocm.quantize(ones.as_ref(), DType::Block(&Q8_0)).unwrap();

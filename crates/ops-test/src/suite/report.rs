@@ -15,7 +15,7 @@ pub struct Filter {
     pub name: Option<String>,
     /// No case after the first that fails.
     pub until_failure: bool,
-    /// Each op in about one of this many of its types, another one for the op that follows. None means every type.
+    /// With `Some(4)`, each op runs in about one in four of its types, and the next op in different ones.
     pub one_type_in: Option<usize>,
 }
 
@@ -39,7 +39,7 @@ impl Filter {
     }
 }
 
-/// Whether it is the turn of this type of an op, when one in `count` of its types is tested.
+/// Whether an op runs in this type when it runs in one in `count` of its types.
 fn has_turn(op: &str, dtype: DType, count: usize) -> bool {
     let Some(at) = entries().iter().position(|entry| entry.name == op) else { return true };
     let types = entries()[at].runs_in.members();
