@@ -15,13 +15,12 @@ use ops_simd::{Error as SimdError, Isa};
 
 /// Block weights with fewer values than this are not packed.
 const MIN_BLOCK_VALUES: usize = 1 << 12;
-/// Float weights of at most this many bytes are not packed. They fit the L2 cache, where one row of `x` reads the plain
-/// layout as fast, and with many rows of `x` packing on each call costs little.
-const MAX_PLAIN_BYTES: usize = 1 << 20;
+/// Float weights of at most this many bytes are not packed: packing them on each call costs little.
+const MAX_PLAIN_BYTES: usize = 1 << 14;
 /// Weights with fewer outputs than this are not packed.
 const MIN_OUTPUTS: usize = 16;
 /// Above this many rows of `x`, each thread gets one part.
-const MAX_SPLIT_ROWS: usize = 32;
+const MAX_SPLIT_ROWS: usize = 4;
 
 /// The packed layout of a weight `[n, k]`. Floats are store_sums in panels as wide as a kernel's block of columns, and
 /// quantized blocks in tiles of sixteen rows. The size equals that of the plain weight, rounded up to a whole panel or tile.
@@ -106,7 +105,7 @@ fn multiply_panels<T: Input<Acc = f32>, W: Input<Acc = f32>>(
     let (k, n) = (weight.rows(), weight.cols());
     let m = y.len() / n;
     let x = Mat::row_major(x, m, k)?;
-    // Each part packs x for itself, so more parts would cost more when x has many rows.
+    // Each part packs x for itself, so more parts cost more when x has many rows.
     let per_thread = if m <= MAX_SPLIT_ROWS { 4 } else { 1 };
     let parts = split_columns(MatMut::new(y, m, n, n)?, m.saturating_mul(k), weight.tile(), per_thread);
     threads::for_each_part(parts, &|(first, mut y): (usize, MatMut<'_, f32>)| {

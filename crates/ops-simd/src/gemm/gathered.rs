@@ -19,7 +19,8 @@ const MAX_WIDTH: usize = 64;
 
 /// A `[m, k]` in the panels that the kernel reads, widened, for products that share it.
 ///
-/// Panels are grouped in blocks of the depth; within a block, the order is panel, depth, row. Rows beyond m are zero.
+/// Panels are grouped in blocks of the depth; within a block, the order is panel, depth, row. Rows beyond m hold
+/// any numbers.
 pub struct PackedA<T> {
     isa: Isa,
     m: usize,

@@ -1,12 +1,13 @@
-//! Packs blocks into panels: the order in which the kernel reads them, padded with zeros. A is widened while packing.
-//! B keeps its type, and the kernel widens it on load.
+//! Packs blocks into panels: the order in which the kernel reads them. A is widened while packing. B keeps its type, is padded
+//! with zeros, and the kernel widens it on load.
 
 use super::matrix::Mat;
 use super::scalar::{Input, Scalar};
 use crate::element::Element;
 use crate::simd::{Kernel, MAX_LANES, Simd};
 
-/// Packs panels of `ROWS` rows, ordered by panel, depth, row. `a` is the block; `out` holds whole panels.
+/// Packs panels of `ROWS` rows, ordered by panel, depth, row. `a` is the block; `out` holds whole panels. Rows beyond the last
+/// one hold any numbers, because nothing that is computed from them is stored.
 pub(super) struct PackA<'a, A: Input, const ROWS: usize> {
     pub(super) a: Mat<'a, A>,
     pub(super) out: &'a mut [A::Acc],
@@ -24,17 +25,60 @@ impl<A: Input, const ROWS: usize> Kernel for PackA<'_, A, ROWS> {
         }
         for (panel, out) in out.chunks_exact_mut(ROWS * k).enumerate() {
             let first = panel * ROWS;
-            for i in 0..ROWS {
-                if first + i < a.rows() {
-                    pack_row::<S, A, ROWS>(s, a.tail(first + i, 0), a.col_stride(), i, out);
-                } else {
-                    for out in out.chunks_exact_mut(ROWS) {
-                        out[i] = A::Acc::default();
-                    }
-                }
+            let done = pack_squares::<S, A, ROWS>(s, &a, first, out);
+            let (a, out) = (a.block(0, a.rows(), done, k - done), &mut out[done * ROWS..]);
+            for i in 0..ROWS.min(a.rows() - first) {
+                pack_row::<S, A, ROWS>(s, a.tail(first + i, 0), a.col_stride(), i, out);
             }
         }
     }
+}
+
+/// Packs the panel of the rows from `first` in squares whose side is a vector's lanes, each transposed in registers. Returns
+/// the columns packed so: none if the elements of a row are not adjacent, or if there are few rows.
+#[inline(always)]
+fn pack_squares<S: Simd, A: Input, const ROWS: usize>(
+    s: S,
+    a: &Mat<'_, A>,
+    first: usize,
+    out: &mut [A::Acc],
+) -> usize {
+    let lanes = A::Acc::lanes::<S>();
+    // A square that is wider than the panel is written over by the next one; others must fit side by side.
+    let few = a.rows() - first <= ROWS / 2;
+    if !A::Acc::TURNS || few || a.col_stride() != 1 || (ROWS > lanes && !ROWS.is_multiple_of(lanes)) {
+        return 0;
+    }
+    let done = a.cols() / lanes * lanes;
+    for p in (0..done).step_by(lanes) {
+        for j in (0..ROWS).step_by(lanes) {
+            let mut square = [A::Acc::splat(s, A::Acc::default()); MAX_SIDE];
+            for (i, row) in square.iter_mut().enumerate().take(lanes) {
+                let from = &a.tail((first + j + i).min(a.rows() - 1), p)[..lanes];
+                // SAFETY: the slice has as many elements as a vector.
+                *row = unsafe { A::load_wide(s, from.as_ptr()) };
+            }
+            A::Acc::turn(s, &mut square);
+            for (q, column) in square.iter().enumerate().take(lanes) {
+                store_start(s, *column, &mut out[(p + q) * ROWS + j..]);
+            }
+        }
+    }
+    done
+}
+
+/// Stores the lanes of `v` for which `out` has room.
+#[inline(always)]
+fn store_start<S: Simd, T: Scalar>(s: S, v: T::V<S>, out: &mut [T]) {
+    let lanes = T::lanes::<S>();
+    if out.len() >= lanes {
+        // SAFETY: `out` has as many elements as a vector.
+        return unsafe { T::store_ptr(s, out.as_mut_ptr(), v) };
+    }
+    let mut all = [T::default(); MAX_LANES];
+    // SAFETY: the array holds at least a vector.
+    unsafe { T::store_ptr(s, all.as_mut_ptr(), v) };
+    out.copy_from_slice(&all[..out.len()]);
 }
 
 /// Packs row `i` of a panel.
@@ -115,23 +159,45 @@ fn pack_b<S: Simd, B: Input>(s: S, b: Mat<'_, B>, width: usize, out: &mut [B]) {
 }
 
 /// Transposes a square whose side is a vector's lanes: element (p, j) moves from `x[j * stride + p]` to `out[p * width + j]`.
-/// Interleaving the first half of the rows with the second, log2(lanes) times, transposes the square.
 #[inline(always)]
 pub(super) fn transpose<S: Simd, T: Element>(s: S, x: &[T], stride: usize, out: &mut [T], width: usize) {
     let mut rows = [s.splat(0.0); MAX_SIDE];
     for (j, row) in rows.iter_mut().enumerate().take(S::LANES) {
         *row = T::load(s, &x[j * stride..]);
     }
-    for _ in 0..S::LANES.ilog2() {
-        let old = rows;
-        for i in 0..S::LANES / 2 {
-            (rows[2 * i], rows[2 * i + 1]) = s.interleave(old[i], old[i + S::LANES / 2]);
-        }
-    }
-    for (p, row) in rows.into_iter().enumerate().take(S::LANES) {
-        T::store(s, &mut out[p * width..], row);
+    turn(s, &mut rows);
+    for (p, row) in rows.iter().enumerate().take(S::LANES) {
+        T::store(s, &mut out[p * width..], *row);
     }
 }
 
+/// Transposes a square of registers: lane p of register j becomes lane j of register p. Interleaving the first half of the
+/// rows with the second, log2(lanes) times, transposes the square.
+#[inline(always)]
+pub(super) fn turn<S: Simd>(s: S, rows: &mut [S::F; MAX_SIDE]) {
+    // Passes by value: with a loop over them, the compiler would keep the rows in memory.
+    let mut now = *rows;
+    if S::LANES > 8 {
+        now = interleave_halves(s, now);
+    }
+    if S::LANES > 4 {
+        now = interleave_halves(s, now);
+    }
+    if S::LANES > 2 {
+        now = interleave_halves(s, now);
+    }
+    *rows = if S::LANES > 1 { interleave_halves(s, now) } else { now };
+}
+
+/// Row i of the first half, then row i of the second, interleaved lane by lane.
+#[inline(always)]
+fn interleave_halves<S: Simd>(s: S, old: [S::F; MAX_SIDE]) -> [S::F; MAX_SIDE] {
+    let mut new = [s.splat(0.0); MAX_SIDE];
+    for i in 0..S::LANES / 2 {
+        (new[2 * i], new[2 * i + 1]) = s.interleave(old[i], old[i + S::LANES / 2]);
+    }
+    new
+}
+
 /// Maximum lanes of a register.
-const MAX_SIDE: usize = 16;
+pub(super) const MAX_SIDE: usize = 16;

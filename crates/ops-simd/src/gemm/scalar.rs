@@ -8,7 +8,7 @@ use super::blocked::Blocked;
 use super::by_row;
 use super::direct::{Direct, fits_direct};
 use super::matrix::{Mat, MatMut};
-use super::pack;
+use super::pack::{self, MAX_SIDE};
 use super::packed::{self, Columns, PackedB, Sums};
 use super::skinny::{self, Skinny};
 use crate::element::Element;
@@ -50,6 +50,10 @@ pub trait Scalar: sealed::Sealed + bytemuck::Pod + Default + Send + Sync {
     fn mul_add<S: Simd>(s: S, a: Self::V<S>, b: Self::V<S>, c: Self::V<S>) -> Self::V<S>;
     /// `sum + a · b` of single numbers.
     fn plus_product(sum: Self, a: Self, b: Self) -> Self;
+    /// Whether [`Scalar::turn`] is implemented.
+    const TURNS: bool;
+    /// Transposes a square of vectors whose side is a vector's lanes.
+    fn turn<S: Simd>(s: S, rows: &mut [Self::V<S>; MAX_SIDE]);
 
     /// C = A·B or C += A·B; the dimensions must match.
     fn product(isa: Isa, a: Self::Operand<'_>, b: Self::Operand<'_>, c: MatMut<'_, Self>, accumulate: bool);
@@ -143,6 +147,11 @@ impl Scalar for f32 {
     #[inline(always)]
     fn plus_product(sum: f32, a: f32, b: f32) -> f32 {
         sum + a * b
+    }
+    const TURNS: bool = true;
+    #[inline(always)]
+    fn turn<S: Simd>(s: S, rows: &mut [S::F; MAX_SIDE]) {
+        pack::turn(s, rows);
     }
 
     fn product(isa: Isa, a: Operand<'_>, b: Operand<'_>, c: MatMut<'_, f32>, accumulate: bool) {
@@ -291,6 +300,8 @@ impl Scalar for f64 {
     fn plus_product(sum: f64, a: f64, b: f64) -> f64 {
         sum + a * b
     }
+    const TURNS: bool = false;
+    fn turn<S: Simd>(_: S, _: &mut [S::D; MAX_SIDE]) {}
 
     fn product(isa: Isa, a: Mat<'_, f64>, b: Mat<'_, f64>, c: MatMut<'_, f64>, accumulate: bool) {
         product(isa, a, b, c, accumulate);
