@@ -26,6 +26,8 @@ mod lookup_portable;
 mod matvec_avx512;
 mod multiply;
 mod one_row;
+#[cfg(target_arch = "x86_64")]
+mod one_row_avx512;
 mod one_row_portable;
 #[cfg(target_arch = "x86_64")]
 mod one_row_x86;

@@ -71,32 +71,35 @@ static SCALES: [[u16; 32]; 2] = {
 const Q8_LAST: usize = 52;
 const Q4_LAST: usize = 8;
 
-/// Bytes ahead of a vector of blocks that are prefetched to the L2 cache: the hardware's prefetcher stops at page boundaries.
-const AHEAD: usize = 4096;
-
-/// Σ over blocks of scale · scale · Σ quant · quant, for a row of blocks of `SIZE` bytes.
+/// Σ over blocks of scale · scale · Σ quant · quant, for `R` rows of blocks of `SIZE` bytes.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c")]
-pub(super) fn row<const SIZE: usize>(row: &[u8], x: &[PreparedActivations]) -> f32 {
+pub(super) fn rows<const R: usize, const SIZE: usize>(
+    rows: [&[u8]; R],
+    x: &[PreparedActivations],
+) -> [f32; R] {
     let bytes = blocks_per_vector(SIZE) * SIZE;
-    let mut acc = [_mm512_setzero_ps(); 2];
-    let whole = x.len().min(row.len() / bytes);
-    for (p, pair) in x[..whole].chunks(2).enumerate() {
-        for (i, (acc, x)) in acc.iter_mut().zip(pair).enumerate() {
-            let at = row.as_ptr().wrapping_add((2 * p + i) * bytes);
-            _mm_prefetch::<_MM_HINT_T1>(at.wrapping_add(AHEAD).cast());
-            // SAFETY: `whole` vectors of blocks are in the row.
+    let mut acc = [_mm512_setzero_ps(); R];
+    let whole = rows.iter().fold(x.len(), |n, row| n.min(row.len() / bytes));
+    for (v, x) in x[..whole].iter().enumerate() {
+        for (acc, row) in acc.iter_mut().zip(rows) {
+            let at = row.as_ptr().wrapping_add(v * bytes);
+            // The next rows: the hardware's prefetcher stops at page boundaries.
+            _mm_prefetch::<_MM_HINT_T1>(at.wrapping_add(R * row.len()).cast());
+            // SAFETY: `whole` vectors of blocks are in each row.
             *acc = unsafe { step::<SIZE>(*acc, at, x) };
         }
     }
     if let Some(x) = x.get(whole) {
-        let mut last = [0u8; 128];
-        let rest = &row[whole * bytes..];
-        let rest = &rest[..rest.len().min(bytes)];
-        last[..rest.len()].copy_from_slice(rest);
-        // SAFETY: 128 bytes, more than a vector of blocks takes.
-        acc[0] = unsafe { step::<SIZE>(acc[0], last.as_ptr(), x) };
+        for (acc, row) in acc.iter_mut().zip(rows) {
+            let mut last = [0u8; 128];
+            let rest = &row[(whole * bytes).min(row.len())..];
+            let rest = &rest[..rest.len().min(bytes)];
+            last[..rest.len()].copy_from_slice(rest);
+            // SAFETY: 128 bytes, more than a vector of blocks takes.
+            *acc = unsafe { step::<SIZE>(*acc, last.as_ptr(), x) };
+        }
     }
-    _mm512_reduce_add_ps(_mm512_add_ps(acc[0], acc[1]))
+    acc.map(|acc| _mm512_reduce_add_ps(acc))
 }
 
 /// Adds the products of one vector of blocks.

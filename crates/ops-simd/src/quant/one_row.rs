@@ -8,10 +8,11 @@ use crate::scratch::Scratch;
 #[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(C, align(64))]
 pub(super) struct Prepared {
-    /// Words of quants in the order of the codes: steps in order. For iq4_xs, two steps at a time: the first half of each, then
+    /// Words of quants in the order of the codes: steps in order. For iq4_xs, four steps at a time: the first half of each, then
     /// the second halves.
     pub(super) quants: [[i32; WORDS]; STEPS],
-    /// The scale of each half of a step for q6_k. Otherwise the scale of each step, then its `minus`.
+    /// The scale of each half of a step for q6_k. Otherwise the scale of each step, then what takes off the minimum of each or, for
+    /// iq4_xs, an offset of 128.
     pub(super) scales: [f32; 16],
     /// For q6_k, what takes the offset of 32 off each half of a step.
     pub(super) offsets: [f32; 16],
@@ -21,7 +22,7 @@ pub(super) struct Prepared {
 pub(super) fn place(format: SuperFormat, s: usize, h: usize) -> usize {
     let half = WORDS / 2;
     match format {
-        SuperFormat::Iq4Xs => (s / 2 * 2 + h) * WORDS + s % 2 * half,
+        SuperFormat::Iq4Xs => (s / 4 * 4 + h * 2) * WORDS + s % 4 * half,
         _ => s * WORDS + h * half,
     }
 }
@@ -41,7 +42,8 @@ pub(super) fn prepare(format: SuperFormat, x: &Activations) -> Scratch<Prepared>
                 out.scales[2 * s..][..2].fill(scale);
                 out.offsets[2 * s..][..2].copy_from_slice(&offsets.halves.map(|minus| 32.0 * minus));
             } else {
-                (out.scales[s], out.scales[STEPS + s]) = (scale, offsets.minus);
+                let offset = if format == SuperFormat::Iq4Xs { 128.0 } else { 1.0 };
+                (out.scales[s], out.scales[STEPS + s]) = (scale, offset * offsets.minus);
             }
         }
     }

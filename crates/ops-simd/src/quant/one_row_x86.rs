@@ -1,6 +1,5 @@
 //! Rows of super-blocks in file order times one row of activations with vectors of 256 bits, which AVX2 and AVX-512 VNNI share: they
-//! differ only in how bytes are multiplied. Vectors of 512 bits were slower, because a step's scale must then be blended
-//! with that of another instead of being broadcast by its load.
+//! differ only in how bytes are multiplied.
 
 use core::arch::x86_64::*;
 
@@ -13,15 +12,13 @@ use super::super_blocks::STEPS;
 const CHUNK: usize = 8;
 
 /// Bytes ahead of a block that are prefetched to the L2 cache: the hardware's prefetcher stops at page boundaries.
-const AHEAD: usize = 4096;
+pub(super) const AHEAD: usize = 4096;
 
 /// What the sums of a super-block's steps, or of their halves, are multiplied by.
 type Factors = [f32; 16];
 
 /// How bytes are multiplied.
 trait Bytes: Copy {
-    /// Codes may be above 127.
-    const ANY_CODE: bool;
     /// Sums of four products each.
     ///
     /// # Safety
@@ -34,7 +31,6 @@ trait Bytes: Copy {
 struct Pairs;
 
 impl Bytes for Pairs {
-    const ANY_CODE: bool = false;
     #[inline(always)]
     unsafe fn dot(codes: __m256i, quants: __m256i) -> __m256i {
         // SAFETY: the caller guarantees AVX2.
@@ -47,7 +43,6 @@ impl Bytes for Pairs {
 struct Vnni;
 
 impl Bytes for Vnni {
-    const ANY_CODE: bool = true;
     #[inline(always)]
     unsafe fn dot(codes: __m256i, quants: __m256i) -> __m256i {
         // SAFETY: the caller guarantees AVX-512 VL and VNNI.
@@ -82,7 +77,10 @@ unsafe fn product<B: Bytes, const SIZE: usize>(row: &[u8], x: &[Prepared]) -> f3
             offsets = match SIZE {
                 144 | 176 => six_bit_scales(block, x, factors, offsets),
                 210 => q6_k_scales(block, x, factors, offsets),
-                _ => iq4_xs_scales::<B>(block, x, factors, offsets),
+                _ => {
+                    iq4_xs_scales(block, x, factors);
+                    offsets
+                }
             };
         }
         for ((block, x), factors) in blocks.iter().zip(x).zip(&factors) {
@@ -113,7 +111,7 @@ fn load(block: &[u8], at: usize) -> __m256i {
 /// 16 bytes from `at` on.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn load_half(block: &[u8], at: usize) -> __m128i {
+pub(super) fn load_half(block: &[u8], at: usize) -> __m128i {
     let bytes = &block[at..][..16];
     // SAFETY: 16 bytes.
     unsafe { _mm_loadu_si128(bytes.as_ptr().cast()) }
@@ -139,7 +137,7 @@ fn store(to: &mut Factors, at: usize, v: __m256) {
 /// The f16 at byte `at`, in all lanes.
 #[inline]
 #[target_feature(enable = "avx2,f16c")]
-fn unit(block: &[u8], at: usize) -> __m256 {
+pub(super) fn unit(block: &[u8], at: usize) -> __m256 {
     _mm256_cvtph_ps(_mm_set1_epi16(i16::from_le_bytes([block[at], block[at + 1]])))
 }
 
@@ -178,7 +176,15 @@ fn q6_k_scales(block: &[u8], x: &Prepared, factors: &mut Factors, mut offsets: _
 /// The factors of iq4_xs: an f16 unit, eight times two upper bits, then eight times four lower bits.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
-fn iq4_xs_scales<B: Bytes>(block: &[u8], x: &Prepared, factors: &mut Factors, offsets: __m256) -> __m256 {
+fn iq4_xs_scales(block: &[u8], x: &Prepared, factors: &mut Factors) {
+    let scales = _mm256_mul_ps(iq4_xs_numbers(block), unit(block, 0));
+    store(factors, 0, _mm256_mul_ps(scales, floats(&x.scales, 0)));
+}
+
+/// The integer scales of iq4_xs.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+pub(super) fn iq4_xs_numbers(block: &[u8]) -> __m256 {
     let word = |at: usize| i32::from_le_bytes([block[at], block[at + 1], block[at + 2], block[at + 3]]);
     let low = _mm256_srlv_epi32(_mm256_set1_epi32(word(4)), _mm256_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28));
     // From bit 16 on, to bits 4 and 5.
@@ -188,14 +194,7 @@ fn iq4_xs_scales<B: Bytes>(block: &[u8], x: &Prepared, factors: &mut Factors, of
         _mm256_and_si256(low, _mm256_set1_epi32(15)),
         _mm256_and_si256(high, _mm256_set1_epi32(48)),
     );
-    let numbers = _mm256_cvtepi32_ps(_mm256_sub_epi32(numbers, _mm256_set1_epi32(32)));
-    let scales = _mm256_mul_ps(numbers, unit(block, 0));
-    store(factors, 0, _mm256_mul_ps(scales, floats(&x.scales, 0)));
-    if !B::ANY_CODE {
-        return offsets;
-    }
-    let minus = _mm256_mul_ps(floats(&x.scales, STEPS), _mm256_set1_ps(128.0));
-    _mm256_fmadd_ps(scales, minus, offsets)
+    _mm256_cvtepi32_ps(_mm256_sub_epi32(numbers, _mm256_set1_epi32(32)))
 }
 
 /// The low and the high halves of bytes.
@@ -303,16 +302,13 @@ unsafe fn q6_k<B: Bytes>(acc: &mut [__m256; 4], block: &[u8], x: &Prepared, fact
 #[target_feature(enable = "avx2,fma")]
 unsafe fn iq4_xs<B: Bytes>(acc: &mut [__m256; 4], block: &[u8], x: &Prepared, factors: &Factors) {
     let levels = _mm256_broadcastsi128_si256(load_half(&LEVELS, 0));
+    // The levels themselves, without the offset that makes them unsigned.
+    let levels = _mm256_xor_si256(levels, _mm256_set1_epi8(i8::MIN));
     for pair in 0..4 {
         let halves = nibbles(load(block, 8 + 32 * pair)).map(|codes| _mm256_shuffle_epi8(levels, codes));
         let [first, second] = [0, 1].map(|h| {
-            let (codes, quants) = (halves[h], quants(x, 2 * pair + h));
-            if B::ANY_CODE {
-                // SAFETY: the caller guarantees the instructions.
-                return unsafe { B::dot(codes, quants) };
-            }
-            // Without the offset, and with the level's sign moved to the activation: no level is −128, so no pair overflows.
-            let level = _mm256_xor_si256(codes, _mm256_set1_epi8(i8::MIN));
+            let (level, quants) = (halves[h], quants(x, pair / 2 * 4 + h * 2 + pair % 2));
+            // With the level's sign moved to the activation: no level is −128, so no pair of products overflows.
             // SAFETY: the caller guarantees the instructions.
             unsafe { B::dot(_mm256_abs_epi8(level), _mm256_sign_epi8(quants, level)) }
         });

@@ -146,6 +146,7 @@ mod vnni {
     use super::super::matvec_avx512::{self, PreparedActivations};
     use super::super::rows_avx512;
     use super::super::tiles::TILE_ROWS;
+    use super::ROWS;
     use crate::gemm::MatMut;
     use crate::scratch::Scratch;
 
@@ -232,9 +233,18 @@ mod vnni {
         x: &[PreparedActivations],
         y: &mut [f32],
     ) {
-        for (row, y) in rows.chunks_exact(row_bytes).zip(y) {
-            // SAFETY: the caller guarantees the features.
-            *y = unsafe { matvec_avx512::row::<SIZE>(row, x) };
+        for (rows, y) in rows.chunks(ROWS * row_bytes).zip(y.chunks_mut(ROWS)) {
+            if y.len() == ROWS && rows.len() == ROWS * row_bytes {
+                let mut each = [rows; ROWS];
+                each.iter_mut().zip(rows.chunks_exact(row_bytes)).for_each(|(each, row)| *each = row);
+                // SAFETY: the caller guarantees the features.
+                y.copy_from_slice(&unsafe { matvec_avx512::rows::<ROWS, SIZE>(each, x) });
+                continue;
+            }
+            for (row, y) in rows.chunks_exact(row_bytes).zip(y) {
+                // SAFETY: as above.
+                [*y] = unsafe { matvec_avx512::rows::<1, SIZE>([row], x) };
+            }
         }
     }
 }

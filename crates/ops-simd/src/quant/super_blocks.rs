@@ -86,12 +86,12 @@ fn product(isa: Isa, format: SuperFormat, row: &[u8], x: &[Prepared]) -> f32 {
         // SAFETY: this level exists only after AVX-512 F, BW, DQ, VL and VNNI were detected.
         #[cfg(target_arch = "x86_64")]
         Level::Avx512Vnni => unsafe {
-            use super::one_row_x86::vnni;
+            use super::{one_row_avx512 as wide, one_row_x86::vnni};
             match format {
                 SuperFormat::Q4K => vnni::<144>(row, x),
                 SuperFormat::Q5K => vnni::<176>(row, x),
-                SuperFormat::Q6K => vnni::<210>(row, x),
-                SuperFormat::Iq4Xs => vnni::<136>(row, x),
+                SuperFormat::Q6K => wide::product::<210>(row, x),
+                SuperFormat::Iq4Xs => wide::product::<136>(row, x),
             }
         },
         // SAFETY: these levels exist only after AVX2, FMA and F16C were detected.
