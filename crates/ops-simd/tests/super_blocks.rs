@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Random, check_products, each_isa};
+use common::{Random, check_products, each_isa, nmse, wide};
 use half::f16;
 use ops_simd::Isa;
 use ops_simd::gemm::MatMut;
@@ -101,6 +101,67 @@ fn the_largest_integers_do_not_overflow() {
                 let error = (f64::from(y[0]) - want * f64::from(sign)).abs();
                 assert!(error <= want.abs() * 1e-6, "{isa} {format:?}: {} not {want}", y[0]);
             }
+        }
+    });
+}
+
+#[test]
+fn offsets_of_codes_cancel_where_all_activations_have_one_sign() {
+    // What takes the offsets off is then far larger than the products.
+    each_isa(|isa| {
+        for format in FORMATS {
+            let (n, k) = (9, 5 * SUPER_BLOCK);
+            let raw = weights(format, n * 5);
+            let x: Vec<f32> = (0..k).map(|i| (127 - i % 32) as f32).collect();
+            let want: Vec<f64> = raw
+                .chunks(5 * format.block_bytes())
+                .map(|row| {
+                    let blocks = row.chunks(format.block_bytes());
+                    let values = blocks.flat_map(|block| (0..SUPER_BLOCK).map(|i| value(format, block, i)));
+                    values.zip(&x).map(|(w, x)| w * f64::from(*x)).sum()
+                })
+                .collect();
+            let mut y = vec![f32::NAN; n];
+            let x = Activations::new(isa, &x, k).unwrap();
+            multiply_super_rows(isa, format, &raw, &x, MatMut::new(&mut y, 1, n, n).unwrap()).unwrap();
+            let error = nmse(&wide(&y), &want);
+            assert!(error <= 1e-10, "{isa} {format:?}: {error:e}");
+        }
+    });
+}
+
+#[test]
+fn what_is_not_finite_reaches_the_result() {
+    each_isa(|isa| {
+        for format in FORMATS {
+            let (raw, k) = (weights(format, 5), SUPER_BLOCK);
+            let mut x = vec![1f32; 2 * k];
+            x[k + 200] = f32::INFINITY;
+            let x = Activations::new(isa, &x, k).unwrap();
+            let mut y = vec![0f32; 10];
+            multiply_super_rows(isa, format, &raw, &x, MatMut::new(&mut y, 2, 5, 5).unwrap()).unwrap();
+            assert!(y[..5].iter().all(|y| y.is_finite()), "{isa} {format:?}");
+            assert!(y[5..].iter().all(|y| y.is_nan()), "{isa} {format:?}");
+        }
+    });
+}
+
+#[test]
+fn a_row_has_the_same_bits_whatever_the_others_are() {
+    each_isa(|isa| {
+        for format in FORMATS {
+            let (n, k) = (6, 2 * SUPER_BLOCK);
+            let (raw, mut random) = (weights(format, n * 2), Random::new(1));
+            let x: Vec<f32> = random.vec(5 * k);
+            let product = |x: &[f32]| {
+                let x = Activations::new(isa, x, k).unwrap();
+                let mut y = vec![f32::NAN; x.rows() * n];
+                let c = MatMut::new(&mut y, x.rows(), n, n).unwrap();
+                multiply_super_rows(isa, format, &raw, &x, c).unwrap();
+                y
+            };
+            let alone: Vec<f32> = x.chunks(k).flat_map(product).collect();
+            assert_eq!(product(&x), alone, "{isa} {format:?}");
         }
     });
 }
