@@ -69,7 +69,9 @@ pub(super) fn kernel(dtype: DType, rows: usize) -> Option<Kernel> {
         (&q::Q8_K, CodeFormat::Q8K, None),
     ];
     let (_, codes, in_place) = known.into_iter().find(|(known, ..)| **known == *info)?;
-    in_place.filter(|_| rows <= MAX_ROWS_BESIDE_CODES).or(Some(Kernel::Codes(codes)))
+    // If a row's bits may not depend on the others, one kernel serves any number of rows: codes, unless they are rounded.
+    let few = if threads::by_row() { codes.rounds() } else { rows <= MAX_ROWS_BESIDE_CODES };
+    in_place.filter(|_| few).or(Some(Kernel::Codes(codes)))
 }
 
 /// Whether these are more rows of activations than are multiplied in place.

@@ -72,23 +72,19 @@ pub(super) fn multiply(
     let [n, stride] = [weight.layout.dims()[0], weight.layout.strides()[0].unsigned_abs()];
     let m = y.layout.len().checked_div(n).unwrap_or(0);
     let rows = if threads::by_row() { 1 } else { m };
-    // One kernel must then serve any number of rows: the one for many.
-    let kernel_rows = if threads::by_row() { usize::MAX } else { m };
     let distinct = if stride == 0 { rows } else { rows * n };
     let format = block_info("qlinear", weight.dtype)?;
-    let multiply = |y: &mut [f32]| match (
-        blocks::simd_format(weight.dtype),
-        blocks::kernel(weight.dtype, kernel_rows),
-    ) {
-        (Some(known), _) if distinct >= MIN_INTEGER_OUTPUTS => blocks::multiply(known, &x, &weight, y),
-        (None, Some(kernel)) if distinct >= MIN_MIXED_OUTPUTS => {
-            blocks::multiply_with(kernel, &x, &weight, y)
-        }
-        (None, None) if distinct >= MIN_MIXED_OUTPUTS && blocks::is_many(rows) => {
-            blocks::multiply_requantized(format, &x, &weight, y)
-        }
-        _ => multiply_dequantized(format, &x, &weight, y),
-    };
+    let multiply =
+        |y: &mut [f32]| match (blocks::simd_format(weight.dtype), blocks::kernel(weight.dtype, rows)) {
+            (Some(known), _) if distinct >= MIN_INTEGER_OUTPUTS => blocks::multiply(known, &x, &weight, y),
+            (None, Some(kernel)) if distinct >= MIN_MIXED_OUTPUTS => {
+                blocks::multiply_with(kernel, &x, &weight, y)
+            }
+            (None, None) if distinct >= MIN_MIXED_OUTPUTS && blocks::is_many(rows) => {
+                blocks::multiply_requantized(format, &x, &weight, y)
+            }
+            _ => multiply_dequantized(format, &x, &weight, y),
+        };
     if y.dtype == DType::F32 && bias.is_none() && y.layout.is_contiguous() {
         let extent = y.layout.extent();
         return multiply(&mut y.slice::<f32>()[extent]);
