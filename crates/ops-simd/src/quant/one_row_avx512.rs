@@ -98,10 +98,10 @@ fn iq4_xs(acc: &mut [__m512; 3], block: &[u8], x: &Prepared) {
     let scales = _mm512_mul_ps(both, floats(&x.scales));
     acc[2] = _mm512_mask_add_ps(acc[2], 0xff00, acc[2], scales);
     let levels = _mm512_broadcast_i32x4(load_half(&LEVELS, 0));
-    for half in 0..2 {
+    for (half, acc) in acc[..2].iter_mut().enumerate() {
         let [low, high] = nibbles(load(block, 8 + 64 * half)).map(|codes| _mm512_shuffle_epi8(levels, codes));
         let sums = _mm512_dpbusd_epi32(_mm512_setzero_si512(), low, quants(x, 2 * half));
         let sums = _mm512_dpbusd_epi32(sums, high, quants(x, 2 * half + 1));
-        acc[half] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sums), spread(scales, half), acc[half]);
+        *acc = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sums), spread(scales, half), *acc);
     }
 }

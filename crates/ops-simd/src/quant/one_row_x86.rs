@@ -304,7 +304,7 @@ unsafe fn iq4_xs<B: Bytes>(acc: &mut [__m256; 4], block: &[u8], x: &Prepared, fa
     let levels = _mm256_broadcastsi128_si256(load_half(&LEVELS, 0));
     // The levels themselves, without the offset that makes them unsigned.
     let levels = _mm256_xor_si256(levels, _mm256_set1_epi8(i8::MIN));
-    for pair in 0..4 {
+    for (pair, acc) in acc.iter_mut().enumerate() {
         let halves = nibbles(load(block, 8 + 32 * pair)).map(|codes| _mm256_shuffle_epi8(levels, codes));
         let [first, second] = [0, 1].map(|h| {
             let (level, quants) = (halves[h], quants(x, pair / 2 * 4 + h * 2 + pair % 2));
@@ -313,7 +313,7 @@ unsafe fn iq4_xs<B: Bytes>(acc: &mut [__m256; 4], block: &[u8], x: &Prepared, fa
             unsafe { B::dot(_mm256_abs_epi8(level), _mm256_sign_epi8(quants, level)) }
         });
         let sums = _mm256_cvtepi32_ps(_mm256_add_epi32(first, second));
-        acc[pair] = _mm256_fmadd_ps(sums, two(factors, pair), acc[pair]);
+        *acc = _mm256_fmadd_ps(sums, two(factors, pair), *acc);
     }
 }
 
