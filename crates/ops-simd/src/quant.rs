@@ -1,5 +1,5 @@
-//! Products with weights in blocks of small integers: GGUF's q8_0 and q4_0, the super-blocks q4_k, q5_k and q6_k,
-//! and iq4_nl, iq4_xs and mxfp4, whose codes stand for levels in a table.
+//! Products with weights in blocks of small integers: GGUF's q8_0 and q4_0, the super-blocks q4_k, q5_k, q6_k and iq4_xs,
+//! and iq4_nl and mxfp4, whose codes stand for levels in a table.
 //!
 //! Activations are quantized once per call to 8 bits, with one scale per 32 values. Integer products are exact in i32, and
 //! each block's sum is scaled in f32. With few rows of activations, [`multiply_rows`] reads the weights in place, in file
@@ -25,6 +25,12 @@ mod lookup_portable;
 #[cfg(target_arch = "x86_64")]
 mod matvec_avx512;
 mod multiply;
+mod one_row;
+#[cfg(target_arch = "x86_64")]
+mod one_row_avx512;
+mod one_row_portable;
+#[cfg(target_arch = "x86_64")]
+mod one_row_x86;
 pub mod reference;
 mod requantize;
 mod rows;
@@ -35,20 +41,15 @@ mod rows_avx512;
 #[cfg(target_arch = "aarch64")]
 mod rows_neon;
 mod rows_portable;
-#[cfg(target_arch = "x86_64")]
-mod super_avx2;
-#[cfg(target_arch = "x86_64")]
-mod super_avx512;
 mod super_blocks;
-mod super_portable;
 mod tiles;
 
 pub use activations::Activations;
 pub use blocks::{BLOCK, Format, Q4_0_BYTES, Q8_0_BYTES};
 pub use codes::{CodeFormat, multiply_codes};
-pub use lookup::{LookupFormat, decode_lookup_row, multiply_lookup_rows};
+pub use lookup::{LookupFormat, multiply_lookup_rows};
 pub use multiply::multiply;
 pub use requantize::requantize;
 pub use rows::{multiply_rows, multiply_rows_by_row};
-pub use super_blocks::{SUPER_BLOCK, SuperFormat, decode_super_row, multiply_super_rows};
+pub use super_blocks::{SUPER_BLOCK, SuperFormat, multiply_super_rows};
 pub use tiles::{TILE_ROWS, Tiles};

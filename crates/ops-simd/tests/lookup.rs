@@ -2,15 +2,15 @@
 
 mod common;
 
-use common::{Random, check_decoded, check_products, each_isa};
+use common::{Random, check_products, each_isa};
 use half::f16;
 use ops_simd::Isa;
 use ops_simd::gemm::MatMut;
-use ops_simd::quant::{Activations, LookupFormat, decode_lookup_row, multiply_lookup_rows};
+use ops_simd::quant::{Activations, LookupFormat, multiply_lookup_rows};
 
 /// Each format with the weights and the bytes of a block.
-const FORMATS: [(LookupFormat, usize, usize); 3] =
-    [(LookupFormat::Iq4Nl, 32, 18), (LookupFormat::Iq4Xs, 256, 136), (LookupFormat::Mxfp4, 32, 17)];
+const FORMATS: [(LookupFormat, usize, usize); 2] =
+    [(LookupFormat::Iq4Nl, 32, 18), (LookupFormat::Mxfp4, 32, 17)];
 
 /// Random blocks with small scales.
 fn weights(format: LookupFormat, blocks: usize, bytes: usize) -> Vec<u8> {
@@ -37,12 +37,6 @@ fn value(format: LookupFormat, block: &[u8], i: usize) -> f64 {
     };
     match format {
         LookupFormat::Iq4Nl => half() * level(code(2, i)),
-        LookupFormat::Iq4Xs => {
-            let j = i / 32;
-            let low = block[4 + j / 2] >> (j % 2 * 4) & 15;
-            let high = (u16::from_le_bytes([block[2], block[3]]) >> (2 * j) & 3) as u8;
-            half() * (f64::from(low | high << 4) - 32.0) * level(code(8 + 16 * j, i % 32))
-        }
         LookupFormat::Mxfp4 => {
             let code = code(1, i);
             let size = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0][code % 8];
@@ -60,9 +54,6 @@ fn products_match_the_exact_loops() {
                 let of_block = |block: &[u8]| (0..len).map(|i| value(format, block, i)).collect::<Vec<_>>();
                 let values: Vec<f64> = raw.chunks(bytes).flat_map(of_block).collect();
                 let what = format!("{format:?}");
-                check_decoded(isa, &what, (&values, k), &raw, |row, out| {
-                    decode_lookup_row(isa, format, row, out)
-                });
                 check_products(isa, &what, (&values, k), |x, y| {
                     multiply_lookup_rows(isa, format, &raw, x, y)
                 });
@@ -97,5 +88,5 @@ fn wrong_lengths_are_errors() {
         multiply_lookup_rows(isa, format, &vec![0; bytes], &x, y).unwrap_err().to_string()
     };
     assert_eq!(error_of(LookupFormat::Mxfp4, 64, 67), "weight bytes has 67 elements, wanted 68");
-    assert_eq!(error_of(LookupFormat::Iq4Xs, 64, 68), "k has 64 elements, wanted a multiple of 256");
+    assert_eq!(error_of(LookupFormat::Iq4Nl, 32, 37), "weight bytes has 37 elements, wanted 36");
 }

@@ -74,8 +74,9 @@ pub(super) fn mutants() -> Vec<Mutant> {
             }
         })
     });
-    // Every product decodes with the same code; those of q4_k and q6_k have kernels of their own.
-    let multiplied = FAULTS.iter().filter(|(format, ..)| ["q4_k", "q6_k"].contains(&format.name()));
+    // Every product decodes with the same code; those of some super-blocks have kernels of their own.
+    let own = ["q4_k", "q5_k", "q6_k", "iq4_xs"];
+    let multiplied = FAULTS.iter().filter(|(format, ..)| own.contains(&format.name()));
     let multiplied = multiplied.map(|&(format, name, fault)| {
         Mutant::before::<Linear<f32>>(name, "qlinear", DType::F32, move |_, o| {
             if let Some(weight) = o.get_mut("weight") {

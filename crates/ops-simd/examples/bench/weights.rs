@@ -25,9 +25,14 @@ pub(crate) fn run(bench: &Bench) {
             quantized(bench, format, m, name, peak);
         }
     }
-    let super_blocks = [(SuperFormat::Q4K, "q4_k"), (SuperFormat::Q5K, "q5_k"), (SuperFormat::Q6K, "q6_k")];
+    let super_blocks = [
+        (SuperFormat::Q4K, "q4_k"),
+        (SuperFormat::Q5K, "q5_k"),
+        (SuperFormat::Q6K, "q6_k"),
+        (SuperFormat::Iq4Xs, "iq4_xs"),
+    ];
     for (format, name) in super_blocks {
-        for m in [1, 2, 4, 8, 16] {
+        for m in [1, 2] {
             in_place(bench, format, m, name);
         }
     }

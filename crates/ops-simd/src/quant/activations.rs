@@ -171,6 +171,12 @@ impl Activations {
         (bytemuck::cast_slice(&self.quants[at]), self.scales[at])
     }
 
+    /// Words, scale and offsets of block `b` of row `i`, which must exist.
+    pub(super) fn step(&self, i: usize, b: usize) -> (&[i32; WORDS], f32, Offsets) {
+        let at = self.index(i, b);
+        (&self.quants[at], self.scales[at], self.offsets[at])
+    }
+
     /// Index of block `b` of row `i`.
     fn index(&self, i: usize, b: usize) -> usize {
         let (first, step) = self.place(i);

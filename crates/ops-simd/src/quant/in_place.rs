@@ -67,11 +67,6 @@ fn part<'r, const M: usize, F: RowFormat>(
     }
 }
 
-/// Checks that `out` has as many elements as a row has weights.
-pub(super) fn check_row(format: impl RowFormat, row: &[u8], out: &[f32]) -> Result<(), Error> {
-    same_len("row", row.len(), row_bytes(format, "out", out.len())?)
-}
-
 /// Bytes of a row of `n` weights.
 fn row_bytes(format: impl RowFormat, operand: &'static str, n: usize) -> Result<usize, Error> {
     let (weights, bytes) = format.block();

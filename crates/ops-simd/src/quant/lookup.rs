@@ -1,4 +1,4 @@
-//! Products with rows of blocks whose 4-bit codes stand for levels in a table: GGUF's iq4_nl, iq4_xs and mxfp4.
+//! Products with rows of blocks whose 4-bit codes stand for levels in a table: GGUF's iq4_nl and mxfp4.
 //!
 //! Each step of 32 weights is sixteen bytes of codes, the low halves first, and a factor of its levels.
 
@@ -6,7 +6,6 @@ use super::activations::{Activations, Panel};
 use super::blocks::BLOCK;
 use super::in_place::{self, RowFormat};
 use super::lookup_portable;
-use super::super_blocks::{STEPS, SUPER_BLOCK};
 use crate::error::Error;
 use crate::gemm::MatMut;
 use crate::isa::{Isa, Level};
@@ -16,8 +15,6 @@ use crate::isa::{Isa, Level};
 pub enum LookupFormat {
     /// Blocks of 32: an f16 scale, then the codes.
     Iq4Nl,
-    /// Blocks of 256: an f16 scale, 6-bit scales of the steps, then the codes.
-    Iq4Xs,
     /// Blocks of 32: an exponent, then the codes of 4-bit floats.
     Mxfp4,
 }
@@ -29,7 +26,6 @@ impl RowFormat for LookupFormat {
     fn block(self) -> (usize, usize) {
         match self {
             LookupFormat::Iq4Nl => (BLOCK, 18),
-            LookupFormat::Iq4Xs => (SUPER_BLOCK, 136),
             LookupFormat::Mxfp4 => (BLOCK, 17),
         }
     }
@@ -46,6 +42,9 @@ impl RowFormat for LookupFormat {
         }
     }
 }
+
+/// The levels of iq4_nl and iq4_xs, with an offset of 128.
+pub(super) const LEVELS: [u8; 16] = [1, 24, 45, 63, 79, 93, 106, 118, 129, 141, 153, 166, 181, 197, 217, 241];
 
 impl LookupFormat {
     /// The levels of the codes, in units of the factor.
@@ -70,17 +69,6 @@ impl LookupFormat {
                 for block in row.as_chunks::<17>().0 {
                     let (scale, codes) = (half_power(block[0]), block.last_chunk());
                     codes.into_iter().for_each(|codes| f((scale, codes)));
-                }
-            }
-            LookupFormat::Iq4Xs => {
-                for block in row.as_chunks::<136>().0 {
-                    let scale = half(u16::from_le_bytes([block[0], block[1]]));
-                    let high = u16::from_le_bytes([block[2], block[3]]);
-                    let low = u32::from_le_bytes([block[4], block[5], block[6], block[7]]);
-                    for (s, codes) in block[8..].as_chunks().0.iter().enumerate().take(STEPS) {
-                        let factor = (low >> (4 * s) & 15) as i32 | i32::from(high >> (2 * s) & 3) << 4;
-                        f((scale * (factor - 32) as f32, codes));
-                    }
                 }
             }
         }
@@ -109,23 +97,4 @@ pub fn multiply_lookup_rows(
     y: MatMut<'_, f32>,
 ) -> Result<(), Error> {
     in_place::multiply(isa, format, raw, x, y)
-}
-
-/// Decodes a row with vectors. Returns whether this instruction set has them; if not, nothing is written.
-///
-/// # Errors
-/// [`Error::Multiple`] or [`Error::Length`] if the lengths do not match.
-pub fn decode_lookup_row(isa: Isa, format: LookupFormat, row: &[u8], out: &mut [f32]) -> Result<bool, Error> {
-    in_place::check_row(format, row, out)?;
-    match isa.level() {
-        // SAFETY: these levels exist only after AVX-512 F, BW, DQ and VL were detected.
-        #[cfg(target_arch = "x86_64")]
-        Level::Avx512 | Level::Avx512Vnni => unsafe { super::lookup_avx512::decode(format, row, out) },
-        // SAFETY: this level exists only after AVX2, FMA and F16C were detected.
-        #[cfg(target_arch = "x86_64")]
-        Level::Avx2 => unsafe { super::lookup_avx2::decode(format, row, out) },
-        _ => return Ok(false),
-    }
-    #[cfg(target_arch = "x86_64")]
-    Ok(true)
 }

@@ -4,7 +4,7 @@ use core::arch::x86_64::*;
 
 use super::activations::Panel;
 use super::lookup::LookupFormat;
-use super::super_avx2::lanes;
+use super::one_row_x86::lanes;
 
 /// The products of one row of weights with `M` rows of activations.
 #[target_feature(enable = "avx2,fma,f16c")]
@@ -41,24 +41,4 @@ fn weights(levels: __m256i, bytes: &[u8; 16]) -> __m256i {
     let codes = unsafe { _mm_loadu_si128(bytes.as_ptr().cast()) };
     let codes = _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(codes), _mm_srli_epi16::<4>(codes));
     _mm256_shuffle_epi8(levels, _mm256_and_si256(codes, _mm256_set1_epi8(15)))
-}
-
-/// Decodes a row of weights.
-#[target_feature(enable = "avx2,fma,f16c")]
-pub(super) fn decode(format: LookupFormat, row: &[u8], out: &mut [f32]) {
-    let half = |bits: u16| _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(bits.into())));
-    // SAFETY: 16 bytes.
-    let levels = _mm256_broadcastsi128_si256(unsafe { _mm_loadu_si128(format.levels().as_ptr().cast()) });
-    let mut out = out.as_chunks_mut::<32>().0.iter_mut();
-    format.each_step(row, half, |(factor, bytes)| {
-        let Some(out) = out.next() else { return };
-        let levels = weights(levels, bytes);
-        let (low, high) = (_mm256_castsi256_si128(levels), _mm256_extracti128_si256::<1>(levels));
-        let eights = [low, _mm_unpackhi_epi64(low, low), high, _mm_unpackhi_epi64(high, high)];
-        for (eight, out) in eights.into_iter().zip(out.as_chunks_mut::<8>().0) {
-            let wide = _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(eight));
-            // SAFETY: 8 f32.
-            unsafe { _mm256_storeu_ps(out.as_mut_ptr(), _mm256_mul_ps(wide, _mm256_set1_ps(factor))) };
-        }
-    });
 }

@@ -36,25 +36,6 @@ pub(super) fn row<const M: usize>(format: LookupFormat, row: &[u8], x: Panel<'_,
     acc.map(|acc| _mm512_reduce_add_ps(acc))
 }
 
-/// Decodes a row of weights.
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx2,fma,f16c")]
-pub(super) fn decode(format: LookupFormat, row: &[u8], out: &mut [f32]) {
-    let half = |bits: u16| _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(bits.into())));
-    // SAFETY: 16 bytes.
-    let levels = _mm256_broadcastsi128_si256(unsafe { _mm_loadu_si128(format.levels().as_ptr().cast()) });
-    let mut out = out.as_chunks_mut::<32>().0.iter_mut();
-    format.each_step(row, half, |(factor, bytes): Step<'_>| {
-        let Some(out) = out.next() else { return };
-        let levels = weights(levels, bytes);
-        let halves = [_mm256_castsi256_si128(levels), _mm256_extracti128_si256::<1>(levels)];
-        for (half, out) in halves.into_iter().zip(out.as_chunks_mut::<16>().0) {
-            let wide = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(half));
-            // SAFETY: 16 f32.
-            unsafe { _mm512_storeu_ps(out.as_mut_ptr(), _mm512_mul_ps(wide, _mm512_set1_ps(factor))) };
-        }
-    });
-}
-
 /// The levels of sixteen bytes of codes.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]

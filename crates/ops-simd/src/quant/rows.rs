@@ -146,7 +146,7 @@ mod vnni {
     use super::super::matvec_avx512::{self, PreparedActivations};
     use super::super::rows_avx512;
     use super::super::tiles::TILE_ROWS;
-    use super::ROWS;
+    use super::{Q8_0_BYTES, ROWS};
     use crate::gemm::MatMut;
     use crate::scratch::Scratch;
 
@@ -233,7 +233,9 @@ mod vnni {
         x: &[PreparedActivations],
         y: &mut [f32],
     ) {
-        for (rows, y) in rows.chunks(ROWS * row_bytes).zip(y.chunks_mut(ROWS)) {
+        // Rows side by side share the loads of the activations, but q4_0 comes faster from memory row by row.
+        let together = if SIZE == Q8_0_BYTES { ROWS } else { 1 };
+        for (rows, y) in rows.chunks(together * row_bytes).zip(y.chunks_mut(together)) {
             if y.len() == ROWS && rows.len() == ROWS * row_bytes {
                 let mut each = [rows; ROWS];
                 each.iter_mut().zip(rows.chunks_exact(row_bytes)).for_each(|(each, row)| *each = row);

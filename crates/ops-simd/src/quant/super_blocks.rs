@@ -1,13 +1,16 @@
-//! Products with rows of super-blocks of 256 weights in file order: GGUF's q4_k, q5_k and q6_k.
+//! Products with rows of super-blocks of 256 weights in file order: GGUF's q4_k, q5_k, q6_k and iq4_xs.
 //!
 //! A super-block is eight steps of 32 weights, each of which meets one block of activations. Codes are unsigned bytes. A weight
-//! is `d · s · code − min` (q4_k, q5_k) with one scale and minimum per step, or `d · s · (code − 32)` (q6_k) with one scale for
-//! each half of a step.
+//! is `d · s · code − min` (q4_k, q5_k) with one scale and minimum per step, `d · s · (code − 32)` (q6_k) with one scale for
+//! each half of a step, or `d · s · level(code)` (iq4_xs).
+//!
+//! The weights are read one row after the other: reading four rows side by side takes twice as long from memory, because the
+//! hardware prefetches one stream better than four.
 
-use super::activations::{Activations, Panel};
-use super::in_place::{self, RowFormat};
-use super::super_portable;
-use crate::error::Error;
+use super::activations::Activations;
+use super::one_row::{Prepared, prepare};
+use super::one_row_portable;
+use crate::error::{Error, same_len};
 use crate::gemm::MatMut;
 use crate::isa::{Isa, Level};
 
@@ -15,6 +18,8 @@ use crate::isa::{Isa, Level};
 pub const SUPER_BLOCK: usize = 256;
 /// Steps of a super-block.
 pub(super) const STEPS: usize = 8;
+/// Rows of weights that meet a row of activations before the next one does.
+const ROWS: usize = 4;
 
 /// A format of super-blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -25,6 +30,8 @@ pub enum SuperFormat {
     Q5K,
     /// 6 bits.
     Q6K,
+    /// 4 bits that stand for levels in a table.
+    Iq4Xs,
 }
 
 impl SuperFormat {
@@ -34,86 +41,13 @@ impl SuperFormat {
             SuperFormat::Q4K => 144,
             SuperFormat::Q5K => 176,
             SuperFormat::Q6K => 210,
+            SuperFormat::Iq4Xs => 136,
         }
     }
 }
 
-/// What the steps of a super-block have besides their codes.
-#[derive(Clone, Copy)]
-pub(super) struct Scales {
-    /// Factors of integer sums: `d · s` with minima, `d` without.
-    pub(super) factor: [f32; STEPS],
-    /// Minima of steps.
-    pub(super) min: [f32; STEPS],
-    /// Integer scales of the halves of steps; 1 with minima.
-    pub(super) halves: [[i16; 2]; STEPS],
-}
-
-impl Scales {
-    /// Factor and minimum of half a step: a weight is `factor · code − minimum`.
-    #[inline(always)]
-    pub(super) fn of_half(&self, format: SuperFormat, i: usize) -> (f32, f32) {
-        let factor = self.factor[i / 2] * f32::from(self.halves[i / 2][i % 2]);
-        (factor, if format == SuperFormat::Q6K { 32.0 * factor } else { self.min[i / 2] })
-    }
-}
-
-/// Decodes a row of super-blocks with vectors. Returns whether this instruction set has them; if not, nothing is written.
-///
-/// # Errors
-/// [`Error::Multiple`] or [`Error::Length`] if the lengths do not match.
-pub fn decode_super_row(isa: Isa, format: SuperFormat, row: &[u8], out: &mut [f32]) -> Result<bool, Error> {
-    in_place::check_row(format, row, out)?;
-    match isa.level() {
-        // SAFETY: these levels exist only after AVX-512 F, BW, DQ and VL were detected.
-        #[cfg(target_arch = "x86_64")]
-        Level::Avx512 | Level::Avx512Vnni => unsafe {
-            match format {
-                SuperFormat::Q4K => super::super_avx512::decode::<144>(format, row, out),
-                SuperFormat::Q5K => super::super_avx512::decode::<176>(format, row, out),
-                SuperFormat::Q6K => super::super_avx512::decode::<210>(format, row, out),
-            }
-        },
-        // SAFETY: this level exists only after AVX2, FMA and F16C were detected.
-        #[cfg(target_arch = "x86_64")]
-        Level::Avx2 => unsafe {
-            match format {
-                SuperFormat::Q4K => super::super_avx2::decode::<144>(format, row, out),
-                SuperFormat::Q5K => super::super_avx2::decode::<176>(format, row, out),
-                SuperFormat::Q6K => super::super_avx2::decode::<210>(format, row, out),
-            }
-        },
-        _ => return Ok(false),
-    }
-    #[cfg(target_arch = "x86_64")]
-    Ok(true)
-}
-
-/// The scales of a super-block; `half` converts f16.
-#[inline(always)]
-pub(super) fn scales(format: SuperFormat, block: &[u8], half: impl Fn(u16) -> f32) -> Scales {
-    let f16_at = |at: usize| half(u16::from_le_bytes([block[at], block[at + 1]]));
-    let mut out = Scales { factor: [0.0; STEPS], min: [0.0; STEPS], halves: [[1; 2]; STEPS] };
-    if format == SuperFormat::Q6K {
-        out.factor = [f16_at(208); STEPS];
-        for (halves, s) in out.halves.iter_mut().zip(block[192..208].chunks_exact(2)) {
-            *halves = [i16::from(s[0] as i8), i16::from(s[1] as i8)];
-        }
-        return out;
-    }
-    let (d, min, packed) = (f16_at(0), f16_at(2), &block[4..16]);
-    for j in 0..4 {
-        let (low, high) = (packed[j], packed[j + 4]);
-        let rest = packed[j + 8];
-        (out.factor[j], out.min[j]) = (d * f32::from(low & 63), min * f32::from(high & 63));
-        out.factor[j + 4] = d * f32::from(rest & 15 | low >> 6 << 4);
-        out.min[j + 4] = min * f32::from(rest >> 4 | high >> 6 << 4);
-    }
-    out
-}
-
-/// y = x·Wᵀ for W in super-blocks in file order; `raw` has as many rows as y has columns. The weights are read in place, once
-/// for every eight rows of x. Meant for few rows.
+/// y = x·Wᵀ for W in super-blocks in file order; `raw` has as many rows as y has columns. The weights are read in place, for one
+/// row of x after the other: meant for one row or two.
 ///
 /// # Errors
 /// [`Error::Length`] or [`Error::Multiple`] if the lengths do not match.
@@ -122,37 +56,55 @@ pub fn multiply_super_rows(
     format: SuperFormat,
     raw: &[u8],
     x: &Activations,
-    y: MatMut<'_, f32>,
+    mut y: MatMut<'_, f32>,
 ) -> Result<(), Error> {
-    in_place::multiply(isa, format, raw, x, y)
+    if !x.k().is_multiple_of(SUPER_BLOCK) {
+        return Err(Error::Multiple { operand: "k", got: x.k(), of: SUPER_BLOCK });
+    }
+    let row_bytes = x.k() / SUPER_BLOCK * format.block_bytes();
+    same_len("weight bytes", raw.len(), y.cols().saturating_mul(row_bytes))?;
+    same_len("rows of y", y.rows(), x.rows())?;
+    if row_bytes == 0 {
+        (0..y.rows()).for_each(|i| y.row_mut(i).fill(0.0));
+        return Ok(());
+    }
+    let prepared = prepare(format, x);
+    for (g, rows) in raw.chunks(ROWS * row_bytes).enumerate() {
+        for (i, x) in prepared.chunks_exact(x.k() / SUPER_BLOCK).enumerate() {
+            let y = &mut y.row_mut(i)[g * ROWS..];
+            for (y, row) in y.iter_mut().zip(rows.chunks_exact(row_bytes)) {
+                *y = product(isa, format, row, x);
+            }
+        }
+    }
+    Ok(())
 }
 
-impl RowFormat for SuperFormat {
-    fn block(self) -> (usize, usize) {
-        (SUPER_BLOCK, self.block_bytes())
-    }
-
-    fn dot<const M: usize>(self, isa: Isa, row: &[u8], x: Panel<'_, M>) -> [f32; M] {
-        match isa.level() {
-            // SAFETY: this level exists only after AVX-512 F, BW, DQ, VL and VNNI were detected.
-            #[cfg(target_arch = "x86_64")]
-            Level::Avx512Vnni => unsafe {
-                match self {
-                    SuperFormat::Q4K => super::super_avx512::row::<M, 144>(self, row, x),
-                    SuperFormat::Q5K => super::super_avx512::row::<M, 176>(self, row, x),
-                    SuperFormat::Q6K => super::super_avx512::row::<M, 210>(self, row, x),
-                }
-            },
-            // SAFETY: these levels exist only after AVX2, FMA and F16C were detected.
-            #[cfg(target_arch = "x86_64")]
-            Level::Avx2 | Level::Avx512 => unsafe {
-                match self {
-                    SuperFormat::Q4K => super::super_avx2::row::<M, 144>(self, row, x),
-                    SuperFormat::Q5K => super::super_avx2::row::<M, 176>(self, row, x),
-                    SuperFormat::Q6K => super::super_avx2::row::<M, 210>(self, row, x),
-                }
-            },
-            _ => super_portable::row(self, row, x),
-        }
+/// The product of a row of weights and a row of activations.
+fn product(isa: Isa, format: SuperFormat, row: &[u8], x: &[Prepared]) -> f32 {
+    match isa.level() {
+        // SAFETY: this level exists only after AVX-512 F, BW, DQ, VL and VNNI were detected.
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx512Vnni => unsafe {
+            use super::{one_row_avx512 as wide, one_row_x86::vnni};
+            match format {
+                SuperFormat::Q4K => vnni::<144>(row, x),
+                SuperFormat::Q5K => vnni::<176>(row, x),
+                SuperFormat::Q6K => wide::product::<210>(row, x),
+                SuperFormat::Iq4Xs => wide::product::<136>(row, x),
+            }
+        },
+        // SAFETY: these levels exist only after AVX2, FMA and F16C were detected.
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx2 | Level::Avx512 => unsafe {
+            use super::one_row_x86::avx2;
+            match format {
+                SuperFormat::Q4K => avx2::<144>(row, x),
+                SuperFormat::Q5K => avx2::<176>(row, x),
+                SuperFormat::Q6K => avx2::<210>(row, x),
+                SuperFormat::Iq4Xs => avx2::<136>(row, x),
+            }
+        },
+        _ => one_row_portable::product(format, row, x),
     }
 }

@@ -91,21 +91,3 @@ pub fn check_products(
         assert!(error <= 1e-11, "{isa} {what} {m} {n} {k}: {error:e}");
     }
 }
-
-/// Compares the decoded rows of weights with `values`, in rows of `k`, where the instruction set has a decoder.
-pub fn check_decoded(
-    isa: Isa,
-    what: &str,
-    (values, k): (&[f64], usize),
-    raw: &[u8],
-    decode: impl Fn(&[u8], &mut [f32]) -> Result<bool, Error>,
-) {
-    let row = raw.len() / (values.len() / k);
-    for (raw, want) in raw.chunks(row).zip(values.chunks(k)) {
-        let mut got = vec![f32::NAN; k];
-        if decode(raw, &mut got).unwrap() {
-            let error = nmse(&wide(&got), want);
-            assert!(error <= 1e-13, "decoded, {isa} {what} {k}: {error:e}");
-        }
-    }
-}

@@ -54,11 +54,11 @@ pub(super) fn kernel(dtype: DType, rows: usize) -> Option<Kernel> {
     let DType::Block(info) = dtype else { return None };
     // The format's codes, and what reads a row or two in place faster.
     let known = [
-        (&q::Q4_K, CodeFormat::Q4K, None),
-        (&q::Q5_K, CodeFormat::Q5K, None),
+        (&q::Q4_K, CodeFormat::Q4K, Some(Kernel::Super(SuperFormat::Q4K))),
+        (&q::Q5_K, CodeFormat::Q5K, Some(Kernel::Super(SuperFormat::Q5K))),
         (&q::Q6_K, CodeFormat::Q6K, Some(Kernel::Super(SuperFormat::Q6K))),
         (&q::IQ4_NL, CodeFormat::Iq4Nl, Some(Kernel::Lookup(LookupFormat::Iq4Nl))),
-        (&q::IQ4_XS, CodeFormat::Iq4Xs, None),
+        (&q::IQ4_XS, CodeFormat::Iq4Xs, Some(Kernel::Super(SuperFormat::Iq4Xs))),
         (&q::MXFP4, CodeFormat::Mxfp4, Some(Kernel::Lookup(LookupFormat::Mxfp4))),
         (&q::Q4_1, CodeFormat::Q4_1, None),
         (&q::Q5_0, CodeFormat::Q5_0, None),
@@ -69,7 +69,9 @@ pub(super) fn kernel(dtype: DType, rows: usize) -> Option<Kernel> {
         (&q::Q8_K, CodeFormat::Q8K, None),
     ];
     let (_, codes, in_place) = known.into_iter().find(|(known, ..)| **known == *info)?;
-    in_place.filter(|_| rows <= MAX_ROWS_BESIDE_CODES).or(Some(Kernel::Codes(codes)))
+    // If a row's bits may not depend on the others, one kernel serves any number of rows: codes, unless they are rounded.
+    let few = if threads::by_row() { codes.rounds() } else { rows <= MAX_ROWS_BESIDE_CODES };
+    in_place.filter(|_| few).or(Some(Kernel::Codes(codes)))
 }
 
 /// Whether these are more rows of activations than are multiplied in place.
