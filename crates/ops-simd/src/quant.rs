@@ -27,10 +27,10 @@ mod matvec_avx512;
 mod multiply;
 mod one_row;
 #[cfg(target_arch = "x86_64")]
+mod one_row_avx2;
+#[cfg(target_arch = "x86_64")]
 mod one_row_avx512;
 mod one_row_portable;
-#[cfg(target_arch = "x86_64")]
-mod one_row_x86;
 pub mod reference;
 mod requantize;
 mod rows;

@@ -21,8 +21,14 @@ fn blocks<const M: usize, const WIDE: bool>(tile: Tile<'_>, x: Panel<'_, M>) -> 
     let format = if WIDE { Format::Q8_0 } else { Format::Q4_0 };
     let mut acc = [_mm512_setzero_ps(); M];
     let tiles = tile.quants.chunks_exact(format.quant_bytes() * TILE_ROWS).zip(tile.scales);
-    for ((quants, scales), x) in tiles.zip(x.blocks()) {
-        let weights = if WIDE { bytes(quants) } else { halves(quants) };
+    let bytes = (format.quant_bytes() + 2) * TILE_ROWS;
+    let next = tile.quants.as_ptr().wrapping_add(size_of_val(tile.quants) + size_of_val(tile.scales));
+    for (b, ((quants, scales), x)) in tiles.zip(x.blocks()).enumerate() {
+        // The same part of the next tile, to the L2 cache: the hardware's prefetcher stops at page boundaries.
+        for line in 0..bytes.div_ceil(64) {
+            _mm_prefetch::<_MM_HINT_T1>(next.wrapping_add(b * bytes + line * 64).cast());
+        }
+        let weights = if WIDE { wide(quants) } else { halves(quants) };
         // SAFETY: sixteen f16, 32 bytes.
         let scales = _mm512_cvtph_ps(unsafe { _mm256_loadu_si256(scales.as_ptr().cast()) });
         for (r, acc) in acc.iter_mut().enumerate() {
@@ -46,7 +52,7 @@ fn blocks<const M: usize, const WIDE: bool>(tile: Tile<'_>, x: Panel<'_, M>) -> 
 /// The 32 columns of a q8_0 block, four per vector.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
-fn bytes(quants: &[u8]) -> [__m512i; 8] {
+fn wide(quants: &[u8]) -> [__m512i; 8] {
     let mut out = [_mm512_setzero_si512(); 8];
     for (out, line) in out.iter_mut().zip(quants.chunks_exact(64)) {
         // SAFETY: 64 bytes.

@@ -4,7 +4,7 @@ use core::arch::x86_64::*;
 
 use super::activations::Panel;
 use super::lookup::LookupFormat;
-use super::one_row_x86::lanes;
+use super::one_row_avx2::lanes;
 
 /// The products of one row of weights with `M` rows of activations.
 #[target_feature(enable = "avx2,fma,f16c")]

@@ -8,8 +8,8 @@ use crate::scratch::Scratch;
 #[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(C, align(64))]
 pub(super) struct Prepared {
-    /// Words of quants in the order of the codes: steps in order. For iq4_xs, four steps at a time: the first half of each, then
-    /// the second halves.
+    /// Words of quants in the order of the codes. For q6_k: steps in order. For q4_k and q5_k, of four steps at a time: the even
+    /// ones, then the odd ones. For iq4_xs, of four steps at a time: the first half of each, then the second halves.
     pub(super) quants: [[i32; WORDS]; STEPS],
     /// The scale of each half of a step for q6_k. Otherwise the scale of each step, then what takes off the minimum of each or, for
     /// iq4_xs, an offset of 128.
@@ -18,12 +18,18 @@ pub(super) struct Prepared {
     pub(super) offsets: [f32; 16],
 }
 
+/// The place of step `s` in the order 0, 2, 1, 3, 4, 6, 5, 7.
+pub(super) const fn even_first(s: usize) -> usize {
+    s / 4 * 4 + s % 2 * 2 + s % 4 / 2
+}
+
 /// The place, among all words of a super-block, of half `h` of step `s`.
 pub(super) fn place(format: SuperFormat, s: usize, h: usize) -> usize {
     let half = WORDS / 2;
     match format {
         SuperFormat::Iq4Xs => (s / 4 * 4 + h * 2) * WORDS + s % 4 * half,
-        _ => s * WORDS + h * half,
+        SuperFormat::Q6K => s * WORDS + h * half,
+        _ => even_first(s) * WORDS + h * half,
     }
 }
 

@@ -72,39 +72,44 @@ pub fn multiply_super_rows(
     for (g, rows) in raw.chunks(ROWS * row_bytes).enumerate() {
         for (i, x) in prepared.chunks_exact(x.k() / SUPER_BLOCK).enumerate() {
             let y = &mut y.row_mut(i)[g * ROWS..];
-            for (y, row) in y.iter_mut().zip(rows.chunks_exact(row_bytes)) {
-                *y = product(isa, format, row, x);
+            for (y, pair) in y.chunks_mut(2).zip(rows.chunks(2 * row_bytes)) {
+                match (y, pair.split_at_checked(row_bytes)) {
+                    ([first, second], Some((one, other))) => {
+                        [*first, *second] = products(isa, format, [one, other], x)
+                    }
+                    (y, _) => y.iter_mut().for_each(|y| [*y] = products(isa, format, [pair], x)),
+                }
             }
         }
     }
     Ok(())
 }
 
-/// The product of a row of weights and a row of activations.
-fn product(isa: Isa, format: SuperFormat, row: &[u8], x: &[Prepared]) -> f32 {
+/// The products of rows of weights and a row of activations.
+fn products<const R: usize>(isa: Isa, format: SuperFormat, rows: [&[u8]; R], x: &[Prepared]) -> [f32; R] {
     match isa.level() {
         // SAFETY: this level exists only after AVX-512 F, BW, DQ, VL and VNNI were detected.
         #[cfg(target_arch = "x86_64")]
         Level::Avx512Vnni => unsafe {
-            use super::{one_row_avx512 as wide, one_row_x86::vnni};
+            use super::one_row_avx512::products;
             match format {
-                SuperFormat::Q4K => vnni::<144>(row, x),
-                SuperFormat::Q5K => vnni::<176>(row, x),
-                SuperFormat::Q6K => wide::product::<210>(row, x),
-                SuperFormat::Iq4Xs => wide::product::<136>(row, x),
+                SuperFormat::Q4K => products::<144, R>(rows, x),
+                SuperFormat::Q5K => products::<176, R>(rows, x),
+                SuperFormat::Q6K => products::<210, R>(rows, x),
+                SuperFormat::Iq4Xs => products::<136, R>(rows, x),
             }
         },
         // SAFETY: these levels exist only after AVX2, FMA and F16C were detected.
         #[cfg(target_arch = "x86_64")]
         Level::Avx2 | Level::Avx512 => unsafe {
-            use super::one_row_x86::avx2;
-            match format {
-                SuperFormat::Q4K => avx2::<144>(row, x),
-                SuperFormat::Q5K => avx2::<176>(row, x),
-                SuperFormat::Q6K => avx2::<210>(row, x),
-                SuperFormat::Iq4Xs => avx2::<136>(row, x),
-            }
+            use super::one_row_avx2::product;
+            rows.map(|row| match format {
+                SuperFormat::Q4K => product::<144>(row, x),
+                SuperFormat::Q5K => product::<176>(row, x),
+                SuperFormat::Q6K => product::<210>(row, x),
+                SuperFormat::Iq4Xs => product::<136>(row, x),
+            })
         },
-        _ => one_row_portable::product(format, row, x),
+        _ => rows.map(|row| one_row_portable::product(format, row, x)),
     }
 }

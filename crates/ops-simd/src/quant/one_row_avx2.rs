@@ -1,10 +1,9 @@
-//! Rows of super-blocks in file order times one row of activations with vectors of 256 bits, which AVX2 and AVX-512 VNNI share: they
-//! differ only in how bytes are multiplied.
+//! Rows of super-blocks in file order times one row of activations, with AVX2.
 
 use core::arch::x86_64::*;
 
 use super::lookup::LEVELS;
-use super::one_row::Prepared;
+use super::one_row::{Prepared, even_first};
 use super::super_blocks::STEPS;
 
 /// Super-blocks whose scales are unpacked before their codes. They pass through memory, from which a broadcast costs no vector
@@ -12,63 +11,14 @@ use super::super_blocks::STEPS;
 const CHUNK: usize = 8;
 
 /// Bytes ahead of a block that are prefetched to the L2 cache: the hardware's prefetcher stops at page boundaries.
-pub(super) const AHEAD: usize = 4096;
+const AHEAD: usize = 4096;
 
 /// What the sums of a super-block's steps, or of their halves, are multiplied by.
 type Factors = [f32; 16];
 
-/// How bytes are multiplied.
-trait Bytes: Copy {
-    /// Sums of four products each.
-    ///
-    /// # Safety
-    /// The processor must have the instructions.
-    unsafe fn dot(codes: __m256i, quants: __m256i) -> __m256i;
-}
-
-/// AVX2 multiplies bytes in pairs, to 16 bits.
-#[derive(Clone, Copy)]
-struct Pairs;
-
-impl Bytes for Pairs {
-    #[inline(always)]
-    unsafe fn dot(codes: __m256i, quants: __m256i) -> __m256i {
-        // SAFETY: the caller guarantees AVX2.
-        unsafe { _mm256_madd_epi16(_mm256_maddubs_epi16(codes, quants), _mm256_set1_epi16(1)) }
-    }
-}
-
-/// VNNI multiplies four bytes at a time.
-#[derive(Clone, Copy)]
-struct Vnni;
-
-impl Bytes for Vnni {
-    #[inline(always)]
-    unsafe fn dot(codes: __m256i, quants: __m256i) -> __m256i {
-        // SAFETY: the caller guarantees AVX-512 VL and VNNI.
-        unsafe { _mm256_dpbusd_epi32(_mm256_setzero_si256(), codes, quants) }
-    }
-}
-
-/// The product of a row of weights, in blocks of `SIZE` bytes, with a row of activations, with AVX2.
+/// The product of a row of weights, in blocks of `SIZE` bytes, with a row of activations.
 #[target_feature(enable = "avx2,fma,f16c")]
-pub(super) fn avx2<const SIZE: usize>(row: &[u8], x: &[Prepared]) -> f32 {
-    // SAFETY: this function's features.
-    unsafe { product::<Pairs, SIZE>(row, x) }
-}
-
-/// The same with VNNI.
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c")]
-pub(super) fn vnni<const SIZE: usize>(row: &[u8], x: &[Prepared]) -> f32 {
-    // SAFETY: this function's features.
-    unsafe { product::<Vnni, SIZE>(row, x) }
-}
-
-/// # Safety
-/// The processor must have AVX2, FMA, F16C and what `B` needs.
-#[inline]
-#[target_feature(enable = "avx2,fma,f16c")]
-unsafe fn product<B: Bytes, const SIZE: usize>(row: &[u8], x: &[Prepared]) -> f32 {
+pub(super) fn product<const SIZE: usize>(row: &[u8], x: &[Prepared]) -> f32 {
     let (mut acc, mut offsets) = ([_mm256_setzero_ps(); 4], _mm256_setzero_ps());
     for (blocks, x) in row.as_chunks::<SIZE>().0.chunks(CHUNK).zip(x.chunks(CHUNK)) {
         let mut factors = [[0.0; 16]; CHUNK];
@@ -84,19 +34,23 @@ unsafe fn product<B: Bytes, const SIZE: usize>(row: &[u8], x: &[Prepared]) -> f3
             };
         }
         for ((block, x), factors) in blocks.iter().zip(x).zip(&factors) {
-            // SAFETY: the caller guarantees the instructions.
-            unsafe {
-                match SIZE {
-                    144 => q4_k::<B>(&mut acc, block, x, factors),
-                    176 => q5_k::<B>(&mut acc, block, x, factors),
-                    210 => q6_k::<B>(&mut acc, block, x, factors),
-                    _ => iq4_xs::<B>(&mut acc, block, x, factors),
-                }
+            match SIZE {
+                144 => q4_k(&mut acc, block, x, factors),
+                176 => q5_k(&mut acc, block, x, factors),
+                210 => q6_k(&mut acc, block, x, factors),
+                _ => iq4_xs(&mut acc, block, x, factors),
             }
         }
     }
     let [a, b, c, d] = acc;
     lanes(_mm256_add_ps(_mm256_add_ps(_mm256_add_ps(a, b), _mm256_add_ps(c, d)), offsets))
+}
+
+/// Sums of four products of bytes each.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn dot(codes: __m256i, quants: __m256i) -> __m256i {
+    _mm256_madd_epi16(_mm256_maddubs_epi16(codes, quants), _mm256_set1_epi16(1))
 }
 
 /// 32 bytes from `at` on.
@@ -141,18 +95,24 @@ pub(super) fn unit(block: &[u8], at: usize) -> __m256 {
     _mm256_cvtph_ps(_mm_set1_epi16(i16::from_le_bytes([block[at], block[at + 1]])))
 }
 
-/// The factors of q4_k and q5_k: two f16 units and twelve bytes of six-bit numbers. Returns `offsets` with those of the minima.
+/// The eight scales and the eight minima of q4_k and q5_k, as bytes.
 #[inline]
-#[target_feature(enable = "avx2,fma,f16c")]
-fn six_bit_scales(block: &[u8], x: &Prepared, factors: &mut Factors, offsets: __m256) -> __m256 {
-    let head = load_half(block, 0);
+#[target_feature(enable = "avx2")]
+pub(super) fn six_bit_numbers(head: __m128i) -> __m128i {
     // Words of four numbers: scales, scales, minima, minima. The second and the fourth have their upper two bits in the words of
     // the first and the third.
     let low = _mm_srlv_epi32(_mm_shuffle_epi32::<0b11_10_11_01>(head), _mm_setr_epi32(0, 0, 0, 4));
     let high = _mm_srli_epi32::<2>(_mm_shuffle_epi32::<0b10_00_01_00>(head));
     let (six, four, two) = (0x3f3f_3f3f, 0x0f0f_0f0f, 0x3030_3030);
     let low = _mm_and_si128(low, _mm_setr_epi32(six, four, six, four));
-    let numbers = _mm_or_si128(low, _mm_and_si128(high, _mm_setr_epi32(0, two, 0, two)));
+    _mm_or_si128(low, _mm_and_si128(high, _mm_setr_epi32(0, two, 0, two)))
+}
+
+/// The factors of q4_k and q5_k: two f16 units and twelve bytes of six-bit numbers. Returns `offsets` with those of the minima.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+fn six_bit_scales(block: &[u8], x: &Prepared, factors: &mut Factors, offsets: __m256) -> __m256 {
+    let numbers = six_bit_numbers(load_half(block, 0));
     let wide = |bytes: __m128i| _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(bytes));
     let scales = _mm256_mul_ps(wide(numbers), unit(block, 0));
     let minima = _mm256_mul_ps(wide(_mm_unpackhi_epi64(numbers, numbers)), unit(block, 2));
@@ -212,15 +172,11 @@ fn quants(x: &Prepared, v: usize) -> __m256i {
     unsafe { _mm256_loadu_si256(x.quants[v].as_ptr().cast()) }
 }
 
-/// Adds the products of step `s`.
-///
-/// # Safety
-/// As for [`product`].
+/// Adds the products of step `s` of q4_k or q5_k.
 #[inline]
 #[target_feature(enable = "avx2,fma")]
-unsafe fn add<B: Bytes>(acc: &mut [__m256; 4], codes: __m256i, x: &Prepared, s: usize, factors: &Factors) {
-    // SAFETY: the caller guarantees the instructions.
-    let sums = unsafe { B::dot(codes, quants(x, s)) };
+fn add(acc: &mut [__m256; 4], codes: __m256i, x: &Prepared, s: usize, factors: &Factors) {
+    let sums = dot(codes, quants(x, even_first(s)));
     acc[s % 4] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sums), _mm256_set1_ps(factors[s]), acc[s % 4]);
 }
 
@@ -233,24 +189,19 @@ fn two(factors: &Factors, i: usize) -> __m256 {
     _mm256_permutevar_ps(both, _mm256_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1))
 }
 
-/// # Safety
-/// As for [`product`].
 #[inline]
 #[target_feature(enable = "avx2,fma")]
-unsafe fn q4_k<B: Bytes>(acc: &mut [__m256; 4], block: &[u8], x: &Prepared, factors: &Factors) {
+fn q4_k(acc: &mut [__m256; 4], block: &[u8], x: &Prepared, factors: &Factors) {
     for pair in 0..4 {
         for (i, codes) in nibbles(load(block, 16 + 32 * pair)).into_iter().enumerate() {
-            // SAFETY: the caller guarantees the instructions.
-            unsafe { add::<B>(acc, codes, x, 2 * pair + i, factors) };
+            add(acc, codes, x, 2 * pair + i, factors);
         }
     }
 }
 
-/// # Safety
-/// As for [`product`].
 #[inline]
 #[target_feature(enable = "avx2,fma")]
-unsafe fn q5_k<B: Bytes>(acc: &mut [__m256; 4], block: &[u8], x: &Prepared, factors: &Factors) {
+fn q5_k(acc: &mut [__m256; 4], block: &[u8], x: &Prepared, factors: &Factors) {
     let high = load(block, 16);
     // Bit s, for step s, as bit 4.
     let highs = [
@@ -267,17 +218,14 @@ unsafe fn q5_k<B: Bytes>(acc: &mut [__m256; 4], block: &[u8], x: &Prepared, fact
         for (i, codes) in nibbles(load(block, 48 + 32 * pair)).into_iter().enumerate() {
             let s = 2 * pair + i;
             let codes = _mm256_or_si256(codes, _mm256_and_si256(highs[s], _mm256_set1_epi8(16)));
-            // SAFETY: the caller guarantees the instructions.
-            unsafe { add::<B>(acc, codes, x, s, factors) };
+            add(acc, codes, x, s, factors);
         }
     }
 }
 
-/// # Safety
-/// As for [`product`].
 #[inline]
 #[target_feature(enable = "avx2,fma")]
-unsafe fn q6_k<B: Bytes>(acc: &mut [__m256; 4], block: &[u8], x: &Prepared, factors: &Factors) {
+fn q6_k(acc: &mut [__m256; 4], block: &[u8], x: &Prepared, factors: &Factors) {
     for half in 0..2 {
         let high = load(block, 128 + 32 * half);
         // Two bits for each of four steps, as bits 4 and 5.
@@ -288,19 +236,16 @@ unsafe fn q6_k<B: Bytes>(acc: &mut [__m256; 4], block: &[u8], x: &Prepared, fact
                 let (within, mask) = (2 * i + j, _mm256_set1_epi8(48));
                 let s = 4 * half + within;
                 let codes = _mm256_or_si256(codes, _mm256_and_si256(highs[within], mask));
-                // SAFETY: the caller guarantees the instructions.
-                let sums = _mm256_cvtepi32_ps(unsafe { B::dot(codes, quants(x, s)) });
+                let sums = _mm256_cvtepi32_ps(dot(codes, quants(x, s)));
                 acc[within] = _mm256_fmadd_ps(sums, two(factors, s), acc[within]);
             }
         }
     }
 }
 
-/// # Safety
-/// As for [`product`].
 #[inline]
 #[target_feature(enable = "avx2,fma")]
-unsafe fn iq4_xs<B: Bytes>(acc: &mut [__m256; 4], block: &[u8], x: &Prepared, factors: &Factors) {
+fn iq4_xs(acc: &mut [__m256; 4], block: &[u8], x: &Prepared, factors: &Factors) {
     let levels = _mm256_broadcastsi128_si256(load_half(&LEVELS, 0));
     // The levels themselves, without the offset that makes them unsigned.
     let levels = _mm256_xor_si256(levels, _mm256_set1_epi8(i8::MIN));
@@ -309,8 +254,7 @@ unsafe fn iq4_xs<B: Bytes>(acc: &mut [__m256; 4], block: &[u8], x: &Prepared, fa
         let [first, second] = [0, 1].map(|h| {
             let (level, quants) = (halves[h], quants(x, pair / 2 * 4 + h * 2 + pair % 2));
             // With the level's sign moved to the activation: no level is −128, so no pair of products overflows.
-            // SAFETY: the caller guarantees the instructions.
-            unsafe { B::dot(_mm256_abs_epi8(level), _mm256_sign_epi8(quants, level)) }
+            dot(_mm256_abs_epi8(level), _mm256_sign_epi8(quants, level))
         });
         let sums = _mm256_cvtepi32_ps(_mm256_add_epi32(first, second));
         *acc = _mm256_fmadd_ps(sums, two(factors, pair), *acc);
