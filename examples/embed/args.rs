@@ -30,8 +30,7 @@ pub(crate) struct Args {
     /// Print one JSON object for each text, in their order, with all numbers of its vector. Without it, a table shows the first few.
     #[arg(long)]
     pub(crate) json: bool,
-    /// How many tokens go through the model together, padding included. Texts of similar length share a batch. More suit a GPU; on
-    /// the CPU, as many as fit its caches.
+    /// How many tokens go through the model together. More suit a GPU; on the CPU, as many as fit its caches.
     #[arg(long, value_name = "TOKENS", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) batch: u32,
     /// Backend to run on; `checked` compares every op on the CPU with the reference, `rocm` is an AMD GPU.

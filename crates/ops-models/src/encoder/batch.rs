@@ -1,35 +1,30 @@
 //! Texts of different lengths as one tensor.
 use crate::{Error, Result};
-use ops_core::{Backend, Float, TensorOf};
+use ops_core::{Backend, TensorOf};
 use std::ops::Range;
 
-/// Tokens of a batch from which on another one costs less than much padding.
-const ENOUGH: usize = 128;
-
-/// Splits texts of these lengths into batches of similar length: each a list of places in `lengths`, longest texts first. A batch
-/// has at most `tokens` tokens with its padding, or one text. A batch of 128 tokens takes no text that is shorter than three
-/// quarters of its longest, because that would mostly add padding.
+/// Splits texts of these lengths into batches: each a list of places in `lengths`, longest texts first. A batch has at most `tokens`
+/// tokens, or one text.
 ///
 /// ```
 /// let batches = ops_models::batches(&[3, 20, 4, 21], 45);
-/// assert_eq!(batches, [vec![3, 1], vec![2, 0]]);
-/// let batches = ops_models::batches(&[64, 10, 64, 50], 1000);
-/// assert_eq!(batches, [vec![0, 2, 3], vec![1]]);
+/// assert_eq!(batches, [vec![3, 1, 2], vec![0]]);
 /// ```
 pub fn batches(lengths: &[usize], tokens: usize) -> Vec<Vec<usize>> {
     let mut order: Vec<usize> = (0..lengths.len()).collect();
     // The sort is stable, so equal lengths keep their order.
     order.sort_by_key(|text| std::cmp::Reverse(lengths[*text]));
     let mut out: Vec<Vec<usize>> = Vec::new();
-    let takes = |batch: &[usize], text: usize| {
-        let (count, longest, own) = (batch.len(), lengths[batch[0]], lengths[text]);
-        let similar = own >= longest - longest / 4 || count.saturating_mul(longest) < ENOUGH;
-        similar && (count + 1).saturating_mul(longest) <= tokens
-    };
+    // Tokens of the last batch.
+    let mut full = 0_usize;
     for text in order {
+        full = full.saturating_add(lengths[text]);
         match out.last_mut() {
-            Some(batch) if takes(batch, text) => batch.push(text),
-            _ => out.push(vec![text]),
+            Some(batch) if full <= tokens => batch.push(text),
+            _ => {
+                out.push(vec![text]);
+                full = lengths[text];
+            }
         }
     }
     out
@@ -53,16 +48,18 @@ pub fn truncate(ids: &mut Vec<u32>, max: usize) -> bool {
     true
 }
 
-/// Texts side by side, padded to the longest.
+/// Texts side by side, without padding.
 pub(super) struct Batch<B: Backend> {
     /// Number of texts.
     pub(super) count: usize,
-    /// Tokens of the longest text.
-    pub(super) len: usize,
-    /// `[count · len]`; padding is token 0.
+    /// Tokens of all texts.
     pub(super) ids: TensorOf<B, u32>,
-    /// `[count, 1, 1, len]`, 0 for padding; absent if there is none.
-    pub(super) mask: Option<TensorOf<B, u8>>,
+    /// Each token's place in its text.
+    pub(super) places: TensorOf<B, u32>,
+    /// The first token of each text, then the number of all tokens.
+    pub(super) starts: TensorOf<B, u32>,
+    /// The number of each text, then the number of texts.
+    pub(super) numbers: TensorOf<B, u32>,
     lengths: Vec<usize>,
 }
 
@@ -73,24 +70,31 @@ impl<B: Backend> Batch<B> {
         if let Some(&got) = lengths.iter().find(|len| !(1..=max).contains(*len)) {
             return Err(Error::Text { got, max });
         }
-        let (count, len) = (texts.len(), lengths.iter().copied().max().unwrap_or(0));
-        let mut ids = vec![0; count * len];
-        let mut visible = vec![0_u8; count * len];
-        for (i, text) in texts.iter().enumerate() {
-            ids[i * len..][..text.len()].copy_from_slice(text);
-            visible[i * len..][..text.len()].fill(1);
-        }
-        let padded = lengths.iter().any(|own| *own < len);
-        let mask = padded.then(|| b.tensor(&[count, 1, 1, len], &visible)).transpose()?;
-        Ok(Batch { count, len, ids: b.tensor(&[count * len], &ids)?, mask, lengths })
+        let ids = texts.concat();
+        let places: Vec<u32> = lengths.iter().flat_map(|len| (0..*len).map(|place| place as u32)).collect();
+        let ends = lengths.iter().scan(0, |end, len| {
+            *end += *len as u32;
+            Some(*end)
+        });
+        let starts: Vec<u32> = std::iter::once(0).chain(ends).collect();
+        let numbers: Vec<u32> = (0..=texts.len() as u32).collect();
+        let tensor = |values: &[u32]| b.tensor(&[values.len()], values);
+        Ok(Batch {
+            count: texts.len(),
+            ids: tensor(&ids)?,
+            places: tensor(&places)?,
+            starts: tensor(&starts)?,
+            numbers: tensor(&numbers)?,
+            lengths,
+        })
     }
 
-    /// `[count, 1, len]`: what a product with the vectors of a text's tokens makes their mean.
-    pub(super) fn shares<T: Float>(&self, b: &B) -> Result<TensorOf<B, T>> {
-        let mut shares = vec![T::from_f64(0.0); self.count * self.len];
-        for (row, own) in shares.chunks_exact_mut(self.len).zip(&self.lengths) {
-            row[..*own].fill(T::from_f64(1.0 / *own as f64));
-        }
-        Ok(b.tensor(&[self.count, 1, self.len], &shares)?)
+    /// The number of tokens of every text, if it is the same.
+    pub(super) fn common_length(&self) -> Option<usize> {
+        self.lengths
+            .iter()
+            .copied()
+            .reduce(|len, own| if own == len { len } else { 0 })
+            .filter(|len| *len > 0)
     }
 }

@@ -74,8 +74,8 @@ impl<T: Float, B: Transformer<T>> Encoder<T, B> {
         &self.config
     }
 
-    /// The embeddings of texts, given as their tokens, in one batch. Shorter texts are padded, and what each gives does not
-    /// depend on the others. For many texts of different lengths, make several batches with [`batches`].
+    /// The embeddings of texts, given as their tokens, in one batch without padding: what each gives does not depend on the others.
+    /// For many texts, make several batches with [`batches`].
     ///
     /// # Errors
     /// [`Error::Text`](crate::Error::Text) for a text without tokens or with more than `max_tokens`, to which [`truncate`] cuts
@@ -90,13 +90,11 @@ impl<T: Float, B: Transformer<T>> Encoder<T, B> {
         Ok(embeddings.chunks_exact(self.config.dim).map(<[f32]>::to_vec).collect())
     }
 
-    /// The output of the last layer, `[texts · tokens, dim]`.
+    /// The output of the last layer, `[tokens, dim]`.
     fn hidden(&self, b: &B, batch: &Batch<B>) -> Result<TensorOf<B, T>> {
-        let dims = [batch.count, batch.len, self.config.dim];
         let words: TensorOf<B, T> = b.embedding(&self.words, &batch.ids)?;
-        let positions = self.positions.as_ref().narrow(0, 0, batch.len)?;
-        let x = b.add(words.as_ref().reshape(&dims)?, positions.broadcast(&dims)?)?;
-        let mut x = self.norm.apply(b, x.as_ref().reshape(&[batch.count * batch.len, self.config.dim])?)?;
+        let positions = b.index_select(&self.positions, &batch.places, IndexSelect::axis(0))?;
+        let mut x = self.norm.apply(b, b.add(&words, &positions)?.as_ref())?;
         for layer in &self.layers {
             let attended = self.attend(b, layer, batch, &x)?;
             let (h, _) = layer.attention_norm.after_adding(b, &attended, &x)?;
@@ -115,27 +113,45 @@ impl<T: Float, B: Transformer<T>> Encoder<T, B> {
         x: &TensorOf<B, T>,
     ) -> Result<TensorOf<B, T>> {
         let EncoderConfig { dim, heads, .. } = self.config;
-        let by_head = |heads: usize| [batch.count, batch.len, heads, dim / self.config.heads];
         let all = layer.query_key_value.apply(b, x.as_ref())?;
-        // The heads of query, key and value side by side, viewed as [texts, heads, tokens, features] without a copy.
-        let part = |i: usize| {
-            let all = all.as_ref().reshape(&by_head(3 * heads))?.transpose(1, 2)?;
-            all.narrow(1, i * heads, heads)
-        };
         let mut o = b.empty(Shape::new(x.dims())?)?;
-        let rows = o.as_mut().reshape(&by_head(heads))?.transpose(1, 2)?;
-        let extras = AttentionExtras::new();
-        let extras = batch.mask.as_ref().map_or(extras, |mask| extras.mask(mask.any()));
-        b.attention_with_into(part(0)?, part(1)?, part(2)?, extras, rows, Attention::full())?;
+        let (extras, op) = (AttentionExtras::new(), Attention::full());
+        if let Some(len) = batch.common_length() {
+            let by_head = |heads: usize| [batch.count, len, heads, dim / self.config.heads];
+            // The heads of query, key and value side by side, viewed as [texts, heads, tokens, features] without a copy.
+            let part = |i: usize| {
+                let all = all.as_ref().reshape(&by_head(3 * heads))?.transpose(1, 2)?;
+                all.narrow(1, i * heads, heads)
+            };
+            let rows = o.as_mut().reshape(&by_head(heads))?.transpose(1, 2)?;
+            b.attention_with_into(part(0)?, part(1)?, part(2)?, extras, rows, op)?;
+        } else {
+            let by_head = |heads: usize| [x.dims()[0], heads, dim / self.config.heads];
+            let part = |i: usize| all.as_ref().reshape(&by_head(3 * heads))?.narrow(1, i * heads, heads);
+            let (rows, starts) = (o.as_mut().reshape(&by_head(heads))?, (&batch.starts, &batch.starts));
+            b.attention_varlen_into(part(0)?, part(1)?, part(2)?, starts, extras, rows, op)?;
+        }
         layer.output.apply(b, o.as_ref())
     }
 
-    /// One vector for each text, `[texts, 1, dim]`.
+    /// One vector for each text, `[texts, dim]`.
     fn pool(&self, b: &B, batch: &Batch<B>, hidden: TensorOf<B, T>) -> Result<TensorOf<B, f32>> {
-        let hidden = hidden.reshape(&[batch.count, batch.len, self.config.dim])?;
         match self.config.pooling {
-            Pooling::Mean => self.finish(b, b.matmul(&batch.shares::<T>(b)?, &hidden)?.as_ref()),
-            Pooling::First => self.finish(b, hidden.as_ref().narrow(1, 0, 1)?),
+            // A query of zeros scores all tokens of its text the same, so it gets their mean.
+            Pooling::Mean => {
+                let EncoderConfig { dim, heads, .. } = self.config;
+                let by_head = |rows: usize| [rows, heads, dim / heads];
+                let (tokens, query) = (hidden.dims()[0], b.zeros::<T>(&by_head(batch.count))?);
+                let all = hidden.as_ref().reshape(&by_head(tokens))?;
+                let (starts, extras) = ((&batch.numbers, &batch.starts), AttentionExtras::new());
+                let mean = b.attention_varlen(&query, all, all, starts, extras, Attention::full())?;
+                self.finish(b, mean.as_ref().reshape(&[batch.count, dim])?)
+            }
+            Pooling::First => {
+                let firsts = batch.starts.as_ref().narrow(0, 0, batch.count)?;
+                let first: TensorOf<B, T> = b.index_select(&hidden, firsts, IndexSelect::axis(0))?;
+                self.finish(b, first.as_ref())
+            }
         }
     }
 
