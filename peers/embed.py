@@ -1,8 +1,8 @@
 """Runs our encoder, PyTorch's and candle's in turns on the same texts, and prints a table.
 
-Called by embed.sh. Tokenization is not timed. PyTorch and candle are given the texts sorted by length, in batches of 32 texts, in
-batches of as many tokens as ours have, and in our own batches, and the fastest counts. Fails if an embedding of ours has a cosine below 0.99999
-with PyTorch's.
+Called by embed.sh. Tokenization is not timed. Ours makes its own batches, without padding. PyTorch and candle are given the texts
+sorted by length, in batches of 32 texts, in batches of 1024 tokens and in batches of similar lengths, and the fastest counts. Fails
+if an embedding of ours has a cosine below 0.99999 with PyTorch's.
 """
 
 import argparse
@@ -73,7 +73,7 @@ class Torch:
 
 def ours(program, folder, file, repeat):
     """Embeddings, tokens of each text and microseconds."""
-    command = [program, "--model", folder, "--prompts", file, "--json", "--batch", str(TOKENS_IN_A_BATCH), "--repeat", str(repeat)]
+    command = [program, "--model", folder, "--prompts", file, "--json", "--repeat", str(repeat)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     seconds = float(re.search(r"batches: ([0-9.]+) s", done.stderr)[1])
@@ -84,7 +84,7 @@ def measure(args, torch_model, candle, folder, ids, file):
     """Fastest of the rounds for each, in microseconds, and the least cosine of ours with PyTorch's."""
     ways = [batches(ids, lambda count, longest, shortest: count > 32),
             batches(ids, lambda count, longest, shortest: count * longest > TOKENS_IN_A_BATCH),
-            # As ours.
+            # Mostly without padding.
             batches(ids, lambda count, longest, shortest: count * longest > TOKENS_IN_A_BATCH
                     or (4 * shortest < 3 * longest and (count - 1) * longest >= 128))]
     embeddings, tokens, first = ours(args.ours, args.model, file, 3)

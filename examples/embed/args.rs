@@ -31,7 +31,7 @@ pub(crate) struct Args {
     #[arg(long)]
     pub(crate) json: bool,
     /// How many tokens go through the model together. More suit a GPU; on the CPU, as many as fit its caches.
-    #[arg(long, value_name = "TOKENS", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "TOKENS", default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) batch: u32,
     /// Backend to run on; `checked` compares every op on the CPU with the reference, `rocm` is an AMD GPU.
     #[arg(long, value_enum, default_value_t = On::Cpu)]
