@@ -157,16 +157,23 @@ OPS_DEVICE void decode_rows(const Calls& calls, acc_t<T>* scratch) {
         first += i64(split) * share;
         end = first + share < end ? first + share : end;
         // The group's next key is in flight while the current one is used. Past the end, the last key is read again.
+        // A place that has to be looked up is, one key earlier.
         Pack<T, SLICE> ks, vs, next_k, next_v;
+        constexpr bool LOOKS_UP = !same<S, u64>::value;
+        typename KeyPlace<S>::type ahead{};
+        auto look = [&](i64 key) OPS_INLINE { return place_of(of, key < end ? key : end - 1); };
         auto fetch = [&](i64 key) OPS_INLINE {
-            i64 line = key < end ? key : end - 1;
+            auto place = LOOKS_UP ? ahead : look(key);
             u32 column = opaque(slice);
-            auto place = place_of(of, line);
             next_k = load_slice<SLICE>(k + key_offset(args.k, place), args.k.stride[5], column, args.d, packs);
             next_v = load_slice<SLICE>(v + key_offset(args.v, place), args.v.stride[5], column, args.dv, packs);
+            if constexpr (LOOKS_UP) ahead = look(key + groups);
         };
         i64 key = first + i64(thread_x() / lanes);
-        if (first < end) fetch(key);
+        if (first < end) {
+            if constexpr (LOOKS_UP) ahead = look(key);
+            fetch(key);
+        }
         OPS_NO_UNROLL
         for (i64 k0 = first; k0 < end; k0 += groups) {
             const AttentionArgs& now = reread(args);

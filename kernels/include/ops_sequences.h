@@ -45,10 +45,14 @@ struct Sequence {
 
     // A key's block, or 0, and its row there.
     struct Place {
-        i64 block;
-        i64 row;
+        u32 block;
+        u32 row;
     };
 };
+
+// Where a key is: for a batch entry, its number.
+template <typename S> struct KeyPlace { using type = i64; };
+template <> struct KeyPlace<Sequence> { using type = Sequence::Place; };
 
 // ---- what the kernels ask of a sequence, whether it is a batch entry's number or a Sequence ----
 
@@ -83,15 +87,15 @@ OPS_DEVICE i64 key_offset(const Operand& keys, i64 place) { return place * keys.
 // `key` is one of the sequence's.
 OPS_DEVICE Sequence::Place place_of(const Sequence& of, i64 key) {
     const RaggedArgs& args = reread(of.args);
-    if (args.table == nullptr) return Sequence::Place{0, i64(of.first_key) + key};
+    if (args.table == nullptr) return Sequence::Place{0, of.first_key + u32(key)};
     u32 entry = u32(u64(u32(key) * 2) * args.block_magic >> 32) >> args.block_shift;
     Index block = read_index(args.table, args.index_kind, i64(of.number) * args.table_row + i64(entry) * args.table_step);
     // What is out of range has been recorded. The first block is read instead.
     bool exists = block.value >= 0 && u64(block.value) < args.blocks;
-    return Sequence::Place{exists ? block.value : 0, i64(u32(key) - entry * u32(args.block))};
+    return Sequence::Place{exists ? u32(block.value) : 0, u32(key) - entry * u32(args.block)};
 }
 OPS_DEVICE i64 key_offset(const Operand& keys, Sequence::Place place) {
-    return place.block * keys.stride[2] + place.row * keys.stride[4];
+    return i64(place.block) * keys.stride[2] + i64(place.row) * keys.stride[4];
 }
 
 // ---- which block of threads computes what -------------------------------------------------------

@@ -9,6 +9,8 @@ use crate::{Device, ElementType, Family, Launch, OperandView, Refused};
 const BLOCK: u32 = 256;
 /// What division by a block's keys is exact for.
 const MAX_KEYS: u64 = 1 << 31;
+/// Their numbers have 32 bits in the kernels.
+const MAX_BLOCKS: u64 = 1 << 32;
 
 /// Arguments of the kernels.
 #[repr(C)]
@@ -41,31 +43,29 @@ impl Arguments for RaggedArgs {
     const NAME: &'static str = "RaggedArgs";
 }
 
+/// Tiled kernels: variant, part of the family, largest width of values.
+const TILES: [(&str, &str, u32); 3] = [
+    ("ragged_head64", "ragged64", 64),
+    ("ragged_head128", "ragged128", 128),
+    ("ragged_head256", "ragged256", 256),
+];
+/// Decode kernels: variant, rows per block.
+const ROWS: [(&str, u64); 2] = [("ragged_rows1", 1), ("ragged_rows4", 4)];
+
 pub(crate) fn declare(table: &mut Table) {
     let mut tiled = table.of::<RaggedArgs>(Family::Attention, BLOCK);
     for t in ElementType::FLOATS {
-        for (variant, most, part) in
-            [("head64", 64, "ragged64"), ("head128", 128, "ragged128"), ("head256", 256, "ragged256")]
-        {
-            let lds = attention::tile_lds(t, most);
-            let width = most.to_string();
-            tiled.part(part).add_variant(
-                "attention_ragged",
-                variant,
-                &[t],
-                "attention_ragged",
-                &[&width],
-                lds,
-            );
+        for (variant, part, most) in TILES {
+            let (lds, width) = (attention::tile_lds(t, most), most.to_string());
+            tiled.part(part).add_variant("attention", variant, &[t], "attention_ragged", &[&width], lds);
         }
     }
     let mut decode = table.of::<RaggedArgs>(Family::AttentionDecode, BLOCK);
     let decode = decode.part("ragged");
     for t in ElementType::FLOATS {
-        let lds = attention::decode_lds(t);
-        decode.add_variant("attention_ragged", "rows1", &[t], "decode_ragged", &["1"], lds);
-        if t != ElementType::F64 {
-            decode.add_variant("attention_ragged", "rows4", &[t], "decode_ragged", &["4"], lds);
+        for (variant, rows) in ROWS.into_iter().filter(|(_, rows)| t != ElementType::F64 || *rows == 1) {
+            let (lds, rows) = (attention::decode_lds(t), rows.to_string());
+            decode.add_variant("attention", variant, &[t], "decode_ragged", &[&rows], lds);
         }
     }
 }
@@ -188,7 +188,7 @@ fn places(call: &Ragged<'_>, attention: AttentionArgs) -> Result<RaggedArgs, Ref
     let step = |view: OperandView<'_>| strides(view, [0]).map(|[step]| step);
     let starts = |cu: OperandView<'_>| match cu.dtype {
         ElementType::U32 => Ok((cu.data, step(cu)?)),
-        other => Err(Refused::NoKernel { op: "attention_ragged".into(), types: vec![other] }),
+        other => Err(Refused::NoKernel { op: "attention".into(), types: vec![call.q.dtype, other] }),
     };
     let (cu_q, cu_q_step) = starts(call.cu_q)?;
     let [of_queries, of_keys, of_table] = call.reports;
@@ -223,6 +223,10 @@ fn places(call: &Ragged<'_>, attention: AttentionArgs) -> Result<RaggedArgs, Ref
             args.lengths_step = step(lengths)?;
             args.index_kind = kind_of(table.dtype)?;
             args.blocks = blocks.min(no_block(table.dtype));
+            if args.blocks > MAX_BLOCKS {
+                let (what, got) = ("the number of blocks", blocks);
+                return Err(Refused::Limit { what, got, max: MAX_BLOCKS });
+            }
             args.block = block;
             (args.block_magic, args.block_shift) = magic(block);
         }
@@ -284,18 +288,20 @@ pub fn prepare(call: &Ragged<'_>, device: &Device) -> Result<Plan, Refused> {
     };
     // Even without rows, the indices are checked.
     let launch = |variant, blocks: u64| {
-        Ok(Launch::over(need("attention_ragged", variant, &[t])?, blocks.max(1), 1, u64::MAX))
+        Ok(Launch::over(need("attention", variant, &[t])?, blocks.max(1), 1, u64::MAX))
     };
     let by_row = device.tuning.is_by_row();
     let few = (rows <= FEW_ROWS.saturating_mul(call.sequences) || by_row) && widest <= WHOLE_HEAD;
     if !few {
-        let (variant, size) = attention::tile(t, call.dv);
+        let size = attention::tile(t, call.dv).1;
+        let fitting = TILES.iter().find(|(_, _, most)| call.dv <= u64::from(*most));
+        let (variant, ..) = *fitting.unwrap_or(&TILES[2]);
         args.attention.value_parts = attention::value_parts(call.dv);
         let tiles = blocks(size)?.checked_mul(args.attention.value_parts).ok_or(Refused::Size)?;
         return Ok(Plan { main: launch(variant, tiles)?, combine: None, workspace: 0, args });
     }
     let single = group == 1 && call.n <= call.sequences && !by_row;
-    let (variant, together) = if single || t == ElementType::F64 { ("rows1", 1) } else { ("rows4", 4) };
+    let (variant, together) = ROWS[usize::from(!single && t != ElementType::F64)];
     let splits = if by_row { 1 } else { attention::parts(visible, blocks(together)?, device) };
     args.attention.splits = splits;
     args.attention.lanes = attention::lanes(widest, together);

@@ -134,8 +134,10 @@ pub(crate) fn units(target: &Target, instance: &Instance) -> Option<String> {
     }
     let types = match instance.op {
         "matmul" => "matrix units take f16 and bf16, each with itself or with f32 on the left",
+        "attention" if instance.variant.starts_with("ragged") => {
+            "matrix units take batch entries of one length"
+        }
         "attention" => "matrix units take f16 and bf16",
-        "attention_ragged" => "matrix units take batch entries of one length",
         "qlinear" => "matrix units take x of f16, bf16 or f32",
         _ => return None,
     };

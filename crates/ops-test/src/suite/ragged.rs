@@ -138,7 +138,7 @@ fn varlen(s: &mut Suite<'_>, dtype: DType) {
     // More sequences than a wave has lanes; one query each, where queries share no keys; wide values of some queries.
     for (heads, lengths) in [
         (HEADS, &many()[..]),
-        (Heads { h: 3, ..HEADS }, &many()),
+        (Heads { h: 6, ..HEADS }, &many()),
         (Heads { h: 3, kv: 3, d: 40, dv: 40 }, &[[1, 37], [0, 3], [1, 5], [1, 700]]),
         (Heads { h: 2, kv: 1, d: 24, dv: 100 }, MIXED),
         (Heads { h: 2, kv: 1, d: 24, dv: 130 }, MIXED),
