@@ -221,13 +221,15 @@ OPS_DEVICE void attention_tiles(const Calls& calls, acc_t<T>* operands, acc_t<T>
     bool v_packs = rows_take_packs<T>(calls.attention().v);
     OPS_NO_UNROLL
     for (u64 block = block_x();; block += grid_x()) {
-        const AttentionArgs& args = calls.attention();
-        u64 all = calls.count(SIZE);
+        const AttentionArgs& args = reread(calls.attention());
+        u64 all = calls.count(args, SIZE);
         if (block >= all * args.value_parts) break;
         u64 at = block, first_value = 0;
         for (; at >= all; at -= all) first_value += DMAX;
-        Work<S> work = calls.work(at, SIZE);
-        if (work.part >= work.parts) continue;
+        Work<S> work = calls.work(args, at, SIZE);
+        if constexpr (Calls::SPARE) {
+            if (work.part >= work.parts) continue;
+        }
         const S& of = work.of;
         u64 kv_head = work.kv_head, rows = queries_of(args, of) * args.group;
         // With a causal mask, the last rows see the most keys, so they start first.

@@ -125,11 +125,13 @@ OPS_DEVICE void decode_rows(const Calls& calls, acc_t<T>* scratch) {
     u32 blocks = grid_x();
     OPS_NO_UNROLL
     for (u64 at = block_x();; at += blocks) {
-        const AttentionArgs& args = calls.attention();
-        if (at >= calls.count(ROWS) * args.splits) break;
+        const AttentionArgs& args = reread(calls.attention());
+        if (at >= calls.count(args, ROWS) * args.splits) break;
         u64 split = at % args.splits;
-        Work<S> work = calls.work(at / args.splits, ROWS);
-        if (work.part >= work.parts) continue;
+        Work<S> work = calls.work(args, at / args.splits, ROWS);
+        if constexpr (Calls::SPARE) {
+            if (work.part >= work.parts) continue;
+        }
         const S& of = work.of;
         u64 kv_head = work.kv_head, rows = queries_of(args, of) * args.group, row0 = work.part * ROWS;
         u64 last = row0 + ROWS < rows ? row0 + ROWS - 1 : rows - 1;

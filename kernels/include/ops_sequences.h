@@ -69,7 +69,7 @@ OPS_DEVICE i64 lse_offset(const QueryRow& row, const Operand& lse, const Sequenc
 
 // The place of a row among the partial results of all rows.
 OPS_DEVICE u64 partial_row(const AttentionArgs& args, u64 batch, u64 kv_head, u64 row) {
-    return (batch * args.kv_heads + kv_head) * args.t * args.group + row;
+    return (batch * args.kv_heads + kv_head) * (args.t * args.group) + row;
 }
 OPS_DEVICE u64 partial_row(const AttentionArgs& args, const Sequence& of, u64 kv_head, u64 row) {
     return (kv_head * args.t + of.first_query) * args.group + row;
@@ -108,20 +108,21 @@ template <typename S> struct Work {
     u64 parts;
 };
 
-// Batch entries of t queries and s keys each.
+// Batch entries of t queries and s keys each. `now` is what attention() gave, reread.
 struct Batches {
+    // Whether some work is nothing.
+    static constexpr bool SPARE = false;
     const AttentionArgs& args;
 
-    OPS_METHOD const AttentionArgs& attention() const { return reread(args); }
+    OPS_METHOD const AttentionArgs& attention() const { return args; }
     // Blocks of `size` rows in the whole call.
-    OPS_METHOD u64 count(u64 size) const {
-        const AttentionArgs& now = reread(args);
-        return (now.t * now.group + size - 1) / size * now.batch * now.kv_heads;
+    OPS_METHOD u64 count(const AttentionArgs& now, u64 size) const {
+        return now.batch * now.kv_heads * ((now.t * now.group + size - 1) / size);
     }
-    OPS_METHOD Work<u64> work(u64 at, u64 size) const {
-        const AttentionArgs& now = reread(args);
-        u64 parts = (now.t * now.group + size - 1) / size, head = at / parts;
-        return Work<u64>{head / now.kv_heads, head % now.kv_heads, at % parts, parts};
+    OPS_METHOD Work<u64> work(const AttentionArgs& now, u64 at, u64 size) const {
+        u64 parts = (now.t * now.group + size - 1) / size, part = at % parts, head = at / parts;
+        u64 batch = head / now.kv_heads, kv_head = head % now.kv_heads;
+        return Work<u64>{batch, kv_head, part, parts};
     }
     OPS_METHOD i64 share(i64 keys, i64 splits) const { return (keys + splits - 1) / splits; }
 };
@@ -130,13 +131,14 @@ OPS_DEVICE u32 entry_of(const Address<const void>& cu, i64 step, u64 at) { retur
 
 // Sequences that differ.
 struct Ragged {
+    static constexpr bool SPARE = true;
     const RaggedArgs& args;
 
-    OPS_METHOD const AttentionArgs& attention() const { return reread(args).attention; }
+    OPS_METHOD const AttentionArgs& attention() const { return args.attention; }
 
     // Each sequence has as many blocks of rows as fit below its first row and its last one, rounded down, and one more if
     // sequences need not fall between blocks. So a block's sequence can be found, and few blocks are left without rows.
-    OPS_METHOD u64 count(u64 size) const { return blocks(size) * reread(args).attention.kv_heads; }
+    OPS_METHOD u64 count(const AttentionArgs& now, u64 size) const { return blocks(size) * now.kv_heads; }
     // Of one key head.
     OPS_METHOD u64 blocks(u64 size) const {
         const RaggedArgs& now = reread(args);
@@ -164,7 +166,7 @@ struct Ragged {
         return low;
     }
 
-    OPS_METHOD Work<Sequence> work(u64 at, u64 size) const {
+    OPS_METHOD Work<Sequence> work(const AttentionArgs&, u64 at, u64 size) const {
         u64 all = blocks(size), kv_head = at / all, block = at - kv_head * all, begin = 0;
         Sequence of = read(same_in_wave(find(block, size, begin)));
         u64 rows = u64(of.queries) * reread(args).attention.group;

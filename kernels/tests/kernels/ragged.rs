@@ -18,6 +18,10 @@ struct Call<'a> {
     window: [Option<u64>; 2],
 }
 
+fn causal(heads: Heads, lengths: &[[u32; 2]]) -> Call<'_> {
+    Call { heads, lengths, causal: true, window: [None, None] }
+}
+
 /// The numbers of the call: rows of q, k and v.
 struct Inputs<T> {
     q: Vec<T>,
@@ -223,23 +227,21 @@ fn check<T: Element>(call: &Call<'_>, (variant, parts): (&str, bool), compute_un
 
 fn every_kernel<T: Element>() {
     let few = if T::DTYPE == ops_kernels::ElementType::F64 { "ragged_rows1" } else { "ragged_rows4" };
-    let plain = |heads, lengths| Call { heads, lengths, causal: true, window: [None, None] };
-    const MIXED: &[[u32; 2]] = &[[1, 33], [0, 5], [40, 48], [3, 3], [0, 0], [7, 64], [5, 2]];
-    check::<T>(&plain([4, 2, 16, 16], MIXED), ("ragged_head64", false), 1);
-    check::<T>(&plain([6, 2, 33, 100], MIXED), ("ragged_head128", false), 1);
-    check::<T>(&plain([4, 2, 260, 264], MIXED), ("ragged_head256", false), 1);
-    check::<T>(&Call { causal: false, ..plain([4, 2, 16, 16], MIXED) }, ("ragged_head64", false), 1);
+    const MIXED: &[[u32; 2]] = &[[1, 33], [0, 5], [50, 60], [3, 3], [0, 0], [7, 64], [5, 2]];
+    check::<T>(&causal([4, 2, 16, 16], MIXED), ("ragged_head64", false), 1);
+    check::<T>(&causal([6, 2, 33, 100], MIXED), ("ragged_head128", false), 1);
+    check::<T>(&causal([4, 2, 260, 264], MIXED), ("ragged_head256", false), 1);
+    check::<T>(&Call { causal: false, ..causal([4, 2, 16, 16], MIXED) }, ("ragged_head64", false), 1);
     let decode: &[[u32; 2]] = &[[1, 60], [1, 1], [0, 7], [2, 90], [1, 17]];
-    check::<T>(&plain([8, 2, 64, 40], decode), (few, false), 1);
-    check::<T>(&plain([6, 2, 20, 20], decode), (few, false), 1);
-    check::<T>(&Call { window: [Some(9), Some(3)], ..plain([8, 1, 128, 256], decode) }, (few, false), 1);
-    check::<T>(&plain([3, 3, 40, 40], &[[1, 60], [1, 9], [0, 3]]), ("ragged_rows1", false), 1);
-    check::<T>(&plain([8, 2, 64, 64], &[[1, 900], [1, 30], [2, 400]]), (few, true), 8);
+    check::<T>(&causal([8, 2, 64, 40], decode), (few, false), 1);
+    check::<T>(&causal([6, 2, 20, 20], decode), (few, false), 1);
+    check::<T>(&Call { window: [Some(9), Some(3)], ..causal([8, 1, 128, 256], decode) }, (few, false), 1);
+    check::<T>(&causal([3, 3, 40, 40], &[[1, 60], [1, 9], [0, 3]]), ("ragged_rows1", false), 1);
+    check::<T>(&causal([8, 2, 64, 64], &[[1, 900], [1, 30], [2, 400]]), (few, true), 8);
     // More sequences than a wave has lanes, and more than its square.
     for n in [70, 4500] {
         let many: Vec<[u32; 2]> = (0..n).map(|i| [i % 3, i % 3 + i % 5]).collect();
-        let call = Call { heads: [2, 1, 8, 8], lengths: &many, causal: true, window: [None, None] };
-        check::<T>(&call, (few, false), 1);
+        check::<T>(&causal([2, 1, 8, 8], &many), (few, false), 1);
     }
 }
 
@@ -260,12 +262,65 @@ fn f64_sequences() {
     every_kernel::<f64>();
 }
 
+/// The rows of a call with the level *batch*, side by side.
+fn by_row<T: Element>(call: &Call<'_>, x: &Inputs<T>, wave: u32) -> Vec<T> {
+    let tuning = device(wave).tuning.by_row(true);
+    let device = Device { tuning, compute_units: 8, ..device(wave) };
+    let (cu_q, cu_k) = (sums(call.lengths, 0), sums(call.lengths, 1));
+    execute(call, x, (&cu_q, &Place::SideBySide(&cu_k)), &device, Report::default()).0
+}
+
+/// With the level *batch*, rows have the same bits in a call of all sequences, of theirs alone, and wherever a prefill is cut.
+fn bits_of_rows<T: Element>() {
+    let lengths = [[1, 300], [40, 48], [0, 4], [7, 7], [1, 1]];
+    for (heads, wave) in
+        [([4, 2, 24, 40], 32), ([4, 2, 24, 40], 64), ([2, 1, 264, 8], 32), ([2, 1, 264, 8], 64)]
+    {
+        let [h, kv, d, dv] = heads;
+        let all = causal(heads, &lengths);
+        let x = all.inputs::<T>();
+        let whole = by_row(&all, &x, wave);
+        let (mut query, mut key) = (0, 0);
+        for [t, s] in lengths {
+            // The first queries see the keys before those of the others.
+            for cut in [0, 1, 5, t / 2, t].into_iter().filter(|cut| *cut <= t) {
+                for (from, to) in [(0, cut), (cut, t)] {
+                    let keys = s - (t - to);
+                    let take = |x: &[T], first: u32, n: u32, width: u64| {
+                        let at = |row: u32| (u64::from(row) * width) as usize;
+                        x[at(first)..at(first + n)].to_vec()
+                    };
+                    let part = Inputs {
+                        q: take(&x.q, query + from, to - from, h * d),
+                        k: take(&x.k, key, keys, kv * d),
+                        v: take(&x.v, key, keys, kv * dv),
+                    };
+                    let alone = [[to - from, keys]];
+                    let got = by_row(&causal(heads, &alone), &part, wave);
+                    let want = take(&whole, query + from, to - from, h * dv);
+                    assert!(got == want, "{heads:?}, {t} queries, rows {from} to {to}, waves of {wave}");
+                }
+            }
+            (query, key) = (query + t, key + s);
+        }
+    }
+}
+
+#[test]
+fn f16_rows_have_the_same_bits_alone() {
+    bits_of_rows::<f16>();
+}
+#[test]
+fn f32_rows_have_the_same_bits_alone() {
+    bits_of_rows::<f32>();
+}
+
 /// Numbers that are no places are recorded; sequences that they belong to are not computed, and nothing outside is touched.
 #[test]
 fn hostile_sequences() {
     const LENGTHS: &[[u32; 2]] = &[[2, 5], [3, 8]];
     for (heads, wave) in [([4, 2, 8, 8], 32), ([4, 2, 8, 8], 64), ([2, 1, 300, 8], 32)] {
-        let call = Call { heads, lengths: LENGTHS, causal: true, window: [None, None] };
+        let call = causal(heads, LENGTHS);
         let (x, cu_q, cu_k) = (call.inputs::<f32>(), [0, 2, 5], [0, 5, 13]);
         let (blocked, table, blocks) = in_blocks(&call, &x, 4);
         let lengths = [5, 8];
