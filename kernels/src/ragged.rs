@@ -227,7 +227,7 @@ fn places(call: &Ragged<'_>, attention: AttentionArgs) -> Result<RaggedArgs, Ref
                 let (what, got) = ("the number of blocks", blocks);
                 return Err(Refused::Limit { what, got, max: MAX_BLOCKS });
             }
-            args.block = block;
+            args.block = block.max(1);
             (args.block_magic, args.block_shift) = magic(block);
         }
     }
