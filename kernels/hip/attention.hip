@@ -2,7 +2,7 @@
 // scores exist only one tile at a time. All query heads of a key head share its tiles. Tiles of keys
 // that no row of a tile can see are skipped. Supports any head size and any strides. A block computes DMAX columns of
 // the output; wider values take several blocks, each of which computes the scores anew.
-#include "ops_attention.h"
+#include "ops_sequences.h"
 
 namespace ops {
 
@@ -28,7 +28,7 @@ template <u32 N, typename A> OPS_DEVICE void read_lds(A (&out)[N], const A* from
 }
 
 // One thread's state: R rows, R keys of a tile, and COLUMNS columns of the output.
-template <typename T, u32 DMAX> struct Tile {
+template <typename T, u32 DMAX, typename S> struct Tile {
     using A = acc_t<T>;
     static constexpr u32 SIZE = tile_size<A, DMAX>(), R = SIZE / THREADS, PITCH = SIZE + 4;
     static constexpr u32 STAGED = SIZE * DEPTH / ATTENTION_BLOCK;
@@ -37,17 +37,18 @@ template <typename T, u32 DMAX> struct Tile {
     const AttentionArgs& arguments;
     A* operands;
     A* probabilities;  // [key][row]; negative for an invisible key
-    u64 batch, kv_head;
+    S of;
+    u64 kv_head;
     u64 first_value;  // first column of v and o
     u32 tx, ty;
     QueryRow row[R];
     A most[R], sum[R], out[R][COLUMNS];
 
-    OPS_METHOD Tile(const AttentionArgs& a, A* o, A* p, u64 b, u64 kv, u64 first_row, u64 value)
-        : arguments(a), operands(o), probabilities(p), batch(b), kv_head(kv), first_value(value) {
+    OPS_METHOD Tile(const AttentionArgs& a, A* o, A* p, const S& sequence, u64 kv, u64 first_row, u64 value)
+        : arguments(a), operands(o), probabilities(p), of(sequence), kv_head(kv), first_value(value) {
         tx = thread_x() % THREADS;
         ty = thread_x() / THREADS;
-        u64 last = a.t * a.group - 1;
+        u64 last = queries_of(a, of) * a.group - 1;
         OPS_UNROLL
         for (u32 i = 0; i < R; i++) {
             // Rows past the end repeat the last one, since a mask has no further rows. They are not stored.
@@ -75,9 +76,9 @@ template <typename T, u32 DMAX> struct Tile {
     OPS_METHOD void dots(A (&dot)[R][R], const T* q_line, bool q_live, bool q_packs, u64 k0, bool k_packs) {
         const AttentionArgs& args = reread(arguments);
         u64 key = k0 + opaque(thread_x()) * STAGED / DEPTH;
-        bool k_live = key < args.s;
-        const T* k_line = static_cast<const T*>(args.k.data) + i64(batch) * args.k.stride[2] +
-                          i64(kv_head) * args.k.stride[3] + (k_live ? i64(key) : 0) * args.k.stride[4];
+        bool k_live = key < keys_of(args, of);
+        const T* k_line = static_cast<const T*>(args.k.data) + head_offset(args.k, of, kv_head) +
+                          key_offset(args.k, place_of(of, k_live ? i64(key) : 0));
         A* q_tile = operands;
         A* k_tile = operands + DEPTH * PITCH;
         OPS_NO_UNROLL
@@ -121,7 +122,7 @@ template <typename T, u32 DMAX> struct Tile {
             OPS_UNROLL
             for (u32 i = 0; i < R; i++) {
                 A* at = mine + j * PITCH + i;
-                Score<A> score = score_of<T>(args, batch, row[i], i64(k0 + column + j), *at);
+                Score<A> score = score_of<T>(args, of, row[i], i64(k0 + column + j), *at);
                 *at = score.value;
                 hidden |= score.visible ? 0u : 1u << (j * R + i);
                 if (score.visible) highest[i] = maximum(highest[i], score.value);
@@ -158,13 +159,13 @@ template <typename T, u32 DMAX> struct Tile {
         for (u64 v0 = k0; v0 < k0 + SIZE && v0 < end; v0 += V_KEYS) {
             barrier();
             const AttentionArgs& args = reread(arguments);
-            const T* from = static_cast<const T*>(args.v.data) + i64(batch) * args.v.stride[2] +
-                            i64(kv_head) * args.v.stride[3] + i64(first_value) * args.v.stride[5];
+            const T* from = static_cast<const T*>(args.v.data) + head_offset(args.v, of, kv_head) +
+                            i64(first_value) * args.v.stride[5];
             OPS_NO_UNROLL
             for (u32 at = opaque(thread_x()) * 4; at < V_KEYS * DMAX; at += ATTENTION_BLOCK * 4) {
                 u64 key = v0 + at / DMAX;
-                bool live = key < args.s;
-                const T* line = from + (live ? i64(key) : 0) * args.v.stride[4];
+                bool live = key < keys_of(args, of);
+                const T* line = from + key_offset(args.v, place_of(of, live ? i64(key) : 0));
                 u64 limit = live ? args.dv - first_value : 0;
                 Pack<T, 4> held = load_slice<4>(line, args.v.stride[5], at % DMAX, limit, packs);
                 OPS_UNROLL
@@ -194,14 +195,14 @@ template <typename T, u32 DMAX> struct Tile {
 
     OPS_METHOD void store(u64 first_row) const {
         const AttentionArgs& args = reread(arguments);
-        u64 rows = args.t * args.group;
+        u64 rows = queries_of(args, of) * args.group;
         OPS_UNROLL
         for (u32 i = 0; i < R; i++) {
             A total = reduce_lanes(sum[i], THREADS, Sum());
             if (first_row + ty * R + i >= rows) continue;
             A factor = total == A(0) ? A(0) : A(1) / total;
-            if (tx == 0 && first_value == 0) store_lse(args, row[i], batch, most[i], total);
-            T* to = static_cast<T*>(args.o.data) + row[i].offset(args.o, batch) + i64(first_value) * args.o.stride[5];
+            if (tx == 0 && first_value == 0) store_lse(args, row[i], of, most[i], total);
+            T* to = static_cast<T*>(args.o.data) + row[i].offset(args.o, of) + i64(first_value) * args.o.stride[5];
             OPS_UNROLL
             for (u32 c = 0; c < COLUMNS; c++) {
                 u32 at = column(tx, c);
@@ -211,35 +212,39 @@ template <typename T, u32 DMAX> struct Tile {
     }
 };
 
-template <u32 DMAX, typename T> OPS_DEVICE void attention(const AttentionArgs& all_args) {
+template <u32 DMAX, typename T, typename S, typename Calls>
+OPS_DEVICE void attention_tiles(const Calls& calls, acc_t<T>* operands, acc_t<T>* probabilities) {
     using A = acc_t<T>;
-    using Rows = Tile<T, DMAX>;
+    using Rows = Tile<T, DMAX, S>;
     constexpr u32 SIZE = Rows::SIZE;
-    OPS_LDS(A, operands, (operand_slots<SIZE, DMAX>()));
-    OPS_LDS(A, probabilities, probability_slots<SIZE>());
-    bool q_packs = rows_take_packs<T>(all_args.q), k_packs = rows_take_packs<T>(all_args.k);
-    bool v_packs = rows_take_packs<T>(all_args.v);
+    bool q_packs = rows_take_packs<T>(calls.attention().q), k_packs = rows_take_packs<T>(calls.attention().k);
+    bool v_packs = rows_take_packs<T>(calls.attention().v);
     OPS_NO_UNROLL
     for (u64 block = block_x();; block += grid_x()) {
-        const AttentionArgs& args = reread(all_args);
-        u64 rows = args.t * args.group, tiles = (rows + SIZE - 1) / SIZE, all = tiles * args.batch * args.kv_heads;
+        const AttentionArgs& args = reread(calls.attention());
+        u64 all = calls.count(args, SIZE);
         if (block >= all * args.value_parts) break;
         u64 at = block, first_value = 0;
         for (; at >= all; at -= all) first_value += DMAX;
+        Work<S> work = calls.work(args, at, SIZE);
+        if constexpr (Calls::SPARE) {
+            if (work.part >= work.parts) continue;
+        }
+        const S& of = work.of;
+        u64 kv_head = work.kv_head, rows = queries_of(args, of) * args.group;
         // With a causal mask, the last rows see the most keys, so they start first.
-        u64 first_row = (tiles - 1 - at % tiles) * SIZE;
-        u64 head = at / tiles, batch = head / args.kv_heads, kv_head = head % args.kv_heads;
+        u64 first_row = (work.parts - 1 - work.part) * SIZE;
         u64 last_row = first_row + SIZE < rows ? first_row + SIZE - 1 : rows - 1;
         QueryRow lowest(args, kv_head, first_row), highest(args, kv_head, last_row);
-        Rows tile(args, operands, probabilities, batch, kv_head, first_row, first_value);
+        Rows tile(args, operands, probabilities, of, kv_head, first_row, first_value);
 
         u64 staged = first_row + thread_x() * Rows::STAGED / DEPTH;
         bool q_live = staged < rows;
-        QueryRow of(args, kv_head, q_live ? staged : 0);
-        const T* q_line = static_cast<const T*>(args.q.data) + of.offset(args.q, batch);
+        QueryRow query(args, kv_head, q_live ? staged : 0);
+        const T* q_line = static_cast<const T*>(args.q.data) + query.offset(args.q, of);
 
-        i64 seen_by_all = highest.first_key(args), unseen = lowest.end_key(args), last = highest.end_key(args);
-        u64 first = u64(lowest.first_key(args)) / SIZE * SIZE, end = last > 0 ? u64(last) : 0;
+        i64 seen_by_all = highest.first_key(args, of), unseen = lowest.end_key(args, of), last = highest.end_key(args, of);
+        u64 first = u64(lowest.first_key(args, of)) / SIZE * SIZE, end = last > 0 ? u64(last) : 0;
         for (u64 k0 = first; k0 < end; k0 += SIZE) {
             A dot[Rows::R][Rows::R] = {};
             tile.dots(dot, q_line, q_live, q_packs, k0, k_packs);
@@ -254,6 +259,23 @@ template <u32 DMAX, typename T> OPS_DEVICE void attention(const AttentionArgs& a
         tile.store(first_row);
         barrier();
     }
+}
+
+template <u32 DMAX, typename T> OPS_DEVICE void attention(const AttentionArgs& args) {
+    using A = acc_t<T>;
+    constexpr u32 SIZE = tile_size<A, DMAX>();
+    OPS_LDS(A, operands, (operand_slots<SIZE, DMAX>()));
+    OPS_LDS(A, probabilities, probability_slots<SIZE>());
+    attention_tiles<DMAX, T, u64>(Batches{args}, operands, probabilities);
+}
+
+template <u32 DMAX, typename T> OPS_DEVICE void attention_ragged(const RaggedArgs& args) {
+    using A = acc_t<T>;
+    constexpr u32 SIZE = tile_size<A, DMAX>();
+    OPS_LDS(A, operands, (operand_slots<SIZE, DMAX>()));
+    OPS_LDS(A, probabilities, probability_slots<SIZE>());
+    check_sequences(args);
+    attention_tiles<DMAX, T, Sequence>(Ragged{args}, operands, probabilities);
 }
 
 }  // namespace ops

@@ -1,7 +1,7 @@
 // Attention for few queries: ROWS rows of one key head against one part of its keys. Each key is read
 // once for all rows. A group of lanes processes one key at a time, eight elements per lane, with its
 // own online softmax. Groups and waves are merged at the end; attention_combine merges the parts.
-#include "ops_attention.h"
+#include "ops_sequences.h"
 
 namespace ops {
 
@@ -84,8 +84,8 @@ template <u32 C, u32 ROWS, typename A> OPS_DEVICE A sum_rows(A (&value)[ROWS], u
 }
 
 // Merges the waves of the block for one row. Writes the result, or a partial result if the keys are split.
-template <typename T, typename A>
-OPS_DEVICE void finish_row(const AttentionArgs& all_args, const A* scratch, u64 batch, u64 kv_head, u64 row, u64 split) {
+template <typename T, typename A, typename S>
+OPS_DEVICE void finish_row(const AttentionArgs& all_args, const A* scratch, const S& of, u64 kv_head, u64 row, u64 split) {
     const AttentionArgs& args = reread(all_args);
     constexpr u32 WAVES = DECODE_BLOCK / OPS_WAVE;
     const A* lines = scratch + DECODE_WAVES * 2;
@@ -98,16 +98,15 @@ OPS_DEVICE void finish_row(const AttentionArgs& all_args, const A* scratch, u64 
         sum = mad(scratch[w * 2 + 1], factor, sum);
         if (at < args.dv) out = mad(lines[w * DECODE_D + at], factor, out);
     }
-    u64 rows = args.t * args.group;
-    if (row >= rows) return;
+    if (row >= queries_of(args, of) * args.group) return;
     if (args.splits == 1) {
-        QueryRow of(args, kv_head, row);
-        T* to = static_cast<T*>(args.o.data) + of.offset(args.o, batch);
+        QueryRow query(args, kv_head, row);
+        T* to = static_cast<T*>(args.o.data) + query.offset(args.o, of);
         if (at < args.dv) to[i64(at) * args.o.stride[5]] = narrow<T>(sum == A(0) ? A(0) : out / sum);
-        if (at == 0) store_lse(args, of, batch, most, sum);
+        if (at == 0) store_lse(args, query, of, most, sum);
         return;
     }
-    u64 line = ((batch * args.kv_heads + kv_head) * rows + row) * args.splits + split;
+    u64 line = partial_row(args, of, kv_head, row) * args.splits + split;
     A* to = static_cast<A*>(args.partial) + line * (args.dv + 2);
     if (at == 0) {
         to[0] = most;
@@ -116,31 +115,34 @@ OPS_DEVICE void finish_row(const AttentionArgs& all_args, const A* scratch, u64 
     if (at < args.dv) to[2 + at] = out;
 }
 
-template <u32 ROWS, typename T> OPS_DEVICE void attention_decode(const AttentionArgs& all_args) {
+template <u32 ROWS, typename T, typename S, typename Calls>
+OPS_DEVICE void decode_rows(const Calls& calls, acc_t<T>* scratch) {
     using A = acc_t<T>;
-    OPS_LDS(A, scratch, DECODE_SLOTS);
-    u32 lanes = u32(all_args.lanes), groups = DECODE_BLOCK / lanes;
+    u32 lanes = u32(calls.attention().lanes), groups = DECODE_BLOCK / lanes;
     u32 slice = (lane_id() & (lanes - 1)) * SLICE;
-    bool q_packs = rows_take_packs<T>(all_args.q);
-    bool packs = rows_take_packs<T>(all_args.k) && rows_take_packs<T>(all_args.v);
+    bool q_packs = rows_take_packs<T>(calls.attention().q);
+    bool packs = rows_take_packs<T>(calls.attention().k) && rows_take_packs<T>(calls.attention().v);
     u32 blocks = grid_x();
     OPS_NO_UNROLL
     for (u64 at = block_x();; at += blocks) {
-        const AttentionArgs& args = reread(all_args);
-        u64 rows = args.t * args.group, row_blocks = (rows + ROWS - 1) / ROWS;
-        if (at >= args.batch * args.kv_heads * row_blocks * args.splits) break;
-        u64 split = at % args.splits, rest = at / args.splits;
-        u64 row0 = rest % row_blocks * ROWS, head = rest / row_blocks;
-        u64 batch = head / args.kv_heads, kv_head = head % args.kv_heads;
+        const AttentionArgs& args = reread(calls.attention());
+        if (at >= calls.count(args, ROWS) * args.splits) break;
+        u64 split = at % args.splits;
+        Work<S> work = calls.work(args, at / args.splits, ROWS);
+        if constexpr (Calls::SPARE) {
+            if (work.part >= work.parts) continue;
+        }
+        const S& of = work.of;
+        u64 kv_head = work.kv_head, rows = queries_of(args, of) * args.group, row0 = work.part * ROWS;
         u64 last = row0 + ROWS < rows ? row0 + ROWS - 1 : rows - 1;
-        const T* k = static_cast<const T*>(args.k.data) + i64(batch) * args.k.stride[2] + i64(kv_head) * args.k.stride[3];
-        const T* v = static_cast<const T*>(args.v.data) + i64(batch) * args.v.stride[2] + i64(kv_head) * args.v.stride[3];
+        const T* k = static_cast<const T*>(args.k.data) + head_offset(args.k, of, kv_head);
+        const T* v = static_cast<const T*>(args.v.data) + head_offset(args.v, of, kv_head);
         A q[ROWS][SLICE];
         OPS_UNROLL
         for (u32 r = 0; r < ROWS; r++) {
             QueryRow row(args, kv_head, row0 + r < last ? row0 + r : last);
             u32 column = opaque(slice);
-            const T* from = static_cast<const T*>(args.q.data) + row.offset(args.q, batch);
+            const T* from = static_cast<const T*>(args.q.data) + row.offset(args.q, of);
             Pack<T, SLICE> held = load_slice<SLICE>(from, args.q.stride[5], column, args.d, q_packs);
             OPS_UNROLL
             for (u32 i = 0; i < SLICE; i++) q[r][i] = widen(held.v[i]);
@@ -151,21 +153,29 @@ template <u32 ROWS, typename T> OPS_DEVICE void attention_decode(const Attention
         // One group of lanes of the first part counts the sink.
         if (split == 0 && thread_x() < lanes) start_with_sink<T>(args, row, true, state.most, state.sum);
         // This part's range of the keys that any of the rows can see.
-        i64 first = QueryRow(args, kv_head, row0).first_key(args), end = QueryRow(args, kv_head, last).end_key(args);
+        i64 first = QueryRow(args, kv_head, row0).first_key(args, of), end = QueryRow(args, kv_head, last).end_key(args, of);
         if (end < first) end = first;
-        i64 share = (end - first + i64(args.splits) - 1) / i64(args.splits);
+        i64 share = calls.share(end - first, i64(args.splits));
         first += i64(split) * share;
         end = first + share < end ? first + share : end;
         // The group's next key is in flight while the current one is used. Past the end, the last key is read again.
+        // A place that has to be looked up is, one key earlier.
         Pack<T, SLICE> ks, vs, next_k, next_v;
+        constexpr bool LOOKS_UP = !same<S, u64>::value;
+        typename KeyPlace<S>::type ahead{};
+        auto look = [&](i64 key) OPS_INLINE { return place_of(of, key < end ? key : end - 1); };
         auto fetch = [&](i64 key) OPS_INLINE {
-            i64 line = key < end ? key : end - 1;
+            auto place = LOOKS_UP ? ahead : look(key);
             u32 column = opaque(slice);
-            next_k = load_slice<SLICE>(k + line * args.k.stride[4], args.k.stride[5], column, args.d, packs);
-            next_v = load_slice<SLICE>(v + line * args.v.stride[4], args.v.stride[5], column, args.dv, packs);
+            next_k = load_slice<SLICE>(k + key_offset(args.k, place), args.k.stride[5], column, args.d, packs);
+            next_v = load_slice<SLICE>(v + key_offset(args.v, place), args.v.stride[5], column, args.dv, packs);
+            if constexpr (LOOKS_UP) ahead = look(key + groups);
         };
         i64 key = first + i64(thread_x() / lanes);
-        if (first < end) fetch(key);
+        if (first < end) {
+            if constexpr (LOOKS_UP) ahead = look(key);
+            fetch(key);
+        }
         OPS_NO_UNROLL
         for (i64 k0 = first; k0 < end; k0 += groups) {
             const AttentionArgs& now = reread(args);
@@ -184,7 +194,7 @@ template <u32 ROWS, typename T> OPS_DEVICE void attention_decode(const Attention
                 OPS_UNROLL
                 for (u32 i = 0; i < SLICE; i++) dot[r] = mad(q[r][i], value[i], dot[r]);
             }
-            Score<A> score = score_of<T>(now, batch, row, line, sum_rows<ROWS>(dot, lanes));
+            Score<A> score = score_of<T>(now, of, row, line, sum_rows<ROWS>(dot, lanes));
             score.visible = score.visible && live;
             OPS_UNROLL
             for (u32 i = 0; i < SLICE; i++) value[i] = widen(vs.v[i]);
@@ -203,10 +213,21 @@ template <u32 ROWS, typename T> OPS_DEVICE void attention_decode(const Attention
                 if (lane_id() < lanes && slice < DECODE_D) line[i] = state.out[r][i];
             }
             barrier();
-            finish_row<T>(reread(args), scratch, batch, kv_head, row0 + r, split);
+            finish_row<T>(reread(args), scratch, of, kv_head, row0 + r, split);
             barrier();
         }
     }
+}
+
+template <u32 ROWS, typename T> OPS_DEVICE void attention_decode(const AttentionArgs& args) {
+    OPS_LDS(acc_t<T>, scratch, DECODE_SLOTS);
+    decode_rows<ROWS, T, u64>(Batches{args}, scratch);
+}
+
+template <u32 ROWS, typename T> OPS_DEVICE void decode_ragged(const RaggedArgs& args) {
+    OPS_LDS(acc_t<T>, scratch, DECODE_SLOTS);
+    check_sequences(args);
+    decode_rows<ROWS, T, Sequence>(Ragged{args}, scratch);
 }
 
 // One block per row, one thread per column.

@@ -38,6 +38,11 @@ struct AttentionArgs {
     Operand lse;    // f32; null when absent
 };
 
+// What the kernels ask of a sequence. A batch entry is its number; what else a sequence may be is in ops_sequences.h.
+OPS_DEVICE u64 queries_of(const AttentionArgs& args, u64) { return args.t; }
+OPS_DEVICE u64 keys_of(const AttentionArgs& args, u64) { return args.s; }
+OPS_DEVICE bool has_mask(const AttentionArgs& args, u64) { return args.mask_kind != MASK_NONE; }
+
 // The query and head of one row. Keys pos - left .. pos + right are visible to it.
 struct QueryRow {
     u32 query;
@@ -48,19 +53,28 @@ struct QueryRow {
         query = u32(row / args.group);
         head = u32(kv_head * args.group + (row - query * args.group));
     }
-    OPS_METHOD i64 position(const AttentionArgs& args) const { return i64(args.s) - i64(args.t) + i64(query); }
-    OPS_METHOD i64 first_key(const AttentionArgs& args) const {
-        i64 first = position(args) - args.left;
+    template <typename S = u64> OPS_METHOD i64 position(const AttentionArgs& args, const S& of = S()) const {
+        return i64(keys_of(args, of)) - i64(queries_of(args, of)) + i64(query);
+    }
+    template <typename S = u64> OPS_METHOD i64 first_key(const AttentionArgs& args, const S& of = S()) const {
+        i64 first = position(args, of) - args.left;
         return first > 0 ? first : 0;
     }
-    OPS_METHOD i64 end_key(const AttentionArgs& args) const {
-        i64 end = position(args) + args.right + 1;
-        return end < i64(args.s) ? end : i64(args.s);
+    template <typename S = u64> OPS_METHOD i64 end_key(const AttentionArgs& args, const S& of = S()) const {
+        i64 end = position(args, of) + args.right + 1, keys = i64(keys_of(args, of));
+        return end < keys ? end : keys;
     }
-    OPS_METHOD i64 offset(const Operand& operand, u64 batch) const {
-        return i64(batch) * operand.stride[2] + i64(head) * operand.stride[3] + i64(query) * operand.stride[4];
+    template <typename S> OPS_METHOD i64 offset(const Operand& operand, const S& of) const {
+        return offset_of(*this, operand, of);
     }
 };
+
+OPS_DEVICE i64 offset_of(const QueryRow& row, const Operand& operand, u64 batch) {
+    return i64(batch) * operand.stride[2] + i64(row.head) * operand.stride[3] + i64(row.query) * operand.stride[4];
+}
+OPS_DEVICE i64 lse_offset(const QueryRow& row, const Operand& lse, u64 batch) {
+    return i64(batch) * lse.stride[3] + i64(row.head) * lse.stride[4] + i64(row.query) * lse.stride[5];
+}
 
 template <typename A> struct Score {
     A value;
@@ -68,19 +82,20 @@ template <typename A> struct Score {
 };
 
 // Applies scale, softcap, alibi and mask, then visibility, in this order.
-template <typename T, typename A>
-OPS_DEVICE Score<A> score_of(const AttentionArgs& args, u64 batch, const QueryRow& row, i64 key, A dot) {
-    i64 distance = key - row.position(args);
-    Score<A> score{dot * A(args.scale), distance >= -args.left && distance <= args.right && key < i64(args.s)};
+template <typename T, typename A, typename S>
+OPS_DEVICE Score<A> score_of(const AttentionArgs& args, const S& of, const QueryRow& row, i64 key, A dot) {
+    i64 distance = key - row.position(args, of);
+    bool visible = distance >= -args.left && distance <= args.right && key < i64(keys_of(args, of));
+    Score<A> score{dot * A(args.scale), visible};
     if (args.softcap != 0) score.value = A(args.softcap) * tanh(score.value / A(args.softcap));
     if (args.slopes != nullptr) {
         const AttentionArgs& here = reread(args);
         A slope = widen(static_cast<const T*>(here.slopes)[i64(row.head) * here.slope_stride]);
         score.value = mad(slope, A(distance), score.value);
     }
-    if (args.mask_kind != MASK_NONE && score.visible) {
+    if (has_mask(args, of) && score.visible) {
         const Operand& mask = reread(args).mask;
-        i64 at = row.offset(mask, batch) + key * mask.stride[5];
+        i64 at = row.offset(mask, of) + key * mask.stride[5];
         if (args.mask_kind == MASK_ADDED) {
             score.value += A(widen(static_cast<const T*>(mask.data)[at]));
         } else {
@@ -103,11 +118,11 @@ OPS_DEVICE void start_with_sink(const AttentionArgs& all_args, const QueryRow& r
 }
 
 // Stores the logarithm of a row's denominator, if the call wants it.
-template <typename A>
-OPS_DEVICE void store_lse(const AttentionArgs& args, const QueryRow& row, u64 batch, A most, A sum) {
+template <typename A, typename S>
+OPS_DEVICE void store_lse(const AttentionArgs& args, const QueryRow& row, const S& of, A most, A sum) {
     const Operand& lse = reread(args).lse;
     if (lse.data == nullptr) return;
-    i64 at = i64(batch) * lse.stride[3] + i64(row.head) * lse.stride[4] + i64(row.query) * lse.stride[5];
+    i64 at = lse_offset(row, lse, of);
     // The sum is at least 1, unless nothing is visible, so f32 holds its logarithm. In f64 it would take more registers than there are.
     static_cast<f32*>(lse.data)[at] = f32(finite_base(most) + A(log(f32(sum))));
 }

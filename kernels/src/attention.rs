@@ -10,11 +10,11 @@ pub const MAX_HEAD: u64 = 576;
 /// Largest width of values.
 pub const MAX_VALUES: u64 = 512;
 /// Largest width of either in the kernels that hold a whole head, and of the values of a block in the others.
-const WHOLE_HEAD: u64 = 256;
+pub(crate) const WHOLE_HEAD: u64 = 256;
 /// Elements of a head per lane in the decode kernels; `SLICE` in the source.
 const SLICE: u64 = 8;
 /// Largest number of query rows per key head for which the decode kernels are used.
-const FEW_ROWS: u64 = 16;
+pub(crate) const FEW_ROWS: u64 = 16;
 /// Largest number of parts that the keys are split into.
 const MAX_PARTS: u64 = 64;
 /// Stands for no limit on one side of the window.
@@ -58,8 +58,8 @@ impl Arguments for AttentionArgs {
     const NAME: &'static str = "AttentionArgs";
 }
 
-/// Elements of LDS that the tiled kernel needs for values up to `most`: see `operand_slots` in the source.
-fn tile_lds(t: ElementType, most: u32) -> u32 {
+/// Bytes of LDS that the tiled kernel needs for values up to `most`: see `operand_slots` in the source.
+pub(crate) fn tile_lds(t: ElementType, most: u32) -> u32 {
     let (bytes, whole) = if t == ElementType::F64 { (8, 32) } else { (4, 64) };
     let size = if most > 128 { whole / 2 } else { whole };
     let operands = (2 * 32 * (size + 4)).max(16 * (most + 4));
@@ -80,6 +80,11 @@ fn declare_mma(table: &mut Table) {
     }
 }
 
+/// Bytes of LDS that the decode kernels need: `DECODE_SLOTS` in the source.
+pub(crate) fn decode_lds(t: ElementType) -> u32 {
+    8 * (256 + 2) * if t == ElementType::F64 { 8 } else { 4 }
+}
+
 pub(crate) fn declare(table: &mut Table) {
     declare_mma(table);
     let mut tiled = table.of::<AttentionArgs>(Family::Attention, BLOCK);
@@ -97,11 +102,15 @@ pub(crate) fn declare(table: &mut Table) {
     }
     let mut decode = table.of::<AttentionArgs>(Family::AttentionDecode, BLOCK);
     for t in ElementType::FLOATS {
-        let lds = 8 * (256 + 2) * if t == ElementType::F64 { 8 } else { 4 };
+        let lds = decode_lds(t);
         decode.add_variant("attention", "rows1", &[t], "attention_decode", &["1"], lds);
         if t != ElementType::F64 {
             decode.add_variant("attention", "rows4", &[t], "attention_decode", &["4"], lds);
         }
+    }
+    // Those of sequences that differ are combined in the same way.
+    let decode = decode.part("combine");
+    for t in ElementType::FLOATS {
         decode.add_variant("attention", "combine", &[t], "attention_combine", &[], 0);
     }
 }
@@ -149,8 +158,8 @@ pub struct Plan {
     pub args: AttentionArgs,
 }
 
-/// Prepares an attention call. `kv_heads` must divide `heads`.
-pub fn prepare(call: &Attention<'_>, device: &Device) -> Result<Plan, Refused> {
+/// Checks a call's sizes and types, and gives the arguments of a call in one part.
+pub(crate) fn checked(call: &Attention<'_>) -> Result<AttentionArgs, Refused> {
     for (what, got, max) in
         [("the head size", call.d, MAX_HEAD), ("the width of the values", call.dv, MAX_VALUES)]
     {
@@ -172,7 +181,12 @@ pub fn prepare(call: &Attention<'_>, device: &Device) -> Result<Plan, Refused> {
     if let Some(other) = mask.or(slopes).or(sinks).or(lse) {
         return Err(Refused::NoKernel { op: "attention".into(), types: vec![t, other] });
     }
-    let mut args = arguments(call)?;
+    arguments(call)
+}
+
+/// Prepares an attention call. `kv_heads` must divide `heads`.
+pub fn prepare(call: &Attention<'_>, device: &Device) -> Result<Plan, Refused> {
+    let (t, mut args) = (call.q.dtype, checked(call)?);
     let rows = call.t.checked_mul(args.group).ok_or(Refused::Size)?;
     let heads = call.batch.checked_mul(call.kv_heads).ok_or(Refused::Size)?;
     let widest = call.d.max(call.dv);
@@ -186,14 +200,8 @@ pub fn prepare(call: &Attention<'_>, device: &Device) -> Result<Plan, Refused> {
         return Ok(Plan { main, combine: None, workspace: 0, args });
     }
     if !few {
-        // Keys of any width pass through LDS in pieces. The values determine the registers.
-        let variant = match call.dv {
-            0..=64 => "head64",
-            65..=128 => "head128",
-            _ => "head256",
-        };
-        args.value_parts = call.dv.div_ceil(WHOLE_HEAD).max(1);
-        let size = if t == ElementType::F64 { 32 } else { 64 } / if call.dv > 128 { 2 } else { 1 };
+        let (variant, size) = tile(t, call.dv);
+        args.value_parts = value_parts(call.dv);
         let tiles = rows.div_ceil(size).checked_mul(heads).and_then(|n| n.checked_mul(args.value_parts));
         let tiles = tiles.ok_or(Refused::Size)?;
         let main = Launch::over(need("attention", variant, &[t])?, tiles, 1, u64::MAX);
@@ -203,16 +211,42 @@ pub fn prepare(call: &Attention<'_>, device: &Device) -> Result<Plan, Refused> {
         if (rows == 1 && !by_row) || t == ElementType::F64 { ("rows1", 1) } else { ("rows4", 4) };
     let blocks = rows.div_ceil(together).checked_mul(heads).ok_or(Refused::Size)?;
     args.splits = if by_row { 1 } else { parts(visible_keys(call, &args), blocks, device) };
-    args.lanes = widest.div_ceil(SLICE).max(together).next_power_of_two();
+    args.lanes = lanes(widest, together);
     let main = Launch::over(need("attention", variant, &[t])?, blocks * args.splits, 1, u64::MAX);
     if args.splits == 1 {
         return Ok(Plan { main, combine: None, workspace: 0, args });
     }
     let lines = rows * heads;
     let combine = Launch::over(need("attention", "combine", &[t])?, lines, 1, device.row_blocks());
-    let bytes = (call.dv + 2) * if t == ElementType::F64 { 8 } else { 4 };
-    let workspace = lines.checked_mul(args.splits * bytes).ok_or(Refused::Size)?;
+    let workspace = partial_bytes(t, call.dv, lines, args.splits)?;
     Ok(Plan { main, combine: Some(combine), workspace, args })
+}
+
+/// The tiled kernel for values of a width, and its rows per block. Keys of any width pass through LDS in pieces; the values
+/// determine the registers.
+pub(crate) fn tile(t: ElementType, dv: u64) -> (&'static str, u64) {
+    let variant = match dv {
+        0..=64 => "head64",
+        65..=128 => "head128",
+        _ => "head256",
+    };
+    (variant, if t == ElementType::F64 { 32 } else { 64 } / if dv > 128 { 2 } else { 1 })
+}
+
+/// Number of parts that a tiled kernel computes values of a width in.
+pub(crate) fn value_parts(dv: u64) -> u64 {
+    dv.div_ceil(WHOLE_HEAD).max(1)
+}
+
+/// Lanes per key of the decode kernels for heads of a width, where a block takes so many rows.
+pub(crate) fn lanes(widest: u64, together: u64) -> u64 {
+    widest.div_ceil(SLICE).max(together).next_power_of_two()
+}
+
+/// Bytes of the partial results of this many rows.
+pub(crate) fn partial_bytes(t: ElementType, dv: u64, rows: u64, splits: u64) -> Result<u64, Refused> {
+    let bytes = (dv + 2) * if t == ElementType::F64 { 8 } else { 4 };
+    rows.checked_mul(splits * bytes).ok_or(Refused::Size)
 }
 
 /// An operand that the call does not have.
@@ -261,13 +295,13 @@ fn arguments(call: &Attention<'_>) -> Result<AttentionArgs, Refused> {
 }
 
 /// Upper bound on the number of keys that any query sees.
-fn visible_keys(call: &Attention<'_>, args: &AttentionArgs) -> u64 {
+pub(crate) fn visible_keys(call: &Attention<'_>, args: &AttentionArgs) -> u64 {
     let reach = args.left.saturating_add(args.right).max(0) as u64;
     call.s.min(reach.saturating_add(call.t))
 }
 
 /// Number of parts to split the keys into: enough to fill the device, but none too short.
-fn parts(keys: u64, blocks: u64, device: &Device) -> u64 {
+pub(crate) fn parts(keys: u64, blocks: u64, device: &Device) -> u64 {
     let wanted = device.blocks(device.tuning.decode_blocks()).div_ceil(blocks.max(1));
     wanted.min(keys / device.tuning.decode_keys()).clamp(1, MAX_PARTS)
 }

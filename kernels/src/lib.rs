@@ -42,6 +42,7 @@ pub mod pool;
 pub mod qk_norm_rope;
 pub mod qlinear;
 pub mod quant;
+pub mod ragged;
 pub mod reduce;
 pub mod rope;
 pub mod router;
@@ -89,6 +90,7 @@ fn declare_all(table: &mut instances::Table) {
     matmul::declare(table);
     conv::declare(table);
     attention::declare(table);
+    ragged::declare(table);
     quant::declare(table);
     qlinear::declare(table);
     gated::declare(table);

@@ -22,7 +22,7 @@ mod standin;
 use rocm_ops::gguf::Gguf;
 use rocm_ops::model::Transformer;
 use rocm_ops::models::Decoder;
-use rocm_ops::{Checked, Cpu, Determinism, Fallback, Float, Reference, Rocm, f16};
+use rocm_ops::{Checked, Cpu, Determinism, Float, Reference, Rocm, f16};
 use standin::with_standin;
 
 const WAVES_OF_64: &[(&str, &str)] = &[("HIP_STANDIN_WAVE", "64")];
@@ -143,12 +143,11 @@ fn families() {
     }
 }
 
-/// Texts of any lengths in one step over pages: plain heads, windows, sinks, and latent attention. There are no kernels of
-/// `attention_paged` yet, so the CPU computes it.
+/// Texts of any lengths in one step over pages: plain heads, windows, sinks, and latent attention.
 fn pages() {
-    let both = Fallback::new(Rocm::new().unwrap(), Cpu::new());
+    let rocm = Rocm::new().unwrap();
     for name in ["qwen3-f16", "gemma3-f16", "gpt-oss-f16", "deepseek-v3-f16"] {
-        pages_fixture::check_mixed(&both, name, &[5]);
+        pages_fixture::check_mixed(&rocm, name, &[5]);
     }
 }
 

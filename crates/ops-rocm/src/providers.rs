@@ -16,7 +16,7 @@ use crate::Rocm;
 use crate::provider::{Provider, Providers};
 use crate::vendor::VENDORS;
 use hip::{Hip, HipAffine, HipAttention, HipEmbedding, HipExperts, HipFill, HipGroupNorm, HipLinear};
-use hip::{HipKeys, HipLinearSwiglu, HipReduce, HipRope, HipScan, HipScatter, HipSort};
+use hip::{HipKeys, HipLinearSwiglu, HipRagged, HipReduce, HipRope, HipScan, HipScatter, HipSort};
 use hipblaslt::HipBlasLt;
 use miopen::MiOpen;
 use ops_core::ops::{
@@ -72,14 +72,6 @@ macro_rules! lists {
     };
 }
 
-// No provider has a kernel for these yet.
-impl<T: Float> Providers<AttentionVarlen<T>> for Rocm {
-    const LIST: &'static [&'static dyn Provider<AttentionVarlen<T>>] = &[];
-}
-impl<T: Float> Providers<AttentionPaged<T>> for Rocm {
-    const LIST: &'static [&'static dyn Provider<AttentionPaged<T>>] = &[];
-}
-
 const FORMS: [RopeForm; 3] = [RopeForm::Half, RopeForm::Interleaved, RopeForm::HalfThd];
 
 lists! {
@@ -116,6 +108,8 @@ lists! {
     [T: Float] Linear<T>: HipBlasLt, RocBlas, HipLinear; [Linear::<f32>::OP];
     [T: Float] LinearSwiglu<T>: HipLinearSwiglu, ByParts; [LinearSwiglu::<f32>::OP];
     [T: Float] Attention<T>: HipAttention; [Attention::<f32>::full()];
+    [T: Float] AttentionVarlen<T>: HipRagged; [AttentionVarlen::<f32>::of(Attention::full())];
+    [T: Float] AttentionPaged<T>: HipRagged; [AttentionPaged::<f32>::of(Attention::full())];
     [T: Float] Conv<T>: Hip, MiOpen; ConvForm::ALL.map(|form| Conv::<f32>::new(form, [ConvAxis::PLAIN; 2], 1));
     [T: Num] Reduce<T>: HipReduce; ReduceFn::ALL.map(|f| Reduce::<f32>::of(f, -1));
     [T: Num] ArgReduce<T>: HipReduce; [ArgReduce::<f32>::max(-1), ArgReduce::min(-1)];
@@ -177,6 +171,8 @@ mod tests {
             ("qlinear_experts", "hip"),
             ("router_topk", "hip"),
             ("sample", "hip"),
+            ("attention_varlen", "hip"),
+            ("attention_paged", "hip"),
         ] {
             assert_eq!(of(name).as_deref(), Some(want), "{name}");
         }

@@ -16,6 +16,7 @@ mod norm;
 mod parametric;
 mod qlinear;
 mod quant;
+mod ragged;
 mod reductions;
 mod rope;
 mod scatter;

@@ -21,6 +21,7 @@ use ops_kernels::pool::{PoolArgs, Windows};
 use ops_kernels::qk_norm_rope::QkNormRopeArgs;
 use ops_kernels::qlinear::QLinearArgs;
 use ops_kernels::quant::{DequantizeArgs, QEmbeddingArgs, QuantizeArgs};
+use ops_kernels::ragged::RaggedArgs;
 use ops_kernels::reduce::ReduceArgs;
 use ops_kernels::rope::{RopeArgs, RopeAtArgs};
 use ops_kernels::router::{CombineArgs, RouterArgs};
@@ -194,14 +195,16 @@ fn every_field_of_every_argument_struct_lies_where_the_source_has_it() {
                 positions_kind, slots_kind, op_of_positions, op_of_slots),
         ],
     );
-    for family in [Family::Attention, Family::AttentionDecode, Family::AttentionMma] {
-        agree(
-            family,
-            &[
-                fields!(AttentionArgs: q, k, v, o, mask, slopes, slope_stride, batch, kv_heads, group, t, s, d, left,
-                right, scale, softcap, mask_kind, partial, splits, lanes, dv, value_parts, sinks, sink_stride, lse),
-            ],
-        );
+    let dense = || {
+        fields!(AttentionArgs: q, k, v, o, mask, slopes, slope_stride, batch, kv_heads, group, t, s, d, left, right,
+            scale, softcap, mask_kind, partial, splits, lanes, dv, value_parts, sinks, sink_stride, lse)
+    };
+    agree(Family::AttentionMma, &[dense()]);
+    for family in [Family::Attention, Family::AttentionDecode] {
+        let ragged = fields!(RaggedArgs: attention, cu_q, cu_k, lengths, table, cu_q_step, cu_k_step, lengths_step,
+            table_row, table_step, sequences, blocks, block, least, error, block_magic, block_shift, index_kind,
+            op_of_queries, op_of_keys, op_of_table);
+        agree(family, &[dense(), ragged]);
     }
     agree(
         Family::Quant,

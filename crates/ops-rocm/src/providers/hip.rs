@@ -17,6 +17,7 @@ pub(crate) mod matmul;
 mod norm;
 mod planes;
 mod quant;
+mod ragged;
 mod reduce;
 mod rope;
 mod sampling;
@@ -33,6 +34,7 @@ pub(crate) use embedding::HipEmbedding;
 pub(crate) use experts::HipExperts;
 pub(crate) use linear::{HipLinear, HipLinearSwiglu};
 pub(crate) use norm::HipGroupNorm;
+pub(crate) use ragged::HipRagged;
 pub(crate) use reduce::HipReduce;
 pub(crate) use rope::HipRope;
 pub(crate) use scan::HipScan;
@@ -132,6 +134,9 @@ pub(crate) fn units(target: &Target, instance: &Instance) -> Option<String> {
     }
     let types = match instance.op {
         "matmul" => "matrix units take f16 and bf16, each with itself or with f32 on the left",
+        "attention" if instance.variant.starts_with("ragged") => {
+            "matrix units take batch entries of one length"
+        }
         "attention" => "matrix units take f16 and bf16",
         "qlinear" => "matrix units take x of f16, bf16 or f32",
         _ => return None,

@@ -24,6 +24,11 @@ type Lengths<'a> = &'a [[usize; 2]];
 /// Sequences of each kind: one query, none, more queries than a tile has rows, a length at the end of a block, no keys.
 const MIXED: Lengths<'static> = &[[1, 33], [0, 5], [40, 48], [3, 3], [0, 0], [7, 64]];
 
+/// More sequences than a wave has lanes.
+fn many() -> Vec<[usize; 2]> {
+    (0..70).map(|i| [i % 3, i % 3 + i % 7]).collect()
+}
+
 pub(super) fn cases(s: &mut Suite<'_>) {
     for dtype in s.asked("attention_varlen", FLOATS) {
         varlen(s, dtype);
@@ -129,6 +134,16 @@ fn varlen(s: &mut Suite<'_>, dtype: DType) {
         Heads { h: 0, kv: 0, d: 8, dv: 8 },
     ] {
         s.run(plain_varlen(dtype, heads, &[[1, 37], [20, 29], [2, 2]]).param(CAUSAL, true));
+    }
+    // More sequences than a wave has lanes; one query each, where queries share no keys; wide values of some queries.
+    for (heads, lengths) in [
+        (HEADS, &many()[..]),
+        (Heads { h: 6, ..HEADS }, &many()),
+        (Heads { h: 3, kv: 3, d: 40, dv: 40 }, &[[1, 37], [0, 3], [1, 5], [1, 700]]),
+        (Heads { h: 2, kv: 1, d: 24, dv: 100 }, MIXED),
+        (Heads { h: 2, kv: 1, d: 24, dv: 130 }, MIXED),
+    ] {
+        s.run(plain_varlen(dtype, heads, lengths).param(CAUSAL, true));
     }
     let n = MIXED.iter().map(|[t, _]| t).sum();
     let places =
@@ -248,8 +263,11 @@ fn paged(s: &mut Suite<'_>, dtype: DType) {
             s.run(with(plain_cache(dtype, HEADS, &cache)));
         }
     }
+    let many = many();
     let cache = |lengths| Cache { lengths, block: 16, index: DType::I32, shared: false };
-    for lengths in [&[][..], &[[0, 0]], &[[0, 40]], &[[1, 1]], &[[33, 33]], &[[1, 1100], [1, 5], [2, 16]]] {
+    for lengths in
+        [&[][..], &[[0, 0]], &[[0, 40]], &[[1, 1]], &[[33, 33]], &[[1, 1100], [1, 5], [2, 16]], &many]
+    {
         for causal in [false, true] {
             s.run(plain_cache(dtype, HEADS, &cache(lengths)).param(CAUSAL, causal));
         }

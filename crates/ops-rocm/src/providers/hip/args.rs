@@ -58,6 +58,8 @@ unsafe impl KernelArgs for k::matrix::MmaUnitArgs {}
 // SAFETY: as above.
 unsafe impl KernelArgs for k::attention::AttentionArgs {}
 // SAFETY: as above.
+unsafe impl KernelArgs for k::ragged::RaggedArgs {}
+// SAFETY: as above.
 unsafe impl KernelArgs for k::quant::QuantizeArgs {}
 // SAFETY: as above.
 unsafe impl KernelArgs for k::quant::DequantizeArgs {}

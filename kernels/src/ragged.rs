@@ -1,0 +1,337 @@
+//! Attention over sequences that differ in length, whose keys lie side by side or in the blocks of a cache. The kernels are those
+//! of [`attention`](crate::attention) on vector units; they read on the device where each sequence begins and ends.
+use crate::attention::{self, Attention, AttentionArgs, FEW_ROWS, WHOLE_HEAD};
+use crate::index::{Report, kind_of};
+use crate::instances::{Arguments, Table};
+use crate::launch::need;
+use crate::{Device, ElementType, Family, Launch, OperandView, Refused};
+
+const BLOCK: u32 = 256;
+/// What division by a block's keys is exact for.
+const MAX_KEYS: u64 = 1 << 31;
+/// Their numbers have 32 bits in the kernels.
+const MAX_BLOCKS: u64 = 1 << 32;
+
+/// Arguments of the kernels.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub struct RaggedArgs {
+    pub attention: AttentionArgs,
+    pub cu_q: u64,
+    pub cu_k: u64,
+    pub lengths: u64,
+    pub table: u64,
+    pub cu_q_step: i64,
+    pub cu_k_step: i64,
+    pub lengths_step: i64,
+    pub table_row: i64,
+    pub table_step: i64,
+    pub sequences: u64,
+    pub blocks: u64,
+    pub block: u64,
+    pub least: u64,
+    pub error: u64,
+    pub block_magic: u32,
+    pub block_shift: u32,
+    pub index_kind: u32,
+    pub op_of_queries: u32,
+    pub op_of_keys: u32,
+    pub op_of_table: u32,
+}
+impl Arguments for RaggedArgs {
+    const NAME: &'static str = "RaggedArgs";
+}
+
+/// Tiled kernels: variant, part of the family, largest width of values.
+const TILES: [(&str, &str, u32); 3] = [
+    ("ragged_head64", "ragged64", 64),
+    ("ragged_head128", "ragged128", 128),
+    ("ragged_head256", "ragged256", 256),
+];
+/// Decode kernels: variant, rows per block.
+const ROWS: [(&str, u64); 2] = [("ragged_rows1", 1), ("ragged_rows4", 4)];
+
+pub(crate) fn declare(table: &mut Table) {
+    let mut tiled = table.of::<RaggedArgs>(Family::Attention, BLOCK);
+    for t in ElementType::FLOATS {
+        for (variant, part, most) in TILES {
+            let (lds, width) = (attention::tile_lds(t, most), most.to_string());
+            tiled.part(part).add_variant("attention", variant, &[t], "attention_ragged", &[&width], lds);
+        }
+    }
+    let mut decode = table.of::<RaggedArgs>(Family::AttentionDecode, BLOCK);
+    let decode = decode.part("ragged");
+    for t in ElementType::FLOATS {
+        for (variant, rows) in ROWS.into_iter().filter(|(_, rows)| t != ElementType::F64 || *rows == 1) {
+            let (lds, rows) = (attention::decode_lds(t), rows.to_string());
+            decode.add_variant("attention", variant, &[t], "decode_ragged", &[&rows], lds);
+        }
+    }
+}
+
+/// Where the keys and values of the sequences are.
+#[derive(Clone, Copy, Debug)]
+pub enum Keys<'a> {
+    /// k\[m, h_kv, d\] and v\[m, h_kv, dv\], with the rows between two entries of `cu_k`, of u32.
+    SideBySide {
+        /// One entry more than there are sequences.
+        cu_k: OperandView<'a>,
+        /// `m`
+        rows: u64,
+    },
+    /// k\[blocks, block, h_kv, d\] and v\[blocks, block, h_kv, dv\].
+    Blocks {
+        /// The blocks of each sequence, of an index type: \[b, width\].
+        table: OperandView<'a>,
+        /// Keys of each sequence, of the same type: \[b\].
+        lengths: OperandView<'a>,
+        /// Entries of a row of the table.
+        width: u64,
+        /// Blocks of the cache.
+        blocks: u64,
+        /// Keys of a block.
+        block: u64,
+    },
+}
+
+/// A call: q\[n, h, d\] and o\[n, h, dv\], in `sequences` sequences, with any strides.
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub struct Ragged<'a> {
+    pub sequences: u64,
+    pub heads: u64,
+    pub kv_heads: u64,
+    /// Queries of all sequences.
+    pub n: u64,
+    pub d: u64,
+    pub dv: u64,
+    pub q: OperandView<'a>,
+    pub k: OperandView<'a>,
+    pub v: OperandView<'a>,
+    pub o: OperandView<'a>,
+    /// Where the queries of each sequence begin, of u32: \[sequences + 1\].
+    pub cu_q: OperandView<'a>,
+    pub keys: Keys<'a>,
+    /// Alibi slopes\[h\] of q's type.
+    pub slopes: Option<OperandView<'a>>,
+    /// Sinks\[h\] of q's type.
+    pub sinks: Option<OperandView<'a>>,
+    /// Receives the logarithms of the denominators: f32 \[n, h\].
+    pub lse: Option<OperandView<'a>>,
+    pub scale: f64,
+    pub causal: bool,
+    /// How many keys a query sees to the left and to the right of its position.
+    pub window: [Option<u64>; 2],
+    pub softcap: Option<f64>,
+    /// For `cu_q`; for `cu_k` or `lengths`; for `table`.
+    pub reports: [Report; 3],
+}
+
+/// The launches of a call: `main`, then `combine` if present, with `args.attention`.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// The attention kernel.
+    pub main: Launch,
+    /// Combines the parts, if the keys are split.
+    pub combine: Option<Launch>,
+    /// Bytes of device memory that `args.attention.partial` must point to; 0 without `combine`.
+    pub workspace: u64,
+    /// Arguments, with `partial` still 0.
+    pub args: RaggedArgs,
+}
+
+/// The strides of a view whose axes are `at`; -1 stands for an axis that the view lacks.
+fn strides<const N: usize>(view: OperandView<'_>, at: [isize; N]) -> Result<[i64; N], Refused> {
+    let rank = at.iter().filter(|axis| **axis >= 0).count();
+    if view.strides.len() != rank {
+        return Err(Refused::Rank(view.strides.len()));
+    }
+    Ok(at
+        .map(|axis| usize::try_from(axis).ok().and_then(|axis| view.strides.get(axis)).copied().unwrap_or(0)))
+}
+
+/// The most keys that a sequence can have.
+fn most_keys(call: &Ragged<'_>) -> Result<u64, Refused> {
+    let (width, block) = match call.keys {
+        Keys::SideBySide { rows, .. } => return Ok(rows),
+        Keys::Blocks { width, block, .. } => (width, block),
+    };
+    let got = width.checked_mul(block).ok_or(Refused::Size)?;
+    match got < MAX_KEYS {
+        true => Ok(got),
+        false => Err(Refused::Limit { what: "the keys that the table can hold", got, max: MAX_KEYS - 1 }),
+    }
+}
+
+/// Multiplier and shift such that `key / block == (2 key * magic >> 32) >> shift` for every key below 2^31.
+fn magic(block: u64) -> (u32, u32) {
+    let block = block.clamp(1, MAX_KEYS);
+    let shift = block.next_power_of_two().trailing_zeros();
+    // At most 2^32 - 1, because the block is more than half of the power of two, or equal to it.
+    let magic = (1u64 << (31 + shift)).div_ceil(block);
+    (u32::try_from(magic).unwrap_or(u32::MAX), shift)
+}
+
+/// The largest value of an index type, which names no block.
+fn no_block(t: ElementType) -> u64 {
+    match t {
+        ElementType::U8 => u64::from(u8::MAX),
+        ElementType::U32 => u64::from(u32::MAX),
+        ElementType::I32 => i32::MAX as u64,
+        _ => i64::MAX as u64,
+    }
+}
+
+/// The arguments that say where the sequences are.
+fn places(call: &Ragged<'_>, attention: AttentionArgs) -> Result<RaggedArgs, Refused> {
+    let step = |view: OperandView<'_>| strides(view, [0]).map(|[step]| step);
+    let starts = |cu: OperandView<'_>| match cu.dtype {
+        ElementType::U32 => Ok((cu.data, step(cu)?)),
+        other => Err(Refused::NoKernel { op: "attention".into(), types: vec![call.q.dtype, other] }),
+    };
+    let (cu_q, cu_q_step) = starts(call.cu_q)?;
+    let [of_queries, of_keys, of_table] = call.reports;
+    let mut args = RaggedArgs {
+        attention,
+        cu_q,
+        cu_k: 0,
+        lengths: 0,
+        table: 0,
+        cu_q_step,
+        cu_k_step: 0,
+        lengths_step: 0,
+        table_row: 0,
+        table_step: 0,
+        sequences: call.sequences,
+        blocks: 0,
+        block: 1,
+        least: 1,
+        error: of_queries.error,
+        block_magic: 0,
+        block_shift: 0,
+        index_kind: 0,
+        op_of_queries: of_queries.op,
+        op_of_keys: of_keys.op,
+        op_of_table: of_table.op,
+    };
+    match call.keys {
+        Keys::SideBySide { cu_k, .. } => (args.cu_k, args.cu_k_step) = starts(cu_k)?,
+        Keys::Blocks { table, lengths, blocks, block, .. } => {
+            (args.table, args.lengths) = (table.data, lengths.data);
+            [args.table_row, args.table_step] = strides(table, [0, 1])?;
+            args.lengths_step = step(lengths)?;
+            args.index_kind = kind_of(table.dtype)?;
+            args.blocks = blocks.min(no_block(table.dtype));
+            if args.blocks > MAX_BLOCKS {
+                let (what, got) = ("the number of blocks", blocks);
+                return Err(Refused::Limit { what, got, max: MAX_BLOCKS });
+            }
+            args.block = block.max(1);
+            (args.block_magic, args.block_shift) = magic(block);
+        }
+    }
+    Ok(args)
+}
+
+/// The call as attention of one batch entry of all queries, which is what its strides are.
+fn arguments(call: &Ragged<'_>, most_keys: u64) -> Result<(AttentionArgs, u64), Refused> {
+    const ROWS: [isize; 4] = [-1, 1, 0, 2];
+    let of_keys = match call.keys {
+        Keys::SideBySide { .. } => ROWS,
+        Keys::Blocks { .. } => [0, 2, 1, 3],
+    };
+    let (of_q, of_o) = (strides(call.q, ROWS)?, strides(call.o, ROWS)?);
+    let (of_k, of_v) = (strides(call.k, of_keys)?, strides(call.v, of_keys)?);
+    let of_lse = call.lse.map(|lse| strides(lse, [-1, 1, 0])).transpose()?.unwrap_or_default();
+    let whole = Attention {
+        batch: 1,
+        heads: call.heads,
+        kv_heads: call.kv_heads,
+        t: call.n,
+        s: most_keys,
+        d: call.d,
+        dv: call.dv,
+        q: OperandView { strides: &of_q, ..call.q },
+        k: OperandView { strides: &of_k, ..call.k },
+        v: OperandView { strides: &of_v, ..call.v },
+        o: OperandView { strides: &of_o, ..call.o },
+        mask: None,
+        slopes: call.slopes,
+        sinks: call.sinks,
+        lse: call.lse.map(|lse| OperandView { strides: &of_lse, ..lse }),
+        scale: call.scale,
+        causal: call.causal,
+        window: call.window,
+        softcap: call.softcap,
+    };
+    let args = attention::checked(&whole)?;
+    let visible = attention::visible_keys(&whole, &args);
+    Ok((args, visible))
+}
+
+/// Prepares a call. `kv_heads` must divide `heads`.
+pub fn prepare(call: &Ragged<'_>, device: &Device) -> Result<Plan, Refused> {
+    let max = u64::from(u32::MAX) - 1;
+    if call.sequences > max {
+        return Err(Refused::Limit { what: "the number of sequences", got: call.sequences, max });
+    }
+    let (t, widest) = (call.q.dtype, call.d.max(call.dv));
+    let (attention, visible) = arguments(call, most_keys(call)?)?;
+    let mut args = places(call, attention)?;
+    let group = args.attention.group;
+    let rows = call.n.checked_mul(group).ok_or(Refused::Size)?;
+    // As many blocks as `Ragged` in the source counts.
+    let blocks = |size: u64| {
+        let spare = if group.is_multiple_of(size) { 0 } else { call.sequences };
+        (rows / size + spare).checked_mul(call.kv_heads).ok_or(Refused::Size)
+    };
+    // Even without rows, the indices are checked.
+    let launch = |variant, blocks: u64| {
+        Ok(Launch::over(need("attention", variant, &[t])?, blocks.max(1), 1, u64::MAX))
+    };
+    let by_row = device.tuning.is_by_row();
+    let few = (rows <= FEW_ROWS.saturating_mul(call.sequences) || by_row) && widest <= WHOLE_HEAD;
+    if !few {
+        let size = attention::tile(t, call.dv).1;
+        let fitting = TILES.iter().find(|(_, _, most)| call.dv <= u64::from(*most));
+        let (variant, ..) = *fitting.unwrap_or(&TILES[2]);
+        args.attention.value_parts = attention::value_parts(call.dv);
+        let tiles = blocks(size)?.checked_mul(args.attention.value_parts).ok_or(Refused::Size)?;
+        return Ok(Plan { main: launch(variant, tiles)?, combine: None, workspace: 0, args });
+    }
+    let single = group == 1 && call.n <= call.sequences && !by_row;
+    let (variant, together) = ROWS[usize::from(!single && t != ElementType::F64)];
+    let splits = if by_row { 1 } else { attention::parts(visible, blocks(together)?, device) };
+    args.attention.splits = splits;
+    args.attention.lanes = attention::lanes(widest, together);
+    args.least = device.tuning.decode_keys();
+    let main = launch(variant, blocks(together)?.checked_mul(splits).ok_or(Refused::Size)?)?;
+    if splits == 1 {
+        return Ok(Plan { main, combine: None, workspace: 0, args });
+    }
+    let lines = rows.checked_mul(call.kv_heads).ok_or(Refused::Size)?;
+    let combine = Launch::over(need("attention", "combine", &[t])?, lines, 1, device.row_blocks());
+    let workspace = attention::partial_bytes(t, call.dv, lines, splits)?;
+    Ok(Plan { main, combine: Some(combine), workspace, args })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn division_by_a_block_is_exact() {
+        let blocks =
+            (1..70).chain([100, 127, 128, 1000, 65_535, 65_537, (1 << 30) + 1, MAX_KEYS - 1, MAX_KEYS]);
+        for block in blocks {
+            let (magic, shift) = magic(block);
+            let near = |n: u64| (n * block).saturating_sub(2)..=n * block + 2;
+            let last = (MAX_KEYS - 1) / block;
+            let keys = (0..9).flat_map(near).chain(near(last)).chain(near(last / 3)).chain([MAX_KEYS - 1]);
+            for key in keys.filter(|key| *key < MAX_KEYS) {
+                assert_eq!(((2 * key * u64::from(magic)) >> 32) >> shift, key / block, "{key} / {block}");
+            }
+        }
+    }
+}
