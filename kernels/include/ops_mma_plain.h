@@ -67,23 +67,23 @@ OPS_DEVICE void mma(const MmaFragment<T, SIZE>& a, const MmaFragment<T, SIZE>& b
         __builtin_memcpy(&out, all[slot.lane] + slot.element * sizeof(T), sizeof(T));
         return mma_read(out);
     };
-    bool same = true;
-    for (u32 l = 0; OPS_MATRIX == 11 && l < 16; l++) {
-        same = same && __builtin_memcmp(wave.a[l], wave.a[l + 16], sizeof a) == 0;
-        same = same && __builtin_memcmp(wave.b[l], wave.b[l + 16], sizeof b) == 0;
-    }
+    // Each layout has a column of C in lanes that are equal modulo SIZE.
+    const u32 me = lane_id(), j = me % SIZE;
+    // The two halves of the wave hold the same rows. The product of rows that differ is undefined.
+    auto differs = [](const unsigned char (&all)[OPS_WAVE][32], u32 l) {
+        return OPS_MATRIX == 11 && __builtin_memcmp(all[l % 16], all[l % 16 + 16], sizeof(MmaFragment<T, SIZE>)) != 0;
+    };
+    const bool undefined = differs(wave.b, j);
+    T column[DEPTH];
+    for (u32 k = 0; k < DEPTH; k++) column[k] = element(wave.b, mma_operand_slot<T, SIZE>(j, k));
     for (u32 i = 0; i < SIZE; i++) {
-        for (u32 j = 0; j < SIZE; j++) {
-            MmaSlot to = mma_sum_slot<SIZE>(i, j);
-            if (to.lane != lane_id()) continue;
-            auto sum = c.v[to.element];
-            for (u32 k = 0; k < DEPTH; k++) {
-                sum = mma_product(element(wave.a, mma_operand_slot<T, SIZE>(i, k)),
-                                  element(wave.b, mma_operand_slot<T, SIZE>(j, k)), sum);
-            }
-            // If the two halves of the wave differ, the product is undefined.
-            c.v[to.element] = same ? sum : bits_as<decltype(sum)>(0xffffffffu);
+        const MmaSlot to = mma_sum_slot<SIZE>(i, j);
+        if (to.lane != me) continue;
+        auto sum = c.v[to.element];
+        for (u32 k = 0; k < DEPTH; k++) {
+            sum = mma_product(element(wave.a, mma_operand_slot<T, SIZE>(i, k)), column[k], sum);
         }
+        c.v[to.element] = undefined || differs(wave.a, i) ? bits_as<decltype(sum)>(0xffffffffu) : sum;
     }
     ballot(true);
 }

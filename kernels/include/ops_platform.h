@@ -134,12 +134,14 @@ OPS_DEVICE u32 block_dim() { return blockDim.x; }
 OPS_DEVICE u32 grid_x() { return gridDim.x; }
 #else
 static const OpsHostApi* host_api;
-OPS_DEVICE u32 thread_x() { return host_api->index()->thread[0]; }
-OPS_DEVICE u32 block_x() { return host_api->index()->block[0]; }
-OPS_DEVICE u32 block_y() { return host_api->index()->block[1]; }
-OPS_DEVICE u32 block_z() { return host_api->index()->block[2]; }
-OPS_DEVICE u32 block_dim() { return host_api->index()->block_dim[0]; }
-OPS_DEVICE u32 grid_x() { return host_api->index()->grid_dim[0]; }
+// A thread's indices stay where they are until it returns, so that the compiler need not ask for them twice.
+__attribute__((const, noinline, unused)) static const OpsHostIndex* host_index() { return host_api->index(); }
+OPS_DEVICE u32 thread_x() { return host_index()->thread[0]; }
+OPS_DEVICE u32 block_x() { return host_index()->block[0]; }
+OPS_DEVICE u32 block_y() { return host_index()->block[1]; }
+OPS_DEVICE u32 block_z() { return host_index()->block[2]; }
+OPS_DEVICE u32 block_dim() { return host_index()->block_dim[0]; }
+OPS_DEVICE u32 grid_x() { return host_index()->grid_dim[0]; }
 #endif
 
 OPS_DEVICE u32 lane_id() { return thread_x() & (OPS_WAVE - 1); }

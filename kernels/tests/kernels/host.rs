@@ -56,6 +56,15 @@ pub(crate) fn run_program(stem: &str, text: &str) -> String {
     String::from_utf8_lossy(&out.stdout).into_owned()
 }
 
+/// Conversions of f16 and fused products are functions without these, which take most of the time of many kernels.
+fn processor_options() -> Vec<String> {
+    #[cfg(target_arch = "x86_64")]
+    if std::arch::is_x86_feature_detected!("f16c") && std::arch::is_x86_feature_detected!("fma") {
+        return ["-mf16c", "-mfma"].map(String::from).to_vec();
+    }
+    Vec::new()
+}
+
 static ENGINE: LazyLock<Library> = LazyLock::new(|| {
     let text = include_str!("../host/engine.cpp")
         .replace("#include \"../../include/ops_host.h\"", &source::HOST_HEADER.replace("#pragma once", ""));
@@ -75,7 +84,7 @@ fn module(family: Family, wave: u32, matrix: Option<Matrix>) -> Slot {
     slot.get_or_init(|| {
         let stem = format!("{}-{}", family.name(), matrix.map_or(wave.to_string(), |m| format!("{m:?}")));
         let text = source::unit(family, instances().iter().filter(|k| k.runs_with(matrix)));
-        let path = compile(&stem, &text, &source::host_options(wave, matrix));
+        let path = compile(&stem, &text, &[source::host_options(wave, matrix), processor_options()].concat());
         // SAFETY: as for the engine; ops_host_bind stores the pointer, which lives as long as the engine.
         unsafe {
             let library = Library::new(path).expect("the module loads");

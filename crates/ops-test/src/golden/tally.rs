@@ -21,13 +21,29 @@ impl Tally {
     /// # Errors
     /// The folder or one of its cases cannot be read.
     pub fn of<B: SuiteBackend>(backend: &B, folder: &Path) -> Result<Self, FileError> {
+        Self::where_op(backend, folder, |_| true)
+    }
+
+    /// Replays the cases of a folder whose op is wanted, in order of name.
+    ///
+    /// # Errors
+    /// As [`of`](Tally::of).
+    pub fn where_op<B: SuiteBackend>(
+        backend: &B,
+        folder: &Path,
+        wanted: impl Fn(&str) -> bool,
+    ) -> Result<Self, FileError> {
         let paths: Result<Vec<PathBuf>, _> = std::fs::read_dir(folder)?.map(|e| Ok(e?.path())).collect();
         let mut paths = paths.map_err(FileError::Io)?;
         paths.retain(|p| p.extension().is_some_and(|e| e == "safetensors"));
         paths.sort();
         let mut tally = Tally::default();
         for path in paths {
-            let result = Golden::load(&path)?.replay(backend);
+            let golden = Golden::load(&path)?;
+            if !wanted(golden.op()) {
+                continue;
+            }
+            let result = golden.replay(backend);
             let name = || format!("{}: {result}", path.file_stem().unwrap_or_default().display());
             match result.status {
                 Status::Ok => tally.ok += 1,
@@ -40,6 +56,11 @@ impl Tally {
             }
         }
         Ok(tally)
+    }
+
+    /// Cases with right results.
+    pub fn ok(&self) -> usize {
+        self.ok
     }
 }
 

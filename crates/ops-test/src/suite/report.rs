@@ -13,6 +13,8 @@ pub struct Filter {
     pub dtype: Option<DType>,
     /// Only cases whose name contains this text.
     pub name: Option<String>,
+    /// Only cases with one of these names, unless there are none.
+    pub names: Vec<String>,
     /// No case after the first that fails.
     pub until_failure: bool,
     /// With `Some(4)`, each op runs in about one in four of its types, and the next op in different ones.
@@ -36,6 +38,7 @@ impl Filter {
     }
     pub(crate) fn wants_case(&self, name: &str) -> bool {
         self.name.as_deref().is_none_or(|part| name.contains(part))
+            && (self.names.is_empty() || self.names.iter().any(|one| one == name))
     }
 }
 

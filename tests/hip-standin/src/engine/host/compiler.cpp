@@ -105,7 +105,14 @@ std::vector<std::string> command_line(const RtcOptions& options, const fs::path&
   std::vector<std::string> command = {config().compiler, "-O2", "-fPIC", "-shared", "-std=c++17", "-fno-exceptions",
                                       "-fno-rtti",
                                       // GPU code reads LDS and vectors of values through pointers of other types.
-                                      "-fno-strict-aliasing", "-DOPS_HOST=1", "-I" + (folder / "include").string()};
+                                      "-fno-strict-aliasing", "-DOPS_HOST=1", "-I" + (folder / "include").string(),
+                                      // A product and a sum are rounded on their own unless the kernel fuses them.
+                                      "-ffp-contract=off", "-fno-math-errno"};
+#if defined(__x86_64__)
+  // Conversions of f16 and fused products are functions otherwise, which take most of the time of many kernels.
+  if (__builtin_cpu_supports("f16c") && __builtin_cpu_supports("fma"))
+    command.insert(command.end(), {"-mf16c", "-mfma"});
+#endif
   // A unique symbol would keep the module loaded after its last dlclose. clang emits none and rejects the option.
   if (!compiler_is_clang()) command.push_back("-fno-gnu-unique");
   command.insert(command.end(), options.defines_and_includes.begin(), options.defines_and_includes.end());
