@@ -177,6 +177,14 @@ mod tests {
     use ops_core::ops::registry::Group;
 
     #[test]
+    fn names_select_whole_names() {
+        let filter = Filter { names: vec!["a(x)".into(), "b(x)".into()], ..Filter::all() };
+        assert!(filter.wants_case("a(x)") && filter.wants_case("b(x)"));
+        assert!(!filter.wants_case("a(x), b(x)") && !filter.wants_case("a("));
+        assert!(Filter::all().wants_case("a("));
+    }
+
+    #[test]
     fn every_op_and_every_type_has_a_turn() {
         let filter = Filter { one_type_in: Some(4), ..Filter::all() };
         for entry in entries() {
