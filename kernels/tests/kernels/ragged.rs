@@ -227,7 +227,7 @@ fn check<T: Element>(call: &Call<'_>, (variant, parts): (&str, bool), compute_un
 
 fn every_kernel<T: Element>() {
     let few = if T::DTYPE == ops_kernels::ElementType::F64 { "ragged_rows1" } else { "ragged_rows4" };
-    const MIXED: &[[u32; 2]] = &[[1, 33], [0, 5], [50, 60], [3, 3], [0, 0], [7, 64], [5, 2]];
+    const MIXED: &[[u32; 2]] = &[[1, 33], [0, 5], [50, 60], [3, 3], [0, 0], [7, 64]];
     check::<T>(&causal([4, 2, 16, 16], MIXED), ("ragged_head64", false), 1);
     check::<T>(&causal([6, 2, 33, 100], MIXED), ("ragged_head128", false), 1);
     check::<T>(&causal([4, 2, 260, 264], MIXED), ("ragged_head256", false), 1);
