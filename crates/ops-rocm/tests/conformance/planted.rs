@@ -60,12 +60,16 @@ fn a_rotation_the_wrong_way_round() {
 
 #[test]
 fn attention_that_misses_the_last_key() {
-    is_found(
-        "attention_that_misses_the_last_key",
-        "attention",
-        "position(args) + args.right + 1",
-        "position(args) + args.right",
-    );
+    misses_the_last_key("attention_that_misses_the_last_key", "attention");
+}
+
+#[test]
+fn attention_over_sequences_that_misses_the_last_key() {
+    misses_the_last_key("attention_over_sequences_that_misses_the_last_key", "attention_varlen");
+}
+
+fn misses_the_last_key(test: &str, op: &str) {
+    is_found(test, op, "position(args, of) + args.right + 1", "position(args, of) + args.right");
 }
 
 #[test]
