@@ -102,7 +102,7 @@ fn six_bit_scales(offsets: &mut __m512, block: &[u8], x: &Prepared) -> __m512 {
     scales
 }
 
-/// Adds the products of vector `v` of the codes: two steps, of which the first is `4 · (v / 2) + v % 2` and the other two later.
+/// Adds the products of vector `v` of the codes: step `4 · (v / 2) + v % 2` in its lower half, and the next but one in the upper.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c")]
 fn add_steps(acc: &mut [__m512; 3], codes: __m512i, scales: __m512, x: &Prepared, v: usize) {
