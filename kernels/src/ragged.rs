@@ -1,5 +1,5 @@
 //! Attention over sequences that differ in length, whose keys lie side by side or in the blocks of a cache. The kernels are those
-//! of [`attention`](crate::attention) on vector units; they read on the device where each sequence begins and ends.
+//! of [`crate::attention`] on vector units; they read on the device where each sequence begins and ends.
 use crate::attention::{self, Attention, AttentionArgs, FEW_ROWS, WHOLE_HEAD};
 use crate::index::{Report, kind_of};
 use crate::instances::{Arguments, Table};
