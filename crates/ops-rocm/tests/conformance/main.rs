@@ -308,8 +308,13 @@ const ELSEWHERE: [Except; 3] = [
                         && on_matrix(&k.types[1])
                         && [k.types[1], ElementType::F32].contains(&k.types[0])
                 }
-                // Heads wider than 256 have no tiles on matrix units.
-                Family::Attention => k.op == "attention" && on_matrix(&k.types[0]) && k.variant != "head256",
+                // Heads wider than 256, and sequences that differ in length, have no tiles on matrix units.
+                Family::Attention => {
+                    k.op == "attention"
+                        && on_matrix(&k.types[0])
+                        && k.variant != "head256"
+                        && !k.variant.starts_with("ragged")
+                }
                 _ => false,
             }
         },
