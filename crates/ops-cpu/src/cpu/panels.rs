@@ -22,7 +22,7 @@ const MIN_OUTPUTS: usize = 16;
 /// Above this many rows of `x`, each thread gets one part.
 const MAX_SPLIT_ROWS: usize = 4;
 
-/// The packed layout of a weight `[n, k]`. Floats are store_sums in panels as wide as a kernel's block of columns, and
+/// The packed layout of a weight `[n, k]`. Floats are stored in panels as wide as a kernel's block of columns, and
 /// quantized blocks in tiles of sixteen rows. The size equals that of the plain weight, rounded up to a whole panel or tile.
 pub(super) static PANELS: Packing = Packing::new("panels", packed_size, 64, unpack);
 

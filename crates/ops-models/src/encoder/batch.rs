@@ -60,7 +60,8 @@ pub(super) struct Batch<B: Backend> {
     pub(super) starts: TensorOf<B, u32>,
     /// The number of each text, then the number of texts.
     pub(super) numbers: TensorOf<B, u32>,
-    lengths: Vec<usize>,
+    /// The number of tokens of every text, if it is the same.
+    pub(super) common_length: Option<usize>,
 }
 
 impl<B: Backend> Batch<B> {
@@ -85,16 +86,7 @@ impl<B: Backend> Batch<B> {
             places: tensor(&places)?,
             starts: tensor(&starts)?,
             numbers: tensor(&numbers)?,
-            lengths,
+            common_length: lengths.first().copied().filter(|len| lengths.iter().all(|own| own == len)),
         })
-    }
-
-    /// The number of tokens of every text, if it is the same.
-    pub(super) fn common_length(&self) -> Option<usize> {
-        self.lengths
-            .iter()
-            .copied()
-            .reduce(|len, own| if own == len { len } else { 0 })
-            .filter(|len| *len > 0)
     }
 }

@@ -116,7 +116,7 @@ impl<T: Float, B: Transformer<T>> Encoder<T, B> {
         let all = layer.query_key_value.apply(b, x.as_ref())?;
         let mut o = b.empty(Shape::new(x.dims())?)?;
         let (extras, op) = (AttentionExtras::new(), Attention::full());
-        if let Some(len) = batch.common_length() {
+        if let Some(len) = batch.common_length {
             let by_head = |heads: usize| [batch.count, len, heads, dim / self.config.heads];
             // The heads of query, key and value side by side, viewed as [texts, heads, tokens, features] without a copy.
             let part = |i: usize| {

@@ -18,8 +18,8 @@ use crate::isa::{Isa, Level};
 pub const SUPER_BLOCK: usize = 256;
 /// Steps of a super-block.
 pub(super) const STEPS: usize = 8;
-/// Rows of weights that meet a row of activations before the next one does.
-const ROWS: usize = 4;
+/// Rows of weights that are multiplied side by side.
+const ROWS: usize = 2;
 
 /// A format of super-blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -72,13 +72,11 @@ pub fn multiply_super_rows(
     for (g, rows) in raw.chunks(ROWS * row_bytes).enumerate() {
         for (i, x) in prepared.chunks_exact(x.k() / SUPER_BLOCK).enumerate() {
             let y = &mut y.row_mut(i)[g * ROWS..];
-            for (y, pair) in y.chunks_mut(2).zip(rows.chunks(2 * row_bytes)) {
-                match (y, pair.split_at_checked(row_bytes)) {
-                    ([first, second], Some((one, other))) => {
-                        [*first, *second] = products(isa, format, [one, other], x)
-                    }
-                    (y, _) => y.iter_mut().for_each(|y| [*y] = products(isa, format, [pair], x)),
-                }
+            let (first, second) = rows.split_at(row_bytes);
+            if second.is_empty() {
+                [y[0]] = products(isa, format, [first], x);
+            } else {
+                [y[0], y[1]] = products(isa, format, [first, second], x);
             }
         }
     }
