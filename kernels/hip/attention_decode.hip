@@ -1,233 +1,377 @@
-// Attention for few queries: ROWS rows of one key head against one part of its keys. Each key is read
-// once for all rows. A group of lanes processes one key at a time, eight elements per lane, with its
-// own online softmax. Groups and waves are merged at the end; attention_combine merges the parts.
+// Attention for few queries: ROWS rows of one key head against one part of its keys. Each key is read and
+// converted once for all rows. A group of LANES lanes takes several keys at a time, eight elements per lane,
+// and makes one step of its own online softmax for all of them. Groups and waves are merged at the end;
+// attention_combine merges the parts.
 #include "ops_sequences.h"
 
 namespace ops {
 
 constexpr u32 DECODE_BLOCK = 256;
-constexpr u32 SLICE = 8;       // elements of d per lane
-constexpr u32 DECODE_D = 256;  // largest head size
+constexpr u32 SLICE = 8;  // elements of d per lane
 constexpr u32 DECODE_WAVES = DECODE_BLOCK / 32;
 
-// LDS slots, in elements of the accumulator type: the output, maximum and sum of one row for every wave.
-constexpr u32 DECODE_SLOTS = DECODE_WAVES * (DECODE_D + 2);
+// Keys that a group of lanes takes at a time: 64 bytes for each lane.
+template <typename T> OPS_DEVICE constexpr u32 decode_keys() { return 8 / sizeof(T); }
 
-// The online softmax of ROWS rows over the keys of one group of lanes. Every lane has SLICE columns of
-// all rows. The maximum and sum of a row are in the lanes whose index modulo ROWS is the row.
-template <typename A, u32 ROWS> struct Running {
-    u32 lanes;
-    A most, sum, out[ROWS][SLICE];
+// Rows whose results pass through LDS at a time, so that they take as much as those of four rows of 128 columns.
+template <u32 LANES, u32 ROWS> OPS_DEVICE constexpr u32 merged_rows() { return LANES * ROWS > 64 ? 64 / LANES : ROWS; }
+// LDS slots, in elements of the accumulator type: for each wave and row the output, the maximum and the sum.
+template <u32 LANES, u32 ROWS> OPS_DEVICE constexpr u32 decode_slots() {
+    return DECODE_WAVES * merged_rows<LANES, ROWS>() * (LANES * SLICE + 2);
+}
 
-    OPS_METHOD Running(u32 group) : lanes(group), most(-A(infinity32())), sum(0) {
+// Sums each of C values over a group of LANES lanes. Lane l gets the sum of value l % C. In each step, two lanes
+// exchange halves: each sends the values that the other keeps.
+template <u32 LANES, u32 C, u32 HALF = C / 2, typename A> OPS_DEVICE A sum_values(A (&value)[C], u32 lane) {
+    if constexpr (HALF > 0) {
+        bool upper = (lane & HALF) != 0;
+        OPS_UNROLL
+        for (u32 i = 0; i < HALF; i++) {
+            A low = value[i], high = value[i + HALF];
+            value[i] = (upper ? high : low) + exchange(upper ? low : high, HALF);
+        }
+        return sum_values<LANES, C, HALF / 2>(value, lane);
+    } else {
+        A total = value[0];
+        OPS_UNROLL
+        for (u32 mask = C; mask < LANES; mask *= 2) total += exchange(total, mask);
+        return total;
+    }
+}
+
+// What a group of lanes has of ROWS rows: every lane has SLICE columns of all rows, and the scores of its own row, which is its
+// number modulo ROWS. Of the C scores of a step, lane l has score l % SPREAD, and those that follow it at a distance of SPREAD. Scores are
+// numbered by key, then by row.
+template <u32 LANES, u32 ROWS, typename T, typename S> struct Decoder {
+    using A = acc_t<T>;
+    using Slice = Pack<T, SLICE>;
+    static constexpr u32 KEYS = decode_keys<T>(), C = KEYS * ROWS;
+    static constexpr u32 SPREAD = C < LANES ? C : LANES, SCORES = C / SPREAD;
+    static constexpr u32 WAVE_KEYS = OPS_WAVE / LANES * KEYS;  // that a wave takes at a time
+    static constexpr u32 BLOCK_KEYS = DECODE_BLOCK / LANES * KEYS;
+    // A place that has to be looked up is, one step ahead, each by another lane.
+    static constexpr bool LOOKS_UP = !same<S, u64>::value;
+    using Place = typename KeyPlace<S>::type;
+
+    const AttentionArgs& arguments;
+    const S& of;
+    u64 kv_head;
+    i64 end;     // of the keys
+    bool packs;  // whether all keys and values can be read in packs
+    u32 lane;
+    Slice k[KEYS], v[KEYS];
+    Place here, ahead;
+    A q[ROWS][SLICE], out[ROWS][SLICE];
+    A most, sum;  // of the lane's own row. The maximum is the group's, the sum the lane's.
+
+    OPS_METHOD Decoder(const AttentionArgs& args, const S& sequence, u64 head, bool aligned)
+        : arguments(args), of(sequence), kv_head(head), end(0), packs(aligned), k(), v(), here(), ahead(), most(-A(infinity32())), sum(0) {
+        lane = lane_id() & (LANES - 1);
         OPS_UNROLL
         for (u32 r = 0; r < ROWS; r++) {
             OPS_UNROLL
             for (u32 i = 0; i < SLICE; i++) out[r][i] = 0;
         }
     }
-    // Adds a key. `score` is the score for this lane's own row.
-    OPS_METHOD void add(Score<A> score, const A (&v)[SLICE]) {
-        A highest = score.visible ? maximum(most, score.value) : most;
-        A base = finite_base(highest);
-        A shrink = exp(most - base), p = score.visible ? exp(score.value - base) : A(-1);
-        most = highest;
-        sum = sum * shrink + (score.visible ? p : A(0));
+
+    OPS_METHOD void load_queries(u64 row0, u64 last) {
+        const AttentionArgs& args = reread(arguments);
+        bool aligned = rows_take_packs<T>(args.q);
         OPS_UNROLL
         for (u32 r = 0; r < ROWS; r++) {
-            A weight = shuffle(p, r, lanes), factor = shuffle(shrink, r, lanes);
-            bool seen = !(weight < A(0));  // an invisible key contributes nothing, whatever its values
+            QueryRow row(args, kv_head, row0 + r < last ? row0 + r : last);
+            const T* from = static_cast<const T*>(args.q.data) + row.offset(args.q, of);
+            Slice held = load_slice<SLICE>(from, args.q.stride[5], opaque(lane) * SLICE, args.d, aligned);
             OPS_UNROLL
-            for (u32 i = 0; i < SLICE; i++) {
-                A kept = out[r][i] * factor;
-                out[r][i] = seen ? mad(weight, v[i], kept) : kept;
+            for (u32 i = 0; i < SLICE; i++) q[r][i] = widen(held.v[i]);
+        }
+    }
+
+    // ---- keys and values: the group's KEYS keys of the wave's step that begins at key `at` ----
+
+    OPS_METHOD u32 first_of(i64 at) const { return u32(at) + opaque(lane_id()) / LANES * KEYS; }
+    OPS_METHOD u32 inside(u32 key) const { return key < u32(end) ? key : u32(end) - 1; }
+    OPS_METHOD void look_up(i64 at) {
+        if constexpr (LOOKS_UP) ahead = place_of(of, i64(inside(first_of(at) + opaque(lane) % KEYS)));
+    }
+    // The offset of key j of the step. Past the end, the last key is read again.
+    OPS_METHOD i64 offset_of_key(const Operand& rows, i64 at, u32 j) const {
+        if constexpr (LOOKS_UP) {
+            return key_offset(rows, Place{broadcast<LANES>(here.block, j), broadcast<LANES>(here.row, j)});
+        } else {
+            return key_offset(rows, i64(inside(first_of(at) + j)));
+        }
+    }
+    OPS_METHOD void fetch(Slice (&to)[KEYS], const Operand& rows, u64 width, i64 at) {
+        const T* from = static_cast<const T*>(rows.data) + head_offset(rows, of, kv_head);
+        u32 column = opaque(lane) * SLICE;
+        if (packs && !LOOKS_UP && at + WAVE_KEYS <= end) {
+            from += i64(first_of(at)) * rows.stride[4] + column;
+            OPS_UNROLL
+            for (u32 j = 0; j < KEYS; j++) {
+                if (column < width) to[j] = load_packs<SLICE>(from);
+                from += rows.stride[4];
+            }
+        } else if (packs) {
+            from += column;
+            OPS_UNROLL
+            for (u32 j = 0; j < KEYS; j++) {
+                i64 offset = offset_of_key(rows, at, j);
+                if (column < width) to[j] = load_packs<SLICE>(from + offset);
+            }
+        } else {
+            // Not unrolled, because the loads of single elements are many instructions.
+            OPS_NO_UNROLL
+            for (u32 j = 0; j < KEYS; j++) {
+                OPS_UNROLL
+                for (u32 n = 0; n + 1 < KEYS; n++) to[n] = to[n + 1];
+                to[KEYS - 1] = load_slice<SLICE>(from + offset_of_key(rows, at, j), rows.stride[5], column, width, false);
             }
         }
     }
-    // Merges the groups of lanes of the wave.
-    OPS_METHOD void merge() {
-        for (u32 mask = lanes; mask < OPS_WAVE; mask *= 2) {
-            A other = shuffle_xor(most, mask, OPS_WAVE);
-            A highest = maximum(most, other), base = finite_base(highest);
-            A mine = exp(most - base), theirs = exp(other - base);
-            most = highest;
-            sum = sum * mine + shuffle_xor(sum, mask, OPS_WAVE) * theirs;
+    OPS_METHOD void fetch_keys(i64 at) {
+        const AttentionArgs& args = reread(arguments);
+        here = ahead;
+        fetch(k, args.k, args.d, at);
+    }
+    OPS_METHOD void fetch_values(i64 at) {
+        const AttentionArgs& args = reread(arguments);
+        fetch(v, args.v, args.dv, at);
+        look_up(at + BLOCK_KEYS);
+    }
+
+    // ---- a step ----
+
+    OPS_METHOD void dots(A (&dot)[SCORES][SPREAD]) const {
+        OPS_UNROLL
+        for (u32 j = 0; j < KEYS; j++) {
             OPS_UNROLL
             for (u32 r = 0; r < ROWS; r++) {
-                A keep = shuffle(mine, r, lanes), take = shuffle(theirs, r, lanes);
+                const u32 n = j * ROWS + r;
+                A& sum_of_row = dot[n / SPREAD][n % SPREAD];
+                sum_of_row = 0;
                 OPS_UNROLL
-                for (u32 i = 0; i < SLICE; i++) {
-                    out[r][i] = out[r][i] * keep + shuffle_xor(out[r][i], mask, OPS_WAVE) * take;
+                for (u32 i = 0; i < SLICE; i++) sum_of_row = mad(q[r][i], A(widen(k[j].v[i])), sum_of_row);
+            }
+        }
+    }
+
+    // The score of the lane's own row and of a key of the step: `visible` for all rows, and nothing but scaled, where `plain`.
+    OPS_METHOD Score<A> score(const QueryRow& row, i64 at, u32 s, A dot, bool plain) const {
+        const AttentionArgs& args = reread(arguments);
+        if (plain) return Score<A>{dot * A(args.scale), true};
+        u32 key = first_of(at) + (s * SPREAD + lane % SPREAD) / ROWS;
+        Score<A> out = score_of<T>(args, of, row, i64(key), dot);
+        out.visible = out.visible && i64(key) < end;
+        return out;
+    }
+
+    // Makes powers of scores, -1 of those that are not visible, and rescales the sums and outputs so far.
+    OPS_METHOD void soften(A (&power)[SCORES], const Score<A> (&score)[SCORES]) {
+        A highest = most;
+        OPS_UNROLL
+        for (u32 s = 0; s < SCORES; s++) highest = score[s].visible ? maximum(highest, score[s].value) : highest;
+        OPS_UNROLL
+        for (u32 mask = ROWS; mask < SPREAD; mask *= 2) highest = maximum(highest, exchange(highest, mask));
+        A base = finite_base(highest);
+        // A wave whose maxima stay would rescale by one.
+        if (ballot(!(highest == most)) != 0) {
+            A shrink = exp(most - base);
+            most = highest;
+            sum *= shrink;
+            OPS_UNROLL
+            for (u32 r = 0; r < ROWS; r++) {
+                A factor = broadcast<LANES>(shrink, r);
+                OPS_UNROLL
+                for (u32 i = 0; i < SLICE; i++) out[r][i] *= factor;
+            }
+        }
+        OPS_UNROLL
+        for (u32 s = 0; s < SCORES; s++) {
+            A p = exp(score[s].value - base);
+            sum += score[s].visible ? p : A(0);
+            power[s] = score[s].visible ? p : A(-1);
+        }
+    }
+
+    // Adds the values, weighted. PARTIAL: some keys are invisible to some rows. They contribute nothing, whatever their values.
+    template <bool PARTIAL> OPS_METHOD void weigh(const A (&power)[SCORES]) {
+        OPS_UNROLL
+        for (u32 j = 0; j < KEYS; j++) {
+            A weight[ROWS];
+            OPS_UNROLL
+            for (u32 r = 0; r < ROWS; r++) {
+                const u32 n = j * ROWS + r;
+                weight[r] = broadcast<LANES>(power[n / SPREAD], n % SPREAD);
+            }
+            OPS_UNROLL
+            for (u32 i = 0; i < SLICE; i++) {
+                A value = widen(v[j].v[i]);
+                OPS_UNROLL
+                for (u32 r = 0; r < ROWS; r++) {
+                    A more = mad(weight[r], value, out[r][i]);
+                    out[r][i] = PARTIAL && weight[r] < A(0) ? out[r][i] : more;
                 }
+            }
+        }
+    }
+
+    // ---- merging ----
+
+    // Merges the groups of the wave. Lanes below ROWS have their row's sum then.
+    OPS_METHOD void merge_groups() {
+        OPS_UNROLL
+        for (u32 mask = ROWS; mask < SPREAD; mask *= 2) sum += exchange(sum, mask);
+        OPS_UNROLL
+        for (u32 mask = LANES; mask < OPS_WAVE; mask *= 2) {
+            A other = exchange(most, mask), highest = maximum(most, other), base = finite_base(highest);
+            A mine = exp(most - base), theirs = exp(other - base);
+            most = highest;
+            sum = sum * mine + exchange(sum, mask) * theirs;
+            OPS_UNROLL
+            for (u32 r = 0; r < ROWS; r++) {
+                A keep = broadcast<LANES>(mine, r), take = broadcast<LANES>(theirs, r);
+                OPS_UNROLL
+                for (u32 i = 0; i < SLICE; i++) out[r][i] = out[r][i] * keep + exchange(out[r][i], mask) * take;
             }
         }
     }
 };
 
-// Sums `value` over a group of lanes. Each lane gets the total of the row given by its index modulo
-// ROWS. In each step, two lanes exchange halves: each sends the rows that the other keeps.
-template <u32 C, u32 ROWS, typename A> OPS_DEVICE A sum_rows(A (&value)[ROWS], u32 lanes) {
-    if constexpr (C > 1) {
-        bool upper = (lane_id() & (C / 2)) != 0;
+// Merges the waves of the block for COUNT rows from `row0` on. Writes results, or partial results if the keys are split.
+template <u32 LANES, u32 COUNT, typename T, typename A, typename S>
+OPS_DEVICE void finish_rows(const AttentionArgs& all_args, const A* scratch, const S& of, u64 kv_head, u64 row0, u64 split) {
+    constexpr u32 WIDTH = LANES * SLICE, WAVES = DECODE_BLOCK / OPS_WAVE;
+    const A* stats = scratch + WAVES * COUNT * WIDTH;
+    OPS_NO_UNROLL
+    for (u32 at = thread_x(); at < COUNT * WIDTH; at += DECODE_BLOCK) {
+        const AttentionArgs& args = reread(all_args);
+        u32 r = at / WIDTH, column = at % WIDTH;
+        u64 row = row0 + r;
+        if (row >= queries_of(args, of) * args.group) return;
+        A most = -A(infinity32()), sum = 0, out = 0;
         OPS_UNROLL
-        for (u32 i = 0; i < C / 2; i++) {
-            A send = upper ? value[i] : value[i + C / 2];
-            A keep = upper ? value[i + C / 2] : value[i];
-            value[i] = keep + shuffle_xor(send, C / 2, lanes);
+        for (u32 w = 0; w < WAVES; w++) most = maximum(most, stats[(w * COUNT + r) * 2]);
+        A base = finite_base(most);
+        OPS_UNROLL
+        for (u32 w = 0; w < WAVES; w++) {
+            A factor = exp(stats[(w * COUNT + r) * 2] - base);
+            sum = mad(stats[(w * COUNT + r) * 2 + 1], factor, sum);
+            out = mad(scratch[(w * COUNT + r) * WIDTH + column], factor, out);
         }
-        return sum_rows<C / 2>(value, lanes);
-    } else {
-        A total = value[0];
-        for (u32 mask = ROWS; mask < lanes; mask *= 2) total += shuffle_xor(total, mask, lanes);
-        return total;
+        if (args.splits == 1) {
+            QueryRow query(args, kv_head, row);
+            T* to = static_cast<T*>(args.o.data) + query.offset(args.o, of);
+            if (column < args.dv) to[i64(column) * args.o.stride[5]] = narrow<T>(sum == A(0) ? A(0) : out / sum);
+            if (column == 0) store_lse(args, query, of, most, sum);
+            continue;
+        }
+        u64 line = partial_row(args, of, kv_head, row) * args.splits + split;
+        A* to = static_cast<A*>(args.partial) + line * (args.dv + 2);
+        if (column == 0) {
+            to[0] = most;
+            to[1] = sum;
+        }
+        if (column < args.dv) to[2 + column] = out;
     }
 }
 
-// Merges the waves of the block for one row. Writes the result, or a partial result if the keys are split.
-template <typename T, typename A, typename S>
-OPS_DEVICE void finish_row(const AttentionArgs& all_args, const A* scratch, const S& of, u64 kv_head, u64 row, u64 split) {
-    const AttentionArgs& args = reread(all_args);
-    constexpr u32 WAVES = DECODE_BLOCK / OPS_WAVE;
-    const A* lines = scratch + DECODE_WAVES * 2;
-    A most = -A(infinity32()), sum = 0, out = 0;
-    u32 at = thread_x();
-    for (u32 w = 0; w < WAVES; w++) most = maximum(most, scratch[w * 2]);
-    A base = finite_base(most);
-    for (u32 w = 0; w < WAVES; w++) {
-        A factor = exp(scratch[w * 2] - base);
-        sum = mad(scratch[w * 2 + 1], factor, sum);
-        if (at < args.dv) out = mad(lines[w * DECODE_D + at], factor, out);
-    }
-    if (row >= queries_of(args, of) * args.group) return;
-    if (args.splits == 1) {
-        QueryRow query(args, kv_head, row);
-        T* to = static_cast<T*>(args.o.data) + query.offset(args.o, of);
-        if (at < args.dv) to[i64(at) * args.o.stride[5]] = narrow<T>(sum == A(0) ? A(0) : out / sum);
-        if (at == 0) store_lse(args, query, of, most, sum);
-        return;
-    }
-    u64 line = partial_row(args, of, kv_head, row) * args.splits + split;
-    A* to = static_cast<A*>(args.partial) + line * (args.dv + 2);
-    if (at == 0) {
-        to[0] = most;
-        to[1] = sum;
-    }
-    if (at < args.dv) to[2 + at] = out;
-}
-
-template <u32 ROWS, typename T, typename S, typename Calls>
+template <u32 LANES, u32 ROWS, typename T, typename S, typename Calls>
 OPS_DEVICE void decode_rows(const Calls& calls, acc_t<T>* scratch) {
     using A = acc_t<T>;
-    u32 lanes = u32(calls.attention().lanes), groups = DECODE_BLOCK / lanes;
-    u32 slice = (lane_id() & (lanes - 1)) * SLICE;
-    bool q_packs = rows_take_packs<T>(calls.attention().q);
-    bool packs = rows_take_packs<T>(calls.attention().k) && rows_take_packs<T>(calls.attention().v);
+    using Rows = Decoder<LANES, ROWS, T, S>;
+    bool packs = rows_take_packs<T>(calls.attention().k) && rows_take_packs<T>(calls.attention().v) &&
+                 calls.attention().d % SLICE == 0 && calls.attention().dv % SLICE == 0;
     u32 blocks = grid_x();
     OPS_NO_UNROLL
-    for (u64 at = block_x();; at += blocks) {
+    for (u64 block = block_x();; block += blocks) {
         const AttentionArgs& args = reread(calls.attention());
-        if (at >= calls.count(args, ROWS) * args.splits) break;
-        u64 split = at % args.splits;
-        Work<S> work = calls.work(args, at / args.splits, ROWS);
+        if (block >= calls.count(args, ROWS) * args.splits) break;
+        u64 unit = quotient_of(block, args.splits), split = block - unit * args.splits;
+        Work<S> work = calls.work(args, unit, ROWS);
         if constexpr (Calls::SPARE) {
             if (work.part >= work.parts) continue;
         }
         const S& of = work.of;
         u64 kv_head = work.kv_head, rows = queries_of(args, of) * args.group, row0 = work.part * ROWS;
         u64 last = row0 + ROWS < rows ? row0 + ROWS - 1 : rows - 1;
-        const T* k = static_cast<const T*>(args.k.data) + head_offset(args.k, of, kv_head);
-        const T* v = static_cast<const T*>(args.v.data) + head_offset(args.v, of, kv_head);
-        A q[ROWS][SLICE];
-        OPS_UNROLL
-        for (u32 r = 0; r < ROWS; r++) {
-            QueryRow row(args, kv_head, row0 + r < last ? row0 + r : last);
-            u32 column = opaque(slice);
-            const T* from = static_cast<const T*>(args.q.data) + row.offset(args.q, of);
-            Pack<T, SLICE> held = load_slice<SLICE>(from, args.q.stride[5], column, args.d, q_packs);
-            OPS_UNROLL
-            for (u32 i = 0; i < SLICE; i++) q[r][i] = widen(held.v[i]);
+        QueryRow lowest(args, kv_head, row0), highest(args, kv_head, last);
+        Rows state(args, of, kv_head, packs);
+        // This part's range of the keys that any of the rows can see.
+        i64 first = lowest.first_key(args, of), end = highest.end_key(args, of);
+        if (end < first) end = first;
+        i64 share = calls.share(end - first, i64(args.splits), Rows::BLOCK_KEYS);
+        first += i64(split) * share;
+        state.end = first + share < end ? first + share : end;
+        // Keys between these are visible to all rows, if there is no mask.
+        i64 seen = highest.first_key(args, of), unseen = lowest.end_key(args, of);
+        if (unseen > state.end) unseen = state.end;
+        bool scaled = args.softcap == 0 && args.slopes == nullptr && !has_mask(args, of);
+        i64 at = first + same_in_wave(wave_id()) * Rows::WAVE_KEYS;
+        if (at < state.end) {
+            state.look_up(at);
+            state.fetch_keys(at);
+            state.fetch_values(at);
         }
+        state.load_queries(row0, last);
         u64 own = row0 + lane_id() % ROWS;
         QueryRow row(args, kv_head, own < last ? own : last);
-        Running<A, ROWS> state(lanes);
-        // One group of lanes of the first part counts the sink.
-        if (split == 0 && thread_x() < lanes) start_with_sink<T>(args, row, true, state.most, state.sum);
-        // This part's range of the keys that any of the rows can see.
-        i64 first = QueryRow(args, kv_head, row0).first_key(args, of), end = QueryRow(args, kv_head, last).end_key(args, of);
-        if (end < first) end = first;
-        i64 share = calls.share(end - first, i64(args.splits));
-        first += i64(split) * share;
-        end = first + share < end ? first + share : end;
-        // The group's next key is in flight while the current one is used. Past the end, the last key is read again.
-        // A place that has to be looked up is, one key earlier.
-        Pack<T, SLICE> ks, vs, next_k, next_v;
-        constexpr bool LOOKS_UP = !same<S, u64>::value;
-        typename KeyPlace<S>::type ahead{};
-        auto look = [&](i64 key) OPS_INLINE { return place_of(of, key < end ? key : end - 1); };
-        auto fetch = [&](i64 key) OPS_INLINE {
-            auto place = LOOKS_UP ? ahead : look(key);
-            u32 column = opaque(slice);
-            next_k = load_slice<SLICE>(k + key_offset(args.k, place), args.k.stride[5], column, args.d, packs);
-            next_v = load_slice<SLICE>(v + key_offset(args.v, place), args.v.stride[5], column, args.dv, packs);
-            if constexpr (LOOKS_UP) ahead = look(key + groups);
-        };
-        i64 key = first + i64(thread_x() / lanes);
-        if (first < end) {
-            if constexpr (LOOKS_UP) ahead = look(key);
-            fetch(key);
-        }
+        // One group of lanes of the first part has the sink, and one lane of each row counts it.
+        if (split == 0 && thread_x() < LANES) start_with_sink<T>(args, row, thread_x() < ROWS, state.most, state.sum);
         OPS_NO_UNROLL
-        for (i64 k0 = first; k0 < end; k0 += groups) {
-            const AttentionArgs& now = reread(args);
-            bool live = key < end;
-            i64 line = live ? key : end - 1;
-            ks = next_k;
-            vs = next_v;
-            key += groups;
-            fetch(key);
-            A value[SLICE], dot[ROWS];
+        for (; at < state.end; at += Rows::BLOCK_KEYS) {
+            i64 next = at + Rows::BLOCK_KEYS;
+            A dot[Rows::SCORES][Rows::SPREAD], power[Rows::SCORES];
+            state.dots(dot);
+            if (next < state.end) state.fetch_keys(next);
+            bool whole = at >= seen && at + Rows::WAVE_KEYS <= unseen;
+            Score<A> score[Rows::SCORES];
             OPS_UNROLL
-            for (u32 i = 0; i < SLICE; i++) value[i] = widen(ks.v[i]);
-            OPS_UNROLL
-            for (u32 r = 0; r < ROWS; r++) {
-                dot[r] = 0;
-                OPS_UNROLL
-                for (u32 i = 0; i < SLICE; i++) dot[r] = mad(q[r][i], value[i], dot[r]);
+            for (u32 s = 0; s < Rows::SCORES; s++) {
+                A total = sum_values<LANES>(dot[s], state.lane);
+                score[s] = state.score(row, at, s, total, whole && scaled);
             }
-            Score<A> score = score_of<T>(now, of, row, line, sum_rows<ROWS>(dot, lanes));
-            score.visible = score.visible && live;
-            OPS_UNROLL
-            for (u32 i = 0; i < SLICE; i++) value[i] = widen(vs.v[i]);
-            state.add(score, value);
+            state.soften(power, score);
+            if (whole && !has_mask(reread(args), of)) {
+                state.template weigh<false>(power);
+            } else {
+                state.template weigh<true>(power);
+            }
+            if (next < state.end) state.fetch_values(next);
         }
-        state.merge();
+        state.merge_groups();
+        constexpr u32 COUNT = merged_rows<LANES, ROWS>(), WIDTH = LANES * SLICE, WAVES = DECODE_BLOCK / OPS_WAVE;
         OPS_UNROLL
-        for (u32 r = 0; r < ROWS; r++) {
-            if (lane_id() == r) {
-                scratch[wave_id() * 2] = state.most;
-                scratch[wave_id() * 2 + 1] = state.sum;
-            }
-            A* line = scratch + DECODE_WAVES * 2 + wave_id() * DECODE_D + slice;
+        for (u32 r0 = 0; r0 < ROWS; r0 += COUNT) {
             OPS_UNROLL
-            for (u32 i = 0; i < SLICE; i++) {
-                if (lane_id() < lanes && slice < DECODE_D) line[i] = state.out[r][i];
+            for (u32 r = 0; r < COUNT; r++) {
+                u32 line = wave_id() * COUNT + r;
+                A* stats = scratch + WAVES * COUNT * WIDTH + line * 2;
+                if (lane_id() == r0 + r) {
+                    stats[0] = state.most;
+                    stats[1] = state.sum;
+                }
+                if (lane_id() < LANES) {
+                    OPS_UNROLL
+                    for (u32 i = 0; i < SLICE; i++) scratch[line * WIDTH + lane_id() * SLICE + i] = state.out[r0 + r][i];
+                }
             }
             barrier();
-            finish_row<T>(reread(args), scratch, of, kv_head, row0 + r, split);
+            finish_rows<LANES, COUNT, T>(args, scratch, of, kv_head, row0 + r0, split);
             barrier();
         }
     }
 }
 
-template <u32 ROWS, typename T> OPS_DEVICE void attention_decode(const AttentionArgs& args) {
-    OPS_LDS(acc_t<T>, scratch, DECODE_SLOTS);
-    decode_rows<ROWS, T, u64>(Batches{args}, scratch);
+template <u32 LANES, u32 ROWS, typename T> OPS_DEVICE void attention_decode(const AttentionArgs& args) {
+    OPS_LDS(acc_t<T>, scratch, (decode_slots<LANES, ROWS>()));
+    decode_rows<LANES, ROWS, T, u64>(Batches{args}, scratch);
 }
 
-template <u32 ROWS, typename T> OPS_DEVICE void decode_ragged(const RaggedArgs& args) {
-    OPS_LDS(acc_t<T>, scratch, DECODE_SLOTS);
+template <u32 LANES, u32 ROWS, typename T> OPS_DEVICE void decode_ragged(const RaggedArgs& args) {
+    OPS_LDS(acc_t<T>, scratch, (decode_slots<LANES, ROWS>()));
     check_sequences(args);
-    decode_rows<ROWS, T, Sequence>(Ragged{args}, scratch);
+    decode_rows<LANES, ROWS, T, Sequence>(Ragged{args}, scratch);
 }
 
 // One block per row, one thread per column.

@@ -1,6 +1,6 @@
 //! Attention over sequences that differ in length, whose keys lie side by side or in the blocks of a cache. The kernels are those
 //! of [`crate::attention`] on vector units; they read on the device where each sequence begins and ends.
-use crate::attention::{self, Attention, AttentionArgs, FEW_ROWS, WHOLE_HEAD};
+use crate::attention::{self, Attention, AttentionArgs, Decode, FEW_ROWS, WHOLE_HEAD};
 use crate::index::{Report, kind_of};
 use crate::instances::{Arguments, Table};
 use crate::launch::need;
@@ -49,9 +49,6 @@ const TILES: [(&str, &str, u32); 3] = [
     ("ragged_head128", "ragged128", 128),
     ("ragged_head256", "ragged256", 256),
 ];
-/// Decode kernels: variant, rows per block.
-const ROWS: [(&str, u64); 2] = [("ragged_rows1", 1), ("ragged_rows4", 4)];
-
 pub(crate) fn declare(table: &mut Table) {
     let mut tiled = table.of::<RaggedArgs>(Family::Attention, BLOCK);
     for t in ElementType::FLOATS {
@@ -61,13 +58,7 @@ pub(crate) fn declare(table: &mut Table) {
         }
     }
     let mut decode = table.of::<RaggedArgs>(Family::AttentionDecode, BLOCK);
-    let decode = decode.part("ragged");
-    for t in ElementType::FLOATS {
-        for (variant, rows) in ROWS.into_iter().filter(|(_, rows)| t != ElementType::F64 || *rows == 1) {
-            let (lds, rows) = (attention::decode_lds(t), rows.to_string());
-            decode.add_variant("attention", variant, &[t], "decode_ragged", &[&rows], lds);
-        }
-    }
+    Decode::declare(&mut decode, true);
 }
 
 /// Where the keys and values of the sequences are.
@@ -301,12 +292,11 @@ pub fn prepare(call: &Ragged<'_>, device: &Device) -> Result<Plan, Refused> {
         return Ok(Plan { main: launch(variant, tiles)?, combine: None, workspace: 0, args });
     }
     let single = group == 1 && call.n <= call.sequences && !by_row;
-    let (variant, together) = ROWS[usize::from(!single && t != ElementType::F64)];
-    let splits = if by_row { 1 } else { attention::parts(visible, blocks(together)?, device) };
+    let kernel = Decode::of(t, widest, single);
+    let splits = if by_row { 1 } else { attention::parts(visible, blocks(kernel.rows)?, device) };
     args.attention.splits = splits;
-    args.attention.lanes = attention::lanes(widest, together);
     args.least = device.tuning.decode_keys();
-    let main = launch(variant, blocks(together)?.checked_mul(splits).ok_or(Refused::Size)?)?;
+    let main = launch(kernel.ragged, blocks(kernel.rows)?.checked_mul(splits).ok_or(Refused::Size)?)?;
     if splits == 1 {
         return Ok(Plan { main, combine: None, workspace: 0, args });
     }
