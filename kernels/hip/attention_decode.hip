@@ -39,12 +39,19 @@ template <u32 LANES, u32 C, u32 HALF = C / 2, typename A> OPS_DEVICE A sum_value
     }
 }
 
+// Whether every lane can read its part of a row as packs.
+template <typename T> OPS_DEVICE bool in_packs(const Operand& rows, u64 width) {
+    return rows_take_packs<T>(rows) && width % SLICE == 0 && width > 0;
+}
+
 // What a group of lanes has of ROWS rows: every lane has SLICE columns of all rows, and the scores of its own row, which is its
 // number modulo ROWS. Of the C scores of a step, lane l has score l % SPREAD, and those that follow it at a distance of SPREAD. Scores are
 // numbered by key, then by row.
 template <u32 LANES, u32 ROWS, typename T, typename S> struct Decoder {
     using A = acc_t<T>;
     using Slice = Pack<T, SLICE>;
+    // A slice as words, because compilers give each 16-bit element a register of its own where it lives through a loop.
+    struct Words { u32 word[sizeof(Slice) / 4]; };
     static constexpr u32 KEYS = decode_keys<T>(), C = KEYS * ROWS;
     static constexpr u32 SPREAD = C < LANES ? C : LANES, SCORES = C / SPREAD;
     static constexpr u32 WAVE_KEYS = OPS_WAVE / LANES * KEYS;  // that a wave takes at a time
@@ -55,16 +62,16 @@ template <u32 LANES, u32 ROWS, typename T, typename S> struct Decoder {
 
     const AttentionArgs& arguments;
     const S& of;
-    u64 kv_head;
-    i64 end;     // of the keys
-    bool packs;  // whether all keys and values can be read in packs
+    u32 kv_head;
+    u32 end;     // of the keys
+    u32 packs;  // whether all keys and values can be read in packs
     u32 lane;
-    Slice k[KEYS], v[KEYS];
+    Words k[KEYS], v[KEYS];
     Place here, ahead;
     A q[ROWS][SLICE], out[ROWS][SLICE];
     A most, sum;  // of the lane's own row. The maximum is the group's, the sum the lane's.
 
-    OPS_METHOD Decoder(const AttentionArgs& args, const S& sequence, u64 head, bool aligned)
+    OPS_METHOD Decoder(const AttentionArgs& args, const S& sequence, u32 head, u32 aligned)
         : arguments(args), of(sequence), kv_head(head), end(0), packs(aligned), k(), v(), here(), ahead(), most(-A(infinity32())), sum(0) {
         lane = lane_id() & (LANES - 1);
         OPS_UNROLL
@@ -74,12 +81,13 @@ template <u32 LANES, u32 ROWS, typename T, typename S> struct Decoder {
         }
     }
 
-    OPS_METHOD void load_queries(u64 row0, u64 last) {
+    // Rows `first` and up to `more` later ones; then the last one again.
+    OPS_METHOD void load_queries(const QueryRow& first, u32 more) {
         const AttentionArgs& args = reread(arguments);
         bool aligned = rows_take_packs<T>(args.q);
         OPS_UNROLL
         for (u32 r = 0; r < ROWS; r++) {
-            QueryRow row(args, kv_head, row0 + r < last ? row0 + r : last);
+            QueryRow row = first.after(args, kv_head, r < more ? r : more);
             const T* from = static_cast<const T*>(args.q.data) + row.offset(args.q, of);
             Slice held = load_slice<SLICE>(from, args.q.stride[5], opaque(lane) * SLICE, args.d, aligned);
             OPS_UNROLL
@@ -89,35 +97,35 @@ template <u32 LANES, u32 ROWS, typename T, typename S> struct Decoder {
 
     // ---- keys and values: the group's KEYS keys of the wave's step that begins at key `at` ----
 
-    OPS_METHOD u32 first_of(i64 at) const { return u32(at) + opaque(lane_id()) / LANES * KEYS; }
-    OPS_METHOD u32 inside(u32 key) const { return key < u32(end) ? key : u32(end) - 1; }
-    OPS_METHOD void look_up(i64 at) {
+    OPS_METHOD u32 first_of(u32 at) const { return at + opaque(lane_id()) / LANES * KEYS; }
+    OPS_METHOD u32 inside(u32 key) const { return key < end ? key : end - 1; }
+    OPS_METHOD void look_up(u32 at) {
         if constexpr (LOOKS_UP) ahead = place_of(of, i64(inside(first_of(at) + opaque(lane) % KEYS)));
     }
     // The offset of key j of the step. Past the end, the last key is read again.
-    OPS_METHOD i64 offset_of_key(const Operand& rows, i64 at, u32 j) const {
+    OPS_METHOD i64 offset_of_key(const Operand& rows, u32 at, u32 j) const {
         if constexpr (LOOKS_UP) {
-            return key_offset(rows, Place{broadcast<LANES>(here.block, j), broadcast<LANES>(here.row, j)});
+            return key_offset(rows, Place{shuffle(here.block, j, LANES), shuffle(here.row, j, LANES)});
         } else {
             return key_offset(rows, i64(inside(first_of(at) + j)));
         }
     }
-    OPS_METHOD void fetch(Slice (&to)[KEYS], const Operand& rows, u64 width, i64 at) {
+    OPS_METHOD void fetch(Words (&to)[KEYS], const Operand& rows, u64 width, u32 at) {
         const T* from = static_cast<const T*>(rows.data) + head_offset(rows, of, kv_head);
         u32 column = opaque(lane) * SLICE;
-        if (packs && !LOOKS_UP && at + WAVE_KEYS <= end) {
-            from += i64(first_of(at)) * rows.stride[4] + column;
-            OPS_UNROLL
-            for (u32 j = 0; j < KEYS; j++) {
-                if (column < width) to[j] = load_packs<SLICE>(from);
-                from += rows.stride[4];
-            }
-        } else if (packs) {
-            from += column;
-            OPS_UNROLL
-            for (u32 j = 0; j < KEYS; j++) {
-                i64 offset = offset_of_key(rows, at, j);
-                if (column < width) to[j] = load_packs<SLICE>(from + offset);
+        if (packs != 0) {
+            // Lanes beyond the row read its beginning, so that no load has a condition.
+            from += column < width ? column : 0;
+            if (!LOOKS_UP && at + WAVE_KEYS <= end) {
+                from += i64(first_of(at)) * rows.stride[4];
+                OPS_UNROLL
+                for (u32 j = 0; j < KEYS; j++) {
+                    to[j] = bits_as<Words>(load_packs<SLICE>(from));
+                    from += rows.stride[4];
+                }
+            } else {
+                OPS_UNROLL
+                for (u32 j = 0; j < KEYS; j++) to[j] = bits_as<Words>(load_packs<SLICE>(from + offset_of_key(rows, at, j)));
             }
         } else {
             // Not unrolled, because the loads of single elements are many instructions.
@@ -125,16 +133,17 @@ template <u32 LANES, u32 ROWS, typename T, typename S> struct Decoder {
             for (u32 j = 0; j < KEYS; j++) {
                 OPS_UNROLL
                 for (u32 n = 0; n + 1 < KEYS; n++) to[n] = to[n + 1];
-                to[KEYS - 1] = load_slice<SLICE>(from + offset_of_key(rows, at, j), rows.stride[5], column, width, false);
+                const T* row = from + offset_of_key(rows, at, j);
+                to[KEYS - 1] = bits_as<Words>(load_slice<SLICE>(row, rows.stride[5], column, width, false));
             }
         }
     }
-    OPS_METHOD void fetch_keys(i64 at) {
+    OPS_METHOD void fetch_keys(u32 at) {
         const AttentionArgs& args = reread(arguments);
         here = ahead;
         fetch(k, args.k, args.d, at);
     }
-    OPS_METHOD void fetch_values(i64 at) {
+    OPS_METHOD void fetch_values(u32 at) {
         const AttentionArgs& args = reread(arguments);
         fetch(v, args.v, args.dv, at);
         look_up(at + BLOCK_KEYS);
@@ -142,30 +151,44 @@ template <u32 LANES, u32 ROWS, typename T, typename S> struct Decoder {
 
     // ---- a step ----
 
-    OPS_METHOD void dots(A (&dot)[SCORES][SPREAD]) const {
+    OPS_METHOD void dots(A (&dot)[SCORES][SPREAD]) {
+        // What lanes beyond the keys' width have read is no part of them.
+        if (reread(arguments).d < LANES * SLICE && lane * SLICE >= reread(arguments).d) {
+            OPS_UNROLL
+            for (u32 j = 0; j < KEYS; j++) k[j] = Words{};
+        }
         OPS_UNROLL
         for (u32 j = 0; j < KEYS; j++) {
+            Slice key = bits_as<Slice>(k[j]);
             OPS_UNROLL
             for (u32 r = 0; r < ROWS; r++) {
                 const u32 n = j * ROWS + r;
-                A& sum_of_row = dot[n / SPREAD][n % SPREAD];
-                sum_of_row = 0;
+                A sum_of_row = 0;
                 OPS_UNROLL
-                for (u32 i = 0; i < SLICE; i++) sum_of_row = mad(q[r][i], A(widen(k[j].v[i])), sum_of_row);
+                for (u32 i = 0; i < SLICE; i++) sum_of_row = mad(q[r][i], A(widen(key.v[i])), sum_of_row);
+                dot[n / SPREAD][n % SPREAD] = sum_of_row;
             }
         }
     }
 
     // The score of the lane's own row and of a key of the step: `visible` for all rows, and nothing but scaled, where `plain`.
-    OPS_METHOD Score<A> score(const QueryRow& row, i64 at, u32 s, A dot, bool plain) const {
+    OPS_METHOD Score<A> score(const QueryRow& row, u32 at, u32 s, A dot, bool plain) const {
         const AttentionArgs& args = reread(arguments);
         if (plain) return Score<A>{dot * A(args.scale), true};
         u32 key = first_of(at) + (s * SPREAD + lane % SPREAD) / ROWS;
         Score<A> out = score_of<T>(args, of, row, i64(key), dot);
-        out.visible = out.visible && i64(key) < end;
+        out.visible = out.visible && key < end;
         return out;
     }
 
+    template <u32 R = 0> OPS_METHOD void rescale(A shrink) {
+        if constexpr (R < ROWS) {
+            A factor = broadcast<LANES, R>(shrink);
+            OPS_UNROLL
+            for (u32 i = 0; i < SLICE; i++) out[R][i] *= factor;
+            rescale<R + 1>(shrink);
+        }
+    }
     // Makes powers of scores, -1 of those that are not visible, and rescales the sums and outputs so far.
     OPS_METHOD void soften(A (&power)[SCORES], const Score<A> (&score)[SCORES]) {
         A highest = most;
@@ -179,12 +202,7 @@ template <u32 LANES, u32 ROWS, typename T, typename S> struct Decoder {
             A shrink = exp(most - base);
             most = highest;
             sum *= shrink;
-            OPS_UNROLL
-            for (u32 r = 0; r < ROWS; r++) {
-                A factor = broadcast<LANES>(shrink, r);
-                OPS_UNROLL
-                for (u32 i = 0; i < SLICE; i++) out[r][i] *= factor;
-            }
+            rescale(shrink);
         }
         OPS_UNROLL
         for (u32 s = 0; s < SCORES; s++) {
@@ -194,25 +212,16 @@ template <u32 LANES, u32 ROWS, typename T, typename S> struct Decoder {
         }
     }
 
-    // Adds the values, weighted. PARTIAL: some keys are invisible to some rows. They contribute nothing, whatever their values.
-    template <bool PARTIAL> OPS_METHOD void weigh(const A (&power)[SCORES]) {
-        OPS_UNROLL
-        for (u32 j = 0; j < KEYS; j++) {
-            A weight[ROWS];
-            OPS_UNROLL
-            for (u32 r = 0; r < ROWS; r++) {
-                const u32 n = j * ROWS + r;
-                weight[r] = broadcast<LANES>(power[n / SPREAD], n % SPREAD);
-            }
-            OPS_UNROLL
-            for (u32 i = 0; i < SLICE; i++) {
-                A value = widen(v[j].v[i]);
+    // Adds the values, weighted. A key that is invisible to a row contributes nothing, whatever its values.
+    template <u32 N = 0> OPS_METHOD void weigh(const A (&power)[SCORES]) {
+        if constexpr (N < C) {
+            A weight = broadcast<LANES, N % SPREAD>(power[N / SPREAD]);
+            if (!(weight < A(0))) {
+                Slice value = bits_as<Slice>(v[N / ROWS]);
                 OPS_UNROLL
-                for (u32 r = 0; r < ROWS; r++) {
-                    A more = mad(weight[r], value, out[r][i]);
-                    out[r][i] = PARTIAL && weight[r] < A(0) ? out[r][i] : more;
-                }
+                for (u32 i = 0; i < SLICE; i++) out[N % ROWS][i] = mad(weight, A(widen(value.v[i])), out[N % ROWS][i]);
             }
+            weigh<N + 1>(power);
         }
     }
 
@@ -228,12 +237,15 @@ template <u32 LANES, u32 ROWS, typename T, typename S> struct Decoder {
             A mine = exp(most - base), theirs = exp(other - base);
             most = highest;
             sum = sum * mine + exchange(sum, mask) * theirs;
+            merge_rows(mine, theirs, mask);
+        }
+    }
+    template <u32 R = 0> OPS_METHOD void merge_rows(A mine, A theirs, u32 mask) {
+        if constexpr (R < ROWS) {
+            A keep = broadcast<LANES, R>(mine), take = broadcast<LANES, R>(theirs);
             OPS_UNROLL
-            for (u32 r = 0; r < ROWS; r++) {
-                A keep = broadcast<LANES>(mine, r), take = broadcast<LANES>(theirs, r);
-                OPS_UNROLL
-                for (u32 i = 0; i < SLICE; i++) out[r][i] = out[r][i] * keep + exchange(out[r][i], mask) * take;
-            }
+            for (u32 i = 0; i < SLICE; i++) out[R][i] = out[R][i] * keep + exchange(out[R][i], mask) * take;
+            merge_rows<R + 1>(mine, theirs, mask);
         }
     }
 };
@@ -244,7 +256,7 @@ OPS_DEVICE void finish_rows(const AttentionArgs& all_args, const A* scratch, con
     constexpr u32 WIDTH = LANES * SLICE, WAVES = DECODE_BLOCK / OPS_WAVE;
     const A* stats = scratch + WAVES * COUNT * WIDTH;
     OPS_NO_UNROLL
-    for (u32 at = thread_x(); at < COUNT * WIDTH; at += DECODE_BLOCK) {
+    for (u32 at = opaque(thread_x()); at < COUNT * WIDTH; at += DECODE_BLOCK) {
         const AttentionArgs& args = reread(all_args);
         u32 r = at / WIDTH, column = at % WIDTH;
         u64 row = row0 + r;
@@ -280,63 +292,63 @@ template <u32 LANES, u32 ROWS, typename T, typename S, typename Calls>
 OPS_DEVICE void decode_rows(const Calls& calls, acc_t<T>* scratch) {
     using A = acc_t<T>;
     using Rows = Decoder<LANES, ROWS, T, S>;
-    bool packs = rows_take_packs<T>(calls.attention().k) && rows_take_packs<T>(calls.attention().v) &&
-                 calls.attention().d % SLICE == 0 && calls.attention().dv % SLICE == 0;
+    const AttentionArgs& all = calls.attention();
+    u32 packs = same_in_wave(in_packs<T>(all.k, all.d) && in_packs<T>(all.v, all.dv) ? 1 : 0);
     u32 blocks = grid_x();
     OPS_NO_UNROLL
     for (u64 block = block_x();; block += blocks) {
         const AttentionArgs& args = reread(calls.attention());
         if (block >= calls.count(args, ROWS) * args.splits) break;
-        u64 unit = quotient_of(block, args.splits), split = block - unit * args.splits;
+        u64 unit = quotient_of(block, args.splits);
+        u32 split = u32(block - unit * args.splits);
         Work<S> work = calls.work(args, unit, ROWS);
         if constexpr (Calls::SPARE) {
             if (work.part >= work.parts) continue;
         }
         const S& of = work.of;
-        u64 kv_head = work.kv_head, rows = queries_of(args, of) * args.group, row0 = work.part * ROWS;
-        u64 last = row0 + ROWS < rows ? row0 + ROWS - 1 : rows - 1;
-        QueryRow lowest(args, kv_head, row0), highest(args, kv_head, last);
+        u32 kv_head = u32(work.kv_head);
+        u64 rows = queries_of(args, of) * args.group, row0 = work.part * ROWS;
+        u32 more = row0 + ROWS < rows ? ROWS - 1 : u32(rows - 1 - row0);
+        QueryRow lowest(args, kv_head, row0), highest = lowest.after(args, kv_head, more);
         Rows state(args, of, kv_head, packs);
         // This part's range of the keys that any of the rows can see.
         i64 first = lowest.first_key(args, of), end = highest.end_key(args, of);
         if (end < first) end = first;
         i64 share = calls.share(end - first, i64(args.splits), Rows::BLOCK_KEYS);
-        first += i64(split) * share;
-        state.end = first + share < end ? first + share : end;
-        // Keys between these are visible to all rows, if there is no mask.
-        i64 seen = highest.first_key(args, of), unseen = lowest.end_key(args, of);
+        first += split * share;
+        if (first > end) first = end;
+        state.end = u32(first + share < end ? first + share : end);
+        // Keys from `seen` to `unseen` are visible to all rows, if there is no mask.
+        i64 visible = lowest.end_key(args, of);
+        u32 seen = u32(highest.first_key(args, of)), unseen = visible > 0 ? u32(visible) : 0;
         if (unseen > state.end) unseen = state.end;
         bool scaled = args.softcap == 0 && args.slopes == nullptr && !has_mask(args, of);
-        i64 at = first + same_in_wave(wave_id()) * Rows::WAVE_KEYS;
+        u32 at = u32(first) + same_in_wave(wave_id()) * Rows::WAVE_KEYS;
         if (at < state.end) {
             state.look_up(at);
             state.fetch_keys(at);
             state.fetch_values(at);
         }
-        state.load_queries(row0, last);
-        u64 own = row0 + lane_id() % ROWS;
-        QueryRow row(args, kv_head, own < last ? own : last);
+        state.load_queries(lowest, more);
+        u32 thread = opaque(thread_x()), own = thread % ROWS;
+        QueryRow row = lowest.after(args, kv_head, own < more ? own : more);
         // One group of lanes of the first part has the sink, and one lane of each row counts it.
-        if (split == 0 && thread_x() < LANES) start_with_sink<T>(args, row, thread_x() < ROWS, state.most, state.sum);
+        if (split == 0 && thread < LANES) start_with_sink<T>(args, row, thread < ROWS, state.most, state.sum);
         OPS_NO_UNROLL
         for (; at < state.end; at += Rows::BLOCK_KEYS) {
-            i64 next = at + Rows::BLOCK_KEYS;
+            u32 next = at + Rows::BLOCK_KEYS;
             A dot[Rows::SCORES][Rows::SPREAD], power[Rows::SCORES];
             state.dots(dot);
             if (next < state.end) state.fetch_keys(next);
-            bool whole = at >= seen && at + Rows::WAVE_KEYS <= unseen;
+            bool plain = scaled && at >= seen && at + Rows::WAVE_KEYS <= unseen;
             Score<A> score[Rows::SCORES];
             OPS_UNROLL
             for (u32 s = 0; s < Rows::SCORES; s++) {
-                A total = sum_values<LANES>(dot[s], state.lane);
-                score[s] = state.score(row, at, s, total, whole && scaled);
+                A total = sum_values<LANES>(dot[s], opaque(state.lane));
+                score[s] = state.score(row, at, s, total, plain);
             }
             state.soften(power, score);
-            if (whole && !has_mask(reread(args), of)) {
-                state.template weigh<false>(power);
-            } else {
-                state.template weigh<true>(power);
-            }
+            state.weigh(power);
             if (next < state.end) state.fetch_values(next);
         }
         state.merge_groups();
@@ -345,15 +357,15 @@ OPS_DEVICE void decode_rows(const Calls& calls, acc_t<T>* scratch) {
         for (u32 r0 = 0; r0 < ROWS; r0 += COUNT) {
             OPS_UNROLL
             for (u32 r = 0; r < COUNT; r++) {
-                u32 line = wave_id() * COUNT + r;
+                u32 lane = opaque(lane_id()), line = wave_id() * COUNT + r;
                 A* stats = scratch + WAVES * COUNT * WIDTH + line * 2;
-                if (lane_id() == r0 + r) {
+                if (lane == r0 + r) {
                     stats[0] = state.most;
                     stats[1] = state.sum;
                 }
-                if (lane_id() < LANES) {
+                if (lane < LANES) {
                     OPS_UNROLL
-                    for (u32 i = 0; i < SLICE; i++) scratch[line * WIDTH + lane_id() * SLICE + i] = state.out[r0 + r][i];
+                    for (u32 i = 0; i < SLICE; i++) scratch[line * WIDTH + lane * SLICE + i] = state.out[r0 + r][i];
                 }
             }
             barrier();

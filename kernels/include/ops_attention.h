@@ -55,6 +55,15 @@ struct QueryRow {
         query = u32(quotient_of(row, args.group));
         head = u32(kv_head * args.group + (row - query * args.group));
     }
+    // The row `more` rows later, where that is few.
+    OPS_METHOD QueryRow after(const AttentionArgs& args, u64 kv_head, u32 more) const {
+        QueryRow later = *this;
+        u64 end = (kv_head + 1) * args.group;
+        for (u64 at = u64(head) + more;; at -= args.group, later.query++) {
+            later.head = u32(at);
+            if (at < end) return later;
+        }
+    }
     template <typename S = u64> OPS_METHOD i64 position(const AttentionArgs& args, const S& of = S()) const {
         return i64(keys_of(args, of)) - i64(queries_of(args, of)) + i64(query);
     }

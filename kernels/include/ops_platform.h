@@ -293,12 +293,22 @@ OPS_DEVICE u32 exchange_bits(u32 value, u32 mask) {
     return shuffle_bits(value, lane_id() ^ mask, OPS_WAVE);
 }
 
-// The value of lane `source` within the caller's group of WIDTH lanes, likewise for a constant.
-template <u32 WIDTH> OPS_DEVICE u32 broadcast(u32 value, u32 source) { return shuffle_bits(value, source, WIDTH); }
-template <u32 WIDTH> OPS_DEVICE f32 broadcast(f32 value, u32 source) {
-    return bits_as<f32>(broadcast<WIDTH>(bits_as<u32>(value), source));
+// The value of lane SOURCE of the caller's group of WIDTH lanes, likewise.
+template <u32 WIDTH, u32 SOURCE> OPS_DEVICE u32 broadcast(u32 value) {
+    static_assert(WIDTH <= 32 && SOURCE < WIDTH, "a group is in one half of a wave");
+#if defined(OPS_AMD) && !defined(__GFX9__)
+    if constexpr (WIDTH == 16) return u32(__builtin_amdgcn_mov_dpp(int(value), 0x150 + SOURCE, 15, 15, true));  // row_share
+#endif
+#if defined(OPS_AMD)
+    return u32(__builtin_amdgcn_ds_swizzle(int(value), SOURCE << 5 | (32 - WIDTH)));
+#else
+    return shuffle_bits(value, SOURCE, WIDTH);
+#endif
 }
-template <u32 WIDTH> OPS_DEVICE f64 broadcast(f64 value, u32 source) { return shuffle(value, source, WIDTH); }
+template <u32 WIDTH, u32 SOURCE> OPS_DEVICE f32 broadcast(f32 value) {
+    return bits_as<f32>(broadcast<WIDTH, SOURCE>(bits_as<u32>(value)));
+}
+template <u32 WIDTH, u32 SOURCE> OPS_DEVICE f64 broadcast(f64 value) { return shuffle(value, SOURCE, WIDTH); }
 OPS_DEVICE f32 exchange(f32 value, u32 mask) { return bits_as<f32>(exchange_bits(bits_as<u32>(value), mask)); }
 OPS_DEVICE f64 exchange(f64 value, u32 mask) { return shuffle_xor(value, mask, OPS_WAVE); }
 

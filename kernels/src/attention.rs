@@ -13,6 +13,8 @@ pub const MAX_VALUES: u64 = 512;
 pub(crate) const WHOLE_HEAD: u64 = 256;
 /// Largest number of query rows per key head for which the decode kernels are used.
 pub(crate) const FEW_ROWS: u64 = 16;
+/// Numbers of keys have 32 bits in the decode kernels, also where they count a few beyond the last.
+pub(crate) const DECODE_KEYS: u64 = 1 << 31;
 /// Largest number of parts that the keys are split into.
 const MAX_PARTS: u64 = 64;
 /// Stands for no limit on one side of the window.
@@ -237,7 +239,7 @@ pub fn prepare(call: &Attention<'_>, device: &Device) -> Result<Plan, Refused> {
     let heads = call.batch.checked_mul(call.kv_heads).ok_or(Refused::Size)?;
     let widest = call.d.max(call.dv);
     let by_row = device.tuning.is_by_row();
-    let few = (rows <= FEW_ROWS || by_row) && widest <= WHOLE_HEAD;
+    let few = (rows <= FEW_ROWS || by_row) && widest <= WHOLE_HEAD && call.s < DECODE_KEYS;
     let on_matrix = MMA_VARIANTS.iter().find(|(_, most, _)| widest <= *most);
     let on_matrix = on_matrix.filter(|_| !few && device.matrix.is_some() && MMA_TYPES.contains(&t));
     if let Some(&(variant, _, together)) = on_matrix {

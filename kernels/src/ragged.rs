@@ -1,6 +1,6 @@
 //! Attention over sequences that differ in length, whose keys lie side by side or in the blocks of a cache. The kernels are those
 //! of [`crate::attention`] on vector units; they read on the device where each sequence begins and ends.
-use crate::attention::{self, Attention, AttentionArgs, Decode, FEW_ROWS, WHOLE_HEAD};
+use crate::attention::{self, Attention, AttentionArgs, DECODE_KEYS, Decode, FEW_ROWS, WHOLE_HEAD};
 use crate::index::{Report, kind_of};
 use crate::instances::{Arguments, Table};
 use crate::launch::need;
@@ -282,7 +282,9 @@ pub fn prepare(call: &Ragged<'_>, device: &Device) -> Result<Plan, Refused> {
         Ok(Launch::over(need("attention", variant, &[t])?, blocks.max(1), 1, u64::MAX))
     };
     let by_row = device.tuning.is_by_row();
-    let few = (rows <= FEW_ROWS.saturating_mul(call.sequences) || by_row) && widest <= WHOLE_HEAD;
+    let few = (rows <= FEW_ROWS.saturating_mul(call.sequences) || by_row)
+        && widest <= WHOLE_HEAD
+        && args.attention.s < DECODE_KEYS;
     if !few {
         let size = attention::tile(t, call.dv).1;
         let fitting = TILES.iter().find(|(_, _, most)| call.dv <= u64::from(*most));

@@ -263,7 +263,8 @@ fn several(widest: u64) -> &'static str {
 }
 
 fn sizes<T: Element>() {
-    let few = |widest: u64| if T::DTYPE == ops_kernels::ElementType::F64 { one(widest) } else { several(widest) };
+    let few =
+        |widest: u64| if T::DTYPE == ops_kernels::ElementType::F64 { one(widest) } else { several(widest) };
     every_parameter::<T>(Case::new([2, 4, 2, 20, 37, 24], "head64"));
     check::<T>(&Case { causal: true, ..Case::new([1, 2, 1, 70, 140, 64], "head64") });
     check::<T>(&Case { causal: true, strided: true, ..Case::new([1, 3, 1, 25, 25, 100], "head128") });

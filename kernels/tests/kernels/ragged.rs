@@ -243,7 +243,11 @@ fn every_kernel<T: Element>() {
     let decode: &[[u32; 2]] = &[[1, 60], [1, 1], [0, 7], [2, 90], [1, 17]];
     check::<T>(&causal([8, 2, 64, 40], decode), (few(64), false), 1);
     check::<T>(&causal([6, 2, 20, 20], decode), (few(20), false), 1);
-    check::<T>(&Call { window: [Some(9), Some(3)], ..causal([8, 1, 128, 256], decode) }, (few(256), false), 1);
+    check::<T>(
+        &Call { window: [Some(9), Some(3)], ..causal([8, 1, 128, 256], decode) },
+        (few(256), false),
+        1,
+    );
     check::<T>(&causal([3, 3, 40, 40], &[[1, 60], [1, 9], [0, 3]]), ("ragged_decode64_rows1", false), 1);
     check::<T>(&causal([8, 2, 64, 64], &[[1, 900], [1, 30], [2, 400]]), (few(64), true), 64);
     check::<T>(&causal([8, 2, 128, 128], &[[1, 150], [1, 64], [2, 67]]), (few(128), false), 1);
