@@ -294,9 +294,8 @@ OPS_DEVICE void decode_rows(const Calls& calls, acc_t<T>* scratch) {
     using Rows = Decoder<LANES, ROWS, T, S>;
     const AttentionArgs& all = calls.attention();
     u32 packs = same_in_wave(in_packs<T>(all.k, all.d) && in_packs<T>(all.v, all.dv) ? 1 : 0);
-    u32 blocks = grid_x();
     OPS_NO_UNROLL
-    for (u64 block = block_x();; block += blocks) {
+    for (u64 block = u64(block_x()) - calls.skipped();; block += grid_x() - calls.skipped()) {
         const AttentionArgs& args = reread(calls.attention());
         if (block >= calls.count(args, ROWS) * args.splits) break;
         u64 unit = quotient_of(block, args.splits);
@@ -310,7 +309,7 @@ OPS_DEVICE void decode_rows(const Calls& calls, acc_t<T>* scratch) {
         u64 rows = queries_of(args, of) * args.group, row0 = work.part * ROWS;
         u32 more = row0 + ROWS < rows ? ROWS - 1 : u32(rows - 1 - row0);
         QueryRow lowest(args, kv_head, row0), highest = lowest.after(args, kv_head, more);
-        Rows state(args, of, kv_head, packs);
+        Rows state(calls.attention(), of, kv_head, packs);
         // This part's range of the keys that any of the rows can see.
         i64 first = lowest.first_key(args, of), end = highest.end_key(args, of);
         if (end < first) end = first;
@@ -318,11 +317,11 @@ OPS_DEVICE void decode_rows(const Calls& calls, acc_t<T>* scratch) {
         first += split * share;
         if (first > end) first = end;
         state.end = u32(first + share < end ? first + share : end);
-        // Keys from `seen` to `unseen` are visible to all rows, if there is no mask.
+        // Keys from `seen` to `unseen` are visible to all rows, and their scores are nothing but scaled.
         i64 visible = lowest.end_key(args, of);
         u32 seen = u32(highest.first_key(args, of)), unseen = visible > 0 ? u32(visible) : 0;
         if (unseen > state.end) unseen = state.end;
-        bool scaled = args.softcap == 0 && args.slopes == nullptr && !has_mask(args, of);
+        if (args.softcap != 0 || args.slopes != nullptr || has_mask(args, of)) unseen = 0;
         u32 at = u32(first) + same_in_wave(wave_id()) * Rows::WAVE_KEYS;
         if (at < state.end) {
             state.look_up(at);
@@ -340,7 +339,7 @@ OPS_DEVICE void decode_rows(const Calls& calls, acc_t<T>* scratch) {
             A dot[Rows::SCORES][Rows::SPREAD], power[Rows::SCORES];
             state.dots(dot);
             if (next < state.end) state.fetch_keys(next);
-            bool plain = scaled && at >= seen && at + Rows::WAVE_KEYS <= unseen;
+            bool plain = at >= seen && at + Rows::WAVE_KEYS <= unseen;
             Score<A> score[Rows::SCORES];
             OPS_UNROLL
             for (u32 s = 0; s < Rows::SCORES; s++) {
@@ -357,7 +356,7 @@ OPS_DEVICE void decode_rows(const Calls& calls, acc_t<T>* scratch) {
         for (u32 r0 = 0; r0 < ROWS; r0 += COUNT) {
             OPS_UNROLL
             for (u32 r = 0; r < COUNT; r++) {
-                u32 lane = opaque(lane_id()), line = wave_id() * COUNT + r;
+                u32 thread = opaque(thread_x()), lane = thread % OPS_WAVE, line = thread / OPS_WAVE * COUNT + r;
                 A* stats = scratch + WAVES * COUNT * WIDTH + line * 2;
                 if (lane == r0 + r) {
                     stats[0] = state.most;
@@ -369,7 +368,7 @@ OPS_DEVICE void decode_rows(const Calls& calls, acc_t<T>* scratch) {
                 }
             }
             barrier();
-            finish_rows<LANES, COUNT, T>(args, scratch, of, kv_head, row0 + r0, split);
+            finish_rows<LANES, COUNT, T>(calls.attention(), scratch, of, kv_head, row0 + r0, split);
             barrier();
         }
     }
@@ -380,34 +379,58 @@ template <u32 LANES, u32 ROWS, typename T> OPS_DEVICE void attention_decode(cons
     decode_rows<LANES, ROWS, T, u64>(Batches{args}, scratch);
 }
 
+// The first blocks check the indices, while the others compute: one after the other would take twice as long for few keys.
 template <u32 LANES, u32 ROWS, typename T> OPS_DEVICE void decode_ragged(const RaggedArgs& args) {
     OPS_LDS(acc_t<T>, scratch, (decode_slots<LANES, ROWS>()));
-    check_sequences(args);
+    // Their numbers are beyond all work then.
+    check_sequences(args, reread(args).checkers * DECODE_BLOCK);
     decode_rows<LANES, ROWS, T, Sequence>(Ragged{args}, scratch);
 }
 
-// One block per row, one thread per column.
+constexpr u32 COMBINED_PARTS = 64;
+
+// One block per row. Threads are as many groups as columns leave room for, each with a share of the parts.
 template <typename T> OPS_DEVICE void attention_combine(const AttentionArgs& args) {
     using A = acc_t<T>;
-    u64 rows = args.t * args.group, all = args.batch * args.kv_heads * rows;
+    OPS_LDS(A, weights, COMBINED_PARTS);
+    OPS_LDS(A, totals, COMBINED_PARTS);
+    OPS_LDS(A, outs, DECODE_BLOCK);
+    u64 rows = args.t * args.group, all = args.batch * args.kv_heads * rows, line = args.dv + 2;
+    u32 splits = u32(args.splits), dv = u32(args.dv), width = SLICE;
+    while (width < dv) width *= 2;
+    u32 column = thread_x() & (width - 1), first = thread_x() / width, groups = DECODE_BLOCK / width;
     OPS_NO_UNROLL
     for (u64 at = block_x(); at < all; at += grid_x()) {
-        u64 head = at / rows;
-        QueryRow row(args, head % args.kv_heads, at % rows);
-        const A* parts = static_cast<const A*>(args.partial) + at * args.splits * (args.dv + 2);
-        A most = -A(infinity32());
-        for (u64 s = 0; s < args.splits; s++) most = maximum(most, parts[s * (args.dv + 2)]);
-        A base = finite_base(most), sum = 0, out = 0;
-        u32 column = thread_x();
-        for (u64 s = 0; s < args.splits; s++) {
-            const A* part = parts + s * (args.dv + 2);
-            A factor = exp(part[0] - base);
-            sum = mad(part[1], factor, sum);
-            if (column < args.dv) out = mad(part[2 + column], factor, out);
+        u64 head = quotient_of(at, rows), batch = quotient_of(head, args.kv_heads);
+        QueryRow row(args, head - batch * args.kv_heads, at - head * rows);
+        const A* parts = static_cast<const A*>(args.partial) + at * splits * line;
+        if (thread_x() < splits) {
+            weights[thread_x()] = parts[thread_x() * line];
+            totals[thread_x()] = parts[thread_x() * line + 1];
         }
-        T* to = static_cast<T*>(args.o.data) + row.offset(args.o, head / args.kv_heads);
-        if (column < args.dv) to[i64(column) * args.o.stride[5]] = narrow<T>(sum == A(0) ? A(0) : out / sum);
-        if (column == 0) store_lse(args, row, head / args.kv_heads, most, sum);
+        barrier();
+        A most = -A(infinity32()), sum = 0, out = 0;
+        for (u32 s = 0; s < splits; s++) most = maximum(most, weights[s]);
+        barrier();
+        if (thread_x() < splits) {
+            A weight = exp(weights[thread_x()] - finite_base(most));
+            weights[thread_x()] = weight;
+            totals[thread_x()] *= weight;
+        }
+        barrier();
+        for (u32 s = 0; s < splits; s++) sum += totals[s];
+        if (column < dv) {
+            for (u32 s = first; s < splits; s += groups) out = mad(weights[s], parts[s * line + 2 + column], out);
+        }
+        outs[thread_x()] = out;
+        barrier();
+        if (thread_x() < dv) {
+            for (u32 group = 1; group < groups; group++) out += outs[group * width + column];
+            T* to = static_cast<T*>(args.o.data) + row.offset(args.o, batch);
+            to[i64(column) * args.o.stride[5]] = narrow<T>(sum == A(0) ? A(0) : out / sum);
+            if (column == 0) store_lse(args, row, batch, most, sum);
+        }
+        barrier();
     }
 }
 

@@ -25,6 +25,7 @@ struct RaggedArgs {
     u64 blocks;       // of the cache, and at most the largest number that the table can name
     u64 block;        // keys of a block
     u64 least;        // decode: keys of a part, except of the last
+    u64 checkers;     // decode: blocks that check the indices
     Address<ErrorSlot> error;
     u32 block_magic;  // key / block = (2 key * block_magic >> 32) >> block_shift for keys below 2^31
     u32 block_shift;
@@ -121,6 +122,8 @@ struct Batches {
     const AttentionArgs& args;
 
     OPS_METHOD const AttentionArgs& attention() const { return args; }
+    // Blocks of the launch, its first, that do something else.
+    OPS_METHOD u64 skipped() const { return 0; }
     // Blocks of `size` rows in the whole call.
     OPS_METHOD u64 count(const AttentionArgs& now, u64 size) const {
         return now.batch * now.kv_heads * ((now.t * now.group + size - 1) / size);
@@ -135,12 +138,66 @@ struct Batches {
 
 OPS_DEVICE u32 entry_of(const Address<const void>& cu, i64 step, u64 at) { return static_cast<const u32*>(cu)[i64(at) * step]; }
 
+// ---- indices out of range -------------------------------------------------------
+
+// Checks an entry of cu_q or cu_k: the first is 0, the last is the number of rows, and none is below the one before. An entry
+// after one that is out of range itself is not compared with it.
+OPS_DEVICE void check_start(const RaggedArgs& args, const Address<const void>& cu, i64 step, u64 rows, u32 op, u64 at) {
+    u64 value = entry_of(cu, step, at), most = at == 0 ? 0 : rows;
+    bool wrong = value > most || (at == args.sequences && value != rows);
+    if (!wrong && at > 0) {
+        u64 before = entry_of(cu, step, at - 1);
+        wrong = before <= (at == 1 ? 0 : rows) && value < before;
+    }
+    if (wrong) record_index_error(args.error, op, 0, at, i64(value), most + 1);
+}
+
+// Checks a sequence's length and those entries of its row of the table that are in use, from `first` on in steps of `step`.
+OPS_DEVICE void check_blocks(const RaggedArgs& args, u64 number, u64 first, u64 step) {
+    u64 start = entry_of(args.cu_q, args.cu_q_step, number), end = entry_of(args.cu_q, args.cu_q_step, number + 1);
+    i64 length = read_index(args.lengths, args.index_kind, i64(number) * args.lengths_step).value;
+    i64 least = start <= end && end <= args.attention.t ? i64(end - start) : 0;
+    bool fits = length >= 0 && length <= i64(args.attention.s);
+    if (first == 0 && (!fits || length < least)) {
+        record_index_error(args.error, args.op_of_keys, 0, number, length, args.attention.s + 1);
+    }
+    u64 used = fits ? (u64(length) + args.block - 1) / args.block : 0, width = args.attention.s / args.block;
+    OPS_NO_UNROLL
+    for (u64 at = first; at < used; at += step) {
+        i64 block = read_index(args.table, args.index_kind, i64(number) * args.table_row + i64(at) * args.table_step).value;
+        if (block < 0 || u64(block) >= args.blocks) {
+            record_index_error(args.error, args.op_of_table, 0, number * width + at, block, args.blocks);
+        }
+    }
+}
+
+// Each of the first `threads` threads of the launch checks its share of the indices.
+OPS_DEVICE void check_sequences(const RaggedArgs& all_args, u64 threads) {
+    const RaggedArgs& args = reread(all_args);
+    u64 thread = global_thread();
+    if (args.error == nullptr || thread >= threads) return;
+    OPS_NO_UNROLL
+    for (u64 at = thread; at <= args.sequences; at += threads) {
+        check_start(args, args.cu_q, args.cu_q_step, args.attention.t, args.op_of_queries, at);
+        if (args.table == nullptr) check_start(args, args.cu_k, args.cu_k_step, args.attention.s, args.op_of_keys, at);
+    }
+    if (args.table == nullptr || args.sequences == 0) return;
+    // Several threads share a sequence, or several sequences a thread.
+    u64 together = threads / args.sequences;
+    if (together == 0) together = 1;
+    OPS_NO_UNROLL
+    for (u64 at = thread / together; at < args.sequences; at += threads / together) {
+        check_blocks(args, at, thread % together, together);
+    }
+}
+
 // Sequences that differ.
 struct Ragged {
     static constexpr bool SPARE = true;
     const RaggedArgs& args;
 
     OPS_METHOD const AttentionArgs& attention() const { return args.attention; }
+    OPS_METHOD u64 skipped() const { return reread(args).checkers; }
 
     // Each sequence has as many blocks of rows as fit below its first row and its last one, rounded down, and one more if
     // sequences need not fall between blocks. So a block's sequence can be found, and few blocks are left without rows.
@@ -209,58 +266,5 @@ struct Ragged {
         return share < least ? least : share;
     }
 };
-
-// ---- indices out of range -------------------------------------------------------
-
-// Checks an entry of cu_q or cu_k: the first is 0, the last is the number of rows, and none is below the one before. An entry
-// after one that is out of range itself is not compared with it.
-OPS_DEVICE void check_start(const RaggedArgs& args, const Address<const void>& cu, i64 step, u64 rows, u32 op, u64 at) {
-    u64 value = entry_of(cu, step, at), most = at == 0 ? 0 : rows;
-    bool wrong = value > most || (at == args.sequences && value != rows);
-    if (!wrong && at > 0) {
-        u64 before = entry_of(cu, step, at - 1);
-        wrong = before <= (at == 1 ? 0 : rows) && value < before;
-    }
-    if (wrong) record_index_error(args.error, op, 0, at, i64(value), most + 1);
-}
-
-// Checks a sequence's length and those entries of its row of the table that are in use, from `first` on in steps of `step`.
-OPS_DEVICE void check_blocks(const RaggedArgs& args, u64 number, u64 first, u64 step) {
-    u64 start = entry_of(args.cu_q, args.cu_q_step, number), end = entry_of(args.cu_q, args.cu_q_step, number + 1);
-    i64 length = read_index(args.lengths, args.index_kind, i64(number) * args.lengths_step).value;
-    i64 least = start <= end && end <= args.attention.t ? i64(end - start) : 0;
-    bool fits = length >= 0 && length <= i64(args.attention.s);
-    if (first == 0 && (!fits || length < least)) {
-        record_index_error(args.error, args.op_of_keys, 0, number, length, args.attention.s + 1);
-    }
-    u64 used = fits ? (u64(length) + args.block - 1) / args.block : 0, width = args.attention.s / args.block;
-    OPS_NO_UNROLL
-    for (u64 at = first; at < used; at += step) {
-        i64 block = read_index(args.table, args.index_kind, i64(number) * args.table_row + i64(at) * args.table_step).value;
-        if (block < 0 || u64(block) >= args.blocks) {
-            record_index_error(args.error, args.op_of_table, 0, number * width + at, block, args.blocks);
-        }
-    }
-}
-
-// Every thread of the launch checks its share of the indices.
-OPS_DEVICE void check_sequences(const RaggedArgs& all_args) {
-    const RaggedArgs& args = reread(all_args);
-    if (args.error == nullptr) return;
-    u64 thread = global_thread(), threads = global_threads();
-    OPS_NO_UNROLL
-    for (u64 at = thread; at <= args.sequences; at += threads) {
-        check_start(args, args.cu_q, args.cu_q_step, args.attention.t, args.op_of_queries, at);
-        if (args.table == nullptr) check_start(args, args.cu_k, args.cu_k_step, args.attention.s, args.op_of_keys, at);
-    }
-    if (args.table == nullptr || args.sequences == 0) return;
-    // Several threads share a sequence, or several sequences a thread.
-    u64 together = threads / args.sequences;
-    if (together == 0) together = 1;
-    OPS_NO_UNROLL
-    for (u64 at = thread / together; at < args.sequences; at += threads / together) {
-        check_blocks(args, at, thread % together, together);
-    }
-}
 
 }  // namespace ops

@@ -15,7 +15,7 @@ pub(crate) const WHOLE_HEAD: u64 = 256;
 pub(crate) const FEW_ROWS: u64 = 16;
 /// Numbers of keys have 32 bits in the decode kernels, also where they count a few beyond the last.
 pub(crate) const DECODE_KEYS: u64 = 1 << 31;
-/// Largest number of parts that the keys are split into.
+/// Largest number of parts that the keys are split into; `COMBINED_PARTS` in the source.
 const MAX_PARTS: u64 = 64;
 /// Stands for no limit on one side of the window.
 const OPEN: i64 = 1 << 61;
@@ -159,7 +159,8 @@ pub(crate) fn declare(table: &mut Table) {
     // Those of sequences that differ are combined in the same way.
     let combine = decode.part("combine");
     for t in ElementType::FLOATS {
-        combine.add_variant("attention", "combine", &[t], "attention_combine", &[], 0);
+        let lds = (2 * MAX_PARTS as u32 + BLOCK) * if t == ElementType::F64 { 8 } else { 4 };
+        combine.add_variant("attention", "combine", &[t], "attention_combine", &[], lds);
     }
 }
 

@@ -31,6 +31,7 @@ pub struct RaggedArgs {
     pub blocks: u64,
     pub block: u64,
     pub least: u64,
+    pub checkers: u64,
     pub error: u64,
     pub block_magic: u32,
     pub block_shift: u32,
@@ -198,6 +199,7 @@ fn places(call: &Ragged<'_>, attention: AttentionArgs) -> Result<RaggedArgs, Ref
         blocks: 0,
         block: 1,
         least: 1,
+        checkers: 0,
         error: of_queries.error,
         block_magic: 0,
         block_shift: 0,
@@ -261,6 +263,13 @@ fn arguments(call: &Ragged<'_>, most_keys: u64) -> Result<(AttentionArgs, u64), 
     Ok((args, visible))
 }
 
+/// Blocks of a decode kernel that check the indices: one for each thousand, but no more than the device runs at once.
+fn checkers(call: &Ragged<'_>, args: &RaggedArgs, device: &Device) -> u64 {
+    let of_each = 1 + args.attention.s / args.block;
+    let indices = if args.table == 0 { call.sequences } else { call.sequences.saturating_mul(of_each) };
+    indices.div_ceil(1024).clamp(1, device.blocks(1))
+}
+
 /// Prepares a call. `kv_heads` must divide `heads`.
 pub fn prepare(call: &Ragged<'_>, device: &Device) -> Result<Plan, Refused> {
     let max = u64::from(u32::MAX) - 1;
@@ -298,7 +307,9 @@ pub fn prepare(call: &Ragged<'_>, device: &Device) -> Result<Plan, Refused> {
     let splits = if by_row { 1 } else { attention::parts(visible, blocks(kernel.rows)?, device) };
     args.attention.splits = splits;
     args.least = device.tuning.decode_keys();
-    let main = launch(kernel.ragged, blocks(kernel.rows)?.checked_mul(splits).ok_or(Refused::Size)?)?;
+    args.checkers = checkers(call, &args, device);
+    let working = blocks(kernel.rows)?.checked_mul(splits).ok_or(Refused::Size)?;
+    let main = launch(kernel.ragged, working.checked_add(args.checkers).ok_or(Refused::Size)?)?;
     if splits == 1 {
         return Ok(Plan { main, combine: None, workspace: 0, args });
     }
