@@ -324,11 +324,12 @@ OPS_DEVICE void decode_rows(const Calls& calls, acc_t<T>* scratch) {
         first += split * share;
         if (first > end) first = end;
         state.end = u32(first + share < end ? first + share : end);
-        // Keys from `seen` to `unseen` are visible to all rows, and their scores are nothing but scaled.
+        // The part's keys up to `unseen` are visible to all rows, and their scores are nothing but scaled.
         i64 visible = lowest.end_key(args, of);
-        u32 seen = u32(highest.first_key(args, of)), unseen = visible > 0 ? u32(visible) : 0;
+        u32 unseen = visible > 0 ? u32(visible) : 0;
         if (unseen > state.end) unseen = state.end;
-        if (args.softcap != 0 || args.slopes != nullptr || has_mask(args, of)) unseen = 0;
+        bool scaled = args.softcap == 0 && args.slopes == nullptr && !has_mask(args, of);
+        if (!scaled || highest.first_key(args, of) > first) unseen = 0;
         u32 at = u32(first) + same_in_wave(wave_id()) * Rows::WAVE_KEYS;
         if (at < state.end) {
             state.look_up(at);
@@ -346,7 +347,7 @@ OPS_DEVICE void decode_rows(const Calls& calls, acc_t<T>* scratch) {
             A dot[Rows::SCORES][Rows::SPREAD], power[Rows::SCORES];
             state.dots(dot);
             if (next < state.end) state.fetch_keys(next);
-            bool plain = at >= seen && at + Rows::WAVE_KEYS <= unseen;
+            bool plain = at + Rows::WAVE_KEYS <= unseen;
             Score<A> score[Rows::SCORES];
             OPS_UNROLL
             for (u32 s = 0; s < Rows::SCORES; s++) {
