@@ -274,7 +274,7 @@ template <u32 DMAX, typename T> OPS_DEVICE void attention_ragged(const RaggedArg
     constexpr u32 SIZE = tile_size<A, DMAX>();
     OPS_LDS(A, operands, (operand_slots<SIZE, DMAX>()));
     OPS_LDS(A, probabilities, probability_slots<SIZE>());
-    check_sequences(args);
+    check_sequences(args, global_threads());
     attention_tiles<DMAX, T, Sequence>(Ragged{args}, operands, probabilities);
 }
 

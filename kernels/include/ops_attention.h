@@ -30,7 +30,6 @@ struct AttentionArgs {
     u64 mask_kind;  // MaskKind
     Address<void> partial;  // decode: [rows][splits][dv + 2] accumulators: maximum, sum, weighted values
     u64 splits;     // decode: number of parts that the keys are split into
-    u64 lanes;      // decode: lanes per key, a power of two, at least d / 8 and dv / 8
     u64 dv;         // width of the values
     u64 value_parts;  // tiles: number of parts that the values are split into, of the tile's width
     Address<const void> sinks;  // of type T; null when absent
@@ -43,6 +42,9 @@ OPS_DEVICE u64 queries_of(const AttentionArgs& args, u64) { return args.t; }
 OPS_DEVICE u64 keys_of(const AttentionArgs& args, u64) { return args.s; }
 OPS_DEVICE bool has_mask(const AttentionArgs& args, u64) { return args.mask_kind != MASK_NONE; }
 
+// a / b. Most are small, and a division of 64 bits takes a hundred instructions.
+OPS_DEVICE u64 quotient_of(u64 a, u64 b) { return (a | b) >> 32 == 0 ? u64(u32(a) / u32(b)) : a / b; }
+
 // The query and head of one row. Keys pos - left .. pos + right are visible to it.
 struct QueryRow {
     u32 query;
@@ -50,8 +52,17 @@ struct QueryRow {
 
     OPS_METHOD QueryRow() {}
     OPS_METHOD QueryRow(const AttentionArgs& args, u64 kv_head, u64 row) {
-        query = u32(row / args.group);
+        query = u32(quotient_of(row, args.group));
         head = u32(kv_head * args.group + (row - query * args.group));
+    }
+    // The row `more` rows later, where that is few.
+    OPS_METHOD QueryRow after(const AttentionArgs& args, u64 kv_head, u32 more) const {
+        QueryRow later = *this;
+        u64 end = (kv_head + 1) * args.group;
+        for (u64 at = u64(head) + more;; at -= args.group, later.query++) {
+            later.head = u32(at);
+            if (at < end) return later;
+        }
     }
     template <typename S = u64> OPS_METHOD i64 position(const AttentionArgs& args, const S& of = S()) const {
         return i64(keys_of(args, of)) - i64(queries_of(args, of)) + i64(query);
@@ -127,20 +138,24 @@ OPS_DEVICE void store_lse(const AttentionArgs& args, const QueryRow& row, const 
     static_cast<f32*>(lse.data)[at] = f32(finite_base(most) + A(log(f32(sum))));
 }
 
+// Loads N elements in packs of up to 16 bytes, to which `from` must be aligned.
+template <u32 N, typename T> OPS_DEVICE Pack<T, N> load_packs(const T* from) {
+    constexpr u32 PART = sizeof(T) * N > PACK_BYTES ? PACK_BYTES / sizeof(T) : N;
+    Pack<T, N> out;
+    OPS_UNROLL
+    for (u32 p = 0; p < N; p += PART) {
+        Pack<T, PART> part = load_pack<PART>(from + p);
+        OPS_UNROLL
+        for (u32 i = 0; i < PART; i++) out.v[p + i] = part.v[i];
+    }
+    return out;
+}
+
 // Loads N elements of a row of length d, from `at` on. Elements past the end are zero.
 template <u32 N, typename T>
 OPS_DEVICE Pack<T, N> load_slice(const T* row, i64 stride, u64 at, u64 d, bool packs) {
     Pack<T, N> out{};
-    if (packs && at + N <= d) {
-        constexpr u32 PART = sizeof(T) * N > PACK_BYTES ? PACK_BYTES / sizeof(T) : N;
-        OPS_UNROLL
-        for (u32 p = 0; p < N; p += PART) {
-            Pack<T, PART> part = load_pack<PART>(row + at + p);
-            OPS_UNROLL
-            for (u32 i = 0; i < PART; i++) out.v[p + i] = part.v[i];
-        }
-        return out;
-    }
+    if (packs && at + N <= d) return load_packs<N>(row + at);
     u64 left = at < d ? d - at : 0;
     u32 room = left < N ? u32(left) : N;
     row += i64(at) * stride;

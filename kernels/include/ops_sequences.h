@@ -25,6 +25,7 @@ struct RaggedArgs {
     u64 blocks;       // of the cache, and at most the largest number that the table can name
     u64 block;        // keys of a block
     u64 least;        // decode: keys of a part, except of the last
+    u64 checkers;     // decode: blocks that check the indices
     Address<ErrorSlot> error;
     u32 block_magic;  // key / block = (2 key * block_magic >> 32) >> block_shift for keys below 2^31
     u32 block_shift;
@@ -108,6 +109,12 @@ template <typename S> struct Work {
     u64 parts;
 };
 
+// Keys of a part: a multiple of `step`.
+OPS_DEVICE i64 share_of(i64 keys, i64 splits, u32 step) {
+    i64 share = i64(quotient_of(u64(keys + splits - 1), u64(splits)));
+    return (share + step - 1) / step * step;
+}
+
 // Batch entries of t queries and s keys each. `now` is what attention() gave, reread.
 struct Batches {
     // Whether some work is nothing.
@@ -115,94 +122,21 @@ struct Batches {
     const AttentionArgs& args;
 
     OPS_METHOD const AttentionArgs& attention() const { return args; }
+    // Blocks of the launch, its first, that do something else.
+    OPS_METHOD u64 skipped() const { return 0; }
     // Blocks of `size` rows in the whole call.
     OPS_METHOD u64 count(const AttentionArgs& now, u64 size) const {
         return now.batch * now.kv_heads * ((now.t * now.group + size - 1) / size);
     }
     OPS_METHOD Work<u64> work(const AttentionArgs& now, u64 at, u64 size) const {
-        u64 parts = (now.t * now.group + size - 1) / size, part = at % parts, head = at / parts;
-        u64 batch = head / now.kv_heads, kv_head = head % now.kv_heads;
+        u64 parts = (now.t * now.group + size - 1) / size, head = quotient_of(at, parts), part = at - head * parts;
+        u64 batch = quotient_of(head, now.kv_heads), kv_head = head - batch * now.kv_heads;
         return Work<u64>{batch, kv_head, part, parts};
     }
-    OPS_METHOD i64 share(i64 keys, i64 splits) const { return (keys + splits - 1) / splits; }
+    OPS_METHOD i64 share(i64 keys, i64 splits, u32 step) const { return share_of(keys, splits, step); }
 };
 
 OPS_DEVICE u32 entry_of(const Address<const void>& cu, i64 step, u64 at) { return static_cast<const u32*>(cu)[i64(at) * step]; }
-
-// Sequences that differ.
-struct Ragged {
-    static constexpr bool SPARE = true;
-    const RaggedArgs& args;
-
-    OPS_METHOD const AttentionArgs& attention() const { return args.attention; }
-
-    // Each sequence has as many blocks of rows as fit below its first row and its last one, rounded down, and one more if
-    // sequences need not fall between blocks. So a block's sequence can be found, and few blocks are left without rows.
-    OPS_METHOD u64 count(const AttentionArgs& now, u64 size) const { return blocks(size) * now.kv_heads; }
-    // Of one key head.
-    OPS_METHOD u64 blocks(u64 size) const {
-        const RaggedArgs& now = reread(args);
-        return now.attention.t * now.attention.group / size + spare(size) * now.sequences;
-    }
-    OPS_METHOD u64 spare(u64 size) const { return reread(args).attention.group % size == 0 ? 0 : 1; }
-
-    // The last sequence whose blocks begin at `block` or before. All lanes of a wave look, each at another sequence.
-    OPS_METHOD u32 find(u64 block, u64 size, u64& begin) const {
-        const RaggedArgs& now = reread(args);
-        u64 group = now.attention.group, one = spare(size);
-        auto first = [&](u64 at) OPS_INLINE {
-            return u64(entry_of(now.cu_q, now.cu_q_step, at)) * group / size + at * one;
-        };
-        u32 low = 0, left = u32(now.sequences);
-        OPS_NO_UNROLL
-        while (left > 1) {
-            u32 step = (left + OPS_WAVE - 1) / OPS_WAVE, at = lane_id() * step;
-            u64 found = ballot(at < left && first(u64(low) + at) <= block);
-            u32 skipped = found == 0 ? 0 : (63 - leading_zeros(found)) * step;
-            low += skipped;
-            left = left - skipped < step ? left - skipped : step;
-        }
-        begin = first(low);
-        return low;
-    }
-
-    OPS_METHOD Work<Sequence> work(const AttentionArgs&, u64 at, u64 size) const {
-        u64 all = blocks(size), kv_head = at / all, block = at - kv_head * all, begin = 0;
-        Sequence of = read(same_in_wave(find(block, size, begin)));
-        u64 rows = u64(of.queries) * reread(args).attention.group;
-        return Work<Sequence>{of, kv_head, block - begin, (rows + size - 1) / size};
-    }
-
-    // A sequence that breaks the rules has neither queries nor keys.
-    OPS_METHOD Sequence read(u32 number) const {
-        const RaggedArgs& now = reread(args);
-        u32 first = entry_of(now.cu_q, now.cu_q_step, number), end = entry_of(now.cu_q, now.cu_q_step, u64(number) + 1);
-        bool right = first <= end && end <= now.attention.t;
-        u32 first_key = 0, keys = 0;
-        if (now.table == nullptr) {
-            first_key = entry_of(now.cu_k, now.cu_k_step, number);
-            u32 end_key = entry_of(now.cu_k, now.cu_k_step, u64(number) + 1);
-            right = right && first_key <= end_key && end_key <= now.attention.s;
-            keys = end_key - first_key;
-        } else {
-            i64 length = read_index(now.lengths, now.index_kind, i64(number) * now.lengths_step).value;
-            right = right && length >= i64(end) - i64(first) && length <= i64(now.attention.s);
-            right = right && (length == 0 || now.blocks > 0);
-            keys = u32(length);
-        }
-        Sequence of{args, number, 0, 0, 0, 0};
-        of.queries = same_in_wave(right ? end - first : 0);
-        of.keys = same_in_wave(right ? keys : 0);
-        of.first_query = same_in_wave(first);
-        of.first_key = same_in_wave(first_key);
-        return of;
-    }
-
-    OPS_METHOD i64 share(i64 keys, i64 splits) const {
-        i64 share = (keys + splits - 1) / splits, least = i64(reread(args).least);
-        return share < least ? least : share;
-    }
-};
 
 // ---- indices out of range -------------------------------------------------------
 
@@ -237,11 +171,11 @@ OPS_DEVICE void check_blocks(const RaggedArgs& args, u64 number, u64 first, u64 
     }
 }
 
-// Every thread of the launch checks its share of the indices.
-OPS_DEVICE void check_sequences(const RaggedArgs& all_args) {
+// Each of the first `threads` threads of the launch checks its share of the indices.
+OPS_DEVICE void check_sequences(const RaggedArgs& all_args, u64 threads) {
     const RaggedArgs& args = reread(all_args);
-    if (args.error == nullptr) return;
-    u64 thread = global_thread(), threads = global_threads();
+    u64 thread = global_thread();
+    if (args.error == nullptr || thread >= threads) return;
     OPS_NO_UNROLL
     for (u64 at = thread; at <= args.sequences; at += threads) {
         check_start(args, args.cu_q, args.cu_q_step, args.attention.t, args.op_of_queries, at);
@@ -256,5 +190,81 @@ OPS_DEVICE void check_sequences(const RaggedArgs& all_args) {
         check_blocks(args, at, thread % together, together);
     }
 }
+
+// Sequences that differ.
+struct Ragged {
+    static constexpr bool SPARE = true;
+    const RaggedArgs& args;
+
+    OPS_METHOD const AttentionArgs& attention() const { return args.attention; }
+    OPS_METHOD u64 skipped() const { return reread(args).checkers; }
+
+    // Each sequence has as many blocks of rows as fit below its first row and its last one, rounded down, and one more if
+    // sequences need not fall between blocks. So a block's sequence can be found, and few blocks are left without rows.
+    OPS_METHOD u64 count(const AttentionArgs& now, u64 size) const { return blocks(size) * now.kv_heads; }
+    // Of one key head.
+    OPS_METHOD u64 blocks(u64 size) const {
+        const RaggedArgs& now = reread(args);
+        return now.attention.t * now.attention.group / size + spare(size) * now.sequences;
+    }
+    OPS_METHOD u64 spare(u64 size) const { return reread(args).attention.group % size == 0 ? 0 : 1; }
+
+    // The last sequence whose blocks begin at `block` or before. All lanes of a wave look, each at another sequence.
+    OPS_METHOD u32 find(u64 block, u64 size, u64& begin) const {
+        const RaggedArgs& now = reread(args);
+        u64 group = now.attention.group, one = spare(size);
+        auto first = [&](u64 at) OPS_INLINE {
+            return u64(entry_of(now.cu_q, now.cu_q_step, at)) * group / size + at * one;
+        };
+        u32 low = 0, left = u32(now.sequences);
+        OPS_NO_UNROLL
+        while (left > 1) {
+            u32 step = (left + OPS_WAVE - 1) / OPS_WAVE, at = lane_id() * step;
+            u64 found = ballot(at < left && first(u64(low) + at) <= block);
+            u32 skipped = found == 0 ? 0 : (63 - leading_zeros(found)) * step;
+            low += skipped;
+            left = left - skipped < step ? left - skipped : step;
+        }
+        begin = first(low);
+        return low;
+    }
+
+    OPS_METHOD Work<Sequence> work(const AttentionArgs&, u64 at, u64 size) const {
+        u64 all = blocks(size), kv_head = quotient_of(at, all), block = at - kv_head * all, begin = 0;
+        Sequence of = read(same_in_wave(find(block, size, begin)));
+        u64 rows = u64(of.queries) * reread(args).attention.group;
+        return Work<Sequence>{of, kv_head, block - begin, (rows + size - 1) / size};
+    }
+
+    // A sequence that breaks the rules has neither queries nor keys.
+    OPS_METHOD Sequence read(u32 number) const {
+        const RaggedArgs& now = reread(args);
+        u32 first = entry_of(now.cu_q, now.cu_q_step, number), end = entry_of(now.cu_q, now.cu_q_step, u64(number) + 1);
+        bool right = first <= end && end <= now.attention.t;
+        u32 first_key = 0, keys = 0;
+        if (now.table == nullptr) {
+            first_key = entry_of(now.cu_k, now.cu_k_step, number);
+            u32 end_key = entry_of(now.cu_k, now.cu_k_step, u64(number) + 1);
+            right = right && first_key <= end_key && end_key <= now.attention.s;
+            keys = end_key - first_key;
+        } else {
+            i64 length = read_index(now.lengths, now.index_kind, i64(number) * now.lengths_step).value;
+            right = right && length >= i64(end) - i64(first) && length <= i64(now.attention.s);
+            right = right && (length == 0 || now.blocks > 0);
+            keys = u32(length);
+        }
+        Sequence of{args, number, 0, 0, 0, 0};
+        of.queries = same_in_wave(right ? end - first : 0);
+        of.keys = same_in_wave(right ? keys : 0);
+        of.first_query = same_in_wave(first);
+        of.first_key = same_in_wave(first_key);
+        return of;
+    }
+
+    OPS_METHOD i64 share(i64 keys, i64 splits, u32 step) const {
+        i64 share = share_of(keys, splits, step), least = i64(reread(args).least);
+        return share < least ? least : share;
+    }
+};
 
 }  // namespace ops

@@ -1,5 +1,5 @@
 //! Attention. Many queries use tiles; few queries split the keys into parts, and a second kernel combines the parts.
-use crate::instances::{Arguments, Table};
+use crate::instances::{Arguments, Declare, Table};
 use crate::launch::need;
 use crate::matmul::{MMA_TYPES, mma_lds};
 use crate::{Device, ElementType, Family, Launch, MAX_RANK, OperandView, Refused, StridedPointer};
@@ -11,11 +11,11 @@ pub const MAX_HEAD: u64 = 576;
 pub const MAX_VALUES: u64 = 512;
 /// Largest width of either in the kernels that hold a whole head, and of the values of a block in the others.
 pub(crate) const WHOLE_HEAD: u64 = 256;
-/// Elements of a head per lane in the decode kernels; `SLICE` in the source.
-const SLICE: u64 = 8;
 /// Largest number of query rows per key head for which the decode kernels are used.
 pub(crate) const FEW_ROWS: u64 = 16;
-/// Largest number of parts that the keys are split into.
+/// Numbers of keys have 32 bits in the decode kernels, also where they count a few beyond the last.
+pub(crate) const DECODE_KEYS: u64 = 1 << 31;
+/// Largest number of parts that the keys are split into; `COMBINED_PARTS` in the source.
 const MAX_PARTS: u64 = 64;
 /// Stands for no limit on one side of the window.
 const OPEN: i64 = 1 << 61;
@@ -46,7 +46,6 @@ pub struct AttentionArgs {
     /// Device address of the workspace of [`Plan::workspace`] bytes, aligned to 8 bytes. Unused with one part.
     pub partial: u64,
     pub splits: u64,
-    pub lanes: u64,
     pub dv: u64,
     pub value_parts: u64,
     pub sinks: u64,
@@ -80,9 +79,64 @@ fn declare_mma(table: &mut Table) {
     }
 }
 
-/// Bytes of LDS that the decode kernels need: `DECODE_SLOTS` in the source.
-pub(crate) fn decode_lds(t: ElementType) -> u32 {
-    8 * (256 + 2) * if t == ElementType::F64 { 8 } else { 4 }
+/// A kernel for few queries.
+pub(crate) struct Decode {
+    pub(crate) variant: &'static str,
+    pub(crate) ragged: &'static str,
+    /// The part of the family that each of them is in.
+    parts: [&'static str; 2],
+    /// Lanes that share a key, eight elements each.
+    lanes: u64,
+    /// Rows of a block.
+    pub(crate) rows: u64,
+}
+
+const fn decode(variants: [&'static str; 2], parts: [&'static str; 2], lanes: u64, rows: u64) -> Decode {
+    Decode { variant: variants[0], ragged: variants[1], parts, lanes, rows }
+}
+
+const DECODE64: [&str; 2] = ["head64", "ragged64"];
+const DECODE128: [&str; 2] = ["head128", "ragged128"];
+const DECODE256: [&str; 2] = ["head256", "ragged256"];
+/// All of them, by head size and by rows.
+pub(crate) const DECODES: [Decode; 6] = [
+    decode(["decode64_rows1", "ragged_decode64_rows1"], DECODE64, 8, 1),
+    decode(["decode64_rows4", "ragged_decode64_rows4"], DECODE64, 8, 4),
+    decode(["decode128_rows1", "ragged_decode128_rows1"], DECODE128, 16, 1),
+    decode(["decode128_rows4", "ragged_decode128_rows4"], DECODE128, 16, 4),
+    decode(["decode256_rows1", "ragged_decode256_rows1"], DECODE256, 32, 1),
+    decode(["decode256_rows4", "ragged_decode256_rows4"], DECODE256, 32, 4),
+];
+
+impl Decode {
+    /// The kernel for heads of a width, for one row of a key head or for several. In f64, each row is computed for itself.
+    pub(crate) fn of(t: ElementType, widest: u64, single: bool) -> &'static Decode {
+        let rows = if single || t == ElementType::F64 { 1 } else { 4 };
+        let fits = |kernel: &&Decode| kernel.rows == rows && widest <= kernel.lanes * 8;
+        // The widest heads of a call for few queries fit the last kernels.
+        DECODES.iter().find(fits).unwrap_or(&DECODES[if rows == 1 { 4 } else { 5 }])
+    }
+
+    /// Bytes of LDS: `decode_slots` in the source.
+    fn lds(&self, t: ElementType) -> u32 {
+        let merged = (64 / self.lanes).min(self.rows);
+        let slots = 8 * merged * (self.lanes * 8 + 2);
+        slots as u32 * if t == ElementType::F64 { 8 } else { 4 }
+    }
+
+    /// Declares all kernels over batch entries, or over sequences that differ.
+    pub(crate) fn declare(decode: &mut Declare<'_>, ragged: bool) {
+        let template = if ragged { "decode_ragged" } else { "attention_decode" };
+        for t in ElementType::FLOATS {
+            for kernel in DECODES.iter().filter(|kernel| t != ElementType::F64 || kernel.rows == 1) {
+                let variant = if ragged { kernel.ragged } else { kernel.variant };
+                let lead = [kernel.lanes.to_string(), kernel.rows.to_string()];
+                let lead = lead.each_ref().map(String::as_str);
+                let part = decode.part(kernel.parts[usize::from(ragged)]);
+                part.add_variant("attention", variant, &[t], template, &lead, kernel.lds(t));
+            }
+        }
+    }
 }
 
 pub(crate) fn declare(table: &mut Table) {
@@ -101,17 +155,12 @@ pub(crate) fn declare(table: &mut Table) {
         }
     }
     let mut decode = table.of::<AttentionArgs>(Family::AttentionDecode, BLOCK);
-    for t in ElementType::FLOATS {
-        let lds = decode_lds(t);
-        decode.add_variant("attention", "rows1", &[t], "attention_decode", &["1"], lds);
-        if t != ElementType::F64 {
-            decode.add_variant("attention", "rows4", &[t], "attention_decode", &["4"], lds);
-        }
-    }
+    Decode::declare(&mut decode, false);
     // Those of sequences that differ are combined in the same way.
-    let decode = decode.part("combine");
+    let combine = decode.part("combine");
     for t in ElementType::FLOATS {
-        decode.add_variant("attention", "combine", &[t], "attention_combine", &[], 0);
+        let lds = (2 * MAX_PARTS as u32 + BLOCK) * if t == ElementType::F64 { 8 } else { 4 };
+        combine.add_variant("attention", "combine", &[t], "attention_combine", &[], lds);
     }
 }
 
@@ -191,7 +240,7 @@ pub fn prepare(call: &Attention<'_>, device: &Device) -> Result<Plan, Refused> {
     let heads = call.batch.checked_mul(call.kv_heads).ok_or(Refused::Size)?;
     let widest = call.d.max(call.dv);
     let by_row = device.tuning.is_by_row();
-    let few = (rows <= FEW_ROWS || by_row) && widest <= WHOLE_HEAD;
+    let few = (rows <= FEW_ROWS || by_row) && widest <= WHOLE_HEAD && call.s < DECODE_KEYS;
     let on_matrix = MMA_VARIANTS.iter().find(|(_, most, _)| widest <= *most);
     let on_matrix = on_matrix.filter(|_| !few && device.matrix.is_some() && MMA_TYPES.contains(&t));
     if let Some(&(variant, _, together)) = on_matrix {
@@ -207,12 +256,10 @@ pub fn prepare(call: &Attention<'_>, device: &Device) -> Result<Plan, Refused> {
         let main = Launch::over(need("attention", variant, &[t])?, tiles, 1, u64::MAX);
         return Ok(Plan { main, combine: None, workspace: 0, args });
     }
-    let (variant, together) =
-        if (rows == 1 && !by_row) || t == ElementType::F64 { ("rows1", 1) } else { ("rows4", 4) };
-    let blocks = rows.div_ceil(together).checked_mul(heads).ok_or(Refused::Size)?;
+    let kernel = Decode::of(t, widest, rows == 1 && !by_row);
+    let blocks = rows.div_ceil(kernel.rows).checked_mul(heads).ok_or(Refused::Size)?;
     args.splits = if by_row { 1 } else { parts(visible_keys(call, &args), blocks, device) };
-    args.lanes = lanes(widest, together);
-    let main = Launch::over(need("attention", variant, &[t])?, blocks * args.splits, 1, u64::MAX);
+    let main = Launch::over(need("attention", kernel.variant, &[t])?, blocks * args.splits, 1, u64::MAX);
     if args.splits == 1 {
         return Ok(Plan { main, combine: None, workspace: 0, args });
     }
@@ -236,11 +283,6 @@ pub(crate) fn tile(t: ElementType, dv: u64) -> (&'static str, u64) {
 /// Number of parts that a tiled kernel computes values of a width in.
 pub(crate) fn value_parts(dv: u64) -> u64 {
     dv.div_ceil(WHOLE_HEAD).max(1)
-}
-
-/// Lanes per key of the decode kernels for heads of a width, where a block takes so many rows.
-pub(crate) fn lanes(widest: u64, together: u64) -> u64 {
-    widest.div_ceil(SLICE).max(together).next_power_of_two()
 }
 
 /// Bytes of the partial results of this many rows.
@@ -285,7 +327,6 @@ fn arguments(call: &Attention<'_>) -> Result<AttentionArgs, Refused> {
         mask_kind,
         partial: 0,
         splits: 1,
-        lanes: 1,
         dv: call.dv,
         value_parts: 1,
         sinks: call.sinks.map_or(0, |v| v.data),
@@ -300,8 +341,13 @@ pub(crate) fn visible_keys(call: &Attention<'_>, args: &AttentionArgs) -> u64 {
     call.s.min(reach.saturating_add(call.t))
 }
 
-/// Number of parts to split the keys into: enough to fill the device, but none too short.
+/// Number of parts to split the keys into: enough to fill the device, none too short, and such that its last round of blocks is
+/// nearly as full as the others.
 pub(crate) fn parts(keys: u64, blocks: u64, device: &Device) -> u64 {
-    let wanted = device.blocks(device.tuning.decode_blocks()).div_ceil(blocks.max(1));
-    wanted.min(keys / device.tuning.decode_keys()).clamp(1, MAX_PARTS)
+    let at_once = device.blocks(device.tuning.decode_blocks());
+    let most = (keys / device.tuning.decode_keys()).clamp(1, MAX_PARTS);
+    // Rounds of the device, each as long as a part, in 1/1024 of the time for all keys.
+    let time = |parts: u64| blocks.saturating_mul(parts).div_ceil(at_once).saturating_mul(1024) / parts;
+    let least = (1..=most).map(time).min().unwrap_or(0);
+    (1..=most).find(|parts| time(*parts) <= least + least / 16).unwrap_or(1)
 }

@@ -1,6 +1,6 @@
 //! Attention over sequences that differ in length, whose keys lie side by side or in the blocks of a cache. The kernels are those
 //! of [`crate::attention`] on vector units; they read on the device where each sequence begins and ends.
-use crate::attention::{self, Attention, AttentionArgs, FEW_ROWS, WHOLE_HEAD};
+use crate::attention::{self, Attention, AttentionArgs, DECODE_KEYS, Decode, FEW_ROWS, WHOLE_HEAD};
 use crate::index::{Report, kind_of};
 use crate::instances::{Arguments, Table};
 use crate::launch::need;
@@ -31,6 +31,7 @@ pub struct RaggedArgs {
     pub blocks: u64,
     pub block: u64,
     pub least: u64,
+    pub checkers: u64,
     pub error: u64,
     pub block_magic: u32,
     pub block_shift: u32,
@@ -49,9 +50,6 @@ const TILES: [(&str, &str, u32); 3] = [
     ("ragged_head128", "ragged128", 128),
     ("ragged_head256", "ragged256", 256),
 ];
-/// Decode kernels: variant, rows per block.
-const ROWS: [(&str, u64); 2] = [("ragged_rows1", 1), ("ragged_rows4", 4)];
-
 pub(crate) fn declare(table: &mut Table) {
     let mut tiled = table.of::<RaggedArgs>(Family::Attention, BLOCK);
     for t in ElementType::FLOATS {
@@ -61,13 +59,7 @@ pub(crate) fn declare(table: &mut Table) {
         }
     }
     let mut decode = table.of::<RaggedArgs>(Family::AttentionDecode, BLOCK);
-    let decode = decode.part("ragged");
-    for t in ElementType::FLOATS {
-        for (variant, rows) in ROWS.into_iter().filter(|(_, rows)| t != ElementType::F64 || *rows == 1) {
-            let (lds, rows) = (attention::decode_lds(t), rows.to_string());
-            decode.add_variant("attention", variant, &[t], "decode_ragged", &[&rows], lds);
-        }
-    }
+    Decode::declare(&mut decode, true);
 }
 
 /// Where the keys and values of the sequences are.
@@ -207,6 +199,7 @@ fn places(call: &Ragged<'_>, attention: AttentionArgs) -> Result<RaggedArgs, Ref
         blocks: 0,
         block: 1,
         least: 1,
+        checkers: 0,
         error: of_queries.error,
         block_magic: 0,
         block_shift: 0,
@@ -270,6 +263,13 @@ fn arguments(call: &Ragged<'_>, most_keys: u64) -> Result<(AttentionArgs, u64), 
     Ok((args, visible))
 }
 
+/// Blocks of a decode kernel that check the indices: one for each thousand, but no more than the device runs at once.
+fn checkers(call: &Ragged<'_>, args: &RaggedArgs, device: &Device) -> u64 {
+    let of_each = 1 + args.attention.s / args.block;
+    let indices = if args.table == 0 { call.sequences } else { call.sequences.saturating_mul(of_each) };
+    indices.div_ceil(1024).clamp(1, device.blocks(1))
+}
+
 /// Prepares a call. `kv_heads` must divide `heads`.
 pub fn prepare(call: &Ragged<'_>, device: &Device) -> Result<Plan, Refused> {
     let max = u64::from(u32::MAX) - 1;
@@ -291,7 +291,9 @@ pub fn prepare(call: &Ragged<'_>, device: &Device) -> Result<Plan, Refused> {
         Ok(Launch::over(need("attention", variant, &[t])?, blocks.max(1), 1, u64::MAX))
     };
     let by_row = device.tuning.is_by_row();
-    let few = (rows <= FEW_ROWS.saturating_mul(call.sequences) || by_row) && widest <= WHOLE_HEAD;
+    let few = (rows <= FEW_ROWS.saturating_mul(call.sequences) || by_row)
+        && widest <= WHOLE_HEAD
+        && args.attention.s < DECODE_KEYS;
     if !few {
         let size = attention::tile(t, call.dv).1;
         let fitting = TILES.iter().find(|(_, _, most)| call.dv <= u64::from(*most));
@@ -301,12 +303,13 @@ pub fn prepare(call: &Ragged<'_>, device: &Device) -> Result<Plan, Refused> {
         return Ok(Plan { main: launch(variant, tiles)?, combine: None, workspace: 0, args });
     }
     let single = group == 1 && call.n <= call.sequences && !by_row;
-    let (variant, together) = ROWS[usize::from(!single && t != ElementType::F64)];
-    let splits = if by_row { 1 } else { attention::parts(visible, blocks(together)?, device) };
+    let kernel = Decode::of(t, widest, single);
+    let splits = if by_row { 1 } else { attention::parts(visible, blocks(kernel.rows)?, device) };
     args.attention.splits = splits;
-    args.attention.lanes = attention::lanes(widest, together);
     args.least = device.tuning.decode_keys();
-    let main = launch(variant, blocks(together)?.checked_mul(splits).ok_or(Refused::Size)?)?;
+    args.checkers = checkers(call, &args, device);
+    let working = blocks(kernel.rows)?.checked_mul(splits).ok_or(Refused::Size)?;
+    let main = launch(kernel.ragged, working.checked_add(args.checkers).ok_or(Refused::Size)?)?;
     if splits == 1 {
         return Ok(Plan { main, combine: None, workspace: 0, args });
     }

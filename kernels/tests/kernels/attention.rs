@@ -246,42 +246,65 @@ fn every_parameter<T: Element>(base: Case) {
     check::<T>(&Case { sinks: true, softcap: Some(1.5), causal: true, ..base });
 }
 
+/// The kernel for few queries of heads of a width, for one row of a key head and for several.
+fn one(widest: u64) -> &'static str {
+    match widest {
+        0..=64 => "decode64_rows1",
+        65..=128 => "decode128_rows1",
+        _ => "decode256_rows1",
+    }
+}
+fn several(widest: u64) -> &'static str {
+    match widest {
+        0..=64 => "decode64_rows4",
+        65..=128 => "decode128_rows4",
+        _ => "decode256_rows4",
+    }
+}
+
 fn sizes<T: Element>() {
-    let few = if T::DTYPE == ops_kernels::ElementType::F64 { "rows1" } else { "rows4" };
+    let few =
+        |widest: u64| if T::DTYPE == ops_kernels::ElementType::F64 { one(widest) } else { several(widest) };
     every_parameter::<T>(Case::new([2, 4, 2, 20, 37, 24], "head64"));
     check::<T>(&Case { causal: true, ..Case::new([1, 2, 1, 70, 140, 64], "head64") });
     check::<T>(&Case { causal: true, strided: true, ..Case::new([1, 3, 1, 25, 25, 100], "head128") });
     check::<T>(&Case { causal: true, ..Case::new([1, 1, 1, 40, 40, 256], "head256") });
     check::<T>(&Case { causal: true, ..Case::new([1, 1, 1, 30, 9, 16], "head64") });
-    every_parameter::<T>(Case::new([2, 6, 2, 1, 75, 64], few));
-    every_parameter::<T>(Case::new([1, 2, 2, 1, 33, 5], "rows1"));
-    check::<T>(&Case { causal: true, ..Case::new([1, 7, 1, 2, 50, 128], few) });
-    check::<T>(&Case { parts: true, compute_units: 8, ..Case::new([1, 4, 2, 1, 700, 256], few) });
+    every_parameter::<T>(Case::new([2, 6, 2, 1, 75, 64], few(64)));
+    every_parameter::<T>(Case::new([1, 2, 2, 1, 33, 5], one(5)));
+    check::<T>(&Case { causal: true, ..Case::new([1, 7, 1, 2, 50, 128], few(128)) });
+    check::<T>(&Case { parts: true, compute_units: 8, ..Case::new([1, 4, 2, 1, 700, 256], few(256)) });
     check::<T>(&Case {
         parts: true,
         compute_units: 8,
         causal: true,
         strided: true,
-        ..Case::new([2, 1, 1, 3, 600, 40], few)
+        ..Case::new([2, 1, 1, 3, 600, 40], few(40))
     });
     check::<T>(&Case {
         parts: true,
         compute_units: 8,
         mask: Mask::Visible,
-        ..Case::new([1, 1, 1, 2, 300, 8], few)
+        ..Case::new([1, 1, 1, 2, 300, 8], few(8))
     });
-    check::<T>(&Case::new([1, 2, 1, 1, 0, 16], few));
+    check::<T>(&Case::new([1, 2, 1, 1, 0, 16], few(16)));
+    // Many steps of the keys, and a last one that is not whole; rows of several key heads; every width of a lane group.
+    for d in [64, 96, 128, 192, 256] {
+        check::<T>(&Case::new([2, 8, 2, 1, 275, d], few(d)));
+        check::<T>(&Case { causal: true, dv: Some(d - 8), ..Case::new([1, 6, 2, 2, 150, d], few(d)) });
+        check::<T>(&Case { window: [Some(70), None], ..Case::new([2, 2, 2, 1, 275, d], one(d)) });
+    }
     // With parts, one of them counts the sink.
     let parts = Case {
         parts: true,
         compute_units: 8,
         lse: true,
         dv: Some(96),
-        ..Case::new([1, 4, 2, 1, 700, 40], few)
+        ..Case::new([1, 4, 2, 1, 700, 40], few(96))
     };
     check::<T>(&parts);
     check::<T>(&Case { sinks: true, ..parts });
-    check::<T>(&Case { sinks: true, lse: true, ..Case::new([1, 2, 1, 1, 0, 16], few) });
+    check::<T>(&Case { sinks: true, lse: true, ..Case::new([1, 2, 1, 1, 0, 16], few(16)) });
     // Wide heads, with values wider than a tile, and values wider than the keys.
     let wide = Case { dv: Some(512), lse: true, ..Case::new([1, 2, 1, 3, 40, 576], "head256") };
     check::<T>(&wide);
@@ -407,7 +430,10 @@ fn invisible_keys_take_no_part() {
     let portable = Device { compute_units: 1, wave: 32, matrix: None, dot4: None, tuning: Tuning::default() };
     invisible::<f32>(&portable, "head64", [40, 32]);
     invisible::<f32>(&portable, "head256", [40, 160]);
-    invisible::<f32>(&portable, "rows4", [2, 32]);
+    for d in [32, 128, 160] {
+        invisible::<f16>(&portable, several(d), [4, d]);
+        invisible::<f32>(&portable, several(d), [2, d]);
+    }
     for matrix in Matrix::ALL {
         for (variant, d) in [("mma64", 32), ("mma256", 160)] {
             invisible::<f16>(&matrix_device(matrix, 1), variant, [40, d]);

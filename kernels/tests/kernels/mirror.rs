@@ -197,12 +197,12 @@ fn every_field_of_every_argument_struct_lies_where_the_source_has_it() {
     );
     let dense = || {
         fields!(AttentionArgs: q, k, v, o, mask, slopes, slope_stride, batch, kv_heads, group, t, s, d, left, right,
-            scale, softcap, mask_kind, partial, splits, lanes, dv, value_parts, sinks, sink_stride, lse)
+            scale, softcap, mask_kind, partial, splits, dv, value_parts, sinks, sink_stride, lse)
     };
     agree(Family::AttentionMma, &[dense()]);
     for family in [Family::Attention, Family::AttentionDecode] {
         let ragged = fields!(RaggedArgs: attention, cu_q, cu_k, lengths, table, cu_q_step, cu_k_step, lengths_step,
-            table_row, table_step, sequences, blocks, block, least, error, block_magic, block_shift, index_kind,
+            table_row, table_step, sequences, blocks, block, least, checkers, error, block_magic, block_shift, index_kind,
             op_of_queries, op_of_keys, op_of_table);
         agree(family, &[dense(), ragged]);
     }

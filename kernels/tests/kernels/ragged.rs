@@ -226,22 +226,35 @@ fn check<T: Element>(call: &Call<'_>, (variant, parts): (&str, bool), compute_un
 }
 
 fn every_kernel<T: Element>() {
-    let few = if T::DTYPE == ops_kernels::ElementType::F64 { "ragged_rows1" } else { "ragged_rows4" };
+    let f64 = T::DTYPE == ops_kernels::ElementType::F64;
+    let few = |widest: u64| match (widest, f64) {
+        (..=64, true) => "ragged_decode64_rows1",
+        (..=64, false) => "ragged_decode64_rows4",
+        (..=128, true) => "ragged_decode128_rows1",
+        (..=128, false) => "ragged_decode128_rows4",
+        (_, true) => "ragged_decode256_rows1",
+        (_, false) => "ragged_decode256_rows4",
+    };
     const MIXED: &[[u32; 2]] = &[[1, 33], [0, 5], [50, 60], [3, 3], [0, 0], [7, 64]];
     check::<T>(&causal([4, 2, 16, 16], MIXED), ("ragged_head64", false), 1);
     check::<T>(&causal([6, 2, 33, 100], MIXED), ("ragged_head128", false), 1);
     check::<T>(&causal([4, 2, 260, 264], MIXED), ("ragged_head256", false), 1);
     check::<T>(&Call { causal: false, ..causal([4, 2, 16, 16], MIXED) }, ("ragged_head64", false), 1);
     let decode: &[[u32; 2]] = &[[1, 60], [1, 1], [0, 7], [2, 90], [1, 17]];
-    check::<T>(&causal([8, 2, 64, 40], decode), (few, false), 1);
-    check::<T>(&causal([6, 2, 20, 20], decode), (few, false), 1);
-    check::<T>(&Call { window: [Some(9), Some(3)], ..causal([8, 1, 128, 256], decode) }, (few, false), 1);
-    check::<T>(&causal([3, 3, 40, 40], &[[1, 60], [1, 9], [0, 3]]), ("ragged_rows1", false), 1);
-    check::<T>(&causal([8, 2, 64, 64], &[[1, 900], [1, 30], [2, 400]]), (few, true), 64);
+    check::<T>(&causal([8, 2, 64, 40], decode), (few(64), false), 1);
+    check::<T>(&causal([6, 2, 20, 20], decode), (few(20), false), 1);
+    check::<T>(
+        &Call { window: [Some(9), Some(3)], ..causal([8, 1, 128, 256], decode) },
+        (few(256), false),
+        1,
+    );
+    check::<T>(&causal([3, 3, 40, 40], &[[1, 60], [1, 9], [0, 3]]), ("ragged_decode64_rows1", false), 1);
+    check::<T>(&causal([8, 2, 64, 64], &[[1, 900], [1, 30], [2, 400]]), (few(64), true), 64);
+    check::<T>(&causal([8, 2, 128, 128], &[[1, 150], [1, 64], [2, 67]]), (few(128), false), 1);
     // More sequences than a wave has lanes, and than the square of 32 lanes.
     for n in [70, 1100] {
         let many: Vec<[u32; 2]> = (0..n).map(|i| [i % 3, i % 3 + i % 5]).collect();
-        check::<T>(&causal([2, 1, 8, 8], &many), (few, false), 1);
+        check::<T>(&causal([2, 1, 8, 8], &many), (few(8), false), 1);
     }
 }
 

@@ -51,7 +51,7 @@ fn it_compiles_what_a_model_uses_in_several_processes_and_keeps_it() {
     for unit in [
         "norm-rms-wave-f16-f32",
         "attention_mma-mma64-f16",
-        "attention_decode-f16",
+        "attention_decode-head",
         "qlinear",
         "binary-glu-f16",
     ] {
