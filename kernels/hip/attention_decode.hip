@@ -20,6 +20,13 @@ template <u32 LANES, u32 ROWS> OPS_DEVICE constexpr u32 decode_slots() {
     return DECODE_WAVES * merged_rows<LANES, ROWS>() * (LANES * SLICE + 2);
 }
 
+OPS_DEVICE QueryRow row_at(const AttentionArgs& args, u64 kv_head, u64 row) {
+    QueryRow out;
+    out.query = u32(quotient_of(row, args.group));
+    out.head = u32(kv_head * args.group + (row - out.query * args.group));
+    return out;
+}
+
 // Sums each of C values over a group of LANES lanes. Lane l gets the sum of value l % C. In each step, two lanes
 // exchange halves: each sends the values that the other keeps.
 template <u32 LANES, u32 C, u32 HALF = C / 2, typename A> OPS_DEVICE A sum_values(A (&value)[C], u32 lane) {
@@ -272,7 +279,7 @@ OPS_DEVICE void finish_rows(const AttentionArgs& all_args, const A* scratch, con
             out = mad(scratch[(w * COUNT + r) * WIDTH + column], factor, out);
         }
         if (args.splits == 1) {
-            QueryRow query(args, kv_head, row);
+            QueryRow query = row_at(args, kv_head, row);
             T* to = static_cast<T*>(args.o.data) + query.offset(args.o, of);
             if (column < args.dv) to[i64(column) * args.o.stride[5]] = narrow<T>(sum == A(0) ? A(0) : out / sum);
             if (column == 0) store_lse(args, query, of, most, sum);
@@ -308,7 +315,7 @@ OPS_DEVICE void decode_rows(const Calls& calls, acc_t<T>* scratch) {
         u32 kv_head = u32(work.kv_head);
         u64 rows = queries_of(args, of) * args.group, row0 = work.part * ROWS;
         u32 more = row0 + ROWS < rows ? ROWS - 1 : u32(rows - 1 - row0);
-        QueryRow lowest(args, kv_head, row0), highest = lowest.after(args, kv_head, more);
+        QueryRow lowest = row_at(args, kv_head, row0), highest = lowest.after(args, kv_head, more);
         Rows state(calls.attention(), of, kv_head, packs);
         // This part's range of the keys that any of the rows can see.
         i64 first = lowest.first_key(args, of), end = highest.end_key(args, of);
@@ -379,10 +386,9 @@ template <u32 LANES, u32 ROWS, typename T> OPS_DEVICE void attention_decode(cons
     decode_rows<LANES, ROWS, T, u64>(Batches{args}, scratch);
 }
 
-// The first blocks check the indices, while the others compute: one after the other would take twice as long for few keys.
+// The first blocks check the indices while the others compute, and find no work after that.
 template <u32 LANES, u32 ROWS, typename T> OPS_DEVICE void decode_ragged(const RaggedArgs& args) {
     OPS_LDS(acc_t<T>, scratch, (decode_slots<LANES, ROWS>()));
-    // Their numbers are beyond all work then.
     check_sequences(args, reread(args).checkers * DECODE_BLOCK);
     decode_rows<LANES, ROWS, T, Sequence>(Ragged{args}, scratch);
 }
@@ -402,7 +408,7 @@ template <typename T> OPS_DEVICE void attention_combine(const AttentionArgs& arg
     OPS_NO_UNROLL
     for (u64 at = block_x(); at < all; at += grid_x()) {
         u64 head = quotient_of(at, rows), batch = quotient_of(head, args.kv_heads);
-        QueryRow row(args, head - batch * args.kv_heads, at - head * rows);
+        QueryRow row = row_at(args, head - batch * args.kv_heads, at - head * rows);
         const A* parts = static_cast<const A*>(args.partial) + at * splits * line;
         if (thread_x() < splits) {
             weights[thread_x()] = parts[thread_x() * line];

@@ -42,9 +42,6 @@ OPS_DEVICE u64 queries_of(const AttentionArgs& args, u64) { return args.t; }
 OPS_DEVICE u64 keys_of(const AttentionArgs& args, u64) { return args.s; }
 OPS_DEVICE bool has_mask(const AttentionArgs& args, u64) { return args.mask_kind != MASK_NONE; }
 
-// a / b. Most are small, and a division of 64 bits takes a hundred instructions.
-OPS_DEVICE u64 quotient_of(u64 a, u64 b) { return (a | b) >> 32 == 0 ? u64(u32(a) / u32(b)) : a / b; }
-
 // The query and head of one row. Keys pos - left .. pos + right are visible to it.
 struct QueryRow {
     u32 query;
@@ -52,7 +49,7 @@ struct QueryRow {
 
     OPS_METHOD QueryRow() {}
     OPS_METHOD QueryRow(const AttentionArgs& args, u64 kv_head, u64 row) {
-        query = u32(quotient_of(row, args.group));
+        query = u32(row / args.group);
         head = u32(kv_head * args.group + (row - query * args.group));
     }
     // The row `more` rows later, where that is few.
@@ -79,6 +76,9 @@ struct QueryRow {
         return offset_of(*this, operand, of);
     }
 };
+
+// a / b. Most are small, and a division of 64 bits takes a hundred instructions.
+OPS_DEVICE u64 quotient_of(u64 a, u64 b) { return (a | b) >> 32 == 0 ? u64(u32(a) / u32(b)) : a / b; }
 
 OPS_DEVICE i64 offset_of(const QueryRow& row, const Operand& operand, u64 batch) {
     return i64(batch) * operand.stride[2] + i64(row.head) * operand.stride[3] + i64(row.query) * operand.stride[4];

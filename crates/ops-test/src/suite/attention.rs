@@ -144,6 +144,13 @@ fn sizes(s: &mut Suite<'_>, dtype: DType) {
             [1, 2, 2, 17, 66, 192],
             [1, 1, 1, 70, 37, 256],
             [2, 2, 1, 20, 33, 250],
+            // Few queries and many keys, for groups of lanes of every width and one row of a key head or several; the last step
+            // has fewer keys than the others.
+            [2, 2, 2, 1, 300, 96],
+            [1, 2, 2, 1, 150, 200],
+            [1, 8, 2, 1, 300, 128],
+            [1, 4, 1, 1, 170, 256],
+            [1, 6, 2, 2, 270, 64],
             // More queries than keys: the first queries see no key when causal.
             [1, 2, 1, 6, 4, 16],
             [1, 1, 1, 70, 3, 64],
@@ -157,7 +164,15 @@ fn sizes(s: &mut Suite<'_>, dtype: DType) {
 }
 
 fn layouts(s: &mut Suite<'_>, dtype: DType) {
-    let (dims, causal) = ([2, 4, 2, 5, 9, 16], [("causal", json!(true))]);
+    let causal = [("causal", json!(true))];
+    for dims in [[2, 4, 2, 5, 9, 16], [1, 4, 2, 2, 77, 72]] {
+        places(s, dtype, dims, &causal);
+    }
+    s.run(cache(dtype, [2, 4, 2, 3, 11, 32], &causal));
+    s.run(cache(dtype, [1, 6, 3, 1, 7, 64], &causal));
+}
+
+fn places(s: &mut Suite<'_>, dtype: DType, dims: Dims, causal: &[(&str, Value)]) {
     for how in [
         Placement::Offset,
         Placement::Gaps,
@@ -169,19 +184,17 @@ fn layouts(s: &mut Suite<'_>, dtype: DType) {
         for operand in 0..4 {
             let mut hows = [Placement::Plain; 4];
             hows[operand] = how;
-            s.run(placed(dtype, dims, &causal, hows, NORMAL));
+            s.run(placed(dtype, dims, causal, hows, NORMAL));
         }
     }
-    s.run(placed(dtype, dims, &causal, [THD; 4], NORMAL));
+    s.run(placed(dtype, dims, causal, [THD; 4], NORMAL));
     s.run(placed(
         dtype,
         dims,
-        &causal,
+        causal,
         [Placement::Plain, Placement::Repeated, Placement::Same, Placement::Plain],
         NORMAL,
     ));
-    s.run(cache(dtype, [2, 4, 2, 3, 11, 32], &causal));
-    s.run(cache(dtype, [1, 6, 3, 1, 7, 64], &causal));
 }
 
 /// Keys and values in a cache that is only partly filled and not read from its start.

@@ -140,6 +140,8 @@ fn varlen(s: &mut Suite<'_>, dtype: DType) {
         (HEADS, &many()[..]),
         (Heads { h: 6, ..HEADS }, &many()),
         (Heads { h: 3, kv: 3, d: 40, dv: 40 }, &[[1, 37], [0, 3], [1, 5], [1, 700]]),
+        (Heads { h: 2, kv: 2, d: 96, dv: 128 }, &[[1, 150], [1, 64]]),
+        (Heads { h: 2, kv: 2, d: 160, dv: 256 }, &[[1, 37], [1, 90]]),
         (Heads { h: 2, kv: 1, d: 24, dv: 100 }, MIXED),
         (Heads { h: 2, kv: 1, d: 24, dv: 130 }, MIXED),
     ] {
