@@ -227,13 +227,12 @@ fn suite_compiled_by_clang_on_waves_of_32() {
 /// Kernels that the whole suite does not execute on a target with matrix units and products of bytes.
 const ELSEWHERE: [Except; 3] = [
     Except {
-        kernels: |k| {
+        kernels: |k, gfx| {
             let on_matrix = |t: &ElementType| [ElementType::F16, ElementType::Bf16].contains(t);
             match k.family {
                 Family::Matmul => {
-                    k.part == "tile"
-                        && on_matrix(&k.types[1])
-                        && [k.types[1], ElementType::F32].contains(&k.types[0])
+                    let by_matrix = ops_kernels::find("matmul", "mma128", &k.types);
+                    k.part == "tile" && by_matrix.is_some_and(|by_matrix| by_matrix.runs_on(gfx))
                 }
                 // Heads wider than 256, and sequences that differ in length, have no tiles on matrix units.
                 Family::Attention => {
@@ -248,7 +247,7 @@ const ELSEWHERE: [Except; 3] = [
         reason: "matrix units compute these products; products_on_gfx1030 executes them",
     },
     Except {
-        kernels: |k| {
+        kernels: |k, _| {
             // Some formats have no kernels for matrix units.
             let replaced = k.part == "tile" || ["rows1", "rows8"].contains(&k.variant);
             let by_matrix = || ops_kernels::find("qlinear", "mma64", &k.types).is_some();
@@ -257,7 +256,7 @@ const ELSEWHERE: [Except; 3] = [
         reason: "products of bytes and matrix units replace them; qlinear_on_gfx1010 executes them",
     },
     Except {
-        kernels: |k| {
+        kernels: |k, _| {
             // Matrix units take all types of x that are summed in f32.
             let by_matrix =
                 || ops_kernels::find("linear_experts", "mma64", &[k.types[0], ElementType::F16]).is_some();
