@@ -77,7 +77,7 @@ fn in_place(bench: &Bench, (m, name): (usize, &str), bytes: usize, product: Prod
 
 /// Many rows times a part of a weight as codes.
 fn codes(bench: &Bench, format: CodeFormat, peak: f64) {
-    const N: usize = 64;
+    const N: usize = 192;
     for m in [8, 512] {
         let line = format!("weights/codes/{format:?} {m}");
         if !bench.wanted(&line) {
