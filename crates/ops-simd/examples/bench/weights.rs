@@ -4,7 +4,7 @@ use std::hint::black_box;
 
 use half::{bf16, f16};
 use ops_simd::Element;
-use ops_simd::gemm::{Input, Mat, MatMut, gemm};
+use ops_simd::gemm::{Input, Mat, MatMut, PackedB, gemm, gemm_packed};
 use ops_simd::quant::{
     Activations, CodeFormat, Format, LookupFormat, SuperFormat, Tiles, multiply, multiply_codes,
     multiply_lookup_rows, multiply_super_rows,
@@ -114,6 +114,11 @@ fn floats<T: Input<Acc = f32> + Element>(bench: &Bench, m: usize, name: &str) {
             gemm(isa, black_box(x), black_box(w), y, false).expect("fits");
         });
     }
+    let packed = PackedB::new(isa, Mat::new(&w, K, N, 1, K).expect("in bounds"));
+    bench.bandwidth(&format!("{line} packed"), bytes, read, || {
+        let y = MatMut::new(black_box(&mut y), m, N, N).expect("in bounds");
+        gemm_packed(black_box(x), black_box(&packed), 0..N, y, false).expect("fits");
+    });
 }
 
 fn quantized(bench: &Bench, format: Format, m: usize, name: &str, peak: f64) {
