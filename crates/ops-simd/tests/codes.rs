@@ -254,7 +254,7 @@ fn codes_that_replace_tiles_give_the_same_bits() {
             };
             let tiles = Tiles::new(format, &raw, n, k).unwrap();
             let all = of(&|x, y| multiply(isa, &tiles, 0..n.div_ceil(TILE_ROWS), x, y).unwrap());
-            // A few rows are multiplied by the tiles themselves, and a range of tiles by itself.
+            // Fewer rows, and a range of tiles.
             let mut few = vec![f32::NAN; 9 * 22];
             let rows = Activations::new(isa, &x[..9 * k], k).unwrap();
             multiply(isa, &tiles, 8..10, &rows, MatMut::new(&mut few, 9, 22, 22).unwrap()).unwrap();

@@ -4,11 +4,9 @@
 //! the call. A vector then holds the same four columns of sixteen rows, and all activations are multiplied by it while it is in the
 //! cache. The codes are those of the file, so nothing is rounded, except with q6_k ([`CodeFormat::rounds`]).
 
-use std::ops::Range;
-
 use super::activations::Activations;
 use super::blocks::{BLOCK, Format};
-use super::tiles::{TILE_ROWS, Tiles};
+use super::tiles::TILE_ROWS;
 use crate::error::{Error, same_len};
 use crate::gemm::MatMut;
 use crate::isa::{Isa, Level};
@@ -101,7 +99,8 @@ impl CodeFormat {
         self == Self::Q6K
     }
 
-    /// The codes as which the blocks of this format are multiplied faster than as tiles, if there are many rows of activations.
+    /// The codes as which the blocks of this format are multiplied faster than they are packed into tiles and multiplied, if there are
+    /// many rows of activations. The bits are the same.
     pub fn faster_than_tiles(isa: Isa, format: Format) -> Option<Self> {
         let codes = match format {
             Format::Q8_0 => Self::Q8_0,
@@ -180,32 +179,6 @@ pub fn multiply_codes(
         unpack_columns(isa, format, &rows[start..], (row_bytes, ahead), steps);
     });
     Ok(())
-}
-
-/// As many rows of x as for which packed tiles are turned into steps first.
-const MIN_ROWS_OF_TILES: usize = 64;
-
-/// y = x·Wᵀ for these packed tiles of W, if there is a faster way than to read the tiles once for every few rows of x. The bits are
-/// the same. The dimensions must match.
-pub(super) fn multiply_tiles(
-    isa: Isa,
-    weights: &Tiles<'_>,
-    tiles: Range<usize>,
-    x: &Activations,
-    y: &mut MatMut<'_, f32>,
-) -> bool {
-    let format = weights.format();
-    #[cfg(target_arch = "x86_64")]
-    if let (Some(codes), MIN_ROWS_OF_TILES..) = (CodeFormat::faster_than_tiles(isa, format), x.rows()) {
-        walk::multiply(isa, codes, tiles.len(), x, y, |t, blocks, steps| {
-            let tile = weights.tile(tiles.start + t).part(format, blocks);
-            // SAFETY: `faster_than_tiles` names codes only if AVX-512 F, BW, DQ, VL and VNNI were detected.
-            unsafe { avx512::from_tile(format, tile, steps) };
-        });
-        return true;
-    }
-    let _ = (isa, tiles, x, y, format);
-    false
 }
 
 /// Unpacks as many columns of sixteen rows as there are steps. `at` has the distance of rows, and that of the bytes that will be

@@ -4,7 +4,9 @@
 
 use super::activations::{Activations, Panel};
 use super::blocks::BLOCK;
-use super::in_place::{self, PairFormat, RowFormat, checked_row, multiply_pairs};
+use super::in_place::{self, RowFormat};
+#[cfg(target_arch = "x86_64")]
+use super::in_place::{PairFormat, checked_row, multiply_pairs};
 #[cfg(target_arch = "x86_64")]
 use super::lookup_avx512::{Prepared, prepare, products};
 use super::lookup_portable;
@@ -116,10 +118,11 @@ pub fn multiply_lookup_rows(
     format: LookupFormat,
     raw: &[u8],
     x: &Activations,
-    mut y: MatMut<'_, f32>,
+    y: MatMut<'_, f32>,
 ) -> Result<(), Error> {
     #[cfg(target_arch = "x86_64")]
     if isa.level() == Level::Avx512Vnni {
+        let mut y = y;
         let row_bytes = checked_row(format.block(), raw, x, &mut y)?;
         if row_bytes > 0 {
             multiply_pairs(isa, Vnni(format), (raw, row_bytes), &prepare(format, x), &mut y);

@@ -4,7 +4,6 @@ use std::ops::Range;
 
 use super::activations::{Activations, Panel, panel_rows};
 use super::blocks::Format;
-use super::codes;
 use super::dot_portable;
 use super::tiles::{TILE_ROWS, Tile, Tiles};
 use crate::error::{Error, same_len};
@@ -32,9 +31,6 @@ pub fn multiply(
     same_len("x", x.k(), weights.cols())?;
     same_len("rows of y", y.rows(), x.rows())?;
     same_len("columns of y", y.cols(), columns)?;
-    if codes::multiply_tiles(isa, weights, start..end, x, &mut y) {
-        return Ok(());
-    }
     for t in start..end {
         let tile = weights.tile(t);
         let column = (t - start) * TILE_ROWS;

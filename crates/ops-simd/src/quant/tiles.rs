@@ -1,7 +1,5 @@
 //! Weights repacked into tiles.
 
-use std::ops::Range;
-
 use super::blocks::{BLOCK, Format, check, scale_bits};
 #[cfg(target_arch = "x86_64")]
 use super::blocks::{Q4_0_BYTES, Q8_0_BYTES};
@@ -34,15 +32,6 @@ pub struct Tiles<'m> {
 pub(super) struct Tile<'a> {
     pub(super) quants: &'a [u8],
     pub(super) scales: &'a [[u16; TILE_ROWS]],
-}
-
-impl<'a> Tile<'a> {
-    /// These blocks of it, which must exist.
-    pub(super) fn part(self, format: Format, blocks: Range<usize>) -> Self {
-        let bytes = format.quant_bytes() * TILE_ROWS;
-        let quants = &self.quants[blocks.start * bytes..blocks.end * bytes];
-        Tile { quants, scales: &self.scales[blocks] }
-    }
 }
 
 impl Tiles<'static> {

@@ -3,9 +3,7 @@
 use core::arch::x86_64::*;
 
 use super::super::activations::Panel;
-use super::super::blocks::Format;
 use super::super::rows_avx512::transpose_squares;
-use super::super::tiles::{TILE_ROWS, Tile};
 use super::words::{Lanes, Target, Vector, Words};
 use super::{CodeFormat, Kind, Step, unpack_on};
 use crate::gemm::MatMut;
@@ -194,36 +192,6 @@ unsafe fn transposed(first: *const u8, stride: usize) -> [__m512i; 4] {
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx2,fma,f16c,bmi2")]
 pub(super) fn unpack(format: CodeFormat, rows: &[u8], at: (usize, usize), steps: &mut [Step], vnni: bool) {
     unpack_on(Avx512 { vnni }, format, rows, at, steps);
-}
-
-/// The blocks of a packed tile as steps, with codes as [`unpack`] makes them for VNNI.
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx2,fma,f16c")]
-pub(super) fn from_tile(format: Format, tile: Tile<'_>, steps: &mut [Step]) {
-    let lines = |quants: &[u8], g: usize| {
-        let line = &quants[64 * g..][..64];
-        // SAFETY: 64 bytes.
-        unsafe { _mm512_loadu_si512(line.as_ptr().cast()) }
-    };
-    let (mask, more) = (_mm512_set1_epi8(15), _mm512_set1_epi8(128u8.wrapping_sub(8) as i8));
-    let blocks = tile.quants.chunks_exact(format.quant_bytes() * TILE_ROWS).zip(tile.scales);
-    for (step, (quants, scales)) in steps.iter_mut().zip(blocks) {
-        for g in 0..8 {
-            let codes = match format {
-                Format::Q8_0 => lines(quants, g),
-                Format::Q4_0 => {
-                    let bytes = lines(quants, g % 4);
-                    let codes = if g < 4 { bytes } else { _mm512_srli_epi16::<4>(bytes) };
-                    _mm512_add_epi8(_mm512_and_si512(codes, mask), more)
-                }
-            };
-            step.codes[g] = from_vector(codes);
-        }
-        // SAFETY: sixteen f16, and sixteen f32.
-        unsafe {
-            let scales = _mm512_cvtph_ps(_mm256_loadu_si256(scales.as_ptr().cast()));
-            _mm512_storeu_ps(step.scale.as_mut_ptr(), scales);
-        }
-    }
 }
 
 /// Adds to y, or stores if `fresh`, Σ over steps of scale · scale · Σ code · quant, less the minima, for some tiles of weights and a
