@@ -2,6 +2,7 @@
 // converted once for all rows. A group of LANES lanes takes several keys at a time, eight elements per lane,
 // and makes one step of its own online softmax for all of them. Groups and waves are merged at the end;
 // attention_combine merges the parts.
+#include "ops_lanes.h"
 #include "ops_sequences.h"
 
 namespace ops {

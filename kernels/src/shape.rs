@@ -111,6 +111,10 @@ fn magic(d: u64) -> (u64, u32) {
         return (0, 0);
     }
     let log = u64::BITS - (d - 1).leading_zeros();
+    // The same without a division of 128 bits.
+    if d.is_power_of_two() {
+        return ((1 << 63) + 1, log);
+    }
     let magic = (1u128 << (63 + log)) / u128::from(d) + 1;
     (magic as u64, log)
 }

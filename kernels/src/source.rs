@@ -202,6 +202,7 @@ impl Family {
 const HEADERS: &[(&str, &str)] = &[
     ("ops_host.h", include_str!("../include/ops_host.h")),
     ("ops_platform.h", include_str!("../include/ops_platform.h")),
+    ("ops_lanes.h", include_str!("../include/ops_lanes.h")),
     ("ops_types.h", include_str!("../include/ops_types.h")),
     ("ops_math.h", include_str!("../include/ops_math.h")),
     ("ops_pow.h", include_str!("../include/ops_pow.h")),

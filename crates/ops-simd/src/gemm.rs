@@ -19,6 +19,8 @@ mod matrix;
 mod micro;
 mod pack;
 mod packed;
+#[cfg(target_arch = "x86_64")]
+mod row_avx512;
 mod scalar;
 mod skinny;
 

@@ -6,7 +6,9 @@ use common::{Random, check_products, each_isa, nmse, wide};
 use half::f16;
 use ops_simd::Isa;
 use ops_simd::gemm::MatMut;
-use ops_simd::quant::{Activations, CodeFormat, multiply_codes};
+use ops_simd::quant::{
+    Activations, CodeFormat, Format, TILE_ROWS, Tiles, multiply, multiply_codes, multiply_rows_by_row,
+};
 
 /// Where a block has its f16 scales.
 fn scales_at(format: CodeFormat) -> &'static [usize] {
@@ -118,7 +120,7 @@ fn products_match_the_exact_loops() {
     each_isa(|isa| {
         for format in CodeFormat::ALL.into_iter().filter(|format| !format.rounds()) {
             // The last has more columns than are unpacked at a time.
-            for (n, blocks) in [(1, 1), (5, 2), (17, 3), (33, 5), (2, 40)] {
+            for (n, blocks) in [(1, 1), (5, 2), (17, 3), (33, 5), (2, 72)] {
                 let (raw, k) = (weights(format, n * blocks), blocks * format.block().0);
                 let values = values(format, &raw);
                 let what = format!("{format:?}");
@@ -205,6 +207,72 @@ fn what_is_not_finite_reaches_the_result() {
             multiply_codes(isa, format, &raw, &x, MatMut::new(&mut y, 2, 16, 16).unwrap()).unwrap();
             assert!(wide(&y[..16]).iter().all(|y| y.is_finite()), "{isa} {format:?}");
             assert!(y[16..].iter().all(|y| y.is_nan()), "{isa} {format:?}");
+        }
+    });
+}
+
+/// Rows of activations, of a length that is not a multiple of the columns that are unpacked at a time.
+fn many_rows(m: usize, k: usize) -> Vec<f32> {
+    let mut random = Random::new(7);
+    (0..m * k).map(|_| random.next()).collect()
+}
+
+#[test]
+fn a_row_has_the_same_bits_whatever_the_others_are() {
+    each_isa(|isa| {
+        for format in [CodeFormat::Q8_0, CodeFormat::Mxfp4, CodeFormat::Q4K, CodeFormat::Q2K] {
+            // More rows of both than are taken together, with a rest of every size.
+            let (m, n, blocks) = (79, 150, 2304 / format.block().0);
+            let (raw, k) = (weights(format, n * blocks), 2304);
+            let x = many_rows(m, k);
+            let product = |x: &[f32], m: usize| {
+                let mut y = vec![f32::NAN; m * n];
+                let x = Activations::new(isa, x, k).unwrap();
+                multiply_codes(isa, format, &raw, &x, MatMut::new(&mut y, m, n, n).unwrap()).unwrap();
+                y
+            };
+            let all = product(&x, m);
+            for i in [0, 7, 71, 75, 77, 78] {
+                assert_eq!(product(&x[i * k..][..k], 1), all[i * n..][..n], "{isa} {format:?}, row {i}");
+            }
+        }
+    });
+}
+
+#[test]
+fn codes_that_replace_tiles_give_the_same_bits() {
+    each_isa(|isa| {
+        for (format, codes) in [(Format::Q8_0, CodeFormat::Q8_0), (Format::Q4_0, CodeFormat::Q4_0)] {
+            let chosen = CodeFormat::faster_than_tiles(isa, format);
+            assert!(chosen.is_none_or(|chosen| chosen == codes), "{isa}");
+            let (m, n, k) = (79, 150, 2304);
+            let (raw, x) = (weights(codes, n * k / 32), many_rows(m, k));
+            let of = |f: &dyn Fn(&Activations, MatMut<'_, f32>)| {
+                let mut y = vec![f32::NAN; m * n];
+                f(&Activations::new(isa, &x, k).unwrap(), MatMut::new(&mut y, m, n, n).unwrap());
+                y
+            };
+            let tiles = Tiles::new(format, &raw, n, k).unwrap();
+            let all = of(&|x, y| multiply(isa, &tiles, 0..n.div_ceil(TILE_ROWS), x, y).unwrap());
+            // Fewer rows, and a range of tiles.
+            let mut few = vec![f32::NAN; 9 * 22];
+            let rows = Activations::new(isa, &x[..9 * k], k).unwrap();
+            multiply(isa, &tiles, 8..10, &rows, MatMut::new(&mut few, 9, 22, 22).unwrap()).unwrap();
+            let mut part = vec![f32::NAN; m * 22];
+            let whole = Activations::new(isa, &x, k).unwrap();
+            multiply(isa, &tiles, 8..10, &whole, MatMut::new(&mut part, m, 22, 22).unwrap()).unwrap();
+            for (i, all) in all.chunks(n).enumerate() {
+                assert_eq!(part[i * 22..][..22], all[128..], "{isa} {format:?}, row {i}");
+                if i < 9 {
+                    assert_eq!(few[i * 22..][..22], all[128..], "{isa} {format:?}, row {i}");
+                }
+            }
+            if chosen.is_some() {
+                let from_codes = of(&|x, y| multiply_codes(isa, codes, &raw, x, y).unwrap());
+                let in_place = of(&|x, y| multiply_rows_by_row(isa, format, &raw, x, y).unwrap());
+                assert_eq!(from_codes, all, "{isa} {format:?}");
+                assert_eq!(in_place, all, "{isa} {format:?}");
+            }
         }
     });
 }

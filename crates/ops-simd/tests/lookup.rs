@@ -79,6 +79,23 @@ fn the_largest_levels_do_not_overflow() {
 }
 
 #[test]
+fn exponents_of_subnormal_and_of_large_factors() {
+    each_isa(|isa| {
+        // Code 1 is a half.
+        for (exponent, size) in [(0, 100), (1, 100), (2, 100), (3, 0), (127, 0), (240, -60)] {
+            let mut block = [0x11; 17];
+            block[0] = exponent;
+            let x = Activations::new(isa, &[127.0 * 2f32.powi(size); 32], 32).unwrap();
+            let mut y = [0f32; 3];
+            let c = MatMut::new(&mut y, 1, 3, 3).unwrap();
+            multiply_lookup_rows(isa, LookupFormat::Mxfp4, &[block; 3].concat(), &x, c).unwrap();
+            let want = 127.0 * 16.0 * 2f64.powi(i32::from(exponent) - 127 + size);
+            assert_eq!(y.map(f64::from), [want; 3], "{isa}, {exponent}");
+        }
+    });
+}
+
+#[test]
 fn wrong_lengths_are_errors() {
     let isa = Isa::best();
     let mut y = [0f32; 2];

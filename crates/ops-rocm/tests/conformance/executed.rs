@@ -5,7 +5,8 @@ use ops_kernels::{Family, Instance, instances};
 
 /// Kernels that a run cannot execute, and why.
 pub(crate) struct Except {
-    pub(crate) kernels: fn(&Instance) -> bool,
+    /// Whether it is one of them on a target.
+    pub(crate) kernels: fn(&Instance, &str) -> bool,
     pub(crate) reason: &'static str,
 }
 
@@ -16,7 +17,7 @@ pub(crate) fn check(standin: &Standin, gfx: &str, families: &[Family], except: &
     let (mut never, mut wrongly, mut count) = (Vec::new(), Vec::new(), 0);
     for kernel in of_run {
         let executed = standin.count(&format!("kernel {}", kernel.symbol)) > 0;
-        let reason = except.iter().find(|e| (e.kernels)(kernel)).map(|e| e.reason);
+        let reason = except.iter().find(|e| (e.kernels)(kernel, gfx)).map(|e| e.reason);
         match (executed, reason) {
             (true, None) => count += 1,
             (true, Some(reason)) => wrongly.push(format!("{}: {reason}", kernel.symbol)),

@@ -4,8 +4,11 @@ use std::hint::black_box;
 
 use half::{bf16, f16};
 use ops_simd::Element;
-use ops_simd::gemm::{Input, Mat, MatMut, gemm};
-use ops_simd::quant::{Activations, Format, SUPER_BLOCK, SuperFormat, Tiles, multiply, multiply_super_rows};
+use ops_simd::gemm::{Input, Mat, MatMut, PackedB, gemm, gemm_packed};
+use ops_simd::quant::{
+    Activations, CodeFormat, Format, LookupFormat, SuperFormat, Tiles, multiply, multiply_codes,
+    multiply_lookup_rows, multiply_super_rows,
+};
 
 use crate::{Bench, ceilings};
 
@@ -33,26 +36,63 @@ pub(crate) fn run(bench: &Bench) {
     ];
     for (format, name) in super_blocks {
         for m in [1, 2] {
-            in_place(bench, format, m, name);
+            in_place(bench, (m, name), format.block_bytes() / 8, &|raw, x, y| {
+                multiply_super_rows(bench.isa, format, raw, x, y).expect("fits");
+            });
         }
+    }
+    for (format, name, bytes) in [(LookupFormat::Iq4Nl, "iq4_nl", 18), (LookupFormat::Mxfp4, "mxfp4", 17)] {
+        for m in [1, 2] {
+            in_place(bench, (m, name), bytes, &|raw, x, y| {
+                multiply_lookup_rows(bench.isa, format, raw, x, y).expect("fits");
+            });
+        }
+    }
+    for format in CodeFormat::ALL {
+        codes(bench, format, peak);
     }
 }
 
-fn in_place(bench: &Bench, format: SuperFormat, m: usize, name: &str) {
-    let line = format!("weights/{name} {m}");
-    if !bench.wanted(&line) {
-        return;
+/// The product of rows in file order.
+type Product<'a> = &'a dyn Fn(&[u8], &Activations, MatMut<'_, f32>);
+
+/// Weights that come from the cache, and a sixteenfold of them, which come from memory. `bytes` of the weight are 32 numbers.
+fn in_place(bench: &Bench, (m, name): (usize, &str), bytes: usize, product: Product<'_>) {
+    for (n, from) in [(N, ""), (16 * N, " memory")] {
+        let line = format!("weights/{name} {m}{from}");
+        if !bench.wanted(&line) {
+            continue;
+        }
+        let raw = vec![0x11u8; n * K / 32 * bytes];
+        let x = vec![0.5f32; m * K];
+        let mut y = vec![0f32; m * n];
+        let mut activations = Activations::default();
+        bench.bandwidth(&line, raw.len(), ceilings::read(bench, raw.len()), || {
+            activations.quantize(bench.isa, black_box(&x), K).expect("whole blocks");
+            let y = MatMut::new(black_box(&mut y), m, n, n).expect("in bounds");
+            product(black_box(&raw), &activations, y);
+        });
     }
-    let isa = bench.isa;
-    let raw = vec![0x11u8; N * K / SUPER_BLOCK * format.block_bytes()];
-    let x = vec![0.5f32; m * K];
-    let mut y = vec![0f32; m * N];
-    let mut activations = Activations::default();
-    bench.bandwidth(&line, raw.len(), ceilings::read(bench, raw.len()), || {
-        activations.quantize(isa, black_box(&x), K).expect("whole blocks");
-        let y = MatMut::new(black_box(&mut y), m, N, N).expect("in bounds");
-        multiply_super_rows(isa, format, black_box(&raw), &activations, y).expect("fits");
-    });
+}
+
+/// Many rows times a part of a weight as codes.
+fn codes(bench: &Bench, format: CodeFormat, peak: f64) {
+    const N: usize = 192;
+    for m in [8, 512] {
+        let line = format!("weights/codes/{format:?} {m}");
+        if !bench.wanted(&line) {
+            continue;
+        }
+        let (values, bytes) = format.block();
+        let raw = vec![0x11u8; N * K / values * bytes];
+        let x = vec![0.5f32; m * K];
+        let mut y = vec![0f32; m * N];
+        let activations = Activations::new(bench.isa, &x, K).expect("whole blocks");
+        bench.compute(&line, 2.0 * (m * N * K) as f64, peak, || {
+            let y = MatMut::new(black_box(&mut y), m, N, N).expect("in bounds");
+            multiply_codes(bench.isa, format, black_box(&raw), &activations, y).expect("fits");
+        });
+    }
 }
 
 fn floats<T: Input<Acc = f32> + Element>(bench: &Bench, m: usize, name: &str) {
@@ -74,6 +114,11 @@ fn floats<T: Input<Acc = f32> + Element>(bench: &Bench, m: usize, name: &str) {
             gemm(isa, black_box(x), black_box(w), y, false).expect("fits");
         });
     }
+    let packed = PackedB::new(isa, Mat::new(&w, K, N, 1, K).expect("in bounds"));
+    bench.bandwidth(&format!("{line} packed"), bytes, read, || {
+        let y = MatMut::new(black_box(&mut y), m, N, N).expect("in bounds");
+        gemm_packed(black_box(x), black_box(&packed), 0..N, y, false).expect("fits");
+    });
 }
 
 fn quantized(bench: &Bench, format: Format, m: usize, name: &str, peak: f64) {

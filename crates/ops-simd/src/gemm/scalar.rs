@@ -10,6 +10,8 @@ use super::direct::{Direct, fits_direct};
 use super::matrix::{Mat, MatMut};
 use super::pack::{self, MAX_SIDE};
 use super::packed::{self, Columns, PackedB, Sums};
+#[cfg(target_arch = "x86_64")]
+use super::row_avx512::OneRow;
 use super::skinny::{self, Skinny};
 use crate::element::Element;
 use crate::isa::Isa;
@@ -483,6 +485,10 @@ impl Input for bf16 {
             && let Some(pairs) = Bf16Pairs::for_packed(b.isa(), &a)
         {
             return packed_bf16(pairs, b, a, columns, c);
+        }
+        #[cfg(target_arch = "x86_64")]
+        if let (1, Sums::Fastest, Some(row)) = (c.rows(), sums, OneRow::detect(b.isa())) {
+            return row.product(a, b, columns, c, accumulate);
         }
         packed_f32(b, a, columns, c, accumulate, sums);
     }

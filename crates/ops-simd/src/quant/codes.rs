@@ -4,8 +4,8 @@
 //! the call. A vector then holds the same four columns of sixteen rows, and all activations are multiplied by it while it is in the
 //! cache. The codes are those of the file, so nothing is rounded, except with q6_k ([`CodeFormat::rounds`]).
 
-use super::activations::{Activations, Panel, panel_rows};
-use super::blocks::BLOCK;
+use super::activations::Activations;
+use super::blocks::{BLOCK, Format};
 use super::tiles::TILE_ROWS;
 use crate::error::{Error, same_len};
 use crate::gemm::MatMut;
@@ -19,6 +19,7 @@ mod avx2;
 mod avx512;
 mod plain;
 mod unpack;
+mod walk;
 mod words;
 
 /// A format whose rows become codes.
@@ -98,8 +99,20 @@ impl CodeFormat {
         self == Self::Q6K
     }
 
-    fn kind(self) -> Kind {
+    /// The codes as which the blocks of this format are multiplied faster than they are packed into tiles and multiplied, if there are
+    /// many rows of activations. The bits are the same.
+    pub fn faster_than_tiles(isa: Isa, format: Format) -> Option<Self> {
+        let codes = match format {
+            Format::Q8_0 => Self::Q8_0,
+            Format::Q4_0 => Self::Q4_0,
+        };
+        (isa.name() == "avx512vnni").then_some(codes)
+    }
+
+    /// How the sums become sums of weights, where codes with an offset have one of 128 or not ([`words::Target::signed`]).
+    fn kind(self, signed: bool) -> Kind {
         match self {
+            Self::Q4_0 | Self::Q5_0 | Self::Mxfp4 if signed => Kind::Signed,
             Self::Q8_0 | Self::Q8_1 | Self::Q8K | Self::Q6K | Self::Iq4Nl | Self::Iq4Xs => Kind::Signed,
             Self::Q2K => Kind::TwoMinima,
             _ => Kind::Minimum,
@@ -128,9 +141,6 @@ struct Step {
     minima: [Lanes; 2],
 }
 
-/// Columns that are unpacked at a time: with a panel of activations they fit the L1 cache.
-const COLUMNS: usize = 1024;
-
 /// y = x·Wᵀ for W in blocks in file order; `raw` has as many rows as y has columns.
 ///
 /// # Errors
@@ -153,24 +163,21 @@ pub fn multiply_codes(
         (0..y.rows()).for_each(|i| y.row_mut(i).fill(0.0));
         return Ok(());
     }
-    let group = TILE_ROWS * row_bytes;
-    let mut steps = Scratch::<Step>::new(COLUMNS.min(x.k()) / BLOCK);
-    let mut padded = Scratch::<u8>::new(if raw.len().is_multiple_of(group) { 0 } else { group });
-    for (g, mut rows) in raw.chunks(group).enumerate() {
-        if rows.len() < group {
+    let tile = TILE_ROWS * row_bytes;
+    let mut padded = Scratch::<u8>::new(if raw.len().is_multiple_of(tile) { 0 } else { tile });
+    let tiles = raw.len().div_ceil(tile);
+    walk::multiply(isa, format, tiles, x, &mut y, |t, blocks, steps| {
+        let mut rows = &raw[t * tile..raw.len().min((t + 1) * tile)];
+        if rows.len() < tile {
             padded[..rows.len()].copy_from_slice(rows);
             padded[rows.len()..].fill(0);
             rows = &padded;
         }
-        for column in (0..x.k()).step_by(COLUMNS) {
-            let steps = &mut steps[..COLUMNS.min(x.k() - column) / BLOCK];
-            let start = column / values * bytes;
-            // Where the next sixteen rows have these bytes, if all columns of a block follow each other.
-            let ahead = TILE_ROWS * (row_bytes + start) - start;
-            unpack_columns(isa, format, &rows[start..], (row_bytes, ahead), steps);
-            multiply_columns(isa, format, steps, x, column / BLOCK, &mut y, g * TILE_ROWS);
-        }
-    }
+        let start = blocks.start * BLOCK / values * bytes;
+        // Where the next sixteen rows have these bytes, if all columns of a block follow each other.
+        let ahead = TILE_ROWS * (row_bytes + start) - start;
+        unpack_columns(isa, format, &rows[start..], (row_bytes, ahead), steps);
+    });
     Ok(())
 }
 
@@ -180,7 +187,9 @@ fn unpack_columns(isa: Isa, format: CodeFormat, rows: &[u8], at: (usize, usize),
     match isa.level() {
         // SAFETY: these levels exist only after AVX-512 F, BW, DQ and VL were detected.
         #[cfg(target_arch = "x86_64")]
-        Level::Avx512 | Level::Avx512Vnni => unsafe { avx512::unpack(format, rows, at, steps) },
+        level @ (Level::Avx512 | Level::Avx512Vnni) => unsafe {
+            avx512::unpack(format, rows, at, steps, level == Level::Avx512Vnni);
+        },
         // SAFETY: this level exists only after AVX2, FMA and F16C were detected.
         #[cfg(target_arch = "x86_64")]
         Level::Avx2 => unsafe { avx2::unpack(format, rows, at, steps) },
@@ -205,56 +214,5 @@ fn unpack_on<T: words::Target>(
             t.prefetch(next);
             next = next.wrapping_add(64);
         }
-    }
-}
-
-/// Multiplies these columns of sixteen rows, from block `first` on, by all activations. Adds to the columns of y from `j` on, or sets
-/// them if the columns are the first.
-fn multiply_columns(
-    isa: Isa,
-    format: CodeFormat,
-    steps: &[Step],
-    x: &Activations,
-    first: usize,
-    y: &mut MatMut<'_, f32>,
-    j: usize,
-) {
-    let mut i = 0;
-    while i < x.rows() {
-        match panel_rows(i, x.rows()) {
-            8 => part::<8>(isa, format, steps, x.panel(i), first, y, (i, j)),
-            4 => part::<4>(isa, format, steps, x.panel(i), first, y, (i, j)),
-            2 => part::<2>(isa, format, steps, x.panel(i), first, y, (i, j)),
-            _ => part::<1>(isa, format, steps, x.panel(i), first, y, (i, j)),
-        }
-        i += panel_rows(i, x.rows());
-    }
-}
-
-fn part<const M: usize>(
-    isa: Isa,
-    format: CodeFormat,
-    steps: &[Step],
-    x: Panel<'_, M>,
-    first: usize,
-    y: &mut MatMut<'_, f32>,
-    (i, j): (usize, usize),
-) {
-    let sums = dot(isa, format, steps, x.from(first));
-    for (r, sums) in sums.iter().enumerate() {
-        let y = y.row_mut(i + r)[j..].iter_mut().zip(sums);
-        if first == 0 { y.for_each(|(y, sum)| *y = *sum) } else { y.for_each(|(y, sum)| *y += sum) }
-    }
-}
-
-fn dot<const M: usize>(isa: Isa, format: CodeFormat, steps: &[Step], x: Panel<'_, M>) -> [Lanes; M] {
-    match isa.level() {
-        // SAFETY: this level exists only after AVX-512 F, BW, DQ, VL and VNNI were detected.
-        #[cfg(target_arch = "x86_64")]
-        Level::Avx512Vnni => unsafe { avx512::dot(format.kind(), steps, x) },
-        // SAFETY: these levels exist only after AVX2, FMA and F16C were detected.
-        #[cfg(target_arch = "x86_64")]
-        Level::Avx2 | Level::Avx512 => unsafe { avx2::dot(format, steps, x) },
-        _ => plain::dot(format.kind(), steps, x),
     }
 }

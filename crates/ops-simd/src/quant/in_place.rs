@@ -16,6 +16,36 @@ pub(super) trait RowFormat: Copy {
     fn dot<const M: usize>(self, isa: Isa, row: &[u8], x: Panel<'_, M>) -> [f32; M];
 }
 
+/// A format of which two rows at a time are multiplied by one row of activations.
+pub(super) trait PairFormat: Copy {
+    /// The activations of some blocks, in the order of the codes.
+    type Prepared;
+    /// The products of rows of weights with a row of activations.
+    fn products<const R: usize>(self, isa: Isa, rows: [&[u8]; R], x: &[Self::Prepared]) -> [f32; R];
+}
+
+/// y = x·Wᵀ for rows of `row_bytes`, which are not empty; `prepared` has all rows of x, of the same length, one after the other.
+pub(super) fn multiply_pairs<F: PairFormat>(
+    isa: Isa,
+    format: F,
+    (raw, row_bytes): (&[u8], usize),
+    prepared: &[F::Prepared],
+    y: &mut MatMut<'_, f32>,
+) {
+    let each = prepared.len().checked_div(y.rows()).unwrap_or(0).max(1);
+    for (g, rows) in raw.chunks(2 * row_bytes).enumerate() {
+        for (i, x) in prepared.chunks_exact(each).enumerate() {
+            let y = &mut y.row_mut(i)[2 * g..];
+            let (first, second) = rows.split_at(row_bytes);
+            if second.is_empty() {
+                [y[0]] = format.products(isa, [first], x);
+            } else {
+                [y[0], y[1]] = format.products(isa, [first, second], x);
+            }
+        }
+    }
+}
+
 /// y = x·Wᵀ; `raw` has as many rows as y has columns.
 ///
 /// # Errors
@@ -27,11 +57,8 @@ pub(super) fn multiply<F: RowFormat>(
     x: &Activations,
     mut y: MatMut<'_, f32>,
 ) -> Result<(), Error> {
-    let row_bytes = row_bytes(format, "k", x.k())?;
-    same_len("weight bytes", raw.len(), y.cols().saturating_mul(row_bytes))?;
-    same_len("rows of y", y.rows(), x.rows())?;
+    let row_bytes = checked_row(format.block(), raw, x, &mut y)?;
     if row_bytes == 0 {
-        (0..y.rows()).for_each(|i| y.row_mut(i).fill(0.0));
         return Ok(());
     }
     for (g, rows) in raw.chunks(ROWS * row_bytes).enumerate() {
@@ -67,11 +94,21 @@ fn part<'r, const M: usize, F: RowFormat>(
     }
 }
 
-/// Bytes of a row of `n` weights.
-fn row_bytes(format: impl RowFormat, operand: &'static str, n: usize) -> Result<usize, Error> {
-    let (weights, bytes) = format.block();
-    if !n.is_multiple_of(weights) {
-        return Err(Error::Multiple { operand, got: n, of: weights });
+/// Checks the lengths for blocks of so many weights and bytes. Returns the bytes of a row; if there are none, y is 0.
+pub(super) fn checked_row(
+    (weights, bytes): (usize, usize),
+    raw: &[u8],
+    x: &Activations,
+    y: &mut MatMut<'_, f32>,
+) -> Result<usize, Error> {
+    if !x.k().is_multiple_of(weights) {
+        return Err(Error::Multiple { operand: "k", got: x.k(), of: weights });
     }
-    Ok(n / weights * bytes)
+    let row_bytes = x.k() / weights * bytes;
+    same_len("weight bytes", raw.len(), y.cols().saturating_mul(row_bytes))?;
+    same_len("rows of y", y.rows(), x.rows())?;
+    if row_bytes == 0 {
+        (0..y.rows()).for_each(|i| y.row_mut(i).fill(0.0));
+    }
+    Ok(row_bytes)
 }

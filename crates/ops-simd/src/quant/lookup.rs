@@ -5,6 +5,10 @@
 use super::activations::{Activations, Panel};
 use super::blocks::BLOCK;
 use super::in_place::{self, RowFormat};
+#[cfg(target_arch = "x86_64")]
+use super::in_place::{PairFormat, checked_row, multiply_pairs};
+#[cfg(target_arch = "x86_64")]
+use super::lookup_avx512::{Prepared, prepare, products};
 use super::lookup_portable;
 use crate::error::Error;
 use crate::gemm::MatMut;
@@ -32,13 +36,33 @@ impl RowFormat for LookupFormat {
 
     fn dot<const M: usize>(self, isa: Isa, row: &[u8], x: Panel<'_, M>) -> [f32; M] {
         match isa.level() {
-            // SAFETY: this level exists only after AVX-512 F, BW, DQ, VL and VNNI were detected.
-            #[cfg(target_arch = "x86_64")]
-            Level::Avx512Vnni => unsafe { super::lookup_avx512::row(self, row, x) },
             // SAFETY: these levels exist only after AVX2, FMA and F16C were detected.
             #[cfg(target_arch = "x86_64")]
-            Level::Avx2 | Level::Avx512 => unsafe { super::lookup_avx2::row(self, row, x) },
+            Level::Avx2 | Level::Avx512 | Level::Avx512Vnni => unsafe {
+                super::lookup_avx2::row(self, row, x)
+            },
             _ => lookup_portable::row(self, row, x),
+        }
+    }
+}
+
+/// For processors with AVX-512 VNNI.
+#[cfg(target_arch = "x86_64")]
+#[derive(Clone, Copy)]
+struct Vnni(LookupFormat);
+
+#[cfg(target_arch = "x86_64")]
+impl PairFormat for Vnni {
+    type Prepared = Prepared;
+
+    fn products<const R: usize>(self, isa: Isa, rows: [&[u8]; R], x: &[Prepared]) -> [f32; R] {
+        assert_eq!(isa.level(), Level::Avx512Vnni);
+        // SAFETY: this level exists only after AVX-512 F, BW, DQ, VL and VNNI were detected.
+        unsafe {
+            match self.0 {
+                LookupFormat::Iq4Nl => products::<18, R>(self.0, rows, x),
+                LookupFormat::Mxfp4 => products::<17, R>(self.0, rows, x),
+            }
         }
     }
 }
@@ -84,8 +108,8 @@ fn half_power(exponent: u8) -> f32 {
     })
 }
 
-/// y = x·Wᵀ for W in such blocks in file order; `raw` has as many rows as y has columns. The weights are read in place, once for
-/// every eight rows of x. Meant for few rows.
+/// y = x·Wᵀ for W in such blocks in file order; `raw` has as many rows as y has columns. The weights are read in place. Meant
+/// for one row or two: with AVX-512 VNNI, one row of x is multiplied after the other.
 ///
 /// # Errors
 /// [`Error::Length`] or [`Error::Multiple`] if the lengths do not match.
@@ -96,5 +120,14 @@ pub fn multiply_lookup_rows(
     x: &Activations,
     y: MatMut<'_, f32>,
 ) -> Result<(), Error> {
+    #[cfg(target_arch = "x86_64")]
+    if isa.level() == Level::Avx512Vnni {
+        let mut y = y;
+        let row_bytes = checked_row(format.block(), raw, x, &mut y)?;
+        if row_bytes > 0 {
+            multiply_pairs(isa, Vnni(format), (raw, row_bytes), &prepare(format, x), &mut y);
+        }
+        return Ok(());
+    }
     in_place::multiply(isa, format, raw, x, y)
 }

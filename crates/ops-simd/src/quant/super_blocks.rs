@@ -8,9 +8,10 @@
 //! hardware prefetches one stream better than four.
 
 use super::activations::Activations;
+use super::in_place::{PairFormat, checked_row, multiply_pairs};
 use super::one_row::{Prepared, prepare};
 use super::one_row_portable;
-use crate::error::{Error, same_len};
+use crate::error::Error;
 use crate::gemm::MatMut;
 use crate::isa::{Isa, Level};
 
@@ -18,8 +19,6 @@ use crate::isa::{Isa, Level};
 pub const SUPER_BLOCK: usize = 256;
 /// Steps of a super-block.
 pub(super) const STEPS: usize = 8;
-/// Rows of weights that are multiplied side by side.
-const ROWS: usize = 2;
 
 /// A format of super-blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -58,56 +57,41 @@ pub fn multiply_super_rows(
     x: &Activations,
     mut y: MatMut<'_, f32>,
 ) -> Result<(), Error> {
-    if !x.k().is_multiple_of(SUPER_BLOCK) {
-        return Err(Error::Multiple { operand: "k", got: x.k(), of: SUPER_BLOCK });
-    }
-    let row_bytes = x.k() / SUPER_BLOCK * format.block_bytes();
-    same_len("weight bytes", raw.len(), y.cols().saturating_mul(row_bytes))?;
-    same_len("rows of y", y.rows(), x.rows())?;
-    if row_bytes == 0 {
-        (0..y.rows()).for_each(|i| y.row_mut(i).fill(0.0));
-        return Ok(());
-    }
-    let prepared = prepare(format, x);
-    for (g, rows) in raw.chunks(ROWS * row_bytes).enumerate() {
-        for (i, x) in prepared.chunks_exact(x.k() / SUPER_BLOCK).enumerate() {
-            let y = &mut y.row_mut(i)[g * ROWS..];
-            let (first, second) = rows.split_at(row_bytes);
-            if second.is_empty() {
-                [y[0]] = products(isa, format, [first], x);
-            } else {
-                [y[0], y[1]] = products(isa, format, [first, second], x);
-            }
-        }
+    let row_bytes = checked_row((SUPER_BLOCK, format.block_bytes()), raw, x, &mut y)?;
+    if row_bytes > 0 {
+        multiply_pairs(isa, format, (raw, row_bytes), &prepare(format, x), &mut y);
     }
     Ok(())
 }
 
-/// The products of rows of weights and a row of activations.
-fn products<const R: usize>(isa: Isa, format: SuperFormat, rows: [&[u8]; R], x: &[Prepared]) -> [f32; R] {
-    match isa.level() {
-        // SAFETY: this level exists only after AVX-512 F, BW, DQ, VL and VNNI were detected.
-        #[cfg(target_arch = "x86_64")]
-        Level::Avx512Vnni => unsafe {
-            use super::one_row_avx512::products;
-            match format {
-                SuperFormat::Q4K => products::<144, R>(rows, x),
-                SuperFormat::Q5K => products::<176, R>(rows, x),
-                SuperFormat::Q6K => products::<210, R>(rows, x),
-                SuperFormat::Iq4Xs => products::<136, R>(rows, x),
-            }
-        },
-        // SAFETY: these levels exist only after AVX2, FMA and F16C were detected.
-        #[cfg(target_arch = "x86_64")]
-        Level::Avx2 | Level::Avx512 => unsafe {
-            use super::one_row_avx2::product;
-            rows.map(|row| match format {
-                SuperFormat::Q4K => product::<144>(row, x),
-                SuperFormat::Q5K => product::<176>(row, x),
-                SuperFormat::Q6K => product::<210>(row, x),
-                SuperFormat::Iq4Xs => product::<136>(row, x),
-            })
-        },
-        _ => rows.map(|row| one_row_portable::product(format, row, x)),
+impl PairFormat for SuperFormat {
+    type Prepared = Prepared;
+
+    fn products<const R: usize>(self, isa: Isa, rows: [&[u8]; R], x: &[Prepared]) -> [f32; R] {
+        match isa.level() {
+            // SAFETY: this level exists only after AVX-512 F, BW, DQ, VL and VNNI were detected.
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx512Vnni => unsafe {
+                use super::one_row_avx512::products;
+                match self {
+                    SuperFormat::Q4K => products::<144, R>(rows, x),
+                    SuperFormat::Q5K => products::<176, R>(rows, x),
+                    SuperFormat::Q6K => products::<210, R>(rows, x),
+                    SuperFormat::Iq4Xs => products::<136, R>(rows, x),
+                }
+            },
+            // SAFETY: these levels exist only after AVX2, FMA and F16C were detected.
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx2 | Level::Avx512 => unsafe {
+                use super::one_row_avx2::product;
+                rows.map(|row| match self {
+                    SuperFormat::Q4K => product::<144>(row, x),
+                    SuperFormat::Q5K => product::<176>(row, x),
+                    SuperFormat::Q6K => product::<210>(row, x),
+                    SuperFormat::Iq4Xs => product::<136>(row, x),
+                })
+            },
+            _ => rows.map(|row| one_row_portable::product(self, row, x)),
+        }
     }
 }

@@ -164,10 +164,16 @@ fn multiply_part(
     x: &Activations,
     mut y: MatMut<'_, f32>,
 ) -> core::result::Result<(), Error> {
+    // Codes give the bits of rows that are multiplied in place by themselves.
+    if let Some(codes) = CodeFormat::faster_than_tiles(Isa::best(), format)
+        && is_many(x.rows())
+    {
+        return multiply_codes(Isa::best(), codes, raw, x, y);
+    }
     if threads::by_row() {
         return multiply_rows_by_row(Isa::best(), format, raw, x, y);
     }
-    if x.rows() <= MAX_ROWS_IN_PLACE {
+    if !is_many(x.rows()) {
         return multiply_rows(Isa::best(), format, raw, x, y);
     }
     with_tiles(format, |tiles| {
@@ -194,7 +200,7 @@ fn with_tiles(
     Ok(())
 }
 
-/// Repacks the blocks of as many rows as y has columns, and multiplies them.
+/// Multiplies the blocks of as many rows as y has columns, as codes or in tiles.
 fn multiply_tiles(
     tiles: &mut Tiles<'static>,
     format: Format,
@@ -202,6 +208,9 @@ fn multiply_tiles(
     x: &Activations,
     y: MatMut<'_, f32>,
 ) -> core::result::Result<(), Error> {
+    if let Some(codes) = CodeFormat::faster_than_tiles(Isa::best(), format) {
+        return multiply_codes(Isa::best(), codes, raw, x, y);
+    }
     tiles.repack(format, raw, y.cols(), x.k())?;
     quant::multiply(Isa::best(), tiles, 0..tiles.count(), x, y)
 }

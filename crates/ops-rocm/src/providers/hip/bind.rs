@@ -1,7 +1,8 @@
 //! Operands as the kernels' crate sees them: addresses, strides and types.
 use crate::hip::{Access, IndexCheck, Purpose};
 use crate::{HipSpace, Result, Rocm};
-use ops_core::{DType, Layout, MAX_RANK, Op, Operand, Operands, Reason, Role};
+use arrayvec::ArrayVec;
+use ops_core::{DType, Layout, Op, Operand, Operands, Reason, Role};
 use ops_kernels::index::Report;
 use ops_kernels::{ElementType, OperandView, Refused};
 
@@ -14,9 +15,10 @@ pub(crate) struct Bound {
     pub(crate) address: u64,
     pub(crate) dtype: ElementType,
     pub(crate) layout: Layout,
-    dims: [u64; MAX_RANK],
-    strides: [i64; MAX_RANK],
 }
+
+// A layout's sizes are passed on as words of 64 bits where they lie.
+const _: () = assert!(usize::BITS == 64, "ROCm runs on 64-bit machines only");
 
 impl Bound {
     /// An operand whose memory begins at this address.
@@ -27,18 +29,15 @@ impl Bound {
     }
     #[inline(always)]
     pub(crate) fn new(address: u64, dtype: ElementType, layout: &Layout) -> Self {
-        let (mut dims, mut strides) = ([1; MAX_RANK], [0; MAX_RANK]);
-        for (at, (d, s)) in layout.dims().iter().zip(layout.strides()).enumerate() {
-            (dims[at], strides[at]) = (*d as u64, *s as i64);
-        }
-        Bound { address, dtype, layout: *layout, dims, strides }
+        Bound { address, dtype, layout: *layout }
     }
 
     pub(crate) fn dims(&self) -> &[u64] {
-        &self.dims[..self.layout.rank()]
+        bytemuck::cast_slice(self.layout.dims())
     }
     pub(crate) fn view(&self) -> OperandView<'_> {
-        OperandView { data: self.address, strides: &self.strides[..self.layout.rank()], dtype: self.dtype }
+        let strides = bytemuck::cast_slice(self.layout.strides());
+        OperandView { data: self.address, strides, dtype: self.dtype }
     }
     /// This and another operand with the same leading axes, as one matrix each where the strides of both allow it.
     pub(crate) fn folded_with(&self, other: &Self) -> (Self, Self) {
@@ -67,7 +66,7 @@ impl Bound {
 pub(crate) struct Binding<'s> {
     operands: [Option<Bound>; MAX_OPERANDS],
     /// Lent to the stream as long as this lives.
-    lent: [Option<Access<'s>>; MAX_OPERANDS],
+    lent: ArrayVec<Access<'s>, MAX_OPERANDS>,
 }
 
 /// The operands of a call, by their place in the declaration, and the device.
@@ -80,7 +79,7 @@ pub(crate) struct Problem<'b> {
 
 impl<'s> Binding<'s> {
     pub(crate) const fn new() -> Self {
-        Binding { operands: [None; MAX_OPERANDS], lent: [const { None }; MAX_OPERANDS] }
+        Binding { operands: [None; MAX_OPERANDS], lent: ArrayVec::new_const() }
     }
 
     /// For asking whether there is a kernel: addresses count as aligned.
@@ -112,7 +111,7 @@ impl<'s> Binding<'s> {
             let dtype =
                 kernel_type(&seen.operand).map_err(|why| crate::error::failed("launching a kernel", why))?;
             self.operands[place] = Some(Bound::of(&seen.operand, dtype, address));
-            self.lent[place] = Some(access);
+            self.lent.push(access);
             Ok::<(), crate::Error>(())
         })?;
         Ok(Problem {

@@ -2,7 +2,7 @@
 
 use core::arch::x86_64::*;
 
-use super::super::activations::{Block, Panel};
+use super::super::activations::{Panel, WORDS};
 use super::words::{Lanes, Target, Vector, Words};
 use super::{CodeFormat, Kind, Step, unpack_on};
 
@@ -247,10 +247,10 @@ pub(super) fn dot<const M: usize>(format: CodeFormat, steps: &[Step], x: Panel<'
     let mut out = [[0.0; 16]; M];
     for half in 0..2 {
         let sums = match format.bits() {
-            4 => eight_rows::<M, 4>(format.kind(), steps, x, half),
-            5 => eight_rows::<M, 5>(format.kind(), steps, x, half),
-            6 => eight_rows::<M, 6>(format.kind(), steps, x, half),
-            _ => eight_rows::<M, 8>(format.kind(), steps, x, half),
+            4 => eight_rows::<M, 4>(format.kind(false), steps, x, half),
+            5 => eight_rows::<M, 5>(format.kind(false), steps, x, half),
+            6 => eight_rows::<M, 6>(format.kind(false), steps, x, half),
+            _ => eight_rows::<M, 8>(format.kind(false), steps, x, half),
         };
         for (out, sums) in out.iter_mut().zip(sums) {
             // SAFETY: eight of sixteen f32; `half` is 0 or 1.
@@ -274,8 +274,12 @@ fn eight_rows<const M: usize, const BITS: usize>(
     let load = |lanes: &Lanes| unsafe { _mm256_loadu_ps(lanes.as_ptr().add(8 * half)) };
     for (step, x) in steps.iter().zip(x.blocks()) {
         let (scale, minima) = (load(&step.scale), [load(&step.minima[0]), load(&step.minima[1])]);
+        let codes = step.codes.map(|codes| vectors(codes)[half]);
         for (r, acc) in acc.iter_mut().enumerate() {
-            let sum = _mm256_cvtepi32_ps(sums::<M, BITS>(kind, step, x, half, r));
+            // Without the offset, bytes of eight bits are 128 · Σ quants too small.
+            let short = if BITS == 8 && kind != Kind::Signed { 128 * x.sums[r] } else { 0 };
+            let sum = _mm256_add_epi32(_mm256_set1_epi32(short), sums::<BITS>(&codes, &x.quants[r]));
+            let sum = _mm256_cvtepi32_ps(sum);
             *acc = _mm256_fmadd_ps(sum, _mm256_mul_ps(scale, _mm256_set1_ps(x.scales[r])), *acc);
             match kind {
                 Kind::Signed => {}
@@ -293,19 +297,10 @@ fn eight_rows<const M: usize, const BITS: usize>(
     acc
 }
 
-/// The sums of a step's products with row `r` of the activations.
+/// The sums of a step's products with a row of activations.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn sums<const M: usize, const BITS: usize>(
-    kind: Kind,
-    step: &Step,
-    x: Block<'_, M>,
-    half: usize,
-    r: usize,
-) -> __m256i {
-    // Without the offset, bytes of eight bits are 128 · Σ quants too small.
-    let short = if BITS == 8 && kind != Kind::Signed { 128 * x.sums[r] } else { 0 };
-    let mut sum = _mm256_set1_epi32(short);
+fn sums<const BITS: usize>(codes: &[__m256i; 8], quants: &[i32; WORDS]) -> __m256i {
     // So many products of pairs fit 16 bits: 2 · 127 · 2^BITS each.
     let together = match BITS {
         4 => 8,
@@ -313,20 +308,20 @@ fn sums<const M: usize, const BITS: usize>(
         6 => 2,
         _ => 1,
     };
-    for (codes, quants) in step.codes.chunks(together).zip(x.quants[r].chunks(together)) {
-        let mut pairs = _mm256_setzero_si256();
-        for (codes, quant) in codes.iter().zip(quants) {
-            let (codes, quant) = (vectors(*codes)[half], _mm256_set1_epi32(*quant));
-            let product = if BITS == 8 {
-                // Unsigned times signed would exceed 16 bits, so the offset is removed and the signs are moved.
-                let w = _mm256_xor_si256(codes, _mm256_set1_epi8(i8::MIN));
-                _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(quant, w))
-            } else {
-                _mm256_maddubs_epi16(codes, quant)
-            };
-            pairs = _mm256_add_epi16(pairs, product);
+    let (mut sum, mut pairs) = (_mm256_setzero_si256(), _mm256_setzero_si256());
+    for (g, (codes, quants)) in codes.iter().zip(quants).enumerate() {
+        let quants = _mm256_set1_epi32(*quants);
+        let product = if BITS == 8 {
+            // Unsigned times signed would exceed 16 bits, so the offset is removed and the signs are moved.
+            let w = _mm256_xor_si256(*codes, _mm256_set1_epi8(i8::MIN));
+            _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(quants, w))
+        } else {
+            _mm256_maddubs_epi16(*codes, quants)
+        };
+        pairs = if g % together == 0 { product } else { _mm256_add_epi16(pairs, product) };
+        if g % together == together - 1 {
+            sum = _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
         }
-        sum = _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
     }
     sum
 }

@@ -6,10 +6,13 @@ use super::super::activations::Panel;
 use super::super::rows_avx512::transpose_squares;
 use super::words::{Lanes, Target, Vector, Words};
 use super::{CodeFormat, Kind, Step, unpack_on};
+use crate::gemm::MatMut;
 
-/// A value proves that the processor has AVX-512 F, BW, DQ and VL.
+/// A value proves that the processor has AVX-512 F, BW, DQ and VL. It says whether it has VNNI.
 #[derive(Clone, Copy)]
-struct Avx512(());
+struct Avx512 {
+    vnni: bool,
+}
 
 /// Sixteen words in a register.
 #[derive(Clone, Copy)]
@@ -19,7 +22,7 @@ impl Vector for W {
     #[inline(always)]
     fn load(words: Words) -> Self {
         // SAFETY: the processor has the instructions: only targets make registers.
-        unsafe { W(vector(words)) }
+        unsafe { W(vector(&words)) }
     }
     #[inline(always)]
     fn store(self) -> Words {
@@ -114,6 +117,11 @@ impl Target for Avx512 {
     }
 
     #[inline(always)]
+    fn signed(self) -> bool {
+        self.vnni
+    }
+
+    #[inline(always)]
     fn four(self, blocks: &[u8], stride: usize, at: usize) -> [W; 4] {
         // The last of sixteen rows is within the blocks.
         assert!(blocks.len() >= 15 * stride + at + 16);
@@ -151,18 +159,9 @@ impl Target for Avx512 {
 
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn vector(words: Words) -> __m512i {
+fn vector(words: &Words) -> __m512i {
     // SAFETY: 64 bytes, aligned.
     unsafe { _mm512_load_si512(words.0.as_ptr().cast()) }
-}
-
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn floats(v: __m512) -> Lanes {
-    let mut out = [0.0; 16];
-    // SAFETY: 64 bytes.
-    unsafe { _mm512_storeu_ps(out.as_mut_ptr(), v) };
-    out
 }
 
 #[inline(always)]
@@ -191,56 +190,99 @@ unsafe fn transposed(first: *const u8, stride: usize) -> [__m512i; 4] {
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx2,fma,f16c,bmi2")]
-pub(super) fn unpack(format: CodeFormat, rows: &[u8], at: (usize, usize), steps: &mut [Step]) {
-    unpack_on(Avx512(()), format, rows, at, steps);
+pub(super) fn unpack(format: CodeFormat, rows: &[u8], at: (usize, usize), steps: &mut [Step], vnni: bool) {
+    unpack_on(Avx512 { vnni }, format, rows, at, steps);
 }
 
-/// Σ over steps of scale · scale · Σ code · quant, less the minima, for sixteen rows of weights and `M` rows of activations.
+/// Adds to y, or stores if `fresh`, Σ over steps of scale · scale · Σ code · quant, less the minima, for some tiles of weights and a
+/// panel of `M` rows of activations. The products are those in y from the row and column `at` on.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c")]
-pub(super) fn dot<const M: usize>(kind: Kind, steps: &[Step], x: Panel<'_, M>) -> [Lanes; M] {
+pub(super) fn add<const M: usize, const T: usize>(
+    kind: Kind,
+    tiles: [&[Step]; T],
+    x: Panel<'_, M>,
+    fresh: bool,
+    y: &mut MatMut<'_, f32>,
+    at: (usize, usize),
+) {
+    let mut acc = [[_mm512_setzero_ps(); T]; M];
+    if !fresh {
+        // SAFETY: `each` gives the numbers of the mask.
+        each(y, at, &mut acc, |lanes, mask, y| *lanes = unsafe { _mm512_maskz_loadu_ps(mask, y) });
+    }
     match kind {
-        Kind::Signed => dot_of::<M, 0>(steps, x),
-        Kind::Minimum => dot_of::<M, 1>(steps, x),
-        Kind::TwoMinima => dot_of::<M, 2>(steps, x),
+        Kind::Signed => add_steps::<M, T, 0>(&mut acc, tiles, x),
+        Kind::Minimum => add_steps::<M, T, 1>(&mut acc, tiles, x),
+        Kind::TwoMinima => add_steps::<M, T, 2>(&mut acc, tiles, x),
+    }
+    // SAFETY: as above.
+    each(y, at, &mut acc, |lanes, mask, y| unsafe { _mm512_mask_storeu_ps(y, mask, *lanes) });
+}
+
+/// Calls `f` with the lanes of each row and tile, a mask of those that y has, and where it has them.
+#[inline(always)]
+fn each<const M: usize, const T: usize>(
+    y: &mut MatMut<'_, f32>,
+    (i, j): (usize, usize),
+    lanes: &mut [[__m512; T]; M],
+    f: impl Fn(&mut __m512, __mmask16, *mut f32),
+) {
+    for (r, lanes) in lanes.iter_mut().enumerate() {
+        let mut row = &mut y.row_mut(i + r)[j..];
+        for lanes in lanes {
+            let (now, after) = row.split_at_mut(row.len().min(16));
+            f(lanes, ((1u32 << now.len()) - 1) as u16, now.as_mut_ptr());
+            row = after;
+        }
     }
 }
 
-/// The same for a number of minima; without any, codes have an offset of 128.
+/// Adds the products of all steps. With no minima, codes have an offset of 128.
+///
+/// A number of the activations is loaded once for all tiles, and the sums of a step are independent of each other. With eight rows and
+/// two tiles, they take half of the registers, and the compiler keeps most of `acc` in memory, which costs less than it gains.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c")]
-fn dot_of<const M: usize, const MINIMA: usize>(steps: &[Step], x: Panel<'_, M>) -> [Lanes; M] {
-    let mut acc = [_mm512_setzero_ps(); M];
+fn add_steps<const M: usize, const T: usize, const MINIMA: usize>(
+    acc: &mut [[__m512; T]; M],
+    tiles: [&[Step]; T],
+    x: Panel<'_, M>,
+) {
     // SAFETY: 64 bytes.
     let load = |lanes: &Lanes| unsafe { _mm512_loadu_ps(lanes.as_ptr()) };
-    for (step, x) in steps.iter().zip(x.blocks()) {
-        let mut codes = [_mm512_setzero_si512(); 8];
-        for (out, codes) in codes.iter_mut().zip(step.codes) {
-            *out = vector(codes);
+    let steps = tiles.iter().fold(usize::MAX, |n, tile| n.min(tile.len()));
+    let mut total = *acc;
+    for (b, x) in x.blocks().take(steps).enumerate() {
+        let mut sums = [[_mm512_setzero_si512(); T]; M];
+        if MINIMA == 0 {
+            sums = x.offsets.map(|offsets| [_mm512_set1_epi32(offsets.wide); T]);
         }
-        let (scale, minima) = (load(&step.scale), [load(&step.minima[0]), load(&step.minima[1])]);
-        for (r, acc) in acc.iter_mut().enumerate() {
-            // Two sums, so that consecutive instructions do not depend on each other.
-            let start =
-                if MINIMA == 0 { _mm512_set1_epi32(x.offsets[r].wide) } else { _mm512_setzero_si512() };
-            let mut sums = [start, _mm512_setzero_si512()];
-            for (g, codes) in codes.iter().enumerate() {
-                sums[g % 2] = _mm512_dpbusd_epi32(sums[g % 2], *codes, _mm512_set1_epi32(x.quants[r][g]));
+        for g in 0..8 {
+            let codes = tiles.map(|tile| vector(&tile[b].codes[g]));
+            for (sums, x) in sums.iter_mut().zip(x.quants) {
+                let quants = _mm512_set1_epi32(x[g]);
+                for (sum, codes) in sums.iter_mut().zip(codes) {
+                    *sum = _mm512_dpbusd_epi32(*sum, codes, quants);
+                }
             }
-            let sum = _mm512_cvtepi32_ps(_mm512_add_epi32(sums[0], sums[1]));
-            *acc = _mm512_fmadd_ps(sum, _mm512_mul_ps(scale, _mm512_set1_ps(x.scales[r])), *acc);
-            if MINIMA == 1 {
-                *acc = _mm512_fmadd_ps(minima[0], _mm512_set1_ps(x.offsets[r].minus), *acc);
+        }
+        let scales = tiles.map(|tile| load(&tile[b].scale));
+        for (r, total) in total.iter_mut().enumerate() {
+            let of_x = _mm512_set1_ps(x.scales[r]);
+            for (t, total) in total.iter_mut().enumerate() {
+                let scale = _mm512_mul_ps(scales[t], of_x);
+                *total = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sums[r][t]), scale, *total);
             }
-            if MINIMA == 2 {
-                for (min, x) in minima.into_iter().zip(x.offsets[r].halves) {
-                    *acc = _mm512_fmadd_ps(min, _mm512_set1_ps(x), *acc);
+        }
+        for h in 0..MINIMA {
+            let minima = tiles.map(|tile| load(&tile[b].minima[h]));
+            for (total, x) in total.iter_mut().zip(x.offsets) {
+                let of_x = _mm512_set1_ps(if MINIMA == 1 { x.minus } else { x.halves[h] });
+                for (total, min) in total.iter_mut().zip(minima) {
+                    *total = _mm512_fmadd_ps(min, of_x, *total);
                 }
             }
         }
     }
-    let mut out = [[0.0; 16]; M];
-    for (out, acc) in out.iter_mut().zip(acc) {
-        *out = floats(acc);
-    }
-    out
+    *acc = total;
 }

@@ -5,7 +5,7 @@
 // A group of lanes has the same index in codes, words and factors.
 #![allow(clippy::needless_range_loop)]
 
-use super::words::{Lanes, Target, Vector, Words};
+use super::words::{Lanes, Target, Vector};
 use super::{CodeFormat, Step};
 
 /// The highest bit of every byte.
@@ -113,15 +113,27 @@ impl<T: Target> Block<'_, T> {
     #[inline(always)]
     fn q4_0(self, step: &mut Step) {
         self.four_bits(2, None, step);
-        self.symmetric(8.0, step);
+        self.symmetric(8, step);
     }
 
     /// A scale in the first half word, and an offset of the codes.
     #[inline(always)]
-    fn symmetric(self, offset: f32, step: &mut Step) {
-        let scale = self.t.halves(self.head());
+    fn symmetric(self, offset: u8, step: &mut Step) {
+        self.offset(offset, self.t.halves(self.head()), step);
+    }
+
+    /// A scale, and an offset of the codes, which becomes a minimum or 128.
+    #[inline(always)]
+    fn offset(self, offset: u8, scale: T::V, step: &mut Step) {
         step.scale = scale.lanes();
-        step.minima[0] = scale.scaled(offset).lanes();
+        if self.t.signed() {
+            let more = T::V::splat(u32::from_ne_bytes([128 - offset; 4]));
+            for codes in &mut step.codes {
+                *codes = T::V::load(*codes).plus(more).store();
+            }
+        } else {
+            step.minima[0] = scale.scaled(f32::from(offset)).lanes();
+        }
     }
 
     /// A scale and a minimum in the first word.
@@ -152,7 +164,7 @@ impl<T: Target> Block<'_, T> {
     #[inline(always)]
     fn q5_0(self, step: &mut Step) {
         self.five_bits(2, step);
-        self.symmetric(16.0, step);
+        self.symmetric(16, step);
     }
 
     #[inline(always)]
@@ -187,9 +199,7 @@ impl<T: Target> Block<'_, T> {
         for bits in &mut bits.0 {
             *bits = if *bits < 2 { 0x0020_0000 << *bits } else { (*bits - 1) << 23 };
         }
-        let scale = T::V::load(Words(bits.0));
-        step.scale = scale.lanes();
-        step.minima[0] = scale.scaled(12.0).lanes();
+        self.offset(12, T::V::load(bits), step);
     }
 
     /// Scales and minima of eight steps from twelve bytes of six-bit numbers, in units that are f16.
@@ -276,6 +286,7 @@ impl<T: Target> Block<'_, T> {
                         step.codes[g] = codes.times(factor).plus(rest).store();
                     }
                 }
+                // Codes up to 252 have no room for an offset of 128.
                 step.scale = scale.lanes();
                 step.minima[0] = scale.scaled(124.0).lanes();
             }

@@ -1,0 +1,132 @@
+//! The order in which weights become steps and meet the activations.
+
+use std::ops::Range;
+
+use super::super::activations::{Activations, Panel, panel_rows};
+use super::super::blocks::BLOCK;
+use super::super::tiles::TILE_ROWS;
+use super::words::Lanes;
+use super::{CodeFormat, Step, plain};
+#[cfg(target_arch = "x86_64")]
+use super::{avx2, avx512};
+use crate::gemm::MatMut;
+use crate::isa::{Isa, Level};
+use crate::scratch::Scratch;
+
+/// Columns that are unpacked at a time.
+const COLUMNS: usize = 2048;
+/// Tiles of so many columns that are unpacked before they meet the activations, if these have more than [`FEW_ROWS`]: they stay in the
+/// L2 cache, and the activations, which do not, are read less often.
+const MANY_TILES: usize = 8;
+/// The same for few activations, which stay in the cache.
+const FEW_TILES: usize = 2;
+/// See [`MANY_TILES`].
+const FEW_ROWS: usize = 64;
+/// Tiles that meet a panel of activations together, so that a number of these is loaded once for both.
+const PAIR: usize = 2;
+
+/// y = x·Wᵀ, where W has so many tiles. `unpack` makes steps of these blocks of a tile.
+pub(super) fn multiply(
+    isa: Isa,
+    format: CodeFormat,
+    tiles: usize,
+    x: &Activations,
+    y: &mut MatMut<'_, f32>,
+    mut unpack: impl FnMut(usize, Range<usize>, &mut [Step]),
+) {
+    let blocks = x.k() / BLOCK;
+    let each = blocks.clamp(1, COLUMNS / BLOCK);
+    let together = if x.rows() > FEW_ROWS { MANY_TILES } else { FEW_TILES };
+    let mut steps = Scratch::<Step>::new(together * each);
+    for tile in (0..tiles).step_by(together) {
+        let count = together.min(tiles - tile);
+        for first in (0..blocks).step_by(each) {
+            let part = first..blocks.min(first + each);
+            for (t, steps) in steps.chunks_exact_mut(each).take(count).enumerate() {
+                unpack(tile + t, part.clone(), &mut steps[..part.len()]);
+            }
+            let mut ready = [&[][..]; MANY_TILES];
+            for (ready, steps) in ready.iter_mut().zip(steps.chunks_exact(each)) {
+                *ready = &steps[..part.len()];
+            }
+            multiply_columns(isa, format, &ready[..count], x, first, y, tile * TILE_ROWS);
+        }
+    }
+}
+
+/// Multiplies these columns of some tiles, from block `first` on, by all activations. Adds to the columns of y from `j` on, or sets
+/// them if the columns are the first.
+fn multiply_columns(
+    isa: Isa,
+    format: CodeFormat,
+    tiles: &[&[Step]],
+    x: &Activations,
+    first: usize,
+    y: &mut MatMut<'_, f32>,
+    j: usize,
+) {
+    let mut i = 0;
+    while i < x.rows() {
+        match panel_rows(i, x.rows()) {
+            8 => panel::<8>(isa, format, tiles, x.panel(i), first, y, (i, j)),
+            4 => panel::<4>(isa, format, tiles, x.panel(i), first, y, (i, j)),
+            2 => panel::<2>(isa, format, tiles, x.panel(i), first, y, (i, j)),
+            _ => panel::<1>(isa, format, tiles, x.panel(i), first, y, (i, j)),
+        }
+        i += panel_rows(i, x.rows());
+    }
+}
+
+fn panel<const M: usize>(
+    isa: Isa,
+    format: CodeFormat,
+    tiles: &[&[Step]],
+    x: Panel<'_, M>,
+    first: usize,
+    y: &mut MatMut<'_, f32>,
+    (i, j): (usize, usize),
+) {
+    let x = x.from(first);
+    for (pair, tiles) in tiles.chunks(PAIR).enumerate() {
+        add(isa, format, tiles, x, first == 0, y, (i, j + pair * PAIR * TILE_ROWS));
+    }
+}
+
+/// Adds the products to y, or sets y if `fresh`.
+fn add<const M: usize>(
+    isa: Isa,
+    format: CodeFormat,
+    tiles: &[&[Step]],
+    x: Panel<'_, M>,
+    fresh: bool,
+    y: &mut MatMut<'_, f32>,
+    (i, j): (usize, usize),
+) {
+    #[cfg(target_arch = "x86_64")]
+    if isa.level() == Level::Avx512Vnni {
+        let kind = format.kind(true);
+        // SAFETY: this level exists only after AVX-512 F, BW, DQ, VL and VNNI were detected.
+        return unsafe {
+            match *tiles {
+                [a, b] => avx512::add(kind, [a, b], x, fresh, y, (i, j)),
+                [a] => avx512::add(kind, [a], x, fresh, y, (i, j)),
+                _ => {}
+            }
+        };
+    }
+    for (t, steps) in tiles.iter().enumerate() {
+        for (r, sums) in dot(isa, format, steps, x).iter().enumerate() {
+            let y = y.row_mut(i + r)[j + t * TILE_ROWS..].iter_mut().zip(sums);
+            if fresh { y.for_each(|(y, sum)| *y = *sum) } else { y.for_each(|(y, sum)| *y += sum) }
+        }
+    }
+}
+
+fn dot<const M: usize>(isa: Isa, format: CodeFormat, steps: &[Step], x: Panel<'_, M>) -> [Lanes; M] {
+    match isa.level() {
+        // SAFETY: these levels exist only after AVX2, FMA and F16C were detected.
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx2 | Level::Avx512 | Level::Avx512Vnni => unsafe { avx2::dot(format, steps, x) },
+        _ => plain::dot(format.kind(false), steps, x),
+    }
+}
