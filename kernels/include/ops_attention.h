@@ -4,6 +4,9 @@
 
 namespace ops {
 
+// Bits of the flags. What they say of memory is that 16-byte packs of it can be read.
+enum DecodeFlags : u64 { KEYS_IN_PACKS = 1, QUERIES_IN_PACKS = 2, ONLY_SCALED = 4, GROUPS_IN_BLOCKS = 8 };
+
 enum MaskKind : u32 { MASK_NONE = 0, MASK_ADDED = 1, MASK_VISIBLE = 2 };
 
 // q [b, h, t, d]; k [b, h_kv, s, d]; v [b, h_kv, s, dv]; o [b, h, t, dv]; mask [b, h, t, s]. These dimensions
@@ -35,6 +38,14 @@ struct AttentionArgs {
     Address<const void> sinks;  // of type T; null when absent
     i64 sink_stride;
     Operand lse;    // f32; null when absent
+    // Of the kernels for few queries alone:
+    u64 flags;          // DecodeFlags
+    u64 work;           // blocks with work
+    Divider by_splits;
+    Divider by_blocks;  // blocks of rows of a key head
+    Divider by_heads;   // key heads
+    Divider by_group;
+    Divider by_rows;    // of a key head
 };
 
 // What the kernels ask of a sequence. A batch entry is its number; what else a sequence may be is in ops_sequences.h.
@@ -52,15 +63,6 @@ struct QueryRow {
         query = u32(row / args.group);
         head = u32(kv_head * args.group + (row - query * args.group));
     }
-    // The row `more` rows later, where that is few.
-    OPS_METHOD QueryRow after(const AttentionArgs& args, u64 kv_head, u32 more) const {
-        QueryRow later = *this;
-        u64 end = (kv_head + 1) * args.group;
-        for (u64 at = u64(head) + more;; at -= args.group, later.query++) {
-            later.head = u32(at);
-            if (at < end) return later;
-        }
-    }
     template <typename S = u64> OPS_METHOD i64 position(const AttentionArgs& args, const S& of = S()) const {
         return i64(keys_of(args, of)) - i64(queries_of(args, of)) + i64(query);
     }
@@ -76,9 +78,6 @@ struct QueryRow {
         return offset_of(*this, operand, of);
     }
 };
-
-// a / b. Most are small, and a division of 64 bits takes a hundred instructions.
-OPS_DEVICE u64 quotient_of(u64 a, u64 b) { return (a | b) >> 32 == 0 ? u64(u32(a) / u32(b)) : a / b; }
 
 OPS_DEVICE i64 offset_of(const QueryRow& row, const Operand& operand, u64 batch) {
     return i64(batch) * operand.stride[2] + i64(row.head) * operand.stride[3] + i64(row.query) * operand.stride[4];

@@ -109,10 +109,10 @@ template <typename S> struct Work {
     u64 parts;
 };
 
-// Keys of a part: a multiple of `step`.
-OPS_DEVICE i64 share_of(i64 keys, i64 splits, u32 step) {
-    i64 share = i64(quotient_of(u64(keys + splits - 1), u64(splits)));
-    return (share + step - 1) / step * step;
+// Decode: keys of a part, a multiple of `step`.
+OPS_DEVICE i64 share_of(const AttentionArgs& args, i64 keys, u32 step) {
+    u64 share = divide(args.by_splits, u64(keys) + args.splits - 1);
+    return i64((share + step - 1) / step * step);
 }
 
 // Batch entries of t queries and s keys each. `now` is what attention() gave, reread.
@@ -129,11 +129,16 @@ struct Batches {
         return now.batch * now.kv_heads * ((now.t * now.group + size - 1) / size);
     }
     OPS_METHOD Work<u64> work(const AttentionArgs& now, u64 at, u64 size) const {
-        u64 parts = (now.t * now.group + size - 1) / size, head = quotient_of(at, parts), part = at - head * parts;
-        u64 batch = quotient_of(head, now.kv_heads), kv_head = head - batch * now.kv_heads;
+        u64 parts = (now.t * now.group + size - 1) / size, part = at % parts, head = at / parts;
+        u64 batch = head / now.kv_heads, kv_head = head % now.kv_heads;
         return Work<u64>{batch, kv_head, part, parts};
     }
-    OPS_METHOD i64 share(i64 keys, i64 splits, u32 step) const { return share_of(keys, splits, step); }
+    // Decode: the same, without divisions.
+    OPS_METHOD Work<u64> unit(const AttentionArgs& now, u64 at, u64) const {
+        u64 parts = now.by_blocks.by, head = divide(now.by_blocks, at), batch = divide(now.by_heads, head);
+        return Work<u64>{batch, head - batch * now.kv_heads, at - head * parts, parts};
+    }
+    OPS_METHOD i64 share(const AttentionArgs& now, i64 keys, u32 step) const { return share_of(now, keys, step); }
 };
 
 OPS_DEVICE u32 entry_of(const Address<const void>& cu, i64 step, u64 at) { return static_cast<const u32*>(cu)[i64(at) * step]; }
@@ -230,7 +235,15 @@ struct Ragged {
     }
 
     OPS_METHOD Work<Sequence> work(const AttentionArgs&, u64 at, u64 size) const {
-        u64 all = blocks(size), kv_head = quotient_of(at, all), block = at - kv_head * all, begin = 0;
+        u64 all = blocks(size), kv_head = at / all;
+        return of_head(kv_head, at - kv_head * all, size);
+    }
+    OPS_METHOD Work<Sequence> unit(const AttentionArgs& now, u64 at, u64 size) const {
+        u64 kv_head = divide(now.by_blocks, at);
+        return of_head(kv_head, at - kv_head * now.by_blocks.by, size);
+    }
+    OPS_METHOD Work<Sequence> of_head(u64 kv_head, u64 block, u64 size) const {
+        u64 begin = 0;
         Sequence of = read(same_in_wave(find(block, size, begin)));
         u64 rows = u64(of.queries) * reread(args).attention.group;
         return Work<Sequence>{of, kv_head, block - begin, (rows + size - 1) / size};
@@ -261,8 +274,8 @@ struct Ragged {
         return of;
     }
 
-    OPS_METHOD i64 share(i64 keys, i64 splits, u32 step) const {
-        i64 share = share_of(keys, splits, step), least = i64(reread(args).least);
+    OPS_METHOD i64 share(const AttentionArgs& now, i64 keys, u32 step) const {
+        i64 share = share_of(now, keys, step), least = i64(reread(args).least);
         return share < least ? least : share;
     }
 };

@@ -1,8 +1,9 @@
 //! Attention. Many queries use tiles; few queries split the keys into parts, and a second kernel combines the parts.
-use crate::instances::{Arguments, Declare, Table};
+use crate::decode::{self, Decode};
+use crate::instances::{Arguments, Table};
 use crate::launch::need;
 use crate::matmul::{MMA_TYPES, mma_lds};
-use crate::{Device, ElementType, Family, Launch, MAX_RANK, OperandView, Refused, StridedPointer};
+use crate::{Device, Divider, ElementType, Family, Launch, MAX_RANK, OperandView, Refused, StridedPointer};
 
 const BLOCK: u32 = 256;
 /// Largest width of queries and keys.
@@ -51,6 +52,13 @@ pub struct AttentionArgs {
     pub sinks: u64,
     pub sink_stride: i64,
     pub lse: StridedPointer,
+    pub flags: u64,
+    pub work: u64,
+    pub by_splits: Divider,
+    pub by_blocks: Divider,
+    pub by_heads: Divider,
+    pub by_group: Divider,
+    pub by_rows: Divider,
 }
 
 impl Arguments for AttentionArgs {
@@ -79,66 +87,6 @@ fn declare_mma(table: &mut Table) {
     }
 }
 
-/// A kernel for few queries.
-pub(crate) struct Decode {
-    pub(crate) variant: &'static str,
-    pub(crate) ragged: &'static str,
-    /// The part of the family that each of them is in.
-    parts: [&'static str; 2],
-    /// Lanes that share a key, eight elements each.
-    lanes: u64,
-    /// Rows of a block.
-    pub(crate) rows: u64,
-}
-
-const fn decode(variants: [&'static str; 2], parts: [&'static str; 2], lanes: u64, rows: u64) -> Decode {
-    Decode { variant: variants[0], ragged: variants[1], parts, lanes, rows }
-}
-
-const DECODE64: [&str; 2] = ["head64", "ragged64"];
-const DECODE128: [&str; 2] = ["head128", "ragged128"];
-const DECODE256: [&str; 2] = ["head256", "ragged256"];
-/// All of them, by head size and by rows.
-pub(crate) const DECODES: [Decode; 6] = [
-    decode(["decode64_rows1", "ragged_decode64_rows1"], DECODE64, 8, 1),
-    decode(["decode64_rows4", "ragged_decode64_rows4"], DECODE64, 8, 4),
-    decode(["decode128_rows1", "ragged_decode128_rows1"], DECODE128, 16, 1),
-    decode(["decode128_rows4", "ragged_decode128_rows4"], DECODE128, 16, 4),
-    decode(["decode256_rows1", "ragged_decode256_rows1"], DECODE256, 32, 1),
-    decode(["decode256_rows4", "ragged_decode256_rows4"], DECODE256, 32, 4),
-];
-
-impl Decode {
-    /// The kernel for heads of a width, for one row of a key head or for several. In f64, each row is computed for itself.
-    pub(crate) fn of(t: ElementType, widest: u64, single: bool) -> &'static Decode {
-        let rows = if single || t == ElementType::F64 { 1 } else { 4 };
-        let fits = |kernel: &&Decode| kernel.rows == rows && widest <= kernel.lanes * 8;
-        // The widest heads of a call for few queries fit the last kernels.
-        DECODES.iter().find(fits).unwrap_or(&DECODES[if rows == 1 { 4 } else { 5 }])
-    }
-
-    /// Bytes of LDS: `decode_slots` in the source.
-    fn lds(&self, t: ElementType) -> u32 {
-        let merged = (64 / self.lanes).min(self.rows);
-        let slots = 8 * merged * (self.lanes * 8 + 2);
-        slots as u32 * if t == ElementType::F64 { 8 } else { 4 }
-    }
-
-    /// Declares all kernels over batch entries, or over sequences that differ.
-    pub(crate) fn declare(decode: &mut Declare<'_>, ragged: bool) {
-        let template = if ragged { "decode_ragged" } else { "attention_decode" };
-        for t in ElementType::FLOATS {
-            for kernel in DECODES.iter().filter(|kernel| t != ElementType::F64 || kernel.rows == 1) {
-                let variant = if ragged { kernel.ragged } else { kernel.variant };
-                let lead = [kernel.lanes.to_string(), kernel.rows.to_string()];
-                let lead = lead.each_ref().map(String::as_str);
-                let part = decode.part(kernel.parts[usize::from(ragged)]);
-                part.add_variant("attention", variant, &[t], template, &lead, kernel.lds(t));
-            }
-        }
-    }
-}
-
 pub(crate) fn declare(table: &mut Table) {
     declare_mma(table);
     let mut tiled = table.of::<AttentionArgs>(Family::Attention, BLOCK);
@@ -154,13 +102,12 @@ pub(crate) fn declare(table: &mut Table) {
             );
         }
     }
-    let mut decode = table.of::<AttentionArgs>(Family::AttentionDecode, BLOCK);
-    Decode::declare(&mut decode, false);
+    Decode::declare(&mut table.of::<AttentionArgs>(Family::AttentionDecode, decode::BLOCK), false);
     // Those of sequences that differ are combined in the same way.
-    let combine = decode.part("combine");
+    let mut combine = table.of::<AttentionArgs>(Family::AttentionDecode, BLOCK);
     for t in ElementType::FLOATS {
         let lds = (2 * MAX_PARTS as u32 + BLOCK) * if t == ElementType::F64 { 8 } else { 4 };
-        combine.add_variant("attention", "combine", &[t], "attention_combine", &[], lds);
+        combine.part("combine").add_variant("attention", "combine", &[t], "attention_combine", &[], lds);
     }
 }
 
@@ -259,7 +206,8 @@ pub fn prepare(call: &Attention<'_>, device: &Device) -> Result<Plan, Refused> {
     let kernel = Decode::of(t, widest, rows == 1 && !by_row);
     let blocks = rows.div_ceil(kernel.rows).checked_mul(heads).ok_or(Refused::Size)?;
     args.splits = if by_row { 1 } else { parts(visible_keys(call, &args), blocks, device) };
-    let main = Launch::over(need("attention", kernel.variant, &[t])?, blocks * args.splits, 1, u64::MAX);
+    decode::divide(&mut args, t, rows, [rows.div_ceil(kernel.rows), blocks])?;
+    let main = Launch::over(need("attention", kernel.variant, &[t])?, args.work, 1, u64::MAX);
     if args.splits == 1 {
         return Ok(Plan { main, combine: None, workspace: 0, args });
     }
@@ -332,6 +280,13 @@ fn arguments(call: &Attention<'_>) -> Result<AttentionArgs, Refused> {
         sinks: call.sinks.map_or(0, |v| v.data),
         sink_stride: call.sinks.and_then(|v| v.strides.last().copied()).unwrap_or(0),
         lse: call.lse.map_or(NO_OPERAND, |v| StridedPointer::new(v.data, v.strides)),
+        flags: 0,
+        work: 0,
+        by_splits: Divider::new(1),
+        by_blocks: Divider::new(1),
+        by_heads: Divider::new(1),
+        by_group: Divider::new(1),
+        by_rows: Divider::new(1),
     })
 }
 

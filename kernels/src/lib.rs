@@ -29,6 +29,7 @@ pub mod cast;
 pub mod compare;
 pub mod conv;
 pub mod copy;
+mod decode;
 pub mod delta;
 pub mod experts;
 pub mod gated;

@@ -1,6 +1,7 @@
 //! Attention over sequences that differ in length, whose keys lie side by side or in the blocks of a cache. The kernels are those
 //! of [`crate::attention`] on vector units; they read on the device where each sequence begins and ends.
-use crate::attention::{self, Attention, AttentionArgs, DECODE_KEYS, Decode, FEW_ROWS, WHOLE_HEAD};
+use crate::attention::{self, Attention, AttentionArgs, DECODE_KEYS, FEW_ROWS, WHOLE_HEAD};
+use crate::decode::{self, Decode};
 use crate::index::{Report, kind_of};
 use crate::instances::{Arguments, Table};
 use crate::launch::need;
@@ -58,8 +59,7 @@ pub(crate) fn declare(table: &mut Table) {
             tiled.part(part).add_variant("attention", variant, &[t], "attention_ragged", &[&width], lds);
         }
     }
-    let mut decode = table.of::<RaggedArgs>(Family::AttentionDecode, BLOCK);
-    Decode::declare(&mut decode, true);
+    Decode::declare(&mut table.of::<RaggedArgs>(Family::AttentionDecode, decode::BLOCK), true);
 }
 
 /// Where the keys and values of the sequences are.
@@ -307,9 +307,14 @@ pub fn prepare(call: &Ragged<'_>, device: &Device) -> Result<Plan, Refused> {
     let splits = if by_row { 1 } else { attention::parts(visible, blocks(kernel.rows)?, device) };
     args.attention.splits = splits;
     args.least = device.tuning.decode_keys();
+    let all = blocks(kernel.rows)?;
+    decode::divide(&mut args.attention, t, rows, [all / call.kv_heads.max(1), all])?;
+    if args.table != 0 {
+        decode::hold_groups(&mut args.attention, t, args.block);
+    }
     args.checkers = checkers(call, &args, device);
-    let working = blocks(kernel.rows)?.checked_mul(splits).ok_or(Refused::Size)?;
-    let main = launch(kernel.ragged, working.checked_add(args.checkers).ok_or(Refused::Size)?)?;
+    let launched = args.attention.work.checked_add(args.checkers).ok_or(Refused::Size)?;
+    let main = launch(kernel.ragged, launched)?;
     if splits == 1 {
         return Ok(Plan { main, combine: None, workspace: 0, args });
     }

@@ -241,6 +241,7 @@ const HEADERS: &[(&str, &str)] = &[
     ("ops_index.h", include_str!("../include/ops_index.h")),
     ("ops_sequences.h", include_str!("../include/ops_sequences.h")),
     ("ops_experts.h", include_str!("../include/ops_experts.h")),
+    ("ops_decode.h", include_str!("../include/ops_decode.h")),
 ];
 
 /// The header that a host engine includes to run modules compiled with [`host_options`].
