@@ -49,7 +49,7 @@ OPS_DEVICE void decode_rows(const Calls& calls, acc_t<T>* scratch) {
     using A = acc_t<T>;
     using Rows = Decoder<LANES, ROWS, T, S>;
     OPS_NO_UNROLL
-    for (u64 block = u64(block_x()) - calls.skipped();; block += grid_x() - calls.skipped()) {
+    for (u64 block = u64(block_x()) - calls.skipped();; block += reread(calls.attention()).at_once) {
         const AttentionArgs& args = reread(calls.attention());
         if (block >= args.work) break;
         u64 unit = divide(args.by_splits, block);

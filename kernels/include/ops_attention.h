@@ -41,6 +41,7 @@ struct AttentionArgs {
     // Of the kernels for few queries alone:
     u64 flags;          // DecodeFlags
     u64 work;           // blocks with work
+    u64 at_once;        // of these in one launch
     Divider by_splits;
     Divider by_blocks;  // blocks of rows of a key head
     Divider by_heads;   // key heads

@@ -54,6 +54,7 @@ pub struct AttentionArgs {
     pub lse: StridedPointer,
     pub flags: u64,
     pub work: u64,
+    pub at_once: u64,
     pub by_splits: Divider,
     pub by_blocks: Divider,
     pub by_heads: Divider,
@@ -208,6 +209,7 @@ pub fn prepare(call: &Attention<'_>, device: &Device) -> Result<Plan, Refused> {
     args.splits = if by_row { 1 } else { parts(visible_keys(call, &args), blocks, device) };
     decode::divide(&mut args, t, rows, [rows.div_ceil(kernel.rows), blocks])?;
     let main = Launch::over(need("attention", kernel.variant, &[t])?, args.work, 1, u64::MAX);
+    args.at_once = main.grid[0].into();
     if args.splits == 1 {
         return Ok(Plan { main, combine: None, workspace: 0, args });
     }
@@ -282,6 +284,7 @@ fn arguments(call: &Attention<'_>) -> Result<AttentionArgs, Refused> {
         lse: call.lse.map_or(NO_OPERAND, |v| StridedPointer::new(v.data, v.strides)),
         flags: 0,
         work: 0,
+        at_once: 0,
         by_splits: Divider::new(1),
         by_blocks: Divider::new(1),
         by_heads: Divider::new(1),

@@ -315,6 +315,7 @@ pub fn prepare(call: &Ragged<'_>, device: &Device) -> Result<Plan, Refused> {
     args.checkers = checkers(call, &args, device);
     let launched = args.attention.work.checked_add(args.checkers).ok_or(Refused::Size)?;
     let main = launch(kernel.ragged, launched)?;
+    args.attention.at_once = u64::from(main.grid[0]).saturating_sub(args.checkers).max(1);
     if splits == 1 {
         return Ok(Plan { main, combine: None, workspace: 0, args });
     }

@@ -198,7 +198,7 @@ fn every_field_of_every_argument_struct_lies_where_the_source_has_it() {
     let dense = || {
         fields!(AttentionArgs: q, k, v, o, mask, slopes, slope_stride, batch, kv_heads, group, t, s, d, left, right,
             scale, softcap, mask_kind, partial, splits, dv, value_parts, sinks, sink_stride, lse, flags,
-            work, by_splits, by_blocks, by_heads, by_group, by_rows)
+            work, at_once, by_splits, by_blocks, by_heads, by_group, by_rows)
     };
     agree(Family::AttentionMma, &[dense()]);
     for family in [Family::Attention, Family::AttentionDecode] {
