@@ -71,11 +71,11 @@ OPS_DEVICE void decode_rows(const Calls& calls, acc_t<T>* scratch) {
         first += split * share;
         if (first > end) first = end;
         state.end = u32(first + share < end ? first + share : end);
-        // The part's keys up to `unseen` are visible to all rows, and their scores are nothing but scaled.
+        // The part's keys up to `unseen` are visible to all rows.
         i64 visible = lowest.end_key(args, of);
         u32 unseen = visible > 0 ? u32(visible) : 0;
         if (unseen > state.end) unseen = state.end;
-        if ((args.flags & ONLY_SCALED) == 0 || highest.first_key(args, of) > first) unseen = 0;
+        if (args.mask_kind == MASK_VISIBLE || highest.first_key(args, of) > first) unseen = 0;
         u32 at = u32(first) + same_in_wave(wave_id()) * Rows::WAVE_KEYS;
         if (at < state.end) {
             state.look_up(at);
@@ -93,15 +93,19 @@ OPS_DEVICE void decode_rows(const Calls& calls, acc_t<T>* scratch) {
             A dot[Rows::SCORES][Rows::SPREAD], power[Rows::SCORES];
             state.dots(dot);
             if (next < state.end) state.fetch_keys(next);
-            bool plain = at + Rows::WAVE_KEYS <= unseen;
+            bool whole = at + Rows::WAVE_KEYS <= unseen;
             Score<A> score[Rows::SCORES];
             OPS_UNROLL
             for (u32 s = 0; s < Rows::SCORES; s++) {
                 A total = sum_values<LANES>(dot[s], opaque(state.lane));
-                score[s] = state.score(row, at, s, total, plain);
+                score[s] = state.score(row, at, s, total, whole);
             }
             state.soften(power, score);
-            state.weigh(power);
+            if (whole) {
+                state.weigh(power);
+            } else {
+                state.weigh_visible(power);
+            }
             if (next < state.end) state.fetch_values(next);
         }
         constexpr u32 COUNT = merged_rows<LANES, ROWS>(), WIDTH = LANES * SLICE;

@@ -210,10 +210,10 @@ template <u32 LANES, u32 ROWS, typename T, typename S> struct Decoder {
         }
     }
 
-    // The score of the lane's own row and of a key of the step: `plain` if it is visible and nothing but scaled.
-    OPS_METHOD Score<A> score(const QueryRow& row, u32 at, u32 s, A dot, bool plain) const {
+    // The score of the lane's own row and of a key of the step, which is visible if the step is `whole`.
+    OPS_METHOD Score<A> score(const QueryRow& row, u32 at, u32 s, A dot, bool whole) const {
         const AttentionArgs& args = reread(arguments);
-        if (plain) return Score<A>{dot * A(args.scale), true};
+        if (whole && (args.flags & ONLY_SCALED) != 0) return Score<A>{dot * A(args.scale), true};
         u32 key = first_of(at) + (s * SPREAD + lane % SPREAD) / ROWS;
         Score<A> out = score_of<T>(args, of, row, i64(key), dot);
         out.visible = out.visible && key < end;
@@ -251,16 +251,47 @@ template <u32 LANES, u32 ROWS, typename T, typename S> struct Decoder {
         }
     }
 
-    // Adds the values, weighted. A key that is invisible to a row contributes nothing, whatever its values.
-    template <u32 N = 0> OPS_METHOD void weigh(const A (&power)[SCORES]) {
-        if constexpr (N < C) {
-            A weight = broadcast<LANES, N % SPREAD>(power[N / SPREAD]);
-            if (!(weight < A(0))) {
-                Slice value = bits_as<Slice>(v[N / ROWS]);
+    template <u32 J, u32 R = 0> OPS_METHOD void weights(A (&weight)[ROWS], const A (&power)[SCORES]) const {
+        if constexpr (R < ROWS) {
+            constexpr u32 N = J * ROWS + R;
+            weight[R] = broadcast<LANES, N % SPREAD>(power[N / SPREAD]);
+            weights<J, R + 1>(weight, power);
+        }
+    }
+    // Adds the values, weighted, of a step whose keys are visible to all rows.
+    template <u32 J = 0> OPS_METHOD void weigh(const A (&power)[SCORES]) {
+        if constexpr (J < KEYS) {
+            A weight[ROWS];
+            weights<J>(weight, power);
+            Slice value = bits_as<Slice>(v[J]);
+            OPS_UNROLL
+            for (u32 i = 0; i < SLICE; i++) {
+                A x = widen(value.v[i]);
                 OPS_UNROLL
-                for (u32 i = 0; i < SLICE; i++) out[N % ROWS][i] = mad(weight, A(widen(value.v[i])), out[N % ROWS][i]);
+                for (u32 r = 0; r < ROWS; r++) out[r][i] = mad(weight[r], x, out[r][i]);
             }
-            weigh<N + 1>(power);
+            weigh<J + 1>(power);
+        }
+    }
+    // The same where some keys are invisible to some rows: they contribute nothing, whatever their values. Not unrolled,
+    // because few steps are such.
+    OPS_METHOD void weigh_visible(const A (&power)[SCORES]) {
+        OPS_NO_UNROLL
+        for (u32 j = 0; j < KEYS; j++) {
+            Slice value = bits_as<Slice>(v[0]);
+            OPS_UNROLL
+            for (u32 r = 0; r < ROWS; r++) {
+                u32 n = j * ROWS + r;
+                A mine = power[0];
+                OPS_UNROLL
+                for (u32 s = 1; s < SCORES; s++) mine = n / SPREAD == s ? power[s] : mine;
+                A weight = shuffle(mine, n % SPREAD, LANES);
+                if (weight < A(0)) continue;
+                OPS_UNROLL
+                for (u32 i = 0; i < SLICE; i++) out[r][i] = mad(weight, A(widen(value.v[i])), out[r][i]);
+            }
+            OPS_UNROLL
+            for (u32 n = 0; n + 1 < KEYS; n++) v[n] = v[n + 1];
         }
     }
 

@@ -20,7 +20,11 @@ OPS_DEVICE u32 exchange_bits(u32 value, u32 mask) {
     case 16: return u32(__builtin_amdgcn_ds_swizzle(int(value), 16 << 10 | 31));
     }
 #endif
+#if defined(OPS_CUDA)
+    return __shfl_xor_sync(0xffffffffu, value, int(mask));
+#else
     return shuffle_bits(value, lane_id() ^ mask, OPS_WAVE);
+#endif
 }
 
 // The value of lane SOURCE of the caller's group of WIDTH lanes, likewise.
