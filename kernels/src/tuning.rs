@@ -87,7 +87,7 @@ pub const KNOBS: [Knob; 10] = [
         op: "attention",
         what: "number of blocks per compute unit that splitting the keys of few queries aims for",
         value: 4,
-        reason: "the registers let 5 or 3 blocks be resident on gfx90a and gfx942, and 4 or 2 on RDNA",
+        reason: "the registers let 4 to 6 blocks of four rows be resident on gfx90a and gfx942, and 6 or more on RDNA",
         candidates: &[1, 2, 4, 8],
     },
     Knob {
@@ -137,7 +137,7 @@ const EXCEPTIONS: &[Exception] = &[Exception {
     target: "gfx9-generic",
     knob: "decode_blocks",
     value: 2,
-    reason: "256 registers per lane have room for one block of four rows, or three blocks of one row",
+    reason: "256 registers per lane have room for two blocks of four rows",
 }];
 
 impl Tuning {
