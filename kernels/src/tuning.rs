@@ -87,7 +87,7 @@ pub const KNOBS: [Knob; 10] = [
         op: "attention",
         what: "number of blocks per compute unit that splitting the keys of few queries aims for",
         value: 4,
-        reason: "the registers let 4 to 6 blocks of four rows be resident on gfx90a and gfx942, and 6 or more on RDNA",
+        reason: "the registers let 4 to 6 blocks of four rows be resident on gfx90a and gfx942, and 5 or more on RDNA",
         candidates: &[1, 2, 4, 8],
     },
     Knob {
