@@ -38,6 +38,8 @@ fn suite_of_types(op: Option<String>, one_type_in: Option<usize>) {
     let dtype = std::env::var("OPS_TEST_DTYPE").ok();
     let dtype = dtype.map(|name| registry::dtype(&name).expect("OPS_TEST_DTYPE names an element type"));
     let chosen = std::env::var("OPS_TEST_ONE_TYPE_IN").ok();
+    // Of one type, all ops.
+    let one_type_in = one_type_in.filter(|_| dtype.is_none());
     let one_type_in =
         chosen.map(|count| count.parse().expect("OPS_TEST_ONE_TYPE_IN is a count")).or(one_type_in);
     suite_on(&Rocm::new().unwrap(), &Filter { op, dtype, one_type_in, ..Filter::all() });
