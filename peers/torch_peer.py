@@ -70,7 +70,7 @@ def elementwise(op, dims, dtype):
         "max_first": lambda: x.amax(0),
         "argmax": lambda: x.argmax(-1),
         "argmax_first": lambda: x.argmax(0),
-        "argsort": lambda: x.argsort(-1, stable=True),
+        "argsort": lambda: x.argsort(dim=-1, stable=True),
     }[op]
 
 
