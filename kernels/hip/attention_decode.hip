@@ -1,14 +1,16 @@
 // Attention for few queries: ROWS rows of one key head against one part of its keys. Each key is read and
 // converted once for all rows. A group of LANES lanes takes several keys at a time, eight elements per lane,
-// and makes one step of its own online softmax for all of them. Groups and waves are merged at the end;
-// attention_combine merges the parts.
+// and makes one step of its own online softmax for all of them. Groups and waves are merged at the end. If the keys
+// are split, the last block of these rows to finish merges the parts.
+#include "ops_arrival.h"
 #include "ops_decode.h"
 
 namespace ops {
 
 // Rows whose results pass through LDS at a time, so that they take no more than those of four rows of 128 columns.
 template <u32 LANES, u32 ROWS> OPS_DEVICE constexpr u32 merged_rows() { return LANES * ROWS > 64 ? 64 / LANES : ROWS; }
-// LDS slots, in elements of the accumulator type: for each wave the outputs of these rows, and maximum and sum of all.
+// LDS slots, in elements of the accumulator type: for each wave the outputs of these rows, and maximum and sum of all. This is at
+// least 264, as many as 32 lanes each need for the parts of a row: 64 weights, a maximum and a sum.
 template <u32 LANES, u32 ROWS> OPS_DEVICE constexpr u32 decode_slots() {
     return DECODE_WAVES * (merged_rows<LANES, ROWS>() * LANES * SLICE + 2 * ROWS);
 }
@@ -44,6 +46,94 @@ OPS_DEVICE void finish_rows(const AttentionArgs& all_args, const A* outs, const 
     }
 }
 
+constexpr u32 COMBINED_PARTS = 64;  // the most that the keys are split into
+constexpr u32 PARTS_AT_ONCE = 8;    // that a thread reads before it waits
+
+// The weights of the parts of one row in LDS, from the maxima and sums of all parts, 0 beyond the last part; then the row's maximum
+// and sum. 32 lanes share it.
+template <typename A> OPS_DEVICE void weigh_parts(A* to, const A* parts, u32 line, u32 splits, u32 lane) {
+    constexpr u32 EACH = COMBINED_PARTS / 32;
+    A most[EACH], part_sum[EACH], highest = -A(infinity32()), sum = 0;
+    OPS_UNROLL
+    for (u32 i = 0; i < EACH; i++) {
+        u32 part = lane + i * 32;
+        most[i] = part < splits ? parts[part * line] : -A(infinity32());
+        part_sum[i] = part < splits ? parts[part * line + 1] : A(0);
+        highest = maximum(highest, most[i]);
+    }
+    OPS_UNROLL
+    for (u32 mask = 1; mask < 32; mask *= 2) highest = maximum(highest, exchange(highest, mask));
+    A base = finite_base(highest);
+    OPS_UNROLL
+    for (u32 i = 0; i < EACH; i++) {
+        A shrink = exp(most[i] - base);
+        sum = mad(part_sum[i], shrink, sum);
+        to[lane + i * 32] = shrink;
+    }
+    OPS_UNROLL
+    for (u32 mask = 1; mask < 32; mask *= 2) sum += exchange(sum, mask);
+    if (lane == 0) {
+        to[COMBINED_PARTS] = highest;
+        to[COMBINED_PARTS + 1] = sum;
+    }
+}
+
+// Merges the parts of up to ROWS rows from `row0` on, which all blocks have written. The order of the sums is that of the parts, whichever
+// block is the last. `scratch` is the block's LDS.
+template <u32 ROWS, typename T, typename A, typename S>
+OPS_DEVICE void combine_parts(const AttentionArgs& all_args, const S& of, u64 kv_head, u64 row0, A* scratch) {
+    constexpr u32 LINE = COMBINED_PARTS + 2, THREADS = DECODE_BLOCK / ROWS, COLUMNS = 4;
+    static_assert(THREADS >= 32, "32 lanes weigh the parts of a row");
+    const AttentionArgs& args = reread(all_args);
+    u64 rows = queries_of(args, of) * args.group;
+    // Otherwise what follows is computed before the loop over the keys, and kept.
+    row0 = settled(row0);
+    u32 more = row0 + ROWS < rows ? ROWS - 1 : u32(rows - 1 - row0);
+    // Threads beyond the last row do what those of the last row do, in LDS of their own.
+    u32 thread = opaque(thread_x()), own = thread / THREADS, group = thread / 32, at = own < more ? own : more;
+    u32 splits = u32(args.splits), dv = u32(args.dv), line = dv + 2;
+    const A* parts = static_cast<const A*>(args.partial) + (partial_row(args, of, kv_head, row0) + at) * (u64(splits) * line);
+    A* weights = scratch + group * LINE;
+    weigh_parts(weights, parts, line, splits, thread % 32);
+    barrier();
+    OPS_NO_UNROLL
+    for (u32 first_column = thread % THREADS; first_column < dv; first_column += THREADS * COLUMNS) {
+        A out[COLUMNS];
+        OPS_UNROLL
+        for (u32 c = 0; c < COLUMNS; c++) out[c] = 0;
+        OPS_NO_UNROLL
+        for (u32 first = 0; first < splits; first += PARTS_AT_ONCE) {
+            A value[PARTS_AT_ONCE][COLUMNS];
+            OPS_UNROLL
+            for (u32 i = 0; i < PARTS_AT_ONCE; i++) {
+                u32 part = first + i < splits ? first + i : splits - 1;
+                OPS_UNROLL
+                for (u32 c = 0; c < COLUMNS; c++) {
+                    u32 column = first_column + c * THREADS;
+                    value[i][c] = parts[part * line + 2 + (column < dv ? column : dv - 1)];
+                }
+            }
+            OPS_UNROLL
+            for (u32 i = 0; i < PARTS_AT_ONCE; i++) {
+                A weight = weights[first + i];
+                OPS_UNROLL
+                for (u32 c = 0; c < COLUMNS; c++) out[c] = first + i < splits ? mad(weight, value[i][c], out[c]) : out[c];
+            }
+        }
+        if (own > more) break;
+        const AttentionArgs& here = reread(all_args);
+        QueryRow row = row_at(here, kv_head, row0 + own);
+        A most = weights[COMBINED_PARTS], sum = weights[COMBINED_PARTS + 1];
+        T* to = static_cast<T*>(here.o.data) + row.offset(here.o, of);
+        OPS_UNROLL
+        for (u32 c = 0; c < COLUMNS; c++) {
+            u32 column = first_column + c * THREADS;
+            if (column < dv) to[i64(column) * here.o.stride[5]] = narrow<T>(sum == A(0) ? A(0) : out[c] / sum);
+        }
+        if (first_column == 0) store_lse(here, row, of, most, sum);
+    }
+}
+
 template <u32 LANES, u32 ROWS, typename T, typename S, typename Calls>
 OPS_DEVICE void decode_rows(const Calls& calls, acc_t<T>* scratch) {
     using A = acc_t<T>;
@@ -60,7 +150,7 @@ OPS_DEVICE void decode_rows(const Calls& calls, acc_t<T>* scratch) {
         }
         const S& of = work.of;
         u32 kv_head = u32(work.kv_head);
-        u64 rows = queries_of(args, of) * args.group, row0 = work.part * ROWS;
+        u64 rows = queries_of(args, of) * args.group, row0 = settled(work.part * ROWS);
         u32 more = row0 + ROWS < rows ? ROWS - 1 : u32(rows - 1 - row0);
         QueryRow lowest = row_at(args, kv_head, row0), highest = row_after(args, kv_head, lowest, more);
         Rows state(calls.attention(), of, kv_head);
@@ -130,6 +220,13 @@ OPS_DEVICE void decode_rows(const Calls& calls, acc_t<T>* scratch) {
             finish_rows<LANES, COUNT, T>(calls.attention(), scratch, stats + r0 * 2, of, kv_head, row0 + r0, split);
         }
         barrier();
+        const AttentionArgs& now = reread(calls.attention());
+        if (now.splits == 1) continue;
+        u32* counter = static_cast<u32*>(now.arrivals) + divide(now.by_splits, block);
+        bool last = is_last_to_arrive(counter, u32(now.splits), reinterpret_cast<u32*>(scratch));
+        barrier();
+        if (last) combine_parts<ROWS, T>(calls.attention(), of, kv_head, row0, scratch);
+        barrier();
     }
 }
 
@@ -143,53 +240,6 @@ template <u32 LANES, u32 ROWS, typename T> OPS_DEVICE void decode_ragged(const R
     OPS_LDS(acc_t<T>, scratch, (decode_slots<LANES, ROWS>()));
     check_sequences(args, reread(args).checkers * DECODE_BLOCK);
     decode_rows<LANES, ROWS, T, Sequence>(Ragged{args}, scratch);
-}
-
-constexpr u32 COMBINED_PARTS = 64, COMBINE_BLOCK = 256;
-
-// One block per row. Threads are as many groups as columns leave room for, each with a share of the parts.
-template <typename T> OPS_DEVICE void attention_combine(const AttentionArgs& args) {
-    using A = acc_t<T>;
-    OPS_LDS(A, weights, COMBINED_PARTS);
-    OPS_LDS(A, totals, COMBINED_PARTS);
-    OPS_LDS(A, outs, COMBINE_BLOCK);
-    u64 rows = args.t * args.group, all = args.batch * args.kv_heads * rows, line = args.dv + 2;
-    u32 splits = u32(args.splits), dv = u32(args.dv), width = SLICE;
-    while (width < dv) width *= 2;
-    u32 column = thread_x() & (width - 1), first = thread_x() / width, groups = COMBINE_BLOCK / width;
-    OPS_NO_UNROLL
-    for (u64 at = block_x(); at < all; at += grid_x()) {
-        u64 head = divide(args.by_rows, at), batch = divide(args.by_heads, head);
-        QueryRow row = row_at(args, head - batch * args.kv_heads, at - head * rows);
-        const A* parts = static_cast<const A*>(args.partial) + at * splits * line;
-        if (thread_x() < splits) {
-            weights[thread_x()] = parts[thread_x() * line];
-            totals[thread_x()] = parts[thread_x() * line + 1];
-        }
-        barrier();
-        A most = -A(infinity32()), sum = 0, out = 0;
-        for (u32 s = 0; s < splits; s++) most = maximum(most, weights[s]);
-        barrier();
-        if (thread_x() < splits) {
-            A weight = exp(weights[thread_x()] - finite_base(most));
-            weights[thread_x()] = weight;
-            totals[thread_x()] *= weight;
-        }
-        barrier();
-        for (u32 s = 0; s < splits; s++) sum += totals[s];
-        if (column < dv) {
-            for (u32 s = first; s < splits; s += groups) out = mad(weights[s], parts[s * line + 2 + column], out);
-        }
-        outs[thread_x()] = out;
-        barrier();
-        if (thread_x() < dv) {
-            for (u32 group = 1; group < groups; group++) out += outs[group * width + column];
-            T* to = static_cast<T*>(args.o.data) + row.offset(args.o, batch);
-            to[i64(column) * args.o.stride[5]] = narrow<T>(sum == A(0) ? A(0) : out / sum);
-            if (column == 0) store_lse(args, row, batch, most, sum);
-        }
-        barrier();
-    }
 }
 
 }  // namespace ops

@@ -32,6 +32,7 @@ struct AttentionArgs {
     f64 softcap;    // 0 when absent
     u64 mask_kind;  // MaskKind
     Address<void> partial;  // decode: [rows][splits][dv + 2] accumulators: maximum, sum, weighted values
+    Address<u32> arrivals;  // decode: counters of finished parts, for each block of rows; 0 between launches
     u64 splits;     // decode: number of parts that the keys are split into
     u64 dv;         // width of the values
     u64 value_parts;  // tiles: number of parts that the values are split into, of the tile's width

@@ -9,8 +9,21 @@ constexpr u32 DECODE_BLOCK = 128;
 constexpr u32 SLICE = 8;  // elements of d per lane
 constexpr u32 DECODE_WAVES = DECODE_BLOCK / 32;
 
-// Keys that a group of lanes takes at a time: 64 bytes for each lane.
-template <typename T> OPS_DEVICE constexpr u32 decode_keys() { return 8 / sizeof(T); }
+// Keys that a group of lanes takes at a time: 128 bytes for each lane of a wave of 32. A wave of 64 has as much in flight with half of
+// that; with more, kernels for four rows would leave gfx9 no registers.
+template <typename T> OPS_DEVICE constexpr u32 decode_keys() { return (OPS_WAVE == 64 ? 8 : 16) / sizeof(T); }
+
+// The same value, which all lanes of a wave share, in scalar registers. Without this, compilers may keep the terms of a sum and add them
+// again where it is used, which takes more registers.
+OPS_DEVICE u64 settled(u64 value) {
+#if defined(OPS_AMD)
+    u64 here = u64(same_in_wave(u32(value >> 32))) << 32 | same_in_wave(u32(value));
+    asm volatile("" : "+s"(here));
+    return here;
+#else
+    return value;
+#endif
+}
 
 // The row `more` rows after another of the same key head.
 OPS_DEVICE QueryRow row_after(const AttentionArgs& args, u64 kv_head, const QueryRow& row, u64 more) {

@@ -18,6 +18,8 @@ pub(crate) const FEW_ROWS: u64 = 16;
 pub(crate) const DECODE_KEYS: u64 = 1 << 31;
 /// Largest number of parts that the keys are split into; `COMBINED_PARTS` in the source.
 const MAX_PARTS: u64 = 64;
+/// Counters of finished parts, of 32 bits, that a launch may use: one for each block of rows whose keys are split.
+pub const ARRIVALS: u64 = 4096;
 /// Stands for no limit on one side of the window.
 const OPEN: i64 = 1 << 61;
 
@@ -46,6 +48,7 @@ pub struct AttentionArgs {
     pub mask_kind: u64,
     /// Device address of the workspace of [`Plan::workspace`] bytes, aligned to 8 bytes. Unused with one part.
     pub partial: u64,
+    pub arrivals: u64,
     pub splits: u64,
     pub dv: u64,
     pub value_parts: u64,
@@ -104,12 +107,6 @@ pub(crate) fn declare(table: &mut Table) {
         }
     }
     Decode::declare(&mut table.of::<AttentionArgs>(Family::AttentionDecode, decode::BLOCK), false);
-    // Those of sequences that differ are combined in the same way.
-    let mut combine = table.of::<AttentionArgs>(Family::AttentionDecode, BLOCK);
-    for t in ElementType::FLOATS {
-        let lds = (2 * MAX_PARTS as u32 + BLOCK) * if t == ElementType::F64 { 8 } else { 4 };
-        combine.part("combine").add_variant("attention", "combine", &[t], "attention_combine", &[], lds);
-    }
 }
 
 /// An attention call: q\[b, h, t, d\], k\[b, h_kv, s, d\], v\[b, h_kv, s, dv\], o\[b, h, t, dv\], mask\[b, h, t, s\], with any strides.
@@ -142,16 +139,15 @@ pub struct Attention<'a> {
     pub softcap: Option<f64>,
 }
 
-/// The launches of an attention call: `main`, then `combine` if present, with the same arguments.
+/// The launch of an attention call.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     /// The attention kernel.
     pub main: Launch,
-    /// Combines the parts, if the keys are split.
-    pub combine: Option<Launch>,
-    /// Bytes of device memory that `args.partial` must point to; 0 without `combine`.
+    /// Bytes of device memory that `args.partial` must point to. 0 if the keys are not split. If they are, `args.arrivals` must point to
+    /// [`ARRIVALS`] counters, which are 0, and which the kernel leaves at 0.
     pub workspace: u64,
-    /// Arguments, with `partial` still 0.
+    /// Arguments, with `partial` and `arrivals` still 0.
     pub args: AttentionArgs,
 }
 
@@ -194,7 +190,7 @@ pub fn prepare(call: &Attention<'_>, device: &Device) -> Result<Plan, Refused> {
     if let Some(&(variant, _, together)) = on_matrix {
         let tiles = rows.div_ceil(together).checked_mul(heads).ok_or(Refused::Size)?;
         let main = Launch::over(need("attention", variant, &[t])?, tiles, 1, u64::MAX);
-        return Ok(Plan { main, combine: None, workspace: 0, args });
+        return Ok(Plan { main, workspace: 0, args });
     }
     if !few {
         let (variant, size) = tile(t, call.dv);
@@ -202,7 +198,7 @@ pub fn prepare(call: &Attention<'_>, device: &Device) -> Result<Plan, Refused> {
         let tiles = rows.div_ceil(size).checked_mul(heads).and_then(|n| n.checked_mul(args.value_parts));
         let tiles = tiles.ok_or(Refused::Size)?;
         let main = Launch::over(need("attention", variant, &[t])?, tiles, 1, u64::MAX);
-        return Ok(Plan { main, combine: None, workspace: 0, args });
+        return Ok(Plan { main, workspace: 0, args });
     }
     let kernel = Decode::of(t, widest, rows == 1 && !by_row);
     let blocks = rows.div_ceil(kernel.rows).checked_mul(heads).ok_or(Refused::Size)?;
@@ -210,13 +206,8 @@ pub fn prepare(call: &Attention<'_>, device: &Device) -> Result<Plan, Refused> {
     decode::divide(&mut args, t, rows, [rows.div_ceil(kernel.rows), blocks])?;
     let main = Launch::over(need("attention", kernel.variant, &[t])?, args.work, 1, u64::MAX);
     args.at_once = main.grid[0].into();
-    if args.splits == 1 {
-        return Ok(Plan { main, combine: None, workspace: 0, args });
-    }
-    let lines = rows * heads;
-    let combine = Launch::over(need("attention", "combine", &[t])?, lines, 1, device.row_blocks());
-    let workspace = partial_bytes(t, call.dv, lines, args.splits)?;
-    Ok(Plan { main, combine: Some(combine), workspace, args })
+    let workspace = partial_bytes(t, call.dv, rows * heads, args.splits)?;
+    Ok(Plan { main, workspace, args })
 }
 
 /// The tiled kernel for values of a width, and its rows per block. Keys of any width pass through LDS in pieces; the values
@@ -235,8 +226,11 @@ pub(crate) fn value_parts(dv: u64) -> u64 {
     dv.div_ceil(WHOLE_HEAD).max(1)
 }
 
-/// Bytes of the partial results of this many rows.
+/// Bytes of the partial results of this many rows, none if the keys are not split.
 pub(crate) fn partial_bytes(t: ElementType, dv: u64, rows: u64, splits: u64) -> Result<u64, Refused> {
+    if splits == 1 {
+        return Ok(0);
+    }
     let bytes = (dv + 2) * if t == ElementType::F64 { 8 } else { 4 };
     rows.checked_mul(splits * bytes).ok_or(Refused::Size)
 }
@@ -276,6 +270,7 @@ fn arguments(call: &Attention<'_>) -> Result<AttentionArgs, Refused> {
         softcap: call.softcap.unwrap_or(0.0),
         mask_kind,
         partial: 0,
+        arrivals: 0,
         splits: 1,
         dv: call.dv,
         value_parts: 1,
@@ -300,8 +295,11 @@ pub(crate) fn visible_keys(call: &Attention<'_>, args: &AttentionArgs) -> u64 {
 }
 
 /// Number of parts to split the keys into: enough to fill the device, none too short, and such that its last round of blocks is
-/// nearly as full as the others.
+/// nearly as full as the others. One if more blocks than there are counters would share parts.
 pub(crate) fn parts(keys: u64, blocks: u64, device: &Device) -> u64 {
+    if blocks > ARRIVALS {
+        return 1;
+    }
     let at_once = device.blocks(device.tuning.decode_blocks());
     let most = (keys / device.tuning.decode_keys()).clamp(1, MAX_PARTS);
     // Rounds of the device, each as long as a part, in 1/1024 of the time for all keys.

@@ -120,16 +120,16 @@ pub struct Ragged<'a> {
     pub reports: [Report; 3],
 }
 
-/// The launches of a call: `main`, then `combine` if present, with `args.attention`.
+/// The launch of a call.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     /// The attention kernel.
     pub main: Launch,
-    /// Combines the parts, if the keys are split.
-    pub combine: Option<Launch>,
-    /// Bytes of device memory that `args.attention.partial` must point to; 0 without `combine`.
+    /// Bytes of device memory that `args.attention.partial` must point to. 0 if the keys are not split. If they are,
+    /// `args.attention.arrivals` must point to [`ARRIVALS`](crate::attention::ARRIVALS) counters, which are 0, and which the kernel
+    /// leaves at 0.
     pub workspace: u64,
-    /// Arguments, with `partial` still 0.
+    /// Arguments, with `partial` and `arrivals` still 0.
     pub args: RaggedArgs,
 }
 
@@ -300,7 +300,7 @@ pub fn prepare(call: &Ragged<'_>, device: &Device) -> Result<Plan, Refused> {
         let (variant, ..) = *fitting.unwrap_or(&TILES[2]);
         args.attention.value_parts = attention::value_parts(call.dv);
         let tiles = blocks(size)?.checked_mul(args.attention.value_parts).ok_or(Refused::Size)?;
-        return Ok(Plan { main: launch(variant, tiles)?, combine: None, workspace: 0, args });
+        return Ok(Plan { main: launch(variant, tiles)?, workspace: 0, args });
     }
     let single = group == 1 && call.n <= call.sequences && !by_row;
     let kernel = Decode::of(t, widest, single);
@@ -316,13 +316,9 @@ pub fn prepare(call: &Ragged<'_>, device: &Device) -> Result<Plan, Refused> {
     let launched = args.attention.work.checked_add(args.checkers).ok_or(Refused::Size)?;
     let main = launch(kernel.ragged, launched)?;
     args.attention.at_once = u64::from(main.grid[0]).saturating_sub(args.checkers).max(1);
-    if splits == 1 {
-        return Ok(Plan { main, combine: None, workspace: 0, args });
-    }
     let lines = rows.checked_mul(call.kv_heads).ok_or(Refused::Size)?;
-    let combine = Launch::over(need("attention", "combine", &[t])?, lines, 1, device.row_blocks());
     let workspace = attention::partial_bytes(t, call.dv, lines, splits)?;
-    Ok(Plan { main, combine: Some(combine), workspace, args })
+    Ok(Plan { main, workspace, args })
 }
 
 #[cfg(test)]

@@ -87,7 +87,7 @@ pub const KNOBS: [Knob; 10] = [
         op: "attention",
         what: "number of blocks per compute unit that splitting the keys of few queries aims for",
         value: 4,
-        reason: "the registers let 4 to 6 blocks of four rows be resident on gfx90a and gfx942, and 5 or more on RDNA",
+        reason: "the registers let 4 to 6 blocks of four rows be resident on gfx90a and gfx942",
         candidates: &[1, 2, 4, 8],
     },
     Knob {
@@ -133,12 +133,32 @@ impl Exception {
     }
 }
 
-const EXCEPTIONS: &[Exception] = &[Exception {
-    target: "gfx9-generic",
-    knob: "decode_blocks",
-    value: 2,
-    reason: "256 registers per lane have room for two blocks of four rows",
-}];
+const EXCEPTIONS: &[Exception] = &[
+    Exception {
+        target: "gfx9-generic",
+        knob: "decode_blocks",
+        value: 2,
+        reason: "256 registers per lane have room for two blocks of four rows",
+    },
+    Exception {
+        target: "gfx10-3-generic",
+        knob: "decode_blocks",
+        value: 2,
+        reason: "the registers let four waves be resident on each SIMD, that is two blocks of four rows per compute unit",
+    },
+    Exception {
+        target: "gfx11-generic",
+        knob: "decode_blocks",
+        value: 3,
+        reason: "the registers let seven waves be resident on each SIMD, that is three blocks of four rows per compute unit",
+    },
+    Exception {
+        target: "gfx12-generic",
+        knob: "decode_blocks",
+        value: 3,
+        reason: "as for gfx11-generic",
+    },
+];
 
 impl Tuning {
     /// The values in the table for an architecture.

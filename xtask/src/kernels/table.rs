@@ -137,8 +137,8 @@ const fn grid(family: Family) -> Grid {
         Family::AttentionMma => ("ceil(t * group / 128) * batch * kv_heads", "no limit"),
         Family::Attention => ("ceil(t * group / tile rows) * batch * kv_heads * value_parts", "no limit"),
         Family::AttentionDecode => (
-            "rows*: ceil(t * group / rows) * batch * kv_heads * splits; combine: batch * heads * t",
-            "rows*: no limit; combine: 64 per compute unit",
+            "ceil(t * group / rows) * batch * kv_heads * splits",
+            "no limit",
         ),
         Family::Quant => (
             "quantize: ceil(shape.count / (block / 8)); others: a lane for eight values",

@@ -16,7 +16,7 @@ use super::diagnosis;
 use super::error::{Error, Result};
 use super::info::{self, DeviceInfo};
 use super::pinned::Pool;
-use super::raw::{IndexMemory, RECORD_BYTES, RawEvent, SLOT_BYTES, next_stream_id};
+use super::raw::{KernelMemory, KEPT_BYTES, RECORD_BYTES, RawEvent, next_stream_id};
 use super::result::{Hip, HipError};
 use super::track::Track;
 
@@ -39,16 +39,16 @@ struct Inner {
     streams: Mutex<Vec<Arc<Track>>>,
     events: Mutex<Vec<RawEvent>>,
     pinned: Pool,
-    index_memory: Mutex<IndexMemories>,
+    kernel_memory: Mutex<KernelMemories>,
     deferred: Deferred,
 }
 
-/// The memory of all streams' records of an index out of range.
+/// What the kernels of all streams keep from launch to launch.
 #[derive(Debug, Default)]
-struct IndexMemories {
-    all: Vec<IndexMemory>,
+struct KernelMemories {
+    all: Vec<KernelMemory>,
     /// Those that no stream has and no kernel writes to.
-    spare: Vec<IndexMemory>,
+    spare: Vec<KernelMemory>,
 }
 
 /// The error that a `Drop` left.
@@ -125,7 +125,7 @@ impl Device {
             streams: Mutex::default(),
             events: Mutex::default(),
             pinned: Pool::default(),
-            index_memory: Mutex::default(),
+            kernel_memory: Mutex::default(),
             deferred: Deferred::default(),
         };
         Device { inner: Arc::new(inner) }
@@ -338,12 +338,12 @@ impl Inner {
         self.cache.lock().retry(self, error, |_| self.enter(call))
     }
 
-    fn new_index_memory(&self) -> std::result::Result<IndexMemory, HipError> {
+    fn new_kernel_memory(&self) -> std::result::Result<KernelMemory, HipError> {
         let record = self.with_room(|hip| hip.host_malloc_coherent(RECORD_BYTES))?;
         // SAFETY: the memory is of this size, and nobody else knows of it.
         unsafe { record.cast::<u8>().write_bytes(0, RECORD_BYTES) };
-        match self.with_room(|hip| hip.malloc(SLOT_BYTES)) {
-            Ok(slot) => Ok(IndexMemory { record: record as usize, slot: slot as usize }),
+        match self.with_room(|hip| hip.malloc(KEPT_BYTES)) {
+            Ok(slot) => Ok(KernelMemory { record: record as usize, slot: slot as usize }),
             Err(error) => {
                 // SAFETY: allocated above and used by no one.
                 if let Err(error) = unsafe { self.hip.host_free(record) } {
@@ -354,8 +354,8 @@ impl Inner {
         }
     }
 
-    fn free_index_memory(&self, memory: IndexMemory) -> std::result::Result<(), HipError> {
-        let slot = Source::free(self, &Block { address: memory.slot, bytes: SLOT_BYTES, after: 0 });
+    fn free_kernel_memory(&self, memory: KernelMemory) -> std::result::Result<(), HipError> {
+        let slot = Source::free(self, &Block { address: memory.slot, bytes: KEPT_BYTES, after: 0 });
         // SAFETY: the record is of `host_malloc_coherent`, and the device is idle and being closed.
         slot.and(unsafe { self.hip.host_free(memory.record as *mut c_void) })
     }
@@ -386,8 +386,8 @@ impl Drop for Inner {
     fn drop(&mut self) {
         let mut cache = std::mem::take(self.cache.get_mut());
         let mut results = vec![Source::synchronize(self)];
-        let records = std::mem::take(&mut self.index_memory.get_mut().all);
-        results.extend(records.into_iter().map(|memory| self.free_index_memory(memory)));
+        let records = std::mem::take(&mut self.kernel_memory.get_mut().all);
+        results.extend(records.into_iter().map(|memory| self.free_kernel_memory(memory)));
         results.push(cache.trim(self));
         results.push(self.pinned.trim(&self.hip));
         let mut events = std::mem::take(self.events.get_mut());

@@ -1,4 +1,5 @@
-//! The record that kernels leave of an index out of range: one per stream.
+//! What the kernels of a stream keep from launch to launch: the record of an index out of range, and the counters by which blocks
+//! that share a piece of work find out which of them is the last.
 //!
 //! A kernel cannot fail. It treats the offending element as absent, and the first thread that finds such an index records
 //! it in pinned host memory. The host waits for the stream at some time anyway, and then reads the record without asking
@@ -9,7 +10,7 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::error::{Error, Result};
-use super::raw::{IndexMemory, RECORD_BYTES};
+use super::raw::{ARRIVAL_BYTES, KernelMemory, RECORD_BYTES};
 use super::staging::{fill, write};
 use super::stream::Stream;
 
@@ -41,7 +42,7 @@ const TAKEN: u32 = 3;
 /// Permission for one launch to report to the stream's record. Keep it until the launch is enqueued.
 #[derive(Debug)]
 pub struct IndexCheck<'s> {
-    memory: &'s IndexMemory,
+    memory: &'s KernelMemory,
 }
 
 impl IndexCheck<'_> {
@@ -59,19 +60,35 @@ impl Stream {
     /// HIP's, when the record is made or taken over from the stream's former owner.
     #[inline]
     pub fn index_check(&self) -> Result<IndexCheck<'_>> {
-        match self.index_memory().get() {
-            Some(memory) => Ok(IndexCheck { memory }),
-            None => self.first_index_check(),
+        Ok(IndexCheck { memory: self.prepared_memory()? })
+    }
+
+    /// The address of [`ARRIVALS`](ops_kernels::attention::ARRIVALS) counters in device memory, for a launch on this stream. They are 0
+    /// between launches.
+    ///
+    /// # Errors
+    ///
+    /// As for [`index_check`](Self::index_check).
+    #[inline]
+    pub fn arrivals(&self) -> Result<*mut c_void> {
+        Ok(self.prepared_memory()?.arrivals() as *mut c_void)
+    }
+
+    #[inline]
+    fn prepared_memory(&self) -> Result<&KernelMemory> {
+        match self.kernel_memory().get() {
+            Some(memory) => Ok(memory),
+            None => self.prepare_memory(),
         }
     }
 
     #[cold]
-    fn first_index_check(&self) -> Result<IndexCheck<'_>> {
-        let mut kept = self.track().index_memory.lock();
-        if self.index_memory().get().is_none() {
+    fn prepare_memory(&self) -> Result<&KernelMemory> {
+        let mut kept = self.track().kernel_memory.lock();
+        if self.kernel_memory().get().is_none() {
             let (memory, is_new) = match *kept {
                 Some(memory) => (memory, false),
-                None => self.device().take_index_memory()?,
+                None => self.device().take_kernel_memory()?,
             };
             // Should the following fail, the stream keeps the memory for the next try.
             *kept = Some(memory);
@@ -84,11 +101,12 @@ impl Stream {
                     fill(self, memory.record, EMPTY as u8, RECORD_BYTES)?;
                 }
                 write(self, memory.slot, &claim_and_record)?;
+                fill(self, memory.arrivals(), 0, ARRIVAL_BYTES)?;
             }
-            let _ = self.index_memory().set(memory);
+            let _ = self.kernel_memory().set(memory);
         }
         drop(kept);
-        self.index_check()
+        self.prepared_memory()
     }
 
     /// Takes the fault that a kernel of this stream has recorded, once the host has waited for that kernel. The first one
@@ -98,7 +116,7 @@ impl Stream {
     ///
     /// HIP's. The record then stays.
     pub fn take_index_fault(&self) -> Result<Option<IndexFault>> {
-        let Some(memory) = self.index_memory().get() else { return Ok(None) };
+        let Some(memory) = self.kernel_memory().get() else { return Ok(None) };
         // SAFETY: the memory holds a record and lives as long as the device; others use its first word atomically too.
         let state = unsafe { AtomicU32::from_ptr(memory.record as *mut u32) };
         if state.compare_exchange(COMPLETE, TAKEN, Ordering::Acquire, Ordering::Relaxed).is_err() {

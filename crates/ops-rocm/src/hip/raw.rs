@@ -34,13 +34,25 @@ pub(super) const RECORD_BYTES: usize = 40;
 /// address of 8.
 pub(super) const SLOT_BYTES: usize = 16;
 
-/// The memory of one stream's record of an index out of range. The device owns it.
+/// Bytes of the counters by which blocks of a kernel find out which of them is the last, and of those in all.
+pub(super) const ARRIVAL_BYTES: usize = 4 * ops_kernels::attention::ARRIVALS as usize;
+/// Bytes of device memory that the kernels of one stream keep from launch to launch.
+pub(super) const KEPT_BYTES: usize = SLOT_BYTES + ARRIVAL_BYTES;
+
+/// What the kernels of one stream keep from launch to launch: the record of an index out of range, and counters. The device owns it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct IndexMemory {
+pub(super) struct KernelMemory {
     /// The record's address, in pinned host memory.
     pub(super) record: usize,
     /// The slot's address, in device memory.
     pub(super) slot: usize,
+}
+
+impl KernelMemory {
+    /// The address of the counters, behind the slot.
+    pub(super) fn arrivals(self) -> usize {
+        self.slot + SLOT_BYTES
+    }
 }
 
 /// HIP's handle of an event.

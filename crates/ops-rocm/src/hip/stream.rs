@@ -8,7 +8,7 @@ use super::device::Device;
 use super::error::{Error, Result};
 use super::event::Event;
 use super::loan::{Lease, Loan};
-use super::raw::{IndexMemory, RawStream};
+use super::raw::{KernelMemory, RawStream};
 use super::track::Track;
 
 /// A queue of work on a device, run in order. A copy refers to the same stream; when the last copy is dropped, the device
@@ -28,7 +28,7 @@ struct Inner {
     device: Device,
     track: Arc<Track>,
     /// Where kernels report an index out of range, once it is ready for this owner of the stream.
-    index_memory: OnceLock<IndexMemory>,
+    kernel_memory: OnceLock<KernelMemory>,
 }
 
 impl Device {
@@ -45,7 +45,7 @@ impl Device {
 
 impl Stream {
     fn of(device: &Device, track: Arc<Track>) -> Stream {
-        Stream { inner: Arc::new(Inner { device: device.clone(), track, index_memory: OnceLock::new() }) }
+        Stream { inner: Arc::new(Inner { device: device.clone(), track, kernel_memory: OnceLock::new() }) }
     }
 
     /// A stream that other code made and keeps.
@@ -107,8 +107,8 @@ impl Stream {
         &self.inner.track
     }
 
-    pub(super) fn index_memory(&self) -> &OnceLock<IndexMemory> {
-        &self.inner.index_memory
+    pub(super) fn kernel_memory(&self) -> &OnceLock<KernelMemory> {
+        &self.inner.kernel_memory
     }
 
     /// Waits for all work so far.
@@ -216,15 +216,15 @@ impl Eq for Stream {}
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        let Track { loan, index_memory, .. } = &*self.track;
+        let Track { loan, kernel_memory, .. } = &*self.track;
         if !loan.is_borrowed() {
             return self.device.put_stream(self.track.clone());
         }
         let mut waited = Ok(());
         // This is the last copy, up to which the lender keeps the stream alive if the loan has not ended before.
         loan.end(|| waited = self.device.forget_stream(&self.track));
-        match (waited, index_memory.lock().take()) {
-            (Ok(()), Some(memory)) => self.device.put_index_memory(memory),
+        match (waited, kernel_memory.lock().take()) {
+            (Ok(()), Some(memory)) => self.device.put_kernel_memory(memory),
             (Ok(()), None) => {}
             // Kernels may still report.
             (Err(error), _) => self.device.defer(error),

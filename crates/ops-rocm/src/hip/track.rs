@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::loan::Loan;
-use super::raw::{IndexMemory, RawEvent, RawStream};
+use super::raw::{KernelMemory, RawEvent, RawStream};
 use crate::sync::Mutex;
 
 /// The most marks of a stream that are kept. Who waits for an older one waits for the oldest of these.
@@ -26,7 +26,7 @@ pub(super) struct Track {
     pub(super) loan: Loan,
     /// Where the stream's kernels report an index out of range, once one has to. A former owner's kernels may still
     /// write to it.
-    pub(super) index_memory: Mutex<Option<IndexMemory>>,
+    pub(super) kernel_memory: Mutex<Option<KernelMemory>>,
     /// The number of the last mark that was begun.
     begun: AtomicU64,
     /// Marks up to this number are known to be reached.
@@ -49,7 +49,7 @@ impl Track {
         Track {
             raw,
             loan,
-            index_memory: Mutex::default(),
+            kernel_memory: Mutex::default(),
             begun: AtomicU64::new(0),
             reached: AtomicU64::new(0),
             marks: Mutex::default(),

@@ -6,7 +6,7 @@ use super::{Device, destroy_event};
 use crate::hip::error::Result;
 use crate::hip::loan::Loan;
 use crate::hip::pinned::{PendingCopy, Piece, Pool, piece_size};
-use crate::hip::raw::{IndexMemory, RawEvent, RawStream};
+use crate::hip::raw::{KernelMemory, RawEvent, RawStream};
 use crate::hip::track::Track;
 
 impl Device {
@@ -26,18 +26,18 @@ impl Device {
     }
 
     /// Memory for a stream's record of an index out of range, and whether it is new. New memory is zeroed.
-    pub(in crate::hip) fn take_index_memory(&self) -> Result<(IndexMemory, bool)> {
-        if let Some(memory) = self.inner.index_memory.lock().spare.pop() {
+    pub(in crate::hip) fn take_kernel_memory(&self) -> Result<(KernelMemory, bool)> {
+        if let Some(memory) = self.inner.kernel_memory.lock().spare.pop() {
             return Ok((memory, false));
         }
-        let memory = self.inner.new_index_memory()?;
-        self.inner.index_memory.lock().all.push(memory);
+        let memory = self.inner.new_kernel_memory()?;
+        self.inner.kernel_memory.lock().all.push(memory);
         Ok((memory, true))
     }
 
     /// Takes memory back to which no kernel reports any more.
-    pub(in crate::hip) fn put_index_memory(&self, memory: IndexMemory) {
-        self.inner.index_memory.lock().spare.push(memory);
+    pub(in crate::hip) fn put_kernel_memory(&self, memory: KernelMemory) {
+        self.inner.kernel_memory.lock().spare.push(memory);
     }
 
     pub(in crate::hip) fn take_event(&self) -> Result<RawEvent> {

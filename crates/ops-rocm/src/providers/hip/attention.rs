@@ -1,6 +1,6 @@
 //! Attention, with memory for parts of the key range where there are few queries.
 use super::bind::Bound;
-use super::{Binding, Problem, fits, launch_both, units, unsupported};
+use super::{Binding, Problem, fits, with_workspace, units, unsupported};
 use crate::ProviderId;
 use crate::choice::Target;
 use crate::provider::Provider;
@@ -68,10 +68,16 @@ impl<T: Float> Provider<Attention<T>> for HipAttention {
         let args = &*args;
         let mut binding = Binding::new();
         let problem = binding.bind::<Attention<T>>(args, rocm)?;
-        let Plan { main, combine, workspace, args: kernel_args } =
+        let Plan { main, workspace, args: mut kernel_args } =
             plan(op, &problem).map_err(|refused| unsupported(op, refused, args))?;
-        // SAFETY: a call's views lie in their memory; the plan and its workspace are made for them, and they are lent to
-        // the stream.
-        unsafe { launch_both(rocm, &main, combine.as_ref(), kernel_args, workspace, |a| &mut a.partial) }
+        if workspace > 0 {
+            kernel_args.arrivals = rocm.stream().arrivals()? as u64;
+        }
+        with_workspace(rocm, workspace, |address| {
+            kernel_args.partial = address;
+            // SAFETY: a call's views lie in their memory; the plan and its workspace are made for them, and they are lent to
+            // the stream, as are its counters.
+            unsafe { rocm.kernels().launch(rocm.stream(), &main, &kernel_args) }
+        })
     }
 }

@@ -120,19 +120,14 @@ impl<O: OverSequences> Provider<O> for HipRagged {
             problem.report_to(&check, rocm.index_names().number(op.name(), operand));
             problem.report()
         });
-        let Plan { main, combine, workspace, args: mut kernel_args } =
+        let Plan { main, workspace, args: mut kernel_args } =
             plan(op, &problem, reports).map_err(|refused| unsupported(op, refused, args))?;
+        kernel_args.attention.arrivals = rocm.stream().arrivals()? as u64;
         with_workspace(rocm, workspace, |address| {
             kernel_args.attention.partial = address;
             // SAFETY: a call's views lie in their memory; the plan and its workspace are made for them, and they are lent to
-            // the stream. The kernels check every index before they use it.
-            unsafe {
-                rocm.kernels().launch(rocm.stream(), &main, &kernel_args)?;
-                match &combine {
-                    Some(combine) => rocm.kernels().launch(rocm.stream(), combine, &kernel_args.attention),
-                    None => Ok(()),
-                }
-            }
+            // the stream, as are its counters. The kernels check every index before they use it.
+            unsafe { rocm.kernels().launch(rocm.stream(), &main, &kernel_args) }
         })
     }
 }
