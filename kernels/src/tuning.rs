@@ -152,12 +152,7 @@ const EXCEPTIONS: &[Exception] = &[
         value: 3,
         reason: "the registers let seven waves be resident on each SIMD, that is three blocks of four rows per compute unit",
     },
-    Exception {
-        target: "gfx12-generic",
-        knob: "decode_blocks",
-        value: 3,
-        reason: "as for gfx11-generic",
-    },
+    Exception { target: "gfx12-generic", knob: "decode_blocks", value: 3, reason: "as for gfx11-generic" },
 ];
 
 impl Tuning {

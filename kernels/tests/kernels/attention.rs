@@ -3,7 +3,7 @@ use crate::data::{Buffer, Element, Layout, Random, assert_close, check_untouched
 use crate::host::{WAVES, run_on};
 use crate::matrix::device as matrix_device;
 use half::{bf16, f16};
-use ops_kernels::attention::{self, Attention};
+use ops_kernels::attention::{self, ARRIVALS, Attention};
 use ops_kernels::{Device, Matrix, Tuning};
 
 #[derive(Clone, Copy)]
@@ -215,14 +215,14 @@ fn check<T: Element>(case: &Case) {
         };
         let mut plan = attention::prepare(&call, &device).expect("a kernel");
         assert_eq!(plan.main.instance.variant, case.variant, "{:?}", case.size);
-        assert_eq!(plan.combine.is_some(), case.parts, "{:?}", case.size);
+        assert_eq!(plan.workspace > 0, case.parts, "{:?}", case.size);
         let partial = Buffer::filled(f64::NAN, plan.workspace.div_ceil(8) as usize, 0);
-        plan.args.partial = partial.address();
+        let arrivals = Buffer::filled(0u32, ARRIVALS as usize, 0);
+        (plan.args.partial, plan.args.arrivals) = (partial.address(), arrivals.address());
         run_on(&device, &plan.main, &plan.args);
-        if let Some(combine) = &plan.combine {
-            run_on(&device, combine, &plan.args);
-        }
         partial.check_guards();
+        arrivals.check_guards();
+        assert!(arrivals.slice().iter().all(|n| *n == 0), "{:?}", case.size);
         let what = format!("attention {} {:?} {device:?}", case.variant, case.size);
         assert_close(&what, &pick(&o, &o_layout), &want, true, 4.0);
         check_untouched(&o, &o_layout, untouched);
@@ -274,6 +274,13 @@ fn sizes<T: Element>() {
     every_parameter::<T>(Case::new([1, 2, 2, 1, 33, 5], one(5)));
     check::<T>(&Case { causal: true, ..Case::new([1, 7, 1, 2, 50, 128], few(128)) });
     check::<T>(&Case { parts: true, compute_units: 8, ..Case::new([1, 4, 2, 1, 700, 256], few(256)) });
+    // More parts than a group of lanes weighs at a time.
+    check::<T>(&Case {
+        parts: true,
+        compute_units: 64,
+        lse: true,
+        ..Case::new([1, 4, 1, 1, 37 * 128 + 9, 16], few(16))
+    });
     check::<T>(&Case {
         parts: true,
         compute_units: 8,

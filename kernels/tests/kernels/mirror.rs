@@ -197,7 +197,7 @@ fn every_field_of_every_argument_struct_lies_where_the_source_has_it() {
     );
     let dense = || {
         fields!(AttentionArgs: q, k, v, o, mask, slopes, slope_stride, batch, kv_heads, group, t, s, d, left, right,
-            scale, softcap, mask_kind, partial, splits, dv, value_parts, sinks, sink_stride, lse, flags,
+            scale, softcap, mask_kind, partial, arrivals, splits, dv, value_parts, sinks, sink_stride, lse, flags,
             work, at_once, by_splits, by_blocks, by_heads, by_group, by_rows)
     };
     agree(Family::AttentionMma, &[dense()]);

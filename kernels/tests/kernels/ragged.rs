@@ -4,6 +4,7 @@ use crate::data::{Buffer, Element, Layout, Random, assert_close, view};
 use crate::host::{Record, WAVES, device, run_on};
 use half::{bf16, f16};
 use ops_kernels::Device;
+use ops_kernels::attention::ARRIVALS;
 use ops_kernels::index::Report;
 use ops_kernels::ragged::{self, Keys, Plan, Ragged};
 
@@ -157,12 +158,13 @@ fn execute<T: Element>(
     };
     let mut plan = ragged::prepare(&ragged, device).expect("a kernel");
     let partial = Buffer::filled(f64::NAN, plan.workspace.div_ceil(8) as usize, 0);
+    let arrivals = Buffer::filled(0u32, ARRIVALS as usize, 0);
     plan.args.attention.partial = partial.address();
+    plan.args.attention.arrivals = arrivals.address();
     run_on(device, &plan.main, &plan.args);
-    if let Some(combine) = &plan.combine {
-        run_on(device, combine, &plan.args.attention);
-    }
     partial.check_guards();
+    arrivals.check_guards();
+    assert!(arrivals.slice().iter().all(|n| *n == 0), "counters are 0 again");
     o.check_guards();
     (o.slice().to_vec(), plan)
 }
@@ -207,7 +209,7 @@ fn check<T: Element>(call: &Call<'_>, (variant, parts): (&str, bool), compute_un
         let slot = record.slot();
         let report = Report { error: slot.address(), op: 1, operand: 0 };
         let (got, plan) = execute(call, &x, (&cu_q, &Place::SideBySide(&cu_k)), &device, report);
-        assert_eq!((plan.main.instance.variant, plan.combine.is_some()), (variant, parts), "{what}");
+        assert_eq!((plan.main.instance.variant, plan.workspace > 0), (variant, parts), "{what}");
         assert_close(&what, &got, &want, true, 4.0);
         for block in [1, 5, 16] {
             let (x, table, blocks) = in_blocks(call, &x, block);
@@ -215,7 +217,7 @@ fn check<T: Element>(call: &Call<'_>, (variant, parts): (&str, bool), compute_un
             let (in_blocks, plan) = execute(call, &x, (&cu_q, &place), &device, report);
             assert_eq!(plan.main.instance.variant, variant, "{what}");
             // The table holds more keys than are used, so there may be more parts.
-            if parts || plan.combine.is_some() {
+            if parts || plan.workspace > 0 {
                 assert_close(&what, &in_blocks, &want, true, 4.0);
             } else {
                 assert!(in_blocks == got, "{what}: blocks of {block}");

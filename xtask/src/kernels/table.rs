@@ -136,10 +136,7 @@ const fn grid(family: Family) -> Grid {
         Family::ConvMma => ("ceil(outputs / tile) * ceil(positions / tile) * groups", "64 per compute unit"),
         Family::AttentionMma => ("ceil(t * group / 128) * batch * kv_heads", "no limit"),
         Family::Attention => ("ceil(t * group / tile rows) * batch * kv_heads * value_parts", "no limit"),
-        Family::AttentionDecode => (
-            "ceil(t * group / rows) * batch * kv_heads * splits",
-            "no limit",
-        ),
+        Family::AttentionDecode => ("ceil(t * group / rows) * batch * kv_heads * splits", "no limit"),
         Family::Quant => (
             "quantize: ceil(shape.count / (block / 8)); others: a lane for eight values",
             "64 per compute unit",

@@ -16,7 +16,7 @@ use super::diagnosis;
 use super::error::{Error, Result};
 use super::info::{self, DeviceInfo};
 use super::pinned::Pool;
-use super::raw::{KernelMemory, KEPT_BYTES, RECORD_BYTES, RawEvent, next_stream_id};
+use super::raw::{KEPT_BYTES, KernelMemory, RECORD_BYTES, RawEvent, next_stream_id};
 use super::result::{Hip, HipError};
 use super::track::Track;
 

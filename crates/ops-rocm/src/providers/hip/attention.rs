@@ -1,6 +1,6 @@
 //! Attention, with memory for parts of the key range where there are few queries.
 use super::bind::Bound;
-use super::{Binding, Problem, fits, with_workspace, units, unsupported};
+use super::{Binding, Problem, fits, units, unsupported, with_workspace};
 use crate::ProviderId;
 use crate::choice::Target;
 use crate::provider::Provider;
