@@ -22,7 +22,7 @@ compile() {
     with_rocm "$suite" target/debug/examples/compile_units "$@"
 }
 
-both=(index-b16 norm-rms-block-f16-f32 rope-f16-f32 copy-b16 attention_mma-mma128-f16 attention_decode-head128-f16 attention_decode-combine-f16 binary-glu-f16 cast-f16)
+both=(index-b16 norm-rms-block-f16-f32 rope-f16-f32 copy-b16 attention_mma-mma128-f16 attention_decode-head128-f16 binary-glu-f16 cast-f16)
 floats=(matmul-rows-f16-f16 matmul_mma-f16-f16)
 blocks=(quant-q4_0 qlinear-row-q4_0-f16 qlinear_mma-q4_0-f16)
 for gfx in ${targets//,/ }; do
@@ -34,7 +34,7 @@ for gfx in ${targets//,/ }; do
     echo "$gfx, weights: floats, on two threads of one process, then in two processes"
     compile "$gfx" 2 "${both[@]}" "${floats[@]}" | tail -n 1
     # About equal halves.
-    compile "$gfx" 1 attention_mma-mma128-f16 attention_decode-head128-f16 attention_decode-combine-f16 | tail -n 1 &
+    compile "$gfx" 1 attention_mma-mma128-f16 attention_decode-head128-f16 | tail -n 1 &
     compile "$gfx" 1 "${both[@]:0:4}" "${both[@]:6}" "${floats[@]}" | tail -n 1
     wait
 done
