@@ -161,33 +161,6 @@ pub(crate) fn no_matrix(target: &Target) -> Option<String> {
     target.launch_device().matrix.is_none().then(|| "matrix units are off".into())
 }
 
-/// Launches a kernel and, if there is one, a second that goes on from what the first left in `workspace` bytes of
-/// memory, whose address `place` puts into the arguments.
-///
-/// # Safety
-/// As for [`launch`](crate::kernels::Kernels::launch), for both; the kernels use no more than the workspace.
-pub(crate) unsafe fn launch_both<A: KernelArgs + Arguments>(
-    rocm: &Rocm,
-    first: &Launch,
-    second: Option<&Launch>,
-    mut args: A,
-    workspace: u64,
-    place: impl Fn(&mut A) -> &mut u64,
-) -> Result<()> {
-    let Some(second) = second else {
-        // SAFETY: the caller's promise.
-        return unsafe { rocm.kernels().launch(rocm.stream(), first, &args) };
-    };
-    with_workspace(rocm, workspace, |address| {
-        *place(&mut args) = address;
-        // SAFETY: the caller's promise; the workspace has the size that both were planned for, and is lent too.
-        unsafe {
-            rocm.kernels().launch(rocm.stream(), first, &args)?;
-            rocm.kernels().launch(rocm.stream(), second, &args)
-        }
-    })
-}
-
 /// Calls `launch` with the address of this many bytes of memory, which is lent to the stream meanwhile; with 0 for no bytes.
 pub(crate) fn with_workspace(rocm: &Rocm, bytes: u64, launch: impl FnOnce(u64) -> Result<()>) -> Result<()> {
     if bytes == 0 {

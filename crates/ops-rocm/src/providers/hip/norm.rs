@@ -1,5 +1,5 @@
 //! Norms over rows, and over groups of channels, with memory for parts of the groups where those are few.
-use super::{Binding, Bound, HipOp, Problem, fits, launch_both, unsupported};
+use super::{Binding, Bound, HipOp, Problem, fits, unsupported, with_workspace};
 use crate::ProviderId;
 use crate::choice::Target;
 use crate::provider::Provider;
@@ -86,10 +86,15 @@ impl<T: Float> Provider<GroupNorm<T>> for HipGroupNorm {
         let args = &*args;
         let mut binding = Binding::new();
         let problem = binding.bind::<GroupNorm<T>>(args, rocm)?;
-        let GroupPlan { main, apply, workspace, args: kernel_args } =
+        let GroupPlan { main, apply, workspace, args: mut kernel_args } =
             group_plan(op, &problem).map_err(|refused| unsupported(op, refused, args))?;
-        // SAFETY: a call's views lie in their memory; the plan and its workspace are made for them, and they are lent to
-        // the stream.
-        unsafe { launch_both(rocm, &main, apply.as_ref(), kernel_args, workspace, |a| &mut a.partial) }
+        with_workspace(rocm, workspace, |address| {
+            kernel_args.partial = address;
+            [Some(&main), apply.as_ref()].into_iter().flatten().try_for_each(|launch| {
+                // SAFETY: a call's views lie in their memory; the plan and its workspace are made for them, and they are lent
+                // to the stream.
+                unsafe { rocm.kernels().launch(rocm.stream(), launch, &kernel_args) }
+            })
+        })
     }
 }
