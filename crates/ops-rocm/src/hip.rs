@@ -24,7 +24,7 @@
 //! 4. `event`, then `stream`
 //! 5. `uses`, who comes after whom; `allocation`; `recording`, work that is noted instead of enqueued
 //! 6. `staging`, the copies; `module`
-//! 7. `memory`, `index_record`, `rtc`; `graph`, what is made of a recording
+//! 7. `memory`; `kernel_memory`, then `index_record`; `rtc`; `graph`, what is made of a recording
 //!
 //! # Order
 //!
@@ -55,6 +55,7 @@ mod gfx;
 mod graph;
 mod index_record;
 mod info;
+mod kernel_memory;
 mod loan;
 mod memory;
 mod module;

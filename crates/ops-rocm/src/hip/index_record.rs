@@ -1,5 +1,4 @@
-//! What the kernels of a stream keep from launch to launch: the record of an index out of range, and the counters by which blocks
-//! that share a piece of work find out which of them is the last.
+//! The record that kernels leave of an index out of range: one per stream.
 //!
 //! A kernel cannot fail. It treats the offending element as absent, and the first thread that finds such an index records
 //! it in pinned host memory. The host waits for the stream at some time anyway, and then reads the record without asking
@@ -10,8 +9,8 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::error::{Error, Result};
-use super::raw::{ARRIVAL_BYTES, KernelMemory, RECORD_BYTES};
-use super::staging::{fill, write};
+use super::raw::{EMPTY, KernelMemory, RECORD_BYTES};
+use super::staging::fill;
 use super::stream::Stream;
 
 /// An index out of range, as a kernel found it.
@@ -32,8 +31,6 @@ pub struct IndexFault {
 /// Bytes at the start of a slot that say whether it is claimed.
 const CLAIM_BYTES: usize = 4;
 
-/// The state of a record that holds nothing.
-const EMPTY: u32 = 0;
 /// The state of a record that is complete, as kernels set it.
 const COMPLETE: u32 = 2;
 /// The state of a record that a thread of the host is reading.
@@ -61,52 +58,6 @@ impl Stream {
     #[inline]
     pub fn index_check(&self) -> Result<IndexCheck<'_>> {
         Ok(IndexCheck { memory: self.prepared_memory()? })
-    }
-
-    /// The address of [`ARRIVALS`](ops_kernels::attention::ARRIVALS) counters in device memory, for a launch on this stream. They are 0
-    /// between launches.
-    ///
-    /// # Errors
-    ///
-    /// As for [`index_check`](Self::index_check).
-    #[inline]
-    pub fn arrivals(&self) -> Result<*mut c_void> {
-        Ok(self.prepared_memory()?.arrivals() as *mut c_void)
-    }
-
-    #[inline]
-    fn prepared_memory(&self) -> Result<&KernelMemory> {
-        match self.kernel_memory().get() {
-            Some(memory) => Ok(memory),
-            None => self.prepare_memory(),
-        }
-    }
-
-    #[cold]
-    fn prepare_memory(&self) -> Result<&KernelMemory> {
-        let mut kept = self.track().kernel_memory.lock();
-        if self.kernel_memory().get().is_none() {
-            let (memory, is_new) = match *kept {
-                Some(memory) => (memory, false),
-                None => self.device().take_kernel_memory()?,
-            };
-            // Should the following fail, the stream keeps the memory for the next try.
-            *kept = Some(memory);
-            let claim_and_record: Vec<u8> =
-                [0u64, memory.record as u64].into_iter().flat_map(u64::to_ne_bytes).collect();
-            // What a former owner of the stream left, or is about to leave, is overwritten in the stream's order.
-            // SAFETY: the memory is of these sizes and lives as long as the device.
-            unsafe {
-                if !is_new {
-                    fill(self, memory.record, EMPTY as u8, RECORD_BYTES)?;
-                }
-                write(self, memory.slot, &claim_and_record)?;
-                fill(self, memory.arrivals(), 0, ARRIVAL_BYTES)?;
-            }
-            let _ = self.kernel_memory().set(memory);
-        }
-        drop(kept);
-        self.prepared_memory()
     }
 
     /// Takes the fault that a kernel of this stream has recorded, once the host has waited for that kernel. The first one

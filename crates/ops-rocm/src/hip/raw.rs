@@ -30,11 +30,13 @@ pub(super) fn next_stream_id() -> u64 {
 /// Bytes of `ErrorRecord` in kernels/include/ops_index.h: state, op, operand and a reserved word of 4 bytes each, then
 /// position, index and bound of 8.
 pub(super) const RECORD_BYTES: usize = 40;
+/// The state of a record that holds nothing.
+pub(super) const EMPTY: u32 = 0;
 /// Bytes of `ErrorSlot` in the same file: whether it is claimed and a reserved word of 4 bytes each, then the record's
 /// address of 8.
 pub(super) const SLOT_BYTES: usize = 16;
 
-/// Bytes of the counters by which blocks of a kernel find out which of them is the last, and of those in all.
+/// Bytes of the counters by which the blocks of a kernel find out which of them is the last.
 pub(super) const ARRIVAL_BYTES: usize = 4 * ops_kernels::attention::ARRIVALS as usize;
 /// Bytes of device memory that the kernels of one stream keep from launch to launch.
 pub(super) const KEPT_BYTES: usize = SLOT_BYTES + ARRIVAL_BYTES;

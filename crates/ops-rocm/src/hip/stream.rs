@@ -27,7 +27,7 @@ const EVENTS: &str = "a recording is of one queue; order queues before or after 
 struct Inner {
     device: Device,
     track: Arc<Track>,
-    /// Where kernels report an index out of range, once it is ready for this owner of the stream.
+    /// What kernels keep from launch to launch, once it is ready for this owner of the stream.
     kernel_memory: OnceLock<KernelMemory>,
 }
 
@@ -226,7 +226,7 @@ impl Drop for Inner {
         match (waited, kernel_memory.lock().take()) {
             (Ok(()), Some(memory)) => self.device.put_kernel_memory(memory),
             (Ok(()), None) => {}
-            // Kernels may still report.
+            // Kernels may still write to it.
             (Err(error), _) => self.device.defer(error),
         }
     }

@@ -24,8 +24,7 @@ pub(super) struct Track {
     pub(super) raw: RawStream,
     /// Other code owns a borrowed stream: this crate neither destroys nor reuses it.
     pub(super) loan: Loan,
-    /// Where the stream's kernels report an index out of range, once one has to. A former owner's kernels may still
-    /// write to it.
+    /// What the stream's kernels keep, once one needs it. A former owner's kernels may still write to it.
     pub(super) kernel_memory: Mutex<Option<KernelMemory>>,
     /// The number of the last mark that was begun.
     begun: AtomicU64,

@@ -35,7 +35,7 @@ impl Device {
         Ok((memory, true))
     }
 
-    /// Takes memory back to which no kernel reports any more.
+    /// Takes memory back to which no kernel writes any more.
     pub(in crate::hip) fn put_kernel_memory(&self, memory: KernelMemory) {
         self.inner.kernel_memory.lock().spare.push(memory);
     }
