@@ -89,7 +89,8 @@ fn in_packs(t: ElementType, rows: &StridedPointer, width: u64) -> bool {
 
 /// Whether blocks of a paged cache hold whole groups of keys that a group of lanes takes at a time.
 pub(crate) fn hold_groups(args: &mut AttentionArgs, t: ElementType, block: u64) {
-    if block.is_multiple_of(PACK / t.bytes() as u64) {
+    // `decode_keys` in the source, for waves of 32; waves of 64 take half as many.
+    if block.is_multiple_of(16 / t.bytes() as u64) {
         args.flags |= GROUPS_IN_BLOCKS;
     }
 }
