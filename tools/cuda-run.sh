@@ -11,11 +11,11 @@ usage() { sed -n '5,6s/^# *//p' "$0" >&2; exit 2; }
 
 pack() {
     cargo build --release -p ops-cli
-    cargo build --release --example generate
+    cargo build --release --example generate --example replay
     standin=$(cargo xtask standin | tail -1)
     kit=$(mktemp -d)
-    cp target/release/ops target/release/examples/generate "$kit"
-    strip "$kit"/ops "$kit"/generate
+    cp target/release/ops target/release/examples/{generate,replay} "$kit"
+    strip "$kit"/{ops,generate,replay}
     cp -r "$standin"/lib*.so.* "$standin"/rocblas "$kit"
     tar -C "$kit" -cJf "$1" .
     rm -r "$kit"

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Attention of few queries on an NVIDIA GPU through the stand-in's cuda engine: the suites of its ops, then a table of times in
-# calls that rotate through 768 MiB. FILE is what `tools/cuda-run.sh pack FILE` made; the other machine needs what it says there.
+# Decoding on an NVIDIA GPU through the stand-in's cuda engine: the suites of attention, a table of its times with few queries, in
+# calls that rotate through 768 MiB, and the steps of a llama of a billion weights, recorded and not. FILE is what
+# `tools/cuda-run.sh pack FILE` made; the other machine needs what it says there, and Python. STEPS="" leaves the model out.
 #
 #   tools/decode-bench.sh FILE.tar.xz [LOGS]
 set -euo pipefail
-[ $# -ge 1 ] || { sed -n '5s/^# *//p' "$0" >&2; exit 2; }
+[ $# -ge 1 ] || { sed -n '6s/^# *//p' "$0" >&2; exit 2; }
 kit=$(mktemp -d) logs=${2:-$kit/logs}
 mkdir -p "$logs"
 tar -C "$kit" -xJf "$1"
@@ -41,3 +42,13 @@ for keys in ${KEYS:-4096 32768}; do
         done
     done
 done
+
+# Our own products, because a library's are not recorded.
+if [ -n "${STEPS=16 2048}" ]; then
+    python3 tools/random-llama.py "$kit/llama.gguf"
+    for prompt in $STEPS; do
+        echo "a step of a llama of 1.2 billion weights in f16 after $prompt tokens"
+        OPS_ROCM_POLICY='linear=hip;matmul=hip' timeout 200 "$kit/replay" --backend rocm --model "$kit/llama.gguf" \
+            --prompt "$prompt" --tokens 64 2>&1 | tee -a "$logs/steps.txt" || echo "no result"
+    done
+fi

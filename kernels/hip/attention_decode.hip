@@ -190,8 +190,11 @@ OPS_DEVICE void decode_rows(const Calls& calls, acc_t<T>* scratch) {
                 A total = sum_values<LANES>(dot[s], opaque(state.lane));
                 score[s] = state.score(row, at, s, total, whole);
             }
-            state.soften(power, score);
-            if (whole) {
+            // Whether all keys before the end are visible to all rows.
+            bool alike = unseen == state.end;
+            state.soften(power, score, alike ? A(0) : A(-1));
+            if (whole || alike) {
+                if (!whole) state.hide_values(at);
                 state.weigh(power);
             } else {
                 state.weigh_visible(power);

@@ -47,9 +47,37 @@ template <u32 N, typename T> OPS_DEVICE Pack<T, N> load_step(const T* from, i64 
     }
 }
 
+// Adds the products of DEPTH steps of this lane, from step `s` on. All their weights are in flight at once.
+template <u32 DEPTH, u32 N, u32 ROWS, u32 COLUMNS, typename A, typename T, typename W>
+OPS_DEVICE void add_steps(A (&sum)[ROWS][COLUMNS], const T* const (&row)[ROWS], const W* const (&column)[COLUMNS], i64 along_a, i64 along_b, u64 s) {
+    Pack<W, N> weights[DEPTH][COLUMNS];
+    Pack<T, N> first[DEPTH];
+    OPS_UNROLL
+    for (u32 d = 0; d < DEPTH; d++) {
+        OPS_UNROLL
+        for (u32 j = 0; j < COLUMNS; j++) weights[d][j] = load_step<N>(column[j], along_b, s + d * OPS_WAVE);
+    }
+    OPS_UNROLL
+    for (u32 d = 0; d < DEPTH; d++) first[d] = load_step<N>(row[0], along_a, s + d * OPS_WAVE);
+    OPS_UNROLL
+    for (u32 d = 0; d < DEPTH; d++) {
+        OPS_UNROLL
+        for (u32 r = 0; r < ROWS; r++) {
+            Pack<T, N> x = r == 0 ? first[d] : load_step<N>(row[r], along_a, s + d * OPS_WAVE);
+            OPS_UNROLL
+            for (u32 i = 0; i < N; i++) {
+                OPS_UNROLL
+                for (u32 j = 0; j < COLUMNS; j++) {
+                    sum[r][j] = mad(A(widen(x.v[i])), A(widen(weights[d][j].v[i])), sum[r][j]);
+                }
+            }
+        }
+    }
+}
+
 // Computes ROWS rows of a times COLUMNS columns of b, with lanes along k and N elements per step. If PAIRED, half of the columns
-// are those of b, the others those of `up`.
-template <u32 ROWS, u32 COLUMNS, u32 N, bool PAIRED, typename T, typename W>
+// are those of b, the others those of `up`. DEPTH does not change the order of the sums.
+template <u32 ROWS, u32 COLUMNS, u32 N, u32 DEPTH, bool PAIRED, typename T, typename W>
 OPS_DEVICE void matvec_columns(const MatmulArgs& args, const T* a, const W* b, T* c, u64 m0, u64 n0) {
     using A = typename SumOf<T, W>::type;
     constexpr u32 OUTPUTS = outputs_of<PAIRED, COLUMNS>();
@@ -65,24 +93,13 @@ OPS_DEVICE void matvec_columns(const MatmulArgs& args, const T* a, const W* b, T
         const W* of = PAIRED && j >= OUTPUTS ? static_cast<const W*>(args.up) : b;
         column[j] = of + i64(n < args.n ? n : args.n - 1) * args.b.column;
     }
-    u64 steps = args.k / N;
+    u64 steps = args.k / N, s = opaque(lane_id());
     OPS_NO_UNROLL
-    for (u64 s = opaque(lane_id()); s < steps; s += OPS_WAVE) {
-        Pack<W, N> weights[COLUMNS];
-        OPS_UNROLL
-        for (u32 j = 0; j < COLUMNS; j++) weights[j] = load_step<N>(column[j], args.b.row, s);
-        OPS_UNROLL
-        for (u32 r = 0; r < ROWS; r++) {
-            Pack<T, N> x = load_step<N>(row[r], args.a.column, s);
-            OPS_UNROLL
-            for (u32 i = 0; i < N; i++) {
-                OPS_UNROLL
-                for (u32 j = 0; j < COLUMNS; j++) {
-                    sum[r][j] = mad(A(widen(x.v[i])), A(widen(weights[j].v[i])), sum[r][j]);
-                }
-            }
-        }
+    for (; DEPTH > 1 && s + (DEPTH - 1) * OPS_WAVE < steps; s += DEPTH * OPS_WAVE) {
+        add_steps<DEPTH, N>(sum, row, column, args.a.column, args.b.row, s);
     }
+    OPS_NO_UNROLL
+    for (; s < steps; s += OPS_WAVE) add_steps<1, N>(sum, row, column, args.a.column, args.b.row, s);
     OPS_UNROLL
     for (u32 r = 0; r < ROWS; r++) {
         OPS_UNROLL
@@ -98,7 +115,9 @@ OPS_DEVICE void matvec_columns(const MatmulArgs& args, const T* a, const W* b, T
 }
 
 template <u32 ROWS, bool PAIRED, typename T, typename W> OPS_DEVICE void matvec_groups(const MatmulArgs& args) {
-    constexpr u32 COLUMNS = ROWS == 1 ? 4 : 2, N = PACK_BYTES / sizeof(W), WAVES = MATMUL_BLOCK / OPS_WAVE;
+    // Few columns for a wave, so that a narrow weight has work for the whole device; for one row, each lane has eight packs in flight.
+    constexpr u32 COLUMNS = 2, DEPTH = ROWS == 1 ? 4 : 1;
+    constexpr u32 N = PACK_BYTES / sizeof(W), WAVES = MATMUL_BLOCK / OPS_WAVE;
     constexpr u32 OUTPUTS = outputs_of<PAIRED, COLUMNS>();
     OPS_NO_UNROLL
     for (u64 g = u64(block_x()) * WAVES + wave_id();; g += u64(grid_x()) * WAVES) {
@@ -115,9 +134,9 @@ template <u32 ROWS, bool PAIRED, typename T, typename W> OPS_DEVICE void matvec_
                      now.b.column % i64(N) == 0 && is_aligned(a, PACK_BYTES) && is_aligned(b, PACK_BYTES);
         if (PAIRED) packs = packs && is_aligned(now.up, PACK_BYTES);
         if (packs) {
-            matvec_columns<ROWS, COLUMNS, N, PAIRED>(now, a, b, c, m0, n0);
+            matvec_columns<ROWS, COLUMNS, N, DEPTH, PAIRED>(now, a, b, c, m0, n0);
         } else {
-            matvec_columns<ROWS, COLUMNS, 1, PAIRED>(now, a, b, c, m0, n0);
+            matvec_columns<ROWS, COLUMNS, 1, 1, PAIRED>(now, a, b, c, m0, n0);
         }
     }
 }

@@ -241,8 +241,8 @@ template <u32 LANES, u32 ROWS, typename T, typename S> struct Decoder {
             rescale<R + 1>(shrink);
         }
     }
-    // Makes powers of scores, -1 of those that are not visible, and rescales the sums and outputs so far.
-    OPS_METHOD void soften(A (&power)[SCORES], const Score<A> (&score)[SCORES]) {
+    // Makes powers of scores, `invisible` of those that are not visible, and rescales the sums and outputs so far.
+    OPS_METHOD void soften(A (&power)[SCORES], const Score<A> (&score)[SCORES], A invisible) {
         A highest = most;
         OPS_UNROLL
         for (u32 s = 0; s < SCORES; s++) highest = score[s].visible ? maximum(highest, score[s].value) : highest;
@@ -260,7 +260,17 @@ template <u32 LANES, u32 ROWS, typename T, typename S> struct Decoder {
         for (u32 s = 0; s < SCORES; s++) {
             A p = exp(score[s].value - base);
             sum += score[s].visible ? p : A(0);
-            power[s] = score[s].visible ? p : A(-1);
+            power[s] = score[s].visible ? p : invisible;
+        }
+    }
+
+    // Makes zeros of values beyond the end, which may be anything.
+    OPS_METHOD void hide_values(u32 at) {
+        u32 key = first_of(at);
+        OPS_UNROLL
+        for (u32 j = 0; j < KEYS; j++) {
+            OPS_UNROLL
+            for (u32 w = 0; w < sizeof(Slice) / 4; w++) v[j].word[w] = key + j < end ? v[j].word[w] : 0;
         }
     }
 
@@ -271,7 +281,7 @@ template <u32 LANES, u32 ROWS, typename T, typename S> struct Decoder {
             weights<J, R + 1>(weight, power);
         }
     }
-    // Adds the values, weighted, of a step whose keys are visible to all rows.
+    // Adds the values, weighted, of a step whose keys are visible to all rows, or hidden.
     template <u32 J = 0> OPS_METHOD void weigh(const A (&power)[SCORES]) {
         if constexpr (J < KEYS) {
             A weight[ROWS];

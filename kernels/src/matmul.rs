@@ -59,10 +59,10 @@ pub(crate) fn declare(table: &mut Table) {
         }
     }
     for types in COMMON {
-        let [rows1, rows4] = rows_vgprs(types);
-        matmul.part("rows").max_vgprs(rows1, None);
+        matmul.part("rows");
         matmul.add_variant("matmul", "rows1", &types, "matvec", &["1"], 0);
-        matmul.max_vgprs(rows4, None).add_variant("matmul", "rows4", &types, "matvec", &["4"], 0);
+        matmul.max_vgprs(rows4_vgprs(types), None);
+        matmul.add_variant("matmul", "rows4", &types, "matvec", &["4"], 0);
         matmul.max_vgprs(None, None);
         if types[0] != ElementType::F64 {
             let swiglu = matmul.part("swiglu");
@@ -76,15 +76,13 @@ pub(crate) fn declare(table: &mut Table) {
     }
 }
 
-/// The vector registers of `rows1` and `rows4` with waves of 32. On RDNA they fit these registers without spills; newer compilers
-/// than clang 19 use more. They do not fit them with waves of 64.
-fn rows_vgprs(types: [ElementType; 2]) -> [Option<u32>; 2] {
+/// The vector registers of `rows4` with waves of 32. On RDNA it fits these registers without spills; newer compilers than clang 19 use
+/// more. It does not fit them with waves of 64.
+fn rows4_vgprs(types: [ElementType; 2]) -> Option<u32> {
     match types {
-        [ElementType::F16, ElementType::F16] | [ElementType::F32, ElementType::F32] => [Some(64), Some(80)],
-        [ElementType::Bf16, ElementType::Bf16] => [Some(80), None],
-        [ElementType::F32, ElementType::Bf16] => [Some(80), Some(96)],
-        [ElementType::F32, ElementType::F16] => [None, Some(96)],
-        _ => [None, None],
+        [ElementType::F16, ElementType::F16] | [ElementType::F32, ElementType::F32] => Some(80),
+        [ElementType::F32, ElementType::F16 | ElementType::Bf16] => Some(96),
+        _ => None,
     }
 }
 
@@ -168,6 +166,8 @@ pub fn prepare(problem: &Matmul<'_>, device: &Device) -> Result<(Launch, MatmulA
 
 /// Most rows for which one kernel computes both products of a gated unit.
 pub const SWIGLU_ROWS: u64 = 8;
+/// Columns that a wave computes for few rows, `COLUMNS` in the source; of a gated unit one of each weight.
+const COLUMNS: u64 = 2;
 
 /// Prepares `c = silu(a b) · (a up)` for few rows, where `up` is like `b`.
 pub fn swiglu(
@@ -188,9 +188,9 @@ pub fn swiglu(
     if args.b.row != 1 {
         return Err(Refused::Limit { what: "the stride of weights along k", got: args.b.row as u64, max: 1 });
     }
-    let (variant, rows, columns) = if args.m == 1 { ("rows1", 1, 2) } else { ("rows4", 4, 1) };
+    let (variant, rows) = if args.m == 1 { ("rows1", 1) } else { ("rows4", 4) };
     let instance = need("linear_swiglu", variant, &types)?;
-    let groups = args.m.div_ceil(rows).saturating_mul(args.n.div_ceil(columns)) * args.batches.count();
+    let groups = args.m.div_ceil(rows).saturating_mul(args.n) * args.batches.count();
     let launch = Launch::over(instance, groups, u64::from(BLOCK / device.wave), device.row_blocks());
     Ok((launch, MatmulArgs { up: up.data, ..args }))
 }
@@ -208,9 +208,9 @@ fn launch(args: &MatmulArgs, types: [ElementType; 2], device: &Device) -> Result
     let times = |a: u64, b: u64| a.checked_mul(b).ok_or(Refused::Size);
     let few = args.m <= device.tuning.product_rows() || device.tuning.is_by_row();
     if few && args.b.row == 1 && COMMON.contains(&types) {
-        let (variant, rows, columns) = if args.m == 1 { ("rows1", 1, 4) } else { ("rows4", 4, 2) };
+        let (variant, rows) = if args.m == 1 { ("rows1", 1) } else { ("rows4", 4) };
         let instance = need("matmul", variant, &types)?;
-        let groups = times(times(args.m.div_ceil(rows), args.n.div_ceil(columns))?, batches)?;
+        let groups = times(times(args.m.div_ceil(rows), args.n.div_ceil(COLUMNS))?, batches)?;
         return Ok(Launch::over(instance, groups, u64::from(BLOCK / device.wave), device.row_blocks()));
     }
     let tiles = |size| times(times(args.m.div_ceil(size), args.n.div_ceil(size))?, batches);

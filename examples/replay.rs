@@ -1,0 +1,184 @@
+//! Decodes with one step, recorded once and replayed, and with steps that the host prepares:
+//! `cargo run --release --example replay -- --backend rocm`.
+use clap::{Parser, ValueEnum};
+use rocm_ops::gguf::Gguf;
+use rocm_ops::models::{self, Continuation, Continues, Decoder, Pages};
+use rocm_ops::ops::*;
+use rocm_ops::model::Sequence;
+use rocm_ops::{Cpu, f16};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
+
+/// Decode greedily in two ways, compare the tokens, and time a step.
+///
+/// First the host prepares each step, then one step is recorded and replayed. Where the backend refuses to record it, the
+/// second way makes the calls anew each time, and the reason is printed. A step cannot take less time than memory needs for
+/// its bytes: the weights of the model's products, and the keys and values before the token. The last line compares with a
+/// copy that moves as many bytes. Activations are in f16.
+#[derive(Parser)]
+#[command(after_help = EXAMPLES)]
+struct Args {
+    /// The model: a GGUF file, the first of split ones, or a folder with config.json and safetensors files [default: the small
+    /// model that comes with this project]
+    #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/models/tiny-llama-kjv-f16.gguf"), hide_default_value = true)]
+    model: PathBuf,
+    /// What runs it
+    #[arg(long, value_enum, default_value_t = On::Cpu)]
+    backend: On,
+    /// Tokens of the prompt; their ids are drawn from a fixed sequence
+    #[arg(long, value_name = "N", default_value_t = 16)]
+    prompt: usize,
+    /// Tokens to decode, in each of the two ways
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    tokens: usize,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  replay --backend rocm                                  the small model on a GPU
+  replay --backend rocm --model llama-1b-f16.gguf --prompt 512 --tokens 128
+
+Exit status: 0 the tokens agree, 1 they differ, 2 an error.";
+
+#[derive(Clone, Copy, ValueEnum)]
+enum On {
+    Cpu,
+    #[cfg(feature = "rocm")]
+    Rocm,
+}
+
+fn main() -> ExitCode {
+    #[cfg(feature = "rocm")]
+    rocm_ops::rocm::compile_helper();
+    match run(&Args::parse()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(1),
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(args: &Args) -> Result<bool> {
+    match args.backend {
+        On::Cpu => compare(&Cpu::new(), args),
+        #[cfg(feature = "rocm")]
+        On::Rocm => compare(&rocm_ops::Rocm::new()?, args),
+    }
+}
+
+/// Whether both ways draw the same tokens.
+fn compare<B: Continues<f16>>(b: &B, args: &Args) -> Result<bool> {
+    let gguf = models::open(&args.model)?;
+    let context = args.prompt.saturating_add(args.tokens);
+    let model = Decoder::<f16, B>::load(b, &gguf, context)?;
+    // Room for both texts: the second shares the prompt's blocks with the first, and copies the last one.
+    const BLOCK: usize = 16;
+    let blocks = 2 * context.div_ceil(BLOCK) + 2;
+    let mut pages = model.pages(b, blocks, BLOCK)?;
+    let mut text = pages.blocks().sequence();
+    let prompt: Vec<u32> = (0..args.prompt).map(|i| (i * 7919 % model.vocabulary()) as u32).collect();
+    let first =
+        model.sample_paged(b, &mut pages, &mut [(&mut text, &prompt)], &[0], Sample::greedy())?[0];
+    let first = first.ok_or("all logits of the prompt are NaN")?;
+    let mut fork = text.fork(text.len());
+
+    let run = Run { b, model: &model, first, tokens: args.tokens };
+    let (prepared, host) = run.prepared(&mut pages, &mut text)?;
+    let (replayed, device) = run.replayed(&mut pages, &mut fork)?;
+    let bytes = weights(&gguf) + keys(&model, context);
+    let copy = copy_time(b, bytes)?;
+    let line = |name, time: Duration| {
+        println!("{name:<24} {:>9.3} ms a token", time.as_secs_f64() * 1e3);
+    };
+    line("prepared by the host", host);
+    line("recorded", device);
+    line("copy of as many bytes", copy);
+    println!(
+        "a recorded step takes {:.2} GB, {:.0} % of the copy's rate",
+        bytes as f64 / 1e9,
+        copy.as_secs_f64() / device.as_secs_f64() * 100.0
+    );
+    let same = prepared == replayed;
+    println!("{} tokens in each way, {}", args.tokens, if same { "the same" } else { "which differ" });
+    Ok(same)
+}
+
+/// What both ways start from.
+struct Run<'m, B: Continues<f16>> {
+    b: &'m B,
+    model: &'m Decoder<f16, B>,
+    first: u32,
+    tokens: usize,
+}
+
+impl<B: Continues<f16>> Run<'_, B> {
+    /// The tokens after `text`, each step prepared by the host, and the median time of a step.
+    fn prepared(&self, pages: &mut Pages<B::Space, f16>, text: &mut Sequence) -> Result<(Vec<u32>, Duration)> {
+        let mut last = self.first;
+        timed(self.tokens, |step| {
+            let rows = &mut [(&mut *text, &[last][..])];
+            let drawn = self.model.sample_paged(self.b, pages, rows, &[step], Sample::greedy())?;
+            last = drawn[0].ok_or("all logits are NaN")?;
+            Ok(last)
+        })
+    }
+
+    /// The tokens after `text`, by one recorded step, and the median time of a step.
+    fn replayed(&self, pages: &mut Pages<B::Space, f16>, text: &mut Sequence) -> Result<(Vec<u32>, Duration)> {
+        let texts = vec![(text, self.first, 0)];
+        let mut more = Continuation::new(self.b, self.model, pages, texts, Sample::greedy(), self.tokens)?;
+        if let Some(why) = more.refusal() {
+            println!("not recorded: {why}");
+        }
+        timed(self.tokens, |_| Ok(more.next_tokens()?[0].ok_or("all logits are NaN")?))
+    }
+}
+
+/// What the steps draw, and the median time of one.
+fn timed(steps: usize, mut step: impl FnMut(i64) -> Result<u32>) -> Result<(Vec<u32>, Duration)> {
+    let mut times = Vec::with_capacity(steps);
+    let mut tokens = Vec::with_capacity(steps);
+    for at in 0..steps {
+        let begin = Instant::now();
+        tokens.push(step(at as i64)?);
+        times.push(begin.elapsed());
+    }
+    times.sort_unstable();
+    Ok((tokens, times.get(steps / 2).copied().unwrap_or_default()))
+}
+
+/// Bytes of the weights that a step reads: of a table of embeddings only a row, unless the last product reads it too.
+fn weights(gguf: &Gguf) -> u64 {
+    let tied = gguf.find("output.weight").is_none();
+    let read = gguf.tensors().filter(|tensor| tied || tensor.name() != "token_embd.weight");
+    read.map(|tensor| tensor.bytes().map_or(0, <[u8]>::len) as u64).sum()
+}
+
+/// Bytes of the keys and values before the last token.
+fn keys<B: Continues<f16>>(model: &Decoder<f16, B>, context: usize) -> u64 {
+    let config = model.config();
+    (2 * size_of::<f16>() * config.layers * config.kv_heads * config.head_dim * context) as u64
+}
+
+/// The time of a copy that moves this many bytes, read and written together.
+fn copy_time<B: CopyOps<u32> + rocm_ops::Backend>(b: &B, bytes: u64) -> Result<Duration> {
+    const ROUNDS: u32 = 10;
+    let words = usize::try_from(bytes / 8)?.clamp(1, 1 << 28);
+    let (from, mut to) = (b.zeros::<u32>(&[words])?, b.zeros::<u32>(&[words])?);
+    let mut best = Duration::MAX;
+    for _ in 0..3 {
+        b.synchronize()?;
+        let begin = Instant::now();
+        for _ in 0..ROUNDS {
+            b.copy_into(&from, &mut to)?;
+        }
+        b.synchronize()?;
+        best = best.min(begin.elapsed() / ROUNDS);
+    }
+    Ok(best.mul_f64(bytes as f64 / (8 * words) as f64))
+}
