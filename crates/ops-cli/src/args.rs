@@ -126,7 +126,7 @@ Examples:
   ops bench --quick                    every op, one small size each
   ops bench --op matmul --dtype f16    one op in one type
   ops bench --op add --sizes 1K,1M,256M
-  ops bench --op qlinear --dtype q4_k --shape 1,4096 --shape weight=14336,16 --rotate 512M
+  ops bench --op qlinear --dtype f16,weight=q4_k --shape 1,4096 --shape weight=14336,16 --rotate 512M
   ops bench --json > cpu.jsonl         one object a line, for comparing runs
 
 Shapes and types are written as `ops explain` takes them: 1,4096 is the first operand, the others
@@ -151,8 +151,9 @@ pub(crate) struct BenchArgs {
     /// Only these ops
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) op: Vec<String>,
-    /// Only these element types (default: f32, and f16, bf16 and blocks where models use them)
-    #[arg(long, value_name = "TYPE", value_delimiter = ',')]
+    /// Only these element types; OPERAND=TYPE for an operand of another type (default: f32, and f16, bf16 and blocks where models
+    /// use them)
+    #[arg(long, value_name = "[OPERAND=]TYPE", value_delimiter = ',')]
     pub(crate) dtype: Vec<String>,
     /// Bytes of a tensor, 1K to 256M say; of a matrix for products, of the keys for attention (default: 64K,4M,64M,
     /// and fixed shapes of products and attention)

@@ -2,7 +2,7 @@
 use crate::args::{BenchArgs, Common};
 use crate::backend::Engine;
 use crate::bench::{Case, Measured, Row};
-use crate::catalogue::{Fixed, Shapes, Spec, entries, find_op, parse_dtype};
+use crate::catalogue::{Fixed, Shapes, Spec, Types, entries, find_op, parse_dtype};
 use crate::exit::{Failure, Outcome};
 use crate::output::{Progress, Table, json_line};
 use crate::units::{parse_size, time};
@@ -71,7 +71,12 @@ fn plan(args: &BenchArgs) -> Result<Vec<Case>, Failure> {
         [] => entries().iter().collect(),
         names => names.iter().map(|name| find_op(name)).collect::<Result<Vec<_>, _>>()?,
     };
-    let dtypes = args.dtype.iter().map(|name| parse_dtype(name)).collect::<Result<Vec<_>, _>>()?;
+    // Types of operands belong to one type that the op runs in.
+    let of_operands = args.dtype.iter().any(|text| text.contains('='));
+    let dtypes = match &args.dtype[..] {
+        _ if of_operands => Vec::new(),
+        names => names.iter().map(|name| parse_dtype(name)).collect::<Result<_, _>>()?,
+    };
     let fixed = match &args.sizes[..] {
         [] if args.quick => Fixed::Small,
         [] => Fixed::Usual,
@@ -85,7 +90,11 @@ fn plan(args: &BenchArgs) -> Result<Vec<Case>, Failure> {
     let rotate = args.rotate.as_deref().map_or(Ok(0), |text| parse_size(text, LARGEST))?;
     let mut cases = Vec::new();
     for entry in chosen {
-        let types = if dtypes.is_empty() { entry.timed_types() } else { entry.timed_types_in(&dtypes) };
+        let types = match &dtypes[..] {
+            _ if of_operands => vec![Types::parse(entry, &args.dtype)?],
+            [] => entry.timed_types(),
+            dtypes => entry.timed_types_in(dtypes),
+        };
         for types in types {
             let all = match &args.shape[..] {
                 [] => entry.shapes(&types, &sizes, fixed),
