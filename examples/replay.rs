@@ -2,9 +2,9 @@
 //! `cargo run --release --example replay -- --backend rocm`.
 use clap::{Parser, ValueEnum};
 use rocm_ops::gguf::Gguf;
+use rocm_ops::model::Sequence;
 use rocm_ops::models::{self, Continuation, Continues, Decoder, Pages};
 use rocm_ops::ops::*;
-use rocm_ops::model::Sequence;
 use rocm_ops::{Cpu, f16};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -82,8 +82,7 @@ fn compare<B: Continues<f16>>(b: &B, args: &Args) -> Result<bool> {
     let mut pages = model.pages(b, blocks, BLOCK)?;
     let mut text = pages.blocks().sequence();
     let prompt: Vec<u32> = (0..args.prompt).map(|i| (i * 7919 % model.vocabulary()) as u32).collect();
-    let first =
-        model.sample_paged(b, &mut pages, &mut [(&mut text, &prompt)], &[0], Sample::greedy())?[0];
+    let first = model.sample_paged(b, &mut pages, &mut [(&mut text, &prompt)], &[0], Sample::greedy())?[0];
     let first = first.ok_or("all logits of the prompt are NaN")?;
     let mut fork = text.fork(text.len());
 
@@ -118,7 +117,11 @@ struct Run<'m, B: Continues<f16>> {
 
 impl<B: Continues<f16>> Run<'_, B> {
     /// The tokens after `text`, each step prepared by the host, and the median time of a step.
-    fn prepared(&self, pages: &mut Pages<B::Space, f16>, text: &mut Sequence) -> Result<(Vec<u32>, Duration)> {
+    fn prepared(
+        &self,
+        pages: &mut Pages<B::Space, f16>,
+        text: &mut Sequence,
+    ) -> Result<(Vec<u32>, Duration)> {
         let mut last = self.first;
         timed(self.tokens, |step| {
             let rows = &mut [(&mut *text, &[last][..])];
@@ -129,7 +132,11 @@ impl<B: Continues<f16>> Run<'_, B> {
     }
 
     /// The tokens after `text`, by one recorded step, and the median time of a step.
-    fn replayed(&self, pages: &mut Pages<B::Space, f16>, text: &mut Sequence) -> Result<(Vec<u32>, Duration)> {
+    fn replayed(
+        &self,
+        pages: &mut Pages<B::Space, f16>,
+        text: &mut Sequence,
+    ) -> Result<(Vec<u32>, Duration)> {
         let texts = vec![(text, self.first, 0)];
         let mut more = Continuation::new(self.b, self.model, pages, texts, Sample::greedy(), self.tokens)?;
         if let Some(why) = more.refusal() {

@@ -28,7 +28,7 @@ OPS_DEVICE u32 key_in_wave(i64 key) { return same_in_wave(key > 0 ? u32(key) : 0
 
 // The rows of a wave: TILES tiles of 16, with one row of each per lane. SHARES waves share these rows,
 // with HEAD elements of the head each.
-template <typename T, u32 DMAX> struct MmaQueries {
+template <typename T, u32 DMAX, typename S> struct MmaQueries {
     using Piece = MmaPiece<T>;
     using Product = typename Piece::Product;
     static constexpr u32 TILES = OPS_WAVE / 32, OF_ROW = 2 * Piece::SUMS;  // scores per row and lane
@@ -37,7 +37,7 @@ template <typename T, u32 DMAX> struct MmaQueries {
     static constexpr u32 ROWS = MATMUL_BLOCK / 64 * 32 / SHARES;  // per block
 
     const AttentionArgs& args;
-    u64 batch;
+    S of;
     QueryRow row[TILES];
     bool live[TILES];
     u32 share;  // first element of the head that this wave computes
@@ -47,7 +47,8 @@ template <typename T, u32 DMAX> struct MmaQueries {
     Product scores[TILES][2];
     u32 hidden[TILES];
 
-    OPS_METHOD MmaQueries(const AttentionArgs& a, u64 b, u64 kv_head, u64 first_row, u64 rows, bool packs) : args(a), batch(b) {
+    OPS_METHOD MmaQueries(const AttentionArgs& a, const S& sequence, u64 kv_head, u64 first_row, u64 rows, bool packs)
+        : args(a), of(sequence) {
         share = SHARES == 1 ? 0 : same_in_wave(wave_id()) % SHARES * HEAD;
         OPS_UNROLL
         for (u32 t = 0; t < TILES; t++) {
@@ -57,7 +58,7 @@ template <typename T, u32 DMAX> struct MmaQueries {
             most[t] = -infinity32();
             sum[t] = 0;
             start_with_sink(t);
-            const T* line = static_cast<const T*>(args.q.data) + row[t].offset(args.q, batch);
+            const T* line = static_cast<const T*>(args.q.data) + row[t].offset(args.q, of);
             constexpr u32 SPAN = Piece::HELD * (MMA_DEPTH / (Piece::HELD * Piece::GROUPS));
             OPS_UNROLL
             for (u32 p = 0; p < HEAD / MMA_DEPTH; p++) {
@@ -142,7 +143,7 @@ template <typename T, u32 DMAX> struct MmaQueries {
             OPS_UNROLL
             for (u32 i = 0; i < OF_ROW; i++) set_score(t, i, score(t, i) * scale);
             if (whole) continue;
-            i64 from = row[t].first_key(args) - i64(k0), to = row[t].end_key(args) - i64(k0);
+            i64 from = row[t].first_key(args, of) - i64(k0), to = row[t].end_key(args, of) - i64(k0);
             i32 first = from > 0 ? (from < MMA_KEYS ? i32(from) : i32(MMA_KEYS)) : 0;
             i32 end = to < MMA_KEYS ? (to > 0 ? i32(to) : 0) : i32(MMA_KEYS);
             first -= i32(Piece::first_row());
@@ -161,7 +162,7 @@ template <typename T, u32 DMAX> struct MmaQueries {
         u32 unseen = 0;
         OPS_NO_UNROLL
         for (u32 i = 0; i < OF_ROW; i++) {
-            Score<f32> found = score_of<T>(reread(args), batch, row[t], i64(k0 + Piece::first_row()) + keys_on(i), score(t, 0));
+            Score<f32> found = score_of<T>(reread(args), of, row[t], i64(k0 + Piece::first_row()) + keys_on(i), score(t, 0));
             OPS_UNROLL
             for (u32 w = 0; w + 1 < OF_ROW; w++) set_score(t, w, score(t, w + 1));
             set_score(t, OF_ROW - 1, found.visible ? found.value * LOG2_E : -infinity32());
@@ -275,9 +276,9 @@ template <typename T, u32 DMAX> struct MmaQueries {
             if (!live[t]) continue;
             if (share == 0 && lane_id() < 16) {
                 f32 base = (finite_base(most[t]) - probability_shift<T>()) * LN_2;
-                store_lse(here, row[t], batch, base, total);
+                store_lse(here, row[t], of, base, total);
             }
-            T* to = static_cast<T*>(here.o.data) + row[t].offset(here.o, batch);
+            T* to = static_cast<T*>(here.o.data) + row[t].offset(here.o, of);
             OPS_UNROLL
             for (u32 c = 0; c < HEAD / 16; c++) {
                 OPS_UNROLL
@@ -300,46 +301,59 @@ template <typename T, u32 DMAX> struct MmaQueries {
     }
 };
 
-template <u32 DMAX, typename T> OPS_DEVICE void attention_mma(const AttentionArgs& args) {
-    using Queries = MmaQueries<T, DMAX>;
+// LDS of a block: keys, which take MMA_KEYS * mma_key_pitch of it, or values.
+template <u32 DMAX> OPS_DEVICE constexpr u32 mma_slots() { return DMAX * MMA_PITCH; }
+
+// `strange` is 1 + the first key of the last tile that has a non-finite value.
+template <u32 DMAX, typename T, typename S, typename Calls>
+OPS_DEVICE void attention_on_matrix(const Calls& calls, T* keys, T* values, u32* strange, const MmaPlaces<S>& places) {
+    using Queries = MmaQueries<T, DMAX, S>;
     constexpr u32 OF_WAVE = Queries::TILES * 16, MMA_ROWS = Queries::ROWS;
     // Waves that share rows wait for each other's scores halfway. The values are in flight before that
     // point and the next keys after it, which takes fewer registers than both at once.
     constexpr bool IN_TURNS = Queries::SHARES == 2;
-    OPS_LDS(T, keys, DMAX * MMA_PITCH);  // the keys take MMA_KEYS * mma_key_pitch of it
-    OPS_LDS(T, values, DMAX * MMA_PITCH);
-    OPS_LDS(u32, strange, 1);  // 1 + first key of the last tile that has a non-finite value
     f32* shown = reinterpret_cast<f32*>(keys);  // scores that waves exchange once all waves have used the keys
-    static_assert(!IN_TURNS || Queries::SCORES * MATMUL_BLOCK * sizeof(f32) <= DMAX * MMA_PITCH * sizeof(T), "scores fit in the LDS of a tile of keys");
+    static_assert(!IN_TURNS || Queries::SCORES * MATMUL_BLOCK * sizeof(f32) <= mma_slots<DMAX>() * sizeof(T), "scores fit in the LDS of a tile of keys");
     if (thread_x() == 0) strange[0] = 0;
     OPS_NO_UNROLL
     for (u64 at = block_x();; at += grid_x()) {
-        const AttentionArgs& now = reread(args);
-        u64 rows = now.t * now.group, tiles = (rows + MMA_ROWS - 1) / MMA_ROWS;
-        if (at >= tiles * now.batch * now.kv_heads) break;
+        const AttentionArgs& now = reread(calls.attention());
+        if (at >= calls.count(now, MMA_ROWS)) break;
+        Work<S> work = calls.work(now, at, MMA_ROWS);
+        if constexpr (Calls::SPARE) {
+            if (work.part >= work.parts) continue;
+        }
+        const S& of = work.of;
+        u64 kv_head = work.kv_head, rows = queries_of(now, of) * now.group;
         // With a causal mask, the last rows see the most keys, so they start first.
-        u64 first_row = (tiles - 1 - at % tiles) * MMA_ROWS;
-        u64 head = at / tiles, batch = head / now.kv_heads, kv_head = head % now.kv_heads;
+        u64 first_row = (work.parts - 1 - work.part) * MMA_ROWS;
         u64 last_row = first_row + MMA_ROWS < rows ? first_row + MMA_ROWS - 1 : rows - 1;
         QueryRow lowest(now, kv_head, first_row), highest(now, kv_head, last_row);
-        i64 seen_by_all = highest.first_key(now), unseen = lowest.end_key(now), last = highest.end_key(now);
-        u64 first = u64(lowest.first_key(now)) / MMA_KEYS * MMA_KEYS, end = last > 0 ? u64(last) : 0;
+        i64 seen_by_all = highest.first_key(now, of), unseen = lowest.end_key(now, of), last = highest.end_key(now, of);
+        u64 first = u64(lowest.first_key(now, of)) / MMA_KEYS * MMA_KEYS, end = last > 0 ? u64(last) : 0;
 
         u64 my_first = first_row + same_in_wave(wave_id()) / Queries::SHARES * OF_WAVE, my_last = my_first + OF_WAVE - 1;
         bool q_packs = rows_take_packs<T>(now.q), k_packs = rows_take_packs<T>(now.k);
         bool v_packs = rows_take_packs<T>(now.v);
-        bool plain = now.softcap == 0 && now.slopes == nullptr && now.mask_kind == MASK_NONE;
-        Queries queries(now, batch, kv_head, my_first, rows, q_packs);
+        bool plain = now.softcap == 0 && now.slopes == nullptr && !has_mask(now, of);
+        Queries queries(now, of, kv_head, my_first, rows, q_packs);
         QueryRow my_lowest(now, kv_head, my_first < rows ? my_first : rows - 1);
         QueryRow my_highest(now, kv_head, my_last < rows ? my_last : rows - 1);
-        u32 my_begin = key_in_wave(my_lowest.first_key(now)), my_seen = key_in_wave(my_highest.first_key(now));
-        u32 my_end = my_first < rows ? key_in_wave(my_highest.end_key(now)) : 0;
-        u32 my_unseen = key_in_wave(my_lowest.end_key(now));
+        u32 my_begin = key_in_wave(my_lowest.first_key(now, of)), my_seen = key_in_wave(my_highest.first_key(now, of));
+        u32 my_end = my_first < rows ? key_in_wave(my_highest.end_key(now, of)) : 0;
+        u32 my_unseen = key_in_wave(my_lowest.end_key(now, of));
 
+        // Places are looked up before the barriers that come before their use.
+        constexpr u32 AHEAD = (IN_TURNS ? 1 : 2) * MMA_KEYS;
+        if constexpr (MmaPlaces<S>::LOOKS_UP) {
+            places.look_up(of, first);
+            if (!IN_TURNS) places.look_up(of, first + MMA_KEYS);
+            barrier();
+        }
         MmaKeys<T, DMAX> next;
         if (first < end) {
-            next.load_keys(now, batch, kv_head, first, k_packs);
-            if (!IN_TURNS) next.load_values(now, batch, kv_head, first, v_packs);
+            next.load_keys(now, of, places, kv_head, first, k_packs);
+            if (!IN_TURNS) next.load_values(now, of, places, kv_head, first, v_packs);
         }
         OPS_NO_UNROLL
         for (u64 k0 = first; k0 < end; k0 += MMA_KEYS) {
@@ -355,8 +369,9 @@ template <u32 DMAX, typename T> OPS_DEVICE void attention_mma(const AttentionArg
             next.store_keys(keys);
             if (!IN_TURNS) put_values();
             barrier();
+            places.look_up(of, k0 + AHEAD);
             if constexpr (IN_TURNS) {
-                next.load_values(reread(now), batch, kv_head, k0, v_packs);
+                next.load_values(reread(now), of, places, kv_head, k0, v_packs);
                 if (visited) queries.dots(keys);
                 barrier();
                 if (visited) queries.show(shown);
@@ -364,8 +379,8 @@ template <u32 DMAX, typename T> OPS_DEVICE void attention_mma(const AttentionArg
                 barrier();
                 if (visited) queries.add_shown(shown);
             } else {
-                if (more) next.load_keys(reread(now), batch, kv_head, k0 + MMA_KEYS, k_packs);
-                if (more) next.load_values(reread(now), batch, kv_head, k0 + MMA_KEYS, v_packs);
+                if (more) next.load_keys(reread(now), of, places, kv_head, k0 + MMA_KEYS, k_packs);
+                if (more) next.load_values(reread(now), of, places, kv_head, k0 + MMA_KEYS, v_packs);
                 if (visited) queries.dots(keys);
             }
             bool apart = partial && ballot(strange[0] == u32(k0) + 1) != 0;
@@ -379,13 +394,29 @@ template <u32 DMAX, typename T> OPS_DEVICE void attention_mma(const AttentionArg
                 set_apart<DMAX>(values, keys);
                 barrier();
             }
-            if (IN_TURNS && more) next.load_keys(reread(now), batch, kv_head, k0 + MMA_KEYS, k_packs);
+            if (IN_TURNS && more) next.load_keys(reread(now), of, places, kv_head, k0 + MMA_KEYS, k_packs);
             if (visited) queries.weigh(values);
             if (visited && apart) queries.weigh_kinds(keys);
         }
         queries.store(rows_take_packs<T>(reread(now).o));
         barrier();
     }
+}
+
+template <u32 DMAX, typename T> OPS_DEVICE void attention_mma(const AttentionArgs& args) {
+    OPS_LDS(T, keys, mma_slots<DMAX>());
+    OPS_LDS(T, values, mma_slots<DMAX>());
+    OPS_LDS(u32, strange, 1);
+    attention_on_matrix<DMAX, T, u64>(Batches{args}, keys, values, strange, MmaPlaces<u64>{});
+}
+
+template <u32 DMAX, typename T> OPS_DEVICE void ragged_mma(const RaggedArgs& args) {
+    OPS_LDS(T, keys, mma_slots<DMAX>());
+    OPS_LDS(T, values, mma_slots<DMAX>());
+    OPS_LDS(u32, strange, 1);
+    OPS_LDS(Sequence::Place, places, 2 * MMA_KEYS);
+    check_sequences(args, global_threads());
+    attention_on_matrix<DMAX, T, Sequence>(Ragged{args}, keys, values, strange, MmaPlaces<Sequence>{places});
 }
 
 }  // namespace ops

@@ -1,7 +1,7 @@
 // Keys and values of attention on matrix units: staging into LDS, and handling of non-finite values.
 #pragma once
 #include "ops_mma_stage.h"
-#include "ops_attention.h"
+#include "ops_sequences.h"
 
 namespace ops {
 
@@ -40,31 +40,51 @@ template <u32 DMAX, typename T> OPS_DEVICE void set_apart(T* values, T* kinds) {
     }
 }
 
+// Where the keys of a tile are. Those of batch entries lie one after the other.
+template <typename S> struct MmaPlaces {
+    static constexpr bool LOOKS_UP = false;
+    OPS_METHOD void look_up(const S&, u64) const {}
+    OPS_METHOD i64 offset(const Operand& rows, u64 k0, u32 key) const { return i64(k0 + key) * rows.stride[4]; }
+};
+// Those of sequences are looked up tile by tile, by a thread each, and kept in LDS: for two tiles, of which the numbers are even and odd.
+template <> struct MmaPlaces<Sequence> {
+    static constexpr bool LOOKS_UP = true;
+    Sequence::Place* slots;
+    OPS_METHOD u32 slot(u64 k0) const { return u32(k0) & MMA_KEYS; }
+    OPS_METHOD void look_up(const Sequence& of, u64 k0) const {
+        u32 key = opaque(thread_x());
+        if (key < MMA_KEYS && k0 + key < of.keys) slots[slot(k0) + key] = place_of(of, i64(k0 + key));
+    }
+    OPS_METHOD i64 offset(const Operand& rows, u64 k0, u32 key) const { return key_offset(rows, slots[slot(k0) + key]); }
+};
+
 // One thread's part of the next keys and values, in registers on the way to LDS: parts of one key and of two values.
 template <typename T, u32 DMAX> struct MmaKeys {
     static constexpr u32 KEY_PACKS = DMAX / 64, OF_VALUE = DMAX / 16;
     Pack<T, 8> key[KEY_PACKS];
     Pack<T, OF_VALUE> value[2];
 
-    OPS_METHOD void load_keys(const AttentionArgs& args, u64 batch, u64 kv_head, u64 k0, bool packs) {
-        u32 thread = opaque(thread_x());
-        i64 at = i64(k0 + thread / 8);
-        bool live = at < i64(args.s);
-        const T* k = static_cast<const T*>(args.k.data) + i64(batch) * args.k.stride[2] + i64(kv_head) * args.k.stride[3];
-        k += (live ? at : 0) * args.k.stride[4];
+    template <typename S>
+    OPS_METHOD void load_keys(const AttentionArgs& args, const S& of, const MmaPlaces<S>& places, u64 kv_head, u64 k0, bool packs) {
+        u32 thread = opaque(thread_x()), key_of = thread / 8;
+        // There is always a first key.
+        bool live = k0 + key_of < keys_of(args, of);
+        const T* k = static_cast<const T*>(args.k.data) + head_offset(args.k, of, kv_head);
+        k += places.offset(args.k, k0, live ? key_of : 0);
         OPS_UNROLL
         for (u32 p = 0; p < KEY_PACKS; p++) {
             key[p] = load_slice<8>(k, args.k.stride[5], p * 64 + thread % 8 * 8, live ? args.d : 0, packs);
         }
     }
-    OPS_METHOD void load_values(const AttentionArgs& args, u64 batch, u64 kv_head, u64 k0, bool packs) {
+    template <typename S>
+    OPS_METHOD void load_values(const AttentionArgs& args, const S& of, const MmaPlaces<S>& places, u64 kv_head, u64 k0, bool packs) {
         u32 thread = opaque(thread_x());
-        const T* v = static_cast<const T*>(args.v.data) + i64(batch) * args.v.stride[2] + i64(kv_head) * args.v.stride[3];
+        const T* v = static_cast<const T*>(args.v.data) + head_offset(args.v, of, kv_head);
         OPS_UNROLL
         for (u32 i = 0; i < 2; i++) {
-            i64 at = i64(k0 + thread % 16 * 2 + i);
-            bool live = at < i64(args.s);
-            value[i] = load_slice<OF_VALUE>(v + (live ? at : 0) * args.v.stride[4], args.v.stride[5],
+            u32 value_of = thread % 16 * 2 + i;
+            bool live = k0 + value_of < keys_of(args, of);
+            value[i] = load_slice<OF_VALUE>(v + places.offset(args.v, k0, live ? value_of : 0), args.v.stride[5],
                                             thread / 16 * OF_VALUE, live ? args.dv : 0, packs);
         }
     }

@@ -80,19 +80,36 @@ pub(crate) fn tile_lds(t: ElementType, most: u32) -> u32 {
 /// Variants for matrix units: name, largest head size, rows per block. For the largest heads, two waves share a row.
 const MMA_VARIANTS: [(&str, u64, u64); 3] = [("mma64", 64, 128), ("mma128", 128, 128), ("mma256", 256, 64)];
 
-fn declare_mma(table: &mut Table) {
-    let mut tiled = table.of::<AttentionArgs>(Family::AttentionMma, BLOCK);
+/// Declares the kernels for matrix units: these variants of a function, each a part of the family. `places` are bytes of LDS for what
+/// is looked up of keys.
+pub(crate) fn declare_mma<A: Arguments>(
+    table: &mut Table,
+    function: &'static str,
+    variants: [(&'static str, u64, u64); 3],
+    places: u32,
+) {
+    let mut tiled = table.of::<A>(Family::AttentionMma, BLOCK);
     for t in MMA_TYPES {
-        for (variant, most, _) in MMA_VARIANTS {
-            let lds = mma_lds(most) + 4;
-            let tiled = tiled.part(variant);
-            tiled.add_variant("attention", variant, &[t], "attention_mma", &[&most.to_string()], lds);
+        for (variant, most, _) in variants {
+            let lds = mma_lds(most) + 4 + places;
+            tiled.part(variant).add_variant("attention", variant, &[t], function, &[&most.to_string()], lds);
         }
     }
 }
 
+/// That one of these variants for matrix units which takes heads of a width in a type, on a device that has them.
+pub(crate) fn on_matrix<'v>(
+    variants: &'v [(&'static str, u64, u64)],
+    t: ElementType,
+    widest: u64,
+    device: &Device,
+) -> Option<&'v (&'static str, u64, u64)> {
+    let has = device.matrix.is_some() && MMA_TYPES.contains(&t);
+    variants.iter().find(|(_, most, _)| has && widest <= *most)
+}
+
 pub(crate) fn declare(table: &mut Table) {
-    declare_mma(table);
+    declare_mma::<AttentionArgs>(table, "attention_mma", MMA_VARIANTS, 0);
     let mut tiled = table.of::<AttentionArgs>(Family::Attention, BLOCK);
     for t in ElementType::FLOATS {
         for (variant, most) in [("head64", 64), ("head128", 128), ("head256", 256)] {
@@ -185,9 +202,7 @@ pub fn prepare(call: &Attention<'_>, device: &Device) -> Result<Plan, Refused> {
     let widest = call.d.max(call.dv);
     let by_row = device.tuning.is_by_row();
     let few = (rows <= FEW_ROWS || by_row) && widest <= WHOLE_HEAD && call.s < DECODE_KEYS;
-    let on_matrix = MMA_VARIANTS.iter().find(|(_, most, _)| widest <= *most);
-    let on_matrix = on_matrix.filter(|_| !few && device.matrix.is_some() && MMA_TYPES.contains(&t));
-    if let Some(&(variant, _, together)) = on_matrix {
+    if let Some(&(variant, _, together)) = on_matrix(&MMA_VARIANTS, t, widest, device).filter(|_| !few) {
         let tiles = rows.div_ceil(together).checked_mul(heads).ok_or(Refused::Size)?;
         let main = Launch::over(need("attention", variant, &[t])?, tiles, 1, u64::MAX);
         return Ok(Plan { main, workspace: 0, args });

@@ -1,5 +1,5 @@
 //! Attention over sequences that differ in length, whose keys lie side by side or in the blocks of a cache. The kernels are those
-//! of [`crate::attention`] on vector units; they read on the device where each sequence begins and ends.
+//! of [`crate::attention`]; they read on the device where each sequence begins and ends.
 use crate::attention::{self, Attention, AttentionArgs, DECODE_KEYS, FEW_ROWS, WHOLE_HEAD};
 use crate::decode::{self, Decode};
 use crate::index::{Report, kind_of};
@@ -51,7 +51,12 @@ const TILES: [(&str, &str, u32); 3] = [
     ("ragged_head128", "ragged128", 128),
     ("ragged_head256", "ragged256", 256),
 ];
+/// Variants for matrix units: name and part of the family, largest head size, rows per block.
+const MMA_VARIANTS: [(&str, u64, u64); 3] =
+    [("ragged_mma64", 64, 128), ("ragged_mma128", 128, 128), ("ragged_mma256", 256, 64)];
+
 pub(crate) fn declare(table: &mut Table) {
+    attention::declare_mma::<RaggedArgs>(table, "ragged_mma", MMA_VARIANTS, 2 * 32 * 8);
     let mut tiled = table.of::<RaggedArgs>(Family::Attention, BLOCK);
     for t in ElementType::FLOATS {
         for (variant, part, most) in TILES {
@@ -294,6 +299,10 @@ pub fn prepare(call: &Ragged<'_>, device: &Device) -> Result<Plan, Refused> {
     let few = (rows <= FEW_ROWS.saturating_mul(call.sequences) || by_row)
         && widest <= WHOLE_HEAD
         && args.attention.s < DECODE_KEYS;
+    if let Some(&(variant, _, size)) = attention::on_matrix(&MMA_VARIANTS, t, widest, device).filter(|_| !few)
+    {
+        return Ok(Plan { main: launch(variant, blocks(size)?)?, workspace: 0, args });
+    }
     if !few {
         let size = attention::tile(t, call.dv).1;
         let fitting = TILES.iter().find(|(_, _, most)| call.dv <= u64::from(*most));

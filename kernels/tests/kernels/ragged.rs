@@ -2,11 +2,12 @@
 //! what is recorded of indices out of range.
 use crate::data::{Buffer, Element, Layout, Random, assert_close, view};
 use crate::host::{Record, WAVES, device, run_on};
+use crate::matrix::device as matrix_device;
 use half::{bf16, f16};
-use ops_kernels::Device;
 use ops_kernels::attention::ARRIVALS;
 use ops_kernels::index::Report;
 use ops_kernels::ragged::{self, Keys, Plan, Ragged};
+use ops_kernels::{Device, Matrix};
 
 /// Query heads, key heads, features, width of the values.
 type Heads = [u64; 4];
@@ -202,9 +203,15 @@ fn check<T: Element>(call: &Call<'_>, (variant, parts): (&str, bool), compute_un
     let x = call.inputs::<T>();
     let (want, cu_q, cu_k) = (call.reference(&x), sums(call.lengths, 0), sums(call.lengths, 1));
     let lengths: Vec<i32> = call.lengths.iter().map(|[_, s]| *s as i32).collect();
-    for wave in WAVES {
-        let device = Device { compute_units, ..device(wave) };
-        let what = format!("{variant} {:?} {:?}, waves of {wave}", call.heads, call.lengths);
+    let devices = if variant.starts_with("ragged_mma") {
+        Matrix::ALL.map(|matrix| matrix_device(matrix, compute_units)).to_vec()
+    } else {
+        WAVES.map(|wave| Device { compute_units, ..device(wave) }).to_vec()
+    };
+    for device in devices {
+        let Device { wave, matrix, .. } = device;
+        let what =
+            format!("{variant} {:?} {:?}, waves of {wave}, units {matrix:?}", call.heads, call.lengths);
         let record = Record::default();
         let slot = record.slot();
         let report = Report { error: slot.address(), op: 1, operand: 0 };
@@ -227,6 +234,8 @@ fn check<T: Element>(call: &Call<'_>, (variant, parts): (&str, bool), compute_un
     }
 }
 
+const MIXED: &[[u32; 2]] = &[[1, 33], [0, 5], [50, 60], [3, 3], [0, 0], [7, 64]];
+
 fn every_kernel<T: Element>() {
     let f64 = T::DTYPE == ops_kernels::ElementType::F64;
     let few = |widest: u64| match (widest, f64) {
@@ -237,7 +246,6 @@ fn every_kernel<T: Element>() {
         (_, true) => "ragged_decode256_rows1",
         (_, false) => "ragged_decode256_rows4",
     };
-    const MIXED: &[[u32; 2]] = &[[1, 33], [0, 5], [50, 60], [3, 3], [0, 0], [7, 64]];
     check::<T>(&causal([4, 2, 16, 16], MIXED), ("ragged_head64", false), 1);
     check::<T>(&causal([6, 2, 33, 100], MIXED), ("ragged_head128", false), 1);
     check::<T>(&causal([4, 2, 260, 264], MIXED), ("ragged_head256", false), 1);
@@ -275,6 +283,35 @@ fn f32_sequences() {
 #[test]
 fn f64_sequences() {
     every_kernel::<f64>();
+}
+
+/// Heads of every size, sequences that end within a tile of queries or of keys, and windows, of which the first keys are no tile's.
+fn on_matrix_units<T: Element>() {
+    let long: &[[u32; 2]] = &[[70, 140], [1, 1], [33, 65]];
+    check::<T>(&causal([4, 2, 16, 16], MIXED), ("ragged_mma64", false), 1);
+    check::<T>(&Call { causal: false, ..causal([4, 2, 64, 40], MIXED) }, ("ragged_mma64", false), 1);
+    check::<T>(&causal([3, 1, 64, 64], long), ("ragged_mma64", false), 1);
+    check::<T>(&causal([6, 2, 33, 100], MIXED), ("ragged_mma128", false), 1);
+    check::<T>(
+        &Call { window: [Some(9), Some(3)], ..causal([2, 1, 128, 72], long) },
+        ("ragged_mma128", false),
+        1,
+    );
+    check::<T>(&causal([4, 2, 160, 256], MIXED), ("ragged_mma256", false), 1);
+    check::<T>(
+        &Call { window: [Some(40), None], ..causal([1, 1, 192, 130], long) },
+        ("ragged_mma256", false),
+        1,
+    );
+}
+
+#[test]
+fn f16_sequences_on_matrix_units() {
+    on_matrix_units::<f16>();
+}
+#[test]
+fn bf16_sequences_on_matrix_units() {
+    on_matrix_units::<bf16>();
 }
 
 /// The rows of a call with the level *batch*, side by side.

@@ -236,12 +236,9 @@ const ELSEWHERE: [Except; 3] = [
                     let by_matrix = ops_kernels::find("matmul", "mma128", &k.types);
                     k.part == "tile" && by_matrix.is_some_and(|by_matrix| by_matrix.runs_on(gfx))
                 }
-                // Heads wider than 256, and sequences that differ in length, have no tiles on matrix units.
+                // Heads wider than 256 have no tiles on matrix units.
                 Family::Attention => {
-                    k.op == "attention"
-                        && on_matrix(&k.types[0])
-                        && k.variant != "head256"
-                        && !k.variant.starts_with("ragged")
+                    k.op == "attention" && on_matrix(&k.types[0]) && !k.variant.ends_with("head256")
                 }
                 _ => false,
             }
@@ -329,6 +326,7 @@ fn golden_products_on_gfx90a() {
 #[test]
 fn products_on_gfx942() {
     products_on("products_on_gfx942", "gfx942", |standin| {
+        suite_of(Some("attention_varlen".to_owned()));
         let families = [Family::MmaUnit, Family::MatmulMma, Family::AttentionMma, Family::QlinearMma];
         executed::check(standin, "gfx942", &families, &[]);
     });
