@@ -5,7 +5,7 @@ use rocm_ops::gguf::Gguf;
 use rocm_ops::model::Sequence;
 use rocm_ops::models::{self, Continuation, Continues, Decoder, Pages};
 use rocm_ops::ops::*;
-use rocm_ops::{Cpu, f16};
+use rocm_ops::{Cpu, Determinism, f16};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
 /// Decode greedily in two ways, compare the tokens, and time a step.
 ///
-/// First the host prepares each step, then one step is recorded and replayed. Where the backend refuses to record it, the
+/// First the host prepares each step. Then one step is recorded, and replayed for each token. Where the backend cannot record it, the
 /// second way makes the calls anew each time, and the reason is printed. A step cannot take less time than memory needs for
 /// its bytes: the weights of the model's products, and the keys and values before the token. The last line compares with a
 /// copy that moves as many bytes. Activations are in f16.
@@ -31,6 +31,9 @@ struct Args {
     /// Tokens of the prompt; their ids are drawn from a fixed sequence
     #[arg(long, value_name = "N", default_value_t = 16)]
     prompt: usize,
+    /// What is promised about bits: run, or batch
+    #[arg(long, value_name = "LEVEL", default_value_t = Determinism::Run)]
+    determinism: Determinism,
     /// Tokens to decode, in each of the two ways
     #[arg(long, value_name = "N", default_value_t = 64)]
     tokens: usize,
@@ -65,9 +68,9 @@ fn main() -> ExitCode {
 
 fn run(args: &Args) -> Result<bool> {
     match args.backend {
-        On::Cpu => compare(&Cpu::new(), args),
+        On::Cpu => compare(&Cpu::builder().determinism(args.determinism).build()?, args),
         #[cfg(feature = "rocm")]
-        On::Rocm => compare(&rocm_ops::Rocm::new()?, args),
+        On::Rocm => compare(&rocm_ops::Rocm::builder().determinism(args.determinism).build()?, args),
     }
 }
 
@@ -82,27 +85,35 @@ fn compare<B: Continues<f16>>(b: &B, args: &Args) -> Result<bool> {
     let mut pages = model.pages(b, blocks, BLOCK)?;
     let mut text = pages.blocks().sequence();
     let prompt: Vec<u32> = (0..args.prompt).map(|i| (i * 7919 % model.vocabulary()) as u32).collect();
-    let first = model.sample_paged(b, &mut pages, &mut [(&mut text, &prompt)], &[0], Sample::greedy())?[0];
-    let first = first.ok_or("all logits of the prompt are NaN")?;
+    let mut read = |text: &mut Sequence| -> Result<_> {
+        Ok(model.sample_paged(b, &mut pages, &mut [(text, &prompt)], &[0], Sample::greedy())?)
+    };
+    // Once for the kernels that are compiled on first use, then for the time.
+    read(&mut text)?;
+    text.truncate(0);
+    let begin = Instant::now();
+    let first = read(&mut text)?[0].ok_or("all logits of the prompt are NaN")?;
+    let prefill = begin.elapsed();
     let mut fork = text.fork(text.len());
 
     let run = Run { b, model: &model, first, tokens: args.tokens };
     let (prepared, host) = run.prepared(&mut pages, &mut text)?;
-    let (replayed, device) = run.replayed(&mut pages, &mut fork)?;
+    let (continued, device) = run.continued(&mut pages, &mut fork)?;
     let bytes = weights(&gguf) + keys(&model, context);
     let copy = copy_time(b, bytes)?;
     let line = |name, time: Duration| {
         println!("{name:<24} {:>9.3} ms a token", time.as_secs_f64() * 1e3);
     };
+    line("reading the prompt", prefill / args.prompt.max(1) as u32);
     line("prepared by the host", host);
-    line("recorded", device);
+    line("on the backend", device);
     line("copy of as many bytes", copy);
     println!(
-        "a recorded step takes {:.2} GB, {:.0} % of the copy's rate",
+        "a step on the backend reads {:.2} GB, at {:.0} % of the copy's rate",
         bytes as f64 / 1e9,
         copy.as_secs_f64() / device.as_secs_f64() * 100.0
     );
-    let same = prepared == replayed;
+    let same = prepared == continued;
     println!("{} tokens in each way, {}", args.tokens, if same { "the same" } else { "which differ" });
     Ok(same)
 }
@@ -132,15 +143,16 @@ impl<B: Continues<f16>> Run<'_, B> {
     }
 
     /// The tokens after `text`, by one recorded step, and the median time of a step.
-    fn replayed(
+    fn continued(
         &self,
         pages: &mut Pages<B::Space, f16>,
         text: &mut Sequence,
     ) -> Result<(Vec<u32>, Duration)> {
         let texts = vec![(text, self.first, 0)];
         let mut more = Continuation::new(self.b, self.model, pages, texts, Sample::greedy(), self.tokens)?;
-        if let Some(why) = more.refusal() {
-            println!("not recorded: {why}");
+        match more.refusal() {
+            None => println!("the step on the backend is recorded"),
+            Some(why) => println!("the step on the backend is not recorded: {why}"),
         }
         timed(self.tokens, |_| Ok(more.next_tokens()?[0].ok_or("all logits are NaN")?))
     }

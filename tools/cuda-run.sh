@@ -3,7 +3,7 @@
 # engine. That machine needs the driver, libnvrtc and libcublas, but no Rust, compiler or network:
 #
 #   tools/cuda-run.sh pack FILE.tar.xz   here: builds, and packs what the other machine needs
-#   tools/cuda-run.sh run FILE.tar.xz [LOGS]   there, in the project's folder
+#   tools/cuda-run.sh run FILE.tar.xz [LOGS]   there, in the project's folder; ONLY="rows batch" runs these steps alone
 set -euo pipefail
 cd "$(dirname "$0")/.."
 usage() { sed -n '5,6s/^# *//p' "$0" >&2; exit 2; }
@@ -11,11 +11,11 @@ usage() { sed -n '5,6s/^# *//p' "$0" >&2; exit 2; }
 
 pack() {
     cargo build --release -p ops-cli
-    cargo build --release --example generate --example replay
+    cargo build --release --example generate --example batch --example replay
     standin=$(cargo xtask standin | tail -1)
     kit=$(mktemp -d)
-    cp target/release/ops target/release/examples/{generate,replay} "$kit"
-    strip "$kit"/{ops,generate,replay}
+    cp target/release/ops target/release/examples/{generate,batch,replay} "$kit"
+    strip "$kit"/{ops,generate,batch,replay}
     cp -r "$standin"/lib*.so.* "$standin"/rocblas "$kit"
     tar -C "$kit" -cJf "$1" .
     rm -r "$kit"
@@ -39,7 +39,9 @@ run() {
     step() { # name, timeout in seconds, output lines to show, command
         local name=$1 limit=$2 lines=$3 begin=$SECONDS rc=0
         shift 3
-        timeout "$limit" "$@" >"$logs/$name.txt" 2>&1 || rc=$?
+        [[ " ${ONLY:-$name} " == *" $name "* ]] || return 0
+        # A function cannot be run by another program.
+        if [ "$(type -t "$1")" = function ]; then "$@"; else timeout "$limit" "$@"; fi >"$logs/$name.txt" 2>&1 || rc=$?
         [ "$rc" = 0 ] || failed=1
         echo "== $name: exit $rc after $((SECONDS - begin)) s"
         tail -n "$lines" "$logs/$name.txt"
@@ -56,6 +58,22 @@ run() {
         step "generate-$backend" 60 2 "$kit/generate" --backend "$backend" --model models/tiny-llama-kjv-f16.gguf \
             --prompt "And it came to pass" --temperature 0 --ids --max-tokens 32
     done
+    # Under the level batch, rows have the bits that they have alone: of every op, and of 64 texts, whatever is beside them and however
+    # their prompts are cut.
+    HIP_STANDIN_STRICT=1 step rows 300 1 "$kit/ops" test --backend rocm --rows
+    for i in $(seq 64); do echo "Chapter $i of the book of the $((i * i))"; done >"$kit/prompts.txt"
+    texts() { # arguments of batch
+        "$kit/batch" --backend rocm --dtype f16 --model models/tiny-llama-kjv-f16.gguf --prompts "$kit/prompts.txt" --temperature 0 \
+            --determinism batch --max-tokens 24 "$@" | sort
+    }
+    texts_alike() {
+        texts --max-batch 64 >"$kit/together.txt" && [ "$(wc -l <"$kit/together.txt")" -ge 64 ] || return 1
+        for other in "--max-batch 1" "--max-batch 64 --prefill 3" "--max-batch 7 --prefill 5"; do
+            # shellcheck disable=SC2086 # Options and their values.
+            texts $other | cmp - "$kit/together.txt" && echo "the same texts with $other" || return 1
+        done
+    }
+    step batch 200 3 texts_alike
     step bench 200 200 "$kit/ops" bench --backend rocm --dtype f16 --dtype f32 --sizes 256M
     exit "$failed"
 }

@@ -45,10 +45,18 @@ done
 
 # Our own products, because a library's are not recorded.
 if [ -n "${STEPS=16 2048}" ]; then
-    python3 tools/random-llama.py "$kit/llama.gguf"
-    for prompt in $STEPS; do
-        echo "a step of a llama of 1.2 billion weights in f16 after $prompt tokens"
-        OPS_ROCM_POLICY='linear=hip;matmul=hip' timeout 200 "$kit/replay" --backend rocm --model "$kit/llama.gguf" \
-            --prompt "$prompt" --tokens 64 2>&1 | tee -a "$logs/steps.txt" || echo "no result"
+    export OPS_ROCM_POLICY='linear=hip;matmul=hip'
+    python3 tools/random-llama.py "$kit/f16.gguf"
+    for type in ${QUANTIZED=q8_0 q4_k_m}; do
+        "$kit/ops" quantize "$kit/f16.gguf" "$kit/$type.gguf" --type "$type" | tail -n 1
+    done
+    for type in f16 ${QUANTIZED=}; do
+        for prompt in $STEPS; do
+            for level in run batch; do
+                echo "== a llama of 1.2 billion weights in $type after $prompt tokens, determinism $level"
+                timeout 100 "$kit/replay" --backend rocm --model "$kit/$type.gguf" --determinism "$level" \
+                    --prompt "$prompt" --tokens 64 2>&1 | tee -a "$logs/steps.txt" || echo "no result"
+            done
+        done
     done
 fi

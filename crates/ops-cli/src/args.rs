@@ -104,14 +104,21 @@ Examples:
   ops test --op softmax                one op
   ops test --op matrix_units --backend rocm   only the GPU's matrix instructions, on known products
   ops test --report cpu.json           and a file with machine, counts, failures, timings
+  ops test --rows --backend rocm       whether a row has the same bits with other rows and alone
 
 Each op's line is written when its cases have run. With --progress the name of each case is written to
 standard error before it runs, so that the last one is known if the process dies.
 Every op runs on many shapes, strided views, all element types, and odd values. `unsupported` is what
-the backend declines to run; it is no failure. Exit status 1 if anything failed.";
+the backend declines to run; it is no failure. Exit status 1 if anything failed.
+
+--rows asks the backend for the determinism `batch`. It runs the small cases, and each of them again with fewer
+rows, which must have the same bits; a case that is too large for that is `unsupported`.";
 
 #[derive(Debug, Args)]
 pub(crate) struct TestArgs {
+    /// Check that the bits of a row do not depend on the other rows of a call
+    #[arg(long)]
+    pub(crate) rows: bool,
     /// Only this op; `matrix_units` for the GPU's matrix instructions
     #[arg(long, value_name = "NAME")]
     pub(crate) op: Option<String>,

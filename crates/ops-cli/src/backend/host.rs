@@ -11,14 +11,20 @@ use ops_cpu::{Cpu, Host, HostBuffer, Reference};
 /// [`Cpu`] or [`Reference`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum EitherHost {
-    Cpu,
+    Cpu(Cpu),
     Reference,
 }
 
 impl EitherHost {
-    /// [`Reference`] if it was chosen, else [`Cpu`].
-    pub(crate) fn of(choice: Choice) -> Self {
-        if choice == Choice::Reference { EitherHost::Reference } else { EitherHost::Cpu }
+    /// [`Reference`] if it was chosen, else a [`Cpu`] that promises this much about bits. [`Reference`] computes each row by itself.
+    ///
+    /// # Errors
+    /// Those of [`CpuBuilder::build`](ops_cpu::CpuBuilder::build).
+    pub(crate) fn of(choice: Choice, determinism: Determinism) -> Result<Self> {
+        match choice {
+            Choice::Reference => Ok(EitherHost::Reference),
+            _ => Cpu::builder().determinism(determinism).build().map(EitherHost::Cpu),
+        }
     }
 }
 
@@ -29,7 +35,7 @@ impl Backend for EitherHost {
 
     fn name(&self) -> &'static str {
         match self {
-            EitherHost::Cpu => Cpu::new().name(),
+            EitherHost::Cpu(cpu) => cpu.name(),
             EitherHost::Reference => Reference.name(),
         }
     }
@@ -66,19 +72,19 @@ where
 {
     fn support(&self, op: &O, on: &dyn Operands) -> Result<(), Reason> {
         match self {
-            EitherHost::Cpu => Cpu::new().support(op, on),
+            EitherHost::Cpu(cpu) => cpu.support(op, on),
             EitherHost::Reference => Reference.support(op, on),
         }
     }
     fn determinism(&self, op: &O, on: &dyn Operands) -> Determinism {
         match self {
-            EitherHost::Cpu => Cpu::new().determinism(op, on),
+            EitherHost::Cpu(cpu) => cpu.determinism(op, on),
             EitherHost::Reference => Reference.determinism(op, on),
         }
     }
     fn execute(&self, call: Call<'_, '_, O, Host>) -> Result<()> {
         match self {
-            EitherHost::Cpu => Cpu::new().execute(call),
+            EitherHost::Cpu(cpu) => cpu.execute(call),
             EitherHost::Reference => Reference.execute(call),
         }
     }
@@ -90,7 +96,7 @@ where
 {
     fn candidates(&self, op: &O, on: &dyn Operands) -> Vec<Candidate> {
         let reason = match self {
-            EitherHost::Cpu => "the only candidate: a kernel for every layout",
+            EitherHost::Cpu(_) => "the only candidate: a kernel for every layout",
             EitherHost::Reference => "the only candidate: plain loops in f64",
         };
         vec![Candidate::only(self.name(), self.support(op, on), self.determinism(op, on), reason)]

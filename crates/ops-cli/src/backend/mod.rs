@@ -6,7 +6,7 @@ use crate::exit::Failure;
 use crate::problem::{Problem, Recording, call_on};
 use gpu_ceilings::GpuCeilings;
 use observed::Observed;
-use ops_core::Backend;
+use ops_core::{Backend, Determinism};
 use ops_rocm::MatrixCheck;
 use ops_test::golden::{CaseResult, Golden};
 use ops_test::suite::{self, Filter, Report};
@@ -31,6 +31,8 @@ pub(crate) trait Engine {
     fn replay(&self, case: &Golden) -> CaseResult;
     /// Runs the cases of the suite that the filter selects. `before` is called with each case's name before it runs.
     fn suite(&self, filter: &Filter, before: &mut dyn FnMut(&str)) -> Report;
+    /// Runs the small ones of these cases, each again with fewer rows, which must have the same bits.
+    fn rows(&self, filter: &Filter) -> Report;
     /// A problem on this backend.
     ///
     /// # Errors
@@ -62,7 +64,7 @@ pub(crate) trait Machine: Backend {
 impl Machine for EitherHost {
     fn ceilings(&self, budget: Duration) -> Box<dyn Ceilings> {
         let threads = match self {
-            EitherHost::Cpu => rayon::current_num_threads(),
+            EitherHost::Cpu(_) => rayon::current_num_threads(),
             EitherHost::Reference => 1,
         };
         Box::new(HostCeilings::new(threads, budget))
@@ -72,9 +74,9 @@ impl Machine for EitherHost {
 /// A backend in host memory, as the commands use it.
 pub(crate) type HostBackend = Observed<EitherHost>;
 
-/// The reference or, for any other choice, the CPU backend.
-pub(crate) fn host(choice: Choice) -> HostBackend {
-    Observed::new(EitherHost::of(choice))
+/// The oracle.
+pub(crate) fn reference() -> HostBackend {
+    Observed::new(EitherHost::Reference)
 }
 
 impl<B: Machine> Engine for Observed<B>
@@ -90,12 +92,17 @@ where
     fn suite(&self, filter: &Filter, before: &mut dyn FnMut(&str)) -> Report {
         suite::run_observed(self, filter, before)
     }
+    fn rows(&self, filter: &Filter) -> Report {
+        // So that the many calls that a case makes with fewer rows take no longer than the suite.
+        const LARGEST: usize = 1 << 11;
+        suite::run_rows(self, &reference(), filter, LARGEST).report
+    }
     fn problem(&self, spec: Spec) -> Result<Problem, Failure> {
-        let (call, reference) = (call_on(self, &spec)?, call_on(&host(Choice::Reference), &spec)?);
+        let (call, reference) = (call_on(self, &spec)?, call_on(&reference(), &spec)?);
         Problem::new(call, reference, spec)
     }
     fn recorded(&self, call: &Recording<'_>) -> Result<Problem, CallError> {
-        Problem::recorded(call.on(self)?, call.on(&host(Choice::Reference))?, call)
+        Problem::recorded(call.on(self)?, call.on(&reference())?, call)
     }
     fn ceilings(&self, budget: Duration) -> Box<dyn Ceilings> {
         self.inside().ceilings(budget)
@@ -119,8 +126,17 @@ impl Machine for Gpu {
 pub(crate) enum Purpose<'a> {
     /// To compute, which needs the device.
     Compute,
+    /// To compute rows whose bits do not depend on other rows.
+    ComputeRows,
     /// To explain who would compute, on the named GPU; without a name, on the one in this machine.
     Explain(Option<&'a str>),
+}
+
+impl Purpose<'_> {
+    /// What is asked of the bits of results.
+    fn determinism(self) -> Determinism {
+        if matches!(self, Purpose::ComputeRows) { Determinism::Batch } else { Determinism::Run }
+    }
 }
 
 /// Opens a backend.
@@ -129,7 +145,10 @@ pub(crate) enum Purpose<'a> {
 /// The device cannot be opened, or there is no GPU of that name.
 pub(crate) fn open(choice: Choice, purpose: Purpose<'_>) -> Result<Box<dyn Engine>, Failure> {
     match choice {
-        Choice::Cpu | Choice::Reference => Ok(Box::new(host(choice))),
+        Choice::Cpu | Choice::Reference => {
+            let host = EitherHost::of(choice, purpose.determinism()).map_err(Failure::Op)?;
+            Ok(Box::new(Observed::new(host)))
+        }
         Choice::Rocm => Ok(Box::new(Observed::new(Gpu::open(purpose)?))),
     }
 }

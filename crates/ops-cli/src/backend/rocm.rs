@@ -29,8 +29,9 @@ impl Gpu {
     pub(super) fn open(purpose: Purpose<'_>) -> Result<Self, Failure> {
         match purpose {
             // Like a missing file, a missing GPU is a usage error: no check has failed.
-            Purpose::Compute => {
-                Rocm::new().map(Gpu::Present).map_err(|error| Failure::Usage(error.to_string()))
+            Purpose::Compute | Purpose::ComputeRows => {
+                let rocm = Rocm::builder().determinism(purpose.determinism()).build();
+                rocm.map(Gpu::Present).map_err(|error| Failure::Usage(error.to_string()))
             }
             Purpose::Explain(Some(name)) => Gpu::assume(name),
             Purpose::Explain(None) => match Rocm::new() {

@@ -1,6 +1,6 @@
 //! Problems on the backends in host memory.
-use super::{Engine, HostBackend, host};
-use crate::args::Choice;
+use super::observed::Observed;
+use super::{EitherHost, Engine, HostBackend, reference};
 use crate::catalogue::{Cost, Fixed, Spec, Types, entries, find};
 use crate::problem::{Candidate, Explain, Problem, Recording, bind, call_on};
 use ops_core::combine::{Recorded, Wrapper};
@@ -13,9 +13,13 @@ use std::collections::BTreeMap;
 use std::io::Cursor;
 use std::sync::Arc;
 
+fn cpu() -> HostBackend {
+    Observed::new(EitherHost::Cpu(Cpu::new()))
+}
+
 fn problem(spec: Spec) -> Problem {
     let name = spec.entry.name;
-    host(Choice::Cpu).problem(spec).unwrap_or_else(|e| panic!("{name}: {e}"))
+    cpu().problem(spec).unwrap_or_else(|e| panic!("{name}: {e}"))
 }
 
 fn small(op: &str, types: Types) -> Spec {
@@ -126,7 +130,7 @@ impl Explain for Wrong {
 fn a_wrong_result_is_found() {
     let spec = small("exp", find("exp").unwrap().timed_types().remove(0));
     let wrong = bind(Wrong(Cpu::new()), erase(Unary::<f32>::of(UnaryFn::Exp)));
-    let reference = call_on(&host(Choice::Reference), &spec).unwrap();
+    let reference = call_on(&reference(), &spec).unwrap();
     let problem = Problem::new(wrong, reference, spec).unwrap();
     for limit in [f64::INFINITY, 1.0] {
         let found = problem.load().unwrap().check(limit).unwrap();
@@ -144,10 +148,10 @@ impl Explain for Recorded<HostBackend> {
 /// The trace of these calls.
 fn traced(inputs: bool, specs: impl IntoIterator<Item = Spec>) -> Trace<Cursor<Vec<u8>>> {
     let recorder = Arc::new(TraceRecorder::new(Vec::new(), Default::default(), inputs).unwrap());
-    let recorded = Recorded::new(host(Choice::Cpu), recorder.clone());
+    let recorded = Recorded::new(cpu(), recorder.clone());
     let mut made = 0;
     for spec in specs {
-        let calls = (call_on(&recorded, &spec).unwrap(), call_on(&host(Choice::Reference), &spec).unwrap());
+        let calls = (call_on(&recorded, &spec).unwrap(), call_on(&reference(), &spec).unwrap());
         let problem = Problem::new(calls.0, calls.1, spec).unwrap();
         problem.load().unwrap().prepare(&mut |call| call.run()).unwrap();
         made += 1;
@@ -161,7 +165,7 @@ fn replays(inputs: bool, specs: impl IntoIterator<Item = Spec>) {
     let mut trace = traced(inputs, specs);
     for call in &trace.calls {
         let recording = Recording::new(call, usize::MAX, |number| trace.blocks.read(number)).unwrap();
-        let problem = host(Choice::Cpu).recorded(&recording).unwrap_or_else(|e| panic!("{}: {e}", call.op));
+        let problem = cpu().recorded(&recording).unwrap_or_else(|e| panic!("{}: {e}", call.op));
         for limit in [f64::INFINITY, 1.0] {
             let found = problem.load().unwrap().check(limit).unwrap_or_else(|e| panic!("{}: {e}", call.op));
             assert_eq!(found.mismatch, None, "{} {}", call.op, recording.label());
@@ -214,7 +218,7 @@ fn a_wrong_result_of_a_recorded_call_is_found() {
     let mut trace = Trace::read(Cursor::new(recorder.finish().unwrap().0)).unwrap();
     let recording = Recording::new(&trace.calls[0], 1024, |number| trace.blocks.read(number)).unwrap();
     let wrong = bind(Wrong(Cpu::new()), erase(Unary::<f32>::of(UnaryFn::Exp)));
-    let reference = recording.on(&host(Choice::Reference)).unwrap();
+    let reference = recording.on(&reference()).unwrap();
     let problem = Problem::recorded(wrong, reference, &recording).unwrap();
     let message = problem.load().unwrap().check(f64::INFINITY).unwrap().mismatch.expect("a mismatch");
     assert!(message.starts_with("y[0] is -0.5, the reference has 1.6487"), "{message}");

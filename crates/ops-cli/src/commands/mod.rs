@@ -31,7 +31,10 @@ pub(crate) fn run(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, Failure> {
         Command::Warm(args) => warm::run(common, args, out),
         Command::Quantize(args) => quantize::run(common, args, out),
         Command::Trace(args) => trace::run(common, args, out),
-        Command::Test(args) => test::run(|| backend(Purpose::Compute), common, args, out),
+        Command::Test(args) => {
+            let purpose = if args.rows { Purpose::ComputeRows } else { Purpose::Compute };
+            test::run(|| backend(purpose), common, args, out)
+        }
         Command::Bench(args) => bench::run(&*backend(Purpose::Compute)?, common, args, out),
         Command::Replay(args) => replay::run(&*backend(Purpose::Compute)?, common, args, out),
         Command::Support(args) => support::run(&*backend(Purpose::Explain(None))?, common, args, out),

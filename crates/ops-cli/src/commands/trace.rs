@@ -5,7 +5,7 @@ use crate::exit::{Failure, Outcome};
 use crate::output::{Progress, json_line};
 use ops_core::combine::Recorded;
 use ops_core::model::Transformer;
-use ops_core::{Float, bf16, f16};
+use ops_core::{Determinism, Float, bf16, f16};
 use ops_gguf::{AtomicFile, Gguf};
 use ops_models::Decoder;
 use ops_test::trace::{TraceRecorder, Written};
@@ -44,7 +44,8 @@ pub(super) fn run(common: Common, args: &TraceArgs, out: &mut dyn Write) -> Resu
     let unwritten = |error| Failure::Write(args.out.display().to_string(), error);
     let recorder = TraceRecorder::new(file, about(&gguf, args, &prompt), args.inputs).map_err(unwritten)?;
     let recorder = Arc::new(recorder);
-    let backend = Recorded::new(EitherHost::of(common.backend), recorder.clone());
+    let host = EitherHost::of(common.backend, Determinism::Run).map_err(Failure::Op)?;
+    let backend = Recorded::new(host, recorder.clone());
     let mut progress = Progress::new(common.progress);
     let steps = match args.dtype {
         Activations::F32 => decode::<f32, _>(&backend, &gguf, &prompt, args.tokens, &mut progress),

@@ -53,7 +53,8 @@ pub(super) fn run(
         }
     };
     let mut results = Results::new(common.json, args.op.as_deref(), chosen);
-    let units = args.op.as_deref().is_none_or(|op| op == MATRIX_UNITS || MATRIX_OPS.contains(&op));
+    let units =
+        !args.rows && args.op.as_deref().is_none_or(|op| op == MATRIX_UNITS || MATRIX_OPS.contains(&op));
     if units {
         document.running = Some(MATRIX_UNITS);
         document.save(report)?;
@@ -97,7 +98,11 @@ fn run_suite(
         document.running = Some(entry.name);
         document.save(args.report.as_deref())?;
         let start = Instant::now();
-        document.add(&engine.suite(&Filter::op(entry.name), &mut |case| progress.detail(case)));
+        let filter = Filter::op(entry.name);
+        document.add(&match args.rows {
+            true => engine.rows(&filter),
+            false => engine.suite(&filter, &mut |case| progress.detail(case)),
+        });
         document.timings.push(Timing { op: entry.name, seconds: start.elapsed().as_secs_f64() });
         progress.clear();
         each(document)?;
