@@ -53,7 +53,7 @@ if [ -n "${STEPS=16 2048}" ]; then
     for type in f16 ${QUANTIZED=}; do
         for prompt in $STEPS; do
             for level in run batch; do
-                echo "== a llama of 1.2 billion weights in $type after $prompt tokens, determinism $level"
+                echo "== a llama of 1.1 billion weights in $type after $prompt tokens, determinism $level"
                 timeout 100 "$kit/replay" --backend rocm --model "$kit/$type.gguf" --determinism "$level" \
                     --prompt "$prompt" --tokens 64 2>&1 | tee -a "$logs/steps.txt" || echo "no result"
             done
