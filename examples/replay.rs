@@ -1,9 +1,9 @@
 //! Decodes with one step, recorded once and replayed, and with steps that the host prepares:
 //! `cargo run --release --example replay -- --backend rocm`.
-use clap::{Parser, ValueEnum};
+use clap::{Parser, ValueEnum, value_parser};
 use rocm_ops::gguf::Gguf;
 use rocm_ops::model::Sequence;
-use rocm_ops::models::{self, Continuation, Continues, Decoder, Pages};
+use rocm_ops::models::{self, Config, Continuation, Continues, Decoder, Pages};
 use rocm_ops::ops::*;
 use rocm_ops::{Cpu, Determinism, f16};
 use std::path::PathBuf;
@@ -12,12 +12,12 @@ use std::time::{Duration, Instant};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
-/// Decode greedily in two ways, compare the tokens, and time a step.
+/// Decode greedily twice, compare the tokens, and time a step.
 ///
-/// First the host prepares each step. Then one step is recorded, and replayed for each token. Where the backend cannot record it, the
-/// second way makes the calls anew each time, and the reason is printed. A step cannot take less time than memory needs for
-/// its bytes: the weights of the model's products, and the keys and values before the token. The last line compares with a
-/// copy that moves as many bytes. Activations are in f16.
+/// The first time, the host prepares each step. The second time, one step is recorded and replayed for every token; if the
+/// backend cannot record it, its calls are made each time, and the reason is printed. A step must at least read the weights
+/// of its products and the keys and values so far, so its time is compared with that of a copy that moves as many bytes.
+/// Activations are in f16.
 #[derive(Parser)]
 #[command(after_help = EXAMPLES)]
 struct Args {
@@ -29,14 +29,14 @@ struct Args {
     #[arg(long, value_enum, default_value_t = On::Cpu)]
     backend: On,
     /// Tokens of the prompt; their ids are drawn from a fixed sequence
-    #[arg(long, value_name = "N", default_value_t = 16)]
-    prompt: usize,
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = value_parser!(u32).range(1..))]
+    prompt: u32,
     /// What is promised about bits: run, or batch
     #[arg(long, value_name = "LEVEL", default_value_t = Determinism::Run)]
     determinism: Determinism,
     /// Tokens to decode, in each of the two ways
-    #[arg(long, value_name = "N", default_value_t = 64)]
-    tokens: usize,
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = value_parser!(u32).range(1..))]
+    tokens: u32,
 }
 
 const EXAMPLES: &str = "\
@@ -77,16 +77,22 @@ fn run(args: &Args) -> Result<bool> {
 /// Whether both ways draw the same tokens.
 fn compare<B: Continues<f16>>(b: &B, args: &Args) -> Result<bool> {
     let gguf = models::open(&args.model)?;
-    let context = args.prompt.saturating_add(args.tokens);
+    let (prompt, tokens) = (args.prompt as usize, args.tokens as usize);
+    let (context, trained) = (prompt + tokens, Config::new(gguf.metadata())?.context);
+    if context > trained {
+        return Err(
+            format!("--prompt and --tokens ask for {context} tokens; the model takes {trained}").into()
+        );
+    }
     let model = Decoder::<f16, B>::load(b, &gguf, context)?;
     // Room for both texts: the second shares the prompt's blocks with the first, and copies the last one.
     const BLOCK: usize = 16;
     let blocks = 2 * context.div_ceil(BLOCK) + 2;
     let mut pages = model.pages(b, blocks, BLOCK)?;
     let mut text = pages.blocks().sequence();
-    let prompt: Vec<u32> = (0..args.prompt).map(|i| (i * 7919 % model.vocabulary()) as u32).collect();
+    let ids: Vec<u32> = (0..prompt).map(|i| (i * 7919 % model.vocabulary().max(1)) as u32).collect();
     let mut read = |text: &mut Sequence| -> Result<_> {
-        Ok(model.sample_paged(b, &mut pages, &mut [(text, &prompt)], &[0], Sample::greedy())?)
+        Ok(model.sample_paged(b, &mut pages, &mut [(text, &ids)], &[0], Sample::greedy())?)
     };
     // Once for the kernels that are compiled on first use, then for the time.
     read(&mut text)?;
@@ -96,25 +102,26 @@ fn compare<B: Continues<f16>>(b: &B, args: &Args) -> Result<bool> {
     let prefill = begin.elapsed();
     let mut fork = text.fork(text.len());
 
-    let run = Run { b, model: &model, first, tokens: args.tokens };
+    let run = Run { b, model: &model, first, tokens };
     let (prepared, host) = run.prepared(&mut pages, &mut text)?;
-    let (continued, device) = run.continued(&mut pages, &mut fork)?;
-    let bytes = weights(&gguf) + keys(&model, context);
-    let copy = copy_time(b, bytes)?;
+    let (continued, device, recorded) = run.continued(&mut pages, &mut fork)?;
     let line = |name, time: Duration| {
         println!("{name:<24} {:>9.3} ms a token", time.as_secs_f64() * 1e3);
     };
-    line("reading the prompt", prefill / args.prompt.max(1) as u32);
-    line("prepared by the host", host);
-    line("on the backend", device);
-    line("copy of as many bytes", copy);
-    println!(
-        "a step on the backend reads {:.2} GB, at {:.0} % of the copy's rate",
-        bytes as f64 / 1e9,
-        copy.as_secs_f64() / device.as_secs_f64() * 100.0
-    );
+    line("reading the prompt", prefill / args.prompt);
+    line("step, host-prepared", host);
+    line(if recorded { "step, recorded" } else { "step, not recorded" }, device);
     let same = prepared == continued;
-    println!("{} tokens in each way, {}", args.tokens, if same { "the same" } else { "which differ" });
+    println!("{tokens} tokens each time, {}", if same { "the same" } else { "which differ" });
+    // The median step has half of the tokens before it.
+    let bytes = weights(&gguf, model.config()) + keys(model.config(), prompt + tokens / 2);
+    let copy = copy_time(b, bytes)?;
+    line("copy of as many bytes", copy);
+    let share = copy.as_secs_f64() / device.as_secs_f64() * 100.0;
+    println!(
+        "the second kind of step reads {:.2} GB, at {share:.0} % of the copy's rate",
+        bytes as f64 / 1e9
+    );
     Ok(same)
 }
 
@@ -142,19 +149,20 @@ impl<B: Continues<f16>> Run<'_, B> {
         })
     }
 
-    /// The tokens after `text`, by one recorded step, and the median time of a step.
+    /// The same by one step, and whether it is recorded.
     fn continued(
         &self,
         pages: &mut Pages<B::Space, f16>,
         text: &mut Sequence,
-    ) -> Result<(Vec<u32>, Duration)> {
+    ) -> Result<(Vec<u32>, Duration, bool)> {
         let texts = vec![(text, self.first, 0)];
         let mut more = Continuation::new(self.b, self.model, pages, texts, Sample::greedy(), self.tokens)?;
-        match more.refusal() {
-            None => println!("the step on the backend is recorded"),
-            Some(why) => println!("the step on the backend is not recorded: {why}"),
+        if let Some(why) = more.refusal() {
+            println!("the step is not recorded: {why}");
         }
-        timed(self.tokens, |_| Ok(more.next_tokens()?[0].ok_or("all logits are NaN")?))
+        let recorded = more.refusal().is_none();
+        let (tokens, time) = timed(self.tokens, |_| Ok(more.next_tokens()?[0].ok_or("all logits are NaN")?))?;
+        Ok((tokens, time, recorded))
     }
 }
 
@@ -171,17 +179,27 @@ fn timed(steps: usize, mut step: impl FnMut(i64) -> Result<u32>) -> Result<(Vec<
     Ok((tokens, times.get(steps / 2).copied().unwrap_or_default()))
 }
 
-/// Bytes of the weights that a step reads: of a table of embeddings only a row, unless the last product reads it too.
-fn weights(gguf: &Gguf) -> u64 {
+/// Bytes of the weights that a step reads: of a table of embeddings only a row, unless the last product reads it too, and of experts
+/// those that a token goes to.
+fn weights(gguf: &Gguf, config: &Config) -> u64 {
     let tied = gguf.find("output.weight").is_none();
     let read = gguf.tensors().filter(|tensor| tied || tensor.name() != "token_embd.weight");
-    read.map(|tensor| tensor.bytes().map_or(0, <[u8]>::len) as u64).sum()
+    let bytes = read.map(|tensor| {
+        let all = tensor.bytes().map_or(0, <[u8]>::len) as u64;
+        match &config.experts {
+            Some(experts) if tensor.name().contains("_exps.") => {
+                all / (experts.count as u64).max(1) * experts.used as u64
+            }
+            _ => all,
+        }
+    });
+    bytes.sum()
 }
 
-/// Bytes of the keys and values before the last token.
-fn keys<B: Continues<f16>>(model: &Decoder<f16, B>, context: usize) -> u64 {
-    let config = model.config();
-    (2 * size_of::<f16>() * config.layers * config.kv_heads * config.head_dim * context) as u64
+/// Bytes of the keys and values of this many tokens, as if every layer kept all of them.
+fn keys(config: &Config, tokens: usize) -> u64 {
+    let kinds = if config.latent.is_some() { 1 } else { 2 };
+    (kinds * size_of::<f16>() * config.layers * config.kv_heads * config.head_dim * tokens) as u64
 }
 
 /// The time of a copy that moves this many bytes, read and written together.

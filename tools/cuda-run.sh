@@ -3,7 +3,7 @@
 # engine. That machine needs the driver, libnvrtc and libcublas, but no Rust, compiler or network:
 #
 #   tools/cuda-run.sh pack FILE.tar.xz   here: builds, and packs what the other machine needs
-#   tools/cuda-run.sh run FILE.tar.xz [LOGS]   there, in the project's folder; ONLY="rows batch" runs these steps alone
+#   tools/cuda-run.sh run FILE.tar.xz [LOGS]   there, in the project's folder; set ONLY="rows batch" to run only these steps
 set -euo pipefail
 cd "$(dirname "$0")/.."
 usage() { sed -n '5,6s/^# *//p' "$0" >&2; exit 2; }
@@ -40,7 +40,7 @@ run() {
         local name=$1 limit=$2 lines=$3 begin=$SECONDS rc=0
         shift 3
         [[ " ${ONLY:-$name} " == *" $name "* ]] || return 0
-        # A function cannot be run by another program.
+        # `timeout` cannot run a function.
         if [ "$(type -t "$1")" = function ]; then "$@"; else timeout "$limit" "$@"; fi >"$logs/$name.txt" 2>&1 || rc=$?
         [ "$rc" = 0 ] || failed=1
         echo "== $name: exit $rc after $((SECONDS - begin)) s"
@@ -48,9 +48,9 @@ run() {
     }
     step info 20 8 "$kit/ops" info --backend rocm
     HIP_STANDIN_STRICT=1 step golden 150 3 "$kit/ops" replay --backend rocm tests/golden/*.safetensors
-    { grep -E ' (fail|error)( |$)' "$logs/golden.txt" || true; } | head -20
+    { grep -E ' (fail|error)( |$)' "$logs/golden.txt" 2>/dev/null || true; } | head -20
     HIP_STANDIN_STRICT=1 step suite 150 60 "$kit/ops" test --backend rocm
-    for op in matmul linear attention; do
+    for op in matmul linear attention attention_varlen attention_paged; do
         HIP_STANDIN_GFX=gfx1100 HIP_STANDIN_STRICT=1 OPS_ROCM_POLICY='*=hip' \
             step "matrix-$op" 120 4 "$kit/ops" test --backend rocm --op "$op"
     done
@@ -63,7 +63,7 @@ run() {
     HIP_STANDIN_STRICT=1 step rows 300 1 "$kit/ops" test --backend rocm --rows
     for i in $(seq 64); do echo "Chapter $i of the book of the $((i * i))"; done >"$kit/prompts.txt"
     texts() { # arguments of batch
-        "$kit/batch" --backend rocm --dtype f16 --model models/tiny-llama-kjv-f16.gguf --prompts "$kit/prompts.txt" --temperature 0 \
+        timeout 60 "$kit/batch" --backend rocm --dtype f16 --model models/tiny-llama-kjv-f16.gguf --prompts "$kit/prompts.txt" --temperature 0 \
             --determinism batch --max-tokens 24 "$@" | sort
     }
     texts_alike() {

@@ -59,4 +59,5 @@ if [ -n "${STEPS=16 2048}" ]; then
             done
         done
     done
+    rm "$kit"/*.gguf
 fi

@@ -281,7 +281,7 @@ template <u32 LANES, u32 ROWS, typename T, typename S> struct Decoder {
             weights<J, R + 1>(weight, power);
         }
     }
-    // Adds the values, weighted, of a step whose keys are visible to all rows, or hidden.
+    // Adds the values, weighted, of a step whose keys are visible to all rows, or beyond the end with values that are zeros.
     template <u32 J = 0> OPS_METHOD void weigh(const A (&power)[SCORES]) {
         if constexpr (J < KEYS) {
             A weight[ROWS];

@@ -46,7 +46,8 @@ template <typename S> struct MmaPlaces {
     OPS_METHOD void look_up(const S&, u64) const {}
     OPS_METHOD i64 offset(const Operand& rows, u64 k0, u32 key) const { return i64(k0 + key) * rows.stride[4]; }
 };
-// Those of sequences are looked up tile by tile, by a thread each, and kept in LDS: for two tiles, of which the numbers are even and odd.
+// Those of sequences are looked up tile by tile, by a thread each, and kept in LDS. There are slots for even and for odd tiles, so that the
+// places of the next tile are written while those of this one are read.
 template <> struct MmaPlaces<Sequence> {
     static constexpr bool LOOKS_UP = true;
     Sequence::Place* slots;
@@ -67,7 +68,7 @@ template <typename T, u32 DMAX> struct MmaKeys {
     template <typename S>
     OPS_METHOD void load_keys(const AttentionArgs& args, const S& of, const MmaPlaces<S>& places, u64 kv_head, u64 k0, bool packs) {
         u32 thread = opaque(thread_x()), key_of = thread / 8;
-        // There is always a first key.
+        // Lanes beyond the end read the tile's first key, which exists.
         bool live = k0 + key_of < keys_of(args, of);
         const T* k = static_cast<const T*>(args.k.data) + head_offset(args.k, of, kv_head);
         k += places.offset(args.k, k0, live ? key_of : 0);

@@ -80,8 +80,8 @@ pub(crate) fn tile_lds(t: ElementType, most: u32) -> u32 {
 /// Variants for matrix units: name, largest head size, rows per block. For the largest heads, two waves share a row.
 const MMA_VARIANTS: [(&str, u64, u64); 3] = [("mma64", 64, 128), ("mma128", 128, 128), ("mma256", 256, 64)];
 
-/// Declares the kernels for matrix units: these variants of a function, each a part of the family. `places` are bytes of LDS for what
-/// is looked up of keys.
+/// Declares the kernels for matrix units: these variants of a function, each a part of the family. `places` are the bytes of LDS for
+/// where keys are.
 pub(crate) fn declare_mma<A: Arguments>(
     table: &mut Table,
     function: &'static str,
@@ -97,7 +97,7 @@ pub(crate) fn declare_mma<A: Arguments>(
     }
 }
 
-/// That one of these variants for matrix units which takes heads of a width in a type, on a device that has them.
+/// The variant for heads of this width and this type; none if there is none, or the device has no matrix units.
 pub(crate) fn on_matrix<'v>(
     variants: &'v [(&'static str, u64, u64)],
     t: ElementType,

@@ -56,6 +56,7 @@ const MMA_VARIANTS: [(&str, u64, u64); 3] =
     [("ragged_mma64", 64, 128), ("ragged_mma128", 128, 128), ("ragged_mma256", 256, 64)];
 
 pub(crate) fn declare(table: &mut Table) {
+    // Two tiles of `MMA_KEYS` places of 8 bytes: `places` in the source.
     attention::declare_mma::<RaggedArgs>(table, "ragged_mma", MMA_VARIANTS, 2 * 32 * 8);
     let mut tiled = table.of::<RaggedArgs>(Family::Attention, BLOCK);
     for t in ElementType::FLOATS {

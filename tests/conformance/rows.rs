@@ -8,7 +8,7 @@ const MOST: usize = 1 << 10;
 
 fn passes<B: SuiteBackend>(backend: &B) {
     let filter = Filter { one_type_in: crate::one_type_in(), ..Filter::all() };
-    let rows = run_rows(backend, &Reference::new(), &filter, MOST);
+    let rows = run_rows(backend, &Reference::new(), &filter, MOST, &mut |_| {});
     let without: Vec<_> = ops_test::op_names().filter(|op| !rows.compared.contains_key(*op)).collect();
     println!("calls compared: {:?}\nno rows: {without:?}", rows.compared);
     let failures: Vec<String> = rows
@@ -39,7 +39,7 @@ fn rows_are_their_own_on_the_cpu() {
 #[test]
 fn rows_are_not_their_own_without_the_level() {
     for op in ["linear", "qlinear"] {
-        let rows = run_rows(&Cpu::new(), &Reference::new(), &Filter::op(op), 1 << 13);
+        let rows = run_rows(&Cpu::new(), &Reference::new(), &Filter::op(op), 1 << 13, &mut |_| {});
         assert!(rows.report.failures().count() > 0, "{op}");
     }
 }

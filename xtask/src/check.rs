@@ -80,6 +80,8 @@ const STEPS: &[Step] = &[
             "batch",
             "--example",
             "embed",
+            "--example",
+            "replay",
         ],
     ),
     step("example quickstart", &["cargo", "run", "--release", "--example", "quickstart"]),
@@ -126,6 +128,7 @@ const STEPS: &[Step] = &[
             "Hello world",
         ],
     ),
+    step("example replay", &["cargo", "run", "--release", "--example", "replay"]),
     // The documentation promises a bound on the overhead of a call.
     step("overhead", &["tools/overhead.sh", "--check"]),
     step("launch", &["tools/launch.sh", "--check"]),

@@ -111,8 +111,9 @@ standard error before it runs, so that the last one is known if the process dies
 Every op runs on many shapes, strided views, all element types, and odd values. `unsupported` is what
 the backend declines to run; it is no failure. Exit status 1 if anything failed.
 
---rows asks the backend for the determinism `batch`. It runs the small cases, and each of them again with fewer
-rows, which must have the same bits; a case that is too large for that is `unsupported`.";
+--rows asks the backend for the determinism `batch`. It runs each small case, then again with fewer of its rows,
+which must have the same bits as before. The line before the last counts these calls. Larger cases are
+`unsupported`; a case of one row runs once.";
 
 #[derive(Debug, Args)]
 pub(crate) struct TestArgs {
@@ -158,8 +159,8 @@ pub(crate) struct BenchArgs {
     /// Only these ops
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) op: Vec<String>,
-    /// Only these element types; OPERAND=TYPE for an operand of another type (default: f32, and f16, bf16 and blocks where models
-    /// use them)
+    /// Only these element types (default: f32, and f16, bf16 and blocks where models use them). With one type and --op,
+    /// OPERAND=TYPE gives an operand another
     #[arg(long, value_name = "[OPERAND=]TYPE", value_delimiter = ',')]
     pub(crate) dtype: Vec<String>,
     /// Bytes of a tensor, 1K to 256M say; of a matrix for products, of the keys for attention (default: 64K,4M,64M,

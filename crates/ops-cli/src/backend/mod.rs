@@ -9,7 +9,7 @@ use observed::Observed;
 use ops_core::{Backend, Determinism};
 use ops_rocm::MatrixCheck;
 use ops_test::golden::{CaseResult, Golden};
-use ops_test::suite::{self, Filter, Report};
+use ops_test::suite::{self, Filter, Report, Rows};
 use ops_test::{CallError, SuiteBackend};
 use std::time::Duration;
 
@@ -31,8 +31,9 @@ pub(crate) trait Engine {
     fn replay(&self, case: &Golden) -> CaseResult;
     /// Runs the cases of the suite that the filter selects. `before` is called with each case's name before it runs.
     fn suite(&self, filter: &Filter, before: &mut dyn FnMut(&str)) -> Report;
-    /// Runs the small ones of these cases, each again with fewer rows, which must have the same bits.
-    fn rows(&self, filter: &Filter) -> Report;
+    /// Runs the small ones of these cases, each again with fewer rows, which must have the same bits. `before` is as for
+    /// [`suite`](Engine::suite).
+    fn rows(&self, filter: &Filter, before: &mut dyn FnMut(&str)) -> Rows;
     /// A problem on this backend.
     ///
     /// # Errors
@@ -92,10 +93,10 @@ where
     fn suite(&self, filter: &Filter, before: &mut dyn FnMut(&str)) -> Report {
         suite::run_observed(self, filter, before)
     }
-    fn rows(&self, filter: &Filter) -> Report {
+    fn rows(&self, filter: &Filter, before: &mut dyn FnMut(&str)) -> Rows {
         // So that the many calls that a case makes with fewer rows take no longer than the suite.
         const LARGEST: usize = 1 << 11;
-        suite::run_rows(self, &reference(), filter, LARGEST).report
+        suite::run_rows(self, &reference(), filter, LARGEST, before)
     }
     fn problem(&self, spec: Spec) -> Result<Problem, Failure> {
         let (call, reference) = (call_on(self, &spec)?, call_on(&reference(), &spec)?);

@@ -73,6 +73,9 @@ fn plan(args: &BenchArgs) -> Result<Vec<Case>, Failure> {
     };
     // Types of operands belong to one type that the op runs in.
     let of_operands = args.dtype.iter().any(|text| text.contains('='));
+    if of_operands && args.op.is_empty() {
+        return Err(Failure::Usage("types of operands want --op".into()));
+    }
     let dtypes = match &args.dtype[..] {
         _ if of_operands => Vec::new(),
         names => names.iter().map(|name| parse_dtype(name)).collect::<Result<_, _>>()?,

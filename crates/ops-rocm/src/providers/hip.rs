@@ -134,16 +134,13 @@ pub(crate) fn units(target: &Target, instance: &Instance) -> Option<String> {
     }
     let types = match instance.op {
         "matmul" => "matrix units take f16 and bf16, each with itself or with f32 on the left",
-        "attention" if instance.variant.starts_with("ragged") => {
-            "matrix units take batch entries of one length"
-        }
-        "attention" => "matrix units take f16 and bf16",
+        "attention" => "matrix units take f16 and bf16, and heads of up to 256",
         "qlinear" => "matrix units take x of f16, bf16 or f32",
         _ => return None,
     };
     let why = if let Some(why) = no_matrix(target) {
         why
-    } else if matmul::is_of_few_rows(instance) {
+    } else if matmul::is_of_few_rows(instance) || instance.family == Family::AttentionDecode {
         "memory is the limit with so few rows".into()
     } else if instance.types == [ElementType::F32, ElementType::F16] {
         "these matrix units read subnormal halves as zero".into()

@@ -14,7 +14,7 @@ fn rows(types: &[DType]) {
     for dtype in types {
         let op = std::env::var("OPS_TEST_OP").ok();
         let filter = Filter { op, dtype: Some(*dtype), ..Filter::all() };
-        let rows = run_rows(&rocm, &Reference::new(), &filter, MOST);
+        let rows = run_rows(&rocm, &Reference::new(), &filter, MOST, &mut |_| {});
         println!("{dtype}: {:?}", rows.compared);
         let failures: Vec<String> = rows
             .report

@@ -25,15 +25,17 @@ pub struct Rows {
 }
 
 /// Runs the cases of the suite with at most `most` elements in each operand, and each again with fewer rows along any axis of its
-/// outputs but the last. Rows must have the same bits. `oracle` must compute each row by itself.
+/// outputs but the last. Rows must have the same bits. `oracle` must compute each row by itself. `before` is called with each case's
+/// name before it runs.
 pub fn run_rows<B: SuiteBackend, O: SuiteBackend>(
     backend: &B,
     oracle: &O,
     filter: &Filter,
     most: usize,
+    before: &mut dyn FnMut(&str),
 ) -> Rows {
     let cut = Cut { backend, oracle, most, compared: Mutex::default() };
-    let report = run_on(&cut, filter, &mut |_| {});
+    let report = run_on(&cut, filter, before);
     Rows { report, compared: cut.compared.into_inner().unwrap_or_else(PoisonError::into_inner) }
 }
 

@@ -29,6 +29,9 @@ pub(super) struct Document {
     pub(super) running: Option<&'static str>,
     /// Whether all requested ops have run.
     pub(super) complete: bool,
+    /// With `--rows`, calls whose rows were computed again in a smaller call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) compared: Option<usize>,
     pub(super) total: Cell,
     pub(super) ops: Vec<Row>,
     pub(super) failures: Vec<Case>,
@@ -91,6 +94,7 @@ impl Document {
             error: None,
             running: None,
             complete: false,
+            compared: None,
             total: Cell::default(),
             ops: Vec::new(),
             failures: Vec::new(),

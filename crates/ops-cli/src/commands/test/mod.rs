@@ -18,7 +18,8 @@ mod results;
 const MATRIX_UNITS: &str = "matrix_units";
 
 /// Ops that use matrix instructions, so their test checks these too.
-const MATRIX_OPS: [&str; 6] = ["matmul", "linear", "attention", "qlinear", "conv1d", "conv2d"];
+const MATRIX_OPS: [&str; 8] =
+    ["matmul", "linear", "attention", "attention_varlen", "attention_paged", "qlinear", "conv1d", "conv2d"];
 
 /// Runs the suite. The backend is opened here, because a report is wanted most when its device cannot be opened.
 pub(super) fn run(
@@ -29,6 +30,9 @@ pub(super) fn run(
 ) -> Result<Outcome, Failure> {
     // Find a wrong name or an unwritable report before the long run.
     let chosen = match args.op.as_deref() {
+        Some(MATRIX_UNITS) if args.rows => {
+            return Err(Failure::Usage(format!("{MATRIX_UNITS} is no op, so there are no --rows of it")));
+        }
         Some(MATRIX_UNITS) => &[],
         Some(name) => std::slice::from_ref(find_op(name)?),
         None => entries(),
@@ -99,10 +103,14 @@ fn run_suite(
         document.save(args.report.as_deref())?;
         let start = Instant::now();
         let filter = Filter::op(entry.name);
-        document.add(&match args.rows {
-            true => engine.rows(&filter),
-            false => engine.suite(&filter, &mut |case| progress.detail(case)),
-        });
+        let mut before = |case: &str| progress.detail(case);
+        if args.rows {
+            let rows = engine.rows(&filter, &mut before);
+            document.add(&rows.report);
+            *document.compared.get_or_insert(0) += rows.compared.values().sum::<usize>();
+        } else {
+            document.add(&engine.suite(&filter, &mut before));
+        }
         document.timings.push(Timing { op: entry.name, seconds: start.elapsed().as_secs_f64() });
         progress.clear();
         each(document)?;

@@ -74,6 +74,9 @@ impl Results {
         if !document.ops.is_empty() {
             writeln!(out, "\nEach cell: passed, failed!, unsupported?")?;
         }
+        if let Some(compared) = document.compared {
+            writeln!(out, "{compared} calls with fewer rows were compared")?;
+        }
         Ok(writeln!(out, "{pass} pass, {fail} fail, {unsupported} unsupported")?)
     }
 }
