@@ -3,7 +3,7 @@ use crate::Result;
 use clap::ValueEnum;
 use rocm_ops::combine::{OpTime, Timed};
 use rocm_ops::model::Transformer;
-use rocm_ops::{Checked, Cpu, Determinism, Float, Reference, bf16, f16};
+use rocm_ops::{Checked, Cpu, Determinism, EitherHost, Float, Reference, bf16, f16};
 
 #[path = "stats.rs"]
 mod stats;
@@ -49,26 +49,24 @@ pub(crate) fn run<J: Job>(
     determinism: Determinism,
     stats: bool,
 ) -> Result<J::Output> {
-    let cpu = || Cpu::builder().determinism(determinism).build();
-    let nothing: &Prepare<'_> = &|_| Ok(());
     match on {
-        On::Cpu => {
-            let cpu = Timed::new(cpu()?).on(stats);
+        // One type for all three, so that everything below is compiled once for them.
+        On::Cpu | On::Checked | On::Reference => {
+            let (name, host) = match on {
+                On::Reference => ("reference", EitherHost::Reference),
+                _ => ("cpu", EitherHost::Cpu(Cpu::builder().determinism(determinism).build()?)),
+            };
+            let checks = matches!(on, On::Checked);
+            let cpu = Checked::new(Timed::new(host).on(stats && !checks), Reference::new()).on(checks);
             let prepare: &Prepare<'_> = &|_| {
-                cpu.clear();
+                cpu.primary().clear();
                 Ok(())
             };
-            let output = with_type(job, dtype, "cpu", &cpu, prepare)?;
-            print(stats, &cpu.times(), Vec::new);
-            Ok(output)
-        }
-        On::Reference => with_type(job, dtype, "reference", &Reference::new(), nothing),
-        On::Checked => {
-            let checked = Checked::new(cpu()?, Reference::new());
-            let output = with_type(job, dtype, "checked", &checked, nothing)?;
-            if stats {
-                eprintln!("{} calls agree with the reference", checked.calls());
+            let output = with_type(job, dtype, if checks { "checked" } else { name }, &cpu, prepare)?;
+            if stats && checks {
+                eprintln!("{} calls agree with the reference", cpu.calls());
             }
+            print(stats && !checks, &cpu.primary().times(), Vec::new);
             Ok(output)
         }
         #[cfg(feature = "rocm")]

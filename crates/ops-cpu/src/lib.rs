@@ -19,9 +19,11 @@
 //! ```
 
 mod cpu;
+mod either;
 mod host;
 mod reference;
 
 pub use cpu::{Cpu, CpuBuilder};
+pub use either::EitherHost;
 pub use host::{Host, HostBuffer, Kernel};
 pub use reference::Reference;

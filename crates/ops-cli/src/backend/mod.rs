@@ -7,6 +7,7 @@ use crate::problem::{Problem, Recording, call_on};
 use gpu_ceilings::GpuCeilings;
 use observed::Observed;
 use ops_core::{Backend, Determinism};
+use ops_cpu::EitherHost;
 use ops_rocm::MatrixCheck;
 use ops_test::golden::{CaseResult, Golden};
 use ops_test::suite::{self, Filter, Report, Rows};
@@ -20,7 +21,7 @@ mod rocm;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use host::EitherHost;
+pub(crate) use host::either_host;
 use rocm::Gpu;
 
 /// What the commands need of a backend, without its type.
@@ -147,7 +148,7 @@ impl Purpose<'_> {
 pub(crate) fn open(choice: Choice, purpose: Purpose<'_>) -> Result<Box<dyn Engine>, Failure> {
     match choice {
         Choice::Cpu | Choice::Reference => {
-            let host = EitherHost::of(choice, purpose.determinism()).map_err(Failure::Op)?;
+            let host = either_host(choice, purpose.determinism()).map_err(Failure::Op)?;
             Ok(Box::new(Observed::new(host)))
         }
         Choice::Rocm => Ok(Box::new(Observed::new(Gpu::open(purpose)?))),

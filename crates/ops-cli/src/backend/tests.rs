@@ -1,12 +1,12 @@
 //! Problems on the backends in host memory.
 use super::observed::Observed;
-use super::{EitherHost, Engine, HostBackend, reference};
+use super::{Engine, HostBackend, reference};
 use crate::catalogue::{Cost, Fixed, Spec, Types, entries, find};
 use crate::problem::{Candidate, Explain, Problem, Recording, bind, call_on};
 use ops_core::combine::{Recorded, Wrapper};
 use ops_core::ops::{ActivationOps, Unary, UnaryFn, unary};
 use ops_core::{Backend, Call, Execute, Operands, Reason, Result};
-use ops_cpu::{Cpu, Host};
+use ops_cpu::{Cpu, EitherHost, Host};
 use ops_test::erased::erase;
 use ops_test::trace::{Trace, TraceRecorder};
 use std::collections::BTreeMap;

@@ -26,6 +26,7 @@ pub enum OnMismatch {
 pub struct Checked<P, R> {
     primary: P,
     reference: R,
+    on: bool,
     on_mismatch: OnMismatch,
     every: u64,
     calls: Arc<AtomicU64>,
@@ -38,11 +39,17 @@ impl<P, R> Checked<P, R> {
         Checked {
             primary,
             reference,
+            on: true,
             on_mismatch: OnMismatch::Fail,
             every: 1,
             calls: Arc::default(),
             mismatches: Arc::default(),
         }
+    }
+    /// Sets whether to check or count anything. Off, a call costs no more than on the backend under test, and the other need not
+    /// support it.
+    pub fn on(self, on: bool) -> Self {
+        Checked { on, ..self }
     }
     /// Sets what happens on a mismatch.
     pub fn on_mismatch(self, on_mismatch: OnMismatch) -> Self {
@@ -71,7 +78,7 @@ impl<P, R> Checked<P, R> {
     }
     /// Counts a call and returns whether to check it.
     pub(crate) fn next_is_checked(&self) -> bool {
-        self.calls.fetch_add(1, Ordering::Relaxed).is_multiple_of(self.every)
+        self.on && self.calls.fetch_add(1, Ordering::Relaxed).is_multiple_of(self.every)
     }
 
     fn report(&self, mismatch: Error) -> Result<()> {
@@ -120,6 +127,9 @@ impl<P: Backend, R: Backend> Wrapper for Checked<P, R> {
 impl<O: Op, P: Execute<O>, R: Execute<O>> Execute<O> for Checked<P, R> {
     fn support(&self, op: &O, on: &dyn Operands) -> Result<(), Reason> {
         self.primary.support(op, on)?;
+        if !self.on {
+            return Ok(());
+        }
         self.reference.support(op, &Unpacked(on))
     }
 
