@@ -104,6 +104,9 @@ fn one_call_in_n_can_be_checked() {
     // A clone shares the counter with the original; 0 means every call.
     assert!(neg(&third.clone(), &x).is_ok());
     assert_eq!(third.calls(), 8);
+    let off = Checked::new(wrong(), Cpu::new()).on(false);
+    assert!((0..3).all(|_| neg(&off, &x).is_ok()), "nothing is checked");
+    assert_eq!(off.calls(), 0);
     let every = Checked::new(wrong(), Cpu::new()).every(0);
     assert!((0..3).all(|_| neg(&every, &x).is_err()));
 }

@@ -4,6 +4,7 @@ use crate::catalogue::Spec;
 use crate::ceilings::{Ceilings, HostCeilings};
 use crate::exit::Failure;
 use crate::problem::{Problem, Recording, call_on};
+use either_host::either_host;
 use gpu_ceilings::GpuCeilings;
 use observed::Observed;
 use ops_core::{Backend, Determinism};
@@ -14,14 +15,13 @@ use ops_test::suite::{self, Filter, Report, Rows};
 use ops_test::{CallError, SuiteBackend};
 use std::time::Duration;
 
+mod either_host;
 mod gpu_ceilings;
-mod host;
 mod observed;
 mod rocm;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use host::either_host;
 use rocm::Gpu;
 
 /// What the commands need of a backend, without its type.
@@ -75,6 +75,15 @@ impl Machine for EitherHost {
 
 /// A backend in host memory, as the commands use it.
 pub(crate) type HostBackend = Observed<EitherHost>;
+
+/// The reference or, for any other choice, the CPU backend with this much promised about bits. It packs no weight, and runs every fused
+/// op as one call: calls are those that a program makes.
+///
+/// # Errors
+/// Those of [`CpuBuilder::build`](ops_cpu::CpuBuilder::build).
+pub(crate) fn host(choice: Choice, determinism: Determinism) -> ops_core::Result<HostBackend> {
+    either_host(choice, determinism).map(Observed::new)
+}
 
 /// The oracle.
 pub(crate) fn reference() -> HostBackend {
@@ -148,8 +157,7 @@ impl Purpose<'_> {
 pub(crate) fn open(choice: Choice, purpose: Purpose<'_>) -> Result<Box<dyn Engine>, Failure> {
     match choice {
         Choice::Cpu | Choice::Reference => {
-            let host = either_host(choice, purpose.determinism()).map_err(Failure::Op)?;
-            Ok(Box::new(Observed::new(host)))
+            Ok(Box::new(host(choice, purpose.determinism()).map_err(Failure::Op)?))
         }
         Choice::Rocm => Ok(Box::new(Observed::new(Gpu::open(purpose)?))),
     }

@@ -1,6 +1,6 @@
 //! `ops trace`: records the op calls of a model's run.
 use crate::args::{Activations, Choice, Common, TraceArgs};
-use crate::backend::either_host;
+use crate::backend::host;
 use crate::exit::{Failure, Outcome};
 use crate::output::{Progress, json_line};
 use ops_core::combine::Recorded;
@@ -44,7 +44,7 @@ pub(super) fn run(common: Common, args: &TraceArgs, out: &mut dyn Write) -> Resu
     let unwritten = |error| Failure::Write(args.out.display().to_string(), error);
     let recorder = TraceRecorder::new(file, about(&gguf, args, &prompt), args.inputs).map_err(unwritten)?;
     let recorder = Arc::new(recorder);
-    let host = either_host(common.backend, Determinism::Run).map_err(Failure::Op)?;
+    let host = host(common.backend, Determinism::Run).map_err(Failure::Op)?;
     let backend = Recorded::new(host, recorder.clone());
     let mut progress = Progress::new(common.progress);
     let steps = match args.dtype {

@@ -26,6 +26,23 @@ fn an_op_passes_and_is_reported() {
     assert!(report["timings"][0]["seconds"].as_f64().unwrap() > 0.0);
 }
 
+/// Rows keep their bits on the CPU, and the report says how many calls were compared.
+#[test]
+fn rows_are_compared_with_smaller_calls() {
+    let path = scratch("rows.json");
+    let run = ops(&["test", "--rows", "--op", "linear", "--report", path.to_str().unwrap()]);
+    assert_eq!(run.code, 0, "{}", run.stdout);
+    let report: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let compared = report["compared"].as_u64().unwrap();
+    assert!(compared > 100, "{compared} calls");
+    assert!(
+        run.stdout.contains(&format!("{compared} calls with fewer rows were compared")),
+        "{}",
+        run.stdout
+    );
+    assert!(ops(&["test", "--rows", "--op", "matrix_units"]).refused().contains("is no op"));
+}
+
 #[test]
 fn json_is_an_object_a_line() {
     let lines = ops(&["test", "--op", "neg", "--backend", "reference", "--json"]).json();

@@ -1,4 +1,4 @@
-//! The two backends in host memory, as one type.
+//! The two backends in host memory.
 use super::observed::Candidates;
 use crate::args::Choice;
 use crate::problem::Candidate;
@@ -9,7 +9,7 @@ use ops_cpu::{Cpu, EitherHost};
 ///
 /// # Errors
 /// Those of [`CpuBuilder::build`](ops_cpu::CpuBuilder::build).
-pub(crate) fn either_host(choice: Choice, determinism: Determinism) -> Result<EitherHost> {
+pub(super) fn either_host(choice: Choice, determinism: Determinism) -> Result<EitherHost> {
     match choice {
         Choice::Reference => Ok(EitherHost::Reference),
         _ => Cpu::builder().determinism(determinism).build().map(EitherHost::Cpu),
