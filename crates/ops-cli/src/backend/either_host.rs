@@ -5,7 +5,7 @@ use crate::problem::Candidate;
 use ops_core::{Backend, Determinism, Execute, Op, Operands, Result};
 use ops_cpu::{Cpu, EitherHost};
 
-/// [`Reference`](ops_cpu::Reference) if it was chosen, else a [`Cpu`] that promises this much about bits. [`Reference`] computes each row by itself.
+/// The reference, which computes each row by itself, if it was chosen; else a [`Cpu`] that promises this much about bits.
 ///
 /// # Errors
 /// Those of [`CpuBuilder::build`](ops_cpu::CpuBuilder::build).
