@@ -52,9 +52,11 @@ pub(crate) fn run<J: Job>(
     match on {
         // One type for all three, so that everything below is compiled once for them.
         On::Cpu | On::Checked | On::Reference => {
+            let cpu = || Cpu::builder().determinism(determinism).build().map(EitherHost::Cpu);
             let (name, host) = match on {
                 On::Reference => ("reference", EitherHost::Reference),
-                _ => ("cpu", EitherHost::Cpu(Cpu::builder().determinism(determinism).build()?)),
+                On::Checked => ("checked", cpu()?),
+                _ => ("cpu", cpu()?),
             };
             let checks = matches!(on, On::Checked);
             let cpu = Checked::new(Timed::new(host).on(stats && !checks), Reference::new()).on(checks);
@@ -62,7 +64,7 @@ pub(crate) fn run<J: Job>(
                 cpu.primary().clear();
                 Ok(())
             };
-            let output = with_type(job, dtype, if checks { "checked" } else { name }, &cpu, prepare)?;
+            let output = with_type(job, dtype, name, &cpu, prepare)?;
             if stats && checks {
                 eprintln!("{} calls agree with the reference", cpu.calls());
             }

@@ -1,20 +1,8 @@
-//! The two backends in host memory.
+//! The candidates of the backends in host memory.
 use super::observed::Candidates;
-use crate::args::Choice;
 use crate::problem::Candidate;
-use ops_core::{Backend, Determinism, Execute, Op, Operands, Result};
-use ops_cpu::{Cpu, EitherHost};
-
-/// The reference, which computes each row by itself, if it was chosen; else a [`Cpu`] that promises this much about bits.
-///
-/// # Errors
-/// Those of [`CpuBuilder::build`](ops_cpu::CpuBuilder::build).
-pub(super) fn either_host(choice: Choice, determinism: Determinism) -> Result<EitherHost> {
-    match choice {
-        Choice::Reference => Ok(EitherHost::Reference),
-        _ => Cpu::builder().determinism(determinism).build().map(EitherHost::Cpu),
-    }
-}
+use ops_core::{Backend, Execute, Op, Operands};
+use ops_cpu::EitherHost;
 
 impl<O: Op> Candidates<O> for EitherHost
 where

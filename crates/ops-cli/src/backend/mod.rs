@@ -4,11 +4,10 @@ use crate::catalogue::Spec;
 use crate::ceilings::{Ceilings, HostCeilings};
 use crate::exit::Failure;
 use crate::problem::{Problem, Recording, call_on};
-use either_host::either_host;
 use gpu_ceilings::GpuCeilings;
 use observed::Observed;
 use ops_core::{Backend, Determinism};
-use ops_cpu::EitherHost;
+use ops_cpu::{Cpu, EitherHost};
 use ops_rocm::MatrixCheck;
 use ops_test::golden::{CaseResult, Golden};
 use ops_test::suite::{self, Filter, Report, Rows};
@@ -76,13 +75,17 @@ impl Machine for EitherHost {
 /// A backend in host memory, as the commands use it.
 pub(crate) type HostBackend = Observed<EitherHost>;
 
-/// The reference or, for any other choice, the CPU backend with this much promised about bits. It packs no weight, and runs every fused
-/// op as one call: calls are those that a program makes.
+/// The reference, which computes each row by itself, or, for any other choice, the CPU backend at this level of determinism. Neither
+/// packs weights, and every fused op is one call, so calls are those that a program makes.
 ///
 /// # Errors
 /// Those of [`CpuBuilder::build`](ops_cpu::CpuBuilder::build).
 pub(crate) fn host(choice: Choice, determinism: Determinism) -> ops_core::Result<HostBackend> {
-    either_host(choice, determinism).map(Observed::new)
+    let host = match choice {
+        Choice::Reference => EitherHost::Reference,
+        _ => EitherHost::Cpu(Cpu::builder().determinism(determinism).build()?),
+    };
+    Ok(Observed::new(host))
 }
 
 /// The oracle.

@@ -268,8 +268,8 @@ const ELSEWHERE: [Except; 3] = [
     },
 ];
 
-/// No result depends on which wave is first anywhere. Tests begin in the order of their names, and this one takes the longest, so
-/// that it should not be the last.
+/// No result depends on which wave is first anywhere. This is the longest test. Tests begin in the order of their names, and its name
+/// makes it one of the first, so that the others run beside it.
 #[test]
 fn any_order_of_waves_passes_the_suite() {
     let variables = [OWN_PRODUCTS, ("HIP_STANDIN_GFX", "gfx1201"), ("HIP_STANDIN_ORDER", "shuffled")];
