@@ -46,7 +46,7 @@ done
 # Our own products, because a library's are not recorded.
 if [ -n "${STEPS=16 2048}" ]; then
     export OPS_ROCM_POLICY='linear=hip;matmul=hip'
-    python3 tools/random-llama.py "$kit/f16.gguf"
+    python3 tools/random_llama.py "$kit/f16.gguf"
     for type in ${QUANTIZED=q8_0 q4_k_m}; do
         "$kit/ops" quantize "$kit/f16.gguf" "$kit/$type.gguf" --type "$type" | tail -n 1
     done

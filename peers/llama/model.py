@@ -3,12 +3,16 @@
 Codes and scales of sub-blocks are random bytes; the scales of blocks are such that a weight's deviation is about 0.02.
 """
 
+import re
 import sys
+from pathlib import Path
 
 import gguf
 import numpy as np
 
-LAYERS, WIDTH, HIDDEN, HEADS, GROUPS, WORDS = 16, 2048, 8192, 32, 8, 32000
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
+from random_llama import GROUPS, HEADS, HIDDEN, LAYERS, WIDTH, WORDS, tensors
+
 # Bytes of a block and what is not random in it: where f16 or a byte stands, and the number.
 BLOCKS = {
     "q4_0": (32, 18, {0: 0.005}),
@@ -40,12 +44,13 @@ def more_bits(layer):
     return layer < LAYERS // 8 or layer >= 7 * LAYERS // 8 or (layer - LAYERS // 8) % 3 == 2
 
 
-def kind_of(name, layer, wanted):
+def kind_of(name, wanted):
     if wanted != "q4_k_m":
         return wanted
-    if name == "output" or name in ("attn_v", "ffn_down") and more_bits(layer):
+    if name == "output.weight":
         return "q6_k"
-    return "q4_k"
+    layer = re.fullmatch(r"blk\.(\d+)\.(attn_v|ffn_down)\.weight", name)
+    return "q6_k" if layer and more_bits(int(layer[1])) else "q4_k"
 
 
 def share_of_table():
@@ -82,29 +87,16 @@ def main(path, wanted):
     writer.add_vocab_size(WORDS)
     vocabulary(writer)
 
-    def matrix(name, layer, rows, columns):
-        kind = kind_of(name, layer, wanted)
-        full = f"blk.{layer}.{name}.weight" if layer is not None else f"{name}.weight"
+    def matrix(name, rows, columns):
+        kind = kind_of(name, wanted)
         raw = blocks(random, kind, rows, columns)
-        writer.add_tensor(full, raw, raw_dtype=getattr(gguf.GGMLQuantizationType, TYPES[kind]))
+        writer.add_tensor(name, raw, raw_dtype=getattr(gguf.GGMLQuantizationType, TYPES[kind]))
 
-    matrix("token_embd", None, WORDS, WIDTH)
-    kv = WIDTH // HEADS * GROUPS
-    for layer in range(LAYERS):
-        for name, rows, columns in (
-            ("attn_q", WIDTH, WIDTH),
-            ("attn_k", kv, WIDTH),
-            ("attn_v", kv, WIDTH),
-            ("attn_output", WIDTH, WIDTH),
-            ("ffn_gate", HIDDEN, WIDTH),
-            ("ffn_up", HIDDEN, WIDTH),
-            ("ffn_down", WIDTH, HIDDEN),
-        ):
-            matrix(name, layer, rows, columns)
-        for name in ("attn_norm", "ffn_norm"):
-            writer.add_tensor(f"blk.{layer}.{name}.weight", np.ones(WIDTH, np.float32))
-    writer.add_tensor("output_norm.weight", np.ones(WIDTH, np.float32))
-    matrix("output", None, WORDS, WIDTH)
+    for name, dims in tensors(LAYERS):
+        if len(dims) == 1:
+            writer.add_tensor(name, np.ones(dims[0], np.float32))
+        else:
+            matrix(name, *dims)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

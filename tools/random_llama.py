@@ -1,4 +1,4 @@
-"""Writes a llama of a billion random weights in f16, for timing: random-llama.py OUT.gguf [LAYERS]
+"""Writes a llama of a billion random weights in f16, for timing: random_llama.py OUT.gguf [LAYERS]
 
 Needs nothing beside Python. Weights have a random sign and magnitudes from 1/64 to 1/32.
 """
@@ -7,7 +7,8 @@ import random
 import struct
 import sys
 
-WIDTH, HIDDEN, HEADS, GROUPS, WORDS = 2048, 8192, 32, 8, 32000
+# The shape of the model, which peers/llama/model.py has too.
+LAYERS, WIDTH, HIDDEN, HEADS, GROUPS, WORDS = 16, 2048, 8192, 32, 8, 32000
 U32, F32, STRING, ARRAY = 4, 6, 8, 9
 F16_TENSOR, F32_TENSOR = 1, 0
 # Of an f16's upper byte, the sign and two bits of the fraction stay; the exponent is that of 1/64.
@@ -69,7 +70,7 @@ def halves(generator, count):
     return data
 
 
-def main(path, layers=16):
+def main(path, layers=LAYERS):
     layers = int(layers)
     all_tensors, fields = list(tensors(layers)), metadata(layers)
     header = b"GGUF" + struct.pack("<IQQ", 3, len(all_tensors), len(fields)) + b"".join(fields)
