@@ -40,14 +40,14 @@ impl FewBf16 {
     ///
     /// # Errors
     /// [`Error::Length`] if the dimensions do not match or rows are not contiguous.
-    pub fn dots(self, a: Mat<'_, bf16>, b: Mat<'_, bf16>, mut c: MatMut<'_, f32>) -> Result<(), Error> {
+    pub fn dots(self, a: Mat<'_, bf16>, b: Mat<'_, bf16>, c: MatMut<'_, f32>) -> Result<(), Error> {
         same_len("columns of b", b.cols(), a.cols())?;
         same_len("rows of c", c.rows(), a.rows())?;
         same_len("columns of c", c.cols(), b.rows())?;
         contiguous(&a)?;
         contiguous(&b)?;
         #[cfg(target_arch = "x86_64")]
-        few_avx512::dots(self.0, &a, &b, &mut c);
+        few_avx512::dots(self.0, &a, &b, &mut { c });
         Ok(())
     }
 
@@ -55,14 +55,14 @@ impl FewBf16 {
     ///
     /// # Errors
     /// [`Error::Length`] if the dimensions do not match or rows are not contiguous.
-    pub fn sums(self, a: Mat<'_, bf16>, b: Mat<'_, bf16>, mut c: MatMut<'_, f32>) -> Result<(), Error> {
+    pub fn sums(self, a: Mat<'_, bf16>, b: Mat<'_, bf16>, c: MatMut<'_, f32>) -> Result<(), Error> {
         same_len("rows of b", b.rows(), a.cols())?;
         same_len("rows of c", c.rows(), a.rows())?;
         same_len("columns of c", c.cols(), b.cols())?;
         contiguous(&a)?;
         contiguous(&b)?;
         #[cfg(target_arch = "x86_64")]
-        few_avx512::sums(self.0, &a, &b, &mut c);
+        few_avx512::sums(self.0, &a, &b, &mut { c });
         Ok(())
     }
 }

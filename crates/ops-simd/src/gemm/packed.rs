@@ -110,11 +110,13 @@ impl<'m, T: Input> PackedB<'m, T> {
     }
 
     /// The instruction set that the panels are packed for.
+    #[cfg(target_arch = "x86_64")]
     pub(super) fn isa(&self) -> Isa {
         self.isa
     }
 
     /// The panels for rows p..p + k, one block of the depth, and the part `range` of `columns`.
+    #[cfg(target_arch = "x86_64")]
     pub(super) fn block(&self, p: usize, k: usize, columns: Columns, range: Range<usize>) -> &[T] {
         self.panels(p, k, columns.start + range.start, columns.start + range.end)
     }

@@ -12,7 +12,9 @@ use super::lookup_avx512::{Prepared, prepare, products};
 use super::lookup_portable;
 use crate::error::Error;
 use crate::gemm::MatMut;
-use crate::isa::{Isa, Level};
+use crate::isa::Isa;
+#[cfg(target_arch = "x86_64")]
+use crate::isa::Level;
 
 /// A format whose codes stand for levels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -13,7 +13,9 @@ use super::one_row::{Prepared, prepare};
 use super::one_row_portable;
 use crate::error::Error;
 use crate::gemm::MatMut;
-use crate::isa::{Isa, Level};
+use crate::isa::Isa;
+#[cfg(target_arch = "x86_64")]
+use crate::isa::Level;
 
 /// Weights of a super-block.
 pub const SUPER_BLOCK: usize = 256;
