@@ -15,6 +15,10 @@ pub(crate) enum Level {
     Portable,
     #[cfg(target_arch = "aarch64")]
     Neon,
+    #[cfg(target_arch = "aarch64")]
+    NeonDotProd,
+    #[cfg(target_arch = "aarch64")]
+    NeonI8mm,
     #[cfg(target_arch = "x86_64")]
     Avx2,
     #[cfg(target_arch = "x86_64")]
@@ -31,7 +35,7 @@ impl Isa {
         *BEST.get_or_init(|| {
             let all = Self::available();
             let wanted = std::env::var("OPS_SIMD").unwrap_or_default();
-            // "avx512" includes VNNI, so use the last name that starts with it.
+            // "avx512" includes VNNI and "neon" includes I8MM, so use the last name that starts with it.
             let named = all.iter().rev().find(|isa| !wanted.is_empty() && isa.name().starts_with(&wanted));
             *named.or(all.last()).unwrap_or(&Self::portable())
         })
@@ -46,7 +50,10 @@ impl Isa {
         #[cfg(target_arch = "aarch64")]
         {
             let neon = std::arch::is_aarch64_feature_detected!("neon");
-            let found = neon.then_some(Self(Level::Neon));
+            let dotprod = neon && std::arch::is_aarch64_feature_detected!("dotprod");
+            let i8mm = dotprod && std::arch::is_aarch64_feature_detected!("i8mm");
+            let found = [(neon, Level::Neon), (dotprod, Level::NeonDotProd), (i8mm, Level::NeonI8mm)];
+            let found = found.into_iter().filter(|(has, _)| *has).map(|(_, level)| Self(level));
             std::iter::once(Self::portable()).chain(found).collect()
         }
         #[cfg(target_arch = "x86_64")]
@@ -77,12 +84,16 @@ impl Isa {
         self.0
     }
 
-    /// `scalar`, `neon`, `avx2`, `avx512` or `avx512vnni`.
+    /// `scalar`, `neon`, `neondotprod`, `neoni8mm`, `avx2`, `avx512` or `avx512vnni`.
     pub fn name(self) -> &'static str {
         match self.0 {
             Level::Portable => "scalar",
             #[cfg(target_arch = "aarch64")]
             Level::Neon => "neon",
+            #[cfg(target_arch = "aarch64")]
+            Level::NeonDotProd => "neondotprod",
+            #[cfg(target_arch = "aarch64")]
+            Level::NeonI8mm => "neoni8mm",
             #[cfg(target_arch = "x86_64")]
             Level::Avx2 => "avx2",
             #[cfg(target_arch = "x86_64")]
@@ -135,7 +146,10 @@ impl Run for Native {
             Level::Portable => unreachable!("`native` gives no portable instruction set"),
             // SAFETY: only `available` creates a level other than Portable, after detecting its features.
             #[cfg(target_arch = "aarch64")]
-            Level::Neon => unsafe { crate::simd::neon::Neon::new_unchecked() }.vectorize(kernel),
+            Level::Neon | Level::NeonDotProd | Level::NeonI8mm => {
+                // SAFETY: as above.
+                unsafe { crate::simd::neon::Neon::new_unchecked() }.vectorize(kernel)
+            }
             // SAFETY: as above.
             #[cfg(target_arch = "x86_64")]
             Level::Avx2 => unsafe { crate::simd::avx2::Avx2::new_unchecked() }.vectorize(kernel),

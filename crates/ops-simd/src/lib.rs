@@ -38,7 +38,9 @@
 //! | [`Isa::name`] | requires | f32 lanes |
 //! |---|---|---:|
 //! | `scalar` | nothing: plain Rust for the target's baseline | 4 |
-//! | `neon` | NEON, which every 64-bit ARM processor has; [`quant`] uses plain Rust | 4 |
+//! | `neon` | NEON, which every 64-bit ARM processor has | 4 |
+//! | `neondotprod` | also dot products of bytes, for [`quant`] | 4 |
+//! | `neoni8mm` | also products of matrices of bytes, for [`quant`] | 4 |
 //! | `avx2` | AVX2, FMA, F16C, BMI | 8 |
 //! | `avx512` | also AVX-512 F, BW, DQ and VL | 16 |
 //! | `avx512vnni` | also VNNI, for [`quant`] | 16 |

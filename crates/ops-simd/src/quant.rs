@@ -25,6 +25,8 @@ mod lookup_portable;
 #[cfg(target_arch = "x86_64")]
 mod matvec_avx512;
 mod multiply;
+#[cfg(target_arch = "aarch64")]
+mod neon;
 mod one_row;
 #[cfg(target_arch = "x86_64")]
 mod one_row_avx2;

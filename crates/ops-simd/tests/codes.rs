@@ -130,6 +130,36 @@ fn products_match_the_exact_loops() {
     });
 }
 
+#[test]
+fn the_largest_sums_of_integers_are_exact() {
+    each_isa(|isa| {
+        for format in CodeFormat::ALL.into_iter().filter(|format| !format.rounds()) {
+            for fill in [0x00, 0x7f, 0x80, 0xff] {
+                let mut block = vec![fill; format.block().1];
+                for (at, scale) in scales_at(format).iter().zip([1.0, 0.5]) {
+                    block[*at..at + 2].copy_from_slice(&f16::from_f32(scale).to_bits().to_le_bytes());
+                }
+                match format {
+                    CodeFormat::Q8K => block[..4].copy_from_slice(&1f32.to_le_bytes()),
+                    CodeFormat::Mxfp4 => block[0] = 127,
+                    _ => {}
+                }
+                let (n, k) = (17, format.block().0);
+                let sum: f64 = values(format, &block).iter().sum();
+                for sign in [1.0, -1.0] {
+                    let x = Activations::new(isa, &vec![127.0 * sign; 3 * k], k).unwrap();
+                    let mut y = vec![f32::NAN; 3 * n];
+                    multiply_codes(isa, format, &block.repeat(n), &x, MatMut::new(&mut y, 3, n, n).unwrap())
+                        .unwrap();
+                    let want = 127.0 * f64::from(sign) * sum;
+                    let error = nmse(&wide(&y), &vec![want; 3 * n]);
+                    assert!(error <= 1e-12, "{isa} {format:?} {fill:#x}: {} for {want}", y[0]);
+                }
+            }
+        }
+    });
+}
+
 /// What the codes of `raw` stand for, in rows of `k`: the products with an identity.
 fn decoded(isa: Isa, format: CodeFormat, raw: &[u8], k: usize) -> Vec<f64> {
     let n = raw.len() / (k / format.block().0 * format.block().1);

@@ -27,6 +27,10 @@ pub struct Activations {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Offsets {
     /// −128 times the sum of the quants.
+    #[cfg_attr(
+        not(target_arch = "x86_64"),
+        allow(dead_code, reason = "only VNNI multiplies codes with an offset")
+    )]
     pub(super) wide: i32,
     /// The sum of the numbers, negative.
     pub(super) minus: f32,
@@ -61,6 +65,17 @@ impl<'a, const M: usize> Panel<'a, M> {
         let numbers = self.scales.iter().zip(self.sums).zip(self.offsets);
         let blocks = self.quants.iter().zip(numbers);
         blocks.map(|(quants, ((scales, sums), offsets))| Block { quants, scales, sums, offsets })
+    }
+
+    /// The same blocks, each of `N` of the rows: a divisor of `M`.
+    #[cfg(target_arch = "aarch64")]
+    pub(super) fn regrouped<const N: usize>(self) -> Panel<'a, N> {
+        Panel {
+            quants: self.quants.as_flattened().as_chunks().0,
+            scales: self.scales.as_flattened().as_chunks().0,
+            sums: self.sums.as_flattened().as_chunks().0,
+            offsets: self.offsets.as_flattened().as_chunks().0,
+        }
     }
 
     /// The blocks from position `first` on, which must exist.

@@ -4,12 +4,19 @@
 //! the call. A vector then holds the same four columns of sixteen rows, and all activations are multiplied by it while it is in the
 //! cache. The codes are those of the file, so nothing is rounded, except with q6_k ([`CodeFormat::rounds`]).
 
+#[cfg(target_arch = "aarch64")]
+use core::ops::Range;
+
 use super::activations::Activations;
 use super::blocks::{BLOCK, Format};
 use super::tiles::TILE_ROWS;
+#[cfg(target_arch = "aarch64")]
+use super::tiles::Tiles;
 use crate::error::{Error, same_len};
 use crate::gemm::MatMut;
-use crate::isa::{Isa, Level};
+use crate::isa::Isa;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+use crate::isa::Level;
 use crate::scratch::Scratch;
 use words::{Lanes, Words};
 
@@ -17,6 +24,10 @@ use words::{Lanes, Words};
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+#[cfg(target_arch = "aarch64")]
+mod neon;
+#[cfg(target_arch = "aarch64")]
+mod neon_unpack;
 mod plain;
 mod unpack;
 mod walk;
@@ -102,11 +113,22 @@ impl CodeFormat {
     /// The codes as which the blocks of this format are multiplied faster than they are packed into tiles and multiplied, if there are
     /// many rows of activations. The bits are the same.
     pub fn faster_than_tiles(isa: Isa, format: Format) -> Option<Self> {
-        let codes = match format {
+        match isa.level() {
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx512Vnni => Some(Self::of(format)),
+            // Tiles become codes as well.
+            #[cfg(target_arch = "aarch64")]
+            Level::Neon | Level::NeonDotProd | Level::NeonI8mm => Some(Self::of(format)),
+            _ => None,
+        }
+    }
+
+    /// The codes of the blocks of a format.
+    fn of(format: Format) -> Self {
+        match format {
             Format::Q8_0 => Self::Q8_0,
             Format::Q4_0 => Self::Q4_0,
-        };
-        (isa.name() == "avx512vnni").then_some(codes)
+        }
     }
 
     /// How the sums become sums of weights, where codes with an offset have one of 128 or not ([`words::Target::signed`]).
@@ -181,6 +203,24 @@ pub fn multiply_codes(
     Ok(())
 }
 
+/// y = x·Wᵀ for these tiles of W, as many as y has columns for.
+#[cfg(target_arch = "aarch64")]
+pub(super) fn multiply_tiles(
+    isa: Isa,
+    weights: &Tiles<'_>,
+    tiles: Range<usize>,
+    x: &Activations,
+    y: &mut MatMut<'_, f32>,
+) {
+    if x.k() == 0 {
+        return (0..y.rows()).for_each(|i| y.row_mut(i).fill(0.0));
+    }
+    let (level, format) = (isa.level(), weights.format());
+    walk::multiply(isa, CodeFormat::of(format), tiles.len(), x, y, |t, blocks, steps| {
+        neon_unpack::unpack_tile(level, format, weights.tile(tiles.start + t), blocks, steps);
+    });
+}
+
 /// Unpacks as many columns of sixteen rows as there are steps. `at` has the distance of rows, and that of the bytes that will be
 /// unpacked next.
 fn unpack_columns(isa: Isa, format: CodeFormat, rows: &[u8], at: (usize, usize), steps: &mut [Step]) {
@@ -193,6 +233,10 @@ fn unpack_columns(isa: Isa, format: CodeFormat, rows: &[u8], at: (usize, usize),
         // SAFETY: this level exists only after AVX2, FMA and F16C were detected.
         #[cfg(target_arch = "x86_64")]
         Level::Avx2 => unsafe { avx2::unpack(format, rows, at, steps) },
+        #[cfg(target_arch = "aarch64")]
+        level @ (Level::Neon | Level::NeonDotProd | Level::NeonI8mm) => {
+            neon_unpack::unpack(level, format, rows, at, steps);
+        }
         _ => plain::unpack(format, rows, at, steps),
     }
 }

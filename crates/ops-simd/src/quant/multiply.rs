@@ -4,6 +4,8 @@ use std::ops::Range;
 
 use super::activations::{Activations, Panel, panel_rows};
 use super::blocks::Format;
+#[cfg(target_arch = "aarch64")]
+use super::codes;
 use super::dot_portable;
 use super::tiles::{TILE_ROWS, Tile, Tiles};
 use crate::error::{Error, same_len};
@@ -31,6 +33,11 @@ pub fn multiply(
     same_len("x", x.k(), weights.cols())?;
     same_len("rows of y", y.rows(), x.rows())?;
     same_len("columns of y", y.cols(), columns)?;
+    #[cfg(target_arch = "aarch64")]
+    if isa.level() != Level::Portable {
+        codes::multiply_tiles(isa, weights, start..end, x, &mut y);
+        return Ok(());
+    }
     for t in start..end {
         let tile = weights.tile(t);
         let column = (t - start) * TILE_ROWS;
@@ -75,6 +82,6 @@ fn dot<const M: usize>(isa: Isa, format: Format, tile: Tile<'_>, x: Panel<'_, M>
         #[cfg(target_arch = "x86_64")]
         Level::Avx512Vnni => unsafe { super::dot_avx512::tile(format, tile, x) },
         #[cfg(target_arch = "aarch64")]
-        Level::Neon => dot_portable::tile(format, tile, x),
+        _ => dot_portable::tile(format, tile, x),
     }
 }

@@ -9,6 +9,8 @@ use crate::isa::{Isa, Level};
 
 /// Rows of weights multiplied together.
 const ROWS: usize = 4;
+/// The same by eight rows of activations: two, where each has a register of sums for each.
+const ROWS_BY_EIGHT: usize = if cfg!(target_arch = "aarch64") { 4 } else { 2 };
 
 /// y = x·Wᵀ for W in blocks in file order; `raw` has as many rows as y has columns. The weights are read in place, once for
 /// all rows of x. One row of x runs at memory bandwidth; from about sixteen rows on, [`Tiles`](super::Tiles) are faster.
@@ -54,6 +56,9 @@ fn multiply_in_order(
         (0..y.rows()).for_each(|i| y.row_mut(i).fill(0.0));
         return Ok(());
     }
+    // Other kernels sum every row in the same order.
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = by_row;
     #[cfg(target_arch = "x86_64")]
     if isa.level() == Level::Avx512Vnni {
         // SAFETY: this level exists only after AVX-512 F, BW, DQ, VL and VNNI were detected.
@@ -70,7 +75,7 @@ fn multiply_in_order(
         while i < x.rows() {
             let (rows, at) = (rows.chunks_exact(row_bytes), (i, g * ROWS));
             match panel_rows(i, x.rows()) {
-                8 => multiply_part::<8, 2>(isa, format, rows, x.panel(i), at, &mut y),
+                8 => multiply_part::<8, ROWS_BY_EIGHT>(isa, format, rows, x.panel(i), at, &mut y),
                 4 => multiply_part::<4, 4>(isa, format, rows, x.panel(i), at, &mut y),
                 2 => multiply_part::<2, 4>(isa, format, rows, x.panel(i), at, &mut y),
                 _ => multiply_part::<1, 4>(isa, format, rows, x.panel(i), at, &mut y),
@@ -135,7 +140,9 @@ fn dot_sized<const M: usize, const R: usize, const SIZE: usize>(
             super::rows_avx2::rows::<M, R, SIZE>(rows, x)
         },
         #[cfg(target_arch = "aarch64")]
-        Level::Neon => super::rows_neon::rows::<M, R, SIZE>(rows, x),
+        level @ (Level::Neon | Level::NeonDotProd | Level::NeonI8mm) => {
+            super::rows_neon::rows::<M, R, SIZE>(level, rows, x)
+        }
     }
 }
 

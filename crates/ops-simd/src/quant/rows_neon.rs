@@ -1,83 +1,127 @@
-//! Rows of blocks times rows of activations with NEON. Bytes are multiplied in fours if the processor has dot products, and
-//! otherwise in pairs to 16 bits.
+//! Rows of blocks times rows of activations with NEON: a vector has the sums of four rows of blocks, in the order in which codes are
+//! summed.
 
 use core::arch::aarch64::*;
-use core::arch::asm;
 
 use super::activations::{Panel, WORDS};
 use super::blocks::{Q8_0_BYTES, scale_bits};
+use super::neon::{Dot, Dots, Matrices, Pairs, halves, to_f32};
+use crate::isa::Level;
 
-/// Σ over blocks of scale · scale · Σ quant · quant, for `R` rows of blocks of `SIZE` bytes and `M` rows of activations.
-pub(super) fn rows<const M: usize, const R: usize, const SIZE: usize>(
-    rows: [&[u8]; R],
-    x: Panel<'_, M>,
-) -> [[f32; M]; R] {
-    if std::arch::is_aarch64_feature_detected!("dotprod") {
-        // SAFETY: dot products were detected.
-        unsafe { sums::<M, R, SIZE, true>(rows, x) }
-    } else {
-        // SAFETY: requires only NEON, which this target always has.
-        unsafe { sums::<M, R, SIZE, false>(rows, x) }
+/// A step of four rows, or a row of activations: 32 signed bytes.
+type Bytes = [int8x16_t; 2];
+
+/// Instructions that multiply steps of four rows.
+trait Products: Copy {
+    /// The sums of products with `M` rows of activations.
+    fn sums<const M: usize>(self, w: &[Bytes; 4], x: &[[i32; WORDS]; M]) -> [int32x4_t; M];
+}
+
+/// Products of one row of activations after the other.
+#[derive(Clone, Copy)]
+struct Single<D>(D);
+
+impl<D: Dot> Products for Single<D> {
+    #[inline(always)]
+    fn sums<const M: usize>(self, w: &[Bytes; 4], x: &[[i32; WORDS]; M]) -> [int32x4_t; M] {
+        x.each_ref().map(|x| sums_of_one(self.0, w, words(x)))
     }
 }
 
-/// # Safety
-/// With `DOT`, the processor must have dot products.
+impl Products for Matrices {
+    #[inline(always)]
+    fn sums<const M: usize>(self, w: &[Bytes; 4], x: &[[i32; WORDS]; M]) -> [int32x4_t; M] {
+        // SAFETY: NEON.
+        let mut sums = [unsafe { vdupq_n_s32(0) }; M];
+        let (of_w, (of_x, one)) = ([eights([w[0], w[1]]), eights([w[2], w[3]])], x.as_chunks::<2>());
+        for (sums, [a, b]) in sums.as_chunks_mut::<2>().0.iter_mut().zip(of_x) {
+            let x = eights([words(a), words(b)]);
+            for (sum, w) in sums.iter_mut().zip(&of_w) {
+                *sum = w.iter().zip(x).fold(*sum, |sum, (w, x)| self.multiply(sum, x, *w));
+            }
+            // SAFETY: NEON.
+            unsafe {
+                let rows = halves(sums.map(|sum| vreinterpretq_s64_s32(sum)));
+                *sums = rows.map(|row| vreinterpretq_s32_s64(row));
+            }
+        }
+        if let [x] = one {
+            sums[M - 1] = sums_of_one(self.dots(), w, words(x));
+        }
+        sums
+    }
+}
+
+/// The sums of four rows with a row of activations.
 #[inline(always)]
-unsafe fn sums<const M: usize, const R: usize, const SIZE: usize, const DOT: bool>(
+fn sums_of_one<D: Dot>(d: D, w: &[Bytes; 4], x: Bytes) -> int32x4_t {
+    // SAFETY: NEON.
+    unsafe {
+        let [a, b, c, e] = w.map(|w| d.dot(d.dot(vdupq_n_s32(0), w[0], x[0]), w[1], x[1]));
+        vpaddq_s32(vpaddq_s32(a, b), vpaddq_s32(c, e))
+    }
+}
+
+/// Eight bytes of both rows each.
+#[inline(always)]
+fn eights([a, b]: [Bytes; 2]) -> [int8x16_t; 4] {
+    // SAFETY: NEON.
+    unsafe {
+        let both = |h: usize| halves([vreinterpretq_s64_s8(a[h]), vreinterpretq_s64_s8(b[h])]);
+        let [[p, q], [r, s]] = [both(0), both(1)];
+        [p, q, r, s].map(|eights| vreinterpretq_s8_s64(eights))
+    }
+}
+
+/// Σ over blocks of scale · scale · Σ quant · quant, for `R` rows of blocks of `SIZE` bytes and `M` rows of activations. `R` is at most
+/// four: fewer rows take as long as four.
+pub(super) fn rows<const M: usize, const R: usize, const SIZE: usize>(
+    level: Level,
     rows: [&[u8]; R],
     x: Panel<'_, M>,
 ) -> [[f32; M]; R] {
+    let four = core::array::from_fn(|r| rows[r.min(R - 1)]);
+    let sums = match level {
+        // SAFETY: this level exists only after i8mm and dotprod were detected.
+        Level::NeonI8mm => four_rows::<_, M, SIZE>(unsafe { Matrices::new_unchecked() }, four, x),
+        // SAFETY: this level exists only after dotprod was detected.
+        Level::NeonDotProd => four_rows::<_, M, SIZE>(Single(unsafe { Dots::new_unchecked() }), four, x),
+        _ => four_rows::<_, M, SIZE>(Single(Pairs), four, x),
+    };
+    core::array::from_fn(|r| sums.map(|of_x| of_x[r]))
+}
+
+#[inline(never)]
+fn four_rows<P: Products, const M: usize, const SIZE: usize>(
+    p: P,
+    rows: [&[u8]; 4],
+    x: Panel<'_, M>,
+) -> [[f32; 4]; M] {
     let rows = rows.map(|row| row.as_chunks::<SIZE>().0);
     // SAFETY: NEON.
-    let mut acc = [[unsafe { vdupq_n_f32(0.0) }; M]; R];
+    let mut totals = [unsafe { vdupq_n_f32(0.0) }; M];
     for (b, x) in x.blocks().enumerate() {
-        for (row, acc) in rows.iter().zip(&mut acc) {
-            let block = &row[b];
-            let (w, scale) = (signed(block), to_f32(scale_bits(block)));
-            for (i, acc) in acc.iter_mut().enumerate() {
-                let v = words(&x.quants[i]);
-                // SAFETY: NEON, and dot products as the caller guarantees.
-                unsafe {
-                    let first = dot::<DOT>(vdupq_n_s32(0), w[0], v[0]);
-                    let products = vcvtq_f32_s32(dot::<DOT>(first, w[1], v[1]));
-                    *acc = vfmaq_n_f32(*acc, products, scale * x.scales[i]);
-                }
+        let blocks = rows.map(|row| &row[b]);
+        let scales = blocks.map(|block| scale_bits(block));
+        let sums = p.sums(&blocks.map(signed), x.quants);
+        // SAFETY: NEON, and four f16.
+        unsafe {
+            let scales = to_f32(vld1_u16(scales.as_ptr()));
+            for (r, (total, sums)) in totals.iter_mut().zip(sums).enumerate() {
+                *total = vfmaq_f32(*total, vcvtq_f32_s32(sums), vmulq_n_f32(scales, x.scales[r]));
             }
         }
     }
-    // SAFETY: NEON.
-    acc.map(|acc| acc.map(|acc| unsafe { vaddvq_f32(acc) }))
-}
-
-/// Adds sixteen products to four sums.
-///
-/// # Safety
-/// With `DOT`, the processor must have dot products.
-#[inline(always)]
-unsafe fn dot<const DOT: bool>(acc: int32x4_t, w: int8x16_t, x: int8x16_t) -> int32x4_t {
-    if DOT {
-        let mut sum = acc;
-        // SAFETY: one instruction on registers, which the processor has. Its intrinsic is not stable.
-        unsafe {
-            asm!(
-                ".arch_extension dotprod",
-                "sdot {sum:v}.4s, {w:v}.16b, {x:v}.16b",
-                sum = inout(vreg) sum, w = in(vreg) w, x = in(vreg) x,
-                options(pure, nomem, nostack, preserves_flags)
-            );
-        }
-        return sum;
-    }
-    // SAFETY: NEON. Two products of at most 128 · 127 fit 16 bits.
-    unsafe {
-        let pairs = vmull_s8(vget_low_s8(w), vget_low_s8(x));
-        vpadalq_s16(acc, vmlal_high_s8(pairs, w, x))
-    }
+    totals.map(|total| {
+        let mut four = [0.0; 4];
+        // SAFETY: four f32.
+        unsafe { vst1q_f32(four.as_mut_ptr(), total) };
+        four
+    })
 }
 
 #[inline(always)]
-fn words(x: &[i32; WORDS]) -> [int8x16_t; 2] {
+fn words(x: &[i32; WORDS]) -> Bytes {
     let bytes: *const i8 = x.as_ptr().cast();
     // SAFETY: 32 bytes.
     unsafe { [vld1q_s8(bytes), vld1q_s8(bytes.add(16))] }
@@ -85,7 +129,7 @@ fn words(x: &[i32; WORDS]) -> [int8x16_t; 2] {
 
 /// The quants of a block.
 #[inline(always)]
-fn signed<const SIZE: usize>(block: &[u8; SIZE]) -> [int8x16_t; 2] {
+fn signed<const SIZE: usize>(block: &[u8; SIZE]) -> Bytes {
     let quants = &block[2..];
     if SIZE == Q8_0_BYTES {
         let quants: &[u8] = &quants[..32];
@@ -99,16 +143,4 @@ fn signed<const SIZE: usize>(block: &[u8; SIZE]) -> [int8x16_t; 2] {
         let halves = [vandq_u8(v, vdupq_n_u8(15)), vshrq_n_u8::<4>(v)];
         halves.map(|half| vsubq_s8(vreinterpretq_s8_u8(half), vdupq_n_s8(8)))
     }
-}
-
-/// Converts an f16 to f32. The f16 intrinsics are newer than this crate's minimum compiler.
-#[inline(always)]
-fn to_f32(bits: u16) -> f32 {
-    let wide: f32;
-    // SAFETY: one instruction on registers, which every 64-bit ARM processor has.
-    unsafe {
-        asm!("fmov {wide:s}, {bits:w}", "fcvt {wide:s}, {wide:h}", wide = out(vreg) wide, bits = in(reg) u32::from(bits),
-            options(pure, nomem, nostack, preserves_flags));
-    }
-    wide
 }

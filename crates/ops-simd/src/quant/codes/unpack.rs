@@ -35,16 +35,19 @@ pub(super) fn block<T: Target>(t: T, format: CodeFormat, from: &[u8], stride: us
     }
 }
 
-/// The levels of iq4_nl and iq4_xs, with an offset of 128.
-const LEVELS: [u8; 16] = {
+/// The levels of iq4_nl and iq4_xs, with these bits flipped.
+const fn levels(flipped: u8) -> [u8; 16] {
     let levels: [i8; 16] = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
     let (mut out, mut i) = ([0; 16], 0);
     while i < 16 {
-        out[i] = levels[i] as u8 ^ 0x80;
+        out[i] = levels[i] as u8 ^ flipped;
         i += 1;
     }
     out
-};
+}
+
+/// The same with an offset of 128, and as signed bytes.
+const LEVELS: [[u8; 16]; 2] = [levels(0x80), levels(0)];
 
 /// Twice the floats that the codes of mxfp4 stand for, with an offset of 12.
 const FLOATS: [u8; 16] = [12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0];
@@ -81,13 +84,25 @@ impl<T: Target> Block<'_, T> {
         [a, b, c, d, e, f, g, h]
     }
 
+    /// What flips codes of eight bits into those that the target wants ([`Target::signed_bytes`]).
+    #[inline(always)]
+    fn flip(self) -> T::V {
+        T::V::splat(if self.t.signed_bytes() { SIGNS } else { 0 })
+    }
+
+    /// The levels of iq4_nl and iq4_xs.
+    #[inline(always)]
+    fn levels(self) -> Option<&'static [u8; 16]> {
+        Some(&LEVELS[usize::from(self.t.signed_bytes())])
+    }
+
     /// Signed bytes from byte `at` on: an offset of 128.
     #[inline(always)]
     fn signed(self, at: usize, scale: Lanes, to: &mut [Step]) {
         for (s, step) in to.iter_mut().enumerate() {
             let words = self.eight(at + 32 * s);
             for g in 0..8 {
-                step.codes[g] = words[g].xor(T::V::splat(SIGNS)).store();
+                step.codes[g] = words[g].xor(T::V::splat(SIGNS)).xor(self.flip()).store();
             }
             step.scale = scale;
         }
@@ -129,7 +144,7 @@ impl<T: Target> Block<'_, T> {
         if self.t.signed() {
             let more = T::V::splat(u32::from_ne_bytes([128 - offset; 4]));
             for codes in &mut step.codes {
-                *codes = T::V::load(*codes).plus(more).store();
+                *codes = T::V::load(*codes).plus(more).xor(self.flip()).store();
             }
         } else {
             step.minima[0] = scale.scaled(f32::from(offset)).lanes();
@@ -175,7 +190,7 @@ impl<T: Target> Block<'_, T> {
 
     #[inline(always)]
     fn iq4_nl(self, step: &mut Step) {
-        self.four_bits(2, Some(&LEVELS), step);
+        self.four_bits(2, self.levels(), step);
         step.scale = self.t.halves(self.head()).lanes();
     }
 
@@ -184,7 +199,7 @@ impl<T: Target> Block<'_, T> {
         let [head, low, ..] = self.four(0);
         let scale = self.t.halves(head);
         for (s, step) in to.iter_mut().enumerate() {
-            self.four_bits(8 + 16 * s, Some(&LEVELS), step);
+            self.four_bits(8 + 16 * s, self.levels(), step);
             let top = head.right(16 + 2 * s as u32).left(4).and(T::V::splat(48));
             let factor = low.right(4 * s as u32).and(T::V::splat(15)).or(top);
             step.scale = scale.fmul(factor.plus(T::V::splat(32u32.wrapping_neg())).to_floats()).lanes();
@@ -283,12 +298,13 @@ impl<T: Target> Block<'_, T> {
                     let rest = each.times(T::V::splat(0x0101_0101));
                     for g in 4 * h..4 * h + 4 {
                         let codes = words[g].field(2 * at as u32, 3).or(high[g].field(s as u32, 1).left(2));
-                        step.codes[g] = codes.times(factor).plus(rest).store();
+                        step.codes[g] = codes.times(factor).plus(rest).xor(self.flip()).store();
                     }
                 }
                 // Codes up to 252 have no room for an offset of 128.
                 step.scale = scale.lanes();
-                step.minima[0] = scale.scaled(124.0).lanes();
+                step.minima[0] =
+                    scale.scaled(if self.t.signed_bytes() { 124.0 - 128.0 } else { 124.0 }).lanes();
             }
         }
     }
@@ -312,7 +328,8 @@ impl<T: Target> Block<'_, T> {
                     let steps = ratio(factors[h], largest);
                     for g in 4 * h..4 * h + 4 {
                         let top = high[g].field(2 * at as u32, 3).left(4);
-                        step.codes[g] = rounded(low[g].field(4 * (at / 2) as u32, 15).or(top), steps).store();
+                        let codes = rounded(low[g].field(4 * (at / 2) as u32, 15).or(top), steps);
+                        step.codes[g] = codes.xor(self.flip()).store();
                     }
                 }
                 step.scale = unit.fmul(largest).lanes();

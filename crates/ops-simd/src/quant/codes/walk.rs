@@ -5,12 +5,16 @@ use std::ops::Range;
 use super::super::activations::{Activations, Panel, panel_rows};
 use super::super::blocks::BLOCK;
 use super::super::tiles::TILE_ROWS;
+#[cfg(target_arch = "aarch64")]
+use super::neon;
 use super::words::Lanes;
 use super::{CodeFormat, Step, plain};
 #[cfg(target_arch = "x86_64")]
 use super::{avx2, avx512};
 use crate::gemm::MatMut;
-use crate::isa::{Isa, Level};
+use crate::isa::Isa;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+use crate::isa::Level;
 use crate::scratch::Scratch;
 
 /// Columns that are unpacked at a time.
@@ -113,6 +117,13 @@ fn add<const M: usize>(
                 _ => {}
             }
         };
+    }
+    #[cfg(target_arch = "aarch64")]
+    if isa.level() != Level::Portable {
+        for (t, steps) in tiles.iter().enumerate() {
+            neon::add(isa.level(), format, steps, x, fresh, y, (i, j + t * TILE_ROWS));
+        }
+        return;
     }
     for (t, steps) in tiles.iter().enumerate() {
         for (r, sums) in dot(isa, format, steps, x).iter().enumerate() {

@@ -74,6 +74,11 @@ pub(super) trait Target: Copy {
     fn signed(self) -> bool {
         false
     }
+    /// Whether codes are multiplied as signed bytes: those of eight bits are 128 less. Goes with [`Target::signed`].
+    #[inline(always)]
+    fn signed_bytes(self) -> bool {
+        false
+    }
     /// Four words of each row, the first at byte `at` of its block. Rows are `stride` bytes apart in `blocks`.
     fn four(self, blocks: &[u8], stride: usize, at: usize) -> [Self::V; 4];
     /// The word at byte `at` of the block of each row.
