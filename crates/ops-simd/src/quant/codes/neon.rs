@@ -36,11 +36,10 @@ impl<const LINES: usize> Products for Narrow<LINES> {
                 for (codes, x) in codes.as_chunks::<LINES>().0.iter().zip(x.as_chunks::<LINES>().0) {
                     let mut narrow = [vdupq_n_s16(0); 8];
                     for (line, x) in codes.iter().zip(x) {
-                        let x = vreinterpretq_s8_s32(vdupq_n_s32(*x));
-                        for q in 0..4 {
-                            let w = vector(line, q);
-                            narrow[2 * q] = vmlal_s8(narrow[2 * q], vget_low_s8(w), vget_low_s8(x));
-                            narrow[2 * q + 1] = vmlal_high_s8(narrow[2 * q + 1], w, x);
+                        let x = vreinterpret_s8_s32(vdup_n_s32(*x));
+                        for (narrow, codes) in narrow.iter_mut().zip(line.0.as_chunks::<2>().0) {
+                            // Eight bytes.
+                            *narrow = vmlal_s8(*narrow, vld1_s8(codes.as_ptr().cast()), x);
                         }
                     }
                     for (wide, narrow) in wide.iter_mut().zip(narrow) {
@@ -95,23 +94,35 @@ impl Products for Matrices {
         let mut sums = [[unsafe { vdupq_n_s32(0) }; 4]; N];
         let (pairs, one) = x.as_chunks::<2>();
         for half in 0..2 {
-            // One pair, or two.
-            let of = |p: usize| pairs.get(p).map(|pair| eights(pair.each_ref(), half));
-            let x = [of(0), of(1)];
-            for (g, v) in (0..2).flat_map(|g| (0..8).map(move |v| (g, v))) {
-                let codes = eight_codes(codes, 2 * half + g, v);
-                for (p, x) in x.iter().enumerate() {
-                    if let Some(x) = x {
-                        let sum = &mut sums[2 * p + v % 2][v / 2];
-                        *sum = self.multiply(*sum, x[g], codes);
-                    }
-                }
+            // One pair, or two: the last is the first as well then.
+            let of = |pair: Option<&[[i32; WORDS]; 2]>| pair.map(|pair| eights(pair.each_ref(), half));
+            if let (Some(a), Some(b)) = (of(pairs.first()), of(pairs.last())) {
+                add_eights(self, &mut sums, codes, 2 * half, [a[0], b[0]]);
+                add_eights(self, &mut sums, codes, 2 * half + 1, [a[1], b[1]]);
             }
         }
         if let [x] = one {
             sums[0] = sums_of_one(self.dots(), codes, x);
         }
         sums
+    }
+}
+
+/// Adds the products of the `g`-th pair of lines with eight columns of each pair of rows of activations.
+#[inline(always)]
+fn add_eights<const N: usize>(
+    matrices: Matrices,
+    sums: &mut [Row<int32x4_t>; N],
+    codes: &[Words; 8],
+    g: usize,
+    x: [int8x16_t; 2],
+) {
+    for q in 0..4 {
+        let (first, second) = (eight_codes(codes, g, 2 * q), eight_codes(codes, g, 2 * q + 1));
+        for ([a, b], x) in sums.as_chunks_mut::<2>().0.iter_mut().zip(x) {
+            a[q] = matrices.multiply(a[q], x, first);
+            b[q] = matrices.multiply(b[q], x, second);
+        }
     }
 }
 
