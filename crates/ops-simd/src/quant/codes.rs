@@ -5,7 +5,7 @@
 //! cache. The codes are those of the file, so nothing is rounded, except with q6_k ([`CodeFormat::rounds`]).
 
 #[cfg(target_arch = "aarch64")]
-use core::ops::Range;
+use std::ops::Range;
 
 use super::activations::Activations;
 use super::blocks::{BLOCK, Format};
@@ -57,7 +57,7 @@ pub enum CodeFormat {
 /// How sums of codes become sums of weights.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// An offset of 128, which the integers take off.
+    /// An offset of 128, which the integers take off, or signed bytes.
     Signed,
     /// A minimum for each step.
     Minimum,
@@ -156,7 +156,7 @@ impl CodeFormat {
 #[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(C, align(64))]
 struct Step {
-    /// Four columns each.
+    /// Four columns each. For products of matrices, two lines have eight columns: the first of eight rows, the second of the others.
     codes: [Words; 8],
     scale: Lanes,
     /// Of both halves, or only the first for all.

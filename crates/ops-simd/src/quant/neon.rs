@@ -21,7 +21,7 @@ pub(super) struct Matrices(Dots);
 
 /// Instructions that multiply and add bytes.
 pub(super) trait Dot: Copy {
-    /// Adds sixteen products to four sums. The sums of all four are right.
+    /// Adds sixteen products to four sums. Which of them has which product depends on the instruction.
     fn dot(self, sums: int32x4_t, a: int8x16_t, b: int8x16_t) -> int32x4_t;
 }
 
@@ -91,6 +91,8 @@ impl Matrices {
         Self(unsafe { Dots::new_unchecked() })
     }
 
+    /// Dot products, which such processors have as well.
+    #[inline(always)]
     pub(super) fn dots(self) -> Dots {
         self.0
     }
@@ -112,7 +114,7 @@ impl Matrices {
     }
 }
 
-/// The first halves of both, and the second halves. Four products of matrices thus become those of a row each, and the other way.
+/// The first halves of both, and the second halves. Two vectors of two by two numbers become one for each row, or the other way.
 #[inline(always)]
 pub(super) fn halves([a, b]: [int64x2_t; 2]) -> [int64x2_t; 2] {
     // SAFETY: NEON.

@@ -1,7 +1,7 @@
 //! Unpacking with NEON. Codes of eight bits become signed bytes.
 
 use core::arch::aarch64::*;
-use core::ops::Range;
+use std::ops::Range;
 
 use super::super::blocks::Format;
 use super::super::neon::to_f32;
@@ -47,7 +47,6 @@ impl W {
     }
 }
 
-// SAFETY of all methods: every processor of this target has NEON.
 impl Vector for W {
     #[inline(always)]
     fn load(words: Words) -> Self {
