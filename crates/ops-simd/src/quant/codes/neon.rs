@@ -184,7 +184,7 @@ const fn matrices<P: Products, const N: usize>() -> bool {
 #[inline(always)]
 fn of_weights<P: Products, const N: usize>(lanes: &Lanes, r: usize, q: usize) -> float32x4_t {
     let four: &[f32] = &lanes[4 * q..][..4];
-    // SAFETY: four f32, of which two are read as one number.
+    // SAFETY: four f32, of which two are read as one number: the lanes of a step are aligned to a line.
     unsafe {
         if matrices::<P, N>() {
             vreinterpretq_f32_s64(vld1q_dup_s64(four[2 * (r % 2)..][..2].as_ptr().cast()))
