@@ -1,5 +1,5 @@
 //! What the machine can do at best: bytes copied and multiply-adds computed in a second.
-use crate::timing::median_ns;
+use crate::timing::{best_ns, median_ns};
 use ops_core::DType;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
@@ -95,7 +95,7 @@ fn peak_gflops(wide: bool, threads: usize, budget: Duration) -> f64 {
         ops
     };
     let mut operations = 0.0;
-    let ns = median_ns(budget, || {
+    let ns = best_ns(budget, || {
         operations = if threads == 1 { once() } else { rayon::broadcast(|_| once()).into_iter().sum() };
         Ok(())
     });
