@@ -15,6 +15,12 @@ OPS_DEVICE u32 levels_of(const Levels& levels, u32 indices) {
     u32 in_half = indices & 0x07070707u, high = (indices >> 3 & 0x01010101u) * 0xffu;
     u32 low = __builtin_amdgcn_perm(levels.word[1], levels.word[0], in_half);
     return (low & ~high) | (__builtin_amdgcn_perm(levels.word[3], levels.word[2], in_half) & high);
+#elif defined(OPS_CUDA)
+    // The selector has an index in every four bits.
+    u32 high = (indices >> 3 & 0x01010101u) * 0xffu, in_half = indices & 0x07070707u;
+    u32 selector = __byte_perm(in_half | in_half >> 4, 0, 0x4420);
+    u32 low = __byte_perm(levels.word[0], levels.word[1], selector);
+    return (low & ~high) | (__byte_perm(levels.word[2], levels.word[3], selector) & high);
 #else
     u32 out = 0;
     OPS_UNROLL
