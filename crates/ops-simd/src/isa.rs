@@ -29,16 +29,39 @@ pub(crate) enum Level {
 
 impl Isa {
     /// The best instruction set of this processor, limited by the environment variable `OPS_SIMD` (`scalar`, `neon`, `avx2`,
-    /// `avx512`). Both are read once per process.
+    /// `avx512`, `avx512vnni`). Both are read once per process.
+    ///
+    /// Matrix units (AMX) belong to no instruction set: products on `avx512vnni` use them where `OPS_SIMD` names none.
     pub fn best() -> Self {
         static BEST: OnceLock<Isa> = OnceLock::new();
         *BEST.get_or_init(|| {
-            let all = Self::available();
-            let wanted = std::env::var("OPS_SIMD").unwrap_or_default();
-            // "avx512" includes VNNI and "neon" includes I8MM, so use the last name that starts with it.
-            let named = all.iter().rev().find(|isa| !wanted.is_empty() && isa.name().starts_with(&wanted));
-            *named.or(all.last()).unwrap_or(&Self::portable())
+            let best = Self::available().last().copied();
+            Self::named().or(best).unwrap_or(Self::portable())
         })
+    }
+
+    /// The instruction set that `OPS_SIMD` names, if this processor has it. Read once per process.
+    fn named() -> Option<Self> {
+        static NAMED: OnceLock<Option<Isa>> = OnceLock::new();
+        *NAMED.get_or_init(|| {
+            let wanted = std::env::var("OPS_SIMD").ok().filter(|wanted| !wanted.is_empty())?;
+            // "avx512" includes VNNI, so use the last name that starts with it.
+            Self::available().into_iter().rev().find(|isa| isa.name().starts_with(&wanted))
+        })
+    }
+
+    /// Whether `OPS_SIMD` names an instruction set.
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) fn limited() -> bool {
+        Self::named().is_some()
+    }
+
+    /// The names of the features of matrix units that products use on this processor.
+    pub fn matrix_units() -> Vec<&'static str> {
+        #[cfg(target_arch = "x86_64")]
+        return crate::amx::features();
+        #[cfg(not(target_arch = "x86_64"))]
+        Vec::new()
     }
 
     /// All instruction sets of this processor, from worst to best.

@@ -48,6 +48,10 @@
 //! The environment variable `OPS_SIMD` limits what [`Isa::best`] returns. [`Isa::available`] lists every instruction set of
 //! the processor, so that tests can cover them all.
 //!
+//! With `avx512vnni`, products of quantized and of bf16 weights with many rows use the processor's matrix units (AMX) where Linux
+//! permits it: [`Isa::matrix_units`]. `OPS_SIMD=avx512vnni` means without them. Products of quantized weights have the same bits
+//! either way.
+//!
 //! # How kernels are written
 //!
 //! A kernel is a struct that implements [`Kernel`], generic over [`Simd`]. [`Isa::run`] calls the copy that was compiled for
@@ -65,6 +69,8 @@
 //! With [`Store::Stream`], an output is computed in blocks in the L1 cache and written from there with non-temporal stores.
 //! This pays for outputs larger than the last-level cache.
 
+#[cfg(target_arch = "x86_64")]
+mod amx;
 mod binary;
 mod cast;
 mod choose;

@@ -22,7 +22,7 @@ impl Machine {
             os: std::env::consts::OS,
             arch: std::env::consts::ARCH,
             cpu: cpu_model().unwrap_or_else(|| "unknown".into()),
-            features: features(),
+            features: [features(), ops_simd::Isa::matrix_units()].concat(),
             threads: rayon::current_num_threads(),
         }
     }

@@ -15,13 +15,18 @@ use crate::simd::{Kernel, Simd};
 pub struct Activations {
     k: usize,
     rows: usize,
-    /// Words of four quants, which the kernels broadcast over a vector.
-    quants: Vec<[i32; WORDS]>,
+    /// See [`Activations::quants`].
+    lines: Vec<Line>,
     scales: Vec<f32>,
     /// The sum of a block's quants.
     sums: Vec<i32>,
     offsets: Vec<Offsets>,
 }
+
+/// The quants of two blocks, in a cache line: none crosses one.
+#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(C, align(64))]
+struct Line([[i32; WORDS]; 2]);
 
 /// What takes the offsets of a weight's codes off the sum of a block's products.
 #[derive(Clone, Copy, Debug, Default)]
@@ -140,7 +145,7 @@ impl Activations {
             let (at, step) = from.place(row);
             for b in 0..from.k / BLOCK {
                 let (to, at) = (to + b * to_step, at + b * step);
-                self.quants[to] = from.quants[at];
+                self.quants_mut()[to] = from.quants()[at];
                 self.scales[to] = from.scales[at];
                 self.sums[to] = from.sums[at];
                 self.offsets[to] = from.offsets[at];
@@ -152,10 +157,19 @@ impl Activations {
     fn resize(&mut self, rows: usize, k: usize) {
         let blocks = rows * (k / BLOCK);
         (self.k, self.rows) = (k, rows);
-        self.quants.resize(blocks, [0; WORDS]);
+        self.lines.resize(blocks.div_ceil(2), Line([[0; WORDS]; 2]));
         self.scales.resize(blocks, 0.0);
         self.sums.resize(blocks, 0);
         self.offsets.resize(blocks, Offsets::default());
+    }
+
+    /// Words of four quants of each block, which the kernels broadcast over a vector.
+    fn quants(&self) -> &[[i32; WORDS]] {
+        &bytemuck::cast_slice(&self.lines)[..self.scales.len()]
+    }
+
+    fn quants_mut(&mut self) -> &mut [[i32; WORDS]] {
+        &mut bytemuck::cast_slice_mut(&mut self.lines)[..self.scales.len()]
     }
 
     /// Length of a row.
@@ -170,10 +184,21 @@ impl Activations {
 
     /// The `M` rows of the panel that starts at row `i`, which must exist.
     pub(super) fn panel<const M: usize>(&self, i: usize) -> Panel<'_, M> {
+        self.panels(i, 1)
+    }
+
+    /// All panels of eight rows: the blocks of one after those of another.
+    #[cfg(target_arch = "x86_64")]
+    pub(super) fn eights(&self) -> Panel<'_, 8> {
+        self.panels(0, self.rows / 8)
+    }
+
+    /// So many panels from row `i` on, which must exist.
+    fn panels<const M: usize>(&self, i: usize, count: usize) -> Panel<'_, M> {
         let blocks = self.k / BLOCK;
-        let all = i * blocks..(i + M) * blocks;
+        let all = i * blocks..(i + M * count) * blocks;
         Panel {
-            quants: self.quants[all.clone()].as_chunks().0,
+            quants: self.quants()[all.clone()].as_chunks().0,
             scales: self.scales[all.clone()].as_chunks().0,
             sums: self.sums[all.clone()].as_chunks().0,
             offsets: self.offsets[all].as_chunks().0,
@@ -183,13 +208,13 @@ impl Activations {
     /// Quants and scale of block `b` of row `i`, which must exist.
     pub(super) fn block(&self, i: usize, b: usize) -> (&[i8], f32) {
         let at = self.index(i, b);
-        (bytemuck::cast_slice(&self.quants[at]), self.scales[at])
+        (bytemuck::cast_slice(&self.quants()[at]), self.scales[at])
     }
 
     /// Words, scale and offsets of block `b` of row `i`, which must exist.
     pub(super) fn step(&self, i: usize, b: usize) -> (&[i32; WORDS], f32, Offsets) {
         let at = self.index(i, b);
-        (&self.quants[at], self.scales[at], self.offsets[at])
+        (&self.quants()[at], self.scales[at], self.offsets[at])
     }
 
     /// Index of block `b` of row `i`.
@@ -229,7 +254,8 @@ impl<T: Element> Kernel for Quantize<'_, T> {
         let blocks = self.out.k / BLOCK;
         for (i, x) in self.x.chunks_exact(BLOCK).enumerate() {
             let at = self.out.index(i / blocks, i % blocks);
-            let (scale, halves) = quantize_block(s, x, bytemuck::cast_slice_mut(&mut self.out.quants[at]));
+            let quants = &mut self.out.quants_mut()[at];
+            let (scale, halves) = quantize_block(s, x, bytemuck::cast_slice_mut(quants));
             let sum = halves[0] + halves[1];
             (self.out.scales[at], self.out.sums[at]) = (scale, sum);
             let minus = |sum: i32| -(scale * sum as f32);

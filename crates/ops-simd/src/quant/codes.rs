@@ -4,7 +4,6 @@
 //! the call. A vector then holds the same four columns of sixteen rows, and all activations are multiplied by it while it is in the
 //! cache. The codes are those of the file, so nothing is rounded, except with q6_k ([`CodeFormat::rounds`]).
 
-#[cfg(target_arch = "aarch64")]
 use std::ops::Range;
 
 use super::activations::Activations;
@@ -20,6 +19,8 @@ use crate::isa::Level;
 use crate::scratch::Scratch;
 use words::{Lanes, Words};
 
+#[cfg(target_arch = "x86_64")]
+mod amx;
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]
@@ -152,6 +153,9 @@ impl CodeFormat {
     }
 }
 
+/// Tiles that meet activations together, so that a number of these is loaded once for both.
+const PAIR: usize = 2;
+
 /// Thirty-two columns of sixteen rows.
 #[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(C, align(64))]
@@ -185,10 +189,22 @@ pub fn multiply_codes(
         (0..y.rows()).for_each(|i| y.row_mut(i).fill(0.0));
         return Ok(());
     }
+    let tiles = raw.len().div_ceil(TILE_ROWS * row_bytes);
+    walk::multiply(isa, format, tiles, x, &mut y, unpacking(isa, format, raw, row_bytes));
+    Ok(())
+}
+
+/// Unpacks these blocks of the columns of tile `t` of `raw`.
+fn unpacking(
+    isa: Isa,
+    format: CodeFormat,
+    raw: &[u8],
+    row_bytes: usize,
+) -> impl FnMut(usize, Range<usize>, &mut [Step]) {
+    let (values, bytes) = format.block();
     let tile = TILE_ROWS * row_bytes;
     let mut padded = Scratch::<u8>::new(if raw.len().is_multiple_of(tile) { 0 } else { tile });
-    let tiles = raw.len().div_ceil(tile);
-    walk::multiply(isa, format, tiles, x, &mut y, |t, blocks, steps| {
+    move |t, blocks, steps| {
         let mut rows = &raw[t * tile..raw.len().min((t + 1) * tile)];
         if rows.len() < tile {
             padded[..rows.len()].copy_from_slice(rows);
@@ -199,8 +215,7 @@ pub fn multiply_codes(
         // Where the next sixteen rows have these bytes, if all columns of a block follow each other.
         let ahead = TILE_ROWS * (row_bytes + start) - start;
         unpack_columns(isa, format, &rows[start..], (row_bytes, ahead), steps);
-    });
-    Ok(())
+    }
 }
 
 /// y = x·Wᵀ for these tiles of W, as many as y has columns for.

@@ -194,6 +194,14 @@ pub(super) fn unpack(format: CodeFormat, rows: &[u8], at: (usize, usize), steps:
     unpack_on(Avx512 { vnni }, format, rows, at, steps);
 }
 
+/// A number for each row.
+#[inline]
+#[target_feature(enable = "avx512f")]
+pub(super) fn lanes(lanes: &Lanes) -> __m512 {
+    // SAFETY: 64 bytes.
+    unsafe { _mm512_loadu_ps(lanes.as_ptr()) }
+}
+
 /// Adds to y, or stores if `fresh`, Σ over steps of scale · scale · Σ code · quant, less the minima, for some tiles of weights and a
 /// panel of `M` rows of activations. The products are those in y from the row and column `at` on.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c")]
@@ -248,8 +256,6 @@ fn add_steps<const M: usize, const T: usize, const MINIMA: usize>(
     tiles: [&[Step]; T],
     x: Panel<'_, M>,
 ) {
-    // SAFETY: 64 bytes.
-    let load = |lanes: &Lanes| unsafe { _mm512_loadu_ps(lanes.as_ptr()) };
     let steps = tiles.iter().fold(usize::MAX, |n, tile| n.min(tile.len()));
     let mut total = *acc;
     for (b, x) in x.blocks().take(steps).enumerate() {
@@ -266,7 +272,7 @@ fn add_steps<const M: usize, const T: usize, const MINIMA: usize>(
                 }
             }
         }
-        let scales = tiles.map(|tile| load(&tile[b].scale));
+        let scales = tiles.map(|tile| lanes(&tile[b].scale));
         for (r, total) in total.iter_mut().enumerate() {
             let of_x = _mm512_set1_ps(x.scales[r]);
             for (t, total) in total.iter_mut().enumerate() {
@@ -275,7 +281,7 @@ fn add_steps<const M: usize, const T: usize, const MINIMA: usize>(
             }
         }
         for h in 0..MINIMA {
-            let minima = tiles.map(|tile| load(&tile[b].minima[h]));
+            let minima = tiles.map(|tile| lanes(&tile[b].minima[h]));
             for (total, x) in total.iter_mut().zip(x.offsets) {
                 let of_x = _mm512_set1_ps(if MINIMA == 1 { x.minus } else { x.halves[h] });
                 for (total, min) in total.iter_mut().zip(minima) {

@@ -8,9 +8,11 @@ use super::super::tiles::TILE_ROWS;
 #[cfg(target_arch = "aarch64")]
 use super::neon;
 use super::words::Lanes;
-use super::{CodeFormat, Step, plain};
+use super::{CodeFormat, PAIR, Step, plain};
 #[cfg(target_arch = "x86_64")]
-use super::{avx2, avx512};
+use super::{Kind, amx, avx2, avx512};
+#[cfg(target_arch = "x86_64")]
+use crate::amx::BytesTiles;
 use crate::gemm::MatMut;
 use crate::isa::Isa;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
@@ -26,9 +28,6 @@ const MANY_TILES: usize = 8;
 const FEW_TILES: usize = 2;
 /// See [`MANY_TILES`].
 const FEW_ROWS: usize = 64;
-/// Tiles that meet a panel of activations together, so that a number of these is loaded once for both.
-const PAIR: usize = 2;
-
 /// y = x·Wᵀ, where W has so many tiles. `unpack` makes steps of these blocks of a tile.
 pub(super) fn multiply(
     isa: Isa,
@@ -36,7 +35,62 @@ pub(super) fn multiply(
     tiles: usize,
     x: &Activations,
     y: &mut MatMut<'_, f32>,
+    unpack: impl FnMut(usize, Range<usize>, &mut [Step]),
+) {
+    #[cfg(target_arch = "x86_64")]
+    if x.rows() >= amx::ROWS
+        && let Some(unit) = BytesTiles::configure(isa)
+    {
+        return multiply_on(&unit, isa, format, tiles, x, y, unpack);
+    }
+    multiply_in_vectors(isa, format, tiles, x, y, unpack);
+}
+
+/// The product with vectors alone.
+pub(super) fn multiply_in_vectors(
+    isa: Isa,
+    format: CodeFormat,
+    tiles: usize,
+    x: &Activations,
+    y: &mut MatMut<'_, f32>,
+    unpack: impl FnMut(usize, Range<usize>, &mut [Step]),
+) {
+    each_columns(tiles, x, unpack, |tiles, first, j| {
+        multiply_columns(isa, format, tiles, x, 0, first, y, j);
+    });
+}
+
+/// The product with a matrix unit for the panels of eight rows, where `isa` has AVX-512 VNNI.
+#[cfg(target_arch = "x86_64")]
+pub(super) fn multiply_on<U: amx::Unit>(
+    unit: &U,
+    isa: Isa,
+    format: CodeFormat,
+    tiles: usize,
+    x: &Activations,
+    y: &mut MatMut<'_, f32>,
+    unpack: impl FnMut(usize, Range<usize>, &mut [Step]),
+) {
+    assert_eq!(isa.level(), Level::Avx512Vnni);
+    let (kind, mut ring) = (format.kind(true), amx::EMPTY);
+    each_columns(tiles, x, unpack, |tiles, first, j| {
+        multiply_columns(isa, format, tiles, x, x.rows() / amx::ROWS * amx::ROWS, first, y, j);
+        // SAFETY: this level exists only after AVX-512 F, BW, DQ, VL and VNNI were detected.
+        unsafe {
+            if kind == Kind::Signed {
+                tiles.iter_mut().for_each(|steps| amx::sign(steps));
+            }
+            amx::multiply_columns((unit, &mut ring), kind, tiles, x, first, y, j);
+        }
+    });
+}
+
+/// Calls `multiply` with some columns of some tiles, the first of their blocks, and the first of their columns of y.
+fn each_columns(
+    tiles: usize,
+    x: &Activations,
     mut unpack: impl FnMut(usize, Range<usize>, &mut [Step]),
+    mut multiply: impl FnMut(&mut [&mut [Step]], usize, usize),
 ) {
     let blocks = x.k() / BLOCK;
     let each = blocks.clamp(1, COLUMNS / BLOCK);
@@ -46,30 +100,31 @@ pub(super) fn multiply(
         let count = together.min(tiles - tile);
         for first in (0..blocks).step_by(each) {
             let part = first..blocks.min(first + each);
-            for (t, steps) in steps.chunks_exact_mut(each).take(count).enumerate() {
-                unpack(tile + t, part.clone(), &mut steps[..part.len()]);
+            let mut ready: [&mut [Step]; MANY_TILES] = Default::default();
+            for (t, (ready, steps)) in
+                ready.iter_mut().zip(steps.chunks_exact_mut(each)).take(count).enumerate()
+            {
+                *ready = &mut steps[..part.len()];
+                unpack(tile + t, part.clone(), ready);
             }
-            let mut ready = [&[][..]; MANY_TILES];
-            for (ready, steps) in ready.iter_mut().zip(steps.chunks_exact(each)) {
-                *ready = &steps[..part.len()];
-            }
-            multiply_columns(isa, format, &ready[..count], x, first, y, tile * TILE_ROWS);
+            multiply(&mut ready[..count], first, tile * TILE_ROWS);
         }
     }
 }
 
-/// Multiplies these columns of some tiles, from block `first` on, by all activations. Adds to the columns of y from `j` on, or sets
-/// them if the columns are the first.
+/// Multiplies these columns of some tiles, from block `first` on, by the activations from row `i` on. Adds to the columns of y from
+/// `j` on, or sets them if the columns are the first.
+#[expect(clippy::too_many_arguments, reason = "two operands, the result, and where they are")]
 fn multiply_columns(
     isa: Isa,
     format: CodeFormat,
-    tiles: &[&[Step]],
+    tiles: &[&mut [Step]],
     x: &Activations,
+    mut i: usize,
     first: usize,
     y: &mut MatMut<'_, f32>,
     j: usize,
 ) {
-    let mut i = 0;
     while i < x.rows() {
         match panel_rows(i, x.rows()) {
             8 => panel::<8>(isa, format, tiles, x.panel(i), first, y, (i, j)),
@@ -84,7 +139,7 @@ fn multiply_columns(
 fn panel<const M: usize>(
     isa: Isa,
     format: CodeFormat,
-    tiles: &[&[Step]],
+    tiles: &[&mut [Step]],
     x: Panel<'_, M>,
     first: usize,
     y: &mut MatMut<'_, f32>,
@@ -100,7 +155,7 @@ fn panel<const M: usize>(
 fn add<const M: usize>(
     isa: Isa,
     format: CodeFormat,
-    tiles: &[&[Step]],
+    tiles: &[&mut [Step]],
     x: Panel<'_, M>,
     fresh: bool,
     y: &mut MatMut<'_, f32>,
@@ -111,7 +166,7 @@ fn add<const M: usize>(
         let kind = format.kind(true);
         // SAFETY: this level exists only after AVX-512 F, BW, DQ, VL and VNNI were detected.
         return unsafe {
-            match *tiles {
+            match tiles {
                 [a, b] => avx512::add(kind, [a, b], x, fresh, y, (i, j)),
                 [a] => avx512::add(kind, [a], x, fresh, y, (i, j)),
                 _ => {}

@@ -1,0 +1,189 @@
+//! The matrix units of Intel's processors (AMX): eight tile registers of up to sixteen rows of 64 bytes, and instructions that
+//! multiply them.
+//!
+//! A process asks the system once whether it may use the tiles, and a thread configures their shapes before it uses them.
+
+use std::cell::Cell;
+use std::marker::PhantomData;
+use std::sync::OnceLock;
+
+use crate::isa::{Isa, Level};
+
+/// The matrix units that this process may use.
+#[derive(Clone, Copy, Debug, Default)]
+struct Units {
+    int8: bool,
+    bf16: bool,
+}
+
+/// Bits of EDX of CPUID leaf 7.
+const BF16: u32 = 1 << 22;
+const TILE: u32 = 1 << 24;
+const INT8: u32 = 1 << 25;
+
+impl Units {
+    /// What the processor has and the system permits. Detected once per process.
+    fn here() -> Self {
+        static HERE: OnceLock<Units> = OnceLock::new();
+        *HERE.get_or_init(|| {
+            // A processor that has AVX2 has leaf 7.
+            let edx = if is_x86_feature_detected!("avx2") { leaf_7() } else { 0 };
+            let usable = edx & TILE != 0 && os::saves_tiles() && os::permits_tiles();
+            Units { int8: usable && edx & INT8 != 0, bf16: usable && edx & BF16 != 0 }
+        })
+    }
+
+    /// What an instruction set may use. `OPS_SIMD` names sets without matrix units, so none where it names one.
+    fn of(isa: Isa) -> Self {
+        if isa.level() == Level::Avx512Vnni && !Isa::limited() { Self::here() } else { Self::default() }
+    }
+}
+
+#[allow(unused_unsafe, reason = "compilers before 1.94 take it for unsafe")]
+fn leaf_7() -> u32 {
+    // SAFETY: every processor of this architecture has the instruction.
+    unsafe { core::arch::x86_64::__cpuid_count(7, 0) }.edx
+}
+
+/// The names of the features of matrix units that products use on this machine.
+pub(crate) fn features() -> Vec<&'static str> {
+    let Units { int8, bf16 } = Units::here();
+    let all = [(int8 || bf16, "amx-tile"), (int8, "amx-int8"), (bf16, "amx-bf16")];
+    all.into_iter().filter_map(|(has, name)| has.then_some(name)).collect()
+}
+
+#[cfg(target_os = "linux")]
+mod os {
+    use core::arch::asm;
+
+    /// Whether the system saves the tiles of a thread that it interrupts.
+    pub(super) fn saves_tiles() -> bool {
+        /// The tiles' configuration and data.
+        const BOTH: u64 = 3 << 17;
+        // SAFETY: the processor has the instruction.
+        is_x86_feature_detected!("xsave") && unsafe { saved() } & BOTH == BOTH
+    }
+
+    /// The register states that the system saves.
+    #[target_feature(enable = "xsave")]
+    fn saved() -> u64 {
+        // SAFETY: register 0 always exists.
+        unsafe { core::arch::x86_64::_xgetbv(0) }
+    }
+
+    /// Asks for permission to use the tiles' data, for all threads of this process.
+    pub(super) fn permits_tiles() -> bool {
+        const ARCH_PRCTL: usize = 158;
+        const ARCH_REQ_XCOMP_PERM: usize = 0x1023;
+        const XFEATURE_XTILEDATA: usize = 18;
+        let status: isize;
+        // SAFETY: the call takes two numbers and reads no memory; a kernel that does not know it returns an error. The instruction
+        // overwrites two registers.
+        unsafe {
+            asm!(
+                "syscall",
+                inlateout("rax") ARCH_PRCTL => status,
+                in("rdi") ARCH_REQ_XCOMP_PERM,
+                in("rsi") XFEATURE_XTILEDATA,
+                lateout("rcx") _,
+                lateout("r11") _,
+                options(nostack),
+            );
+        }
+        status == 0
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod os {
+    pub(super) fn saves_tiles() -> bool {
+        false
+    }
+    pub(super) fn permits_tiles() -> bool {
+        false
+    }
+}
+
+/// Rows and bytes per row of a tile.
+type Shape = (u8, u16);
+
+/// The operand of LDTILECFG.
+#[repr(C, align(64))]
+struct Config {
+    palette: u8,
+    start_row: u8,
+    reserved: [u8; 14],
+    row_bytes: [u16; 16],
+    rows: [u8; 16],
+}
+
+impl Config {
+    fn new(shapes: [Shape; 8]) -> Self {
+        let mut config =
+            Config { palette: 1, start_row: 0, reserved: [0; 14], row_bytes: [0; 16], rows: [0; 16] };
+        for (i, (rows, row_bytes)) in shapes.into_iter().enumerate() {
+            (config.rows[i], config.row_bytes[i]) = (rows, row_bytes);
+        }
+        config
+    }
+}
+
+thread_local! {
+    static CONFIGURED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Proof that the tiles of this thread have some shapes. They are released when it is dropped.
+///
+/// Only code of this crate loads a configuration, and a thread has one at a time. Compiled code never touches it, and the system
+/// saves it with a thread's registers.
+struct Configured {
+    /// It belongs to a thread.
+    here: PhantomData<*const ()>,
+}
+
+impl Configured {
+    /// Loads the shapes, unless the thread has a configuration.
+    ///
+    /// # Safety
+    /// The process may use tiles, and these shapes are of at most 16 rows of at most 64 bytes.
+    unsafe fn new(shapes: [Shape; 8]) -> Option<Self> {
+        if CONFIGURED.try_with(|configured| configured.replace(true)) != Ok(false) {
+            return None;
+        }
+        let config = Config::new(shapes);
+        // SAFETY: the processor has the instruction and the system permits it; the operand has 64 bytes and is valid.
+        unsafe {
+            core::arch::asm!("ldtilecfg [{}]", in(reg) &raw const config, options(nostack, preserves_flags, readonly));
+        }
+        Some(Self { here: PhantomData })
+    }
+}
+
+impl Drop for Configured {
+    fn drop(&mut self) {
+        // SAFETY: the processor has the instruction. It clears the tiles, which nobody uses any more.
+        unsafe { core::arch::asm!("tilerelease", options(nostack, preserves_flags, nomem)) };
+        let _ = CONFIGURED.try_with(|configured| configured.set(false));
+    }
+}
+
+/// Proof that the tiles of this thread are configured for sums of bytes: registers of two sets of four, in each two of 8 rows of 64
+/// bytes for sums, one of 8 rows of 32 bytes for activations, and one of 8 rows of 64 bytes for weights.
+pub(crate) struct BytesTiles {
+    /// What releases them.
+    _configured: Configured,
+}
+
+impl BytesTiles {
+    /// Configures the tiles, if `isa` may use them for bytes.
+    pub(crate) fn configure(isa: Isa) -> Option<Self> {
+        const SET: [Shape; 4] = [(8, 64), (8, 64), (8, 32), (8, 64)];
+        let [a, b, c, d] = SET;
+        if !Units::of(isa).int8 {
+            return None;
+        }
+        // SAFETY: tiles are detected and permitted, and the shapes fit them.
+        let configured = unsafe { Configured::new([a, b, c, d, a, b, c, d]) };
+        Some(Self { _configured: configured? })
+    }
+}

@@ -1,0 +1,112 @@
+//! Bits of the vector kernel, compared with those of the matrix unit if there is one, and of plain Rust in its place.
+
+use std::ops::Range;
+
+use super::super::{CodeFormat, walk};
+use super::*;
+use crate::isa::{Isa, Level};
+
+/// Computes what the instructions compute, in plain Rust.
+struct Plain;
+
+impl Unit for Plain {
+    fn multiply<const SIGNED: bool, const ODD: bool>(
+        &self,
+        quants: &[[i32; WORDS]; ROWS],
+        codes: [&[Words; 8]; PAIR],
+        sums: &mut Sums,
+    ) {
+        let code = |code: u8| if SIGNED { i32::from(code as i8) } else { i32::from(code) };
+        for (sums, codes) in sums.0.iter_mut().zip(codes) {
+            for (sums, quants) in sums.iter_mut().zip(quants) {
+                for (n, sum) in sums.iter_mut().enumerate() {
+                    let columns = quants.iter().zip(codes).flat_map(|(quants, codes)| {
+                        quants.to_le_bytes().into_iter().zip(codes.0[n].to_le_bytes())
+                    });
+                    *sum = columns.map(|(q, c)| i32::from(q as i8) * code(c)).sum();
+                }
+            }
+        }
+    }
+}
+
+/// The next of some numbers that look random.
+fn next(state: &mut u64) -> u64 {
+    *state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+    *state >> 33
+}
+
+/// Blocks of random codes. Every f16 in them is below 2 in magnitude, wherever a format has its scales.
+fn weights(format: CodeFormat, blocks: usize, state: &mut u64) -> Vec<u8> {
+    let mut raw: Vec<u8> = (0..blocks * format.block().1).map(|_| next(state) as u8).collect();
+    for block in raw.chunks_exact_mut(format.block().1) {
+        match format {
+            CodeFormat::Mxfp4 => block[0] = 120 + block[0] % 8,
+            CodeFormat::Q8K => block[..4].copy_from_slice(&0.37f32.to_le_bytes()),
+            _ => block.chunks_exact_mut(2).for_each(|half| half[1] &= 0xbf),
+        }
+    }
+    raw
+}
+
+type Bits = Vec<u32>;
+
+/// The bits of products of `m` rows of activations with `n` rows of weights, by all ways to compute them.
+fn products(isa: Isa, format: CodeFormat, [m, n, blocks]: [usize; 3]) -> (Bits, Vec<Bits>) {
+    let (k, mut state) = (blocks * format.block().0, (m * n * blocks) as u64);
+    let raw = weights(format, n * blocks, &mut state);
+    let x: Vec<f32> = (0..m * k).map(|_| next(&mut state) as f32 / 1e9 - 1.0).collect();
+    let x = Activations::new(isa, &x, k).unwrap();
+    let product = |f: &dyn Fn(&mut MatMut<'_, f32>)| {
+        // Columns that are not of the product must stay.
+        let mut y = vec![7f32; m * (n + 3)];
+        f(&mut MatMut::new(&mut y, m, n, n + 3).unwrap());
+        y.iter().map(|y| y.to_bits()).collect::<Bits>()
+    };
+    let tiles = n.div_ceil(TILE_ROWS);
+    let unpack = || unpacking(isa, format, &raw, k);
+    let vectors = product(&|y| walk::multiply_in_vectors(isa, format, tiles, &x, y, unpack()));
+    let plain = product(&|y| walk::multiply_on(&Plain, isa, format, tiles, &x, y, unpack()));
+    let unit = BytesTiles::configure(isa)
+        .map(|unit| product(&|y| walk::multiply_on(&unit, isa, format, tiles, &x, y, unpack())));
+    (vectors, std::iter::once(plain).chain(unit).collect())
+}
+
+fn unpacking(
+    isa: Isa,
+    format: CodeFormat,
+    raw: &[u8],
+    k: usize,
+) -> impl FnMut(usize, Range<usize>, &mut [Step]) {
+    super::super::unpacking(isa, format, raw, k / format.block().0 * format.block().1)
+}
+
+#[test]
+fn bits_are_those_of_vectors() {
+    let Some(isa) = Isa::available().into_iter().find(|isa| isa.level() == Level::Avx512Vnni) else { return };
+    for format in CodeFormat::ALL {
+        let per = 256 / format.block().0;
+        // An odd number of tiles, a part of one, more columns than meet activations at a time, panels of every size, and more
+        // tiles and columns than are unpacked at a time.
+        for shape in [[8, 1, 1], [16, 16, 3], [21, 33, 2 * per + 1], [9, 47, 9 * per], [79, 150, 8 * per + 1]]
+        {
+            let (vectors, others) = products(isa, format, shape);
+            for (way, other) in others.iter().enumerate() {
+                assert!(*other == vectors, "{format:?} {shape:?}, way {way}");
+            }
+            assert!(vectors.iter().all(|y| f32::from_bits(*y).is_finite()), "{format:?} {shape:?}");
+        }
+    }
+}
+
+/// A thread that holds the tiles gets no others, and a product that it makes uses vectors.
+#[test]
+fn a_thread_configures_its_tiles_once() {
+    let isa = Isa::best();
+    if let Some(unit) = BytesTiles::configure(isa) {
+        assert!(BytesTiles::configure(isa).is_none());
+        std::thread::spawn(move || assert!(BytesTiles::configure(isa).is_some())).join().unwrap();
+        drop(unit);
+        assert!(BytesTiles::configure(isa).is_some());
+    }
+}
