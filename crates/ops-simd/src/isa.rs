@@ -56,6 +56,13 @@ impl Isa {
         Self::named().is_some()
     }
 
+    /// Whether integer kernels of 256 bits may use AVX-VNNI. It is no instruction set of its own, so that no other kernel is compiled
+    /// once more for it.
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) fn avx_vnni(self) -> bool {
+        self.0 == Level::Avx2 && is_x86_feature_detected!("avxvnni")
+    }
+
     /// The names of the features of matrix units that products use on this processor.
     pub fn matrix_units() -> Vec<&'static str> {
         #[cfg(target_arch = "x86_64")]

@@ -41,7 +41,7 @@
 //! | `neon` | NEON, which every 64-bit ARM processor has | 4 |
 //! | `neondotprod` | also dot products of bytes, for [`quant`] | 4 |
 //! | `neoni8mm` | also products of matrices of bytes, for [`quant`] | 4 |
-//! | `avx2` | AVX2, FMA, F16C, BMI | 8 |
+//! | `avx2` | AVX2, FMA, F16C, BMI; [`quant`] also uses AVX-VNNI where the processor has it | 8 |
 //! | `avx512` | also AVX-512 F, BW, DQ and VL | 16 |
 //! | `avx512vnni` | also VNNI, for [`quant`] | 16 |
 //!

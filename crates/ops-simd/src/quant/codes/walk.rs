@@ -10,7 +10,7 @@ use super::neon;
 use super::words::Lanes;
 use super::{CodeFormat, PAIR, Step, plain};
 #[cfg(target_arch = "x86_64")]
-use super::{Kind, amx, avx2, avx512};
+use super::{Kind, amx, avx_vnni, avx2, avx512};
 #[cfg(target_arch = "x86_64")]
 use crate::amx::BytesTiles;
 use crate::gemm::MatMut;
@@ -190,6 +190,9 @@ fn add<const M: usize>(
 
 fn dot<const M: usize>(isa: Isa, format: CodeFormat, steps: &[Step], x: Panel<'_, M>) -> [Lanes; M] {
     match isa.level() {
+        // SAFETY: AVX-VNNI was detected, and this level exists only after AVX2, FMA and F16C were.
+        #[cfg(target_arch = "x86_64")]
+        _ if isa.avx_vnni() => unsafe { avx_vnni::dot(format.kind(false), steps, x) },
         // SAFETY: these levels exist only after AVX2, FMA and F16C were detected.
         #[cfg(target_arch = "x86_64")]
         Level::Avx2 | Level::Avx512 | Level::Avx512Vnni => unsafe { avx2::dot(format, steps, x) },

@@ -1,0 +1,145 @@
+//! AVX-VNNI, for processors that have it and not AVX-512: one instruction on 256 bits multiplies unsigned codes by signed quants and
+//! adds four products. Codes are unpacked as for AVX2, and the sums are exact, so that the bits are the same.
+
+use core::arch::x86_64::*;
+
+use super::super::activations::Panel;
+use super::words::{Lanes, Words};
+use super::{Kind, Step};
+
+/// Rows of activations whose sums stay in registers, with both halves of sixteen rows of weights.
+const ROWS: usize = 4;
+
+/// A vector for each half of sixteen rows.
+type Halves<T> = [T; 2];
+
+/// Σ over steps of scale · scale · Σ code · quant, less the minima, for sixteen rows of weights and `M` rows of activations.
+#[target_feature(enable = "avx2,fma,f16c,avxvnni")]
+pub(super) fn dot<const M: usize>(kind: Kind, steps: &[Step], x: Panel<'_, M>) -> [Lanes; M] {
+    let mut out = [[0.0; 16]; M];
+    for (part, out) in out.chunks_mut(ROWS).enumerate() {
+        let sums = match kind {
+            Kind::Signed => some_rows::<M, 0>(steps, x, part * ROWS),
+            Kind::Minimum => some_rows::<M, 1>(steps, x, part * ROWS),
+            Kind::TwoMinima => some_rows::<M, 2>(steps, x, part * ROWS),
+        };
+        for (out, sums) in out.iter_mut().zip(sums) {
+            for (out, sums) in out.as_chunks_mut::<8>().0.iter_mut().zip(sums) {
+                // SAFETY: eight f32.
+                unsafe { _mm256_storeu_ps(out.as_mut_ptr(), sums) };
+            }
+        }
+    }
+    out
+}
+
+/// Up to [`ROWS`] rows of activations from row `first` of a panel on. With no minima, codes have an offset of 128.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c,avxvnni")]
+fn some_rows<const M: usize, const MINIMA: usize>(
+    steps: &[Step],
+    x: Panel<'_, M>,
+    first: usize,
+) -> [Halves<__m256>; ROWS] {
+    let mut acc = [[_mm256_setzero_ps(); 2]; ROWS];
+    // The compiler knows how many rows there are, and omits the others.
+    let rows = M.min(ROWS);
+    for (step, x) in steps.iter().zip(x.blocks()) {
+        let mut sums = [[_mm256_setzero_si256(); 2]; ROWS];
+        if MINIMA == 0 {
+            for (sums, offsets) in sums.iter_mut().zip(&x.offsets[first..]).take(rows) {
+                *sums = [_mm256_set1_epi32(offsets.wide); 2];
+            }
+        }
+        for (g, codes) in step.codes.iter().enumerate() {
+            let codes = words(codes);
+            for (sums, x) in sums.iter_mut().zip(&x.quants[first..]).take(rows) {
+                let quants = _mm256_set1_epi32(x[g]);
+                *sums = [0, 1].map(|h| _mm256_dpbusd_avx_epi32(sums[h], codes[h], quants));
+            }
+        }
+        let scale = lanes(&step.scale);
+        let minima = [lanes(&step.minima[0]), lanes(&step.minima[1])];
+        for r in 0..rows {
+            let (of_x, offsets) = (_mm256_set1_ps(x.scales[first + r]), x.offsets[first + r]);
+            for h in 0..2 {
+                let sum = _mm256_cvtepi32_ps(sums[r][h]);
+                acc[r][h] = _mm256_fmadd_ps(sum, _mm256_mul_ps(scale[h], of_x), acc[r][h]);
+                for (m, minima) in minima.iter().enumerate().take(MINIMA) {
+                    let of_x = _mm256_set1_ps(if MINIMA == 1 { offsets.minus } else { offsets.halves[m] });
+                    acc[r][h] = _mm256_fmadd_ps(minima[h], of_x, acc[r][h]);
+                }
+            }
+        }
+    }
+    acc
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn words(words: &Words) -> Halves<__m256i> {
+    // SAFETY: eight of sixteen words.
+    [0, 8].map(|at| unsafe { _mm256_loadu_si256(words.0[at..][..8].as_ptr().cast()) })
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn lanes(lanes: &Lanes) -> Halves<__m256> {
+    // SAFETY: eight of sixteen f32.
+    [0, 8].map(|at| unsafe { _mm256_loadu_ps(lanes[at..][..8].as_ptr()) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::activations::Activations;
+    use super::super::{CodeFormat, avx2};
+    use super::*;
+    use crate::isa::{Isa, Level};
+
+    /// Steps of random codes within the bits of a format.
+    fn steps(format: CodeFormat, count: usize) -> Vec<Step> {
+        let mut state = 1u32;
+        let mut next = || {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            state >> 8
+        };
+        let byte = ((1u32 << format.bits()) - 1) * 0x0101_0101;
+        let mut lanes = || std::array::from_fn(|_| next() as f32 / 1e7 - 0.7);
+        let mut steps: Vec<Step> = (0..count)
+            .map(|_| Step { codes: [Words([0; 16]); 8], scale: lanes(), minima: [lanes(), lanes()] })
+            .collect();
+        for word in steps.iter_mut().flat_map(|step| &mut step.codes).flat_map(|words| &mut words.0) {
+            *word = (next() << 8 ^ next()) & byte;
+        }
+        steps
+    }
+
+    fn check<const M: usize>(format: CodeFormat) {
+        let steps = steps(format, 9);
+        let x: Vec<f32> = (0..M * 9 * 32).map(|i| ((i * i) % 101) as f32 - 49.0).collect();
+        let x = Activations::new(Isa::best(), &x, 9 * 32).unwrap();
+        let x = x.panel::<M>(0);
+        // SAFETY: the caller detected the features.
+        let (old, new) = unsafe { (avx2::dot(format, &steps, x), dot(format.kind(false), &steps, x)) };
+        assert_eq!(
+            old.map(|row| row.map(f32::to_bits)),
+            new.map(|row| row.map(f32::to_bits)),
+            "{format:?} {M}"
+        );
+        assert!(old.iter().flatten().all(|y| y.is_finite() && *y != 0.0), "{format:?} {M}");
+    }
+
+    #[test]
+    fn bits_are_those_of_avx2() {
+        let Some(isa) = Isa::available().into_iter().find(|isa| isa.level() == Level::Avx2) else { return };
+        if !isa.avx_vnni() {
+            return;
+        }
+        for format in CodeFormat::ALL {
+            check::<1>(format);
+            check::<2>(format);
+            check::<4>(format);
+            check::<8>(format);
+        }
+    }
+}
