@@ -187,3 +187,21 @@ impl BytesTiles {
         Some(Self { _configured: configured? })
     }
 }
+
+/// Proof that the tiles of this thread are configured for sums of bf16 pairs: each of the eight registers has 16 rows of 64 bytes.
+pub(crate) struct Bf16Tiles {
+    /// What releases them.
+    _configured: Configured,
+}
+
+impl Bf16Tiles {
+    /// Configures the tiles, if `isa` may use them for bf16 and has AVX-512 BF16.
+    pub(crate) fn configure(isa: Isa) -> Option<Self> {
+        if !Units::of(isa).bf16 || !is_x86_feature_detected!("avx512bf16") {
+            return None;
+        }
+        // SAFETY: tiles are detected and permitted, and the shapes fit them.
+        let configured = unsafe { Configured::new([(16, 64); 8]) };
+        Some(Self { _configured: configured? })
+    }
+}

@@ -7,6 +7,8 @@
 //! each thread a part.
 
 #[cfg(target_arch = "x86_64")]
+mod bf16_amx;
+#[cfg(target_arch = "x86_64")]
 mod bf16_avx512;
 mod blocked;
 mod by_row;

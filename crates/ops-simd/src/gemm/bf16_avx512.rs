@@ -294,7 +294,7 @@ fn first(n: usize) -> __mmask16 {
 /// Packs a panel of `x`: pairs starting at depth `p`, for `rows`; rows up to the panel height `N` are zero.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")]
-fn pack<const N: usize>(x: &Mat<'_, bf16>, rows: Range<usize>, p: usize, out: &mut [u32]) {
+pub(super) fn pack<const N: usize>(x: &Mat<'_, bf16>, rows: Range<usize>, p: usize, out: &mut [u32]) {
     let out = out.as_chunks_mut::<N>().0;
     let whole = (x.cols() / 2).saturating_sub(p).min(out.len());
     let mut done = 0;
@@ -379,7 +379,7 @@ fn transpose_pairs<const N: usize>(
 /// Interleaves two contiguous rows into pairs.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")]
-fn interleave(even: &[bf16; COLS], odd: &[bf16; COLS], out: &mut [u32]) {
+pub(super) fn interleave(even: &[bf16; COLS], odd: &[bf16; COLS], out: &mut [u32]) {
     /// Word indices for the lower and upper half; indices from 32 on select from the second vector.
     static ORDER: [[u16; 32]; 2] = {
         let mut order = [[0; 32]; 2];

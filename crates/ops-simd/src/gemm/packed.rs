@@ -115,6 +115,12 @@ impl<'m, T: Input> PackedB<'m, T> {
         self.isa
     }
 
+    /// All columns.
+    #[cfg(test)]
+    pub(super) fn all_columns(&self) -> Columns {
+        Columns { start: 0, end: self.n }
+    }
+
     /// The panels for rows p..p + k, one block of the depth, and the part `range` of `columns`.
     #[cfg(target_arch = "x86_64")]
     pub(super) fn block(&self, p: usize, k: usize, columns: Columns, range: Range<usize>) -> &[T] {

@@ -2,8 +2,6 @@
 
 use half::{bf16, f16};
 
-#[cfg(target_arch = "x86_64")]
-use super::bf16_avx512::{self, Bf16Pairs};
 use super::blocked::Blocked;
 use super::by_row;
 use super::direct::{Direct, fits_direct};
@@ -13,6 +11,11 @@ use super::packed::{self, Columns, PackedB, Sums};
 #[cfg(target_arch = "x86_64")]
 use super::row_avx512::OneRow;
 use super::skinny::{self, Skinny};
+#[cfg(target_arch = "x86_64")]
+use super::{
+    bf16_amx,
+    bf16_avx512::{self, Bf16Pairs},
+};
 use crate::element::Element;
 use crate::isa::Isa;
 use crate::simd::Simd;
@@ -156,12 +159,13 @@ impl Scalar for f32 {
         pack::turn(s, rows);
     }
 
-    fn product(isa: Isa, a: Operand<'_>, b: Operand<'_>, c: MatMut<'_, f32>, accumulate: bool) {
+    #[allow(unused_mut, reason = "it is computed in place on some processors")]
+    fn product(isa: Isa, a: Operand<'_>, b: Operand<'_>, mut c: MatMut<'_, f32>, accumulate: bool) {
         #[cfg(target_arch = "x86_64")]
         if let (Operand::Bf16(a), Operand::Bf16(b), false) = (a, b, accumulate)
-            && let Some(pairs) = Bf16Pairs::for_product(isa, &a, &b)
+            && product_bf16(isa, &a, &b, &mut c)
         {
-            return product_bf16(isa, pairs, a, b, c);
+            return recompute_imprecise(a, c, |a, c| product_or_skinny(isa, a, b, c, false));
         }
         match a {
             Operand::F32(a) => product_f32(isa, a, b, c, accumulate),
@@ -179,24 +183,24 @@ impl Scalar for f32 {
     }
 }
 
-/// Computes with bf16 pairs, then recomputes in f32 the rows for which that may not be precise enough.
+/// Computes with bf16 pairs, if the processor is fast at that. Some rows may be imprecise.
 #[cfg(target_arch = "x86_64")]
-fn product_bf16(isa: Isa, pairs: Bf16Pairs, a: Mat<'_, bf16>, b: Mat<'_, bf16>, mut c: MatMut<'_, f32>) {
-    pairs.product(a, b, &mut c);
-    recompute_imprecise(a, c, |a, c| product_or_skinny(isa, a, b, c, false));
+fn product_bf16(isa: Isa, a: &Mat<'_, bf16>, b: &Mat<'_, bf16>, c: &mut MatMut<'_, f32>) -> bool {
+    if bf16_amx::product(isa, a, b, c) {
+        return true;
+    }
+    let pairs = Bf16Pairs::for_product(isa, a, b);
+    pairs.map(|pairs| pairs.product(*a, *b, c)).is_some()
 }
 
 /// Like [`product_bf16`], for a packed B.
 #[cfg(target_arch = "x86_64")]
-fn packed_bf16(
-    pairs: Bf16Pairs,
-    b: &PackedB<'_, bf16>,
-    a: Mat<'_, bf16>,
-    columns: Columns,
-    mut c: MatMut<'_, f32>,
-) {
-    pairs.product_packed(a, b, columns, &mut c);
-    recompute_imprecise(a, c, |a, c| packed::product(b, a, columns, c, false, Sums::Fastest));
+fn packed_bf16(b: &PackedB<'_, bf16>, a: &Mat<'_, bf16>, columns: Columns, c: &mut MatMut<'_, f32>) -> bool {
+    if bf16_amx::product_packed(a, b, columns, c) {
+        return true;
+    }
+    let pairs = Bf16Pairs::for_packed(b.isa(), a);
+    pairs.map(|pairs| pairs.product_packed(*a, b, columns, c)).is_some()
 }
 
 /// Recomputes with `product` the rows whose bf16-pair result may be imprecise.
@@ -472,19 +476,22 @@ impl Input for bf16 {
     fn pack_panels(isa: Isa, b: Mat<'_, Self>, tile: usize, out: &mut [Self]) {
         packed::pack_all(isa, b, tile, out);
     }
+    #[allow(unused_mut, reason = "it is computed in place on some processors")]
     fn multiply_packed(
         b: &PackedB<'_, Self>,
         a: Operand<'_>,
         columns: Columns,
-        c: MatMut<'_, f32>,
+        mut c: MatMut<'_, f32>,
         accumulate: bool,
         sums: Sums,
     ) {
         #[cfg(target_arch = "x86_64")]
         if let (Operand::Bf16(a), false, Sums::Fastest) = (a, accumulate, sums)
-            && let Some(pairs) = Bf16Pairs::for_packed(b.isa(), &a)
+            && packed_bf16(b, &a, columns, &mut c)
         {
-            return packed_bf16(pairs, b, a, columns, c);
+            return recompute_imprecise(a, c, |a, c| {
+                packed::product(b, a, columns, c, false, Sums::Fastest);
+            });
         }
         #[cfg(target_arch = "x86_64")]
         if let (1, Sums::Fastest, Some(row)) = (c.rows(), sums, OneRow::detect(b.isa())) {
