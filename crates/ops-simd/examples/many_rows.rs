@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use half::bf16;
 use ops_simd::Isa;
 use ops_simd::gemm::{Mat, MatMut, PackedB, gemm, gemm_packed};
-use ops_simd::quant::{Activations, CodeFormat, multiply_codes};
+use ops_simd::quant::{Activations, CodeFormat, Format, TILE_ROWS, Tiles, multiply, multiply_codes};
 
 const M: usize = 512;
 const K: usize = 4096;
@@ -27,6 +27,8 @@ fn main() {
     for format in [CodeFormat::Q8_0, CodeFormat::Q4_0, CodeFormat::Q4K, CodeFormat::Q6K, CodeFormat::Mxfp4] {
         codes(isa, format, &threads);
     }
+    tiles(isa, Format::Q8_0, &threads);
+    tiles(isa, Format::Q4_0, &threads);
     floats(isa, &threads);
 }
 
@@ -62,6 +64,18 @@ fn codes(isa: Isa, format: CodeFormat, threads: &[usize]) {
     });
 }
 
+fn tiles(isa: Isa, format: Format, threads: &[usize]) {
+    let raw: Vec<u8> =
+        random(N * K / 32 * format.block_bytes()).iter().map(|bits| *bits as u8 & 0x3b).collect();
+    let tiles = Tiles::new(format, &raw, N, K).expect("whole blocks");
+    let x: Vec<f32> = random(M * K).iter().map(number).collect();
+    let x = Activations::new(isa, &x, K).expect("whole blocks");
+    time(&format!("{format:?} packed"), threads, &|columns, y| {
+        let part = columns.start / TILE_ROWS..columns.end.div_ceil(TILE_ROWS);
+        multiply(isa, black_box(&tiles), part, &x, y).expect("fits");
+    });
+}
+
 fn floats(isa: Isa, threads: &[usize]) {
     let numbers = |n| random(n).iter().map(|bits| bf16::from_f32(number(bits))).collect::<Vec<_>>();
     let (x, w) = (numbers(M * K), numbers(N * K));
@@ -88,7 +102,7 @@ fn time(name: &str, threads: &[usize], part: &(dyn Fn(Range<usize>, MatMut<'_, f
         };
         run();
         let (begin, mut best) = (Instant::now(), Duration::MAX);
-        while begin.elapsed() < Duration::from_millis(700) {
+        while begin.elapsed() < Duration::from_millis(600) {
             best = best.min(run());
         }
         let sum = y.iter().fold(0u64, |sum, y| sum.rotate_left(7) ^ u64::from(y.to_bits()));

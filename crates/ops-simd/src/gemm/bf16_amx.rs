@@ -50,6 +50,7 @@ trait Unit {
 }
 
 impl Unit for Bf16Tiles {
+    /// A is loaded with a hint that it need not stay in the L1 cache, so that columns of B do.
     #[inline(always)]
     fn multiply(&self, a: &[StepOfA], b: &[StepOfB], sums: &mut Sums, add: bool) {
         let steps = a.len().min(b.len());
@@ -75,11 +76,11 @@ impl Unit for Bf16Tiles {
                 "tilezero tmm3",
                 "3:",
                 "tileloadd tmm6, [{b} + {wide}*1]",
-                "tileloadd tmm4, [{a} + {row}*1]",
+                "tileloaddt1 tmm4, [{a} + {row}*1]",
                 "tdpbf16ps tmm0, tmm4, tmm6",
                 "tileloadd tmm7, [{b} + {wide}*1 + 64]",
                 "tdpbf16ps tmm1, tmm4, tmm7",
-                "tileloadd tmm5, [{a} + {row}*1 + 1024]",
+                "tileloaddt1 tmm5, [{a} + {row}*1 + 1024]",
                 "tdpbf16ps tmm2, tmm5, tmm6",
                 "tdpbf16ps tmm3, tmm5, tmm7",
                 "add {a}, 2048",

@@ -9,8 +9,10 @@ use std::ops::Range;
 use super::activations::Activations;
 use super::blocks::{BLOCK, Format};
 use super::tiles::TILE_ROWS;
-#[cfg(target_arch = "aarch64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use super::tiles::Tiles;
+#[cfg(target_arch = "x86_64")]
+use crate::amx::BytesTiles;
 use crate::error::{Error, same_len};
 use crate::gemm::MatMut;
 use crate::isa::Isa;
@@ -31,6 +33,8 @@ mod avx_vnni;
 mod neon;
 #[cfg(target_arch = "aarch64")]
 mod neon_unpack;
+#[cfg(target_arch = "x86_64")]
+mod packed;
 mod plain;
 mod unpack;
 mod walk;
@@ -196,6 +200,38 @@ pub fn multiply_codes(
     Ok(())
 }
 
+/// y = x·Wᵀ for some tiles of W, if there is a matrix unit and enough rows. Returns whether it was computed. The dimensions must
+/// match.
+#[cfg(target_arch = "x86_64")]
+pub(super) fn multiply_tiles(
+    isa: Isa,
+    weights: &Tiles<'_>,
+    tiles: Range<usize>,
+    x: &Activations,
+    y: &mut MatMut<'_, f32>,
+) -> bool {
+    let unit = (x.rows() >= amx::ROWS).then(|| BytesTiles::configure(isa)).flatten();
+    unit.map(|unit| multiply_tiles_on(&unit, isa, weights, tiles, x, y)).is_some()
+}
+
+/// The product on a matrix unit, where `isa` has AVX-512 VNNI.
+#[cfg(target_arch = "x86_64")]
+fn multiply_tiles_on<U: amx::Unit>(
+    unit: &U,
+    isa: Isa,
+    weights: &Tiles<'_>,
+    tiles: Range<usize>,
+    x: &Activations,
+    y: &mut MatMut<'_, f32>,
+) {
+    assert_eq!(isa.level(), Level::Avx512Vnni);
+    let format = weights.format();
+    walk::multiply_on(unit, isa, CodeFormat::of(format), tiles.len(), x, y, |t, blocks, steps| {
+        // SAFETY: this level exists only after AVX-512 F, BW, DQ and VL were detected.
+        unsafe { packed::unpack(format, weights.tile(tiles.start + t), blocks, steps) }
+    });
+}
+
 /// Unpacks these blocks of the columns of tile `t` of `raw`.
 fn unpacking(
     isa: Isa,
@@ -220,7 +256,7 @@ fn unpacking(
     }
 }
 
-/// y = x·Wᵀ for these tiles of W, as many as y has columns for.
+/// y = x·Wᵀ for some tiles of W, which NEON makes steps of. Returns whether it was computed. The dimensions must match.
 #[cfg(target_arch = "aarch64")]
 pub(super) fn multiply_tiles(
     isa: Isa,
@@ -228,14 +264,15 @@ pub(super) fn multiply_tiles(
     tiles: Range<usize>,
     x: &Activations,
     y: &mut MatMut<'_, f32>,
-) {
-    if x.k() == 0 {
-        return (0..y.rows()).for_each(|i| y.row_mut(i).fill(0.0));
-    }
+) -> bool {
     let (level, format) = (isa.level(), weights.format());
+    if level == Level::Portable {
+        return false;
+    }
     walk::multiply(isa, CodeFormat::of(format), tiles.len(), x, y, |t, blocks, steps| {
         neon_unpack::unpack_tile(level, format, weights.tile(tiles.start + t), blocks, steps);
     });
+    true
 }
 
 /// Unpacks as many columns of sixteen rows as there are steps. `at` has the distance of rows, and that of the bytes that will be

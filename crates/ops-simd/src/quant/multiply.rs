@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::activations::{Activations, Panel, panel_rows};
 use super::blocks::Format;
-#[cfg(target_arch = "aarch64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use super::codes;
 use super::dot_portable;
 use super::tiles::{TILE_ROWS, Tile, Tiles};
@@ -33,9 +33,8 @@ pub fn multiply(
     same_len("x", x.k(), weights.cols())?;
     same_len("rows of y", y.rows(), x.rows())?;
     same_len("columns of y", y.cols(), columns)?;
-    #[cfg(target_arch = "aarch64")]
-    if isa.level() != Level::Portable {
-        codes::multiply_tiles(isa, weights, start..end, x, &mut y);
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+    if x.k() > 0 && codes::multiply_tiles(isa, weights, start..end, x, &mut y) {
         return Ok(());
     }
     for t in start..end {

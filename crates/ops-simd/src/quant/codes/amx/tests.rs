@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use super::super::{CodeFormat, walk};
+use super::super::super::{Format, Tiles, multiply};
+use super::super::{CodeFormat, multiply_tiles_on, walk};
 use super::*;
 use crate::isa::{Isa, Level};
 
@@ -96,6 +97,29 @@ fn bits_are_those_of_vectors() {
             }
             assert!(vectors.iter().all(|y| f32::from_bits(*y).is_finite()), "{format:?} {shape:?}");
         }
+    }
+}
+
+#[test]
+fn bits_of_packed_weights_are_those_of_vectors() {
+    let Some(isa) = Isa::available().into_iter().find(|isa| isa.level() == Level::Avx512Vnni) else { return };
+    for (format, codes) in [(Format::Q8_0, CodeFormat::Q8_0), (Format::Q4_0, CodeFormat::Q4_0)] {
+        let ([m, n, blocks], mut state) = ([21, 70, 67], 5);
+        let tiles = Tiles::new(format, &weights(codes, n * blocks, &mut state), n, blocks * 32).unwrap();
+        let x: Vec<f32> = (0..m * blocks * 32).map(|_| next(&mut state) as f32 / 1e9 - 1.0).collect();
+        let x = Activations::new(isa, &x, blocks * 32).unwrap();
+        let product = |f: &dyn Fn(MatMut<'_, f32>)| {
+            let mut y = vec![f32::NAN; m * 38];
+            f(MatMut::new(&mut y, m, 38, 38).unwrap());
+            y.iter().map(|y| y.to_bits()).collect::<Bits>()
+        };
+        // A product that is made while the thread holds the tiles is one of vectors.
+        let unit = BytesTiles::configure(isa);
+        let want = product(&|y| multiply(isa, &tiles, 2..5, &x, y).unwrap());
+        drop(unit);
+        let got = product(&|mut y| multiply_tiles_on(&Plain, isa, &tiles, 2..5, &x, &mut y));
+        assert!(got == want, "{format:?}");
+        assert!(product(&|y| multiply(isa, &tiles, 2..5, &x, y).unwrap()) == want, "{format:?}");
     }
 }
 
