@@ -14,6 +14,8 @@ mod codes;
 mod dot_avx2;
 #[cfg(target_arch = "x86_64")]
 mod dot_avx512;
+#[cfg(target_arch = "x86_64")]
+mod dot_avx_vnni;
 mod dot_portable;
 mod in_place;
 mod lookup;

@@ -74,6 +74,9 @@ fn multiply_tile<const M: usize>(
 fn dot<const M: usize>(isa: Isa, format: Format, tile: Tile<'_>, x: Panel<'_, M>) -> [[f32; TILE_ROWS]; M] {
     match isa.level() {
         Level::Portable => dot_portable::tile(format, tile, x),
+        // SAFETY: AVX-VNNI was detected, and this level exists only after AVX2, FMA and F16C were.
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx2 if isa.avx_vnni() => unsafe { super::dot_avx_vnni::tile(format, tile, x) },
         // SAFETY: these levels exist only after AVX2, FMA and F16C were detected.
         #[cfg(target_arch = "x86_64")]
         Level::Avx2 | Level::Avx512 => unsafe { super::dot_avx2::tile(format, tile, x) },
