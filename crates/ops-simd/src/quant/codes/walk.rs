@@ -28,6 +28,7 @@ const MANY_TILES: usize = 8;
 const FEW_TILES: usize = 2;
 /// See [`MANY_TILES`].
 const FEW_ROWS: usize = 64;
+
 /// y = x·Wᵀ, where W has so many tiles. `unpack` makes steps of these blocks of a tile.
 pub(super) fn multiply(
     isa: Isa,
