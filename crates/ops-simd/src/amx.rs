@@ -8,6 +8,7 @@ use std::marker::PhantomData;
 use std::sync::OnceLock;
 
 use crate::isa::{Isa, Level};
+use crate::x86::cpuid;
 
 /// The matrix units that this process may use.
 #[derive(Clone, Copy, Debug, Default)]
@@ -27,7 +28,7 @@ impl Units {
         static HERE: OnceLock<Units> = OnceLock::new();
         *HERE.get_or_init(|| {
             // A processor that has AVX2 has leaf 7.
-            let edx = if is_x86_feature_detected!("avx2") { leaf_7() } else { 0 };
+            let edx = if is_x86_feature_detected!("avx2") { cpuid(7, 0).edx } else { 0 };
             let usable = edx & TILE != 0 && os::saves_tiles() && os::permits_tiles();
             Units { int8: usable && edx & INT8 != 0, bf16: usable && edx & BF16 != 0 }
         })
@@ -37,12 +38,6 @@ impl Units {
     fn of(isa: Isa) -> Self {
         if isa.level() == Level::Avx512Vnni && !Isa::limited() { Self::here() } else { Self::default() }
     }
-}
-
-#[allow(unused_unsafe, reason = "compilers before 1.94 take it for unsafe")]
-fn leaf_7() -> u32 {
-    // SAFETY: every processor of this architecture has the instruction.
-    unsafe { core::arch::x86_64::__cpuid_count(7, 0) }.edx
 }
 
 /// The names of the features of matrix units that products use on this machine.

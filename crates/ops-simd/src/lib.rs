@@ -91,6 +91,8 @@ mod scratch;
 mod simd;
 mod stencil;
 mod unary;
+#[cfg(target_arch = "x86_64")]
+mod x86;
 
 pub use binary::{Binary, affine, affine_in_place, binary, map};
 pub use cast::cast;

@@ -102,6 +102,13 @@ mod x86 {
     )));
     chains!(f64_avx2, "avx2,fma", _mm256_set1_pd, _mm256_fmadd_pd, f64, 4, |v| _mm256_cvtsd_f64(v));
 
+    /// Orders the stores so far before later ones.
+    #[allow(unused_unsafe, reason = "compilers before 1.94 take it for unsafe")]
+    fn fence() {
+        // SAFETY: every processor of this architecture has the instruction.
+        unsafe { _mm_sfence() }
+    }
+
     /// Copies one slice to another of the same length.
     #[target_feature(enable = "avx512f")]
     pub(super) fn stream_avx512(src: &[u8], dst: &mut [u8]) {
@@ -116,7 +123,7 @@ mod x86 {
             unsafe { _mm512_stream_si512(d.as_mut_ptr().cast(), _mm512_loadu_si512(s.as_ptr().cast())) };
         }
         dst_tail.copy_from_slice(src_tail);
-        _mm_sfence();
+        fence();
     }
 }
 

@@ -118,7 +118,7 @@ fn wrong(key: &str, got: impl std::fmt::Display, wanted: impl std::fmt::Display)
 fn kinds(meta: &Metadata, texts: &Strings) -> Result<Box<[TokenKind]>> {
     let Some(numbers) = meta.find::<Vec<i32>>(TOKEN_TYPES)? else { return guessed_kinds(meta, texts) };
     if numbers.len() != texts.len() {
-        let wanted = format_args!("one for each of the {} tokens", texts.len());
+        let wanted = format!("one for each of the {} tokens", texts.len());
         return Err(wrong(TOKEN_TYPES, format_args!("{} types", numbers.len()), wanted));
     }
     let kind = |(id, &n): (usize, &i32)| {

@@ -15,6 +15,7 @@ use super::matrix::{Mat, MatMut};
 use super::packed::{Columns, PackedB};
 use crate::isa::{Isa, Level};
 use crate::scratch::Scratch;
+use crate::x86::{cpuid, prefetch};
 
 /// Rows and columns of the register tile.
 const ROWS: usize = 14;
@@ -47,7 +48,7 @@ impl Bf16Pairs {
     pub(super) fn detect(isa: Isa) -> Option<Self> {
         static FAST: OnceLock<bool> = OnceLock::new();
         let fast = *FAST.get_or_init(|| {
-            let vendor = __cpuid(0);
+            let vendor = cpuid(0, 0);
             let name = [vendor.ebx, vendor.edx, vendor.ecx].map(u32::to_le_bytes);
             name.as_flattened() == b"AuthenticAMD" && is_x86_feature_detected!("avx512bf16")
         });
@@ -225,7 +226,7 @@ unsafe fn tile<const R: usize, const N: usize, const PLAIN: bool>(
     // C is not cached by now, and it is needed only after the loop.
     for i in 0..height {
         for j in [0, LANES] {
-            _mm_prefetch::<_MM_HINT_T0>(c.wrapping_add(i * stride + j).cast());
+            prefetch::<_MM_HINT_T0, _>(c.wrapping_add(i * stride + j));
         }
     }
     let mut acc = [[_mm512_setzero_ps(); 2]; R];
@@ -235,8 +236,8 @@ unsafe fn tile<const R: usize, const N: usize, const PLAIN: bool>(
         for (b, a) in b.as_chunks::<COLS>().0.iter().zip(steps.by_ref()) {
             let (first, second) = b.split_at(LANES);
             // Prefetch the next panel while this one is read: with few rows of A the hardware prefetcher is too late.
-            _mm_prefetch::<_MM_HINT_T1>(first.as_ptr().wrapping_add(size).cast());
-            _mm_prefetch::<_MM_HINT_T1>(second.as_ptr().wrapping_add(size).cast());
+            prefetch::<_MM_HINT_T1, _>(first.as_ptr().wrapping_add(size));
+            prefetch::<_MM_HINT_T1, _>(second.as_ptr().wrapping_add(size));
             // SAFETY: 16 words each.
             let b = unsafe {
                 [_mm512_loadu_si512(first.as_ptr().cast()), _mm512_loadu_si512(second.as_ptr().cast())]
@@ -338,7 +339,7 @@ fn transpose_pairs<const N: usize>(
     for (v, i) in v.iter_mut().zip(rows) {
         let pairs: &[bf16] = &x.tail(i, p)[..2 * LANES];
         // Prefetch the next panel's rows: the hardware prefetcher does not track that many streams.
-        _mm_prefetch::<_MM_HINT_T1>(pairs.as_ptr().wrapping_add(N * x.row_stride()).cast());
+        prefetch::<_MM_HINT_T1, _>(pairs.as_ptr().wrapping_add(N * x.row_stride()));
         // SAFETY: 64 bytes.
         *v = unsafe { _mm512_loadu_si512(pairs.as_ptr().cast()) };
     }

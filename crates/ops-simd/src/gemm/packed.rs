@@ -116,7 +116,7 @@ impl<'m, T: Input> PackedB<'m, T> {
     }
 
     /// All columns.
-    #[cfg(test)]
+    #[cfg(all(test, target_arch = "x86_64"))]
     pub(super) fn all_columns(&self) -> Columns {
         Columns { start: 0, end: self.n }
     }

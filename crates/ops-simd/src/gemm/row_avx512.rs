@@ -12,6 +12,7 @@ use super::packed::{Columns, PackedB};
 use super::scalar::Operand;
 use super::skinny::widened;
 use crate::isa::{Isa, Level};
+use crate::x86::prefetch;
 
 /// Columns of a panel with AVX-512.
 const WIDTH: usize = 32;
@@ -81,7 +82,7 @@ fn panel_sums(a: &[f32], panel: &[[bf16; WIDTH]]) -> [__m512; 2] {
     let (rows, rows_rest) = panel.as_chunks::<CHAINS>();
     for (a, rows) in a.iter().zip(rows) {
         for (acc, (a, row)) in acc.iter_mut().zip(a.iter().zip(rows)) {
-            _mm_prefetch::<_MM_HINT_T0>(row.as_ptr().wrapping_byte_add(AHEAD).cast());
+            prefetch::<_MM_HINT_T0, _>(row.as_ptr().wrapping_byte_add(AHEAD));
             add(acc, *a, row);
         }
     }

@@ -5,6 +5,7 @@ use core::arch::x86_64::*;
 use super::activations::Panel;
 use super::blocks::Format;
 use super::tiles::{TILE_ROWS, Tile};
+use crate::x86::prefetch;
 
 /// Σ over blocks of scale · scale · Σ quant · quant, for sixteen rows of weights and `M` rows of activations.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c")]
@@ -26,7 +27,7 @@ fn blocks<const M: usize, const WIDE: bool>(tile: Tile<'_>, x: Panel<'_, M>) -> 
     for (b, ((quants, scales), x)) in tiles.zip(x.blocks()).enumerate() {
         // The same part of the next tile, to the L2 cache: the hardware's prefetcher stops at page boundaries.
         for line in 0..bytes.div_ceil(64) {
-            _mm_prefetch::<_MM_HINT_T1>(next.wrapping_add(b * bytes + line * 64).cast());
+            prefetch::<_MM_HINT_T1, _>(next.wrapping_add(b * bytes + line * 64));
         }
         let weights = if WIDE { wide(quants) } else { halves(quants) };
         // SAFETY: sixteen f16, 32 bytes.

@@ -5,6 +5,7 @@ use core::arch::x86_64::*;
 use super::activations::Panel;
 use super::lookup::LookupFormat;
 use super::one_row_avx2::lanes;
+use crate::x86::prefetch;
 
 /// The products of one row of weights with `M` rows of activations.
 #[target_feature(enable = "avx2,fma,f16c")]
@@ -18,7 +19,7 @@ pub(super) fn row<const M: usize>(format: LookupFormat, row: &[u8], x: Panel<'_,
     format.each_step(row, half, |(factor, bytes)| {
         let Some(x) = blocks.next() else { return };
         // The hardware prefetcher stops at page boundaries.
-        _mm_prefetch::<_MM_HINT_T0>(bytes.as_ptr().wrapping_add(1024).cast());
+        prefetch::<_MM_HINT_T0, _>(bytes.as_ptr().wrapping_add(1024));
         let weights = weights(levels, bytes);
         let sizes = _mm256_abs_epi8(weights);
         for (i, acc) in acc.iter_mut().enumerate() {

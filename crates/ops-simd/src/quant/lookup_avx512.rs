@@ -7,6 +7,7 @@ use super::activations::{Activations, WORDS};
 use super::blocks::BLOCK;
 use super::lookup::LookupFormat;
 use crate::scratch::Scratch;
+use crate::x86::prefetch;
 
 /// Bytes ahead of a block that are prefetched to the L2 cache, so well beyond the rows being read. The hardware's prefetcher stops
 /// at page boundaries.
@@ -73,7 +74,7 @@ pub(super) fn products<const SIZE: usize, const R: usize>(
         for (acc, row) in acc.iter_mut().zip(rows) {
             let Some(rest) = row.get(g * bytes..) else { continue };
             for line in 0..bytes.div_ceil(64) {
-                _mm_prefetch::<_MM_HINT_T1>(rest.as_ptr().wrapping_add(AHEAD + 64 * line).cast());
+                prefetch::<_MM_HINT_T1, _>(rest.as_ptr().wrapping_add(AHEAD + 64 * line));
             }
             if let Some(blocks) = rest.get(..bytes) {
                 add::<SIZE>(acc, levels, blocks, x);

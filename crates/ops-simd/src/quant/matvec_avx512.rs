@@ -6,6 +6,7 @@ use core::arch::x86_64::*;
 use super::activations::Panel;
 use super::blocks::{Format, Q8_0_BYTES};
 use crate::scratch::Scratch;
+use crate::x86::prefetch;
 
 /// The activations for one vector of weights: quants in the order of the weights, and an initial integer and a scale for each
 /// lane.
@@ -75,11 +76,11 @@ const Q4_LAST: usize = 56;
 /// of activations for q8_0 fills half of an L1 cache, so its weights go to the L2 cache.
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn prefetch<const SIZE: usize>(at: *const u8) {
+fn prefetch_weights<const SIZE: usize>(at: *const u8) {
     if SIZE == Q8_0_BYTES {
-        _mm_prefetch::<_MM_HINT_T1>(at.wrapping_add(24 << 10).cast());
+        prefetch::<_MM_HINT_T1, _>(at.wrapping_add(24 << 10));
     } else {
-        _mm_prefetch::<_MM_HINT_T0>(at.wrapping_add(4 << 10).cast());
+        prefetch::<_MM_HINT_T0, _>(at.wrapping_add(4 << 10));
     }
 }
 
@@ -96,7 +97,7 @@ pub(super) fn rows<const R: usize, const SIZE: usize>(
         for (acc, row) in acc.iter_mut().zip(rows) {
             let at = row.as_ptr().wrapping_add(v * bytes);
             // The next rows: the hardware's prefetcher stops at page boundaries.
-            prefetch::<SIZE>(at);
+            prefetch_weights::<SIZE>(at);
             // SAFETY: `whole` vectors of blocks are in each row.
             *acc = unsafe { step::<SIZE>(*acc, at, x) };
         }

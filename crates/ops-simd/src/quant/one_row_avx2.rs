@@ -5,6 +5,7 @@ use core::arch::x86_64::*;
 use super::lookup::LEVELS;
 use super::one_row::{Prepared, even_first};
 use super::super_blocks::STEPS;
+use crate::x86::prefetch;
 
 /// Super-blocks whose scales are unpacked before their codes. They pass through memory, from which a broadcast costs no vector
 /// operation.
@@ -23,7 +24,7 @@ pub(super) fn product<const SIZE: usize>(row: &[u8], x: &[Prepared]) -> f32 {
     for (blocks, x) in row.as_chunks::<SIZE>().0.chunks(CHUNK).zip(x.chunks(CHUNK)) {
         let mut factors = [[0.0; 16]; CHUNK];
         for ((block, x), factors) in blocks.iter().zip(x).zip(&mut factors) {
-            _mm_prefetch::<_MM_HINT_T1>(block.as_ptr().wrapping_add(AHEAD).cast());
+            prefetch::<_MM_HINT_T1, _>(block.as_ptr().wrapping_add(AHEAD));
             offsets = match SIZE {
                 144 | 176 => six_bit_scales(block, x, factors, offsets),
                 210 => q6_k_scales(block, x, factors, offsets),

@@ -6,6 +6,7 @@ use core::arch::x86_64::*;
 use super::lookup::LEVELS;
 use super::one_row::Prepared;
 use super::one_row_avx2::{iq4_xs_numbers, load_half, six_bit_numbers, unit};
+use crate::x86::prefetch;
 
 /// Bytes ahead of a block that are prefetched to the L2 cache, so well beyond the rows being read. The hardware's prefetcher stops
 /// at page boundaries.
@@ -20,7 +21,7 @@ pub(super) fn products<const SIZE: usize, const R: usize>(rows: [&[u8]; R], x: &
         for (acc, row) in acc.iter_mut().zip(rows) {
             let Some(block) = row.get(b) else { continue };
             for line in 0..SIZE.div_ceil(64) {
-                _mm_prefetch::<_MM_HINT_T1>(block.as_ptr().wrapping_add(AHEAD + 64 * line).cast());
+                prefetch::<_MM_HINT_T1, _>(block.as_ptr().wrapping_add(AHEAD + 64 * line));
             }
             match SIZE {
                 144 => q4_k(acc, block, x),

@@ -4,6 +4,7 @@ use core::arch::x86_64::*;
 
 use super::activations::{Panel, WORDS};
 use super::blocks::{Q8_0_BYTES, scale_bits};
+use crate::x86::prefetch;
 
 /// Σ over blocks of scale · scale · Σ quant · quant, for `R` rows of blocks of `SIZE` bytes and `M` rows of activations.
 #[target_feature(enable = "avx2,fma,f16c")]
@@ -17,7 +18,7 @@ pub(super) fn rows<const M: usize, const R: usize, const SIZE: usize>(
         for (row, acc) in rows.iter().zip(&mut acc) {
             let block = &row[b];
             // Prefetch the next rows: the hardware prefetcher stops at page boundaries.
-            _mm_prefetch::<_MM_HINT_T1>(block.as_ptr().wrapping_add(R * row.len() * SIZE).cast());
+            prefetch::<_MM_HINT_T1, _>(block.as_ptr().wrapping_add(R * row.len() * SIZE));
             let w = signed(block);
             let magnitude = _mm256_abs_epi8(w);
             let scale = _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(scale_bits(block).into())));

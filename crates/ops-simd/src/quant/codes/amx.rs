@@ -18,6 +18,7 @@ use super::words::Words;
 use super::{Kind, PAIR, Step};
 use crate::amx::BytesTiles;
 use crate::gemm::MatMut;
+use crate::x86::prefetch;
 
 /// Rows of a panel.
 pub(super) const ROWS: usize = 8;
@@ -266,7 +267,7 @@ impl<'a, const T: usize> Rows<'a, T> {
     fn prefetch(&self, panel: usize) {
         for r in 0..ROWS {
             for t in 0..T {
-                _mm_prefetch::<_MM_HINT_T0>(self.at(panel, r, t).cast());
+                prefetch::<_MM_HINT_T0, _>(self.at(panel, r, t));
             }
         }
     }
