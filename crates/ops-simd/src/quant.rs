@@ -48,7 +48,7 @@ mod rows_portable;
 mod super_blocks;
 mod tiles;
 
-pub use activations::Activations;
+pub use activations::{Activations, ActivationsPart};
 pub use blocks::{BLOCK, Format, Q4_0_BYTES, Q8_0_BYTES};
 pub use codes::{CodeFormat, multiply_codes};
 pub use lookup::{LookupFormat, multiply_lookup_rows};

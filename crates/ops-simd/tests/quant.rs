@@ -165,6 +165,30 @@ fn what_is_not_finite_reaches_the_result() {
 }
 
 #[test]
+fn rows_quantized_in_parts_are_those_quantized_together() {
+    let (isa, n, k) = (Isa::best(), 16, 96);
+    let raw = weights(Format::Q8_0, n, k);
+    let mut x = Activations::default();
+    for m in [1, 7, 8, 15, 23, 40] {
+        let mut random = Random::new(m as u64);
+        let numbers: Vec<f32> = (0..m * k).map(|_| random.next()).collect();
+        let product = |x: &Activations| reference::multiply(Format::Q8_0, &raw, n, x).unwrap();
+        let whole = product(&Activations::new(isa, &numbers, k).unwrap());
+        for each in [0, 1, 8, 9, 100] {
+            let parts = x.parts(m, k, each).unwrap();
+            assert_eq!(parts.len(), m.div_ceil(each.max(1).next_multiple_of(8)));
+            // The order does not matter.
+            parts.into_iter().rev().for_each(|part| part.quantize(isa, &numbers).unwrap());
+            assert_eq!(product(&x), whole, "{m} rows in parts of {each}");
+        }
+        let part = x.parts(m, k, m).unwrap().pop().unwrap();
+        let error = part.quantize(isa, &numbers[1..]).unwrap_err();
+        assert_eq!(error.to_string(), format!("x has {} elements, wanted {}", m * k - 1, m * k));
+    }
+    assert!(x.parts(3, 33, 1).is_err() && x.parts(3, 0, 1).unwrap().is_empty());
+}
+
+#[test]
 fn ranges_of_tiles_make_the_whole() {
     let (isa, n, k, m) = (Isa::best(), 50, 96, 5);
     let tiles = Tiles::new(Format::Q8_0, &weights(Format::Q8_0, n, k), n, k).unwrap();

@@ -120,13 +120,33 @@ impl Activations {
     /// # Errors
     /// [`Error::Multiple`] if `k` is not a multiple of 32 or `x` does not consist of whole rows.
     pub fn quantize<T: Element>(&mut self, isa: Isa, x: &[T], k: usize) -> Result<(), Error> {
+        rows("x", x.len(), k)?;
+        let count = x.len().checked_div(k).unwrap_or(0);
+        self.parts(count, k, count)?.into_iter().try_for_each(|part| part.quantize(isa, x))
+    }
+
+    /// Makes room for `rows` rows of length `k`, reusing the memory of the previous contents, and gives it in parts of `each`
+    /// rows, rounded up to eights, which threads can fill. Rows of a part that is not quantized have any numbers.
+    ///
+    /// # Errors
+    /// [`Error::Multiple`] if `k` is not a multiple of 32.
+    pub fn parts(&mut self, rows: usize, k: usize, each: usize) -> Result<Vec<ActivationsPart<'_>>, Error> {
         if !k.is_multiple_of(BLOCK) {
             return Err(Error::Multiple { operand: "k", got: k, of: BLOCK });
         }
-        rows("x", x.len(), k)?;
-        self.resize(x.len().checked_div(k).unwrap_or(0), k);
-        quantize_view(isa, T::view(x), self);
-        Ok(())
+        self.resize(rows, k);
+        // Whole panels of eight rows, which are whole lines.
+        let each = each.max(1).next_multiple_of(8);
+        let blocks = k / BLOCK;
+        let size = (each * blocks).max(1);
+        let lines = self.lines.chunks_mut(size.div_ceil(2));
+        let numbers =
+            self.scales.chunks_mut(size).zip(self.sums.chunks_mut(size)).zip(self.offsets.chunks_mut(size));
+        let part = |(i, (lines, ((scales, sums), offsets)))| {
+            let first = i * each;
+            ActivationsPart { first, rows: each.min(rows - first), blocks, lines, scales, sums, offsets }
+        };
+        Ok(lines.zip(numbers).enumerate().map(part).collect())
     }
 
     /// Copies these rows of `from`, in this order, reusing the memory of the previous contents: rows that several products take
@@ -225,15 +245,49 @@ impl Activations {
 
     /// Index of the first block of row `i`, and the distance between its blocks.
     fn place(&self, i: usize) -> (usize, usize) {
-        let mut start = i / 8 * 8;
-        while start + panel_rows(start, self.rows) <= i {
-            start += panel_rows(start, self.rows);
-        }
-        (start * (self.k / BLOCK) + i - start, panel_rows(start, self.rows))
+        place(i, self.rows, self.k / BLOCK)
     }
 }
 
-fn quantize_view(isa: Isa, x: View<'_>, out: &mut Activations) {
+/// Index of the first block of row `i` of `rows`, and the distance between its blocks.
+fn place(i: usize, rows: usize, blocks: usize) -> (usize, usize) {
+    let mut start = i / 8 * 8;
+    while start + panel_rows(start, rows) <= i {
+        start += panel_rows(start, rows);
+    }
+    (start * blocks + i - start, panel_rows(start, rows))
+}
+
+/// Some rows of [`Activations`], to be quantized.
+pub struct ActivationsPart<'a> {
+    /// The first of these rows.
+    first: usize,
+    rows: usize,
+    /// Blocks of a row.
+    blocks: usize,
+    lines: &'a mut [Line],
+    scales: &'a mut [f32],
+    sums: &'a mut [i32],
+    offsets: &'a mut [Offsets],
+}
+
+impl ActivationsPart<'_> {
+    /// Quantizes its rows of `x`, which has all rows.
+    ///
+    /// # Errors
+    /// [`Error::Length`] if `x` has fewer rows than the part ends with.
+    pub fn quantize<T: Element>(self, isa: Isa, x: &[T]) -> Result<(), Error> {
+        let k = self.blocks * BLOCK;
+        let end = (self.first + self.rows) * k;
+        let Some(x) = x.get(self.first * k..end) else {
+            return Err(Error::Length { operand: "x", got: x.len(), want: end });
+        };
+        quantize_view(isa, T::view(x), self);
+        Ok(())
+    }
+}
+
+fn quantize_view(isa: Isa, x: View<'_>, out: ActivationsPart<'_>) {
     match x {
         View::F32(x) => isa.run(Quantize { x, out }),
         View::F16(x) => isa.run(Quantize { x, out }),
@@ -243,7 +297,7 @@ fn quantize_view(isa: Isa, x: View<'_>, out: &mut Activations) {
 
 struct Quantize<'a, T> {
     x: &'a [T],
-    out: &'a mut Activations,
+    out: ActivationsPart<'a>,
 }
 
 impl<T: Element> Kernel for Quantize<'_, T> {
@@ -251,15 +305,18 @@ impl<T: Element> Kernel for Quantize<'_, T> {
 
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        let blocks = self.out.k / BLOCK;
-        for (i, x) in self.x.chunks_exact(BLOCK).enumerate() {
-            let at = self.out.index(i / blocks, i % blocks);
-            let quants = &mut self.out.quants_mut()[at];
-            let (scale, halves) = quantize_block(s, x, bytemuck::cast_slice_mut(quants));
-            let sum = halves[0] + halves[1];
-            (self.out.scales[at], self.out.sums[at]) = (scale, sum);
-            let minus = |sum: i32| -(scale * sum as f32);
-            self.out.offsets[at] = Offsets { wide: -128 * sum, minus: minus(sum), halves: halves.map(minus) };
+        let Quantize { x, out } = self;
+        let quants: &mut [[i32; WORDS]] = bytemuck::cast_slice_mut(out.lines);
+        for (i, x) in x.chunks_exact(out.blocks * BLOCK).enumerate() {
+            let (mut at, step) = place(i, out.rows, out.blocks);
+            for x in x.chunks_exact(BLOCK) {
+                let (scale, halves) = quantize_block(s, x, bytemuck::cast_slice_mut(&mut quants[at]));
+                let sum = halves[0] + halves[1];
+                (out.scales[at], out.sums[at]) = (scale, sum);
+                let minus = |sum: i32| -(scale * sum as f32);
+                out.offsets[at] = Offsets { wide: -128 * sum, minus: minus(sum), halves: halves.map(minus) };
+                at += step;
+            }
         }
     }
 }

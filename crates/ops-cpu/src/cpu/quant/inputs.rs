@@ -1,10 +1,11 @@
 //! The rows that are multiplied by a quantized weight.
 use super::super::rows::{gathered, packed, widened};
+use super::super::threads;
 use super::super::vectors::{on_vector, report, unsupported_dtype};
 use crate::host::raw::Raw;
 use ops_core::{Layout, Result};
 use ops_simd::quant::Activations;
-use ops_simd::{Error, Isa};
+use ops_simd::{Element, Error, Isa};
 use std::borrow::Cow;
 use std::cell::{OnceCell, RefCell};
 
@@ -17,6 +18,9 @@ pub(in crate::cpu) struct Inputs<'a> {
 
 /// All rows of an operand, quantized to 8 bits when the first of several products needs them.
 pub(in crate::cpu) type Quantized = OnceCell<Activations>;
+
+/// Up to so many elements, one thread quantizes faster than several.
+const MIN_SPLIT_ELEMENTS: usize = 1 << 15;
 
 thread_local! {
     /// Activations of the last product, kept to reuse their memory.
@@ -75,6 +79,13 @@ impl<'a> Inputs<'a> {
 fn quantize(x: &Raw<'_>, to: &mut Activations) -> Result<()> {
     on_vector!(x.dtype, T => {
         let rows = packed::<T>(x)?;
-        report("qlinear", to.quantize(Isa::best(), &rows, x.layout.last()))
+        report("qlinear", split_rows(&rows, x.layout.last(), to))
     }, else report("qlinear", Err(unsupported_dtype(x.dtype))))
+}
+
+/// Quantizes rows of length `k`, on threads if there are many.
+fn split_rows<T: Element>(x: &[T], k: usize, to: &mut Activations) -> core::result::Result<(), Error> {
+    let count = x.len().checked_div(k).unwrap_or(0);
+    let tasks = if x.len() > MIN_SPLIT_ELEMENTS { threads::tasks() } else { 1 };
+    threads::for_each_part(to.parts(count, k, count.div_ceil(tasks))?, &|part| part.quantize(Isa::best(), x))
 }
