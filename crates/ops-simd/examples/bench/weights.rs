@@ -36,14 +36,14 @@ pub(crate) fn run(bench: &Bench) {
     ];
     for (format, name) in super_blocks {
         for m in [1, 2] {
-            in_place(bench, (m, name), format.block_bytes() / 8, &|raw, x, y| {
+            in_place(bench, (m, name), (256, format.block_bytes()), &|raw, x, y| {
                 multiply_super_rows(bench.isa, format, raw, x, y).expect("fits");
             });
         }
     }
     for (format, name, bytes) in [(LookupFormat::Iq4Nl, "iq4_nl", 18), (LookupFormat::Mxfp4, "mxfp4", 17)] {
         for m in [1, 2] {
-            in_place(bench, (m, name), bytes, &|raw, x, y| {
+            in_place(bench, (m, name), (32, bytes), &|raw, x, y| {
                 multiply_lookup_rows(bench.isa, format, raw, x, y).expect("fits");
             });
         }
@@ -56,14 +56,15 @@ pub(crate) fn run(bench: &Bench) {
 /// The product of rows in file order.
 type Product<'a> = &'a dyn Fn(&[u8], &Activations, MatMut<'_, f32>);
 
-/// Weights that come from the cache, and a sixteenfold of them, which come from memory. `bytes` of the weight are 32 numbers.
-fn in_place(bench: &Bench, (m, name): (usize, &str), bytes: usize, product: Product<'_>) {
+/// Weights that come from the cache, and a sixteenfold of them, which come from memory. So many numbers of the weight are so
+/// many bytes.
+fn in_place(bench: &Bench, (m, name): (usize, &str), (numbers, bytes): (usize, usize), product: Product<'_>) {
     for (n, from) in [(N, ""), (16 * N, " memory")] {
         let line = format!("weights/{name} {m}{from}");
         if !bench.wanted(&line) {
             continue;
         }
-        let raw = vec![0x11u8; n * K / 32 * bytes];
+        let raw = vec![0x11u8; n * K / numbers * bytes];
         let x = vec![0.5f32; m * K];
         let mut y = vec![0f32; m * n];
         let mut activations = Activations::default();
