@@ -40,7 +40,7 @@ impl Units {
     }
 }
 
-/// The names of the features of matrix units that products use on this machine.
+/// The names of the features of matrix units that the processor has and the system permits.
 pub(crate) fn features() -> Vec<&'static str> {
     let Units { int8, bf16 } = Units::here();
     let all = [(int8 || bf16, "amx-tile"), (int8, "amx-int8"), (bf16, "amx-bf16")];

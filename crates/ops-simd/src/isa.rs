@@ -28,8 +28,8 @@ pub(crate) enum Level {
 }
 
 impl Isa {
-    /// The best instruction set of this processor, limited by the environment variable `OPS_SIMD` (`scalar`, `neon`, `avx2`,
-    /// `avx512`, `avx512vnni`). Both are read once per process.
+    /// The best instruction set of this processor, limited by the environment variable `OPS_SIMD`: a name (see [`Isa::name`]) or the
+    /// beginning of one, of which the best is taken. Both are read once per process.
     ///
     /// Matrix units (AMX) belong to no instruction set: products on `avx512vnni` use them where `OPS_SIMD` names none.
     pub fn best() -> Self {
@@ -45,8 +45,10 @@ impl Isa {
         static NAMED: OnceLock<Option<Isa>> = OnceLock::new();
         *NAMED.get_or_init(|| {
             let wanted = std::env::var("OPS_SIMD").ok().filter(|wanted| !wanted.is_empty())?;
-            // "avx512" includes VNNI, so use the last name that starts with it.
-            Self::available().into_iter().rev().find(|isa| isa.name().starts_with(&wanted))
+            let all = Self::available();
+            // "avx512" includes VNNI, which it meant before VNNI had a name; otherwise a whole name means itself.
+            let exact = all.iter().find(|isa| isa.name() == wanted && wanted != "avx512");
+            exact.or_else(|| all.iter().rev().find(|isa| isa.name().starts_with(&wanted))).copied()
         })
     }
 
@@ -63,7 +65,8 @@ impl Isa {
         self.0 == Level::Avx2 && is_x86_feature_detected!("avxvnni")
     }
 
-    /// The names of the features of matrix units that products use on this processor.
+    /// The names of the features of matrix units that this processor has and the system permits; the first call asks Linux for permission.
+    /// Products use them with `avx512vnni`, unless `OPS_SIMD` names an instruction set.
     pub fn matrix_units() -> Vec<&'static str> {
         #[cfg(target_arch = "x86_64")]
         return crate::amx::features();

@@ -7,7 +7,8 @@ use half::f16;
 use ops_simd::Isa;
 use ops_simd::gemm::MatMut;
 use ops_simd::quant::{
-    Activations, BLOCK, Format, Q8_0_BYTES, TILE_ROWS, Tiles, multiply, multiply_rows, reference, requantize,
+    Activations, BLOCK, CodeFormat, Format, Q8_0_BYTES, TILE_ROWS, Tiles, multiply, multiply_codes,
+    multiply_rows, reference, requantize,
 };
 
 /// Rows of blocks with random weights, including the extremes.
@@ -167,24 +168,32 @@ fn what_is_not_finite_reaches_the_result() {
 #[test]
 fn rows_quantized_in_parts_are_those_quantized_together() {
     let (isa, n, k) = (Isa::best(), 16, 96);
-    let raw = weights(Format::Q8_0, n, k);
-    let mut x = Activations::default();
+    // A format with minima, whose products read all that belongs to a row.
+    let raw: Vec<u8> =
+        weights(Format::Q4_0, n, k).chunks(18).flat_map(|b| [&b[..2], &b[..2], &b[2..]].concat()).collect();
     for m in [1, 7, 8, 15, 23, 40] {
         let mut random = Random::new(m as u64);
         let numbers: Vec<f32> = (0..m * k).map(|_| random.next()).collect();
-        let product = |x: &Activations| reference::multiply(Format::Q8_0, &raw, n, x).unwrap();
+        let product = |x: &Activations| {
+            let mut y = vec![0f32; m * n];
+            multiply_codes(isa, CodeFormat::Q4_1, &raw, x, MatMut::new(&mut y, m, n, n).unwrap()).unwrap();
+            y
+        };
         let whole = product(&Activations::new(isa, &numbers, k).unwrap());
-        for each in [0, 1, 8, 9, 100] {
+        for each in [0, 1, 8, 9, 100, usize::MAX] {
+            let mut x = Activations::default();
             let parts = x.parts(m, k, each).unwrap();
-            assert_eq!(parts.len(), m.div_ceil(each.max(1).next_multiple_of(8)));
+            assert_eq!(parts.len(), m.div_ceil(each.clamp(1, 1000).next_multiple_of(8)));
             // The order does not matter.
             parts.into_iter().rev().for_each(|part| part.quantize(isa, &numbers).unwrap());
             assert_eq!(product(&x), whole, "{m} rows in parts of {each}");
         }
+        let mut x = Activations::default();
         let part = x.parts(m, k, m).unwrap().pop().unwrap();
         let error = part.quantize(isa, &numbers[1..]).unwrap_err();
         assert_eq!(error.to_string(), format!("x has {} elements, wanted {}", m * k - 1, m * k));
     }
+    let mut x = Activations::default();
     assert!(x.parts(3, 33, 1).is_err() && x.parts(3, 0, 1).unwrap().is_empty());
 }
 

@@ -157,9 +157,9 @@ impl<'a, T> MatMut<'a, T> {
     /// Splits before `row`, which is clamped to the number of rows.
     pub fn split_at_row(self, row: usize) -> (Self, Self) {
         let row = row.min(self.rows);
-        // The address past the last row may be out of bounds, so it must not be formed.
-        let offset = if row == self.rows { 0 } else { row * self.row_stride };
-        // SAFETY: `row` is a row of the matrix, so the offset is within the slice.
+        // The address past the last row may be out of bounds, so it must not be formed; nor may that of a row without columns.
+        let offset = if row == self.rows || self.cols == 0 { 0 } else { row * self.row_stride };
+        // SAFETY: `row` is a row of the matrix that has elements, so the offset is within the slice.
         let data = unsafe { self.data.add(offset) };
         (Self { rows: row, ..self }, Self { data, rows: self.rows - row, ..self })
     }
@@ -180,10 +180,10 @@ impl<'a, T> MatMut<'a, T> {
 
     /// Row `i`; empty if it does not exist.
     pub fn row_mut(&mut self, i: usize) -> &mut [T] {
-        if i >= self.rows {
+        if i >= self.rows || self.cols == 0 {
             return &mut [];
         }
-        // SAFETY: the row is within the slice and belongs to this matrix only.
+        // SAFETY: the row has elements, is within the slice and belongs to this matrix only.
         unsafe { std::slice::from_raw_parts_mut(self.data.add(i * self.row_stride), self.cols) }
     }
 

@@ -126,7 +126,7 @@ impl Activations {
     }
 
     /// Makes room for `rows` rows of length `k`, reusing the memory of the previous contents, and gives it in parts of `each`
-    /// rows, rounded up to eights, which threads can fill. Rows of a part that is not quantized have any numbers.
+    /// rows, rounded up to eights, which threads can fill. Rows of a part that is not quantized hold unspecified numbers.
     ///
     /// # Errors
     /// [`Error::Multiple`] if `k` is not a multiple of 32.
@@ -135,10 +135,13 @@ impl Activations {
             return Err(Error::Multiple { operand: "k", got: k, of: BLOCK });
         }
         self.resize(rows, k);
+        if k == 0 {
+            return Ok(Vec::new());
+        }
         // Whole panels of eight rows, which are whole lines.
-        let each = each.max(1).next_multiple_of(8);
+        let each = each.clamp(1, rows.max(1)).next_multiple_of(8);
         let blocks = k / BLOCK;
-        let size = (each * blocks).max(1);
+        let size = each * blocks;
         let lines = self.lines.chunks_mut(size.div_ceil(2));
         let numbers =
             self.scales.chunks_mut(size).zip(self.sums.chunks_mut(size)).zip(self.offsets.chunks_mut(size));
@@ -175,7 +178,7 @@ impl Activations {
     }
 
     fn resize(&mut self, rows: usize, k: usize) {
-        let blocks = rows * (k / BLOCK);
+        let blocks = rows.saturating_mul(k / BLOCK);
         (self.k, self.rows) = (k, rows);
         self.lines.resize(blocks.div_ceil(2), Line([[0; WORDS]; 2]));
         self.scales.resize(blocks, 0.0);

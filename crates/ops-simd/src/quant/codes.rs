@@ -166,7 +166,8 @@ const PAIR: usize = 2;
 #[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(C, align(64))]
 struct Step {
-    /// Four columns each. For products of matrices, two lines have eight columns: the first of eight rows, the second of the others.
+    /// Four columns each. For products of matrices, a pair of lines has eight columns: the first line those of rows 0 to 7, the second
+    /// those of rows 8 to 15.
     codes: [Words; 8],
     scale: Lanes,
     /// Of both halves, or only the first for all.

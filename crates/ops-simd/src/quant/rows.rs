@@ -9,7 +9,7 @@ use crate::isa::{Isa, Level};
 
 /// Rows of weights multiplied together.
 const ROWS: usize = 4;
-/// The same by eight rows of activations: two, where each has a register of sums for each.
+/// Rows of weights multiplied together by eight rows of activations. On x86 two, because each pair of rows needs a register of sums.
 const ROWS_BY_EIGHT: usize = if cfg!(target_arch = "aarch64") { 4 } else { 2 };
 
 /// y = x·Wᵀ for W in blocks in file order; `raw` has as many rows as y has columns. The weights are read in place, once for

@@ -2,7 +2,7 @@
 //!
 //! Of a panel of eight rows, the quants of a block are eight rows of 32 bytes, and a step is four columns of sixteen rows in each of
 //! eight rows of 64 bytes: they are operands of the instruction as they are. Its sums go through memory in the L1 cache. Tiles run
-//! [`AHEAD`] steps ahead of vectors, across panels too, so that neither wait for the other.
+//! [`AHEAD`] steps ahead of vectors, across panels too, so that neither waits for the other.
 //!
 //! The sums are exact, and vectors add them as those of `avx512.rs` do, so that the bits are the same.
 
@@ -42,7 +42,7 @@ pub(super) const EMPTY: Ring = [Sums([[[0; TILE_ROWS]; ROWS]; PAIR]); KEPT];
 
 /// What multiplies a block of eight rows by the codes of two steps. These are signed or not; quants always are.
 pub(super) trait Unit {
-    /// Stores the sums. In turns, `ODD` is true and false.
+    /// Stores the sums. `ODD` alternates from step to step.
     fn multiply<const SIGNED: bool, const ODD: bool>(
         &self,
         quants: &[[i32; WORDS]; ROWS],
