@@ -46,7 +46,7 @@ impl Isa {
         *NAMED.get_or_init(|| {
             let wanted = std::env::var("OPS_SIMD").ok().filter(|wanted| !wanted.is_empty())?;
             let all = Self::available();
-            // "avx512" includes VNNI, which it meant before VNNI had a name; otherwise a whole name means itself.
+            // A whole name means that set, except "avx512": scripts use it for the best set with AVX-512.
             let exact = all.iter().find(|isa| isa.name() == wanted && wanted != "avx512");
             exact.or_else(|| all.iter().rev().find(|isa| isa.name().starts_with(&wanted))).copied()
         })

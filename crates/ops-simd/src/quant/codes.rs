@@ -11,8 +11,6 @@ use super::blocks::{BLOCK, Format};
 use super::tiles::TILE_ROWS;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use super::tiles::Tiles;
-#[cfg(target_arch = "x86_64")]
-use crate::amx::BytesTiles;
 use crate::error::{Error, same_len};
 use crate::gemm::MatMut;
 use crate::isa::Isa;
@@ -28,7 +26,7 @@ mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 #[cfg(target_arch = "x86_64")]
-mod avx_vnni;
+pub(super) mod avx_vnni;
 #[cfg(target_arch = "aarch64")]
 mod neon;
 #[cfg(target_arch = "aarch64")]
@@ -211,7 +209,7 @@ pub(super) fn multiply_tiles(
     x: &Activations,
     y: &mut MatMut<'_, f32>,
 ) -> bool {
-    let unit = (x.rows() >= amx::ROWS).then(|| BytesTiles::configure(isa)).flatten();
+    let unit = amx::unit(isa, x.rows());
     unit.map(|unit| multiply_tiles_on(&unit, isa, weights, tiles, x, y)).is_some()
 }
 

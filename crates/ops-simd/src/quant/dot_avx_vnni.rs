@@ -4,13 +4,8 @@ use core::arch::x86_64::*;
 
 use super::activations::Panel;
 use super::blocks::Format;
+use super::codes::avx_vnni::{Halves, ROWS, store};
 use super::tiles::{TILE_ROWS, Tile};
-
-/// Rows of activations whose sums stay in registers, with both halves of a tile.
-const ROWS: usize = 4;
-
-/// A vector for each half of a tile.
-type Halves<T> = [T; 2];
 
 /// Σ over blocks of scale · scale · Σ quant · quant, for sixteen rows of weights and `M` rows of activations.
 #[target_feature(enable = "avx2,fma,f16c,avxvnni")]
@@ -21,12 +16,7 @@ pub(super) fn tile<const M: usize>(format: Format, tile: Tile<'_>, x: Panel<'_, 
             Format::Q8_0 => some_rows::<M, true>(tile, x, part * ROWS),
             Format::Q4_0 => some_rows::<M, false>(tile, x, part * ROWS),
         };
-        for (out, sums) in out.iter_mut().zip(sums) {
-            for (out, sums) in out.as_chunks_mut::<8>().0.iter_mut().zip(sums) {
-                // SAFETY: eight f32.
-                unsafe { _mm256_storeu_ps(out.as_mut_ptr(), sums) };
-            }
-        }
+        store(out, sums);
     }
     out
 }

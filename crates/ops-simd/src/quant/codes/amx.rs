@@ -18,6 +18,7 @@ use super::words::Words;
 use super::{Kind, PAIR, Step};
 use crate::amx::BytesTiles;
 use crate::gemm::MatMut;
+use crate::isa::Isa;
 use crate::x86::prefetch;
 
 /// Rows of a panel.
@@ -98,6 +99,11 @@ impl Unit for BytesTiles {
         }
         if SIGNED { tiles!("tdpbssd") } else { tiles!("tdpbsud") }
     }
+}
+
+/// The unit for so many rows of activations, if `isa` has one and they fill a panel.
+pub(super) fn unit(isa: Isa, rows: usize) -> Option<BytesTiles> {
+    (rows >= ROWS).then(|| BytesTiles::configure(isa)).flatten()
 }
 
 /// Makes codes with an offset of 128 signed.

@@ -8,10 +8,10 @@ use super::words::{Lanes, Words};
 use super::{Kind, Step};
 
 /// Rows of activations whose sums stay in registers, with both halves of sixteen rows of weights.
-const ROWS: usize = 4;
+pub(in crate::quant) const ROWS: usize = 4;
 
 /// A vector for each half of sixteen rows.
-type Halves<T> = [T; 2];
+pub(in crate::quant) type Halves<T> = [T; 2];
 
 /// Σ over steps of scale · scale · Σ code · quant, less the minima, for sixteen rows of weights and `M` rows of activations.
 #[target_feature(enable = "avx2,fma,f16c,avxvnni")]
@@ -23,14 +23,21 @@ pub(super) fn dot<const M: usize>(kind: Kind, steps: &[Step], x: Panel<'_, M>) -
             Kind::Minimum => some_rows::<M, 1>(steps, x, part * ROWS),
             Kind::TwoMinima => some_rows::<M, 2>(steps, x, part * ROWS),
         };
-        for (out, sums) in out.iter_mut().zip(sums) {
-            for (out, sums) in out.as_chunks_mut::<8>().0.iter_mut().zip(sums) {
-                // SAFETY: eight f32.
-                unsafe { _mm256_storeu_ps(out.as_mut_ptr(), sums) };
-            }
-        }
+        store(out, sums);
     }
     out
+}
+
+/// Stores the sums of as many rows of activations as there are.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(in crate::quant) fn store(out: &mut [Lanes], sums: [Halves<__m256>; ROWS]) {
+    for (out, sums) in out.iter_mut().zip(sums) {
+        for (out, sums) in out.as_chunks_mut::<8>().0.iter_mut().zip(sums) {
+            // SAFETY: eight f32.
+            unsafe { _mm256_storeu_ps(out.as_mut_ptr(), sums) };
+        }
+    }
 }
 
 /// Up to [`ROWS`] rows of activations from row `first` of a panel on. With no minima, codes have an offset of 128.

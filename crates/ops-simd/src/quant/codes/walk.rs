@@ -11,8 +11,6 @@ use super::words::Lanes;
 use super::{CodeFormat, PAIR, Step, plain};
 #[cfg(target_arch = "x86_64")]
 use super::{Kind, amx, avx_vnni, avx2, avx512};
-#[cfg(target_arch = "x86_64")]
-use crate::amx::BytesTiles;
 use crate::gemm::MatMut;
 use crate::isa::Isa;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
@@ -39,9 +37,7 @@ pub(super) fn multiply(
     unpack: impl FnMut(usize, Range<usize>, &mut [Step]),
 ) {
     #[cfg(target_arch = "x86_64")]
-    if x.rows() >= amx::ROWS
-        && let Some(unit) = BytesTiles::configure(isa)
-    {
+    if let Some(unit) = amx::unit(isa, x.rows()) {
         return multiply_on(&unit, isa, format, tiles, x, y, unpack);
     }
     multiply_in_vectors(isa, format, tiles, x, y, unpack);
