@@ -83,12 +83,7 @@ OPS_DEVICE void dot_columns(const QLinearArgs& args, u64 m0, u64 n0) {
     for (u32 b = opaque(lane_id()) & (lanes - 1); b < steps; b += lanes) {
         Step<B> w[COLUMNS];
         OPS_UNROLL
-        for (u32 j = 0; j < COLUMNS; j++) {
-            w[j].load(column[j], args.weight_block, b);
-            if (Step<B>::GROUPS == 1) continue;
-            OPS_UNROLL
-            for (u32 i = 0; i < 8; i++) w[j].words[i] = signed_codes<B>(w[j].words[i]);
-        }
+        for (u32 j = 0; j < COLUMNS; j++) w[j].load(column[j], args.weight_block, b);
         u32 at = u32(m0) * row_bytes + block_at<DIGITS>(b);
         OPS_UNROLL
         for (u32 r = 0; r < ROWS; r++) {

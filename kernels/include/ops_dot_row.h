@@ -1,64 +1,67 @@
 // One row of x times a quantized weight. A group of lanes holds the row in registers, each lane the digits of one step of
 // 32 values, and multiplies row after row of the weight by it. A row that is longer than the group has lanes is taken in pieces.
 #pragma once
-#include "ops_dot_step.h"
-#include "ops_paired.h"
+#include "ops_dot_tiles.h"
 
 namespace ops {
 
-constexpr u32 DOT_BLOCK = 256;
-// Tiles of columns of which a block keeps the sums of its waves before it adds them up.
-constexpr u32 ROW_TILES = 16;
-constexpr u32 MOST_COLUMNS = 4;
-// Columns that a group computes together: a tile. Scales and minima of super-blocks take the registers of two more.
-template <typename B> OPS_DEVICE constexpr u32 row_columns() { return B::VALUES > STEP_VALUES ? 2 : MOST_COLUMNS; }
+// Turns in which a block splits its steps of x: in each, LANES threads split one step.
+constexpr u32 TURN_STEPS = DOT_BLOCK / LANES, TURNS = DOT_BLOCK / TURN_STEPS;
 
-template <typename T> OPS_DEVICE void load_four(f32 (&out)[4], const T* from, i64 stride) {
-    if (stride == 1 && is_aligned(from, sizeof(T) * 4)) {
-        Pack<T, 4> four = load_pack<4>(from);
-        OPS_UNROLL
-        for (u32 i = 0; i < 4; i++) out[i] = widen(four.v[i]);
-        return;
-    }
+// Four values of a step for every turn, of `lanes` steps from `first` on. Those past the end repeat the last one. All loads are in flight
+// together.
+template <typename T> OPS_DEVICE void load_turns(f32 (&x)[TURNS][4], const T* from, i64 stride, u32 first, u32 lanes, u32 steps) {
+    bool packs = stride == 1 && is_aligned(from, sizeof(T) * 4);
+    u32 last = (first + lanes < steps ? first + lanes : steps) - 1;
     OPS_UNROLL
-    for (u32 i = 0; i < 4; i++) out[i] = widen(from[i64(i) * stride]);
-}
-
-// Four values of x, its only row, from `at` on. Both 16-bit types have as many digits, so that theirs is a value.
-template <u32 DIGITS> OPS_DEVICE void load_x(f32 (&out)[4], const QLinearArgs& args, u32 at) {
-    const void* x = args.x.data;
-    i64 stride = args.x.stride[5], offset = i64(at) * stride;
-    if (DIGITS == 3) {
-        load_four(out, static_cast<const f32*>(x) + offset, stride);
-    } else if (args.y_kind == FLOAT_F16) {
-        load_four(out, static_cast<const f16*>(x) + offset, stride);
-    } else {
-        load_four(out, static_cast<const bf16*>(x) + offset, stride);
+    for (u32 turn = 0; turn < TURNS; turn++) {
+        u32 step = first + turn * TURN_STEPS + thread_x() / LANES;
+        u32 at = (step < last ? step : last) * STEP_VALUES + thread_x() % LANES * 4;
+        if (packs) {
+            Pack<T, 4> four = load_pack<4>(from + at);
+            OPS_UNROLL
+            for (u32 i = 0; i < 4; i++) x[turn][i] = widen(four.v[i]);
+        } else {
+            OPS_UNROLL
+            for (u32 i = 0; i < 4; i++) x[turn][i] = widen(from[i64(at + i) * stride]);
+        }
     }
 }
 
-// Gives each lane of a group the digits of its step, from step `first` on; those past the end are 0.
+// Both 16-bit types have as many digits, so that theirs is a value.
+template <u32 DIGITS> OPS_DEVICE void load_x(f32 (&x)[TURNS][4], const QLinearArgs& args, u32 first) {
+    const void* from = args.x.data;
+    i64 stride = args.x.stride[5];
+    u32 lanes = u32(args.lanes), steps = u32(args.k / STEP_VALUES);
+    if (DIGITS == 3) {
+        load_turns(x, static_cast<const f32*>(from), stride, first, lanes, steps);
+    } else if (args.y_kind == FLOAT_F16) {
+        load_turns(x, static_cast<const f16*>(from), stride, first, lanes, steps);
+    } else {
+        load_turns(x, static_cast<const bf16*>(from), stride, first, lanes, steps);
+    }
+}
+
+// Gives each lane of a group the digits of its step, from step `first` on.
 template <u32 DIGITS>
 OPS_DEVICE void hold_steps(const QLinearArgs& args, SplitStep<DIGITS>& mine, u32 first, u32* words, f32* scales) {
-    // In each turn, LANES threads split a step of 32 values.
-    constexpr u32 STEPS = DOT_BLOCK / LANES, TURNS = DOT_BLOCK / STEPS;
-    u32 lanes = u32(args.lanes), steps = u32(args.k / STEP_VALUES), lane = thread_x() % LANES, place = thread_x() / LANES;
-    f32 x[TURNS][4] = {};
+    constexpr u32 TOGETHER = 4;
+    f32 x[TURNS][4];
+    load_x<DIGITS>(x, args, first);
+    u32 lanes = u32(args.lanes), lane = thread_x() % LANES;
     OPS_UNROLL
-    for (u32 turn = 0; turn < TURNS; turn++) {
-        u32 step = turn * STEPS + place;
-        if (step < lanes && first + step < steps) load_x<DIGITS>(x[turn], args, (first + step) * STEP_VALUES + lane * 4);
-    }
-    OPS_UNROLL
-    for (u32 turn = 0; turn < TURNS; turn++) {
-        if (turn * STEPS >= lanes) continue;
-        u32 step = turn * STEPS + place, word[DIGITS];
-        i32 q[4];
-        f32 scale = to_integers<DIGITS>(q, x[turn]);
-        digits_of<DIGITS>(word, q);
-        if (lane == 0) scales[step] = scale;
+    for (u32 from = 0; from < TURNS; from += TOGETHER) {
+        if (from * TURN_STEPS >= lanes) continue;
         OPS_UNROLL
-        for (u32 p = 0; p < DIGITS; p++) words[step * 8 * DIGITS + 8 * p + lane] = word[p];
+        for (u32 turn = from; turn < from + TOGETHER; turn++) {
+            u32 step = turn * TURN_STEPS + thread_x() / LANES, word[DIGITS];
+            i32 q[4];
+            f32 scale = to_integers<DIGITS>(q, x[turn]);
+            digits_of<DIGITS>(word, q);
+            if (lane == 0) scales[step] = scale;
+            OPS_UNROLL
+            for (u32 p = 0; p < DIGITS; p++) words[step * 8 * DIGITS + 8 * p + lane] = word[p];
+        }
     }
     barrier();
     u32 me = thread_x() & (lanes - 1);
@@ -84,60 +87,27 @@ template <u32 COLUMNS> OPS_DEVICE f32 sum_columns(f32 (&value)[COLUMNS]) {
     return reduce_lanes(value[0], 2 * mask, Sum());
 }
 
-// The columns of a block, in tiles of row_columns() for each of its groups of lanes.
-template <typename B, bool PAIRED> struct RowTiles {
-    static constexpr u32 COLUMNS = row_columns<B>(), OUTPUTS = outputs_of<PAIRED, COLUMNS>();
-    const QLinearArgs& args;
-    u32 groups, group, wave, waves;  // waves of a group
-    OPS_METHOD RowTiles(const QLinearArgs& a) : args(a) {
-        u32 lanes = u32(args.lanes);
-        groups = DOT_BLOCK / lanes;
-        group = thread_x() / lanes;
-        waves = lanes / OPS_WAVE;
-        wave = wave_id() & (waves - 1);
-    }
-    OPS_METHOD u64 count() const { return (args.n + OUTPUTS * groups - 1) / (OUTPUTS * groups); }
-    // Reads step `step` of this group's columns of a tile. Columns past the end repeat the last one; their results are not stored.
-    OPS_METHOD void load(Step<B> (&w)[COLUMNS], u64 tile, u32 step) const {
-        u64 n0 = (tile * groups + group) * OUTPUTS;
-        OPS_UNROLL
-        for (u32 j = 0; j < COLUMNS; j++) {
-            u64 n = n0 + j % OUTPUTS;
-            if (n >= args.n) n = args.n - 1;
-            const void* of = PAIRED && j >= OUTPUTS ? args.up : args.weight;
-            w[j].load(static_cast<const B*>(of) + i64(n) * args.weight_row, args.weight_block, step);
-        }
-    }
-    // Where this lane's wave keeps the sum that sum_columns() gave it, for tile `i` of the block.
-    OPS_METHOD u32 slot(u32 i) const {
-        return ((i * groups + group) * COLUMNS + lane_id() / (OPS_WAVE / COLUMNS)) * waves + wave;
-    }
-};
-
 // Adds the products of one piece of x, which the lanes hold, with `count` tiles to the sums of the waves.
 template <u32 DIGITS, bool PAIRED, typename B>
-OPS_DEVICE void add_tiles(const RowTiles<B, PAIRED>& tiles, const SplitStep<DIGITS>& x, u64 first, u32 count, u32 piece, f32* sums) {
+OPS_DEVICE void add_tiles(const QLinearArgs& args, const RowTiles<B, PAIRED>& tiles, const SplitStep<DIGITS>& x, u64 first, u32 count,
+                          u32 piece, f32* sums) {
     constexpr u32 COLUMNS = RowTiles<B, PAIRED>::COLUMNS;
-    u32 lanes = u32(tiles.args.lanes), steps = u32(tiles.args.k / STEP_VALUES), step = piece + (thread_x() & (lanes - 1));
-    bool live = step < steps;
-    if (!live) step = steps - 1;
+    u32 step = piece + (thread_x() & (tiles.lanes - 1));
+    bool live = step < tiles.steps;
+    if (!live) step = tiles.steps - 1;
     GroupSums<DIGITS, B> x_sums(x);
     Step<B> next[COLUMNS];
-    tiles.load(next, first, step);
+    tiles.load(next, args, first, step);
     OPS_NO_UNROLL
     for (u32 i = 0; i < count; i++) {
         Step<B> w[COLUMNS];
         OPS_UNROLL
         for (u32 j = 0; j < COLUMNS; j++) w[j] = next[j];
         // The next tile is in flight while this one is multiplied.
-        if (i + 1 < count) tiles.load(next, first + u64(i + 1) * grid_x(), step);
+        if (i + 1 < count) tiles.load(next, args, first + u64(i + 1) * grid_x(), step);
         f32 value[COLUMNS];
         OPS_UNROLL
         for (u32 j = 0; j < COLUMNS; j++) {
-            if (Step<B>::GROUPS > 1) {
-                OPS_UNROLL
-                for (u32 c = 0; c < 8; c++) w[j].words[c] = signed_codes<B>(w[j].words[c]);
-            }
             f32 product = add_step<DIGITS>(0.0f, w[j], x, x_sums);
             value[j] = live ? product : 0.0f;  // a scale past the end may be infinite
         }
@@ -163,18 +133,17 @@ template <bool PAIRED, typename B, typename T> OPS_DEVICE void dot_row(const QLi
     OPS_LDS(f32, scales, DOT_BLOCK);
     OPS_LDS(f32, sums, ROW_TILES * MOST_COLUMNS * (DOT_BLOCK / 32));
     Tiles tiles(args);
-    u32 lanes = u32(args.lanes), steps = u32(args.k / STEP_VALUES), in_tile = OUTPUTS * tiles.groups;
-    u64 all = tiles.count();
     SplitStep<DIGITS> x;
+    u32 in_tile = OUTPUTS * tiles.groups;
     OPS_NO_UNROLL
-    for (u64 first = block_x(); first < all; first += u64(grid_x()) * ROW_TILES) {
-        u64 left = (all - first + grid_x() - 1) / grid_x();
+    for (u64 first = block_x(); first < tiles.all; first += u64(grid_x()) * ROW_TILES) {
+        u64 left = (tiles.all - first + grid_x() - 1) / grid_x();
         u32 count = left < ROW_TILES ? u32(left) : ROW_TILES;
         OPS_NO_UNROLL
-        for (u32 piece = 0; piece < steps; piece += lanes) {
+        for (u32 piece = 0; piece < tiles.steps; piece += tiles.lanes) {
             // A row in one piece stays in the registers.
-            if (steps > lanes || first == block_x()) hold_steps<DIGITS>(reread(args), x, piece, words, scales);
-            add_tiles<DIGITS, PAIRED, B>(tiles, x, first, count, piece, sums);
+            if (tiles.steps > tiles.lanes || first == block_x()) hold_steps<DIGITS>(reread(args), x, piece, words, scales);
+            add_tiles<DIGITS, PAIRED, B>(args, tiles, x, first, count, piece, sums);
         }
         barrier();
         OPS_NO_UNROLL

@@ -46,8 +46,8 @@ OPS_DEVICE f32 dot_group(const u32 (&w)[8], const SplitStep<DIGITS>& x, u32 h, i
 template <u32 DIGITS, typename B>
 OPS_DEVICE f32 add_step(f32 total, const Step<B>& w, const SplitStep<DIGITS>& x, const GroupSums<DIGITS, B>& sums) {
     constexpr u32 GROUPS = Step<B>::GROUPS;
-    // Codes of whole steps keep their offset, which the sum of x then takes away; those of smaller groups lost it.
-    constexpr i32 OFFSET = GROUPS == 1 ? B::OFFSET : 0;
+    // Codes keep their offset, which the sum of x then takes away.
+    constexpr i32 OFFSET = B::OFFSET;
     static_assert(!B::MIN || B::OFFSET == 0, "a minimum replaces the offset");
     if (GROUPS == 1 && !B::MIN) {
         i32 upper = OFFSET == 0 ? 0 : -OFFSET * sums.upper[0], last = OFFSET == 0 ? 0 : -OFFSET * sums.last[0];
@@ -58,7 +58,8 @@ OPS_DEVICE f32 add_step(f32 total, const Step<B>& w, const SplitStep<DIGITS>& x,
     f32 step = 0;
     OPS_UNROLL
     for (u32 h = 0; h < GROUPS; h++) {
-        step = mad(w.scale[h].d, dot_group<DIGITS, GROUPS>(w.words, x, h, 0, 0), step);
+        i32 upper = OFFSET == 0 ? 0 : -OFFSET * sums.upper[h], last = OFFSET == 0 ? 0 : -OFFSET * sums.last[h];
+        step = mad(w.scale[h].d, dot_group<DIGITS, GROUPS>(w.words, x, h, upper, last), step);
         if (B::MIN) step = mad(w.scale[h].m, sums.sum(h), step);
     }
     return mad(step, x.head.scale, total);

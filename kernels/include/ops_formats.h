@@ -6,19 +6,19 @@
 namespace ops {
 
 #if defined(OPS_CUDA)
-// CUDA requires aligned loads. If a block's words are misaligned, they are read from two bytes earlier
-// (inside the block, or in the block before it: memory starts aligned), and pairs of words are funnel-shifted.
-template <u32 N> OPS_DEVICE void load_words(u32 (&out)[N], const u16* from) {
-    u64 address = reinterpret_cast<u64>(from);
-    u32 shift = u32(address & 2) * 8;
-    const u32* words = reinterpret_cast<const u32*>(address - (address & 2));
+// CUDA requires aligned loads. The aligned words that hold the bytes are read (the first and last may start before them and end after
+// them, in memory that is aligned to words), and pairs of words are funnel-shifted.
+template <u32 N> OPS_DEVICE void load_words(u32 (&out)[N], const u8* from) {
+    u32 before = u32(reinterpret_cast<u64>(from)) & 3;
+    const u32* words = reinterpret_cast<const u32*>(from - before);
     u32 word[N + 1];
     OPS_UNROLL
     for (u32 i = 0; i < N; i++) word[i] = words[i];
-    word[N] = shift == 0 ? 0 : *reinterpret_cast<const u16*>(words + N);
+    word[N] = before == 0 ? 0 : words[N];
     OPS_UNROLL
-    for (u32 i = 0; i < N; i++) out[i] = __funnelshift_r(word[i], word[i + 1], shift);
+    for (u32 i = 0; i < N; i++) out[i] = __funnelshift_r(word[i], word[i + 1], before * 8);
 }
+template <u32 N> OPS_DEVICE void load_words(u32 (&out)[N], const u16* from) { load_words(out, reinterpret_cast<const u8*>(from)); }
 #else
 // The hardware supports 32-bit loads at any address; the type declares an alignment of 2 bytes.
 template <u32 N> OPS_DEVICE void load_words(u32 (&out)[N], const u16* from) {
@@ -27,23 +27,13 @@ template <u32 N> OPS_DEVICE void load_words(u32 (&out)[N], const u16* from) {
     OPS_UNROLL
     for (u32 i = 0; i < N; i++) out[i] = words[i];
 }
-#endif
-
-// Words at any address.
 template <u32 N> OPS_DEVICE void load_words(u32 (&out)[N], const u8* from) {
-#if defined(OPS_CUDA)
-    OPS_UNROLL
-    for (u32 i = 0; i < N; i++) {
-        const u8* at = from + 4 * i;
-        out[i] = u32(at[0]) | u32(at[1]) << 8 | u32(at[2]) << 16 | u32(at[3]) << 24;
-    }
-#else
     typedef u32 Words __attribute__((aligned(1), may_alias));
     const Words* words = reinterpret_cast<const Words*>(from);
     OPS_UNROLL
     for (u32 i = 0; i < N; i++) out[i] = words[i];
-#endif
 }
+#endif
 
 OPS_DEVICE u32 byte_of(u32 word, u32 i) { return word >> (8 * i) & 0xff; }
 // A byte of an array that is declared as pairs.
