@@ -70,6 +70,8 @@ template <u32 ROWS, u32 COLUMNS, u32 DIGITS, bool PAIRED, typename B>
 OPS_DEVICE void dot_columns(const QLinearArgs& args, u64 m0, u64 n0) {
     u32 lanes = u32(args.lanes), steps = u32(args.k / STEP_VALUES), row_bytes = split_row_bytes<DIGITS>(steps);
     constexpr u32 OUTPUTS = outputs_of<PAIRED, COLUMNS>();
+    // Sums of smaller groups than a step would cost each row of x more than the offset costs each column.
+    constexpr bool CENTRED = Step<B>::GROUPS > 1;
     const B* column[COLUMNS];
     OPS_UNROLL
     for (u32 j = 0; j < COLUMNS; j++) {
@@ -83,7 +85,12 @@ OPS_DEVICE void dot_columns(const QLinearArgs& args, u64 m0, u64 n0) {
     for (u32 b = opaque(lane_id()) & (lanes - 1); b < steps; b += lanes) {
         Step<B> w[COLUMNS];
         OPS_UNROLL
-        for (u32 j = 0; j < COLUMNS; j++) w[j].load(column[j], args.weight_block, b);
+        for (u32 j = 0; j < COLUMNS; j++) {
+            w[j].load(column[j], args.weight_block, b);
+            if (!CENTRED) continue;
+            OPS_UNROLL
+            for (u32 i = 0; i < 8; i++) w[j].words[i] = signed_codes<B>(w[j].words[i]);
+        }
         u32 at = u32(m0) * row_bytes + block_at<DIGITS>(b);
         OPS_UNROLL
         for (u32 r = 0; r < ROWS; r++) {
@@ -99,7 +106,7 @@ OPS_DEVICE void dot_columns(const QLinearArgs& args, u64 m0, u64 n0) {
             }
             GroupSums<DIGITS, B> sums(x);
             OPS_UNROLL
-            for (u32 j = 0; j < COLUMNS; j++) sum[r][j] = add_step<DIGITS>(sum[r][j], w[j], x, sums);
+            for (u32 j = 0; j < COLUMNS; j++) sum[r][j] = add_step<DIGITS, CENTRED>(sum[r][j], w[j], x, sums);
         }
     }
     bool first_lane = (lane_id() & (lanes - 1)) == 0;

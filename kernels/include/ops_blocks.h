@@ -15,6 +15,12 @@ template <typename B, typename A> OPS_DEVICE A code_of(u32 word, u32 i) {
     return B::SIGNED ? A(i32(i8(byte_of(word, i)))) : A(byte_of(word, i));
 }
 
+// The codes of a word with OFFSET subtracted, as signed bytes.
+template <typename B> OPS_DEVICE u32 signed_codes(u32 word) {
+    if (B::OFFSET == 0) return word;
+    return ((word | 0x80808080u) - u32(B::OFFSET) * 0x01010101u) ^ 0x80808080u;
+}
+
 // Eight values. The difference or sum is the only operation that rounds.
 template <typename B> OPS_DEVICE void values_of(f32 (&out)[8], const B* block, u32 part) {
     typename B::Eight eight;

@@ -108,7 +108,7 @@ OPS_DEVICE void add_tiles(const QLinearArgs& args, const RowTiles<B, PAIRED>& ti
         f32 value[COLUMNS];
         OPS_UNROLL
         for (u32 j = 0; j < COLUMNS; j++) {
-            f32 product = add_step<DIGITS>(0.0f, w[j], x, x_sums);
+            f32 product = add_step<DIGITS, false>(0.0f, w[j], x, x_sums);
             value[j] = live ? product : 0.0f;  // a scale past the end may be infinite
         }
         f32 sum = sum_columns<COLUMNS>(value);

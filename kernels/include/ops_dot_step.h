@@ -42,12 +42,12 @@ OPS_DEVICE f32 dot_group(const u32 (&w)[8], const SplitStep<DIGITS>& x, u32 h, i
     return f32(sum);
 }
 
-// Adds the products of one step of a row of x with one step of the weight.
-template <u32 DIGITS, typename B>
+// Adds the products of one step of a row of x with one step of the weight. The codes keep their offset, which the sum of x then takes away,
+// unless CENTRED says that they lost it.
+template <u32 DIGITS, bool CENTRED, typename B>
 OPS_DEVICE f32 add_step(f32 total, const Step<B>& w, const SplitStep<DIGITS>& x, const GroupSums<DIGITS, B>& sums) {
     constexpr u32 GROUPS = Step<B>::GROUPS;
-    // Codes keep their offset, which the sum of x then takes away.
-    constexpr i32 OFFSET = B::OFFSET;
+    constexpr i32 OFFSET = CENTRED ? 0 : B::OFFSET;
     static_assert(!B::MIN || B::OFFSET == 0, "a minimum replaces the offset");
     if (GROUPS == 1 && !B::MIN) {
         i32 upper = OFFSET == 0 ? 0 : -OFFSET * sums.upper[0], last = OFFSET == 0 ? 0 : -OFFSET * sums.last[0];
