@@ -33,7 +33,8 @@ fn suite_of(op: Option<String>) {
     suite_of_types(op, None);
 }
 
-/// Cases of this op, or all, in about one in so many of its types; `OPS_TEST_ONE_TYPE_IN` says otherwise.
+/// Cases of this op, or all, in about one in so many of its types; `OPS_TEST_ONE_TYPE_IN` says otherwise. With `OPS_TEST_PART=1/2`, every
+/// second op, from the first on: two processes share the work.
 fn suite_of_types(op: Option<String>, one_type_in: Option<usize>) {
     let dtype = std::env::var("OPS_TEST_DTYPE").ok();
     let dtype = dtype.map(|name| registry::dtype(&name).expect("OPS_TEST_DTYPE names an element type"));
@@ -42,7 +43,19 @@ fn suite_of_types(op: Option<String>, one_type_in: Option<usize>) {
     let one_type_in = one_type_in.filter(|_| dtype.is_none());
     let one_type_in =
         chosen.map(|count| count.parse().expect("OPS_TEST_ONE_TYPE_IN is a count")).or(one_type_in);
-    suite_on(&Rocm::new().unwrap(), &Filter { op, dtype, one_type_in, ..Filter::all() });
+    let (rocm, filter) = (Rocm::new().unwrap(), Filter { op, dtype, one_type_in, ..Filter::all() });
+    match std::env::var("OPS_TEST_PART") {
+        Ok(part) => ops_of_part(&part).for_each(|op| suite_on(&rocm, &Filter { op: Some(op), ..filter.clone() })),
+        Err(_) => suite_on(&rocm, &filter),
+    }
+}
+
+/// The ops of a part such as `1/2`, without in-place forms: the suite runs those along with the plain op.
+fn ops_of_part(part: &str) -> impl Iterator<Item = String> {
+    let numbers = part.split_once('/').and_then(|(which, of)| Some((which.parse().ok()?, of.parse().ok()?)));
+    let (which, of): (usize, usize) = numbers.filter(|(which, of)| (1..=*of).contains(which)).expect("OPS_TEST_PART is 1/2 or 2/2");
+    let plain = registry::entries().iter().map(|entry| entry.name).filter(|name| !name.ends_with("_inplace"));
+    plain.skip(which - 1).step_by(of).map(String::from)
 }
 
 fn suite_on(rocm: &Rocm, filter: &Filter) {
