@@ -11,6 +11,7 @@
 mod disassembly;
 mod document;
 mod figures;
+mod fingerprint;
 mod hiprtc;
 mod layouts;
 mod metadata;

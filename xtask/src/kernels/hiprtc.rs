@@ -5,12 +5,13 @@
 //! these families, and all others stay as they are. By hand, not in CI, so the table also records from which sources each family
 //! is: `--document` leaves out kernels of families that have changed since.
 use super::figures::{Figures, Measured};
+use super::fingerprint::fingerprint;
 use super::record::{Record, Table};
 use super::{Tools, disassembly, in_parallel, metadata};
 use crate::page::{self, root};
-use ops_kernels::source::{self, Family};
+use ops_kernels::source::Family;
 use ops_kernels::target::{TARGETS, recorded_with_hiprtc};
-use ops_kernels::{GfxTarget, MaxVgprs, instances};
+use ops_kernels::{GfxTarget, instances};
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -204,19 +205,6 @@ fn source_marks(table: &str) -> HashMap<&str, &str> {
 
 fn cell(f: &Figures) -> String {
     format!("{}/{} {}", f.vgprs, f.occupancy, f.flaws()).trim_end().to_owned()
-}
-
-/// A number that changes with the code of a family and its bounds of registers, and not with comments and white space.
-fn fingerprint(family: Family) -> String {
-    let bounds =
-        instances().iter().filter(|k| k.family == family).filter(|k| k.max_vgprs != MaxVgprs::default());
-    let bounds = bounds.map(|k| (&k.symbol, k.max_vgprs));
-    let text = format!("{}\n{:?}", source::unit(family, []), bounds.collect::<Vec<_>>());
-    let code =
-        text.lines().filter(|line| !line.starts_with("#line")).map(|l| l.split("//").next().unwrap_or(l));
-    let bytes = code.flat_map(str::bytes).filter(|b| !b.is_ascii_whitespace());
-    // FNV-1a.
-    format!("{:08x}", bytes.fold(0x811c_9dc5u32, |hash, b| (hash ^ u32::from(b)).wrapping_mul(0x0100_0193)))
 }
 
 /// Whether the code of a family is that from which a committed table was recorded.

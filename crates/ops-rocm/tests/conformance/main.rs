@@ -45,7 +45,9 @@ fn suite_of_types(op: Option<String>, one_type_in: Option<usize>) {
         chosen.map(|count| count.parse().expect("OPS_TEST_ONE_TYPE_IN is a count")).or(one_type_in);
     let (rocm, filter) = (Rocm::new().unwrap(), Filter { op, dtype, one_type_in, ..Filter::all() });
     match std::env::var("OPS_TEST_PART") {
-        Ok(part) => ops_of_part(&part).for_each(|op| suite_on(&rocm, &Filter { op: Some(op), ..filter.clone() })),
+        Ok(part) => {
+            ops_of_part(&part).for_each(|op| suite_on(&rocm, &Filter { op: Some(op), ..filter.clone() }))
+        }
         Err(_) => suite_on(&rocm, &filter),
     }
 }
@@ -53,7 +55,8 @@ fn suite_of_types(op: Option<String>, one_type_in: Option<usize>) {
 /// The ops of a part such as `1/2`, without in-place forms: the suite runs those along with the plain op.
 fn ops_of_part(part: &str) -> impl Iterator<Item = String> {
     let numbers = part.split_once('/').and_then(|(which, of)| Some((which.parse().ok()?, of.parse().ok()?)));
-    let (which, of): (usize, usize) = numbers.filter(|(which, of)| (1..=*of).contains(which)).expect("OPS_TEST_PART is 1/2 or 2/2");
+    let (which, of): (usize, usize) =
+        numbers.filter(|(which, of)| (1..=*of).contains(which)).expect("OPS_TEST_PART is 1/2 or 2/2");
     let plain = registry::entries().iter().map(|entry| entry.name).filter(|name| !name.ends_with("_inplace"));
     plain.skip(which - 1).step_by(of).map(String::from)
 }
