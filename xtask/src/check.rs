@@ -1,5 +1,7 @@
 //! `cargo xtask check`: runs what CI runs.
-use std::process::Command;
+use crate::page::root;
+use std::path::PathBuf;
+use std::process::{Child, Command};
 use std::time::Instant;
 
 /// A step: its name, and its command line, which may start with environment variables.
@@ -9,10 +11,31 @@ struct Step {
     command: &'static [&'static str],
     /// Skipped by `--quick`.
     slow: bool,
+    place: Place,
+}
+
+/// What else may run at the same time.
+#[derive(Clone, Copy, PartialEq)]
+enum Place {
+    /// The steps of this kind run one after the other.
+    InOrder,
+    /// It builds in a target folder of its own, so it runs beside those in order: processors that wait for one compiler or test
+    /// are busy with another.
+    Beside,
+    /// It measures time, so it runs alone, after all others.
+    Alone,
 }
 
 const fn step(name: &'static str, command: &'static [&'static str]) -> Step {
-    Step { name, env: &[], command, slow: false }
+    Step { name, env: &[], command, slow: false, place: Place::InOrder }
+}
+
+const fn beside(name: &'static str, command: &'static [&'static str]) -> Step {
+    Step { slow: true, place: Place::Beside, ..step(name, command) }
+}
+
+const fn alone(name: &'static str, command: &'static [&'static str]) -> Step {
+    Step { place: Place::Alone, ..step(name, command) }
 }
 
 const STEPS: &[Step] = &[
@@ -129,22 +152,24 @@ const STEPS: &[Step] = &[
         ],
     ),
     step("example replay", &["cargo", "run", "--release", "--example", "replay"]),
-    // The documentation promises a bound on the overhead of a call.
-    step("overhead", &["tools/overhead.sh", "--check"]),
-    step("launch", &["tools/launch.sh", "--check"]),
     Step { slow: true, ..step("threads", &["tools/threads.sh"]) },
-    Step { slow: true, ..step("sanitizer", &["tools/sanitizer.sh"]) },
     Step { slow: true, ..step("sanitizer of the stand-in", &["tools/sanitizer-rocm.sh"]) },
-    Step { slow: true, ..step("fuzz", &["fuzz/run.sh", "gguf", "10"]) },
-    Step { slow: true, ..step("fuzz traces", &["fuzz/run.sh", "optrace", "10"]) },
+    beside("sanitizer", &["tools/sanitizer.sh"]),
+    beside("fuzz", &["fuzz/run.sh", "gguf", "10"]),
+    beside("fuzz traces", &["fuzz/run.sh", "optrace", "10"]),
+    // The documentation promises a bound on the overhead of a call.
+    alone("overhead", &["tools/overhead.sh", "--check"]),
+    alone("launch", &["tools/launch.sh", "--check"]),
 ];
 
 const USAGE: &str = "cargo xtask check [--quick] [--from STEP] [--without STEP]
 
-Runs the steps of CI in order and stops at the first failure.
+Runs the steps of CI and stops at the first failure. Those with a target folder of their own (the sanitizer, the fuzzers) run beside
+the others; those that measure time run alone, at the end.
 --quick         skips the slow steps
 --from STEP     starts at a step
---without STEP  skips one step";
+--without STEP  skips one step
+--beside        only the steps that run beside others";
 
 /// Runs the steps. `--quick` skips the slow ones, `--from NAME` starts at one, `--without NAME` skips one.
 pub(crate) fn main(args: &[String]) -> Result<(), String> {
@@ -152,31 +177,90 @@ pub(crate) fn main(args: &[String]) -> Result<(), String> {
         println!("{USAGE}\n\nsteps:{}", names());
         return Ok(());
     }
+    let chosen = chosen(args)?;
+    let of = |place| chosen.iter().copied().filter(move |s| s.place == place);
+    let started = Instant::now();
+    let mut took: Vec<(&str, Seconds)> = Vec::new();
+    if args.iter().any(|a| a == "--beside") {
+        return run_all(of(Place::Beside), &mut took);
+    }
+    let others = of(Place::Beside).next().map(|_| Others::start(args)).transpose()?;
+    run_all(of(Place::InOrder), &mut took)?;
+    others.map_or(Ok(()), Others::join)?;
+    run_all(of(Place::Alone), &mut took)?;
+    println!("   wall  processors");
+    took.iter().for_each(|(name, s)| println!("{:5.0} s  {:8.0} s  {name}", s.wall, s.processors));
+    println!("all checks passed in {:.0} s", started.elapsed().as_secs_f64());
+    Ok(())
+}
+
+/// The steps that the arguments select.
+fn chosen(args: &[String]) -> Result<Vec<&'static Step>, String> {
     let known = |(i, a): (usize, &String)| {
         let after_flag = i > 0 && matches!(args[i - 1].as_str(), "--from" | "--without");
-        after_flag || matches!(a.as_str(), "--quick" | "--from" | "--without")
+        after_flag || matches!(a.as_str(), "--quick" | "--from" | "--without" | "--beside")
     };
     if let Some((_, unknown)) = args.iter().enumerate().find(|at| !known(*at)) {
         return Err(format!("`{unknown}` is not an option of check\n{USAGE}"));
     }
     let value = |flag: &str| args.iter().position(|a| a == flag).and_then(|i| args.get(i + 1));
     let quick = args.iter().any(|a| a == "--quick");
-    let begin = value("--from").map_or(Ok(0), |name| {
-        STEPS
-            .iter()
-            .position(|s| s.name == name)
-            .ok_or_else(|| format!("no step `{name}`; there are:{}", names()))
-    })?;
-    let mut took: Vec<(&str, Seconds)> = Vec::new();
-    for s in
-        STEPS[begin..].iter().filter(|s| !(quick && s.slow) && value("--without").is_none_or(|w| w != s.name))
-    {
+    let unknown = |name: &String| format!("no step `{name}`; there are:{}", names());
+    let at = |name: &String| STEPS.iter().position(|s| s.name == name).ok_or_else(|| unknown(name));
+    let begin = value("--from").map_or(Ok(0), at)?;
+    let without = value("--without").map(at).transpose()?;
+    let steps = STEPS.iter().enumerate().skip(begin);
+    Ok(steps.filter(|(i, s)| !(quick && s.slow) && Some(*i) != without).map(|(_, s)| s).collect())
+}
+
+fn run_all(
+    steps: impl Iterator<Item = &'static Step>,
+    took: &mut Vec<(&'static str, Seconds)>,
+) -> Result<(), String> {
+    for s in steps {
         took.push((s.name, run(s)?));
     }
-    println!("   wall  processors");
-    took.iter().for_each(|(name, s)| println!("{:5.0} s  {:8.0} s  {name}", s.wall, s.processors));
-    println!("all checks passed in {:.0} s", took.iter().map(|(_, s)| s.wall).sum::<f64>());
     Ok(())
+}
+
+/// The steps that run beside the others: a process, which writes to a file. If it is not waited for, it ends after its present step.
+struct Others {
+    process: Child,
+    log: PathBuf,
+}
+
+impl Others {
+    /// Starts the steps that are beside the others of those that these arguments select.
+    fn start(args: &[String]) -> Result<Self, String> {
+        let log = root().join("target/check-beside.log");
+        let file = std::fs::File::create(&log).map_err(|e| format!("{}: {e}", log.display()))?;
+        let same = file.try_clone().map_err(|e| format!("{}: {e}", log.display()))?;
+        let program = std::env::current_exe().map_err(|e| format!("this program's path: {e}"))?;
+        println!("== beside the following steps, and printed after them: {}", log.display());
+        let mut command = Command::new(program);
+        command.arg("check").args(args).arg("--beside").stdout(file).stderr(same);
+        let process =
+            command.spawn().map_err(|e| format!("cannot start the steps beside the others: {e}"))?;
+        Ok(Others { process, log })
+    }
+    /// Waits for them and prints what they printed.
+    fn join(mut self) -> Result<(), String> {
+        let status = self.process.wait().map_err(|e| format!("the steps beside the others: {e}"))?;
+        print!("{}", std::fs::read_to_string(&self.log).unwrap_or_default());
+        if status.success() {
+            Ok(())
+        } else {
+            Err("a step beside the others failed; its output is above".into())
+        }
+    }
+}
+
+impl Drop for Others {
+    fn drop(&mut self) {
+        // Fails if it has ended, which is what is wanted.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
 }
 
 /// What a step took.
@@ -215,4 +299,24 @@ fn run(s: &Step) -> Result<Seconds, String> {
 
 fn names() -> String {
     STEPS.iter().map(|s| format!("\n  {}", s.name)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names_of(args: &[&str]) -> Result<Vec<&'static str>, String> {
+        let args: Vec<String> = args.iter().map(|a| (*a).to_owned()).collect();
+        chosen(&args).map(|steps| steps.iter().map(|s| s.name).collect())
+    }
+
+    #[test]
+    fn arguments_select_steps() {
+        assert_eq!(names_of(&[]).unwrap().len(), STEPS.len());
+        assert_eq!(names_of(&["--from", "fuzz traces"]).unwrap(), ["fuzz traces", "overhead", "launch"]);
+        assert!(!names_of(&["--without", "launch"]).unwrap().contains(&"launch"));
+        assert!(!names_of(&["--quick", "--beside"]).unwrap().contains(&"fuzz"));
+        assert!(names_of(&["--from", "nothing"]).unwrap_err().contains("fuzz traces"));
+        assert!(names_of(&["--all"]).unwrap_err().contains("`--all`"));
+    }
 }
