@@ -70,7 +70,7 @@ template <u32 ROWS, u32 COLUMNS, u32 DIGITS, bool PAIRED, typename B>
 OPS_DEVICE void dot_columns(const QLinearArgs& args, u64 m0, u64 n0) {
     u32 lanes = u32(args.lanes), steps = u32(args.k / STEP_VALUES), row_bytes = split_row_bytes<DIGITS>(steps);
     constexpr u32 OUTPUTS = outputs_of<PAIRED, COLUMNS>();
-    // Sums of smaller groups than a step would cost each row of x more than the offset costs each column.
+    // If a step has two groups, adding up x in each for every row costs more than taking the offset off every column's codes.
     constexpr bool CENTRED = Step<B>::GROUPS > 1;
     const B* column[COLUMNS];
     OPS_UNROLL

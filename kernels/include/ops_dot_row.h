@@ -5,11 +5,11 @@
 
 namespace ops {
 
-// Turns in which a block splits its steps of x: in each, LANES threads split one step.
+// A block splits its steps of x in turns: LANES threads a step, TURN_STEPS steps a turn.
 constexpr u32 TURN_STEPS = DOT_BLOCK / LANES, TURNS = DOT_BLOCK / TURN_STEPS;
 
-// Four values of a step for every turn, of `lanes` steps from `first` on. Those past the end repeat the last one. All loads are in flight
-// together.
+// Loads four values for every turn, from step `first` on; all loads are in flight together. Steps past the `lanes` of a piece or past the
+// row repeat the last one: add_tiles() discards their products.
 template <typename T> OPS_DEVICE void load_turns(f32 (&x)[TURNS][4], const T* from, i64 stride, u32 first, u32 lanes, u32 steps) {
     bool packs = stride == 1 && is_aligned(from, sizeof(T) * 4);
     u32 last = (first + lanes < steps ? first + lanes : steps) - 1;
@@ -28,7 +28,7 @@ template <typename T> OPS_DEVICE void load_turns(f32 (&x)[TURNS][4], const T* fr
     }
 }
 
-// Both 16-bit types have as many digits, so that theirs is a value.
+// Four values of x for every turn. f16 and bf16 have the same number of digits and share a kernel, so which of them x has is an argument.
 template <u32 DIGITS> OPS_DEVICE void load_x(f32 (&x)[TURNS][4], const QLinearArgs& args, u32 first) {
     const void* from = args.x.data;
     i64 stride = args.x.stride[5];

@@ -6,8 +6,8 @@
 namespace ops {
 
 #if defined(OPS_CUDA)
-// CUDA requires aligned loads. The aligned words that hold the bytes are read (the first and last may start before them and end after
-// them, in memory that is aligned to words), and pairs of words are funnel-shifted.
+// CUDA requires aligned loads. Aligned words are read, and pairs of them funnel-shifted. The first may begin up to 3 bytes before `from`,
+// and the last end up to 3 bytes after the last byte: inside the allocation, because CUDA's begin and end at whole words.
 template <u32 N> OPS_DEVICE void load_words(u32 (&out)[N], const u8* from) {
     u32 before = u32(reinterpret_cast<u64>(from)) & 3;
     const u32* words = reinterpret_cast<const u32*>(from - before);

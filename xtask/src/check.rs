@@ -19,8 +19,8 @@ struct Step {
 enum Place {
     /// The steps of this kind run one after the other.
     InOrder,
-    /// It builds in a target folder of its own, so it runs beside those in order: processors that wait for one compiler or test
-    /// are busy with another.
+    /// It builds in a target folder of its own, so it runs beside those in order: a processor that one build or test leaves idle works
+    /// on the other.
     Beside,
     /// It measures time, so it runs alone, after all others.
     Alone,
@@ -162,7 +162,7 @@ const STEPS: &[Step] = &[
     alone("launch", &["tools/launch.sh", "--check"]),
 ];
 
-const USAGE: &str = "cargo xtask check [--quick] [--from STEP] [--without STEP]
+const USAGE: &str = "cargo xtask check [--quick] [--from STEP] [--without STEP] [--beside]
 
 Runs the steps of CI and stops at the first failure. Those with a target folder of their own (the sanitizer, the fuzzers) run beside
 the others; those that measure time run alone, at the end.
@@ -171,7 +171,7 @@ the others; those that measure time run alone, at the end.
 --without STEP  skips one step
 --beside        only the steps that run beside others";
 
-/// Runs the steps. `--quick` skips the slow ones, `--from NAME` starts at one, `--without NAME` skips one.
+/// Runs the steps that the arguments select, as [`USAGE`] says.
 pub(crate) fn main(args: &[String]) -> Result<(), String> {
     if args.iter().any(|a| matches!(a.as_str(), "-h" | "--help" | "help")) {
         println!("{USAGE}\n\nsteps:{}", names());
@@ -182,14 +182,24 @@ pub(crate) fn main(args: &[String]) -> Result<(), String> {
     let started = Instant::now();
     let mut took: Vec<(&str, Seconds)> = Vec::new();
     if args.iter().any(|a| a == "--beside") {
-        return run_all(of(Place::Beside), &mut took);
+        for s in of(Place::Beside) {
+            took.push((s.name, run(s)?));
+        }
+        print_table(&took);
+        return Ok(());
     }
-    let others = of(Place::Beside).next().map(|_| Others::start(args)).transpose()?;
-    run_all(of(Place::InOrder), &mut took)?;
+    let mut others = of(Place::Beside).next().map(|_| Others::start(args)).transpose()?;
+    for s in of(Place::InOrder) {
+        if let Some(failed) = others.take_if(Others::has_failed) {
+            failed.join()?;
+        }
+        took.push((s.name, run(s)?));
+    }
     others.map_or(Ok(()), Others::join)?;
-    run_all(of(Place::Alone), &mut took)?;
-    println!("   wall  processors");
-    took.iter().for_each(|(name, s)| println!("{:5.0} s  {:8.0} s  {name}", s.wall, s.processors));
+    for s in of(Place::Alone) {
+        took.push((s.name, run(s)?));
+    }
+    print_table(&took);
     println!("all checks passed in {:.0} s", started.elapsed().as_secs_f64());
     Ok(())
 }
@@ -213,28 +223,30 @@ fn chosen(args: &[String]) -> Result<Vec<&'static Step>, String> {
     Ok(steps.filter(|(i, s)| !(quick && s.slow) && Some(*i) != without).map(|(_, s)| s).collect())
 }
 
-fn run_all(
-    steps: impl Iterator<Item = &'static Step>,
-    took: &mut Vec<(&'static str, Seconds)>,
-) -> Result<(), String> {
-    for s in steps {
-        took.push((s.name, run(s)?));
-    }
-    Ok(())
+fn print_table(took: &[(&str, Seconds)]) {
+    println!("   wall  processors");
+    took.iter().for_each(|(name, s)| println!("{:5.0} s  {:8.0} s  {name}", s.wall, s.processors));
 }
 
-/// The steps that run beside the others: a process, which writes to a file. If it is not waited for, it ends after its present step.
+/// The steps that run beside the others: a process, which writes to a file. If a step in order fails, no further one of these begins, but
+/// the present one runs on to its end.
 struct Others {
     process: Child,
     log: PathBuf,
 }
 
 impl Others {
-    /// Starts the steps that are beside the others of those that these arguments select.
+    /// Starts a process for those of the selected steps that run beside the others.
     fn start(args: &[String]) -> Result<Self, String> {
         let log = root().join("target/check-beside.log");
-        let file = std::fs::File::create(&log).map_err(|e| format!("{}: {e}", log.display()))?;
-        let same = file.try_clone().map_err(|e| format!("{}: {e}", log.display()))?;
+        let open = || {
+            std::fs::create_dir_all(root().join("target"))?;
+            // A step that ran on from before may still write to the old file.
+            let _ = std::fs::remove_file(&log);
+            let file = std::fs::OpenOptions::new().create(true).append(true).open(&log)?;
+            Ok((file.try_clone()?, file))
+        };
+        let (file, same) = open().map_err(|e: std::io::Error| format!("{}: {e}", log.display()))?;
         let program = std::env::current_exe().map_err(|e| format!("this program's path: {e}"))?;
         println!("== beside the following steps, and printed after them: {}", log.display());
         let mut command = Command::new(program);
@@ -243,14 +255,18 @@ impl Others {
             command.spawn().map_err(|e| format!("cannot start the steps beside the others: {e}"))?;
         Ok(Others { process, log })
     }
+    fn has_failed(&mut self) -> bool {
+        matches!(self.process.try_wait(), Ok(Some(status)) if !status.success())
+    }
     /// Waits for them and prints what they printed.
     fn join(mut self) -> Result<(), String> {
         let status = self.process.wait().map_err(|e| format!("the steps beside the others: {e}"))?;
-        print!("{}", std::fs::read_to_string(&self.log).unwrap_or_default());
+        let log = self.log.display();
+        print!("{}", String::from_utf8_lossy(&std::fs::read(&self.log).map_err(|e| format!("{log}: {e}"))?));
         if status.success() {
             Ok(())
         } else {
-            Err("a step beside the others failed; its output is above".into())
+            Err(format!("a step beside the others failed; its output is above and in {log}"))
         }
     }
 }

@@ -20,8 +20,12 @@ fn hash(text: &str) -> String {
 /// What a condition of the preprocessor is on AMD; `None` if it depends on more than the machine.
 fn on_amd(condition: &str) -> Option<bool> {
     match condition.trim() {
-        "defined(OPS_AMD)" => Some(true),
-        "defined(OPS_CUDA)" | "defined(OPS_HOST)" => Some(false),
+        "defined(OPS_AMD)" | "defined(__HIP__) || defined(__HIPCC_RTC__)" | "!defined(OPS_HOST)" => {
+            Some(true)
+        }
+        "defined(OPS_CUDA)" | "defined(__CUDACC__)" | "defined(OPS_HOST)" | "!defined(OPS_AMD)" => {
+            Some(false)
+        }
         _ => None,
     }
 }
@@ -57,8 +61,7 @@ fn for_amd(text: &str) -> String {
         {
             let known = directive.strip_prefix("#elif ").map_or(Some(true), on_amd);
             chain.taken = !chain.decided && known != Some(false);
-            // Behind a condition that stays, so does what follows it.
-            chain.decided |= known == Some(true) && !chain.open;
+            chain.decided |= known == Some(true);
             chain.open |= known.is_none() && chain.taken;
             chain.open && chain.taken && outside(&chains)
         } else if directive.starts_with("#endif") {
@@ -91,6 +94,8 @@ mod tests {
     fn other_conditions_stay() {
         let target = "#if defined(OPS_AMD) && X\na\n#elif defined(OPS_CUDA)\nb\n#else\nc\n#endif";
         assert_eq!(for_amd(target), "#if defined(OPS_AMD) && X\na\n#else\nc\n#endif\n");
+        let either = "#if X\na\n#elif defined(OPS_AMD)\nb\n#else\nc\n#endif";
+        assert_eq!(for_amd(either), "#if X\na\n#elif defined(OPS_AMD)\nb\n#endif\n");
         assert_eq!(for_amd("#ifndef X\n#define X\n#endif"), "#ifndef X\n#define X\n#endif\n");
         assert_eq!(for_amd("#if X\n#if defined(OPS_CUDA)\na\n#endif\nb\n#endif"), "#if X\nb\n#endif\n");
     }

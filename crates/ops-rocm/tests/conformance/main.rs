@@ -33,8 +33,8 @@ fn suite_of(op: Option<String>) {
     suite_of_types(op, None);
 }
 
-/// Cases of this op, or all, in about one in so many of its types; `OPS_TEST_ONE_TYPE_IN` says otherwise. With `OPS_TEST_PART=1/2`, every
-/// second op, from the first on: two processes share the work.
+/// Cases of this op, or all, in about one in so many of its types; `OPS_TEST_ONE_TYPE_IN` says otherwise. With `OPS_TEST_PART=1/2`, the
+/// first half of all ops: two processes share the work.
 fn suite_of_types(op: Option<String>, one_type_in: Option<usize>) {
     let dtype = std::env::var("OPS_TEST_DTYPE").ok();
     let dtype = dtype.map(|name| registry::dtype(&name).expect("OPS_TEST_DTYPE names an element type"));
@@ -44,30 +44,37 @@ fn suite_of_types(op: Option<String>, one_type_in: Option<usize>) {
     let one_type_in =
         chosen.map(|count| count.parse().expect("OPS_TEST_ONE_TYPE_IN is a count")).or(one_type_in);
     let (rocm, filter) = (Rocm::new().unwrap(), Filter { op, dtype, one_type_in, ..Filter::all() });
-    match std::env::var("OPS_TEST_PART") {
-        Ok(part) => {
-            ops_of_part(&part).for_each(|op| suite_on(&rocm, &Filter { op: Some(op), ..filter.clone() }))
-        }
-        Err(_) => suite_on(&rocm, &filter),
-    }
+    let part = std::env::var("OPS_TEST_PART").ok().filter(|_| filter.op.is_none());
+    let ops = part.map_or_else(|| vec![filter.op.clone()], |part| ops_of_part(&part));
+    none_of(ops.into_iter().flat_map(|op| failures_on(&rocm, &Filter { op, ..filter.clone() })).collect());
 }
 
 /// The ops of a part such as `1/2`, without in-place forms: the suite runs those along with the plain op.
-fn ops_of_part(part: &str) -> impl Iterator<Item = String> {
+fn ops_of_part(part: &str) -> Vec<Option<String>> {
     let numbers = part.split_once('/').and_then(|(which, of)| Some((which.parse().ok()?, of.parse().ok()?)));
     let (which, of): (usize, usize) =
         numbers.filter(|(which, of)| (1..=*of).contains(which)).expect("OPS_TEST_PART is 1/2 or 2/2");
-    let plain = registry::entries().iter().map(|entry| entry.name).filter(|name| !name.ends_with("_inplace"));
-    plain.skip(which - 1).step_by(of).map(String::from)
+    let names = registry::entries().iter().map(|entry| entry.name).filter(|name| !name.ends_with("_inplace"));
+    // Neighbours share kernels, so parts are of neighbours.
+    let names: Vec<&str> = names.collect();
+    let at = |part: usize| names.len() * part / of;
+    names[at(which - 1)..at(which)].iter().map(|name| Some((*name).to_owned())).collect()
 }
 
 fn suite_on(rocm: &Rocm, filter: &Filter) {
+    none_of(failures_on(rocm, filter));
+}
+
+fn failures_on(rocm: &Rocm, filter: &Filter) -> Vec<String> {
     let report = run(rocm, filter);
     println!("{}\n{}", rocm.name(), report.table());
-    let failures: Vec<String> = report
+    report
         .failures()
         .map(|o| format!("{}: {}", o.case, if let CaseStatus::Fail(why) = &o.status { why } else { "" }))
-        .collect();
+        .collect()
+}
+
+fn none_of(failures: Vec<String>) {
     let shown = failures.len().min(60);
     assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), failures[..shown].join("\n"));
 }
