@@ -45,7 +45,7 @@ template <u32 DIGITS> OPS_DEVICE void load_x(f32 (&x)[TURNS][4], const QLinearAr
 // Gives each lane of a group the digits of its step, from step `first` on.
 template <u32 DIGITS>
 OPS_DEVICE void hold_steps(const QLinearArgs& args, SplitStep<DIGITS>& mine, u32 first, u32* words, f32* scales) {
-    constexpr u32 TOGETHER = 4;
+    constexpr u32 TOGETHER = 4;  // turns between two checks for the end of the piece
     f32 x[TURNS][4];
     load_x<DIGITS>(x, args, first);
     u32 lanes = u32(args.lanes), lane = thread_x() % LANES;
