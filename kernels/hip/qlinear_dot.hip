@@ -1,55 +1,39 @@
-// y[.., n] = sum over k of x[.., k] weight[n, k] for few rows of x, with four byte products per instruction.
-// split: writes each block of 32 values of x as integers times a power of two, and the integers as
-// signed base-256 digits.
-// dot*: a group of lanes computes a few rows of the weight, one step of 32 values per lane at a time. It multiplies
-// digit by digit. dot1 splits its only row itself (ops_dot_row.h).
+// y[.., n] = sum over k of x[.., k] weight[n, k] for few rows of x, rounded to bytes, with four products per instruction.
+// split: writes each block of 32 values of x as signed bytes and their scale.
+// dot*: a group of lanes computes a few rows of the weight, one step of 32 values per lane at a time. dot1 rounds its only row
+// itself (ops_dot_row.h).
 #include "ops_dot_row.h"
 #include "ops_tile.h"
 
 namespace ops {
 
-// Rows of x are stored in groups of 32 blocks. A group has the heads of all its blocks, then for each
-// digit plane the first sixteen digits of all blocks, then the last sixteen. Each of these entries has
-// 16 bytes, so that reads of neighbouring lanes are coalesced.
-constexpr u32 PART = 16, PART_BLOCKS = 32;
-template <u32 DIGITS> OPS_DEVICE constexpr u32 group_bytes() { return (1 + 2 * DIGITS) * PART * PART_BLOCKS; }
-template <u32 DIGITS> OPS_DEVICE u32 split_row_bytes(u64 blocks) {
-    return u32((blocks + PART_BLOCKS - 1) / PART_BLOCKS) * group_bytes<DIGITS>();
-}
-template <u32 DIGITS> OPS_DEVICE u32 block_at(u32 block) {
-    return block / PART_BLOCKS * group_bytes<DIGITS>() + block % PART_BLOCKS * PART;
+// Rows of x are stored in groups of 32 blocks. A group has the heads of all its blocks, then the first sixteen bytes of all blocks,
+// then the last sixteen, so that reads of neighbouring lanes are coalesced.
+constexpr u32 HEAD = 8, PART = 16, PART_BLOCKS = 32, GROUP_BYTES = (HEAD + 2 * PART) * PART_BLOCKS;
+OPS_DEVICE u32 split_row_bytes(u64 blocks) { return u32((blocks + PART_BLOCKS - 1) / PART_BLOCKS) * GROUP_BYTES; }
+// Where the head of a block is in its row, and half `half` of its bytes.
+OPS_DEVICE u32 head_at(u32 block) { return block / PART_BLOCKS * GROUP_BYTES + block % PART_BLOCKS * HEAD; }
+OPS_DEVICE u32 half_at(u32 block, u32 half) {
+    return block / PART_BLOCKS * GROUP_BYTES + (HEAD + half * PART) * PART_BLOCKS + block % PART_BLOCKS * PART;
 }
 
 // ---- split --------------------------------------------------------------------------
 
 template <typename T> OPS_DEVICE void split_block(const QLinearArgs& args, u64 row, u32 block, bool live) {
-    constexpr u32 DIGITS = Digits<T>::COUNT;
-    u32 lane = lane_id() % LANES;
+    u32 lane = lane_id() % LANES, word;
     f32 x[4] = {};
     if (row < args.rows) {
         const T* from = row_at<const T>(args.shape, args.x, row) + i64(block * 32 + lane * 4) * args.x.stride[5];
         OPS_UNROLL
         for (u32 i = 0; i < 4; i++) x[i] = widen(from[i64(i) * args.x.stride[5]]);
     }
-    i32 q[4];
-    Head head{};
-    head.scale = to_integers<DIGITS>(q, x);
-    u32 word[DIGITS];
-    digits_of<DIGITS>(word, q);
-    if (DIGITS > 2) head.last = dot4(0x01010101u, word[DIGITS - 1], 0);
-    // Without the last of three digits, the sum is that of the integers less it, in units of 256.
-    i32 sum = q[0] + q[1] + q[2] + q[3];
-    head.upper = DIGITS > 2 ? (sum - head.last) >> 8 : sum;
-    head.upper = reduce_lanes(head.upper, LANES, Sum());
-    if (DIGITS > 2) head.last = reduce_lanes(head.last, LANES, Sum());
+    f32 scale = to_bytes(word, x);
+    i32 half = reduce_lanes(dot4(0x01010101u, word, 0), LANES / 2, Sum());
+    i32 other = shuffle_xor(half, LANES / 2, LANES);
     if (!live) return;
-    u8* to = static_cast<u8*>(args.planes) + row * split_row_bytes<DIGITS>(args.k / STEP_VALUES) + block_at<DIGITS>(block);
-    if (lane == 0) *reinterpret_cast<Head*>(to) = head;
-    OPS_UNROLL
-    for (u32 p = 0; p < DIGITS; p++) {
-        u32 part = 1 + 2 * p + lane / 4;
-        *reinterpret_cast<u32*>(to + part * (PART * PART_BLOCKS) + lane % 4 * 4) = word[p];
-    }
+    u8* to = static_cast<u8*>(args.planes) + row * split_row_bytes(args.k / STEP_VALUES);
+    if (lane == 0) *reinterpret_cast<Head*>(to + head_at(block)) = Head{scale, pack_sums(half, other)};
+    *reinterpret_cast<u32*>(to + half_at(block, lane / 4) + lane % 4 * 4) = word;
 }
 
 // Rows past the end are filled with zeros, because the dot kernels read several rows together.
@@ -66,12 +50,10 @@ template <typename T> OPS_DEVICE void qlinear_split(const QLinearArgs& args) {
 // ---- products -----------------------------------------------------------------------
 
 // ROWS rows of x times COLUMNS rows of the weight, or half as many of each of two.
-template <u32 ROWS, u32 COLUMNS, u32 DIGITS, bool PAIRED, typename B>
+template <u32 ROWS, u32 COLUMNS, bool PAIRED, typename B>
 OPS_DEVICE void dot_columns(const QLinearArgs& args, u64 m0, u64 n0) {
-    u32 lanes = u32(args.lanes), steps = u32(args.k / STEP_VALUES), row_bytes = split_row_bytes<DIGITS>(steps);
+    u32 lanes = u32(args.lanes), steps = u32(args.k / STEP_VALUES), row_bytes = split_row_bytes(steps);
     constexpr u32 OUTPUTS = outputs_of<PAIRED, COLUMNS>();
-    // If a step has two groups, adding up x in each for every row costs more than taking the offset off every column's codes.
-    constexpr bool CENTRED = Step<B>::GROUPS > 1;
     const B* column[COLUMNS];
     OPS_UNROLL
     for (u32 j = 0; j < COLUMNS; j++) {
@@ -85,28 +67,21 @@ OPS_DEVICE void dot_columns(const QLinearArgs& args, u64 m0, u64 n0) {
     for (u32 b = opaque(lane_id()) & (lanes - 1); b < steps; b += lanes) {
         Step<B> w[COLUMNS];
         OPS_UNROLL
-        for (u32 j = 0; j < COLUMNS; j++) {
-            w[j].load(column[j], args.weight_block, b);
-            if (!CENTRED) continue;
-            OPS_UNROLL
-            for (u32 i = 0; i < 8; i++) w[j].words[i] = signed_codes<B>(w[j].words[i]);
-        }
-        u32 at = u32(m0) * row_bytes + block_at<DIGITS>(b);
+        for (u32 j = 0; j < COLUMNS; j++) w[j].load(column[j], args.weight_block, b);
+        u32 at = u32(m0) * row_bytes;
         OPS_UNROLL
         for (u32 r = 0; r < ROWS; r++) {
-            // One row's digits are in flight while another's are multiplied. Loading all rows at once
+            // One row's bytes are in flight while another's are multiplied. Loading all rows at once
             // would exhaust the registers.
             u32 from = r < 2 ? at : opaque_after(at, sum[r - 2][COLUMNS - 1]);
             const u8* row = static_cast<const u8*>(args.planes) + u64(r * row_bytes) + from;
-            SplitStep<DIGITS> x;
-            x.head = bits_as<Head>(load_pack<4>(reinterpret_cast<const u32*>(row)));
+            ByteStep x;
+            x.head = *reinterpret_cast<const Head*>(row + head_at(b));
             OPS_UNROLL
-            for (u32 p = 0; p < 2 * DIGITS; p++) {
-                x.part[p] = load_pack<4>(reinterpret_cast<const u32*>(row + (1 + p) * (PART * PART_BLOCKS)));
-            }
-            GroupSums<DIGITS, B> sums(x);
+            for (u32 h = 0; h < 2; h++) x.half[h] = load_pack<4>(reinterpret_cast<const u32*>(row + half_at(b, h)));
+            GroupSums<B> sums(x.head);
             OPS_UNROLL
-            for (u32 j = 0; j < COLUMNS; j++) sum[r][j] = add_step<DIGITS, CENTRED>(sum[r][j], w[j], x, sums);
+            for (u32 j = 0; j < COLUMNS; j++) sum[r][j] = add_step(sum[r][j], w[j], x, sums);
         }
     }
     bool first_lane = (lane_id() & (lanes - 1)) == 0;
@@ -118,13 +93,13 @@ OPS_DEVICE void dot_columns(const QLinearArgs& args, u64 m0, u64 n0) {
             f32 value = reduce_lanes(sum[r][j], lanes, Sum());
             if (PAIRED) value = gated(value, reduce_lanes(sum[r][(j + OUTPUTS) % COLUMNS], lanes, Sum()));
             if (!first_lane || m >= args.rows || n0 + j >= args.n) continue;
-            write_sum<DIGITS>(args, offset_of<4>(args.shape, args.y, m) + i64(n0 + j) * args.y.stride[5], value);
+            write_sum(args, offset_of<4>(args.shape, args.y, m) + i64(n0 + j) * args.y.stride[5], value);
         }
     }
 }
 
-template <u32 ROWS, bool PAIRED, typename B, typename T> OPS_DEVICE void dot_groups(const QLinearArgs& args) {
-    // Four columns share each load of x, whose digits take more bytes than the weight.
+template <u32 ROWS, bool PAIRED, typename B> OPS_DEVICE void dot_groups(const QLinearArgs& args) {
+    // Four columns share each load of x, which takes as many bytes as the weight or more.
     constexpr u32 COLUMNS = 4, OUTPUTS = outputs_of<PAIRED, COLUMNS>();
     u64 groups_m = (args.rows + ROWS - 1) / ROWS, groups_n = (args.n + OUTPUTS - 1) / OUTPUTS;
     u64 groups = groups_m * groups_n;
@@ -135,17 +110,17 @@ template <u32 ROWS, bool PAIRED, typename B, typename T> OPS_DEVICE void dot_gro
     for (; first < groups; first += step) {
         // A group past the end computes columns past the end, which are not stored.
         u64 at = first + lane_id() / u32(args.lanes);
-        dot_columns<ROWS, COLUMNS, Digits<T>::COUNT, PAIRED, B>(reread(args), at % groups_m * ROWS, at / groups_m * OUTPUTS);
+        dot_columns<ROWS, COLUMNS, PAIRED, B>(reread(args), at % groups_m * ROWS, at / groups_m * OUTPUTS);
     }
 }
 
-template <u32 ROWS, typename B, typename T> OPS_DEVICE void qlinear_dot(const QLinearArgs& args) {
-    dot_groups<ROWS, false, B, T>(args);
+template <u32 ROWS, typename B> OPS_DEVICE void qlinear_dot(const QLinearArgs& args) {
+    dot_groups<ROWS, false, B>(args);
 }
 
 // silu(x gate) * (x up)
-template <u32 ROWS, typename B, typename T> OPS_DEVICE void swiglu_dot(const QLinearArgs& args) {
-    dot_groups<ROWS, true, B, T>(args);
+template <u32 ROWS, typename B> OPS_DEVICE void swiglu_dot(const QLinearArgs& args) {
+    dot_groups<ROWS, true, B>(args);
 }
 
 }  // namespace ops

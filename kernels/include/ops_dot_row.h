@@ -1,4 +1,4 @@
-// One row of x times a quantized weight. A group of lanes holds the row in registers, each lane the digits of one step of
+// One row of x times a quantized weight. A group of lanes holds the row in registers, each lane the bytes of one step of
 // 32 values, and multiplies row after row of the weight by it. A row that is longer than the group has lanes is taken in pieces.
 #pragma once
 #include "ops_dot_tiles.h"
@@ -28,12 +28,12 @@ template <typename T> OPS_DEVICE void load_turns(f32 (&x)[TURNS][4], const T* fr
     }
 }
 
-// Four values of x for every turn. f16 and bf16 have the same number of digits and share a kernel, so which of them x has is an argument.
-template <u32 DIGITS> OPS_DEVICE void load_x(f32 (&x)[TURNS][4], const QLinearArgs& args, u32 first) {
+// Four values of x for every turn. All types share a kernel, so which of them x has is an argument.
+OPS_DEVICE void load_x(f32 (&x)[TURNS][4], const QLinearArgs& args, u32 first) {
     const void* from = args.x.data;
     i64 stride = args.x.stride[5];
     u32 lanes = u32(args.lanes), steps = u32(args.k / STEP_VALUES);
-    if (DIGITS == 3) {
+    if (args.y_kind == FLOAT_F32) {
         load_turns(x, static_cast<const f32*>(from), stride, first, lanes, steps);
     } else if (args.y_kind == FLOAT_F16) {
         load_turns(x, static_cast<const f16*>(from), stride, first, lanes, steps);
@@ -42,33 +42,29 @@ template <u32 DIGITS> OPS_DEVICE void load_x(f32 (&x)[TURNS][4], const QLinearAr
     }
 }
 
-// Gives each lane of a group the digits of its step, from step `first` on.
-template <u32 DIGITS>
-OPS_DEVICE void hold_steps(const QLinearArgs& args, SplitStep<DIGITS>& mine, u32 first, u32* words, f32* scales) {
+// Gives each lane of a group the bytes of its step, from step `first` on.
+OPS_DEVICE void hold_steps(const QLinearArgs& args, ByteStep& mine, u32 first, u32* words, f32* scales) {
     constexpr u32 TOGETHER = 4;  // turns between two checks for the end of the piece
     f32 x[TURNS][4];
-    load_x<DIGITS>(x, args, first);
+    load_x(x, args, first);
     u32 lanes = u32(args.lanes), lane = thread_x() % LANES;
     OPS_UNROLL
     for (u32 from = 0; from < TURNS; from += TOGETHER) {
         if (from * TURN_STEPS >= lanes) continue;
         OPS_UNROLL
         for (u32 turn = from; turn < from + TOGETHER; turn++) {
-            u32 step = turn * TURN_STEPS + thread_x() / LANES, word[DIGITS];
-            i32 q[4];
-            f32 scale = to_integers<DIGITS>(q, x[turn]);
-            digits_of<DIGITS>(word, q);
+            u32 step = turn * TURN_STEPS + thread_x() / LANES, word;
+            f32 scale = to_bytes(word, x[turn]);
             if (lane == 0) scales[step] = scale;
-            OPS_UNROLL
-            for (u32 p = 0; p < DIGITS; p++) words[step * 8 * DIGITS + 8 * p + lane] = word[p];
+            words[step * LANES + lane] = word;
         }
     }
     barrier();
     u32 me = thread_x() & (lanes - 1);
     mine.head.scale = scales[me];
     OPS_UNROLL
-    for (u32 p = 0; p < 2 * DIGITS; p++) mine.part[p] = load_pack<4>(words + me * 8 * DIGITS + 4 * p);
-    sum_digits<0, 8>(mine, mine.head.upper, mine.head.last);
+    for (u32 h = 0; h < 2; h++) mine.half[h] = load_pack<4>(words + me * LANES + 4 * h);
+    mine.head.sums = pack_sums(mine.sum_half(0), mine.sum_half(1));
     barrier();
 }
 
@@ -88,14 +84,14 @@ template <u32 COLUMNS> OPS_DEVICE f32 sum_columns(f32 (&value)[COLUMNS]) {
 }
 
 // Adds the products of one piece of x, which the lanes hold, with `count` tiles to the sums of the waves.
-template <u32 DIGITS, bool PAIRED, typename B>
-OPS_DEVICE void add_tiles(const QLinearArgs& args, const RowTiles<B, PAIRED>& tiles, const SplitStep<DIGITS>& x, u64 first, u32 count,
+template <bool PAIRED, typename B>
+OPS_DEVICE void add_tiles(const QLinearArgs& args, const RowTiles<B, PAIRED>& tiles, const ByteStep& x, u64 first, u32 count,
                           u32 piece, f32* sums) {
     constexpr u32 COLUMNS = RowTiles<B, PAIRED>::COLUMNS;
     u32 step = piece + (thread_x() & (tiles.lanes - 1));
     bool live = step < tiles.steps;
     if (!live) step = tiles.steps - 1;
-    GroupSums<DIGITS, B> x_sums(x);
+    GroupSums<B> x_sums(x.head);
     Step<B> next[COLUMNS];
     tiles.load(next, args, first, step);
     OPS_NO_UNROLL
@@ -108,7 +104,7 @@ OPS_DEVICE void add_tiles(const QLinearArgs& args, const RowTiles<B, PAIRED>& ti
         f32 value[COLUMNS];
         OPS_UNROLL
         for (u32 j = 0; j < COLUMNS; j++) {
-            f32 product = add_step<DIGITS, false>(0.0f, w[j], x, x_sums);
+            f32 product = add_step(0.0f, w[j], x, x_sums);
             value[j] = live ? product : 0.0f;  // a scale past the end may be infinite
         }
         f32 sum = sum_columns<COLUMNS>(value);
@@ -126,14 +122,14 @@ OPS_DEVICE f32 sum_waves(const f32* sums, u32 waves) {
     return total;
 }
 
-template <bool PAIRED, typename B, typename T> OPS_DEVICE void dot_row(const QLinearArgs& args) {
+template <bool PAIRED, typename B> OPS_DEVICE void dot_row(const QLinearArgs& args) {
     using Tiles = RowTiles<B, PAIRED>;
-    constexpr u32 DIGITS = Digits<T>::COUNT, COLUMNS = Tiles::COLUMNS, OUTPUTS = Tiles::OUTPUTS;
-    OPS_LDS(u32, words, 8 * DIGITS * DOT_BLOCK);  // the digits of a step for each thread
+    constexpr u32 COLUMNS = Tiles::COLUMNS, OUTPUTS = Tiles::OUTPUTS;
+    OPS_LDS(u32, words, LANES * DOT_BLOCK);  // the bytes of a step for each thread
     OPS_LDS(f32, scales, DOT_BLOCK);
     OPS_LDS(f32, sums, ROW_TILES * MOST_COLUMNS * (DOT_BLOCK / 32));
     Tiles tiles(args);
-    SplitStep<DIGITS> x;
+    ByteStep x;
     u32 in_tile = OUTPUTS * tiles.groups;
     OPS_NO_UNROLL
     for (u64 first = block_x(); first < tiles.all; first += u64(grid_x()) * ROW_TILES) {
@@ -142,8 +138,8 @@ template <bool PAIRED, typename B, typename T> OPS_DEVICE void dot_row(const QLi
         OPS_NO_UNROLL
         for (u32 piece = 0; piece < tiles.steps; piece += tiles.lanes) {
             // A row in one piece stays in the registers.
-            if (tiles.steps > tiles.lanes || first == block_x()) hold_steps<DIGITS>(reread(args), x, piece, words, scales);
-            add_tiles<DIGITS, PAIRED, B>(args, tiles, x, first, count, piece, sums);
+            if (tiles.steps > tiles.lanes || first == block_x()) hold_steps(reread(args), x, piece, words, scales);
+            add_tiles<PAIRED, B>(args, tiles, x, first, count, piece, sums);
         }
         barrier();
         OPS_NO_UNROLL
@@ -153,15 +149,15 @@ template <bool PAIRED, typename B, typename T> OPS_DEVICE void dot_row(const QLi
             u32 column = PAIRED ? o / OUTPUTS * COLUMNS + o % OUTPUTS : o;
             f32 total = sum_waves(sums + column * tiles.waves, tiles.waves);
             if (PAIRED) total = gated(total, sum_waves(sums + (column + OUTPUTS) * tiles.waves, tiles.waves));
-            if (n < args.n) write_sum<DIGITS>(args, i64(n) * args.y.stride[5], total);
+            if (n < args.n) write_sum(args, i64(n) * args.y.stride[5], total);
         }
         barrier();
     }
 }
 
-template <typename B, typename T> OPS_DEVICE void qlinear_row(const QLinearArgs& args) { dot_row<false, B, T>(args); }
+template <typename B> OPS_DEVICE void qlinear_row(const QLinearArgs& args) { dot_row<false, B>(args); }
 
 // silu(x gate) * (x up)
-template <typename B, typename T> OPS_DEVICE void swiglu_row(const QLinearArgs& args) { dot_row<true, B, T>(args); }
+template <typename B> OPS_DEVICE void swiglu_row(const QLinearArgs& args) { dot_row<true, B>(args); }
 
 }  // namespace ops

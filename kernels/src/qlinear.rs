@@ -81,15 +81,8 @@ const DOT_COLUMNS: u64 = 4;
 /// Lanes per block of x in the kernel that splits x.
 const SPLIT_LANES: u32 = 8;
 
-/// Digits of a value of x.
-fn digits(t: ElementType) -> u32 {
-    if t == ElementType::F32 { 3 } else { 2 }
-}
-
-/// LDS of a product of one row: for each thread the digits of a step and their scale, and the sums of 16 tiles of 4 columns.
-fn row_lds(t: ElementType) -> u32 {
-    4 * (BLOCK * (8 * digits(t) + 1) + 16 * 4 * BLOCK / 32)
-}
+/// LDS of a product of one row: for each thread the bytes of a step and their scale, and the sums of 16 tiles of 4 columns.
+const ROW_LDS: u32 = 4 * (BLOCK * (8 + 1) + 16 * 4 * BLOCK / 32);
 
 /// Columns that a product of one row computes together; `row_columns` in the source.
 fn row_columns(format: BlockFormat) -> u64 {
@@ -102,46 +95,20 @@ fn declare_dot(table: &mut Table) {
         qlinear.add_variant("qlinear", "split", &[t], "qlinear_split", &[], 0);
     }
     for format in BlockFormat::ALL {
-        for t in [ElementType::F16, ElementType::F32] {
-            let types = [ElementType::Block(format), t];
-            for (variant, rows) in dots(format) {
-                if rows == 1 {
-                    qlinear.part("row").add_variant(
-                        "qlinear",
-                        variant,
-                        &types,
-                        "qlinear_row",
-                        &[],
-                        row_lds(t),
-                    );
-                    qlinear.part("swiglu-row").add_variant(
-                        "linear_swiglu",
-                        variant,
-                        &types,
-                        "swiglu_row",
-                        &[],
-                        row_lds(t),
-                    );
-                } else {
-                    qlinear.part("rows").add_variant(
-                        "qlinear",
-                        variant,
-                        &types,
-                        "qlinear_dot",
-                        &[&rows.to_string()],
-                        0,
-                    );
-                }
-                if rows == SWIGLU_TOGETHER {
-                    qlinear.part("swiglu-rows").add_variant(
-                        "linear_swiglu",
-                        variant,
-                        &types,
-                        "swiglu_dot",
-                        &[&rows.to_string()],
-                        0,
-                    );
-                }
+        let types = [ElementType::Block(format)];
+        for (variant, rows) in dots(format) {
+            let together = rows.to_string();
+            let parameters: &[&str] = &[&together];
+            if rows == 1 {
+                qlinear.part("row").add_variant("qlinear", variant, &types, "qlinear_row", &[], ROW_LDS);
+                let gated = qlinear.part("swiglu-row");
+                gated.add_variant("linear_swiglu", variant, &types, "swiglu_row", &[], ROW_LDS);
+            } else {
+                qlinear.part("rows").add_variant("qlinear", variant, &types, "qlinear_dot", parameters, 0);
+            }
+            if rows == SWIGLU_TOGETHER {
+                let gated = qlinear.part("swiglu-rows");
+                gated.add_variant("linear_swiglu", variant, &types, "swiglu_dot", parameters, 0);
             }
         }
     }
@@ -178,7 +145,7 @@ pub(crate) fn declare(table: &mut Table) {
 /// The launches and memory of a product.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// Splits x into 8-bit digits in the workspace, if the product uses byte dot products.
+    /// Rounds x to bytes, in the workspace, if several rows are products of bytes.
     pub split: Option<Launch>,
     /// The product kernel.
     pub main: Launch,
@@ -227,16 +194,15 @@ pub fn swiglu(
     if device.dot4.is_none() || types[1] == ElementType::F64 || args.k == 0 || !few {
         return Err(no_kernel());
     }
-    let dot = if types[1] == ElementType::F32 { ElementType::F32 } else { ElementType::F16 };
     if args.rows <= 1 {
-        let instance = need("linear_swiglu", "dot1", &[types[0], dot])?;
+        let instance = need("linear_swiglu", "dot1", &types[..1])?;
         let mut plan = dot_row(args, row_columns(format) / 2, instance, device)?;
         if args.rows == 0 {
             plan.main.grid = [0; 3]; // the kernel takes its row for granted
         }
         return Ok(plan);
     }
-    let instance = need("linear_swiglu", "dot4", &[types[0], dot])?;
+    let instance = need("linear_swiglu", "dot4", &types[..1])?;
     let shared = (SWIGLU_TOGETHER, DOT_COLUMNS / 2);
     dot_rows(args, types[1], instance, shared, device)?.ok_or_else(no_kernel)
 }
@@ -283,9 +249,9 @@ fn times(a: u64, b: u64) -> Result<u64, Refused> {
     a.checked_mul(b).ok_or(Refused::Size)
 }
 
-/// Bytes of a row split into digits: a header and the digit planes of every block, with the blocks rounded up to groups of 32.
-fn split_row_bytes(k: u64, t: ElementType) -> u64 {
-    (k / STEP).next_multiple_of(32) * 16 * u64::from(1 + 2 * digits(t))
+/// Bytes of a row that is split into blocks of bytes: their heads and values, with the blocks rounded up to groups of 32.
+fn split_row_bytes(k: u64) -> u64 {
+    (k / STEP).next_multiple_of(32) * (8 + STEP)
 }
 
 /// The plan with byte dot products, if the device has them and there are few rows.
@@ -301,13 +267,10 @@ fn dot(args: QLinearArgs, types: [ElementType; 2], device: &Device) -> Result<Op
     let ElementType::Block(format) = types[0] else { return Ok(None) };
     let fits = dots(format).find(|(_, rows)| args.rows <= *rows).or_else(|| dots(format).last());
     let Some((variant, together)) = fits else { return Ok(None) };
-    // The products depend on the number of digits alone, which is the same for both 16-bit types.
-    let dot = if types[1] == ElementType::F32 { ElementType::F32 } else { ElementType::F16 };
+    let instance = need("qlinear", variant, &types[..1])?; // x is bytes, whatever its type was
     if args.rows == 1 {
-        let instance = need("qlinear", variant, &[types[0], dot])?;
         return dot_row(args, row_columns(format), instance, device).map(Some);
     }
-    let instance = need("qlinear", variant, &[types[0], dot])?;
     dot_rows(args, types[1], instance, (together, DOT_COLUMNS), device)
 }
 
@@ -321,7 +284,7 @@ fn dot_rows(
     device: &Device,
 ) -> Result<Option<Plan>, Refused> {
     args.plane_rows = args.rows.next_multiple_of(shared.0);
-    let workspace = times(args.plane_rows, split_row_bytes(args.k, t))?;
+    let workspace = times(args.plane_rows, split_row_bytes(args.k))?;
     if workspace > u64::from(u32::MAX) {
         return Ok(None); // the kernels count its bytes in 32 bits
     }

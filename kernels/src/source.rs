@@ -227,7 +227,7 @@ const HEADERS: &[(&str, &str)] = &[
     ("ops_stage_blocks.h", include_str!("../include/ops_stage_blocks.h")),
     ("ops_paired.h", include_str!("../include/ops_paired.h")),
     ("ops_dot4.h", include_str!("../include/ops_dot4.h")),
-    ("ops_digits.h", include_str!("../include/ops_digits.h")),
+    ("ops_bytes.h", include_str!("../include/ops_bytes.h")),
     ("ops_dot_step.h", include_str!("../include/ops_dot_step.h")),
     ("ops_dot_tiles.h", include_str!("../include/ops_dot_tiles.h")),
     ("ops_dot_row.h", include_str!("../include/ops_dot_row.h")),

@@ -130,7 +130,10 @@ pub(crate) fn units(target: &Target, instance: &Instance) -> Option<String> {
         return Some(format!("on matrix units ({})", matrix.name()));
     }
     if let (Family::QlinearDot, Some(dot4)) = (instance.family, target.launch_device().dot4) {
-        return Some(format!("on vector units, four products of bytes to an instruction ({})", dot4.name()));
+        return Some(format!(
+            "on vector units, x rounded to 8 bits, four products of bytes to an instruction ({})",
+            dot4.name()
+        ));
     }
     let types = match instance.op {
         "matmul" => "matrix units take f16 and bf16, each with itself or with f32 on the left",

@@ -95,10 +95,17 @@ fn a_product_that_forgets_what_it_summed() {
 }
 
 #[test]
-fn a_quantized_product_of_the_first_digits_alone() {
-    let from = "sum = dot4(w[i], x.word(1, i), sum)";
-    let to = "sum = dot4(0u, x.word(1, i), sum)";
-    is_found("a_quantized_product_of_the_first_digits_alone", "qlinear", from, to);
+fn a_quantized_product_that_misses_four_values() {
+    let from = "i < (h + 1) * WORDS; i++) dot = dot4(";
+    let to = "i < (h + 1) * WORDS - 1; i++) dot = dot4(";
+    is_found("a_quantized_product_that_misses_four_values", "qlinear", from, to);
+}
+
+#[test]
+fn an_activation_that_is_rounded_to_seven_bits() {
+    let from = "word = low_bytes(rounded);";
+    let to = "word = low_bytes(rounded) & 0xfefefefeu;";
+    is_found("an_activation_that_is_rounded_to_seven_bits", "qlinear", from, to);
 }
 
 #[test]
