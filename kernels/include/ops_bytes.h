@@ -68,7 +68,7 @@ OPS_DEVICE f32 to_bytes(u32& word, const f32 (&x)[4]) {
     u32 rounded[4];
     OPS_UNROLL
     // Adding 1.5 * 2^23 leaves the nearest integer in the low bits.
-    for (u32 i = 0; i < 4; i++) rounded[i] = bits_as<u32>(mad(x[i] * to_middle, inverse, 12582912.0f));
+    for (u32 i = 0; i < 4; i++) rounded[i] = bits_as<u32>(fma(x[i] * to_middle, inverse, 12582912.0f));
     word = low_bytes(rounded);
     return bits_as<f32>(most) * (1.0f / 127.0f);
 }

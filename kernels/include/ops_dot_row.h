@@ -68,21 +68,6 @@ OPS_DEVICE void hold_steps(const QLinearArgs& args, ByteStep& mine, u32 first, u
     barrier();
 }
 
-// Sums COLUMNS values over the wave at once. Lane l of the wave gets the sum of value l / (OPS_WAVE / COLUMNS).
-template <u32 COLUMNS> OPS_DEVICE f32 sum_columns(f32 (&value)[COLUMNS]) {
-    u32 mask = OPS_WAVE / 2;
-    OPS_UNROLL
-    for (u32 half = COLUMNS / 2; half > 0; half /= 2, mask /= 2) {
-        bool upper = (lane_id() & mask) != 0;
-        OPS_UNROLL
-        for (u32 c = 0; c < half; c++) {
-            f32 keep = upper ? value[half + c] : value[c], give = upper ? value[c] : value[half + c];
-            value[c] = keep + shuffle_xor(give, mask, OPS_WAVE);
-        }
-    }
-    return reduce_lanes(value[0], 2 * mask, Sum());
-}
-
 // Adds the products of one piece of x, which the lanes hold, with `count` tiles to the sums of the waves.
 template <bool PAIRED, typename B>
 OPS_DEVICE void add_tiles(const QLinearArgs& args, const RowTiles<B, PAIRED>& tiles, const ByteStep& x, u64 first, u32 count,
@@ -91,16 +76,17 @@ OPS_DEVICE void add_tiles(const QLinearArgs& args, const RowTiles<B, PAIRED>& ti
     u32 step = piece + (thread_x() & (tiles.lanes - 1));
     bool live = step < tiles.steps;
     if (!live) step = tiles.steps - 1;
+    i64 block = i64(step / RowTiles<B, PAIRED>::STEPS) * args.weight_block;
     GroupSums<B> x_sums(x.head);
     Step<B> next[COLUMNS];
-    tiles.load(next, args, first, step);
+    tiles.load(next, args, first, block, step);
     OPS_NO_UNROLL
     for (u32 i = 0; i < count; i++) {
         Step<B> w[COLUMNS];
         OPS_UNROLL
         for (u32 j = 0; j < COLUMNS; j++) w[j] = next[j];
         // The next tile is in flight while this one is multiplied.
-        if (i + 1 < count) tiles.load(next, args, first + u64(i + 1) * grid_x(), step);
+        if (i + 1 < count) tiles.load(next, args, first + u64(i + 1) * grid_x(), block, step);
         f32 value[COLUMNS];
         OPS_UNROLL
         for (u32 j = 0; j < COLUMNS; j++) {
@@ -130,11 +116,10 @@ template <bool PAIRED, typename B> OPS_DEVICE void dot_row(const QLinearArgs& ar
     OPS_LDS(f32, sums, ROW_TILES * MOST_COLUMNS * (DOT_BLOCK / 32));
     Tiles tiles(args);
     ByteStep x;
-    u32 in_tile = OUTPUTS * tiles.groups;
     OPS_NO_UNROLL
     for (u64 first = block_x(); first < tiles.all; first += u64(grid_x()) * ROW_TILES) {
-        u64 left = (tiles.all - first + grid_x() - 1) / grid_x();
-        u32 count = left < ROW_TILES ? u32(left) : ROW_TILES;
+        u32 count = 1;
+        while (count < ROW_TILES && first + u64(count) * grid_x() < tiles.all) count++;
         OPS_NO_UNROLL
         for (u32 piece = 0; piece < tiles.steps; piece += tiles.lanes) {
             // A row in one piece stays in the registers.
@@ -143,8 +128,9 @@ template <bool PAIRED, typename B> OPS_DEVICE void dot_row(const QLinearArgs& ar
         }
         barrier();
         OPS_NO_UNROLL
-        for (u32 o = thread_x(); o < count * in_tile; o += DOT_BLOCK) {
-            u64 n = (first + u64(o / OUTPUTS / tiles.groups) * grid_x()) * in_tile + o % in_tile;
+        for (u32 o = thread_x(); o < count << tiles.log_outputs; o += DOT_BLOCK) {
+            u64 tile = first + u64(o >> tiles.log_outputs) * grid_x();
+            u64 n = (tile << tiles.log_outputs) + (o & ((1u << tiles.log_outputs) - 1));
             // The columns of a group are side by side.
             u32 column = PAIRED ? o / OUTPUTS * COLUMNS + o % OUTPUTS : o;
             f32 total = sum_waves(sums + column * tiles.waves, tiles.waves);

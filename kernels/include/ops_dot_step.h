@@ -41,6 +41,21 @@ template <typename B> OPS_DEVICE f32 add_step(f32 total, const Step<B>& w, const
     return mad(step, x.head.scale, total);
 }
 
+// Sums COLUMNS values over the wave at once. Lane l of the wave gets the sum of value l / (OPS_WAVE / COLUMNS).
+template <u32 COLUMNS> OPS_DEVICE f32 sum_columns(f32 (&value)[COLUMNS]) {
+    u32 mask = OPS_WAVE / 2;
+    OPS_UNROLL
+    for (u32 half = COLUMNS / 2; half > 0; half /= 2, mask /= 2) {
+        bool upper = (lane_id() & mask) != 0;
+        OPS_UNROLL
+        for (u32 c = 0; c < half; c++) {
+            f32 keep = upper ? value[half + c] : value[c], give = upper ? value[c] : value[half + c];
+            value[c] = keep + shuffle_xor(give, mask, OPS_WAVE);
+        }
+    }
+    return reduce_lanes(value[0], 2 * mask, Sum());
+}
+
 // Writes element `at` of y, whose type is a value: the products are the same for all types.
 OPS_DEVICE void write_sum(const QLinearArgs& args, i64 at, f32 value) {
     void* y = args.y.data;

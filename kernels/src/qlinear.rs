@@ -68,7 +68,7 @@ const DOTS: [(&str, u64); 4] = [("dot1", 1), ("dot2", 2), ("dot4", 4), ("dot8", 
 fn dots(format: BlockFormat) -> impl Iterator<Item = (&'static str, u64)> {
     DOTS.into_iter().filter(move |(_, rows)| match format.kernels() {
         Kernels::All => true,
-        Kernels::Products => matches!(rows, 1 | 4),
+        Kernels::Products => *rows != 2,
         Kernels::Plain => false,
     })
 }
@@ -86,7 +86,7 @@ const ROW_LDS: u32 = 4 * (BLOCK * (8 + 1) + 16 * 4 * BLOCK / 32);
 
 /// Columns that a product of one row computes together; `row_columns` in the source.
 fn row_columns(format: BlockFormat) -> u64 {
-    if format.values() > STEP { 2 } else { 4 }
+    if format.group() < STEP { 2 } else { 4 }
 }
 
 fn declare_dot(table: &mut Table) {
@@ -191,7 +191,7 @@ pub fn swiglu(
     }
     let ElementType::Block(format) = types[0] else { return Err(no_kernel()) };
     let few = device.tuning.qlinear_dot_rows() <= args.rows.max(1);
-    if device.dot4.is_none() || types[1] == ElementType::F64 || args.k == 0 || !few {
+    if device.dot4.is_none() || types[1] == ElementType::F64 || !fits_dot(&args) || !few {
         return Err(no_kernel());
     }
     if args.rows <= 1 {
@@ -254,6 +254,15 @@ fn split_row_bytes(k: u64) -> u64 {
     (k / STEP).next_multiple_of(32) * (8 + STEP)
 }
 
+/// Fewer different outputs are products of floats: bytes gain nothing there, and few errors of rounding do not cancel out.
+const MIN_DOT_OUTPUTS: u64 = 64;
+
+/// Whether products of bytes take these sizes. They count columns in 32 bits.
+fn fits_dot(args: &QLinearArgs) -> bool {
+    let distinct = if args.weight_row == 0 { args.rows } else { args.rows.saturating_mul(args.n) };
+    args.k > 0 && args.n <= u64::from(u32::MAX) && distinct >= MIN_DOT_OUTPUTS
+}
+
 /// The plan with byte dot products, if the device has them and there are few rows.
 fn dot(args: QLinearArgs, types: [ElementType; 2], device: &Device) -> Result<Option<Plan>, Refused> {
     let few = device.tuning.qlinear_dot_rows()..=device.tuning.qlinear_rows();
@@ -261,7 +270,8 @@ fn dot(args: QLinearArgs, types: [ElementType; 2], device: &Device) -> Result<Op
     if device.tuning.is_by_row() {
         return Ok(None);
     }
-    if device.dot4.is_none() || types[1] == ElementType::F64 || !few.contains(&args.rows) || args.k == 0 {
+    if device.dot4.is_none() || types[1] == ElementType::F64 || !few.contains(&args.rows) || !fits_dot(&args)
+    {
         return Ok(None);
     }
     let ElementType::Block(format) = types[0] else { return Ok(None) };
@@ -291,7 +301,8 @@ fn dot_rows(
     let steps = times(args.plane_rows, args.k / STEP)?;
     let per_block = u64::from(BLOCK / SPLIT_LANES);
     let split = Launch::over(need("qlinear", "split", &[t])?, steps, per_block, device.row_blocks());
-    let main = groups(instance, &args, shared, device)?;
+    let per_block = u64::from(BLOCK / device.wave) * shared.1;
+    let main = Launch::over(instance, args.n, per_block, device.row_blocks());
     Ok(Some(Plan { split: Some(split), main, workspace, args }))
 }
 
