@@ -266,7 +266,7 @@ fn fits_dot(args: &QLinearArgs) -> bool {
 /// The plan with byte dot products, if the device has them and there are few rows.
 fn dot(args: QLinearArgs, types: [ElementType; 2], device: &Device) -> Result<Option<Plan>, Refused> {
     let few = device.tuning.qlinear_dot_rows()..=device.tuning.qlinear_rows();
-    // One row and several are split and summed in different ways.
+    // One row and several are summed in different orders.
     if device.tuning.is_by_row() {
         return Ok(None);
     }

@@ -1,4 +1,4 @@
-//! Products with a weight, of floats or of blocks; with memory for the activations in digits where products are of bytes.
+//! Products with a weight, of floats or of blocks; with memory for activations that are rounded to bytes.
 use super::matmul::{linear, linear_swiglu};
 use super::{Binding, Bound, Problem, fits, reason, units, unsupported};
 use crate::ProviderId;
@@ -140,8 +140,8 @@ impl Product {
             return unsafe { rocm.kernels().launch(rocm.stream(), &main, &kernel_args) };
         };
         let workspace = usize::try_from(workspace).unwrap_or(usize::MAX);
-        let digits = DeviceMemory::new(rocm.stream(), workspace)?;
-        let lent = digits.access(rocm.stream(), Purpose::Write)?;
+        let bytes = DeviceMemory::new(rocm.stream(), workspace)?;
+        let lent = bytes.access(rocm.stream(), Purpose::Write)?;
         kernel_args.planes = lent.address() as u64;
         // SAFETY: the caller's promise; the workspace is lent too, and has the size that the plan asks for.
         unsafe {
