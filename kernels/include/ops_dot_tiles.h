@@ -9,8 +9,10 @@ constexpr u32 DOT_BLOCK = 256;
 // Tiles of columns of which a block keeps the sums of its waves before it adds them up.
 constexpr u32 ROW_TILES = 16;
 constexpr u32 MOST_COLUMNS = 4;
-// Columns that a group computes together: a tile. Two scales to a step take the registers of two more.
-template <typename B> OPS_DEVICE constexpr u32 row_columns() { return Step<B>::GROUPS > 1 ? 2 : MOST_COLUMNS; }
+// Columns that a group computes together: a tile. Two scales to a step, or codes in two places, take the registers of two more.
+template <typename B> OPS_DEVICE constexpr u32 row_columns() {
+    return Step<B>::GROUPS > 1 || sizeof(typename B::Eight) > 16 ? 2 : MOST_COLUMNS;
+}
 
 OPS_DEVICE constexpr u32 log2_of(u32 power) { return power < 2 ? 0 : 1 + log2_of(power / 2); }
 

@@ -15,7 +15,7 @@ struct QLinearArgs {
     u64 n;
     u64 k;
     u64 lanes;  // lanes of a wave per row of the weight; unused by tiles
-    Address<void> planes;    // x split into digits, for byte dot products
+    Address<void> planes;    // x rounded to bytes, for byte dot products
     u64 plane_rows;  // rows in `planes`, including the padding rows that these products read
     u64 y_kind;      // FloatKind of y, for these products
     Address<const void> up;  // for products of pairs: a second weight, with the strides of the first

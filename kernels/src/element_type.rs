@@ -153,11 +153,6 @@ impl BlockFormat {
         self.row().kernels
     }
 
-    /// Consecutive values that share a scale.
-    pub(crate) const fn group(self) -> u64 {
-        self.row().group as u64
-    }
-
     /// Number of f32 that matrix kernels keep in LDS per line of a tile: factors, minima and sums for each group of a step.
     pub(crate) const fn scales_per_line(self) -> u32 {
         let Row { group, min, .. } = self.row();

@@ -84,10 +84,8 @@ const SPLIT_LANES: u32 = 8;
 /// LDS of a product of one row: for each thread the bytes of a step and their scale, and the sums of 16 tiles of 4 columns.
 const ROW_LDS: u32 = 4 * (BLOCK * (8 + 1) + 16 * 4 * BLOCK / 32);
 
-/// Columns that a product of one row computes together; `row_columns` in the source.
-fn row_columns(format: BlockFormat) -> u64 {
-    if format.group() < STEP { 2 } else { 4 }
-}
+/// The fewest columns that a product of one row computes together; some formats have four. Blocks without columns leave at once.
+const ROW_COLUMNS: u64 = 2;
 
 fn declare_dot(table: &mut Table) {
     let mut qlinear = table.of::<QLinearArgs>(Family::QlinearDot, BLOCK);
@@ -189,14 +187,16 @@ pub fn swiglu(
     if args.rows > SWIGLU_ROWS {
         return Err(Refused::Limit { what: "rows", got: args.rows, max: SWIGLU_ROWS });
     }
-    let ElementType::Block(format) = types[0] else { return Err(no_kernel()) };
+    if !matches!(types[0], ElementType::Block(_)) {
+        return Err(no_kernel());
+    }
     let few = device.tuning.qlinear_dot_rows() <= args.rows.max(1);
     if device.dot4.is_none() || types[1] == ElementType::F64 || !fits_dot(&args) || !few {
         return Err(no_kernel());
     }
     if args.rows <= 1 {
         let instance = need("linear_swiglu", "dot1", &types[..1])?;
-        let mut plan = dot_row(args, row_columns(format) / 2, instance, device)?;
+        let mut plan = dot_row(args, ROW_COLUMNS / 2, instance, device)?;
         if args.rows == 0 {
             plan.main.grid = [0; 3]; // the kernel takes its row for granted
         }
@@ -279,7 +279,7 @@ fn dot(args: QLinearArgs, types: [ElementType; 2], device: &Device) -> Result<Op
     let Some((variant, together)) = fits else { return Ok(None) };
     let instance = need("qlinear", variant, &types[..1])?; // x is bytes, whatever its type was
     if args.rows == 1 {
-        return dot_row(args, row_columns(format), instance, device).map(Some);
+        return dot_row(args, ROW_COLUMNS, instance, device).map(Some);
     }
     dot_rows(args, types[1], instance, (together, DOT_COLUMNS), device)
 }
