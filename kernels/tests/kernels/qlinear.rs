@@ -125,7 +125,7 @@ fn products<T: Element>() {
     let double = T::DTYPE == ElementType::F64;
     for format in FORMATS {
         for (rows, n, k) in
-            [(1, 9, 32), (1, 37, 1120), (1, 6, 4096), (2, 5, 64), (4, 11, 2080), (7, 6, 352), (8, 9, 96)]
+            [(1, 9, 32), (1, 37, 1120), (1, 6, 8480), (2, 5, 64), (4, 11, 2080), (7, 6, 352), (8, 9, 96)]
         {
             let (variant, dot) = match rows {
                 1 => ("rows1", "dot1"),

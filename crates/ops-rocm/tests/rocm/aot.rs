@@ -185,7 +185,9 @@ fn instructions_that_the_generic_target_lacks_are_not_asked_for() {
         let by_bytes = |builder: RocmBuilder| {
             let rocm = builder.build().unwrap();
             let x = rocm.tensor(&[3, 32], &[1.0f32; 96]).unwrap();
-            let weight = rocm.quantize(x.as_ref(), DType::Block(&Q8_0)).unwrap();
+            // With fewer outputs, no product is of bytes.
+            let rows = rocm.tensor(&[33, 32], &[1.0f32; 33 * 32]).unwrap();
+            let weight = rocm.quantize(rows.as_ref(), DType::Block(&Q8_0)).unwrap();
             rocm.linear(x.as_ref(), weight.as_ref()).unwrap();
             rocm.decisions().iter().any(|decision| decision.to_string().contains("v_dot4_i32_i8"))
         };
