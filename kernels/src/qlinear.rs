@@ -76,7 +76,7 @@ fn dots(format: BlockFormat) -> impl Iterator<Item = (&'static str, u64)> {
 /// Rows of x that a gated unit's products compute together, if there are several.
 const SWIGLU_TOGETHER: u64 = 4;
 
-/// How many rows of the weight these variants compute together.
+/// How many rows of the weight these variants compute together on AMD GPUs.
 const DOT_COLUMNS: u64 = 4;
 /// Lanes per block of x in the kernel that splits x.
 const SPLIT_LANES: u32 = 8;
@@ -191,7 +191,7 @@ pub fn swiglu(
         return Err(no_kernel());
     }
     let few = device.tuning.qlinear_dot_rows() <= args.rows.max(1);
-    if device.dot4.is_none() || types[1] == ElementType::F64 || !fits_dot(&args) || !few {
+    if !few || !fits_dot(&args, types[1], device) {
         return Err(no_kernel());
     }
     if args.rows <= 1 {
@@ -257,21 +257,18 @@ fn split_row_bytes(k: u64) -> u64 {
 /// Fewer different outputs are products of floats: bytes gain nothing there, and few errors of rounding do not cancel out.
 const MIN_DOT_OUTPUTS: u64 = 64;
 
-/// Whether products of bytes take these sizes. They count columns in 32 bits.
-fn fits_dot(args: &QLinearArgs) -> bool {
+/// Whether the device has products of bytes for this type of x and these sizes. They count columns in 32 bits.
+fn fits_dot(args: &QLinearArgs, x: ElementType, device: &Device) -> bool {
     let distinct = if args.weight_row == 0 { args.rows } else { args.rows.saturating_mul(args.n) };
-    args.k > 0 && args.n <= u64::from(u32::MAX) && distinct >= MIN_DOT_OUTPUTS
+    let fits = args.k > 0 && args.n <= u64::from(u32::MAX) && distinct >= MIN_DOT_OUTPUTS;
+    fits && device.dot4.is_some() && x != ElementType::F64
 }
 
 /// The plan with byte dot products, if the device has them and there are few rows.
 fn dot(args: QLinearArgs, types: [ElementType; 2], device: &Device) -> Result<Option<Plan>, Refused> {
     let few = device.tuning.qlinear_dot_rows()..=device.tuning.qlinear_rows();
     // One row and several are summed in different orders.
-    if device.tuning.is_by_row() {
-        return Ok(None);
-    }
-    if device.dot4.is_none() || types[1] == ElementType::F64 || !few.contains(&args.rows) || !fits_dot(&args)
-    {
+    if device.tuning.is_by_row() || !few.contains(&args.rows) || !fits_dot(&args, types[1], device) {
         return Ok(None);
     }
     let ElementType::Block(format) = types[0] else { return Ok(None) };

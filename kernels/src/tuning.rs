@@ -104,7 +104,7 @@ pub const KNOBS: [Knob; 10] = [
         op: "qlinear",
         what: "maximum number of blocks per compute unit of a product of one row by a quantized weight",
         value: 2,
-        reason: "every block splits the row for itself, and registers and LDS have room for two or three",
+        reason: "every block rounds the row for itself, and registers and LDS have room for two or three",
         candidates: &[1, 2, 3, 4, 8],
     },
     Knob {
