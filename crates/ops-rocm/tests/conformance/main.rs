@@ -33,8 +33,8 @@ fn suite_of(op: Option<String>) {
     suite_of_types(op, None);
 }
 
-/// Cases of this op, or all, in about one in so many of its types; `OPS_TEST_ONE_TYPE_IN` says otherwise. With `OPS_TEST_PART=1/2`, the
-/// first half of all ops: two processes share the work.
+/// Cases of this op, or all, in about one in so many of its types; `OPS_TEST_ONE_TYPE_IN` says otherwise. With `OPS_TEST_PART=2/12`, the
+/// second twelfth of all ops: several processes share the work.
 fn suite_of_types(op: Option<String>, one_type_in: Option<usize>) {
     let dtype = std::env::var("OPS_TEST_DTYPE").ok();
     let dtype = dtype.map(|name| registry::dtype(&name).expect("OPS_TEST_DTYPE names an element type"));
@@ -49,11 +49,11 @@ fn suite_of_types(op: Option<String>, one_type_in: Option<usize>) {
     none_of(ops.into_iter().flat_map(|op| failures_on(&rocm, &Filter { op, ..filter.clone() })).collect());
 }
 
-/// The ops of a part such as `1/2`, without in-place forms: the suite runs those along with the plain op.
+/// The ops of a part such as `2/12`, without in-place forms: the suite runs those along with the plain op.
 fn ops_of_part(part: &str) -> Vec<Option<String>> {
     let numbers = part.split_once('/').and_then(|(which, of)| Some((which.parse().ok()?, of.parse().ok()?)));
     let (which, of): (usize, usize) =
-        numbers.filter(|(which, of)| (1..=*of).contains(which)).expect("OPS_TEST_PART is 1/2 or 2/2");
+        numbers.filter(|(which, of)| (1..=*of).contains(which)).expect("OPS_TEST_PART is like 2/12");
     let names = registry::entries().iter().map(|entry| entry.name).filter(|name| !name.ends_with("_inplace"));
     // Neighbours share kernels, so parts are of neighbours.
     let names: Vec<&str> = names.collect();
@@ -205,9 +205,11 @@ fn suite_on_waves_of_32() {
     with_standin("suite_on_waves_of_32", &[], |_| suite_of_types(std::env::var("OPS_TEST_OP").ok(), Some(4)));
 }
 
+/// Tests begin in the order of their names. This one takes longest, and its name makes it one of the first, so that the others run
+/// beside it.
 #[test]
-fn suite_on_waves_of_64() {
-    with_standin("suite_on_waves_of_64", &[WAVES_OF_64[0], OWN_PRODUCTS], |standin| {
+fn all_ops_on_waves_of_64() {
+    with_standin("all_ops_on_waves_of_64", &[WAVES_OF_64[0], OWN_PRODUCTS], |standin| {
         suite();
         instructions(&Rocm::new().unwrap());
         executed::check(standin, "gfx90a", Family::ALL, &ELSEWHERE);
@@ -291,8 +293,7 @@ const ELSEWHERE: [Except; 3] = [
     },
 ];
 
-/// No result depends on which wave is first anywhere. This is the longest test. Tests begin in the order of their names, and its name
-/// makes it one of the first, so that the others run beside it.
+/// No result depends on which wave is first anywhere. One of the first, as `all_ops_on_waves_of_64`.
 #[test]
 fn any_order_of_waves_passes_the_suite() {
     let variables = [OWN_PRODUCTS, ("HIP_STANDIN_GFX", "gfx1201"), ("HIP_STANDIN_ORDER", "shuffled")];
