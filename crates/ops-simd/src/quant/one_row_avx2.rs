@@ -11,8 +11,9 @@ use crate::x86::prefetch;
 /// operation.
 const CHUNK: usize = 8;
 
-/// Bytes ahead of a block that are prefetched to the L2 cache: the hardware's prefetcher stops at page boundaries.
-const AHEAD: usize = 4096;
+/// Bytes ahead of a block from which as many are prefetched. The scales of some blocks are read before their codes, an order that the
+/// hardware's prefetcher does not follow.
+const AHEAD: usize = 2048;
 
 /// What the sums of a super-block's steps, or of their halves, are multiplied by.
 type Factors = [f32; 16];
@@ -24,7 +25,9 @@ pub(super) fn product<const SIZE: usize>(row: &[u8], x: &[Prepared]) -> f32 {
     for (blocks, x) in row.as_chunks::<SIZE>().0.chunks(CHUNK).zip(x.chunks(CHUNK)) {
         let mut factors = [[0.0; 16]; CHUNK];
         for ((block, x), factors) in blocks.iter().zip(x).zip(&mut factors) {
-            prefetch::<_MM_HINT_T1, _>(block.as_ptr().wrapping_add(AHEAD));
+            for line in (0..SIZE).step_by(64) {
+                prefetch::<_MM_HINT_T0, _>(block.as_ptr().wrapping_add(AHEAD + line));
+            }
             offsets = match SIZE {
                 144 | 176 => six_bit_scales(block, x, factors, offsets),
                 210 => q6_k_scales(block, x, factors, offsets),

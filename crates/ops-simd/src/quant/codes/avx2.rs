@@ -2,7 +2,7 @@
 
 use core::arch::x86_64::*;
 
-use super::super::activations::{Panel, WORDS};
+use super::super::activations::{Block, Panel, WORDS};
 use super::words::{Lanes, Target, Vector, Words};
 use super::{CodeFormat, Kind, Step, unpack_on};
 
@@ -245,62 +245,93 @@ pub(super) fn unpack(format: CodeFormat, rows: &[u8], at: (usize, usize), steps:
 #[target_feature(enable = "avx2,fma,f16c")]
 pub(super) fn dot<const M: usize>(format: CodeFormat, steps: &[Step], x: Panel<'_, M>) -> [Lanes; M] {
     let mut out = [[0.0; 16]; M];
-    for half in 0..2 {
-        let sums = match format.bits() {
-            4 => eight_rows::<M, 4>(format.kind(false), steps, x, half),
-            5 => eight_rows::<M, 5>(format.kind(false), steps, x, half),
-            6 => eight_rows::<M, 6>(format.kind(false), steps, x, half),
-            _ => eight_rows::<M, 8>(format.kind(false), steps, x, half),
-        };
-        for (out, sums) in out.iter_mut().zip(sums) {
-            // SAFETY: eight of sixteen f32; `half` is 0 or 1.
-            unsafe { _mm256_storeu_ps(out.as_mut_ptr().add(8 * half), sums) };
-        }
+    match format.bits() {
+        4 => add_steps::<M, 4>(format.kind(false), steps, x, &mut out),
+        5 => add_steps::<M, 5>(format.kind(false), steps, x, &mut out),
+        6 => add_steps::<M, 6>(format.kind(false), steps, x, &mut out),
+        _ => add_steps::<M, 8>(format.kind(false), steps, x, &mut out),
     }
     out
 }
 
-/// Eight of sixteen rows, with codes of `BITS` bits.
+/// Rows of activations that meet each register of codes while it is loaded.
+pub(in super::super) const TOGETHER: usize = 4;
+
+/// Adds the products with codes of `BITS` bits.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
-fn eight_rows<const M: usize, const BITS: usize>(
+fn add_steps<const M: usize, const BITS: usize>(
     kind: Kind,
     steps: &[Step],
     x: Panel<'_, M>,
-    half: usize,
-) -> [__m256; M] {
-    let mut acc = [_mm256_setzero_ps(); M];
-    // SAFETY: eight of sixteen f32; `half` is 0 or 1.
-    let load = |lanes: &Lanes| unsafe { _mm256_loadu_ps(lanes.as_ptr().add(8 * half)) };
+    out: &mut [Lanes; M],
+) {
     for (step, x) in steps.iter().zip(x.blocks()) {
+        let mut from = 0;
+        while from + TOGETHER <= M {
+            add_rows::<M, TOGETHER, BITS>(kind, step, x, from, out);
+            from += TOGETHER;
+        }
+        if from + 2 <= M {
+            add_rows::<M, 2, BITS>(kind, step, x, from, out);
+            from += 2;
+        }
+        if from < M {
+            add_rows::<M, 1, BITS>(kind, step, x, from, out);
+        }
+    }
+}
+
+/// Adds the products of a step with `R` rows of activations, from row `from` on.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+fn add_rows<const M: usize, const R: usize, const BITS: usize>(
+    kind: Kind,
+    step: &Step,
+    x: Block<'_, M>,
+    from: usize,
+    out: &mut [Lanes; M],
+) {
+    let quants = x.quants[from..].first_chunk::<R>();
+    let (Some(quants), Some(out)) = (quants, out[from..].first_chunk_mut::<R>()) else { return };
+    let codes = |g: usize, half: usize| {
+        // SAFETY: eight of sixteen words; `half` is 0 or 1.
+        unsafe { _mm256_loadu_si256(step.codes[g].0.as_ptr().add(8 * half).cast()) }
+    };
+    let sums = sums::<R, BITS>(codes, quants);
+    for half in 0..2 {
+        // SAFETY: eight of sixteen f32; `half` is 0 or 1.
+        let load = |lanes: &Lanes| unsafe { _mm256_loadu_ps(lanes.as_ptr().add(8 * half)) };
         let (scale, minima) = (load(&step.scale), [load(&step.minima[0]), load(&step.minima[1])]);
-        let codes = step.codes.map(|codes| vectors(codes)[half]);
-        for (r, acc) in acc.iter_mut().enumerate() {
+        for (r, out) in out.iter_mut().enumerate() {
+            let (mut acc, row) = (load(out), from + r);
             // Without the offset, bytes of eight bits are 128 · Σ quants too small.
-            let short = if BITS == 8 && kind != Kind::Signed { 128 * x.sums[r] } else { 0 };
-            let sum = _mm256_add_epi32(_mm256_set1_epi32(short), sums::<BITS>(&codes, &x.quants[r]));
-            let sum = _mm256_cvtepi32_ps(sum);
-            *acc = _mm256_fmadd_ps(sum, _mm256_mul_ps(scale, _mm256_set1_ps(x.scales[r])), *acc);
+            let short = if BITS == 8 && kind != Kind::Signed { 128 * x.sums[row] } else { 0 };
+            let sum = _mm256_cvtepi32_ps(_mm256_add_epi32(_mm256_set1_epi32(short), sums[r][half]));
+            acc = _mm256_fmadd_ps(sum, _mm256_mul_ps(scale, _mm256_set1_ps(x.scales[row])), acc);
             match kind {
                 Kind::Signed => {}
-                Kind::Minimum => {
-                    *acc = _mm256_fmadd_ps(minima[0], _mm256_set1_ps(x.offsets[r].minus), *acc);
-                }
+                Kind::Minimum => acc = _mm256_fmadd_ps(minima[0], _mm256_set1_ps(x.offsets[row].minus), acc),
                 Kind::TwoMinima => {
-                    for (min, x) in minima.into_iter().zip(x.offsets[r].halves) {
-                        *acc = _mm256_fmadd_ps(min, _mm256_set1_ps(x), *acc);
+                    for (min, x) in minima.into_iter().zip(x.offsets[row].halves) {
+                        acc = _mm256_fmadd_ps(min, _mm256_set1_ps(x), acc);
                     }
                 }
             }
+            // SAFETY: as for `load`.
+            unsafe { _mm256_storeu_ps(out.as_mut_ptr().add(8 * half), acc) };
         }
     }
-    acc
 }
 
-/// The sums of a step's products with a row of activations.
+/// The sums of a step's products with `R` rows of activations, for the first eight rows of the weight and the last. `codes` loads word
+/// `g` of either eight.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn sums<const BITS: usize>(codes: &[__m256i; 8], quants: &[i32; WORDS]) -> __m256i {
+pub(in super::super) fn sums<const R: usize, const BITS: usize>(
+    codes: impl Fn(usize, usize) -> __m256i,
+    quants: &[[i32; WORDS]; R],
+) -> [[__m256i; 2]; R] {
     // So many products of pairs fit 16 bits: 2 · 127 · 2^BITS each.
     let together = match BITS {
         4 => 8,
@@ -308,19 +339,27 @@ fn sums<const BITS: usize>(codes: &[__m256i; 8], quants: &[i32; WORDS]) -> __m25
         6 => 2,
         _ => 1,
     };
-    let (mut sum, mut pairs) = (_mm256_setzero_si256(), _mm256_setzero_si256());
-    for (g, (codes, quants)) in codes.iter().zip(quants).enumerate() {
-        let quants = _mm256_set1_epi32(*quants);
-        let product = if BITS == 8 {
+    let (mut sum, mut pairs) = ([[_mm256_setzero_si256(); 2]; R], [[_mm256_setzero_si256(); 2]; R]);
+    for g in 0..WORDS {
+        for half in 0..2 {
+            let codes = codes(g, half);
             // Unsigned times signed would exceed 16 bits, so the offset is removed and the signs are moved.
-            let w = _mm256_xor_si256(*codes, _mm256_set1_epi8(i8::MIN));
-            _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(quants, w))
-        } else {
-            _mm256_maddubs_epi16(*codes, quants)
-        };
-        pairs = if g % together == 0 { product } else { _mm256_add_epi16(pairs, product) };
-        if g % together == together - 1 {
-            sum = _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+            let signed = _mm256_xor_si256(codes, _mm256_set1_epi8(i8::MIN));
+            let size = _mm256_abs_epi8(signed);
+            for r in 0..R {
+                let quants = _mm256_set1_epi32(quants[r][g]);
+                let product = if BITS == 8 {
+                    _mm256_maddubs_epi16(size, _mm256_sign_epi8(quants, signed))
+                } else {
+                    _mm256_maddubs_epi16(codes, quants)
+                };
+                let to = &mut pairs[r][half];
+                *to = if g % together == 0 { product } else { _mm256_add_epi16(*to, product) };
+                if g % together == together - 1 {
+                    sum[r][half] =
+                        _mm256_add_epi32(sum[r][half], _mm256_madd_epi16(*to, _mm256_set1_epi16(1)));
+                }
+            }
         }
     }
     sum
