@@ -299,7 +299,7 @@ fn add_rows<const M: usize, const R: usize, const BITS: usize>(
         unsafe { _mm256_loadu_si256(step.codes[g].0.as_ptr().add(8 * half).cast()) }
     };
     let sums = sums::<R, BITS>(codes, quants);
-    for half in 0..2 {
+    for half in [0, 1] {
         // SAFETY: eight of sixteen f32; `half` is 0 or 1.
         let load = |lanes: &Lanes| unsafe { _mm256_loadu_ps(lanes.as_ptr().add(8 * half)) };
         let (scale, minima) = (load(&step.scale), [load(&step.minima[0]), load(&step.minima[1])]);
@@ -341,7 +341,7 @@ pub(in super::super) fn sums<const R: usize, const BITS: usize>(
     };
     let (mut sum, mut pairs) = ([[_mm256_setzero_si256(); 2]; R], [[_mm256_setzero_si256(); 2]; R]);
     for g in 0..WORDS {
-        for half in 0..2 {
+        for half in [0, 1] {
             let codes = codes(g, half);
             // Unsigned times signed would exceed 16 bits, so the offset is removed and the signs are moved.
             let signed = _mm256_xor_si256(codes, _mm256_set1_epi8(i8::MIN));
