@@ -356,7 +356,7 @@ pub fn nvrtc_options(arch: &str) -> Vec<String> {
 /// `matrix` for families that need it.
 pub fn host_options(wave: u32, matrix: Option<Matrix>) -> Vec<String> {
     let mut out = common(wave, matrix);
-    let fixed = ["-x", "c++", "-O1", "-fPIC", "-shared", "-ffp-contract=off", "-fno-strict-aliasing"];
+    let fixed = ["-x", "c++", "-Og", "-fPIC", "-shared", "-ffp-contract=off", "-fno-strict-aliasing"];
     out.extend(fixed.map(String::from));
     out
 }
