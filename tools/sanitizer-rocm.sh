@@ -21,7 +21,7 @@ export OPS_ROCM_PATH OPS_ROCM_CACHE=$target/sanitizer-cache \
 export ASAN_OPTIONS="allocator_may_return_null=1:detect_leaks=0:${ASAN_OPTIONS:-}"
 if [ "${1:-}" = --all ]; then export OPS_TEST_ONE_TYPE_IN=1; else export OPS_TEST_DTYPE=f16; fi
 cd crates/ops-rocm
-seq 12 | xargs -P 2 -I PART env OPS_TEST_PART=PART/12 LD_PRELOAD="$library" "$program" suite_on_waves_of_32
+seq 12 | xargs -P 2 -I {} env OPS_TEST_PART={}/12 LD_PRELOAD="$library" "$program" suite_on_waves_of_32
 [ "${1:-}" != --all ] || LD_PRELOAD=$library "$program" golden_cases_on_waves_of_64
 
 log=$target/sanitizer-rocm.log
