@@ -6,9 +6,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 target=$(rustc -vV | sed -n 's/^host: //p')
-# Accesses are checked by calls instead of by inlined code, which takes less time to compile.
-export RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=address -Cllvm-args=-asan-instrumentation-with-call-threshold=0"
-export CARGO_TARGET_DIR=target/sanitizer
+export RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=address" CARGO_TARGET_DIR=target/sanitizer
 # The suite requests absurd sizes, which must be errors of the program and not of the sanitizer.
 export ASAN_OPTIONS="allocator_may_return_null=1:${ASAN_OPTIONS:-}"
 # Wrong kernels show what the suite finds, not how memory is used.
