@@ -12,8 +12,8 @@ library=$(${CXX:-g++} -print-file-name=libasan.so)
 program=$(cargo test --workspace --test conformance --no-run --message-format=json 2>/dev/null |
     sed -n '/ops-rocm\/tests\/conformance/s/.*"executable":"\([^"]*\)".*/\1/p' | tail -n 1)
 [ -n "$program" ] || cargo test --workspace --test conformance --no-run # says why there is none
-# A process compiles kernels one after the other, which takes most of the time. So two processes share the ops, some neighbours at a
-# time, kernels are hardly optimised, and their accesses are checked by calls instead of by inlined code.
+# A process compiles kernels one after the other, which takes most of the time. So two processes share the ops,
+# a twelfth at a time; kernels are compiled with -Og, and calls check their accesses, which compile faster than inlined checks.
 # Those for waves of 32 and of 64 have different cache keys; kernels without the sanitizer are cached elsewhere.
 export OPS_ROCM_PATH OPS_ROCM_CACHE=$target/sanitizer-cache \
     HIP_STANDIN_CXXFLAGS="-fsanitize=address -Og --param asan-instrumentation-with-call-threshold=0"

@@ -11,8 +11,8 @@ use crate::x86::prefetch;
 /// operation.
 const CHUNK: usize = 8;
 
-/// Bytes ahead of a block from which as many are prefetched. The scales of some blocks are read before their codes, an order that the
-/// hardware's prefetcher does not follow.
+/// How many bytes ahead of a block every line is prefetched. The scales of a chunk are read before its codes, an order that the hardware's
+/// prefetcher does not follow.
 const AHEAD: usize = 2048;
 
 /// What the sums of a super-block's steps, or of their halves, are multiplied by.
