@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Measures the host time of a call of the ROCm backend until its kernel is enqueued, on the stand-in. `--check` fails if it
-# exceeds twice the budget.
+# Measures the host time of a call of the ROCm backend until its kernel is enqueued, on the stand-in. `--check` counts instructions
+# too, under valgrind, and fails if a call executes more than its budget or allocates.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 OPS_ROCM_PATH=$(cargo xtask standin | tail -n 1)
