@@ -109,14 +109,19 @@ void BlockRunner::run_wave(uint32_t wave) {
   } while (!failed_ && exchange(lanes, count));
 }
 
-void BlockRunner::resume(Thread& thread) {
+// Makes a thread the current one, and returns the fiber to run.
+Fiber& BlockRunner::begin(Thread& thread) {
   if (thread.state == State::Fresh) {
     thread.fiber = fibers_.take();
     thread.fiber->prepare(&BlockRunner::fiber_entry);
   }
   current_ = &thread;
-  thread.fiber->enter();
-  Thread& left = *current_;  // this thread, or a later one that its fiber went on with
+  return *thread.fiber;
+}
+
+void BlockRunner::resume(Thread& thread) {
+  begin(thread).enter(scheduler_);
+  Thread& left = *current_;  // this thread, or a later one that was continued with
   current_ = nullptr;
   if (given_up_ != hipSuccess) {
     fail(given_up_, &left, reason_.empty() ? describe_fault(left) : reason_);
@@ -128,28 +133,39 @@ void BlockRunner::resume(Thread& thread) {
 
 void BlockRunner::fiber_entry() {
   BlockRunner& runner = *executing_runner;
-  announce_arrival(*runner.current_->fiber);
+  runner.current_->fiber->arrive(runner.scheduler_);
   do {
     runner.launch_->run(runner.launch_->arguments.data());
     runner.current_->state = State::Returned;
   } while (runner.go_on_with_next_lane());
-  runner.current_->fiber->leave(true);
+  runner.current_->fiber->leave(runner.scheduler_, true);
   std::abort();  // a fiber that has finished is not entered again
+}
+
+// The lane of the wave that runs after the current one; null after the last.
+BlockRunner::Thread* BlockRunner::next_lane() const {
+  if (current_ == (descending_ ? wave_begin_ : wave_end_ - 1)) return nullptr;
+  return descending_ ? current_ - 1 : current_ + 1;
 }
 
 // A thread that never waited leaves its stack unchanged, so the next lane can start on it without a switch.
 bool BlockRunner::go_on_with_next_lane() {
-  if (current_ == (descending_ ? wave_begin_ : wave_end_ - 1)) return false;
-  Thread* const next = descending_ ? current_ - 1 : current_ + 1;
-  if (next->state != State::Fresh) return false;
+  Thread* const next = next_lane();
+  if (!next || next->state != State::Fresh) return false;
   next->fiber = std::move(current_->fiber);
   current_ = next;
   return true;
 }
 
+// Runs the next lane, or returns to the scheduler if that has nothing to run.
 void BlockRunner::wait(State state) {
+  Fiber& fiber = *current_->fiber;
   current_->state = state;
-  current_->fiber->leave(false);
+  Thread* const next = next_lane();
+  if (next && (next->state == State::Fresh || next->state == State::Ready))
+    fiber.continue_with(scheduler_, begin(*next));
+  else
+    fiber.leave(scheduler_, false);
 }
 
 void BlockRunner::barrier() { wait(State::Barrier); }
@@ -232,7 +248,7 @@ void BlockRunner::fail(hipError_t error, const Thread* thread, const std::string
 
 void BlockRunner::give_up(hipError_t error) {
   given_up_ = error;
-  current_->fiber->leave(true);
+  current_->fiber->leave(scheduler_, true);
   std::abort();
 }
 

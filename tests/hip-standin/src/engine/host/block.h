@@ -68,6 +68,8 @@ class BlockRunner {
   /// Runs until every thread of the wave waits at a barrier or has returned.
   void run_wave(uint32_t wave);
   void resume(Thread& thread);
+  Fiber& begin(Thread& thread);
+  Thread* next_lane() const;
   bool go_on_with_next_lane();
   void wait(State state);
   bool exchange(Thread* lanes, uint32_t count);
@@ -90,6 +92,7 @@ class BlockRunner {
   Thread* wave_begin_ = nullptr;  // of the wave that is running
   Thread* wave_end_ = nullptr;
   FiberPool fibers_;
+  Scheduler scheduler_;
   SharedMemory shared_;
   hipError_t given_up_ = hipSuccess;
   std::string reason_;  // empty for a fault

@@ -112,8 +112,8 @@ bool compiler_is_clang() { return compiler_version().find("clang") != std::strin
 
 // Everything but input and output.
 std::vector<std::string> command_line(const RtcOptions& options, const fs::path& folder) {
-  // Most kernels run for less time than they take to compile, which -O2 doubles. Inlining is what makes them fast.
-  std::vector<std::string> command = {config().compiler, "-O1", "-finline-functions", "-fPIC", "-shared", "-std=c++17",
+  // Most kernels run for less time than they take to compile, which -O1 doubles. Inlining is what makes them fast.
+  std::vector<std::string> command = {config().compiler, "-Og", "-finline-functions", "-fPIC", "-shared", "-std=c++17",
                                       "-fno-exceptions", "-fno-rtti",
                                       // GPU code reads LDS and vectors of values through pointers of other types.
                                       "-fno-strict-aliasing", "-DOPS_HOST=1", "-I" + (folder / "include").string(),

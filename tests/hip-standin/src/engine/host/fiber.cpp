@@ -1,6 +1,7 @@
 #include "engine/host/fiber.h"
 
 #include <sys/mman.h>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -24,6 +25,13 @@ namespace {
 
 constexpr size_t guard_bytes = 4096;
 constexpr size_t stack_bytes = 128 << 10;
+
+// Stacks begin at pages. If all were used from the top, the lanes of a wave would compete for a few lines of the cache.
+size_t next_unused_bytes() {
+  static std::atomic<size_t> stacks{0};
+  constexpr size_t line = 64, lines_of_a_page = 64, lines_of_a_lane = 5;
+  return stacks++ * lines_of_a_lane % lines_of_a_page * line;
+}
 
 }  // namespace
 
@@ -59,12 +67,13 @@ standin_switch:
 void Context::switch_between(Context& from, Context& to) { standin_switch(&from.stack_pointer_, to.stack_pointer_); }
 
 void Fiber::prepare(Entry entry) {
+  fake_stack_ = nullptr;
   // From the top: a return address of 0 where stack traces end, the entry for `ret`, six registers.
   void** top = static_cast<void**>(fresh_stack_pointer());
   top[0] = nullptr;
   top[-1] = reinterpret_cast<void*>(entry);
   for (int i = 2; i <= 7; ++i) top[-i] = nullptr;
-  own_.stack_pointer_ = top - 7;
+  context_.stack_pointer_ = top - 7;
 }
 
 #else
@@ -72,11 +81,12 @@ void Fiber::prepare(Entry entry) {
 void Context::switch_between(Context& from, Context& to) { swapcontext(&from.state_, &to.state_); }
 
 void Fiber::prepare(Entry entry) {
-  getcontext(&own_.state_);
-  own_.state_.uc_stack.ss_sp = stack_;
-  own_.state_.uc_stack.ss_size = stack_bytes;
-  own_.state_.uc_link = nullptr;
-  makecontext(&own_.state_, entry, 0);
+  fake_stack_ = nullptr;
+  getcontext(&context_.state_);
+  context_.state_.uc_stack.ss_sp = stack_;
+  context_.state_.uc_stack.ss_size = stack_bytes - unused_bytes_;
+  context_.state_.uc_link = nullptr;
+  makecontext(&context_.state_, entry, 0);
 }
 
 #endif
@@ -89,6 +99,7 @@ Fiber::Fiber() {
     std::abort();
   }
   stack_ = static_cast<char*>(map) + guard_bytes;
+  unused_bytes_ = next_unused_bytes();
   valgrind_id_ = VALGRIND_STACK_REGISTER(stack_, stack_ + stack_bytes);
 }
 
@@ -98,27 +109,39 @@ Fiber::~Fiber() {
 }
 
 // As at the first instruction of a function: 8 bytes past a multiple of 16.
-void* Fiber::fresh_stack_pointer() const { return stack_ + stack_bytes - 8; }
+void* Fiber::fresh_stack_pointer() const { return stack_ + stack_bytes - unused_bytes_ - 8; }
 
 bool Fiber::overflowed_at(const void* address) const { return address < stack_ && address >= stack_ - guard_bytes; }
 
-void Fiber::enter() {
-  if (__sanitizer_start_switch_fiber) __sanitizer_start_switch_fiber(&scheduler_fake_stack_, stack_, stack_bytes);
-  Context::switch_between(scheduler_, own_);
-  if (__sanitizer_finish_switch_fiber) __sanitizer_finish_switch_fiber(scheduler_fake_stack_, nullptr, nullptr);
+void Fiber::enter(Scheduler& scheduler) {
+  scheduler.left_ = true;
+  if (__sanitizer_start_switch_fiber) __sanitizer_start_switch_fiber(&scheduler.fake_stack_, stack_, stack_bytes);
+  Context::switch_between(scheduler.context_, context_);
+  if (__sanitizer_finish_switch_fiber) __sanitizer_finish_switch_fiber(scheduler.fake_stack_, nullptr, nullptr);
 }
 
-void Fiber::leave(bool finished) {
+void Fiber::leave(Scheduler& scheduler, bool finished) {
   if (__sanitizer_start_switch_fiber)
-    __sanitizer_start_switch_fiber(finished ? nullptr : &own_fake_stack_, scheduler_stack_, scheduler_stack_bytes_);
-  Context::switch_between(own_, scheduler_);
-  if (__sanitizer_finish_switch_fiber)
-    __sanitizer_finish_switch_fiber(own_fake_stack_, &scheduler_stack_, &scheduler_stack_bytes_);
+    __sanitizer_start_switch_fiber(finished ? nullptr : &fake_stack_, scheduler.stack_, scheduler.stack_bytes_);
+  Context::switch_between(context_, scheduler.context_);
+  arrive(scheduler);
 }
 
-void announce_arrival(Fiber& fiber) {
-  if (__sanitizer_finish_switch_fiber)
-    __sanitizer_finish_switch_fiber(nullptr, &fiber.scheduler_stack_, &fiber.scheduler_stack_bytes_);
+void Fiber::continue_with(Scheduler& scheduler, Fiber& next) {
+  if (__sanitizer_start_switch_fiber) __sanitizer_start_switch_fiber(&fake_stack_, next.stack_, stack_bytes);
+  Context::switch_between(context_, next.context_);
+  arrive(scheduler);
+}
+
+void Fiber::arrive(Scheduler& scheduler) {
+  if (!__sanitizer_finish_switch_fiber) return;
+  const void* left = nullptr;
+  size_t left_bytes = 0;
+  __sanitizer_finish_switch_fiber(fake_stack_, &left, &left_bytes);
+  if (!scheduler.left_) return;
+  scheduler.left_ = false;
+  scheduler.stack_ = left;
+  scheduler.stack_bytes_ = left_bytes;
 }
 
 void Fiber::abandon() {

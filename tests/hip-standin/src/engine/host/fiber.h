@@ -27,6 +27,18 @@ class Context {
 #endif
 };
 
+/// Where fibers return to: the stack of the operating-system thread that runs them.
+class Scheduler {
+ private:
+  friend class Fiber;
+  Context context_;
+  // AddressSanitizer's bookkeeping for that stack.
+  void* fake_stack_ = nullptr;
+  const void* stack_ = nullptr;
+  size_t stack_bytes_ = 0;
+  bool left_ = false;  // by the switch in progress
+};
+
 /// A stack with a guard page below it, and the code that runs on it.
 class Fiber {
  public:
@@ -37,12 +49,17 @@ class Fiber {
   Fiber(const Fiber&) = delete;
   Fiber& operator=(const Fiber&) = delete;
 
-  /// The next `enter` calls `entry` on an empty stack. `entry` must end with `leave(true)`.
+  /// The next `enter` calls `entry` on an empty stack. It must call `arrive` first, and end with a `leave` that says it has finished.
   void prepare(Entry entry);
-  /// Called by the scheduler: runs the fiber until it leaves.
-  void enter();
+  /// Called by the scheduler: runs the fiber, and those that it continues with, until one leaves.
+  void enter(Scheduler& scheduler);
   /// Called by the fiber: returns to the scheduler. If `finished`, the fiber is not entered again before `prepare`.
-  void leave(bool finished);
+  void leave(Scheduler& scheduler, bool finished);
+  /// Called by the fiber: continues with another one. Lanes of a wave wait at the same place, so the processor predicts where
+  /// the other's functions return to, which it cannot when the scheduler runs in between.
+  void continue_with(Scheduler& scheduler, Fiber& next);
+  /// Called by the fiber, first of all.
+  void arrive(Scheduler& scheduler);
   /// Reclaims the stack from code that will not continue.
   void abandon();
 
@@ -53,19 +70,11 @@ class Fiber {
 
  private:
   char* stack_;
-  Context own_;
-  Context scheduler_;
+  size_t unused_bytes_;  // at the top
+  Context context_;
   unsigned valgrind_id_ = 0;
-  // AddressSanitizer's bookkeeping for the two stacks.
-  void* own_fake_stack_ = nullptr;
-  void* scheduler_fake_stack_ = nullptr;
-  const void* scheduler_stack_ = nullptr;
-  size_t scheduler_stack_bytes_ = 0;
-  friend void announce_arrival(Fiber&);
+  void* fake_stack_ = nullptr;  // AddressSanitizer's bookkeeping
 };
-
-/// An entry function must call this first.
-void announce_arrival(Fiber& fiber);
 
 /// Fibers reused for the next block.
 class FiberPool {
