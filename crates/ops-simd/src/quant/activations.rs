@@ -41,6 +41,12 @@ pub(super) struct Offsets {
     pub(super) minus: f32,
     /// The same for each half of the block.
     pub(super) halves: [f32; 2],
+    /// Minus the sum of each half's quants, twice: pairs of 16 bits.
+    #[cfg_attr(
+        not(target_arch = "x86_64"),
+        allow(dead_code, reason = "only AVX2 multiplies pairs of 16 bits")
+    )]
+    pub(super) pairs: [i32; 2],
 }
 
 /// Words per block.
@@ -317,7 +323,13 @@ impl<T: Element> Kernel for Quantize<'_, T> {
                 let sum = halves[0] + halves[1];
                 (out.scales[at], out.sums[at]) = (scale, sum);
                 let minus = |sum: i32| -(scale * sum as f32);
-                out.offsets[at] = Offsets { wide: -128 * sum, minus: minus(sum), halves: halves.map(minus) };
+                let pair = |sum: i32| i32::from_ne_bytes(bytemuck::cast([-sum as i16; 2]));
+                out.offsets[at] = Offsets {
+                    wide: -128 * sum,
+                    minus: minus(sum),
+                    halves: halves.map(minus),
+                    pairs: halves.map(pair),
+                };
                 at += step;
             }
         }

@@ -2,7 +2,7 @@
 //!
 //! Sixteen rows of the weight at a time, and some of their columns, become unsigned codes with f32 scales and minima, in memory of
 //! the call. A vector then holds the same four columns of sixteen rows, and all activations are multiplied by it while it is in the
-//! cache. The codes are those of the file, so nothing is rounded, except with q6_k ([`CodeFormat::rounds`]).
+//! cache. The codes are those of the file, so nothing is rounded, except with q6_k on most processors ([`CodeFormat::rounds`]).
 
 use std::ops::Range;
 
@@ -111,8 +111,8 @@ impl CodeFormat {
     }
 
     /// Whether codes are rounded, to a 127th of the largest weight of 32. The NMSE of normal values is about 3e-5.
-    pub fn rounds(self) -> bool {
-        self == Self::Q6K
+    pub fn rounds(self, isa: Isa) -> bool {
+        self == Self::Q6K && !multiplies_groups(isa)
     }
 
     /// The codes as which the blocks of this format are multiplied faster than they are packed into tiles and multiplied, if there are
@@ -155,6 +155,28 @@ impl CodeFormat {
             _ => 8,
         }
     }
+
+    /// The bits of codes in groups of sixteen with an integer scale, less half their range. AVX2 multiplies pairs of products by that
+    /// scale, so that codes need not become bytes.
+    #[cfg(target_arch = "x86_64")]
+    fn group_bits(self) -> Option<usize> {
+        match self {
+            Self::Q6K => Some(6),
+            Self::Q3K => Some(3),
+            _ => None,
+        }
+    }
+}
+
+/// Whether groups of sixteen codes are multiplied by their integer scale, as pairs of 16 bits, instead of becoming bytes first.
+fn multiplies_groups(isa: Isa) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return matches!(isa.level(), Level::Avx2 | Level::Avx512) && !isa.avx_vnni();
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        let _ = isa;
+        false
+    }
 }
 
 /// Tiles that meet activations together, so that a number of these is loaded once for both.
@@ -168,7 +190,8 @@ struct Step {
     /// those of rows 8 to 15.
     codes: [Words; 8],
     scale: Lanes,
-    /// Of both halves, or only the first for all.
+    /// Of both halves, or only the first for all. Of groups ([`Target::groups`](words::Target::groups)): the bits of
+    /// each half's scale, twice as 16 bits.
     minima: [Lanes; 2],
 }
 
@@ -285,7 +308,7 @@ fn unpack_columns(isa: Isa, format: CodeFormat, rows: &[u8], at: (usize, usize),
         },
         // SAFETY: this level exists only after AVX2, FMA and F16C were detected.
         #[cfg(target_arch = "x86_64")]
-        Level::Avx2 => unsafe { avx2::unpack(format, rows, at, steps) },
+        Level::Avx2 => unsafe { avx2::unpack(format, rows, at, steps, multiplies_groups(isa)) },
         #[cfg(target_arch = "aarch64")]
         level @ (Level::Neon | Level::NeonDotProd | Level::NeonI8mm) => {
             neon_unpack::unpack(level, format, rows, at, steps);

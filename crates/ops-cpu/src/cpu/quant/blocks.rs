@@ -70,7 +70,7 @@ pub(super) fn kernel(dtype: DType, rows: usize) -> Option<Kernel> {
     ];
     let (_, codes, in_place) = known.into_iter().find(|(known, ..)| **known == *info)?;
     // If a row's bits may not depend on the others, one kernel serves any number of rows: codes, unless they are rounded.
-    let few = if threads::by_row() { codes.rounds() } else { rows <= MAX_ROWS_BESIDE_CODES };
+    let few = if threads::by_row() { codes.rounds(Isa::best()) } else { rows <= MAX_ROWS_BESIDE_CODES };
     in_place.filter(|_| few).or(Some(Kernel::Codes(codes)))
 }
 

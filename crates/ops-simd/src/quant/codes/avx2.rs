@@ -2,13 +2,16 @@
 
 use core::arch::x86_64::*;
 
-use super::super::activations::{Block, Panel, WORDS};
+use super::super::activations::{Block, Offsets, Panel, WORDS};
 use super::words::{Lanes, Target, Vector, Words};
 use super::{CodeFormat, Kind, Step, unpack_on};
 
 /// A value proves that the processor has AVX2 and F16C.
 #[derive(Clone, Copy)]
-struct Avx2(());
+struct Avx2 {
+    /// See [`Target::groups`].
+    groups: bool,
+}
 
 /// Sixteen words in two registers.
 #[derive(Clone, Copy)]
@@ -158,6 +161,11 @@ impl Target for Avx2 {
     }
 
     #[inline(always)]
+    fn groups(self) -> bool {
+        self.groups
+    }
+
+    #[inline(always)]
     fn four(self, blocks: &[u8], stride: usize, at: usize) -> [W; 4] {
         // The last of sixteen rows is within the blocks.
         assert!(blocks.len() >= 15 * stride + at + 16);
@@ -237,68 +245,81 @@ unsafe fn transposed(first: *const u8, stride: usize) -> [__m256i; 4] {
 }
 
 #[target_feature(enable = "avx2,fma,f16c,bmi2")]
-pub(super) fn unpack(format: CodeFormat, rows: &[u8], at: (usize, usize), steps: &mut [Step]) {
-    unpack_on(Avx2(()), format, rows, at, steps);
+pub(super) fn unpack(format: CodeFormat, rows: &[u8], at: (usize, usize), steps: &mut [Step], groups: bool) {
+    unpack_on(Avx2 { groups }, format, rows, at, steps);
 }
 
 /// Σ over steps of scale · scale · Σ code · quant, less the minima, for sixteen rows of weights and `M` rows of activations.
 #[target_feature(enable = "avx2,fma,f16c")]
 pub(super) fn dot<const M: usize>(format: CodeFormat, steps: &[Step], x: Panel<'_, M>) -> [Lanes; M] {
-    let mut out = [[0.0; 16]; M];
+    let kind = format.kind(false);
     match format.bits() {
-        4 => add_steps::<M, 4>(format.kind(false), steps, x, &mut out),
-        5 => add_steps::<M, 5>(format.kind(false), steps, x, &mut out),
-        6 => add_steps::<M, 6>(format.kind(false), steps, x, &mut out),
-        _ => add_steps::<M, 8>(format.kind(false), steps, x, &mut out),
+        4 => add_steps::<M, 4, false>(kind, steps, x),
+        5 => add_steps::<M, 5, false>(kind, steps, x),
+        6 => add_steps::<M, 6, false>(kind, steps, x),
+        _ => add_steps::<M, 8, false>(kind, steps, x),
     }
-    out
+}
+
+/// The same for groups of codes of `bits` bits.
+#[target_feature(enable = "avx2,fma,f16c")]
+pub(super) fn dot_groups<const M: usize>(bits: usize, steps: &[Step], x: Panel<'_, M>) -> [Lanes; M] {
+    match bits {
+        3 => add_steps::<M, 3, true>(Kind::Signed, steps, x),
+        _ => add_steps::<M, 6, true>(Kind::Signed, steps, x),
+    }
 }
 
 /// Rows of activations that meet each register of codes while it is loaded.
 pub(in super::super) const TOGETHER: usize = 4;
 
-/// Adds the products with codes of `BITS` bits.
+/// The products with codes of `BITS` bits, in groups or not.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
-fn add_steps<const M: usize, const BITS: usize>(
+fn add_steps<const M: usize, const BITS: usize, const GROUPS: bool>(
     kind: Kind,
     steps: &[Step],
     x: Panel<'_, M>,
-    out: &mut [Lanes; M],
-) {
+) -> [Lanes; M] {
+    let mut out = [[0.0; 16]; M];
     for (step, x) in steps.iter().zip(x.blocks()) {
         let mut from = 0;
         while from + TOGETHER <= M {
-            add_rows::<M, TOGETHER, BITS>(kind, step, x, from, out);
+            add_rows::<M, TOGETHER, BITS, GROUPS>(kind, step, x, from, &mut out);
             from += TOGETHER;
         }
         if from + 2 <= M {
-            add_rows::<M, 2, BITS>(kind, step, x, from, out);
+            add_rows::<M, 2, BITS, GROUPS>(kind, step, x, from, &mut out);
             from += 2;
         }
         if from < M {
-            add_rows::<M, 1, BITS>(kind, step, x, from, out);
+            add_rows::<M, 1, BITS, GROUPS>(kind, step, x, from, &mut out);
         }
     }
+    out
 }
 
 /// Adds the products of a step with `R` rows of activations, from row `from` on.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
-fn add_rows<const M: usize, const R: usize, const BITS: usize>(
+fn add_rows<const M: usize, const R: usize, const BITS: usize, const GROUPS: bool>(
     kind: Kind,
     step: &Step,
     x: Block<'_, M>,
     from: usize,
     out: &mut [Lanes; M],
 ) {
-    let quants = x.quants[from..].first_chunk::<R>();
-    let (Some(quants), Some(out)) = (quants, out[from..].first_chunk_mut::<R>()) else { return };
-    let codes = |g: usize, half: usize| {
-        // SAFETY: eight of sixteen words; `half` is 0 or 1.
-        unsafe { _mm256_loadu_si256(step.codes[g].0.as_ptr().add(8 * half).cast()) }
+    let (quants, offsets) = (x.quants[from..].first_chunk::<R>(), x.offsets[from..].first_chunk::<R>());
+    let (Some(quants), Some(offsets), Some(out)) = (quants, offsets, out[from..].first_chunk_mut::<R>())
+    else {
+        return;
     };
-    let sums = sums::<R, BITS>(codes, quants);
+    let codes = |g: usize, half: usize| words_of(&step.codes[g], half);
+    let sums = if GROUPS {
+        group_sums::<R, BITS>(codes, &step.minima, quants, offsets)
+    } else {
+        sums::<R, BITS>(codes, quants)
+    };
     for half in [0, 1] {
         // SAFETY: eight of sixteen f32; `half` is 0 or 1.
         let load = |lanes: &Lanes| unsafe { _mm256_loadu_ps(lanes.as_ptr().add(8 * half)) };
@@ -311,9 +332,9 @@ fn add_rows<const M: usize, const R: usize, const BITS: usize>(
             acc = _mm256_fmadd_ps(sum, _mm256_mul_ps(scale, _mm256_set1_ps(x.scales[row])), acc);
             match kind {
                 Kind::Signed => {}
-                Kind::Minimum => acc = _mm256_fmadd_ps(minima[0], _mm256_set1_ps(x.offsets[row].minus), acc),
+                Kind::Minimum => acc = _mm256_fmadd_ps(minima[0], _mm256_set1_ps(offsets[r].minus), acc),
                 Kind::TwoMinima => {
-                    for (min, x) in minima.into_iter().zip(x.offsets[row].halves) {
+                    for (min, x) in minima.into_iter().zip(offsets[r].halves) {
                         acc = _mm256_fmadd_ps(min, _mm256_set1_ps(x), acc);
                     }
                 }
@@ -363,4 +384,51 @@ pub(in super::super) fn sums<const R: usize, const BITS: usize>(
         }
     }
     sum
+}
+
+/// The same for the groups of a step, with the scale of each. Their offset is half the range of codes of `BITS` bits.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn group_sums<const R: usize, const BITS: usize>(
+    codes: impl Fn(usize, usize) -> __m256i,
+    scales: &[Lanes; 2],
+    quants: &[[i32; WORDS]; R],
+    offsets: &[Offsets; R],
+) -> [[__m256i; 2]; R] {
+    // So many words of a group, whose products fit 16 bits together: 2 · 127 · 2^BITS each.
+    let together = if BITS == 3 { 4 } else { 2 };
+    let mut sum = [[_mm256_setzero_si256(); 2]; R];
+    for (group, scales) in scales.iter().enumerate() {
+        let scales = [0, 1].map(|half| words_of(bytemuck::cast_ref::<Lanes, Words>(scales), half));
+        for r in 0..R {
+            let pairs = _mm256_set1_epi32(offsets[r].pairs[group]);
+            // By half of the offset, because pairs are added. The size is at most 2⁴ · 16 · 127.
+            let pairs = if BITS == 3 { _mm256_slli_epi16::<1>(pairs) } else { _mm256_slli_epi16::<4>(pairs) };
+            for half in [0, 1] {
+                sum[r][half] = _mm256_add_epi32(sum[r][half], _mm256_madd_epi16(pairs, scales[half]));
+            }
+        }
+        for first in (group * WORDS / 2..(group + 1) * WORDS / 2).step_by(together) {
+            for half in [0, 1] {
+                for r in 0..R {
+                    let product = |g| _mm256_maddubs_epi16(codes(g, half), _mm256_set1_epi32(quants[r][g]));
+                    let mut pairs = product(first);
+                    for g in first + 1..first + together {
+                        pairs = _mm256_add_epi16(pairs, product(g));
+                    }
+                    sum[r][half] = _mm256_add_epi32(sum[r][half], _mm256_madd_epi16(pairs, scales[half]));
+                }
+            }
+        }
+    }
+    sum
+}
+
+/// Eight of sixteen words.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn words_of(words: &Words, half: usize) -> __m256i {
+    let eight = &words.0[8 * half..][..8];
+    // SAFETY: 32 bytes.
+    unsafe { _mm256_loadu_si256(eight.as_ptr().cast()) }
 }

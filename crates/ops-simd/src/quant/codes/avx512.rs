@@ -122,6 +122,11 @@ impl Target for Avx512 {
     }
 
     #[inline(always)]
+    fn groups(self) -> bool {
+        !self.vnni
+    }
+
+    #[inline(always)]
     fn four(self, blocks: &[u8], stride: usize, at: usize) -> [W; 4] {
         // The last of sixteen rows is within the blocks.
         assert!(blocks.len() >= 15 * stride + at + 16);

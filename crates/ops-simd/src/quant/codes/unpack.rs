@@ -1,7 +1,8 @@
 //! Sixteen rows of blocks as codes: a small piece for each format.
 //!
 //! A weight is `scale · code − minimum`, with one scale for each step of 32 weights. Codes are those of the file, where a byte can
-//! hold them together with the integer scale of their group of sixteen. Only those of q6_k cannot be: they are rounded.
+//! hold them together with the integer scale of their group of sixteen, or where the target multiplies groups. Those of q6_k fit no
+//! byte with their scale: they are rounded unless the target multiplies groups.
 // A group of lanes has the same index in codes, words and factors.
 #![allow(clippy::needless_range_loop)]
 
@@ -278,7 +279,7 @@ impl<T: Target> Block<'_, T> {
         }
     }
 
-    /// Three-bit codes, times the scale of their group of sixteen: from −124 to 128, and an offset of 124.
+    /// Three-bit codes, times the scale of their group of sixteen: from −124 to 128, and an offset of 124. Or groups.
     #[inline(always)]
     fn q3_k(self, to: &mut [Step]) {
         let (high, [_, low0, low1, top]) = (self.eight(0), self.four(92));
@@ -289,53 +290,90 @@ impl<T: Target> Block<'_, T> {
             let words = self.eight(32 + 32 * half);
             for (at, step) in steps.iter_mut().enumerate() {
                 let s = 4 * half + at;
+                step.scale = scale.lanes();
                 for h in 0..2 {
                     let group = 2 * s + h;
                     let four = low[group / 4].or(top.field(2 * (group / 4) as u32, 3).left(4));
                     let factor = four.byte(group % 4).plus(T::V::splat(32u32.wrapping_neg()));
+                    if self.t.groups() {
+                        for g in 4 * h..4 * h + 4 {
+                            step.codes[g] = three_bits(words[g], high[g], at, s).store();
+                        }
+                        step.minima[h] = twice(factor).lanes();
+                        continue;
+                    }
                     // Of every byte: 124 − 4 times the scale.
                     let each = factor.times(T::V::splat(4u32.wrapping_neg())).plus(T::V::splat(124));
                     let rest = each.times(T::V::splat(0x0101_0101));
                     for g in 4 * h..4 * h + 4 {
-                        let codes = words[g].field(2 * at as u32, 3).or(high[g].field(s as u32, 1).left(2));
+                        let codes = three_bits(words[g], high[g], at, s);
                         step.codes[g] = codes.times(factor).plus(rest).xor(self.flip()).store();
                     }
                 }
+                if self.t.groups() {
+                    continue;
+                }
                 // Codes up to 252 have no room for an offset of 128.
-                step.scale = scale.lanes();
                 step.minima[0] =
                     scale.scaled(if self.t.signed_bytes() { 124.0 - 128.0 } else { 124.0 }).lanes();
             }
         }
     }
 
-    /// Six-bit codes, rounded to bytes in units of the larger scale of two groups.
+    /// Six-bit codes, which become bytes in units of the larger scale of two groups, rounded, unless the target takes groups.
     #[inline(always)]
     fn q6_k(self, to: &mut [Step]) {
         let groups = self.four(192);
         // The scale ends the block, so the word that ends with it is read.
-        let unit = self.t.halves(self.word(206).right(16)).scaled(32.0 / 127.0);
+        let scale = self.t.halves(self.word(206).right(16));
+        let unit = scale.scaled(32.0 / 127.0);
         for (half, steps) in to.as_chunks_mut::<4>().0.iter_mut().enumerate() {
             let high = self.eight(128 + 32 * half);
             for (at, step) in steps.iter_mut().enumerate() {
                 let s = 4 * half + at;
                 let low = self.eight(64 * half + 32 * (at % 2));
                 let up = 24 - 16 * (s % 2) as u32;
-                let factors = [0, 8].map(|less| groups[s / 2].left(up - less).highest().to_floats());
+                let factors = [0, 8].map(|less| groups[s / 2].left(up - less).highest());
+                if self.t.groups() {
+                    for g in 0..8 {
+                        step.codes[g] = six_bits(low[g], high[g], at).store();
+                    }
+                    step.scale = scale.lanes();
+                    step.minima = factors.map(|factor| twice(factor).lanes());
+                    continue;
+                }
+                let factors = factors.map(|factor| factor.to_floats());
                 let size = T::V::splat(0x7fff_ffff);
                 let largest = factors[0].and(size).fmax(factors[1].and(size));
                 for h in 0..2 {
                     let steps = ratio(factors[h], largest);
                     for g in 4 * h..4 * h + 4 {
-                        let top = high[g].field(2 * at as u32, 3).left(4);
-                        let codes = rounded(low[g].field(4 * (at / 2) as u32, 15).or(top), steps);
-                        step.codes[g] = codes.xor(self.flip()).store();
+                        let codes = six_bits(low[g], high[g], at);
+                        step.codes[g] = rounded(codes, steps).xor(self.flip()).store();
                     }
                 }
                 step.scale = unit.fmul(largest).lanes();
             }
         }
     }
+}
+
+/// Codes of step `s` of q3_k, whose lower bits are field `at` of their word. No closure, because it must be inlined.
+#[inline(always)]
+fn three_bits<V: Vector>(low: V, high: V, at: usize, s: usize) -> V {
+    low.field(2 * at as u32, 3).or(high.field(s as u32, 1).left(2))
+}
+
+/// Codes of step `at` of a half of q6_k. No closure, because it must be inlined.
+#[inline(always)]
+fn six_bits<V: Vector>(low: V, high: V, at: usize) -> V {
+    low.field(4 * (at / 2) as u32, 15).or(high.field(2 * at as u32, 3).left(4))
+}
+
+/// Integers of 16 bits in both halves of their words.
+#[inline(always)]
+fn twice<V: Vector>(integers: V) -> V {
+    integers.and(V::splat(0xffff)).or(integers.left(16))
 }
 
 /// 256 times the steps of a byte that a code's step takes, at most 127 / 32 of them.

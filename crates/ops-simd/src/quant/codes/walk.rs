@@ -192,7 +192,12 @@ fn dot<const M: usize>(isa: Isa, format: CodeFormat, steps: &[Step], x: Panel<'_
         _ if isa.avx_vnni() => unsafe { avx_vnni::dot(format.kind(false), steps, x) },
         // SAFETY: these levels exist only after AVX2, FMA and F16C were detected.
         #[cfg(target_arch = "x86_64")]
-        Level::Avx2 | Level::Avx512 | Level::Avx512Vnni => unsafe { avx2::dot(format, steps, x) },
+        Level::Avx2 | Level::Avx512 | Level::Avx512Vnni => unsafe {
+            match format.group_bits() {
+                Some(bits) => avx2::dot_groups(bits, steps, x),
+                None => avx2::dot(format, steps, x),
+            }
+        },
         _ => plain::dot(format.kind(false), steps, x),
     }
 }

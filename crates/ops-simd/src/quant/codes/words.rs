@@ -79,6 +79,12 @@ pub(super) trait Target: Copy {
     fn signed_bytes(self) -> bool {
         false
     }
+    /// Whether the codes of groups of sixteen with an integer scale stay as they are, and the scales become factors of
+    /// pairs of products.
+    #[inline(always)]
+    fn groups(self) -> bool {
+        false
+    }
     /// Four words of each row, the first at byte `at` of its block. Rows are `stride` bytes apart in `blocks`.
     fn four(self, blocks: &[u8], stride: usize, at: usize) -> [Self::V; 4];
     /// The word at byte `at` of the block of each row.
