@@ -8,9 +8,11 @@ namespace ops {
 
 template <typename T, u32 SIZE> struct MmaSums { typename MmaSum<T>::type v[SIZE * SIZE / OPS_WAVE]; };
 
-OPS_DEVICE f32 mma_product(f16 a, f16 b, f32 sum) { return fma(to_f32(a), to_f32(b), sum); }
-OPS_DEVICE f32 mma_product(bf16 a, bf16 b, f32 sum) { return fma(to_f32(a), to_f32(b), sum); }
-OPS_DEVICE i32 mma_product(i8 a, i8 b, i32 sum) { return i32(u32(sum) + u32(i32(a) * i32(b))); }
+OPS_DEVICE f32 mma_wide(f16 x) { return to_f32(x); }
+OPS_DEVICE f32 mma_wide(bf16 x) { return to_f32(x); }
+OPS_DEVICE i32 mma_wide(i8 x) { return i32(x); }
+OPS_DEVICE f32 mma_product(f32 a, f32 b, f32 sum) { return fma(a, b, sum); }
+OPS_DEVICE i32 mma_product(i32 a, i32 b, i32 sum) { return i32(u32(sum) + u32(a * b)); }
 
 // gfx90a reads subnormal 16-bit floats as zero.
 template <typename T> OPS_DEVICE T mma_read(T x) { return x; }
@@ -49,41 +51,45 @@ template <u32 SIZE> OPS_DEVICE MmaSlot mma_sum_slot(u32 i, u32 j) {
 #endif
 }
 
-// Operands that the lanes of a wave share. All threads of a block run on one host thread.
-struct MmaWave {
-    unsigned char a[OPS_WAVE][16 * 2], b[OPS_WAVE][16 * 2];
+// Lines of the operands that the lanes of a wave share: rows of A, columns of B. On gfx11 each is there twice, because the halves of
+// the wave hold the same. All threads of a block run on one host thread.
+template <typename Sum> struct MmaWave {
+    Sum a[32][32], b[32][32];
 };
-static thread_local MmaWave mma_waves[1024 / OPS_WAVE];
+template <typename Sum> static thread_local MmaWave<Sum> mma_waves[1024 / OPS_WAVE];
+
+// Writes what this lane holds of a line to its place.
+template <typename T, u32 SIZE>
+OPS_DEVICE void mma_share(const MmaFragment<T, SIZE>& mine, typename MmaSum<T>::type (&lines)[32][32]) {
+    constexpr bool TWICE = OPS_MATRIX == 11;
+    const u32 me = lane_id(), i = me % SIZE;
+    for (u32 k = 0; k < mma_held<T, SIZE>() * mma_groups<SIZE>(); k++) {
+        const MmaSlot slot = mma_operand_slot<T, SIZE>(i, k);
+        if (slot.lane == (TWICE ? i : me)) lines[TWICE ? me : i][k] = mma_wide(mma_read(mine.line.v[slot.element]));
+    }
+}
 
 template <typename T, u32 SIZE>
 OPS_DEVICE void mma(const MmaFragment<T, SIZE>& a, const MmaFragment<T, SIZE>& b, MmaSums<T, SIZE>& c) {
+    using Sum = typename MmaSum<T>::type;
     constexpr u32 DEPTH = mma_held<T, SIZE>() * mma_groups<SIZE>();
-    MmaWave& wave = mma_waves[wave_id()];
-    __builtin_memcpy(wave.a[lane_id()], &a, sizeof a);
-    __builtin_memcpy(wave.b[lane_id()], &b, sizeof b);
+    MmaWave<Sum>& wave = mma_waves<Sum>[wave_id()];
+    mma_share<T, SIZE>(a, wave.a);
+    mma_share<T, SIZE>(b, wave.b);
     ballot(true);
-    auto element = [](const unsigned char (&all)[OPS_WAVE][32], MmaSlot slot) {
-        T out;
-        __builtin_memcpy(&out, all[slot.lane] + slot.element * sizeof(T), sizeof(T));
-        return mma_read(out);
+    // The two halves of the wave hold the same lines. The product of lines that differ is undefined.
+    auto differs = [](const Sum (&lines)[32][32], u32 i) {
+        return OPS_MATRIX == 11 && __builtin_memcmp(lines[i], lines[(i + 16) % 32], DEPTH * sizeof(Sum)) != 0;
     };
     // Each layout has a column of C in lanes that are equal modulo SIZE.
     const u32 me = lane_id(), j = me % SIZE;
-    // The two halves of the wave hold the same rows. The product of rows that differ is undefined.
-    auto differs = [](const unsigned char (&all)[OPS_WAVE][32], u32 l) {
-        return OPS_MATRIX == 11 && __builtin_memcmp(all[l % 16], all[l % 16 + 16], sizeof(MmaFragment<T, SIZE>)) != 0;
-    };
     const bool undefined = differs(wave.b, j);
-    T column[DEPTH];
-    for (u32 k = 0; k < DEPTH; k++) column[k] = element(wave.b, mma_operand_slot<T, SIZE>(j, k));
     for (u32 i = 0; i < SIZE; i++) {
         const MmaSlot to = mma_sum_slot<SIZE>(i, j);
         if (to.lane != me) continue;
-        auto sum = c.v[to.element];
-        for (u32 k = 0; k < DEPTH; k++) {
-            sum = mma_product(element(wave.a, mma_operand_slot<T, SIZE>(i, k)), column[k], sum);
-        }
-        c.v[to.element] = undefined || differs(wave.a, i) ? bits_as<decltype(sum)>(0xffffffffu) : sum;
+        Sum sum = c.v[to.element];
+        for (u32 k = 0; k < DEPTH; k++) sum = mma_product(wave.a[i][k], wave.b[j][k], sum);
+        c.v[to.element] = undefined || differs(wave.a, i) ? bits_as<Sum>(0xffffffffu) : sum;
     }
     ballot(true);
 }
@@ -106,7 +112,9 @@ OPS_DEVICE void mma(const MmaFragment<T, SIZE>& a, const MmaFragment<T, SIZE>& b
             Word row = bits_as<Word>(shuffle(mine.v[w], 2 * i + lane_id() / 16, 32));
             Word other = bits_as<Word>(column.v[w]);
             OPS_UNROLL
-            for (u32 e = 0; e < IN_WORD; e++) c.v[i] = mma_product(row.v[e], other.v[e], c.v[i]);
+            for (u32 e = 0; e < IN_WORD; e++) {
+                c.v[i] = mma_product(mma_wide(row.v[e]), mma_wide(other.v[e]), c.v[i]);
+            }
         }
     }
 }
