@@ -235,14 +235,14 @@ fn suite_on_two_devices_at_once() {
 }
 
 /// The suite with kernels compiled by the LLVM that a ROCm release has, as optimised as hipRTC has them: what this compiler
-/// gets wrong on the host, it may get wrong for a GPU too. Each op runs in about one in four of its types, because clang takes
-/// three times as long as g++, which compiles the same kernels for every type; `OPS_TEST_ONE_TYPE_IN=1` runs all.
+/// gets wrong on the host, it may get wrong for a GPU too. Each op runs in about one in eight of its types, because clang takes
+/// four times as long as g++, which compiles the same kernels for every type; `OPS_TEST_ONE_TYPE_IN=1` runs all.
 fn suite_by_clang(test: &str, wave: &str) {
     const CLANG: &str = "clang++-19";
     if has_program(test, CLANG) {
         let compiler = [("HIP_STANDIN_CXX", CLANG), ("HIP_STANDIN_CXXFLAGS", "-O3")];
         with_standin(test, &[compiler[0], compiler[1], ("HIP_STANDIN_WAVE", wave)], |_| {
-            suite_of_types(std::env::var("OPS_TEST_OP").ok(), Some(4));
+            suite_of_types(std::env::var("OPS_TEST_OP").ok(), Some(8));
         });
     }
 }
