@@ -1,0 +1,1 @@
+//! Only tests: programs in `tests/ui` that must not compile, and the errors that the compiler prints.
