@@ -41,12 +41,12 @@ pub(super) struct Offsets {
     pub(super) minus: f32,
     /// The same for each half of the block.
     pub(super) halves: [f32; 2],
-    /// Minus the sum of each half's quants, twice: pairs of 16 bits.
+    /// Minus the sum of each half's quants.
     #[cfg_attr(
         not(target_arch = "x86_64"),
         allow(dead_code, reason = "only AVX2 multiplies pairs of 16 bits")
     )]
-    pub(super) pairs: [i32; 2],
+    pub(super) minus_sums: [i16; 2],
 }
 
 /// Words per block.
@@ -323,12 +323,11 @@ impl<T: Element> Kernel for Quantize<'_, T> {
                 let sum = halves[0] + halves[1];
                 (out.scales[at], out.sums[at]) = (scale, sum);
                 let minus = |sum: i32| -(scale * sum as f32);
-                let pair = |sum: i32| i32::from_ne_bytes(bytemuck::cast([-sum as i16; 2]));
                 out.offsets[at] = Offsets {
                     wide: -128 * sum,
                     minus: minus(sum),
                     halves: halves.map(minus),
-                    pairs: halves.map(pair),
+                    minus_sums: halves.map(|sum| -sum as i16),
                 };
                 at += step;
             }

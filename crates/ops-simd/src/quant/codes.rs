@@ -156,8 +156,8 @@ impl CodeFormat {
         }
     }
 
-    /// The bits of codes in groups of sixteen with an integer scale, less half their range. AVX2 multiplies pairs of products by that
-    /// scale, so that codes need not become bytes.
+    /// The bits of the codes of a format whose groups of sixteen have an integer scale, and whose offset is half the range of codes.
+    /// AVX2 multiplies pairs of products by that scale, so that codes need not become bytes.
     #[cfg(target_arch = "x86_64")]
     fn group_bits(self) -> Option<usize> {
         match self {

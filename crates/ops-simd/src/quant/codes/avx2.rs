@@ -401,7 +401,7 @@ fn group_sums<const R: usize, const BITS: usize>(
     for (group, scales) in scales.iter().enumerate() {
         let scales = [0, 1].map(|half| words_of(bytemuck::cast_ref::<Lanes, Words>(scales), half));
         for r in 0..R {
-            let pairs = _mm256_set1_epi32(offsets[r].pairs[group]);
+            let pairs = _mm256_set1_epi16(offsets[r].minus_sums[group]);
             // By half of the offset, because pairs are added. The size is at most 2⁴ · 16 · 127.
             let pairs = if BITS == 3 { _mm256_slli_epi16::<1>(pairs) } else { _mm256_slli_epi16::<4>(pairs) };
             for half in [0, 1] {
