@@ -231,11 +231,11 @@ fn compile(options: &Options, target: &str, family: Family) -> Result<Vec<(Strin
     let output = [output];
     let in_metadata: BTreeMap<_, _> =
         metadata::read(&options.tools.readelf, &output, target)?.into_iter().collect();
-    let flat = disassembly::flat_instructions(&options.tools.objdump, &output)?;
+    let counts = disassembly::instructions(&options.tools.objdump, &output)?;
     for (kernel, f) in &mut figures {
         let metadata = in_metadata.get(kernel).ok_or_else(|| format!("{kernel} on {target}: no metadata"))?;
         f.check_metadata(kernel, target, metadata)?;
-        f.flat = flat.get(kernel).copied().unwrap_or_default();
+        f.flat = counts.get(kernel).copied().unwrap_or_default().flat;
     }
     Ok(figures)
 }

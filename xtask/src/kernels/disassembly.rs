@@ -1,4 +1,4 @@
-//! What only the instructions of a code object show: FLAT memory accesses.
+//! What only the instructions of a code object show: how many there are, and FLAT memory accesses.
 //!
 //! An access through a pointer of unknown address space is a FLAT instruction. It occupies the counters of global memory and
 //! of LDS, so waits on either wait for both, and gfx9 gives it no offset. The kernels know where each of their pointers
@@ -30,8 +30,19 @@ pub(super) fn run_tool(tool: &str, options: &[&str], objects: &[PathBuf]) -> Res
     Ok(String::from_utf8_lossy(&out.stdout).into_owned())
 }
 
-/// FLAT loads, stores and atomics of each function in code objects.
-pub(super) fn flat_instructions(objdump: &str, objects: &[PathBuf]) -> Result<HashMap<String, u32>, String> {
+/// Instructions of a function.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Instructions {
+    pub(super) all: u32,
+    /// FLAT loads, stores and atomics.
+    pub(super) flat: u32,
+}
+
+/// The instructions of each function in code objects.
+pub(super) fn instructions(
+    objdump: &str,
+    objects: &[PathBuf],
+) -> Result<HashMap<String, Instructions>, String> {
     let found = count(&run_tool(objdump, &["--disassemble", "--no-show-raw-insn"], objects)?);
     if found.is_empty() {
         return Err(format!("{objdump} finds no function in {objects:?}"));
@@ -39,15 +50,16 @@ pub(super) fn flat_instructions(objdump: &str, objects: &[PathBuf]) -> Result<Ha
     Ok(found)
 }
 
-fn count(text: &str) -> HashMap<String, u32> {
+fn count(text: &str) -> HashMap<String, Instructions> {
     let mut out = HashMap::new();
-    let mut function = None;
+    let mut function: Option<&mut Instructions> = None;
     for line in text.lines() {
         if let Some(name) = line.strip_suffix(">:").and_then(|l| l.split_once(" <")) {
-            function = Some(out.entry(name.1.to_owned()).or_insert(0));
-        } else if let (Some(n), Some(first)) = (function.as_mut(), line.split_whitespace().next()) {
+            function = Some(out.entry(name.1.to_owned()).or_default());
+        } else if let (Some(found), Some(first)) = (function.as_mut(), line.split_whitespace().next()) {
             let flat = ["flat_load", "flat_store", "flat_atomic"].iter().any(|kind| first.starts_with(kind));
-            **n += u32::from(flat);
+            found.all += 1;
+            found.flat += u32::from(flat);
         }
     }
     out
@@ -58,12 +70,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn flat_accesses_are_counted_by_function() {
+    fn instructions_are_counted_by_function() {
         let text = "\nDisassembly of section .text:\n\n0000000000001d00 <one>:\n\
                     \tflat_load_b128 v[2:5], v[0:1]                 // 000000001D00:\n\
                     \tglobal_load_b32 v1, v0, s[2:3]\n\tflat_store_dwordx4 v[0:1], v[2:5]\n\
                     \n0000000000001e00 <two>:\n\ts_endpgm\n";
-        assert_eq!(count(text), HashMap::from([("one".into(), 2), ("two".into(), 0)]));
+        let (one, two) = (Instructions { all: 3, flat: 2 }, Instructions { all: 1, flat: 0 });
+        assert_eq!(count(text), HashMap::from([("one".into(), one), ("two".into(), two)]));
     }
 
     #[test]

@@ -16,6 +16,8 @@ pub(super) struct Figures {
     pub(super) scalar_spills: u32,
     /// FLAT memory instructions.
     pub(super) flat: u32,
+    /// All instructions; 0 if nobody counted them.
+    pub(super) instructions: u32,
 }
 
 /// Figures by kernel, then by target.
