@@ -26,9 +26,9 @@ template <typename B, bool PAIRED> struct RowTiles {
     OPS_METHOD RowTiles(const QLinearArgs& args) {
         lanes = u32(args.lanes);
         steps = u32(args.k / STEP_VALUES);
-        u32 log = 5 + u32(lanes > 32) + u32(lanes > 64) + u32(lanes > 128);
+        u32 log = log2_of_lanes(lanes);
         groups = DOT_BLOCK >> log;
-        group = thread_x() >> log;
+        group = same_in_wave(thread_x() >> log);
         waves = lanes / OPS_WAVE;
         wave = wave_id() & (waves - 1);
         most = u32(args.n - 1);

@@ -10,7 +10,7 @@ use crate::{
 
 const BLOCK: u32 = 256;
 /// Values along k that kernels take at a time; `STEP_VALUES` in the source.
-const STEP: u64 = 32;
+pub(crate) const STEP: u64 = 32;
 
 /// Arguments of every qlinear kernel.
 #[repr(C)]
@@ -78,11 +78,18 @@ const SWIGLU_TOGETHER: u64 = 4;
 
 /// How many rows of the weight these variants compute together on AMD GPUs.
 const DOT_COLUMNS: u64 = 4;
-/// Lanes per block of x in the kernel that splits x.
-const SPLIT_LANES: u32 = 8;
+/// Threads per compute unit that hide the latency of memory in these variants; registers have room for about as many.
+const DOT_THREADS: u64 = 1024;
+/// Steps of x that a block of a kernel rounds at a time.
+pub(crate) const SPLIT_STEPS: u64 = BLOCK as u64 / 8;
 
 /// LDS of a product of one row: for each thread the bytes of a step and their scale, and the sums of 16 tiles of 4 columns.
 const ROW_LDS: u32 = 4 * (BLOCK * (8 + 1) + 16 * 4 * BLOCK / 32);
+
+/// LDS of a product of several rows: the sums of each wave.
+const fn dot_lds(rows: u64) -> u32 {
+    4 * rows as u32 * DOT_COLUMNS as u32 * BLOCK / 32
+}
 
 /// The fewest columns that a product of one row computes together; some formats have four. Blocks without columns leave at once.
 const ROW_COLUMNS: u64 = 2;
@@ -95,18 +102,18 @@ fn declare_dot(table: &mut Table) {
     for format in BlockFormat::ALL {
         let types = [ElementType::Block(format)];
         for (variant, rows) in dots(format) {
-            let together = rows.to_string();
+            let (together, lds) = (rows.to_string(), dot_lds(rows));
             let parameters: &[&str] = &[&together];
             if rows == 1 {
                 qlinear.part("row").add_variant("qlinear", variant, &types, "qlinear_row", &[], ROW_LDS);
                 let gated = qlinear.part("swiglu-row");
                 gated.add_variant("linear_swiglu", variant, &types, "swiglu_row", &[], ROW_LDS);
             } else {
-                qlinear.part("rows").add_variant("qlinear", variant, &types, "qlinear_dot", parameters, 0);
+                qlinear.part("rows").add_variant("qlinear", variant, &types, "qlinear_dot", parameters, lds);
             }
             if rows == SWIGLU_TOGETHER {
                 let gated = qlinear.part("swiglu-rows");
-                gated.add_variant("linear_swiglu", variant, &types, "swiglu_dot", parameters, 0);
+                gated.add_variant("linear_swiglu", variant, &types, "swiglu_dot", parameters, lds);
             }
         }
     }
@@ -250,12 +257,12 @@ fn times(a: u64, b: u64) -> Result<u64, Refused> {
 }
 
 /// Bytes of a row that is split into blocks of bytes: their heads and values, with the blocks rounded up to groups of 32.
-fn split_row_bytes(k: u64) -> u64 {
+pub(crate) fn split_row_bytes(k: u64) -> u64 {
     (k / STEP).next_multiple_of(32) * (8 + STEP)
 }
 
 /// Fewer different outputs are products of floats: bytes gain nothing there, and few errors of rounding do not cancel out.
-const MIN_DOT_OUTPUTS: u64 = 64;
+pub(crate) const MIN_DOT_OUTPUTS: u64 = 64;
 
 /// Whether the device has products of bytes for this type of x and these sizes. They count columns in 32 bits.
 fn fits_dot(args: &QLinearArgs, x: ElementType, device: &Device) -> bool {
@@ -296,11 +303,22 @@ fn dot_rows(
         return Ok(None); // the kernels count its bytes in 32 bits
     }
     let steps = times(args.plane_rows, args.k / STEP)?;
-    let per_block = u64::from(BLOCK / SPLIT_LANES);
-    let split = Launch::over(need("qlinear", "split", &[t])?, steps, per_block, device.row_blocks());
-    let per_block = u64::from(BLOCK / device.wave) * shared.1;
+    let split = Launch::over(need("qlinear", "split", &[t])?, steps, SPLIT_STEPS, device.row_blocks());
+    args.lanes = dot_lanes(args.n.div_ceil(shared.1), args.k / STEP, device);
+    let per_block = u64::from(BLOCK) / args.lanes * shared.1;
     let main = Launch::over(instance, args.n, per_block, device.row_blocks());
     Ok(Some(Plan { split: Some(split), main, workspace, args }))
+}
+
+/// How many lanes each of these groups has, which compute a few columns together: those of a wave if so many groups fill the device, else
+/// up to a block's, as long as each has a step.
+pub(crate) fn dot_lanes(groups: u64, steps: u64, device: &Device) -> u64 {
+    let wanted = u64::from(device.compute_units) * DOT_THREADS;
+    let mut lanes = u64::from(device.wave);
+    while lanes < BLOCK.into() && lanes < steps && groups.saturating_mul(lanes) < wanted {
+        lanes *= 2;
+    }
+    lanes
 }
 
 /// The plan for one row, which every block splits for itself: as many lanes as the row has steps, within a block.
@@ -353,4 +371,39 @@ fn launch(args: &QLinearArgs, types: [ElementType; 2], device: &Device) -> Resul
         _ => (need("qlinear", "tile64", &types)?, tiles(64)?),
     };
     Ok(Launch::over(instance, tiles, 1, device.row_blocks()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Dot4, Tuning};
+
+    /// Lanes of a group and blocks of the product of eight rows by a weight of `n` rows of `k` values in q4_0.
+    fn groups_of(compute_units: u32, wave: u32, n: u64, k: u64) -> (u64, u32) {
+        let dot4 = Some(Dot4::Signed);
+        let device = Device { compute_units, wave, matrix: None, dot4, tuning: Tuning::default() };
+        let view = |dtype, strides| OperandView { data: 0, strides, dtype };
+        let (row, blocks, out) = ([k as i64, 1], [(k / STEP) as i64, 1], [n as i64, 1]);
+        let views = [
+            view(ElementType::F16, &row[..]),
+            view(ElementType::Block(BlockFormat::Q4_0), &blocks),
+            view(ElementType::F16, &out),
+        ];
+        let plan = prepare(&[8, k], n, views, &device).unwrap();
+        assert_eq!(plan.main.instance.variant, "dot8");
+        (plan.args.lanes, plan.main.grid[0])
+    }
+
+    #[test]
+    fn few_rows_of_many_steps_have_several_waves_each() {
+        // 304 compute units, waves of 64: the weights of an 8B llama, and its vocabulary.
+        assert_eq!(groups_of(304, 64, 4096, 14336), (256, 1024));
+        assert_eq!(groups_of(304, 64, 14336, 4096), (128, 1792));
+        assert_eq!(groups_of(304, 64, 128256, 4096), (64, 8016));
+        // 48 units, waves of 32: no more lanes than steps.
+        assert_eq!(groups_of(48, 32, 4096, 4096), (64, 256));
+        assert_eq!(groups_of(48, 32, 1024, 4096), (128, 128));
+        assert_eq!(groups_of(48, 32, 64, 4096), (128, 8));
+        assert_eq!(groups_of(48, 32, 64, 32), (32, 2));
+    }
 }

@@ -148,6 +148,8 @@ fn products<T: Element>() {
         }
         if !double {
             product::<T>(format, &Case { rows: 12, n: 9, k: 64, variant: "dot8", compute_units: 1 });
+            // All waves of a block compute the same columns.
+            product::<T>(format, &Case { rows: 12, n: 9, k: 4160, variant: "dot8", compute_units: 1 });
             product::<T>(format, &Case { rows: 130, n: 135, k: 96, variant: "tile128", compute_units: 1 });
             product::<T>(format, &Case { rows: 130, n: 135, k: 96, variant: "mma128", compute_units: 1 });
         }
