@@ -1,12 +1,14 @@
 //! linear_experts: products of rows with the matrices of their experts.
 //!
-//! With few rows, each row is multiplied by itself. With many, two kernels sort the rows by expert, and a third multiplies tiles
-//! of the rows of one expert. How many tiles there are is not known to the host, but how many there can be is.
+//! With few rows, each row is multiplied by itself; if the weight is of blocks, a kernel first rounds the rows to bytes. With many,
+//! two kernels sort the rows by expert, and a third multiplies tiles of the rows of one expert. How many tiles there are is not known
+//! to the host, but how many there can be is.
 use crate::element_type::{BlockFormat, Kernels};
 use crate::index::{Report, kind_of};
 use crate::instances::{Arguments, Needs, Table};
 use crate::launch::need;
 use crate::matmul::{MMA_TYPES, mma_lds, tile_lds};
+use crate::qlinear;
 use crate::quant::kind;
 use crate::{Device, Divider, ElementType, Family, Instance, Launch, OperandView, Refused};
 
@@ -24,6 +26,8 @@ const fn columns(sums: ElementType) -> u64 {
 }
 /// Values that a lane takes at a time.
 const STEP: u64 = 8;
+/// Outputs that a group of lanes computes together by products of bytes; `EXPERT_COLUMNS` in the source.
+const DOT_COLUMNS: u64 = 4;
 
 /// Arguments of linear_experts.
 #[repr(C)]
@@ -85,6 +89,12 @@ pub(crate) fn declare(table: &mut Table) {
     for types in types {
         tile.add_variant(OP, "tile64", &types, "experts_tile", &[], tile_lds(TILE as u32, types));
     }
+    let mut dot = table.of::<ExpertsArgs>(Family::ExpertsDot, BLOCK);
+    dot.add_variant(OP, "split", &[], "expert_split", &[], 0);
+    for format in BlockFormat::ALL.into_iter().filter(|format| format.kernels() != Kernels::Plain) {
+        let lds = 4 * DOT_COLUMNS as u32 * BLOCK / 32;
+        dot.add_variant(OP, "dot1", &[ElementType::Block(format)], "expert_dot", &[], lds);
+    }
     declare_mma(table);
 }
 
@@ -128,8 +138,7 @@ fn strides<const N: usize>(view: OperandView<'_>) -> Result<[i64; N], Refused> {
 /// The launches and memory of a product.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// Sort the rows by expert in the workspace; none with few rows.
-    sort: Option<[Launch; 2]>,
+    before: Before,
     /// The kernel that multiplies.
     pub main: Launch,
     args: ExpertsArgs,
@@ -139,15 +148,31 @@ pub struct Plan {
     pub workspace: u64,
 }
 
+/// What is launched before the kernel that multiplies, and writes the workspace.
+#[derive(Clone, Copy, Debug)]
+enum Before {
+    /// The kernel needs no workspace.
+    Nothing,
+    /// Rounds the rows of x to bytes.
+    Split(Launch),
+    /// Sort the rows by expert.
+    Sort([Launch; 2]),
+}
+
 impl Plan {
     /// The launch with this number, from 0 to [`launches`](Self::launches), and its arguments. `workspace` is the address of the
     /// workspace.
     pub fn launch(&self, at: u32, workspace: u64) -> (Launch, ExpertsArgs) {
-        let Some(sort) = self.sort else { return (self.main, self.args) };
-        let launch = sort.get(at as usize).copied().unwrap_or(self.main);
-        let chosen = workspace.wrapping_add(self.args.slots * ENTRY);
-        let sorted = chosen.wrapping_add(list_bytes(self.args.rows));
-        (launch, ExpertsArgs { tiles: workspace, chosen, sorted, ..self.args })
+        let args = ExpertsArgs { tiles: workspace, ..self.args };
+        match &self.before {
+            Before::Nothing => (self.main, self.args),
+            Before::Split(split) => (if at == 0 { *split } else { self.main }, args),
+            Before::Sort(sort) => {
+                let chosen = workspace.wrapping_add(args.slots * ENTRY);
+                let sorted = chosen.wrapping_add(list_bytes(args.rows));
+                (sort.get(at as usize).copied().unwrap_or(self.main), ExpertsArgs { chosen, sorted, ..args })
+            }
+        }
     }
 }
 
@@ -201,6 +226,8 @@ pub fn prepare(
     let types = [on.weight.dtype, sums];
     if is_sorted(&args, device) {
         sorted(args, types, on.x.dtype, device)
+    } else if let Some(plan) = by_bytes(args, types, n, device)? {
+        Ok(plan)
     } else {
         by_row(args, types, device)
     }
@@ -220,7 +247,40 @@ fn by_row(args: ExpertsArgs, types: [ElementType; 2], device: &Device) -> Result
     let per_block = u64::from(BLOCK) / args.lanes;
     let main = Launch::over(need(OP, "", &types)?, items, per_block, device.row_blocks());
     let args = ExpertsArgs { groups: Divider::new(groups.max(1)), ..args };
-    Ok(Plan { sort: None, main, args, launches: 1, workspace: 0 })
+    Ok(Plan { before: Before::Nothing, main, args, launches: 1, workspace: 0 })
+}
+
+/// Two launches: one rounds the rows of x to bytes, and in the other each row reads the matrix of its expert. `None` if the device has no
+/// products of bytes, or none for these types and sizes, which the kernels count in 32 bits.
+fn by_bytes(
+    args: ExpertsArgs,
+    types: [ElementType; 2],
+    tokens: u64,
+    device: &Device,
+) -> Result<Option<Plan>, Refused> {
+    let Some(instance) = crate::find(OP, "dot1", &types[..1]) else { return Ok(None) };
+    // The number of lanes, and so the order of a sum, depends on the number of rows.
+    let fits = device.dot4.is_some() && types[1] == F32 && !device.tuning.is_by_row();
+    let counted = args.d > 0 && args.d.max(args.outputs).max(args.experts) < u64::from(u32::MAX);
+    let distinct = if args.weight_stride[1] == 0 { 1 } else { args.outputs };
+    if !fits || !counted || args.rows == 0 || distinct < qlinear::MIN_DOT_OUTPUTS {
+        return Ok(None);
+    }
+    let slots = if args.x_stride[1] == 0 { tokens } else { args.rows };
+    let steps = args.d / qlinear::STEP;
+    let Some(workspace) = slots.checked_mul(qlinear::split_row_bytes(args.d)) else { return Ok(None) };
+    if workspace > u64::from(u32::MAX) {
+        return Ok(None);
+    }
+    let split = need(OP, "split", &[])?;
+    let split = Launch::over(split, slots * steps, qlinear::SPLIT_STEPS, device.row_blocks());
+    let groups = args.rows.saturating_mul(args.outputs.div_ceil(DOT_COLUMNS));
+    let lanes = qlinear::dot_lanes(groups, steps, device);
+    let blocks_of_row = args.outputs.div_ceil(u64::from(BLOCK) / lanes * DOT_COLUMNS);
+    let blocks = args.rows.checked_mul(blocks_of_row).filter(|n| *n < 1 << 62).ok_or(Refused::Size)?;
+    let main = Launch::over(instance, blocks, 1, device.row_blocks());
+    let args = ExpertsArgs { groups: Divider::new(blocks_of_row), lanes, slots, ..args };
+    Ok(Some(Plan { before: Before::Split(split), main, args, launches: 2, workspace }))
 }
 
 /// Two launches that sort the rows by expert, and one that multiplies them in tiles.
@@ -240,7 +300,8 @@ fn sorted(
     let main = Launch::over(tile_kernel(types, x, device)?, tiles, 1, device.row_blocks());
     let workspace = slots * ENTRY + 2 * list_bytes(args.rows);
     let args = ExpertsArgs { groups: Divider::new(columns), slots, ..args };
-    Ok(Plan { sort: Some([choices, sort]), main, args, launches: 3, workspace })
+    let before = Before::Sort([choices, sort]);
+    Ok(Plan { before, main, args, launches: 3, workspace })
 }
 
 /// The kernel for tiles: on matrix units where the device has them and they take these types.
@@ -256,7 +317,7 @@ fn tile_kernel(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Matrix, Tuning};
+    use crate::{Dot4, Matrix, Tuning};
 
     fn plan(rows: u64, types: [ElementType; 2], matrix: Option<Matrix>) -> Plan {
         let device = Device { compute_units: 4, wave: 32, matrix, dot4: None, tuning: Tuning::default() };
@@ -277,6 +338,45 @@ mod tests {
         assert_eq!(plan(31, [F16, F16], None).launches, 1);
         assert_eq!(plan(32, [F16, F16], None).launches, 3);
         assert_eq!(plan(0, [F16, F16], None).launches, 1);
+    }
+
+    /// 64 outputs of rows of 4096 by 8 matrices in q4_0, two for each token.
+    fn by_bytes(tokens: u64, x: ElementType, dot4: Option<Dot4>, shared: bool, by_row: bool) -> Plan {
+        let tuning = Tuning::default().by_row(by_row);
+        let device = Device { compute_units: 4, wave: 32, matrix: None, dot4, tuning };
+        let view = |dtype, strides| OperandView { data: 0, strides, dtype };
+        let on = Experts {
+            x: view(x, if shared { &[4096, 0, 1] } else { &[8192, 4096, 1] }),
+            weight: view(ElementType::Block(BlockFormat::Q4_0), &[64 * 128, 128, 1]),
+            ids: view(ElementType::U32, &[2, 1]),
+            bias: None,
+            y: view(x, &[128, 64, 1]),
+        };
+        let m = if shared { 1 } else { 2 };
+        prepare([tokens, 2, 64], [m, 4096], 8, &on, Report::default(), &device).unwrap()
+    }
+
+    #[test]
+    fn few_rows_by_blocks_are_rounded_to_bytes() {
+        let dot4 = Some(Dot4::Signed);
+        let plan = by_bytes(3, F16, dot4, true, false);
+        // 3 rows of x of 128 blocks, in 40 bytes each; 6 choices of 16 groups would have 3072 of 4096 threads with waves of 32.
+        assert_eq!((plan.launches, plan.workspace), (2, 3 * 128 * 40));
+        let ((split, _), (main, args)) = (plan.launch(0, 1 << 20), plan.launch(1, 1 << 20));
+        assert_eq!((split.instance.variant, main.instance.variant), ("split", "dot1"));
+        assert_eq!(
+            (args.tiles, args.slots, args.lanes, args.groups.by(), main.grid[0]),
+            (1 << 20, 3, 64, 4, 24)
+        );
+        assert_eq!(by_bytes(3, F16, dot4, false, false).workspace, 6 * 128 * 40);
+        for plan in [
+            by_bytes(3, F64, dot4, true, false),
+            by_bytes(3, F16, None, true, false),
+            by_bytes(3, F16, dot4, true, true),
+            by_bytes(0, F16, dot4, true, false),
+        ] {
+            assert_eq!((plan.launches, plan.workspace), (1, 0));
+        }
     }
 
     #[test]

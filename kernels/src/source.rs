@@ -38,6 +38,7 @@ pub enum Family {
     Experts,
     ExpertsSort,
     ExpertsTile,
+    ExpertsDot,
     Qlinear,
     QlinearDot,
     MmaUnit,
@@ -82,6 +83,7 @@ impl Family {
         Family::Experts,
         Family::ExpertsSort,
         Family::ExpertsTile,
+        Family::ExpertsDot,
         Family::Qlinear,
         Family::QlinearDot,
         Family::MmaUnit,
@@ -126,6 +128,7 @@ impl Family {
             Family::Experts => "experts",
             Family::ExpertsSort => "experts_sort",
             Family::ExpertsTile => "experts_tile",
+            Family::ExpertsDot => "experts_dot",
             Family::Qlinear => "qlinear",
             Family::QlinearDot => "qlinear_dot",
             Family::MmaUnit => "mma_unit",
@@ -151,7 +154,7 @@ impl Family {
 
     /// Whether the family's kernels require byte dot products.
     pub const fn needs_dot4(self) -> bool {
-        matches!(self, Family::QlinearDot)
+        matches!(self, Family::QlinearDot | Family::ExpertsDot)
     }
 
     const fn text(self) -> &'static str {
@@ -187,6 +190,7 @@ impl Family {
             Family::Experts => include_str!("../hip/experts.hip"),
             Family::ExpertsSort => include_str!("../hip/experts_sort.hip"),
             Family::ExpertsTile => include_str!("../hip/experts_tile.hip"),
+            Family::ExpertsDot => include_str!("../hip/experts_dot.hip"),
             Family::Qlinear => include_str!("../hip/qlinear.hip"),
             Family::QlinearDot => include_str!("../hip/qlinear_dot.hip"),
             Family::MmaUnit => include_str!("../hip/mma_unit.hip"),

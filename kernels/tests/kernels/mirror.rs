@@ -242,7 +242,9 @@ fn every_field_of_every_argument_struct_lies_where_the_source_has_it() {
             fields!(CombineArgs: shape, x, weights, y, x_step, weights_step, k),
         ],
     );
-    for family in [Family::Experts, Family::ExpertsSort, Family::ExpertsTile, Family::ExpertsMma] {
+    let experts =
+        [Family::Experts, Family::ExpertsSort, Family::ExpertsTile, Family::ExpertsDot, Family::ExpertsMma];
+    for family in experts {
         agree(
             family,
             &[

@@ -119,6 +119,9 @@ const fn grid(family: Family) -> Grid {
             "`choices`: ceil(rows / block), then `sort`: experts + 1, before a kernel of tiles",
             "`choices`: 32 per compute unit; `sort`: 64",
         ),
+        Family::ExpertsDot => {
+            ("`split`: ceil(slots * d / 32 / (block / 8)), then `dot1`: rows * groups", "64 per compute unit")
+        }
         Family::ExpertsTile | Family::ExpertsMma => ("slots * ceil(outputs / tile)", "64 per compute unit"),
         Family::Softmax => (
             "contiguous axis: ceil(rows / rows of a block); `column`: ceil(rows / block), one thread per row",

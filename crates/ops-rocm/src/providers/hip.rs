@@ -129,7 +129,7 @@ pub(crate) fn units(target: &Target, instance: &Instance) -> Option<String> {
     if let (true, Some(matrix)) = (instance.family.needs_matrix(), target.launch_device().matrix) {
         return Some(format!("on matrix units ({})", matrix.name()));
     }
-    if let (Family::QlinearDot, Some(dot4)) = (instance.family, target.launch_device().dot4) {
+    if let (true, Some(dot4)) = (instance.family.needs_dot4(), target.launch_device().dot4) {
         return Some(format!(
             "on vector units, x rounded to 8 bits, four products of bytes to an instruction ({})",
             dot4.name()

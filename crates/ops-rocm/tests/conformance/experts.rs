@@ -6,7 +6,7 @@ use ops_core::{Backend, f16};
 use ops_kernels::Family;
 use ops_rocm::Rocm;
 
-/// Products of experts on a target for which no test runs the whole suite. Many rows are sorted by expert, and multiplied by every kernel of these families.
+/// Products of experts on a target for which no test runs the whole suite. Every kernel of these families runs.
 fn on(test: &str, gfx: &str, families: &[Family]) {
     with_standin(&format!("experts::{test}"), &[("HIP_STANDIN_GFX", gfx)], |standin| {
         for op in ["linear_experts", "qlinear_experts"] {
@@ -16,8 +16,9 @@ fn on(test: &str, gfx: &str, families: &[Family]) {
     });
 }
 
-const ON_VECTORS: [Family; 3] = [Family::Experts, Family::ExpertsSort, Family::ExpertsTile];
-const ON_UNITS: [Family; 3] = [Family::Experts, Family::ExpertsSort, Family::ExpertsMma];
+const ON_VECTORS: [Family; 4] =
+    [Family::Experts, Family::ExpertsDot, Family::ExpertsSort, Family::ExpertsTile];
+const ON_UNITS: [Family; 4] = [Family::Experts, Family::ExpertsDot, Family::ExpertsSort, Family::ExpertsMma];
 
 #[test]
 fn on_gfx1030() {

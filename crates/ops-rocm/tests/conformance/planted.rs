@@ -135,6 +135,19 @@ fn a_sort_that_lists_the_first_of_each_pack() {
 }
 
 #[test]
+fn a_group_that_forgets_all_waves_but_one() {
+    let from = "w < waves; w++) total += first[w * SUMS];";
+    let to = "w < 1; w++) total += first[w * SUMS];";
+    is_found("a_group_that_forgets_all_waves_but_one", "qlinear_experts", from, to);
+}
+
+#[test]
+fn choices_that_multiply_the_first_tokens_row() {
+    let from = "u32(is_shared(now) ? token : choice)";
+    is_found("choices_that_multiply_the_first_tokens_row", "qlinear_experts", from, "0");
+}
+
+#[test]
 fn without_a_fault_nothing_fails() {
     let variables = [("OPS_ROCM_POLICY", "*=hip")];
     with_standin("without_a_fault_nothing_fails", &variables, |_| {
@@ -149,6 +162,7 @@ fn without_a_fault_nothing_fails() {
             "linear",
             "qlinear",
             "linear_experts",
+            "qlinear_experts",
         ] {
             let filter = Filter { op: Some(op.to_owned()), dtype: Some(DType::F32), ..Filter::all() };
             let report = run(&rocm, &filter);

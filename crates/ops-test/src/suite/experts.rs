@@ -160,6 +160,10 @@ fn of_blocks(s: &mut Suite<'_>, dtype: DType, format: DType) {
         layouts(s, of([3, 2, 2], [4, 33, 96]));
         layouts(s, of([40, 2, 2], [4, 33, 96]));
         many_rows(s, of([67, 1, 3], [4, 5, 96]));
+        // Rows so long that several waves share them.
+        for rows in [[2, 1, 3], [1, 2, 2]] {
+            s.run(Experts { bias: Some(dtype), ..of(rows, [3, 66, 4160]) }.draft());
+        }
         for (rows, weight) in [([0, 1, 2], [4, 9, 1]), ([2, 1, 2], [4, 0, 1]), ([2, 1, 2], [4, 9, 0])] {
             s.run(Experts::new(dtype, format, rows, weight).draft());
         }

@@ -110,8 +110,11 @@ impl<T: Float> Provider<LinearExperts<T>> for HipExperts {
     fn how(&self, target: &Target, _: &LinearExperts<T>, on: &dyn Operands) -> Option<String> {
         let mut binding = Binding::new();
         let plan = plan(&binding.assumed(on, target.launch_device()).ok()?).ok()?;
-        if plan.launches == 1 {
-            return Some("row by row: memory is the limit with so few rows for each expert".into());
+        let by_bytes = plan.main.instance.family.needs_dot4();
+        if plan.launches == 1 || by_bytes {
+            let how = if by_bytes { units(target, plan.main.instance) } else { None };
+            let how = how.map_or(String::new(), |how| format!(", {how}"));
+            return Some(format!("row by row{how}: memory is the limit with so few rows for each expert"));
         }
         let on_vectors =
             || no_matrix(target).unwrap_or_else(|| "matrix units do not take these types".into());
