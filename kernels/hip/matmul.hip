@@ -120,7 +120,7 @@ template <u32 ROWS, bool PAIRED, typename T, typename W> OPS_DEVICE void matvec_
     constexpr u32 N = PACK_BYTES / sizeof(W), WAVES = MATMUL_BLOCK / OPS_WAVE;
     constexpr u32 OUTPUTS = outputs_of<PAIRED, COLUMNS>();
     OPS_NO_UNROLL
-    for (u64 g = u64(block_x()) * WAVES + wave_id();; g += u64(grid_x()) * WAVES) {
+    for (u64 g = u64(block_x()) * WAVES + same_in_wave(wave_id());; g += u64(grid_x()) * WAVES) {
         const MatmulArgs& now = reread(args);
         u64 groups_n = (now.n + OUTPUTS - 1) / OUTPUTS, groups_m = (now.m + ROWS - 1) / ROWS;
         if (g >= groups_n * groups_m * now.batches.count) break;

@@ -61,9 +61,7 @@ pub(crate) fn declare(table: &mut Table) {
     for types in COMMON {
         matmul.part("rows");
         matmul.add_variant("matmul", "rows1", &types, "matvec", &["1"], 0);
-        matmul.max_vgprs(rows4_vgprs(types), None);
         matmul.add_variant("matmul", "rows4", &types, "matvec", &["4"], 0);
-        matmul.max_vgprs(None, None);
         if types[0] != ElementType::F64 {
             let swiglu = matmul.part("swiglu");
             swiglu.add_variant("linear_swiglu", "rows1", &types, "swiglu_rows", &["1"], 0);
@@ -73,16 +71,6 @@ pub(crate) fn declare(table: &mut Table) {
             let lds = tile_lds(128, types);
             matmul.part("tile").add_variant("matmul", "tile128", &types, "matmul_tile", &["2"], lds);
         }
-    }
-}
-
-/// The vector registers of `rows4` with waves of 32. On RDNA it fits these registers without spills; newer compilers than clang 19 use
-/// more. It does not fit them with waves of 64.
-fn rows4_vgprs(types: [ElementType; 2]) -> Option<u32> {
-    match types {
-        [ElementType::F16, ElementType::F16] | [ElementType::F32, ElementType::F32] => Some(80),
-        [ElementType::F32, ElementType::F16 | ElementType::Bf16] => Some(96),
-        _ => None,
     }
 }
 
