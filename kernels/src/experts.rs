@@ -92,7 +92,7 @@ pub(crate) fn declare(table: &mut Table) {
     let mut dot = table.of::<ExpertsArgs>(Family::ExpertsDot, BLOCK);
     dot.add_variant(OP, "split", &[], "expert_split", &[], 0);
     for format in BlockFormat::ALL.into_iter().filter(|format| format.kernels() != Kernels::Plain) {
-        let lds = 4 * DOT_COLUMNS as u32 * BLOCK / 32;
+        let lds = qlinear::dot_lds(DOT_COLUMNS);
         dot.add_variant(OP, "dot1", &[ElementType::Block(format)], "expert_dot", &[], lds);
     }
     declare_mma(table);
@@ -267,15 +267,12 @@ fn by_bytes(
         return Ok(None);
     }
     let slots = if args.x_stride[1] == 0 { tokens } else { args.rows };
-    let steps = args.d / qlinear::STEP;
-    let Some(workspace) = slots.checked_mul(qlinear::split_row_bytes(args.d)) else { return Ok(None) };
-    if workspace > u64::from(u32::MAX) {
+    let kernel = need(OP, "split", &[])?;
+    let Some((split, workspace)) = qlinear::split_rows(kernel, slots, args.d, device)? else {
         return Ok(None);
-    }
-    let split = need(OP, "split", &[])?;
-    let split = Launch::over(split, slots * steps, qlinear::SPLIT_STEPS, device.row_blocks());
+    };
     let groups = args.rows.saturating_mul(args.outputs.div_ceil(DOT_COLUMNS));
-    let lanes = qlinear::dot_lanes(groups, steps, device);
+    let lanes = qlinear::dot_lanes(groups, args.d / qlinear::STEP, device);
     let blocks_of_row = args.outputs.div_ceil(u64::from(BLOCK) / lanes * DOT_COLUMNS);
     let blocks = args.rows.checked_mul(blocks_of_row).filter(|n| *n < 1 << 62).ok_or(Refused::Size)?;
     let main = Launch::over(instance, blocks, 1, device.row_blocks());

@@ -81,14 +81,14 @@ const DOT_COLUMNS: u64 = 4;
 /// Threads per compute unit that hide the latency of memory in these variants; registers have room for about as many.
 const DOT_THREADS: u64 = 1024;
 /// Steps of x that a block of a kernel rounds at a time.
-pub(crate) const SPLIT_STEPS: u64 = BLOCK as u64 / 8;
+const SPLIT_STEPS: u64 = BLOCK as u64 / 8;
 
 /// LDS of a product of one row: for each thread the bytes of a step and their scale, and the sums of 16 tiles of 4 columns.
 const ROW_LDS: u32 = 4 * (BLOCK * (8 + 1) + 16 * 4 * BLOCK / 32);
 
-/// LDS of a product of several rows: the sums of each wave.
-const fn dot_lds(rows: u64) -> u32 {
-    4 * rows as u32 * DOT_COLUMNS as u32 * BLOCK / 32
+/// LDS of a product whose waves share their sums, so many each.
+pub(crate) const fn dot_lds(sums: u64) -> u32 {
+    4 * sums as u32 * BLOCK / 32
 }
 
 /// The fewest columns that a product of one row computes together; some formats have four. Blocks without columns leave at once.
@@ -102,7 +102,7 @@ fn declare_dot(table: &mut Table) {
     for format in BlockFormat::ALL {
         let types = [ElementType::Block(format)];
         for (variant, rows) in dots(format) {
-            let (together, lds) = (rows.to_string(), dot_lds(rows));
+            let (together, lds) = (rows.to_string(), dot_lds(rows * DOT_COLUMNS));
             let parameters: &[&str] = &[&together];
             if rows == 1 {
                 qlinear.part("row").add_variant("qlinear", variant, &types, "qlinear_row", &[], ROW_LDS);
@@ -257,7 +257,7 @@ fn times(a: u64, b: u64) -> Result<u64, Refused> {
 }
 
 /// Bytes of a row that is split into blocks of bytes: their heads and values, with the blocks rounded up to groups of 32.
-pub(crate) fn split_row_bytes(k: u64) -> u64 {
+fn split_row_bytes(k: u64) -> u64 {
     (k / STEP).next_multiple_of(32) * (8 + STEP)
 }
 
@@ -298,16 +298,29 @@ fn dot_rows(
     device: &Device,
 ) -> Result<Option<Plan>, Refused> {
     args.plane_rows = args.rows.next_multiple_of(shared.0);
-    let workspace = times(args.plane_rows, split_row_bytes(args.k))?;
-    if workspace > u64::from(u32::MAX) {
-        return Ok(None); // the kernels count its bytes in 32 bits
-    }
-    let steps = times(args.plane_rows, args.k / STEP)?;
-    let split = Launch::over(need("qlinear", "split", &[t])?, steps, SPLIT_STEPS, device.row_blocks());
+    let kernel = need("qlinear", "split", &[t])?;
+    let Some((split, workspace)) = split_rows(kernel, args.plane_rows, args.k, device)? else {
+        return Ok(None);
+    };
     args.lanes = dot_lanes(args.n.div_ceil(shared.1), args.k / STEP, device);
     let per_block = u64::from(BLOCK) / args.lanes * shared.1;
     let main = Launch::over(instance, args.n, per_block, device.row_blocks());
     Ok(Some(Plan { split: Some(split), main, workspace, args }))
+}
+
+/// The launch that rounds `rows` rows of k values to bytes, and the memory for them; `None` if that is too much.
+pub(crate) fn split_rows(
+    kernel: &'static Instance,
+    rows: u64,
+    k: u64,
+    device: &Device,
+) -> Result<Option<(Launch, u64)>, Refused> {
+    let workspace = times(rows, split_row_bytes(k))?;
+    if workspace > u64::from(u32::MAX) {
+        return Ok(None); // the kernels count its bytes in 32 bits
+    }
+    let split = Launch::over(kernel, times(rows, k / STEP)?, SPLIT_STEPS, device.row_blocks());
+    Ok(Some((split, workspace)))
 }
 
 /// How many lanes each of these groups has, which compute a few columns together: those of a wave if so many groups fill the device, else

@@ -70,6 +70,10 @@ fn column(gfx: &str, label: &str) -> String {
     format!("{gfx} {label}")
 }
 
+fn target_of(column: &str) -> &str {
+    column.split(' ').next().unwrap_or_default()
+}
+
 fn compilers(folder: &Path) -> Result<Vec<Compiler>, String> {
     let mut out = Vec::new();
     for folder in entries(folder)?.into_iter().filter(|path| path.is_dir()) {
@@ -138,7 +142,7 @@ fn measure(objects: &[Objects], tools: &Tools) -> Result<Measured, String> {
 fn faults(measured: &Measured, families: &[Family], columns: &[&str]) -> Vec<String> {
     let mut out = Vec::new();
     for column in columns {
-        let gfx = column.split(' ').next().unwrap_or_default();
+        let gfx = target_of(column);
         for k in instances().iter().filter(|k| families.contains(&k.family) && k.runs_on(gfx)) {
             match measured.get(&k.symbol).and_then(|m| m.get(*column)) {
                 None => out.push(format!("{} for {column}: not in a code object", k.symbol)),
@@ -222,8 +226,7 @@ fn cell(f: &Figures, fewest: u32) -> String {
 
 /// The instructions of a kernel's shortest code for a column's target.
 fn fewest_instructions(by_column: &BTreeMap<String, Figures>, column: &str) -> u32 {
-    let target = |column: &str| column.split(' ').next().unwrap_or_default().to_owned();
-    let same = by_column.iter().filter(|(other, _)| target(other) == target(column));
+    let same = by_column.iter().filter(|(other, _)| target_of(other) == target_of(column));
     same.map(|(_, f)| f.instructions).min().unwrap_or_default()
 }
 

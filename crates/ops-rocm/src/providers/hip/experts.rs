@@ -110,11 +110,12 @@ impl<T: Float> Provider<LinearExperts<T>> for HipExperts {
     fn how(&self, target: &Target, _: &LinearExperts<T>, on: &dyn Operands) -> Option<String> {
         let mut binding = Binding::new();
         let plan = plan(&binding.assumed(on, target.launch_device()).ok()?).ok()?;
-        let by_bytes = plan.main.instance.family.needs_dot4();
-        if plan.launches == 1 || by_bytes {
-            let how = if by_bytes { units(target, plan.main.instance) } else { None };
-            let how = how.map_or(String::new(), |how| format!(", {how}"));
-            return Some(format!("row by row{how}: memory is the limit with so few rows for each expert"));
+        let limit = "memory is the limit with so few rows for each expert";
+        if plan.main.instance.family.needs_dot4() {
+            return units(target, plan.main.instance).map(|units| format!("row by row, {units}: {limit}"));
+        }
+        if plan.launches == 1 {
+            return Some(format!("row by row: {limit}"));
         }
         let on_vectors =
             || no_matrix(target).unwrap_or_else(|| "matrix units do not take these types".into());
