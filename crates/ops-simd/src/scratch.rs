@@ -13,6 +13,10 @@ impl Line {
     pub(crate) const ZERO: Self = Self([0; 64]);
 }
 
+/// Numbers of which no vector crosses a cache line.
+#[repr(align(64))]
+pub(crate) struct Aligned<T>(pub(crate) T);
+
 /// Cache lines for `len` elements.
 fn lines<T>(len: usize) -> usize {
     len.saturating_mul(size_of::<T>()).div_ceil(64)

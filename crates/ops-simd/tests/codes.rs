@@ -285,7 +285,8 @@ fn codes_that_replace_tiles_give_the_same_bits() {
         for (format, codes) in [(Format::Q8_0, CodeFormat::Q8_0), (Format::Q4_0, CodeFormat::Q4_0)] {
             let chosen = CodeFormat::faster_than_tiles(isa, format);
             assert!(chosen.is_none_or(|chosen| chosen == codes), "{isa}");
-            let (m, n, k) = (79, 150, 2304);
+            // Enough rows for every kernel.
+            let (m, n, k) = (133, 150, 2304);
             let (raw, x) = (weights(codes, n * k / 32), many_rows(m, k));
             let of = |f: &dyn Fn(&Activations, MatMut<'_, f32>)| {
                 let mut y = vec![f32::NAN; m * n];
@@ -309,9 +310,11 @@ fn codes_that_replace_tiles_give_the_same_bits() {
             }
             if chosen.is_some() {
                 let from_codes = of(&|x, y| multiply_codes(isa, codes, &raw, x, y).unwrap());
+                assert!(from_codes == all, "{isa} {format:?}");
+            }
+            if CodeFormat::same_as_in_place(isa) {
                 let in_place = of(&|x, y| multiply_rows_by_row(isa, format, &raw, x, y).unwrap());
-                assert_eq!(from_codes, all, "{isa} {format:?}");
-                assert_eq!(in_place, all, "{isa} {format:?}");
+                assert!(in_place == all, "{isa} {format:?}");
             }
         }
     });

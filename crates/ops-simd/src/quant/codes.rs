@@ -62,8 +62,8 @@ pub enum CodeFormat {
 /// How sums of codes become sums of weights.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// An offset of 128, which the integers take off, or signed bytes.
-    Signed,
+    /// All codes have this offset, which the integers take off, or they are signed bytes.
+    Offset(u8),
     /// A minimum for each step.
     Minimum,
     /// The same for each half of a step.
@@ -121,10 +121,25 @@ impl CodeFormat {
         match isa.level() {
             #[cfg(target_arch = "x86_64")]
             Level::Avx512Vnni => Some(Self::of(format)),
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx2 | Level::Avx512 if !isa.avx_vnni() => Some(Self::of(format)),
             // Tiles become codes as well.
             #[cfg(target_arch = "aarch64")]
             Level::Neon | Level::NeonDotProd | Level::NeonI8mm => Some(Self::of(format)),
             _ => None,
+        }
+    }
+
+    /// Whether these codes give the bits of rows that are multiplied in place one at a time.
+    pub fn same_as_in_place(isa: Isa) -> bool {
+        #[cfg(target_arch = "x86_64")]
+        return isa.level() == Level::Avx512Vnni;
+        #[cfg(target_arch = "aarch64")]
+        return isa.level() != Level::Portable;
+        #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+        {
+            let _ = isa;
+            false
         }
     }
 
@@ -136,13 +151,22 @@ impl CodeFormat {
         }
     }
 
-    /// How the sums become sums of weights, where codes with an offset have one of 128 or not ([`words::Target::signed`]).
+    /// How the sums become sums of weights, where codes with an offset have one of 128 or their own ([`words::Target::signed`]).
     fn kind(self, signed: bool) -> Kind {
         match self {
-            Self::Q4_0 | Self::Q5_0 | Self::Mxfp4 if signed => Kind::Signed,
-            Self::Q8_0 | Self::Q8_1 | Self::Q8K | Self::Q6K | Self::Iq4Nl | Self::Iq4Xs => Kind::Signed,
             Self::Q2K => Kind::TwoMinima,
-            _ => Kind::Minimum,
+            Self::Q4_1 | Self::Q5_1 | Self::Q3K | Self::Q4K | Self::Q5K => Kind::Minimum,
+            _ => Kind::Offset(if signed { 128 } else { self.offset() }),
+        }
+    }
+
+    /// The offset of the codes of a format without minima. Bytes get one of 128.
+    const fn offset(self) -> u8 {
+        match self {
+            Self::Q4_0 => 8,
+            Self::Q5_0 => 16,
+            Self::Mxfp4 => 12,
+            _ => 128,
         }
     }
 
@@ -222,8 +246,12 @@ pub fn multiply_codes(
     Ok(())
 }
 
-/// y = x·Wᵀ for some tiles of W, if there is a matrix unit and enough rows. Returns whether it was computed. The dimensions must
-/// match.
+/// Rows of activations from which AVX2 multiplies tiles of q4_0 as codes: then it takes the halves of bytes apart once for all rows.
+#[cfg(target_arch = "x86_64")]
+const TILES_AS_CODES: usize = 32;
+
+/// y = x·Wᵀ for some tiles of W, if there are enough rows for a matrix unit or AVX2 to multiply them as codes. Returns whether it was
+/// computed. The dimensions must match, and the bits are the same.
 #[cfg(target_arch = "x86_64")]
 pub(super) fn multiply_tiles(
     isa: Isa,
@@ -232,8 +260,20 @@ pub(super) fn multiply_tiles(
     x: &Activations,
     y: &mut MatMut<'_, f32>,
 ) -> bool {
-    let unit = amx::unit(isa, x.rows());
-    unit.map(|unit| multiply_tiles_on(&unit, isa, weights, tiles, x, y)).is_some()
+    if let Some(unit) = amx::unit(isa, x.rows()) {
+        multiply_tiles_on(&unit, isa, weights, tiles, x, y);
+        return true;
+    }
+    let avx2 = matches!(isa.level(), Level::Avx2 | Level::Avx512) && !isa.avx_vnni();
+    let format = weights.format();
+    if !avx2 || format != Format::Q4_0 || x.rows() < TILES_AS_CODES {
+        return false;
+    }
+    walk::multiply(isa, CodeFormat::of(format), tiles.len(), x, y, |t, blocks, steps| {
+        // SAFETY: these levels exist only after AVX2 and F16C were detected.
+        unsafe { packed::unpack_avx2(format, weights.tile(tiles.start + t), blocks, steps) }
+    });
+    true
 }
 
 /// The product on a matrix unit, where `isa` has AVX-512 VNNI.
@@ -250,7 +290,7 @@ fn multiply_tiles_on<U: amx::Unit>(
     let format = weights.format();
     walk::multiply_on(unit, isa, CodeFormat::of(format), tiles.len(), x, y, |t, blocks, steps| {
         // SAFETY: this level exists only after AVX-512 F, BW, DQ and VL were detected.
-        unsafe { packed::unpack(format, weights.tile(tiles.start + t), blocks, steps) }
+        unsafe { packed::unpack_avx512(format, weights.tile(tiles.start + t), blocks, steps) }
     });
 }
 

@@ -6,16 +6,17 @@ use super::activations::{Block, Panel};
 use super::blocks::Format;
 use super::codes::avx2::{TOGETHER, sums};
 use super::tiles::{TILE_ROWS, Tile};
+use crate::scratch::Aligned;
 
 /// Σ over blocks of scale · scale · Σ quant · quant, for sixteen rows of weights and `M` rows of activations.
 #[target_feature(enable = "avx2,fma,f16c")]
 pub(super) fn tile<const M: usize>(format: Format, tile: Tile<'_>, x: Panel<'_, M>) -> [[f32; TILE_ROWS]; M] {
-    let mut out = [[0.0; TILE_ROWS]; M];
+    let mut out = Aligned([[0.0; TILE_ROWS]; M]);
     match format {
-        Format::Q8_0 => add_blocks::<M, true>(tile, x, &mut out),
-        Format::Q4_0 => add_blocks::<M, false>(tile, x, &mut out),
+        Format::Q8_0 => add_blocks::<M, true>(tile, x, &mut out.0),
+        Format::Q4_0 => add_blocks::<M, false>(tile, x, &mut out.0),
     }
-    out
+    out.0
 }
 
 #[inline]

@@ -164,17 +164,18 @@ fn multiply_part(
     x: &Activations,
     mut y: MatMut<'_, f32>,
 ) -> core::result::Result<(), Error> {
-    // Codes give the bits of rows that are multiplied in place by themselves.
-    if let Some(codes) = CodeFormat::faster_than_tiles(Isa::best(), format)
+    let isa = Isa::best();
+    if let Some(codes) = CodeFormat::faster_than_tiles(isa, format)
         && is_many(x.rows())
+        && (CodeFormat::same_as_in_place(isa) || !threads::by_row())
     {
-        return multiply_codes(Isa::best(), codes, raw, x, y);
+        return multiply_codes(isa, codes, raw, x, y);
     }
     if threads::by_row() {
-        return multiply_rows_by_row(Isa::best(), format, raw, x, y);
+        return multiply_rows_by_row(isa, format, raw, x, y);
     }
     if !is_many(x.rows()) {
-        return multiply_rows(Isa::best(), format, raw, x, y);
+        return multiply_rows(isa, format, raw, x, y);
     }
     with_tiles(format, |tiles| {
         for raw in raw.chunks(REPACKED_ROWS * row_bytes) {

@@ -164,7 +164,7 @@ fn add<U: Unit, const T: usize>(
     at: Columns,
 ) {
     match kind {
-        Kind::Signed => add_panels::<U, T, 0>(unit, tiles, x, y, at),
+        Kind::Offset(_) => add_panels::<U, T, 0>(unit, tiles, x, y, at),
         Kind::Minimum => add_panels::<U, T, 1>(unit, tiles, x, y, at),
         Kind::TwoMinima => add_panels::<U, T, 2>(unit, tiles, x, y, at),
     }

@@ -224,7 +224,7 @@ pub(super) fn add<const M: usize, const T: usize>(
         each(y, at, &mut acc, |lanes, mask, y| *lanes = unsafe { _mm512_maskz_loadu_ps(mask, y) });
     }
     match kind {
-        Kind::Signed => add_steps::<M, T, 0>(&mut acc, tiles, x),
+        Kind::Offset(_) => add_steps::<M, T, 0>(&mut acc, tiles, x),
         Kind::Minimum => add_steps::<M, T, 1>(&mut acc, tiles, x),
         Kind::TwoMinima => add_steps::<M, T, 2>(&mut acc, tiles, x),
     }

@@ -13,19 +13,22 @@ pub(in crate::quant) const ROWS: usize = 4;
 /// A vector for each half of sixteen rows.
 pub(in crate::quant) type Halves<T> = [T; 2];
 
-/// Σ over steps of scale · scale · Σ code · quant, less the minima, for sixteen rows of weights and `M` rows of activations.
+/// Adds to `out` Σ over steps of scale · scale · Σ code · quant, less the minima, for sixteen rows of weights and `M` rows of
+/// activations.
 #[target_feature(enable = "avx2,fma,f16c,avxvnni")]
-pub(super) fn dot<const M: usize>(kind: Kind, steps: &[Step], x: Panel<'_, M>) -> [Lanes; M] {
-    let mut out = [[0.0; 16]; M];
+pub(super) fn dot<const M: usize>(kind: Kind, steps: &[Step], x: Panel<'_, M>, out: &mut [Lanes; M]) {
     for (part, out) in out.chunks_mut(ROWS).enumerate() {
+        let mut sums = [[_mm256_setzero_ps(); 2]; ROWS];
+        for (sums, out) in sums.iter_mut().zip(&*out) {
+            *sums = lanes(out);
+        }
         let sums = match kind {
-            Kind::Signed => some_rows::<M, 0>(steps, x, part * ROWS),
-            Kind::Minimum => some_rows::<M, 1>(steps, x, part * ROWS),
-            Kind::TwoMinima => some_rows::<M, 2>(steps, x, part * ROWS),
+            Kind::Offset(offset) => some_rows::<M, 0>(steps, x, part * ROWS, offset.into(), sums),
+            Kind::Minimum => some_rows::<M, 1>(steps, x, part * ROWS, 0, sums),
+            Kind::TwoMinima => some_rows::<M, 2>(steps, x, part * ROWS, 0, sums),
         };
         store(out, sums);
     }
-    out
 }
 
 /// Stores the sums of as many rows of activations as there are.
@@ -40,22 +43,23 @@ pub(in crate::quant) fn store(out: &mut [Lanes], sums: [Halves<__m256>; ROWS]) {
     }
 }
 
-/// Up to [`ROWS`] rows of activations from row `first` of a panel on. With no minima, codes have an offset of 128.
+/// Adds the products of up to [`ROWS`] rows of activations, from row `first` of a panel on. Codes have this offset.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c,avxvnni")]
 fn some_rows<const M: usize, const MINIMA: usize>(
     steps: &[Step],
     x: Panel<'_, M>,
     first: usize,
+    offset: i32,
+    mut acc: [Halves<__m256>; ROWS],
 ) -> [Halves<__m256>; ROWS] {
-    let mut acc = [[_mm256_setzero_ps(); 2]; ROWS];
     // The compiler knows how many rows there are, and omits the others.
     let rows = M.min(ROWS);
     for (step, x) in steps.iter().zip(x.blocks()) {
         let mut sums = [[_mm256_setzero_si256(); 2]; ROWS];
         if MINIMA == 0 {
-            for (sums, offsets) in sums.iter_mut().zip(&x.offsets[first..]).take(rows) {
-                *sums = [_mm256_set1_epi32(offsets.wide); 2];
+            for (sums, x) in sums.iter_mut().zip(&x.sums[first..]).take(rows) {
+                *sums = [_mm256_set1_epi32(-offset * x); 2];
             }
         }
         for (g, codes) in step.codes.iter().enumerate() {
@@ -126,8 +130,12 @@ mod tests {
         let x: Vec<f32> = (0..M * 9 * 32).map(|i| ((i * i) % 101) as f32 - 49.0).collect();
         let x = Activations::new(Isa::best(), &x, 9 * 32).unwrap();
         let x = x.panel::<M>(0);
+        let (mut old, mut new) = ([[1.0; 16]; M], [[1.0; 16]; M]);
         // SAFETY: the caller detected the features.
-        let (old, new) = unsafe { (avx2::dot(format, &steps, x), dot(format.kind(false), &steps, x)) };
+        unsafe {
+            avx2::dot(format, &steps, x, &mut old);
+            dot(format.kind(false), &steps, x, &mut new);
+        }
         assert_eq!(
             old.map(|row| row.map(f32::to_bits)),
             new.map(|row| row.map(f32::to_bits)),

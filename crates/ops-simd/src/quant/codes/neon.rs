@@ -228,7 +228,7 @@ fn add_step<P: Products, const N: usize>(
         }
     }
     match kind {
-        Kind::Signed => {}
+        Kind::Offset(_) => {}
         Kind::Minimum => take_off::<P, N>(&step.minima[0], x.offsets.map(|x| x.minus), totals),
         Kind::TwoMinima => {
             take_off::<P, N>(&step.minima[0], x.offsets.map(|x| x.halves[0]), totals);

@@ -111,13 +111,13 @@ pub(super) fn unpack(format: CodeFormat, rows: &[u8], at: (usize, usize), steps:
     unpack_on(Plain, format, rows, at, steps);
 }
 
-/// Σ over steps of scale · scale · Σ code · quant, less the minima, for sixteen rows of weights and `M` rows of activations.
+/// Adds to `out` Σ over steps of scale · scale · Σ code · quant, less the minima, for sixteen rows of weights and `M` rows of activations.
 #[inline(never)]
-pub(super) fn dot<const M: usize>(kind: Kind, steps: &[Step], x: Panel<'_, M>) -> [Lanes; M] {
-    let mut out = [[0.0; 16]; M];
+pub(super) fn dot<const M: usize>(kind: Kind, steps: &[Step], x: Panel<'_, M>, out: &mut [Lanes; M]) {
+    let offset = if let Kind::Offset(offset) = kind { i32::from(offset) } else { 0 };
     for (step, x) in steps.iter().zip(x.blocks()) {
         for (i, out) in out.iter_mut().enumerate() {
-            let mut sums = [if kind == Kind::Signed { -128 * x.sums[i] } else { 0 }; 16];
+            let mut sums = [-offset * x.sums[i]; 16];
             for (codes, quants) in step.codes.iter().zip(x.quants[i]) {
                 for (sum, codes) in sums.iter_mut().zip(codes.0) {
                     let pairs = codes.to_le_bytes().into_iter().zip(quants.to_ne_bytes());
@@ -127,7 +127,7 @@ pub(super) fn dot<const M: usize>(kind: Kind, steps: &[Step], x: Panel<'_, M>) -
             for (r, out) in out.iter_mut().enumerate() {
                 *out += sums[r] as f32 * (step.scale[r] * x.scales[i]);
                 *out += match kind {
-                    Kind::Signed => 0.0,
+                    Kind::Offset(_) => 0.0,
                     Kind::Minimum => step.minima[0][r] * x.offsets[i].minus,
                     Kind::TwoMinima => {
                         step.minima[0][r] * x.offsets[i].halves[0]
@@ -137,5 +137,4 @@ pub(super) fn dot<const M: usize>(kind: Kind, steps: &[Step], x: Panel<'_, M>) -
             }
         }
     }
-    out
 }

@@ -129,26 +129,24 @@ impl<T: Target> Block<'_, T> {
     #[inline(always)]
     fn q4_0(self, step: &mut Step) {
         self.four_bits(2, None, step);
-        self.symmetric(8, step);
+        self.symmetric(CodeFormat::Q4_0, step);
     }
 
     /// A scale in the first half word, and an offset of the codes.
     #[inline(always)]
-    fn symmetric(self, offset: u8, step: &mut Step) {
-        self.offset(offset, self.t.halves(self.head()), step);
+    fn symmetric(self, format: CodeFormat, step: &mut Step) {
+        self.offset(format, self.t.halves(self.head()), step);
     }
 
-    /// A scale, and an offset of the codes, which becomes a minimum or 128.
+    /// A scale, and an offset of the codes, which may become 128.
     #[inline(always)]
-    fn offset(self, offset: u8, scale: T::V, step: &mut Step) {
+    fn offset(self, format: CodeFormat, scale: T::V, step: &mut Step) {
         step.scale = scale.lanes();
         if self.t.signed() {
-            let more = T::V::splat(u32::from_ne_bytes([128 - offset; 4]));
+            let more = T::V::splat(u32::from_ne_bytes([128 - format.offset(); 4]));
             for codes in &mut step.codes {
                 *codes = T::V::load(*codes).plus(more).xor(self.flip()).store();
             }
-        } else {
-            step.minima[0] = scale.scaled(f32::from(offset)).lanes();
         }
     }
 
@@ -180,7 +178,7 @@ impl<T: Target> Block<'_, T> {
     #[inline(always)]
     fn q5_0(self, step: &mut Step) {
         self.five_bits(2, step);
-        self.symmetric(16, step);
+        self.symmetric(CodeFormat::Q5_0, step);
     }
 
     #[inline(always)]
@@ -215,7 +213,7 @@ impl<T: Target> Block<'_, T> {
         for bits in &mut bits.0 {
             *bits = if *bits < 2 { 0x0020_0000 << *bits } else { (*bits - 1) << 23 };
         }
-        self.offset(12, T::V::load(bits), step);
+        self.offset(CodeFormat::Mxfp4, T::V::load(bits), step);
     }
 
     /// Scales and minima of eight steps from twelve bytes of six-bit numbers, in units that are f16.

@@ -15,7 +15,7 @@ use crate::gemm::MatMut;
 use crate::isa::Isa;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use crate::isa::Level;
-use crate::scratch::Scratch;
+use crate::scratch::{Aligned, Scratch};
 
 /// Columns that are unpacked at a time.
 const COLUMNS: usize = 2048;
@@ -74,7 +74,7 @@ pub(super) fn multiply_on<U: amx::Unit>(
         multiply_columns(isa, format, tiles, x, x.rows() / amx::ROWS * amx::ROWS, first, y, j);
         // SAFETY: this level exists only after AVX-512 F, BW, DQ, VL and VNNI were detected.
         unsafe {
-            if kind == Kind::Signed {
+            if matches!(kind, Kind::Offset(_)) {
                 tiles.iter_mut().for_each(|steps| amx::sign(steps));
             }
             amx::multiply_columns((unit, &mut ring), kind, tiles, x, first, y, j);
@@ -178,26 +178,50 @@ fn add<const M: usize>(
         return;
     }
     for (t, steps) in tiles.iter().enumerate() {
-        for (r, sums) in dot(isa, format, steps, x).iter().enumerate() {
-            let y = y.row_mut(i + r)[j + t * TILE_ROWS..].iter_mut().zip(sums);
-            if fresh { y.for_each(|(y, sum)| *y = *sum) } else { y.for_each(|(y, sum)| *y += sum) }
+        let mut sums = Aligned([[0.0; TILE_ROWS]; M]);
+        let j = j + t * TILE_ROWS;
+        if !fresh {
+            each(y, (i, j), &mut sums.0, |y, sums| sums.copy_from_slice(y));
         }
+        add_dot(isa, format, steps, x, &mut sums.0);
+        each(y, (i, j), &mut sums.0, |y, sums| y.copy_from_slice(sums));
     }
 }
 
-fn dot<const M: usize>(isa: Isa, format: CodeFormat, steps: &[Step], x: Panel<'_, M>) -> [Lanes; M] {
+/// Calls `f` with the numbers of each row that y has from this row and column on, and with their sums.
+fn each<const M: usize>(
+    y: &mut MatMut<'_, f32>,
+    (i, j): (usize, usize),
+    sums: &mut [Lanes; M],
+    f: impl Fn(&mut [f32], &mut [f32]),
+) {
+    for (r, sums) in sums.iter_mut().enumerate() {
+        let y = &mut y.row_mut(i + r)[j..];
+        let count = y.len().min(TILE_ROWS);
+        f(&mut y[..count], &mut sums[..count]);
+    }
+}
+
+/// Adds the products with a tile's columns.
+fn add_dot<const M: usize>(
+    isa: Isa,
+    format: CodeFormat,
+    steps: &[Step],
+    x: Panel<'_, M>,
+    out: &mut [Lanes; M],
+) {
     match isa.level() {
         // SAFETY: AVX-VNNI was detected, and this level exists only after AVX2, FMA and F16C were.
         #[cfg(target_arch = "x86_64")]
-        _ if isa.avx_vnni() => unsafe { avx_vnni::dot(format.kind(false), steps, x) },
+        _ if isa.avx_vnni() => unsafe { avx_vnni::dot(format.kind(false), steps, x, out) },
         // SAFETY: these levels exist only after AVX2, FMA and F16C were detected.
         #[cfg(target_arch = "x86_64")]
         Level::Avx2 | Level::Avx512 | Level::Avx512Vnni => unsafe {
             match format.group_bits() {
-                Some(bits) => avx2::dot_groups(bits, steps, x),
-                None => avx2::dot(format, steps, x),
+                Some(bits) => avx2::dot_groups(bits, steps, x, out),
+                None => avx2::dot(format, steps, x, out),
             }
         },
-        _ => plain::dot(format.kind(false), steps, x),
+        _ => plain::dot(format.kind(false), steps, x, out),
     }
 }

@@ -68,8 +68,7 @@ pub(super) trait Target: Copy {
     fn prefetch(self, at: *const u8) {
         let _ = at;
     }
-    /// Whether codes with an offset shall have one of 128, which integers take off. Otherwise it becomes a minimum: bytes that stay
-    /// below 128 are multiplied faster.
+    /// Whether codes with an offset shall have one of 128. Otherwise they keep their own: smaller codes are multiplied faster.
     #[inline(always)]
     fn signed(self) -> bool {
         false
