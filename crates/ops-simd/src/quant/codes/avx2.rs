@@ -331,7 +331,8 @@ fn add_rows<const M: usize, const R: usize, const BITS: usize, const GROUPS: boo
         let (before, of_x) = (both(&out[r]), _mm256_set1_ps(x.scales[from + r]));
         for half in 0..2 {
             let sum = if taken == offset { sums[r][half] } else { _mm256_add_epi32(more, sums[r][half]) };
-            acc[half] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum), _mm256_mul_ps(scale[half], of_x), before[half]);
+            acc[half] =
+                _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum), _mm256_mul_ps(scale[half], of_x), before[half]);
         }
     }
     let mut take_off = |minima: &Lanes, of_x: fn(&Offsets) -> f32| {
