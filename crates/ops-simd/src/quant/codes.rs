@@ -22,7 +22,9 @@ use words::{Lanes, Words};
 #[cfg(target_arch = "x86_64")]
 mod amx;
 #[cfg(target_arch = "x86_64")]
-pub(super) mod avx2;
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+pub(super) mod avx2_dot;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 #[cfg(target_arch = "x86_64")]

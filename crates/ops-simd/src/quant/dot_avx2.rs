@@ -4,7 +4,7 @@ use core::arch::x86_64::*;
 
 use super::activations::{Block, Panel};
 use super::blocks::Format;
-use super::codes::avx2::{TOGETHER, sums};
+use super::codes::avx2_dot::{TOGETHER, sums};
 use super::tiles::{TILE_ROWS, Tile};
 use crate::scratch::Aligned;
 

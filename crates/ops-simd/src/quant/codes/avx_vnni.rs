@@ -103,7 +103,7 @@ fn lanes(lanes: &Lanes) -> Halves<__m256> {
 #[cfg(test)]
 mod tests {
     use super::super::super::activations::Activations;
-    use super::super::{CodeFormat, avx2};
+    use super::super::{CodeFormat, avx2_dot};
     use super::*;
     use crate::isa::{Isa, Level};
 
@@ -133,7 +133,7 @@ mod tests {
         let (mut old, mut new) = ([[1.0; 16]; M], [[1.0; 16]; M]);
         // SAFETY: the caller detected the features.
         unsafe {
-            avx2::dot(format, &steps, x, &mut old);
+            avx2_dot::dot(format, &steps, x, &mut old);
             dot(format.kind(false), &steps, x, &mut new);
         }
         assert_eq!(

@@ -10,7 +10,7 @@ use super::neon;
 use super::words::Lanes;
 use super::{CodeFormat, PAIR, Step, plain};
 #[cfg(target_arch = "x86_64")]
-use super::{Kind, amx, avx_vnni, avx2, avx512};
+use super::{Kind, amx, avx_vnni, avx2_dot, avx512};
 use crate::gemm::MatMut;
 use crate::isa::Isa;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
@@ -218,8 +218,8 @@ fn add_dot<const M: usize>(
         #[cfg(target_arch = "x86_64")]
         Level::Avx2 | Level::Avx512 | Level::Avx512Vnni => unsafe {
             match format.group_bits() {
-                Some(bits) => avx2::dot_groups(bits, steps, x, out),
-                None => avx2::dot(format, steps, x, out),
+                Some(bits) => avx2_dot::dot_groups(bits, steps, x, out),
+                None => avx2_dot::dot(format, steps, x, out),
             }
         },
         _ => plain::dot(format.kind(false), steps, x, out),
