@@ -49,7 +49,7 @@ fn value(format: LookupFormat, block: &[u8], i: usize) -> f64 {
 fn products_match_the_exact_loops() {
     each_isa(|isa| {
         for (format, len, bytes) in FORMATS {
-            for (n, blocks) in [(1, 1), (5, 2), (17, 3)] {
+            for (n, blocks) in [(1, 1), (5, 2), (17, 3), (3, 8), (2, 11)] {
                 let (raw, k) = (weights(format, n * blocks, bytes), blocks * len);
                 let of_block = |block: &[u8]| (0..len).map(|i| value(format, block, i)).collect::<Vec<_>>();
                 let values: Vec<f64> = raw.chunks(bytes).flat_map(of_block).collect();
