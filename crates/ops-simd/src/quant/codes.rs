@@ -114,7 +114,7 @@ impl CodeFormat {
 
     /// Whether codes are rounded, to a 127th of the largest weight of 32. The NMSE of normal values is about 3e-5.
     pub fn rounds(self, isa: Isa) -> bool {
-        self == Self::Q6K && !multiplies_groups(isa)
+        self == Self::Q6K && !adds_pairs(isa)
     }
 
     /// The codes as which the blocks of this format are multiplied faster than they are packed into tiles and multiplied, if there are
@@ -124,7 +124,7 @@ impl CodeFormat {
             #[cfg(target_arch = "x86_64")]
             Level::Avx512Vnni => Some(Self::of(format)),
             #[cfg(target_arch = "x86_64")]
-            Level::Avx2 | Level::Avx512 if !isa.avx_vnni() => Some(Self::of(format)),
+            Level::Avx2 | Level::Avx512 if adds_pairs(isa) => Some(Self::of(format)),
             // Tiles become codes as well.
             #[cfg(target_arch = "aarch64")]
             Level::Neon | Level::NeonDotProd | Level::NeonI8mm => Some(Self::of(format)),
@@ -194,8 +194,9 @@ impl CodeFormat {
     }
 }
 
-/// Whether groups of sixteen codes are multiplied by their integer scale, as pairs of 16 bits, instead of becoming bytes first.
-fn multiplies_groups(isa: Isa) -> bool {
+/// Whether AVX2 multiplies bytes and adds pairs of products in 16 bits. Then groups of sixteen codes are multiplied by their integer
+/// scale, as such pairs, instead of becoming bytes first.
+fn adds_pairs(isa: Isa) -> bool {
     #[cfg(target_arch = "x86_64")]
     return matches!(isa.level(), Level::Avx2 | Level::Avx512) && !isa.avx_vnni();
     #[cfg(not(target_arch = "x86_64"))]
@@ -266,9 +267,8 @@ pub(super) fn multiply_tiles(
         multiply_tiles_on(&unit, isa, weights, tiles, x, y);
         return true;
     }
-    let avx2 = matches!(isa.level(), Level::Avx2 | Level::Avx512) && !isa.avx_vnni();
     let format = weights.format();
-    if !avx2 || format != Format::Q4_0 || x.rows() < TILES_AS_CODES {
+    if !adds_pairs(isa) || format != Format::Q4_0 || x.rows() < TILES_AS_CODES {
         return false;
     }
     walk::multiply(isa, CodeFormat::of(format), tiles.len(), x, y, |t, blocks, steps| {
@@ -350,7 +350,7 @@ fn unpack_columns(isa: Isa, format: CodeFormat, rows: &[u8], at: (usize, usize),
         },
         // SAFETY: this level exists only after AVX2, FMA and F16C were detected.
         #[cfg(target_arch = "x86_64")]
-        Level::Avx2 => unsafe { avx2::unpack(format, rows, at, steps, multiplies_groups(isa)) },
+        Level::Avx2 => unsafe { avx2::unpack(format, rows, at, steps, adds_pairs(isa)) },
         #[cfg(target_arch = "aarch64")]
         level @ (Level::Neon | Level::NeonDotProd | Level::NeonI8mm) => {
             neon_unpack::unpack(level, format, rows, at, steps);

@@ -4,7 +4,7 @@ use core::arch::x86_64::*;
 
 use super::activations::{Block, Panel};
 use super::blocks::Format;
-use super::codes::avx2_dot::{TOGETHER, sums};
+use super::codes::avx2_dot::{TOGETHER, scaled, store, sums};
 use super::tiles::{TILE_ROWS, Tile};
 use crate::scratch::Aligned;
 
@@ -64,22 +64,10 @@ fn add_rows<const M: usize, const R: usize, const WIDE: bool>(
     } else {
         sums::<R, 4>(|g, half| halves(line(quants, g % 4, half), g / 4), rows)
     };
-    for (r, out) in out.iter_mut().enumerate() {
-        // The codes of q4_0 have an offset. That of q8_0 was taken off its codes.
-        let offset = if WIDE { 0 } else { -Format::Q4_0.offset() * x.sums[from + r] };
-        let x_scale = _mm256_set1_ps(x.scales[from + r]);
-        for (half, out) in out.as_chunks_mut::<8>().0.iter_mut().enumerate() {
-            let sum = _mm256_cvtepi32_ps(_mm256_add_epi32(_mm256_set1_epi32(offset), sums[r][half]));
-            // SAFETY: eight f32 are read and written.
-            unsafe {
-                let acc = _mm256_loadu_ps(out.as_ptr());
-                _mm256_storeu_ps(
-                    out.as_mut_ptr(),
-                    _mm256_fmadd_ps(sum, _mm256_mul_ps(scales[half], x_scale), acc),
-                );
-            }
-        }
-    }
+    // The codes of q4_0 have an offset. That of q8_0 was taken off its codes.
+    let offset = if WIDE { 0 } else { Format::Q4_0.offset() };
+    let acc = scaled(sums, offset, scales, x, from, out);
+    store(out, acc);
 }
 
 /// Eight rows of one line of the tile.

@@ -4,7 +4,8 @@ use core::arch::x86_64::*;
 
 use super::activations::Panel;
 use super::blocks::Format;
-use super::codes::avx_vnni::{Halves, ROWS, store};
+use super::codes::avx_vnni::ROWS;
+use super::codes::avx2_dot::{Halves, store};
 use super::tiles::{TILE_ROWS, Tile};
 
 /// Σ over blocks of scale · scale · Σ quant · quant, for sixteen rows of weights and `M` rows of activations.

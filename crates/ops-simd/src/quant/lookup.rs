@@ -84,19 +84,19 @@ impl LookupFormat {
     /// The steps of a row; `half` converts f16.
     #[inline(always)]
     pub(super) fn each_step(self, row: &[u8], half: impl Fn(u16) -> f32, mut f: impl FnMut(Step<'_>)) {
-        for block in row.chunks_exact(self.block().1) {
-            let factor = self.factor(block, &half);
-            block.last_chunk().into_iter().for_each(|codes| f((factor, codes)));
-        }
-    }
-
-    /// The factor of a block's levels; `half` converts f16.
-    #[inline(always)]
-    pub(super) fn factor(self, block: &[u8], half: impl Fn(u16) -> f32) -> f32 {
-        match (self, block) {
-            (LookupFormat::Iq4Nl, [a, b, ..]) => half(u16::from_le_bytes([*a, *b])),
-            (LookupFormat::Mxfp4, [exponent, ..]) => half_power(*exponent),
-            _ => 0.0,
+        match self {
+            LookupFormat::Iq4Nl => {
+                for block in row.as_chunks::<18>().0 {
+                    let (scale, codes) = (half(u16::from_le_bytes([block[0], block[1]])), block.last_chunk());
+                    codes.into_iter().for_each(|codes| f((scale, codes)));
+                }
+            }
+            LookupFormat::Mxfp4 => {
+                for block in row.as_chunks::<17>().0 {
+                    let (scale, codes) = (half_power(block[0]), block.last_chunk());
+                    codes.into_iter().for_each(|codes| f((scale, codes)));
+                }
+            }
         }
     }
 }

@@ -28,6 +28,9 @@ pub(super) fn dot_groups<const M: usize>(bits: usize, steps: &[Step], x: Panel<'
     }
 }
 
+/// A vector for each half of sixteen rows.
+pub(in crate::quant) type Halves<T> = [T; 2];
+
 /// Rows of activations that meet each register of codes while it is loaded.
 pub(in super::super) const TOGETHER: usize = 4;
 
@@ -80,20 +83,9 @@ fn add_rows<const M: usize, const R: usize, const BITS: usize, const GROUPS: boo
     // `sums` takes 128 off codes of eight bits.
     let taken = if BITS == 8 { 128 } else { 0 };
     let offset = if let Kind::Offset(offset) = kind { i32::from(offset) } else { 0 };
-    let both = |lanes: &Lanes| [floats_of(lanes, 0), floats_of(lanes, 1)];
-    let scale = both(&step.scale);
-    let mut acc = [[_mm256_setzero_ps(); 2]; R];
-    for (r, acc) in acc.iter_mut().enumerate() {
-        let more = _mm256_set1_epi32((taken - offset) * x.sums[from + r]);
-        let (before, of_x) = (both(&out[r]), _mm256_set1_ps(x.scales[from + r]));
-        for half in 0..2 {
-            let sum = if taken == offset { sums[r][half] } else { _mm256_add_epi32(more, sums[r][half]) };
-            acc[half] =
-                _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum), _mm256_mul_ps(scale[half], of_x), before[half]);
-        }
-    }
+    let mut acc = scaled(sums, offset - taken, lanes(&step.scale), x, from, out);
     let mut take_off = |minima: &Lanes, of_x: fn(&Offsets) -> f32| {
-        let minima = both(minima);
+        let minima = lanes(minima);
         for (acc, offsets) in acc.iter_mut().zip(offsets) {
             let of_x = _mm256_set1_ps(of_x(offsets));
             *acc = [_mm256_fmadd_ps(minima[0], of_x, acc[0]), _mm256_fmadd_ps(minima[1], of_x, acc[1])];
@@ -107,10 +99,49 @@ fn add_rows<const M: usize, const R: usize, const BITS: usize, const GROUPS: boo
             take_off(&step.minima[1], |x| x.halves[1]);
         }
     }
-    for (out, acc) in out.iter_mut().zip(acc) {
-        for (out, acc) in out.as_chunks_mut::<8>().0.iter_mut().zip(acc) {
+    store(out, acc);
+}
+
+/// Adds to `out` these sums for rows of activations from row `from` on, less the offset, times the scales.
+#[inline]
+#[target_feature(enable = "avx2,fma")]
+pub(in super::super) fn scaled<const M: usize, const R: usize>(
+    sums: [Halves<__m256i>; R],
+    offset: i32,
+    scale: Halves<__m256>,
+    x: Block<'_, M>,
+    from: usize,
+    out: &[Lanes; R],
+) -> [Halves<__m256>; R] {
+    let mut acc = [[_mm256_setzero_ps(); 2]; R];
+    for (r, acc) in acc.iter_mut().enumerate() {
+        let more = _mm256_set1_epi32(-offset * x.sums[from + r]);
+        let (before, of_x) = (lanes(&out[r]), _mm256_set1_ps(x.scales[from + r]));
+        for half in 0..2 {
+            let sum = if offset == 0 { sums[r][half] } else { _mm256_add_epi32(more, sums[r][half]) };
+            acc[half] =
+                _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum), _mm256_mul_ps(scale[half], of_x), before[half]);
+        }
+    }
+    acc
+}
+
+/// Both halves of a number for each row.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) fn lanes(lanes: &Lanes) -> Halves<__m256> {
+    // SAFETY: eight of sixteen f32.
+    [0, 8].map(|at| unsafe { _mm256_loadu_ps(lanes[at..][..8].as_ptr()) })
+}
+
+/// Stores the sums of as many rows of activations as there are.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(in crate::quant) fn store<const R: usize>(out: &mut [Lanes], sums: [Halves<__m256>; R]) {
+    for (out, sums) in out.iter_mut().zip(sums) {
+        for (out, sums) in out.as_chunks_mut::<8>().0.iter_mut().zip(sums) {
             // SAFETY: eight f32.
-            unsafe { _mm256_storeu_ps(out.as_mut_ptr(), acc) };
+            unsafe { _mm256_storeu_ps(out.as_mut_ptr(), sums) };
         }
     }
 }
@@ -122,24 +153,24 @@ fn add_rows<const M: usize, const R: usize, const BITS: usize, const GROUPS: boo
 pub(in super::super) fn sums<const R: usize, const BITS: usize>(
     codes: impl Fn(usize, usize) -> __m256i,
     quants: &[[i32; WORDS]; R],
-) -> [[__m256i; 2]; R] {
+) -> [Halves<__m256i>; R] {
     match BITS {
         // So many products of pairs fit 16 bits: 2 · 127 · 2^BITS each.
-        4 => sums_of_halves::<R>(8, codes, quants),
-        5 => sums_of_halves::<R>(4, codes, quants),
+        4 => sums_of_small::<R>(8, codes, quants),
+        5 => sums_of_small::<R>(4, codes, quants),
         6 => sums_of_pairs::<R>(codes, quants),
         _ => sums_of_bytes::<R>(codes, quants),
     }
 }
 
-/// Products of so many words are added in 16 bits.
+/// Of codes of four or five bits: products of so many words are added in 16 bits.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn sums_of_halves<const R: usize>(
+fn sums_of_small<const R: usize>(
     together: usize,
     codes: impl Fn(usize, usize) -> __m256i,
     quants: &[[i32; WORDS]; R],
-) -> [[__m256i; 2]; R] {
+) -> [Halves<__m256i>; R] {
     let product = |g: usize, half: usize, r: usize| {
         _mm256_maddubs_epi16(codes(g, half), _mm256_set1_epi32(quants[r][g]))
     };
@@ -163,13 +194,13 @@ fn sums_of_halves<const R: usize>(
     sum
 }
 
-/// Products of two words are added in 16 bits.
+/// Of codes of six bits: products of two words are added in 16 bits.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn sums_of_pairs<const R: usize>(
     codes: impl Fn(usize, usize) -> __m256i,
     quants: &[[i32; WORDS]; R],
-) -> [[__m256i; 2]; R] {
+) -> [Halves<__m256i>; R] {
     let mut sum = [[_mm256_setzero_si256(); 2]; R];
     for half in 0..2 {
         for first in (0..WORDS).step_by(2) {
@@ -189,7 +220,7 @@ fn sums_of_pairs<const R: usize>(
 fn sums_of_bytes<const R: usize>(
     codes: impl Fn(usize, usize) -> __m256i,
     quants: &[[i32; WORDS]; R],
-) -> [[__m256i; 2]; R] {
+) -> [Halves<__m256i>; R] {
     let mut sum = [[_mm256_setzero_si256(); 2]; R];
     for g in 0..WORDS {
         let signed = [0, 1].map(|half| _mm256_xor_si256(codes(g, half), _mm256_set1_epi8(i8::MIN)));
@@ -212,8 +243,8 @@ fn add_pairs(sum: __m256i, pairs: __m256i) -> __m256i {
     _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)))
 }
 
-/// The vector, which is computed before the next that this function gets. The compiler would interleave the products of several
-/// words, and keep sums in memory for want of registers.
+/// Returns the vector as it is. The compiler computes vectors in the order in which they are passed to this function. Otherwise it would
+/// interleave the products of several words, and keep sums in memory for want of registers.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn in_order(mut vector: __m256i) -> __m256i {
@@ -232,7 +263,7 @@ fn group_sums<const R: usize, const BITS: usize>(
     scales: &[Lanes; 2],
     quants: &[[i32; WORDS]; R],
     offsets: &[Offsets; R],
-) -> [[__m256i; 2]; R] {
+) -> [Halves<__m256i>; R] {
     // So many words of a group, whose products fit 16 bits together: 2 · 127 · 2^BITS each.
     let together = if BITS == 3 { 4 } else { 2 };
     let mut sum = [[_mm256_setzero_si256(); 2]; R];
@@ -270,13 +301,4 @@ fn words_of(words: &Words, half: usize) -> __m256i {
     let eight = &words.0[8 * half..][..8];
     // SAFETY: 32 bytes.
     unsafe { _mm256_loadu_si256(eight.as_ptr().cast()) }
-}
-
-/// Eight of sixteen floats.
-#[inline]
-#[target_feature(enable = "avx2")]
-fn floats_of(lanes: &Lanes, half: usize) -> __m256 {
-    let eight = &lanes[8 * half..][..8];
-    // SAFETY: eight f32.
-    unsafe { _mm256_loadu_ps(eight.as_ptr()) }
 }

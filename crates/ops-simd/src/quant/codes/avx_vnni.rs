@@ -4,14 +4,12 @@
 use core::arch::x86_64::*;
 
 use super::super::activations::Panel;
+use super::avx2_dot::{Halves, lanes, store};
 use super::words::{Lanes, Words};
 use super::{Kind, Step};
 
 /// Rows of activations whose sums stay in registers, with both halves of sixteen rows of weights.
 pub(in crate::quant) const ROWS: usize = 4;
-
-/// A vector for each half of sixteen rows.
-pub(in crate::quant) type Halves<T> = [T; 2];
 
 /// Adds to `out` Σ over steps of scale · scale · Σ code · quant, less the minima, for sixteen rows of weights and `M` rows of
 /// activations.
@@ -28,18 +26,6 @@ pub(super) fn dot<const M: usize>(kind: Kind, steps: &[Step], x: Panel<'_, M>, o
             Kind::TwoMinima => some_rows::<M, 2>(steps, x, part * ROWS, 0, sums),
         };
         store(out, sums);
-    }
-}
-
-/// Stores the sums of as many rows of activations as there are.
-#[inline]
-#[target_feature(enable = "avx2")]
-pub(in crate::quant) fn store(out: &mut [Lanes], sums: [Halves<__m256>; ROWS]) {
-    for (out, sums) in out.iter_mut().zip(sums) {
-        for (out, sums) in out.as_chunks_mut::<8>().0.iter_mut().zip(sums) {
-            // SAFETY: eight f32.
-            unsafe { _mm256_storeu_ps(out.as_mut_ptr(), sums) };
-        }
     }
 }
 
@@ -91,13 +77,6 @@ fn some_rows<const M: usize, const MINIMA: usize>(
 fn words(words: &Words) -> Halves<__m256i> {
     // SAFETY: eight of sixteen words.
     [0, 8].map(|at| unsafe { _mm256_loadu_si256(words.0[at..][..8].as_ptr().cast()) })
-}
-
-#[inline]
-#[target_feature(enable = "avx2")]
-fn lanes(lanes: &Lanes) -> Halves<__m256> {
-    // SAFETY: eight of sixteen f32.
-    [0, 8].map(|at| unsafe { _mm256_loadu_ps(lanes[at..][..8].as_ptr()) })
 }
 
 #[cfg(test)]
