@@ -219,6 +219,11 @@ pub trait Simd: Copy + Send + Sync + 'static {
         let pow = |k| self.from_bits(self.shl::<23>(self.add_i(k, self.splat_i(127))));
         self.mul(self.mul(x, pow(half)), pow(rest))
     }
+    /// x · 2ⁿ for integral n, if x and the result are normal.
+    #[inline(always)]
+    fn add_exponent(self, x: Self::F, n: Self::F) -> Self::F {
+        self.from_bits(self.add_i(self.to_bits(x), self.shl::<23>(self.to_i32(n))))
+    }
     /// The remainder of `x` after the nearest multiple of π/2, in [−π/4, π/4], and that multiple.
     /// For |x| ≤ 1e5.
     #[inline(always)]

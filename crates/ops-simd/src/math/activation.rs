@@ -2,7 +2,7 @@
 
 use std::f32::consts::LOG2_E;
 
-use super::exp::{exp_down, exp_within, exp2_approx};
+use super::exp::{LN2_HI, LN2_LO, exp_down, exp2_approx};
 use super::poly;
 use crate::element::Element;
 use crate::simd::Simd;
@@ -13,7 +13,22 @@ const GELU_LINEAR: f32 = 1.595_769_2;
 const GELU_CUBIC: f32 = 0.071_354_814;
 /// e^(a²/2)·Φ(−a) as a quotient of polynomials in a, with relative error 6e-9 on [0, 14]. No terms cancel.
 const TAIL: [f32; 5] = [0.5, 0.437_249_64, 0.182_460_82, 0.040_372_194, 0.004_077_551_4];
-const TAIL_DIVISOR: [f32; 6] = [1.0, 1.672_384_2, 1.199_286_7, 0.467_426_43, 0.101_204_895, 0.010_220_777];
+const TAIL_DIVISOR: [f32; 6] =
+    scaled([1.0, 1.672_384_2, 1.199_286_7, 0.467_426_43, 0.101_204_895, 0.010_220_777]);
+/// 2⁶⁴·e^(−r/2) on ±ln 2, with relative error 3e-9.
+const EXP_HALF: [f32; 7] =
+    scaled([1.0, -0.5, 0.124_999_985, -0.020_833_151, 0.002_604_267_8, -0.000_261_519_98, 0.000_021_592_203]);
+
+/// Coefficients times 2⁶⁴.
+const fn scaled<const N: usize>(mut c: [f32; N]) -> [f32; N] {
+    let mut i = 0;
+    while i < N {
+        c[i] *= 18_446_744_073_709_551_616.0;
+        i += 1;
+    }
+    c
+}
+
 /// e^(a²/2)·Φ(−a) in powers of 1 / (a + 2), starting at the first, with relative error 3e-4 on [0, 14].
 const TAIL_BF16: [f32; 4] = [0.401_692_54, 0.718_098_34, 1.962_332_8, -2.012_475_7];
 /// e^(a²/2)·Φ(−a) in powers of 1 / (a + 2.75), starting at the first, with relative error 2e-5 on [0, 6], which is enough for
@@ -87,11 +102,12 @@ pub fn gelu_erf<S: Simd, T: Element>(s: S, x: S::F) -> S::F {
 fn tail<S: Simd>(s: S, a: S::F) -> S::F {
     // Beyond 16 the result is 0. NaN passes through as the second operand.
     let a = s.min_raw(s.splat(16.0), a);
-    let half = s.mul(a, s.splat(-0.5));
-    let exponent = s.mul(half, a);
-    // The rounding error of the product; zero without a fused multiply-add.
-    let rest = s.neg_mul_add(s.neg(half), a, s.neg(exponent));
-    let e = exp_within(s, exponent, Some(rest));
+    // −a²/2 is n·ln 2 − r/2, n integral. With a fused multiply-add, the square in r is not rounded.
+    let n = s.round_even(s.mul(s.mul(a, a), s.splat(-0.5 * LOG2_E)));
+    let r = s.mul_add(a, a, s.mul(n, s.splat(2.0 * LN2_HI)));
+    let r = s.mul_add(n, s.splat(2.0 * LN2_LO), r);
+    // Both factors are 2⁶⁴ times too large until the division, so that only its result can be subnormal.
+    let e = s.add_exponent(poly(s, r, EXP_HALF), n);
     s.div(s.mul(e, poly(s, a, TAIL)), poly(s, a, TAIL_DIVISOR))
 }
 

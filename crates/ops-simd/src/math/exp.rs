@@ -21,20 +21,19 @@ pub fn exp<S: Simd, T: Element>(s: S, x: S::F) -> S::F {
         return exp2_approx::<S, T>(s, s.mul(x, s.splat(std::f32::consts::LOG2_E)));
     }
     // Beyond these bounds the result is 0 or ∞. NaN passes through as the second operand.
-    exp_within(s, s.max_raw(s.splat(-105.0), s.min_raw(s.splat(89.5), x)), None)
+    exp_within(s, s.max_raw(s.splat(-105.0), s.min_raw(s.splat(89.5), x)))
 }
 
 /// [`exp`] of numbers ≤ 0 or NaN.
 #[inline(always)]
 pub(crate) fn exp_down<S: Simd, T: Element>(s: S, x: S::F) -> S::F {
-    if T::DIGITS <= 11 { exp::<S, T>(s, x) } else { exp_within(s, s.max_raw(s.splat(-105.0), x), None) }
+    if T::DIGITS <= 11 { exp::<S, T>(s, x) } else { exp_within(s, s.max_raw(s.splat(-105.0), x)) }
 }
 
-/// e^(x + low) for x in [−160, 89.5]; `low`, if given, is far smaller than 1.
+/// eˣ for x in [−160, 89.5].
 #[inline(always)]
-pub(crate) fn exp_within<S: Simd>(s: S, x: S::F, low: Option<S::F>) -> S::F {
+fn exp_within<S: Simd>(s: S, x: S::F) -> S::F {
     let (r, n) = reduce(s, x);
-    let r = low.map_or(r, |low| s.add(r, low));
     let p = s.mul_add(s.mul(r, r), poly(s, r, EXP), r);
     s.scale_pow2(s.add(p, s.splat(1.0)), n)
 }

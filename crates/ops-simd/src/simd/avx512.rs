@@ -230,6 +230,10 @@ impl Simd for Avx512 {
     fn scale_pow2(self, x: __m512, n: __m512) -> __m512 {
         pure!(_mm512_scalef_ps(x, n))
     }
+    #[inline(always)]
+    fn add_exponent(self, x: __m512, n: __m512) -> __m512 {
+        self.scale_pow2(x, n)
+    }
 
     #[inline(always)]
     fn lt(self, a: __m512, b: __m512) -> __mmask16 {

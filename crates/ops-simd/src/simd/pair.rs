@@ -187,6 +187,10 @@ impl<S: Simd> Simd for Pair<S> {
         [self.0.scale_pow2(a[0], b[0]), self.0.scale_pow2(a[1], b[1])]
     }
     #[inline(always)]
+    fn add_exponent(self, a: Self::F, b: Self::F) -> Self::F {
+        [self.0.add_exponent(a[0], b[0]), self.0.add_exponent(a[1], b[1])]
+    }
+    #[inline(always)]
     fn mul_add(self, a: Self::F, b: Self::F, c: Self::F) -> Self::F {
         [self.0.mul_add(a[0], b[0], c[0]), self.0.mul_add(a[1], b[1], c[1])]
     }
