@@ -46,7 +46,7 @@ pub(crate) fn generate<T: Float, B: Transformer<T>>(
     if let Some(id) = prompts.iter().flat_map(|prompt| &prompt.ids).find(|id| **id as usize >= known) {
         return Err(format!("token {id} of the prompt: this model has {known} tokens").into());
     }
-    prepare(&mut || {
+    let mut first_steps = || {
         let mut state = model.state(backend, capacity)?;
         let mut step = |tokens: &[u32]| {
             sampler::next(args, backend, &model, &mut [(&mut state, tokens)], &[0])?;
@@ -56,7 +56,11 @@ pub(crate) fn generate<T: Float, B: Transformer<T>>(
             step(&prompts[0].ids[..1])?;
         }
         Ok(())
-    })?;
+    };
+    prepare(&mut first_steps)?;
+    if args.warm_up {
+        first_steps()?;
+    }
     let loaded = input.begin.elapsed();
     if args.top1 || args.logits.is_some() {
         return read_prompt(args, backend, &model, &prompts[0].ids, terminal);

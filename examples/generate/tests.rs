@@ -113,6 +113,12 @@ fn a_shifted_text_is_the_text_of_what_is_kept() {
 }
 
 #[test]
+fn a_warm_up_changes_no_text() {
+    let words = ["--temperature", "1.1", "--seed", "5", "--max-tokens", "10", "--ids"];
+    assert_eq!(printed(&words).unwrap(), printed(&[&words[..], &["--warm-up"]].concat()).unwrap());
+}
+
+#[test]
 fn an_interrupt_stops_after_the_token_at_hand() {
     let stop = Arc::new(AtomicBool::new(false));
     on_interrupt(&stop).unwrap();

@@ -27,7 +27,7 @@ it loads them; all others stay as they are in the file. Tokens per second."""
 def ours(program, path, threads):
     ids = ",".join(str(300 + i * 37 % 1000) for i in range(PROMPT))
     command = [program, "--mmap", "--model", path, "--prompt-ids", ids, "--max-tokens", str(MORE + 1)]
-    command += ["--ignore-eos", "--temperature", "0", "--json"]
+    command += ["--warm-up", "--ignore-eos", "--temperature", "0", "--json"]
     environment = os.environ | {"RAYON_NUM_THREADS": str(threads)}
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
     return json.loads(done.stdout)
