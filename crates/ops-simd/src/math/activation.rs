@@ -107,7 +107,9 @@ fn tail<S: Simd>(s: S, a: S::F) -> S::F {
     let r = s.mul_add(a, a, s.mul(n, s.splat(2.0 * LN2_HI)));
     let r = s.mul_add(n, s.splat(2.0 * LN2_LO), r);
     // Both factors are 2⁶⁴ times too large until the division, so that only its result can be subnormal.
-    let e = s.add_exponent(poly(s, r, EXP_HALF), n);
+    let mut now = [s.add_exponent(poly(s, r, EXP_HALF), n), a];
+    s.together(&mut now);
+    let [e, a] = now;
     s.div(s.mul(e, poly(s, a, TAIL)), poly(s, a, TAIL_DIVISOR))
 }
 

@@ -24,6 +24,18 @@ impl Avx2 {
     }
 }
 
+/// Its operands. The compiler takes them to depend on each other.
+#[inline]
+#[target_feature(enable = "avx")]
+fn in_step([mut a, mut b, mut c, mut d]: [__m256; 4]) -> [__m256; 4] {
+    // SAFETY: there is no instruction.
+    unsafe {
+        core::arch::asm!("/* {} {} {} {} */", inout(ymm_reg) a, inout(ymm_reg) b, inout(ymm_reg) c, inout(ymm_reg) d,
+            options(nomem, nostack, preserves_flags));
+    }
+    [a, b, c, d]
+}
+
 /// Calls intrinsics that need only the features that the token proves and that access no memory.
 macro_rules! pure {
     ($e:expr) => {{
@@ -53,6 +65,10 @@ impl Simd for Avx2 {
         kernel.run::<Self, 6, 2, 6, 2>(self)
     }
 
+    #[inline(always)]
+    fn together(self, v: &mut [__m256]) {
+        v.as_chunks_mut::<4>().0.iter_mut().for_each(|v| *v = pure!(in_step(*v)));
+    }
     #[inline(always)]
     fn splat(self, x: f32) -> __m256 {
         pure!(_mm256_set1_ps(x))

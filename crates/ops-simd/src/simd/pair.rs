@@ -187,6 +187,10 @@ impl<S: Simd> Simd for Pair<S> {
         [self.0.scale_pow2(a[0], b[0]), self.0.scale_pow2(a[1], b[1])]
     }
     #[inline(always)]
+    fn together(self, v: &mut [Self::F]) {
+        self.0.together(v.as_flattened_mut());
+    }
+    #[inline(always)]
     fn add_exponent(self, a: Self::F, b: Self::F) -> Self::F {
         [self.0.add_exponent(a[0], b[0]), self.0.add_exponent(a[1], b[1])]
     }
