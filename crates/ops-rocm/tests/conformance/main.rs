@@ -28,25 +28,36 @@ fn suite() {
     suite_of(std::env::var("OPS_TEST_OP").ok());
 }
 
-/// Cases of this op, or all; `OPS_TEST_DTYPE` narrows them to one element type.
+/// Cases of this op, or all.
 fn suite_of(op: Option<String>) {
-    suite_of_types(op, None);
+    suite_where(Filter { op, ..Filter::all() });
 }
 
-/// Cases of this op, or all, in about one in so many of its types; `OPS_TEST_ONE_TYPE_IN` says otherwise. With `OPS_TEST_PART=2/12`, the
-/// second twelfth of all ops: several processes share the work.
-fn suite_of_types(op: Option<String>, one_type_in: Option<usize>) {
+/// The cases that `filter` selects; `OPS_TEST_DTYPE` narrows them to one element type, and `OPS_TEST_ONE_TYPE_IN` and
+/// `OPS_TEST_ONE_CASE_IN` replace what it says of these. With `OPS_TEST_PART=2/12`, the second twelfth of all ops: several processes
+/// share the work.
+fn suite_where(filter: Filter) {
     let dtype = std::env::var("OPS_TEST_DTYPE").ok();
     let dtype = dtype.map(|name| registry::dtype(&name).expect("OPS_TEST_DTYPE names an element type"));
-    let chosen = std::env::var("OPS_TEST_ONE_TYPE_IN").ok();
-    // Of one type, all ops.
-    let one_type_in = one_type_in.filter(|_| dtype.is_none());
-    let one_type_in =
-        chosen.map(|count| count.parse().expect("OPS_TEST_ONE_TYPE_IN is a count")).or(one_type_in);
-    let (rocm, filter) = (Rocm::new().unwrap(), Filter { op, dtype, one_type_in, ..Filter::all() });
+    let filter = Filter {
+        dtype,
+        // Of one type, all ops.
+        one_type_in: count("OPS_TEST_ONE_TYPE_IN").or(filter.one_type_in.filter(|_| dtype.is_none())),
+        one_case_in: count(ONE_CASE_IN).or(filter.one_case_in),
+        ..filter
+    };
+    let rocm = Rocm::new().unwrap();
     let part = std::env::var("OPS_TEST_PART").ok().filter(|_| filter.op.is_none());
     let ops = part.map_or_else(|| vec![filter.op.clone()], |part| ops_of_part(&part));
     none_of(ops.into_iter().flat_map(|op| failures_on(&rocm, &Filter { op, ..filter.clone() })).collect());
+}
+
+const ONE_CASE_IN: &str = "OPS_TEST_ONE_CASE_IN";
+
+/// The value of a variable that is a count.
+fn count(variable: &str) -> Option<usize> {
+    let value = std::env::var(variable).ok()?;
+    Some(value.parse().unwrap_or_else(|_| panic!("{variable} is a count")))
 }
 
 /// The ops of a part such as `2/12`, without in-place forms: the suite runs those along with the plain op.
@@ -86,10 +97,10 @@ fn instructions(rocm: &Rocm) -> usize {
     checks.len()
 }
 
-/// The suite of products and attention.
-fn suite_of_products() {
+/// The suite of products and attention, or one in so many of its cases.
+fn suite_of_products(one_case_in: usize) {
     for op in ["matmul", "linear", "attention", "qlinear", "linear_swiglu"] {
-        suite_of(Some(op.to_owned()));
+        suite_where(Filter { one_case_in: Some(one_case_in), ..Filter::op(op) });
     }
 }
 
@@ -111,9 +122,9 @@ fn golden_products(gfx: &str) {
     assert_eq!(decision.to_string().contains("chosen, on matrix units"), matrix, "{decision}");
 }
 
-fn products_on(test: &str, gfx: &str, then: impl FnOnce(&Standin)) {
+fn products_on(test: &str, gfx: &str, one_case_in: usize, then: impl FnOnce(&Standin)) {
     with_standin(test, &[OWN_PRODUCTS, ("HIP_STANDIN_GFX", gfx)], |standin| {
-        suite_of_products();
+        suite_of_products(one_case_in);
         golden_products(gfx);
         then(standin);
     });
@@ -202,7 +213,8 @@ fn golden_cases_on_waves_of_64() {
 /// `any_order_of_waves_passes_the_suite` runs all on waves of 32; `OPS_TEST_ONE_TYPE_IN=1` runs all here.
 #[test]
 fn suite_on_waves_of_32() {
-    with_standin("suite_on_waves_of_32", &[], |_| suite_of_types(std::env::var("OPS_TEST_OP").ok(), Some(4)));
+    let filter = Filter { op: std::env::var("OPS_TEST_OP").ok(), one_type_in: Some(4), ..Filter::all() };
+    with_standin("suite_on_waves_of_32", &[], |_| suite_where(filter));
 }
 
 /// Tests begin in the order of their names. This one takes longest, and its name makes it one of the first, so that the others run
@@ -216,7 +228,7 @@ fn all_ops_on_waves_of_64() {
     });
 }
 
-/// Every op in one type, on both of two devices at once, from threads whose current device is the first.
+/// Every op in one type, one in eight of its cases, on both of two devices at once, from threads whose current device is the first.
 #[test]
 fn suite_on_two_devices_at_once() {
     let two = [("HIP_STANDIN_DEVICES", "gfx1036:integrated,gfx1100")];
@@ -226,7 +238,8 @@ fn suite_on_two_devices_at_once() {
                 scope.spawn(move || {
                     let rocm = Rocm::builder().ordinal(ordinal).build().unwrap();
                     let op = std::env::var("OPS_TEST_OP").ok();
-                    suite_on(&rocm, &Filter { op, dtype: Some(DType::F32), ..Filter::all() });
+                    let one_case_in = count(ONE_CASE_IN).or(Some(8));
+                    suite_on(&rocm, &Filter { op, dtype: Some(DType::F32), one_case_in, ..Filter::all() });
                     assert_eq!(standin.hip.current_device(), Ok(0));
                 });
             }
@@ -242,7 +255,8 @@ fn suite_by_clang(test: &str, wave: &str) {
     if has_program(test, CLANG) {
         let compiler = [("HIP_STANDIN_CXX", CLANG), ("HIP_STANDIN_CXXFLAGS", "-O3")];
         with_standin(test, &[compiler[0], compiler[1], ("HIP_STANDIN_WAVE", wave)], |_| {
-            suite_of_types(std::env::var("OPS_TEST_OP").ok(), Some(8));
+            let op = std::env::var("OPS_TEST_OP").ok();
+            suite_where(Filter { op, one_type_in: Some(8), ..Filter::all() });
         });
     }
 }
@@ -335,7 +349,7 @@ fn products_by_hipblaslt() {
 // Every layout of matrix units, and targets without any: the same ops by other kernels.
 #[test]
 fn products_on_gfx1100() {
-    products_on("products_on_gfx1100", "gfx1100", |_| ());
+    products_on("products_on_gfx1100", "gfx1100", 3, |_| ());
 }
 
 #[test]
@@ -350,7 +364,7 @@ fn golden_products_on_gfx90a() {
 
 #[test]
 fn products_on_gfx942() {
-    products_on("products_on_gfx942", "gfx942", |standin| {
+    products_on("products_on_gfx942", "gfx942", 1, |standin| {
         suite_of(Some("attention_varlen".to_owned()));
         let families = [Family::MmaUnit, Family::MatmulMma, Family::AttentionMma, Family::QlinearMma];
         executed::check(standin, "gfx942", &families, &[]);
@@ -359,7 +373,7 @@ fn products_on_gfx942() {
 
 #[test]
 fn products_on_gfx1030() {
-    products_on("products_on_gfx1030", "gfx1030", |standin| {
+    products_on("products_on_gfx1030", "gfx1030", 1, |standin| {
         suite_of(Some("attention_varlen".to_owned()));
         let families = [Family::Matmul, Family::Attention, Family::AttentionDecode];
         executed::check(standin, "gfx1030", &families, &[]);
@@ -368,5 +382,5 @@ fn products_on_gfx1030() {
 
 #[test]
 fn products_on_gfx906() {
-    products_on("products_on_gfx906", "gfx906", |_| ());
+    products_on("products_on_gfx906", "gfx906", 3, |_| ());
 }

@@ -14,6 +14,7 @@ use crate::{CallError, Case, RunResult, SuiteBackend};
 use draft::CaseBuilder;
 use ops_core::ops::registry::Group;
 use ops_core::{DType, Error, Tolerance};
+use std::collections::BTreeMap;
 
 mod activations;
 mod attention;
@@ -67,7 +68,7 @@ pub fn run_observed<B: SuiteBackend>(backend: &B, filter: &Filter, before: &mut 
 
 fn run_on(runner: &dyn Runner, filter: &Filter, before: &mut dyn FnMut(&str)) -> Report {
     let report = Report { backend: runner.name(), outcomes: Vec::new() };
-    let mut suite = Suite { runner, filter, before, report };
+    let mut suite = Suite { runner, filter, before, seen: BTreeMap::new(), report };
     norms::cases(&mut suite);
     rope::cases(&mut suite);
     softmax::cases(&mut suite);
@@ -128,6 +129,8 @@ struct Suite<'r> {
     runner: &'r dyn Runner,
     filter: &'r Filter,
     before: &'r mut dyn FnMut(&str),
+    /// Cases of an op and type that came by.
+    seen: BTreeMap<(String, DType), usize>,
     report: Report,
 }
 
@@ -143,6 +146,14 @@ impl Suite<'_> {
         types.into_iter().filter(|d| self.wants(op, *d)).collect()
     }
 
+    /// Whether it is the turn of the next case of this op and type.
+    fn has_turn(&mut self, op: &str, dtype: DType) -> bool {
+        let Some(count) = self.filter.one_case_in else { return true };
+        let seen = self.seen.entry((op.to_owned(), dtype)).or_default();
+        *seen += 1;
+        (*seen - 1).is_multiple_of(count.max(1))
+    }
+
     /// Runs a case and compares it with the oracle.
     fn run(&mut self, draft: CaseBuilder) {
         self.expect(draft, Expect::Near);
@@ -151,7 +162,8 @@ impl Suite<'_> {
     /// Runs a case and compares it with `expect`.
     fn expect(&mut self, draft: CaseBuilder, expect: Expect) {
         let name = draft.name();
-        if !self.wants(&draft.case.op, draft.case.dtype) || !self.filter.wants_case(&name) {
+        let Case { op, dtype, .. } = &draft.case;
+        if !self.wants(op, *dtype) || !self.filter.wants_case(&name) || !self.has_turn(op, *dtype) {
             return;
         }
         (self.before)(&name);

@@ -19,6 +19,8 @@ pub struct Filter {
     pub until_failure: bool,
     /// With `Some(4)`, each op runs in about one in four of its types, and the next op in different ones.
     pub one_type_in: Option<usize>,
+    /// With `Some(4)`, the first of every four cases of an op and type.
+    pub one_case_in: Option<usize>,
 }
 
 impl Filter {
