@@ -1,6 +1,6 @@
 //! The suite on both CPU backends.
 use ops_test::SuiteBackend;
-use ops_test::suite::{CaseStatus, Filter, Outcome, run};
+use ops_test::suite::{CaseStatus, Filter, run};
 use rocm_ops::{Cpu, DType, Reference};
 
 fn passes<B: SuiteBackend>(backend: &B) {
@@ -33,13 +33,13 @@ fn cpu_passes() {
 
 #[test]
 fn one_case_in_four_is_the_first_of_every_four_of_a_type() {
-    let ran =
-        |one_case_in| run(&Reference::new(), &Filter { one_case_in, ..Filter::op("rms_norm") }).outcomes;
-    let (all, few) = (ran(None), ran(Some(4)));
+    let names = |one_case_in, dtype| -> Vec<String> {
+        let report = run(&Reference::new(), &Filter { one_case_in, ..Filter::op("rms_norm") });
+        report.outcomes.into_iter().filter(|o| o.dtype == dtype).map(|o| o.case).collect()
+    };
     for dtype in [DType::F16, DType::F32] {
-        let of =
-            |outcomes: &[Outcome]| outcomes.iter().filter(|o| o.dtype == dtype).cloned().collect::<Vec<_>>();
-        let wanted: Vec<Outcome> = of(&all).into_iter().step_by(4).collect();
-        assert!(wanted.len() > 3 && of(&few) == wanted, "{dtype}: {} of {}", of(&few).len(), of(&all).len());
+        let wanted: Vec<String> = names(None, dtype).into_iter().step_by(4).collect();
+        assert!(wanted.len() > 3);
+        assert_eq!(names(Some(4), dtype), wanted);
     }
 }
